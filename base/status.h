@@ -1,0 +1,115 @@
+// Status and Result<T>: how every fallible call of this project answers.
+//
+// Two kinds of failure. A broken invariant is a bug and is asserted. Bad input or a missing resource is a value: the
+// function returns a Status (or a Result<T>), the caller looks at it ([[nodiscard]]) and adds what it knows on the way
+// up with `note`. Nothing here throws, prints or exits; `runtime/`, `loaders/` and `signing/` are built without
+// exceptions and use nothing else.
+//
+// Messages: lower case, no final full stop; name the item, the value found and the value expected, then one line of
+// `help` that can be acted on.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace mlc {
+
+// The class of a failure. The number is the exit code of the tools: a contract, never reused (`help exit-codes`).
+enum class Code : uint8_t {
+  Ok = 0,
+  No = 1,             // the answer is no, or things differ
+  Usage = 2,          // flag, key, value, pipeline
+  NotFound = 3,       // file missing or not readable
+  Malformed = 4,      // not a valid container or model: kind, truncated, corrupt, newer major version
+  NoVariant = 5,      // --require or the policy was not met
+  InputMismatch = 6,  // an input does not fit the model
+  Resource = 7,       // out of memory, device lost, executable pages refused
+  Cancelled = 8,
+  Unsigned = 10,      // not signed, and the policy wants a signature
+  Untrusted = 11,     // signer not trusted
+  BadSignature = 12,  // signature or digest does not match
+  Expired = 13,       // expired, revoked, or older than a version already seen
+  Unsupported = 20,   // operators or shapes that no requested target supports
+  SelfTest = 21,      // accuracy gate or self-test failed
+  Performance = 22,   // performance gate failed
+  Internal = 70,      // a bug of ours
+};
+
+// One failure, with the facts that explain it. `number` is the permanent E-number of `mlpack help errors` (0: none).
+struct [[nodiscard]] Status {
+  Code code = Code::Ok;
+  uint16_t number = 0;
+  std::string message;
+  std::vector<std::string> facts;  // indented lines below the message: the item, found, expected
+  std::string help;                // at most one line that can be pasted
+
+  Status() = default;
+  Status(Code c, std::string m) : code(c), message(std::move(m)) {}
+  Status(Code c, uint16_t e, std::string m) : code(c), number(e), message(std::move(m)) {}
+
+  bool ok() const { return code == Code::Ok; }
+  explicit operator bool() const = delete;  // neither `if (status)` reading is obvious
+
+  // Prefixes the message with where it happened: "plan: " + message.
+  Status&& note(std::string_view where) && {
+    message = std::string(where) + ": " + message;
+    return std::move(*this);
+  }
+  Status&& fact(std::string line) && {
+    facts.push_back(std::move(line));
+    return std::move(*this);
+  }
+  Status&& hint(std::string line) && {
+    help = std::move(line);
+    return std::move(*this);
+  }
+  // "error[E1101]: cat.mlc is truncated: ...\n  cut off: ...\n  help: ..."
+  std::string text() const;
+};
+
+inline Status ok() { return {}; }
+
+// A value or the reason why there is none; never built from an OK status.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {
+    assert(!std::get<1>(state_).ok() && "a Result cannot be built from OK");
+  }
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+  T& value() & { assert(ok()); return *std::get_if<0>(&state_); }
+  const T& value() const& { assert(ok()); return *std::get_if<0>(&state_); }
+  T&& value() && { assert(ok()); return std::move(*std::get_if<0>(&state_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+  const Status& status() const& { assert(!ok()); return *std::get_if<1>(&state_); }
+  Status&& status() && { assert(!ok()); return std::move(*std::get_if<1>(&state_)); }
+
+ private:
+  std::variant<T, Status> state_;
+};
+
+}  // namespace mlc
+
+#define MLC_CONCAT_(a, b) a##b
+#define MLC_CONCAT(a, b) MLC_CONCAT_(a, b)
+// Returns the Status of `expr` to the caller unless it is OK.
+#define MLC_RETURN_IF_ERROR(expr)                        \
+  do {                                                   \
+    if (auto mlc_status_ = (expr); !mlc_status_.ok()) return mlc_status_; \
+  } while (0)
+// MLC_ASSIGN(auto x, f()): declares x from a Result or returns its Status.
+#define MLC_ASSIGN(lhs, expr) MLC_ASSIGN_(MLC_CONCAT(mlc_result_, __LINE__), lhs, expr)
+#define MLC_ASSIGN_(tmp, lhs, expr)              \
+  auto tmp = (expr);                             \
+  if (!tmp.ok()) return std::move(tmp).status(); \
+  lhs = std::move(tmp).value()
