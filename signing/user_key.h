@@ -1,0 +1,39 @@
+// The user's own folder and key: what makes "build, then run" work without ceremony.
+//
+//   $XDG_CONFIG_HOME/mlc/  (or ~/.config/mlc/)   mode 0700
+//     key.pem              private key, P-256, mode 0600, made on first use
+//     trust/*.pem          public keys that this user trusts for every model
+//     trust/*.json         the same with a scope: one entry of `keys` in a trust policy (policy.h)
+//     trust.json           a trust policy, optional
+//
+// The public half of key.pem is put into trust/ as local-<id prefix>.pem, so this user on this machine trusts what he
+// built; `inspect` and messages show it as local:<id prefix>.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "signing/keys.h"
+
+namespace mlc::signing {
+
+// Where the folder is; NotFound if neither XDG_CONFIG_HOME nor a home directory is known. Creates nothing.
+[[nodiscard]] Result<std::string> config_folder();
+
+[[nodiscard]] std::string user_key_path(const std::string& config_folder);
+[[nodiscard]] std::string trust_folder(const std::string& config_folder);
+
+// "local:<id prefix>"
+[[nodiscard]] std::string local_name(const PublicKey& key);
+
+// Loads the user's key, or makes it; in both cases its public half is in the trust folder afterwards. Refuses a key
+// file that others can read or write. Two processes that start at once end up with the same key.
+[[nodiscard]] Result<PrivateKey> user_key(const std::string& config_folder);
+
+// Puts a public key into the trust folder, for every model, or only for ids that match one of `models` (globs).
+// Returns the path of the file. A key that is there already is not an error; its scope is replaced.
+[[nodiscard]] Result<std::string> add_trusted_key(const std::string& config_folder, const PublicKey& key,
+                                                  std::span<const std::string> models);
+
+}  // namespace mlc::signing
