@@ -1,0 +1,50 @@
+// The proof, as a type, that a variant may run here: every clause of its requirements was answered yes by the probe.
+// Only the matcher makes one; loaders take one by value, so one match admits one load.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "schema/features.h"
+
+namespace mlc {
+
+// How executable memory is obtained. Tried in this order by the probe, with real code.
+enum class CodePages : uint8_t {
+  None,       // not at all: only the portable form runs
+  Anonymous,  // S1: written into an anonymous mapping, then made read-execute
+  SealedFd,   // S2: written into a memfd, sealed, mapped read-execute
+};
+
+// What a loader needs to know about the host, fixed at the time of the match.
+struct HostFacts {
+  Machine machine = Machine::None;
+  CodePages code_pages = CodePages::None;
+  uint64_t page_size = 4096;
+  bool bti = false;           // a64.bti is yes
+  uint32_t vector_bytes = 0;  // of the running thread, 0 if fixed by the architecture
+};
+
+class Compatible {
+ public:
+  Compatible(Compatible&&) = default;
+  Compatible& operator=(Compatible&&) = default;
+  Compatible(const Compatible&) = delete;
+  Compatible& operator=(const Compatible&) = delete;
+
+  uint32_t variant() const { return variant_; }            // index in the list that was matched
+  const std::string& name() const { return name_; }        // for messages
+  const HostFacts& host() const { return host_; }
+
+ private:
+  friend class Matcher;
+  Compatible(uint32_t variant, std::string name, const HostFacts& host)
+      : variant_(variant), name_(std::move(name)), host_(host) {}
+
+  uint32_t variant_;
+  std::string name_;
+  HostFacts host_;
+};
+
+}  // namespace mlc

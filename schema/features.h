@@ -1,0 +1,74 @@
+// The feature registry as code; the rows are in features.tbl. Read by the packager (LLVM features, ids to store) and
+// by the runtime (detection, names), so the two sides cannot disagree.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace mlc {
+
+enum class Feature : uint32_t {
+  None = 0,
+#define MLC_FEATURE(id, enumerator, name, kind, llvm, mechanism) enumerator = id,
+#include "schema/features.tbl"
+#undef MLC_FEATURE
+};
+
+enum class FeatureKind : uint8_t { Flag, Number };
+
+struct FeatureRow {
+  Feature feature;
+  FeatureKind kind;
+  std::string_view name;
+  std::string_view llvm;       // comma-separated LLVM subtarget features, may be empty
+  std::string_view mechanism;  // where the runtime's answer comes from
+};
+
+inline constexpr auto kFeatures = std::to_array<FeatureRow>({
+#define MLC_FEATURE(id, enumerator, name, kind, llvm, mechanism) \
+  {Feature::enumerator, FeatureKind::kind, name, llvm, mechanism},
+#include "schema/features.tbl"
+#undef MLC_FEATURE
+});
+inline constexpr size_t kNumFeatures = kFeatures.size();
+
+// Row of an id or name; kNumFeatures if the registry has none.
+constexpr size_t feature_index(uint32_t id) {
+  for (size_t i = 0; i < kNumFeatures; ++i)
+    if (static_cast<uint32_t>(kFeatures[i].feature) == id) return i;
+  return kNumFeatures;
+}
+constexpr size_t feature_index(Feature f) { return feature_index(static_cast<uint32_t>(f)); }
+constexpr size_t feature_index(std::string_view name) {
+  for (size_t i = 0; i < kNumFeatures; ++i)
+    if (kFeatures[i].name == name) return i;
+  return kNumFeatures;
+}
+constexpr Feature feature_named(std::string_view name) {
+  const size_t i = feature_index(name);
+  return i < kNumFeatures ? kFeatures[i].feature : Feature::None;
+}
+constexpr std::string_view name_of(Feature f) {
+  const size_t i = feature_index(f);
+  return i < kNumFeatures ? kFeatures[i].name : std::string_view();
+}
+
+// How a clause of a variant compares a Number feature. The numbers are part of the container format.
+enum class ClauseOp : uint8_t { None = 0, Equal = 1, AtLeast = 2, AtMost = 3, Divides = 4, OneOf = 5 };
+
+// ELF machine numbers: the values of host.arch.
+enum class Machine : uint16_t { None = 0, X86_64 = 62, AArch64 = 183, RiscV64 = 243 };
+
+constexpr std::string_view name_of(Machine m) {
+  switch (m) {
+    case Machine::None: break;
+    case Machine::X86_64: return "x86-64";
+    case Machine::AArch64: return "aarch64";
+    case Machine::RiscV64: return "riscv64";
+  }
+  return "unknown";
+}
+
+}  // namespace mlc
