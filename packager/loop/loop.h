@@ -1,0 +1,72 @@
+// The Loop level: scheduled loops and stores, a tree. What a kernel does, down to vector width and order; emitters
+// (targets/, portable) translate it one to one. Expressions are ir::Expr; see expr.h for which operations are allowed.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "packager/ir/expr.h"
+
+namespace mlc::loop {
+
+enum class StmtKind : uint8_t {
+  For,     // for var in begin .. end step step: body   (step a positive constant; var is an i64 Var, constant in body)
+  While,   // while cond within bound: body; exceeding `bound` iterations faults
+  If,      // if cond: body else orelse
+  Let,     // let var = value; immutable, visible to the end of the enclosing block
+  Local,   // local var = value; a register (scalar or vector) that Assign may change
+  Assign,  // var = value
+  Store,   // array[index] = value, only where cond (a mask) holds if there is one
+};
+
+enum class ForKind : uint8_t { Serial, Unroll };
+
+struct Stmt;
+using StmtPtr = std::unique_ptr<Stmt>;
+
+struct Stmt {
+  StmtKind kind = StmtKind::For;
+  ForKind for_kind = ForKind::Serial;  // Unroll: constant bounds; the emitter replicates the body
+  const ir::Expr* var = nullptr;       // For, Let, Local, Assign: an Op::Var
+  const ir::Expr* begin = nullptr;
+  const ir::Expr* end = nullptr;
+  int64_t step = 1;
+  const ir::Expr* cond = nullptr;      // While, If: Bool; Store: mask of value's lanes, or null
+  const ir::Expr* bound = nullptr;     // While
+  const ir::Expr* value = nullptr;     // Let, Local, Assign, Store
+  uint32_t array = 0;                  // Store: buffer number
+  std::vector<const ir::Expr*> index;  // Store: kernels: {linear element index} (many lanes: scatter); procs: per axis
+  std::vector<StmtPtr> body, orelse;
+};
+
+// Memory of one worker for the duration of a tile range. Elements are not initialised.
+struct LocalArray {
+  std::string name;
+  DType dtype = DType::None;
+  const ir::Expr* count = nullptr;           // kernels: a constant; lies in the launch's scratch
+  std::vector<const ir::Expr*> shape;        // procs only
+};
+
+struct Param {
+  std::string name;
+  DType dtype = DType::None;
+  bool written = false;
+  uint32_t array = 0;  // of the nest function it was lowered from: how the plan binds it
+};
+
+// One entry of a module. Buffers are numbered: params first, then locals. Body runs for the tiles of one call:
+// tile_begin and tile_end are i64 Vars that it may use anywhere; it normally starts with a For over them.
+struct Kernel {
+  std::string name;
+  std::vector<Param> params;
+  std::vector<LocalArray> locals;
+  std::vector<const ir::Sym*> scalars;  // launch arguments, the only Syms in the body
+  const ir::Expr* tile_begin = nullptr;
+  const ir::Expr* tile_end = nullptr;
+  const ir::Expr* tiles = nullptr;      // number of tiles: an extent over `scalars` (evaluated by the plan)
+  std::vector<StmtPtr> body;
+};
+
+}  // namespace mlc::loop

@@ -1,0 +1,50 @@
+// What a target is: a named set of features, and the facts that schedules need. Described once per family in
+// targets/<family>/; no LLVM type appears here, so lowering and the plan may include it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "packager/loop/loop.h"
+
+namespace mlc::targets {
+
+enum class Family : uint8_t { Portable, X86, AArch64, RiscV };
+
+struct Target {
+  std::string name;                   // "x86-64-v3"
+  Family family = Family::Portable;
+  std::vector<std::string> features;  // registry names (schema/features.tbl), sorted: the requirement list of the variant
+  std::string llvm_triple;            // empty for portable
+  std::vector<std::string> llvm_features;  // "+avx2", ... on the family's baseline CPU
+
+  // Facts for schedules.
+  unsigned vector_bytes = 16;    // widest register that code should use
+  unsigned vector_registers = 16;
+  bool has_fma = false;          // a fused multiply-add instruction: Op::Fma may be fused
+  bool has_masks = false;        // masked loads and stores are cheap
+  unsigned f32_lanes() const { return vector_bytes / 4; }
+};
+
+// All targets this build can emit, in a fixed order, `portable` last.
+std::span<const Target> all_targets();
+const Target* find_target(std::string_view name);
+// The best target whose features the build machine has ("native"); never null, at worst the family's baseline.
+const Target* native_target();
+
+// A module: the bytes that go into a module segment.
+struct Module {
+  std::vector<std::byte> bytes;
+  std::vector<uint64_t> scratch_bytes;  // per kernel
+};
+// Compiles kernels to one linked module (ELF for CPU families, portable code for `portable`); entry k is kernels[k].
+// Equal input gives equal bytes. Kernels must have passed loop::verify.
+Result<Module> emit_module(const Target& target, std::span<const loop::Kernel> kernels);
+// Proves from the bytes that the module uses no instruction outside the target's features (hardware.md section 5).
+Status audit_module(const Target& target, std::span<const std::byte> module);
+
+}  // namespace mlc::targets
