@@ -1,0 +1,109 @@
+// An open container: the one way from the bytes of a file to anything that may be used.
+//
+// `open` performs steps 1 to 6 of the open sequence (spec/container.md, "Opening"): file, header page, signature over
+// header core and manifest, structure of the manifest, placement, policy. After it the manifest is a validated value,
+// and nothing of the segments has been read. What runs next takes its bytes from here:
+//
+//   segment(i)            modules, plans, assets, golden, ...: read, hashed and decoded into memory of their own
+//   acquire(i, off, len)  weights: mapped; each leaf of 1 MiB is hashed before its first use
+//
+// Every byte handed out was compared with a digest that the root covers. The signature verdict stands beside the
+// content (`verdict()`): the caller decides what an unsigned file may do, except that `segment` never hands out native
+// code of a file whose verdict does not allow it.
+//
+// Threads: every const member may be called from any thread at any time. Errors: Malformed (structure, truncated,
+// foreign file), BadSignature (a digest or signature does not match; names the segment), Unsigned, Untrusted, Expired
+// (policy), NotFound (file), Resource. The library installs no signal handler: a file that is truncated by another
+// process while it is mapped raises SIGBUS on access; Verify::Copy is the answer where others may write.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/checked.h"
+#include "base/status.h"
+#include "runtime/verified.h"
+#include "schema/manifest.h"
+#include "signing/policy.h"
+
+namespace mlc::container {
+
+enum class Verify : uint8_t {
+  Lazy,  // weights are mapped; a leaf is hashed before its first use: it was good when checked
+  Full,  // as Lazy, and every segment is hashed by open: the whole file was good at the start
+  Copy,  // weights are read into memory, the copy is hashed and used: costs memory, immune to later writers
+};
+
+struct OpenOptions {
+  Verify verify = Verify::Lazy;
+  // Whom to trust; must outlive the call of `open` only. None: nobody, so a signed file is "unknown signer".
+  const signing::TrustSet* trust = nullptr;
+  bool allow_unsigned = false;  // native code without a trusted signature
+  uint64_t now = 0;             // seconds since 1970, for expiry; 0: the system's clock
+};
+
+// Where the bytes come from. Two exist: a file (mapped) and memory (an embedded container).
+class Source;
+
+class Container {
+ public:
+  // `path` must be a regular file; a symbolic link is followed, devices, pipes and directories are refused.
+  [[nodiscard]] static Result<std::unique_ptr<Container>> open(const std::string& path, const OpenOptions& options);
+  // A container that lies in memory, which must outlive the result and must not change. `name` is for messages.
+  [[nodiscard]] static Result<std::unique_ptr<Container>> open_memory(Bytes bytes, const std::string& name,
+                                                                      const OpenOptions& options);
+  ~Container();
+  Container(const Container&) = delete;
+  Container& operator=(const Container&) = delete;
+
+  const std::string& name() const;            // the path, or the name given to open_memory
+  const format::Manifest& manifest() const;   // validated; valid as long as this object
+  const Digest& root() const;                 // identifies the content, whoever signed it
+  const signing::Verdict& verdict() const;    // signer, what may run, why
+  bool native_allowed() const;                // verdict().may_run == AllVariants
+  const std::vector<std::string>& notes() const;  // unknown optional things that were ignored
+
+  // Index by name; none if there is no such item.
+  std::optional<uint32_t> find_segment(std::string_view name) const;
+  std::optional<uint32_t> find_tensor(std::string_view name) const;
+  std::optional<uint32_t> find_variant(std::string_view name) const;
+  std::optional<uint32_t> find_method(std::string_view name) const;
+  std::optional<uint32_t> find_asset(std::string_view name) const;
+
+  bool present(uint32_t segment) const;  // false: left out of this copy of the file (thinned)
+  uint64_t file_size() const;
+  uint64_t segment_offset(uint32_t segment) const;  // of the stored bytes, 0 if absent; for tools
+  uint64_t body_size() const;                       // where the signature block begins
+
+  // The decoded bytes of a segment, owned by the result: read, hashed, then decoded. Not cached. Refuses the module of
+  // a native variant unless native_allowed() (Unsigned or Untrusted), and weights larger than memory (Resource).
+  [[nodiscard]] Result<VerifiedBytes> segment(uint32_t index) const;
+  // The same for the bytes of a Ref: reads only what the range needs.
+  [[nodiscard]] Result<VerifiedBytes> bytes(const format::Ref& ref) const;
+  [[nodiscard]] Result<VerifiedBytes> asset(uint32_t index) const;  // also checks Asset::digest
+
+  // Pointer to bytes [offset, offset + length) of a raw weights segment, valid as long as this object and followed by
+  // at least 64 readable bytes (contents unspecified). Hashes the leaves of the range that are not yet known to be
+  // good, on the calling thread; several threads share the work. A bad leaf poisons the container: this and every
+  // later call fails with the same status. 256-aligned whenever `offset` is.
+  [[nodiscard]] Result<const std::byte*> acquire(uint32_t segment, uint64_t offset, uint64_t length) const;
+  // The primary copy of a tensor (null with OK for one without elements).
+  [[nodiscard]] Result<const std::byte*> acquire_tensor(uint32_t tensor) const;
+
+  // Hashes every present segment, and decodes and checks padding inside. OK, or the first failure.
+  [[nodiscard]] Status verify_all() const;
+  // The same, reporting every segment's failure: one Status per damaged segment.
+  [[nodiscard]] std::vector<Status> verify_report() const;
+
+ private:
+  struct State;
+  explicit Container(std::unique_ptr<State> state);
+  static Result<std::unique_ptr<Container>> open_source(std::unique_ptr<Source> source, const OpenOptions& options);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace mlc::container
