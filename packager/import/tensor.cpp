@@ -1,0 +1,190 @@
+#include "packager/import/tensor.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+
+namespace mlc::import {
+namespace {
+
+using Proto = onnx::TensorProto;
+
+template <class Stored, class Field>
+std::shared_ptr<std::vector<std::byte>> narrow(const Field& field) {
+  auto out = std::make_shared<std::vector<std::byte>>(field.size() * sizeof(Stored));
+  for (int k = 0; k < field.size(); ++k) {
+    const Stored value = static_cast<Stored>(field.Get(k));
+    std::memcpy(out->data() + k * sizeof(Stored), &value, sizeof(Stored));
+  }
+  return out;
+}
+
+// The repeated field that ONNX assigns to an element type, narrowed to its width; null if the type has none.
+std::shared_ptr<std::vector<std::byte>> typed_data(const Proto& proto, DType dtype) {
+  switch (dtype) {
+    case DType::F32: return narrow<float>(proto.float_data());
+    case DType::F64: return narrow<double>(proto.double_data());
+    case DType::I64: return narrow<int64_t>(proto.int64_data());
+    case DType::U64: return narrow<uint64_t>(proto.uint64_data());
+    case DType::U32: return narrow<uint32_t>(proto.uint64_data());
+    case DType::I32: return narrow<int32_t>(proto.int32_data());
+    case DType::I16: return narrow<int16_t>(proto.int32_data());
+    case DType::U16: case DType::F16: case DType::BF16: return narrow<uint16_t>(proto.int32_data());
+    case DType::I8: case DType::I4: return narrow<int8_t>(proto.int32_data());
+    case DType::U8: case DType::U4: case DType::Bool:
+    case DType::F8E4M3: case DType::F8E5M2: case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ:
+      return narrow<uint8_t>(proto.int32_data());
+    case DType::None: case DType::Str: return nullptr;
+  }
+  return nullptr;
+}
+
+// Two 4-bit elements per byte, low half first, to one per byte (sign-extended for I4).
+std::shared_ptr<std::vector<std::byte>> unpack_nibbles(const std::byte* packed, uint64_t count, bool is_signed) {
+  auto out = std::make_shared<std::vector<std::byte>>(count);
+  for (uint64_t k = 0; k < count; ++k) {
+    uint8_t v = static_cast<uint8_t>(packed[k / 2]) >> (4 * (k % 2)) & 15;
+    if (is_signed && v > 7) v |= 0xf0;
+    (*out)[k] = static_cast<std::byte>(v);
+  }
+  return out;
+}
+
+Result<uint64_t> number_of(const std::string& text, const char* what) {
+  uint64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    return Status(Code::Malformed, 1015, std::string("external data: ") + what + " '" + text + "' is not a number");
+  return value;
+}
+
+Result<std::shared_ptr<std::vector<std::byte>>> external_data(const Proto& proto, const TensorSource& source, uint64_t expected) {
+  std::string location;
+  uint64_t offset = 0, length = expected;
+  for (const auto& entry : proto.external_data()) {
+    if (entry.key() == "location") location = entry.value();
+    if (entry.key() == "offset") { MLC_ASSIGN(offset, number_of(entry.value(), "offset")); }
+    if (entry.key() == "length") { MLC_ASSIGN(length, number_of(entry.value(), "length")); }
+  }
+  namespace fs = std::filesystem;
+  const fs::path relative = fs::path(location).lexically_normal();
+  const bool escapes = location.empty() || relative.is_absolute() || location.find('\0') != std::string::npos ||
+                       (!relative.empty() && *relative.begin() == "..");
+  if (escapes)
+    return Status(Code::Malformed, 1016, "external data '" + location + "' lies outside the folder of the model");
+  if (length != expected)
+    return Status(Code::Malformed, 1015, "external data '" + location + "' has " + std::to_string(length) + " bytes, expected " + std::to_string(expected));
+  // Links are resolved too: a link inside the folder must not lead out of it.
+  std::error_code error;
+  const fs::path folder = fs::weakly_canonical(source.folder.empty() ? fs::path(".") : fs::path(source.folder), error);
+  const fs::path full = fs::weakly_canonical(folder / relative, error);
+  const fs::path back = full.lexically_relative(folder);
+  if (error || back.empty() || *back.begin() == "..")
+    return Status(Code::Malformed, 1016, "external data '" + location + "' lies outside the folder of the model");
+  int fd = open(full.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return Status(Code::NotFound, 1003, "external data '" + location + "': " + std::strerror(errno));
+  struct stat st;
+  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !range_within(offset, length, static_cast<uint64_t>(st.st_size))) {
+    close(fd);
+    return Status(Code::Malformed, 1015, "external data '" + location + "' is shorter than offset " + std::to_string(offset) + " plus " + std::to_string(length) + " bytes");
+  }
+  auto out = std::make_shared<std::vector<std::byte>>(length);
+  uint64_t done = 0;
+  while (done < length) {
+    ssize_t n = pread(fd, out->data() + done, length - done, static_cast<off_t>(offset + done));
+    if (n <= 0) break;
+    done += static_cast<uint64_t>(n);
+  }
+  close(fd);
+  if (done != length) return Status(Code::NotFound, 1003, "external data '" + location + "' cannot be read");
+  return out;
+}
+
+}  // namespace
+
+std::optional<DType> dtype_of(int32_t type) {
+  switch (type) {
+    case 0: return DType::None;
+    case Proto::FLOAT: return DType::F32;
+    case Proto::UINT8: return DType::U8;
+    case Proto::INT8: return DType::I8;
+    case Proto::UINT16: return DType::U16;
+    case Proto::INT16: return DType::I16;
+    case Proto::INT32: return DType::I32;
+    case Proto::INT64: return DType::I64;
+    case Proto::STRING: return DType::Str;
+    case Proto::BOOL: return DType::Bool;
+    case Proto::FLOAT16: return DType::F16;
+    case Proto::DOUBLE: return DType::F64;
+    case Proto::UINT32: return DType::U32;
+    case Proto::UINT64: return DType::U64;
+    case Proto::BFLOAT16: return DType::BF16;
+    case 17: return DType::F8E4M3;  // numbers of ONNX 1.14 and later, unknown to older headers
+    case 18: return DType::F8E4M3FNUZ;
+    case 19: return DType::F8E5M2;
+    case 20: return DType::F8E5M2FNUZ;
+    case 21: return DType::U4;
+    case 22: return DType::I4;
+    default: return std::nullopt;
+  }
+}
+
+Result<model::Tensor> tensor_of(const Proto& proto, const TensorSource& source) {
+  model::Tensor tensor;
+  auto dtype = dtype_of(proto.data_type());
+  if (!dtype || *dtype == DType::None)
+    return Status(Code::Malformed, 1010, "tensor '" + proto.name() + "' has the unknown element type " + std::to_string(proto.data_type()));
+  tensor.dtype = *dtype;
+  for (int64_t extent : proto.dims()) {
+    if (extent < 0) return Status(Code::Malformed, 1015, "tensor '" + proto.name() + "' has the negative extent " + std::to_string(extent));
+    tensor.shape.push_back(extent);
+  }
+  auto count = checked_product(tensor.shape);
+  if (!count) return Status(Code::Malformed, 1015, "the extents of tensor '" + proto.name() + "' overflow 64 bits");
+  if (tensor.dtype == DType::Str) {
+    if (static_cast<uint64_t>(proto.string_data_size()) != *count)
+      return Status(Code::Malformed, 1015, "tensor '" + proto.name() + "' has " + std::to_string(proto.string_data_size()) + " strings, its shape wants " + std::to_string(*count));
+    tensor.strings.assign(proto.string_data().begin(), proto.string_data().end());
+    return tensor;
+  }
+  const bool nibbles = bits_of(tensor.dtype) == 4;
+  auto stored = nibbles ? std::optional((*count + 1) / 2) : checked_mul(*count, bytes_of(tensor.dtype));
+  if (!stored) return Status(Code::Malformed, 1015, "the bytes of tensor '" + proto.name() + "' overflow 64 bits");
+
+  const std::byte* data = nullptr;
+  uint64_t size = 0;
+  if (proto.data_location() == Proto::EXTERNAL) {
+    MLC_ASSIGN(auto bytes, external_data(proto, source, *stored));
+    data = bytes->data(), size = bytes->size();
+    tensor.owner = bytes;
+  } else if (proto.has_raw_data()) {
+    data = reinterpret_cast<const std::byte*>(proto.raw_data().data());
+    size = proto.raw_data().size();
+    tensor.owner = source.owner;
+  } else {
+    auto bytes = typed_data(proto, tensor.dtype);
+    // 4-bit types in int32_data are packed two to an entry as well.
+    data = bytes->data(), size = bytes->size();
+    tensor.owner = bytes;
+  }
+  if (size != *stored)
+    return Status(Code::Malformed, 1015, "tensor '" + proto.name() + "' has " + std::to_string(size) + " bytes of data, its shape wants " + std::to_string(*stored));
+  if (nibbles) {
+    auto bytes = unpack_nibbles(data, *count, tensor.dtype == DType::I4);
+    data = bytes->data(), size = bytes->size();
+    tensor.owner = bytes;
+  } else if (reinterpret_cast<uintptr_t>(data) % bytes_of(tensor.dtype) != 0) {  // readers may use aligned loads
+    auto bytes = std::make_shared<std::vector<std::byte>>(data, data + size);
+    data = bytes->data();
+    tensor.owner = bytes;
+  }
+  tensor.bytes = Bytes(data, size);
+  return tensor;
+}
+
+}  // namespace mlc::import

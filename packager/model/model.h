@@ -1,0 +1,65 @@
+// The Model level: a graph as its author exported it, checked for shape but not yet for meaning. Importers produce it
+// (packager/import), expansion consumes it (packager/compile/expand.h). Values are named, every name is written once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/dtype.h"
+
+namespace mlc::model {
+
+// A constant tensor. Elements are row-major, little-endian; 4-bit types one per byte. `bytes` borrows from `owner`, so
+// a weight of the file exists once however many nodes read it.
+struct Tensor {
+  DType dtype = DType::None;
+  std::vector<int64_t> shape;
+  Bytes bytes;
+  std::shared_ptr<const void> owner;
+  std::vector<std::string> strings;  // dtype Str only
+};
+
+// One axis of an interface: an extent, or the name of a free one (any text; empty: free and nameless).
+using Axis = std::variant<int64_t, std::string>;
+
+struct Port {
+  std::string name;
+  DType dtype = DType::None;
+  std::vector<Axis> shape;
+  bool has_shape = true;  // false: the file does not say, not even the rank
+};
+
+struct Graph;
+
+using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
+                               std::vector<std::string>, Tensor, std::shared_ptr<const Graph>>;
+
+struct Node {
+  std::string name;    // may be empty; `label` never is
+  std::string domain;  // "" is spelled "ai.onnx"
+  std::string op;
+  std::vector<std::string> inputs, outputs;  // empty string: absent
+  std::map<std::string, Attribute> attributes;
+  std::string label() const { return !name.empty() ? name : outputs.empty() || outputs[0].empty() ? op : outputs[0]; }
+};
+
+struct Graph {
+  std::string name;
+  std::vector<Port> inputs, outputs;          // without the initializers
+  std::map<std::string, Tensor> initializers;
+  std::vector<Node> nodes;                    // in an order in which every value is written before it is read
+};
+
+struct Model {
+  Graph graph;
+  std::map<std::string, int64_t> opsets;  // domain to version
+  std::string producer;
+  std::map<std::string, std::string> metadata;
+};
+
+}  // namespace mlc::model
