@@ -1,0 +1,107 @@
+#include "runtime/io/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+namespace mlc::io {
+namespace {
+
+Status io_error(const std::string& path, const char* what) {
+  return Status(Code::NotFound, "cannot " + std::string(what) + " '" + path + "': " + std::strerror(errno));
+}
+
+// Read until the end: the size that stat reports is a hint only (pipes, /proc, files that grow).
+Result<HostBuffer> read_all(int fd, const std::string& path, uint64_t size_hint) {
+  MLC_ASSIGN(HostBuffer buffer, HostBuffer::allocate(size_hint + 1));
+  size_t used = 0;
+  for (;;) {
+    if (used == buffer.size()) {
+      MLC_ASSIGN(HostBuffer larger, HostBuffer::allocate(uint64_t{used} * 2));
+      std::memcpy(larger.data(), buffer.data(), used);
+      buffer = std::move(larger);
+    }
+    ssize_t got = ::read(fd, buffer.data() + used, buffer.size() - used);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return io_error(path, "read");
+    if (got == 0) break;
+    used += static_cast<size_t>(got);
+  }
+  buffer.shrink(used);
+  return buffer;
+}
+
+}  // namespace
+
+Result<HostBuffer> read_file(const std::string& path) {
+  if (path == "-") return read_all(STDIN_FILENO, "standard input", 1 << 16);
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return io_error(path, "open");
+  struct stat st = {};
+  Result<HostBuffer> result = [&]() -> Result<HostBuffer> {
+    if (::fstat(fd, &st) != 0) return io_error(path, "read");
+    if (S_ISDIR(st.st_mode)) return Status(Code::NotFound, "cannot read '" + path + "': it is a directory");
+    return read_all(fd, path, S_ISREG(st.st_mode) && st.st_size > 0 ? static_cast<uint64_t>(st.st_size) : 1 << 16);
+  }();
+  ::close(fd);
+  return result;
+}
+
+Result<FileWriter> FileWriter::create(const std::string& path) {
+  FileWriter w;
+  w.path_ = path;
+  if (path == "-") {
+    w.file_ = stdout;
+    return w;
+  }
+  std::string name = path + ".XXXXXX";
+  int fd = ::mkostemp(name.data(), O_CLOEXEC);
+  if (fd < 0) return io_error(path, "write");
+  w.temporary_ = name;
+  // mkstemp makes the file private; a result gets the mode that any other new file would get.
+  mode_t mask = ::umask(0);
+  ::umask(mask);
+  w.file_ = ::fchmod(fd, 0666 & ~mask) == 0 ? ::fdopen(fd, "wb") : nullptr;
+  if (!w.file_) {
+    Status s = io_error(path, "write");
+    ::close(fd);
+    return s;
+  }
+  return w;
+}
+
+FileWriter::FileWriter(FileWriter&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      file_(std::exchange(other.file_, nullptr)) {}
+
+FileWriter::~FileWriter() {
+  if (file_ && file_ != stdout) std::fclose(file_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Status FileWriter::write(Bytes bytes) {
+  assert(file_ && "write after commit");
+  if (bytes.empty()) return ok();
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) return io_error(path_, "write");
+  return ok();
+}
+
+Status FileWriter::commit() {
+  assert(file_ && "committed twice");
+  std::FILE* f = std::exchange(file_, nullptr);
+  if (f == stdout) return std::fflush(f) == 0 ? ok() : io_error("standard output", "write");
+  bool good = std::fflush(f) == 0 && ::fsync(::fileno(f)) == 0;
+  Status failed = good ? ok() : io_error(path_, "write");
+  if (std::fclose(f) != 0 && good) return io_error(path_, "write");
+  if (!good) return failed;
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return io_error(path_, "write");
+  temporary_.clear();
+  return ok();
+}
+
+}  // namespace mlc::io

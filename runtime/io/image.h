@@ -1,0 +1,56 @@
+// PNG and JPEG to u8 [h, w, c], with exactly one answer per file (spec/pipeline.md, "decode_image").
+//
+// Fixed for JPEG: libjpeg-turbo, slow-integer IDCT, smooth chroma upsampling, no scaling while decoding; baseline and
+// progressive; CMYK is refused. Fixed for PNG: gamma and colour profiles are ignored, 16 bits become 8 by dropping the
+// low byte, palettes and low depths are expanded. The order of the steps: decode, orient, alpha, colour.
+//
+// Bytes are hostile: at most kMaxPixels pixels and kMaxScans JPEG scans; a file that ends early or whose entropy-coded
+// data is damaged is an error, never a partly grey picture. Broken EXIF data counts as no orientation.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "runtime/io/tensor.h"
+
+namespace mlc::io {
+
+inline constexpr uint64_t kMaxPixels = uint64_t{1} << 28;
+inline constexpr int kMaxScans = 200;
+
+enum class Color { Rgb, Bgr, Gray };
+// How three channels become one. A grey source stays as it is with either formula.
+enum class GrayFormula {
+  Pillow,  // (19595 R + 38470 G + 7471 B + 2^15) >> 16
+  OpenCv,  // (9798 R + 19235 G + 3735 B + 2^14) >> 15
+};
+enum class Alpha {
+  Drop,  // the colour channels as stored, whatever the alpha
+  Over,  // composed over `background`: (c a + b (255 - a)) / 255, rounded to nearest
+  Keep,  // one more channel, 255 where the file has none
+};
+enum class Orient {
+  Exif,    // turned as the EXIF orientation says (JPEG APP1, PNG eXIf)
+  Ignore,  // rows as stored
+};
+
+struct ImageOptions {
+  Color color = Color::Rgb;
+  GrayFormula gray = GrayFormula::Pillow;
+  Alpha alpha = Alpha::Drop;
+  std::array<uint8_t, 3> background = {0, 0, 0};  // R, G, B
+  Orient orient = Orient::Exif;
+};
+
+// u8 [height, width, channels]; channels is 3 (1 for Gray), plus 1 with Alpha::Keep.
+Result<HostTensor> decode_image(Bytes file, const ImageOptions& options);
+
+// Height, width, channels (1 grey, 2 grey + alpha, 3 RGB, 4 RGBA) and orientation (1..8) as stored, without pixels.
+struct ImageInfo {
+  int64_t height = 0, width = 0;
+  int channels = 0;
+  int orientation = 1;
+};
+Result<ImageInfo> image_info(Bytes file);
+
+}  // namespace mlc::io

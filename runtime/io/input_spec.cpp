@@ -1,0 +1,159 @@
+#include "runtime/io/input_spec.h"
+
+#include <charconv>
+#include <cstring>
+
+#include "runtime/io/file.h"
+#include "runtime/io/npy.h"
+#include "runtime/io/npz.h"
+
+namespace mlc::io {
+namespace {
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+// "@FILE:TYPE[DIMS]" without the '@'. The type is what follows the last colon, as paths may hold colons too.
+Status parse_raw(std::string_view text, InputSpec& spec) {
+  size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0)
+    return Status(Code::Usage, "input " + quoted(text) + " is not of the form @FILE:TYPE[DIMS]").hint("-i x=@t.bin:f32[1,3,224,224]");
+  MLC_ASSIGN(spec.type, parse_tensor_type(text.substr(colon + 1)));
+  spec.kind = InputSpec::Kind::Raw;
+  spec.path = text.substr(0, colon);
+  return ok();
+}
+
+}  // namespace
+
+Result<TensorType> parse_tensor_type(std::string_view text) {
+  auto wrong = [&](std::string what) {
+    return Status(Code::Usage, "tensor type " + quoted(text) + ": " + std::move(what)).hint("f32[1,3,224,224]");
+  };
+  size_t open = text.find('[');
+  if (open == std::string_view::npos || !text.ends_with(']')) return wrong("no dims in brackets");
+  auto dtype = dtype_named(text.substr(0, open));
+  if (!dtype || bytes_of(*dtype) == 0) return wrong("unknown type " + quoted(text.substr(0, open)));
+  TensorType type{*dtype, {}};
+  std::string_view dims = text.substr(open + 1, text.size() - open - 2);
+  while (!dims.empty()) {
+    int64_t dim = 0;
+    auto [p, e] = std::from_chars(dims.data(), dims.data() + dims.size(), dim);
+    if (e != std::errc() || dim < 0) return wrong("a dim is not a whole number");
+    dims.remove_prefix(static_cast<size_t>(p - dims.data()));
+    type.shape.push_back(dim);
+    if (dims.empty()) break;
+    if (dims.front() != ',' || dims.size() == 1) return wrong("dims are not separated by single commas");
+    dims.remove_prefix(1);
+  }
+  if (auto size = tensor_size(type.dtype, type.shape); !size.ok()) return wrong(size.status().message);
+  return type;
+}
+
+Result<InputSpec> parse_input_spec(std::string_view text, std::span<const std::string> names) {
+  InputSpec spec;
+  std::string_view rest = text;
+  size_t cut = std::string_view::npos;
+  for (const std::string& n : names)
+    if (text.size() > n.size() && text[n.size()] == '=' && text.starts_with(n) &&
+        (cut == std::string_view::npos || n.size() > cut))
+      cut = n.size();
+  if (cut == std::string_view::npos) cut = text.find('=');
+  if (cut != std::string_view::npos) {
+    spec.name = text.substr(0, cut);
+    rest = text.substr(cut + 1);
+  }
+  if (rest.empty()) return Status(Code::Usage, "input " + quoted(text) + " names no file").hint("-i [NAME=]FILE");
+  if (rest == "random") {
+    spec.kind = InputSpec::Kind::Random;
+  } else if (rest == "zeros") {
+    spec.kind = InputSpec::Kind::Zeros;
+  } else if (rest.front() == '@') {
+    MLC_RETURN_IF_ERROR(parse_raw(rest.substr(1), spec));
+  } else {
+    spec.path = rest;
+  }
+  return spec;
+}
+
+Result<LoadedInput> load_input(const InputSpec& spec) {
+  assert(spec.kind == InputSpec::Kind::File || spec.kind == InputSpec::Kind::Raw);
+  LoadedInput in;
+  MLC_ASSIGN(in.bytes, read_file(spec.path));
+  std::string where = spec.path == "-" ? "standard input" : quoted(spec.path);
+  if (spec.kind == InputSpec::Kind::Raw) {
+    MLC_ASSIGN(HostTensor t, HostTensor::zeros(spec.type.dtype, spec.type.shape));
+    if (in.bytes.size() != t.data.size())
+      return Status(Code::InputMismatch, where + " has " + std::to_string(in.bytes.size()) + " bytes, " +
+                                             type_text(t.dtype, t.shape) + " takes " + std::to_string(t.data.size()));
+    if (t.data.size()) std::memcpy(t.data.data(), in.bytes.data(), t.data.size());
+    if (t.dtype == DType::Bool)
+      for (uint8_t& b : t.as<uint8_t>()) b = b != 0;
+    in.tensors.push_back({spec.name, std::move(t)});
+    in.bytes = {};
+    return in;
+  }
+  in.media = media_of(in.bytes.bytes());
+  if (in.media == Media::Npy) {
+    auto t = parse_npy(in.bytes.bytes());
+    if (!t.ok()) return std::move(t).status().note(where);
+    in.tensors.push_back({spec.name, std::move(t).value()});
+    in.bytes = {};
+  } else if (in.media == Media::Zip) {
+    auto all = parse_npz(in.bytes.bytes());
+    if (!all.ok()) return std::move(all).status().note(where);
+    in.tensors = std::move(all).value();
+    in.bytes = {};
+  }
+  return in;
+}
+
+namespace {
+
+// splitmix64 (Steele, Lea, Flood 2014): one multiply-and-shift chain per number, the same on every machine.
+uint64_t next_random(uint64_t& state) {
+  uint64_t z = state += 0x9E3779B97F4A7C15u;
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+  return z ^ z >> 31;
+}
+
+// Eleven bits in [-1, 1): exact in every float type down to f16, so all of them hold the same numbers (bf16: truncated).
+float unit(uint64_t r) { return static_cast<float>(r >> 53) / 1024.0f - 1.0f; }
+
+uint16_t half_of(float f) {
+  // Multiples of 2^-10 below 1 in magnitude: normal or zero in f16.
+  uint32_t u = __builtin_bit_cast(uint32_t, f);
+  if ((u & 0x7FFFFFFF) == 0) return 0;
+  return static_cast<uint16_t>((u >> 16 & 0x8000) | (((u >> 23 & 0xFF) - 112) << 10) | (u >> 13 & 0x3FF));
+}
+
+}  // namespace
+
+void fill_random(HostTensor& t, uint64_t seed) {
+  uint64_t state = seed;
+  auto fill = [&]<class T>(std::span<T> values, auto make) {
+    for (T& v : values) v = static_cast<T>(make(next_random(state)));
+  };
+  auto small = [](uint64_t r) { return (r >> 33) % 10; };
+  auto bits = [](uint64_t r) { return __builtin_bit_cast(uint32_t, unit(r)); };
+  switch (t.dtype) {
+    case DType::F64: fill(t.as<double>(), unit); break;
+    case DType::F32: fill(t.as<float>(), unit); break;
+    case DType::F16: fill(t.as<uint16_t>(), [](uint64_t r) { return half_of(unit(r)); }); break;
+    case DType::BF16: fill(t.as<uint16_t>(), [&](uint64_t r) { return bits(r) >> 16; }); break;
+    // Without the highest exponent bit all numbers are finite and below 2; without the sign, 0x80 (a NaN in FNUZ) is out.
+    case DType::F8E4M3: case DType::F8E5M2: fill(t.as<uint8_t>(), [](uint64_t r) { return r >> 56 & 0xBF; }); break;
+    case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ: fill(t.as<uint8_t>(), [](uint64_t r) { return r >> 56 & 0x3F; }); break;
+    case DType::I64: case DType::U64: fill(t.as<uint64_t>(), small); break;
+    case DType::I32: case DType::U32: fill(t.as<uint32_t>(), small); break;
+    case DType::I16: case DType::U16: fill(t.as<uint16_t>(), small); break;
+    case DType::U8: fill(t.as<uint8_t>(), [](uint64_t r) { return r >> 56; }); break;
+    case DType::I8: fill(t.as<uint8_t>(), small); break;
+    case DType::I4: fill(t.as<uint8_t>(), [](uint64_t r) { return (r >> 33) % 8; }); break;
+    case DType::U4: fill(t.as<uint8_t>(), small); break;
+    case DType::Bool: fill(t.as<uint8_t>(), [](uint64_t r) { return r >> 63; }); break;
+    case DType::None: case DType::Str: break;
+  }
+}
+
+}  // namespace mlc::io

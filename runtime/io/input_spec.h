@@ -1,0 +1,50 @@
+// The argument of `-i [NAME=]X` and what it stands for.
+//
+//   X = FILE | -          a file or stdin: image, audio, .npy, .npz, decided by its first bytes
+//   X = random | zeros    made up for the type and shape that the model wants
+//   X = @FILE:TYPE[DIMS]  raw little-endian elements of exactly that size, "@t.bin:f32[1,3,224,224]"
+//
+// A file called "random" is "./random"; a path that contains '=' is written "=path".
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "runtime/io/media.h"
+#include "runtime/io/tensor.h"
+
+namespace mlc::io {
+
+struct TensorType {
+  DType dtype = DType::None;
+  std::vector<int64_t> shape;
+};
+// "f32[1,3,224,224]"; "f32[]" is a scalar.
+Result<TensorType> parse_tensor_type(std::string_view text);
+
+struct InputSpec {
+  enum class Kind { File, Random, Zeros, Raw };
+  std::string name;  // empty: not named
+  Kind kind = Kind::File;
+  std::string path;  // File, Raw; "-" is stdin
+  TensorType type;   // Raw
+};
+// `names`: the inputs of the model. A name may itself contain '=', so the longest known name that fits wins; without
+// one the text before the first '=' is the name (and the caller reports that the model has no such input).
+Result<InputSpec> parse_input_spec(std::string_view text, std::span<const std::string> names = {});
+
+// What a File or Raw spec holds: arrays (.npy: one, unnamed; .npz: by name; raw: one) or the bytes of a medium.
+struct LoadedInput {
+  Media media = Media::Unknown;
+  std::vector<NamedTensor> tensors;  // Npy, Zip, raw
+  HostBuffer bytes;                  // everything else, undecoded
+};
+Result<LoadedInput> load_input(const InputSpec& spec);
+
+// Deterministic contents for `random`: floats uniform in [-1, 1), u8 0..255, other integers 0..9 (so that they are valid
+// in most index tables), bool 0 or 1. Equal seeds give equal bytes on every machine.
+void fill_random(HostTensor& tensor, uint64_t seed);
+
+}  // namespace mlc::io

@@ -1,0 +1,53 @@
+#include "runtime/io/media.h"
+
+#include <algorithm>
+
+namespace mlc::io {
+namespace {
+
+bool starts_with(Bytes bytes, std::string_view prefix, size_t at = 0) {
+  return bytes.size() >= at + prefix.size() &&
+         std::equal(prefix.begin(), prefix.end(), bytes.begin() + at,
+                    [](char a, std::byte b) { return static_cast<std::byte>(a) == b; });
+}
+
+}  // namespace
+
+Media media_of(Bytes b) {
+  if (starts_with(b, "\x89PNG\r\n\x1a\n")) return Media::Png;
+  if (starts_with(b, "\xff\xd8\xff")) return Media::Jpeg;
+  if (starts_with(b, "RIFF") && starts_with(b, "WAVE", 8)) return Media::Wav;
+  if (starts_with(b, "\x93NUMPY")) return Media::Npy;
+  // An archive of no entries begins with its end record.
+  if (starts_with(b, "PK\x03\x04") || starts_with(b, "PK\x05\x06")) return Media::Zip;
+  return Media::Unknown;
+}
+
+std::string_view media_type(Media media) {
+  switch (media) {
+    case Media::Unknown: return "unknown";
+    case Media::Png: return "image/png";
+    case Media::Jpeg: return "image/jpeg";
+    case Media::Wav: return "audio/wav";
+    case Media::Npy: return "application/x-npy";
+    case Media::Zip: return "application/x-npz";
+  }
+  return "unknown";
+}
+
+std::string_view describe_bytes(Bytes b) {
+  if (Media m = media_of(b); m != Media::Unknown) return media_type(m);
+  if (b.empty()) return "an empty file";
+  if (starts_with(b, "version https://git-lfs")) return "a git-lfs pointer";
+  if (starts_with(b, "<!DOCTYPE") || starts_with(b, "<!doctype") || starts_with(b, "<html")) return "a web page";
+  if (starts_with(b, "GIF8")) return "a GIF image";
+  if (starts_with(b, "BM")) return "a BMP image";
+  if (starts_with(b, "WEBP", 8)) return "a WebP image";
+  if (starts_with(b, "II*\0") || starts_with(b, "MM")) return "a TIFF image";
+  if (starts_with(b, "%PDF")) return "a PDF file";
+  if (starts_with(b, "\x1f\x8b")) return "a gzip file";
+  auto text = [](std::byte c) { return c >= std::byte{0x20} || c == std::byte{'\n'} || c == std::byte{'\r'} || c == std::byte{'\t'}; };
+  return std::all_of(b.begin(), b.begin() + std::min<size_t>(b.size(), 256), text) ? "text" : "a file of unknown kind";
+}
+
+}  // namespace mlc::io

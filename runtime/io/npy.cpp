@@ -1,0 +1,223 @@
+#include "runtime/io/npy.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+namespace mlc::io {
+namespace {
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr size_t kMaxHeader = 1 << 16;
+
+struct Header {
+  DType dtype = DType::None;
+  bool big_endian = false;
+  bool fortran_order = false;
+  std::vector<int64_t> shape;
+};
+
+Status bad(std::string what) { return Status(Code::Malformed, "npy: " + std::move(what)); }
+
+// The header is a Python dict of three known keys; this reads that much of Python and no more.
+class DictCursor {
+ public:
+  explicit DictCursor(std::string_view text) : rest_(text) {}
+
+  void blanks() {
+    while (!rest_.empty() && std::string_view(" \t\r\n").find(rest_.front()) != std::string_view::npos)
+      rest_.remove_prefix(1);
+  }
+  bool eat(char c) {
+    blanks();
+    if (rest_.empty() || rest_.front() != c) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+  bool word(std::string_view w) {
+    blanks();
+    if (!rest_.starts_with(w)) return false;
+    rest_.remove_prefix(w.size());
+    return true;
+  }
+  std::optional<std::string_view> quoted() {
+    blanks();
+    if (rest_.empty() || (rest_.front() != '\'' && rest_.front() != '"')) return std::nullopt;
+    size_t end = rest_.find(rest_.front(), 1);
+    if (end == std::string_view::npos) return std::nullopt;
+    std::string_view s = rest_.substr(1, end - 1);
+    rest_.remove_prefix(end + 1);
+    return s;
+  }
+  std::optional<int64_t> number() {
+    blanks();
+    int64_t v = 0;
+    auto [p, e] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), v);
+    if (e != std::errc() || v < 0) return std::nullopt;
+    rest_.remove_prefix(static_cast<size_t>(p - rest_.data()));
+    if (!rest_.empty() && rest_.front() == 'L') rest_.remove_prefix(1);  // Python 2 wrote long integers
+    return v;
+  }
+  bool at_end() {
+    blanks();
+    return rest_.empty();
+  }
+
+ private:
+  std::string_view rest_;
+};
+
+Result<DType> dtype_of(std::string_view descr, bool& big_endian) {
+  struct Known { std::string_view code; DType dtype; };
+  static constexpr Known known[] = {
+      {"f8", DType::F64}, {"f4", DType::F32}, {"f2", DType::F16}, {"V2", DType::BF16}, {"i8", DType::I64},
+      {"i4", DType::I32}, {"i2", DType::I16}, {"i1", DType::I8},  {"u8", DType::U64},  {"u4", DType::U32},
+      {"u2", DType::U16}, {"u1", DType::U8},  {"b1", DType::Bool}};
+  if (!descr.empty() && std::string_view("<>|=").find(descr.front()) != std::string_view::npos) {
+    big_endian = descr.front() == '>';
+    for (const auto& k : known)
+      if (k.code == descr.substr(1)) return k.dtype;
+  }
+  std::string found = "'" + std::string(descr.substr(0, 40)) + "'";
+  if (descr.find('O') != std::string_view::npos)
+    return Status(Code::Unsupported, "npy: an array of Python objects (" + found + "), which would need pickle");
+  return Status(Code::Unsupported, "npy: elements of type " + found + ", expected a number or bool");
+}
+
+Status parse_shape(DictCursor& c, std::vector<int64_t>& shape) {
+  if (!c.eat('(')) return bad("'shape' is not a tuple");
+  while (!c.eat(')')) {
+    auto n = c.number();
+    if (!n) return bad("'shape' holds something that is not a whole number");
+    if (shape.size() == kMaxRank) return bad("rank above " + std::to_string(kMaxRank));
+    shape.push_back(*n);
+    if (!c.eat(',')) {
+      if (!c.eat(')') || shape.size() == 1) return bad("'shape' is not a tuple");  // "(3)" is a number in Python
+      return ok();
+    }
+  }
+  return ok();
+}
+
+Status parse_dict(std::string_view text, Header& h) {
+  DictCursor c(text);
+  bool seen[3] = {};
+  auto once = [&](int i) { return !std::exchange(seen[i], true); };
+  if (!c.eat('{')) return bad("the header is not a Python dict");
+  while (!c.eat('}')) {
+    auto key = c.quoted();
+    if (!key || !c.eat(':')) return bad("the header is not a Python dict");
+    if (*key == "descr" && once(0)) {
+      auto descr = c.quoted();
+      if (!descr) return Status(Code::Unsupported, "npy: a structured array, expected plain numbers");
+      MLC_ASSIGN(h.dtype, dtype_of(*descr, h.big_endian));
+    } else if (*key == "fortran_order" && once(1)) {
+      h.fortran_order = c.word("True");
+      if (!h.fortran_order && !c.word("False")) return bad("'fortran_order' is neither True nor False");
+    } else if (*key == "shape" && once(2)) {
+      MLC_RETURN_IF_ERROR(parse_shape(c, h.shape));
+    } else {
+      return bad("unexpected or repeated header key '" + std::string(key->substr(0, 40)) + "'");
+    }
+    if (!c.eat(',')) {
+      if (!c.eat('}')) return bad("the header is not a Python dict");
+      break;
+    }
+  }
+  if (!c.at_end()) return bad("bytes after the header's dict");
+  if (!seen[0] || !seen[1] || !seen[2]) return bad("the header lacks descr, fortran_order or shape");
+  return ok();
+}
+
+void swap_bytes(HostTensor& t) {
+  size_t n = bytes_of(t.dtype);
+  if (n > 1)
+    for (std::byte *p = t.data.data(), *end = p + t.data.size(); p != end; p += n) std::reverse(p, p + n);
+}
+
+// `data` has its first index fastest; the tensor its last.
+void copy_fortran(Bytes data, HostTensor& t) {
+  size_t size = bytes_of(t.dtype), rank = t.shape.size();
+  std::vector<int64_t> index(rank, 0);
+  std::vector<size_t> stride(rank, size);
+  for (size_t d = 1; d < rank; ++d) stride[d] = stride[d - 1] * static_cast<size_t>(t.shape[d - 1]);
+  size_t from = 0;
+  for (std::byte *to = t.data.data(), *end = to + t.data.size(); to != end; to += size) {
+    std::memcpy(to, data.data() + from, size);
+    for (size_t d = rank; d-- > 0;) {
+      from += stride[d];
+      if (++index[d] < t.shape[d]) break;
+      from -= stride[d] * static_cast<size_t>(t.shape[d]);
+      index[d] = 0;
+    }
+  }
+}
+
+std::string_view descr_of(DType t) {
+  switch (t) {
+    case DType::F64: return "<f8"; case DType::F32: return "<f4"; case DType::F16: return "<f2";
+    case DType::BF16: return "|V2";
+    case DType::F8E4M3: case DType::F8E5M2: case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ: return "|V1";
+    case DType::I64: return "<i8"; case DType::I32: return "<i4"; case DType::I16: return "<i2";
+    case DType::I8: case DType::I4: return "|i1";
+    case DType::U64: return "<u8"; case DType::U32: return "<u4"; case DType::U16: return "<u2";
+    case DType::U8: case DType::U4: return "|u1";
+    case DType::Bool: return "|b1";
+    case DType::None: case DType::Str: return "";
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<HostTensor> parse_npy(Bytes file) {
+  if (file.size() < 10 || std::memcmp(file.data(), kMagic.data(), kMagic.size()) != 0)
+    return bad("the file does not begin as one, or is shorter than 10 bytes");
+  auto byte = [&](size_t i) { return std::to_integer<uint32_t>(file[i]); };
+  uint32_t major = byte(6);
+  if (major < 1 || major > 3) return bad("version " + std::to_string(major) + ", expected 1 to 3");
+  size_t prefix = major == 1 ? 10 : 12;
+  if (file.size() < prefix) return bad("truncated in the header");
+  uint64_t length = major == 1 ? byte(8) | byte(9) << 8 : byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24;
+  if (length > kMaxHeader) return bad("a header of " + std::to_string(length) + " bytes");
+  if (!range_within(prefix, length, file.size())) return bad("truncated in the header");
+  Header h;
+  MLC_RETURN_IF_ERROR(parse_dict({reinterpret_cast<const char*>(file.data()) + prefix, length}, h));
+
+  Bytes data = file.subspan(prefix + length);
+  auto size = tensor_size(h.dtype, h.shape);
+  if (!size.ok()) return std::move(size).status().note("npy");
+  if (data.size() != *size)
+    return bad(std::to_string(data.size()) + " bytes of data, " + type_text(h.dtype, h.shape) + " takes " + std::to_string(*size));
+  MLC_ASSIGN(HostTensor t, HostTensor::zeros(h.dtype, std::move(h.shape)));
+  if (h.fortran_order)
+    copy_fortran(data, t);
+  else if (!data.empty())
+    std::memcpy(t.data.data(), data.data(), data.size());
+  if (h.big_endian) swap_bytes(t);
+  if (h.dtype == DType::Bool)
+    for (uint8_t& b : t.as<uint8_t>()) b = b != 0;
+  return t;
+}
+
+Result<std::vector<std::byte>> npy_header(const HostTensor& t) {
+  std::string_view descr = descr_of(t.dtype);
+  if (descr.empty())
+    return Status(Code::Unsupported, "npy: no form for elements of type " + std::string(name_of(t.dtype)));
+  std::string dict = "{'descr': '" + std::string(descr) + "', 'fortran_order': False, 'shape': (";
+  for (size_t i = 0; i < t.shape.size(); ++i)
+    dict += (i ? " " : "") + std::to_string(t.shape[i]) + (i + 1 < t.shape.size() || i == 0 ? "," : "");
+  dict += "), }";
+  size_t total = (kMagic.size() + 4 + dict.size() + 1 + 63) / 64 * 64;
+  dict.append(total - kMagic.size() - 4 - dict.size() - 1, ' ');
+  dict += '\n';
+  std::string file(kMagic);
+  file += {'\x01', '\x00', static_cast<char>(dict.size() & 0xFF), static_cast<char>(dict.size() >> 8)};
+  file += dict;
+  auto* p = reinterpret_cast<const std::byte*>(file.data());
+  return std::vector<std::byte>(p, p + file.size());
+}
+
+}  // namespace mlc::io

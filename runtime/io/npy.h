@@ -1,0 +1,19 @@
+// NumPy's array file: versions 1 to 3, both byte orders, C and Fortran order. Object, string and structured arrays are
+// refused. `V2` is read as bf16, which is how ml_dtypes arrays are saved.
+// Format: numpy/lib/format.py (NEP 1).
+#pragma once
+
+#include <vector>
+
+#include "runtime/io/tensor.h"
+
+namespace mlc::io {
+
+// The tensor in C order. `file` must be the whole file: bytes that are missing or left over are an error.
+Result<HostTensor> parse_npy(Bytes file);
+
+// The header that precedes `tensor.data` in a file, version 1, padded to a multiple of 64 bytes as NumPy does.
+// f8 types are written as V1, bf16 as V2, 4-bit types as whole bytes.
+Result<std::vector<std::byte>> npy_header(const HostTensor& tensor);
+
+}  // namespace mlc::io

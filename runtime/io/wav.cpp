@@ -1,0 +1,102 @@
+#include "runtime/io/wav.h"
+
+#include <cstring>
+
+namespace mlc::io {
+namespace {
+
+enum : uint32_t { kPcm = 1, kFloat = 3, kExtensible = 0xFFFE };
+
+struct Format {
+  uint32_t kind = 0, channels = 0, rate = 0, bits = 0;
+};
+
+Status bad(std::string what) { return Status(Code::Malformed, "wav: " + std::move(what)); }
+
+uint32_t field(Bytes b, size_t at, unsigned n) {
+  uint32_t v = 0;
+  for (unsigned i = 0; i < n; ++i) v |= std::to_integer<uint32_t>(b[at + i]) << 8 * i;
+  return v;
+}
+
+bool is(Bytes b, size_t at, std::string_view tag) { return std::memcmp(b.data() + at, tag.data(), tag.size()) == 0; }
+
+Status parse_format(Bytes c, Format& f) {
+  if (c.size() < 16) return bad("a format chunk of " + std::to_string(c.size()) + " bytes");
+  f = {field(c, 0, 2), field(c, 2, 2), field(c, 4, 4), field(c, 14, 2)};
+  if (f.kind == kExtensible) {
+    // The real code is the first two bytes of the sub-format's GUID.
+    if (c.size() < 40) return bad("an extensible format chunk of " + std::to_string(c.size()) + " bytes");
+    f.kind = field(c, 24, 2);
+  }
+  bool known = (f.kind == kPcm && (f.bits == 8 || f.bits == 16 || f.bits == 24 || f.bits == 32)) ||
+               (f.kind == kFloat && (f.bits == 32 || f.bits == 64));
+  if (!known)
+    return Status(Code::Unsupported, "wav: format " + std::to_string(f.kind) + " with " + std::to_string(f.bits) +
+                                         " bits, expected PCM of 8, 16, 24, 32 or float of 32, 64");
+  if (f.channels == 0 || f.rate == 0) return bad("no channels or no sample rate");
+  if (field(c, 12, 2) != f.channels * (f.bits / 8)) return bad("block size and channels do not agree");
+  return ok();
+}
+
+double sample(const std::byte* p, const Format& f) {
+  uint64_t raw = 0;
+  unsigned n = f.bits / 8;
+  for (unsigned i = 0; i < n; ++i) raw |= std::to_integer<uint64_t>(p[i]) << 8 * i;
+  if (f.kind == kFloat && n == 8) return __builtin_bit_cast(double, raw);
+  if (f.kind == kFloat) return __builtin_bit_cast(float, static_cast<uint32_t>(raw));
+  if (n == 1) return (static_cast<double>(raw) - 128.0) / 128.0;
+  int64_t value = static_cast<int64_t>(raw << (64 - f.bits)) >> (64 - f.bits);
+  return static_cast<double>(value) / static_cast<double>(int64_t{1} << (f.bits - 1));
+}
+
+Result<Audio> convert(Bytes data, const Format& f, Channels channels) {
+  size_t width = f.bits / 8, block = width * f.channels;
+  if (data.size() % block) return bad("the data ends within a sample");
+  uint64_t frames = data.size() / block;
+  if (frames * f.channels > kMaxSamples)
+    return bad(std::to_string(frames * f.channels) + " samples, at most " + std::to_string(kMaxSamples));
+  std::vector<int64_t> shape = {static_cast<int64_t>(frames)};
+  if (channels == Channels::Keep) shape.push_back(f.channels);
+  MLC_ASSIGN(HostTensor t, HostTensor::zeros(DType::F32, std::move(shape)));
+  float* out = t.as<float>().data();
+  const std::byte* p = data.data();
+  for (uint64_t i = 0; i < frames; ++i, p += block) switch (channels) {
+      case Channels::First: *out++ = static_cast<float>(sample(p, f)); break;
+      case Channels::Keep:
+        for (uint32_t c = 0; c < f.channels; ++c) *out++ = static_cast<float>(sample(p + c * width, f));
+        break;
+      case Channels::Mean: {
+        double sum = 0;
+        for (uint32_t c = 0; c < f.channels; ++c) sum += sample(p + c * width, f);
+        *out++ = static_cast<float>(sum / f.channels);
+        break;
+      }
+    }
+  return Audio{std::move(t), f.rate};
+}
+
+}  // namespace
+
+Result<Audio> decode_wav(Bytes file, Channels channels) {
+  if (file.size() < 12 || !is(file, 0, "RIFF") || !is(file, 8, "WAVE")) return bad("the file does not begin as one");
+  Format format;
+  bool have_format = false;
+  // Chunks one after the other, each padded to an even size. The RIFF size is ignored, as many writers get it wrong.
+  for (uint64_t at = 12; range_within(at, 8, file.size());) {
+    uint64_t size = field(file, at + 4, 4);
+    if (!range_within(at + 8, size, file.size())) return bad("truncated in chunk '" + std::string(is(file, at, "data") ? "data" : "?") + "'");
+    Bytes chunk = file.subspan(at + 8, size);
+    if (is(file, at, "fmt ")) {
+      MLC_RETURN_IF_ERROR(parse_format(chunk, format));
+      have_format = true;
+    } else if (is(file, at, "data")) {
+      if (!have_format) return bad("data before its format");
+      return convert(chunk, format, channels);
+    }
+    at += 8 + size + (size & 1);
+  }
+  return bad("no data chunk");
+}
+
+}  // namespace mlc::io
