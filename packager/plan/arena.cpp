@@ -1,0 +1,80 @@
+#include "packager/plan/arena.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace mlc::plan {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+// What a free extent is taken for when symbolic sizes are compared. Only the order of placement depends on it.
+constexpr int64_t kTypicalExtent = 256;
+
+bool live_together(const Interim& a, const Interim& b) { return a.first <= b.last && b.first <= a.last; }
+
+const ir::Expr* aligned(ir::Context& ctx, const ir::Expr* bytes) {
+  const ir::Expr* unit = ctx.integer(kAlignment);
+  return ctx.mul(ctx.ceildiv(bytes, unit), unit);
+}
+
+// The lowest gap of `size` bytes between buffers that live at the same time.
+int64_t lowest_gap(std::vector<std::pair<int64_t, int64_t>> taken, int64_t size) {
+  std::sort(taken.begin(), taken.end());
+  int64_t at = 0;
+  for (auto [begin, end] : taken) {
+    if (begin - at >= size) break;
+    at = std::max(at, end);
+  }
+  return at;
+}
+
+}  // namespace
+
+const ir::Expr* place_in_arena(ir::Context& ctx, std::vector<Interim>& buffers) {
+  const auto typical = [&](const ir::Expr* e) {
+    return ir::evaluate_extent(e, [](const ir::Sym* s) {
+             return std::optional(std::clamp(kTypicalExtent, s->lo, s->hi));
+           }).value_or(INT64_MAX);
+  };
+  std::vector<size_t> order(buffers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<int64_t> size(buffers.size());
+  for (size_t k = 0; k < buffers.size(); ++k) size[k] = typical(buffers[k].bytes);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    if (buffers[a].bytes->is_const() != buffers[b].bytes->is_const()) return buffers[a].bytes->is_const();
+    return size[a] > size[b];
+  });
+
+  int64_t constant_end = 0;
+  std::vector<size_t> placed;
+  for (size_t k : order) {
+    if (!buffers[k].bytes->is_const()) continue;
+    const int64_t bytes = (buffers[k].bytes->i + kAlignment - 1) / kAlignment * kAlignment;
+    std::vector<std::pair<int64_t, int64_t>> taken;
+    for (size_t other : placed)
+      if (live_together(buffers[k], buffers[other]))
+        taken.emplace_back(buffers[other].offset->i, buffers[other].offset->i + (buffers[other].bytes->i + kAlignment - 1) / kAlignment * kAlignment);
+    const int64_t at = lowest_gap(std::move(taken), bytes);
+    buffers[k].offset = ctx.integer(at);
+    constant_end = std::max(constant_end, at + bytes);
+    placed.push_back(k);
+  }
+
+  // Symbolic sizes lie above the constant ones, each on top of those it lives with.
+  const ir::Expr* base = ctx.integer(constant_end);
+  const ir::Expr* arena = base;
+  placed.clear();
+  for (size_t k : order) {
+    if (buffers[k].bytes->is_const()) continue;
+    const ir::Expr* at = base;
+    for (size_t other : placed)
+      if (live_together(buffers[k], buffers[other]))
+        at = ctx.max(at, ctx.add(buffers[other].offset, aligned(ctx, buffers[other].bytes)));
+    buffers[k].offset = at;
+    arena = ctx.max(arena, ctx.add(at, aligned(ctx, buffers[k].bytes)));
+    placed.push_back(k);
+  }
+  return arena;
+}
+
+}  // namespace mlc::plan

@@ -1,0 +1,196 @@
+#include "packager/plan/plan_builder.h"
+
+#include <algorithm>
+#include <map>
+
+#include "packager/plan/arena.h"
+#include "packager/plan/symbols.h"
+#include "schema/generated/plan_generated.h"
+#include "schema/module_abi.h"
+
+namespace mlc::plan {
+namespace {
+
+using namespace fb::plan;
+namespace fbs = flatbuffers;
+
+constexpr uint32_t kPlanFormat = 1;
+
+// One function's part of the plan, built in the order: symbols of the inputs, buffers, launches, checks.
+class FunctionWriter {
+ public:
+  FunctionWriter(ir::Context& ctx, const FunctionPlan& plan, fbs::FlatBufferBuilder& out)
+      : ctx_(ctx), plan_(plan), function_(*plan.function), out_(out), buffer_of_(function_.arrays.size(), kNone) {}
+
+  Result<fbs::Offset<Function>> write() {
+    bind_symbols();
+    MLC_RETURN_IF_ERROR(add_interface_buffers());
+    MLC_RETURN_IF_ERROR(add_arena_buffers());
+    MLC_RETURN_IF_ERROR(add_launches());
+    MLC_RETURN_IF_ERROR(add_output_copies());
+    MLC_RETURN_IF_ERROR(add_checks());
+    std::vector<fbs::Offset<Port>> inputs, outputs;
+    for (size_t k = 0; k < function_.inputs.size(); ++k) {
+      MLC_ASSIGN(auto port, port_of(function_.inputs[k], input_buffers_[k]));
+      inputs.push_back(port);
+    }
+    for (size_t k = 0; k < function_.outputs.size(); ++k) {
+      MLC_ASSIGN(auto port, port_of(function_.outputs[k], output_buffers_[k]));
+      outputs.push_back(port);
+    }
+    MLC_ASSIGN(const uint32_t arena_bytes, symbols_.symbol_of(arena_bytes_));
+    return CreateFunction(out_, out_.CreateString(function_.name), symbols_.num_symbols(),
+                          out_.CreateVectorOfStructs(symbols_.instructions()), out_.CreateVector(checks_), out_.CreateVector(inputs),
+                          out_.CreateVector(outputs), out_.CreateVector(buffers_), arena_bytes, out_.CreateVector(body_));
+  }
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  void bind_symbols() {
+    for (uint32_t k = 0; k < function_.inputs.size(); ++k) {
+      const nest::Array& array = function_.arrays[function_.inputs[k]];
+      for (uint32_t axis = 0; axis < array.shape.size(); ++axis)
+        if (array.shape[axis]->op == ir::Op::Sym) symbols_.bind_input_axis(array.shape[axis]->sym, k, axis);
+    }
+  }
+
+  const ir::Expr* bytes_of_array(const nest::Array& array) {
+    return ctx_.mul(nest::stored_elements(ctx_, array.layout, array.shape), ctx_.integer(bytes_of(array.dtype)));
+  }
+
+  Result<uint32_t> add_buffer(BufferKind kind, const nest::Array& array, uint32_t index, uint32_t copy, const ir::Expr* offset) {
+    MLC_ASSIGN(const uint32_t bytes, symbols_.symbol_of(bytes_of_array(array)));
+    uint32_t offset_symbol = 0;
+    if (offset) {
+      MLC_ASSIGN(offset_symbol, symbols_.symbol_of(offset));
+    }
+    buffers_.push_back(CreateBuffer(out_, kind, static_cast<uint8_t>(array.dtype), index, copy, bytes, offset_symbol));
+    return static_cast<uint32_t>(buffers_.size() - 1);
+  }
+
+  Status add_interface_buffers() {
+    for (uint32_t k = 0; k < function_.inputs.size(); ++k) {
+      const uint32_t array = function_.inputs[k];
+      MLC_ASSIGN(const uint32_t buffer, add_buffer(BufferKind_Input, function_.arrays[array], k, 0, nullptr));
+      input_buffers_.push_back(buffer);
+      buffer_of_[array] = buffer;
+    }
+    for (uint32_t k = 0; k < function_.outputs.size(); ++k) {
+      const uint32_t array = function_.outputs[k];
+      MLC_ASSIGN(const uint32_t buffer, add_buffer(BufferKind_Output, function_.arrays[array], k, 0, nullptr));
+      output_buffers_.push_back(buffer);
+      // An output that is an input, a constant or an earlier output as well is copied at the end.
+      if (buffer_of_[array] == kNone && function_.arrays[array].kind == nest::Array::Kind::Temp)
+        buffer_of_[array] = buffer;
+      else
+        copied_outputs_.push_back(k);
+    }
+    return ok();
+  }
+
+  Status add_arena_buffers() {
+    std::map<uint32_t, Interim> interim;  // by array
+    for (uint32_t step = 0; step < plan_.launches.size(); ++step)
+      for (uint32_t array : plan_.launches[step].params) {
+        if (buffer_of_[array] != kNone || function_.arrays[array].kind != nest::Array::Kind::Temp) continue;
+        auto [entry, is_new] = interim.try_emplace(array, Interim{bytes_of_array(function_.arrays[array]), step, step, nullptr});
+        entry->second.last = step;
+      }
+    std::vector<Interim> placed;
+    for (auto& [array, life] : interim) placed.push_back(life);
+    arena_bytes_ = place_in_arena(ctx_, placed);
+    size_t k = 0;
+    for (auto& [array, life] : interim) {
+      MLC_ASSIGN(buffer_of_[array], add_buffer(BufferKind_Arena, function_.arrays[array], 0, 0, placed[k++].offset));
+    }
+    return ok();
+  }
+
+  Result<uint32_t> buffer_of(uint32_t array) {
+    if (buffer_of_[array] == kNone) {  // constants get a buffer when first used
+      if (function_.arrays[array].kind != nest::Array::Kind::Const)
+        return Status(Code::Internal, "array '" + function_.arrays[array].name + "' is used but never placed");
+      const auto [tensor, copy] = plan_.constant(array);
+      MLC_ASSIGN(buffer_of_[array], add_buffer(BufferKind_Constant, function_.arrays[array], tensor, copy, nullptr));
+    }
+    return buffer_of_[array];
+  }
+
+  Status add_launches() {
+    for (const Launch& launch : plan_.launches) {
+      std::vector<uint32_t> buffers, scalars;
+      for (uint32_t array : launch.params) {
+        MLC_ASSIGN(const uint32_t buffer, buffer_of(array));
+        buffers.push_back(buffer);
+      }
+      for (const ir::Sym* sym : launch.scalars) {
+        MLC_ASSIGN(const uint32_t symbol, symbols_.symbol_of(ctx_.sym(sym)));
+        scalars.push_back(symbol);
+      }
+      MLC_ASSIGN(const uint32_t tiles, symbols_.symbol_of(launch.tiles));
+      body_.push_back(CreateInstr(out_, InstrOp_Launch, launch.entry, out_.CreateVector(buffers), out_.CreateVector(scalars), tiles,
+                                  Share_Static, /*barrier=*/true, 0, out_.CreateString(launch.source)));
+    }
+    return ok();
+  }
+
+  Status add_output_copies() {
+    for (uint32_t k : copied_outputs_) {
+      MLC_ASSIGN(const uint32_t source, buffer_of(function_.outputs[k]));
+      const std::vector<uint32_t> buffers{output_buffers_[k], source};
+      body_.push_back(CreateInstr(out_, InstrOp_Copy, 0, out_.CreateVector(buffers), 0, 0, Share_One, true, 0,
+                                  out_.CreateString("copy to output " + function_.arrays[function_.outputs[k]].name)));
+    }
+    return ok();
+  }
+
+  // After everything else: the shape program is complete then, and nothing has run yet.
+  Status add_checks() {
+    for (const nest::Function::Check& check : function_.checks) {
+      MLC_ASSIGN(const uint32_t condition, symbols_.symbol_of(check.condition));
+      checks_.push_back(CreateCheck(out_, condition, symbols_.num_symbols(), out_.CreateString(check.message)));
+    }
+    return ok();
+  }
+
+  Result<fbs::Offset<Port>> port_of(uint32_t array_number, uint32_t buffer) {
+    const nest::Array& array = function_.arrays[array_number];
+    std::vector<uint32_t> shape;
+    for (const ir::Expr* extent : array.shape) {
+      MLC_ASSIGN(const uint32_t symbol, symbols_.symbol_of(extent));
+      shape.push_back(symbol);
+    }
+    return CreatePort(out_, out_.CreateString(array.name), static_cast<uint8_t>(array.dtype), buffer, out_.CreateVector(shape));
+  }
+
+  ir::Context& ctx_;
+  const FunctionPlan& plan_;
+  const nest::Function& function_;
+  fbs::FlatBufferBuilder& out_;
+  SymbolTable symbols_;
+  std::vector<uint32_t> buffer_of_, input_buffers_, output_buffers_, copied_outputs_;
+  std::vector<fbs::Offset<Buffer>> buffers_;
+  std::vector<fbs::Offset<Instr>> body_;
+  std::vector<fbs::Offset<Check>> checks_;
+  const ir::Expr* arena_bytes_ = nullptr;
+};
+
+}  // namespace
+
+Result<std::vector<std::byte>> write_plan(ir::Context& ctx, std::vector<FunctionPlan> functions) {
+  std::sort(functions.begin(), functions.end(),
+            [](const FunctionPlan& a, const FunctionPlan& b) { return a.function->name < b.function->name; });
+  fbs::FlatBufferBuilder out;
+  std::vector<fbs::Offset<Function>> written;
+  for (const FunctionPlan& plan : functions) {
+    auto function = FunctionWriter(ctx, plan, out).write();
+    if (!function.ok()) return std::move(function).status().note("plan of '" + plan.function->name + "'");
+    written.push_back(*function);
+  }
+  FinishPlanBuffer(out, CreatePlan(out, kPlanFormat, MLRUN_MODULE_ABI, out.CreateVector(written)));
+  const auto* bytes = reinterpret_cast<const std::byte*>(out.GetBufferPointer());
+  return std::vector<std::byte>(bytes, bytes + out.GetSize());
+}
+
+}  // namespace mlc::plan

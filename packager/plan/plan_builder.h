@@ -1,0 +1,40 @@
+// Turns lowered functions into the plan of one variant: buffers with their places, symbols that compute every size at
+// run time, launches in order.
+//
+// Arena. Lifetimes follow the order of the statements. Buffers are placed largest first; one of constant size goes into
+// the lowest gap that fits, one of symbolic size on top of whatever lives at the same time (its offset is a symbol, so
+// the arena is as small for a small input as a plan built for that input alone). All offsets are multiples of 64.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "packager/loop/loop.h"
+#include "packager/nest/nest.h"
+
+namespace mlc::plan {
+
+// A launch of kernel number `entry` of the module; `params` are the arrays of the function that it binds, in order.
+struct Launch {
+  uint32_t entry = 0;
+  std::vector<uint32_t> params;
+  std::vector<bool> written;                // per param
+  std::vector<const ir::Sym*> scalars;
+  const ir::Expr* tiles = nullptr;
+  std::string source;
+};
+
+struct FunctionPlan {
+  const nest::Function* function = nullptr;  // must outlive the call
+  std::vector<Launch> launches;
+  // The manifest tensor that holds a Const array in its layout, as {tensor, copy}.
+  std::function<std::pair<uint32_t, uint32_t>(uint32_t array)> constant;
+};
+
+// The bytes of a plan segment. Functions are sorted by name. Fails if a symbol has no source in the inputs' shapes.
+Result<std::vector<std::byte>> write_plan(ir::Context& ctx, std::vector<FunctionPlan> functions);
+
+}  // namespace mlc::plan

@@ -1,0 +1,34 @@
+// Extents as plan symbols: every distinct expression becomes one instruction of the function's shape program.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "packager/ir/context.h"
+#include "schema/generated/plan_generated.h"
+
+namespace mlc::plan {
+
+class SymbolTable {
+ public:
+  // Binds `sym` to the extent of an input's axis. The first binding of a symbol holds; later ones are left to the
+  // runtime's check of that input's shape.
+  void bind_input_axis(const ir::Sym* sym, uint32_t input, uint32_t axis);
+  bool is_bound(const ir::Sym* sym) const { return bound_.count(sym) != 0; }
+  // The symbol that holds the value of `e` (Const, Sym and arithmetic).
+  Result<uint32_t> symbol_of(const ir::Expr* e);
+  uint32_t num_symbols() const { return static_cast<uint32_t>(instrs_.size()); }
+  const std::vector<fb::plan::SymbolInstr>& instructions() const { return instrs_; }
+
+ private:
+  uint32_t emit(fb::plan::SymbolOp op, uint32_t a = 0, uint32_t b = 0, uint32_t c = 0, int64_t imm = 0);
+  Result<uint32_t> emit_node(const ir::Expr* e);
+
+  std::unordered_map<const ir::Sym*, uint32_t> bound_;
+  std::unordered_map<const ir::Expr*, uint32_t> known_;
+  std::vector<fb::plan::SymbolInstr> instrs_;
+};
+
+}  // namespace mlc::plan
