@@ -19,6 +19,7 @@ enum class StmtKind : uint8_t {
   Local,   // local var = value; a register (scalar or vector) that Assign may change
   Assign,  // var = value
   Store,   // array[index] = value, only where cond (a mask) holds if there is one
+  Fault,   // if cond (any lane of it): the kernel returns `fault` at once, or 0 if `fault` is 0
 };
 
 enum class ForKind : uint8_t { Serial, Unroll };
@@ -38,6 +39,7 @@ struct Stmt {
   const ir::Expr* value = nullptr;     // Let, Local, Assign, Store
   uint32_t array = 0;                  // Store: buffer number
   std::vector<const ir::Expr*> index;  // Store: kernels: {linear element index} (many lanes: scatter); procs: per axis
+  int32_t fault = 0;                   // Fault: a code of schema/module_abi.h
   std::vector<StmtPtr> body, orelse;
 };
 
