@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "schema/features.h"
-
 namespace mlc::format {
 
 // A SHA-256.
@@ -98,7 +96,8 @@ constexpr std::string_view name_of(Media media) {
 enum class Colour : uint8_t { None = 0, Rgb = 1, Bgr = 2, Grey = 3, Rgba = 4, Yuv420 = 5 };
 inline constexpr uint8_t kLastColour = 5;
 
-using mlc::ClauseOp;
+// How a clause of a variant compares a host feature that is a number.
+enum class ClauseOp : uint8_t { None = 0, Equal = 1, AtLeast = 2, AtMost = 3, Divides = 4, OneOf = 5 };
 inline constexpr uint8_t kLastClauseOp = 5;
 
 enum class Metric : uint8_t { None = 0, Abs = 1, Rel = 2, Ulp = 3, Cosine = 4, TopK = 5 };

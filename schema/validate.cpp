@@ -1,0 +1,86 @@
+#include "schema/validate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "schema/tiling.h"
+#include "schema/validate_internal.h"
+
+namespace mlc::format {
+
+bool is_label(std::string_view text) {
+  if (text.empty() || text.size() > kMaxNameLen || text[0] == '.' || text.back() == '.') return false;
+  for (char c : text) {
+    bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+                c == '-';
+    if (!good) return false;
+  }
+  // Device names of Windows, with or without an extension.
+  std::string stem(text.substr(0, text.find('.')));
+  for (char& c : stem) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  if (stem == "con" || stem == "prn" || stem == "aux" || stem == "nul") return false;
+  bool numbered = stem.size() == 4 && (stem.starts_with("com") || stem.starts_with("lpt"));
+  return !(numbered && stem[3] >= '0' && stem[3] <= '9');
+}
+
+bool is_segment_name(std::string_view text) {
+  if (text.size() > kMaxNameLen) return false;
+  for (;;) {
+    size_t slash = text.find('/');
+    if (!is_label(text.substr(0, slash))) return false;
+    if (slash == std::string_view::npos) return true;
+    text.remove_prefix(slash + 1);
+  }
+}
+
+bool is_known(DType type) { return type != DType::None && type <= DType::F8E5M2FNUZ; }
+
+Status check_count(std::string_view what, size_t count, uint64_t least, uint64_t most) {
+  if (count >= least && count <= most) return ok();
+  return malformed(std::string(what) + ": " + str(count) + " found, " + str(least) + " to " + str(most) + " expected");
+}
+
+Status check_ref(const Manifest& m, const Ref& ref, SegmentKind kind) {
+  if (ref.segment >= m.segments.size())
+    return malformed("refers to segment " + str(ref.segment) + " of " + str(m.segments.size()));
+  const Segment& segment = m.segments[ref.segment];
+  if (segment.kind != kind)
+    return malformed("lies in segment " + quoted(segment.name) + " of kind " + std::string(name_of(segment.kind)) +
+                     ", " + std::string(name_of(kind)) + " expected");
+  if (!range_within(ref.offset, ref.length, segment.decoded_len))
+    return malformed("offset " + str(ref.offset) + " and length " + str(ref.length) + " lie outside segment " +
+                     quoted(segment.name) + " of " + str(segment.decoded_len) + " bytes");
+  return ok();
+}
+
+Status check_tolerances(const std::vector<Tolerance>& tolerances, size_t outputs, bool& unknown_metric) {
+  if (tolerances.size() > kMaxPorts) return malformed("too many tolerances");
+  for (const Tolerance& tolerance : tolerances) {
+    if (tolerance.output >= outputs) return malformed("tolerance of output " + str(tolerance.output) + ", which does not exist");
+    if (!std::isfinite(tolerance.value) || tolerance.value < 0) return malformed("tolerance that is not a finite number >= 0");
+    if (tolerance.metric == Metric::None) return malformed("tolerance without a metric");
+    if (static_cast<uint8_t>(tolerance.metric) > kLastMetric) unknown_metric = true;
+  }
+  return ok();
+}
+
+Status validate(Manifest& m) {
+  if (!m.required.empty())
+    return Status(Code::Malformed, "needs format feature " + str(m.required[0]) + ", which this version does not know")
+        .hint("update mlrun, or rebuild the container with an older --target-version");
+  MLC_RETURN_IF_ERROR(check_count("methods", m.methods.size(), 1, kMaxMethods));
+  MLC_RETURN_IF_ERROR(check_count("segments", m.segments.size(), 1, kMaxSegments));
+  MLC_RETURN_IF_ERROR(check_count("tensors", m.tensors.size(), 0, kMaxTensors));
+  MLC_RETURN_IF_ERROR(check_count("layouts", m.layouts.size(), 0, 65'535));
+  MLC_RETURN_IF_ERROR(check_count("variants", m.variants.size(), 1, kMaxVariants));
+  MLC_RETURN_IF_ERROR(check_count("assets", m.assets.size(), 0, kMaxAssets));
+  MLC_RETURN_IF_ERROR(validate_segments(m));
+  MLC_RETURN_IF_ERROR(validate_interface(m));
+  MLC_RETURN_IF_ERROR(validate_tensors(m));
+  MLC_RETURN_IF_ERROR(validate_variants(m));
+  MLC_RETURN_IF_ERROR(validate_extras(m));
+  auto gaps = tile_segments(m);
+  return gaps.ok() ? ok() : std::move(gaps).status();
+}
+
+}  // namespace mlc::format

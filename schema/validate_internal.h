@@ -1,0 +1,55 @@
+// Parts of validate(), one file per part of the manifest. Not for use outside schema/validate*.cpp.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/checked.h"
+#include "schema/validate.h"
+
+namespace mlc::format {
+
+// Where a message points: `tensors[3] "fc.weight"`. Built only when something is wrong.
+struct Place {
+  std::string_view list;
+  size_t index;
+  std::string_view name;
+
+  Status wrong(const std::string& why) const {
+    return Status(Code::Malformed, std::string(list) + "[" + std::to_string(index) + "] " + quoted(name) + ": " + why);
+  }
+};
+
+inline Status malformed(std::string why) { return Status(Code::Malformed, std::move(why)); }
+inline std::string str(uint64_t n) { return std::to_string(n); }
+
+// A name: not empty, clean, at most 255 bytes.
+[[nodiscard]] inline bool is_name(std::string_view text) { return !text.empty() && is_clean_text(text, kMaxNameLen); }
+// A label that is safe as a file name everywhere: [A-Za-z0-9._-]+, no leading dot, no reserved device name.
+[[nodiscard]] bool is_label(std::string_view text);
+// Labels joined by '/'.
+[[nodiscard]] bool is_segment_name(std::string_view text);
+
+// Strictly ascending by key: sorted and unique.
+template <class List, class Key>
+[[nodiscard]] Status check_sorted(const List& list, std::string_view what, Key key) {
+  for (size_t i = 1; i < list.size(); ++i)
+    if (!(key(list[i - 1]) < key(list[i])))
+      return malformed(std::string(what) + "[" + str(i) + "]: not in ascending order, or there twice");
+  return ok();
+}
+
+[[nodiscard]] Status check_count(std::string_view what, size_t count, uint64_t least, uint64_t most);
+// In range, and in a segment of this kind.
+[[nodiscard]] Status check_ref(const Manifest& m, const Ref& ref, SegmentKind kind);
+[[nodiscard]] Status check_tolerances(const std::vector<Tolerance>& tolerances, size_t outputs, bool& unknown_metric);
+[[nodiscard]] bool is_known(DType type);
+
+[[nodiscard]] Status validate_segments(const Manifest& m);
+[[nodiscard]] Status validate_interface(const Manifest& m);  // model, methods
+[[nodiscard]] Status validate_tensors(const Manifest& m);    // layouts, tensors
+[[nodiscard]] Status validate_variants(Manifest& m);
+[[nodiscard]] Status validate_extras(const Manifest& m);     // stages, assets, golden, operators, ..., provenance
+
+}  // namespace mlc::format
