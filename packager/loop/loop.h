@@ -1,5 +1,10 @@
 // The Loop level: scheduled loops and stores, a tree. What a kernel does, down to vector width and order; emitters
 // (targets/, portable) translate it one to one. Expressions are ir::Expr; see expr.h for which operations are allowed.
+//
+// Expressions may be evaluated strictly or lazily, as suits the emitter: a Load that must not happen in the arm of a
+// Select that is not taken carries a mask. Equal subexpressions of one statement are one node (a DAG, not a tree):
+// evaluate a node once per statement. Integer divisors are never zero, and never -1 where that would overflow.
+// Load::access has no meaning here: addresses are in range or masked.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +38,8 @@ struct Stmt {
   const ir::Expr* var = nullptr;       // For, Let, Local, Assign: an Op::Var
   const ir::Expr* begin = nullptr;
   const ir::Expr* end = nullptr;
-  int64_t step = 1;
-  const ir::Expr* cond = nullptr;      // While, If: Bool; Store: mask of value's lanes, or null
+  int64_t step = 1;                    // For; Fault: the code
+  const ir::Expr* cond = nullptr;      // While, If: Bool; Store: mask of value's lanes, or null; Fault: Bool lanes or null
   const ir::Expr* bound = nullptr;     // While
   const ir::Expr* value = nullptr;     // Let, Local, Assign, Store
   uint32_t array = 0;                  // Store: buffer number
@@ -51,11 +56,20 @@ struct LocalArray {
   std::vector<const ir::Expr*> shape;        // procs only
 };
 
+// What the plan binds to a parameter.
+enum class Role : uint8_t {
+  Array,      // an array of the nest function
+  Workspace,  // memory of `elements` elements that lives through the kernels of one statement; `array` numbers them
+              // within the statement: the same number is the same buffer. Contents are not initialised.
+  Yields,     // one i64 per yield of the proc, written by the kernel; the plan reads the existential extents from it
+};
 struct Param {
   std::string name;
   DType dtype = DType::None;
   bool written = false;
   uint32_t array = 0;  // of the nest function it was lowered from: how the plan binds it
+  Role role = Role::Array;
+  const ir::Expr* elements = nullptr;  // Workspace and Yields: an extent over the kernel's scalars
 };
 
 // One entry of a module. Buffers are numbered: params first, then locals. Body runs for the tiles of one call:

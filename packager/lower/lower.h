@@ -1,0 +1,36 @@
+// From Nest to Loop: one statement becomes one kernel, or a short sequence that shares workspaces.
+//
+// Addresses are resolved here: a parameter of a kernel is a flat buffer, and every load and store has a linear element
+// index from the layout of its array. Free symbols become scalars of the kernel, so one kernel serves all their values,
+// extents of zero included. Templates (design: kernels.md section 5) are tried in order; the generic one takes all:
+//   contraction  one sum of products of two loads: register tiles, panels, epilogue on the accumulators
+//   stencil      small constant windows with a contiguous dim (depthwise convolution, pooling)
+//   generic      maps, folds, scans and pushes, vectorised along the contiguous dim
+//   proc         imperative blocks
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "packager/loop/loop.h"
+#include "packager/nest/nest.h"
+#include "targets/target.h"
+
+namespace mlc::lower {
+
+// The text of a transcendental function: an expression over `arg` in basic operations (from ops/math.mlop), of the type
+// of `arg`. Null if there is none for this operation and type, which makes lowering fail.
+using MathExpander = std::function<const ir::Expr*(ir::Context&, ir::Op, const ir::Expr* arg)>;
+
+// Kernels to be launched in order, with a barrier between them. Names are "<source>" with unsuitable characters
+// replaced, then ".1", ".2" for the second and third. Deterministic. Every kernel passes loop::verify.
+// Fails with Code::Unsupported where an operation has no form in Loop.
+Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& function, const nest::Statement& statement,
+                                        const targets::Target& target, const MathExpander& expand);
+
+// Which template took the statement last lowered; for explain and tests ("contraction 7x32", "generic x16", ...).
+std::string describe(const std::vector<loop::Kernel>& kernels);
+
+}  // namespace mlc::lower
