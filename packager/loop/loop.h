@@ -38,8 +38,8 @@ struct Stmt {
   const ir::Expr* var = nullptr;       // For, Let, Local, Assign: an Op::Var
   const ir::Expr* begin = nullptr;
   const ir::Expr* end = nullptr;
-  int64_t step = 1;                    // For; Fault: the code
-  const ir::Expr* cond = nullptr;      // While, If: Bool; Store: mask of value's lanes, or null; Fault: Bool lanes or null
+  int64_t step = 1;
+  const ir::Expr* cond = nullptr;      // While, If: Bool; Store: mask of value's lanes, or null; Fault: Bool lanes
   const ir::Expr* bound = nullptr;     // While
   const ir::Expr* value = nullptr;     // Let, Local, Assign, Store
   uint32_t array = 0;                  // Store: buffer number
