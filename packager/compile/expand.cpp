@@ -1,0 +1,170 @@
+#include "packager/compile/expand.h"
+
+#include <map>
+#include <unordered_map>
+
+namespace mlc::compile {
+namespace {
+
+using model::Node;
+
+int64_t opset_of(const model::Model& model, const std::string& domain) {
+  auto found = model.opsets.find(domain);
+  return found == model.opsets.end() ? 1 : found->second;
+}
+
+lang::Attribute attribute_of(const model::Attribute& value) {
+  return std::visit(
+      [](const auto& v) -> lang::Attribute {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, model::Tensor>) {
+          return lang::TensorAttr{v.dtype, v.shape, std::make_shared<nest::ConstData>(nest::ConstData{v.bytes, v.owner})};
+        } else if constexpr (std::is_same_v<T, std::shared_ptr<const model::Graph>>) {
+          return std::string();  // control flow is not an operator text; never asked for by one
+        } else {
+          return v;
+        }
+      },
+      value);
+}
+
+class Expander {
+ public:
+  Expander(ir::Context& ctx, const lang::Library& library, const model::Model& model, std::string name)
+      : ctx_(ctx), library_(library), model_(model) {
+    function_.name = std::move(name);
+  }
+
+  Result<nest::Function> run() {
+    MLC_RETURN_IF_ERROR(add_inputs());
+    count_readers();
+    for (const Node& node : model_.graph.nodes) MLC_RETURN_IF_ERROR(add_node(node));
+    for (const model::Port& port : model_.graph.outputs) {
+      MLC_ASSIGN(const lang::Value value, value_of(port.name));
+      function_.outputs.push_back(value.array);
+    }
+    return std::move(function_);
+  }
+
+ private:
+  Status add_inputs() {
+    for (const model::Port& port : model_.graph.inputs) {
+      if (!port.has_shape)
+        return Status(Code::Unsupported, 2011, "input '" + port.name + "' does not say its rank")
+            .hint("export the model with shapes, or run onnx.shape_inference on it");
+      if (port.dtype == DType::Str || port.dtype == DType::None)
+        return Status(Code::Unsupported, 2012, "input '" + port.name + "' has the element type " + std::string(name_of(port.dtype)) + ", which no target supports");
+      nest::Array array;
+      array.name = port.name;
+      array.kind = nest::Array::Kind::Input;
+      array.dtype = port.dtype;
+      for (size_t axis = 0; axis < port.shape.size(); ++axis) {
+        if (auto extent = std::get_if<int64_t>(&port.shape[axis])) {
+          array.shape.push_back(ctx_.integer(*extent));
+        } else {
+          std::string name = std::get<std::string>(port.shape[axis]);
+          if (name.empty() || name == "?") name = port.name + "." + std::to_string(axis);
+          array.shape.push_back(ctx_.sym(ctx_.declare_sym(name)));
+        }
+      }
+      function_.inputs.push_back(static_cast<uint32_t>(function_.arrays.size()));
+      values_[port.name] = lang::Value{static_cast<uint32_t>(function_.arrays.size()), {}};
+      function_.arrays.push_back(std::move(array));
+    }
+    return ok();
+  }
+
+  void count_readers() {
+    for (const Node& node : model_.graph.nodes)
+      for (const std::string& name : node.inputs) ++readers_[name];
+    for (const model::Port& port : model_.graph.outputs) ++readers_[port.name];
+  }
+
+  // Initializers become arrays when something reads them.
+  Result<lang::Value> value_of(const std::string& name) {
+    auto found = values_.find(name);
+    if (found != values_.end()) return found->second;
+    auto initializer = model_.graph.initializers.find(name);
+    if (initializer == model_.graph.initializers.end())
+      return Status(Code::Internal, "value '" + name + "' is read before it is written");
+    const model::Tensor& tensor = initializer->second;
+    if (tensor.dtype == DType::Str) return Status(Code::Unsupported, 2012, "constant '" + name + "' holds strings, which no target supports");
+    nest::Array array;
+    array.name = name;
+    array.kind = nest::Array::Kind::Const;
+    array.dtype = tensor.dtype;
+    for (int64_t extent : tensor.shape) array.shape.push_back(ctx_.integer(extent));
+    array.data = std::make_shared<nest::ConstData>(nest::ConstData{tensor.bytes, tensor.owner});
+    const lang::Value value{static_cast<uint32_t>(function_.arrays.size()), {}};
+    function_.arrays.push_back(std::move(array));
+    values_[name] = value;
+    return value;
+  }
+
+  Status add_node(const Node& node) {
+    lang::Call call;
+    call.domain = node.domain;
+    call.name = node.op;
+    call.opset = opset_of(model_, node.domain);
+    call.source = node.label();
+    for (const auto& [name, value] : node.attributes) call.attributes[name] = attribute_of(value);
+    for (const std::string& input : node.inputs) {
+      if (input.empty()) {
+        call.inputs.emplace_back(std::nullopt);
+      } else {
+        MLC_ASSIGN(const lang::Value value, value_of(input));
+        call.inputs.emplace_back(value);
+      }
+    }
+    call.outputs.clear();
+    for (const std::string& output : node.outputs) call.outputs.push_back(!output.empty() && readers_.count(output));
+    call.output_names = node.outputs;
+    if (call.outputs.empty()) return ok();
+    MLC_ASSIGN(const std::vector<lang::Value> outputs, library_.expand(ctx_, function_, call));
+    for (size_t k = 0; k < node.outputs.size(); ++k)
+      if (call.outputs[k]) values_[node.outputs[k]] = outputs[k];
+    return ok();
+  }
+
+  ir::Context& ctx_;
+  const lang::Library& library_;
+  const model::Model& model_;
+  nest::Function function_;
+  std::unordered_map<std::string, lang::Value> values_;
+  std::unordered_map<std::string, size_t> readers_;
+};
+
+}  // namespace
+
+Status check_operators(const lang::Library& library, const model::Model& model) {
+  struct Missing {
+    size_t count = 0;
+    std::string first, why;
+  };
+  std::map<std::string, Missing> missing;
+  size_t nodes = 0;
+  for (const Node& node : model.graph.nodes) {
+    const int64_t opset = opset_of(model, node.domain);
+    const auto known = library.knows(node.domain, node.op, opset);
+    if (known == lang::Library::Known::Yes) continue;
+    ++nodes;
+    const std::string domain = node.domain == "ai.onnx" ? "" : node.domain + ":";
+    Missing& entry = missing[domain + node.op + "-" + std::to_string(opset)];
+    if (entry.count++ == 0) {
+      entry.first = node.label();
+      entry.why = known == lang::Library::Known::OpsetTooOld ? " (only newer opsets of it are known)" : "";
+    }
+  }
+  if (missing.empty()) return ok();
+  Status status(Code::Unsupported, 2004, std::to_string(missing.size()) + (missing.size() == 1 ? " operator is" : " operators are") +
+                " not supported (" + std::to_string(nodes) + " of " + std::to_string(model.graph.nodes.size()) + " nodes)");
+  for (const auto& [name, entry] : missing)
+    status.facts.push_back(name + "  " + std::to_string(entry.count) + (entry.count == 1 ? " node" : " nodes") + ", first '" + entry.first + "'" + entry.why);
+  return std::move(status).hint("define them in the operator language and pass --ops DIR (spec/operator-language.md)");
+}
+
+Result<nest::Function> expand_model(ir::Context& ctx, const lang::Library& library, const model::Model& model, std::string name) {
+  return Expander(ctx, library, model, std::move(name)).run();
+}
+
+}  // namespace mlc::compile

@@ -1,0 +1,22 @@
+// Model to Nest: every node of the graph is expanded by the operator library into statements of one function.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "packager/ir/context.h"
+#include "packager/lang/lang.h"
+#include "packager/model/model.h"
+#include "packager/nest/nest.h"
+
+namespace mlc::compile {
+
+// Operators of the model that the library does not define, all of them, with counts and the first node of each; OK if
+// there are none.
+Status check_operators(const lang::Library& library, const model::Model& model);
+
+// Free axes become symbols named as in the file; nameless ones are called "<input>.<axis>". Bounds given by the user
+// ("--dim batch=1..8") are in the context before: declare_sym keeps the first declaration of a name.
+Result<nest::Function> expand_model(ir::Context& ctx, const lang::Library& library, const model::Model& model, std::string name);
+
+}  // namespace mlc::compile

@@ -1,0 +1,88 @@
+#include "packager/compile/weights.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "packager/passes/pack.h"
+
+namespace mlc::compile {
+namespace {
+
+std::vector<uint64_t> constant_shape(const nest::Array& array) {
+  std::vector<uint64_t> shape;
+  for (const ir::Expr* extent : array.shape) shape.push_back(static_cast<uint64_t>(extent->i));
+  return shape;
+}
+
+}  // namespace
+
+std::string layout_text(const nest::Layout& layout, unsigned rank) {
+  if (layout.is_row_major()) return "dense";
+  const auto name = [](unsigned axis) { return std::string(1, static_cast<char>('A' + axis)); };
+  std::string names, factors;
+  for (unsigned axis = 0; axis < rank; ++axis) names += (axis ? "," : "") + name(axis);
+  for (const nest::Piece& piece : layout.pieces) {
+    if (piece.extent != 0)
+      factors += "[" + std::to_string(piece.extent) + "]";
+    else
+      factors += "[" + name(piece.axis) + (piece.divisor == 1 ? "" : "/" + std::to_string(piece.divisor)) + "]";
+  }
+  return names + "->" + factors;
+}
+
+void WeightStore::add(const nest::Function& function, uint32_t number) {
+  if (placed_.count({&function, number})) return;
+  const nest::Array& array = function.arrays[number];
+  // The digest covers type and shape too, so arrays that share data under two shapes are hashed per shape.
+  const Digest digest = tensor_digest(array.dtype, constant_shape(array), array.data->bytes);
+  auto [found, is_new] = by_content_.emplace(digest, entries_.size());
+  if (is_new) entries_.push_back({array.name, digest, &array, {}, 0});
+  Entry& entry = entries_[found->second];
+  const auto same_layout = [&](const nest::Array* copy) { return layout_text(copy->layout, copy->shape.size()) == layout_text(array.layout, array.shape.size()); };
+  auto copy = std::find_if(entry.copies.begin(), entry.copies.end(), same_layout);
+  if (copy == entry.copies.end()) copy = entry.copies.insert(copy, &array);
+  placed_[{&function, number}] = {found->second, static_cast<uint32_t>(copy - entry.copies.begin())};
+}
+
+void WeightStore::seal() {
+  order_.resize(entries_.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) { return entries_[a].name < entries_[b].name; });
+  // Different constants of one name (folded ones, say) are told apart by a suffix; sorted again, since it may reorder.
+  std::map<std::string, int> seen;
+  for (size_t k : order_)
+    if (int times = seen[entries_[k].name]++) entries_[k].name += "#" + std::to_string(times);
+  std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) { return entries_[a].name < entries_[b].name; });
+  for (size_t k = 0; k < order_.size(); ++k) entries_[order_[k]].number = static_cast<uint32_t>(k);
+}
+
+std::pair<uint32_t, uint32_t> WeightStore::place_of(const nest::Function& function, uint32_t array) const {
+  const auto [entry, copy] = placed_.at({&function, array});
+  return {entries_[entry].number, copy};
+}
+
+Status WeightStore::write(container::ContainerBuilder& builder) const {
+  if (entries_.empty()) return ok();
+  const uint32_t segment = builder.add_segment("weights", format::SegmentKind::Weights);
+  for (size_t k : order_) {
+    const Entry& entry = entries_[k];
+    MLC_ASSIGN(const uint32_t tensor, builder.add_tensor(entry.name, entry.array->dtype, constant_shape(*entry.array), entry.content));
+    if (entry.array->data->bytes.empty()) continue;
+    for (const nest::Array* copy : entry.copies) {
+      const uint32_t layout = builder.layout(layout_text(copy->layout, copy->shape.size()));
+      if (copy->layout.is_row_major())
+        MLC_RETURN_IF_ERROR(builder.add_copy(tensor, layout, segment, container::Borrowed{copy->data->bytes}));
+      else
+        MLC_RETURN_IF_ERROR(builder.add_copy(tensor, layout, segment, passes::pack(*copy)));
+    }
+  }
+  return ok();
+}
+
+uint64_t WeightStore::num_parameters() const {
+  uint64_t total = 0;
+  for (const Entry& entry : entries_) total += entry.array->data->bytes.size() / std::max(1u, bytes_of(entry.array->dtype));
+  return total;
+}
+
+}  // namespace mlc::compile

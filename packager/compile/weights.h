@@ -1,0 +1,48 @@
+// One copy of every constant: collects the Const arrays of all functions, finds equal ones by content, and gives each
+// the tensor number that plans name it by.
+//
+// Two arrays with equal elements, type and shape are one tensor; where they want different layouts the tensor gets a
+// copy per layout, the layout met first being the primary one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "packager/container/builder.h"
+#include "packager/nest/nest.h"
+
+namespace mlc::compile {
+
+class WeightStore {
+ public:
+  // Announces constant `array` of `function`. Both must outlive the store. All calls come before `seal`.
+  void add(const nest::Function& function, uint32_t array);
+  // Orders the tensors by name and fixes their numbers.
+  void seal();
+  // {tensor, copy} of an announced array, after `seal`.
+  std::pair<uint32_t, uint32_t> place_of(const nest::Function& function, uint32_t array) const;
+  // Moves tensors and packed bytes into a container. After `seal`.
+  Status write(container::ContainerBuilder& builder) const;
+  uint64_t num_parameters() const;
+
+ private:
+  struct Entry {
+    std::string name;
+    Digest content{};
+    const nest::Array* array = nullptr;          // any of the equal ones
+    std::vector<const nest::Array*> copies;      // one per distinct layout
+    uint32_t number = 0;
+  };
+  std::vector<Entry> entries_;
+  std::map<Digest, size_t> by_content_;
+  std::map<std::pair<const nest::Function*, uint32_t>, std::pair<size_t, uint32_t>> placed_;
+  std::vector<size_t> order_;
+};
+
+// The text of a layout in the container's grammar (schema/layout_text.h) for an array of this rank.
+std::string layout_text(const nest::Layout& layout, unsigned rank);
+
+}  // namespace mlc::compile
