@@ -1,6 +1,7 @@
 // Trust: which keys count, and what a container may do. Trust lives outside the file; the file only offers keys.
 //
-// Two steps, as in the open sequence of spec/signing.md:
+// Keys come from the user's trust folder, from the command line and from a policy file. Where a rule of a policy file
+// says `strict`, the user's folder does not count. Two steps, as in the open sequence of spec/signing.md:
 //
 //   1. authenticate(core, manifest, tail)   before anything of the manifest is parsed: the signature block, the
 //                                           signatures, the statement, its digests against the bytes at hand
@@ -19,6 +20,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -72,11 +74,13 @@ struct TrustSources {
   std::vector<std::string> key_files;      // --trust KEY.pem: any failure is an error
   std::string policy_file;                 // --policy; empty: <config_folder>/trust.json where it exists
 };
+// What a tool starts from: the user's folder (none if there is no home) and /etc/mlc/trust.json where it exists.
+[[nodiscard]] TrustSources default_trust_sources();
 
 class TrustSet {
  public:
-  // Reads the sources. A damaged file of the trust folder grants nothing and becomes a warning; a damaged policy file
-  // or --trust file is an error.
+  // Reads the sources. A damaged file of the trust folder, or a folder that others may write, grants nothing and becomes
+  // a warning; a damaged policy file or --trust file is an error.
   [[nodiscard]] static Result<TrustSet> load(const TrustSources& sources);
   // For tools and tests: the given keys, no files.
   [[nodiscard]] static TrustSet of(std::vector<TrustedKey> keys, std::optional<PolicyFile> policy = std::nullopt);

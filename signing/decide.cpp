@@ -1,0 +1,273 @@
+// Step 2 of trust: what a container may do, given who signed it and what the rules say. The order of the checks is the
+// order of spec/signing.md, "Decision"; the first that fails names the verdict.
+#include <algorithm>
+
+#include "signing/json.h"
+#include "signing/policy.h"
+
+namespace mlc::signing {
+
+namespace {
+
+bool lenient(Level level) { return level == Level::Audit || level == Level::Skip; }
+
+std::string join(const std::vector<std::string>& parts) {
+  std::string out;
+  for (const std::string& part : parts) out += (out.empty() ? "" : ", ") + part;
+  return out;
+}
+
+class Decision {
+ public:
+  Decision(const Authentication& authentication, const ModelFacts& facts, const TrustSet& trust,
+           const DecideOptions& options)
+      : authentication_(authentication), facts_(facts), trust_(trust), options_(options),
+        rule_(trust.rule_for(facts.id)) {
+    verdict_.warnings = trust.warnings();
+  }
+
+  Verdict run() && {
+    if (authentication_.is_signed() && !statement_agrees()) return std::move(verdict_);
+    judge_signatures();
+    if (!check_root() || !check_age() || !check_version()) return std::move(verdict_);
+    if (accepted_.size() >= rule_.threshold) {
+      accept("signed by " + join(accepted_), Trust::Trusted);
+    } else if (!check_lost_keys()) {
+      return std::move(verdict_);
+    } else if (authentication_.is_signed()) {
+      not_trusted();
+    } else {
+      not_signed();
+    }
+    if (verdict_.may_run != MayRun::Refused) check_requirements();
+    return std::move(verdict_);
+  }
+
+ private:
+  void refuse(Trust trust, Status status) {
+    verdict_.trust = trust;
+    verdict_.may_run = MayRun::Refused;
+    verdict_.reason = status.message;
+    if (verdict_.help.empty()) verdict_.help = status.help;
+    verdict_.status = std::move(status);
+  }
+  void accept(std::string reason, Trust trust, MayRun may_run = MayRun::AllVariants) {
+    verdict_.trust = trust;
+    verdict_.may_run = may_run;
+    verdict_.reason = std::move(reason);
+  }
+  // A failed check of a lenient rule becomes a warning and passes.
+  bool refuse_or_warn(bool warn, Trust trust, Status status) {
+    if (warn) {
+      verdict_.warnings.push_back(status.message);
+      return true;
+    }
+    refuse(trust, std::move(status));
+    return false;
+  }
+  std::string policy_name() const {
+    return trust_.has_policy() ? "policy " + trust_.policy_path() : std::string("the default policy");
+  }
+  std::string model() const { return json_quote(facts_.id.substr(0, 255)); }
+
+  bool statement_agrees() {
+    const Statement& statement = *authentication_.statement();
+    std::string what;
+    if (statement.model_id != facts_.id) what = "model id " + json_quote(statement.model_id) + ", manifest has " + model();
+    if (statement.model_version != facts_.version)
+      what = "model version " + std::to_string(statement.model_version) + ", manifest has " +
+             std::to_string(facts_.version);
+    if (facts_.not_after != 0 && (statement.not_after == 0 || statement.not_after > facts_.not_after))
+      what = "a later end of validity than the manifest";
+    if (what.empty()) return true;
+    refuse(Trust::BadSignature, Status(Code::BadSignature, 3103, "signed statement has " + what));
+    return false;
+  }
+
+  // Which entry of the trust set speaks best for this signature.
+  SignatureReport judge(const CheckedSignature& signature) {
+    SignatureReport report;
+    if (signature.key) report.key_id = signature.key->id_hex();
+    if (!signature.valid) return report;  // Invalid
+    report.status = SignatureStatus::UnknownKey;
+    if (trust_.key_revoked(signature.key->id())) report.status = SignatureStatus::KeyRevoked;
+    for (const TrustedKey* entry : trust_.find(signature.key->der())) {
+      if (report.name.empty()) report.name = entry->name;
+      if (report.status == SignatureStatus::KeyRevoked) break;
+      const SignatureStatus status = judge(*entry);
+      // Ok ends the search; an expired entry is reported before one that was never in scope.
+      if (status == SignatureStatus::Ok || report.status != SignatureStatus::KeyExpired) {
+        report.status = status;
+        report.name = entry->name;
+      }
+      if (status == SignatureStatus::Ok) break;
+    }
+    return report;
+  }
+  SignatureStatus judge(const TrustedKey& entry) {
+    if (rule_.level == Level::Strict && entry.origin == KeyOrigin::UserFolder) return SignatureStatus::OutOfScope;
+    const bool in_scope = entry.models.empty() || std::any_of(entry.models.begin(), entry.models.end(),
+                                                              [&](auto& glob) { return glob_matches(glob, facts_.id); });
+    if (!in_scope) return SignatureStatus::OutOfScope;
+    // An extender's word counts only for what it added to a publisher's file, which needs the parent's record.
+    if (entry.role == KeyRole::Extender) return SignatureStatus::WrongRole;
+    if (options_.now < entry.not_before || (entry.not_after != 0 && options_.now > entry.not_after)) {
+      if (rule_.level != Level::Permissive) return SignatureStatus::KeyExpired;
+      verdict_.warnings.push_back("key " + entry.name + " is outside its period of validity");
+    }
+    return SignatureStatus::Ok;
+  }
+  void judge_signatures() {
+    std::vector<Digest> seen;
+    for (const CheckedSignature& signature : authentication_.signatures()) {
+      SignatureReport report = judge(signature);
+      const bool again = signature.valid && std::find(seen.begin(), seen.end(), signature.key->id()) != seen.end();
+      if (again) report.status = SignatureStatus::Duplicate;  // t of n distinct keys
+      if (signature.valid && !again) seen.push_back(signature.key->id());
+      if (report.status == SignatureStatus::Ok) accepted_.push_back(report.name);
+      verdict_.signatures.push_back(std::move(report));
+    }
+  }
+  const SignatureReport* first_with(SignatureStatus status) const {
+    for (const SignatureReport& report : verdict_.signatures)
+      if (report.status == status) return &report;
+    return nullptr;
+  }
+
+  bool check_root() {
+    if (!trust_.root_revoked(authentication_.root())) return true;
+    refuse(Trust::Revoked, Status(Code::Expired, 3202, options_.file + " is revoked by " + policy_name())
+                               .fact("root sha256:" + to_hex(authentication_.root())));
+    return false;
+  }
+  bool check_age() {
+    uint64_t end = facts_.not_after;
+    if (authentication_.is_signed() && authentication_.statement()->not_after != 0)
+      end = authentication_.statement()->not_after;  // never later than the manifest's
+    if (end == 0 || options_.now <= end) return true;
+    const std::string when = format_time(end).value_or(std::to_string(end) + " s");
+    return refuse_or_warn(lenient(rule_.level) || rule_.level == Level::Permissive, Trust::Expired,
+                          Status(Code::Expired, 3201, options_.file + " has expired on " + when));
+  }
+  bool check_version() {
+    if (facts_.version >= rule_.min_version) return true;
+    return refuse_or_warn(lenient(rule_.level), Trust::TooOld,
+                          Status(Code::Expired, 3203,
+                                 options_.file + " is version " + std::to_string(facts_.version) + " of " + model() +
+                                     ", " + policy_name() + " wants at least " + std::to_string(rule_.min_version)));
+  }
+  // Keys that would have counted, had they not been withdrawn or run out.
+  bool check_lost_keys() {
+    if (const SignatureReport* revoked = first_with(SignatureStatus::KeyRevoked)) {
+      return refuse_or_warn(lenient(rule_.level), Trust::Revoked,
+                            Status(Code::Expired, 3202, options_.file + " is signed by the revoked key " +
+                                                            revoked->key_id.substr(0, kKeyIdPrefix)));
+    }
+    if (const SignatureReport* expired = first_with(SignatureStatus::KeyExpired)) {
+      return refuse_or_warn(lenient(rule_.level), Trust::Expired,
+                            Status(Code::Expired, 3201, options_.file + " is signed by key " + expired->name +
+                                                            ", which is outside its period of validity"));
+    }
+    return true;
+  }
+
+  void not_trusted() {
+    std::string reason;
+    const SignatureReport* unknown = first_with(SignatureStatus::UnknownKey);
+    const SignatureReport* scoped = first_with(SignatureStatus::OutOfScope);
+    if (!accepted_.empty()) {
+      reason = std::to_string(accepted_.size()) + " of " + std::to_string(rule_.threshold) + " signatures that " +
+               policy_name() + " asks for: " + join(accepted_);
+    } else if (unknown) {
+      reason = "signed by key " + unknown->key_id + ", which is not trusted here";
+      // The full id on the line: what is trusted is what was shown, whatever the file has become meanwhile.
+      verdict_.help = "mlpack trust " + options_.file + " --id " + unknown->key_id;
+    } else if (scoped) {
+      reason = "signed by " + scoped->name + ", which is not trusted for model " + model() + " by " + policy_name();
+    } else {
+      reason = "signed by a key whose role does not suffice";
+    }
+    settle(Trust::UnknownSigner, std::move(reason), Code::Untrusted, 3002);
+  }
+  void not_signed() {
+    verdict_.help = "mlpack sign " + options_.file + " --key KEY, or mlrun --allow-unsigned for this run only";
+    settle(Trust::Unsigned, "not signed", Code::Unsigned, 3001);
+  }
+  // The three columns of the table for a file that nobody trusted signed.
+  void settle(Trust trust, std::string reason, Code code, uint16_t number) {
+    if (options_.allow_unsigned || lenient(rule_.level)) {
+      if (!options_.allow_unsigned) verdict_.warnings.push_back(reason);
+      return accept(std::move(reason), trust);
+    }
+    if (rule_.level != Level::Strict) return accept(std::move(reason), trust, MayRun::PortableOnly);
+    Status status(code, number, options_.file + " is " + reason + ", and " + policy_name() + " is strict");
+    refuse(trust, std::move(status).hint(verdict_.help));
+  }
+
+  void check_requirements() {
+    if (rule_.require_complete && !facts_.complete &&
+        !refuse_or_warn(lenient(rule_.level), Trust::RequirementNotMet,
+                        Status(Code::NoVariant, 3204, options_.file + " is thinned, " + policy_name() +
+                                                          " wants the complete file")))
+      return;
+    for (const std::string& name : rule_.require_variants) {
+      if (std::find(facts_.variants.begin(), facts_.variants.end(), name) != facts_.variants.end()) continue;
+      if (!refuse_or_warn(lenient(rule_.level), Trust::RequirementNotMet,
+                          Status(Code::NoVariant, 3204, options_.file + " lacks variant " + json_quote(name) +
+                                                            ", which " + policy_name() + " wants")))
+        return;
+    }
+  }
+
+  const Authentication& authentication_;
+  const ModelFacts& facts_;
+  const TrustSet& trust_;
+  const DecideOptions& options_;
+  const PolicyRule rule_;
+  std::vector<std::string> accepted_;  // names of the distinct keys that count
+  Verdict verdict_;
+};
+
+}  // namespace
+
+Verdict decide(const Authentication& authentication, const ModelFacts& facts, const TrustSet& trust,
+               const DecideOptions& options) {
+  return Decision(authentication, facts, trust, options).run();
+}
+
+std::string_view name_of(Trust trust) {
+  switch (trust) {
+    case Trust::Trusted: return "trusted";
+    case Trust::UnknownSigner: return "unknown-signer";
+    case Trust::Unsigned: return "unsigned";
+    case Trust::BadSignature: return "bad-signature";
+    case Trust::Expired: return "expired";
+    case Trust::Revoked: return "revoked";
+    case Trust::TooOld: return "too-old";
+    case Trust::RequirementNotMet: return "requirement-not-met";
+  }
+  return "?";
+}
+std::string_view name_of(MayRun may_run) {
+  switch (may_run) {
+    case MayRun::AllVariants: return "all";
+    case MayRun::PortableOnly: return "portable";
+    case MayRun::Refused: return "none";
+  }
+  return "?";
+}
+std::string_view name_of(SignatureStatus status) {
+  switch (status) {
+    case SignatureStatus::Ok: return "ok";
+    case SignatureStatus::UnknownKey: return "unknown-key";
+    case SignatureStatus::OutOfScope: return "out-of-scope";
+    case SignatureStatus::WrongRole: return "wrong-role";
+    case SignatureStatus::KeyExpired: return "key-expired";
+    case SignatureStatus::KeyRevoked: return "key-revoked";
+    case SignatureStatus::Duplicate: return "duplicate";
+    case SignatureStatus::Invalid: return "invalid";
+  }
+  return "?";
+}
+
+}  // namespace mlc::signing

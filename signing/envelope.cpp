@@ -1,0 +1,213 @@
+// The embedded record and the signature block: bytes in, bytes out. See spec/signing.md for the tables.
+#include "signing/envelope.h"
+
+#include <algorithm>
+
+#include "signing/cursor.h"
+
+namespace mlc::signing {
+
+namespace {
+
+constexpr std::string_view kMagic = "MLCSIGB1";
+constexpr uint64_t kFrame = 40;         // both magics, both lengths, count and reserved word
+constexpr uint64_t kMaxFieldLen = 512;  // the longest key is 158 bytes, the longest signature 141
+
+Status damaged(const Cursor& cursor, std::string what) {
+  return Status(Code::Malformed, 3110, "signature block: " + std::move(what))
+      .fact("at byte " + std::to_string(cursor.offset()) + " of the block");
+}
+Status bad_record(const Cursor& cursor, std::string what) {
+  return Status(Code::Malformed, 3110, "signature record: " + std::move(what))
+      .fact("at byte " + std::to_string(cursor.offset()) + " of the record");
+}
+
+bool is_magic(const std::optional<Bytes>& bytes) {
+  const auto magic = std::as_bytes(std::span(kMagic.data(), kMagic.size()));
+  return bytes && std::equal(bytes->begin(), bytes->end(), magic.begin(), magic.end());
+}
+
+Status check_counts(const Envelope& envelope) {
+  if (envelope.payload.empty() || envelope.payload.size() > kMaxStatement)
+    return Status(Code::Malformed, 3110, "signature record: a statement of " + std::to_string(envelope.payload.size()) +
+                                             " bytes, expected 1 to " + std::to_string(kMaxStatement));
+  if (envelope.signatures.empty() || envelope.signatures.size() > kMaxSignatures)
+    return Status(Code::Malformed, 3110, "signature record: " + std::to_string(envelope.signatures.size()) +
+                                             " signatures, expected 1 to " + std::to_string(kMaxSignatures));
+  for (const Signature& signature : envelope.signatures) {
+    if (signature.key.empty() || signature.key.size() > kMaxFieldLen || signature.value.empty() ||
+        signature.value.size() > kMaxFieldLen)
+      return Status(Code::Malformed, 3110, "signature record: a key or signature of 0 or more than 512 bytes");
+  }
+  return ok();
+}
+
+Result<Record> parse_record(Cursor& cursor) {
+  const auto type = cursor.u32();
+  const auto reserved = cursor.u32();
+  const auto len = cursor.u64();
+  if (!len) return damaged(cursor, "cut off inside a record header");
+  if (*reserved != 0) return damaged(cursor, "the reserved word of a record is not zero");
+  if (*type == 0 || (*type > kRecordParentDsse && *type < kRecordUnsignedFirst))
+    return damaged(cursor, "a record of unknown type " + std::to_string(*type)).hint("update mlrun");
+  const auto content = cursor.take(*len);
+  if (!content) return damaged(cursor, "a record of " + std::to_string(*len) + " bytes, longer than the block");
+  if (!cursor.padding()) return damaged(cursor, "padding after a record is missing or not zero");
+  return Record{*type, {content->begin(), content->end()}};
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> encode_envelope(const Envelope& envelope) {
+  MLC_RETURN_IF_ERROR(check_counts(envelope));
+  Builder out;
+  out.u64(envelope.payload.size());
+  out.u32(static_cast<uint32_t>(envelope.signatures.size()));
+  out.u32(0);
+  out.put(envelope.payload);
+  out.padding();
+  for (const Signature& signature : envelope.signatures) {
+    out.u32(static_cast<uint32_t>(signature.key.size()));
+    out.u32(static_cast<uint32_t>(signature.value.size()));
+    out.put(signature.key);
+    out.padding();
+    out.put(signature.value);
+    out.padding();
+  }
+  return out.take();
+}
+
+Result<Envelope> parse_envelope(Bytes record) {
+  Cursor cursor(record);
+  const auto payload_len = cursor.u64();
+  const auto count = cursor.u32();
+  const auto reserved = cursor.u32();
+  if (!reserved) return bad_record(cursor, "cut off inside its header");
+  if (*reserved != 0) return bad_record(cursor, "the reserved word is not zero");
+  if (*payload_len > kMaxStatement) return bad_record(cursor, "a statement longer than 1 MiB");
+  if (*count > kMaxSignatures) return bad_record(cursor, std::to_string(*count) + " signatures, at most 16 are allowed");
+  const auto payload = cursor.take(*payload_len);
+  if (!payload) return bad_record(cursor, "the statement is cut off");
+  if (!cursor.padding()) return bad_record(cursor, "padding after the statement is missing or not zero");
+  Envelope envelope;
+  envelope.payload.assign(payload->begin(), payload->end());
+  for (uint32_t i = 0; i < *count; ++i) {
+    const auto key_len = cursor.u32();
+    const auto signature_len = cursor.u32();
+    if (!signature_len) return bad_record(cursor, "cut off inside a signature header");
+    const auto key = cursor.take(*key_len);
+    if (!key || !cursor.padding()) return bad_record(cursor, "a key is cut off or its padding is not zero");
+    const auto value = cursor.take(*signature_len);
+    if (!value || !cursor.padding()) return bad_record(cursor, "a signature is cut off or its padding is not zero");
+    envelope.signatures.push_back({{key->begin(), key->end()}, {value->begin(), value->end()}});
+  }
+  if (!cursor.done()) return bad_record(cursor, "bytes after the last signature");
+  MLC_RETURN_IF_ERROR(check_counts(envelope));
+  return envelope;
+}
+
+Result<std::vector<std::byte>> encode_block(const SignatureBlock& block) {
+  MLC_ASSIGN(std::vector<std::byte> envelope, encode_envelope(block.envelope));
+  std::vector<Record> records = block.others;
+  if (block.envelope_position > records.size() || records.size() + 1 > kMaxRecords)
+    return Status(Code::Malformed, 3110, "signature block: more than 32 records");
+  records.insert(records.begin() + block.envelope_position, Record{kRecordDsse, std::move(envelope)});
+  uint64_t len = kFrame;
+  for (const Record& record : records) {
+    const auto padded = checked_align(record.bytes.size(), 8);
+    const auto sum = padded ? checked_add(len + 16, *padded) : std::nullopt;
+    if (!sum || *sum > kMaxBlock) return Status(Code::Malformed, 3110, "signature block: longer than 16 MiB");
+    len = *sum;
+  }
+  Builder out;
+  out.put(kMagic);
+  out.u64(len);
+  out.u32(static_cast<uint32_t>(records.size()));
+  out.u32(0);
+  for (const Record& record : records) {
+    out.u32(record.type);
+    out.u32(0);
+    out.u64(record.bytes.size());
+    out.put(record.bytes);
+    out.padding();
+  }
+  out.u64(len);
+  out.put(kMagic);
+  return out.take();
+}
+
+Result<SignatureBlock> parse_block(Bytes tail) {
+  Cursor cursor(tail);
+  if (tail.size() > kMaxBlock) return damaged(cursor, "longer than 16 MiB");
+  if (tail.size() < kFrame)
+    return damaged(cursor, std::to_string(tail.size()) + " bytes after the body, too few for a signature block");
+
+  // From the end: an independent way to the same bytes.
+  Cursor footer(tail.subspan(tail.size() - 16));
+  const auto len_behind = footer.u64();
+  if (!is_magic(footer.take(8))) return damaged(cursor, "the file does not end with its magic: cut off or extended");
+  if (*len_behind != tail.size())
+    return damaged(cursor, "length at its end is " + std::to_string(*len_behind) + ", found " +
+                               std::to_string(tail.size()) + " bytes");
+
+  if (!is_magic(cursor.take(8))) return damaged(cursor, "does not begin with its magic");
+  const auto len_ahead = cursor.u64();
+  if (*len_ahead != tail.size())
+    return damaged(cursor, "length at its start is " + std::to_string(*len_ahead) + ", found " +
+                               std::to_string(tail.size()) + " bytes");
+  const auto count = cursor.u32();
+  const auto reserved = cursor.u32();
+  if (*reserved != 0) return damaged(cursor, "the reserved word is not zero");
+  if (*count > kMaxRecords) return damaged(cursor, std::to_string(*count) + " records, at most 32 are allowed");
+
+  Cursor body(tail.first(tail.size() - 16));  // records end where the footer begins
+  (void)body.take(24);
+  SignatureBlock block;
+  bool found = false;
+  for (uint32_t i = 0; i < *count; ++i) {
+    MLC_ASSIGN(Record record, parse_record(body));
+    if (record.type != kRecordDsse) {
+      block.others.push_back(std::move(record));
+      continue;
+    }
+    if (found) return damaged(body, "more than one record of type 1");
+    found = true;
+    block.envelope_position = i;
+    MLC_ASSIGN(block.envelope, parse_envelope(record.bytes));
+  }
+  if (!body.done()) return damaged(body, "bytes after the last record");
+  if (!found) return damaged(body, "no record of type 1: an unsigned file has no signature block");
+  return block;
+}
+
+std::vector<std::byte> pre_authentication_encoding(Bytes payload, std::string_view payload_type) {
+  Builder out;
+  out.put("DSSEv1 " + std::to_string(payload_type.size()) + " ");
+  out.put(payload_type);
+  out.put(" " + std::to_string(payload.size()) + " ");
+  out.put(payload);
+  return out.take();
+}
+
+Status add_signature(Envelope& envelope, const PrivateKey& key) {
+  MLC_ASSIGN(std::vector<std::byte> value, key.sign(pre_authentication_encoding(envelope.payload)));
+  const Bytes der = key.public_key().der();
+  std::erase_if(envelope.signatures, [&](const Signature& signature) {
+    return std::equal(signature.key.begin(), signature.key.end(), der.begin(), der.end());
+  });
+  if (envelope.signatures.size() >= kMaxSignatures)
+    return Status(Code::Usage, "the file carries 16 signatures already, more are not allowed");
+  envelope.signatures.push_back({{der.begin(), der.end()}, std::move(value)});
+  return ok();
+}
+
+Result<std::vector<std::byte>> sign_block(const Statement& statement, const PrivateKey& key) {
+  MLC_ASSIGN(const std::string payload, encode_statement(statement));
+  const Bytes bytes = std::as_bytes(std::span(payload.data(), payload.size()));
+  SignatureBlock block;
+  block.envelope.payload.assign(bytes.begin(), bytes.end());
+  MLC_RETURN_IF_ERROR(add_signature(block.envelope, key));
+  return encode_block(block);
+}
+
+}  // namespace mlc::signing

@@ -1,0 +1,138 @@
+#include "signing/file.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <utility>
+
+namespace mlc::signing {
+
+namespace {
+
+Status system_error(Code code, const std::string& path, std::string_view what) {
+  return Status(code, path + ": " + std::string(what) + ": " + strerror(errno));
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
+
+ private:
+  int fd_;
+};
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+bool write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
+// A complete, synced file beside `path`; the caller moves or links it into place.
+Result<std::string> write_beside(const std::string& path, std::string_view text, mode_t mode) {
+  static std::atomic<unsigned> counter{0};
+  const std::string temporary =
+      path + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1));
+  Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  if (fd.get() < 0) return system_error(Code::NotFound, temporary, "cannot create the file");
+  const bool written = ::fchmod(fd.get(), mode) == 0 && write_all(fd.get(), text) && ::fsync(fd.get()) == 0 && fd.close();
+  if (!written) {
+    Status status = system_error(Code::NotFound, temporary, "cannot write the file");
+    ::unlink(temporary.c_str());
+    return status;
+  }
+  return temporary;
+}
+
+void sync_folder(const std::string& path) {
+  Descriptor folder(::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() >= 0) ::fsync(folder.get());
+}
+
+}  // namespace
+
+Result<std::string> read_small_file(const std::string& path, size_t limit, bool private_only) {
+  Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (fd.get() < 0) return system_error(Code::NotFound, path, "cannot open the file");
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) return system_error(Code::NotFound, path, "cannot read the file");
+  if (!S_ISREG(info.st_mode)) return Status(Code::NotFound, path + ": not a regular file");
+  if (private_only && (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0))
+    return Status(Code::Untrusted, 3303, path + ": a private key that others may read or write")
+        .hint("chmod 600 " + path);
+  std::string text;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t n = ::read(fd.get(), buffer, sizeof buffer);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return system_error(Code::NotFound, path, "cannot read the file");
+    if (n == 0) return text;
+    text.append(buffer, static_cast<size_t>(n));
+    if (text.size() > limit)
+      return Status(Code::Malformed, path + ": longer than " + std::to_string(limit) + " bytes");
+  }
+}
+
+Status create_file(const std::string& path, std::string_view text, mode_t mode) {
+  MLC_ASSIGN(const std::string temporary, write_beside(path, text, mode));
+  const bool linked = ::link(temporary.c_str(), path.c_str()) == 0;
+  Status status;
+  if (!linked) {
+    status = errno == EEXIST ? Status(Code::Usage, path + " exists already and is not overwritten")
+                             : system_error(Code::NotFound, path, "cannot create the file");
+  }
+  ::unlink(temporary.c_str());
+  if (linked) sync_folder(path);
+  return status;
+}
+
+Status replace_file(const std::string& path, std::string_view text, mode_t mode) {
+  MLC_ASSIGN(const std::string temporary, write_beside(path, text, mode));
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    Status status = system_error(Code::NotFound, path, "cannot replace the file");
+    ::unlink(temporary.c_str());
+    return status;
+  }
+  sync_folder(path);
+  return ok();
+}
+
+Status make_private_folders(const std::string& path) {
+  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST)
+      return system_error(Code::NotFound, part, "cannot create the folder");
+    if (end == std::string::npos) break;
+  }
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
+    return Status(Code::NotFound, path + ": not a folder");
+  return ok();
+}
+
+bool file_exists(const std::string& path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0;
+}
+
+}  // namespace mlc::signing

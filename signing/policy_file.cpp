@@ -1,0 +1,193 @@
+// Trust policies as JSON. Administrators write them by hand, so every mistake is an error that names the entry: a
+// misspelt key that is skipped silently would be a hole in the policy.
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "signing/json.h"
+#include "signing/policy.h"
+
+namespace mlc::signing {
+
+namespace {
+
+constexpr size_t kMaxName = 255;
+constexpr uint32_t kMaxThreshold = kMaxSignatures;
+
+// An entry of the file with its place, for messages such as `trust.json: keys[2]: 'models' is ...`.
+struct Entry {
+  const Json& json;
+  std::string place;
+
+  Status refuse(std::string what) const { return Status(Code::Usage, 3302, place + ": " + std::move(what)); }
+  Status wrong(std::string_view key, std::string_view expected) const {
+    return refuse("'" + std::string(key) + "' is not " + std::string(expected));
+  }
+  Status only(std::span<const std::string_view> known) const {
+    if (!json.is(Json::Kind::Object)) return refuse("found " + std::string(name_of(json.kind)) + ", expected an object");
+    for (const auto& [key, value] : json.members) {
+      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+      std::string list;
+      for (std::string_view name : known) list += (list.empty() ? "" : " ") + std::string(name);
+      return refuse("unknown key " + json_quote(key.substr(0, 64))).fact("known here: " + list);
+    }
+    return ok();
+  }
+  // The named member as an array of entries; absent: empty.
+  Result<std::vector<Entry>> array(std::string_view key) const {
+    std::vector<Entry> entries;
+    const Json* member = json.find(key);
+    if (!member) return entries;
+    if (!member->is(Json::Kind::Array)) return wrong(key, "an array");
+    for (const Json& item : member->items)
+      entries.push_back({item, place + ": " + std::string(key) + "[" + std::to_string(entries.size()) + "]"});
+    return entries;
+  }
+  Result<std::vector<std::string>> texts(std::string_view key) const {
+    MLC_ASSIGN(const std::vector<Entry> entries, array(key));
+    std::vector<std::string> out;
+    for (const Entry& entry : entries) {
+      if (!entry.json.is(Json::Kind::String) || entry.json.string.empty() || entry.json.string.size() > kMaxName)
+        return entry.refuse("not a string of 1 to 255 bytes");
+      out.push_back(entry.json.string);
+    }
+    return out;
+  }
+  Result<std::vector<std::string>> globs(std::string_view key) const {
+    MLC_ASSIGN(std::vector<std::string> out, texts(key));
+    if (json.find(key) && out.empty()) return refuse("'" + std::string(key) + "' is empty and matches nothing");
+    return out;
+  }
+  Result<std::vector<Digest>> digests(std::string_view key) const {
+    MLC_ASSIGN(const std::vector<Entry> entries, array(key));
+    std::vector<Digest> out;
+    for (const Entry& entry : entries) {
+      const auto digest = digest_from_hex(entry.json.string);
+      if (!digest) return entry.refuse("not 64 lower-case hex digits");
+      out.push_back(*digest);
+    }
+    return out;
+  }
+  Result<uint64_t> time(std::string_view key) const {
+    if (!json.find(key)) return uint64_t{0};
+    const std::string* text = json.text(key);
+    const auto seconds = text ? parse_time(*text) : std::nullopt;
+    if (!seconds) return wrong(key, "a time such as 2027-11-20T00:00:00Z");
+    return *seconds;
+  }
+  Result<bool> boolean(std::string_view key) const {
+    const Json* member = json.find(key);
+    if (!member) return false;
+    if (!member->is(Json::Kind::Bool)) return wrong(key, "true or false");
+    return member->boolean;
+  }
+  Result<uint64_t> number(std::string_view key, uint64_t absent, uint64_t least, uint64_t most) const {
+    const Json* member = json.find(key);
+    if (!member) return absent;
+    const auto value = member->as_u64();
+    if (!value || *value < least || *value > most)
+      return wrong(key, "a number from " + std::to_string(least) + " to " + std::to_string(most));
+    return *value;
+  }
+};
+
+bool is_printable(std::string_view text) {
+  return std::none_of(text.begin(), text.end(),
+                      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+}
+
+Result<TrustedKey> read_key(const Entry& entry, KeyOrigin origin) {
+  constexpr std::array<std::string_view, 6> known = {"id", "pem", "models", "not_before", "not_after", "role"};
+  MLC_RETURN_IF_ERROR(entry.only(known));
+  const std::string* id = entry.json.text("id");
+  if (!id || id->empty() || id->size() > kMaxName || !is_printable(*id)) return entry.wrong("id", "a name of 1 to 255 bytes");
+  const std::string* pem = entry.json.text("pem");
+  if (!pem) return entry.wrong("pem", "the text of a public key");
+  auto key = PublicKey::from_pem(*pem);
+  if (!key.ok()) return entry.refuse("'pem': " + key.status().message);
+  TrustedKey trusted{std::move(key).value(), *id};
+  trusted.origin = origin;
+  MLC_ASSIGN(trusted.models, entry.globs("models"));
+  MLC_ASSIGN(trusted.not_before, entry.time("not_before"));
+  MLC_ASSIGN(trusted.not_after, entry.time("not_after"));
+  if (trusted.not_after != 0 && trusted.not_after < trusted.not_before)
+    return entry.refuse("'not_after' lies before 'not_before'");
+  if (entry.json.find("role")) {
+    const std::string* role = entry.json.text("role");
+    if (role && *role == "extender") trusted.role = KeyRole::Extender;
+    else if (!role || *role != "publisher") return entry.wrong("role", "publisher or extender");
+  }
+  return trusted;
+}
+
+std::optional<Level> level_named(std::string_view name) {
+  if (name == "strict") return Level::Strict;
+  if (name == "permissive") return Level::Permissive;
+  if (name == "audit") return Level::Audit;
+  if (name == "skip") return Level::Skip;
+  return std::nullopt;
+}
+
+Result<PolicyRule> read_rule(const Entry& entry) {
+  constexpr std::array<std::string_view, 6> known = {"models",      "level",            "threshold",
+                                                     "min_version", "require_complete", "require_variants"};
+  MLC_RETURN_IF_ERROR(entry.only(known));
+  PolicyRule rule;
+  MLC_ASSIGN(rule.models, entry.globs("models"));
+  if (rule.models.empty()) return entry.wrong("models", "an array of model ids or globs");
+  const std::string* name = entry.json.text("level");
+  const auto level = name ? level_named(*name) : std::nullopt;
+  if (!level) return entry.wrong("level", "strict, permissive, audit or skip");
+  rule.level = *level;
+  const auto unrestricted = [](const std::string& glob) { return glob.find_first_not_of("*/") == std::string::npos; };
+  if (rule.level == Level::Skip && std::any_of(rule.models.begin(), rule.models.end(), unrestricted))
+    return entry.refuse("level skip cannot be combined with the scope *");
+  MLC_ASSIGN(const uint64_t threshold, entry.number("threshold", 1, 1, kMaxThreshold));
+  rule.threshold = static_cast<uint32_t>(threshold);
+  MLC_ASSIGN(rule.min_version, entry.number("min_version", 0, 0, UINT64_MAX));
+  MLC_ASSIGN(rule.require_complete, entry.boolean("require_complete"));
+  MLC_ASSIGN(rule.require_variants, entry.texts("require_variants"));
+  return rule;
+}
+
+}  // namespace
+
+Result<PolicyFile> parse_policy(Bytes json, const std::string& name) {
+  auto parsed = parse_json(json);
+  if (!parsed.ok()) return Status(Code::Usage, 3302, name + ": " + parsed.status().message);
+  const Entry top{*parsed, name};
+  constexpr std::array<std::string_view, 4> known = {"keys", "rules", "revoked_keys", "revoked_roots"};
+  MLC_RETURN_IF_ERROR(top.only(known));
+  PolicyFile policy;
+  policy.path = name;
+  std::set<std::string> ids;
+  MLC_ASSIGN(const std::vector<Entry> keys, top.array("keys"));
+  for (const Entry& entry : keys) {
+    MLC_ASSIGN(TrustedKey key, read_key(entry, KeyOrigin::PolicyFile));
+    if (!ids.insert(key.name).second) return entry.refuse("id " + json_quote(key.name) + " stands for two entries");
+    policy.keys.push_back(std::move(key));
+  }
+  MLC_ASSIGN(const std::vector<Entry> rules, top.array("rules"));
+  for (const Entry& entry : rules) {
+    MLC_ASSIGN(PolicyRule rule, read_rule(entry));
+    policy.rules.push_back(std::move(rule));
+  }
+  MLC_ASSIGN(policy.revoked_keys, top.digests("revoked_keys"));
+  MLC_ASSIGN(policy.revoked_roots, top.digests("revoked_roots"));
+  return policy;
+}
+
+Result<TrustedKey> parse_trusted_key(Bytes json, const std::string& name) {
+  auto parsed = parse_json(json);
+  if (!parsed.ok()) return Status(Code::Usage, 3302, name + ": " + parsed.status().message);
+  return read_key({*parsed, name}, KeyOrigin::UserFolder);
+}
+
+std::string encode_trusted_key(const PublicKey& key, std::string_view name, std::span<const std::string> models) {
+  std::string globs;
+  for (const std::string& glob : models) globs += (globs.empty() ? "" : ", ") + json_quote(glob);
+  return "{\n  \"id\": " + json_quote(name) + ",\n  \"pem\": " + json_quote(key.pem()) + ",\n  \"models\": [" + globs +
+         "]\n}\n";
+}
+
+}  // namespace mlc::signing

@@ -1,0 +1,121 @@
+// Making, reading and using private keys. A file of its own: a runtime that only verifies links none of it.
+#include <cstring>
+
+#include <openssl/bio.h>
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
+#include "signing/file.h"
+#include "signing/key_types.h"
+#include "signing/keys.h"
+
+namespace mlc::signing {
+
+namespace {
+
+int never_prompt(char*, int, int, void*) { return -1; }
+
+Status crypto_failed(std::string_view what) {
+  ERR_clear_error();
+  return Status(Code::Internal, "libcrypto could not " + std::string(what));
+}
+
+}  // namespace
+
+Result<PrivateKey> PrivateKey::adopt(PkeyHandle key) {
+  unsigned char* der = nullptr;
+  const int len = i2d_PUBKEY(key.get(), &der);
+  ERR_clear_error();
+  if (len <= 0) return Status(Code::Malformed, 3301, "a private key of an unsupported type");
+  auto public_key = PublicKey::from_der(std::as_bytes(std::span(der, static_cast<size_t>(len))));
+  OPENSSL_free(der);
+  if (!public_key.ok())
+    return Status(Code::Malformed, 3301, "a private key of an unsupported type (p256, p384, p521 or ed25519)");
+  PrivateKey result;
+  result.public_ = std::move(public_key).value();
+  result.key_ = std::move(key);
+  return result;
+}
+
+Result<PrivateKey> PrivateKey::generate(KeyType type) {
+  const KeyTraits& traits = key_traits(type);
+  PkeyHandle key(traits.group ? EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", traits.group)
+                              : EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"));
+  if (!key) return crypto_failed("make a key");
+  return adopt(std::move(key));
+}
+
+Result<PrivateKey> PrivateKey::from_pem(std::string_view pem) {
+  const Status refused(Code::Malformed, 3301, "not an unencrypted private key in PEM");
+  if (pem.size() > kMaxKeyFile) return refused;
+  BIO* bio = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
+  PkeyHandle key(bio ? PEM_read_bio_PrivateKey(bio, nullptr, never_prompt, nullptr) : nullptr);
+  BIO_free(bio);
+  ERR_clear_error();
+  if (!key) {
+    if (pem.find("ENCRYPTED") != std::string_view::npos)
+      return Status(Code::Malformed, 3301, "an encrypted private key, which is not supported")
+          .hint("openssl pkey -in KEY -out PLAIN, kept at mode 0600");
+    if (pem.find("BEGIN PUBLIC KEY") != std::string_view::npos)
+      return Status(Code::Malformed, 3301, "this is a public key, a private key is expected");
+    return refused;
+  }
+  // The usual files have compressed or missing public points only by accident; re-encode through a fixed form.
+  EVP_PKEY_set_utf8_string_param(key.get(), OSSL_PKEY_PARAM_EC_POINT_CONVERSION_FORMAT, "uncompressed");
+  ERR_clear_error();
+  return adopt(std::move(key));
+}
+
+Result<PrivateKey> PrivateKey::load(const std::string& path, bool private_only) {
+  MLC_ASSIGN(std::string text, read_small_file(path, kMaxKeyFile, private_only));
+  auto key = from_pem(text);
+  OPENSSL_cleanse(text.data(), text.size());
+  if (!key.ok()) return std::move(key).status().note(path);
+  return key;
+}
+
+Result<std::string> PrivateKey::pem() const {
+  BIO* bio = BIO_new(BIO_s_secmem());
+  std::string text;
+  if (bio && PEM_write_bio_PrivateKey(bio, key_.get(), nullptr, nullptr, 0, nullptr, nullptr) == 1) {
+    char* data = nullptr;
+    const long len = BIO_get_mem_data(bio, &data);
+    if (len > 0) text.assign(data, static_cast<size_t>(len));
+  }
+  BIO_free(bio);
+  if (text.empty()) return crypto_failed("write a private key");
+  return text;
+}
+
+Status PrivateKey::store(const std::string& path) const {
+  MLC_ASSIGN(std::string text, pem());
+  Status status = create_file(path, text, 0600);
+  OPENSSL_cleanse(text.data(), text.size());
+  return status;
+}
+
+Result<std::vector<std::byte>> PrivateKey::sign(Bytes message) const {
+  const char* md = key_traits(public_.type()).md;
+  const auto* data = reinterpret_cast<const unsigned char*>(message.data());
+  std::vector<std::byte> signature;
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  size_t len = 0;
+  bool good = context && EVP_DigestSignInit(context, nullptr, md ? EVP_get_digestbyname(md) : nullptr, nullptr,
+                                            key_.get()) == 1 &&
+              EVP_DigestSign(context, nullptr, &len, data, message.size()) == 1;
+  if (good) {
+    signature.resize(len);
+    good = EVP_DigestSign(context, reinterpret_cast<unsigned char*>(signature.data()), &len, data, message.size()) == 1;
+    signature.resize(good ? len : 0);
+  }
+  EVP_MD_CTX_free(context);
+  // A fault while signing can leak the key, and a signature nobody can verify helps nobody: check before handing out.
+  if (!good || !public_.verify(message, signature)) return crypto_failed("sign");
+  return signature;
+}
+
+}  // namespace mlc::signing
