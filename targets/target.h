@@ -22,7 +22,9 @@ struct Target {
   std::string llvm_triple;            // empty for portable
   std::vector<std::string> llvm_features;  // "+avx2", ... on the family's baseline CPU
 
-  // Facts for schedules.
+  bool standard = false;  // one of those that `--target all` means; the others must be named
+
+  // Facts for schedules. Where vectors are split into scalars (rv64gc), a "register" is a group of scalar ones.
   unsigned vector_bytes = 16;    // widest register that code should use
   unsigned vector_registers = 16;
   bool has_fma = false;          // a fused multiply-add instruction: Op::Fma may be fused
