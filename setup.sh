@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Installs what building and testing needs, from Debian 12. Does nothing where everything is there.
+#   ./setup.sh          what the build, the tests and the demo need
+#   ./setup.sh --check  only say what is missing
+set -euo pipefail
+
+build=(g++ cmake ninja-build pkg-config llvm-19-dev liblld-19-dev libonnx-dev libprotobuf-dev protobuf-compiler
+  libflatbuffers-dev flatbuffers-compiler libzstd-dev libssl-dev nlohmann-json3-dev libcli11-dev libjpeg-dev libpng-dev
+  zlib1g-dev libzydis-dev libzycore-dev)
+test=(doctest-dev ccache clang-19 lld-19 python3 qemu-user-static g++-aarch64-linux-gnu g++-riscv64-linux-gnu libonnx-testdata)
+
+missing=()
+for package in "${build[@]}" "${test[@]}"; do
+  [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+echo "missing packages: ${missing[*]}" >&2
+[ "${1:-}" = --check ] && exit 1
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "run this as root: apt-get install ${missing[*]}" >&2; exit 1; }
+  as_root=(sudo)
+fi
+"${as_root[@]}" apt-get update -qq
+DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
