@@ -1,0 +1,80 @@
+#include "packager/compile/interface.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+namespace mlc::compile {
+namespace {
+
+constexpr size_t kMaxText = 200;  // longer expressions help nobody
+
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.'; });
+}
+
+// `e` in the grammar of index expressions, if it has a form there and is short enough to be read.
+std::optional<std::string> text_of(const ir::Expr* e) {
+  std::unordered_map<const ir::Expr*, std::string> text;
+  bool expressible = true;
+  ir::walk(e, [&](const ir::Expr* node) {
+    if (!expressible) return;
+    const auto arg = [&](size_t k) { return text.at(node->args[k]); };
+    const auto call = [&](const char* name) { return std::string(name) + "(" + arg(0) + ", " + arg(1) + ")"; };
+    std::string& out = text[node];
+    switch (node->op) {
+      case ir::Op::Const: out = node->i < 0 ? "(0 - " + std::to_string(-node->i) + ")" : std::to_string(node->i); break;
+      case ir::Op::Sym: out = node->sym->name; expressible = is_plain_name(out); break;
+      case ir::Op::Add: out = "(" + arg(0) + " + " + arg(1) + ")"; break;
+      case ir::Op::Sub: out = "(" + arg(0) + " - " + arg(1) + ")"; break;
+      case ir::Op::Mul: out = arg(0) + "*" + arg(1); break;
+      case ir::Op::FloorDiv: out = call("floordiv"); break;
+      case ir::Op::FloorMod: out = call("mod"); break;
+      case ir::Op::Min: out = call("min"); break;
+      case ir::Op::Max: out = call("max"); break;
+      default: expressible = false;
+    }
+    expressible = expressible && !is_float(node->type.dtype) && out.size() <= kMaxText;
+  });
+  return expressible ? std::optional(text.at(e)) : std::nullopt;
+}
+
+}  // namespace
+
+format::Method method_of(const nest::Function& function) {
+  format::Method method;
+  method.name = function.name;
+  const auto dim_named = [&](const std::string& name, int64_t min, int64_t max, int64_t multiple) {
+    for (uint32_t k = 0; k < method.dims.size(); ++k)
+      if (method.dims[k].name == name) return k;
+    method.dims.push_back({name, min, max, multiple});
+    return static_cast<uint32_t>(method.dims.size() - 1);
+  };
+  const auto ports_of = [&](const std::vector<uint32_t>& arrays) {
+    std::vector<format::Port> ports;
+    for (uint32_t number : arrays) {
+      const nest::Array& array = function.arrays[number];
+      format::Port port;
+      port.name = array.name;
+      port.dtype = array.dtype;
+      for (size_t axis = 0; axis < array.shape.size(); ++axis) {
+        const ir::Expr* extent = array.shape[axis];
+        if (extent->is_const())
+          port.dims.push_back(format::DimRef::constant(extent->i));
+        else if (extent->op == ir::Op::Sym)
+          port.dims.push_back(format::DimRef::symbol(dim_named(extent->sym->name, extent->sym->lo, extent->sym->hi, extent->sym->multiple)));
+        else if (auto text = text_of(extent))
+          port.dims.push_back(format::DimRef::expression(*text));
+        else
+          port.dims.push_back(format::DimRef::symbol(dim_named(array.name + "." + std::to_string(axis), 0, INT64_MAX, 1)));
+      }
+      ports.push_back(std::move(port));
+    }
+    return ports;
+  };
+  method.inputs = ports_of(function.inputs);
+  method.outputs = ports_of(function.outputs);
+  return method;
+}
+
+}  // namespace mlc::compile

@@ -1,0 +1,13 @@
+// The interface of a program, as the manifest states it, from the function that computes it.
+#pragma once
+
+#include "packager/nest/nest.h"
+#include "schema/manifest.h"
+
+namespace mlc::compile {
+
+// Symbols become the method's dims. An extent that follows from them is written as an expression over their names where
+// the manifest's grammar can say it, else as a dim of its own ("<port>.<axis>") that only the plan knows how to compute.
+format::Method method_of(const nest::Function& function);
+
+}  // namespace mlc::compile

@@ -1,0 +1,29 @@
+// Compiles the functions of a container for one target: kernels, module, plan.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "packager/compile/weights.h"
+#include "packager/ir/context.h"
+#include "packager/lang/lang.h"
+#include "packager/nest/nest.h"
+#include "targets/target.h"
+
+namespace mlc::compile {
+
+struct CompiledVariant {
+  const targets::Target* target = nullptr;
+  std::vector<std::byte> module, plan;
+  size_t num_kernels = 0;   // emitted
+  size_t num_launches = 0;  // of all functions
+};
+
+// Functions have passed all passes and are shared by all targets (layouts do not depend on the target, so that weights
+// exist once); `weights` is sealed. The module has passed the audit when this returns.
+Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& library, const std::vector<const nest::Function*>& functions,
+                                        const WeightStore& weights, const targets::Target& target);
+
+}  // namespace mlc::compile
