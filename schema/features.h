@@ -55,9 +55,6 @@ constexpr std::string_view name_of(Feature f) {
   return i < kNumFeatures ? kFeatures[i].name : std::string_view();
 }
 
-// How a clause of a variant compares a Number feature. The numbers are part of the container format.
-enum class ClauseOp : uint8_t { None = 0, Equal = 1, AtLeast = 2, AtMost = 3, Divides = 4, OneOf = 5 };
-
 // ELF machine numbers: the values of host.arch.
 enum class Machine : uint16_t { None = 0, X86_64 = 62, AArch64 = 183, RiscV64 = 243 };
 

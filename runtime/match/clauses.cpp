@@ -1,0 +1,76 @@
+#include "runtime/match/clauses.h"
+
+#include <algorithm>
+
+namespace mlc::match {
+namespace {
+
+std::string feature_text(uint32_t id) {
+  const size_t i = feature_index(id);
+  return i < kNumFeatures ? std::string(kFeatures[i].name) : "feature " + std::to_string(id);
+}
+
+std::string clause_text(const format::Clause& c) {
+  std::string out = feature_text(c.id);
+  switch (c.op) {
+    case format::ClauseOp::None: out += " ?"; break;
+    case format::ClauseOp::Equal: out += " =="; break;
+    case format::ClauseOp::AtLeast: out += " >="; break;
+    case format::ClauseOp::AtMost: out += " <="; break;
+    case format::ClauseOp::Divides: out += " divides"; break;
+    case format::ClauseOp::OneOf: out += " oneof"; break;
+  }
+  for (size_t i = 0; i < c.values.size(); ++i) out += (i ? ", " : " ") + std::to_string(c.values[i]);
+  return out;
+}
+
+bool holds(const format::Clause& c, int64_t value) {
+  switch (c.op) {
+    case format::ClauseOp::None: return false;
+    case format::ClauseOp::Equal: return value == c.values[0];
+    case format::ClauseOp::AtLeast: return value >= c.values[0];
+    case format::ClauseOp::AtMost: return value <= c.values[0];
+    case format::ClauseOp::Divides: return value > 0 && c.values[0] % value == 0;
+    case format::ClauseOp::OneOf: return std::find(c.values.begin(), c.values.end(), value) != c.values.end();
+  }
+  return false;
+}
+
+const char* const kNotKnown = "not known to this version";
+
+}  // namespace
+
+ClauseAnswer evaluate_flag(const probe::Record& record, uint32_t feature) {
+  const size_t i = feature_index(feature);
+  if (i == kNumFeatures) return {probe::Answer::Unknown, feature_text(feature), kNotKnown};
+  const probe::FeatureAnswer& a = record.features[i];
+  // A number required as if it were a flag would pass whatever its value.
+  if (kFeatures[i].kind != FeatureKind::Flag) return {probe::Answer::Unknown, feature_text(feature), "is not a flag"};
+  return {a.answer, feature_text(feature), a.source};
+}
+
+ClauseAnswer evaluate_clause(const probe::Record& record, const format::Clause& c) {
+  const size_t i = feature_index(c.id);
+  ClauseAnswer out{probe::Answer::Unknown, clause_text(c), kNotKnown};
+  if (i == kNumFeatures) return out;
+  const probe::FeatureAnswer& a = record.features[i];
+  out.source = a.source;
+  if (kFeatures[i].kind != FeatureKind::Number) {
+    out.source = "is not a number";
+    return out;
+  }
+  if (c.values.empty() || (c.op != format::ClauseOp::OneOf && c.values.size() != 1)) {
+    out.source = "has the wrong number of values";
+    return out;
+  }
+  out.answer = a.answer;
+  if (a.answer != probe::Answer::Yes) return out;
+  const std::string found = static_cast<Feature>(c.id) == Feature::HostArch
+                                ? std::string(name_of(static_cast<Machine>(a.number)))
+                                : std::to_string(a.number);
+  out.source = "found " + found + ", " + a.source;
+  out.answer = holds(c, a.number) ? probe::Answer::Yes : probe::Answer::No;
+  return out;
+}
+
+}  // namespace mlc::match

@@ -1,0 +1,141 @@
+#include "runtime/match/matcher.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "runtime/match/clauses.h"
+#include "runtime/probe/probe.h"
+
+namespace mlc {
+namespace {
+
+bool is_portable(const format::Variant& v) { return v.module_format == format::ModuleFormat::Portable; }
+
+bool wants_amx(const format::Variant& v) {
+  const auto id = static_cast<uint32_t>(Feature::X86AmxPermission);
+  return std::find(v.features.begin(), v.features.end(), id) != v.features.end();
+}
+
+// What the packager expects a run to take, for the first shapes it recorded; 0 if it said nothing.
+uint64_t estimate_ns(const format::Variant& v) { return v.cost.empty() ? 0 : v.cost.front().ns; }
+
+size_t num_requirements(const format::Variant& v) { return v.features.size() + v.clauses.size(); }
+
+}  // namespace
+
+std::string Assessment::reason() const {
+  if (fits) return {};
+  std::string out = refused;
+  for (const FailingClause& f : failing) {
+    if (!out.empty()) out += "; ";
+    out += f.clause + " " + std::string(name_of(f.answer)) + " (" + f.source + ")";
+  }
+  return out;
+}
+
+Matcher::Matcher(const probe::Record& record, std::span<const format::Variant> variants, MatchPolicy policy)
+    : Matcher(record, variants, std::move(policy), &probe::request_amx) {}
+
+Matcher::Matcher(const probe::Record& record, std::span<const format::Variant> variants, MatchPolicy policy,
+                 int (*request_amx)())
+    : record_(record), variants_(variants), policy_(std::move(policy)), request_amx_(request_amx) {
+  assessments_.resize(variants_.size());
+  for (uint32_t i = 0; i < assessments_.size(); ++i) {
+    assessments_[i].variant = i;
+    assess(assessments_[i]);
+  }
+}
+
+void Matcher::assess(Assessment& out) const {
+  const format::Variant& v = variants_[out.variant];
+  out.failing.clear();
+  for (uint32_t feature : v.features)
+    if (auto a = match::evaluate_flag(record_, feature); a.answer != probe::Answer::Yes)
+      out.failing.push_back({std::move(a.text), a.answer, std::move(a.source)});
+  for (const format::Clause& clause : v.clauses)
+    if (auto a = match::evaluate_clause(record_, clause); a.answer != probe::Answer::Yes)
+      out.failing.push_back({std::move(a.text), a.answer, std::move(a.source)});
+  if (out.refused.empty()) {
+    if (!v.unusable.empty()) out.refused = v.unusable;
+    else if (!is_portable(v) && !policy_.native_allowed) out.refused = policy_.why_not;
+  }
+  out.fits = out.failing.empty() && out.refused.empty();
+  out.unknown = !out.fits && out.refused.empty() &&
+                std::all_of(out.failing.begin(), out.failing.end(),
+                            [](const FailingClause& f) { return f.answer == probe::Answer::Unknown; });
+}
+
+Status Matcher::none_left(std::string what) const {
+  Status s(Code::NoVariant, 2001, std::move(what));
+  for (const Assessment& a : assessments_) {
+    const std::string reason = a.reason();
+    s = std::move(s).fact(variants_[a.variant].name + "   " + (a.fits ? "fits" : reason));
+  }
+  return std::move(s).hint("mlpack build with --target native, or for one of the targets that fit this machine");
+}
+
+Result<std::vector<uint32_t>> Matcher::candidates(std::string_view variant, std::string_view require) const {
+  std::vector<uint32_t> out;
+  bool named = variant.empty();
+  for (const Assessment& a : assessments_) {
+    const format::Variant& v = variants_[a.variant];
+    if (!variant.empty() && v.name != variant) continue;
+    named = true;
+    if (!a.fits) continue;
+    if (require == "native" ? is_portable(v)
+                            : !require.empty() && require != v.name && require != v.target && require != v.family)
+      continue;
+    out.push_back(a.variant);
+  }
+  if (!named) {
+    Status s(Code::Usage, 2002, "no variant '" + std::string(variant) + "' in this container");
+    std::string names;
+    for (const format::Variant& v : variants_) names += (names.empty() ? "" : ", ") + v.name;
+    return std::move(s).fact("it has " + (names.empty() ? std::string("none") : names));
+  }
+  if (out.empty()) {
+    std::string what = "no variant fits this machine";
+    if (!variant.empty())
+      what = "variant '" + std::string(variant) + "' does not fit this machine";
+    else if (!require.empty())
+      what = "--require " + std::string(require) + ": no such variant fits this machine";
+    return none_left(what + " (" + std::string(name_of(record_.machine)) + ", " + record_.os_release + ")");
+  }
+
+  // Estimates count only if every native candidate has one: comparing some of them with a guess would prefer whoever
+  // said nothing.
+  const bool estimated = std::all_of(out.begin(), out.end(), [&](uint32_t i) {
+    return is_portable(variants_[i]) || estimate_ns(variants_[i]) > 0;
+  });
+  std::stable_sort(out.begin(), out.end(), [&](uint32_t a, uint32_t b) {
+    const format::Variant &x = variants_[a], &y = variants_[b];
+    if (is_portable(x) != is_portable(y)) return is_portable(y);
+    if (estimated && estimate_ns(x) != estimate_ns(y)) return estimate_ns(x) < estimate_ns(y);
+    if (num_requirements(x) != num_requirements(y)) return num_requirements(x) > num_requirements(y);
+    return a < b;
+  });
+  return out;
+}
+
+Result<Compatible> Matcher::admit(uint32_t variant) {
+  if (variant >= assessments_.size()) return Status(Code::Internal, "no such variant");
+  Assessment& a = assessments_[variant];
+  const format::Variant& v = variants_[variant];
+  assess(a);
+  if (a.fits && wants_amx(v)) {
+    if (const int error = request_amx_(); error != 0)
+      reject(variant, std::string("permission for AMX refused: ") + std::strerror(error));
+  }
+  if (!a.fits) return Status(Code::NoVariant, 2001, "variant '" + v.name + "' does not fit: " + a.reason());
+  return Compatible(variant, v.name, probe::host_facts(record_));
+}
+
+void Matcher::reject(uint32_t variant, std::string why) {
+  if (variant >= assessments_.size()) return;
+  Assessment& a = assessments_[variant];
+  a.refused = std::move(why);
+  a.fits = a.unknown = false;
+}
+
+}  // namespace mlc

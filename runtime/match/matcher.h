@@ -1,0 +1,76 @@
+// From requirements to the right to load: which variants of a container may run on this host, in which order, and why
+// the others may not.
+//
+//   C = { v : every feature and clause of v is answered yes }  ∪  { portable }      unknown is not yes
+//
+// Rank, the user's wish and costs only choose within C; only `admit` makes the Compatible token that loaders take, after
+// it evaluated every requirement once more. Names of targets and CPUs are never compared with the host.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "runtime/compatible.h"
+#include "runtime/probe/record.h"
+#include "schema/manifest.h"
+
+namespace mlc {
+
+// One requirement that is not met.
+struct FailingClause {
+  std::string clause;     // "x86.avx512f", "os.page_size divides 65536", "feature 9999"
+  probe::Answer answer;   // No or Unknown
+  std::string source;     // where the answer comes from
+};
+
+struct Assessment {
+  uint32_t variant = 0;      // index in the list given to the matcher
+  bool fits = false;         // in C
+  bool unknown = false;      // does not fit, and nothing but unknown answers stands in the way
+  std::vector<FailingClause> failing;
+  std::string refused;       // why it is no candidate although the hardware fits: policy, absent segments, failed load
+
+  std::string reason() const;  // "x86.avx512f no (xcr0 ...); ..." or `refused`; empty if it fits
+};
+
+struct MatchPolicy {
+  bool native_allowed = true;
+  std::string why_not;       // printed for every native variant when it is false
+};
+
+class Matcher {
+ public:
+  // `record` and `variants` must outlive the matcher. `request_amx` asks the OS for AMX tile data (errno or 0).
+  Matcher(const probe::Record& record, std::span<const format::Variant> variants, MatchPolicy policy = {});
+  Matcher(const probe::Record& record, std::span<const format::Variant> variants, MatchPolicy policy,
+          int (*request_amx)());
+
+  std::span<const Assessment> assessments() const { return assessments_; }  // in container order
+
+  // The members of C that satisfy `variant` (a variant's name, or empty) and `require` ("native", or the name, target or
+  // family of a variant, or empty), best first. NoVariant with every failing clause if there is none; Usage if `variant`
+  // names no variant of this container.
+  Result<std::vector<uint32_t>> candidates(std::string_view variant, std::string_view require) const;
+
+  // The right to load this member of C: asks for permissions and evaluates every requirement again.
+  Result<Compatible> admit(uint32_t variant);
+
+  // Takes a variant out of C for good: its load or its self-test failed.
+  void reject(uint32_t variant, std::string why);
+
+ private:
+  void assess(Assessment& out) const;
+  Status none_left(std::string what) const;
+
+  const probe::Record& record_;
+  std::span<const format::Variant> variants_;
+  MatchPolicy policy_;
+  int (*request_amx_)();
+  std::vector<Assessment> assessments_;
+};
+
+}  // namespace mlc

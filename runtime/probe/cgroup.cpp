@@ -1,0 +1,154 @@
+#include "runtime/probe/cgroup.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "runtime/probe/text.h"
+
+namespace mlc::probe {
+namespace {
+
+struct Mount {
+  bool v2 = false;
+  std::string root, point, options;
+};
+
+// mountinfo writes blanks, tabs and backslashes as three octal digits.
+std::string unescaped(std::string_view s) {
+  std::string out;
+  for (size_t i = 0; i < s.size(); ++i) {
+    const auto octal = [&](size_t k) { return k < s.size() && s[k] >= '0' && s[k] <= '7'; };
+    if (s[i] == '\\' && octal(i + 1) && octal(i + 2) && octal(i + 3)) {
+      out.push_back(static_cast<char>((s[i + 1] - '0') * 64 + (s[i + 2] - '0') * 8 + (s[i + 3] - '0')));
+      i += 3;
+    } else {
+      out.push_back(s[i]);
+    }
+  }
+  return out;
+}
+
+// "36 35 98:0 /root /point rw,noatime shared:1 - cgroup2 none rw,..."
+std::vector<Mount> cgroup_mounts(std::string_view text) {
+  std::vector<Mount> mounts;
+  while (!text.empty()) {
+    std::string_view line = next_field(text, '\n');
+    const size_t dash = line.find(" - ");
+    if (dash == std::string_view::npos) continue;
+    std::string_view tail = line.substr(dash + 3);
+    const std::string_view type = next_field(tail, ' ');
+    next_field(tail, ' ');
+    if (type != "cgroup" && type != "cgroup2") continue;
+    std::string_view head = line.substr(0, dash);
+    for (int skip = 0; skip < 3; ++skip) next_field(head, ' ');
+    const std::string_view root = next_field(head, ' '), point = next_field(head, ' ');
+    mounts.push_back({type == "cgroup2", unescaped(root), unescaped(point), std::string(trimmed(tail))});
+  }
+  return mounts;
+}
+
+bool has_word(std::string_view list, std::string_view word) {
+  while (!list.empty())
+    if (next_field(list, ',') == word) return true;
+  return false;
+}
+
+// The directories from our group up to the mount point, nearest first.
+std::vector<std::string> ancestors(const Mount& mount, std::string_view path) {
+  // A path outside the mount's root or the namespace ("/..") cannot be followed: only the mount point is readable.
+  if (mount.root != "/" && path.substr(0, mount.root.size()) == mount.root) path.remove_prefix(mount.root.size());
+  if (path.find("..") != std::string_view::npos) path = {};
+  std::vector<std::string> out;
+  std::string rel(path);
+  while (!rel.empty() && rel.back() == '/') rel.pop_back();
+  while (!rel.empty()) {
+    out.push_back(mount.point + rel);
+    const size_t cut = rel.rfind('/');
+    rel.resize(cut == std::string::npos ? 0 : cut);
+  }
+  out.push_back(mount.point);
+  return out;
+}
+
+void lower(std::optional<double>& least, double v) { least = least ? std::min(*least, v) : v; }
+void lower(std::optional<uint64_t>& least, uint64_t v) { least = least ? std::min(*least, v) : v; }
+
+void read_quota(const Sources& s, const Mount& m, const std::string& dir, CgroupLimits& out) {
+  if (m.v2) {
+    const auto text = s.read_file(dir + "/cpu.max");
+    if (!text) return;
+    std::string_view rest = *text;
+    const auto quota = parse_int(next_field(rest, ' ')), period = parse_int(rest);  // "max" is no number: no limit
+    if (quota && period && *quota > 0 && *period > 0) lower(out.quota_cpus, double(*quota) / double(*period));
+  } else {
+    const auto quota_text = s.read_file(dir + "/cpu.cfs_quota_us");
+    const auto period_text = s.read_file(dir + "/cpu.cfs_period_us");
+    if (!quota_text || !period_text) return;
+    const auto quota = parse_int(*quota_text), period = parse_int(*period_text);  // -1: no limit
+    if (quota && period && *quota > 0 && *period > 0) lower(out.quota_cpus, double(*quota) / double(*period));
+  }
+}
+
+void read_memory(const Sources& s, const Mount& m, const std::string& dir, CgroupLimits& out) {
+  const auto limit_text = s.read_file(dir + (m.v2 ? "/memory.max" : "/memory.limit_in_bytes"));
+  if (!limit_text) return;
+  const auto limit = parse_int(*limit_text);
+  // v1 spells "no limit" as the largest page-aligned number.
+  if (!limit || *limit < 0 || *limit >= (int64_t{1} << 60)) return;
+  lower(out.memory_limit_bytes, static_cast<uint64_t>(*limit));
+  const auto used_text = s.read_file(dir + (m.v2 ? "/memory.current" : "/memory.usage_in_bytes"));
+  const int64_t used = used_text ? parse_int(*used_text).value_or(0) : 0;
+  lower(out.memory_free_bytes, static_cast<uint64_t>(used >= 0 ? std::max<int64_t>(0, *limit - used) : *limit));
+}
+
+// The kernel already intersects an effective set with the ancestors' sets, so the nearest readable one decides.
+void read_cpuset(const Sources& s, const Mount& m, const std::vector<std::string>& dirs, CgroupLimits& out) {
+  for (const std::string& dir : dirs) {
+    auto text = s.read_file(dir + (m.v2 ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus"));
+    if (!text && !m.v2) text = s.read_file(dir + "/cpuset.cpus");
+    if (!text) continue;
+    auto cpus = parse_cpu_list(*text);
+    if (!cpus || cpus->empty()) continue;
+    if (!out.cpus) {
+      out.cpus = std::move(cpus);
+    } else {
+      std::vector<int> both;
+      std::set_intersection(out.cpus->begin(), out.cpus->end(), cpus->begin(), cpus->end(), std::back_inserter(both));
+      out.cpus = std::move(both);
+    }
+    return;
+  }
+}
+
+}  // namespace
+
+CgroupLimits read_cgroup_limits(const Sources& s) {
+  CgroupLimits out;
+  const auto groups = s.read_file("/proc/self/cgroup"), mountinfo = s.read_file("/proc/self/mountinfo");
+  if (!groups || !mountinfo) return out;
+  const std::vector<Mount> mounts = cgroup_mounts(*mountinfo);
+  std::string_view text = *groups;
+  while (!text.empty()) {
+    // "0::/path" (v2) or "4:cpu,cpuacct:/path" (v1)
+    std::string_view line = next_field(text, '\n');
+    const std::string_view number = next_field(line, ':'), controllers = next_field(line, ':'), path = line;
+    if (path.empty()) continue;
+    const bool v2 = number == "0" && controllers.empty();
+    for (const Mount& m : mounts) {
+      if (m.v2 != v2) continue;
+      const auto takes = [&](std::string_view c) { return v2 || (has_word(controllers, c) && has_word(m.options, c)); };
+      const bool cpu = takes("cpu"), cpuset = takes("cpuset"), memory = takes("memory");
+      if (!cpu && !cpuset && !memory) continue;
+      const std::vector<std::string> dirs = ancestors(m, path);
+      for (const std::string& dir : dirs) {
+        if (cpu) read_quota(s, m, dir, out);
+        if (memory) read_memory(s, m, dir, out);
+      }
+      if (cpuset) read_cpuset(s, m, dirs, out);
+      break;  // further mounts of the same hierarchy show the same files
+    }
+  }
+  return out;
+}
+
+}  // namespace mlc::probe

@@ -1,0 +1,41 @@
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <span>
+
+#include "runtime/probe/native.h"
+
+namespace mlc::probe::native {
+
+Machine machine() { return Machine::X86_64; }
+
+CpuidRegs cpuid(uint32_t leaf, uint32_t subleaf) {
+  CpuidRegs r;
+  __cpuid_count(leaf, subleaf, r.eax, r.ebx, r.ecx, r.edx);
+  return r;
+}
+
+uint64_t xgetbv0() {
+  uint32_t low, high;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return uint64_t{high} << 32 | low;
+}
+
+CallResult xcomp_supported() {
+  uint64_t mask = 0;
+  if (syscall(SYS_arch_prctl, 0x1021, &mask) != 0) return {0, errno};
+  return {static_cast<int64_t>(mask), 0};
+}
+
+int request_amx() { return syscall(SYS_arch_prctl, 0x1023, 18) == 0 ? 0 : errno; }
+int hwprobe(HwprobePair*, size_t, size_t, const void*) { return ENOSYS; }
+uint64_t read_vlenb() { return 0; }
+
+Bytes code_returning_42() {
+  static constexpr uint8_t kCode[] = {0xb8, 42, 0, 0, 0, 0xc3};  // mov eax, 42; ret
+  return std::as_bytes(std::span(kCode));
+}
+
+}  // namespace mlc::probe::native

@@ -1,0 +1,83 @@
+#include "runtime/probe/probe.h"
+
+#include "schema/module_abi.h"
+#include "schema/targets.h"
+
+namespace mlc::probe {
+namespace {
+
+void probe_code_pages(const Sources& s, Record& record) {
+  for (CodePages strategy : {CodePages::Anonymous, CodePages::SealedFd}) {
+    const std::string refusal = s.try_code_pages(strategy);
+    if (refusal.empty()) {
+      record.code_pages = strategy;
+      break;
+    }
+    if (!record.code_pages_note.empty()) record.code_pages_note += "; ";
+    record.code_pages_note += (strategy == CodePages::Anonymous ? "S1: " : "S2: ") + refusal;
+  }
+  const bool yes = record.code_pages != CodePages::None;
+  record[Feature::OsCodePages] = {yes ? Answer::Yes : Answer::No, yes,
+                                  yes ? (record.code_pages == CodePages::Anonymous ? "S1 tried" : "S2 tried")
+                                      : record.code_pages_note};
+}
+
+}  // namespace
+
+Record run(const Sources& s, const Options& options) {
+  Record record;
+  // Questions for other architectures have a definite answer: such hardware is not here.
+  for (size_t i = 0; i < kNumFeatures; ++i) {
+    const bool foreign = kFeatures[i].name.starts_with("x86.") || kFeatures[i].name.starts_with("a64.") ||
+                         kFeatures[i].name.starts_with("rv.");
+    if (foreign) record.features[i] = {Answer::No, 0, "host.arch is " + std::string(name_of(s.machine()))};
+  }
+  record.machine = s.machine();
+  record.os_release = s.os_release();
+  record.page_size = s.page_size();
+  record[Feature::HostArch] = {record.machine == Machine::None ? Answer::Unknown : Answer::Yes,
+                               static_cast<int64_t>(record.machine), "build target"};
+  record[Feature::OsPageSize] = {record.page_size ? Answer::Yes : Answer::Unknown,
+                                 static_cast<int64_t>(record.page_size), "AT_PAGESZ"};
+  record[Feature::ModuleAbi] = {Answer::Yes, MLRUN_MODULE_ABI, "this runtime"};
+  probe_code_pages(s, record);
+  probe_topology(s, record);
+  switch (record.machine) {
+    case Machine::X86_64: probe_x86(s, record); break;
+    case Machine::AArch64: probe_a64(s, record); break;
+    case Machine::RiscV64: probe_rv(s, options, record); break;
+    case Machine::None: record.errors.push_back("cpu: this architecture is not known"); break;
+  }
+  return record;
+}
+
+const Record& host() {
+  static const Record record = run(*system_sources());
+  return record;
+}
+
+HostFacts host_facts(const Record& record) {
+  HostFacts facts;
+  facts.machine = record.machine;
+  facts.code_pages = record.code_pages;
+  facts.page_size = record.page_size;
+  facts.bti = record[Feature::A64Bti].answer == Answer::Yes;
+  if (record[Feature::A64SveVlBytes].answer == Answer::Yes)
+    facts.vector_bytes = static_cast<uint32_t>(record[Feature::A64SveVlBytes].number);
+  if (record[Feature::RvVlenb].answer == Answer::Yes)
+    facts.vector_bytes = static_cast<uint32_t>(record[Feature::RvVlenb].number);
+  return facts;
+}
+
+std::string_view derived_level(const Record& record) {
+  std::string_view best;
+  for (const TargetRow& t : kTargets) {
+    if (t.machine != record.machine || t.name.find('+') != std::string_view::npos) continue;
+    bool all = true;
+    for_each_feature(t, [&](Feature f) { all = all && record[f].answer == Answer::Yes; });
+    if (all) best = t.name;
+  }
+  return best;
+}
+
+}  // namespace mlc::probe

@@ -1,0 +1,34 @@
+// The probe: asks the sources, fills the record. Start reading here; record.h says what comes out, sources.h what goes
+// in, cpu_x86.cpp / cpu_a64.cpp / cpu_rv.cpp hold one detection line per feature of schema/features.tbl.
+#pragma once
+
+#include "runtime/probe/record.h"
+#include "runtime/probe/sources.h"
+
+namespace mlc::probe {
+
+struct Options {
+  // Believe AT_HWCAP's 'v' on kernels without hwprobe. Off: old vendor kernels may mean draft 0.7 of the vector unit.
+  bool trust_hwcap_vector = false;
+};
+
+// Never fails: what could not be found out is unknown, with the reason. Takes a few milliseconds.
+Record run(const Sources& sources, const Options& options = {});
+
+// The record of the running system, made on the first call. Thread-safe.
+const Record& host();
+
+// What the three parts do; run() calls the one of the machine.
+void probe_x86(const Sources& sources, Record& record);
+void probe_a64(const Sources& sources, Record& record);
+void probe_rv(const Sources& sources, const Options& options, Record& record);
+// Allowed CPUs, cores, caches, quota and memory limits, and from them the number of workers.
+void probe_topology(const Sources& sources, Record& record);
+
+// Asks the OS to let this process use AMX tile data; errno or 0. The matcher calls it for a variant that it admits.
+int request_amx();
+
+// Workers for this record when at most `wanted` are asked for (0: no wish), with the reason.
+unsigned workers_for(const Topology& topology, unsigned wanted);
+
+}  // namespace mlc::probe

@@ -1,0 +1,128 @@
+// How many workers, and on which CPUs. One worker too many turns a barrier of 0.1 us into milliseconds, so the answer
+// counts what we may really use: the affinity mask, the effective cpuset, one CPU per physical core, and the run-time
+// quota rounded down.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include "runtime/probe/cgroup.h"
+#include "runtime/probe/probe.h"
+#include "runtime/probe/text.h"
+
+namespace mlc::probe {
+namespace {
+
+std::string cpu_dir(int cpu) { return "/sys/devices/system/cpu/cpu" + std::to_string(cpu); }
+
+std::optional<std::string> cores_of(const Sources& s, int cpu) {
+  if (auto t = s.read_file(cpu_dir(cpu) + "/topology/core_cpus_list")) return t;
+  return s.read_file(cpu_dir(cpu) + "/topology/thread_siblings_list");  // its name before Linux 5.x
+}
+
+std::vector<Cache> caches_of(const Sources& s, int cpu, const std::vector<int>& allowed) {
+  std::vector<Cache> out;
+  for (int i = 0; i < 16; ++i) {
+    const std::string dir = cpu_dir(cpu) + "/cache/index" + std::to_string(i);
+    const auto level = s.read_file(dir + "/level"), size = s.read_file(dir + "/size");
+    if (!level || !size) break;
+    const auto level_number = parse_int(*level);
+    const auto bytes = parse_size(*size);
+    if (!level_number || !bytes || *level_number < 1 || *level_number > 8) continue;
+    const std::string type = s.read_file(dir + "/type").value_or("");
+    Cache c{static_cast<unsigned>(*level_number), std::string(trimmed(type)), *bytes, 1};
+    if (const auto shared = s.read_file(dir + "/shared_cpu_list"))
+      if (const auto list = parse_cpu_list(*shared)) {
+        const auto is_allowed = [&](int n) { return std::binary_search(allowed.begin(), allowed.end(), n); };
+        c.shared_by = static_cast<unsigned>(std::count_if(list->begin(), list->end(), is_allowed));
+        c.shared_by = std::max(1u, c.shared_by);
+      }
+    out.push_back(std::move(c));
+  }
+  return out;
+}
+
+void read_memory(const Sources& s, const CgroupLimits& limits, Memory& m) {
+  const auto text = s.read_file("/proc/meminfo");
+  std::string_view rest = text ? std::string_view(*text) : std::string_view();
+  while (!rest.empty()) {
+    std::string_view line = next_field(rest, '\n');
+    const std::string_view key = next_field(line, ':');
+    if (key != "MemTotal" && key != "MemAvailable") continue;
+    line = trimmed(line);
+    const auto kib = parse_int(next_field(line, ' '));
+    if (kib && *kib >= 0 && *kib < (int64_t{1} << 50))
+      (key == "MemTotal" ? m.total_bytes : m.available_bytes) = static_cast<uint64_t>(*kib) << 10;
+  }
+  m.limit_bytes = limits.memory_limit_bytes;
+  m.effective_free_bytes = m.available_bytes;
+  if (limits.memory_free_bytes) m.effective_free_bytes = std::min(m.effective_free_bytes, *limits.memory_free_bytes);
+}
+
+std::string reason_text(const Topology& t) {
+  std::string out = std::to_string(t.cores) + (t.cores == 1 ? " core allowed" : " cores allowed");
+  if (!t.quota_cpus) return out + ", no quota";
+  char quota[48];
+  std::snprintf(quota, sizeof quota, ", quota of %.2f CPUs", std::min(*t.quota_cpus, 1e6));
+  return out + quota + (*t.quota_cpus < 1 ? ": below one CPU even a single worker is throttled" : "");
+}
+
+}  // namespace
+
+unsigned workers_for(const Topology& t, unsigned wanted) {
+  unsigned n = std::max(1u, t.cores);
+  if (t.quota_cpus) n = std::min(n, static_cast<unsigned>(std::clamp(std::floor(*t.quota_cpus), 1.0, 65536.0)));
+  if (wanted > 0) n = std::min(n, wanted);
+  return std::max(1u, n);
+}
+
+void probe_topology(const Sources& s, Record& record) {
+  Topology& t = record.topology;
+  if (const CallResult r = s.affinity(t.allowed_cpus); r.error != 0 || t.allowed_cpus.empty()) {
+    record.errors.push_back("topology: affinity mask not readable, one CPU assumed");
+    t.allowed_cpus = {0};
+  }
+  std::sort(t.allowed_cpus.begin(), t.allowed_cpus.end());
+
+  const CgroupLimits limits = read_cgroup_limits(s);
+  if (limits.cpus) {
+    std::vector<int> both;
+    std::set_intersection(t.allowed_cpus.begin(), t.allowed_cpus.end(), limits.cpus->begin(), limits.cpus->end(),
+                          std::back_inserter(both));
+    if (both.empty())
+      record.errors.push_back("topology: cpuset and affinity mask have no CPU in common, cpuset ignored");
+    else
+      t.allowed_cpus = std::move(both);
+  }
+  t.quota_cpus = limits.quota_cpus;
+
+  std::map<std::string, int> first_of_core;  // the core's CPU list names the core
+  std::vector<int64_t> packages, capacities;
+  for (int cpu : t.allowed_cpus) {
+    const auto list = cores_of(s, cpu);
+    const std::string core = list ? std::string(trimmed(*list)) : "cpu" + std::to_string(cpu);
+    if (first_of_core.emplace(core, cpu).second) t.worker_cpus.push_back(cpu);
+    const auto number_in = [&](const char* file) {
+      const auto text = s.read_file(cpu_dir(cpu) + file);
+      return text ? parse_int(*text) : std::nullopt;
+    };
+    if (const auto p = number_in("/topology/physical_package_id")) packages.push_back(*p);
+    if (const auto c = number_in("/cpu_capacity")) capacities.push_back(*c);
+  }
+  const auto distinct = [](std::vector<int64_t> v) {
+    std::sort(v.begin(), v.end());
+    return static_cast<unsigned>(std::max<ptrdiff_t>(1, std::unique(v.begin(), v.end()) - v.begin()));
+  };
+  t.cores = static_cast<unsigned>(t.worker_cpus.size());
+  t.packages = distinct(packages);
+  t.uneven_cores = distinct(capacities) > 1;
+  if (const auto nodes = s.read_file("/sys/devices/system/node/online"))
+    if (const auto list = parse_cpu_list(*nodes); list && !list->empty())
+      t.numa_nodes = static_cast<unsigned>(list->size());
+  t.caches = caches_of(s, t.worker_cpus.front(), t.allowed_cpus);
+  t.workers = workers_for(t, 0);
+  t.workers_reason = reason_text(t);
+  read_memory(s, limits, record.memory);
+}
+
+}  // namespace mlc::probe

@@ -1,0 +1,213 @@
+#include "runtime/match/matcher.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/probe/probe.h"
+#include "schema/targets.h"
+#include "tests/support/fake_sources.h"
+
+using namespace mlc;
+using mlc::probe::Answer;
+
+namespace {
+
+format::Variant variant_for(std::string_view target) {
+  format::Variant v;
+  v.name = v.target = target;
+  if (target == "portable") {
+    v.family = "portable";
+    v.module_format = format::ModuleFormat::Portable;
+    return v;
+  }
+  v.family = "cpu";
+  v.module_format = format::ModuleFormat::Elf;
+  const TargetRow* row = target_named(target);
+  REQUIRE(row);
+  for_each_feature(*row, [&](Feature f) { v.features.push_back(static_cast<uint32_t>(f)); });
+  v.features.push_back(static_cast<uint32_t>(Feature::OsCodePages));
+  const auto clause = [&](Feature f, format::ClauseOp op, int64_t value) {
+    v.clauses.push_back({static_cast<uint32_t>(f), op, {value}});
+  };
+  clause(Feature::HostArch, format::ClauseOp::Equal, static_cast<int64_t>(row->machine));
+  clause(Feature::OsPageSize, format::ClauseOp::Divides, 65536);
+  clause(Feature::ModuleAbi, format::ClauseOp::AtLeast, 1);
+  return v;
+}
+
+std::vector<format::Variant> fleet() {
+  std::vector<format::Variant> out;
+  for (const char* t : {"armv8-a", "portable", "rv64gc", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4+amx"})
+    out.push_back(variant_for(t));
+  return out;
+}
+
+std::string names(const std::vector<format::Variant>& all, const std::vector<uint32_t>& picked) {
+  std::string out;
+  for (uint32_t i : picked) out += (out.empty() ? "" : " ") + all[i].name;
+  return out;
+}
+
+int allow_amx() { return 0; }
+int refuse_amx() { return 95; }
+
+}  // namespace
+
+TEST_CASE("the richest native variant comes first, portable last, foreign ones not at all") {
+  const auto record = probe::run(test::FakeSources::x86_v4());
+  const auto all = fleet();
+  const Matcher m(record, all);
+  CHECK(names(all, m.candidates("", "").value()) == "x86-64-v4 x86-64-v3 x86-64-v2 portable");
+  CHECK(m.assessments()[0].reason().find("host.arch == 183 no (found x86-64") != std::string::npos);
+}
+
+TEST_CASE("when XCR0 lacks the AVX-512 state v4 is out and the reason names every clause") {
+  auto s = test::FakeSources::x86_v4();
+  s.xcr0 = 7;
+  const auto record = probe::run(s);
+  const auto all = fleet();
+  const Matcher m(record, all);
+  CHECK(names(all, m.candidates("", "").value()) == "x86-64-v3 x86-64-v2 portable");
+  const Assessment& v4 = m.assessments()[5];
+  CHECK(v4.failing.size() == 5);
+  CHECK(v4.reason().find("x86.avx512f no (xcr0") != std::string::npos);
+}
+
+TEST_CASE("a complete estimate decides before the number of features, a partial one does not") {
+  const auto record = probe::run(test::FakeSources::x86_v4());
+  auto all = fleet();
+  format::Cost cheap, dear;
+  cheap.ns = 100, dear.ns = 200;
+  all[4].cost = {cheap};
+  all[5].cost = {dear};
+  CHECK(names(all, Matcher(record, all).candidates("", "").value()).starts_with("x86-64-v4"));
+  all[3].cost = {dear};
+  CHECK(names(all, Matcher(record, all).candidates("", "").value()) == "x86-64-v3 x86-64-v4 x86-64-v2 portable");
+}
+
+TEST_CASE("--variant picks within C; outside it prints the failing clauses; an unknown name is a usage error") {
+  const auto record = probe::run(test::FakeSources::x86_v4());
+  const auto all = fleet();
+  const Matcher m(record, all);
+  CHECK(names(all, m.candidates("x86-64-v2", "").value()) == "x86-64-v2");
+  const auto arm = m.candidates("armv8-a", "");
+  REQUIRE(!arm);
+  CHECK(arm.status().code == Code::NoVariant);
+  CHECK(arm.status().text().find("host.arch == 183") != std::string::npos);
+  CHECK(m.candidates("x86-64-v9", "").status().code == Code::Usage);
+}
+
+TEST_CASE("--require native refuses the portable form with the reasons of all others") {
+  auto s = test::FakeSources::x86_v4();
+  s.code_refusals = {{CodePages::Anonymous, "EACCES"}, {CodePages::SealedFd, "EACCES"}};
+  const auto record = probe::run(s);
+  const auto all = fleet();
+  const Matcher m(record, all);
+  CHECK(names(all, m.candidates("", "").value()) == "portable");
+  const auto native = m.candidates("", "native");
+  REQUIRE(!native);
+  CHECK(native.status().code == Code::NoVariant);
+  CHECK(native.status().text().find("os.code_pages no") != std::string::npos);
+  CHECK(m.candidates("", "portable").ok());
+  CHECK(!m.candidates("", "cuda").ok());
+}
+
+TEST_CASE("without trust no native variant is a candidate, whatever the hardware") {
+  const auto record = probe::run(test::FakeSources::x86_v4());
+  const auto all = fleet();
+  Matcher m(record, all, {.native_allowed = false, .why_not = "not signed"});
+  CHECK(names(all, m.candidates("", "").value()) == "portable");
+  CHECK(m.assessments()[5].reason() == "not signed");
+  CHECK(!m.admit(5));
+  CHECK(m.admit(1));
+}
+
+TEST_CASE("an id that this version does not know makes the variant incompatible, not fatal") {
+  const auto record = probe::run(test::FakeSources::x86_v4());
+  auto all = fleet();
+  all[3].features.push_back(999999);
+  all[4].clauses.push_back({777777, format::ClauseOp::AtLeast, {0}});
+  const Matcher m(record, all);
+  CHECK(names(all, m.candidates("", "").value()) == "x86-64-v4 portable");
+  CHECK(m.assessments()[3].unknown);
+  CHECK(m.assessments()[3].reason() == "feature 999999 unknown (not known to this version)");
+}
+
+TEST_CASE("clauses on numbers: every operation, wrong arity, flags as numbers and numbers as flags") {
+  const auto record = probe::run(test::FakeSources::x86_v4());  // os.page_size is 4096
+  const auto fits = [&](format::ClauseOp op, std::vector<int64_t> values, Feature f = Feature::OsPageSize) {
+    auto v = std::vector{variant_for("portable")};
+    v[0].clauses.push_back({static_cast<uint32_t>(f), op, std::move(values)});
+    return Matcher(record, v).assessments()[0].fits;
+  };
+  using enum format::ClauseOp;
+  CHECK(fits(Equal, {4096}));
+  CHECK(!fits(Equal, {4095}));
+  CHECK(fits(AtLeast, {4096}));
+  CHECK(!fits(AtLeast, {4097}));
+  CHECK(fits(AtMost, {4096}));
+  CHECK(!fits(AtMost, {4095}));
+  CHECK(fits(Divides, {65536}));
+  CHECK(!fits(Divides, {6000}));
+  CHECK(fits(OneOf, {1, 4096}));
+  CHECK(!fits(OneOf, {1, 2}));
+  CHECK(!fits(Equal, {}));
+  CHECK(!fits(Equal, {4096, 4096}));
+  CHECK(!fits(None, {4096}));
+  CHECK(!fits(AtLeast, {0}, Feature::X86Avx2));
+  CHECK(!fits(AtLeast, {0}, Feature::A64SveVlBytes));
+  auto v = std::vector{variant_for("portable")};
+  v[0].features.push_back(static_cast<uint32_t>(Feature::OsPageSize));
+  CHECK(!Matcher(record, v).assessments()[0].fits);
+}
+
+TEST_CASE("turning any yes into unknown only removes candidates") {
+  const auto full = probe::run(test::FakeSources::x86_v4());
+  const auto all = fleet();
+  const Matcher before(full, all);
+  for (size_t i = 0; i < kNumFeatures; ++i) {
+    auto less = full;
+    less.features[i].answer = Answer::Unknown;
+    const Matcher after(less, all);
+    for (size_t v = 0; v < all.size(); ++v)
+      if (after.assessments()[v].fits) CHECK(before.assessments()[v].fits);
+  }
+}
+
+TEST_CASE("AMX: the permission is asked for at admission only, and a refusal takes the variant out") {
+  auto s = test::FakeSources::x86_v4();
+  s.leaves[{7, 0}].edx |= 1u << 22 | 1u << 24 | 1u << 25;
+  s.xcr0 |= 0x60000;
+  s.xcomp = {1 << 18, 0};
+  const auto record = probe::run(s);
+  const auto all = fleet();
+  Matcher granted(record, all, {}, &allow_amx);
+  CHECK(granted.admit(6));
+  Matcher refused(record, all, {}, &refuse_amx);
+  CHECK(names(all, refused.candidates("", "").value()).starts_with("x86-64-v4+amx"));
+  CHECK(!refused.admit(6));
+  CHECK(names(all, refused.candidates("", "").value()).starts_with("x86-64-v4 "));
+  CHECK(refused.admit(5));
+}
+
+TEST_CASE("a rejected variant stays out") {
+  const auto record = probe::run(test::FakeSources::x86_v4());
+  const auto all = fleet();
+  Matcher m(record, all);
+  m.reject(5, "its module is damaged");
+  CHECK(names(all, m.candidates("", "").value()) == "x86-64-v3 x86-64-v2 portable");
+  CHECK(!m.admit(5));
+  CHECK(m.assessments()[5].reason() == "its module is damaged");
+}
+
+TEST_CASE("the token carries what the loader needs and cannot be copied") {
+  const auto record = probe::run(test::FakeSources::x86_v4());
+  const auto all = fleet();
+  Matcher m(record, all);
+  const Compatible token = m.admit(5).value();
+  CHECK(token.name() == "x86-64-v4");
+  CHECK(token.variant() == 5);
+  CHECK(token.host().machine == Machine::X86_64);
+  CHECK(token.host().page_size == 4096);
+  static_assert(!std::is_copy_constructible_v<Compatible> && !std::is_default_constructible_v<Compatible>);
+  static_assert(!std::is_constructible_v<Compatible, uint32_t, std::string, HostFacts>);
+}

@@ -1,0 +1,117 @@
+#include <doctest/doctest.h>
+
+#include "runtime/probe/probe.h"
+#include "tests/support/fake_sources.h"
+
+using namespace mlc;
+using namespace mlc::probe;
+using mlc::test::FakeSources;
+
+namespace {
+
+FakeSources a64(uint64_t hwcap, uint64_t hwcap2) {
+  FakeSources s;
+  s.arch = Machine::AArch64;
+  s.auxiliary = {{16, hwcap}, {26, hwcap2}};
+  return s;
+}
+
+FakeSources rv() {
+  FakeSources s;
+  s.arch = Machine::RiscV64;
+  return s;
+}
+
+}  // namespace
+
+// The HWCAP words are those of qemu's cortex-a53, cortex-a76, a64fx and max.
+TEST_CASE("recorded aarch64 machines") {
+  const Record a53 = run(a64(0x8fb, 0));
+  CHECK(derived_level(a53) == "armv8-a");
+  CHECK(a53[Feature::A64Fp16].answer == Answer::No);
+  CHECK(a53[Feature::A64SveVlBytes].answer == Answer::Unknown);
+
+  const Record a76 = run(a64(0x119ffb, 0));
+  CHECK(a76[Feature::A64Dotprod].answer == Answer::Yes);
+  CHECK(a76[Feature::A64Fp16].answer == Answer::Yes);
+  CHECK(a76[Feature::A64Sve].answer == Answer::No);
+
+  FakeSources fx = a64(0x415ffb, 0);
+  fx.prctls[51] = {64 | 1 << 17, 0};  // flag bits above the length
+  const Record a64fx = run(fx);
+  CHECK(a64fx[Feature::A64Sve].answer == Answer::Yes);
+  CHECK(a64fx[Feature::A64SveVlBytes].number == 64);
+  CHECK(host_facts(a64fx).vector_bytes == 64);
+  CHECK(a64fx[Feature::A64Dotprod].answer == Answer::No);
+
+  FakeSources sm = a64(0xecfffffb, 0x7f877fff);
+  sm.prctls[51] = {64, 0};
+  sm.prctls[64] = {32, 0};
+  const Record max = run(sm);
+  CHECK(max[Feature::A64Sve2].answer == Answer::Yes);
+  CHECK(max[Feature::A64I8mm].answer == Answer::Yes);
+  CHECK(max[Feature::A64SmeSvlBytes].number == 32);
+}
+
+TEST_CASE("SVE2 announced on a core that has only SME is no") {
+  CHECK(run(a64(0xecbffffb, 0x76181 | 2))[Feature::A64Sve2].answer == Answer::No);
+}
+
+TEST_CASE("half of FP16 is no FP16") {
+  CHECK(run(a64(0x8fb | 1 << 9, 0))[Feature::A64Fp16].answer == Answer::No);
+  CHECK(run(a64(0x8fb | 1 << 10, 0))[Feature::A64Fp16].answer == Answer::No);
+}
+
+TEST_CASE("a kernel that passes no HWCAP2 leaves its features unknown") {
+  FakeSources s = a64(0x119ffb, 0);
+  s.auxiliary.erase(26);
+  CHECK(run(s)[Feature::A64I8mm].answer == Answer::Unknown);
+  CHECK(run(s)[Feature::A64Dotprod].answer == Answer::Yes);
+}
+
+TEST_CASE("riscv: without hwprobe the letters of HWCAP answer and the rest is unknown") {
+  FakeSources s = rv();
+  s.auxiliary = {{16, 0x112d}};  // qemu rv64
+  const Record r = run(s);
+  CHECK(derived_level(r) == "rv64gc");
+  CHECK(r[Feature::RvZba].answer == Answer::Unknown);
+  CHECK(r[Feature::RvZba].source.find("hwprobe") != std::string::npos);
+  CHECK(r[Feature::RvV].answer == Answer::Unknown);
+  CHECK(s.vlenb_reads == 0);
+}
+
+TEST_CASE("riscv: the vector letter of HWCAP is believed only on request") {
+  FakeSources s = rv();
+  s.auxiliary = {{16, 0x20112d}};
+  s.vlenb = 16;
+  CHECK(run(s)[Feature::RvV].answer == Answer::Unknown);
+  CHECK(s.vlenb_reads == 0);
+  const Record r = run(s, {.trust_hwcap_vector = true});
+  CHECK(r[Feature::RvV].answer == Answer::Yes);
+  CHECK(r[Feature::RvVlenb].number == 16);
+}
+
+TEST_CASE("riscv: hwprobe answers, an unknown key is unknown, vector can be off for the thread") {
+  FakeSources s = rv();
+  s.hwprobe_error = 0;
+  s.hwprobe_values = {{3, 1}, {4, 0x3f}};
+  s.vlenb = 32;
+  const Record r = run(s);
+  CHECK(derived_level(r) == "rv64gcv");
+  CHECK(r[Feature::RvZbs].answer == Answer::Yes);
+  CHECK(r[Feature::RvZvfh].answer == Answer::No);
+  CHECK(r[Feature::RvVlenb].number == 32);
+
+  FakeSources off = s;
+  off.prctls[70] = {1, 0};
+  off.vlenb_reads = 0;
+  CHECK(run(off)[Feature::RvV].answer == Answer::No);
+  CHECK(off.vlenb_reads == 0);
+
+  FakeSources old_kernel = s;
+  old_kernel.hwprobe_values.erase(4);
+  const Record o = run(old_kernel);
+  CHECK(o[Feature::RvI].answer == Answer::Yes);
+  CHECK(o[Feature::RvV].answer == Answer::Unknown);
+  CHECK(o[Feature::RvZba].source.find("does not know") != std::string::npos);
+}
