@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Builds real models and compares what every variant of this host computes with recorded outputs of ONNX Runtime.
+
+    models.py --bin build/release/bin --shared ../shared [--model NAME ...] [--work DIR] [--tolerance 1e-3]
+
+The recorded outputs are `<shared>/models/expected/<model>.<case>.npz` with arrays `in:<name>` and `out:<name>`. Without
+that folder every case is reported as skipped. Needs python3-numpy.
+"""
+import argparse
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: golden models (python3-numpy is not installed)")
+    sys.exit(0)
+
+MODELS = ["mnist", "ppocr_cls", "ultraface_rfb_320", "ppocr_v4_det", "ppocr_v4_rec"]
+
+
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}\nexit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def fitting_variants(mlrun, container):
+    answer = json.loads(run([mlrun, "explain", container, "--json"]))
+    return [v["name"] for v in answer["variants"] if v["answer"] == "fits"]
+
+
+def compare(case, mlrun, container, variant, work, tolerance):
+    with np.load(case) as arrays:
+        inputs = {k[3:]: arrays[k] for k in arrays.files if k.startswith("in:")}
+        expected = {k[4:]: arrays[k] for k in arrays.files if k.startswith("out:")}
+    given, answer = os.path.join(work, "in.npz"), os.path.join(work, "out.npz")
+    np.savez(given, **inputs)
+    run([mlrun, "run", container, "--raw", "-i", given, "-o", answer, "--variant", variant])
+    worst = 0.0
+    with np.load(answer) as found:
+        for name, want in expected.items():
+            have = found[name]
+            if have.shape != want.shape or have.dtype != want.dtype:
+                raise RuntimeError(f"{name}: found {have.dtype}{have.shape}, expected {want.dtype}{want.shape}")
+            scale = float(np.abs(want).max()) if want.size else 0.0
+            difference = float(np.abs(have.astype(np.float64) - want).max()) if want.size else 0.0
+            if not np.isfinite(difference):
+                raise RuntimeError(f"{name}: not finite")
+            worst = max(worst, difference / scale if scale else difference)
+    if worst > tolerance:
+        raise RuntimeError(f"differs by {worst:.2e} of the largest output, allowed {tolerance:.0e}")
+    return worst
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--shared", required=True)
+    parser.add_argument("--model", nargs="*", default=MODELS)
+    parser.add_argument("--target", default="x86-64-v2,x86-64-v3,x86-64-v4")
+    parser.add_argument("--skip-portable-above", type=int, default=1 << 20, metavar="BYTES",
+                        help="largest model file that the portable form is run for")
+    parser.add_argument("--tolerance", type=float, default=1e-3)
+    args = parser.parse_args()
+    mlpack, mlrun = (os.path.join(args.bin, tool) for tool in ("mlpack", "mlrun"))
+    passed, failed = 0, 0
+    with tempfile.TemporaryDirectory() as work:
+        for model in args.model:
+            source = os.path.join(args.shared, "models", model + ".onnx")
+            cases = sorted(glob.glob(os.path.join(args.shared, "models", "expected", model + ".*.npz")))
+            if not os.path.exists(source) or not cases:
+                print(f"skipped: golden {model} (no recorded outputs here)")
+                continue
+            container = os.path.join(work, model + ".mlc")
+            try:
+                run([mlpack, "build", source, "-o", container, "--target", args.target])
+                variants = fitting_variants(mlrun, container)
+            except RuntimeError as error:
+                print(f"FAILED {model}: {error}")
+                failed += 1
+                continue
+            for variant in variants:
+                if variant == "portable" and os.path.getsize(source) > args.skip_portable_above:
+                    continue
+                for case in cases:
+                    label = f"{os.path.basename(case)[:-4]} on {variant}"
+                    try:
+                        worst = compare(case, mlrun, container, variant, work, args.tolerance)
+                        print(f"ok {label}: {worst:.1e}")
+                        passed += 1
+                    except RuntimeError as error:
+                        print(f"FAILED {label}: {error}")
+                        failed += 1
+    print(f"[doctest] test cases: {passed + failed} | {passed} passed | {failed} failed | 0 skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
