@@ -1,0 +1,62 @@
+// Writes Loop statements: a cursor into a nested block. `with_for` and `with_if` run a callback with the cursor inside.
+//
+//   loop::Builder b(ctx, kernel.body);
+//   b.with_for(ctx.integer(0), n, 1, [&](const ir::Expr* i) { b.store(0, i, ctx.load(1, type, {i})); });
+#pragma once
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "packager/ir/context.h"
+#include "packager/loop/loop.h"
+
+namespace mlc::loop {
+
+using Block = std::vector<StmtPtr>;
+
+class Builder {
+ public:
+  // The block must outlive the builder.
+  Builder(ir::Context& ctx, Block& block) : ctx_(ctx), block_(&block) {}
+
+  ir::Context& ctx() { return ctx_; }
+  Block& block() { return *block_; }
+
+  const ir::Expr* let(const ir::Expr* value);    // leaves are returned as they are
+  const ir::Expr* local(const ir::Expr* value);  // a variable that `assign` may change
+  void assign(const ir::Expr* var, const ir::Expr* value);
+  void store(uint32_t array, const ir::Expr* index, const ir::Expr* value, const ir::Expr* mask = nullptr);
+  void fault(const ir::Expr* cond, int32_t code);
+
+  void with_for(const ir::Expr* begin, const ir::Expr* end, int64_t step,
+                const std::function<void(const ir::Expr* var)>& body);
+  // As with_for, over a variable made before (so that expressions may mention it already).
+  void with_for_var(const ir::Expr* var, const ir::Expr* begin, const ir::Expr* end, int64_t step,
+                    const std::function<void()>& body);
+  void with_if(const ir::Expr* cond, const std::function<void()>& then, const std::function<void()>& otherwise = {});
+  void with_while(const ir::Expr* cond, const ir::Expr* bound, const std::function<void()>& body);
+  // Runs `body` with the cursor in `block`.
+  void within(Block& block, const std::function<void()>& body);
+
+ private:
+  Stmt& append(StmtKind kind);
+  ir::Context& ctx_;
+  Block* block_;
+};
+
+// Vector forms of expressions. They are built with Context::raw: nothing is simplified.
+const ir::Expr* vec_unary(ir::Context& ctx, ir::Op op, const ir::Expr* a);
+const ir::Expr* vec_binary(ir::Context& ctx, ir::Op op, const ir::Expr* a, const ir::Expr* b);  // comparisons: Bool lanes
+const ir::Expr* vec_select(ir::Context& ctx, const ir::Expr* c, const ir::Expr* a, const ir::Expr* b);
+const ir::Expr* vec_fma(ir::Context& ctx, const ir::Expr* a, const ir::Expr* b, const ir::Expr* c);
+const ir::Expr* vec_convert(ir::Context& ctx, ir::Op op, DType to, const ir::Expr* a);
+const ir::Expr* splat(ir::Context& ctx, const ir::Expr* a, unsigned lanes);  // `a` itself if it has these lanes
+const ir::Expr* ramp(ir::Context& ctx, const ir::Expr* base, unsigned lanes, int64_t stride = 1);
+const ir::Expr* extract(ir::Context& ctx, const ir::Expr* a, unsigned lane);
+const ir::Expr* widen(ir::Context& ctx, std::vector<const ir::Expr*> parts);
+const ir::Expr* vec_load(ir::Context& ctx, uint32_t array, ir::Type type, const ir::Expr* index,
+                         const ir::Expr* mask = nullptr);
+const ir::Expr* lanes_fold(ir::Context& ctx, ir::Op op, const ir::Expr* a);  // SumLanes ...; `a` itself if it is scalar
+
+}  // namespace mlc::loop

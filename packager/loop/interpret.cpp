@@ -1,0 +1,224 @@
+#include "packager/loop/interpret.h"
+
+#include <cmath>
+#include <unordered_map>
+
+#include "packager/ir/context.h"
+#include "packager/ir/numeric.h"
+#include "packager/loop/ops.h"
+
+namespace mlc::loop {
+
+using ir::Expr;
+using ir::Op;
+using ir::Scalar;
+
+namespace {
+
+using Value = std::vector<Scalar>;  // one per lane
+
+// A pairwise tree over neighbouring lanes, halves folded onto each other: the order that expr.h promises.
+Scalar fold_lanes(Op op, DType type, Value v) {
+  Op join = op == Op::SumLanes ? Op::Add : op == Op::ProdLanes ? Op::Mul : op == Op::MinLanes ? Op::Min : Op::Max;
+  while (v.size() > 1) {
+    size_t half = v.size() / 2;
+    for (size_t i = 0; i < half; ++i) v[i] = ir::apply_binary(join, type, v[i], v[i + half]);
+    v.resize(half);
+  }
+  return v[0];
+}
+
+class Interpreter {
+ public:
+  Interpreter(const Kernel& k, const Run& run) : k_(k), run_(run) {}
+
+  Result<int32_t> go() {
+    if (run_.buffers.size() != k_.params.size()) return Status(Code::Internal, "wrong number of buffers");
+    for (const LocalArray& l : k_.locals) scratch_.emplace_back(static_cast<size_t>(l.count->i) * bytes_of(l.dtype), std::byte{0xA5});
+    auto tiles = ir::evaluate_extent(k_.tiles, run_.value);
+    if (!tiles) return Status(Code::Internal, "tile count cannot be evaluated");
+    vars_[k_.tile_begin] = {Scalar{run_.tile_begin, 0}};
+    vars_[k_.tile_end] = {Scalar{run_.tile_end < 0 ? *tiles : run_.tile_end, 0}};
+    block(k_.body);
+    if (!error_.empty()) return Status(Code::Internal, "kernel " + k_.name + ": " + error_);
+    return fault_;
+  }
+
+ private:
+  bool stopped() const { return fault_ != 0 || !error_.empty(); }
+  void fail(std::string what) {
+    if (error_.empty()) error_ = std::move(what);
+  }
+
+  const Value& eval(const Expr* root) {
+    static const Value kNone{Scalar{}};
+    if (root->op == Op::Var) return var(root);
+    ir::walk(root, [&](const Expr* e) {
+      if (stopped() || e->op == Op::Var || memo_.contains(e)) return;
+      Value v = compute(e);
+      memo_[e] = std::move(v);
+    });
+    auto it = memo_.find(root);
+    return it == memo_.end() ? kNone : it->second;
+  }
+  const Value& var(const Expr* v) {
+    auto it = vars_.find(v);
+    if (it == vars_.end()) {
+      fail("variable read before it is bound");
+      return vars_[v] = Value(v->type.lanes);
+    }
+    return it->second;
+  }
+  const Value& arg(const Expr* e, size_t i) {
+    const Expr* a = e->args[i];
+    return a->op == Op::Var ? var(a) : memo_.at(a);
+  }
+
+  bool element(uint32_t array, int64_t index, DType& type, std::byte*& base) {
+    uint64_t bytes;
+    if (array < k_.params.size()) {
+      type = k_.params[array].dtype;
+      base = run_.buffers[array].data();
+      bytes = run_.buffers[array].size();
+    } else {
+      auto& s = scratch_[array - k_.params.size()];
+      type = k_.locals[array - k_.params.size()].dtype;
+      base = s.data();
+      bytes = s.size();
+    }
+    if (index >= 0 && static_cast<uint64_t>(index) < bytes / bytes_of(type)) return true;
+    fail("element " + std::to_string(index) + " of buffer " + std::to_string(array) + " is out of range");
+    return false;
+  }
+
+  Value compute(const Expr* e) {
+    const unsigned lanes = e->type.lanes;
+    Value r(lanes);
+    switch (e->op) {
+      case Op::Const: r[0] = {e->i, e->f}; return r;
+      case Op::Sym: {
+        auto v = run_.value(e->sym);
+        if (!v) fail("symbol " + e->sym->name + " has no value");
+        r[0].i = v.value_or(0);
+        return r;
+      }
+      case Op::Load: {
+        const Value& at = arg(e, 0);
+        for (unsigned l = 0; l < lanes && !stopped(); ++l) {
+          if (e->args.size() == 2 && !arg(e, 1)[l].i) continue;
+          DType type;
+          std::byte* base;
+          int64_t index = at.size() == 1 ? at[0].i + l : at[l].i;
+          if (element(e->array, index, type, base)) r[l] = ir::load_element(type, base, static_cast<uint64_t>(index));
+        }
+        return r;
+      }
+      case Op::Splat: for (auto& s : r) s = arg(e, 0)[0]; return r;
+      case Op::Ramp:
+        for (unsigned l = 0; l < lanes; ++l) r[l].i = ir::wrap_to(e->type.dtype, arg(e, 0)[0].i + e->i * l);
+        return r;
+      case Op::Extract: r[0] = arg(e, 0)[static_cast<size_t>(e->i)]; return r;
+      case Op::SumLanes: case Op::ProdLanes: case Op::MinLanes: case Op::MaxLanes:
+        r[0] = fold_lanes(e->op, e->type.dtype, arg(e, 0));
+        return r;
+      case Op::Widen: {
+        size_t at = 0;
+        for (size_t i = 0; i < e->args.size(); ++i)
+          for (const Scalar& s : arg(e, i)) r[at++] = s;
+        return r;
+      }
+      case Op::Select:
+        for (unsigned l = 0; l < lanes; ++l) r[l] = arg(e, 0)[l].i ? arg(e, 1)[l] : arg(e, 2)[l];
+        return r;
+      case Op::And: for (unsigned l = 0; l < lanes; ++l) r[l].i = arg(e, 0)[l].i & arg(e, 1)[l].i; return r;
+      case Op::Or: for (unsigned l = 0; l < lanes; ++l) r[l].i = arg(e, 0)[l].i | arg(e, 1)[l].i; return r;
+      case Op::Fma:
+        for (unsigned l = 0; l < lanes; ++l) {
+          double f = std::fma(arg(e, 0)[l].f, arg(e, 1)[l].f, arg(e, 2)[l].f);
+          if (e->type.dtype == DType::F32)
+            f = std::fma(float(arg(e, 0)[l].f), float(arg(e, 1)[l].f), float(arg(e, 2)[l].f));
+          r[l].f = ir::round_to(e->type.dtype, f);
+        }
+        return r;
+      default: break;
+    }
+    DType from = e->args[0]->type.dtype;
+    if (e->args.size() == 1)
+      for (unsigned l = 0; l < lanes; ++l) r[l] = ir::apply_unary(e->op, from, e->type.dtype, arg(e, 0)[l]);
+    else
+      for (unsigned l = 0; l < lanes; ++l) r[l] = ir::apply_binary(e->op, from, arg(e, 0)[l], arg(e, 1)[l]);
+    return r;
+  }
+
+  int64_t integer(const Expr* e) { return eval(e)[0].i; }
+
+  void block(const std::vector<StmtPtr>& stmts) {
+    for (const StmtPtr& s : stmts) {
+      if (stopped()) return;
+      memo_.clear();
+      stmt(*s);
+    }
+  }
+
+  void stmt(const Stmt& s) {
+    switch (s.kind) {
+      case StmtKind::For: {
+        int64_t begin = integer(s.begin), end = integer(s.end);
+        for (int64_t i = begin; i < end && !stopped(); i += s.step) {
+          vars_[s.var] = {Scalar{i, 0}};
+          block(s.body);
+        }
+        return;
+      }
+      case StmtKind::While: {
+        int64_t bound = integer(s.bound);
+        for (int64_t n = 0; !stopped(); ++n) {
+          memo_.clear();
+          if (!integer(s.cond)) return;
+          if (n >= bound) {
+            fault_ = 3;
+            return;
+          }
+          block(s.body);
+        }
+        return;
+      }
+      case StmtKind::If: return block(integer(s.cond) ? s.body : s.orelse);
+      case StmtKind::Let:
+      case StmtKind::Local:
+      case StmtKind::Assign: {
+        Value v = eval(s.value);
+        vars_[s.var] = std::move(v);
+        return;
+      }
+      case StmtKind::Store: {
+        Value at = eval(s.index[0]), value = eval(s.value), mask = s.cond ? eval(s.cond) : Value{};
+        for (size_t l = 0; l < value.size() && !stopped(); ++l) {
+          if (s.cond && !mask[l].i) continue;
+          DType type;
+          std::byte* base;
+          int64_t index = at.size() == 1 ? at[0].i + int64_t(l) : at[l].i;
+          if (element(s.array, index, type, base)) ir::store_element(type, base, static_cast<uint64_t>(index), value[l]);
+        }
+        return;
+      }
+      case StmtKind::Fault:
+        for (const Scalar& lane : eval(s.cond))
+          if (lane.i) fault_ = s.fault;
+        return;
+    }
+  }
+
+  const Kernel& k_;
+  const Run& run_;
+  std::vector<std::vector<std::byte>> scratch_;
+  std::unordered_map<const Expr*, Value> vars_, memo_;
+  int32_t fault_ = 0;
+  std::string error_;
+};
+
+}  // namespace
+
+Result<int32_t> interpret(const Kernel& kernel, const Run& run) { return Interpreter(kernel, run).go(); }
+
+}  // namespace mlc::loop

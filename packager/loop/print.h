@@ -1,0 +1,32 @@
+// The text form of kernels, and its parser. print(parse(print(k))) == print(k): variables and shared nodes are numbered
+// in order of appearance, floating-point constants are written in hexadecimal.
+//
+//   kernel "relu" tiles (ceildiv ..) range %0 %1 {
+//     param "x" f32 array 0
+//     param "y" f32 out array 1
+//     scalar "N"
+//     local "tmp" f32 64
+//     for %2 = %0 .. %1 step 1 {
+//       let %3.f32x16 = (load.f32x16 0 %2)
+//       store 1 [%2] (max.f32x16 %3 (splat.f32x16 f32:0x0p+0))
+//     }
+//   }
+// An expression is prefix; the type is written behind the operation unless it is a scalar i64. A node that occurs twice
+// in one statement is written once as #n=(..) and then as #n.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "packager/ir/context.h"
+#include "packager/loop/loop.h"
+
+namespace mlc::loop {
+
+std::string to_string(const Kernel& kernel);
+// Kernels one after the other. Symbols are declared in `ctx` by name. Malformed text is a Status naming the line.
+Result<std::vector<Kernel>> parse(ir::Context& ctx, std::string_view text);
+
+}  // namespace mlc::loop

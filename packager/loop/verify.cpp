@@ -1,0 +1,205 @@
+#include "packager/loop/verify.h"
+
+#include <unordered_set>
+
+#include "packager/ir/context.h"
+#include "packager/loop/ops.h"
+
+namespace mlc::loop {
+
+using ir::Expr;
+using ir::Op;
+using ir::Type;
+
+namespace {
+
+constexpr Type kIndex{DType::I64, 1};
+
+class Verifier {
+ public:
+  explicit Verifier(const Kernel& k) : k_(k) {}
+
+  Status run() {
+    for (const Param& p : k_.params)
+      if (bits_of(p.dtype) == 0) return bad("parameter " + p.name + " has no element type");
+    for (const LocalArray& l : k_.locals)
+      if (!l.count || !l.count->is_const() || l.count->i < 0 || l.count->i > kMaxLocalElements)
+        return bad("local array " + l.name + " needs a constant size");
+    if (!k_.tiles || k_.tiles->type != kIndex) return bad("no tile count");
+    // `tiles` is evaluated by the plan: no variables, no loads.
+    MLC_RETURN_IF_ERROR(expr(k_.tiles, true));
+    for (const Param& p : k_.params)
+      if ((p.role != Role::Array) != (p.elements != nullptr)) return bad("parameter " + p.name + ": size of a workspace");
+      else if (p.elements) MLC_RETURN_IF_ERROR(expr(p.elements, true));
+    if (!k_.tile_begin || k_.tile_begin->op != Op::Var || !k_.tile_end || k_.tile_end->op != Op::Var)
+      return bad("tile range is not a pair of variables");
+    bound_.insert(k_.tile_begin);
+    bound_.insert(k_.tile_end);
+    return block(k_.body, 0);
+  }
+
+ private:
+  Status bad(std::string what) const { return Status(Code::Internal, "kernel " + k_.name + ": " + std::move(what)); }
+
+  Status typed(const Expr* e, Type want, const char* what) {
+    if (!e) return bad(std::string(what) + " is missing");
+    if (e->type != want) return bad(std::string(what) + " has the wrong type in " + ir::to_string(e));
+    return expr(e, false);
+  }
+
+  Status expr(const Expr* root, bool extent) {
+    Status result;
+    ir::walk(root, [&](const Expr* e) {
+      if (!result.ok() || (!extent && checked_.contains(e))) return;
+      result = node(e, extent);
+      if (!extent && e->op != Op::Var && e->args.empty()) checked_.insert(e);
+    });
+    return result;
+  }
+
+  Status node(const Expr* e, bool extent) {
+    unsigned lanes = e->type.lanes;
+    if (lanes == 0 || lanes > kMaxLanes || (lanes & (lanes - 1))) return bad("vector of " + std::to_string(lanes) + " lanes");
+    if (bits_of(e->type.dtype) == 0) return bad("expression without type");
+    auto arg = [&](size_t i) { return e->args[i]->type; };
+    switch (e->op) {
+      case Op::Const: return lanes == 1 ? ok() : bad("vector constant");
+      case Op::Sym:
+        for (const ir::Sym* s : k_.scalars)
+          if (s == e->sym) return ok();
+        return bad("symbol " + e->sym->name + " is not a scalar of the kernel");
+      case Op::Var:
+        if (extent) return bad("variable in an extent");
+        return bound_.contains(e) ? ok() : bad("variable " + std::to_string(e->i) + " is not bound here");
+      default: break;
+    }
+    const OpInfo* info = op_info(e->op);
+    if (!info) return bad("operation " + std::to_string(int(e->op)) + " is not allowed: " + ir::to_string(e));
+    int n = static_cast<int>(e->args.size());
+    if (n < info->min_args || n > info->max_args) return bad("operand count of " + std::string(info->name));
+    auto wrong = [&] { return bad("operand types of " + std::string(info->name) + " in " + ir::to_string(e)); };
+    switch (e->op) {
+      case Op::Load:
+        if (extent || e->array >= k_.params.size() + k_.locals.size()) return bad("load from an unknown buffer");
+        if (buffer_type(e->array) != e->type.dtype) return bad("load of another element type than the buffer's");
+        if (arg(0).dtype != DType::I64 || (arg(0).lanes != 1 && arg(0).lanes != lanes)) return wrong();
+        if (n == 2 && arg(1) != Type{DType::Bool, e->type.lanes}) return wrong();
+        return ok();
+      case Op::Splat: return arg(0) == Type{e->type.dtype, 1} && lanes > 1 ? ok() : wrong();
+      case Op::Ramp: return arg(0) == Type{e->type.dtype, 1} && is_int(e->type.dtype) && lanes > 1 ? ok() : wrong();
+      case Op::Extract:
+        return arg(0).dtype == e->type.dtype && lanes == 1 && e->i >= 0 && e->i < arg(0).lanes ? ok() : wrong();
+      case Op::SumLanes: case Op::ProdLanes: case Op::MinLanes: case Op::MaxLanes:
+        return arg(0).dtype == e->type.dtype && lanes == 1 && arg(0).lanes > 1 ? ok() : wrong();
+      case Op::Widen: {
+        for (const Expr* a : e->args)
+          if (a->type != arg(0)) return wrong();
+        return arg(0).dtype == e->type.dtype && arg(0).lanes * e->args.size() == lanes ? ok() : wrong();
+      }
+      case Op::Cast: case Op::SatCast: return arg(0).lanes == lanes ? ok() : wrong();
+      case Op::Bitcast: return arg(0).lanes == lanes && bits_of(arg(0).dtype) == bits_of(e->type.dtype) ? ok() : wrong();
+      case Op::IsNan: case Op::IsInf:
+        return e->type.dtype == DType::Bool && arg(0).lanes == lanes && is_float(arg(0).dtype) ? ok() : wrong();
+      case Op::Not: case Op::And: case Op::Or:
+        for (const Expr* a : e->args)
+          if (a->type != e->type || a->type.dtype != DType::Bool) return wrong();
+        return ok();
+      case Op::Lt: case Op::Le: case Op::Eq: case Op::Ne:
+        return e->type.dtype == DType::Bool && arg(0) == arg(1) && arg(0).lanes == lanes ? ok() : wrong();
+      case Op::Select:
+        return arg(0) == Type{DType::Bool, e->type.lanes} && arg(1) == e->type && arg(2) == e->type ? ok() : wrong();
+      case Op::Div: case Op::Floor: case Op::Ceil: case Op::Trunc: case Op::Rint: case Op::Sqrt: case Op::Fma:
+        if (!is_float(e->type.dtype)) return wrong();
+        break;
+      case Op::BitAnd: case Op::BitOr: case Op::BitXor: case Op::BitNot: case Op::Shl: case Op::Shr:
+        if (is_float(e->type.dtype)) return wrong();
+        break;
+      default: break;
+    }
+    for (const Expr* a : e->args)
+      if (a->type != e->type) return wrong();
+    return ok();
+  }
+
+  DType buffer_type(uint32_t array) const {
+    return array < k_.params.size() ? k_.params[array].dtype : k_.locals[array - k_.params.size()].dtype;
+  }
+
+  Status block(const std::vector<StmtPtr>& stmts, int depth) {
+    if (depth > 200) return bad("blocks nested too deeply");
+    std::vector<const Expr*> opened;
+    for (const StmtPtr& s : stmts) {
+      Status st = stmt(*s, depth, opened);
+      if (!st.ok()) return st;
+    }
+    for (const Expr* v : opened) {
+      bound_.erase(v);
+      mutable_.erase(v);
+    }
+    return ok();
+  }
+
+  Status open(const Expr* var, std::vector<const Expr*>& opened) {
+    if (!var || var->op != Op::Var) return bad("binding without a variable");
+    if (!bound_.insert(var).second) return bad("variable bound twice");
+    opened.push_back(var);
+    return ok();
+  }
+
+  Status stmt(const Stmt& s, int depth, std::vector<const Expr*>& opened) {
+    std::vector<const Expr*> inner;
+    switch (s.kind) {
+      case StmtKind::For:
+        MLC_RETURN_IF_ERROR(typed(s.begin, kIndex, "begin of a for"));
+        MLC_RETURN_IF_ERROR(typed(s.end, kIndex, "end of a for"));
+        if (s.step <= 0) return bad("step of a for is not positive");
+        if (s.for_kind == ForKind::Unroll && (!s.begin->is_const() || !s.end->is_const())) return bad("unroll without constant bounds");
+        if (!s.var || s.var->type != kIndex) return bad("loop variable is not an i64");
+        MLC_RETURN_IF_ERROR(open(s.var, inner));
+        MLC_RETURN_IF_ERROR(block(s.body, depth + 1));
+        bound_.erase(s.var);
+        return ok();
+      case StmtKind::While:
+        MLC_RETURN_IF_ERROR(typed(s.cond, {DType::Bool, 1}, "condition of a while"));
+        MLC_RETURN_IF_ERROR(typed(s.bound, kIndex, "bound of a while"));
+        return block(s.body, depth + 1);
+      case StmtKind::If:
+        MLC_RETURN_IF_ERROR(typed(s.cond, {DType::Bool, 1}, "condition of an if"));
+        MLC_RETURN_IF_ERROR(block(s.body, depth + 1));
+        return block(s.orelse, depth + 1);
+      case StmtKind::Let:
+      case StmtKind::Local:
+        if (!s.var) return bad("binding without a variable");
+        MLC_RETURN_IF_ERROR(typed(s.value, s.var->type, "value of a binding"));
+        if (s.kind == StmtKind::Local) mutable_.insert(s.var);
+        return open(s.var, opened);
+      case StmtKind::Assign:
+        if (!s.var || !bound_.contains(s.var) || !mutable_.contains(s.var)) return bad("assignment to what is not a visible local");
+        return typed(s.value, s.var->type, "value of an assignment");
+      case StmtKind::Store: {
+        if (s.array >= k_.params.size() + k_.locals.size()) return bad("store to an unknown buffer");
+        if (s.array < k_.params.size() && !k_.params[s.array].written) return bad("store to " + k_.params[s.array].name + ", which is read only");
+        if (s.index.size() != 1 || !s.value) return bad("store needs one index and a value");
+        if (s.value->type.dtype != buffer_type(s.array)) return bad("store of another element type than the buffer's");
+        uint16_t lanes = s.value->type.lanes;
+        if (s.index[0]->type != kIndex && s.index[0]->type != Type{DType::I64, lanes}) return bad("index of a store");
+        MLC_RETURN_IF_ERROR(expr(s.index[0], false));
+        MLC_RETURN_IF_ERROR(expr(s.value, false));
+        return s.cond ? typed(s.cond, {DType::Bool, lanes}, "mask of a store") : ok();
+      }
+      case StmtKind::Fault:
+        if (s.fault < 0 || !s.cond || s.cond->type.dtype != DType::Bool) return bad("fault without a condition");
+        return expr(s.cond, false);
+    }
+    return bad("unknown statement");
+  }
+
+  const Kernel& k_;
+  std::unordered_set<const Expr*> bound_, mutable_, checked_;
+};
+
+}  // namespace
+
+Status verify(const Kernel& kernel) { return Verifier(kernel).run(); }
+
+}  // namespace mlc::loop
