@@ -81,6 +81,7 @@ struct Kernel {
   std::vector<const ir::Sym*> scalars;  // launch arguments, the only Syms in the body
   const ir::Expr* tile_begin = nullptr;
   const ir::Expr* tile_end = nullptr;
+  std::string schedule;                 // which template made it, for people: "contraction 7x32"
   const ir::Expr* tiles = nullptr;      // number of tiles: an extent over `scalars` (evaluated by the plan)
   std::vector<StmtPtr> body;
 };

@@ -30,7 +30,4 @@ using MathExpander = std::function<const ir::Expr*(ir::Context&, ir::Op, const i
 Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& function, const nest::Statement& statement,
                                         const targets::Target& target, const MathExpander& expand);
 
-// Which template took the statement last lowered; for explain and tests ("contraction 7x32", "generic x16", ...).
-std::string describe(const std::vector<loop::Kernel>& kernels);
-
 }  // namespace mlc::lower

@@ -1,0 +1,67 @@
+#include "packager/lower/facts.h"
+
+#include <algorithm>
+
+namespace mlc::lower {
+
+using ir::Expr;
+using ir::Op;
+
+double estimate(const Expr* extent) {
+  if (extent->is_const()) return static_cast<double>(std::max<int64_t>(extent->i, 0));
+  auto v = ir::evaluate_extent(extent, [](const ir::Sym* s) -> std::optional<int64_t> {
+    int64_t guess = std::clamp<int64_t>(64, s->lo, std::max(s->lo, s->hi));
+    return guess / std::max<int64_t>(s->multiple, 1) * std::max<int64_t>(s->multiple, 1);
+  });
+  return v ? static_cast<double>(std::max<int64_t>(*v, 0)) : 64;
+}
+
+DimSet Facts::bit(const ir::Dim* d) {
+  auto [it, fresh] = bits_.try_emplace(d, static_cast<unsigned>(bits_.size()));
+  if (it->second < 64) return DimSet{1} << it->second;
+  overflow_ = true;
+  return 0;
+}
+
+const Facts::Fact& Facts::of(const Expr* root) {
+  if (auto it = facts_.find(root); it != facts_.end()) return it->second;
+  ir::walk(root, [&](const Expr* e) {
+    if (facts_.contains(e)) return;
+    Fact f;
+    for (const Expr* a : e->args) {
+      const Fact& x = facts_[a];
+      f.dims |= x.dims;
+      f.fold |= x.fold;
+      f.guard |= x.guard;
+      f.cost += x.cost;
+    }
+    switch (e->op) {
+      case Op::Const: case Op::Sym: case Op::Var: break;
+      case Op::Dim: f.dims |= bit(e->dim); break;
+      case Op::Load:
+        f.guard |= e->access != ir::Access::Clamped;
+        f.cost = e->args.size() + 1;  // addresses are cheap: strength-reduced
+        break;
+      case Op::Fold: {
+        if (e->fold->where) {
+          const Fact& w = facts_[e->fold->where];
+          f.dims |= w.dims;
+          f.guard |= w.guard;
+        }
+        double points = 1;
+        for (const ir::Dim* d : e->fold->dims) {
+          f.dims &= ~bit(d);
+          points *= estimate(d->extent);
+        }
+        f.cost = (f.cost + 1) * points;
+        f.fold = true;
+        break;
+      }
+      default: f.cost += e->op >= Op::Exp && e->op <= Op::Erf ? 15 : 1;
+    }
+    facts_[e] = f;
+  });
+  return facts_[root];
+}
+
+}  // namespace mlc::lower

@@ -1,0 +1,43 @@
+// What lowering asks about expressions over and over: on which dims they depend, whether they may be evaluated where
+// their guard does not hold, how much they cost. Answers are kept per node.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "packager/ir/context.h"
+
+namespace mlc::lower {
+
+using DimSet = uint64_t;
+
+class Facts {
+ public:
+  // Free dims, as a set over indices that are given out on first sight. A statement with more than 64 dims sets
+  // `overflow` and is refused.
+  DimSet dims(const ir::Expr* e) { return e ? of(e).dims : 0; }
+  bool depends(const ir::Expr* e, const ir::Dim* d) { return (dims(e) & bit(d)) != 0; }
+  DimSet bit(const ir::Dim* d);
+  bool has_fold(const ir::Expr* e) { return of(e).fold; }
+  // Contains a Load that is in range only under the conditions around it.
+  bool needs_guard(const ir::Expr* e) { return of(e).guard; }
+  // Rough number of scalar operations to evaluate it once, extents of folds estimated.
+  double cost(const ir::Expr* e) { return of(e).cost; }
+  bool overflow() const { return overflow_; }
+
+ private:
+  struct Fact {
+    DimSet dims = 0;
+    bool fold = false, guard = false;
+    double cost = 0;
+  };
+  const Fact& of(const ir::Expr* e);
+  std::unordered_map<const ir::Expr*, Fact> facts_;
+  std::unordered_map<const ir::Dim*, unsigned> bits_;
+  bool overflow_ = false;
+};
+
+// An extent for the purpose of choosing schedules: symbols count as 64, within their bounds.
+double estimate(const ir::Expr* extent);
+
+}  // namespace mlc::lower

@@ -1,0 +1,63 @@
+// A nest whose arrays have become flat buffers. Loads have the linear element index as first argument; the buffers are
+// numbered as the kernel's parameters. What is known of a load's index is kept in two ways:
+//   access Clamped  in range whatever the conditions around it
+//   access Proved   in range only under the conditions around it: masked wherever they do not hold
+//   access Checked  second argument: the Bool that it is in range; a fault where it is not
+#pragma once
+
+#include <vector>
+
+#include "base/status.h"
+#include "packager/loop/loop.h"
+#include "packager/nest/nest.h"
+
+namespace mlc::lower {
+
+struct FlatWrite {
+  uint32_t buffer = 0;
+  DType dtype = DType::None;
+  const ir::Expr* address = nullptr;
+  const ir::Expr* value = nullptr;
+  const ir::Expr* in_range = nullptr;         // pushes whose place is not proved: faults where false
+  std::vector<const ir::Expr*> index;         // per axis, as written; the base of safe partitions of pushes
+  bool push = false;
+  ir::Join join = ir::Join::Last;
+};
+
+struct FlatNest {
+  std::vector<const ir::Dim*> dims;
+  const ir::Expr* where = nullptr;
+  std::vector<FlatWrite> writes;
+  const ir::Dim* scan_dim = nullptr;
+  const ir::Combiner* scan_combiner = nullptr;
+  bool scan_exclusive = false, scan_reverse = false;
+  std::vector<loop::Param> params;
+};
+
+// The parameters of a kernel under construction: one per array of the function it touches.
+class Params {
+ public:
+  explicit Params(const nest::Function& f) : f_(f) {}
+  uint32_t of(uint32_t array, bool written = false);
+  std::vector<loop::Param> list;
+
+ private:
+  const nest::Function& f_;
+};
+
+// One array access in flat form. `Proved` loads that are in range unconditionally come back as Clamped.
+const ir::Expr* flat_load(ir::Context& ctx, const nest::Function& f, Params& params, const ir::Expr* load);
+// True if `index` lies in `shape` for all values of its dims and symbols.
+bool in_range(ir::Context& ctx, const std::vector<const ir::Expr*>& index, const std::vector<const ir::Expr*>& shape);
+// The Bool that it does.
+const ir::Expr* range_condition(ir::Context& ctx, const std::vector<const ir::Expr*>& index,
+                                const std::vector<const ir::Expr*>& shape);
+// Rewrites every load below `e` to flat form.
+const ir::Expr* flatten(ir::Context& ctx, const nest::Function& f, Params& params, const ir::Expr* e);
+
+Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::Nest& nest);
+// Merges neighbouring map dims where every address walks through them without a gap, likewise dims of folds; dims of
+// extent one disappear. Fewer, longer loops.
+void collapse(ir::Context& ctx, FlatNest& nest);
+
+}  // namespace mlc::lower
