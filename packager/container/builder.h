@@ -13,6 +13,8 @@
 // the plan is written, before the container is; so tensors must be added in ascending order of their names (bytewise),
 // and a tensor's handle is its final index. The order of the bytes inside a weights segment is the order of add_copy.
 //
+// Filled in by `finish`: digests and lengths of segments, Audit::digest, and the compressor in Provenance::flags.
+//
 // In `manifest`, the lists segments, tensors, assets and golden are filled by add_* only; the others (methods, variants,
 // layouts, stages, operators) may be filled through add_* or directly, with handles wherever an index is wanted.
 //
@@ -22,7 +24,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -53,7 +57,8 @@ class ContainerBuilder {
   format::Manifest manifest;
 
   // An empty segment; content is appended by the functions below, or set whole. Weights are raw, everything else is
-  // zstd unless that makes it larger. `droppable`: a thinned copy of the file may leave it out.
+  // zstd unless that makes it larger. `droppable`: a thinned copy of the file may leave it out. A weights segment that
+  // stays empty is left out of the file.
   uint32_t add_segment(std::string name, format::SegmentKind kind, bool droppable = false);
   // A segment with this content: module, plan, tuning, ...
   uint32_t add_segment(std::string name, format::SegmentKind kind, bool droppable, Content content);
@@ -66,7 +71,7 @@ class ContainerBuilder {
   uint32_t layout(const std::string& text);
   // Names must ascend. `content` is the tensor_digest of the row-major elements. Malformed if out of order.
   [[nodiscard]] Result<uint32_t> add_tensor(std::string name, DType dtype, std::vector<uint64_t> shape,
-                                            const Digest& content);
+                                            const format::Digest& content);
   // The first copy of a tensor is its primary one. Malformed if the length does not fit dtype, shape and layout.
   [[nodiscard]] Status add_copy(uint32_t tensor, uint32_t layout, uint32_t segment, Content content);
 
@@ -85,7 +90,9 @@ class ContainerBuilder {
   // Sorts, compresses, hashes and encodes. Idempotent until something is added; `write` calls it. Malformed if the
   // content breaks a rule of the format (the same validator that readers run), with the item named.
   [[nodiscard]] Status finish();
-  const Digest& root() const;  // after finish
+  // After finish: what `root` of the file will be, and the manifest as written (sorted, final indices and digests).
+  const format::Digest& root() const;
+  const format::Manifest& finished() const;
 
   // Writes the file: temporary file in the same folder, fsync, rename; never in place. `key` none: unsigned.
   [[nodiscard]] Status write(const std::string& path, const signing::PrivateKey* key);
@@ -93,6 +100,9 @@ class ContainerBuilder {
 
  private:
   struct State;
+  uint32_t shared_segment(std::optional<uint32_t>& handle, const char* name, format::SegmentKind kind);
+  [[nodiscard]] Status emit(const signing::PrivateKey* key, const std::function<Status(Bytes)>& sink);
+
   std::unique_ptr<State> state_;
 };
 

@@ -1,0 +1,88 @@
+#include "packager/container/output_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace mlc::container {
+namespace {
+
+constexpr size_t kBufferLen = 1 << 20;
+
+std::string folder_of(const std::string& path) {
+  size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)), temporary_(std::move(other.temporary_)),
+      buffer_(std::move(other.buffer_)) {}
+
+OutputFile::~OutputFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(temporary_.c_str());
+}
+
+Status OutputFile::failed(const char* what) const {
+  int error = errno;
+  Code code = error == ENOSPC || error == EDQUOT || error == ENOMEM ? Code::Resource : Code::NotFound;
+  return Status(code, "cannot " + std::string(what) + " " + path_ + ": " + std::strerror(error));
+}
+
+Result<OutputFile> OutputFile::create(const std::string& path) {
+  OutputFile file;
+  file.path_ = path;
+  struct stat existing;
+  if (::stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode))
+    return Status(Code::Usage, "output " + path + " exists and is not a regular file");
+  for (int attempt = 0; attempt < 100 && file.fd_ < 0; ++attempt) {
+    file.temporary_ = path + ".tmp" + std::to_string(::getpid()) + "." + std::to_string(attempt);
+    file.fd_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file.fd_ < 0 && errno != EEXIST) break;
+  }
+  if (file.fd_ < 0) return file.failed("create");
+  return file;
+}
+
+Status OutputFile::flush() {
+  size_t at = 0;
+  while (at < buffer_.size()) {
+    ssize_t n = ::write(fd_, buffer_.data() + at, buffer_.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return failed("write");
+    at += static_cast<size_t>(n);
+  }
+  buffer_.clear();
+  return ok();
+}
+
+Status OutputFile::write(Bytes bytes) {
+  while (!bytes.empty()) {
+    size_t n = std::min(bytes.size(), kBufferLen - buffer_.size());
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(n));
+    bytes = bytes.subspan(n);
+    if (buffer_.size() == kBufferLen) MLC_RETURN_IF_ERROR(flush());
+  }
+  return ok();
+}
+
+Status OutputFile::commit() {
+  MLC_RETURN_IF_ERROR(flush());
+  if (::fsync(fd_) != 0) return failed("sync");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return failed("rename");
+  ::close(std::exchange(fd_, -1));
+  int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) {
+    ::fsync(folder);  // some file systems cannot sync a folder; the file itself is safe
+    ::close(folder);
+  }
+  return ok();
+}
+
+}  // namespace mlc::container

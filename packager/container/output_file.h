@@ -1,0 +1,33 @@
+// A file that appears complete or not at all: written under a temporary name in the same folder, synced, renamed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/status.h"
+
+namespace mlc::container {
+
+class OutputFile {
+ public:
+  [[nodiscard]] static Result<OutputFile> create(const std::string& path);
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&&) = delete;
+  ~OutputFile();  // removes the temporary file unless committed
+
+  [[nodiscard]] Status write(Bytes bytes);
+  // fsync, rename over `path`, fsync of the folder. Nothing may be written afterwards.
+  [[nodiscard]] Status commit();
+
+ private:
+  OutputFile() = default;
+  [[nodiscard]] Status flush();
+  Status failed(const char* what) const;
+
+  int fd_ = -1;
+  std::string path_, temporary_;
+  std::vector<std::byte> buffer_;
+};
+
+}  // namespace mlc::container
