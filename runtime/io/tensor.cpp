@@ -4,6 +4,12 @@
 #include <cstring>
 
 namespace mlc {
+namespace {
+
+// More than any host has. Allocators answer absurd sizes in their own ways (sanitizers abort), so they are not asked.
+constexpr uint64_t kMaxBuffer = uint64_t{1} << 39;
+
+}  // namespace
 
 HostBuffer::HostBuffer(HostBuffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
@@ -20,7 +26,7 @@ Result<HostBuffer> HostBuffer::allocate(uint64_t size) {
   HostBuffer b;
   if (size == 0) return b;
   auto padded = checked_align(size, kHostAlignment);
-  if (padded && *padded <= SIZE_MAX / 2) b.data_ = static_cast<std::byte*>(std::aligned_alloc(kHostAlignment, *padded));
+  if (padded && *padded <= kMaxBuffer) b.data_ = static_cast<std::byte*>(std::aligned_alloc(kHostAlignment, *padded));
   if (!b.data_) return Status(Code::Resource, "out of memory: " + std::to_string(size) + " bytes wanted");
   std::memset(b.data_, 0, *padded);
   b.size_ = size;

@@ -1,0 +1,148 @@
+#include "runtime/io/image.h"
+
+#include "runtime/io/exif.h"
+#include "runtime/io/media.h"
+#include "tests/unit/io/fixtures.h"
+
+using namespace mlc;
+using namespace mlc::io;
+using namespace mlc::test;
+
+namespace {
+
+// "rgb.png:orient=ignore,color=gray,alpha=drop,gray=opencv"
+struct Case {
+  std::string file;
+  ImageOptions options;
+};
+
+bool parse_case(const std::string& key, Case& c) {
+  size_t colon = key.find(':');
+  if (colon == std::string::npos || key.find("color=") == std::string::npos) return false;
+  auto has = [&](const char* text) { return key.find(text, colon) != std::string::npos; };
+  c.file = key.substr(0, colon);
+  c.options.color = has("color=rgb") ? Color::Rgb : has("color=bgr") ? Color::Bgr : Color::Gray;
+  c.options.gray = has("gray=opencv") ? GrayFormula::OpenCv : GrayFormula::Pillow;
+  c.options.alpha = has("alpha=keep") ? Alpha::Keep : has("alpha=over") ? Alpha::Over : Alpha::Drop;
+  c.options.background = {10, 200, 77};
+  c.options.orient = has("orient=exif") ? Orient::Exif : Orient::Ignore;
+  return true;
+}
+
+std::vector<std::byte> concat(Bytes a, std::string_view b) {
+  std::vector<std::byte> all(a.begin(), a.end());
+  for (char c : b) all.push_back(static_cast<std::byte>(c));
+  return all;
+}
+
+// The checksum of PNG chunks, bit by bit (RFC 1952, section 8).
+uint32_t png_crc(Bytes bytes) {
+  uint32_t crc = 0xFFFFFFFF;
+  for (std::byte b : bytes) {
+    crc ^= std::to_integer<uint32_t>(b);
+    for (int i = 0; i < 8; ++i) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+  }
+  return ~crc;
+}
+
+}  // namespace
+
+TEST_CASE("every decoded image has the bytes that Pillow and OpenCV give") {
+  int cases = 0;
+  for (const NamedTensor& e : expectations()) {
+    Case c;
+    if (!parse_case(e.name, c)) continue;
+    CAPTURE(e.name);
+    auto image = decode_image(fixture(c.file).bytes(), c.options);
+    REQUIRE_MESSAGE(image.ok(), image.status().text());
+    CHECK(image->shape == e.tensor.shape);
+    CHECK(same(*image, e.tensor));
+    ++cases;
+  }
+  CHECK(cases > 100);
+}
+
+TEST_CASE("the header alone tells size, channels and orientation") {
+  auto info = image_info(fixture("exif6.jpg").bytes());
+  REQUIRE(info.ok());
+  CHECK(info->height == 5);
+  CHECK(info->width == 8);
+  CHECK(info->channels == 3);
+  CHECK(info->orientation == 6);
+  CHECK(image_info(fixture("palette_alpha.png").bytes())->channels == 4);
+}
+
+TEST_CASE("CMYK, other kinds of file and empty files are refused with a sentence") {
+  auto cmyk = decode_image(fixture("cmyk.jpg").bytes(), {});
+  REQUIRE(!cmyk.ok());
+  CHECK(cmyk.status().code == Code::Unsupported);
+  CHECK(cmyk.status().message.find("CMYK") != std::string::npos);
+  auto wav = decode_image(fixture("pcm16.wav").bytes(), {});
+  REQUIRE(!wav.ok());
+  CHECK(wav.status().message == "not a PNG or JPEG image but audio/wav");
+  auto empty = decode_image({}, {});
+  REQUIRE(!empty.ok());
+  CHECK(empty.status().message == "not a PNG or JPEG image but an empty file");
+}
+
+TEST_CASE("an image that ends early is an error, not a grey picture") {
+  for (const char* name : {"q75_420.jpg", "q50_422_progressive.jpg", "rgb.png", "interlaced.png"}) {
+    HostBuffer file = fixture(name);
+    CAPTURE(name);
+    for (size_t n : {file.size() - 1, file.size() - 2, file.size() * 3 / 4, file.size() / 2, size_t{20}}) {
+      CAPTURE(n);
+      auto image = decode_image(file.bytes().first(n), {});
+      CHECK(!image.ok());
+    }
+  }
+}
+
+TEST_CASE("a header that claims too many pixels is refused before memory is taken") {
+  auto png = concat(fixture("rgb.png").bytes(), "");
+  for (size_t at : {17, 18, 21, 22}) png[at] = std::byte{0x7F};  // 8355607 x 8355601
+  uint32_t crc = png_crc(Bytes(png).subspan(12, 17));
+  for (int i = 0; i < 4; ++i) png[29 + i] = static_cast<std::byte>(crc >> (24 - 8 * i) & 0xFF);
+  auto large = decode_image(png, {});
+  REQUIRE(!large.ok());
+  CHECK(large.status().message == "png: 8355607 x 8355601 pixels, at most 268435456");
+  HostBuffer jpeg = fixture("q95_444.jpg");
+  auto wide = concat(jpeg.bytes(), "");
+  for (size_t i = 0; i + 9 < wide.size(); ++i)
+    if (wide[i] == std::byte{0xFF} && wide[i + 1] == std::byte{0xC0})
+      for (size_t at = i + 5; at < i + 9; ++at) wide[at] = std::byte{0xF0};
+  auto bomb = decode_image(wide, {});
+  REQUIRE(!bomb.ok());
+  CHECK(bomb.status().message == "jpeg: 61680 x 61680 pixels, at most 268435456");
+}
+
+TEST_CASE("broken EXIF data counts as upright") {
+  auto of = [](std::string_view text) { return exif_orientation({reinterpret_cast<const std::byte*>(text.data()), text.size()}); };
+  using namespace std::string_view_literals;
+  CHECK(of("II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0"sv) == 6);
+  CHECK(of("Exif\0\0MM\0*\0\0\0\x08\0\1\1\x12\0\3\0\0\0\1\0\x08\0\0"sv) == 8);
+  CHECK(of("II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\x09\0\0\0"sv) == 1);        // no such orientation
+  CHECK(of("II*\0\x08\0\0\0\1\0\x12\1\4\0\1\0\0\0\6\0\0\0"sv) == 1);          // not a short
+  CHECK(of("II*\0\xff\xff\xff\xff"sv) == 1);                                    // directory outside
+  CHECK(of("II*\0\x08\0\0\0\xff\xff\1\1\3\0"sv) == 1);                          // entries outside
+  CHECK(of(""sv) == 1);
+}
+
+TEST_CASE("damaged images never crash, and what still decodes has the stated size") {
+  for (const char* name : {"exif6.jpg", "q50_422_progressive.jpg", "grey.jpg", "palette_alpha.png", "exif8.png", "interlaced.png"}) {
+    CAPTURE(name);
+    walk_damage(fixture(name), 400, [](Bytes bytes) {
+      ImageOptions options;
+      options.alpha = Alpha::Keep;
+      auto info = image_info(bytes);
+      // A flipped size byte may claim a large picture: valid, but slow to decode hundreds of times.
+      if (info.ok() && info->height * info->width > 1 << 20) return;
+      auto image = decode_image(bytes, options);
+      if (!image.ok()) {
+        CHECK(!image.status().message.empty());
+        return;
+      }
+      REQUIRE(info.ok());
+      CHECK(image->elements() == info->height * info->width * 4);
+    });
+  }
+}

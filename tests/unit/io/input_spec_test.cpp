@@ -1,0 +1,134 @@
+#include "runtime/io/input_spec.h"
+
+#include <unistd.h>
+
+#include <cmath>
+
+#include "runtime/io/npy.h"
+#include "tests/unit/io/fixtures.h"
+
+using namespace mlc;
+using namespace mlc::io;
+using namespace mlc::test;
+
+namespace {
+
+// A file that is gone when the test ends.
+struct Scratch {
+  std::string path = "/tmp/mlc_io_test_" + std::to_string(::getpid());
+  ~Scratch() { ::unlink(path.c_str()); }
+};
+
+Status write(const std::string& path, std::string_view text) {
+  MLC_ASSIGN(auto writer, FileWriter::create(path));
+  MLC_RETURN_IF_ERROR(writer.write({reinterpret_cast<const std::byte*>(text.data()), text.size()}));
+  return writer.commit();
+}
+
+}  // namespace
+
+TEST_CASE("the forms of -i") {
+  auto spec = [](std::string_view text, std::vector<std::string> names = {}) { return parse_input_spec(text, names); };
+  CHECK(spec("cat.jpg")->path == "cat.jpg");
+  CHECK(spec("cat.jpg")->name.empty());
+  CHECK(spec("image=cat.jpg")->name == "image");
+  CHECK(spec("-")->path == "-");
+  CHECK(spec("random")->kind == InputSpec::Kind::Random);
+  CHECK(spec("x=zeros")->kind == InputSpec::Kind::Zeros);
+  CHECK(spec("x=./random")->kind == InputSpec::Kind::File);
+  CHECK(spec("=a=b.png")->path == "a=b.png");
+  CHECK(spec("a=b=c.png", {"a", "a=b"})->name == "a=b");
+  CHECK(spec("a=b=c.png", {"a", "a=b"})->path == "c.png");
+  auto raw = spec("x=@dir:1/t.bin:f32[1,3,224,224]");
+  REQUIRE(raw.ok());
+  CHECK(raw->path == "dir:1/t.bin");
+  CHECK(raw->type.dtype == DType::F32);
+  CHECK(raw->type.shape == std::vector<int64_t>{1, 3, 224, 224});
+  CHECK(parse_tensor_type("i64[]")->shape.empty());
+  for (const char* wrong : {"x=", "@t.bin", "@t.bin:f32", "@t.bin:f33[1]", "@t.bin:f32[1,]", "@t.bin:f32[,1]", "@t.bin:f32[-1]",
+                            "@t.bin:f32[1 2]", "@t.bin:str[1]", "@t.bin:f32[4294967296,4294967296]", "@:f32[1]", ""}) {
+    CAPTURE(wrong);
+    auto s = spec(wrong);
+    REQUIRE(!s.ok());
+    CHECK(s.status().code == Code::Usage);
+  }
+}
+
+TEST_CASE("raw files must have exactly the size of their type") {
+  Scratch file;
+  REQUIRE(write(file.path, "12345678").ok());
+  auto load = [&](std::string type) {
+    auto spec = parse_input_spec("x=@" + file.path + ":" + type);
+    REQUIRE(spec.ok());
+    return load_input(*spec);
+  };
+  auto good = load("u8[2,4]");
+  REQUIRE(good.ok());
+  REQUIRE(good->tensors.size() == 1);
+  CHECK(good->tensors[0].name == "x");
+  CHECK(good->tensors[0].tensor.as<uint8_t>()[7] == '8');
+  auto wrong = load("f32[3]");
+  REQUIRE(!wrong.ok());
+  CHECK(wrong.status().code == Code::InputMismatch);
+  CHECK(load("bool[8]")->tensors[0].tensor.as<uint8_t>()[0] == 1);
+}
+
+TEST_CASE("the first bytes decide what a file is, not its name") {
+  Scratch file;
+  HostBuffer png = fixture("grey.png");
+  REQUIRE(write(file.path, {reinterpret_cast<const char*>(png.data()), png.size()}).ok());
+  auto image = load_input({"", InputSpec::Kind::File, file.path, {}});
+  REQUIRE(image.ok());
+  CHECK(image->media == Media::Png);
+  CHECK(image->bytes.size() == png.size());
+  auto archive = load_input(*parse_input_spec("y=" MLC_SOURCE_DIR "/tests/unit/io/data/stored.npz"));
+  REQUIRE(archive.ok());
+  CHECK(archive->tensors.size() == 2);
+  CHECK(archive->tensors[1].name == "input:0");
+}
+
+TEST_CASE("missing files and directories are reported, and a failed write leaves nothing") {
+  auto missing = read_file("/nonexistent/x");
+  REQUIRE(!missing.ok());
+  CHECK(missing.status().code == Code::NotFound);
+  CHECK(read_file("/tmp").status().message == "cannot read '/tmp': it is a directory");
+  CHECK(!FileWriter::create("/nonexistent/x").ok());
+  Scratch file;
+  {
+    auto writer = FileWriter::create(file.path);
+    REQUIRE(writer.ok());
+    CHECK(writer->write(Bytes()).ok());
+  }
+  CHECK(::access(file.path.c_str(), F_OK) != 0);
+}
+
+TEST_CASE("random contents repeat, differ by seed, and are finite in every type") {
+  for (unsigned i = 1; i <= 20; ++i) {
+    auto dtype = static_cast<DType>(i);
+    if (dtype == DType::Str) continue;
+    CAPTURE(name_of(dtype));
+    auto make = [&](uint64_t seed) {
+      auto t = HostTensor::zeros(dtype, {500});
+      fill_random(*t, seed);
+      return std::move(t).value();
+    };
+    CHECK(same(make(1), make(1)));
+    CHECK(!same(make(1), make(2)));
+  }
+  auto f32 = HostTensor::zeros(DType::F32, {2000}), f16 = HostTensor::zeros(DType::F16, {2000});
+  fill_random(*f32, 3);
+  fill_random(*f16, 3);
+  double sum = 0;
+  for (int i = 0; i < 2000; ++i) {
+    float v = f32->as<float>()[i];
+    CHECK((v >= -1 && v < 1));
+    sum += v;
+    uint16_t h = f16->as<uint16_t>()[i];
+    float magnitude = (h & 0x7FFF) == 0 ? 0.0f : std::ldexp(1.0f + (h & 0x3FF) / 1024.0f, (h >> 10 & 31) - 15);
+    CHECK((h & 0x8000 ? -magnitude : magnitude) == v);
+  }
+  CHECK(std::abs(sum / 2000) < 0.05);
+  auto ids = HostTensor::zeros(DType::I64, {500});
+  fill_random(*ids, 4);
+  for (int64_t v : ids->as<int64_t>()) CHECK((v >= 0 && v < 10));
+}
