@@ -50,7 +50,8 @@ class KeyWriter {
   void block(const std::vector<loop::StmtPtr>& statements) {
     out_ += '{';
     for (const loop::StmtPtr& s : statements) {
-      number(static_cast<int64_t>(s->kind)), number(static_cast<int64_t>(s->for_kind)), number(s->step), number(s->array);
+      number(static_cast<int64_t>(s->kind)), number(static_cast<int64_t>(s->for_kind)), number(s->step), number(s->array),
+          number(s->fault);
       for (const ir::Expr* e : {s->var, s->begin, s->end, s->cond, s->bound, s->value}) expression(e);
       for (const ir::Expr* e : s->index) expression(e);
       block(s->body), block(s->orelse);

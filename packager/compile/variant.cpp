@@ -25,10 +25,8 @@ Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& l
       if (!lowered.ok()) return std::move(lowered).status().note(statement.source + " for " + target.name);
       for (loop::Kernel& kernel : *lowered) {
         plan::Launch launch;
-        for (const loop::Param& param : kernel.params) {
-          launch.params.push_back(param.array);
-          launch.written.push_back(param.written);
-        }
+        launch.statement = static_cast<uint32_t>(&statement - function->body.data());
+        launch.params = kernel.params;
         launch.scalars = kernel.scalars;
         launch.tiles = kernel.tiles;
         launch.source = statement.source;

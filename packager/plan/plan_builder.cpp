@@ -59,26 +59,30 @@ class FunctionWriter {
     return ctx_.mul(nest::stored_elements(ctx_, array.layout, array.shape), ctx_.integer(bytes_of(array.dtype)));
   }
 
-  Result<uint32_t> add_buffer(BufferKind kind, const nest::Array& array, uint32_t index, uint32_t copy, const ir::Expr* offset) {
-    MLC_ASSIGN(const uint32_t bytes, symbols_.symbol_of(bytes_of_array(array)));
+  Result<uint32_t> add_buffer(BufferKind kind, DType dtype, const ir::Expr* size, uint32_t index, uint32_t copy, const ir::Expr* offset) {
+    MLC_ASSIGN(const uint32_t bytes, symbols_.symbol_of(size));
     uint32_t offset_symbol = 0;
     if (offset) {
       MLC_ASSIGN(offset_symbol, symbols_.symbol_of(offset));
     }
-    buffers_.push_back(CreateBuffer(out_, kind, static_cast<uint8_t>(array.dtype), index, copy, bytes, offset_symbol));
+    buffers_.push_back(CreateBuffer(out_, kind, static_cast<uint8_t>(dtype), index, copy, bytes, offset_symbol));
     return static_cast<uint32_t>(buffers_.size() - 1);
+  }
+
+  Result<uint32_t> add_array(BufferKind kind, uint32_t array, uint32_t index, uint32_t copy) {
+    return add_buffer(kind, function_.arrays[array].dtype, bytes_of_array(function_.arrays[array]), index, copy, nullptr);
   }
 
   Status add_interface_buffers() {
     for (uint32_t k = 0; k < function_.inputs.size(); ++k) {
       const uint32_t array = function_.inputs[k];
-      MLC_ASSIGN(const uint32_t buffer, add_buffer(BufferKind_Input, function_.arrays[array], k, 0, nullptr));
+      MLC_ASSIGN(const uint32_t buffer, add_array(BufferKind_Input, array, k, 0));
       input_buffers_.push_back(buffer);
       buffer_of_[array] = buffer;
     }
     for (uint32_t k = 0; k < function_.outputs.size(); ++k) {
       const uint32_t array = function_.outputs[k];
-      MLC_ASSIGN(const uint32_t buffer, add_buffer(BufferKind_Output, function_.arrays[array], k, 0, nullptr));
+      MLC_ASSIGN(const uint32_t buffer, add_array(BufferKind_Output, array, k, 0));
       output_buffers_.push_back(buffer);
       // An output that is an input, a constant or an earlier output as well is copied at the end.
       if (buffer_of_[array] == kNone && function_.arrays[array].kind == nest::Array::Kind::Temp)
@@ -89,20 +93,32 @@ class FunctionWriter {
     return ok();
   }
 
+  // Intermediate arrays and workspaces, in order of first use.
   Status add_arena_buffers() {
-    std::map<uint32_t, Interim> interim;  // by array
+    struct Tenant {
+      uint32_t* buffer;
+      DType dtype;
+    };
+    std::vector<Tenant> tenants;
+    std::vector<Interim> lives;
+    std::map<const uint32_t*, size_t> tenant_of;
     for (uint32_t step = 0; step < plan_.launches.size(); ++step)
-      for (uint32_t array : plan_.launches[step].params) {
-        if (buffer_of_[array] != kNone || function_.arrays[array].kind != nest::Array::Kind::Temp) continue;
-        auto [entry, is_new] = interim.try_emplace(array, Interim{bytes_of_array(function_.arrays[array]), step, step, nullptr});
-        entry->second.last = step;
+      for (const loop::Param& param : plan_.launches[step].params) {
+        const bool is_array = param.role == loop::Role::Array;
+        if (param.role == loop::Role::Yields)
+          return Status(Code::Unsupported, 2013, plan_.launches[step].source + ": results whose size depends on the data are not supported yet");
+        if (is_array && (buffer_of_[param.array] != kNone || function_.arrays[param.array].kind != nest::Array::Kind::Temp)) continue;
+        uint32_t* buffer = is_array ? &buffer_of_[param.array] : &workspace_[{plan_.launches[step].statement, param.array}];
+        auto [found, is_new] = tenant_of.emplace(buffer, tenants.size());
+        if (is_new) {
+          tenants.push_back({buffer, param.dtype});
+          lives.push_back({is_array ? bytes_of_array(function_.arrays[param.array]) : ctx_.mul(param.elements, ctx_.integer(bytes_of(param.dtype))), step, step, nullptr});
+        }
+        lives[found->second].last = step;
       }
-    std::vector<Interim> placed;
-    for (auto& [array, life] : interim) placed.push_back(life);
-    arena_bytes_ = place_in_arena(ctx_, placed);
-    size_t k = 0;
-    for (auto& [array, life] : interim) {
-      MLC_ASSIGN(buffer_of_[array], add_buffer(BufferKind_Arena, function_.arrays[array], 0, 0, placed[k++].offset));
+    arena_bytes_ = place_in_arena(ctx_, lives);
+    for (size_t k = 0; k < tenants.size(); ++k) {
+      MLC_ASSIGN(*tenants[k].buffer, add_buffer(BufferKind_Arena, tenants[k].dtype, lives[k].bytes, 0, 0, lives[k].offset));
     }
     return ok();
   }
@@ -112,7 +128,7 @@ class FunctionWriter {
       if (function_.arrays[array].kind != nest::Array::Kind::Const)
         return Status(Code::Internal, "array '" + function_.arrays[array].name + "' is used but never placed");
       const auto [tensor, copy] = plan_.constant(array);
-      MLC_ASSIGN(buffer_of_[array], add_buffer(BufferKind_Constant, function_.arrays[array], tensor, copy, nullptr));
+      MLC_ASSIGN(buffer_of_[array], add_array(BufferKind_Constant, array, tensor, copy));
     }
     return buffer_of_[array];
   }
@@ -120,8 +136,12 @@ class FunctionWriter {
   Status add_launches() {
     for (const Launch& launch : plan_.launches) {
       std::vector<uint32_t> buffers, scalars;
-      for (uint32_t array : launch.params) {
-        MLC_ASSIGN(const uint32_t buffer, buffer_of(array));
+      for (const loop::Param& param : launch.params) {
+        if (param.role == loop::Role::Workspace) {
+          buffers.push_back(workspace_.at({launch.statement, param.array}));
+          continue;
+        }
+        MLC_ASSIGN(const uint32_t buffer, buffer_of(param.array));
         buffers.push_back(buffer);
       }
       for (const ir::Sym* sym : launch.scalars) {
@@ -173,6 +193,7 @@ class FunctionWriter {
   std::vector<fbs::Offset<Buffer>> buffers_;
   std::vector<fbs::Offset<Instr>> body_;
   std::vector<fbs::Offset<Check>> checks_;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> workspace_;  // {statement, number} to buffer
   const ir::Expr* arena_bytes_ = nullptr;
 };
 

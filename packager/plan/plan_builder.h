@@ -17,11 +17,11 @@
 
 namespace mlc::plan {
 
-// A launch of kernel number `entry` of the module; `params` are the arrays of the function that it binds, in order.
+// A launch of kernel number `entry` of the module. Workspaces are told apart by `statement` and their own number.
 struct Launch {
   uint32_t entry = 0;
-  std::vector<uint32_t> params;
-  std::vector<bool> written;                // per param
+  uint32_t statement = 0;
+  std::vector<loop::Param> params;
   std::vector<const ir::Sym*> scalars;
   const ir::Expr* tiles = nullptr;
   std::string source;
