@@ -172,6 +172,9 @@ Result<Json> parse_json(Bytes bytes, const JsonLimits& limits) {
                                        std::to_string(limits.bytes) + " are read");
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.starts_with("\xEF\xBB\xBF")) return Status(Code::Malformed, "json: found a byte order mark");
+  // nlohmann-json takes a zero byte for the end of the text, and what follows would pass unseen.
+  if (const size_t zero = text.find('\0'); zero != std::string_view::npos)
+    return Status(Code::Malformed, "json: found a zero byte at " + line_and_column(text, zero));
   Json root;
   TreeBuilder builder(root, limits);
   const bool whole = nlohmann::json::sax_parse(text.begin(), text.end(), &builder,

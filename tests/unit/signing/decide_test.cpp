@@ -1,0 +1,250 @@
+#include "signing/policy.h"
+
+#include "support.h"
+
+using namespace mlc;
+using namespace mlc::signing;
+using namespace mlc::signing::test;
+
+namespace {
+
+constexpr uint64_t kNow = 1'800'000'000;
+
+TrustedKey trusted(const PrivateKey& key, std::string name, KeyOrigin origin = KeyOrigin::UserFolder) {
+  TrustedKey entry{key.public_key(), std::move(name)};
+  entry.origin = origin;
+  return entry;
+}
+PolicyFile policy(Level level, std::vector<TrustedKey> keys = {}, uint32_t threshold = 1) {
+  PolicyFile file;
+  file.path = "trust.json";
+  file.keys = std::move(keys);
+  PolicyRule rule;
+  rule.models = {"*"};
+  rule.level = level;
+  rule.threshold = threshold;
+  file.rules.push_back(rule);
+  return file;
+}
+Verdict decide_on(const Sample& sample, const TrustSet& trust, DecideOptions options = {}, std::optional<ModelFacts> facts = {}) {
+  options.now = kNow;
+  options.file = "cat.mlc";
+  const auto authentication = sample.authenticate();
+  REQUIRE(authentication.ok());
+  return decide(*authentication, facts ? *facts : sample.facts(), trust, options);
+}
+const DecideOptions kAllow{.allow_unsigned = true};
+
+}  // namespace
+
+TEST_CASE("the table of what may run holds for every row and column") {
+  const PrivateKey known = make_key(), stranger = make_key();
+  const TrustSet no_policy = TrustSet::of({trusted(known, "local:x")});
+  const TrustSet strict = TrustSet::of({}, policy(Level::Strict, {trusted(known, "prod", KeyOrigin::PolicyFile)}));
+  const Sample good(known), foreign(stranger), bare;
+
+  for (const TrustSet* trust : {&no_policy, &strict}) {
+    for (const bool allow : {false, true}) {
+      const Verdict verdict = decide_on(good, *trust, {.allow_unsigned = allow});
+      CHECK(verdict.trust == Trust::Trusted);
+      CHECK(verdict.may_run == MayRun::AllVariants);
+      CHECK(verdict.status.ok());
+    }
+  }
+  Verdict verdict = decide_on(foreign, no_policy);
+  CHECK(verdict.trust == Trust::UnknownSigner);
+  CHECK(verdict.may_run == MayRun::PortableOnly);
+  CHECK(verdict.status.ok());
+  CHECK(verdict.reason.find(stranger.public_key().id_hex()) != std::string::npos);
+  CHECK(verdict.help == "mlpack trust cat.mlc --id " + stranger.public_key().id_hex());
+  verdict = decide_on(foreign, strict);
+  CHECK(verdict.may_run == MayRun::Refused);
+  CHECK(verdict.status.code == Code::Untrusted);
+  verdict = decide_on(bare, no_policy);
+  CHECK(verdict.trust == Trust::Unsigned);
+  CHECK(verdict.may_run == MayRun::PortableOnly);
+  CHECK_FALSE(verdict.help.empty());
+  verdict = decide_on(bare, strict);
+  CHECK(verdict.may_run == MayRun::Refused);
+  CHECK(verdict.status.code == Code::Unsigned);
+  for (const TrustSet* trust : {&no_policy, &strict}) {
+    verdict = decide_on(foreign, *trust, kAllow);
+    CHECK(verdict.trust == Trust::UnknownSigner);
+    CHECK(verdict.may_run == MayRun::AllVariants);
+    verdict = decide_on(bare, *trust, kAllow);
+    CHECK(verdict.trust == Trust::Unsigned);
+    CHECK(verdict.may_run == MayRun::AllVariants);
+  }
+}
+
+TEST_CASE("nothing is trusted where nothing was said") {
+  const Verdict verdict = decide_on(Sample(make_key()), TrustSet::of({}));
+  CHECK(verdict.may_run == MayRun::PortableOnly);
+}
+
+TEST_CASE("a statement that disagrees with the manifest is refused whoever signed it") {
+  const PrivateKey key = make_key();
+  const TrustSet trust = TrustSet::of({trusted(key, "k")});
+  const Sample sample(key);
+  for (const bool allow : {false, true}) {
+    ModelFacts facts = sample.facts();
+    facts.id = "acme/dog";
+    CHECK(decide_on(sample, trust, {.allow_unsigned = allow}, facts).status.code == Code::BadSignature);
+    facts = sample.facts();
+    facts.version = 4;
+    CHECK(decide_on(sample, trust, {.allow_unsigned = allow}, facts).status.code == Code::BadSignature);
+    facts = sample.facts();
+    facts.not_after = kNow + 1;  // the statement claims that there is no end
+    CHECK(decide_on(sample, trust, {.allow_unsigned = allow}, facts).status.code == Code::BadSignature);
+  }
+}
+
+TEST_CASE("a key counts only for the models it is trusted for") {
+  const PrivateKey key = make_key();
+  TrustedKey entry = trusted(key, "acme-only");
+  entry.models = {"other/*", "acme/c*"};
+  CHECK(decide_on(Sample(key), TrustSet::of({entry})).trust == Trust::Trusted);
+  entry.models = {"other/*", "acme/ca"};
+  const Verdict verdict = decide_on(Sample(key), TrustSet::of({entry}));
+  CHECK(verdict.trust == Trust::UnknownSigner);
+  CHECK(verdict.may_run == MayRun::PortableOnly);
+  CHECK(verdict.signatures[0].status == SignatureStatus::OutOfScope);
+  CHECK(verdict.reason.find("acme-only") != std::string::npos);
+  // A second entry for the same key widens the scope.
+  CHECK(decide_on(Sample(key), TrustSet::of({entry, trusted(key, "everywhere")})).trust == Trust::Trusted);
+}
+
+TEST_CASE("a threshold counts distinct keys, however often and under however many names they appear") {
+  const PrivateKey a = make_key(), b = make_key(KeyType::Ed25519), c = make_key();
+  const auto from_policy = [](const PrivateKey& key, std::string name) {
+    return trusted(key, std::move(name), KeyOrigin::PolicyFile);
+  };
+  const TrustSet trust = TrustSet::of(
+      {}, policy(Level::Strict, {from_policy(a, "a"), from_policy(a, "a-again"), from_policy(b, "b")}, /*threshold=*/2));
+  Sample sample(a);
+  CHECK(decide_on(sample, trust).status.code == Code::Untrusted);
+
+  auto block = *parse_block(sample.tail);  // the same key with a second, different and valid signature value
+  block.envelope.signatures.push_back(
+      {block.envelope.signatures[0].key, *a.sign(pre_authentication_encoding(block.envelope.payload))});
+  sample.tail = *encode_block(block);
+  const Verdict twice = decide_on(sample, trust);
+  CHECK(twice.status.code == Code::Untrusted);
+  CHECK(twice.signatures[1].status == SignatureStatus::Duplicate);
+  CHECK(twice.reason.find("1 of 2") != std::string::npos);
+
+  sample.also_sign(c);
+  CHECK(decide_on(sample, trust).status.code == Code::Untrusted);
+  sample.also_sign(b);
+  CHECK(decide_on(sample, trust).trust == Trust::Trusted);
+}
+
+TEST_CASE("an invalid signature under a trusted key does not use up the valid one behind it") {
+  const PrivateKey key = make_key();
+  Sample sample(key);
+  auto block = *parse_block(sample.tail);
+  auto broken = block.envelope.signatures[0];
+  broken.value.back() ^= std::byte{1};
+  block.envelope.signatures.insert(block.envelope.signatures.begin(), broken);
+  sample.tail = *encode_block(block);
+  CHECK(decide_on(sample, TrustSet::of({trusted(key, "k")})).trust == Trust::Trusted);
+}
+
+TEST_CASE("revoked keys and revoked roots are refused with code 13 even with allow-unsigned") {
+  const PrivateKey key = make_key(), other = make_key();
+  PolicyFile file = policy(Level::Permissive, {trusted(key, "k", KeyOrigin::PolicyFile), trusted(other, "o", KeyOrigin::PolicyFile)});
+  file.revoked_keys = {key.public_key().id()};
+  Verdict verdict = decide_on(Sample(key), TrustSet::of({}, file), kAllow);
+  CHECK(verdict.trust == Trust::Revoked);
+  CHECK(verdict.status.code == Code::Expired);
+  CHECK(verdict.signatures[0].status == SignatureStatus::KeyRevoked);
+  Sample both(key);
+  both.also_sign(other);
+  CHECK(decide_on(both, TrustSet::of({}, file)).trust == Trust::Trusted);
+
+  file.revoked_keys.clear();
+  file.revoked_roots = {Sample().statement.root};
+  for (const Sample& sample : {Sample(key), Sample()})
+    CHECK(decide_on(sample, TrustSet::of({}, file), kAllow).status.code == Code::Expired);
+}
+
+TEST_CASE("validity ends for files and keys; permissive and audit log it") {
+  const PrivateKey key = make_key();
+  Sample expired;
+  expired.statement.not_after = kNow - 1;
+  expired.sign(key);
+  Sample current;
+  current.statement.not_after = kNow;
+  current.sign(key);
+  const TrustSet plain = TrustSet::of({trusted(key, "k")});
+  CHECK(decide_on(expired, plain).status.code == Code::Expired);
+  CHECK(decide_on(expired, plain, kAllow).status.code == Code::Expired);
+  CHECK(decide_on(current, plain).trust == Trust::Trusted);
+  ModelFacts facts = Sample().facts();
+  facts.not_after = kNow - 1;
+  CHECK(decide_on(Sample(), plain, {}, facts).status.code == Code::Expired);
+
+  TrustedKey old = trusted(key, "old", KeyOrigin::PolicyFile);
+  old.not_after = kNow - 1;
+  TrustedKey early = trusted(key, "early", KeyOrigin::PolicyFile);
+  early.not_before = kNow + 1;
+  for (const TrustedKey& entry : {old, early}) {
+    CHECK(decide_on(Sample(key), TrustSet::of({}, policy(Level::Strict, {entry}))).status.code == Code::Expired);
+    const Verdict permissive = decide_on(Sample(key), TrustSet::of({}, policy(Level::Permissive, {entry})));
+    CHECK(permissive.trust == Trust::Trusted);
+    CHECK(permissive.warnings.size() == 1);
+  }
+  const Verdict audited = decide_on(expired, TrustSet::of({}, policy(Level::Audit, {trusted(key, "k")})));
+  CHECK(audited.may_run == MayRun::AllVariants);
+  CHECK(audited.warnings.size() == 1);
+}
+
+TEST_CASE("levels differ in what an unknown signer may run") {
+  const Sample foreign(make_key());
+  CHECK(decide_on(foreign, TrustSet::of({}, policy(Level::Permissive))).may_run == MayRun::PortableOnly);
+  for (const Level level : {Level::Audit, Level::Skip}) {
+    const Verdict verdict = decide_on(foreign, TrustSet::of({}, policy(level)));
+    CHECK(verdict.may_run == MayRun::AllVariants);
+    CHECK(verdict.trust == Trust::UnknownSigner);
+    CHECK_FALSE(verdict.warnings.empty());
+  }
+  PolicyFile silent = policy(Level::Audit);
+  silent.rules[0].models = {"other/*"};
+  CHECK(decide_on(foreign, TrustSet::of({}, silent)).status.code == Code::Untrusted);
+}
+
+TEST_CASE("strict does not count the user's folder, but a key named on the command line") {
+  const PrivateKey key = make_key();
+  CHECK(decide_on(Sample(key), TrustSet::of({trusted(key, "k")}, policy(Level::Strict))).status.code == Code::Untrusted);
+  CHECK(decide_on(Sample(key), TrustSet::of({trusted(key, "k", KeyOrigin::CommandLine)}, policy(Level::Strict))).trust ==
+        Trust::Trusted);
+  CHECK(decide_on(Sample(key), TrustSet::of({trusted(key, "k")}, policy(Level::Permissive))).trust == Trust::Trusted);
+}
+
+TEST_CASE("an extender's key alone does not make a file trusted") {
+  const PrivateKey key = make_key();
+  TrustedKey entry = trusted(key, "vendor", KeyOrigin::PolicyFile);
+  entry.role = KeyRole::Extender;
+  const Verdict verdict = decide_on(Sample(key), TrustSet::of({}, policy(Level::Strict, {entry})));
+  CHECK(verdict.status.code == Code::Untrusted);
+  CHECK(verdict.signatures[0].status == SignatureStatus::WrongRole);
+}
+
+TEST_CASE("minimum version, completeness and required variants are enforced") {
+  const PrivateKey key = make_key();
+  PolicyFile file = policy(Level::Strict, {trusted(key, "k", KeyOrigin::PolicyFile)});
+  file.rules[0].min_version = 4;
+  CHECK(decide_on(Sample(key), TrustSet::of({}, file)).trust == Trust::TooOld);
+  file.rules[0].min_version = 3;
+  CHECK(decide_on(Sample(key), TrustSet::of({}, file)).trust == Trust::Trusted);
+  file.rules[0].require_complete = true;
+  ModelFacts facts = Sample().facts();
+  facts.complete = false;
+  facts.variants = {"portable"};
+  CHECK(decide_on(Sample(key), TrustSet::of({}, file), {}, facts).status.code == Code::NoVariant);
+  file.rules[0].require_complete = false;
+  file.rules[0].require_variants = {"portable", "x86-64-v3"};
+  CHECK(decide_on(Sample(key), TrustSet::of({}, file), {}, facts).trust == Trust::RequirementNotMet);
+  facts.variants = {"x86-64-v3", "portable"};
+  CHECK(decide_on(Sample(key), TrustSet::of({}, file), {}, facts).trust == Trust::Trusted);
+}
