@@ -70,7 +70,7 @@ Status Matcher::none_left(std::string what) const {
   Status s(Code::NoVariant, 2001, std::move(what));
   for (const Assessment& a : assessments_) {
     const std::string reason = a.reason();
-    s = std::move(s).fact(variants_[a.variant].name + "   " + (a.fits ? "fits" : reason));
+    s.facts.push_back(variants_[a.variant].name + "   " + (a.fits ? "fits" : reason));
   }
   return std::move(s).hint("mlpack build with --target native, or for one of the targets that fit this machine");
 }
