@@ -20,8 +20,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/checked.h"
 #include "base/status.h"
@@ -100,6 +102,7 @@ class Container {
 
  private:
   struct State;
+  [[nodiscard]] Status may_read(uint32_t segment) const;
   explicit Container(std::unique_ptr<State> state);
   static Result<std::unique_ptr<Container>> open_source(std::unique_ptr<Source> source, const OpenOptions& options);
 

@@ -1,0 +1,109 @@
+#include "runtime/container/container.h"
+
+#include <algorithm>
+
+#include "runtime/container/state.h"
+#include "signing/hash_tree.h"
+
+namespace mlc::container {
+namespace {
+
+// Lists of a validated manifest are sorted by name.
+template <class T>
+std::optional<uint32_t> find(const std::vector<T>& list, std::string_view name) {
+  auto found = std::lower_bound(list.begin(), list.end(), name, [](const T& item, std::string_view n) { return item.name < n; });
+  if (found == list.end() || found->name != name) return std::nullopt;
+  return static_cast<uint32_t>(found - list.begin());
+}
+
+}  // namespace
+
+Container::Container(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Container::~Container() = default;
+
+const std::string& Container::name() const { return state_->source->name(); }
+const format::Manifest& Container::manifest() const { return state_->manifest; }
+const Digest& Container::root() const { return state_->root; }
+const signing::Verdict& Container::verdict() const { return state_->verdict; }
+bool Container::native_allowed() const { return state_->verdict.may_run == signing::MayRun::AllVariants; }
+const std::vector<std::string>& Container::notes() const { return state_->notes; }
+
+std::optional<uint32_t> Container::find_segment(std::string_view name) const { return find(manifest().segments, name); }
+std::optional<uint32_t> Container::find_tensor(std::string_view name) const { return find(manifest().tensors, name); }
+std::optional<uint32_t> Container::find_variant(std::string_view name) const { return find(manifest().variants, name); }
+std::optional<uint32_t> Container::find_method(std::string_view name) const { return find(manifest().methods, name); }
+std::optional<uint32_t> Container::find_asset(std::string_view name) const { return find(manifest().assets, name); }
+
+bool Container::present(uint32_t segment) const { return segment < manifest().segments.size() && state_->store->present(segment); }
+uint64_t Container::file_size() const { return state_->source->size(); }
+uint64_t Container::segment_offset(uint32_t segment) const { return state_->store->placement().segments[segment].offset; }
+uint64_t Container::body_size() const { return state_->store->placement().body_size; }
+
+// Native code of a file that nobody trusted vouches for stays in the file.
+Status Container::may_read(uint32_t segment) const {
+  if (segment >= manifest().segments.size()) return Status(Code::Internal, "segment " + std::to_string(segment) + " does not exist");
+  if (!state_->native_module[segment] || native_allowed()) return ok();
+  const signing::Verdict& verdict = state_->verdict;
+  Code code = verdict.trust == signing::Trust::Unsigned ? Code::Unsigned : Code::Untrusted;
+  return Status(code, label_of(manifest().segments[segment]) + " holds native code, and " + name() + " may run its portable form only: " + verdict.reason)
+      .hint(verdict.help.empty() ? "mlrun --allow-unsigned" : verdict.help);
+}
+
+Result<VerifiedBytes> Container::segment(uint32_t index) const {
+  MLC_RETURN_IF_ERROR(may_read(index));
+  MLC_ASSIGN(std::vector<std::byte> bytes, state_->store->read_all(index));
+  return VerifiedBytesMaker::make(std::move(bytes), manifest().segments[index].name);
+}
+
+Result<VerifiedBytes> Container::bytes(const format::Ref& ref) const {
+  MLC_RETURN_IF_ERROR(may_read(ref.segment));
+  MLC_ASSIGN(std::vector<std::byte> bytes, state_->store->read(ref.segment, ref.offset, ref.length));
+  return VerifiedBytesMaker::make(std::move(bytes), manifest().segments[ref.segment].name);
+}
+
+Result<VerifiedBytes> Container::asset(uint32_t index) const {
+  if (index >= manifest().assets.size()) return Status(Code::Internal, "asset " + std::to_string(index) + " does not exist");
+  const format::Asset& asset = manifest().assets[index];
+  MLC_ASSIGN(VerifiedBytes content, bytes(asset.ref));
+  if (Digest found = sha256(content.bytes()); found != asset.digest)
+    return digest_mismatch(manifest().segments[asset.ref.segment], "asset \"" + asset.name + "\"", asset.digest, found);
+  return content;
+}
+
+Result<const std::byte*> Container::acquire(uint32_t segment, uint64_t offset, uint64_t length) const {
+  return state_->store->acquire(segment, offset, length);
+}
+
+Result<const std::byte*> Container::acquire_tensor(uint32_t tensor) const {
+  if (tensor >= manifest().tensors.size()) return Status(Code::Internal, "tensor " + std::to_string(tensor) + " does not exist");
+  const format::Tensor& t = manifest().tensors[tensor];
+  if (t.copies.empty()) return static_cast<const std::byte*>(nullptr);
+  const format::Ref& ref = t.copies[0].ref;
+  auto pointer = acquire(ref.segment, ref.offset, ref.length);
+  if (!pointer.ok()) return std::move(pointer).status().note("tensor \"" + t.name + "\"");
+  return pointer;
+}
+
+std::vector<Status> Container::verify_report() const {
+  std::vector<Status> failures;
+  for (uint32_t i = 0; i < manifest().segments.size(); ++i)
+    if (present(i))
+      if (Status status = state_->store->check(i); !status.ok()) failures.push_back(std::move(status));
+  for (uint32_t i = 0; i < manifest().assets.size(); ++i)
+    if (auto content = asset(i); !content.ok() && failures.empty()) failures.push_back(std::move(content).status());
+  return failures;
+}
+
+Status Container::verify_all() const {
+  for (uint32_t i = 0; i < manifest().segments.size(); ++i) {
+    if (!present(i)) continue;
+    const format::Segment& s = manifest().segments[i];
+    const bool mapped = s.kind == format::SegmentKind::Weights && s.codec == format::Codec::Raw;
+    MLC_RETURN_IF_ERROR(mapped ? state_->store->check_mapped(i) : state_->store->check(i));
+  }
+  for (uint32_t i = 0; i < manifest().assets.size(); ++i)
+    if (auto content = asset(i); !content.ok()) return std::move(content).status();
+  return ok();
+}
+
+}  // namespace mlc::container

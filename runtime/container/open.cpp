@@ -1,0 +1,238 @@
+// The open sequence (spec/container.md, "Opening"): each step fails closed and reads nothing of a later one.
+#include <algorithm>
+#include <array>
+#include <ctime>
+
+#include "runtime/container/allocate.h"
+#include "runtime/container/foreign.h"
+#include "runtime/container/manifest_decode.h"
+#include "runtime/container/state.h"
+#include "schema/audit.h"
+#include "schema/validate.h"
+#include "signing/hash_tree.h"
+
+namespace mlc::container {
+namespace {
+
+std::string count_of(uint64_t n) { return std::to_string(n); }
+
+// Step 2. A file that ends inside the header page or is something else is named as what it is.
+Result<Header> read_header(const Source& source) {
+  std::array<std::byte, format::kHeaderLen> page{};
+  uint64_t len = std::min<uint64_t>(page.size(), source.size());
+  MLC_RETURN_IF_ERROR(source.read(0, std::span(page).first(len)));
+  MLC_RETURN_IF_ERROR(recognise(std::span(page).first(len), source.size(), source.name()));
+  return parse_header(page);
+}
+
+// Presence, from the placement table: an offset that is not zero. The offsets themselves are compared later.
+Result<std::vector<uint64_t>> read_placement_table(const Source& source, uint32_t segments) {
+  MLC_ASSIGN(std::vector<std::byte> bytes, allocate(uint64_t{segments} * 8));
+  if (Status status = source.read(format::kHeaderLen, bytes); !status.ok()) return std::move(status).note("placement table");
+  std::vector<uint64_t> offsets(segments);
+  for (size_t i = 0; i < bytes.size(); ++i) offsets[i / 8] |= static_cast<uint64_t>(bytes[i]) << (8 * (i % 8));
+  return offsets;
+}
+
+Result<format::Placement> place(const format::Manifest& manifest, uint64_t manifest_len, const std::vector<uint64_t>& offsets) {
+  std::vector<format::SegmentShape> shapes;
+  for (size_t i = 0; i < manifest.segments.size(); ++i) {
+    const format::Segment& s = manifest.segments[i];
+    shapes.push_back({s.codec, s.stored_len, s.decoded_len, offsets[i] != 0});
+  }
+  auto placement = format::place(manifest_len, shapes);
+  if (!placement) return Status(Code::Malformed, "placement: offsets exceed 2^64");
+  return std::move(*placement);
+}
+
+// A file that ends before its body does. The manifest is not verified (the signature is gone), so it is only used to
+// say what is missing; it went through the same checks as that of an unsigned file.
+Status truncated(const Source& source, const Header& header) {
+  Status status(Code::Malformed, 1101, source.name() + " is truncated: " + count_of(source.size()) + " bytes found, at least " +
+                                           count_of(header.body_size) + " expected");
+  status.help = "copy or download it again";
+  if (header.manifest_off + header.manifest_len > source.size()) return std::move(status).fact("cut off: the manifest and all segments");
+  auto bytes = allocate(header.manifest_len);
+  if (!bytes.ok() || !source.read(header.manifest_off, *bytes).ok()) return status;
+  auto manifest = decode_manifest(*bytes);
+  auto offsets = read_placement_table(source, header.segment_count);
+  if (!manifest.ok() || !offsets.ok() || manifest->segments.size() != offsets->size()) return std::move(status).fact("cut off: segments");
+  auto placement = place(*manifest, header.manifest_len, *offsets);
+  if (!placement.ok()) return status;
+  std::string missing;
+  for (size_t i = 0; i < manifest->segments.size(); ++i) {
+    const format::Segment& s = manifest->segments[i];
+    uint64_t offset = placement->segments[i].offset;
+    if (offset == 0 || offset + s.stored_len <= source.size()) continue;
+    missing += (missing.empty() ? "" : ", ") + std::string("segment ") + format::quoted(s.name);
+    if (source.size() > offset && s.codec == format::Codec::Raw)
+      missing += " from leaf " + count_of((source.size() - offset) / format::kLeafLen) + " of " + count_of(placement->segments[i].leaves);
+  }
+  return std::move(status).fact("cut off: " + (missing.empty() ? std::string("leaf tables and signature") : missing));
+}
+
+// The block is found from body_size and, independently, from the end of the file: if only the latter works, the
+// header page is what is wrong.
+Status explain_tail(const Source& source, const Header& header, Status status) {
+  std::array<std::byte, 16> end;
+  if (source.size() >= end.size() && source.read(source.size() - end.size(), end).ok()) {
+    uint64_t len = 0;
+    for (unsigned i = 0; i < 8; ++i) len |= static_cast<uint64_t>(end[i]) << (8 * i);
+    bool magic = std::equal(format::kBlockMagic.begin(), format::kBlockMagic.end(), reinterpret_cast<const char*>(end.data() + 8));
+    if (magic && len <= source.size() && source.size() - len != header.body_size)
+      return Status(Code::Malformed, "header page or signature block: body_size is " + count_of(header.body_size) +
+                                         ", the signature block begins at " + count_of(source.size() - len));
+    if (!magic) return std::move(status).note("signature block (or what follows the end of the container)");
+  }
+  return std::move(status).note("signature block");
+}
+
+// Step 3: nothing of the manifest is looked at before some key vouches for it, or the file is known to be unsigned.
+Result<signing::Authentication> authenticate(const Source& source, const Header& header, Bytes manifest) {
+  uint64_t tail_len = source.size() - header.body_size;
+  if (tail_len > format::kMaxBlockLen)
+    return Status(Code::Malformed, "signature block: " + count_of(tail_len) + " bytes follow the body, at most 16 MiB expected");
+  MLC_ASSIGN(std::vector<std::byte> tail, allocate(tail_len));
+  if (Status status = source.read(header.body_size, tail); !status.ok()) return std::move(status).note("signature block");
+  auto result = signing::authenticate(header.core, manifest, tail);
+  if (result.ok()) return result;
+  if (result.status().code == Code::Malformed) return explain_tail(source, header, std::move(result).status());
+  return std::move(result).status().note("signature over header page and manifest");
+}
+
+// Step 5: every offset has one legal value.
+Status compare_placement(const Header& h, const format::Manifest& m, const format::Placement& p, const std::vector<uint64_t>& offsets) {
+  auto check = [](std::string_view what, uint64_t found, uint64_t expected) {
+    if (found == expected) return ok();
+    return Status(Code::Malformed, std::string(what) + " is " + count_of(found) + ", " + count_of(expected) + " expected");
+  };
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    if (offsets[i] == 0 && !m.segments[i].droppable)
+      return Status(Code::Malformed, "placement table: " + label_of(m.segments[i]) + " is absent and not droppable");
+    if (offsets[i] != p.segments[i].offset)
+      return check("placement table: offset of " + label_of(m.segments[i]), offsets[i], p.segments[i].offset);
+  }
+  MLC_RETURN_IF_ERROR(check("header page: body_size", h.body_size, p.body_size));
+  MLC_RETURN_IF_ERROR(check("header page: leaves_off", h.leaves_off, p.leaves_off));
+  return check("header page: leaves_len", h.leaves_len, p.leaves_len);
+}
+
+// What lies before a gap, for the message.
+std::string before(const format::Manifest& m, const format::Placement& p, uint64_t gap) {
+  if (gap < p.manifest_off) return "the placement table";
+  std::string name = "the manifest";
+  for (size_t i = 0; i < m.segments.size(); ++i)
+    if (p.segments[i].offset != 0 && p.segments[i].offset + m.segments[i].stored_len == gap) name = label_of(m.segments[i]);
+  return name;
+}
+
+Status check_padding(const Source& source, const format::Manifest& m, const format::Placement& p) {
+  std::vector<std::byte> buffer;
+  for (const format::Placement::Gap& gap : p.gaps) {
+    buffer.resize(gap.length);  // below 65536
+    MLC_RETURN_IF_ERROR(source.read(gap.offset, buffer));
+    auto bad = std::find_if(buffer.begin(), buffer.end(), [](std::byte b) { return b != std::byte{0}; });
+    if (bad != buffer.end())
+      return Status(Code::Malformed, "padding behind " + before(m, p, gap.offset) + ": byte " +
+                                         count_of(gap.offset + static_cast<uint64_t>(bad - buffer.begin())) + " is not zero");
+  }
+  return ok();
+}
+
+Status check_audits(const format::Manifest& m) {
+  for (const format::Variant& variant : m.variants)
+    if (variant.audit && sha256(format::audit_preimage(variant, m.segments[*variant.module].digest)) != variant.audit->digest)
+      return Status(Code::Malformed, "manifest: variant " + format::quoted(variant.name) + ": its audit is about another module or other features");
+  return ok();
+}
+
+// A variant whose segments were left out of this copy is no candidate, and says so.
+void mark_absent(format::Manifest& m, const format::Placement& p) {
+  for (format::Variant& variant : m.variants)
+    for (uint32_t segment : {*variant.plan, *variant.module})
+      if (p.segments[segment].offset == 0) variant.unusable = "absent (thinned): " + label_of(m.segments[segment]);
+}
+
+std::vector<std::string> collect_notes(const Header& header, const format::Manifest& m) {
+  std::vector<std::string> notes;
+  if (header.ver_minor > format::kVersionMinor)
+    notes.push_back("format 1." + count_of(header.ver_minor) + " is newer than 1." + count_of(format::kVersionMinor) + "; what this version does not know is ignored");
+  if (header.optional_flags != 0) notes.push_back("unknown optional flags " + count_of(header.optional_flags) + " are ignored");
+  for (const format::Segment& s : m.segments)
+    if (static_cast<uint8_t>(s.kind) > format::kLastSegmentKind)
+      notes.push_back(label_of(s) + " of unknown kind " + count_of(static_cast<uint8_t>(s.kind)) + " is ignored");
+  for (const format::Extension& e : m.extensions) notes.push_back("extension " + format::quoted(e.id) + " is ignored");
+  return notes;
+}
+
+// Step 6.
+signing::Verdict decide(const signing::Authentication& authentication, const format::Manifest& m, const format::Placement& p,
+                        const OpenOptions& options, const std::string& name) {
+  signing::ModelFacts facts;
+  facts.id = m.model.id;
+  facts.version = m.model.version;
+  facts.not_after = m.model.not_after;
+  facts.complete = std::all_of(p.segments.begin(), p.segments.end(), [](const auto& item) { return item.offset != 0; });
+  for (const format::Variant& variant : m.variants)
+    if (p.segments[*variant.plan].offset != 0 && p.segments[*variant.module].offset != 0) facts.variants.push_back(variant.name);
+  signing::DecideOptions decide_options;
+  decide_options.allow_unsigned = options.allow_unsigned;
+  decide_options.now = options.now != 0 ? options.now : static_cast<uint64_t>(std::time(nullptr));
+  decide_options.file = name;
+  const signing::TrustSet nobody = signing::TrustSet::of({});
+  return signing::decide(authentication, facts, options.trust != nullptr ? *options.trust : nobody, decide_options);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Container>> Container::open_source(std::unique_ptr<Source> opened, const OpenOptions& options) {
+  auto state = std::make_unique<State>();
+  state->source = std::move(opened);
+  const Source& source = *state->source;
+
+  MLC_ASSIGN(state->header, read_header(source));
+  const Header& header = state->header;
+  if (source.size() < header.body_size) return truncated(source, header);
+
+  MLC_ASSIGN(std::vector<std::byte> manifest_bytes, allocate(header.manifest_len));
+  MLC_RETURN_IF_ERROR(source.read(header.manifest_off, manifest_bytes));
+  MLC_ASSIGN(signing::Authentication authentication, authenticate(source, header, manifest_bytes));
+  state->root = authentication.root();
+
+  MLC_ASSIGN(state->manifest, decode_manifest(manifest_bytes));
+  format::Manifest& manifest = state->manifest;
+  if (manifest.segments.size() != header.segment_count)
+    return Status(Code::Malformed, "header page: segment_count is " + count_of(header.segment_count) + ", the manifest has " + count_of(manifest.segments.size()));
+  MLC_RETURN_IF_ERROR(check_audits(manifest));
+
+  MLC_ASSIGN(std::vector<uint64_t> offsets, read_placement_table(source, header.segment_count));
+  MLC_ASSIGN(format::Placement placement, place(manifest, header.manifest_len, offsets));
+  MLC_RETURN_IF_ERROR(compare_placement(header, manifest, placement, offsets));
+  MLC_RETURN_IF_ERROR(check_padding(source, manifest, placement));
+  MLC_ASSIGN(std::vector<format::SegmentGap> gaps, format::tile_segments(manifest));
+
+  state->verdict = decide(authentication, manifest, placement, options, source.name());
+  if (state->verdict.may_run == signing::MayRun::Refused) return std::move(state->verdict.status);
+
+  mark_absent(manifest, placement);
+  state->notes = collect_notes(header, manifest);
+  state->native_module.resize(manifest.segments.size());
+  for (const format::Variant& variant : manifest.variants)
+    if (variant.module_format != format::ModuleFormat::Portable) state->native_module[*variant.module] = true;
+  state->store = std::make_unique<SegmentStore>(source, manifest, std::move(placement), std::move(gaps), options.verify == Verify::Copy);
+
+  std::unique_ptr<Container> container(new Container(std::move(state)));
+  if (options.verify == Verify::Full) MLC_RETURN_IF_ERROR(container->verify_all());
+  return container;
+}
+
+Result<std::unique_ptr<Container>> Container::open(const std::string& path, const OpenOptions& options) {
+  MLC_ASSIGN(std::unique_ptr<Source> source, open_file(path));
+  return open_source(std::move(source), options);
+}
+
+Result<std::unique_ptr<Container>> Container::open_memory(Bytes bytes, const std::string& name, const OpenOptions& options) {
+  return open_source(memory_source(bytes, name), options);
+}
+
+}  // namespace mlc::container

@@ -1,0 +1,33 @@
+// Where the bytes of a container come from: a file, or memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/checked.h"
+#include "base/status.h"
+
+namespace mlc::container {
+
+// Thread-safe after construction. The size is fixed at construction: a file that grows later is not noticed, one that
+// shrinks makes reads fail.
+class Source {
+ public:
+  virtual ~Source() = default;
+  virtual const std::string& name() const = 0;
+  virtual uint64_t size() const = 0;
+  // Fills `out` with the bytes from `offset`, or fails: NotFound for an I/O error, Malformed if they are not there.
+  [[nodiscard]] virtual Status read(uint64_t offset, std::span<std::byte> out) const = 0;
+  // All bytes at one 256-aligned address, valid as long as this object; Resource if that cannot be had.
+  [[nodiscard]] virtual Result<const std::byte*> map() const = 0;
+};
+
+// NotFound: missing, not readable, not a regular file.
+[[nodiscard]] Result<std::unique_ptr<Source>> open_file(const std::string& path);
+// `bytes` must outlive the result.
+[[nodiscard]] std::unique_ptr<Source> memory_source(Bytes bytes, const std::string& name);
+
+}  // namespace mlc::container

@@ -1,0 +1,40 @@
+#include <cstring>
+
+#include "runtime/container/source.h"
+#include "schema/format.h"
+
+namespace mlc::container {
+namespace {
+
+class MemorySource final : public Source {
+ public:
+  MemorySource(Bytes bytes, std::string name) : bytes_(bytes), name_(std::move(name)) {}
+
+  const std::string& name() const override { return name_; }
+  uint64_t size() const override { return bytes_.size(); }
+
+  Status read(uint64_t offset, std::span<std::byte> out) const override {
+    if (!range_within(offset, out.size(), bytes_.size()))
+      return Status(Code::Malformed, "bytes beyond the end of " + name_);
+    if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
+    return ok();
+  }
+
+  Result<const std::byte*> map() const override {
+    if (reinterpret_cast<uintptr_t>(bytes_.data()) % format::kPackedAlign != 0)
+      return Status(Code::Resource, name_ + " does not lie at a multiple of 256");
+    return bytes_.data();
+  }
+
+ private:
+  const Bytes bytes_;
+  const std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<Source> memory_source(Bytes bytes, const std::string& name) {
+  return std::make_unique<MemorySource>(bytes, name);
+}
+
+}  // namespace mlc::container
