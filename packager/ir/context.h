@@ -44,6 +44,10 @@ class Context {
   const Expr* binary(Op op, const Expr* a, const Expr* b);        // comparisons have type Bool
   const Expr* select(const Expr* c, const Expr* a, const Expr* b);
   const Expr* fma(const Expr* a, const Expr* b, const Expr* c);
+  const Expr* logical_not(const Expr* a) { return unary(Op::Not, a); }
+  const Expr* logical_and(const Expr* a, const Expr* b) {  // null reads as true
+    return !a ? b : !b ? a : binary(Op::And, a, b);
+  }
   const Expr* raw(Expr node, std::vector<const Expr*> args);      // any node, hash-consed but not simplified
 
   // Shorthands for i64.
@@ -61,9 +65,21 @@ class Context {
   // descend. Iterative in effect: shared nodes are rebuilt once. Dims bound by a Fold inside `e` may be replaced too.
   const Expr* rewrite(const Expr* e, const std::function<const Expr*(const Expr*)>& replace);
   const Expr* substitute(const Expr* e, const std::unordered_map<const Expr*, const Expr*>& map);
+  // `node` with other arguments, through the constructor of its operation (so it simplifies). A Fold takes its bodies.
+  const Expr* rebuild(const Expr* node, std::vector<const Expr*> args);
+
+  // What a built-in join starts from (Sum 0, Prod 1, Min +inf or the highest integer, ..., Last 0) and how it combines.
+  const Expr* unit_of(Join join, DType dtype);
+  const Expr* join_of(Join join, const Expr* left, const Expr* right);  // not Custom
+  // The same for any combiner, field by field; `types` are the types of the fields.
+  std::vector<const Expr*> units(const Combiner* combiner, std::span<const Type> types);
+  std::vector<const Expr*> combine(const Combiner* combiner, std::span<const Expr* const> left,
+                                   std::span<const Expr* const> right);
+
+  struct Impl;  // packager/ir only
+  Impl& impl() { return *impl_; }
 
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
@@ -74,6 +90,9 @@ struct Interval {
 };
 Interval interval_of(const Expr* e);
 // True if `condition` (Bool) holds for all values of its symbols and dims, also using that each of `given` holds.
+// The simplifier assumes that index arithmetic (anything made of symbols, dims and variables) does not overflow:
+// evaluate_extent reports where it would. Arithmetic on loaded i64 values wraps, and is simplified only where that agrees.
+// Adding a literal floating-point zero is dropped (the sign of a zero sum is not kept); nothing else rounds differently.
 bool proves(Context& ctx, const Expr* condition, std::span<const Expr* const> given = {});
 // Largest known constant that divides `e` always (0 for the constant 0).
 int64_t divisor_of(const Expr* e);
@@ -89,6 +108,8 @@ std::optional<Linear> linear_in(Context& ctx, const Expr* e, std::span<const Exp
 // Calls `visit` once per distinct node below and including `e`, arguments first (bodies of folds and their `where`
 // included). Not recursive.
 void walk(const Expr* e, const std::function<void(const Expr*)>& visit);
+
+bool depends_on(const Expr* e, const Expr* node);  // true if `node` occurs in e (the extents of dims are not searched)
 
 // The value of an extent for given symbols, with 64-bit overflow and division by zero reported as nullopt.
 std::optional<int64_t> evaluate_extent(const Expr* e, const std::function<std::optional<int64_t>(const Sym*)>& value_of);

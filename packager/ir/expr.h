@@ -74,7 +74,7 @@ enum class Access : uint8_t {
 };
 
 struct Expr;
-struct Context;
+class Context;
 
 // A free integer of the program. lo/hi/multiple are facts the packager may rely on; the plan checks them at run time.
 struct Sym {

@@ -1,0 +1,138 @@
+// Questions about expressions that need no new ones.
+#include <algorithm>
+#include <unordered_set>
+
+#include "packager/ir/impl.h"
+#include "packager/ir/numeric.h"
+
+namespace mlc::ir {
+
+Interval interval_of(const Expr* e) { return node(e)->interval; }
+int64_t divisor_of(const Expr* e) { return node(e)->divisor; }
+
+void walk(const Expr* root, const std::function<void(const Expr*)>& visit) {
+  std::unordered_set<const Expr*> seen;
+  std::vector<std::pair<const Expr*, bool>> stack{{root, false}};
+  while (!stack.empty()) {
+    auto [e, entered] = stack.back();
+    if (entered) {
+      stack.pop_back();
+      visit(e);
+      continue;
+    }
+    if (!seen.insert(e).second) {
+      stack.pop_back();
+      continue;
+    }
+    stack.back().second = true;
+    if (e->op == Op::Fold && e->fold->where) stack.push_back({e->fold->where, false});
+    for (size_t i = e->args.size(); i-- > 0;) stack.push_back({e->args[i], false});
+  }
+}
+
+bool depends_on(const Expr* root, const Expr* leaf) {
+  std::unordered_set<const Expr*> seen;
+  std::vector<const Expr*> stack{root};
+  while (!stack.empty()) {
+    const Expr* e = stack.back();
+    stack.pop_back();
+    if (e == leaf) return true;
+    if (!seen.insert(e).second) continue;
+    stack.insert(stack.end(), e->args.begin(), e->args.end());
+    if (e->op == Op::Fold && e->fold->where) stack.push_back(e->fold->where);
+  }
+  return false;
+}
+
+std::optional<Linear> linear_in(Context& ctx, const Expr* e, std::span<const Expr* const> leaves) {
+  Context::Impl& impl = ctx.impl();
+  if (e->type != Type{DType::I64, 1}) return std::nullopt;
+  const Poly p = impl.poly_of(e);
+  Poly rest = constant_poly(p.c);
+  std::vector<Poly> coefficients(leaves.size());
+  for (const Term& t : p.terms) {
+    size_t which = leaves.size();
+    Monomial others;
+    for (const Expr* f : t.factors) {
+      auto it = std::find(leaves.begin(), leaves.end(), f);
+      if (it == leaves.end()) {
+        others.push_back(f);
+        continue;
+      }
+      if (which != leaves.size()) return std::nullopt;
+      which = static_cast<size_t>(it - leaves.begin());
+    }
+    for (const Expr* f : others)
+      if (!f->args.empty() || f->op == Op::Fold)
+        for (const Expr* l : leaves)
+          if (depends_on(f, l)) return std::nullopt;
+    Poly& into = which == leaves.size() ? rest : coefficients[which];
+    auto sum = poly_add(into, others.empty() ? constant_poly(t.k) : Poly{{{others, t.k}}, 0});
+    if (!sum) return std::nullopt;
+    into = std::move(*sum);
+  }
+  Linear out;
+  for (Poly& c : coefficients) out.coefficients.push_back(impl.from_poly(std::move(c)));
+  out.rest = impl.from_poly(std::move(rest));
+  return out;
+}
+
+namespace {
+
+// i64 with overflow and division by zero as no value.
+std::optional<Scalar> checked_binary(Op op, DType t, Scalar a, Scalar b) {
+  if (t != DType::I64) return apply_binary(op, t, a, b);
+  int64_t r;
+  switch (op) {
+    case Op::Add: return __builtin_add_overflow(a.i, b.i, &r) ? std::nullopt : std::optional(Scalar{r, 0});
+    case Op::Sub: return __builtin_sub_overflow(a.i, b.i, &r) ? std::nullopt : std::optional(Scalar{r, 0});
+    case Op::Mul: return __builtin_mul_overflow(a.i, b.i, &r) ? std::nullopt : std::optional(Scalar{r, 0});
+    case Op::FloorDiv: case Op::FloorMod: case Op::TruncDiv: case Op::TruncMod:
+      if (b.i == 0 || (a.i == INT64_MIN && b.i == -1)) return std::nullopt;
+      break;
+    default: break;
+  }
+  return apply_binary(op, t, a, b);
+}
+
+}  // namespace
+
+std::optional<int64_t> evaluate_extent(const Expr* root, const std::function<std::optional<int64_t>(const Sym*)>& value_of) {
+  std::unordered_map<const Expr*, std::optional<Scalar>> done;
+  std::optional<Scalar> result;
+  walk(root, [&](const Expr* e) {
+    std::optional<Scalar> v;
+    auto arg = [&](size_t i) -> const std::optional<Scalar>& { return done.at(e->args[i]); };
+    switch (e->op) {
+      case Op::Const: v = Scalar{e->i, e->f}; break;
+      case Op::Sym:
+        if (auto x = value_of(e->sym)) v = Scalar{*x, 0};
+        break;
+      case Op::Select:
+        if (arg(0)) v = arg(arg(0)->i ? 1 : 2);
+        break;
+      case Op::And: case Op::Or:
+        if (!arg(0)) break;
+        v = (arg(0)->i != 0) == (e->op == Op::Or) ? arg(0) : arg(1);
+        break;
+      case Op::Fma:
+        if (arg(0) && arg(1) && arg(2)) {
+          auto p = checked_binary(Op::Mul, e->type.dtype, *arg(0), *arg(1));
+          if (p) v = checked_binary(Op::Add, e->type.dtype, *p, *arg(2));
+        }
+        break;
+      case Op::Load: case Op::Fold: case Op::Field: case Op::Dim: case Op::Var: break;
+      default:
+        if (e->type.lanes != 1) break;
+        if (e->args.size() == 1 && arg(0)) v = apply_unary(e->op, e->args[0]->type.dtype, e->type.dtype, *arg(0));
+        if (e->args.size() == 2 && arg(0) && arg(1)) v = checked_binary(e->op, e->args[0]->type.dtype, *arg(0), *arg(1));
+        break;
+    }
+    if (e->args.size() == 1 && v && e->op == Op::Neg && e->type.dtype == DType::I64 && v->i == INT64_MIN) v.reset();
+    done.emplace(e, v);
+    if (e == root) result = v;
+  });
+  return result ? std::optional(result->i) : std::nullopt;
+}
+
+}  // namespace mlc::ir

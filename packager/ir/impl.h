@@ -1,0 +1,88 @@
+// Inside of Context: nodes with cached facts, the table of all nodes, the normal form of integers. Private to packager/ir.
+#pragma once
+
+#include <deque>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "packager/ir/context.h"
+#include "packager/ir/poly.h"
+
+namespace mlc::ir {
+
+// Every Expr of a Context is one of these; facts are computed from those of the arguments when it is made.
+struct Node : Expr {
+  Interval interval;      // integers and Bool; u64 always reads as unbounded
+  int64_t divisor = 1;    // i64 only
+  bool data = false;      // made of a load or a fold: i64 arithmetic with it may wrap
+  uint64_t hash = 0;
+  mutable const Poly* poly = nullptr;
+};
+inline const Node* node(const Expr* e) { return static_cast<const Node*>(e); }
+
+inline bool bounded(Interval v) { return v.lo != INT64_MIN && v.hi != INT64_MAX; }
+// True if reasoning with integers of unlimited width is right for e.
+inline bool exact(const Expr* e) { return !node(e)->data || bounded(node(e)->interval); }
+inline bool is_index(const Expr* e) { return e->type == Type{DType::I64, 1}; }
+
+Interval interval_add(Interval a, Interval b);
+Interval scale(Interval a, int64_t k);
+Interval multiply(Interval a, Interval b);
+Interval interval_of(const Monomial& m);
+Interval interval_of(const Poly& p);
+
+struct Context::Impl {
+  explicit Impl(Context& c) : ctx(c) {}
+  Context& ctx;
+
+  // Storage. Deques: addresses stay.
+  std::deque<Node> nodes;
+  std::deque<std::vector<const Expr*>> args;
+  std::unordered_multimap<uint64_t, const Node*> table;
+  std::deque<ir::Sym> syms;
+  std::unordered_map<std::string, const ir::Sym*> sym_by_name;
+  std::deque<ir::Dim> dims;
+  std::deque<Combiner> combiners;
+  const Combiner* builtins[8] = {};
+  std::deque<Fold> folds;
+  std::unordered_multimap<uint64_t, const Fold*> fold_table;
+  std::deque<Poly> polys;
+  int64_t next_var = 0;
+  struct Key {
+    Op op;
+    const Expr *a, *b;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& k) const {
+      return ((static_cast<size_t>(k.a->id) << 32) ^ k.b->id) * 0x9e3779b97f4a7c15u + static_cast<size_t>(k.op);
+    }
+  };
+  std::unordered_map<Key, const Expr*, KeyHash> simplified;  // i64 binary operations
+  std::unordered_map<const Expr*, bool> non_negative;        // settled without conditions
+
+  const Expr* make(Expr proto, std::span<const Expr* const> arguments);
+  const Expr* make_binary(Op op, Type type, const Expr* a, const Expr* b);
+  const Fold* intern(Fold fold);
+  void set_facts(Node& n);
+
+  // simplify.cpp: i64
+  const Poly& poly_of(const Expr* e);
+  const Expr* from_poly(Poly p);
+  void normalise(Poly& p);
+  const Expr* monomial(const Monomial& m);
+  const Expr* index_binary(Op op, const Expr* a, const Expr* b);
+  const Expr* floor_divide(const Expr* a, const Expr* b);
+  const Expr* floor_modulo(const Expr* a, const Expr* b);
+  const Expr* divide_constant(Poly p, int64_t c, bool modulo);
+  const Expr* divide_symbolic(const Expr* a, const Expr* b, bool modulo);
+  const Expr* compare(Op op, const Expr* a, const Expr* b);
+  const Expr* min_max(Op op, const Expr* a, const Expr* b);
+  std::optional<Poly> difference(const Expr* a, const Expr* b, int64_t plus);  // a - b + plus
+
+  // prove.cpp
+  bool non_negative_poly(const Poly& p, int& fuel, int depth);
+  bool is_non_negative(const Poly& p);  // with the fuel of one question, remembered
+};
+
+}  // namespace mlc::ir

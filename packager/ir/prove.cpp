@@ -1,0 +1,276 @@
+// Proofs of linear (and a little more) integer facts: lower bounds of polynomials.
+//
+// A dim in which the polynomial is monotone is replaced by the end of its range where the polynomial is least; symbols
+// are shifted to start at zero, after which non-negative coefficients decide; quotients, remainders, minima and maxima
+// are replaced by their bounds, one at a time. Conditions that hold are subtracted so that a term cancels. All of it is
+// sound and none of it complete; the fuel bounds the time.
+#include <algorithm>
+
+#include "packager/ir/impl.h"
+
+namespace mlc::ir {
+namespace {
+
+constexpr int kUnknown = 2;
+
+int both(int a, int b) { return a == 0 ? b : b == 0 || a == b ? a : kUnknown; }
+int flip(int a) { return a == kUnknown ? a : -a; }
+
+// How e moves when the leaf d grows: 0 not at all, +1, -1, or unknown.
+int direction(const Expr* e, const Expr* d, int depth, int& fuel) {
+  if (e == d) return 1;
+  if (e->args.empty() && e->op != Op::Fold) return 0;
+  if (depth == 0 || --fuel < 0 || e->op == Op::Load || e->op == Op::Fold) return kUnknown;
+  auto of = [&](size_t i) { return direction(e->args[i], d, depth - 1, fuel); };
+  switch (e->op) {
+    case Op::Add: case Op::Min: case Op::Max: return both(of(0), of(1));
+    case Op::Sub: return both(of(0), flip(of(1)));
+    case Op::Mul:
+      for (size_t i = 0; i < 2; ++i) {
+        if (of(i) != 0) continue;
+        Interval v = node(e->args[i])->interval;
+        int other = of(1 - i);
+        return other == 0 || v.lo >= 0 ? other : v.hi <= 0 ? flip(other) : kUnknown;
+      }
+      return kUnknown;
+    case Op::FloorDiv: {
+      if (of(1) != 0) return kUnknown;
+      int a = of(0);
+      return a == 0 || node(e->args[1])->interval.lo > 0 ? a : kUnknown;
+    }
+    case Op::Select: return of(0) == 0 ? both(of(1), of(2)) : kUnknown;
+    default: {
+      int r = 0;
+      for (size_t i = 0; i < e->args.size(); ++i) r |= of(i);
+      return r == 0 ? 0 : kUnknown;
+    }
+  }
+}
+
+int direction(const Monomial& m, const Expr* d, int& fuel) {
+  int r = 0;
+  Interval rest{1, 1};
+  bool moves = false;
+  for (const Expr* f : m) {
+    int k = direction(f, d, 24, fuel);
+    if (k == 0) {
+      rest = multiply(rest, node(f)->interval);
+      continue;
+    }
+    if (moves) return kUnknown;  // d times d
+    moves = true;
+    r = k;
+  }
+  if (!moves || r == kUnknown) return r;
+  return rest.lo >= 0 ? r : rest.hi <= 0 ? -r : kUnknown;
+}
+
+void collect_dims(const Expr* root, std::vector<const Expr*>& dims, int& fuel) {
+  std::vector<const Expr*> stack{root};
+  while (!stack.empty() && --fuel > 0) {
+    const Expr* e = stack.back();
+    stack.pop_back();
+    if (e->op == Op::Dim && std::find(dims.begin(), dims.end(), e) == dims.end()) dims.push_back(e);
+    stack.insert(stack.end(), e->args.begin(), e->args.end());
+  }
+}
+
+}  // namespace
+
+bool Context::Impl::non_negative_poly(const Poly& p, int& fuel, int depth) {
+  Interval v = interval_of(p);
+  if (v.lo >= 0) return true;
+  if (v.hi < 0 || depth == 0 || --fuel < 0) return false;
+
+  std::vector<const Expr*> dims;
+  int steps = 2000;
+  for (const Term& t : p.terms)
+    for (const Expr* f : t.factors) collect_dims(f, dims, steps);
+  // Innermost dims first: their extents mention no dims, so one round each suffices.
+  for (const Expr* d : dims) {
+    int way = 0;
+    bool linear = true;
+    for (const Term& t : p.terms) {
+      int k = direction(t.factors, d, steps);
+      way = both(way, t.k < 0 ? flip(k) : k);
+      auto rest = divide(t.factors, Monomial{d});
+      if (!rest) rest = t.factors;
+      for (const Expr* f : *rest) linear = linear && direction(f, d, 24, steps) == 0;
+    }
+    if (way == kUnknown && !linear) continue;
+    const Expr* e = from_poly(p);
+    const Expr* last = ctx.sub(d->dim->extent, ctx.integer(1));
+    auto holds_at = [&](const Expr* value) {
+      return non_negative_poly(poly_of(ctx.substitute(e, {{d, value}})), fuel, depth - 1);
+    };
+    if (way != kUnknown) return holds_at(way > 0 ? ctx.integer(0) : last);
+    return holds_at(ctx.integer(0)) && holds_at(last);  // linear with a factor of unknown sign: least at an end
+  }
+
+  // Atoms counted from their lower bounds.
+  {
+    std::optional<Poly> sum = constant_poly(p.c);
+    bool known = true;
+    for (const Term& t : p.terms) {
+      std::optional<Poly> term = constant_poly(t.k);
+      for (const Expr* f : t.factors) {
+        int64_t lo = node(f)->interval.lo;
+        if (lo == INT64_MIN) known = false;
+        auto shifted = poly_add(atom_poly(f), constant_poly(known ? lo : 0));
+        term = term && shifted ? poly_mul(*term, *shifted) : std::nullopt;
+      }
+      sum = sum && term ? poly_add(*sum, *term) : std::nullopt;
+      if (!sum || !known) break;
+    }
+    if (sum && known && sum->c >= 0 &&
+        std::all_of(sum->terms.begin(), sum->terms.end(), [](const Term& t) { return t.k > 0; }))
+      return true;
+  }
+
+  for (const Term& t : p.terms) {
+    for (size_t f = 0; f < t.factors.size(); ++f) {
+      const Expr* a = t.factors[f];
+      if (a->op != Op::FloorDiv && a->op != Op::FloorMod && a->op != Op::Min && a->op != Op::Max && a->op != Op::Select)
+        continue;
+      Monomial others = t.factors;
+      others.erase(others.begin() + static_cast<ptrdiff_t>(f));
+      if (interval_of(others).lo < 0) continue;
+      Poly factor = others.empty() ? constant_poly(t.k) : Poly{{{others, t.k}}, 0};
+      auto rest = poly_add(p, Poly{{{t.factors, t.k}}, 0}, -1);
+      if (!rest) continue;
+      // times * rest + factor * bound >= 0 ?
+      auto holds = [&](const Poly& bound, const Poly& times = constant_poly(1)) {
+        auto x = poly_mul(*rest, times);
+        auto y = poly_mul(factor, bound);
+        auto sum = x && y ? poly_add(*x, *y) : std::nullopt;
+        return sum && non_negative_poly(*sum, fuel, depth - 1);
+      };
+      if (a->op == Op::FloorDiv || a->op == Op::FloorMod) {
+        if (node(a->args[1])->interval.lo <= 0 || !exact(a->args[0])) continue;
+        const Poly &x = poly_of(a->args[0]), &n = poly_of(a->args[1]);
+        auto n1 = poly_add(n, constant_poly(-1));
+        if (!n1) continue;
+        if (a->op == Op::FloorMod) {
+          if (t.k > 0) { if (holds(constant_poly(0))) return true; }
+          else if (holds(*n1) || (node(a->args[0])->interval.lo >= 0 && holds(x))) return true;
+        } else {
+          auto low = poly_add(x, *n1, -1);
+          if (t.k < 0 ? holds(x, n) : low && holds(*low, n)) return true;
+        }
+        continue;
+      }
+      if (!exact(a)) continue;
+      size_t first = a->op == Op::Select ? 1 : 0;
+      const Poly &x = poly_of(a->args[first]), &y = poly_of(a->args[first + 1]);
+      bool either = a->op != Op::Select && (a->op == Op::Min) == (t.k < 0);
+      if (either ? holds(x) || holds(y) : holds(x) && holds(y)) return true;
+    }
+  }
+  return false;
+}
+
+bool Context::Impl::is_non_negative(const Poly& p) {
+  Interval v = interval_of(p);
+  if (v.lo >= 0) return true;
+  if (v.hi < 0) return false;
+  const Expr* key = from_poly(p);
+  auto [it, fresh] = non_negative.try_emplace(key, false);
+  if (!fresh) return it->second;
+  int fuel = 60;
+  bool yes = non_negative_poly(poly_of(key), fuel, 10);
+  non_negative[key] = yes;
+  return yes;
+}
+
+namespace {
+
+struct Facts {
+  std::vector<const Expr*> conditions;
+  std::vector<Poly> non_negative;
+};
+
+struct Prover {
+  Context::Impl& impl;
+  Facts facts;
+  int fuel = 400;
+
+  void assume(const Expr* root) {
+    std::vector<const Expr*> stack{root};
+    while (!stack.empty()) {
+      const Expr* e = stack.back();
+      stack.pop_back();
+      if (e->op == Op::And) {
+        stack.insert(stack.end(), e->args.begin(), e->args.end());
+        continue;
+      }
+      facts.conditions.push_back(e);
+      if (e->args.size() != 2 || !is_index(e->args[0]) || !exact(e->args[0]) || !exact(e->args[1])) continue;
+      auto note = [&](std::optional<Poly> p) {
+        if (p) facts.non_negative.push_back(std::move(*p));
+      };
+      if (e->op == Op::Lt) note(impl.difference(e->args[1], e->args[0], -1));
+      if (e->op == Op::Le || e->op == Op::Eq) note(impl.difference(e->args[1], e->args[0], 0));
+      if (e->op == Op::Eq) note(impl.difference(e->args[0], e->args[1], 0));
+    }
+  }
+
+  // p >= 0 if p times m minus a fact times k is, k and m positive.
+  bool holds(const Poly& p, int depth) {
+    int own = 60;
+    if (impl.non_negative_poly(p, own, 10)) return true;
+    if (depth == 0) return false;
+    for (const Poly& g : facts.non_negative) {
+      for (const Term& t : p.terms) {
+        auto it = std::find_if(g.terms.begin(), g.terms.end(), [&](const Term& o) { return o.factors == t.factors; });
+        if (it == g.terms.end() || (it->k < 0) != (t.k < 0)) continue;
+        if (--fuel < 0) return false;
+        int64_t d = gcd(it->k, t.k);
+        auto left = scaled(p, std::abs(it->k / d));
+        auto rest = left ? poly_add(*left, g, -std::abs(t.k / d)) : std::nullopt;
+        if (rest && holds(*rest, depth - 1)) return true;
+      }
+    }
+    return false;
+  }
+
+  bool proves(const Expr* e, int depth) {
+    if (e->is_const()) return e->i != 0;
+    if (std::find(facts.conditions.begin(), facts.conditions.end(), e) != facts.conditions.end()) return true;
+    if (depth == 0) return false;
+    if (e->op == Op::And) {
+      // The chain leans to the left.
+      for (; e->op == Op::And; e = e->args[0])
+        if (!proves(e->args[1], depth - 1)) return false;
+      return proves(e, depth - 1);
+    }
+    if (e->op == Op::Or) {
+      for (; e->op == Op::Or; e = e->args[0])
+        if (proves(e->args[1], depth - 1)) return true;
+      return proves(e, depth - 1);
+    }
+    if (e->args.size() != 2 || !is_index(e->args[0]) || !exact(e->args[0]) || !exact(e->args[1])) return false;
+    auto non_negative = [&](const Expr* a, const Expr* b, int64_t plus) {  // a - b + plus
+      auto d = impl.difference(a, b, plus);
+      return d && holds(*d, 3);
+    };
+    const Expr *a = e->args[0], *b = e->args[1];
+    switch (e->op) {
+      case Op::Lt: return non_negative(b, a, -1);
+      case Op::Le: return non_negative(b, a, 0);
+      case Op::Eq: return non_negative(b, a, 0) && non_negative(a, b, 0);
+      case Op::Ne: return non_negative(b, a, -1) || non_negative(a, b, -1);
+      default: return false;
+    }
+  }
+};
+
+}  // namespace
+
+bool proves(Context& ctx, const Expr* condition, std::span<const Expr* const> given) {
+  Prover p{ctx.impl(), {}};
+  for (const Expr* g : given)
+    if (g) p.assume(g);
+  return p.proves(condition, 32);
+}
+
+}  // namespace mlc::ir
