@@ -1,0 +1,44 @@
+// A pipeline's host half: files to the tensors that compiled code takes, and its tensors to answers.
+//
+//   auto host = HostPipeline::create(std::move(description), assets);
+//   auto tensors = host->before(inputs);      // named as the compiled program's inputs: array_inputs(description)
+//   ... run the compiled array steps and the model ...
+//   auto answers = host->after(results);      // named as array_outputs(description)
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+
+#include "runtime/pipeline/answers.h"
+#include "schema/pipeline/pipeline.h"
+
+namespace mlc::pipeline {
+
+// Bytes of the asset of that name. They must outlive only the call of `create`.
+using AssetLookup = std::function<Result<Bytes>(std::string_view name)>;
+
+// One input of a pipeline as the user gave it: the bytes of a file, or a tensor where the input is an array.
+struct GivenInput {
+  std::string name;  // empty: the only input
+  Bytes file;        // borrowed until `before` returns
+  std::optional<HostTensor> tensor;
+};
+
+class HostPipeline {
+ public:
+  static Result<HostPipeline> create(Pipeline description, const AssetLookup& assets);
+
+  const Pipeline& description() const { return description_; }
+
+  // All wrong and missing inputs are reported at once (E4001).
+  Result<std::vector<NamedTensor>> before(std::vector<GivenInput> inputs) const;
+  // `top` replaces the k of every top_k. Answers come in the order of the file's "outputs".
+  Result<std::vector<Answer>> after(std::vector<NamedTensor> tensors, std::optional<int64_t> top = {}) const;
+
+ private:
+  Pipeline description_;
+  std::map<std::string, std::vector<std::string>> lines_;  // of each asset
+};
+
+}  // namespace mlc::pipeline

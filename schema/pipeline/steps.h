@@ -1,0 +1,129 @@
+// The steps of a pipeline with every attribute resolved. What each one computes, bit by bit: spec/pipeline.md.
+//
+// Pictures are arrays [height, width, channels] until `layout`. Host steps (decode_*, top_k, ctc_greedy) run in libmlio's
+// neighbour runtime/pipeline; all others are array steps, which the packager compiles together with the model.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/dtype.h"
+
+namespace mlc::pipeline {
+
+// Index into Pipeline::values.
+using ValueId = uint32_t;
+
+enum class Color { Rgb, Bgr, Gray };
+enum class Like { Pillow, OpenCv };
+enum class AlphaMode { Drop, Over, Keep };
+enum class Channels { First, Mean, Keep };
+enum class Axis { Horizontal, Vertical };
+enum class PixelLayout { Hwc, Chw, Nhwc, Nchw };
+
+struct DecodeImage {
+  Color color = Color::Rgb;
+  Like gray = Like::Pillow;  // the formula, where color is Gray
+  bool exif = false;         // turned upright
+  AlphaMode alpha = AlphaMode::Drop;
+  std::array<uint8_t, 3> background = {};  // R, G, B of AlphaMode::Over
+};
+struct DecodeAudio {
+  Channels channels = Channels::First;
+  uint32_t rate = 0;  // Hz; another rate in the file is an error, nothing is resampled
+};
+
+// Pillow: Nearest Box Bilinear Hamming Bicubic Lanczos. OpenCV: Nearest Linear.
+enum class Kernel { Nearest, Box, Bilinear, Hamming, Bicubic, Lanczos, Linear };
+// How a size that keeps the aspect becomes whole.
+enum class SizeRound { Trunc, Nearest /* half to even */, Ceil };
+struct Resize {
+  enum class Fit { Exact, Shorter, Longer, Height, Width };
+  Fit fit = Fit::Exact;
+  int64_t height = 0, width = 0;  // Exact; Height and Width set their own
+  int64_t size = 0;               // Shorter, Longer
+  SizeRound round = SizeRound::Trunc;
+  Kernel kernel = Kernel::Bilinear;
+  Like like = Like::Pillow;
+};
+struct Letterbox {
+  int64_t height = 0, width = 0;
+  bool upscale = false;  // may small pictures grow?
+  Kernel kernel = Kernel::Linear;
+  Like like = Like::OpenCv;
+  std::vector<double> value;  // one per channel
+};
+
+// How an odd margin is halved.
+enum class MarginRound { Floor, HalfEven, HalfUp };
+struct Crop {
+  bool centered = false;
+  int64_t top = 0, left = 0;  // where not centered
+  int64_t height = 0, width = 0;
+  MarginRound round = MarginRound::Floor;
+};
+enum class PadMode { Constant, Edge, Reflect, Symmetric };
+struct Pad {
+  int64_t top = 0, bottom = 0, left = 0, right = 0;
+  int64_t multiple = 0;  // where above 0: bottom and right grow until both sides are multiples of it
+  PadMode mode = PadMode::Constant;
+  double value = 0;
+};
+struct Flip {
+  Axis axis = Axis::Horizontal;  // Horizontal: left and right change places
+};
+struct Rotate90 {
+  int turns = 1;  // 1..3, counter-clockwise
+};
+struct ConvertColor {
+  Color from = Color::Rgb, to = Color::Rgb;
+  Like like = Like::Pillow;  // the formula, where `to` is Gray
+};
+// Each part that is present is one float operation: / div, - mean, / std.
+struct Normalize {
+  bool has_div = false;
+  float div = 1;
+  std::vector<float> mean, std;  // one per channel, or empty
+  bool exact = true;             // false: the compiler may fold the three into one multiply-add
+};
+struct LayoutStep {
+  PixelLayout from = PixelLayout::Hwc, to = PixelLayout::Nchw;
+};
+struct Cast {
+  DType to = DType::F32;  // to an integer: half to even, saturating
+};
+struct Softmax {
+  int64_t axis = -1;
+};
+struct Sigmoid {};
+struct Argmax {
+  int64_t axis = -1;  // i64 result without that axis; of equal elements the first
+};
+struct Threshold {
+  double value = 0;
+  bool or_equal = false;  // >= instead of >; the result is bool
+};
+
+struct Run {
+  std::string program;
+  std::vector<std::pair<std::string, ValueId>> inputs, outputs;  // by the program's names
+};
+
+struct TopK {
+  int64_t k = 1;
+  std::string labels;        // name of an asset, one label per line; empty: none
+  int64_t label_offset = 0;  // column i has line i + label_offset
+};
+struct CtcGreedy {
+  int64_t blank = 0;
+  std::string charset;  // name of an asset, one character per line
+  bool final_space = false;
+};
+
+using Op = std::variant<DecodeImage, DecodeAudio, Resize, Letterbox, Crop, Pad, Flip, Rotate90, ConvertColor, Normalize,
+                        LayoutStep, Cast, Softmax, Sigmoid, Argmax, Threshold, Run, TopK, CtcGreedy>;
+
+}  // namespace mlc::pipeline
