@@ -1,0 +1,110 @@
+#include "packager/cli/container_file.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "packager/container/output_file.h"
+#include "schema/format.h"
+
+namespace mlc::cli {
+
+namespace {
+
+constexpr size_t kChunk = size_t{1} << 20;
+
+// Any time before any expiry: a tool that signs again must be able to open what has expired.
+constexpr uint64_t kBeforeExpiry = 1;
+
+Status read_failed(const std::string& path) { return Status(Code::NotFound, path + ": cannot be read completely"); }
+
+Result<std::vector<std::byte>> read_range(const std::string& path, uint64_t offset, uint64_t length) {
+  std::vector<std::byte> bytes(length);
+  std::ifstream in(path, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(offset));
+  in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(length));
+  if (!in || static_cast<uint64_t>(in.gcount()) != length) return read_failed(path);
+  return bytes;
+}
+
+uint64_t u64_at(const std::vector<std::byte>& bytes, size_t offset) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < 8; ++i) value |= std::to_integer<uint64_t>(bytes[offset + i]) << (8 * i);
+  return value;
+}
+
+Result<std::unique_ptr<container::Container>> open_any_signer(const std::string& path) {
+  container::OpenOptions options;
+  options.allow_unsigned = true;
+  options.now = kBeforeExpiry;
+  return container::Container::open(path, options);
+}
+
+}  // namespace
+
+Result<ContainerFile> open_container_file(const std::string& path) {
+  MLC_ASSIGN(auto opened, open_any_signer(path));
+  // The reader has checked these fields: they lie inside the file and below the limits.
+  MLC_ASSIGN(const std::vector<std::byte> front, read_range(path, 0, format::kHeaderLen));
+  const uint64_t manifest_len = u64_at(front, 32), manifest_off = u64_at(front, 80);
+  if (manifest_len >= format::kMaxManifestLen || !range_within(manifest_off, manifest_len, opened->file_size()))
+    return Status(Code::Malformed, path + " changed while it was read");
+  MLC_ASSIGN(std::vector<std::byte> manifest, read_range(path, manifest_off, manifest_len));
+  MLC_ASSIGN(std::vector<std::byte> tail,
+             read_range(path, opened->body_size(), opened->file_size() - opened->body_size()));
+  std::array<std::byte, kCoreSize> core;
+  std::copy_n(front.begin(), core.size(), core.begin());
+  MLC_ASSIGN(signing::Authentication authentication, signing::authenticate(core, manifest, tail));
+  if (authentication.root() != opened->root()) return Status(Code::Malformed, path + " changed while it was read");
+  return ContainerFile{path, std::move(opened), core, std::move(manifest), std::move(tail), std::move(authentication)};
+}
+
+Status write_with_block(const ContainerFile& file, const std::vector<std::byte>& block, const std::string& output) {
+  std::error_code error;
+  // Through a symbolic link the file behind it is replaced, not the link.
+  std::filesystem::path place = output;
+  if (std::filesystem::is_symlink(place, error)) place = std::filesystem::canonical(place, error);
+  if (error) return Status(Code::NotFound, output + ": " + error.message());
+  const std::string staged = place.string() + ".unverified." + std::to_string(::getpid());
+  {
+    MLC_ASSIGN(container::OutputFile out, container::OutputFile::create(staged));
+    std::ifstream in(file.path, std::ios::binary);
+    std::vector<std::byte> chunk(kChunk);
+    for (uint64_t left = file.opened->body_size(); left > 0;) {
+      const size_t take = static_cast<size_t>(std::min<uint64_t>(left, chunk.size()));
+      in.read(reinterpret_cast<char*>(chunk.data()), static_cast<std::streamsize>(take));
+      if (static_cast<size_t>(in.gcount()) != take) return read_failed(file.path);
+      MLC_RETURN_IF_ERROR(out.write(Bytes(chunk).first(take)));
+      left -= take;
+    }
+    MLC_RETURN_IF_ERROR(out.write(block));
+    MLC_RETURN_IF_ERROR(out.commit());
+  }
+  Status status;
+  if (auto again = open_any_signer(staged); !again.ok()) status = std::move(again).status().note("written file");
+  else if ((*again)->root() != file.opened->root()) status = Status(Code::Malformed, file.path + " changed while it was copied");
+  if (status.ok()) {
+    const auto existing = std::filesystem::status(place, error);
+    if (std::filesystem::exists(existing)) std::filesystem::permissions(staged, existing.permissions(), error);
+    std::filesystem::rename(staged, place, error);
+    if (error) status = Status(Code::NotFound, output + ": cannot be replaced: " + error.message());
+  }
+  if (!status.ok()) std::filesystem::remove(staged, error);
+  return status;
+}
+
+bool may_overwrite(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return true;
+  if (!std::filesystem::is_regular_file(path, error)) return false;
+  std::ifstream in(path, std::ios::binary);
+  std::array<char, 8> magic{};
+  in.read(magic.data(), magic.size());
+  const auto expected = std::as_bytes(std::span(format::kMagic));
+  const auto found = std::as_bytes(std::span(magic));
+  return in.gcount() == 8 && std::equal(found.begin(), found.end(), expected.begin());
+}
+
+}  // namespace mlc::cli

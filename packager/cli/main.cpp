@@ -1,0 +1,26 @@
+// mlpack: registers its groups of commands and nothing else.
+#include <cstdio>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+
+#include "packager/cli/keys_commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("mlpack makes, signs and inspects containers of machine-learning models", "mlpack");
+  app.require_subcommand(1);
+  int exit_code = 0;
+  mlc::cli::add_keys_commands(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    app.exit(error);
+    return 2;  // usage, whatever CLI11 numbers it
+  } catch (const std::exception& bug) {
+    std::fprintf(stderr, "error: internal failure: %s\n", bug.what());
+    return 70;
+  }
+  return exit_code;
+}

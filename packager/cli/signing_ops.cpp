@@ -1,0 +1,200 @@
+#include "packager/cli/signing_ops.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "packager/cli/container_file.h"
+#include "signing/file.h"
+#include "signing/user_key.h"
+
+namespace mlc::cli {
+
+using namespace signing;
+
+namespace {
+
+// KEY.pem -> KEY.pub.pem
+std::string public_path_of(const std::string& private_path) {
+  const bool pem = private_path.ends_with(".pem");
+  return (pem ? private_path.substr(0, private_path.size() - 4) : private_path) + ".pub.pem";
+}
+
+struct NamedKey {
+  PrivateKey key;
+  std::string name;
+};
+Result<NamedKey> signing_key(const std::string& key_file) {
+  if (key_file.empty()) {
+    MLC_ASSIGN(const std::string folder, config_folder());
+    MLC_ASSIGN(PrivateKey key, user_key(folder));
+    std::string name = local_name(key.public_key());
+    return NamedKey{std::move(key), std::move(name)};
+  }
+  MLC_ASSIGN(PrivateKey key, PrivateKey::load(key_file));
+  std::string name = key.public_key().id_prefix();
+  return NamedKey{std::move(key), std::move(name)};
+}
+
+bool id_matches(const std::string& id, const std::string& expected) {
+  return expected.size() >= kKeyIdPrefix && id.starts_with(expected);
+}
+
+// The block that is there, or a new one over the same root.
+Result<SignatureBlock> block_to_extend(const ContainerFile& file, const SignOptions& options) {
+  const format::Model& model = file.opened->manifest().model;
+  Statement statement;
+  statement.root = file.authentication.root();
+  statement.manifest = file.authentication.manifest_digest();
+  statement.model_id = model.id;
+  statement.model_version = model.version;
+  statement.not_after = options.not_after.value_or(model.not_after);
+  if (model.not_after != 0 && statement.not_after > model.not_after)
+    return Status(Code::Usage, "the model itself ends on " + format_time(model.not_after).value_or("?") +
+                                   ", a signature cannot last longer");
+  SignatureBlock block;
+  if (!file.tail.empty()) {
+    MLC_ASSIGN(block, parse_block(file.tail));
+    if (!options.replace) {
+      if (options.not_after && file.authentication.statement()->not_after != *options.not_after)
+        return Status(Code::Usage, "the signatures in " + file.path + " state another end of validity")
+            .hint("--replace drops them");
+      return block;  // one more key over the same statement
+    }
+  }
+  MLC_ASSIGN(const std::string payload, encode_statement(statement));
+  const Bytes bytes = std::as_bytes(std::span(payload.data(), payload.size()));
+  block.envelope = Envelope{{bytes.begin(), bytes.end()}, {}};
+  return block;
+}
+
+// Without --deep: everything but the weights, and the leaf tables of those.
+std::vector<Status> check_small_segments(const container::Container& file) {
+  std::vector<Status> problems;
+  const auto& segments = file.manifest().segments;
+  for (uint32_t i = 0; i < segments.size(); ++i) {
+    if (!file.present(i)) continue;
+    if (segments[i].kind == format::SegmentKind::Weights) {
+      if (auto first = file.acquire(i, 0, 1); !first.ok()) problems.push_back(std::move(first).status());
+    } else if (auto bytes = file.segment(i); !bytes.ok()) {
+      problems.push_back(std::move(bytes).status());
+    }
+  }
+  return problems;
+}
+
+Result<TrustSet> trust_for(const VerifyOptions& options) {
+  if (!options.keys.empty()) return TrustSet::load({.key_files = options.keys, .policy_file = options.policy});
+  TrustSources sources = default_trust_sources();
+  if (!options.policy.empty()) sources.policy_file = options.policy;
+  return TrustSet::load(sources);
+}
+
+Status outcome_of(const VerifyResult& result, const std::string& file) {
+  if (!result.problems.empty()) return result.problems.front();
+  switch (result.verdict.trust) {
+    case Trust::Trusted: return ok();
+    case Trust::UnknownSigner:
+      return Status(Code::Untrusted, 3002, file + " is " + result.verdict.reason).hint(result.verdict.help);
+    case Trust::Unsigned: return Status(Code::Unsigned, 3001, file + " is not signed").hint("mlpack sign " + file);
+    case Trust::BadSignature:
+    case Trust::Expired:
+    case Trust::Revoked:
+    case Trust::TooOld:
+    case Trust::RequirementNotMet: break;
+  }
+  return result.verdict.status.ok() ? Status(Code::Internal, "a refused file without a reason") : result.verdict.status;
+}
+
+}  // namespace
+
+Result<KeygenResult> keygen(const KeygenOptions& options) {
+  if (options.output.empty()) {
+    if (options.type != KeyType::P256)
+      return Status(Code::Usage, "your own key is of type p256; name a file for other keys").hint("mlpack keygen -o KEY.pem --type ed25519");
+    MLC_ASSIGN(const std::string folder, config_folder());
+    MLC_ASSIGN(const PrivateKey key, user_key(folder));
+    const PublicKey& half = key.public_key();
+    return KeygenResult{local_name(half), half.id_hex(), user_key_path(folder),
+                        trust_folder(folder) + "/local-" + half.id_prefix() + ".pem"};
+  }
+  const std::string public_path = public_path_of(options.output);
+  if (file_exists(public_path)) return Status(Code::Usage, public_path + " exists already and is not overwritten");
+  MLC_ASSIGN(const PrivateKey key, PrivateKey::generate(options.type));
+  MLC_RETURN_IF_ERROR(key.store(options.output));
+  MLC_RETURN_IF_ERROR(create_file(public_path, key.public_key().pem(), 0644));
+  return KeygenResult{key.public_key().id_prefix(), key.public_key().id_hex(), options.output, public_path};
+}
+
+Result<SignResult> sign_container(const SignOptions& options) {
+  const std::string output = options.output.empty() ? options.file : options.output;
+  if (!options.force && !may_overwrite(output))
+    return Status(Code::Usage, output + " exists and is not a container").hint("--force overwrites it");
+  MLC_ASSIGN(const ContainerFile file, open_container_file(options.file));
+  MLC_RETURN_IF_ERROR(file.opened->verify_all());
+  MLC_ASSIGN(const NamedKey key, signing_key(options.key_file));
+  MLC_ASSIGN(SignatureBlock block, block_to_extend(file, options));
+  MLC_RETURN_IF_ERROR(add_signature(block.envelope, key.key));
+  MLC_ASSIGN(const std::vector<std::byte> bytes, encode_block(block));
+  MLC_RETURN_IF_ERROR(write_with_block(file, bytes, output));
+  return SignResult{file.authentication.root(), key.name, key.key.public_key().id_hex(), output,
+                    block.envelope.signatures.size()};
+}
+
+Result<VerifyResult> verify_container(const VerifyOptions& options) {
+  MLC_ASSIGN(const TrustSet trust, trust_for(options));
+  container::OpenOptions open_options;
+  open_options.trust = &trust;
+  // Modules are hashed, never run, so also those of a file that may only run its portable form; what the file may do is
+  // asked without that leave.
+  open_options.allow_unsigned = true;
+  MLC_ASSIGN(const auto file, container::Container::open(options.file, open_options));
+  VerifyResult result;
+  result.root = file->root();
+  result.model_id = file->manifest().model.id;
+  result.model_version = file->manifest().model.version;
+  result.verdict = file->verdict();
+  result.problems = options.deep ? file->verify_report() : check_small_segments(*file);
+  if (!options.expect_root.empty() && options.expect_root != to_hex(result.root) &&
+      options.expect_root != "sha256:" + to_hex(result.root))
+    result.problems.push_back(Status(Code::BadSignature, 3102, options.file + " has another root than expected")
+                                  .fact("expected  " + options.expect_root)
+                                  .fact("found     sha256:" + to_hex(result.root)));
+  if (!options.expect_id.empty() && options.expect_id != result.model_id)
+    result.problems.push_back(Status(Code::No, options.file + " is model '" + result.model_id + "', expected '" +
+                                                   options.expect_id + "'"));
+  result.outcome = outcome_of(result, options.file);
+  return result;
+}
+
+Result<TrustResult> trust_key(const TrustOptions& options) {
+  MLC_ASSIGN(const std::string folder, config_folder());
+  std::vector<PublicKey> candidates;
+  if (auto key = PublicKey::load(options.source); key.ok()) {
+    candidates.push_back(std::move(key).value());
+  } else {
+    auto file = open_container_file(options.source);
+    // Neither a key nor a container: for a text, what the key reader said helps more.
+    if (!file.ok()) return options.source.ends_with(".mlc") ? std::move(file).status() : std::move(key).status();
+    for (const CheckedSignature& signature : file->authentication.signatures())
+      if (signature.valid) candidates.push_back(*signature.key);
+    if (candidates.empty()) return Status(Code::Unsigned, 3001, options.source + " is not signed");
+    if (options.expect_id.empty()) {
+      Status status(Code::Usage, "a file cannot say whom to trust: name the key that you expect");
+      for (const PublicKey& candidate : candidates) status = std::move(status).fact("signed by " + candidate.id_hex());
+      return std::move(status).hint("mlpack trust " + options.source + " --id ID");
+    }
+  }
+  if (!options.expect_id.empty()) {
+    const auto wanted = std::find_if(candidates.begin(), candidates.end(),
+                                     [&](const PublicKey& key) { return id_matches(key.id_hex(), options.expect_id); });
+    if (wanted == candidates.end())
+      return Status(Code::Untrusted, 3002, options.source + " has no key whose id begins with " + options.expect_id +
+                                               " (at least " + std::to_string(kKeyIdPrefix) + " hex digits)")
+          .fact("found " + candidates.front().id_hex());
+    candidates = {*wanted};
+  }
+  MLC_ASSIGN(const std::string path, add_trusted_key(folder, candidates.front(), options.models));
+  return TrustResult{candidates.front().id_hex(), path};
+}
+
+}  // namespace mlc::cli

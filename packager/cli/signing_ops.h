@@ -1,0 +1,68 @@
+// keygen, sign, verify and trust as functions: what the commands of mlpack do, without flags and printing.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "signing/keys.h"
+#include "signing/policy.h"
+
+namespace mlc::cli {
+
+struct KeygenOptions {
+  signing::KeyType type = signing::KeyType::P256;
+  std::string output;  // private key; its public half goes to the same name with .pub.pem. Empty: the user's own key
+};
+struct KeygenResult {
+  std::string name, key_id, private_path, public_path;
+};
+// Never overwrites a key. The user's own key is P-256 and made only if there is none.
+[[nodiscard]] Result<KeygenResult> keygen(const KeygenOptions& options);
+
+struct SignOptions {
+  std::string file;
+  std::string key_file;                // empty: the user's own key
+  std::string output;                  // empty: the file itself
+  std::optional<uint64_t> not_after;   // seconds since 1970; at most the manifest's
+  bool replace = false;                // drop the signatures that are there
+  bool force = false;                  // overwrite an output that is no container
+};
+struct SignResult {
+  Digest root{};
+  std::string key_name, key_id, output;
+  size_t num_signatures = 0;
+};
+// Every segment is hashed before the signature is made: what is signed is good.
+[[nodiscard]] Result<SignResult> sign_container(const SignOptions& options);
+
+struct VerifyOptions {
+  std::string file;
+  bool deep = false;                // every leaf of every weight
+  std::vector<std::string> keys;    // if any: only these keys count, no folder, no policy
+  std::string policy;
+  std::string expect_root, expect_id;
+};
+struct VerifyResult {
+  Digest root{};
+  std::string model_id;
+  uint64_t model_version = 0;
+  signing::Verdict verdict;
+  std::vector<Status> problems;  // damaged segments, unmet expectations
+  Status outcome;                // OK: signed by a trusted key and whole
+};
+// A file that cannot be opened at all (structure, wrong signature, policy) is an error; everything else is a result.
+[[nodiscard]] Result<VerifyResult> verify_container(const VerifyOptions& options);
+
+struct TrustOptions {
+  std::string source;               // public key in PEM, or a container whose signer is meant
+  std::string expect_id;            // key id or at least 16 digits of it; needed for a container
+  std::vector<std::string> models;  // globs; empty: every model
+};
+struct TrustResult {
+  std::string key_id, path;
+};
+[[nodiscard]] Result<TrustResult> trust_key(const TrustOptions& options);
+
+}  // namespace mlc::cli
