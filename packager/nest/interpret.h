@@ -1,0 +1,31 @@
+// The meaning of a Nest function, executed: slow, plain, and the oracle of every pass and back end.
+//
+// Arithmetic is that of ir/expr.h: f32 in float per operation, f16 and bf16 computed in float and rounded, sums of f16
+// and bf16 accumulated in f32, in the order of the fold's dims. Layouts are ignored: arrays are row-major here.
+// A Checked index out of range, a While beyond its bound and a failed Check are errors that name the statement.
+#pragma once
+
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "packager/nest/nest.h"
+#include "packager/nest/tensor.h"
+
+namespace mlc::nest {
+
+struct InterpretOptions {
+  unsigned threads = 0;        // 0: one per hardware thread
+  bool point_by_point = false; // every nest through the scalar evaluator: the oracle of the oracle
+  uint64_t memory_limit = uint64_t{16} << 30;  // bytes of all arrays together
+  std::unordered_map<const ir::Sym*, int64_t> symbols;  // those that no input shape tells
+  // Called after each statement with the arrays by number; empty bytes where not computed yet.
+  std::function<void(size_t statement, const std::vector<Tensor>& arrays)> after_statement;
+};
+
+// `inputs` in the order of f.inputs. Symbols follow from their shapes.
+Result<std::vector<Tensor>> interpret(const Function& f, const std::vector<Tensor>& inputs,
+                                      const InterpretOptions& options = {});
+
+}  // namespace mlc::nest

@@ -1,0 +1,39 @@
+// Text form of a Nest function. What print writes, parse reads back, and printing that gives the same text.
+//
+//   function "net"
+//   sym $N 1 4096 multiple 1
+//   dim n = 64
+//   combiner softsum (#0: f32, #1: f32) (#2: f32, #3: f32) unit (-inf, 0.0) join (..., ...) commutative
+//   array %0 "x" input f32 [1, $N]
+//   array %1 "w" const f32 [64, 64] layout [1/16][0][1%16] data 16384 4f2c...   ; small ones: hex "0000803f..."
+//   inputs %0   outputs %2
+//   check $N <= 512 "too long"
+//   nest "Conv_12 (Conv)" (n, m) where n < 3 scan m by sum exclusive reverse {
+//     let @0 = ...                        ; expressions that occur more than once
+//     %2[n, m] = max(@0, 0.0)
+//     %3[n] <- @0 by last
+//   }
+//   proc "TopK_3 (TopK)" (n) reads %0 writes %2 {
+//     alloc %16777216 "live" bool [64]
+//     for #4 in 0 .. 64 step 1 { if %0[n, #4] > 0.0 { store %2[n, #4] = 1.0 } }
+//     yield $K = #5
+//   }
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "packager/nest/nest.h"
+
+namespace mlc::nest {
+
+std::string print(const Function& f);
+// Constants above 256 bytes are printed as size and hash; `data_of` finds them again (null: they stay without data).
+using DataByHash = std::function<std::shared_ptr<const ConstData>(std::string_view hash, uint64_t bytes)>;
+Result<Function> parse(ir::Context& ctx, std::string_view text, const DataByHash& data_of = {});
+std::string hash_text(Bytes bytes);  // the hash used above: 64-bit FNV-1a over words, not cryptographic
+
+}  // namespace mlc::nest

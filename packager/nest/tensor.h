@@ -1,0 +1,44 @@
+// An array on the host: row-major elements, owned. What the interpreter reads and returns.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/dtype.h"
+
+namespace mlc::nest {
+
+struct Tensor {
+  DType dtype = DType::None;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> bytes;
+
+  int64_t elements() const {
+    int64_t n = 1;
+    for (int64_t d : shape) n *= d;
+    return n;
+  }
+  // Uninitialised shape errors are the caller's: `shape` holds checked, non-negative extents.
+  static Tensor zeros(DType dtype, std::vector<int64_t> shape) {
+    Tensor t{dtype, std::move(shape), {}};
+    t.bytes.resize(static_cast<size_t>(t.elements()) * bytes_of(dtype));
+    return t;
+  }
+  template <class T>
+  static Tensor of(DType dtype, std::vector<int64_t> shape, const std::vector<T>& values) {
+    Tensor t{dtype, std::move(shape), {}};
+    t.bytes.resize(values.size() * sizeof(T));
+    if (!values.empty()) std::memcpy(t.bytes.data(), values.data(), t.bytes.size());
+    return t;
+  }
+  template <class T>
+  std::vector<T> values() const {
+    std::vector<T> v(bytes.size() / sizeof(T));
+    if (!v.empty()) std::memcpy(v.data(), bytes.data(), v.size() * sizeof(T));
+    return v;
+  }
+};
+
+}  // namespace mlc::nest
