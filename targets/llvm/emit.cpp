@@ -1,0 +1,110 @@
+#include "targets/llvm/emit.h"
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "schema/module_abi.h"
+#include "targets/llvm/kernel_emitter.h"
+#include "targets/llvm/link.h"
+#include "targets/llvm/object.h"
+
+namespace mlc::targets {
+
+namespace {
+
+// Kernels of one object. Fixed, so that the bytes do not depend on how many threads compile.
+constexpr size_t kKernelsPerObject = 6;
+
+std::string kernel_symbol(size_t k) { return "mlc_kernel_" + std::to_string(k); }
+
+Result<std::vector<char>> compile_group(const Target& target, std::span<const loop::Kernel> kernels, size_t first) {
+  MLC_ASSIGN(auto compiler, ObjectCompiler::create(target));
+  llvm::LLVMContext context;
+  llvm::Module module("kernels", context);
+  compiler->prepare(module);
+  const Abilities abilities = abilities_of(target);
+  KernelEmitter emitter(module, abilities);
+  for (size_t k = 0; k < kernels.size(); ++k) MLC_RETURN_IF_ERROR(emitter.emit(kernels[k], kernel_symbol(first + k)));
+  return compiler->compile(module);
+}
+
+// mlrun_query and what it answers: MlrunModule and its MlrunEntry table (schema/module_abi.h), in read-only data.
+Result<std::vector<char>> compile_query(const Target& target, const std::vector<uint64_t>& scratch) {
+  MLC_ASSIGN(auto compiler, ObjectCompiler::create(target));
+  llvm::LLVMContext context;
+  llvm::Module module("query", context);
+  compiler->prepare(module);
+  llvm::IRBuilder<> b(context);
+  llvm::Type *ptr = b.getPtrTy(), *i32 = b.getInt32Ty(), *i64 = b.getInt64Ty();
+  auto hidden = [](llvm::GlobalValue* v) {
+    v->setVisibility(llvm::GlobalValue::HiddenVisibility);
+    v->setDSOLocal(true);
+  };
+  auto* entry_type = llvm::StructType::get(context, {i32, i32, i64, ptr});
+  auto* kernel_type = llvm::FunctionType::get(i32, {ptr, i32, i32}, false);
+  std::vector<llvm::Constant*> rows;
+  for (size_t k = 0; k < scratch.size(); ++k) {
+    auto* f = llvm::Function::Create(kernel_type, llvm::GlobalValue::ExternalLinkage, kernel_symbol(k), module);
+    hidden(f);
+    rows.push_back(llvm::ConstantStruct::get(entry_type, {b.getInt32(static_cast<uint32_t>(k)), b.getInt32(0),
+                                                          b.getInt64(scratch[k]), f}));
+  }
+  auto* table_type = llvm::ArrayType::get(entry_type, rows.size());
+  auto* table = new llvm::GlobalVariable(module, table_type, true, llvm::GlobalValue::InternalLinkage,
+                                         llvm::ConstantArray::get(table_type, rows), "entries");
+  auto* module_type = llvm::StructType::get(context, {i32, i32, i32, i32, ptr});
+  auto* answer = new llvm::GlobalVariable(
+      module, module_type, true, llvm::GlobalValue::InternalLinkage,
+      llvm::ConstantStruct::get(module_type, {b.getInt32(MLRUN_MODULE_MAGIC), b.getInt32(MLRUN_MODULE_ABI),
+                                              b.getInt32(static_cast<uint32_t>(scratch.size())),
+                                              b.getInt32(sizeof(MlrunEntry)), table}),
+      "module");
+  auto* query = llvm::Function::Create(llvm::FunctionType::get(ptr, {i32, ptr}, false),
+                                       llvm::GlobalValue::ExternalLinkage, MLRUN_QUERY_SYMBOL, module);
+  query->setVisibility(llvm::GlobalValue::ProtectedVisibility);
+  query->setDSOLocal(true);
+  b.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", query));
+  auto* known = b.CreateICmpUGE(query->getArg(0), b.getInt32(MLRUN_MODULE_ABI));
+  b.CreateRet(b.CreateSelect(known, answer, llvm::ConstantPointerNull::get(b.getPtrTy())));
+  return compiler->compile(module);
+}
+
+}  // namespace
+
+Result<Module> emit_elf(const Target& target, std::span<const loop::Kernel> kernels) {
+  initialize_llvm();
+  Module out;
+  for (const loop::Kernel& k : kernels) {
+    MLC_ASSIGN(const ScratchLayout scratch, layout_scratch(k));
+    out.scratch_bytes.push_back(scratch.bytes);
+  }
+  const size_t num_groups = (kernels.size() + kKernelsPerObject - 1) / kKernelsPerObject;
+  std::vector<std::vector<char>> objects(num_groups + 1);
+  std::vector<Status> statuses(num_groups + 1);
+  std::atomic<size_t> next = 0;
+  auto work = [&] {
+    for (size_t g; (g = next++) <= num_groups;) {
+      const size_t first = g * kKernelsPerObject;
+      Result<std::vector<char>> object =
+          g == num_groups
+              ? compile_query(target, out.scratch_bytes)
+              : compile_group(target, kernels.subspan(first, std::min(kKernelsPerObject, kernels.size() - first)), first);
+      if (object.ok())
+        objects[g] = std::move(object).value();
+      else
+        statuses[g] = std::move(object).status();
+    }
+  };
+  std::vector<std::thread> helpers;
+  const size_t num_helpers = std::min<size_t>(num_groups, std::max(1u, std::thread::hardware_concurrency())) ;
+  for (size_t k = 1; k < num_helpers; ++k) helpers.emplace_back(work);
+  work();
+  for (std::thread& t : helpers) t.join();
+  for (Status& s : statuses)
+    if (!s.ok()) return std::move(s);
+  MLC_ASSIGN(out.bytes, link_module(target, objects));
+  return out;
+}
+
+}  // namespace mlc::targets

@@ -1,0 +1,353 @@
+#include "targets/llvm/kernel_emitter.h"
+
+#include <llvm/IR/MDBuilder.h>
+
+#include "base/checked.h"
+#include "schema/module_abi.h"
+#include "targets/family.h"
+
+namespace mlc::targets {
+
+using loop::Stmt;
+using loop::StmtKind;
+
+Abilities abilities_of(const Target& t) {
+  Abilities a;
+  a.fma = t.has_fma;
+  a.round = t.family == Family::AArch64 || has_feature(t, "x86.sse41");
+  a.f16_convert = t.family == Family::AArch64 || has_feature(t, "x86.f16c");
+  a.ieee_minmax = t.family == Family::AArch64;
+  return a;
+}
+
+Result<ScratchLayout> layout_scratch(const loop::Kernel& kernel) {
+  ScratchLayout layout;
+  for (const loop::LocalArray& local : kernel.locals) {
+    if (!local.count || !local.count->is_const() || local.count->i < 0)
+      return Status(Code::Internal, "local array " + local.name + " of kernel " + kernel.name + " has no constant size");
+    layout.offsets.push_back(layout.bytes);
+    auto bytes = checked_mul(static_cast<uint64_t>(local.count->i), bytes_of(local.dtype));
+    if (bytes) bytes = checked_add(*bytes, layout.bytes);
+    if (bytes) bytes = checked_align(*bytes, 64);
+    if (!bytes || *bytes > (uint64_t{1} << 32))
+      return Status(Code::Internal, "local arrays of kernel " + kernel.name + " are larger than 4 GiB");
+    layout.bytes = *bytes;
+  }
+  return layout;
+}
+
+KernelEmitter::KernelEmitter(llvm::Module& module, const Abilities& abilities)
+    : module_(module), context_(module.getContext()), can_(abilities), b_(module.getContext()) {}
+
+void KernelEmitter::fail(std::string message) {
+  if (status_.ok()) status_ = Status(Code::Internal, "kernel " + kernel_->name + ": " + std::move(message));
+}
+
+llvm::BasicBlock* KernelEmitter::new_block(const char* name) {
+  return llvm::BasicBlock::Create(context_, name, function_);
+}
+
+llvm::AllocaInst* KernelEmitter::entry_alloca(llvm::Type* type) {
+  llvm::IRBuilder<> at(&function_->getEntryBlock(), function_->getEntryBlock().begin());
+  return at.CreateAlloca(type);
+}
+
+Status KernelEmitter::emit(const loop::Kernel& kernel, const std::string& name) {
+  kernel_ = &kernel;
+  status_ = {};
+  buffers_.clear();
+  syms_.clear();
+  vars_.clear();
+  locals_.clear();
+  cache_.clear();
+  log_.clear();
+  statement_.clear();
+  flags_.clear();
+  statements_left_ = 1'000'000;
+  MLC_ASSIGN(const ScratchLayout scratch, layout_scratch(kernel));
+
+  llvm::Type* ptr = b_.getPtrTy();
+  auto* type = llvm::FunctionType::get(b_.getInt32Ty(), {ptr, b_.getInt32Ty(), b_.getInt32Ty()}, false);
+  function_ = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, name, module_);
+  function_->setVisibility(llvm::GlobalValue::HiddenVisibility);
+  function_->setDSOLocal(true);
+  b_.SetInsertPoint(new_block("entry"));
+
+  // MlrunLaunch: buffers, lengths, scalars, scratch, ...
+  llvm::Value* launch = function_->getArg(0);
+  auto field = [&](unsigned offset) {
+    auto* load = b_.CreateAlignedLoad(ptr, b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch, offset), llvm::Align(8));
+    load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
+    return load;
+  };
+  llvm::MDBuilder md(context_);
+  llvm::MDNode* domain = md.createAnonymousAliasScopeDomain(name);
+  const size_t num_buffers = kernel.params.size() + kernel.locals.size();
+  std::vector<llvm::Metadata*> scopes;
+  for (size_t k = 0; k < num_buffers; ++k) scopes.push_back(md.createAnonymousAliasScope(domain));
+  llvm::Value* bases = kernel.params.empty() ? nullptr : field(offsetof(MlrunLaunch, buffers));
+  llvm::Value* scratch_base = kernel.locals.empty() ? nullptr : field(offsetof(MlrunLaunch, scratch));
+  auto aligned64 = llvm::MDNode::get(context_, md.createConstant(b_.getInt64(64)));
+  if (auto* s = llvm::dyn_cast_or_null<llvm::LoadInst>(scratch_base)) s->setMetadata(llvm::LLVMContext::MD_align, aligned64);
+  for (size_t k = 0; k < num_buffers; ++k) {
+    Buffer buffer;
+    if (k < kernel.params.size()) {
+      auto* load = b_.CreateAlignedLoad(ptr, b_.CreateConstInBoundsGEP1_64(ptr, bases, k), llvm::Align(8));
+      load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
+      load->setMetadata(llvm::LLVMContext::MD_align, aligned64);
+      buffer.base = load;
+      buffer.dtype = kernel.params[k].dtype;
+    } else {
+      const size_t local = k - kernel.params.size();
+      buffer.base = b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), scratch_base, scratch.offsets[local]);
+      buffer.dtype = kernel.locals[local].dtype;
+    }
+    std::vector<llvm::Metadata*> others = scopes;
+    others.erase(others.begin() + static_cast<ptrdiff_t>(k));
+    buffer.scope = llvm::MDNode::get(context_, scopes[k]);
+    if (!others.empty()) buffer.no_alias = llvm::MDNode::get(context_, others);
+    buffers_.push_back(buffer);
+  }
+  if (!kernel.scalars.empty()) {
+    llvm::Value* scalars = field(offsetof(MlrunLaunch, scalars));
+    for (size_t k = 0; k < kernel.scalars.size(); ++k) {
+      auto* load = b_.CreateAlignedLoad(b_.getInt64Ty(), b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), scalars, k),
+                                        llvm::Align(8));
+      load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
+      syms_[kernel.scalars[k]] = load;
+    }
+  }
+  if (kernel.tile_begin) vars_[kernel.tile_begin->i] = b_.CreateZExt(function_->getArg(1), b_.getInt64Ty());
+  if (kernel.tile_end) vars_[kernel.tile_end->i] = b_.CreateZExt(function_->getArg(2), b_.getInt64Ty());
+
+  block(kernel.body);
+  b_.CreateRet(b_.getInt32(MLRUN_FAULT_NONE));
+  return std::move(status_);
+}
+
+void KernelEmitter::block(const std::vector<loop::StmtPtr>& body) {
+  const size_t mark = open_scope();
+  for (const loop::StmtPtr& s : body) {
+    if (!status_.ok()) break;
+    if (statements_left_-- == 0) return fail("unrolls to more than a million statements");
+    statement(*s);
+    end_statement();
+  }
+  close_scope(mark);
+}
+
+void KernelEmitter::statement(const Stmt& s) {
+  switch (s.kind) {
+    case StmtKind::For: return for_loop(s);
+    case StmtKind::While: return while_loop(s);
+    case StmtKind::If: return if_else(s);
+    case StmtKind::Store: return store(s);
+    case StmtKind::Let:
+      if (Value* v = eval(s.value)) vars_[s.var->i] = v;
+      return;
+    case StmtKind::Local:
+      if (Value* v = eval(s.value)) {
+        llvm::AllocaInst* slot = entry_alloca(v->getType());
+        locals_[s.var->i] = slot;
+        b_.CreateStore(v, slot);
+      }
+      return;
+    case StmtKind::Assign: {
+      auto slot = locals_.find(s.var->i);
+      if (slot == locals_.end()) return fail("assigns a variable that is no local");
+      if (Value* v = eval(s.value)) b_.CreateStore(v, slot->second);
+      return;
+    }
+    case StmtKind::Fault: {
+      Value* c = eval(s.cond);
+      if (!c) return;
+      if (c->getType()->isVectorTy()) c = b_.CreateOrReduce(c);
+      return return_if(c, s.fault);
+    }
+  }
+}
+
+void KernelEmitter::return_if(Value* condition, int32_t code) {
+  llvm::BasicBlock* stop = new_block("fault");
+  llvm::BasicBlock* next = new_block("next");
+  b_.CreateCondBr(condition, stop, next, llvm::MDBuilder(context_).createUnlikelyBranchWeights());
+  b_.SetInsertPoint(stop);
+  b_.CreateRet(b_.getInt32(static_cast<uint32_t>(code)));
+  b_.SetInsertPoint(next);
+}
+
+void KernelEmitter::for_loop(const Stmt& s) {
+  if (s.step <= 0) return fail("a loop with a step below 1");
+  if (s.for_kind == loop::ForKind::Unroll) {
+    if (!s.begin->is_const() || !s.end->is_const()) return fail("unrolls a loop without constant bounds");
+    for (int64_t i = s.begin->i; i < s.end->i && status_.ok(); i += s.step) {
+      // Values that depend on the variable must not outlive this copy of the body.
+      const size_t mark = open_scope();
+      vars_[s.var->i] = b_.getInt64(static_cast<uint64_t>(i));
+      block(s.body);
+      end_statement();
+      close_scope(mark);
+    }
+    return;
+  }
+  Value* begin = eval(s.begin);
+  Value* end = begin ? eval(s.end) : nullptr;
+  if (!end) return;
+  llvm::BasicBlock* body = new_block("loop");
+  llvm::BasicBlock* exit = new_block("done");
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  if (s.begin->is_const() && s.end->is_const()) {
+    if (s.begin->i >= s.end->i) {
+      b_.CreateBr(exit);
+      b_.SetInsertPoint(exit);
+      body->eraseFromParent();
+      return;
+    }
+    b_.CreateBr(body);
+  } else {
+    b_.CreateCondBr(b_.CreateICmpSLT(begin, end), body, exit);
+  }
+  b_.SetInsertPoint(body);
+  llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
+  i->addIncoming(begin, before);
+  vars_[s.var->i] = i;
+  end_statement();
+  const size_t mark = open_scope();
+  block(s.body);
+  close_scope(mark);
+  Value* next = b_.CreateNSWAdd(i, b_.getInt64(static_cast<uint64_t>(s.step)));
+  i->addIncoming(next, b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateICmpSLT(next, end), body, exit);
+  b_.SetInsertPoint(exit);
+}
+
+void KernelEmitter::while_loop(const Stmt& s) {
+  Value* bound = eval(s.bound);
+  if (!bound) return;
+  end_statement();
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  llvm::BasicBlock* head = new_block("while");
+  llvm::BasicBlock* body = new_block("body");
+  llvm::BasicBlock* exit = new_block("done");
+  b_.CreateBr(head);
+  b_.SetInsertPoint(head);
+  llvm::PHINode* count = b_.CreatePHI(b_.getInt64Ty(), 2);
+  count->addIncoming(b_.getInt64(0), before);
+  const size_t mark = open_scope();
+  Value* condition = eval(s.cond);
+  if (!condition) return;
+  end_statement();
+  b_.CreateCondBr(condition, body, exit);
+  b_.SetInsertPoint(body);
+  return_if(b_.CreateICmpSGE(count, bound), MLRUN_FAULT_BOUND);
+  block(s.body);
+  close_scope(mark);
+  count->addIncoming(b_.CreateNSWAdd(count, b_.getInt64(1)), b_.GetInsertBlock());
+  b_.CreateBr(head);
+  b_.SetInsertPoint(exit);
+}
+
+void KernelEmitter::if_else(const Stmt& s) {
+  Value* condition = eval(s.cond);
+  if (!condition) return;
+  end_statement();
+  llvm::BasicBlock* yes = new_block("then");
+  llvm::BasicBlock* no = s.orelse.empty() ? nullptr : new_block("else");
+  llvm::BasicBlock* exit = new_block("join");
+  b_.CreateCondBr(condition, yes, no ? no : exit);
+  b_.SetInsertPoint(yes);
+  block(s.body);
+  b_.CreateBr(exit);
+  if (no) {
+    b_.SetInsertPoint(no);
+    block(s.orelse);
+    b_.CreateBr(exit);
+  }
+  b_.SetInsertPoint(exit);
+}
+
+template <class Instruction>
+Instruction* KernelEmitter::annotate(Instruction* access, uint32_t array) {
+  access->setMetadata(llvm::LLVMContext::MD_alias_scope, buffers_[array].scope);
+  if (buffers_[array].no_alias) access->setMetadata(llvm::LLVMContext::MD_noalias, buffers_[array].no_alias);
+  return access;
+}
+
+llvm::Value* KernelEmitter::element_pointer(uint32_t array, DType dtype, Value* index) {
+  return b_.CreateInBoundsGEP(mem_scalar(dtype), buffers_[array].base, index);
+}
+
+llvm::Value* KernelEmitter::from_memory(Value* v, ir::Type type) {
+  if (type.dtype == DType::Bool) return b_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType()));
+  if (type.dtype == DType::I4 || type.dtype == DType::U4) return b_.CreateTrunc(v, reg_type(type));
+  return v;
+}
+
+llvm::Value* KernelEmitter::to_memory(Value* v, ir::Type type) {
+  llvm::Type* memory = with_lanes(mem_scalar(type.dtype), type.lanes);
+  if (type.dtype == DType::I4) return b_.CreateSExt(v, memory);
+  if (type.dtype == DType::U4 || type.dtype == DType::Bool) return b_.CreateZExt(v, memory);
+  return v;
+}
+
+llvm::Value* KernelEmitter::load(const Expr& e) {
+  if (e.array >= buffers_.size() || e.args.empty()) return fail("loads from an unknown buffer"), nullptr;
+  Value* index = arg(e, 0);
+  Value* mask = e.args.size() > 1 ? arg(e, 1) : nullptr;
+  llvm::Type* scalar = mem_scalar(e.type.dtype);
+  llvm::Type* type = with_lanes(scalar, e.type.lanes);
+  const llvm::Align align(bytes_of(e.type.dtype));
+  Value* pointer = element_pointer(e.array, e.type.dtype, index);
+  if (index->getType()->isVectorTy()) {
+    if (!mask) mask = b_.getAllOnesMask(llvm::ElementCount::getFixed(e.type.lanes));
+    return from_memory(annotate(b_.CreateMaskedGather(type, pointer, align, mask, llvm::Constant::getNullValue(type)),
+                                e.array), e.type);
+  }
+  if (!mask) return from_memory(annotate(b_.CreateAlignedLoad(type, pointer, align), e.array), e.type);
+  if (mask->getType()->isVectorTy())
+    return from_memory(annotate(b_.CreateMaskedLoad(type, pointer, align, mask, llvm::Constant::getNullValue(type)),
+                                e.array), e.type);
+  // One condition for the whole access: a branch.
+  llvm::BasicBlock* from = b_.GetInsertBlock();
+  llvm::BasicBlock* yes = new_block("load");
+  llvm::BasicBlock* exit = new_block("loaded");
+  b_.CreateCondBr(mask, yes, exit);
+  b_.SetInsertPoint(yes);
+  Value* loaded = annotate(b_.CreateAlignedLoad(type, pointer, align), e.array);
+  b_.CreateBr(exit);
+  b_.SetInsertPoint(exit);
+  llvm::PHINode* phi = b_.CreatePHI(type, 2);
+  phi->addIncoming(loaded, yes);
+  phi->addIncoming(llvm::Constant::getNullValue(type), from);
+  return from_memory(phi, e.type);
+}
+
+void KernelEmitter::store(const Stmt& s) {
+  if (s.array >= buffers_.size() || s.index.size() != 1) return fail("stores to an unknown buffer");
+  Value* value = eval(s.value);
+  Value* index = value ? eval(s.index[0]) : nullptr;
+  Value* mask = index && s.cond ? eval(s.cond) : nullptr;
+  if (!index || (s.cond && !mask)) return;
+  const ir::Type type = s.value->type;
+  const llvm::Align align(bytes_of(type.dtype));
+  value = to_memory(value, type);
+  Value* pointer = element_pointer(s.array, type.dtype, index);
+  if (index->getType()->isVectorTy()) {
+    if (!mask) mask = b_.getAllOnesMask(llvm::ElementCount::getFixed(type.lanes));
+    annotate(b_.CreateMaskedScatter(value, pointer, align, mask), s.array);
+  } else if (mask && mask->getType()->isVectorTy()) {
+    annotate(b_.CreateMaskedStore(value, pointer, align, mask), s.array);
+  } else if (mask) {
+    llvm::BasicBlock* yes = new_block("store");
+    llvm::BasicBlock* exit = new_block("stored");
+    b_.CreateCondBr(mask, yes, exit);
+    b_.SetInsertPoint(yes);
+    annotate(b_.CreateAlignedStore(value, pointer, align), s.array);
+    b_.CreateBr(exit);
+    b_.SetInsertPoint(exit);
+  } else {
+    annotate(b_.CreateAlignedStore(value, pointer, align), s.array);
+  }
+}
+
+}  // namespace mlc::targets

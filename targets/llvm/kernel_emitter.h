@@ -1,0 +1,140 @@
+// One Loop kernel to one LLVM function. Internal to targets/llvm.
+//
+// Locals become allocas in the entry block, which SROA turns into phis; vectors stay as wide as Loop says and the code
+// generator splits them. Small floats (f16, bf16, f8*) travel as the integers of their bits and compute in f32.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "targets/target.h"
+
+namespace mlc::targets {
+
+// What the code generator of a target cannot do without calling a library, or does better than the plain expansion.
+struct Abilities {
+  bool fma = false;        // Op::Fma may become one instruction
+  bool round = false;      // floor, ceil, trunc, rint as instructions
+  bool f16_convert = false;  // conversions between f16 and f32
+  bool ieee_minmax = false;  // min and max that propagate NaN
+};
+Abilities abilities_of(const Target& target);
+
+// Lays out the local arrays of a kernel in its scratch memory: offset of each, and the total. 64-byte aligned.
+struct ScratchLayout {
+  std::vector<uint64_t> offsets;
+  uint64_t bytes = 0;
+};
+Result<ScratchLayout> layout_scratch(const loop::Kernel& kernel);
+
+class KernelEmitter {
+ public:
+  KernelEmitter(llvm::Module& module, const Abilities& abilities);
+  // Adds the hidden function `name` to the module.
+  Status emit(const loop::Kernel& kernel, const std::string& name);
+
+ private:
+  using Expr = ir::Expr;
+  using Value = llvm::Value;
+
+  // Types. `reg` is how a value is held, `mem` how one element lies in memory.
+  llvm::Type* reg_scalar(DType dtype);
+  llvm::Type* reg_type(ir::Type type);
+  llvm::Type* mem_scalar(DType dtype);
+  static llvm::Type* with_lanes(llvm::Type* scalar, unsigned lanes);
+
+  // Statements.
+  void block(const std::vector<loop::StmtPtr>& body);
+  void statement(const loop::Stmt& s);
+  void for_loop(const loop::Stmt& s);
+  void while_loop(const loop::Stmt& s);
+  void if_else(const loop::Stmt& s);
+  void return_if(Value* condition, int32_t code);
+  void store(const loop::Stmt& s);
+  llvm::AllocaInst* entry_alloca(llvm::Type* type);
+  llvm::BasicBlock* new_block(const char* name);
+
+  // Memory.
+  Value* element_pointer(uint32_t array, DType dtype, Value* index);
+  Value* load(const Expr& e);
+  Value* from_memory(Value* loaded, ir::Type type);
+  Value* to_memory(Value* value, ir::Type type);
+  template <class Instruction>
+  Instruction* annotate(Instruction* access, uint32_t array);
+
+  // Expressions. Values of the current statement are remembered; those free of loads and mutable locals are kept as
+  // long as the block that computed them is open.
+  Value* eval(const Expr* e);
+  Value* eval_lazy(const Expr* e);
+  Value* node(const Expr& e);  // operands are already evaluated
+  Value* arg(const Expr& e, unsigned k) { return cache_.at(e.args[k]); }
+  bool is_lazy(const Expr& e);
+  uint8_t flags_of(const Expr* e);
+  void remember(const Expr* e, Value* v);
+  size_t open_scope() const { return log_.size(); }
+  void close_scope(size_t mark);
+  void end_statement();
+
+  Value* constant(const Expr& e);
+  Value* unary(const Expr& e, Value* a);
+  Value* float_unary(ir::Op op, Value* a);
+  Value* binary(const Expr& e, Value* a, Value* b);
+  Value* float_binary(ir::Op op, Value* a, Value* b);
+  Value* int_binary(ir::Op op, DType dtype, Value* a, Value* b, const Expr& e);
+  Value* divide(ir::Op op, bool is_signed, Value* a, Value* b);
+  Value* shift(bool left, bool is_signed, Value* a, Value* b);
+  Value* compare(ir::Op op, DType dtype, Value* a, Value* b);
+  Value* min_max(bool is_min, Value* a, Value* b);
+  Value* round_to_integral(ir::Op op, Value* a);
+  Value* cast(Value* a, DType from, DType to);
+  Value* sat_cast(Value* a, DType from, DType to);
+  Value* bitcast(Value* a, ir::Type from, ir::Type to);
+  Value* reduce(const Expr& e, Value* a);
+  Value* per_lane(llvm::Function* f, Value* a, Value* b);
+
+  // Small floats.
+  Value* to_f32(Value* bits, DType from);    // identity for f32
+  Value* from_f32(Value* value, DType to);
+  Value* f64_to_small(Value* value, DType to);
+  bool is_small(DType t) const { return is_float(t) && t != DType::F32 && t != DType::F64; }
+
+  Value* splat_const(double value, llvm::Type* like);
+  Value* splat_int(uint64_t value, llvm::Type* like);
+  Value* intrinsic(llvm::Intrinsic::ID id, std::initializer_list<Value*> args);
+  void fail(std::string message);
+
+  llvm::Module& module_;
+  llvm::LLVMContext& context_;
+  const Abilities& can_;
+  llvm::IRBuilder<> b_;
+  const loop::Kernel* kernel_ = nullptr;
+  llvm::Function* function_ = nullptr;
+  Status status_;
+
+  struct Buffer {
+    Value* base = nullptr;
+    DType dtype = DType::None;
+    llvm::MDNode* scope = nullptr;
+    llvm::MDNode* no_alias = nullptr;
+  };
+  std::vector<Buffer> buffers_;
+  std::unordered_map<const ir::Sym*, Value*> syms_;
+  std::unordered_map<int64_t, Value*> vars_;                // For, Let, tile_begin, tile_end
+  std::unordered_map<int64_t, llvm::AllocaInst*> locals_;   // Local
+  std::unordered_map<const Expr*, Value*> cache_;
+  std::vector<const Expr*> log_;         // kept entries of cache_, in order
+  std::vector<const Expr*> statement_;   // entries of cache_ that end with the statement
+  std::unordered_map<const Expr*, uint8_t> flags_;
+  unsigned lazy_depth_ = 0;
+  uint64_t statements_left_ = 0;
+};
+
+// Whole-module helpers, added on first use: exact fmod of two floats, integer power.
+llvm::Function* fmod_function(llvm::Module& module, bool is_f64);
+llvm::Function* ipow_function(llvm::Module& module);
+
+}  // namespace mlc::targets

@@ -1,0 +1,78 @@
+#include "targets/llvm/link.h"
+
+#include <lld/Common/Driver.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+
+
+LLD_HAS_DRIVER(elf)
+
+namespace mlc::targets {
+
+namespace {
+
+// lld reads and writes files; they live in a folder of our own that ends with this object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::error_code error;
+    std::string pattern = (std::filesystem::temp_directory_path(error) / "mlpack-XXXXXX").string();
+    if (!error && mkdtemp(pattern.data())) path_ = pattern;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+Result<std::vector<std::byte>> link_module(const Target& target, const std::vector<std::vector<char>>& objects) {
+  // lld keeps its state in globals, and does not promise to be usable after a crash.
+  static std::mutex mutex;
+  static bool usable = true;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (!usable) return Status(Code::Internal, "the linker failed earlier in this process");
+  TemporaryFolder folder;
+  if (folder.path().empty())
+    return Status(Code::Resource, "no temporary folder could be made").hint("set TMPDIR to a writable folder");
+
+  const std::string output = folder.path() + "/module.so";
+  std::vector<std::string> args = {
+      "ld.lld", "-shared", "-nostdlib", "--no-undefined", "--gc-sections", "--icf=all", "--discard-all", "-s",
+      "-Bsymbolic", "-z", "now", "-z", "relro", "-z", "noexecstack", "-z", "noseparate-code", "-z",
+      "max-page-size=65536", "--hash-style=sysv", "--build-id=none", "--threads=1", "-o", output};
+  for (size_t k = 0; k < objects.size(); ++k) {
+    args.push_back(folder.path() + "/" + std::to_string(k) + ".o");
+    std::ofstream file(args.back(), std::ios::binary);
+    file.write(objects[k].data(), static_cast<std::streamsize>(objects[k].size()));
+    if (!file.flush()) return Status(Code::Resource, "the temporary folder " + folder.path() + " cannot be written");
+  }
+  std::vector<const char*> raw;
+  for (const std::string& a : args) raw.push_back(a.c_str());
+  std::string out, err;
+  llvm::raw_string_ostream out_stream(out), err_stream(err);
+  const lld::Result result = lld::lldMain(raw, out_stream, err_stream, {{lld::Gnu, &lld::elf::link}});
+  usable = result.canRunAgain;
+  if (result.retCode != 0)
+    return Status(Code::Internal, "linking the module of " + target.name + " failed: " + err.substr(0, 1000));
+
+  std::ifstream file(output, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : -1;
+  if (size <= 0) return Status(Code::Resource, "the linked module cannot be read back");
+  std::vector<std::byte> bytes(static_cast<size_t>(size));
+  file.seekg(0);
+  if (!file.read(reinterpret_cast<char*>(bytes.data()), size))
+    return Status(Code::Resource, "the linked module cannot be read back");
+  return bytes;
+}
+
+}  // namespace mlc::targets

@@ -1,0 +1,13 @@
+// Objects to one ELF module of the subset that loaders take. lld runs in this process, one link at a time.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "targets/target.h"
+
+namespace mlc::targets {
+
+Result<std::vector<std::byte>> link_module(const Target& target, const std::vector<std::vector<char>>& objects);
+
+}  // namespace mlc::targets

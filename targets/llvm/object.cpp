@@ -1,0 +1,166 @@
+#include "targets/llvm/object.h"
+
+#include <llvm/Analysis/AliasAnalysis.h>
+#include <llvm/IR/DiagnosticInfo.h>
+#include <llvm/IR/DiagnosticPrinter.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Transforms/InstCombine/InstCombine.h>
+#include <llvm/Transforms/Scalar/ADCE.h>
+#include <llvm/Transforms/Scalar/EarlyCSE.h>
+#include <llvm/Transforms/Scalar/LICM.h>
+#include <llvm/Transforms/Scalar/LoopPassManager.h>
+#include <llvm/Transforms/Scalar/SROA.h>
+#include <llvm/Transforms/Scalar/SimplifyCFG.h>
+
+#include <mutex>
+
+#include "targets/family.h"
+
+namespace mlc::targets {
+
+namespace {
+
+// Errors of the code generator arrive here instead of ending the process.
+struct Diagnostics final : llvm::DiagnosticHandler {
+  explicit Diagnostics(std::string& out) : text(out) {}
+  bool handleDiagnostics(const llvm::DiagnosticInfo& info) override {
+    if (info.getSeverity() == llvm::DS_Error || info.getKind() == llvm::DK_StackSize) {
+      llvm::raw_string_ostream stream(text);
+      llvm::DiagnosticPrinterRawOStream printer(stream);
+      if (!text.empty()) stream << "; ";
+      info.print(printer);
+    }
+    return true;
+  }
+  std::string& text;
+};
+
+// No vectoriser, no unroller, no idiom recognition: Loop has decided all that.
+void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  llvm::FunctionPassManager passes;
+  passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::SimplifyCFGPass());
+  llvm::LoopPassManager loop_passes;
+  loop_passes.addPass(llvm::LICMPass(llvm::LICMOptions()));
+  passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loop_passes), /*UseMemorySSA=*/true));
+  passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::ADCEPass());
+  for (llvm::Function& f : module)
+    if (!f.isDeclaration()) passes.run(f, functions);
+}
+
+}  // namespace
+
+void initialize_llvm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+    LLVMInitializeAArch64Disassembler();
+    LLVMInitializeRISCVTargetInfo();
+    LLVMInitializeRISCVTarget();
+    LLVMInitializeRISCVTargetMC();
+    LLVMInitializeRISCVAsmPrinter();
+    LLVMInitializeRISCVDisassembler();
+  });
+}
+
+Result<std::unique_ptr<ObjectCompiler>> ObjectCompiler::create(const Target& target) {
+  initialize_llvm();
+  std::unique_ptr<ObjectCompiler> self(new ObjectCompiler);
+  self->target_ = target;
+  std::string error;
+  const llvm::Target* backend = llvm::TargetRegistry::lookupTarget(target.llvm_triple, error);
+  if (!backend) return Status(Code::Unsupported, "no code generator for " + target.name + ": " + error);
+  for (const std::string& f : target.llvm_features) self->features_ += (self->features_.empty() ? "" : ",") + f;
+  switch (target.family) {
+    case Family::X86: self->cpu_ = "x86-64"; break;
+    case Family::AArch64:
+      self->cpu_ = "generic";
+      self->features_ += ",+reserve-x18";  // the platform's register on Windows, macOS and Android
+      break;
+    case Family::RiscV: self->cpu_ = "generic-rv64"; break;
+    case Family::Portable: return Status(Code::Internal, "LLVM was asked for portable code");
+  }
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // only Op::Fma is fused
+  options.FunctionSections = true;
+  options.DataSections = true;
+  if (target.family == Family::RiscV) options.MCOptions.ABIName = "lp64d";
+  self->machine_.reset(backend->createTargetMachine(target.llvm_triple, self->cpu_, self->features_, options,
+                                                    llvm::Reloc::PIC_, llvm::CodeModel::Small,
+                                                    llvm::CodeGenOptLevel::Aggressive));
+  if (!self->machine_) return Status(Code::Internal, "LLVM does not know the machine of " + target.name);
+  return self;
+}
+
+void ObjectCompiler::prepare(llvm::Module& module) const {
+  module.setTargetTriple(target_.llvm_triple);
+  module.setDataLayout(machine_->createDataLayout());
+  module.setPICLevel(llvm::PICLevel::SmallPIC);
+  if (target_.family == Family::X86) module.addModuleFlag(llvm::Module::Override, "cf-protection-branch", 1);
+  if (target_.family == Family::AArch64) {
+    module.addModuleFlag(llvm::Module::Min, "branch-target-enforcement", 1);
+    module.addModuleFlag(llvm::Module::Min, "sign-return-address", uint32_t{0});
+  }
+  if (target_.family == Family::RiscV)
+    module.addModuleFlag(llvm::Module::Error, "target-abi", llvm::MDString::get(module.getContext(), "lp64d"));
+}
+
+Result<std::vector<char>> ObjectCompiler::compile(llvm::Module& module) {
+  std::string diagnostics;
+  module.getContext().setDiagnosticHandler(std::make_unique<Diagnostics>(diagnostics));
+  const std::string vector_bits = std::to_string(target_.vector_bytes * 8);
+  for (llvm::Function& f : module) {
+    if (f.isDeclaration()) continue;
+    f.addFnAttr(llvm::Attribute::NoUnwind);
+    if (target_.family == Family::X86) f.addFnAttr(llvm::Attribute::NoRedZone);
+    if (target_.family == Family::AArch64) f.addFnAttr("branch-target-enforcement");
+    f.addFnAttr("no-builtins");
+    f.addFnAttr("no-jump-tables", "true");
+    f.addFnAttr("target-cpu", cpu_);
+    f.addFnAttr("target-features", features_);
+    f.addFnAttr("min-legal-vector-width", vector_bits);
+    f.addFnAttr("prefer-vector-width", vector_bits);
+    f.addFnAttr("warn-stack-size", std::to_string(kMaxFrame));
+  }
+  std::string broken;
+  llvm::raw_string_ostream broken_stream(broken);
+  if (llvm::verifyModule(module, &broken_stream))
+    return Status(Code::Internal, "the emitter made malformed LLVM IR: " + broken.substr(0, 400));
+  simplify(module, *machine_);
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager passes;
+  if (machine_->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile,
+                                    /*DisableVerify=*/true))
+    return Status(Code::Internal, "LLVM cannot write objects for " + target_.name);
+  passes.run(module);
+  if (!diagnostics.empty()) return Status(Code::Internal, "code generation for " + target_.name + ": " + diagnostics);
+  return std::vector<char>(bytes.begin(), bytes.end());
+}
+
+}  // namespace mlc::targets

@@ -1,0 +1,32 @@
+// LLVM IR to a relocatable object for one target. Internal to targets/llvm.
+#pragma once
+
+#include <llvm/IR/Module.h>
+#include <llvm/Target/TargetMachine.h>
+
+#include <memory>
+#include <vector>
+
+#include "targets/target.h"
+
+namespace mlc::targets {
+
+// Registers the three families with LLVM, once.
+void initialize_llvm();
+
+class ObjectCompiler {
+ public:
+  static Result<std::unique_ptr<ObjectCompiler>> create(const Target& target);
+  // Sets triple, data layout and module flags of an empty module.
+  void prepare(llvm::Module& module) const;
+  // Attributes of every function, simplification, code generation. Equal IR gives equal bytes.
+  Result<std::vector<char>> compile(llvm::Module& module);
+
+ private:
+  ObjectCompiler() = default;
+  Target target_;
+  std::string features_, cpu_;
+  std::unique_ptr<llvm::TargetMachine> machine_;
+};
+
+}  // namespace mlc::targets
