@@ -1,0 +1,183 @@
+#include "packager/cli/build_commands.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+
+#include "packager/cli/container_file.h"
+#include "packager/cli/progress.h"
+#include "packager/cli/report.h"
+#include "packager/compile/build.h"
+#include "packager/compile/check.h"
+#include "targets/target.h"
+
+namespace mlc::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct BuildFlags {
+  compile::BuildOptions options;
+  std::vector<std::string> targets, dims;
+  std::string progress = "auto";
+  bool force = false, no_sign = false, as_json = false;
+};
+
+Result<std::vector<const targets::Target*>> targets_named(const std::vector<std::string>& names) {
+  std::vector<const targets::Target*> found;
+  const auto add = [&](const targets::Target* target) {
+    if (std::find(found.begin(), found.end(), target) == found.end()) found.push_back(target);
+  };
+  for (const std::string& name : names) {
+    if (name == "all") {
+      for (const targets::Target& target : targets::all_targets()) add(&target);
+    } else if (name == "native") {
+      add(targets::native_target());
+    } else if (const targets::Target* target = targets::find_target(name)) {
+      add(target);
+    } else {
+      Status status(Code::Usage, "unknown target '" + name + "'");
+      std::string known = "known: all native";
+      for (const targets::Target& target : targets::all_targets()) known += " " + target.name;
+      return std::move(status).fact(std::move(known));
+    }
+  }
+  return found;
+}
+
+// "batch=1..8" or "width=320"
+Result<compile::DimBound> parse_dim(const std::string& text) {
+  const Status wrong(Code::Usage, "--dim '" + text + "' is not NAME=LOW..HIGH or NAME=VALUE");
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0) return wrong;
+  compile::DimBound bound;
+  bound.name = text.substr(0, equals);
+  const std::string range = text.substr(equals + 1);
+  const size_t dots = range.find("..");
+  const auto parse = [](const std::string& digits, int64_t& out) {
+    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
+    return error == std::errc() && end == digits.data() + digits.size() && !digits.empty();
+  };
+  const bool good = dots == std::string::npos ? parse(range, bound.lo) && (bound.hi = bound.lo, true)
+                                              : parse(range.substr(0, dots), bound.lo) && parse(range.substr(dots + 2), bound.hi);
+  if (!good || bound.lo < 0 || bound.hi < bound.lo) return wrong;
+  return bound;
+}
+
+std::string megabytes(uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f MB", static_cast<double>(bytes) / 1e6);
+  return text;
+}
+
+Result<Report> run_build(BuildFlags& flags) {
+  MLC_ASSIGN(flags.options.targets, targets_named(flags.targets));
+  for (const std::string& dim : flags.dims) {
+    MLC_ASSIGN(compile::DimBound bound, parse_dim(dim));
+    flags.options.dims.push_back(std::move(bound));
+  }
+  flags.options.sign = !flags.no_sign;
+  if (!flags.force && !may_overwrite(flags.options.output_path))
+    return Status(Code::Usage, flags.options.output_path + " exists and is no container").hint("pass --force to replace it");
+  Progress progress(flags.progress, flags.as_json);
+  flags.options.progress = [&](const std::string& stage) { progress.show(stage); };
+  auto built = compile::build(flags.options);
+  progress.clear();
+  if (!built.ok()) return std::move(built).status();
+  Report report;
+  std::ostringstream text;
+  text << "  import    " << flags.options.model_path << "   " << built->model_line << "\n  variants ";
+  ordered_json variants = ordered_json::array();
+  for (const auto& v : built->variants) {
+    text << (variants.empty() ? " " : " · ") << v.name << " " << megabytes(v.module_bytes + v.plan_bytes);
+    variants.push_back({{"name", v.name}, {"module_bytes", v.module_bytes}, {"plan_bytes", v.plan_bytes}, {"kernels", v.kernels}, {"launches", v.launches}});
+  }
+  const std::string root = "sha256:" + to_hex(built->root);
+  text << "\n  wrote     " << flags.options.output_path << "   " << megabytes(built->file_bytes) << "   root " << root << "   "
+       << (built->key_name.empty() ? "not signed" : "signed by " + built->key_name) << "\n";
+  report.text = text.str();
+  report.json = {{"file", flags.options.output_path}, {"root", root}, {"bytes", built->file_bytes}, {"key", built->key_name}, {"variants", variants}};
+  return report;
+}
+
+void add_build(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<BuildFlags>();
+  CLI::App* command = add_command(app, "build", "compile a model for many processors and pack it into one signed file",
+                                  "  mlpack build model.onnx -o model.mlc\n"
+                                  "  mlpack build model.onnx --pipeline pipeline.json --target x86-64-v3,armv8-a -o model.mlc\n",
+                                  flags->as_json);
+  auto& o = flags->options;
+  command->add_option("MODEL", o.model_path, "ONNX file")->required();
+  command->add_option("-o,--output", o.output_path, "the container to write")->required();
+  command->add_option("--target", flags->targets, "targets, separated by commas: names of 'mlpack targets', native, all (default)")
+      ->delimiter(',')->default_val(std::vector<std::string>{"all"})->default_str("all");
+  command->add_option("--pipeline", o.pipeline_path, "pre- and post-processing (pipeline.json)");
+  command->add_option("--dim", flags->dims, "bounds of a free extent, NAME=LOW..HIGH, or NAME=VALUE to freeze it");
+  command->add_option("--ops", o.operator_folders, "folder with operators of your own (*.mlop)");
+  command->add_option("--id", o.id, "model id, organisation/name (default local/<file name>)");
+  command->add_option("--model-version", o.version, "version of the model, 1 or more");
+  command->add_option("--key", o.key_path, "private key to sign with (default: this user's own key)");
+  command->add_flag("--no-sign", flags->no_sign, "leave the container unsigned");
+  command->add_option("--progress", flags->progress, "auto, tty, plain or none")->check(CLI::IsMember({"auto", "tty", "plain", "none"}));
+  command->add_option("--print-after", o.print_after, "print the program after this pass, on stderr");
+  command->add_flag("-f,--force", flags->force, "replace an output file that is no container");
+  command->callback([flags, &exit_code] { exit_code = finish("build", flags->as_json, run_build(*flags)); });
+}
+
+void add_targets(CLI::App& app, int& exit_code) {
+  auto as_json = std::make_shared<bool>(false);
+  CLI::App* command = add_command(app, "targets", "list what this build can compile for", "  mlpack targets\n", *as_json);
+  command->callback([as_json, &exit_code] {
+    Report report;
+    report.json["targets"] = ordered_json::array();
+    for (const targets::Target& target : targets::all_targets()) {
+      std::string features;
+      for (const std::string& feature : target.features) features += (features.empty() ? "" : " ") + feature;
+      char line[64];
+      std::snprintf(line, sizeof line, "%-24s", target.name.c_str());
+      report.text += line + (features.empty() ? std::string("runs everywhere, interpreted") : features) + "\n";
+      report.json["targets"].push_back({{"name", target.name}, {"features", target.features}, {"vector_bytes", target.vector_bytes}});
+    }
+    exit_code = finish("targets", *as_json, report);
+  });
+}
+
+void add_check(CLI::App& app, int& exit_code) {
+  struct Flags {
+    compile::CheckOptions options;
+    bool as_json = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = add_command(app, "check", "tell whether and how a model will compile, without compiling it",
+                                  "  mlpack check model.onnx\n  mlpack check model.onnx --json\n", flags->as_json);
+  command->add_option("MODEL", flags->options.model_path, "ONNX file")->required();
+  command->add_option("--ops", flags->options.operator_folders, "folder with operators of your own (*.mlop)");
+  command->callback([flags, &exit_code] {
+    const auto run = [&]() -> Result<Report> {
+      MLC_ASSIGN(const compile::CheckReport found, compile::check(flags->options));
+      Report report;
+      report.text = found.text();
+      report.json = {{"opset", found.opset}, {"nodes", found.nodes}, {"operators", found.operators}, {"parameters", found.parameters},
+                     {"inputs", found.inputs}, {"outputs", found.outputs}, {"flops", found.flops}};
+      report.failure = found.problem;
+      return report;
+    };
+    exit_code = finish("check", flags->as_json, run());
+  });
+}
+
+}  // namespace
+
+void add_build_commands(CLI::App& app, int& exit_code) {
+  add_build(app, exit_code);
+  add_check(app, exit_code);
+  add_targets(app, exit_code);
+}
+
+}  // namespace mlc::cli

@@ -1,0 +1,270 @@
+#include "packager/compile/build.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "packager/compile/expand.h"
+#include "packager/compile/golden.h"
+#include "packager/compile/interface.h"
+#include "packager/compile/variant.h"
+#include "packager/compile/weights.h"
+#include "packager/container/builder.h"
+#include "packager/import/onnx.h"
+#include "packager/passes/passes.h"
+#include "packager/pipeline/expand_pipeline.h"
+#include "schema/audit.h"
+#include "schema/features.h"
+#include "schema/pipeline/pipeline.h"
+#include "signing/user_key.h"
+
+namespace mlc::compile {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kMainProgram[] = "main";
+constexpr char kPipelineAsset[] = "pipeline.json";
+constexpr uint64_t kMaxAssetBytes = 64u << 20;
+
+Result<std::vector<std::byte>> read_file(const std::string& path, uint64_t limit) {
+  std::error_code error;
+  const uint64_t size = fs::file_size(path, error);
+  if (error) return Status(Code::NotFound, 1003, path + ": " + error.message());
+  if (size > limit) return Status(Code::Usage, path + " has " + std::to_string(size) + " bytes, at most " + std::to_string(limit) + " are expected");
+  std::ifstream in(path, std::ios::binary);
+  std::vector<std::byte> bytes(size);
+  in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
+  if (!in) return Status(Code::NotFound, 1003, path + " cannot be read");
+  return bytes;
+}
+
+// A model id from a file name: what the manifest allows of it.
+std::string local_id(const std::string& path) {
+  std::string id;
+  for (unsigned char c : fs::path(path).stem().string()) {
+    const char lower = static_cast<char>(std::tolower(c));
+    id += std::isalnum(c) || c == '.' || c == '-' ? lower : '_';
+  }
+  return "local/" + (id.empty() ? "model" : id);
+}
+
+std::string million(uint64_t n) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f M", static_cast<double>(n) / 1e6);
+  return text;
+}
+
+struct Program {
+  nest::Function function;
+  GoldenVector golden;
+  bool is_pipeline = false;
+};
+
+class Build {
+ public:
+  explicit Build(const BuildOptions& options) : options_(options) {}
+
+  Result<BuildReport> run() {
+    MLC_RETURN_IF_ERROR(load_library());
+    MLC_RETURN_IF_ERROR(import_model());
+    MLC_RETURN_IF_ERROR(load_pipeline());
+    MLC_RETURN_IF_ERROR(expand_programs());
+    MLC_RETURN_IF_ERROR(compute_golden());
+    MLC_RETURN_IF_ERROR(run_passes());
+    MLC_RETURN_IF_ERROR(compile_variants());
+    MLC_RETURN_IF_ERROR(pack());
+    return std::move(report_);
+  }
+
+ private:
+  void stage(const std::string& name) {
+    if (options_.progress) options_.progress(name);
+  }
+
+  Status load_library() {
+    std::vector<lang::SourceFile> files = lang::Library::builtin_files();
+    for (const std::string& folder : options_.operator_folders) {
+      MLC_ASSIGN(std::vector<lang::SourceFile> own, lang::Library::read_directory(folder));
+      for (lang::SourceFile& file : own) files.push_back(std::move(file));
+    }
+    MLC_ASSIGN(lang::Library library, lang::Library::parse(files));
+    library_ = std::make_unique<lang::Library>(std::move(library));
+    return ok();
+  }
+
+  Status import_model() {
+    stage("import");
+    MLC_ASSIGN(model_, import::import_onnx(options_.model_path));
+    MLC_RETURN_IF_ERROR(check_operators(*library_, model_));
+    for (const DimBound& bound : options_.dims) {
+      if (bound.lo == bound.hi) freeze(bound);
+      else ctx_.declare_sym(bound.name, bound.lo, bound.hi);
+    }
+    return ok();
+  }
+
+  void freeze(const DimBound& bound) {
+    for (model::Port& port : model_.graph.inputs)
+      for (model::Axis& axis : port.shape)
+        if (auto name = std::get_if<std::string>(&axis); name && *name == bound.name) axis = bound.lo;
+  }
+
+  Status load_pipeline() {
+    if (options_.pipeline_path.empty()) return ok();
+    MLC_ASSIGN(pipeline_text_, read_file(options_.pipeline_path, pipeline::kMaxText));
+    const std::string_view text(reinterpret_cast<const char*>(pipeline_text_.data()), pipeline_text_.size());
+    MLC_ASSIGN(pipelines_, pipeline::parse(text, options_.pipeline_path));
+    const fs::path folder = fs::path(options_.pipeline_path).parent_path();
+    for (const pipeline::Pipeline& p : pipelines_.pipelines) {
+      if (p.name == kMainProgram)
+        return Status(Code::Usage, options_.pipeline_path + ": a pipeline may not be called '" + kMainProgram + "', which names the bare model");
+      for (const std::string& name : pipeline::assets(p)) {
+        if (assets_.count(name)) continue;
+        MLC_ASSIGN(assets_[name], read_file((folder / name).string(), kMaxAssetBytes));
+      }
+    }
+    return ok();
+  }
+
+  Status expand_programs() {
+    stage("expand");
+    MLC_ASSIGN(nest::Function main, expand_model(ctx_, *library_, model_, kMainProgram));
+    programs_.push_back({std::move(main), {}, false});
+    for (const pipeline::Pipeline& p : pipelines_.pipelines) {
+      MLC_ASSIGN(nest::Function function, pipeline::expand_pipeline(ctx_, *library_, {{kMainProgram, &model_}}, p));
+      programs_.push_back({std::move(function), {}, true});
+    }
+    return ok();
+  }
+
+  Status compute_golden() {
+    stage("golden vectors");
+    for (Program& program : programs_) {
+      auto golden = make_golden(ctx_, program.function);
+      if (!golden.ok()) return std::move(golden).status().note(program.function.name);
+      program.golden = std::move(golden).value();
+    }
+    return ok();
+  }
+
+  Status run_passes() {
+    stage("optimise");
+    for (Program& program : programs_) {
+      passes::Options options;
+      options.print_after = options_.print_after;
+      MLC_RETURN_IF_ERROR(passes::run(ctx_, program.function, options));
+      for (uint32_t array : passes::used_constants(program.function)) weights_.add(program.function, array);
+    }
+    weights_.seal();
+    return ok();
+  }
+
+  Status compile_variants() {
+    std::vector<const nest::Function*> functions;
+    for (const Program& program : programs_) functions.push_back(&program.function);
+    std::vector<const targets::Target*> targets = options_.targets;
+    const targets::Target* portable = targets::find_target("portable");
+    if (std::find(targets.begin(), targets.end(), portable) == targets.end()) targets.push_back(portable);
+    for (const targets::Target* target : targets) {
+      stage("compile for " + target->name);
+      MLC_ASSIGN(CompiledVariant variant, compile_variant(ctx_, *library_, functions, weights_, *target));
+      report_.variants.push_back({target->name, variant.module.size(), variant.plan.size(), variant.num_kernels, variant.num_launches});
+      variants_.push_back(std::move(variant));
+    }
+    return ok();
+  }
+
+  Status pack() {
+    stage("pack");
+    container::ContainerBuilder builder;
+    describe_model(builder.manifest);
+    for (size_t k = 0; k < programs_.size(); ++k) add_program(builder, programs_[k]);
+    for (const auto& [name, bytes] : assets_) builder.add_asset(name, "text/plain", bytes);
+    if (!pipeline_text_.empty()) builder.add_asset(kPipelineAsset, "application/json", pipeline_text_);
+    MLC_RETURN_IF_ERROR(weights_.write(builder));
+    for (CompiledVariant& variant : variants_) add_variant(builder, variant);
+    MLC_RETURN_IF_ERROR(builder.finish());
+    std::optional<signing::PrivateKey> key;
+    if (options_.sign) {
+      MLC_ASSIGN(key, signing_key());
+    }
+    MLC_RETURN_IF_ERROR(builder.write(options_.output_path, key ? &*key : nullptr));
+    report_.root = builder.root();
+    report_.file_bytes = fs::file_size(options_.output_path);
+    std::set<std::string> ops;
+    for (const model::Node& node : model_.graph.nodes) ops.insert(node.domain + ":" + node.op);
+    report_.model_line = "opset " + std::to_string(model_.opsets.at("ai.onnx")) + ", " + std::to_string(model_.graph.nodes.size()) + " nodes, " +
+                         std::to_string(ops.size()) + " operators, " + million(weights_.num_parameters()) + " parameters";
+    return ok();
+  }
+
+  Result<signing::PrivateKey> signing_key() {
+    if (!options_.key_path.empty()) {
+      MLC_ASSIGN(signing::PrivateKey key, signing::PrivateKey::load(options_.key_path));
+      report_.key_name = signing::local_name(key.public_key());
+      return key;
+    }
+    MLC_ASSIGN(const std::string folder, signing::config_folder());
+    MLC_ASSIGN(signing::PrivateKey key, signing::user_key(folder));
+    report_.key_name = signing::local_name(key.public_key());
+    return key;
+  }
+
+  void describe_model(format::Manifest& manifest) {
+    manifest.model.id = options_.id.empty() ? local_id(options_.model_path) : options_.id;
+    manifest.model.version = options_.version;
+    manifest.provenance.tool = "mlpack";
+    manifest.provenance.tool_version = MLC_VERSION;
+    manifest.provenance.source_name = fs::path(options_.model_path).filename().string();
+    if (auto source = read_file(options_.model_path, INT64_MAX); source.ok()) manifest.provenance.source = sha256(*source);
+    if (const char* epoch = std::getenv("SOURCE_DATE_EPOCH")) manifest.provenance.source_date_epoch = std::strtoull(epoch, nullptr, 10);
+  }
+
+  void add_program(container::ContainerBuilder& builder, const Program& program) {
+    format::Method method = method_of(program.function);
+    if (program.is_pipeline)
+      for (format::Port& port : method.inputs)
+        if (port.dtype == DType::U8 && port.dims.size() == 3) port.media = format::Media::Image;
+    const uint32_t handle = builder.add_method(std::move(method));
+    if (program.is_pipeline) builder.manifest.model.default_method = handle;
+    add_golden(builder, program.golden, program.function.name, handle, options_.tolerance);
+  }
+
+  void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled) {
+    const targets::Target& target = *compiled.target;
+    const bool portable = target.family == targets::Family::Portable;
+    format::Variant variant;
+    variant.name = variant.target = target.name;
+    variant.family = portable ? "portable" : "cpu";
+    variant.module_format = portable ? format::ModuleFormat::Portable : format::ModuleFormat::Elf;
+    for (const std::string& feature : target.features) variant.features.push_back(static_cast<uint32_t>(feature_named(feature)));
+    std::sort(variant.features.begin(), variant.features.end());
+    if (!portable) variant.audit = format::Audit{"mlpack", MLC_VERSION, {}};  // the digest is the builder's to fill in
+    for (uint32_t port = 0; port < programs_[0].function.outputs.size(); ++port) variant.tolerance.push_back({port, format::Metric::Rel, options_.tolerance});
+    variant.module = builder.add_segment("code/" + target.name, format::SegmentKind::Module, !portable, std::move(compiled.module));
+    variant.plan = builder.add_segment("plan/" + target.name, format::SegmentKind::Plan, !portable, std::move(compiled.plan));
+    builder.add_variant(std::move(variant));
+  }
+
+  const BuildOptions& options_;
+  BuildReport report_;
+  ir::Context ctx_;
+  std::unique_ptr<lang::Library> library_;
+  model::Model model_;
+  std::vector<std::byte> pipeline_text_;
+  pipeline::PipelineFile pipelines_;
+  std::map<std::string, std::vector<std::byte>> assets_;
+  std::vector<Program> programs_;  // "main" first
+  WeightStore weights_;
+  std::vector<CompiledVariant> variants_;
+};
+
+}  // namespace
+
+Result<BuildReport> build(const BuildOptions& options) { return Build(options).run(); }
+
+}  // namespace mlc::compile

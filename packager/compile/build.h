@@ -1,0 +1,53 @@
+// From a model file to a signed container: the whole of `mlpack build` but its command line.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "signing/hash_tree.h"
+#include "targets/target.h"
+
+namespace mlc::compile {
+
+// Bounds of a free extent ("--dim batch=1..8"); equal ends freeze it.
+struct DimBound {
+  std::string name;
+  int64_t lo = 0, hi = INT64_MAX;
+};
+
+struct BuildOptions {
+  std::string model_path, output_path;
+  std::string pipeline_path;                      // empty: bare arrays only
+  std::vector<const targets::Target*> targets;    // the portable form is always added
+  std::vector<std::string> operator_folders;      // --ops
+  std::vector<DimBound> dims;
+  std::string id;                                 // "org/name"; empty: "local/<file name>"
+  uint64_t version = 1;
+  std::string key_path;                           // empty: the user's own key
+  bool sign = true;
+  double tolerance = 1e-3;                        // of golden vectors, relative to the largest output
+  std::string print_after;                        // pass whose result goes to stderr
+  // Told before each stage; may be empty.
+  std::function<void(const std::string& stage)> progress;
+};
+
+struct BuildReport {
+  struct Variant {
+    std::string name;
+    uint64_t module_bytes = 0, plan_bytes = 0;
+    size_t kernels = 0, launches = 0;
+  };
+  std::string model_line;  // "opset 12, 70 nodes, 7 operators, 3.5 M parameters"
+  std::vector<Variant> variants;
+  Digest root{};
+  uint64_t file_bytes = 0;
+  std::string key_name;    // empty: unsigned
+};
+
+// Writes options.output_path complete or not at all.
+Result<BuildReport> build(const BuildOptions& options);
+
+}  // namespace mlc::compile

@@ -1,0 +1,138 @@
+#include "packager/compile/golden.h"
+
+#include <bit>
+#include <cstring>
+#include <set>
+
+namespace mlc::compile {
+namespace {
+
+// Tried in turn for all free extents but the first axis of an input, which is a batch nearly everywhere.
+constexpr int64_t kExtents[] = {32, 64, 96, 128, 160, 224, 16, 8, 320, 640, 1, 1024, 4096};
+
+// SplitMix64 of a counter: https://prng.di.unimi.it/splitmix64.c
+uint64_t hashed(uint64_t counter) {
+  uint64_t z = counter + 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+template <class T>
+void put(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof value);
+}
+
+uint16_t to_half(float f) {  // normal numbers only, truncated: any value near is as good
+  const uint32_t bits = std::bit_cast<uint32_t>(f);
+  const int32_t exponent = static_cast<int32_t>(bits >> 23 & 255) - 127 + 15;
+  if (exponent <= 0) return static_cast<uint16_t>(bits >> 16 & 0x8000);
+  return static_cast<uint16_t>((bits >> 16 & 0x8000) | exponent << 10 | (bits >> 13 & 1023));
+}
+
+nest::Tensor drawn(DType dtype, std::vector<int64_t> shape, uint64_t seed) {
+  nest::Tensor tensor;
+  tensor.dtype = dtype;
+  tensor.shape = shape;
+  uint64_t count = 1;
+  for (int64_t extent : shape) count *= static_cast<uint64_t>(extent);
+  const unsigned width = bytes_of(dtype);
+  tensor.data.resize(count * width);
+  for (uint64_t k = 0; k < count; ++k) {
+    const uint64_t random = hashed(seed << 32 ^ k);
+    const float unit = static_cast<float>(random >> 40) * 0x1p-23f - 1.0f;  // [-1, 1)
+    std::byte* at = tensor.data.data() + k * width;
+    switch (dtype) {
+      case DType::F32: put(at, unit); break;
+      case DType::F64: put(at, static_cast<double>(unit)); break;
+      case DType::F16: put(at, to_half(unit)); break;
+      case DType::BF16: put(at, static_cast<uint16_t>(std::bit_cast<uint32_t>(unit) >> 16)); break;
+      case DType::U8: case DType::I8: put(at, static_cast<uint8_t>(random)); break;
+      default: *at = static_cast<std::byte>(random & 1); break;  // the low byte of any integer or truth value
+    }
+  }
+  return tensor;
+}
+
+std::set<const ir::Sym*> batch_symbols(const nest::Function& function) {
+  std::set<const ir::Sym*> batch;
+  for (uint32_t input : function.inputs) {
+    const nest::Array& array = function.arrays[input];
+    // A picture is [height, width, channels]: no batch there.
+    if (array.dtype != DType::U8 && !array.shape.empty() && array.shape[0]->op == ir::Op::Sym) batch.insert(array.shape[0]->sym);
+  }
+  return batch;
+}
+
+std::vector<const ir::Sym*> input_symbols(const nest::Function& function) {
+  std::vector<const ir::Sym*> symbols;
+  for (uint32_t input : function.inputs)
+    for (const ir::Expr* extent : function.arrays[input].shape)
+      if (extent->op == ir::Op::Sym && std::find(symbols.begin(), symbols.end(), extent->sym) == symbols.end()) symbols.push_back(extent->sym);
+  return symbols;
+}
+
+// The admissible value nearest to `wanted` from below, or the least admissible one.
+int64_t admissible(const ir::Sym* sym, int64_t wanted) {
+  const int64_t clamped = std::clamp(wanted, std::max<int64_t>(sym->lo, 0), sym->hi);
+  const int64_t below = clamped / sym->multiple * sym->multiple;
+  return below >= sym->lo ? below : below + sym->multiple;
+}
+
+}  // namespace
+
+Result<GoldenVector> make_golden(ir::Context& ctx, const nest::Function& oracle) {
+  const auto batch = batch_symbols(oracle);
+  const auto symbols = input_symbols(oracle);
+  Status last(Code::Internal, "no extents tried");
+  for (int64_t extent : kExtents) {
+    GoldenVector golden;
+    for (const ir::Sym* sym : symbols) golden.extents[sym->name] = admissible(sym, batch.count(sym) ? 1 : extent);
+    const auto value_of = [&](const ir::Sym* sym) -> std::optional<int64_t> {
+      auto found = golden.extents.find(sym->name);
+      return found == golden.extents.end() ? std::nullopt : std::optional(found->second);
+    };
+    for (size_t k = 0; k < oracle.inputs.size(); ++k) {
+      const nest::Array& array = oracle.arrays[oracle.inputs[k]];
+      std::vector<int64_t> shape;
+      for (const ir::Expr* e : array.shape) {
+        auto value = ir::evaluate_extent(e, value_of);
+        if (!value) return Status(Code::Internal, "the shape of input '" + array.name + "' does not follow from its symbols");
+        shape.push_back(*value);
+      }
+      golden.inputs.push_back(drawn(array.dtype, std::move(shape), k + 1));
+    }
+    auto outputs = nest::interpret(ctx, oracle, golden.inputs);
+    if (outputs.ok()) {
+      golden.outputs = std::move(outputs).value();
+      return golden;
+    }
+    last = std::move(outputs).status();
+    if (symbols.empty()) break;
+  }
+  return std::move(last).note("golden vector");
+}
+
+void add_golden(container::ContainerBuilder& builder, const GoldenVector& golden, const std::string& name, uint32_t method, double tolerance) {
+  format::Golden entry;
+  entry.name = name;
+  entry.method = method;
+  entry.entry = format::GoldenEntry::Run;
+  const auto store = [&](const std::vector<nest::Tensor>& tensors, std::vector<format::GoldenArray>& out) {
+    for (uint32_t port = 0; port < tensors.size(); ++port)
+      out.push_back(builder.golden_array(port, tensors[port].dtype, {tensors[port].shape.begin(), tensors[port].shape.end()}, tensors[port].data));
+  };
+  store(golden.inputs, entry.inputs);
+  store(golden.outputs, entry.outputs);
+  // Dims that only the plan can compute are read off the outputs.
+  const format::Method& described = builder.manifest.methods[method];
+  std::map<std::string, int64_t> extents = golden.extents;
+  for (size_t port = 0; port < golden.outputs.size(); ++port)
+    for (size_t axis = 0; axis < golden.outputs[port].shape.size(); ++axis)
+      if (auto dim = described.outputs[port].dims[axis].dim) extents.emplace(described.dims[*dim].name, golden.outputs[port].shape[axis]);
+  for (const format::Dim& dim : described.dims) entry.bindings.push_back(extents[dim.name]);
+  for (uint32_t port = 0; port < golden.outputs.size(); ++port) entry.tolerance.push_back({port, format::Metric::Rel, tolerance});
+  builder.add_golden(std::move(entry));
+}
+
+}  // namespace mlc::compile

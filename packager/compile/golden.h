@@ -1,0 +1,29 @@
+// Golden vectors: one input per function and what the Nest interpreter answers to it. Every variant is measured against
+// them, when the file is made and again wherever it runs.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "packager/container/builder.h"
+#include "packager/nest/interpret.h"
+
+namespace mlc::compile {
+
+struct GoldenVector {
+  std::vector<nest::Tensor> inputs, outputs;  // in the order of the function's interface
+  std::map<std::string, int64_t> extents;     // of its symbols
+};
+
+// Inputs are drawn from a counter-based generator (equal builds give equal vectors): floats uniform in [-1, 1), integers
+// 0 or 1, so that they are legal as indices of any table of two rows, 8-bit integers over their whole range (pictures).
+// Free extents take the smallest of a few plausible values with which the interpreter succeeds. `oracle` is the function
+// as expanded, before any pass.
+Result<GoldenVector> make_golden(ir::Context& ctx, const nest::Function& oracle);
+
+// Stores a vector of method `method`; tolerance relative to the largest output.
+void add_golden(container::ContainerBuilder& builder, const GoldenVector& golden, const std::string& name, uint32_t method, double tolerance);
+
+}  // namespace mlc::compile
