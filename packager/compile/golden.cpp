@@ -37,11 +37,11 @@ nest::Tensor drawn(DType dtype, std::vector<int64_t> shape, uint64_t seed) {
   uint64_t count = 1;
   for (int64_t extent : shape) count *= static_cast<uint64_t>(extent);
   const unsigned width = bytes_of(dtype);
-  tensor.data.resize(count * width);
+  tensor.bytes.resize(count * width);
   for (uint64_t k = 0; k < count; ++k) {
     const uint64_t random = hashed(seed << 32 ^ k);
     const float unit = static_cast<float>(random >> 40) * 0x1p-23f - 1.0f;  // [-1, 1)
-    std::byte* at = tensor.data.data() + k * width;
+    std::byte* at = tensor.bytes.data() + k * width;
     switch (dtype) {
       case DType::F32: put(at, unit); break;
       case DType::F64: put(at, static_cast<double>(unit)); break;
@@ -81,7 +81,7 @@ int64_t admissible(const ir::Sym* sym, int64_t wanted) {
 
 }  // namespace
 
-Result<GoldenVector> make_golden(ir::Context& ctx, const nest::Function& oracle) {
+Result<GoldenVector> make_golden(const nest::Function& oracle) {
   const auto batch = batch_symbols(oracle);
   const auto symbols = input_symbols(oracle);
   Status last(Code::Internal, "no extents tried");
@@ -102,7 +102,7 @@ Result<GoldenVector> make_golden(ir::Context& ctx, const nest::Function& oracle)
       }
       golden.inputs.push_back(drawn(array.dtype, std::move(shape), k + 1));
     }
-    auto outputs = nest::interpret(ctx, oracle, golden.inputs);
+    auto outputs = nest::interpret(oracle, golden.inputs);
     if (outputs.ok()) {
       golden.outputs = std::move(outputs).value();
       return golden;
@@ -120,7 +120,7 @@ void add_golden(container::ContainerBuilder& builder, const GoldenVector& golden
   entry.entry = format::GoldenEntry::Run;
   const auto store = [&](const std::vector<nest::Tensor>& tensors, std::vector<format::GoldenArray>& out) {
     for (uint32_t port = 0; port < tensors.size(); ++port)
-      out.push_back(builder.golden_array(port, tensors[port].dtype, {tensors[port].shape.begin(), tensors[port].shape.end()}, tensors[port].data));
+      out.push_back(builder.golden_array(port, tensors[port].dtype, {tensors[port].shape.begin(), tensors[port].shape.end()}, tensors[port].bytes));
   };
   store(golden.inputs, entry.inputs);
   store(golden.outputs, entry.outputs);

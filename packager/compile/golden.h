@@ -21,7 +21,7 @@ struct GoldenVector {
 // 0 or 1, so that they are legal as indices of any table of two rows, 8-bit integers over their whole range (pictures).
 // Free extents take the smallest of a few plausible values with which the interpreter succeeds. `oracle` is the function
 // as expanded, before any pass.
-Result<GoldenVector> make_golden(ir::Context& ctx, const nest::Function& oracle);
+Result<GoldenVector> make_golden(const nest::Function& oracle);
 
 // Stores a vector of method `method`; tolerance relative to the largest output.
 void add_golden(container::ContainerBuilder& builder, const GoldenVector& golden, const std::string& name, uint32_t method, double tolerance);
