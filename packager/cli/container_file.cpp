@@ -65,7 +65,9 @@ Status write_with_block(const ContainerFile& file, const std::vector<std::byte>&
   std::error_code error;
   // Through a symbolic link the file behind it is replaced, not the link.
   std::filesystem::path place = output;
-  if (std::filesystem::is_symlink(place, error)) place = std::filesystem::canonical(place, error);
+  const bool link = std::filesystem::is_symlink(place, error);
+  error.clear();  // not there yet is no error
+  if (link) place = std::filesystem::canonical(place, error);
   if (error) return Status(Code::NotFound, output + ": " + error.message());
   const std::string staged = place.string() + ".unverified." + std::to_string(::getpid());
   {

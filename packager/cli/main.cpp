@@ -5,10 +5,12 @@
 #include <CLI/CLI.hpp>
 
 #include "packager/cli/keys_commands.h"
+#include "packager/cli/report.h"
 
 int main(int argc, char** argv) {
   CLI::App app("mlpack makes, signs and inspects containers of machine-learning models", "mlpack");
   app.require_subcommand(1);
+  mlc::cli::set_help_style(app);
   int exit_code = 0;
   mlc::cli::add_keys_commands(app, exit_code);
   try {

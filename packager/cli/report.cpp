@@ -1,6 +1,8 @@
 #include "packager/cli/report.h"
 
 #include <cstdio>
+#include <memory>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
 
@@ -15,7 +17,46 @@ std::string dump(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
+// CLI11 prints the footer last; here it holds the examples and goes between the summary and the options.
+class ExamplesFirst : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    const std::string examples = app->get_footer();
+    return (examples.empty() ? "" : examples + "\n") + CLI::Formatter::make_usage(app, std::move(name));
+  }
+  std::string make_footer(const CLI::App*) const override { return ""; }
+  // Breaks a description into lines that fit beside its option.
+  std::string make_option(const CLI::Option* option, bool positional) const override {
+    constexpr size_t width = 80;
+    const std::string name = "  " + make_option_name(option, positional) + make_option_opts(option);
+    const size_t column = get_column_width();
+    std::string out = name.size() < column ? name + std::string(column - name.size(), ' ')
+                                           : name + "\n" + std::string(column, ' ');
+    size_t at = column;
+    std::istringstream words(make_option_desc(option));
+    for (std::string word; words >> word;) {
+      if (at > column && at + 1 + word.size() > width) {
+        out += "\n" + std::string(column, ' ');
+        at = column;
+      }
+      if (at > column) {
+        out += ' ';
+        ++at;
+      }
+      out += word;
+      at += word.size();
+    }
+    return out + "\n";
+  }
+};
+
 }  // namespace
+
+void set_help_style(CLI::App& app) {
+  auto style = std::make_shared<ExamplesFirst>();
+  style->column_width(28);
+  app.formatter(style);
+}
 
 nlohmann::ordered_json to_json(const Status& status) {
   nlohmann::ordered_json json;

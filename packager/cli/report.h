@@ -31,7 +31,10 @@ struct Report {
 // {"code":"E3102","message":...,"facts":[...],"help":...}
 [[nodiscard]] nlohmann::ordered_json to_json(const Status& status);
 
-// A subcommand with the options that every command has (--json).
+// Help texts of 80 columns with the examples on top. Call before commands are added: they inherit it.
+void set_help_style(CLI::App& app);
+
+// A subcommand with the options that every command has (--json). `examples`: two lines, indented by two.
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& summary, const std::string& examples,
                       bool& as_json);
 

@@ -127,9 +127,9 @@ Result<KeygenResult> keygen(const KeygenOptions& options) {
 
 Result<SignResult> sign_container(const SignOptions& options) {
   const std::string output = options.output.empty() ? options.file : options.output;
+  MLC_ASSIGN(const ContainerFile file, open_container_file(options.file));
   if (!options.force && !may_overwrite(output))
     return Status(Code::Usage, output + " exists and is not a container").hint("--force overwrites it");
-  MLC_ASSIGN(const ContainerFile file, open_container_file(options.file));
   MLC_RETURN_IF_ERROR(file.opened->verify_all());
   MLC_ASSIGN(const NamedKey key, signing_key(options.key_file));
   MLC_ASSIGN(SignatureBlock block, block_to_extend(file, options));
