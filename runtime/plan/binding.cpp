@@ -1,0 +1,144 @@
+#include "runtime/plan/binding.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "base/checked.h"
+
+namespace mlc::exec {
+namespace {
+
+Status bad(const Function& f, std::string what) {
+  return Status(Code::Malformed, "plan: '" + f.name + "': " + std::move(what));
+}
+
+// Bytes of a port for these symbols; none if an extent is negative or the product overflows.
+std::optional<uint64_t> port_bytes(const Port& p, const std::vector<int64_t>& symbols) {
+  uint64_t bytes = bytes_of(p.dtype);
+  for (Symbol s : p.shape) {
+    const auto next = symbols[s] < 0 ? std::nullopt : checked_mul(bytes, static_cast<uint64_t>(symbols[s]));
+    if (!next) return std::nullopt;
+    bytes = *next;
+  }
+  return bytes;
+}
+
+Status resolve_ports(const Function& f, Executor::Binding& b) {
+  const auto all = [&](const std::vector<Port>& ports, std::vector<uint64_t>& out) {
+    for (const Port& p : ports) {
+      const auto bytes = port_bytes(p, b.symbols);
+      if (!bytes) return bad(f, "size of port '" + p.name + "' is out of range");
+      out.push_back(*bytes);
+    }
+    return ok();
+  };
+  MLC_RETURN_IF_ERROR(all(f.inputs, b.input_bytes));
+  MLC_RETURN_IF_ERROR(all(f.outputs, b.output_bytes));
+  for (const Port& p : f.outputs) {
+    auto& shape = b.output_shapes.emplace_back();
+    for (Symbol s : p.shape) shape.push_back(b.symbols[s]);
+  }
+  return ok();
+}
+
+Status resolve_buffers(const Function& f, Executor::Binding& b) {
+  if (f.num_symbols > 0) {
+    const int64_t arena = b.symbols[f.arena_bytes];
+    if (arena < 0) return bad(f, "size of the arena is negative");
+    b.arena_bytes = static_cast<uint64_t>(arena);
+  }
+  for (size_t i = 0; i < f.buffers.size(); ++i) {
+    const Buffer& buffer = f.buffers[i];
+    const std::string where = "buffer " + std::to_string(i);
+    if (b.symbols[buffer.bytes] < 0) return bad(f, where + " has a negative length");
+    const auto bytes = static_cast<uint64_t>(b.symbols[buffer.bytes]);
+    uint64_t offset = 0;
+    switch (buffer.kind) {
+      case BufferKind::None: break;
+      case BufferKind::Input:
+        if (bytes > b.input_bytes[buffer.index]) return bad(f, where + " is longer than its input");
+        break;
+      case BufferKind::Output:
+        if (bytes > b.output_bytes[buffer.index]) return bad(f, where + " is longer than its output");
+        break;
+      case BufferKind::Constant:
+        if (bytes > buffer.constant_bytes) return bad(f, where + " is longer than its tensor");
+        break;
+      case BufferKind::Arena:
+        if (b.symbols[buffer.offset] < 0 || b.symbols[buffer.offset] % 64 != 0)
+          return bad(f, where + " starts at a negative or unaligned offset");
+        offset = static_cast<uint64_t>(b.symbols[buffer.offset]);
+        if (!range_within(offset, bytes, b.arena_bytes)) return bad(f, where + " reaches beyond the arena");
+        break;
+      case BufferKind::State: {
+        auto use = std::find_if(b.states.begin(), b.states.end(),
+                                [&](const auto& u) { return u.state == buffer.index; });
+        if (use == b.states.end()) b.states.push_back({buffer.index, bytes});
+        else use->bytes = std::max(use->bytes, bytes);
+        break;
+      }
+    }
+    b.buffer_bytes.push_back(bytes);
+    b.buffer_offsets.push_back(offset);
+  }
+  return ok();
+}
+
+Status resolve_steps(const Function& f, Executor::Binding& b) {
+  for (const Instr& in : f.body) {
+    Step s;
+    s.op = in.op;
+    s.share = in.share;
+    s.barrier = in.barrier;
+    s.fill = in.fill;
+    s.kernel = in.kernel;
+    s.operands = static_cast<uint32_t>(b.operand_buffers.size());
+    s.scalars = static_cast<uint32_t>(b.scalars.size());
+    for (uint32_t buffer : in.buffers) {
+      const auto operand = static_cast<uint32_t>(b.operand_buffers.size());
+      if (f.buffers[buffer].kind == BufferKind::Input) b.input_patches.push_back({operand, f.buffers[buffer].index});
+      if (f.buffers[buffer].kind == BufferKind::Output) b.output_patches.push_back({operand, f.buffers[buffer].index});
+      b.operand_buffers.push_back(buffer);
+      b.lengths.push_back(b.buffer_bytes[buffer]);
+    }
+    for (Symbol symbol : in.scalars) b.scalars.push_back(b.symbols[symbol]);
+    if (in.op == InstrOp::Launch) {
+      const int64_t tiles = b.symbols[in.tiles];
+      if (tiles < 0 || tiles > INT32_MAX) return bad(f, "number of tiles of " + in.name + " is out of range");
+      s.tiles = static_cast<uint32_t>(tiles);
+      if (in.share == Share::Counter) s.counter = b.num_counters++;
+    }
+    if (in.op == InstrOp::Copy && b.buffer_bytes[in.buffers[0]] != b.buffer_bytes[in.buffers[1]])
+      return bad(f, "a copy between buffers of different lengths");
+    b.steps.push_back(s);
+  }
+  b.pointers.resize(b.operand_buffers.size());
+  b.counters = std::make_unique<TileCounter[]>(b.num_counters);
+  return ok();
+}
+
+}  // namespace
+
+Status resolve(const Function& f, Executor::Binding& b) {
+  MLC_RETURN_IF_ERROR(resolve_ports(f, b));
+  MLC_RETURN_IF_ERROR(resolve_buffers(f, b));
+  return resolve_steps(f, b);
+}
+
+void place(const Function& f, Executor::Binding& b, std::byte* arena, std::span<const AlignedBlock> states,
+           std::span<const std::byte* const> constants) {
+  for (size_t i = 0; i < b.operand_buffers.size(); ++i) {
+    const uint32_t buffer = b.operand_buffers[i];
+    switch (f.buffers[buffer].kind) {
+      case BufferKind::None:
+      case BufferKind::Input:
+      case BufferKind::Output: break;  // per run
+      case BufferKind::Constant: b.pointers[i] = const_cast<std::byte*>(constants[buffer]); break;
+      case BufferKind::Arena: b.pointers[i] = arena + b.buffer_offsets[buffer]; break;
+      case BufferKind::State: b.pointers[i] = states[f.buffers[buffer].index].data(); break;
+    }
+  }
+}
+
+}  // namespace mlc::exec

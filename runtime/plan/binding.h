@@ -1,0 +1,76 @@
+// A function bound to one set of input shapes: every size a number, every operand list laid out for the kernels.
+// Internal to the executor.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/plan/executor.h"
+
+namespace mlc::exec {
+
+// One instruction, with its operands as ranges of the binding's arrays.
+struct Step {
+  InstrOp op = InstrOp::None;
+  Share share = Share::Static;
+  bool barrier = true;
+  uint8_t fill = 0;
+  uint32_t kernel = 0;
+  uint32_t tiles = 0;
+  uint32_t operands = 0;  // first of `pointers` and `lengths`
+  uint32_t scalars = 0;
+  uint32_t counter = 0;   // Counter only
+};
+
+// Claimed chunks of one launch, on a line of its own.
+struct alignas(64) TileCounter {
+  std::atomic<uint32_t> claimed{0};
+};
+
+struct Executor::Binding {
+  struct Patch {  // an operand whose address is known only at the run
+    uint32_t operand = 0, port = 0;
+  };
+  struct StateUse {
+    uint32_t state = 0;
+    uint64_t bytes = 0;
+  };
+  std::vector<int64_t> key;  // the extents of all inputs, one after the other
+  std::vector<int64_t> symbols;
+  uint64_t arena_bytes = 0;
+  std::vector<uint64_t> buffer_bytes, buffer_offsets;  // per buffer of the function
+  std::vector<uint64_t> input_bytes, output_bytes;
+  std::vector<std::vector<int64_t>> output_shapes;
+  std::vector<StateUse> states;
+  std::vector<Step> steps;
+  std::vector<uint32_t> operand_buffers;  // the buffer behind each operand
+  std::vector<void*> pointers;
+  std::vector<uint64_t> lengths;
+  std::vector<int64_t> scalars;
+  std::vector<Patch> input_patches, output_patches;
+  std::unique_ptr<TileCounter[]> counters;
+  uint32_t num_counters = 0;
+  uint64_t generation = ~uint64_t{0};  // of the memory that `pointers` points into
+};
+
+struct Executor::FunctionState {
+  std::vector<std::unique_ptr<Binding>> bindings;
+  std::vector<const std::byte*> constants;  // per buffer; null for other kinds
+  bool constants_ready = false;
+  uint64_t scratch_bytes = 0;
+  std::vector<AlignedBlock> input_copies, output_blocks;
+  std::vector<void*> input_pointers, output_pointers;
+  std::vector<uint64_t> profile_ns;
+  uint64_t profile_runs = 0;
+};
+
+// Turns symbols into sizes and steps and checks every range against what it must lie in. `b.symbols` is filled.
+Status resolve(const Function& f, Executor::Binding& b);
+// Sets the addresses of everything but inputs and outputs.
+void place(const Function& f, Executor::Binding& b, std::byte* arena, std::span<const AlignedBlock> states,
+           std::span<const std::byte* const> constants);
+
+}  // namespace mlc::exec

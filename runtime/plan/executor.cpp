@@ -1,0 +1,381 @@
+#include "runtime/plan/executor.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/checked.h"
+#include "runtime/plan/binding.h"
+#include "runtime/plan/shape_program.h"
+
+namespace mlc::exec {
+namespace {
+
+constexpr size_t kMaxBindings = 8;  // sets of input shapes kept per function
+
+uint64_t now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
+}
+
+const char* fault_text(int32_t fault) {
+  switch (fault) {
+    case MLRUN_FAULT_INDEX: return "an index lies outside its array";
+    case MLRUN_FAULT_DIVISION: return "integer division by zero";
+    case MLRUN_FAULT_BOUND: return "a loop exceeded its bound";
+    case MLRUN_FAULT_BAD_CODE: return "the code breaks its own rules";
+    default: return "unknown fault";
+  }
+}
+
+// [begin, end) of worker w's equal share of n.
+std::pair<uint64_t, uint64_t> share_of(uint64_t n, unsigned w, unsigned workers) {
+  const uint64_t each = n / workers, rest = n % workers;
+  const uint64_t begin = w * each + std::min<uint64_t>(w, rest);
+  return {begin, begin + each + (w < rest ? 1 : 0)};
+}
+
+bool same_shapes(const std::vector<int64_t>& key, std::span<const InputArg> inputs) {
+  size_t at = 0;
+  for (const InputArg& in : inputs)
+    for (int64_t extent : in.shape)
+      if (key[at++] != extent) return false;  // ranks are fixed per function: the lengths agree
+  return true;
+}
+
+}  // namespace
+
+Executor::Executor(const Plan& plan, const KernelModule& module, const Constants& constants, WorkerPool& pool,
+                   Limits limits)
+    : plan_(plan), module_(module), constants_(constants), pool_(pool), limits_(limits) {
+  scratch_.resize(pool.workers());
+  states_.resize(plan.num_states);
+  functions_.resize(plan.functions.size());
+}
+
+Executor::~Executor() = default;
+
+Result<std::unique_ptr<Executor>> Executor::create(const Plan& plan, const KernelModule& module,
+                                                   const Constants& constants, WorkerPool& pool,
+                                                   const Limits& limits) {
+  std::unique_ptr<Executor> e(new Executor(plan, module, constants, pool, limits));
+  // Every launch of every function is judged before the first one runs.
+  for (uint32_t f = 0; f < plan.functions.size(); ++f) MLC_RETURN_IF_ERROR(e->check_kernels(f));
+  return e;
+}
+
+Status Executor::check_kernels(uint32_t function) {
+  FunctionState& state = functions_[function];
+  std::vector<uint8_t> writable;
+  for (const Instr& i : plan_.functions[function].body) {
+    if (i.op != InstrOp::Launch) continue;
+    if (i.kernel >= module_.num_kernels()) return Status(Code::Malformed, "plan: no kernel " + std::to_string(i.kernel));
+    writable.clear();
+    for (uint32_t b : i.buffers) writable.push_back(plan_.functions[function].buffers[b].writable());
+    Status s = module_.accepts(i.kernel, {writable, static_cast<uint32_t>(i.scalars.size())});
+    if (!s.ok()) return std::move(s).note("kernel " + std::to_string(i.kernel) + " (" + i.name + ")");
+    state.scratch_bytes = std::max(state.scratch_bytes, module_.scratch_bytes(i.kernel));
+  }
+  return ok();
+}
+
+Status Executor::check_arguments(const Function& f, std::span<const InputArg> inputs) const {
+  if (inputs.size() != f.inputs.size())
+    return Status(Code::InputMismatch, 4001, std::to_string(inputs.size()) + " inputs given, '" + f.name + "' takes " +
+                                                 std::to_string(f.inputs.size()));
+  Status status;
+  const auto complain = [&](const Port& port, std::string what) {
+    if (status.ok()) status = Status(Code::InputMismatch, 4001, "an input does not fit");
+    status.facts.push_back(port.name + "   " + std::move(what));
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Port& port = f.inputs[i];
+    const InputArg& in = inputs[i];
+    if (in.dtype != port.dtype) {
+      complain(port, "found " + std::string(name_of(in.dtype)) + ", expected " + std::string(name_of(port.dtype)));
+      continue;
+    }
+    if (in.shape.size() != port.shape.size()) {
+      complain(port, "found " + std::to_string(in.shape.size()) + " axes, expected " + std::to_string(port.shape.size()));
+      continue;
+    }
+    uint64_t bytes = bytes_of(port.dtype);
+    bool good = true;
+    for (int64_t extent : in.shape) {
+      const auto next = extent < 0 ? std::nullopt : checked_mul(bytes, static_cast<uint64_t>(extent));
+      good = good && next.has_value();
+      bytes = next.value_or(0);
+    }
+    if (!good) complain(port, "an extent is negative or too large");
+    else if (in.bytes < bytes || (bytes > 0 && !in.data))
+      complain(port, "has " + std::to_string(in.bytes) + " bytes, its shape takes " + std::to_string(bytes));
+  }
+  return status;
+}
+
+Status Executor::grow(AlignedBlock& block, uint64_t bytes, std::string_view what) {
+  if (block.data() && block.size() >= bytes) return ok();
+  if (bytes > limits_.max_memory_bytes)
+    return Status(Code::Resource, std::string(what) + " of " + std::to_string(bytes) + " bytes, " +
+                                      std::to_string(limits_.max_memory_bytes) + " are available");
+  auto bigger = AlignedBlock::allocate(bytes);
+  if (!bigger) return std::move(bigger).status().note(what);
+  block = std::move(*bigger);
+  ++generation_;
+  return ok();
+}
+
+// All constants of a function before its first run: hashing their leaves is the costly part, so every worker takes some.
+Status Executor::acquire_constants(uint32_t function) {
+  FunctionState& state = functions_[function];
+  if (state.constants_ready) return ok();
+  const Function& f = plan_.functions[function];
+  state.constants.assign(f.buffers.size(), nullptr);
+  struct Work {
+    const Function& f;
+    const Constants& constants;
+    std::vector<const std::byte*>& out;
+    std::atomic<uint32_t> next{0};
+    std::atomic<bool> failed{false};
+    Status failure;  // written by whoever turned `failed`, read after the run
+  } work{f, constants_, state.constants};
+  pool_.run(
+      [](void* context, unsigned) {
+        Work& w = *static_cast<Work*>(context);
+        for (uint32_t i = w.next++; i < w.f.buffers.size() && !w.failed.load(); i = w.next++) {
+          const Buffer& b = w.f.buffers[i];
+          if (b.kind != BufferKind::Constant) continue;
+          auto p = w.constants.acquire(b.index, b.copy);
+          if (p) w.out[i] = *p;
+          else if (!w.failed.exchange(true)) w.failure = std::move(p).status();
+        }
+      },
+      &work);
+  if (work.failed) return std::move(work.failure);
+  state.constants_ready = true;
+  return ok();
+}
+
+Status Executor::fill_binding(uint32_t function, std::span<const InputArg> inputs, Binding& out) {
+  const Function& f = plan_.functions[function];
+  std::vector<Shape> shapes;
+  for (const InputArg& in : inputs) {
+    shapes.push_back(in.shape);
+    out.key.insert(out.key.end(), in.shape.begin(), in.shape.end());
+  }
+  MLC_RETURN_IF_ERROR(evaluate_shapes(f, shapes, out.symbols));
+  return resolve(f, out);
+}
+
+Result<Executor::Binding*> Executor::bind(uint32_t function, std::span<const InputArg> inputs) {
+  const Function& f = plan_.functions[function];
+  FunctionState& state = functions_[function];
+  Binding* binding = nullptr;
+  for (auto& b : state.bindings)
+    if (same_shapes(b->key, inputs)) binding = b.get();
+  if (!binding) {
+    auto fresh = std::make_unique<Binding>();
+    MLC_RETURN_IF_ERROR(fill_binding(function, inputs, *fresh));
+    if (state.bindings.size() == kMaxBindings) state.bindings.erase(state.bindings.begin());  // the oldest
+    state.bindings.push_back(std::move(fresh));
+    binding = state.bindings.back().get();
+  }
+
+  MLC_RETURN_IF_ERROR(acquire_constants(function));
+  MLC_RETURN_IF_ERROR(grow(arena_, binding->arena_bytes, "arena"));
+  if (state.scratch_bytes > 0)
+    for (AlignedBlock& s : scratch_) MLC_RETURN_IF_ERROR(grow(s, state.scratch_bytes, "scratch"));
+  for (const Binding::StateUse& use : binding->states) {
+    AlignedBlock& block = states_[use.state];
+    if (block.data() && block.size() != use.bytes)
+      return Status(Code::InputMismatch, "state " + std::to_string(use.state) + " has " + std::to_string(block.size()) +
+                                             " bytes, these shapes need " + std::to_string(use.bytes));
+    MLC_RETURN_IF_ERROR(grow(block, use.bytes, "state"));
+  }
+  if (binding->generation != generation_) {
+    place(f, *binding, arena_.data(), states_, state.constants);
+    binding->generation = generation_;
+  }
+  return binding;
+}
+
+// What all workers of one run share.
+struct Executor::Run {
+  Executor& executor;
+  const Function& function;
+  Binding& binding;
+  FunctionState& state;
+  alignas(64) std::atomic<int32_t> fault{0};  // of the first kernel that failed
+  std::atomic<uint32_t> fault_at{0};
+
+  bool stopped() const {
+    return fault.load(std::memory_order_relaxed) != 0 || executor.cancelled_.load(std::memory_order_relaxed);
+  }
+  void fail(int32_t code, uint32_t step) {
+    int32_t none = 0;
+    if (fault.compare_exchange_strong(none, code)) fault_at.store(step);
+  }
+};
+
+void Executor::work(void* context, unsigned worker) {
+  Run& run = *static_cast<Run*>(context);
+  Executor& e = run.executor;
+  Binding& b = run.binding;
+  const unsigned workers = e.pool_.workers();
+  MlrunLaunch launch{nullptr, nullptr, nullptr, e.scratch_[worker].data(), worker, workers};
+  const bool profiling = e.profiling_ && worker == 0;
+  uint64_t before = profiling ? now_ns() : 0;
+  for (uint32_t i = 0; i < b.steps.size(); ++i) {
+    const Step& s = b.steps[i];
+    // After a fault nobody does work, but everybody still comes to every barrier.
+    if (!run.stopped()) {
+      launch.buffers = b.pointers.data() + s.operands;
+      launch.lengths = b.lengths.data() + s.operands;
+      launch.scalars = b.scalars.data() + s.scalars;
+      switch (s.op) {
+        case InstrOp::None: break;
+        case InstrOp::Launch: {
+          const auto call = [&](uint64_t begin, uint64_t end) {
+            if (begin >= end) return true;
+            const int32_t fault =
+                e.module_.run(s.kernel, launch, static_cast<uint32_t>(begin), static_cast<uint32_t>(end));
+            if (fault != MLRUN_FAULT_NONE) run.fail(fault, i);
+            return fault == MLRUN_FAULT_NONE;
+          };
+          if (s.share == Share::Counter && workers > 1) {
+            const uint64_t chunk = std::max<uint64_t>(1, s.tiles / (uint64_t{workers} * 4));
+            std::atomic<uint32_t>& counter = b.counters[s.counter].claimed;
+            for (;;) {
+              const uint64_t begin = uint64_t{counter.fetch_add(1, std::memory_order_relaxed)} * chunk;
+              if (begin >= s.tiles || !call(begin, std::min<uint64_t>(s.tiles, begin + chunk))) break;
+            }
+          } else if (s.share == Share::One) {
+            if (worker == 0) call(0, s.tiles);
+          } else {
+            const auto [begin, end] = share_of(s.tiles, worker, workers);
+            call(begin, end);
+          }
+          break;
+        }
+        case InstrOp::Copy:
+        case InstrOp::Fill: {
+          // Whole cache lines per worker, so that no line is written by two.
+          const uint64_t length = launch.lengths[0];
+          auto [begin, end] = share_of((length + 63) / 64, worker, workers);
+          if (s.share == Share::One) begin = 0, end = worker == 0 ? (length + 63) / 64 : 0;
+          begin *= 64, end = std::min(end * 64, length);
+          if (begin >= end) break;
+          auto* to = static_cast<std::byte*>(launch.buffers[0]);
+          if (s.op == InstrOp::Fill) std::memset(to + begin, s.fill, end - begin);
+          else std::memmove(to + begin, static_cast<const std::byte*>(launch.buffers[1]) + begin, end - begin);
+          break;
+        }
+      }
+    }
+    if (s.barrier) e.pool_.barrier().wait();
+    if (profiling) {
+      const uint64_t after = now_ns();
+      run.state.profile_ns[i] += after - before;
+      before = after;
+    }
+  }
+}
+
+Status Executor::run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {
+  const Function& f = plan_.functions[function];
+  FunctionState& state = functions_[function];
+  MLC_RETURN_IF_ERROR(check_arguments(f, inputs));
+  if (outputs.size() > f.outputs.size())
+    return Status(Code::Usage, std::to_string(outputs.size()) + " outputs given, '" + f.name + "' has " +
+                                   std::to_string(f.outputs.size()));
+  MLC_ASSIGN(Binding * binding, bind(function, inputs));
+
+  // Memory of the interface: the caller's where it fits, ours where it does not.
+  if (state.input_copies.empty()) state.input_copies.resize(f.inputs.size());
+  if (state.output_blocks.empty()) state.output_blocks.resize(f.outputs.size());
+  state.input_pointers.resize(f.inputs.size());
+  state.output_pointers.resize(f.outputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const uint64_t bytes = binding->input_bytes[i];
+    const bool aligned = inputs[i].data && reinterpret_cast<uintptr_t>(inputs[i].data) % 64 == 0;
+    state.input_pointers[i] = const_cast<void*>(inputs[i].data);
+    if (aligned) continue;
+    MLC_RETURN_IF_ERROR(grow(state.input_copies[i], bytes, "copy of an input"));
+    if (bytes) std::memcpy(state.input_copies[i].data(), inputs[i].data, bytes);
+    state.input_pointers[i] = state.input_copies[i].data();
+  }
+  for (size_t i = 0; i < f.outputs.size(); ++i) {
+    const uint64_t bytes = binding->output_bytes[i];
+    const bool given = i < outputs.size() && outputs[i].data;
+    if (given && outputs[i].capacity < bytes)
+      return Status(Code::InputMismatch, 4004, "output '" + f.outputs[i].name + "' takes " + std::to_string(bytes) +
+                                                   " bytes, " + std::to_string(outputs[i].capacity) + " are given");
+    if (given && reinterpret_cast<uintptr_t>(outputs[i].data) % 64 == 0) {
+      state.output_pointers[i] = outputs[i].data;
+      continue;
+    }
+    MLC_RETURN_IF_ERROR(grow(state.output_blocks[i], bytes, "output"));
+    state.output_pointers[i] = state.output_blocks[i].data();
+  }
+  if (binding->generation != generation_) {  // a copy or an output moved; the arena did not, but the rule is one
+    place(f, *binding, arena_.data(), states_, state.constants);
+    binding->generation = generation_;
+  }
+  for (const Binding::Patch& p : binding->input_patches) binding->pointers[p.operand] = state.input_pointers[p.port];
+  for (const Binding::Patch& p : binding->output_patches) binding->pointers[p.operand] = state.output_pointers[p.port];
+  for (uint32_t i = 0; i < binding->num_counters; ++i) binding->counters[i].claimed.store(0, std::memory_order_relaxed);
+  if (profiling_) state.profile_ns.resize(f.body.size());
+
+  cancelled_.store(false, std::memory_order_relaxed);
+  Run run{*this, f, *binding, state};
+  pool_.run(&Executor::work, &run);
+  if (profiling_) ++state.profile_runs;
+  if (cancelled_.load(std::memory_order_relaxed)) return Status(Code::Cancelled, "the run was cancelled");
+  if (const int32_t fault = run.fault.load(); fault != 0) {
+    const Instr& at = f.body[run.fault_at.load()];
+    return Status(Code::Internal, "kernel " + std::to_string(at.kernel) + (at.name.empty() ? "" : " (" + at.name + ")") +
+                                      " failed: " + fault_text(fault) + " (fault " + std::to_string(fault) + ")");
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    OutputArg& out = outputs[i];
+    if (!out.data) out.data = state.output_pointers[i], out.capacity = binding->output_bytes[i];
+    else if (out.data != state.output_pointers[i] && binding->output_bytes[i])
+      std::memcpy(out.data, state.output_pointers[i], binding->output_bytes[i]);
+    out.dtype = f.outputs[i].dtype;
+    out.shape = binding->output_shapes[i];
+    out.bytes = binding->output_bytes[i];
+  }
+  return ok();
+}
+
+Status Executor::infer(uint32_t function, std::span<const InputArg> inputs, std::vector<std::vector<int64_t>>& shapes) {
+  const Function& f = plan_.functions[function];
+  if (inputs.size() != f.inputs.size()) return check_arguments(f, inputs);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].shape.size() != f.inputs[i].shape.size() ||
+        std::any_of(inputs[i].shape.begin(), inputs[i].shape.end(), [](int64_t e) { return e < 0; }))
+      return Status(Code::InputMismatch, 4001, "input '" + f.inputs[i].name + "' has the wrong number of axes");
+  Binding binding;
+  MLC_RETURN_IF_ERROR(fill_binding(function, inputs, binding));
+  shapes = std::move(binding.output_shapes);
+  return ok();
+}
+
+void Executor::reset_states() {
+  for (AlignedBlock& s : states_)
+    if (s.data()) std::memset(s.data(), 0, s.size());
+}
+
+std::vector<Executor::ProfileEntry> Executor::profile(uint32_t function) const {
+  const FunctionState& state = functions_[function];
+  std::vector<ProfileEntry> out;
+  for (size_t i = 0; i < state.profile_ns.size(); ++i)
+    out.push_back({plan_.functions[function].body[i].name, state.profile_ns[i], state.profile_runs});
+  return out;
+}
+
+}  // namespace mlc::exec

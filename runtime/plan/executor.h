@@ -1,0 +1,115 @@
+// Runs the functions of a plan: binds shapes, places buffers, lets all workers interpret the same instructions.
+//
+// One executor belongs to one session and is used by one thread at a time (`cancel` excepted). It owns the arena, the
+// workers' scratch, the states and those outputs for which the caller brings no memory; plan, module, constants and
+// pool must outlive it. Everything that depends on the shapes is computed once per set of input shapes and kept for the
+// last few sets, so that a run with known shapes allocates nothing.
+//
+// What is safe whatever the plan says: no access outside of a buffer's memory by copies and fills, no launch with a
+// buffer that reaches beyond the arena, a tensor, an input or an output. What kernels do inside their buffers is theirs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "runtime/loader.h"
+#include "runtime/memory/aligned_block.h"
+#include "runtime/plan/plan.h"
+#include "runtime/threads/worker_pool.h"
+
+namespace mlc::exec {
+
+// The tensors of the container. Called from several workers at once.
+class Constants {
+ public:
+  virtual ~Constants() = default;
+  // The verified bytes of a copy, 64-byte aligned and readable to the next multiple of 64.
+  virtual Result<const std::byte*> acquire(uint32_t tensor, uint32_t copy) const = 0;
+};
+
+// An input: borrowed for the length of a run. Copied only if it is not 64-byte aligned.
+struct InputArg {
+  DType dtype = DType::None;
+  std::span<const int64_t> shape;
+  const void* data = nullptr;
+  uint64_t bytes = 0;  // at least what dtype and shape make
+};
+
+// An output. `data` null: the executor's memory is used and valid until the next run or the end of the executor.
+struct OutputArg {
+  void* data = nullptr;
+  uint64_t capacity = 0;
+  // Filled by run:
+  DType dtype = DType::None;
+  std::span<const int64_t> shape;  // valid as `data` is
+  uint64_t bytes = 0;
+};
+
+struct Limits {
+  uint64_t max_memory_bytes = uint64_t{1} << 46;  // of arena, scratch, states and outputs, each
+};
+
+class Executor {
+ public:
+  static Result<std::unique_ptr<Executor>> create(const Plan& plan, const KernelModule& module,
+                                                  const Constants& constants, WorkerPool& pool, const Limits& limits);
+  ~Executor();
+  Executor(const Executor&) = delete;
+
+  // `function` indexes plan.functions. As many inputs as it has, in order; outputs may be fewer (the rest is computed
+  // and dropped). InputMismatch (all inputs that do not fit), Resource, Internal (a kernel faulted), Cancelled.
+  Status run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
+
+  // The shapes of all outputs for these input shapes, without running. `extents` and `ranks` are filled in order.
+  Status infer(uint32_t function, std::span<const InputArg> inputs, std::vector<std::vector<int64_t>>& shapes);
+
+  void reset_states();  // to zeros
+  void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+
+  uint64_t arena_bytes() const { return arena_.size(); }
+
+  // Nanoseconds of each instruction of the functions run so far, on worker 0 up to its barrier. Off by default.
+  void set_profiling(bool on) { profiling_ = on; }
+  struct ProfileEntry {
+    std::string_view name;
+    uint64_t ns = 0;
+    uint64_t runs = 0;
+  };
+  std::vector<ProfileEntry> profile(uint32_t function) const;
+
+  struct Binding;  // internal, see binding.h
+
+ private:
+  struct FunctionState;
+  struct Run;
+  Executor(const Plan& plan, const KernelModule& module, const Constants& constants, WorkerPool& pool, Limits limits);
+
+  Status check_arguments(const Function& f, std::span<const InputArg> inputs) const;
+  Result<Binding*> bind(uint32_t function, std::span<const InputArg> inputs);
+  Status fill_binding(uint32_t function, std::span<const InputArg> inputs, Binding& out);
+  Status acquire_constants(uint32_t function);
+  Status check_kernels(uint32_t function);
+  Status grow(AlignedBlock& block, uint64_t bytes, std::string_view what);
+  static void work(void* run, unsigned worker);
+
+  const Plan& plan_;
+  const KernelModule& module_;
+  const Constants& constants_;
+  WorkerPool& pool_;
+  const Limits limits_;
+  AlignedBlock arena_;
+  std::vector<AlignedBlock> scratch_;  // one per worker
+  std::vector<AlignedBlock> states_;
+  std::vector<FunctionState> functions_;
+  uint64_t generation_ = 0;  // changes whenever arena, scratch or states move
+  std::atomic<bool> cancelled_{false};
+  bool profiling_ = false;
+};
+
+}  // namespace mlc::exec

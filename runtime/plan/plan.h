@@ -1,0 +1,111 @@
+// A plan as checked values: what `decode_plan` makes of the bytes of a plan segment.
+//
+// In a decoded plan every index is in range, every symbol is written exactly once, before it is read, and read as the
+// type it was written with; buffers that instructions write to are writable ones; ports fit their buffers. What depends
+// on the values of symbols (sizes, offsets, tile counts) is checked when shapes are bound.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/dtype.h"
+#include "base/status.h"
+
+namespace mlc::exec {
+
+// Numbers of schema/plan.fbs; a test compares them.
+enum class SymbolOp : uint8_t {
+  None = 0, Const, InputDim, Add, Sub, Mul, FloorDiv, CeilDiv, Mod, Min, Max, Eq, Ne, Lt, Le, And, Or, Not, Select,
+  ToDouble, FAdd, FSub, FMul, FDiv, FFloor, FCeil, FRint, FTrunc, FMin, FMax, FLt, FLe, FConst, FSqrt, FRoundF32,
+};
+inline constexpr uint8_t kLastSymbolOp = static_cast<uint8_t>(SymbolOp::FRoundF32);
+enum class BufferKind : uint8_t { None = 0, Input, Output, Constant, Arena, State };
+inline constexpr uint8_t kLastBufferKind = static_cast<uint8_t>(BufferKind::State);
+enum class InstrOp : uint8_t { None = 0, Launch, Copy, Fill };
+inline constexpr uint8_t kLastInstrOp = static_cast<uint8_t>(InstrOp::Fill);
+enum class Share : uint8_t { Static = 0, Counter, One };
+inline constexpr uint8_t kLastShare = static_cast<uint8_t>(Share::One);
+
+using Symbol = uint32_t;  // index into the symbols of a function
+
+struct SymbolInstr {
+  SymbolOp op = SymbolOp::None;
+  Symbol dst = 0;
+  uint32_t a = 0, b = 0, c = 0;  // symbols; for InputDim a and b are input and axis
+  int64_t imm = 0;
+};
+
+struct Check {
+  Symbol condition = 0;
+  uint32_t after = 0;  // symbol instructions that come before it; checks are sorted by this
+  std::string message;
+};
+
+struct Buffer {
+  BufferKind kind = BufferKind::None;
+  DType dtype = DType::None;
+  uint32_t index = 0;
+  uint32_t copy = 0;
+  Symbol bytes = 0;
+  Symbol offset = 0;            // Arena only
+  uint64_t constant_bytes = 0;  // Constant only: length of the tensor's copy
+
+  bool writable() const {
+    return kind == BufferKind::Output || kind == BufferKind::Arena || kind == BufferKind::State;
+  }
+};
+
+struct Instr {
+  InstrOp op = InstrOp::None;
+  uint32_t kernel = 0;
+  std::vector<uint32_t> buffers;
+  std::vector<Symbol> scalars;
+  Symbol tiles = 0;
+  Share share = Share::Static;
+  bool barrier = true;
+  uint8_t fill = 0;
+  std::string name;
+};
+
+struct Port {
+  std::string name;
+  DType dtype = DType::None;
+  uint32_t buffer = 0;
+  std::vector<Symbol> shape;
+};
+
+struct Function {
+  std::string name;
+  uint32_t num_symbols = 0;
+  std::vector<SymbolInstr> shape;
+  std::vector<Check> checks;
+  std::vector<Port> inputs, outputs;
+  std::vector<Buffer> buffers;
+  Symbol arena_bytes = 0;
+  std::vector<Instr> body;
+};
+
+struct Plan {
+  std::vector<Function> functions;  // sorted by name, names are unique
+  uint32_t num_states = 0;          // one more than the largest state index used
+
+  // Index of a function; none if there is no such one.
+  std::optional<uint32_t> find(std::string_view name) const;
+};
+
+// What the rest of the container holds, for the range checks of a plan's references.
+struct PlanContext {
+  uint32_t num_kernels = 0;
+  // Length in bytes of a copy of a tensor; none if there is no such one.
+  std::function<std::optional<uint64_t>(uint32_t tensor, uint32_t copy)> constant_bytes;
+};
+
+// Malformed with the function and item, if the bytes break any rule.
+Result<Plan> decode_plan(Bytes bytes, const PlanContext& context);
+
+}  // namespace mlc::exec

@@ -1,0 +1,287 @@
+// The only file of the runtime that knows the FlatBuffers form of a plan. FlatBuffers' verifier makes reading safe; what
+// is read is then checked item by item and copied.
+#include <algorithm>
+#include <utility>
+
+#include "runtime/plan/plan.h"
+#include "schema/format.h"
+#include "schema/generated/plan_generated.h"
+#include "schema/module_abi.h"
+
+namespace mlc::exec {
+namespace {
+
+namespace fbp = mlc::fb::plan;
+
+constexpr uint32_t kPlanFormat = 1;
+constexpr uint32_t kMaxFunctions = 256, kMaxSymbols = 1u << 20, kMaxItems = 1u << 20, kMaxOperands = 4096;
+constexpr uint32_t kMaxStates = 4096;
+
+Status bad(std::string what) { return Status(Code::Malformed, std::move(what)); }
+
+template <class V>
+uint32_t length_of(const V* vector) {
+  return vector ? vector->size() : 0;
+}
+
+// The type of a symbol, known once it is written.
+enum class Type : uint8_t { Unwritten, Integer, Double };
+
+// What each operation reads and writes.
+struct Signature {
+  uint8_t reads;      // operands a, b, c in this order
+  Type operand;       // their type
+  Type result;
+};
+Signature signature_of(SymbolOp op) {
+  using enum SymbolOp;
+  switch (op) {
+    case None: case Const: case InputDim: return {0, Type::Integer, Type::Integer};
+    case Add: case Sub: case Mul: case FloorDiv: case CeilDiv: case Mod: case Min: case Max: case Eq: case Ne: case Lt:
+    case Le: case And: case Or: return {2, Type::Integer, Type::Integer};
+    case Not: return {1, Type::Integer, Type::Integer};
+    case Select: return {3, Type::Integer, Type::Integer};  // b and c may both be doubles: see check_symbols
+    case ToDouble: return {1, Type::Integer, Type::Double};
+    case FAdd: case FSub: case FMul: case FDiv: case FMin: case FMax: return {2, Type::Double, Type::Double};
+    case FFloor: case FCeil: case FRint: case FTrunc: return {1, Type::Double, Type::Integer};
+    case FLt: case FLe: return {2, Type::Double, Type::Integer};
+    case FConst: return {0, Type::Double, Type::Double};
+    case FSqrt: case FRoundF32: return {1, Type::Double, Type::Double};
+  }
+  return {0, Type::Integer, Type::Integer};
+}
+
+class FunctionDecoder {
+ public:
+  FunctionDecoder(const fbp::Function& in, const PlanContext& context) : in_(in), context_(context) {}
+
+  Result<Function> decode() {
+    out_.name = in_.name()->str();
+    if (out_.name.empty() || out_.name.size() > format::kMaxNameLen) return bad("name of a function");
+    MLC_RETURN_IF_ERROR(check_limits());
+    MLC_RETURN_IF_ERROR(check_symbols());
+    MLC_RETURN_IF_ERROR(read_checks());
+    MLC_RETURN_IF_ERROR(read_buffers());
+    MLC_RETURN_IF_ERROR(read_ports(in_.inputs(), BufferKind::Input, out_.inputs));
+    MLC_RETURN_IF_ERROR(read_ports(in_.outputs(), BufferKind::Output, out_.outputs));
+    MLC_RETURN_IF_ERROR(read_body());
+    return std::move(out_);
+  }
+
+ private:
+  Status check_limits() {
+    if (in_.num_symbols() > kMaxSymbols || length_of(in_.shape()) > kMaxSymbols) return bad("too many symbols");
+    if (length_of(in_.checks()) > kMaxItems || length_of(in_.buffers()) > kMaxItems ||
+        length_of(in_.body()) > kMaxItems)
+      return bad("too many items");
+    if (length_of(in_.inputs()) > format::kMaxPorts || length_of(in_.outputs()) > format::kMaxPorts)
+      return bad("too many ports");
+    // Room for every symbol has to come with an instruction that writes it, so that the file's size bounds it.
+    if (in_.num_symbols() != length_of(in_.shape())) return bad("symbols that nothing writes");
+    return ok();
+  }
+
+  Status check_symbols() {
+    out_.num_symbols = in_.num_symbols();
+    types_.assign(out_.num_symbols, Type::Unwritten);
+    written_at_.assign(out_.num_symbols, 0);
+    out_.shape.reserve(length_of(in_.shape()));
+    for (uint32_t i = 0; i < length_of(in_.shape()); ++i) {
+      const fbp::SymbolInstr& s = *in_.shape()->Get(i);
+      const auto number = static_cast<uint8_t>(s.op());
+      if (number == 0 || number > kLastSymbolOp) return bad("symbol instruction " + std::to_string(i) + ": operation");
+      const SymbolInstr instr{static_cast<SymbolOp>(number), s.dst(), s.a(), s.b(), s.c(), s.imm()};
+      const std::string where = "symbol instruction " + std::to_string(i);
+      if (instr.dst >= out_.num_symbols || types_[instr.dst] != Type::Unwritten) return bad(where + ": destination");
+      if (instr.op == SymbolOp::InputDim) {
+        if (instr.a >= length_of(in_.inputs()) || instr.b >= length_of(in_.inputs()->Get(instr.a)->shape()))
+          return bad(where + ": no such input axis");
+      }
+      const Signature sig = signature_of(instr.op);
+      const uint32_t operands[3] = {instr.a, instr.b, instr.c};
+      for (uint8_t k = 0; k < sig.reads; ++k)
+        if (operands[k] >= out_.num_symbols || types_[operands[k]] == Type::Unwritten)
+          return bad(where + ": reads a symbol before it is written");
+      Type result = sig.result;
+      if (instr.op == SymbolOp::Select) {
+        if (types_[instr.a] != Type::Integer || types_[instr.b] != types_[instr.c]) return bad(where + ": types");
+        result = types_[instr.b];
+      } else {
+        for (uint8_t k = 0; k < sig.reads; ++k)
+          if (types_[operands[k]] != sig.operand) return bad(where + ": types");
+      }
+      types_[instr.dst] = result;
+      written_at_[instr.dst] = i;
+      out_.shape.push_back(instr);
+    }
+    return ok();
+  }
+
+  bool is_integer(uint32_t symbol) const { return symbol < types_.size() && types_[symbol] == Type::Integer; }
+
+  Status read_checks() {
+    for (uint32_t i = 0; i < length_of(in_.checks()); ++i) {
+      const fbp::Check& c = *in_.checks()->Get(i);
+      if (c.after() > out_.shape.size() || !is_integer(c.condition()) || written_at_[c.condition()] >= c.after())
+        return bad("check " + std::to_string(i) + ": condition");
+      if (c.message()->size() > 4096) return bad("check " + std::to_string(i) + ": message too long");
+      out_.checks.push_back({c.condition(), c.after(), c.message()->str()});
+    }
+    std::stable_sort(out_.checks.begin(), out_.checks.end(),
+                     [](const Check& a, const Check& b) { return a.after < b.after; });
+    return ok();
+  }
+
+  static std::optional<DType> dtype_of(uint8_t number) {
+    if (number == 0 || number > 20) return std::nullopt;
+    return static_cast<DType>(number);
+  }
+
+  Status read_buffers() {
+    out_.arena_bytes = in_.arena_bytes();
+    bool uses_arena = false;
+    for (uint32_t i = 0; i < length_of(in_.buffers()); ++i) {
+      const fbp::Buffer& b = *in_.buffers()->Get(i);
+      const std::string where = "buffer " + std::to_string(i);
+      const auto kind = static_cast<uint8_t>(b.kind());
+      const auto dtype = dtype_of(b.dtype());
+      if (kind == 0 || kind > kLastBufferKind) return bad(where + ": kind");
+      if (!dtype || bytes_of(*dtype) == 0) return bad(where + ": element type");
+      if (!is_integer(b.bytes())) return bad(where + ": length is not an integer symbol");
+      Buffer buffer{static_cast<BufferKind>(kind), *dtype, b.index(), b.copy(), b.bytes(), b.offset(), 0};
+      switch (buffer.kind) {
+        case BufferKind::None: break;
+        case BufferKind::Input:
+          if (buffer.index >= length_of(in_.inputs())) return bad(where + ": no such input");
+          break;
+        case BufferKind::Output:
+          if (buffer.index >= length_of(in_.outputs())) return bad(where + ": no such output");
+          break;
+        case BufferKind::Constant: {
+          const auto length = context_.constant_bytes(buffer.index, buffer.copy);
+          if (!length) return bad(where + ": no such tensor copy");
+          buffer.constant_bytes = *length;
+          break;
+        }
+        case BufferKind::Arena:
+          if (!is_integer(buffer.offset)) return bad(where + ": offset is not an integer symbol");
+          uses_arena = true;
+          break;
+        case BufferKind::State:
+          if (buffer.index >= kMaxStates) return bad(where + ": no such state");
+          break;
+      }
+      out_.buffers.push_back(buffer);
+    }
+    // A function without symbols has no arena and needs no number for its size.
+    if ((uses_arena || out_.num_symbols > 0) && !is_integer(out_.arena_bytes)) return bad("size of the arena");
+    return ok();
+  }
+
+  Status read_ports(const flatbuffers::Vector<flatbuffers::Offset<fbp::Port>>* in, BufferKind kind,
+                    std::vector<Port>& out) {
+    for (uint32_t i = 0; i < length_of(in); ++i) {
+      const fbp::Port& p = *in->Get(i);
+      const std::string where = (kind == BufferKind::Input ? "input " : "output ") + std::to_string(i);
+      const auto dtype = dtype_of(p.dtype());
+      if (p.name()->size() > format::kMaxNameLen) return bad(where + ": name too long");
+      if (!dtype || bytes_of(*dtype) == 0) return bad(where + ": element type");
+      if (length_of(p.shape()) > format::kMaxRank) return bad(where + ": too many axes");
+      Port port{p.name()->str(), *dtype, p.buffer(), {}};
+      if (port.buffer >= out_.buffers.size()) return bad(where + ": no such buffer");
+      const Buffer& b = out_.buffers[port.buffer];
+      if (b.kind != kind || b.index != i || b.dtype != *dtype) return bad(where + ": its buffer is another one");
+      for (uint32_t k = 0; k < length_of(p.shape()); ++k) {
+        if (!is_integer(p.shape()->Get(k))) return bad(where + ": extent is not an integer symbol");
+        port.shape.push_back(p.shape()->Get(k));
+      }
+      out.push_back(std::move(port));
+    }
+    return ok();
+  }
+
+  Status read_body() {
+    out_.body.reserve(length_of(in_.body()));
+    for (uint32_t i = 0; i < length_of(in_.body()); ++i) {
+      const fbp::Instr& in = *in_.body()->Get(i);
+      Instr instr;
+      if (in.name() && in.name()->size() <= 4096) instr.name = in.name()->str();
+      const std::string where =
+          "instruction " + std::to_string(i) + (instr.name.empty() ? "" : " (" + instr.name + ")");
+      const auto op = static_cast<uint8_t>(in.op()), share = static_cast<uint8_t>(in.share());
+      if (op == 0 || op > kLastInstrOp || share > kLastShare) return bad(where + ": operation");
+      if (length_of(in.buffers()) > kMaxOperands || length_of(in.scalars()) > kMaxOperands)
+        return bad(where + ": too many operands");
+      instr.op = static_cast<InstrOp>(op);
+      instr.share = static_cast<Share>(share);
+      instr.barrier = in.barrier();
+      instr.fill = static_cast<uint8_t>(in.imm());
+      for (uint32_t k = 0; k < length_of(in.buffers()); ++k) {
+        if (in.buffers()->Get(k) >= out_.buffers.size()) return bad(where + ": no such buffer");
+        instr.buffers.push_back(in.buffers()->Get(k));
+      }
+      for (uint32_t k = 0; k < length_of(in.scalars()); ++k) {
+        if (!is_integer(in.scalars()->Get(k))) return bad(where + ": scalar is not an integer symbol");
+        instr.scalars.push_back(in.scalars()->Get(k));
+      }
+      switch (instr.op) {
+        case InstrOp::None: break;
+        case InstrOp::Launch:
+          if (in.index() >= context_.num_kernels) return bad(where + ": no such kernel");
+          if (!is_integer(in.tiles())) return bad(where + ": tile count is not an integer symbol");
+          instr.kernel = in.index();
+          instr.tiles = in.tiles();
+          break;
+        case InstrOp::Copy:
+          if (instr.buffers.size() != 2 || !out_.buffers[instr.buffers[0]].writable()) return bad(where + ": operands");
+          break;
+        case InstrOp::Fill:
+          if (instr.buffers.size() != 1 || !out_.buffers[instr.buffers[0]].writable()) return bad(where + ": operands");
+          break;
+      }
+      out_.body.push_back(std::move(instr));
+    }
+    return ok();
+  }
+
+  const fbp::Function& in_;
+  const PlanContext& context_;
+  Function out_;
+  std::vector<Type> types_;
+  std::vector<uint32_t> written_at_;
+};
+
+}  // namespace
+
+std::optional<uint32_t> Plan::find(std::string_view name) const {
+  for (uint32_t i = 0; i < functions.size(); ++i)
+    if (functions[i].name == name) return i;
+  return std::nullopt;
+}
+
+Result<Plan> decode_plan(Bytes bytes, const PlanContext& context) {
+  if (bytes.size() < 16 || bytes.size() > format::kMaxPlanLen) return bad("plan: size out of range");
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  flatbuffers::Verifier verifier(data, bytes.size(), format::kMaxTableDepth, format::kMaxTables * 4);
+  if (!fbp::PlanBufferHasIdentifier(data) || !fbp::VerifyPlanBuffer(verifier))
+    return bad("plan: not a well-formed plan table");
+  const fbp::Plan& in = *fbp::GetPlan(data);
+  if (in.format() != kPlanFormat)
+    return bad("plan: format " + std::to_string(in.format()) + ", this version reads " + std::to_string(kPlanFormat));
+  if (in.module_abi() == 0 || in.module_abi() > MLRUN_MODULE_ABI) return bad("plan: kernel interface is newer");
+  if (length_of(in.functions()) == 0 || length_of(in.functions()) > kMaxFunctions)
+    return bad("plan: number of functions");
+  Plan plan;
+  for (const fbp::Function* f : *in.functions()) {
+    auto function = FunctionDecoder(*f, context).decode();
+    if (!function) return std::move(function).status().note("plan: '" + f->name()->str().substr(0, 80) + "'");
+    if (!plan.functions.empty() && plan.functions.back().name >= function->name)
+      return bad("plan: functions are not sorted by name");
+    for (const Buffer& b : function->buffers)
+      if (b.kind == BufferKind::State) plan.num_states = std::max(plan.num_states, b.index + 1);
+    plan.functions.push_back(std::move(*function));
+  }
+  return plan;
+}
+
+}  // namespace mlc::exec

@@ -1,0 +1,70 @@
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <climits>
+
+#include "runtime/threads/barrier.h"
+
+namespace mlc {
+namespace {
+
+constexpr int64_t kSpinNs = 50'000;
+constexpr unsigned kSpinsPerClock = 64;  // reading the clock costs more than a turn of the loop
+
+int64_t now_ns() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+}
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("isb");  // longer than `yield`, which most cores ignore
+#else
+  __asm__ volatile("" ::: "memory");
+#endif
+}
+
+}  // namespace
+
+void wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, std::atomic<uint32_t>& sleepers) {
+  int64_t deadline = 0;
+  for (;;) {
+    for (unsigned i = 0; i < kSpinsPerClock; ++i) {
+      if (word.load(std::memory_order_acquire) != old) return;
+      pause_cpu();
+    }
+    const int64_t now = now_ns();
+    if (deadline == 0) deadline = now + kSpinNs;
+    else if (now >= deadline) break;
+  }
+  // The waker changes the word, then reads `sleepers`; we raise `sleepers`, then the kernel reads the word. One of the
+  // two sees the other.
+  sleepers.fetch_add(1, std::memory_order_seq_cst);
+  while (word.load(std::memory_order_seq_cst) == old)
+    syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, old, nullptr, nullptr, 0);
+  sleepers.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void wake_all(const std::atomic<uint32_t>& word, const std::atomic<uint32_t>& sleepers) {
+  if (sleepers.load(std::memory_order_seq_cst) != 0)
+    syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void Barrier::wait() {
+  if (participants_ == 1) return;
+  const uint32_t generation = generation_.load(std::memory_order_relaxed);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == participants_) {
+    arrived_.store(0, std::memory_order_relaxed);  // nobody arrives again before the generation changes
+    generation_.store(generation + 1, std::memory_order_seq_cst);
+    wake_all(generation_, sleepers_);
+    return;
+  }
+  wait_for_change(generation_, generation, sleepers_);
+}
+
+}  // namespace mlc

@@ -1,0 +1,309 @@
+#include "runtime/plan/executor.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <functional>
+
+#include "tests/support/plan_maker.h"
+
+using namespace mlc;
+using namespace mlc::exec;
+using mlc::test::PlanMaker;
+namespace fbp = mlc::fb::plan;
+
+extern std::atomic<uint64_t> allocations;  // of the whole process, see allocations_test.cpp
+
+namespace {
+
+// Kernel 0: y = x + 1. Kernel 1: y = 2 x. A tile is three floats. Kernel 2 faults on tile `bad_tile`.
+struct FakeModule final : KernelModule {
+  uint32_t kernels = 3, bad_tile = 1;
+  mutable std::atomic<uint64_t> tiles_run{0};
+  bool refuse_read_only = false;
+  uint32_t num_kernels() const override { return kernels; }
+  uint64_t scratch_bytes(uint32_t k) const override { return k == 0 ? 256 : 0; }
+  Status accepts(uint32_t, const LaunchForm& form) const override {
+    if (form.writable.size() != 2 || form.num_scalars != 1) return Status(Code::Malformed, "form");
+    if (!form.writable[1]) return Status(Code::Malformed, "stores to a read-only buffer");
+    return ok();
+  }
+  int32_t run(uint32_t k, const MlrunLaunch& l, uint32_t begin, uint32_t end) const override {
+    tiles_run += end - begin;
+    const auto* x = static_cast<const float*>(l.buffers[0]);
+    auto* y = static_cast<float*>(l.buffers[1]);
+    for (uint32_t i = begin * 3; i < end * 3; ++i) {
+      if (k == 2 && i / 3 == bad_tile) return MLRUN_FAULT_INDEX;
+      if (k == 0) static_cast<float*>(l.scratch)[i % 64] = 1;
+      y[i] = k == 0 ? x[i] + static_cast<float*>(l.scratch)[i % 64] : 2 * x[i];
+    }
+    return 0;
+  }
+};
+
+struct FakeConstants final : Constants {
+  alignas(64) float values[16] = {};
+  bool fail = false;
+  mutable std::atomic<int> acquired{0};
+  Result<const std::byte*> acquire(uint32_t, uint32_t) const override {
+    ++acquired;
+    if (fail) return Status(Code::BadSignature, "leaf 3 of segment 'weights' is damaged");
+    return reinterpret_cast<const std::byte*>(values);
+  }
+};
+
+struct Rig {
+  Plan plan;
+  FakeModule module;
+  FakeConstants constants;
+  std::unique_ptr<WorkerPool> pool;
+  std::unique_ptr<Executor> executor;
+
+  explicit Rig(const PlanMaker& m, unsigned workers = 1) {
+    auto decoded = decode_plan(m.bytes(), {3, [](uint32_t t, uint32_t c) {
+                                             return t == 0 && c == 0 ? std::optional<uint64_t>(64) : std::nullopt;
+                                           }});
+    REQUIRE_MESSAGE(decoded.ok(), (decoded.ok() ? std::string() : decoded.status().message));
+    plan = std::move(*decoded);
+    PoolOptions o;
+    o.workers = workers;
+    pool = WorkerPool::create(o).value();
+  }
+  Status start(Limits limits = {}) {
+    auto e = Executor::create(plan, module, constants, *pool, limits);
+    if (!e) return std::move(e).status();
+    executor = std::move(*e);
+    return ok();
+  }
+  Status run(const std::vector<float>& x, std::vector<int64_t> shape, OutputArg& out) {
+    const InputArg in{DType::F32, shape, x.data(), x.size() * 4};
+    return executor->run(0, {&in, 1}, {&out, 1});
+  }
+};
+
+std::vector<float> iota(int n) {
+  std::vector<float> v(static_cast<size_t>(n));
+  for (int i = 0; i < n; ++i) v[static_cast<size_t>(i)] = float(i);
+  return v;
+}
+
+}  // namespace
+
+TEST_CASE("two launches through the arena, static and counted shares, one to five workers") {
+  for (fbp::Share share : {fbp::Share_Static, fbp::Share_Counter, fbp::Share_One})
+    for (unsigned workers : {1u, 2u, 5u}) {
+      PlanMaker m = PlanMaker::two_steps();
+      for (auto& i : m.body) i.share = share;
+      Rig rig(m, workers);
+      REQUIRE(rig.start().ok());
+      for (int n : {1, 7, 100, 7}) {
+        rig.module.tiles_run = 0;
+        OutputArg out;
+        REQUIRE(rig.run(iota(3 * n), {n, 3}, out).ok());
+        CHECK(out.shape.size() == 2);
+        CHECK(out.shape[0] == n);
+        CHECK(out.bytes == static_cast<uint64_t>(12 * n));
+        for (int i = 0; i < 3 * n; ++i) CHECK(static_cast<float*>(out.data)[i] == 2.0f * (float(i) + 1));
+        CHECK(rig.module.tiles_run == 2u * static_cast<unsigned>(n));
+      }
+    }
+}
+
+TEST_CASE("a run with known shapes allocates nothing") {
+  Rig rig(PlanMaker::two_steps(), 2);
+  REQUIRE(rig.start().ok());
+  const auto x = iota(30), x2 = iota(60);
+  const std::vector<int64_t> shape{10, 3}, shape2{20, 3};
+  const auto both = [&] {
+    OutputArg out, out2;
+    const InputArg in{DType::F32, shape, x.data(), 120}, in2{DType::F32, shape2, x2.data(), 240};
+    bool good = rig.executor->run(0, {&in, 1}, {&out, 1}).ok();
+    return rig.executor->run(0, {&in2, 1}, {&out2, 1}).ok() && good;
+  };
+  REQUIRE(both());
+  REQUIRE(both());
+  const uint64_t before = allocations;
+  for (int i = 0; i < 50; ++i)
+    if (!both()) FAIL("run failed");
+  CHECK(allocations == before);
+}
+
+TEST_CASE("inputs and outputs of the caller: aligned in place, unaligned copied, too small refused") {
+  Rig rig(PlanMaker::two_steps());
+  REQUIRE(rig.start().ok());
+  alignas(64) float x[64], y[64];
+  for (int i = 0; i < 64; ++i) x[i] = float(i), y[i] = -1;
+  const std::vector<int64_t> shape{4, 3};
+  for (int shift : {0, 1}) {
+    const InputArg in{DType::F32, shape, x + shift, 48};
+    OutputArg out{y + shift, 48};
+    REQUIRE(rig.executor->run(0, {&in, 1}, {&out, 1}).ok());
+    CHECK(out.data == y + shift);
+    for (int i = 0; i < 12; ++i) CHECK(y[i + shift] == 2 * (float(i + shift) + 1));
+    CHECK(y[12 + shift] == -1);
+  }
+  const InputArg in{DType::F32, shape, x, 48};
+  OutputArg small{y, 47};
+  CHECK(rig.executor->run(0, {&in, 1}, {&small, 1}).code == Code::InputMismatch);
+  CHECK(rig.executor->run(0, {&in, 1}, {}).ok());  // outputs nobody wants
+  OutputArg two[2];
+  CHECK(rig.executor->run(0, {&in, 1}, two).code == Code::Usage);
+}
+
+TEST_CASE("inputs that do not fit are named with what was found and expected") {
+  Rig rig(PlanMaker::two_steps());
+  REQUIRE(rig.start().ok());
+  const auto x = iota(30);
+  const auto run = [&](DType t, std::vector<int64_t> shape, uint64_t bytes) {
+    const InputArg in{t, shape, x.data(), bytes};
+    return rig.executor->run(0, {&in, 1}, {}).text();
+  };
+  CHECK(run(DType::I32, {10, 3}, 120).find("x   found i32, expected f32") != std::string::npos);
+  CHECK(run(DType::F32, {30}, 120).find("found 1 axes, expected 2") != std::string::npos);
+  CHECK(run(DType::F32, {10, 3}, 119).find("has 119 bytes, its shape takes 120") != std::string::npos);
+  CHECK(run(DType::F32, {-1, 3}, 120).find("negative") != std::string::npos);
+  CHECK(run(DType::F32, {INT64_MAX, INT64_MAX}, 120).find("too large") != std::string::npos);
+  CHECK(run(DType::F32, {0, 3}, 0).find("the batch is empty") != std::string::npos);
+  CHECK(rig.executor->run(0, {}, {}).code == Code::InputMismatch);
+}
+
+TEST_CASE("a kernel's fault ends the run with its name, and the executor stays usable") {
+  PlanMaker m = PlanMaker::two_steps();
+  m.body[1].index = 2;
+  m.body[1].name = "conv_7";
+  for (unsigned workers : {1u, 3u}) {
+    Rig rig(m, workers);
+    REQUIRE(rig.start().ok());
+    OutputArg out;
+    const Status s = rig.run(iota(30), {10, 3}, out);
+    CHECK(s.code == Code::Internal);
+    CHECK(s.message.find("conv_7") != std::string::npos);
+    CHECK(s.message.find("outside its array") != std::string::npos);
+    rig.module.bad_tile = 1000;
+    CHECK(rig.run(iota(30), {10, 3}, out).ok());
+  }
+}
+
+TEST_CASE("ranges that only the shapes reveal are refused before anything runs") {
+  const auto fails = [](const std::function<void(PlanMaker&)>& change) {
+    PlanMaker m = PlanMaker::two_steps();
+    change(m);
+    Rig rig(m);
+    REQUIRE(rig.start().ok());
+    OutputArg out;
+    const Status s = rig.run(iota(30), {10, 3}, out);
+    CHECK(rig.module.tiles_run == 0);
+    return s.ok() ? std::string() : s.message;
+  };
+  const auto says = [](const std::string& message, const char* text) {
+    CHECK_MESSAGE(message.find(text) != std::string::npos, message, " should say ", std::string(text));
+  };
+  says(fails([](PlanMaker& m) { m.arena_bytes = m.constant(119); }), "beyond the arena");
+  says(fails([](PlanMaker& m) { m.buffers[2].offset = m.constant(64); }), "beyond the arena");
+  says(fails([](PlanMaker& m) { m.buffers[2].offset = m.constant(4); }), "unaligned");
+  says(fails([](PlanMaker& m) { m.buffers[2].offset = m.constant(-64); }), "negative");
+  says(fails([](PlanMaker& m) { m.buffers[2].bytes = m.constant(INT64_MAX); }), "beyond the arena");
+  says(fails([](PlanMaker& m) { m.buffers[2].bytes = m.constant(-1); }), "negative");
+  says(fails([](PlanMaker& m) { m.arena_bytes = m.constant(-1); }), "negative");
+  says(fails([](PlanMaker& m) { m.buffers[0].bytes = m.constant(121); }), "longer than its input");
+  says(fails([](PlanMaker& m) { m.buffers[1].bytes = m.constant(121); }), "longer than its output");
+  says(fails([](PlanMaker& m) { m.body[0].tiles = m.constant(-1); }), "tiles");
+  says(fails([](PlanMaker& m) { m.body[0].tiles = m.constant(int64_t{1} << 31); }), "tiles");
+  says(fails([](PlanMaker& m) { m.outputs[0].shape[0] = m.constant(-1); }), "out of range");
+  says(fails([](PlanMaker& m) { m.outputs[0].shape[0] = m.outputs[0].shape[1] = m.constant(INT64_MAX); }), "range");
+  says(fails([](PlanMaker& m) {
+         m.buffers.push_back({fbp::BufferKind_Constant, DType::F32, 0, 0, m.constant(65), 0});
+       }),
+       "longer than its tensor");
+  says(fails([](PlanMaker& m) {
+         m.buffers.push_back({fbp::BufferKind_Arena, DType::F32, 0, 0, 0, 0});
+         m.body.push_back({fbp::InstrOp_Copy, 0, {3, 0}, {}, 0});
+       }),
+       "different lengths");
+}
+
+TEST_CASE("memory beyond the limit is refused, not tried") {
+  PlanMaker m = PlanMaker::two_steps();
+  m.arena_bytes = m.constant(int64_t{1} << 40);
+  Rig rig(m);
+  REQUIRE(rig.start({.max_memory_bytes = 1 << 20}).ok());
+  OutputArg out;
+  CHECK(rig.run(iota(30), {10, 3}, out).code == Code::Resource);
+}
+
+TEST_CASE("a module that does not accept a launch stops the load") {
+  PlanMaker m = PlanMaker::two_steps();
+  m.body[0].buffers = {2, 0};  // stores to the input
+  Rig rig(m);
+  CHECK(rig.start().message.find("read-only") != std::string::npos);
+  PlanMaker more = PlanMaker::two_steps();
+  more.body[0].scalars.clear();
+  Rig rig2(more);
+  CHECK(!rig2.start().ok());
+}
+
+TEST_CASE("constants are acquired once, before the first run, and a damaged one fails it") {
+  PlanMaker m = PlanMaker::two_steps();
+  m.buffers.push_back({fbp::BufferKind_Constant, DType::F32, 0, 0, m.constant(64), 0});
+  m.buffers[1].bytes = m.buffers[1].bytes;
+  m.body.push_back({fbp::InstrOp_Copy, 0, {4, 3}, {}, 0, fbp::Share_One});
+  m.buffers.push_back({fbp::BufferKind_Output, DType::F32, 0, 0, m.constant(64), 0});
+  Rig rig(m, 2);
+  for (int i = 0; i < 16; ++i) rig.constants.values[i] = 100 + float(i);
+  REQUIRE(rig.start().ok());
+  CHECK(rig.constants.acquired == 0);
+  OutputArg out;
+  REQUIRE(rig.run(iota(30), {10, 3}, out).ok());
+  CHECK(static_cast<float*>(out.data)[15] == 115);
+  CHECK(static_cast<float*>(out.data)[16] == 34);
+  REQUIRE(rig.run(iota(30), {10, 3}, out).ok());
+  CHECK(rig.constants.acquired == 1);
+  Rig damaged(m, 2);
+  damaged.constants.fail = true;
+  REQUIRE(damaged.start().ok());
+  const Status s = damaged.run(iota(30), {10, 3}, out);
+  CHECK(s.code == Code::BadSignature);
+  CHECK(s.message.find("leaf 3") != std::string::npos);
+}
+
+TEST_CASE("states start as zeros, live across runs and can be reset; copies and fills are shared out") {
+  PlanMaker m;
+  const uint32_t zero = m.constant(0), bytes = m.constant(400), hundred = m.constant(100);
+  const uint32_t x = m.buffer(fbp::BufferKind_Input, DType::F32, 0, bytes);
+  const uint32_t y = m.buffer(fbp::BufferKind_Output, DType::F32, 0, bytes);
+  const uint32_t old = m.buffer(fbp::BufferKind_State, DType::F32, 0, bytes);
+  m.arena_bytes = zero;
+  m.inputs = {{"x", DType::F32, x, {hundred}}};
+  m.outputs = {{"y", DType::F32, y, {hundred}}};
+  m.body.push_back({fbp::InstrOp_Fill, 0, {y}, {}, 0, fbp::Share_Static, true, 0x1ff});
+  m.body.push_back({fbp::InstrOp_Copy, 0, {y, old}, {}, 0});
+  m.body.push_back({fbp::InstrOp_Copy, 0, {old, x}, {}, 0});
+  for (unsigned workers : {1u, 3u}) {
+    Rig rig(m, workers);
+    REQUIRE(rig.start().ok());
+    OutputArg out;
+    REQUIRE(rig.run(iota(100), {100}, out).ok());
+    CHECK(static_cast<float*>(out.data)[99] == 0);
+    REQUIRE(rig.run(std::vector<float>(100, 5), {100}, out).ok());
+    CHECK(static_cast<float*>(out.data)[99] == 99);
+    rig.executor->reset_states();
+    REQUIRE(rig.run(iota(100), {100}, out).ok());
+    CHECK(static_cast<float*>(out.data)[99] == 0);
+  }
+}
+
+TEST_CASE("more sets of shapes than are kept still work, and shapes can be inferred without a run") {
+  Rig rig(PlanMaker::two_steps(), 2);
+  REQUIRE(rig.start().ok());
+  for (int round = 0; round < 2; ++round)
+    for (int n = 1; n <= 20; ++n) {
+      OutputArg out;
+      REQUIRE(rig.run(iota(3 * n), {n, 3}, out).ok());
+      CHECK(static_cast<float*>(out.data)[3 * n - 1] == float(6 * n));
+    }
+  std::vector<std::vector<int64_t>> shapes;
+  const std::vector<int64_t> shape{9, 3};
+  const InputArg in{DType::F32, shape, nullptr, 0};
+  REQUIRE(rig.executor->infer(0, {&in, 1}, shapes).ok());
+  CHECK(shapes == std::vector<std::vector<int64_t>>{{9, 3}});
+}
