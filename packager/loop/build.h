@@ -36,11 +36,11 @@ class Builder {
                     const std::function<void()>& body);
   void with_if(const ir::Expr* cond, const std::function<void()>& then, const std::function<void()>& otherwise = {});
   void with_while(const ir::Expr* cond, const ir::Expr* bound, const std::function<void()>& body);
+  Stmt& append(StmtKind kind);  // any statement, to be filled in
   // Runs `body` with the cursor in `block`.
   void within(Block& block, const std::function<void()>& body);
 
  private:
-  Stmt& append(StmtKind kind);
   ir::Context& ctx_;
   Block* block_;
 };

@@ -1,0 +1,310 @@
+#include "packager/lower/body.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "packager/ir/numeric.h"
+
+namespace mlc::lower {
+
+using ir::Access;
+using ir::Expr;
+using ir::Op;
+using ir::Type;
+
+namespace {
+constexpr int kIndexFault = 1;  // schema/module_abi.h
+bool is_transcendental(Op op) { return op >= Op::Exp && op <= Op::Erf; }
+}  // namespace
+
+void Body::scoped(const std::function<void()>& body) {
+  scopes_.emplace_back();
+  body();
+  scopes_.pop_back();
+}
+
+void Body::with_for(const ir::Dim* d, const Expr* begin, const Expr* end, int64_t step, const std::function<void()>& body) {
+  if (begin->is_const() && end->is_const() && begin->i >= end->i) return;
+  if (begin->is_const() && end->is_const() && end->i - begin->i <= step) {  // one turn needs no loop
+    scoped([&] {
+      bind(d, begin);
+      body();
+    });
+    return;
+  }
+  b.with_for(begin, end, step, [&](const Expr* var) {
+    scoped([&] {
+      bind(d, var);
+      body();
+    });
+  });
+}
+
+void Body::vectorised(const ir::Dim* d, unsigned lanes, const Expr* tail, const std::function<void()>& body) {
+  auto saved = std::tuple(vdim_, lanes_, tail_);
+  const ir::Dim* old = vdim_;
+  vdim_ = lanes > 1 ? d : nullptr;
+  lanes_ = lanes;
+  tail_ = tail;
+  scopes_.emplace_back();
+  scopes_.back().barrier = true;
+  scopes_.back().barrier_dim = d;
+  // Two dims change their form at once when one vector dim replaces another.
+  if (old && old != d) {
+    scopes_.emplace_back();
+    scopes_.back().barrier = true;
+    scopes_.back().barrier_dim = old;
+  }
+  body();
+  if (old && old != d) scopes_.pop_back();
+  scopes_.pop_back();
+  std::tie(vdim_, lanes_, tail_) = saved;
+}
+
+const Expr* Body::scalar(const Expr* e) {
+  if (!vdim_ || !facts.depends(e, vdim_)) return value(e);
+  const Expr* r = nullptr;
+  vectorised(vdim_, 1, nullptr, [&] { r = value(e); });
+  return r;
+}
+
+const Expr* Body::both(const Expr* a, const Expr* c) {
+  if (!a || (a->is_const() && a->i)) return c && c->is_const() && c->i ? nullptr : c;
+  if (!c || (c->is_const() && c->i)) return a;
+  return loop::vec_binary(ctx, Op::And, a, c);
+}
+
+const Expr* Body::any_lane(const Expr* mask) {
+  if (!mask || mask->type.lanes == 1) return mask;
+  const Expr* ones = ctx.convert(Op::Cast, {DType::I32, mask->type.lanes}, mask);
+  return ctx.binary(Op::Ne, loop::lanes_fold(ctx, Op::MaxLanes, ones), ctx.integer(0, DType::I32));
+}
+
+const Expr* Body::value(const Expr* e, const Expr* guard) {
+  if (e->op == Op::Const || e->op == Op::Sym) return e;
+  if (guard && !facts.needs_guard(e)) guard = nullptr;
+  DimSet blocked = 0;
+  for (size_t k = scopes_.size(); k-- > 0;) {
+    if (auto it = scopes_[k].memo.find({e, guard}); it != scopes_[k].memo.end()) return it->second;
+    if (!scopes_[k].barrier) continue;
+    if (!scopes_[k].barrier_dim) break;
+    blocked |= facts.bit(scopes_[k].barrier_dim);
+    if (facts.dims(e) & blocked) break;
+  }
+  if (++depth_ > kMaxDepth) fail("expression too deep");
+  const Expr* r = error_.empty() ? compute(e, guard) : nullptr;
+  --depth_;
+  if (!r) {  // after an error: anything of the right type
+    r = is_float(e->type.dtype) ? ctx.number(0, e->type.dtype)
+        : e->type.dtype == DType::Bool ? ctx.boolean(false) : ctx.integer(0, e->type.dtype);
+  }
+  scopes_.back().memo[{e, guard}] = r;
+  return r;
+}
+
+const Expr* Body::compute(const Expr* e, const Expr* guard) {
+  switch (e->op) {
+    case Op::Dim: {
+      auto it = env_.find(e->dim);
+      if (it == env_.end()) {
+        fail("dim " + e->dim->name + " is not bound");
+        return nullptr;
+      }
+      return e->dim == vdim_ ? loop::ramp(ctx, it->second, lanes_) : it->second;
+    }
+    case Op::Var: {
+      auto it = vars_.find(e);
+      return it == vars_.end() ? e : it->second;
+    }
+    case Op::Load: return load(e, guard);
+    case Op::Fold: return fold(e, guard)[0];
+    case Op::Field: return fold(e->args[0], guard)[static_cast<size_t>(e->i)];
+    case Op::Select: return select(e, guard);
+    case Op::And:
+    case Op::Or: {
+      const Expr* a = value(e->args[0], guard);
+      const Expr* when = e->op == Op::And ? a : loop::vec_unary(ctx, Op::Not, a);
+      return loop::vec_binary(ctx, e->op, a, value(e->args[1], both(guard, when)));
+    }
+    case Op::FloorDiv: case Op::FloorMod: case Op::TruncDiv: case Op::TruncMod:
+      return is_float(e->type.dtype) ? generic(e, guard) : divide(e, guard);
+    case Op::Pow: return power(e, guard);
+    default:
+      if (is_transcendental(e->op)) {
+        const Expr* text = transcendental(e->op, e->args[0]);
+        return text ? value(text, guard) : nullptr;
+      }
+      return generic(e, guard);
+  }
+}
+
+const Expr* Body::transcendental(Op op, const Expr* arg) {
+  const Expr* text = expand_ ? expand_(ctx, op, arg) : nullptr;
+  if (!text) fail("no text for operation " + std::to_string(int(op)) + " on " + std::string(name_of(arg->type.dtype)));
+  return text;
+}
+
+const Expr* Body::generic(const Expr* e, const Expr* guard) {
+  std::vector<const Expr*> args;
+  unsigned lanes = 1;
+  for (const Expr* a : e->args) {
+    args.push_back(value(a, guard));
+    lanes = std::max<unsigned>(lanes, args.back()->type.lanes);
+  }
+  if (lanes > 1) {
+    for (const Expr*& a : args) a = loop::splat(ctx, a, lanes);
+    Expr node = *e;
+    node.type.lanes = static_cast<uint16_t>(lanes);
+    return ctx.raw(node, std::move(args));
+  }
+  switch (args.size()) {
+    case 1:
+      return e->op == Op::Cast || e->op == Op::SatCast || e->op == Op::Bitcast ? ctx.convert(e->op, e->type, args[0])
+                                                                               : ctx.unary(e->op, args[0]);
+    case 2: return ctx.binary(e->op, args[0], args[1]);
+    case 3: return e->op == Op::Fma ? ctx.fma(args[0], args[1], args[2]) : ctx.select(args[0], args[1], args[2]);
+    default: fail("operation " + std::to_string(int(e->op)) + " has no form in Loop"); return nullptr;
+  }
+}
+
+const Expr* Body::load(const Expr* e, const Expr* guard) {
+  if (e->args.size() > 1) {  // checked: faults where it is needed and out of range
+    const Expr* bad = loop::vec_unary(ctx, Op::Not, value(e->args[1], guard));
+    const Expr* needed = both(guard, bad);
+    if (depends_on_lanes(e->args[1]) && tail_) needed = both(tail_, needed);
+    b.fault(needed ? needed : ctx.boolean(true), kIndexFault);
+  }
+  const Expr* mask = e->access == Access::Clamped ? nullptr : guard;
+  const Expr* address = e->args[0];
+  if (!depends_on_lanes(address)) return loop::vec_load(ctx, e->array, e->type, value(address, guard), any_lane(mask));
+
+  mask = both(mask, tail_);
+  Type type{e->type.dtype, static_cast<uint16_t>(lanes_)};
+  const Expr* leaf[] = {ctx.dim(vdim_)};
+  auto lin = ir::linear_in(ctx, address, leaf);
+  if (lin && lin->coefficients[0]->is_const()) {
+    const Expr* base = scalar(address);
+    int64_t stride = lin->coefficients[0]->i;
+    return loop::vec_load(ctx, e->array, type, stride == 1 ? base : loop::ramp(ctx, base, lanes_, stride), mask);
+  }
+  return loop::vec_load(ctx, e->array, type, loop::splat(ctx, value(address, guard), lanes_), mask);
+}
+
+const Expr* Body::select(const Expr* e, const Expr* guard) {
+  const Expr* c = value(e->args[0], guard);
+  if (c->is_const()) return value(e->args[c->i ? 1 : 2], guard);
+  if (c->type.lanes == 1 && (facts.has_fold(e->args[1]) || facts.has_fold(e->args[2]))) {
+    unsigned lanes = depends_on_lanes(e->args[1]) || depends_on_lanes(e->args[2]) ? lanes_ : 1;
+    const Expr* zero = is_float(e->type.dtype) ? ctx.number(0, e->type.dtype)
+                       : e->type.dtype == DType::Bool ? ctx.boolean(false) : ctx.integer(0, e->type.dtype);
+    const Expr* r = b.local(loop::splat(ctx, zero, lanes));
+    auto arm = [&](const Expr* x) {
+      return [&, x] { scoped([&] { b.assign(r, loop::splat(ctx, value(x, guard), lanes)); }); };
+    };
+    b.with_if(c, arm(e->args[1]), arm(e->args[2]));
+    return r;
+  }
+  const Expr* x = value(e->args[1], both(guard, c));
+  const Expr* y = value(e->args[2], both(guard, loop::vec_unary(ctx, Op::Not, c)));
+  return loop::vec_select(ctx, c, x, y);
+}
+
+// Division by zero gives 0, and the least integer divided by -1 wraps (ir/numeric.h); hardware traps on both.
+const Expr* Body::divide(const Expr* e, const Expr* guard) {
+  DType t = e->type.dtype;
+  const Expr* divisor = e->args[1];
+  bool safe = divisor->is_const() ? divisor->i != 0 && divisor->i != -1
+                                  : t == DType::I64 && ir::interval_of(divisor).lo >= 1;
+  if (safe) return generic(e, guard);
+  const Expr* n = value(e->args[0], guard);
+  const Expr* d = value(divisor, guard);
+  bool quotient = e->op == Op::FloorDiv || e->op == Op::TruncDiv;
+  const Expr *zero = ctx.integer(0, t), *one = ctx.integer(1, t);
+  const Expr* is_zero = loop::vec_binary(ctx, Op::Eq, d, zero);
+  const Expr* odd = is_zero;
+  const Expr* minus = nullptr;
+  if (is_signed_int(t)) {
+    minus = loop::vec_binary(ctx, Op::Eq, d, ctx.integer(-1, t));
+    odd = loop::vec_binary(ctx, Op::Or, is_zero, minus);
+  }
+  const Expr* q = loop::vec_binary(ctx, e->op, n, loop::vec_select(ctx, odd, one, d));
+  if (!quotient) return loop::vec_select(ctx, odd, zero, q);
+  if (minus) q = loop::vec_select(ctx, minus, loop::vec_unary(ctx, Op::Neg, n), q);
+  return loop::vec_select(ctx, is_zero, zero, q);
+}
+
+// x ** y. Small whole exponents are products; the rest goes through exp and log in double precision, since an error of
+// one unit in log(x) is multiplied by y.
+const Expr* Body::power(const Expr* e, const Expr* guard) {
+  const Expr *x = e->args[0], *y = e->args[1];
+  DType t = e->type.dtype;
+  if (y->is_const()) {
+    double k = is_float(t) ? y->f : static_cast<double>(y->i);
+    if (is_float(t) && k == 0.5) return value(ctx.unary(Op::Sqrt, x), guard);
+    if (is_float(t) && k == -1) return value(ctx.binary(Op::Div, ctx.number(1, t), x), guard);
+    if (k == static_cast<int>(k) && k >= 0 && k <= 16) {
+      const Expr* r = is_float(t) ? ctx.number(1, t) : ctx.integer(1, t);
+      const Expr* square = x;
+      for (int n = static_cast<int>(k); n; n >>= 1) {
+        if (n & 1) r = r->op == Op::Const ? square : ctx.binary(Op::Mul, r, square);
+        square = ctx.binary(Op::Mul, square, square);
+      }
+      return value(r, guard);
+    }
+  }
+  if (!is_float(t)) {
+    // Six squarings reach every exponent below 64; a larger one of |x| >= 2 has overflowed to the wrapped product anyway,
+    // which squaring further would give too, hence as many steps as the type has bits of exponent that can matter.
+    const Expr* r = ctx.integer(1, t);
+    const Expr *square = x, *left = y;
+    const Expr *one = ctx.integer(1, t), *zero = ctx.integer(0, t);
+    for (unsigned step = 0; step < bits_of(t) - (is_signed_int(t) ? 1 : 0) && step < 16; ++step) {
+      r = ctx.select(ctx.binary(Op::Eq, ctx.binary(Op::BitAnd, left, one), one), ctx.binary(Op::Mul, r, square), r);
+      square = ctx.binary(Op::Mul, square, square);
+      left = ctx.binary(Op::Shr, left, one);
+    }
+    if (is_signed_int(t)) r = ctx.select(ctx.binary(Op::Lt, y, zero), zero, r);
+    return value(r, guard);
+  }
+  DType wide = DType::F64;
+  auto num = [&](double v) { return ctx.number(v, wide); };
+  const Expr *a = ctx.cast(wide, x), *p = ctx.cast(wide, y);
+  const Expr* log = expand_ ? expand_(ctx, Op::Log, ctx.unary(Op::Abs, a)) : nullptr;
+  const Expr* exp = log ? expand_(ctx, Op::Exp, ctx.binary(Op::Mul, p, log)) : nullptr;
+  if (!exp) {
+    fail("no text for pow on " + std::string(name_of(t)));
+    return nullptr;
+  }
+  const Expr* whole = ctx.binary(Op::Eq, ctx.unary(Op::Trunc, p), p);
+  const Expr* half = ctx.binary(Op::Mul, p, num(0.5));
+  const Expr* odd = ctx.binary(Op::And, whole, ctx.binary(Op::Ne, ctx.unary(Op::Trunc, half), half));
+  const Expr* nan = num(std::numeric_limits<double>::quiet_NaN());
+  const Expr* negative = ctx.select(whole, ctx.select(odd, ctx.unary(Op::Neg, exp), exp), nan);
+  const Expr* r = ctx.select(ctx.binary(Op::Lt, a, num(0)), negative, exp);
+  const Expr* trivial = ctx.binary(Op::Or, ctx.binary(Op::Eq, p, num(0)), ctx.binary(Op::Eq, a, num(1)));
+  return value(ctx.cast(t, ctx.select(trivial, num(1), r)), guard);
+}
+
+void Body::hoist(const Expr* root, DimSet inner) {
+  if (!facts.has_fold(root)) return;
+  std::vector<const Expr*> stack{root};
+  while (!stack.empty()) {
+    const Expr* e = stack.back();
+    stack.pop_back();
+    if (!facts.has_fold(e)) continue;
+    size_t always = e->args.size();  // arguments that are evaluated whenever `e` is
+    if (e->op == Op::Fold) {
+      if (!(facts.dims(e) & inner)) {
+        fold(e, nullptr);
+        continue;
+      }
+      for (const Expr* body : e->args)
+        if (!facts.needs_guard(body)) stack.push_back(body);
+      continue;
+    }
+    if (e->op == Op::Select || e->op == Op::And || e->op == Op::Or) always = 1;
+    for (size_t k = 0; k < always; ++k) stack.push_back(e->args[k]);
+  }
+}
+
+}  // namespace mlc::lower

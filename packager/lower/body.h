@@ -1,0 +1,123 @@
+// Lowers scalar bodies to Loop expressions and the statements they need: folds become loops over accumulators, checked
+// indices become faults, transcendental functions their texts. One dim may be the vector dim: what depends on it has
+// `lanes` lanes, everything else stays scalar.
+//
+// Scopes follow the blocks of the builder: what was computed in a block is reused inside it, and forgotten at its end.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "packager/loop/build.h"
+#include "packager/lower/facts.h"
+#include "packager/lower/lower.h"
+
+namespace mlc::lower {
+
+class Body {
+ public:
+  Body(ir::Context& ctx, const targets::Target& target, const MathExpander& expand, loop::Builder& builder)
+      : ctx(ctx), target(target), expand_(expand), b(builder) {
+    scopes_.emplace_back();
+  }
+
+  // ---- where we are ----
+  void bind(const ir::Dim* d, const ir::Expr* value) { env_[d] = value; }  // the base, for the vector dim
+  const ir::Expr* bound(const ir::Dim* d) const { return env_.at(d); }
+  // Runs `body` with `d` as vector dim; `tail` masks lanes beyond its end (null: all lanes exist).
+  void vectorised(const ir::Dim* d, unsigned lanes, const ir::Expr* tail, const std::function<void()>& body);
+  // Runs `body` with a scope of its own; pairs with a block of the builder.
+  void scoped(const std::function<void()>& body);
+  // for dim in begin .. end step step, with the dim bound and a scope.
+  void with_for(const ir::Dim* d, const ir::Expr* begin, const ir::Expr* end, int64_t step, const std::function<void()>& body);
+  // A node that is known to have this value in the current scope (an accumulator for a fold).
+  void define(const ir::Expr* node, const ir::Expr* value) { scopes_.back().memo[{node, nullptr}] = value; }
+
+  // ---- expressions ----
+  // `guard`: lowered Bool under which the value is needed (null: always).
+  const ir::Expr* value(const ir::Expr* e, const ir::Expr* guard = nullptr);
+  const ir::Expr* scalar(const ir::Expr* e);  // with the vector dim at its base
+  // Evaluates folds below `e` that do not depend on `inner` dims, here and now, so that inner loops find them.
+  void hoist(const ir::Expr* e, DimSet inner);
+  const ir::Expr* both(const ir::Expr* a, const ir::Expr* b);  // lowered conjunction; null: true
+  const ir::Expr* any_lane(const ir::Expr* mask);
+
+  // Lowered join of lowered tuples; of vectors lane by lane.
+  std::vector<const ir::Expr*> join(const ir::Combiner& c, const std::vector<const ir::Expr*>& left,
+                                    std::vector<const ir::Expr*> right);
+
+  unsigned lanes() const { return lanes_; }
+  const ir::Dim* vector_dim() const { return vdim_; }
+  const ir::Expr* tail() const { return tail_; }
+
+  // The first thing that could not be lowered; empty: all well.
+  const std::string& error() const { return error_; }
+  void fail(std::string what) {
+    if (error_.empty()) error_ = std::move(what);
+  }
+
+  ir::Context& ctx;
+  const targets::Target& target;
+  Facts facts;
+
+ private:
+  struct Key {
+    const ir::Expr *e, *guard;
+    bool operator==(const Key&) const = default;
+  };
+  struct Hash {
+    size_t operator()(const Key& k) const { return reinterpret_cast<size_t>(k.e) * 31 + reinterpret_cast<size_t>(k.guard); }
+  };
+  struct Scope {
+    std::unordered_map<Key, const ir::Expr*, Hash> memo;
+    std::unordered_map<Key, std::vector<const ir::Expr*>, Hash> folds;
+    bool barrier = false;  // values of outer scopes that depend on this dim are not valid here (null: none is)
+    const ir::Dim* barrier_dim = nullptr;
+  };
+
+  const ir::Expr* compute(const ir::Expr* e, const ir::Expr* guard);
+  const ir::Expr* load(const ir::Expr* e, const ir::Expr* guard);
+  const ir::Expr* select(const ir::Expr* e, const ir::Expr* guard);
+  const ir::Expr* divide(const ir::Expr* e, const ir::Expr* guard);
+  const ir::Expr* power(const ir::Expr* e, const ir::Expr* guard);
+  const ir::Expr* generic(const ir::Expr* e, const ir::Expr* guard);
+  const ir::Expr* transcendental(ir::Op op, const ir::Expr* arg);
+  std::vector<const ir::Expr*> fold(const ir::Expr* e, const ir::Expr* guard);
+  // One value per field out of vectors of partial results.
+  std::vector<const ir::Expr*> across_lanes(const ir::Combiner& c, std::vector<const ir::Expr*> fields);
+  bool depends_on_lanes(const ir::Expr* e) { return vdim_ && facts.depends(e, vdim_); }
+
+  friend class FoldLowering;
+  const MathExpander& expand_;
+  loop::Builder& b;
+  std::unordered_map<const ir::Dim*, const ir::Expr*> env_;
+  std::unordered_map<const ir::Expr*, const ir::Expr*> vars_;  // operands of a custom join while it is lowered
+  const ir::Dim* vdim_ = nullptr;
+  unsigned lanes_ = 1;
+  const ir::Expr* tail_ = nullptr;
+  std::vector<Scope> scopes_;
+  std::string error_;
+  int depth_ = 0;
+  static constexpr int kMaxDepth = 3000;  // fused chains are kept shorter than this by fusion
+};
+
+// ---- conditions as bounds (bounds.cpp) ----
+// The terms of a conjunction.
+std::vector<const ir::Expr*> conjuncts(ir::Context& ctx, const ir::Expr* condition);
+// What a term says about one dim: begin <= dim < end. Null: it says nothing on that side.
+struct DimBound {
+  const ir::Expr *begin = nullptr, *end = nullptr;
+  bool exact = true;  // false: necessary only, the term must still be tested
+};
+// Nothing if the term is not affine in `d` with a constant coefficient.
+std::optional<DimBound> bound_of(ir::Context& ctx, const ir::Expr* term, const ir::Dim* d);
+
+// The unit of a combiner's field; the join of two values of a built-in combiner (empty for custom ones).
+const ir::Expr* unit_of(ir::Context& ctx, const ir::Combiner& c, unsigned field, DType type);
+std::vector<const ir::Expr*> builtin_join(ir::Context& ctx, const ir::Combiner& c, const std::vector<const ir::Expr*>& left,
+                                          const std::vector<const ir::Expr*>& right);
+
+}  // namespace mlc::lower

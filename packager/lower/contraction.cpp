@@ -1,0 +1,243 @@
+#include "packager/lower/contraction.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mlc::lower {
+
+using ir::Expr;
+using ir::Op;
+
+namespace {
+
+// The only fold of `value`, if it is a plain sum of f32 products of two loads and evaluated unconditionally.
+const Expr* the_sum(const Expr* value) {
+  const Expr* sum = nullptr;
+  bool only = true;
+  ir::walk(value, [&](const Expr* e) {
+    if (e->op != Op::Fold) return;
+    only &= sum == nullptr;
+    sum = e;
+  });
+  if (!sum || !only || sum->fold->combiner->join != ir::Join::Sum || sum->type.dtype != DType::F32) return nullptr;
+  const Expr* product = sum->args[0];
+  if (product->op != Op::Mul) return nullptr;
+  for (const Expr* x : product->args)
+    if (x->op != Op::Load || x->args.size() != 1 || x->type.dtype != DType::F32) return nullptr;
+  return sum;
+}
+
+const Expr* coefficient(ir::Context& ctx, const Expr* e, const ir::Dim* d) {
+  const Expr* leaf[] = {ctx.dim(d)};
+  auto lin = ir::linear_in(ctx, e, leaf);
+  return lin ? lin->coefficients[0] : nullptr;
+}
+
+bool has_load(const Expr* e) {
+  bool found = false;
+  ir::walk(e, [&](const Expr* x) { found |= x->op == Op::Load; });
+  return found;
+}
+
+// Linear in all of these dims together, with coefficients free of dims.
+bool affine(ir::Context& ctx, Facts& facts, const Expr* e, const std::vector<const ir::Dim*>& dims) {
+  std::vector<const Expr*> leaves;
+  for (const ir::Dim* d : dims) leaves.push_back(ctx.dim(d));
+  auto lin = ir::linear_in(ctx, e, leaves);
+  if (!lin || has_load(e)) return false;
+  for (const Expr* c : lin->coefficients)
+    if (facts.dims(c)) return false;
+  return facts.dims(lin->rest) == 0;
+}
+
+struct Columns {
+  const Expr *rest, *panel, *lane;
+};
+// `address` with n = 16*panel + lane, as a linear form of panel and lane.
+std::optional<Columns> split_columns(ir::Context& ctx, const Expr* address, const ir::Dim* n) {
+  const ir::Dim* panel = ctx.declare_dim("panel", ctx.ceildiv(n->extent, ctx.integer(16)));
+  const ir::Dim* lane = ctx.declare_dim("lane", ctx.integer(16));
+  const Expr *p = ctx.dim(panel), *l = ctx.dim(lane);
+  const Expr* at = ctx.substitute(address, {{ctx.dim(n), ctx.add(ctx.mul(ctx.integer(16), p), l)}});
+  const Expr* leaves[] = {p, l};
+  auto lin = ir::linear_in(ctx, at, leaves);
+  if (!lin) return std::nullopt;
+  return Columns{lin->rest, lin->coefficients[0], lin->coefficients[1]};
+}
+
+}  // namespace
+
+std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest) {
+  if (nest.writes.size() != 1 || nest.writes[0].push || nest.scan_dim || nest.where) return std::nullopt;
+  const FlatWrite& w = nest.writes[0];
+  const Expr* sum = the_sum(w.value);
+  if (!sum) return std::nullopt;
+  Facts facts;
+  std::vector<const ir::Dim*> all = nest.dims;
+  all.insert(all.end(), sum->fold->dims.begin(), sum->fold->dims.end());
+
+  std::optional<Recognised> best;
+  double best_rank = -1;
+  for (int side = 0; side < 2; ++side) {
+    const Expr *a = sum->args[0]->args[static_cast<size_t>(1 - side)], *b = sum->args[0]->args[static_cast<size_t>(side)];
+    if (!affine(ctx, facts, a->args[0], all)) continue;
+    for (const ir::Dim* n : nest.dims) {
+      if (facts.depends(a, n) || !facts.depends(b, n)) continue;
+      if (sum->fold->where && facts.depends(sum->fold->where, n)) continue;
+      auto columns = split_columns(ctx, b->args[0], n);
+      if (!columns || facts.dims(columns->panel) || facts.dims(columns->lane)) continue;
+      std::vector<const ir::Dim*> others;
+      for (const ir::Dim* d : all)
+        if (d != n) others.push_back(d);
+      if (!affine(ctx, facts, columns->rest, others)) continue;
+
+      Recognised r;
+      Contraction& c = r.c;
+      c.fold = sum;
+      c.a = a;
+      c.b = b;
+      c.n = n;
+      c.b_rest = columns->rest;
+      c.b_panel = columns->panel;
+      c.padded_panels = !columns->panel->is_int(16);
+      r.needs_pack = !columns->lane->is_int(1);
+      c.conditions = conjuncts(ctx, sum->fold->where);
+
+      // k: contiguous in A if there is such a dim, else the longest. Conditions on it would cut the innermost loop.
+      for (const ir::Dim* d : sum->fold->dims) {
+        bool unit = coefficient(ctx, a->args[0], d)->is_int(1);
+        bool have_unit = c.k && coefficient(ctx, a->args[0], c.k)->is_int(1);
+        if (!c.k || (unit && !have_unit) || (unit == have_unit && estimate(d->extent) > estimate(c.k->extent))) c.k = d;
+      }
+      for (const ir::Dim* d : sum->fold->dims)
+        if (d != c.k) c.taps.push_back(d);
+      c.a_k = coefficient(ctx, a->args[0], c.k);
+      c.b_k = coefficient(ctx, c.b_rest, c.k);
+
+      // Rows: dims that only A knows, the innermost in the output as tile rows.
+      std::vector<const ir::Dim*> rows;
+      for (const ir::Dim* d : nest.dims)
+        if (d != n && facts.depends(a, d) && !facts.depends(b, d)) rows.push_back(d);
+      auto stride = [&](const ir::Dim* d) {
+        const Expr* s = coefficient(ctx, w.address, d);
+        return s && facts.dims(s) == 0 && !has_load(s) ? std::abs(estimate(s)) : 1e18;
+      };
+      std::stable_sort(rows.begin(), rows.end(), [&](auto x, auto y) { return stride(x) < stride(y); });
+      if (!rows.empty()) {
+        c.m = rows[0];
+        c.a_m = coefficient(ctx, a->args[0], c.m);
+      } else {
+        c.a_m = ctx.integer(0);
+      }
+      if (rows.size() > 1) c.m_outer = rows[1];
+      for (const ir::Dim* d : nest.dims)
+        if (d != n && d != c.m && d != c.m_outer) c.batch.push_back(d);
+
+      // Every condition must be affine in each dim it mentions, and leave k alone.
+      bool fits = true;
+      for (const Expr* term : c.conditions) {
+        bool affine_term = (term->op == Op::Lt || term->op == Op::Le) && term->args[0]->type.dtype == DType::I64 &&
+                           affine(ctx, facts, ctx.sub(term->args[1], term->args[0]), all);
+        fits &= affine_term && !facts.depends(term, c.k);
+      }
+      if (!fits) continue;
+      // A row needs several columns: otherwise (a matrix times a vector) the generic template is as good.
+      if (n->extent->is_const() && n->extent->i < 4) continue;
+      double rank = (r.needs_pack ? 0 : 1e12) + (coefficient(ctx, w.address, n) && coefficient(ctx, w.address, n)->is_int(1) ? 1e9 : 0) +
+                    std::min(estimate(n->extent), 1e6);
+      if (rank > best_rank) {
+        best_rank = rank;
+        best = std::move(r);
+      }
+    }
+  }
+  return best;
+}
+
+namespace {
+
+// B contiguous along k (the K of Q * K^T): packed into panels by a kernel of its own.
+Result<std::optional<Kernels>> packed(const Job& job, const FlatNest& nest, const Contraction& c) {
+  ir::Context& ctx = job.ctx;
+  Facts facts;
+  double rows = (c.m ? estimate(c.m->extent) : 1) * (c.m_outer ? estimate(c.m_outer->extent) : 1);
+  if (rows < 8) return std::optional<Kernels>{};  // packing costs as much as four rows
+  const Expr* sixteen = ctx.integer(16);
+  const Expr* num_panels = ctx.ceildiv(c.n->extent, sixteen);
+
+  // The workspace: [batch dims that B depends on][panel][k dims][16].
+  std::vector<const ir::Dim*> outer, inner = c.taps;
+  for (const ir::Dim* d : c.batch)
+    if (facts.depends(c.b, d)) outer.push_back(d);
+  inner.push_back(c.k);
+  const ir::Dim* panel = ctx.declare_dim("panel", num_panels);
+  const ir::Dim* lane = ctx.declare_dim("lane", sixteen);
+  const Expr* column = ctx.add(ctx.mul(ctx.dim(panel), sixteen), ctx.dim(lane));
+  auto place = [&](const Expr* panel_index, const Expr* lane_index) {
+    const Expr* at = ctx.integer(0);
+    for (const ir::Dim* d : outer) at = ctx.add(ctx.mul(at, d->extent), ctx.dim(d));
+    at = ctx.add(ctx.mul(at, num_panels), panel_index);
+    for (const ir::Dim* d : inner) at = ctx.add(ctx.mul(at, d->extent), ctx.dim(d));
+    return ctx.add(ctx.mul(at, sixteen), lane_index);
+  };
+  loop::Param workspace;
+  workspace.name = "panels";
+  workspace.dtype = DType::F32;
+  workspace.role = loop::Role::Workspace;
+  workspace.elements = ctx.mul(num_panels, sixteen);
+  for (const ir::Dim* d : outer) workspace.elements = ctx.mul(workspace.elements, d->extent);
+  for (const ir::Dim* d : inner) workspace.elements = ctx.mul(workspace.elements, d->extent);
+
+  FlatNest pack;
+  pack.dims = outer;
+  pack.dims.push_back(panel);
+  pack.dims.insert(pack.dims.end(), inner.begin(), inner.end());
+  pack.dims.push_back(lane);
+  Expr load = *c.b;
+  load.array = 0;
+  load.access = ir::Access::Proved;
+  const Expr* source = ctx.raw(load, {ctx.substitute(c.b->args[0], {{ctx.dim(c.n), column}})});
+  FlatWrite w;
+  w.buffer = 1;
+  w.dtype = DType::F32;
+  w.address = place(ctx.dim(panel), ctx.dim(lane));
+  w.value = ctx.select(ctx.binary(Op::Lt, column, c.n->extent), source, ctx.number(0, DType::F32));
+  pack.writes.push_back(w);
+  pack.params = {nest.params[c.b->array], workspace};
+  pack.params[0].written = false;
+  pack.params[1].written = true;
+  Job pack_job = job;
+  pack_job.name = job.name + ".pack";
+  MLC_ASSIGN(Kernels kernels, generic(pack_job, pack));
+
+  // The product over the workspace, which is one more parameter of the nest.
+  FlatNest product = nest;
+  Contraction on_panels = c;
+  product.params.push_back(workspace);
+  Expr panel_load = *c.b;
+  panel_load.array = static_cast<uint32_t>(product.params.size() - 1);
+  on_panels.b = ctx.raw(panel_load, {c.b->args[0]});  // the address itself comes from b_rest
+  on_panels.b_rest = place(ctx.integer(0), ctx.integer(0));
+  const Expr* per_panel = sixteen;
+  for (const ir::Dim* d : inner) per_panel = ctx.mul(per_panel, d->extent);
+  on_panels.b_panel = per_panel;
+  on_panels.b_k = sixteen;
+  on_panels.padded_panels = true;
+  MLC_ASSIGN(loop::Kernel kernel, gemm(job, product, on_panels));
+  kernels.push_back(std::move(kernel));
+  return std::optional<Kernels>(std::move(kernels));
+}
+
+}  // namespace
+
+Result<std::optional<Kernels>> contraction(const Job& job, const FlatNest& nest) {
+  auto r = recognise(job.ctx, nest);
+  if (!r) return std::optional<Kernels>{};
+  if (r->needs_pack) return packed(job, nest, r->c);
+  MLC_ASSIGN(loop::Kernel kernel, gemm(job, nest, r->c));
+  Kernels kernels;
+  kernels.push_back(std::move(kernel));
+  return std::optional<Kernels>(std::move(kernels));
+}
+
+}  // namespace mlc::lower

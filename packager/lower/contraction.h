@@ -1,0 +1,50 @@
+// One sum of products of two loads, seen as a matrix product (design: kernels.md sections 4 to 8).
+//
+//   out[batch.., m.., n] = epilogue( sum over taps.., k of A[batch, m, taps, k] * B[batch, n, taps, k] )
+//
+// n is a map dim along which B is contiguous: 16 columns of a panel, or a row-major row. Rows m are map dims that only A
+// knows. Everything around the sum is the epilogue, evaluated on the accumulators.
+#pragma once
+
+#include <optional>
+
+#include "packager/lower/templates.h"
+
+namespace mlc::lower {
+
+struct Contraction {
+  const ir::Expr* fold = nullptr;        // the node in the value, replaced by the accumulators
+  const ir::Expr *a = nullptr, *b = nullptr;  // loads
+  const ir::Dim* n = nullptr;
+  const ir::Dim* m = nullptr;            // row dim of the tile; null: a single row
+  const ir::Dim* m_outer = nullptr;      // next row dim, looped over inside a tile; may be null
+  std::vector<const ir::Dim*> batch;     // all other map dims, outer to inner
+  std::vector<const ir::Dim*> taps;      // fold dims but k, outer to inner; may be empty
+  const ir::Dim* k = nullptr;
+  std::vector<const ir::Expr*> conditions;  // conjuncts of the fold's where
+
+  // B's element address at column 16*panel + lane: b_rest + panel*b_panel + lane, where b_rest is free of n.
+  const ir::Expr *b_rest = nullptr, *b_panel = nullptr;
+  bool padded_panels = false;            // columns up to a multiple of 16 exist and are zero
+  // Strides of A, and of B along k.
+  const ir::Expr *a_m = nullptr, *a_k = nullptr, *b_k = nullptr;
+};
+
+// Register tile: rows x (vectors of the target) columns.
+struct RegisterTile {
+  unsigned rows = 1, vectors = 1;
+  unsigned k_chains = 1;  // independent accumulators along k, for tiles too small to hide the latency of an FMA
+};
+RegisterTile choose_tile(const targets::Target& target, double rows, bool rows_known, double columns);
+unsigned chains_for(unsigned rows, unsigned vectors);
+
+// Recognises `nest`; B as it lies. A product whose B is contiguous along k instead comes back with `needs_pack`.
+struct Recognised {
+  Contraction c;
+  bool needs_pack = false;
+};
+std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest);
+
+Result<loop::Kernel> gemm(const Job& job, const FlatNest& nest, const Contraction& c);
+
+}  // namespace mlc::lower

@@ -1,0 +1,265 @@
+#include "packager/lower/flat.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "packager/lower/facts.h"
+
+namespace mlc::lower {
+
+using ir::Access;
+using ir::Expr;
+using ir::Op;
+
+uint32_t Params::of(uint32_t array, bool written) {
+  for (uint32_t k = 0; k < list.size(); ++k)
+    if (list[k].role == loop::Role::Array && list[k].array == array) {
+      list[k].written |= written;
+      return k;
+    }
+  loop::Param p;
+  p.name = f_.arrays[array].name;
+  p.dtype = f_.arrays[array].dtype;
+  p.written = written;
+  p.array = array;
+  list.push_back(std::move(p));
+  return static_cast<uint32_t>(list.size() - 1);
+}
+
+const Expr* range_condition(ir::Context& ctx, const std::vector<const Expr*>& index, const std::vector<const Expr*>& shape) {
+  const Expr* ok = ctx.boolean(true);
+  for (size_t k = 0; k < index.size(); ++k) {
+    const Expr* i = index[k];
+    if (i->op == Op::Dim && i->dim->extent == shape[k]) continue;
+    ok = ctx.binary(Op::And, ok, ctx.binary(Op::Le, ctx.integer(0), i));
+    ok = ctx.binary(Op::And, ok, ctx.binary(Op::Lt, i, shape[k]));
+  }
+  return ok;
+}
+
+bool in_range(ir::Context& ctx, const std::vector<const Expr*>& index, const std::vector<const Expr*>& shape) {
+  for (size_t k = 0; k < index.size(); ++k) {
+    const Expr* i = index[k];
+    if (i->op == Op::Dim && i->dim->extent == shape[k]) continue;
+    ir::Interval at = ir::interval_of(i), n = ir::interval_of(shape[k]);
+    if (at.lo >= 0 && at.hi < n.lo) continue;
+    if (at.lo >= 0 && ir::proves(ctx, ctx.binary(Op::Lt, i, shape[k]))) continue;
+    if (ir::proves(ctx, ctx.binary(Op::Le, ctx.integer(0), i)) && ir::proves(ctx, ctx.binary(Op::Lt, i, shape[k]))) continue;
+    return false;
+  }
+  return true;
+}
+
+const Expr* flat_load(ir::Context& ctx, const nest::Function& f, Params& params, const Expr* load) {
+  const nest::Array& array = f.arrays[load->array];
+  std::vector<const Expr*> index;
+  for (const Expr* a : load->args) index.push_back(flatten(ctx, f, params, a));
+  Expr node;
+  node.op = Op::Load;
+  node.type = load->type;
+  node.array = params.of(load->array);
+  node.access = load->access;
+  std::vector<const Expr*> args{nest::address(ctx, array.layout, array.shape, index)};
+  bool empty_possible = false;  // an array without elements has no place to clamp to
+  for (const Expr* n : array.shape) empty_possible |= ir::interval_of(n).lo < 1;
+  if (load->access == Access::Proved) {
+    if (in_range(ctx, index, array.shape)) node.access = Access::Clamped;
+  } else if (load->access == Access::Checked || empty_possible) {
+    const Expr* ok = range_condition(ctx, index, array.shape);
+    node.access = Access::Checked;
+    if (ok->is_const() && ok->i) node.access = Access::Clamped;
+    else args.push_back(ok);
+  }
+  return ctx.raw(node, std::move(args));
+}
+
+const Expr* flatten(ir::Context& ctx, const nest::Function& f, Params& params, const Expr* e) {
+  return ctx.rewrite(e, [&](const Expr* x) -> const Expr* {
+    return x->op == Op::Load ? flat_load(ctx, f, params, x) : nullptr;
+  });
+}
+
+Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::Nest& nest) {
+  FlatNest flat;
+  Params params(f);
+  flat.dims = nest.dims;
+  if (nest.where) flat.where = flatten(ctx, f, params, nest.where);
+  for (const nest::Write& w : nest.writes) {
+    const nest::Array& array = f.arrays[w.array];
+    FlatWrite out;
+    out.value = flatten(ctx, f, params, w.value);
+    for (const Expr* i : w.index) out.index.push_back(flatten(ctx, f, params, i));
+    out.buffer = params.of(w.array, true);
+    out.dtype = array.dtype;
+    out.address = nest::address(ctx, array.layout, array.shape, out.index);
+    out.push = w.push;
+    out.join = w.join;
+    if (w.push && !in_range(ctx, out.index, array.shape)) out.in_range = range_condition(ctx, out.index, array.shape);
+    flat.writes.push_back(std::move(out));
+  }
+  flat.scan_dim = nest.scan_dim;
+  flat.scan_combiner = nest.scan_combiner;
+  flat.scan_exclusive = nest.scan_exclusive;
+  flat.scan_reverse = nest.scan_reverse;
+  flat.params = std::move(params.list);
+  return flat;
+}
+
+namespace {
+
+// Rewrites expressions from dims a (outer) and b (inner) to their product; fails where an address does not walk through
+// both without a gap, or where a or b is used for anything else.
+class Merge {
+ public:
+  Merge(ir::Context& ctx, const ir::Dim* a, const ir::Dim* b) : ctx_(ctx), a_(ctx.dim(a)), b_(ctx.dim(b)) {}
+
+  bool address_fits(const Expr* e) {
+    const Expr* leaves[] = {a_, b_};
+    auto lin = ir::linear_in(ctx_, e, leaves);
+    return lin && lin->coefficients[0] == ctx_.mul(lin->coefficients[1], b_->dim->extent);
+  }
+  const ir::Dim* merged() {
+    if (!merged_) merged_ = ctx_.declare_dim(a_->dim->name + "." + b_->dim->name, ctx_.mul(a_->dim->extent, b_->dim->extent));
+    return merged_;
+  }
+  std::optional<const Expr*> address(const Expr* e) {
+    const Expr* leaves[] = {a_, b_};
+    auto lin = ir::linear_in(ctx_, e, leaves);
+    if (!lin || lin->coefficients[0] != ctx_.mul(lin->coefficients[1], b_->dim->extent)) return std::nullopt;
+    return ctx_.add(lin->rest, ctx_.mul(lin->coefficients[1], ctx_.dim(merged())));
+  }
+  std::optional<const Expr*> value(const Expr* e) {
+    bool fits = true;
+    const Expr* r = ctx_.rewrite(e, [&](const Expr* x) -> const Expr* {
+      if (!fits) return x;
+      if (x == a_ || x == b_) {
+        fits = false;
+        return x;
+      }
+      if (x->op != Op::Load) return nullptr;
+      auto at = address(x->args[0]);
+      if (!at) {
+        fits = false;
+        return x;
+      }
+      if (*at == x->args[0] && x->args.size() == 1) return x;
+      Expr node = *x;
+      std::vector<const Expr*> args{*at};
+      for (size_t k = 1; k < x->args.size(); ++k) args.push_back(x->args[k]);
+      return ctx_.raw(node, std::move(args));
+    });
+    Facts facts;
+    if (!fits || (facts.dims(r) & (facts.bit(a_->dim) | facts.bit(b_->dim)))) return std::nullopt;
+    return r;
+  }
+
+ private:
+  ir::Context& ctx_;
+  const Expr *a_, *b_;
+  const ir::Dim* merged_ = nullptr;
+};
+
+bool merge_map_dims(ir::Context& ctx, FlatNest& n, size_t a, size_t b) {
+  Merge merge(ctx, n.dims[a], n.dims[b]);
+  for (const FlatWrite& w : n.writes)
+    if (!merge.address_fits(w.address)) return false;
+  if (n.where) {
+    Facts facts;
+    if (facts.depends(n.where, n.dims[a]) || facts.depends(n.where, n.dims[b])) return false;
+  }
+  std::vector<std::pair<const Expr*, const Expr*>> rewritten;
+  for (const FlatWrite& w : n.writes) {
+    auto at = merge.address(w.address), value = merge.value(w.value);
+    if (!at || !value) return false;
+    rewritten.emplace_back(*at, *value);
+  }
+  for (size_t k = 0; k < n.writes.size(); ++k) std::tie(n.writes[k].address, n.writes[k].value) = rewritten[k];
+  n.dims[a] = merge.merged();
+  n.dims.erase(n.dims.begin() + static_cast<ptrdiff_t>(b));
+  return true;
+}
+
+// The fold `e` with two of its dims merged, or with a dim of extent one dropped; null if nothing can be done.
+const Expr* smaller_fold(ir::Context& ctx, const Expr* e) {
+  const ir::Fold& fold = *e->fold;
+  std::vector<const Expr*> bodies(e->args.begin(), e->args.end());
+  for (size_t k = 0; k < fold.dims.size() && fold.dims.size() > 1; ++k) {
+    if (!fold.dims[k]->extent->is_int(1)) continue;
+    ir::Fold f = fold;
+    f.dims.erase(f.dims.begin() + static_cast<ptrdiff_t>(k));
+    std::unordered_map<const Expr*, const Expr*> zero{{ctx.dim(fold.dims[k]), ctx.integer(0)}};
+    for (const Expr*& b : bodies) b = ctx.substitute(b, zero);
+    if (f.where) f.where = ctx.substitute(f.where, zero);
+    if (f.where && f.where->is_int(1)) f.where = nullptr;
+    return ctx.fold(std::move(f), std::move(bodies));
+  }
+  Facts facts;
+  for (size_t a = 0; a < fold.dims.size(); ++a)
+    for (size_t b = 0; b < fold.dims.size(); ++b) {
+      if (a == b || (!fold.combiner->commutative && b != a + 1)) continue;
+      if (fold.where && (facts.depends(fold.where, fold.dims[a]) || facts.depends(fold.where, fold.dims[b]))) continue;
+      Merge merge(ctx, fold.dims[a], fold.dims[b]);
+      std::vector<const Expr*> merged;
+      for (const Expr* body : bodies) {
+        auto m = merge.value(body);
+        if (!m) break;
+        merged.push_back(*m);
+      }
+      if (merged.size() != bodies.size()) continue;
+      ir::Fold f = fold;
+      f.dims[a] = merge.merged();
+      f.dims.erase(f.dims.begin() + static_cast<ptrdiff_t>(b));
+      return ctx.fold(std::move(f), std::move(merged));
+    }
+  return nullptr;
+}
+
+bool shrink_a_fold(ir::Context& ctx, FlatNest& n) {
+  for (FlatWrite& w : n.writes) {
+    std::vector<const Expr*> folds;
+    ir::walk(w.value, [&](const Expr* e) {
+      if (e->op == Op::Fold) folds.push_back(e);
+    });
+    for (const Expr* e : folds)
+      if (const Expr* smaller = smaller_fold(ctx, e)) {
+        for (FlatWrite& x : n.writes)
+          x.value = ctx.rewrite(x.value, [&](const Expr* y) { return y == e ? smaller : nullptr; });
+        return true;
+      }
+  }
+  return false;
+}
+
+}  // namespace
+
+void collapse(ir::Context& ctx, FlatNest& n) {
+  bool push = std::any_of(n.writes.begin(), n.writes.end(), [](const FlatWrite& w) { return w.push; });
+  for (size_t k = 0; k < n.dims.size();) {  // dims of extent one
+    if (!n.dims[k]->extent->is_int(1) || n.dims[k] == n.scan_dim) {
+      ++k;
+      continue;
+    }
+    std::unordered_map<const Expr*, const Expr*> zero{{ctx.dim(n.dims[k]), ctx.integer(0)}};
+    for (FlatWrite& w : n.writes) {
+      w.address = ctx.substitute(w.address, zero);
+      w.value = ctx.substitute(w.value, zero);
+      if (w.in_range) w.in_range = ctx.substitute(w.in_range, zero);
+      for (const Expr*& i : w.index) i = ctx.substitute(i, zero);
+    }
+    if (n.where) n.where = ctx.substitute(n.where, zero);
+    n.dims.erase(n.dims.begin() + static_cast<ptrdiff_t>(k));
+  }
+  if (n.where && n.where->is_int(1)) n.where = nullptr;
+  for (int round = 0; round < 64 && shrink_a_fold(ctx, n); ++round) {}
+  if (push) return;  // the order of points is part of what a push means
+  for (bool again = true; again;) {
+    again = false;
+    for (size_t a = 0; a < n.dims.size() && !again; ++a)
+      for (size_t b = 0; b < n.dims.size() && !again; ++b) {
+        if (a == b || n.dims[a] == n.scan_dim || n.dims[b] == n.scan_dim) continue;
+        again = merge_map_dims(ctx, n, a, b);
+      }
+  }
+}
+
+}  // namespace mlc::lower

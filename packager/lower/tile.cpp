@@ -1,0 +1,80 @@
+// Which register tile: legal tiles of the target (kernels.md section 6) ranked by cycles for this number of rows and
+// columns. Per step of k a tile does rows*vectors FMAs and rows + vectors loads, two of each per cycle, and cannot be
+// faster than the latency of the chains it has.
+#include <algorithm>
+#include <cmath>
+
+#include "packager/lower/contraction.h"
+
+namespace mlc::lower {
+
+namespace {
+
+struct Shape {
+  unsigned rows, vectors;
+};
+
+std::vector<Shape> legal(const targets::Target& t) {
+  if (t.vector_bytes >= 64) return {{7, 2}, {6, 4}, {8, 3}, {12, 2}, {14, 1}};
+  if (t.vector_bytes >= 32) {
+    if (t.vector_registers >= 32) return {{7, 2}, {6, 4}, {12, 2}};
+    return {{6, 2}};
+  }
+  if (t.vector_registers >= 32) return {{4, 4}};
+  if (t.vector_registers >= 16) return {{2, 4}};
+  return {{5, 1}};
+}
+
+double cycles(unsigned rows, unsigned vectors) {
+  double fma = rows * vectors / 2.0, loads = (rows + vectors) / 2.0, latency = 4.0 / chains_for(rows, vectors);
+  return std::max({fma, loads, latency}) + 0.2;
+}
+
+}  // namespace
+
+unsigned chains_for(unsigned rows, unsigned vectors) {
+  unsigned chains = 1;
+  while (chains < 4 && rows * vectors * chains < 8) chains *= 2;
+  return chains;
+}
+
+RegisterTile choose_tile(const targets::Target& target, double rows, bool rows_known, double columns) {
+  unsigned lanes = std::min(16u, std::max(1u, target.f32_lanes()));
+  std::vector<Shape> candidates = legal(target);
+  if (rows_known && rows >= 1) {
+    // Fewer rows than a tile has: the accumulators go to columns.
+    std::vector<Shape> low;
+    for (const Shape& s : candidates)
+      if (rows < s.rows) {
+        unsigned h = static_cast<unsigned>(rows);
+        for (unsigned v : {1u, 2u, 3u, 4u, 6u, 8u})
+          if (h * v <= s.rows * s.vectors && (h + 1) * v + 1 <= (s.rows + 1) * s.vectors + 1 && (v * lanes) % std::min(16u, lanes * v) == 0 &&
+              ((v * lanes) % 16 == 0 || 16 % (v * lanes) == 0))
+            low.push_back({h, v});
+      }
+    candidates.insert(candidates.end(), low.begin(), low.end());
+    // One row streams its weights: a single panel at a time is what DRAM likes best.
+    if (rows < 2) candidates = {{1, std::max(1u, 16 / lanes)}};
+  } else {
+    std::erase_if(candidates, [](const Shape& s) { return s.rows > 8; });  // every height gets code
+  }
+  Shape best = candidates.front();
+  double best_cost = 1e300;
+  for (const Shape& s : candidates) {
+    double tiles = std::max(1.0, std::ceil(rows / s.rows));
+    double base = std::floor(rows / tiles), extra = rows - base * tiles;
+    double vectors = std::ceil(columns / lanes), groups = std::floor(vectors / s.vectors), rest = vectors - groups * s.vectors;
+    auto column_cost = [&](unsigned h) {
+      if (h == 0) return 0.0;
+      return groups * cycles(h, s.vectors) + (rest > 0 ? cycles(h, static_cast<unsigned>(rest)) : 0.0);
+    };
+    double cost = extra * column_cost(static_cast<unsigned>(base) + 1) + (tiles - extra) * column_cost(static_cast<unsigned>(base));
+    if (cost < best_cost * 0.98) {
+      best_cost = cost;
+      best = s;
+    }
+  }
+  return {best.rows, best.vectors, chains_for(best.rows, best.vectors)};
+}
+
+}  // namespace mlc::lower
