@@ -19,6 +19,7 @@ struct Parts {
   std::vector<std::vector<std::byte>> stored;  // by segment
   std::vector<std::vector<std::byte>> tables;  // leaf tables
   std::vector<bool> present;
+  std::vector<format::SegmentShape> shapes;    // what the bytes at hand are, whatever the manifest claims
   // Applied in this order while assembling.
   std::function<void(std::vector<std::byte>&)> change_manifest_bytes;
   std::function<void(container::Core&)> change_core;
@@ -44,6 +45,7 @@ inline Parts take_apart(Bytes file) {
     parts.stored.push_back(slice(item.offset, shapes[i].stored_len));
     parts.tables.push_back(slice(item.table_off, item.table_len));
     parts.present.push_back(true);
+    parts.shapes.push_back(shapes[i]);
   }
   return parts;
 }
@@ -65,6 +67,7 @@ inline void replace_segment(Parts& parts, uint32_t i, format::Codec codec, std::
   s.stored_len = stored.size();
   s.decoded_len = decoded_len;
   s.digest = segment_digest(static_cast<uint8_t>(codec), s.stored_len, s.decoded_len, leaves);
+  parts.shapes[i] = {codec, stored.size(), decoded_len, true};
   parts.stored[i] = std::move(stored);
   parts.tables[i] = std::move(table);
 }
@@ -78,11 +81,9 @@ inline std::vector<std::byte> assemble(const Parts& parts, const signing::Privat
   std::vector<container::StoredSegment> segments;
   for (size_t i = 0; i < parts.stored.size(); ++i) {
     container::StoredSegment s;
+    s.codec = parts.shapes[i].codec;
     s.stored_len = parts.stored[i].size();
-    if (i < parts.manifest.segments.size()) {
-      s.codec = parts.manifest.segments[i].codec;
-      s.decoded_len = parts.manifest.segments[i].decoded_len;
-    }
+    s.decoded_len = parts.shapes[i].decoded_len;
     s.present = parts.present[i];
     s.leaf_table = parts.tables[i];
     const auto& bytes = parts.stored[i];
@@ -90,12 +91,11 @@ inline std::vector<std::byte> assemble(const Parts& parts, const signing::Privat
     segments.push_back(std::move(s));
   }
   std::vector<std::byte> out;
-  // A manifest that lies about lengths makes placement impossible; the body then ends early, which is just as well.
   Status status = container::emit_body(core, manifest, segments, [&](Bytes bytes) {
     out.insert(out.end(), bytes.begin(), bytes.end());
     return ok();
   });
-  (void)status;
+  if (!status.ok()) std::abort();
   if (parts.change_body) parts.change_body(out);
   if (key == nullptr) return out;
   signing::Statement statement;
