@@ -65,7 +65,7 @@ class TreeBuilder {
     const auto& members = stack_.back()->members;
     std::vector<std::string_view> names;
     names.reserve(members.size());
-    for (const auto& member : members) names.push_back(member.first);
+    for (const auto& member : members) names.push_back(member.name);
     std::sort(names.begin(), names.end());
     const auto twice = std::adjacent_find(names.begin(), names.end());
     if (twice != names.end()) return refuse("the key " + json_quote(twice->substr(0, 64)) + " twice in one object");
@@ -113,7 +113,8 @@ class TreeBuilder {
     }
     Json& parent = *stack_.back();
     if (parent.kind == Json::Kind::Array) return &parent.items.emplace_back(std::move(json));
-    return &parent.members.emplace_back(std::move(keys_.back()), std::move(json)).second;
+    parent.members.push_back({std::move(keys_.back()), std::move(json)});
+    return &parent.members.back().value;
   }
 
   Json& root_;

@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/checked.h"
@@ -28,13 +27,18 @@ class Json {
   double real = 0;
   std::string string;
   std::vector<Json> items;                             // of an Array
-  std::vector<std::pair<std::string, Json>> members;   // of an Object, in file order, keys distinct
+  struct Member;
+  std::vector<Member> members;                         // of an Object, in file order, names distinct
 
   bool is(Kind k) const { return kind == k; }
   const Json* find(std::string_view key) const;        // null if absent or not an Object
   const std::string* text(std::string_view key) const; // the member if it is a String
   // A non-negative integer, as a JSON integer or as a decimal string without sign and leading zeros ("42").
   std::optional<uint64_t> as_u64() const;
+};
+struct Json::Member {
+  std::string name;
+  Json value;
 };
 [[nodiscard]] std::string_view name_of(Json::Kind kind);
 

@@ -1,0 +1,28 @@
+// libs: mlc_signing
+// JSON that a stranger wrote: statement, policy, entry of the trust folder, PEM. Property: a statement that parses can
+// be written, and what was written parses as the same statement.
+#include <cstdlib>
+
+#include "signing/json.h"
+#include "signing/policy.h"
+
+using namespace mlc::signing;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const mlc::Bytes bytes{reinterpret_cast<const std::byte*>(data), size};
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  if (const auto statement = parse_statement(bytes); statement.ok()) {
+    const auto written = encode_statement(*statement);
+    if (!written.ok()) std::abort();
+    const auto again = parse_statement(std::as_bytes(std::span(written->data(), written->size())));
+    if (!again.ok() || !(*again == *statement)) std::abort();
+  }
+  (void)parse_policy(bytes, "fuzz");
+  (void)parse_trusted_key(bytes, "fuzz");
+  if (const auto key = PublicKey::from_pem(text); key.ok() && !(*PublicKey::from_pem(key->pem()) == *key)) std::abort();
+  const std::string quoted = json_quote(text);
+  const auto parsed = parse_json(std::as_bytes(std::span(quoted.data(), quoted.size())));
+  if (parsed.ok() && parsed->string != text) std::abort();
+  if (const auto time = parse_time(text); time && format_time(*time) != text) std::abort();
+  return 0;
+}
