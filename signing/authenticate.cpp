@@ -22,7 +22,8 @@ Result<Authentication> authenticate(std::span<const std::byte, kCoreSize> core, 
     result.signatures_.push_back(std::move(checked));
   }
   // The statement is read only once a key vouches for its bytes.
-  if (!any_valid) return Status(Code::BadSignature, 3101, "no signature matches: the file or its signature was changed");
+  if (!any_valid)
+    return Status(Code::BadSignature, 3101, "no signature matches: the file or its signature was changed");
   MLC_ASSIGN(const Statement statement, parse_statement(block.envelope.payload));
   if (statement.root != result.root_)
     return Status(Code::BadSignature, 3102, "the signature belongs to other contents: header or manifest was changed")

@@ -73,7 +73,8 @@ class Decision {
   bool statement_agrees() {
     const Statement& statement = *authentication_.statement();
     std::string what;
-    if (statement.model_id != facts_.id) what = "model id " + json_quote(statement.model_id) + ", manifest has " + model();
+    if (statement.model_id != facts_.id)
+      what = "model id " + json_quote(statement.model_id) + ", manifest has " + model();
     if (statement.model_version != facts_.version)
       what = "model version " + std::to_string(statement.model_version) + ", manifest has " +
              std::to_string(facts_.version);
@@ -106,8 +107,9 @@ class Decision {
   }
   SignatureStatus judge(const TrustedKey& entry) {
     if (rule_.level == Level::Strict && entry.origin == KeyOrigin::UserFolder) return SignatureStatus::OutOfScope;
-    const bool in_scope = entry.models.empty() || std::any_of(entry.models.begin(), entry.models.end(),
-                                                              [&](auto& glob) { return glob_matches(glob, facts_.id); });
+    const bool in_scope =
+        entry.models.empty() || std::any_of(entry.models.begin(), entry.models.end(),
+                                            [&](auto& glob) { return glob_matches(glob, facts_.id); });
     if (!in_scope) return SignatureStatus::OutOfScope;
     // An extender's word counts only for what it added to a publisher's file, which needs the parent's record.
     if (entry.role == KeyRole::Extender) return SignatureStatus::WrongRole;

@@ -85,7 +85,8 @@ Result<Envelope> parse_envelope(Bytes record) {
   if (!reserved) return bad_record(cursor, "cut off inside its header");
   if (*reserved != 0) return bad_record(cursor, "the reserved word is not zero");
   if (*payload_len > kMaxStatement) return bad_record(cursor, "a statement longer than 1 MiB");
-  if (*count > kMaxSignatures) return bad_record(cursor, std::to_string(*count) + " signatures, at most 16 are allowed");
+  if (*count > kMaxSignatures)
+    return bad_record(cursor, std::to_string(*count) + " signatures, at most 16 are allowed");
   const auto payload = cursor.take(*payload_len);
   if (!payload) return bad_record(cursor, "the statement is cut off");
   if (!cursor.padding()) return bad_record(cursor, "padding after the statement is missing or not zero");

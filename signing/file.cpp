@@ -55,7 +55,8 @@ Result<std::string> write_beside(const std::string& path, std::string_view text,
       path + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1));
   Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   if (fd.get() < 0) return system_error(Code::NotFound, temporary, "cannot create the file");
-  const bool written = ::fchmod(fd.get(), mode) == 0 && write_all(fd.get(), text) && ::fsync(fd.get()) == 0 && fd.close();
+  const bool written =
+      ::fchmod(fd.get(), mode) == 0 && write_all(fd.get(), text) && ::fsync(fd.get()) == 0 && fd.close();
   if (!written) {
     Status status = system_error(Code::NotFound, temporary, "cannot write the file");
     ::unlink(temporary.c_str());

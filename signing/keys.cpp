@@ -85,11 +85,13 @@ Result<PublicKey> PublicKey::from_der(Bytes spki) {
   const KeyTraits* traits = nullptr;
   for (const KeyTraits& candidate : kKeyTraits) {
     const auto prefix = std::as_bytes(std::span(candidate.spki_prefix.data(), candidate.spki_prefix.size()));
-    if (spki.size() == candidate.spki_len && std::equal(prefix.begin(), prefix.end(), spki.begin())) traits = &candidate;
+    if (spki.size() == candidate.spki_len && std::equal(prefix.begin(), prefix.end(), spki.begin()))
+      traits = &candidate;
   }
   if (!traits) return not_a_public_key();
   const unsigned char* cursor = raw(spki);
-  PkeyHandle key(d2i_PUBKEY(nullptr, &cursor, static_cast<long>(spki.size())));  // checks that the point is on the curve
+  PkeyHandle key(
+      d2i_PUBKEY(nullptr, &cursor, static_cast<long>(spki.size())));  // checks that the point is on the curve
   ERR_clear_error();
   if (!key || cursor != raw(spki) + spki.size()) return not_a_public_key();
   PublicKey result;

@@ -79,8 +79,8 @@ struct TrustSources {
 
 class TrustSet {
  public:
-  // Reads the sources. A damaged file of the trust folder, or a folder that others may write, grants nothing and becomes
-  // a warning; a damaged policy file or --trust file is an error.
+  // Reads the sources. A damaged file of the trust folder, or a folder that others may write, grants nothing and
+  // becomes a warning; a damaged policy file or --trust file is an error.
   [[nodiscard]] static Result<TrustSet> load(const TrustSources& sources);
   // For tools and tests: the given keys, no files.
   [[nodiscard]] static TrustSet of(std::vector<TrustedKey> keys, std::optional<PolicyFile> policy = std::nullopt);
@@ -152,9 +152,27 @@ struct DecideOptions {
   std::string file;         // how messages name the container
 };
 
-enum class Trust : uint8_t { Trusted, UnknownSigner, Unsigned, BadSignature, Expired, Revoked, TooOld, RequirementNotMet };
+enum class Trust : uint8_t {
+  Trusted,
+  UnknownSigner,
+  Unsigned,
+  BadSignature,
+  Expired,
+  Revoked,
+  TooOld,
+  RequirementNotMet
+};
 enum class MayRun : uint8_t { AllVariants, PortableOnly, Refused };
-enum class SignatureStatus : uint8_t { Ok, UnknownKey, OutOfScope, WrongRole, KeyExpired, KeyRevoked, Duplicate, Invalid };
+enum class SignatureStatus : uint8_t {
+  Ok,
+  UnknownKey,
+  OutOfScope,
+  WrongRole,
+  KeyExpired,
+  KeyRevoked,
+  Duplicate,
+  Invalid
+};
 
 struct SignatureReport {
   std::string key_id;  // hex; empty if the bytes are no key

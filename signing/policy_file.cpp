@@ -24,7 +24,8 @@ struct Entry {
     return refuse("'" + std::string(key) + "' is not " + std::string(expected));
   }
   Status only(std::span<const std::string_view> known) const {
-    if (!json.is(Json::Kind::Object)) return refuse("found " + std::string(name_of(json.kind)) + ", expected an object");
+    if (!json.is(Json::Kind::Object))
+      return refuse("found " + std::string(name_of(json.kind)) + ", expected an object");
     for (const auto& [key, value] : json.members) {
       if (std::find(known.begin(), known.end(), key) != known.end()) continue;
       std::string list;
@@ -100,7 +101,8 @@ Result<TrustedKey> read_key(const Entry& entry, KeyOrigin origin) {
   constexpr std::array<std::string_view, 6> known = {"id", "pem", "models", "not_before", "not_after", "role"};
   MLC_RETURN_IF_ERROR(entry.only(known));
   const std::string* id = entry.json.text("id");
-  if (!id || id->empty() || id->size() > kMaxName || !is_printable(*id)) return entry.wrong("id", "a name of 1 to 255 bytes");
+  if (!id || id->empty() || id->size() > kMaxName || !is_printable(*id))
+    return entry.wrong("id", "a name of 1 to 255 bytes");
   const std::string* pem = entry.json.text("pem");
   if (!pem) return entry.wrong("pem", "the text of a public key");
   auto key = PublicKey::from_pem(*pem);

@@ -149,7 +149,8 @@ std::vector<const TrustedKey*> TrustSet::find(Bytes spki) const {
 }
 
 bool TrustSet::key_revoked(const Digest& id) const {
-  return policy_ && std::find(policy_->revoked_keys.begin(), policy_->revoked_keys.end(), id) != policy_->revoked_keys.end();
+  return policy_ &&
+         std::find(policy_->revoked_keys.begin(), policy_->revoked_keys.end(), id) != policy_->revoked_keys.end();
 }
 bool TrustSet::root_revoked(const Digest& root) const {
   return policy_ &&

@@ -86,7 +86,8 @@ Status write_with_block(const ContainerFile& file, const std::vector<std::byte>&
   }
   Status status;
   if (auto again = open_any_signer(staged); !again.ok()) status = std::move(again).status().note("written file");
-  else if ((*again)->root() != file.opened->root()) status = Status(Code::Malformed, file.path + " changed while it was copied");
+  else if ((*again)->root() != file.opened->root())
+    status = Status(Code::Malformed, file.path + " changed while it was copied");
   if (status.ok()) {
     const auto existing = std::filesystem::status(place, error);
     if (std::filesystem::exists(existing)) std::filesystem::permissions(staged, existing.permissions(), error);

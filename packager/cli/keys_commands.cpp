@@ -25,7 +25,8 @@ std::string root_name(const Digest& root) { return "sha256:" + to_hex(root); }
 
 Result<Report> run_keygen(Command<KeygenOptions>& command) {
   const auto type = signing::key_type_named(command.text);
-  if (!type) return Status(Code::Usage, "unknown key type '" + command.text + "'").fact("known: p256 p384 p521 ed25519");
+  if (!type)
+    return Status(Code::Usage, "unknown key type '" + command.text + "'").fact("known: p256 p384 p521 ed25519");
   command.options.type = *type;
   MLC_ASSIGN(const KeygenResult result, keygen(command.options));
   Report report;
@@ -53,7 +54,8 @@ Result<Report> run_sign(Command<SignOptions>& command) {
   MLC_ASSIGN(const SignResult result, sign_container(command.options));
   Report report;
   report.text = "signed   " + result.output + "   root " + root_name(result.root) + "   by " + result.key_name + " (" +
-                std::to_string(result.num_signatures) + (result.num_signatures == 1 ? " signature)\n" : " signatures)\n");
+                std::to_string(result.num_signatures) +
+                (result.num_signatures == 1 ? " signature)\n" : " signatures)\n");
   report.json = {{"file", result.output}, {"root", root_name(result.root)}, {"key", result.key_name},
                  {"key_id", result.key_id}, {"signatures", result.num_signatures}};
   return report;
@@ -72,7 +74,8 @@ Result<Report> run_verify(Command<VerifyOptions>& command) {
   }
   for (const Status& problem : result.problems) {
     problems.push_back(to_json(problem));
-    if (&problem != &result.problems.front()) lines += "  damaged    " + problem.message + "\n";  // the first is the error
+    if (&problem != &result.problems.front())
+      lines += "  damaged    " + problem.message + "\n";  // the first is the error
   }
   for (const std::string& warning : verdict.warnings) lines += "  warning    " + warning + "\n";
   report.text = command.options.file + "   " + result.model_id + " version " + std::to_string(result.model_version) +
@@ -146,9 +149,10 @@ void add_keys_commands(CLI::App& app, int& exit_code) {
   }
   {
     auto command = std::make_shared<Command<TrustOptions>>();
-    CLI::App* trust = add_command(app, "trust", "add a key to your trusted keys",
-                                  "  mlpack trust prod.pub.pem --models 'acme/*'\n  mlpack trust cat.mlc --id 5f0c21d3a09be4c7\n",
-                                  command->as_json);
+    CLI::App* trust =
+        add_command(app, "trust", "add a key to your trusted keys",
+                    "  mlpack trust prod.pub.pem --models 'acme/*'\n  mlpack trust cat.mlc --id 5f0c21d3a09be4c7\n",
+                    command->as_json);
     trust->add_option("key", command->options.source, "public key in PEM, or a container for its signer")->required();
     trust->add_option("--id", command->options.expect_id, "id of the key, or its first 16 or more digits");
     trust->add_option("--models", command->options.models, "model ids, * for any characters (repeatable)")

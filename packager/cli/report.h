@@ -1,7 +1,7 @@
 // How every command of mlpack answers: text or one JSON object on stdout, errors on stderr, a documented exit code.
 //
-// --json prints exactly one object, "schema": "mlc.<command>/1" first, "ok" second; a failed command prints the error in
-// it (code, message, facts, help) and nothing on stderr.
+// --json prints exactly one object, "schema": "mlc.<command>/1" first, "ok" second; a failed command prints the error
+// in it (code, message, facts, help) and nothing on stderr.
 #pragma once
 
 #include <string>

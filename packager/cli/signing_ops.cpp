@@ -110,7 +110,8 @@ Status outcome_of(const VerifyResult& result, const std::string& file) {
 Result<KeygenResult> keygen(const KeygenOptions& options) {
   if (options.output.empty()) {
     if (options.type != KeyType::P256)
-      return Status(Code::Usage, "your own key is of type p256; name a file for other keys").hint("mlpack keygen -o KEY.pem --type ed25519");
+      return Status(Code::Usage, "your own key is of type p256; name a file for other keys")
+          .hint("mlpack keygen -o KEY.pem --type ed25519");
     MLC_ASSIGN(const std::string folder, config_folder());
     MLC_ASSIGN(const PrivateKey key, user_key(folder));
     const PublicKey& half = key.public_key();

@@ -16,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto again = encode_envelope(*envelope);
     if (!again.ok() || !std::equal(again->begin(), again->end(), bytes.begin(), bytes.end())) std::abort();
     for (const Signature& signature : envelope->signatures)
-      if (const auto key = PublicKey::from_der(signature.key); key.ok()) (void)key->verify(envelope->payload, signature.value);
+      if (const auto key = PublicKey::from_der(signature.key); key.ok())
+        (void)key->verify(envelope->payload, signature.value);
   }
   return 0;
 }

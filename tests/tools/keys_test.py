@@ -121,8 +121,8 @@ def damage_anywhere_is_found_and_named(t):
     size = good.stat().st_size
     bad = t.dir / "bad.mlc"
     padding = good.read_bytes().index(b"\0" * 256, 4096 + 256)
-    places = {"magic": 0, "version": 8, "core": 28, "manifest": 8192 + 64, "padding": padding + 8, "signature": size - 60,
-              "end": size - 1}
+    places = {"magic": 0, "version": 8, "core": 28, "manifest": 8192 + 64, "padding": padding + 8,
+              "signature": size - 60, "end": size - 1}
     for name, offset in places.items():
         shutil.copy(good, bad)
         flip(bad, offset)

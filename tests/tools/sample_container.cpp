@@ -43,7 +43,8 @@ Status write_sample(const std::string& path) {
   const uint64_t rows = 600'000;  // 2.4 MB
   auto content = pattern(rows * 4, 1);
   const std::vector<uint64_t> shape{rows};
-  MLC_ASSIGN(const uint32_t tensor, builder.add_tensor("w", DType::F32, shape, tensor_digest(DType::F32, shape, content)));
+  MLC_ASSIGN(const uint32_t tensor,
+             builder.add_tensor("w", DType::F32, shape, tensor_digest(DType::F32, shape, content)));
   const uint32_t layout = builder.layout("dense");
   MLC_RETURN_IF_ERROR(builder.add_copy(tensor, layout, weights, std::move(content)));
 

@@ -107,7 +107,8 @@ TEST_CASE("failing signatures beside a valid one are skipped and reported") {
   sample.also_sign(bad);
   auto block = *parse_block(sample.tail);
   block.envelope.signatures[1].value[10] ^= std::byte{1};
-  block.envelope.signatures.push_back({std::vector<std::byte>(5, std::byte{9}), std::vector<std::byte>(5, std::byte{9})});
+  block.envelope.signatures.push_back(
+      {std::vector<std::byte>(5, std::byte{9}), std::vector<std::byte>(5, std::byte{9})});
   sample.tail = *encode_block(block);
   const auto result = sample.authenticate();
   REQUIRE(result.ok());

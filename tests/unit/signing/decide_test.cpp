@@ -26,7 +26,8 @@ PolicyFile policy(Level level, std::vector<TrustedKey> keys = {}, uint32_t thres
   file.rules.push_back(rule);
   return file;
 }
-Verdict decide_on(const Sample& sample, const TrustSet& trust, DecideOptions options = {}, std::optional<ModelFacts> facts = {}) {
+Verdict decide_on(const Sample& sample, const TrustSet& trust, DecideOptions options = {},
+                  std::optional<ModelFacts> facts = {}) {
   options.now = kNow;
   options.file = "cat.mlc";
   const auto authentication = sample.authenticate();
@@ -120,7 +121,8 @@ TEST_CASE("a threshold counts distinct keys, however often and under however man
     return trusted(key, std::move(name), KeyOrigin::PolicyFile);
   };
   const TrustSet trust = TrustSet::of(
-      {}, policy(Level::Strict, {from_policy(a, "a"), from_policy(a, "a-again"), from_policy(b, "b")}, /*threshold=*/2));
+      {},
+      policy(Level::Strict, {from_policy(a, "a"), from_policy(a, "a-again"), from_policy(b, "b")}, /*threshold=*/2));
   Sample sample(a);
   CHECK(decide_on(sample, trust).status.code == Code::Untrusted);
 
@@ -152,7 +154,8 @@ TEST_CASE("an invalid signature under a trusted key does not use up the valid on
 
 TEST_CASE("revoked keys and revoked roots are refused with code 13 even with allow-unsigned") {
   const PrivateKey key = make_key(), other = make_key();
-  PolicyFile file = policy(Level::Permissive, {trusted(key, "k", KeyOrigin::PolicyFile), trusted(other, "o", KeyOrigin::PolicyFile)});
+  PolicyFile file =
+      policy(Level::Permissive, {trusted(key, "k", KeyOrigin::PolicyFile), trusted(other, "o", KeyOrigin::PolicyFile)});
   file.revoked_keys = {key.public_key().id()};
   Verdict verdict = decide_on(Sample(key), TrustSet::of({}, file), kAllow);
   CHECK(verdict.trust == Trust::Revoked);
@@ -215,9 +218,11 @@ TEST_CASE("levels differ in what an unknown signer may run") {
 
 TEST_CASE("strict does not count the user's folder, but a key named on the command line") {
   const PrivateKey key = make_key();
-  CHECK(decide_on(Sample(key), TrustSet::of({trusted(key, "k")}, policy(Level::Strict))).status.code == Code::Untrusted);
-  CHECK(decide_on(Sample(key), TrustSet::of({trusted(key, "k", KeyOrigin::CommandLine)}, policy(Level::Strict))).trust ==
-        Trust::Trusted);
+  CHECK(decide_on(Sample(key), TrustSet::of({trusted(key, "k")}, policy(Level::Strict))).status.code ==
+        Code::Untrusted);
+  CHECK(
+      decide_on(Sample(key), TrustSet::of({trusted(key, "k", KeyOrigin::CommandLine)}, policy(Level::Strict))).trust ==
+      Trust::Trusted);
   CHECK(decide_on(Sample(key), TrustSet::of({trusted(key, "k")}, policy(Level::Permissive))).trust == Trust::Trusted);
 }
 

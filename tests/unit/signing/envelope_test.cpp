@@ -102,7 +102,13 @@ TEST_CASE("a block without exactly one signed record is refused") {
   CHECK_FALSE(parse_block(*encode_block(block)).ok());
 
   // Zero records in an otherwise perfect frame.
-  auto empty = from_hex("4d4c435349474231" "2800000000000000" "00000000" "00000000" "2800000000000000" "4d4c435349474231");
+  auto empty = from_hex(
+      "4d4c435349474231"
+      "2800000000000000"
+      "00000000"
+      "00000000"
+      "2800000000000000"
+      "4d4c435349474231");
   CHECK(parse_block(empty).status().message.find("no record of type 1") != std::string::npos);
 }
 

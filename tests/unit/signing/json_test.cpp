@@ -14,7 +14,8 @@ std::string message(std::string_view text) { return parse_json(bytes_of(text)).s
 }  // namespace
 
 TEST_CASE("a document is read into a tree with exact integers") {
-  const auto json = parse_json(bytes_of(R"({"a":[1,-2,18446744073709551615,2.5,true,null],"b":{"c":"\u00e9\n"},"d":"42"})"));
+  const auto json =
+      parse_json(bytes_of(R"({"a":[1,-2,18446744073709551615,2.5,true,null],"b":{"c":"\u00e9\n"},"d":"42"})"));
   REQUIRE(json.ok());
   const Json* a = json->find("a");
   REQUIRE(a);

@@ -93,12 +93,15 @@ TEST_CASE("every key type signs and verifies, survives PEM, and has a stable id"
 }
 
 TEST_CASE("Ed25519 signs as RFC 8032, section 7.1, test 2") {
-  const auto key = PrivateKey::from_pem("-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIEzNCJso/5banbbDRuwRTg9bijGfNaumJNqM9u1PuKb7\n-----END PRIVATE KEY-----\n");
+  const auto key = PrivateKey::from_pem(
+      "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIEzNCJso/5banbbDRuwRTg9bijGfNaumJNqM9u1PuKb7\n-----END PRIVATE "
+      "KEY-----\n");
   REQUIRE(key.ok());
   const auto signature = key->sign(from_hex("72"));
   REQUIRE(signature.ok());
   CHECK(to_hex(*signature) ==
-        "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00");
+        "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302a"
+        "eeb00d291612bb0c00");
 }
 
 TEST_CASE("every changed byte of a public key and of a signature is noticed") {

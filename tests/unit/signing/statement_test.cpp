@@ -26,11 +26,15 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 TEST_CASE("a statement has one spelling and reads back as itself") {
   const auto text = encode_statement(sample());
   REQUIRE(text.ok());
-  CHECK(*text == "{\"_type\":\"https://in-toto.io/Statement/v1\",\"subject\":[{\"name\":\"org/name-1.2_x\",\"digest\":{"
-                 "\"sha256\":\"" + to_hex(sha256("root")) + "\"}}],\"predicateType\":\"urn:mlc:container/v1\","
-                 "\"predicate\":{\"format\":\"1\",\"tree\":\"mlc-sha256-1m-v1\",\"manifestSha256\":\"" +
-                 to_hex(sha256("manifest")) + "\",\"modelId\":\"org/name-1.2_x\",\"modelVersion\":\"18446744073709551615\","
-                 "\"notAfter\":\"2027-11-21T00:00:00Z\",\"critical\":[]}}");
+  CHECK(*text ==
+        "{\"_type\":\"https://in-toto.io/Statement/v1\",\"subject\":[{\"name\":\"org/name-1.2_x\",\"digest\":{"
+        "\"sha256\":\"" +
+            to_hex(sha256("root")) +
+            "\"}}],\"predicateType\":\"urn:mlc:container/v1\","
+            "\"predicate\":{\"format\":\"1\",\"tree\":\"mlc-sha256-1m-v1\",\"manifestSha256\":\"" +
+            to_hex(sha256("manifest")) +
+            "\",\"modelId\":\"org/name-1.2_x\",\"modelVersion\":\"18446744073709551615\","
+            "\"notAfter\":\"2027-11-21T00:00:00Z\",\"critical\":[]}}");
   CHECK(*parse_statement(bytes_of(*text)) == sample());
   Statement endless = sample();
   endless.not_after = 0;
@@ -114,8 +118,9 @@ TEST_CASE("times have one spelling each, leap years included") {
   CHECK(format_time(253'402'300'799) == "9999-12-31T23:59:59Z");
   CHECK_FALSE(format_time(253'402'300'800));
   for (uint64_t s = 0; s < 253'402'300'800; s += 86'399 * 97) CHECK(parse_time(*format_time(s)) == s);
-  for (const char* text : {"", "1969-12-31T23:59:59Z", "2100-02-29T00:00:00Z", "2027-04-31T00:00:00Z", "2027-00-01T00:00:00Z",
-                           "2027-13-01T00:00:00Z", "2027-01-01T24:00:00Z", "2027-01-01T00:60:00Z", "2027-01-01T00:00:60Z",
-                           "2027-01-01 00:00:00Z", "2027-01-01T00:00:00+", "2027-01-01T00:00:00z", "2027-01-0aT00:00:00Z"})
+  for (const char* text :
+       {"", "1969-12-31T23:59:59Z", "2100-02-29T00:00:00Z", "2027-04-31T00:00:00Z", "2027-00-01T00:00:00Z",
+        "2027-13-01T00:00:00Z", "2027-01-01T24:00:00Z", "2027-01-01T00:60:00Z", "2027-01-01T00:00:60Z",
+        "2027-01-01 00:00:00Z", "2027-01-01T00:00:00+", "2027-01-01T00:00:00z", "2027-01-0aT00:00:00Z"})
     CHECK_FALSE(parse_time(text));
 }

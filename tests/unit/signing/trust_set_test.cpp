@@ -22,10 +22,12 @@ std::string escaped(std::string text) {
 }
 std::string sample_policy(const PublicKey& key) {
   return R"({"keys":[{"id":"prod-2026","pem":")" + escaped(key.pem()) +
-         R"(","models":["acme/*"],"not_before":"2026-01-01T00:00:00Z","not_after":"2027-01-01T00:00:00Z","role":"publisher"}],
-"rules":[{"models":["acme/cat"],"level":"strict","threshold":2,"min_version":"3","require_complete":true,"require_variants":["x86-64-v3"]},
-{"models":["*"],"level":"audit"}],"revoked_keys":[")" + to_hex(sha256("k")) + R"("],"revoked_roots":[")" +
-         to_hex(sha256("r")) + "\"]}";
+         R"(","models":["acme/*"],"not_before":"2026-01-01T00:00:00Z",
+"not_after":"2027-01-01T00:00:00Z","role":"publisher"}],
+"rules":[{"models":["acme/cat"],"level":"strict","threshold":2,"min_version":"3",
+"require_complete":true,"require_variants":["x86-64-v3"]},
+{"models":["*"],"level":"audit"}],"revoked_keys":[")" +
+         to_hex(sha256("k")) + R"("],"revoked_roots":[")" + to_hex(sha256("r")) + "\"]}";
 }
 
 }  // namespace
@@ -102,7 +104,8 @@ TEST_CASE("a mistake in a policy file is an error that names its place") {
     CHECK(policy.status().message.find("trust.json") == 0);
     CHECK(policy.status().message.find(expected) != std::string::npos);
   }
-  for (const char* text : {"", "[]", "null", "{\"rules\":[{\"level\":\"strict\"}]}", "{\"rules\":[{\"models\":[\"*/*\"],\"level\":\"skip\"}]}"})
+  for (const char* text : {"", "[]", "null", "{\"rules\":[{\"level\":\"strict\"}]}",
+                           "{\"rules\":[{\"models\":[\"*/*\"],\"level\":\"skip\"}]}"})
     CHECK_FALSE(parse_policy(bytes_of(text), "t").ok());
 }
 
