@@ -1,0 +1,315 @@
+// Reads: indices to slots, broadcasting, values known while building, and how an index is known to be in range.
+#include "packager/ir/numeric.h"
+#include "packager/lang/expander.h"
+
+namespace mlc::lang {
+
+std::optional<size_t> Expander::const_extent(Ex e) const {
+  if (!e->is_const() || e->i < 0) return {};
+  return static_cast<size_t>(e->i);
+}
+
+// Elements of an array of the function that are known while building; empty if they are not (or there are none).
+const std::vector<Ex>& Expander::known_elements(uint32_t array) {
+  static const std::vector<Ex> none;
+  if (auto it = elements_.find(array); it != elements_.end()) return it->second;
+  if (array >= function_.arrays.size()) return none;
+  const nest::Array& a = function_.arrays[array];
+  if (a.kind != nest::Array::Kind::Const || !a.data || a.dtype == DType::Str || a.dtype == DType::None) return none;
+  size_t count = 1;
+  for (Ex e : a.shape) {
+    auto n = const_extent(e);
+    if (!n || (*n && count > kMaxElements)) return none;
+    count *= *n;
+  }
+  if (count > kMaxElements || count == 0 || a.data->bytes.size() < count * bytes_of(a.dtype)) return none;
+  std::vector<Ex> r;
+  for (size_t k = 0; k < count; ++k) {
+    const ir::Scalar v = ir::load_element(a.dtype, a.data->bytes.data(), k);
+    if (is_float(a.dtype)) r.push_back(ctx_.number(v.f, a.dtype));
+    else r.push_back(ctx_.integer(v.i, a.dtype == DType::Bool ? DType::Bool : DType::I64));
+  }
+  return elements_[array] = std::move(r);
+}
+
+// Element k of a `sym` or `const` parameter.
+Val Expander::element(const ArrayInfo& array, size_t k) {
+  const Param* param = array.param;
+  const auto& known = known_elements(array.id);
+  if (!known.empty()) {
+    if (k >= known.size()) mismatch("input " + array.name + " has " + std::to_string(known.size()) + " elements, element " + std::to_string(k) + " is wanted");
+    if (param && param->mode == ParamMode::Const && !known[k]->is_const())
+      mismatch("input " + array.name + " must be a constant, it is " + ir::to_string(known[k]));
+    return scalar(known[k], known[k]->type.dtype != DType::Bool);
+  }
+  if (!param || param->mode == ParamMode::Const)
+    mismatch("input " + array.name + " must be known while building, it is computed at run time");
+  const nest::Array& a = function_.arrays[array.id];
+  size_t count = 1;
+  for (Ex e : a.shape) {
+    auto n = const_extent(e);
+    if (!n) mismatch("input " + array.name + " is wanted as numbers, but its length is not known while building");
+    count *= *n;
+    if (count > kMaxElements)
+      mismatch("input " + array.name + " is wanted as numbers, but it has more than " + std::to_string(kMaxElements) + " elements");
+  }
+  if (k >= count) mismatch("input " + array.name + " has " + std::to_string(count) + " elements, element " + std::to_string(k) + " is wanted");
+  if (!is_int(a.dtype)) mismatch("input " + array.name + " is wanted as numbers, but it is computed at run time and is no integer");
+  // Each element becomes a symbol, set by a statement that only yields.
+  auto proc = std::make_unique<nest::Proc>();
+  proc->reads = {array.id};
+  std::vector<Ex> symbols;
+  for (size_t j = 0; j < count; ++j) {
+    std::vector<Ex> index(a.shape.size());
+    size_t rest = j;
+    for (size_t axis = a.shape.size(); axis-- > 0;) {
+      const size_t n = *const_extent(a.shape[axis]);
+      index[axis] = ctx_.integer(static_cast<int64_t>(rest % n));
+      rest /= n;
+    }
+    // The array is complete once: a second operator that asks gets the same symbols, by name.
+    const ir::Sym* sym = ctx_.declare_sym(a.name + "#" + std::to_string(array.id) + "[" + std::to_string(j) + "]", INT64_MIN, INT64_MAX);
+    proc->yields.emplace_back(sym, ctx_.cast(DType::I64, ctx_.load(array.id, {a.dtype, 1}, index)));
+    symbols.push_back(ctx_.sym(sym));
+  }
+  bool there = false;
+  for (const auto& s : function_.body)
+    there = there || (s.proc && !s.proc->yields.empty() && s.proc->yields[0].first == symbols[0]->sym);
+  if (!there) {
+    nest::Statement s;
+    s.source = call_.source + " (" + op_.name + ")";
+    s.proc = std::move(proc);
+    function_.body.push_back(std::move(s));
+  }
+  elements_[array.id] = symbols;
+  return scalar(symbols[k], true);
+}
+
+ir::Access Expander::prove_access(Ex index, const Val* from, Ex extent) {
+  if (index->op == ir::Op::Dim && index->dim->extent == extent) return ir::Access::Proved;
+  if (safe_.count({index, extent})) return ir::Access::Proved;
+  Ex zero = ctx_.integer(0);
+  auto holds = [&](Ex c) { return ir::proves(ctx_, c, conditions_); };
+  if (holds(ctx_.binary(ir::Op::Le, zero, index)) && holds(ctx_.binary(ir::Op::Lt, index, extent))) return ir::Access::Proved;
+  if (from && from->clamp_lo && holds(ctx_.binary(ir::Op::Le, zero, from->clamp_lo)) &&
+      holds(ctx_.binary(ir::Op::Lt, from->clamp_hi, extent)))
+    return ir::Access::Clamped;
+  return ir::Access::Checked;
+}
+
+// One expression per axis of the array. `items` are the values of the index, packs spread; `product` marks tuples.
+std::vector<Ex> Expander::resolve_index(ArrayInfo& array, const std::vector<Val>& items, const std::vector<bool>& product,
+                                        Pos pos, ir::Access* access) {
+  if (items.size() != array.slots.size())
+    fail_here(pos, array.name + " has " + std::to_string(array.slots.size()) + " axes, the index has " + std::to_string(items.size()));
+  std::vector<Ex> r;
+  ir::Access worst = ir::Access::Proved;
+  for (size_t k = 0; k < items.size(); ++k) {
+    const Slot& slot = array.slots[k];
+    Val v = items[k];
+    if (product[k]) {
+      if (slot.factors.size() != v.items.size()) fail_here(pos, "axis " + std::to_string(k) + " of " + array.name + " is no such product");
+      Ex sum = ctx_.integer(0);
+      bool safe = true;
+      for (size_t f = 0; f < v.items.size(); ++f) {
+        Ex i = as_index(v.items[f], pos);
+        safe = safe && prove_access(i, &v.items[f], slot.factors[f]) == ir::Access::Proved;
+        sum = ctx_.add(ctx_.mul(sum, slot.factors[f]), i);
+      }
+      if (safe) mark_safe(sum, slot.extent);
+      v = scalar(sum, true);
+    }
+    if (!slot.actual) continue;  // broadcast: the array does not have this axis
+    Ex i = as_index(v, pos);
+    if (slot.actual->is_int(1)) {
+      // One element: reads index 0 where it broadcasts; a proved index can only be 0.
+      if (slot.extent != slot.actual || prove_access(i, &v, slot.actual) == ir::Access::Proved) {
+        r.push_back(ctx_.integer(0));
+        continue;
+      }
+    }
+    if (access) {
+      const ir::Access a = prove_access(i, &v, slot.extent);
+      if (a == ir::Access::Checked || worst == ir::Access::Checked) worst = ir::Access::Checked;
+      else if (a == ir::Access::Clamped) worst = ir::Access::Clamped;
+    }
+    r.push_back(i);
+  }
+  if (access) *access = worst;
+  return r;
+}
+
+std::optional<size_t> Expander::linear_const_index(const std::vector<Ex>& shape, const std::vector<Ex>& index) const {
+  size_t at = 0;
+  for (size_t k = 0; k < shape.size(); ++k) {
+    auto n = const_extent(shape[k]);
+    if (!n || !index[k]->is_const() || index[k]->i < 0 || static_cast<size_t>(index[k]->i) >= *n) return {};
+    at = at * *n + static_cast<size_t>(index[k]->i);
+  }
+  return at;
+}
+
+Val Expander::load(ArrayInfo& array, const std::vector<Ex>& index, ir::Access access) {
+  if (!array.is_local && !proc_writes_.count(array.name)) {
+    const auto& known = known_elements(array.id);
+    if (!known.empty()) {
+      const auto& shape = function_.arrays[array.id].shape;
+      if (auto at = linear_const_index(shape, index); at && *at < known.size()) {
+        Ex e = known[*at];
+        // Symbols of narrow integers stay in memory: they would need a conversion for nothing.
+        if (e->is_const() || e->type.dtype == array.dtype)
+          return scalar(e->type.dtype == array.dtype || is_float(array.dtype) ? e : ctx_.integer(e->i, array.dtype), false);
+      }
+    }
+  }
+  return scalar(ctx_.load(array.id, {array.dtype, 1}, index, access), false);
+}
+
+// array[index...], the nodes of the index from `first` on.
+Val Expander::read(ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos) {
+  const Param* param = array.param;
+  if (param && !array.present) {  // absent: the default, in the declared type where that is known
+    if (!param->fallback) fail_here(pos, "input " + array.name + " is absent and has no default");
+    Frame frame;
+    frame.barrier = true;
+    frames_.push_back(frame);
+    Val v = eval(param->fallback);
+    frames_.pop_back();
+    const bool everything = index.size() == first + 1 && index[first]->kind == NodeKind::Star;
+    if (v.is_list() && index.size() > first && !everything) {
+      for (size_t k = first; k < index.size(); ++k) v = index_list(v, eval(index[k]), pos);
+    } else if (everything && !v.is_list()) {
+      // One default for all elements: as many as the dims say, where they say so; else it spreads by itself.
+      auto it = dims_.find(param->type.dims.empty() ? "" : param->type.dims[0].name);
+      if (it != dims_.end() && it->second.known) {
+        auto n = extents_of(it->first, pos);
+        if (n.size() == 1 && n[0]->is_const()) {
+          std::vector<Val> items(static_cast<size_t>(std::max<int64_t>(n[0]->i, 0)), v);
+          v = list(std::move(items));
+        }
+      }
+    }
+    if (param->mode == ParamMode::Array && v.is_scalar() && v.special == Val::Special::None) {
+      const std::string& t = param->type.element;
+      if (dtype_named(t) || types_.count(t)) v = scalar(adapt(v, element_type(t, pos), pos), false);
+    } else if (param->mode == ParamMode::Array && v.is_scalar()) {
+      const std::string& t = param->type.element;
+      if (dtype_named(t) || types_.count(t)) v = scalar(special_number(v.special, element_type(t, pos), pos), false);
+    }
+    return v;
+  }
+  if (param && param->many && !item_) fail_here(pos, param->name + " is many arrays: read it under 'for each' or as an item of a list");
+
+  // sym and const: elements as numbers, at places known while building.
+  if (param && param->mode != ParamMode::Array) {
+    const auto& shape = function_.arrays[array.id].shape;
+    if (index.size() == first + 1 && index[first]->kind == NodeKind::Star) {
+      size_t count = 1;
+      for (Ex e : shape) {
+        auto n = const_extent(e);
+        if (!n) mismatch("input " + array.name + " is wanted as numbers, but its length is not known while building");
+        count *= *n;
+      }
+      if (count > kMaxElements * 16) mismatch("input " + array.name + " has too many elements to be wanted as numbers");
+      std::vector<Val> items;
+      for (size_t k = 0; k < count; ++k) items.push_back(element(array, k));
+      return list(std::move(items));
+    }
+    if (index.size() == first) {
+      for (Ex e : shape)
+        if (!e->is_int(1)) fail_here(pos, array.name + " is an array: it needs an index");
+      return element(array, 0);
+    }
+    std::vector<Ex> at;
+    bool constant = true;
+    for (size_t k = first; k < index.size(); ++k) {
+      Val v = eval(index[k]);
+      for (const Val& item : as_list(v)) {
+        at.push_back(as_index(item, pos));
+        constant = constant && at.back()->is_const();
+      }
+    }
+    if (constant && at.size() == shape.size()) {
+      auto k = linear_const_index(shape, at);
+      if (!k) mismatch("input " + array.name + " is read outside its extent");
+      return element(array, *k);
+    }
+  }
+  if (array.slots.empty() && array.scalar_like) {
+    if (index.size() > first) fail_here(pos, array.name + " is a single number: it takes no index");
+    return load(array, std::vector<Ex>(function_.arrays[array.id].shape.size(), ctx_.integer(0)), ir::Access::Proved);
+  }
+  if (array.slots.empty() && param) {
+    // First use: the declared dims against the array, aligned to the right where they broadcast.
+    const auto& shape = function_.arrays[array.id].shape;
+    array.slots = slots_of(param->type, pos);
+    size_t first_group = 0, group = 0, at = 0;
+    bool any = false;
+    for (const auto& d : param->type.dims) {
+      const size_t width = d.kind == DimSpec::Kind::Pack || d.kind == DimSpec::Kind::Dim ? extents_of(d.name, pos).size() : 1;
+      if (d.broadcast) {
+        if (!any) first_group = at;
+        any = true;
+        group += width;
+      }
+      at += width;
+    }
+    if (array.slots.size() < shape.size())
+      mismatch("input " + array.name + " has rank " + std::to_string(shape.size()) + ", at most " + std::to_string(array.slots.size()) + " is possible");
+    const size_t missing = array.slots.size() - shape.size();
+    if (missing > group) mismatch("input " + array.name + " has rank " + std::to_string(shape.size()) + ", expected " + std::to_string(array.slots.size()));
+    for (size_t k = 0; k < array.slots.size(); ++k) {
+      Slot& s = array.slots[k];
+      const bool broadcast = any && k >= first_group && k < first_group + group;
+      if (broadcast && k < first_group + missing) {
+        s.actual = nullptr;
+        continue;
+      }
+      Ex actual = shape[k < first_group || !any ? k : k - missing];
+      s.actual = actual;
+      if (!broadcast || !actual->is_int(1))
+        s.extent = unify(s.extent, actual, "input " + array.name, "declared extent", "axis " + std::to_string(k) + " of the array");
+    }
+  }
+  std::vector<Val> items;
+  std::vector<bool> product;
+  std::optional<size_t> star;
+  for (size_t k = first; k < index.size(); ++k) {
+    const Node* n = index[k];
+    if (n->kind == NodeKind::Star) {
+      if (star) fail_here(n->pos, "a second '*' in one index");
+      star = items.size();
+      items.push_back(soft_int(0));
+      product.push_back(false);
+      continue;
+    }
+    Val v = eval(n);
+    if (v.kind == Val::Kind::Tuple) {
+      items.push_back(std::move(v));
+      product.push_back(true);
+      continue;
+    }
+    for (Val& item : as_list(v)) {
+      items.push_back(std::move(item));
+      product.push_back(false);
+    }
+  }
+  if (star) {
+    if (*star >= array.slots.size()) fail_here(pos, array.name + " has " + std::to_string(array.slots.size()) + " axes, the index has more");
+    auto n = const_extent(array.slots[*star].extent);
+    if (!n || *n > 1024) fail_here(pos, "'*' lists the elements along an axis whose extent is known while building");
+    std::vector<Val> r;
+    for (size_t k = 0; k < *n; ++k) {
+      items[*star] = soft_int(static_cast<int64_t>(k));
+      ir::Access access;
+      auto at = resolve_index(array, items, product, pos, &access);
+      r.push_back(load(array, at, access));
+    }
+    return list(std::move(r));
+  }
+  ir::Access access;
+  auto at = resolve_index(array, items, product, pos, &access);
+  return load(array, at, access);
+}
+
+}  // namespace mlc::lang

@@ -1,0 +1,205 @@
+// Syntax trees of the operator language. Plain structs in one arena (Module); names stay text, as a definition is
+// evaluated once per call and never compiled. Depth is bounded by the parser, so walking a tree may recurse.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/status.h"
+
+namespace mlc::lang {
+
+struct Pos {
+  int line = 0, column = 0;  // from 1
+};
+
+enum class NodeKind : uint8_t {
+  Number,     // integer or real
+  String,     // "text"
+  Name,       // text
+  Extent,     // |text|
+  Neg, Not,   // kids[0]
+  Binary,     // text is + - * / // %
+  Compare,    // kids[0] ops[0] kids[1] ops[1] kids[2] ...
+  And, Or,    // two kids
+  Cond,       // c ? a : b
+  Let,        // names[i] = kids[i], then the body as last kid
+  Match,      // kids[0] matched against names[i] => kids[i + 1]
+  Tuple, List,
+  Comprehension,  // kids[0] for text in kids[1] [.. kids[2] if has_range] [if the last kid]
+  Call,       // text(kids...)
+  SatCast,    // sat<text>(kids[0])
+  BitCast,    // bitcast<text>(kids[0])
+  Index,      // kids[0][kids[1..]]
+  Star,       // * inside an index
+  Member,     // kids[0].text
+  Fold,       // text(kids... for names where `where`); also scan
+};
+
+struct Node {
+  NodeKind kind = NodeKind::Number;
+  Pos pos;
+  int depth = 1;
+  std::string text;
+  std::vector<const Node*> kids;
+  std::vector<std::string> names;
+  std::vector<std::string> ops;    // Compare
+  bool is_real = false;            // Number
+  int64_t integer = 0;             // Number
+  double real = 0;                 // Number
+  bool has_range = false, has_filter = false;              // Comprehension
+  bool scan = false;                                       // Fold
+  const Node* where = nullptr;                             // Fold
+  const Node* exclusive = nullptr; const Node* reverse = nullptr;  // Fold with `scan`
+};
+
+// One entry of a type: x: T[n, (g, c), ~d..., r@axis, i..., 4]
+struct DimSpec {
+  enum class Kind : uint8_t { Dim, Pack, Product, Literal } kind = Kind::Dim;
+  std::string name;
+  std::vector<std::string> factors;  // Product, outer first
+  int64_t literal = 0;
+  bool broadcast = false;
+  std::string axis;                  // name of the attribute or const input after @
+  Pos pos;
+};
+
+struct TypeSpec {
+  std::string element;  // a dtype name or a type variable
+  std::vector<DimSpec> dims;
+};
+
+enum class ParamMode : uint8_t { Array, Sym, Const };
+
+struct Param {
+  std::string name;
+  Pos pos;
+  ParamMode mode = ParamMode::Array;
+  TypeSpec type;
+  bool optional = false, many = false;
+  const Node* fallback = nullptr;
+};
+
+struct AttrDecl {
+  std::string name;
+  Pos pos;
+  enum class Kind : uint8_t { Int, Float, String, Type, Tensor, Enum } kind = Kind::Int;
+  std::vector<std::string> enumerators;
+  bool list = false;
+  std::vector<const Node*> shape;  // of a list: numbers and names of dims or packs; outer first
+  std::string type_variable;       // Type, Tensor: bound to the value's element type
+  bool optional = false;           // `?`: may be absent without a default
+  const Node* fallback = nullptr;
+};
+
+struct Target {
+  std::string array;
+  std::vector<const Node*> index;
+  Pos pos;
+};
+
+enum class StmtKind : uint8_t {
+  Let,     // names = value (several names: a tuple)
+  Dim,     // names[0] = value
+  Dims,    // names[0]... = value: pack of existing dims
+  Rank,    // names[0] = value
+  Exists,  // names[0] <= value
+  Check, When,
+  Map,     // targets = value
+  Push,    // targets[0] <- value for names by `by`
+  Each,    // targets[0] = value for each text
+  // Procs; For and below only inside.
+  Proc,    // for names { body }
+  ForDims, ForRange, While, If, Var, Assign, Store, Alloc, Yield,
+};
+
+struct Stmt {
+  StmtKind kind = StmtKind::Let;
+  Pos pos;
+  std::vector<std::string> names;
+  std::vector<Target> targets;  // also Store
+  const Node* value = nullptr;  // also the condition of While and If, the first number of ForRange
+  const Node* bound = nullptr;  // While: bound; ForRange: one past the last number
+  const Node* by = nullptr;     // Push
+  std::string text;             // Each: the parameter
+  TypeSpec type;                // Alloc
+  std::vector<Stmt> body, orelse;
+};
+
+struct TypeVariable {
+  std::string name;
+  std::vector<std::string> classes;  // class or dtype names; any of them
+};
+
+struct Result_ {  // one declared result
+  std::string name;
+  Pos pos;
+  TypeSpec type;
+  bool optional = false, many = false;
+};
+
+struct OpDef {
+  std::string domain, name, file, text;
+  int64_t since = 1;
+  Pos pos;
+  std::vector<TypeVariable> type_variables;
+  std::vector<Param> params;
+  std::vector<Result_> results;
+  std::vector<AttrDecl> attrs;
+  std::vector<Stmt> body;  // clauses and statements in order, attributes taken out
+
+  const AttrDecl* attr(std::string_view n) const {
+    for (const auto& a : attrs) if (a.name == n) return &a;
+    return nullptr;
+  }
+  const Param* param(std::string_view n) const {
+    for (const auto& p : params) if (p.name == n) return &p;
+    return nullptr;
+  }
+  const Result_* result(std::string_view n) const {
+    for (const auto& r : results) if (r.name == n) return &r;
+    return nullptr;
+  }
+};
+
+struct FnDef {
+  std::string name, file;
+  Pos pos;
+  std::vector<std::string> params;
+  const Node* body = nullptr;
+};
+
+struct CombinerDef {
+  std::string name, file;
+  Pos pos;
+  std::vector<TypeVariable> type_variables;
+  std::vector<std::pair<std::string, std::string>> fields;  // name, element type
+  bool ordered = false;  // not commutative: never split
+  std::vector<const Node*> units, joins;  // one per field (joins: one Tuple-valued expression)
+  std::string left, right;
+};
+
+// Everything parsed from a set of files. Nodes live as long as the module.
+struct Module {
+  std::deque<Node> nodes;
+  std::deque<OpDef> ops;
+  std::map<std::string, FnDef> fns;
+  std::map<std::string, CombinerDef> combiners;
+};
+
+// "ops/pool.mlop:12:5: message"
+Status error_at(const std::string& file, Pos pos, std::string message);
+
+// How parser and evaluator unwind inside this library; the public functions turn it into its Status.
+struct Failure {
+  Status status;
+};
+[[noreturn]] void fail(Status status);
+[[noreturn]] void fail_at(const std::string& file, Pos pos, std::string message);
+
+}  // namespace mlc::lang

@@ -1,0 +1,250 @@
+// The attributes of a call against their declarations: unknown, missing and mistyped ones are named.
+#include <algorithm>
+#include <cmath>
+
+#include "packager/lang/expander.h"
+
+namespace mlc::lang {
+namespace {
+
+// onnx.TensorProto.DataType.
+DType dtype_of_onnx(int64_t number) {
+  switch (number) {
+    case 1: return DType::F32; case 2: return DType::U8; case 3: return DType::I8; case 4: return DType::U16;
+    case 5: return DType::I16; case 6: return DType::I32; case 7: return DType::I64; case 8: return DType::Str;
+    case 9: return DType::Bool; case 10: return DType::F16; case 11: return DType::F64; case 12: return DType::U32;
+    case 13: return DType::U64; case 16: return DType::BF16; case 17: return DType::F8E4M3; case 18: return DType::F8E4M3FNUZ;
+    case 19: return DType::F8E5M2; case 20: return DType::F8E5M2FNUZ; case 21: return DType::U4; case 22: return DType::I4;
+    default: return DType::None;
+  }
+}
+
+const char* kind_of(const Attribute& a) {
+  static constexpr const char* kNames[] = {"an int", "a float", "a string", "a list of ints", "a list of floats",
+                                           "a list of strings", "a tensor", "an element type"};
+  return kNames[a.index()];
+}
+
+}  // namespace
+
+bool Expander::has_attribute(const AttrDecl& decl) const { return attributes_.count(decl.name) > 0; }
+
+void Expander::bind_attributes() {
+  for (const auto& [name, value] : call_.attributes) {
+    const AttrDecl* decl = op_.attr(name);
+    if (!decl) {
+      std::string known;
+      for (const auto& a : op_.attrs) known += (known.empty() ? "" : ", ") + a.name;
+      fail(Status(Code::Malformed, where() + ": unknown attribute '" + name + "'").fact("known attributes: " + (known.empty() ? "none" : known)));
+    }
+    attributes_[name] = &value;
+  }
+  for (const auto& a : op_.attrs) {
+    const bool given = has_attribute(a);
+    if (!given && !a.fallback && !a.optional) mismatch("attribute '" + a.name + "' is missing");
+    if (a.kind == AttrDecl::Kind::Type) {
+      Val v = attribute(a);
+      if (v.kind == Val::Kind::Type) types_[a.type_variable] = v.dtype;
+    }
+    if (a.kind == AttrDecl::Kind::Tensor) {
+      Val v = attribute(a);
+      if (v.dtype != DType::None) types_[a.type_variable] = v.dtype;
+    }
+    if (given && a.kind != AttrDecl::Kind::Tensor && a.kind != AttrDecl::Kind::Type) {
+      (void)attribute_value(a, *attributes_[a.name]);  // its type, at once
+      if (a.list && a.shape.size() == 1 && a.shape[0]->kind == NodeKind::Name) {
+        // attr axes: int[e]: a dim that nothing else declares is as long as the list.
+        const std::string& dim = a.shape[0]->text;
+        bool declared = false;
+        auto mentions = [&](const TypeSpec& t) {
+          for (const auto& d : t.dims) {
+            declared = declared || d.name == dim;
+            for (const auto& f : d.factors) declared = declared || f == dim;
+          }
+        };
+        for (const auto& p : op_.params) mentions(p.type);
+        for (const auto& r : op_.results) mentions(r.type);
+        if (!declared) {
+          DimInfo& info = dim_info(dim);
+          info.known = true;
+          info.extents = {ctx_.integer(static_cast<int64_t>(attribute_value(a, *attributes_[a.name]).items.size()))};
+          info.origins = {"length of attribute " + a.name};
+        }
+      }
+    }
+  }
+}
+
+Val Expander::attribute_value(const AttrDecl& decl, const Attribute& value) {
+  auto wrong = [&](const char* wanted) { mismatch("attribute '" + decl.name + "' is " + kind_of(value) + ", expected " + wanted); };
+  auto text = [](std::string s, Val::Kind kind) {
+    Val v;
+    v.kind = kind;
+    v.text = std::move(s);
+    return v;
+  };
+  switch (decl.kind) {
+    case AttrDecl::Kind::Int:
+      if (decl.list) {
+        std::vector<Val> items;
+        if (auto* v = std::get_if<std::vector<int64_t>>(&value)) {
+          for (int64_t i : *v) items.push_back(soft_int(i));
+        } else if (auto* f = std::get_if<std::vector<double>>(&value); f && f->empty()) {
+        } else {
+          wrong("a list of ints");
+        }
+        return list(std::move(items));
+      }
+      if (auto* v = std::get_if<int64_t>(&value)) return soft_int(*v);
+      wrong("an int");
+      break;
+    case AttrDecl::Kind::Float:
+      if (decl.list) {
+        std::vector<Val> items;
+        if (auto* v = std::get_if<std::vector<double>>(&value)) {
+          for (double f : *v) items.push_back(scalar(ctx_.number(f, DType::F64), true));
+        } else if (auto* i = std::get_if<std::vector<int64_t>>(&value); i && i->empty()) {
+        } else {
+          wrong("a list of floats");
+        }
+        return list(std::move(items));
+      }
+      if (auto* v = std::get_if<double>(&value)) return scalar(ctx_.number(*v, DType::F64), true);
+      wrong("a float");
+      break;
+    case AttrDecl::Kind::String:
+      if (decl.list) {
+        std::vector<Val> items;
+        if (auto* v = std::get_if<std::vector<std::string>>(&value)) {
+          for (const auto& s : *v) items.push_back(text(s, Val::Kind::String));
+        } else if (auto* i = std::get_if<std::vector<int64_t>>(&value); i && i->empty()) {
+        } else {
+          wrong("a list of strings");
+        }
+        return list(std::move(items));
+      }
+      if (auto* v = std::get_if<std::string>(&value)) return text(*v, Val::Kind::String);
+      wrong("a string");
+      break;
+    case AttrDecl::Kind::Enum: {
+      auto* v = std::get_if<std::string>(&value);
+      if (!v) wrong("a string");
+      std::string cases;
+      for (const auto& e : decl.enumerators) {
+        if (e == *v) {
+          Val r = text(e, Val::Kind::Enum);
+          r.attr = &decl;
+          return r;
+        }
+        cases += (cases.empty() ? "" : ", ") + e;
+      }
+      mismatch("attribute '" + decl.name + "' is '" + *v + "', expected one of " + cases);
+    }
+    case AttrDecl::Kind::Type: {
+      Val r;
+      r.kind = Val::Kind::Type;
+      if (auto* t = std::get_if<DType>(&value)) r.dtype = *t;
+      else if (auto* n = std::get_if<int64_t>(&value)) r.dtype = dtype_of_onnx(*n);
+      else wrong("an element type");
+      if (r.dtype == DType::None) mismatch("attribute '" + decl.name + "' names no element type that is known here");
+      return r;
+    }
+    case AttrDecl::Kind::Tensor: {
+      auto* t = std::get_if<TensorAttr>(&value);
+      if (!t) wrong("a tensor");
+      if (auto it = tensor_attributes_.find(decl.name); it != tensor_attributes_.end()) return it->second;
+      std::vector<Ex> shape;
+      size_t count = 1;
+      for (int64_t n : t->shape) {
+        if (n < 0) mismatch("attribute '" + decl.name + "' has a negative extent");
+        if (__builtin_mul_overflow(count, static_cast<size_t>(n), &count)) mismatch("attribute '" + decl.name + "' is too large");
+        shape.push_back(ctx_.integer(n));
+      }
+      size_t bytes;
+      if (!t->data || __builtin_mul_overflow(count, static_cast<size_t>(bytes_of(t->dtype)), &bytes) || t->data->bytes.size() < bytes ||
+          bytes_of(t->dtype) == 0)
+        mismatch("attribute '" + decl.name + "' has not as many elements as its shape says");
+      const uint32_t id = new_array(decl.name, t->dtype, shape);
+      function_.arrays[id].kind = nest::Array::Kind::Const;
+      function_.arrays[id].data = t->data;
+      Val r = list({soft_int(id), soft_list(shape)});
+      r.dtype = t->dtype;
+      return tensor_attributes_[decl.name] = r;
+    }
+  }
+  mismatch("attribute '" + decl.name + "' has a type that is not possible here");
+}
+
+Val Expander::attribute(const AttrDecl& decl) {
+  auto given = attributes_.find(decl.name);
+  Val v;
+  if (given != attributes_.end()) {
+    v = attribute_value(decl, *given->second);
+  } else if (!decl.fallback) {
+    if (!decl.optional) mismatch("attribute '" + decl.name + "' is missing");
+    return v;  // Absent
+  } else if (decl.kind == AttrDecl::Kind::Enum) {
+    v.kind = Val::Kind::Enum;
+    v.text = decl.fallback->text;
+    v.attr = &decl;
+    return v;
+  } else if (decl.kind == AttrDecl::Kind::Tensor) {
+    // Default: a tensor of one element, given as a typed number: f32(0).
+    if (auto it = tensor_attributes_.find(decl.name); it != tensor_attributes_.end()) return it->second;
+    Val number = eval(decl.fallback);
+    if (!number.is_const() || number.soft) fail_here(decl.pos, "the default of a tensor is a typed constant: f32(0)");
+    const uint32_t id = new_table({number.e});
+    Val r = list({soft_int(id), soft_list({ctx_.integer(1)})});
+    r.dtype = number.e->type.dtype;
+    return tensor_attributes_[decl.name] = r;
+  } else {
+    v = eval(decl.fallback);
+  }
+  if (!decl.list) return v;
+  return shape_list(decl, v);
+}
+
+// Lists take the shape that is declared: as long as a dim is, or a pack has dims; int[2, i] is two lists. One number
+// spreads.
+Val Expander::shape_list(const AttrDecl& decl, Val flat) {
+  std::vector<size_t> lengths;
+  for (const Node* n : decl.shape) {
+    if (n->kind == NodeKind::Number) {
+      lengths.push_back(static_cast<size_t>(std::clamp<int64_t>(n->integer, 0, 64)));
+      continue;
+    }
+    auto it = dims_.find(n->text);
+    if (it == dims_.end()) {
+      if (!flat.is_list()) return flat;
+      lengths.push_back(flat.items.size());  // int[e] with e declared nowhere: any length
+      continue;
+    }
+    if (it->second.pack) {
+      auto r = rank_of_pack(n->text);
+      lengths.push_back(r ? *r : extents_of(n->text, n->pos).size());
+    } else {
+      auto e = extents_of(n->text, n->pos);
+      if (e.size() != 1 || !e[0]->is_const()) fail_here(decl.pos, "the length of attribute " + decl.name + " is not known while building");
+      lengths.push_back(static_cast<size_t>(e[0]->i));
+    }
+  }
+  if (lengths.empty()) return flat;
+  const size_t inner = lengths.back(), outer = lengths.size() == 2 ? lengths[0] : 1;
+  if (!flat.is_list()) {
+    std::vector<Val> items(inner * outer, flat);
+    flat = list(std::move(items));
+  }
+  if (flat.items.size() != inner * outer) {
+    std::string hint;
+    for (const Node* n : decl.shape) hint += (hint.empty() ? "" : ", ") + n->text;
+    mismatch("attribute '" + decl.name + "' has " + std::to_string(flat.items.size()) + " values, expected " +
+             std::to_string(inner * outer) + " ([" + hint + "])");
+  }
+  if (lengths.size() == 1) return flat;
+  std::vector<Val> rows;
+  for (size_t k = 0; k < outer; ++k)
+    rows.push_back(list({flat.items.begin() + static_cast<long>(k * inner), flat.items.begin() + static_cast<long>((k + 1) * inner)}));
+  return list(std::move(rows));
+}
+
+}  // namespace mlc::lang

@@ -1,0 +1,814 @@
+// Expressions of a text on values of the build: numbers, lists, symbols and expressions of the Nest level.
+#include <cmath>
+
+#include "packager/ir/numeric.h"
+#include "packager/lang/expander.h"
+#include "packager/lang/scopes.h"
+
+namespace mlc::lang {
+namespace {
+
+constexpr int kMaxEvalDepth = 1500;  // trees are bounded by the parser; this bounds functions that call functions
+constexpr size_t kMaxList = 4096;
+
+bool is_real(DType t) { return is_float(t); }
+
+struct Deeper {
+  explicit Deeper(int& depth) : depth(depth) { ++depth; }
+  ~Deeper() { --depth; }
+  int& depth;
+};
+
+}  // namespace
+
+void Expander::fail_here(Pos pos, std::string message) const {
+  std::string file = op_.file;
+  for (auto f = frames_.rbegin(); f != frames_.rend(); ++f)
+    if (f->barrier && !f->file.empty()) {
+      file = f->file;
+      break;
+    }
+  fail(error_at(file, pos, where() + ": " + message));
+}
+
+std::string Expander::where() const {
+  std::string name = op_.domain + "." + op_.name + ", opset " + std::to_string(call_.opset);
+  return call_.source.empty() ? name : call_.source + " (" + name + ")";
+}
+
+void Expander::mismatch(std::string message) const {
+  fail(Status(Code::Malformed, where() + ": " + message).fact("definition: " + op_.file + ":" + std::to_string(op_.pos.line)));
+}
+
+Val Expander::scalar(Ex e, bool soft) {
+  Val v;
+  v.kind = Val::Kind::Scalar;
+  v.e = e;
+  v.soft = soft;
+  return v;
+}
+Val Expander::list(std::vector<Val> items) {
+  Val v;
+  v.kind = Val::Kind::List;
+  v.items = std::move(items);
+  return v;
+}
+Val Expander::soft_list(const std::vector<Ex>& es) {
+  std::vector<Val> items;
+  for (Ex e : es) items.push_back(scalar(e, true));
+  return list(std::move(items));
+}
+std::vector<Val> Expander::as_list(const Val& v) {
+  if (v.is_list()) return v.items;
+  return {v};
+}
+
+bool Expander::has_dim(Ex e) {
+  if (e->args.empty()) return e->op == ir::Op::Dim || e->op == ir::Op::Var;
+  if (auto it = has_dim_.find(e); it != has_dim_.end()) return it->second;
+  bool found = false;
+  ir::walk(e, [&](Ex x) { found = found || x->op == ir::Op::Dim || x->op == ir::Op::Var; });
+  has_dim_[e] = found;
+  return found;
+}
+
+Val Expander::eval(const Node* n) {
+  Deeper deeper(depth_);
+  if (depth_ > kMaxEvalDepth) fail_here(n->pos, "functions call each other without end");
+  switch (n->kind) {
+    case NodeKind::Number:
+      return n->is_real ? scalar(ctx_.number(n->real, DType::F64), true) : soft_int(n->integer);
+    case NodeKind::String: {
+      Val v;
+      v.kind = Val::Kind::String;
+      v.text = n->text;
+      return v;
+    }
+    case NodeKind::Name: return eval_name(n);
+    case NodeKind::Extent: return eval_extent(n);
+    case NodeKind::Neg: {
+      Val a = eval(n->kids[0]);
+      return lift({a}, n->pos, [&](const std::vector<Val>& v) {
+        if (v[0].special == Val::Special::Bottom || v[0].special == Val::Special::Top) {
+          Val r = v[0];
+          r.special = r.special == Val::Special::Bottom ? Val::Special::Top : Val::Special::Bottom;
+          return r;
+        }
+        if (v[0].special != Val::Special::None || v[0].e->type.dtype == DType::Bool) fail_here(n->pos, "'-' wants a number");
+        return scalar(ctx_.unary(ir::Op::Neg, v[0].e), v[0].soft);
+      });
+    }
+    case NodeKind::Not: return negate(eval(n->kids[0]), n->pos);
+    case NodeKind::Binary: {
+      Val a = eval(n->kids[0]);
+      Val b = eval(n->kids[1]);
+      if (n->text == "//") {
+        Val r = lift({a, b}, n->pos, [&](const std::vector<Val>& v) {
+          if (v[0].is_scalar() && v[1].is_scalar() && v[0].special == Val::Special::None && v[1].special == Val::Special::None &&
+              v[0].soft && v[1].soft && v[0].e->type.dtype == DType::I64 && v[1].e->type.dtype == DType::I64)
+            return exact_quotient(v[0], v[1]);
+          return binary("//", v[0], v[1], n->pos);
+        });
+        return r;
+      }
+      return binary(n->text, a, b, n->pos);
+    }
+    case NodeKind::Compare: return eval_compare(n);
+    case NodeKind::And:
+    case NodeKind::Or: {
+      const bool is_and = n->kind == NodeKind::And;
+      Val a = eval(n->kids[0]);
+      if (a.is_scalar() && a.special == Val::Special::None && a.e->type.dtype == DType::Bool) {
+        if (auto known = settle(a.e)) return *known == is_and ? eval(n->kids[1]) : scalar(ctx_.boolean(*known), true);
+        ScopedConditions scope(*this, is_and ? a.e : negated(a.e));
+        return logic(is_and, a, eval(n->kids[1]), n->pos);
+      }
+      return logic(is_and, a, eval(n->kids[1]), n->pos);
+    }
+    case NodeKind::Cond: return eval_condition(n);
+    case NodeKind::Let: {
+      ScopedFrame frame(*this);
+      for (size_t k = 0; k < n->names.size(); ++k) {
+        Val v = eval(n->kids[k]);
+        frames_.back().names[n->names[k]] = std::move(v);
+      }
+      return eval(n->kids.back());
+    }
+    case NodeKind::Match: return eval_match(n);
+    case NodeKind::Tuple: {
+      Val v;
+      v.kind = Val::Kind::Tuple;
+      for (const Node* kid : n->kids) v.items.push_back(eval(kid));
+      return v;
+    }
+    case NodeKind::List: {
+      std::vector<Val> items;
+      for (const Node* kid : n->kids)
+        for (Val& v : as_list(eval(kid))) items.push_back(std::move(v));
+      return list(std::move(items));
+    }
+    case NodeKind::Comprehension: return eval_comprehension(n, nullptr);
+    case NodeKind::Call: return call(n);
+    case NodeKind::SatCast:
+    case NodeKind::BitCast: {
+      const DType to = element_type(n->text, n->pos);
+      Val a = eval(n->kids[0]);
+      const ir::Op op = n->kind == NodeKind::SatCast ? ir::Op::SatCast : ir::Op::Bitcast;
+      return lift({a}, n->pos, [&](const std::vector<Val>& v) {
+        Ex e = v[0].special != Val::Special::None ? special_number(v[0].special, to, n->pos) : v[0].e;
+        if (op == ir::Op::Bitcast && bits_of(e->type.dtype) != bits_of(to)) fail_here(n->pos, "bitcast between types of different width");
+        if (e->type.dtype == to) return scalar(e, false);
+        return scalar(ctx_.convert(op, {to, 1}, e), false);
+      });
+    }
+    case NodeKind::Index: return eval_index(n);
+    case NodeKind::Star: fail_here(n->pos, "'*' belongs into an index");
+    case NodeKind::Member: {
+      Val a = eval(n->kids[0]);
+      if (a.kind != Val::Kind::Record) fail_here(n->pos, "only the operands of a combiner have fields");
+      for (size_t k = 0; k < a.record->fields.size(); ++k)
+        if (a.record->fields[k].first == n->text) return a.items[k];
+      fail_here(n->pos, "the combiner " + a.record->name + " has no field '" + n->text + "'");
+    }
+    case NodeKind::Fold: return fold(n);
+  }
+  fail_here(n->pos, "not an expression");
+}
+
+const Val* Expander::find_local(const std::string& name) const {
+  for (auto f = frames_.rbegin(); f != frames_.rend(); ++f) {
+    if (auto it = f->names.find(name); it != f->names.end()) return &it->second;
+    if (f->barrier) break;
+  }
+  return nullptr;
+}
+
+bool Expander::in_function() const {
+  for (const auto& f : frames_)
+    if (f.barrier && !f.file.empty()) return true;
+  return false;
+}
+
+ArrayInfo* Expander::find_array(const std::string& name) {
+  for (auto f = frames_.rbegin(); f != frames_.rend(); ++f) {
+    if (auto it = f->arrays.find(name); it != f->arrays.end()) return it->second;
+    if (f->barrier) break;
+  }
+  auto it = arrays_.find(name);
+  if (it == arrays_.end()) return nullptr;
+  if (item_ && item_param_ == name) return *item_ < it->second.size() ? &it->second[*item_] : nullptr;
+  return it->second.empty() ? nullptr : &it->second[0];
+}
+
+Val Expander::eval_name(const Node* n) {
+  const std::string& name = n->text;
+  if (const Val* v = find_local(name)) return *v;
+  if (!in_function()) {
+    if (lets_.count(name)) return eval_let(name);
+    if (const AttrDecl* a = op_.attr(name)) return attribute(*a);
+    if (ArrayInfo* a = find_array(name)) {
+      static const std::vector<const Node*> no_index;
+      if (a->is_result || a->is_local || a->param == nullptr || a->param->mode != ParamMode::Array || a->param->type.dims.empty() || !a->present)
+        return read(*a, no_index, 0, n->pos);
+      fail_here(n->pos, name + " is an array: it needs an index");
+    }
+    if (auto it = dims_.find(name); it != dims_.end()) {
+      DimInfo& info = it->second;
+      auto index_of = [&](const std::string& base, size_t k) -> Val {
+        auto b = bound_.find(base);
+        if (b == bound_.end() || k >= b->second.size() || !b->second[k])
+          fail_here(n->pos, "'" + name + "' is bound neither by the left side nor by a fold");
+        return scalar(b->second[k], true);
+      };
+      std::vector<Val> items;
+      if (info.alias) {
+        for (const auto& ref : info.refs) items.push_back(ref.one ? soft_int(0) : index_of(ref.base, ref.index));
+        return list(std::move(items));
+      }
+      const size_t count = extents_of(name, n->pos).size();
+      for (size_t k = 0; k < count; ++k) items.push_back(index_of(name, k));
+      if (info.pack) return list(std::move(items));
+      return items.at(0);
+    }
+  }
+  if (types_.count(name) || dtype_named(name)) {
+    Val v;
+    v.kind = Val::Kind::Type;
+    v.dtype = element_type(name, n->pos);
+    return v;
+  }
+  auto special = [](Val::Special s) {
+    Val v;
+    v.kind = Val::Kind::Scalar;
+    v.special = s;
+    v.soft = true;
+    return v;
+  };
+  if (name == "lowest") return special(Val::Special::Lowest);
+  if (name == "highest") return special(Val::Special::Highest);
+  if (name == "bottom") return special(Val::Special::Bottom);
+  if (name == "top") return special(Val::Special::Top);
+  if (name == "true" || name == "false") return scalar(ctx_.boolean(name == "true"), true);
+  if (name == "pi") return scalar(ctx_.number(3.14159265358979323846, DType::F64), true);
+  if (name == "nan") return scalar(ctx_.number(NAN, DType::F64), true);
+  if (name == "inf") return scalar(ctx_.number(INFINITY, DType::F64), true);
+  if (const Result_* r = op_.result(name); r && !in_function()) fail_here(n->pos, "result " + name + " is read before it is written");
+  if (!in_function())
+    for (const auto& a : op_.attrs)
+      for (const auto& e : a.enumerators)
+        if (e == name) {  // the value of an enumeration as a name
+          Val v;
+          v.kind = Val::Kind::Enum;
+          v.text = name;
+          v.attr = &a;
+          return v;
+        }
+  fail_here(n->pos, "unknown name '" + name + "'");
+}
+
+Val Expander::eval_let(const std::string& name) {
+  LetInfo& let = lets_.at(name);
+  if (let.cached && (let.ready || let.version == version_) && !(proc_ && !let.ready)) return *let.cached;
+  ScopedFrame hide(*this, /*barrier=*/true);  // names of the place of use are not seen by the text of the let
+  Val v = eval(let.value);
+  if (let.part >= 0) {
+    if ((v.kind != Val::Kind::Tuple && v.kind != Val::Kind::List) || static_cast<size_t>(let.part) >= v.items.size())
+      fail_here(let.value->pos, "not as many values as names");
+    Val part = v.items[static_cast<size_t>(let.part)];
+    v = std::move(part);
+  }
+  LetInfo& again = lets_.at(name);
+  again.cached = v;
+  again.version = version_;
+  return v;
+}
+
+Val Expander::eval_extent(const Node* n) {
+  if (in_function()) fail_here(n->pos, "functions see only their parameters");
+  auto it = dims_.find(n->text);
+  if (it != dims_.end()) {
+    auto e = extents_of(n->text, n->pos);
+    if (it->second.pack || it->second.alias || (it->second.per_item && !item_)) return soft_list(e);
+    return scalar(e.at(0), true);
+  }
+  if (ArrayInfo* a = find_array(n->text)) {
+    if (a->param && !a->present) fail_here(n->pos, "input " + n->text + " is absent");
+    if (a->is_local) fail_here(n->pos, "the shape of a local array is that of its dims");
+    return soft_list(function_.arrays[a->id].shape);
+  }
+  if (const AttrDecl* a = op_.attr(n->text); a && a->kind == AttrDecl::Kind::Tensor) return attribute(*a).items.at(1);
+  if (const Val* v = find_local(n->text); v || lets_.count(n->text)) {
+    Val value = v ? *v : eval_let(n->text);
+    if (value.is_list()) return soft_int(static_cast<int64_t>(value.items.size()));
+  }
+  fail_here(n->pos, "there is no dim '" + n->text + "'");
+}
+
+// Applies f to scalars, element by element where arguments are lists (all of one length).
+Val Expander::lift(const std::vector<Val>& args, Pos pos, const std::function<Val(const std::vector<Val>&)>& f) {
+  size_t n = 0;
+  bool any = false;
+  for (const Val& a : args) {
+    if (a.kind == Val::Kind::Tuple || a.kind == Val::Kind::Record) fail_here(pos, "a tuple is no number");
+    if (a.kind == Val::Kind::Absent) fail_here(pos, "an absent attribute is read");
+    if (!a.is_list()) continue;
+    if (any && n != a.items.size())
+      fail_here(pos, "lists of different length meet: " + std::to_string(n) + " and " + std::to_string(a.items.size()));
+    n = a.items.size();
+    any = true;
+  }
+  if (!any) return f(args);
+  std::vector<Val> r;
+  std::vector<Val> each = args;
+  for (size_t k = 0; k < n; ++k) {
+    for (size_t j = 0; j < args.size(); ++j)
+      if (args[j].is_list()) each[j] = args[j].items[k];
+    r.push_back(lift(each, pos, f));
+  }
+  return list(std::move(r));
+}
+
+Ex Expander::special_number(Val::Special special, DType t, Pos pos) {
+  switch (special) {
+    case Val::Special::Lowest:
+      if (t == DType::Bool) return ctx_.boolean(false);
+      return is_float(t) ? ctx_.number(ir::lowest_finite(t), t) : ctx_.integer(ir::lowest_int(t), t);
+    case Val::Special::Highest:
+      if (t == DType::Bool) return ctx_.boolean(true);
+      return is_float(t) ? ctx_.number(-ir::lowest_finite(t), t) : ctx_.integer(ir::highest_int(t), t);
+    case Val::Special::Bottom:
+      if (t == DType::Bool) return ctx_.boolean(false);
+      return is_float(t) ? ctx_.number(-INFINITY, t) : ctx_.integer(ir::lowest_int(t), t);
+    case Val::Special::Top:
+      if (t == DType::Bool) return ctx_.boolean(true);
+      return is_float(t) ? ctx_.number(INFINITY, t) : ctx_.integer(ir::highest_int(t), t);
+    case Val::Special::None: break;
+  }
+  fail_here(pos, "not a number");
+}
+
+Ex Expander::adapt(const Val& v, DType to, Pos pos) {
+  if (!v.is_scalar()) fail_here(pos, "a single number expected");
+  if (v.special != Val::Special::None) return special_number(v.special, to, pos);
+  const DType from = v.e->type.dtype;
+  if (from == to) return v.e;
+  if (!v.soft)
+    fail_here(pos, "an implicit conversion from " + std::string(name_of(from)) + " to " + std::string(name_of(to)) + "; write " +
+                       std::string(name_of(to)) + "(...)");
+  if (from == DType::Bool || to == DType::Bool)
+    fail_here(pos, "a number is no truth value: compare it, or cast");
+  if (v.e->is_const()) {
+    if (is_float(to)) return ctx_.number(is_real(from) ? v.e->f : static_cast<double>(v.e->i), to);
+    if (is_real(from)) {
+      if (v.e->f != std::floor(v.e->f)) fail_here(pos, "the literal " + ir::to_string(v.e) + " is no " + std::string(name_of(to)));
+      return ctx_.number(v.e->f, to);
+    }
+    return ctx_.integer(v.e->i, to);
+  }
+  if (is_real(from) && !is_float(to))
+    fail_here(pos, "a real number does not adapt to " + std::string(name_of(to)) + ": round it, then write int(...)");
+  if (!is_real(from) && to != DType::I64 && has_dim(v.e))
+    fail_here(pos, "an index does not adapt to " + std::string(name_of(to)) + "; write " + std::string(name_of(to)) + "(...)");
+  return ctx_.cast(to, v.e);
+}
+
+DType Expander::meet(Val& a, Val& b, Pos pos) {
+  std::vector<Val> both{a, b};
+  const DType t = meet_all(both, pos);
+  a = both[0];
+  b = both[1];
+  return t;
+}
+
+// One type for all; None if all are `lowest` and the like.
+DType Expander::meet_all(std::vector<Val>& vals, Pos pos) {
+  DType hard = DType::None, soft = DType::None;
+  bool soft_constant = true;
+  for (const Val& v : vals) {
+    if (!v.is_scalar()) fail_here(pos, v.is_list() ? "a list where a single number is expected" : "a number expected");
+    if (v.special != Val::Special::None) continue;
+    const DType t = v.e->type.dtype;
+    if (!v.soft) {
+      if (hard != DType::None && hard != t)
+        fail_here(pos, "element types " + std::string(name_of(hard)) + " and " + std::string(name_of(t)) + " meet: write the conversion");
+      hard = t;
+    } else if (soft == DType::None) {
+      soft = t;
+      soft_constant = v.e->is_const();
+    } else if (soft != t) {
+      // Reals win over integers; of two reals, the one that is not a literal.
+      const bool constant = v.e->is_const();
+      if (is_real(t) && is_real(soft)) {
+        if (soft_constant && !constant) soft = t;
+        else if (!soft_constant && constant) {}
+        else soft = DType::F32 == t || DType::F32 == soft ? DType::F32 : DType::F64;
+      } else if (is_real(t)) {
+        soft = t;
+      } else if (!is_real(soft)) {
+        fail_here(pos, "a number and a truth value meet");
+      }
+      soft_constant = soft_constant && constant;
+    }
+  }
+  const DType t = hard != DType::None ? hard : soft;
+  if (t == DType::None) return t;
+  for (Val& v : vals) {
+    Ex e;
+    if (v.special == Val::Special::None && v.soft && hard == DType::None && is_real(t) && !is_real(v.e->type.dtype) &&
+        v.e->type.dtype != DType::Bool)
+      e = ctx_.cast(t, v.e);  // an index meets a real while building: no element type is at stake
+    else if (v.special == Val::Special::None && v.soft && hard == DType::None && is_real(t) && is_real(v.e->type.dtype))
+      e = ctx_.cast(t, v.e);
+    else
+      e = adapt(v, t, pos);
+    v.special = Val::Special::None;
+    v.e = e;
+    v.soft = hard == DType::None;
+    v.clamp_lo = v.clamp_hi = nullptr;
+    v.flat = nullptr;
+  }
+  return t;
+}
+
+Val Expander::binary(const std::string& op, const Val& a, const Val& b, Pos pos) {
+  if (a.is_list() || b.is_list())
+    return lift({a, b}, pos, [&](const std::vector<Val>& v) { return binary(op, v[0], v[1], pos); });
+  Val x = a, y = b;
+  const DType t = meet(x, y, pos);
+  if (t == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
+  if (t == DType::Bool || t == DType::Str) fail_here(pos, "'" + op + "' wants numbers");
+  ir::Op o;
+  if (op == "+") o = ir::Op::Add;
+  else if (op == "-") o = ir::Op::Sub;
+  else if (op == "*") o = ir::Op::Mul;
+  else if (op == "//") o = ir::Op::FloorDiv;
+  else if (op == "%") o = ir::Op::FloorMod;
+  else {
+    if (!is_float(t)) {
+      if (!x.soft) fail_here(pos, "'/' is real division: integers are divided by '//' or tdiv(...)");
+      if (x.e->is_const() && y.e->is_const() && y.e->i != 0 && x.e->i % y.e->i == 0) {
+        return scalar(ctx_.number(static_cast<double>(x.e->i / y.e->i), DType::F64), true);
+      }
+      return scalar(ctx_.binary(ir::Op::Div, ctx_.cast(DType::F64, x.e), ctx_.cast(DType::F64, y.e)), true);
+    }
+    o = ir::Op::Div;
+  }
+  if ((o == ir::Op::FloorDiv || o == ir::Op::FloorMod) && x.soft && y.e->is_int(0)) fail_here(pos, "division by zero");
+  return scalar(ctx_.binary(o, x.e, y.e), x.soft);
+}
+
+Val Expander::eval_compare(const Node* n) {
+  auto operand = [&](const Node* kid, const Node* other) -> Val {
+    // A case of an enumeration is a name only beside a value of that enumeration.
+    if (kid->kind == NodeKind::Name && !find_local(kid->text)) {
+      Val o;
+      if (other->kind == NodeKind::Name) {
+        const Val* local = find_local(other->text);
+        if (local) o = *local;
+        else if (const AttrDecl* a = op_.attr(other->text); a && a->kind == AttrDecl::Kind::Enum && !in_function()) o = attribute(*a);
+      }
+      if (o.kind == Val::Kind::Enum && o.attr)
+        for (const auto& e : o.attr->enumerators)
+          if (e == kid->text) {
+            Val v;
+            v.kind = Val::Kind::Enum;
+            v.text = e;
+            v.attr = o.attr;
+            return v;
+          }
+    }
+    return eval(kid);
+  };
+  std::vector<Val> vals;
+  for (size_t k = 0; k < n->kids.size(); ++k) {
+    const Node* other = n->kids[k == 0 ? 1 : k - 1];
+    vals.push_back(operand(n->kids[k], other));
+  }
+  Val r;
+  for (size_t k = 0; k + 1 < vals.size(); ++k) {
+    Val c = compare(n->ops[k], vals[k], vals[k + 1], n->pos);
+    r = k == 0 ? c : logic(true, r, c, n->pos);
+  }
+  return r;
+}
+
+Val Expander::compare(const std::string& op, const Val& a, const Val& b, Pos pos) {
+  using K = Val::Kind;
+  if (a.kind == K::Enum || b.kind == K::Enum || a.kind == K::String || b.kind == K::String) {
+    const bool texts = (a.kind == K::Enum || a.kind == K::String) && (b.kind == K::Enum || b.kind == K::String);
+    if (!texts || (op != "==" && op != "!=")) fail_here(pos, "a choice is compared with one of its cases, by '==' or '!='");
+    if (a.attr && b.attr && a.attr != b.attr) {
+      bool known = false;
+      for (const auto& e : a.attr->enumerators) known = known || e == b.text;
+      if (!known) fail_here(pos, "'" + b.text + "' is no case of " + a.attr->name);
+    }
+    return scalar(ctx_.boolean((a.text == b.text) == (op == "==")), true);
+  }
+  if (a.kind == K::Type && b.kind == K::Type) {
+    if (op != "==" && op != "!=") fail_here(pos, "element types are compared by '==' or '!='");
+    return scalar(ctx_.boolean((a.dtype == b.dtype) == (op == "==")), true);
+  }
+  if (a.is_list() || b.is_list())
+    return lift({a, b}, pos, [&](const std::vector<Val>& v) { return compare(op, v[0], v[1], pos); });
+  Val x = a, y = b;
+  const DType t = meet(x, y, pos);
+  if (t == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
+  if (t == DType::Bool && op != "==" && op != "!=") fail_here(pos, "truth values have no order");
+  Ex e;
+  if (op == "<") e = ctx_.binary(ir::Op::Lt, x.e, y.e);
+  else if (op == "<=") e = ctx_.binary(ir::Op::Le, x.e, y.e);
+  else if (op == ">") e = ctx_.binary(ir::Op::Lt, y.e, x.e);
+  else if (op == ">=") e = ctx_.binary(ir::Op::Le, y.e, x.e);
+  else if (op == "==") e = ctx_.binary(ir::Op::Eq, x.e, y.e);
+  else e = ctx_.binary(ir::Op::Ne, x.e, y.e);
+  return scalar(e, x.soft);
+}
+
+Ex Expander::as_bool(const Val& v, Pos pos) {
+  if (!v.is_scalar() || v.special != Val::Special::None || v.e->type.dtype != DType::Bool) fail_here(pos, "a condition expected");
+  return v.e;
+}
+
+Ex Expander::conjunction(const Val& v, Pos pos) {
+  if (!v.is_list()) return as_bool(v, pos);
+  Ex all = ctx_.boolean(true);
+  for (const Val& item : v.items) {
+    Ex c = conjunction(item, pos);
+    all = all->is_const() ? (all->i ? c : all) : c->is_const() ? (c->i ? all : c) : ctx_.binary(ir::Op::And, all, c);
+  }
+  return all;
+}
+
+Val Expander::logic(bool is_and, const Val& a, const Val& b, Pos pos) {
+  if (a.is_list() || b.is_list())
+    return lift({a, b}, pos, [&](const std::vector<Val>& v) { return logic(is_and, v[0], v[1], pos); });
+  Ex x = as_bool(a, pos), y = as_bool(b, pos);
+  const bool soft = a.soft && b.soft;
+  if (x->is_const()) return (x->i != 0) == is_and ? b : a;
+  if (y->is_const()) return (y->i != 0) == is_and ? a : b;
+  return scalar(ctx_.binary(is_and ? ir::Op::And : ir::Op::Or, x, y), soft);
+}
+
+Ex Expander::negated(Ex c) {
+  switch (c->op) {
+    case ir::Op::Const: return ctx_.boolean(c->i == 0);
+    case ir::Op::Not: return c->args[0];
+    case ir::Op::Eq: return ctx_.binary(ir::Op::Ne, c->args[0], c->args[1]);
+    case ir::Op::Ne: return ctx_.binary(ir::Op::Eq, c->args[0], c->args[1]);
+    case ir::Op::Lt:  // of integers only: not (a < nan) is no comparison
+      if (!is_float(c->args[0]->type.dtype)) return ctx_.binary(ir::Op::Le, c->args[1], c->args[0]);
+      break;
+    case ir::Op::Le:
+      if (!is_float(c->args[0]->type.dtype)) return ctx_.binary(ir::Op::Lt, c->args[1], c->args[0]);
+      break;
+    default: break;
+  }
+  return ctx_.unary(ir::Op::Not, c);
+}
+
+Val Expander::negate(const Val& a, Pos pos) {
+  return lift({a}, pos, [&](const std::vector<Val>& v) { return scalar(negated(as_bool(v[0], pos)), v[0].soft); });
+}
+
+std::optional<bool> Expander::settle(Ex c) {
+  if (c->is_const()) return c->i != 0;
+  if (ir::proves(ctx_, c, conditions_)) return true;
+  if (ir::proves(ctx_, negated(c), conditions_)) return false;
+  return {};
+}
+
+bool Expander::truth(const Val& v, Pos pos, const char* what) {
+  auto known = settle(conjunction(v, pos));
+  if (!known) fail_here(pos, std::string(what) + " must be settled while building, it depends on " + ir::to_string(conjunction(v, pos)));
+  return *known;
+}
+
+Val Expander::choose(const Val& c, const Val& a, const Val& b, Pos pos) {
+  if (c.is_list() || ((a.is_list() || b.is_list()) && c.is_scalar()))
+    return lift({c, a, b}, pos, [&](const std::vector<Val>& v) { return choose(v[0], v[1], v[2], pos); });
+  Ex condition = as_bool(c, pos);
+  if (auto known = settle(condition)) return *known ? a : b;
+  if (a.kind == Val::Kind::Tuple && b.kind == Val::Kind::Tuple && a.items.size() == b.items.size()) {
+    Val r;
+    r.kind = Val::Kind::Tuple;
+    for (size_t k = 0; k < a.items.size(); ++k) r.items.push_back(choose(c, a.items[k], b.items[k], pos));
+    return r;
+  }
+  if (!a.is_scalar() || !b.is_scalar()) fail_here(pos, "a choice that is not settled while building is between numbers");
+  Val x = a, y = b;
+  if (meet(x, y, pos) == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
+  return scalar(ctx_.select(condition, x.e, y.e), x.soft && y.soft && c.soft);
+}
+
+Val Expander::eval_condition(const Node* n) {
+  Val c = eval(n->kids[0]);
+  if (c.is_list()) {
+    bool all_true = true, all_false = true;
+    for (const Val& item : c.items) {
+      if (!item.is_scalar()) break;
+      auto known = settle(as_bool(item, n->pos));
+      all_true = all_true && known && *known;
+      all_false = all_false && known && !*known;
+    }
+    if (c.items.empty()) {
+      // No axes: a list of the right length is what either side is; prefer the one that evaluates.
+      return list({});
+    }
+    if (all_true || all_false) {
+      Val r = eval(n->kids[all_true ? 1 : 2]);
+      if (r.is_scalar()) r = list(std::vector<Val>(c.items.size(), r));
+      if (!r.is_list()) fail_here(n->pos, "a list of conditions chooses between numbers");
+      return r;
+    }
+    return choose(c, eval(n->kids[1]), eval(n->kids[2]), n->pos);
+  }
+  Ex condition = as_bool(c, n->pos);
+  if (auto known = settle(condition)) return eval(n->kids[*known ? 1 : 2]);
+  Val a, b;
+  {
+    ScopedConditions scope(*this, condition);
+    a = eval(n->kids[1]);
+  }
+  {
+    ScopedConditions scope(*this, negated(condition));
+    b = eval(n->kids[2]);
+  }
+  return choose(c, a, b, n->pos);
+}
+
+Val Expander::eval_match(const Node* n) {
+  Val v = eval(n->kids[0]);
+  std::string text;
+  if (v.kind == Val::Kind::Enum || v.kind == Val::Kind::String) text = v.text;
+  else if (v.is_const() && v.soft && v.e->type.dtype == DType::I64) text = std::to_string(v.e->i);
+  else fail_here(n->pos, "'match' wants an attribute");
+  for (size_t k = 0; k < n->names.size(); ++k)
+    if (n->names[k] == text) {
+      const Node* arm = n->kids[k + 1];
+      // In `by match ...` the arm names a combiner.
+      return eval(arm);
+    }
+  fail_here(n->pos, "'match' has no case for " + text);
+}
+
+Val Expander::index_list(const Val& l, const Val& at, Pos pos) {
+  if (!l.is_list()) fail_here(pos, "only arrays and lists take an index");
+  if (at.is_list()) {
+    std::vector<Val> r;
+    for (const Val& a : at.items) r.push_back(index_list(l, a, pos));
+    return r.size() == 1 ? r[0] : list(std::move(r));
+  }
+  Ex i = as_index(at, pos);
+  const int64_t n = static_cast<int64_t>(l.items.size());
+  if (i->is_const()) {
+    if (i->i < 0 || i->i >= n) fail_here(pos, "a list of " + std::to_string(n) + " has no item " + std::to_string(i->i));
+    return l.items[static_cast<size_t>(i->i)];
+  }
+  if (n == 0) fail_here(pos, "an empty list has no items");
+  // By a running index: a table if the numbers are constants, else a chain of choices.
+  std::vector<Ex> numbers;
+  bool constant = true, equal = true;
+  for (const Val& v : l.items) {
+    if (!v.is_scalar() || v.special != Val::Special::None) fail_here(pos, "a list of numbers expected");
+    numbers.push_back(v.e);
+    constant = constant && v.soft && v.e->is_const() && v.e->type.dtype == DType::I64;
+    equal = equal && v.e == l.items[0].e;
+  }
+  if (equal) return l.items[0];
+  if (constant && n > 4) {
+    const uint32_t table = new_table(numbers);
+    Ex load = ctx_.load(table, {DType::I64, 1}, {i}, prove_access(i, &at, ctx_.integer(n)));
+    return scalar(load, true);
+  }
+  Val r = l.items.back();
+  for (size_t k = l.items.size() - 1; k-- > 0;)
+    r = choose(scalar(ctx_.binary(ir::Op::Eq, i, ctx_.integer(static_cast<int64_t>(k))), true), l.items[k], r, pos);
+  return r;
+}
+
+Val Expander::eval_index(const Node* n) {
+  const Node* base = n->kids[0];
+  if (base->kind == NodeKind::Name && !find_local(base->text) && !in_function() && !lets_.count(base->text)) {
+    if (ArrayInfo* a = find_array(base->text)) return read(*a, n->kids, 1, n->pos);
+    if (const AttrDecl* a = op_.attr(base->text); a && a->kind == AttrDecl::Kind::Tensor) {
+      Val t = attribute(*a);
+      ArrayInfo array;
+      array.name = a->name;
+      array.present = true;
+      array.id = static_cast<uint32_t>(t.items.at(0).e->i);
+      array.dtype = t.dtype;
+      for (const Val& e : t.items.at(1).items) array.slots.push_back({e.e, e.e, {}});
+      return read(array, n->kids, 1, n->pos);
+    }
+    if (op_.result(base->text)) fail_here(n->pos, "result " + base->text + " is read before it is written");
+  }
+  Val v = eval(base);
+  for (size_t k = 1; k < n->kids.size(); ++k) {
+    if (n->kids[k]->kind == NodeKind::Star) {
+      if (!v.is_list()) fail_here(n->pos, "only arrays and lists take '*'");
+      continue;
+    }
+    v = index_list(v, eval(n->kids[k]), n->pos);
+  }
+  return v;
+}
+
+// `neutral`: what an item whose filter is not settled while building counts as otherwise (for prod and total).
+Val Expander::eval_comprehension(const Node* n, const Val* neutral) {
+  std::vector<Val> items;
+  std::vector<Val> r;
+  if (!n->has_range && n->kids[1]->kind == NodeKind::Name) {
+    const Param* p = op_.param(n->kids[1]->text);
+    if (p && p->many && !in_function()) {  // over the items of a `many` parameter
+      auto& arrays = arrays_[p->name];
+      for (size_t k = 0; k < arrays.size(); ++k) {
+        ScopedFrame frame(*this);
+        frames_.back().arrays[n->text] = &arrays[k];
+        const auto item = item_;
+        const auto param = item_param_;
+        item_ = k;
+        item_param_ = p->name;
+        r.push_back(eval(n->kids[0]));
+        item_ = item;
+        item_param_ = param;
+      }
+      return list(std::move(r));
+    }
+  }
+  if (n->has_range) {
+    const int64_t lo = as_number(eval(n->kids[1]), n->pos, "the start of a range");
+    const int64_t hi = as_number(eval(n->kids[2]), n->pos, "the end of a range");
+    if (hi > lo && static_cast<uint64_t>(hi) - static_cast<uint64_t>(lo) > kMaxList) fail_here(n->pos, "a list of more than 4096 items");
+    for (int64_t v = lo; v < hi; ++v) items.push_back(soft_int(v));
+  } else {
+    Val source = eval(n->kids[1]);
+    if (!source.is_list()) fail_here(n->pos, "a list expected after 'in'");
+    items = source.items;
+  }
+  for (const Val& item : items) {
+    ScopedFrame frame(*this);
+    frames_.back().names[n->text] = item;
+    if (n->has_filter) {
+      Ex condition = conjunction(eval(n->kids.back()), n->pos);
+      auto keep = settle(condition);
+      if (keep && !*keep) continue;
+      if (!keep) {
+        if (!neutral) fail_here(n->pos, "whether an item belongs to this list is not known while building: " + ir::to_string(condition));
+        r.push_back(choose(scalar(condition, true), eval(n->kids[0]), *neutral, n->pos));
+        continue;
+      }
+    }
+    Val v = eval(n->kids[0]);
+    if (v.is_list()) for (Val& x : v.items) r.push_back(std::move(x));
+    else r.push_back(std::move(v));
+  }
+  return list(std::move(r));
+}
+
+Ex Expander::as_index(const Val& v, Pos pos) {
+  if (!v.is_scalar() || v.special != Val::Special::None) fail_here(pos, "a single index expected");
+  const DType t = v.e->type.dtype;
+  if (t == DType::I64) return v.e;
+  if (is_int(t) && !v.soft) return ctx_.cast(DType::I64, v.e);  // loaded indices of any width
+  if (is_float(t) && v.e->is_const() && v.e->f == std::floor(v.e->f)) return ctx_.number(v.e->f, DType::I64);
+  fail_here(pos, "an index is an integer: write int(...)");
+}
+
+int64_t Expander::as_number(const Val& v, Pos pos, const char* what) {
+  if (v.is_list() && v.items.size() == 1) return as_number(v.items[0], pos, what);
+  Ex e = as_index(v, pos);
+  if (!e->is_const()) fail_here(pos, std::string(what) + " must be known while building, it is " + ir::to_string(e));
+  return e->i;
+}
+
+Val Expander::cast(DType to, const Val& v, Pos pos) {
+  return lift({v}, pos, [&](const std::vector<Val>& a) {
+    if (!a[0].is_scalar()) fail_here(pos, "a cast wants a number");
+    if (a[0].special != Val::Special::None) return scalar(special_number(a[0].special, to, pos), false);
+    return scalar(a[0].e->type.dtype == to ? a[0].e : ctx_.cast(to, a[0].e), false);
+  });
+}
+
+// Free of running indices and of elements: can be evaluated once, where the let stands.
+bool Expander::build_time(const Node* n) {
+  switch (n->kind) {
+    case NodeKind::Name: {
+      if (auto it = lets_.find(n->text); it != lets_.end()) return it->second.ready;
+      if (op_.attr(n->text)) return true;
+      if (const Param* p = op_.param(n->text)) return p->mode != ParamMode::Array;
+      if (op_.result(n->text) || arrays_.count(n->text)) return false;
+      return dims_.count(n->text) == 0;
+    }
+    case NodeKind::Call:
+      if (n->text == "present" || n->text == "rank" || n->text == "count" || n->text == "len") return true;
+      if (n->text == "before") return false;
+      break;
+    case NodeKind::Fold: return false;
+    default: break;
+  }
+  for (const Node* kid : n->kids)
+    if (!build_time(kid)) return false;
+  return true;
+}
+
+}  // namespace mlc::lang

@@ -1,0 +1,304 @@
+// Private to the library: one attempt to apply one definition to one call. Steps, each in a file of its own:
+//   bind.cpp        inputs to parameters, element types, ranks, unification of dims
+//   attributes.cpp  the call's attributes against their declarations
+//   eval.cpp        expressions (reads: access.cpp; calls: functions.cpp; folds: folds.cpp)
+//   statements.cpp  clauses, maps, pushes, scans, for each
+//   procs.cpp       imperative blocks
+//   elements.cpp    values of small tensors, by evaluating the statements on symbols
+//
+// Numbers. A Scalar is *soft* if no array element went into it: literals, attributes, extents, indices. Soft numbers
+// adapt to the element type that they meet (an index only to i64; it is data otherwise, and wants a cast); hard ones do
+// not. Soft integers are i64 expressions, soft reals f64 ones, or f32 if elements of a `sym f32` went in.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "packager/lang/ast.h"
+#include "packager/lang/lang.h"
+
+namespace mlc::lang {
+
+using Ex = const ir::Expr*;
+
+struct FlatPlace {  // flat(index, extents), kept so that unflat can rename instead of divide
+  std::vector<Ex> index, extents;
+};
+
+struct Val {
+  enum class Kind : uint8_t { Scalar, List, Tuple, Enum, String, Type, Record, Absent } kind = Kind::Absent;
+  enum class Special : uint8_t { None, Lowest, Highest, Bottom, Top } special = Special::None;
+  bool soft = false;
+  Ex e = nullptr;                    // Scalar without `special`
+  Ex clamp_lo = nullptr, clamp_hi = nullptr;  // the value came out of clamp(_, lo, hi)
+  DType dtype = DType::None;         // Type
+  std::string text;                  // Enum, String
+  const AttrDecl* attr = nullptr;    // Enum
+  std::vector<Val> items;            // List, Tuple, Record
+  const CombinerDef* record = nullptr;
+  std::shared_ptr<const FlatPlace> flat;
+
+  bool is_scalar() const { return kind == Kind::Scalar; }
+  bool is_list() const { return kind == Kind::List; }
+  bool is_const() const { return is_scalar() && special == Special::None && e->is_const(); }
+};
+
+// One dim or pack of the definition.
+struct DimInfo {
+  bool pack = false;
+  bool known = false;                // extents are settled (a pack may be known and empty)
+  std::vector<Ex> extents;
+  std::vector<std::string> origins;  // of each extent: "axis 1 of x"
+  struct Ref { std::string base; size_t index = 0; bool one = false; };
+  bool alias = false;                // declared by `dims`: made of elements of other dims
+  std::vector<Ref> refs;
+  bool per_item = false;             // of a `many` parameter or result: one extent per item
+  std::vector<Ex> item_extents;
+};
+
+// One axis as the text sees it.
+struct Slot {
+  Ex extent = nullptr;         // as declared: for a broadcast axis the extent broadcast to
+  Ex actual = nullptr;         // of the array; null: missing on the left
+  std::vector<Ex> factors;     // extents of a product, outer first
+};
+
+struct ArrayInfo {
+  std::string name;
+  bool present = false;
+  bool is_result = false, is_local = false;
+  uint32_t id = 0;             // in the function; locals: kFirstLocal + n
+  DType dtype = DType::None;
+  std::vector<Slot> slots;
+  bool scalar_like = false;    // declared T[]: one element, whatever the rank
+  std::vector<Ex> elements;
+  const Param* param = nullptr;
+  const Result_* result = nullptr;
+  bool wanted = true;          // results
+};
+
+struct Input {
+  bool present = false;
+  uint32_t array = 0;
+  std::vector<Ex> elements;
+};
+
+class Expander {
+ public:
+  Expander(const Module& module, ir::Context& ctx, nest::Function& function, const Call& call, const OpDef& op);
+
+  // Throws Failure. `Applies::No` only where `when`, a type class or a rank says so before any statement was emitted;
+  // the reason is in `why_not`.
+  enum class Applies : uint8_t { Yes, No };
+  Applies run();
+  Status why_not;
+  std::vector<Value> outputs() const;
+  // Did the definition get past the checks of its header and its `when` clauses?
+  bool committed() const { return committed_; }
+
+  // For expand_math: evaluates a function of the module on scalars.
+  static Ex evaluate_fn(const Module& module, ir::Context& ctx, const FnDef& fn, const std::vector<Ex>& args);
+
+ private:
+  friend struct ScopedDims;
+  friend struct ScopedFrame;
+  friend struct ScopedConditions;
+
+  // --- messages
+  [[noreturn]] void fail_here(Pos pos, std::string message) const;
+  [[noreturn]] void mismatch(std::string message) const;  // the call does not fit this definition
+  std::string where() const;                              // "Conv_12 (ai.onnx.Conv, opset 11)"
+
+  // --- bind.cpp
+  void collect_inputs();
+  void bind_types();
+  void bind_type(const std::string& element, DType actual, const std::string& what);
+  DType element_type(const std::string& element, Pos pos) const;
+  bool class_admits(const std::string& cls, DType t) const;
+  void bind_dims();
+  bool bind_param_ranks(const Param& param, const std::vector<Ex>& shape, size_t item);
+  void bind_broadcasts();
+  void bind_extent(const std::string& dim, size_t index, Ex extent, const std::string& origin);
+  Ex unify(Ex a, Ex b, const std::string& what, const std::string& origin_a, const std::string& origin_b);
+  void require(Ex condition, const std::string& message);  // proved, or refuted (Failure), or a run-time check
+  void solve_products(bool final);
+  std::optional<size_t> rank_of_pack(const std::string& name);
+  DimInfo& dim_info(const std::string& name) { return dims_[name]; }
+  std::vector<Ex> extents_of(const std::string& name, Pos pos);  // of a dim or pack
+  std::vector<Slot> slots_of(const TypeSpec& type, Pos pos, std::optional<size_t> item = {});
+  void make_param_arrays();
+  std::optional<int64_t> axis_value(const std::string& name, size_t rank, const std::string& what);
+
+  // --- attributes.cpp
+  void bind_attributes();
+  Val attribute(const AttrDecl& decl);
+  Val attribute_value(const AttrDecl& decl, const Attribute& value);
+  Val shape_list(const AttrDecl& decl, Val flat);
+  bool has_attribute(const AttrDecl& decl) const;
+
+  // --- eval.cpp
+  Val eval(const Node* n);
+  Val eval_name(const Node* n);
+  Val eval_let(const std::string& name);
+  Val eval_extent(const Node* n);
+  Val eval_compare(const Node* n);
+  Val eval_condition(const Node* n);   // Cond
+  Val eval_match(const Node* n);
+  Val eval_index(const Node* n);
+  Val eval_comprehension(const Node* n, const Val* neutral);
+  Val index_list(const Val& list, const Val& at, Pos pos);
+  Val binary(const std::string& op, const Val& a, const Val& b, Pos pos);
+  Val compare(const std::string& op, const Val& a, const Val& b, Pos pos);
+  Val logic(bool is_and, const Val& a, const Val& b, Pos pos);
+  Val negate(const Val& a, Pos pos);
+  Val choose(const Val& c, const Val& a, const Val& b, Pos pos);
+  Val lift(const std::vector<Val>& args, Pos pos, const std::function<Val(const std::vector<Val>&)>& f);
+  // Brings two scalars to one type; answers it, with `soft` of the result.
+  DType meet(Val& a, Val& b, Pos pos);
+  DType meet_all(std::vector<Val>& vals, Pos pos);
+  Ex adapt(const Val& v, DType to, Pos pos);         // soft to a type; hard must have it
+  Ex special_number(Val::Special special, DType t, Pos pos);
+  std::optional<bool> settle(Ex condition);          // by constants and intervals under the conditions in force
+  bool truth(const Val& v, Pos pos, const char* what);  // must be settled
+  Ex as_bool(const Val& v, Pos pos);
+  Ex conjunction(const Val& v, Pos pos);             // a list: all of it
+  Ex as_index(const Val& v, Pos pos);                // an i64 expression
+  int64_t as_number(const Val& v, Pos pos, const char* what);
+  std::vector<Val> as_list(const Val& v);
+  Ex negated(Ex condition);
+  bool has_dim(Ex e);
+  bool build_time(const Node* n);
+  static Val scalar(Ex e, bool soft);
+  static Val list(std::vector<Val> items);
+  Val soft_int(int64_t v) { return scalar(ctx_.integer(v), true); }
+  Val soft_list(const std::vector<Ex>& es);
+  Val cast(DType to, const Val& v, Pos pos);
+
+  // --- access.cpp
+  ArrayInfo* find_array(const std::string& name);   // null: no such array, or not read yet
+  const Val* find_local(const std::string& name) const;
+  bool in_function() const;                          // op-level names are hidden
+  Val read(ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos);
+  std::vector<Ex> resolve_index(ArrayInfo& array, const std::vector<Val>& items, const std::vector<bool>& product,
+                                Pos pos, ir::Access* access);
+  Val load(ArrayInfo& array, const std::vector<Ex>& index, ir::Access access);
+  ir::Access prove_access(Ex index, const Val* from, Ex extent);
+  Val element(const ArrayInfo& array, size_t k);
+  const std::vector<Ex>& known_elements(uint32_t array);
+  std::optional<size_t> const_extent(Ex e) const;
+  void mark_safe(Ex index, Ex extent) { safe_.insert({index, extent}); }
+  std::optional<size_t> linear_const_index(const std::vector<Ex>& shape, const std::vector<Ex>& index) const;
+
+  // --- functions.cpp
+  Val call(const Node* n);
+  Val call_fn(const FnDef& fn, std::vector<Val> args, Pos pos);
+  std::optional<Val> call_list_function(const Node* n);
+  std::optional<Val> call_scalar_function(const std::string& name, const std::vector<Val>& args, Pos pos);
+  Val flat(const std::vector<Val>& index, const std::vector<Val>& extents, Pos pos);
+  Val unflat(const Val& place, const std::vector<Val>& extents, Pos pos);
+  Val exact_quotient(const Val& a, const Val& b);
+  std::vector<DimInfo::Ref> dim_refs(const Node* n);
+
+  // --- folds.cpp
+  Val fold(const Node* n);
+  const ir::Combiner* combiner_for(const CombinerDef& def, const std::vector<Val>& args, std::vector<DType>& types, Pos pos);
+  const ir::Combiner* named_combiner(const std::string& name);
+  Ex where_of(const Node* n);                       // simplified; null: always
+  Val fold_in_proc(const ir::Combiner* c, const std::vector<const ir::Dim*>& dims, Ex where, std::vector<Ex> bodies);
+
+  // --- statements.cpp
+  void execute(const Stmt& s);
+  void let_clause(const Stmt& s);
+  void dim_clause(const Stmt& s);
+  void set_dim(const std::string& name, const Val& v, Pos pos);
+  void map_statement(const Stmt& s);
+  void push_statement(const Stmt& s);
+  void each_statement(const Stmt& s);
+  void emit(nest::Nest n);
+  std::vector<std::string> dims_in(const std::vector<const Node*>& index);
+  ArrayInfo* target_array(const Target& t, DType type_of_temporary, const std::vector<Slot>& slots);
+  std::vector<Ex> target_index(const Target& t, std::vector<Slot>* slots_of_temporary);
+  void record_region(ArrayInfo& array, const std::vector<Ex>& index, Pos pos);
+  void check_coverage();
+  void declare_result(ArrayInfo& array, std::optional<size_t> item = {});
+  bool wanted(const Target& t);
+  uint32_t new_array(const std::string& name, DType dtype, std::vector<Ex> shape);
+  std::string unique_name(const std::string& wish) const;
+  uint32_t new_table(const std::vector<Ex>& numbers);
+
+  // --- procs.cpp
+  void proc_statement(const Stmt& s);
+  void proc_block(const std::vector<Stmt>& body, std::vector<loop::StmtPtr>& out);
+  void proc_one(const Stmt& s);
+  bool stable(Ex e) const;
+
+  // --- elements.cpp
+  void fold_elements(const nest::Nest& n);
+
+  ir::Context& ctx_;
+  const Module& module_;
+  nest::Function& function_;
+  const Call& call_;
+  const OpDef& op_;
+  bool committed_ = false;
+
+  std::map<std::string, DType> types_;            // type variables
+  std::vector<std::vector<Input>> inputs_;        // per parameter, its items
+  std::map<std::string, DimInfo> dims_;
+  std::map<std::string, size_t> pack_ranks_;
+  struct PendingProduct { std::vector<std::string> factors; Ex extent; std::string what; };
+  std::vector<PendingProduct> products_;
+  std::map<std::string, const Node*> rank_clauses_;
+  std::set<std::string> clause_dims_;             // set by `dim`, `dims`, `exists`: not inferred by broadcasting
+  std::map<std::string, const Attribute*> attributes_;
+  std::map<std::string, Val> tensor_attributes_;
+
+  std::map<std::string, std::vector<ArrayInfo>> arrays_;  // by name; several for `many`
+  std::map<uint32_t, std::vector<Ex>> elements_;          // of arrays of the function
+  std::map<uint32_t, std::vector<Ex>> partial_;           // being filled in by several statements: null where unknown
+
+  struct LetInfo {
+    const Node* value = nullptr;
+    bool ready = false;
+    int part = -1;                                // of a tuple
+    uint64_t version = 0;
+    std::optional<Val> cached;
+  };
+  std::map<std::string, LetInfo> lets_;
+  struct Frame {
+    std::map<std::string, Val> names;
+    std::map<std::string, ArrayInfo*> arrays;     // items of a `many` parameter
+    bool barrier = false;                         // names below are not visible: the body of a function
+    std::string file;                             // for messages, of a barrier
+  };
+  std::vector<Frame> frames_;
+  std::map<std::string, std::vector<Ex>> bound_;  // running indices of dims, per element; null: not bound
+  std::vector<Ex> conditions_;                    // hold where the expression is evaluated
+  uint64_t version_ = 0, next_version_ = 1;       // of bound_ and conditions_
+  std::set<std::pair<Ex, Ex>> safe_;              // (index, extent): in range by construction
+  int depth_ = 0;
+  std::optional<size_t> item_;                    // `for each`: the item
+  std::string item_param_;
+  std::map<std::string, Ex> before_;              // `before(n)` at this item
+  std::map<std::pair<std::string, std::vector<DType>>, const ir::Combiner*> combiners_;
+  std::unordered_map<Ex, bool> has_dim_;
+
+  struct Region { std::vector<Ex> offset, extent; Pos pos; };
+  std::map<std::string, std::vector<Region>> regions_;
+  bool any_proc_ = false;
+
+  // Of the proc being built.
+  nest::Proc* proc_ = nullptr;
+  std::vector<std::vector<loop::StmtPtr>*> blocks_;
+  std::set<std::string> proc_writes_;
+  std::set<Ex> variables_;  // of `var`: their values change
+  std::map<std::string, const ir::Sym*> existential_;
+};
+
+}  // namespace mlc::lang

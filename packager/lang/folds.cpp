@@ -1,0 +1,185 @@
+// Folds over dims, with built-in and declared combiners. In a proc a fold becomes loops before the statement.
+#include <algorithm>
+
+#include "packager/lang/expander.h"
+#include "packager/lang/scopes.h"
+
+namespace mlc::lang {
+namespace {
+
+std::optional<ir::Join> join_named(const std::string& name) {
+  if (name == "sum") return ir::Join::Sum;
+  if (name == "prod") return ir::Join::Prod;
+  if (name == "min") return ir::Join::Min;
+  if (name == "max") return ir::Join::Max;
+  if (name == "any") return ir::Join::Any;
+  if (name == "all") return ir::Join::All;
+  if (name == "last") return ir::Join::Last;
+  return {};
+}
+
+bool accumulates_wide(DType t) { return is_float(t) && bits_of(t) < 32; }
+
+}  // namespace
+
+const ir::Combiner* Expander::named_combiner(const std::string& name) {
+  auto join = join_named(name);
+  return join ? ctx_.builtin(*join) : nullptr;
+}
+
+// Instantiates a declared combiner for the element types of its arguments; literals take the type of their field.
+const ir::Combiner* Expander::combiner_for(const CombinerDef& def, const std::vector<Val>& args, std::vector<DType>& types, Pos pos) {
+  if (args.size() != def.fields.size())
+    fail_here(pos, def.name + " folds " + std::to_string(def.fields.size()) + " values, not " + std::to_string(args.size()));
+  std::map<std::string, DType> bound;
+  for (size_t k = 0; k < args.size(); ++k) {
+    const std::string& element = def.fields[k].second;
+    if (dtype_named(element) || !args[k].is_scalar() || args[k].special != Val::Special::None || args[k].soft) continue;
+    const DType t = args[k].e->type.dtype;
+    auto [it, fresh] = bound.try_emplace(element, t);
+    if (!fresh && it->second != t) fail_here(pos, def.name + ": " + element + " is both " + std::string(name_of(it->second)) + " and " + std::string(name_of(t)));
+  }
+  types.clear();
+  for (const auto& [field, element] : def.fields) {
+    if (auto fixed = dtype_named(element)) { types.push_back(*fixed); continue; }
+    auto it = bound.find(element);
+    if (it == bound.end()) fail_here(pos, def.name + ": the element type " + element + " does not follow here");
+    for (const auto& v : def.type_variables)
+      if (v.name == element && std::none_of(v.classes.begin(), v.classes.end(), [&](const auto& c) { return class_admits(c, it->second); }))
+        fail_here(pos, def.name + " does not fold " + std::string(name_of(it->second)));
+    types.push_back(it->second);
+  }
+  auto [slot, fresh] = combiners_.try_emplace({def.name, types}, nullptr);
+  if (!fresh) return slot->second;
+  ScopedFrame frame(*this, /*barrier=*/true, def.file);
+  ir::Combiner c;
+  c.name = def.name;
+  c.join = ir::Join::Custom;
+  c.commutative = !def.ordered;
+  Val left, right;
+  left.kind = right.kind = Val::Kind::Record;
+  left.record = right.record = &def;
+  for (size_t k = 0; k < types.size(); ++k) {
+    c.left.push_back(ctx_.fresh_var({types[k], 1}));
+    c.right.push_back(ctx_.fresh_var({types[k], 1}));
+    left.items.push_back(scalar(c.left.back(), false));
+    right.items.push_back(scalar(c.right.back(), false));
+    c.units.push_back(adapt(eval(def.units[k]), types[k], def.pos));
+  }
+  frames_.back().names[def.left] = left;
+  frames_.back().names[def.right] = right;
+  Val joined = eval(def.joins[0]);
+  std::vector<Val> parts = joined.kind == Val::Kind::Tuple ? joined.items : std::vector<Val>{joined};
+  if (parts.size() != types.size()) fail_here(def.pos, "the join of " + def.name + " has one value per field");
+  for (size_t k = 0; k < types.size(); ++k) c.joins.push_back(adapt(parts[k], types[k], def.pos));
+  return slot->second = ctx_.declare_combiner(std::move(c));
+}
+
+// The condition of a fold without what always holds; null if nothing is left.
+Ex Expander::where_of(const Node* n) {
+  if (!n->where) return nullptr;
+  std::vector<Ex> todo{conjunction(eval(n->where), n->where->pos)}, parts;
+  while (!todo.empty()) {
+    Ex c = todo.back();
+    todo.pop_back();
+    if (c->op == ir::Op::And) {
+      todo.push_back(c->args[1]);
+      todo.push_back(c->args[0]);
+    } else if (!(c->is_const() && c->i) && !ir::proves(ctx_, c, conditions_) && std::find(parts.begin(), parts.end(), c) == parts.end()) {
+      parts.push_back(c);
+    }
+  }
+  if (parts.empty()) return nullptr;
+  Ex all = parts[0];
+  for (size_t k = 1; k < parts.size(); ++k) all = ctx_.binary(ir::Op::And, all, parts[k]);
+  return all;
+}
+
+Val Expander::fold(const Node* n) {
+  if (in_function()) fail_here(n->pos, "a function is an expression of its parameters: it does not fold");
+  ScopedDims dims(*this);
+  for (const auto& name : n->names) dims.bind(name, n->pos);
+  Ex where = where_of(n);
+  std::vector<Val> args;
+  {
+    ScopedConditions scope(*this, where);
+    for (const Node* kid : n->kids) args.push_back(eval(kid));
+  }
+  for (const Val& a : args)
+    if (!a.is_scalar()) fail_here(n->pos, "a fold combines numbers");
+  const ir::Combiner* combiner = named_combiner(n->text);
+  std::vector<Ex> bodies;
+  std::vector<DType> types;
+  bool soft = false;
+  DType narrow = DType::None;
+  if (combiner) {
+    if (args.size() != 1) fail_here(n->pos, n->text + " folds one value");
+    if (args[0].special != Val::Special::None) fail_here(n->pos, "the element type of lowest, highest or bottom does not follow here");
+    Ex body = args[0].e;
+    const DType t = body->type.dtype;
+    const bool logical = combiner->join == ir::Join::Any || combiner->join == ir::Join::All;
+    if (logical != (t == DType::Bool) && combiner->join != ir::Join::Last)
+      fail_here(n->pos, logical ? n->text + " folds truth values" : n->text + " folds numbers");
+    soft = args[0].soft;
+    if (combiner->join == ir::Join::Sum && accumulates_wide(t)) {
+      // The accumulator is f32, and so is a product that goes straight into it.
+      narrow = t;
+      if (body->op == ir::Op::Mul) body = ctx_.mul(ctx_.cast(DType::F32, body->args[0]), ctx_.cast(DType::F32, body->args[1]));
+      else body = ctx_.cast(DType::F32, body);
+    }
+    types = {body->type.dtype};
+    bodies = {body};
+  } else {
+    auto def = module_.combiners.find(n->text);
+    if (def == module_.combiners.end()) fail_here(n->pos, "unknown combiner '" + n->text + "'");
+    combiner = combiner_for(def->second, args, types, n->pos);
+    for (size_t k = 0; k < args.size(); ++k) bodies.push_back(adapt(args[k], types[k], n->pos));
+  }
+  auto unit = [&](size_t k) -> Ex {
+    const DType t = types[k];
+    switch (combiner->join) {
+      case ir::Join::Sum: return ctx_.integer(0, t);
+      case ir::Join::Prod: return ctx_.integer(1, t);
+      case ir::Join::Min: return special_number(Val::Special::Top, t, n->pos);
+      case ir::Join::Max: return special_number(Val::Special::Bottom, t, n->pos);
+      case ir::Join::Any: return ctx_.boolean(false);
+      case ir::Join::All: return ctx_.boolean(true);
+      case ir::Join::Last: return ctx_.integer(0, t);
+      case ir::Join::Custom: return combiner->units[k];
+    }
+    return nullptr;
+  };
+  auto finish = [&](Ex e) { return scalar(narrow != DType::None ? ctx_.cast(narrow, e) : e, soft); };
+  auto tuple = [&](const std::vector<Ex>& es) {
+    if (es.size() == 1) return finish(es[0]);
+    Val v;
+    v.kind = Val::Kind::Tuple;
+    for (Ex e : es) v.items.push_back(scalar(e, false));
+    return v;
+  };
+  if (dims.dims.empty()) {  // one point, or none
+    if (!where) return tuple(bodies);
+    std::vector<Ex> r;
+    for (size_t k = 0; k < bodies.size(); ++k) r.push_back(ctx_.select(where, bodies[k], unit(k)));
+    return tuple(r);
+  }
+  for (const ir::Dim* d : dims.dims)
+    if (d->extent->is_int(0)) {
+      std::vector<Ex> r;
+      for (size_t k = 0; k < bodies.size(); ++k) r.push_back(unit(k));
+      return tuple(r);
+    }
+  if (proc_) {
+    Val v = fold_in_proc(combiner, dims.dims, where, bodies);
+    if (v.is_scalar()) return finish(v.e);
+    return v;
+  }
+  Ex f = ctx_.fold({combiner, dims.dims, where}, bodies);
+  if (bodies.size() == 1) return finish(f);
+  Val v;
+  v.kind = Val::Kind::Tuple;
+  for (size_t k = 0; k < bodies.size(); ++k) v.items.push_back(scalar(ctx_.field(f, static_cast<unsigned>(k)), false));
+  return v;
+}
+
+}  // namespace mlc::lang

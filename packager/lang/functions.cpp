@@ -1,0 +1,591 @@
+// Built-in functions: lists while building, scalar mathematics, and calls of `fn` texts.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "packager/lang/expander.h"
+#include "packager/lang/scopes.h"
+
+namespace mlc::lang {
+namespace {
+
+const std::map<std::string, ir::Op>& unary_functions() {
+  using O = ir::Op;
+  static const std::map<std::string, O> table = {
+      {"abs", O::Abs},     {"floor", O::Floor}, {"ceil", O::Ceil},   {"trunc", O::Trunc}, {"rint", O::Rint},   {"sqrt", O::Sqrt},
+      {"isnan", O::IsNan}, {"isinf", O::IsInf}, {"exp", O::Exp},     {"log", O::Log},     {"sin", O::Sin},     {"cos", O::Cos},
+      {"tan", O::Tan},     {"asin", O::Asin},   {"acos", O::Acos},   {"atan", O::Atan},   {"sinh", O::Sinh},   {"cosh", O::Cosh},
+      {"tanh", O::Tanh},   {"asinh", O::Asinh}, {"acosh", O::Acosh}, {"atanh", O::Atanh}, {"erf", O::Erf},     {"bnot", O::BitNot}};
+  return table;
+}
+
+const std::map<std::string, ir::Op>& binary_functions() {
+  using O = ir::Op;
+  static const std::map<std::string, O> table = {{"min", O::Min},     {"max", O::Max},       {"tdiv", O::TruncDiv},
+                                                 {"tmod", O::TruncMod}, {"band", O::BitAnd}, {"bor", O::BitOr},
+                                                 {"bxor", O::BitXor}, {"shl", O::Shl},       {"shr", O::Shr}};
+  return table;
+}
+
+bool keeps_integers(ir::Op op) {
+  return op == ir::Op::Floor || op == ir::Op::Ceil || op == ir::Op::Trunc || op == ir::Op::Rint;
+}
+
+}  // namespace
+
+Val Expander::call(const Node* n) {
+  const std::string& name = n->text;
+  if (auto special = call_list_function(n)) return *special;
+  std::vector<Val> args;
+  for (const Node* kid : n->kids) {
+    if (kid->kind == NodeKind::Star) fail_here(kid->pos, "'*' belongs into an index");
+    args.push_back(eval(kid));
+  }
+  if (auto f = module_.fns.find(name); f != module_.fns.end()) return call_fn(f->second, std::move(args), n->pos);
+  const bool op_type = types_.count(name) && !in_function();
+  if (op_type || dtype_named(name) || (types_.count(name) && args.size() == 1)) {
+    if (args.size() != 1) fail_here(n->pos, "a conversion takes one number");
+    return cast(element_type(name, n->pos), args[0], n->pos);
+  }
+  if (auto r = call_scalar_function(name, args, n->pos)) return *r;
+  fail_here(n->pos, "unknown function '" + name + "' of " + std::to_string(args.size()) + " arguments");
+}
+
+Val Expander::call_fn(const FnDef& fn, std::vector<Val> args, Pos pos) {
+  if (args.size() != fn.params.size())
+    fail_here(pos, fn.name + " takes " + std::to_string(fn.params.size()) + " arguments, not " + std::to_string(args.size()));
+  ScopedFrame frame(*this, /*barrier=*/true, fn.file);
+  for (size_t k = 0; k < args.size(); ++k) frames_.back().names[fn.params[k]] = std::move(args[k]);
+  return eval(fn.body);
+}
+
+std::optional<Val> Expander::call_list_function(const Node* n) {
+  const std::string& f = n->text;
+  const auto& kids = n->kids;
+  auto want = [&](size_t count) {
+    if (kids.size() != count) fail_here(n->pos, f + " takes " + std::to_string(count) + " arguments, not " + std::to_string(kids.size()));
+  };
+  auto named = [&]() -> std::string {
+    want(1);
+    if (kids[0]->kind != NodeKind::Name) fail_here(n->pos, f + " takes a name");
+    return kids[0]->text;
+  };
+  auto list_of = [&](size_t k) {
+    Val v = eval(kids[k]);
+    if (!v.is_list()) fail_here(kids[k]->pos, f + " wants a list here");
+    return v.items;
+  };
+  if (f == "present") {
+    const std::string name = named();
+    if (const Param* p = op_.param(name)) {
+      const auto& items = inputs_[static_cast<size_t>(p - op_.params.data())];
+      return scalar(ctx_.boolean(!items.empty() && items[0].present), true);
+    }
+    if (const Result_* r = op_.result(name)) {
+      const size_t k = static_cast<size_t>(r - op_.results.data());
+      return scalar(ctx_.boolean(k < call_.outputs.size() && call_.outputs[k]), true);
+    }
+    if (const AttrDecl* a = op_.attr(name)) return scalar(ctx_.boolean(has_attribute(*a)), true);
+    fail_here(n->pos, "'" + name + "' is neither input, output nor attribute");
+  }
+  if (f == "count") {
+    const std::string name = named();
+    if (const Param* p = op_.param(name)) return soft_int(static_cast<int64_t>(inputs_[static_cast<size_t>(p - op_.params.data())].size()));
+    if (const Result_* r = op_.result(name); r && r->many)
+      return soft_int(static_cast<int64_t>(call_.outputs.size()) - (r - op_.results.data()));
+    fail_here(n->pos, "'" + name + "' is no 'many' input or output");
+  }
+  if (f == "rank") {
+    want(1);
+    if (kids[0]->kind == NodeKind::Name && !in_function() && !find_local(kids[0]->text)) {
+      const std::string& name = kids[0]->text;
+      if (const Param* p = op_.param(name)) {
+        const Input& in = inputs_[static_cast<size_t>(p - op_.params.data())].at(0);
+        if (!in.present) fail_here(n->pos, "input " + name + " is absent");
+        return soft_int(static_cast<int64_t>(function_.arrays[in.array].shape.size()));
+      }
+      if (auto it = dims_.find(name); it != dims_.end()) {
+        if (auto r = rank_of_pack(name)) return soft_int(static_cast<int64_t>(*r));
+        return soft_int(static_cast<int64_t>(extents_of(name, n->pos).size()));
+      }
+    }
+    return soft_int(static_cast<int64_t>(list_of(0).size()));
+  }
+  if (f == "len") {
+    want(1);
+    return soft_int(static_cast<int64_t>(list_of(0).size()));
+  }
+  if (f == "before") {
+    const std::string name = named();
+    auto it = before_.find(name);
+    if (it == before_.end()) fail_here(n->pos, "before(" + name + ") belongs into 'for each'");
+    return scalar(it->second, true);
+  }
+  if (f == "prod" || f == "total") {
+    want(1);
+    Val neutral = soft_int(f == "prod" ? 1 : 0);
+    Val v = kids[0]->kind == NodeKind::Comprehension ? eval_comprehension(kids[0], &neutral) : eval(kids[0]);
+    Val r = neutral;
+    bool first = true;
+    for (const Val& item : as_list(v)) {
+      r = first ? item : binary(f == "prod" ? "*" : "+", r, item, n->pos);
+      first = false;
+    }
+    return r;
+  }
+  if ((f == "min" || f == "max" || f == "all" || f == "any") && kids.size() == 1) {
+    Val v = eval(kids[0]);
+    if (f == "all") return scalar(conjunction(v, n->pos), true);
+    auto items = as_list(v);
+    if (f == "any") {
+      Val r = scalar(ctx_.boolean(false), true);
+      for (const Val& item : items) r = logic(false, r, item, n->pos);
+      return r;
+    }
+    if (items.empty()) fail_here(n->pos, f + " of an empty list");
+    Val r = items[0];
+    for (size_t k = 1; k < items.size(); ++k) r = *call_scalar_function(f, {r, items[k]}, n->pos);
+    return r;
+  }
+  if (f == "rev") {
+    want(1);
+    auto v = list_of(0);
+    std::reverse(v.begin(), v.end());
+    return list(std::move(v));
+  }
+  auto places = [&](size_t k, size_t count) {
+    std::vector<size_t> r;
+    for (const Val& v : as_list(eval(kids[k]))) {
+      int64_t i = as_number(v, kids[k]->pos, "a position");
+      if (i < 0) i += static_cast<int64_t>(count);
+      if (i < 0 || i >= static_cast<int64_t>(count))
+        mismatch("position " + std::to_string(i < 0 ? i - static_cast<int64_t>(count) : i) + " in a list of " + std::to_string(count));
+      r.push_back(static_cast<size_t>(i));
+    }
+    return r;
+  };
+  if (f == "pick") {
+    want(2);
+    auto v = list_of(0);
+    std::vector<Val> r;
+    for (size_t k : places(1, v.size())) r.push_back(v[k]);
+    return list(std::move(r));
+  }
+  if (f == "drop") {
+    want(2);
+    auto v = list_of(0);
+    auto out = places(1, v.size());
+    std::vector<Val> r;
+    for (size_t k = 0; k < v.size(); ++k)
+      if (std::find(out.begin(), out.end(), k) == out.end()) r.push_back(v[k]);
+    return list(std::move(r));
+  }
+  if (f == "put") {
+    want(3);
+    auto v = list_of(0);
+    auto at = places(1, v.size());
+    Val x = eval(kids[2]);
+    if (x.is_list() && x.items.size() != at.size()) fail_here(n->pos, "put: as many values as positions");
+    for (size_t k = 0; k < at.size(); ++k) v[at[k]] = x.is_list() ? x.items[k] : x;
+    return list(std::move(v));
+  }
+  if (f == "slice") {  // slice(list, from, to)
+    want(3);
+    auto v = list_of(0);
+    const int64_t size = static_cast<int64_t>(v.size());
+    const int64_t lo = std::clamp<int64_t>(as_number(eval(kids[1]), n->pos, "a position"), 0, size);
+    const int64_t hi = std::clamp<int64_t>(as_number(eval(kids[2]), n->pos, "a position"), lo, size);
+    return list({v.begin() + lo, v.begin() + hi});
+  }
+  if (f == "has") {
+    want(2);
+    auto v = list_of(0);
+    Val x = eval(kids[1]);
+    Val r = scalar(ctx_.boolean(false), true);
+    for (const Val& item : v) r = logic(false, r, compare("==", item, x, n->pos), n->pos);
+    return r;
+  }
+  if (f == "broadcast") {
+    want(2);
+    auto a = list_of(0), b = list_of(1);
+    const size_t rank = std::max(a.size(), b.size());
+    std::vector<Val> r;
+    for (size_t k = 0; k < rank; ++k) {
+      const bool in_a = k + a.size() >= rank, in_b = k + b.size() >= rank;
+      Ex x = in_a ? as_index(a[k + a.size() - rank], n->pos) : ctx_.integer(1);
+      Ex y = in_b ? as_index(b[k + b.size() - rank], n->pos) : ctx_.integer(1);
+      if (x->is_int(1)) r.push_back(scalar(y, true));
+      else if (y->is_int(1) || x == y) r.push_back(scalar(x, true));
+      else if (y->is_const() || x->is_const() || !settle(ctx_.binary(ir::Op::Ne, y, ctx_.integer(1)))) {
+        // A symbol beside an extent: 1 would broadcast. Both known to be above 1 must be equal.
+        if (x->is_const() && y->is_const()) mismatch("axes of extent " + std::to_string(x->i) + " and " + std::to_string(y->i) + " do not broadcast");
+        Ex one = ctx_.integer(1);
+        if (y->is_const()) r.push_back(scalar(unify(x, y, "broadcast", "first shape", "second shape"), true));
+        else r.push_back(scalar(ctx_.select(ctx_.binary(ir::Op::Eq, y, one), x, y), true));
+      } else {
+        r.push_back(scalar(unify(x, y, "broadcast", "first shape", "second shape"), true));
+      }
+    }
+    return list(std::move(r));
+  }
+  if (f == "flat") {
+    want(2);
+    return flat(list_of(0), list_of(1), n->pos);
+  }
+  if (f == "unflat") {
+    want(2);
+    Val place = eval(kids[0]);
+    return unflat(place, list_of(1), n->pos);
+  }
+  if (f == "same") {  // same(a, b): lists of equal length and, while building, equal items
+    want(2);
+    auto a = list_of(0), b = list_of(1);
+    bool equal = a.size() == b.size();
+    for (size_t k = 0; equal && k < a.size(); ++k) equal = as_index(a[k], n->pos) == as_index(b[k], n->pos);
+    return scalar(ctx_.boolean(equal), true);
+  }
+  if (f == "is_float" || f == "is_int" || f == "is_signed" || f == "is_unsigned" || f == "is_bool" || f == "bits") {
+    want(1);
+    Val v = eval(kids[0]);
+    if (v.kind != Val::Kind::Type) fail_here(n->pos, f + " takes an element type");
+    if (f == "bits") return soft_int(bits_of(v.dtype));
+    const bool yes = f == "is_float" ? is_float(v.dtype) : f == "is_int" ? is_int(v.dtype) : f == "is_signed" ? is_signed_int(v.dtype)
+                   : f == "is_unsigned" ? is_unsigned_int(v.dtype) : v.dtype == DType::Bool;
+    return scalar(ctx_.boolean(yes), true);
+  }
+  if (f == "lowest" || f == "highest" || f == "bottom" || f == "top") {
+    want(1);
+    Val v = eval(kids[0]);
+    if (v.kind != Val::Kind::Type) fail_here(n->pos, f + " takes an element type");
+    const auto s = f == "lowest" ? Val::Special::Lowest : f == "highest" ? Val::Special::Highest : f == "bottom" ? Val::Special::Bottom : Val::Special::Top;
+    return scalar(special_number(s, v.dtype, n->pos), false);
+  }
+  return {};
+}
+
+std::optional<Val> Expander::call_scalar_function(const std::string& name, const std::vector<Val>& args, Pos pos) {
+  auto real_of = [&](Val v) {  // functions of real numbers take soft integers too
+    if (v.special != Val::Special::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
+    if (v.soft && is_int(v.e->type.dtype)) v = scalar(ctx_.cast(DType::F64, v.e), true);
+    return v;
+  };
+  if (args.size() == 1) {
+    if (auto it = unary_functions().find(name); it != unary_functions().end()) {
+      const ir::Op op = it->second;
+      return lift(args, pos, [&](const std::vector<Val>& v) {
+        if (v[0].special != Val::Special::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
+        const DType t = v[0].e->type.dtype;
+        if (is_int(t) && keeps_integers(op)) return v[0];
+        if (op == ir::Op::Abs) return scalar(ctx_.unary(op, v[0].e), v[0].soft);
+        if (op == ir::Op::BitNot) {
+          if (!is_int(t)) fail_here(pos, "bnot wants an integer");
+          return scalar(ctx_.unary(op, v[0].e), v[0].soft);
+        }
+        Val x = real_of(v[0]);
+        if (!is_float(x.e->type.dtype)) fail_here(pos, name + " wants a real number, not " + std::string(name_of(x.e->type.dtype)));
+        return scalar(ctx_.unary(op, x.e), x.soft);
+      });
+    }
+    if (name == "int") {
+      return lift(args, pos, [&](const std::vector<Val>& v) {
+        if (v[0].special != Val::Special::None) fail_here(pos, "int wants a number");
+        return scalar(ctx_.cast(DType::I64, v[0].e), v[0].soft);
+      });
+    }
+    if (name == "real") {
+      return lift(args, pos, [&](const std::vector<Val>& v) {
+        if (v[0].special != Val::Special::None) fail_here(pos, "real wants a number");
+        return scalar(ctx_.cast(DType::F64, v[0].e), v[0].soft);
+      });
+    }
+    if (name == "sq") return binary("*", args[0], args[0], pos);
+    if (name == "rsqrt") {
+      return lift(args, pos, [&](const std::vector<Val>& v) {
+        Val x = real_of(v[0]);
+        if (!is_float(x.e->type.dtype)) fail_here(pos, "rsqrt wants a real number");
+        return scalar(ctx_.binary(ir::Op::Div, ctx_.number(1, x.e->type.dtype), ctx_.unary(ir::Op::Sqrt, x.e)), x.soft);
+      });
+    }
+  }
+  if ((name == "min" || name == "max") && args.size() > 2) {
+    Val r = args[0];
+    for (size_t k = 1; k < args.size(); ++k) r = *call_scalar_function(name, {r, args[k]}, pos);
+    return r;
+  }
+  if (args.size() == 2) {
+    if (auto it = binary_functions().find(name); it != binary_functions().end()) {
+      const ir::Op op = it->second;
+      return lift(args, pos, [&](const std::vector<Val>& v) {
+        Val x = v[0], y = v[1];
+        const DType t = meet(x, y, pos);
+        if (t == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
+        const bool bits = op == ir::Op::BitAnd || op == ir::Op::BitOr || op == ir::Op::BitXor || op == ir::Op::Shl || op == ir::Op::Shr;
+        if (t == DType::Bool || (bits && !is_int(t))) fail_here(pos, name + " wants " + (bits ? "integers" : "numbers"));
+        return scalar(ctx_.binary(op, x.e, y.e), x.soft);
+      });
+    }
+    if (name == "cdiv") {
+      return lift(args, pos, [&](const std::vector<Val>& v) {
+        Ex a = as_index(v[0], pos), b = as_index(v[1], pos);
+        if (b->is_int(0)) fail_here(pos, "division by zero");
+        return scalar(ctx_.ceildiv(a, b), v[0].soft && v[1].soft);
+      });
+    }
+    if (name == "pow") {
+      return lift(args, pos, [&](const std::vector<Val>& v) {
+        Val x = v[0], y = v[1];
+        const DType t = meet(x, y, pos);
+        if (t == DType::None || t == DType::Bool) fail_here(pos, "pow wants numbers");
+        if (is_float(t) && y.e->is_const()) {  // the cases that need no logarithm
+          if (y.e->f == 1) return x;
+          if (y.e->f == 2) return scalar(ctx_.mul(x.e, x.e), x.soft);
+          if (y.e->f == 3) return scalar(ctx_.mul(ctx_.mul(x.e, x.e), x.e), x.soft);
+          if (y.e->f == 0.5) return scalar(ctx_.unary(ir::Op::Sqrt, x.e), x.soft);
+          if (y.e->f == -1) return scalar(ctx_.binary(ir::Op::Div, ctx_.number(1, t), x.e), x.soft);
+        }
+        return scalar(ctx_.binary(ir::Op::Pow, x.e, y.e), x.soft);
+      });
+    }
+  }
+  if (args.size() == 3 && name == "clamp") {
+    return lift(args, pos, [&](const std::vector<Val>& v) {
+      std::vector<Val> m = v;
+      if (meet_all(m, pos) == DType::None) fail_here(pos, "clamp wants a number");
+      Val r = scalar(ctx_.min(ctx_.max(m[0].e, m[1].e), m[2].e), m[0].soft);
+      if (m[0].e->type.dtype == DType::I64) {
+        r.clamp_lo = m[1].e;
+        r.clamp_hi = m[2].e;
+      }
+      return r;
+    });
+  }
+  if (args.size() == 3 && name == "fma") {
+    return lift(args, pos, [&](const std::vector<Val>& v) {
+      std::vector<Val> m = v;
+      const DType t = meet_all(m, pos);
+      if (!is_float(t)) fail_here(pos, "fma wants real numbers");
+      return scalar(ctx_.fma(m[0].e, m[1].e, m[2].e), m[0].soft);
+    });
+  }
+  return {};
+}
+
+// a // b where factors cancel: a product of extents by some of them leaves the others. Zero extents make no points, so
+// the quotient does not matter there.
+Val Expander::exact_quotient(const Val& a, const Val& b) {
+  auto factors = [](Ex e) {
+    std::vector<Ex> r, todo{e};
+    while (!todo.empty()) {
+      Ex x = todo.back();
+      todo.pop_back();
+      if (x->op == ir::Op::Mul) {
+        todo.push_back(x->args[0]);
+        todo.push_back(x->args[1]);
+      } else {
+        r.push_back(x);
+      }
+    }
+    return r;
+  };
+  if (b.e->is_int(1)) return a;
+  if (!b.e->is_int(0)) {
+    auto top = factors(a.e), bottom = factors(b.e);
+    bool cancelled = false;
+    int64_t ct = 1, cb = 1;
+    for (auto it = bottom.begin(); it != bottom.end();) {
+      if ((*it)->is_const()) {
+        if (__builtin_mul_overflow(cb, (*it)->i, &cb)) cb = 0;
+        it = bottom.erase(it);
+        continue;
+      }
+      auto same = std::find(top.begin(), top.end(), *it);
+      if (same != top.end()) {
+        top.erase(same);
+        it = bottom.erase(it);
+        cancelled = true;
+      } else {
+        ++it;
+      }
+    }
+    if (cancelled && cb != 0) {
+      for (auto it = top.begin(); it != top.end();) {
+        if ((*it)->is_const()) {
+          if (__builtin_mul_overflow(ct, (*it)->i, &ct)) ct = 0;
+          it = top.erase(it);
+        } else {
+          ++it;
+        }
+      }
+      if (ct != 0 || a.e->is_int(0)) {
+        if (cb != 0 && ct % cb == 0) {
+          ct /= cb;
+          cb = 1;
+        }
+        Ex t = ctx_.integer(ct), d = ctx_.integer(cb);
+        for (Ex f : top) t = ctx_.mul(t, f);
+        for (Ex f : bottom) d = ctx_.mul(d, f);
+        return scalar(d->is_int(1) ? t : ctx_.floordiv(t, d), a.soft && b.soft);
+      }
+    }
+  }
+  return scalar(ctx_.floordiv(a.e, b.e), a.soft && b.soft);
+}
+
+Val Expander::flat(const std::vector<Val>& index, const std::vector<Val>& extents, Pos pos) {
+  if (index.size() != extents.size()) fail_here(pos, "flat: as many indices as extents");
+  auto place = std::make_shared<FlatPlace>();
+  Ex sum = ctx_.integer(0);
+  bool safe = true;
+  Ex all = ctx_.integer(1);
+  for (size_t k = 0; k < index.size(); ++k) {
+    place->index.push_back(as_index(index[k], pos));
+    place->extents.push_back(as_index(extents[k], pos));
+    sum = ctx_.add(ctx_.mul(sum, place->extents[k]), place->index[k]);
+    all = ctx_.mul(all, place->extents[k]);
+    safe = safe && prove_access(place->index[k], &index[k], place->extents[k]) == ir::Access::Proved;
+  }
+  Val v = scalar(sum, true);
+  if (safe) {
+    mark_safe(sum, all);
+    v.flat = place;
+  }
+  return v;
+}
+
+// The index into `extents` of a place. Where the place came from flat, extents whose products agree are renamed, merged
+// or split one group at a time; what is left is divided.
+Val Expander::unflat(const Val& place, const std::vector<Val>& extents, Pos pos) {
+  std::vector<Ex> to;
+  for (const Val& v : extents) to.push_back(as_index(v, pos));
+  std::vector<Ex> result(to.size(), nullptr);
+  // Splits `flat_index` over axes [from, end) of the result; it lies in the product of their extents if `safe`.
+  auto split = [&](Ex flat_index, size_t from, size_t end, bool safe) {
+    Ex rest = flat_index;
+    std::vector<size_t> axes;
+    for (size_t k = from; k < end; ++k) {
+      if (to[k]->is_int(1)) result[k] = ctx_.integer(0);
+      else axes.push_back(k);
+    }
+    for (size_t a = axes.size(); a-- > 0;) {
+      const size_t k = axes[a];
+      result[k] = a == 0 ? rest : ctx_.floormod(rest, to[k]);
+      if (a > 0) rest = ctx_.floordiv(rest, to[k]);
+      if (a > 0 || safe) mark_safe(result[k], to[k]);
+    }
+  };
+  if (place.flat) {
+    std::vector<size_t> source;  // axes of extent above one
+    for (size_t k = 0; k < place.flat->index.size(); ++k)
+      if (!place.flat->extents[k]->is_int(1)) source.push_back(k);
+    std::vector<size_t> target;
+    for (size_t k = 0; k < to.size(); ++k) {
+      if (to[k]->is_int(1)) result[k] = ctx_.integer(0);
+      else target.push_back(k);
+    }
+    // Cuts where the products of the extents before, or behind, agree.
+    auto prefix = [&](const std::vector<size_t>& axes, const std::vector<Ex>& e) {
+      std::vector<Ex> p{ctx_.integer(1)};
+      for (size_t k : axes) p.push_back(ctx_.mul(p.back(), e[k]));
+      return p;
+    };
+    auto suffix = [&](const std::vector<size_t>& axes, const std::vector<Ex>& e) {
+      std::vector<Ex> p(axes.size() + 1, ctx_.integer(1));
+      for (size_t j = axes.size(); j-- > 0;) p[j] = ctx_.mul(e[axes[j]], p[j + 1]);
+      return p;
+    };
+    const auto ps = prefix(source, place.flat->extents), pt = prefix(target, to);
+    const auto ss = suffix(source, place.flat->extents), st = suffix(target, to);
+    std::vector<std::pair<size_t, size_t>> cuts;
+    size_t from = 0;
+    for (size_t i = 0; i <= source.size(); ++i)
+      for (size_t j = from; j <= target.size(); ++j)
+        if (ps[i] == pt[j] || ss[i] == st[j] || (i == source.size() && j == target.size())) {
+          if (!cuts.empty() && (cuts.back().first == i || cuts.back().second == j)) continue;
+          if ((i == source.size()) != (j == target.size())) continue;
+          cuts.emplace_back(i, j);
+          from = j + 1;
+          break;
+        }
+    if (!cuts.empty() && cuts[0] == std::pair<size_t, size_t>{0, 0} && cuts.back() == std::pair{source.size(), target.size()}) {
+      for (size_t c = 0; c + 1 < cuts.size(); ++c) {
+        const auto [i0, j0] = cuts[c];
+        const auto [i1, j1] = cuts[c + 1];
+        if (i1 == i0 + 1 && j1 == j0 + 1) {
+          result[target[j0]] = place.flat->index[source[i0]];
+          mark_safe(result[target[j0]], to[target[j0]]);
+          continue;
+        }
+        Ex merged = ctx_.integer(0);
+        for (size_t i = i0; i < i1; ++i) merged = ctx_.add(ctx_.mul(merged, place.flat->extents[source[i]]), place.flat->index[source[i]]);
+        if (j1 == j0 + 1) {
+          result[target[j0]] = merged;
+          mark_safe(merged, to[target[j0]]);
+        } else {
+          split(merged, target[j0], target[j1 - 1] + 1, true);
+        }
+      }
+      return soft_list(result);
+    }
+  }
+  Ex all = ctx_.integer(1);
+  for (Ex e : to) all = ctx_.mul(all, e);
+  Ex p = as_index(place, pos);
+  const bool safe = safe_.count({p, all}) > 0 || prove_access(p, &place, all) == ir::Access::Proved;
+  split(p, 0, to.size(), safe);
+  return soft_list(result);
+}
+
+// The value of a `dims` clause: elements of packs, by name and position.
+std::vector<DimInfo::Ref> Expander::dim_refs(const Node* n) {
+  auto of_name = [&](const Node* node) {
+    auto it = dims_.find(node->text);
+    if (node->kind != NodeKind::Name || it == dims_.end()) fail_here(node->pos, "the name of a dim or pack expected");
+    if (it->second.alias) return it->second.refs;
+    std::vector<DimInfo::Ref> r;
+    for (size_t k = 0; k < extents_of(node->text, node->pos).size(); ++k) r.push_back({node->text, k, false});
+    return r;
+  };
+  if (n->kind == NodeKind::Name) return of_name(n);
+  if (n->kind == NodeKind::Cond) return dim_refs(n->kids[truth(eval(n->kids[0]), n->pos, "the condition of a dim") ? 1 : 2]);
+  if (n->kind == NodeKind::List) {
+    std::vector<DimInfo::Ref> r;
+    for (const Node* kid : n->kids)
+      for (auto& ref : dim_refs(kid)) r.push_back(std::move(ref));
+    return r;
+  }
+  if (n->kind == NodeKind::Number && n->integer == 1 && !n->is_real) return {{"", 0, true}};
+  if (n->kind == NodeKind::Call && n->text == "rev" && n->kids.size() == 1) {
+    auto r = dim_refs(n->kids[0]);
+    std::reverse(r.begin(), r.end());
+    return r;
+  }
+  if (n->kind == NodeKind::Call && (n->text == "pick" || n->text == "drop" || n->text == "put") && n->kids.size() >= 2) {
+    auto base = dim_refs(n->kids[0]);
+    std::vector<size_t> at;
+    for (const Val& v : as_list(eval(n->kids[1]))) {
+      int64_t i = as_number(v, n->pos, "an axis");
+      const int64_t count = static_cast<int64_t>(base.size());
+      if (i < -count || i >= count)
+        mismatch("axis " + std::to_string(i) + " of a tensor of rank " + std::to_string(count) + " does not exist");
+      if (i < 0) i += count;
+      if (std::find(at.begin(), at.end(), static_cast<size_t>(i)) != at.end() && n->text != "drop") mismatch("axis " + std::to_string(i) + " is named twice");
+      at.push_back(static_cast<size_t>(i));
+    }
+    std::vector<DimInfo::Ref> r;
+    if (n->text == "pick") {
+      for (size_t k : at) r.push_back(base[k]);
+    } else if (n->text == "drop") {
+      for (size_t k = 0; k < base.size(); ++k)
+        if (std::find(at.begin(), at.end(), k) == at.end()) r.push_back(base[k]);
+    } else {
+      if (n->kids.size() != 3 || n->kids[2]->kind != NodeKind::Number || n->kids[2]->integer != 1)
+        fail_here(n->pos, "put(d, axes, 1) replaces dims by axes of extent one");
+      r = base;
+      for (size_t k : at) r[k] = {"", 0, true};
+    }
+    return r;
+  }
+  fail_here(n->pos, "a pack of existing dims is made by pick, drop, put, rev and lists of names");
+}
+
+}  // namespace mlc::lang

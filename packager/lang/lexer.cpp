@@ -1,0 +1,124 @@
+#include "packager/lang/lexer.h"
+
+#include <charconv>
+#include <string_view>
+
+namespace mlc::lang {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_name(char c) { return is_name_start(c) || is_digit(c); }
+
+// Longest first.
+constexpr std::string_view kPunct[] = {"...", "..", "=>", "->", "<-", "//", "==", "!=", "<=", ">=", "-", "+", "*",
+                                       "/",   "%",  "<",  "=",  ">",  "?",  ":",  ";",  ",",  ".",  "(", ")", "{",
+                                       "}",   "[",  "]",  "|",  "~",  "@"};
+
+}  // namespace
+
+std::vector<Token> tokenize(const std::string& file, const std::string& text) {
+  std::vector<Token> tokens;
+  size_t at = 0, line_start = 0;
+  int line = 1;
+  auto pos = [&](size_t offset) { return Pos{line, static_cast<int>(offset - line_start) + 1}; };
+  while (at < text.size()) {
+    const char c = text[at];
+    if (c == '\n') {
+      ++line;
+      line_start = ++at;
+      continue;
+    }
+    if (c == ' ' || c == '\t' || c == '\r') {
+      ++at;
+      continue;
+    }
+    if (c == '#') {
+      while (at < text.size() && text[at] != '\n') ++at;
+      continue;
+    }
+    Token token;
+    token.pos = pos(at);
+    token.offset = at;
+    if (is_name_start(c)) {
+      size_t end = at;
+      while (end < text.size() && is_name(text[end])) ++end;
+      token.kind = TokenKind::Name;
+      token.text = text.substr(at, end - at);
+      at = end;
+    } else if (is_digit(c)) {
+      size_t end = at;
+      const bool hex = c == '0' && at + 1 < text.size() && (text[at + 1] == 'x' || text[at + 1] == 'X');
+      if (hex) {
+        end += 2;
+        while (end < text.size() && (is_digit(text[end]) || (text[end] >= 'a' && text[end] <= 'f'))) ++end;
+      } else {
+        while (end < text.size() && is_digit(text[end])) ++end;
+        if (end + 1 < text.size() && text[end] == '.' && is_digit(text[end + 1])) {
+          token.is_real = true;
+          ++end;
+          while (end < text.size() && is_digit(text[end])) ++end;
+        }
+        size_t exponent = end;
+        if (exponent < text.size() && text[exponent] == 'e') {
+          ++exponent;
+          if (exponent < text.size() && (text[exponent] == '-' || text[exponent] == '+')) ++exponent;
+          if (exponent < text.size() && is_digit(text[exponent])) {
+            token.is_real = true;
+            while (exponent < text.size() && is_digit(text[exponent])) ++exponent;
+            end = exponent;
+          }
+        }
+      }
+      token.kind = TokenKind::Number;
+      token.text = text.substr(at, end - at);
+      const char* first = text.data() + at;
+      const char* last = text.data() + end;
+      bool good;
+      if (token.is_real) {
+        auto r = std::from_chars(first, last, token.real);
+        good = r.ec == std::errc() && r.ptr == last;
+      } else if (hex) {
+        uint64_t bits = 0;
+        auto r = std::from_chars(first + 2, last, bits, 16);
+        token.integer = static_cast<int64_t>(bits);
+        good = r.ec == std::errc() && r.ptr == last && end > at + 2;
+      } else {
+        auto r = std::from_chars(first, last, token.integer);
+        good = r.ec == std::errc() && r.ptr == last;
+      }
+      if (!good || (end < text.size() && is_name_start(text[end])))
+        fail_at(file, token.pos, "'" + token.text + "' is not a number that this language can hold");
+      at = end;
+    } else if (c == '"') {
+      size_t end = at + 1;
+      while (end < text.size() && text[end] != '"' && text[end] != '\n') ++end;
+      if (end >= text.size() || text[end] != '"') fail_at(file, token.pos, "a string without its closing quote");
+      token.kind = TokenKind::String;
+      token.text = text.substr(at + 1, end - at - 1);
+      at = end + 1;
+    } else {
+      token.kind = TokenKind::Punct;
+      for (std::string_view p : kPunct)
+        if (text.compare(at, p.size(), p) == 0) {
+          token.text = p;
+          break;
+        }
+      if (token.text.empty()) {
+        const unsigned byte = static_cast<unsigned char>(c);
+        fail_at(file, token.pos, byte > 32 && byte < 127 ? "the character '" + std::string(1, c) + "' has no meaning here"
+                                                        : "byte " + std::to_string(byte) + " has no meaning here");
+      }
+      at += token.text.size();
+    }
+    token.end = at;
+    tokens.push_back(std::move(token));
+  }
+  Token end;
+  end.pos = {line + 1, 0};
+  end.offset = end.end = text.size();
+  tokens.push_back(end);
+  return tokens;
+}
+
+}  // namespace mlc::lang

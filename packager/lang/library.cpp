@@ -1,0 +1,203 @@
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "packager/lang/ast.h"
+#include "packager/lang/expander.h"
+#include "packager/lang/lang.h"
+#include "packager/lang/parser.h"
+
+namespace mlc::lang {
+
+Status error_at(const std::string& file, Pos pos, std::string message) {
+  return Status(Code::Malformed, file + ":" + std::to_string(pos.line) + ":" + std::to_string(pos.column) + ": " + std::move(message));
+}
+void fail(Status status) { throw Failure{std::move(status)}; }
+void fail_at(const std::string& file, Pos pos, std::string message) { fail(error_at(file, pos, std::move(message))); }
+
+struct Library::Impl {
+  Module module;
+  // Definitions of one operator, by falling `since`; siblings of one version in the order they are tried.
+  std::map<std::pair<std::string, std::string>, std::vector<const OpDef*>> ops;
+
+  const std::vector<const OpDef*>* find(std::string_view domain, std::string_view name) const {
+    auto it = ops.find({std::string(domain.empty() ? "ai.onnx" : domain), std::string(name)});
+    return it == ops.end() ? nullptr : &it->second;
+  }
+};
+
+Library::Library(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Library::Library(Library&&) noexcept = default;
+Library& Library::operator=(Library&&) noexcept = default;
+Library::~Library() = default;
+
+Result<Library> Library::parse(const std::vector<SourceFile>& files) {
+  auto impl = std::make_unique<Impl>();
+  try {
+    std::map<std::string, size_t> order;
+    for (const auto& f : files) {
+      order[f.name] = order.size();
+      parse_file(impl->module, f.name, f.text);
+    }
+    check_names(impl->module);
+    for (const OpDef& op : impl->module.ops) impl->ops[{op.domain, op.name}].push_back(&op);
+    for (auto& [key, list] : impl->ops)
+      std::stable_sort(list.begin(), list.end(), [&](const OpDef* a, const OpDef* b) {
+        if (a->since != b->since) return a->since > b->since;
+        return order[a->file] > order[b->file];  // a user's file comes before the built-in ones
+      });
+  } catch (Failure& f) {
+    return std::move(f.status);
+  }
+  return Library(std::move(impl));
+}
+
+Result<std::vector<SourceFile>> Library::read_directory(const std::string& path) {
+  std::error_code ec;
+  std::vector<std::string> names;
+  for (auto it = std::filesystem::directory_iterator(path, ec); !ec && it != std::filesystem::directory_iterator(); it.increment(ec))
+    if (it->path().extension() == ".mlop") names.push_back(it->path().string());
+  if (ec) return Status(Code::NotFound, "cannot list the directory " + path + ": " + ec.message());
+  std::sort(names.begin(), names.end());
+  std::vector<SourceFile> files;
+  for (const auto& name : names) {
+    std::ifstream in(name, std::ios::binary);
+    std::ostringstream text;
+    text << in.rdbuf();
+    if (!in) return Status(Code::NotFound, "cannot read " + name);
+    files.push_back({name, text.str()});
+  }
+  return files;
+}
+
+Library::Known Library::knows(std::string_view domain, std::string_view name, int64_t opset) const {
+  const auto* list = impl_->find(domain, name);
+  if (!list) return Known::NoSuchOperator;
+  return std::any_of(list->begin(), list->end(), [&](const OpDef* d) { return d->since <= opset; }) ? Known::Yes : Known::OpsetTooOld;
+}
+
+std::vector<OpInfo> Library::operators() const {
+  std::vector<OpInfo> r;
+  for (const auto& [key, list] : impl_->ops)
+    for (const OpDef* d : list) r.push_back({d->domain, d->name, d->since, d->file, d->pos.line, d->text});
+  return r;
+}
+
+Result<std::vector<Value>> Library::expand(ir::Context& ctx, nest::Function& function, const Call& given) const {
+  Call call = given;
+  if (call.domain.empty()) call.domain = "ai.onnx";
+  const std::string name = call.domain + "." + call.name;
+  const auto* list = impl_->find(call.domain, call.name);
+  const std::string node = call.source.empty() ? "" : call.source + ": ";
+  if (!list) return Status(Code::Unsupported, node + "unknown operator " + name);
+  auto first = std::find_if(list->begin(), list->end(), [&](const OpDef* d) { return d->since <= call.opset; });
+  if (first == list->end())
+    return Status(Code::Unsupported, node + name + " is defined from opset " + std::to_string(list->back()->since) +
+                                         " on, the model uses opset " + std::to_string(call.opset));
+  const size_t arrays = function.arrays.size(), body = function.body.size(), checks = function.checks.size();
+  auto undo = [&] {
+    function.arrays.resize(arrays);
+    function.body.erase(function.body.begin() + static_cast<long>(body), function.body.end());
+    function.checks.resize(checks);
+  };
+  std::vector<Status> reasons;
+  for (auto it = first; it != list->end() && (*it)->since == (*first)->since; ++it) {
+    Expander expander(impl_->module, ctx, function, call, **it);
+    try {
+      if (expander.run() == Expander::Applies::Yes) return expander.outputs();
+      reasons.push_back(expander.why_not);
+    } catch (Failure& f) {
+      undo();
+      if (expander.committed()) return std::move(f.status);
+      reasons.push_back(std::move(f.status));
+    }
+    undo();
+  }
+  if (reasons.size() == 1) return reasons[0];
+  // A definition that failed by itself says more than one that did not mean this case.
+  std::vector<Status> errors;
+  for (auto& r : reasons)
+    if (r.code != Code::Unsupported) errors.push_back(r);
+  if (errors.size() == 1) return errors[0];
+  Status s(Code::Malformed, node + "no definition of " + name + " at opset " + std::to_string(call.opset) + " applies");
+  for (auto& r : reasons) s.facts.push_back(r.message);
+  return s;
+}
+
+const ir::Expr* Library::expand_math(ir::Context& ctx, ir::Op op, const ir::Expr* arg, const ir::Expr* second) const {
+  const char* name = nullptr;
+  switch (op) {
+    case ir::Op::Exp: name = "exp"; break;
+    case ir::Op::Log: name = "log"; break;
+    case ir::Op::Sin: name = "sin"; break;
+    case ir::Op::Cos: name = "cos"; break;
+    case ir::Op::Tan: name = "tan"; break;
+    case ir::Op::Asin: name = "asin"; break;
+    case ir::Op::Acos: name = "acos"; break;
+    case ir::Op::Atan: name = "atan"; break;
+    case ir::Op::Sinh: name = "sinh"; break;
+    case ir::Op::Cosh: name = "cosh"; break;
+    case ir::Op::Tanh: name = "tanh"; break;
+    case ir::Op::Asinh: name = "asinh"; break;
+    case ir::Op::Acosh: name = "acosh"; break;
+    case ir::Op::Atanh: name = "atanh"; break;
+    case ir::Op::Erf: name = "erf"; break;
+    case ir::Op::Pow: name = "pow"; break;
+    default: return nullptr;
+  }
+  const DType t = arg->type.dtype;
+  if (!is_float(t) || (op == ir::Op::Pow) != (second != nullptr)) return nullptr;
+  const DType work = t == DType::F64 ? DType::F64 : DType::F32;
+  auto fn = impl_->module.fns.find(std::string("math_") + name + (work == DType::F64 ? "_f64" : "_f32"));
+  if (fn == impl_->module.fns.end()) return nullptr;
+  std::vector<Ex> args;
+  for (Ex a : {arg, second})
+    if (a) args.push_back(a->type.dtype == work ? a : ctx.convert(ir::Op::Cast, {work, a->type.lanes}, a));
+  try {
+    Ex r = Expander::evaluate_fn(impl_->module, ctx, fn->second, args);
+    return t == work ? r : ctx.convert(ir::Op::Cast, {t, arg->type.lanes}, r);
+  } catch (Failure&) {
+    return nullptr;
+  }
+}
+
+// The text is evaluated on scalar variables, then lifted to the lanes of the arguments.
+Ex Expander::evaluate_fn(const Module& module, ir::Context& ctx, const FnDef& fn, const std::vector<Ex>& args) {
+  static const OpDef no_op;
+  static const Call no_call;
+  nest::Function no_function;
+  Expander x(module, ctx, no_function, no_call, no_op);
+  std::vector<Val> vals;
+  const uint16_t lanes = args[0]->type.lanes;
+  std::unordered_map<Ex, Ex> map;
+  for (Ex a : args) {
+    Ex v = lanes == 1 ? a : ctx.fresh_var({a->type.dtype, 1});
+    map[v] = a;
+    vals.push_back(scalar(v, false));
+  }
+  Val r = x.call_fn(fn, vals, fn.pos);
+  if (!r.is_scalar() || r.special != Val::Special::None) fail_at(fn.file, fn.pos, fn.name + " does not give a number");
+  if (lanes == 1) return r.e;
+  // Bottom-up with every node widened.
+  std::vector<Ex> order;
+  ir::walk(r.e, [&](Ex e) { order.push_back(e); });
+  for (Ex e : order) {
+    if (map.count(e)) continue;
+    if (e->args.empty()) {
+      map[e] = ctx.convert(ir::Op::Splat, {e->type.dtype, lanes}, e);
+      continue;
+    }
+    std::vector<Ex> a;
+    for (Ex arg : e->args) a.push_back(map.at(arg));
+    switch (e->op) {
+      case ir::Op::Cast: case ir::Op::SatCast: case ir::Op::Bitcast: map[e] = ctx.convert(e->op, {e->type.dtype, lanes}, a[0]); break;
+      case ir::Op::Select: map[e] = ctx.select(a[0], a[1], a[2]); break;
+      case ir::Op::Fma: map[e] = ctx.fma(a[0], a[1], a[2]); break;
+      default: map[e] = a.size() == 1 ? ctx.unary(e->op, a[0]) : ctx.binary(e->op, a[0], a[1]); break;
+    }
+  }
+  return map.at(r.e);
+}
+
+}  // namespace mlc::lang

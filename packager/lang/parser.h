@@ -1,0 +1,18 @@
+// Text to syntax tree. Layout matters: a statement ends where a line starts at or left of the column of the line that
+// the statement began on; brackets suspend that; `;` joins statements on one line.
+#pragma once
+
+#include <string>
+
+#include "packager/lang/ast.h"
+
+namespace mlc::lang {
+
+// Adds the definitions of one file. Throws Failure with file:line:column. Nesting of expressions and blocks is bounded.
+void parse_file(Module& module, const std::string& file, const std::string& text);
+
+// What parsing cannot see: unknown names, targets that are not results, attributes that hide each other, matches that
+// miss a case, unknown element types. Call after all files are parsed.
+void check_names(const Module& module);
+
+}  // namespace mlc::lang

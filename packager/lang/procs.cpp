@@ -1,0 +1,375 @@
+// Imperative blocks become Loop trees over arrays of the function: one index per axis, locals numbered from kFirstLocal.
+#include <algorithm>
+
+#include "packager/lang/expander.h"
+#include "packager/lang/scopes.h"
+
+namespace mlc::lang {
+namespace {
+
+loop::StmtPtr make(loop::StmtKind kind) {
+  auto s = std::make_unique<loop::Stmt>();
+  s->kind = kind;
+  return s;
+}
+
+}  // namespace
+
+void Expander::proc_statement(const Stmt& s) {
+  committed_ = true;
+  any_proc_ = true;
+  solve_products(false);
+  for (const auto& r : op_.results) {
+    auto& list = arrays_[r.name];
+    if (!list.empty()) continue;
+    ArrayInfo a;
+    a.name = r.name;
+    a.result = &r;
+    list.push_back(a);
+    declare_result(list[0]);
+  }
+  nest::Proc proc;
+  ScopedDims dims(*this);
+  for (const auto& name : s.names) dims.bind(name, s.pos);
+  proc.dims = dims.dims;
+  proc_ = &proc;
+  {
+    ScopedFrame frame(*this);
+    proc_block(s.body, proc.body);
+  }
+  proc_ = nullptr;
+  for (const auto& name : proc_writes_) {
+    auto it = arrays_.find(name);
+    if (it == arrays_.end() || it->second.empty()) continue;
+    if (it->second[0].is_local) {
+      arrays_.erase(it);
+      continue;
+    }
+    proc.writes.push_back(it->second[0].id);
+    elements_.erase(it->second[0].id);
+  }
+  for (auto it = arrays_.begin(); it != arrays_.end();) {  // locals end with the block
+    if (!it->second.empty() && it->second[0].is_local) it = arrays_.erase(it);
+    else ++it;
+  }
+  std::sort(proc.writes.begin(), proc.writes.end());
+  // What it reads: every array that a load names.
+  std::set<uint32_t> reads;
+  auto note = [&](Ex e) {
+    if (!e) return;
+    ir::walk(e, [&](Ex x) {
+      if (x->op == ir::Op::Load && x->array < nest::kFirstLocal) reads.insert(x->array);
+    });
+  };
+  std::vector<const std::vector<loop::StmtPtr>*> todo{&proc.body};
+  while (!todo.empty()) {
+    const auto& block = *todo.back();
+    todo.pop_back();
+    for (const auto& one : block) {
+      for (Ex e : {one->begin, one->end, one->cond, one->bound, one->value}) note(e);
+      for (Ex e : one->index) note(e);
+      todo.push_back(&one->body);
+      todo.push_back(&one->orelse);
+    }
+  }
+  for (auto& [sym, value] : proc.yields) note(value);
+  proc.reads.assign(reads.begin(), reads.end());
+  nest::Statement statement;
+  statement.source = call_.source.empty() ? op_.name : call_.source + " (" + op_.name + ")";
+  statement.proc = std::make_unique<nest::Proc>(std::move(proc));
+  function_.body.push_back(std::move(statement));
+}
+
+// Free of variables and of memory, which later statements may change: usable as a fact.
+bool Expander::stable(Ex e) const {
+  bool r = true;
+  ir::walk(e, [&](Ex x) { r = r && x->op != ir::Op::Load && !variables_.count(x); });
+  return r;
+}
+
+void Expander::proc_block(const std::vector<Stmt>& body, std::vector<loop::StmtPtr>& out) {
+  ScopedFrame frame(*this);
+  blocks_.push_back(&out);
+  for (const Stmt& s : body) proc_one(s);
+  blocks_.pop_back();
+}
+
+void Expander::proc_one(const Stmt& s) {
+  auto& out = *blocks_.back();
+  auto number = [&](const Node* n) {
+    Val v = eval(n);
+    if (!v.is_scalar()) fail_here(n->pos, "a number expected");
+    return v;
+  };
+  switch (s.kind) {
+    case StmtKind::Let: {
+      Val v = eval(s.value);
+      if (v.is_scalar() && v.special == Val::Special::None && !v.e->is_const()) {
+        auto let = make(loop::StmtKind::Let);
+        let->var = ctx_.fresh_var(v.e->type);
+        let->value = v.e;
+        v = scalar(let->var, v.soft);
+        out.push_back(std::move(let));
+      }
+      frames_.back().names[s.names[0]] = v;
+      return;
+    }
+    case StmtKind::Var: {
+      Val v = number(s.value);
+      if (v.special != Val::Special::None) fail_here(s.pos, "the type of " + s.names[0] + " does not follow from its first value");
+      auto local = make(loop::StmtKind::Local);
+      local->var = ctx_.fresh_var(v.e->type);
+      local->value = v.e;
+      variables_.insert(local->var);
+      Val var = scalar(local->var, v.soft);
+      var.text = "var";  // assignable
+      out.push_back(std::move(local));
+      frames_.back().names[s.names[0]] = var;
+      return;
+    }
+    case StmtKind::Assign: {
+      const Val* known = find_local(s.names[0]);
+      if (!known || known->text != "var") fail_here(s.pos, "'" + s.names[0] + "' is no variable of this proc");
+      const Val target = *known;
+      Val v = number(s.value);
+      auto assign = make(loop::StmtKind::Assign);
+      assign->var = target.e;
+      assign->value = adapt(v, target.e->type.dtype, s.pos);
+      blocks_.back()->push_back(std::move(assign));
+      version_ = next_version_++;
+      return;
+    }
+    case StmtKind::ForDims: {
+      // Nested loops, outer first; a dim of extent one needs none.
+      auto saved = bound_;
+      const auto saved_version = version_;
+      const size_t conditions = conditions_.size();
+      std::vector<loop::StmtPtr>* at = &out;
+      for (const auto& name : s.names) {
+        auto it = dims_.find(name);
+        if (it == dims_.end()) fail_here(s.pos, "there is no dim '" + name + "'");
+        if (it->second.alias) fail_here(s.pos, "'" + name + "' is made of other dims: loop over those");
+        const auto extents = extents_of(name, s.pos);
+        auto& places = bound_[name];
+        places.assign(extents.size(), nullptr);
+        for (size_t k = 0; k < extents.size(); ++k) {
+          if (extents[k]->is_int(1)) {
+            places[k] = ctx_.integer(0);
+            continue;
+          }
+          auto loop_stmt = make(loop::StmtKind::For);
+          loop_stmt->var = places[k] = ctx_.fresh_var({DType::I64, 1});
+          loop_stmt->begin = ctx_.integer(0);
+          loop_stmt->end = extents[k];
+          conditions_.push_back(ctx_.binary(ir::Op::Le, loop_stmt->begin, loop_stmt->var));
+          conditions_.push_back(ctx_.binary(ir::Op::Lt, loop_stmt->var, loop_stmt->end));
+          mark_safe(places[k], extents[k]);
+          auto* inner = &loop_stmt->body;
+          at->push_back(std::move(loop_stmt));
+          at = inner;
+        }
+      }
+      version_ = next_version_++;
+      proc_block(s.body, *at);
+      bound_ = std::move(saved);
+      conditions_.resize(conditions);
+      version_ = saved_version;
+      return;
+    }
+    case StmtKind::ForRange: {
+      Ex lo = as_index(number(s.value), s.pos), hi = as_index(number(s.bound), s.pos);
+      auto loop_stmt = make(loop::StmtKind::For);
+      loop_stmt->var = ctx_.fresh_var({DType::I64, 1});
+      loop_stmt->begin = lo;
+      loop_stmt->end = hi;
+      const size_t conditions = conditions_.size();
+      if (stable(lo)) conditions_.push_back(ctx_.binary(ir::Op::Le, lo, loop_stmt->var));
+      if (stable(hi)) conditions_.push_back(ctx_.binary(ir::Op::Lt, loop_stmt->var, hi));
+      auto* inner = &loop_stmt->body;
+      Ex var = loop_stmt->var;
+      blocks_.back()->push_back(std::move(loop_stmt));
+      {
+        ScopedFrame frame(*this);
+        frames_.back().names[s.names[0]] = scalar(var, true);
+        proc_block(s.body, *inner);
+      }
+      conditions_.resize(conditions);
+      return;
+    }
+    case StmtKind::While: {
+      const size_t before = out.size();
+      Val c = eval(s.value);
+      if (out.size() != before) fail_here(s.pos, "the condition of a while cannot hold a fold over an unknown extent: use a variable");
+      auto loop_stmt = make(loop::StmtKind::While);
+      loop_stmt->cond = conjunction(c, s.pos);
+      loop_stmt->bound = as_index(number(s.bound), s.pos);
+      auto* inner = &loop_stmt->body;
+      blocks_.back()->push_back(std::move(loop_stmt));
+      proc_block(s.body, *inner);  // the condition is no fact inside: variables change
+      return;
+    }
+    case StmtKind::If: {
+      Ex c = conjunction(eval(s.value), s.pos);
+      auto branch = make(loop::StmtKind::If);
+      branch->cond = c;
+      auto* then = &branch->body;
+      auto* other = &branch->orelse;
+      blocks_.back()->push_back(std::move(branch));
+      {
+        ScopedConditions scope(*this, stable(c) ? c : nullptr);
+        proc_block(s.body, *then);
+      }
+      ScopedConditions scope(*this, stable(c) ? negated(c) : nullptr);
+      proc_block(s.orelse, *other);
+      return;
+    }
+    case StmtKind::Alloc: {
+      if (arrays_.count(s.names[0])) fail_here(s.pos, "a second array " + s.names[0]);
+      ArrayInfo a;
+      a.name = s.names[0];
+      a.present = a.is_local = true;
+      a.dtype = element_type(s.type.element, s.pos);
+      a.slots = slots_of(s.type, s.pos);
+      a.id = nest::kFirstLocal + static_cast<uint32_t>(proc_->locals.size());
+      loop::LocalArray local;
+      local.name = a.name;
+      local.dtype = a.dtype;
+      for (const Slot& slot : a.slots) local.shape.push_back(slot.extent);
+      proc_->locals.push_back(std::move(local));
+      arrays_[a.name].push_back(std::move(a));
+      return;
+    }
+    case StmtKind::Store: {
+      const Target& t = s.targets[0];
+      ArrayInfo* a = find_array(t.array);
+      if (!a || a->param || !(a->is_result || a->is_local)) fail_here(t.pos, "a proc stores to results and to its own arrays; " + t.array + " is neither");
+      proc_writes_.insert(t.array);
+      std::vector<Val> items;
+      std::vector<bool> product;
+      for (const Node* n : t.index) {
+        Val v = eval(n);
+        if (v.kind == Val::Kind::Tuple) {
+          items.push_back(v);
+          product.push_back(true);
+        } else {
+          for (Val& item : as_list(v)) {
+            items.push_back(item);
+            product.push_back(false);
+          }
+        }
+      }
+      auto store = make(loop::StmtKind::Store);
+      store->array = a->id;
+      store->index = resolve_index(*a, items, product, t.pos, nullptr);
+      store->value = adapt(number(s.value), a->dtype, s.pos);
+      blocks_.back()->push_back(std::move(store));
+      return;
+    }
+    case StmtKind::Yield: {
+      auto it = existential_.find(s.names[0]);
+      if (it == existential_.end()) fail_here(s.pos, s.names[0] + " is no existential dim");
+      Ex v = as_index(number(s.value), s.pos);
+      proc_->yields.emplace_back(it->second, v);
+      return;
+    }
+    default: fail_here(s.pos, "this statement does not belong into a proc");
+  }
+}
+
+// A fold inside a proc: a variable and loops, before the statement that uses it.
+Val Expander::fold_in_proc(const ir::Combiner* c, const std::vector<const ir::Dim*>& dims, Ex where, std::vector<Ex> bodies) {
+  std::unordered_map<Ex, Ex> rename;
+  std::vector<loop::StmtPtr>* at = blocks_.back();
+  std::vector<Ex> accumulators;
+  std::vector<Ex> units;
+  for (size_t k = 0; k < bodies.size(); ++k) {
+    const DType t = bodies[k]->type.dtype;
+    Ex unit = nullptr;
+    switch (c->join) {
+      case ir::Join::Sum: case ir::Join::Last: unit = ctx_.integer(0, t); break;
+      case ir::Join::Prod: unit = ctx_.integer(1, t); break;
+      case ir::Join::Min: unit = special_number(Val::Special::Top, t, {}); break;
+      case ir::Join::Max: unit = special_number(Val::Special::Bottom, t, {}); break;
+      case ir::Join::Any: unit = ctx_.boolean(false); break;
+      case ir::Join::All: unit = ctx_.boolean(true); break;
+      case ir::Join::Custom: unit = c->units[k]; break;
+    }
+    auto local = make(loop::StmtKind::Local);
+    local->var = ctx_.fresh_var({t, 1});
+    local->value = unit;
+    accumulators.push_back(local->var);
+    at->push_back(std::move(local));
+  }
+  for (const ir::Dim* d : dims) {
+    auto loop_stmt = make(loop::StmtKind::For);
+    loop_stmt->var = ctx_.fresh_var({DType::I64, 1});
+    loop_stmt->begin = ctx_.integer(0);
+    loop_stmt->end = d->extent;
+    rename[ctx_.dim(d)] = loop_stmt->var;
+    auto* inner = &loop_stmt->body;
+    at->push_back(std::move(loop_stmt));
+    at = inner;
+  }
+  if (where) {
+    auto branch = make(loop::StmtKind::If);
+    branch->cond = ctx_.substitute(where, rename);
+    auto* inner = &branch->body;
+    at->push_back(std::move(branch));
+    at = inner;
+  }
+  std::vector<Ex> values;
+  for (Ex b : bodies) {
+    Ex v = ctx_.substitute(b, rename);
+    if (bodies.size() > 1) {
+      auto let = make(loop::StmtKind::Let);
+      let->var = ctx_.fresh_var(v->type);
+      let->value = v;
+      v = let->var;
+      at->push_back(std::move(let));
+    }
+    values.push_back(v);
+  }
+  std::vector<Ex> joined;
+  for (size_t k = 0; k < values.size(); ++k) {
+    Ex a = accumulators[k], v = values[k];
+    switch (c->join) {
+      case ir::Join::Sum: joined.push_back(ctx_.binary(ir::Op::Add, a, v)); break;
+      case ir::Join::Prod: joined.push_back(ctx_.binary(ir::Op::Mul, a, v)); break;
+      case ir::Join::Min: joined.push_back(ctx_.binary(ir::Op::Min, a, v)); break;
+      case ir::Join::Max: joined.push_back(ctx_.binary(ir::Op::Max, a, v)); break;
+      case ir::Join::Any: joined.push_back(ctx_.binary(ir::Op::Or, a, v)); break;
+      case ir::Join::All: joined.push_back(ctx_.binary(ir::Op::And, a, v)); break;
+      case ir::Join::Last: joined.push_back(v); break;
+      case ir::Join::Custom: {
+        std::unordered_map<Ex, Ex> map;
+        for (size_t j = 0; j < values.size(); ++j) {
+          map[c->left[j]] = accumulators[j];
+          map[c->right[j]] = values[j];
+        }
+        joined.push_back(ctx_.substitute(c->joins[k], map));
+        break;
+      }
+    }
+  }
+  if (joined.size() > 1)  // all joined values are computed before the first is stored
+    for (Ex& j : joined) {
+      auto let = make(loop::StmtKind::Let);
+      let->var = ctx_.fresh_var(j->type);
+      let->value = j;
+      j = let->var;
+      at->push_back(std::move(let));
+    }
+  for (size_t k = 0; k < joined.size(); ++k) {
+    auto assign = make(loop::StmtKind::Assign);
+    assign->var = accumulators[k];
+    assign->value = joined[k];
+    at->push_back(std::move(assign));
+  }
+  if (accumulators.size() == 1) return scalar(accumulators[0], false);
+  Val v;
+  v.kind = Val::Kind::Tuple;
+  for (Ex a : accumulators) v.items.push_back(scalar(a, false));
+  return v;
+}
+
+}  // namespace mlc::lang
