@@ -1,5 +1,6 @@
 #include "packager/compile/expand.h"
 
+#include <algorithm>
 #include <map>
 #include <unordered_map>
 
@@ -30,23 +31,55 @@ lang::Attribute attribute_of(const model::Attribute& value) {
 
 class Expander {
  public:
-  Expander(ir::Context& ctx, const lang::Library& library, const model::Model& model, std::string name)
-      : ctx_(ctx), library_(library), model_(model) {
-    function_.name = std::move(name);
+  Expander(ir::Context& ctx, const lang::Library& library, const model::Model& model, nest::Function& function)
+      : ctx_(ctx), library_(library), model_(model), function_(function) {}
+
+  // Free-standing: the function gets the graph's inputs and outputs as its interface.
+  Status expand_whole() {
+    MLC_RETURN_IF_ERROR(add_inputs());
+    MLC_ASSIGN(const auto results, expand_nodes());
+    for (const model::Port& port : model_.graph.outputs) function_.outputs.push_back(results.at(port.name).array);
+    return ok();
   }
 
-  Result<nest::Function> run() {
-    MLC_RETURN_IF_ERROR(add_inputs());
-    count_readers();
-    for (const Node& node : model_.graph.nodes) MLC_RETURN_IF_ERROR(add_node(node));
-    for (const model::Port& port : model_.graph.outputs) {
-      MLC_ASSIGN(const lang::Value value, value_of(port.name));
-      function_.outputs.push_back(value.array);
+  Result<std::map<std::string, lang::Value>> expand_within(const std::map<std::string, lang::Value>& inputs) {
+    for (const auto& [name, value] : inputs) {
+      auto port = std::find_if(model_.graph.inputs.begin(), model_.graph.inputs.end(), [&](const model::Port& p) { return p.name == name; });
+      if (port == model_.graph.inputs.end()) return mismatch("has no input '" + name + "'");
+      MLC_RETURN_IF_ERROR(check_fit(*port, function_.arrays[value.array]));
+      values_[name] = value;
     }
-    return std::move(function_);
+    for (const model::Port& port : model_.graph.inputs)
+      if (!inputs.count(port.name)) return mismatch("needs input '" + port.name + "', which the pipeline does not give");
+    return expand_nodes();
   }
 
  private:
+  Status mismatch(const std::string& what) const { return Status(Code::Usage, 5009, "the model " + what); }
+
+  // What is fixed in the port must be what the array has.
+  Status check_fit(const model::Port& port, const nest::Array& array) const {
+    std::string found = std::string(name_of(array.dtype)) + "[", expected = std::string(name_of(port.dtype)) + "[";
+    bool fits = array.dtype == port.dtype && (!port.has_shape || array.shape.size() == port.shape.size());
+    for (size_t axis = 0; axis < array.shape.size(); ++axis) found += (axis ? ", " : "") + ir::to_string(array.shape[axis]);
+    for (size_t axis = 0; axis < port.shape.size(); ++axis) {
+      const int64_t* extent = std::get_if<int64_t>(&port.shape[axis]);
+      expected += (axis ? ", " : "") + (extent ? std::to_string(*extent) : std::get<std::string>(port.shape[axis]));
+      if (fits && extent && array.shape[axis]->is_const() && array.shape[axis]->i != *extent) fits = false;
+    }
+    return fits ? ok() : mismatch("wants '" + port.name + "' as " + expected + "], the pipeline gives " + found + "]");
+  }
+
+  Result<std::map<std::string, lang::Value>> expand_nodes() {
+    count_readers();
+    for (const Node& node : model_.graph.nodes) MLC_RETURN_IF_ERROR(add_node(node));
+    std::map<std::string, lang::Value> results;
+    for (const model::Port& port : model_.graph.outputs) {
+      MLC_ASSIGN(results[port.name], value_of(port.name));
+    }
+    return results;
+  }
+
   Status add_inputs() {
     for (const model::Port& port : model_.graph.inputs) {
       if (!port.has_shape)
@@ -129,7 +162,7 @@ class Expander {
   ir::Context& ctx_;
   const lang::Library& library_;
   const model::Model& model_;
-  nest::Function function_;
+  nest::Function& function_;
   std::unordered_map<std::string, lang::Value> values_;
   std::unordered_map<std::string, size_t> readers_;
 };
@@ -163,8 +196,16 @@ Status check_operators(const lang::Library& library, const model::Model& model) 
   return std::move(status).hint("define them in the operator language and pass --ops DIR (spec/operator-language.md)");
 }
 
+Result<std::map<std::string, lang::Value>> expand_graph(ir::Context& ctx, const lang::Library& library, const model::Model& model,
+                                                        nest::Function& function, const std::map<std::string, lang::Value>& inputs) {
+  return Expander(ctx, library, model, function).expand_within(inputs);
+}
+
 Result<nest::Function> expand_model(ir::Context& ctx, const lang::Library& library, const model::Model& model, std::string name) {
-  return Expander(ctx, library, model, std::move(name)).run();
+  nest::Function function;
+  function.name = std::move(name);
+  MLC_RETURN_IF_ERROR(Expander(ctx, library, model, function).expand_whole());
+  return function;
 }
 
 }  // namespace mlc::compile

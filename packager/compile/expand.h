@@ -1,6 +1,7 @@
 // Model to Nest: every node of the graph is expanded by the operator library into statements of one function.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "base/status.h"
@@ -14,6 +15,11 @@ namespace mlc::compile {
 // Operators of the model that the library does not define, all of them, with counts and the first node of each; OK if
 // there are none.
 Status check_operators(const lang::Library& library, const model::Model& model);
+
+// Expands the graph of a model into `function`, its inputs being arrays that are there already (their shapes must fit;
+// all inputs must be given). Returns the graph's outputs by name.
+Result<std::map<std::string, lang::Value>> expand_graph(ir::Context& ctx, const lang::Library& library, const model::Model& model,
+                                                        nest::Function& function, const std::map<std::string, lang::Value>& inputs);
 
 // Free axes become symbols named as in the file; nameless ones are called "<input>.<axis>". Bounds given by the user
 // ("--dim batch=1..8") are in the context before: declare_sym keeps the first declaration of a name.

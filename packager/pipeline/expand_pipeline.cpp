@@ -1,0 +1,272 @@
+#include "packager/pipeline/expand_pipeline.h"
+
+#include "packager/compile/expand.h"
+
+namespace mlc::pipeline {
+namespace {
+
+using lang::Attribute;
+using Attributes = std::map<std::string, Attribute>;
+
+int64_t flag(bool b) { return b ? 1 : 0; }
+
+std::string kernel_name(Kernel kernel) {
+  switch (kernel) {
+    case Kernel::Nearest: return "nearest";
+    case Kernel::Box: return "box";
+    case Kernel::Bilinear: return "bilinear";
+    case Kernel::Hamming: return "hamming";
+    case Kernel::Bicubic: return "bicubic";
+    case Kernel::Lanczos: return "lanczos";
+    case Kernel::Linear: return "linear";
+  }
+  return {};
+}
+
+std::string fit_name(Resize::Fit fit) {
+  switch (fit) {
+    case Resize::Fit::Exact: return "exact";
+    case Resize::Fit::Shorter: return "shorter";
+    case Resize::Fit::Longer: return "longer";
+    case Resize::Fit::Height: return "height";
+    case Resize::Fit::Width: return "width";
+  }
+  return {};
+}
+
+std::string round_name(SizeRound round) {
+  switch (round) {
+    case SizeRound::Trunc: return "trunc";
+    case SizeRound::Nearest: return "nearest";
+    case SizeRound::Ceil: return "ceil";
+  }
+  return {};
+}
+
+std::string round_name(MarginRound round) {
+  switch (round) {
+    case MarginRound::Floor: return "floor";
+    case MarginRound::HalfEven: return "half_even";
+    case MarginRound::HalfUp: return "half_up";
+  }
+  return {};
+}
+
+std::string mode_name(PadMode mode) {
+  switch (mode) {
+    case PadMode::Constant: return "constant";
+    case PadMode::Edge: return "edge";
+    case PadMode::Reflect: return "reflect";
+    case PadMode::Symmetric: return "symmetric";
+  }
+  return {};
+}
+
+std::string resize_operator(Like like) { return like == Like::Pillow ? "ResizePillow" : "ResizeOpencv"; }
+
+bool is_batched(PixelLayout layout) { return layout == PixelLayout::Nchw || layout == PixelLayout::Nhwc; }
+bool is_channels_first(PixelLayout layout) { return layout == PixelLayout::Nchw || layout == PixelLayout::Chw; }
+
+class Expander {
+ public:
+  Expander(ir::Context& ctx, const lang::Library& library, const Programs& programs, const Pipeline& pipeline)
+      : ctx_(ctx), library_(library), programs_(programs), pipeline_(pipeline) {
+    function_.name = pipeline.name;
+  }
+
+  Result<nest::Function> run() {
+    for (const ValueId id : array_inputs(pipeline_)) MLC_RETURN_IF_ERROR(add_input(id));
+    for (const Step& step : pipeline_.steps) {
+      if (stage_of(step.what) != Stage::Array) continue;
+      step_ = &step;
+      MLC_RETURN_IF_ERROR(std::visit([&](const auto& what) { return expand(what); }, step.what));
+    }
+    for (const ValueId id : array_outputs(pipeline_)) {
+      function_.outputs.push_back(values_.at(id).array);
+      nest::Array& array = function_.arrays[values_.at(id).array];
+      if (array.kind == nest::Array::Kind::Temp) array.name = pipeline_.value(id).name;
+    }
+    return std::move(function_);
+  }
+
+ private:
+  Status add_input(ValueId id) {
+    const Value& value = pipeline_.value(id);
+    nest::Array array;
+    array.name = value.name;
+    array.kind = nest::Array::Kind::Input;
+    if (!value.picture)
+      return Status(Code::Unsupported, 5008, "pipeline input '" + value.name + "' is no picture; only pictures are compiled so far");
+    const Picture& picture = *value.picture;
+    array.dtype = picture.dtype;
+    // A side that the file decides: at least one pixel, at most what decoders let through.
+    const auto side = [&](int64_t extent, const char* axis) {
+      return extent >= 0 ? ctx_.integer(extent) : ctx_.sym(ctx_.declare_sym(value.name + "." + axis, 1, int64_t{1} << 28));
+    };
+    const ir::Expr* height = side(picture.height, "height");
+    const ir::Expr* width = side(picture.width, "width");
+    const ir::Expr* channels = ctx_.integer(picture.channels);
+    array.shape = is_channels_first(picture.layout) ? std::vector{channels, height, width} : std::vector{height, width, channels};
+    if (is_batched(picture.layout)) array.shape.insert(array.shape.begin(), ctx_.integer(1));
+    function_.inputs.push_back(static_cast<uint32_t>(function_.arrays.size()));
+    values_[id] = lang::Value{static_cast<uint32_t>(function_.arrays.size()), {}};
+    function_.arrays.push_back(std::move(array));
+    return ok();
+  }
+
+  // One operator of one argument and one result.
+  Result<lang::Value> apply(const std::string& name, const lang::Value& in, Attributes attributes, const std::string& domain = "mlc.pipeline") {
+    lang::Call call;
+    call.domain = domain;
+    call.name = name;
+    call.opset = domain == "ai.onnx" ? 13 : 1;
+    call.attributes = std::move(attributes);
+    call.inputs = {in};
+    call.source = "step '" + step_->op + "'";
+    MLC_ASSIGN(const std::vector<lang::Value> out, library_.expand(ctx_, function_, call));
+    return out[0];
+  }
+
+  const lang::Value& in() const { return values_.at(step_->in.at(0)); }
+  Status set(Result<lang::Value> out) {
+    MLC_ASSIGN(values_[step_->out.at(0)], std::move(out));
+    return ok();
+  }
+  const Picture* picture() const {
+    const auto& known = pipeline_.value(step_->in.at(0)).picture;
+    return known ? &*known : nullptr;
+  }
+
+  Status expand(const Resize& s) {
+    return set(apply(resize_operator(s.like), in(), {{"fit", fit_name(s.fit)}, {"height", s.height}, {"width", s.width}, {"size", s.size},
+                                                     {"round", round_name(s.round)}, {"kernel", kernel_name(s.kernel)}}));
+  }
+  Status expand(const Letterbox& s) {
+    MLC_ASSIGN(const lang::Value inner, apply(resize_operator(s.like), in(), {{"fit", std::string(s.upscale ? "grown" : "inside")}, {"height", s.height},
+                                                                              {"width", s.width}, {"kernel", kernel_name(s.kernel)}}));
+    return set(apply("Centered", inner, {{"height", s.height}, {"width", s.width}, {"value", s.value}}));
+  }
+  Status expand(const Crop& s) {
+    if (s.centered) return set(apply("CropCenter", in(), {{"height", s.height}, {"width", s.width}, {"round", round_name(s.round)}}));
+    return set(apply("Crop", in(), {{"top", s.top}, {"left", s.left}, {"height", s.height}, {"width", s.width}}));
+  }
+  Status expand(const Pad& s) {
+    return set(apply("Pad", in(), {{"top", s.top}, {"bottom", s.bottom}, {"left", s.left}, {"right", s.right}, {"multiple", s.multiple},
+                                   {"mode", mode_name(s.mode)}, {"value", s.value}}));
+  }
+  Status expand(const Flip& s) { return set(apply("Flip", in(), {{"horizontal", flag(s.axis == Axis::Horizontal)}})); }
+  Status expand(const Rotate90& s) {
+    if (s.turns == 2) return set(apply("HalfTurn", in(), {}));
+    return set(apply("QuarterTurn", in(), {{"left", flag(s.turns == 1)}}));
+  }
+  Status expand(const ConvertColor& s) {
+    if (s.from == s.to) return set(in());
+    if (picture() && picture()->alpha)
+      return Status(Code::Unsupported, 5008, "step 'color': pictures with an alpha channel are not compiled; decode with \"alpha\": \"drop\" or \"over\"");
+    if (s.to == Color::Gray) return set(apply("Gray", in(), {{"first", int64_t{s.from == Color::Rgb ? 0 : 2}}, {"like", std::string(s.like == Like::Pillow ? "pillow" : "opencv")}}));
+    return set(apply(s.from == Color::Gray ? "SpreadChannel" : "SwapChannels", in(), {}));
+  }
+  Status expand(const Normalize& s) {
+    lang::Value value = in();
+    if (s.has_div) {
+      MLC_ASSIGN(value, apply("Divide", value, {{"by", double{s.div}}}));
+    } else if (function_.arrays[value.array].dtype != DType::F32) {
+      MLC_ASSIGN(value, apply("Float", value, {}));
+    }
+    // Channels are last for these operators; a picture whose channels come first is turned, changed and turned back.
+    const bool per_channel = s.mean.size() > 1 || s.std.size() > 1;
+    const bool turned = per_channel && picture() && is_channels_first(picture()->layout);
+    if (turned) {
+      MLC_ASSIGN(value, transpose(value, is_batched(picture()->layout) ? std::vector<int64_t>{0, 2, 3, 1} : std::vector<int64_t>{1, 2, 0}));
+    }
+    const auto change = [&](const std::vector<float>& by, const std::string& op, const std::string& attribute) -> Status {
+      if (by.empty()) return ok();
+      if (by.size() == 1) {
+        MLC_ASSIGN(value, apply(op + "All", value, {{attribute, double{by[0]}}}));
+      } else {
+        MLC_ASSIGN(value, apply(op + "PerChannel", value, {{attribute, std::vector<double>(by.begin(), by.end())}}));
+      }
+      return ok();
+    };
+    MLC_RETURN_IF_ERROR(change(s.mean, "Subtract", "mean"));
+    MLC_RETURN_IF_ERROR(change(s.std, "Divide", "std"));
+    if (turned) {
+      MLC_ASSIGN(value, transpose(value, is_batched(picture()->layout) ? std::vector<int64_t>{0, 3, 1, 2} : std::vector<int64_t>{2, 0, 1}));
+    }
+    return set(value);
+  }
+  Status expand(const LayoutStep& s) {
+    lang::Value value = in();
+    const int64_t lead = is_batched(s.from) ? 1 : 0;
+    if (is_channels_first(s.from) != is_channels_first(s.to)) {
+      std::vector<int64_t> order = is_channels_first(s.to) ? std::vector<int64_t>{2, 0, 1} : std::vector<int64_t>{1, 2, 0};
+      if (lead) {
+        for (int64_t& axis : order) ++axis;
+        order.insert(order.begin(), 0);
+      }
+      MLC_ASSIGN(value, transpose(value, order));
+    }
+    if (is_batched(s.to) && !is_batched(s.from)) {
+      MLC_ASSIGN(value, apply("AddBatch", value, {}));
+    }
+    return set(value);
+  }
+  Result<lang::Value> transpose(const lang::Value& value, std::vector<int64_t> order) {
+    return apply("Transpose", value, {{"perm", std::move(order)}}, "ai.onnx");
+  }
+  Status expand(const Cast& s) {
+    if (is_float(s.to)) return set(apply("Cast", in(), {{"to", s.to}}, "ai.onnx"));
+    return set(apply("Quantize", in(), {{"to", s.to}}));
+  }
+  Status expand(const Softmax& s) { return set(apply("Softmax", in(), {{"axis", s.axis}}, "ai.onnx")); }
+  Status expand(const Sigmoid&) { return set(apply("Sigmoid", in(), {}, "ai.onnx")); }
+  Status expand(const Argmax& s) { return set(apply("ArgMax", in(), {{"axis", s.axis}, {"keepdims", int64_t{0}}}, "ai.onnx")); }
+  Status expand(const Threshold& s) { return set(apply("Threshold", in(), {{"value", s.value}, {"or_equal", flag(s.or_equal)}})); }
+
+  Status expand(const Run& s) {
+    auto program = programs_.find(s.program);
+    if (program == programs_.end()) {
+      std::string known;
+      for (const auto& [name, model] : programs_) known += " " + name;
+      return Status(Code::Usage, 5009, "step 'run': there is no program '" + s.program + "', known here:" + known);
+    }
+    const model::Model& model = *program->second;
+    std::map<std::string, lang::Value> given;
+    for (const auto& [name, id] : s.inputs) given[name] = values_.at(id);
+    MLC_ASSIGN(auto results, compile::expand_graph(ctx_, library_, model, function_, given));
+    for (const auto& [name, id] : s.outputs) {
+      auto found = results.find(name);
+      if (found == results.end()) {
+        std::string known;
+        for (const auto& [output, value] : results) known += " '" + output + "'";
+        return Status(Code::Usage, 5009, "step 'run': program '" + s.program + "' has no output '" + name + "', it has" + known);
+      }
+      values_[id] = found->second;
+    }
+    return ok();
+  }
+
+  // Host steps are never asked for.
+  Status expand(const DecodeImage&) { return ok(); }
+  Status expand(const DecodeAudio&) { return ok(); }
+  Status expand(const TopK&) { return ok(); }
+  Status expand(const CtcGreedy&) { return ok(); }
+
+  ir::Context& ctx_;
+  const lang::Library& library_;
+  const Programs& programs_;
+  const Pipeline& pipeline_;
+  nest::Function function_;
+  std::map<ValueId, lang::Value> values_;
+  const Step* step_ = nullptr;
+};
+
+}  // namespace
+
+Result<nest::Function> expand_pipeline(ir::Context& ctx, const lang::Library& library, const Programs& programs, const Pipeline& pipeline) {
+  auto function = Expander(ctx, library, programs, pipeline).run();
+  if (!function.ok()) return std::move(function).status().note("pipeline '" + pipeline.name + "'");
+  return function;
+}
+
+}  // namespace mlc::pipeline
