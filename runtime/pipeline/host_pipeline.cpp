@@ -1,0 +1,132 @@
+#include "runtime/pipeline/host_pipeline.h"
+
+#include <algorithm>
+
+#include "runtime/io/media.h"
+#include "runtime/pipeline/host_steps.h"
+#include "schema/pipeline/lines.h"
+
+namespace mlc::pipeline {
+namespace {
+
+std::string quoted(std::string_view s) { return "'" + std::string(s) + "'"; }
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string all;
+  for (const auto& w : words) all += (all.empty() ? "" : ", ") + w;
+  return all;
+}
+
+// Why a given input does not fit its value, or an empty string.
+std::string mismatch(const Value& v, const GivenInput& given) {
+  if (v.kind == ValueKind::Tensor) return given.tensor ? "" : "found a file, expected an array (.npy, .npz or raw)";
+  if (given.tensor) return "found " + type_text(given.tensor->dtype, given.tensor->shape) + ", expected " + listed(v.accept);
+  auto media = io::media_of(given.file);
+  if (std::find(v.accept.begin(), v.accept.end(), io::media_type(media)) != v.accept.end()) return {};
+  return "found " + std::string(io::describe_bytes(given.file)) + ", expected " + listed(v.accept);
+}
+
+}  // namespace
+
+Result<HostPipeline> HostPipeline::create(Pipeline description, const AssetLookup& lookup) {
+  HostPipeline host;
+  host.description_ = std::move(description);
+  for (const std::string& name : assets(host.description_)) {
+    MLC_ASSIGN(Bytes text, lookup(name));
+    MLC_ASSIGN(host.lines_[name], split_lines(text, name));
+  }
+  return host;
+}
+
+Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> given) const {
+  const Pipeline& p = description_;
+  if (given.size() == 1 && given[0].name.empty() && p.inputs.size() == 1) given[0].name = p.value(p.inputs[0]).name;
+
+  // Match by name; report everything that does not fit at once.
+  std::vector<GivenInput*> of_value(p.values.size(), nullptr);
+  std::vector<std::string> problems;
+  for (GivenInput& g : given) {
+    auto is_it = [&](ValueId id) { return p.value(id).name == g.name; };
+    auto found = std::find_if(p.inputs.begin(), p.inputs.end(), is_it);
+    if (found == p.inputs.end())
+      problems.push_back(g.name.empty() ? "an input without a name, and the pipeline has " + std::to_string(p.inputs.size())
+                                        : quoted(g.name) + " is no input of the pipeline");
+    else if (of_value[*found])
+      problems.push_back(quoted(g.name) + " given twice");
+    else
+      of_value[*found] = &g;
+  }
+  for (ValueId id : p.inputs) {
+    const Value& v = p.value(id);
+    std::string why = of_value[id] ? mismatch(v, *of_value[id]) : "missing, expected " + listed(v.accept);
+    if (!why.empty()) problems.push_back(v.name + "   " + why);
+  }
+  if (!problems.empty()) {
+    Status s(Code::InputMismatch, 4001, std::to_string(problems.size()) + (problems.size() == 1 ? " input does" : " inputs do") + " not fit");
+    s.facts = std::move(problems);
+    return s;
+  }
+
+  // Run the decoders. Tensors given by the user go through as they are.
+  std::vector<std::optional<HostTensor>> values(p.values.size());
+  for (ValueId id : p.inputs)
+    if (of_value[id]->tensor) values[id] = std::move(of_value[id]->tensor);
+  for (const Step& step : p.steps) {
+    auto decode = [&](auto decoder, const auto& what) -> Status {
+      auto t = decoder(what, of_value[step.in[0]]->file);
+      if (!t.ok()) return std::move(t).status().note("input '" + p.value(step.in[0]).name + "'");
+      values[step.out[0]] = std::move(t).value();
+      return ok();
+    };
+    if (auto* image = std::get_if<DecodeImage>(&step.what)) MLC_RETURN_IF_ERROR(decode(decode_image, *image));
+    if (auto* audio = std::get_if<DecodeAudio>(&step.what)) MLC_RETURN_IF_ERROR(decode(decode_audio, *audio));
+  }
+  std::vector<NamedTensor> out;
+  for (ValueId id : array_inputs(p)) out.push_back({p.value(id).name, std::move(*values[id])});
+  return out;
+}
+
+Result<std::vector<Answer>> HostPipeline::after(std::vector<NamedTensor> tensors, std::optional<int64_t> top) const {
+  const Pipeline& p = description_;
+  std::vector<const HostTensor*> of_value(p.values.size(), nullptr);
+  for (const NamedTensor& t : tensors)
+    for (ValueId id = 0; id < p.values.size(); ++id)
+      if (p.value(id).name == t.name) of_value[id] = &t.tensor;
+  for (ValueId id : array_outputs(p))
+    if (!of_value[id]) return Status(Code::Internal, "the compiled program gave no " + quoted(p.value(id).name));
+
+  std::vector<std::variant<std::monostate, Classes, Text>> answers(p.values.size());
+  static const std::vector<std::string> none;
+  auto lines = [&](const std::string& name) -> const std::vector<std::string>& {
+    auto found = lines_.find(name);
+    return found == lines_.end() ? none : found->second;
+  };
+  for (const Step& step : p.steps) {
+    if (stage_of(step.what) != Stage::After) continue;
+    const HostTensor* in = of_value[step.in[0]];
+    if (!in) return Status(Code::Unsupported, "step '" + step.op + "' reads " + quoted(p.value(step.in[0]).name) + ", which no compiled step makes");
+    if (auto* best = std::get_if<TopK>(&step.what)) {
+      TopK wanted = *best;
+      if (top) wanted.k = *top;
+      MLC_ASSIGN(answers[step.out[0]], top_k(wanted, *in, lines(wanted.labels)));
+    } else if (auto* ctc = std::get_if<CtcGreedy>(&step.what)) {
+      MLC_ASSIGN(answers[step.out[0]], ctc_greedy(*ctc, *in, lines(ctc->charset)));
+    }
+  }
+  std::vector<Answer> out;
+  for (ValueId id : p.outputs) {
+    Answer a{p.value(id).name, {}};
+    if (auto* classes = std::get_if<Classes>(&answers[id])) {
+      a.value = std::move(*classes);
+    } else if (auto* text = std::get_if<Text>(&answers[id])) {
+      a.value = std::move(*text);
+    } else {
+      if (!of_value[id]) return Status(Code::Unsupported, "output " + quoted(p.value(id).name) + " is made by no compiled step");
+      MLC_ASSIGN(a.value, of_value[id]->clone());
+    }
+    out.push_back(std::move(a));
+  }
+  return out;
+}
+
+}  // namespace mlc::pipeline

@@ -1,0 +1,137 @@
+#include "runtime/pipeline/host_steps.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/io/image.h"
+#include "runtime/io/wav.h"
+#include "runtime/pipeline/scores.h"
+
+namespace mlc::pipeline {
+namespace {
+
+io::ImageOptions options_of(const DecodeImage& s) {
+  io::ImageOptions o;
+  switch (s.color) {
+    case Color::Rgb: o.color = io::Color::Rgb; break;
+    case Color::Bgr: o.color = io::Color::Bgr; break;
+    case Color::Gray: o.color = io::Color::Gray; break;
+  }
+  switch (s.gray) {
+    case Like::Pillow: o.gray = io::GrayFormula::Pillow; break;
+    case Like::OpenCv: o.gray = io::GrayFormula::OpenCv; break;
+  }
+  switch (s.alpha) {
+    case AlphaMode::Drop: o.alpha = io::Alpha::Drop; break;
+    case AlphaMode::Over: o.alpha = io::Alpha::Over; break;
+    case AlphaMode::Keep: o.alpha = io::Alpha::Keep; break;
+  }
+  o.background = s.background;
+  o.orient = s.exif ? io::Orient::Exif : io::Orient::Ignore;
+  return o;
+}
+
+io::Channels channels_of(Channels c) {
+  switch (c) {
+    case Channels::First: return io::Channels::First;
+    case Channels::Mean: return io::Channels::Mean;
+    case Channels::Keep: return io::Channels::Keep;
+  }
+  return io::Channels::First;
+}
+
+Status not_scores(std::string_view step, const HostTensor& t, std::string_view expected) {
+  return Status(Code::InputMismatch, "step '" + std::string(step) + "' takes " + std::string(expected) + ", found " + type_text(t.dtype, t.shape));
+}
+
+// The better of two columns: higher score, then lower index; NaN is worse than everything.
+bool better(double a, int64_t ia, double b, int64_t ib) {
+  bool na = std::isnan(a), nb = std::isnan(b);
+  if (na != nb) return nb;
+  return (na || a == b) ? ia < ib : a > b;
+}
+
+}  // namespace
+
+Result<HostTensor> decode_image(const DecodeImage& step, Bytes file) { return io::decode_image(file, options_of(step)); }
+
+Result<HostTensor> decode_audio(const DecodeAudio& step, Bytes file) {
+  MLC_ASSIGN(io::Audio audio, io::decode_wav(file, channels_of(step.channels)));
+  if (audio.rate != step.rate)
+    return Status(Code::InputMismatch, "audio has " + std::to_string(audio.rate) + " samples per second, the pipeline takes " + std::to_string(step.rate));
+  return std::move(audio.samples);
+}
+
+Status check_labels(const TopK& step, size_t lines, int64_t columns) {
+  int64_t wanted = columns + step.label_offset;
+  if (wanted == static_cast<int64_t>(lines) && step.label_offset > -columns) return ok();
+  Status s(Code::Usage, 5003, "step 'top_k': " + step.labels + " has " + std::to_string(lines) + " lines, the scores have " +
+                                  std::to_string(columns) + " columns" +
+                                  (step.label_offset ? " and label_offset is " + std::to_string(step.label_offset) : ""));
+  int64_t offset = static_cast<int64_t>(lines) - columns;
+  if (std::abs(offset) <= 8) s.help = "\"label_offset\": " + std::to_string(offset) + ", or a list of " + std::to_string(columns) + " lines";
+  return s;
+}
+
+Status check_charset(const CtcGreedy& step, size_t lines, int64_t columns) {
+  int64_t have = static_cast<int64_t>(lines) + 1 + step.final_space;
+  if (have == columns && step.blank < columns) return ok();
+  return Status(Code::Usage, 5003, "step 'ctc_greedy': " + step.charset + " has " + std::to_string(lines) + " lines, with the blank" +
+                                       (step.final_space ? " and the final space" : "") + " " + std::to_string(have) +
+                                       " classes, the scores have " + std::to_string(columns) + " columns");
+}
+
+Result<Classes> top_k(const TopK& step, const HostTensor& scores, std::span<const std::string> labels) {
+  if (!has_scores(scores) || scores.shape.empty() || scores.shape.back() == 0)
+    return not_scores("top_k", scores, "floats with at least one column");
+  int64_t columns = scores.shape.back(), rows = scores.elements() / columns;
+  if (!step.labels.empty()) MLC_RETURN_IF_ERROR(check_labels(step, labels.size(), columns));
+  Classes result;
+  std::vector<int64_t> order(static_cast<size_t>(columns));
+  auto k = static_cast<size_t>(std::min(step.k, columns));
+  for (int64_t row = 0; row < rows; ++row) {
+    auto score = [&](int64_t column) { return score_at(scores, row * columns + column); };
+    for (int64_t i = 0; i < columns; ++i) order[static_cast<size_t>(i)] = i;
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(k), order.end(),
+                      [&](int64_t a, int64_t b) { return better(score(a), a, score(b), b); });
+    std::vector<Scored> best;
+    for (size_t i = 0; i < k; ++i) {
+      int64_t line = order[i] + step.label_offset;
+      bool labelled = !step.labels.empty() && line >= 0;  // a negative offset leaves the first columns without a label
+      best.push_back({order[i], score(order[i]), labelled ? labels[static_cast<size_t>(line)] : std::string()});
+    }
+    result.rows.push_back(std::move(best));
+  }
+  return result;
+}
+
+Result<Text> ctc_greedy(const CtcGreedy& step, const HostTensor& scores, std::span<const std::string> charset) {
+  size_t rank = scores.shape.size();
+  if (!has_scores(scores) || (rank != 2 && rank != 3) || scores.shape.back() == 0)
+    return not_scores("ctc_greedy", scores, "floats of shape [time, columns] or [batch, time, columns]");
+  int64_t columns = scores.shape[rank - 1], time = scores.shape[rank - 2], batch = rank == 3 ? scores.shape[0] : 1;
+  MLC_RETURN_IF_ERROR(check_charset(step, charset.size(), columns));
+  Text result;
+  for (int64_t b = 0; b < batch; ++b) {
+    Line line;
+    double sum = 0;
+    int64_t kept = 0, previous = step.blank;
+    for (int64_t t = 0; t < time; ++t) {
+      int64_t row = (b * time + t) * columns, best = 0;
+      for (int64_t c = 1; c < columns; ++c)
+        if (better(score_at(scores, row + c), c, score_at(scores, row + best), best)) best = c;
+      if (best != step.blank && best != previous) {
+        int64_t entry = best - (best > step.blank);
+        line.text += entry < static_cast<int64_t>(charset.size()) ? charset[static_cast<size_t>(entry)] : std::string(" ");
+        sum += score_at(scores, row + best);
+        ++kept;
+      }
+      previous = best;
+    }
+    line.score = kept ? sum / static_cast<double>(kept) : 0;
+    result.lines.push_back(std::move(line));
+  }
+  return result;
+}
+
+}  // namespace mlc::pipeline

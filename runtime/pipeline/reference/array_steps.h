@@ -1,0 +1,36 @@
+// Every array step, slow and obvious: the oracle for what the packager compiles, itself held against Pillow, OpenCV and
+// NumPy by tests/unit/pipeline. Tools may run it; nothing in libmlrt does.
+//
+// Pictures are [h, w, c]. The attributes come from the parser and are not checked again; the shapes of tensors are.
+#pragma once
+
+#include "runtime/io/tensor.h"
+#include "schema/pipeline/pipeline.h"
+
+namespace mlc::pipeline::reference {
+
+Result<HostTensor> resize(const Resize& step, const HostTensor& picture);
+Result<HostTensor> letterbox(const Letterbox& step, const HostTensor& picture);
+Result<HostTensor> crop(const Crop& step, const HostTensor& picture);
+Result<HostTensor> pad(const Pad& step, const HostTensor& picture);
+Result<HostTensor> flip(const Flip& step, const HostTensor& picture);
+Result<HostTensor> rotate90(const Rotate90& step, const HostTensor& picture);
+Result<HostTensor> convert_color(const ConvertColor& step, const HostTensor& picture);
+// `layout` says where the channels are; for a tensor that is no picture mean and std hold one number.
+Result<HostTensor> normalize(const Normalize& step, const HostTensor& in, PixelLayout layout);
+Result<HostTensor> layout(const LayoutStep& step, const HostTensor& picture);
+Result<HostTensor> cast(const Cast& step, const HostTensor& in);
+Result<HostTensor> softmax(const Softmax& step, const HostTensor& in);
+Result<HostTensor> sigmoid(const HostTensor& in);
+Result<HostTensor> argmax(const Argmax& step, const HostTensor& in);
+Result<HostTensor> threshold(const Threshold& step, const HostTensor& in);
+
+// u8 [h, w, c] to `height` x `width`.
+Result<HostTensor> resize_pillow(const HostTensor& picture, int64_t height, int64_t width, Kernel kernel);
+Result<HostTensor> resize_opencv(const HostTensor& picture, int64_t height, int64_t width, Kernel kernel);
+
+// Every array step except `run` whose input is there and whose result is not, in order; results are added to `values` under
+// their names. Called with what host steps decoded it prepares the model's inputs, with the model's outputs it finishes.
+Status run_array_steps(const Pipeline& p, std::vector<NamedTensor>& values);
+
+}  // namespace mlc::pipeline::reference

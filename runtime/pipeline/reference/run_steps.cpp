@@ -1,0 +1,52 @@
+#include <algorithm>
+
+#include "runtime/pipeline/reference/array_steps.h"
+
+namespace mlc::pipeline::reference {
+namespace {
+
+struct Evaluate {
+  const HostTensor& in;
+  PixelLayout layout_of_in;
+
+  Result<HostTensor> operator()(const Resize& s) const { return resize(s, in); }
+  Result<HostTensor> operator()(const Letterbox& s) const { return letterbox(s, in); }
+  Result<HostTensor> operator()(const Crop& s) const { return crop(s, in); }
+  Result<HostTensor> operator()(const Pad& s) const { return pad(s, in); }
+  Result<HostTensor> operator()(const Flip& s) const { return flip(s, in); }
+  Result<HostTensor> operator()(const Rotate90& s) const { return rotate90(s, in); }
+  Result<HostTensor> operator()(const ConvertColor& s) const { return convert_color(s, in); }
+  Result<HostTensor> operator()(const Normalize& s) const { return normalize(s, in, layout_of_in); }
+  Result<HostTensor> operator()(const LayoutStep& s) const { return layout(s, in); }
+  Result<HostTensor> operator()(const Cast& s) const { return cast(s, in); }
+  Result<HostTensor> operator()(const Softmax& s) const { return softmax(s, in); }
+  Result<HostTensor> operator()(const Sigmoid&) const { return sigmoid(in); }
+  Result<HostTensor> operator()(const Argmax& s) const { return argmax(s, in); }
+  Result<HostTensor> operator()(const Threshold& s) const { return threshold(s, in); }
+  template <class HostOrRun>
+  Result<HostTensor> operator()(const HostOrRun&) const {
+    return Status(Code::Internal, "not an array step");
+  }
+};
+
+}  // namespace
+
+Status run_array_steps(const Pipeline& p, std::vector<NamedTensor>& values) {
+  auto find = [&](ValueId id) -> const NamedTensor* {
+    for (const NamedTensor& v : values)
+      if (v.name == p.value(id).name) return &v;
+    return nullptr;
+  };
+  for (const Step& step : p.steps) {
+    if (stage_of(step.what) != Stage::Array || std::holds_alternative<Run>(step.what) || find(step.out[0])) continue;
+    const NamedTensor* in = find(step.in[0]);
+    if (!in) continue;
+    const auto& picture = p.value(step.in[0]).picture;
+    auto made = std::visit(Evaluate{in->tensor, picture ? picture->layout : PixelLayout::Hwc}, step.what);
+    if (!made.ok()) return std::move(made).status().note("step '" + step.op + "'");
+    values.push_back({p.value(step.out[0]).name, std::move(made).value()});
+  }
+  return ok();
+}
+
+}  // namespace mlc::pipeline::reference

@@ -1,0 +1,16 @@
+// Assets that are lists: labels and character sets, one entry per line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/status.h"
+
+namespace mlc::pipeline {
+
+// Valid UTF-8 or an error with the offset. A byte order mark is removed, lines end in LF or CR LF, the last one may end
+// without; nothing else is changed, so a line may be a blank character. Control characters are refused.
+Result<std::vector<std::string>> split_lines(Bytes text, std::string_view name);
+
+}  // namespace mlc::pipeline

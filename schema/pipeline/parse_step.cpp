@@ -1,0 +1,332 @@
+#include "schema/pipeline/parse_step.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace mlc::pipeline {
+namespace {
+
+constexpr int64_t kMaxSide = 1 << 16;
+
+// The three bytes of "#rrggbb".
+std::optional<std::array<uint8_t, 3>> parse_color(std::string_view text) {
+  if (text.size() != 7 || text[0] != '#') return std::nullopt;
+  std::array<uint8_t, 3> rgb = {};
+  for (size_t i = 0; i < 6; ++i) {
+    char c = text[i + 1];
+    int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    if (digit < 0) return std::nullopt;
+    rgb[i / 2] = static_cast<uint8_t>(rgb[i / 2] * 16 + digit);
+  }
+  return rgb;
+}
+
+Color color_of(ObjectReader& r, const Json* v, std::string_view key) {
+  return r.choice<Color>(v, key, {{"rgb", Color::Rgb}, {"bgr", Color::Bgr}, {"gray", Color::Gray}});
+}
+
+Like like_of(ObjectReader& r) {
+  return r.choice<Like>(r.required("like"), "like", {{"pillow", Like::Pillow}, {"opencv", Like::OpenCv}});
+}
+
+// The formula for grey: asked for where grey is made, refused elsewhere.
+Like gray_formula(ObjectReader& r, bool makes_gray) {
+  if (makes_gray) return like_of(r);
+  if (const Json* v = r.optional("like")) r.wrong(*v, "like", "has no meaning here: no grey is made");
+  return Like::Pillow;
+}
+
+Op decode_image(ObjectReader& r, const Value&, Value& out) {
+  DecodeImage s;
+  s.color = color_of(r, r.required("color"), "color");
+  s.gray = gray_formula(r, s.color == Color::Gray);
+  s.exif = r.choice<bool>(r.required("orient"), "orient", {{"exif", true}, {"ignore", false}});
+  const Json* alpha = r.required("alpha");
+  if (alpha && alpha->is(Json::Kind::String) && alpha->string.starts_with("over ")) {
+    s.alpha = AlphaMode::Over;
+    if (auto rgb = parse_color(std::string_view(alpha->string).substr(5)))
+      s.background = *rgb;
+    else
+      r.wrong(*alpha, "alpha", "is '" + alpha->string.substr(0, 40) + "', expected 'over #rrggbb'");
+  } else {
+    s.alpha = r.choice<AlphaMode>(alpha, "alpha", {{"drop", AlphaMode::Drop}, {"keep", AlphaMode::Keep}, {"over #rrggbb", AlphaMode::Over}});
+  }
+  Picture p;
+  p.alpha = s.alpha == AlphaMode::Keep;
+  p.channels = (s.color == Color::Gray ? 1 : 3) + p.alpha;
+  p.color = s.color;
+  out.picture = p;
+  return s;
+}
+
+Op decode_audio(ObjectReader& r, const Value&, Value&) {
+  DecodeAudio s;
+  s.channels = r.choice<Channels>(r.required("channels"), "channels", {{"first", Channels::First}, {"mean", Channels::Mean}, {"keep", Channels::Keep}});
+  s.rate = static_cast<uint32_t>(r.integer(r.required("rate"), "rate", 1, 1 << 24));
+  return s;
+}
+
+Kernel kernel_of(ObjectReader& r, Like like) {
+  const Json* v = r.required("kernel");
+  if (like == Like::Pillow)
+    return r.choice<Kernel>(v, "kernel", {{"nearest", Kernel::Nearest}, {"box", Kernel::Box}, {"bilinear", Kernel::Bilinear},
+                                          {"hamming", Kernel::Hamming}, {"bicubic", Kernel::Bicubic}, {"lanczos", Kernel::Lanczos}});
+  return r.choice<Kernel>(v, "kernel", {{"nearest", Kernel::Nearest}, {"linear", Kernel::Linear}});
+}
+
+// Resizing is defined on bytes, and on colours that do not wait for an alpha channel: Pillow premultiplies those.
+void need_plain_bytes(ObjectReader& r, const Json* v, std::string_view key, const Picture& p) {
+  if (!v) return;
+  if (p.dtype != DType::U8) r.wrong(*v, key, "needs a picture of bytes: resize before 'normalize' and 'dtype'");
+  if (p.alpha) r.wrong(*v, key, "needs a picture without alpha: decode with 'alpha' drop or over");
+}
+
+Op resize(ObjectReader& r, const Value& in, Value& out) {
+  Resize s;
+  struct Way { std::string_view key; Resize::Fit fit; };
+  static constexpr Way ways[] = {{"size", Resize::Fit::Exact}, {"shorter", Resize::Fit::Shorter}, {"longer", Resize::Fit::Longer},
+                                 {"height", Resize::Fit::Height}, {"width", Resize::Fit::Width}};
+  const Json* given = nullptr;
+  for (const Way& w : ways) {
+    const Json* v = r.optional(w.key);
+    if (!v) continue;
+    if (given) r.wrong(*v, w.key, "is one too many: one of size, shorter, longer, height, width decides");
+    given = v;
+    s.fit = w.fit;
+    if (s.fit == Resize::Fit::Exact)
+      std::tie(s.height, s.width) = r.pair(v, w.key, 1, kMaxSide);
+    else
+      (s.fit == Resize::Fit::Height ? s.height : s.fit == Resize::Fit::Width ? s.width : s.size) = r.integer(v, w.key, 1, kMaxSide);
+  }
+  if (!given) r.required("size");
+  if (s.fit != Resize::Fit::Exact)
+    s.round = r.choice<SizeRound>(r.required("round"), "round", {{"trunc", SizeRound::Trunc}, {"nearest", SizeRound::Nearest}, {"ceil", SizeRound::Ceil}});
+  else if (const Json* v = r.optional("round"))
+    r.wrong(*v, "round", "has no meaning with 'size'");
+  s.like = like_of(r);
+  s.kernel = kernel_of(r, s.like);
+  need_plain_bytes(r, given, "size", *in.picture);
+  out.picture = in.picture;
+  out.picture->height = s.fit == Resize::Fit::Exact || s.fit == Resize::Fit::Height ? s.height : -1;
+  out.picture->width = s.fit == Resize::Fit::Exact || s.fit == Resize::Fit::Width ? s.width : -1;
+  return s;
+}
+
+Op letterbox(ObjectReader& r, const Value& in, Value& out) {
+  Letterbox s;
+  const Json* size = r.required("size");
+  std::tie(s.height, s.width) = r.pair(size, "size", 1, kMaxSide);
+  s.upscale = r.boolean(r.required("upscale"), "upscale");
+  s.like = like_of(r);
+  s.kernel = kernel_of(r, s.like);
+  const Json* value = r.required("value");
+  s.value = r.numbers(value, "value", in.picture->channels);
+  for (double v : s.value)
+    if (v != static_cast<int64_t>(v) || v < 0 || v > 255) {
+      r.wrong(*value, "value", "holds something that is not a whole number from 0 to 255");
+      break;
+    }
+  need_plain_bytes(r, size, "size", *in.picture);
+  out.picture = in.picture;
+  out.picture->height = s.height;
+  out.picture->width = s.width;
+  return s;
+}
+
+Op crop(ObjectReader& r, const Value& in, Value& out) {
+  Crop s;
+  std::tie(s.height, s.width) = r.pair(r.required("size"), "size", 1, kMaxSide);
+  const Json* at = r.required("at");
+  s.centered = at && at->is(Json::Kind::String) && at->string == "center";
+  if (s.centered)
+    s.round = r.choice<MarginRound>(r.required("round"), "round", {{"floor", MarginRound::Floor}, {"half-even", MarginRound::HalfEven}, {"half-up", MarginRound::HalfUp}});
+  else if (at && !at->is(Json::Kind::Array))
+    r.wrong(*at, "at", "is neither \"center\" nor [top, left]");
+  else
+    std::tie(s.top, s.left) = r.pair(at, "at", -kMaxSide, int64_t{1} << 28);
+  if (const Json* v = s.centered ? nullptr : r.optional("round")) r.wrong(*v, "round", "has no meaning without \"at\": \"center\"");
+  out.picture = in.picture;
+  out.picture->height = s.height;
+  out.picture->width = s.width;
+  return s;
+}
+
+Op pad(ObjectReader& r, const Value& in, Value& out) {
+  Pad s;
+  s.mode = r.choice<PadMode>(r.required("mode"), "mode", {{"constant", PadMode::Constant}, {"edge", PadMode::Edge}, {"reflect", PadMode::Reflect}, {"symmetric", PadMode::Symmetric}});
+  if (s.mode == PadMode::Constant) {
+    const Json* v = r.required("value");
+    s.value = r.number(v, "value");
+    if (v && in.picture->dtype == DType::U8 && (s.value != static_cast<int64_t>(s.value) || s.value < 0 || s.value > 255))
+      r.wrong(*v, "value", "is no byte, and the picture's elements are");
+  } else if (const Json* v = r.optional("value")) {
+    r.wrong(*v, "value", "has no meaning in this mode");
+  }
+  out.picture = in.picture;
+  Picture& p = *out.picture;
+  auto grow = [](int64_t& side, int64_t by) { side = side < 0 ? -1 : side + by; };
+  if (const Json* v = r.optional("multiple")) {
+    s.multiple = r.integer(v, "multiple", 1, kMaxSide);
+    grow(p.height, (s.multiple - p.height % s.multiple) % s.multiple);
+    grow(p.width, (s.multiple - p.width % s.multiple) % s.multiple);
+    return s;
+  }
+  bool any = false;
+  for (auto [key, side] : {std::pair<std::string_view, int64_t*>{"top", &s.top}, {"bottom", &s.bottom}, {"left", &s.left}, {"right", &s.right}})
+    if (const Json* v = r.optional(key)) *side = r.integer(v, key, 0, kMaxSide), any = true;
+  if (!any) r.required("multiple");
+  grow(p.height, s.top + s.bottom);
+  grow(p.width, s.left + s.right);
+  return s;
+}
+
+Op flip(ObjectReader& r, const Value& in, Value& out) {
+  out.picture = in.picture;
+  return Flip{r.choice<Axis>(r.required("axis"), "axis", {{"horizontal", Axis::Horizontal}, {"vertical", Axis::Vertical}})};
+}
+
+Op rotate90(ObjectReader& r, const Value& in, Value& out) {
+  Rotate90 s{static_cast<int>(r.integer(r.required("turns"), "turns", 1, 3))};
+  out.picture = in.picture;
+  if (s.turns != 2) std::swap(out.picture->height, out.picture->width);
+  return s;
+}
+
+Op color(ObjectReader& r, const Value& in, Value& out) {
+  ConvertColor s;
+  const Json* to = r.required("to");
+  s.from = in.picture->color;
+  s.to = color_of(r, to, "to");
+  bool makes_gray = s.to == Color::Gray && s.from != Color::Gray;
+  s.like = gray_formula(r, makes_gray);
+  if (to && makes_gray && in.picture->dtype != DType::U8) r.wrong(*to, "to", "needs a picture of bytes to make grey");
+  out.picture = in.picture;
+  out.picture->color = s.to;
+  out.picture->channels = (s.to == Color::Gray ? 1 : 3) + in.picture->alpha;
+  return s;
+}
+
+Op normalize(ObjectReader& r, const Value& in, Value& out) {
+  Normalize s;
+  int64_t channels = in.picture ? in.picture->channels : 1;
+  auto floats = [](const std::vector<double>& v) { return std::vector<float>(v.begin(), v.end()); };
+  const Json *div = r.optional("div"), *mean = r.optional("mean"), *std = r.optional("std");
+  if (!div && !mean && !std) r.required("div");
+  if (div) s.has_div = true, s.div = static_cast<float>(r.number(div, "div"));
+  if (div && s.div == 0) r.wrong(*div, "div", "is 0");
+  s.mean = floats(r.numbers(mean, "mean", channels));
+  s.std = floats(r.numbers(std, "std", channels));
+  if (std && std::count(s.std.begin(), s.std.end(), 0.0f)) r.wrong(*std, "std", "holds a 0");
+  if (const Json* v = r.optional("exact")) s.exact = r.boolean(v, "exact");
+  out.picture = in.picture;
+  if (out.picture) out.picture->dtype = DType::F32;
+  return s;
+}
+
+Op layout(ObjectReader& r, const Value& in, Value& out) {
+  LayoutStep s;
+  const Json* to = r.required("to");
+  s.to = r.choice<PixelLayout>(to, "to", {{"NCHW", PixelLayout::Nchw}, {"NHWC", PixelLayout::Nhwc}, {"CHW", PixelLayout::Chw}, {"HWC", PixelLayout::Hwc}});
+  if (!in.picture) {
+    if (to) r.wrong(*to, "to", "needs a picture");
+    return s;
+  }
+  s.from = in.picture->layout;
+  auto batched = [](PixelLayout l) { return l == PixelLayout::Nchw || l == PixelLayout::Nhwc; };
+  if (to && batched(s.from) && !batched(s.to)) r.wrong(*to, "to", "would drop the batch");
+  out.picture = in.picture;
+  out.picture->layout = s.to;
+  return s;
+}
+
+Op cast(ObjectReader& r, const Value& in, Value& out) {
+  Cast s{r.choice<DType>(r.required("to"), "to", {{"f32", DType::F32}, {"f16", DType::F16}, {"bf16", DType::BF16}, {"f64", DType::F64},
+                                                  {"u8", DType::U8}, {"i8", DType::I8}, {"i32", DType::I32}, {"i64", DType::I64}})};
+  out.picture = in.picture;
+  if (out.picture) out.picture->dtype = s.to;
+  return s;
+}
+
+int64_t axis_of(ObjectReader& r) { return r.integer(r.required("axis"), "axis", -64, 63); }
+
+Op softmax(ObjectReader& r, const Value&, Value&) { return Softmax{axis_of(r)}; }
+Op sigmoid(ObjectReader&, const Value&, Value&) { return Sigmoid{}; }
+Op argmax(ObjectReader& r, const Value&, Value&) { return Argmax{axis_of(r)}; }
+Op threshold(ObjectReader& r, const Value&, Value&) {
+  Threshold s;
+  s.value = r.number(r.required("value"), "value");
+  s.or_equal = r.choice<bool>(r.required("compare"), "compare", {{">", false}, {">=", true}});
+  return s;
+}
+
+Op run(ObjectReader& r, const Value&, Value&) {
+  Run s;
+  s.program = r.string(r.required("program"), "program");
+  return s;
+}
+
+Op top_k(ObjectReader& r, const Value&, Value& out) {
+  TopK s;
+  s.k = r.integer(r.required("k"), "k", 1, 1 << 20);
+  if (const Json* v = r.optional("labels")) s.labels = r.string(v, "labels");
+  if (const Json* v = r.optional("label_offset")) {
+    s.label_offset = r.integer(v, "label_offset", -(1 << 20), 1 << 20);
+    if (s.labels.empty()) r.wrong(*v, "label_offset", "has no meaning without 'labels'");
+  }
+  out.kind = ValueKind::Classes;
+  return s;
+}
+
+Op ctc_greedy(ObjectReader& r, const Value&, Value& out) {
+  CtcGreedy s;
+  s.blank = r.integer(r.required("blank"), "blank", 0, 1 << 24);
+  s.charset = r.string(r.required("charset"), "charset");
+  s.final_space = r.boolean(r.required("final_space"), "final_space");
+  out.kind = ValueKind::Text;
+  return s;
+}
+
+constexpr StepKind kKinds[] = {
+    {"decode_image", InputForm::Media, decode_image},
+    {"decode_audio", InputForm::Media, decode_audio},
+    {"resize", InputForm::Picture, resize},
+    {"letterbox", InputForm::Picture, letterbox},
+    {"crop", InputForm::Picture, crop},
+    {"pad", InputForm::Picture, pad},
+    {"flip", InputForm::Picture, flip},
+    {"rotate90", InputForm::Picture, rotate90},
+    {"color", InputForm::Picture, color},
+    {"normalize", InputForm::Tensor, normalize},
+    {"layout", InputForm::Tensor, layout},
+    {"dtype", InputForm::Tensor, cast},
+    {"softmax", InputForm::Tensor, softmax},
+    {"sigmoid", InputForm::Tensor, sigmoid},
+    {"argmax", InputForm::Tensor, argmax},
+    {"threshold", InputForm::Tensor, threshold},
+    {"run", InputForm::Named, run},
+    {"top_k", InputForm::Tensor, top_k},
+    {"ctc_greedy", InputForm::Tensor, ctc_greedy},
+};
+
+constexpr std::string_view kPlanned[] = {
+    "resample", "frame", "window", "stft", "istft", "overlap_add", "mel", "log", "mean_var", "tokenize", "detokenize",
+    "boxes", "nms", "text_boxes", "unletterbox", "clip", "pool", "generate", "mask_png", "image_out", "wav_out", "quantize",
+    "batch"};
+
+}  // namespace
+
+const StepKind* step_kind(std::string_view op) {
+  for (const StepKind& k : kKinds)
+    if (k.op == op) return &k;
+  return nullptr;
+}
+
+std::vector<std::string_view> step_names() {
+  std::vector<std::string_view> names;
+  for (const StepKind& k : kKinds) names.push_back(k.op);
+  return names;
+}
+
+bool is_planned_step(std::string_view op) { return std::find(std::begin(kPlanned), std::end(kPlanned), op) != std::end(kPlanned); }
+
+}  // namespace mlc::pipeline

@@ -1,0 +1,150 @@
+#include "schema/pipeline/reader.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mlc::pipeline {
+namespace {
+
+// Damerau-Levenshtein: letters added, dropped, changed, or two neighbours swapped.
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i)
+    for (size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        d[i][j] = i + j;
+        continue;
+      }
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+std::string joined(std::span<const std::string_view> words) {
+  std::string all;
+  for (auto w : words) all += (all.empty() ? "" : " ") + std::string(w);
+  return all;
+}
+
+std::string quoted(std::string_view s) {
+  // Strings from a file go into messages without control characters and not at full length.
+  std::string q = "'";
+  for (unsigned char c : s.substr(0, 60)) q += c < 0x20 || c == 0x7F ? '?' : static_cast<char>(c);
+  return q + (s.size() > 60 ? "...'" : "'");
+}
+
+}  // namespace
+
+void Problems::add(uint16_t number, Position where, std::string what, std::string fact) {
+  Status s(Code::Usage, number, file_ + ":" + std::to_string(where.line) + ":" + std::to_string(where.column) + ": " + what);
+  if (!fact.empty()) s.facts.push_back(std::move(fact));
+  found_.push_back(std::move(s));
+}
+
+Status Problems::status() const {
+  if (found_.empty()) return ok();
+  Status all = found_.front();
+  for (size_t i = 1; i < found_.size(); ++i) {
+    all.facts.push_back(found_[i].message);
+    for (const auto& fact : found_[i].facts) all.facts.push_back("  " + fact);
+  }
+  return all;
+}
+
+std::string_view nearest_name(std::string_view word, std::span<const std::string_view> candidates) {
+  if (word.size() > 64) return {};
+  std::string_view best;
+  size_t least = std::max<size_t>(2, word.size() / 3) + 1;
+  for (auto c : candidates)
+    if (size_t d = distance(word, c); d < least && d < std::max(word.size(), c.size())) least = d, best = c;
+  return best;
+}
+
+const Json* ObjectReader::find(std::string_view key, bool needed) {
+  if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.push_back(key);
+  for (const auto& m : object_.members)
+    if (m.key == key) return &m.value;
+  if (needed && std::find(missing_.begin(), missing_.end(), key) == missing_.end()) missing_.push_back(key);
+  return nullptr;
+}
+
+const Json* ObjectReader::optional(std::string_view key) { return find(key, false); }
+const Json* ObjectReader::required(std::string_view key) { return find(key, true); }
+bool ObjectReader::has(std::string_view key) { return find(key, false) != nullptr; }
+
+void ObjectReader::wrong(const Json& value, std::string_view key, std::string what) {
+  problems_.add(5004, value.where, quoted(key) + " of " + what_ + " " + what);
+}
+
+std::string ObjectReader::string(const Json* v, std::string_view key) {
+  if (!v) return {};
+  if (!v->is(Json::Kind::String)) return wrong(*v, key, "is " + std::string(kind_name(v->kind)) + ", expected a string"), "";
+  if (v->string.empty()) wrong(*v, key, "is empty");
+  return v->string;
+}
+
+int64_t ObjectReader::integer(const Json* v, std::string_view key, int64_t least, int64_t most) {
+  if (!v) return least;
+  if (!v->is(Json::Kind::Integer)) return wrong(*v, key, "is " + std::string(kind_name(v->kind)) + ", expected a whole number"), least;
+  if (v->integer >= least && v->integer <= most) return v->integer;
+  wrong(*v, key, "is " + std::to_string(v->integer) + ", expected " + std::to_string(least) + " to " + std::to_string(most));
+  return least;
+}
+
+double ObjectReader::number(const Json* v, std::string_view key) {
+  if (!v) return 0;
+  bool fits = (v->is(Json::Kind::Integer) || v->is(Json::Kind::Number)) && std::isfinite(v->number) && std::abs(v->number) < 3.4e38;
+  if (!fits) return wrong(*v, key, "is " + std::string(kind_name(v->kind)) + ", expected a finite number"), 0;
+  return v->number;
+}
+
+bool ObjectReader::boolean(const Json* v, std::string_view key) {
+  if (!v) return false;
+  if (!v->is(Json::Kind::Bool)) return wrong(*v, key, "is " + std::string(kind_name(v->kind)) + ", expected true or false"), false;
+  return v->boolean;
+}
+
+std::vector<double> ObjectReader::numbers(const Json* v, std::string_view key, int64_t count) {
+  if (!v) return {};
+  if (!v->is(Json::Kind::Array)) return std::vector<double>(static_cast<size_t>(count), number(v, key));
+  std::vector<double> all;
+  for (const Json& item : v->items) all.push_back(number(&item, key));
+  if (static_cast<int64_t>(all.size()) != count) {
+    wrong(*v, key, "has " + std::to_string(all.size()) + " numbers for " + std::to_string(count) + " channels");
+    all.resize(static_cast<size_t>(count));
+  }
+  return all;
+}
+
+std::pair<int64_t, int64_t> ObjectReader::pair(const Json* v, std::string_view key, int64_t least, int64_t most) {
+  if (!v) return {least, least};
+  if (!v->is(Json::Kind::Array) || v->items.size() != 2) return wrong(*v, key, "is not a list of two whole numbers, height first"), std::pair{least, least};
+  return {integer(&v->items[0], key, least, most), integer(&v->items[1], key, least, most)};
+}
+
+size_t ObjectReader::choose(const Json* v, std::string_view key, std::span<const std::string_view> words) {
+  if (!v) return 0;
+  auto expected = "expected one of: " + joined(words);
+  if (!v->is(Json::Kind::String)) return wrong(*v, key, "is " + std::string(kind_name(v->kind)) + ", " + expected), 0;
+  for (size_t i = 0; i < words.size(); ++i)
+    if (v->string == words[i]) return i;
+  auto near = nearest_name(v->string, words);
+  wrong(*v, key, "is " + quoted(v->string) + (near.empty() ? "" : ", did you mean " + quoted(near) + "?") + " (" + expected + ")");
+  return 0;
+}
+
+void ObjectReader::finish() {
+  for (const auto& m : object_.members) {
+    if (std::find(known_.begin(), known_.end(), m.key) != known_.end()) continue;
+    auto near = nearest_name(m.key, known_);
+    problems_.add(5001, m.where, "unknown key " + quoted(m.key) + " in " + what_ + (near.empty() ? "" : ", did you mean " + quoted(near) + "?"),
+                  "known here: " + joined(known_));
+  }
+  if (missing_.empty()) return;
+  std::string all;
+  for (auto k : missing_) all += (all.empty() ? "'" : ", '") + std::string(k) + "'";
+  problems_.add(5002, object_.where, what_ + " lacks " + all);
+}
+
+}  // namespace mlc::pipeline

@@ -1,0 +1,83 @@
+// Reading objects with known keys: collects every problem of a file, with its place, before anything is refused.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "schema/pipeline/json.h"
+
+namespace mlc::pipeline {
+
+// All problems of one file.
+class Problems {
+ public:
+  explicit Problems(std::string_view file_name) : file_(file_name) {}
+
+  // `number`: 5001 unknown key or name, 5002 missing keys, 5004 wrong value, 5005 wrong use of values, 5007 not in this
+  // version.
+  void add(uint16_t number, Position where, std::string what, std::string fact = {});
+  bool any() const { return !found_.empty(); }
+  // The first as message, the others as facts.
+  Status status() const;
+
+ private:
+  std::string file_;
+  std::vector<Status> found_;
+};
+
+// The candidate within a third of the word's letters (at least 2) of it, or an empty string.
+std::string_view nearest_name(std::string_view word, std::span<const std::string_view> candidates);
+
+template <class E>
+struct Choice {
+  std::string_view word;
+  E value;
+};
+
+// One object. Keys are asked for one by one; `finish` reports those that nobody asked for and those that were required
+// and missing, the latter in one message.
+class ObjectReader {
+ public:
+  // `what`: "step 'resize'", for messages. Both arguments must outlive the reader.
+  ObjectReader(const Json& object, std::string what, Problems& problems)
+      : object_(object), what_(std::move(what)), problems_(problems) {}
+
+  const Json* optional(std::string_view key);
+  const Json* required(std::string_view key);
+  bool has(std::string_view key);
+
+  // A value of the wrong kind or range is a problem; the answer then is the default.
+  std::string string(const Json* value, std::string_view key);
+  int64_t integer(const Json* value, std::string_view key, int64_t least, int64_t most);
+  double number(const Json* value, std::string_view key);
+  bool boolean(const Json* value, std::string_view key);
+  // One number stands for `count` equal ones.
+  std::vector<double> numbers(const Json* value, std::string_view key, int64_t count);
+  // [height, width]
+  std::pair<int64_t, int64_t> pair(const Json* value, std::string_view key, int64_t least, int64_t most);
+  template <class E>
+  E choice(const Json* value, std::string_view key, std::initializer_list<Choice<E>> choices) {
+    std::vector<std::string_view> words;
+    for (const auto& c : choices) words.push_back(c.word);
+    size_t i = choose(value, key, words);
+    return choices.begin()[i].value;
+  }
+
+  void wrong(const Json& value, std::string_view key, std::string what);
+  void finish();
+
+ private:
+  size_t choose(const Json* value, std::string_view key, std::span<const std::string_view> words);
+  const Json* find(std::string_view key, bool needed);
+
+  const Json& object_;
+  std::string what_;
+  Problems& problems_;
+  std::vector<std::string_view> known_;
+  std::vector<std::string_view> missing_;
+};
+
+}  // namespace mlc::pipeline

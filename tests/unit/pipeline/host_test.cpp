@@ -1,0 +1,213 @@
+// Host steps, and whole pipelines around a model.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "runtime/io/file.h"
+#include "runtime/io/npz.h"
+#include "runtime/pipeline/host_pipeline.h"
+#include "runtime/pipeline/host_steps.h"
+#include "runtime/pipeline/reference/array_steps.h"
+#include "schema/pipeline/lines.h"
+
+using namespace mlc;
+using namespace mlc::pipeline;
+
+namespace {
+
+HostTensor floats(std::vector<int64_t> shape, std::vector<float> values) {
+  auto t = HostTensor::from(DType::F32, std::move(shape), std::span<const float>(values));
+  REQUIRE(t.ok());
+  return std::move(t).value();
+}
+
+Bytes bytes_of_text(std::string_view s) { return {reinterpret_cast<const std::byte*>(s.data()), s.size()}; }
+
+std::string text_of(const std::string& path) {
+  auto file = io::read_file(path);
+  REQUIRE_MESSAGE(file.ok(), path);
+  return {reinterpret_cast<const char*>(file->data()), file->size()};
+}
+
+// The pipeline of an example, with its assets read from its folder.
+HostPipeline example(const std::string& folder) {
+  auto parsed = parse(text_of(folder + "/pipeline.json"), "pipeline.json");
+  REQUIRE_MESSAGE(parsed.ok(), parsed.status().text());
+  std::string asset;
+  auto host = HostPipeline::create(parsed->pipelines[0], [&](std::string_view name) -> Result<Bytes> {
+    asset = text_of(folder + "/" + std::string(name));
+    return bytes_of_text(asset);
+  });
+  REQUIRE_MESSAGE(host.ok(), host.status().text());
+  return std::move(host).value();
+}
+
+}  // namespace
+
+TEST_CASE("the best come first, ties by index, NaN last") {
+  std::vector<std::string> labels = {"a", "b", "c", "d", "e"};
+  TopK step{4, "labels.txt", 0};
+  auto best = top_k(step, floats({1, 5}, {2, 7, std::nanf(""), 7, -1}), labels);
+  REQUIRE(best.ok());
+  REQUIRE(best->rows.size() == 1);
+  REQUIRE(best->rows[0].size() == 4);
+  CHECK(best->rows[0][0].label == "b");
+  CHECK(best->rows[0][1].label == "d");
+  CHECK(best->rows[0][2].index == 0);
+  CHECK(best->rows[0][3].index == 4);
+  CHECK(best->rows[0][0].score == 7);
+  CHECK(top_k({9, "", 0}, floats({2, 1, 3}, {1, 2, 3, 6, 5, 4}), {})->rows[1].size() == 3);
+  CHECK(!top_k({1, "", 0}, floats({2, 0}, {}), {}).ok());
+}
+
+TEST_CASE("half floats are scores too") {
+  uint16_t half[] = {0x3C00, 0xC000, 0x0001, 0x7C00};  // 1, -2, 2^-24, infinity
+  auto t = HostTensor::from(DType::F16, {4}, std::span<const uint16_t>(half));
+  auto best = top_k({4, "", 0}, *t, {});
+  REQUIRE(best.ok());
+  CHECK(std::isinf(best->rows[0][0].score));
+  CHECK(best->rows[0][1].score == 1);
+  CHECK(best->rows[0][2].score == std::ldexp(1.0, -24));
+  CHECK(best->rows[0][3].score == -2);
+  uint16_t brain[] = {0x3F80, 0xC000};
+  auto b = HostTensor::from(DType::BF16, {2}, std::span<const uint16_t>(brain));
+  CHECK(top_k({1, "", 0}, *b, {})->rows[0][0].score == 1);
+}
+
+TEST_CASE("a list of labels has as many lines as there are columns, or an offset says why not") {
+  std::vector<std::string> labels = {"background", "x", "y"};
+  auto two = floats({2}, {0, 1});
+  auto wrong = top_k({1, "labels.txt", 0}, two, labels);
+  REQUIRE(!wrong.ok());
+  CHECK(wrong.status().number == 5003);
+  CHECK(wrong.status().help.find("\"label_offset\": 1") != std::string::npos);
+  auto right = top_k({1, "labels.txt", 1}, two, labels);
+  REQUIRE(right.ok());
+  CHECK(right->rows[0][0].label == "y");
+  // A model with a background column that the list lacks.
+  auto fewer = top_k({3, "labels.txt", -1}, floats({4}, {9, 1, 2, 3}), labels);
+  REQUIRE(fewer.ok());
+  CHECK(fewer->rows[0][0].label.empty());
+  CHECK(fewer->rows[0][1].label == "y");
+  CHECK(!top_k({1, "labels.txt", -5}, floats({1}, {1}), {}).ok());
+}
+
+TEST_CASE("CTC merges equal neighbours, drops blanks, and averages what it kept") {
+  std::vector<std::string> charset = {"a", "b"};
+  CtcGreedy step{0, "charset.txt", true};
+  //            a         a         blank     a         b         space     b
+  auto scores = floats({1, 7, 4}, {0, .9f, 0, 0, 0, .8f, 0, 0, 1, 0, 0, 0, 0, .5f, 0, 0, 0, 0, .7f, 0, 0, 0, 0, 1, .1f, 0, .6f, 0});
+  auto text = ctc_greedy(step, scores, charset);
+  REQUIRE(text.ok());
+  REQUIRE(text->lines.size() == 1);
+  CHECK(text->lines[0].text == "aab b");
+  CHECK(text->lines[0].score == doctest::Approx((.9f + .5f + .7f + 1.0 + .6f) / 5));
+  CHECK(ctc_greedy({3, "c", true}, floats({2, 4}, {1, 0, 0, 0, 0, 0, 1, 0}), charset)->lines[0].text == "a ");
+  CHECK(ctc_greedy(step, floats({1, 0, 4}, {}), charset)->lines[0].text.empty());
+  auto wrong = ctc_greedy({0, "charset.txt", false}, scores, charset);
+  REQUIRE(!wrong.ok());
+  CHECK(wrong.status().number == 5003);
+  CHECK(!ctc_greedy({4, "charset.txt", true}, scores, charset).ok());
+}
+
+TEST_CASE("lists are valid UTF-8, one entry per line, otherwise unchanged") {
+  auto lines = split_lines(bytes_of_text("\xEF\xBB\xBF" "a\r\n\xE3\x80\x80\n b \n\n\xE7\x96\x97"), "list");
+  REQUIRE(lines.ok());
+  CHECK(*lines == std::vector<std::string>{"a", "\xE3\x80\x80", " b ", "", "\xE7\x96\x97"});
+  CHECK(split_lines({}, "list")->empty());
+  CHECK(split_lines(bytes_of_text("a\n"), "list")->size() == 1);
+  for (std::string_view bad : {"a\x80", "\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE7\x96", "a\x1B[31m", "a\rb"}) {
+    CAPTURE(bad);
+    CHECK(!split_lines(bytes_of_text(bad), "list").ok());
+  }
+  CHECK(split_lines(bytes_of_text("ab\xFF"), "labels.txt").status().message == "labels.txt: not valid UTF-8 at byte 2");
+}
+
+TEST_CASE("the digits pipeline prepares its images and names the answer") {
+  HostPipeline host = example(MLC_SOURCE_DIR "/examples/digits");
+  for (const char* name : {"plain_7.png", "photo_3.jpg", "transparent_5.png", "dark_8.png", "turned_2.jpg"}) {
+    CAPTURE(name);
+    auto file = io::read_file(std::string(MLC_SOURCE_DIR "/examples/digits/images/") + name);
+    REQUIRE(file.ok());
+    std::vector<GivenInput> given(1);
+    given[0].file = file->bytes();
+    auto values = host.before(std::move(given));
+    REQUIRE_MESSAGE(values.ok(), values.status().text());
+    REQUIRE(values->size() == 1);
+    CHECK((*values)[0].tensor.shape.back() == 1);
+    REQUIRE(reference::run_array_steps(host.description(), *values).ok());
+    const NamedTensor& x = values->back();
+    CHECK(x.name == "x");
+    CHECK(x.tensor.dtype == DType::F32);
+    CHECK(x.tensor.shape == std::vector<int64_t>{1, 1, 28, 28});
+    for (float v : x.tensor.as<float>()) CHECK((v >= 0 && v <= 1));
+  }
+  std::vector<NamedTensor> values;
+  values.push_back({"logits", floats({1, 10}, {0, 0, 0, 0, 0, 0, 0, 5, 0, 1})});
+  REQUIRE(reference::run_array_steps(host.description(), values).ok());
+  auto answers = host.after(std::move(values));
+  REQUIRE_MESSAGE(answers.ok(), answers.status().text());
+  REQUIRE(answers->size() == 1);
+  CHECK((*answers)[0].name == "digits");
+  const auto& rows = std::get<Classes>((*answers)[0].value).rows;
+  CHECK(rows[0].size() == 3);
+  CHECK(rows[0][0].label == "7");
+  CHECK(rows[0][0].score == doctest::Approx(std::exp(5.0) / (std::exp(5.0) + std::exp(1.0) + 8)));
+  CHECK(rows[0][1].label == "9");
+}
+
+TEST_CASE("inputs that do not fit are reported all at once") {
+  auto parsed = parse(R"({"mlc_pipeline": 1, "inputs": {"photo": {"accept": ["image/jpeg"]}, "mask": {"accept": ["application/x-npy"]}},
+    "steps": [{"op": "decode_image", "in": "photo", "color": "rgb", "orient": "exif", "alpha": "drop", "out": "p"},
+              {"op": "run", "program": "main", "in": {"a": "p", "b": "mask"}, "out": {"y": "y"}}], "outputs": ["y"]})", "p.json");
+  REQUIRE_MESSAGE(parsed.ok(), parsed.status().text());
+  auto host = HostPipeline::create(parsed->pipelines[0], [](std::string_view) -> Result<Bytes> { return Bytes(); });
+  REQUIRE(host.ok());
+  std::vector<GivenInput> given(2);
+  given[0].name = "photo";
+  given[0].file = bytes_of_text("<!DOCTYPE html>");
+  given[1].name = "phtoo";
+  auto wrong = host->before(std::move(given));
+  REQUIRE(!wrong.ok());
+  CHECK(wrong.status().number == 4001);
+  CHECK(wrong.status().code == Code::InputMismatch);
+  REQUIRE(wrong.status().facts.size() == 3);
+  CHECK(wrong.status().facts[0] == "'phtoo' is no input of the pipeline");
+  CHECK(wrong.status().facts[1] == "photo   found a web page, expected image/jpeg");
+  CHECK(wrong.status().facts[2] == "mask   missing, expected application/x-npy");
+  CHECK(array_inputs(host->description()).size() == 2);
+  CHECK(host->after({}).status().code == Code::Internal);
+}
+
+// Needs the shared models; PP-OCR's recorded outputs stand in for the model.
+TEST_CASE("the OCR pipeline reads the recorded line" * doctest::skip(std::fopen(MLC_SOURCE_DIR "/../shared/models/text_line.png", "rb") == nullptr)) {
+  const std::string models = MLC_SOURCE_DIR "/../shared/models";
+  HostPipeline host = example(MLC_SOURCE_DIR "/examples/ocr");
+  auto image = io::read_file(models + "/text_line.png");
+  auto archive = io::read_file(models + "/expected/ppocr_v4_rec.text_line.npz");
+  REQUIRE((image.ok() && archive.ok()));
+  auto recorded = io::parse_npz(archive->bytes());
+  REQUIRE(recorded.ok());
+  std::vector<GivenInput> given(1);
+  given[0].file = image->bytes();
+  auto values = host.before(std::move(given));
+  REQUIRE(values.ok());
+  REQUIRE(reference::run_array_steps(host.description(), *values).ok());
+  for (auto& r : *recorded) {
+    if (r.name == "in:x") {
+      CHECK(values->back().tensor.shape == r.tensor.shape);
+      float largest = 0;
+      for (size_t i = 0; i < r.tensor.as<float>().size(); ++i)
+        largest = std::max(largest, std::abs(values->back().tensor.as<float>()[i] - r.tensor.as<float>()[i]));
+      CHECK(largest <= 1e-6f);
+    }
+    if (r.name == "out:softmax_11.tmp_0") {
+      std::vector<NamedTensor> out;
+      out.push_back({"probabilities", std::move(r.tensor)});
+      auto answers = host.after(std::move(out));
+      REQUIRE_MESSAGE(answers.ok(), answers.status().text());
+      CHECK(std::get<Text>((*answers)[0].value).lines[0].text == "PORTABLE MODELS 2026");
+    }
+  }
+}

@@ -1,0 +1,240 @@
+// pipeline.json: what parses, and what every mistake is called.
+#include <doctest/doctest.h>
+
+#include "runtime/io/file.h"
+#include "schema/pipeline/json.h"
+#include "schema/pipeline/pipeline.h"
+#include "schema/pipeline/reader.h"
+
+using namespace mlc;
+using namespace mlc::pipeline;
+
+namespace {
+
+const std::string kHead = R"({"mlc_pipeline": 1, "inputs": {"photo": {"accept": ["image/jpeg", "image/png"]}}, "steps": [
+)";
+const std::string kDecode = R"({"op": "decode_image", "in": "photo", "color": "rgb", "orient": "exif", "alpha": "drop"},
+)";
+const std::string kTail = R"({"op": "layout", "to": "NCHW", "out": "x"},
+{"op": "run", "program": "main", "in": {"input": "x"}, "out": {"output": "logits"}}], "outputs": ["logits"]})";
+
+Result<PipelineFile> with(const std::string& step) { return parse(kHead + kDecode + step + (step.empty() ? "" : ",\n") + kTail, "p.json"); }
+
+// The whole report of a failure: message and facts.
+std::string report(const Result<PipelineFile>& r) {
+  REQUIRE(!r.ok());
+  CHECK(r.status().code == Code::Usage);
+  std::string all = r.status().message;
+  for (const auto& f : r.status().facts) all += "\n" + f;
+  return all;
+}
+bool says(const Result<PipelineFile>& r, const std::string& what) {
+  std::string text = report(r);
+  if (text.find(what) != std::string::npos) return true;
+  MESSAGE(text);
+  return false;
+}
+
+std::string file_text(const std::string& path) {
+  auto f = io::read_file(path);
+  REQUIRE_MESSAGE(f.ok(), path);
+  return {reinterpret_cast<const char*>(f->data()), f->size()};
+}
+
+}  // namespace
+
+TEST_CASE("a pipeline becomes values and steps with resolved attributes") {
+  auto file = parse(file_text(MLC_SOURCE_DIR "/examples/imagenet/pipeline.json"), "imagenet.json");
+  REQUIRE_MESSAGE(file.ok(), file.status().text());
+  REQUIRE(file->pipelines.size() == 1);
+  const Pipeline& p = file->pipelines[0];
+  CHECK(p.name == "default");
+  REQUIRE(p.steps.size() == 8);  // softmax inside top_k's "in" is a step of its own
+  const auto& resize = std::get<Resize>(p.steps[1].what);
+  CHECK(resize.fit == Resize::Fit::Shorter);
+  CHECK(resize.size == 256);
+  CHECK(resize.round == SizeRound::Nearest);
+  CHECK(resize.kernel == Kernel::Bilinear);
+  const auto& crop = std::get<Crop>(p.steps[2].what);
+  CHECK(crop.centered);
+  CHECK(crop.height == 224);
+  const auto& normalize = std::get<Normalize>(p.steps[3].what);
+  CHECK(normalize.div == 255);
+  CHECK(normalize.mean[2] == 0.406f);
+  CHECK(normalize.exact);
+  CHECK(p.value(p.steps[3].out[0]).picture->dtype == DType::F32);
+  CHECK(p.value(p.steps[3].out[0]).picture->height == 224);
+  CHECK(p.value(p.steps[4].out[0]).picture->layout == PixelLayout::Nchw);
+  const auto& run = std::get<Run>(p.steps[5].what);
+  CHECK(run.program == "main");
+  CHECK(run.inputs[0].first == "image");
+  CHECK(p.value(run.inputs[0].second).name == "x");
+  CHECK(std::get<Softmax>(p.steps[6].what).axis == -1);
+  CHECK(std::get<TopK>(p.steps[7].what).k == 5);
+  CHECK(p.value(p.outputs[0]).kind == ValueKind::Classes);
+  CHECK(assets(p) == std::vector<std::string>{"labels.txt"});
+  REQUIRE(array_inputs(p).size() == 1);
+  CHECK(p.value(array_inputs(p)[0]).name == "steps[0]");
+  REQUIRE(array_outputs(p).size() == 1);
+  CHECK(p.value(array_outputs(p)[0]).name == "steps[6].in");
+}
+
+TEST_CASE("all examples parse") {
+  for (const char* name : {"digits/pipeline.json", "ocr/pipeline.json", "imagenet/pipeline.json", "imagenet/mobilenet_v2_quant.json"}) {
+    auto file = parse(file_text(std::string(MLC_SOURCE_DIR "/examples/") + name), name);
+    CHECK_MESSAGE(file.ok(), name);
+  }
+}
+
+TEST_CASE("an unknown key is named with its place and the nearest known key") {
+  auto r = with(R"({"op": "resize", "size": [8, 8], "kernal": "bilinear", "kernel": "bilinear", "like": "pillow"})");
+  CHECK(r.status().number == 5001);
+  CHECK(r.status().message == "p.json:3:34: unknown key 'kernal' in step 'resize', did you mean 'kernel'?");
+  REQUIRE(r.status().facts.size() == 1);
+  CHECK(r.status().facts[0] == "known here: op in size shorter longer height width round like kernel out");
+  CHECK(says(parse(R"({"mlc_pipelin": 1})", "p.json"), "p.json:1:2: unknown key 'mlc_pipelin' in the pipeline, did you mean 'mlc_pipeline'?"));
+}
+
+TEST_CASE("everything that is missing or wrong is reported at once") {
+  auto r = parse(kHead + R"({"op": "decode_image", "in": "photo", "colour": "rgb"},
+{"op": "resize", "shorter": 256, "kernel": "bilnear"},
+{"op": "normalise", "div": 255},
+)" + kTail, "p.json");
+  REQUIRE(!r.ok());
+  CHECK(r.status().facts.size() >= 4);
+  CHECK(says(r, "p.json:2:39: unknown key 'colour' in step 'decode_image', did you mean 'color'?"));
+  CHECK(says(r, "p.json:2:1: step 'decode_image' lacks 'color', 'orient', 'alpha'"));
+  CHECK(says(r, "p.json:3:1: step 'resize' lacks 'round', 'like'"));
+  CHECK(says(r, "p.json:3:44: 'kernel' of step 'resize' is 'bilnear', did you mean 'bilinear'?"));
+  CHECK(says(r, "p.json:4:8: unknown step 'normalise', did you mean 'normalize'?"));
+}
+
+TEST_CASE("attributes have the right kind, range and company") {
+  auto wrong = [](const std::string& step, const std::string& what) {
+    CAPTURE(step);
+    CHECK(says(with(step), what));
+  };
+  wrong(R"({"op": "resize", "size": 224, "kernel": "bilinear", "like": "pillow"})", "not a list of two whole numbers, height first");
+  wrong(R"({"op": "resize", "size": [0, 8], "kernel": "bilinear", "like": "pillow"})", "is 0, expected 1 to 65536");
+  wrong(R"({"op": "resize", "size": [8, 8], "shorter": 8, "round": "trunc", "kernel": "box", "like": "pillow"})", "one too many");
+  wrong(R"({"op": "resize", "size": [8, 8], "round": "trunc", "kernel": "box", "like": "pillow"})", "'round' of step 'resize' has no meaning with 'size'");
+  wrong(R"({"op": "resize", "kernel": "box", "like": "pillow"})", "lacks 'size'");
+  wrong(R"({"op": "resize", "size": [8, 8], "kernel": "bilinear", "like": "opencv"})", "expected one of: nearest linear");
+  wrong(R"({"op": "resize", "size": [8, 8], "kernel": "linear", "like": "torch"})", "expected one of: pillow opencv");
+  wrong(R"({"op": "crop", "at": "middle", "size": [8, 8], "round": "floor"})", "neither \"center\" nor [top, left]");
+  wrong(R"({"op": "crop", "at": "center", "size": [8, 8]})", "lacks 'round'");
+  wrong(R"({"op": "crop", "at": [0, 0], "size": [8, 8], "round": "floor"})", "no meaning");
+  wrong(R"({"op": "normalize"})", "lacks 'div'");
+  wrong(R"({"op": "normalize", "div": 0})", "'div' of step 'normalize' is 0");
+  wrong(R"({"op": "normalize", "std": [1, 0, 1]})", "holds a 0");
+  wrong(R"({"op": "normalize", "mean": [1, 2]})", "has 2 numbers for 3 channels");
+  wrong(R"({"op": "normalize", "div": "255"})", "is a string, expected a finite number");
+  wrong(R"({"op": "color", "to": "gray"})", "lacks 'like'");
+  wrong(R"({"op": "color", "to": "bgr", "like": "pillow"})", "no grey is made");
+  wrong(R"({"op": "letterbox", "size": [8, 8], "upscale": true, "kernel": "linear", "like": "opencv", "value": 1.5})", "whole number from 0 to 255");
+  wrong(R"({"op": "pad", "mode": "edge", "top": 1, "value": 3})", "no meaning in this mode");
+  wrong(R"({"op": "pad", "mode": "edge"})", "lacks 'multiple'");
+  wrong(R"({"op": "rotate90", "turns": 4})", "is 4, expected 1 to 3");
+  wrong(R"({"op": "resample", "to": 16000})", "step 'resample' is not in this version");
+  wrong(R"({"op": 3})", "is a whole number, expected a string");
+  wrong(R"([])", "steps[1] is a list, expected an object");
+  wrong(R"({"op": "top_k", "k": 1, "label_offset": 1, "out": "t"})", "no meaning without 'labels'");
+}
+
+TEST_CASE("steps are refused where their input does not fit") {
+  auto wrong = [](const std::string& step, const std::string& what) {
+    CAPTURE(step);
+    CHECK(says(with(step), what));
+  };
+  wrong(R"({"op": "normalize", "div": 255}, {"op": "resize", "size": [8, 8], "kernel": "box", "like": "pillow"})", "resize before 'normalize'");
+  wrong(R"({"op": "layout", "to": "CHW"}, {"op": "flip", "axis": "vertical"})", "takes a picture [h, w, c], 'steps[1]' is a picture in another layout");
+  wrong(R"({"op": "flip", "axis": "vertical", "in": "photo"})", "takes a picture [h, w, c], 'photo' is a file");
+  wrong(R"({"op": "flip", "axis": "vertical", "in": "phto"})", "no value 'phto' before this, did you mean 'photo'?");
+  wrong(R"({"op": "softmax", "axis": -1, "out": "photo"})", "'photo' is the name of an earlier value");
+  wrong(R"({"op": "flip", "axis": "vertical", "in": {"relu": "photo"}})", "expected a string");
+  wrong(R"({"op": "softmax", "axis": 0, "in": {"relu": "photo"}})", "only softmax and sigmoid");
+  wrong(R"({"op": "decode_audio", "in": "photo", "channels": "mean", "rate": 16000})", "cannot decode image/jpeg");
+  auto alpha = parse(kHead + R"({"op": "decode_image", "in": "photo", "color": "rgb", "orient": "exif", "alpha": "keep"},
+{"op": "resize", "size": [8, 8], "kernel": "box", "like": "pillow"},
+)" + kTail, "p.json");
+  CHECK(says(alpha, "without alpha"));
+}
+
+TEST_CASE("every value is used, and outputs are computed") {
+  CHECK(says(parse(R"({"mlc_pipeline": 1, "inputs": {"a": {"accept": ["image/png"]}, "b": {"accept": ["application/x-npy"]}}, "steps": [
+    {"op": "run", "program": "main", "in": {"x": "b"}, "out": {"y": "y", "z": "z"}}], "outputs": ["y"]})", "p.json"),
+             "'a' is used by no step and is no output"));
+  CHECK(says(parse(R"({"mlc_pipeline": 1, "inputs": {"b": {"accept": ["application/x-npy"]}}, "steps": [
+    {"op": "top_k", "k": 1, "in": "b", "out": "t"}], "outputs": ["t"]})", "p.json"), "'b' passes through no array step"));
+  CHECK(says(parse(R"({"mlc_pipeline": 1, "inputs": {"b": {"accept": []}}, "steps": [], "outputs": ["b", "b", 3]})", "p.json"), "'b' accepts nothing"));
+  CHECK(says(parse(R"({"mlc_pipeline": 2, "inputs": {}, "steps": [], "outputs": []})", "p.json"), "'mlc_pipeline' of the pipeline is 2, expected 1 to 1"));
+}
+
+TEST_CASE("one file may hold several named pipelines") {
+  std::string one = R"({"inputs": {"b": {"accept": ["application/x-npy"]}}, "steps": [{"op": "sigmoid", "in": "b", "out": "y"}], "outputs": ["y"]})";
+  auto r = parse(R"({"mlc_pipeline": 1, "pipelines": {"first": )" + one + R"(, "second": )" + one + "}}", "p.json");
+  REQUIRE_MESSAGE(r.ok(), r.status().text());
+  CHECK(r->pipelines.size() == 2);
+  CHECK(r->pipelines[1].name == "second");
+}
+
+TEST_CASE("JSON errors have a place") {
+  auto at = [](std::string text) { return report(parse(text, "p.json")); };
+  CHECK(at("{\n  \"a\": 1,\n  \"a\": 2}") == "p.json:3:3: key 'a' for the second time");
+  CHECK(at("") == "p.json:1:1: not valid JSON here");
+  CHECK(at("{\"a\": tru}").starts_with("p.json:1:"));
+  CHECK(at("{\"a\": \"\xFF\"}").find("not valid JSON") != std::string::npos);
+  CHECK(at("[1]") == "p.json:1:1: a pipeline is an object");
+  CHECK(at(std::string(40, '[') + std::string(40, ']')).find("nested deeper than 16") != std::string::npos);
+  CHECK(at("{\"a\": 1e999}").find("not valid JSON") != std::string::npos);
+  CHECK(at(std::string(kMaxText + 1, ' ')).find("at most 1048576") != std::string::npos);
+  CHECK(at("{} x").starts_with("p.json:1:4: not valid JSON here"));
+}
+
+TEST_CASE("values know their place in the file") {
+  auto j = parse_json("{\"k\\\"ey\": [1, -2.5e3,\n true, null, \"s\\\\\", {}],\"b\":false}", "p.json");
+  REQUIRE(j.ok());
+  const auto& m = j->members[0];
+  CHECK(m.key == "k\"ey");
+  auto place = [](Position p) { return std::pair(p.line, p.column); };
+  CHECK(place(m.where) == std::pair(1u, 2u));
+  CHECK(place(m.value.where) == std::pair(1u, 11u));
+  CHECK(place(m.value.items[0].where) == std::pair(1u, 12u));
+  CHECK(place(m.value.items[1].where) == std::pair(1u, 15u));
+  CHECK(place(m.value.items[2].where) == std::pair(2u, 2u));
+  CHECK(place(m.value.items[3].where) == std::pair(2u, 8u));
+  CHECK(place(m.value.items[4].where) == std::pair(2u, 14u));
+  CHECK(place(m.value.items[5].where) == std::pair(2u, 21u));
+  CHECK(place(j->members[1].value.where) == std::pair(2u, 29u));
+  CHECK(m.value.items[1].number == -2500);
+}
+
+TEST_CASE("the nearest name is near") {
+  std::string_view names[] = {"kernel", "color", "orient"};
+  CHECK(nearest_name("kernal", names) == "kernel");
+  CHECK(nearest_name("colour", names) == "color");
+  CHECK(nearest_name("roient", names) == "orient");
+  CHECK(nearest_name("x", names).empty());
+  CHECK(nearest_name("something", names).empty());
+}
+
+TEST_CASE("damaged pipelines never crash") {
+  std::string good = file_text(MLC_SOURCE_DIR "/examples/imagenet/pipeline.json");
+  for (size_t n = 0; n < good.size(); ++n) CHECK((!parse(good.substr(0, n), "p").ok() || good.find_first_not_of(" \n", n) == std::string::npos));
+  uint64_t state = 88172645463325252u;
+  auto next = [&] { return state ^= state << 13, state ^= state >> 7, state ^= state << 17, state; };
+  const std::string alphabet = "{}[]\",:0-1.e tfnul\\";
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = good;
+    for (uint64_t k = 0, n = 1 + next() % 3; k < n; ++k) {
+      size_t at = next() % text.size();
+      if (next() % 3 == 0)
+        text.erase(at, 1 + next() % 8);
+      else
+        text[at] = next() % 2 ? alphabet[next() % alphabet.size()] : static_cast<char>(next());
+      if (text.empty()) break;
+    }
+    auto r = parse(text, "p");
+    if (!r.ok()) CHECK(!r.status().message.empty());
+  }
+}
