@@ -374,8 +374,9 @@ class Gemm {
                                        ctx_.add(ctx_.add(b_at, bu), column_offset[j]), mask[j]));
       for (unsigned r = lo; r < hi; ++r) {
         const Expr* a = loop::vec_load(ctx_, c_.a->array, {DType::F32, 1}, ctx_.add(ctx_.add(a_at, au), row_offset[r]));
-        if (!reached.empty()) a = ctx_.select(reached[r], a, ctx_.number(0, DType::F32));
-        a = k_.b.let(loop::splat(ctx_, a, lanes_));
+        a = loop::splat(ctx_, a, lanes_);
+        if (!reached.empty()) a = loop::vec_select(ctx_, reached[r], a, loop::splat(ctx_, ctx_.number(0, DType::F32), lanes_));
+        a = k_.b.let(a);
         for (unsigned j = 0; j < g.vectors; ++j) {
           const Expr* x = acc(u % chains_, r, j, g);
           k_.b.assign(x, loop::vec_fma(ctx_, a, b[j], x));

@@ -1,0 +1,194 @@
+// Speed of single kernels against the FMA ceiling of this machine, one thread (design: kernels.md sections 2 and 16).
+//
+//   bench_kernels [target ...] [--only TEXT] [--rounds N]
+//
+// Ceiling and kernel are timed in turn in every round; the table gives minimum and median, and the share of the ceiling
+// in the same run. A result is compared with a scalar reference before it is timed.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "bench/kernels/module.h"
+#include "packager/loop/build.h"
+#include "packager/loop/print.h"
+#include "packager/lower/lower.h"
+#include "tests/support/nests.h"
+
+namespace {
+
+using namespace mlc;
+using ir::Expr;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// acc[k] = acc[k] * a + b, twelve chains: nothing but FMAs, operands in registers.
+loop::Kernel ceiling_kernel(ir::Context& ctx, const targets::Target& t, int64_t steps) {
+  loop::Kernel k;
+  k.name = "ceiling";
+  k.params.push_back({"x", DType::F32, true, 0, loop::Role::Array, nullptr});
+  k.tile_begin = ctx.fresh_var({DType::I64, 1});
+  k.tile_end = ctx.fresh_var({DType::I64, 1});
+  k.tiles = ctx.integer(1);
+  loop::Builder b(ctx, k.body);
+  uint16_t lanes = static_cast<uint16_t>(t.f32_lanes());
+  auto load = [&](int64_t at) { return b.let(loop::vec_load(ctx, 0, {DType::F32, lanes}, ctx.integer(at))); };
+  const Expr *x = load(0), *y = load(64);
+  std::vector<const Expr*> acc;
+  for (int i = 0; i < 12; ++i) acc.push_back(b.local(load(128 + 64 * i)));
+  b.with_for(ctx.integer(0), ctx.integer(steps), 1, [&](const Expr*) {
+    for (const Expr* a : acc) b.assign(a, loop::vec_fma(ctx, a, x, y));
+  });
+  for (int i = 0; i < 12; ++i) b.store(0, ctx.integer(128 + 64 * i), acc[static_cast<size_t>(i)]);
+  return k;
+}
+
+struct Case {
+  std::string name;
+  double flop;
+  std::vector<loop::Kernel> kernels;
+  std::unique_ptr<bench::Loaded> module;
+  std::vector<bench::Buffer> buffers;
+  std::vector<uint64_t> lengths;
+  std::vector<std::byte> scratch;
+  std::vector<double> times;
+};
+
+void run_once(Case& c) {
+  for (size_t k = 0; k < c.kernels.size(); ++k) {
+    std::vector<void*> pointers;
+    std::vector<uint64_t> lengths;
+    for (const loop::Param& p : c.kernels[k].params) {
+      pointers.push_back(c.buffers[p.array].data);
+      lengths.push_back(c.buffers[p.array].bytes);
+    }
+    MlrunLaunch launch{pointers.data(), lengths.data(), nullptr, c.scratch.data(), 0, 1};
+    c.module->entry(k).run(&launch, 0, static_cast<uint32_t>(c.kernels[k].tiles->i));
+  }
+}
+
+size_t stored(ir::Context& ctx, const nest::Array& a) {
+  return static_cast<size_t>(nest::stored_elements(ctx, a.layout, a.shape)->i);
+}
+
+void summarise(const char* label, Case& c, const Case& ceiling) {
+  std::vector<double> ratio, t = c.times;
+  for (size_t k = 0; k < t.size(); ++k) ratio.push_back((c.flop / c.times[k]) / (ceiling.flop / ceiling.times[k]));
+  std::sort(t.begin(), t.end());
+  std::sort(ratio.begin(), ratio.end());
+  double best_ceiling = ceiling.flop / *std::min_element(ceiling.times.begin(), ceiling.times.end());
+  std::printf("%-10s %-30s %-20s min %9.1f us  median %9.1f us  %7.1f GFLOP/s  best/best %5.1f %%  median ratio %5.1f %%  code %zu\n",
+              label, c.name.c_str(), c.kernels.back().schedule.c_str(), t[0] * 1e6, t[t.size() / 2] * 1e6, c.flop / t[0] * 1e-9,
+              100 * (c.flop / t[0]) / best_ceiling, 100 * ratio[ratio.size() / 2], c.module->code_bytes);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> names;
+  std::string only;
+  int rounds = 15;
+  bool print = false;
+  for (int k = 1; k < argc; ++k) {
+    if (!std::strcmp(argv[k], "--only") && k + 1 < argc) only = argv[++k];
+    else if (!std::strcmp(argv[k], "--rounds") && k + 1 < argc) rounds = std::atoi(argv[++k]);
+    else if (!std::strcmp(argv[k], "--print")) print = true;
+    else names.emplace_back(argv[k]);
+  }
+  if (names.empty()) names = {"x86-64-v4", "x86-64-v3"};
+  for (const std::string& name : names) {
+    const targets::Target* target = targets::find_target(name);
+    if (!target) {
+      std::fprintf(stderr, "no target %s\n", name.c_str());
+      return 2;
+    }
+    ir::Context ctx;
+    Case ceiling;
+    ceiling.name = "FMA ceiling";
+    const int64_t steps = 200'000;
+    ceiling.flop = 24.0 * target->f32_lanes() * static_cast<double>(steps);
+    ceiling.kernels.push_back(ceiling_kernel(ctx, *target, steps));
+    auto module = bench::Loaded::compile(*target, ceiling.kernels);
+    if (!module.ok()) {
+      std::fprintf(stderr, "%s\n", module.status().text().c_str());
+      return 1;
+    }
+    ceiling.module = std::move(*module);
+    ceiling.buffers.emplace_back(1024);
+    for (size_t k = 0; k < 1024; ++k) ceiling.buffers[0].data[k] = 0.5f;
+
+    auto measure = [&](const std::string& label, double flop, const std::function<void(test::NestMaker&)>& make) {
+      if (label.find(only) == std::string::npos) return;
+      test::NestMaker maker(ctx);
+      make(maker);
+      Case c;
+      c.name = label;
+      c.flop = flop;
+      auto kernels = lower::lower(ctx, maker.f, maker.f.body[0], *target, {});
+      if (!kernels.ok()) {
+        std::printf("%s: %s\n", label.c_str(), kernels.status().text().c_str());
+        return;
+      }
+      c.kernels = std::move(*kernels);
+      if (print)
+        for (const auto& k : c.kernels) std::printf("%s", loop::to_string(k).c_str());
+      double before = now();
+      auto m = bench::Loaded::compile(*target, c.kernels);
+      if (!m.ok()) {
+        std::printf("%s: %s\n", label.c_str(), m.status().text().c_str());
+        return;
+      }
+      double compile = now() - before;
+      c.module = std::move(*m);
+      for (const nest::Array& a : maker.f.arrays) c.buffers.emplace_back(stored(ctx, a));
+      c.scratch.resize(1 << 20);
+      run_once(c);
+      double once = now();
+      run_once(c);
+      once = now() - once;
+      int repeat = std::max(1, static_cast<int>(0.01 / std::max(once, 1e-7)));
+      ceiling.times.clear();
+      for (int r = 0; r < rounds; ++r) {
+        double t0 = now();
+        run_once(ceiling);
+        double t1 = now();
+        for (int k = 0; k < repeat; ++k) run_once(c);
+        double t2 = now();
+        ceiling.times.push_back(t1 - t0);
+        c.times.push_back((t2 - t1) / repeat);
+      }
+      summarise(name.c_str(), c, ceiling);
+      if (print) std::printf("compiled in %.1f ms\n", compile * 1e3);
+    };
+    auto gemm = [&](int64_t m, int64_t k, int64_t n) {
+      measure("matmul " + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n), 2.0 * static_cast<double>(m * k * n),
+              [=](test::NestMaker& f) { f.matmul(f.n(m), f.n(k), f.n(n)); });
+    };
+    auto conv = [&](const char* label, test::NestMaker::Conv p) {
+      int64_t oh = (p.h + 2 * p.pad - (p.kh - 1) * p.dilation - 1) / p.stride + 1, ow = (p.w + 2 * p.pad - (p.kw - 1) * p.dilation - 1) / p.stride + 1;
+      measure(label, 2.0 * static_cast<double>(oh * ow * p.m * (p.c / p.group) * p.kh * p.kw), [=](test::NestMaker& f) { f.conv(p); });
+    };
+    gemm(512, 768, 768);
+    gemm(128, 768, 768);
+    gemm(128, 3072, 768);
+    gemm(32, 384, 384);
+    gemm(1, 2048, 1000);
+    conv("conv 3x3 56^2 64->64", {.h = 56, .w = 56, .c = 64, .m = 64});
+    conv("conv 3x3 28^2 128->128", {.h = 28, .w = 28, .c = 128, .m = 128});
+    conv("conv 3x3 14^2 256->256", {.h = 14, .w = 14, .c = 256, .m = 256});
+    conv("conv 3x3 7^2 512->512", {.h = 7, .w = 7, .c = 512, .m = 512});
+    conv("conv 1x1 56^2 64->256", {.h = 56, .w = 56, .c = 64, .m = 256, .kh = 1, .kw = 1, .pad = 0});
+    conv("conv 1x1 56^2 256->64", {.h = 56, .w = 56, .c = 256, .m = 64, .kh = 1, .kw = 1, .pad = 0});
+    conv("conv 1x1 14^2 1024->256", {.h = 14, .w = 14, .c = 1024, .m = 256, .kh = 1, .kw = 1, .pad = 0});
+    conv("conv 1x1 7^2 2048->512", {.h = 7, .w = 7, .c = 2048, .m = 512, .kh = 1, .kw = 1, .pad = 0});
+    conv("conv 1x1 s2 56^2 256->512", {.h = 56, .w = 56, .c = 256, .m = 512, .kh = 1, .kw = 1, .stride = 2, .pad = 0});
+    conv("conv 7x7 s2 224^2 3->64", {.h = 224, .w = 224, .c = 3, .m = 64, .kh = 7, .kw = 7, .stride = 2, .pad = 3});
+    conv("depthwise 3x3 56^2 144", {.h = 56, .w = 56, .c = 144, .m = 144, .group = 144, .panels = false});
+  }
+  return 0;
+}

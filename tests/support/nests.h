@@ -1,0 +1,119 @@
+// Small nest functions for tests and benchmarks of lowering: products, convolutions, pooling, in the layouts that the
+// compiler gives them.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "packager/nest/nest.h"
+
+namespace mlc::test {
+
+using ir::Expr;
+using Dims = std::vector<const ir::Dim*>;
+
+class NestMaker {
+ public:
+  explicit NestMaker(ir::Context& ctx) : ctx(ctx) { f.name = "test"; }
+
+  uint32_t array(std::string name, DType t, std::vector<const Expr*> shape, nest::Array::Kind kind = nest::Array::Kind::Input) {
+    nest::Array a;
+    a.name = std::move(name);
+    a.kind = kind;
+    a.dtype = t;
+    a.shape = std::move(shape);
+    f.arrays.push_back(std::move(a));
+    uint32_t id = static_cast<uint32_t>(f.arrays.size() - 1);
+    if (kind == nest::Array::Kind::Input) f.inputs.push_back(id);
+    return id;
+  }
+  uint32_t output(std::string name, DType t, std::vector<const Expr*> shape) {
+    uint32_t id = array(std::move(name), t, std::move(shape), nest::Array::Kind::Temp);
+    f.outputs.push_back(id);
+    return id;
+  }
+  const Expr* n(int64_t v) { return ctx.integer(v); }
+  const ir::Dim* dim(std::string name, const Expr* extent) { return ctx.declare_dim(std::move(name), extent); }
+  const Expr* at(const ir::Dim* d) { return ctx.dim(d); }
+  const Expr* load(uint32_t a, std::vector<const Expr*> index, ir::Access access = ir::Access::Proved) {
+    return ctx.load(a, {f.arrays[a].dtype, 1}, std::move(index), access);
+  }
+  const Expr* fold(ir::Join join, Dims dims, const Expr* body, const Expr* where = nullptr) {
+    return ctx.fold({ctx.builtin(join), std::move(dims), where}, {body});
+  }
+  const Expr* within(const Expr* i, const Expr* extent) {  // 0 <= i < extent
+    return ctx.binary(ir::Op::And, ctx.binary(ir::Op::Le, n(0), i), ctx.binary(ir::Op::Lt, i, extent));
+  }
+  nest::Nest& map(Dims dims, uint32_t out, std::vector<const Expr*> index, const Expr* value, std::string source = "map") {
+    nest::Statement s;
+    s.source = std::move(source);
+    s.nest = std::make_unique<nest::Nest>();
+    s.nest->dims = std::move(dims);
+    nest::Write w;
+    w.array = out;
+    w.index = std::move(index);
+    w.value = value;
+    s.nest->writes.push_back(std::move(w));
+    f.body.push_back(std::move(s));
+    return *f.body.back().nest;
+  }
+
+  // y[m, n] = act(sum x[m, k] * w[k, n] + b[n]); w in panels.
+  void matmul(const Expr* M, const Expr* K, const Expr* N, bool panels = true, bool relu = true) {
+    uint32_t x = array("x", DType::F32, {M, K}), w = array("w", DType::F32, {K, N}), b = array("b", DType::F32, {N});
+    uint32_t y = output("y", DType::F32, {M, N});
+    if (panels) f.arrays[w].layout.pieces = {{1, 16, 0}, {0, 1, 0}, {1, 1, 16}};
+    auto m = dim("m", M), k = dim("k", K), c = dim("n", N);
+    const Expr* sum = fold(ir::Join::Sum, {k}, ctx.binary(ir::Op::Mul, load(x, {at(m), at(k)}), load(w, {at(k), at(c)})));
+    const Expr* v = ctx.binary(ir::Op::Add, sum, load(b, {at(c)}));
+    if (relu) v = ctx.binary(ir::Op::Max, v, ctx.number(0, DType::F32));
+    map({m, c}, y, {at(m), at(c)}, v, "matmul");
+  }
+
+  struct Conv {
+    int64_t n = 1, h = 8, w = 8, c = 16, m = 16, kh = 3, kw = 3, stride = 1, pad = 1, dilation = 1, group = 1;
+    bool channels_last = true, panels = true, residual = false;
+  };
+  // y[n, (g m), p, q] = relu(b + sum x[n, (g c), p*s + u*d - pad, ..] * w[(g m), c, u, v] (+ r)); sizes H, W may be symbols.
+  void conv(const Conv& p, const Expr* H = nullptr, const Expr* W = nullptr, const Expr* batch = nullptr) {
+    if (!H) H = n(p.h);
+    if (!W) W = n(p.w);
+    if (!batch) batch = n(p.n);
+    auto out = [&](const Expr* in, int64_t k) {
+      return ctx.add(ctx.floordiv(ctx.add(in, n(2 * p.pad - (k - 1) * p.dilation - 1)), n(p.stride)), n(1));
+    };
+    const Expr *P = out(H, p.kh), *Q = out(W, p.kw);
+    uint32_t x = array("x", DType::F32, {batch, n(p.c), H, W});
+    uint32_t w = array("w", DType::F32, {n(p.m), n(p.c / p.group), n(p.kh), n(p.kw)});
+    uint32_t b = array("b", DType::F32, {n(p.m)});
+    uint32_t r = p.residual ? array("r", DType::F32, {batch, n(p.m), P, Q}) : 0;
+    uint32_t y = output("y", DType::F32, {batch, n(p.m), P, Q});
+    const nest::Layout last = nest::permuted({0, 2, 3, 1});
+    if (p.channels_last) {
+      f.arrays[x].layout = f.arrays[y].layout = last;
+      if (p.residual) f.arrays[r].layout = last;
+    }
+    if (p.panels) f.arrays[w].layout.pieces = {{2, 1, 0}, {3, 1, 0}, {0, 16, 0}, {1, 1, 0}, {0, 1, 16}};
+    else if (p.group == p.m && p.group == p.c) f.arrays[w].layout = nest::permuted({2, 3, 0, 1});  // [taps][channels]
+    auto dn = dim("n", batch), dg = dim("g", n(p.group)), dm = dim("m", n(p.m / p.group)), dp = dim("p", P), dq = dim("q", Q);
+    auto dc = dim("c", n(p.c / p.group)), du = dim("u", n(p.kh)), dv = dim("v", n(p.kw));
+    auto place = [&](const ir::Dim* o, const ir::Dim* k) {
+      return ctx.add(ctx.add(ctx.mul(at(o), n(p.stride)), ctx.mul(at(k), n(p.dilation))), n(-p.pad));
+    };
+    const Expr *ih = place(dp, du), *iw = place(dq, dv);
+    const Expr* cin = ctx.add(ctx.mul(at(dg), n(p.c / p.group)), at(dc));
+    const Expr* cout = ctx.add(ctx.mul(at(dg), n(p.m / p.group)), at(dm));
+    const Expr* body = ctx.binary(ir::Op::Mul, load(x, {at(dn), cin, ih, iw}), load(w, {cout, at(dc), at(du), at(dv)}));
+    const Expr* where = p.pad ? ctx.binary(ir::Op::And, within(ih, H), within(iw, W)) : nullptr;
+    const Expr* v = ctx.binary(ir::Op::Add, fold(ir::Join::Sum, {dc, du, dv}, body, where), load(b, {cout}));
+    if (p.residual) v = ctx.binary(ir::Op::Add, v, load(r, {at(dn), cout, at(dp), at(dq)}));
+    v = ctx.binary(ir::Op::Max, v, ctx.number(0, DType::F32));
+    map({dn, dg, dm, dp, dq}, y, {at(dn), cout, at(dp), at(dq)}, v, "conv");
+  }
+
+  ir::Context& ctx;
+  nest::Function f;
+};
+
+}  // namespace mlc::test
