@@ -1,0 +1,261 @@
+#include "packager/nest/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mlc::nest {
+
+using ir::Expr;
+using ir::Op;
+using ir::Scalar;
+
+namespace {
+// Sums of narrow types are kept wide until the fold is done.
+DType accumulator(const ir::Combiner* c, DType t) {
+  bool narrow = t == DType::F16 || t == DType::BF16 || (is_float(t) && bits_of(t) == 8);
+  return c->join == ir::Join::Sum && narrow ? DType::F32 : t;
+}
+
+Op op_of(ir::Join join) {
+  switch (join) {
+    case ir::Join::Sum: return Op::Add;
+    case ir::Join::Prod: return Op::Mul;
+    case ir::Join::Min: return Op::Min;
+    case ir::Join::Max: return Op::Max;
+    case ir::Join::Any: return Op::Or;
+    case ir::Join::All: return Op::And;
+    case ir::Join::Last: case ir::Join::Custom: break;
+  }
+  return Op::Const;
+}
+}  // namespace
+
+std::string index_fault(const std::string& array, size_t axis, int64_t index, int64_t extent) {
+  return "index " + std::to_string(index) + " of axis " + std::to_string(axis) + " is outside of '" + array + "', which has " +
+         std::to_string(extent) + " there";
+}
+
+Tensor* Evaluator::tensor(uint32_t number) {
+  if (number >= kFirstLocal) return number - kFirstLocal < locals.size() ? &locals[number - kFirstLocal] : nullptr;
+  return number < arrays->size() ? &(*arrays)[number] : nullptr;
+}
+
+std::string Evaluator::name(uint32_t number) const {
+  if (number >= kFirstLocal) return "local " + std::to_string(number - kFirstLocal);
+  return number < function->arrays.size() ? function->arrays[number].name : "array " + std::to_string(number);
+}
+
+int64_t Evaluator::element(uint32_t array, const std::vector<int64_t>& index, bool bug) {
+  Tensor* t = tensor(array);
+  if (!t || t->shape.size() != index.size()) {
+    fault.set(true, "'" + name(array) + "' is used with " + std::to_string(index.size()) + " indices");
+    return -1;
+  }
+  int64_t at = 0;
+  for (size_t i = 0; i < index.size(); ++i) {
+    if (index[i] < 0 || index[i] >= t->shape[i]) {
+      fault.set(bug, index_fault(name(array), i, index[i], t->shape[i]));
+      return -1;
+    }
+    at = at * t->shape[i] + index[i];
+  }
+  return at;
+}
+
+Scalar Evaluator::value(const Expr* e) {
+  if (fault.failed) return {};
+  if (++depth_ > 4000) {
+    fault.set(true, "expression nested too deeply to interpret");
+    --depth_;
+    return {};
+  }
+  struct Leave {
+    int& depth;
+    ~Leave() { --depth; }
+  } leave{depth_};
+  switch (e->op) {
+    case Op::Const: return {e->i, e->f};
+    case Op::Sym: {
+      auto it = symbols->find(e->sym);
+      if (it == symbols->end()) {
+        fault.set(true, "symbol '" + e->sym->name + "' has no value here");
+        return {};
+      }
+      return {it->second, 0};
+    }
+    case Op::Dim: {
+      auto it = dims.find(e->dim);
+      if (it == dims.end()) {
+        fault.set(true, "dim '" + e->dim->name + "' is not bound here");
+        return {};
+      }
+      return {it->second, 0};
+    }
+    case Op::Var: {
+      auto it = vars.find(e->i);
+      if (it == vars.end()) {
+        fault.set(true, "variable #" + std::to_string(e->i) + " has no value here");
+        return {};
+      }
+      return it->second;
+    }
+    case Op::Load: {
+      std::vector<int64_t> index;
+      for (const Expr* a : e->args) index.push_back(integer(a));
+      if (fault.failed) return {};
+      int64_t at = element(e->array, index, e->access != ir::Access::Checked);
+      return at < 0 ? Scalar{} : ir::load_element(e->type.dtype, tensor(e->array)->bytes.data(), static_cast<uint64_t>(at));
+    }
+    case Op::Fold: return fold(e)[0];
+    case Op::Field: {
+      auto all = fold(e->args[0]);
+      return static_cast<size_t>(e->i) < all.size() ? all[static_cast<size_t>(e->i)] : Scalar{};
+    }
+    case Op::Select: return value(e->args[integer(e->args[0]) ? 1 : 2]);
+    case Op::And: return integer(e->args[0]) ? value(e->args[1]) : Scalar{0, 0};
+    case Op::Or: return integer(e->args[0]) ? Scalar{1, 0} : value(e->args[1]);
+    case Op::Fma: {
+      DType t = e->type.dtype;
+      return ir::apply_binary(Op::Add, t, ir::apply_binary(Op::Mul, t, value(e->args[0]), value(e->args[1])), value(e->args[2]));
+    }
+    default: break;
+  }
+  if (e->type.lanes != 1) {
+    fault.set(true, "vector in a nest");
+    return {};
+  }
+  if (e->args.size() == 1) return ir::apply_unary(e->op, e->args[0]->type.dtype, e->type.dtype, value(e->args[0]));
+  Scalar a = value(e->args[0]), b = value(e->args[1]);
+  return ir::apply_binary(e->op, e->args[0]->type.dtype, a, b);
+}
+
+std::vector<Scalar> Evaluator::units(const ir::Combiner* c, DType t) {
+  std::vector<Scalar> u;
+  switch (c->join) {
+    case ir::Join::Custom:
+      for (const Expr* e : c->units) u.push_back(value(e));
+      return u;
+    case ir::Join::Sum: case ir::Join::Last: return {Scalar{0, 0}};
+    case ir::Join::Prod: return {Scalar{1, 1}};
+    case ir::Join::Min: return {Scalar{ir::highest_int(t), HUGE_VAL}};
+    case ir::Join::Max: return {Scalar{ir::lowest_int(t), -HUGE_VAL}};
+    case ir::Join::Any: return {Scalar{0, 0}};
+    case ir::Join::All: return {Scalar{1, 0}};
+  }
+  return u;
+}
+
+void Evaluator::combine(const ir::Combiner* c, DType t, std::vector<Scalar>& left, const std::vector<Scalar>& right) {
+  if (c->join == ir::Join::Last) {
+    left = right;
+  } else if (c->join != ir::Join::Custom) {
+    left[0] = ir::apply_binary(op_of(c->join), t, left[0], right[0]);
+  } else {
+    for (size_t f = 0; f < left.size(); ++f) {
+      vars[c->left[f]->i] = left[f];
+      vars[c->right[f]->i] = right[f];
+    }
+    std::vector<Scalar> joined;
+    for (const Expr* j : c->joins) joined.push_back(value(j));
+    left = std::move(joined);
+  }
+}
+
+std::vector<Scalar> Evaluator::fold(const Expr* e) {
+  const ir::Fold& f = *e->fold;
+  DType wide = accumulator(f.combiner, e->type.dtype);
+  std::vector<Scalar> total = units(f.combiner, wide);
+  for_points(f.dims, [&] {
+    if (!truth(f.where)) return;
+    std::vector<Scalar> item;
+    for (const Expr* b : e->args) item.push_back(value(b));
+    if (!fault.failed) combine(f.combiner, wide, total, item);
+  });
+  if (wide != e->type.dtype) total[0].f = ir::round_to(e->type.dtype, total[0].f);
+  return total;
+}
+
+namespace {
+
+using loop::Stmt;
+using loop::StmtKind;
+using loop::StmtPtr;
+
+struct ProcRun {
+  Evaluator& at;
+  uint64_t steps = uint64_t{1} << 34;
+
+  bool go() {
+    if (--steps == 0) at.fault.set(true, "procedure does not end");
+    return !at.fault.failed;
+  }
+  // Recursion follows the nesting of the operator's text.
+  void block(const std::vector<StmtPtr>& body) {
+    for (const StmtPtr& s : body) {
+      if (!go()) return;
+      run(*s);
+    }
+  }
+  void run(const Stmt& s) {
+    switch (s.kind) {
+      case StmtKind::For: {
+        int64_t begin = at.integer(s.begin), end = at.integer(s.end);
+        for (int64_t i = begin; i < end && go(); i += s.step) {
+          at.vars[s.var->i] = {i, 0};
+          block(s.body);
+          if (end - i <= s.step) break;
+        }
+        return;
+      }
+      case StmtKind::While: {
+        int64_t bound = at.integer(s.bound);
+        for (int64_t n = 0; at.truth(s.cond) && go(); ++n) {
+          if (n >= bound) return at.fault.set(false, "loop exceeds its bound of " + std::to_string(bound) + " rounds");
+          block(s.body);
+        }
+        return;
+      }
+      case StmtKind::Fault:
+        if (s.fault != 0 && at.truth(s.cond)) at.fault.set(false, "fault " + std::to_string(s.fault));
+        return;
+      case StmtKind::If: return block(at.truth(s.cond) ? s.body : s.orelse);
+      case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: {
+        Scalar v = s.value ? at.value(s.value) : Scalar{};
+        at.vars[s.var->i] = v;
+        return;
+      }
+      case StmtKind::Store: {
+        if (!at.truth(s.cond)) return;
+        std::vector<int64_t> index;
+        for (const Expr* e : s.index) index.push_back(at.integer(e));
+        Scalar v = at.value(s.value);
+        if (at.fault.failed) return;
+        int64_t element = at.element(s.array, index, false);
+        if (element < 0) return;
+        Tensor* t = at.tensor(s.array);
+        ir::store_element(t->dtype, t->bytes.data(), static_cast<uint64_t>(element), v);
+        return;
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void run_proc(Evaluator& at, const Proc& proc) {
+  at.locals.clear();
+  for (const loop::LocalArray& l : proc.locals) {
+    std::vector<int64_t> shape;
+    uint64_t elements = 1;
+    for (const Expr* e : l.shape) {
+      shape.push_back(at.integer(e));
+      auto n = shape.back() < 0 ? std::nullopt : checked_mul(elements, static_cast<uint64_t>(shape.back()));
+      if (!n || *n > (uint64_t{1} << 32)) return at.fault.set(false, "local array '" + l.name + "' is too large");
+      elements = *n;
+    }
+    at.locals.push_back(Tensor::zeros(l.dtype, std::move(shape)));
+  }
+  ProcRun{at}.block(proc.body);
+}
+
+}  // namespace mlc::nest

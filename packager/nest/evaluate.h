@@ -1,0 +1,78 @@
+// Expressions evaluated one point at a time: procs, scans, and the reference for the fast interpreter. Lazy as written:
+// the arm of a Select that is not taken, and the second operand of a settled And or Or, are not looked at.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "packager/ir/numeric.h"
+#include "packager/nest/nest.h"
+#include "packager/nest/tensor.h"
+
+namespace mlc::nest {
+
+// What can go wrong while values are computed. The first fault stays.
+struct Fault {
+  bool failed = false;
+  bool bug = false;   // an access that was claimed to be proved
+  std::string message;
+  void set(bool is_bug, std::string text) {
+    if (failed) return;
+    failed = true;
+    bug = is_bug;
+    message = std::move(text);
+  }
+};
+
+std::string index_fault(const std::string& array, size_t axis, int64_t index, int64_t extent);
+
+struct Evaluator {
+  const Function* function = nullptr;
+  std::vector<Tensor>* arrays = nullptr;
+  std::vector<Tensor> locals;  // of a proc: arrays from kFirstLocal
+  const std::unordered_map<const ir::Sym*, int64_t>* symbols = nullptr;
+  std::unordered_map<const ir::Dim*, int64_t> dims;
+  std::unordered_map<int64_t, ir::Scalar> vars;
+  Fault fault;
+
+  ir::Scalar value(const ir::Expr* e);
+  int64_t integer(const ir::Expr* e) { return value(e).i; }
+  bool truth(const ir::Expr* e) { return !e || value(e).i != 0; }
+
+  // The array `number`, a local of the proc from kFirstLocal; null if there is none.
+  Tensor* tensor(uint32_t number);
+  std::string name(uint32_t number) const;
+  // Row-major element of the index, or -1 with the fault set.
+  int64_t element(uint32_t array, const std::vector<int64_t>& index, bool bug);
+  // left = join(left, right), field by field.
+  void combine(const ir::Combiner* c, DType type, std::vector<ir::Scalar>& left, const std::vector<ir::Scalar>& right);
+  std::vector<ir::Scalar> units(const ir::Combiner* c, DType type);
+
+  // Runs `body` for every point of `dims` in order, outer to inner, while nothing failed.
+  template <class F>
+  void for_points(const std::vector<const ir::Dim*>& over, F&& body) {
+    std::vector<int64_t> extents;
+    for (const ir::Dim* d : over) {
+      extents.push_back(integer(d->extent));
+      if (extents.back() <= 0) return;
+      dims[d] = 0;
+    }
+    while (!fault.failed) {
+      body();
+      size_t k = over.size();
+      while (k > 0 && ++dims[over[k - 1]] == extents[k - 1]) dims[over[--k]] = 0;
+      if (k == 0) break;
+    }
+    for (const ir::Dim* d : over) dims.erase(d);
+  }
+
+ private:
+  std::vector<ir::Scalar> fold(const ir::Expr* e);
+  int depth_ = 0;
+};
+
+// A proc at the present point of its dims; `steps` bounds all loops together.
+void run_proc(Evaluator& at, const Proc& proc);
+
+}  // namespace mlc::nest
