@@ -1,4 +1,4 @@
-// The bytes of a constant in the order of its layout.
+// Constants in the layout that kernels read.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,8 @@
 
 namespace mlc::passes {
 
-// `array` is Const with constant extents and data of matching size; padding elements are zero.
+// The elements of a Const array reordered from row-major into array.layout, zeros in the padding of split axes. The
+// shape is constant.
 std::vector<std::byte> pack(const nest::Array& array);
 
 }  // namespace mlc::passes
