@@ -1,0 +1,313 @@
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cmath>
+#include <random>
+
+#include "tests/support/nest_builder.h"
+
+using namespace mlc;
+using namespace mlc::ir;
+using namespace mlc::nest;
+using mlc::test::NestBuilder;
+using mlc::test::numbers;
+
+TEST_CASE_FIXTURE(NestBuilder, "a padded convolution equals the sum written out") {
+  const int64_t N = 5, H = 9, C = 3;
+  auto x = input("x", DType::F32, {k(C), k(H), k(H)}), w = input("w", DType::F32, {k(N), k(C), k(3), k(3)});
+  auto y = output("y", DType::F32, {k(N), k(H), k(H)});
+  auto n = dim("n", N), p = dim("p", H), q = dim("q", H), c = dim("c", C), u = dim("u", 3), v = dim("v", 3);
+  auto row = ctx.sub(ctx.add(d(p), d(u)), k(1)), col = ctx.sub(ctx.add(d(q), d(v)), k(1));
+  auto inside = [&](const Expr* e) { return ctx.logical_and(ctx.binary(Op::Le, k(0), e), ctx.binary(Op::Lt, e, k(H))); };
+  auto product = ctx.binary(Op::Mul, load(x, {d(c), row, col}), load(w, {d(n), d(c), d(u), d(v)}));
+  auto sum = ctx.fold({ctx.builtin(Join::Sum), {c, u, v}, ctx.logical_and(inside(row), inside(col))}, {product});
+  nest("Conv", {n, p, q}, {{y, {d(n), d(p), d(q)}, ctx.binary(Op::Max, sum, r(0))}});
+  auto xs = numbers(C * H * H, 1), ws = numbers(N * C * 9, 2);
+  std::vector<Tensor> inputs{Tensor::of(DType::F32, {C, H, H}, xs), Tensor::of(DType::F32, {N, C, 3, 3}, ws)};
+  auto fast = run(inputs), slow = run(inputs, true);
+  REQUIRE(fast.ok());
+  REQUIRE(slow.ok());
+  auto got = (*fast)[0].values<float>();
+  CHECK(got == (*slow)[0].values<float>());
+  for (int64_t i = 0; i < N; ++i)
+    for (int64_t a = 0; a < H; ++a)
+      for (int64_t b = 0; b < H; ++b) {
+        float want = 0;
+        for (int64_t cc = 0; cc < C; ++cc)
+          for (int64_t uu = 0; uu < 3; ++uu)
+            for (int64_t vv = 0; vv < 3; ++vv) {
+              int64_t yy = a + uu - 1, xx = b + vv - 1;
+              if (yy < 0 || yy >= H || xx < 0 || xx >= H) continue;
+              float product_here = xs[static_cast<size_t>((cc * H + yy) * H + xx)] * ws[static_cast<size_t>(((i * C + cc) * 3 + uu) * 3 + vv)];
+              want += product_here;
+            }
+        REQUIRE(got[static_cast<size_t>((i * H + a) * H + b)] == std::max(want, 0.0f));
+      }
+}
+
+TEST_CASE_FIXTURE(NestBuilder, "softmax through a custom combiner sums to one for every symbolic length") {
+  auto L = ctx.sym(ctx.declare_sym("L", 1));
+  auto x = input("x", DType::F32, {k(3), L}), y = output("y", DType::F32, {k(3), L});
+  auto mx = array("m", DType::F32, {k(3)}), sm = array("s", DType::F32, {k(3)});
+  auto a = dim("a", 3), t = dim("t", L), b = dim("b", L);
+  Type f32{DType::F32, 1};
+  Combiner c;
+  c.name = "softsum";
+  c.join = Join::Custom;
+  c.units = {r(-3.0e38), r(0)};
+  c.left = {ctx.fresh_var(f32), ctx.fresh_var(f32)};
+  c.right = {ctx.fresh_var(f32), ctx.fresh_var(f32)};
+  auto m = ctx.binary(Op::Max, c.left[0], c.right[0]);
+  auto part = [&](const std::vector<const Expr*>& v) { return ctx.binary(Op::Mul, v[1], ctx.unary(Op::Exp, ctx.binary(Op::Sub, v[0], m))); };
+  c.joins = {m, ctx.binary(Op::Add, part(c.left), part(c.right))};
+  auto fold = ctx.fold({ctx.declare_combiner(c), {t}, nullptr}, {load(x, {d(a), d(t)}), r(1)});
+  nest("Softmax.1", {a}, {{mx, {d(a)}, ctx.field(fold, 0)}, {sm, {d(a)}, ctx.field(fold, 1)}});
+  auto e = ctx.unary(Op::Exp, ctx.binary(Op::Sub, load(x, {d(a), d(b)}), load(mx, {d(a)})));
+  nest("Softmax.2", {a, b}, {{y, {d(a), d(b)}, ctx.binary(Op::Div, e, load(sm, {d(a)}))}});
+  for (int64_t n : {1, 7, 40}) {
+    std::vector<Tensor> inputs{Tensor::of(DType::F32, {3, n}, numbers(static_cast<size_t>(3 * n), 5))};
+    auto fast = run(inputs), slow = run(inputs, true);
+    REQUIRE(fast.ok());
+    CHECK((*fast)[0].values<float>() == (*slow)[0].values<float>());
+    auto v = (*fast)[0].values<float>();
+    for (int64_t i = 0; i < 3; ++i) {
+      double total = 0;
+      for (int64_t j = 0; j < n; ++j) total += v[static_cast<size_t>(i * n + j)];
+      CHECK(total == doctest::Approx(1).epsilon(1e-5));
+    }
+  }
+}
+
+TEST_CASE_FIXTURE(NestBuilder, "a select reads only the arm it takes") {
+  auto x = input("x", DType::F32, {k(4)}), y = output("y", DType::F32, {k(8)});
+  auto i = dim("i", 8);
+  auto at = ctx.sub(d(i), k(2));
+  auto in = ctx.logical_and(ctx.binary(Op::Le, k(0), at), ctx.binary(Op::Lt, at, k(4)));
+  nest("Pad", {i}, {{y, {d(i)}, ctx.select(in, load(x, {at}), r(9))}});
+  std::vector<Tensor> inputs{Tensor::of(DType::F32, {4}, std::vector<float>{1, 2, 3, 4})};
+  for (bool points : {false, true}) {
+    auto out = run(inputs, points);
+    REQUIRE(out.ok());
+    CHECK((*out)[0].values<float>() == std::vector<float>{9, 9, 1, 2, 3, 4, 9, 9});
+  }
+}
+
+TEST_CASE_FIXTURE(NestBuilder, "a checked index out of range names the statement and the array") {
+  auto x = input("table", DType::F32, {k(4)}), id = input("id", DType::I64, {k(3)}), y = output("y", DType::F32, {k(3)});
+  auto i = dim("i", 3);
+  nest("Gather_7 (Gather)", {i}, {{y, {d(i)}, load(x, {load(id, {d(i)})}, Access::Checked)}});
+  auto table = Tensor::of(DType::F32, {4}, std::vector<float>{1, 2, 3, 4});
+  auto good = run({table, Tensor::of(DType::I64, {3}, std::vector<int64_t>{3, 0, 1})});
+  REQUIRE(good.ok());
+  CHECK((*good)[0].values<float>() == std::vector<float>{4, 1, 2});
+  for (bool points : {false, true}) {
+    auto bad = run({table, Tensor::of(DType::I64, {3}, std::vector<int64_t>{3, 4, 1})}, points);
+    REQUIRE_FALSE(bad.ok());
+    CHECK(bad.status().code == Code::InputMismatch);
+    CHECK(bad.status().message.find("Gather_7 (Gather)") != std::string::npos);
+    CHECK(bad.status().message.find("index 4") != std::string::npos);
+    CHECK(bad.status().message.find("'table'") != std::string::npos);
+  }
+}
+
+TEST_CASE_FIXTURE(NestBuilder, "pushes combine where places coincide, and the highest point wins otherwise") {
+  auto at = input("at", DType::I64, {k(5)}), u = input("u", DType::F32, {k(5)});
+  auto s = output("s", DType::F32, {k(3)}), l = output("l", DType::F32, {k(3)});
+  auto i = dim("i", 3), q = dim("q", 5);
+  nest("zero", {i}, {{s, {d(i)}, r(0)}, {l, {d(i)}, r(-1)}});
+  nest("Scatter", {q}, {{s, {load(at, {d(q)})}, load(u, {d(q)}), true, Join::Sum},
+                        {l, {load(at, {d(q)})}, load(u, {d(q)}), true, Join::Last}});
+  std::vector<Tensor> inputs{Tensor::of(DType::I64, {5}, std::vector<int64_t>{0, 2, 0, 2, 2}),
+                             Tensor::of(DType::F32, {5}, std::vector<float>{1, 2, 3, 4, 5})};
+  for (bool points : {false, true}) {
+    auto out = run(inputs, points);
+    REQUIRE(out.ok());
+    CHECK((*out)[0].values<float>() == std::vector<float>{4, 0, 11});
+    CHECK((*out)[1].values<float>() == std::vector<float>{3, -1, 5});
+  }
+}
+
+TEST_CASE_FIXTURE(NestBuilder, "scans run from either end, with and without the point itself") {
+  auto x = input("x", DType::I32, {k(2), k(4)});
+  std::vector<std::vector<int32_t>> want{{1, 3, 6, 10, 5, 11, 18, 26}, {0, 1, 3, 6, 0, 5, 11, 18},
+                                         {10, 9, 7, 4, 26, 21, 15, 8}, {9, 7, 4, 0, 21, 15, 8, 0}};
+  for (int v = 0; v < 4; ++v) {
+    auto y = output("y" + std::to_string(v), DType::I32, {k(2), k(4)});
+    auto a = dim("a", 2), s = dim("s", 4);
+    Nest& n = nest("CumSum", {a, s}, {{y, {d(a), d(s)}, load(x, {d(a), d(s)})}});
+    n.scan_dim = s;
+    n.scan_combiner = ctx.builtin(Join::Sum);
+    n.scan_exclusive = v & 1;
+    n.scan_reverse = v & 2;
+  }
+  auto out = run({Tensor::of(DType::I32, {2, 4}, std::vector<int32_t>{1, 2, 3, 4, 5, 6, 7, 8})});
+  REQUIRE(out.ok());
+  for (size_t v = 0; v < 4; ++v) CHECK((*out)[v].values<int32_t>() == want[v]);
+}
+
+TEST_CASE_FIXTURE(NestBuilder, "sums of half precision are kept in float until they are done") {
+  auto x = input("x", DType::F16, {k(4096)}), y = output("y", DType::F16, {});
+  auto i = dim("i", 4096);
+  nest("ReduceSum", {}, {{y, {}, ctx.fold({ctx.builtin(Join::Sum), {i}, nullptr}, {load(x, {d(i)})})}});
+  std::vector<uint16_t> ones(4096, 0x3c00);
+  for (bool points : {false, true}) {
+    auto out = run({Tensor::of(DType::F16, {4096}, ones)}, points);
+    REQUIRE(out.ok());
+    CHECK((*out)[0].values<uint16_t>() == std::vector<uint16_t>{0x6c00});  // 4096; in f16 steps it would stop at 2048
+  }
+}
+
+TEST_CASE_FIXTURE(NestBuilder, "a proc sorts, and a loop beyond its bound is an error") {
+  auto x = input("x", DType::F32, {k(2), k(5)}), y = output("y", DType::F32, {k(2), k(3)});
+  Type i64{DType::I64, 1}, f32{DType::F32, 1};
+  auto make = [](loop::StmtKind kind) {
+    auto s = std::make_unique<loop::Stmt>();
+    s->kind = kind;
+    return s;
+  };
+  int64_t bound = 3;
+  auto build = [&] {
+    Statement st;
+    st.source = "TopK_1 (TopK)";
+    st.proc = std::make_unique<Proc>();
+    auto a = dim("a", 2);
+    st.proc->dims = {a};
+    st.proc->reads = {x};
+    st.proc->writes = {y};
+    auto n = ctx.fresh_var(i64), p = ctx.fresh_var(i64), e = ctx.fresh_var(f32);
+    auto loop_n = make(loop::StmtKind::For);
+    loop_n->var = n;
+    loop_n->begin = k(0);
+    loop_n->end = k(5);
+    auto let = make(loop::StmtKind::Let);
+    let->var = e;
+    let->value = load(x, {d(a), n}, Access::Checked);
+    auto local = make(loop::StmtKind::Local);
+    local->var = p;
+    local->value = ctx.min(n, k(3));
+    auto loop_p = make(loop::StmtKind::While);
+    loop_p->cond = ctx.logical_and(ctx.binary(Op::Lt, k(0), p),
+                                   ctx.binary(Op::Lt, load(y, {d(a), ctx.sub(p, k(1))}, Access::Checked), e));
+    loop_p->bound = k(bound);
+    auto move = make(loop::StmtKind::If);
+    move->cond = ctx.binary(Op::Lt, p, k(3));
+    auto store = make(loop::StmtKind::Store);
+    store->array = y;
+    store->index = {d(a), p};
+    store->value = load(y, {d(a), ctx.sub(p, k(1))}, Access::Checked);
+    move->body.push_back(std::move(store));
+    auto step = make(loop::StmtKind::Assign);
+    step->var = p;
+    step->value = ctx.sub(p, k(1));
+    loop_p->body.push_back(std::move(move));
+    loop_p->body.push_back(std::move(step));
+    auto last = make(loop::StmtKind::If);
+    last->cond = ctx.binary(Op::Lt, p, k(3));
+    auto put = make(loop::StmtKind::Store);
+    put->array = y;
+    put->index = {d(a), p};
+    put->value = e;
+    last->body.push_back(std::move(put));
+    loop_n->body.push_back(std::move(let));
+    loop_n->body.push_back(std::move(local));
+    loop_n->body.push_back(std::move(loop_p));
+    loop_n->body.push_back(std::move(last));
+    st.proc->body.push_back(std::move(loop_n));
+    fn.body.push_back(std::move(st));
+  };
+  build();
+  std::vector<Tensor> inputs{Tensor::of(DType::F32, {2, 5}, std::vector<float>{3, 1, 4, 1, 5, -2, 7, 1, 8, 2})};
+  auto out = run(inputs);
+  REQUIRE(out.ok());
+  CHECK((*out)[0].values<float>() == std::vector<float>{5, 4, 3, 8, 7, 2});
+  fn.body.clear();
+  bound = 1;
+  build();
+  auto bad = run(inputs);
+  REQUIRE_FALSE(bad.ok());
+  CHECK(bad.status().message.find("TopK_1") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(NestBuilder, "inputs that do not fit are refused by name") {
+  auto n = ctx.sym(ctx.declare_sym("N", 1, 8));
+  auto x = input("x", DType::F32, {n}), z = input("z", DType::F32, {n}), y = output("y", DType::F32, {n});
+  auto i = dim("i", n);
+  nest("Add", {i}, {{y, {d(i)}, ctx.binary(Op::Add, load(x, {d(i)}), load(z, {d(i)}))}});
+  auto t = [](int64_t e) { return Tensor::of(DType::F32, {e}, std::vector<float>(static_cast<size_t>(e))); };
+  CHECK(run({t(3), t(3)}).ok());
+  CHECK_FALSE(run({t(3), t(4)}).ok());
+  CHECK_FALSE(run({t(9), t(9)}).ok());
+  CHECK_FALSE(run({t(3)}).ok());
+  Tensor lying = t(3);
+  lying.shape = {1 << 20};
+  CHECK_FALSE(run({lying, lying}).ok());
+}
+
+// Random functions: the block interpreter against the evaluator that goes point by point.
+TEST_CASE("blocks of points give what single points give") {
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    NestBuilder b;
+    Context& ctx = b.ctx;
+    std::mt19937 random(seed);
+    auto pick = [&](size_t n) { return static_cast<size_t>(random() % n); };
+    auto P = b.k(3), Q = b.k(static_cast<int64_t>(2 + pick(40))), K = b.k(4);
+    auto x = b.input("x", DType::F32, {P, Q}), h = b.input("h", DType::F16, {P, K}), u = b.input("u", DType::U8, {Q}),
+         j = b.input("j", DType::I64, {K, Q});
+    auto p = b.dim("p", P), q = b.dim("q", Q), c = b.dim("c", K), e = b.dim("e", 3);
+    std::vector<const Expr*> reals, ints, conditions;
+    auto dp = b.d(p), dq = b.d(q), dc = b.d(c), de = b.d(e);
+    auto build = [&](bool in_fold, int steps) {
+      reals = {b.load(x, {dp, dq}), b.r(0.5), ctx.cast(DType::F32, b.load(h, {dp, in_fold ? dc : b.k(1)}))};
+      ints = {dp, dq, b.k(2), ctx.cast(DType::I64, b.load(u, {dq})), b.load(j, {in_fold ? dc : b.k(0), dq})};
+      if (in_fold) ints.insert(ints.end(), {dc, de});
+      conditions = {ctx.binary(Op::Lt, dp, b.k(2))};
+      for (int s = 0; s < steps; ++s) {
+        auto R = [&] { return reals[pick(reals.size())]; };
+        auto I = [&] { return ints[pick(ints.size())]; };
+        switch (pick(9)) {
+          case 0: reals.push_back(ctx.binary(Op::Add, R(), R())); break;
+          case 1: reals.push_back(ctx.binary(Op::Mul, R(), R())); break;
+          case 2: reals.push_back(ctx.binary(Op::Max, R(), R())); break;
+          case 3: ints.push_back(ctx.add(I(), I())); break;
+          case 4: ints.push_back(ctx.floormod(I(), b.k(5))); break;
+          case 5: conditions.push_back(ctx.binary(Op::Lt, I(), I())); break;
+          case 6: reals.push_back(ctx.select(conditions[pick(conditions.size())], R(), R())); break;
+          case 7: conditions.push_back(ctx.binary(pick(2) ? Op::And : Op::Or, conditions[pick(conditions.size())], conditions[pick(conditions.size())])); break;
+          case 8: {
+            // A read that only its guard keeps inside.
+            auto at = ctx.add(dq, ctx.floormod(I(), b.k(4)));
+            auto ok = ctx.binary(Op::Lt, at, Q);
+            reals.push_back(ctx.select(ok, b.load(x, {dp, at}), R()));
+            conditions.push_back(ctx.logical_and(ok, ctx.binary(Op::Lt, b.load(x, {dp, at}), b.r(0.25))));
+            break;
+          }
+        }
+      }
+    };
+    build(true, 14);
+    static constexpr Join kJoins[] = {Join::Sum, Join::Max, Join::Min, Join::Prod, Join::Last};
+    auto fold1 = ctx.fold({ctx.builtin(kJoins[pick(5)]), {c, e}, pick(2) ? conditions[pick(conditions.size())] : nullptr}, {reals.back()});
+    auto fold2 = ctx.fold({ctx.builtin(pick(2) ? Join::Any : Join::All), {c, e}, nullptr}, {conditions.back()});
+    auto ifold = ctx.fold({ctx.builtin(Join::Sum), {c, e}, nullptr}, {ints.back()});
+    build(false, 10);
+    auto y = b.output("y", DType::F32, {P, Q}), z = b.output("z", DType::I64, {Q, P});
+    const Expr* value = pick(2) ? ctx.binary(Op::Add, fold1, reals.back()) : ctx.select(conditions.back(), fold1, reals.back());
+    b.nest("random", {p, q}, {{y, {dp, dq}, ctx.select(fold2, value, b.r(-1))}, {z, {dq, dp}, ctx.add(ifold, ints.back())}},
+           pick(3) == 0 ? conditions.front() : nullptr);
+    std::vector<uint16_t> hs(12);
+    for (auto& v : hs) v = static_cast<uint16_t>(random() % 0x3c00);
+    std::vector<uint8_t> us(static_cast<size_t>(Q->i));
+    for (auto& v : us) v = static_cast<uint8_t>(random());
+    std::vector<int64_t> js(static_cast<size_t>(4 * Q->i));
+    for (auto& v : js) v = static_cast<int64_t>(random() % 100) - 50;
+    std::vector<Tensor> inputs{Tensor::of(DType::F32, {3, Q->i}, numbers(static_cast<size_t>(3 * Q->i), seed)),
+                               Tensor::of(DType::F16, {3, 4}, hs), Tensor::of(DType::U8, {Q->i}, us),
+                               Tensor::of(DType::I64, {4, Q->i}, js)};
+    auto fast = b.run(inputs), slow = b.run(inputs, true);
+    INFO("seed " << seed << ": " << to_string(b.fn.body[0].nest->writes[0].value));
+    REQUIRE(slow.ok());
+    if (!fast.ok()) INFO(fast.status().message);
+    REQUIRE(fast.ok());
+    for (size_t o = 0; o < 2; ++o) REQUIRE(((*fast)[o].bytes == (*slow)[o].bytes));
+  }
+}
