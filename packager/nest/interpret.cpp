@@ -28,16 +28,14 @@ class Interpreter {
   Result<std::vector<Tensor>> run(const std::vector<Tensor>& inputs) {
     arrays_.resize(f_.arrays.size());
     MLC_RETURN_IF_ERROR(bind(inputs));
-    for (const Function::Check& c : f_.checks) {
-      bool holds = at_.truth(c.condition);
-      MLC_RETURN_IF_ERROR(failed("check"));
-      if (!holds) return Status(Code::InputMismatch, c.message);
-    }
+    checked_.assign(f_.checks.size(), false);
+    MLC_RETURN_IF_ERROR(checks());
     for (size_t i = 0; i < f_.arrays.size(); ++i)
       if (f_.arrays[i].kind == Array::Kind::Const) MLC_RETURN_IF_ERROR(constant(i));
     for (size_t i = 0; i < f_.body.size(); ++i) {
       const Statement& s = f_.body[i];
       MLC_RETURN_IF_ERROR(s.nest ? nest(s) : proc(s));
+      if (s.proc && !s.proc->yields.empty()) MLC_RETURN_IF_ERROR(checks());
       if (options_.after_statement) options_.after_statement(i, arrays_);
     }
     std::vector<Tensor> outputs;
@@ -46,6 +44,21 @@ class Interpreter {
   }
 
  private:
+  // Each check once, as soon as all its symbols have values: those that a proc yields come late.
+  Status checks() {
+    for (size_t k = 0; k < f_.checks.size(); ++k) {
+      if (checked_[k]) continue;
+      bool known = true;
+      ir::walk(f_.checks[k].condition, [&](const ir::Expr* e) { known = known && (e->op != ir::Op::Sym || symbols_.count(e->sym)); });
+      if (!known) continue;
+      checked_[k] = true;
+      bool holds = at_.truth(f_.checks[k].condition);
+      MLC_RETURN_IF_ERROR(failed("check"));
+      if (!holds) return Status(Code::InputMismatch, f_.checks[k].message);
+    }
+    return ok();
+  }
+
   Status failed(const std::string& where) {
     if (!at_.fault.failed) return ok();
     return Status(at_.fault.bug ? Code::Internal : Code::InputMismatch, where + ": " + at_.fault.message);
@@ -245,6 +258,7 @@ class Interpreter {
   }
 
   const Function& f_;
+  std::vector<bool> checked_;
   const InterpretOptions& options_;
   std::unordered_map<const ir::Sym*, int64_t> symbols_;
   std::vector<Tensor> arrays_;
