@@ -1,0 +1,203 @@
+// Runs the lowered form of a nest function with the Loop interpreter and compares it with the Nest interpreter.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+
+#include "packager/ir/numeric.h"
+#include "packager/loop/interpret.h"
+#include "packager/loop/print.h"
+#include "packager/lower/lower.h"
+#include "packager/nest/interpret.h"
+#include "packager/nest/tensor.h"
+
+namespace mlc::test {
+
+using Symbols = std::unordered_map<const ir::Sym*, int64_t>;
+
+inline int64_t extent_value(const ir::Expr* e, const Symbols& symbols) {
+  auto v = ir::evaluate_extent(e, [&](const ir::Sym* s) -> std::optional<int64_t> {
+    auto it = symbols.find(s);
+    return it == symbols.end() ? std::nullopt : std::optional(it->second);
+  });
+  REQUIRE(v.has_value());
+  return *v;
+}
+
+inline std::vector<int64_t> shape_of(const nest::Array& a, const Symbols& symbols) {
+  std::vector<int64_t> shape;
+  for (const ir::Expr* e : a.shape) shape.push_back(extent_value(e, symbols));
+  return shape;
+}
+
+// Where the pieces of a layout put an element; plain arithmetic, independent of nest::address.
+struct Placement {
+  Placement(const nest::Array& a, const std::vector<int64_t>& shape) : pieces(a.layout.pieces), shape(shape) {
+    if (pieces.empty())
+      for (uint8_t k = 0; k < shape.size(); ++k) pieces.push_back({k, 1, 0});
+    for (const nest::Piece& p : pieces) {
+      extents.push_back(p.extent ? p.extent : (shape[p.axis] + p.divisor - 1) / p.divisor);
+      elements *= extents.back();
+    }
+  }
+  int64_t operator()(const std::vector<int64_t>& index) const {
+    int64_t at = 0;
+    for (size_t k = 0; k < pieces.size(); ++k) {
+      int64_t v = index[pieces[k].axis] / pieces[k].divisor;
+      at = at * extents[k] + (pieces[k].extent ? v % pieces[k].extent : v);
+    }
+    return at;
+  }
+  template <class F>
+  void each(F f) const {  // f(row-major position, place)
+    std::vector<int64_t> index(shape.size());
+    int64_t total = 1;
+    for (int64_t n : shape) total *= n;
+    for (int64_t flat = 0; flat < total; ++flat) {
+      int64_t left = flat;
+      for (size_t k = shape.size(); k-- > 0;) {
+        index[k] = left % shape[k];
+        left /= shape[k];
+      }
+      f(flat, (*this)(index));
+    }
+  }
+  std::vector<nest::Piece> pieces;
+  std::vector<int64_t> shape, extents;
+  int64_t elements = 1;
+};
+
+inline nest::Tensor random_tensor(std::mt19937& rng, DType t, std::vector<int64_t> shape, int64_t below = 4) {
+  nest::Tensor x = nest::Tensor::zeros(t, std::move(shape));
+  for (int64_t k = 0; k < x.elements(); ++k) {
+    ir::Scalar v;
+    if (is_float(t)) v.f = ir::round_to(t, static_cast<double>(static_cast<int32_t>(rng() % 2001) - 1000) / 500.0);
+    else v.i = static_cast<int64_t>(rng() % static_cast<uint64_t>(below));
+    ir::store_element(t, x.bytes.data(), static_cast<uint64_t>(k), v);
+  }
+  return x;
+}
+
+struct Lowered {
+  std::vector<std::string> schedules;
+  int32_t fault = 0;
+  std::vector<nest::Tensor> outputs;
+};
+
+// Lowers every statement and runs the kernels. Tiles are run in two calls, as two workers would.
+inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std::vector<nest::Tensor>& inputs,
+                           const targets::Target& target, const Symbols& symbols, const lower::MathExpander& expand) {
+  Lowered result;
+  std::vector<std::vector<std::byte>> memory(f.arrays.size());
+  for (size_t a = 0; a < f.arrays.size(); ++a) {
+    Placement place(f.arrays[a], shape_of(f.arrays[a], symbols));
+    memory[a].resize(static_cast<size_t>(place.elements) * bytes_of(f.arrays[a].dtype));
+    for (size_t k = 0; k < f.inputs.size(); ++k)
+      if (f.inputs[k] == a) {
+        place.each([&](int64_t from, int64_t to) {
+          ir::store_element(f.arrays[a].dtype, memory[a].data(), static_cast<uint64_t>(to),
+                            ir::load_element(f.arrays[a].dtype, inputs[k].bytes.data(), static_cast<uint64_t>(from)));
+        });
+      }
+  }
+  auto value = [&](const ir::Sym* s) -> std::optional<int64_t> {
+    auto it = symbols.find(s);
+    return it == symbols.end() ? std::nullopt : std::optional(it->second);
+  };
+  for (const nest::Statement& s : f.body) {
+    auto kernels = lower::lower(ctx, f, s, target, expand);
+    REQUIRE_MESSAGE(kernels.ok(), (kernels.ok() ? "" : kernels.status().text()));
+    std::unordered_map<uint32_t, std::vector<std::byte>> workspaces;
+    for (const loop::Kernel& k : *kernels) {
+      result.schedules.push_back(k.schedule);
+      loop::Run run;
+      run.value = value;
+      for (const loop::Param& p : k.params) {
+        if (p.role == loop::Role::Array) {
+          run.buffers.emplace_back(memory[p.array]);
+          continue;
+        }
+        auto& w = workspaces[p.array + (p.role == loop::Role::Yields ? 1000 : 0)];
+        w.resize(static_cast<size_t>(extent_value(p.elements, symbols)) * bytes_of(p.dtype), std::byte{0xEE});
+        run.buffers.emplace_back(w);
+      }
+      int64_t tiles = extent_value(k.tiles, symbols), half = tiles / 2;
+      for (auto [begin, end] : {std::pair{half, tiles}, std::pair{int64_t{0}, half}}) {
+        run.tile_begin = begin;
+        run.tile_end = end;
+        auto r = loop::interpret(k, run);
+        CAPTURE(loop::to_string(k));
+        REQUIRE_MESSAGE(r.ok(), (r.ok() ? "" : r.status().text()));
+        if (*r) result.fault = *r;
+      }
+    }
+  }
+  for (uint32_t a : f.outputs) {
+    nest::Tensor t = nest::Tensor::zeros(f.arrays[a].dtype, shape_of(f.arrays[a], symbols));
+    Placement(f.arrays[a], t.shape).each([&](int64_t to, int64_t from) {
+      ir::store_element(t.dtype, t.bytes.data(), static_cast<uint64_t>(to),
+                        ir::load_element(t.dtype, memory[a].data(), static_cast<uint64_t>(from)));
+    });
+    result.outputs.push_back(std::move(t));
+  }
+  return result;
+}
+
+// Exp by a Taylor polynomial: good to a few units in the last place for |x| <= 8.
+inline const ir::Expr* test_math(ir::Context& ctx, ir::Op op, const ir::Expr* x) {
+  if (op != ir::Op::Exp) return nullptr;
+  DType t = x->type.dtype;
+  const ir::Expr* r = ctx.binary(ir::Op::Mul, x, ctx.number(1.0 / 16, t));
+  const ir::Expr* sum = ctx.number(1, t);
+  for (int k = 10; k >= 1; --k)
+    sum = ctx.binary(ir::Op::Add, ctx.number(1, t), ctx.binary(ir::Op::Mul, ctx.binary(ir::Op::Mul, r, ctx.number(1.0 / k, t)), sum));
+  for (int k = 0; k < 4; ++k) sum = ctx.binary(ir::Op::Mul, sum, sum);
+  return sum;
+}
+
+// Random inputs, oracle, lowered form, comparison. Returns the schedules for further checks.
+inline std::vector<std::string> check_lowering(ir::Context& ctx, const nest::Function& f, const targets::Target& target,
+                                               const Symbols& symbols = {}, uint32_t seed = 1, double tolerance = 2e-5) {
+  std::mt19937 rng(seed);
+  std::vector<nest::Tensor> inputs;
+  for (uint32_t a : f.inputs) inputs.push_back(random_tensor(rng, f.arrays[a].dtype, shape_of(f.arrays[a], symbols)));
+  nest::InterpretOptions options;
+  options.threads = 1;
+  options.symbols = symbols;
+  auto want = nest::interpret(f, inputs, options);
+  REQUIRE_MESSAGE(want.ok(), (want.ok() ? "" : want.status().text()));
+  Lowered got = run_lowered(ctx, f, inputs, target, symbols, test_math);
+  CHECK(got.fault == 0);
+  for (size_t k = 0; k < want->size(); ++k) {
+    const nest::Tensor &w = (*want)[k], &g = got.outputs[k];
+    REQUIRE(w.shape == g.shape);
+    double largest = 1e-30, error = 0;
+    int64_t worst = 0;
+    for (int64_t e = 0; e < w.elements(); ++e) {
+      ir::Scalar x = ir::load_element(w.dtype, w.bytes.data(), static_cast<uint64_t>(e));
+      ir::Scalar y = ir::load_element(g.dtype, g.bytes.data(), static_cast<uint64_t>(e));
+      if (!is_float(w.dtype)) {
+        x.f = static_cast<double>(x.i);
+        y.f = static_cast<double>(y.i);
+      }
+      if (std::isnan(x.f) && std::isnan(y.f)) continue;
+      if (x.f == y.f) {
+        if (std::isfinite(x.f)) largest = std::max(largest, std::abs(x.f));
+        continue;
+      }
+      double d = std::isfinite(x.f) && std::isfinite(y.f) ? std::abs(x.f - y.f) : 1e30;
+      largest = std::max(largest, std::isfinite(x.f) ? std::abs(x.f) : 0.0);
+      if (d > error) error = d, worst = e;
+    }
+    CAPTURE(target.name);
+    CAPTURE(got.schedules.back());
+    CAPTURE(worst);
+    CAPTURE(seed);
+    CHECK(error <= (is_float(w.dtype) ? tolerance * std::max(largest, 1.0) : 0));
+  }
+  return got.schedules;
+}
+
+}  // namespace mlc::test

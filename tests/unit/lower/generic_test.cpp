@@ -1,0 +1,333 @@
+#include "tests/support/lowered.h"
+#include "tests/support/nests.h"
+
+using namespace mlc;
+using ir::Expr;
+using ir::Join;
+using ir::Op;
+using test::NestMaker;
+
+namespace {
+
+const targets::Target& target(const char* name) {
+  const targets::Target* t = targets::find_target(name);
+  REQUIRE(t);
+  return *t;
+}
+
+template <class F>
+void on_targets(F f) {
+  for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "rv64gc", "portable"}) f(target(name));
+}
+
+const Expr* f32(ir::Context& ctx, double v) { return ctx.number(v, DType::F32); }
+
+}  // namespace
+
+TEST_CASE("an elementwise chain with a broadcast operand, in several layouts") {
+  on_targets([](const targets::Target& t) {
+    for (int64_t c : {1, 3, 16, 37})
+      for (bool last : {false, true}) {
+        ir::Context ctx;
+        NestMaker m(ctx);
+        auto N = m.n(2), C = m.n(c), H = m.n(5);
+        uint32_t x = m.array("x", DType::F32, {N, C, H}), s = m.array("s", DType::F32, {C}), y = m.output("y", DType::F32, {N, C, H});
+        if (last) m.f.arrays[x].layout = m.f.arrays[y].layout = nest::permuted({0, 2, 1});
+        auto n = m.dim("n", N), k = m.dim("c", C), h = m.dim("h", H);
+        const Expr* v = ctx.binary(Op::Mul, m.load(x, {m.at(n), m.at(k), m.at(h)}), m.load(s, {m.at(k)}));
+        v = ctx.binary(Op::Div, ctx.number(1, DType::F32), ctx.binary(Op::Add, f32(ctx, 1), ctx.unary(Op::Exp, v)));
+        m.map({n, k, h}, y, {m.at(n), m.at(k), m.at(h)}, v);
+        test::check_lowering(ctx, m.f, t);
+      }
+  });
+}
+
+TEST_CASE("symbolic extents, zero included, and a transposed write") {
+  on_targets([](const targets::Target& t) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    const ir::Sym *A = ctx.declare_sym("A", 0, 1000), *B = ctx.declare_sym("B", 0, 1000);
+    auto a = m.dim("a", ctx.sym(A)), b = m.dim("b", ctx.sym(B));
+    uint32_t x = m.array("x", DType::F32, {ctx.sym(A), ctx.sym(B)}), y = m.output("y", DType::F32, {ctx.sym(B), ctx.sym(A)});
+    m.map({a, b}, y, {m.at(b), m.at(a)}, ctx.binary(Op::Add, m.load(x, {m.at(a), m.at(b)}), f32(ctx, 1)));
+    for (auto [p, q] : {std::pair{0, 5}, {5, 0}, {1, 1}, {7, 33}, {40, 3}}) test::check_lowering(ctx, m.f, t, {{A, p}, {B, q}});
+  });
+}
+
+TEST_CASE("padding is read through a lazy select") {
+  on_targets([](const targets::Target& t) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    auto N = m.n(19), O = m.n(26);
+    uint32_t x = m.array("x", DType::F32, {N}), y = m.output("y", DType::F32, {O});
+    auto o = m.dim("o", O);
+    const Expr* at = ctx.add(m.at(o), m.n(-3));
+    m.map({o}, y, {m.at(o)}, ctx.select(m.within(at, N), m.load(x, {at}), f32(ctx, -1)));
+    test::check_lowering(ctx, m.f, t);
+  });
+}
+
+TEST_CASE("a concatenation reads only the part that is there") {
+  on_targets([](const targets::Target& t) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    uint32_t p = m.array("p", DType::I32, {m.n(3), m.n(7)}), q = m.array("q", DType::I32, {m.n(3), m.n(12)});
+    uint32_t y = m.output("y", DType::I32, {m.n(3), m.n(19)});
+    auto a = m.dim("a", m.n(3)), b = m.dim("b", m.n(19));
+    const Expr* rest = ctx.add(m.at(b), m.n(-7));
+    m.map({a, b}, y, {m.at(a), m.at(b)},
+          ctx.select(ctx.binary(Op::Lt, m.at(b), m.n(7)), m.load(p, {m.at(a), m.at(b)}), m.load(q, {m.at(a), rest})));
+    test::check_lowering(ctx, m.f, t);
+  });
+}
+
+TEST_CASE("reductions along rows and along columns, every built-in combiner") {
+  on_targets([](const targets::Target& t) {
+    for (Join join : {Join::Sum, Join::Prod, Join::Min, Join::Max})
+      for (int64_t cols : {1, 5, 16, 83})
+        for (bool along_rows : {true, false})
+          for (DType type : {DType::F32, DType::I32}) {
+            ir::Context ctx;
+            NestMaker m(ctx);
+            auto R = m.n(6), C = m.n(cols);
+            uint32_t x = m.array("x", type, {R, C}), y = m.output("y", type, {along_rows ? R : C});
+            auto r = m.dim("r", R), c = m.dim("c", C);
+            const Expr* v = m.fold(join, {along_rows ? c : r}, m.load(x, {m.at(r), m.at(c)}));
+            m.map({along_rows ? r : c}, y, {m.at(along_rows ? r : c)}, v);
+            test::check_lowering(ctx, m.f, t);
+          }
+  });
+}
+
+TEST_CASE("a softmax in one statement: custom combiner, folds hoisted out of the row") {
+  on_targets([](const targets::Target& t) {
+    for (int64_t cols : {1, 4, 31, 100}) {
+      ir::Context ctx;
+      NestMaker m(ctx);
+      ir::Combiner c;
+      c.name = "softsum";
+      c.join = Join::Custom;
+      ir::Type ft{DType::F32, 1};
+      c.units = {f32(ctx, -3e38), f32(ctx, 0)};
+      c.left = {ctx.fresh_var(ft), ctx.fresh_var(ft)};
+      c.right = {ctx.fresh_var(ft), ctx.fresh_var(ft)};
+      const Expr* top = ctx.binary(Op::Max, c.left[0], c.right[0]);
+      auto scaled = [&](const Expr* mx, const Expr* s) {
+        const Expr* d = ctx.binary(Op::Max, ctx.binary(Op::Sub, mx, top), f32(ctx, -20));
+        return ctx.binary(Op::Mul, s, ctx.unary(Op::Exp, d));
+      };
+      c.joins = {top, ctx.binary(Op::Add, scaled(c.left[0], c.left[1]), scaled(c.right[0], c.right[1]))};
+      const ir::Combiner* softsum = ctx.declare_combiner(std::move(c));
+      auto R = m.n(3), C = m.n(cols);
+      uint32_t x = m.array("x", DType::F32, {R, C}), y = m.output("y", DType::F32, {R, C});
+      auto r = m.dim("r", R), k = m.dim("k", C), j = m.dim("j", C);
+      const Expr* both = ctx.fold({softsum, {j}, nullptr}, {m.load(x, {m.at(r), m.at(j)}), f32(ctx, 1)});
+      const Expr* v = ctx.binary(Op::Div, ctx.unary(Op::Exp, ctx.binary(Op::Sub, m.load(x, {m.at(r), m.at(k)}), ctx.field(both, 0))), ctx.field(both, 1));
+      m.map({r, k}, y, {m.at(r), m.at(k)}, v);
+      test::check_lowering(ctx, m.f, t);
+    }
+  });
+}
+
+TEST_CASE("layer normalisation in one statement: folds nested in folds") {
+  on_targets([](const targets::Target& t) {
+    for (int64_t cols : {3, 40, 129}) {
+      ir::Context ctx;
+      NestMaker m(ctx);
+      auto R = m.n(4), C = m.n(cols);
+      uint32_t x = m.array("x", DType::F32, {R, C}), y = m.output("y", DType::F32, {R, C});
+      auto r = m.dim("r", R), k = m.dim("k", C), i = m.dim("i", C), j = m.dim("j", C);
+      auto scale = f32(ctx, 1.0 / static_cast<double>(cols));
+      const Expr* mean = ctx.binary(Op::Mul, m.fold(Join::Sum, {i}, m.load(x, {m.at(r), m.at(i)})), scale);
+      const Expr* d = ctx.binary(Op::Sub, m.load(x, {m.at(r), m.at(j)}), mean);
+      const Expr* var = ctx.binary(Op::Mul, m.fold(Join::Sum, {j}, ctx.binary(Op::Mul, d, d)), scale);
+      const Expr* sd = ctx.unary(Op::Sqrt, ctx.binary(Op::Add, var, f32(ctx, 1e-3)));
+      m.map({r, k}, y, {m.at(r), m.at(k)}, ctx.binary(Op::Div, ctx.binary(Op::Sub, m.load(x, {m.at(r), m.at(k)}), mean), sd));
+      test::check_lowering(ctx, m.f, t);
+    }
+  });
+}
+
+TEST_CASE("pooling windows are bounded, not padded") {
+  on_targets([](const targets::Target& t) {
+    for (bool last : {false, true})
+      for (Join join : {Join::Max, Join::Sum}) {
+        ir::Context ctx;
+        NestMaker m(ctx);
+        auto C = m.n(9), H = m.n(11), O = m.n(6);
+        uint32_t x = m.array("x", DType::F32, {C, H, H}), y = m.output("y", DType::F32, {C, O, O});
+        if (last) m.f.arrays[x].layout = m.f.arrays[y].layout = nest::permuted({1, 2, 0});
+        auto c = m.dim("c", C), p = m.dim("p", O), q = m.dim("q", O), u = m.dim("u", m.n(3)), v = m.dim("v", m.n(3));
+        auto place = [&](auto o, auto k) { return ctx.add(ctx.add(ctx.mul(m.at(o), m.n(2)), m.at(k)), m.n(-1)); };
+        const Expr *ih = place(p, u), *iw = place(q, v);
+        m.map({c, p, q}, y, {m.at(c), m.at(p), m.at(q)},
+              m.fold(join, {u, v}, m.load(x, {m.at(c), ih, iw}), ctx.binary(Op::And, m.within(ih, H), m.within(iw, H))));
+        test::check_lowering(ctx, m.f, t);
+      }
+  });
+}
+
+TEST_CASE("conditions that are no bounds: strides that must divide, lanes that differ") {
+  on_targets([](const targets::Target& t) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    // A transposed convolution along the contiguous dim: y[o] = sum x[(o - k) / 2] * w[k] where it divides.
+    auto N = m.n(20), O = m.n(41);
+    uint32_t x = m.array("x", DType::F32, {N}), w = m.array("w", DType::F32, {m.n(3)}), y = m.output("y", DType::F32, {O});
+    auto o = m.dim("o", O), k = m.dim("k", m.n(3));
+    const Expr* back = ctx.sub(m.at(o), m.at(k));
+    const Expr* at = ctx.floordiv(back, m.n(2));
+    const Expr* where = ctx.binary(Op::And, ctx.binary(Op::Eq, ctx.floormod(back, m.n(2)), m.n(0)), m.within(at, N));
+    m.map({o}, y, {m.at(o)}, m.fold(Join::Sum, {k}, ctx.binary(Op::Mul, m.load(x, {at}), m.load(w, {m.at(k)})), where));
+    test::check_lowering(ctx, m.f, t);
+  });
+}
+
+TEST_CASE("a fold inside the arm of a select runs only where the arm is taken") {
+  on_targets([](const targets::Target& t) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    auto R = m.n(10), C = m.n(21);
+    uint32_t x = m.array("x", DType::F32, {m.n(5), C}), y = m.output("y", DType::F32, {R});
+    auto r = m.dim("r", R), c = m.dim("c", C);
+    m.map({r}, y, {m.at(r)},
+          ctx.select(ctx.binary(Op::Lt, m.at(r), m.n(5)), m.fold(Join::Sum, {c}, m.load(x, {m.at(r), m.at(c)})), f32(ctx, 7)));
+    test::check_lowering(ctx, m.f, t);
+  });
+}
+
+TEST_CASE("gathers are checked: an index out of range is a fault, not a read") {
+  on_targets([](const targets::Target& t) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    auto N = m.n(6), Q = m.n(5), D = m.n(18);
+    uint32_t x = m.array("x", DType::F32, {N, D}), i = m.array("i", DType::I64, {Q}), y = m.output("y", DType::F32, {Q, D});
+    auto q = m.dim("q", Q), d = m.dim("d", D);
+    const Expr* index = m.load(i, {m.at(q)});
+    m.map({q, d}, y, {m.at(q), m.at(d)}, m.load(x, {index, m.at(d)}, ir::Access::Checked));
+    test::check_lowering(ctx, m.f, t);
+
+    std::mt19937 rng(3);
+    std::vector<nest::Tensor> inputs = {test::random_tensor(rng, DType::F32, {6, 18}),
+                                        nest::Tensor::of<int64_t>(DType::I64, {5}, {0, 5, 6, 1, 2})};
+    CHECK(test::run_lowered(ctx, m.f, inputs, t, {}, {}).fault == 1);
+    inputs[1] = nest::Tensor::of<int64_t>(DType::I64, {5}, {0, 5, -1, 1, 2});
+    CHECK(test::run_lowered(ctx, m.f, inputs, t, {}, {}).fault == 1);
+  });
+}
+
+TEST_CASE("integer arithmetic does not trap: division by zero, shifts, wrap-around") {
+  on_targets([](const targets::Target& t) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    auto N = m.n(21);
+    uint32_t x = m.array("x", DType::I32, {N}), z = m.array("z", DType::I32, {N}), y = m.output("y", DType::I32, {N});
+    auto i = m.dim("i", N);
+    const Expr *a = m.load(x, {m.at(i)}), *b = ctx.binary(Op::Sub, m.load(z, {m.at(i)}), ctx.integer(1, DType::I32));
+    const Expr* v = ctx.integer(0, DType::I32);
+    for (Op op : {Op::FloorDiv, Op::FloorMod, Op::TruncDiv, Op::TruncMod})
+      v = ctx.binary(Op::Add, ctx.binary(Op::Mul, v, ctx.integer(31, DType::I32)), ctx.binary(op, a, b));
+    m.map({i}, y, {m.at(i)}, v);
+    test::check_lowering(ctx, m.f, t);
+  });
+}
+
+TEST_CASE("running folds, both directions, inclusive and exclusive, along either dim") {
+  on_targets([](const targets::Target& t) {
+    for (int mode = 0; mode < 8; ++mode) {
+      ir::Context ctx;
+      NestMaker m(ctx);
+      auto A = m.n(7), B = m.n(19);
+      uint32_t x = m.array("x", DType::F32, {A, B}), y = m.output("y", DType::F32, {A, B});
+      auto a = m.dim("a", A), b = m.dim("b", B);
+      nest::Nest& n = m.map({a, b}, y, {m.at(a), m.at(b)}, m.load(x, {m.at(a), m.at(b)}));
+      n.scan_dim = mode & 1 ? a : b;
+      n.scan_combiner = ctx.builtin(Join::Sum);
+      n.scan_exclusive = mode & 2;
+      n.scan_reverse = mode & 4;
+      test::check_lowering(ctx, m.f, t);
+    }
+  });
+}
+
+TEST_CASE("pushes combine in order; the last one wins") {
+  on_targets([](const targets::Target& t) {
+    for (Join join : {Join::Last, Join::Sum, Join::Max}) {
+      ir::Context ctx;
+      NestMaker m(ctx);
+      auto P = m.n(4), Q = m.n(9), D = m.n(17);
+      uint32_t i = m.array("i", DType::I64, {Q}), u = m.array("u", DType::F32, {Q, D}), y = m.output("y", DType::F32, {P, D});
+      auto p = m.dim("p", P), q = m.dim("q", Q), d = m.dim("d", D), e = m.dim("e", D);
+      m.map({p, e}, y, {m.at(p), m.at(e)}, f32(ctx, 0.5));
+      nest::Nest& n = m.map({q, d}, y, {m.load(i, {m.at(q)}), m.at(d)}, m.load(u, {m.at(q), m.at(d)}));
+      n.writes[0].push = true;
+      n.writes[0].join = join;
+      test::check_lowering(ctx, m.f, t);
+    }
+  });
+}
+
+TEST_CASE("nested folds whose inner bounds depend on the outer dim") {
+  on_targets([](const targets::Target& t) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    auto N = m.n(13);
+    uint32_t x = m.array("x", DType::F32, {N, N}), y = m.output("y", DType::F32, {N});
+    auto i = m.dim("i", N), j = m.dim("j", N), k = m.dim("k", N);
+    // sum over the upper triangle to the left of i
+    const Expr* where = ctx.binary(Op::And, ctx.binary(Op::Le, m.at(j), m.at(i)), ctx.binary(Op::Lt, m.at(k), m.at(j)));
+    m.map({i}, y, {m.at(i)}, m.fold(Join::Sum, {j, k}, m.load(x, {m.at(j), m.at(k)}), where));
+    test::check_lowering(ctx, m.f, t);
+  });
+}
+
+TEST_CASE("random small nests agree with the interpreter") {
+  std::mt19937 rng(20261120);
+  for (int round = 0; round < 60; ++round) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    auto pick = [&](int n) { return static_cast<int64_t>(rng() % static_cast<unsigned>(n)); };
+    // Two or three map dims, up to two fold dims; operands with random subsets of dims, strides and layouts.
+    test::Dims maps, folds;
+    std::vector<const Expr*> shape, index;
+    for (int64_t k = 0, n = 1 + pick(3); k < n; ++k) {
+      maps.push_back(m.dim("m" + std::to_string(k), m.n(1 + pick(20))));
+      shape.push_back(maps.back()->extent);
+      index.push_back(m.at(maps.back()));
+    }
+    for (int64_t k = 0, n = pick(3); k < n; ++k) folds.push_back(m.dim("f" + std::to_string(k), m.n(1 + pick(9))));
+    auto operand = [&] {
+      std::vector<const Expr*> at, extents;
+      test::Dims all = maps;
+      all.insert(all.end(), folds.begin(), folds.end());
+      std::shuffle(all.begin(), all.end(), rng);
+      for (size_t k = 0; k < all.size() && at.size() < 3; ++k) {
+        if (pick(3) == 0) continue;
+        int64_t stride = 1 + pick(2), shift = pick(3);
+        at.push_back(ctx.add(ctx.mul(m.at(all[k]), m.n(stride)), m.n(shift)));
+        extents.push_back(m.n((all[k]->extent->i - 1) * stride + shift + 1 + pick(3)));
+      }
+      if (at.empty()) at.push_back(m.n(0)), extents.push_back(m.n(1));
+      uint32_t a = m.array("a" + std::to_string(m.f.arrays.size()), DType::F32, extents);
+      if (extents.size() == 3 && pick(2)) m.f.arrays[a].layout = nest::permuted({0, 2, 1});
+      return m.load(a, at);
+    };
+    const Expr* body = ctx.binary(pick(2) ? Op::Mul : Op::Add, operand(), operand());
+    const Expr* where = nullptr;
+    if (!folds.empty()) {
+      if (pick(2)) where = ctx.binary(Op::Le, m.at(folds[0]), ctx.add(m.at(maps[0]), m.n(pick(4))));
+      if (pick(3) == 0) where = ctx.binary(Op::Eq, ctx.floormod(ctx.add(m.at(folds[0]), m.at(maps.back())), m.n(2)), m.n(0));
+      body = m.fold(pick(2) ? Join::Sum : Join::Max, folds, body, where);
+      if (body->fold->combiner->join == Join::Max) body = ctx.binary(Op::Max, body, f32(ctx, -5));
+    }
+    const Expr* v = ctx.binary(Op::Add, body, operand()->op == Op::Load ? f32(ctx, 1) : f32(ctx, 0));
+    if (pick(2)) v = ctx.select(ctx.binary(Op::Lt, m.at(maps.back()), m.n(pick(20))), v, f32(ctx, 2));
+    bool loads_folds = false;
+    ir::walk(v, [&](const Expr* e) { loads_folds |= e->op == Op::Dim && std::find(folds.begin(), folds.end(), e->dim) != folds.end(); });
+    // Operands outside of the fold may have drawn fold dims: those nests are not closed.
+    lower::MathExpander none;
+    uint32_t y = m.output("y", DType::F32, shape);
+    m.map(maps, y, index, v);
+    on_targets([&](const targets::Target& t) { test::check_lowering(ctx, m.f, t, {}, static_cast<uint32_t>(round)); });
+  }
+}
