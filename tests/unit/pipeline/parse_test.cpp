@@ -3,6 +3,7 @@
 
 #include "runtime/io/file.h"
 #include "schema/pipeline/json.h"
+#include "schema/pipeline/parse_step.h"
 #include "schema/pipeline/pipeline.h"
 #include "schema/pipeline/reader.h"
 
@@ -216,6 +217,20 @@ TEST_CASE("the nearest name is near") {
   CHECK(nearest_name("roient", names) == "orient");
   CHECK(nearest_name("x", names).empty());
   CHECK(nearest_name("something", names).empty());
+}
+
+TEST_CASE("the specification has a section for every step and error, and its examples parse") {
+  std::string spec = file_text(MLC_SOURCE_DIR "/spec/pipeline.md");
+  for (auto name : step_names()) CHECK_MESSAGE(spec.find("\n### " + std::string(name) + "\n") != std::string::npos, std::string(name));
+  for (int number : {4001, 5001, 5002, 5003, 5004, 5005, 5006, 5007}) CHECK(spec.find("| E" + std::to_string(number) + " |") != std::string::npos);
+  int examples = 0;
+  for (size_t at = spec.find("```json\n"); at != std::string::npos; at = spec.find("```json\n", at + 1)) {
+    std::string text = spec.substr(at + 8, spec.find("```", at + 8) - at - 8);
+    auto r = parse(text, "spec/pipeline.md");
+    CHECK_MESSAGE(r.ok(), text);
+    ++examples;
+  }
+  CHECK(examples >= 1);
 }
 
 TEST_CASE("damaged pipelines never crash") {
