@@ -47,7 +47,7 @@ struct OpenOptions {
   uint64_t now = 0;             // seconds since 1970, for expiry; 0: the system's clock
 };
 
-// Where the bytes come from. Two exist: a file (mapped) and memory (an embedded container).
+// Where the bytes come from (source.h). Two exist: a file (mapped) and memory (an embedded container).
 class Source;
 
 class Container {
@@ -56,6 +56,9 @@ class Container {
   [[nodiscard]] static Result<std::unique_ptr<Container>> open(const std::string& path, const OpenOptions& options);
   // A container that lies in memory, which must outlive the result and must not change. `name` is for messages.
   [[nodiscard]] static Result<std::unique_ptr<Container>> open_memory(Bytes bytes, const std::string& name,
+                                                                      const OpenOptions& options);
+  // From any source (source.h).
+  [[nodiscard]] static Result<std::unique_ptr<Container>> open_source(std::unique_ptr<Source> source,
                                                                       const OpenOptions& options);
   ~Container();
   Container(const Container&) = delete;
@@ -104,8 +107,6 @@ class Container {
   struct State;
   [[nodiscard]] Status may_read(uint32_t segment) const;
   explicit Container(std::unique_ptr<State> state);
-  static Result<std::unique_ptr<Container>> open_source(std::unique_ptr<Source> source, const OpenOptions& options);
-
   std::unique_ptr<State> state_;
 };
 
