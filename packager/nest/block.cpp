@@ -187,7 +187,7 @@ class Compiler {
     p_.lane = static_cast<int>(p_.map_dims) - 1;
     if (ordered) return;
     for (int d = static_cast<int>(p_.map_dims) - 1; d >= 0; --d)
-      if (p_.extents[static_cast<size_t>(d)] >= 16) {
+      if (p_.extents[static_cast<size_t>(d)] >= 5) {
         p_.lane = d;
         return;
       }
@@ -471,6 +471,7 @@ class Compiler {
         for (const Affine& a : code.conditions) one = one && a.k[l] == 0;
       }
       code.totals.push_back(new_register(Register::F32, one));
+      if (!one) group(code);
     } else {
       if (f.where) {
         body.code = &code.where;
@@ -532,6 +533,24 @@ class Compiler {
       result.push_back(r);
     }
     return result;
+  }
+  void group(FoldCode& f) {
+    size_t l = static_cast<size_t>(p_.lane);
+    if ((f.x.linear.k[l] == 0) == (f.y.linear.k[l] == 0)) return;
+    f.x_is_vector = f.x.linear.k[l] != 0;
+    const AccessCode &vector = f.x_is_vector ? f.x : f.y, &scalar = f.x_is_vector ? f.y : f.x;
+    for (const AxisIndex& a : scalar.axes)
+      if (!a.inside) return;
+    int best = -1;
+    for (size_t d = 0; d < p_.map_dims; ++d) {
+      bool usable = scalar.linear.k[d] != 0 && p_.extents[d] > 1;
+      for (const AxisIndex& a : vector.axes) usable = usable && a.at.k[d] == 0;
+      for (const Affine& c : f.conditions) usable = usable && c.k[d] == 0;
+      if (usable && (best < 0 || p_.extents[d] > p_.extents[static_cast<size_t>(best)])) best = static_cast<int>(d);
+    }
+    if (best < 0 || (p_.group >= 0 && p_.group != best)) return;
+    p_.group = best;
+    f.grouped = true;
   }
   const std::vector<int>& dummy(std::vector<int>& result, size_t fields) {
     result.assign(fields, 0);

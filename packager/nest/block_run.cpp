@@ -28,6 +28,16 @@ void multiply_add(float* dst, const float* x, int64_t sx, const float* y, int64_
   }
 }
 
+// The same for kGroup rows at once, dst[lane][row]: the factors of the rows lie `ss` apart.
+void multiply_add_rows(float* __restrict dst, int64_t rows, const float* v, int64_t sv, const float* s, int64_t ss, int64_t n) {
+  float factor[kGroup] = {};
+  for (int64_t r = 0; r < rows; ++r) factor[r] = s[r * ss];
+  for (int64_t i = 0; i < n; ++i) {
+    float x = v[i * sv];
+    for (int64_t r = 0; r < kGroup; ++r) dst[i * kGroup + r] += x * factor[r];
+  }
+}
+
 float round_narrow(DType t, float v) {
   switch (t) {
     case DType::F16: return ir::f16_value(ir::f16_bits(v));
@@ -44,6 +54,7 @@ class Machine {
     for (const Register& r : p.registers) wide += !r.uniform;
     int64_t lanes = p.lane < 0 ? 1 : p.extents[static_cast<size_t>(p.lane)];
     limit_ = std::clamp<int64_t>(65536 / static_cast<int64_t>(wide), 32, 1024);
+    if (p.group >= 0) limit_ = std::min<int64_t>(limit_, 256);
     limit_ = std::max<int64_t>(1, std::min(limit_, lanes));
     offset_.reserve(p.registers.size());
     size_t words = 0;
@@ -52,6 +63,7 @@ class Machine {
       words += r.uniform ? 1 : static_cast<size_t>(limit_);
     }
     memory_.resize(words);
+    kept_.resize(p.folds.size());
     n_ = limit_;
     for (const auto& [reg, value] : p.constants) fill(reg, value);
   }
@@ -414,10 +426,43 @@ class Machine {
 
   static int64_t floor_quotient(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
 
+  // An axis along which a read might leave its array.
+  struct Edge {
+    const AccessCode* access;
+    size_t axis;
+    const Affine* at;
+    int64_t base;
+  };
+  // Rows of a group that were computed together.
+  struct Kept {
+    std::vector<int64_t> key;  // map dims, the group's rounded down, lanes; empty: nothing yet
+    std::vector<float> rows;
+  };
+
   void sum_of_products(const FoldCode& f) {
     float* total = floats(f.totals[0]);
+    if (!f.grouped) return sum_rows(f, total, 1);
+    Kept& kept = kept_[static_cast<size_t>(&f - p_.folds.data())];
+    size_t g = static_cast<size_t>(p_.group);
+    int64_t now = at_[g], first = now / kGroup * kGroup;
+    std::vector<int64_t>& key = key_;
+    key.assign(at_.begin(), at_.begin() + static_cast<ptrdiff_t>(p_.map_dims));
+    key[g] = first;
+    key.push_back(n_);
+    if (key != kept.key) {
+      kept.rows.resize(static_cast<size_t>(kGroup * limit_));
+      at_[g] = first;
+      sum_rows(f, kept.rows.data(), std::min(kGroup, p_.extents[g] - first));
+      at_[g] = now;
+      kept.key = key;
+    }
+    const float* row = kept.rows.data() + (now - first);
+    for (int64_t i = 0; i < n_; ++i) total[i] = row[i * kGroup];
+  }
+
+  void sum_rows(const FoldCode& f, float* total, int64_t rows) {
     int64_t n = count(f.totals[0]);
-    std::fill(total, total + n, 0.0f);
+    std::fill(total, total + n * (f.grouped ? kGroup : 1), 0.0f);
     const std::byte *bx = arrays_[f.x.array].bytes.data(), *by = arrays_[f.y.array].bytes.data();
     int inner = f.dims.back();
     int64_t extent = p_.extents[static_cast<size_t>(inner)];
@@ -425,16 +470,19 @@ class Machine {
       if (p_.extents[static_cast<size_t>(d)] <= 0) return;
       at_[static_cast<size_t>(d)] = 0;
     }
+    int64_t along = f.grouped ? (f.x_is_vector ? f.y : f.x).linear.k[static_cast<size_t>(p_.group)] : 0;
     int64_t sx = lane_step(f.x.linear), sy = lane_step(f.y.linear);
     int64_t kx = f.x.linear.k[static_cast<size_t>(inner)], ky = f.y.linear.k[static_cast<size_t>(inner)];
-    bool check = false;
+    edges_.clear();
     for (const AccessCode* c : {&f.x, &f.y})
-      for (const AxisIndex& a : c->axes) check = check || !a.inside;
+      for (size_t i = 0; i < c->axes.size(); ++i)
+        if (!c->axes[i].inside) edges_.push_back({c, i, &c->axes[i].at, 0});
     size_t conditions = f.conditions.size();
     bounds_.resize(conditions);
     for (;;) {
       int64_t ex = affine(f.x.linear), ey = affine(f.y.linear);
       for (size_t c = 0; c < conditions; ++c) bounds_[c] = affine(f.conditions[c]);
+      for (Edge& e : edges_) e.base = affine(*e.at);
       for (int64_t k = 0; k < extent; ++k) {
         int64_t lo = 0, hi = n;
         for (size_t c = 0; c < conditions; ++c) {
@@ -446,12 +494,17 @@ class Machine {
           else hi = std::min(hi, floor_quotient(v, -s) + 1);
         }
         if (lo >= hi) continue;
-        if (check) {
-          at_[static_cast<size_t>(inner)] = k;
-          if (!row_part_inside(f.x, lo, hi) || !row_part_inside(f.y, lo, hi)) return;
+        for (const Edge& e : edges_) {
+          int64_t step = lane_step(*e.at), v = e.base + k * e.at->k[static_cast<size_t>(inner)];
+          int64_t first = v + step * lo, last = v + step * (hi - 1), limit = e.access->extents[e.axis];
+          if (std::min(first, last) >= 0 && std::max(first, last) < limit) continue;
+          return fault(*e.access, e.axis, first < 0 || first >= limit ? first : last);
         }
         auto at = [](const std::byte* base, int64_t e) { return reinterpret_cast<const float*>(base) + e; };
-        multiply_add(total + lo, at(bx, ex + k * kx + lo * sx), sx, at(by, ey + k * ky + lo * sy), sy, hi - lo);
+        const float *px = at(bx, ex + k * kx + lo * sx), *py = at(by, ey + k * ky + lo * sy);
+        if (!f.grouped) multiply_add(total + lo, px, sx, py, sy, hi - lo);
+        else if (f.x_is_vector) multiply_add_rows(total + lo * kGroup, rows, px, sx, py, along, hi - lo);
+        else multiply_add_rows(total + lo * kGroup, rows, py, sy, px, along, hi - lo);
       }
       at_[static_cast<size_t>(inner)] = 0;
       size_t d = f.dims.size() - 1;
@@ -464,18 +517,6 @@ class Machine {
       if (d == 0) return;
     }
   }
-  bool row_part_inside(const AccessCode& c, int64_t lo, int64_t hi) {
-    for (size_t i = 0; i < c.axes.size(); ++i) {
-      const AxisIndex& a = c.axes[i];
-      if (a.inside) continue;
-      int64_t v = affine(a.at), s = lane_step(a.at), first = v + s * lo, last = v + s * (hi - 1);
-      if (std::min(first, last) >= 0 && std::max(first, last) < c.extents[i]) continue;
-      fault(c, i, first < 0 || first >= c.extents[i] ? first : last);
-      return false;
-    }
-    return true;
-  }
-
   void store(size_t w) {
     const AccessCode& c = p_.stores[w];
     std::byte* base = arrays_[c.array].bytes.data();
@@ -512,7 +553,9 @@ class Machine {
   std::vector<int64_t> at_;      // value of every dim slot; of the lane dim: its first lane
   std::vector<size_t> offset_;   // of each register in memory_
   std::vector<int64_t> memory_;
-  std::vector<int64_t> bounds_;
+  std::vector<int64_t> bounds_, key_;
+  std::vector<Kept> kept_;
+  std::vector<Edge> edges_;
   int64_t limit_ = 1, n_ = 1;
 };
 
@@ -526,9 +569,10 @@ void run_block(const BlockProgram& p, std::vector<Tensor>& arrays, const Functio
     if (p.extents[d] <= 0) return;
     work *= static_cast<double>(p.extents[d]);
     if (static_cast<int>(d) == p.lane) continue;
-    outer.push_back(d);
+    if (static_cast<int>(d) != p.group) outer.push_back(d);
     rows *= p.extents[d];
   }
+  if (p.group >= 0) outer.push_back(static_cast<size_t>(p.group));  // innermost: its rows share their work
   for (const FoldCode& c : p.folds)
     for (int d : c.dims) work *= static_cast<double>(std::max<int64_t>(1, p.extents[static_cast<size_t>(d)]));
   int64_t lanes = p.lane < 0 ? 1 : p.extents[static_cast<size_t>(p.lane)];
@@ -538,26 +582,35 @@ void run_block(const BlockProgram& p, std::vector<Tensor>& arrays, const Functio
   std::atomic<int64_t> next{0};
   std::mutex mutex;
   int64_t chunk = std::max<int64_t>(1, rows / (static_cast<int64_t>(threads) * 8));
+  if (p.group >= 0) {
+    int64_t whole = p.extents[static_cast<size_t>(p.group)];
+    if (rows > whole) chunk = (chunk + whole - 1) / whole * whole;  // chunks do not cut through the group's dim
+    else chunk = (chunk + kGroup - 1) / kGroup * kGroup;
+  }
+  int64_t group = p.group < 0 ? 1 : std::min(chunk, p.extents[static_cast<size_t>(p.group)]);
   auto worker = [&] {
     Machine machine(p, arrays, f);
     std::vector<int64_t> row(p.map_dims, 0);
     for (;;) {
       int64_t begin = next.fetch_add(chunk);
       if (begin >= rows) break;
-      for (int64_t r = begin; r < std::min(rows, begin + chunk); ++r) {
-        int64_t rest = r;
-        for (size_t k = outer.size(); k-- > 0;) {
-          row[outer[k]] = rest % p.extents[outer[k]];
-          rest /= p.extents[outer[k]];
-        }
-        for (int64_t lane = 0; lane < lanes && !machine.failed(); lane += machine.limit())
-          machine.block(row, lane, std::min(machine.limit(), lanes - lane));
-        if (machine.failed()) {
-          std::lock_guard lock(mutex);
-          fault.set(machine.own_.bug, machine.own_.message);
-          next = rows;
-          return;
-        }
+      int64_t end = std::min(rows, begin + chunk);
+      // The rows of a group's dim under each block of lanes.
+      for (int64_t first = begin; first < end; first += group)
+        for (int64_t lane = 0; lane < lanes; lane += machine.limit())
+          for (int64_t r = first; r < std::min(end, first + group) && !machine.failed(); ++r) {
+            int64_t rest = r;
+            for (size_t k = outer.size(); k-- > 0;) {
+              row[outer[k]] = rest % p.extents[outer[k]];
+              rest /= p.extents[outer[k]];
+            }
+            machine.block(row, lane, std::min(machine.limit(), lanes - lane));
+          }
+      if (machine.failed()) {
+        std::lock_guard lock(mutex);
+        fault.set(machine.own_.bug, machine.own_.message);
+        next = rows;
+        return;
       }
     }
   };
