@@ -1,0 +1,343 @@
+// Bytes to programs. The one place where portable code is checked: everything that steps rely on is established here
+// (spec/portable-code.md, "What is checked").
+#include <bit>
+
+#include "loaders/portable/program.h"
+
+namespace mlc::portable {
+namespace {
+
+// A shrinking view; reads past the end give zeros and set `bad`.
+class Reader {
+ public:
+  explicit Reader(Bytes bytes) : bytes_(bytes) {}
+  template <class T>
+  T take() {
+    if (bytes_.size() < sizeof(T)) {
+      bad_ = true;
+      bytes_ = {};
+      return 0;
+    }
+    uint64_t v = 0;
+    for (size_t k = 0; k < sizeof(T); ++k) v |= std::to_integer<uint64_t>(bytes_[k]) << (8 * k);
+    bytes_ = bytes_.subspan(sizeof(T));
+    return static_cast<T>(v);
+  }
+  // Padding up to a multiple of 8 from the start of the module must be zero.
+  void pad() {
+    while (!bad_ && bytes_.size() % 8 != 0)
+      if (take<uint8_t>() != 0) bad_ = true;
+  }
+  size_t left() const { return bytes_.size(); }
+  bool bad() const { return bad_; }
+
+ private:
+  Bytes bytes_;
+  bool bad_ = false;
+};
+
+struct Register {
+  Kind kind = Kind::None;
+  uint8_t lanes = 0;
+  uint32_t offset = 0;
+  uint32_t blocks() const { return (lanes + kBlock - 1) / kBlock; }
+};
+
+class KernelDecoder {
+ public:
+  explicit KernelDecoder(Reader& in) : in_(in) {}
+
+  Status decode(Program& out) {
+    out_ = &out;
+    const uint16_t num_params = in_.take<uint16_t>(), num_locals = in_.take<uint16_t>();
+    out.num_scalars = in_.take<uint16_t>();
+    const uint16_t num_registers = in_.take<uint16_t>();
+    const uint32_t num_instructions = in_.take<uint32_t>();
+    if (in_.take<uint32_t>() != 0 || in_.bad()) return broken("header");
+    const uint64_t needed = num_params + uint64_t{num_locals} * 8 + uint64_t{num_registers} * 2 +
+                            uint64_t{num_instructions} * kInstructionLen;
+    if (needed > in_.left()) return broken("cut off");
+
+    for (unsigned k = 0; k < num_params; ++k) {
+      out.param_flags.push_back(in_.take<uint8_t>());
+      if (out.param_flags.back() & ~kParamWritten) return broken("unknown flag of parameter " + std::to_string(k));
+    }
+    in_.pad();
+    uint64_t locals = 0;
+    for (unsigned k = 0; k < num_locals; ++k) {
+      const uint64_t bytes = in_.take<uint64_t>();
+      if (bytes > kMaxLocalBytes || (locals += (bytes + 63) & ~uint64_t{63}) > kMaxLocalBytes)
+        return broken("local arrays above the limit");
+      out.local_bytes.push_back(bytes);
+    }
+    uint64_t offset = 0;
+    for (unsigned k = 0; k < num_registers; ++k) {
+      Register r;
+      const uint8_t kind = in_.take<uint8_t>();
+      r.lanes = in_.take<uint8_t>();
+      if (kind == 0 || kind > static_cast<uint8_t>(Kind::Mask) || r.lanes == 0 || r.lanes > kMaxLanes)
+        return broken("register " + std::to_string(k));
+      r.kind = static_cast<Kind>(kind);
+      const uint64_t bytes = r.lanes == 1 ? 8 : uint64_t{r.blocks()} * kBlock * size_of(r.kind);
+      if (r.lanes > 1) offset = (offset + 63) & ~uint64_t{63};
+      r.offset = static_cast<uint32_t>(offset);
+      if ((offset += bytes) > kMaxRegisterBytes) return broken("registers above the limit");
+      registers_.push_back(r);
+    }
+    in_.pad();
+    if (in_.bad()) return broken("padding");
+    out.register_bytes = (offset + 63) & ~uint64_t{63};
+    out.locals_offset = ((num_params + uint64_t{num_locals}) * sizeof(BufferView) + 63) & ~uint64_t{63};
+    out.registers_offset = out.locals_offset + locals;
+    out.scratch_bytes = out.registers_offset + out.register_bytes;
+
+    out.steps.resize(num_instructions + 1);
+    for (at_ = 0; at_ < num_instructions; ++at_) {
+      Instruction i;
+      i.op = in_.take<uint8_t>();
+      i.type = in_.take<uint8_t>();
+      i.dst = in_.take<uint16_t>(), i.a = in_.take<uint16_t>(), i.b = in_.take<uint16_t>(), i.c = in_.take<uint16_t>();
+      i.array = in_.take<uint16_t>();
+      i.zero = in_.take<uint32_t>();
+      i.imm = static_cast<int64_t>(in_.take<uint64_t>());
+      if (Status s = instruction(i); !s.ok()) return s;
+    }
+    if (!open_.empty()) return broken("a loop or condition without its end");
+    out.steps.back().run = control_handler(Op::None);
+    return ok();
+  }
+
+ private:
+  struct Open {
+    Op op;
+    uint32_t at;      // of the opening instruction, or Else
+    uint32_t test = 0;  // of WhileTest, 0 if none yet
+  };
+
+  Status broken(std::string what) const {
+    return Status(Code::Malformed, "instruction " + std::to_string(at_) + ": " + std::move(what));
+  }
+  static Kind kind(const Register* r) { return r ? r->kind : Kind::None; }
+
+  Status instruction(const Instruction& i) {
+    const Op op = static_cast<Op>(i.op);
+    const Register *dst = nullptr, *a = nullptr, *b = nullptr, *c = nullptr;
+    for (auto [number, slot] : {std::pair{i.dst, &dst}, {i.a, &a}, {i.b, &b}, {i.c, &c}}) {
+      if (number == kNoRegister) continue;
+      if (number >= registers_.size()) return broken("register " + std::to_string(number) + " does not exist");
+      *slot = &registers_[number];
+    }
+    if (i.zero != 0) return broken("a field that must be zero is not");
+    Step& s = out_->steps[at_];
+    s.imm = i.imm;
+    s.array = i.array;
+    if (dst) s.dst = dst->offset;
+    if (a) s.a = a->offset;
+    if (b) s.b = b->offset;
+    if (c) s.c = c->offset;
+    const Register* shape = dst ? dst : c ? c : a;
+    if (shape) s.lanes = shape->lanes, s.blocks = shape->blocks();
+
+    // Which operands the instruction must have, exactly.
+    auto has = [&](bool d, bool x, bool y, bool z) { return !!dst == d && !!a == x && !!b == y && !!c == z; };
+    auto is = [](const Register* r, Kind k, unsigned lanes) { return r->kind == k && r->lanes == lanes; };
+    auto same = [](const Register* x, const Register* y) { return x->kind == y->kind && x->lanes == y->lanes; };
+    const bool plain = i.type == 0 && i.array == 0;  // neither type nor buffer
+    const bool bare = plain && i.imm == 0;
+    auto wrong = [&] { return broken("operands of operation " + std::to_string(i.op) + " have the wrong kinds"); };
+    switch (op) {
+      case Op::LoopBegin:
+        if (!has(true, true, true, false) || !plain || !is(dst, Kind::I64, 1) || !is(a, Kind::I64, 1) || !is(b, Kind::I64, 1))
+          return wrong();
+        if (i.imm < 1) return broken("a loop with a step below 1");
+        s.run = control_handler(op);
+        return open(op);
+      case Op::WhileBegin:
+        if (!has(true, true, false, false) || !bare || !is(dst, Kind::I64, 1) || !is(a, Kind::I64, 1)) return wrong();
+        s.run = control_handler(op);
+        return open(op);
+      case Op::If:
+        if (!has(false, true, false, false) || !bare || !is(a, Kind::Mask, 1)) return wrong();
+        s.run = control_handler(op);
+        return open(op);
+      case Op::LoopEnd: case Op::WhileTest: case Op::WhileEnd: case Op::Else: case Op::EndIf:
+        if (op == Op::WhileTest ? !has(false, true, false, false) || !is(a, Kind::Mask, 1) : !has(false, false, false, false))
+          return wrong();
+        if (!bare) return wrong();
+        s.run = control_handler(op);
+        return close(op, s);
+      case Op::FaultIf:
+        if (!has(false, true, false, false) || !plain || a->kind != Kind::Mask) return wrong();
+        if (i.imm < 0 || i.imm > MLRUN_FAULT_BOUND) return broken("an unknown fault");
+        s.run = control_handler(op);
+        return ok();
+      case Op::Scalar: case Op::Tile:
+        if (!has(true, false, false, false) || !plain || !is(dst, Kind::I64, 1)) return wrong();
+        if (i.imm < 0 || i.imm >= (op == Op::Tile ? 2 : out_->num_scalars)) return broken("a scalar that does not exist");
+        s.run = control_handler(op);
+        return ok();
+      case Op::Const: {
+        if (!has(true, false, false, false) || !plain) return wrong();
+        const unsigned size = size_of(dst->kind);
+        if (size < 8 && static_cast<uint64_t>(i.imm) >> (8 * size)) return broken("a constant wider than its register");
+        if (dst->kind == Kind::Mask && i.imm > 1) return broken("a truth value above 1");
+        // The step copies the first bytes of imm.
+        if constexpr (std::endian::native == std::endian::big)
+          s.imm = static_cast<int64_t>(static_cast<uint64_t>(i.imm) << (64 - 8 * size));
+        return data(s, move_handler(op, dst->kind, dst->lanes > 1));
+      }
+      case Op::Move:
+        if (!has(true, true, false, false) || !bare || dst->lanes != a->lanes || size_of(dst->kind) != size_of(a->kind))
+          return wrong();
+        return data(s, move_handler(op, dst->kind, dst->lanes > 1));
+      case Op::Load: case Op::Store: {
+        const bool is_load = op == Op::Load;
+        const Register* value = is_load ? dst : c;
+        if (!value || !a || !!dst != is_load || !!c == is_load || a->kind != Kind::I64) return wrong();
+        if (a->lanes != 1 && a->lanes != value->lanes) return wrong();
+        if (b && !is(b, Kind::Mask, value->lanes)) return wrong();
+        if (i.type == 0 || i.type > 20 || kind_of(static_cast<DType>(i.type)) != value->kind) return wrong();
+        if (i.array >= out_->param_flags.size() + out_->local_bytes.size()) return broken("a buffer that does not exist");
+        if (!is_load && i.array < out_->param_flags.size() && !(out_->param_flags[i.array] & kParamWritten))
+          return broken("stores to a parameter that is not declared as written");
+        return data(s, memory_handler(op, static_cast<DType>(i.type), a->lanes > 1, b != nullptr, value->lanes));
+      }
+      case Op::Splat:
+        if (!has(true, true, false, false) || !bare || !is(a, dst->kind, 1)) return wrong();
+        return data(s, move_handler(op, dst->kind, dst->lanes > 1));
+      case Op::Ramp:
+        if (!has(true, true, false, false) || !plain || !is(a, dst->kind, 1) ||
+            (dst->kind != Kind::I32 && dst->kind != Kind::I64))
+          return wrong();
+        return data(s, move_handler(op, dst->kind, dst->lanes > 1));
+      case Op::Extract:
+        if (!has(true, true, false, false) || !plain || !is(dst, a->kind, 1)) return wrong();
+        if (i.imm < 0 || i.imm >= a->lanes) return broken("a lane that does not exist");
+        return data(s, move_handler(op, dst->kind, true));
+      case Op::Insert:
+        if (!has(true, true, false, false) || !plain || dst->kind != a->kind) return wrong();
+        if (i.imm < 0 || i.imm > dst->lanes || dst->lanes - i.imm < a->lanes) return broken("a lane that does not exist");
+        s.lanes = a->lanes;
+        return data(s, move_handler(op, dst->kind, true));
+      case Op::Select:
+        if (!has(true, true, true, true) || !bare || !is(a, Kind::Mask, dst->lanes) || !same(b, dst) || !same(c, dst))
+          return wrong();
+        return data(s, move_handler(op, dst->kind, dst->lanes > 1));
+      case Op::Neg: case Op::Abs: case Op::Floor: case Op::Ceil: case Op::Trunc: case Op::Rint: case Op::Sqrt: case Op::Not:
+        if (!has(true, true, false, false) || !bare || !same(a, dst)) return wrong();
+        return data(s, arithmetic(op, a));
+      case Op::IsNan: case Op::IsInf:
+        if (!has(true, true, false, false) || !bare || !is(dst, Kind::Mask, a->lanes)) return wrong();
+        return data(s, float_handler(op, a->kind, a->lanes > 1));
+      case Op::Widen: case Op::WidenU: case Op::Narrow: case Op::ToFloat: case Op::ToFloatU: case Op::ToInt:
+      case Op::ToIntU: case Op::Resize: case Op::ResizeOdd: case Op::FromMask:
+        if (!has(true, true, false, false) || !bare || a->lanes != dst->lanes) return wrong();
+        return data(s, convert_handler(op, DType::None, a->kind, dst->kind, a->lanes > 1));
+      case Op::Wrap: case Op::Pack: case Op::Unpack:
+        if (!has(true, true, false, false) || i.array != 0 || i.imm != 0 || i.type > 20 || a->lanes != dst->lanes) return wrong();
+        return data(s, convert_handler(op, static_cast<DType>(i.type), a->kind, dst->kind, a->lanes > 1));
+      case Op::Add: case Op::Sub: case Op::Mul: case Op::Div: case Op::FMod: case Op::Min: case Op::Max: case Op::MinU:
+      case Op::MaxU: case Op::Quot: case Op::QuotU: case Op::Rem: case Op::RemU: case Op::FloorQuot: case Op::FloorRem:
+      case Op::Pow: case Op::PowU: case Op::And: case Op::Or: case Op::Xor: case Op::Shl: case Op::Shr: case Op::ShrU:
+        if (!has(true, true, true, false) || !bare || !same(a, dst) || !same(b, dst)) return wrong();
+        return data(s, arithmetic(op, a));
+      case Op::Lt: case Op::Le: case Op::Eq: case Op::Ne: case Op::LtU: case Op::LeU:
+        if (!has(true, true, true, false) || !bare || !same(a, b) || !is(dst, Kind::Mask, a->lanes)) return wrong();
+        return data(s, arithmetic(op, a));
+      case Op::Fma:
+        if (!has(true, true, true, true) || !bare || !same(a, dst) || !same(b, dst) || !same(c, dst)) return wrong();
+        return data(s, float_handler(op, dst->kind, dst->lanes > 1));
+      case Op::FmaSplat:
+        if (!has(true, true, true, true) || !bare || !is(a, dst->kind, 1) || !same(b, dst) || !same(c, dst)) return wrong();
+        return data(s, float_handler(op, dst->kind, dst->lanes > 1));
+      case Op::SumLanes: case Op::ProdLanes: case Op::MinLanes: case Op::MaxLanes: case Op::MinLanesU: case Op::MaxLanesU:
+        if (!has(true, true, false, false) || !bare || !is(dst, a->kind, 1) || (a->lanes & (a->lanes - 1)) != 0) return wrong();
+        s.lanes = a->lanes;
+        return data(s, lanes_handler(op, a->kind));
+      case Op::None: break;
+    }
+    return broken("unknown operation " + std::to_string(i.op));
+  }
+
+  static Handler arithmetic(Op op, const Register* a) {
+    const bool vector = a->lanes > 1;
+    return a->kind == Kind::F32 || a->kind == Kind::F64 ? float_handler(op, a->kind, vector)
+                                                        : int_handler(op, a->kind, vector);
+  }
+  Status data(Step& s, Handler handler) {
+    s.run = handler;
+    return handler ? ok() : broken("this operation does not exist for these kinds");
+  }
+
+  Status open(Op op) {
+    if (open_.size() >= kMaxDepth) return broken("nested too deeply");
+    open_.push_back({op, at_, 0});
+    return ok();
+  }
+  Status close(Op op, Step& s) {
+    if (open_.empty()) return broken("ends what was not begun");
+    Open& o = open_.back();
+    Step& first = out_->steps[o.at];
+    const Step* next = out_->steps.data() + at_ + 1;
+    switch (op) {
+      case Op::LoopEnd:
+        if (o.op != Op::LoopBegin) return broken("ends a loop that was not begun");
+        first.jump = next;
+        s.jump = &first + 1;
+        s.dst = first.dst, s.b = first.b, s.imm = first.imm;
+        break;
+      case Op::WhileTest:
+        if (o.op != Op::WhileBegin || o.test) return broken("tests a loop that was not begun, or twice");
+        o.test = at_;
+        s.dst = first.dst, s.b = first.a;
+        return ok();
+      case Op::WhileEnd:
+        if (o.op != Op::WhileBegin || !o.test) return broken("ends a loop that was not begun or has no test");
+        out_->steps[o.test].jump = next;
+        s.jump = &first + 1;
+        break;
+      case Op::Else:
+        if (o.op != Op::If) return broken("else without a condition");
+        first.jump = next;
+        o = {Op::Else, at_, 0};
+        return ok();
+      default:
+        if (o.op != Op::If && o.op != Op::Else) return broken("ends a condition that was not begun");
+        first.jump = next;
+        break;
+    }
+    open_.pop_back();
+    return ok();
+  }
+
+  Reader& in_;
+  Program* out_ = nullptr;
+  std::vector<Register> registers_;
+  std::vector<Open> open_;
+  uint32_t at_ = 0;
+};
+
+}  // namespace
+
+Result<std::vector<Program>> decode_module(Bytes module) {
+  auto broken = [](std::string what) { return Status(Code::Malformed, "portable code: " + std::move(what)); };
+  Reader in(module);
+  const uint32_t magic = in.take<uint32_t>();
+  const uint16_t version = in.take<uint16_t>(), zero = in.take<uint16_t>();
+  const uint32_t num_kernels = in.take<uint32_t>(), zero2 = in.take<uint32_t>();
+  if (in.bad() || magic != kMagic) return broken("no portable module");
+  if (version != kVersion) return broken("version " + std::to_string(version) + ", expected " + std::to_string(kVersion));
+  if (zero || zero2 || module.size() % 8 != 0) return broken("malformed header");
+  if (num_kernels > kMaxKernels || num_kernels * uint64_t{kKernelHeaderLen} > in.left())
+    return broken(std::to_string(num_kernels) + " kernels do not fit");
+  std::vector<Program> out(num_kernels);
+  for (uint32_t k = 0; k < num_kernels; ++k) {
+    KernelDecoder decoder(in);
+    if (Status s = decoder.decode(out[k]); !s.ok())
+      return std::move(s).note("kernel " + std::to_string(k)).note("portable code");
+  }
+  if (in.left() != 0) return broken(std::to_string(in.left()) + " bytes behind the last kernel");
+  return out;
+}
+
+}  // namespace mlc::portable
