@@ -81,7 +81,9 @@ class Checker {
         if (!type && fn == module_.fns.end() && !builtin_functions().count(n->text)) fail_at(file_, n->pos, "unknown function '" + n->text + "'");
         if (fn != module_.fns.end() && fn->second.params.size() != n->kids.size())
           fail_at(file_, n->pos, n->text + " takes " + std::to_string(fn->second.params.size()) + " arguments, not " + std::to_string(n->kids.size()));
-        for (const Node* kid : n->kids) expr(kid);
+        const bool of_result = n->text == "present" || n->text == "count";
+        for (const Node* kid : n->kids)
+          if (!(of_result && op && kid->kind == NodeKind::Name && op->result(kid->text))) expr(kid);
         return;
       }
       case NodeKind::SatCast:
@@ -173,7 +175,10 @@ class Checker {
         if (!in_proc) for (const Target& t : s.targets) arrays.insert(t.array);
         return;
       case StmtKind::Dims: dim_list(s.value); return;
-      case StmtKind::Proc: case StmtKind::ForDims:
+      case StmtKind::Proc:
+        for (const auto& r : op->results) arrays.insert(r.name);  // a proc reads back what it wrote
+        [[fallthrough]];
+      case StmtKind::ForDims:
         for (const auto& d : s.names)
           if (!dims.count(d)) fail_at(file_, s.pos, "the loop runs over '" + d + "', which is no dim");
         statements(s.body, true);
@@ -298,7 +303,7 @@ void check_op(const Module& module, const OpDef& op) {
       if (s.kind == StmtKind::Proc) written = true;
       for (const auto& t : s.targets) written = written || (t.array == r.name && s.kind != StmtKind::Push);
     }
-    if (!written) fail_at(op.file, r.pos, "result " + r.name + " is never written");
+    if (!written && !r.optional) fail_at(op.file, r.pos, "result " + r.name + " is never written");
   }
   c.statements(op.body, false);
 }
