@@ -207,7 +207,7 @@ void Lexer::scan() {
     token_ = {Token::Name, std::string(text_.substr(start, at_ - start)), line_};
   } else if (digit(c)) {
     auto sign = [&] { return (at(at_) == '-' || at(at_) == '+') && at(at_ - 1) == 'e'; };
-    while (digit(at(at_)) || at(at_) == '.' || at(at_) == 'e' || sign()) ++at_;
+    while (digit(at(at_)) || (at(at_) == '.' && digit(at(at_ + 1))) || at(at_) == 'e' || sign()) ++at_;
     token_ = {Token::Number, std::string(text_.substr(start, at_ - start)), line_};
   } else if (c == '"') {
     token_ = {Token::String, "", line_};
@@ -400,6 +400,10 @@ class ExprParser {
       auto it = scope_.vars.find(v);
       if (it == scope_.vars.end()) return in_.error("no variable #" + std::to_string(v));
       return it->second;
+    }
+    if (in_.accept("@")) {
+      auto it = scope_.defined.find("@" + in_.next().text);
+      return it == scope_.defined.end() ? Result<const Expr*>(in_.error("no such name")) : it->second;
     }
     if (t.kind != Kind::Name) return in_.error("expected an expression, found '" + t.text + "'");
     in_.next();

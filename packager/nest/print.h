@@ -10,12 +10,12 @@
 //   check $N <= 512 "too long"
 //   nest "Conv_12 (Conv)" (n, m) where n < 3 scan m by sum exclusive reverse {
 //     let @0 = ...                        ; expressions that occur more than once
-//     %2[n, m] = max(@0, 0.0)
-//     %3[n] <- @0 by last
+//     write %2[n, m] = max(@0, 0.0)
+//     push %3[n] = @0 by last
 //   }
 //   proc "TopK_3 (TopK)" (n) reads %0 writes %2 {
 //     alloc %16777216 "live" bool [64]
-//     for #4 in 0 .. 64 step 1 { if %0[n, #4] > 0.0 { store %2[n, #4] = 1.0 } }
+//     for #4 in 0 to 64 step 1 { if %0[n, #4] > 0.0 { store %2[n, #4] = 1.0 } }
 //     yield $K = #5
 //   }
 #pragma once

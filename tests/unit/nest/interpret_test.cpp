@@ -4,6 +4,7 @@
 #include <cmath>
 #include <random>
 
+#include "packager/nest/print.h"
 #include "tests/support/nest_builder.h"
 
 using namespace mlc;
@@ -220,6 +221,14 @@ TEST_CASE_FIXTURE(NestBuilder, "a proc sorts, and a loop beyond its bound is an 
   auto out = run(inputs);
   REQUIRE(out.ok());
   CHECK((*out)[0].values<float>() == std::vector<float>{5, 4, 3, 8, 7, 2});
+  std::string text = print(fn);
+  Context other;
+  auto again = parse(other, text);
+  REQUIRE_MESSAGE(again.ok(), (again.ok() ? "" : again.status().message) << text);
+  CHECK(print(*again) == text);
+  auto same = interpret(*again, inputs);
+  REQUIRE(same.ok());
+  CHECK((*same)[0].values<float>() == std::vector<float>{5, 4, 3, 8, 7, 2});
   fn.body.clear();
   bound = 1;
   build();
@@ -309,5 +318,35 @@ TEST_CASE("blocks of points give what single points give") {
     if (!fast.ok()) INFO(fast.status().message);
     REQUIRE(fast.ok());
     for (size_t o = 0; o < 2; ++o) REQUIRE(((*fast)[o].bytes == (*slow)[o].bytes));
+    // The text form says it all.
+    std::string text = print(b.fn);
+    Context other;
+    auto again = parse(other, text);
+    REQUIRE_MESSAGE(again.ok(), (again.ok() ? "" : again.status().message) << text);
+    REQUIRE(print(*again) == text);
+    auto parsed = interpret(*again, inputs);
+    REQUIRE(parsed.ok());
+    for (size_t o = 0; o < 2; ++o) REQUIRE(((*parsed)[o].bytes == (*fast)[o].bytes));
   }
+}
+
+TEST_CASE("a broken text is refused with its line") {
+  const std::string good =
+      "function \"f\"\nsym $N 1 8 multiple 1\ndim i = $N\narray %0 \"x\" input f32 [$N]\narray %1 \"y\" temp f32 [$N]\n"
+      "inputs %0\noutputs %1\nnest \"Relu\" (i) {\n  write %1[i] = max(%0[i], 0.0)\n}\n";
+  Context ctx;
+  auto f = parse(ctx, good);
+  REQUIRE(f.ok());
+  CHECK(print(*f) == good);
+  // Every prefix and every text with one character changed is parsed or refused, never anything else.
+  for (size_t n = 0; n < good.size(); ++n) {
+    Context a, b;
+    (void)parse(a, std::string_view(good).substr(0, n));
+    std::string changed = good;
+    changed[n] = changed[n] == '(' ? ')' : '(';
+    auto r = parse(b, changed);
+    if (!r.ok()) CHECK(r.status().message.find("line ") == 0);
+  }
+  Context deep;
+  CHECK_FALSE(parse(deep, good.substr(0, good.find("max")) + std::string(100000, '(')).ok());
 }
