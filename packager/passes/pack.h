@@ -1,4 +1,4 @@
-// Constants in the layout that kernels read.
+// The bytes of a constant in the order of its layout.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,7 @@
 
 namespace mlc::passes {
 
-// The elements of a Const array reordered from row-major into array.layout, zeros in the padding of split axes. The
-// shape is constant.
+// `array` is Const with constant extents and data of matching size; padding elements are zero.
 std::vector<std::byte> pack(const nest::Array& array);
 
 }  // namespace mlc::passes

@@ -6,21 +6,17 @@
 #include "packager/passes/uses.h"
 
 namespace mlc::passes {
-namespace {
 
-constexpr Pass kPipeline[] = {
-    {"dead_code", dead_code},
-};
+std::vector<NamedPass> all_passes() { return {{"dead-code", dead_code}}; }
+std::vector<std::string> default_pipeline() { return {"dead-code"}; }
 
-}  // namespace
-
-std::span<const Pass> pipeline() { return kPipeline; }
-
-Status run(ir::Context& ctx, nest::Function& function, const Options&) {
-  for (const Pass& pass : pipeline()) {
-    Status status = pass.run(ctx, function);
-    if (!status.ok()) return std::move(status).note(pass.name);
-  }
+Status run(ir::Context& ctx, nest::Function& function, const Options& options) {
+  for (const std::string& name : options.pipeline)
+    for (const NamedPass& pass : all_passes()) {
+      if (pass.name != name) continue;
+      Status status = pass.pass(ctx, function);
+      if (!status.ok()) return std::move(status).note(name);
+    }
   return ok();
 }
 

@@ -1,34 +1,44 @@
-// The passes over a Nest function and the list in which they run. A pass is one file; it rewrites the function in place
-// and keeps its meaning: what the interpreter answers before and after is the same.
+// Rewrites of a Nest function, in a fixed order that is a list of names.
+//
+//   fold-constants  statements whose inputs are all constant are computed now
+//   cleanup         dead statements, equal statements, copies and renamings (Reshape, Transpose, Slice, ...) read through
+//   scale-weights   a constant scale and shift per output channel after a contraction goes into its weights and bias
+//   fuse            maps go into their readers, elementwise chains into the contraction or fold they follow
+//   layout          activations channels-last where convolutions want it, weights as panels
+//
+// Each is one file and leaves a function that nest/verify.h accepts. `check` interprets the function before and after
+// every pass on random inputs and fails where the answers differ: for tests and for finding a bad rewrite.
 #pragma once
 
-#include <span>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
-#include "packager/ir/context.h"
 #include "packager/nest/nest.h"
 
 namespace mlc::passes {
 
-struct Options {
-  std::string print_after;  // name of a pass: the function is printed on stderr after it ("all": after each)
-  bool check = false;       // interpret before and after each pass on random inputs and compare
-};
-
-struct Pass {
+using Pass = Status (*)(ir::Context&, nest::Function&);
+struct NamedPass {
   std::string_view name;
-  Status (*run)(ir::Context&, nest::Function&);
+  Pass pass;
+};
+std::vector<NamedPass> all_passes();
+std::vector<std::string> default_pipeline();
+
+struct Options {
+  std::vector<std::string> pipeline = default_pipeline();
+  std::string print_after;  // name of a pass, or "all"
+  std::function<void(std::string_view pass, const std::string& text)> print;  // default: standard error
+  bool verify = true;       // structure after every pass (index ranges only with `check`)
+  bool check = false;
 };
 
-// In the order in which `run` applies them.
-std::span<const Pass> pipeline();
+Status run(ir::Context& ctx, nest::Function& f, const Options& options = {});
 
-Status run(ir::Context& ctx, nest::Function& function, const Options& options = {});
-
-// Const arrays that some statement reads or that are outputs, in order.
-std::vector<uint32_t> used_constants(const nest::Function& function);
+// The Const arrays that some statement reads or that are outputs, in order of their numbers.
+std::vector<uint32_t> used_constants(const nest::Function& f);
 
 }  // namespace mlc::passes
