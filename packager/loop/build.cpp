@@ -150,7 +150,8 @@ const Expr* extract(ir::Context& ctx, const Expr* a, unsigned lane) {
 
 const Expr* widen(ir::Context& ctx, std::vector<const Expr*> parts) {
   unsigned lanes = parts[0]->type.lanes * static_cast<unsigned>(parts.size());
-  return ctx.raw(node(Op::Widen, parts[0]->type.dtype, lanes), std::move(parts));
+  Expr e = node(Op::Widen, parts[0]->type.dtype, lanes);
+  return ctx.raw(e, std::move(parts));
 }
 
 const Expr* vec_load(ir::Context& ctx, uint32_t array, Type type, const Expr* index, const Expr* mask) {

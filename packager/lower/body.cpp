@@ -17,10 +17,28 @@ constexpr int kIndexFault = 1;  // schema/module_abi.h
 bool is_transcendental(Op op) { return op >= Op::Exp && op <= Op::Erf; }
 }  // namespace
 
-void Body::scoped(const std::function<void()>& body) {
-  scopes_.emplace_back();
-  body();
+void Body::bind(const ir::Dim* d, const Expr* value) {
+  auto [it, fresh] = env_.try_emplace(d, value);
+  if (fresh || it->second == value) return;
+  Scope& scope = scopes_.back();
+  scope.rebound.emplace_back(d, it->second);
+  it->second = value;
+  scope.hidden |= facts.bit(d);
+  auto stale = [&](const auto& entry) { return (facts.dims(entry.first.e) & facts.bit(d)) != 0; };
+  std::erase_if(scope.memo, stale);
+  std::erase_if(scope.folds, stale);
+}
+
+void Body::close_scope() {
+  auto& rebound = scopes_.back().rebound;
+  for (size_t k = rebound.size(); k-- > 0;) env_[rebound[k].first] = rebound[k].second;
   scopes_.pop_back();
+}
+
+void Body::scoped(const std::function<void()>& body) {
+  open_scope();
+  body();
+  close_scope();
 }
 
 void Body::with_for(const ir::Dim* d, const Expr* begin, const Expr* end, int64_t step, const std::function<void()>& body) {
@@ -42,22 +60,14 @@ void Body::with_for(const ir::Dim* d, const Expr* begin, const Expr* end, int64_
 
 void Body::vectorised(const ir::Dim* d, unsigned lanes, const Expr* tail, const std::function<void()>& body) {
   auto saved = std::tuple(vdim_, lanes_, tail_);
-  const ir::Dim* old = vdim_;
+  DimSet changed = d ? facts.bit(d) : 0;
+  if (vdim_) changed |= facts.bit(vdim_);
   vdim_ = lanes > 1 ? d : nullptr;
   lanes_ = lanes;
   tail_ = tail;
-  scopes_.emplace_back();
-  scopes_.back().barrier = true;
-  scopes_.back().barrier_dim = d;
-  // Two dims change their form at once when one vector dim replaces another.
-  if (old && old != d) {
-    scopes_.emplace_back();
-    scopes_.back().barrier = true;
-    scopes_.back().barrier_dim = old;
-  }
+  open_scope().hidden = changed;
   body();
-  if (old && old != d) scopes_.pop_back();
-  scopes_.pop_back();
+  close_scope();
   std::tie(vdim_, lanes_, tail_) = saved;
 }
 
@@ -86,10 +96,8 @@ const Expr* Body::value(const Expr* e, const Expr* guard) {
   DimSet blocked = 0;
   for (size_t k = scopes_.size(); k-- > 0;) {
     if (auto it = scopes_[k].memo.find({e, guard}); it != scopes_[k].memo.end()) return it->second;
-    if (!scopes_[k].barrier) continue;
-    if (!scopes_[k].barrier_dim) break;
-    blocked |= facts.bit(scopes_[k].barrier_dim);
-    if (facts.dims(e) & blocked) break;
+    blocked |= scopes_[k].hidden;
+    if (scopes_[k].isolated || (facts.dims(e) & blocked)) break;
   }
   if (++depth_ > kMaxDepth) fail("expression too deep");
   const Expr* r = error_.empty() ? compute(e, guard) : nullptr;

@@ -25,7 +25,7 @@ class Body {
   }
 
   // ---- where we are ----
-  void bind(const ir::Dim* d, const ir::Expr* value) { env_[d] = value; }  // the base, for the vector dim
+  void bind(const ir::Dim* d, const ir::Expr* value);  // in the current scope; the base, for the vector dim
   const ir::Expr* bound(const ir::Dim* d) const { return env_.at(d); }
   // Runs `body` with `d` as vector dim; `tail` masks lanes beyond its end (null: all lanes exist).
   void vectorised(const ir::Dim* d, unsigned lanes, const ir::Expr* tail, const std::function<void()>& body);
@@ -74,9 +74,13 @@ class Body {
   struct Scope {
     std::unordered_map<Key, const ir::Expr*, Hash> memo;
     std::unordered_map<Key, std::vector<const ir::Expr*>, Hash> folds;
-    bool barrier = false;  // values of outer scopes that depend on this dim are not valid here (null: none is)
-    const ir::Dim* barrier_dim = nullptr;
+    DimSet hidden = 0;     // dims that mean something else here: values of outer scopes that depend on them are not valid
+    bool isolated = false; // no value of an outer scope is
+    std::vector<std::pair<const ir::Dim*, const ir::Expr*>> rebound;  // what outer scopes had, put back at the end
   };
+
+  Scope& open_scope() { return scopes_.emplace_back(); }
+  void close_scope();
 
   const ir::Expr* compute(const ir::Expr* e, const ir::Expr* guard);
   const ir::Expr* load(const ir::Expr* e, const ir::Expr* guard);

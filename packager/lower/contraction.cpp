@@ -103,12 +103,14 @@ std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest) {
       r.needs_pack = !columns->lane->is_int(1);
       c.conditions = conjuncts(ctx, sum->fold->where);
 
-      // k: contiguous in A if there is such a dim, else the longest. Conditions on it would cut the innermost loop.
+      // k: contiguous in A if there is such a dim, else the longest; never one that conditions cut short.
       for (const ir::Dim* d : sum->fold->dims) {
+        if (sum->fold->where && facts.depends(sum->fold->where, d)) continue;
         bool unit = coefficient(ctx, a->args[0], d)->is_int(1);
         bool have_unit = c.k && coefficient(ctx, a->args[0], c.k)->is_int(1);
         if (!c.k || (unit && !have_unit) || (unit == have_unit && estimate(d->extent) > estimate(c.k->extent))) c.k = d;
       }
+      if (!c.k) continue;
       for (const ir::Dim* d : sum->fold->dims)
         if (d != c.k) c.taps.push_back(d);
       c.a_k = coefficient(ctx, a->args[0], c.k);
@@ -133,12 +135,12 @@ std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest) {
       for (const ir::Dim* d : nest.dims)
         if (d != n && d != c.m && d != c.m_outer) c.batch.push_back(d);
 
-      // Every condition must be affine in each dim it mentions, and leave k alone.
+      // Every condition must be affine in each dim it mentions.
       bool fits = true;
       for (const Expr* term : c.conditions) {
         bool affine_term = (term->op == Op::Lt || term->op == Op::Le) && term->args[0]->type.dtype == DType::I64 &&
                            affine(ctx, facts, ctx.sub(term->args[1], term->args[0]), all);
-        fits &= affine_term && !facts.depends(term, c.k);
+        fits &= affine_term;
       }
       if (!fits) continue;
       // A row needs several columns: otherwise (a matrix times a vector) the generic template is as good.

@@ -27,8 +27,7 @@ Tuple Body::join(const ir::Combiner& c, const Tuple& left, Tuple right) {
   }
   for (const Expr*& r : right) r = b.let(r);
   Tuple joined;
-  scopes_.emplace_back();
-  scopes_.back().barrier = true;
+  open_scope().isolated = true;
   auto saved = vars_;
   for (size_t k = 0; k < left.size(); ++k) {
     vars_[c.left[k]] = left[k];
@@ -39,7 +38,7 @@ Tuple Body::join(const ir::Combiner& c, const Tuple& left, Tuple right) {
   for (const Expr* e : right) lanes = std::max<unsigned>(lanes, e->type.lanes);
   for (const Expr* j : c.joins) joined.push_back(loop::splat(ctx, value(j), lanes));
   vars_ = std::move(saved);
-  scopes_.pop_back();
+  close_scope();
   return joined;
 }
 
@@ -270,10 +269,8 @@ Tuple Body::fold(const Expr* e, const Expr* guard) {
   DimSet blocked = 0;
   for (size_t k = scopes_.size(); k-- > 0;) {
     if (auto it = scopes_[k].folds.find({e, guard}); it != scopes_[k].folds.end()) return it->second;
-    if (!scopes_[k].barrier) continue;
-    if (!scopes_[k].barrier_dim) break;
-    blocked |= facts.bit(scopes_[k].barrier_dim);
-    if (facts.dims(e) & blocked) break;
+    blocked |= scopes_[k].hidden;
+    if (scopes_[k].isolated || (facts.dims(e) & blocked)) break;
   }
   Tuple r;
   bool by_lanes = depends_on_lanes(e);
