@@ -138,7 +138,8 @@ struct Memory {
   uint64_t workspace = 0, peak = 0, code = 0;
 };
 
-// Who proved that the module uses only the listed features. `digest` is the SHA-256 of audit_preimage() of schema/audit.h.
+// Who proved that the module uses only the listed features. `digest` is the SHA-256 of audit_preimage()
+// (schema/audit.h).
 struct Audit {
   std::string tool, tool_version;
   Digest digest{};

@@ -40,7 +40,8 @@ struct Placement {
 // One leaf per 2^20 decoded bytes, for either codec.
 constexpr uint64_t leaf_count(uint64_t decoded_len) { return decoded_len / kLeafLen + (decoded_len % kLeafLen != 0); }
 
-// n digests, for zstd then n u32 frame lengths, zeros to a multiple of 32. `leaves` is at most kMaxSegmentLen / kLeafLen.
+// n digests, for zstd then n u32 frame lengths, zeros to a multiple of 32. `leaves` is at most kMaxSegmentLen /
+// kLeafLen.
 constexpr uint64_t leaf_table_len(Codec codec, uint64_t leaves) {
   return leaves * 32 + (codec == Codec::Zstd ? (leaves * 4 + 31) / 32 * 32 : 0);
 }

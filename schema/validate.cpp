@@ -56,8 +56,10 @@ Status check_ref(const Manifest& m, const Ref& ref, SegmentKind kind) {
 Status check_tolerances(const std::vector<Tolerance>& tolerances, size_t outputs, bool& unknown_metric) {
   if (tolerances.size() > kMaxPorts) return malformed("too many tolerances");
   for (const Tolerance& tolerance : tolerances) {
-    if (tolerance.output >= outputs) return malformed("tolerance of output " + str(tolerance.output) + ", which does not exist");
-    if (!std::isfinite(tolerance.value) || tolerance.value < 0) return malformed("tolerance that is not a finite number >= 0");
+    if (tolerance.output >= outputs)
+      return malformed("tolerance of output " + str(tolerance.output) + ", which does not exist");
+    if (!std::isfinite(tolerance.value) || tolerance.value < 0)
+      return malformed("tolerance that is not a finite number >= 0");
     if (tolerance.metric == Metric::None) return malformed("tolerance without a metric");
     if (static_cast<uint8_t>(tolerance.metric) > kLastMetric) unknown_metric = true;
   }

@@ -53,7 +53,8 @@ Status validate_shape(const Golden& golden, const GoldenArray& array, const Port
     std::optional<int64_t> expected = ref.extent;
     if (ref.dim && !golden.bindings.empty()) expected = golden.bindings[*ref.dim];
     if (expected && (*expected < 0 || static_cast<uint64_t>(*expected) != array.shape[axis]))
-      return wrong("axis " + str(axis) + " has extent " + str(array.shape[axis]) + ", " + std::to_string(*expected) + " expected");
+      return wrong("axis " + str(axis) + " has extent " + str(array.shape[axis]) + ", " + std::to_string(*expected) +
+                   " expected");
   }
   return ok();
 }
@@ -70,7 +71,8 @@ Status validate_arrays(const Manifest& m, const Golden& golden, const std::vecto
     auto bytes = stored_bytes(dense, array.dtype, array.shape);
     if (!bytes.ok()) return place.wrong(bytes.status().message);
     if (*bytes != array.ref.length)
-      return place.wrong("array of port " + quoted(port.name) + " has " + str(array.ref.length) + " bytes, " + str(*bytes) + " expected");
+      return place.wrong("array of port " + quoted(port.name) + " has " + str(array.ref.length) + " bytes, " +
+                         str(*bytes) + " expected");
     auto sum = checked_add(total, array.ref.length);
     if (!sum || *sum > kMaxGoldenLen) return place.wrong("golden arrays exceed 256 MiB in all");
     total = *sum;
@@ -86,12 +88,14 @@ Status validate_golden(const Manifest& m) {
     const Golden& golden = m.golden[i];
     Place place{"golden", i, golden.name};
     if (!is_name(golden.name)) return place.wrong("not a name");
-    if (golden.method >= m.methods.size()) return place.wrong("method " + str(golden.method) + " of " + str(m.methods.size()));
+    if (golden.method >= m.methods.size())
+      return place.wrong("method " + str(golden.method) + " of " + str(m.methods.size()));
     if (golden.entry == GoldenEntry::None || static_cast<uint8_t>(golden.entry) > kLastGoldenEntry)
       return place.wrong("entry " + str(static_cast<uint8_t>(golden.entry)) + " is unknown");
     const Method& method = m.methods[golden.method];
     if (!golden.bindings.empty() && golden.bindings.size() != method.dims.size())
-      return place.wrong(str(golden.bindings.size()) + " bindings, the method has " + str(method.dims.size()) + " dimensions");
+      return place.wrong(str(golden.bindings.size()) + " bindings, the method has " + str(method.dims.size()) +
+                         " dimensions");
     bool core = golden.entry == GoldenEntry::Core;
     const auto& inputs = core && !method.core_inputs.empty() ? method.core_inputs : method.inputs;
     const auto& outputs = core && !method.core_outputs.empty() ? method.core_outputs : method.outputs;
@@ -99,7 +103,8 @@ Status validate_golden(const Manifest& m) {
     MLC_RETURN_IF_ERROR(validate_arrays(m, golden, golden.inputs, inputs, place, total));
     MLC_RETURN_IF_ERROR(validate_arrays(m, golden, golden.outputs, outputs, place, total));
     bool unknown_metric = false;
-    if (Status s = check_tolerances(golden.tolerance, outputs.size(), unknown_metric); !s.ok()) return place.wrong(s.message);
+    if (Status s = check_tolerances(golden.tolerance, outputs.size(), unknown_metric); !s.ok())
+      return place.wrong(s.message);
     if (unknown_metric) return place.wrong("states its tolerance in an unknown metric");
     tested[golden.method] = true;
   }
@@ -126,7 +131,8 @@ Status validate_operators(const Manifest& m) {
 }
 
 Status check_whole(const Manifest& m, uint32_t segment, SegmentKind kind, std::string_view what) {
-  if (segment >= m.segments.size()) return malformed(std::string(what) + ": segment " + str(segment) + " of " + str(m.segments.size()));
+  if (segment >= m.segments.size())
+    return malformed(std::string(what) + ": segment " + str(segment) + " of " + str(m.segments.size()));
   if (m.segments[segment].kind != kind)
     return malformed(std::string(what) + ": segment " + quoted(m.segments[segment].name) + " is of another kind");
   return ok();
@@ -160,7 +166,8 @@ Status validate_provenance(const Manifest& m) {
     return malformed("provenance: source " + quoted(p.source_name) + " is not a plain file name");
   if (p.flags.size() > kMaxFlags) return malformed("provenance: more than 1024 flags");
   for (const std::string& flag : p.flags)
-    if (!is_clean_text(flag, kMaxStringLen)) return malformed("provenance: flag " + quoted(flag) + " is not clean text");
+    if (!is_clean_text(flag, kMaxStringLen))
+      return malformed("provenance: flag " + quoted(flag) + " is not clean text");
   if (p.targets.size() > kMaxVariants) return malformed("provenance: more than 256 targets");
   if (p.parents.size() > kMaxVariants) return malformed("provenance: more than 256 parents");
   for (const Parent& parent : p.parents)

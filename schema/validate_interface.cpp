@@ -20,7 +20,8 @@ bool is_id_part(std::string_view text) {
 Status validate_model(const Manifest& m) {
   const Model& model = m.model;
   size_t slash = model.id.find('/');
-  if (slash == std::string::npos || model.id.size() > kMaxNameLen || !is_id_part(std::string_view(model.id).substr(0, slash)) ||
+  if (slash == std::string::npos || model.id.size() > kMaxNameLen ||
+      !is_id_part(std::string_view(model.id).substr(0, slash)) ||
       !is_id_part(std::string_view(model.id).substr(slash + 1)))
     return malformed("model id " + quoted(model.id) + ": organisation/name in [a-z0-9._-] expected");
   if (model.version == 0) return malformed("model version is 0");
@@ -74,7 +75,8 @@ Status validate_dim_ref(const DimRef& ref, const Method& method, const Place& pl
 
 Status validate_port(const Port& port, const Manifest& m, const Method& method, const Place& place) {
   if (!is_name(port.name)) return place.wrong("name must be 1 to 255 bytes of UTF-8 without control characters");
-  if (!is_known(port.dtype)) return place.wrong("element type " + str(static_cast<uint8_t>(port.dtype)) + " is unknown");
+  if (!is_known(port.dtype))
+    return place.wrong("element type " + str(static_cast<uint8_t>(port.dtype)) + " is unknown");
   if (port.dims.size() > kMaxRank) return place.wrong("rank " + str(port.dims.size()) + ", at most 8 allowed");
   for (const DimRef& ref : port.dims) MLC_RETURN_IF_ERROR(validate_dim_ref(ref, method, place));
   if (port.media == Media::None || static_cast<uint8_t>(port.media) > kLastMedia)

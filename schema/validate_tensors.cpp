@@ -18,7 +18,8 @@ Status validate_quant(const Manifest& m, const Tensor& tensor, size_t index, con
   const Quant& quant = *tensor.quant;
   if (quant.scheme == QuantScheme::None || static_cast<uint8_t>(quant.scheme) > kLastQuantScheme)
     return place.wrong("quantisation scheme " + str(static_cast<uint8_t>(quant.scheme)) + " is unknown");
-  if (!tensor.shape.empty() && quant.axis >= tensor.shape.size()) return place.wrong("quantisation axis is not one of its axes");
+  if (!tensor.shape.empty() && quant.axis >= tensor.shape.size())
+    return place.wrong("quantisation axis is not one of its axes");
   for (const auto& other : {quant.scale, quant.zero})
     if (other && (*other >= m.tensors.size() || *other == index))
       return place.wrong("quantised by tensor " + str(*other) + ", which is not another tensor");
@@ -38,7 +39,8 @@ Status validate_copies(const Manifest& m, const Tensor& tensor, const Place& pla
     if (copy.ref.offset % kPackedAlign != 0) return wrong("is not aligned to 256 bytes");
     auto layout = std::lower_bound(layouts.begin(), layouts.end(), copy.layout,
                                    [](const KnownLayout& a, uint32_t id) { return a.id < id; });
-    if (layout == layouts.end() || layout->id != copy.layout) return wrong("has layout " + str(copy.layout) + ", which is not listed");
+    if (layout == layouts.end() || layout->id != copy.layout)
+      return wrong("has layout " + str(copy.layout) + ", which is not listed");
     if (!layout->parsed) continue;  // disabled: variants that read it are no candidates
     auto bytes = stored_bytes(layout->layout, tensor.dtype, tensor.shape);
     if (!bytes.ok()) return wrong(bytes.status().message);
@@ -54,8 +56,10 @@ Status validate_tensors(const Manifest& m) {
   std::vector<KnownLayout> layouts;
   for (size_t i = 0; i < m.layouts.size(); ++i) {
     const Layout& layout = m.layouts[i];
-    if (!is_name(layout.text)) return Place{"layouts", i, layout.text}.wrong("text must be 1 to 255 bytes of clean UTF-8");
-    if (!is_clean_text(layout.params, kMaxNameLen)) return Place{"layouts", i, layout.text}.wrong("params are not clean text");
+    if (!is_name(layout.text))
+      return Place{"layouts", i, layout.text}.wrong("text must be 1 to 255 bytes of clean UTF-8");
+    if (!is_clean_text(layout.params, kMaxNameLen))
+      return Place{"layouts", i, layout.text}.wrong("params are not clean text");
     auto parsed = parse_layout(layout.text);
     layouts.push_back({layout.id, parsed.ok(), parsed.ok() ? std::move(parsed).value() : ParsedLayout{}});
   }

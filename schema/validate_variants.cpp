@@ -31,7 +31,8 @@ Status validate_segment_index(const Manifest& m, const std::optional<uint32_t>& 
                               const Place& place) {
   std::string what(name_of(kind));
   if (!index) return place.wrong("has no " + what);
-  if (*index >= m.segments.size()) return place.wrong(what + " is segment " + str(*index) + " of " + str(m.segments.size()));
+  if (*index >= m.segments.size())
+    return place.wrong(what + " is segment " + str(*index) + " of " + str(m.segments.size()));
   const Segment& segment = m.segments[*index];
   if (segment.kind != kind)
     return place.wrong(what + " is segment " + quoted(segment.name) + " of kind " + std::string(name_of(segment.kind)));
@@ -41,8 +42,10 @@ Status validate_segment_index(const Manifest& m, const std::optional<uint32_t>& 
 Status validate_layouts(const Manifest& m, Variant& variant, const Place& place) {
   if (variant.layouts.size() > m.layouts.size()) return place.wrong("lists more layouts than there are");
   for (uint32_t id : variant.layouts) {
-    auto found = std::lower_bound(m.layouts.begin(), m.layouts.end(), id, [](const Layout& l, uint32_t x) { return l.id < x; });
-    if (found == m.layouts.end() || found->id != id) return place.wrong("reads layout " + str(id) + ", which is not listed");
+    auto found =
+        std::lower_bound(m.layouts.begin(), m.layouts.end(), id, [](const Layout& l, uint32_t x) { return l.id < x; });
+    if (found == m.layouts.end() || found->id != id)
+      return place.wrong("reads layout " + str(id) + ", which is not listed");
     if (!parse_layout(found->text).ok())
       variant.unusable = "reads layout " + quoted(found->text) + ", which this version cannot parse";
   }
@@ -57,7 +60,8 @@ Status validate_features(const Variant& variant, const Place& place) {
 
 Status validate_methods(const Manifest& m, const Variant& variant, const Place& place) {
   for (uint32_t method : variant.methods)
-    if (method >= m.methods.size()) return place.wrong("implements method " + str(method) + " of " + str(m.methods.size()));
+    if (method >= m.methods.size())
+      return place.wrong("implements method " + str(method) + " of " + str(m.methods.size()));
   return check_sorted(variant.methods, "methods of " + quoted(variant.name), [](uint32_t id) { return id; });
 }
 
@@ -77,7 +81,8 @@ Status validate_numbers(const Manifest& m, Variant& variant, const Place& place)
 
 Status validate_portable(const Manifest& m, const Variant& variant, const Place& place) {
   if (variant.module_format != ModuleFormat::Portable) return place.wrong("is of family portable, its module is not");
-  if (!variant.features.empty() || !variant.clauses.empty()) return place.wrong("is of family portable but requires features");
+  if (!variant.features.empty() || !variant.clauses.empty())
+    return place.wrong("is of family portable but requires features");
   if (m.segments[*variant.plan].droppable || m.segments[*variant.module].droppable)
     return place.wrong("is of family portable but lies in a droppable segment");
   if (!variant.methods.empty() && variant.methods.size() != m.methods.size())

@@ -74,11 +74,13 @@ Status ContainerBuilder::add_copy(uint32_t tensor, uint32_t layout, uint32_t seg
     uint64_t found = view(content).size();
     if (expected != found)
       return Status(Code::Malformed, "tensor " + format::quoted(t.name) + " in layout " + format::quoted(known.text) +
-                                         ": " + std::to_string(found) + " bytes, " + std::to_string(expected) + " expected");
+                                         ": " + std::to_string(found) + " bytes, " + std::to_string(expected) +
+                                         " expected");
     if (found != 0) t.copies.push_back({layout, append(segment, std::move(content), format::kPackedAlign)});
     return ok();
   }
-  return Status(Code::Malformed, "tensor " + format::quoted(t.name) + ": layout " + std::to_string(layout) + " was not declared");
+  return Status(Code::Malformed,
+                "tensor " + format::quoted(t.name) + ": layout " + std::to_string(layout) + " was not declared");
 }
 
 uint32_t ContainerBuilder::shared_segment(std::optional<uint32_t>& handle, const char* name, SegmentKind kind) {
@@ -118,7 +120,8 @@ format::GoldenArray ContainerBuilder::golden_array(uint32_t port, DType dtype, s
 
 void ContainerBuilder::add_golden(format::Golden golden) { manifest.golden.push_back(std::move(golden)); }
 
-void ContainerBuilder::add_operator(std::string domain, std::string name, uint32_t version, std::vector<std::byte> text) {
+void ContainerBuilder::add_operator(std::string domain, std::string name, uint32_t version,
+                                    std::vector<std::byte> text) {
   format::Operator op;
   op.domain = std::move(domain);
   op.name = std::move(name);

@@ -15,8 +15,9 @@
 //
 // Filled in by `finish`: digests and lengths of segments, Audit::digest, and the compressor in Provenance::flags.
 //
-// In `manifest`, the lists segments, tensors, assets and golden are filled by add_* only; the others (methods, variants,
-// layouts, stages, operators) may be filled through add_* or directly, with handles wherever an index is wanted.
+// In `manifest`, the lists segments, tensors, assets and golden are filled by add_* only; the others (methods,
+// variants, layouts, stages, operators) may be filled through add_* or directly, with handles wherever an index is
+// wanted.
 //
 // Bytes are either owned (moved in) or borrowed (`Borrowed`, must outlive the builder): weights are hashed and written
 // from where they lie, never copied.

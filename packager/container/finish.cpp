@@ -174,7 +174,8 @@ Status ContainerBuilder::finish() {
       return Status(Code::Malformed, "variant " + format::quoted(variant.name) + " " + variant.unusable);
   s.manifest_bytes = encode_manifest(m);
   if (s.manifest_bytes.size() >= format::kMaxManifestLen)
-    return Status(Code::Malformed, "the manifest has " + std::to_string(s.manifest_bytes.size()) + " bytes, less than 64 MiB allowed");
+    return Status(Code::Malformed,
+                  "the manifest has " + std::to_string(s.manifest_bytes.size()) + " bytes, less than 64 MiB allowed");
   s.core = make_core(s.manifest_bytes.size(), static_cast<uint32_t>(m.segments.size()));
   s.root = root_digest(s.core, s.manifest_bytes);
   return ok();

@@ -93,7 +93,8 @@ Status emit_body(const Core& core, Bytes manifest, const std::vector<StoredSegme
   MLC_RETURN_IF_ERROR(out.zeros_until(placement->leaves_off));
   for (const StoredSegment& segment : segments)
     if (segment.present) MLC_RETURN_IF_ERROR(out.put(segment.leaf_table));
-  if (out.at() != placement->body_size) return Status(Code::Internal, "container writer: the body has another length than placed");
+  if (out.at() != placement->body_size)
+    return Status(Code::Internal, "container writer: the body has another length than placed");
   return ok();
 }
 

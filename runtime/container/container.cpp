@@ -11,7 +11,8 @@ namespace {
 // Lists of a validated manifest are sorted by name.
 template <class T>
 std::optional<uint32_t> find(const std::vector<T>& list, std::string_view name) {
-  auto found = std::lower_bound(list.begin(), list.end(), name, [](const T& item, std::string_view n) { return item.name < n; });
+  auto found =
+      std::lower_bound(list.begin(), list.end(), name, [](const T& item, std::string_view n) { return item.name < n; });
   if (found == list.end() || found->name != name) return std::nullopt;
   return static_cast<uint32_t>(found - list.begin());
 }
@@ -34,18 +35,24 @@ std::optional<uint32_t> Container::find_variant(std::string_view name) const { r
 std::optional<uint32_t> Container::find_method(std::string_view name) const { return find(manifest().methods, name); }
 std::optional<uint32_t> Container::find_asset(std::string_view name) const { return find(manifest().assets, name); }
 
-bool Container::present(uint32_t segment) const { return segment < manifest().segments.size() && state_->store->present(segment); }
+bool Container::present(uint32_t segment) const {
+  return segment < manifest().segments.size() && state_->store->present(segment);
+}
 uint64_t Container::file_size() const { return state_->source->size(); }
-uint64_t Container::segment_offset(uint32_t segment) const { return state_->store->placement().segments[segment].offset; }
+uint64_t Container::segment_offset(uint32_t segment) const {
+  return state_->store->placement().segments[segment].offset;
+}
 uint64_t Container::body_size() const { return state_->store->placement().body_size; }
 
 // Native code of a file that nobody trusted vouches for stays in the file.
 Status Container::may_read(uint32_t segment) const {
-  if (segment >= manifest().segments.size()) return Status(Code::Internal, "segment " + std::to_string(segment) + " does not exist");
+  if (segment >= manifest().segments.size())
+    return Status(Code::Internal, "segment " + std::to_string(segment) + " does not exist");
   if (!state_->native_module[segment] || native_allowed()) return ok();
   const signing::Verdict& verdict = state_->verdict;
   Code code = verdict.trust == signing::Trust::Unsigned ? Code::Unsigned : Code::Untrusted;
-  return Status(code, label_of(manifest().segments[segment]) + " holds native code, and " + name() + " may run its portable form only: " + verdict.reason)
+  return Status(code, label_of(manifest().segments[segment]) + " holds native code, and " + name() +
+                          " may run its portable form only: " + verdict.reason)
       .hint(verdict.help.empty() ? "mlrun --allow-unsigned" : verdict.help);
 }
 
@@ -62,7 +69,8 @@ Result<VerifiedBytes> Container::bytes(const format::Ref& ref) const {
 }
 
 Result<VerifiedBytes> Container::asset(uint32_t index) const {
-  if (index >= manifest().assets.size()) return Status(Code::Internal, "asset " + std::to_string(index) + " does not exist");
+  if (index >= manifest().assets.size())
+    return Status(Code::Internal, "asset " + std::to_string(index) + " does not exist");
   const format::Asset& asset = manifest().assets[index];
   MLC_ASSIGN(VerifiedBytes content, bytes(asset.ref));
   if (Digest found = sha256(content.bytes()); found != asset.digest)
@@ -75,7 +83,8 @@ Result<const std::byte*> Container::acquire(uint32_t segment, uint64_t offset, u
 }
 
 Result<const std::byte*> Container::acquire_tensor(uint32_t tensor) const {
-  if (tensor >= manifest().tensors.size()) return Status(Code::Internal, "tensor " + std::to_string(tensor) + " does not exist");
+  if (tensor >= manifest().tensors.size())
+    return Status(Code::Internal, "tensor " + std::to_string(tensor) + " does not exist");
   const format::Tensor& t = manifest().tensors[tensor];
   if (t.copies.empty()) return static_cast<const std::byte*>(nullptr);
   const format::Ref& ref = t.copies[0].ref;

@@ -44,7 +44,8 @@ std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(by
 
 bool starts_with_ignoring_case(std::string_view text, std::string_view prefix) {
   if (text.size() < prefix.size()) return false;
-  return std::equal(prefix.begin(), prefix.end(), text.begin(), [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b + 32 : b); });
+  return std::equal(prefix.begin(), prefix.end(), text.begin(),
+                    [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b + 32 : b); });
 }
 
 // An ONNX ModelProto begins with ir_version (field 1, a small varint) and then one of its first fields.
@@ -66,9 +67,11 @@ std::string_view value_of(std::string_view text, std::string_view key) {
 }
 
 Status git_lfs_pointer(std::string_view text, uint64_t size, const std::string& name) {
-  Status status(Code::Malformed, 1001, name + " is a git-lfs pointer of " + std::to_string(size) + " bytes, not a container");
+  Status status(Code::Malformed, 1001,
+                name + " is a git-lfs pointer of " + std::to_string(size) + " bytes, not a container");
   return std::move(status)
-      .fact("stands for " + std::string(value_of(text, "\nsize ")) + " bytes, sha256 " + std::string(value_of(text, "oid sha256:")))
+      .fact("stands for " + std::string(value_of(text, "\nsize ")) + " bytes, sha256 " +
+            std::string(value_of(text, "oid sha256:")))
       .hint("git lfs pull --include " + name);
 }
 
@@ -79,7 +82,8 @@ Status recognise(Bytes front, uint64_t size, const std::string& name) {
   std::string_view magic(reinterpret_cast<const char*>(format::kMagic.data()), format::kMagic.size());
   if (text.starts_with(magic)) {
     if (size >= format::kHeaderLen) return ok();
-    return Status(Code::Malformed, 1101, name + " is truncated: " + std::to_string(size) + " bytes found, the header page alone has 4096")
+    return Status(Code::Malformed, 1101,
+                  name + " is truncated: " + std::to_string(size) + " bytes found, the header page alone has 4096")
         .hint("copy or download it again");
   }
   auto is = [&](std::string_view what, std::string_view help) {
@@ -89,7 +93,8 @@ Status recognise(Bytes front, uint64_t size, const std::string& name) {
   };
   if (size == 0) return is("empty", "copy or download it again");
   if (size < magic.size() && magic.starts_with(text))
-    return Status(Code::Malformed, 1101, name + " is truncated: " + std::to_string(size) + " bytes found, the header page alone has 4096")
+    return Status(Code::Malformed, 1101,
+                  name + " is truncated: " + std::to_string(size) + " bytes found, the header page alone has 4096")
         .hint("copy or download it again");
   if (text.starts_with("version https://git-lfs.github.com/spec/")) return git_lfs_pointer(text, size, name);
   size_t start = std::min(text.find_first_not_of(" \t\r\n"), text.size());
@@ -105,10 +110,12 @@ Status recognise(Bytes front, uint64_t size, const std::string& name) {
   if (body.starts_with("{") || body.starts_with("[")) return is("a JSON text", "");
   // The magic shows what happened to the rest: lost high bits, or line ends rewritten by a text-mode transfer.
   if (text.substr(0, 4) == "\x09MLC" || text.substr(0, 5) == "\x89MLC\n" || text.substr(0, 6) == "\x89MLC\r\r")
-    return Status(Code::Malformed, name + " was damaged by a transfer in text mode").hint("transfer it again in binary mode");
+    return Status(Code::Malformed, name + " was damaged by a transfer in text mode")
+        .hint("transfer it again in binary mode");
   size_t inside = text.find(magic);
   if (inside != std::string_view::npos)
-    return Status(Code::Malformed, name + " has " + std::to_string(inside) + " bytes before the container").hint("a container must begin at the first byte");
+    return Status(Code::Malformed, name + " has " + std::to_string(inside) + " bytes before the container")
+        .hint("a container must begin at the first byte");
   return Status(Code::Malformed, name + " is not a container: the first bytes are unknown");
 }
 

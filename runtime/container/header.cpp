@@ -16,13 +16,14 @@ uint64_t load(Bytes page, size_t offset, unsigned width) {
 }
 
 Status wrong(std::string_view field, uint64_t found, const std::string& expected) {
-  return Status(Code::Malformed, "header page: " + std::string(field) + " is " + std::to_string(found) + ", " + expected + " expected");
+  return Status(Code::Malformed,
+                "header page: " + std::string(field) + " is " + std::to_string(found) + ", " + expected + " expected");
 }
 
 Status check_version(uint64_t major, uint64_t minor) {
   if (major == format::kVersionMajor) return ok();
-  return Status(Code::Malformed, "container format " + std::to_string(major) + "." + std::to_string(minor) + ", this version reads " +
-                                     std::to_string(format::kVersionMajor) + ".x")
+  return Status(Code::Malformed, "container format " + std::to_string(major) + "." + std::to_string(minor) +
+                                     ", this version reads " + std::to_string(format::kVersionMajor) + ".x")
       .hint("update mlrun, or rebuild the container with an older --target-version");
 }
 
@@ -44,7 +45,8 @@ Result<Header> parse_header(std::span<const std::byte, format::kHeaderLen> bytes
   h.ver_minor = static_cast<uint16_t>(load(page, 10, 2));
   if (load(page, 12, 4) != format::kHeaderLen) return wrong("header_len", load(page, 12, 4), "4096");
   if (load(page, 16, 4) != 0)
-    return Status(Code::Malformed, "header page: critical flags " + std::to_string(load(page, 16, 4)) + " are unknown to this version")
+    return Status(Code::Malformed,
+                  "header page: critical flags " + std::to_string(load(page, 16, 4)) + " are unknown to this version")
         .hint("update mlrun, or rebuild the container with an older --target-version");
   h.optional_flags = static_cast<uint32_t>(load(page, 20, 4));
   if (load(page, 24, 1) != format::kAlignLog2) return wrong("align_log2", load(page, 24, 1), "16");
@@ -52,9 +54,11 @@ Result<Header> parse_header(std::span<const std::byte, format::kHeaderLen> bytes
   if (load(page, 26, 1) != format::kHashSha256) return wrong("hash_id", load(page, 26, 1), "1 (SHA-256)");
   MLC_RETURN_IF_ERROR(check_zeros(page, 27, 28));
   h.segment_count = static_cast<uint32_t>(load(page, 28, 4));
-  if (h.segment_count == 0 || h.segment_count > format::kMaxSegments) return wrong("segment_count", h.segment_count, "1 to 65535");
+  if (h.segment_count == 0 || h.segment_count > format::kMaxSegments)
+    return wrong("segment_count", h.segment_count, "1 to 65535");
   h.manifest_len = load(page, 32, 8);
-  if (h.manifest_len == 0 || h.manifest_len >= format::kMaxManifestLen) return wrong("manifest_len", h.manifest_len, "1 to 67108863");
+  if (h.manifest_len == 0 || h.manifest_len >= format::kMaxManifestLen)
+    return wrong("manifest_len", h.manifest_len, "1 to 67108863");
   MLC_RETURN_IF_ERROR(check_zeros(page, 40, 64));
   h.body_size = load(page, 64, 8);
   h.placement_off = load(page, 72, 8);

@@ -13,7 +13,8 @@ std::string label_of(const format::Segment& segment) { return "segment " + forma
 
 Status digest_mismatch(const format::Segment& segment, const std::string& what, const format::Digest& expected,
                        const format::Digest& found) {
-  return Status(Code::BadSignature, 3102, label_of(segment) + ": " + what + " does not match its digest; the file is damaged or was changed")
+  return Status(Code::BadSignature, 3102,
+                label_of(segment) + ": " + what + " does not match its digest; the file is damaged or was changed")
       .fact("expected  sha256:" + to_hex(expected))
       .fact("found     sha256:" + to_hex(found))
       .hint("copy or download the file again");
@@ -21,14 +22,18 @@ Status digest_mismatch(const format::Segment& segment, const std::string& what, 
 
 Result<LeafTable> load_leaf_table(const Source& source, const format::Segment& segment,
                                   const format::Placement::Item& item) {
-  auto fail = [&](std::string_view why) { return Status(Code::Malformed, label_of(segment) + ": leaf table: " + std::string(why)); };
+  auto fail = [&](std::string_view why) {
+    return Status(Code::Malformed, label_of(segment) + ": leaf table: " + std::string(why));
+  };
   MLC_ASSIGN(std::vector<std::byte> bytes, allocate(item.table_len));
-  if (Status status = source.read(item.table_off, bytes); !status.ok()) return std::move(status).note(label_of(segment));
+  if (Status status = source.read(item.table_off, bytes); !status.ok())
+    return std::move(status).note(label_of(segment));
 
   LeafTable table;
   table.digests.resize(item.leaves);
   std::memcpy(table.digests.data(), bytes.data(), item.leaves * sizeof(format::Digest));
-  format::Digest found = segment_digest(static_cast<uint8_t>(segment.codec), segment.stored_len, segment.decoded_len, table.digests);
+  format::Digest found =
+      segment_digest(static_cast<uint8_t>(segment.codec), segment.stored_len, segment.decoded_len, table.digests);
   if (found != segment.digest) return digest_mismatch(segment, "the leaf table", segment.digest, found);
 
   size_t at = item.leaves * sizeof(format::Digest);
@@ -37,12 +42,14 @@ Result<LeafTable> load_leaf_table(const Source& source, const format::Segment& s
     for (uint64_t i = 0; i < item.leaves; ++i) {
       uint64_t length = 0;
       for (unsigned b = 0; b < 4; ++b) length |= static_cast<uint64_t>(bytes[at++]) << (8 * b);
-      if (length == 0 || length > format::kMaxFrameLen) return fail("frame " + std::to_string(i) + " has " + std::to_string(length) + " bytes");
+      if (length == 0 || length > format::kMaxFrameLen)
+        return fail("frame " + std::to_string(i) + " has " + std::to_string(length) + " bytes");
       table.frame_starts.push_back(table.frame_starts.back() + length);  // at most 16384 * kMaxFrameLen
     }
     if (table.frame_starts.back() != segment.stored_len) return fail("the frames do not add up to the segment");
   }
-  if (std::any_of(bytes.begin() + static_cast<ptrdiff_t>(at), bytes.end(), [](std::byte b) { return b != std::byte{0}; }))
+  if (std::any_of(bytes.begin() + static_cast<ptrdiff_t>(at), bytes.end(),
+                  [](std::byte b) { return b != std::byte{0}; }))
     return fail("padding is not zero");
   return table;
 }

@@ -15,7 +15,9 @@ using VectorOf = flatbuffers::Vector<T>;
 // The verifier has checked that required fields are there and that everything lies inside the buffer; a field that is
 // not required may be null, which reads as empty here.
 
-std::string text(const flatbuffers::String* s) { return s == nullptr ? std::string() : std::string(s->c_str(), s->size()); }
+std::string text(const flatbuffers::String* s) {
+  return s == nullptr ? std::string() : std::string(s->c_str(), s->size());
+}
 
 format::Digest digest(const fb::Digest& d) {
   static_assert(sizeof(fb::Digest) == sizeof(format::Digest));
@@ -84,7 +86,9 @@ format::Method method(const fb::Method& x) {
   out.outputs = list(x.outputs(), port);
   out.core_inputs = list(x.core_inputs(), port);
   out.core_outputs = list(x.core_outputs(), port);
-  out.dims = list(x.dims(), [](const fb::Dim& d) { return format::Dim{text(d.name()), d.min(), d.max(), d.multiple()}; });
+  out.dims = list(x.dims(), [](const fb::Dim& d) {
+    return format::Dim{text(d.name()), d.min(), d.max(), d.multiple()};
+  });
   out.state = list(x.state(), port);
   return out;
 }
@@ -110,7 +114,8 @@ format::Tensor tensor(const fb::Tensor& x) {
   out.content = digest(*x.content());
   out.copies = list(x.copies(), [](const fb::Copy& c) { return format::Copy{c.layout(), ref(*c.ref())}; });
   if (const fb::Quant* q = x.quant())
-    out.quant = format::Quant{static_cast<format::QuantScheme>(q->scheme()), q->axis(), q->block(), index(q->scale()), index(q->zero())};
+    out.quant = format::Quant{static_cast<format::QuantScheme>(q->scheme()), q->axis(), q->block(), index(q->scale()),
+                              index(q->zero())};
   return out;
 }
 
@@ -139,7 +144,8 @@ format::Variant variant(const fb::Variant& x) {
     return format::Cost{scalars(c.bindings()), c.flops(), c.bytes_read(), c.bytes_written(), c.launches(), c.ns()};
   });
   if (const fb::Memory* m = x.memory()) out.memory = format::Memory{m->workspace(), m->peak(), m->code()};
-  if (const fb::Audit* a = x.audit()) out.audit = format::Audit{text(a->tool()), text(a->tool_version()), digest(*a->digest())};
+  if (const fb::Audit* a = x.audit())
+    out.audit = format::Audit{text(a->tool()), text(a->tool_version()), digest(*a->digest())};
   return out;
 }
 
@@ -178,7 +184,9 @@ format::Provenance provenance(const fb::Provenance& x) {
   out.ops = optional_digest(x.ops());
   if (const auto* targets = x.targets())
     for (const fb::Digest* target : *targets) out.targets.push_back(digest(*target));
-  out.parents = list(x.parents(), [](const fb::Parent& p) { return format::Parent{digest(*p.root()), index(p.segment())}; });
+  out.parents = list(x.parents(), [](const fb::Parent& p) {
+    return format::Parent{digest(*p.root()), index(p.segment())};
+  });
   return out;
 }
 
@@ -189,7 +197,9 @@ format::Manifest manifest(const fb::Manifest& x) {
   out.methods = list(x.methods(), method);
   out.segments = list(x.segments(), segment);
   out.tensors = list(x.tensors(), tensor);
-  out.layouts = list(x.layouts(), [](const fb::Layout& l) { return format::Layout{l.id(), text(l.text()), text(l.params())}; });
+  out.layouts = list(x.layouts(), [](const fb::Layout& l) {
+    return format::Layout{l.id(), text(l.text()), text(l.params())};
+  });
   out.variants = list(x.variants(), variant);
   out.stages = list(x.stages(), stage);
   out.assets = list(x.assets(), [](const fb::Asset& a) {
@@ -206,7 +216,8 @@ format::Manifest manifest(const fb::Manifest& x) {
   if (const fb::PortableIr* p = x.portable())
     out.portable = format::PortableIr{static_cast<format::PortableLevel>(p->level()), p->text_version(), p->segment()};
   out.extensions = list(x.extensions(), [](const fb::Extension& e) {
-    return format::Extension{text(e.id()), e.critical(), e.data() == nullptr ? std::nullopt : std::optional(ref(*e.data()))};
+    return format::Extension{text(e.id()), e.critical(),
+                             e.data() == nullptr ? std::nullopt : std::optional(ref(*e.data()))};
   });
   return out;
 }
@@ -219,7 +230,8 @@ Result<format::Manifest> decode_manifest(Bytes bytes) {
     return Status(Code::Malformed, "manifest of " + std::to_string(bytes.size()) + " bytes");
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   flatbuffers::Verifier verifier(data, bytes.size(), format::kMaxTableDepth, format::kMaxTables);
-  if (!fb::VerifyManifestBuffer(verifier)) return Status(Code::Malformed, "manifest: not a well-formed FlatBuffer of kind MLCM");
+  if (!fb::VerifyManifestBuffer(verifier))
+    return Status(Code::Malformed, "manifest: not a well-formed FlatBuffer of kind MLCM");
   format::Manifest out = manifest(*fb::GetManifest(data));
   if (Status status = format::validate(out); !status.ok()) return std::move(status).note("manifest");
   return out;

@@ -1,4 +1,5 @@
-// From the signed bytes of the manifest to plain values. The only file of the runtime that knows their FlatBuffers form.
+// From the signed bytes of the manifest to plain values. The only file of the runtime that knows their FlatBuffers
+// form.
 #pragma once
 
 #include "base/checked.h"

@@ -28,13 +28,15 @@ Result<Header> read_header(const Source& source) {
 // Presence, from the placement table: an offset that is not zero. The offsets themselves are compared later.
 Result<std::vector<uint64_t>> read_placement_table(const Source& source, uint32_t segments) {
   MLC_ASSIGN(std::vector<std::byte> bytes, allocate(uint64_t{segments} * 8));
-  if (Status status = source.read(format::kHeaderLen, bytes); !status.ok()) return std::move(status).note("placement table");
+  if (Status status = source.read(format::kHeaderLen, bytes); !status.ok())
+    return std::move(status).note("placement table");
   std::vector<uint64_t> offsets(segments);
   for (size_t i = 0; i < bytes.size(); ++i) offsets[i / 8] |= static_cast<uint64_t>(bytes[i]) << (8 * (i % 8));
   return offsets;
 }
 
-Result<format::Placement> place(const format::Manifest& manifest, uint64_t manifest_len, const std::vector<uint64_t>& offsets) {
+Result<format::Placement> place(const format::Manifest& manifest, uint64_t manifest_len,
+                                const std::vector<uint64_t>& offsets) {
   std::vector<format::SegmentShape> shapes;
   for (size_t i = 0; i < manifest.segments.size(); ++i) {
     const format::Segment& s = manifest.segments[i];
@@ -48,15 +50,18 @@ Result<format::Placement> place(const format::Manifest& manifest, uint64_t manif
 // A file that ends before its body does. The manifest is not verified (the signature is gone), so it is only used to
 // say what is missing; it went through the same checks as that of an unsigned file.
 Status truncated(const Source& source, const Header& header) {
-  Status status(Code::Malformed, 1101, source.name() + " is truncated: " + count_of(source.size()) + " bytes found, at least " +
-                                           count_of(header.body_size) + " expected");
+  Status status(Code::Malformed, 1101,
+                source.name() + " is truncated: " + count_of(source.size()) + " bytes found, at least " +
+                    count_of(header.body_size) + " expected");
   status.help = "copy or download it again";
-  if (header.manifest_off + header.manifest_len > source.size()) return std::move(status).fact("cut off: the manifest and all segments");
+  if (header.manifest_off + header.manifest_len > source.size())
+    return std::move(status).fact("cut off: the manifest and all segments");
   auto bytes = allocate(header.manifest_len);
   if (!bytes.ok() || !source.read(header.manifest_off, *bytes).ok()) return status;
   auto manifest = decode_manifest(*bytes);
   auto offsets = read_placement_table(source, header.segment_count);
-  if (!manifest.ok() || !offsets.ok() || manifest->segments.size() != offsets->size()) return std::move(status).fact("cut off: segments");
+  if (!manifest.ok() || !offsets.ok() || manifest->segments.size() != offsets->size())
+    return std::move(status).fact("cut off: segments");
   auto placement = place(*manifest, header.manifest_len, *offsets);
   if (!placement.ok()) return status;
   std::string missing;
@@ -66,7 +71,8 @@ Status truncated(const Source& source, const Header& header) {
     if (offset == 0 || offset + s.stored_len <= source.size()) continue;
     missing += (missing.empty() ? "" : ", ") + std::string("segment ") + format::quoted(s.name);
     if (source.size() > offset && s.codec == format::Codec::Raw)
-      missing += " from leaf " + count_of((source.size() - offset) / format::kLeafLen) + " of " + count_of(placement->segments[i].leaves);
+      missing += " from leaf " + count_of((source.size() - offset) / format::kLeafLen) + " of " +
+                 count_of(placement->segments[i].leaves);
   }
   return std::move(status).fact("cut off: " + (missing.empty() ? std::string("leaf tables and signature") : missing));
 }
@@ -78,7 +84,8 @@ Status explain_tail(const Source& source, const Header& header, Status status) {
   if (source.size() >= end.size() && source.read(source.size() - end.size(), end).ok()) {
     uint64_t len = 0;
     for (unsigned i = 0; i < 8; ++i) len |= static_cast<uint64_t>(end[i]) << (8 * i);
-    bool magic = std::equal(format::kBlockMagic.begin(), format::kBlockMagic.end(), reinterpret_cast<const char*>(end.data() + 8));
+    bool magic = std::equal(format::kBlockMagic.begin(), format::kBlockMagic.end(),
+                            reinterpret_cast<const char*>(end.data() + 8));
     if (magic && len <= source.size() && source.size() - len != header.body_size)
       return Status(Code::Malformed, "header page or signature block: body_size is " + count_of(header.body_size) +
                                          ", the signature block begins at " + count_of(source.size() - len));
@@ -91,9 +98,11 @@ Status explain_tail(const Source& source, const Header& header, Status status) {
 Result<signing::Authentication> authenticate(const Source& source, const Header& header, Bytes manifest) {
   uint64_t tail_len = source.size() - header.body_size;
   if (tail_len > format::kMaxBlockLen)
-    return Status(Code::Malformed, "signature block: " + count_of(tail_len) + " bytes follow the body, at most 16 MiB expected");
+    return Status(Code::Malformed,
+                  "signature block: " + count_of(tail_len) + " bytes follow the body, at most 16 MiB expected");
   MLC_ASSIGN(std::vector<std::byte> tail, allocate(tail_len));
-  if (Status status = source.read(header.body_size, tail); !status.ok()) return std::move(status).note("signature block");
+  if (Status status = source.read(header.body_size, tail); !status.ok())
+    return std::move(status).note("signature block");
   auto result = signing::authenticate(header.core, manifest, tail);
   if (result.ok()) return result;
   if (result.status().code == Code::Malformed) return explain_tail(source, header, std::move(result).status());
@@ -101,10 +110,12 @@ Result<signing::Authentication> authenticate(const Source& source, const Header&
 }
 
 // Step 5: every offset has one legal value.
-Status compare_placement(const Header& h, const format::Manifest& m, const format::Placement& p, const std::vector<uint64_t>& offsets) {
+Status compare_placement(const Header& h, const format::Manifest& m, const format::Placement& p,
+                         const std::vector<uint64_t>& offsets) {
   auto check = [](std::string_view what, uint64_t found, uint64_t expected) {
     if (found == expected) return ok();
-    return Status(Code::Malformed, std::string(what) + " is " + count_of(found) + ", " + count_of(expected) + " expected");
+    return Status(Code::Malformed,
+                  std::string(what) + " is " + count_of(found) + ", " + count_of(expected) + " expected");
   };
   for (size_t i = 0; i < offsets.size(); ++i) {
     if (offsets[i] == 0 && !m.segments[i].droppable)
@@ -122,7 +133,8 @@ std::string before(const format::Manifest& m, const format::Placement& p, uint64
   if (gap < p.manifest_off) return "the placement table";
   std::string name = "the manifest";
   for (size_t i = 0; i < m.segments.size(); ++i)
-    if (p.segments[i].offset != 0 && p.segments[i].offset + m.segments[i].stored_len == gap) name = label_of(m.segments[i]);
+    if (p.segments[i].offset != 0 && p.segments[i].offset + m.segments[i].stored_len == gap)
+      name = label_of(m.segments[i]);
   return name;
 }
 
@@ -134,15 +146,18 @@ Status check_padding(const Source& source, const format::Manifest& m, const form
     auto bad = std::find_if(buffer.begin(), buffer.end(), [](std::byte b) { return b != std::byte{0}; });
     if (bad != buffer.end())
       return Status(Code::Malformed, "padding behind " + before(m, p, gap.offset) + ": byte " +
-                                         count_of(gap.offset + static_cast<uint64_t>(bad - buffer.begin())) + " is not zero");
+                                         count_of(gap.offset + static_cast<uint64_t>(bad - buffer.begin())) +
+                                         " is not zero");
   }
   return ok();
 }
 
 Status check_audits(const format::Manifest& m) {
   for (const format::Variant& variant : m.variants)
-    if (variant.audit && sha256(format::audit_preimage(variant, m.segments[*variant.module].digest)) != variant.audit->digest)
-      return Status(Code::Malformed, "manifest: variant " + format::quoted(variant.name) + ": its audit is about another module or other features");
+    if (variant.audit &&
+        sha256(format::audit_preimage(variant, m.segments[*variant.module].digest)) != variant.audit->digest)
+      return Status(Code::Malformed, "manifest: variant " + format::quoted(variant.name) +
+                                         ": its audit is about another module or other features");
   return ok();
 }
 
@@ -156,8 +171,10 @@ void mark_absent(format::Manifest& m, const format::Placement& p) {
 std::vector<std::string> collect_notes(const Header& header, const format::Manifest& m) {
   std::vector<std::string> notes;
   if (header.ver_minor > format::kVersionMinor)
-    notes.push_back("format 1." + count_of(header.ver_minor) + " is newer than 1." + count_of(format::kVersionMinor) + "; what this version does not know is ignored");
-  if (header.optional_flags != 0) notes.push_back("unknown optional flags " + count_of(header.optional_flags) + " are ignored");
+    notes.push_back("format 1." + count_of(header.ver_minor) + " is newer than 1." + count_of(format::kVersionMinor) +
+                    "; what this version does not know is ignored");
+  if (header.optional_flags != 0)
+    notes.push_back("unknown optional flags " + count_of(header.optional_flags) + " are ignored");
   for (const format::Segment& s : m.segments)
     if (static_cast<uint8_t>(s.kind) > format::kLastSegmentKind)
       notes.push_back(label_of(s) + " of unknown kind " + count_of(static_cast<uint8_t>(s.kind)) + " is ignored");
@@ -166,15 +183,16 @@ std::vector<std::string> collect_notes(const Header& header, const format::Manif
 }
 
 // Step 6.
-signing::Verdict decide(const signing::Authentication& authentication, const format::Manifest& m, const format::Placement& p,
-                        const OpenOptions& options, const std::string& name) {
+signing::Verdict decide(const signing::Authentication& authentication, const format::Manifest& m,
+                        const format::Placement& p, const OpenOptions& options, const std::string& name) {
   signing::ModelFacts facts;
   facts.id = m.model.id;
   facts.version = m.model.version;
   facts.not_after = m.model.not_after;
   facts.complete = std::all_of(p.segments.begin(), p.segments.end(), [](const auto& item) { return item.offset != 0; });
   for (const format::Variant& variant : m.variants)
-    if (p.segments[*variant.plan].offset != 0 && p.segments[*variant.module].offset != 0) facts.variants.push_back(variant.name);
+    if (p.segments[*variant.plan].offset != 0 && p.segments[*variant.module].offset != 0)
+      facts.variants.push_back(variant.name);
   signing::DecideOptions decide_options;
   decide_options.allow_unsigned = options.allow_unsigned;
   decide_options.now = options.now != 0 ? options.now : static_cast<uint64_t>(std::time(nullptr));
@@ -202,7 +220,8 @@ Result<std::unique_ptr<Container>> Container::open_source(std::unique_ptr<Source
   MLC_ASSIGN(state->manifest, decode_manifest(manifest_bytes));
   format::Manifest& manifest = state->manifest;
   if (manifest.segments.size() != header.segment_count)
-    return Status(Code::Malformed, "header page: segment_count is " + count_of(header.segment_count) + ", the manifest has " + count_of(manifest.segments.size()));
+    return Status(Code::Malformed, "header page: segment_count is " + count_of(header.segment_count) +
+                                       ", the manifest has " + count_of(manifest.segments.size()));
   MLC_RETURN_IF_ERROR(check_audits(manifest));
 
   MLC_ASSIGN(std::vector<uint64_t> offsets, read_placement_table(source, header.segment_count));
@@ -219,7 +238,8 @@ Result<std::unique_ptr<Container>> Container::open_source(std::unique_ptr<Source
   state->native_module.resize(manifest.segments.size());
   for (const format::Variant& variant : manifest.variants)
     if (variant.module_format != format::ModuleFormat::Portable) state->native_module[*variant.module] = true;
-  state->store = std::make_unique<SegmentStore>(source, manifest, std::move(placement), std::move(gaps), options.verify == Verify::Copy);
+  state->store = std::make_unique<SegmentStore>(source, manifest, std::move(placement), std::move(gaps),
+                                                options.verify == Verify::Copy);
 
   std::unique_ptr<Container> container(new Container(std::move(state)));
   if (options.verify == Verify::Full) MLC_RETURN_IF_ERROR(container->verify_all());
@@ -231,7 +251,8 @@ Result<std::unique_ptr<Container>> Container::open(const std::string& path, cons
   return open_source(std::move(source), options);
 }
 
-Result<std::unique_ptr<Container>> Container::open_memory(Bytes bytes, const std::string& name, const OpenOptions& options) {
+Result<std::unique_ptr<Container>> Container::open_memory(Bytes bytes, const std::string& name,
+                                                          const OpenOptions& options) {
   return open_source(memory_source(bytes, name), options);
 }
 

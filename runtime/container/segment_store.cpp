@@ -19,7 +19,8 @@ Status SegmentStore::check_range(uint32_t segment, uint64_t offset, uint64_t len
     return Status(Code::Internal, "segment " + std::to_string(segment) + " does not exist");
   const format::Segment& s = manifest_.segments[segment];
   if (!present(segment))
-    return Status(Code::NotFound, label_of(s) + " is absent: this copy of the file was thinned").hint("mlpack fill --from FULL.mlc");
+    return Status(Code::NotFound, label_of(s) + " is absent: this copy of the file was thinned")
+        .hint("mlpack fill --from FULL.mlc");
   if (!range_within(offset, length, s.decoded_len))
     return Status(Code::Internal, label_of(s) + ": bytes outside the segment are wanted");
   return ok();
@@ -56,7 +57,8 @@ Status SegmentStore::for_each_leaf(uint32_t segment, uint64_t first, uint64_t la
       continue;
     }
     decoded.resize(decoded_len);
-    if (Status status = decoder.decode(stored, decoded); !status.ok()) return std::move(status).note(label_of(s) + ": " + what);
+    if (Status status = decoder.decode(stored, decoded); !status.ok())
+      return std::move(status).note(label_of(s) + ": " + what);
     MLC_RETURN_IF_ERROR(visit(offset, decoded));
   }
   return ok();
@@ -64,14 +66,18 @@ Status SegmentStore::for_each_leaf(uint32_t segment, uint64_t first, uint64_t la
 
 Status SegmentStore::check_gaps(uint32_t segment, uint64_t offset, Bytes decoded) const {
   const uint64_t end = offset + decoded.size();
-  auto gap = std::lower_bound(gaps_.begin(), gaps_.end(), segment, [](const format::SegmentGap& g, uint32_t s) { return g.segment < s; });
-  auto last = std::upper_bound(gap, gaps_.end(), segment, [](uint32_t s, const format::SegmentGap& g) { return s < g.segment; });
+  auto gap = std::lower_bound(gaps_.begin(), gaps_.end(), segment,
+                              [](const format::SegmentGap& g, uint32_t s) { return g.segment < s; });
+  auto last = std::upper_bound(gap, gaps_.end(), segment,
+                               [](uint32_t s, const format::SegmentGap& g) { return s < g.segment; });
   // The first gap that ends behind `offset`; gaps are disjoint and ascend.
-  gap = std::lower_bound(gap, last, offset, [](const format::SegmentGap& g, uint64_t o) { return g.offset + g.length <= o; });
+  gap = std::lower_bound(gap, last, offset,
+                         [](const format::SegmentGap& g, uint64_t o) { return g.offset + g.length <= o; });
   for (; gap != last && gap->offset < end; ++gap) {
     for (uint64_t at = std::max(gap->offset, offset); at < std::min(gap->offset + gap->length, end); ++at)
       if (decoded[at - offset] != std::byte{0})
-        return Status(Code::Malformed, label_of(manifest_.segments[segment]) + ": byte " + std::to_string(at) + " belongs to nothing and is not zero");
+        return Status(Code::Malformed, label_of(manifest_.segments[segment]) + ": byte " + std::to_string(at) +
+                                           " belongs to nothing and is not zero");
   }
   return ok();
 }
@@ -99,7 +105,8 @@ Result<std::vector<std::byte>> SegmentStore::read_all(uint32_t segment) const {
 Status SegmentStore::check(uint32_t segment) const {
   MLC_RETURN_IF_ERROR(check_range(segment, 0, 0));
   uint64_t last = (manifest_.segments[segment].decoded_len - 1) / format::kLeafLen;
-  return for_each_leaf(segment, 0, last, [&](uint64_t offset, Bytes decoded) { return check_gaps(segment, offset, decoded); });
+  return for_each_leaf(segment, 0, last,
+                       [&](uint64_t offset, Bytes decoded) { return check_gaps(segment, offset, decoded); });
 }
 
 Status SegmentStore::check_mapped(uint32_t segment) const {

@@ -13,8 +13,12 @@ constexpr uint64_t kReadableBehind = 64;  // kernels may load, never use, that m
 
 }  // namespace
 
-WeightMap::WeightMap(const Source& source, const format::Segment& segment, uint64_t file_offset, const LeafTable& leaves)
-    : source_(source), segment_(segment), file_offset_(file_offset), leaves_(leaves),
+WeightMap::WeightMap(const Source& source, const format::Segment& segment, uint64_t file_offset,
+                     const LeafTable& leaves)
+    : source_(source),
+      segment_(segment),
+      file_offset_(file_offset),
+      leaves_(leaves),
       states_(new std::atomic<uint8_t>[leaves.count()]()) {}
 
 WeightMap::~WeightMap() {
@@ -33,7 +37,8 @@ Result<std::unique_ptr<WeightMap>> WeightMap::create(const Source& source, const
   map->copy_len_ = segment.decoded_len + kReadableBehind;  // at most 16 GiB + 64
   void* memory = ::mmap(nullptr, map->copy_len_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
-    return Status(Code::Resource, label_of(segment) + ": no memory for a copy of " + std::to_string(segment.decoded_len) + " bytes");
+    return Status(Code::Resource,
+                  label_of(segment) + ": no memory for a copy of " + std::to_string(segment.decoded_len) + " bytes");
   map->copy_ = static_cast<std::byte*>(memory);
   map->data_ = map->copy_;
   return map;
@@ -47,7 +52,8 @@ Status WeightMap::fetch_and_hash(uint64_t leaf) {
       return std::move(status).note(label_of(segment_));
   format::Digest found = leaf_digest({data_ + offset, len});
   if (found == leaves_.digests[leaf]) return ok();
-  return digest_mismatch(segment_, "leaf " + std::to_string(leaf) + " of " + std::to_string(leaves_.count()), leaves_.digests[leaf], found);
+  return digest_mismatch(segment_, "leaf " + std::to_string(leaf) + " of " + std::to_string(leaves_.count()),
+                         leaves_.digests[leaf], found);
 }
 
 Status WeightMap::settle(uint64_t leaf) {
@@ -63,14 +69,16 @@ Status WeightMap::ensure(uint64_t offset, uint64_t length) {
   // First all leaves that nobody works on, then wait for those of other threads.
   for (uint64_t leaf = first; leaf <= last; ++leaf) {
     uint8_t expected = Unknown;
-    if (states_[leaf].load(std::memory_order_acquire) == Unknown && states_[leaf].compare_exchange_strong(expected, InFlight))
+    if (states_[leaf].load(std::memory_order_acquire) == Unknown &&
+        states_[leaf].compare_exchange_strong(expected, InFlight))
       MLC_RETURN_IF_ERROR(settle(leaf));
   }
   for (uint64_t leaf = first; leaf <= last; ++leaf) {
     states_[leaf].wait(InFlight, std::memory_order_acquire);
     if (states_[leaf].load(std::memory_order_acquire) != Good)
-      return Status(Code::BadSignature, 3102, label_of(segment_) + ": leaf " + std::to_string(leaf) + " of " + std::to_string(leaves_.count()) +
-                                                  " does not match its digest; the file is damaged or was changed");
+      return Status(Code::BadSignature, 3102,
+                    label_of(segment_) + ": leaf " + std::to_string(leaf) + " of " + std::to_string(leaves_.count()) +
+                        " does not match its digest; the file is damaged or was changed");
   }
   return ok();
 }

@@ -40,7 +40,8 @@ class WeightMap {
   // `source`, `segment` and `leaves` must outlive the result. With `copy`, or where the source cannot be mapped, the
   // leaves are read into anonymous memory as they are wanted.
   [[nodiscard]] static Result<std::unique_ptr<WeightMap>> create(const Source& source, const format::Segment& segment,
-                                                                 uint64_t file_offset, const LeafTable& leaves, bool copy);
+                                                                 uint64_t file_offset, const LeafTable& leaves,
+                                                                 bool copy);
   ~WeightMap();
   WeightMap(const WeightMap&) = delete;
   WeightMap& operator=(const WeightMap&) = delete;

@@ -12,8 +12,10 @@ using namespace mlc::test;
 namespace {
 
 // What a message about a byte at `offset` must contain (any of them).
-std::vector<std::string> expected_words(uint64_t offset, const format::Placement& p, const format::Manifest& m, uint64_t manifest_len) {
-  if (offset < format::kHeaderLen) return {"header", "not a container", "truncated", "format", "text mode", "before the container"};
+std::vector<std::string> expected_words(uint64_t offset, const format::Placement& p, const format::Manifest& m,
+                                        uint64_t manifest_len) {
+  if (offset < format::kHeaderLen)
+    return {"header", "not a container", "truncated", "format", "text mode", "before the container"};
   if (offset < p.placement_off + 8 * m.segments.size()) return {"placement table"};
   if (offset >= p.manifest_off && offset < p.manifest_off + manifest_len) return {"manifest"};
   if (offset >= p.body_size) return {"signature"};
@@ -45,7 +47,8 @@ Subject subject(std::vector<std::byte> bytes) {
   REQUIRE(opened.ok());
   s.manifest = (*opened)->manifest();
   std::vector<format::SegmentShape> shapes;
-  for (const auto& segment : s.manifest.segments) shapes.push_back({segment.codec, segment.stored_len, segment.decoded_len, true});
+  for (const auto& segment : s.manifest.segments)
+    shapes.push_back({segment.codec, segment.stored_len, segment.decoded_len, true});
   std::memcpy(&s.manifest_len, s.bytes.data() + 32, 8);
   s.placement = *format::place(s.manifest_len, shapes);
   return s;
@@ -77,7 +80,8 @@ TEST_CASE("Every changed byte of a small signed container is found and named") {
   size_t accepted = 0, unnamed = 0;
   for (uint64_t offset = 0; offset < s.bytes.size(); ++offset)
     flip_and_judge(s, offset, std::byte(1u << (offset * 5 % 8)), accepted, unnamed);
-  for (uint64_t offset = 0; offset < s.bytes.size(); offset += 3) flip_and_judge(s, offset, std::byte{0xFF}, accepted, unnamed);
+  for (uint64_t offset = 0; offset < s.bytes.size(); offset += 3)
+    flip_and_judge(s, offset, std::byte{0xFF}, accepted, unnamed);
   CHECK(accepted == 0);
   CHECK(unnamed == 0);
 }
@@ -92,7 +96,8 @@ TEST_CASE("Changed bytes of a container with a page segment are found and named"
     flip_and_judge(s, (uint64_t{seed} * s.bytes.size()) >> 32, std::byte(1u << (i % 8)), accepted, unnamed);
   }
   for (const auto& gap : s.placement.gaps)  // first and last byte of each padding
-    for (uint64_t offset : {gap.offset, gap.offset + gap.length - 1}) flip_and_judge(s, offset, std::byte{0x80}, accepted, unnamed);
+    for (uint64_t offset : {gap.offset, gap.offset + gap.length - 1})
+      flip_and_judge(s, offset, std::byte{0x80}, accepted, unnamed);
   CHECK(accepted == 0);
   CHECK(unnamed == 0);
 }
@@ -124,7 +129,8 @@ TEST_CASE("A truncated file names the segments that are cut off") {
   auto opened = Container::open_memory(cut, "cut", trusting());
   REQUIRE_FALSE(opened.ok());
   CHECK(opened.status().number == 1101);
-  CHECK_MESSAGE(opened.status().text().find("cut off: segment \"weights\" from leaf 1 of 4") != std::string::npos, opened.status().text());
+  CHECK_MESSAGE(opened.status().text().find("cut off: segment \"weights\" from leaf 1 of 4") != std::string::npos,
+                opened.status().text());
 }
 
 TEST_CASE("Bytes appended to a container are refused") {

@@ -31,14 +31,29 @@ TEST_CASE("A foreign file is named") {
   };
   using std::string_view_literals::operator""sv;
   const std::string tar = std::string(257, 'a') + "ustar" + std::string(300, '\0');
-  for (const Foreign& f : {Foreign{"", "is empty"}, {"PK\x03\x04zzzzzzzz", "a ZIP archive"}, {"\x7f" "ELF\x02\x01\x01", "an ELF executable"},
-                           {"MZ\x90", "a Windows executable"}, {"GGUF\x03\0\0\0"sv, "a GGUF model"}, {"\x1f\x8b\x08", "a gzip file"},
-                           {"\x28\xb5\x2f\xfd\x24", "a zstd file"}, {"<!DOCTYPE html><html>", "a web page"}, {"\n <HTML>", "a web page"},
-                           {"\x08\x08\x12\x07pytorch", "an ONNX model"}, {"{\"a\": 1}", "a JSON text"},
-                           {"\x10\0\0\0\0\0\0\0{\"a\":{}}      "sv, "a safetensors file"}, {"\x89PNG\r\n\x1a\n....", "a PNG image"},
-                           {"\x1c\0\0\0TFL3"sv, "a TensorFlow Lite model"}, {"\x93NUMPY\x01", "a NumPy array"}, {tar, "a tar archive"},
-                           {"-----BEGIN PUBLIC KEY-----", "a PEM file"}, {"random text", "first bytes are unknown"},
-                           {"\x89MLC\n\x1a\n and more", "damaged by a transfer in text mode"}, {"\x89MLC\r\n\x1a\n", "is truncated"}, {"\x89ML", "is truncated"}}) {
+  for (const Foreign& f : {Foreign{"", "is empty"},
+                           {"PK\x03\x04zzzzzzzz", "a ZIP archive"},
+                           {"\x7f"
+                            "ELF\x02\x01\x01",
+                            "an ELF executable"},
+                           {"MZ\x90", "a Windows executable"},
+                           {"GGUF\x03\0\0\0"sv, "a GGUF model"},
+                           {"\x1f\x8b\x08", "a gzip file"},
+                           {"\x28\xb5\x2f\xfd\x24", "a zstd file"},
+                           {"<!DOCTYPE html><html>", "a web page"},
+                           {"\n <HTML>", "a web page"},
+                           {"\x08\x08\x12\x07pytorch", "an ONNX model"},
+                           {"{\"a\": 1}", "a JSON text"},
+                           {"\x10\0\0\0\0\0\0\0{\"a\":{}}      "sv, "a safetensors file"},
+                           {"\x89PNG\r\n\x1a\n....", "a PNG image"},
+                           {"\x1c\0\0\0TFL3"sv, "a TensorFlow Lite model"},
+                           {"\x93NUMPY\x01", "a NumPy array"},
+                           {tar, "a tar archive"},
+                           {"-----BEGIN PUBLIC KEY-----", "a PEM file"},
+                           {"random text", "first bytes are unknown"},
+                           {"\x89MLC\n\x1a\n and more", "damaged by a transfer in text mode"},
+                           {"\x89MLC\r\n\x1a\n", "is truncated"},
+                           {"\x89ML", "is truncated"}}) {
     Status status = open_text(f.content);
     CHECK(status.code == Code::Malformed);
     CHECK_MESSAGE(status.text().find(f.expected) != std::string::npos, status.text());
@@ -47,7 +62,8 @@ TEST_CASE("A foreign file is named") {
 
 TEST_CASE("A git-lfs pointer says what it stands for and how to get it") {
   Status status = open_text(
-      "version https://git-lfs.github.com/spec/v1\noid sha256:90aa0011223344556677889900aabbccddeeff00112233445566778899aabbcc\nsize 102442450\n");
+      "version https://git-lfs.github.com/spec/v1\noid "
+      "sha256:90aa0011223344556677889900aabbccddeeff00112233445566778899aabbcc\nsize 102442450\n");
   CHECK(status.number == 1001);
   CHECK(status.text().find("stands for 102442450 bytes, sha256 90aa0011") != std::string::npos);
   CHECK(status.help.find("git lfs pull") == 0);
@@ -62,7 +78,10 @@ TEST_CASE("Folders, pipes, devices and missing files are refused without waiting
     std::string path;
     const char* expected;
   };
-  for (const Place& p : {Place{folder.string(), "a folder"}, {pipe, "a pipe"}, {"/dev/zero", "a device"}, {(folder / "none").string(), "cannot open"}}) {
+  for (const Place& p : {Place{folder.string(), "a folder"},
+                         {pipe, "a pipe"},
+                         {"/dev/zero", "a device"},
+                         {(folder / "none").string(), "cannot open"}}) {
     auto opened = Container::open(p.path, trusting());
     REQUIRE_FALSE(opened.ok());
     CHECK(opened.status().code == Code::NotFound);
@@ -101,7 +120,8 @@ TEST_CASE("A sparse container of 96 GiB opens, gives out weights, and still find
   for (size_t i = 0; i < 8; ++i) parts.shapes.push_back({format::Codec::Raw, len, len, true});
   auto placement = format::place(manifest.size(), parts.shapes);
   REQUIRE(placement);
-  const std::string path = (std::filesystem::temp_directory_path() / ("mlc_sparse_" + std::to_string(::getpid()) + ".mlc")).string();
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("mlc_sparse_" + std::to_string(::getpid()) + ".mlc")).string();
   int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_RDWR, 0600);
   REQUIRE(fd >= 0);
   auto put = [&](uint64_t offset, const void* data, size_t size) {
@@ -110,7 +130,8 @@ TEST_CASE("A sparse container of 96 GiB opens, gives out weights, and still find
   if (::ftruncate(fd, static_cast<off_t>(placement->body_size)) != 0) {
     MESSAGE("skipped: the file system cannot hold a sparse file of that size");
   } else {
-    const uint64_t fields[] = {placement->body_size, placement->placement_off, placement->manifest_off, placement->leaves_off, placement->leaves_len};
+    const uint64_t fields[] = {placement->body_size, placement->placement_off, placement->manifest_off,
+                               placement->leaves_off, placement->leaves_len};
     put(0, core.data(), core.size());
     put(64, fields, sizeof fields);
     put(placement->manifest_off, manifest.data(), manifest.size());

@@ -34,7 +34,8 @@ struct FrameSpec {
 };
 std::vector<std::byte> frame_of(const FrameSpec& spec, Bytes content) {
   std::vector<std::byte> out = {std::byte{0x28}, std::byte{0xB5}, std::byte{0x2F}, std::byte{0xFD}};
-  out.push_back(static_cast<std::byte>(0xC0 | (spec.single_segment ? 0x20 : 0) | (spec.checksum ? 4 : 0) | spec.dictionary_flag));
+  out.push_back(
+      static_cast<std::byte>(0xC0 | (spec.single_segment ? 0x20 : 0) | (spec.checksum ? 4 : 0) | spec.dictionary_flag));
   if (!spec.single_segment) out.push_back(std::byte{spec.window});
   if (spec.dictionary_flag == 1) out.push_back(std::byte{7});
   for (unsigned i = 0; i < 8; ++i) out.push_back(static_cast<std::byte>(spec.content_size >> (8 * i)));
@@ -50,7 +51,8 @@ Status decode_alone(Bytes frame, size_t decoded_len) {
 }
 
 // The sample with its portable plan replaced.
-Status read_plan(format::Codec codec, std::vector<std::byte> stored, uint64_t decoded_len, const std::vector<uint32_t>& lens) {
+Status read_plan(format::Codec codec, std::vector<std::byte> stored, uint64_t decoded_len,
+                 const std::vector<uint32_t>& lens) {
   static const std::vector<std::byte> good = sample_bytes();
   static const Parts good_parts = take_apart(good);
   Parts parts = good_parts;
@@ -96,7 +98,8 @@ TEST_CASE("Every changed byte of a frame is refused or decodes to the same, neve
       if (FrameDecoder().decode(frame, out).ok()) CHECK(out == content);
       frame[i] ^= static_cast<std::byte>(1u << bit);
     }
-  for (size_t len = 0; len < frame.size(); ++len) CHECK_FALSE(decode_alone(Bytes(frame).first(len), content.size()).ok());
+  for (size_t len = 0; len < frame.size(); ++len)
+    CHECK_FALSE(decode_alone(Bytes(frame).first(len), content.size()).ok());
 }
 
 TEST_CASE("Frames that the format forbids are refused although libzstd accepts them") {
@@ -111,7 +114,8 @@ TEST_CASE("Frames that the format forbids are refused although libzstd accepts t
   auto trailing = frame;
   trailing.push_back(std::byte{0});
   refused(decode_alone(trailing, 64), "end where its leaf ends");
-  std::vector<std::byte> skippable = {std::byte{0x50}, std::byte{0x2A}, std::byte{0x4D}, std::byte{0x18}, {}, {}, {}, {}};
+  std::vector<std::byte> skippable = {
+      std::byte{0x50}, std::byte{0x2A}, std::byte{0x4D}, std::byte{0x18}, {}, {}, {}, {}};
   skippable.insert(skippable.end(), frame.begin(), frame.end());
   refused(decode_alone(skippable, 64), "no valid header");
 
@@ -120,7 +124,8 @@ TEST_CASE("Frames that the format forbids are refused although libzstd accepts t
   refused(decode_alone(frame_of({.dictionary_flag = 1}, sixteen), 16), "no checksum");
   refused(decode_alone(frame_of({.checksum = true, .dictionary_flag = 1}, sixteen), 16), "dictionary");
   refused(decode_alone(frame_of({.single_segment = false, .window = 0xF8, .checksum = true}, sixteen), 16), "window");
-  refused(decode_alone(frame_of({.content_size = 7'000'000'000'000'000'000, .checksum = true}, sixteen), 16), "content size");
+  refused(decode_alone(frame_of({.content_size = 7'000'000'000'000'000'000, .checksum = true}, sixteen), 16),
+          "content size");
 }
 
 TEST_CASE("A bomb is refused by its ratio before anything is decoded, whatever its frames say") {

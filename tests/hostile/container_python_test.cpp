@@ -78,7 +78,8 @@ json judge(const Subject& subject) {
     auto pointer = c.acquire_tensor(i);
     REQUIRE(pointer.ok());
     Bytes stored = t.copies.empty() ? Bytes() : Bytes(*pointer, t.copies[0].ref.length);
-    out["tensors"].push_back({{"name", t.name}, {"shape", t.shape}, {"content", to_hex(t.content)}, {"sha256", to_hex(sha256(stored))}});
+    out["tensors"].push_back(
+        {{"name", t.name}, {"shape", t.shape}, {"content", to_hex(t.content)}, {"sha256", to_hex(sha256(stored))}});
   }
   for (const auto& v : m.variants) out["variants"].push_back(v.name);
   for (const auto& method : m.methods) {
@@ -95,7 +96,8 @@ std::vector<json> ask_python(const std::vector<Subject>& subjects, const std::fi
   for (size_t i = 0; i < subjects.size(); ++i) {
     std::string name = std::to_string(i) + ".mlc";
     std::ofstream(folder / name, std::ios::binary)
-        .write(reinterpret_cast<const char*>(subjects[i].bytes.data()), static_cast<std::streamsize>(subjects[i].bytes.size()));
+        .write(reinterpret_cast<const char*>(subjects[i].bytes.data()),
+               static_cast<std::streamsize>(subjects[i].bytes.size()));
     command += " " + name;
   }
   std::vector<json> answers;

@@ -40,7 +40,8 @@ inline Parts take_apart(Bytes file) {
   for (size_t i = 0; i < shapes.size(); ++i) {
     const auto& item = placement->segments[i];
     auto slice = [&](uint64_t offset, uint64_t len) {
-      return std::vector<std::byte>(file.begin() + static_cast<ptrdiff_t>(offset), file.begin() + static_cast<ptrdiff_t>(offset + len));
+      return std::vector<std::byte>(file.begin() + static_cast<ptrdiff_t>(offset),
+                                    file.begin() + static_cast<ptrdiff_t>(offset + len));
     };
     parts.stored.push_back(slice(item.offset, shapes[i].stored_len));
     parts.tables.push_back(slice(item.table_off, item.table_len));
@@ -51,8 +52,8 @@ inline Parts take_apart(Bytes file) {
 }
 
 // Replaces the stored bytes of a segment and makes digests and leaf table fit. `leaf_lens`: stored length of each leaf.
-inline void replace_segment(Parts& parts, uint32_t i, format::Codec codec, std::vector<std::byte> stored, uint64_t decoded_len,
-                            const std::vector<uint32_t>& leaf_lens) {
+inline void replace_segment(Parts& parts, uint32_t i, format::Codec codec, std::vector<std::byte> stored,
+                            uint64_t decoded_len, const std::vector<uint32_t>& leaf_lens) {
   std::vector<Digest> leaves;
   size_t at = 0;
   for (uint32_t len : leaf_lens) {
@@ -61,7 +62,8 @@ inline void replace_segment(Parts& parts, uint32_t i, format::Codec codec, std::
   }
   std::vector<std::byte> table(format::leaf_table_len(codec, leaves.size()));
   std::memcpy(table.data(), leaves.data(), leaves.size() * 32);
-  if (codec == format::Codec::Zstd) std::memcpy(table.data() + leaves.size() * 32, leaf_lens.data(), leaf_lens.size() * 4);
+  if (codec == format::Codec::Zstd)
+    std::memcpy(table.data() + leaves.size() * 32, leaf_lens.data(), leaf_lens.size() * 4);
   format::Segment& s = parts.manifest.segments[i];
   s.codec = codec;
   s.stored_len = stored.size();

@@ -317,20 +317,23 @@ def read_manifest(data):
     need(data[4:8] == b"MLCM", "manifest: identifier")
     m = Table(data, struct.unpack_from("<I", data)[0])
     out = {"required": m.numbers(0, "I"), "model": m.table(1).string(0), "version": m.table(1).num(1, "Q")}
-    out["segments"] = [{"name": t.string(0), "kind": t.num(1, "B"), "codec": t.num(2, "B"), "droppable": t.num(3, "B") != 0,
-                        "stored": t.num(5, "Q"), "decoded": t.num(6, "Q"), "digest": t.bytes(7, 32)} for t in m.tables(3)]
-    out["tensors"] = [{"name": t.string(0), "dtype": t.num(1, "B"), "shape": t.numbers(2, "Q"), "content": t.bytes(3, 32).hex(),
+    out["segments"] = [{"name": t.string(0), "kind": t.num(1, "B"), "codec": t.num(2, "B"),
+                        "droppable": t.num(3, "B") != 0, "stored": t.num(5, "Q"), "decoded": t.num(6, "Q"),
+                        "digest": t.bytes(7, 32)} for t in m.tables(3)]
+    out["tensors"] = [{"name": t.string(0), "dtype": t.num(1, "B"), "shape": t.numbers(2, "Q"),
+                       "content": t.bytes(3, 32).hex(),
                        "copies": [(c.num(0, "I"), c.ref(1)) for c in t.tables(4)]} for t in m.tables(4)]
     out["layouts"] = {t.num(0, "I"): t.string(1) for t in m.tables(5)}
     out["variants"] = [{"name": t.string(0), "family": t.string(1), "target": t.string(3), "plan": t.num(6, "I", None),
                         "module": t.num(7, "I", None)} for t in m.tables(6)]
-    out["methods"] = [{"name": t.string(0), "inputs": [p.string(0) for p in t.tables(1)], "outputs": [p.string(0) for p in t.tables(2)]}
-                      for t in m.tables(2)]
+    out["methods"] = [{"name": t.string(0), "inputs": [p.string(0) for p in t.tables(1)],
+                       "outputs": [p.string(0) for p in t.tables(2)]} for t in m.tables(2)]
     out["assets"] = [{"name": t.string(0), "ref": t.ref(2), "digest": t.bytes(3, 32)} for t in m.tables(8)]
     arrays = [a for g in m.tables(9) for field in (2, 3) for a in g.tables(field)]
     texts = [t.ref(3) for t in m.tables(10)]
     extras = [t.ref(2) for t in m.tables(14) if t.ref(2)]
-    out["refs"] = ([(WEIGHTS, c[1]) for t in out["tensors"] for c in t["copies"]] + [(ASSET, a["ref"]) for a in out["assets"]] +
+    out["refs"] = ([(WEIGHTS, c[1]) for t in out["tensors"] for c in t["copies"]] +
+                   [(ASSET, a["ref"]) for a in out["assets"]] +
                    [(GOLDEN, a.ref(3)) for a in arrays] + [(OPERATOR, r) for r in texts] + [(ASSET, r) for r in extras])
     out["whole"] = ({v["plan"] for v in out["variants"]} | {v["module"] for v in out["variants"]} |
                     {t.num(0, "I") for t in m.tables(11)} | ({m.table(13).num(2, "I")} if m.table(13) else set()))
@@ -362,7 +365,8 @@ def read(f):
     sorted_names(m["variants"], "variants")
     sorted_names(m["assets"], "assets")
     for s in segments:
-        need(s["codec"] in (1, 2) and s["kind"] and 1 <= s["stored"] <= 16 << 30 and 1 <= s["decoded"] <= 16 << 30, "segment " + s["name"])
+        need(s["codec"] in (1, 2) and s["kind"], "segment %s: kind or codec" % s["name"])
+        need(1 <= s["stored"] <= 16 << 30 and 1 <= s["decoded"] <= 16 << 30, "segment %s: lengths" % s["name"])
         need(s["codec"] == 2 or s["stored"] == s["decoded"], "segment %s: lengths" % s["name"])
         need(s["codec"] == 1 or s["decoded"] // 1024 <= s["stored"], "segment %s: ratio" % s["name"])
     table = struct.unpack_from("<%dQ" % count, f, 4096)
@@ -387,16 +391,20 @@ def read(f):
         need((0 in t["shape"]) == (not t["copies"]), "tensor %s: copies" % t["name"])
         stored = b""
         for layout, (segment, offset, length) in reversed(t["copies"]):
-            need(offset % 256 == 0 and length == stored_bytes(m["layouts"][layout], t["dtype"], t["shape"]), "tensor " + t["name"])
-            stored = f[want[1][segment] + offset:want[1][segment] + offset + length]
-        tensors.append({"name": t["name"], "shape": t["shape"], "content": t["content"], "sha256": sha256(stored).hex()})
+            expected = stored_bytes(m["layouts"][layout], t["dtype"], t["shape"])
+            need(offset % 256 == 0 and length == expected, "tensor " + t["name"])
+            start = want[1][segment] + offset
+            stored = f[start:start + length]
+        tensors.append({"name": t["name"], "shape": t["shape"], "content": t["content"],
+                        "sha256": sha256(stored).hex()})
     for a in m["assets"]:
         segment, offset, length = a["ref"]
         if segments[segment]["codec"] == 1:
             start = want[1][segment] + offset
             need(sha256(f[start:start + length]) == a["digest"], "asset " + a["name"])
-    return {"ok": True, "root": root.hex(), "model": m["model"], "keys": keys, "offsets": list(table), "body_size": body_size,
-            "segments": [s["name"] for s in segments], "tensors": tensors, "variants": [v["name"] for v in m["variants"]],
+    return {"ok": True, "root": root.hex(), "model": m["model"], "keys": keys, "offsets": list(table),
+            "body_size": body_size, "segments": [s["name"] for s in segments], "tensors": tensors,
+            "variants": [v["name"] for v in m["variants"]],
             "methods": [[x["name"], x["inputs"], x["outputs"]] for x in m["methods"]]}
 
 
@@ -405,7 +413,7 @@ def main(paths):
         try:
             with open(path, "rb") as handle:
                 answer = read(handle.read())
-        except (Refused, struct.error, ValueError, KeyError, IndexError, AttributeError, TypeError, RecursionError) as why:
+        except (Refused, struct.error, ValueError, KeyError, IndexError, AttributeError, TypeError) as why:
             answer = {"ok": False, "why": str(why)}
         print(json.dumps(answer, sort_keys=True, separators=(",", ":")))
     return 0

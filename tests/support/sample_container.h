@@ -64,7 +64,8 @@ struct SampleOptions {
 };
 
 // Adds a method with one input and one output of dims [N, 4] and a golden vector for it.
-inline uint32_t add_sample_method(container::ContainerBuilder& b, const std::string& name, std::optional<uint32_t> labels) {
+inline uint32_t add_sample_method(container::ContainerBuilder& b, const std::string& name,
+                                  std::optional<uint32_t> labels) {
   format::Port in, out;
   in.name = "input";
   in.dtype = DType::F32;
@@ -92,14 +93,16 @@ inline uint32_t add_sample_method(container::ContainerBuilder& b, const std::str
   return handle;
 }
 
-inline void add_sample_variant(container::ContainerBuilder& b, const std::string& name, bool portable, uint32_t layout, size_t module_len) {
+inline void add_sample_variant(container::ContainerBuilder& b, const std::string& name, bool portable, uint32_t layout,
+                               size_t module_len) {
   format::Variant v;
   v.name = name;
   v.family = portable ? "portable" : "cpu";
   v.target = name;
   v.module_format = portable ? format::ModuleFormat::Portable : format::ModuleFormat::Elf;
   v.plan = b.add_segment("plan/" + name, format::SegmentKind::Plan, !portable, bytes_of("plan of " + name));
-  v.module = b.add_segment("code/" + name, format::SegmentKind::Module, !portable, noise(module_len, static_cast<uint32_t>(name.size())));
+  v.module = b.add_segment("code/" + name, format::SegmentKind::Module, !portable,
+                           noise(module_len, static_cast<uint32_t>(name.size())));
   v.layouts = {layout};
   v.tolerance = {{0, format::Metric::Rel, 1e-4}};
   if (!portable) {
@@ -142,7 +145,8 @@ inline container::ContainerBuilder sample_builder(const SampleOptions& options =
   return b;
 }
 
-inline std::vector<std::byte> sample_bytes(const SampleOptions& options = {}, const signing::PrivateKey* key = &test_key()) {
+inline std::vector<std::byte> sample_bytes(const SampleOptions& options = {},
+                                           const signing::PrivateKey* key = &test_key()) {
   auto bytes = sample_builder(options).to_bytes(key);
   if (!bytes.ok()) std::abort();
   return std::move(bytes).value();

@@ -40,16 +40,37 @@ TEST_CASE("Sizes that do not fit 64 bits, a wrong rank and types without a size 
 }
 
 TEST_CASE("Texts outside the grammar are refused") {
-  for (const char* text : {"", "Dense", "K,N", "K,N->", "K,N->[K]", "K,N->[K][N][K]", "K,K->[K]", "K->[J]", "K->[K/0][0]", "K->[K/4]", "K->[K][4]",
-                           "K->[K/4][8]", "K,N->[N/16][K/4][4][16]", "K->[K/16][16", "K->K", "K->[K/016][016]", "K->[K/4294967296][4294967296]", "K ->[K]",
-                           "1->[1]", "K->[-1]", "K,->[K]"})
+  for (const char* text : {"",
+                           "Dense",
+                           "K,N",
+                           "K,N->",
+                           "K,N->[K]",
+                           "K,N->[K][N][K]",
+                           "K,K->[K]",
+                           "K->[J]",
+                           "K->[K/0][0]",
+                           "K->[K/4]",
+                           "K->[K][4]",
+                           "K->[K/4][8]",
+                           "K,N->[N/16][K/4][4][16]",
+                           "K->[K/16][16",
+                           "K->K",
+                           "K->[K/016][016]",
+                           "K->[K/4294967296][4294967296]",
+                           "K ->[K]",
+                           "1->[1]",
+                           "K->[-1]",
+                           "K,->[K]"})
     CHECK_MESSAGE(!parse_layout(text).ok(), text);
   CHECK_FALSE(parse_layout(std::string(5000, 'K') + "->[K]").ok());
 }
 
 TEST_CASE("Placement leaves no byte between items except alignment, and fails instead of wrapping") {
-  std::vector<SegmentShape> shapes = {{Codec::Raw, 100, 100, true}, {Codec::Zstd, 70'000, 3u << 20, true}, {Codec::Raw, 65'535, 65'535, true},
-                                      {Codec::Raw, 5, 5, false}, {Codec::Raw, 65'536, 65'536, true}};
+  std::vector<SegmentShape> shapes = {{Codec::Raw, 100, 100, true},
+                                      {Codec::Zstd, 70'000, 3u << 20, true},
+                                      {Codec::Raw, 65'535, 65'535, true},
+                                      {Codec::Raw, 5, 5, false},
+                                      {Codec::Raw, 65'536, 65'536, true}};
   auto p = place(1000, shapes);
   REQUIRE(p);
   CHECK(p->manifest_off == 8192);
@@ -75,6 +96,7 @@ TEST_CASE("Text from a file is shown without control characters") {
   CHECK(quoted("\xFF") == "\"\\xff\"");
   CHECK(quoted(std::string(1000, 'a')).size() < 100);
   CHECK(is_clean_text("gr\xC3\xBC\xC3\x9F", 255));
-  for (const char* bad : {"a\tb", "\x7f", "\xC2\x85", "\xE2\x80\xA8", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xC3", "\xC0\xAF", "\xE2\x80\xAE"})
+  for (const char* bad : {"a\tb", "\x7f", "\xC2\x85", "\xE2\x80\xA8", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xC3",
+                          "\xC0\xAF", "\xE2\x80\xAE"})
     CHECK_FALSE(is_clean_text(bad, 255));
 }

@@ -15,7 +15,8 @@ using namespace mlc::test;
 namespace {
 
 struct File {
-  std::string path = (std::filesystem::temp_directory_path() / ("mlc_lazy_" + std::to_string(::getpid()) + ".mlc")).string();
+  std::string path =
+      (std::filesystem::temp_directory_path() / ("mlc_lazy_" + std::to_string(::getpid()) + ".mlc")).string();
   explicit File(Bytes bytes) {
     int fd = ::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
     REQUIRE(fd >= 0);

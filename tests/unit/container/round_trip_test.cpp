@@ -187,7 +187,8 @@ TEST_CASE("The builder refuses what a reader would refuse, with the item named")
   refused([](auto& b) { b.manifest.variants.pop_back(); b.manifest.variants.pop_back(); }, "of family portable found");
   refused([](auto& b) { b.add_asset("../labels", "labels", bytes_of("x")); }, "plain file name");
   refused([](auto& b) { b.add_asset("labels.txt", "labels", bytes_of("x")); }, "assets");
-  refused([](auto& b) { b.add_segment("orphan", format::SegmentKind::Plan, false, bytes_of("x")); }, "belongs to nothing");
+  refused([](auto& b) { b.add_segment("orphan", format::SegmentKind::Plan, false, bytes_of("x")); },
+          "belongs to nothing");
   refused([](auto& b) { b.manifest.provenance.source_name = "/home/me/model.onnx"; }, "plain file name");
   refused([](auto& b) { b.manifest.methods[0].inputs[0].dims[0].dim = 4; }, "uses dimension 4");
   auto b = sample_builder();

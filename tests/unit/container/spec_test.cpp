@@ -59,7 +59,8 @@ std::string page() {
 }
 
 // The cells of the table rows between two headings.
-std::vector<std::vector<std::string>> rows_between(const std::string& text, const std::string& from, const std::string& to) {
+std::vector<std::vector<std::string>> rows_between(const std::string& text, const std::string& from,
+                                                   const std::string& to) {
   std::istringstream lines(text.substr(text.find(from), text.find(to) - text.find(from)));
   std::vector<std::vector<std::string>> rows;
   for (std::string line; std::getline(lines, line);) {
@@ -100,13 +101,18 @@ std::vector<Region> regions(const Container& c, uint64_t manifest_len) {
   std::vector<format::SegmentShape> shapes;
   for (const auto& s : m.segments) shapes.push_back({s.codec, s.stored_len, s.decoded_len, true});
   auto p = *format::place(manifest_len, shapes);
-  std::vector<Region> out = {{0, 8, "magic"}, {8, 8, "version 1.0, header_len"}, {16, 8, "flags"}, {24, 8, "logs, hash_id, segment_count"},
-                             {32, 8, "manifest_len"}, {64, 8, "body_size"}, {72, 8, "placement_off"}, {80, 8, "manifest_off"},
-                             {88, 8, "leaves_off"}, {96, 8, "leaves_len"}};
-  for (size_t i = 0; i < m.segments.size(); ++i) out.push_back({p.placement_off + 8 * i, 8, "offset of " + m.segments[i].name});
+  std::vector<Region> out = {{0, 8, "magic"},          {8, 8, "version 1.0, header_len"},
+                             {16, 8, "flags"},         {24, 8, "logs, hash_id, segment_count"},
+                             {32, 8, "manifest_len"},  {64, 8, "body_size"},
+                             {72, 8, "placement_off"}, {80, 8, "manifest_off"},
+                             {88, 8, "leaves_off"},    {96, 8, "leaves_len"}};
+  for (size_t i = 0; i < m.segments.size(); ++i)
+    out.push_back({p.placement_off + 8 * i, 8, "offset of " + m.segments[i].name});
   out.push_back({p.manifest_off, manifest_len, "manifest"});
-  for (size_t i = 0; i < m.segments.size(); ++i) out.push_back({p.segments[i].offset, m.segments[i].stored_len, "segment " + m.segments[i].name});
-  for (size_t i = 0; i < m.segments.size(); ++i) out.push_back({p.segments[i].table_off, p.segments[i].table_len, "leaf table of " + m.segments[i].name});
+  for (size_t i = 0; i < m.segments.size(); ++i)
+    out.push_back({p.segments[i].offset, m.segments[i].stored_len, "segment " + m.segments[i].name});
+  for (size_t i = 0; i < m.segments.size(); ++i)
+    out.push_back({p.segments[i].table_off, p.segments[i].table_len, "leaf table of " + m.segments[i].name});
   return out;
 }
 
@@ -146,7 +152,8 @@ TEST_CASE("The example of the specification is what the writer writes and the re
   REQUIRE_MESSAGE(opened.ok(), (opened.ok() ? "" : opened.status().text()));
   uint64_t manifest_len = read_le(*written, 32, 8);
   if (std::getenv("MLC_PRINT_SPEC") != nullptr) {
-    std::printf("Root: `%s`.\n\n%s", to_hex((*opened)->root()).c_str(), dump(*written, regions(**opened, manifest_len)).c_str());
+    std::printf("Root: `%s`.\n\n%s", to_hex((*opened)->root()).c_str(),
+                dump(*written, regions(**opened, manifest_len)).c_str());
     return;
   }
   const std::string spec = page();
@@ -173,7 +180,8 @@ TEST_CASE("The header of the example is what the byte table says") {
     if (field == "magic") {
       std::istringstream words(row[3]);
       size_t at = 0;
-      for (std::string word; words >> word; ++at) CHECK(bytes[at] == static_cast<std::byte>(std::stoi(word, nullptr, 16)));
+      for (std::string word; words >> word; ++at)
+        CHECK(bytes[at] == static_cast<std::byte>(std::stoi(word, nullptr, 16)));
       CHECK(at == 8);
     } else if (field == "reserved" || field == "zeros") {
       for (uint64_t at = offset; at < expected_offset; ++at) CHECK(bytes[at] == std::byte{0});
@@ -196,13 +204,16 @@ TEST_CASE("The limits of the specification are those of the code") {
   has("segments | " + std::to_string(format::kMaxSegments));
   has("stored or decoded | " + gib(format::kMaxSegmentLen));
   has("zstd frame, ratio | " + std::to_string(format::kMaxFrameLen) + ", " + std::to_string(format::kMaxZstdRatio));
-  has("tensors, copies of one, rank | " + std::to_string(format::kMaxTensors) + ", " + std::to_string(format::kMaxCopies) + ", " + std::to_string(format::kMaxRank));
-  has("variants, features, clauses | " + std::to_string(format::kMaxVariants) + ", " + std::to_string(format::kMaxFeatures) + ", " + std::to_string(format::kMaxClauses));
+  has("tensors, copies of one, rank | " + std::to_string(format::kMaxTensors) + ", " +
+      std::to_string(format::kMaxCopies) + ", " + std::to_string(format::kMaxRank));
+  has("variants, features, clauses | " + std::to_string(format::kMaxVariants) + ", " +
+      std::to_string(format::kMaxFeatures) + ", " + std::to_string(format::kMaxClauses));
   has("plan segment | " + mib(format::kMaxPlanLen));
   has("module segment | " + gib(format::kMaxModuleLen));
   has("assets, one asset | " + std::to_string(format::kMaxAssets) + ", " + gib(format::kMaxAssetLen));
   has("golden arrays, all | " + mib(format::kMaxGoldenLen));
-  has("methods, ports, dims | " + std::to_string(format::kMaxMethods) + ", " + std::to_string(format::kMaxPorts) + ", " + std::to_string(format::kMaxDims));
+  has("methods, ports, dims | " + std::to_string(format::kMaxMethods) + ", " + std::to_string(format::kMaxPorts) +
+      ", " + std::to_string(format::kMaxDims));
   has("signature block | " + mib(format::kMaxBlockLen));
   has("FlatBuffers depth, tables | " + std::to_string(format::kMaxTableDepth) + ", 10^6");
   CHECK(format::kMaxTables == 1'000'000);
