@@ -35,9 +35,11 @@ int exif_orientation(Bytes data) {
   for (uint32_t i = 0; i < count; ++i) {
     uint64_t entry = uint64_t{ifd} + 2 + 12 * uint64_t{i};
     uint32_t tag = 0, type = 0, n = 0, value = 0;
-    if (!r.read(entry, 2, tag) || !r.read(entry + 2, 2, type) || !r.read(entry + 4, 4, n) || !r.read(entry + 8, 2, value))
+    if (!r.read(entry, 2, tag) || !r.read(entry + 2, 2, type) || !r.read(entry + 4, 4, n) ||
+        !r.read(entry + 8, 2, value))
       return 1;
-    if (tag == kOrientationTag) return type == kTypeShort && n == 1 && value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+    if (tag == kOrientationTag)
+      return type == kTypeShort && n == 1 && value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
   }
   return 1;
 }

@@ -16,7 +16,8 @@ std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"
 Status parse_raw(std::string_view text, InputSpec& spec) {
   size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0)
-    return Status(Code::Usage, "input " + quoted(text) + " is not of the form @FILE:TYPE[DIMS]").hint("-i x=@t.bin:f32[1,3,224,224]");
+    return Status(Code::Usage, "input " + quoted(text) + " is not of the form @FILE:TYPE[DIMS]")
+        .hint("-i x=@t.bin:f32[1,3,224,224]");
   MLC_ASSIGN(spec.type, parse_tensor_type(text.substr(colon + 1)));
   spec.kind = InputSpec::Kind::Raw;
   spec.path = text.substr(0, colon);
@@ -117,7 +118,8 @@ uint64_t next_random(uint64_t& state) {
   return z ^ z >> 31;
 }
 
-// Eleven bits in [-1, 1): exact in every float type down to f16, so all of them hold the same numbers (bf16: truncated).
+// Eleven bits in [-1, 1): exact in every float type down to f16, so all of them hold the same numbers (bf16:
+// truncated).
 float unit(uint64_t r) { return static_cast<float>(r >> 53) / 1024.0f - 1.0f; }
 
 uint16_t half_of(float f) {
@@ -141,9 +143,13 @@ void fill_random(HostTensor& t, uint64_t seed) {
     case DType::F32: fill(t.as<float>(), unit); break;
     case DType::F16: fill(t.as<uint16_t>(), [](uint64_t r) { return half_of(unit(r)); }); break;
     case DType::BF16: fill(t.as<uint16_t>(), [&](uint64_t r) { return bits(r) >> 16; }); break;
-    // Without the highest exponent bit all numbers are finite and below 2; without the sign, 0x80 (a NaN in FNUZ) is out.
+    // Without the highest exponent bit all numbers are finite and below 2; without the sign, 0x80 (a NaN in FNUZ) is
+    // out.
     case DType::F8E4M3: case DType::F8E5M2: fill(t.as<uint8_t>(), [](uint64_t r) { return r >> 56 & 0xBF; }); break;
-    case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ: fill(t.as<uint8_t>(), [](uint64_t r) { return r >> 56 & 0x3F; }); break;
+    case DType::F8E4M3FNUZ:
+    case DType::F8E5M2FNUZ:
+      fill(t.as<uint8_t>(), [](uint64_t r) { return r >> 56 & 0x3F; });
+      break;
     case DType::I64: case DType::U64: fill(t.as<uint64_t>(), small); break;
     case DType::I32: case DType::U32: fill(t.as<uint32_t>(), small); break;
     case DType::I16: case DType::U16: fill(t.as<uint16_t>(), small); break;

@@ -43,8 +43,8 @@ struct LoadedInput {
 };
 Result<LoadedInput> load_input(const InputSpec& spec);
 
-// Deterministic contents for `random`: floats uniform in [-1, 1), u8 0..255, other integers 0..9 (so that they are valid
-// in most index tables), bool 0 or 1. Equal seeds give equal bytes on every machine.
+// Deterministic contents for `random`: floats uniform in [-1, 1), u8 0..255, other integers 0..9 (so that they are
+// valid in most index tables), bool 0 or 1. Equal seeds give equal bytes on every machine.
 void fill_random(HostTensor& tensor, uint64_t seed);
 
 }  // namespace mlc::io

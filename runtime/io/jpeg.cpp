@@ -36,7 +36,8 @@ struct JpegState {
   std::longjmp(state->jump, 1);
 }
 
-// A negative level is a warning: "the data is odd, decoding goes on". Where that means that pixels are made up, it stops.
+// A negative level is a warning: "the data is odd, decoding goes on". Where that means that pixels are made up, it
+// stops.
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
   ++info->err->num_warnings;

@@ -46,7 +46,9 @@ std::string_view describe_bytes(Bytes b) {
   if (starts_with(b, "II*\0") || starts_with(b, "MM")) return "a TIFF image";
   if (starts_with(b, "%PDF")) return "a PDF file";
   if (starts_with(b, "\x1f\x8b")) return "a gzip file";
-  auto text = [](std::byte c) { return c >= std::byte{0x20} || c == std::byte{'\n'} || c == std::byte{'\r'} || c == std::byte{'\t'}; };
+  auto text = [](std::byte c) {
+    return c >= std::byte{0x20} || c == std::byte{'\n'} || c == std::byte{'\r'} || c == std::byte{'\t'};
+  };
   return std::all_of(b.begin(), b.begin() + std::min<size_t>(b.size(), 256), text) ? "text" : "a file of unknown kind";
 }
 

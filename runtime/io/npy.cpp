@@ -190,7 +190,8 @@ Result<HostTensor> parse_npy(Bytes file) {
   auto size = tensor_size(h.dtype, h.shape);
   if (!size.ok()) return std::move(size).status().note("npy");
   if (data.size() != *size)
-    return bad(std::to_string(data.size()) + " bytes of data, " + type_text(h.dtype, h.shape) + " takes " + std::to_string(*size));
+    return bad(std::to_string(data.size()) + " bytes of data, " + type_text(h.dtype, h.shape) + " takes " +
+               std::to_string(*size));
   MLC_ASSIGN(HostTensor t, HostTensor::zeros(h.dtype, std::move(h.shape)));
   if (h.fortran_order)
     copy_fortran(data, t);

@@ -88,7 +88,8 @@ Status read_zip64(const ZipView& z, uint64_t at, uint64_t length, NpzEntry& e, u
 
 // Checks the local header and sets where the data begins.
 Status locate_data(const ZipView& z, uint64_t local, uint64_t limit, std::string_view name, NpzEntry& e) {
-  if (!range_within(local, 30, limit) || z.field(local, 4) != kLocal) return bad("entry '" + e.name + "' has no local header");
+  if (!range_within(local, 30, limit) || z.field(local, 4) != kLocal)
+    return bad("entry '" + e.name + "' has no local header");
   uint64_t name_length = z.field(local + 26, 2), extra_length = z.field(local + 28, 2);
   if (!range_within(local + 30, name_length + extra_length, limit) || z.text(local + 30, name_length) != name ||
       z.field(local + 8, 2) != (e.deflated ? 8u : 0u))
@@ -113,11 +114,13 @@ Status read_entry(const ZipView& z, const Directory& d, uint64_t& at, NpzEntry& 
   local = z.field(at + 42, 4);
   if (flags & 1) return Status(Code::Unsupported, "npz: entry '" + e.name + "' is encrypted");
   if (method != 0 && method != 8)
-    return Status(Code::Unsupported, "npz: entry '" + e.name + "' uses method " + std::to_string(method) + ", expected stored or deflated");
+    return Status(Code::Unsupported, "npz: entry '" + e.name + "' uses method " + std::to_string(method) +
+                                         ", expected stored or deflated");
   e.deflated = method == 8;
   MLC_RETURN_IF_ERROR(read_zip64(z, at + 46 + name_length, extra_length, e, local));
   if (e.deflated ? e.unpacked / kMaxRatio > e.packed : e.unpacked != e.packed)
-    return bad("entry '" + e.name + "': " + std::to_string(e.packed) + " bytes cannot hold " + std::to_string(e.unpacked));
+    return bad("entry '" + e.name + "': " + std::to_string(e.packed) + " bytes cannot hold " +
+               std::to_string(e.unpacked));
   MLC_RETURN_IF_ERROR(locate_data(z, local, d.offset, name, e));
   at += 46 + variable;
   return ok();
@@ -233,7 +236,15 @@ struct Written {
   // NumPy always writes the ZIP64 field in local headers; so do we, which keeps one form for all sizes.
   Record local() const {
     Record r;
-    r.put(kLocal, 4).put(45, 2).put(0x800, 2).put(0, 2).put(kTime, 2).put(kDate, 2).put(crc, 4).put(kFull32, 4).put(kFull32, 4);
+    r.put(kLocal, 4)
+        .put(45, 2)
+        .put(0x800, 2)
+        .put(0, 2)
+        .put(kTime, 2)
+        .put(kDate, 2)
+        .put(crc, 4)
+        .put(kFull32, 4)
+        .put(kFull32, 4);
     r.put(name.size(), 2).put(20, 2).put(name).put(1, 2).put(16, 2).put(size, 8).put(size, 8);
     return r;
   }
@@ -253,7 +264,16 @@ Record end_records(uint64_t entries, uint64_t offset, uint64_t size) {
   Record r;
   bool large = entries >= 0xFFFF || offset >= kFull32 || size >= kFull32;
   if (large) {
-    r.put(kEnd64, 4).put(44, 8).put(45, 2).put(45, 2).put(0, 4).put(0, 4).put(entries, 8).put(entries, 8).put(size, 8).put(offset, 8);
+    r.put(kEnd64, 4)
+        .put(44, 8)
+        .put(45, 2)
+        .put(45, 2)
+        .put(0, 4)
+        .put(0, 4)
+        .put(entries, 8)
+        .put(entries, 8)
+        .put(size, 8)
+        .put(offset, 8);
     r.put(kLocator64, 4).put(0, 4).put(offset + size, 8).put(1, 4);
   }
   uint64_t entries16 = large ? 0xFFFF : entries;
@@ -273,7 +293,8 @@ Status write_npz(std::span<const NpzItem> items, const ByteSink& sink) {
   std::vector<Written> done;
   std::set<std::string_view> names;
   for (const NpzItem& item : items) {
-    if (item.name.size() + 4 > kMaxName) return Status(Code::Usage, "npz: a name of " + std::to_string(item.name.size()) + " bytes");
+    if (item.name.size() + 4 > kMaxName)
+      return Status(Code::Usage, "npz: a name of " + std::to_string(item.name.size()) + " bytes");
     if (!names.insert(item.name).second) return Status(Code::Usage, "npz: two arrays are called '" + item.name + "'");
     MLC_ASSIGN(auto header, npy_header(*item.tensor));
     Bytes data = item.tensor->data.bytes();

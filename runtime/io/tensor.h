@@ -1,8 +1,8 @@
 // A tensor in host memory that owns its bytes: what decoders return and what a run is given.
 //
-// Elements lie densely in C order, little-endian, one byte for 4-bit types and bool (base/dtype.h). The bytes are aligned
-// to kHostAlignment, so that a run can bind them without a copy. Types move; `clone` copies on purpose. Running out of
-// memory is a Status, never an exception, because sizes come from files.
+// Elements lie densely in C order, little-endian, one byte for 4-bit types and bool (base/dtype.h). The bytes are
+// aligned to kHostAlignment, so that a run can bind them without a copy. Types move; `clone` copies on purpose. Running
+// out of memory is a Status, never an exception, because sizes come from files.
 #pragma once
 
 #include <cstddef>
@@ -88,7 +88,8 @@ Result<HostTensor> HostTensor::from(DType dtype, std::vector<int64_t> shape, std
   MLC_ASSIGN(HostTensor t, zeros(dtype, std::move(shape)));
   assert(sizeof(T) == bytes_of(dtype));
   if (values.size_bytes() != t.data.size())
-    return Status(Code::InputMismatch, std::to_string(values.size()) + " values do not fill " + type_text(dtype, t.shape));
+    return Status(Code::InputMismatch,
+                  std::to_string(values.size()) + " values do not fill " + type_text(dtype, t.shape));
   if (!values.empty()) __builtin_memcpy(t.data.data(), values.data(), values.size_bytes());
   return t;
 }

@@ -85,7 +85,8 @@ Result<Audio> decode_wav(Bytes file, Channels channels) {
   // Chunks one after the other, each padded to an even size. The RIFF size is ignored, as many writers get it wrong.
   for (uint64_t at = 12; range_within(at, 8, file.size());) {
     uint64_t size = field(file, at + 4, 4);
-    if (!range_within(at + 8, size, file.size())) return bad("truncated in chunk '" + std::string(is(file, at, "data") ? "data" : "?") + "'");
+    if (!range_within(at + 8, size, file.size()))
+      return bad("truncated in chunk '" + std::string(is(file, at, "data") ? "data" : "?") + "'");
     Bytes chunk = file.subspan(at + 8, size);
     if (is(file, at, "fmt ")) {
       MLC_RETURN_IF_ERROR(parse_format(chunk, format));

@@ -20,7 +20,8 @@ std::string listed(const std::vector<std::string>& words) {
 // Why a given input does not fit its value, or an empty string.
 std::string mismatch(const Value& v, const GivenInput& given) {
   if (v.kind == ValueKind::Tensor) return given.tensor ? "" : "found a file, expected an array (.npy, .npz or raw)";
-  if (given.tensor) return "found " + type_text(given.tensor->dtype, given.tensor->shape) + ", expected " + listed(v.accept);
+  if (given.tensor)
+    return "found " + type_text(given.tensor->dtype, given.tensor->shape) + ", expected " + listed(v.accept);
   auto media = io::media_of(given.file);
   if (std::find(v.accept.begin(), v.accept.end(), io::media_type(media)) != v.accept.end()) return {};
   return "found " + std::string(io::describe_bytes(given.file)) + ", expected " + listed(v.accept);
@@ -49,8 +50,9 @@ Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> gi
     auto is_it = [&](ValueId id) { return p.value(id).name == g.name; };
     auto found = std::find_if(p.inputs.begin(), p.inputs.end(), is_it);
     if (found == p.inputs.end())
-      problems.push_back(g.name.empty() ? "an input without a name, and the pipeline has " + std::to_string(p.inputs.size())
-                                        : quoted(g.name) + " is no input of the pipeline");
+      problems.push_back(g.name.empty()
+                             ? "an input without a name, and the pipeline has " + std::to_string(p.inputs.size())
+                             : quoted(g.name) + " is no input of the pipeline");
     else if (of_value[*found])
       problems.push_back(quoted(g.name) + " given twice");
     else
@@ -62,7 +64,8 @@ Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> gi
     if (!why.empty()) problems.push_back(v.name + "   " + why);
   }
   if (!problems.empty()) {
-    Status s(Code::InputMismatch, 4001, std::to_string(problems.size()) + (problems.size() == 1 ? " input does" : " inputs do") + " not fit");
+    Status s(Code::InputMismatch, 4001,
+             std::to_string(problems.size()) + (problems.size() == 1 ? " input does" : " inputs do") + " not fit");
     s.facts = std::move(problems);
     return s;
   }
@@ -104,7 +107,9 @@ Result<std::vector<Answer>> HostPipeline::after(std::vector<NamedTensor> tensors
   for (const Step& step : p.steps) {
     if (stage_of(step.what) != Stage::After) continue;
     const HostTensor* in = of_value[step.in[0]];
-    if (!in) return Status(Code::Unsupported, "step '" + step.op + "' reads " + quoted(p.value(step.in[0]).name) + ", which no compiled step makes");
+    if (!in)
+      return Status(Code::Unsupported, "step '" + step.op + "' reads " + quoted(p.value(step.in[0]).name) +
+                                           ", which no compiled step makes");
     if (auto* best = std::get_if<TopK>(&step.what)) {
       TopK wanted = *best;
       if (top) wanted.k = *top;
@@ -121,7 +126,8 @@ Result<std::vector<Answer>> HostPipeline::after(std::vector<NamedTensor> tensors
     } else if (auto* text = std::get_if<Text>(&answers[id])) {
       a.value = std::move(*text);
     } else {
-      if (!of_value[id]) return Status(Code::Unsupported, "output " + quoted(p.value(id).name) + " is made by no compiled step");
+      if (!of_value[id])
+        return Status(Code::Unsupported, "output " + quoted(p.value(id).name) + " is made by no compiled step");
       MLC_ASSIGN(a.value, of_value[id]->clone());
     }
     out.push_back(std::move(a));

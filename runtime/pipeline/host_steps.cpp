@@ -41,7 +41,8 @@ io::Channels channels_of(Channels c) {
 }
 
 Status not_scores(std::string_view step, const HostTensor& t, std::string_view expected) {
-  return Status(Code::InputMismatch, "step '" + std::string(step) + "' takes " + std::string(expected) + ", found " + type_text(t.dtype, t.shape));
+  return Status(Code::InputMismatch, "step '" + std::string(step) + "' takes " + std::string(expected) + ", found " +
+                                         type_text(t.dtype, t.shape));
 }
 
 // The better of two columns: higher score, then lower index; NaN is worse than everything.
@@ -53,32 +54,38 @@ bool better(double a, int64_t ia, double b, int64_t ib) {
 
 }  // namespace
 
-Result<HostTensor> decode_image(const DecodeImage& step, Bytes file) { return io::decode_image(file, options_of(step)); }
+Result<HostTensor> decode_image(const DecodeImage& step, Bytes file) {
+  return io::decode_image(file, options_of(step));
+}
 
 Result<HostTensor> decode_audio(const DecodeAudio& step, Bytes file) {
   MLC_ASSIGN(io::Audio audio, io::decode_wav(file, channels_of(step.channels)));
   if (audio.rate != step.rate)
-    return Status(Code::InputMismatch, "audio has " + std::to_string(audio.rate) + " samples per second, the pipeline takes " + std::to_string(step.rate));
+    return Status(Code::InputMismatch, "audio has " + std::to_string(audio.rate) +
+                                           " samples per second, the pipeline takes " + std::to_string(step.rate));
   return std::move(audio.samples);
 }
 
 Status check_labels(const TopK& step, size_t lines, int64_t columns) {
   int64_t wanted = columns + step.label_offset;
   if (wanted == static_cast<int64_t>(lines) && step.label_offset > -columns) return ok();
-  Status s(Code::Usage, 5003, "step 'top_k': " + step.labels + " has " + std::to_string(lines) + " lines, the scores have " +
-                                  std::to_string(columns) + " columns" +
-                                  (step.label_offset ? " and label_offset is " + std::to_string(step.label_offset) : ""));
+  Status s(Code::Usage, 5003,
+           "step 'top_k': " + step.labels + " has " + std::to_string(lines) + " lines, the scores have " +
+               std::to_string(columns) + " columns" +
+               (step.label_offset ? " and label_offset is " + std::to_string(step.label_offset) : ""));
   int64_t offset = static_cast<int64_t>(lines) - columns;
-  if (std::abs(offset) <= 8) s.help = "\"label_offset\": " + std::to_string(offset) + ", or a list of " + std::to_string(columns) + " lines";
+  if (std::abs(offset) <= 8)
+    s.help = "\"label_offset\": " + std::to_string(offset) + ", or a list of " + std::to_string(columns) + " lines";
   return s;
 }
 
 Status check_charset(const CtcGreedy& step, size_t lines, int64_t columns) {
   int64_t have = static_cast<int64_t>(lines) + 1 + step.final_space;
   if (have == columns && step.blank < columns) return ok();
-  return Status(Code::Usage, 5003, "step 'ctc_greedy': " + step.charset + " has " + std::to_string(lines) + " lines, with the blank" +
-                                       (step.final_space ? " and the final space" : "") + " " + std::to_string(have) +
-                                       " classes, the scores have " + std::to_string(columns) + " columns");
+  return Status(Code::Usage, 5003,
+                "step 'ctc_greedy': " + step.charset + " has " + std::to_string(lines) + " lines, with the blank" +
+                    (step.final_space ? " and the final space" : "") + " " + std::to_string(have) +
+                    " classes, the scores have " + std::to_string(columns) + " columns");
 }
 
 Result<Classes> top_k(const TopK& step, const HostTensor& scores, std::span<const std::string> labels) {
@@ -122,7 +129,8 @@ Result<Text> ctc_greedy(const CtcGreedy& step, const HostTensor& scores, std::sp
         if (better(score_at(scores, row + c), c, score_at(scores, row + best), best)) best = c;
       if (best != step.blank && best != previous) {
         int64_t entry = best - (best > step.blank);
-        line.text += entry < static_cast<int64_t>(charset.size()) ? charset[static_cast<size_t>(entry)] : std::string(" ");
+        line.text +=
+            entry < static_cast<int64_t>(charset.size()) ? charset[static_cast<size_t>(entry)] : std::string(" ");
         sum += score_at(scores, row + best);
         ++kept;
       }

@@ -16,8 +16,8 @@ Result<HostTensor> decode_audio(const DecodeAudio& step, Bytes file);
 // index ascending, NaN last. `labels` is empty or has exactly the lines that the columns need.
 Result<Classes> top_k(const TopK& step, const HostTensor& scores, std::span<const std::string> labels);
 
-// `scores`: any float type, [time, columns] or [batch, time, columns]; the columns are the charset's lines, the blank, and
-// the final space where there is one.
+// `scores`: any float type, [time, columns] or [batch, time, columns]; the columns are the charset's lines, the blank,
+// and the final space where there is one.
 Result<Text> ctc_greedy(const CtcGreedy& step, const HostTensor& scores, std::span<const std::string> charset);
 
 // Whether a list of labels fits a tensor with so many columns (E5003 otherwise); also asked when building.

@@ -8,9 +8,10 @@ namespace {
 
 double half_to_double(uint16_t h) {
   int exponent = h >> 10 & 31, mantissa = h & 0x3FF;
-  double magnitude = exponent == 0    ? std::ldexp(mantissa, -24)
-                     : exponent == 31 ? (mantissa ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity())
-                                      : std::ldexp(1024 + mantissa, exponent - 25);
+  double magnitude =
+      exponent == 0    ? std::ldexp(mantissa, -24)
+      : exponent == 31 ? (mantissa ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity())
+                       : std::ldexp(1024 + mantissa, exponent - 25);
   return h & 0x8000 ? -magnitude : magnitude;
 }
 

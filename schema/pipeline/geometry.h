@@ -36,9 +36,11 @@ constexpr Size resized(const Resize& s, Size in) {
     case Resize::Fit::Height: return {s.height, scaled(s.height, in.width, in.height)};
     case Resize::Fit::Width: return {scaled(s.width, in.height, in.width), s.width};
     case Resize::Fit::Shorter:
-      return tall ? Size{scaled(s.size, in.height, in.width), s.size} : Size{s.size, scaled(s.size, in.width, in.height)};
+      return tall ? Size{scaled(s.size, in.height, in.width), s.size}
+                  : Size{s.size, scaled(s.size, in.width, in.height)};
     case Resize::Fit::Longer:
-      return tall ? Size{s.size, scaled(s.size, in.width, in.height)} : Size{scaled(s.size, in.height, in.width), s.size};
+      return tall ? Size{s.size, scaled(s.size, in.width, in.height)}
+                  : Size{scaled(s.size, in.height, in.width), s.size};
   }
   return in;
 }

@@ -120,7 +120,9 @@ class Handler {
   bool scalar(Json v, size_t length) {
     size_t end = offset();
     if (length == 0) {
-      auto part = [](char c) { return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E'; };
+      auto part = [](char c) {
+        return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
+      };
       while (end > 0 && !part(text_[end - 1])) --end;
       while (length < end && part(text_[end - 1 - length])) ++length;
     }
@@ -186,13 +188,17 @@ std::string_view kind_name(Json::Kind kind) {
 
 Result<Json> parse_json(std::string_view text, std::string_view file_name) {
   if (text.size() > kMaxText)
-    return Status(Code::Usage, 5006, std::string(file_name) + " has " + std::to_string(text.size()) + " bytes, at most " + std::to_string(kMaxText));
+    return Status(
+        Code::Usage, 5006,
+        std::string(file_name) + " has " + std::to_string(text.size()) + " bytes, at most " + std::to_string(kMaxText));
   const char* seen = text.data();
   Handler handler(text, &seen);
   CountingIterator first(text.data(), &seen), last(text.data() + text.size(), &seen);
   if (!nlohmann::json::sax_parse(first, last, &handler)) {
     Position at = handler.error_position();
-    return Status(Code::Usage, 5006, std::string(file_name) + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " + handler.error());
+    return Status(Code::Usage, 5006,
+                  std::string(file_name) + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " +
+                      handler.error());
   }
   return handler.take();
 }

@@ -13,7 +13,8 @@ size_t sequence_length(std::string_view s, size_t at) {
   if (b < 0x80) return 1;
   if (b >= 0xC2 && b <= 0xDF) return tail(1) ? 2 : 0;
   if (b >= 0xE0 && b <= 0xEF) return tail(1, b == 0xE0 ? 0xA0 : 0x80, b == 0xED ? 0x9F : 0xBF) && tail(2) ? 3 : 0;
-  if (b >= 0xF0 && b <= 0xF4) return tail(1, b == 0xF0 ? 0x90 : 0x80, b == 0xF4 ? 0x8F : 0xBF) && tail(2) && tail(3) ? 4 : 0;
+  if (b >= 0xF0 && b <= 0xF4)
+    return tail(1, b == 0xF0 ? 0x90 : 0x80, b == 0xF4 ? 0x8F : 0xBF) && tail(2) && tail(3) ? 4 : 0;
   return 0;
 }
 
@@ -24,7 +25,10 @@ Result<std::vector<std::string>> split_lines(Bytes bytes, std::string_view name)
   auto bad = [&](size_t at, const char* what) {
     return Status(Code::Usage, 5004, std::string(name) + ": " + what + " at byte " + std::to_string(at));
   };
-  if (s.size() > kMaxBytes) return Status(Code::Usage, 5004, std::string(name) + " has " + std::to_string(s.size()) + " bytes, at most " + std::to_string(kMaxBytes));
+  if (s.size() > kMaxBytes)
+    return Status(
+        Code::Usage, 5004,
+        std::string(name) + " has " + std::to_string(s.size()) + " bytes, at most " + std::to_string(kMaxBytes));
   std::vector<std::string> lines;
   size_t begin = s.starts_with("\xEF\xBB\xBF") ? 3 : 0;
   size_t at = begin;

@@ -17,7 +17,9 @@ class Builder {
     if (const Json* v = top.required("inputs"); expect(v, Json::Kind::Object, "inputs")) read_inputs(*v);
     if (const Json* v = top.required("steps"); expect(v, Json::Kind::Array, "steps")) {
       if (v->items.empty()) problems_.add(5004, v->where, "'steps' is empty");
-      if (v->items.size() > kMaxSteps) return problems_.add(5004, v->where, std::to_string(v->items.size()) + " steps, at most " + std::to_string(kMaxSteps));
+      if (v->items.size() > kMaxSteps)
+        return problems_.add(5004, v->where,
+                             std::to_string(v->items.size()) + " steps, at most " + std::to_string(kMaxSteps));
       for (const Json& step : v->items) read_step(step);
     }
     if (const Json* v = top.required("outputs"); expect(v, Json::Kind::Array, "outputs")) read_outputs(*v);
@@ -29,7 +31,9 @@ class Builder {
   bool expect(const Json* v, Json::Kind kind, const char* key) {
     if (!v) return false;
     if (v->is(kind)) return true;
-    problems_.add(5004, v->where, "'" + std::string(key) + "' is " + std::string(kind_name(v->kind)) + ", expected " + std::string(kind_name(kind)));
+    problems_.add(5004, v->where,
+                  "'" + std::string(key) + "' is " + std::string(kind_name(v->kind)) + ", expected " +
+                      std::string(kind_name(kind)));
     return false;
   }
 
@@ -52,13 +56,17 @@ class Builder {
       names.push_back(p_.values[i].name);
     }
     auto near = nearest_name(name, names);
-    problems_.add(5005, where, "no value '" + std::string(name) + "' before this" + (near.empty() ? "" : ", did you mean '" + std::string(near) + "'?"));
+    problems_.add(5005, where,
+                  "no value '" + std::string(name) + "' before this" +
+                      (near.empty() ? "" : ", did you mean '" + std::string(near) + "'?"));
     return std::nullopt;
   }
 
   void read_inputs(const Json& inputs) {
     if (inputs.members.empty() || inputs.members.size() > kMaxInputs)
-      return problems_.add(5004, inputs.where, std::to_string(inputs.members.size()) + " inputs, expected 1 to " + std::to_string(kMaxInputs));
+      return problems_.add(
+          5004, inputs.where,
+          std::to_string(inputs.members.size()) + " inputs, expected 1 to " + std::to_string(kMaxInputs));
     for (const auto& m : inputs.members) {
       Value v;
       v.name = m.key;
@@ -67,13 +75,18 @@ class Builder {
         ObjectReader r(m.value, "input '" + m.key + "'", problems_);
         if (const Json* accept = r.required("accept"); expect(accept, Json::Kind::Array, "accept"))
           for (const Json& type : accept->items)
-            v.accept.push_back(std::string(r.choice<std::string_view>(&type, "accept", {{"image/jpeg", "image/jpeg"}, {"image/png", "image/png"},
-                                                                                          {"audio/wav", "audio/wav"}, {"application/x-npy", "application/x-npy"}})));
+            v.accept.push_back(std::string(r.choice<std::string_view>(&type, "accept",
+                                                                      {{"image/jpeg", "image/jpeg"},
+                                                                       {"image/png", "image/png"},
+                                                                       {"audio/wav", "audio/wav"},
+                                                                       {"application/x-npy", "application/x-npy"}})));
         r.finish();
-        if (r.has("accept") && v.accept.empty()) problems_.add(5004, m.value.where, "input '" + m.key + "' accepts nothing");
+        if (r.has("accept") && v.accept.empty())
+          problems_.add(5004, m.value.where, "input '" + m.key + "' accepts nothing");
       }
       size_t arrays = static_cast<size_t>(std::count(v.accept.begin(), v.accept.end(), "application/x-npy"));
-      if (arrays && arrays != v.accept.size()) problems_.add(5004, m.value.where, "input '" + m.key + "' is both an array and a file to decode");
+      if (arrays && arrays != v.accept.size())
+        problems_.add(5004, m.value.where, "input '" + m.key + "' is both an array and a file to decode");
       v.kind = arrays ? ValueKind::Tensor : ValueKind::Media;
       p_.inputs.push_back(add_value(std::move(v), m.where));
     }
@@ -81,7 +94,10 @@ class Builder {
 
   void read_step(const Json& json) {
     size_t index = count_++;
-    if (!json.is(Json::Kind::Object)) return problems_.add(5004, json.where, "steps[" + std::to_string(index) + "] is " + std::string(kind_name(json.kind)) + ", expected an object");
+    if (!json.is(Json::Kind::Object))
+      return problems_.add(
+          5004, json.where,
+          "steps[" + std::to_string(index) + "] is " + std::string(kind_name(json.kind)) + ", expected an object");
     std::string op;
     for (const auto& m : json.members)
       if (m.key == "op") op = m.value.string;
@@ -94,7 +110,8 @@ class Builder {
       auto near = nearest_name(op, step_names());
       problems_.add(is_planned_step(op) ? 5007 : 5001, named->where,
                     is_planned_step(op) ? "step '" + op + "' is not in this version"
-                                        : "unknown step '" + op.substr(0, 60) + "'" + (near.empty() ? "" : ", did you mean '" + std::string(near) + "'?"));
+                                        : "unknown step '" + op.substr(0, 60) + "'" +
+                                              (near.empty() ? "" : ", did you mean '" + std::string(near) + "'?"));
       previous_.reset();
       broken_ = true;
       return;
@@ -118,7 +135,8 @@ class Builder {
       if (from)
         used_[*from] = true;
       else if (!broken_)
-        problems_.add(5005, step.where, "step '" + step.op + "' has no 'in', and no step with one result stands before it");
+        problems_.add(5005, step.where,
+                      "step '" + step.op + "' has no 'in', and no step with one result stands before it");
     } else if (in->is(Json::Kind::Object) && kind.form == InputForm::Tensor && in->members.size() == 1) {
       from = read_inline(*in, auto_name);
     } else {
@@ -147,7 +165,8 @@ class Builder {
     const auto& m = in.members[0];
     bool softmax = m.key == "softmax";
     if (!softmax && m.key != "sigmoid") {
-      problems_.add(5001, m.where, "'" + m.key.substr(0, 60) + "' cannot stand inside 'in', only softmax and sigmoid can");
+      problems_.add(5001, m.where,
+                    "'" + m.key.substr(0, 60) + "' cannot stand inside 'in', only softmax and sigmoid can");
       return std::nullopt;
     }
     if (!m.value.is(Json::Kind::String)) {
@@ -207,16 +226,22 @@ class Builder {
 
   void check_form(InputForm form, const Value& in, const Step& step) {
     auto refuse = [&](std::string_view expected) {
-      std::string_view is = in.kind == ValueKind::Media ? "a file" : in.kind == ValueKind::Classes ? "a list of classes"
-                            : in.kind == ValueKind::Text ? "text" : in.picture ? "a picture in another layout" : "an array that is no picture";
-      problems_.add(5005, step.where, "step '" + step.op + "' takes " + std::string(expected) + ", '" + in.name + "' is " + std::string(is));
+      std::string_view is = in.kind == ValueKind::Media     ? "a file"
+                            : in.kind == ValueKind::Classes ? "a list of classes"
+                            : in.kind == ValueKind::Text    ? "text"
+                            : in.picture                    ? "a picture in another layout"
+                                                            : "an array that is no picture";
+      problems_.add(
+          5005, step.where,
+          "step '" + step.op + "' takes " + std::string(expected) + ", '" + in.name + "' is " + std::string(is));
     };
     switch (form) {
       case InputForm::Media:
         if (in.kind != ValueKind::Media) return refuse("a file");
         for (const auto& type : in.accept)
           if (type.starts_with("image/") != (step.op == "decode_image"))
-            problems_.add(5005, step.where, "step '" + step.op + "' cannot decode " + type + ", which '" + in.name + "' accepts");
+            problems_.add(5005, step.where,
+                          "step '" + step.op + "' cannot decode " + type + ", which '" + in.name + "' accepts");
         return;
       case InputForm::Picture:
         if (!in.picture || in.picture->layout != PixelLayout::Hwc) refuse("a picture [h, w, c]");
@@ -232,13 +257,16 @@ class Builder {
     if (outputs.items.empty()) problems_.add(5004, outputs.where, "'outputs' is empty");
     for (const Json& o : outputs.items) {
       if (!o.is(Json::Kind::String)) {
-        problems_.add(5004, o.where, "'outputs' holds " + std::string(kind_name(o.kind)) + ", expected names of values");
+        problems_.add(5004, o.where,
+                      "'outputs' holds " + std::string(kind_name(o.kind)) + ", expected names of values");
         continue;
       }
       auto id = use(o.string, o.where);
       if (!id) continue;
-      if (p_.values[*id].kind == ValueKind::Media) problems_.add(5005, o.where, "'" + o.string + "' is an input file, not a result");
-      if (std::find(p_.outputs.begin(), p_.outputs.end(), *id) != p_.outputs.end()) problems_.add(5005, o.where, "'" + o.string + "' twice in 'outputs'");
+      if (p_.values[*id].kind == ValueKind::Media)
+        problems_.add(5005, o.where, "'" + o.string + "' is an input file, not a result");
+      if (std::find(p_.outputs.begin(), p_.outputs.end(), *id) != p_.outputs.end())
+        problems_.add(5005, o.where, "'" + o.string + "' twice in 'outputs'");
       p_.outputs.push_back(*id);
     }
   }
@@ -246,14 +274,16 @@ class Builder {
   void check_use() {
     if (problems_.any()) return;  // a step that could not be read uses nothing
     for (size_t i = 0; i < p_.values.size(); ++i)
-      if (!used_[i]) problems_.add(5005, declared_[i], "'" + p_.values[i].name + "' is used by no step and is no output");
+      if (!used_[i])
+        problems_.add(5005, declared_[i], "'" + p_.values[i].name + "' is used by no step and is no output");
     // What leaves a decoder goes to array steps: an answer made of it alone would need no model.
     std::vector<bool> computed(p_.values.size(), false);
     for (const Step& s : p_.steps)
       if (stage_of(s.what) != Stage::Before)
         for (ValueId id : s.out) computed[id] = true;
     auto need = [&](ValueId id, Position where) {
-      if (!computed[id]) problems_.add(5005, where, "'" + p_.values[id].name + "' passes through no array step before this");
+      if (!computed[id])
+        problems_.add(5005, where, "'" + p_.values[id].name + "' passes through no array step before this");
     };
     for (const Step& s : p_.steps)
       if (stage_of(s.what) == Stage::After) need(s.in[0], s.where);

@@ -14,7 +14,10 @@ std::optional<std::array<uint8_t, 3>> parse_color(std::string_view text) {
   std::array<uint8_t, 3> rgb = {};
   for (size_t i = 0; i < 6; ++i) {
     char c = text[i + 1];
-    int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    int digit = c >= '0' && c <= '9'   ? c - '0'
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                       : -1;
     if (digit < 0) return std::nullopt;
     rgb[i / 2] = static_cast<uint8_t>(rgb[i / 2] * 16 + digit);
   }
@@ -49,7 +52,8 @@ Op decode_image(ObjectReader& r, const Value&, Value& out) {
     else
       r.wrong(*alpha, "alpha", "is '" + alpha->string.substr(0, 40) + "', expected 'over #rrggbb'");
   } else {
-    s.alpha = r.choice<AlphaMode>(alpha, "alpha", {{"drop", AlphaMode::Drop}, {"keep", AlphaMode::Keep}, {"over #rrggbb", AlphaMode::Over}});
+    s.alpha = r.choice<AlphaMode>(
+        alpha, "alpha", {{"drop", AlphaMode::Drop}, {"keep", AlphaMode::Keep}, {"over #rrggbb", AlphaMode::Over}});
   }
   Picture p;
   p.alpha = s.alpha == AlphaMode::Keep;
@@ -61,7 +65,8 @@ Op decode_image(ObjectReader& r, const Value&, Value& out) {
 
 Op decode_audio(ObjectReader& r, const Value&, Value&) {
   DecodeAudio s;
-  s.channels = r.choice<Channels>(r.required("channels"), "channels", {{"first", Channels::First}, {"mean", Channels::Mean}, {"keep", Channels::Keep}});
+  s.channels = r.choice<Channels>(r.required("channels"), "channels",
+                                  {{"first", Channels::First}, {"mean", Channels::Mean}, {"keep", Channels::Keep}});
   s.rate = static_cast<uint32_t>(r.integer(r.required("rate"), "rate", 1, 1 << 24));
   return s;
 }
@@ -69,8 +74,13 @@ Op decode_audio(ObjectReader& r, const Value&, Value&) {
 Kernel kernel_of(ObjectReader& r, Like like) {
   const Json* v = r.required("kernel");
   if (like == Like::Pillow)
-    return r.choice<Kernel>(v, "kernel", {{"nearest", Kernel::Nearest}, {"box", Kernel::Box}, {"bilinear", Kernel::Bilinear},
-                                          {"hamming", Kernel::Hamming}, {"bicubic", Kernel::Bicubic}, {"lanczos", Kernel::Lanczos}});
+    return r.choice<Kernel>(v, "kernel",
+                            {{"nearest", Kernel::Nearest},
+                             {"box", Kernel::Box},
+                             {"bilinear", Kernel::Bilinear},
+                             {"hamming", Kernel::Hamming},
+                             {"bicubic", Kernel::Bicubic},
+                             {"lanczos", Kernel::Lanczos}});
   return r.choice<Kernel>(v, "kernel", {{"nearest", Kernel::Nearest}, {"linear", Kernel::Linear}});
 }
 
@@ -84,8 +94,11 @@ void need_plain_bytes(ObjectReader& r, const Json* v, std::string_view key, cons
 Op resize(ObjectReader& r, const Value& in, Value& out) {
   Resize s;
   struct Way { std::string_view key; Resize::Fit fit; };
-  static constexpr Way ways[] = {{"size", Resize::Fit::Exact}, {"shorter", Resize::Fit::Shorter}, {"longer", Resize::Fit::Longer},
-                                 {"height", Resize::Fit::Height}, {"width", Resize::Fit::Width}};
+  static constexpr Way ways[] = {{"size", Resize::Fit::Exact},
+                                 {"shorter", Resize::Fit::Shorter},
+                                 {"longer", Resize::Fit::Longer},
+                                 {"height", Resize::Fit::Height},
+                                 {"width", Resize::Fit::Width}};
   const Json* given = nullptr;
   for (const Way& w : ways) {
     const Json* v = r.optional(w.key);
@@ -96,11 +109,15 @@ Op resize(ObjectReader& r, const Value& in, Value& out) {
     if (s.fit == Resize::Fit::Exact)
       std::tie(s.height, s.width) = r.pair(v, w.key, 1, kMaxSide);
     else
-      (s.fit == Resize::Fit::Height ? s.height : s.fit == Resize::Fit::Width ? s.width : s.size) = r.integer(v, w.key, 1, kMaxSide);
+      (s.fit == Resize::Fit::Height  ? s.height
+       : s.fit == Resize::Fit::Width ? s.width
+                                     : s.size) = r.integer(v, w.key, 1, kMaxSide);
   }
   if (!given) r.required("size");
   if (s.fit != Resize::Fit::Exact)
-    s.round = r.choice<SizeRound>(r.required("round"), "round", {{"trunc", SizeRound::Trunc}, {"nearest", SizeRound::Nearest}, {"ceil", SizeRound::Ceil}});
+    s.round =
+        r.choice<SizeRound>(r.required("round"), "round",
+                            {{"trunc", SizeRound::Trunc}, {"nearest", SizeRound::Nearest}, {"ceil", SizeRound::Ceil}});
   else if (const Json* v = r.optional("round"))
     r.wrong(*v, "round", "has no meaning with 'size'");
   s.like = like_of(r);
@@ -139,12 +156,15 @@ Op crop(ObjectReader& r, const Value& in, Value& out) {
   const Json* at = r.required("at");
   s.centered = at && at->is(Json::Kind::String) && at->string == "center";
   if (s.centered)
-    s.round = r.choice<MarginRound>(r.required("round"), "round", {{"floor", MarginRound::Floor}, {"half-even", MarginRound::HalfEven}, {"half-up", MarginRound::HalfUp}});
+    s.round = r.choice<MarginRound>(
+        r.required("round"), "round",
+        {{"floor", MarginRound::Floor}, {"half-even", MarginRound::HalfEven}, {"half-up", MarginRound::HalfUp}});
   else if (at && !at->is(Json::Kind::Array))
     r.wrong(*at, "at", "is neither \"center\" nor [top, left]");
   else
     std::tie(s.top, s.left) = r.pair(at, "at", -kMaxSide, int64_t{1} << 28);
-  if (const Json* v = s.centered ? nullptr : r.optional("round")) r.wrong(*v, "round", "has no meaning without \"at\": \"center\"");
+  if (const Json* v = s.centered ? nullptr : r.optional("round"))
+    r.wrong(*v, "round", "has no meaning without \"at\": \"center\"");
   out.picture = in.picture;
   out.picture->height = s.height;
   out.picture->width = s.width;
@@ -153,11 +173,16 @@ Op crop(ObjectReader& r, const Value& in, Value& out) {
 
 Op pad(ObjectReader& r, const Value& in, Value& out) {
   Pad s;
-  s.mode = r.choice<PadMode>(r.required("mode"), "mode", {{"constant", PadMode::Constant}, {"edge", PadMode::Edge}, {"reflect", PadMode::Reflect}, {"symmetric", PadMode::Symmetric}});
+  s.mode = r.choice<PadMode>(r.required("mode"), "mode",
+                             {{"constant", PadMode::Constant},
+                              {"edge", PadMode::Edge},
+                              {"reflect", PadMode::Reflect},
+                              {"symmetric", PadMode::Symmetric}});
   if (s.mode == PadMode::Constant) {
     const Json* v = r.required("value");
     s.value = r.number(v, "value");
-    if (v && in.picture->dtype == DType::U8 && (s.value != static_cast<int64_t>(s.value) || s.value < 0 || s.value > 255))
+    if (v && in.picture->dtype == DType::U8 &&
+        (s.value != static_cast<int64_t>(s.value) || s.value < 0 || s.value > 255))
       r.wrong(*v, "value", "is no byte, and the picture's elements are");
   } else if (const Json* v = r.optional("value")) {
     r.wrong(*v, "value", "has no meaning in this mode");
@@ -172,7 +197,10 @@ Op pad(ObjectReader& r, const Value& in, Value& out) {
     return s;
   }
   bool any = false;
-  for (auto [key, side] : {std::pair<std::string_view, int64_t*>{"top", &s.top}, {"bottom", &s.bottom}, {"left", &s.left}, {"right", &s.right}})
+  for (auto [key, side] : {std::pair<std::string_view, int64_t*>{"top", &s.top},
+                           {"bottom", &s.bottom},
+                           {"left", &s.left},
+                           {"right", &s.right}})
     if (const Json* v = r.optional(key)) *side = r.integer(v, key, 0, kMaxSide), any = true;
   if (!any) r.required("multiple");
   grow(p.height, s.top + s.bottom);
@@ -182,7 +210,8 @@ Op pad(ObjectReader& r, const Value& in, Value& out) {
 
 Op flip(ObjectReader& r, const Value& in, Value& out) {
   out.picture = in.picture;
-  return Flip{r.choice<Axis>(r.required("axis"), "axis", {{"horizontal", Axis::Horizontal}, {"vertical", Axis::Vertical}})};
+  return Flip{
+      r.choice<Axis>(r.required("axis"), "axis", {{"horizontal", Axis::Horizontal}, {"vertical", Axis::Vertical}})};
 }
 
 Op rotate90(ObjectReader& r, const Value& in, Value& out) {
@@ -226,7 +255,9 @@ Op normalize(ObjectReader& r, const Value& in, Value& out) {
 Op layout(ObjectReader& r, const Value& in, Value& out) {
   LayoutStep s;
   const Json* to = r.required("to");
-  s.to = r.choice<PixelLayout>(to, "to", {{"NCHW", PixelLayout::Nchw}, {"NHWC", PixelLayout::Nhwc}, {"CHW", PixelLayout::Chw}, {"HWC", PixelLayout::Hwc}});
+  s.to = r.choice<PixelLayout>(
+      to, "to",
+      {{"NCHW", PixelLayout::Nchw}, {"NHWC", PixelLayout::Nhwc}, {"CHW", PixelLayout::Chw}, {"HWC", PixelLayout::Hwc}});
   if (!in.picture) {
     if (to) r.wrong(*to, "to", "needs a picture");
     return s;
@@ -240,8 +271,15 @@ Op layout(ObjectReader& r, const Value& in, Value& out) {
 }
 
 Op cast(ObjectReader& r, const Value& in, Value& out) {
-  Cast s{r.choice<DType>(r.required("to"), "to", {{"f32", DType::F32}, {"f16", DType::F16}, {"bf16", DType::BF16}, {"f64", DType::F64},
-                                                  {"u8", DType::U8}, {"i8", DType::I8}, {"i32", DType::I32}, {"i64", DType::I64}})};
+  Cast s{r.choice<DType>(r.required("to"), "to",
+                         {{"f32", DType::F32},
+                          {"f16", DType::F16},
+                          {"bf16", DType::BF16},
+                          {"f64", DType::F64},
+                          {"u8", DType::U8},
+                          {"i8", DType::I8},
+                          {"i32", DType::I32},
+                          {"i64", DType::I64}})};
   out.picture = in.picture;
   if (out.picture) out.picture->dtype = s.to;
   return s;
@@ -309,9 +347,9 @@ constexpr StepKind kKinds[] = {
 };
 
 constexpr std::string_view kPlanned[] = {
-    "resample", "frame", "window", "stft", "istft", "overlap_add", "mel", "log", "mean_var", "tokenize", "detokenize",
-    "boxes", "nms", "text_boxes", "unletterbox", "clip", "pool", "generate", "mask_png", "image_out", "wav_out", "quantize",
-    "batch"};
+    "resample", "frame",    "window",     "stft",      "istft",   "overlap_add", "mel",         "log",
+    "mean_var", "tokenize", "detokenize", "boxes",     "nms",     "text_boxes",  "unletterbox", "clip",
+    "pool",     "generate", "mask_png",   "image_out", "wav_out", "quantize",    "batch"};
 
 }  // namespace
 
@@ -327,6 +365,8 @@ std::vector<std::string_view> step_names() {
   return names;
 }
 
-bool is_planned_step(std::string_view op) { return std::find(std::begin(kPlanned), std::end(kPlanned), op) != std::end(kPlanned); }
+bool is_planned_step(std::string_view op) {
+  return std::find(std::begin(kPlanned), std::end(kPlanned), op) != std::end(kPlanned);
+}
 
 }  // namespace mlc::pipeline

@@ -1,12 +1,12 @@
 // pipeline.json as a typed structure: the one parser that packager and runtime share (spec/pipeline.md).
 //
-// Strict, because a guess would change somebody's pixels: an unknown key is an error that names the nearest known one and
-// its place; every key that changes bits must be written, and all that are missing are listed at once; every value must be
-// used. All problems of a file are reported in one Status: the first as its message, the others as facts.
+// Strict, because a guess would change somebody's pixels: an unknown key is an error that names the nearest known one
+// and its place; every key that changes bits must be written, and all that are missing are listed at once; every value
+// must be used. All problems of a file are reported in one Status: the first as its message, the others as facts.
 //
-// A Pipeline is a list of steps in order of execution over numbered values (single assignment). Three stages follow each
-// other: host steps that turn files into tensors, array steps with the program's run, host steps that turn tensors into
-// answers.
+// A Pipeline is a list of steps in order of execution over numbered values (single assignment). Three stages follow
+// each other: host steps that turn files into tensors, array steps with the program's run, host steps that turn tensors
+// into answers.
 #pragma once
 
 #include <optional>
@@ -73,13 +73,13 @@ Result<PipelineFile> parse(std::string_view text, std::string_view file_name);
 enum class Stage { Before, Array, After };
 Stage stage_of(const Op& op);
 
-// The edge between host and compiled code: tensors that array steps take from host steps or from the caller, and tensors
-// that host steps or the caller take from array steps. Each in order of its first use.
+// The edge between host and compiled code: tensors that array steps take from host steps or from the caller, and
+// tensors that host steps or the caller take from array steps. Each in order of its first use.
 std::vector<ValueId> array_inputs(const Pipeline& p);
 std::vector<ValueId> array_outputs(const Pipeline& p);
 
-// Names of the assets (labels, character sets) that the steps need, as written, without duplicates. Relative to the folder
-// of the pipeline file when building; the names of assets inside a container.
+// Names of the assets (labels, character sets) that the steps need, as written, without duplicates. Relative to the
+// folder of the pipeline file when building; the names of assets inside a container.
 std::vector<std::string> assets(const Pipeline& p);
 
 }  // namespace mlc::pipeline

@@ -16,7 +16,8 @@ size_t distance(std::string_view a, std::string_view b) {
         continue;
       }
       d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
     }
   return d[a.size()][b.size()];
 }
@@ -37,7 +38,8 @@ std::string quoted(std::string_view s) {
 }  // namespace
 
 void Problems::add(uint16_t number, Position where, std::string what, std::string fact) {
-  Status s(Code::Usage, number, file_ + ":" + std::to_string(where.line) + ":" + std::to_string(where.column) + ": " + what);
+  Status s(Code::Usage, number,
+           file_ + ":" + std::to_string(where.line) + ":" + std::to_string(where.column) + ": " + what);
   if (!fact.empty()) s.facts.push_back(std::move(fact));
   found_.push_back(std::move(s));
 }
@@ -79,29 +81,34 @@ void ObjectReader::wrong(const Json& value, std::string_view key, std::string wh
 
 std::string ObjectReader::string(const Json* v, std::string_view key) {
   if (!v) return {};
-  if (!v->is(Json::Kind::String)) return wrong(*v, key, "is " + std::string(kind_name(v->kind)) + ", expected a string"), "";
+  if (!v->is(Json::Kind::String))
+    return wrong(*v, key, "is " + std::string(kind_name(v->kind)) + ", expected a string"), "";
   if (v->string.empty()) wrong(*v, key, "is empty");
   return v->string;
 }
 
 int64_t ObjectReader::integer(const Json* v, std::string_view key, int64_t least, int64_t most) {
   if (!v) return least;
-  if (!v->is(Json::Kind::Integer)) return wrong(*v, key, "is " + std::string(kind_name(v->kind)) + ", expected a whole number"), least;
+  if (!v->is(Json::Kind::Integer))
+    return wrong(*v, key, "is " + std::string(kind_name(v->kind)) + ", expected a whole number"), least;
   if (v->integer >= least && v->integer <= most) return v->integer;
-  wrong(*v, key, "is " + std::to_string(v->integer) + ", expected " + std::to_string(least) + " to " + std::to_string(most));
+  wrong(*v, key,
+        "is " + std::to_string(v->integer) + ", expected " + std::to_string(least) + " to " + std::to_string(most));
   return least;
 }
 
 double ObjectReader::number(const Json* v, std::string_view key) {
   if (!v) return 0;
-  bool fits = (v->is(Json::Kind::Integer) || v->is(Json::Kind::Number)) && std::isfinite(v->number) && std::abs(v->number) < 3.4e38;
+  bool fits = (v->is(Json::Kind::Integer) || v->is(Json::Kind::Number)) && std::isfinite(v->number) &&
+              std::abs(v->number) < 3.4e38;
   if (!fits) return wrong(*v, key, "is " + std::string(kind_name(v->kind)) + ", expected a finite number"), 0;
   return v->number;
 }
 
 bool ObjectReader::boolean(const Json* v, std::string_view key) {
   if (!v) return false;
-  if (!v->is(Json::Kind::Bool)) return wrong(*v, key, "is " + std::string(kind_name(v->kind)) + ", expected true or false"), false;
+  if (!v->is(Json::Kind::Bool))
+    return wrong(*v, key, "is " + std::string(kind_name(v->kind)) + ", expected true or false"), false;
   return v->boolean;
 }
 
@@ -119,7 +126,8 @@ std::vector<double> ObjectReader::numbers(const Json* v, std::string_view key, i
 
 std::pair<int64_t, int64_t> ObjectReader::pair(const Json* v, std::string_view key, int64_t least, int64_t most) {
   if (!v) return {least, least};
-  if (!v->is(Json::Kind::Array) || v->items.size() != 2) return wrong(*v, key, "is not a list of two whole numbers, height first"), std::pair{least, least};
+  if (!v->is(Json::Kind::Array) || v->items.size() != 2)
+    return wrong(*v, key, "is not a list of two whole numbers, height first"), std::pair{least, least};
   return {integer(&v->items[0], key, least, most), integer(&v->items[1], key, least, most)};
 }
 
@@ -130,7 +138,9 @@ size_t ObjectReader::choose(const Json* v, std::string_view key, std::span<const
   for (size_t i = 0; i < words.size(); ++i)
     if (v->string == words[i]) return i;
   auto near = nearest_name(v->string, words);
-  wrong(*v, key, "is " + quoted(v->string) + (near.empty() ? "" : ", did you mean " + quoted(near) + "?") + " (" + expected + ")");
+  wrong(
+      *v, key,
+      "is " + quoted(v->string) + (near.empty() ? "" : ", did you mean " + quoted(near) + "?") + " (" + expected + ")");
   return 0;
 }
 
@@ -138,8 +148,10 @@ void ObjectReader::finish() {
   for (const auto& m : object_.members) {
     if (std::find(known_.begin(), known_.end(), m.key) != known_.end()) continue;
     auto near = nearest_name(m.key, known_);
-    problems_.add(5001, m.where, "unknown key " + quoted(m.key) + " in " + what_ + (near.empty() ? "" : ", did you mean " + quoted(near) + "?"),
-                  "known here: " + joined(known_));
+    problems_.add(
+        5001, m.where,
+        "unknown key " + quoted(m.key) + " in " + what_ + (near.empty() ? "" : ", did you mean " + quoted(near) + "?"),
+        "known here: " + joined(known_));
   }
   if (missing_.empty()) return;
   std::string all;

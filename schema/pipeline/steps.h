@@ -1,7 +1,8 @@
 // The steps of a pipeline with every attribute resolved. What each one computes, bit by bit: spec/pipeline.md.
 //
-// Pictures are arrays [height, width, channels] until `layout`. Host steps (decode_*, top_k, ctc_greedy) run in libmlio's
-// neighbour runtime/pipeline; all others are array steps, which the packager compiles together with the model.
+// Pictures are arrays [height, width, channels] until `layout`. Host steps (decode_*, top_k, ctc_greedy) run in
+// libmlio's neighbour runtime/pipeline; all others are array steps, which the packager compiles together with the
+// model.
 #pragma once
 
 #include <array>

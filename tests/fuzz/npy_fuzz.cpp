@@ -13,6 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   file->insert(file->end(), tensor->data.data(), tensor->data.data() + tensor->data.size());
   auto again = mlc::io::parse_npy(*file);
   if (!again.ok() || again->dtype != tensor->dtype || again->shape != tensor->shape) std::abort();
-  if (tensor->data.size() && std::memcmp(again->data.data(), tensor->data.data(), tensor->data.size()) != 0) std::abort();
+  if (tensor->data.size() && std::memcmp(again->data.data(), tensor->data.data(), tensor->data.size()) != 0)
+    std::abort();
   return 0;
 }

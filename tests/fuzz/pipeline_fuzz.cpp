@@ -1,5 +1,6 @@
 // libs: mlc_pipeline_schema
-// pipeline.json and lists. Property: a pipeline that parses uses every value after it was made, and an error has a sentence.
+// pipeline.json and lists. Property: a pipeline that parses uses every value after it was made, and an error has a
+// sentence.
 #include <cstdlib>
 
 #include "schema/pipeline/lines.h"

@@ -29,8 +29,9 @@ Result<HostTensor> threshold(const Threshold& step, const HostTensor& in);
 Result<HostTensor> resize_pillow(const HostTensor& picture, int64_t height, int64_t width, Kernel kernel);
 Result<HostTensor> resize_opencv(const HostTensor& picture, int64_t height, int64_t width, Kernel kernel);
 
-// Every array step except `run` whose input is there and whose result is not, in order; results are added to `values` under
-// their names. Called with what host steps decoded it prepares the model's inputs, with the model's outputs it finishes.
+// Every array step except `run` whose input is there and whose result is not, in order; results are added to `values`
+// under their names. Called with what host steps decoded it prepares the model's inputs, with the model's outputs it
+// finishes.
 Status run_array_steps(const Pipeline& p, std::vector<NamedTensor>& values);
 
 }  // namespace mlc::pipeline::reference

@@ -17,13 +17,15 @@ Result<Split> split_at(const HostTensor& t, int64_t axis) {
   if (axis < 0) axis += rank;
   if (axis < 0 || axis >= rank) return Status(Code::InputMismatch, "axis outside of " + type_text(t.dtype, t.shape));
   Split s;
-  for (int64_t d = 0; d < rank; ++d) (d < axis ? s.outer : d == axis ? s.size : s.inner) *= t.shape[static_cast<size_t>(d)];
+  for (int64_t d = 0; d < rank; ++d)
+    (d < axis ? s.outer : d == axis ? s.size : s.inner) *= t.shape[static_cast<size_t>(d)];
   return s;
 }
 
 Status need_f32(std::string_view step, const HostTensor& t) {
   if (t.dtype == DType::F32) return ok();
-  return Status(Code::Unsupported, "step '" + std::string(step) + "' of " + type_text(t.dtype, t.shape) + ", the reference takes f32");
+  return Status(Code::Unsupported,
+                "step '" + std::string(step) + "' of " + type_text(t.dtype, t.shape) + ", the reference takes f32");
 }
 
 double element(const HostTensor& t, size_t i) {
@@ -39,8 +41,12 @@ double element(const HostTensor& t, size_t i) {
 
 template <class T>
 void put_saturated(HostTensor& t, size_t i, double v) {
-  double r = std::nearbyint(v), low = static_cast<double>(std::numeric_limits<T>::min()), high = static_cast<double>(std::numeric_limits<T>::max());
-  t.as<T>()[i] = std::isnan(r) ? T{0} : r <= low ? std::numeric_limits<T>::min() : r >= high ? std::numeric_limits<T>::max() : static_cast<T>(r);
+  double r = std::nearbyint(v), low = static_cast<double>(std::numeric_limits<T>::min()),
+         high = static_cast<double>(std::numeric_limits<T>::max());
+  t.as<T>()[i] = std::isnan(r) ? T{0}
+                 : r <= low    ? std::numeric_limits<T>::min()
+                 : r >= high   ? std::numeric_limits<T>::max()
+                               : static_cast<T>(r);
 }
 
 // f32 to the upper half of its bits, to nearest even.
@@ -67,14 +73,16 @@ uint16_t to_f16(double v) {
 }  // namespace
 
 Result<HostTensor> normalize(const Normalize& s, const HostTensor& in, PixelLayout layout) {
-  if (in.dtype != DType::U8 && in.dtype != DType::F32) return Status(Code::Unsupported, "normalize of " + type_text(in.dtype, in.shape));
+  if (in.dtype != DType::U8 && in.dtype != DType::F32)
+    return Status(Code::Unsupported, "normalize of " + type_text(in.dtype, in.shape));
   MLC_ASSIGN(HostTensor out, HostTensor::zeros(DType::F32, in.shape));
   bool first = layout == PixelLayout::Chw || layout == PixelLayout::Nchw;
   int64_t channels = static_cast<int64_t>(std::max(s.mean.size(), s.std.size())), stride = 1;
   if (channels > 1) {
     size_t rank = in.shape.size();
     if (rank < 3 || in.shape[first ? rank - 3 : rank - 1] != channels)
-      return Status(Code::InputMismatch, "normalize of " + type_text(in.dtype, in.shape) + " with " + std::to_string(channels) + " channels");
+      return Status(Code::InputMismatch, "normalize of " + type_text(in.dtype, in.shape) + " with " +
+                                             std::to_string(channels) + " channels");
     if (first) stride = in.shape[rank - 2] * in.shape[rank - 1];
   }
   auto to = out.as<float>();
@@ -119,7 +127,8 @@ Result<HostTensor> softmax(const Softmax& s, const HostTensor& in) {
       double largest = -std::numeric_limits<double>::infinity(), sum = 0;
       for (int64_t k = 0; k < p.size; ++k) largest = std::max<double>(largest, in.as<float>()[at(k)]);
       for (int64_t k = 0; k < p.size; ++k) sum += std::exp(in.as<float>()[at(k)] - largest);
-      for (int64_t k = 0; k < p.size; ++k) out.as<float>()[at(k)] = static_cast<float>(std::exp(in.as<float>()[at(k)] - largest) / sum);
+      for (int64_t k = 0; k < p.size; ++k)
+        out.as<float>()[at(k)] = static_cast<float>(std::exp(in.as<float>()[at(k)] - largest) / sum);
     }
   return out;
 }
@@ -153,7 +162,8 @@ Result<HostTensor> threshold(const Threshold& s, const HostTensor& in) {
   MLC_RETURN_IF_ERROR(need_f32("threshold", in));
   MLC_ASSIGN(HostTensor out, HostTensor::zeros(DType::Bool, in.shape));
   auto limit = static_cast<float>(s.value);
-  for (size_t i = 0; i < out.data.size(); ++i) out.as<uint8_t>()[i] = s.or_equal ? in.as<float>()[i] >= limit : in.as<float>()[i] > limit;
+  for (size_t i = 0; i < out.data.size(); ++i)
+    out.as<uint8_t>()[i] = s.or_equal ? in.as<float>()[i] >= limit : in.as<float>()[i] > limit;
   return out;
 }
 

@@ -34,7 +34,8 @@ Result<HostTensor> gather(const HostTensor& in, Size size, const std::function<P
 }
 
 Result<HostTensor> resize_to(const HostTensor& in, Size size, Kernel kernel, Like like) {
-  return like == Like::Pillow ? resize_pillow(in, size.height, size.width, kernel) : resize_opencv(in, size.height, size.width, kernel);
+  return like == Like::Pillow ? resize_pillow(in, size.height, size.width, kernel)
+                              : resize_opencv(in, size.height, size.width, kernel);
 }
 
 Size size_of(const HostTensor& t) { return {t.shape[0], t.shape[1]}; }
@@ -84,15 +85,20 @@ Result<HostTensor> crop(const Crop& s, const HostTensor& in) {
 
 Result<HostTensor> pad(const Pad& s, const HostTensor& in) {
   MLC_RETURN_IF_ERROR(check_picture(in));
-  if (in.dtype != DType::U8 && in.dtype != DType::F32) return Status(Code::Unsupported, "pad of " + type_text(in.dtype, in.shape));
+  if (in.dtype != DType::U8 && in.dtype != DType::F32)
+    return Status(Code::Unsupported, "pad of " + type_text(in.dtype, in.shape));
   Margins m = margins(s, size_of(in));
   auto value = static_cast<float>(s.value);
-  return gather(in, {in.shape[0] + m.top + m.bottom, in.shape[1] + m.left + m.right},
-                [&](int64_t y, int64_t x) { return Place{border(y - m.top, in.shape[0], s.mode), border(x - m.left, in.shape[1], s.mode)}; },
-                [&](std::byte* pixel) {
-                  for (int64_t c = 0; c < in.shape[2]; ++c)
-                    in.dtype == DType::U8 ? void(pixel[c] = static_cast<std::byte>(s.value)) : void(std::memcpy(pixel + 4 * c, &value, 4));
-                });
+  return gather(
+      in, {in.shape[0] + m.top + m.bottom, in.shape[1] + m.left + m.right},
+      [&](int64_t y, int64_t x) {
+        return Place{border(y - m.top, in.shape[0], s.mode), border(x - m.left, in.shape[1], s.mode)};
+      },
+      [&](std::byte* pixel) {
+        for (int64_t c = 0; c < in.shape[2]; ++c)
+          in.dtype == DType::U8 ? void(pixel[c] = static_cast<std::byte>(s.value))
+                                : void(std::memcpy(pixel + 4 * c, &value, 4));
+      });
 }
 
 Result<HostTensor> flip(const Flip& s, const HostTensor& in) {
@@ -106,15 +112,19 @@ Result<HostTensor> rotate90(const Rotate90& s, const HostTensor& in) {
   MLC_RETURN_IF_ERROR(check_picture(in));
   int64_t h = in.shape[0], w = in.shape[1];
   if (s.turns == 2) return gather(in, {h, w}, [&](int64_t y, int64_t x) { return Place{h - 1 - y, w - 1 - x}; });
-  return gather(in, {w, h}, [&](int64_t y, int64_t x) { return s.turns == 1 ? Place{x, w - 1 - y} : Place{h - 1 - x, y}; });
+  return gather(in, {w, h}, [&](int64_t y, int64_t x) {
+    return s.turns == 1 ? Place{x, w - 1 - y} : Place{h - 1 - x, y};
+  });
 }
 
 Result<HostTensor> convert_color(const ConvertColor& s, const HostTensor& in) {
   MLC_RETURN_IF_ERROR(check_picture(in));
   if (s.from == s.to) return in.clone();
-  int64_t from_colors = s.from == Color::Gray ? 1 : 3, to_colors = s.to == Color::Gray ? 1 : 3, alpha = in.shape[2] - from_colors;
+  int64_t from_colors = s.from == Color::Gray ? 1 : 3, to_colors = s.to == Color::Gray ? 1 : 3,
+          alpha = in.shape[2] - from_colors;
   bool makes_gray = s.to == Color::Gray;
-  if (alpha < 0 || alpha > 1 || (makes_gray && in.dtype != DType::U8)) return Status(Code::InputMismatch, "color of " + type_text(in.dtype, in.shape));
+  if (alpha < 0 || alpha > 1 || (makes_gray && in.dtype != DType::U8))
+    return Status(Code::InputMismatch, "color of " + type_text(in.dtype, in.shape));
   MLC_ASSIGN(HostTensor out, HostTensor::zeros(in.dtype, {in.shape[0], in.shape[1], to_colors + alpha}));
   size_t n = bytes_of(in.dtype);
   const std::byte* from = in.data.data();
@@ -142,7 +152,8 @@ Result<HostTensor> layout(const LayoutStep& s, const HostTensor& in) {
   if (!batched(s.from)) d.insert(d.begin(), 1);
   int64_t count = d[0], h, w, c;
   channels_first(s.from) ? (c = d[1], h = d[2], w = d[3]) : (h = d[1], w = d[2], c = d[3]);
-  std::vector<int64_t> shape = channels_first(s.to) ? std::vector<int64_t>{count, c, h, w} : std::vector<int64_t>{count, h, w, c};
+  std::vector<int64_t> shape =
+      channels_first(s.to) ? std::vector<int64_t>{count, c, h, w} : std::vector<int64_t>{count, h, w, c};
   if (!batched(s.to)) shape.erase(shape.begin());
   MLC_ASSIGN(HostTensor out, HostTensor::zeros(in.dtype, shape));
   size_t n = bytes_of(in.dtype);
@@ -153,7 +164,8 @@ Result<HostTensor> layout(const LayoutStep& s, const HostTensor& in) {
     for (int64_t y = 0; y < h; ++y)
       for (int64_t x = 0; x < w; ++x)
         for (int64_t k = 0; k < c; ++k)
-          std::memcpy(out.data.data() + at(channels_first(s.to), i, y, x, k), in.data.data() + at(channels_first(s.from), i, y, x, k), n);
+          std::memcpy(out.data.data() + at(channels_first(s.to), i, y, x, k),
+                      in.data.data() + at(channels_first(s.from), i, y, x, k), n);
   return out;
 }
 

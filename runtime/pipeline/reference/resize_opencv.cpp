@@ -1,5 +1,5 @@
-// OpenCV's 8-bit resampling without antialias (OpenCV 4.6: modules/imgproc/src/resize.cpp): linear with weights of 11 bits
-// each way, and nearest.
+// OpenCV's 8-bit resampling without antialias (OpenCV 4.6: modules/imgproc/src/resize.cpp): linear with weights of 11
+// bits each way, and nearest.
 #include <cmath>
 
 #include "runtime/pipeline/reference/array_steps.h"
@@ -24,7 +24,8 @@ std::vector<Tap> taps_of(int64_t in, int64_t out, bool clamp_weights) {
     // Along rows a position outside takes the border pixel alone; along columns only its row is clamped, see below.
     if (clamp_weights && at < 0) at = 0, f = 0;
     if (clamp_weights && at >= in - 1) at = in - 1, f = 0;
-    all.push_back({at, static_cast<int32_t>(std::nearbyint((1.0f - f) * 2048.0f)), static_cast<int32_t>(std::nearbyint(f * 2048.0f))});
+    all.push_back({at, static_cast<int32_t>(std::nearbyint((1.0f - f) * 2048.0f)),
+                   static_cast<int32_t>(std::nearbyint(f * 2048.0f))});
   }
   return all;
 }
@@ -62,7 +63,8 @@ Result<HostTensor> nearest(const HostTensor& in, int64_t height, int64_t width) 
   for (int64_t y = 0; y < height; ++y)
     for (int64_t x = 0; x < width; ++x)
       for (int64_t c = 0; c < channels; ++c)
-        to[n++] = in.as<uint8_t>()[static_cast<size_t>((position(y, in.shape[0], rows) * in.shape[1] + position(x, in.shape[1], columns)) * channels + c)];
+        to[n++] = in.as<uint8_t>()[static_cast<size_t>(
+            (position(y, in.shape[0], rows) * in.shape[1] + position(x, in.shape[1], columns)) * channels + c)];
   return out;
 }
 

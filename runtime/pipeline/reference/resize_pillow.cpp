@@ -126,7 +126,8 @@ Result<HostTensor> nearest(const HostTensor& in, int64_t height, int64_t width) 
   size_t n = 0;
   for (int64_t row : rows)
     for (int64_t column : columns)
-      for (int64_t c = 0; c < channels; ++c) to[n++] = in.as<uint8_t>()[static_cast<size_t>((row * in.shape[1] + column) * channels + c)];
+      for (int64_t c = 0; c < channels; ++c)
+        to[n++] = in.as<uint8_t>()[static_cast<size_t>((row * in.shape[1] + column) * channels + c)];
   return out;
 }
 

@@ -183,6 +183,44 @@ TEST_CASE("archives that lie about places and sizes are errors") {
   for (size_t n = 0; n < good.size(); ++n) CHECK(!parse_npz(Bytes(good).first(n)).ok());
 }
 
+TEST_CASE("sizes and places in ZIP64 fields are read, and checked like the short ones") {
+  auto a = HostTensor::zeros(DType::F32, {7});
+  REQUIRE(a.ok());
+  a->as<float>()[6] = 2;
+  NpzItem items[] = {{"a", &*a}};
+  auto small = npz(items);
+  size_t central = find_last(small, "PK\1\2"), end = find_last(small, "PK\5\6");
+  uint32_t size = 0;
+  for (int i = 3; i >= 0; --i) size = size << 8 | std::to_integer<uint32_t>(small[central + 24 + i]);
+  // The same archive as a writer of files above 4 GB would end it: full 32-bit fields, the numbers in extra fields.
+  auto large = [&](uint64_t unpacked, uint64_t packed, uint64_t local, uint64_t directory, uint64_t locator) {
+    std::vector<std::byte> z(small.begin(), small.begin() + static_cast<std::ptrdiff_t>(end));
+    auto put = [&](uint64_t value, unsigned n) {
+      for (unsigned i = 0; i < n; ++i) z.push_back(static_cast<std::byte>(value >> 8 * i & 0xFF));
+    };
+    for (size_t field : {20, 24, 42}) patch(z, central + field, 0xFFFFFFFF, 4);
+    patch(z, central + 30, 28, 2);
+    put(1, 2), put(24, 2), put(unpacked, 8), put(packed, 8), put(local, 8);
+    uint64_t end64 = z.size();
+    put(0x06064b50, 4), put(44, 8), put(45, 2), put(45, 2), put(0, 8), put(1, 8), put(1, 8), put(end64 - central, 8),
+        put(directory, 8);
+    put(0x07064b50, 4), put(0, 4), put(locator ? locator : end64, 8), put(1, 4);
+    put(0x06054b50, 4), put(0, 4), put(0xFFFF, 2), put(0xFFFF, 2), put(0xFFFFFFFF, 4), put(0xFFFFFFFF, 4), put(0, 2);
+    return z;
+  };
+  auto good = parse_npz(large(size, size, 0, central, 0));
+  REQUIRE_MESSAGE(good.ok(), good.status().text());
+  CHECK(same((*good)[0].tensor, *a));
+  for (uint64_t huge : {uint64_t{1} << 33, uint64_t{1} << 63, ~uint64_t{0}, ~uint64_t{0} - 30}) {
+    CAPTURE(huge);
+    CHECK(!parse_npz(large(huge, size, 0, central, 0)).ok());
+    CHECK(!parse_npz(large(huge, huge, 0, central, 0)).ok());
+    CHECK(!parse_npz(large(size, size, huge, central, 0)).ok());
+    CHECK(!parse_npz(large(size, size, 0, huge, 0)).ok());
+    CHECK(!parse_npz(large(size, size, 0, central, huge)).ok());
+  }
+}
+
 TEST_CASE("a bomb is refused by the ratio that it claims") {
   HostBuffer file = fixture("deflated.npz");
   auto bytes = copy_of(file);

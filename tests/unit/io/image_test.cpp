@@ -116,7 +116,9 @@ TEST_CASE("a header that claims too many pixels is refused before memory is take
 }
 
 TEST_CASE("broken EXIF data counts as upright") {
-  auto of = [](std::string_view text) { return exif_orientation({reinterpret_cast<const std::byte*>(text.data()), text.size()}); };
+  auto of = [](std::string_view text) {
+    return exif_orientation({reinterpret_cast<const std::byte*>(text.data()), text.size()});
+  };
   using namespace std::string_view_literals;
   CHECK(of("II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0"sv) == 6);
   CHECK(of("Exif\0\0MM\0*\0\0\0\x08\0\1\1\x12\0\3\0\0\0\1\0\x08\0\0"sv) == 8);
@@ -128,7 +130,8 @@ TEST_CASE("broken EXIF data counts as upright") {
 }
 
 TEST_CASE("damaged images never crash, and what still decodes has the stated size") {
-  for (const char* name : {"exif6.jpg", "q50_422_progressive.jpg", "grey.jpg", "palette_alpha.png", "exif8.png", "interlaced.png"}) {
+  for (const char* name :
+       {"exif6.jpg", "q50_422_progressive.jpg", "grey.jpg", "palette_alpha.png", "exif8.png", "interlaced.png"}) {
     CAPTURE(name);
     walk_damage(fixture(name), 400, [](Bytes bytes) {
       ImageOptions options;

@@ -45,8 +45,9 @@ TEST_CASE("the forms of -i") {
   CHECK(raw->type.dtype == DType::F32);
   CHECK(raw->type.shape == std::vector<int64_t>{1, 3, 224, 224});
   CHECK(parse_tensor_type("i64[]")->shape.empty());
-  for (const char* wrong : {"x=", "@t.bin", "@t.bin:f32", "@t.bin:f33[1]", "@t.bin:f32[1,]", "@t.bin:f32[,1]", "@t.bin:f32[-1]",
-                            "@t.bin:f32[1 2]", "@t.bin:str[1]", "@t.bin:f32[4294967296,4294967296]", "@:f32[1]", ""}) {
+  for (const char* wrong :
+       {"x=", "@t.bin", "@t.bin:f32", "@t.bin:f33[1]", "@t.bin:f32[1,]", "@t.bin:f32[,1]", "@t.bin:f32[-1]",
+        "@t.bin:f32[1 2]", "@t.bin:str[1]", "@t.bin:f32[4294967296,4294967296]", "@:f32[1]", ""}) {
     CAPTURE(wrong);
     auto s = spec(wrong);
     REQUIRE(!s.ok());

@@ -97,7 +97,8 @@ TEST_CASE("CTC merges equal neighbours, drops blanks, and averages what it kept"
   std::vector<std::string> charset = {"a", "b"};
   CtcGreedy step{0, "charset.txt", true};
   //            a         a         blank     a         b         space     b
-  auto scores = floats({1, 7, 4}, {0, .9f, 0, 0, 0, .8f, 0, 0, 1, 0, 0, 0, 0, .5f, 0, 0, 0, 0, .7f, 0, 0, 0, 0, 1, .1f, 0, .6f, 0});
+  auto scores = floats(
+      {1, 7, 4}, {0, .9f, 0, 0, 0, .8f, 0, 0, 1, 0, 0, 0, 0, .5f, 0, 0, 0, 0, .7f, 0, 0, 0, 0, 1, .1f, 0, .6f, 0});
   auto text = ctc_greedy(step, scores, charset);
   REQUIRE(text.ok());
   REQUIRE(text->lines.size() == 1);
@@ -117,7 +118,8 @@ TEST_CASE("lists are valid UTF-8, one entry per line, otherwise unchanged") {
   CHECK(*lines == std::vector<std::string>{"a", "\xE3\x80\x80", " b ", "", "\xE7\x96\x97"});
   CHECK(split_lines({}, "list")->empty());
   CHECK(split_lines(bytes_of_text("a\n"), "list")->size() == 1);
-  for (std::string_view bad : {"a\x80", "\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE7\x96", "a\x1B[31m", "a\rb"}) {
+  for (std::string_view bad :
+       {"a\x80", "\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE7\x96", "a\x1B[31m", "a\rb"}) {
     CAPTURE(bad);
     CHECK(!split_lines(bytes_of_text(bad), "list").ok());
   }
@@ -158,9 +160,11 @@ TEST_CASE("the digits pipeline prepares its images and names the answer") {
 }
 
 TEST_CASE("inputs that do not fit are reported all at once") {
-  auto parsed = parse(R"({"mlc_pipeline": 1, "inputs": {"photo": {"accept": ["image/jpeg"]}, "mask": {"accept": ["application/x-npy"]}},
+  auto parsed = parse(
+      R"({"mlc_pipeline": 1, "inputs": {"photo": {"accept": ["image/jpeg"]}, "mask": {"accept": ["application/x-npy"]}},
     "steps": [{"op": "decode_image", "in": "photo", "color": "rgb", "orient": "exif", "alpha": "drop", "out": "p"},
-              {"op": "run", "program": "main", "in": {"a": "p", "b": "mask"}, "out": {"y": "y"}}], "outputs": ["y"]})", "p.json");
+              {"op": "run", "program": "main", "in": {"a": "p", "b": "mask"}, "out": {"y": "y"}}], "outputs": ["y"]})",
+      "p.json");
   REQUIRE_MESSAGE(parsed.ok(), parsed.status().text());
   auto host = HostPipeline::create(parsed->pipelines[0], [](std::string_view) -> Result<Bytes> { return Bytes(); });
   REQUIRE(host.ok());
@@ -181,7 +185,8 @@ TEST_CASE("inputs that do not fit are reported all at once") {
 }
 
 // Needs the shared models; PP-OCR's recorded outputs stand in for the model.
-TEST_CASE("the OCR pipeline reads the recorded line" * doctest::skip(std::fopen(MLC_SOURCE_DIR "/../shared/models/text_line.png", "rb") == nullptr)) {
+TEST_CASE("the OCR pipeline reads the recorded line" *
+          doctest::skip(std::fopen(MLC_SOURCE_DIR "/../shared/models/text_line.png", "rb") == nullptr)) {
   const std::string models = MLC_SOURCE_DIR "/../shared/models";
   HostPipeline host = example(MLC_SOURCE_DIR "/examples/ocr");
   auto image = io::read_file(models + "/text_line.png");

@@ -12,14 +12,17 @@ using namespace mlc::pipeline;
 
 namespace {
 
-const std::string kHead = R"({"mlc_pipeline": 1, "inputs": {"photo": {"accept": ["image/jpeg", "image/png"]}}, "steps": [
+const std::string kHead =
+    R"({"mlc_pipeline": 1, "inputs": {"photo": {"accept": ["image/jpeg", "image/png"]}}, "steps": [
 )";
 const std::string kDecode = R"({"op": "decode_image", "in": "photo", "color": "rgb", "orient": "exif", "alpha": "drop"},
 )";
 const std::string kTail = R"({"op": "layout", "to": "NCHW", "out": "x"},
 {"op": "run", "program": "main", "in": {"input": "x"}, "out": {"output": "logits"}}], "outputs": ["logits"]})";
 
-Result<PipelineFile> with(const std::string& step) { return parse(kHead + kDecode + step + (step.empty() ? "" : ",\n") + kTail, "p.json"); }
+Result<PipelineFile> with(const std::string& step) {
+  return parse(kHead + kDecode + step + (step.empty() ? "" : ",\n") + kTail, "p.json");
+}
 
 // The whole report of a failure: message and facts.
 std::string report(const Result<PipelineFile>& r) {
@@ -81,7 +84,8 @@ TEST_CASE("a pipeline becomes values and steps with resolved attributes") {
 }
 
 TEST_CASE("all examples parse") {
-  for (const char* name : {"digits/pipeline.json", "ocr/pipeline.json", "imagenet/pipeline.json", "imagenet/mobilenet_v2_quant.json"}) {
+  for (const char* name :
+       {"digits/pipeline.json", "ocr/pipeline.json", "imagenet/pipeline.json", "imagenet/mobilenet_v2_quant.json"}) {
     auto file = parse(file_text(std::string(MLC_SOURCE_DIR "/examples/") + name), name);
     CHECK_MESSAGE(file.ok(), name);
   }
@@ -93,7 +97,8 @@ TEST_CASE("an unknown key is named with its place and the nearest known key") {
   CHECK(r.status().message == "p.json:3:34: unknown key 'kernal' in step 'resize', did you mean 'kernel'?");
   REQUIRE(r.status().facts.size() == 1);
   CHECK(r.status().facts[0] == "known here: op in size shorter longer height width round like kernel out");
-  CHECK(says(parse(R"({"mlc_pipelin": 1})", "p.json"), "p.json:1:2: unknown key 'mlc_pipelin' in the pipeline, did you mean 'mlc_pipeline'?"));
+  CHECK(says(parse(R"({"mlc_pipelin": 1})", "p.json"),
+             "p.json:1:2: unknown key 'mlc_pipelin' in the pipeline, did you mean 'mlc_pipeline'?"));
 }
 
 TEST_CASE("everything that is missing or wrong is reported at once") {
@@ -115,12 +120,16 @@ TEST_CASE("attributes have the right kind, range and company") {
     CAPTURE(step);
     CHECK(says(with(step), what));
   };
-  wrong(R"({"op": "resize", "size": 224, "kernel": "bilinear", "like": "pillow"})", "not a list of two whole numbers, height first");
+  wrong(R"({"op": "resize", "size": 224, "kernel": "bilinear", "like": "pillow"})",
+        "not a list of two whole numbers, height first");
   wrong(R"({"op": "resize", "size": [0, 8], "kernel": "bilinear", "like": "pillow"})", "is 0, expected 1 to 65536");
-  wrong(R"({"op": "resize", "size": [8, 8], "shorter": 8, "round": "trunc", "kernel": "box", "like": "pillow"})", "one too many");
-  wrong(R"({"op": "resize", "size": [8, 8], "round": "trunc", "kernel": "box", "like": "pillow"})", "'round' of step 'resize' has no meaning with 'size'");
+  wrong(R"({"op": "resize", "size": [8, 8], "shorter": 8, "round": "trunc", "kernel": "box", "like": "pillow"})",
+        "one too many");
+  wrong(R"({"op": "resize", "size": [8, 8], "round": "trunc", "kernel": "box", "like": "pillow"})",
+        "'round' of step 'resize' has no meaning with 'size'");
   wrong(R"({"op": "resize", "kernel": "box", "like": "pillow"})", "lacks 'size'");
-  wrong(R"({"op": "resize", "size": [8, 8], "kernel": "bilinear", "like": "opencv"})", "expected one of: nearest linear");
+  wrong(R"({"op": "resize", "size": [8, 8], "kernel": "bilinear", "like": "opencv"})",
+        "expected one of: nearest linear");
   wrong(R"({"op": "resize", "size": [8, 8], "kernel": "linear", "like": "torch"})", "expected one of: pillow opencv");
   wrong(R"({"op": "crop", "at": "middle", "size": [8, 8], "round": "floor"})", "neither \"center\" nor [top, left]");
   wrong(R"({"op": "crop", "at": "center", "size": [8, 8]})", "lacks 'round'");
@@ -132,7 +141,8 @@ TEST_CASE("attributes have the right kind, range and company") {
   wrong(R"({"op": "normalize", "div": "255"})", "is a string, expected a finite number");
   wrong(R"({"op": "color", "to": "gray"})", "lacks 'like'");
   wrong(R"({"op": "color", "to": "bgr", "like": "pillow"})", "no grey is made");
-  wrong(R"({"op": "letterbox", "size": [8, 8], "upscale": true, "kernel": "linear", "like": "opencv", "value": 1.5})", "whole number from 0 to 255");
+  wrong(R"({"op": "letterbox", "size": [8, 8], "upscale": true, "kernel": "linear", "like": "opencv", "value": 1.5})",
+        "whole number from 0 to 255");
   wrong(R"({"op": "pad", "mode": "edge", "top": 1, "value": 3})", "no meaning in this mode");
   wrong(R"({"op": "pad", "mode": "edge"})", "lacks 'multiple'");
   wrong(R"({"op": "rotate90", "turns": 4})", "is 4, expected 1 to 3");
@@ -147,32 +157,45 @@ TEST_CASE("steps are refused where their input does not fit") {
     CAPTURE(step);
     CHECK(says(with(step), what));
   };
-  wrong(R"({"op": "normalize", "div": 255}, {"op": "resize", "size": [8, 8], "kernel": "box", "like": "pillow"})", "resize before 'normalize'");
-  wrong(R"({"op": "layout", "to": "CHW"}, {"op": "flip", "axis": "vertical"})", "takes a picture [h, w, c], 'steps[1]' is a picture in another layout");
+  wrong(R"({"op": "normalize", "div": 255}, {"op": "resize", "size": [8, 8], "kernel": "box", "like": "pillow"})",
+        "resize before 'normalize'");
+  wrong(R"({"op": "layout", "to": "CHW"}, {"op": "flip", "axis": "vertical"})",
+        "takes a picture [h, w, c], 'steps[1]' is a picture in another layout");
   wrong(R"({"op": "flip", "axis": "vertical", "in": "photo"})", "takes a picture [h, w, c], 'photo' is a file");
   wrong(R"({"op": "flip", "axis": "vertical", "in": "phto"})", "no value 'phto' before this, did you mean 'photo'?");
   wrong(R"({"op": "softmax", "axis": -1, "out": "photo"})", "'photo' is the name of an earlier value");
   wrong(R"({"op": "flip", "axis": "vertical", "in": {"relu": "photo"}})", "expected a string");
   wrong(R"({"op": "softmax", "axis": 0, "in": {"relu": "photo"}})", "only softmax and sigmoid");
   wrong(R"({"op": "decode_audio", "in": "photo", "channels": "mean", "rate": 16000})", "cannot decode image/jpeg");
-  auto alpha = parse(kHead + R"({"op": "decode_image", "in": "photo", "color": "rgb", "orient": "exif", "alpha": "keep"},
+  auto alpha =
+      parse(kHead + R"({"op": "decode_image", "in": "photo", "color": "rgb", "orient": "exif", "alpha": "keep"},
 {"op": "resize", "size": [8, 8], "kernel": "box", "like": "pillow"},
-)" + kTail, "p.json");
+)" + kTail,
+            "p.json");
   CHECK(says(alpha, "without alpha"));
 }
 
 TEST_CASE("every value is used, and outputs are computed") {
-  CHECK(says(parse(R"({"mlc_pipeline": 1, "inputs": {"a": {"accept": ["image/png"]}, "b": {"accept": ["application/x-npy"]}}, "steps": [
-    {"op": "run", "program": "main", "in": {"x": "b"}, "out": {"y": "y", "z": "z"}}], "outputs": ["y"]})", "p.json"),
-             "'a' is used by no step and is no output"));
+  CHECK(says(
+      parse(
+          R"({"mlc_pipeline": 1, "inputs": {"a": {"accept": ["image/png"]}, "b": {"accept": ["application/x-npy"]}}, "steps": [
+    {"op": "run", "program": "main", "in": {"x": "b"}, "out": {"y": "y", "z": "z"}}], "outputs": ["y"]})",
+          "p.json"),
+      "'a' is used by no step and is no output"));
   CHECK(says(parse(R"({"mlc_pipeline": 1, "inputs": {"b": {"accept": ["application/x-npy"]}}, "steps": [
-    {"op": "top_k", "k": 1, "in": "b", "out": "t"}], "outputs": ["t"]})", "p.json"), "'b' passes through no array step"));
-  CHECK(says(parse(R"({"mlc_pipeline": 1, "inputs": {"b": {"accept": []}}, "steps": [], "outputs": ["b", "b", 3]})", "p.json"), "'b' accepts nothing"));
-  CHECK(says(parse(R"({"mlc_pipeline": 2, "inputs": {}, "steps": [], "outputs": []})", "p.json"), "'mlc_pipeline' of the pipeline is 2, expected 1 to 1"));
+    {"op": "top_k", "k": 1, "in": "b", "out": "t"}], "outputs": ["t"]})",
+                   "p.json"),
+             "'b' passes through no array step"));
+  CHECK(says(
+      parse(R"({"mlc_pipeline": 1, "inputs": {"b": {"accept": []}}, "steps": [], "outputs": ["b", "b", 3]})", "p.json"),
+      "'b' accepts nothing"));
+  CHECK(says(parse(R"({"mlc_pipeline": 2, "inputs": {}, "steps": [], "outputs": []})", "p.json"),
+             "'mlc_pipeline' of the pipeline is 2, expected 1 to 1"));
 }
 
 TEST_CASE("one file may hold several named pipelines") {
-  std::string one = R"({"inputs": {"b": {"accept": ["application/x-npy"]}}, "steps": [{"op": "sigmoid", "in": "b", "out": "y"}], "outputs": ["y"]})";
+  std::string one =
+      R"({"inputs": {"b": {"accept": ["application/x-npy"]}}, "steps": [{"op": "sigmoid", "in": "b", "out": "y"}], "outputs": ["y"]})";
   auto r = parse(R"({"mlc_pipeline": 1, "pipelines": {"first": )" + one + R"(, "second": )" + one + "}}", "p.json");
   REQUIRE_MESSAGE(r.ok(), r.status().text());
   CHECK(r->pipelines.size() == 2);
@@ -221,8 +244,10 @@ TEST_CASE("the nearest name is near") {
 
 TEST_CASE("the specification has a section for every step and error, and its examples parse") {
   std::string spec = file_text(MLC_SOURCE_DIR "/spec/pipeline.md");
-  for (auto name : step_names()) CHECK_MESSAGE(spec.find("\n### " + std::string(name) + "\n") != std::string::npos, std::string(name));
-  for (int number : {4001, 5001, 5002, 5003, 5004, 5005, 5006, 5007}) CHECK(spec.find("| E" + std::to_string(number) + " |") != std::string::npos);
+  for (auto name : step_names())
+    CHECK_MESSAGE(spec.find("\n### " + std::string(name) + "\n") != std::string::npos, std::string(name));
+  for (int number : {4001, 5001, 5002, 5003, 5004, 5005, 5006, 5007})
+    CHECK(spec.find("| E" + std::to_string(number) + " |") != std::string::npos);
   int examples = 0;
   for (size_t at = spec.find("```json\n"); at != std::string::npos; at = spec.find("```json\n", at + 1)) {
     std::string text = spec.substr(at + 8, spec.find("```", at + 8) - at - 8);
@@ -235,7 +260,8 @@ TEST_CASE("the specification has a section for every step and error, and its exa
 
 TEST_CASE("damaged pipelines never crash") {
   std::string good = file_text(MLC_SOURCE_DIR "/examples/imagenet/pipeline.json");
-  for (size_t n = 0; n < good.size(); ++n) CHECK((!parse(good.substr(0, n), "p").ok() || good.find_first_not_of(" \n", n) == std::string::npos));
+  for (size_t n = 0; n < good.size(); ++n)
+    CHECK((!parse(good.substr(0, n), "p").ok() || good.find_first_not_of(" \n", n) == std::string::npos));
   uint64_t state = 88172645463325252u;
   auto next = [&] { return state ^= state << 13, state ^= state >> 7, state ^= state << 17, state; };
   const std::string alphabet = "{}[]\",:0-1.e tfnul\\";

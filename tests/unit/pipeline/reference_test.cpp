@@ -46,8 +46,10 @@ HostTensor ramp(int64_t h, int64_t w) {
 }  // namespace
 
 TEST_CASE("resized pictures have Pillow's and OpenCV's bytes in every kernel") {
-  const std::map<std::string, Kernel> kernels = {{"nearest", Kernel::Nearest}, {"box", Kernel::Box}, {"bilinear", Kernel::Bilinear}, {"hamming", Kernel::Hamming},
-                                                 {"bicubic", Kernel::Bicubic}, {"lanczos", Kernel::Lanczos}, {"linear", Kernel::Linear}};
+  const std::map<std::string, Kernel> kernels = {{"nearest", Kernel::Nearest},   {"box", Kernel::Box},
+                                                 {"bilinear", Kernel::Bilinear}, {"hamming", Kernel::Hamming},
+                                                 {"bicubic", Kernel::Bicubic},   {"lanczos", Kernel::Lanczos},
+                                                 {"linear", Kernel::Linear}};
   int cases = 0;
   for (const auto& [key, want] : expected()) {
     char like[16], kernel[16], from[32];
@@ -55,7 +57,8 @@ TEST_CASE("resized pictures have Pillow's and OpenCV's bytes in every kernel") {
     if (std::sscanf(key.c_str(), "%15[a-z]/%15[a-z]/%31[0-9x]/%dx%d", like, kernel, from, &h, &w) != 5) continue;
     CAPTURE(key);
     const HostTensor& in = expected().at("in/" + std::string(from));
-    auto got = std::string(like) == "pillow" ? reference::resize_pillow(in, h, w, kernels.at(kernel)) : reference::resize_opencv(in, h, w, kernels.at(kernel));
+    auto got = std::string(like) == "pillow" ? reference::resize_pillow(in, h, w, kernels.at(kernel))
+                                             : reference::resize_opencv(in, h, w, kernels.at(kernel));
     REQUIRE(got.ok());
     CHECK(same(*got, want));
     ++cases;
@@ -64,7 +67,10 @@ TEST_CASE("resized pictures have Pillow's and OpenCV's bytes in every kernel") {
 }
 
 TEST_CASE("borders are NumPy's, also when they are wider than the picture") {
-  for (auto [name, mode] : {std::pair{"constant", PadMode::Constant}, {"edge", PadMode::Edge}, {"reflect", PadMode::Reflect}, {"symmetric", PadMode::Symmetric}}) {
+  for (auto [name, mode] : {std::pair{"constant", PadMode::Constant},
+                            {"edge", PadMode::Edge},
+                            {"reflect", PadMode::Reflect},
+                            {"symmetric", PadMode::Symmetric}}) {
     CAPTURE(name);
     auto got = reference::pad({2, 20, 25, 3, 0, mode, 7}, picture());
     REQUIRE(got.ok());
@@ -116,7 +122,8 @@ TEST_CASE("normalising is three float operations, before or after the layout") {
   CHECK(same(*planes, expected().at("normalize/chw")));
   auto first = reference::layout({PixelLayout::Hwc, PixelLayout::Nchw}, picture());
   CHECK(same(*reference::normalize(s, *first, PixelLayout::Nchw), *planes));
-  CHECK(same(*reference::layout({PixelLayout::Nchw, PixelLayout::Nhwc}, *planes), *reference::layout({PixelLayout::Hwc, PixelLayout::Nhwc}, *hwc)));
+  CHECK(same(*reference::layout({PixelLayout::Nchw, PixelLayout::Nhwc}, *planes),
+             *reference::layout({PixelLayout::Hwc, PixelLayout::Nhwc}, *hwc)));
 }
 
 TEST_CASE("softmax over any axis, argmax with ties to the lower index") {
@@ -165,7 +172,8 @@ TEST_CASE("crops, flips and quarter turns move the right pixels") {
   CHECK(pixels(reference::crop({false, 1, 1, 1, 2, MarginRound::Floor}, in)) == std::vector<int>{5, 6});
   CHECK(pixels(reference::crop({true, 0, 0, 2, 2, MarginRound::Floor}, in)) == std::vector<int>{1, 2, 4, 5});
   CHECK(pixels(reference::crop({true, 0, 0, 2, 2, MarginRound::HalfUp}, in)) == std::vector<int>{2, 3, 5, 6});
-  CHECK(pixels(reference::crop({true, 0, 0, 3, 3, MarginRound::Floor}, in)) == std::vector<int>{0, 0, 0, 1, 2, 3, 4, 5, 6});
+  CHECK(pixels(reference::crop({true, 0, 0, 3, 3, MarginRound::Floor}, in)) ==
+        std::vector<int>{0, 0, 0, 1, 2, 3, 4, 5, 6});
   CHECK(pixels(reference::flip({Axis::Horizontal}, in)) == std::vector<int>{3, 2, 1, 6, 5, 4});
   CHECK(pixels(reference::flip({Axis::Vertical}, in)) == std::vector<int>{4, 5, 6, 1, 2, 3});
   CHECK(pixels(reference::rotate90({1}, in)) == std::vector<int>{3, 6, 2, 5, 1, 4});
@@ -199,9 +207,11 @@ TEST_CASE("odd margins are halved as the three libraries do") {
     for (int64_t out = 1; out < 40; ++out) {
       // Transformers: image_transforms.center_crop; torchvision: functional.center_crop with int(round(...)).
       int64_t transformers = in >= out ? (in - out) / 2 : -((out - in + 1) / 2);
-      int64_t torchvision = in >= out ? static_cast<int64_t>(std::nearbyint(static_cast<double>(in - out) / 2)) : -((out - in) / 2);
+      int64_t torchvision =
+          in >= out ? static_cast<int64_t>(std::nearbyint(static_cast<double>(in - out) / 2)) : -((out - in) / 2);
       CHECK(crop_offset(in, out, MarginRound::Floor) == transformers);
       CHECK(crop_offset(in, out, MarginRound::HalfEven) == torchvision);
-      CHECK(crop_offset(in, out, MarginRound::HalfUp) == static_cast<int64_t>(std::floor(static_cast<double>(in - out) / 2 + 0.5)));
+      CHECK(crop_offset(in, out, MarginRound::HalfUp) ==
+            static_cast<int64_t>(std::floor(static_cast<double>(in - out) / 2 + 0.5)));
     }
 }
