@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Builds a static mlrun for another processor. The last line on stderr says what went wrong.
+#   build_mlrun.sh aarch64|riscv64 OUTPUT
+set -euo pipefail
+usage="usage: build_mlrun.sh aarch64|riscv64 OUTPUT"
+arch=${1:?$usage}
+output=${2:?$usage}
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+source=$(cd "$here/../.." && pwd)
+build=$source/build/emulated/$arch
+
+root=$("$here/sysroot.sh" "$arch")
+mkdir -p "$build"
+log=$build/build.log
+exec 9>"$build/lock"
+flock 9  # the demo and the tests may run at the same time
+{
+  cmake -S "$source" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DMLC_PACKAGER=OFF -DMLC_TESTS=OFF \
+    -DCMAKE_TOOLCHAIN_FILE="$here/toolchain.cmake" -DMLC_ARCH="$arch" -DMLC_SYSROOT="$root" &&
+    cmake --build "$build" --target mlrun
+} >"$log" 2>&1 || {
+  tail -n 20 "$log" >&2
+  echo "mlrun for $arch cannot be built, see $log" >&2
+  exit 1
+}
+"$arch-linux-gnu-strip" -o "$output.new.$$" "$build/bin/mlrun"
+mv "$output.new.$$" "$output"

@@ -1,0 +1,118 @@
+"""The digits example under emulated processors: the file built here gives the answers given here.
+
+Builds the container once for every CPU target, runs it natively, then with a cross-compiled mlrun under qemu-user, and
+compares labels and scores. Says `skipped: REASON` where an emulator, a cross compiler or the libraries are missing.
+    run.py FOLDER-OF-THE-TOOLS
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+EXAMPLE = HERE.parents[1] / "examples/digits"
+VARIANTS = {"aarch64": "armv8-a", "riscv64": "rv64gc"}
+TOLERANCE = 1e-3  # of a score, which is a probability
+
+
+class Failure(Exception):
+    pass
+
+
+def run(command, env, code=0):
+    done = subprocess.run([str(part) for part in command], env=env, capture_output=True, text=True, timeout=600,
+                          stdin=subprocess.DEVNULL)
+    if done.returncode != code:
+        raise Failure(f"{' '.join(map(str, command))}: exit {done.returncode}, expected {code}\n"
+                      f"{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def answers(mlrun, container, env, *options):
+    """{image name: [(label, score)]}, the three best classes of every sample image."""
+    found = {}
+    for image in sorted((EXAMPLE / "images").iterdir()):
+        text = run([*mlrun, container, "--input", image, "--top", 3, "--json", *options], env)
+        result = json.loads(text)
+        outputs = list(result["outputs"].values())
+        if len(outputs) != 1 or len(outputs[0]) != 3:
+            raise Failure(f"{image.name}: expected one output with three classes, found {text}")
+        found[image.name] = [(entry["label"], entry["score"]) for entry in outputs[0]]
+    return found
+
+
+def compare(expected, found, variant):
+    worst = 0.0
+    for image, classes in expected.items():
+        scores = dict(found[image])
+        if found[image][0][0] != classes[0][0]:
+            raise Failure(f"{variant}, {image}: {found[image][0]}, expected {classes[0]}")
+        for label, score in classes:
+            # A class may be third here and fourth there, where both are as good as nothing.
+            difference = abs(scores.get(label, 0.0) - score)
+            worst = max(worst, difference)
+            if difference > TOLERANCE:
+                raise Failure(f"{variant}, {image}: {found[image]}, expected {classes}")
+    print(f"ok    {variant}: {len(expected)} images, max |d| {worst:.1e}")
+
+
+def why_not(arch):
+    if not shutil.which(f"qemu-{arch}-static"):
+        return f"qemu-{arch}-static is not installed"
+    if not shutil.which(f"{arch}-linux-gnu-g++"):
+        return f"{arch}-linux-gnu-g++ is not installed"
+    libraries = subprocess.run([str(HERE / "sysroot.sh"), arch], capture_output=True, text=True)
+    if libraries.returncode != 0:
+        return f"no libraries for {arch}: " + (libraries.stderr.strip().splitlines() or ["no reason given"])[-1]
+    return None
+
+
+def check_emulated(arch, container, expected, scratch, env):
+    mlrun = scratch / f"mlrun-{arch}"
+    run([HERE / "build_mlrun.sh", arch, mlrun], dict(os.environ))
+    emulated = [f"qemu-{arch}-static", mlrun]
+    probe = json.loads(run([*emulated, "probe", "--json"], env))
+    if not probe["schema"].startswith("mlc.probe/"):
+        raise Failure(f"probe: {probe}")
+    variant = VARIANTS[arch]
+    compare(expected, answers(emulated, container, env, "--variant", variant), variant)
+    compare(expected, answers(emulated, container, env), f"the variant chosen on {arch}")
+    run([*emulated, "selftest", container], env)
+    # A variant for another processor is refused, not tried.
+    run([*emulated, container, "--input", next((EXAMPLE / "images").iterdir()), "--variant", "x86-64-v2"], env, code=5)
+
+
+def main(bin_dir):
+    tools = pathlib.Path(bin_dir).resolve()
+    missing = {arch: why_not(arch) for arch in VARIANTS}
+    for reason in filter(None, missing.values()):
+        print(f"skipped: {reason}")
+    if all(missing.values()):
+        return 0
+    failed = 0
+    scratch = pathlib.Path(tempfile.mkdtemp(prefix="mlc-emulated-"))
+    try:
+        # The user's key is made by the build and trusted by every mlrun that sees the same folder.
+        env = dict(os.environ, XDG_CONFIG_HOME=str(scratch / "config"))
+        container = scratch / "digits.mlc"
+        run([tools / "mlpack", "build", EXAMPLE / "digits.onnx", "--pipeline", EXAMPLE / "pipeline.json", "-o", container,
+             "--target", "all"], env)
+        expected = answers([tools / "mlrun"], container, env)
+        for arch in (arch for arch, reason in missing.items() if not reason):
+            try:
+                check_emulated(arch, container, expected, scratch, env)
+            except Failure as failure:
+                failed += 1
+                print(f"FAIL  {arch}: {failure}")
+    except Failure as failure:
+        failed += 1
+        print(f"FAIL  {failure}")
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return min(failed, 1)
+
+
+sys.exit(main(sys.argv[1]))

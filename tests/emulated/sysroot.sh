@@ -1,0 +1,147 @@
+#!/usr/bin/env bash
+# Prints a folder with the libraries that a static mlrun needs, for a processor that is not the host's; makes it first
+# where it is not there yet (a minute, network). Nothing of the host changes: apt works in a state folder of its own.
+#   sysroot.sh aarch64|riscv64
+# aarch64: Debian's own packages, unpacked. riscv64: Debian 12 has no packages for it, so its sources are compiled.
+# MLC_DEBIAN_MIRROR names another mirror than http://deb.debian.org.
+set -euo pipefail
+
+arch=${1:?usage: sysroot.sh aarch64|riscv64}
+triplet=$arch-linux-gnu
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/mlc-sysroot
+release=bookworm
+mirror=${MLC_DEBIAN_MIRROR:-http://deb.debian.org}
+jobs=$(nproc)
+binary_packages=(libssl-dev libzstd-dev libpng-dev libjpeg62-turbo-dev zlib1g-dev)
+source_packages=(openssl libzstd zlib libpng1.6 libjpeg-turbo)
+header_packages=(nlohmann-json3-dev libcli11-dev)  # headers only: those of the host serve every processor
+case $arch in
+  aarch64) apt_arch=arm64; kind=deb; programs=(dpkg-deb) ;;
+  riscv64) apt_arch=amd64; kind=deb-src; programs=(dpkg-source make cmake ninja perl) ;;
+  *) echo "unknown processor $arch, known: aarch64 riscv64" >&2; exit 2 ;;
+esac
+
+version=$(sha256sum "${BASH_SOURCE[0]}" | cut -c 1-12)
+root=$cache/$arch-$version
+if [ -e "$root/complete" ]; then
+  echo "$root"
+  exit 0
+fi
+
+fail() { echo "$*" >&2; exit 1; }
+for program in "$triplet-g++" apt-get flock "${programs[@]}"; do
+  command -v "$program" >/dev/null || fail "$program is not installed"
+done
+mkdir -p "$cache"
+exec 9>"$cache/$arch.lock"
+flock 9  # whoever waited here finds the work done
+if [ -e "$root/complete" ]; then
+  echo "$root"
+  exit 0
+fi
+
+work=$(mktemp -d "$cache/$arch-work.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+log=$cache/$arch.log
+: >"$log"
+
+# apt with sources, lists and package state of its own.
+mkdir -p "$work/apt/state/lists/partial" "$work/apt/cache/archives/partial" "$work/usr/include" "$work/usr/lib" \
+  "$work/packages"
+touch "$work/apt/status"
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+# The release alone, without later security fixes: what is built here runs tests and is not shipped, and mirrors that
+# keep no sources of the fixes are common.
+echo "$kind [signed-by=$keyring] $mirror/debian $release main" >"$work/apt/sources.list"
+cat >"$work/apt/apt.conf" <<END
+Dir::Etc::SourceList "$work/apt/sources.list";
+Dir::Etc::SourceParts "/dev/null";
+Dir::State "$work/apt/state";
+Dir::State::Status "$work/apt/status";
+Dir::Cache "$work/apt/cache";
+APT::Architecture "$apt_arch";
+#clear APT::Architectures;
+APT::Architectures "$apt_arch";
+APT::Sandbox::User "";
+Acquire::Languages "none";
+Acquire::Retries "2";
+END
+private_apt() { APT_CONFIG=$work/apt/apt.conf apt-get -qq "$@" >>"$log" 2>&1; }
+private_apt update || fail "Debian's package index cannot be fetched from $mirror: $(tail -n 1 "$log")"
+
+unpack_binaries() {
+  (cd "$work/packages" && private_apt download "${binary_packages[@]}") ||
+    fail "packages for $apt_arch cannot be fetched: $(tail -n 1 "$log")"
+  for package in "$work"/packages/*.deb; do dpkg-deb -x "$package" "$work/unpacked"; done
+  cp -r "$work/unpacked/usr/include/." "$work/usr/include"
+  cp -r "$work/unpacked/usr/include/$triplet/." "$work/usr/include"  # seen without the multiarch path
+  cp "$work/unpacked/usr/lib/$triplet"/*.a "$work/usr/lib"           # no shared ones: mlrun is static
+}
+
+compile_sources() {
+  (cd "$work/packages" && private_apt source "${source_packages[@]}") ||
+    fail "sources cannot be fetched: $(tail -n 1 "$log")"
+  local prefix=$work/usr
+  folder() { cd "$work"/packages/"$1"-[0-9]*/; }
+  openssl() (
+    folder openssl
+    ./Configure linux64-riscv64 no-shared no-asm no-module no-tests no-legacy no-engine no-dso -O1 \
+      --cross-compile-prefix="$triplet-"
+    make -j"$jobs" build_generated
+    make -j"$jobs" libcrypto.a
+    cp libcrypto.a "$prefix/lib"
+    cp -r include/openssl "$prefix/include"
+  )
+  zstd() (
+    folder libzstd
+    make -j"$jobs" -C lib libzstd.a CC="$triplet-gcc" AR="$triplet-ar"
+    cp lib/libzstd.a "$prefix/lib"
+    cp lib/zstd.h lib/zstd_errors.h lib/zdict.h "$prefix/include"
+  )
+  zlib() (
+    folder zlib
+    CHOST=$triplet ./configure --static --prefix="$prefix"
+    make -j"$jobs" libz.a
+    cp libz.a "$prefix/lib"
+    cp zlib.h zconf.h "$prefix/include"
+  )
+  png() (
+    folder libpng1.6
+    ./configure --host="$triplet" --disable-shared --prefix="$prefix" CPPFLAGS="-I$prefix/include" LDFLAGS="-L$prefix/lib"
+    make -j"$jobs" libpng16.la
+    cp .libs/libpng16.a "$prefix/lib/libpng.a"
+    cp png.h pngconf.h pnglibconf.h "$prefix/include"
+  )
+  jpeg() (
+    folder libjpeg-turbo
+    cmake -G Ninja -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="$arch" \
+      -DCMAKE_C_COMPILER="$triplet-gcc" -DENABLE_SHARED=OFF -DWITH_SIMD=OFF -DWITH_TURBOJPEG=OFF
+    cmake --build build --target jpeg-static
+    cp build/libjpeg.a "$prefix/lib"
+    cp jpeglib.h jmorecfg.h jerror.h jpegint.h build/jconfig.h "$prefix/include"
+  )
+  for library in openssl zstd zlib png jpeg; do
+    # -e does not hold inside a tested command, hence the shell of its own.
+    (set -e; "$library") >>"$log" 2>&1 || true
+  done
+  for archive in crypto zstd z png jpeg; do
+    [ -e "$prefix/lib/lib$archive.a" ] || fail "lib$archive for $arch cannot be built, see $log"
+  done
+}
+
+copy_headers() {
+  for package in "${header_packages[@]}"; do
+    dpkg-query -L "$package" 2>/dev/null | grep -E '^/usr/(include|share/cmake|lib/cmake)/' || fail "$package is not installed"
+  done | while read -r path; do
+    [ -d "$path" ] || install -D -m 644 "$path" "$work$path"
+  done
+  cp -r /usr/include/flatbuffers "$work/usr/include"
+}
+
+if [ "$kind" = deb ]; then unpack_binaries; else compile_sources; fi
+copy_headers
+rm -rf "$root"
+mkdir "$root"
+mv "$work/usr" "$root/usr"
+touch "$root/complete"
+echo "$root"
