@@ -168,14 +168,14 @@ struct OpDef {
 };
 
 struct FnDef {
-  std::string name, file;
+  std::string domain, name, file;
   Pos pos;
   std::vector<std::string> params;
   const Node* body = nullptr;
 };
 
 struct CombinerDef {
-  std::string name, file;
+  std::string domain, name, file;
   Pos pos;
   std::vector<TypeVariable> type_variables;
   std::vector<std::pair<std::string, std::string>> fields;  // name, element type
@@ -188,8 +188,20 @@ struct CombinerDef {
 struct Module {
   std::deque<Node> nodes;
   std::deque<OpDef> ops;
+  // Functions and combiners belong to a domain, written "domain:name"; those of ai.onnx are seen by all.
   std::map<std::string, FnDef> fns;
   std::map<std::string, CombinerDef> combiners;
+
+  const FnDef* fn(const std::string& domain, const std::string& name) const { return find(fns, domain, name); }
+  const CombinerDef* combiner(const std::string& domain, const std::string& name) const { return find(combiners, domain, name); }
+
+ private:
+  template <class T>
+  static const T* find(const std::map<std::string, T>& table, const std::string& domain, const std::string& name) {
+    auto it = table.find(domain + ":" + name);
+    if (it == table.end()) it = table.find("ai.onnx:" + name);
+    return it == table.end() ? nullptr : &it->second;
+  }
 };
 
 // "ops/pool.mlop:12:5: message"

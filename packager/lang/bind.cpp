@@ -250,6 +250,21 @@ void Expander::bind_dims() {
       todo.push_back({&param, item, &shape});
     }
   }
+  // Dims before the first pack and behind the last are bound first: a rank clause may ask for their extents.
+  for (const Todo& t : todo) {
+    const auto& specs = t.param->type.dims;
+    const std::string name = item_name(*t.param, t.item);
+    auto plain = [&](const DimSpec& d) { return d.kind == DimSpec::Kind::Dim && !(t.param->many && !d.axis.empty()); };
+    size_t k = 0;
+    for (; k < specs.size() && k < t.shape->size() && specs[k].kind != DimSpec::Kind::Pack; ++k)
+      if (plain(specs[k])) bind_extent(specs[k].name, 0, (*t.shape)[k], axis_of(k, name));
+    if (k == specs.size()) continue;
+    for (size_t j = 1; j <= specs.size() && j <= t.shape->size() && specs[specs.size() - j].kind != DimSpec::Kind::Pack; ++j)
+      if (plain(specs[specs.size() - j])) {
+        const size_t axis = t.shape->size() - j;
+        bind_extent(specs[specs.size() - j].name, 0, (*t.shape)[axis], axis_of(axis, name));
+      }
+  }
   while (!todo.empty()) {
     std::vector<Todo> later;
     for (const Todo& t : todo) {

@@ -31,6 +31,12 @@ void Expander::fail_here(Pos pos, std::string message) const {
   fail(error_at(file, pos, where() + ": " + message));
 }
 
+const std::string& Expander::domain() const {
+  for (auto f = frames_.rbegin(); f != frames_.rend(); ++f)
+    if (f->barrier && !f->file.empty()) return f->domain;
+  return op_.domain;
+}
+
 std::string Expander::where() const {
   std::string name = op_.domain + "." + op_.name + ", opset " + std::to_string(call_.opset);
   return call_.source.empty() ? name : call_.source + " (" + name + ")";
@@ -667,18 +673,28 @@ Val Expander::index_list(const Val& l, const Val& at, Pos pos) {
   if (n == 0) fail_here(pos, "an empty list has no items");
   // By a running index: a table if the numbers are constants, else a chain of choices.
   std::vector<Ex> numbers;
-  bool constant = true, equal = true;
+  bool constant = true, equal = true, real = false;
   for (const Val& v : l.items) {
     if (!v.is_scalar() || v.special != Val::Special::None) fail_here(pos, "a list of numbers expected");
     numbers.push_back(v.e);
-    constant = constant && v.soft && v.e->is_const() && v.e->type.dtype == DType::I64;
+    const DType t = v.e->type.dtype;
+    constant = constant && v.soft && v.e->is_const() && (t == DType::I64 || is_float(t));
+    real = real || is_float(t);
     equal = equal && v.e == l.items[0].e;
   }
   if (equal) return l.items[0];
-  if (constant && n > 4) {
+  if (constant && (real || n > 4)) {
+    // Reals that f32 holds exactly, as attributes are, need no wider table.
+    bool narrow = true;
+    for (Ex& e : numbers) {
+      if (!real) break;
+      e = ctx_.number(is_float(e->type.dtype) ? e->f : static_cast<double>(e->i), DType::F64);
+      narrow = narrow && (e->f != e->f || e->f == static_cast<double>(static_cast<float>(e->f)));
+    }
+    if (real && narrow)
+      for (Ex& e : numbers) e = ctx_.number(e->f, DType::F32);
     const uint32_t table = new_table(numbers);
-    Ex load = ctx_.load(table, {DType::I64, 1}, {i}, prove_access(i, &at, ctx_.integer(n)));
-    return scalar(load, true);
+    return scalar(ctx_.load(table, {numbers[0]->type.dtype, 1}, {i}, prove_access(i, &at, ctx_.integer(n))), true);
   }
   Val r = l.items.back();
   for (size_t k = l.items.size() - 1; k-- > 0;)

@@ -111,6 +111,7 @@ class Expander {
   friend struct ScopedConditions;
 
   // --- messages
+  const std::string& domain() const;                      // in which functions are looked up
   [[noreturn]] void fail_here(Pos pos, std::string message) const;
   [[noreturn]] void mismatch(std::string message) const;  // the call does not fit this definition
   std::string where() const;                              // "Conv_12 (ai.onnx.Conv, opset 11)"
@@ -275,7 +276,7 @@ class Expander {
     std::map<std::string, Val> names;
     std::map<std::string, ArrayInfo*> arrays;     // items of a `many` parameter
     bool barrier = false;                         // names below are not visible: the body of a function
-    std::string file;                             // for messages, of a barrier
+    std::string file, domain;                     // of the function, of a barrier
   };
   std::vector<Frame> frames_;
   std::map<std::string, std::vector<Ex>> bound_;  // running indices of dims, per element; null: not bound

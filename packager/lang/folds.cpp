@@ -51,7 +51,7 @@ const ir::Combiner* Expander::combiner_for(const CombinerDef& def, const std::ve
   }
   auto [slot, fresh] = combiners_.try_emplace({def.name, types}, nullptr);
   if (!fresh) return slot->second;
-  ScopedFrame frame(*this, /*barrier=*/true, def.file);
+  ScopedFrame frame(*this, /*barrier=*/true, def.file, def.domain);
   ir::Combiner c;
   c.name = def.name;
   c.join = ir::Join::Custom;
@@ -130,9 +130,9 @@ Val Expander::fold(const Node* n) {
     types = {body->type.dtype};
     bodies = {body};
   } else {
-    auto def = module_.combiners.find(n->text);
-    if (def == module_.combiners.end()) fail_here(n->pos, "unknown combiner '" + n->text + "'");
-    combiner = combiner_for(def->second, args, types, n->pos);
+    const CombinerDef* def = module_.combiner(domain(), n->text);
+    if (!def) fail_here(n->pos, "unknown combiner '" + n->text + "'");
+    combiner = combiner_for(*def, args, types, n->pos);
     for (size_t k = 0; k < args.size(); ++k) bodies.push_back(adapt(args[k], types[k], n->pos));
   }
   auto unit = [&](size_t k) -> Ex {

@@ -41,7 +41,7 @@ Val Expander::call(const Node* n) {
     if (kid->kind == NodeKind::Star) fail_here(kid->pos, "'*' belongs into an index");
     args.push_back(eval(kid));
   }
-  if (auto f = module_.fns.find(name); f != module_.fns.end()) return call_fn(f->second, std::move(args), n->pos);
+  if (const FnDef* f = module_.fn(domain(), name)) return call_fn(*f, std::move(args), n->pos);
   const bool op_type = types_.count(name) && !in_function();
   if (op_type || dtype_named(name) || (types_.count(name) && args.size() == 1)) {
     if (args.size() != 1) fail_here(n->pos, "a conversion takes one number");
@@ -54,7 +54,7 @@ Val Expander::call(const Node* n) {
 Val Expander::call_fn(const FnDef& fn, std::vector<Val> args, Pos pos) {
   if (args.size() != fn.params.size())
     fail_here(pos, fn.name + " takes " + std::to_string(fn.params.size()) + " arguments, not " + std::to_string(args.size()));
-  ScopedFrame frame(*this, /*barrier=*/true, fn.file);
+  ScopedFrame frame(*this, /*barrier=*/true, fn.file, fn.domain);
   for (size_t k = 0; k < args.size(); ++k) frames_.back().names[fn.params[k]] = std::move(args[k]);
   return eval(fn.body);
 }
@@ -146,6 +146,19 @@ std::optional<Val> Expander::call_list_function(const Node* n) {
     Val r = items[0];
     for (size_t k = 1; k < items.size(); ++k) r = *call_scalar_function(f, {r, items[k]}, n->pos);
     return r;
+  }
+  // assume(c): c, where it is settled. A condition on dims that is not is taken as true, and checked at run time; one
+  // on values read at run time stays open.
+  if (f == "assume") {
+    want(1);
+    Val v = eval(kids[0]);
+    Ex c = conjunction(v, n->pos);
+    if (auto known = settle(c)) return scalar(ctx_.boolean(*known), true);
+    bool dims_only = true;
+    ir::walk(c, [&](Ex e) { dims_only = dims_only && e->op != ir::Op::Load && e->op != ir::Op::Dim && (e->op != ir::Op::Sym || e->sym->lo >= 0); });
+    if (!dims_only) return v;
+    require(c, "it is assumed that " + ir::to_string(c));
+    return scalar(ctx_.boolean(true), true);
   }
   if (f == "rev") {
     want(1);
@@ -328,6 +341,8 @@ std::optional<Val> Expander::call_scalar_function(const std::string& name, const
       return lift(args, pos, [&](const std::vector<Val>& v) {
         Ex a = as_index(v[0], pos), b = as_index(v[1], pos);
         if (b->is_int(0)) fail_here(pos, "division by zero");
+        if (b->is_const() && b->i < 0)  // rounds up: divide the opposites
+          return scalar(ctx_.ceildiv(ctx_.unary(ir::Op::Neg, a), ctx_.integer(-b->i)), v[0].soft && v[1].soft);
         return scalar(ctx_.ceildiv(a, b), v[0].soft && v[1].soft);
       });
     }

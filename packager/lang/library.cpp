@@ -149,13 +149,13 @@ const ir::Expr* Library::expand_math(ir::Context& ctx, ir::Op op, const ir::Expr
   const DType t = arg->type.dtype;
   if (!is_float(t) || (op == ir::Op::Pow) != (second != nullptr)) return nullptr;
   const DType work = t == DType::F64 ? DType::F64 : DType::F32;
-  auto fn = impl_->module.fns.find(std::string("math_") + name + (work == DType::F64 ? "_f64" : "_f32"));
-  if (fn == impl_->module.fns.end()) return nullptr;
+  const FnDef* fn = impl_->module.fn("mlc.math", name + std::string(work == DType::F64 ? "_f64" : "_f32"));
+  if (!fn) return nullptr;
   std::vector<Ex> args;
   for (Ex a : {arg, second})
     if (a) args.push_back(a->type.dtype == work ? a : ctx.convert(ir::Op::Cast, {work, a->type.lanes}, a));
   try {
-    Ex r = Expander::evaluate_fn(impl_->module, ctx, fn->second, args);
+    Ex r = Expander::evaluate_fn(impl_->module, ctx, *fn, args);
     return t == work ? r : ctx.convert(ir::Op::Cast, {t, arg->type.lanes}, r);
   } catch (Failure&) {
     return nullptr;

@@ -12,7 +12,7 @@ const std::set<std::string>& builtin_functions() {
       "abs", "floor", "ceil", "trunc", "rint", "sqrt", "isnan", "isinf", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan",
       "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "bnot", "min", "max", "tdiv", "tmod", "band", "bor", "bxor", "shl",
       "shr", "int", "real", "sq", "rsqrt", "cdiv", "pow", "clamp", "fma", "present", "count", "rank", "len", "before", "prod",
-      "total", "all", "any", "rev", "pick", "drop", "put", "slice", "has", "broadcast", "flat", "unflat", "same", "is_float",
+      "total", "assume", "all", "any", "rev", "pick", "drop", "put", "slice", "has", "broadcast", "flat", "unflat", "same", "is_float",
       "is_int", "is_signed", "is_unsigned", "is_bool", "bits", "lowest", "highest", "bottom", "top"};
   return names;
 }
@@ -30,7 +30,8 @@ bool is_class(const std::string& n) {
 
 class Checker {
  public:
-  Checker(const Module& module, const std::string& file) : module_(module), file_(file) {}
+  Checker(const Module& module, const std::string& domain, const std::string& file)
+      : module_(module), domain_(domain), file_(file) {}
 
   std::set<std::string> names;       // of values
   std::set<std::string> dims;
@@ -77,10 +78,10 @@ class Checker {
       }
       case NodeKind::Call: {
         const bool type = types.count(n->text) || dtype_named(n->text);
-        auto fn = module_.fns.find(n->text);
-        if (!type && fn == module_.fns.end() && !builtin_functions().count(n->text)) fail_at(file_, n->pos, "unknown function '" + n->text + "'");
-        if (fn != module_.fns.end() && fn->second.params.size() != n->kids.size())
-          fail_at(file_, n->pos, n->text + " takes " + std::to_string(fn->second.params.size()) + " arguments, not " + std::to_string(n->kids.size()));
+        const FnDef* fn = module_.fn(domain_, n->text);
+        if (!type && !fn && !builtin_functions().count(n->text)) fail_at(file_, n->pos, "unknown function '" + n->text + "'");
+        if (fn && fn->params.size() != n->kids.size())
+          fail_at(file_, n->pos, n->text + " takes " + std::to_string(fn->params.size()) + " arguments, not " + std::to_string(n->kids.size()));
         const bool of_result = n->text == "present" || n->text == "count";
         for (const Node* kid : n->kids)
           if (!(of_result && op && kid->kind == NodeKind::Name && op->result(kid->text))) expr(kid);
@@ -91,7 +92,7 @@ class Checker {
         if (!types.count(n->text) && !dtype_named(n->text)) fail_at(file_, n->pos, "unknown element type '" + n->text + "'");
         break;
       case NodeKind::Fold:
-        if (!builtin_combiners().count(n->text) && !module_.combiners.count(n->text)) fail_at(file_, n->pos, "unknown combiner '" + n->text + "'");
+        if (!builtin_combiners().count(n->text) && !module_.combiner(domain_, n->text)) fail_at(file_, n->pos, "unknown combiner '" + n->text + "'");
         for (const auto& d : n->names)
           if (!dims.count(d)) fail_at(file_, n->pos, "the fold runs over '" + d + "', which is no dim");
         expr(n->where);
@@ -230,6 +231,7 @@ class Checker {
   }
 
   const Module& module_;
+  const std::string domain_;
   const std::string& file_;
   std::set<std::string> local_arrays_;
 };
@@ -242,7 +244,7 @@ void add_dims(std::set<std::string>& dims, const TypeSpec& t) {
 }
 
 void check_op(const Module& module, const OpDef& op) {
-  Checker c(module, op.file);
+  Checker c(module, op.domain, op.file);
   c.op = &op;
   for (const auto& v : op.type_variables) {
     for (const auto& cls : v.classes)
@@ -311,15 +313,17 @@ void check_op(const Module& module, const OpDef& op) {
 }  // namespace
 
 void check_names(const Module& module) {
-  for (const auto& [name, fn] : module.fns) {
+  for (const auto& [key, fn] : module.fns) {
+    const std::string& name = fn.name;
     if (builtin_functions().count(name)) fail_at(fn.file, fn.pos, name + " is a built-in function");
-    Checker c(module, fn.file);
+    Checker c(module, fn.domain, fn.file);
     c.names.insert(fn.params.begin(), fn.params.end());
     c.expr(fn.body);
   }
-  for (const auto& [name, combiner] : module.combiners) {
+  for (const auto& [key, combiner] : module.combiners) {
+    const std::string& name = combiner.name;
     if (builtin_combiners().count(name)) fail_at(combiner.file, combiner.pos, name + " is a built-in combiner");
-    Checker c(module, combiner.file);
+    Checker c(module, combiner.domain, combiner.file);
     for (const auto& v : combiner.type_variables) c.types.insert(v.name);
     for (const auto& [field, type] : combiner.fields)
       if (!c.types.count(type) && !dtype_named(type)) fail_at(combiner.file, combiner.pos, "unknown element type '" + type + "'");

@@ -21,19 +21,18 @@ class Parser {
   }
 
   void run() {
-    std::string domain = "ai.onnx";
     while (raw().kind != TokenKind::End) {
       const Token& first = raw();
       base_.push_back({first.pos.column, at_});
       if (accept("domain")) {
-        domain = name("a domain");
-        while (accept(".")) domain += "." + name("a domain");
+        domain_ = name("a domain");
+        while (accept(".")) domain_ += "." + name("a domain");
       } else if (at("fn")) {
         fn();
       } else if (at("combiner")) {
         combiner();
       } else if (at("op")) {
-        op(domain);
+        op();
       } else {
         error("'op', 'fn', 'combiner' or 'domain' expected, found '" + first.text + "'");
       }
@@ -409,6 +408,7 @@ class Parser {
     const Pos pos = take().pos;
     FnDef f;
     f.file = file_;
+    f.domain = domain_;
     f.pos = pos;
     f.name = name();
     expect("(");
@@ -417,12 +417,13 @@ class Parser {
     expect("=");
     f.body = expr();
     end_of_statement();
-    if (!module_.fns.emplace(f.name, f).second) fail_at(file_, pos, "a second definition of the function " + f.name);
+    if (!module_.fns.emplace(domain_ + ":" + f.name, f).second) fail_at(file_, pos, "a second definition of the function " + f.name);
   }
   void combiner() {
     const Pos pos = take().pos;
     CombinerDef c;
     c.file = file_;
+    c.domain = domain_;
     c.pos = pos;
     c.name = name();
     c.type_variables = type_variables();
@@ -446,17 +447,17 @@ class Parser {
     expect("=");
     c.joins = {expr()};
     end_of_statement();
-    if (!module_.combiners.emplace(c.name, c).second) fail_at(file_, pos, "a second definition of the combiner " + c.name);
+    if (!module_.combiners.emplace(domain_ + ":" + c.name, c).second) fail_at(file_, pos, "a second definition of the combiner " + c.name);
   }
   void end_of_statement() {
     if (peek().kind != TokenKind::End && !at(";") && !at("}")) error("the statement does not end here: " + found());
   }
 
-  void op(const std::string& domain) {
+  void op() {
     const size_t begin = raw().offset;
     const Pos pos = take().pos;
     OpDef& o = module_.ops.emplace_back();
-    o.domain = domain;
+    o.domain = domain_;
     o.file = file_;
     o.pos = pos;
     o.name = name("the name of an operator");
@@ -696,6 +697,7 @@ class Parser {
   std::vector<Base> base_;
   size_t at_ = 0;
   int depth_ = 0;
+  std::string domain_ = "ai.onnx";
 };
 
 }  // namespace

@@ -6,10 +6,11 @@
 namespace mlc::lang {
 
 struct ScopedFrame {
-  explicit ScopedFrame(Expander& x, bool barrier = false, std::string file = {}) : x(x) {
+  explicit ScopedFrame(Expander& x, bool barrier = false, std::string file = {}, std::string domain = {}) : x(x) {
     x.frames_.emplace_back();
     x.frames_.back().barrier = barrier;
     x.frames_.back().file = std::move(file);
+    x.frames_.back().domain = std::move(domain);
   }
   ~ScopedFrame() { x.frames_.pop_back(); }
   ScopedFrame(const ScopedFrame&) = delete;

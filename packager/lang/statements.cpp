@@ -427,8 +427,6 @@ void Expander::check_coverage() {
 }
 
 void Expander::emit(nest::Nest n) {
-  for (const ir::Dim* d : n.dims)
-    if (d->extent->is_int(0)) return;  // no points
   fold_elements(n);
   nest::Statement s;
   s.source = call_.source.empty() ? op_.name : call_.source + " (" + op_.name + ")";
@@ -469,9 +467,9 @@ void Expander::map_statement(const Stmt& s) {
     if (n.scan_combiner) {
       if (args.size() != 1 || !args[0].is_scalar() || args[0].special != Val::Special::None) fail_here(value->pos, value->text + " scans one value");
     } else {
-      auto def = module_.combiners.find(value->text);
-      if (def == module_.combiners.end()) fail_here(value->pos, "unknown combiner '" + value->text + "'");
-      n.scan_combiner = combiner_for(def->second, args, types, value->pos);
+      const CombinerDef* def = module_.combiner(domain(), value->text);
+      if (!def) fail_here(value->pos, "unknown combiner '" + value->text + "'");
+      n.scan_combiner = combiner_for(*def, args, types, value->pos);
       for (size_t k = 0; k < args.size(); ++k) args[k] = scalar(adapt(args[k], types[k], value->pos), false);
     }
     if (at->op == ir::Op::Dim) {

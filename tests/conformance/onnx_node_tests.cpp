@@ -194,8 +194,12 @@ Outcome run_case(const lang::Library& library, const Case& c, const Options& opt
   size_t next = 0;
   for (const auto& p : model->graph.inputs) {
     if (next >= inputs->size()) return {Outcome::Unsupported, "the case has no value for input " + p.name};
-    by_name[p.name] = &(*inputs)[next++].tensor;
+    nest::Tensor& t = (*inputs)[next++].tensor;
+    if (p.dtype == DType::BF16 && t.dtype == DType::U16) t.dtype = DType::BF16;  // how the 1.12 data stores bfloat16
+    by_name[p.name] = &t;
   }
+  for (size_t k = 0; k < outputs->size() && k < model->graph.outputs.size(); ++k)
+    if (model->graph.outputs[k].dtype == DType::BF16 && (*outputs)[k].tensor.dtype == DType::U16) (*outputs)[k].tensor.dtype = DType::BF16;
   // Inputs that an operator wants to know while building are given as constants on a second attempt.
   for (int attempt = 0;; ++attempt) {
     ir::Context ctx;
