@@ -25,6 +25,8 @@ Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& 
   collapse(ctx, flat);
   MLC_ASSIGN(auto contracted, contraction(job, flat));
   if (contracted) return std::move(*contracted);
+  MLC_ASSIGN(auto slid, stencil(job, flat));
+  if (slid) return std::move(*slid);
   return generic(job, flat);
 }
 

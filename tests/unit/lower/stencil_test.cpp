@@ -1,0 +1,78 @@
+#include "tests/support/lowered.h"
+#include "tests/support/nests.h"
+
+using namespace mlc;
+using ir::Expr;
+using ir::Op;
+using test::NestMaker;
+
+namespace {
+
+template <class F>
+void on_targets(F f) {
+  for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8-a", "portable"}) f(*targets::find_target(name));
+}
+
+// Average or maximum over windows, channels last; the average divides by the number of taps inside.
+void pool(NestMaker& m, bool average, const Expr* H, const Expr* W, int64_t channels, int64_t k, int64_t stride, int64_t pad) {
+  ir::Context& ctx = m.ctx;
+  auto out = [&](const Expr* in) { return ctx.add(ctx.floordiv(ctx.add(in, m.n(2 * pad - k)), m.n(stride)), m.n(1)); };
+  const Expr *C = m.n(channels), *P = out(H), *Q = out(W);
+  uint32_t x = m.array("x", DType::F32, {C, H, W}), y = m.output("y", DType::F32, {C, P, Q});
+  m.f.arrays[x].layout = m.f.arrays[y].layout = nest::permuted({1, 2, 0});
+  auto c = m.dim("c", C), p = m.dim("p", P), q = m.dim("q", Q), u = m.dim("u", m.n(k)), v = m.dim("v", m.n(k));
+  auto place = [&](auto o, auto t) { return ctx.add(ctx.add(ctx.mul(m.at(o), m.n(stride)), m.at(t)), m.n(-pad)); };
+  const Expr *ih = place(p, u), *iw = place(q, v);
+  const Expr* where = ctx.binary(Op::And, m.within(ih, H), m.within(iw, W));
+  const Expr* load = m.load(x, {m.at(c), ih, iw});
+  const Expr* value = m.fold(average ? ir::Join::Sum : ir::Join::Max, {u, v}, load, where);
+  if (average) value = ctx.binary(Op::Div, value, m.fold(ir::Join::Sum, {u, v}, ctx.number(1, DType::F32), where));
+  m.map({c, p, q}, y, {m.at(c), m.at(p), m.at(q)}, value, "pool");
+}
+
+}  // namespace
+
+TEST_CASE("depthwise convolutions become stencils and agree") {
+  on_targets([](const targets::Target& t) {
+    for (NestMaker::Conv p : {NestMaker::Conv{.h = 7, .w = 7, .c = 32, .m = 32, .group = 32}, {.h = 5, .w = 21, .c = 20, .m = 20, .stride = 2, .group = 20},
+                              {.n = 2, .h = 9, .w = 9, .c = 19, .m = 19, .kh = 5, .kw = 5, .pad = 2, .group = 19},
+                              {.h = 4, .w = 3, .c = 16, .m = 16, .kh = 5, .kw = 5, .pad = 2, .group = 16},
+                              {.h = 12, .w = 12, .c = 16, .m = 16, .pad = 2, .dilation = 2, .group = 16, .residual = true},
+                              {.h = 6, .w = 18, .c = 17, .m = 17, .pad = 0, .group = 17}, {.h = 3, .w = 50, .c = 16, .m = 16, .group = 16}}) {
+      p.panels = false;
+      ir::Context ctx;
+      NestMaker m(ctx);
+      m.conv(p);
+      CAPTURE(p.h);
+      CAPTURE(p.c);
+      CHECK(test::check_lowering(ctx, m.f, t).back().find("stencil") == 0);
+    }
+  });
+}
+
+TEST_CASE("a depthwise convolution of symbolic size") {
+  on_targets([](const targets::Target& t) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    const ir::Sym *H = ctx.declare_sym("H", 1, 4096), *W = ctx.declare_sym("W", 1, 4096);
+    m.conv({.c = 24, .m = 24, .group = 24, .panels = false}, ctx.sym(H), ctx.sym(W));
+    for (auto [h, w] : {std::pair{1, 1}, {2, 2}, {1, 9}, {5, 12}, {3, 30}})
+      CHECK(test::check_lowering(ctx, m.f, t, {{H, h}, {W, w}}).back().find("stencil") == 0);
+  });
+}
+
+TEST_CASE("pooling, maximum and average, of constant and symbolic size") {
+  on_targets([](const targets::Target& t) {
+    for (bool average : {false, true})
+      for (auto [h, w, c, k, stride, pad] : {std::tuple{8, 8, 16, 2, 2, 0}, {9, 11, 20, 3, 2, 1}, {6, 7, 33, 3, 1, 1}, {5, 5, 16, 5, 1, 2}}) {
+        ir::Context ctx;
+        NestMaker fixed(ctx);
+        pool(fixed, average, fixed.n(h), fixed.n(w), c, k, stride, pad);
+        test::check_lowering(ctx, fixed.f, t);
+        NestMaker free(ctx);
+        const ir::Sym *H = ctx.declare_sym("H", 5, 4096), *W = ctx.declare_sym("W", 5, 4096);
+        pool(free, average, ctx.sym(H), ctx.sym(W), c, k, stride, pad);
+        test::check_lowering(ctx, free.f, t, {{H, h}, {W, w}});
+      }
+  });
+}
