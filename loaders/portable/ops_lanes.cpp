@@ -27,11 +27,10 @@ const Step* select(const Step* s, Frame& f) {
   if constexpr (!V) {
     *d = *a ? *b : *c;
   } else {
-    for (uint32_t n = 0; n < s->blocks; ++n, d += kBlock, a += kBlock, b += kBlock, c += kBlock) {
-      for (unsigned k = 0; k < kBlock; ++k) {
-        const T x = b[k], y = c[k];
-        d[k] = a[k] ? x : y;
-      }
+#pragma GCC ivdep
+    for (unsigned k = 0, n = s->blocks * kBlock; k < n; ++k) {
+      const T x = b[k], y = c[k];
+      d[k] = a[k] ? x : y;
     }
   }
   return s + 1;
@@ -43,8 +42,8 @@ const Step* splat(const Step* s, Frame& f) {
   if constexpr (!V) {
     *d = v;
   } else {
-    for (uint32_t n = 0; n < s->blocks; ++n, d += kBlock)
-      for (unsigned k = 0; k < kBlock; ++k) d[k] = v;
+#pragma GCC ivdep
+    for (unsigned k = 0, n = s->blocks * kBlock; k < n; ++k) d[k] = v;
   }
   return s + 1;
 }

@@ -54,10 +54,8 @@ const Step* load(const Step* s, Frame& f) {
   if (!p) return stop(f, MLRUN_FAULT_INDEX);
   Reg* d = at<Reg>(f, s->dst);
   if constexpr (Blocks) {
-    for (uint32_t n = 0; n < s->blocks; ++n, d += kBlock, p += kBlock * sizeof(Raw)) {
 #pragma GCC ivdep
-      for (unsigned k = 0; k < kBlock; ++k) d[k] = E::in(read<Raw>(p + k * sizeof(Raw)));
-    }
+    for (unsigned k = 0, n = s->blocks * kBlock; k < n; ++k) d[k] = E::in(read<Raw>(p + k * sizeof(Raw)));
   } else {
     for (unsigned k = 0; k < s->lanes; ++k) d[k] = E::in(read<Raw>(p + k * sizeof(Raw)));
   }
@@ -73,10 +71,13 @@ const Step* store(const Step* s, Frame& f) {
   if (!p) return stop(f, MLRUN_FAULT_INDEX);
   const typename E::Reg* v = at<typename E::Reg>(f, s->c);
   if constexpr (Blocks) {
-    for (uint32_t n = 0; n < s->blocks; ++n, v += kBlock, p += kBlock * sizeof(Raw)) {
-      Raw raw[kBlock];
-      for (unsigned k = 0; k < kBlock; ++k) raw[k] = E::out(v[k]);
-      std::memcpy(p, raw, sizeof raw);
+    const uint64_t count = uint64_t{s->blocks} * kBlock;
+    if constexpr (std::is_same_v<Raw, typename E::Reg>) {
+      std::memcpy(p, v, count * sizeof(Raw));
+    } else {
+      Raw raw[kMaxLanes];
+      for (unsigned k = 0; k < count; ++k) raw[k] = E::out(v[k]);
+      std::memcpy(p, raw, count * sizeof(Raw));
     }
   } else {
     for (unsigned k = 0; k < s->lanes; ++k) {

@@ -25,10 +25,8 @@ inline const Step* each1(const Step* s, Frame& f, F op) {
   if constexpr (!Vector) {
     *d = op(*a);
   } else {
-    for (uint32_t n = 0; n < s->blocks; ++n, d += kBlock, a += kBlock) {
 #pragma GCC ivdep
-      for (unsigned k = 0; k < kBlock; ++k) d[k] = op(a[k]);
-    }
+    for (unsigned k = 0, n = s->blocks * kBlock; k < n; ++k) d[k] = op(a[k]);
   }
   return s + 1;
 }
@@ -41,10 +39,8 @@ inline const Step* each2(const Step* s, Frame& f, F op) {
   if constexpr (!Vector) {
     *d = op(*a, *b);
   } else {
-    for (uint32_t n = 0; n < s->blocks; ++n, d += kBlock, a += kBlock, b += kBlock) {
 #pragma GCC ivdep
-      for (unsigned k = 0; k < kBlock; ++k) d[k] = op(a[k], b[k]);
-    }
+    for (unsigned k = 0, n = s->blocks * kBlock; k < n; ++k) d[k] = op(a[k], b[k]);
   }
   return s + 1;
 }

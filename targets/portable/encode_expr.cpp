@@ -134,16 +134,24 @@ Encoder::R Encoder::sum_of(const Address& address) {
   return sum;
 }
 
+// Which factor of a multiply-add is one lane many times: 0, 1, or -1.
+int Encoder::broadcast_operand(const Expr& e) const {
+  if (e.op != Op::Fma || !is_float(e.type.dtype) || e.type.lanes == 1) return -1;
+  for (int k = 0; k < 2; ++k) {
+    const Expr* x = e.args[static_cast<size_t>(k)];
+    if (x->op == Op::Splat || (x->op == Op::Var && broadcasts_.count(x->i))) return k;
+  }
+  return -1;
+}
+
 // What has to be in registers before `e` can be computed.
 void Encoder::operands(const Expr& e, std::vector<const Expr*>& out) {
-  auto is_broadcast = [](const Expr* x) { return x->op == Op::Splat && x->type.lanes > 1; };
   if (e.op == Op::Load && e.args[0]->type.lanes == 1) {
     for (const Expr* t : split_address(e.args[0]).terms) out.push_back(t);
     if (e.args.size() > 1) out.push_back(e.args[1]);
-  } else if (e.op == Op::Fma && is_float(e.type.dtype) && (is_broadcast(e.args[0]) || is_broadcast(e.args[1]))) {
-    const unsigned k = is_broadcast(e.args[0]) ? 0 : 1;
-    out.push_back(e.args[k]->args[0]);
-    out.push_back(e.args[1 - k]);
+  } else if (const int k = broadcast_operand(e); k >= 0) {
+    if (e.args[static_cast<size_t>(k)]->op == Op::Splat) out.push_back(e.args[static_cast<size_t>(k)]->args[0]);
+    out.push_back(e.args[static_cast<size_t>(1 - k)]);
     out.push_back(e.args[2]);
   } else {
     out.insert(out.end(), e.args.begin(), e.args.end());
@@ -263,6 +271,8 @@ Encoder::R Encoder::node(const Expr& e) {
       return fail("reads a symbol that is no launch argument");
     case Op::Var:
       if (auto var = unrolled_.find(e.i); var != unrolled_.end()) return int_constant(Kind::I64, 1, var->second);
+      if (auto lane = broadcasts_.find(e.i); lane != broadcasts_.end())
+        return emit(PortableOp::Splat, kind, lanes, lane->second);
       return fail("reads a variable outside of its block");
     case Op::Load: return load(e);
     case Op::Neg: case Op::Abs: case Op::Not: case Op::BitNot: case Op::Floor: case Op::Ceil: case Op::Trunc:
@@ -281,11 +291,11 @@ Encoder::R Encoder::node(const Expr& e) {
     }
     case Op::Fma: {
       if (!is_float(t)) return int_binary(Op::Add, t, lanes, int_binary(Op::Mul, t, lanes, arg(e, 0), arg(e, 1)), arg(e, 2));
-      std::vector<const Expr*> parts;
-      operands(e, parts);
-      const R a = find(parts[0]), b = find(parts[1]), c = find(parts[2]);
-      const bool splat = registers_[a].lanes != lanes;
-      return fit(emit(splat ? PortableOp::FmaSplat : PortableOp::Fma, kind, lanes, a, b, c), lanes, t);
+      const int k = broadcast_operand(e);
+      if (k < 0) return fit(emit(PortableOp::Fma, kind, lanes, arg(e, 0), arg(e, 1), arg(e, 2)), lanes, t);
+      const Expr* x = e.args[static_cast<size_t>(k)];
+      const R one = x->op == Op::Splat ? find(x->args[0]) : broadcasts_.at(x->i);
+      return fit(emit(PortableOp::FmaSplat, kind, lanes, one, arg(e, static_cast<unsigned>(1 - k)), arg(e, 2)), lanes, t);
     }
     case Op::Splat: return lanes == 1 ? arg(e, 0) : emit(PortableOp::Splat, kind, lanes, arg(e, 0));
     case Op::Ramp:

@@ -49,23 +49,19 @@ void Encoder::end_statement() {
   s.statement.clear();
 }
 
-// The registers of a closed scope may serve the enclosing one from now on: what it puts there runs afterwards.
-std::vector<Instruction> Encoder::close_scope() {
+Encoder::Closed Encoder::close_scope() {
   end_statement();
   Scope s = std::move(scopes_.back());
   scopes_.pop_back();
-  if (!scopes_.empty()) {
-    for (R r : s.owned) release(scopes_.size() - 1, r);
-    for (auto& [shape, list] : s.free)
-      for (R r : list) release(scopes_.size() - 1, r);
-  }
-  for (int64_t v : s.vars) vars_.erase(v);
-  return std::move(s.code);
+  for (int64_t v : s.vars) vars_.erase(v), broadcasts_.erase(v);
+  for (auto& [shape, list] : s.free) s.owned.insert(s.owned.end(), list.begin(), list.end());
+  return {std::move(s.code), std::move(s.owned)};
 }
 
-void Encoder::append(const std::vector<Instruction>& code) {
+void Encoder::append(const Closed& block) {
   auto& out = scopes_.back().code;
-  out.insert(out.end(), code.begin(), code.end());
+  out.insert(out.end(), block.code.begin(), block.code.end());
+  for (R r : block.registers) release(scopes_.size() - 1, r);
 }
 
 void Encoder::block(const std::vector<loop::StmtPtr>& body) {
@@ -124,7 +120,7 @@ void Encoder::for_loop(const Stmt& s) {
   scopes_.back().vars.push_back(s.var->i);
   vars_[s.var->i] = var;
   block(s.body);
-  const std::vector<Instruction> body = close_scope();
+  const Closed body = close_scope();
   Instruction i;
   i.op = static_cast<uint8_t>(PortableOp::LoopBegin);
   i.dst = var, i.a = begin, i.b = end, i.imm = s.step;
@@ -146,7 +142,7 @@ void Encoder::while_loop(const Stmt& s) {
   put(test);
   end_statement();
   block(s.body);
-  const std::vector<Instruction> body = close_scope();
+  const Closed body = close_scope();
   Instruction i;
   i.op = static_cast<uint8_t>(PortableOp::WhileBegin);
   i.dst = count, i.a = bound;
@@ -164,34 +160,34 @@ void Encoder::if_else(const Stmt& s) {
     block(body);
     return close_scope();
   };
-  const std::vector<Instruction> yes = branch(s.body), no = branch(s.orelse);
+  const Closed yes = branch(s.body), no = branch(s.orelse);
   Instruction i;
   i.op = static_cast<uint8_t>(PortableOp::If);
   i.a = cond;
   put(i);
   append(yes);
-  if (!no.empty()) {
+  if (!no.code.empty()) {
     Instruction other;
     other.op = static_cast<uint8_t>(PortableOp::Else);
     put(other);
-    append(no);
   }
+  append(no);
   Instruction end;
   end.op = static_cast<uint8_t>(PortableOp::EndIf);
   put(end);
 }
 
-void Encoder::let(const Stmt& s) {
-  R r = eval(s.value);
-  if (!status_.ok()) return;
+// The value of `e` in a register that keeps it as long as this scope is open.
+Encoder::R Encoder::hold(const Expr* e, bool own) {
+  R r = eval(e);
+  if (!status_.ok()) return r;
   Scope& scope = scopes_.back();
-  scope.vars.push_back(s.var->i);
   auto mine = std::find(scope.temporaries.begin(), scope.temporaries.end(), r);
   if (mine != scope.temporaries.end()) {
     // The value of this statement lives on; nothing else refers to the register after the statement.
     scope.temporaries.erase(mine);
     scope.owned.push_back(r);
-  } else if (s.kind == StmtKind::Local || registers_[r].is_local) {
+  } else if (own || registers_[r].is_local) {
     const R copy = allocate(scopes_.size() - 1, registers_[r].kind, registers_[r].lanes);
     scopes_.back().owned.push_back(copy);
     Instruction i;
@@ -200,7 +196,18 @@ void Encoder::let(const Stmt& s) {
     put(i);
     r = copy;
   }
-  if (registers_[r].level == scopes_.size() - 1 && !registers_[r].is_local) registers_[r].is_stable = true;
+  if (registers_[r].level == scopes_.size() - 1) registers_[r].is_stable = true;
+  return r;
+}
+
+void Encoder::let(const Stmt& s) {
+  scopes_.back().vars.push_back(s.var->i);
+  if (s.kind == StmtKind::Let && s.value->op == ir::Op::Splat && s.value->type.lanes > 1) {
+    // A broadcast is kept as its one lane; most users take it as such (FmaSplat).
+    broadcasts_[s.var->i] = hold(s.value->args[0], false);
+    return;
+  }
+  const R r = hold(s.value, s.kind == StmtKind::Local);
   if (s.kind == StmtKind::Local) registers_[r].is_local = true, registers_[r].is_stable = false;
   vars_[s.var->i] = r;
 }
@@ -233,7 +240,7 @@ Status Encoder::encode(const loop::Kernel& kernel, std::vector<std::byte>& out) 
   for (auto [var, number] : {std::pair{kernel.tile_begin, 0}, {kernel.tile_end, 1}})
     if (var) vars_[var->i] = emit(PortableOp::Tile, Kind::I64, 1, kNone, kNone, kNone, number);
   block(kernel.body);
-  const std::vector<Instruction> code = close_scope();
+  const std::vector<Instruction> code = close_scope().code;
   if (!status_.ok()) return std::move(status_);
   if (kernel.params.size() > 0xffff || kernel.locals.size() > 0xffff || kernel.scalars.size() > 0xffff)
     return Status(Code::Internal, "kernel " + kernel.name + ": too many parameters");

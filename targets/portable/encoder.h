@@ -52,9 +52,15 @@ class Encoder {
 
   // Scopes and registers.
   void open_scope() { scopes_.emplace_back(); }
-  std::vector<Instruction> close_scope();
+  // A closed block. Its registers may serve the enclosing scope only from the moment its code stands there: what that
+  // scope puts behind it runs afterwards.
+  struct Closed {
+    std::vector<Instruction> code;
+    std::vector<R> registers;
+  };
+  Closed close_scope();
   void end_statement();
-  void append(const std::vector<Instruction>& code);
+  void append(const Closed& block);
   R allocate(size_t level, Kind kind, unsigned lanes);
   R temporary(Kind kind, unsigned lanes);
   void release(size_t level, R r);
@@ -66,6 +72,7 @@ class Encoder {
   void while_loop(const loop::Stmt& s);
   void if_else(const loop::Stmt& s);
   void let(const loop::Stmt& s);
+  R hold(const Expr* e, bool own);
   void assign(const loop::Stmt& s);
   void store(const loop::Stmt& s);
 
@@ -82,6 +89,7 @@ class Encoder {
   R eval_unchanging(const Expr* e);  // not the register of a mutable local
   R find(const Expr* e) const;
   void operands(const Expr& e, std::vector<const Expr*>& out);
+  int broadcast_operand(const Expr& fma) const;
   R node(const Expr& e);
   R arg(const Expr& e, unsigned k) const { return find(e.args[k]); }
   R load(const Expr& e);
@@ -109,6 +117,7 @@ class Encoder {
   std::vector<Register> registers_;
   std::vector<Scope> scopes_;
   std::unordered_map<int64_t, R> vars_;
+  std::unordered_map<int64_t, R> broadcasts_;      // variables that are one lane, many times: the lane
   std::unordered_map<int64_t, int64_t> unrolled_;  // variables of unrolled loops: their value in this copy
   size_t instructions_left_ = 0;
 };
