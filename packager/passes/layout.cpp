@@ -1,186 +1,275 @@
-#include "packager/passes/layout.h"
-
+// Where arrays lie in memory. Inputs, outputs and everything not named here are row-major.
+//
+// Weights (constants multiplied in a contraction, f32), by the axes of the array:
+//   one axis N indexed by map dims that the other operand does not know, one axis K indexed by a fold dim,
+//   further axes T by other fold dims      ->  T outermost, then [N/16][K][16]   panels; MatMul: [N/16][K][16]
+//   no axis N (depthwise: the channel indexes both operands)  ->  T outermost, channel innermost: [T][C]
+//   a batch of matrices: the batch axes stay outermost
+// A constant that two contractions want differently is stored once per layout.
+//
+// Activations of rank 3 to 5: each contraction of convolution form (its K axis, and the N axis of its result, are not the
+// last axis) and each window (pooling, depthwise) votes for its channel axis to be innermost, weighted with its work;
+// contractions over the last axis vote for row-major. Arrays that elementwise nests read and write at equal indices
+// vote together. The axis with the most votes becomes innermost, the others keep their order: channels last.
 #include <algorithm>
 #include <map>
-#include <optional>
-#include <set>
+#include <numeric>
 
-#include "packager/passes/contraction_form.h"
-#include "packager/passes/uses.h"
+#include "packager/passes/all.h"
+#include "packager/passes/util.h"
 
 namespace mlc::passes {
 namespace {
 
-constexpr int64_t kPanel = 16;
+using ir::Op;
 
-using Axis = uint8_t;
-
-// The axis whose index is exactly `dim`.
-std::optional<Axis> axis_of(std::span<const ir::Expr* const> index, const ir::Dim* dim) {
-  for (size_t axis = 0; axis < index.size(); ++axis)
-    if (index[axis]->op == ir::Op::Dim && index[axis]->dim == dim) return static_cast<Axis>(axis);
-  return std::nullopt;
+bool mentions_any(ir::Context& ctx, const Expr* e, const std::vector<const ir::Dim*>& dims) {
+  return std::any_of(dims.begin(), dims.end(), [&](const ir::Dim* d) { return ir::depends_on(e, ctx.dim(d)); });
 }
 
-// Loads of a nest's values, its conditions left out.
-std::vector<const ir::Expr*> loads_of(const nest::Nest& nest) {
-  std::vector<const ir::Expr*> loads;
-  for (const nest::Write& write : nest.writes)
-    ir::walk(write.value, [&](const ir::Expr* e) {
-      if (e->op == ir::Op::Load) loads.push_back(e);
-    });
-  return loads;
+// Axis of `load` whose index is exactly this dim, or -1.
+int axis_of(ir::Context& ctx, const Expr* load, const ir::Dim* d) {
+  for (size_t k = 0; k < load->args.size(); ++k)
+    if (load->args[k] == ctx.dim(d)) return static_cast<int>(k);
+  return -1;
 }
 
-class Assignment {
- public:
-  explicit Assignment(nest::Function& function) : function_(function) {
-    for (const nest::Array& array : function.arrays) fixed_.push_back(array.kind != nest::Array::Kind::Temp);
-    for (uint32_t output : function.outputs) fixed_[output] = true;
-    // Procs address arrays of many shapes and are not worth a wish.
-    for (const nest::Statement& statement : function.body)
-      if (statement.proc) {
-        for (uint32_t array : arrays_read(statement)) fixed_[array] = true;
-        for (uint32_t array : arrays_written(statement)) fixed_[array] = true;
+struct Roles {
+  int n = -1, k = -1;       // axes of B; n -1: depthwise
+  int channel = -1;         // depthwise: the axis both operands share
+  std::vector<int> taps;    // axes of B with other fold dims
+  const ir::Dim* k_dim = nullptr;
+  std::vector<const ir::Dim*> n_dims;
+};
+
+// The axes of operand b of a contraction, seen from operand a.
+bool roles_of(ir::Context& ctx, const nest::Nest& nest, const Expr* fold, const Expr* a, const Expr* b, Roles& r) {
+  const auto& folded = fold->fold->dims;
+  std::vector<const ir::Dim*> own;  // map dims that only b knows
+  for (const ir::Dim* d : nest.dims) {
+    auto in = [&](const Expr* l) { return std::any_of(l->args.begin(), l->args.end(), [&](const Expr* e) { return ir::depends_on(e, ctx.dim(d)); }); };
+    if (in(b) && !in(a) && !d->extent->is_int(1)) own.push_back(d);
+  }
+  r = {};
+  double k_extent = 0;
+  for (size_t k = 0; k < b->args.size(); ++k) {
+    const Expr* e = b->args[k];
+    bool has_fold = mentions_any(ctx, e, folded), has_own = mentions_any(ctx, e, own);
+    if (has_own) {
+      if (has_fold || r.n >= 0) return false;
+      r.n = static_cast<int>(k);
+    } else if (has_fold) {
+      r.taps.push_back(static_cast<int>(k));
+      // K: a fold dim that is a plain index of both; the longest.
+      if (e->op == Op::Dim && axis_of(ctx, a, e->dim) >= 0 && estimate(e->dim->extent) > k_extent) {
+        k_extent = estimate(e->dim->extent);
+        r.k = static_cast<int>(k);
+        r.k_dim = e->dim;
       }
+    } else if (mentions_any(ctx, e, nest.dims)) {
+      r.channel = static_cast<int>(k);
+    }
+  }
+  if (r.k >= 0) std::erase(r.taps, r.k);
+  r.n_dims = own;
+  return true;
+}
+
+bool weight_layout(const nest::Array& w, const Roles& r, nest::Layout& out) {
+  size_t rank = w.shape.size();
+  if (w.dtype != DType::F32 || rank < 2) return false;
+  if (!std::all_of(w.shape.begin(), w.shape.end(), [](const Expr* e) { return e->is_const(); })) return false;
+  auto piece = [](int axis, int64_t divisor = 1, int64_t extent = 0) { return nest::Piece{static_cast<uint8_t>(axis), divisor, extent}; };
+  std::vector<bool> done(rank, false);
+  out.pieces.clear();
+  auto put = [&](int axis) {
+    out.pieces.push_back(piece(axis));
+    done[static_cast<size_t>(axis)] = true;
+  };
+  if (r.n >= 0) {
+    int k = r.k;
+    std::vector<int> taps = r.taps;
+    if (k < 0 && !taps.empty()) {  // one input channel: a tap takes the place of K
+      k = taps.back();
+      taps.pop_back();
+    }
+    if (k < 0) return false;
+    for (int t : taps) done[static_cast<size_t>(t)] = true;
+    done[static_cast<size_t>(r.n)] = done[static_cast<size_t>(k)] = true;
+    for (size_t a = 0; a < rank; ++a)  // batches of matrices, axes of one element
+      if (!done[a]) out.pieces.push_back(piece(static_cast<int>(a)));
+    for (int t : taps) out.pieces.push_back(piece(t));
+    out.pieces.push_back(piece(r.n, 16));
+    out.pieces.push_back(piece(k));
+    out.pieces.push_back(piece(r.n, 1, 16));
+    return true;
+  }
+  if (r.channel < 0 || r.k >= 0) return false;
+  for (int t : r.taps) put(t);
+  for (size_t a = 0; a < rank; ++a)
+    if (!done[a] && static_cast<int>(a) != r.channel) put(static_cast<int>(a));
+  put(r.channel);
+  return true;
+}
+
+class Assigner {
+ public:
+  Assigner(ir::Context& ctx, nest::Function& f) : ctx_(ctx), f_(f), parent_(f.arrays.size()), votes_(f.arrays.size()), decided_(f.arrays.size(), false) {
+    std::iota(parent_.begin(), parent_.end(), 0u);
+    for (nest::Array& a : f.arrays) a.layout = {};
   }
 
   void run() {
-    collect_wishes();
-    for (const auto& [array, wish] : wishes_) innermost_[array] = wish.axis;
-    spread();
-    for (const auto& [array, axis] : innermost_) set_innermost(function_.arrays[array], axis);
-    pack_weights();
+    for (nest::Statement& s : f_.body)
+      if (s.nest) visit(s);
+    std::vector<bool> fixed(f_.arrays.size(), false);
+    for (uint32_t o : f_.outputs) fixed[o] = true;
+    // Votes of a group are those of all of its members.
+    std::map<uint32_t, std::map<int, double>> groups;
+    for (uint32_t i = 0; i < votes_.size(); ++i)
+      for (auto [axis, weight] : votes_[i]) groups[root(i)][axis] += weight;
+    for (uint32_t i = 0; i < votes_.size(); ++i) {
+      nest::Array& a = f_.arrays[i];
+      size_t rank = a.shape.size();
+      if (a.kind != nest::Array::Kind::Temp || fixed[i] || rank < 3 || rank > 5) continue;
+      auto it = groups.find(root(i));
+      if (it == groups.end()) continue;
+      auto best = std::max_element(it->second.begin(), it->second.end(), [](auto& x, auto& y) { return x.second < y.second; });
+      size_t axis = static_cast<size_t>(best->first);
+      if (axis + 1 == rank) continue;
+      std::vector<uint8_t> order;
+      for (size_t k = 0; k < rank; ++k)
+        if (k != axis) order.push_back(static_cast<uint8_t>(k));
+      order.push_back(static_cast<uint8_t>(axis));
+      a.layout = nest::permuted(std::move(order));
+    }
   }
 
  private:
-  struct Wish {
-    Axis axis = 0;
-    double work = 0;
-  };
-
-  void wish(uint32_t array, std::optional<Axis> axis, double work) {
-    if (!axis || fixed_[array]) return;
-    auto [entry, is_new] = wishes_.emplace(array, Wish{*axis, work});
-    if (!is_new && work > entry->second.work) entry->second = {*axis, work};
+  uint32_t root(uint32_t i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void vote(uint32_t array, int axis, double weight) {
+    if (axis >= 0) votes_[array][axis] += weight;
   }
 
-  void collect_wishes() {
-    for (const nest::Statement& statement : function_.body) {
-      if (!statement.nest) continue;
-      const auto form = contraction_in(function_, *statement.nest);
-      if (!form) continue;
-      const ir::Dim* column = form->column ? form->column : form->channel;
-      if (!column) continue;
-      wish(form->write->array, axis_of(form->write->index, column), form->work);
-      // Of the left operand: the reduced axis that no window slides over, or for a depthwise one its channels.
-      std::optional<Axis> reduced;
-      for (const ir::Dim* dim : form->fold->fold->dims)
-        if (!form->windows.count(dim))
-          if (auto axis = axis_of(form->left->args, dim)) reduced = axis;
-      if (!reduced && form->channel) reduced = axis_of(form->left->args, form->channel);
-      wish(form->left->array, reduced, form->work);
-      weights_.push_back(*form);
-    }
-  }
-
-  // Arrays without a wish take their neighbours' order: from what a nest reads to what it writes, then back, until
-  // nothing changes. Each round settles at least one array, so it ends.
-  void spread() {
-    const auto follow = [&](uint32_t from, std::span<const ir::Expr* const> from_index, uint32_t to, std::span<const ir::Expr* const> to_index) {
-      auto known = innermost_.find(from);
-      if (known == innermost_.end() || fixed_[to] || innermost_.count(to) || known->second >= from_index.size()) return false;
-      const ir::Expr* index = from_index[known->second];
-      if (index->op != ir::Op::Dim) return false;
-      auto axis = axis_of(to_index, index->dim);
-      if (!axis) return false;
-      innermost_[to] = *axis;
-      return true;
-    };
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (const nest::Statement& statement : function_.body) {
-        if (!statement.nest) continue;
-        for (const ir::Expr* load : loads_of(*statement.nest))
-          for (const nest::Write& write : statement.nest->writes) changed |= follow(load->array, load->args, write.array, write.index);
-      }
-      if (changed) continue;
-      for (auto statement = function_.body.rbegin(); statement != function_.body.rend(); ++statement) {
-        if (!statement->nest) continue;
-        for (const ir::Expr* load : loads_of(*statement->nest))
-          for (const nest::Write& write : statement->nest->writes) changed |= follow(write.array, write.index, load->array, load->args);
+  void visit(nest::Statement& s) {
+    nest::Nest& n = *s.nest;
+    for (nest::Write& w : n.writes) {
+      // Arrays read at the point that is written lie the same way.
+      ir::walk(w.value, [&](const Expr* e) {
+        if (e->op != Op::Load || f_.arrays[e->array].shape.size() != w.index.size()) return;
+        if (f_.arrays[e->array].kind == nest::Array::Kind::Const || w.index.size() < 3) return;
+        size_t equal = 0;
+        for (size_t k = 0; k < w.index.size(); ++k) {
+          bool unit = f_.arrays[e->array].shape[k]->is_int(1);
+          bool offset = e->args[k] != w.index[k] && e->args[k]->op == Op::Dim && ir::depends_on(w.index[k], e->args[k]);
+          equal += e->args[k] == w.index[k] || unit || offset;
+        }
+        if (equal == w.index.size()) parent_[root(e->array)] = root(w.array);
+      });
+      std::vector<const Expr*> folds;
+      ir::walk(w.value, [&](const Expr* e) {
+        if (e->op == Op::Fold) folds.push_back(e);
+      });
+      for (const Expr* fold : folds) {
+        double work = estimate(n.dims) * estimate(fold->fold->dims);
+        if (!(is_contraction(fold) && contraction(s, w, fold, work))) window(n, w, fold, work);
       }
     }
   }
 
-  static void set_innermost(nest::Array& array, Axis axis) {
-    const size_t rank = array.shape.size();
-    if (rank == 0 || axis + 1u == rank) return;  // row-major already
-    std::vector<Axis> order;
-    for (size_t k = 0; k < rank; ++k)
-      if (k != axis) order.push_back(static_cast<Axis>(k));
-    order.push_back(axis);
-    array.layout = nest::permuted(order);
+  // Axis of the written element along which `dims` lie (the last of them), or -1.
+  int written_axis(const nest::Write& w, const std::vector<const ir::Dim*>& dims) {
+    int axis = -1;
+    for (const ir::Dim* d : dims)
+      for (size_t k = 0; k < w.index.size(); ++k)
+        if (ir::depends_on(w.index[k], ctx_.dim(d))) axis = static_cast<int>(k);
+    return axis;
   }
 
-  void pack_weights() {
-    std::map<uint32_t, std::vector<nest::Layout>> wanted;
-    std::set<uint32_t> read_otherwise;
-    std::set<const ir::Expr*> as_weight;
-    for (const ContractionForm& form : weights_) {
-      if (function_.arrays[form.right->array].kind != nest::Array::Kind::Const) continue;
-      if (auto layout = weight_layout(form)) {
-        wanted[form.right->array].push_back(*layout);
-        as_weight.insert(form.right);
-      }
+  bool contraction(nest::Statement& s, nest::Write& w, const Expr* fold, double work) {
+    const Expr *a = fold->args[0]->args[0], *b = fold->args[0]->args[1];
+    auto is_weight = [&](const Expr* l) { return f_.arrays[l->array].kind == nest::Array::Kind::Const; };
+    if (is_weight(a) && !is_weight(b)) std::swap(a, b);
+    Roles r;
+    if (!roles_of(ctx_, *s.nest, fold, a, b, r)) return false;
+    if (r.n < 0) {
+      // Depthwise: a window over a, with weights.
+      if (is_weight(b)) place(s, w, b, r);
+      return false;
     }
-    for (const nest::Statement& statement : function_.body) {
-      if (statement.proc) {
-        for (uint32_t array : arrays_read(statement)) read_otherwise.insert(array);
-        continue;
-      }
-      for (const ir::Expr* load : loads_of(*statement.nest))
-        if (!as_weight.count(load)) read_otherwise.insert(load->array);
-    }
-    for (uint32_t output : function_.outputs) read_otherwise.insert(output);
-    for (const auto& [array, layouts] : wanted) {
-      const bool agreed = std::all_of(layouts.begin(), layouts.end(), [&](const nest::Layout& l) { return l == layouts[0]; });
-      if (agreed && !read_otherwise.count(array)) function_.arrays[array].layout = layouts[0];
-    }
+    if (is_weight(b)) place(s, w, b, r);
+    vote(w.array, written_axis(w, r.n_dims), work);
+    if (r.k_dim) vote(a->array, axis_of(ctx_, a, r.k_dim), work);
+    return true;
   }
 
-  // Panels, or for depthwise weights channels innermost; nothing where the columns are not one plain axis.
-  std::optional<nest::Layout> weight_layout(const ContractionForm& form) const {
-    const auto& index = form.right->args;
-    const ir::Dim* column = form.column ? form.column : form.channel;
-    const auto column_axis = column ? axis_of(index, column) : std::nullopt;
-    if (!column_axis) return std::nullopt;
-    std::vector<Axis> taps, reduced;
-    for (size_t axis = 0; axis < index.size(); ++axis) {
-      if (axis == *column_axis) continue;
-      const bool is_reduced = index[axis]->op == ir::Op::Dim && !form.windows.count(index[axis]->dim) &&
-                              std::count(form.fold->fold->dims.begin(), form.fold->fold->dims.end(), index[axis]->dim);
-      (is_reduced ? reduced : taps).push_back(static_cast<Axis>(axis));
-    }
-    nest::Layout layout;
-    for (Axis axis : taps) layout.pieces.push_back({axis, 1, 0});
-    if (form.column) layout.pieces.push_back({*column_axis, kPanel, 0});
-    for (Axis axis : reduced) layout.pieces.push_back({axis, 1, 0});
-    layout.pieces.push_back(form.column ? nest::Piece{*column_axis, 1, kPanel} : nest::Piece{*column_axis, 1, 0});
-    return layout;
+  // A fold over neighbouring elements of an axis: the last axis that is a plain map dim, other than the first, is the
+  // channel. Without such a fold there is no opinion.
+  void window(const nest::Nest& n, const nest::Write& w, const Expr* fold, double work) {
+    for (const Expr* body : fold->args)
+      ir::walk(body, [&](const Expr* l) {
+        if (l->op != Op::Load || l->args.size() < 3 || f_.arrays[l->array].kind == nest::Array::Kind::Const) return;
+        bool moving = false;
+        int channel = -1;
+        for (size_t k = 0; k < l->args.size(); ++k) {
+          const Expr* e = l->args[k];
+          bool folded = mentions_any(ctx_, e, fold->fold->dims), mapped = mentions_any(ctx_, e, n.dims);
+          moving |= folded && mapped;
+          if (k > 0 && mapped && !folded) channel = static_cast<int>(k);
+        }
+        if (!moving || channel < 0) return;
+        vote(l->array, channel, work);
+        if (w.index.size() != l->args.size()) return;
+        for (size_t k = 0; k < w.index.size(); ++k)
+          if (w.index[k] == l->args[static_cast<size_t>(channel)]) vote(w.array, static_cast<int>(k), work);
+      });
   }
 
-  nest::Function& function_;
-  std::vector<bool> fixed_;
-  std::map<uint32_t, Wish> wishes_;
-  std::map<uint32_t, Axis> innermost_;
-  std::vector<ContractionForm> weights_;
+  void place(nest::Statement& s, nest::Write& w, const Expr* b, const Roles& r) {
+    nest::Layout wanted;
+    if (!weight_layout(f_.arrays[b->array], r, wanted)) return;
+    if (!decided_[b->array]) {
+      decided_[b->array] = true;
+      f_.arrays[b->array].layout = wanted;
+      return;
+    }
+    if (f_.arrays[b->array].layout == wanted) return;
+    // Another contraction wants it otherwise: a second array over the same data.
+    uint32_t copy = 0;
+    for (uint32_t i = 0; i < f_.arrays.size(); ++i) {
+      const nest::Array& a = f_.arrays[i];
+      if (a.data == f_.arrays[b->array].data && a.shape == f_.arrays[b->array].shape && decided_[i] && a.layout == wanted) copy = i;
+    }
+    if (copy == 0) {
+      nest::Array a = f_.arrays[b->array];
+      a.layout = wanted;
+      a.name += "@" + nest::to_string(wanted, static_cast<unsigned>(a.shape.size()));
+      for (int k = 2; std::any_of(f_.arrays.begin(), f_.arrays.end(), [&](const nest::Array& o) { return o.name == a.name; }); ++k)
+        a.name += "." + std::to_string(k);
+      copy = static_cast<uint32_t>(f_.arrays.size());
+      f_.arrays.push_back(std::move(a));
+      parent_.push_back(copy);
+      votes_.emplace_back();
+      decided_.push_back(true);
+    }
+    (void)s;
+    w.value = ctx_.substitute(w.value, {{b, ctx_.load(copy, b->type, {b->args.begin(), b->args.end()}, b->access)}});
+  }
+
+  ir::Context& ctx_;
+  nest::Function& f_;
+  std::vector<uint32_t> parent_;
+  std::vector<std::map<int, double>> votes_;
+  std::vector<bool> decided_;
 };
 
 }  // namespace
 
-Status assign_layouts(ir::Context&, nest::Function& function) {
-  Assignment(function).run();
+Status assign_layouts(ir::Context& ctx, nest::Function& f) {
+  Assigner(ctx, f).run();
   return ok();
 }
 

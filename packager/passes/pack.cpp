@@ -1,82 +1,61 @@
 #include "packager/passes/pack.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace mlc::passes {
-namespace {
-
-// Where each index of an axis lies: a sum over the pieces of that axis, since pieces of different axes are independent.
-std::vector<std::vector<uint64_t>> offsets_by_axis(const nest::Layout& layout, const std::vector<uint64_t>& shape, uint64_t& stored) {
-  const size_t count = layout.pieces.size();
-  std::vector<uint64_t> extent(count), stride(count);
-  for (size_t k = 0; k < count; ++k) {
-    const nest::Piece& piece = layout.pieces[k];
-    const uint64_t divisor = static_cast<uint64_t>(piece.divisor);
-    extent[k] = piece.extent ? static_cast<uint64_t>(piece.extent) : (shape[piece.axis] + divisor - 1) / divisor;
-  }
-  stored = 1;
-  for (size_t k = count; k-- > 0;) {
-    stride[k] = stored;
-    stored *= extent[k];
-  }
-  std::vector<std::vector<uint64_t>> offsets(shape.size());
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
-    offsets[axis].assign(shape[axis], 0);
-    for (size_t k = 0; k < count; ++k) {
-      const nest::Piece& piece = layout.pieces[k];
-      if (piece.axis != axis) continue;
-      for (uint64_t i = 0; i < shape[axis]; ++i) {
-        const uint64_t part = i / static_cast<uint64_t>(piece.divisor);
-        offsets[axis][i] += (piece.extent ? part % static_cast<uint64_t>(piece.extent) : part) * stride[k];
-      }
-    }
-  }
-  return offsets;
-}
-
-template <class T>
-void scatter(const std::byte* from, std::byte* to, const std::vector<std::vector<uint64_t>>& offsets, const std::vector<uint64_t>& shape) {
-  const size_t rank = shape.size();
-  const std::vector<uint64_t>& last = offsets[rank - 1];
-  std::vector<uint64_t> index(rank, 0);
-  const T* source = reinterpret_cast<const T*>(from);
-  T* target = reinterpret_cast<T*>(to);
-  for (;;) {
-    uint64_t base = 0;
-    for (size_t axis = 0; axis + 1 < rank; ++axis) base += offsets[axis][index[axis]];
-    for (uint64_t offset : last) target[base + offset] = *source++;
-    size_t axis = rank - 1;
-    do {
-      if (axis == 0) return;
-      --axis;
-      if (++index[axis] < shape[axis]) break;
-      index[axis] = 0;
-    } while (true);
-  }
-}
-
-}  // namespace
 
 std::vector<std::byte> pack(const nest::Array& array) {
-  const Bytes source = array.data->bytes;
-  if (array.layout.is_row_major() || array.shape.empty()) return {source.begin(), source.end()};
-  std::vector<uint64_t> shape;
-  uint64_t elements = 1, stored = 0;
-  for (const ir::Expr* extent : array.shape) {
-    shape.push_back(static_cast<uint64_t>(extent->i));
-    elements *= shape.back();
+  const size_t rank = array.shape.size(), size = bytes_of(array.dtype);
+  nest::Layout layout = array.layout.pieces.empty() ? nest::row_major(static_cast<unsigned>(rank)) : array.layout;
+  std::vector<int64_t> shape, stride(rank, 1);
+  for (const ir::Expr* e : array.shape) shape.push_back(e->i);
+  for (size_t i = rank; i-- > 1;) stride[i - 1] = stride[i] * shape[i];
+  const std::vector<nest::Piece>& pieces = layout.pieces;
+  std::vector<int64_t> extent;
+  int64_t total = 1;
+  for (const nest::Piece& p : pieces) {
+    extent.push_back(p.extent ? p.extent : (shape[p.axis] + p.divisor - 1) / p.divisor);
+    total *= extent.back();
   }
-  const auto offsets = offsets_by_axis(array.layout, shape, stored);
-  const unsigned width = bytes_of(array.dtype);
-  std::vector<std::byte> packed(stored * width);
-  if (elements == 0) return packed;
-  switch (width) {
-    case 1: scatter<uint8_t>(source.data(), packed.data(), offsets, shape); break;
-    case 2: scatter<uint16_t>(source.data(), packed.data(), offsets, shape); break;
-    case 4: scatter<uint32_t>(source.data(), packed.data(), offsets, shape); break;
-    default: scatter<uint64_t>(source.data(), packed.data(), offsets, shape); break;
+  std::vector<std::byte> out(static_cast<size_t>(total) * size);
+  const std::byte* data = array.data->bytes.data();
+  if (total == 0) return out;
+  if (rank == 0) {
+    std::memcpy(out.data(), data, size);
+    return out;
   }
-  return packed;
+  // Rows along the innermost piece; the others run like an odometer, and `index` holds the axes' indices of the row.
+  const nest::Piece& inner = pieces.back();
+  const int64_t row = extent.back(), step = inner.divisor * stride[inner.axis];
+  std::vector<int64_t> at(pieces.size(), 0), index(rank, 0);
+  for (std::byte* to = out.data(); to != out.data() + out.size(); to += static_cast<size_t>(row) * size) {
+    int64_t from = 0;
+    bool inside = true;
+    for (size_t a = 0; a < rank; ++a) {
+      from += index[a] * stride[a];
+      inside = inside && (a == inner.axis || index[a] < shape[a]);
+    }
+    if (inside) {
+      int64_t valid = (shape[inner.axis] - index[inner.axis] + inner.divisor - 1) / inner.divisor;
+      valid = std::clamp<int64_t>(valid, 0, row);
+      if (step == 1) {
+        std::memcpy(to, data + static_cast<size_t>(from) * size, static_cast<size_t>(valid) * size);
+      } else if (size == 4) {
+        for (int64_t i = 0; i < valid; ++i) std::memcpy(to + i * 4, data + (from + i * step) * 4, 4);
+      } else {
+        for (int64_t i = 0; i < valid; ++i)
+          std::memcpy(to + static_cast<size_t>(i) * size, data + static_cast<size_t>(from + i * step) * size, size);
+      }
+    }
+    for (size_t p = pieces.size() - 1; p-- > 0;) {
+      index[pieces[p].axis] += pieces[p].divisor;
+      if (++at[p] < extent[p]) break;
+      index[pieces[p].axis] -= at[p] * pieces[p].divisor;
+      at[p] = 0;
+    }
+  }
+  return out;
 }
 
 }  // namespace mlc::passes

@@ -1,34 +1,116 @@
 #include "packager/passes/passes.h"
 
-#include <set>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <random>
 
-#include "packager/passes/dead_code.h"
-#include "packager/passes/uses.h"
+#include "packager/ir/numeric.h"
+#include "packager/nest/interpret.h"
+#include "packager/nest/print.h"
+#include "packager/nest/verify.h"
+#include "packager/passes/all.h"
+#include "packager/passes/util.h"
 
 namespace mlc::passes {
 
-std::vector<NamedPass> all_passes() { return {{"dead-code", dead_code}}; }
-std::vector<std::string> default_pipeline() { return {"dead-code"}; }
-
-Status run(ir::Context& ctx, nest::Function& function, const Options& options) {
-  for (const std::string& name : options.pipeline)
-    for (const NamedPass& pass : all_passes()) {
-      if (pass.name != name) continue;
-      Status status = pass.pass(ctx, function);
-      if (!status.ok()) return std::move(status).note(name);
-    }
-  return ok();
+std::vector<NamedPass> all_passes() {
+  return {{"fold-constants", fold_constants}, {"cleanup", cleanup}, {"scale-weights", scale_weights},
+          {"fuse", fuse}, {"layout", assign_layouts}};
 }
 
-std::vector<uint32_t> used_constants(const nest::Function& function) {
-  std::set<uint32_t> used;
-  for (const nest::Statement& statement : function.body)
-    for (uint32_t array : arrays_read(statement)) used.insert(array);
-  used.insert(function.outputs.begin(), function.outputs.end());
-  std::vector<uint32_t> constants;
-  for (uint32_t array : used)
-    if (function.arrays[array].kind == nest::Array::Kind::Const) constants.push_back(array);
-  return constants;
+std::vector<std::string> default_pipeline() {
+  return {"fold-constants", "cleanup", "fuse", "scale-weights", "fold-constants", "cleanup", "layout"};
+}
+
+std::vector<uint32_t> used_constants(const nest::Function& f) {
+  Uses u = uses_of(f);
+  std::vector<uint32_t> out;
+  for (uint32_t i = 0; i < f.arrays.size(); ++i)
+    if (f.arrays[i].kind == nest::Array::Kind::Const && (u.output[i] || !u.readers[i].empty())) out.push_back(i);
+  return out;
+}
+
+namespace {
+
+using nest::Tensor;
+
+// Small random inputs: free extents get a value within their bounds, integers stay small enough to be indices.
+std::vector<Tensor> random_inputs(const nest::Function& f) {
+  std::mt19937 random(7);
+  std::vector<Tensor> inputs;
+  for (uint32_t n : f.inputs) {
+    const nest::Array& a = f.arrays[n];
+    std::vector<int64_t> shape;
+    for (const Expr* e : a.shape) {
+      auto v = ir::evaluate_extent(e, [](const ir::Sym* s) -> std::optional<int64_t> {
+        int64_t want = std::clamp<int64_t>(5, std::max<int64_t>(s->lo, 1), s->hi);
+        return (want + s->multiple - 1) / s->multiple * s->multiple;
+      });
+      shape.push_back(std::max<int64_t>(0, v.value_or(1)));
+    }
+    Tensor t = Tensor::zeros(a.dtype, shape);
+    std::uniform_real_distribution<double> real(-1, 1);
+    for (int64_t i = 0, count = t.elements(); i < count; ++i)
+      ir::store_element(a.dtype, t.bytes.data(), static_cast<uint64_t>(i), {static_cast<int64_t>(random() % 2), real(random)});
+    inputs.push_back(std::move(t));
+  }
+  return inputs;
+}
+
+Status compare(const Tensor& before, const Tensor& after, const std::string& name) {
+  if (before.shape != after.shape || before.dtype != after.dtype)
+    return Status(Code::Internal, "output '" + name + "' changed its shape or type");
+  double largest = 0, difference = 0;
+  for (int64_t i = 0, n = before.elements(); i < n; ++i) {
+    auto a = ir::load_element(before.dtype, before.bytes.data(), static_cast<uint64_t>(i));
+    auto b = ir::load_element(after.dtype, after.bytes.data(), static_cast<uint64_t>(i));
+    if (!is_float(before.dtype)) {
+      if (a.i != b.i) return Status(Code::Internal, "output '" + name + "' changed element " + std::to_string(i));
+      continue;
+    }
+    if (std::isnan(a.f) && std::isnan(b.f)) continue;
+    if (a.f == b.f) continue;
+    if (std::isnan(a.f) != std::isnan(b.f) || std::isinf(a.f) || std::isinf(b.f))
+      return Status(Code::Internal, "output '" + name + "' changed element " + std::to_string(i));
+    largest = std::max(largest, std::fabs(a.f));
+    difference = std::max(difference, std::fabs(a.f - b.f));
+  }
+  double tolerance = bits_of(before.dtype) < 32 ? 1e-2 : 1e-4;
+  if (difference <= tolerance * std::max(largest, 1e-3)) return ok();
+  return Status(Code::Internal, "output '" + name + "' changed by " + std::to_string(difference) + " of " + std::to_string(largest));
+}
+
+}  // namespace
+
+Status run(ir::Context& ctx, nest::Function& f, const Options& options) {
+  std::vector<Tensor> inputs, expected;
+  if (options.verify) MLC_RETURN_IF_ERROR(nest::verified(ctx, f, {.ranges = options.check}));
+  if (options.check) {
+    inputs = random_inputs(f);
+    auto r = nest::interpret(f, inputs);
+    if (!r.ok()) return std::move(r).status().note("before all passes");
+    expected = std::move(*r);
+  }
+  const std::vector<NamedPass> known = all_passes();
+  for (const std::string& name : options.pipeline) {
+    auto it = std::find_if(known.begin(), known.end(), [&](const NamedPass& p) { return p.name == name; });
+    if (it == known.end()) return Status(Code::Usage, "no pass '" + name + "'");
+    MLC_RETURN_IF_ERROR(it->pass(ctx, f));
+    if (options.print_after == name || options.print_after == "all") {
+      std::string text = nest::print(f);
+      if (options.print) options.print(name, text);
+      else std::fprintf(stderr, "; after %s\n%s", name.c_str(), text.c_str());
+    }
+    if (options.verify)
+      if (Status s = nest::verified(ctx, f, {.ranges = options.check}); !s.ok()) return std::move(s).note("after " + name);
+    if (!options.check) continue;
+    auto r = nest::interpret(f, inputs);
+    if (!r.ok()) return std::move(r).status().note("after " + name);
+    for (size_t i = 0; i < expected.size(); ++i)
+      if (Status s = compare(expected[i], (*r)[i], f.arrays[f.outputs[i]].name); !s.ok()) return std::move(s).note("after " + name);
+  }
+  return ok();
 }
 
 }  // namespace mlc::passes

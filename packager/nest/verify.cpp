@@ -1,0 +1,421 @@
+#include "packager/nest/verify.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_set>
+
+namespace mlc::nest {
+namespace {
+
+using ir::Expr;
+using ir::Op;
+
+class Verifier {
+ public:
+  Verifier(ir::Context& ctx, const Function& f, const VerifyOptions& options) : ctx_(ctx), f_(f), options_(options) {}
+
+  std::vector<std::string> run() {
+    where_ = "arrays";
+    std::set<std::string> names;
+    for (size_t i = 0; i < f_.arrays.size(); ++i) array(f_.arrays[i], names);
+    state_.resize(f_.arrays.size());
+    for (uint32_t i : f_.inputs) {
+      if (!known(i)) continue;
+      state_[i].written = true;
+      if (f_.arrays[i].kind != Array::Kind::Input) say("input '" + f_.arrays[i].name + "' is not declared as one");
+    }
+    for (size_t i = 0; i < f_.arrays.size(); ++i) state_[i].written = state_[i].written || f_.arrays[i].kind == Array::Kind::Const;
+    for (const Function::Check& c : f_.checks) extent(c.condition, "check");
+    for (const Statement& s : f_.body) {
+      where_ = s.source;
+      if (!s.nest == !s.proc) say("a statement is a nest or a proc");
+      else if (s.nest) nest(*s.nest);
+      else proc(*s.proc);
+    }
+    where_ = "outputs";
+    for (uint32_t o : f_.outputs)
+      if (known(o) && !state_[o].written) say("'" + f_.arrays[o].name + "' is never written");
+    return std::move(out_);
+  }
+
+ private:
+  void say(std::string text) {
+    if (out_.size() < 100) out_.push_back(where_ + ": " + std::move(text));
+  }
+  bool known(uint32_t a) {
+    if (a < f_.arrays.size()) return true;
+    say("no array %" + std::to_string(a));
+    return false;
+  }
+
+  void extent(const Expr* root, const std::string& what) {
+    bool good = true;
+    ir::walk(root, [&](const Expr* e) {
+      good = good && e->op != Op::Dim && e->op != Op::Var && e->op != Op::Load && e->op != Op::Fold && e->op != Op::Field && e->type.lanes == 1;
+    });
+    if (!good) say(what + " is made of more than symbols: " + ir::to_string(root));
+  }
+
+  void array(const Array& a, std::set<std::string>& names) {
+    if (a.name.empty() || !names.insert(a.name).second) say("'" + a.name + "' is not a name of its own");
+    if (bits_of(a.dtype) == 0) say("'" + a.name + "' has no element type of fixed size");
+    bool constant = true;
+    uint64_t bytes = bytes_of(a.dtype);
+    for (const Expr* e : a.shape) {
+      if (e->type != ir::Type{DType::I64, 1}) say("an extent of '" + a.name + "' is not i64");
+      extent(e, "extent of '" + a.name + "'");
+      constant = constant && e->is_const();
+      if (e->is_const()) bytes = e->i < 0 ? UINT64_MAX : checked_mul(bytes, static_cast<uint64_t>(e->i)).value_or(UINT64_MAX);
+    }
+    if (a.kind == Array::Kind::Const && (!constant || !a.data || a.data->bytes.size() != bytes))
+      say("constant '" + a.name + "' lacks its data");
+    if (a.kind != Array::Kind::Const && a.data) say("'" + a.name + "' has data but is no constant");
+    // Per axis: one outermost piece, and splits that meet: the divisor of a piece is the divisor of the next inner one
+    // times its extent.
+    std::vector<int64_t> reach(a.shape.size(), 1);
+    std::vector<bool> open(a.shape.size(), true);
+    for (size_t i = a.layout.pieces.size(); i-- > 0;) {
+      const Piece& p = a.layout.pieces[i];
+      if (p.axis >= a.shape.size() || !open[p.axis] || p.divisor != reach[p.axis] || p.extent < 0) {
+        say("layout " + to_string(a.layout, static_cast<unsigned>(a.shape.size())) + " of '" + a.name + "' does not cover its axes once");
+        return;
+      }
+      if (p.extent == 0) open[p.axis] = false;
+      else if (__builtin_mul_overflow(reach[p.axis], p.extent, &reach[p.axis])) open[p.axis] = false;
+    }
+    if (!a.layout.pieces.empty() && std::find(open.begin(), open.end(), true) != open.end())
+      say("layout of '" + a.name + "' leaves an axis out");
+  }
+
+  // Types and bound names below `root`, and the order of arrays.
+  void check(const Expr* root, const std::set<const ir::Dim*>& bound, bool vars) {
+    std::unordered_set<const Expr*> seen;
+    check_below(root, bound, vars, seen);
+  }
+  void check_below(const Expr* root, const std::set<const ir::Dim*>& bound, bool vars, std::unordered_set<const Expr*>& seen) {
+    // Folds bind dims: their bodies are looked at with more of them. Depth is that of nested folds.
+    std::vector<const Expr*> stack{root};
+    while (!stack.empty()) {
+      const Expr* e = stack.back();
+      stack.pop_back();
+      if (!seen.insert(e).second) continue;
+      node(e, bound, vars);
+      if (e->op != Op::Fold) {
+        stack.insert(stack.end(), e->args.begin(), e->args.end());
+        continue;
+      }
+      std::set<const ir::Dim*> inner = bound;
+      for (const ir::Dim* d : e->fold->dims) {
+        if (!inner.insert(d).second) say("dim '" + d->name + "' is bound twice");
+        extent(d->extent, "extent of dim '" + d->name + "'");
+      }
+      std::unordered_set<const Expr*> below;
+      if (++depth_ > 64) {
+        say("folds nested too deeply");
+        --depth_;
+        return;
+      }
+      for (const Expr* b : e->args) check_below(b, inner, vars, below);
+      if (e->fold->where) check_below(e->fold->where, inner, vars, below);
+      --depth_;
+    }
+  }
+
+  void node(const Expr* e, const std::set<const ir::Dim*>& bound, bool vars) {
+    auto type = [&](size_t i) { return e->args[i]->type; };
+    auto wrong = [&] { say("types do not fit in " + ir::to_string(e).substr(0, 200)); };
+    constexpr ir::Type kBool{DType::Bool, 1}, kI64{DType::I64, 1};
+    if (e->type.lanes != 1) return say("vector in a nest");
+    switch (e->op) {
+      case Op::Const: case Op::Sym: return;
+      case Op::Dim:
+        if (!bound.contains(e->dim)) say("dim '" + e->dim->name + "' is not bound where it is used");
+        return;
+      case Op::Var:
+        if (!vars) say("variable outside of a proc");
+        return;
+      case Op::Load: {
+        const DType* dtype = nullptr;
+        size_t rank = 0;
+        std::string name;
+        if (e->array >= kFirstLocal) {
+          size_t n = e->array - kFirstLocal;
+          if (!locals_ || n >= locals_->size()) return say("no local array %" + std::to_string(e->array));
+          dtype = &(*locals_)[n].dtype;
+          rank = (*locals_)[n].shape.size();
+          name = (*locals_)[n].name;
+        } else {
+          if (!known(e->array)) return;
+          const Array& a = f_.arrays[e->array];
+          dtype = &a.dtype;
+          rank = a.shape.size();
+          name = a.name;
+          if (!state_[e->array].written && !own_.contains(e->array)) say("'" + name + "' is read before it is written");
+          state_[e->array].read = true;
+        }
+        if (e->type.dtype != *dtype) wrong();
+        if (e->args.size() != rank) say("'" + name + "' is read with " + std::to_string(e->args.size()) + " indices, it has " + std::to_string(rank) + " axes");
+        for (size_t i = 0; i < e->args.size(); ++i)
+          if (type(i) != kI64) wrong();
+        return;
+      }
+      case Op::Fold: {
+        const ir::Combiner* c = e->fold->combiner;
+        size_t fields = c->join == ir::Join::Custom ? c->joins.size() : 1;
+        if (e->args.size() != fields) return say("combiner '" + c->name + "' has another number of fields");
+        if (e->type != type(0) || (e->fold->where && e->fold->where->type != kBool)) wrong();
+        for (size_t i = 0; c->join == ir::Join::Custom && i < fields; ++i)
+          if (type(i) != c->left[i]->type || type(i) != c->units[i]->type || type(i) != c->joins[i]->type) wrong();
+        if ((c->join == ir::Join::Any || c->join == ir::Join::All) && type(0) != kBool) wrong();
+        return;
+      }
+      case Op::Field:
+        if (e->args[0]->op != Op::Fold || static_cast<size_t>(e->i) >= e->args[0]->args.size() ||
+            e->args[0]->args[static_cast<size_t>(e->i)]->type != e->type)
+          wrong();
+        return;
+      case Op::Neg: case Op::Abs: case Op::BitNot: case Op::Floor: case Op::Ceil: case Op::Trunc: case Op::Rint:
+        if (e->type != type(0)) wrong();
+        return;
+      case Op::Not:
+        if (e->type != kBool || type(0) != kBool) wrong();
+        return;
+      case Op::Sqrt: case Op::Exp: case Op::Log: case Op::Sin: case Op::Cos: case Op::Tan: case Op::Asin: case Op::Acos:
+      case Op::Atan: case Op::Sinh: case Op::Cosh: case Op::Tanh: case Op::Asinh: case Op::Acosh: case Op::Atanh: case Op::Erf:
+        if (e->type != type(0) || !is_float(e->type.dtype)) wrong();
+        return;
+      case Op::IsNan: case Op::IsInf:
+        if (e->type != kBool || !is_float(type(0).dtype)) wrong();
+        return;
+      case Op::Cast: return;
+      case Op::SatCast:
+        if (!is_int(e->type.dtype)) wrong();
+        return;
+      case Op::Bitcast:
+        if (bits_of(e->type.dtype) != bits_of(type(0).dtype)) wrong();
+        return;
+      case Op::Div:
+        if (!is_float(e->type.dtype) || e->type != type(0) || e->type != type(1)) wrong();
+        return;
+      case Op::Add: case Op::Sub: case Op::Mul: case Op::FloorDiv: case Op::FloorMod: case Op::TruncDiv: case Op::TruncMod:
+      case Op::Min: case Op::Max:
+        if (e->type != type(0) || e->type != type(1)) wrong();
+        return;
+      case Op::Pow:
+        if (e->type != type(0) || e->type != type(1)) wrong();
+        return;
+      case Op::BitAnd: case Op::BitOr: case Op::BitXor:
+        if (e->type != type(0) || e->type != type(1) || is_float(e->type.dtype)) wrong();
+        return;
+      case Op::Shl: case Op::Shr:
+        if (e->type != type(0) || e->type != type(1) || !is_int(e->type.dtype)) wrong();
+        return;
+      case Op::And: case Op::Or:
+        if (e->type != kBool || type(0) != kBool || type(1) != kBool) wrong();
+        return;
+      case Op::Lt: case Op::Le: case Op::Eq: case Op::Ne:
+        if (e->type != kBool || type(0) != type(1)) wrong();
+        return;
+      case Op::Select:
+        if (type(0) != kBool || e->type != type(1) || e->type != type(2)) wrong();
+        return;
+      case Op::Fma:
+        if (e->type != type(0) || e->type != type(1) || e->type != type(2) || !is_float(e->type.dtype)) wrong();
+        return;
+      case Op::Splat: case Op::Ramp: case Op::Extract: case Op::SumLanes: case Op::ProdLanes: case Op::MinLanes:
+      case Op::MaxLanes: case Op::Widen:
+        return say("vector operation in a nest");
+    }
+  }
+
+  // Conditions that hold on the way to a node: shared lists, by number.
+  struct Path {
+    int parent = -1;
+    const Expr* condition = nullptr;
+  };
+  std::vector<const Expr*> conditions(int path) {
+    std::vector<const Expr*> all;
+    for (; path >= 0; path = paths_[static_cast<size_t>(path)].parent) all.push_back(paths_[static_cast<size_t>(path)].condition);
+    return all;
+  }
+  int under(int path, const Expr* condition) {
+    auto [it, fresh] = path_of_.try_emplace({path, condition}, static_cast<int>(paths_.size()));
+    if (fresh) paths_.push_back({path, condition});
+    return it->second;
+  }
+
+  void in_range(const std::vector<const Expr*>& index, const Array& a, int path, const std::string& what) {
+    for (size_t i = 0; i < index.size() && i < a.shape.size(); ++i) {
+      auto given = conditions(path);
+      const Expr* low = ctx_.binary(Op::Le, ctx_.integer(0), index[i]);
+      const Expr* high = ctx_.binary(Op::Lt, index[i], a.shape[i]);
+      // A loaded value in an index is not index arithmetic: nothing is proved about it.
+      if (ir::proves(ctx_, low, given) && ir::proves(ctx_, high, given)) continue;
+      say(what + " " + ir::to_string(index[i]).substr(0, 200) + " is not known to lie in axis " + std::to_string(i) + " of '" + a.name +
+          "', which has " + ir::to_string(a.shape[i]).substr(0, 100));
+    }
+  }
+
+  void ranges(const Expr* root, int path) {
+    std::set<std::pair<const Expr*, int>> seen;
+    std::vector<std::pair<const Expr*, int>> stack{{root, path}};
+    while (!stack.empty() && seen.size() < 100000) {
+      auto [e, at] = stack.back();
+      stack.pop_back();
+      if (!seen.insert({e, at}).second) continue;
+      if (e->op == Op::Load && e->access == ir::Access::Proved && e->array < f_.arrays.size())
+        in_range({e->args.begin(), e->args.end()}, f_.arrays[e->array], at, "index");
+      if (e->op == Op::Select) {
+        stack.push_back({e->args[0], at});
+        stack.push_back({e->args[1], under(at, e->args[0])});
+        stack.push_back({e->args[2], under(at, ctx_.logical_not(e->args[0]))});
+      } else if (e->op == Op::And || e->op == Op::Or) {
+        stack.push_back({e->args[0], at});
+        stack.push_back({e->args[1], under(at, e->op == Op::And ? e->args[0] : ctx_.logical_not(e->args[0]))});
+      } else {
+        int inner = e->op == Op::Fold && e->fold->where ? under(at, e->fold->where) : at;
+        for (const Expr* a : e->args) stack.push_back({a, inner});
+        if (inner != at) stack.push_back({e->fold->where, at});
+      }
+    }
+  }
+
+  void finish(const std::vector<uint32_t>& results) {
+    for (uint32_t a : results)
+      if (a < state_.size()) state_[a].written = true;
+  }
+
+  void nest(const Nest& n) {
+    std::set<const ir::Dim*> bound;
+    for (const ir::Dim* d : n.dims) {
+      if (!bound.insert(d).second) say("dim '" + d->name + "' is bound twice");
+      extent(d->extent, "extent of dim '" + d->name + "'");
+    }
+    if (n.scan_dim && (!bound.contains(n.scan_dim) || !n.scan_combiner)) say("the scanned dim is none of the nest's");
+    if (n.where) {
+      if (n.where->type != ir::Type{DType::Bool, 1}) say("the condition is not Bool");
+      check(n.where, bound, false);
+    }
+    if (n.writes.empty()) say("writes nothing");
+    std::vector<uint32_t> results;
+    int path = n.where ? under(-1, n.where) : -1;
+    if (n.where && options_.ranges) ranges(n.where, -1);
+    for (const Write& w : n.writes) {
+      if (!known(w.array)) continue;
+      const Array& a = f_.arrays[w.array];
+      if (a.kind != Array::Kind::Temp) say("'" + a.name + "' is written but is no result");
+      if (state_[w.array].read) say("'" + a.name + "' is written after it was read");
+      if (w.index.size() != a.shape.size()) say("'" + a.name + "' is written with " + std::to_string(w.index.size()) + " indices");
+      if (w.value->type != ir::Type{a.dtype, 1}) say("'" + a.name + "' is " + std::string(name_of(a.dtype)) + ", written as " + std::string(name_of(w.value->type.dtype)));
+      for (const Expr* e : w.index) {
+        if (e->type != ir::Type{DType::I64, 1}) say("an index of '" + a.name + "' is not i64");
+        check(e, bound, false);
+      }
+      check(w.value, bound, false);
+      results.push_back(w.array);
+      if (w.push) {
+        if (w.join == ir::Join::Custom) say("a push combines with a built-in join");
+        continue;
+      }
+      for (const ir::Dim* d : n.dims) {
+        bool used = d->extent->is_int(1);
+        for (const Expr* e : w.index) used = used || ir::depends_on(e, ctx_.dim(d));
+        if (!used) say("'" + a.name + "' is written by every point of dim '" + d->name + "'");
+      }
+      if (options_.ranges) in_range(w.index, a, path, "written index");
+    }
+    if (options_.ranges)
+      for (const Write& w : n.writes) ranges(w.value, path);
+    finish(results);
+  }
+
+  void block(const std::vector<loop::StmtPtr>& body, const Proc& p, const std::set<const ir::Dim*>& bound) {
+    for (const loop::StmtPtr& s : body) {
+      for (const Expr* e : {s->begin, s->end, s->cond, s->bound, s->value})
+        if (e) check(e, bound, true);
+      for (const Expr* e : s->index) check(e, bound, true);
+      switch (s->kind) {
+        case loop::StmtKind::For:
+          if (!s->var || !s->begin || !s->end || s->step < 1) say("a loop has a variable, bounds and a positive step");
+          break;
+        case loop::StmtKind::While:
+          if (!s->cond || !s->bound) say("a while has a condition and a bound");
+          break;
+        case loop::StmtKind::If: case loop::StmtKind::Fault:
+          if (!s->cond) say("an if has a condition");
+          break;
+        case loop::StmtKind::Let: case loop::StmtKind::Assign: case loop::StmtKind::Local:
+          if (!s->var || s->var->op != Op::Var || (s->kind != loop::StmtKind::Local && !s->value)) say("a variable has a value");
+          else if (s->value && s->value->type != s->var->type) say("a variable is given a value of another type");
+          break;
+        case loop::StmtKind::Store: {
+          bool local = s->array >= kFirstLocal && s->array - kFirstLocal < p.locals.size();
+          if (!local && std::find(p.writes.begin(), p.writes.end(), s->array) == p.writes.end()) {
+            say("stores to %" + std::to_string(s->array) + ", which is neither a result nor a local");
+            break;
+          }
+          if (!local && !known(s->array)) break;
+          size_t rank = local ? p.locals[s->array - kFirstLocal].shape.size() : f_.arrays[s->array].shape.size();
+          DType t = local ? p.locals[s->array - kFirstLocal].dtype : f_.arrays[s->array].dtype;
+          if (s->index.size() != rank || !s->value || s->value->type.dtype != t) say("a store does not fit its array");
+          break;
+        }
+      }
+      block(s->body, p, bound);
+      block(s->orelse, p, bound);
+    }
+  }
+
+  void proc(const Proc& p) {
+    std::set<const ir::Dim*> bound;
+    for (const ir::Dim* d : p.dims)
+      if (!bound.insert(d).second) say("dim '" + d->name + "' is bound twice");
+    own_.clear();
+    for (uint32_t a : p.writes) {
+      if (!known(a)) continue;
+      if (f_.arrays[a].kind != Array::Kind::Temp) say("'" + f_.arrays[a].name + "' is written but is no result");
+      if (state_[a].read) say("'" + f_.arrays[a].name + "' is written after it was read");
+      own_.insert(a);
+    }
+    locals_ = &p.locals;
+    block(p.body, p, bound);
+    for (const auto& [sym, e] : p.yields) check(e, bound, true);
+    locals_ = nullptr;
+    for (uint32_t a : own_) state_[a].read = false;
+    own_.clear();
+    finish(p.writes);
+  }
+
+  struct State {
+    bool written = false, read = false;
+  };
+
+  ir::Context& ctx_;
+  const Function& f_;
+  VerifyOptions options_;
+  std::string where_;
+  std::vector<std::string> out_;
+  std::vector<State> state_;
+  std::set<uint32_t> own_;  // results of the proc that is looked at: it may read back what it wrote
+  const std::vector<loop::LocalArray>* locals_ = nullptr;
+  std::vector<Path> paths_;
+  std::map<std::pair<int, const Expr*>, int> path_of_;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::string> verify(ir::Context& ctx, const Function& f, const VerifyOptions& options) {
+  return Verifier(ctx, f, options).run();
+}
+
+Status verified(ir::Context& ctx, const Function& f, const VerifyOptions& options) {
+  auto problems = verify(ctx, f, options);
+  if (problems.empty()) return ok();
+  Status s(Code::Internal, "'" + f.name + "' breaks a rule of the Nest level: " + problems[0]);
+  for (size_t i = 1; i < problems.size() && i < 20; ++i) s.facts.push_back(problems[i]);
+  return s;
+}
+
+}  // namespace mlc::nest

@@ -1,0 +1,18 @@
+// The passes by their functions; passes.h has what they do.
+#pragma once
+
+#include "base/status.h"
+#include "packager/nest/nest.h"
+
+namespace mlc::passes {
+
+Status fold_constants(ir::Context& ctx, nest::Function& f);
+Status cleanup(ir::Context& ctx, nest::Function& f);
+Status scale_weights(ir::Context& ctx, nest::Function& f);
+Status fuse(ir::Context& ctx, nest::Function& f);
+Status assign_layouts(ir::Context& ctx, nest::Function& f);
+
+// Parts of cleanup that other passes end with.
+void remove_dead(nest::Function& f);
+
+}  // namespace mlc::passes

@@ -1,0 +1,206 @@
+// Dead statements, equal statements, and arrays that only rename another one.
+#include <algorithm>
+#include <map>
+
+#include "packager/ir/text.h"
+#include "packager/passes/all.h"
+#include "packager/passes/util.h"
+
+namespace mlc::passes {
+namespace {
+
+using ir::Op;
+
+// Reads of `from` become reads of `to`, whose elements are the same.
+void redirect(ir::Context& ctx, nest::Function& f, uint32_t from, uint32_t to) {
+  for (nest::Statement& s : f.body) {
+    map_roots(s, [&](const Expr* root) {
+      return replace_loads(ctx, root, from, [&](const Expr* e) { return ctx.load(to, e->type, {e->args.begin(), e->args.end()}, e->access); });
+    });
+    if (s.proc) std::replace(s.proc->reads.begin(), s.proc->reads.end(), from, to);
+  }
+}
+
+// Text of a nest with its dims numbered and its results left out: equal texts, equal results.
+std::string key_of(const nest::Nest& n) {
+  std::map<const ir::Dim*, std::string> numbers;
+  auto number = [&](const ir::Dim* d) -> std::string {
+    auto it = numbers.find(d);
+    if (it != numbers.end()) return it->second;
+    std::string name = "d" + std::to_string(numbers.size());
+    numbers.emplace(d, name);
+    return name;
+  };
+  std::string key;
+  for (const ir::Dim* d : n.dims) key += number(d) + ":" + ir::to_string(d->extent) + ",";
+  ir::Names names;
+  std::string extents;
+  names.dim = [&](const ir::Dim* d) {
+    bool fresh = !numbers.contains(d);
+    std::string name = number(d);
+    if (fresh) extents += name + ":" + ir::to_string(d->extent) + ",";
+    return name;
+  };
+  auto text = [&](const Expr* e) {
+    // Custom combiners of one name may differ: their identity is part of the key.
+    ir::walk(e, [&](const Expr* x) {
+      if (x->op == Op::Fold) extents += std::to_string(reinterpret_cast<uintptr_t>(x->fold->combiner)) + ",";
+    });
+    return ir::print(e, names);
+  };
+  if (n.where) key += "where " + text(n.where);
+  if (n.scan_dim) return {};
+  for (const nest::Write& w : n.writes) {
+    if (w.push) return {};
+    key += "|" + std::string(name_of(w.value->type.dtype)) + "[";
+    for (const Expr* e : w.index) key += text(e) + ",";
+    key += "]=" + text(w.value);
+    if (key.size() > 20000) return {};
+  }
+  return key + "|" + extents;
+}
+
+bool merge_equal(ir::Context& ctx, nest::Function& f) {
+  bool changed = false;
+  std::map<std::string, size_t> first;
+  for (size_t i = 0; i < f.body.size(); ++i) {
+    const nest::Statement& s = f.body[i];
+    if (!s.nest) continue;
+    Uses uses = changed ? uses_of(f) : Uses{};
+    std::string key = key_of(*s.nest);
+    if (key.empty()) continue;
+    auto [it, fresh] = first.try_emplace(std::move(key), i);
+    if (fresh) continue;
+    const nest::Statement& other = f.body[it->second];
+    uses = uses_of(f);
+    bool whole = true;
+    for (size_t w = 0; w < s.nest->writes.size(); ++w) {
+      uint32_t a = s.nest->writes[w].array, b = other.nest->writes[w].array;
+      whole = whole && a != b && !uses.output[a] && uses.writers[a].size() == 1 && uses.writers[b].size() == 1 &&
+              f.arrays[a].shape == f.arrays[b].shape;
+    }
+    if (!whole) continue;
+    for (size_t w = 0; w < s.nest->writes.size(); ++w)
+      redirect(ctx, f, s.nest->writes[w].array, other.nest->writes[w].array);
+    changed = true;
+  }
+  return changed;
+}
+
+// Number of operations in an index that are not linear.
+size_t twists(const std::vector<const Expr*>& index) {
+  size_t n = 0;
+  for (const Expr* i : index)
+    ir::walk(i, [&](const Expr* e) {
+      n += e->op == Op::FloorDiv || e->op == Op::FloorMod || e->op == Op::Select || e->op == Op::Min || e->op == Op::Max;
+    });
+  return n;
+}
+
+// A plain map of a single load without loads in its index, or of a constant: reading it is reading what it names.
+struct Renaming {
+  PlainMap map;
+  const Expr* value = nullptr;
+  bool exact = false;  // axes are only reordered, dropped or added: a check of the index means the same
+};
+bool renaming(const nest::Function& f, const nest::Statement& s, Renaming& r) {
+  if (!plain_map(s, r.map)) return false;
+  r.value = r.map.write->value;
+  if (r.value->is_const()) {
+    r.exact = true;
+    return true;
+  }
+  if (r.value->op != Op::Load || r.value->access == ir::Access::Checked) return false;
+  const nest::Array& source = f.arrays[r.value->array];
+  r.exact = true;
+  for (size_t k = 0; k < r.value->args.size(); ++k) {
+    const Expr* e = r.value->args[k];
+    bool loads = false;
+    ir::walk(e, [&](const Expr* x) { loads |= x->op == Op::Load || x->op == Op::Fold; });
+    if (loads) return false;
+    r.exact = r.exact && (e->is_int(0) || (e->op == Op::Dim && e->dim->extent == source.shape[k]));
+  }
+  return true;
+}
+
+bool read_through(ir::Context& ctx, nest::Function& f) {
+  bool changed = false;
+  Uses uses = uses_of(f);
+  for (size_t i = 0; i < f.body.size(); ++i) {
+    Renaming r;
+    if (!renaming(f, f.body[i], r)) continue;
+    uint32_t y = r.map.write->array;
+    if (uses.output[y] || uses.writers[y].size() != 1 || uses.readers[y].empty()) continue;
+    auto composed = [&](const Expr* load) {
+      std::unordered_map<const Expr*, const Expr*> at;
+      for (size_t k = 0; k < load->args.size(); ++k)
+        if (r.map.axis_dim[k]) at.emplace(ctx.dim(r.map.axis_dim[k]), load->args[k]);
+      const Expr* e = ctx.substitute(r.value, at);
+      return load->access == ir::Access::Checked && e->op == Op::Load ? ctx.load(e->array, e->type, {e->args.begin(), e->args.end()}, load->access) : e;
+    };
+    bool possible = true;
+    for (size_t reader : uses.readers[y]) {
+      const nest::Statement& s = f.body[reader];
+      if (s.proc) { possible = false; break; }
+      // Which loads stand in a fold: there an index with divisions is worse than the copy.
+      for_roots(s, [&](const Expr* root) {
+        std::vector<const Expr*> inside;
+        ir::walk(root, [&](const Expr* e) {
+          if (e->op == Op::Fold) for (const Expr* b : e->args) inside.push_back(b);
+        });
+        auto in_fold = [&](const Expr* load) {
+          return std::any_of(inside.begin(), inside.end(), [&](const Expr* b) { return ir::depends_on(b, load); });
+        };
+        ir::walk(root, [&](const Expr* e) {
+          if (!possible || e->op != Op::Load || e->array != y) return;
+          if (e->access == ir::Access::Checked && !r.exact) { possible = false; return; }
+          if (r.value->is_const()) { possible = e->access != ir::Access::Checked; return; }
+          const Expr* c = composed(e);
+          if (c->op != Op::Load) { possible = false; return; }
+          size_t before = twists({e->args.begin(), e->args.end()}), after = twists({c->args.begin(), c->args.end()});
+          if (after > before && (uses.readers[y].size() > 1 || in_fold(e))) possible = false;
+        });
+      });
+      if (!possible) break;
+    }
+    if (!possible) continue;
+    for (size_t reader : uses.readers[y])
+      map_roots(f.body[reader], [&](const Expr* root) { return replace_loads(ctx, root, y, composed); });
+    uses = uses_of(f);
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace
+
+void remove_dead(nest::Function& f) {
+  std::vector<bool> live(f.arrays.size(), false);
+  for (uint32_t o : f.outputs) live[o] = true;
+  std::vector<nest::Statement> kept;
+  for (size_t i = f.body.size(); i-- > 0;) {
+    nest::Statement& s = f.body[i];
+    auto results = written(s);
+    bool needed = std::any_of(results.begin(), results.end(), [&](uint32_t a) { return live[a]; }) || (s.proc && !s.proc->yields.empty());
+    if (!needed) continue;
+    if (s.nest && !s.nest->scan_dim) std::erase_if(s.nest->writes, [&](const nest::Write& w) { return !live[w.array]; });
+    for (uint32_t a : read(s)) live[a] = true;
+    // A push combines with what is there, and several statements may write parts of an array: all of them stay.
+    kept.push_back(std::move(s));
+  }
+  std::reverse(kept.begin(), kept.end());
+  f.body = std::move(kept);
+}
+
+Status cleanup(ir::Context& ctx, nest::Function& f) {
+  remove_dead(f);
+  for (int round = 0; round < 8; ++round) {
+    bool changed = read_through(ctx, f);
+    changed |= merge_equal(ctx, f);
+    remove_dead(f);
+    if (!changed) break;
+  }
+  return ok();
+}
+
+}  // namespace mlc::passes

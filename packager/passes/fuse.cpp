@@ -1,0 +1,266 @@
+// What is not stored. Three rewrites of a producer (one statement that writes array y, one element per point) and the
+// statements that read y, tried for one array after the other until nothing changes:
+//
+//   epilogue   one reader, which reads y exactly once per element (an invertible map of its points to elements, outside
+//              of folds): the producer's value moves into the reader, folds included. Convolution, bias, normalisation,
+//              activation, residual become one nest with one contraction inside. Two contractions never meet in a nest.
+//   inline     the producer has no fold: its value is computed where it is read, if that costs less than storing it. A
+//              value read once per element always; a cheap one also where it is read more often. Never into the sum of
+//              products of a contraction, whose operands stay plain loads.
+//   padding    the producer is cond ? x : 0 (Pad) and a contraction sums over it: the condition becomes a bound of the sum.
+//
+// Values are taken at composed indices, and every element read was written by exactly one point of the producer, so the
+// result is the same number by number. Arrays that are outputs or have other readers stay.
+#include <algorithm>
+
+#include "packager/passes/all.h"
+#include "packager/passes/util.h"
+
+namespace mlc::passes {
+namespace {
+
+using ir::Op;
+
+constexpr size_t kMaxNodes = 600, kMaxArrays = 14;
+
+// Where the loads of one array stand in a statement.
+struct Sites {
+  std::vector<const Expr*> loads;         // distinct
+  bool checked = false;
+  bool in_contraction = false;            // operand of a sum of products
+  bool in_fold = false;
+  double per_element = 0;                 // evaluations of loads, over the elements of the array
+};
+
+Sites sites_of(const nest::Function& f, const nest::Statement& s, uint32_t y) {
+  Sites out;
+  double elements = 1;
+  for (const Expr* e : f.arrays[y].shape) elements *= estimate(e);
+  double points = estimate(s.nest->dims);
+  for_roots(s, [&](const Expr* root) {
+    // Points of the folds around each node; nested folds multiply.
+    std::unordered_map<const Expr*, double> repeats;
+    std::vector<const Expr*> order;
+    ir::walk(root, [&](const Expr* e) { order.push_back(e); });
+    repeats[root] = 1;
+    for (size_t i = order.size(); i-- > 0;) {  // parents before arguments
+      const Expr* e = order[i];
+      double own = repeats[e], inner = own;
+      if (e->op == Op::Fold) inner *= estimate(e->fold->dims);
+      for (const Expr* a : e->args) repeats[a] = std::max(repeats[a], inner);
+      if (e->op == Op::Fold && e->fold->where) repeats[e->fold->where] = std::max(repeats[e->fold->where], inner);
+      if (e->op == Op::Fold && is_contraction(e))
+        for (const Expr* operand : e->args[0]->args)
+          if (operand->array == y) out.in_contraction = true;
+    }
+    for (const Expr* e : order) {
+      if (e->op != Op::Load || e->array != y) continue;
+      if (std::find(out.loads.begin(), out.loads.end(), e) == out.loads.end()) {
+        out.loads.push_back(e);
+        out.per_element += points * repeats[e] / elements;
+      }
+      out.checked |= e->access == ir::Access::Checked;
+      out.in_fold |= repeats[e] > 1;
+    }
+    // A load inside of a fold over an axis of unknown or unit extent counts as inside, too.
+    ir::walk(root, [&](const Expr* e) {
+      if (e->op != Op::Fold || out.in_fold) return;
+      for (const Expr* b : e->args)
+        for (const Expr* l : out.loads) out.in_fold |= ir::depends_on(b, l);
+      if (e->fold->where)
+        for (const Expr* l : out.loads) out.in_fold |= ir::depends_on(e->fold->where, l);
+    });
+  });
+  return out;
+}
+
+// True if the points of `dims` and the elements at `index` of an array of this shape correspond one to one: each axis is
+// a mixed-radix number of dims of its own, 0 where the axis has one element.
+bool invertible(ir::Context& ctx, const std::vector<const ir::Dim*>& dims, std::span<const Expr* const> index,
+                const std::vector<const Expr*>& shape) {
+  std::vector<const ir::Dim*> left;
+  for (const ir::Dim* d : dims)
+    if (!d->extent->is_int(1)) left.push_back(d);
+  for (size_t k = 0; k < index.size(); ++k) {
+    std::vector<const ir::Dim*> own;
+    std::vector<const Expr*> leaves;
+    for (const ir::Dim* d : left)
+      if (ir::depends_on(index[k], ctx.dim(d))) {
+        own.push_back(d);
+        leaves.push_back(ctx.dim(d));
+      }
+    auto linear = ir::linear_in(ctx, index[k], leaves);
+    if (!linear || !linear->rest->is_int(0)) return false;
+    // Digits in the order of their weights: each weight is the product of the extents before it.
+    const Expr* weight = ctx.integer(1);
+    while (!own.empty()) {
+      auto it = std::find(linear->coefficients.begin(), linear->coefficients.end(), weight);
+      if (it == linear->coefficients.end()) return false;
+      size_t at = static_cast<size_t>(it - linear->coefficients.begin());
+      weight = ctx.mul(weight, own[at]->extent);
+      std::erase(left, own[at]);
+      own.erase(own.begin() + static_cast<ptrdiff_t>(at));
+      linear->coefficients.erase(it);
+    }
+    if (weight != shape[k]) return false;
+  }
+  return left.empty();
+}
+
+const Expr* composed(ir::Context& ctx, const PlainMap& p, const Expr* load) {
+  std::unordered_map<const Expr*, const Expr*> at;
+  for (size_t k = 0; k < load->args.size(); ++k)
+    if (p.axis_dim[k]) at.emplace(ctx.dim(p.axis_dim[k]), load->args[k]);
+  for (const ir::Dim* d : p.nest->dims)
+    if (d->extent->is_int(1)) at.insert_or_assign(ctx.dim(d), ctx.integer(0));
+  return ctx.substitute(p.write->value, at);
+}
+
+bool has_fold(const nest::Nest& n) {
+  bool found = false;
+  for (const nest::Write& w : n.writes) found |= passes::has_fold(w.value);
+  return found;
+}
+
+size_t arrays_of(const nest::Statement& a, const nest::Statement& b) {
+  auto x = read(a), y = read(b);
+  x.insert(x.end(), y.begin(), y.end());
+  std::sort(x.begin(), x.end());
+  return static_cast<size_t>(std::unique(x.begin(), x.end()) - x.begin());
+}
+
+// sum((cond ? x[..] : 0) * w) becomes sum(x[..] * w where cond).
+const Expr* bounds_from_padding(ir::Context& ctx, const Expr* root) {
+  for (;;) {
+    const Expr* found = nullptr;
+    const Expr* replacement = nullptr;
+    ir::walk(root, [&](const Expr* e) {
+      if (found || e->op != Op::Fold || e->fold->combiner->join != ir::Join::Sum || e->args[0]->op != Op::Mul) return;
+      for (size_t k = 0; k < 2; ++k) {
+        const Expr *s = e->args[0]->args[k], *other = e->args[0]->args[1 - k];
+        if (s->op != Op::Select) continue;
+        bool zero_else = s->args[2]->is_const() && s->args[2]->f == 0 && s->args[2]->i == 0;
+        bool zero_then = s->args[1]->is_const() && s->args[1]->f == 0 && s->args[1]->i == 0;
+        if (!zero_else && !zero_then) continue;
+        ir::Fold fold = *e->fold;
+        fold.where = ctx.logical_and(fold.where, zero_else ? s->args[0] : ctx.logical_not(s->args[0]));
+        found = e;
+        replacement = ctx.fold(fold, {ctx.binary(Op::Mul, s->args[zero_else ? 1 : 2], other)});
+        return;
+      }
+    });
+    if (!found) return root;
+    root = ctx.substitute(root, {{found, replacement}});
+  }
+}
+
+// cond ? load : 0, without loads in the condition.
+bool is_padding(const Expr* value) {
+  if (value->op != Op::Select) return false;
+  bool loads = false;
+  ir::walk(value->args[0], [&](const Expr* e) { loads |= e->op == Op::Load || e->op == Op::Fold; });
+  auto zero = [](const Expr* e) { return e->is_const() && e->f == 0 && e->i == 0; };
+  return !loads && ((value->args[1]->op == Op::Load && zero(value->args[2])) || (value->args[2]->op == Op::Load && zero(value->args[1])));
+}
+
+class Fuser {
+ public:
+  Fuser(ir::Context& ctx, nest::Function& f) : ctx_(ctx), f_(f) {}
+
+  void run() {
+    for (int round = 0; round < 20; ++round) {
+      bool changed = false;
+      uses_ = uses_of(f_);
+      for (size_t i = 0; i < f_.body.size(); ++i)
+        if (f_.body[i].nest && try_fuse(i)) {
+          changed = true;
+          uses_ = uses_of(f_);
+        }
+      remove_dead(f_);
+      if (!changed) return;
+    }
+  }
+
+ private:
+  bool try_fuse(size_t i) {
+    PlainMap p;
+    if (!plain_map(f_.body[i], p)) return false;
+    uint32_t y = p.write->array;
+    const auto& readers = uses_.readers[y];
+    if (uses_.output[y] || uses_.writers[y].size() != 1 || readers.empty() || readers.front() <= i) return false;
+    for (size_t r : readers)
+      if (!f_.body[r].nest || f_.body[r].nest->scan_dim) return false;
+    bool folds = passes::has_fold(p.write->value);
+    std::vector<Sites> sites;
+    for (size_t r : readers) {
+      sites.push_back(sites_of(f_, f_.body[r], y));
+      if (sites.back().checked || sites.back().loads.empty()) return false;
+      // A read index or condition that depends on y's values stays a plain load.
+      if (in_address(f_.body[r], y)) return false;
+      if (node_count(p.write->value, kMaxNodes) + nodes(f_.body[r]) > kMaxNodes) return false;
+      if (arrays_of(f_.body[i], f_.body[r]) > kMaxArrays) return false;
+    }
+    if (readers.size() == 1 && epilogue(readers[0], sites[0], p)) return true;
+    if (folds) return false;
+    bool padding = is_padding(p.write->value);
+    double evaluations = 0;
+    for (const Sites& s : sites) {
+      if (s.in_contraction && !padding) return false;
+      evaluations += s.per_element;
+    }
+    double cost = cost_of(p.write->value);
+    if (padding ? sites.size() > 2 : (evaluations - 1) * cost > 4 && evaluations > 1.05) return false;
+    for (size_t r : readers) replace(f_.body[r], y, p);
+    return true;
+  }
+
+  bool epilogue(size_t reader, const Sites& s, const PlainMap& p) {
+    const nest::Statement& to = f_.body[reader];
+    if (s.loads.size() != 1 || s.in_fold) return false;
+    if (!invertible(ctx_, to.nest->dims, s.loads[0]->args, f_.arrays[p.write->array].shape)) return false;
+    bool own_fold = has_fold(*p.nest);
+    if (own_fold && has_fold(*to.nest)) return false;
+    // A push or a condition around it would leave points out: then the work of a fold is not worth guessing about.
+    if (own_fold && to.nest->where) return false;
+    replace(f_.body[reader], p.write->array, p);
+    return true;
+  }
+
+  void replace(nest::Statement& s, uint32_t y, const PlainMap& p) {
+    map_roots(s, [&](const Expr* root) {
+      const Expr* e = replace_loads(ctx_, root, y, [&](const Expr* load) { return composed(ctx_, p, load); });
+      return e == root ? root : bounds_from_padding(ctx_, e);
+    });
+  }
+
+  static bool in_address(const nest::Statement& s, uint32_t y) {
+    bool found = false;
+    auto check = [&](const Expr* e) {
+      ir::walk(e, [&](const Expr* x) { found |= x->op == Op::Load && x->array == y; });
+    };
+    if (s.nest->where) check(s.nest->where);
+    for (const nest::Write& w : s.nest->writes) for (const Expr* e : w.index) check(e);
+    for_loads(s, [&](const Expr* l) {
+      for (const Expr* e : l->args) check(e);
+    });
+    return found;
+  }
+  static size_t nodes(const nest::Statement& s) {
+    size_t n = 0;
+    for_roots(s, [&](const Expr* e) { n += node_count(e, kMaxNodes); });
+    return n;
+  }
+
+  ir::Context& ctx_;
+  nest::Function& f_;
+  Uses uses_;
+};
+
+}  // namespace
+
+Status fuse(ir::Context& ctx, nest::Function& f) {
+  Fuser(ctx, f).run();
+  return ok();
+}
+
+}  // namespace mlc::passes

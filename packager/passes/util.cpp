@@ -1,0 +1,167 @@
+#include "packager/passes/util.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace mlc::passes {
+
+using ir::Op;
+
+namespace {
+void block_roots(const std::vector<loop::StmtPtr>& body, const std::function<void(const Expr*&)>& visit) {
+  for (const loop::StmtPtr& s : body) {
+    for (const Expr** e : {&s->begin, &s->end, &s->cond, &s->bound, &s->value})
+      if (*e) visit(*e);
+    for (const Expr*& e : s->index) visit(e);
+    block_roots(s->body, visit);
+    block_roots(s->orelse, visit);
+  }
+}
+
+void roots(nest::Statement& s, const std::function<void(const Expr*&)>& visit) {
+  if (s.nest) {
+    if (s.nest->where) visit(s.nest->where);
+    for (nest::Write& w : s.nest->writes) {
+      for (const Expr*& e : w.index) visit(e);
+      visit(w.value);
+    }
+    return;
+  }
+  for (loop::LocalArray& l : s.proc->locals) for (const Expr*& e : l.shape) visit(e);
+  block_roots(s.proc->body, visit);
+  for (auto& y : s.proc->yields) visit(y.second);
+}
+}  // namespace
+
+void for_roots(const nest::Statement& s, const std::function<void(const Expr*)>& visit) {
+  roots(const_cast<nest::Statement&>(s), [&](const Expr*& e) { visit(e); });
+}
+
+void map_roots(nest::Statement& s, const std::function<const Expr*(const Expr*)>& change) {
+  roots(s, [&](const Expr*& e) { e = change(e); });
+}
+
+void for_loads(const nest::Statement& s, const std::function<void(const Expr*)>& visit) {
+  std::unordered_set<const Expr*> seen;
+  for_roots(s, [&](const Expr* root) {
+    ir::walk(root, [&](const Expr* e) {
+      if (e->op == Op::Load && seen.insert(e).second) visit(e);
+    });
+  });
+}
+
+const Expr* replace_loads(ir::Context& ctx, const Expr* root, uint32_t array, const std::function<const Expr*(const Expr*)>& with) {
+  for (;;) {
+    const Expr* found = nullptr;
+    ir::walk(root, [&](const Expr* e) {
+      if (!found && e->op == Op::Load && e->array == array) found = e;
+    });
+    if (!found) return root;
+    root = ctx.substitute(root, {{found, with(found)}});
+  }
+}
+
+std::vector<uint32_t> written(const nest::Statement& s) {
+  std::vector<uint32_t> out;
+  if (s.proc) out = s.proc->writes;
+  else for (const nest::Write& w : s.nest->writes) out.push_back(w.array);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+std::vector<uint32_t> read(const nest::Statement& s) {
+  std::vector<uint32_t> out;
+  if (s.proc) out = s.proc->reads;
+  for_loads(s, [&](const Expr* e) {
+    if (e->array < nest::kFirstLocal) out.push_back(e->array);
+  });
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+Uses uses_of(const nest::Function& f) {
+  Uses u;
+  u.writers.resize(f.arrays.size());
+  u.readers.resize(f.arrays.size());
+  u.output.assign(f.arrays.size(), false);
+  for (uint32_t o : f.outputs) u.output[o] = true;
+  for (size_t i = 0; i < f.body.size(); ++i) {
+    for (uint32_t a : written(f.body[i])) u.writers[a].push_back(i);
+    for (uint32_t a : read(f.body[i])) u.readers[a].push_back(i);
+  }
+  return u;
+}
+
+bool plain_map(const nest::Statement& s, PlainMap& out) {
+  if (!s.nest || s.nest->where || s.nest->scan_dim || s.nest->writes.size() != 1 || s.nest->writes[0].push) return false;
+  const nest::Write& w = s.nest->writes[0];
+  out = {s.nest.get(), &w, {}};
+  std::vector<const ir::Dim*> left = s.nest->dims;
+  for (const Expr* e : w.index) {
+    if (e->is_int(0)) {
+      out.axis_dim.push_back(nullptr);
+      continue;
+    }
+    auto it = e->op == Op::Dim ? std::find(left.begin(), left.end(), e->dim) : left.end();
+    if (it == left.end()) return false;
+    out.axis_dim.push_back(*it);
+    left.erase(it);
+  }
+  return std::all_of(left.begin(), left.end(), [](const ir::Dim* d) { return d->extent->is_int(1); });
+}
+
+bool has_fold(const Expr* root) {
+  bool found = false;
+  ir::walk(root, [&](const Expr* e) { found |= e->op == Op::Fold; });
+  return found;
+}
+
+double estimate(const Expr* extent) {
+  auto v = ir::evaluate_extent(extent, [](const ir::Sym* s) -> std::optional<int64_t> {
+    return std::clamp<int64_t>(64, s->lo, s->hi) / s->multiple * s->multiple + (s->multiple > 64 ? s->multiple : 0);
+  });
+  return v && *v > 0 ? static_cast<double>(*v) : 1;
+}
+double estimate(const std::vector<const ir::Dim*>& dims) {
+  double n = 1;
+  for (const ir::Dim* d : dims) n *= estimate(d->extent);
+  return n;
+}
+
+double cost_of(const Expr* root) {
+  double cost = 0;
+  ir::walk(root, [&](const Expr* e) {
+    switch (e->op) {
+      case Op::Const: case Op::Sym: case Op::Dim: case Op::Var: case Op::Field: break;
+      case Op::Exp: case Op::Log: case Op::Sin: case Op::Cos: case Op::Tan: case Op::Asin: case Op::Acos: case Op::Atan:
+      case Op::Sinh: case Op::Cosh: case Op::Tanh: case Op::Asinh: case Op::Acosh: case Op::Atanh: case Op::Erf:
+      case Op::Pow:
+        cost += 15;
+        break;
+      case Op::Div: case Op::FloorDiv: case Op::FloorMod: case Op::TruncDiv: case Op::TruncMod: case Op::Sqrt:
+        cost += 4;
+        break;
+      case Op::Fold: cost += 1000; break;
+      default:
+        // Index arithmetic that is linear costs next to nothing.
+        cost += e->type.dtype == DType::I64 && (e->op == Op::Add || e->op == Op::Sub || e->op == Op::Mul) ? 0.25 : 1;
+        break;
+    }
+  });
+  return cost;
+}
+
+bool is_contraction(const Expr* fold) {
+  return fold->op == Op::Fold && fold->fold->combiner->join == ir::Join::Sum && fold->args[0]->op == Op::Mul &&
+         fold->args[0]->args[0]->op == Op::Load && fold->args[0]->args[1]->op == Op::Load;
+}
+
+size_t node_count(const Expr* root, size_t limit) {
+  size_t n = 0;
+  ir::walk(root, [&](const Expr*) { ++n; });
+  return std::min(n, limit);
+}
+
+}  // namespace mlc::passes

@@ -1,0 +1,48 @@
+// What several passes ask about a function.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "packager/nest/nest.h"
+
+namespace mlc::passes {
+
+using ir::Expr;
+
+// Calls `visit` for every root expression of a statement (conditions, indices, values; all of a proc's).
+void for_roots(const nest::Statement& s, const std::function<void(const Expr*)>& visit);
+// Every distinct Load below the roots, once.
+void for_loads(const nest::Statement& s, const std::function<void(const Expr*)>& visit);
+// Replaces every root by what `change` returns for it.
+void map_roots(nest::Statement& s, const std::function<const Expr*(const Expr*)>& change);
+// Every load of `array` below root replaced by what `with` makes of it, innermost first (its result must not load it).
+const Expr* replace_loads(ir::Context& ctx, const Expr* root, uint32_t array, const std::function<const Expr*(const Expr*)>& with);
+std::vector<uint32_t> written(const nest::Statement& s);
+std::vector<uint32_t> read(const nest::Statement& s);  // distinct, ascending
+
+struct Uses {
+  std::vector<std::vector<size_t>> writers, readers;  // statements, by array; ascending, distinct
+  std::vector<bool> output;
+};
+Uses uses_of(const nest::Function& f);
+
+// A nest that writes one array, a value per element: no push, scan or condition, and the write index is plain dims (each
+// of the nest's once) and zeros. `axis_dim` has the dim of each axis, null where the index is 0.
+struct PlainMap {
+  const nest::Nest* nest = nullptr;
+  const nest::Write* write = nullptr;
+  std::vector<const ir::Dim*> axis_dim;
+};
+bool plain_map(const nest::Statement& s, PlainMap& out);
+
+bool has_fold(const Expr* e);
+// Points of dims as a number; symbols count as 64 within their bounds.
+double estimate(const Expr* extent);
+double estimate(const std::vector<const ir::Dim*>& dims);
+// Arithmetic below e, folds not included; transcendental functions count 15, divisions 4.
+double cost_of(const Expr* e);
+bool is_contraction(const Expr* fold);  // sum of a product of two loads
+size_t node_count(const Expr* e, size_t limit);
+
+}  // namespace mlc::passes
