@@ -19,8 +19,9 @@ bool is_label(std::string_view text) {
   std::string stem(text.substr(0, text.find('.')));
   for (char& c : stem) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   if (stem == "con" || stem == "prn" || stem == "aux" || stem == "nul") return false;
-  bool numbered = stem.size() == 4 && (stem.starts_with("com") || stem.starts_with("lpt"));
-  return !(numbered && stem[3] >= '0' && stem[3] <= '9');
+  std::string_view device = stem;
+  bool numbered = device.size() == 4 && (device.starts_with("com") || device.starts_with("lpt"));
+  return !(numbered && device[3] >= '0' && device[3] <= '9');
 }
 
 bool is_segment_name(std::string_view text) {

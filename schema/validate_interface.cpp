@@ -7,6 +7,9 @@
 namespace mlc::format {
 namespace {
 
+// Sorted.
+using Names = std::vector<std::string_view>;
+
 constexpr size_t kMaxExpr = 1024;
 constexpr int kMaxExprDepth = 32;
 
@@ -34,7 +37,7 @@ Status validate_model(const Manifest& m) {
 
 // Words and signs of an index expression: names of declared dims, a closed list of functions, integers, + - * / % ( ) ,
 // Only shown to people and never evaluated here, so its grammar is not checked further.
-bool is_index_expression(std::string_view text, const std::vector<Dim>& dims) {
+bool is_index_expression(std::string_view text, const Names& dims) {
   constexpr std::string_view functions[] = {"min", "max", "floordiv", "ceildiv", "mod", "select"};
   if (text.empty() || text.size() > kMaxExpr) return false;
   int depth = 0;
@@ -48,7 +51,7 @@ bool is_index_expression(std::string_view text, const std::vector<Dim>& dims) {
       while (end < text.size() && is_word(text[end])) ++end;
       std::string_view word = text.substr(at, end - at);
       bool number = std::all_of(word.begin(), word.end(), [](char w) { return w >= '0' && w <= '9'; });
-      bool dim = std::any_of(dims.begin(), dims.end(), [&](const Dim& d) { return d.name == word; });
+      bool dim = std::binary_search(dims.begin(), dims.end(), word);
       bool function = std::find(std::begin(functions), std::end(functions), word) != std::end(functions);
       if (!number && !dim && !(function && end < text.size() && text[end] == '(')) return false;
       at = end;
@@ -62,23 +65,23 @@ bool is_index_expression(std::string_view text, const std::vector<Dim>& dims) {
   return depth == 0;
 }
 
-Status validate_dim_ref(const DimRef& ref, const Method& method, const Place& place) {
+Status validate_dim_ref(const DimRef& ref, const Names& dims, const Place& place) {
   int forms = (ref.dim ? 1 : 0) + (ref.extent ? 1 : 0) + (ref.expr.empty() ? 0 : 1);
   if (forms != 1) return place.wrong("a dimension must be a symbol, a number or an expression, exactly one of them");
-  if (ref.dim && *ref.dim >= method.dims.size())
-    return place.wrong("uses dimension " + str(*ref.dim) + " of " + str(method.dims.size()));
+  if (ref.dim && *ref.dim >= dims.size())
+    return place.wrong("uses dimension " + str(*ref.dim) + " of " + str(dims.size()));
   if (ref.extent && *ref.extent < 0) return place.wrong("negative extent " + std::to_string(*ref.extent));
-  if (!ref.expr.empty() && !is_index_expression(ref.expr, method.dims))
+  if (!ref.expr.empty() && !is_index_expression(ref.expr, dims))
     return place.wrong("expression " + quoted(ref.expr) + " is not an index expression over the declared dimensions");
   return ok();
 }
 
-Status validate_port(const Port& port, const Manifest& m, const Method& method, const Place& place) {
+Status validate_port(const Port& port, const Manifest& m, const Names& dims, const Place& place) {
   if (!is_name(port.name)) return place.wrong("name must be 1 to 255 bytes of UTF-8 without control characters");
   if (!is_known(port.dtype))
     return place.wrong("element type " + str(static_cast<uint8_t>(port.dtype)) + " is unknown");
   if (port.dims.size() > kMaxRank) return place.wrong("rank " + str(port.dims.size()) + ", at most 8 allowed");
-  for (const DimRef& ref : port.dims) MLC_RETURN_IF_ERROR(validate_dim_ref(ref, method, place));
+  for (const DimRef& ref : port.dims) MLC_RETURN_IF_ERROR(validate_dim_ref(ref, dims, place));
   if (port.media == Media::None || static_cast<uint8_t>(port.media) > kLastMedia)
     return place.wrong("media " + str(static_cast<uint8_t>(port.media)) + " is unknown");
   if (static_cast<uint8_t>(port.colour) > kLastColour)
@@ -99,12 +102,13 @@ Status validate_port(const Port& port, const Manifest& m, const Method& method, 
 }
 
 // Order is part of the interface, so lists of ports are not sorted; names are unique within a list.
-Status validate_ports(const std::vector<Port>& ports, std::string_view list, const Manifest& m, const Method& method) {
+Status validate_ports(const std::vector<Port>& ports, std::string_view list, const Manifest& m, const Method& method,
+                      const Names& dims) {
   std::string where = "method " + quoted(method.name) + ": " + std::string(list);
   MLC_RETURN_IF_ERROR(check_count(where, ports.size(), 0, kMaxPorts));
   std::vector<std::string_view> names;
   for (size_t i = 0; i < ports.size(); ++i) {
-    MLC_RETURN_IF_ERROR(validate_port(ports[i], m, method, Place{where, i, ports[i].name}));
+    MLC_RETURN_IF_ERROR(validate_port(ports[i], m, dims, Place{where, i, ports[i].name}));
     names.push_back(ports[i].name);
   }
   std::sort(names.begin(), names.end());
@@ -113,7 +117,8 @@ Status validate_ports(const std::vector<Port>& ports, std::string_view list, con
   return ok();
 }
 
-Status validate_dims(const Method& method) {
+// The names, sorted.
+Result<Names> validate_dims(const Method& method) {
   std::string where = "method " + quoted(method.name) + ": dims";
   MLC_RETURN_IF_ERROR(check_count(where, method.dims.size(), 0, kMaxDims));
   std::vector<std::string_view> names;
@@ -128,7 +133,7 @@ Status validate_dims(const Method& method) {
   std::sort(names.begin(), names.end());
   auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice != names.end()) return malformed(where + ": " + quoted(*twice) + " is there twice");
-  return ok();
+  return names;
 }
 
 }  // namespace
@@ -138,12 +143,12 @@ Status validate_interface(const Manifest& m) {
   for (size_t i = 0; i < m.methods.size(); ++i) {
     const Method& method = m.methods[i];
     if (!is_name(method.name)) return Place{"methods", i, method.name}.wrong("not a name");
-    MLC_RETURN_IF_ERROR(validate_dims(method));
-    MLC_RETURN_IF_ERROR(validate_ports(method.inputs, "inputs", m, method));
-    MLC_RETURN_IF_ERROR(validate_ports(method.outputs, "outputs", m, method));
-    MLC_RETURN_IF_ERROR(validate_ports(method.core_inputs, "core inputs", m, method));
-    MLC_RETURN_IF_ERROR(validate_ports(method.core_outputs, "core outputs", m, method));
-    MLC_RETURN_IF_ERROR(validate_ports(method.state, "state", m, method));
+    MLC_ASSIGN(const Names dims, validate_dims(method));
+    MLC_RETURN_IF_ERROR(validate_ports(method.inputs, "inputs", m, method, dims));
+    MLC_RETURN_IF_ERROR(validate_ports(method.outputs, "outputs", m, method, dims));
+    MLC_RETURN_IF_ERROR(validate_ports(method.core_inputs, "core inputs", m, method, dims));
+    MLC_RETURN_IF_ERROR(validate_ports(method.core_outputs, "core outputs", m, method, dims));
+    MLC_RETURN_IF_ERROR(validate_ports(method.state, "state", m, method, dims));
     if (method.outputs.empty()) return Place{"methods", i, method.name}.wrong("has no output");
   }
   return check_sorted(m.methods, "methods", [](const Method& x) -> std::string_view { return x.name; });

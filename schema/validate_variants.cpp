@@ -39,14 +39,15 @@ Status validate_segment_index(const Manifest& m, const std::optional<uint32_t>& 
   return ok();
 }
 
-Status validate_layouts(const Manifest& m, Variant& variant, const Place& place) {
+// `parsed[i]`: whether the text of layout i can be parsed.
+Status validate_layouts(const Manifest& m, const std::vector<bool>& parsed, Variant& variant, const Place& place) {
   if (variant.layouts.size() > m.layouts.size()) return place.wrong("lists more layouts than there are");
   for (uint32_t id : variant.layouts) {
     auto found =
         std::lower_bound(m.layouts.begin(), m.layouts.end(), id, [](const Layout& l, uint32_t x) { return l.id < x; });
     if (found == m.layouts.end() || found->id != id)
       return place.wrong("reads layout " + str(id) + ", which is not listed");
-    if (!parse_layout(found->text).ok())
+    if (!parsed[size_t(found - m.layouts.begin())])
       variant.unusable = "reads layout " + quoted(found->text) + ", which this version cannot parse";
   }
   return check_sorted(variant.layouts, "layouts of " + quoted(variant.name), [](uint32_t id) { return id; });
@@ -90,7 +91,7 @@ Status validate_portable(const Manifest& m, const Variant& variant, const Place&
   return ok();
 }
 
-Status validate_variant(Manifest& m, Variant& variant, const Place& place) {
+Status validate_variant(Manifest& m, const std::vector<bool>& parsed, Variant& variant, const Place& place) {
   if (!is_label(variant.name)) return place.wrong("name must be letters, digits, '.', '_' and '-'");
   if (!is_name(variant.family)) return place.wrong("family is missing");
   if (!is_name(variant.target)) return place.wrong("target is missing");
@@ -103,7 +104,7 @@ Status validate_variant(Manifest& m, Variant& variant, const Place& place) {
   MLC_RETURN_IF_ERROR(validate_features(variant, place));
   if (variant.clauses.size() > kMaxClauses) return place.wrong("has more than 256 clauses");
   for (const Clause& clause : variant.clauses) MLC_RETURN_IF_ERROR(validate_clause(clause, place, variant.unusable));
-  MLC_RETURN_IF_ERROR(validate_layouts(m, variant, place));
+  MLC_RETURN_IF_ERROR(validate_layouts(m, parsed, variant, place));
   MLC_RETURN_IF_ERROR(validate_methods(m, variant, place));
   MLC_RETURN_IF_ERROR(validate_numbers(m, variant, place));
   return variant.family == "portable" ? validate_portable(m, variant, place) : ok();
@@ -125,10 +126,12 @@ Status validate_sharing(const Manifest& m) {
 }  // namespace
 
 Status validate_variants(Manifest& m) {
+  std::vector<bool> parsed;
+  for (const Layout& layout : m.layouts) parsed.push_back(parse_layout(layout.text).ok());
   size_t portable = 0;
   for (size_t i = 0; i < m.variants.size(); ++i) {
     Variant& variant = m.variants[i];
-    MLC_RETURN_IF_ERROR(validate_variant(m, variant, Place{"variants", i, variant.name}));
+    MLC_RETURN_IF_ERROR(validate_variant(m, parsed, variant, Place{"variants", i, variant.name}));
     portable += variant.family == "portable";
   }
   if (portable != 1) return malformed("variants: " + str(portable) + " of family portable found, exactly one expected");

@@ -3,6 +3,7 @@
 // must be refused with the item named. One line per rule.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "tests/support/bad_container.h"
@@ -497,4 +498,45 @@ TEST_CASE("Placement has one legal value: every other offset, length and padding
     CHECK(status.code == Code::Malformed);
     CHECK_MESSAGE(matches(status.text(), "placement table: offset of segment"), status.text());
   }
+}
+
+TEST_CASE("A manifest whose parts are shared does not expand") {
+  // One doc string of 60 KB, named by every port: 500 tables point at it, far less than the verifier's limit.
+  Parts parts = good_parts();
+  const std::string doc(60'000, 'd');
+  format::Method& method = parts.manifest.methods[0];
+  for (int i = 0; i < 500; ++i) {
+    format::Port port = method.inputs[0];
+    port.name = "p" + std::to_string(i);
+    port.doc = i == 0 ? doc : "#";
+    method.inputs.push_back(port);
+  }
+  // Every "#" string (length 1) is found by its bytes, and the offsets that lead to it are bent to the long one.
+  parts.change_manifest_bytes = [&](std::vector<std::byte>& bytes) {
+    auto word = [&](size_t at) {
+      uint32_t value;
+      std::memcpy(&value, bytes.data() + at, 4);
+      return value;
+    };
+    std::vector<size_t> short_ones;
+    size_t long_one = 0;
+    for (size_t at = 0; at + 8 <= bytes.size(); at += 4) {
+      if (word(at) == 1 && word(at + 4) == '#') short_ones.push_back(at);
+      if (word(at) == doc.size() && word(at + 4) == 0x64646464) long_one = at;
+    }
+    REQUIRE(short_ones.size() == 499);
+    REQUIRE(long_one != 0);
+    size_t bent = 0;
+    for (size_t at = 0; at + 4 <= bytes.size(); at += 4) {
+      size_t target = at + word(at);
+      if (!std::binary_search(short_ones.begin(), short_ones.end(), target) || long_one <= at) continue;
+      uint32_t offset = static_cast<uint32_t>(long_one - at);
+      std::memcpy(bytes.data() + at, &offset, 4);
+      ++bent;
+    }
+    CHECK(bent > 400);
+  };
+  Status status = open_and_use(assemble(parts));
+  CHECK(status.code == Code::Malformed);
+  CHECK_MESSAGE(status.message.find("parts of it are shared") != std::string::npos, status.text());
 }
