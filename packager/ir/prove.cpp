@@ -154,8 +154,13 @@ bool Context::Impl::non_negative_poly(const Poly& p, int& fuel, int depth) {
           if (t.k > 0) { if (holds(constant_poly(0))) return true; }
           else if (holds(*n1) || (node(a->args[0])->interval.lo >= 0 && holds(x))) return true;
         } else {
-          auto low = poly_add(x, *n1, -1);
-          if (t.k < 0 ? holds(x, n) : low && holds(*low, n)) return true;
+          // Alone, the quotient compares exactly: r + x // n >= 0 where r*n + x >= 0, r - x // n >= 0 where
+          // r*n + n - 1 - x >= 0. Otherwise between x - n + 1 and x, over n.
+          bool alone = others.empty() && (t.k == 1 || t.k == -1);
+          auto low = alone ? std::optional(x) : poly_add(x, *n1, -1);
+          auto high = alone ? poly_add(x, *n1, -1) : std::optional(x);
+          auto& bound = t.k < 0 ? high : low;
+          if (bound && holds(*bound, n)) return true;
         }
         continue;
       }
@@ -219,6 +224,20 @@ struct Prover {
     int own = 60;
     if (impl.non_negative_poly(p, own, 10)) return true;
     if (depth == 0) return false;
+    // A quotient that stands alone is multiplied out, so that conditions on its dividend apply.
+    for (const Term& t : p.terms) {
+      if (t.factors.size() != 1 || t.factors[0]->op != Op::FloorDiv || (t.k != 1 && t.k != -1)) continue;
+      const Expr *x = t.factors[0]->args[0], *n = t.factors[0]->args[1];
+      if (node(n)->interval.lo <= 0 || !exact(x) || --fuel < 0) continue;
+      auto rest = poly_add(p, Poly{{t}, 0}, -1);
+      auto whole = rest ? poly_mul(*rest, impl.poly_of(n)) : std::nullopt;
+      if (whole) whole = poly_add(*whole, impl.poly_of(x), t.k);
+      if (whole && t.k < 0) {
+        whole = poly_add(*whole, impl.poly_of(n));
+        if (whole) whole = poly_add(*whole, constant_poly(-1));
+      }
+      if (whole && holds(*whole, depth - 1)) return true;
+    }
     for (const Poly& g : facts.non_negative) {
       for (const Term& t : p.terms) {
         auto it = std::find_if(g.terms.begin(), g.terms.end(), [&](const Term& o) { return o.factors == t.factors; });

@@ -172,6 +172,20 @@ bool read_through(ir::Context& ctx, nest::Function& f) {
   return changed;
 }
 
+// A map dim of one element is no dim.
+void drop_unit_dims(ir::Context& ctx, nest::Function& f) {
+  for (nest::Statement& s : f.body) {
+    if (!s.nest) continue;
+    std::unordered_map<const Expr*, const Expr*> zero;
+    for (const ir::Dim* d : s.nest->dims)
+      if (d->extent->is_int(1) && d != s.nest->scan_dim) zero.emplace(ctx.dim(d), ctx.integer(0));
+    if (zero.empty()) continue;
+    map_roots(s, [&](const Expr* e) { return ctx.substitute(e, zero); });
+    std::erase_if(s.nest->dims, [&](const ir::Dim* d) { return zero.contains(ctx.dim(d)); });
+    if (s.nest->where && s.nest->where->is_int(1)) s.nest->where = nullptr;
+  }
+}
+
 }  // namespace
 
 void remove_dead(nest::Function& f) {
@@ -194,6 +208,7 @@ void remove_dead(nest::Function& f) {
 
 Status cleanup(ir::Context& ctx, nest::Function& f) {
   remove_dead(f);
+  drop_unit_dims(ctx, f);
   for (int round = 0; round < 8; ++round) {
     bool changed = read_through(ctx, f);
     changed |= merge_equal(ctx, f);

@@ -1,0 +1,409 @@
+#include <doctest/doctest.h>
+
+#include "packager/nest/print.h"
+#include "packager/nest/verify.h"
+#include "packager/passes/pack.h"
+#include "packager/passes/passes.h"
+#include "packager/passes/util.h"
+#include "tests/support/nest_builder.h"
+
+using namespace mlc;
+using namespace mlc::ir;
+using namespace mlc::nest;
+using mlc::test::NestBuilder;
+using mlc::test::numbers;
+
+namespace {
+
+struct Net : NestBuilder {
+  uint32_t constant(std::string name, std::vector<int64_t> shape, const std::vector<float>& values) {
+    std::vector<const Expr*> extents;
+    for (int64_t e : shape) extents.push_back(k(e));
+    uint32_t n = array(std::move(name), DType::F32, extents, Array::Kind::Const);
+    auto bytes = std::make_shared<std::vector<std::byte>>(values.size() * 4);
+    std::memcpy(bytes->data(), values.data(), bytes->size());
+    fn.arrays[n].data = std::make_shared<ConstData>(ConstData{Bytes(*bytes), bytes});
+    return n;
+  }
+  uint32_t random_constant(std::string name, std::vector<int64_t> shape, unsigned seed) {
+    int64_t n = 1;
+    for (int64_t e : shape) n *= e;
+    return constant(std::move(name), shape, numbers(static_cast<size_t>(n), seed));
+  }
+  std::vector<const Dim*> dims_of(uint32_t a) {
+    std::vector<const Dim*> dims;
+    for (const Expr* e : fn.arrays[a].shape) dims.push_back(dim("d", e));
+    return dims;
+  }
+  std::vector<const Expr*> at(const std::vector<const Dim*>& dims) {
+    std::vector<const Expr*> out;
+    for (const Dim* x : dims) out.push_back(d(x));
+    return out;
+  }
+  uint32_t temp_like(const std::string& name, uint32_t a) { return array(name, fn.arrays[a].dtype, fn.arrays[a].shape); }
+  // y = op(x), element by element.
+  uint32_t map(const std::string& name, std::vector<uint32_t> xs, const std::function<const Expr*(std::vector<const Expr*>)>& op) {
+    uint32_t y = temp_like(name, xs[0]);
+    auto dims = dims_of(y);
+    std::vector<const Expr*> loads;
+    for (uint32_t x : xs) loads.push_back(load(x, at(dims)));
+    nest(name, dims, {{y, at(dims), op(loads)}});
+    return y;
+  }
+  uint32_t relu(const std::string& name, uint32_t x) {
+    return map(name, {x}, [&](auto v) { return ctx.binary(Op::Max, v[0], r(0)); });
+  }
+  uint32_t add(const std::string& name, uint32_t a, uint32_t b) {
+    return map(name, {a, b}, [&](auto v) { return ctx.binary(Op::Add, v[0], v[1]); });
+  }
+  uint32_t conv(const std::string& name, uint32_t x, uint32_t w, int64_t pad, int64_t groups = 1) {
+    auto xs = fn.arrays[x].shape, ws = fn.arrays[w].shape;
+    auto out = [&](int a) { return ctx.add(ctx.sub(ctx.add(xs[static_cast<size_t>(a)], k(2 * pad)), ws[static_cast<size_t>(a)]), k(1)); };
+    uint32_t y = array(name, DType::F32, {xs[0], ws[0], out(2), out(3)});
+    auto b = dim("b", xs[0]), p = dim("p", out(2)), q = dim("q", out(3)), c = dim("c", ws[1]), u = dim("u", ws[2]), v = dim("v", ws[3]);
+    auto g = dim("g", groups), m = dim("m", ctx.floordiv(ws[0], k(groups)));
+    const Expr* n = ctx.add(ctx.mul(d(g), m->extent), d(m));
+    const Expr* channel = ctx.add(ctx.mul(d(g), ws[1]), d(c));
+    if (groups == 1) {
+      n = d(m);
+      channel = d(c);
+    }
+    auto row = ctx.sub(ctx.add(d(p), d(u)), k(pad)), col = ctx.sub(ctx.add(d(q), d(v)), k(pad));
+    auto inside = [&](const Expr* e, const Expr* extent) { return ctx.logical_and(ctx.binary(Op::Le, k(0), e), ctx.binary(Op::Lt, e, extent)); };
+    auto product = ctx.binary(Op::Mul, load(x, {d(b), channel, row, col}), load(w, {n, d(c), d(u), d(v)}));
+    auto where = ctx.logical_and(inside(row, xs[2]), inside(col, xs[3]));
+    auto sum = ctx.fold({ctx.builtin(Join::Sum), {c, u, v}, where}, {product});
+    std::vector<const Dim*> dims{b, m, p, q};
+    if (groups > 1) dims.insert(dims.begin() + 1, g);
+    nest(name, dims, {{y, {d(b), n, d(p), d(q)}, sum}});
+    return y;
+  }
+  uint32_t batch_norm(const std::string& name, uint32_t x, int64_t channels, unsigned seed) {
+    auto s = random_constant(name + ".scale", {channels}, seed), b = random_constant(name + ".b", {channels}, seed + 1),
+         m = random_constant(name + ".mean", {channels}, seed + 2), var = random_constant(name + ".var", {channels}, seed + 3);
+    uint32_t y = temp_like(name, x);
+    auto dims = dims_of(y);
+    auto c = d(dims[1]);
+    auto inv = ctx.unary(Op::Sqrt, ctx.binary(Op::Add, ctx.unary(Op::Abs, load(var, {c})), r(1e-2)));
+    auto value = ctx.binary(Op::Add, ctx.binary(Op::Mul, ctx.binary(Op::Div, ctx.binary(Op::Sub, load(x, at(dims)), load(m, {c})), inv), load(s, {c})), load(b, {c}));
+    nest(name, dims, {{y, at(dims), value}});
+    return y;
+  }
+  void finish(uint32_t y) { fn.outputs.push_back(y); }
+  Status optimise() {
+    passes::Options o;
+    o.check = true;
+    return passes::run(ctx, fn, o);
+  }
+};
+
+#define REQUIRE_OK(status)                                         \
+  do {                                                             \
+    Status s_ = (status);                                          \
+    std::string t_ = s_.ok() ? "" : s_.message;                    \
+    for (const std::string& f_ : s_.facts) t_ += "\n" + f_;        \
+    REQUIRE_MESSAGE(s_.ok(), t_);                                  \
+  } while (0)
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Net, "a residual block becomes one nest per convolution, normalisation folded into the weights") {
+  auto x = input("x", DType::F32, {ctx.sym(ctx.declare_sym("B", 1)), k(8), k(6), k(6)});
+  auto w1 = random_constant("w1", {16, 8, 3, 3}, 1), w2 = random_constant("w2", {16, 16, 1, 1}, 2), w3 = random_constant("w3", {16, 8, 1, 1}, 3);
+  auto a = relu("relu1", batch_norm("bn1", conv("conv1", x, w1, 1), 16, 10));
+  auto b = batch_norm("bn2", conv("conv2", a, w2, 0), 16, 20);
+  auto s = batch_norm("bn3", conv("conv3", x, w3, 0), 16, 30);
+  auto y = relu("relu2", add("add", b, s));
+  finish(y);
+  REQUIRE_OK(optimise());
+  INFO(print(fn));
+  REQUIRE(fn.body.size() == 3);
+  for (const Statement& st : fn.body) {
+    size_t folds = 0;
+    walk(st.nest->writes[0].value, [&](const Expr* e) { folds += e->op == Op::Fold; });
+    CHECK(folds == 1);
+    // The contraction's weights lie in panels, taps outermost.
+    walk(st.nest->writes[0].value, [&](const Expr* e) {
+      if (passes::is_contraction(e))
+        for (const Expr* l : e->args[0]->args)
+          if (fn.arrays[l->array].kind == Array::Kind::Const) CHECK(to_string(fn.arrays[l->array].layout, 4) == "[2][3][0/16][1][0%16]");
+    });
+  }
+  // Activations between convolutions are channels-last; input and output stay as they are.
+  for (const Array& array : fn.arrays)
+    if (array.name == "relu1") CHECK(to_string(array.layout, 4) == "[0][2][3][1]");
+  CHECK(fn.arrays[x].layout.is_row_major());
+  CHECK(fn.arrays[y].layout.is_row_major());
+  CHECK(passes::used_constants(fn).size() == 6);
+}
+
+TEST_CASE_FIXTURE(Net, "depthwise weights lie by taps, and the window votes for channels last") {
+  auto x = input("x", DType::F32, {k(1), k(8), k(6), k(6)});
+  auto w = random_constant("w", {8, 1, 3, 3}, 1), w1 = random_constant("w1", {8, 8, 1, 1}, 2);
+  auto t = relu("t", conv("conv", x, w1, 0));
+  finish(relu("y", conv("dw", t, w, 1, 8)));
+  REQUIRE_OK(optimise());
+  INFO(print(fn));
+  REQUIRE(fn.body.size() == 2);
+  CHECK(to_string(fn.arrays[w].layout, 4) == "[2][3][1][0]");
+  CHECK(to_string(fn.arrays[t].layout, 4) == "[0][2][3][1]");
+}
+
+TEST_CASE_FIXTURE(Net, "padding becomes bounds of the sum") {
+  auto x = input("x", DType::F32, {k(1), k(3), k(6), k(6)});
+  auto w = random_constant("w", {5, 3, 3, 3}, 1);
+  auto padded = array("padded", DType::F32, {k(1), k(3), k(8), k(8)});
+  auto dims = dims_of(padded);
+  auto row = ctx.sub(d(dims[2]), k(1)), col = ctx.sub(d(dims[3]), k(1));
+  auto inside = [&](const Expr* e) { return ctx.logical_and(ctx.binary(Op::Le, k(0), e), ctx.binary(Op::Lt, e, k(6))); };
+  nest("Pad", dims, {{padded, at(dims), ctx.select(ctx.logical_and(inside(row), inside(col)), load(x, {d(dims[0]), d(dims[1]), row, col}), r(0))}});
+  finish(conv("conv", padded, w, 0));
+  REQUIRE_OK(optimise());
+  INFO(print(fn));
+  REQUIRE(fn.body.size() == 1);
+  const Expr* value = fn.body[0].nest->writes[0].value;
+  REQUIRE(passes::is_contraction(value));
+  CHECK(value->fold->where != nullptr);
+}
+
+TEST_CASE_FIXTURE(Net, "reshape and transpose are read through, heads split out of a product in place") {
+  auto L = ctx.sym(ctx.declare_sym("L", 1));
+  auto x = input("x", DType::F32, {k(1), L, k(32)});
+  auto w = random_constant("w", {32, 32}, 1), b = random_constant("b", {32}, 2);
+  auto mm = array("mm", DType::F32, {k(1), L, k(32)}), bias = array("bias", DType::F32, {k(1), L, k(32)});
+  auto o = dim("o", 1), s = dim("s", L), n = dim("n", 32), c = dim("c", 32);
+  nest("MatMul", {o, s, n}, {{mm, {d(o), d(s), d(n)}, ctx.fold({ctx.builtin(Join::Sum), {c}, nullptr}, {ctx.binary(Op::Mul, load(x, {d(o), d(s), d(c)}), load(w, {d(c), d(n)}))})}});
+  auto dims = dims_of(bias);
+  nest("Add", dims, {{bias, at(dims), ctx.binary(Op::Add, load(b, {d(dims[2])}), load(mm, at(dims)))}});
+  // Reshape to [1, L, 4, 8], then transpose to [1, 4, L, 8], then scale.
+  auto heads = array("heads", DType::F32, {k(1), L, k(4), k(8)});
+  auto h = dims_of(heads);
+  auto flat = ctx.add(ctx.mul(ctx.add(ctx.mul(d(h[1]), k(4)), d(h[2])), k(8)), d(h[3]));
+  nest("Reshape", h, {{heads, at(h), load(bias, {k(0), ctx.floordiv(flat, k(32)), ctx.floormod(flat, k(32))})}});
+  auto turned = array("turned", DType::F32, {k(1), k(4), L, k(8)});
+  auto t = dims_of(turned);
+  nest("Transpose", t, {{turned, at(t), load(heads, {d(t[0]), d(t[2]), d(t[1]), d(t[3])})}});
+  finish(map("scaled", {turned}, [&](auto v) { return ctx.binary(Op::Mul, v[0], r(0.25)); }));
+  REQUIRE_OK(optimise());
+  INFO(print(fn));
+  CHECK(fn.body.size() == 1);
+  walk(fn.body[0].nest->writes[0].value, [&](const Expr* e) {
+    if (e->op == Op::Load && fn.arrays[e->array].shape.size() == 2) CHECK(to_string(fn.arrays[e->array].layout, 2) == "[1/16][0][1%16]");
+  });
+}
+
+TEST_CASE_FIXTURE(Net, "softmax keeps its sums, and nothing expensive is computed twice") {
+  auto x = input("x", DType::F32, {k(4), k(20)});
+  auto e = map("e", {x}, [&](auto v) { return ctx.unary(Op::Exp, v[0]); });
+  auto sum = array("sum", DType::F32, {k(4)});
+  auto a = dim("a", 4), c = dim("c", 20);
+  nest("sum", {a}, {{sum, {d(a)}, ctx.fold({ctx.builtin(Join::Sum), {c}, nullptr}, {load(e, {d(a), d(c)})})}});
+  auto y = temp_like("y", x);
+  auto dims = dims_of(y);
+  nest("div", dims, {{y, at(dims), ctx.binary(Op::Div, load(e, at(dims)), load(sum, {d(dims[0])}))}});
+  finish(y);
+  REQUIRE_OK(optimise());
+  INFO(print(fn));
+  CHECK(fn.body.size() == 3);
+}
+
+TEST_CASE_FIXTURE(Net, "what is read by two convolutions is stored once, equal statements are one") {
+  auto x = input("x", DType::F32, {k(1), k(3), k(5), k(5)});
+  auto w = random_constant("w", {4, 3, 1, 1}, 1), v = random_constant("v", {4, 3, 1, 1}, 2);
+  auto a = relu("a", x), same = relu("same", x);
+  finish(add("y", conv("c1", a, w, 0), conv("c2", same, v, 0)));
+  REQUIRE_OK(optimise());
+  INFO(print(fn));
+  CHECK(fn.body.size() == 3);
+  size_t relus = 0;
+  for (const Statement& s : fn.body) relus += s.source == "a" || s.source == "same";
+  CHECK(relus == 1);
+}
+
+TEST_CASE_FIXTURE(Net, "constants are computed, numbers replace single elements") {
+  auto x = input("x", DType::F32, {k(4)});
+  auto two = constant("two", {1}, {2}), v = constant("v", {4}, {1, 2, 3, 4});
+  auto scaled = map("scaled", {v}, [&](auto e) { return ctx.binary(Op::Mul, e[0], load(two, {k(0)})); });
+  finish(map("y", {x, scaled}, [&](auto e) { return ctx.binary(Op::Add, ctx.binary(Op::Mul, e[0], load(two, {k(0)})), e[1]); }));
+  REQUIRE_OK(optimise());
+  REQUIRE(fn.body.size() == 1);
+  CHECK(to_string(fn.body[0].nest->writes[0].value).find("2.0") != std::string::npos);
+  CHECK(passes::used_constants(fn) == std::vector<uint32_t>{scaled});
+  std::vector<float> got(4);
+  std::memcpy(got.data(), fn.arrays[scaled].data->bytes.data(), 16);
+  CHECK(got == std::vector<float>{2, 4, 6, 8});
+}
+
+TEST_CASE_FIXTURE(Net, "packing is the address of the layout, element by element") {
+  struct Case {
+    std::vector<int64_t> shape;
+    Layout layout;
+  };
+  std::vector<Case> cases{{{20, 5, 3, 3}, {{{2, 1, 0}, {3, 1, 0}, {0, 16, 0}, {1, 1, 0}, {0, 1, 16}}}},
+                          {{7, 33}, {{{1, 16, 0}, {0, 1, 0}, {1, 1, 16}}}},
+                          {{6, 1, 3, 3}, permuted({2, 3, 1, 0})},
+                          {{5}, {}},
+                          {{}, {}},
+                          {{3, 7}, {{{0, 1, 0}, {1, 4, 0}, {1, 2, 2}, {1, 1, 2}}}}};
+  for (const Case& c : cases) {
+    auto n = random_constant("c" + std::to_string(fn.arrays.size()), c.shape, 3);
+    Array& a = fn.arrays[n];
+    a.layout = c.layout;
+    auto bytes = passes::pack(a);
+    int64_t stored = stored_elements(ctx, a.layout, a.shape)->i;
+    REQUIRE(bytes.size() == static_cast<size_t>(stored) * 4);
+    std::vector<float> got(static_cast<size_t>(stored)), from(a.data->bytes.size() / 4), want(got.size(), 0.0f);
+    std::memcpy(got.data(), bytes.data(), bytes.size());
+    std::memcpy(from.data(), a.data->bytes.data(), a.data->bytes.size());
+    for (size_t e = 0; e < from.size(); ++e) {
+      std::vector<const Expr*> index(c.shape.size());
+      int64_t rest = static_cast<int64_t>(e);
+      for (size_t i = c.shape.size(); i-- > 0; rest /= c.shape[i]) index[i] = k(rest % c.shape[i]);
+      want[static_cast<size_t>(address(ctx, a.layout, a.shape, index)->i)] = from[e];
+    }
+    CHECK(got == want);
+  }
+}
+
+TEST_CASE_FIXTURE(Net, "the verifier names every broken rule") {
+  auto x = input("x", DType::F32, {k(4)});
+  auto y = array("y", DType::F32, {k(4)}), z = array("z", DType::I64, {k(4)});
+  auto i = dim("i", 4), j = dim("j", 3), other = dim("other", 4);
+  auto problems = [&] { return verify(ctx, fn); };
+  auto expect = [&](const char* what) {
+    auto all = problems();
+    INFO(what << " in " << (all.empty() ? "" : all[0]));
+    CHECK(std::any_of(all.begin(), all.end(), [&](const std::string& s) { return s.find(what) != std::string::npos; }));
+    fn.body.clear();
+    fn.outputs.clear();
+  };
+  nest("good", {i}, {{y, {d(i)}, load(x, {d(i)})}});
+  CHECK(problems().empty());
+  fn.body.clear();
+  nest("n", {i}, {{y, {d(i)}, load(x, {ctx.add(d(i), k(1))})}});
+  expect("is not known to lie");
+  nest("n", {i}, {{y, {d(i)}, load(x, {d(other)})}});
+  expect("is not bound");
+  nest("n", {i, j}, {{y, {d(i)}, load(x, {d(i)})}});
+  expect("by every point of dim 'j'");
+  nest("n", {i}, {{z, {d(i)}, load(x, {d(i)})}});
+  expect("written as f32");
+  nest("n", {i}, {{y, {d(i)}, load(y, {d(i)})}});
+  expect("read before it is written");
+  nest("n", {i}, {{x, {d(i)}, r(0)}});
+  expect("is no result");
+  nest("n", {i, i}, {{y, {d(i)}, r(0)}});
+  expect("bound twice");
+  nest("a", {i}, {{y, {d(i)}, r(0)}});
+  nest("b", {i}, {{z, {d(i)}, ctx.cast(DType::I64, load(y, {d(i)}))}});
+  nest("c", {i}, {{y, {d(i)}, r(1)}});
+  expect("written after it was read");
+  Expr bad;
+  bad.op = Op::Add;
+  bad.type = {DType::F32, 1};
+  nest("n", {i}, {{y, {d(i)}, ctx.raw(bad, {load(x, {d(i)}), k(1)})}});
+  expect("types do not fit");
+  fn.outputs = {y};
+  expect("never written");
+  fn.arrays[y].layout.pieces = {{0, 1, 0}, {0, 1, 0}};
+  expect("does not cover");
+}
+
+// Random graphs of maps, reductions and renamings: every pass keeps the answer (checked by the pass manager).
+TEST_CASE("random small functions keep their meaning through all passes") {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    Net b;
+    std::mt19937 random(seed);
+    auto pick = [&](size_t n) { return static_cast<size_t>(random() % n); };
+    const Expr* N = pick(2) ? b.ctx.sym(b.ctx.declare_sym("N", 1)) : b.k(3);
+    std::vector<uint32_t> pool{b.input("x", DType::F32, {N, b.k(4), b.k(6)}), b.random_constant("c", {2, 4, 6}, seed)};
+    if (!N->is_const()) pool.pop_back();
+    int steps = 3 + static_cast<int>(pick(8));
+    for (int s = 0; s < steps; ++s) {
+      std::string name = "t" + std::to_string(s);
+      uint32_t x = pool[pick(pool.size())];
+      const Array shape_of = b.fn.arrays[x];
+      auto same_shape = [&](uint32_t o) { return b.fn.arrays[o].shape == shape_of.shape; };
+      std::vector<uint32_t> mates;
+      for (uint32_t o : pool) if (same_shape(o)) mates.push_back(o);
+      uint32_t other = mates[pick(mates.size())];
+      size_t rank = shape_of.shape.size();
+      switch (pick(8)) {
+        case 0: pool.push_back(b.relu(name, x)); break;
+        case 1: pool.push_back(b.add(name, x, other)); break;
+        case 2: pool.push_back(b.map(name, {x}, [&](auto v) { return b.ctx.unary(Op::Tanh, v[0]); })); break;
+        case 3: {  // reverse the axes
+          std::vector<const Expr*> shape(shape_of.shape.rbegin(), shape_of.shape.rend());
+          uint32_t y = b.array(name, DType::F32, shape);
+          auto dims = b.dims_of(y);
+          auto index = b.at(dims);
+          std::reverse(index.begin(), index.end());
+          b.nest(name, dims, {{y, b.at(dims), b.load(x, index)}});
+          pool.push_back(y);
+          break;
+        }
+        case 4: {  // sum over the last axis, kept with one element
+          if (rank == 0) break;
+          std::vector<const Expr*> shape = shape_of.shape;
+          shape.back() = b.k(1);
+          uint32_t y = b.array(name, DType::F32, shape);
+          auto dims = b.dims_of(y);
+          auto last = b.dim("r", shape_of.shape.back());
+          auto index = b.at(dims);
+          index.back() = b.d(last);
+          b.nest(name, dims, {{y, b.at(dims), b.ctx.fold({b.ctx.builtin(pick(2) ? Join::Sum : Join::Max), {last}, nullptr}, {b.load(x, index)})}});
+          pool.push_back(y);
+          break;
+        }
+        case 5: {  // flatten everything
+          std::vector<const Expr*> shape{b.ctx.product(shape_of.shape)};
+          uint32_t y = b.array(name, DType::F32, shape);
+          auto dims = b.dims_of(y);
+          std::vector<const Expr*> index(rank);
+          const Expr* rest = b.d(dims[0]);
+          for (size_t k = rank; k-- > 0; rest = b.ctx.floordiv(rest, shape_of.shape[k]))
+            index[k] = k == 0 ? rest : b.ctx.floormod(rest, shape_of.shape[k]);
+          b.nest(name, dims, {{y, b.at(dims), b.load(x, index)}});
+          pool.push_back(y);
+          break;
+        }
+        case 6: {  // pad the first axis
+          std::vector<const Expr*> shape = shape_of.shape;
+          shape[0] = b.ctx.add(shape[0], b.k(2));
+          uint32_t y = b.array(name, DType::F32, shape);
+          auto dims = b.dims_of(y);
+          auto index = b.at(dims);
+          index[0] = b.ctx.sub(index[0], b.k(1));
+          auto in = b.ctx.logical_and(b.ctx.binary(Op::Le, b.k(0), index[0]), b.ctx.binary(Op::Lt, index[0], shape_of.shape[0]));
+          b.nest(name, dims, {{y, b.at(dims), b.ctx.select(in, b.load(x, index), b.r(0))}});
+          pool.push_back(y);
+          break;
+        }
+        case 7: {  // product with a weight along the last axis
+          if (!shape_of.shape.back()->is_const() || shape_of.shape.back()->i > 64) break;
+          int64_t K = shape_of.shape.back()->i;
+          uint32_t w = b.random_constant(name + ".w", {K, 5}, seed);
+          std::vector<const Expr*> shape = shape_of.shape;
+          shape.back() = b.k(5);
+          uint32_t y = b.array(name, DType::F32, shape);
+          auto dims = b.dims_of(y);
+          auto c = b.dim("c", K);
+          auto index = b.at(dims);
+          index.back() = b.d(c);
+          b.nest(name, dims, {{y, b.at(dims), b.ctx.fold({b.ctx.builtin(Join::Sum), {c}, nullptr},
+                  {b.ctx.binary(Op::Mul, b.load(x, index), b.load(w, {b.d(c), b.d(dims.back())}))})}});
+          pool.push_back(y);
+          break;
+        }
+      }
+    }
+    b.fn.outputs.push_back(pool.back());
+    if (b.fn.arrays[pool.back()].kind != Array::Kind::Temp) continue;
+    if (pool.size() > 3 && b.fn.arrays[pool[2]].kind == Array::Kind::Temp && pool[2] != pool.back()) b.fn.outputs.push_back(pool[2]);
+    std::string before = print(b.fn);
+    Status s = b.optimise();
+    std::string facts;
+    for (const std::string& f : s.facts) facts += "\n" + f;
+    REQUIRE_MESSAGE(s.ok(), "seed " << seed << ": " << (s.ok() ? "" : s.message) << facts << "\n" << before << "\n" << print(b.fn));
+  }
+}
