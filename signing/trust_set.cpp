@@ -42,7 +42,7 @@ bool is_private_to_write(const std::string& folder) {
 Result<TrustedKey> trusted_key_from(const std::string& folder, const std::string& name) {
   const std::string path = folder + "/" + name;
   MLC_ASSIGN(const std::string text, read_small_file(path, kMaxKeyFile));
-  if (name.ends_with(".json")) return parse_trusted_key(std::as_bytes(std::span(text.data(), text.size())), path);
+  if (std::string_view(name).ends_with(".json")) return parse_trusted_key(std::as_bytes(std::span(text.data(), text.size())), path);
   auto key = PublicKey::from_pem(text);
   if (!key.ok()) return std::move(key).status().note(path);
   const std::string stem = name.substr(0, name.size() - 4);
