@@ -60,23 +60,36 @@ struct Case {
   std::vector<uint64_t> lengths;
   std::vector<std::byte> scratch;
   std::vector<double> times;
+  std::unordered_map<const ir::Sym*, int64_t> symbols;
+  std::vector<bench::Buffer> extra;
+  bench::Buffer& workspace(int64_t elements) {
+    if (extra.empty()) extra.emplace_back(static_cast<size_t>(elements));
+    return extra[0];
+  }
 };
+
+int64_t value(const Case& c, const Expr* e) {
+  return *ir::evaluate_extent(e, [&](const ir::Sym* s) -> std::optional<int64_t> { return c.symbols.at(s); });
+}
 
 void run_once(Case& c) {
   for (size_t k = 0; k < c.kernels.size(); ++k) {
     std::vector<void*> pointers;
     std::vector<uint64_t> lengths;
     for (const loop::Param& p : c.kernels[k].params) {
-      pointers.push_back(c.buffers[p.array].data);
-      lengths.push_back(c.buffers[p.array].bytes);
+      bench::Buffer& b = p.role == loop::Role::Array ? c.buffers[p.array] : c.workspace(value(c, p.elements));
+      pointers.push_back(b.data);
+      lengths.push_back(b.bytes);
     }
-    MlrunLaunch launch{pointers.data(), lengths.data(), nullptr, c.scratch.data(), 0, 1};
-    c.module->entry(k).run(&launch, 0, static_cast<uint32_t>(c.kernels[k].tiles->i));
+    std::vector<int64_t> scalars;
+    for (const ir::Sym* sym : c.kernels[k].scalars) scalars.push_back(c.symbols.at(sym));
+    MlrunLaunch launch{pointers.data(), lengths.data(), scalars.data(), c.scratch.data(), 0, 1};
+    c.module->entry(k).run(&launch, 0, static_cast<uint32_t>(value(c, c.kernels[k].tiles)));
   }
 }
 
-size_t stored(ir::Context& ctx, const nest::Array& a) {
-  return static_cast<size_t>(nest::stored_elements(ctx, a.layout, a.shape)->i);
+size_t stored(ir::Context& ctx, const Case& c, const nest::Array& a) {
+  return static_cast<size_t>(value(c, nest::stored_elements(ctx, a.layout, a.shape)));
 }
 
 // The same statement through the generic template; its output against the one of `c`.
@@ -96,6 +109,7 @@ double largest_difference(ir::Context& ctx, const nest::Function& f, Case& c) {
     std::memcpy(r.buffers.back().data, b.data, b.bytes);
   }
   r.scratch.resize(1 << 20);
+  r.symbols = c.symbols;
   const uint32_t out = f.outputs[0];
   std::memset(r.buffers[out].data, 0, r.buffers[out].bytes);
   run_once(r);
@@ -153,13 +167,15 @@ int main(int argc, char** argv) {
     ceiling.buffers.emplace_back(1024);
     for (size_t k = 0; k < 1024; ++k) ceiling.buffers[0].data[k] = 0.5f;
 
-    auto measure = [&](const std::string& label, double flop, const std::function<void(test::NestMaker&)>& make) {
+    auto measure = [&](const std::string& label, double flop, const std::function<void(test::NestMaker&)>& make,
+                       const std::unordered_map<const ir::Sym*, int64_t>& symbols = {}) {
       if (label.find(only) == std::string::npos) return;
       test::NestMaker maker(ctx);
       make(maker);
       Case c;
       c.name = label;
       c.flop = flop;
+      c.symbols = symbols;
       auto kernels = lower::lower(ctx, maker.f, maker.f.body[0], *target, {});
       if (!kernels.ok()) {
         std::printf("%s: %s\n", label.c_str(), kernels.status().text().c_str());
@@ -176,7 +192,7 @@ int main(int argc, char** argv) {
       }
       double compile = now() - before;
       c.module = std::move(*m);
-      for (const nest::Array& a : maker.f.arrays) c.buffers.emplace_back(stored(ctx, a));
+      for (const nest::Array& a : maker.f.arrays) c.buffers.emplace_back(stored(ctx, c, a));
       c.scratch.resize(1 << 20);
       run_once(c);
       if (double d = largest_difference(ctx, maker.f, c); !(d < 1e-3)) {
@@ -224,6 +240,25 @@ int main(int argc, char** argv) {
     conv("conv 1x1 7^2 2048->512", {.h = 7, .w = 7, .c = 2048, .m = 512, .kh = 1, .kw = 1, .pad = 0});
     conv("conv 1x1 s2 56^2 256->512", {.h = 56, .w = 56, .c = 256, .m = 512, .kh = 1, .kw = 1, .stride = 2, .pad = 0});
     conv("conv 7x7 s2 224^2 3->64", {.h = 224, .w = 224, .c = 3, .m = 64, .kh = 7, .kw = 7, .stride = 2, .pad = 3});
+    const ir::Sym *S = ctx.declare_sym("S", 1, 4096), *H = ctx.declare_sym("H", 1, 4096), *W = ctx.declare_sym("W", 1, 4096);
+    for (int64_t rows : {32, 128})
+      measure("matmul S=" + std::to_string(rows) + " x384x1536", 2.0 * static_cast<double>(rows * 384 * 1536),
+              [&](test::NestMaker& f) { f.matmul(ctx.sym(S), f.n(384), f.n(1536)); }, {{S, rows}});
+    measure("conv 3x3 HxW=24x160 96->96", 2.0 * 24 * 160 * 96 * 96 * 9,
+            [&](test::NestMaker& f) { f.conv({.c = 96, .m = 96}, ctx.sym(H), ctx.sym(W)); }, {{H, 24}, {W, 160}});
+    measure("conv 1x1 HxW=24x160 96->24", 2.0 * 24 * 160 * 96 * 24,
+            [&](test::NestMaker& f) { f.conv({.c = 96, .m = 24, .kh = 1, .kw = 1, .pad = 0}, ctx.sym(H), ctx.sym(W)); }, {{H, 24}, {W, 160}});
+    for (bool symbolic : {false, true}) {
+      const Expr* L = symbolic ? ctx.sym(S) : ctx.integer(128);
+      std::unordered_map<const ir::Sym*, int64_t> at{{S, 128}};
+      measure(symbolic ? "Q K^T 12 heads, S=128, 32" : "Q K^T 12 heads, 128, 32", 2.0 * 12 * 128 * 128 * 32, [=](test::NestMaker& f) { f.scores(12, L, 32); }, at);
+      measure(symbolic ? "P V 12 heads, S=128, 32" : "P V 12 heads, 128, 32", 2.0 * 12 * 128 * 128 * 32, [=](test::NestMaker& f) { f.mix(12, L, 32); }, at);
+    }
+    measure("depthwise 3x3 HxW=24x160 96", 2.0 * 24 * 160 * 96 * 9,
+            [&](test::NestMaker& f) { f.conv({.c = 96, .m = 96, .group = 96, .panels = false}, ctx.sym(H), ctx.sym(W)); }, {{H, 24}, {W, 160}});
+    conv("depthwise 3x3 7^2 960", {.h = 7, .w = 7, .c = 960, .m = 960, .group = 960, .panels = false});
+    conv("depthwise 3x3 s2 112^2 96", {.h = 112, .w = 112, .c = 96, .m = 96, .stride = 2, .group = 96, .panels = false});
+    conv("depthwise 5x5 14^2 672", {.h = 14, .w = 14, .c = 672, .m = 672, .kh = 5, .kw = 5, .pad = 2, .group = 672, .panels = false});
     conv("depthwise 3x3 56^2 144", {.h = 56, .w = 56, .c = 144, .m = 144, .group = 144, .panels = false});
   }
   return wrong ? 1 : 0;

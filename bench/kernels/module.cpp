@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 namespace mlc::bench {
 
@@ -19,7 +20,8 @@ Result<std::unique_ptr<Loaded>> Loaded::compile(const targets::Target& target, c
   r->code_bytes = module.bytes.size();
   r->handle_ = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (const char* keep = std::getenv("BENCH_KEEP")) {
-    std::rename(path, keep);
+    static int count = 0;  // for a disassembler: ceiling, then kernel and reference in turn
+    std::rename(path, (keep + std::to_string(count++)).c_str());
   } else {
     unlink(path);
   }

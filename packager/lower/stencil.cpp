@@ -53,7 +53,8 @@ class Stencil {
     double wanted = std::max(1.0, std::floor(kTileWork / row_work)), num_rows = std::max(1.0, estimate(rows));
     int64_t row_chunk = static_cast<int64_t>(std::ceil(num_rows / std::ceil(num_rows / std::min(wanted, num_rows))));
     int64_t vectors = static_cast<int64_t>(std::clamp(std::floor(wanted / num_rows), 1.0, 64.0));
-    int64_t channel_chunk = vectors * lanes_;
+    int64_t line = std::max<int64_t>(lanes_, 64 / bytes_of(n_.writes[0].dtype));  // whole cache lines
+    int64_t channel_chunk = (vectors * lanes_ + line - 1) / line * line;
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : outer_) extents.push_back(d->extent);
     extents.push_back(ctx_.ceildiv(channel_->extent, ctx_.integer(channel_chunk)));
@@ -67,9 +68,9 @@ class Stencil {
         };
         auto [c_lo, c_hi] = range(at[at.size() - 2], channel_chunk, channel_->extent);
         auto [r_lo, r_hi] = range(at.back(), row_chunk, rows);
-        channels(c_lo, c_hi, [&, r_lo = r_lo, r_hi = r_hi] {
-          if (!line_) return line();
-          s_.with_for(line_, r_lo, r_hi, 1, [&] { line(); });
+        channels(c_lo, c_hi, [&, r_lo = r_lo, r_hi = r_hi](const std::function<void()>& each) {
+          if (!line_) return each();
+          s_.with_for(line_, r_lo, r_hi, 1, each);
         });
       });
     });
@@ -210,33 +211,45 @@ class Stencil {
     return true;
   }
 
-  void channels(const Expr* lo, const Expr* hi, const std::function<void()>& body) {
+  // Channels lo .. hi. Vectors that share a cache line go through a line together, else each would fetch it anew.
+  void channels(const Expr* lo, const Expr* hi, const std::function<void(const std::function<void()>&)>& lines) {
+    const int64_t group = std::max<int64_t>(lanes_, 64 / bytes_of(n_.writes[0].dtype));
     const Expr* span = ctx_.max(ctx_.sub(hi, lo), ctx_.integer(0));
     const Expr* end = k_.b.let(ctx_.add(lo, ctx_.mul(ctx_.floordiv(span, ctx_.integer(lanes_)), ctx_.integer(lanes_))));
-    s_.with_for(channel_, lo, end, lanes_, [&] { s_.vectorised(channel_, lanes_, nullptr, body); });
+    if (group == lanes_) {
+      s_.with_for(channel_, lo, end, lanes_, [&] { lines([&] { s_.vectorised(channel_, lanes_, nullptr, [&] { line(); }); }); });
+    } else {
+      k_.b.with_for(lo, end, group, [&](const Expr* first) {
+        s_.scoped([&] {
+          const Expr* last = k_.b.let(ctx_.min(ctx_.add(first, ctx_.integer(group)), end));
+          lines([&] {
+            s_.with_for(channel_, first, last, lanes_, [&] { s_.vectorised(channel_, lanes_, nullptr, [&] { line(); }); });
+          });
+        });
+      });
+    }
     if (channel_->extent->is_const() && channel_->extent->i % lanes_ == 0) return;
     if (job_.target.has_masks) {
       k_.b.with_if(ctx_.binary(Op::Lt, end, hi), [&] {
         s_.scoped([&] {
           s_.bind(channel_, end);
           const Expr* exists = loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, end, lanes_), loop::splat(ctx_, hi, lanes_));
-          s_.vectorised(channel_, lanes_, k_.b.let(exists), body);
+          exists = k_.b.let(exists);
+          lines([&] { s_.vectorised(channel_, lanes_, exists, [&] { line(); }); });
         });
       });
       return;
     }
     // The rest one channel at a time, through the fold's ordinary loops.
-    s_.with_for(channel_, end, hi, 1, [&] {
-      scalar_channel_ = true;
-      body();
-      scalar_channel_ = false;
+    lines([&] {
+      s_.with_for(channel_, end, hi, 1, [&] {
+        s_.with_for(row_, ctx_.integer(0), row_->extent, 1, [&] { emit_writes(s_, k_.b, n_, nullptr); });
+      });
     });
   }
 
   // All outputs of one row, for one vector of channels.
   void line() {
-    if (scalar_channel_)
-      return s_.with_for(row_, ctx_.integer(0), row_->extent, 1, [&] { emit_writes(s_, k_.b, n_, nullptr); });
     if (!unroll_lines_ || line_taps_.empty()) return row(false);
     // Whether the window lies inside the image vertically: then all of it is unrolled.
     const Expr* inside = ctx_.boolean(true);
@@ -363,7 +376,7 @@ class Stencil {
   std::vector<const ir::Dim*> column_taps_, line_taps_;   // window dims that the row's conditions mention, and others
   std::vector<const Expr*> row_terms_, line_terms_;
   int64_t num_columns_ = 1;
-  bool unroll_lines_ = false, static_rows_ = false, scalar_channel_ = false;
+  bool unroll_lines_ = false, static_rows_ = false;
   int64_t block_ = 4, num_blocks_ = 0, base_ = 0, extra_ = 0;
   std::vector<bool> edges_;
 };
