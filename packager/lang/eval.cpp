@@ -371,6 +371,8 @@ Ex Expander::adapt(const Val& v, DType to, Pos pos) {
     }
     return ctx_.integer(v.e->i, to);
   }
+  if (v.e->op == ir::Op::Select)  // a choice between literals: each adapts
+    return ctx_.select(v.e->args[0], adapt(scalar(v.e->args[1], true), to, pos), adapt(scalar(v.e->args[2], true), to, pos));
   if (is_real(from) && !is_float(to))
     fail_here(pos, "a real number does not adapt to " + std::string(name_of(to)) + ": round it, then write int(...)");
   if (!is_real(from) && to != DType::I64 && has_dim(v.e))
@@ -603,7 +605,7 @@ Val Expander::choose(const Val& c, const Val& a, const Val& b, Pos pos) {
   if (!a.is_scalar() || !b.is_scalar()) fail_here(pos, "a choice that is not settled while building is between numbers");
   Val x = a, y = b;
   if (meet(x, y, pos) == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
-  return scalar(ctx_.select(condition, x.e, y.e), x.soft && y.soft && c.soft);
+  return scalar(ctx_.select(condition, x.e, y.e), x.soft && y.soft);
 }
 
 Val Expander::eval_condition(const Node* n) {

@@ -485,7 +485,8 @@ Val Expander::unflat(const Val& place, const std::vector<Val>& extents, Pos pos)
       const size_t k = axes[a];
       result[k] = a == 0 ? rest : ctx_.floormod(rest, to[k]);
       if (a > 0) rest = ctx_.floordiv(rest, to[k]);
-      if (a > 0 || safe) mark_safe(result[k], to[k]);
+      // A remainder lies below its divisor, if that is positive.
+      if (a > 0 ? ir::interval_of(to[k]).lo > 0 || safe : safe) mark_safe(result[k], to[k]);
     }
   };
   if (place.flat) {
@@ -525,18 +526,23 @@ Val Expander::unflat(const Val& place, const std::vector<Val>& extents, Pos pos)
       for (size_t c = 0; c + 1 < cuts.size(); ++c) {
         const auto [i0, j0] = cuts[c];
         const auto [i1, j1] = cuts[c + 1];
+        // The group lies in range if its extents multiply to the same; otherwise that is a run-time check.
+        Ex from_all = ctx_.integer(1), to_all = ctx_.integer(1);
+        for (size_t i = i0; i < i1; ++i) from_all = ctx_.mul(from_all, place.flat->extents[source[i]]);
+        for (size_t j = j0; j < j1; ++j) to_all = ctx_.mul(to_all, to[target[j]]);
+        const bool equal = from_all == to_all;
         if (i1 == i0 + 1 && j1 == j0 + 1) {
           result[target[j0]] = place.flat->index[source[i0]];
-          mark_safe(result[target[j0]], to[target[j0]]);
+          if (equal) mark_safe(result[target[j0]], to[target[j0]]);
           continue;
         }
         Ex merged = ctx_.integer(0);
         for (size_t i = i0; i < i1; ++i) merged = ctx_.add(ctx_.mul(merged, place.flat->extents[source[i]]), place.flat->index[source[i]]);
         if (j1 == j0 + 1) {
           result[target[j0]] = merged;
-          mark_safe(merged, to[target[j0]]);
+          if (equal) mark_safe(merged, to[target[j0]]);
         } else {
-          split(merged, target[j0], target[j1 - 1] + 1, true);
+          split(merged, target[j0], target[j1 - 1] + 1, equal);
         }
       }
       return soft_list(result);
