@@ -235,7 +235,8 @@ class Verifier {
     const Expr* condition = nullptr;
   };
   std::vector<const Expr*> conditions(int path) {
-    std::vector<const Expr*> all;
+    std::vector<const Expr*> all;  // what was checked before the first statement holds everywhere
+    for (const Function::Check& c : f_.checks) all.push_back(c.condition);
     for (; path >= 0; path = paths_[static_cast<size_t>(path)].parent) all.push_back(paths_[static_cast<size_t>(path)].condition);
     return all;
   }
@@ -247,11 +248,15 @@ class Verifier {
 
   void in_range(const std::vector<const Expr*>& index, const Array& a, int path, const std::string& what) {
     for (size_t i = 0; i < index.size() && i < a.shape.size(); ++i) {
+      if (index[i]->op == Op::Dim && index[i]->dim->extent == a.shape[i]) continue;  // an empty dim has no points
       auto given = conditions(path);
       const Expr* low = ctx_.binary(Op::Le, ctx_.integer(0), index[i]);
       const Expr* high = ctx_.binary(Op::Lt, index[i], a.shape[i]);
       // A loaded value in an index is not index arithmetic: nothing is proved about it.
       if (ir::proves(ctx_, low, given) && ir::proves(ctx_, high, given)) continue;
+      // What is checked before the run is a fact: two extents that were assumed equal, say.
+      for (const Function::Check& c : f_.checks) given.push_back(c.condition);
+      if (!f_.checks.empty() && ir::proves(ctx_, low, given) && ir::proves(ctx_, high, given)) continue;
       say(what + " " + ir::to_string(index[i]).substr(0, 200) + " is not known to lie in axis " + std::to_string(i) + " of '" + a.name +
           "', which has " + ir::to_string(a.shape[i]).substr(0, 100));
     }
@@ -298,9 +303,11 @@ class Verifier {
       check(n.where, bound, false);
     }
     if (n.writes.empty()) say("writes nothing");
+    bool empty = std::any_of(n.dims.begin(), n.dims.end(), [](const ir::Dim* d) { return d->extent->is_int(0); });
+    const bool ranged = options_.ranges && !empty;
     std::vector<uint32_t> results;
     int path = n.where ? under(-1, n.where) : -1;
-    if (n.where && options_.ranges) ranges(n.where, -1);
+    if (n.where && ranged) ranges(n.where, -1);
     for (const Write& w : n.writes) {
       if (!known(w.array)) continue;
       const Array& a = f_.arrays[w.array];
@@ -323,9 +330,9 @@ class Verifier {
         for (const Expr* e : w.index) used = used || ir::depends_on(e, ctx_.dim(d));
         if (!used) say("'" + a.name + "' is written by every point of dim '" + d->name + "'");
       }
-      if (options_.ranges) in_range(w.index, a, path, "written index");
+      if (ranged) in_range(w.index, a, path, "written index");
     }
-    if (options_.ranges)
+    if (ranged)
       for (const Write& w : n.writes) ranges(w.value, path);
     finish(results);
   }
