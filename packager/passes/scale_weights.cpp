@@ -50,12 +50,18 @@ class Scaler {
         channels_.push_back(e);
     std::unordered_map<const Expr*, Form> forms;
     const Expr* best = nullptr;
+    std::vector<const Expr*> candidates;
     size_t loads_of_w = 0;
     ir::walk(value, [&](const Expr* e) {
       loads_of_w += e->op == Op::Load && e->array == w->array;
       forms[e] = form(e, fold, forms);
-      if (forms[e].linear && e != fold) best = e;  // walk visits arguments first: the last one is the outermost
+      if (forms[e].linear && e != fold) candidates.push_back(e);
     });
+    // The outermost node through which all uses of the fold go. (Arguments were visited first.)
+    for (size_t k = candidates.size(); !best && k-- > 0;) {
+      const Expr* rest = ctx_.substitute(value, {{candidates[k], ctx_.number(0, DType::F32)}});
+      if (!ir::depends_on(rest, fold)) best = candidates[k];
+    }
     if (!best || loads_of_w != 1) return;
     Form total = forms[best];
     bool scaled = !is_one(total.a), shifted = total.b && !plain_bias(total.b);
