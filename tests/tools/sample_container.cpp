@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "packager/container/builder.h"
+#include "schema/features.h"
 
 using namespace mlc;
 using namespace mlc::format;
@@ -64,8 +65,14 @@ Status write_sample(const std::string& path) {
   native.target = "x86-64-v2";
   native.plan = builder.add_segment("plan/x86-64-v2", SegmentKind::Plan, true, pattern(300, 4));
   native.module = builder.add_segment("code/x86-64-v2", SegmentKind::Module, true, pattern(5000, 5));
+  native.features = {static_cast<uint32_t>(Feature::X86Sse42)};
+  native.clauses = {{static_cast<uint32_t>(Feature::OsPageSize), ClauseOp::Divides, {65'536}}};
   native.audit = Audit{"none", "1", {}};
   builder.add_variant(native);
+
+  constexpr std::string_view labels = "cat\ndog\nbird\nfish\n";
+  const auto label_bytes = std::as_bytes(std::span(labels));
+  builder.add_asset("labels.txt", "text/plain", {label_bytes.begin(), label_bytes.end()});
 
   Golden golden;
   golden.name = "ones";

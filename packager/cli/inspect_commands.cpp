@@ -1,0 +1,115 @@
+#include "packager/cli/inspect_commands.h"
+
+#include <charconv>
+#include <cstdio>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "packager/cli/inspect_ops.h"
+#include "packager/cli/report.h"
+#include "packager/cli/size_ops.h"
+
+namespace mlc::cli {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+struct SizeFlags {
+  std::string file, by = "kind", min;
+  bool as_json = false;
+};
+
+Result<SizeBy> parse_by(const std::string& text) {
+  if (text == "kind") return SizeBy::Kind;
+  if (text == "variant") return SizeBy::Variant;
+  if (text == "segment") return SizeBy::Segment;
+  if (text == "tensor") return SizeBy::Tensor;
+  return Status(Code::Usage, "--by: '" + text + "' is not known").fact("known: kind variant segment tensor");
+}
+
+// "1%", "0.5%" of the file, or a number of bytes.
+Result<uint64_t> parse_min(const std::string& text, uint64_t file_bytes) {
+  if (text.empty()) return uint64_t{0};
+  const Status wrong(Code::Usage, "--min: '" + text + "' is neither a number of bytes nor a share such as 1%");
+  const bool share = text.ends_with('%');
+  const char* end = text.data() + text.size() - (share ? 1 : 0);
+  if (share) {
+    double percent = 0;
+    const auto [stop, error] = std::from_chars(text.data(), end, percent, std::chars_format::fixed);
+    if (error != std::errc() || stop != end || !(percent >= 0 && percent <= 100)) return wrong;
+    return static_cast<uint64_t>(static_cast<double>(file_bytes) * percent / 100);
+  }
+  uint64_t bytes = 0;
+  const auto [stop, error] = std::from_chars(text.data(), end, bytes);
+  if (error != std::errc() || stop != end) return wrong;
+  return bytes;
+}
+
+double percent_of(uint64_t bytes, uint64_t whole) {
+  return 100.0 * static_cast<double>(bytes) / static_cast<double>(whole);
+}
+
+void print_tree(const SizeEntry& entry, uint64_t whole, size_t depth, std::string& out) {
+  char front[64];
+  std::snprintf(front, sizeof front, "%9s  %5.1f %%  ", human_bytes(entry.bytes).c_str(),
+                percent_of(entry.bytes, whole));
+  out += front + std::string(2 * depth, ' ') + entry.name + (entry.note.empty() ? "" : "   " + entry.note) + "\n";
+  for (const SizeEntry& child : entry.children) print_tree(child, whole, depth + 1, out);
+}
+
+ordered_json tree_json(const SizeEntry& entry, uint64_t whole) {
+  ordered_json json = {{"name", entry.name}, {"bytes", entry.bytes}, {"percent", percent_of(entry.bytes, whole)}};
+  if (!entry.note.empty()) json["note"] = entry.note;
+  if (entry.children.empty()) return json;
+  ordered_json& entries = json["entries"] = ordered_json::array();
+  for (const SizeEntry& child : entry.children) entries.push_back(tree_json(child, whole));
+  return json;
+}
+
+Result<Report> run_size(const SizeFlags& flags) {
+  MLC_ASSIGN(const SizeBy by, parse_by(flags.by));
+  MLC_ASSIGN(const ContainerFile file, open_container_file(flags.file));
+  SizeEntry root = size_tree(file, by);
+  const uint64_t whole = root.bytes;
+  MLC_ASSIGN(const uint64_t least, parse_min(flags.min, whole));
+  fold_small(root, least);
+  Report report;
+  print_tree(root, whole, 0, report.text);
+  report.json = {{"file", flags.file}, {"root", "sha256:" + to_hex(file.opened->root())}, {"by", flags.by},
+                 {"file_bytes", whole}};
+  report.json["entries"] = ordered_json::array();
+  for (const SizeEntry& entry : root.children) report.json["entries"].push_back(tree_json(entry, whole));
+  return report;
+}
+
+}  // namespace
+
+void add_inspect_commands(CLI::App& app, int& exit_code) {
+  {
+    auto options = std::make_shared<InspectOptions>();
+    auto as_json = std::make_shared<bool>(false);
+    CLI::App* inspect = add_command(app, "inspect", "what is inside: programs, variants, assets, signatures",
+                                    "  mlpack inspect cat.mlc\n  mlpack inspect cat.mlc --variant x86-64-v3 --json\n",
+                                    *as_json);
+    inspect->add_option("file", options->file, "container")->required();
+    inspect->add_option("--variant", options->variant, "only this variant, with all of its features");
+    inspect->add_option("--program", options->program, "only this program");
+    inspect->add_flag("--segments", options->segments, "list the segments");
+    inspect->add_flag("--tensors", options->tensors, "list the tensors");
+    inspect->callback(
+        [options, as_json, &exit_code] { exit_code = finish("inspect", *as_json, inspect_container(*options)); });
+  }
+  {
+    auto flags = std::make_shared<SizeFlags>();
+    CLI::App* size = add_command(app, "size", "what costs what, to the byte",
+                                 "  mlpack size cat.mlc\n  mlpack size cat.mlc --by tensor --min 1%\n", flags->as_json);
+    size->add_option("file", flags->file, "container")->required();
+    size->add_option("--by", flags->by, "kind, variant, segment or tensor")->default_str("kind");
+    size->add_option("--min", flags->min, "fold what is smaller: bytes, or a share of the file such as 1%");
+    size->callback([flags, &exit_code] { exit_code = finish("size", flags->as_json, run_size(*flags)); });
+  }
+}
+
+}  // namespace mlc::cli

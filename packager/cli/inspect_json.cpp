@@ -1,0 +1,236 @@
+#include "packager/cli/inspect_json.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/checked.h"
+#include "schema/features.h"
+#include "signing/hash_tree.h"
+
+namespace mlc::cli {
+
+using namespace format;
+using nlohmann::ordered_json;
+
+namespace {
+
+constexpr uint64_t kExactInDouble = uint64_t{1} << 53;
+
+std::string_view operator_text(ClauseOp op) {
+  switch (op) {
+    case ClauseOp::Equal: return "==";
+    case ClauseOp::AtLeast: return ">=";
+    case ClauseOp::AtMost: return "<=";
+    case ClauseOp::Divides: return "divides";
+    case ClauseOp::OneOf: return "one of";
+    case ClauseOp::None: break;
+  }
+  return "?";
+}
+
+std::string_view metric_text(Metric metric) {
+  switch (metric) {
+    case Metric::Abs: return "abs";
+    case Metric::Rel: return "rel";
+    case Metric::Ulp: return "ulp";
+    case Metric::Cosine: return "cosine";
+    case Metric::TopK: return "top_k";
+    case Metric::None: break;
+  }
+  return "?";
+}
+
+std::string_view colour_text(Colour colour) {
+  switch (colour) {
+    case Colour::Rgb: return "rgb";
+    case Colour::Bgr: return "bgr";
+    case Colour::Grey: return "grey";
+    case Colour::Rgba: return "rgba";
+    case Colour::Yuv420: return "yuv420";
+    case Colour::None: break;
+  }
+  return "none";
+}
+
+std::string digest_text(const Digest& digest) { return "sha256:" + to_hex(digest); }
+
+ordered_json dim_json(const Method& method, const DimRef& dim) {
+  if (dim.dim) return method.dims[*dim.dim].name;
+  if (dim.extent) return *dim.extent;
+  return dim.expr;
+}
+
+ordered_json port_json(const Method& method, const Port& port) {
+  ordered_json shape = ordered_json::array(), range = ordered_json::object();
+  for (const DimRef& dim : port.dims) {
+    shape.push_back(dim_json(method, dim));
+    if (!dim.dim) continue;
+    const Dim& symbol = method.dims[*dim.dim];
+    range[symbol.name] = {symbol.min, symbol.max};
+  }
+  ordered_json json = {{"name", port.name}, {"type", name_of(port.dtype)}, {"shape", shape}};
+  if (!range.empty()) json["range"] = range;
+  if (port.media != Media::None) json["media"] = name_of(port.media);
+  if (port.colour != Colour::None) json["colour"] = colour_text(port.colour);
+  if (!port.range.empty()) json["values"] = port.range;
+  if (!port.unit.empty()) json["unit"] = port.unit;
+  if (port.optional) json["optional"] = true;
+  if (!port.doc.empty()) json["doc"] = port.doc;
+  return json;
+}
+
+ordered_json ports_json(const Method& method, const std::vector<Port>& ports) {
+  ordered_json json = ordered_json::array();
+  for (const Port& port : ports) json.push_back(port_json(method, port));
+  return json;
+}
+
+ordered_json tolerance_json(const std::vector<Tolerance>& tolerances) {
+  ordered_json json = ordered_json::array();
+  for (const Tolerance& tolerance : tolerances)
+    json.push_back(
+        {{"output", tolerance.output}, {"metric", metric_text(tolerance.metric)}, {"value", tolerance.value}});
+  return json;
+}
+
+}  // namespace
+
+ordered_json exact(uint64_t number) {
+  if (number > kExactInDouble) return std::to_string(number);
+  return number;
+}
+
+uint64_t num_elements(const Tensor& tensor) {
+  return checked_product(tensor.shape).value_or(std::numeric_limits<uint64_t>::max());
+}
+
+std::string type_text(const Method& method, const Port& port) {
+  std::string text = std::string(name_of(port.dtype)) + "[";
+  for (size_t i = 0; i < port.dims.size(); ++i) {
+    const ordered_json dim = dim_json(method, port.dims[i]);
+    text += (i == 0 ? "" : ",") + (dim.is_string() ? dim.get<std::string>() : dim.dump());
+  }
+  return text + "]";
+}
+
+std::string tensor_text(const Tensor& tensor) {
+  std::string text = std::string(name_of(tensor.dtype)) + "[";
+  for (size_t i = 0; i < tensor.shape.size(); ++i) text += (i == 0 ? "" : ",") + std::to_string(tensor.shape[i]);
+  return text + "]";
+}
+
+std::string feature_text(uint32_t feature) {
+  const size_t row = feature_index(feature);
+  return row < kNumFeatures ? std::string(kFeatures[row].name) : "feature " + std::to_string(feature);
+}
+
+std::string clause_text(const Clause& clause) {
+  std::string text = feature_text(clause.id) + " " + std::string(operator_text(clause.op));
+  for (const int64_t value : clause.values) text += " " + std::to_string(value);
+  return text;
+}
+
+ordered_json model_json(const Manifest& manifest) {
+  const Provenance& provenance = manifest.provenance;
+  ordered_json json = {{"id", manifest.model.id}};
+  if (!manifest.model.title.empty()) json["title"] = manifest.model.title;
+  if (!manifest.model.licence.empty()) json["licence"] = manifest.model.licence;
+  if (manifest.model.not_after != 0) json["not_after"] = exact(manifest.model.not_after);
+  json["default_program"] = manifest.methods[manifest.model.default_method].name;
+  json["source"] = {{"name", provenance.source_name}, {"digest", digest_text(provenance.source)}};
+  json["tool"] = provenance.tool + " " + provenance.tool_version;
+  json["flags"] = provenance.flags;
+  ordered_json stages = ordered_json::array();
+  for (const format::Stage& stage : manifest.stages) {
+    ordered_json attributes = ordered_json::object();
+    for (const Attribute& attribute : stage.attributes) attributes[attribute.name] = attribute.value;
+    stages.push_back({{"name", stage.name}, {"operator", stage.operator_name}, {"attributes", attributes}});
+  }
+  json["stages"] = stages;
+  ordered_json operators = ordered_json::array();
+  for (const Operator& op : manifest.operators)
+    operators.push_back({{"domain", op.domain}, {"name", op.name}, {"version", op.version}});
+  json["operators"] = operators;
+  return json;
+}
+
+ordered_json program_json(const Method& method) {
+  ordered_json json = {{"name", method.name}};
+  ordered_json dims = ordered_json::array();
+  for (const Dim& dim : method.dims)
+    dims.push_back({{"name", dim.name}, {"min", dim.min}, {"max", dim.max}, {"multiple", dim.multiple}});
+  json["dims"] = dims;
+  json["inputs"] = ports_json(method, method.inputs);
+  json["outputs"] = ports_json(method, method.outputs);
+  if (!method.core_inputs.empty()) json["core_inputs"] = ports_json(method, method.core_inputs);
+  if (!method.core_outputs.empty()) json["core_outputs"] = ports_json(method, method.core_outputs);
+  if (!method.state.empty()) json["state"] = ports_json(method, method.state);
+  return json;
+}
+
+ordered_json variant_json(const Manifest& manifest, const Variant& variant) {
+  ordered_json features = ordered_json::array(), clauses = ordered_json::array(), programs = ordered_json::array();
+  for (const uint32_t feature : variant.features) features.push_back(feature_text(feature));
+  for (const Clause& clause : variant.clauses) clauses.push_back(clause_text(clause));
+  for (const uint32_t method : variant.methods) programs.push_back(manifest.methods[method].name);
+  if (variant.methods.empty())
+    for (const Method& method : manifest.methods) programs.push_back(method.name);
+  ordered_json json = {{"name", variant.name}, {"family", variant.family}, {"format", name_of(variant.module_format)},
+                       {"target", variant.target}, {"features", features}, {"clauses", clauses},
+                       {"programs", programs}, {"tolerance", tolerance_json(variant.tolerance)}};
+  const auto segment_name = [&](const std::optional<uint32_t>& segment) -> ordered_json {
+    if (!segment) return nullptr;
+    return manifest.segments[*segment].name;
+  };
+  json["plan"] = segment_name(variant.plan);
+  json["module"] = segment_name(variant.module);
+  if (variant.memory)
+    json["memory"] = {{"workspace_bytes", exact(variant.memory->workspace)}, {"peak_bytes", exact(variant.memory->peak)},
+                      {"code_bytes", exact(variant.memory->code)}};
+  if (variant.audit) json["audit"] = {{"tool", variant.audit->tool}, {"version", variant.audit->tool_version}};
+  if (!variant.unusable.empty()) json["unusable"] = variant.unusable;
+  return json;
+}
+
+ordered_json segment_json(const Segment& segment, uint64_t offset, bool present) {
+  return {{"name", segment.name}, {"kind", name_of(segment.kind)}, {"codec", segment.codec == Codec::Zstd ? "zstd" : "raw"},
+          {"present", present}, {"droppable", segment.droppable}, {"offset", exact(offset)},
+          {"stored_bytes", exact(segment.stored_len)}, {"decoded_bytes", exact(segment.decoded_len)},
+          {"digest", digest_text(segment.digest)}};
+}
+
+ordered_json assets_json(const Manifest& manifest) {
+  ordered_json json = ordered_json::array();
+  for (const Asset& asset : manifest.assets)
+    json.push_back({{"name", asset.name}, {"media", asset.media}, {"bytes", exact(asset.ref.length)},
+                    {"digest", digest_text(asset.digest)}});
+  return json;
+}
+
+ordered_json golden_json(const Manifest& manifest) {
+  ordered_json json = ordered_json::array();
+  for (const Golden& golden : manifest.golden)
+    json.push_back({{"name", golden.name}, {"program", manifest.methods[golden.method].name},
+                    {"entry", golden.entry == GoldenEntry::Core ? "core" : "run"},
+                    {"inputs", golden.inputs.size()}, {"outputs", golden.outputs.size()},
+                    {"bindings", golden.bindings}, {"tolerance", tolerance_json(golden.tolerance)}});
+  return json;
+}
+
+ordered_json tensors_json(const Manifest& manifest) {
+  ordered_json json = ordered_json::array();
+  for (const Tensor& tensor : manifest.tensors) {
+    ordered_json copies = ordered_json::array();
+    for (const Copy& copy : tensor.copies) {
+      const auto layout = std::find_if(manifest.layouts.begin(), manifest.layouts.end(),
+                                       [&](const Layout& l) { return l.id == copy.layout; });
+      copies.push_back({{"layout", layout == manifest.layouts.end() ? "" : layout->text},
+                        {"segment", manifest.segments[copy.ref.segment].name}, {"bytes", exact(copy.ref.length)}});
+    }
+    json.push_back({{"name", tensor.name}, {"type", name_of(tensor.dtype)}, {"shape", tensor.shape},
+                    {"content", digest_text(tensor.content)}, {"copies", copies}});
+  }
+  return json;
+}
+
+}  // namespace mlc::cli

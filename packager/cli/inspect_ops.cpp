@@ -1,0 +1,247 @@
+#include "packager/cli/inspect_ops.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "packager/cli/container_file.h"
+#include "packager/cli/inspect_json.h"
+#include "packager/cli/size_ops.h"
+#include "schema/features.h"
+#include "schema/pipeline/pipeline.h"
+#include "signing/policy.h"
+
+namespace mlc::cli {
+
+namespace {
+
+using namespace format;
+using nlohmann::ordered_json;
+
+constexpr std::string_view kPipelineAsset = "pipeline.json";
+constexpr size_t kFeaturesOnALine = 6;
+
+std::string plural(size_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+// "  title     text\n"
+std::string line(std::string_view title, const std::string& text) {
+  return "  " + std::string(title) + std::string(title.size() < 10 ? 10 - title.size() : 1, ' ') + text + "\n";
+}
+
+// Who signed it, in the eyes of this user. Being refused is an answer here, not a failure.
+struct SignedBy {
+  std::string trust, reason;
+  ordered_json signatures = ordered_json::array();
+};
+
+Result<SignedBy> signed_by(const ContainerFile& file) {
+  SignedBy answer;
+  MLC_ASSIGN(const signing::TrustSet trust, signing::TrustSet::load(signing::default_trust_sources()));
+  container::OpenOptions options;
+  options.trust = &trust;
+  options.allow_unsigned = true;
+  auto opened = container::Container::open(file.path, options);
+  if (!opened.ok()) {
+    answer.trust = "refused";
+    answer.reason = opened.status().message;
+    for (const signing::CheckedSignature& signature : file.authentication.signatures()) {
+      const std::string id = signature.key ? signature.key->id_hex() : "";
+      answer.signatures.push_back({{"key", id}, {"key_id", id}, {"status", signature.valid ? "valid" : "invalid"}});
+    }
+    return answer;
+  }
+  const signing::Verdict& verdict = (*opened)->verdict();
+  answer.trust = signing::name_of(verdict.trust);
+  answer.reason = verdict.reason;
+  for (const signing::SignatureReport& signature : verdict.signatures)
+    answer.signatures.push_back({{"key", signature.name.empty() ? signature.key_id : signature.name},
+                                 {"key_id", signature.key_id},
+                                 {"status", signing::name_of(signature.status)}});
+  return answer;
+}
+
+// {"default": {"inputs": {"photo": ["image/jpeg"]}, "outputs": ["classes"], "steps": ["decode_image", ...]}}
+Status add_pipelines(const ContainerFile& file, Report& report) {
+  ordered_json& all = report.json["pipelines"] = ordered_json::object();
+  const auto asset = file.opened->find_asset(kPipelineAsset);
+  if (!asset) return ok();
+  MLC_ASSIGN(const VerifiedBytes bytes, file.opened->asset(*asset));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
+  MLC_ASSIGN(const pipeline::PipelineFile parsed, pipeline::parse(text, kPipelineAsset));
+  for (const pipeline::Pipeline& one : parsed.pipelines) {
+    ordered_json json = {{"inputs", ordered_json::object()}, {"outputs", ordered_json::array()},
+                         {"steps", ordered_json::array()}};
+    std::string in, out, steps;
+    for (const pipeline::ValueId id : one.inputs) {
+      json["inputs"][one.value(id).name] = one.value(id).accept;
+      in += (in.empty() ? "" : ", ") + one.value(id).name;
+      std::string types;
+      for (const std::string& type : one.value(id).accept) types += (types.empty() ? "" : " ") + type;
+      if (!types.empty()) in += " (" + types + ")";
+    }
+    for (const pipeline::ValueId id : one.outputs) {
+      json["outputs"].push_back(one.value(id).name);
+      out += (out.empty() ? "" : ", ") + one.value(id).name;
+    }
+    for (const pipeline::Step& step : one.steps) {
+      json["steps"].push_back(step.op);
+      steps += (steps.empty() ? "" : " ") + step.op;
+    }
+    report.text += line("pipeline", one.name + ": " + in + " -> " + out) + line("", "  " + steps);
+    all[one.name] = std::move(json);
+  }
+  return ok();
+}
+
+std::string port_line(const Method& method, const Port& port) {
+  std::string text = port.name + "  " + type_text(method, port);
+  if (port.media != Media::Tensor && port.media != Media::None) text += "  " + std::string(name_of(port.media));
+  if (!port.unit.empty()) text += "  " + port.unit;
+  if (port.optional) text += "  optional";
+  return text;
+}
+
+void add_programs(const Manifest& manifest, const std::string& only, Report& report) {
+  ordered_json& programs = report.json["programs"] = ordered_json::array();
+  for (const Method& method : manifest.methods) {
+    if (!only.empty() && method.name != only) continue;
+    programs.push_back(program_json(method));
+    std::string dims;
+    for (const Dim& dim : method.dims)
+      dims += "  " + dim.name + " " + std::to_string(dim.min) + ".." + std::to_string(dim.max) +
+              (dim.multiple > 1 ? " by " + std::to_string(dim.multiple) : "");
+    report.text += line("program", method.name + (dims.empty() ? "" : "   dims" + dims));
+    for (const Port& port : method.inputs) report.text += line("", "in   " + port_line(method, port));
+    for (const Port& port : method.outputs) report.text += line("", "out  " + port_line(method, port));
+    if (method.core_inputs.empty() && method.core_outputs.empty()) continue;
+    for (const Port& port : method.core_inputs) report.text += line("", "core in   " + port_line(method, port));
+    for (const Port& port : method.core_outputs) report.text += line("", "core out  " + port_line(method, port));
+  }
+}
+
+std::string features_text(const Variant& variant, bool all) {
+  std::string text;
+  for (size_t i = 0; i < variant.features.size(); ++i) {
+    if (!all && i == kFeaturesOnALine)
+      return text + " and " + std::to_string(variant.features.size() - i) + " more";
+    text += (i == 0 ? "" : " ") + feature_text(variant.features[i]);
+  }
+  return text;
+}
+
+void add_variants(const ContainerFile& file, const std::string& only, Report& report) {
+  const Manifest& manifest = file.opened->manifest();
+  size_t width = 0;
+  for (const Variant& variant : manifest.variants) width = std::max(width, variant.name.size());
+  ordered_json& variants = report.json["variants"] = ordered_json::array();
+  for (const Variant& variant : manifest.variants) {
+    if (!only.empty() && variant.name != only) continue;
+    ordered_json json = variant_json(manifest, variant);
+    uint64_t bytes = 0;
+    bool present = true;
+    for (const auto& segment : {variant.plan, variant.module}) {
+      if (!segment) continue;
+      bytes += manifest.segments[*segment].stored_len;
+      present = present && file.opened->present(*segment);
+    }
+    json["bytes"] = bytes;
+    json["present"] = present;
+    variants.push_back(std::move(json));
+    std::string text = variant.name + std::string(width - variant.name.size() + 2, ' ') +
+                       std::string(name_of(variant.module_format)) + "  " + human_bytes(bytes);
+    if (!present) text += "  absent (thinned)";
+    else if (!variant.unusable.empty()) text += "  not usable: " + variant.unusable;
+    const std::string features = features_text(variant, !only.empty());
+    if (!features.empty()) text += "  " + features;
+    report.text += line("variant", text);
+    for (const Clause& clause : variant.clauses) report.text += line("", "  wants " + clause_text(clause));
+  }
+}
+
+void add_data(const ContainerFile& file, const InspectOptions& options, Report& report) {
+  const Manifest& manifest = file.opened->manifest();
+  std::string assets, golden;
+  for (const Asset& asset : manifest.assets)
+    assets += (assets.empty() ? "" : " · ") + asset.name + " " + human_bytes(asset.ref.length);
+  report.text += line("assets", assets.empty() ? "none" : assets);
+  report.json["assets"] = assets_json(manifest);
+  for (const Golden& vector : manifest.golden)
+    golden += (golden.empty() ? "" : " · ") + vector.name + " (" + manifest.methods[vector.method].name + ")";
+  report.text += line("golden", plural(manifest.golden.size(), "vector") + ": " + golden);
+  report.json["golden"] = golden_json(manifest);
+  if (!manifest.operators.empty()) {
+    std::string names;
+    for (const Operator& op : manifest.operators) names += " " + op.domain + (op.domain.empty() ? "" : ".") + op.name;
+    report.text += line("operators", "own:" + names);
+  }
+  uint64_t elements = 0;
+  for (const Tensor& tensor : manifest.tensors) elements += num_elements(tensor);
+  report.text += line("weights", plural(manifest.tensors.size(), "tensor") + ", " + plural(elements, "element"));
+  report.json["tensors"] = {{"count", manifest.tensors.size()}, {"elements", exact(elements)}};
+  if (options.tensors) {
+    report.json["tensors"]["entries"] = tensors_json(manifest);
+    for (const Tensor& tensor : manifest.tensors) report.text += line("", tensor.name + "  " + tensor_text(tensor));
+  }
+  report.text += line("segments", std::to_string(manifest.segments.size()));
+  ordered_json& segments = report.json["segments"] = ordered_json::array();
+  for (uint32_t i = 0; i < manifest.segments.size(); ++i) {
+    const Segment& segment = manifest.segments[i];
+    const bool present = file.opened->present(i);
+    segments.push_back(segment_json(segment, file.opened->segment_offset(i), present));
+    if (!options.segments) continue;
+    report.text += line("", segment.name + "  " + std::string(name_of(segment.kind)) + "  " +
+                                human_bytes(segment.stored_len) + (segment.codec == Codec::Zstd ? "  zstd" : "") +
+                                (segment.droppable ? "  droppable" : "") + (present ? "" : "  absent"));
+  }
+}
+
+template <class Items>
+Status check_name(const Items& items, const std::string& wanted, const std::string& what) {
+  if (wanted.empty()) return ok();
+  std::string known = "known:";
+  for (const auto& item : items) {
+    if (item.name == wanted) return ok();
+    known += " " + item.name;
+  }
+  return Status(Code::Usage, "no " + what + " '" + wanted + "' in this file").fact(std::move(known));
+}
+
+}  // namespace
+
+Result<Report> inspect_container(const InspectOptions& options) {
+  MLC_ASSIGN(const ContainerFile file, open_container_file(options.file));
+  const Manifest& manifest = file.opened->manifest();
+  MLC_RETURN_IF_ERROR(check_name(manifest.variants, options.variant, "variant"));
+  MLC_RETURN_IF_ERROR(check_name(manifest.methods, options.program, "program"));
+  MLC_ASSIGN(const SignedBy signer, signed_by(file));
+
+  Report report;
+  const std::string root = "sha256:" + to_hex(file.opened->root());
+  report.text = file.path + "   " + manifest.model.id + " version " + std::to_string(manifest.model.version) + "   " +
+                human_bytes(file.opened->file_size()) + "\n";
+  if (!manifest.model.title.empty()) report.text += line("title", manifest.model.title);
+  if (!manifest.model.licence.empty()) report.text += line("licence", manifest.model.licence);
+  report.text += line("root", root) + line("signature", signer.reason);
+  if (manifest.model.not_after != 0)
+    report.text += line("valid", "until " + signing::format_time(manifest.model.not_after).value_or("the far future"));
+  const std::string& source = manifest.provenance.source_name;
+  report.text += line("source", (source.empty() ? "" : source + ", ") + "built by " + manifest.provenance.tool + " " +
+                                    manifest.provenance.tool_version);
+  report.json = {{"format", kVersionMajor}, {"root", root}, {"id", manifest.model.id},
+                 {"version", std::to_string(manifest.model.version)}, {"file_bytes", file.opened->file_size()}};
+  report.json["model"] = model_json(manifest);
+  add_programs(manifest, options.program, report);
+  MLC_RETURN_IF_ERROR(add_pipelines(file, report));
+  add_variants(file, options.variant, report);
+  add_data(file, options, report);
+  report.json["trust"] = signer.trust;
+  report.json["reason"] = signer.reason;
+  report.json["signatures"] = signer.signatures;
+  report.json["notes"] = file.opened->notes();
+  for (const std::string& note : file.opened->notes()) report.text += line("note", note);
+  return report;
+}
+
+}  // namespace mlc::cli

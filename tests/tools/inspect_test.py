@@ -1,0 +1,125 @@
+"""mlpack inspect and size, as a user runs them."""
+from tool_test import main
+
+
+def sample(t, signed=True):
+    t.run("sample_container", "s.mlc")
+    if signed:
+        t.run("mlpack", "sign", "s.mlc")
+    return t.dir / "s.mlc"
+
+
+def leaves(entries):
+    for entry in entries:
+        if "entries" in entry:
+            assert sum(child["bytes"] for child in entry["entries"]) == entry["bytes"], entry
+            yield from leaves(entry["entries"])
+        else:
+            yield entry
+
+
+def every_byte_of_the_file_is_accounted_for_whatever_the_grouping(t):
+    for signed in (True, False):
+        path = sample(t, signed)
+        size = path.stat().st_size
+        for by in ("kind", "variant", "segment", "tensor"):
+            for fold in ((), ("--min", "1%"), ("--min", "5000"), ("--min", "100%")):
+                answer = t.json("mlpack", "size", path, "--by", by, *fold)
+                assert answer["file_bytes"] == size and answer["by"] == by, answer
+                assert sum(entry["bytes"] for entry in answer["entries"]) == (size if answer["entries"] else 0), answer
+                assert sum(leaf["bytes"] for leaf in leaves(answer["entries"])) == (size if answer["entries"] else 0)
+                assert bool(answer["entries"]) == (fold != ("--min", "100%")), "one line of others says nothing"
+        names = {entry["name"] for entry in t.json("mlpack", "size", path)["entries"]}
+        assert {"weights", "code", "plans", "golden", "assets", "manifest", "hash tree", "header"} <= names, names
+        assert ("signature" in names) == signed, names
+
+
+def a_variant_owns_its_code_and_plan_and_shares_the_weights(t):
+    answer = t.json("mlpack", "size", sample(t), "--by", "variant")
+    entries = {entry["name"]: entry for entry in answer["entries"]}
+    assert {e["name"] for e in entries["x86-64-v2"]["entries"]} == {"code/x86-64-v2", "plan/x86-64-v2"}, answer
+    assert entries["x86-64-v2"]["bytes"] == 5300, answer
+    assert [e["name"] for e in entries["shared by variants"]["entries"]] == ["weights"], answer
+    assert {"golden", "assets"} & {e["name"].split("/")[0] for e in entries["for every variant"]["entries"]}, answer
+
+
+def tensors_are_listed_with_their_bytes(t):
+    answer = t.json("mlpack", "size", sample(t), "--by", "tensor")
+    weights = next(entry for entry in answer["entries"] if entry["name"] == "weights")
+    assert [(e["name"], e["bytes"]) for e in weights["entries"]] == [("w", 2_400_000)], weights
+    text = t.run("mlpack", "size", "s.mlc", "--min", "1%").stdout.splitlines()
+    assert "100.0 %" in text[0] and "others" in text[-1], text
+
+
+def inspect_says_what_is_inside(t):
+    path = sample(t)
+    root = t.json("mlpack", "verify", path)["root"]
+    answer = t.json("mlpack", "inspect", path, "--tensors")
+    assert (answer["id"], answer["version"], answer["root"], answer["format"]) == ("acme/sample", "7", root, 1), answer
+    assert answer["file_bytes"] == path.stat().st_size
+    program, = answer["programs"]
+    assert program["name"] == "main" and program["inputs"][0] == {"name": "x", "type": "f32", "shape": [4],
+                                                                  "media": "tensor"}, program
+    variants = {variant["name"]: variant for variant in answer["variants"]}
+    assert set(variants) == {"portable", "x86-64-v2"}, variants
+    assert variants["x86-64-v2"]["features"] == ["x86.sse42"], variants
+    assert variants["x86-64-v2"]["clauses"] == ["os.page_size divides 65536"], variants
+    assert [asset["name"] for asset in answer["assets"]] == ["labels.txt"] and answer["assets"][0]["bytes"] == 18
+    assert [golden["name"] for golden in answer["golden"]] == ["ones"], answer
+    assert answer["tensors"]["count"] == 1 and answer["tensors"]["entries"][0]["shape"] == [600_000], answer
+    stored = {segment["name"]: segment["stored_bytes"] for segment in answer["segments"]}
+    assert stored["weights"] == 2_400_000 and stored["code/x86-64-v2"] == 5000, stored
+    assert all(segment["present"] for segment in answer["segments"])
+    text = t.run("mlpack", "inspect", path, "--segments").stdout
+    for word in ("acme/sample", root, "x86-64-v2", "labels.txt", "f32[4]", "code/portable"):
+        assert word in text, (word, text)
+
+
+def inspect_names_the_signer_as_this_user_sees_it(t):
+    path = sample(t, signed=False)
+    answer = t.json("mlpack", "inspect", path)
+    assert answer["trust"] == "unsigned" and answer["signatures"] == [], answer
+    t.run("mlpack", "sign", path)
+    answer = t.json("mlpack", "inspect", path)
+    assert answer["trust"] == "trusted" and answer["signatures"][0]["status"] == "ok", answer
+    t.new_home()  # another user
+    answer = t.json("mlpack", "inspect", path)
+    assert answer["trust"] == "unknown-signer" and answer["signatures"][0]["status"] == "unknown-key", answer
+    # An expired signature does not hide what is inside.
+    t.run("mlpack", "keygen", "-o", "k.pem")
+    t.run("mlpack", "sign", path, "--key", "k.pem", "--replace", "--not-after", "2001-01-01")
+    t.run("mlpack", "trust", "k.pub.pem")
+    answer = t.json("mlpack", "inspect", path)
+    assert answer["trust"] == "refused" and "expired" in answer["reason"], answer
+    assert answer["id"] == "acme/sample"
+
+
+def only_one_variant_or_program_can_be_asked_for(t):
+    path = sample(t)
+    answer = t.json("mlpack", "inspect", path, "--variant", "portable", "--program", "main")
+    assert [v["name"] for v in answer["variants"]] == ["portable"] and len(answer["programs"]) == 1, answer
+    answer = t.json("mlpack", "inspect", path, "--variant", "x86-64-v9", code=2)
+    assert "x86-64-v9" in answer["message"] and "x86-64-v2" in answer["facts"][0], answer
+    t.json("mlpack", "inspect", path, "--program", "decoder", code=2)
+
+
+def bad_input_gets_a_sentence(t):
+    path = sample(t)
+    for command in ("inspect", "size"):
+        t.json("mlpack", command, "absent.mlc", code=3)
+        (t.dir / "text.mlc").write_text("hello")
+        t.json("mlpack", command, "text.mlc", code=4)
+        (t.dir / "cut.mlc").write_bytes(path.read_bytes()[:9000])
+        t.json("mlpack", command, "cut.mlc", code=4)
+        t.run("mlpack", command, code=2)
+        text = t.run("mlpack", command, "--help").stdout
+        assert text.index("Examples:") < text.index("Options:"), "examples come first"
+        assert max(map(len, text.splitlines())) <= 80, text
+    for by in ("", "kernel", "Kind"):
+        t.json("mlpack", "size", path, "--by", by, code=2)
+    for least in ("-1", "1.5", "101%", "%", "nan%", "ten", "1%%", "99999999999999999999"):
+        t.json("mlpack", "size", path, f"--min={least}", code=2)
+
+
+main([value for value in list(globals().values()) if getattr(value, "__module__", "") == "__main__"
+      and callable(value) and value.__name__ not in ("sample", "leaves")])
