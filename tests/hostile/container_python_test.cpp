@@ -35,7 +35,7 @@ void add_damaged(std::vector<Subject>& subjects, const std::vector<std::byte>& g
     subjects.push_back({"cut to " + std::to_string(len), {good.begin(), good.begin() + static_cast<ptrdiff_t>(len)}});
   for (size_t more : {1u, 16u, 4096u}) {
     auto bytes = good;
-    bytes.resize(bytes.size() + more);
+    bytes.insert(bytes.end(), more, std::byte{0});
     subjects.push_back({"longer by " + std::to_string(more), std::move(bytes)});
   }
 }
