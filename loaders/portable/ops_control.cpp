@@ -71,9 +71,7 @@ Handler control_handler(Op op) {
   }
 }
 
-int32_t run_program(const Program& p, const MlrunLaunch& launch, uint32_t begin, uint32_t end) {
-  // Jumps back in one call, far beyond any honest kernel: at some nanoseconds each this is minutes.
-  constexpr uint64_t kFuel = uint64_t{1} << 36;
+int32_t run_program(const Program& p, const MlrunLaunch& launch, uint32_t begin, uint32_t end, uint64_t fuel) {
   auto* scratch = static_cast<std::byte*>(launch.scratch);
   auto* views = reinterpret_cast<BufferView*>(scratch);
   const size_t num_params = p.param_flags.size();
@@ -89,7 +87,7 @@ int32_t run_program(const Program& p, const MlrunLaunch& launch, uint32_t begin,
     views[num_params + k] = {scratch + offset, readable, p.local_bytes[k]};
     offset += readable;
   }
-  Frame frame{scratch + p.registers_offset, views, launch.scalars, {begin, end}, kFuel, MLRUN_FAULT_NONE};
+  Frame frame{scratch + p.registers_offset, views, launch.scalars, {begin, end}, fuel, MLRUN_FAULT_NONE};
   for (const Step* s = p.steps.data(); s;) s = s->run(s, frame);
   return frame.fault;
 }

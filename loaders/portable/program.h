@@ -63,8 +63,13 @@ struct Program {
 // Checks every rule of the format. An error names the kernel and the instruction.
 Result<std::vector<Program>> decode_module(Bytes module);
 
+// Jumps back in one call, far beyond any honest kernel: at some nanoseconds each this is minutes.
+inline constexpr uint64_t kFuel = uint64_t{1} << 36;
+
 // Runs tiles [begin, end). `launch` has one buffer per parameter and num_scalars scalars; scratch as laid out above.
-int32_t run_program(const Program& program, const MlrunLaunch& launch, uint32_t begin, uint32_t end);
+// Code that runs out of fuel faults with MLRUN_FAULT_BOUND.
+int32_t run_program(const Program& program, const MlrunLaunch& launch, uint32_t begin, uint32_t end,
+                    uint64_t fuel = kFuel);
 
 // The steps, by family; null if the operation does not exist for these kinds. `vector`: more than one lane.
 Handler control_handler(Op op);

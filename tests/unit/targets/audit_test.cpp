@@ -1,0 +1,131 @@
+// Deliberately wrong code must be refused, each for its own reason; the same code is accepted where the feature is listed.
+#include <doctest/doctest.h>
+
+#include <elf.h>
+
+#include <cstring>
+
+#include "targets/family.h"
+#include "tests/unit/targets/loop_builder.h"
+
+namespace mlc {
+namespace {
+
+using targets::Target;
+using Code8 = std::vector<uint8_t>;
+
+std::string audit(const char* name, const Code8& code) {
+  const Target* t = targets::find_target(name);
+  REQUIRE(t != nullptr);
+  uint64_t count = 0;
+  const targets::CodeRange range = {std::as_bytes(std::span(code)), 0x10000};
+  const Status s = t->family == targets::Family::X86       ? targets::x86::audit(*t, range, count)
+                   : t->family == targets::Family::AArch64 ? targets::aarch64::audit(*t, range, count)
+                                                           : targets::riscv::audit(*t, range, count);
+  return s.ok() ? "" : s.text();
+}
+std::string words(const char* name, std::initializer_list<uint32_t> list) {
+  Code8 code;
+  for (uint32_t w : list)
+    for (int k = 0; k < 4; ++k) code.push_back(static_cast<uint8_t>(w >> (8 * k)));
+  return audit(name, code);
+}
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+TEST_CASE("x86: an instruction outside of the list of features is refused by name") {
+  const Code8 zmm = {0x62, 0xf1, 0x7c, 0x48, 0x58, 0xc0};       // vaddps zmm0, zmm0, zmm0
+  CHECK(has(audit("x86-64-v3", zmm), "x86.avx512f"));
+  CHECK(audit("x86-64-v4", zmm) == "");
+  const Code8 lzcnt = {0xf3, 0x0f, 0xbd, 0xc0};
+  CHECK(has(audit("x86-64-v2", lzcnt), "x86.lzcnt"));
+  CHECK(audit("x86-64-v3", lzcnt) == "");
+  const Code8 evex_dot = {0x62, 0xf2, 0x75, 0x28, 0x50, 0xc2};  // {evex} vpdpbusd ymm0, ymm1, ymm2
+  const Code8 vex_dot = {0xc4, 0xe2, 0x75, 0x50, 0xc2};         // {vex} vpdpbusd ymm0, ymm1, ymm2
+  CHECK(has(audit("x86-64-v3+vnni", evex_dot), "x86.avx512vnni"));
+  CHECK(audit("x86-64-v3+vnni", vex_dot) == "");
+  CHECK(has(audit("x86-64-v4+vnni+bf16", vex_dot), "x86.avxvnni"));
+  CHECK(audit("x86-64-v4+vnni+bf16", evex_dot) == "");
+  CHECK(has(audit("x86-64-v1", {0x66, 0x0f, 0x3a, 0x08, 0xc0, 0x00}), "x86.sse41"));  // roundps
+  CHECK(has(audit("x86-64-v2", {0xc5, 0xf8, 0x58, 0xc0}), "x86.avx"));                // vaddps xmm
+  CHECK(has(audit("x86-64-v4", {0x66, 0x0f, 0x38, 0xdc, 0xc1}), "no row"));           // aesenc: a set without a row
+}
+
+TEST_CASE("x86: system calls, indirect and far jumps, thread-local memory, x87, big frames are refused") {
+  CHECK(audit("x86-64-v2", {0xf3, 0x0f, 0x1e, 0xfa, 0xc3}) == "");  // endbr64; ret
+  CHECK(has(audit("x86-64-v4", {0x0f, 0x05}), "system call"));
+  CHECK(has(audit("x86-64-v4", {0xcd, 0x80}), "interrupt"));
+  CHECK(has(audit("x86-64-v4", {0x0f, 0xa2}), "system"));                                    // cpuid
+  CHECK(has(audit("x86-64-v4", {0xe6, 0x80}), "I/O"));                                       // out
+  CHECK(has(audit("x86-64-v4", {0xd9, 0xc0}), "x87"));
+  CHECK(has(audit("x86-64-v4", {0x0f, 0xfc, 0xc1}), "MMX"));                                 // paddb mm0, mm1
+  CHECK(has(audit("x86-64-v4", {0x0f, 0xae, 0x10}), "refused"));                             // ldmxcsr
+  CHECK(has(audit("x86-64-v4", {0xff, 0xd0}), "indirect"));                                  // call rax
+  CHECK(has(audit("x86-64-v4", {0xe8, 0x00, 0x10, 0x00, 0x00}), "leaves the module"));
+  CHECK(has(audit("x86-64-v4", {0xeb, 0x7f}), "leaves the module"));
+  CHECK(has(audit("x86-64-v4", {0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0}), "thread-local"));
+  CHECK(has(audit("x86-64-v4", {0x48, 0x81, 0xec, 0x00, 0x14, 0x00, 0x00}), "4096"));        // sub rsp, 5120
+  CHECK(audit("x86-64-v4", {0x48, 0x81, 0xec, 0x00, 0x10, 0x00, 0x00}) == "");               // sub rsp, 4096
+  CHECK(has(audit("x86-64-v4", {0x48, 0x29, 0xc4}), "variable size"));                       // sub rsp, rax
+  CHECK(has(audit("x86-64-v4", {0x06}), "no instruction"));                                  // not in 64-bit mode
+  CHECK(has(audit("x86-64-v4", {0x48}), "no instruction"));                                  // cut off
+}
+
+TEST_CASE("AArch64: the decoder knows exactly the features of the target") {
+  CHECK(words("armv8-a", {0xd503201f, 0xd65f03c0}) == "");                  // nop; ret
+  CHECK(has(words("armv8-a", {0x4e829420}), "no instruction"));             // sdot v0.4s, v1.16b, v2.16b
+  CHECK(words("armv8-a+dotprod+fp16", {0x4e829420}) == "");
+  CHECK(has(words("armv8-a", {0x1ee22820}), "no instruction"));             // fadd h0, h1, h2
+  CHECK(words("armv8-a+dotprod+fp16", {0x1ee22820}) == "");
+  CHECK(has(words("armv8-a", {0x04bf5020}), "no instruction"));             // rdvl x0, #1
+  CHECK(has(words("armv8-a", {0x00000000}), "refused"));                    // udf: data in code
+  CHECK(has(words("armv8-a", {0xaa0003f2}), "x18"));                        // mov x18, x0
+  CHECK(has(words("armv8-a", {0xd4000001}), "system"));                     // svc
+  CHECK(has(words("armv8-a", {0xd51b4400}), "system"));                     // msr fpcr, x0
+  CHECK(has(words("armv8-a", {0xd61f0000}), "indirect"));                   // br x0
+  CHECK(has(words("armv8-a", {0x94001000}), "leaves the module"));          // bl far away
+  CHECK(has(words("armv8-a", {0xd14017ff}), "4096"));                       // sub sp, sp, #5, lsl #12
+}
+
+TEST_CASE("RISC-V: the decoder knows exactly the features of the target") {
+  CHECK(words("rv64gc", {0x00008067}) == "");                               // ret
+  CHECK(has(words("rv64gc", {0x20b54533}), "no instruction"));              // sh2add a0, a0, a1
+  CHECK(has(words("rv64gc", {0x0d0572d7}), "no instruction"));              // vsetvli t0, a0, e32
+  CHECK(has(words("rv64gc", {0x00000073}), "system"));                      // ecall
+  CHECK(has(words("rv64gc", {0x00251073}), "system"));                      // fsrm a0
+  CHECK(has(words("rv64gc", {0x000500e7}), "indirect"));                    // jalr a0
+  CHECK(has(words("rv64gc", {0x80010113, 0x80010113, 0xff010113}), "4096"));  // addi sp, sp, -2048 twice, then -16
+  CHECK(words("rv64gc", {0x80010113, 0x80010113}) == "");
+  CHECK(has(words("rv64gc", {0x00000000}), "refused"));                     // unimp: data in code
+}
+
+TEST_CASE("a module with an import, without code or for another machine is refused") {
+  testing::Pool pool;
+  std::vector<loop::Kernel> kernels;
+  kernels.push_back(testing::kernel(pool, "nothing", {}));
+  const Target& v3 = *targets::find_target("x86-64-v3");
+  auto module = targets::emit_module(v3, kernels);
+  REQUIRE(module.ok());
+  const std::vector<std::byte> good = module->bytes;
+  CHECK(targets::audit_module(v3, good).ok());
+  CHECK(has(targets::audit_module(*targets::find_target("armv8-a"), good).text(), "machine"));
+  CHECK(!targets::audit_module(v3, std::span(good).first(20)).ok());
+
+  auto patched = [&](uint32_t type, auto change) {
+    std::vector<std::byte> bytes = good;
+    auto* header = reinterpret_cast<Elf64_Ehdr*>(bytes.data());
+    auto* segments = reinterpret_cast<Elf64_Phdr*>(bytes.data() + header->e_phoff);
+    for (unsigned k = 0; k < header->e_phnum; ++k)
+      if (segments[k].p_type == type) change(bytes, segments[k]);
+    return targets::audit_module(v3, bytes).text();
+  };
+  CHECK(has(patched(PT_LOAD, [](auto&, Elf64_Phdr& s) { s.p_flags &= ~uint32_t{PF_X}; }), "no instruction"));
+  CHECK(has(patched(PT_LOAD, [](auto&, Elf64_Phdr& s) { if (s.p_flags & PF_X) s.p_flags |= PF_W; }), "writable and executable"));
+  CHECK(has(patched(PT_DYNAMIC, [](auto& bytes, Elf64_Phdr& s) {
+              const int64_t needed = DT_NEEDED;
+              std::memcpy(bytes.data() + s.p_offset, &needed, 8);
+            }), "import"));
+  CHECK(has(patched(PT_GNU_STACK, [](auto&, Elf64_Phdr& s) { s.p_type = PT_TLS; }), "thread-local"));
+}
+
+}  // namespace
+}  // namespace mlc

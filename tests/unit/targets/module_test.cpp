@@ -1,0 +1,145 @@
+#include <doctest/doctest.h>
+
+#include "loaders/elf/elf_image.h"
+#include "schema/features.h"
+#include "targets/llvm/host.h"
+#include "tests/unit/targets/native_module.h"
+#include "tests/unit/targets/random_kernel.h"
+
+namespace mlc {
+namespace {
+
+using namespace testing;
+using targets::Family;
+using targets::Target;
+
+std::vector<loop::Kernel> some_kernels(Pool& pool, uint64_t count, std::vector<std::unique_ptr<RandomKernel>>& keep) {
+  std::vector<loop::Kernel> out;
+  for (uint64_t seed = 0; seed < count; ++seed) {
+    keep.push_back(std::make_unique<RandomKernel>(pool, seed));
+    out.push_back(keep.back()->take());
+  }
+  return out;
+}
+
+TEST_CASE("modules of every target keep the rules of the loader") {
+  Pool pool;
+  std::vector<std::unique_ptr<RandomKernel>> keep;
+  const auto kernels = some_kernels(pool, 8, keep);
+  for (const Target& t : targets::all_targets()) {
+    if (!t.standard || t.family == Family::Portable) continue;
+    auto module = targets::emit_module(t, kernels);
+    if (!module.ok()) FAIL(t.name << ": " << module.status().text());
+    const Machine machine = t.family == Family::X86       ? Machine::X86_64
+                            : t.family == Family::AArch64 ? Machine::AArch64
+                                                          : Machine::RiscV64;
+    auto image = elf::parse_image(module->bytes, machine, 65536);
+    CHECK_MESSAGE(image.ok(), t.name << ": " << (image.ok() ? "" : image.status().text()));
+    // All segments share one page of the file: no padding to 64 KiB.
+    CHECK(module->bytes.size() < 64 * 1024);
+    CHECK(targets::audit_module(t, module->bytes).ok());
+  }
+}
+
+TEST_CASE("emitting twice gives the same bytes") {
+  Pool pool;
+  std::vector<std::unique_ptr<RandomKernel>> keep;
+  const auto kernels = some_kernels(pool, 14, keep);
+  for (const Target& t : targets::all_targets()) {
+    if (!t.standard) continue;
+    auto a = targets::emit_module(t, kernels), b = targets::emit_module(t, kernels);
+    REQUIRE(a.ok());
+    REQUIRE(b.ok());
+    CHECK_MESSAGE(a->bytes == b->bytes, t.name);
+  }
+}
+
+TEST_CASE("a module without kernels is a module") {
+  for (const char* name : {"x86-64-v2", "armv8-a", "rv64gc", "portable"}) {
+    auto module = targets::emit_module(*targets::find_target(name), {});
+    REQUIRE_MESSAGE(module.ok(), name << (module.ok() ? "" : module.status().text()));
+    CHECK(targets::audit_module(*targets::find_target(name), module->bytes).ok());
+  }
+}
+
+TEST_CASE("targets are what the registry says") {
+  CHECK(targets::find_target("x86-64-v3") != nullptr);
+  CHECK(targets::find_target("x86-64-v9") == nullptr);
+  CHECK(targets::all_targets().back().name == "portable");
+  for (const Target& t : targets::all_targets())
+    for (const std::string& f : t.features) CHECK_MESSAGE(feature_named(f) != Feature::None, f);
+  const Target* native = targets::native_target();
+  CHECK(native != nullptr);
+  CHECK((native->family == Family::Portable || targets::host_has(native->llvm_features)));
+}
+
+TEST_CASE("faults, bounds and early returns of native code") {
+  const Target* native = targets::native_target();
+  if (native->family == Family::Portable) return;
+  Pool p;
+  auto make = [&](std::vector<loop::StmtPtr> body) {
+    loop::Kernel k = kernel(p, "k", {{DType::I64, true}});
+    k.body = std::move(body);
+    return k;
+  };
+  auto store = [&](int64_t at, int64_t v) { return store_(0, p.integer(at), p.integer(v)); };
+  const Expr* first = p.load(0, {DType::I64, 1}, p.integer(0));
+  const Expr* four = p.load(0, {DType::I64, 4}, p.integer(0));
+  auto below = [&](const Expr* a, int64_t b) {
+    const Expr* c = p.integer(b);
+    return p.make(Op::Lt, {DType::Bool, a->type.lanes}, {a, a->type.lanes == 1 ? c : p.splat(c, a->type.lanes)});
+  };
+  std::vector<loop::Kernel> kernels;
+  kernels.push_back(make(seq(store(1, 1), fault(below(first, 0), MLRUN_FAULT_INDEX), store(1, 2))));
+  kernels.push_back(make(seq(store(1, 1), fault(below(four, 0), MLRUN_FAULT_DIVISION), store(1, 2))));
+  kernels.push_back(make(seq(store(1, 1), fault(below(first, 0), 0), store(1, 2))));
+  kernels.push_back(make(seq(while_(below(first, 100), p.integer(5), seq(store_(0, p.integer(0), p.add(first, p.integer(10))))))));
+  auto module = targets::emit_module(*native, kernels);
+  REQUIRE(module.ok());
+  NativeModule m(module->bytes);
+  REQUIRE(m.get() != nullptr);
+  auto run = [&](size_t k, std::vector<int64_t> data, std::vector<int64_t>& out) {
+    AlignedBytes buffer(32);
+    std::memcpy(buffer.data.get(), data.data(), 32);
+    void* pointers[] = {buffer.data.get()};
+    const uint64_t lengths[] = {32};
+    const MlrunLaunch launch = {pointers, lengths, nullptr, nullptr, 0, 1};
+    const int32_t code = m.get()->entries[k].run(&launch, 0, 1);
+    out.assign(4, 0);
+    std::memcpy(out.data(), buffer.data.get(), 32);
+    return code;
+  };
+  std::vector<int64_t> out;
+  CHECK(run(0, {5, 0, 0, 0}, out) == 0);
+  CHECK(out[1] == 2);
+  CHECK(run(0, {-5, 0, 0, 0}, out) == MLRUN_FAULT_INDEX);
+  CHECK(out[1] == 1);
+  CHECK(run(1, {5, 0, 0, -1}, out) == MLRUN_FAULT_DIVISION);
+  CHECK(run(2, {-5, 0, 0, 0}, out) == 0);
+  CHECK(out[1] == 1);
+  CHECK(run(3, {60, 0, 0, 0}, out) == 0);
+  CHECK(out[0] == 100);
+  CHECK(run(3, {0, 0, 0, 0}, out) == MLRUN_FAULT_BOUND);
+}
+
+TEST_CASE("what Loop does not allow is an error, not a module") {
+  Pool p;
+  for (const char* name : {"x86-64-v2", "portable"}) {
+    const Target& t = *targets::find_target(name);
+    auto fails = [&](loop::StmtPtr s) {
+      std::vector<loop::Kernel> kernels;
+      kernels.push_back(kernel(p, "bad", {{DType::F32, true}}));
+      kernels[0].body.push_back(std::move(s));
+      return !targets::emit_module(t, kernels).ok();
+    };
+    const Expr* x = p.load(0, {DType::F32, 1}, p.integer(0));
+    CHECK(fails(store_(0, p.integer(0), p.make(Op::Exp, {DType::F32, 1}, {x}))));
+    CHECK(fails(store_(0, p.integer(0), p.var({DType::F32, 1}))));
+    CHECK(fails(define(loop::StmtKind::Assign, p.var({DType::F32, 1}), x)));
+    CHECK(fails(for_(p.var(), p.integer(0), p.integer(4), 0, {})));
+    CHECK(fails(for_(p.var(), p.integer(0), p.make(Op::Cast, {DType::I64, 1}, {x}), 1, {}, loop::ForKind::Unroll)));
+  }
+}
+
+}  // namespace
+}  // namespace mlc
