@@ -26,6 +26,7 @@ constexpr double kTileFlops = 4e6;        // some 20 to 40 us of one core
 constexpr double kBlockBytes = 384 << 10; // of A that one tile reads: within half of a common L2
 constexpr double kMinRows = 64;           // fewer rows per tile would read B from beyond L2 too often
 constexpr size_t kMaxEdgeTiles = 6;
+constexpr double kLongEpilogue = 14;        // operations: more than bias, residual, activation by min and max
 constexpr int64_t kMaxUnrolledTaps = 16;
 
 class Gemm {
@@ -47,6 +48,8 @@ class Gemm {
     for (const Expr* term : c_.conditions) (s_.facts.depends(term, c_.m ? c_.m : c_.n) ? row_terms_ : tap_terms_).push_back(term);
     choose_blocks();
     find_edges();
+    long_epilogue_ = s_.facts.cost(n_.writes[0].value) - s_.facts.cost(c_.fold) > kLongEpilogue && lanes_ > 1;
+    if (long_epilogue_) k_.kernel.locals.push_back({"tile", DType::F32, ctx_.integer(tile_.rows * int64_t{width_}), {}});
 
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : c_.batch) extents.push_back(d->extent);
@@ -133,10 +136,11 @@ class Gemm {
     });
   }
 
-  const Expr* column_mask(const Group& g, unsigned j) {
+  // The lanes of the vector at this column of the group that exist; null: all.
+  const Expr* column_mask(const Group& g, const Expr* column) {
     if (!g.limit) return nullptr;
-    if (g.first->is_const() && g.limit->is_const() && g.first->i + (j + 1) * int64_t{lanes_} <= g.limit->i) return nullptr;
-    const Expr* at = ctx_.add(g.first, ctx_.integer(j * int64_t{lanes_}));
+    const Expr* at = ctx_.add(g.first, column);
+    if (at->is_const() && g.limit->is_const() && at->i + int64_t{lanes_} <= g.limit->i) return nullptr;
     if (lanes_ == 1) return ctx_.binary(Op::Lt, at, g.limit);
     return loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, at, lanes_), loop::splat(ctx_, g.limit, lanes_));
   }
@@ -361,7 +365,7 @@ class Gemm {
     for (unsigned j = 0; j < g.vectors; ++j) {
       int64_t column = j * int64_t{lanes_};
       column_offset[j] = k_.b.let(ctx_.add(ctx_.mul(b_panel, ctx_.integer(column / 16)), ctx_.integer(column % 16)));
-      const Expr* m = c_.padded_panels ? nullptr : column_mask(g, j);
+      const Expr* m = c_.padded_panels ? nullptr : column_mask(g, ctx_.integer(column));
       mask[j] = m && !m->is_const() ? k_.b.let(m) : nullptr;
     }
 
@@ -404,35 +408,53 @@ class Gemm {
     if (unroll > 1) loop_over(whole, count, 1);
   }
 
+  const Expr* total_of(const Group& g, unsigned r, unsigned j) {
+    std::vector<const Expr*> parts;
+    for (unsigned ch = 0; ch < chains_; ++ch) parts.push_back(acc(ch, r, j, g));
+    while (parts.size() > 1) {
+      for (size_t k = 0; k < parts.size() / 2; ++k)
+        parts[k] = loop::vec_binary(ctx_, Op::Add, parts[k], parts[k + parts.size() / 2]);
+      parts.resize(parts.size() / 2);
+    }
+    return chains_ > 1 ? k_.b.let(parts[0]) : parts[0];
+  }
+
   void epilogue(const Group& g) {
+    if (!long_epilogue_) {
+      for (unsigned r = 0; r < height_; ++r)
+        for (unsigned j = 0; j < g.vectors; ++j)
+          finish_vector(g, total_of(g, r, j), ctx_.integer(r), ctx_.integer(j * int64_t{lanes_}), column_mask(g, ctx_.integer(j * int64_t{lanes_})));
+      return;
+    }
+    // A long one is code only once: accumulators go through scratch memory, which stays in L1.
+    const uint32_t scratch = static_cast<uint32_t>(k_.kernel.params.size());
+    const int64_t row = g.vectors * int64_t{lanes_};
     for (unsigned r = 0; r < height_; ++r)
-      for (unsigned j = 0; j < g.vectors; ++j) {
-        const Expr* total = acc(0, r, j, g);
-        if (chains_ > 1) {
-          std::vector<const Expr*> parts;
-          for (unsigned ch = 0; ch < chains_; ++ch) parts.push_back(acc(ch, r, j, g));
-          while (parts.size() > 1) {
-            for (size_t k = 0; k < parts.size() / 2; ++k)
-              parts[k] = loop::vec_binary(ctx_, Op::Add, parts[k], parts[k + parts.size() / 2]);
-            parts.resize(parts.size() / 2);
-          }
-          total = k_.b.let(parts[0]);
-        }
-        s_.scoped([&] {
-          if (c_.m) s_.bind(c_.m, ctx_.add(first_row_, ctx_.integer(r)));
-          s_.bind(c_.n, ctx_.add(g.first, ctx_.integer(j * int64_t{lanes_})));
-          const Expr* mask = column_mask(g, j);
-          if (mask) mask = k_.b.let(mask);
-          if (lanes_ == 1) {
-            auto one = [&] { s_.scoped([&] { s_.define(c_.fold, total); emit_writes(s_, k_.b, n_, nullptr); }); };
-            return mask ? k_.b.with_if(mask, one) : one();
-          }
-          s_.vectorised(c_.n, lanes_, mask, [&] {
-            s_.define(c_.fold, total);
-            emit_writes(s_, k_.b, n_, nullptr);
-          });
-        });
+      for (unsigned j = 0; j < g.vectors; ++j) k_.b.store(scratch, ctx_.integer(r * row + j * int64_t{lanes_}), total_of(g, r, j));
+    k_.b.with_for(ctx_.integer(0), ctx_.integer(height_), 1, [&](const Expr* r) {
+      k_.b.with_for(ctx_.integer(0), ctx_.integer(row), lanes_, [&](const Expr* column) {
+        const Expr* at = ctx_.add(ctx_.mul(r, ctx_.integer(row)), column);
+        const Expr* total = k_.b.let(loop::vec_load(ctx_, scratch, {DType::F32, static_cast<uint16_t>(lanes_)}, at));
+        finish_vector(g, total, r, column, column_mask(g, column));
+      });
+    });
+  }
+
+  // The epilogue on the sums of one row and one vector of columns.
+  void finish_vector(const Group& g, const Expr* total, const Expr* row, const Expr* column, const Expr* mask) {
+    s_.scoped([&] {
+      if (c_.m) s_.bind(c_.m, ctx_.add(first_row_, row));
+      s_.bind(c_.n, ctx_.add(g.first, column));
+      if (mask) mask = k_.b.let(mask);
+      if (lanes_ == 1) {
+        auto one = [&] { s_.scoped([&] { s_.define(c_.fold, total); emit_writes(s_, k_.b, n_, nullptr); }); };
+        return mask ? k_.b.with_if(mask, one) : one();
       }
+      s_.vectorised(c_.n, lanes_, mask, [&] {
+        s_.define(c_.fold, total);
+        emit_writes(s_, k_.b, n_, nullptr);
+      });
+    });
   }
 
   const Job& job_;
@@ -446,7 +468,7 @@ class Gemm {
   const Expr *rows_, *columns_, *num_row_tiles_ = nullptr, *num_groups_ = nullptr;
   std::vector<const Expr*> row_terms_, tap_terms_;  // conditions with and without the row dim
   int64_t row_chunk_ = 1, group_chunk_ = 1;
-  bool groups_outside_ = false;
+  bool groups_outside_ = false, long_epilogue_ = false;
   std::vector<bool> edges_;             // per row tile; empty: not known statically
   std::vector<const ir::Dim*> edge_taps_;
   // The tile being emitted.

@@ -121,3 +121,18 @@ TEST_CASE("a product whose epilogue stores across: output with the columns outer
     check_contraction(ctx, m.f, t);
   });
 }
+
+TEST_CASE("a long epilogue runs over the tile in scratch memory") {
+  on_targets([](const targets::Target& t) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    const ir::Sym* M = ctx.declare_sym("M", 0, 4096);
+    m.matmul(ctx.sym(M), m.n(5), m.n(37));
+    nest::Write& w = m.f.body[0].nest->writes[0];
+    const Expr* x = w.value;  // x / (1 + exp(-x)), twice
+    for (int k = 0; k < 2; ++k)
+      x = ctx.binary(Op::Div, x, ctx.binary(Op::Add, ctx.number(1, DType::F32), ctx.unary(Op::Exp, ctx.unary(Op::Neg, x))));
+    w.value = x;
+    for (int64_t rows : {0, 1, 9, 20}) check_contraction(ctx, m.f, t, {{M, rows}});
+  });
+}
