@@ -178,6 +178,26 @@ TEST_CASE_FIXTURE(Fixture, "folds lose axes of one element, and substitution rea
   CHECK(ctx.fold({ctx.builtin(Join::Max), {c}, ctx.boolean(false)}, {x})->f < 0);
 }
 
+TEST_CASE_FIXTURE(Fixture, "expressions may be deeper than any stack") {
+  auto x = ctx.load(0, {DType::F32, 1}, {dim("i", 4)}), y = ctx.load(1, {DType::F32, 1}, {dim("i", 4)});
+  const Expr* e = x;
+  for (int i = 0; i < 100000; ++i) e = ctx.unary(i % 2 ? Op::Exp : Op::Tanh, ctx.binary(Op::Add, e, y));
+  size_t nodes = 0;
+  walk(e, [&](const Expr*) { ++nodes; });
+  CHECK(nodes > 200000);
+  auto other = ctx.substitute(e, {{x, y}});
+  CHECK(other != e);
+  CHECK(depends_on(e, x));
+  CHECK_FALSE(depends_on(other, x));
+  CHECK(to_string(e).size() < (size_t{1} << 24));
+  // Extents as well: nothing here simplifies.
+  const Expr* extent = n;
+  for (int i = 0; i < 20000; ++i) extent = ctx.add(ctx.max(extent, ctx.floordiv(m, k(3 + i))), k(1));
+  CHECK(evaluate_extent(extent, [](const Sym*) { return std::optional<int64_t>(5); }) == 20005);
+  CHECK(interval_of(extent).lo >= 1);
+  (void)proves(ctx, ctx.binary(Op::Lt, n, extent));
+}
+
 TEST_CASE("random index arithmetic equals brute force") {
   std::mt19937_64 random(20260801);
   for (int round = 0; round < 3000; ++round) {
