@@ -1,0 +1,80 @@
+"""The checks find what they are for: a tree with one fault of each kind, and the same tree without them."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+README = HERE.parents[1] / "README.md"
+
+GOOD = {
+    "base/status.h": "#pragma once\n",
+    "base/status.cpp": '#include "base/status.h"\n',
+    "base/README.md": "base\n",
+    "base/CMakeLists.txt": "add_library(mlc_base STATIC a.cpp)\ntarget_compile_options(mlc_base PRIVATE -fno-exceptions)\n",
+    "runtime/io/png.cpp": '#include <png.h>\n#include "base/status.h"\n// throw TODO(#12)\nauto s = "throw try printf(";\n',
+    "runtime/loader.h": "#pragma once\n",
+    "loaders/elf/elf.cpp": '#include "runtime/loader.h"\n',
+    "packager/loop/loop.h": '#pragma once\n#include "packager/ir/ir.h"\n',
+    "packager/ir/ir.h": "#pragma once\n",
+    "targets/x86/x86.cpp": '#include "packager/loop/loop.h"\n#include <Zydis/Zydis.h>\n',
+    "packager/cli/main.cpp": '#include <CLI/CLI.hpp>\nint main() { printf("%s", "x"); }\n',
+}
+# What is added, and a part of the sentence that it must give.
+FAULTS = [
+    ({"runtime/plan/a.cpp": '#include "packager/ir/ir.h"\n'}, "runtime/ may not include packager/ir/ir.h"),
+    ({"loaders/elf/b.cpp": '#include "targets/x86/x.h"\n', "targets/x86/x.h": "#pragma once\n"}, "loaders/ may not include"),
+    ({"runtime/plan/a.cpp": '#include "runtime/gone.h"\n'}, "no file of this project"),
+    ({"targets/x86/y.cpp": "#include <llvm/IR/Module.h>\n"}, "<llvm/IR/Module.h> belongs to targets/llvm/"),
+    ({"runtime/plan/a.cpp": "#  include <openssl/evp.h>\n"}, "<openssl/evp.h> belongs to signing/"),
+    ({"tests/a.cpp": "#include <sys/socket.h>\n"}, "<sys/socket.h> belongs to nobody"),
+    ({"runtime/plan/a.cpp": '#include "schema/generated/plan_generated.h"\n',
+      "schema/generated/plan_generated.h": ""}, "encoders and decoders only"),
+    ({"packager/ir/back.cpp": '#include "packager/loop/loop.h"\n'}, "cycle: packager/ir -> packager/loop -> packager/ir"),
+    ({"base/new.h": "int x;\n"}, "no #pragma once"),
+    ({"base/status.cpp": '#include <string>\n#include "base/status.h"\n'}, "is not included first"),
+    ({"packager/ir/a.cpp": "using namespace std;\n"}, "using namespace std"),
+    ({"packager/ir/a.h": "#pragma once\nusing namespace mlc;\n"}, "opens a namespace for everybody"),
+    ({"packager/ir/a.cpp": "// TODO: later\n"}, "TODO(#12)"),
+    ({"runtime/plan/a.cpp": "void f() { throw 1; }\n"}, "no exceptions here"),
+    ({"packager/ir/a.cpp": 'void f() { std::printf("x"); }\n'}, "does not print"),
+    ({"runtime/plan/a.cpp": "void f() { abort(); }\n"}, "does not end the process"),
+    ({"runtime/plan/a.cpp": 'auto x = std::getenv("X");\n'}, "does not read the environment"),
+    ({"packager/ir/a.cpp": 'void f() { system("ls"); }\n'}, "not a function for new code"),
+    ({"base/CMakeLists.txt": "add_library(mlc_base STATIC a.cpp)\n"}, "not built with -fno-exceptions"),
+    ({"runtime/io/CMakeLists.txt": ""}, "runtime/io/: no README.md"),
+    ({"README.md": "| folder |\n"}, "the table has no row for base/"),
+]
+
+
+def check(files):
+    with tempfile.TemporaryDirectory(prefix="mlc-layering-") as folder:
+        tree = {"README.md": README.read_text(encoding="utf-8"), **GOOD, **files}
+        # Enough files that the tree does not look like the wrong folder.
+        tree.update({f"base/filler/f{i}.h": "#pragma once\n" for i in range(100)})
+        for name, text in tree.items():
+            path = pathlib.Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        done = subprocess.run([sys.executable, str(HERE / "layering_test.py")], capture_output=True, text=True,
+                              env=dict(os.environ, MLC_LAYERING_ROOT=folder))
+    return done.returncode, done.stdout + done.stderr
+
+
+def main():
+    failed = 0
+    code, text = check({})
+    if code != 0:
+        failed += 1
+        print(f"FAIL  a tree without faults: {text}")
+    for files, sentence in FAULTS:
+        code, text = check(files)
+        if code != 1 or sentence not in text:
+            failed += 1
+            print(f"FAIL  {sorted(files)}: expected '{sentence}', found exit {code} {text}")
+    print(f"{1 + len(FAULTS) - failed} passed, {failed} failed")
+    return min(failed, 1)
+
+
+sys.exit(main())

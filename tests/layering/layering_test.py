@@ -1,0 +1,211 @@
+"""Holds the includes against the table of the root README, and replaces remarks that every review would repeat.
+
+    layering_test.py            fails with one line per finding
+    layering_test.py --arrows   prints the libraries and what each includes
+"""
+import re
+import sys
+
+import rules
+from sources import ROOT, all_sources, allowed_arrows, unit_of
+
+findings = []
+
+
+def finding(source, line, text):
+    findings.append(f"{source.path}:{line}: {text}")
+
+
+def excepted(path, target):
+    return any(path.startswith(who) and target.startswith(what) for who, what in rules.EXCEPTIONS)
+
+
+def check_arrows(source, table):
+    folder = source.path.split("/")[0]
+    may = table[folder]
+    for target, line in source.own:
+        top = target.split("/")[0]
+        if not (ROOT / target).is_file():
+            finding(source, line, f'"{target}" is no file of this project; other libraries are included with <>')
+        elif top == "tests" and not source.within(*rules.TESTS):
+            finding(source, line, f"{target}: only tests include tests")
+        elif top != folder and "everything" not in may and top not in may and not excepted(source.path, target):
+            finding(source, line, f"{folder}/ may not include {target} (the table of README.md)")
+
+
+def check_foreign(source):
+    for target, line in source.foreign:
+        for pattern, owners in rules.FOREIGN:
+            if not re.match(pattern, target):
+                continue
+            network = "socket" in pattern
+            if source.within(*owners) or (source.within(*rules.TESTS) and not network):
+                break
+            finding(source, line, f"<{target}> belongs to {' and '.join(owners) or 'nobody'}")
+            break
+    if source.within(*rules.FLATBUFFERS):
+        return
+    for target, line in source.own + source.foreign:
+        if "_generated.h" in target:
+            finding(source, line, f"{target}: generated code is seen by encoders and decoders only")
+
+
+def unit(path):
+    for prefix in rules.UNITS:
+        if path.startswith(prefix + "."):
+            return prefix
+    return unit_of(path)
+
+
+def arrows_between_units(sources):
+    graph = {}
+    for source in sources:
+        if source.within(*rules.TESTS):
+            continue
+        here = unit(source.path)
+        for target, line in source.own:
+            there = unit(target)
+            if there != here:
+                graph.setdefault(here, {}).setdefault(there, f"{source.path}:{line}")
+    return graph
+
+
+def check_cycles(graph):
+    """A layer is right if a linker that reads each library once would accept it."""
+    done, reported = set(), set()
+    for start in sorted(graph):
+        stack = [(start, iter(sorted(graph.get(start, ()))))]
+        path = [start]
+        while stack:
+            node, targets = stack[-1]
+            target = next(targets, None)
+            if target is None:
+                done.add(node)
+                stack.pop()
+                path.pop()
+            elif target in path:
+                cycle = path[path.index(target):] + [target]
+                key = frozenset(cycle)
+                if key not in reported:
+                    reported.add(key)
+                    places = ", ".join(graph[a][b] for a, b in zip(cycle, cycle[1:]))
+                    findings.append(f"cycle: {' -> '.join(cycle)} ({places})")
+            elif target not in done:
+                stack.append((target, iter(sorted(graph.get(target, ())))))
+                path.append(target)
+
+
+def check_header_rules(source):
+    if source.path.endswith(".h"):
+        # Headers that C reads have guards.
+        if "_generated" not in source.path and not re.search(r"^#pragma once$|^#ifndef MLC_\w+_H\w*\n#define MLC_",
+                                                             source.text, re.M):
+            finding(source, 1, "no #pragma once")
+        return
+    own = source.path.rsplit(".", 1)[0] + ".h"
+    if (ROOT / own).is_file() and own in source.includes and source.includes[0] != own:
+        finding(source, 1, f"its own header {own} is not included first")
+
+
+def check_habits(source):
+    if "_generated" in source.path:
+        return
+    # `using namespace std::string_view_literals` names no std.
+    for line, _ in source.lines_with(r"\busing\s+namespace\s+std\s*;"):
+        finding(source, line, "using namespace std")
+    if source.path.endswith(".h") and not source.within(*rules.TESTS):
+        for line, code in source.lines_with(r"^using\s+namespace\b"):
+            finding(source, line, f"a header opens a namespace for everybody: {code}")
+    for number, text in enumerate(source.text.split("\n"), 1):
+        if re.search(r"\b(TODO|FIXME)\b(?!\(#\d+\))", text):
+            finding(source, number, "a TODO carries the number of an issue: TODO(#12)")
+    if source.within(*rules.NO_EXCEPTIONS) and not source.within(*rules.NO_EXCEPTIONS_BUT):
+        for line, code in source.lines_with(r"\b(throw|try|catch)\b"):
+            finding(source, line, f"no exceptions here: {code}")
+    if not source.within(*rules.SPEAKERS):
+        check_silence(source)
+    for line, code in source.lines_with(r"(?<![\w:.>])(system|popen|gets|strcpy|strcat|sprintf|tmpnam|alloca)\s*\("):
+        if not source.within("tests/"):
+            finding(source, line, f"not a function for new code: {code}")
+
+
+def check_silence(source):
+    if source.within(*rules.SILENT_BUT):
+        return
+    for line, code in source.lines_with(r"\bstd::(cout|cerr|clog)\b|(?<![\w.>])(?:std::)?f?(?:printf|puts)\s*\("):
+        finding(source, line, f"a library does not print: {code}")
+    for line, code in source.lines_with(r"(?<![\w.>])(?:std::)?(?:exit|_exit|quick_exit|abort)\s*\("):
+        finding(source, line, f"a library does not end the process: {code}")
+    for line, code in source.lines_with(r"\bgetenv\s*\("):
+        finding(source, line, f"a library does not read the environment: {code}")
+
+
+def check_flags():
+    """Every library of the folders without exceptions is built without them."""
+    for folder in rules.NO_EXCEPTIONS:
+        for path in sorted((ROOT / folder).rglob("CMakeLists.txt")):
+            name = path.relative_to(ROOT).as_posix()
+            if name.startswith(rules.NO_EXCEPTIONS_BUT):
+                continue
+            text = re.sub(r"#[^\n]*", "", path.read_text(encoding="utf-8"))
+            if not (ROOT / folder / "CMakeLists.txt").is_file():
+                continue
+            above = re.sub(r"#[^\n]*", "", (ROOT / folder / "CMakeLists.txt").read_text(encoding="utf-8"))
+            for library in re.findall(r"add_library\(\s*(\w+)\s+(?:STATIC|SHARED|OBJECT)", text):
+                options = re.findall(r"target_compile_options\(\s*" + library + r"\b[^)]*\)", text)
+                if not any("-fno-exceptions" in option for option in options) and not re.search(
+                        r"(add_compile_options|set)\([^)]*-fno-exceptions", above + text):
+                    findings.append(f"{name}: {library} is not built with -fno-exceptions")
+
+
+def check_readmes():
+    for folder in {p.parent for pattern in ("*/", "packager/*/", "runtime/*/", "loaders/*/", "targets/*/", "tests/*/",
+                                            "bench/*/") for p in ROOT.glob(pattern + "CMakeLists.txt")}:
+        name = folder.relative_to(ROOT).as_posix()
+        if name != "." and not name.startswith("build") and not (folder / "README.md").is_file():
+            findings.append(f"{name}/: no README.md")
+
+
+def report_long_files(sources):
+    for source in sources:
+        lines = source.text.count("\n")
+        if lines > rules.LONG_FILE and "_generated" not in source.path:
+            print(f"long: {source.path} has {lines} lines")
+
+
+def check_the_checks(table, sources):
+    """What would make the rest pass without looking."""
+    for folder in ("base", "schema", "signing", "packager", "targets", "runtime", "loaders", "tests", "bench"):
+        if folder not in table:
+            findings.append(f"README.md: the table has no row for {folder}/")
+            table[folder] = set()
+    if len(sources) < 100:
+        findings.append(f"only {len(sources)} files found below {ROOT}")
+
+
+def main():
+    sources = all_sources()
+    table = allowed_arrows()
+    check_the_checks(table, sources)
+    graph = arrows_between_units(sources)
+    if sys.argv[1:] == ["--arrows"]:
+        for name in sorted(graph):
+            print(f"{name}: {' '.join(sorted(graph[name]))}")
+        return 0
+    for source in sources:
+        check_arrows(source, table)
+        check_foreign(source)
+        check_header_rules(source)
+        check_habits(source)
+    check_cycles(graph)
+    check_flags()
+    check_readmes()
+    report_long_files(sources)
+    for text in sorted(findings):
+        print(text)
+    print(f"{len(sources)} files, {sum(map(len, graph.values()))} arrows between {len(graph)} libraries, "
+          f"{len(findings)} findings")
+    return min(len(findings), 1)
+
+
+sys.exit(main())

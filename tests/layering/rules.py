@@ -1,0 +1,63 @@
+"""What may include what, beyond the table of the root README. Every exception says why."""
+
+# (who, what): who includes what although the table's arrows do not say so.
+EXCEPTIONS = {
+    ("packager/cli/", "runtime/container/"): "the tools open files with the one reader of containers",
+    ("targets/", "packager/loop/"): "an emitter takes Loop structures",
+    ("targets/", "packager/ir/"): "expressions inside of Loop structures",
+    ("targets/portable/", "loaders/portable/program.h"): "the loader's verifier is the audit of portable code",
+    ("loaders/", "runtime/loader.h"): "the interface that a loader implements",
+    ("loaders/", "runtime/compatible.h"): "the matcher's token",
+    ("loaders/", "runtime/verified.h"): "bytes that were verified",
+    ("loaders/", "runtime/memory/"): "code pages",
+    ("runtime/api/", "loaders/"): "the library puts its loaders together here",
+    ("runtime/cli/", "loaders/"): "the tool names the loaders that it was built with",
+}
+
+# A library that is no folder of its own.
+UNITS = {
+    "packager/compile/expand": "mlc_expand: below pipelines, which the rest of packager/compile stands on",
+}
+
+# First match counts: who may see the headers of another library. An empty tuple: nobody.
+FOREIGN = (
+    (r"llvm/|llvm-c/|lld/|clang/", ("targets/llvm/",)),
+    (r"Zydis/|Zycore/", ("targets/x86/",)),
+    (r"onnx/|google/protobuf/", ("packager/import/",)),
+    (r"openssl/", ("signing/",)),
+    (r"zstd", ("packager/container/", "runtime/container/")),
+    (r"flatbuffers/", ("schema/generated/",)),
+    (r"CLI/", ("packager/cli/", "runtime/cli/")),
+    (r"nlohmann/", ("packager/cli/", "runtime/cli/", "signing/", "schema/pipeline/")),
+    (r"jpeglib\.h|jerror\.h|turbojpeg\.h|png\.h|zlib\.h", ("runtime/io/",)),
+    (r"doctest/", ()),
+    (r"sys/socket\.h|netinet/|arpa/|netdb\.h|curl/", ()),
+    (r"boost/|absl/|Eigen/|fmt/|glib|gtest/", ()),
+)
+TESTS = ("tests/", "bench/")  # may see everything but the network
+
+# The only files that see generated FlatBuffers code: those that encode and decode.
+FLATBUFFERS = (
+    "packager/container/manifest_encode.cpp",
+    "packager/plan/plan_builder.cpp",
+    "packager/plan/symbols.h",
+    "runtime/container/manifest_decode.cpp",
+    "runtime/plan/plan_decode.cpp",
+    "schema/generated/",
+    "tests/",
+)
+
+# Libraries that report errors as values and are built without exceptions.
+NO_EXCEPTIONS = ("base/", "schema/", "signing/", "runtime/", "loaders/")
+NO_EXCEPTIONS_BUT = ("runtime/cli/",)
+
+# Who may print, ask the environment or end the process: tools, tests. Libraries answer.
+SPEAKERS = ("packager/cli/", "runtime/cli/", "tests/", "bench/")
+SILENT_BUT = {
+    "packager/passes/": "--print-after",
+    "packager/compile/build.cpp": "SOURCE_DATE_EPOCH, which reproducible builds set",
+    "signing/config_folder.cpp": "the user's configuration folder",
+    "runtime/probe/": "sources of facts about the host",
+}
+
+LONG_FILE = 750  # lines: worth a thought, no failure
