@@ -1,0 +1,276 @@
+// What definitions mean, and what is refused at a call.
+#include <random>
+
+#include "tests/unit/lang/support.h"
+
+using namespace mlc;
+using namespace mlc::lang_test;
+
+namespace {
+
+std::string failure(const std::string& text, const std::string& name, const std::vector<Input>& inputs,
+                    std::map<std::string, lang::Attribute> attributes = {}, std::vector<bool> outputs = {true}) {
+  Expanded x;
+  expand_text(x, text, name, inputs, std::move(attributes), std::move(outputs));
+  CHECK_FALSE(x.status.ok());
+  CHECK(x.function.body.empty());  // a failure leaves nothing behind
+  CHECK(x.function.checks.empty());
+  std::string all = x.status.message;
+  for (const auto& f : x.status.facts) all += "\n" + f;
+  return all;
+}
+bool says(const std::string& message, const std::string& part) {
+  CAPTURE(message);
+  return message.find(part) != std::string::npos;
+}
+std::vector<float> floats(const std::string& text, const std::string& name, const std::vector<Input>& inputs,
+                          std::map<std::string, lang::Attribute> attributes = {}) {
+  Expanded x;
+  expand_text(x, text, name, inputs, std::move(attributes));
+  return run(x)[0].values<float>();
+}
+
+}  // namespace
+
+TEST_CASE("packs make a map independent of rank") {
+  const std::string text = "op A@1<T: num>(x: T[d...]) -> y: T[d...]\n  y[d] = 2*x[d] + 1\n";
+  CHECK(floats(text, "A", {f32({2, 2}, {1, 2, 3, 4})}) == std::vector<float>{3, 5, 7, 9});
+  CHECK(floats(text, "A", {f32({}, {1})}) == std::vector<float>{3});
+}
+
+TEST_CASE("a result element that maps do not write exactly once is refused") {
+  CHECK(says(failure("op A@1(x: f32[d]) -> y: f32[d]\n  y[2*d] = x[d]\n", "A", {f32({4}, {1, 2, 3, 4})}), "written with gaps or more than once"));
+  CHECK(says(failure("op A@1(x: f32[d]) -> y: f32[d, d]\n  y[d, d] = x[d]\n", "A", {f32({4}, {1, 2, 3, 4})}), "diagonal"));
+  CHECK(says(failure("op A@1(x: f32[d]) -> y: f32[d]\n  y[d] = x[d]\n  y[d] = 1\n", "A", {f32({2}, {1, 2})}), "two statements write the same elements"));
+  CHECK(says(failure("op A@1(x: f32[d]) -> y: f32[o]\n  dim o = |d| + 1\n  y[d] = x[d]\n", "A", {f32({2}, {1, 2})}), "not written exactly once"));
+  CHECK(says(failure("op A@1(x: f32[d]) -> y: f32[d]\n  y[d % 2] = x[d]\n", "A", {f32({4}, {1, 2, 3, 4})}), "write a push"));
+  // Two parts that tile an axis are one whole.
+  CHECK(floats("op A@1(x: f32[d]) -> y: f32[o]\n  dim o = 2*|d|\n  y[d] = x[d]\n  y[d + |d|] = -x[d]\n", "A", {f32({2}, {1, 2})}) ==
+        std::vector<float>{1, 2, -1, -2});
+}
+
+TEST_CASE("a name on the right is bound by the left side or by a fold") {
+  CHECK(says(failure("op A@1(x: f32[d, e]) -> y: f32[d]\n  y[d] = x[d, e]\n", "A", {f32({2, 2}, {1, 2, 3, 4})}),
+             "'e' is bound neither by the left side nor by a fold"));
+  CHECK(floats("op A@1(x: f32[d, e]) -> y: f32[d]\n  y[d] = sum(x[d, e] for e)\n", "A", {f32({2, 2}, {1, 2, 3, 4})}) == std::vector<float>{3, 7});
+}
+
+TEST_CASE("element types are converted only where the text says so; literals adapt") {
+  CHECK(says(failure("op A@1(x: f32[d]) -> y: i64[d]\n  y[d] = x[d]\n", "A", {f32({2}, {1, 2})}), "implicit conversion from f32 to i64"));
+  CHECK(says(failure("op A@1(x: f32[d], z: i64[d]) -> y: f32[d]\n  y[d] = x[d] + z[d]\n", "A", {f32({2}, {1, 2}), i64({2}, {1, 2}, false)}),
+             "element types f32 and i64 meet"));
+  CHECK(says(failure("op A@1(x: f32[d]) -> y: f32[d]\n  y[d] = x[d] + d\n", "A", {f32({2}, {1, 2})}), "an index does not adapt to f32"));
+  CHECK(says(failure("op A@1(x: i64[d]) -> y: i64[d]\n  y[d] = x[d] / 2\n", "A", {i64({2}, {1, 2}, false)}), "'/' is real division"));
+  CHECK(says(failure("op A@1(x: i64[d]) -> y: i64[d]\n  y[d] = x[d] + 0.5\n", "A", {i64({2}, {1, 2}, false)}), "is no i64"));
+  CHECK(floats("op A@1(x: f32[d]) -> y: f32[d]\n  y[d] = x[d] / |d| + f32(d)\n", "A", {f32({2}, {1, 2})}) == std::vector<float>{0.5f, 2});
+}
+
+TEST_CASE("a read is proved in range, clamped by the text, or checked") {
+  auto access = [](const std::string& text, const std::vector<Input>& inputs) {
+    Expanded x;
+    expand_text(x, text, "A", inputs);
+    REQUIRE_MESSAGE(x.status.ok(), x.status.text());
+    ir::Access worst = ir::Access::Proved;
+    for (const auto& s : x.function.body)
+      for (const auto& w : s.nest->writes)
+        ir::walk(w.value, [&](const ir::Expr* e) {
+          if (e->op == ir::Op::Load && e->access != ir::Access::Proved) worst = e->access;
+        });
+    return worst;
+  };
+  const Input x = f32({4}, {1, 2, 3, 4}), at = i64({2}, {0, 3}, false);
+  CHECK(access("op A@1(x: f32[d]) -> y: f32[d]\n  y[d] = x[|d| - 1 - d]\n", {x}) == ir::Access::Proved);
+  CHECK(access("op A@1(x: f32[d]) -> y: f32[d]\n  y[d] = d > 0 ? x[d - 1] : 0\n", {x}) == ir::Access::Proved);
+  CHECK(access("op A@1(x: f32[d]) -> y: f32[d]\n  dim k = 3; let at = d + k - 1\n  y[d] = sum(x[at] for k where 0 <= at < |d|)\n", {x}) == ir::Access::Proved);
+  CHECK(access("op A@1(x: f32[d]) -> y: f32[d]\n  y[d] = x[d + 1]\n", {x}) == ir::Access::Checked);
+  CHECK(access("op A@1(x: f32[d], at: i64[q]) -> y: f32[q]\n  y[q] = x[at[q]]\n", {x, at}) == ir::Access::Checked);
+  CHECK(access("op A@1(x: f32[d], at: i64[q]) -> y: f32[q]\n  y[q] = x[clamp(at[q], 0, |d| - 1)]\n", {x, at}) != ir::Access::Checked);
+  // A clamp to something else is no guard.
+  CHECK(access("op A@1(x: f32[d], at: i64[q]) -> y: f32[q]\n  y[q] = x[clamp(at[q], 0, 1000)]\n", {x, at}) == ir::Access::Checked);
+}
+
+TEST_CASE("dims of one name have one extent, and the message says where each came from") {
+  const std::string text = "op A@1(x: f32[d, e], z: f32[e]) -> y: f32[d, e]\n  y[d, e] = x[d, e] + z[e]\n";
+  const std::string m = failure(text, "A", {f32({2, 3}, std::vector<float>(6)), f32({4}, std::vector<float>(4))});
+  CHECK(says(m, "dim e: 3 (axis 1 of x) and 4 (axis 0 of z) differ"));
+  CHECK(says(m, "node (ai.onnx.A, opset 100)"));
+  CHECK(says(failure(text, "A", {f32({2}, {1, 2}), f32({2}, {1, 2})}), "input x has rank 1, expected 2"));
+  CHECK(says(failure(text, "A", {f32({2, 1}, {1, 2})}), "input z is missing"));
+  CHECK(says(failure(text, "A", {f32({2, 1}, {1, 2}), i64({1}, {1})}), "input z has element type i64, expected f32"));
+  CHECK(says(failure(text, "A", {f32({2, 1}, {1, 2}), f32({1}, {1}), f32({1}, {1})}), "has 3 inputs"));
+}
+
+TEST_CASE("two unrelated symbols are assumed equal and checked before the run") {
+  const std::string text = "op A@1(x: f32[~d...], z: f32[~d...]) -> y: f32[d...]\n  y[d] = x[d] + z[d]\n";
+  Input a = f32({2}, {1, 2}), b = f32({2}, {10, 20});
+  a.symbols = {"n"};
+  b.symbols = {"m"};
+  Expanded x;
+  expand_text(x, text, "A", {a, b});
+  CHECK(run(x)[0].values<float>() == std::vector<float>{11, 22});
+  CHECK(x.function.checks.size() == 1);
+  x.inputs[1] = f32({3}, {1, 2, 3}).tensor;
+  auto r = nest::interpret(x.function, x.inputs, {.threads = 1});
+  CHECK_FALSE(r.ok());
+  CHECK(says(r.status().message, "broadcast of d"));
+}
+
+TEST_CASE("an extent of one known while building reads index 0") {
+  const std::string text = "op A@1(x: f32[~d...], z: f32[~d...]) -> y: f32[d...]\n  y[d] = x[d] + z[d]\n";
+  CHECK(floats(text, "A", {f32({2, 1}, {1, 2}), f32({3}, {10, 20, 30})}) == std::vector<float>{11, 21, 31, 12, 22, 32});
+  CHECK(floats(text, "A", {f32({}, {1}), f32({1, 2}, {10, 20})}) == std::vector<float>{11, 21});
+  CHECK(says(failure(text, "A", {f32({2}, {1, 2}), f32({3}, {1, 2, 3})}), "broadcast of d: 2 (axis 0 of x) and 3 (axis 0 of z) differ"));
+}
+
+TEST_CASE("products of dims divide exactly or fail") {
+  const std::string text = "op A@1(x: f32[(g, c)]) -> y: f32[c, g]\n  attr group: int\n  dim g = group\n  y[c, g] = x[(g, c)]\n";
+  CHECK(floats(text, "A", {f32({6}, {1, 2, 3, 4, 5, 6})}, {{"group", int64_t{2}}}) == std::vector<float>{1, 4, 2, 5, 3, 6});
+  CHECK(says(failure(text, "A", {f32({5}, std::vector<float>(5))}, {{"group", int64_t{2}}}), "no multiple of 2"));
+  CHECK(says(failure(text, "A", {f32({5}, std::vector<float>(5))}, {{"group", int64_t{0}}}), "a factor is 0"));
+}
+
+TEST_CASE("attributes are checked by name, presence, type and length") {
+  const std::string text =
+      "op A@1(x: f32[i...]) -> y: f32[i...]\n  attr need: int; attr list: int[i] = 1; attr real: float = 0.5; attr m: {a, b} = a\n  y[i] = x[i] + need + total(list)\n";
+  const std::vector<Input> x{f32({1, 1}, {1})};
+  CHECK(floats(text, "A", x, {{"need", int64_t{3}}}) == std::vector<float>{6});
+  CHECK(floats(text, "A", x, {{"need", int64_t{3}}, {"list", std::vector<int64_t>{5, 6}}}) == std::vector<float>{15});
+  CHECK(says(failure(text, "A", x), "attribute 'need' is missing"));
+  CHECK(says(failure(text, "A", x, {{"need", 1.5}}), "attribute 'need' is a float, expected an int"));
+  CHECK(says(failure(text, "A", x, {{"need", int64_t{1}}, {"needed", int64_t{1}}}), "unknown attribute 'needed'"));
+  CHECK(says(failure(text, "A", x, {{"need", int64_t{1}}, {"m", std::string("c")}}), "attribute 'm' is 'c', expected one of a, b"));
+  CHECK(says(failure(text, "A", x, {{"need", int64_t{1}}, {"list", std::vector<int64_t>{1, 2, 3}}}), "attribute 'list' has 3 values, expected 2"));
+}
+
+TEST_CASE("an axis out of range names what is possible") {
+  const std::string text = "op A@1(x: f32[a..., r@axis, b...]) -> y: f32[a..., b...]\n  attr axis: int = -1\n  y[a, b] = sum(x[a, r, b] for r)\n";
+  CHECK(floats(text, "A", {f32({2, 2}, {1, 2, 3, 4})}) == std::vector<float>{3, 7});
+  CHECK(floats(text, "A", {f32({2, 2}, {1, 2, 3, 4})}, {{"axis", int64_t{0}}}) == std::vector<float>{4, 6});
+  CHECK(says(failure(text, "A", {f32({2, 2}, {1, 2, 3, 4})}, {{"axis", int64_t{2}}}), "axis is 2, but input x has rank 2"));
+}
+
+TEST_CASE("the first definition whose 'when' and types hold is taken, by version") {
+  const std::string text =
+      "op A@1(x: f32[d]) -> y: f32[d]\n  y[d] = 1\n"
+      "op A@5(x: f32[d]) -> y: f32[d]\n  attr k: int = 0\n  when k == 7\n  y[d] = 7\n"
+      "op A@5(x: f32[d]) -> y: f32[d]\n  attr k: int = 0\n  y[d] = 5\n"
+      "op A@5(x: i64[d]) -> y: f32[d]\n  attr k: int = 0\n  y[d] = 64\n";
+  auto library = parse(text);
+  REQUIRE(library.ok());
+  auto at = [&](int64_t opset, int64_t k, bool give, const Input& in) {
+    lang::Call call;
+    call.name = "A";
+    call.opset = opset;
+    if (give) call.attributes["k"] = k;
+    Expanded x;
+    expand(x, *library, call, {in});
+    return run(x)[0].values<float>()[0];
+  };
+  const Input x = f32({1}, {0});
+  CHECK(at(1, 0, false, x) == 1);
+  CHECK(at(4, 0, false, x) == 1);
+  CHECK(at(5, 0, false, x) == 5);
+  CHECK(at(9, 7, true, x) == 7);
+  CHECK(at(9, 7, false, i64({1}, {0}, false)) == 64);
+}
+
+TEST_CASE("optional inputs have defaults, and absent results cost nothing") {
+  const std::string text = "op A@1<T: num>(x: T[d...], lo: T[]? = lowest) -> y: T[d...], z: T[d...]?\n  y[d] = max(x[d], lo)\n  z[d] = y[d] + 1\n";
+  CHECK(floats(text, "A", {f32({2}, {-1, 1})}) == std::vector<float>{-1, 1});
+  CHECK(floats(text, "A", {f32({2}, {-1, 1}), absent()}) == std::vector<float>{-1, 1});
+  CHECK(floats(text, "A", {f32({2}, {-1, 1}), f32({}, {0})}) == std::vector<float>{0, 1});
+  CHECK(floats(text, "A", {f32({2}, {-1, 1}), f32({1}, {0})}) == std::vector<float>{0, 1});
+  CHECK(floats(text, "A", {f32({2}, {-1, 1}), f32({0}, {})}) == std::vector<float>{-1, 1});  // of length zero: absent
+  Expanded one, two;
+  expand_text(one, text, "A", {f32({2}, {-1, 1})});
+  expand_text(two, text, "A", {f32({2}, {-1, 1})}, {}, {true, true});
+  CHECK(one.function.body.size() == 1);
+  CHECK(two.function.body.size() == 2);
+  CHECK(run(two)[1].values<float>() == std::vector<float>{0, 2});
+}
+
+TEST_CASE("folds take custom combiners with tuples") {
+  const std::string text = "op A@1(x: f32[d]) -> v: f32[], at: i64[]\n  v[], at[] = first_max(x[d], d for d)\n";
+  Expanded x;
+  expand_text(x, text, "A", {f32({5}, {1, 7, 3, 7, 0})}, {}, {true, true});
+  auto r = run(x);
+  CHECK(r[0].values<float>() == std::vector<float>{7});
+  CHECK(r[1].values<int64_t>() == std::vector<int64_t>{1});
+}
+
+TEST_CASE("the combiners of the library are associative and commutative, as they are declared") {
+  std::mt19937 random(11);
+  for (const char* name : {"softsum", "first_max", "last_max", "first_min", "last_min"}) {
+    CAPTURE(name);
+    const std::string n = name, second = n == "softsum" ? "f32" : "i64";
+    const std::string place = n == "softsum" ? "1" : "h*|k| + k", back = n == "softsum" ? "1" : "(|h| - 1 - h)*|k| + |k| - 1 - k";
+    const std::string text = "op A@1(x: f32[h, k]) -> a: f32[], b: " + second + "[], c: f32[], d: " + second + "[], e: f32[], f: " + second + "[]\n" +
+                             "  a[], b[] = " + n + "(x[h, k], " + place + " for h, k)\n" +
+                             "  p[h], q[h] = " + n + "(x[h, k], " + place + " for k)\n" + "  c[], d[] = " + n + "(p[h], q[h] for h)\n" +
+                             "  e[], f[] = " + n + "(x[|h| - 1 - h, |k| - 1 - k], " + back + " for h, k)\n";
+    for (int round = 0; round < 20; ++round) {
+      std::vector<float> values;
+      for (int k = 0; k < 24; ++k) values.push_back(static_cast<float>(random() % 9) - 4);  // ties are likely
+      Expanded x;
+      expand_text(x, text, "A", {f32({4, 6}, values)}, {}, std::vector<bool>(6, true));
+      auto r = run(x);
+      for (size_t other : {2, 4}) {
+        CHECK(r[0].values<float>()[0] == r[other].values<float>()[0]);
+        if (second == "i64") CHECK(r[1].values<int64_t>() == r[other + 1].values<int64_t>());
+        else CHECK(r[1].values<float>()[0] == doctest::Approx(r[other + 1].values<float>()[0]));
+      }
+    }
+  }
+}
+
+TEST_CASE("scans run either way, with or without their own place") {
+  const std::string text =
+      "op A@1(x: f32[s]) -> y: f32[s]\n  attr exclusive, reverse: int = 0\n  y[s] = scan sum(x[s] for s; exclusive: exclusive == 1, reverse: reverse == 1)\n";
+  const std::vector<Input> x{f32({4}, {1, 2, 3, 4})};
+  const int64_t one = 1;
+  CHECK(floats(text, "A", x) == std::vector<float>{1, 3, 6, 10});
+  CHECK(floats(text, "A", x, {{"exclusive", one}}) == std::vector<float>{0, 1, 3, 6});
+  CHECK(floats(text, "A", x, {{"reverse", one}}) == std::vector<float>{10, 9, 7, 4});
+  CHECK(floats(text, "A", x, {{"reverse", one}, {"exclusive", one}}) == std::vector<float>{9, 7, 4, 0});
+  CHECK(floats(text, "A", {f32({1}, {5})}, {{"exclusive", one}}) == std::vector<float>{0});
+}
+
+TEST_CASE("pushes combine into places that coincide") {
+  const std::string text = "op A@1(x: f32[d], at: i64[q], u: f32[q]) -> y: f32[d]\n  y[d] = x[d]\n  y[at[q]] <- u[q] for q by sum\n";
+  CHECK(floats(text, "A", {f32({3}, {1, 2, 3}), i64({3}, {0, 2, 0}, false), f32({3}, {10, 20, 30})}) == std::vector<float>{41, 2, 23});
+  CHECK(says(failure("op A@1(x: f32[d]) -> y: f32[d]\n  t[d] = x[d]\n  y[0] <- x[d] for d by sum\n  y[d] = t[d]\n", "A", {f32({3}, {1, 2, 3})}),
+             "a push combines into an array that a map has written"));
+}
+
+TEST_CASE("procs have loops with bounds, variables, local arrays and may read back what they wrote") {
+  const std::string text =
+      "op A@1(x: f32[n]) -> y: f32[n]\n"
+      "  proc {\n"
+      "    alloc used: bool[n]\n"
+      "    for n { used[n] = false }\n"
+      "    for k in 0..|n| {\n"
+      "      var best = -1\n"
+      "      for n { if not used[n] and (best < 0 or x[n] > x[best]) { best = n } }\n"
+      "      used[best] = true; y[k] = x[best] } }\n";
+  CHECK(floats(text, "A", {f32({5}, {3, 1, 4, 1, 5})}) == std::vector<float>{5, 4, 3, 1, 1});
+  // A while that would not end is stopped by its bound.
+  Expanded x;
+  expand_text(x, "op A@1(x: f32[n]) -> y: f32[n]\n  proc {\n    var k = 0\n    while k >= 0 within 10 { k = k + 1 }\n    for n { y[n] = 0 } }\n", "A", {f32({1}, {0})});
+  REQUIRE(x.status.ok());
+  auto r = nest::interpret(x.function, x.inputs, {.threads = 1});
+  CHECK_FALSE(r.ok());
+}
+
+TEST_CASE("many inputs and many outputs") {
+  CHECK(floats("op A@1(xs: f32[~d...] many) -> y: f32[d...]\n  y[d] = max([x[d] for x in xs]) + count(xs)\n", "A", {f32({2}, {1, 5}), f32({1}, {3}), f32({}, {2})}) ==
+        std::vector<float>{6, 8});
+  Expanded x;
+  expand_text(x, "op A@1(x: f32[m]) -> ys: f32[n] many\n  dim n = [1, |m| - 1]\n  ys[n] = x[before(n) + n] for each ys\n", "A", {f32({3}, {1, 2, 3})}, {}, {true, true});
+  auto r = run(x);
+  CHECK(r[0].values<float>() == std::vector<float>{1});
+  CHECK(r[1].values<float>() == std::vector<float>{2, 3});
+}
+
+TEST_CASE("functions that call each other without end are stopped") {
+  CHECK(says(failure("fn f(x) = g(x)\nfn g(x) = f(x)\nop A@1(x: f32[d]) -> y: f32[d]\n  y[d] = f(x[d])\n", "A", {f32({1}, {1})}), "without end"));
+}
