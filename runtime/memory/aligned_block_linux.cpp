@@ -3,7 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "base/checked.h"
 #include "runtime/memory/aligned_block.h"
 
 namespace mlc {
@@ -20,17 +19,16 @@ AlignedBlock::~AlignedBlock() {
 }
 
 Result<AlignedBlock> AlignedBlock::allocate(uint64_t bytes) {
-  const auto padded = checked_add(bytes, 64);
-  const auto mapped = padded ? checked_align(*padded, 4096) : std::nullopt;
   const Status none(Code::Resource, "no memory for " + std::to_string(bytes) + " bytes");
-  if (!mapped || *mapped > (uint64_t{1} << 46)) return none;
-  void* p = mmap(nullptr, *mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (bytes > uint64_t{1} << 46) return none;
+  const uint64_t mapped = (bytes + 64 + 4095) & ~uint64_t{4095};
+  void* p = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) return none;
-  if (*mapped >= (uint64_t{4} << 20)) madvise(p, *mapped, MADV_HUGEPAGE);
+  if (mapped >= (uint64_t{4} << 20)) madvise(p, mapped, MADV_HUGEPAGE);
   AlignedBlock b;
   b.data_ = static_cast<std::byte*>(p);
   b.size_ = bytes;
-  b.mapped_ = *mapped;
+  b.mapped_ = mapped;
   return b;
 }
 

@@ -12,5 +12,9 @@ void* operator new(size_t n) {
   if (void* p = std::malloc(n ? n : 1)) return p;
   std::abort();
 }
+void* operator new(size_t n, const std::nothrow_t&) noexcept {
+  ++allocations;
+  return std::malloc(n ? n : 1);
+}
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, size_t) noexcept { std::free(p); }

@@ -1,0 +1,214 @@
+/* The library's contract, in C. `mlc_get_api` and `mlc_version_string` are the only symbols; everything else is behind
+ * the table, whose fields are only ever appended.
+ *
+ *   const MlcApi* mlc = mlc_get_api(MLC_API_VERSION);   null: the library is older than this header
+ *
+ * Rules. Handles are opaque; release accepts null. Option structs start with their size. Functions that return int give
+ * 0 or one of the codes below, and, where the last parameter is an MlcError** that is not null, an error to be released.
+ * Strings handed out belong to the handle they came from and live as long as it does, unless said otherwise.
+ *
+ * A model is immutable and may be shared by threads. A session is used by one thread at a time (`cancel` excepted); many
+ * sessions of one model share one copy of the weights. The library prints nothing, never exits, throws nothing out,
+ * installs no signal handlers and reads no environment variables. A container file that another process truncates while
+ * it is mapped raises SIGBUS; MLC_VERIFY_COPY is the answer where others may write.
+ */
+#ifndef MLC_RUNTIME_API_MLC_H
+#define MLC_RUNTIME_API_MLC_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MLC_API_VERSION 1u
+#define MLC_EXPORT __attribute__((visibility("default")))
+
+typedef struct MlcModel MlcModel;
+typedef struct MlcSession MlcSession;
+typedef struct MlcError MlcError;
+
+/* The numbers are the exit codes of the tools. */
+enum {
+  MLC_OK = 0, MLC_NO = 1, MLC_USAGE = 2, MLC_NOT_FOUND = 3, MLC_MALFORMED = 4, MLC_NO_VARIANT = 5,
+  MLC_INPUT_MISMATCH = 6, MLC_RESOURCE = 7, MLC_CANCELLED = 8, MLC_UNSIGNED = 10, MLC_UNTRUSTED = 11,
+  MLC_BAD_SIGNATURE = 12, MLC_EXPIRED = 13, MLC_UNSUPPORTED = 20, MLC_SELFTEST = 21, MLC_INTERNAL = 70
+};
+
+/* Element types; the numbers of base/dtype.h. */
+typedef enum MlcDType {
+  MLC_NONE = 0, MLC_F64 = 1, MLC_F32 = 2, MLC_F16 = 3, MLC_BF16 = 4, MLC_F8E4M3 = 5, MLC_F8E5M2 = 6, MLC_I64 = 7,
+  MLC_I32 = 8, MLC_I16 = 9, MLC_I8 = 10, MLC_I4 = 11, MLC_U64 = 12, MLC_U32 = 13, MLC_U16 = 14, MLC_U8 = 15,
+  MLC_U4 = 16, MLC_BOOL = 17, MLC_F8E4M3FNUZ = 19, MLC_F8E5M2FNUZ = 20
+} MlcDType;
+
+#define MLC_MAX_RANK 8
+
+/* A dense array in C order. As an input it is borrowed for the length of the call, and used without a copy if `data` is
+ * 64-byte aligned. As an output, `data` null asks for memory of the session, valid until its next run; otherwise `bytes`
+ * is the capacity. After a run dtype, rank, shape and bytes of outputs say what is there; `shape` belongs to the session. */
+typedef struct MlcTensor {
+  const char* name; /* null: by position */
+  void* data;
+  uint64_t bytes;
+  MlcDType dtype;
+  uint32_t rank;
+  const int64_t* shape;
+} MlcTensor;
+
+enum { MLC_VERIFY_LAZY = 0, MLC_VERIFY_FULL = 1, MLC_VERIFY_COPY = 2 };
+
+typedef struct MlcOpenOptions {
+  uint32_t size;
+  const char* path;                /* a container file, or: */
+  const void* memory;              /* a container in memory that outlives the model and does not change */
+  uint64_t memory_bytes;
+  int32_t verify;                  /* MLC_VERIFY_* */
+  int32_t allow_unsigned;          /* run native code of a file that nobody trusted has signed */
+  const char* const* trust_keys;   /* PEM files of public keys */
+  uint32_t num_trust_keys;
+  const char* policy;              /* a trust.json, or null */
+  const char* config_folder;       /* its trust/ and trust.json are read; null: nobody is trusted but trust_keys */
+} MlcOpenOptions;
+
+typedef struct MlcModelInfo {
+  const char* file;
+  const char* id;                  /* org/name */
+  uint64_t version;
+  const char* root;                /* 64 hex digits that identify the content */
+  const char* trust;               /* one sentence: who signed it, or why nobody is trusted */
+  const char* trust_help;          /* the command that would trust the signer, may be empty */
+  int32_t native_allowed;
+  int32_t is_signed;
+  uint64_t file_bytes;
+  uint32_t num_programs, num_variants, num_golden, num_notes;
+} MlcModelInfo;
+
+typedef struct MlcProgram {
+  const char* name;
+  int32_t is_default;
+  uint32_t num_inputs, num_outputs;
+} MlcProgram;
+
+typedef struct MlcPort {
+  const char* name;
+  MlcDType dtype;
+  uint32_t rank;
+  int64_t extents[MLC_MAX_RANK];      /* -1 where it depends on the input */
+  const char* dims[MLC_MAX_RANK];     /* the name or expression of such an extent, else empty */
+  int64_t min[MLC_MAX_RANK], max[MLC_MAX_RANK]; /* of a named extent */
+} MlcPort;
+
+enum { MLC_FITS = 0, MLC_FITS_NOT = 1, MLC_FITS_UNKNOWN = 2 };
+
+typedef struct MlcVariant {
+  const char* name;
+  const char* target;
+  const char* family;
+  int32_t fits;              /* MLC_FITS, ... */
+  const char* reason;        /* every failing clause with its source; empty if it fits */
+  uint64_t estimate_ns;      /* 0: none */
+  uint32_t num_failing;
+} MlcVariant;
+
+typedef struct MlcClause {
+  const char* clause;
+  const char* answer;        /* "no", "unknown" */
+  const char* source;
+} MlcClause;
+
+typedef struct MlcSessionOptions {
+  uint32_t size;
+  const char* variant;       /* exactly this one; null: the best that fits */
+  const char* require;       /* "native", or a variant, target or family; null: anything */
+  uint32_t threads;          /* 0: one per usable physical core; more than that is never used */
+  int32_t pin_caller;        /* pin the calling thread to the first worker's CPU */
+  int32_t profile;           /* measure every instruction */
+} MlcSessionOptions;
+
+typedef struct MlcSessionInfo {
+  const char* variant;
+  int32_t is_portable;
+  uint32_t threads;
+  uint64_t arena_bytes;
+  const char* note;          /* why better variants were not taken although they fit, empty if they were */
+} MlcSessionInfo;
+
+typedef struct MlcSelftest {
+  uint32_t vectors, failures;
+  double max_abs, max_rel;   /* largest difference, and relative to the largest expected value of its output */
+  const char* text;          /* the first failure; valid until the session's next selftest */
+} MlcSelftest;
+
+typedef struct MlcProfileEntry {
+  const char* name;
+  uint64_t ns, runs;
+} MlcProfileEntry;
+
+typedef struct MlcApi {
+  uint32_t version;
+  uint32_t size;
+
+  int (*open)(const MlcOpenOptions* options, MlcModel** out, MlcError** error);
+  void (*model_release)(MlcModel* model);
+  void (*model_info)(const MlcModel* model, MlcModelInfo* out);
+  const char* (*model_note)(const MlcModel* model, uint32_t index);
+  int (*program)(const MlcModel* model, uint32_t index, MlcProgram* out);
+  int (*port)(const MlcModel* model, uint32_t program, int32_t is_output, uint32_t index, MlcPort* out);
+  int (*explain)(const MlcModel* model, uint32_t variant, MlcVariant* out);
+  int (*failing)(const MlcModel* model, uint32_t variant, uint32_t index, MlcClause* out);
+  /* The variant that a session with these wishes would try first. */
+  int (*choose)(const MlcModel* model, const char* variant, const char* require, uint32_t* out, MlcError** error);
+  /* The bytes of an asset (labels, pipeline.json); valid as long as the model. */
+  int (*part)(const MlcModel* model, const char* name, const void** data, uint64_t* bytes, MlcError** error);
+  /* The inputs of the first golden vector of a program; valid as long as the model. `count` is that of the program. */
+  int (*golden_inputs)(const MlcModel* model, uint32_t program, MlcTensor* inputs, uint32_t count, MlcError** error);
+
+  int (*session_create)(const MlcModel* model, const MlcSessionOptions* options, MlcSession** out, MlcError** error);
+  void (*session_release)(MlcSession* session);
+  void (*session_info)(const MlcSession* session, MlcSessionInfo* out);
+  /* The program `main`, or the container's default one if there is none of this name. */
+  int (*run)(MlcSession* session, const MlcTensor* inputs, uint32_t num_inputs, MlcTensor* outputs, uint32_t num_outputs,
+             MlcError** error);
+  int (*run_program)(MlcSession* session, const char* program, const MlcTensor* inputs, uint32_t num_inputs,
+                     MlcTensor* outputs, uint32_t num_outputs, MlcError** error);
+  /* Sets dtype, rank, shape and bytes of the outputs for inputs of these types and shapes, without running. */
+  int (*infer_shapes)(MlcSession* session, const char* program, const MlcTensor* inputs, uint32_t num_inputs,
+                      MlcTensor* outputs, uint32_t num_outputs, MlcError** error);
+  void (*state_reset)(MlcSession* session);
+  void (*cancel)(MlcSession* session); /* from any thread; seen between launches */
+  /* Runs every golden vector. MLC_SELFTEST if one differs by more than its tolerance. */
+  int (*selftest)(MlcSession* session, MlcSelftest* out, MlcError** error);
+  /* Per instruction of a program, after runs with `profile`. Returns how many there are; fills at most `count`. */
+  uint32_t (*profile)(const MlcSession* session, const char* program, MlcProfileEntry* out, uint32_t count);
+
+  int (*error_code)(const MlcError* error);
+  const char* (*error_text)(const MlcError* error);    /* "error[E4001]: ..." with its facts and help, several lines */
+  const char* (*error_message)(const MlcError* error); /* the sentence alone */
+  void (*error_release)(MlcError* error);
+} MlcApi;
+
+MLC_EXPORT const MlcApi* mlc_get_api(uint32_t version);
+MLC_EXPORT const char* mlc_version_string(void);
+
+static inline uint64_t mlc_dtype_bytes(MlcDType t) {
+  switch (t) {
+    case MLC_F64: case MLC_I64: case MLC_U64: return 8;
+    case MLC_F32: case MLC_I32: case MLC_U32: return 4;
+    case MLC_F16: case MLC_BF16: case MLC_I16: case MLC_U16: return 2;
+    case MLC_NONE: return 0;
+    default: return 1;
+  }
+}
+
+/* `shape` is borrowed. */
+static inline MlcTensor mlc_tensor(void* data, MlcDType dtype, uint32_t rank, const int64_t* shape) {
+  MlcTensor t = {0, data, mlc_dtype_bytes(dtype), dtype, rank, shape};
+  for (uint32_t i = 0; i < rank; ++i) t.bytes *= (uint64_t)(shape[i] < 0 ? 0 : shape[i]);
+  return t;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,60 @@
+#include "runtime/api/model.h"
+
+#include <utility>
+
+#include "runtime/probe/probe.h"
+
+namespace mlc::api {
+
+Model::Model(std::unique_ptr<container::Container> container, MatchPolicy policy)
+    : container_(std::move(container)),
+      matcher_(probe::host(), container_->manifest().variants, std::move(policy)) {}
+
+Result<std::unique_ptr<Model>> Model::open(const ModelOptions& options) {
+  MLC_ASSIGN(const signing::TrustSet trust, signing::TrustSet::load(options.trust));
+  container::OpenOptions how;
+  how.verify = options.verify;
+  how.trust = &trust;
+  how.allow_unsigned = options.allow_unsigned;
+  auto opened = options.path.empty() ? container::Container::open_memory(options.memory, "the container in memory", how)
+                                     : container::Container::open(options.path, how);
+  if (!opened) return std::move(opened).status();
+  const bool allowed = (*opened)->native_allowed();
+  MatchPolicy policy{allowed, allowed ? std::string() : (*opened)->verdict().reason};
+  return std::unique_ptr<Model>(new Model(std::move(*opened), std::move(policy)));
+}
+
+Result<Bytes> Model::keep(const std::string& key, Result<VerifiedBytes> bytes) const {
+  if (!bytes) return std::move(bytes).status();
+  const std::lock_guard lock(mu_);
+  return kept_.emplace(key, std::move(*bytes)).first->second.bytes();  // the first one stays, others may hold it
+}
+
+Result<Bytes> Model::asset(std::string_view name) const {
+  const std::string key = "asset " + std::string(name);
+  {
+    const std::lock_guard lock(mu_);
+    if (auto i = kept_.find(key); i != kept_.end()) return i->second.bytes();
+  }
+  const auto index = container_->find_asset(name);
+  if (!index) return Status(Code::NotFound, "no asset '" + std::string(name) + "' in " + container_->name());
+  return keep(key, container_->asset(*index));
+}
+
+Result<Bytes> Model::golden_array(const format::Ref& ref) const {
+  if (ref.length == 0) return Bytes();
+  const std::string key = "range " + std::to_string(ref.segment) + " " + std::to_string(ref.offset) + " " +
+                          std::to_string(ref.length);
+  {
+    const std::lock_guard lock(mu_);
+    if (auto i = kept_.find(key); i != kept_.end()) return i->second.bytes();
+  }
+  return keep(key, container_->bytes(ref));
+}
+
+uint32_t Model::main_method() const {
+  if (const auto main = container_->find_method("main")) return *main;
+  return manifest().model.default_method;
+}
+
+}  // namespace mlc::api

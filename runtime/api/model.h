@@ -1,0 +1,53 @@
+// An open container with its match against this host. Immutable after opening, shared by sessions.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "runtime/container/container.h"
+#include "runtime/loader.h"
+#include "runtime/match/matcher.h"
+#include "signing/policy.h"
+
+namespace mlc::api {
+
+struct ModelOptions {
+  std::string path;   // empty: `memory`
+  Bytes memory;       // must outlive the model
+  container::Verify verify = container::Verify::Lazy;
+  bool allow_unsigned = false;
+  signing::TrustSources trust;
+};
+
+class Model {
+ public:
+  static Result<std::unique_ptr<Model>> open(const ModelOptions& options);
+
+  const container::Container& container() const { return *container_; }
+  const format::Manifest& manifest() const { return container_->manifest(); }
+  const Matcher& matcher() const { return matcher_; }
+  // For a session, which may reject variants of its own copy.
+  Matcher copy_of_matcher() const { return matcher_; }
+
+  // The bytes of an asset or golden array, read and verified on first use and kept. Thread-safe.
+  Result<Bytes> asset(std::string_view name) const;
+  Result<Bytes> golden_array(const format::Ref& ref) const;
+
+  // The method that `run` means: "main", or else the default one.
+  uint32_t main_method() const;
+
+ private:
+  Model(std::unique_ptr<container::Container> container, MatchPolicy policy);
+  Result<Bytes> keep(const std::string& key, Result<VerifiedBytes> bytes) const;
+
+  std::unique_ptr<container::Container> container_;
+  Matcher matcher_;
+  mutable std::mutex mu_;
+  mutable std::map<std::string, VerifiedBytes> kept_;  // guarded by mu_
+};
+
+}  // namespace mlc::api

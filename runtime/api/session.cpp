@@ -1,0 +1,105 @@
+#include "runtime/api/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "loaders/elf/elf_loader.h"
+#if __has_include("loaders/portable/portable_loader.h")
+#include "loaders/portable/portable_loader.h"
+#define MLC_HAS_PORTABLE 1
+#endif
+#include "runtime/probe/probe.h"
+
+namespace mlc::api {
+namespace {
+
+std::unique_ptr<Loader> loader_for(format::ModuleFormat f) {
+  switch (f) {
+    case format::ModuleFormat::Elf: return elf::make_elf_loader();
+#ifdef MLC_HAS_PORTABLE
+    case format::ModuleFormat::Portable: return portable::make_portable_loader();
+#else
+    case format::ModuleFormat::Portable: break;
+#endif
+    case format::ModuleFormat::None:
+    case format::ModuleFormat::Ptx:
+    case format::ModuleFormat::Spirv: break;
+  }
+  return nullptr;
+}
+
+// Whether another variant may be tried after this failure. Damage and broken trust concern the whole file.
+bool may_fall_back(Code code) {
+  return code == Code::Resource || code == Code::NoVariant || code == Code::Unsupported || code == Code::NotFound;
+}
+
+}  // namespace
+
+Result<const std::byte*> Session::Weights::acquire(uint32_t tensor, uint32_t copy) const {
+  const format::Ref& ref = container_.manifest().tensors[tensor].copies[copy].ref;
+  return container_.acquire(ref.segment, ref.offset, ref.length);
+}
+
+Status Session::load(Compatible token) {
+  const container::Container& c = model_.container();
+  const format::Variant& v = variant();
+  if (!v.plan || !v.module) return Status(Code::Unsupported, "variant '" + v.name + "' has no plan or no code");
+  const auto loader = loader_for(v.module_format);
+  if (!loader)
+    return Status(Code::Unsupported, "no loader for modules of kind " + std::string(name_of(v.module_format)));
+  MLC_ASSIGN(const VerifiedBytes plan_bytes, c.segment(*v.plan));
+  MLC_ASSIGN(VerifiedBytes module_bytes, c.segment(*v.module));
+  MLC_ASSIGN(module_, loader->load(std::move(token), std::move(module_bytes)));
+
+  const format::Manifest& m = c.manifest();
+  exec::PlanContext context;
+  context.num_kernels = module_->num_kernels();
+  context.constant_bytes = [&m](uint32_t tensor, uint32_t copy) -> std::optional<uint64_t> {
+    if (tensor >= m.tensors.size() || copy >= m.tensors[tensor].copies.size()) return std::nullopt;
+    return m.tensors[tensor].copies[copy].ref.length;
+  };
+  auto plan = exec::decode_plan(plan_bytes.bytes(), context);
+  if (!plan) return std::move(plan).status().note(plan_bytes.name());
+  plan_ = std::move(*plan);
+  weights_ = std::make_unique<Weights>(c);
+  exec::Limits limits;
+  if (const uint64_t free = probe::host().memory.effective_free_bytes; free > 0)
+    limits.max_memory_bytes = std::max<uint64_t>(free, uint64_t{64} << 20);
+  MLC_ASSIGN(executor_, exec::Executor::create(plan_, *module_, *weights_, *pool_, limits));
+  return ok();
+}
+
+Result<std::unique_ptr<Session>> Session::create(const Model& model, const SessionOptions& options) {
+  std::unique_ptr<Session> session(new Session(model));
+  const probe::Topology& topology = probe::host().topology;
+  PoolOptions pool;
+  pool.workers = probe::workers_for(topology, options.threads);
+  pool.cpus = topology.worker_cpus;
+  pool.pin_caller = options.pin_caller;
+  MLC_ASSIGN(session->pool_, WorkerPool::create(pool));
+
+  Matcher matcher = model.copy_of_matcher();
+  for (;;) {
+    MLC_ASSIGN(const std::vector<uint32_t> candidates, matcher.candidates(options.variant, options.require));
+    session->variant_ = candidates.front();
+    auto token = matcher.admit(session->variant_);
+    Status failure = token ? session->load(std::move(*token)) : std::move(token).status();
+    if (failure.ok()) break;
+    if (!may_fall_back(failure.code) || !options.variant.empty()) return failure;
+    if (!session->note_.empty()) session->note_ += "; ";
+    session->note_ += session->variant().name + " left out: " + failure.message;
+    matcher.reject(session->variant_, failure.message);
+  }
+  session->executor_->set_profiling(options.profile);
+  return session;
+}
+
+Result<uint32_t> Session::function(std::string_view program) const {
+  if (const auto index = plan_.find(program)) return *index;
+  Status s(Code::Usage, "no program '" + std::string(program) + "' in variant '" + variant().name + "'");
+  std::string names;
+  for (const exec::Function& f : plan_.functions) names += (names.empty() ? "" : ", ") + f.name;
+  return std::move(s).fact("it has " + names);
+}
+
+}  // namespace mlc::api

@@ -1,0 +1,63 @@
+// One variant of a model, loaded, with its workers and memory. Used by one thread at a time; `cancel` from any.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/api/model.h"
+#include "runtime/plan/executor.h"
+#include "runtime/threads/worker_pool.h"
+
+namespace mlc::api {
+
+struct SessionOptions {
+  std::string variant, require;
+  unsigned threads = 0;
+  bool pin_caller = false;
+  bool profile = false;
+};
+
+class Session {
+ public:
+  // Tries the candidates best first. One that cannot be loaded here is left out and named in `note`; damage or a broken
+  // signature ends the attempt, because such a file must not be used at all. `model` must outlive the session.
+  static Result<std::unique_ptr<Session>> create(const Model& model, const SessionOptions& options);
+
+  const Model& model() const { return model_; }
+  const format::Variant& variant() const { return model_.manifest().variants[variant_]; }
+  const std::string& note() const { return note_; }
+  unsigned threads() const { return pool_->workers(); }
+  exec::Executor& executor() { return *executor_; }
+  const exec::Executor& executor() const { return *executor_; }
+  const exec::Plan& plan() const { return plan_; }
+
+  // Index in the plan of a program; an error that names those there are.
+  Result<uint32_t> function(std::string_view program) const;
+
+ private:
+  explicit Session(const Model& model) : model_(model) {}
+  Status load(Compatible token);
+
+  // The weights of the container as the executor asks for them.
+  class Weights final : public exec::Constants {
+   public:
+    explicit Weights(const container::Container& container) : container_(container) {}
+    Result<const std::byte*> acquire(uint32_t tensor, uint32_t copy) const override;
+
+   private:
+    const container::Container& container_;
+  };
+
+  const Model& model_;
+  uint32_t variant_ = 0;
+  std::string note_;
+  std::unique_ptr<WorkerPool> pool_;
+  std::unique_ptr<Weights> weights_;
+  exec::Plan plan_;
+  std::unique_ptr<KernelModule> module_;
+  std::unique_ptr<exec::Executor> executor_;  // last: it refers to all of the above
+};
+
+}  // namespace mlc::api
