@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "targets/llvm/host.h"
+#include "tests/unit/targets/cross_run.h"
 #include "tests/unit/targets/native_module.h"
 #include "tests/unit/targets/random_kernel.h"
 
@@ -43,6 +44,48 @@ TEST_CASE("random kernels give the reference's answer on this machine") {
       for (size_t b : {4, 5}) {
         const std::vector<std::byte> want(expected.buffers[b].data.get(), expected.buffers[b].data.get() + expected.buffers[b].size);
         const int64_t bad = first_difference(got.buffers[b].data.get(), want, reference.unspecified[b], RandomData::kTypes[b]);
+        CHECK_MESSAGE(bad < 0, t.name << " seed " << seed << " buffer " << b << " element " << bad);
+      }
+    }
+  }
+}
+
+TEST_CASE("random kernels give the reference's answer on other machines, emulated") {
+  constexpr uint64_t kKernels = 60;
+  for (const Target& t : targets::all_targets()) {
+    if (t.family == targets::host_family() || !t.standard || t.family == targets::Family::Portable) continue;
+    CrossMachine cross(t.family);
+    if (!cross.ready()) {
+      MESSAGE("skipped: " << t.name << ": no cross compiler or qemu");
+      continue;
+    }
+    Pool pool;
+    std::vector<std::unique_ptr<RandomKernel>> made;
+    std::vector<loop::Kernel> kernels;
+    for (uint64_t seed = 0; seed < kKernels; ++seed) {
+      made.push_back(std::make_unique<RandomKernel>(pool, seed));
+      kernels.push_back(made.back()->take());
+    }
+    auto module = targets::emit_module(t, kernels);
+    if (!module.ok()) FAIL(t.name << ": " << module.status().text());
+    CHECK(targets::audit_module(t, module->bytes).ok());
+    std::vector<RandomData> got;
+    std::vector<CrossLaunch> launches(kKernels);
+    for (uint64_t seed = 0; seed < kKernels; ++seed) got.emplace_back(seed);
+    for (uint64_t seed = 0; seed < kKernels; ++seed) {
+      launches[seed] = {static_cast<uint32_t>(seed), 0, 3, {}, {int64_t(seed % 11)}, module->scratch_bytes[seed], -1};
+      for (AlignedBytes& b : got[seed].buffers) launches[seed].buffers.push_back(&b);
+    }
+    REQUIRE(cross.run(module->bytes, launches));
+    for (uint64_t seed = 0; seed < kKernels; ++seed) {
+      RandomData expected(seed);
+      Reference reference(kernels[seed], t.has_fma);
+      std::vector<Reference::Buffer> views;
+      for (auto& b : expected.buffers) views.push_back({b.data.get(), b.size});
+      CHECK(reference.run(views, {int64_t(seed % 11)}, 0, 3) == launches[seed].code);
+      for (size_t b : {4, 5}) {
+        const std::vector<std::byte> want(expected.buffers[b].data.get(), expected.buffers[b].data.get() + expected.buffers[b].size);
+        const int64_t bad = first_difference(got[seed].buffers[b].data.get(), want, reference.unspecified[b], RandomData::kTypes[b]);
         CHECK_MESSAGE(bad < 0, t.name << " seed " << seed << " buffer " << b << " element " << bad);
       }
     }

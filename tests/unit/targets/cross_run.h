@@ -1,0 +1,83 @@
+// Runs kernels for another machine under qemu-user, where a cross compiler and the emulator are installed.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "targets/target.h"
+#include "tests/unit/targets/op_cases.h"
+
+namespace mlc::testing {
+
+struct CrossLaunch {
+  uint32_t kernel = 0, begin = 0, end = 0;
+  std::vector<AlignedBytes*> buffers;  // results are written back
+  std::vector<int64_t> scalars;
+  uint64_t scratch_bytes = 0;
+  int32_t code = -1;
+};
+
+class CrossMachine {
+ public:
+  explicit CrossMachine(targets::Family family) {
+    const std::string arch = family == targets::Family::AArch64 ? "aarch64" : "riscv64";
+    const std::string compiler = arch + "-linux-gnu-g++";
+    qemu_ = "qemu-" + arch + "-static";
+    if (!works("command -v " + compiler) || !works("command -v " + qemu_)) return;
+    std::string pattern = (std::filesystem::temp_directory_path() / "mlc-cross-XXXXXX").string();
+    if (!mkdtemp(pattern.data())) return;
+    folder_ = pattern;
+    if (!works(compiler + " -std=c++17 -O1 -static -I" MLC_SOURCE_DIR " -o " + folder_ +
+               "/runner " MLC_SOURCE_DIR "/tests/unit/targets/cross_runner.cc"))
+      return;
+    ready_ = true;
+  }
+  ~CrossMachine() {
+    std::error_code ignored;
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+  }
+  CrossMachine(const CrossMachine&) = delete;
+
+  bool ready() const { return ready_; }
+
+  // False if the runner failed: a crash of the module, for instance.
+  bool run(std::span<const std::byte> module, std::vector<CrossLaunch>& launches) {
+    std::string in;
+    auto put = [&](const void* p, size_t n) { in.append(static_cast<const char*>(p), n); };
+    auto put32 = [&](size_t v) { const uint32_t w = static_cast<uint32_t>(v); put(&w, 4); };
+    put32(launches.size());
+    for (const CrossLaunch& l : launches) {
+      put32(l.kernel), put32(l.begin), put32(l.end), put32(l.buffers.size()), put32(l.scalars.size()), put32(0);
+      put(&l.scratch_bytes, 8);
+      for (const AlignedBytes* b : l.buffers) {
+        const uint64_t n = b->size;
+        put(&n, 8), put(b->data.get(), n);
+      }
+      put(l.scalars.data(), l.scalars.size() * 8);
+    }
+    write("/module", module.data(), module.size());
+    write("/launches", in.data(), in.size());
+    if (!works(qemu_ + " " + folder_ + "/runner " + folder_ + "/module " + folder_ + "/launches " + folder_ + "/results"))
+      return false;
+    std::ifstream out(folder_ + "/results", std::ios::binary);
+    for (CrossLaunch& l : launches) {
+      out.read(reinterpret_cast<char*>(&l.code), 4);
+      for (AlignedBytes* b : l.buffers) out.read(reinterpret_cast<char*>(b->data.get()), static_cast<std::streamsize>(b->size));
+    }
+    return out.good();
+  }
+
+ private:
+  static bool works(const std::string& command) { return std::system((command + " > /dev/null 2>&1").c_str()) == 0; }
+  void write(const char* name, const void* data, size_t size) {
+    std::ofstream(folder_ + name, std::ios::binary).write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
+  }
+  std::string folder_, qemu_;
+  bool ready_ = false;
+};
+
+}  // namespace mlc::testing
