@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "packager/cli/build_commands.h"
+#include "packager/cli/help_commands.h"
 #include "packager/cli/inspect_commands.h"
 #include "packager/cli/keys_commands.h"
 #include "packager/cli/report.h"
@@ -17,6 +18,7 @@ int main(int argc, char** argv) {
   mlc::cli::add_build_commands(app, exit_code);
   mlc::cli::add_inspect_commands(app, exit_code);
   mlc::cli::add_keys_commands(app, exit_code);
+  mlc::cli::add_help_commands(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
