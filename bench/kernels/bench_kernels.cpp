@@ -254,6 +254,10 @@ int main(int argc, char** argv) {
       measure(symbolic ? "Q K^T 12 heads, S=128, 32" : "Q K^T 12 heads, 128, 32", 2.0 * 12 * 128 * 128 * 32, [=](test::NestMaker& f) { f.scores(12, L, 32); }, at);
       measure(symbolic ? "P V 12 heads, S=128, 32" : "P V 12 heads, 128, 32", 2.0 * 12 * 128 * 128 * 32, [=](test::NestMaker& f) { f.mix(12, L, 32); }, at);
     }
+    measure("conv transpose 2x2 s2 24->24", 2.0 * 320 * 320 * 24 * 24,
+            [&](test::NestMaker& f) { f.conv_transpose(24, 24, 2, 2, 0, ctx.sym(H), ctx.sym(W)); }, {{H, 160}, {W, 160}});
+    measure("conv transpose 2x2 s2 24->1", 2.0 * 640 * 640 * 24,
+            [&](test::NestMaker& f) { f.conv_transpose(24, 1, 2, 2, 0, ctx.sym(H), ctx.sym(W)); }, {{H, 320}, {W, 320}});
     measure("depthwise 3x3 HxW=24x160 96", 2.0 * 24 * 160 * 96 * 9,
             [&](test::NestMaker& f) { f.conv({.c = 96, .m = 96, .group = 96, .panels = false}, ctx.sym(H), ctx.sym(W)); }, {{H, 24}, {W, 160}});
     conv("depthwise 3x3 7^2 960", {.h = 7, .w = 7, .c = 960, .m = 960, .group = 960, .panels = false});

@@ -193,6 +193,12 @@ const Expr* Body::load(const Expr* e, const Expr* guard) {
   if (lin && lin->coefficients[0]->is_const()) {
     const Expr* base = scalar(address);
     int64_t stride = lin->coefficients[0]->i;
+    if (stride != 1 && !mask && lanes_ <= 16) {  // single loads: code generators move them out of loops, unlike gathers
+      std::vector<const Expr*> parts;
+      for (unsigned k = 0; k < lanes_; ++k)
+        parts.push_back(loop::vec_load(ctx, e->array, e->type, ctx.add(base, ctx.integer(stride * k))));
+      return loop::widen(ctx, std::move(parts));
+    }
     return loop::vec_load(ctx, e->array, type, stride == 1 ? base : loop::ramp(ctx, base, lanes_, stride), mask);
   }
   return loop::vec_load(ctx, e->array, type, loop::splat(ctx, value(address, guard), lanes_), mask);

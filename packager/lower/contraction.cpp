@@ -39,7 +39,8 @@ bool has_load(const Expr* e) {
   return found;
 }
 
-// Linear in all of these dims together, with coefficients free of dims.
+// Linear in all of these dims together, with coefficients free of any dim and without loads. Other dims may stand in the
+// rest in any form: they are constants while a tile runs.
 bool affine(ir::Context& ctx, Facts& facts, const Expr* e, const std::vector<const ir::Dim*>& dims) {
   std::vector<const Expr*> leaves;
   for (const ir::Dim* d : dims) leaves.push_back(ctx.dim(d));
@@ -47,7 +48,7 @@ bool affine(ir::Context& ctx, Facts& facts, const Expr* e, const std::vector<con
   if (!lin || has_load(e)) return false;
   for (const Expr* c : lin->coefficients)
     if (facts.dims(c)) return false;
-  return facts.dims(lin->rest) == 0;
+  return true;
 }
 
 struct Columns {
@@ -73,23 +74,18 @@ std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest) {
   const Expr* sum = the_sum(w.value);
   if (!sum) return std::nullopt;
   Facts facts;
-  std::vector<const ir::Dim*> all = nest.dims;
-  all.insert(all.end(), sum->fold->dims.begin(), sum->fold->dims.end());
 
   std::optional<Recognised> best;
   double best_rank = -1;
   for (int side = 0; side < 2; ++side) {
     const Expr *a = sum->args[0]->args[static_cast<size_t>(1 - side)], *b = sum->args[0]->args[static_cast<size_t>(side)];
-    if (!affine(ctx, facts, a->args[0], all)) continue;
+    if (!affine(ctx, facts, a->args[0], sum->fold->dims)) continue;
     for (const ir::Dim* n : nest.dims) {
       if (facts.depends(a, n) || !facts.depends(b, n)) continue;
       if (sum->fold->where && facts.depends(sum->fold->where, n)) continue;
       auto columns = split_columns(ctx, b->args[0], n);
       if (!columns || facts.dims(columns->panel) || facts.dims(columns->lane)) continue;
-      std::vector<const ir::Dim*> others;
-      for (const ir::Dim* d : all)
-        if (d != n) others.push_back(d);
-      if (!affine(ctx, facts, columns->rest, others)) continue;
+      if (!affine(ctx, facts, columns->rest, sum->fold->dims)) continue;
 
       Recognised r;
       Contraction& c = r.c;
@@ -119,7 +115,12 @@ std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest) {
       // Rows: dims that only A knows, the innermost in the output as tile rows.
       std::vector<const ir::Dim*> rows;
       for (const ir::Dim* d : nest.dims)
-        if (d != n && facts.depends(a, d) && !facts.depends(b, d)) rows.push_back(d);
+        if (d != n && facts.depends(a, d) && !facts.depends(b, d)) {
+          std::vector<const ir::Dim*> inner = sum->fold->dims;
+          inner.insert(inner.end(), rows.begin(), rows.end());
+          inner.push_back(d);
+          if (affine(ctx, facts, a->args[0], inner)) rows.push_back(d);
+        }
       auto stride = [&](const ir::Dim* d) {
         const Expr* s = coefficient(ctx, w.address, d);
         return s && facts.dims(s) == 0 && !has_load(s) ? std::abs(estimate(s)) : 1e18;
@@ -135,11 +136,13 @@ std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest) {
       for (const ir::Dim* d : nest.dims)
         if (d != n && d != c.m && d != c.m_outer) c.batch.push_back(d);
 
-      // Every condition must be affine in each dim it mentions.
+      // Every condition must be affine in the dims that change within a tile.
+      std::vector<const ir::Dim*> inner = sum->fold->dims;
+      if (c.m) inner.push_back(c.m);
       bool fits = true;
       for (const Expr* term : c.conditions) {
         bool affine_term = (term->op == Op::Lt || term->op == Op::Le) && term->args[0]->type.dtype == DType::I64 &&
-                           affine(ctx, facts, ctx.sub(term->args[1], term->args[0]), all);
+                           affine(ctx, facts, ctx.sub(term->args[1], term->args[0]), inner);
         fits &= affine_term;
       }
       if (!fits) continue;

@@ -16,6 +16,14 @@ double estimate(const Expr* extent) {
   return v ? static_cast<double>(std::max<int64_t>(*v, 0)) : 64;
 }
 
+double distinct_values(const Expr* e, const ir::Dim* except) {
+  double values = 1;
+  ir::walk(e, [&](const Expr* x) {
+    if (x->op == Op::Dim && x->dim != except) values *= x->dim->extent->is_const() ? static_cast<double>(x->dim->extent->i) : 1e9;
+  });
+  return values;
+}
+
 DimSet Facts::bit(const ir::Dim* d) {
   auto [it, fresh] = bits_.try_emplace(d, static_cast<unsigned>(bits_.size()));
   if (it->second < 64) return DimSet{1} << it->second;

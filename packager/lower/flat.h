@@ -60,4 +60,7 @@ Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::
 // extent one disappear. Fewer, longer loops.
 void collapse(ir::Context& ctx, FlatNest& nest);
 
+// Conditions "s divides .." of a sum become phases: one more map dim instead of a test per tap (phases.cpp).
+void split_phases(ir::Context& ctx, FlatNest& nest);
+
 }  // namespace mlc::lower

@@ -122,12 +122,14 @@ class FoldLowering {
           const Expr* leaf[] = {ctx_.dim(d)};
           auto lin = ir::linear_in(ctx_, x->args[0], leaf);
           if (lin && lin->coefficients[0]->is_int(1)) ++good;
-          else ++bad;
+          else if (distinct_values(x->args[0], d) > kFewValues) ++bad;
         });
       if (good <= bad || good <= best) continue;
       unsigned w = width;
       if (d->extent->is_const())
         while (w > 1 && static_cast<int64_t>(w) > d->extent->i) w /= 2;
+      // A narrower vector that leaves no rest beats a wide one with masked lanes.
+      if (d->extent->is_const() && w >= 8 && d->extent->i % w != 0 && d->extent->i % (w / 2) == 0) w /= 2;
       if (w < 4 && w < width) continue;
       best = good;
       vector_ = d;

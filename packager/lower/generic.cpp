@@ -154,12 +154,43 @@ class Generic {
     if (v->extent->is_const())
       while (lanes > 1 && static_cast<int64_t>(lanes) > v->extent->i) lanes /= 2;
     if (lanes < 2) return;
+    if (fold_is_better(v, lanes)) {
+      // Small dims go outside, so that what depends on them only stays in registers in the loops inside.
+      if (!pushes()) std::stable_partition(order_.begin(), order_.end(), [](const ir::Dim* d) { return d->extent->is_const() && d->extent->i <= 4; });
+      return;
+    }
     width_ = lanes;
     vector_ = v;
     if (static_cast<size_t>(at - order_.begin()) < parallel_) --parallel_;
     order_.erase(at);
     order_.push_back(v);
     if (!pushes()) parallel_ = order_.size();
+  }
+
+  // Loads of a long fold would be gathers along `v`, but lie side by side along a dim of the fold.
+  bool fold_is_better(const ir::Dim* v, unsigned lanes) {
+    bool better = false;
+    for (const FlatWrite& w : n_.writes)
+      ir::walk(w.value, [&](const Expr* e) {
+        if (e->op != Op::Fold || !s_.facts.depends(e, v) || !e->fold->combiner->commutative) return;
+        for (const ir::Dim* d : e->fold->dims) {
+          if (d->extent->is_const() && d->extent->i < 2 * static_cast<int64_t>(lanes)) continue;
+          int gathers = 0, rows = 0, others = 0;
+          for (const Expr* body : e->args)
+            ir::walk(body, [&](const Expr* x) {
+              if (x->op != Op::Load) return;
+              auto unit = [&](const ir::Dim* dim) {
+                const Expr* leaf[] = {ctx_.dim(dim)};
+                auto lin = ir::linear_in(ctx_, x->args[0], leaf);
+                return lin && lin->coefficients[0]->is_int(1);
+              };
+              if (s_.facts.depends(x, v) && !unit(v)) ++gathers;
+              if (s_.facts.depends(x, d) && distinct_values(x->args[0], d) > kFewValues) ++(unit(d) ? rows : others);
+            });
+          better |= gathers > 0 && rows > 0 && others == 0;
+        }
+      });
+    return better;
   }
 
   void choose_tiles() {

@@ -22,6 +22,7 @@ Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& 
   if (statement.proc) return lower_proc(job, function, *statement.proc);
   if (!statement.nest || statement.nest->writes.empty()) return Status(Code::Internal, "a statement without writes");
   MLC_ASSIGN(FlatNest flat, flatten(ctx, function, *statement.nest));
+  split_phases(ctx, flat);
   collapse(ctx, flat);
   MLC_ASSIGN(auto contracted, contraction(job, flat));
   if (contracted) return std::move(*contracted);

@@ -112,6 +112,42 @@ class NestMaker {
     map({dn, dg, dm, dp, dq}, y, {at(dn), cout, at(dp), at(dq)}, v, "conv");
   }
 
+  // y[n, m, o] = b[m] + sum x[n, c, (o + pad - k) / s] * w[c, m, k] where it divides: a transposed convolution.
+  void conv_transpose(int64_t c, int64_t m, int64_t k, int64_t s, int64_t pad, const Expr* H, const Expr* W) {
+    auto out = [&](const Expr* in) { return ctx.add(ctx.mul(ctx.sub(in, n(1)), n(s)), n(k - 2 * pad)); };
+    const Expr *P = out(H), *Q = out(W);
+    uint32_t x = array("x", DType::F32, {n(1), n(c), H, W}), w = array("w", DType::F32, {n(c), n(m), n(k), n(k)}), b = array("b", DType::F32, {n(m)});
+    uint32_t y = output("y", DType::F32, {n(1), n(m), P, Q});
+    f.arrays[x].layout = f.arrays[y].layout = nest::permuted({0, 2, 3, 1});
+    f.arrays[w].layout.pieces = {{2, 1, 0}, {3, 1, 0}, {1, 16, 0}, {0, 1, 0}, {1, 1, 16}};
+    auto dn = dim("n", n(1)), dc = dim("c", n(c)), dm = dim("m", n(m)), dp = dim("p", P), dq = dim("q", Q), du = dim("u", n(k)), dv = dim("v", n(k));
+    auto back = [&](const ir::Dim* o, const ir::Dim* t) { return ctx.sub(ctx.add(at(o), n(pad)), at(t)); };
+    auto divides = [&](const Expr* e) { return ctx.binary(ir::Op::Eq, ctx.floormod(e, n(s)), n(0)); };
+    const Expr *bh = back(dp, du), *bw = back(dq, dv);
+    const Expr *ih = ctx.floordiv(bh, n(s)), *iw = ctx.floordiv(bw, n(s));
+    const Expr* where = ctx.binary(ir::Op::And, ctx.binary(ir::Op::And, divides(bh), divides(bw)), ctx.binary(ir::Op::And, within(ih, H), within(iw, W)));
+    const Expr* body = ctx.binary(ir::Op::Mul, load(x, {at(dn), at(dc), ih, iw}), load(w, {at(dc), at(dm), at(du), at(dv)}));
+    const Expr* v = ctx.binary(ir::Op::Add, fold(ir::Join::Sum, {dc, du, dv}, body, where), load(b, {at(dm)}));
+    map({dn, dm, dp, dq}, y, {at(dn), at(dm), at(dp), at(dq)}, v, "conv_transpose");
+  }
+
+  // Both products of attention, heads interleaved: s[h, i, j] = 0.35 * sum q[i, h, d] * k[j, h, d].
+  void scores(int64_t heads, const Expr* L, int64_t depth) {
+    auto H = n(heads), D = n(depth);
+    uint32_t q = array("q", DType::F32, {L, H, D}), k = array("k", DType::F32, {L, H, D}), s = output("s", DType::F32, {H, L, L});
+    auto h = dim("h", H), i = dim("i", L), j = dim("j", L), d = dim("d", D);
+    const Expr* sum = fold(ir::Join::Sum, {d}, ctx.binary(ir::Op::Mul, load(q, {at(i), at(h), at(d)}), load(k, {at(j), at(h), at(d)})));
+    map({h, i, j}, s, {at(h), at(i), at(j)}, ctx.binary(ir::Op::Mul, sum, ctx.number(0.35, DType::F32)), "scores");
+  }
+  // o[i, h, d] = sum p[h, i, j] * v[j, h, d].
+  void mix(int64_t heads, const Expr* L, int64_t depth) {
+    auto H = n(heads), D = n(depth);
+    uint32_t p = array("p", DType::F32, {H, L, L}), v = array("v", DType::F32, {L, H, D}), o = output("o", DType::F32, {L, H, D});
+    auto h = dim("h", H), i = dim("i", L), j = dim("j", L), d = dim("d", D);
+    const Expr* sum = fold(ir::Join::Sum, {j}, ctx.binary(ir::Op::Mul, load(p, {at(h), at(i), at(j)}), load(v, {at(j), at(h), at(d)})));
+    map({i, h, d}, o, {at(i), at(h), at(d)}, sum, "mix");
+  }
+
   ir::Context& ctx;
   nest::Function f;
 };

@@ -136,3 +136,25 @@ TEST_CASE("a long epilogue runs over the tile in scratch memory") {
     for (int64_t rows : {0, 1, 9, 20}) check_contraction(ctx, m.f, t, {{M, rows}});
   });
 }
+
+TEST_CASE("transposed convolutions become contractions by phase") {
+  on_targets([](const targets::Target& t) {
+    for (bool symbolic : {false, true})
+      for (auto [c, m, k, s, pad] : {std::tuple{5, 24, 2, 2, 0}, {4, 16, 4, 2, 1}, {3, 17, 3, 1, 1}, {6, 16, 6, 3, 0}, {4, 5, 8, 4, 2}}) {
+        ir::Context ctx;
+        NestMaker maker(ctx);
+        const ir::Sym *H = ctx.declare_sym("H", 1, 512), *W = ctx.declare_sym("W", 1, 512);
+        maker.conv_transpose(c, m, k, s, pad, symbolic ? ctx.sym(H) : maker.n(4), symbolic ? ctx.sym(W) : maker.n(5));
+        CAPTURE(k);
+        CAPTURE(s);
+        check_contraction(ctx, maker.f, t, {{H, 4}, {W, 5}});
+      }
+    ir::Context ctx;
+    NestMaker odd(ctx);  // sizes that the stride does not divide, and a single output channel
+    odd.conv_transpose(4, 16, 3, 2, 1, odd.n(3), odd.n(4));
+    test::check_lowering(ctx, odd.f, t);
+    NestMaker one(ctx);
+    one.conv_transpose(40, 1, 2, 2, 0, one.n(3), one.n(4));
+    test::check_lowering(ctx, one.f, t);
+  });
+}
