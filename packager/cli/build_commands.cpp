@@ -108,9 +108,9 @@ Result<Report> run_build(BuildFlags& flags) {
 
 void add_build(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<BuildFlags>();
-  CLI::App* command = add_command(app, "build", "compile a model for many processors and pack it into one signed file",
+  CLI::App* command = add_command(app, "build", "compile a model and pack it into one signed file",
                                   "  mlpack build model.onnx -o model.mlc\n"
-                                  "  mlpack build model.onnx --pipeline pipeline.json --target x86-64-v3,armv8-a -o model.mlc\n",
+                                  "  mlpack build m.onnx --pipeline p.json --target x86-64-v3,armv8-a -o m.mlc\n",
                                   flags->as_json);
   auto& o = flags->options;
   command->add_option("MODEL", o.model_path, "ONNX file")->required();
@@ -154,7 +154,7 @@ void add_check(CLI::App& app, int& exit_code) {
     bool as_json = false;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = add_command(app, "check", "tell whether and how a model will compile, without compiling it",
+  CLI::App* command = add_command(app, "check", "tell whether and how a model will compile",
                                   "  mlpack check model.onnx\n  mlpack check model.onnx --json\n", flags->as_json);
   command->add_option("MODEL", flags->options.model_path, "ONNX file")->required();
   command->add_option("--ops", flags->options.operator_folders, "folder with operators of your own (*.mlop)");

@@ -90,7 +90,7 @@ void add_inspect_commands(CLI::App& app, int& exit_code) {
   {
     auto options = std::make_shared<InspectOptions>();
     auto as_json = std::make_shared<bool>(false);
-    CLI::App* inspect = add_command(app, "inspect", "what is inside: programs, variants, assets, signatures",
+    CLI::App* inspect = add_command(app, "inspect", "what is inside: programs, variants, signatures",
                                     "  mlpack inspect cat.mlc\n  mlpack inspect cat.mlc --variant x86-64-v3 --json\n",
                                     *as_json);
     inspect->add_option("file", options->file, "container")->required();

@@ -1,0 +1,105 @@
+"""The manual pages say what the tools say: options, commands, exit codes, pipeline steps and their keys."""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+
+from tool_test import main
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MAN = ROOT / "man"
+PAGES = ("mlpack.1", "mlrun.1", "mlc.5", "mlc-pipeline.5")
+
+
+def the_pages_are_what_help_says(t):
+    done = subprocess.run([str(MAN / "generate.py"), str(t.bin), "--check"], capture_output=True, text=True)
+    print(done.stdout, end="")
+    assert done.returncode == 0, done.stderr
+
+
+def every_command_has_a_help_and_a_section(t):
+    commands = re.findall(r"^  (\w+) ", t.run("mlpack", "--help").stdout.split("Subcommands:")[1], re.M)
+    assert {"build", "inspect", "size", "verify", "sign", "keygen", "targets", "check", "help"} <= set(commands), commands
+    page = (MAN / "mlpack.1").read_text()
+    assert max(map(len, t.run("mlpack", "--help").stdout.splitlines())) <= 80
+    for command in commands:
+        assert f'.SS "mlpack {command} ' in page, command
+        text = t.run("mlpack", command, "--help").stdout
+        assert text.index("Examples:") < text.index("Options:") and "--json" in text, text
+        assert max(map(len, text.splitlines())) <= 80, text
+        assert t.run("mlpack", "help", command).stdout == text
+        # Examples are this command, and use options that exist.
+        for line in re.findall(r"^  (mlpack .*)$", text, re.M):
+            assert line.split()[1] == command, line
+            for option in re.findall(r"\s(--?[a-z][a-z-]*)", line):
+                assert re.search(rf"(^|[ ,]){re.escape(option)}\b", text.split("Options:")[1], re.M), (command, option)
+
+
+def exit_codes_are_listed_alike_everywhere(t):
+    tools = [tool for tool in ("mlpack", "mlrun") if (t.bin / tool).is_file()]
+    listed = {tool: t.json(tool, "help", "exit-codes")["codes"] for tool in tools}
+    assert all(codes == listed["mlpack"] for codes in listed.values()), listed
+    for tool in tools:
+        text = t.run(tool, "help", "exit-codes").stdout
+        page = (MAN / f"{tool}.1").read_text().split(".SH EXIT STATUS")[1].split(".SH")[0]
+        for code in listed["mlpack"]:
+            assert re.search(rf"^ *{code['exit']}  {re.escape(code['meaning'])}$", text, re.M), text
+            assert f".B {code['exit']}\n" in page, code
+    # The numbers are those of base/status.h.
+    enum = re.search(r"enum class Code.*?\{(.*?)\};", (ROOT / "base/status.h").read_text(), re.S).group(1)
+    numbers = {int(number) for number in re.findall(r"^\s*\w+ = (\d+),", enum, re.M)}
+    assert numbers and numbers <= {code["exit"] for code in listed["mlpack"]}, numbers
+
+
+def help_answers_unknown_topics(t):
+    answer = t.json("mlpack", "help", "exit-code", code=2)
+    assert "exit-codes" in answer["facts"][0] and "verify" in answer["facts"][0], answer
+    assert "exit-codes" in t.run("mlpack", "help").stdout
+
+
+def steps_of(page):
+    """{step: keys} from the .TP entries of the sections about steps."""
+    steps = {}
+    for section in re.split(r"^\.SH ", page, flags=re.M):
+        if section.startswith("STEPS"):
+            for words in re.findall(r"^\.TP\n\.B (.*)$", section, re.M):
+                step, *keys = words.split()
+                steps[step] = set(keys)
+    return steps
+
+
+def the_pipeline_page_has_every_step_with_the_keys_that_the_parser_knows(t):
+    steps = steps_of((MAN / "mlc-pipeline.5").read_text())
+    spec = (ROOT / "spec/pipeline.md").read_text()
+    assert set(steps) == set(re.findall(r"^### (\w+)$", spec, re.M)), set(steps)
+    for step, keys in steps.items():
+        (t.dir / "p.json").write_text(json.dumps({"mlc_pipeline": 1, "inputs": {"photo": {"accept": ["image/png"]}},
+                                                  "steps": [{"op": step, "zzz": 1}], "outputs": ["x"]}))
+        # Pipelines are parsed before the model is compiled.
+        answer = t.json("mlpack", "build", ROOT / "examples/digits/digits.onnx", "--pipeline", "p.json", "-o", "x.mlc",
+                        code=2)
+        known = re.search(r"known here: ([\w ]+)", "\n".join([answer["message"], *answer["facts"]])).group(1)
+        assert set(known.split()) - {"op", "in", "out"} == keys, (step, known)
+
+
+def the_example_of_the_pipeline_page_is_the_one_of_the_specification(t):
+    page = (MAN / "mlc-pipeline.5").read_text().split(".SH FORM")[1]
+    example = json.loads(re.search(r"\.nf\n(.*?)\.fi", page, re.S).group(1))
+    spec = (ROOT / "spec/pipeline.md").read_text()
+    assert example == json.loads(re.search(r"```json\n(.*?)```", spec, re.S).group(1)), example
+
+
+def the_pages_are_clean_for_groff(t):
+    if not shutil.which("groff"):
+        print("skipped: groff is not installed")
+        return
+    for page in PAGES:
+        if not (MAN / page).is_file():
+            continue
+        done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", str(MAN / page)], capture_output=True, text=True)
+        assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+main([value for value in list(globals().values()) if getattr(value, "__module__", "") == "__main__"
+      and callable(value) and value.__name__ not in ("steps_of",)])
