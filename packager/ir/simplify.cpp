@@ -240,7 +240,7 @@ void Context::Impl::normalise(Poly& p) {
   for (size_t rounds = 0; rounds < kMaxTerms; ++rounds) {
     bool changed = false;
     for (size_t i = 0; i < p.terms.size() && !changed; ++i) {
-      const Monomial& m = p.terms[i].factors;
+      const Monomial m = p.terms[i].factors;  // p changes below
       int64_t k = p.terms[i].k;
       for (size_t f = 0; f < m.size() && !changed; ++f) {
         const Expr* a = m[f];
