@@ -47,6 +47,7 @@ class Expander {
       auto port = std::find_if(model_.graph.inputs.begin(), model_.graph.inputs.end(), [&](const model::Port& p) { return p.name == name; });
       if (port == model_.graph.inputs.end()) return mismatch("has no input '" + name + "'");
       MLC_RETURN_IF_ERROR(check_fit(*port, function_.arrays[value.array]));
+      name_extents(*port, function_.arrays[value.array]);
       values_[name] = value;
     }
     for (const model::Port& port : model_.graph.inputs)
@@ -56,6 +57,39 @@ class Expander {
 
  private:
   Status mismatch(const std::string& what) const { return Status(Code::Usage, 5009, "the model " + what); }
+
+  // A free axis of the model gets a symbol of its own, whatever the caller knows of it: what follows is then the same
+  // code as that of the bare model, and is emitted once.
+  void name_extents(const model::Port& port, nest::Array& array) {
+    for (size_t axis = 0; axis < array.shape.size() && port.has_shape; ++axis) {
+      const ir::Expr*& extent = array.shape[axis];
+      if (std::holds_alternative<int64_t>(port.shape[axis])) continue;
+      const ir::Sym* free = free_extent(port, axis);
+      const ir::Sym* sym = ctx_.declare_sym(function_.name + ":" + free->name, free->lo, free->hi, free->multiple);
+      const auto& known = function_.definitions;
+      const bool is_new = std::none_of(known.begin(), known.end(), [&](const auto& d) { return d.sym == sym; });
+      if (is_new) {
+        function_.definitions.push_back({sym, extent});
+        bound(extent, *sym);
+      }
+      else function_.checks.push_back({ctx_.binary(ir::Op::Eq, ctx_.sym(sym), extent), "'" + free->name + "' must be the same everywhere in input '" + port.name + "'"});
+      extent = ctx_.sym(sym);
+    }
+  }
+
+  // The bounds of a symbol as checks on the value that it stands for.
+  void bound(const ir::Expr* extent, const ir::Sym& sym) {
+    const std::string message = "'" + sym.name + "' is outside of what the model takes";
+    if (sym.lo > 0) function_.checks.push_back({ctx_.binary(ir::Op::Le, ctx_.integer(sym.lo), extent), message});
+    if (sym.hi < INT64_MAX) function_.checks.push_back({ctx_.binary(ir::Op::Le, extent, ctx_.integer(sym.hi)), message});
+    if (sym.multiple > 1)
+      function_.checks.push_back({ctx_.binary(ir::Op::Eq, ctx_.floormod(extent, ctx_.integer(sym.multiple)), ctx_.integer(0)), message});
+  }
+
+  const ir::Sym* free_extent(const model::Port& port, size_t axis) {
+    const std::string& name = std::get<std::string>(port.shape[axis]);
+    return ctx_.declare_sym(name.empty() || name == "?" ? port.name + "." + std::to_string(axis) : name);
+  }
 
   // What is fixed in the port must be what the array has.
   Status check_fit(const model::Port& port, const nest::Array& array) const {
@@ -95,9 +129,7 @@ class Expander {
         if (auto extent = std::get_if<int64_t>(&port.shape[axis])) {
           array.shape.push_back(ctx_.integer(*extent));
         } else {
-          std::string name = std::get<std::string>(port.shape[axis]);
-          if (name.empty() || name == "?") name = port.name + "." + std::to_string(axis);
-          array.shape.push_back(ctx_.sym(ctx_.declare_sym(name)));
+          array.shape.push_back(ctx_.sym(free_extent(port, axis)));
         }
       }
       function_.inputs.push_back(static_cast<uint32_t>(function_.arrays.size()));

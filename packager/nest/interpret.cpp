@@ -84,6 +84,14 @@ class Interpreter {
       for (size_t k = 0; k < a.shape.size(); ++k)
         if (a.shape[k]->op == ir::Op::Sym) symbols_.try_emplace(a.shape[k]->sym, t.shape[k]);
     }
+    for (const Function::Definition& d : f_.definitions) {
+      auto value = ir::evaluate_extent(d.value, [&](const ir::Sym* s) -> std::optional<int64_t> {
+        auto it = symbols_.find(s);
+        return it == symbols_.end() ? std::nullopt : std::optional(it->second);
+      });
+      if (!value) return Status(Code::InputMismatch, "'" + d.sym->name + "' = " + ir::to_string(d.value) + " has no value");
+      symbols_[d.sym] = *value;
+    }
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Array& a = f_.arrays[f_.inputs[i]];
       std::vector<int64_t> shape;

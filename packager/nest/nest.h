@@ -77,6 +77,10 @@ struct Function {
   // Conditions on symbols that the operators demand and that could not be settled while building.
   struct Check { const ir::Expr* condition; std::string message; };
   std::vector<Check> checks;
+  // Symbols that stand for an expression over others, in order: a seam behind which code need not depend on how an
+  // extent came about (the size of a resized picture, say), so that it is the same code wherever it is used.
+  struct Definition { const ir::Sym* sym; const ir::Expr* value; };
+  std::vector<Definition> definitions;
 };
 
 }  // namespace mlc::nest

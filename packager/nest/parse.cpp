@@ -29,6 +29,7 @@ class Parser {
       else if (in_.accept("inputs")) MLC_RETURN_IF_ERROR(numbers(f_.inputs));
       else if (in_.accept("outputs")) MLC_RETURN_IF_ERROR(numbers(f_.outputs));
       else if (in_.accept("check")) MLC_RETURN_IF_ERROR(check());
+      else if (in_.accept("define")) MLC_RETURN_IF_ERROR(definition());
       else if (in_.accept("nest")) MLC_RETURN_IF_ERROR(nest());
       else if (in_.accept("proc")) MLC_RETURN_IF_ERROR(proc());
       else return in_.error("expected a declaration or a statement, found '" + in_.peek().text + "'");
@@ -180,6 +181,14 @@ class Parser {
   Status check() {
     MLC_ASSIGN(const Expr* condition, expr());
     f_.checks.push_back({condition, in_.next().text});
+    return ok();
+  }
+  Status definition() {
+    MLC_RETURN_IF_ERROR(in_.expect("$"));
+    const ir::Sym* sym = ctx_.declare_sym(in_.next().text);
+    MLC_RETURN_IF_ERROR(in_.expect("="));
+    MLC_ASSIGN(const Expr* value, expr());
+    f_.definitions.push_back({sym, value});
     return ok();
   }
   Result<const ir::Dim*> dim_name() {

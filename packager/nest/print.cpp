@@ -51,6 +51,7 @@ class Printer {
     // What must be declared: found in order of appearance.
     for (const Array& a : f_.arrays) for (const Expr* e : a.shape) scan(e);
     for (const Function::Check& c : f_.checks) scan(c.condition);
+    for (const Function::Definition& d : f_.definitions) scan(d.value);
     for (const Statement& s : f_.body) {
       if (s.nest) scan_nest(*s.nest);
       else scan_proc(*s.proc);
@@ -66,6 +67,8 @@ class Printer {
     for (size_t i = 0; i < f_.arrays.size(); ++i) out += array(i);
     out += "inputs" + numbers(f_.inputs) + "\noutputs" + numbers(f_.outputs) + "\n";
     for (const Function::Check& c : f_.checks) out += "check " + ir::print(c.condition, names_) + " " + quoted(c.message) + "\n";
+    for (const Function::Definition& d : f_.definitions)
+      out += "define " + ir::print_sym(d.sym) + " = " + ir::print(d.value, names_) + "\n";
     return out + body;
   }
 

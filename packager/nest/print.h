@@ -8,6 +8,7 @@
 //   array %1 "w" const f32 [64, 64] layout [1/16][0][1%16] data 16384 4f2c...   ; small ones: hex "0000803f..."
 //   inputs %0   outputs %2
 //   check $N <= 512 "too long"
+//   define $M = $N / 2                    ; a symbol that stands for an expression
 //   nest "Conv_12 (Conv)" (n, m) where n < 3 scan m by sum exclusive reverse {
 //     let @0 = ...                        ; expressions that occur more than once
 //     write %2[n, m] = max(@0, 0.0)

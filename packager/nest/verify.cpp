@@ -27,6 +27,7 @@ class Verifier {
     }
     for (size_t i = 0; i < f_.arrays.size(); ++i) state_[i].written = state_[i].written || f_.arrays[i].kind == Array::Kind::Const;
     for (const Function::Check& c : f_.checks) extent(c.condition, "check");
+    for (const Function::Definition& d : f_.definitions) extent(d.value, "definition");
     for (const Statement& s : f_.body) {
       where_ = s.source;
       if (!s.nest == !s.proc) say("a statement is a nest or a proc");
@@ -237,6 +238,7 @@ class Verifier {
   std::vector<const Expr*> conditions(int path) {
     std::vector<const Expr*> all;  // what was checked before the first statement holds everywhere
     for (const Function::Check& c : f_.checks) all.push_back(c.condition);
+    for (const Function::Definition& d : f_.definitions) all.push_back(ctx_.binary(Op::Eq, ctx_.sym(d.sym), d.value));
     for (; path >= 0; path = paths_[static_cast<size_t>(path)].parent) all.push_back(paths_[static_cast<size_t>(path)].condition);
     return all;
   }

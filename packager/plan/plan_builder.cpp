@@ -23,7 +23,7 @@ class FunctionWriter {
       : ctx_(ctx), plan_(plan), function_(*plan.function), out_(out), buffer_of_(function_.arrays.size(), kNone) {}
 
   Result<fbs::Offset<Function>> write() {
-    bind_symbols();
+    MLC_RETURN_IF_ERROR(bind_symbols());
     MLC_RETURN_IF_ERROR(add_interface_buffers());
     MLC_RETURN_IF_ERROR(add_arena_buffers());
     MLC_RETURN_IF_ERROR(add_launches());
@@ -47,12 +47,15 @@ class FunctionWriter {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  void bind_symbols() {
+  Status bind_symbols() {
     for (uint32_t k = 0; k < function_.inputs.size(); ++k) {
       const nest::Array& array = function_.arrays[function_.inputs[k]];
       for (uint32_t axis = 0; axis < array.shape.size(); ++axis)
         if (array.shape[axis]->op == ir::Op::Sym) symbols_.bind_input_axis(array.shape[axis]->sym, k, axis);
     }
+    for (const nest::Function::Definition& definition : function_.definitions)
+      MLC_RETURN_IF_ERROR(symbols_.define(definition.sym, definition.value));
+    return ok();
   }
 
   const ir::Expr* bytes_of_array(const nest::Array& array) {

@@ -58,6 +58,11 @@ void SymbolTable::bind_input_axis(const ir::Sym* sym, uint32_t input, uint32_t a
   if (!is_bound(sym)) bound_[sym] = emit(SymbolOp_InputDim, input, axis);
 }
 
+Status SymbolTable::define(const ir::Sym* sym, const ir::Expr* value) {
+  MLC_ASSIGN(bound_[sym], symbol_of(value));
+  return ok();
+}
+
 Result<uint32_t> SymbolTable::symbol_of(const ir::Expr* e) {
   std::vector<const ir::Expr*> order;
   ir::walk(e, [&](const ir::Expr* node) { order.push_back(node); });

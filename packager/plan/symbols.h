@@ -16,6 +16,8 @@ class SymbolTable {
   // Binds `sym` to the extent of an input's axis. The first binding of a symbol holds; later ones are left to the
   // runtime's check of that input's shape.
   void bind_input_axis(const ir::Sym* sym, uint32_t input, uint32_t axis);
+  // Gives `sym` the value of an expression over symbols bound before.
+  Status define(const ir::Sym* sym, const ir::Expr* value);
   bool is_bound(const ir::Sym* sym) const { return bound_.count(sym) != 0; }
   // The symbol that holds the value of `e` (Const, Sym and arithmetic).
   Result<uint32_t> symbol_of(const ir::Expr* e);
