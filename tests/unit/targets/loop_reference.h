@@ -237,7 +237,7 @@ class Reference {
       case Op::Ramp: {
         const Lane base = arg(0)[0];
         Lanes out(n);
-        for (size_t k = 0; k < n; ++k) out[k].i = wrap(base.i + int64_t(k) * e->i, t);
+        for (size_t k = 0; k < n; ++k) out[k].i = wrap(int64_t(uint64_t(base.i) + k * uint64_t(e->i)), t);
         return out;
       }
       case Op::Extract: return {arg(0)[size_t(e->i)]};
@@ -393,7 +393,7 @@ class Reference {
       } else {
         const double v = std::trunc(a.f);
         if (std::isnan(v)) r.any |= op == Op::Cast;
-        else if (v < lowest(t)) r.any |= op == Op::Cast, r.i = is_signed_int(t) ? wrap(int64_t(1) << (bits_of(t) - 1), t) : 0;
+        else if (v < lowest(t)) r.any |= op == Op::Cast, r.i = is_signed_int(t) ? wrap(int64_t(uint64_t(1) << (bits_of(t) - 1)), t) : 0;
         else if (v >= above(t)) r.any |= op == Op::Cast, r.i = wrap(int64_t((uint64_t(1) << (bits_of(t) - is_signed_int(t)) % 64) - 1), t);
         else r.i = is_signed_int(t) ? int64_t(v) : int64_t(uint64_t(v));
         if (t == DType::U64 && v >= above(t)) r.i = -1;

@@ -53,8 +53,8 @@ inline void fill(std::byte* out, size_t count, DType t, std::mt19937_64& random)
     } else {
       const uint64_t pick = r % 4;
       if (pick == 0) l.i = int64_t(r >> 8) % 5 - 2;
-      else if (pick == 1) l.i = int64_t(1) << ((r >> 8) % 64);
-      else if (pick == 2) l.i = -(int64_t(1) << ((r >> 8) % 64));
+      else if (pick == 1) l.i = int64_t(uint64_t(1) << ((r >> 8) % 64));
+      else if (pick == 2) l.i = int64_t(0 - (uint64_t(1) << ((r >> 8) % 64)));
       else l.i = int64_t(random());
       l.i = wrap(l.i, t);
     }
