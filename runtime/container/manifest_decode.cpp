@@ -48,12 +48,14 @@ class Decoder {
   std::string text(const flatbuffers::String* s) {
     return s != nullptr && afford(s->size()) ? std::string(s->c_str(), s->size()) : std::string();
   }
+  // FlatBuffers 2.0 verifies where the length of a vector lies, not that 8-byte elements behind it are aligned.
   template <class T>
   std::vector<T> scalars(const VectorOf<T>* values) {
     std::vector<T> out;
     if (values == nullptr || !afford(uint64_t{values->size()} * sizeof(T))) return out;
-    out.reserve(values->size());
-    for (T value : *values) out.push_back(value);
+    out.resize(values->size());
+    if (!out.empty()) std::memcpy(out.data(), values->Data(), out.size() * sizeof(T));
+    for (T& value : out) value = flatbuffers::EndianScalar(value);
     return out;
   }
   // Each item costs its offset and the smallest table.
