@@ -378,6 +378,11 @@ uint32_t api_profile(const MlcSession* s, const char* program, MlcProfileEntry* 
 int api_error_code(const MlcError* e) { return e ? static_cast<int>(e->status.code) : MLC_OK; }
 const char* api_error_text(const MlcError* e) { return e ? e->text.c_str() : ""; }
 const char* api_error_message(const MlcError* e) { return e ? e->status.message.c_str() : ""; }
+int api_error_number(const MlcError* e) { return e ? e->status.number : 0; }
+const char* api_error_fact(const MlcError* e, uint32_t index) {
+  return e && index < e->status.facts.size() ? e->status.facts[index].c_str() : nullptr;
+}
+const char* api_error_help(const MlcError* e) { return e ? e->status.help.c_str() : ""; }
 void api_error_release(MlcError* e) { delete e; }
 
 constexpr MlcApi kApi = {
@@ -385,7 +390,7 @@ constexpr MlcApi kApi = {
     api_program,         api_port,           api_explain,     api_failing,       api_choose,        api_part,
     api_golden_inputs,   api_session_create, api_session_release, api_session_info, api_run,        api_run_program,
     api_infer_shapes,    api_state_reset,    api_cancel,      api_selftest,      api_profile,       api_error_code,
-    api_error_text,      api_error_message,  api_error_release};
+    api_error_text,      api_error_message,  api_error_number, api_error_fact,   api_error_help,    api_error_release};
 
 }  // namespace
 

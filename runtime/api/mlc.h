@@ -185,6 +185,9 @@ typedef struct MlcApi {
   int (*error_code)(const MlcError* error);
   const char* (*error_text)(const MlcError* error);    /* "error[E4001]: ..." with its facts and help, several lines */
   const char* (*error_message)(const MlcError* error); /* the sentence alone */
+  int (*error_number)(const MlcError* error);          /* of "E4001", 0: none */
+  const char* (*error_fact)(const MlcError* error, uint32_t index); /* null behind the last */
+  const char* (*error_help)(const MlcError* error);    /* may be empty */
   void (*error_release)(MlcError* error);
 } MlcApi;
 

@@ -1,0 +1,185 @@
+#include "runtime/cli/answers.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <span>
+
+#include "runtime/io/file.h"
+#include "runtime/io/npy.h"
+#include "runtime/io/npz.h"
+
+namespace mlc::cli {
+namespace {
+
+using pipeline::Answer;
+using pipeline::Classes;
+using pipeline::Text;
+
+constexpr int64_t kMostValuesInJson = 4096;
+
+template <class T>
+void numbers_of(const HostTensor& t, std::vector<double>& out) {
+  for (T v : t.as<T>()) out.push_back(static_cast<double>(v));
+}
+
+// The elements as doubles, for showing; empty for types that are not shown as numbers.
+std::vector<double> numbers(const HostTensor& t) {
+  std::vector<double> out;
+  switch (t.dtype) {
+    case DType::F64: numbers_of<double>(t, out); break;
+    case DType::F32: numbers_of<float>(t, out); break;
+    case DType::I64: numbers_of<int64_t>(t, out); break;
+    case DType::I32: numbers_of<int32_t>(t, out); break;
+    case DType::I16: numbers_of<int16_t>(t, out); break;
+    case DType::I8: case DType::I4: numbers_of<int8_t>(t, out); break;
+    case DType::U64: numbers_of<uint64_t>(t, out); break;
+    case DType::U32: numbers_of<uint32_t>(t, out); break;
+    case DType::U16: numbers_of<uint16_t>(t, out); break;
+    case DType::U8: case DType::U4: case DType::Bool: numbers_of<uint8_t>(t, out); break;
+    case DType::BF16:
+      for (uint16_t v : t.as<uint16_t>()) out.push_back(std::bit_cast<float>(uint32_t{v} << 16));
+      break;
+    default: break;
+  }
+  return out;
+}
+
+std::string number_text(double v) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", v);
+  return text;
+}
+
+std::string tensor_text(const HostTensor& t) {
+  std::string out = type_text(t.dtype, t.shape);
+  const std::vector<double> values = numbers(t);
+  if (values.empty()) return out;
+  if (values.size() <= 12) {
+    out += " ";
+    for (double v : values) out += " " + number_text(v);
+    return out;
+  }
+  size_t largest = 0, smallest = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] > values[largest]) largest = i;
+    if (values[i] < values[smallest]) smallest = i;
+  }
+  return out + "  min " + number_text(values[smallest]) + " at " + std::to_string(smallest) + ", max " +
+         number_text(values[largest]) + " at " + std::to_string(largest);
+}
+
+std::string classes_text(const Classes& c) {
+  size_t width = 0;
+  const auto label = [](const pipeline::Scored& s) { return s.label.empty() ? std::to_string(s.index) : printable(s.label); };
+  for (const auto& row : c.rows)
+    for (const auto& s : row) width = std::max(width, label(s).size());
+  std::string out;
+  for (size_t r = 0; r < c.rows.size(); ++r) {
+    if (r > 0) out += "\n";
+    for (const auto& s : c.rows[r]) {
+      char score[32];
+      std::snprintf(score, sizeof score, "%.3f", s.score);
+      out += label(s) + std::string(width - label(s).size() + 3, ' ') + score + "\n";
+    }
+  }
+  return out;
+}
+
+ordered_json tensor_json(const HostTensor& t) {
+  ordered_json out = {{"dtype", name_of(t.dtype)}, {"shape", t.shape}};
+  const std::vector<double> values = t.elements() <= kMostValuesInJson ? numbers(t) : std::vector<double>();
+  if (values.empty()) return out;
+  ordered_json data = ordered_json::array();
+  for (double v : values) {
+    if (!std::isfinite(v)) data.push_back(nullptr);  // JSON has no such numbers
+    else if (is_float(t.dtype)) data.push_back(v);
+    else if (std::fabs(v) > 9007199254740992.0) data.push_back(std::to_string(static_cast<int64_t>(v)));
+    else data.push_back(static_cast<int64_t>(v));
+  }
+  out["data"] = std::move(data);
+  return out;
+}
+
+ordered_json classes_json(const Classes& c) {
+  ordered_json rows = ordered_json::array();
+  for (const auto& row : c.rows) {
+    ordered_json list = ordered_json::array();
+    for (const auto& s : row) {
+      ordered_json entry = {{"index", s.index}};
+      if (!s.label.empty()) entry["label"] = s.label;
+      entry["score"] = s.score;
+      list.push_back(std::move(entry));
+    }
+    rows.push_back(std::move(list));
+  }
+  return rows.size() == 1 ? std::move(rows[0]) : rows;
+}
+
+ordered_json lines_json(const Text& t) {
+  ordered_json lines = ordered_json::array();
+  for (const auto& l : t.lines) lines.push_back({{"text", l.text}, {"score", l.score}});
+  return lines.size() == 1 ? std::move(lines[0]) : lines;
+}
+
+}  // namespace
+
+std::vector<Answer> as_answers(std::vector<NamedTensor> tensors) {
+  std::vector<Answer> out;
+  for (NamedTensor& t : tensors) out.push_back({std::move(t.name), std::move(t.tensor)});
+  return out;
+}
+
+std::string text_of(const std::vector<Answer>& answers) {
+  std::string out;
+  for (const Answer& a : answers) {
+    if (const auto* t = std::get_if<HostTensor>(&a.value)) {
+      out += printable(a.name) + "   " + tensor_text(*t) + "\n";
+      continue;
+    }
+    if (answers.size() > 1) out += printable(a.name) + ":\n";
+    if (const auto* c = std::get_if<Classes>(&a.value)) out += classes_text(*c);
+    if (const auto* t = std::get_if<Text>(&a.value))
+      for (const auto& line : t->lines) out += printable(line.text) + "\n";
+  }
+  return out;
+}
+
+ordered_json json_of(const std::vector<Answer>& answers) {
+  ordered_json out = ordered_json::object();
+  for (const Answer& a : answers) {
+    if (const auto* t = std::get_if<HostTensor>(&a.value)) out[a.name] = tensor_json(*t);
+    if (const auto* c = std::get_if<Classes>(&a.value)) out[a.name] = classes_json(*c);
+    if (const auto* t = std::get_if<Text>(&a.value)) out[a.name] = lines_json(*t);
+  }
+  return out;
+}
+
+Status write_answers(const std::vector<Answer>& answers, const std::string& path) {
+  const auto ends = [&](std::string_view e) { return path.size() > e.size() && std::string_view(path).ends_with(e); };
+  std::vector<io::NpzItem> items;
+  for (const Answer& a : answers)
+    if (const auto* t = std::get_if<HostTensor>(&a.value)) items.push_back({a.name, t});
+  if (!ends(".json") && !ends(".npz") && !ends(".npy"))
+    return Status(Code::Usage, "-o " + path + ": the name must end in .npz, .npy or .json");
+  if (ends(".npz") && items.size() != answers.size())
+    return Status(Code::Usage, "-o " + path + ": classes and text are no arrays").hint("-o answer.json, or --raw");
+  if (ends(".npy") && (items.size() != 1 || answers.size() != 1))
+    return Status(Code::Usage, "-o " + path + ": .npy holds one array, there are " + std::to_string(answers.size()) +
+                                   " answers").hint("-o answer.npz");
+  MLC_ASSIGN(io::FileWriter writer, io::FileWriter::create(path));
+  if (ends(".json")) {
+    const std::string text = json_of(answers).dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+    MLC_RETURN_IF_ERROR(writer.write(std::as_bytes(std::span(text))));
+  } else if (ends(".npz")) {
+    MLC_RETURN_IF_ERROR(io::write_npz(items, [&](Bytes b) { return writer.write(b); }));
+  } else {
+    MLC_ASSIGN(const std::vector<std::byte> header, io::npy_header(*items[0].tensor));
+    MLC_RETURN_IF_ERROR(writer.write(header));
+    MLC_RETURN_IF_ERROR(writer.write(items[0].tensor->data.bytes()));
+  }
+  return writer.commit();
+}
+
+}  // namespace mlc::cli

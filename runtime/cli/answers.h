@@ -1,0 +1,21 @@
+// Answers as text, as JSON and as files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/cli/report.h"
+#include "runtime/pipeline/answers.h"
+
+namespace mlc::cli {
+
+// Results of a bare program as answers: tensors, all of them.
+std::vector<pipeline::Answer> as_answers(std::vector<NamedTensor> tensors);
+
+std::string text_of(const std::vector<pipeline::Answer>& answers);
+ordered_json json_of(const std::vector<pipeline::Answer>& answers);
+
+// Writes beside `path` and renames: .npz (all tensors), .npy (the only tensor), .json (everything).
+Status write_answers(const std::vector<pipeline::Answer>& answers, const std::string& path);
+
+}  // namespace mlc::cli

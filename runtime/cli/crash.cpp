@@ -1,0 +1,63 @@
+#include "runtime/cli/crash.h"
+
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+namespace mlc::cli {
+namespace {
+
+const char* volatile running_file = nullptr;
+const char* volatile running_variant = nullptr;
+
+void say(const char* text) {
+  if (text) (void)!write(STDERR_FILENO, text, std::strlen(text));
+}
+
+// Only functions that are safe in a signal handler.
+void on_fault(int signal) {
+  if (signal == SIGBUS) {
+    say("error[E6001]: ");
+    say(running_file ? running_file : "a mapped file");
+    say(" changed while it was mapped\n  stopped, no result written\n"
+        "  help: rename a new file over it instead of writing into it\n");
+    _exit(4);
+  }
+  say(signal == SIGILL ? "error[E6002]: illegal instruction" : "error[E6003]: memory fault");
+  say(" while running variant ");
+  say(running_variant ? running_variant : "(none yet)");
+  say(" of ");
+  say(running_file ? running_file : "(no file)");
+  say("\n  help: --variant portable runs without native code\n");
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+}  // namespace
+
+void install_crash_handlers() {
+  // A stack of its own: the fault may be the end of the other one. Vector state makes signal frames large.
+  constexpr unsigned long kAtMinSigStackSize = 51;
+  const size_t size = std::max<size_t>(64 << 10, 4 * getauxval(kAtMinSigStackSize));
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return;
+  stack_t stack{};
+  stack.ss_sp = memory;
+  stack.ss_size = size;
+  if (sigaltstack(&stack, nullptr) != 0) return;
+  struct sigaction action {};
+  action.sa_handler = on_fault;
+  action.sa_flags = SA_ONSTACK | SA_NODEFER;
+  for (int signal : {SIGBUS, SIGILL, SIGSEGV}) sigaction(signal, &action, nullptr);
+}
+
+void say_what_crashed(const char* file, const char* variant) {
+  running_file = file;
+  running_variant = variant;
+}
+
+}  // namespace mlc::cli

@@ -1,0 +1,125 @@
+#include "runtime/cli/options.h"
+
+#include <charconv>
+#include <cmath>
+#include <ctime>
+
+#include <CLI/CLI.hpp>
+
+#include "runtime/cli/report.h"
+#include "signing/policy.h"
+
+namespace mlc::cli {
+
+void add_container_options(CLI::App& app, ContainerOptions& o) {
+  app.add_option("file", o.file, "the container (.mlc)")->required();
+  app.add_option("--trust", o.trust_keys, "also trust this public key (PEM file)");
+  app.add_option("--policy", o.policy, "trust policy (trust.json) instead of the user's own");
+  app.add_flag("--allow-unsigned", o.allow_unsigned, "run native code although nobody trusted has signed it");
+  app.add_option("--verify", o.verify, "lazy: before first use; full: everything first; copy: into memory")
+      ->check(CLI::IsMember({"lazy", "full", "copy"}));
+}
+
+uint64_t now_ns() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
+}
+
+Result<OpenModel> open_model(const ContainerOptions& o) {
+  const signing::TrustSources sources = signing::default_trust_sources();
+  std::vector<const char*> keys;
+  for (const std::string& k : o.trust_keys) keys.push_back(k.c_str());
+  const std::string& policy = o.policy.empty() ? sources.policy_file : o.policy;
+  MlcOpenOptions options{};
+  options.size = sizeof options;
+  options.path = o.file.c_str();
+  options.verify = o.verify == "full" ? MLC_VERIFY_FULL : o.verify == "copy" ? MLC_VERIFY_COPY : MLC_VERIFY_LAZY;
+  options.allow_unsigned = o.allow_unsigned;
+  options.trust_keys = keys.data();
+  options.num_trust_keys = static_cast<uint32_t>(keys.size());
+  options.policy = policy.empty() ? nullptr : policy.c_str();
+  options.config_folder = sources.config_folder.empty() ? nullptr : sources.config_folder.c_str();
+
+  OpenModel out;
+  const uint64_t start = now_ns();
+  MlcModel* model = nullptr;
+  MlcError* error = nullptr;
+  MLC_RETURN_IF_ERROR(status_of(api().open(&options, &model, &error), error));
+  out.model.reset(model);
+  out.open_ns = now_ns() - start;
+  api().model_info(model, &out.info);
+  for (uint32_t i = 0; i < out.info.num_notes; ++i) note("warning: " + printable(api().model_note(model, i)));
+  return out;
+}
+
+void add_variant_options(CLI::App& app, VariantOptions& o) {
+  app.add_option("--variant", o.variant, "run exactly this variant");
+  app.add_option("--require", o.require, "native, or a variant, target or family: exit 5 if nothing such fits");
+  app.add_option("--threads", o.threads, "at most this many workers")->check(CLI::PositiveNumber);
+}
+
+Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o, bool profile) {
+  MlcSessionOptions options{};
+  options.size = sizeof options;
+  options.variant = o.variant.empty() ? nullptr : o.variant.c_str();
+  options.require = o.require.empty() ? nullptr : o.require.c_str();
+  options.threads = o.threads;
+  options.pin_caller = 1;
+  options.profile = profile;
+  OpenSession out;
+  const uint64_t start = now_ns();
+  MlcSession* session = nullptr;
+  MlcError* error = nullptr;
+  MLC_RETURN_IF_ERROR(status_of(api().session_create(model.model.get(), &options, &session, &error), error));
+  out.session.reset(session);
+  out.load_ns = now_ns() - start;
+  api().session_info(session, &out.info);
+  if (*out.info.note) note("warning: " + printable(out.info.note));
+  return out;
+}
+
+std::string what_runs(const OpenModel& model, const OpenSession& session) {
+  std::string out = session.info.variant;
+  out += " · " + std::to_string(session.info.threads) + (session.info.threads == 1 ? " thread" : " threads");
+  if (!model.info.is_signed) out += " · unsigned";
+  if (!model.info.native_allowed) {
+    out += " · portable form only: " + printable(model.info.trust);
+    if (*model.info.trust_help) out += " (" + printable(model.info.trust_help) + ")";
+  }
+  return out;
+}
+
+MlcProgram program_at(const OpenModel& model, uint32_t index) {
+  MlcProgram p{};
+  api().program(model.model.get(), index, &p);
+  return p;
+}
+
+MlcPort port_at(const OpenModel& model, uint32_t program, bool is_output, uint32_t index) {
+  MlcPort p{};
+  api().port(model.model.get(), program, is_output, index, &p);
+  return p;
+}
+
+Result<uint32_t> program_index(const OpenModel& model, const std::string& name) {
+  std::string known;
+  for (uint32_t i = 0; i < model.info.num_programs; ++i) {
+    const MlcProgram p = program_at(model, i);
+    if (name.empty() ? p.is_default != 0 : name == p.name) return i;
+    known += (known.empty() ? "" : ", ") + std::string(p.name);
+  }
+  return Status(Code::Usage, "no program '" + name + "' in this container").fact("it has " + known);
+}
+
+Result<uint64_t> parse_duration(const std::string& text) {
+  double value = 0;
+  const auto r = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit(r.ptr, text.data() + text.size());
+  const double scale = unit == "s" ? 1e9 : unit == "ms" ? 1e6 : unit == "us" ? 1e3 : unit == "m" ? 60e9 : 0;
+  if (r.ec != std::errc() || scale == 0 || !(value >= 0) || value * scale > 1e15)
+    return Status(Code::Usage, "'" + text + "' is no duration such as 5s or 300ms");
+  return static_cast<uint64_t>(value * scale);
+}
+
+}  // namespace mlc::cli

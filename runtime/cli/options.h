@@ -1,0 +1,60 @@
+// Options that several commands share, and what they open.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "runtime/cli/handles.h"
+
+namespace CLI {
+class App;
+}
+
+namespace mlc::cli {
+
+struct ContainerOptions {
+  std::string file;
+  std::vector<std::string> trust_keys;
+  std::string policy;
+  bool allow_unsigned = false;
+  std::string verify = "lazy";
+};
+void add_container_options(CLI::App& app, ContainerOptions& options);
+
+struct OpenModel {
+  ModelHandle model;
+  MlcModelInfo info{};
+  uint64_t open_ns = 0;
+};
+// Opens the file with the user's trust folder, the keys and the policy of the command line. Warnings go to stderr.
+Result<OpenModel> open_model(const ContainerOptions& options);
+
+struct VariantOptions {
+  std::string variant, require;
+  uint32_t threads = 0;
+};
+void add_variant_options(CLI::App& app, VariantOptions& options);
+
+struct OpenSession {
+  SessionHandle session;
+  MlcSessionInfo info{};
+  uint64_t load_ns = 0;
+};
+// Loads a variant and pins this thread. `note` of the info goes to stderr: falling back is never silent.
+Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& options, bool profile = false);
+
+// "x86-64-v3 · 2 threads", and why native code did not run where trust is missing.
+std::string what_runs(const OpenModel& model, const OpenSession& session);
+
+// Index of a program by name; empty: the default one.
+Result<uint32_t> program_index(const OpenModel& model, const std::string& name);
+MlcProgram program_at(const OpenModel& model, uint32_t index);
+MlcPort port_at(const OpenModel& model, uint32_t program, bool is_output, uint32_t index);
+
+// "5s", "300ms", "0.3s": nanoseconds.
+Result<uint64_t> parse_duration(const std::string& text);
+uint64_t now_ns();
+
+}  // namespace mlc::cli

@@ -1,0 +1,107 @@
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "runtime/cli/commands.h"
+#include "runtime/cli/report.h"
+#include "runtime/probe/probe.h"
+
+namespace mlc::cli {
+namespace {
+
+std::string number_of(const FeatureRow& row, const probe::FeatureAnswer& a) {
+  if (row.kind == FeatureKind::Flag || a.answer != probe::Answer::Yes) return std::string(name_of(a.answer));
+  if (row.feature == Feature::HostArch) return std::string(name_of(static_cast<Machine>(a.number)));
+  return std::to_string(a.number);
+}
+
+bool is_of_this_host(const FeatureRow& row, Machine machine) {
+  const auto starts = [&](std::string_view prefix) { return row.name.starts_with(prefix); };
+  if (starts("x86.")) return machine == Machine::X86_64;
+  if (starts("a64.")) return machine == Machine::AArch64;
+  if (starts("rv.")) return machine == Machine::RiscV64;
+  return true;
+}
+
+std::string cpu_list(const std::vector<int>& cpus) {
+  std::string out;
+  for (size_t i = 0; i < cpus.size();) {
+    size_t last = i;
+    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
+    out += (out.empty() ? "" : ",") + std::to_string(cpus[i]) + (last > i ? "-" + std::to_string(cpus[last]) : "");
+    i = last + 1;
+  }
+  return out;
+}
+
+Report describe(const probe::Record& r) {
+  Report report;
+  const probe::Topology& t = r.topology;
+  const char* pages = r.code_pages == CodePages::Anonymous ? "S1" : r.code_pages == CodePages::SealedFd ? "S2" : "none";
+  std::string& out = report.text;
+  out += "os         " + r.os_release + ", page " + std::to_string(r.page_size) + "\n";
+  out += "cpu        " + std::string(name_of(r.machine)) + (r.cpu_model.empty() ? "" : ", " + printable(r.cpu_model));
+  if (const auto level = probe::derived_level(r); !level.empty()) out += ", level " + std::string(level);
+  out += "\ncode       " + std::string(pages) + (r.code_pages_note.empty() ? "" : " (" + r.code_pages_note + ")") + "\n";
+  out += "workers    " + std::to_string(t.workers) + " (" + t.workers_reason + "), CPUs " + cpu_list(t.worker_cpus) +
+         " of " + cpu_list(t.allowed_cpus) + "\n";
+  for (const probe::Cache& c : t.caches)
+    out += "cache      L" + std::to_string(c.level) + " " + c.type + " " + std::to_string(c.size_bytes >> 10) +
+           " KiB, shared by " + std::to_string(c.shared_by) + "\n";
+  out += "memory     " + std::to_string(r.memory.total_bytes >> 20) + " MiB, " +
+         std::to_string(r.memory.effective_free_bytes >> 20) + " MiB free to us\n";
+  ordered_json features = ordered_json::object();
+  for (size_t i = 0; i < kNumFeatures; ++i) {
+    const FeatureRow& row = kFeatures[i];
+    if (!is_of_this_host(row, r.machine)) continue;
+    const probe::FeatureAnswer& a = r.features[i];
+    std::string line(row.name);
+    line.resize(24, ' ');
+    std::string answer = number_of(row, a);
+    answer.resize(std::max<size_t>(answer.size(), 10), ' ');
+    out += line + answer + a.source + "\n";
+    ordered_json entry = {{"answer", name_of(a.answer)}};
+    if (row.kind == FeatureKind::Number && a.answer == probe::Answer::Yes) entry["number"] = a.number;
+    entry["source"] = a.source;
+    features[std::string(row.name)] = std::move(entry);
+  }
+  for (const std::string& e : r.errors) out += "error      " + printable(e) + "\n";
+
+  ordered_json caches = ordered_json::array();
+  for (const probe::Cache& c : t.caches)
+    caches.push_back({{"level", c.level}, {"type", c.type}, {"size_bytes", c.size_bytes}, {"shared_by", c.shared_by}});
+  report.json = {{"os", {{"release", r.os_release}, {"page_size", r.page_size}}},
+                 {"cpu", {{"arch", name_of(r.machine)}, {"model", r.cpu_model}, {"vendor", r.cpu_vendor},
+                          {"level", probe::derived_level(r)}, {"raw", r.raw}}},
+                 {"code_pages", pages},
+                 {"topology", {{"allowed_cpus", t.allowed_cpus}, {"worker_cpus", t.worker_cpus}, {"cores", t.cores},
+                               {"packages", t.packages}, {"numa_nodes", t.numa_nodes},
+                               {"uneven_cores", t.uneven_cores},
+                               {"quota_cpus", t.quota_cpus ? ordered_json(*t.quota_cpus) : ordered_json()},
+                               {"workers", t.workers}, {"workers_reason", t.workers_reason}, {"caches", caches}}},
+                 {"memory", {{"total_bytes", r.memory.total_bytes}, {"available_bytes", r.memory.available_bytes},
+                             {"effective_free_bytes", r.memory.effective_free_bytes}}},
+                 {"features", std::move(features)},
+                 {"errors", r.errors}};
+  return report;
+}
+
+}  // namespace
+
+void add_probe_command(CLI::App& app, int& exit_code) {
+  struct Options {
+    bool as_json = false;
+    bool trust_hwcap_vector = false;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* command = add_command(app, "probe", "what this machine has: yes, no or unknown, and where each answer is from",
+                                  "  mlrun probe\n  mlrun probe --json\n", o->as_json);
+  command->add_flag("--trust-hwcap-vector", o->trust_hwcap_vector,
+                    "believe AT_HWCAP about the RISC-V vector unit on kernels without riscv_hwprobe");
+  command->callback([o, &exit_code] {
+    const auto sources = probe::system_sources();
+    exit_code = finish("probe", o->as_json, describe(probe::run(*sources, {o->trust_hwcap_vector})));
+  });
+}
+
+}  // namespace mlc::cli

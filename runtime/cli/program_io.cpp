@@ -1,0 +1,259 @@
+#include "runtime/cli/program_io.h"
+
+#include <charconv>
+#include <cstring>
+#include <map>
+
+#include <CLI/CLI.hpp>
+
+#include "runtime/io/input_spec.h"
+#include "schema/pipeline/pipeline.h"
+
+namespace mlc::cli {
+namespace {
+
+constexpr const char* kPipelineAsset = "pipeline.json";
+
+std::vector<std::string> input_names(const OpenModel& model, const Target& target) {
+  std::vector<std::string> names;
+  if (target.pipeline) {
+    const pipeline::Pipeline& p = target.pipeline->description();
+    for (pipeline::ValueId id : p.inputs) names.push_back(p.value(id).name);
+  } else {
+    for (uint32_t i = 0; i < program_at(model, target.program).num_inputs; ++i)
+      names.emplace_back(port_at(model, target.program, false, i).name);
+  }
+  return names;
+}
+
+std::string port_text(const MlcPort& p) {
+  std::string out(name_of(static_cast<DType>(p.dtype)));
+  out += "[";
+  for (uint32_t i = 0; i < p.rank; ++i)
+    out += (i ? "," : "") + (p.extents[i] >= 0 ? std::to_string(p.extents[i]) : std::string(p.dims[i]));
+  return out + "]";
+}
+
+using Dims = std::map<std::string, int64_t>;
+
+Result<Dims> parse_dims(const std::vector<std::string>& given) {
+  Dims dims;
+  for (const std::string& text : given) {
+    const size_t equals = text.find('=');
+    int64_t value = 0;
+    const char* end = text.data() + text.size();
+    const char* begin = equals == std::string::npos ? end : text.data() + equals + 1;
+    const auto r = std::from_chars(begin, end, value);
+    if (r.ec != std::errc() || r.ptr != end || value < 0)
+      return Status(Code::Usage, "--dim: '" + text + "' is not of the form NAME=N");
+    dims[text.substr(0, equals)] = value;
+  }
+  return dims;
+}
+
+// A made-up tensor for a port: named extents as given by --dim, else their smallest value but at least 1.
+Result<HostTensor> made_up(const MlcPort& port, const Dims& dims, bool random, uint64_t seed) {
+  std::vector<int64_t> shape;
+  for (uint32_t i = 0; i < port.rank; ++i) {
+    if (port.extents[i] >= 0) {
+      shape.push_back(port.extents[i]);
+    } else if (auto d = dims.find(port.dims[i]); d != dims.end()) {
+      shape.push_back(d->second);
+    } else if (port.max[i] == INT64_MAX && port.min[i] == 0) {  // an expression: it follows from other extents
+      return Status(Code::InputMismatch, 4001, std::string(port.name) + ": extent '" + port.dims[i] + "' is not known")
+          .hint("--dim " + std::string(port.dims[i]) + "=N, or give an array");
+    } else {
+      shape.push_back(std::max<int64_t>(1, port.min[i]));
+    }
+  }
+  MLC_ASSIGN(HostTensor t, HostTensor::zeros(static_cast<DType>(port.dtype), std::move(shape)));
+  if (random) io::fill_random(t, seed);
+  return t;
+}
+
+// Bare arrays for the ports of a program.
+class RawInputs {
+ public:
+  RawInputs(const OpenModel& model, uint32_t program, Dims dims) : model_(model), program_(program), dims_(std::move(dims)) {
+    for (uint32_t i = 0; i < program_at(model, program).num_inputs; ++i) ports_.push_back(port_at(model, program, false, i));
+    given_.resize(ports_.size());
+  }
+
+  Status add(const io::InputSpec& spec) {
+    using Kind = io::InputSpec::Kind;
+    if (spec.kind == Kind::Random || spec.kind == Kind::Zeros) {
+      bool any = false;
+      for (size_t i = 0; i < ports_.size(); ++i) {
+        if (!spec.name.empty() ? spec.name != ports_[i].name : given_[i].has_value()) continue;
+        MLC_ASSIGN(given_[i], made_up(ports_[i], dims_, spec.kind == Kind::Random, i + 1));
+        any = true;
+      }
+      return any || spec.name.empty() ? ok() : unknown(spec.name);
+    }
+    MLC_ASSIGN(io::LoadedInput loaded, io::load_input(spec));
+    if (loaded.tensors.empty()) {
+      const std::string kind(io::describe_bytes(loaded.bytes.bytes()));
+      return Status(Code::InputMismatch, 4001, spec.path + " is " + kind + ", a bare program takes arrays")
+          .hint("give .npy or .npz, or leave out --raw if the container has a pipeline");
+    }
+    for (NamedTensor& t : loaded.tensors) {
+      const std::string& name = spec.name.empty() || loaded.tensors.size() > 1 ? t.name : spec.name;
+      MLC_RETURN_IF_ERROR(place(name, std::move(t.tensor)));
+    }
+    return ok();
+  }
+
+  Result<std::vector<NamedTensor>> take() {
+    Status missing;
+    for (size_t i = 0; i < ports_.size(); ++i) {
+      if (given_[i]) continue;
+      if (missing.ok()) missing = Status(Code::InputMismatch, 4001, "inputs are missing");
+      missing.facts.push_back(std::string(ports_[i].name) + "   missing, expected " + port_text(ports_[i]));
+    }
+    if (!missing.ok()) return std::move(missing).hint("-i NAME=FILE.npy, -i FILE.npz, or -i random");
+    std::vector<NamedTensor> out;
+    for (size_t i = 0; i < ports_.size(); ++i) out.push_back({ports_[i].name, std::move(*given_[i])});
+    return out;
+  }
+
+ private:
+  Status unknown(const std::string& name) const {
+    Status s(Code::InputMismatch, 4001, "there is no input '" + name + "'");
+    for (const MlcPort& p : ports_) s.facts.push_back(std::string(p.name) + "   " + port_text(p));
+    return s;
+  }
+
+  Status place(const std::string& name, HostTensor tensor) {
+    for (size_t i = 0; i < ports_.size(); ++i) {
+      // An array without a name is the first input that has none yet.
+      if (name.empty() ? given_[i].has_value() : name != ports_[i].name) continue;
+      if (given_[i]) return Status(Code::InputMismatch, 4001, "input '" + name + "' is given twice");
+      given_[i] = std::move(tensor);
+      return ok();
+    }
+    return name.empty() ? Status(Code::InputMismatch, 4001, "more arrays than the program has inputs") : unknown(name);
+  }
+
+  const OpenModel& model_;
+  uint32_t program_;
+  Dims dims_;
+  std::vector<MlcPort> ports_;
+  std::vector<std::optional<HostTensor>> given_;
+};
+
+Result<std::vector<NamedTensor>> pipeline_inputs(const Target& target, const std::vector<io::InputSpec>& specs) {
+  std::vector<io::LoadedInput> loaded;
+  std::vector<pipeline::GivenInput> given;
+  loaded.reserve(specs.size());
+  for (const io::InputSpec& spec : specs) {
+    if (spec.kind == io::InputSpec::Kind::Random || spec.kind == io::InputSpec::Kind::Zeros)
+      return Status(Code::Usage, "'random' and 'zeros' are arrays: add --raw to feed the bare program");
+    MLC_ASSIGN(io::LoadedInput input, io::load_input(spec));
+    loaded.push_back(std::move(input));
+    io::LoadedInput& l = loaded.back();
+    if (l.tensors.empty()) {
+      given.push_back({spec.name, l.bytes.bytes(), std::nullopt});
+      continue;
+    }
+    for (NamedTensor& t : l.tensors)
+      given.push_back({l.tensors.size() > 1 || spec.name.empty() ? t.name : spec.name, {}, std::move(t.tensor)});
+  }
+  return target.pipeline->before(std::move(given));
+}
+
+}  // namespace
+
+void add_input_options(CLI::App& app, InputOptions& o) {
+  app.add_option("-i,--input", o.specs, "[NAME=]FILE, '-', random, zeros or @FILE:f32[1,3]; images, .npy, .npz");
+  app.add_flag("--raw", o.raw, "feed arrays to the bare model, without the pipeline");
+  app.add_option("--pipeline", o.pipeline, "which pipeline, where the file has several");
+  app.add_option("--program", o.program, "which program to feed with --raw; default: main");
+  app.add_option("--dim", o.dims, "NAME=N: a free extent for random and zeros");
+}
+
+Result<Target> choose_target(const OpenModel& model, const InputOptions& o) {
+  Target target;
+  const void* text = nullptr;
+  uint64_t length = 0;
+  MlcError* error = nullptr;
+  const int found = api().part(model.model.get(), kPipelineAsset, &text, &length, &error);
+  if (found != MLC_OK && found != MLC_NOT_FOUND) return status_of(found, error);
+  if (found == MLC_NOT_FOUND) api().error_release(error);
+  if (o.raw || found == MLC_NOT_FOUND) {
+    if (!o.pipeline.empty()) return Status(Code::Usage, "--pipeline: this run has no pipeline");
+    auto program = program_index(model, o.program.empty() ? "main" : o.program);
+    if (!program && o.program.empty()) program = program_index(model, "");
+    MLC_ASSIGN(target.program, std::move(program));
+    return target;
+  }
+  if (!o.program.empty()) return Status(Code::Usage, "--program needs --raw: a pipeline says what it runs");
+  MLC_ASSIGN(pipeline::PipelineFile file,
+             pipeline::parse({static_cast<const char*>(text), static_cast<size_t>(length)}, kPipelineAsset));
+  MLC_ASSIGN(const uint32_t default_program, program_index(model, ""));
+  const std::string wanted = o.pipeline.empty() ? program_at(model, default_program).name : o.pipeline;
+  std::string known;
+  for (pipeline::Pipeline& p : file.pipelines) {
+    known += (known.empty() ? "" : ", ") + p.name;
+    if (p.name != wanted) continue;
+    MLC_ASSIGN(target.program, program_index(model, p.name));
+    const auto assets = [&](std::string_view name) -> Result<Bytes> {
+      const void* data = nullptr;
+      uint64_t bytes = 0;
+      MlcError* why = nullptr;
+      MLC_RETURN_IF_ERROR(status_of(api().part(model.model.get(), std::string(name).c_str(), &data, &bytes, &why), why));
+      return Bytes(static_cast<const std::byte*>(data), static_cast<size_t>(bytes));
+    };
+    MLC_ASSIGN(target.pipeline, pipeline::HostPipeline::create(std::move(p), assets));
+    return target;
+  }
+  return Status(Code::Usage, "no pipeline '" + wanted + "' in this container").fact("it has " + known);
+}
+
+Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const Target& target, const InputOptions& o) {
+  const std::vector<std::string> names = input_names(model, target);
+  std::vector<io::InputSpec> specs;
+  for (const std::string& text : o.specs) {
+    MLC_ASSIGN(io::InputSpec spec, io::parse_input_spec(text, names));
+    specs.push_back(std::move(spec));
+  }
+  if (target.pipeline) return pipeline_inputs(target, specs);
+  MLC_ASSIGN(Dims dims, parse_dims(o.dims));
+  RawInputs inputs(model, target.program, std::move(dims));
+  for (const io::InputSpec& spec : specs) MLC_RETURN_IF_ERROR(inputs.add(spec));
+  return inputs.take();
+}
+
+std::vector<MlcTensor> views_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<MlcTensor> out;
+  for (const NamedTensor& t : tensors)
+    out.push_back({t.name.c_str(), const_cast<std::byte*>(t.tensor.data.data()), t.tensor.data.size(),
+                   static_cast<MlcDType>(t.tensor.dtype), static_cast<uint32_t>(t.tensor.shape.size()),
+                   t.tensor.shape.data()});
+  return out;
+}
+
+Result<std::vector<NamedTensor>> copies_of(const OpenModel& model, uint32_t program,
+                                           const std::vector<MlcTensor>& outputs) {
+  std::vector<NamedTensor> out;
+  for (uint32_t i = 0; i < outputs.size(); ++i) {
+    const MlcTensor& o = outputs[i];
+    MLC_ASSIGN(HostTensor t, HostTensor::zeros(static_cast<DType>(o.dtype), {o.shape, o.shape + o.rank}));
+    if (o.bytes) std::memcpy(t.data.data(), o.data, std::min<uint64_t>(o.bytes, t.data.size()));
+    out.push_back({port_at(model, program, true, i).name, std::move(t)});
+  }
+  return out;
+}
+
+Result<std::vector<MlcTensor>> run_once(const OpenModel& model, const OpenSession& session, uint32_t program,
+                                        const std::vector<MlcTensor>& inputs) {
+  const MlcProgram p = program_at(model, program);
+  std::vector<MlcTensor> outputs(p.num_outputs, MlcTensor{});
+  MlcError* error = nullptr;
+  MLC_RETURN_IF_ERROR(status_of(
+      api().run_program(session.session.get(), p.name, inputs.data(), static_cast<uint32_t>(inputs.size()),
+                        outputs.data(), static_cast<uint32_t>(outputs.size()), &error),
+      error));
+  return outputs;
+}
+
+}  // namespace mlc::cli

@@ -1,0 +1,78 @@
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "runtime/cli/answers.h"
+#include "runtime/cli/commands.h"
+#include "runtime/cli/crash.h"
+#include "runtime/cli/options.h"
+#include "runtime/cli/program_io.h"
+#include "runtime/cli/report.h"
+
+namespace mlc::cli {
+namespace {
+
+struct RunOptions {
+  ContainerOptions container;
+  VariantOptions variant;
+  InputOptions input;
+  std::string output;
+  int64_t top = 0;
+  bool as_json = false;
+};
+
+Result<Report> run(const RunOptions& o) {
+  MLC_ASSIGN(const OpenModel model, open_model(o.container));
+  MLC_ASSIGN(Target target, choose_target(model, o.input));
+  MLC_ASSIGN(const OpenSession session, open_session(model, o.variant));
+  say_what_crashed(model.info.file, session.info.variant);
+
+  const uint64_t start = now_ns();
+  MLC_ASSIGN(const std::vector<NamedTensor> inputs, make_inputs(model, target, o.input));
+  const uint64_t ready = now_ns();
+  MLC_ASSIGN(const std::vector<MlcTensor> outputs, run_once(model, session, target.program, views_of(inputs)));
+  const uint64_t ran = now_ns();
+  MLC_ASSIGN(std::vector<NamedTensor> results, copies_of(model, target.program, outputs));
+  std::vector<pipeline::Answer> answers;
+  if (target.pipeline) {
+    const auto top = o.top > 0 ? std::optional<int64_t>(o.top) : std::nullopt;
+    MLC_ASSIGN(answers, target.pipeline->after(std::move(results), top));
+  } else {
+    answers = as_answers(std::move(results));
+  }
+  const uint64_t done = now_ns();
+  if (!o.output.empty()) MLC_RETURN_IF_ERROR(write_answers(answers, o.output));
+
+  const uint64_t open_ns = model.open_ns + session.load_ns;
+  note(what_runs(model, session) + " · open " + ms_text(open_ns) + " · pre " + ms_text(ready - start) + " · run " +
+       ms_text(ran - ready) + " · post " + ms_text(done - ran));
+  Report report;
+  if (o.output.empty()) report.text = text_of(answers);
+  report.json = {{"root", std::string("sha256:") + model.info.root},
+                 {"variant", session.info.variant},
+                 {"threads", session.info.threads},
+                 {"trust", model.info.trust},
+                 {"native_allowed", model.info.native_allowed != 0}};
+  if (o.output.empty()) report.json["outputs"] = json_of(answers);
+  else report.json["output_file"] = o.output;
+  report.json["timings"] = {{"open_ns", open_ns}, {"pre_ns", ready - start}, {"run_ns", ran - ready}, {"post_ns", done - ran}};
+  return report;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, int& exit_code) {
+  auto o = std::make_shared<RunOptions>();
+  CLI::App* command = add_command(app, "run", "run once, through the pipeline in the file",
+                                  "  mlrun cat.mlc --input cat.jpg --top 3\n"
+                                  "  mlrun net.mlc --raw -i in.npz -o out.npz --variant x86-64-v3\n",
+                                  o->as_json);
+  add_container_options(*command, o->container);
+  add_input_options(*command, o->input);
+  add_variant_options(*command, o->variant);
+  command->add_option("-o,--output", o->output, "write the answers: .npz, .npy or .json");
+  command->add_option("--top", o->top, "how many classes")->check(CLI::PositiveNumber);
+  command->callback([o, &exit_code] { exit_code = finish("run", o->as_json, run(*o)); });
+}
+
+}  // namespace mlc::cli

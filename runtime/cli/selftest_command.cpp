@@ -1,0 +1,93 @@
+#include <cstdio>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "runtime/cli/commands.h"
+#include "runtime/cli/crash.h"
+#include "runtime/cli/options.h"
+#include "runtime/cli/report.h"
+
+namespace mlc::cli {
+namespace {
+
+struct SelftestOptions {
+  ContainerOptions container;
+  std::string variant;
+  std::vector<uint32_t> threads;
+  bool all_variants = true;
+  bool as_json = false;
+};
+
+std::string padded(std::string s, size_t width) {
+  s.resize(std::max(s.size(), width), ' ');
+  return s;
+}
+
+Result<Report> selftest(const SelftestOptions& o) {
+  MLC_ASSIGN(const OpenModel model, open_model(o.container));
+  if (model.info.num_golden == 0) return Status(Code::SelfTest, "this container has no golden vectors");
+  std::vector<uint32_t> threads = o.threads;
+  if (threads.empty()) threads = {0};
+  Report report;
+  ordered_json variants = ordered_json::array();
+  bool found = o.variant.empty(), ran = false;
+  for (uint32_t i = 0; i < model.info.num_variants; ++i) {
+    MlcVariant v{};
+    api().explain(model.model.get(), i, &v);
+    if (!o.variant.empty() && o.variant != v.name) continue;
+    found = true;
+    const std::string name = padded(printable(v.name), 18);
+    if (v.fits != MLC_FITS) {
+      report.text += "skip  " + name + " does not fit: " + printable(v.reason) + "\n";
+      variants.push_back({{"name", v.name}, {"answer", "skip"}, {"reason", v.reason}});
+      continue;
+    }
+    for (uint32_t n : threads) {
+      VariantOptions options;
+      options.variant = v.name;
+      options.threads = n;
+      Status status;
+      MlcSelftest result{};
+      uint32_t workers = n;
+      if (auto session = open_session(model, options); session) {
+        workers = session->info.threads;
+        say_what_crashed(model.info.file, v.name);
+        MlcError* error = nullptr;
+        status = status_of(api().selftest(session->session.get(), &result, &error), error);
+        ran = true;
+      } else {
+        status = std::move(session).status();
+      }
+      char numbers[96];
+      std::snprintf(numbers, sizeof numbers, " %u vectors, %u threads, max |d| %.2g, relative %.2g\n", result.vectors,
+                    workers, result.max_abs, result.max_rel);
+      if (status.ok()) report.text += "ok    " + name + numbers;
+      else report.text += "fail  " + name + " " + printable(status.message) + "\n";
+      ordered_json entry = {{"name", v.name}, {"answer", status.ok() ? "ok" : "fail"}, {"threads", workers},
+                            {"vectors", result.vectors}, {"max_abs", result.max_abs}, {"max_rel", result.max_rel}};
+      if (!status.ok()) entry["reason"] = status.message;
+      variants.push_back(std::move(entry));
+      if (!status.ok() && report.failure.ok()) report.failure = std::move(status);
+    }
+  }
+  if (!found) return Status(Code::Usage, "no variant '" + o.variant + "' in this container");
+  if (!ran && report.failure.ok()) report.failure = Status(Code::NoVariant, 2001, "no variant could be tested here");
+  report.json = {{"root", std::string("sha256:") + model.info.root}, {"variants", std::move(variants)}};
+  return report;
+}
+
+}  // namespace
+
+void add_selftest_command(CLI::App& app, int& exit_code) {
+  auto o = std::make_shared<SelftestOptions>();
+  CLI::App* command = add_command(app, "selftest", "golden vectors on every variant that fits here",
+                                  "  mlrun selftest cat.mlc\n  mlrun selftest cat.mlc --threads 1,2,7\n", o->as_json);
+  add_container_options(*command, o->container);
+  command->add_option("--variant", o->variant, "only this one");
+  command->add_flag("--all-variants", o->all_variants, "every variant that fits here, the default");
+  command->add_option("--threads", o->threads, "numbers of workers to try")->delimiter(',')->check(CLI::PositiveNumber);
+  command->callback([o, &exit_code] { exit_code = finish("selftest", o->as_json, selftest(*o)); });
+}
+
+}  // namespace mlc::cli
