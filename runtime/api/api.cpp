@@ -160,8 +160,8 @@ int api_port(const MlcModel* m, uint32_t program, int32_t is_output, uint32_t in
   for (uint32_t axis = 0; axis < out->rank && axis < MLC_MAX_RANK; ++axis) {
     const mlc::format::DimRef& d = port.dims[axis];
     out->extents[axis] = d.extent.value_or(-1);
-    out->min[axis] = d.extent.value_or(0);
-    out->max[axis] = d.extent.value_or(INT64_MAX);
+    out->min[axis] = d.extent.value_or(-1);
+    out->max[axis] = d.extent.value_or(-1);
     out->dims[axis] = d.expr.c_str();
     if (d.dim) {
       const mlc::format::Dim& dim = method.dims[*d.dim];

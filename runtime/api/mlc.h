@@ -96,7 +96,7 @@ typedef struct MlcPort {
   uint32_t rank;
   int64_t extents[MLC_MAX_RANK];      /* -1 where it depends on the input */
   const char* dims[MLC_MAX_RANK];     /* the name or expression of such an extent, else empty */
-  int64_t min[MLC_MAX_RANK], max[MLC_MAX_RANK]; /* of a named extent */
+  int64_t min[MLC_MAX_RANK], max[MLC_MAX_RANK]; /* of a named extent; -1 where it follows from others */
 } MlcPort;
 
 enum { MLC_FITS = 0, MLC_FITS_NOT = 1, MLC_FITS_UNKNOWN = 2 };

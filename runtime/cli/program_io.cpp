@@ -59,7 +59,7 @@ Result<HostTensor> made_up(const MlcPort& port, const Dims& dims, bool random, u
       shape.push_back(port.extents[i]);
     } else if (auto d = dims.find(port.dims[i]); d != dims.end()) {
       shape.push_back(d->second);
-    } else if (port.max[i] == INT64_MAX && port.min[i] == 0) {  // an expression: it follows from other extents
+    } else if (port.max[i] < 0) {  // an expression: it follows from other extents
       return Status(Code::InputMismatch, 4001, std::string(port.name) + ": extent '" + port.dims[i] + "' is not known")
           .hint("--dim " + std::string(port.dims[i]) + "=N, or give an array");
     } else {

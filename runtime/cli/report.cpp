@@ -111,7 +111,9 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
 
 std::string ms_text(uint64_t ns) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.1f ms", static_cast<double>(ns) / 1e6);
+  if (ns < 100'000) std::snprintf(text, sizeof text, "%.1f us", static_cast<double>(ns) / 1e3);
+  else if (ns < 10'000'000) std::snprintf(text, sizeof text, "%.2f ms", static_cast<double>(ns) / 1e6);
+  else std::snprintf(text, sizeof text, "%.1f ms", static_cast<double>(ns) / 1e6);
   return text;
 }
 
