@@ -111,6 +111,7 @@ class Library {
   struct Impl;
 
  private:
+  Result<std::vector<Value>> expand_einsum(ir::Context& ctx, nest::Function& function, const Call& call) const;
   explicit Library(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };

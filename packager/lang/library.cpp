@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "packager/lang/ast.h"
+#include "packager/lang/einsum.h"
 #include "packager/lang/expander.h"
 #include "packager/lang/lang.h"
 #include "packager/lang/parser.h"
@@ -72,6 +73,7 @@ Result<std::vector<SourceFile>> Library::read_directory(const std::string& path)
 }
 
 Library::Known Library::knows(std::string_view domain, std::string_view name, int64_t opset) const {
+  if ((domain.empty() || domain == "ai.onnx") && name == "Einsum") return opset < 12 ? Known::OpsetTooOld : Known::Yes;
   const auto* list = impl_->find(domain, name);
   if (!list) return Known::NoSuchOperator;
   return std::any_of(list->begin(), list->end(), [&](const OpDef* d) { return d->since <= opset; }) ? Known::Yes : Known::OpsetTooOld;
@@ -88,6 +90,7 @@ Result<std::vector<Value>> Library::expand(ir::Context& ctx, nest::Function& fun
   Call call = given;
   if (call.domain.empty()) call.domain = "ai.onnx";
   const std::string name = call.domain + "." + call.name;
+  if (call.domain == "ai.onnx" && call.name == "Einsum") return expand_einsum(ctx, function, call);
   const auto* list = impl_->find(call.domain, call.name);
   const std::string node = call.source.empty() ? "" : call.source + ": ";
   if (!list) return Status(Code::Unsupported, node + "unknown operator " + name);
@@ -123,6 +126,29 @@ Result<std::vector<Value>> Library::expand(ir::Context& ctx, nest::Function& fun
   Status s(Code::Malformed, node + "no definition of " + name + " at opset " + std::to_string(call.opset) + " applies");
   for (auto& r : reasons) s.facts.push_back(r.message);
   return s;
+}
+
+Result<std::vector<Value>> Library::expand_einsum(ir::Context& ctx, nest::Function& function, const Call& call) const {
+  const std::string node = call.source + " (ai.onnx.Einsum): ";
+  auto equation = call.attributes.find("equation");
+  const auto* text = equation == call.attributes.end() ? nullptr : std::get_if<std::string>(&equation->second);
+  if (!text) return Status(Code::Malformed, node + "attribute 'equation' is missing or no string");
+  auto definition = einsum_text(*text, call.inputs.size());
+  if (!definition.ok()) return Status(Code::Malformed, node + "equation '" + *text + "': " + definition.status().message);
+  const size_t arrays = function.arrays.size(), body = function.body.size(), checks = function.checks.size();
+  try {
+    Module module;
+    parse_file(module, "einsum", definition.value());
+    check_names(module);
+    Expander expander(module, ctx, function, call, module.ops.front());
+    (void)expander.run();
+    return expander.outputs();
+  } catch (Failure& f) {
+    function.arrays.resize(arrays);
+    function.body.erase(function.body.begin() + static_cast<long>(body), function.body.end());
+    function.checks.resize(checks);
+    return std::move(f.status);
+  }
 }
 
 const ir::Expr* Library::expand_math(ir::Context& ctx, ir::Op op, const ir::Expr* arg, const ir::Expr* second) const {

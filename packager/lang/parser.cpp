@@ -624,6 +624,15 @@ class Parser {
     while (!at("}")) {
       base_.push_back({line_column(), at_});
       r.push_back(proc_statement());
+      while ((r.back().kind == StmtKind::Let || r.back().kind == StmtKind::Var) && accept(",")) {
+        Stmt next;
+        next.kind = r.back().kind;
+        next.pos = raw().pos;
+        next.names = {name()};
+        expect("=");
+        next.value = expr();
+        r.push_back(std::move(next));
+      }
       end_of_statement();
       base_.pop_back();
       accept(";");
@@ -661,7 +670,8 @@ class Parser {
       s.kind = StmtKind::If;
       s.value = expr();
       s.body = block();
-      if (accept("else")) {
+      if (raw().kind == TokenKind::Name && raw().text == "else") {  // also where it begins a line
+        ++at_;
         if (at("if")) s.orelse.push_back(proc_statement());
         else s.orelse = block();
       }
