@@ -4,7 +4,7 @@
 //   onnx_node_tests --model FILE [--dim NAME=N]      expands every node of a model, reports what fails
 //
 // Prints one line per operator (pass, fail, unsupported) and lists every case that does not pass with its reason.
-// Exit code 0 if nothing failed; unsupported cases do not fail, they are counted and listed.
+// Exit code 0 if nothing failed, 77 if there is no data; unsupported cases do not fail, they are counted and listed.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -170,8 +170,21 @@ Status expand_graph(const lang::Library& library, ir::Context& ctx, const model:
   return ok();
 }
 
+// Cases whose expected data contradicts the operator's definition, with the reason. Short enough to read aloud.
+const std::map<std::string, std::string>& known_differences() {
+  static const std::string truncated = "the 1.12 data rounds to bfloat16 toward zero, the definition says to nearest even";
+  static const std::string noise = "expected values near zero carry the noise of the FFT that made them, 1.9e-7, above the tolerance";
+  static const std::string wraps = "the data wraps around where the definition saturates";
+  static const std::map<std::string, std::string> table = {
+      {"test_cast_FLOAT_to_BFLOAT16", truncated}, {"test_castlike_FLOAT_to_BFLOAT16", truncated},
+      {"test_castlike_FLOAT_to_BFLOAT16_expanded", truncated}, {"test_dft_inverse", noise}, {"test_dft_inverse_opset19", noise},
+      {"test_qlinearmatmul_2D_int8_float16", wraps}, {"test_qlinearmatmul_2D_int8_float32", wraps},
+      {"test_qlinearmatmul_3D_int8_float16", wraps}, {"test_qlinearmatmul_3D_int8_float32", wraps}};
+  return table;
+}
+
 struct Outcome {
-  enum Kind { Pass, Fail, Unsupported } kind = Pass;
+  enum Kind { Pass, Fail, Unsupported, Differs } kind = Pass;
   std::string reason;
 };
 
@@ -251,6 +264,11 @@ int run_model(const lang::Library& library, const Options& options) {
   Expansion x;
   std::vector<Status> failures;
   Status s = expand_graph(library, ctx, *model, {}, options, x, &failures);
+  for (const auto& [reason, cases_of] : differing) {
+    std::printf("known difference: %s (%zu):", reason.c_str(), cases_of.size());
+    for (const auto& name : cases_of) std::printf(" %s", name.c_str());
+    std::printf("\n");
+  }
   for (const auto& f : failures) std::printf("%s\n", f.text().c_str());
   if (!s.ok()) std::printf("%s\n", s.text().c_str());
   if (options.print) std::printf("%s\n", nest::print(x.function).c_str());
@@ -313,17 +331,28 @@ int run(int argc, char** argv) {
   }
   if (!options.model.empty()) return run_model(*library, options);
 
-  struct Count { int pass = 0, fail = 0, unsupported = 0; };
+  struct Count { int pass = 0, fail = 0, unsupported = 0, differs = 0; };
   std::map<std::string, Count> table;
   Count total;
   std::map<std::string, std::vector<std::string>> unsupported;
+  std::map<std::string, std::vector<std::string>> differing;
   std::vector<std::string> failures;
-  for (const Case& c : find_cases(options.data)) {
+  const std::vector<Case> cases = find_cases(options.data);
+  if (cases.empty()) {
+    std::printf("no test data below %s: skipped\n", options.data.c_str());
+    return 77;
+  }
+  for (const Case& c : cases) {
     if (!options.only.empty() && c.name.find(options.only) == std::string::npos) continue;
     std::string op = "?";
     Outcome o = run_case(*library, c, options, op);
     if (!options.op.empty() && op != options.op) continue;
     Count& count = table[op];
+    if (auto known = known_differences().find(c.name); known != known_differences().end() && o.kind == Outcome::Fail) {
+      o = {Outcome::Differs, known->second};
+      ++count.differs, ++total.differs;
+      differing[o.reason].push_back(c.name);
+    }
     if (o.kind == Outcome::Pass) ++count.pass, ++total.pass;
     if (o.kind == Outcome::Fail) {
       ++count.fail, ++total.fail;
@@ -333,16 +362,21 @@ int run(int argc, char** argv) {
       ++count.unsupported, ++total.unsupported;
       unsupported[o.reason].push_back(c.name);
     }
-    if (options.verbose) std::printf("%s %s %s\n", o.kind == Outcome::Pass ? "pass" : o.kind == Outcome::Fail ? "FAIL" : "unsupported", c.name.c_str(), o.reason.c_str());
+    if (options.verbose) std::printf("%s %s %s\n", o.kind == Outcome::Pass ? "pass" : o.kind == Outcome::Fail ? "FAIL" : o.kind == Outcome::Differs ? "differs" : "unsupported", c.name.c_str(), o.reason.c_str());
   }
   for (const auto& [op, c] : table) std::printf("%-32s pass %3d  fail %3d  unsupported %3d\n", op.c_str(), c.pass, c.fail, c.unsupported);
-  for (const auto& [reason, cases] : unsupported) {
-    std::printf("unsupported: %s (%zu):", reason.c_str(), cases.size());
-    for (const auto& name : cases) std::printf(" %s", name.c_str());
+  for (const auto& [reason, cases_of] : unsupported) {
+    std::printf("unsupported: %s (%zu):", reason.c_str(), cases_of.size());
+    for (const auto& name : cases_of) std::printf(" %s", name.c_str());
+    std::printf("\n");
+  }
+  for (const auto& [reason, cases_of] : differing) {
+    std::printf("known difference: %s (%zu):", reason.c_str(), cases_of.size());
+    for (const auto& name : cases_of) std::printf(" %s", name.c_str());
     std::printf("\n");
   }
   for (const auto& f : failures) std::printf("failed: %s\n", f.c_str());
-  std::printf("%d passed, %d failed, %d unsupported\n", total.pass, total.fail, total.unsupported);
+  std::printf("%d passed, %d failed, %d known differences, %d unsupported\n", total.pass, total.fail, total.differs, total.unsupported);
   return total.fail ? 1 : 0;
 }
 
