@@ -264,11 +264,6 @@ int run_model(const lang::Library& library, const Options& options) {
   Expansion x;
   std::vector<Status> failures;
   Status s = expand_graph(library, ctx, *model, {}, options, x, &failures);
-  for (const auto& [reason, cases_of] : differing) {
-    std::printf("known difference: %s (%zu):", reason.c_str(), cases_of.size());
-    for (const auto& name : cases_of) std::printf(" %s", name.c_str());
-    std::printf("\n");
-  }
   for (const auto& f : failures) std::printf("%s\n", f.text().c_str());
   if (!s.ok()) std::printf("%s\n", s.text().c_str());
   if (options.print) std::printf("%s\n", nest::print(x.function).c_str());
