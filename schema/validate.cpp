@@ -12,7 +12,7 @@ bool is_label(std::string_view text) {
   if (text.empty() || text.size() > kMaxNameLen || text[0] == '.' || text.back() == '.') return false;
   for (char c : text) {
     bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-                c == '-';
+                c == '-' || c == '+';
     if (!good) return false;
   }
   // Device names of Windows, with or without an extension.

@@ -34,7 +34,7 @@ Status validate_assets(const Manifest& m) {
   for (size_t i = 0; i < m.assets.size(); ++i) {
     const Asset& asset = m.assets[i];
     Place place{"assets", i, asset.name};
-    if (!is_label(asset.name)) return place.wrong("name must be a plain file name: letters, digits, '.', '_' and '-'");
+    if (!is_label(asset.name)) return place.wrong("name must be a plain file name: letters, digits, '.', '_', '+' and '-'");
     if (!is_name(asset.media)) return place.wrong("media is missing");
     if (Status s = check_ref(m, asset.ref, SegmentKind::Asset); !s.ok()) return place.wrong(s.message);
     if (asset.ref.length > kMaxAssetLen) return place.wrong("longer than 1 GiB");

@@ -50,7 +50,7 @@ Status validate_segments(const Manifest& m) {
     const Segment& segment = m.segments[i];
     Place place{"segments", i, segment.name};
     if (!is_segment_name(segment.name))
-      return place.wrong("name must be labels of letters, digits, '.', '_' and '-', joined by '/'");
+      return place.wrong("name must be labels of letters, digits, '.', '_', '+' and '-', joined by '/'");
     if (segment.kind == SegmentKind::None) return place.wrong("kind is missing");
     if (static_cast<uint8_t>(segment.kind) > kLastSegmentKind && segment.critical)
       return place.wrong("kind " + str(static_cast<uint8_t>(segment.kind)) + " is unknown and marked critical");

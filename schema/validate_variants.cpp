@@ -92,7 +92,7 @@ Status validate_portable(const Manifest& m, const Variant& variant, const Place&
 }
 
 Status validate_variant(Manifest& m, const std::vector<bool>& parsed, Variant& variant, const Place& place) {
-  if (!is_label(variant.name)) return place.wrong("name must be letters, digits, '.', '_' and '-'");
+  if (!is_label(variant.name)) return place.wrong("name must be letters, digits, '.', '_', '+' and '-'");
   if (!is_name(variant.family)) return place.wrong("family is missing");
   if (!is_name(variant.target)) return place.wrong("target is missing");
   if (variant.module_format == ModuleFormat::None) return place.wrong("module format is missing");
