@@ -74,7 +74,8 @@ TEST_CASE("every operation on every type gives the reference's answer on this ma
   for (const Target& t : targets::all_targets()) {
     if (t.family == targets::Family::Portable) continue;
     if (t.family != targets::host_family() || !t.standard) continue;
-    for (uint16_t lanes : {1, 16}) check_all(t, lanes);
+    if (t.name == "x86-64-v3" || t.family != targets::Family::X86) check_all(t, 1);
+    check_all(t, 16);
   }
 }
 
