@@ -450,7 +450,7 @@ Val Expander::flat(const std::vector<Val>& index, const std::vector<Val>& extent
   if (index.size() != extents.size()) fail_here(pos, "flat: as many indices as extents");
   auto place = std::make_shared<FlatPlace>();
   Ex sum = ctx_.integer(0);
-  bool safe = true;
+  bool safe = true, signs = true;
   Ex all = ctx_.integer(1);
   for (size_t k = 0; k < index.size(); ++k) {
     place->index.push_back(as_index(index[k], pos));
@@ -458,10 +458,11 @@ Val Expander::flat(const std::vector<Val>& index, const std::vector<Val>& extent
     sum = ctx_.add(ctx_.mul(sum, place->extents[k]), place->index[k]);
     all = ctx_.mul(all, place->extents[k]);
     safe = safe && prove_access(place->index[k], &index[k], place->extents[k]) == ir::Access::Proved;
+    signs = signs && ir::interval_of(place->extents[k]).lo >= 0;
   }
   Val v = scalar(sum, true);
   if (safe) {
-    mark_safe(sum, all);
+    if (signs) mark_safe(sum, all);
     v.flat = place;
   }
   return v;
@@ -486,7 +487,7 @@ Val Expander::unflat(const Val& place, const std::vector<Val>& extents, Pos pos)
       result[k] = a == 0 ? rest : ctx_.floormod(rest, to[k]);
       if (a > 0) rest = ctx_.floordiv(rest, to[k]);
       // A remainder lies below its divisor, if that is positive.
-      if (a > 0 ? ir::interval_of(to[k]).lo > 0 || safe : safe) mark_safe(result[k], to[k]);
+      if (a > 0 ? ir::interval_of(to[k]).lo > 0 : safe) mark_safe(result[k], to[k]);
     }
   };
   if (place.flat) {
@@ -530,7 +531,12 @@ Val Expander::unflat(const Val& place, const std::vector<Val>& extents, Pos pos)
         Ex from_all = ctx_.integer(1), to_all = ctx_.integer(1);
         for (size_t i = i0; i < i1; ++i) from_all = ctx_.mul(from_all, place.flat->extents[source[i]]);
         for (size_t j = j0; j < j1; ++j) to_all = ctx_.mul(to_all, to[target[j]]);
-        const bool equal = from_all == to_all;
+        bool equal = from_all == to_all, positive = true;
+        if (i1 != i0 + 1 || j1 != j0 + 1) {
+          // A proof needs to know the signs: no extent negative to merge, no divisor zero to split.
+          for (size_t i = i0; i < i1; ++i) equal = equal && ir::interval_of(place.flat->extents[source[i]]).lo >= 0;
+          for (size_t j = j0 + 1; j < j1; ++j) positive = positive && ir::interval_of(to[target[j]]).lo > 0;
+        }
         if (i1 == i0 + 1 && j1 == j0 + 1) {
           result[target[j0]] = place.flat->index[source[i0]];
           if (equal) mark_safe(result[target[j0]], to[target[j0]]);
@@ -542,7 +548,7 @@ Val Expander::unflat(const Val& place, const std::vector<Val>& extents, Pos pos)
           result[target[j0]] = merged;
           if (equal) mark_safe(merged, to[target[j0]]);
         } else {
-          split(merged, target[j0], target[j1 - 1] + 1, equal);
+          split(merged, target[j0], target[j1 - 1] + 1, equal && positive);
         }
       }
       return soft_list(result);
