@@ -1,6 +1,6 @@
 // Runs ONNX's backend node tests through the operator library and the Nest interpreter.
 //
-//   onnx_node_tests [--data DIR] [--ops DIR] [--only TEXT] [--op NAME] [--verbose] [--print] [--verify]
+//   onnx_node_tests [--data DIR] [--ops DIR] [--only TEXT] [--op NAME] [--verbose] [--print] [--verify] [--symbolic]
 //   onnx_node_tests --model FILE [--dim NAME=N]      expands every node of a model, reports what fails
 //
 // Prints one line per operator (pass, fail, unsupported) and lists every case that does not pass with its reason.
@@ -33,6 +33,7 @@ struct Options {
   std::string data = "/usr/share/libonnx-testdata/data", ops, only, op, model;
   std::map<std::string, int64_t> dims;
   bool verbose = false, print = false, verify = false, shapes = false;
+  bool symbolic = false;  // free extents stay symbols, as in a build; otherwise those of the case's inputs are used
 };
 
 lang::Attribute attribute_of(const model::Attribute& a, bool& graph) {
@@ -86,7 +87,7 @@ Status expand_graph(const lang::Library& library, ir::Context& ctx, const model:
     if (x.values.count(p.name)) continue;
     std::vector<const ir::Expr*> shape;
     auto given = inputs.find(p.name);
-    if (given != inputs.end()) {
+    if (given != inputs.end() && !(options.symbolic && p.has_shape && p.shape.size() == given->second->shape.size())) {
       for (int64_t n : given->second->shape) shape.push_back(ctx.integer(n));
     } else {
       for (size_t k = 0; k < p.shape.size(); ++k) {
@@ -301,7 +302,8 @@ int run(int argc, char** argv) {
       const std::string text = v6;
       const size_t eq = text.rfind('=');
       if (eq != std::string::npos) options.dims[text.substr(0, eq)] = std::atoll(text.c_str() + eq + 1);
-    } else if (!std::strcmp(argv[i], "--verbose")) options.verbose = true;
+    } else if (!std::strcmp(argv[i], "--symbolic")) options.symbolic = true;
+    else if (!std::strcmp(argv[i], "--verbose")) options.verbose = true;
     else if (!std::strcmp(argv[i], "--print")) options.print = true;
     else if (!std::strcmp(argv[i], "--verify")) options.verify = true;
     else if (!std::strcmp(argv[i], "--shapes")) options.shapes = true;
