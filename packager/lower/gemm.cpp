@@ -391,7 +391,7 @@ class Gemm {
     const Expr* count = s_.scalar(c_.k->extent);
     int64_t unroll = 2;
     if (count->is_const() && count->i <= 8) unroll = std::max<int64_t>(count->i, 1);
-    else if (tile_.rows * tile_.vectors >= 28 || (job_.target.vector_registers <= 16 && !row_terms_.empty() && edges_.empty())) unroll = 1;
+    else if (tile_.rows * tile_.vectors >= 28 || job_.target.vector_registers <= 16) unroll = 1;  // no register to spare
     unroll = std::max<int64_t>(unroll, chains_);
     auto loop_over = [&](const Expr* begin, const Expr* end, int64_t by) {
       auto body = [&](const Expr* k) {
