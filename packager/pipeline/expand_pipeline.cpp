@@ -1,5 +1,8 @@
 #include "packager/pipeline/expand_pipeline.h"
 
+#include <algorithm>
+#include <set>
+
 #include "packager/compile/expand.h"
 
 namespace mlc::pipeline {
@@ -81,11 +84,8 @@ class Expander {
       step_ = &step;
       MLC_RETURN_IF_ERROR(std::visit([&](const auto& what) { return expand(what); }, step.what));
     }
-    for (const ValueId id : array_outputs(pipeline_)) {
-      function_.outputs.push_back(values_.at(id).array);
-      nest::Array& array = function_.arrays[values_.at(id).array];
-      if (array.kind == nest::Array::Kind::Temp) array.name = pipeline_.value(id).name;
-    }
+    for (const ValueId id : array_outputs(pipeline_)) MLC_RETURN_IF_ERROR(add_output(id));
+    name_apart();
     return std::move(function_);
   }
 
@@ -112,6 +112,33 @@ class Expander {
     values_[id] = lang::Value{static_cast<uint32_t>(function_.arrays.size()), {}};
     function_.arrays.push_back(std::move(array));
     return ok();
+  }
+
+  // An answer is an array of its own under the name of the value, also where steps changed nothing.
+  Status add_output(ValueId id) {
+    lang::Value& value = values_.at(id);
+    const auto& outputs = function_.outputs;
+    const bool is_taken = std::find(outputs.begin(), outputs.end(), value.array) != outputs.end();
+    if (is_taken || function_.arrays[value.array].kind != nest::Array::Kind::Temp) {
+      MLC_ASSIGN(value, apply("Identity", value, {}, "ai.onnx"));
+    }
+    function_.outputs.push_back(value.array);
+    function_.arrays[value.array].name = pipeline_.value(id).name;
+    return ok();
+  }
+
+  // Names of the interface are the pipeline's; arrays of models and steps that happen to have the same ones give way.
+  void name_apart() {
+    std::set<std::string> names;
+    std::vector<bool> is_interface(function_.arrays.size());
+    for (const auto* side : {&function_.inputs, &function_.outputs})
+      for (uint32_t array : *side) is_interface[array] = names.insert(function_.arrays[array].name).second;
+    for (size_t k = 0; k < function_.arrays.size(); ++k) {
+      if (is_interface[k]) continue;
+      std::string& name = function_.arrays[k].name;
+      const std::string stem = name;
+      for (size_t n = 2; !names.insert(name).second; ++n) name = stem + "#" + std::to_string(n);
+    }
   }
 
   // One operator of one argument and one result.
