@@ -262,6 +262,8 @@ int main(int argc, char** argv) {
             [&](test::NestMaker& f) { f.conv({.c = 96, .m = 96, .group = 96, .panels = false}, ctx.sym(H), ctx.sym(W)); }, {{H, 24}, {W, 160}});
     conv("depthwise 3x3 7^2 960", {.h = 7, .w = 7, .c = 960, .m = 960, .group = 960, .panels = false});
     conv("depthwise 3x3 s2 112^2 96", {.h = 112, .w = 112, .c = 96, .m = 96, .stride = 2, .group = 96, .panels = false});
+    conv("depthwise 3x3 320^2 32", {.h = 320, .w = 320, .c = 32, .m = 32, .group = 32, .panels = false});
+    conv("depthwise 3x3 s2 320^2 48", {.h = 320, .w = 320, .c = 48, .m = 48, .stride = 2, .group = 48, .panels = false});
     conv("depthwise 5x5 14^2 672", {.h = 14, .w = 14, .c = 672, .m = 672, .kh = 5, .kw = 5, .pad = 2, .group = 672, .panels = false});
     conv("depthwise 3x3 56^2 144", {.h = 56, .w = 56, .c = 144, .m = 144, .group = 144, .panels = false});
   }

@@ -21,6 +21,7 @@ namespace {
 constexpr int64_t kMaxColumnTaps = 16;
 constexpr int64_t kMaxUnrolledWindow = 25;
 constexpr size_t kMaxEdgeBlocks = 4;
+constexpr double kStreamBytes = 2 << 20;  // an output larger than a core's cache
 
 class Stencil {
  public:
@@ -55,9 +56,15 @@ class Stencil {
     int64_t vectors = static_cast<int64_t>(std::clamp(std::floor(wanted / num_rows), 1.0, 64.0));
     int64_t line = std::max<int64_t>(lanes_, 64 / bytes_of(n_.writes[0].dtype));  // whole cache lines
     int64_t channel_chunk = (vectors * lanes_ + line - 1) / line * line;
+    const bool streams = line_ && estimate(line_->extent) * estimate(row_->extent) * estimate(channel_->extent) * 4 > kStreamBytes;
+    if (streams) {  // a tile is all channels of some lines
+      double line_work = row_work * std::ceil(std::max(1.0, estimate(channel_->extent)) / lanes_);
+      double lines = std::clamp(std::floor(kTileWork / line_work), 4.0, num_rows);
+      row_chunk = static_cast<int64_t>(std::ceil(num_rows / std::ceil(num_rows / lines)));
+    }
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : outer_) extents.push_back(d->extent);
-    extents.push_back(ctx_.ceildiv(channel_->extent, ctx_.integer(channel_chunk)));
+    extents.push_back(streams ? ctx_.integer(1) : ctx_.ceildiv(channel_->extent, ctx_.integer(channel_chunk)));
     extents.push_back(ctx_.ceildiv(rows, ctx_.integer(row_chunk)));
     k_.over_tiles(extents, [&](const std::vector<const Expr*>& at) {
       s_.scoped([&] {
@@ -66,8 +73,13 @@ class Stencil {
           const Expr* lo = k_.b.let(ctx_.mul(index, ctx_.integer(chunk)));
           return std::pair(lo, k_.b.let(ctx_.min(ctx_.add(lo, ctx_.integer(chunk)), end)));
         };
-        auto [c_lo, c_hi] = range(at[at.size() - 2], channel_chunk, channel_->extent);
+        auto [c_lo, c_hi] = streams ? std::pair(ctx_.integer(0), channel_->extent)
+                                    : range(at[at.size() - 2], channel_chunk, channel_->extent);
         auto [r_lo, r_hi] = range(at.back(), row_chunk, rows);
+        if (streams) {
+          auto each = [&, c_lo = c_lo, c_hi = c_hi] { line_with_channels_inside(c_lo, c_hi); };
+          return line_ ? s_.with_for(line_, r_lo, r_hi, 1, each) : each();
+        }
         channels(c_lo, c_hi, [&, r_lo = r_lo, r_hi = r_hi](const std::function<void()>& each) {
           if (!line_) return each();
           s_.with_for(line_, r_lo, r_hi, 1, each);
@@ -211,15 +223,15 @@ class Stencil {
     return true;
   }
 
-  // Channels lo .. hi. Vectors that share a cache line go through a line together, else each would fetch it anew.
+  // Channels lo .. hi as vectors, then what is left over, around `lines`, which is told what to do for each line.
+  // Vectors that share a cache line go through a line together, else each would fetch it anew.
   void channels(const Expr* lo, const Expr* hi, const std::function<void(const std::function<void()>&)>& lines) {
     const int64_t group = std::max<int64_t>(lanes_, 64 / bytes_of(n_.writes[0].dtype));
-    const Expr* span = ctx_.max(ctx_.sub(hi, lo), ctx_.integer(0));
-    const Expr* end = k_.b.let(ctx_.add(lo, ctx_.mul(ctx_.floordiv(span, ctx_.integer(lanes_)), ctx_.integer(lanes_))));
+    auto [end, exact] = whole_vectors(lo, hi);
     if (group == lanes_) {
       s_.with_for(channel_, lo, end, lanes_, [&] { lines([&] { s_.vectorised(channel_, lanes_, nullptr, [&] { line(); }); }); });
     } else {
-      k_.b.with_for(lo, end, group, [&](const Expr* first) {
+      k_.b.with_for(lo, end, group, [&, end = end](const Expr* first) {
         s_.scoped([&] {
           const Expr* last = k_.b.let(ctx_.min(ctx_.add(first, ctx_.integer(group)), end));
           lines([&] {
@@ -228,25 +240,43 @@ class Stencil {
         });
       });
     }
-    if (channel_->extent->is_const() && channel_->extent->i % lanes_ == 0) return;
-    if (job_.target.has_masks) {
-      k_.b.with_if(ctx_.binary(Op::Lt, end, hi), [&] {
-        s_.scoped([&] {
-          s_.bind(channel_, end);
-          const Expr* exists = loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, end, lanes_), loop::splat(ctx_, hi, lanes_));
-          exists = k_.b.let(exists);
-          lines([&] { s_.vectorised(channel_, lanes_, exists, [&] { line(); }); });
-        });
-      });
-      return;
-    }
-    // The rest one channel at a time, through the fold's ordinary loops.
-    lines([&] {
-      s_.with_for(channel_, end, hi, 1, [&] {
-        s_.with_for(row_, ctx_.integer(0), row_->extent, 1, [&] { emit_writes(s_, k_.b, n_, nullptr); });
+    if (exact) return;
+    if (!job_.target.has_masks)  // one channel at a time, through the fold's ordinary loops
+      return lines([&] { leftover(end, hi, [&] { s_.with_for(row_, ctx_.integer(0), row_->extent, 1, [&] { emit_writes(s_, k_.b, n_, nullptr); }); }); });
+    k_.b.with_if(ctx_.binary(Op::Lt, end, hi), [&] {
+      s_.scoped([&] {
+        const Expr* exists = lanes_below(end, hi);
+        lines([&] { s_.scoped([&] { s_.bind(channel_, end); s_.vectorised(channel_, lanes_, exists, [&] { line(); }); }); });
       });
     });
   }
+  // Large images come from memory: then channels are innermost, so that they are read in the order in which they lie.
+  void line_with_channels_inside(const Expr* lo, const Expr* hi) {
+    inner_channels_ = [this, lo, hi](const std::function<void()>& vector, const std::function<void()>& one) {
+      auto [end, exact] = whole_vectors(lo, hi);
+      s_.with_for(channel_, lo, end, lanes_, [&] { s_.vectorised(channel_, lanes_, nullptr, vector); });
+      if (exact) return;
+      if (!job_.target.has_masks) return leftover(end, hi, one);
+      k_.b.with_if(ctx_.binary(Op::Lt, end, hi), [&] {
+        s_.scoped([&] {
+          s_.bind(channel_, end);
+          s_.vectorised(channel_, lanes_, lanes_below(end, hi), vector);
+        });
+      });
+    };
+    line();
+    inner_channels_ = nullptr;
+  }
+
+  std::pair<const Expr*, bool> whole_vectors(const Expr* lo, const Expr* hi) {
+    const Expr* span = ctx_.max(ctx_.sub(hi, lo), ctx_.integer(0));
+    const Expr* end = k_.b.let(ctx_.add(lo, ctx_.mul(ctx_.floordiv(span, ctx_.integer(lanes_)), ctx_.integer(lanes_))));
+    return {end, channel_->extent->is_const() && channel_->extent->i % lanes_ == 0};
+  }
+  const Expr* lanes_below(const Expr* first, const Expr* limit) {
+    return k_.b.let(loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, first, lanes_), loop::splat(ctx_, limit, lanes_)));
+  }
+  void leftover(const Expr* from, const Expr* to, const std::function<void()>& body) { s_.with_for(channel_, from, to, 1, body); }
 
   // All outputs of one row, for one vector of channels.
   void line() {
@@ -292,7 +322,8 @@ class Stencil {
     lo = k_.b.let(ctx_.min(s_.value(lo), s_.value(row_->extent)));
     hi = k_.b.let(ctx_.max(s_.value(hi), lo));
     auto one_by_one = [&](const Expr* from, const Expr* to) {
-      s_.with_for(row_, from, to, 1, [&] { emit_writes(s_, k_.b, n_, nullptr); });
+      auto body = [&] { emit_writes(s_, k_.b, n_, nullptr); };
+      s_.with_for(row_, from, to, 1, [&] { inner_channels_ ? inner_channels_(body, body) : body(); });
     };
     one_by_one(ctx_.integer(0), lo);
     const Expr* blocks = k_.b.let(ctx_.add(lo, ctx_.mul(ctx_.floordiv(ctx_.sub(hi, lo), ctx_.integer(block_)), ctx_.integer(block_))));
@@ -301,8 +332,15 @@ class Stencil {
     one_by_one(hi, row_->extent);
   }
 
-  // `size` neighbouring outputs. `pruned`: `first` is a constant, and taps that do not reach an output are left out.
   void block(const Expr* first, int64_t size, bool unrolled, bool pruned) {
+    if (!inner_channels_) return block_of_vector(first, size, unrolled, pruned);
+    inner_channels_([&] { block_of_vector(first, size, unrolled, pruned); }, [&] {
+      s_.with_for(row_, first, ctx_.add(first, ctx_.integer(size)), 1, [&] { emit_writes(s_, k_.b, n_, nullptr); });
+    });
+  }
+
+  // `size` neighbouring outputs. `pruned`: `first` is a constant, and taps that do not reach an output are left out.
+  void block_of_vector(const Expr* first, int64_t size, bool unrolled, bool pruned) {
     const ir::Combiner& c = *fold_->fold->combiner;
     std::vector<const Expr*> acc;
     for (int64_t q = 0; q < size; ++q)
@@ -376,6 +414,7 @@ class Stencil {
   std::vector<const ir::Dim*> column_taps_, line_taps_;   // window dims that the row's conditions mention, and others
   std::vector<const Expr*> row_terms_, line_terms_;
   int64_t num_columns_ = 1;
+  std::function<void(const std::function<void()>&, const std::function<void()>&)> inner_channels_;  // null: outside
   bool unroll_lines_ = false, static_rows_ = false;
   int64_t block_ = 4, num_blocks_ = 0, base_ = 0, extra_ = 0;
   std::vector<bool> edges_;

@@ -61,6 +61,19 @@ TEST_CASE("a depthwise convolution of symbolic size") {
   });
 }
 
+TEST_CASE("images that are expected to be large keep channels innermost") {
+  on_targets([](const targets::Target& t) {
+    for (int64_t c : {144, 131}) {  // free sizes count as 64 x 64: more than two megabytes
+      ir::Context ctx;
+      NestMaker m(ctx);
+      const ir::Sym *H = ctx.declare_sym("H", 1, 4096), *W = ctx.declare_sym("W", 1, 4096);
+      m.conv({.c = c, .m = c, .group = c, .panels = false}, ctx.sym(H), ctx.sym(W));
+      for (auto [h, w] : {std::pair{1, 1}, {3, 11}})
+        CHECK(test::check_lowering(ctx, m.f, t, {{H, h}, {W, w}}).back().find("stencil") == 0);
+    }
+  });
+}
+
 TEST_CASE("pooling, maximum and average, of constant and symbolic size") {
   on_targets([](const targets::Target& t) {
     for (bool average : {false, true})
