@@ -68,7 +68,7 @@ Val Expander::element(const ArrayInfo& array, size_t k) {
       rest /= n;
     }
     // The array is complete once: a second operator that asks gets the same symbols, by name.
-    const ir::Sym* sym = ctx_.declare_sym(a.name + "#" + std::to_string(array.id) + "[" + std::to_string(j) + "]", INT64_MIN, INT64_MAX);
+    const ir::Sym* sym = ctx_.declare_sym(a.name + "#" + function_.name + std::to_string(array.id) + "[" + std::to_string(j) + "]", INT64_MIN, INT64_MAX);
     proc->yields.emplace_back(sym, ctx_.cast(DType::I64, ctx_.load(array.id, {a.dtype, 1}, index)));
     symbols.push_back(ctx_.sym(sym));
   }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -50,6 +51,8 @@ Result<Library> Library::parse(const std::vector<SourceFile>& files) {
       });
   } catch (Failure& f) {
     return std::move(f.status);
+  } catch (const std::exception& e) {  // nothing leaves this library: a bug, or no memory
+    return Status(Code::Internal, std::string("operator texts: ") + e.what());
   }
   return Library(std::move(impl));
 }
@@ -114,6 +117,9 @@ Result<std::vector<Value>> Library::expand(ir::Context& ctx, nest::Function& fun
       undo();
       if (expander.committed()) return std::move(f.status);
       reasons.push_back(std::move(f.status));
+    } catch (const std::exception& e) {
+      undo();
+      return Status(Code::Internal, node + name + ": " + e.what());
     }
     undo();
   }
@@ -148,6 +154,11 @@ Result<std::vector<Value>> Library::expand_einsum(ir::Context& ctx, nest::Functi
     function.body.erase(function.body.begin() + static_cast<long>(body), function.body.end());
     function.checks.resize(checks);
     return std::move(f.status);
+  } catch (const std::exception& e) {
+    function.arrays.resize(arrays);
+    function.body.erase(function.body.begin() + static_cast<long>(body), function.body.end());
+    function.checks.resize(checks);
+    return Status(Code::Internal, node + e.what());
   }
 }
 

@@ -69,7 +69,8 @@ void Expander::execute(const Stmt& s) {
     case StmtKind::Exists: {
       Ex bound = as_index(eval(s.value), s.pos);
       const auto interval = ir::interval_of(bound);
-      std::string name = (call_.source.empty() ? op_.name : call_.source) + "." + s.names[0];
+      // Unique in the Context, which several functions may share: labels of nodes need not be.
+      std::string name = (call_.source.empty() ? op_.name : call_.source) + "." + s.names[0] + "#" + function_.name + std::to_string(function_.arrays.size());
       const ir::Sym* sym = ctx_.declare_sym(name, 0, std::max<int64_t>(interval.hi, 0));
       existential_[s.names[0]] = sym;
       DimInfo& d = dim_info(s.names[0]);
