@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Builds real models and compares what every variant of this host computes with recorded outputs of ONNX Runtime.
 
-    models.py --bin build/release/bin --shared ../shared [--model NAME ...] [--work DIR] [--tolerance 1e-3]
+    models.py --bin build/release/bin --shared ../shared --examples examples [--model NAME ...] [--tolerance 1e-3]
 
 The recorded outputs are `<shared>/models/expected/<model>.<case>.npz` with arrays `in:<name>` and `out:<name>`. Without
-that folder every case is reported as skipped. Needs python3-numpy.
+that folder every case is reported as skipped. Then a line of text is read through the pipeline of examples/ocr.
+Needs python3-numpy.
 """
 import argparse
 import glob
@@ -58,10 +59,27 @@ def compare(case, mlrun, container, variant, work, tolerance):
     return worst
 
 
+def read_line(mlpack, mlrun, shared, examples, work, target):
+    """The recogniser with its pipeline: a picture in, exactly its text out, in every native variant."""
+    container = os.path.join(work, "ocr.mlc")
+    run([mlpack, "build", os.path.join(shared, "models/ppocr_v4_rec.onnx"), "-o", container, "--target", target,
+         "--pipeline", os.path.join(examples, "ocr/pipeline.json")])
+    picture = os.path.join(shared, "models/text_line.png")
+    found = {None: run([mlrun, container, "--input", picture])}
+    for variant in fitting_variants(mlrun, container):
+        if variant != "portable":
+            found[variant] = run([mlrun, container, "--input", picture, "--variant", variant])
+    for variant, text in found.items():
+        if text != "PORTABLE MODELS 2026\n":
+            raise RuntimeError(f"{variant}: {text!r}, expected 'PORTABLE MODELS 2026' and the end of the line")
+    return len(found)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True)
     parser.add_argument("--shared", required=True)
+    parser.add_argument("--examples", required=True)
     parser.add_argument("--model", nargs="*", default=MODELS)
     parser.add_argument("--target", default="x86-64-v2,x86-64-v3,x86-64-v4")
     parser.add_argument("--skip-portable-above", type=int, default=1 << 20, metavar="BYTES",
@@ -71,6 +89,7 @@ def main():
     mlpack, mlrun = (os.path.join(args.bin, tool) for tool in ("mlpack", "mlrun"))
     passed, failed = 0, 0
     with tempfile.TemporaryDirectory() as work:
+        os.environ["XDG_CONFIG_HOME"] = os.path.join(work, "home")
         for model in args.model:
             source = os.path.join(args.shared, "models", model + ".onnx")
             cases = sorted(glob.glob(os.path.join(args.shared, "models", "expected", model + ".*.npz")))
@@ -97,6 +116,16 @@ def main():
                     except RuntimeError as error:
                         print(f"FAILED {label}: {error}")
                         failed += 1
+        if not os.path.exists(os.path.join(args.shared, "models/ppocr_v4_rec.onnx")):
+            print("skipped: golden text line (no recogniser here)")
+        else:
+            try:
+                count = read_line(mlpack, mlrun, args.shared, args.examples, work, args.target)
+                print(f"ok text line: PORTABLE MODELS 2026, {count} times")
+                passed += 1
+            except RuntimeError as error:
+                print(f"FAILED text line: {error}")
+                failed += 1
     print(f"[doctest] test cases: {passed + failed} | {passed} passed | {failed} failed | 0 skipped")
     return 1 if failed else 0
 

@@ -292,7 +292,8 @@ TEST_CASE("compiled array steps give the bits of the reference in every variant"
     MlcSession* session = nullptr;
     REQUIRE(all.api->session_create(all.model, &options, &session, nullptr) == MLC_OK);
     for (const Case& c : kCases) {
-      CAPTURE(c.name);
+      const std::string pipeline = c.name;
+      CAPTURE(pipeline);
       for (const auto& [height, width] : kSizes) {
         CAPTURE(height);
         CAPTURE(width);
