@@ -5,6 +5,18 @@
 
 #include "runtime/memory/aligned_block.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#include <sanitizer/asan_interface.h>
+#endif
+#endif
+#ifndef ASAN_POISON_MEMORY_REGION
+#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#endif
+
 namespace mlc {
 
 AlignedBlock& AlignedBlock::operator=(AlignedBlock&& other) noexcept {
@@ -15,7 +27,9 @@ AlignedBlock& AlignedBlock::operator=(AlignedBlock&& other) noexcept {
 }
 
 AlignedBlock::~AlignedBlock() {
-  if (data_) munmap(data_, mapped_);
+  if (!data_) return;
+  ASAN_UNPOISON_MEMORY_REGION(data_, mapped_);
+  munmap(data_, mapped_);
 }
 
 Result<AlignedBlock> AlignedBlock::allocate(uint64_t bytes) {
@@ -25,6 +39,9 @@ Result<AlignedBlock> AlignedBlock::allocate(uint64_t bytes) {
   void* p = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) return none;
   if (mapped >= (uint64_t{4} << 20)) madvise(p, mapped, MADV_HUGEPAGE);
+  // Nobody may touch what lies behind the promised length; of pages only a sanitizer can be told so.
+  const uint64_t readable = (bytes + 63) & ~uint64_t{63};
+  ASAN_POISON_MEMORY_REGION(static_cast<std::byte*>(p) + readable, mapped - readable);
   AlignedBlock b;
   b.data_ = static_cast<std::byte*>(p);
   b.size_ = bytes;

@@ -42,12 +42,15 @@ Status resolve_ports(const Function& f, Executor::Binding& b) {
   return ok();
 }
 
+constexpr uint32_t kUnused = UINT32_MAX;
+
 Status resolve_buffers(const Function& f, Executor::Binding& b) {
   if (f.num_symbols > 0) {
     const int64_t arena = b.symbols[f.arena_bytes];
     if (arena < 0) return bad(f, "size of the arena is negative");
     b.arena_bytes = static_cast<uint64_t>(arena);
   }
+  std::vector<uint32_t> use_of;  // per state, into b.states
   for (size_t i = 0; i < f.buffers.size(); ++i) {
     const Buffer& buffer = f.buffers[i];
     const std::string where = "buffer " + std::to_string(i);
@@ -72,10 +75,13 @@ Status resolve_buffers(const Function& f, Executor::Binding& b) {
         if (!range_within(offset, bytes, b.arena_bytes)) return bad(f, where + " reaches beyond the arena");
         break;
       case BufferKind::State: {
-        auto use = std::find_if(b.states.begin(), b.states.end(),
-                                [&](const auto& u) { return u.state == buffer.index; });
-        if (use == b.states.end()) b.states.push_back({buffer.index, bytes});
-        else use->bytes = std::max(use->bytes, bytes);
+        if (buffer.index >= use_of.size()) use_of.resize(buffer.index + 1, kUnused);
+        if (use_of[buffer.index] == kUnused) {
+          use_of[buffer.index] = static_cast<uint32_t>(b.states.size());
+          b.states.push_back({buffer.index, bytes});
+        }
+        uint64_t& most = b.states[use_of[buffer.index]].bytes;
+        most = std::max(most, bytes);
         break;
       }
     }
@@ -83,6 +89,16 @@ Status resolve_buffers(const Function& f, Executor::Binding& b) {
     b.buffer_offsets.push_back(offset);
   }
   return ok();
+}
+
+// Workers copy disjoint parts at the same time, so ranges that lie across each other would race.
+Status check_copy(const Function& f, const Executor::Binding& b, uint32_t to, uint32_t from) {
+  const uint64_t bytes = b.buffer_bytes[to];
+  if (bytes != b.buffer_bytes[from]) return bad(f, "a copy between buffers of different lengths");
+  if (f.buffers[to].kind != BufferKind::Arena || f.buffers[from].kind != BufferKind::Arena) return ok();
+  const uint64_t low = std::min(b.buffer_offsets[to], b.buffer_offsets[from]);
+  const uint64_t high = std::max(b.buffer_offsets[to], b.buffer_offsets[from]);
+  return low != high && high - low < bytes ? bad(f, "a copy between buffers that overlap") : ok();
 }
 
 Status resolve_steps(const Function& f, Executor::Binding& b) {
@@ -109,8 +125,7 @@ Status resolve_steps(const Function& f, Executor::Binding& b) {
       s.tiles = static_cast<uint32_t>(tiles);
       if (in.share == Share::Counter) s.counter = b.num_counters++;
     }
-    if (in.op == InstrOp::Copy && b.buffer_bytes[in.buffers[0]] != b.buffer_bytes[in.buffers[1]])
-      return bad(f, "a copy between buffers of different lengths");
+    if (in.op == InstrOp::Copy) MLC_RETURN_IF_ERROR(check_copy(f, b, in.buffers[0], in.buffers[1]));
     b.steps.push_back(s);
   }
   b.pointers.resize(b.operand_buffers.size());

@@ -14,6 +14,7 @@
 namespace mlc::exec {
 namespace {
 
+constexpr uint64_t kSharedBytes = 8u << 20;  // constants from here on are hashed by several workers
 constexpr size_t kMaxBindings = 8;  // sets of input shapes kept per function
 
 uint64_t now_ns() {
@@ -119,12 +120,14 @@ Status Executor::check_arguments(const Function& f, std::span<const InputArg> in
 
 Status Executor::grow(AlignedBlock& block, uint64_t bytes, std::string_view what) {
   if (block.data() && block.size() >= bytes) return ok();
-  if (bytes > limits_.max_memory_bytes)
+  const uint64_t others = held_bytes_ - block.size();  // blocks that grew are within the limit
+  if (bytes > limits_.max_memory_bytes - others)
     return Status(Code::Resource, std::string(what) + " of " + std::to_string(bytes) + " bytes, " +
-                                      std::to_string(limits_.max_memory_bytes) + " are available");
+                                      std::to_string(limits_.max_memory_bytes - others) + " are available");
   auto bigger = AlignedBlock::allocate(bytes);
   if (!bigger) return std::move(bigger).status().note(what);
   block = std::move(*bigger);
+  held_bytes_ = others + bytes;
   ++generation_;
   return ok();
 }
@@ -152,6 +155,13 @@ Status Executor::acquire_constants(uint32_t function) {
           auto p = w.constants.acquire(b.index, b.copy);
           if (p) w.out[i] = *p;
           else if (!w.failed.exchange(true)) w.failure = std::move(p).status();
+        }
+        // Who is done helps with the large ones: leaves that nobody hashes yet are taken by whoever asks. A failure
+        // is seen by the worker that has the tensor, too.
+        for (uint32_t i = 0; i < w.f.buffers.size() && !w.failed.load(); ++i) {
+          const Buffer& b = w.f.buffers[i];
+          if (b.kind == BufferKind::Constant && b.constant_bytes >= kSharedBytes)
+            (void)w.constants.acquire(b.index, b.copy);
         }
       },
       &work);

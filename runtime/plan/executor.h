@@ -52,7 +52,7 @@ struct OutputArg {
 };
 
 struct Limits {
-  uint64_t max_memory_bytes = uint64_t{1} << 46;  // of arena, scratch, states and outputs, each
+  uint64_t max_memory_bytes = uint64_t{1} << 46;  // of arena, scratch, states, outputs and copies of inputs together
 };
 
 class Executor {
@@ -107,6 +107,7 @@ class Executor {
   std::vector<AlignedBlock> scratch_;  // one per worker
   std::vector<AlignedBlock> states_;
   std::vector<FunctionState> functions_;
+  uint64_t held_bytes_ = 0;  // of all blocks together
   uint64_t generation_ = 0;  // changes whenever arena, scratch or states move
   std::atomic<bool> cancelled_{false};
   bool profiling_ = false;

@@ -1,12 +1,15 @@
 // The only file of the runtime that knows the FlatBuffers form of a plan. FlatBuffers' verifier makes reading safe; what
 // is read is then checked item by item and copied.
 #include <algorithm>
+#include <cstring>
+#include <unordered_set>
 #include <utility>
 
 #include "runtime/plan/plan.h"
 #include "schema/format.h"
 #include "schema/generated/plan_generated.h"
 #include "schema/module_abi.h"
+#include "schema/validate.h"
 
 namespace mlc::exec {
 namespace {
@@ -16,8 +19,38 @@ namespace fbp = mlc::fb::plan;
 constexpr uint32_t kPlanFormat = 1;
 constexpr uint32_t kMaxFunctions = 256, kMaxSymbols = 1u << 20, kMaxItems = 1u << 20, kMaxOperands = 4096;
 constexpr uint32_t kMaxStates = 4096;
+constexpr uint32_t kMaxTextLen = 4096;
+constexpr uint64_t kAlignment = alignof(fbp::SymbolInstr);  // the largest of any part of a plan
 
 Status bad(std::string what) { return Status(Code::Malformed, std::move(what)); }
+
+// FlatBuffers may share parts: a million launches can name one list of operands, which would become a million copies.
+// The writer shares nothing, so everything that is copied out must fit into the length of the plan.
+class Budget {
+ public:
+  explicit Budget(uint64_t bytes) : left_(bytes) {}
+  bool afford(uint64_t items, uint64_t bytes_each) {
+    const uint64_t cost = items * bytes_each;  // 32 bits times a small constant
+    if (cost > left_) left_ = 0, exhausted_ = true;
+    else left_ -= cost;
+    return !exhausted_;
+  }
+
+ private:
+  uint64_t left_;
+  bool exhausted_ = false;
+};
+// An item of a list of tables takes at least its offset and the table's own.
+constexpr uint64_t kTable = 8;
+
+// What is only shown, never compared, may be any text in the file but not on a terminal.
+std::string shown(const flatbuffers::String& s) {
+  const std::string_view text(s.c_str(), s.size());
+  return format::is_clean_text(text, kMaxTextLen) ? std::string(text) : format::quoted(text);
+}
+bool is_name(const flatbuffers::String& s) {
+  return s.size() > 0 && format::is_clean_text({s.c_str(), s.size()}, format::kMaxNameLen);
+}
 
 template <class V>
 uint32_t length_of(const V* vector) {
@@ -53,12 +86,14 @@ Signature signature_of(SymbolOp op) {
 
 class FunctionDecoder {
  public:
-  FunctionDecoder(const fbp::Function& in, const PlanContext& context) : in_(in), context_(context) {}
+  FunctionDecoder(const fbp::Function& in, const PlanContext& context, Budget& budget)
+      : in_(in), context_(context), budget_(budget) {}
 
   Result<Function> decode() {
-    out_.name = in_.name()->str();
-    if (out_.name.empty() || out_.name.size() > format::kMaxNameLen) return bad("name of a function");
+    if (!is_name(*in_.name())) return bad("name of a function");
     MLC_RETURN_IF_ERROR(check_limits());
+    MLC_RETURN_IF_ERROR(pay());
+    out_.name = in_.name()->str();
     MLC_RETURN_IF_ERROR(check_symbols());
     MLC_RETURN_IF_ERROR(read_checks());
     MLC_RETURN_IF_ERROR(read_buffers());
@@ -81,13 +116,34 @@ class FunctionDecoder {
     return ok();
   }
 
+  // Charges all that will be copied, before any of it is.
+  Status pay() {
+    bool good = budget_.afford(in_.name()->size(), 1) && budget_.afford(length_of(in_.shape()), sizeof(SymbolInstr)) &&
+                budget_.afford(length_of(in_.checks()), kTable) && budget_.afford(length_of(in_.buffers()), kTable) &&
+                budget_.afford(length_of(in_.inputs()), kTable) && budget_.afford(length_of(in_.outputs()), kTable) &&
+                budget_.afford(length_of(in_.body()), kTable);
+    for (uint32_t i = 0; good && i < length_of(in_.checks()); ++i)
+      good = budget_.afford(in_.checks()->Get(i)->message()->size(), 1);
+    for (const auto* ports : {in_.inputs(), in_.outputs()})
+      for (uint32_t i = 0; good && i < length_of(ports); ++i)
+        good = budget_.afford(ports->Get(i)->name()->size(), 1) && budget_.afford(length_of(ports->Get(i)->shape()), 4);
+    for (uint32_t i = 0; good && i < length_of(in_.body()); ++i) {
+      const fbp::Instr& instr = *in_.body()->Get(i);
+      good = budget_.afford(length_of(instr.buffers()), 4) && budget_.afford(length_of(instr.scalars()), 4) &&
+             budget_.afford(instr.name() ? instr.name()->size() : 0, 1);
+    }
+    return good ? ok() : bad("its parts share bytes");
+  }
+
   Status check_symbols() {
     out_.num_symbols = in_.num_symbols();
     types_.assign(out_.num_symbols, Type::Unwritten);
     written_at_.assign(out_.num_symbols, 0);
     out_.shape.reserve(length_of(in_.shape()));
     for (uint32_t i = 0; i < length_of(in_.shape()); ++i) {
-      const fbp::SymbolInstr& s = *in_.shape()->Get(i);
+      // FlatBuffers 2.0 verifies where the length of a vector lies, not that the structs behind it are aligned.
+      fbp::SymbolInstr s;
+      std::memcpy(static_cast<void*>(&s), in_.shape()->Data() + uint64_t{i} * sizeof s, sizeof s);
       const auto number = static_cast<uint8_t>(s.op());
       if (number == 0 || number > kLastSymbolOp) return bad("symbol instruction " + std::to_string(i) + ": operation");
       const SymbolInstr instr{static_cast<SymbolOp>(number), s.dst(), s.a(), s.b(), s.c(), s.imm()};
@@ -124,8 +180,8 @@ class FunctionDecoder {
       const fbp::Check& c = *in_.checks()->Get(i);
       if (c.after() > out_.shape.size() || !is_integer(c.condition()) || written_at_[c.condition()] >= c.after())
         return bad("check " + std::to_string(i) + ": condition");
-      if (c.message()->size() > 4096) return bad("check " + std::to_string(i) + ": message too long");
-      out_.checks.push_back({c.condition(), c.after(), c.message()->str()});
+      if (c.message()->size() > kMaxTextLen) return bad("check " + std::to_string(i) + ": message too long");
+      out_.checks.push_back({c.condition(), c.after(), shown(*c.message())});
     }
     std::stable_sort(out_.checks.begin(), out_.checks.end(),
                      [](const Check& a, const Check& b) { return a.after < b.after; });
@@ -180,14 +236,16 @@ class FunctionDecoder {
 
   Status read_ports(const flatbuffers::Vector<flatbuffers::Offset<fbp::Port>>* in, BufferKind kind,
                     std::vector<Port>& out) {
+    std::unordered_set<std::string_view> names;
     for (uint32_t i = 0; i < length_of(in); ++i) {
       const fbp::Port& p = *in->Get(i);
       const std::string where = (kind == BufferKind::Input ? "input " : "output ") + std::to_string(i);
       const auto dtype = dtype_of(p.dtype());
-      if (p.name()->size() > format::kMaxNameLen) return bad(where + ": name too long");
+      if (!is_name(*p.name())) return bad(where + ": its name is none, or too long");
       if (!dtype || bytes_of(*dtype) == 0) return bad(where + ": element type");
       if (length_of(p.shape()) > format::kMaxRank) return bad(where + ": too many axes");
       Port port{p.name()->str(), *dtype, p.buffer(), {}};
+      if (!names.insert({p.name()->c_str(), p.name()->size()}).second) return bad(where + ": its name is there twice");
       if (port.buffer >= out_.buffers.size()) return bad(where + ": no such buffer");
       const Buffer& b = out_.buffers[port.buffer];
       if (b.kind != kind || b.index != i || b.dtype != *dtype) return bad(where + ": its buffer is another one");
@@ -205,7 +263,7 @@ class FunctionDecoder {
     for (uint32_t i = 0; i < length_of(in_.body()); ++i) {
       const fbp::Instr& in = *in_.body()->Get(i);
       Instr instr;
-      if (in.name() && in.name()->size() <= 4096) instr.name = in.name()->str();
+      if (in.name()) instr.name = shown(*in.name());
       const std::string where =
           "instruction " + std::to_string(i) + (instr.name.empty() ? "" : " (" + instr.name + ")");
       const auto op = static_cast<uint8_t>(in.op()), share = static_cast<uint8_t>(in.share());
@@ -246,6 +304,7 @@ class FunctionDecoder {
 
   const fbp::Function& in_;
   const PlanContext& context_;
+  Budget& budget_;
   Function out_;
   std::vector<Type> types_;
   std::vector<uint32_t> written_at_;
@@ -261,6 +320,11 @@ std::optional<uint32_t> Plan::find(std::string_view name) const {
 
 Result<Plan> decode_plan(Bytes bytes, const PlanContext& context) {
   if (bytes.size() < 16 || bytes.size() > format::kMaxPlanLen) return bad("plan: size out of range");
+  std::vector<std::byte> aligned;  // what the verifier says of alignment counts from an aligned start
+  if (reinterpret_cast<uintptr_t>(bytes.data()) % kAlignment != 0) {
+    aligned.assign(bytes.begin(), bytes.end());
+    bytes = aligned;
+  }
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   flatbuffers::Verifier verifier(data, bytes.size(), format::kMaxTableDepth, format::kMaxTables * 4);
   if (!fbp::PlanBufferHasIdentifier(data) || !fbp::VerifyPlanBuffer(verifier))
@@ -272,9 +336,10 @@ Result<Plan> decode_plan(Bytes bytes, const PlanContext& context) {
   if (length_of(in.functions()) == 0 || length_of(in.functions()) > kMaxFunctions)
     return bad("plan: number of functions");
   Plan plan;
+  Budget budget(bytes.size());
   for (const fbp::Function* f : *in.functions()) {
-    auto function = FunctionDecoder(*f, context).decode();
-    if (!function) return std::move(function).status().note("plan: '" + f->name()->str().substr(0, 80) + "'");
+    auto function = FunctionDecoder(*f, context, budget).decode();
+    if (!function) return std::move(function).status().note("plan: " + format::quoted({f->name()->c_str(), f->name()->size()}));
     if (!plan.functions.empty() && plan.functions.back().name >= function->name)
       return bad("plan: functions are not sorted by name");
     for (const Buffer& b : function->buffers)

