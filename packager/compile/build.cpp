@@ -15,10 +15,13 @@
 #include "packager/container/builder.h"
 #include "packager/import/onnx.h"
 #include "packager/passes/passes.h"
+#include "packager/pipeline/check_lists.h"
 #include "packager/pipeline/expand_pipeline.h"
 #include "schema/audit.h"
 #include "schema/features.h"
+#include "schema/module_abi.h"
 #include "schema/pipeline/pipeline.h"
+#include "schema/validate.h"
 #include "signing/user_key.h"
 
 namespace mlc::compile {
@@ -100,17 +103,33 @@ class Build {
     stage("import");
     MLC_ASSIGN(model_, import::import_onnx(options_.model_path));
     MLC_RETURN_IF_ERROR(check_operators(*library_, model_));
-    for (const DimBound& bound : options_.dims) {
-      if (bound.lo == bound.hi) freeze(bound);
-      else ctx_.declare_sym(bound.name, bound.lo, bound.hi);
-    }
-    return ok();
+    return apply_bounds();
   }
 
-  void freeze(const DimBound& bound) {
-    for (model::Port& port : model_.graph.inputs)
-      for (model::Axis& axis : port.shape)
-        if (auto name = std::get_if<std::string>(&axis); name && *name == bound.name) axis = bound.lo;
+  // Bounds on free extents are declared, fixed ones replace the name wherever it stands.
+  Status apply_bounds() {
+    std::set<std::string> free;
+    const auto each_free = [&](const auto& visit) {
+      for (model::Port& port : model_.graph.inputs)
+        for (size_t axis = 0; axis < port.shape.size(); ++axis)
+          if (std::holds_alternative<std::string>(port.shape[axis])) visit(free_axis_name(port, axis), port.shape[axis]);
+    };
+    each_free([&](const std::string& name, model::Axis&) { free.insert(name); });
+    for (const DimBound& bound : options_.dims) {
+      if (!free.count(bound.name)) {
+        std::string known;
+        for (const std::string& name : free) known += (known.empty() ? "it has '" : ", '") + name + "'";
+        return Status(Code::Usage, "--dim: the model has no free extent '" + bound.name + "'").fact(known.empty() ? "all of its extents are fixed" : known);
+      }
+      if (bound.lo < bound.hi) {
+        ctx_.declare_sym(bound.name, bound.lo, bound.hi);
+        continue;
+      }
+      each_free([&](const std::string& name, model::Axis& axis) {
+        if (name == bound.name) axis = bound.lo;
+      });
+    }
+    return ok();
   }
 
   Status load_pipeline() {
@@ -124,6 +143,8 @@ class Build {
         return Status(Code::Usage, options_.pipeline_path + ": a pipeline may not be called '" + kMainProgram + "', which names the bare model");
       for (const std::string& name : pipeline::assets(p)) {
         if (assets_.count(name)) continue;
+        if (!format::is_label(name))
+          return Status(Code::Usage, 5004, options_.pipeline_path + ": '" + name + "' must be a plain file name, of a file beside it");
         MLC_ASSIGN(assets_[name], read_file((folder / name).string(), kMaxAssetBytes));
       }
     }
@@ -136,6 +157,7 @@ class Build {
     programs_.push_back({std::move(main), {}, false});
     for (const pipeline::Pipeline& p : pipelines_.pipelines) {
       MLC_ASSIGN(nest::Function function, pipeline::expand_pipeline(ctx_, *library_, {{kMainProgram, &model_}}, p));
+      MLC_RETURN_IF_ERROR(pipeline::check_lists(p, function, assets_));
       programs_.push_back({std::move(function), {}, true});
     }
     return ok();
@@ -234,6 +256,24 @@ class Build {
     add_golden(builder, program.golden, program.function.name, handle, options_.tolerance);
   }
 
+  // What every module of machine code needs beside the features of its instructions.
+  static void require_host(const targets::Target& target, format::Variant& variant) {
+    Machine machine = Machine::None;
+    switch (target.family) {
+      case targets::Family::Portable: break;
+      case targets::Family::X86: machine = Machine::X86_64; break;
+      case targets::Family::AArch64: machine = Machine::AArch64; break;
+      case targets::Family::RiscV: machine = Machine::RiscV64; break;
+    }
+    const auto clause = [&](Feature feature, format::ClauseOp op, int64_t value) {
+      variant.clauses.push_back({static_cast<uint32_t>(feature), op, {value}});
+    };
+    clause(Feature::HostArch, format::ClauseOp::Equal, static_cast<int64_t>(machine));
+    clause(Feature::OsPageSize, format::ClauseOp::Divides, 65536);  // alignment of a module's segments
+    clause(Feature::ModuleAbi, format::ClauseOp::AtLeast, MLRUN_MODULE_ABI);
+    variant.features.push_back(static_cast<uint32_t>(Feature::OsCodePages));
+  }
+
   void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled) {
     const targets::Target& target = *compiled.target;
     const bool portable = target.family == targets::Family::Portable;
@@ -242,6 +282,7 @@ class Build {
     variant.family = portable ? "portable" : "cpu";
     variant.module_format = portable ? format::ModuleFormat::Portable : format::ModuleFormat::Elf;
     for (const std::string& feature : target.features) variant.features.push_back(static_cast<uint32_t>(feature_named(feature)));
+    if (!portable) require_host(target, variant);
     std::sort(variant.features.begin(), variant.features.end());
     if (!portable) variant.audit = format::Audit{"mlpack", MLC_VERSION, {}};  // the digest is the builder's to fill in
     for (uint32_t port = 0; port < programs_[0].function.outputs.size(); ++port) variant.tolerance.push_back({port, format::Metric::Rel, options_.tolerance});

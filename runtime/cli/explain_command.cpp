@@ -86,7 +86,7 @@ Result<Report> explain(const ExplainOptions& o) {
 
 void add_explain_command(CLI::App& app, int& exit_code) {
   auto o = std::make_shared<ExplainOptions>();
-  CLI::App* command = add_command(app, "explain", "every variant: why it is or is not chosen on this machine",
+  CLI::App* command = add_command(app, "explain", "every variant: why it is chosen here or not",
                                   "  mlrun explain cat.mlc\n  mlrun explain cat.mlc --require native --json\n", o->as_json);
   add_container_options(*command, o->container);
   add_variant_options(*command, o->variant);

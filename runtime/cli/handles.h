@@ -23,13 +23,14 @@ struct SessionRelease {
 using ModelHandle = std::unique_ptr<MlcModel, ModelRelease>;
 using SessionHandle = std::unique_ptr<MlcSession, SessionRelease>;
 
-// Takes the error and releases it.
-inline Status status_of(int code, MlcError* error) {
+// Takes the error and releases it. By reference, because the call that sets it stands in the argument before.
+inline Status status_of(int code, MlcError*& error) {
   if (code == MLC_OK) return ok();
   Status s(static_cast<Code>(code), static_cast<uint16_t>(api().error_number(error)), api().error_message(error));
   for (uint32_t i = 0; const char* fact = api().error_fact(error, i); ++i) s.facts.emplace_back(fact);
   s.help = api().error_help(error);
   api().error_release(error);
+  error = nullptr;
   return s;
 }
 

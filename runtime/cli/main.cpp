@@ -32,8 +32,7 @@ constexpr const char* kExitCodes =
 int main(int argc, char** argv) {
   using namespace mlc::cli;
   install_crash_handlers();
-  CLI::App app("mlrun checks a container of machine-learning models, picks the best variant for this machine and runs it",
-               "mlrun");
+  CLI::App app("mlrun checks a container, picks the best variant for this machine and runs it", "mlrun");
   app.footer("Examples:\n  mlrun cat.mlc --input cat.jpg\n  mlrun explain cat.mlc\n");
   app.set_version_flag("--version", std::string("mlrun ") + mlc_version_string());
   app.require_subcommand(1);

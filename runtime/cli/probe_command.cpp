@@ -94,7 +94,7 @@ void add_probe_command(CLI::App& app, int& exit_code) {
     bool trust_hwcap_vector = false;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command = add_command(app, "probe", "what this machine has: yes, no or unknown, and where each answer is from",
+  CLI::App* command = add_command(app, "probe", "what this machine has, and how we know",
                                   "  mlrun probe\n  mlrun probe --json\n", o->as_json);
   command->add_flag("--trust-hwcap-vector", o->trust_hwcap_vector,
                     "believe AT_HWCAP about the RISC-V vector unit on kernels without riscv_hwprobe");
