@@ -56,7 +56,7 @@ Result<OpenModel> open_model(const ContainerOptions& o) {
 void add_variant_options(CLI::App& app, VariantOptions& o) {
   app.add_option("--variant", o.variant, "run exactly this variant");
   app.add_option("--require", o.require, "native, or a variant, target or family: exit 5 if nothing such fits");
-  app.add_option("--threads", o.threads, "at most this many workers")->check(CLI::PositiveNumber);
+  app.add_option("--threads", o.threads, "at most this many workers")->check(CLI::Range(1, 65536));
 }
 
 Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o, bool profile) {

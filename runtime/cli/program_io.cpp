@@ -1,11 +1,13 @@
 #include "runtime/cli/program_io.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <map>
 
 #include <CLI/CLI.hpp>
 
+#include "base/nearest_name.h"
 #include "runtime/io/input_spec.h"
 #include "schema/pipeline/pipeline.h"
 
@@ -77,6 +79,21 @@ class RawInputs {
   RawInputs(const OpenModel& model, uint32_t program, Dims dims) : model_(model), program_(program), dims_(std::move(dims)) {
     for (uint32_t i = 0; i < program_at(model, program).num_inputs; ++i) ports_.push_back(port_at(model, program, false, i));
     given_.resize(ports_.size());
+  }
+
+  // Every --dim names a free extent of some input.
+  Status check_dims() const {
+    std::vector<std::string> known;
+    for (const MlcPort& p : ports_)
+      for (uint32_t i = 0; i < p.rank; ++i)
+        if (p.extents[i] < 0) known.emplace_back(p.dims[i]);
+    for (const auto& [name, value] : dims_) {
+      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+      Status s(Code::Usage, "--dim: " + unknown_word("extent", name, known));
+      for (const MlcPort& p : ports_) s.facts.push_back(std::string(p.name) + "   " + port_text(p));
+      return s;
+    }
+    return ok();
   }
 
   Status add(const io::InputSpec& spec) {
@@ -219,6 +236,7 @@ Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const Targe
   if (target.pipeline) return pipeline_inputs(target, specs);
   MLC_ASSIGN(Dims dims, parse_dims(o.dims));
   RawInputs inputs(model, target.program, std::move(dims));
+  MLC_RETURN_IF_ERROR(inputs.check_dims());
   for (const io::InputSpec& spec : specs) MLC_RETURN_IF_ERROR(inputs.add(spec));
   return inputs.take();
 }

@@ -71,7 +71,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
   add_input_options(*command, o->input);
   add_variant_options(*command, o->variant);
   command->add_option("-o,--output", o->output, "write the answers: .npz, .npy or .json");
-  command->add_option("--top", o->top, "how many classes")->check(CLI::PositiveNumber);
+  command->add_option("--top", o->top, "how many classes")->check(CLI::Range(1, 1000000));
   command->callback([o, &exit_code] { exit_code = finish("run", o->as_json, run(*o)); });
 }
 
