@@ -14,6 +14,9 @@ namespace mlc::format {
 // A name or other string of a manifest: UTF-8 without control characters, at most `max_len` bytes.
 [[nodiscard]] bool is_clean_text(std::string_view text, uint64_t max_len);
 
+// A label that is safe as a file name everywhere: [A-Za-z0-9._+-]+, no dot at either end, no reserved device name.
+[[nodiscard]] bool is_label(std::string_view text);
+
 // How messages show a string from a file: in double quotes, at most 80 bytes, everything unprintable escaped.
 [[nodiscard]] std::string quoted(std::string_view text);
 

@@ -26,8 +26,6 @@ inline std::string str(uint64_t n) { return std::to_string(n); }
 
 // A name: not empty, clean, at most 255 bytes.
 [[nodiscard]] inline bool is_name(std::string_view text) { return !text.empty() && is_clean_text(text, kMaxNameLen); }
-// A label that is safe as a file name everywhere: [A-Za-z0-9._+-]+, no leading dot, no reserved device name.
-[[nodiscard]] bool is_label(std::string_view text);
 // Labels joined by '/'.
 [[nodiscard]] bool is_segment_name(std::string_view text);
 

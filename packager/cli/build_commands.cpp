@@ -10,6 +10,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/nearest_name.h"
 #include "packager/cli/container_file.h"
 #include "packager/cli/progress.h"
 #include "packager/cli/report.h"
@@ -31,6 +32,7 @@ struct BuildFlags {
 
 Result<std::vector<const targets::Target*>> targets_named(const std::vector<std::string>& names) {
   std::vector<const targets::Target*> found;
+  std::vector<std::string> problems;
   const auto add = [&](const targets::Target* target) {
     if (std::find(found.begin(), found.end(), target) == found.end()) found.push_back(target);
   };
@@ -42,11 +44,15 @@ Result<std::vector<const targets::Target*>> targets_named(const std::vector<std:
     } else if (const targets::Target* target = targets::find_target(name)) {
       add(target);
     } else {
-      Status status(Code::Usage, "unknown target '" + name + "'");
-      std::string known = "known: all native";
-      for (const targets::Target& target : targets::all_targets()) known += " " + target.name;
-      return std::move(status).fact(std::move(known));
+      std::vector<std::string> known = {"all", "native"};
+      for (const targets::Target& target : targets::all_targets()) known.push_back(target.name);
+      problems.push_back(unknown_word("target", name, known));
     }
+  }
+  if (!problems.empty()) {
+    Status status(Code::Usage, problems.front());
+    status.facts.assign(problems.begin() + 1, problems.end());
+    return std::move(status).hint("mlpack targets");
   }
   return found;
 }

@@ -9,6 +9,7 @@
 #include "packager/cli/inspect_commands.h"
 #include "packager/cli/keys_commands.h"
 #include "packager/cli/report.h"
+#include "packager/cli/usage.h"
 
 int main(int argc, char** argv) {
   CLI::App app("mlpack makes, signs and inspects containers of machine-learning models", "mlpack");
@@ -24,8 +25,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    app.exit(error);
-    return 2;  // usage, whatever CLI11 numbers it
+    return mlc::cli::refuse(app, error, argc, argv);
   } catch (const std::exception& bug) {
     std::fprintf(stderr, "error: internal failure: %s\n", bug.what());
     return 70;

@@ -87,8 +87,7 @@ class Expander {
   }
 
   const ir::Sym* free_extent(const model::Port& port, size_t axis) {
-    const std::string& name = std::get<std::string>(port.shape[axis]);
-    return ctx_.declare_sym(name.empty() || name == "?" ? port.name + "." + std::to_string(axis) : name);
+    return ctx_.declare_sym(free_axis_name(port, axis));
   }
 
   // What is fixed in the port must be what the array has.
@@ -200,6 +199,11 @@ class Expander {
 };
 
 }  // namespace
+
+std::string free_axis_name(const model::Port& port, size_t axis) {
+  const std::string& name = std::get<std::string>(port.shape[axis]);
+  return name.empty() || name == "?" ? port.name + "." + std::to_string(axis) : name;
+}
 
 Status check_operators(const lang::Library& library, const model::Model& model) {
   struct Missing {

@@ -16,6 +16,9 @@ namespace mlc::compile {
 // there are none.
 Status check_operators(const lang::Library& library, const model::Model& model);
 
+// What a free axis of an input is called: as in the file, or "<input>.<axis>" where that has no name for it.
+std::string free_axis_name(const model::Port& port, size_t axis);
+
 // Expands the graph of a model into `function`, its inputs being arrays that are there already (their shapes must fit;
 // all inputs must be given). Returns the graph's outputs by name.
 Result<std::map<std::string, lang::Value>> expand_graph(ir::Context& ctx, const lang::Library& library, const model::Model& model,

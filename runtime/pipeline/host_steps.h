@@ -20,8 +20,4 @@ Result<Classes> top_k(const TopK& step, const HostTensor& scores, std::span<cons
 // and the final space where there is one.
 Result<Text> ctc_greedy(const CtcGreedy& step, const HostTensor& scores, std::span<const std::string> charset);
 
-// Whether a list of labels fits a tensor with so many columns (E5003 otherwise); also asked when building.
-Status check_labels(const TopK& step, size_t lines, int64_t columns);
-Status check_charset(const CtcGreedy& step, size_t lines, int64_t columns);
-
 }  // namespace mlc::pipeline

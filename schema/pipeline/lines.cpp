@@ -1,5 +1,7 @@
 #include "schema/pipeline/lines.h"
 
+#include <cstdlib>
+
 namespace mlc::pipeline {
 namespace {
 
@@ -48,6 +50,28 @@ Result<std::vector<std::string>> split_lines(Bytes bytes, std::string_view name)
   }
   if (begin < s.size()) lines.emplace_back(s.substr(begin));
   return lines;
+}
+
+Status check_labels(const TopK& step, size_t lines, int64_t columns) {
+  int64_t wanted = columns + step.label_offset;
+  if (wanted == static_cast<int64_t>(lines) && step.label_offset > -columns) return ok();
+  Status s(Code::Usage, 5003,
+           "step 'top_k': " + step.labels + " has " + std::to_string(lines) + " lines, the scores have " +
+               std::to_string(columns) + " columns" +
+               (step.label_offset ? " and label_offset is " + std::to_string(step.label_offset) : ""));
+  int64_t offset = static_cast<int64_t>(lines) - columns;
+  if (std::abs(offset) <= 8)
+    s.help = "\"label_offset\": " + std::to_string(offset) + ", or a list of " + std::to_string(columns) + " lines";
+  return s;
+}
+
+Status check_charset(const CtcGreedy& step, size_t lines, int64_t columns) {
+  int64_t have = static_cast<int64_t>(lines) + 1 + step.final_space;
+  if (have == columns && step.blank < columns) return ok();
+  return Status(Code::Usage, 5003,
+                "step 'ctc_greedy': " + step.charset + " has " + std::to_string(lines) + " lines, with the blank" +
+                    (step.final_space ? " and the final space" : "") + " " + std::to_string(have) +
+                    " classes, the scores have " + std::to_string(columns) + " columns");
 }
 
 }  // namespace mlc::pipeline

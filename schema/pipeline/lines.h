@@ -6,11 +6,17 @@
 
 #include "base/checked.h"
 #include "base/status.h"
+#include "schema/pipeline/steps.h"
 
 namespace mlc::pipeline {
 
 // Valid UTF-8 or an error with the offset. A byte order mark is removed, lines end in LF or CR LF, the last one may end
 // without; nothing else is changed, so a line may be a blank character. Control characters are refused.
 Result<std::vector<std::string>> split_lines(Bytes text, std::string_view name);
+
+// Whether a list of so many lines fits scores with so many columns (E5003 otherwise): asked when building, where the
+// number of columns is known, and before every answer.
+Status check_labels(const TopK& step, size_t lines, int64_t columns);
+Status check_charset(const CtcGreedy& step, size_t lines, int64_t columns);
 
 }  // namespace mlc::pipeline

@@ -6,22 +6,6 @@
 namespace mlc::pipeline {
 namespace {
 
-// Damerau-Levenshtein: letters added, dropped, changed, or two neighbours swapped.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i)
-    for (size_t j = 0; j <= b.size(); ++j) {
-      if (i == 0 || j == 0) {
-        d[i][j] = i + j;
-        continue;
-      }
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-    }
-  return d[a.size()][b.size()];
-}
-
 std::string joined(std::span<const std::string_view> words) {
   std::string all;
   for (auto w : words) all += (all.empty() ? "" : " ") + std::string(w);
@@ -52,15 +36,6 @@ Status Problems::status() const {
     for (const auto& fact : found_[i].facts) all.facts.push_back("  " + fact);
   }
   return all;
-}
-
-std::string_view nearest_name(std::string_view word, std::span<const std::string_view> candidates) {
-  if (word.size() > 64) return {};
-  std::string_view best;
-  size_t least = std::max<size_t>(2, word.size() / 3) + 1;
-  for (auto c : candidates)
-    if (size_t d = distance(word, c); d < least && d < std::max(word.size(), c.size())) least = d, best = c;
-  return best;
 }
 
 const Json* ObjectReader::find(std::string_view key, bool needed) {

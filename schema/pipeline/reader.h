@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/nearest_name.h"
 #include "schema/pipeline/json.h"
 
 namespace mlc::pipeline {
@@ -27,9 +28,6 @@ class Problems {
   std::string file_;
   std::vector<Status> found_;
 };
-
-// The candidate within a third of the word's letters (at least 2) of it, or an empty string.
-std::string_view nearest_name(std::string_view word, std::span<const std::string_view> candidates);
 
 template <class E>
 struct Choice {

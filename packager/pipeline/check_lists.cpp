@@ -1,0 +1,73 @@
+#include "packager/pipeline/check_lists.h"
+
+#include <algorithm>
+
+#include "packager/ir/context.h"
+#include "schema/pipeline/lines.h"
+
+namespace mlc::pipeline {
+namespace {
+
+class Checker {
+ public:
+  Checker(const Pipeline& pipeline, const nest::Function& function, const std::map<std::string, std::vector<std::byte>>& assets)
+      : pipeline_(pipeline), function_(function), assets_(assets), outputs_(array_outputs(pipeline)) {}
+
+  Status run() {
+    for (const Step& step : pipeline_.steps) {
+      if (const auto* top = std::get_if<TopK>(&step.what)) add(check(step, *top));
+      if (const auto* ctc = std::get_if<CtcGreedy>(&step.what)) add(check(step, *ctc));
+    }
+    return std::move(all_);
+  }
+
+ private:
+  Status check(const Step& step, const TopK& what) {
+    MLC_ASSIGN(const int64_t columns, columns_of(step, 1, SIZE_MAX, "[..., columns]"));
+    return check_list(what.labels, columns, [&](size_t lines) { return check_labels(what, lines, columns); });
+  }
+  Status check(const Step& step, const CtcGreedy& what) {
+    MLC_ASSIGN(const int64_t columns, columns_of(step, 2, 3, "[time, columns] or [batch, time, columns]"));
+    return check_list(what.charset, columns, [&](size_t lines) { return check_charset(what, lines, columns); });
+  }
+
+  template <class Fits>
+  Status check_list(const std::string& name, int64_t columns, const Fits& fits) {
+    if (name.empty()) return ok();
+    MLC_ASSIGN(const std::vector<std::string> lines, split_lines(assets_.at(name), name));
+    return columns < 0 ? ok() : fits(lines.size());
+  }
+
+  // Columns of the array that a step takes, -1 where the input decides.
+  Result<int64_t> columns_of(const Step& step, size_t least, size_t most, const char* expected) {
+    const auto at = std::find(outputs_.begin(), outputs_.end(), step.in.at(0));
+    const nest::Array& array = function_.arrays[function_.outputs[static_cast<size_t>(at - outputs_.begin())]];
+    if (!is_float(array.dtype) || array.shape.size() < least || array.shape.size() > most) {
+      std::string found = std::string(name_of(array.dtype)) + "[";
+      for (size_t axis = 0; axis < array.shape.size(); ++axis) found += (axis ? ", " : "") + ir::to_string(array.shape[axis]);
+      return Status(Code::Usage, 5009, "step '" + step.op + "' takes floats " + expected + ", '" + pipeline_.value(*at).name + "' is " + found + "]");
+    }
+    return array.shape.back()->is_const() ? array.shape.back()->i : -1;
+  }
+
+  void add(Status problem) {
+    if (problem.ok()) return;
+    if (all_.ok()) all_ = std::move(problem);
+    else all_.facts.push_back(problem.message);
+  }
+
+  const Pipeline& pipeline_;
+  const nest::Function& function_;
+  const std::map<std::string, std::vector<std::byte>>& assets_;
+  const std::vector<ValueId> outputs_;
+  Status all_;
+};
+
+}  // namespace
+
+Status check_lists(const Pipeline& pipeline, const nest::Function& function, const std::map<std::string, std::vector<std::byte>>& assets) {
+  Status status = Checker(pipeline, function, assets).run();
+  return status.ok() ? status : std::move(status).note("pipeline '" + pipeline.name + "'");
+}
+
+}  // namespace mlc::pipeline
