@@ -34,6 +34,8 @@ struct Port {
   bool has_shape = true;  // false: the file does not say, not even the rank
 };
 
+inline constexpr int kMaxGraphDepth = 64;  // of nested If and Loop bodies
+
 struct Graph;
 
 using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
@@ -53,6 +55,7 @@ struct Graph {
   std::vector<Port> inputs, outputs;          // without the initializers
   std::map<std::string, Tensor> initializers;
   std::vector<Node> nodes;                    // in an order in which every value is written before it is read
+  std::map<std::string, Port> types;          // what the file tells of results of nodes: hints for readers, not checked
 };
 
 struct Model {

@@ -1,0 +1,17 @@
+// What holds for every Model: checked after import and after parsing.
+#pragma once
+
+#include "base/status.h"
+#include "packager/model/model.h"
+
+namespace mlc::model {
+
+// OK, or Malformed with all that is wrong (the first few lines of it), each naming the node or value:
+// - names of inputs, initializers and results are not empty, and unique within their graph; outputs are listed once
+// - a node reads what its graph, or one around it, wrote before; hence no cycles. Every output is written
+// - operators and attributes have names, bodies are there and nest at most kMaxGraphDepth deep
+// - extents are not negative; a tensor has an element type and exactly the bytes, or strings, that its shape wants
+// Whether operators exist and their types fit is decided when the model is expanded (packager/compile/expand.h).
+Status verify(const Model& model);
+
+}  // namespace mlc::model
