@@ -8,7 +8,7 @@
 namespace mlc::lang {
 namespace {
 
-constexpr int kMaxEvalDepth = 1500;  // trees are bounded by the parser; this bounds functions that call functions
+constexpr int kMaxEvalDepth = 600;  // trees are bounded by the parser; this bounds functions that call functions
 constexpr size_t kMaxList = 4096;
 
 bool is_real(DType t) { return is_float(t); }

@@ -10,7 +10,7 @@ namespace mlc::lang {
 namespace {
 
 constexpr int kMaxDepth = 120;  // of nested expressions and blocks
-constexpr int kMaxTree = 400;
+constexpr int kMaxTree = 250;
 constexpr size_t kMaxFile = 4u << 20;
 
 class Parser {

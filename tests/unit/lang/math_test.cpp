@@ -70,7 +70,7 @@ std::vector<T> evaluate(ir::Op op, const std::vector<T>& x, const std::vector<T>
 
 // Numbers spread evenly over [lo, hi], some at random, some tiny.
 template <class T>
-std::vector<T> samples(double lo, double hi, size_t count = 40000) {
+std::vector<T> samples(double lo, double hi, size_t count = 8000) {
   std::vector<T> r;
   std::mt19937 random(7);
   for (size_t k = 0; k < count; ++k) r.push_back(static_cast<T>(lo + (hi - lo) * static_cast<double>(k) / static_cast<double>(count - 1)));

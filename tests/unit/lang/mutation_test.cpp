@@ -94,7 +94,7 @@ TEST_CASE("damaged texts end in a library or in an error, and calls of what is l
       if (op.name == t.name) texts.push_back(op.text);
   std::mt19937 random(20);
   size_t parsed = 0;
-  for (int round = 0; round < 800; ++round) {
+  for (int round = 0; round < 300; ++round) {
     // One definition is damaged and tried before the good ones.
     std::string text = texts[random() % texts.size()];
     for (size_t e = 1 + random() % 2; e > 0; --e) {
@@ -130,5 +130,5 @@ TEST_CASE("damaged texts end in a library or in an error, and calls of what is l
     ++parsed;
     expand_some(*library);
   }
-  CHECK(parsed > 100);
+  CHECK(parsed > 40);
 }
