@@ -125,9 +125,11 @@ void summarise(const char* label, Case& c, const Case& ceiling) {
   std::sort(t.begin(), t.end());
   std::sort(ratio.begin(), ratio.end());
   double best_ceiling = ceiling.flop / *std::min_element(ceiling.times.begin(), ceiling.times.end());
-  std::printf("%-10s %-30s %-20s min %9.1f us  median %9.1f us  %7.1f GFLOP/s  best/best %5.1f %%  median ratio %5.1f %%  code %zu\n",
-              label, c.name.c_str(), c.kernels.back().schedule.c_str(), t[0] * 1e6, t[t.size() / 2] * 1e6, c.flop / t[0] * 1e-9,
-              100 * (c.flop / t[0]) / best_ceiling, 100 * ratio[ratio.size() / 2], c.module->code_bytes);
+  std::printf(
+      "%-10s %-30s %-20s min %9.1f us  median %9.1f us  %7.1f GFLOP/s  best/best %5.1f %%  median ratio %5.1f %%  code "
+      "%zu\n",
+      label, c.name.c_str(), c.kernels.back().schedule.c_str(), t[0] * 1e6, t[t.size() / 2] * 1e6, c.flop / t[0] * 1e-9,
+      100 * (c.flop / t[0]) / best_ceiling, 100 * ratio[ratio.size() / 2], c.module->code_bytes);
   std::fflush(stdout);
 }
 
@@ -218,12 +220,14 @@ int main(int argc, char** argv) {
       if (print) std::printf("compiled in %.1f ms\n", compile * 1e3);
     };
     auto gemm = [&](int64_t m, int64_t k, int64_t n) {
-      measure("matmul " + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n), 2.0 * static_cast<double>(m * k * n),
-              [=](test::NestMaker& f) { f.matmul(f.n(m), f.n(k), f.n(n)); });
+      measure("matmul " + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n),
+              2.0 * static_cast<double>(m * k * n), [=](test::NestMaker& f) { f.matmul(f.n(m), f.n(k), f.n(n)); });
     };
     auto conv = [&](const char* label, test::NestMaker::Conv p) {
-      int64_t oh = (p.h + 2 * p.pad - (p.kh - 1) * p.dilation - 1) / p.stride + 1, ow = (p.w + 2 * p.pad - (p.kw - 1) * p.dilation - 1) / p.stride + 1;
-      measure(label, 2.0 * static_cast<double>(oh * ow * p.m * (p.c / p.group) * p.kh * p.kw), [=](test::NestMaker& f) { f.conv(p); });
+      int64_t oh = (p.h + 2 * p.pad - (p.kh - 1) * p.dilation - 1) / p.stride + 1,
+              ow = (p.w + 2 * p.pad - (p.kw - 1) * p.dilation - 1) / p.stride + 1;
+      measure(label, 2.0 * static_cast<double>(oh * ow * p.m * (p.c / p.group) * p.kh * p.kw),
+              [=](test::NestMaker& f) { f.conv(p); });
     };
     gemm(512, 768, 768);
     gemm(128, 768, 768);
@@ -240,31 +244,44 @@ int main(int argc, char** argv) {
     conv("conv 1x1 7^2 2048->512", {.h = 7, .w = 7, .c = 2048, .m = 512, .kh = 1, .kw = 1, .pad = 0});
     conv("conv 1x1 s2 56^2 256->512", {.h = 56, .w = 56, .c = 256, .m = 512, .kh = 1, .kw = 1, .stride = 2, .pad = 0});
     conv("conv 7x7 s2 224^2 3->64", {.h = 224, .w = 224, .c = 3, .m = 64, .kh = 7, .kw = 7, .stride = 2, .pad = 3});
-    const ir::Sym *S = ctx.declare_sym("S", 1, 4096), *H = ctx.declare_sym("H", 1, 4096), *W = ctx.declare_sym("W", 1, 4096);
+    const ir::Sym *S = ctx.declare_sym("S", 1, 4096), *H = ctx.declare_sym("H", 1, 4096),
+                  *W = ctx.declare_sym("W", 1, 4096);
     for (int64_t rows : {32, 128})
       measure("matmul S=" + std::to_string(rows) + " x384x1536", 2.0 * static_cast<double>(rows * 384 * 1536),
               [&](test::NestMaker& f) { f.matmul(ctx.sym(S), f.n(384), f.n(1536)); }, {{S, rows}});
     measure("conv 3x3 HxW=24x160 96->96", 2.0 * 24 * 160 * 96 * 96 * 9,
             [&](test::NestMaker& f) { f.conv({.c = 96, .m = 96}, ctx.sym(H), ctx.sym(W)); }, {{H, 24}, {W, 160}});
     measure("conv 1x1 HxW=24x160 96->24", 2.0 * 24 * 160 * 96 * 24,
-            [&](test::NestMaker& f) { f.conv({.c = 96, .m = 24, .kh = 1, .kw = 1, .pad = 0}, ctx.sym(H), ctx.sym(W)); }, {{H, 24}, {W, 160}});
+            [&](test::NestMaker& f) { f.conv({.c = 96, .m = 24, .kh = 1, .kw = 1, .pad = 0}, ctx.sym(H), ctx.sym(W)); },
+            {{H, 24}, {W, 160}});
     for (bool symbolic : {false, true}) {
       const Expr* L = symbolic ? ctx.sym(S) : ctx.integer(128);
       std::unordered_map<const ir::Sym*, int64_t> at{{S, 128}};
-      measure(symbolic ? "Q K^T 12 heads, S=128, 32" : "Q K^T 12 heads, 128, 32", 2.0 * 12 * 128 * 128 * 32, [=](test::NestMaker& f) { f.scores(12, L, 32); }, at);
-      measure(symbolic ? "P V 12 heads, S=128, 32" : "P V 12 heads, 128, 32", 2.0 * 12 * 128 * 128 * 32, [=](test::NestMaker& f) { f.mix(12, L, 32); }, at);
+      measure(
+          symbolic ? "Q K^T 12 heads, S=128, 32" : "Q K^T 12 heads, 128, 32", 2.0 * 12 * 128 * 128 * 32,
+          [=](test::NestMaker& f) { f.scores(12, L, 32); }, at);
+      measure(
+          symbolic ? "P V 12 heads, S=128, 32" : "P V 12 heads, 128, 32", 2.0 * 12 * 128 * 128 * 32,
+          [=](test::NestMaker& f) { f.mix(12, L, 32); }, at);
     }
     measure("conv transpose 2x2 s2 24->24", 2.0 * 320 * 320 * 24 * 24,
-            [&](test::NestMaker& f) { f.conv_transpose(24, 24, 2, 2, 0, ctx.sym(H), ctx.sym(W)); }, {{H, 160}, {W, 160}});
+            [&](test::NestMaker& f) { f.conv_transpose(24, 24, 2, 2, 0, ctx.sym(H), ctx.sym(W)); },
+            {{H, 160}, {W, 160}});
     measure("conv transpose 2x2 s2 24->1", 2.0 * 640 * 640 * 24,
-            [&](test::NestMaker& f) { f.conv_transpose(24, 1, 2, 2, 0, ctx.sym(H), ctx.sym(W)); }, {{H, 320}, {W, 320}});
-    measure("depthwise 3x3 HxW=24x160 96", 2.0 * 24 * 160 * 96 * 9,
-            [&](test::NestMaker& f) { f.conv({.c = 96, .m = 96, .group = 96, .panels = false}, ctx.sym(H), ctx.sym(W)); }, {{H, 24}, {W, 160}});
+            [&](test::NestMaker& f) { f.conv_transpose(24, 1, 2, 2, 0, ctx.sym(H), ctx.sym(W)); },
+            {{H, 320}, {W, 320}});
+    measure(
+        "depthwise 3x3 HxW=24x160 96", 2.0 * 24 * 160 * 96 * 9,
+        [&](test::NestMaker& f) { f.conv({.c = 96, .m = 96, .group = 96, .panels = false}, ctx.sym(H), ctx.sym(W)); },
+        {{H, 24}, {W, 160}});
     conv("depthwise 3x3 7^2 960", {.h = 7, .w = 7, .c = 960, .m = 960, .group = 960, .panels = false});
-    conv("depthwise 3x3 s2 112^2 96", {.h = 112, .w = 112, .c = 96, .m = 96, .stride = 2, .group = 96, .panels = false});
+    conv("depthwise 3x3 s2 112^2 96",
+         {.h = 112, .w = 112, .c = 96, .m = 96, .stride = 2, .group = 96, .panels = false});
     conv("depthwise 3x3 320^2 32", {.h = 320, .w = 320, .c = 32, .m = 32, .group = 32, .panels = false});
-    conv("depthwise 3x3 s2 320^2 48", {.h = 320, .w = 320, .c = 48, .m = 48, .stride = 2, .group = 48, .panels = false});
-    conv("depthwise 5x5 14^2 672", {.h = 14, .w = 14, .c = 672, .m = 672, .kh = 5, .kw = 5, .pad = 2, .group = 672, .panels = false});
+    conv("depthwise 3x3 s2 320^2 48",
+         {.h = 320, .w = 320, .c = 48, .m = 48, .stride = 2, .group = 48, .panels = false});
+    conv("depthwise 5x5 14^2 672",
+         {.h = 14, .w = 14, .c = 672, .m = 672, .kh = 5, .kw = 5, .pad = 2, .group = 672, .panels = false});
     conv("depthwise 3x3 56^2 144", {.h = 56, .w = 56, .c = 144, .m = 144, .group = 144, .panels = false});
   }
   return wrong ? 1 : 0;

@@ -80,7 +80,8 @@ int run(int argc, char** argv) {
     return 1;
   };
   const targets::Target* target = targets::find_target(target_name);
-  if (!target || model_path.empty()) return std::fprintf(stderr, "usage: bench_model MODEL.onnx [--target NAME] ...\n"), 2;
+  if (!target || model_path.empty())
+    return std::fprintf(stderr, "usage: bench_model MODEL.onnx [--target NAME] ...\n"), 2;
 
   ir::Context ctx;
   auto library = lang::Library::parse(lang::Library::builtin_files());
@@ -98,7 +99,8 @@ int run(int argc, char** argv) {
       if (auto it = symbols.find(s); it != symbols.end()) return it->second;
       auto it = given.find(s->name);
       int64_t v = it != given.end() ? it->second : std::clamp<int64_t>(1, s->lo, s->hi);
-      if (it == given.end()) std::fprintf(stderr, "symbol %s = %lld (--sym)\n", s->name.c_str(), static_cast<long long>(v));
+      if (it == given.end())
+        std::fprintf(stderr, "symbol %s = %lld (--sym)\n", s->name.c_str(), static_cast<long long>(v));
       return symbols[s] = v;
     });
     return v.value_or(0);
@@ -111,7 +113,9 @@ int run(int argc, char** argv) {
 
   std::vector<Launch> launches;
   std::vector<loop::Kernel> kernels;
-  const lower::MathExpander expand = [&](ir::Context& c, ir::Op op, const ir::Expr* arg) { return library->expand_math(c, op, arg); };
+  const lower::MathExpander expand = [&](ir::Context& c, ir::Op op, const ir::Expr* arg) {
+    return library->expand_math(c, op, arg);
+  };
   double t0 = now();
   for (const nest::Statement& s : f.body) {
     auto lowered = lower::lower(ctx, f, s, *target, expand);
@@ -135,8 +139,8 @@ int run(int argc, char** argv) {
   auto module = bench::Loaded::compile(*target, kernels);
   if (!module.ok()) return fail(module.status());
   double t2 = now();
-  std::printf("%zu statements, %zu kernels; lowering %.2f s, code generation %.2f s, module %.2f MB\n", f.body.size(), kernels.size(),
-              t1 - t0, t2 - t1, static_cast<double>((*module)->code_bytes) * 1e-6);
+  std::printf("%zu statements, %zu kernels; lowering %.2f s, code generation %.2f s, module %.2f MB\n", f.body.size(),
+              kernels.size(), t1 - t0, t2 - t1, static_cast<double>((*module)->code_bytes) * 1e-6);
 
   // Memory: constants and inputs in their layouts, everything else apart.
   std::mt19937 rng(1);
@@ -162,7 +166,8 @@ int run(int argc, char** argv) {
         from = inputs[k].bytes.data();
       }
     if (array.kind == nest::Array::Kind::Const && array.data) from = array.data->bytes.data();
-    if (from) place.each([&](int64_t source, int64_t at) { std::memcpy(to + at * width, from + source * width, width); });
+    if (from)
+      place.each([&](int64_t source, int64_t at) { std::memcpy(to + at * width, from + source * width, width); });
   }
   std::map<std::pair<size_t, uint32_t>, bench::Buffer> workspaces;
   std::vector<std::byte> scratch(1 << 20);
@@ -175,7 +180,8 @@ int run(int argc, char** argv) {
       if (p.role == loop::Role::Array) b = &memory[p.array];
       else {
         auto key = std::pair(l.statement, p.array + (p.role == loop::Role::Yields ? 1000u : 0u));
-        b = &workspaces.try_emplace(key, static_cast<size_t>(value(p.elements)) * bytes_of(p.dtype) / 4 + 1).first->second;
+        b = &workspaces.try_emplace(key, static_cast<size_t>(value(p.elements)) * bytes_of(p.dtype) / 4 + 1)
+                 .first->second;
       }
       pointers.push_back(b->data);
       lengths.push_back(b->bytes);
@@ -206,13 +212,15 @@ int run(int argc, char** argv) {
     ++entry.second;
   }
   std::printf("best run %.3f ms, sum of best kernels %.3f ms\n", whole * 1e3, sum * 1e3);
-  for (auto& [name, entry] : by_schedule) std::printf("  %-12s %9.3f ms in %zu\n", name.c_str(), entry.first * 1e3, entry.second);
+  for (auto& [name, entry] : by_schedule)
+    std::printf("  %-12s %9.3f ms in %zu\n", name.c_str(), entry.first * 1e3, entry.second);
   std::vector<const Launch*> order;
   for (const Launch& l : launches) order.push_back(&l);
   std::sort(order.begin(), order.end(), [](auto a, auto b) { return a->best > b->best; });
   for (size_t k = 0; k < std::min(top, order.size()); ++k)
-    std::printf("%9.1f us %5.1f %%  %7.2f GFLOP/s  %-18s tiles %-5lld %s\n", order[k]->best * 1e6, 100 * order[k]->best / sum,
-                order[k]->flop / order[k]->best * 1e-9, order[k]->schedule.c_str(), static_cast<long long>(value(order[k]->kernel.tiles)), order[k]->name.c_str());
+    std::printf("%9.1f us %5.1f %%  %7.2f GFLOP/s  %-18s tiles %-5lld %s\n", order[k]->best * 1e6,
+                100 * order[k]->best / sum, order[k]->flop / order[k]->best * 1e-9, order[k]->schedule.c_str(),
+                static_cast<long long>(value(order[k]->kernel.tiles)), order[k]->name.c_str());
 
   if (!check) return 0;
   nest::InterpretOptions options;
@@ -227,13 +235,15 @@ int run(int argc, char** argv) {
     test::Placement(array, w.shape).each([&](int64_t at, int64_t place) {
       ir::Scalar x = ir::load_element(w.dtype, w.bytes.data(), static_cast<uint64_t>(at));
       ir::Scalar y = ir::load_element(w.dtype, memory[f.outputs[k]].data, static_cast<uint64_t>(place));
-      double a = is_float(w.dtype) ? x.f : static_cast<double>(x.i), b = is_float(w.dtype) ? y.f : static_cast<double>(y.i);
+      double a = is_float(w.dtype) ? x.f : static_cast<double>(x.i),
+             b = is_float(w.dtype) ? y.f : static_cast<double>(y.i);
       largest = std::max(largest, std::abs(a));
       worst = std::max(worst, std::isnan(b) ? 1e30 : std::abs(a - b));
     });
     bool fits = worst <= 1e-3 * std::max(largest, 1e-6);
     good &= fits;
-    std::printf("output %s: largest %.4g, worst difference %.3g %s\n", array.name.c_str(), largest, worst, fits ? "" : "WRONG");
+    std::printf("output %s: largest %.4g, worst difference %.3g %s\n", array.name.c_str(), largest, worst,
+                fits ? "" : "WRONG");
   }
   return good ? 0 : 1;
 }

@@ -9,7 +9,8 @@
 
 namespace mlc::bench {
 
-Result<std::unique_ptr<Loaded>> Loaded::compile(const targets::Target& target, const std::vector<loop::Kernel>& kernels) {
+Result<std::unique_ptr<Loaded>> Loaded::compile(const targets::Target& target,
+                                                const std::vector<loop::Kernel>& kernels) {
   MLC_ASSIGN(targets::Module module, targets::emit_module(target, kernels));
   char path[] = "/tmp/bench_kernels_XXXXXX";
   int fd = mkstemp(path);

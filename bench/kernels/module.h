@@ -12,7 +12,8 @@ namespace mlc::bench {
 
 class Loaded {
  public:
-  static Result<std::unique_ptr<Loaded>> compile(const targets::Target& target, const std::vector<loop::Kernel>& kernels);
+  static Result<std::unique_ptr<Loaded>> compile(const targets::Target& target,
+                                                 const std::vector<loop::Kernel>& kernels);
   ~Loaded();
   const MlrunEntry& entry(size_t k) const { return module_->entries[k]; }
   size_t code_bytes = 0;

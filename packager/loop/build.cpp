@@ -124,12 +124,14 @@ const Expr* vec_binary(ir::Context& ctx, Op op, const Expr* a, const Expr* b) {
 const Expr* vec_select(ir::Context& ctx, const Expr* c, const Expr* a, const Expr* b) {
   unsigned lanes = std::max({c->type.lanes, a->type.lanes, b->type.lanes});
   if (lanes == 1) return ctx.select(c, a, b);
-  return ctx.raw(node(Op::Select, a->type.dtype, lanes), {splat(ctx, c, lanes), splat(ctx, a, lanes), splat(ctx, b, lanes)});
+  return ctx.raw(node(Op::Select, a->type.dtype, lanes),
+                 {splat(ctx, c, lanes), splat(ctx, a, lanes), splat(ctx, b, lanes)});
 }
 
 const Expr* vec_fma(ir::Context& ctx, const Expr* a, const Expr* b, const Expr* c) {
   unsigned lanes = std::max({a->type.lanes, b->type.lanes, c->type.lanes});
-  return ctx.raw(node(Op::Fma, c->type.dtype, lanes), {splat(ctx, a, lanes), splat(ctx, b, lanes), splat(ctx, c, lanes)});
+  return ctx.raw(node(Op::Fma, c->type.dtype, lanes),
+                 {splat(ctx, a, lanes), splat(ctx, b, lanes), splat(ctx, c, lanes)});
 }
 
 const Expr* vec_convert(ir::Context& ctx, Op op, DType to, const Expr* a) {

@@ -47,7 +47,8 @@ class Builder {
 
 // Vector forms of expressions. They are built with Context::raw: nothing is simplified.
 const ir::Expr* vec_unary(ir::Context& ctx, ir::Op op, const ir::Expr* a);
-const ir::Expr* vec_binary(ir::Context& ctx, ir::Op op, const ir::Expr* a, const ir::Expr* b);  // comparisons: Bool lanes
+const ir::Expr* vec_binary(ir::Context& ctx, ir::Op op, const ir::Expr* a,
+                           const ir::Expr* b);  // comparisons: Bool lanes
 const ir::Expr* vec_select(ir::Context& ctx, const ir::Expr* c, const ir::Expr* a, const ir::Expr* b);
 const ir::Expr* vec_fma(ir::Context& ctx, const ir::Expr* a, const ir::Expr* b, const ir::Expr* c);
 const ir::Expr* vec_convert(ir::Context& ctx, ir::Op op, DType to, const ir::Expr* a);

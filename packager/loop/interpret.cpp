@@ -34,7 +34,8 @@ class Interpreter {
 
   Result<int32_t> go() {
     if (run_.buffers.size() != k_.params.size()) return Status(Code::Internal, "wrong number of buffers");
-    for (const LocalArray& l : k_.locals) scratch_.emplace_back(static_cast<size_t>(l.count->i) * bytes_of(l.dtype), std::byte{0xA5});
+    for (const LocalArray& l : k_.locals)
+      scratch_.emplace_back(static_cast<size_t>(l.count->i) * bytes_of(l.dtype), std::byte{0xA5});
     auto tiles = ir::evaluate_extent(k_.tiles, run_.value);
     if (!tiles) return Status(Code::Internal, "tile count cannot be evaluated");
     vars_[k_.tile_begin] = {Scalar{run_.tile_begin, 0}};
@@ -198,7 +199,8 @@ class Interpreter {
           DType type;
           std::byte* base;
           int64_t index = at.size() == 1 ? at[0].i + int64_t(l) : at[l].i;
-          if (element(s.array, index, type, base)) ir::store_element(type, base, static_cast<uint64_t>(index), value[l]);
+          if (element(s.array, index, type, base))
+            ir::store_element(type, base, static_cast<uint64_t>(index), value[l]);
         }
         return;
       }

@@ -89,7 +89,8 @@ class Parser {
   int64_t number() {
     int64_t value = 0;
     auto [end, ec] = std::from_chars(token_.data(), token_.data() + token_.size(), value);
-    if (is_string_ || ec != std::errc() || end != token_.data() + token_.size()) fail("expected a number, found '" + token_ + "'");
+    if (is_string_ || ec != std::errc() || end != token_.data() + token_.size())
+      fail("expected a number, found '" + token_ + "'");
     next();
     return value;
   }

@@ -17,7 +17,8 @@ namespace {
 class Printer {
  public:
   std::string run(const Kernel& k) {
-    out_ = "kernel " + quoted(k.name) + " tiles " + expr(k.tiles) + " range " + var(k.tile_begin) + " " + var(k.tile_end) + " {\n";
+    out_ = "kernel " + quoted(k.name) + " tiles " + expr(k.tiles) + " range " + var(k.tile_begin) + " " +
+           var(k.tile_end) + " {\n";
     for (const Param& p : k.params) {
       out_ += "  param " + quoted(p.name) + " " + std::string(name_of(p.dtype)) + (p.written ? " out" : "");
       out_ += p.role == Role::Array ? " array " : p.role == Role::Workspace ? " workspace " : " yields ";
@@ -161,7 +162,8 @@ class Printer {
       case StmtKind::Let:
       case StmtKind::Local:
         begin_statement({s.value});
-        out_ += std::string(s.kind == StmtKind::Let ? "let " : "local ") + var(s.var) + suffix(s.var->type) + " = " + expr(s.value);
+        out_ += std::string(s.kind == StmtKind::Let ? "let " : "local ") + var(s.var) + suffix(s.var->type) + " = " +
+                expr(s.value);
         break;
       case StmtKind::Assign:
         begin_statement({s.value});

@@ -29,7 +29,8 @@ class Verifier {
     // `tiles` is evaluated by the plan: no variables, no loads.
     MLC_RETURN_IF_ERROR(expr(k_.tiles, true));
     for (const Param& p : k_.params)
-      if ((p.role != Role::Array) != (p.elements != nullptr)) return bad("parameter " + p.name + ": size of a workspace");
+      if ((p.role != Role::Array) != (p.elements != nullptr))
+        return bad("parameter " + p.name + ": size of a workspace");
       else if (p.elements) MLC_RETURN_IF_ERROR(expr(p.elements, true));
     if (!k_.tile_begin || k_.tile_begin->op != Op::Var || !k_.tile_end || k_.tile_end->op != Op::Var)
       return bad("tile range is not a pair of variables");
@@ -59,7 +60,8 @@ class Verifier {
 
   Status node(const Expr* e, bool extent) {
     unsigned lanes = e->type.lanes;
-    if (lanes == 0 || lanes > kMaxLanes || (lanes & (lanes - 1))) return bad("vector of " + std::to_string(lanes) + " lanes");
+    if (lanes == 0 || lanes > kMaxLanes || (lanes & (lanes - 1)))
+      return bad("vector of " + std::to_string(lanes) + " lanes");
     if (bits_of(e->type.dtype) == 0) return bad("expression without type");
     auto arg = [&](size_t i) { return e->args[i]->type; };
     switch (e->op) {
@@ -97,7 +99,8 @@ class Verifier {
         return arg(0).dtype == e->type.dtype && arg(0).lanes * e->args.size() == lanes ? ok() : wrong();
       }
       case Op::Cast: case Op::SatCast: return arg(0).lanes == lanes ? ok() : wrong();
-      case Op::Bitcast: return arg(0).lanes == lanes && bits_of(arg(0).dtype) == bits_of(e->type.dtype) ? ok() : wrong();
+      case Op::Bitcast:
+        return arg(0).lanes == lanes && bits_of(arg(0).dtype) == bits_of(e->type.dtype) ? ok() : wrong();
       case Op::IsNan: case Op::IsInf:
         return e->type.dtype == DType::Bool && arg(0).lanes == lanes && is_float(arg(0).dtype) ? ok() : wrong();
       case Op::Not: case Op::And: case Op::Or:
@@ -153,7 +156,8 @@ class Verifier {
         MLC_RETURN_IF_ERROR(typed(s.begin, kIndex, "begin of a for"));
         MLC_RETURN_IF_ERROR(typed(s.end, kIndex, "end of a for"));
         if (s.step <= 0) return bad("step of a for is not positive");
-        if (s.for_kind == ForKind::Unroll && (!s.begin->is_const() || !s.end->is_const())) return bad("unroll without constant bounds");
+        if (s.for_kind == ForKind::Unroll && (!s.begin->is_const() || !s.end->is_const()))
+          return bad("unroll without constant bounds");
         if (!s.var || s.var->type != kIndex) return bad("loop variable is not an i64");
         MLC_RETURN_IF_ERROR(open(s.var, inner));
         MLC_RETURN_IF_ERROR(block(s.body, depth + 1));
@@ -174,11 +178,13 @@ class Verifier {
         if (s.kind == StmtKind::Local) mutable_.insert(s.var);
         return open(s.var, opened);
       case StmtKind::Assign:
-        if (!s.var || !bound_.contains(s.var) || !mutable_.contains(s.var)) return bad("assignment to what is not a visible local");
+        if (!s.var || !bound_.contains(s.var) || !mutable_.contains(s.var))
+          return bad("assignment to what is not a visible local");
         return typed(s.value, s.var->type, "value of an assignment");
       case StmtKind::Store: {
         if (s.array >= k_.params.size() + k_.locals.size()) return bad("store to an unknown buffer");
-        if (s.array < k_.params.size() && !k_.params[s.array].written) return bad("store to " + k_.params[s.array].name + ", which is read only");
+        if (s.array < k_.params.size() && !k_.params[s.array].written)
+          return bad("store to " + k_.params[s.array].name + ", which is read only");
         if (s.index.size() != 1 || !s.value) return bad("store needs one index and a value");
         if (s.value->type.dtype != buffer_type(s.array)) return bad("store of another element type than the buffer's");
         uint16_t lanes = s.value->type.lanes;

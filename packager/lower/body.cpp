@@ -41,7 +41,8 @@ void Body::scoped(const std::function<void()>& body) {
   close_scope();
 }
 
-void Body::with_for(const ir::Dim* d, const Expr* begin, const Expr* end, int64_t step, const std::function<void()>& body) {
+void Body::with_for(const ir::Dim* d, const Expr* begin, const Expr* end, int64_t step,
+                    const std::function<void()>& body) {
   if (begin->is_const() && end->is_const() && begin->i >= end->i) return;
   if (begin->is_const() && end->is_const() && end->i - begin->i <= step) {  // one turn needs no loop
     scoped([&] {
@@ -267,8 +268,9 @@ const Expr* Body::power(const Expr* e, const Expr* guard) {
     }
   }
   if (!is_float(t)) {
-    // Six squarings reach every exponent below 64; a larger one of |x| >= 2 has overflowed to the wrapped product anyway,
-    // which squaring further would give too, hence as many steps as the type has bits of exponent that can matter.
+    // Six squarings reach every exponent below 64; a larger one of |x| >= 2 has overflowed to the wrapped product
+    // anyway, which squaring further would give too, hence as many steps as the type has bits of exponent that can
+    // matter.
     const Expr* r = ctx.integer(1, t);
     const Expr *square = x, *left = y;
     const Expr *one = ctx.integer(1, t), *zero = ctx.integer(0, t);

@@ -32,7 +32,8 @@ class Body {
   // Runs `body` with a scope of its own; pairs with a block of the builder.
   void scoped(const std::function<void()>& body);
   // for dim in begin .. end step step, with the dim bound and a scope.
-  void with_for(const ir::Dim* d, const ir::Expr* begin, const ir::Expr* end, int64_t step, const std::function<void()>& body);
+  void with_for(const ir::Dim* d, const ir::Expr* begin, const ir::Expr* end, int64_t step,
+                const std::function<void()>& body);
   // A node that is known to have this value in the current scope (an accumulator for a fold).
   void define(const ir::Expr* node, const ir::Expr* value) { scopes_.back().memo[{node, nullptr}] = value; }
 
@@ -69,12 +70,14 @@ class Body {
     bool operator==(const Key&) const = default;
   };
   struct Hash {
-    size_t operator()(const Key& k) const { return reinterpret_cast<size_t>(k.e) * 31 + reinterpret_cast<size_t>(k.guard); }
+    size_t operator()(const Key& k) const {
+      return reinterpret_cast<size_t>(k.e) * 31 + reinterpret_cast<size_t>(k.guard);
+    }
   };
   struct Scope {
     std::unordered_map<Key, const ir::Expr*, Hash> memo;
     std::unordered_map<Key, std::vector<const ir::Expr*>, Hash> folds;
-    DimSet hidden = 0;     // dims that mean something else here: values of outer scopes that depend on them are not valid
+    DimSet hidden = 0;  // dims that mean something else here: values of outer scopes that depend on them are not valid
     bool isolated = false; // no value of an outer scope is
     std::vector<std::pair<const ir::Dim*, const ir::Expr*>> rebound;  // what outer scopes had, put back at the end
   };
@@ -121,7 +124,8 @@ std::optional<DimBound> bound_of(ir::Context& ctx, const ir::Expr* term, const i
 
 // The unit of a combiner's field; the join of two values of a built-in combiner (empty for custom ones).
 const ir::Expr* unit_of(ir::Context& ctx, const ir::Combiner& c, unsigned field, DType type);
-std::vector<const ir::Expr*> builtin_join(ir::Context& ctx, const ir::Combiner& c, const std::vector<const ir::Expr*>& left,
+std::vector<const ir::Expr*> builtin_join(ir::Context& ctx, const ir::Combiner& c,
+                                          const std::vector<const ir::Expr*>& left,
                                           const std::vector<const ir::Expr*>& right);
 
 }  // namespace mlc::lower

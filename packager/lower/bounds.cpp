@@ -55,7 +55,9 @@ std::optional<DimBound> bound_of(ir::Context& ctx, const Expr* term, const ir::D
 }
 
 const Expr* unit_of(ir::Context& ctx, const ir::Combiner& c, unsigned field, DType t) {
-  auto number = [&](double f, int64_t i) { return is_float(t) ? ctx.number(f, t) : t == DType::Bool ? ctx.boolean(i != 0) : ctx.integer(i, t); };
+  auto number = [&](double f, int64_t i) {
+    return is_float(t) ? ctx.number(f, t) : t == DType::Bool ? ctx.boolean(i != 0) : ctx.integer(i, t);
+  };
   constexpr double inf = std::numeric_limits<double>::infinity();
   switch (c.join) {
     case Join::Sum: case Join::Last: return number(0, 0);

@@ -39,8 +39,8 @@ bool has_load(const Expr* e) {
   return found;
 }
 
-// Linear in all of these dims together, with coefficients free of any dim and without loads. Other dims may stand in the
-// rest in any form: they are constants while a tile runs.
+// Linear in all of these dims together, with coefficients free of any dim and without loads. Other dims may stand in
+// the rest in any form: they are constants while a tile runs.
 bool affine(ir::Context& ctx, Facts& facts, const Expr* e, const std::vector<const ir::Dim*>& dims) {
   std::vector<const Expr*> leaves;
   for (const ir::Dim* d : dims) leaves.push_back(ctx.dim(d));
@@ -78,7 +78,8 @@ std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest) {
   std::optional<Recognised> best;
   double best_rank = -1;
   for (int side = 0; side < 2; ++side) {
-    const Expr *a = sum->args[0]->args[static_cast<size_t>(1 - side)], *b = sum->args[0]->args[static_cast<size_t>(side)];
+    const Expr *a = sum->args[0]->args[static_cast<size_t>(1 - side)],
+               *b = sum->args[0]->args[static_cast<size_t>(side)];
     if (!affine(ctx, facts, a->args[0], sum->fold->dims)) continue;
     for (const ir::Dim* n : nest.dims) {
       if (facts.depends(a, n) || !facts.depends(b, n)) continue;
@@ -148,7 +149,8 @@ std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest) {
       if (!fits) continue;
       // A row needs several columns: otherwise (a matrix times a vector) the generic template is as good.
       if (n->extent->is_const() && n->extent->i < 4) continue;
-      double rank = (r.needs_pack ? 0 : 1e12) + (coefficient(ctx, w.address, n) && coefficient(ctx, w.address, n)->is_int(1) ? 1e9 : 0) +
+      double rank = (r.needs_pack ? 0 : 1e12) +
+                    (coefficient(ctx, w.address, n) && coefficient(ctx, w.address, n)->is_int(1) ? 1e9 : 0) +
                     std::min(estimate(n->extent), 1e6);
       if (rank > best_rank) {
         best_rank = rank;

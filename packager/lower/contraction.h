@@ -2,8 +2,8 @@
 //
 //   out[batch.., m.., n] = epilogue( sum over taps.., k of A[batch, m, taps, k] * B[batch, n, taps, k] )
 //
-// n is a map dim along which B is contiguous: 16 columns of a panel, or a row-major row. Rows m are map dims that only A
-// knows. Everything around the sum is the epilogue, evaluated on the accumulators.
+// n is a map dim along which B is contiguous: 16 columns of a panel, or a row-major row. Rows m are map dims that only
+// A knows. Everything around the sum is the epilogue, evaluated on the accumulators.
 #pragma once
 
 #include <optional>

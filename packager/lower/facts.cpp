@@ -19,7 +19,8 @@ double estimate(const Expr* extent) {
 double distinct_values(const Expr* e, const ir::Dim* except) {
   double values = 1;
   ir::walk(e, [&](const Expr* x) {
-    if (x->op == Op::Dim && x->dim != except) values *= x->dim->extent->is_const() ? static_cast<double>(x->dim->extent->i) : 1e9;
+    if (x->op == Op::Dim && x->dim != except)
+      values *= x->dim->extent->is_const() ? static_cast<double>(x->dim->extent->i) : 1e9;
   });
   return values;
 }

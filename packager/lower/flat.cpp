@@ -26,7 +26,8 @@ uint32_t Params::of(uint32_t array, bool written) {
   return static_cast<uint32_t>(list.size() - 1);
 }
 
-const Expr* range_condition(ir::Context& ctx, const std::vector<const Expr*>& index, const std::vector<const Expr*>& shape) {
+const Expr* range_condition(ir::Context& ctx, const std::vector<const Expr*>& index,
+                            const std::vector<const Expr*>& shape) {
   const Expr* ok = ctx.boolean(true);
   for (size_t k = 0; k < index.size(); ++k) {
     const Expr* i = index[k];
@@ -44,7 +45,8 @@ bool in_range(ir::Context& ctx, const std::vector<const Expr*>& index, const std
     ir::Interval at = ir::interval_of(i), n = ir::interval_of(shape[k]);
     if (at.lo >= 0 && at.hi < n.lo) continue;
     if (at.lo >= 0 && ir::proves(ctx, ctx.binary(Op::Lt, i, shape[k]))) continue;
-    if (ir::proves(ctx, ctx.binary(Op::Le, ctx.integer(0), i)) && ir::proves(ctx, ctx.binary(Op::Lt, i, shape[k]))) continue;
+    if (ir::proves(ctx, ctx.binary(Op::Le, ctx.integer(0), i)) && ir::proves(ctx, ctx.binary(Op::Lt, i, shape[k])))
+      continue;
     return false;
   }
   return true;
@@ -119,7 +121,8 @@ class Merge {
     return lin && lin->coefficients[0] == ctx_.mul(lin->coefficients[1], b_->dim->extent);
   }
   const ir::Dim* merged() {
-    if (!merged_) merged_ = ctx_.declare_dim(a_->dim->name + "." + b_->dim->name, ctx_.mul(a_->dim->extent, b_->dim->extent));
+    if (!merged_)
+      merged_ = ctx_.declare_dim(a_->dim->name + "." + b_->dim->name, ctx_.mul(a_->dim->extent, b_->dim->extent));
     return merged_;
   }
   std::optional<const Expr*> address(const Expr* e) {

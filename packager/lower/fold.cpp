@@ -103,7 +103,8 @@ class FoldLowering {
   Tuple units(unsigned lanes) {
     Tuple t;
     for (unsigned k = 0; k < e_->args.size(); ++k)
-      t.push_back(s_.b.local(loop::splat(ctx_, s_.value(unit_of(ctx_, *fold_.combiner, k, e_->args[k]->type.dtype)), lanes)));
+      t.push_back(
+          s_.b.local(loop::splat(ctx_, s_.value(unit_of(ctx_, *fold_.combiner, k, e_->args[k]->type.dtype)), lanes)));
     return t;
   }
 
@@ -185,7 +186,8 @@ class FoldLowering {
     std::vector<const Expr*> tests;
     for (const Expr* term : conditions_[l]) {
       auto bound = bound_of(ctx_, term, d);
-      bool usable = bound && !(bound->begin && s_.depends_on_lanes(bound->begin)) && !(bound->end && s_.depends_on_lanes(bound->end));
+      bool usable = bound && !(bound->begin && s_.depends_on_lanes(bound->begin)) &&
+                    !(bound->end && s_.depends_on_lanes(bound->end));
       if (!usable) {
         tests.push_back(term);
         continue;
@@ -231,7 +233,8 @@ class FoldLowering {
     }
     s_.b.with_if(more, [&] {
       s_.scoped([&] {
-        const Expr* exists = loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, vector_end, width_), loop::splat(ctx_, hi, width_));
+        const Expr* exists =
+            loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, vector_end, width_), loop::splat(ctx_, hi, width_));
         vectors(vector_end, accumulators_[0], s_.b.let(exists));
       });
     });

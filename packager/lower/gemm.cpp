@@ -45,11 +45,13 @@ class Gemm {
     k_.kernel.schedule = "contraction " + std::to_string(tile_.rows) + "x" + std::to_string(width_);
     num_row_tiles_ = ctx_.ceildiv(rows_, ctx_.integer(tile_.rows));
     num_groups_ = ctx_.ceildiv(columns_, ctx_.integer(width_));
-    for (const Expr* term : c_.conditions) (s_.facts.depends(term, c_.m ? c_.m : c_.n) ? row_terms_ : tap_terms_).push_back(term);
+    for (const Expr* term : c_.conditions)
+      (s_.facts.depends(term, c_.m ? c_.m : c_.n) ? row_terms_ : tap_terms_).push_back(term);
     choose_blocks();
     find_edges();
     long_epilogue_ = s_.facts.cost(n_.writes[0].value) - s_.facts.cost(c_.fold) > kLongEpilogue && lanes_ > 1;
-    if (long_epilogue_) k_.kernel.locals.push_back({"tile", DType::F32, ctx_.integer(tile_.rows * int64_t{width_}), {}});
+    if (long_epilogue_)
+      k_.kernel.locals.push_back({"tile", DType::F32, ctx_.integer(tile_.rows * int64_t{width_}), {}});
 
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : c_.batch) extents.push_back(d->extent);
@@ -166,8 +168,10 @@ class Gemm {
     }
     int64_t base = row_base_->i, extra = row_extra_->i, total = num_row_tiles_->i;
     if (edges_.empty()) {
-      run_of_tiles(g, ctx_.max(begin, ctx_.integer(0)), ctx_.min(end, ctx_.integer(extra)), static_cast<unsigned>(base + 1), !row_terms_.empty());
-      run_of_tiles(g, ctx_.max(begin, ctx_.integer(extra)), ctx_.min(end, ctx_.integer(total)), static_cast<unsigned>(base), !row_terms_.empty());
+      run_of_tiles(g, ctx_.max(begin, ctx_.integer(0)), ctx_.min(end, ctx_.integer(extra)),
+                   static_cast<unsigned>(base + 1), !row_terms_.empty());
+      run_of_tiles(g, ctx_.max(begin, ctx_.integer(extra)), ctx_.min(end, ctx_.integer(total)),
+                   static_cast<unsigned>(base), !row_terms_.empty());
       return;
     }
     for (int64_t i = 0; i < total;) {
@@ -305,7 +309,8 @@ class Gemm {
     if (level == 0) {  // conditions on none of the loops below
       const Expr* outer = nullptr;
       for (const Expr* term : tap_terms_)
-        if (std::none_of(c_.taps.begin(), c_.taps.end(), [&](const ir::Dim* d) { return !is_done(d) && s_.facts.depends(term, d); }))
+        if (std::none_of(c_.taps.begin(), c_.taps.end(),
+                         [&](const ir::Dim* d) { return !is_done(d) && s_.facts.depends(term, d); }))
           outer = s_.both(outer, s_.value(term));
       if (outer) {
         k_.b.with_if(outer, [&] { s_.scoped([&] { tap_loop(0, done, body); }); });
@@ -354,7 +359,8 @@ class Gemm {
     const Expr* panel = ctx_.floordiv(g.first, ctx_.integer(16));
     const Expr* lane = ctx_.floormod(g.first, ctx_.integer(16));
     const Expr* b_base = k_.b.let(ctx_.add(ctx_.add(s_.value(c_.b_rest), ctx_.mul(panel, s_.value(c_.b_panel))), lane));
-    const Expr *a_m = s_.value(c_.a_m), *a_k = s_.value(c_.a_k), *b_k = s_.value(c_.b_k), *b_panel = s_.value(c_.b_panel);
+    const Expr *a_m = s_.value(c_.a_m), *a_k = s_.value(c_.a_k), *b_k = s_.value(c_.b_k),
+               *b_panel = s_.value(c_.b_panel);
     std::vector<const Expr*> row_offset(hi), column_offset(g.vectors), mask(g.vectors);
     for (unsigned r = lo; r < hi; ++r) {
       const Expr* at = ctx_.mul(a_m, ctx_.integer(r));
@@ -379,7 +385,8 @@ class Gemm {
       for (unsigned r = lo; r < hi; ++r) {
         const Expr* a = loop::vec_load(ctx_, c_.a->array, {DType::F32, 1}, ctx_.add(ctx_.add(a_at, au), row_offset[r]));
         a = loop::splat(ctx_, a, lanes_);
-        if (!reached.empty()) a = loop::vec_select(ctx_, reached[r], a, loop::splat(ctx_, ctx_.number(0, DType::F32), lanes_));
+        if (!reached.empty())
+          a = loop::vec_select(ctx_, reached[r], a, loop::splat(ctx_, ctx_.number(0, DType::F32), lanes_));
         a = k_.b.let(a);
         for (unsigned j = 0; j < g.vectors; ++j) {
           const Expr* x = acc(u % chains_, r, j, g);
@@ -391,7 +398,8 @@ class Gemm {
     const Expr* count = s_.scalar(c_.k->extent);
     int64_t unroll = 2;
     if (count->is_const() && count->i <= 8) unroll = std::max<int64_t>(count->i, 1);
-    else if (tile_.rows * tile_.vectors >= 28 || job_.target.vector_registers <= 16) unroll = 1;  // no register to spare
+    else if (tile_.rows * tile_.vectors >= 28 || job_.target.vector_registers <= 16)
+      unroll = 1;  // no register to spare
     unroll = std::max<int64_t>(unroll, chains_);
     auto loop_over = [&](const Expr* begin, const Expr* end, int64_t by) {
       auto body = [&](const Expr* k) {
@@ -423,14 +431,16 @@ class Gemm {
     if (!long_epilogue_) {
       for (unsigned r = 0; r < height_; ++r)
         for (unsigned j = 0; j < g.vectors; ++j)
-          finish_vector(g, total_of(g, r, j), ctx_.integer(r), ctx_.integer(j * int64_t{lanes_}), column_mask(g, ctx_.integer(j * int64_t{lanes_})));
+          finish_vector(g, total_of(g, r, j), ctx_.integer(r), ctx_.integer(j * int64_t{lanes_}),
+                        column_mask(g, ctx_.integer(j * int64_t{lanes_})));
       return;
     }
     // A long one is code only once: accumulators go through scratch memory, which stays in L1.
     const uint32_t scratch = static_cast<uint32_t>(k_.kernel.params.size());
     const int64_t row = g.vectors * int64_t{lanes_};
     for (unsigned r = 0; r < height_; ++r)
-      for (unsigned j = 0; j < g.vectors; ++j) k_.b.store(scratch, ctx_.integer(r * row + j * int64_t{lanes_}), total_of(g, r, j));
+      for (unsigned j = 0; j < g.vectors; ++j)
+        k_.b.store(scratch, ctx_.integer(r * row + j * int64_t{lanes_}), total_of(g, r, j));
     k_.b.with_for(ctx_.integer(0), ctx_.integer(height_), 1, [&](const Expr* r) {
       k_.b.with_for(ctx_.integer(0), ctx_.integer(row), lanes_, [&](const Expr* column) {
         const Expr* at = ctx_.add(ctx_.mul(r, ctx_.integer(row)), column);
@@ -480,6 +490,8 @@ class Gemm {
 
 }  // namespace
 
-Result<loop::Kernel> gemm(const Job& job, const FlatNest& nest, const Contraction& c) { return Gemm(job, nest, c).run(); }
+Result<loop::Kernel> gemm(const Job& job, const FlatNest& nest, const Contraction& c) {
+  return Gemm(job, nest, c).run();
+}
 
 }  // namespace mlc::lower

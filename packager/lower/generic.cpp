@@ -63,7 +63,8 @@ void emit_writes(Body& s, loop::Builder& b, const FlatNest& nest, const Expr* ma
     if (s.vector_dim() && s.facts.depends(w.address, s.vector_dim())) {
       const Expr* leaf[] = {ctx.dim(s.vector_dim())};
       auto lin = ir::linear_in(ctx, w.address, leaf);
-      index = lin && lin->coefficients[0]->is_int(1) ? s.scalar(w.address) : loop::splat(ctx, s.value(w.address, mask), s.lanes());
+      index = lin && lin->coefficients[0]->is_int(1) ? s.scalar(w.address)
+                                                     : loop::splat(ctx, s.value(w.address, mask), s.lanes());
       value = loop::splat(ctx, value, s.lanes());
       store_mask = s.both(store_mask, s.tail());
     } else {
@@ -125,7 +126,8 @@ class Generic {
     if (pushes()) {
       // Dims that separate first, they may run in parallel; the others in their order, which is part of the meaning.
       std::stable_partition(order_.begin(), order_.end(), [&](const ir::Dim* d) { return separates(d); });
-      parallel_ = static_cast<size_t>(std::count_if(order_.begin(), order_.end(), [&](const ir::Dim* d) { return separates(d); }));
+      parallel_ = static_cast<size_t>(
+          std::count_if(order_.begin(), order_.end(), [&](const ir::Dim* d) { return separates(d); }));
       return;
     }
     std::unordered_map<const ir::Dim*, double> stride;
@@ -156,7 +158,9 @@ class Generic {
     if (lanes < 2) return;
     if (fold_is_better(v, lanes)) {
       // Small dims go outside, so that what depends on them only stays in registers in the loops inside.
-      if (!pushes()) std::stable_partition(order_.begin(), order_.end(), [](const ir::Dim* d) { return d->extent->is_const() && d->extent->i <= 4; });
+      if (!pushes())
+        std::stable_partition(order_.begin(), order_.end(),
+                              [](const ir::Dim* d) { return d->extent->is_const() && d->extent->i <= 4; });
       return;
     }
     width_ = lanes;
@@ -208,7 +212,8 @@ class Generic {
         double points = std::max(1.0, std::floor(kTileWork / work)) * (order_[k - 1] == vector_ ? width_ : 1);
         chunk_ = static_cast<int64_t>(std::min(points, 1e9));
         if (order_[k - 1] == vector_ && chunk_ > 1024) chunk_ = chunk_ / 1024 * 1024;
-        if (order_[k - 1]->extent->is_const() && chunk_ >= order_[k - 1]->extent->i) chunk_ = std::max<int64_t>(order_[k - 1]->extent->i, 1);
+        if (order_[k - 1]->extent->is_const() && chunk_ >= order_[k - 1]->extent->i)
+          chunk_ = std::max<int64_t>(order_[k - 1]->extent->i, 1);
         return;
       }
       work = inner;
@@ -217,7 +222,8 @@ class Generic {
     split_ = 0;
     chunked_ = false;
     if (!order_.empty() && parallel_ > 0) {  // one tile by estimate; symbols may be larger than estimated
-      bool symbolic = std::any_of(order_.begin(), order_.end(), [](const ir::Dim* d) { return !d->extent->is_const(); });
+      bool symbolic =
+          std::any_of(order_.begin(), order_.end(), [](const ir::Dim* d) { return !d->extent->is_const(); });
       double n = std::max(1.0, estimate(order_[0]->extent));
       if (symbolic) {
         chunked_ = true;
@@ -255,7 +261,8 @@ class Generic {
     k_.b.with_if(more, [&] {
       s_.scoped([&] {
         s_.bind(d, at);
-        const Expr* exists = loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, at, width_), loop::splat(ctx_, hi, width_));
+        const Expr* exists =
+            loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, at, width_), loop::splat(ctx_, hi, width_));
         s_.vectorised(d, width_, k_.b.let(exists), next);
       });
     });

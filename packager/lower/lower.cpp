@@ -9,15 +9,17 @@ namespace {
 std::string kernel_name(const std::string& source) {
   std::string name;
   for (char c : source)
-    name += (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ? c : '_';
+    name +=
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ? c : '_';
   while (!name.empty() && name.back() == '_') name.pop_back();
   return name.empty() ? "kernel" : name.substr(0, 100);
 }
 
 }  // namespace
 
-Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& function, const nest::Statement& statement,
-                                        const targets::Target& target, const MathExpander& expand) {
+Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& function,
+                                        const nest::Statement& statement, const targets::Target& target,
+                                        const MathExpander& expand) {
   Job job{ctx, target, expand, kernel_name(statement.source)};
   if (statement.proc) return lower_proc(job, function, *statement.proc);
   if (!statement.nest || statement.nest->writes.empty()) return Status(Code::Internal, "a statement without writes");

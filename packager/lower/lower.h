@@ -27,7 +27,8 @@ using MathExpander = std::function<const ir::Expr*(ir::Context&, ir::Op, const i
 // Kernels to be launched in order, with a barrier between them. Names are "<source>" with unsuitable characters
 // replaced, then ".1", ".2" for the second and third. Deterministic. Every kernel passes loop::verify.
 // Fails with Code::Unsupported where an operation has no form in Loop.
-Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& function, const nest::Statement& statement,
-                                        const targets::Target& target, const MathExpander& expand);
+Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& function,
+                                        const nest::Statement& statement, const targets::Target& target,
+                                        const MathExpander& expand);
 
 }  // namespace mlc::lower

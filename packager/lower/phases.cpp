@@ -1,6 +1,6 @@
 // A transposed convolution gathers: y[o] = sum over k of x[(o + lo - k) / s] * w[k] where s divides o + lo - k. For one
-// remainder of o the taps that divide are every s-th, so with o = s*o1 + p and k = s*k1 + r(p) the condition is gone and
-// each phase p is a plain convolution over o1 and k1 (a contraction with p as an outer dim).
+// remainder of o the taps that divide are every s-th, so with o = s*o1 + p and k = s*k1 + r(p) the condition is gone
+// and each phase p is a plain convolution over o1 and k1 (a contraction with p as an outer dim).
 #include <algorithm>
 #include <numeric>
 
@@ -23,7 +23,8 @@ std::optional<Divisible> divisibility(const Expr* term) {
   if (term->op != Op::Eq) return std::nullopt;
   for (int side = 0; side < 2; ++side) {
     const Expr *mod = term->args[static_cast<size_t>(side)], *zero = term->args[static_cast<size_t>(1 - side)];
-    if (mod->op == Op::FloorMod && zero->is_int(0) && mod->args[1]->is_const() && mod->args[1]->i > 1 && mod->args[1]->i <= 64)
+    if (mod->op == Op::FloorMod && zero->is_int(0) && mod->args[1]->is_const() && mod->args[1]->i > 1 &&
+        mod->args[1]->i <= 64)
       return Divisible{mod->args[0], mod->args[1]->i};
   }
   return std::nullopt;
@@ -46,7 +47,8 @@ bool split_one(ir::Context& ctx, FlatNest& nest, const Expr* fold) {
       for (const ir::Dim* k : fold->fold->dims) {
         const Expr* leaves[] = {ctx.dim(o), ctx.dim(k)};
         auto lin = ir::linear_in(ctx, divisible->value, leaves);
-        if (!lin || facts.dims(lin->rest) || !lin->coefficients[0]->is_const() || !lin->coefficients[1]->is_const()) continue;
+        if (!lin || facts.dims(lin->rest) || !lin->coefficients[0]->is_const() || !lin->coefficients[1]->is_const())
+          continue;
         const int64_t along_o = lin->coefficients[0]->i, along_k = lin->coefficients[1]->i;
         auto inv = inverse(along_k, s);
         if ((along_o != 1 && along_o != -1) || !inv || ir::divisor_of(o->extent) % s != 0) continue;
@@ -70,13 +72,15 @@ bool split_one(ir::Context& ctx, FlatNest& nest, const Expr* fold) {
         const Expr* where = ctx.boolean(true);
         for (const Expr* t : conjuncts(ctx, fold->fold->where))
           if (t != term) where = ctx.binary(Op::And, where, ctx.substitute(t, inside));
-        if (!k->extent->is_const() || k->extent->i % s != 0) where = ctx.binary(Op::And, where, ctx.binary(Op::Lt, new_k, k->extent));
+        if (!k->extent->is_const() || k->extent->i % s != 0)
+          where = ctx.binary(Op::And, where, ctx.binary(Op::Lt, new_k, k->extent));
         f.where = where->is_const() && where->i ? nullptr : where;
         std::vector<const Expr*> bodies;
         for (const Expr* body : fold->args) bodies.push_back(ctx.substitute(body, inside));
         const Expr* new_fold = ctx.fold(std::move(f), std::move(bodies));
         FlatWrite& w = nest.writes[0];
-        w.value = ctx.substitute(ctx.rewrite(w.value, [&](const Expr* e) { return e == fold ? new_fold : nullptr; }), {{ctx.dim(o), new_o}});
+        w.value = ctx.substitute(ctx.rewrite(w.value, [&](const Expr* e) { return e == fold ? new_fold : nullptr; }),
+                                 {{ctx.dim(o), new_o}});
         w.address = ctx.substitute(w.address, {{ctx.dim(o), new_o}});
         for (const Expr*& i : w.index) i = ctx.substitute(i, {{ctx.dim(o), new_o}});
         auto at = std::find(nest.dims.begin(), nest.dims.end(), o);

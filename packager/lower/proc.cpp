@@ -47,7 +47,8 @@ class ProcLowering {
           k_.b.store(yields, ctx_.integer(static_cast<int64_t>(k)), value(p_.yields[k].second));
       });
     });
-    if (params_.list.size() != fixed) return Status(Code::Internal, k_.kernel.name + ": a proc touches an array it does not declare");
+    if (params_.list.size() != fixed)
+      return Status(Code::Internal, k_.kernel.name + ": a proc touches an array it does not declare");
     k_.kernel.params = std::move(params_.list);
     MLC_ASSIGN(loop::Kernel kernel, k_.finish(s_));
     Kernels r;
@@ -58,7 +59,7 @@ class ProcLowering {
  private:
   struct Local {
     bool constant = false;
-    uint32_t buffer = 0;             // among the kernel's locals if constant, else the number of the workspace parameter
+    uint32_t buffer = 0;  // among the kernel's locals if constant, else the number of the workspace parameter
     const Expr* elements = nullptr;  // of one instance
   };
 

@@ -56,7 +56,8 @@ class Stencil {
     int64_t vectors = static_cast<int64_t>(std::clamp(std::floor(wanted / num_rows), 1.0, 64.0));
     int64_t line = std::max<int64_t>(lanes_, 64 / bytes_of(n_.writes[0].dtype));  // whole cache lines
     int64_t channel_chunk = (vectors * lanes_ + line - 1) / line * line;
-    const bool streams = line_ && estimate(line_->extent) * estimate(row_->extent) * estimate(channel_->extent) * 4 > kStreamBytes;
+    const bool streams =
+        line_ && estimate(line_->extent) * estimate(row_->extent) * estimate(channel_->extent) * 4 > kStreamBytes;
     if (streams) {  // a tile is all channels of some lines
       double line_work = row_work * std::ceil(std::max(1.0, estimate(channel_->extent)) / lanes_);
       double lines = std::clamp(std::floor(kTileWork / line_work), 4.0, num_rows);
@@ -229,24 +230,35 @@ class Stencil {
     const int64_t group = std::max<int64_t>(lanes_, 64 / bytes_of(n_.writes[0].dtype));
     auto [end, exact] = whole_vectors(lo, hi);
     if (group == lanes_) {
-      s_.with_for(channel_, lo, end, lanes_, [&] { lines([&] { s_.vectorised(channel_, lanes_, nullptr, [&] { line(); }); }); });
+      s_.with_for(channel_, lo, end, lanes_,
+                  [&] { lines([&] { s_.vectorised(channel_, lanes_, nullptr, [&] { line(); }); }); });
     } else {
       k_.b.with_for(lo, end, group, [&, end = end](const Expr* first) {
         s_.scoped([&] {
           const Expr* last = k_.b.let(ctx_.min(ctx_.add(first, ctx_.integer(group)), end));
           lines([&] {
-            s_.with_for(channel_, first, last, lanes_, [&] { s_.vectorised(channel_, lanes_, nullptr, [&] { line(); }); });
+            s_.with_for(channel_, first, last, lanes_,
+                        [&] { s_.vectorised(channel_, lanes_, nullptr, [&] { line(); }); });
           });
         });
       });
     }
     if (exact) return;
     if (!job_.target.has_masks)  // one channel at a time, through the fold's ordinary loops
-      return lines([&] { leftover(end, hi, [&] { s_.with_for(row_, ctx_.integer(0), row_->extent, 1, [&] { emit_writes(s_, k_.b, n_, nullptr); }); }); });
+      return lines([&] {
+        leftover(end, hi, [&] {
+          s_.with_for(row_, ctx_.integer(0), row_->extent, 1, [&] { emit_writes(s_, k_.b, n_, nullptr); });
+        });
+      });
     k_.b.with_if(ctx_.binary(Op::Lt, end, hi), [&] {
       s_.scoped([&] {
         const Expr* exists = lanes_below(end, hi);
-        lines([&] { s_.scoped([&] { s_.bind(channel_, end); s_.vectorised(channel_, lanes_, exists, [&] { line(); }); }); });
+        lines([&] {
+          s_.scoped([&] {
+            s_.bind(channel_, end);
+            s_.vectorised(channel_, lanes_, exists, [&] { line(); });
+          });
+        });
       });
     });
   }
@@ -276,7 +288,9 @@ class Stencil {
   const Expr* lanes_below(const Expr* first, const Expr* limit) {
     return k_.b.let(loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, first, lanes_), loop::splat(ctx_, limit, lanes_)));
   }
-  void leftover(const Expr* from, const Expr* to, const std::function<void()>& body) { s_.with_for(channel_, from, to, 1, body); }
+  void leftover(const Expr* from, const Expr* to, const std::function<void()>& body) {
+    s_.with_for(channel_, from, to, 1, body);
+  }
 
   // All outputs of one row, for one vector of channels.
   void line() {
@@ -326,7 +340,8 @@ class Stencil {
       s_.with_for(row_, from, to, 1, [&] { inner_channels_ ? inner_channels_(body, body) : body(); });
     };
     one_by_one(ctx_.integer(0), lo);
-    const Expr* blocks = k_.b.let(ctx_.add(lo, ctx_.mul(ctx_.floordiv(ctx_.sub(hi, lo), ctx_.integer(block_)), ctx_.integer(block_))));
+    const Expr* blocks =
+        k_.b.let(ctx_.add(lo, ctx_.mul(ctx_.floordiv(ctx_.sub(hi, lo), ctx_.integer(block_)), ctx_.integer(block_))));
     k_.b.with_for(lo, blocks, block_, [&](const Expr* at) { s_.scoped([&] { block(at, block_, unrolled, false); }); });
     k_.b.with_for(blocks, hi, 1, [&](const Expr* at) { s_.scoped([&] { block(at, 1, unrolled, false); }); });
     one_by_one(hi, row_->extent);
@@ -351,7 +366,8 @@ class Stencil {
           if (pruned && !reaches(first->i + q, combo)) continue;
           s_.scoped([&] {
             s_.bind(row_, ctx_.add(first, ctx_.integer(q)));
-            for (size_t k = 0; k < column_taps_.size(); ++k) s_.bind(column_taps_[k], ctx_.integer(tap_value(k, combo)));
+            for (size_t k = 0; k < column_taps_.size(); ++k)
+              s_.bind(column_taps_[k], ctx_.integer(tap_value(k, combo)));
             const Expr* x = s_.value(fold_->args[0]);
             const Expr*& a = acc[static_cast<size_t>(q)];
             k_.b.assign(a, loop::splat(ctx_, s_.join(c, {a}, {x})[0], s_.lanes()));

@@ -48,8 +48,8 @@ RegisterTile choose_tile(const targets::Target& target, double rows, bool rows_k
       if (rows < s.rows) {
         unsigned h = static_cast<unsigned>(rows);
         for (unsigned v : {1u, 2u, 3u, 4u, 6u, 8u})
-          if (h * v <= s.rows * s.vectors && (h + 1) * v + 1 <= (s.rows + 1) * s.vectors + 1 && (v * lanes) % std::min(16u, lanes * v) == 0 &&
-              ((v * lanes) % 16 == 0 || 16 % (v * lanes) == 0))
+          if (h * v <= s.rows * s.vectors && (h + 1) * v + 1 <= (s.rows + 1) * s.vectors + 1 &&
+              (v * lanes) % std::min(16u, lanes * v) == 0 && ((v * lanes) % 16 == 0 || 16 % (v * lanes) == 0))
             low.push_back({h, v});
       }
     candidates.insert(candidates.end(), low.begin(), low.end());
@@ -63,12 +63,14 @@ RegisterTile choose_tile(const targets::Target& target, double rows, bool rows_k
   for (const Shape& s : candidates) {
     double tiles = std::max(1.0, std::ceil(rows / s.rows));
     double base = std::floor(rows / tiles), extra = rows - base * tiles;
-    double vectors = std::ceil(columns / lanes), groups = std::floor(vectors / s.vectors), rest = vectors - groups * s.vectors;
+    double vectors = std::ceil(columns / lanes), groups = std::floor(vectors / s.vectors),
+           rest = vectors - groups * s.vectors;
     auto column_cost = [&](unsigned h) {
       if (h == 0) return 0.0;
       return groups * cycles(h, s.vectors) + (rest > 0 ? cycles(h, static_cast<unsigned>(rest)) : 0.0);
     };
-    double cost = extra * column_cost(static_cast<unsigned>(base) + 1) + (tiles - extra) * column_cost(static_cast<unsigned>(base));
+    double cost = extra * column_cost(static_cast<unsigned>(base) + 1) +
+                  (tiles - extra) * column_cost(static_cast<unsigned>(base));
     if (cost < best_cost * 0.98) {
       best_cost = cost;
       best = s;

@@ -116,14 +116,16 @@ inline const ir::Expr* test_math(ir::Context& ctx, ir::Op op, const ir::Expr* x)
   const ir::Expr* r = ctx.binary(ir::Op::Mul, x, ctx.number(1.0 / 16, t));
   const ir::Expr* sum = ctx.number(1, t);
   for (int k = 10; k >= 1; --k)
-    sum = ctx.binary(ir::Op::Add, ctx.number(1, t), ctx.binary(ir::Op::Mul, ctx.binary(ir::Op::Mul, r, ctx.number(1.0 / k, t)), sum));
+    sum = ctx.binary(ir::Op::Add, ctx.number(1, t),
+                     ctx.binary(ir::Op::Mul, ctx.binary(ir::Op::Mul, r, ctx.number(1.0 / k, t)), sum));
   for (int k = 0; k < 4; ++k) sum = ctx.binary(ir::Op::Mul, sum, sum);
   return sum;
 }
 
 // Random inputs, oracle, lowered form, comparison. Returns the schedules for further checks.
 inline std::vector<std::string> check_lowering(ir::Context& ctx, const nest::Function& f, const targets::Target& target,
-                                               const Symbols& symbols = {}, uint32_t seed = 1, double tolerance = 2e-5) {
+                                               const Symbols& symbols = {}, uint32_t seed = 1,
+                                               double tolerance = 2e-5) {
   std::mt19937 rng(seed);
   std::vector<nest::Tensor> inputs;
   for (uint32_t a : f.inputs) inputs.push_back(random_tensor(rng, f.arrays[a].dtype, shape_of(f.arrays[a], symbols)));

@@ -17,7 +17,8 @@ class NestMaker {
  public:
   explicit NestMaker(ir::Context& ctx) : ctx(ctx) { f.name = "test"; }
 
-  uint32_t array(std::string name, DType t, std::vector<const Expr*> shape, nest::Array::Kind kind = nest::Array::Kind::Input) {
+  uint32_t array(std::string name, DType t, std::vector<const Expr*> shape,
+                 nest::Array::Kind kind = nest::Array::Kind::Input) {
     nest::Array a;
     a.name = std::move(name);
     a.kind = kind;
@@ -45,7 +46,8 @@ class NestMaker {
   const Expr* within(const Expr* i, const Expr* extent) {  // 0 <= i < extent
     return ctx.binary(ir::Op::And, ctx.binary(ir::Op::Le, n(0), i), ctx.binary(ir::Op::Lt, i, extent));
   }
-  nest::Nest& map(Dims dims, uint32_t out, std::vector<const Expr*> index, const Expr* value, std::string source = "map") {
+  nest::Nest& map(Dims dims, uint32_t out, std::vector<const Expr*> index, const Expr* value,
+                  std::string source = "map") {
     nest::Statement s;
     s.source = std::move(source);
     s.nest = std::make_unique<nest::Nest>();
@@ -65,7 +67,8 @@ class NestMaker {
     uint32_t y = output("y", DType::F32, {M, N});
     if (panels) f.arrays[w].layout.pieces = {{1, 16, 0}, {0, 1, 0}, {1, 1, 16}};
     auto m = dim("m", M), k = dim("k", K), c = dim("n", N);
-    const Expr* sum = fold(ir::Join::Sum, {k}, ctx.binary(ir::Op::Mul, load(x, {at(m), at(k)}), load(w, {at(k), at(c)})));
+    const Expr* sum =
+        fold(ir::Join::Sum, {k}, ctx.binary(ir::Op::Mul, load(x, {at(m), at(k)}), load(w, {at(k), at(c)})));
     const Expr* v = ctx.binary(ir::Op::Add, sum, load(b, {at(c)}));
     if (relu) v = ctx.binary(ir::Op::Max, v, ctx.number(0, DType::F32));
     map({m, c}, y, {at(m), at(c)}, v, "matmul");
@@ -75,7 +78,8 @@ class NestMaker {
     int64_t n = 1, h = 8, w = 8, c = 16, m = 16, kh = 3, kw = 3, stride = 1, pad = 1, dilation = 1, group = 1;
     bool channels_last = true, panels = true, residual = false;
   };
-  // y[n, (g m), p, q] = relu(b + sum x[n, (g c), p*s + u*d - pad, ..] * w[(g m), c, u, v] (+ r)); sizes H, W may be symbols.
+  // y[n, (g m), p, q] = relu(b + sum x[n, (g c), p*s + u*d - pad, ..] * w[(g m), c, u, v] (+ r)); sizes H, W may be
+  // symbols.
   void conv(const Conv& p, const Expr* H = nullptr, const Expr* W = nullptr, const Expr* batch = nullptr) {
     if (!H) H = n(p.h);
     if (!W) W = n(p.w);
@@ -96,7 +100,8 @@ class NestMaker {
     }
     if (p.panels) f.arrays[w].layout.pieces = {{2, 1, 0}, {3, 1, 0}, {0, 16, 0}, {1, 1, 0}, {0, 1, 16}};
     else if (p.group == p.m && p.group == p.c) f.arrays[w].layout = nest::permuted({2, 3, 0, 1});  // [taps][channels]
-    auto dn = dim("n", batch), dg = dim("g", n(p.group)), dm = dim("m", n(p.m / p.group)), dp = dim("p", P), dq = dim("q", Q);
+    auto dn = dim("n", batch), dg = dim("g", n(p.group)), dm = dim("m", n(p.m / p.group)), dp = dim("p", P),
+         dq = dim("q", Q);
     auto dc = dim("c", n(p.c / p.group)), du = dim("u", n(p.kh)), dv = dim("v", n(p.kw));
     auto place = [&](const ir::Dim* o, const ir::Dim* k) {
       return ctx.add(ctx.add(ctx.mul(at(o), n(p.stride)), ctx.mul(at(k), n(p.dilation))), n(-p.pad));
@@ -116,17 +121,21 @@ class NestMaker {
   void conv_transpose(int64_t c, int64_t m, int64_t k, int64_t s, int64_t pad, const Expr* H, const Expr* W) {
     auto out = [&](const Expr* in) { return ctx.add(ctx.mul(ctx.sub(in, n(1)), n(s)), n(k - 2 * pad)); };
     const Expr *P = out(H), *Q = out(W);
-    uint32_t x = array("x", DType::F32, {n(1), n(c), H, W}), w = array("w", DType::F32, {n(c), n(m), n(k), n(k)}), b = array("b", DType::F32, {n(m)});
+    uint32_t x = array("x", DType::F32, {n(1), n(c), H, W}), w = array("w", DType::F32, {n(c), n(m), n(k), n(k)}),
+             b = array("b", DType::F32, {n(m)});
     uint32_t y = output("y", DType::F32, {n(1), n(m), P, Q});
     f.arrays[x].layout = f.arrays[y].layout = nest::permuted({0, 2, 3, 1});
     f.arrays[w].layout.pieces = {{2, 1, 0}, {3, 1, 0}, {1, 16, 0}, {0, 1, 0}, {1, 1, 16}};
-    auto dn = dim("n", n(1)), dc = dim("c", n(c)), dm = dim("m", n(m)), dp = dim("p", P), dq = dim("q", Q), du = dim("u", n(k)), dv = dim("v", n(k));
+    auto dn = dim("n", n(1)), dc = dim("c", n(c)), dm = dim("m", n(m)), dp = dim("p", P), dq = dim("q", Q),
+         du = dim("u", n(k)), dv = dim("v", n(k));
     auto back = [&](const ir::Dim* o, const ir::Dim* t) { return ctx.sub(ctx.add(at(o), n(pad)), at(t)); };
     auto divides = [&](const Expr* e) { return ctx.binary(ir::Op::Eq, ctx.floormod(e, n(s)), n(0)); };
     const Expr *bh = back(dp, du), *bw = back(dq, dv);
     const Expr *ih = ctx.floordiv(bh, n(s)), *iw = ctx.floordiv(bw, n(s));
-    const Expr* where = ctx.binary(ir::Op::And, ctx.binary(ir::Op::And, divides(bh), divides(bw)), ctx.binary(ir::Op::And, within(ih, H), within(iw, W)));
-    const Expr* body = ctx.binary(ir::Op::Mul, load(x, {at(dn), at(dc), ih, iw}), load(w, {at(dc), at(dm), at(du), at(dv)}));
+    const Expr* where = ctx.binary(ir::Op::And, ctx.binary(ir::Op::And, divides(bh), divides(bw)),
+                                   ctx.binary(ir::Op::And, within(ih, H), within(iw, W)));
+    const Expr* body =
+        ctx.binary(ir::Op::Mul, load(x, {at(dn), at(dc), ih, iw}), load(w, {at(dc), at(dm), at(du), at(dv)}));
     const Expr* v = ctx.binary(ir::Op::Add, fold(ir::Join::Sum, {dc, du, dv}, body, where), load(b, {at(dm)}));
     map({dn, dm, dp, dq}, y, {at(dn), at(dm), at(dp), at(dq)}, v, "conv_transpose");
   }
@@ -134,17 +143,21 @@ class NestMaker {
   // Both products of attention, heads interleaved: s[h, i, j] = 0.35 * sum q[i, h, d] * k[j, h, d].
   void scores(int64_t heads, const Expr* L, int64_t depth) {
     auto H = n(heads), D = n(depth);
-    uint32_t q = array("q", DType::F32, {L, H, D}), k = array("k", DType::F32, {L, H, D}), s = output("s", DType::F32, {H, L, L});
+    uint32_t q = array("q", DType::F32, {L, H, D}), k = array("k", DType::F32, {L, H, D}),
+             s = output("s", DType::F32, {H, L, L});
     auto h = dim("h", H), i = dim("i", L), j = dim("j", L), d = dim("d", D);
-    const Expr* sum = fold(ir::Join::Sum, {d}, ctx.binary(ir::Op::Mul, load(q, {at(i), at(h), at(d)}), load(k, {at(j), at(h), at(d)})));
+    const Expr* sum = fold(ir::Join::Sum, {d},
+                           ctx.binary(ir::Op::Mul, load(q, {at(i), at(h), at(d)}), load(k, {at(j), at(h), at(d)})));
     map({h, i, j}, s, {at(h), at(i), at(j)}, ctx.binary(ir::Op::Mul, sum, ctx.number(0.35, DType::F32)), "scores");
   }
   // o[i, h, d] = sum p[h, i, j] * v[j, h, d].
   void mix(int64_t heads, const Expr* L, int64_t depth) {
     auto H = n(heads), D = n(depth);
-    uint32_t p = array("p", DType::F32, {H, L, L}), v = array("v", DType::F32, {L, H, D}), o = output("o", DType::F32, {L, H, D});
+    uint32_t p = array("p", DType::F32, {H, L, L}), v = array("v", DType::F32, {L, H, D}),
+             o = output("o", DType::F32, {L, H, D});
     auto h = dim("h", H), i = dim("i", L), j = dim("j", L), d = dim("d", D);
-    const Expr* sum = fold(ir::Join::Sum, {j}, ctx.binary(ir::Op::Mul, load(p, {at(h), at(i), at(j)}), load(v, {at(j), at(h), at(d)})));
+    const Expr* sum = fold(ir::Join::Sum, {j},
+                           ctx.binary(ir::Op::Mul, load(p, {at(h), at(i), at(j)}), load(v, {at(j), at(h), at(d)})));
     map({i, h, d}, o, {at(i), at(h), at(d)}, sum, "mix");
   }
 

@@ -38,7 +38,8 @@ loop::Kernel example(ir::Context& ctx) {
               [&] { b.store(1, at, loop::vec_load(ctx, 2, {DType::F32, 4}, ctx.integer(0)), mask); },
               [&] { b.assign(x, x); });
     const Expr* n = b.local(ctx.integer(0));
-    b.with_while(ctx.binary(Op::Lt, n, ctx.integer(3)), ctx.integer(5), [&] { b.assign(n, ctx.add(n, ctx.integer(1))); });
+    b.with_while(ctx.binary(Op::Lt, n, ctx.integer(3)), ctx.integer(5),
+                 [&] { b.assign(n, ctx.add(n, ctx.integer(1))); });
   });
   return k;
 }
@@ -124,7 +125,8 @@ TEST_CASE("a while that exceeds its bound faults") {
   k.tiles = ctx.integer(1);
   loop::Builder b(ctx, k.body);
   const Expr* n = b.local(ctx.integer(0));
-  b.with_while(ctx.binary(Op::Lt, n, ctx.integer(10)), ctx.integer(9), [&] { b.assign(n, ctx.add(n, ctx.integer(1))); });
+  b.with_while(ctx.binary(Op::Lt, n, ctx.integer(10)), ctx.integer(9),
+               [&] { b.assign(n, ctx.add(n, ctx.integer(1))); });
   auto r = loop::interpret(k, {{}, [](const ir::Sym*) { return std::nullopt; }});
   REQUIRE(r.ok());
   CHECK(*r == 3);
@@ -141,14 +143,27 @@ TEST_CASE("the verifier names what is wrong") {
     return s.message;
   };
   auto contains = [](const std::string& s, const char* part) { return s.find(part) != std::string::npos; };
-  CHECK(contains(broken([](auto& c, auto&, auto& b) { b.store(0, c.integer(0), c.number(0, DType::F32)); }), "read only"));
-  CHECK(contains(broken([](auto& c, auto&, auto& b) { b.store(9, c.integer(0), c.number(0, DType::F32)); }), "unknown buffer"));
+  CHECK(contains(broken([](auto& c, auto&, auto& b) { b.store(0, c.integer(0), c.number(0, DType::F32)); }),
+                 "read only"));
+  CHECK(contains(broken([](auto& c, auto&, auto& b) { b.store(9, c.integer(0), c.number(0, DType::F32)); }),
+                 "unknown buffer"));
   CHECK(contains(broken([](auto& c, auto&, auto& b) { b.store(1, c.integer(0), c.integer(0)); }), "element type"));
-  CHECK(contains(broken([](auto& c, auto&, auto& b) { b.let(c.add(c.fresh_var({DType::I64, 1}), c.integer(1))); }), "not bound"));
-  CHECK(contains(broken([](auto& c, auto&, auto& b) { b.let(c.unary(Op::Exp, b.local(c.number(1, DType::F32)))); }), "not allowed"));
-  CHECK(contains(broken([](auto& c, auto&, auto& b) { b.let(c.sym(c.declare_sym("other"))); b.let(c.add(c.sym(c.declare_sym("other")), c.integer(1))); }), "not a scalar"));
+  CHECK(contains(broken([](auto& c, auto&, auto& b) {
+                   b.let(c.add(c.fresh_var({DType::I64, 1}), c.integer(1)));
+                 }),
+                 "not bound"));
+  CHECK(contains(broken([](auto& c, auto&, auto& b) { b.let(c.unary(Op::Exp, b.local(c.number(1, DType::F32)))); }),
+                 "not allowed"));
+  CHECK(contains(broken([](auto& c, auto&, auto& b) {
+                   b.let(c.sym(c.declare_sym("other")));
+                   b.let(c.add(c.sym(c.declare_sym("other")), c.integer(1)));
+                 }),
+                 "not a scalar"));
   CHECK(contains(broken([](auto& c, auto&, auto& b) { b.let(loop::splat(c, c.integer(1), 3)); }), "lanes"));
-  CHECK(contains(broken([](auto& c, auto&, auto& b) { b.store(1, c.integer(0), c.number(0, DType::F32), loop::splat(c, c.boolean(true), 4)); }), "mask"));
+  CHECK(contains(broken([](auto& c, auto&, auto& b) {
+                   b.store(1, c.integer(0), c.number(0, DType::F32), loop::splat(c, c.boolean(true), 4));
+                 }),
+                 "mask"));
   CHECK(contains(broken([](auto& c, auto& k, auto&) { k.locals[0].count = c.sym(k.scalars[0]); }), "constant size"));
   CHECK(contains(broken([](auto&, auto& k, auto&) { k.body[0]->cond = nullptr; }), "condition"));
   CHECK(contains(broken([](auto& c, auto&, auto& b) {

@@ -19,7 +19,8 @@ void on_targets(F f) {
   for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8-a", "rv64gc", "portable"}) f(target(name));
 }
 
-void check_contraction(ir::Context& ctx, const nest::Function& f, const targets::Target& t, const test::Symbols& symbols = {}) {
+void check_contraction(ir::Context& ctx, const nest::Function& f, const targets::Target& t,
+                       const test::Symbols& symbols = {}) {
   auto schedules = test::check_lowering(ctx, f, t, symbols);
   CHECK(schedules.back().find("contraction") == 0);
 }
@@ -29,7 +30,15 @@ void check_contraction(ir::Context& ctx, const nest::Function& f, const targets:
 TEST_CASE("products of many sizes, weights in panels or as rows") {
   on_targets([](const targets::Target& t) {
     for (bool panels : {true, false})
-      for (auto [m, k, n] : {std::tuple{1, 9, 16}, {1, 40, 30}, {2, 3, 5}, {7, 16, 32}, {8, 17, 33}, {13, 5, 48}, {29, 12, 129}, {6, 2, 24}, {5, 100, 7}}) {
+      for (auto [m, k, n] : {std::tuple{1, 9, 16},
+                             {1, 40, 30},
+                             {2, 3, 5},
+                             {7, 16, 32},
+                             {8, 17, 33},
+                             {13, 5, 48},
+                             {29, 12, 129},
+                             {6, 2, 24},
+                             {5, 100, 7}}) {
         ir::Context ctx;
         NestMaker maker(ctx);
         maker.matmul(maker.n(m), maker.n(k), maker.n(n), panels);
@@ -45,7 +54,8 @@ TEST_CASE("one kernel for all values of symbolic rows, depth and columns") {
   on_targets([](const targets::Target& t) {
     ir::Context ctx;
     NestMaker maker(ctx);
-    const ir::Sym *M = ctx.declare_sym("M", 0, 4096), *K = ctx.declare_sym("K", 0, 4096), *N = ctx.declare_sym("N", 0, 4096);
+    const ir::Sym *M = ctx.declare_sym("M", 0, 4096), *K = ctx.declare_sym("K", 0, 4096),
+                  *N = ctx.declare_sym("N", 0, 4096);
     maker.matmul(ctx.sym(M), ctx.sym(K), ctx.sym(N), /*panels=*/false);
     for (auto [m, k, n] : {std::tuple{0, 4, 4}, {1, 1, 1}, {5, 0, 7}, {9, 7, 16}, {15, 10, 47}, {50, 3, 17}, {4, 4, 0}})
       check_contraction(ctx, maker.f, t, {{M, m}, {K, k}, {N, n}});
@@ -55,12 +65,17 @@ TEST_CASE("one kernel for all values of symbolic rows, depth and columns") {
 TEST_CASE("convolutions: strides, padding, dilation, groups, odd maps, residuals") {
   std::mt19937 rng(7);
   on_targets([&](const targets::Target& t) {
-    for (NestMaker::Conv p : {NestMaker::Conv{.h = 7, .w = 7, .c = 5, .m = 16}, {.h = 9, .w = 14, .c = 3, .m = 32, .stride = 2},
-                              {.h = 6, .w = 30, .c = 8, .m = 24, .residual = true}, {.h = 10, .w = 10, .c = 4, .m = 16, .pad = 2, .dilation = 2},
+    for (NestMaker::Conv p : {NestMaker::Conv{.h = 7, .w = 7, .c = 5, .m = 16},
+                              {.h = 9, .w = 14, .c = 3, .m = 32, .stride = 2},
+                              {.h = 6, .w = 30, .c = 8, .m = 24, .residual = true},
+                              {.h = 10, .w = 10, .c = 4, .m = 16, .pad = 2, .dilation = 2},
                               {.h = 8, .w = 15, .c = 3, .m = 17, .kh = 7, .kw = 7, .stride = 2, .pad = 3},
-                              {.h = 5, .w = 5, .c = 12, .m = 40, .kh = 1, .kw = 1, .pad = 0}, {.n = 2, .h = 5, .w = 6, .c = 4, .m = 16},
-                              {.h = 6, .w = 6, .c = 6, .m = 32, .group = 2}, {.h = 6, .w = 9, .c = 7, .m = 16, .kh = 1, .kw = 1, .stride = 2, .pad = 0},
-                              {.h = 4, .w = 22, .c = 3, .m = 16, .channels_last = false}, {.h = 3, .w = 1, .c = 4, .m = 16},
+                              {.h = 5, .w = 5, .c = 12, .m = 40, .kh = 1, .kw = 1, .pad = 0},
+                              {.n = 2, .h = 5, .w = 6, .c = 4, .m = 16},
+                              {.h = 6, .w = 6, .c = 6, .m = 32, .group = 2},
+                              {.h = 6, .w = 9, .c = 7, .m = 16, .kh = 1, .kw = 1, .stride = 2, .pad = 0},
+                              {.h = 4, .w = 22, .c = 3, .m = 16, .channels_last = false},
+                              {.h = 3, .w = 1, .c = 4, .m = 16},
                               {.h = 2, .w = 3, .c = 4, .m = 16, .kh = 5, .kw = 5, .pad = 2}}) {
       ir::Context ctx;
       NestMaker maker(ctx);
@@ -77,7 +92,8 @@ TEST_CASE("convolutions whose batch, height and width are symbols") {
   on_targets([](const targets::Target& t) {
     ir::Context ctx;
     NestMaker maker(ctx);
-    const ir::Sym *B = ctx.declare_sym("B", 0, 64), *H = ctx.declare_sym("H", 1, 4096), *W = ctx.declare_sym("W", 1, 4096);
+    const ir::Sym *B = ctx.declare_sym("B", 0, 64), *H = ctx.declare_sym("H", 1, 4096),
+                  *W = ctx.declare_sym("W", 1, 4096);
     maker.conv({.c = 3, .m = 20}, ctx.sym(H), ctx.sym(W), ctx.sym(B));
     for (auto [b, h, w] : {std::tuple{0, 3, 3}, {1, 1, 1}, {1, 3, 7}, {2, 4, 13}, {1, 2, 40}})
       check_contraction(ctx, maker.f, t, {{B, b}, {H, h}, {W, w}});
@@ -93,17 +109,23 @@ TEST_CASE("both products of attention, heads interleaved, the keys packed on the
         const ir::Sym* S = ctx.declare_sym("S", 1, 512);
         const Expr* L = symbolic ? ctx.sym(S) : m.n(len);
         auto B = m.n(2), H = m.n(2), D = m.n(8);
-        uint32_t q = m.array("q", DType::F32, {B, L, H, D}), k = m.array("k", DType::F32, {B, L, H, D}), v = m.array("v", DType::F32, {B, L, H, D});
+        uint32_t q = m.array("q", DType::F32, {B, L, H, D}), k = m.array("k", DType::F32, {B, L, H, D}),
+                 v = m.array("v", DType::F32, {B, L, H, D});
         uint32_t s = m.output("s", DType::F32, {B, H, L, L}), o = m.output("o", DType::F32, {B, L, H, D});
         auto dim = [&](const char* name, const Expr* e) { return m.dim(name, e); };
         {
           auto b = dim("b", B), h = dim("h", H), i = dim("i", L), j = dim("j", L), d = dim("d", D);
-          const Expr* sum = m.fold(ir::Join::Sum, {d}, ctx.binary(Op::Mul, m.load(q, {m.at(b), m.at(i), m.at(h), m.at(d)}), m.load(k, {m.at(b), m.at(j), m.at(h), m.at(d)})));
-          m.map({b, h, i, j}, s, {m.at(b), m.at(h), m.at(i), m.at(j)}, ctx.binary(Op::Mul, sum, ctx.number(0.35, DType::F32)));
+          const Expr* sum = m.fold(ir::Join::Sum, {d},
+                                   ctx.binary(Op::Mul, m.load(q, {m.at(b), m.at(i), m.at(h), m.at(d)}),
+                                              m.load(k, {m.at(b), m.at(j), m.at(h), m.at(d)})));
+          m.map({b, h, i, j}, s, {m.at(b), m.at(h), m.at(i), m.at(j)},
+                ctx.binary(Op::Mul, sum, ctx.number(0.35, DType::F32)));
         }
         {
           auto b = dim("b", B), h = dim("h", H), i = dim("i", L), j = dim("j", L), d = dim("d", D);
-          const Expr* sum = m.fold(ir::Join::Sum, {j}, ctx.binary(Op::Mul, m.load(s, {m.at(b), m.at(h), m.at(i), m.at(j)}), m.load(v, {m.at(b), m.at(j), m.at(h), m.at(d)})));
+          const Expr* sum = m.fold(ir::Join::Sum, {j},
+                                   ctx.binary(Op::Mul, m.load(s, {m.at(b), m.at(h), m.at(i), m.at(j)}),
+                                              m.load(v, {m.at(b), m.at(j), m.at(h), m.at(d)})));
           m.map({b, i, h, d}, o, {m.at(b), m.at(i), m.at(h), m.at(d)}, sum);
         }
         auto schedules = test::check_lowering(ctx, m.f, t, {{S, len}}, 1, 1e-4);
@@ -131,7 +153,8 @@ TEST_CASE("a long epilogue runs over the tile in scratch memory") {
     nest::Write& w = m.f.body[0].nest->writes[0];
     const Expr* x = w.value;  // x / (1 + exp(-x)), twice
     for (int k = 0; k < 2; ++k)
-      x = ctx.binary(Op::Div, x, ctx.binary(Op::Add, ctx.number(1, DType::F32), ctx.unary(Op::Exp, ctx.unary(Op::Neg, x))));
+      x = ctx.binary(Op::Div, x,
+                     ctx.binary(Op::Add, ctx.number(1, DType::F32), ctx.unary(Op::Exp, ctx.unary(Op::Neg, x))));
     w.value = x;
     for (int64_t rows : {0, 1, 9, 20}) check_contraction(ctx, m.f, t, {{M, rows}});
   });
@@ -140,7 +163,8 @@ TEST_CASE("a long epilogue runs over the tile in scratch memory") {
 TEST_CASE("transposed convolutions become contractions by phase") {
   on_targets([](const targets::Target& t) {
     for (bool symbolic : {false, true})
-      for (auto [c, m, k, s, pad] : {std::tuple{5, 24, 2, 2, 0}, {4, 16, 4, 2, 1}, {3, 17, 3, 1, 1}, {6, 16, 6, 3, 0}, {4, 5, 8, 4, 2}}) {
+      for (auto [c, m, k, s, pad] :
+           {std::tuple{5, 24, 2, 2, 0}, {4, 16, 4, 2, 1}, {3, 17, 3, 1, 1}, {6, 16, 6, 3, 0}, {4, 5, 8, 4, 2}}) {
         ir::Context ctx;
         NestMaker maker(ctx);
         const ir::Sym *H = ctx.declare_sym("H", 1, 512), *W = ctx.declare_sym("W", 1, 512);

@@ -31,7 +31,8 @@ TEST_CASE("an elementwise chain with a broadcast operand, in several layouts") {
         ir::Context ctx;
         NestMaker m(ctx);
         auto N = m.n(2), C = m.n(c), H = m.n(5);
-        uint32_t x = m.array("x", DType::F32, {N, C, H}), s = m.array("s", DType::F32, {C}), y = m.output("y", DType::F32, {N, C, H});
+        uint32_t x = m.array("x", DType::F32, {N, C, H}), s = m.array("s", DType::F32, {C}),
+                 y = m.output("y", DType::F32, {N, C, H});
         if (last) m.f.arrays[x].layout = m.f.arrays[y].layout = nest::permuted({0, 2, 1});
         auto n = m.dim("n", N), k = m.dim("c", C), h = m.dim("h", H);
         const Expr* v = ctx.binary(Op::Mul, m.load(x, {m.at(n), m.at(k), m.at(h)}), m.load(s, {m.at(k)}));
@@ -48,9 +49,11 @@ TEST_CASE("symbolic extents, zero included, and a transposed write") {
     NestMaker m(ctx);
     const ir::Sym *A = ctx.declare_sym("A", 0, 1000), *B = ctx.declare_sym("B", 0, 1000);
     auto a = m.dim("a", ctx.sym(A)), b = m.dim("b", ctx.sym(B));
-    uint32_t x = m.array("x", DType::F32, {ctx.sym(A), ctx.sym(B)}), y = m.output("y", DType::F32, {ctx.sym(B), ctx.sym(A)});
+    uint32_t x = m.array("x", DType::F32, {ctx.sym(A), ctx.sym(B)}),
+             y = m.output("y", DType::F32, {ctx.sym(B), ctx.sym(A)});
     m.map({a, b}, y, {m.at(b), m.at(a)}, ctx.binary(Op::Add, m.load(x, {m.at(a), m.at(b)}), f32(ctx, 1)));
-    for (auto [p, q] : {std::pair{0, 5}, {5, 0}, {1, 1}, {7, 33}, {40, 3}}) test::check_lowering(ctx, m.f, t, {{A, p}, {B, q}});
+    for (auto [p, q] : {std::pair{0, 5}, {5, 0}, {1, 1}, {7, 33}, {40, 3}})
+      test::check_lowering(ctx, m.f, t, {{A, p}, {B, q}});
   });
 }
 
@@ -122,7 +125,9 @@ TEST_CASE("a softmax in one statement: custom combiner, folds hoisted out of the
       uint32_t x = m.array("x", DType::F32, {R, C}), y = m.output("y", DType::F32, {R, C});
       auto r = m.dim("r", R), k = m.dim("k", C), j = m.dim("j", C);
       const Expr* both = ctx.fold({softsum, {j}, nullptr}, {m.load(x, {m.at(r), m.at(j)}), f32(ctx, 1)});
-      const Expr* v = ctx.binary(Op::Div, ctx.unary(Op::Exp, ctx.binary(Op::Sub, m.load(x, {m.at(r), m.at(k)}), ctx.field(both, 0))), ctx.field(both, 1));
+      const Expr* v = ctx.binary(
+          Op::Div, ctx.unary(Op::Exp, ctx.binary(Op::Sub, m.load(x, {m.at(r), m.at(k)}), ctx.field(both, 0))),
+          ctx.field(both, 1));
       m.map({r, k}, y, {m.at(r), m.at(k)}, v);
       test::check_lowering(ctx, m.f, t);
     }
@@ -142,7 +147,8 @@ TEST_CASE("layer normalisation in one statement: folds nested in folds") {
       const Expr* d = ctx.binary(Op::Sub, m.load(x, {m.at(r), m.at(j)}), mean);
       const Expr* var = ctx.binary(Op::Mul, m.fold(Join::Sum, {j}, ctx.binary(Op::Mul, d, d)), scale);
       const Expr* sd = ctx.unary(Op::Sqrt, ctx.binary(Op::Add, var, f32(ctx, 1e-3)));
-      m.map({r, k}, y, {m.at(r), m.at(k)}, ctx.binary(Op::Div, ctx.binary(Op::Sub, m.load(x, {m.at(r), m.at(k)}), mean), sd));
+      m.map({r, k}, y, {m.at(r), m.at(k)},
+            ctx.binary(Op::Div, ctx.binary(Op::Sub, m.load(x, {m.at(r), m.at(k)}), mean), sd));
       test::check_lowering(ctx, m.f, t);
     }
   });
@@ -160,8 +166,9 @@ TEST_CASE("pooling windows are bounded, not padded") {
         auto c = m.dim("c", C), p = m.dim("p", O), q = m.dim("q", O), u = m.dim("u", m.n(3)), v = m.dim("v", m.n(3));
         auto place = [&](auto o, auto k) { return ctx.add(ctx.add(ctx.mul(m.at(o), m.n(2)), m.at(k)), m.n(-1)); };
         const Expr *ih = place(p, u), *iw = place(q, v);
-        m.map({c, p, q}, y, {m.at(c), m.at(p), m.at(q)},
-              m.fold(join, {u, v}, m.load(x, {m.at(c), ih, iw}), ctx.binary(Op::And, m.within(ih, H), m.within(iw, H))));
+        m.map(
+            {c, p, q}, y, {m.at(c), m.at(p), m.at(q)},
+            m.fold(join, {u, v}, m.load(x, {m.at(c), ih, iw}), ctx.binary(Op::And, m.within(ih, H), m.within(iw, H))));
         test::check_lowering(ctx, m.f, t);
       }
   });
@@ -173,7 +180,8 @@ TEST_CASE("conditions that are no bounds: strides that must divide, lanes that d
     NestMaker m(ctx);
     // A transposed convolution along the contiguous dim: y[o] = sum x[(o - k) / 2] * w[k] where it divides.
     auto N = m.n(20), O = m.n(41);
-    uint32_t x = m.array("x", DType::F32, {N}), w = m.array("w", DType::F32, {m.n(3)}), y = m.output("y", DType::F32, {O});
+    uint32_t x = m.array("x", DType::F32, {N}), w = m.array("w", DType::F32, {m.n(3)}),
+             y = m.output("y", DType::F32, {O});
     auto o = m.dim("o", O), k = m.dim("k", m.n(3));
     const Expr* back = ctx.sub(m.at(o), m.at(k));
     const Expr* at = ctx.floordiv(back, m.n(2));
@@ -191,7 +199,8 @@ TEST_CASE("a fold inside the arm of a select runs only where the arm is taken") 
     uint32_t x = m.array("x", DType::F32, {m.n(5), C}), y = m.output("y", DType::F32, {R});
     auto r = m.dim("r", R), c = m.dim("c", C);
     m.map({r}, y, {m.at(r)},
-          ctx.select(ctx.binary(Op::Lt, m.at(r), m.n(5)), m.fold(Join::Sum, {c}, m.load(x, {m.at(r), m.at(c)})), f32(ctx, 7)));
+          ctx.select(ctx.binary(Op::Lt, m.at(r), m.n(5)), m.fold(Join::Sum, {c}, m.load(x, {m.at(r), m.at(c)})),
+                     f32(ctx, 7)));
     test::check_lowering(ctx, m.f, t);
   });
 }
@@ -201,7 +210,8 @@ TEST_CASE("gathers are checked: an index out of range is a fault, not a read") {
     ir::Context ctx;
     NestMaker m(ctx);
     auto N = m.n(6), Q = m.n(5), D = m.n(18);
-    uint32_t x = m.array("x", DType::F32, {N, D}), i = m.array("i", DType::I64, {Q}), y = m.output("y", DType::F32, {Q, D});
+    uint32_t x = m.array("x", DType::F32, {N, D}), i = m.array("i", DType::I64, {Q}),
+             y = m.output("y", DType::F32, {Q, D});
     auto q = m.dim("q", Q), d = m.dim("d", D);
     const Expr* index = m.load(i, {m.at(q)});
     m.map({q, d}, y, {m.at(q), m.at(d)}, m.load(x, {index, m.at(d)}, ir::Access::Checked));
@@ -256,7 +266,8 @@ TEST_CASE("pushes combine in order; the last one wins") {
       ir::Context ctx;
       NestMaker m(ctx);
       auto P = m.n(4), Q = m.n(9), D = m.n(17);
-      uint32_t i = m.array("i", DType::I64, {Q}), u = m.array("u", DType::F32, {Q, D}), y = m.output("y", DType::F32, {P, D});
+      uint32_t i = m.array("i", DType::I64, {Q}), u = m.array("u", DType::F32, {Q, D}),
+               y = m.output("y", DType::F32, {P, D});
       auto p = m.dim("p", P), q = m.dim("q", Q), d = m.dim("d", D), e = m.dim("e", D);
       m.map({p, e}, y, {m.at(p), m.at(e)}, f32(ctx, 0.5));
       nest::Nest& n = m.map({q, d}, y, {m.load(i, {m.at(q)}), m.at(d)}, m.load(u, {m.at(q), m.at(d)}));
@@ -316,7 +327,8 @@ TEST_CASE("random small nests agree with the interpreter") {
     const Expr* where = nullptr;
     if (!folds.empty()) {
       if (pick(2)) where = ctx.binary(Op::Le, m.at(folds[0]), ctx.add(m.at(maps[0]), m.n(pick(4))));
-      if (pick(3) == 0) where = ctx.binary(Op::Eq, ctx.floormod(ctx.add(m.at(folds[0]), m.at(maps.back())), m.n(2)), m.n(0));
+      if (pick(3) == 0)
+        where = ctx.binary(Op::Eq, ctx.floormod(ctx.add(m.at(folds[0]), m.at(maps.back())), m.n(2)), m.n(0));
       body = m.fold(pick(2) ? Join::Sum : Join::Max, folds, body, where);
       body = ctx.binary(Op::Max, body, f32(ctx, -5));  // a maximum of nothing is -inf
     }

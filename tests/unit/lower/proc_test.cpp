@@ -58,7 +58,8 @@ TEST_CASE("a proc sorts rows, its array in scratch or in a workspace") {
     NestMaker free(ctx);
     const ir::Sym *R = ctx.declare_sym("R", 0, 100), *N = ctx.declare_sym("N", 0, 100);
     sorting(free, ctx.sym(R), ctx.sym(N));
-    for (auto [r, n] : {std::pair{0, 3}, {3, 0}, {3, 7}, {1, 20}}) test::check_lowering(ctx, free.f, t, {{R, r}, {N, n}});
+    for (auto [r, n] : {std::pair{0, 3}, {3, 0}, {3, 7}, {1, 20}})
+      test::check_lowering(ctx, free.f, t, {{R, r}, {N, n}});
   }
 }
 

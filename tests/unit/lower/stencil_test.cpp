@@ -10,11 +10,13 @@ namespace {
 
 template <class F>
 void on_targets(F f) {
-  for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8-a", "portable"}) f(*targets::find_target(name));
+  for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8-a", "portable"})
+    f(*targets::find_target(name));
 }
 
 // Average or maximum over windows, channels last; the average divides by the number of taps inside.
-void pool(NestMaker& m, bool average, const Expr* H, const Expr* W, int64_t channels, int64_t k, int64_t stride, int64_t pad) {
+void pool(NestMaker& m, bool average, const Expr* H, const Expr* W, int64_t channels, int64_t k, int64_t stride,
+          int64_t pad) {
   ir::Context& ctx = m.ctx;
   auto out = [&](const Expr* in) { return ctx.add(ctx.floordiv(ctx.add(in, m.n(2 * pad - k)), m.n(stride)), m.n(1)); };
   const Expr *C = m.n(channels), *P = out(H), *Q = out(W);
@@ -34,11 +36,14 @@ void pool(NestMaker& m, bool average, const Expr* H, const Expr* W, int64_t chan
 
 TEST_CASE("depthwise convolutions become stencils and agree") {
   on_targets([](const targets::Target& t) {
-    for (NestMaker::Conv p : {NestMaker::Conv{.h = 7, .w = 7, .c = 32, .m = 32, .group = 32}, {.h = 5, .w = 21, .c = 20, .m = 20, .stride = 2, .group = 20},
-                              {.n = 2, .h = 9, .w = 9, .c = 19, .m = 19, .kh = 5, .kw = 5, .pad = 2, .group = 19},
-                              {.h = 4, .w = 3, .c = 16, .m = 16, .kh = 5, .kw = 5, .pad = 2, .group = 16},
-                              {.h = 12, .w = 12, .c = 16, .m = 16, .pad = 2, .dilation = 2, .group = 16, .residual = true},
-                              {.h = 6, .w = 18, .c = 17, .m = 17, .pad = 0, .group = 17}, {.h = 3, .w = 50, .c = 16, .m = 16, .group = 16}}) {
+    for (NestMaker::Conv p :
+         {NestMaker::Conv{.h = 7, .w = 7, .c = 32, .m = 32, .group = 32},
+          {.h = 5, .w = 21, .c = 20, .m = 20, .stride = 2, .group = 20},
+          {.n = 2, .h = 9, .w = 9, .c = 19, .m = 19, .kh = 5, .kw = 5, .pad = 2, .group = 19},
+          {.h = 4, .w = 3, .c = 16, .m = 16, .kh = 5, .kw = 5, .pad = 2, .group = 16},
+          {.h = 12, .w = 12, .c = 16, .m = 16, .pad = 2, .dilation = 2, .group = 16, .residual = true},
+          {.h = 6, .w = 18, .c = 17, .m = 17, .pad = 0, .group = 17},
+          {.h = 3, .w = 50, .c = 16, .m = 16, .group = 16}}) {
       p.panels = false;
       ir::Context ctx;
       NestMaker m(ctx);
@@ -77,7 +82,8 @@ TEST_CASE("images that are expected to be large keep channels innermost") {
 TEST_CASE("pooling, maximum and average, of constant and symbolic size") {
   on_targets([](const targets::Target& t) {
     for (bool average : {false, true})
-      for (auto [h, w, c, k, stride, pad] : {std::tuple{8, 8, 16, 2, 2, 0}, {9, 11, 20, 3, 2, 1}, {6, 7, 33, 3, 1, 1}, {5, 5, 16, 5, 1, 2}}) {
+      for (auto [h, w, c, k, stride, pad] :
+           {std::tuple{8, 8, 16, 2, 2, 0}, {9, 11, 20, 3, 2, 1}, {6, 7, 33, 3, 1, 1}, {5, 5, 16, 5, 1, 2}}) {
         ir::Context ctx;
         NestMaker fixed(ctx);
         pool(fixed, average, fixed.n(h), fixed.n(w), c, k, stride, pad);
