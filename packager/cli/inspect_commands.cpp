@@ -98,6 +98,7 @@ void add_inspect_commands(CLI::App& app, int& exit_code) {
     inspect->add_option("--program", options->program, "only this program");
     inspect->add_flag("--segments", options->segments, "list the segments");
     inspect->add_flag("--tensors", options->tensors, "list the tensors");
+    inspect->add_flag("--plan", options->plan, "only the plans, as text: what the runtime executes");
     inspect->callback(
         [options, as_json, &exit_code] { exit_code = finish("inspect", *as_json, inspect_container(*options)); });
   }

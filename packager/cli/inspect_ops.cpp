@@ -7,6 +7,7 @@
 #include "packager/cli/container_file.h"
 #include "packager/cli/inspect_json.h"
 #include "packager/cli/size_ops.h"
+#include "packager/plan/print.h"
 #include "schema/features.h"
 #include "schema/pipeline/pipeline.h"
 #include "signing/policy.h"
@@ -208,6 +209,35 @@ Status check_name(const Items& items, const std::string& wanted, const std::stri
   return Status(Code::Usage, "no " + what + " '" + wanted + "' in this file").fact(std::move(known));
 }
 
+// The plans of the variants that are asked for. How many kernels a module has is the loader's to know: any number goes.
+Result<Report> show_plans(const ContainerFile& file, const InspectOptions& options) {
+  const Manifest& manifest = file.opened->manifest();
+  exec::PlanContext context;
+  context.num_kernels = UINT32_MAX;
+  context.constant_bytes = [&manifest](uint32_t tensor, uint32_t copy) -> std::optional<uint64_t> {
+    if (tensor >= manifest.tensors.size() || copy >= manifest.tensors[tensor].copies.size()) return std::nullopt;
+    return manifest.tensors[tensor].copies[copy].ref.length;
+  };
+  Report report;
+  ordered_json& plans = report.json["plans"] = ordered_json::object();
+  for (const Variant& variant : manifest.variants) {
+    if (!options.variant.empty() && variant.name != options.variant) continue;
+    if (!variant.plan || !file.opened->present(*variant.plan)) {
+      report.text += "; " + variant.name + " has no plan here\n";
+      continue;
+    }
+    MLC_ASSIGN(const VerifiedBytes bytes, file.opened->segment(*variant.plan));
+    auto plan = exec::decode_plan(bytes.bytes(), context);
+    if (!plan) return std::move(plan).status().note(bytes.name());
+    if (!options.program.empty())
+      std::erase_if(plan->functions, [&](const exec::Function& f) { return f.name != options.program; });
+    const std::string text = plan::print(*plan);
+    report.text += "; " + variant.name + "\n" + text;
+    plans[variant.name] = text;
+  }
+  return report;
+}
+
 }  // namespace
 
 Result<Report> inspect_container(const InspectOptions& options) {
@@ -215,6 +245,7 @@ Result<Report> inspect_container(const InspectOptions& options) {
   const Manifest& manifest = file.opened->manifest();
   MLC_RETURN_IF_ERROR(check_name(manifest.variants, options.variant, "variant"));
   MLC_RETURN_IF_ERROR(check_name(manifest.methods, options.program, "program"));
+  if (options.plan) return show_plans(file, options);
   MLC_ASSIGN(const SignedBy signer, signed_by(file));
 
   Report report;

@@ -14,6 +14,7 @@ struct InspectOptions {
   std::string program;     // only this one
   bool segments = false;   // the text lists segments
   bool tensors = false;    // the text lists tensors
+  bool plan = false;       // only the plans of the variants, as text (packager/plan/print.h)
 };
 
 // Usage, with the known names, if a variant or program is not in the file.

@@ -14,6 +14,8 @@
 #include "packager/compile/weights.h"
 #include "packager/container/builder.h"
 #include "packager/import/onnx.h"
+#include "packager/model/print.h"
+#include "packager/nest/print.h"
 #include "packager/passes/passes.h"
 #include "packager/pipeline/check_lists.h"
 #include "packager/pipeline/expand_pipeline.h"
@@ -72,6 +74,7 @@ class Build {
   explicit Build(const BuildOptions& options) : options_(options) {}
 
   Result<BuildReport> run() {
+    MLC_RETURN_IF_ERROR(check_print_after());
     MLC_RETURN_IF_ERROR(load_library());
     MLC_RETURN_IF_ERROR(import_model());
     MLC_RETURN_IF_ERROR(load_pipeline());
@@ -84,6 +87,20 @@ class Build {
   }
 
  private:
+  // --print-after: the levels as they come into being; passes::run prints after each of its own.
+  bool prints(std::string_view stage) const { return options_.print_after == stage || options_.print_after == "all"; }
+
+  Status check_print_after() {
+    const std::string& wanted = options_.print_after;
+    std::string known = "known: all import expand";
+    bool found = wanted.empty() || wanted == "all" || wanted == "import" || wanted == "expand";
+    for (const std::string& pass : passes::Options().pipeline) {
+      found = found || pass == wanted;
+      known += " " + pass;
+    }
+    return found ? ok() : Status(Code::Usage, "--print-after: no pass '" + wanted + "'").fact(std::move(known));
+  }
+
   void stage(const std::string& name) {
     if (options_.progress) options_.progress(name);
   }
@@ -102,6 +119,7 @@ class Build {
   Status import_model() {
     stage("import");
     MLC_ASSIGN(model_, import::import_onnx(options_.model_path));
+    if (prints("import")) std::fputs(model::print(model_).c_str(), stderr);
     MLC_RETURN_IF_ERROR(check_operators(*library_, model_));
     return apply_bounds();
   }
@@ -160,6 +178,8 @@ class Build {
       MLC_RETURN_IF_ERROR(pipeline::check_lists(p, function, assets_));
       programs_.push_back({std::move(function), {}, true});
     }
+    for (const Program& program : programs_)
+      if (prints("expand")) std::fprintf(stderr, "; after expand\n%s", nest::print(program.function).c_str());
     return ok();
   }
 

@@ -4,12 +4,12 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "packager/import/shown.h"
+
 namespace mlc::import {
 namespace {
 
 constexpr size_t kMaxReported = 8;
-
-std::string described(const model::Node& node) { return "node '" + node.label() + "' (" + node.op + ")"; }
 
 // Values that the bodies of a node read from outside themselves. Iterative: bodies nest.
 std::vector<std::string> captured_by(const model::Node& node) {
@@ -37,16 +37,16 @@ std::vector<std::string> captured_by(const model::Node& node) {
 Status order_nodes(model::Graph& graph, bool outer_values_allowed) {
   constexpr size_t kGiven = SIZE_MAX;
   std::unordered_map<std::string, size_t> writer;
-  Status status(Code::Malformed, 1012, "graph '" + graph.name + "' is not well formed");
+  Status status(Code::Malformed, 1012, "graph " + shown(graph.name) + " is not well formed");
   auto complain = [&](std::string line) {
     if (status.facts.size() < kMaxReported) status.facts.push_back(std::move(line));
   };
   for (const auto& [name, tensor] : graph.initializers) writer[name] = kGiven;
   for (const model::Port& port : graph.inputs)
-    if (!writer.emplace(port.name, kGiven).second) complain("input '" + port.name + "' is given twice");
+    if (!writer.emplace(port.name, kGiven).second) complain("input " + shown(port.name) + " is given twice");
   for (size_t k = 0; k < graph.nodes.size(); ++k)
     for (const std::string& name : graph.nodes[k].outputs)
-      if (!name.empty() && !writer.emplace(name, k).second) complain(described(graph.nodes[k]) + " writes '" + name + "', which is written already");
+      if (!name.empty() && !writer.emplace(name, k).second) complain(described(graph.nodes[k]) + " writes " + shown(name) + ", which is written already");
 
   std::vector<std::vector<size_t>> readers(graph.nodes.size());
   std::vector<size_t> waiting(graph.nodes.size(), 0);
@@ -57,7 +57,7 @@ Status order_nodes(model::Graph& graph, bool outer_values_allowed) {
       if (name.empty()) continue;
       auto found = writer.find(name);
       if (found == writer.end()) {
-        if (!outer_values_allowed) complain(described(node) + " reads '" + name + "', which nothing writes");
+        if (!outer_values_allowed) complain(described(node) + " reads " + shown(name) + ", which nothing writes");
       } else if (found->second != kGiven) {
         sources.insert(found->second);
       }
@@ -70,7 +70,7 @@ Status order_nodes(model::Graph& graph, bool outer_values_allowed) {
     for (size_t source : sources) readers[source].push_back(k);
   }
   for (const model::Port& port : graph.outputs)
-    if (!writer.count(port.name) && !outer_values_allowed) complain("output '" + port.name + "' is written by nothing");
+    if (!writer.count(port.name) && !outer_values_allowed) complain("output " + shown(port.name) + " is written by nothing");
   if (!status.facts.empty()) return status;
 
   // Kahn's algorithm; among the nodes that are ready the first of the file goes first, so sorted files keep their order.

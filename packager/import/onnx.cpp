@@ -1,70 +1,51 @@
 #include "packager/import/onnx.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
+#include <algorithm>
 #include <filesystem>
+#include <string_view>
+#include <unordered_set>
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include "packager/import/foreign.h"
 #include "packager/import/graph_order.h"
+#include "packager/import/mapping.h"
+#include "packager/import/shown.h"
 #include "packager/import/tensor.h"
+#include "packager/model/verify.h"
 
 namespace mlc::import {
 namespace {
 
-constexpr int kMaxGraphDepth = 64;             // of nested If/Loop bodies
+using model::kMaxGraphDepth;
+// Messages in messages that protobuf follows; its parser takes stack for each. A body takes three of them.
+constexpr int kMaxMessageDepth = 4096;
 constexpr uint64_t kMaxModelBytes = INT32_MAX;  // protobuf's own limit
 
-struct Mapping {
-  const std::byte* data = nullptr;
-  uint64_t size = 0;
-  ~Mapping() {
-    if (data) munmap(const_cast<std::byte*>(data), size);
-  }
-};
-
-Result<std::shared_ptr<Mapping>> map_file(const std::string& path) {
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return Status(Code::NotFound, 1003, path + ": " + std::strerror(errno));
-  struct stat st;
-  auto mapping = std::make_shared<Mapping>();
-  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-    close(fd);
-    return Status(Code::NotFound, 1003, path + " is not a regular file");
-  }
-  mapping->size = static_cast<uint64_t>(st.st_size);
-  if (mapping->size > 0) {
-    void* p = mmap(nullptr, mapping->size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (p != MAP_FAILED) mapping->data = static_cast<const std::byte*>(p);
-  }
-  close(fd);
-  if (mapping->size > 0 && !mapping->data) return Status(Code::Resource, path + " cannot be mapped");
-  return mapping;
-}
-
+// The element type and shape of a value, as far as they are said.
 Result<model::Port> port_of(const onnx::ValueInfoProto& info) {
   model::Port port;
   port.name = info.name();
-  if (!info.has_type() || !info.type().has_tensor_type())
-    return Status(Code::Unsupported, 2006, "input or output '" + info.name() + "' is not a tensor (sequence, map or optional)");
+  port.has_shape = false;
+  if (!info.has_type()) return port;
+  if (!info.type().has_tensor_type())
+    return Status(Code::Unsupported, 2006, "input or output " + shown(info.name()) + " is not a tensor (sequence, map or optional)");
   const auto& type = info.type().tensor_type();
-  auto dtype = dtype_of(type.elem_type());
-  if (!dtype)
-    return Status(Code::Malformed, 1010, "'" + info.name() + "' has the unknown element type " + std::to_string(type.elem_type()));
-  port.dtype = *dtype;
+  MLC_ASSIGN(port.dtype, dtype_of(type.elem_type(), shown(info.name())));
   port.has_shape = type.has_shape();
+  uint64_t bytes = std::max(1u, bytes_of(port.dtype));
   for (const auto& dim : type.shape().dim()) {
-    if (dim.has_dim_value() && dim.dim_value() >= 0)
-      port.shape.emplace_back(dim.dim_value());
-    else
+    if (!dim.has_dim_value() || dim.dim_value() == -1) {  // some exporters write -1 for a free extent
       port.shape.emplace_back(dim.has_dim_param() ? dim.dim_param() : std::string());
+      continue;
+    }
+    if (dim.dim_value() < 0)
+      return Status(Code::Malformed, 1015, shown(info.name()) + " has the negative extent " + std::to_string(dim.dim_value()));
+    port.shape.emplace_back(dim.dim_value());
+    const auto more = checked_mul(bytes, std::max<uint64_t>(1, static_cast<uint64_t>(dim.dim_value())));
+    if (!more || *more > INT64_MAX) return Status(Code::Malformed, 1015, "the bytes of " + shown(info.name()) + " overflow 64 bits");
+    bytes = *more;
   }
   return port;
 }
@@ -91,13 +72,13 @@ Result<model::Attribute> attribute_of(const onnx::AttributeProto& proto, const T
       return model::Attribute(std::move(tensor));
     }
     case Proto::GRAPH: {
-      if (depth >= kMaxGraphDepth)
+      if (depth + 1 >= kMaxGraphDepth)
         return Status(Code::Malformed, 1011, "graphs are nested deeper than " + std::to_string(kMaxGraphDepth));
       MLC_ASSIGN(model::Graph graph, graph_of(proto.g(), source, depth + 1));
       return model::Attribute(std::shared_ptr<const model::Graph>(std::make_shared<model::Graph>(std::move(graph))));
     }
     default:
-      return Status(Code::Unsupported, 2007, "attribute '" + proto.name() + "' has the kind " + std::to_string(type) + ", which no operator here takes");
+      return Status(Code::Unsupported, 2007, "attribute " + shown(proto.name()) + " has the kind " + std::to_string(type) + ", which no operator here takes");
   }
 }
 
@@ -110,11 +91,22 @@ Result<model::Node> node_of(const onnx::NodeProto& proto, const TensorSource& so
   node.outputs.assign(proto.output().begin(), proto.output().end());
   for (const auto& attribute : proto.attribute()) {
     auto value = attribute_of(attribute, source, depth);
-    if (!value.ok()) return std::move(value).status().note("node '" + node.label() + "' (" + node.op + ")");
+    if (!value.ok()) return std::move(value).status().note(described(node) + ", attribute " + shown(attribute.name()));
     if (!node.attributes.emplace(attribute.name(), std::move(value).value()).second)
-      return Status(Code::Malformed, 1012, "node '" + node.label() + "' (" + node.op + ") has the attribute '" + attribute.name() + "' twice");
+      return Status(Code::Malformed, 1012, described(node) + " has the attribute " + shown(attribute.name()) + " twice");
   }
   return node;
+}
+
+// What is said of values inside: hints, so what cannot be read is left out.
+void read_types(const onnx::GraphProto& proto, model::Graph& graph) {
+  if (proto.value_info_size() == 0) return;
+  std::unordered_set<std::string_view> results;
+  for (const model::Node& node : graph.nodes) results.insert(node.outputs.begin(), node.outputs.end());
+  for (const auto& info : proto.value_info()) {
+    if (info.name().empty() || !results.contains(info.name())) continue;
+    if (auto port = port_of(info); port.ok() && port->dtype != DType::None) graph.types.emplace(info.name(), std::move(*port));
+  }
 }
 
 Result<model::Graph> graph_of(const onnx::GraphProto& proto, const TensorSource& source, int depth) {
@@ -122,64 +114,70 @@ Result<model::Graph> graph_of(const onnx::GraphProto& proto, const TensorSource&
   graph.name = proto.name();
   for (const auto& tensor : proto.initializer()) {
     auto value = tensor_of(tensor, source);
-    if (!value.ok()) return std::move(value).status().note("initializer '" + tensor.name() + "'");
+    if (!value.ok()) return std::move(value).status().note("initializer " + shown(tensor.name()));
     if (!graph.initializers.emplace(tensor.name(), std::move(value).value()).second)
-      return Status(Code::Malformed, 1012, "initializer '" + tensor.name() + "' is given twice");
+      return Status(Code::Malformed, 1012, "initializer " + shown(tensor.name()) + " is given twice");
   }
   if (proto.sparse_initializer_size() > 0)
-    return Status(Code::Unsupported, 2008, "the graph has sparse initializers, which are not supported");
+    return Status(Code::Unsupported, 2008, "initializer " + shown(proto.sparse_initializer(0).values().name()) + " is sparse, which is not supported");
   for (const auto& info : proto.input()) {
     if (graph.initializers.count(info.name())) continue;  // before IR version 4 initializers are listed as inputs too
     MLC_ASSIGN(model::Port port, port_of(info));
+    if (depth == 0 && port.dtype == DType::None)  // those of bodies follow from the node that has them
+      return Status(Code::Malformed, 1010, "input " + shown(info.name()) + " has no element type");
     graph.inputs.push_back(std::move(port));
   }
   for (const auto& info : proto.output()) {
-    model::Port port;
-    port.name = info.name();
-    port.has_shape = false;
-    if (info.has_type()) {
-      MLC_ASSIGN(port, port_of(info));
-    }
+    MLC_ASSIGN(model::Port port, port_of(info));
     graph.outputs.push_back(std::move(port));
   }
   for (const auto& proto_node : proto.node()) {
     MLC_ASSIGN(model::Node node, node_of(proto_node, source, depth));
     graph.nodes.push_back(std::move(node));
   }
+  read_types(proto, graph);
   MLC_RETURN_IF_ERROR(order_nodes(graph, /*outer_values_allowed=*/depth > 0));
   return graph;
 }
 
 }  // namespace
 
-Result<model::Model> import_onnx(const std::string& path) {
-  MLC_ASSIGN(std::shared_ptr<Mapping> file, map_file(path));
-  const Bytes bytes(file->data, file->size);
-  MLC_RETURN_IF_ERROR(refuse_foreign(path, bytes));
+Result<model::Model> import_onnx(Bytes bytes, const std::string& name, const std::string& folder) {
+  MLC_RETURN_IF_ERROR(refuse_foreign(name, bytes));
   if (bytes.size() > kMaxModelBytes)
-    return Status(Code::Malformed, 1013, path + " has " + std::to_string(bytes.size()) + " bytes; a protobuf file ends at 2 GiB")
+    return Status(Code::Malformed, 1013, name + " has " + std::to_string(bytes.size()) + " bytes; a protobuf file ends at 2 GiB")
         .hint("save the weights as external data");
   auto proto = std::make_shared<onnx::ModelProto>();
   google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
   google::protobuf::io::CodedInputStream coded(&stream);
   coded.SetTotalBytesLimit(INT32_MAX);
-  coded.SetRecursionLimit(4 * kMaxGraphDepth);
+  coded.SetRecursionLimit(kMaxMessageDepth);
   if (!proto->ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
-    return Status(Code::Malformed, 1014, path + " is not an ONNX model: its protobuf encoding is broken or truncated");
+    return Status(Code::Malformed, 1014, name + " is not an ONNX model: its protobuf encoding is broken, truncated or nested too deeply");
   if (!proto->has_graph())
-    return Status(Code::Malformed, 1014, path + " is not an ONNX model: it has no graph");
+    return Status(Code::Malformed, 1014, name + " is not an ONNX model: it has no graph");
 
   model::Model model;
   model.producer = proto->producer_name();
-  for (const auto& opset : proto->opset_import())
-    model.opsets[opset.domain().empty() ? "ai.onnx" : opset.domain()] = opset.version();
-  if (!model.opsets.count("ai.onnx")) model.opsets["ai.onnx"] = 1;
+  for (const auto& opset : proto->opset_import()) {
+    const std::string domain = opset.domain().empty() ? "ai.onnx" : opset.domain();
+    if (auto [at, is_new] = model.opsets.emplace(domain, opset.version()); !is_new && at->second != opset.version())
+      return Status(Code::Malformed, 1012, name + ": the opset of " + shown(domain) + " is given twice: " +
+                                               std::to_string(at->second) + " and " + std::to_string(opset.version()));
+  }
+  model.opsets.emplace("ai.onnx", 1);
   for (const auto& entry : proto->metadata_props()) model.metadata[entry.key()] = entry.value();
-  TensorSource source{std::filesystem::path(path).parent_path().string(), proto};
+  TensorSource source{folder, proto, {}};
   auto graph = graph_of(proto->graph(), source, 0);
-  if (!graph.ok()) return std::move(graph).status().note(path);
+  if (!graph.ok()) return std::move(graph).status().note(name);
   model.graph = std::move(graph).value();
+  if (Status status = model::verify(model); !status.ok()) return std::move(status).note(name);
   return model;
+}
+
+Result<model::Model> import_onnx(const std::string& path) {
+  MLC_ASSIGN(const std::shared_ptr<Mapping> file, map_file(path));
+  return import_onnx(file->bytes, path, std::filesystem::path(path).parent_path().string());
 }
 
 }  // namespace mlc::import

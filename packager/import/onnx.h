@@ -7,14 +7,16 @@
 
 #include <string>
 
+#include "base/checked.h"
 #include "base/status.h"
 #include "packager/model/model.h"
 
 namespace mlc::import {
 
-
 // Constants of the model borrow from memory that the model itself keeps alive. External data must lie in the folder of
 // `path` or below it.
 Result<model::Model> import_onnx(const std::string& path);
+// The same for bytes that are in memory; `name` is for messages, external data lies in `folder`. `bytes` may go away.
+Result<model::Model> import_onnx(Bytes bytes, const std::string& name, const std::string& folder);
 
 }  // namespace mlc::import

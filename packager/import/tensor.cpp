@@ -1,13 +1,10 @@
 #include "packager/import/tensor.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+
+#include "packager/import/shown.h"
 
 namespace mlc::import {
 namespace {
@@ -63,7 +60,12 @@ Result<uint64_t> number_of(const std::string& text, const char* what) {
   return value;
 }
 
-Result<std::shared_ptr<std::vector<std::byte>>> external_data(const Proto& proto, const TensorSource& source, uint64_t expected) {
+struct ExternalData {
+  Bytes bytes;
+  std::shared_ptr<const void> owner;
+};
+
+Result<ExternalData> external_data(const Proto& proto, const TensorSource& source, uint64_t expected) {
   std::string location;
   uint64_t offset = 0, length = expected;
   for (const auto& entry : proto.external_data()) {
@@ -72,42 +74,40 @@ Result<std::shared_ptr<std::vector<std::byte>>> external_data(const Proto& proto
     if (entry.key() == "length") { MLC_ASSIGN(length, number_of(entry.value(), "length")); }
   }
   namespace fs = std::filesystem;
+  const std::string who = "external data " + shown(location);
+  const Status outside(Code::Malformed, 1016, who + " lies outside the folder of the model");
+  if (location.empty() || location.find('\0') != std::string::npos) return outside;
   const fs::path relative = fs::path(location).lexically_normal();
-  const bool escapes = location.empty() || relative.is_absolute() || location.find('\0') != std::string::npos ||
-                       (!relative.empty() && *relative.begin() == "..");
-  if (escapes)
-    return Status(Code::Malformed, 1016, "external data '" + location + "' lies outside the folder of the model");
+  if (relative.is_absolute() || *relative.begin() == "..") return outside;
   if (length != expected)
-    return Status(Code::Malformed, 1015, "external data '" + location + "' has " + std::to_string(length) + " bytes, expected " + std::to_string(expected));
+    return Status(Code::Malformed, 1015, who + " has " + std::to_string(length) + " bytes, expected " + std::to_string(expected));
   // Links are resolved too: a link inside the folder must not lead out of it.
   std::error_code error;
   const fs::path folder = fs::weakly_canonical(source.folder.empty() ? fs::path(".") : fs::path(source.folder), error);
+  if (error) return Status(Code::NotFound, 1003, who + ": " + error.message());
   const fs::path full = fs::weakly_canonical(folder / relative, error);
+  if (error) return Status(Code::NotFound, 1003, who + ": " + error.message());
   const fs::path back = full.lexically_relative(folder);
-  if (error || back.empty() || *back.begin() == "..")
-    return Status(Code::Malformed, 1016, "external data '" + location + "' lies outside the folder of the model");
-  int fd = open(full.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return Status(Code::NotFound, 1003, "external data '" + location + "': " + std::strerror(errno));
-  struct stat st;
-  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || !range_within(offset, length, static_cast<uint64_t>(st.st_size))) {
-    close(fd);
-    return Status(Code::Malformed, 1015, "external data '" + location + "' is shorter than offset " + std::to_string(offset) + " plus " + std::to_string(length) + " bytes");
+  if (back.empty() || *back.begin() == "..") return outside;
+  std::shared_ptr<Mapping>& file = source.files[full.string()];
+  if (!file) {
+    auto mapped = map_file(full.string());
+    if (!mapped) {
+      Status status = std::move(mapped).status();
+      status.message = who + ": " + status.message;
+      source.files.erase(full.string());
+      return status;
+    }
+    file = std::move(*mapped);
   }
-  auto out = std::make_shared<std::vector<std::byte>>(length);
-  uint64_t done = 0;
-  while (done < length) {
-    ssize_t n = pread(fd, out->data() + done, length - done, static_cast<off_t>(offset + done));
-    if (n <= 0) break;
-    done += static_cast<uint64_t>(n);
-  }
-  close(fd);
-  if (done != length) return Status(Code::NotFound, 1003, "external data '" + location + "' cannot be read");
-  return out;
+  if (!range_within(offset, length, file->bytes.size()))
+    return Status(Code::Malformed, 1015, who + " has " + std::to_string(file->bytes.size()) + " bytes, fewer than offset " + std::to_string(offset) + " plus " + std::to_string(length));
+  return ExternalData{file->bytes.subspan(offset, length), file};
 }
 
 }  // namespace
 
-std::optional<DType> dtype_of(int32_t type) {
+Result<DType> dtype_of(int32_t type, const std::string& who) {
   switch (type) {
     case 0: return DType::None;
     case Proto::FLOAT: return DType::F32;
@@ -130,38 +130,41 @@ std::optional<DType> dtype_of(int32_t type) {
     case 20: return DType::F8E5M2FNUZ;
     case 21: return DType::U4;
     case 22: return DType::I4;
-    default: return std::nullopt;
+    case Proto::COMPLEX64: case Proto::COMPLEX128:
+      return Status(Code::Unsupported, 2006, who + " has complex elements, which are not supported");
+    default: return Status(Code::Malformed, 1010, who + " has the unknown element type " + std::to_string(type));
   }
 }
 
 Result<model::Tensor> tensor_of(const Proto& proto, const TensorSource& source) {
   model::Tensor tensor;
-  auto dtype = dtype_of(proto.data_type());
-  if (!dtype || *dtype == DType::None)
-    return Status(Code::Malformed, 1010, "tensor '" + proto.name() + "' has the unknown element type " + std::to_string(proto.data_type()));
-  tensor.dtype = *dtype;
+  const std::string who = "tensor " + shown(proto.name());
+  MLC_ASSIGN(tensor.dtype, dtype_of(proto.data_type(), who));
+  if (tensor.dtype == DType::None) return Status(Code::Malformed, 1010, who + " has no element type");
+  if (proto.has_segment()) return Status(Code::Unsupported, 2006, who + " is one of several segments, which is not supported");
   for (int64_t extent : proto.dims()) {
-    if (extent < 0) return Status(Code::Malformed, 1015, "tensor '" + proto.name() + "' has the negative extent " + std::to_string(extent));
+    if (extent < 0) return Status(Code::Malformed, 1015, who + " has the negative extent " + std::to_string(extent));
     tensor.shape.push_back(extent);
   }
   auto count = checked_product(tensor.shape);
-  if (!count) return Status(Code::Malformed, 1015, "the extents of tensor '" + proto.name() + "' overflow 64 bits");
+  if (!count || *count > INT64_MAX) return Status(Code::Malformed, 1015, "the extents of " + who + " overflow 64 bits");
   if (tensor.dtype == DType::Str) {
     if (static_cast<uint64_t>(proto.string_data_size()) != *count)
-      return Status(Code::Malformed, 1015, "tensor '" + proto.name() + "' has " + std::to_string(proto.string_data_size()) + " strings, its shape wants " + std::to_string(*count));
+      return Status(Code::Malformed, 1015, who + " has " + std::to_string(proto.string_data_size()) + " strings, its shape wants " + std::to_string(*count));
     tensor.strings.assign(proto.string_data().begin(), proto.string_data().end());
     return tensor;
   }
   const bool nibbles = bits_of(tensor.dtype) == 4;
   auto stored = nibbles ? std::optional((*count + 1) / 2) : checked_mul(*count, bytes_of(tensor.dtype));
-  if (!stored) return Status(Code::Malformed, 1015, "the bytes of tensor '" + proto.name() + "' overflow 64 bits");
+  if (!stored) return Status(Code::Malformed, 1015, "the bytes of " + who + " overflow 64 bits");
 
   const std::byte* data = nullptr;
   uint64_t size = 0;
   if (proto.data_location() == Proto::EXTERNAL) {
-    MLC_ASSIGN(auto bytes, external_data(proto, source, *stored));
-    data = bytes->data(), size = bytes->size();
-    tensor.owner = bytes;
+    auto external = external_data(proto, source, *stored);
+    if (!external) return std::move(external).status().note(who);
+    data = external->bytes.data(), size = external->bytes.size();
+    tensor.owner = external->owner;
   } else if (proto.has_raw_data()) {
     data = reinterpret_cast<const std::byte*>(proto.raw_data().data());
     size = proto.raw_data().size();
@@ -173,7 +176,7 @@ Result<model::Tensor> tensor_of(const Proto& proto, const TensorSource& source) 
     tensor.owner = bytes;
   }
   if (size != *stored)
-    return Status(Code::Malformed, 1015, "tensor '" + proto.name() + "' has " + std::to_string(size) + " bytes of data, its shape wants " + std::to_string(*stored));
+    return Status(Code::Malformed, 1015, who + " has " + std::to_string(size) + " bytes of data, its shape wants " + std::to_string(*stored));
   if (nibbles) {
     auto bytes = unpack_nibbles(data, *count, tensor.dtype == DType::I4);
     data = bytes->data(), size = bytes->size();

@@ -1,8 +1,8 @@
 // TensorProto to model::Tensor: element types, inline data in its several spellings, external data.
 #pragma once
 
+#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 
 #ifndef ONNX_NAMESPACE
@@ -14,6 +14,7 @@
 #include <onnx/onnx_pb.h>
 
 #include "base/status.h"
+#include "packager/import/mapping.h"
 #include "packager/model/model.h"
 
 namespace mlc::import {
@@ -22,9 +23,12 @@ namespace mlc::import {
 struct TensorSource {
   std::string folder;                 // of the model file; empty: the current one
   std::shared_ptr<const void> owner;  // keeps the parsed protobuf alive that raw data is borrowed from
+  mutable std::map<std::string, std::shared_ptr<Mapping>> files;  // external data, mapped once each
 };
 
-std::optional<DType> dtype_of(int32_t onnx_element_type);  // also None for UNDEFINED
+// None for UNDEFINED. `who` is for the message: Malformed for a number that ONNX does not have, Unsupported for one that
+// we do not have.
+Result<DType> dtype_of(int32_t onnx_element_type, const std::string& who);
 Result<model::Tensor> tensor_of(const onnx::TensorProto& proto, const TensorSource& source);
 
 }  // namespace mlc::import

@@ -1,0 +1,59 @@
+#include "packager/plan/print.h"
+#include "schema/generated/plan_generated.h"
+#include "schema/module_abi.h"
+
+namespace mlc::plan {
+namespace {
+
+namespace fbp = fb::plan;
+namespace fbs = flatbuffers;
+
+class Encoder {
+ public:
+  std::vector<std::byte> run(const exec::Plan& plan) {
+    std::vector<fbs::Offset<fbp::Function>> functions;
+    for (const exec::Function& f : plan.functions) functions.push_back(function(f));
+    fbp::FinishPlanBuffer(out_, fbp::CreatePlan(out_, 1, MLRUN_MODULE_ABI, out_.CreateVector(functions)));
+    const auto* bytes = reinterpret_cast<const std::byte*>(out_.GetBufferPointer());
+    return {bytes, bytes + out_.GetSize()};
+  }
+
+ private:
+  fbs::Offset<fbp::Function> function(const exec::Function& f) {
+    std::vector<fbp::SymbolInstr> shape;
+    for (const exec::SymbolInstr& i : f.shape)
+      shape.emplace_back(static_cast<fbp::SymbolOp>(i.op), i.dst, i.a, i.b, i.c, i.imm);
+    std::vector<fbs::Offset<fbp::Check>> checks;
+    for (const exec::Check& c : f.checks)
+      checks.push_back(fbp::CreateCheck(out_, c.condition, c.after, out_.CreateString(c.message)));
+    const auto inputs = ports(f.inputs), outputs = ports(f.outputs);
+    std::vector<fbs::Offset<fbp::Buffer>> buffers;
+    for (const exec::Buffer& b : f.buffers)
+      buffers.push_back(fbp::CreateBuffer(out_, static_cast<fbp::BufferKind>(b.kind), static_cast<uint8_t>(b.dtype), b.index,
+                                          b.copy, b.bytes, b.offset));
+    std::vector<fbs::Offset<fbp::Instr>> body;
+    for (const exec::Instr& i : f.body)
+      body.push_back(fbp::CreateInstr(out_, static_cast<fbp::InstrOp>(i.op), i.kernel, out_.CreateVector(i.buffers),
+                                      out_.CreateVector(i.scalars), i.tiles, static_cast<fbp::Share>(i.share), i.barrier,
+                                      i.fill, out_.CreateString(i.name)));
+    return fbp::CreateFunction(out_, out_.CreateString(f.name), f.num_symbols, out_.CreateVectorOfStructs(shape),
+                               out_.CreateVector(checks), inputs, outputs, out_.CreateVector(buffers), f.arena_bytes,
+                               out_.CreateVector(body));
+  }
+
+  fbs::Offset<fbs::Vector<fbs::Offset<fbp::Port>>> ports(const std::vector<exec::Port>& list) {
+    std::vector<fbs::Offset<fbp::Port>> written;
+    for (const exec::Port& p : list)
+      written.push_back(fbp::CreatePort(out_, out_.CreateString(p.name), static_cast<uint8_t>(p.dtype), p.buffer,
+                                        out_.CreateVector(p.shape)));
+    return out_.CreateVector(written);
+  }
+
+  fbs::FlatBufferBuilder out_;
+};
+
+}  // namespace
+
+std::vector<std::byte> encode(const exec::Plan& plan) { return Encoder().run(plan); }
+
+}  // namespace mlc::plan

@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <charconv>
+
+#include "packager/ir/text.h"
+#include "packager/plan/print.h"
+
+namespace mlc::plan {
+namespace {
+
+using namespace exec;
+using ir::Lexer;
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : in_(text) {}
+
+  Result<Plan> run() {
+    Plan plan;
+    MLC_RETURN_IF_ERROR(in_.expect("plan"));
+    while (in_.peek().kind != Lexer::Token::End) {
+      MLC_RETURN_IF_ERROR(in_.expect("function"));
+      f_ = {};
+      MLC_RETURN_IF_ERROR(string(f_.name));
+      MLC_RETURN_IF_ERROR(in_.expect("{"));
+      while (!in_.accept("}")) MLC_RETURN_IF_ERROR(line());
+      f_.num_symbols = static_cast<uint32_t>(f_.shape.size());
+      for (const Buffer& b : f_.buffers)
+        if (b.kind == BufferKind::State && b.index < UINT32_MAX) plan.num_states = std::max(plan.num_states, b.index + 1);
+      plan.functions.push_back(std::move(f_));
+    }
+    return plan;
+  }
+
+ private:
+  template <class T>
+  Status number(T& out) {
+    const bool negative = in_.accept("-");
+    const std::string digits = in_.peek().kind == Lexer::Token::Number ? in_.next().text : std::string();
+    const std::string text = (negative ? "-" : "") + digits;
+    const auto r = std::from_chars(text.data(), text.data() + text.size(), out);
+    if (digits.empty() || r.ec != std::errc() || r.ptr != text.data() + text.size())
+      return in_.error("expected a number in range, found '" + (digits.empty() ? in_.peek().text : text) + "'");
+    return ok();
+  }
+  Status symbol(Symbol& out) {
+    MLC_RETURN_IF_ERROR(in_.expect("$"));
+    return number(out);
+  }
+  Status buffer(uint32_t& out) {
+    MLC_RETURN_IF_ERROR(in_.expect("#"));
+    return number(out);
+  }
+  Status string(std::string& out) {
+    if (in_.peek().kind != Lexer::Token::String) return in_.error("expected a text in quotes, found '" + in_.peek().text + "'");
+    out = in_.next().text;
+    return ok();
+  }
+  Status dtype(DType& out) {
+    const auto found = dtype_named(in_.peek().text);
+    if (!found) return in_.error("no element type '" + in_.peek().text + "'");
+    in_.next();
+    out = *found;
+    return ok();
+  }
+  Status list(const char* open, const char* close, std::vector<uint32_t>& out, Status (Parser::*one)(uint32_t&)) {
+    MLC_RETURN_IF_ERROR(in_.expect(open));
+    for (bool first = true; !in_.accept(close); first = false) {
+      if (!first) MLC_RETURN_IF_ERROR(in_.expect(","));
+      MLC_RETURN_IF_ERROR((this->*one)(out.emplace_back()));
+    }
+    return ok();
+  }
+
+  Status line() {
+    if (in_.is("$")) return instruction();
+    if (in_.accept("check")) return check();
+    if (in_.accept("buffer")) return declare();
+    if (in_.accept("input")) return port(f_.inputs.emplace_back());
+    if (in_.accept("output")) return port(f_.outputs.emplace_back());
+    if (in_.accept("arena")) return symbol(f_.arena_bytes);
+    for (const auto& [word, op] : {std::pair{"launch", InstrOp::Launch}, {"copy", InstrOp::Copy}, {"fill", InstrOp::Fill}})
+      if (in_.accept(word)) return step(op);
+    return in_.error("unexpected '" + in_.peek().text + "'");
+  }
+
+  Status instruction() {
+    SymbolInstr i;
+    MLC_RETURN_IF_ERROR(symbol(i.dst));
+    MLC_RETURN_IF_ERROR(in_.expect("="));
+    const std::string word = in_.next().text;
+    for (uint8_t op = 1; op <= kLastSymbolOp; ++op)
+      if (kSymbolOpWords[op] == word) i.op = static_cast<SymbolOp>(op);
+    if (i.op == SymbolOp::None) return in_.error("no operation '" + word + "'");
+    uint32_t* operands[] = {&i.a, &i.b, &i.c};
+    for (int k = 0; k < operands_of(i.op); ++k) MLC_RETURN_IF_ERROR(symbol(*operands[k]));
+    if (i.op == SymbolOp::InputDim) {
+      MLC_RETURN_IF_ERROR(number(i.a));
+      MLC_RETURN_IF_ERROR(number(i.b));
+    }
+    if (i.op == SymbolOp::Const || i.op == SymbolOp::FConst) MLC_RETURN_IF_ERROR(number(i.imm));
+    f_.shape.push_back(i);
+    return ok();
+  }
+
+  Status check() {
+    Check& c = f_.checks.emplace_back();
+    MLC_RETURN_IF_ERROR(symbol(c.condition));
+    MLC_RETURN_IF_ERROR(in_.expect("after"));
+    MLC_RETURN_IF_ERROR(number(c.after));
+    return string(c.message);
+  }
+
+  Status declare() {
+    uint32_t number_of = 0;
+    MLC_RETURN_IF_ERROR(buffer(number_of));
+    if (number_of != f_.buffers.size()) return in_.error("buffers are numbered in order");
+    Buffer& b = f_.buffers.emplace_back();
+    MLC_RETURN_IF_ERROR(dtype(b.dtype));
+    MLC_RETURN_IF_ERROR(in_.expect("bytes"));
+    MLC_RETURN_IF_ERROR(symbol(b.bytes));
+    if (in_.accept("arena")) {
+      b.kind = BufferKind::Arena;
+      return symbol(b.offset);
+    }
+    for (const auto& [word, kind] : {std::pair{"input", BufferKind::Input}, {"output", BufferKind::Output},
+                                     {"constant", BufferKind::Constant}, {"state", BufferKind::State}})
+      if (in_.accept(word)) b.kind = kind;
+    if (b.kind == BufferKind::None) return in_.error("no kind of buffer '" + in_.peek().text + "'");
+    MLC_RETURN_IF_ERROR(number(b.index));
+    if (b.kind != BufferKind::Constant) return ok();
+    MLC_RETURN_IF_ERROR(in_.expect("copy"));
+    return number(b.copy);
+  }
+
+  Status port(Port& p) {
+    MLC_RETURN_IF_ERROR(string(p.name));
+    MLC_RETURN_IF_ERROR(dtype(p.dtype));
+    MLC_RETURN_IF_ERROR(list("[", "]", p.shape, &Parser::symbol));
+    return buffer(p.buffer);
+  }
+
+  Status step(InstrOp op) {
+    Instr& i = f_.body.emplace_back();
+    i.op = op;
+    if (op == InstrOp::Launch) MLC_RETURN_IF_ERROR(number(i.kernel));
+    MLC_RETURN_IF_ERROR(list("(", ")", i.buffers, &Parser::buffer));
+    if (op == InstrOp::Launch) {
+      MLC_RETURN_IF_ERROR(list("(", ")", i.scalars, &Parser::symbol));
+      MLC_RETURN_IF_ERROR(in_.expect("tiles"));
+      MLC_RETURN_IF_ERROR(symbol(i.tiles));
+    }
+    if (op == InstrOp::Fill) MLC_RETURN_IF_ERROR(number(i.fill));
+    const std::string word = in_.next().text;
+    const auto share = std::find(std::begin(kShareWords), std::end(kShareWords), word);
+    if (share == std::end(kShareWords)) return in_.error("no share '" + word + "'");
+    i.share = static_cast<Share>(share - std::begin(kShareWords));
+    i.barrier = !in_.accept("nobarrier");
+    return in_.peek().kind == Lexer::Token::String ? string(i.name) : ok();
+  }
+
+  Lexer in_;
+  Function f_;
+};
+
+}  // namespace
+
+Result<Plan> parse(std::string_view text) { return Parser(text).run(); }
+
+}  // namespace mlc::plan

@@ -1,0 +1,142 @@
+#include "packager/plan/print.h"
+
+#include <bit>
+#include <cstdio>
+#include <unordered_map>
+
+namespace mlc::plan {
+
+using namespace exec;
+
+int operands_of(SymbolOp op) {
+  using enum SymbolOp;
+  switch (op) {
+    case None: case Const: case InputDim: case FConst: return 0;
+    case Not: case ToDouble: case FFloor: case FCeil: case FRint: case FTrunc: case FSqrt: case FRoundF32: return 1;
+    case Add: case Sub: case Mul: case FloorDiv: case CeilDiv: case Mod: case Min: case Max: case Eq: case Ne: case Lt:
+    case Le: case And: case Or: case FAdd: case FSub: case FMul: case FDiv: case FMin: case FMax: case FLt: case FLe: return 2;
+    case Select: return 3;
+  }
+  return 0;
+}
+
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string s = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') s += '\\';
+    s += c;
+  }
+  return s + "\"";
+}
+std::string symbol(Symbol s) { return "$" + std::to_string(s); }
+std::string buffer(uint32_t b) { return "#" + std::to_string(b); }
+
+template <class List, class One>
+std::string joined(const List& list, One one) {
+  std::string s;
+  for (uint32_t item : list) s += (s.empty() ? "" : ", ") + one(item);
+  return s;
+}
+
+class Printer {
+ public:
+  explicit Printer(const Function& f) : f_(f) {
+    for (const SymbolInstr& i : f.shape)
+      if (i.op == SymbolOp::Const) constants_[i.dst] = i.imm;
+  }
+
+  std::string run() {
+    out_ = "function " + quoted(f_.name) + " {\n";
+    for (const SymbolInstr& i : f_.shape) instruction(i);
+    for (const Check& c : f_.checks)
+      out_ += "  check " + symbol(c.condition) + " after " + std::to_string(c.after) + " " + quoted(c.message) + "\n";
+    for (size_t i = 0; i < f_.buffers.size(); ++i) declare(static_cast<uint32_t>(i), f_.buffers[i]);
+    for (const Port& p : f_.inputs) port("input", p);
+    for (const Port& p : f_.outputs) port("output", p);
+    out_ += "  arena " + symbol(f_.arena_bytes) + value({f_.arena_bytes}) + "\n";
+    for (const Instr& i : f_.body) step(i);
+    return out_ + "}\n";
+  }
+
+ private:
+  // "  ; 64, 3": the values of symbols that are constants.
+  std::string value(const std::vector<Symbol>& symbols) const {
+    std::string s;
+    bool any = false;
+    for (Symbol one : symbols) {
+      const auto found = constants_.find(one);
+      any = any || found != constants_.end();
+      s += (s.empty() ? "  ; " : ", ") + (found == constants_.end() ? symbol(one) : std::to_string(found->second));
+    }
+    return any ? s : "";
+  }
+
+  void instruction(const SymbolInstr& i) {
+    out_ += "  " + symbol(i.dst) + " = " + std::string(kSymbolOpWords[static_cast<size_t>(i.op)]);
+    const uint32_t operands[] = {i.a, i.b, i.c};
+    for (int k = 0; k < operands_of(i.op); ++k) out_ += " " + symbol(operands[k]);
+    if (i.op == SymbolOp::InputDim) out_ += " " + std::to_string(i.a) + " " + std::to_string(i.b);
+    if (i.op == SymbolOp::Const || i.op == SymbolOp::FConst) out_ += " " + std::to_string(i.imm);
+    if (i.op == SymbolOp::FConst) {
+      char text[40];
+      std::snprintf(text, sizeof text, "  ; %.17g", std::bit_cast<double>(i.imm));
+      out_ += text;
+    }
+    out_ += "\n";
+  }
+
+  void declare(uint32_t number, const Buffer& b) {
+    out_ += "  buffer " + buffer(number) + " " + std::string(name_of(b.dtype)) + " bytes " + symbol(b.bytes);
+    std::vector<Symbol> symbols{b.bytes};
+    switch (b.kind) {
+      case BufferKind::None: out_ += " none"; break;
+      case BufferKind::Input: out_ += " input " + std::to_string(b.index); break;
+      case BufferKind::Output: out_ += " output " + std::to_string(b.index); break;
+      case BufferKind::Constant:
+        out_ += " constant " + std::to_string(b.index) + " copy " + std::to_string(b.copy);
+        break;
+      case BufferKind::Arena:
+        out_ += " arena " + symbol(b.offset);
+        symbols.push_back(b.offset);
+        break;
+      case BufferKind::State: out_ += " state " + std::to_string(b.index); break;
+    }
+    out_ += value(symbols) + "\n";
+  }
+
+  void port(const std::string& word, const Port& p) {
+    out_ += "  " + word + " " + quoted(p.name) + " " + std::string(name_of(p.dtype)) + " [" + joined(p.shape, symbol) + "] " +
+            buffer(p.buffer) + value(p.shape) + "\n";
+  }
+
+  void step(const Instr& i) {
+    std::vector<Symbol> symbols;
+    if (i.op == InstrOp::Launch) {
+      out_ += "  launch " + std::to_string(i.kernel) + " (" + joined(i.buffers, buffer) + ") (" + joined(i.scalars, symbol) +
+              ") tiles " + symbol(i.tiles);
+      symbols = {i.tiles};
+    } else {
+      out_ += std::string(i.op == InstrOp::Copy ? "  copy (" : "  fill (") + joined(i.buffers, buffer) + ")";
+      if (i.op == InstrOp::Fill) out_ += " " + std::to_string(i.fill);
+    }
+    out_ += " " + std::string(kShareWords[static_cast<size_t>(i.share)]) + (i.barrier ? "" : " nobarrier");
+    if (!i.name.empty()) out_ += " " + quoted(i.name);
+    out_ += value(symbols) + "\n";
+  }
+
+  const Function& f_;
+  std::string out_;
+  std::unordered_map<Symbol, int64_t> constants_;
+};
+
+}  // namespace
+
+std::string print(const Plan& plan) {
+  std::string out = "plan\n";
+  for (const Function& f : plan.functions) out += Printer(f).run();
+  return out;
+}
+
+}  // namespace mlc::plan

@@ -1,0 +1,282 @@
+#include <doctest/doctest.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <random>
+
+#include "packager/import/onnx.h"
+#include "packager/model/print.h"
+#include "packager/model/verify.h"
+#include "tests/support/onnx_bytes.h"
+
+using namespace mlc;
+using namespace mlc::test::onnx_bytes;
+namespace fs = std::filesystem;
+
+namespace {
+
+Result<model::Model> read_model(const std::string& bytes, const std::string& folder = "/nonexistent") {
+  return import::import_onnx(std::as_bytes(std::span(bytes)), "m.onnx", folder);
+}
+
+const std::string kTwoFloats = std::string("\0\0\x80\x3f\0\0\0\x40", 8);
+
+// x -> Add w -> y -> Relu -> z
+GraphParts small() {
+  GraphParts g;
+  g.inputs = {value_info("x", kFloat, {"N", 2})};
+  g.initializers = {tensor("w", kFloat, {2}, raw(kTwoFloats))};
+  g.nodes = {node("Add", {"x", "w"}, {"y"}, "add_0"), node("Relu", {"y"}, {"z"}, "relu_1")};
+  g.outputs = {value_info("z", kFloat, {"N", 2})};
+  return g;
+}
+void says(const char* words, const std::function<void(GraphParts&)>& change, std::string more = opset("", 17)) {
+  GraphParts g = small();
+  change(g);
+  auto m = read_model(model_file(graph(g), more));
+  const std::string text = m ? "accepted:\n" + model::print(*m) : m.status().text();
+  CHECK_MESSAGE(text.find(words) != std::string::npos, text, " should say ", std::string(words));
+}
+
+// A folder of its own, gone at the end.
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("import_test_" + std::to_string(getpid()));
+  Folder() { fs::create_directories(path / "model" / "data"); }
+  ~Folder() { fs::remove_all(path); }
+  void write(const std::string& name, std::string_view bytes) const {
+    std::ofstream(path / name, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a model is imported with names, types, weights and hints") {
+  GraphParts g = small();
+  g.value_infos = {value_info("y", kFloat, {"N", 2}), value_info("unknown", kFloat, {}), value_info("z", 99, {})};
+  const auto m = read_model(model_file(graph(g), opset("", 17) + opset("com.microsoft", 1) + data(2, "tests") +
+                                            data(14, data(1, "author") + data(2, "me"))));
+  REQUIRE_MESSAGE(m.ok(), (m.ok() ? std::string() : m.status().text()));
+  CHECK(model::print(*m) ==
+        "model \"tests\"\nopset ai.onnx 17\nopset com.microsoft 1\nmeta \"author\" \"me\"\ngraph \"g\" {\n"
+        "  input %x : f32[N, 2]\n  init @w : f32[2] sha256:" + model::content_hash(std::as_bytes(std::span(kTwoFloats))) + "\n"
+        "  %y = ai.onnx.Add(%x, @w) : f32[N, 2] \"add_0\"\n  %z = ai.onnx.Relu(%y) \"relu_1\"\n"
+        "  output %z : f32[N, 2]\n}\n");
+}
+
+TEST_CASE("every spelling of a tensor's data gives the same bytes") {
+  const std::string typed = varint(4 << 3 | 2) + varint(8) + kTwoFloats;  // packed float_data
+  for (const std::string& fields : {raw(kTwoFloats), typed}) {
+    GraphParts g = small();
+    g.initializers = {tensor("w", kFloat, {2}, fields)};
+    const auto m = read_model(model_file(graph(g))).value();
+    const model::Tensor& w = m.graph.initializers.at("w");
+    REQUIRE(w.bytes.size() == 8);
+    CHECK(std::memcmp(w.bytes.data(), kTwoFloats.data(), 8) == 0);
+  }
+  GraphParts g = small();
+  g.initializers.push_back(tensor("nibbles", kUint4, {3}, raw("\x21\x0f")));
+  const auto m = read_model(model_file(graph(g))).value();
+  const model::Tensor& nibbles = m.graph.initializers.at("nibbles");
+  REQUIRE(nibbles.bytes.size() == 3);
+  CHECK(nibbles.bytes[0] == std::byte{1});
+  CHECK(nibbles.bytes[1] == std::byte{2});
+  CHECK(nibbles.bytes[2] == std::byte{15});
+}
+
+TEST_CASE("nodes in any order are sorted, cycles and missing values are named") {
+  GraphParts g = small();
+  std::swap(g.nodes[0], g.nodes[1]);
+  const auto m = read_model(model_file(graph(g))).value();
+  CHECK(m.graph.nodes[0].op == "Add");
+  says("node 'relu_1' (Relu) is part of a cycle", [](GraphParts& g) { g.nodes[0] = node("Add", {"z", "w"}, {"y"}, "add_0"); });
+  says("node 'add_0' (Add) is part of a cycle", [](GraphParts& g) { g.nodes[0] = node("Add", {"y", "w"}, {"y"}, "add_0"); });
+  says("node 'add_0' (Add) reads 'q', which nothing writes", [](GraphParts& g) { g.nodes[0] = node("Add", {"q", "w"}, {"y"}, "add_0"); });
+  says("node 'relu_1' (Relu) writes 'y', which is written already", [](GraphParts& g) { g.nodes[1] = node("Relu", {"y"}, {"y"}, "relu_1"); });
+  says("writes 'w', which is written already", [](GraphParts& g) { g.nodes[1] = node("Relu", {"y"}, {"w"}); });
+  says("node 'a' (Split) writes 'z', which is written already", [](GraphParts& g) { g.nodes[1] = node("Split", {"y"}, {"z", "z"}, "a"); });
+  says("output 'q' is written by nothing", [](GraphParts& g) { g.outputs[0] = value_info("q", kFloat, {}); });
+  says("output \"z\" is listed twice", [](GraphParts& g) { g.outputs.push_back(g.outputs[0]); });
+  says("input 'x' is given twice", [](GraphParts& g) { g.inputs.push_back(g.inputs[0]); });
+  says("initializer 'w' is given twice", [](GraphParts& g) { g.initializers.push_back(g.initializers[0]); });
+  says("initializer \"\" has an empty name", [](GraphParts& g) { g.initializers.push_back(tensor("", kFloat, {0}, "")); });
+  says("has the attribute 'a' twice", [](GraphParts& g) {
+    g.nodes[0] = node("Add", {"x", "w"}, {"y"}, "", {int_attribute("a", 1), int_attribute("a", 2)});
+  });
+  says("has no operator", [](GraphParts& g) { g.nodes[1] = node("", {"y"}, {"z"}); });
+}
+
+TEST_CASE("types and extents that make no sense are named") {
+  says("'x' has the unknown element type 99", [](GraphParts& g) { g.inputs[0] = value_info("x", 99, {}); });
+  says("input 'x' has no element type", [](GraphParts& g) { g.inputs[0] = value_info("x", 0, {}); });
+  says("input 'x' has no element type", [](GraphParts& g) { g.inputs[0] = data(1, "x"); });
+  says("'x' has complex elements", [](GraphParts& g) { g.inputs[0] = value_info("x", kComplex64, {}); });
+  says("'x' has the negative extent -7", [](GraphParts& g) { g.inputs[0] = value_info("x", kFloat, {-7}); });
+  says("bytes of 'x' overflow", [](GraphParts& g) { g.inputs[0] = value_info("x", kFloat, {INT64_MAX}); });
+  says("bytes of 'x' overflow", [](GraphParts& g) { g.inputs[0] = value_info("x", kFloat, {int64_t{1} << 40, "N", int64_t{1} << 40}); });
+  says("f32[?, 2]", [](GraphParts& g) { g.inputs[0] = value_info("x", kFloat, {-1, 2}); });  // as some exporters write it
+  says("'x' is not a tensor", [](GraphParts& g) { g.inputs[0] = data(1, "x") + data(2, data(4, data(1, ""))); });
+  says("the opset of 'ai.onnx' is given twice: 17 and 11", [](GraphParts&) {}, opset("", 17) + opset("ai.onnx", 11));
+  says("opset \"ai.onnx\" has the version -3", [](GraphParts&) {}, opset("", -3));
+  says("initializer 'w' is sparse", [](GraphParts& g) { g.more = data(15, data(1, tensor("w", kFloat, {1}, ""))); });
+  says("attribute 'o' has the kind 13", [](GraphParts& g) {
+    g.nodes[0] = node("Add", {"x", "w"}, {"y"}, "", {attribute("o", 13, "")});
+  });
+}
+
+TEST_CASE("tensors whose data does not fit their shape are named") {
+  const auto w = [](const std::string& t) { return [t](GraphParts& g) { g.initializers[0] = t; }; };
+  says("tensor 'w' has 8 bytes of data, its shape wants 12", w(tensor("w", kFloat, {3}, raw(kTwoFloats))));
+  says("tensor 'w' has 0 bytes of data, its shape wants 8", w(tensor("w", kFloat, {2}, "")));
+  says("tensor 'w' has the negative extent -2", w(tensor("w", kFloat, {-2}, raw(kTwoFloats))));
+  says("extents of tensor 'w' overflow", w(tensor("w", kFloat, {INT64_MAX, INT64_MAX}, raw(kTwoFloats))));
+  says("bytes of tensor 'w' overflow", w(tensor("w", kFloat, {INT64_MAX}, raw(kTwoFloats))));
+  says("tensor 'w' has 8 bytes", w(tensor("w", kUint4, {INT64_MAX}, raw(kTwoFloats))));
+  says("extents of tensor 'w' overflow", w(tensor("w", kUint4, {-1 & INT64_MAX, 3}, raw(""))));
+  says("tensor 'w' has the unknown element type 77", w(tensor("w", 77, {2}, raw(kTwoFloats))));
+  says("tensor 'w' has no element type", w(tensor("w", 0, {2}, raw(kTwoFloats))));
+  says("tensor 'w' has 1 strings, its shape wants 2", w(tensor("w", kString, {2}, data(6, "a"))));
+  says("tensor 'w' is one of several segments", w(tensor("w", kFloat, {2}, raw(kTwoFloats) + data(3, number(1, 0)))));
+  says("node 'add_0' (Add), attribute 'value': tensor 't'", [](GraphParts& g) {
+    g.nodes[0] = node("Add", {"x", "w"}, {"y"}, "add_0", {attribute("value", 4, data(5, tensor("t", kFloat, {5}, "")))});
+  });
+}
+
+TEST_CASE("external data is read inside the folder of the model, through links too, and nowhere else") {
+  const Folder folder;
+  folder.write("model/weights.bin", "12345678" + kTwoFloats);
+  folder.write("model/data/more.bin", kTwoFloats);
+  folder.write("secret.bin", kTwoFloats);
+  fs::create_symlink("../secret.bin", folder.path / "model" / "link_out.bin");
+  fs::create_symlink("..", folder.path / "model" / "up");
+  fs::create_symlink("weights.bin", folder.path / "model" / "link_in.bin");
+  fs::create_symlink("loop.bin", folder.path / "model" / "loop.bin");
+  mkfifo((folder.path / "model" / "pipe.bin").c_str(), 0600);
+  const auto read = [&](const std::string& fields, std::vector<int64_t> dims = {2}) {
+    GraphParts g = small();
+    g.initializers = {tensor("w", kFloat, dims, fields)};
+    auto m = read_model(model_file(graph(g)), (folder.path / "model").string());
+    return m ? std::string(reinterpret_cast<const char*>(m->graph.initializers.at("w").bytes.data()), 8) : m.status().text();
+  };
+  CHECK(read(external("weights.bin", "8", "8")) == kTwoFloats);
+  CHECK(read(external("weights.bin", "8")) == kTwoFloats);
+  CHECK(read(external("./data/../data/more.bin")) == kTwoFloats);
+  CHECK(read(external("link_in.bin", "8", "8")) == kTwoFloats);
+  const auto refused = [&](const std::string& fields, const char* words) {
+    const std::string text = read(fields);
+    CHECK_MESSAGE(text.find(words) != std::string::npos, text, " should say ", std::string(words));
+    CHECK(text.find("tensor 'w'") != std::string::npos);
+  };
+  refused(external((folder.path / "secret.bin").string()), "outside the folder");
+  refused(external("/etc/passwd"), "outside the folder");
+  refused(external("../secret.bin"), "outside the folder");
+  refused(external("data/../../secret.bin"), "outside the folder");
+  refused(external("link_out.bin"), "outside the folder");
+  refused(external("up/secret.bin"), "outside the folder");
+  refused(external(""), "outside the folder");
+  refused(external(std::string("weights.bin\0x", 13)), "outside the folder");
+  refused(external("loop.bin"), "loop.bin");
+  refused(external("missing.bin"), "missing.bin");
+  refused(external("pipe.bin"), "not a regular file");
+  refused(external("."), "not a regular file");
+  refused(external("weights.bin", "9", "8"), "16 bytes, fewer than offset 9 plus 8");
+  refused(external("weights.bin", "18446744073709551615", "8"), "fewer than offset");
+  refused(external("weights.bin", "0", "7"), "has 7 bytes, expected 8");
+  refused(external("weights.bin", "-1", "8"), "is not a number");
+  refused(external("weights.bin", "0x8", "8"), "is not a number");
+}
+
+TEST_CASE("bodies are imported with what they capture, and deep ones are refused with a sentence") {
+  const auto nested = [](int depth) {
+    std::string body = graph({.name = "inner", .nodes = {node("Relu", {"x"}, {"r"})}, .outputs = {data(1, "r")}});
+    for (int i = 1; i < depth; ++i)
+      body = graph({.name = "b", .nodes = {node("If", {"x"}, {"r"}, "", {graph_attribute("then_branch", body)})}, .outputs = {data(1, "r")}});
+    GraphParts g = small();
+    g.nodes.push_back(node("If", {"x"}, {"result"}, "the_if", {graph_attribute("then_branch", body)}));
+    return read_model(model_file(graph(g)));
+  };
+  const auto two = nested(2);
+  REQUIRE_MESSAGE(two.ok(), (two.ok() ? std::string() : two.status().text()));
+  CHECK(two->graph.nodes.size() == 3);
+  CHECK(nested(63).ok());
+  CHECK(nested(64).status().message.find("nested deeper than 64") != std::string::npos);
+  CHECK(nested(64).status().message.find("node 'the_if' (If)") != std::string::npos);
+  CHECK(nested(1000).status().message.find("nested deeper than 64") != std::string::npos);
+  CHECK(nested(5000).status().message.find("nested too deeply") != std::string::npos);
+  // What a body reads is written before the node that has it, or it is said who misses it.
+  const auto captures = [](const char* what) {
+    const std::string body = graph({.name = "body", .nodes = {node("Relu", {what}, {"r"}, "inner_relu")}, .outputs = {data(1, "r")}});
+    GraphParts g = small();
+    g.nodes.insert(g.nodes.begin(), node("If", {"x"}, {"result"}, "the_if", {graph_attribute("then_branch", body)}));
+    return read_model(model_file(graph(g)));
+  };
+  CHECK(captures("z").value().graph.nodes.back().op == "If");  // sorted behind the writer of z
+  CHECK(captures("nowhere").status().text().find("node \"inner_relu\" (Relu) reads \"nowhere\"") != std::string::npos);
+}
+
+TEST_CASE("names that a terminal would obey are shown escaped") {
+  says("reads \"q\\x1b[2J\"", [](GraphParts& g) { g.nodes[0] = node("Add", {"q\x1b[2J", "w"}, {"y"}); });
+  says("node \"a\\x0ab\" (Add)", [](GraphParts& g) { g.nodes[0] = node("Add", {"q", "w"}, {"y"}, "a\nb"); });
+}
+
+TEST_CASE("bytes that are no model, truncated models, and models with any byte changed") {
+  const std::string good = model_file(graph(small()));
+  REQUIRE(read_model(good).ok());
+  int refused = 0;
+  for (size_t n = 0; n < good.size(); ++n) {
+    auto m = read_model(good.substr(0, n));
+    if (m) continue;
+    ++refused;
+    CHECK(!m.status().message.empty());
+  }
+  CHECK(refused > 100);
+  std::mt19937_64 random(17);
+  int accepted = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string bytes = good;
+    for (uint64_t k = 1 + random() % 3; k > 0; --k) bytes[random() % bytes.size()] = static_cast<char>(random());
+    auto m = read_model(bytes);
+    if (!m) continue;
+    ++accepted;
+    CHECK(model::verify(*m).ok());
+  }
+  CHECK(accepted > 100);
+  CHECK(read_model("\x08\x07").status().message.find("no graph") != std::string::npos);
+  CHECK(read_model("").status().message.find("empty") != std::string::npos);
+  CHECK(read_model("dear reader").status().message.find("not an ONNX model") != std::string::npos);
+}
+
+TEST_CASE("a chain of a hundred thousand nodes, last one first, takes memory and time in proportion") {
+  // Sorting must not be quadratic: this would then take minutes. No clock is asked.
+  constexpr int kNodes = 100'000;
+  GraphParts g = small();
+  g.nodes.clear();
+  for (int i = kNodes; i > 0; --i)
+    g.nodes.push_back(node("Relu", {i == 1 ? "x" : "v" + std::to_string(i - 1)}, {"v" + std::to_string(i)}));
+  g.outputs = {value_info("v" + std::to_string(kNodes), kFloat, {})};
+  const auto m = read_model(model_file(graph(g)));
+  REQUIRE(m.ok());
+  CHECK(m->graph.nodes.size() == kNodes);
+  CHECK(m->graph.nodes.front().inputs[0] == "x");
+  // One value with a hundred thousand readers, one node with a hundred thousand inputs.
+  g = small();
+  std::vector<std::string> all;
+  for (int i = 0; i < kNodes; ++i) {
+    all.push_back("r" + std::to_string(i));
+    g.nodes.push_back(node("Relu", {"x"}, {all.back()}));
+  }
+  g.nodes.push_back(node("Sum", all, {"total"}));
+  CHECK(read_model(model_file(graph(g))).ok());
+}
+
+TEST_CASE("the committed example imports") {
+  const auto m = import::import_onnx(MLC_SOURCE_DIR "/examples/digits/digits.onnx");
+  REQUIRE(m.ok());
+  CHECK(!m->graph.nodes.empty());
+  CHECK(import::import_onnx("/nonexistent.onnx").status().code == Code::NotFound);
+  CHECK(import::import_onnx("/").status().message.find("not a regular file") != std::string::npos);
+}
