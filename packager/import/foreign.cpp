@@ -20,6 +20,7 @@ constexpr std::array kForeign = {
     Signature{"\x80\x02"sv, "a Python pickle", "export the model to ONNX"},
     Signature{"\x89HDF\r\n"sv, "an HDF5 file (Keras)", "export the model to ONNX"},
     Signature{"\x89PNG"sv, "a PNG image", ""},
+    Signature{"\xff\xd8\xff"sv, "a JPEG image", ""},
     Signature{"<!DOCTYPE"sv, "a web page", "fetch it again with credentials and compare the size"},
     Signature{"<html"sv, "a web page", "fetch it again with credentials and compare the size"},
     Signature{"{"sv, "JSON text", ""},

@@ -51,11 +51,24 @@ class FunctionWriter {
     for (uint32_t k = 0; k < function_.inputs.size(); ++k) {
       const nest::Array& array = function_.arrays[function_.inputs[k]];
       for (uint32_t axis = 0; axis < array.shape.size(); ++axis)
-        if (array.shape[axis]->op == ir::Op::Sym) symbols_.bind_input_axis(array.shape[axis]->sym, k, axis);
+        if (array.shape[axis]->op == ir::Op::Sym) bind(array.shape[axis]->sym, k, axis);
     }
     for (const nest::Function::Definition& definition : function_.definitions)
       MLC_RETURN_IF_ERROR(symbols_.define(definition.sym, definition.value));
     return ok();
+  }
+
+  // Everything behind relies on the bounds of a symbol, so they are checked before anything is computed from it.
+  void bind(const ir::Sym* sym, uint32_t input, uint32_t axis) {
+    if (symbols_.is_bound(sym)) return;
+    symbols_.bind_input_axis(sym, input, axis);
+    const auto condition = symbols_.in_bounds(sym);
+    if (!condition) return;
+    std::string message = "'" + sym->name + "' must be " + std::to_string(sym->lo);
+    if (sym->hi == INT64_MAX) message += " or more";
+    else if (sym->hi > sym->lo) message += " to " + std::to_string(sym->hi);
+    if (sym->multiple > 1) message += ", a multiple of " + std::to_string(sym->multiple);
+    checks_.push_back(CreateCheck(out_, *condition, symbols_.num_symbols(), out_.CreateString(message)));
   }
 
   const ir::Expr* bytes_of_array(const nest::Array& array) {

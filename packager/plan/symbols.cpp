@@ -58,6 +58,26 @@ void SymbolTable::bind_input_axis(const ir::Sym* sym, uint32_t input, uint32_t a
   if (!is_bound(sym)) bound_[sym] = emit(SymbolOp_InputDim, input, axis);
 }
 
+std::optional<uint32_t> SymbolTable::in_bounds(const ir::Sym* sym) {
+  std::optional<uint32_t> all;
+  const uint32_t value = bound_.at(sym);
+  const auto constant = [&](int64_t v) { return emit(SymbolOp_Const, 0, 0, 0, v); };
+  const auto demand = [&](uint32_t condition) { all = all ? emit(SymbolOp_And, *all, condition) : condition; };
+  if (sym->lo > 0) {  // no extent is negative
+    const uint32_t lo = constant(sym->lo);
+    demand(emit(SymbolOp_Le, lo, value));
+  }
+  if (sym->hi < INT64_MAX) {
+    const uint32_t hi = constant(sym->hi);
+    demand(emit(SymbolOp_Le, value, hi));
+  }
+  if (sym->multiple > 1) {
+    const uint32_t remainder = emit(SymbolOp_Mod, value, constant(sym->multiple));
+    demand(emit(SymbolOp_Eq, remainder, constant(0)));
+  }
+  return all;
+}
+
 Status SymbolTable::define(const ir::Sym* sym, const ir::Expr* value) {
   MLC_ASSIGN(bound_[sym], symbol_of(value));
   return ok();

@@ -1,6 +1,7 @@
 // Extents as plan symbols: every distinct expression becomes one instruction of the function's shape program.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -18,6 +19,9 @@ class SymbolTable {
   void bind_input_axis(const ir::Sym* sym, uint32_t input, uint32_t axis);
   // Gives `sym` the value of an expression over symbols bound before.
   Status define(const ir::Sym* sym, const ir::Expr* value);
+  // The symbol that is 1 where a bound symbol is between its bounds and a multiple of what it must be; none if any value
+  // is right. Written as it stands: an ir::Context would simplify it by the very bounds that it asks for.
+  std::optional<uint32_t> in_bounds(const ir::Sym* sym);
   bool is_bound(const ir::Sym* sym) const { return bound_.count(sym) != 0; }
   // The symbol that holds the value of `e` (Const, Sym and arithmetic).
   Result<uint32_t> symbol_of(const ir::Expr* e);

@@ -26,8 +26,8 @@ Status reason(const CLI::App& app, const CLI::ParseError& error, const std::vect
     return Status(Code::Usage, unknown_word("option", words[0], options_of(app)));
   }
   const CLI::App& command = *parsed.front();
-  if (error.get_name() == "ExtrasError") {
-    const std::vector<std::string> extras = command.remaining();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error)) {
+    const std::vector<std::string> extras = app.remaining(true);
     const auto option = std::find_if(extras.begin(), extras.end(), is_option);
     if (option != extras.end())
       return Status(Code::Usage, unknown_word("option", option->substr(0, option->find('=')), options_of(command)));

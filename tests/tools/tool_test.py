@@ -55,5 +55,5 @@ def main(tests):
             traceback.print_exc()
         finally:
             shutil.rmtree(tools.dir, ignore_errors=True)
-    print(f"{len(tests) - failed} passed, {failed} failed")
+    print(f"[doctest] test cases: {len(tests)} | {len(tests) - failed} passed | {failed} failed | 0 skipped")
     sys.exit(min(failed, 1))

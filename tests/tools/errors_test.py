@@ -1,0 +1,267 @@
+"""Bad input of every kind gets a sentence and its documented exit code: models, pipelines, flags, containers, trust.
+
+What mlrun says about inputs is in mlrun_test.py, about damaged containers also in keys_test.py and tests/hostile.
+"""
+import pathlib
+import platform
+import shutil
+import struct
+
+from onnx_file import model, node, port, tensor
+from tool_test import main
+
+EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "digits"
+IMAGE = sorted((EXAMPLE / "images").iterdir())[0]
+
+PIPELINE = """{"mlc_pipeline": 1, "inputs": {"picture": {"accept": ["image/png", "image/jpeg"]}}, "steps": [
+  {"op": "decode_image", "in": "picture", "color": "gray", "like": "pillow", "orient": "exif", "alpha": "drop"},
+  {"op": "resize", "size": [28, 28], "kernel": "bilinear", "like": "pillow"},
+  {"op": "normalize", "div": 255},
+  {"op": "layout", "to": "NCHW", "out": "x"},
+  {"op": "run", "program": "main", "in": {"image": "x"}, "out": {"logits": "logits"}},
+  {"op": "top_k", "in": {"softmax": "logits"}, "k": 3, "labels": "labels.txt", "out": "digits"}],
+ "outputs": ["digits"]}"""
+
+
+def identity(extents=("n", 4), dtype="f32"):
+    return model([node("Identity", ["x"], ["y"])], [port("x", dtype, extents)], [port("y", dtype, extents)])
+
+
+def refuses(t, code, words, *args, number=None):
+    """`words` stand in the error; nothing else is printed; --json says the same."""
+    done = t.run(args[0], *args[1:], code=code)
+    assert done.stderr.startswith("error"), done.stderr
+    for word in [words] if isinstance(words, str) else words:
+        assert word in done.stderr, f"{word!r} is not in {done.stderr!r}"
+    assert done.stdout == "" or args[1] == "check", done.stdout
+    assert "terminate" not in done.stderr and "internal" not in done.stderr, done.stderr
+    answer = t.json(args[0], *args[1:], code=code) if args[1] in ("build", "check", "verify") else {}
+    if number:
+        assert f"error[E{number}]" in done.stderr and answer.get("code", f"E{number}") == f"E{number}", (done.stderr, answer)
+    return done.stderr
+
+
+def build_refuses(t, code, words, *args, number=None):
+    text = refuses(t, code, words, "mlpack", "build", *args, "-o", "never.mlc", "--target", "native", number=number)
+    assert not (t.dir / "never.mlc").exists(), "a failed build leaves no file"
+    assert not [p for p in t.dir.iterdir() if p.name.startswith((".never", "never"))], "nor a temporary one"
+    return text
+
+
+def files_that_are_no_model_are_called_what_they_are(t):
+    files = {
+        "text.onnx": (b"dear reader, this is no model\n", "1014", "not an ONNX model"),
+        "picture.onnx": (b"\x89PNG\r\n\x1a\n" + bytes(64), "1002", "PNG image"),
+        "photo.onnx": (b"\xff\xd8\xff\xe0" + bytes(64), "1002", "JPEG image"),
+        "weights.onnx": (b"PK\x03\x04" + bytes(64), "1002", "ZIP archive"),
+        "page.onnx": (b"<!DOCTYPE html><html><head><title>Sign in</title></head></html>", "1002", "web page"),
+        "lite.onnx": (b"\x1c\0\0\0TFL3" + bytes(64), "1002", "TensorFlow Lite"),
+        "empty.onnx": (b"", "1014", "empty"),
+        "pointer.onnx": (b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"9" * 64 + b"\nsize 102442450\n",
+                         "1001", ["git-lfs pointer of", "102442450 bytes", "9" * 64, "git lfs pull --include pointer.onnx"]),
+        "half.onnx": ((EXAMPLE / "digits.onnx").read_bytes()[:9000], "1014", ["half.onnx", "truncated"]),
+    }
+    for name, (data, number, words) in files.items():
+        (t.dir / name).write_bytes(data)
+        build_refuses(t, 4, words, name, number=number)
+        refuses(t, 4, words, "mlpack", "check", name, number=number)
+    build_refuses(t, 3, "absent.onnx: No such file", "absent.onnx", number="1003")
+    build_refuses(t, 3, "not a regular file", t.dir, number="1003")
+    t.run("mlpack", "build", EXAMPLE / "digits.onnx", "-o", "d.mlc", "--target", "portable")
+    build_refuses(t, 4, "container", "d.mlc")
+
+
+def models_cut_anywhere_are_refused(t):
+    good = (EXAMPLE / "digits.onnx").read_bytes()
+    for cut in (*range(1, 60, 7), len(good) // 3, len(good) // 2, len(good) - 40, len(good) - 1):
+        (t.dir / "cut.onnx").write_bytes(good[:cut])
+        done = t.run("mlpack", "check", "cut.onnx", code=4)
+        assert "cut.onnx" in done.stderr, done.stderr
+
+
+def operators_that_nobody_knows_are_all_listed_with_counts(t):
+    nodes = [node("Frob", ["x"], ["a"], "frob_0"), node("Frob", ["a"], ["b"], "frob_1"), node("Relu", ["b"], ["c"]),
+             node("Gadget", ["c"], ["d"], "gadget_0", domain="com.acme"), node("Zap", ["d"], ["y"], "zap_0")]
+    (t.dir / "m.onnx").write_bytes(model(nodes, [port("x", "f32", [4])], [port("y", "f32", [4])], domains=["com.acme"]))
+    text = build_refuses(t, 20, ["3 operators", "4 of 5 nodes", "--ops"], "m.onnx", number="2004")
+    lines = [line.split() for line in text.splitlines()[1:4]]
+    assert [(line[0], line[1]) for line in lines] == [("Frob-13", "2"), ("Zap-13", "1"), ("com.acme:Gadget-1", "1")], text
+    for name in ("'frob_0'", "'gadget_0'", "'zap_0'"):
+        assert name in text, text
+    answer = t.json("mlpack", "check", "m.onnx", code=20)
+    assert answer["operators"] == {"Frob": 2, "Relu": 1, "Zap": 1, "com.acme:Gadget": 1} and len(answer["facts"]) == 3, answer
+
+
+def models_that_make_no_sense_name_the_node(t):
+    one = port("x", "f32", [2, 3])
+    cases = {
+        "matmul": ([node("MatMul", ["x", "x"], ["y"], "mm_7")], "mm_7"),
+        "missing": ([node("Add", ["x", "ghost"], ["y"], "add_3")], "ghost"),
+        "attribute": ([node("Softmax", ["x"], ["y"], "soft_1", axis=9)], "soft_1"),
+        "output": ([node("Relu", ["x"], ["z"])], "y"),
+    }
+    for name, (nodes, word) in cases.items():
+        (t.dir / f"{name}.onnx").write_bytes(model(nodes, [one], [port("y", "f32", [2, 3])]))
+        build_refuses(t, (2, 4, 20), word, f"{name}.onnx")
+    (t.dir / "rankless.onnx").write_bytes(model([node("Relu", ["x"], ["y"])], [port("x", "f32", None)], [port("y", "f32", None)]))
+    build_refuses(t, 20, ["'x'", "rank"], "rankless.onnx", number="2011")
+    (t.dir / "text.onnx").write_bytes(identity(dtype="str"))
+    build_refuses(t, 20, "'x'", "text.onnx", number="2012")
+    short = tensor("w", "f32", [2, 3], struct.pack("<5f", *range(5)))
+    (t.dir / "short.onnx").write_bytes(
+        model([node("Add", ["x", "w"], ["y"])], [one], [port("y", "f32", [2, 3])], [short]))
+    build_refuses(t, 4, "'w'", "short.onnx", number="1015")
+
+
+def flags_of_build_are_checked_before_work_begins(t):
+    (t.dir / "m.onnx").write_bytes(identity())
+    refuses(t, 2, ["x86-64-v9", "x86-64-v", "armv9", "mlpack targets"],
+            "mlpack", "build", "m.onnx", "-o", "o.mlc", "--target", "x86-64-v9,armv9")
+    refuses(t, 2, ["unknown option '--targets', did you mean '--target'", "mlpack build --help"],
+            "mlpack", "build", "m.onnx", "-o", "o.mlc", "--targets", "native")
+    refuses(t, 2, "--output", "mlpack", "build", "m.onnx")
+    refuses(t, 2, "unknown command 'bild', did you mean 'build'", "mlpack", "bild", "m.onnx")
+    refuses(t, 2, "did you mean 'verify'", "mlpack", "verfy", "m.onnx")
+    for dim, word in {"n=4..2": "LOW..HIGH", "n": "LOW..HIGH", "n=-1": "LOW..HIGH", "n=1..x": "LOW..HIGH",
+                      "m=2": "it has 'n'"}.items():
+        build_refuses(t, 2, word, "m.onnx", "--dim", dim)
+    build_refuses(t, 3, "nokey.pem", "m.onnx", "--key", "nokey.pem")
+    build_refuses(t, 2, "--progress", "m.onnx", "--progress", "loud")
+    build_refuses(t, 3, "noops", "m.onnx", "--ops", "noops")
+    refuses(t, 3, "no/o.mlc", "mlpack", "build", "m.onnx", "-o", "no/o.mlc", "--target", "native")
+    (t.dir / "notes.txt").write_text("notes")
+    refuses(t, 2, ["notes.txt", "--force"], "mlpack", "build", "m.onnx", "-o", "notes.txt", "--target", "native")
+    assert (t.dir / "notes.txt").read_text() == "notes"
+    t.run("mlpack", "build", "m.onnx", "-o", "notes.txt", "--target", "portable", "--force")
+    t.run("mlpack", "verify", "notes.txt")
+
+
+def a_frozen_extent_is_fixed_under_each_of_its_names(t):
+    (t.dir / "named.onnx").write_bytes(identity())
+    (t.dir / "nameless.onnx").write_bytes(identity(("", 4)))
+    for name, dim in (("named", "n"), ("nameless", "x.0")):
+        t.run("mlpack", "build", f"{name}.onnx", "-o", "f.mlc", "--target", "portable", "--dim", f"{dim}=3")
+        assert t.json("mlpack", "inspect", "f.mlc")["programs"][0]["inputs"][0]["shape"] == [3, 4]
+        t.run("mlpack", "build", f"{name}.onnx", "-o", "b.mlc", "--target", "portable", "--dim", f"{dim}=2..3")
+        t.run("mlrun", "b.mlc", "-i", "zeros", "--dim", f"{dim}=3")
+        refuses(t, 6, dim, "mlrun", "b.mlc", "-i", "zeros", "--dim", f"{dim}=4")
+        refuses(t, 2, "extent", "mlrun", "b.mlc", "-i", "zeros", "--dim", "other=4")
+
+
+def pipelines_that_do_not_fit_are_refused_with_the_nearest_word(t):
+    good = (EXAMPLE / "labels.txt").read_text()
+    (t.dir / "labels.txt").write_text(good)
+    cases = [
+        ('"labels"', '"lables"', "5001", "did you mean 'labels'"),
+        ('"op": "top_k"', '"op": "topk"', "5001", "did you mean 'top_k'"),
+        ('"div": 255', '"div": 0', "5004", "p.json:4:"),
+        ('"kernel": "bilinear"', '"kernel": "bilinaer"', "5004", "bilinear"),
+        ('"size": [28, 28], ', "", "5002", "size"),
+        ('"image": "x"', '"imag": "x"', "5009", "'imag'"),
+        ('"logits": "logits"', '"logit": "logits"', "5009", "'logit'"),
+        ('"program": "main"', '"program": "man"', "5009", "'man'"),
+        ("[28, 28]", "[32, 28]", "5009", "f32[1, 1, 32, 28]"),
+        ('"labels.txt"', '"../labels.txt"', "5004", "plain file name"),
+        ('["digits"]}', '["digits"]', "5006", "p.json:"),
+        ('"mlc_pipeline": 1', '"mlc_pipeline": 2', None, "mlc_pipeline"),
+    ]
+    for old, new, number, words in cases:
+        assert old in PIPELINE, old
+        (t.dir / "p.json").write_text(PIPELINE.replace(old, new))
+        build_refuses(t, 2, words, EXAMPLE / "digits.onnx", "--pipeline", "p.json", number=number)
+    (t.dir / "p.json").write_text(PIPELINE.replace('"labels.txt"', '"nolabels.txt"'))
+    build_refuses(t, 3, "nolabels.txt", EXAMPLE / "digits.onnx", "--pipeline", "p.json", number="1003")
+    build_refuses(t, 3, "nopipe.json", EXAMPLE / "digits.onnx", "--pipeline", "nopipe.json", number="1003")
+
+    (t.dir / "p.json").write_text(PIPELINE)
+    for lines, words in ((good.split()[:9], ["9 lines", "10 columns", '"label_offset": -1']),
+                         (good.split() * 2, ["20 lines", "10 columns"])):
+        (t.dir / "labels.txt").write_text("\n".join(lines))
+        build_refuses(t, 2, words, EXAMPLE / "digits.onnx", "--pipeline", "p.json", number="5003")
+    (t.dir / "labels.txt").write_bytes(b"a\nb\xff\n")
+    build_refuses(t, 2, "UTF-8", EXAMPLE / "digits.onnx", "--pipeline", "p.json", number="5004")
+    (t.dir / "labels.txt").write_text(good)
+    ctc = '{"op": "ctc_greedy", "in": "logits", "blank": 0, "charset": "labels.txt", "final_space": true, "out": "digits"}'
+    text = PIPELINE.splitlines()
+    text[6] = "  " + ctc + "],"
+    (t.dir / "p.json").write_text("\n".join(text))
+    build_refuses(t, 2, ["labels.txt", "12 classes", "10 columns"], EXAMPLE / "digits.onnx", "--pipeline", "p.json", number="5003")
+
+
+def a_container_for_another_machine_says_so(t):
+    (t.dir / "m.onnx").write_bytes(identity())
+    foreign = "x86-64-v2" if platform.machine() == "aarch64" else "armv8-a"
+    t.run("mlpack", "build", "m.onnx", "-o", "f.mlc", "--target", foreign)
+    refuses(t, 5, ["--require native", foreign, "portable", "help: "], "mlrun", "f.mlc", "-i", "zeros", "--require", "native")
+    refuses(t, 5, foreign, "mlrun", "f.mlc", "-i", "zeros", "--variant", foreign)
+    refuses(t, 2, ["no variant 'x86'", foreign, "portable"], "mlrun", "f.mlc", "-i", "zeros", "--variant", "x86")
+    done = t.run("mlrun", "f.mlc", "-i", "zeros")
+    assert done.stderr.startswith("portable "), "what runs is said: " + done.stderr
+
+
+def flags_of_mlrun_name_the_nearest(t):
+    (t.dir / "m.onnx").write_bytes(identity())
+    t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "native")
+    for flags, words in ((["--thread", "1"], "did you mean '--threads'"), (["--threads", "0"], "--threads"),
+                         (["--threads", "-1"], "--threads"), (["--threads", "two"], "two"), (["--top", "0"], "--top"),
+                         (["--verify", "maybe"], "maybe"), (["--dim", "n"], "NAME=N"), (["--dim", "n=-2"], "NAME=N")):
+        text = refuses(t, 2, words, "mlrun", "m.mlc", "-i", "zeros", *flags)
+        assert all(len(line) < 200 for line in text.splitlines()), text
+
+
+def unsigned_and_unknown_signers_run_portable_and_say_how_to_trust(t):
+    (t.dir / "m.onnx").write_bytes(identity())
+    t.run("mlpack", "build", "m.onnx", "-o", "u.mlc", "--target", "native", "--no-sign")
+    done = t.run("mlrun", "u.mlc", "-i", "zeros")
+    assert done.stderr.startswith("portable ") and "unsigned" in done.stderr, done.stderr
+    done = t.run("mlrun", "u.mlc", "-i", "zeros", "--allow-unsigned")
+    assert not done.stderr.startswith("portable "), done.stderr
+    t.run("mlpack", "verify", "u.mlc", code=10)
+
+    t.run("mlpack", "keygen", "-o", "k.pem")
+    t.run("mlpack", "build", "m.onnx", "-o", "k.mlc", "--target", "native", "--key", "k.pem")
+    done = t.run("mlrun", "k.mlc", "-i", "zeros")
+    assert done.stderr.startswith("portable ") and "mlpack trust " in done.stderr, done.stderr
+    refuses(t, 5, "--require native", "mlrun", "k.mlc", "-i", "zeros", "--require", "native")
+    done = t.run("mlrun", "k.mlc", "-i", "zeros", "--trust", "k.pub.pem")
+    assert not done.stderr.startswith("portable "), done.stderr
+    command = t.run("mlrun", "k.mlc", "-i", "zeros").stderr
+    command = command[command.index("mlpack trust"):].split(")")[0].splitlines()[0]
+    t.run(*command.split())
+    assert not t.run("mlrun", "k.mlc", "-i", "zeros").stderr.startswith("portable "), "the command printed is the one"
+
+
+def damaged_containers_name_the_segment(t):
+    t.run("mlpack", "build", EXAMPLE / "digits.onnx", "--pipeline", EXAMPLE / "pipeline.json", "-o", "good.mlc",
+          "--target", "native")
+    good = (t.dir / "good.mlc").read_bytes()
+    segments = {s["name"]: s for s in t.json("mlpack", "inspect", "good.mlc")["segments"]}
+    bad = t.dir / "bad.mlc"
+    for name, segment in segments.items():
+        at = segment["offset"] + segment["stored_bytes"] // 2
+        bad.write_bytes(good[:at] + bytes([good[at] ^ 0x10]) + good[at + 1:])
+        deep = t.run("mlpack", "verify", "bad.mlc", "--deep", code=12)
+        assert name in deep.stderr + deep.stdout, (name, deep)
+        run = t.run("mlrun", "bad.mlc", "-i", IMAGE, "--verify", "full", code=12)
+        assert name in run.stderr and run.stdout == "", (name, run)
+        lazy = t.run("mlrun", "bad.mlc", "-i", IMAGE, code=(0, 12))
+        assert lazy.returncode == 0 or name in lazy.stderr, (name, lazy)
+    first = min(s["offset"] for s in segments.values())
+    for cut in (first + 10, (first + len(good)) // 2):
+        bad.write_bytes(good[:cut])
+        refuses(t, 4, ["bad.mlc is truncated", f"{cut} bytes found", "cut off: segment"], "mlrun", "bad.mlc", "-i", IMAGE,
+                number="1101")
+    bad.write_bytes(good + b"appended")
+    refuses(t, 4, "end of the container", "mlrun", "bad.mlc", "-i", IMAGE)
+    shutil.copy(EXAMPLE / "digits.onnx", bad)
+    refuses(t, 4, "bad.mlc", "mlrun", "bad.mlc", "-i", IMAGE)
+    refuses(t, 3, "absent.mlc", "mlrun", "absent.mlc", "-i", IMAGE)
+
+
+if __name__ == "__main__":
+    main([files_that_are_no_model_are_called_what_they_are, models_cut_anywhere_are_refused,
+          operators_that_nobody_knows_are_all_listed_with_counts, models_that_make_no_sense_name_the_node,
+          flags_of_build_are_checked_before_work_begins, a_frozen_extent_is_fixed_under_each_of_its_names,
+          pipelines_that_do_not_fit_are_refused_with_the_nearest_word, a_container_for_another_machine_says_so,
+          flags_of_mlrun_name_the_nearest, unsigned_and_unknown_signers_run_portable_and_say_how_to_trust,
+          damaged_containers_name_the_segment])
