@@ -4,10 +4,7 @@
 #include <utility>
 
 #include "loaders/elf/elf_loader.h"
-#if __has_include("loaders/portable/portable_loader.h")
 #include "loaders/portable/portable_loader.h"
-#define MLC_HAS_PORTABLE 1
-#endif
 #include "runtime/probe/probe.h"
 
 namespace mlc::api {
@@ -16,11 +13,7 @@ namespace {
 std::unique_ptr<Loader> loader_for(format::ModuleFormat f) {
   switch (f) {
     case format::ModuleFormat::Elf: return elf::make_elf_loader();
-#ifdef MLC_HAS_PORTABLE
     case format::ModuleFormat::Portable: return portable::make_portable_loader();
-#else
-    case format::ModuleFormat::Portable: break;
-#endif
     case format::ModuleFormat::None:
     case format::ModuleFormat::Ptx:
     case format::ModuleFormat::Spirv: break;
@@ -36,7 +29,10 @@ bool may_fall_back(Code code) {
 }  // namespace
 
 Result<const std::byte*> Session::Weights::acquire(uint32_t tensor, uint32_t copy) const {
-  const format::Ref& ref = container_.manifest().tensors[tensor].copies[copy].ref;
+  alignas(64) static constexpr std::byte kNothing[64] = {};
+  const auto& copies = container_.manifest().tensors[tensor].copies;
+  if (copies.empty()) return kNothing;  // a tensor without elements
+  const format::Ref& ref = copies[copy].ref;
   return container_.acquire(ref.segment, ref.offset, ref.length);
 }
 
@@ -55,8 +51,10 @@ Status Session::load(Compatible token) {
   exec::PlanContext context;
   context.num_kernels = module_->num_kernels();
   context.constant_bytes = [&m](uint32_t tensor, uint32_t copy) -> std::optional<uint64_t> {
-    if (tensor >= m.tensors.size() || copy >= m.tensors[tensor].copies.size()) return std::nullopt;
-    return m.tensors[tensor].copies[copy].ref.length;
+    if (tensor >= m.tensors.size()) return std::nullopt;
+    const auto& copies = m.tensors[tensor].copies;
+    if (copies.empty() && copy == 0) return 0;  // a tensor without elements has no bytes anywhere
+    return copy < copies.size() ? std::optional(copies[copy].ref.length) : std::nullopt;
   };
   auto plan = exec::decode_plan(plan_bytes.bytes(), context);
   if (!plan) return std::move(plan).status().note(plan_bytes.name());
