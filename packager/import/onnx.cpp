@@ -28,7 +28,7 @@ Result<model::Port> port_of(const onnx::ValueInfoProto& info) {
   model::Port port;
   port.name = info.name();
   port.has_shape = false;
-  if (!info.has_type()) return port;
+  if (!info.has_type() || info.type().value_case() == onnx::TypeProto::VALUE_NOT_SET) return port;
   if (!info.type().has_tensor_type())
     return Status(Code::Unsupported, 2006, "input or output " + shown(info.name()) + " is not a tensor (sequence, map or optional)");
   const auto& type = info.type().tensor_type();

@@ -114,6 +114,8 @@ TEST_CASE("types and extents that make no sense are named") {
   says("'x' has the unknown element type 99", [](GraphParts& g) { g.inputs[0] = value_info("x", 99, {}); });
   says("input 'x' has no element type", [](GraphParts& g) { g.inputs[0] = value_info("x", 0, {}); });
   says("input 'x' has no element type", [](GraphParts& g) { g.inputs[0] = data(1, "x"); });
+  says("input 'x' has no element type", [](GraphParts& g) { g.inputs[0] = data(1, "x") + data(2, ""); });
+  says("output %z : none[*]", [](GraphParts& g) { g.outputs[0] = data(1, "z") + data(2, ""); });  // outputs follow
   says("'x' has complex elements", [](GraphParts& g) { g.inputs[0] = value_info("x", kComplex64, {}); });
   says("'x' has the negative extent -7", [](GraphParts& g) { g.inputs[0] = value_info("x", kFloat, {-7}); });
   says("bytes of 'x' overflow", [](GraphParts& g) { g.inputs[0] = value_info("x", kFloat, {INT64_MAX}); });
