@@ -1,3 +1,4 @@
+// libs: mlc_loader_elf
 // Any bytes: refused with a message, or described by ranges that all lie inside the file and the module, and then
 // mapped without a fault. Nothing of the module is executed.
 #include <cstdint>
