@@ -14,9 +14,10 @@ mkdir -p "$build"
 log=$build/build.log
 exec 9>"$build/lock"
 flock 9  # the demo and the tests may run at the same time
+# -O1: what is tested here runs under an emulator anyway, and compiles a quarter faster.
 {
   cmake -S "$source" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DMLC_PACKAGER=OFF -DMLC_TESTS=OFF \
-    -DCMAKE_TOOLCHAIN_FILE="$here/toolchain.cmake" -DMLC_ARCH="$arch" -DMLC_SYSROOT="$root" &&
+    -DCMAKE_CXX_FLAGS_RELEASE="-O1 -DNDEBUG" -DCMAKE_TOOLCHAIN_FILE="$here/toolchain.cmake" -DMLC_ARCH="$arch" -DMLC_SYSROOT="$root" &&
     cmake --build "$build" --target mlrun
 } >"$log" 2>&1 || {
   tail -n 20 "$log" >&2
