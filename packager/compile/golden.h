@@ -19,7 +19,8 @@ struct GoldenVector {
 
 // Inputs are drawn from a counter-based generator (equal builds give equal vectors): floats uniform in [-1, 1), integers
 // 0 or 1, so that they are legal as indices of any table of two rows, 8-bit integers over their whole range (pictures).
-// Free extents take the smallest of a few plausible values with which the interpreter succeeds. `oracle` is the function
+// Free extents take the first of a few plausible values with which the interpreter succeeds and the answer tells right from
+// wrong (a picture so small that a pooling leaves nothing of it gives NaN everywhere). `oracle` is the function
 // as expanded, before any pass.
 Result<GoldenVector> make_golden(const nest::Function& oracle);
 
