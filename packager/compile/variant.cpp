@@ -5,6 +5,7 @@
 #include "packager/compile/kernel_key.h"
 #include "packager/lower/lower.h"
 #include "packager/plan/plan_builder.h"
+#include "packager/plan/verify.h"
 
 namespace mlc::compile {
 
@@ -44,6 +45,7 @@ Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& l
   MLC_RETURN_IF_ERROR(targets::audit_module(target, module.bytes));
   variant.module = std::move(module.bytes);
   MLC_ASSIGN(variant.plan, plan::write_plan(ctx, std::move(plans)));
+  MLC_RETURN_IF_ERROR(plan::verify(variant.plan, static_cast<uint32_t>(variant.num_kernels)));
   return variant;
 }
 

@@ -137,3 +137,16 @@ TEST_CASE("damaged text is refused or read, and what is read is judged by the ru
   CHECK(accepted > 50);
   CHECK(refused > 50);
 }
+
+TEST_CASE("the example of spec/plan.md is a plan that runs") {
+  std::ifstream in(MLC_SOURCE_DIR "/spec/plan.md");
+  const std::string page((std::istreambuf_iterator<char>(in)), {});
+  const size_t begin = page.find("```\nplan\n") + 4, end = page.find("```", begin);
+  REQUIRE(end != std::string::npos);
+  auto plan = plan::parse(std::string_view(page).substr(begin, end - begin));
+  REQUIRE_MESSAGE(plan.ok(), (plan.ok() ? std::string() : plan.status().message));
+  const auto bytes = plan::encode(*plan);
+  REQUIRE(exec::decode_plan(bytes, kContext).ok());
+  const auto pool = WorkerPool::create({}).value();
+  CHECK(test::run_any_plan(bytes, *pool).successes == 2);  // batches of one and seven; none is refused by its check
+}
