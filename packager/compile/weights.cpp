@@ -14,6 +14,20 @@ std::vector<uint64_t> constant_shape(const nest::Array& array) {
   return shape;
 }
 
+// A name that manifests accept (1 to 255 bytes, no control characters) with room for a suffix. Exporters write names of
+// any length; the content digest, not the name, identifies a tensor.
+std::string tensor_name(const std::string& name) {
+  constexpr size_t kLongest = 200;
+  std::string clean;
+  for (unsigned char c : name) clean += c < 0x20 || c == 0x7f ? '_' : static_cast<char>(c);
+  if (clean.size() > kLongest) {
+    size_t end = kLongest;
+    while (end > 0 && (static_cast<unsigned char>(clean[end]) & 0xc0) == 0x80) --end;  // not inside a UTF-8 character
+    clean.resize(end);
+  }
+  return clean.empty() ? "constant" : clean;
+}
+
 }  // namespace
 
 std::string layout_text(const nest::Layout& layout, unsigned rank) {
@@ -36,7 +50,7 @@ void WeightStore::add(const nest::Function& function, uint32_t number) {
   // The digest covers type and shape too, so arrays that share data under two shapes are hashed per shape.
   const Digest digest = tensor_digest(array.dtype, constant_shape(array), array.data->bytes);
   auto [found, is_new] = by_content_.emplace(digest, entries_.size());
-  if (is_new) entries_.push_back({array.name, digest, &array, {}, 0});
+  if (is_new) entries_.push_back({tensor_name(array.name), digest, &array, {}, 0});
   Entry& entry = entries_[found->second];
   const auto same_layout = [&](const nest::Array* copy) { return layout_text(copy->layout, copy->shape.size()) == layout_text(array.layout, array.shape.size()); };
   auto copy = std::find_if(entry.copies.begin(), entry.copies.end(), same_layout);
