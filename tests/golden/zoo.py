@@ -3,8 +3,9 @@
 
     zoo.py --bin build/release/bin --models DIR [--model NAME ...] [--markdown OUT] [--seconds 3]
 
-DIR holds NAME.onnx. Not part of test.sh: needs `pip install onnxruntime numpy` and some minutes. Times are of one thread,
-both programs one after the other; the container holds five CPU targets, and its size is compared with that of one target.
+DIR holds NAME.onnx. Not part of test.sh: needs `pip install onnxruntime numpy` and some minutes. Times are of one thread, the
+fastest run of each program in turn (other work on the machine only ever slows a run down). The container holds five CPU
+targets, and its size is compared with that of one target.
 """
 import argparse
 import json
@@ -63,14 +64,14 @@ def worst_of(names, want, answer):
     return worst
 
 
-def median_seconds(session, given, seconds):
+def fastest(session, given, seconds):
     session.run(None, given)
     times, end = [], time.perf_counter() + seconds
     while time.perf_counter() < end or len(times) < 5:
         begin = time.perf_counter()
         session.run(None, given)
         times.append(time.perf_counter() - begin)
-    return float(np.median(times))
+    return min(times)
 
 
 class Check:
@@ -121,12 +122,15 @@ class Check:
         worst, (npz, given) = self.agreement(name, container, session)
         growth = os.path.getsize(container) / os.path.getsize(one) - 1
         opening = self.opening(container)
-        theirs = median_seconds(session, given, self.args.seconds)
+        ours, theirs = dict.fromkeys(worst, 1e9), 1e9
+        for _ in range(3):
+            theirs = min(theirs, fastest(session, given, self.args.seconds))
+            for variant in worst:
+                ours[variant] = min(ours[variant], self.bench(container, npz, variant)["latency_ns"]["min"] / 1e9)
         for variant, difference in worst.items():
-            ours = self.bench(container, npz, variant)["latency_ns"]["p50"] / 1e9
             good = difference <= TOLERANCE
             self.passed, self.failed = self.passed + good, self.failed + (not good)
-            row = [name, variant, f"{difference:.1e}", f"{ours * 1e3:.1f}", f"{theirs * 1e3:.1f}", f"{ours / theirs:.2f}",
+            row = [name, variant, f"{difference:.1e}", f"{ours[variant] * 1e3:.1f}", f"{theirs * 1e3:.1f}", f"{ours[variant] / theirs:.2f}",
                    f"{opening / 1e6:.1f}", f"{os.path.getsize(container) / 1e6:.1f}", f"{growth * 100:.1f} %", f"{seconds:.0f}"]
             print(("ok     " if good else "FAILED ") + "  ".join(row), flush=True)
             self.rows.append(row)
