@@ -10,6 +10,13 @@ std::string feature_text(uint32_t id) {
   return i < kNumFeatures ? std::string(kFeatures[i].name) : "feature " + std::to_string(id);
 }
 
+// People read architectures by name.
+std::string number_text(uint32_t id, int64_t value) {
+  const std::string_view name = name_of(static_cast<Machine>(value));
+  const bool named = static_cast<Feature>(id) == Feature::HostArch && name != name_of(Machine::None);
+  return named ? std::string(name) : std::to_string(value);
+}
+
 std::string clause_text(const format::Clause& c) {
   std::string out = feature_text(c.id);
   switch (c.op) {
@@ -20,7 +27,7 @@ std::string clause_text(const format::Clause& c) {
     case format::ClauseOp::Divides: out += " divides"; break;
     case format::ClauseOp::OneOf: out += " oneof"; break;
   }
-  for (size_t i = 0; i < c.values.size(); ++i) out += (i ? ", " : " ") + std::to_string(c.values[i]);
+  for (size_t i = 0; i < c.values.size(); ++i) out += (i ? ", " : " ") + number_text(c.id, c.values[i]);
   return out;
 }
 
@@ -65,10 +72,7 @@ ClauseAnswer evaluate_clause(const probe::Record& record, const format::Clause& 
   }
   out.answer = a.answer;
   if (a.answer != probe::Answer::Yes) return out;
-  const std::string found = static_cast<Feature>(c.id) == Feature::HostArch
-                                ? std::string(name_of(static_cast<Machine>(a.number)))
-                                : std::to_string(a.number);
-  out.source = "found " + found + ", " + a.source;
+  out.source = "found " + number_text(c.id, a.number) + ", " + a.source;
   out.answer = holds(c, a.number) ? probe::Answer::Yes : probe::Answer::No;
   return out;
 }
