@@ -12,8 +12,9 @@ std::string feature_text(uint32_t id) {
 
 // People read architectures by name.
 std::string number_text(uint32_t id, int64_t value) {
-  const std::string_view name = name_of(static_cast<Machine>(value));
-  const bool named = static_cast<Feature>(id) == Feature::HostArch && name != name_of(Machine::None);
+  const bool is_machine = static_cast<Feature>(id) == Feature::HostArch && value > 0 && value <= UINT16_MAX;
+  const std::string_view name = name_of(is_machine ? static_cast<Machine>(value) : Machine::None);
+  const bool named = name != name_of(Machine::None);
   return named ? std::string(name) : std::to_string(value);
 }
 
