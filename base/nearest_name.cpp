@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/compose.h"
+
 namespace mlc {
 namespace {
 
@@ -36,10 +38,10 @@ std::string_view nearest_name(std::string_view word, std::span<const std::string
 std::string unknown_word(std::string_view what, std::string_view word, const std::vector<std::string>& known) {
   std::string shown;
   for (unsigned char c : word.substr(0, 60)) shown += c < 0x20 || c == 0x7F ? '?' : static_cast<char>(c);
-  std::string text = "unknown " + std::string(what) + " '" + shown + (word.size() > 60 ? "...'" : "'");
+  std::string text = compose("unknown {} '{}{}", what, shown, word.size() > 60 ? "...'" : "'");
   const std::vector<std::string_view> candidates(known.begin(), known.end());
   if (const std::string_view near = nearest_name(word, candidates); !near.empty())
-    text += ", did you mean '" + std::string(near) + "'?";
+    text += compose(", did you mean '{}'?", near);
   return text;
 }
 

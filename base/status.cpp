@@ -1,6 +1,34 @@
 #include "base/status.h"
 
+#include "base/compose.h"
+
 namespace mlc {
+
+Status::Status() = default;
+Status::Status(Code c, std::string m) : code(c), message(std::move(m)) {}
+Status::Status(Code c, const char* m) : code(c), message(m) {}
+Status::Status(Code c, uint16_t e, std::string m) : code(c), number(e), message(std::move(m)) {}
+Status::Status(Code c, uint16_t e, const char* m) : code(c), number(e), message(m) {}
+Status::Status(const Status&) = default;
+Status::Status(Status&&) noexcept = default;
+Status& Status::operator=(const Status&) = default;
+Status& Status::operator=(Status&&) noexcept = default;
+Status::~Status() = default;
+
+Status&& Status::note(std::string_view where) && {
+  message = compose("{}: {}", where, message);
+  return std::move(*this);
+}
+
+Status&& Status::fact(std::string line) && {
+  facts.push_back(std::move(line));
+  return std::move(*this);
+}
+
+Status&& Status::hint(std::string line) && {
+  help = std::move(line);
+  return std::move(*this);
+}
 
 std::string Status::text() const {
   if (ok()) return "ok";

@@ -48,26 +48,25 @@ struct [[nodiscard]] Status {
   std::vector<std::string> facts;  // indented lines below the message: the item, found, expected
   std::string help;                // at most one line that can be pasted
 
-  Status() = default;
-  Status(Code c, std::string m) : code(c), message(std::move(m)) {}
-  Status(Code c, uint16_t e, std::string m) : code(c), number(e), message(std::move(m)) {}
+  // Out of line: every fallible call makes, moves and destroys one.
+  Status();
+  Status(Code c, std::string m);
+  Status(Code c, const char* m);
+  Status(Code c, uint16_t e, std::string m);
+  Status(Code c, uint16_t e, const char* m);
+  Status(const Status&);
+  Status(Status&&) noexcept;
+  Status& operator=(const Status&);
+  Status& operator=(Status&&) noexcept;
+  ~Status();
 
   bool ok() const { return code == Code::Ok; }
   explicit operator bool() const = delete;  // neither `if (status)` reading is obvious
 
   // Prefixes the message with where it happened: "plan: " + message.
-  Status&& note(std::string_view where) && {
-    message = std::string(where) + ": " + message;
-    return std::move(*this);
-  }
-  Status&& fact(std::string line) && {
-    facts.push_back(std::move(line));
-    return std::move(*this);
-  }
-  Status&& hint(std::string line) && {
-    help = std::move(line);
-    return std::move(*this);
-  }
+  Status&& note(std::string_view where) &&;
+  Status&& fact(std::string line) &&;
+  Status&& hint(std::string line) &&;
   // "error[E1101]: cat.mlc is truncated: ...\n  cut off: ...\n  help: ..."
   std::string text() const;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/compose.h"
 
 namespace mlc::format {
 namespace {
@@ -42,7 +43,7 @@ class Scanner {
 };
 
 Status malformed(std::string_view text, std::string_view why) {
-  return Status(Code::Malformed, "layout \"" + std::string(text) + "\": " + std::string(why));
+  return Status(Code::Malformed, compose("layout \"{}\": {}", text, why));
 }
 
 }  // namespace
@@ -101,8 +102,8 @@ Result<uint64_t> stored_bytes(const ParsedLayout& layout, DType dtype, std::span
     elements = *product;
   } else {
     if (layout.names.size() != shape.size())
-      return Status(Code::Malformed, "the layout is for rank " + std::to_string(layout.names.size()) +
-                                         ", the tensor has rank " + std::to_string(shape.size()));
+      return Status(Code::Malformed, compose("the layout is for rank {}, the tensor has rank {}", layout.names.size(),
+                                             shape.size()));
     for (const LayoutFactor& factor : layout.factors) {
       uint64_t extent = factor.number;
       if (factor.dim >= 0) {
@@ -115,7 +116,7 @@ Result<uint64_t> stored_bytes(const ParsedLayout& layout, DType dtype, std::span
     }
   }
   unsigned bits = bits_of(dtype);
-  if (bits == 0) return Status(Code::Malformed, "elements of type " + std::string(name_of(dtype)) + " have no size");
+  if (bits == 0) return Status(Code::Malformed, compose("elements of type {} have no size", name_of(dtype)));
   if (bits < 8) return elements / 2 + elements % 2;
   auto bytes = checked_mul(elements, bits / 8);
   if (!bytes) return Status(Code::Malformed, "the number of bytes exceeds 2^64");

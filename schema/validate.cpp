@@ -3,10 +3,19 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/compose.h"
 #include "schema/tiling.h"
 #include "schema/validate_internal.h"
 
 namespace mlc::format {
+
+Status Place::wrong(std::string_view why) const {
+  return malformed(compose("{}[{}] {}: {}", list, index, quoted(name), why));
+}
+
+Status not_sorted(std::string_view what, size_t index) {
+  return malformed(compose("{}[{}]: not in ascending order, or there twice", what, index));
+}
 
 bool is_label(std::string_view text) {
   if (text.empty() || text.size() > kMaxNameLen || text[0] == '.' || text.back() == '.') return false;
@@ -38,19 +47,19 @@ bool is_known(DType type) { return type != DType::None && type <= DType::F8E5M2F
 
 Status check_count(std::string_view what, size_t count, uint64_t least, uint64_t most) {
   if (count >= least && count <= most) return ok();
-  return malformed(std::string(what) + ": " + str(count) + " found, " + str(least) + " to " + str(most) + " expected");
+  return malformed(compose("{}: {} found, {} to {} expected", what, count, least, most));
 }
 
 Status check_ref(const Manifest& m, const Ref& ref, SegmentKind kind) {
   if (ref.segment >= m.segments.size())
-    return malformed("refers to segment " + str(ref.segment) + " of " + str(m.segments.size()));
+    return malformed(compose("refers to segment {} of {}", ref.segment, m.segments.size()));
   const Segment& segment = m.segments[ref.segment];
   if (segment.kind != kind)
-    return malformed("lies in segment " + quoted(segment.name) + " of kind " + std::string(name_of(segment.kind)) +
-                     ", " + std::string(name_of(kind)) + " expected");
+    return malformed(compose("lies in segment {} of kind {}, {} expected", quoted(segment.name), name_of(segment.kind),
+                             name_of(kind)));
   if (!range_within(ref.offset, ref.length, segment.decoded_len))
-    return malformed("offset " + str(ref.offset) + " and length " + str(ref.length) + " lie outside segment " +
-                     quoted(segment.name) + " of " + str(segment.decoded_len) + " bytes");
+    return malformed(compose("offset {} and length {} lie outside segment {} of {} bytes", ref.offset, ref.length,
+                             quoted(segment.name), segment.decoded_len));
   return ok();
 }
 
@@ -58,7 +67,7 @@ Status check_tolerances(const std::vector<Tolerance>& tolerances, size_t outputs
   if (tolerances.size() > kMaxPorts) return malformed("too many tolerances");
   for (const Tolerance& tolerance : tolerances) {
     if (tolerance.output >= outputs)
-      return malformed("tolerance of output " + str(tolerance.output) + ", which does not exist");
+      return malformed(compose("tolerance of output {}, which does not exist", tolerance.output));
     if (!std::isfinite(tolerance.value) || tolerance.value < 0)
       return malformed("tolerance that is not a finite number >= 0");
     if (tolerance.metric == Metric::None) return malformed("tolerance without a metric");
@@ -69,7 +78,7 @@ Status check_tolerances(const std::vector<Tolerance>& tolerances, size_t outputs
 
 Status validate(Manifest& m) {
   if (!m.required.empty())
-    return Status(Code::Malformed, "needs format feature " + str(m.required[0]) + ", which this version does not know")
+    return Status(Code::Malformed, compose("needs format feature {}, which this version does not know", m.required[0]))
         .hint("update mlrun, or rebuild the container with an older --target-version");
   MLC_RETURN_IF_ERROR(check_count("methods", m.methods.size(), 1, kMaxMethods));
   MLC_RETURN_IF_ERROR(check_count("segments", m.segments.size(), 1, kMaxSegments));

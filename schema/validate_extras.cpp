@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/compose.h"
 #include "schema/layout_text.h"
 #include "schema/validate_internal.h"
 
@@ -25,7 +26,7 @@ Status validate_stages(const Manifest& m) {
     if (stage.attributes.size() > kMaxAttributes) return place.wrong("more than 1024 attributes");
     for (const Attribute& attribute : stage.attributes)
       if (!is_name(attribute.name) || !is_clean_text(attribute.value, kMaxStringLen))
-        return place.wrong("attribute " + quoted(attribute.name) + " is not clean text");
+        return place.wrong(compose("attribute {} is not clean text", quoted(attribute.name)));
   }
   return ok();
 }
@@ -44,17 +45,17 @@ Status validate_assets(const Manifest& m) {
 
 // The bindings, if there are any, are one per dimension of the method.
 Status validate_shape(const Golden& golden, const GoldenArray& array, const Port& port, const Place& place) {
-  auto wrong = [&](const std::string& why) { return place.wrong("array of port " + quoted(port.name) + ": " + why); };
+  auto wrong = [&](const std::string& why) { return place.wrong(compose("array of port {}: {}", quoted(port.name),
+                                                                        why)); };
   if (array.dtype != port.dtype) return wrong("its element type is not the port's");
   if (array.shape.size() != port.dims.size())
-    return wrong("rank " + str(array.shape.size()) + ", the port has rank " + str(port.dims.size()));
+    return wrong(compose("rank {}, the port has rank {}", array.shape.size(), port.dims.size()));
   for (size_t axis = 0; axis < array.shape.size(); ++axis) {
     const DimRef& ref = port.dims[axis];
     std::optional<int64_t> expected = ref.extent;
     if (ref.dim && !golden.bindings.empty()) expected = golden.bindings[*ref.dim];
     if (expected && (*expected < 0 || static_cast<uint64_t>(*expected) != array.shape[axis]))
-      return wrong("axis " + str(axis) + " has extent " + str(array.shape[axis]) + ", " + std::to_string(*expected) +
-                   " expected");
+      return wrong(compose("axis {} has extent {}, {} expected", axis, array.shape[axis], *expected));
   }
   return ok();
 }
@@ -63,16 +64,16 @@ Status validate_arrays(const Manifest& m, const Golden& golden, const std::vecto
                        const std::vector<Port>& ports, const Place& place, uint64_t& total) {
   const ParsedLayout dense{.dense = true, .names = {}, .factors = {}};
   for (const GoldenArray& array : arrays) {
-    if (array.port >= ports.size()) return place.wrong("port " + str(array.port) + " of " + str(ports.size()));
+    if (array.port >= ports.size()) return place.wrong(compose("port {} of {}", array.port, ports.size()));
     const Port& port = ports[array.port];
     if (Status s = check_ref(m, array.ref, SegmentKind::Golden); !s.ok()) return place.wrong(s.message);
-    if (array.shape.size() > kMaxRank) return place.wrong("array of rank " + str(array.shape.size()));
+    if (array.shape.size() > kMaxRank) return place.wrong(compose("array of rank {}", array.shape.size()));
     MLC_RETURN_IF_ERROR(validate_shape(golden, array, port, place));
     auto bytes = stored_bytes(dense, array.dtype, array.shape);
     if (!bytes.ok()) return place.wrong(bytes.status().message);
     if (*bytes != array.ref.length)
-      return place.wrong("array of port " + quoted(port.name) + " has " + str(array.ref.length) + " bytes, " +
-                         str(*bytes) + " expected");
+      return place.wrong(compose("array of port {} has {} bytes, {} expected", quoted(port.name), array.ref.length,
+                                 *bytes));
     auto sum = checked_add(total, array.ref.length);
     if (!sum || *sum > kMaxGoldenLen) return place.wrong("golden arrays exceed 256 MiB in all");
     total = *sum;
@@ -89,13 +90,13 @@ Status validate_golden(const Manifest& m) {
     Place place{"golden", i, golden.name};
     if (!is_name(golden.name)) return place.wrong("not a name");
     if (golden.method >= m.methods.size())
-      return place.wrong("method " + str(golden.method) + " of " + str(m.methods.size()));
+      return place.wrong(compose("method {} of {}", golden.method, m.methods.size()));
     if (golden.entry == GoldenEntry::None || static_cast<uint8_t>(golden.entry) > kLastGoldenEntry)
-      return place.wrong("entry " + str(static_cast<uint8_t>(golden.entry)) + " is unknown");
+      return place.wrong(compose("entry {} is unknown", static_cast<uint8_t>(golden.entry)));
     const Method& method = m.methods[golden.method];
     if (!golden.bindings.empty() && golden.bindings.size() != method.dims.size())
-      return place.wrong(str(golden.bindings.size()) + " bindings, the method has " + str(method.dims.size()) +
-                         " dimensions");
+      return place.wrong(compose("{} bindings, the method has {} dimensions", golden.bindings.size(),
+                                 method.dims.size()));
     bool core = golden.entry == GoldenEntry::Core;
     const auto& inputs = core && !method.core_inputs.empty() ? method.core_inputs : method.inputs;
     const auto& outputs = core && !method.core_outputs.empty() ? method.core_outputs : method.outputs;
@@ -132,9 +133,9 @@ Status validate_operators(const Manifest& m) {
 
 Status check_whole(const Manifest& m, uint32_t segment, SegmentKind kind, std::string_view what) {
   if (segment >= m.segments.size())
-    return malformed(std::string(what) + ": segment " + str(segment) + " of " + str(m.segments.size()));
+    return malformed(compose("{}: segment {} of {}", what, segment, m.segments.size()));
   if (m.segments[segment].kind != kind)
-    return malformed(std::string(what) + ": segment " + quoted(m.segments[segment].name) + " is of another kind");
+    return malformed(compose("{}: segment {} is of another kind", what, quoted(m.segments[segment].name)));
   return ok();
 }
 
@@ -163,11 +164,11 @@ Status validate_provenance(const Manifest& m) {
   const Provenance& p = m.provenance;
   if (!is_name(p.tool) || !is_name(p.tool_version)) return malformed("provenance: tool or version is not a name");
   if (!is_clean_text(p.source_name, kMaxNameLen) || p.source_name.find_first_of("/\\") != std::string::npos)
-    return malformed("provenance: source " + quoted(p.source_name) + " is not a plain file name");
+    return malformed(compose("provenance: source {} is not a plain file name", quoted(p.source_name)));
   if (p.flags.size() > kMaxFlags) return malformed("provenance: more than 1024 flags");
   for (const std::string& flag : p.flags)
     if (!is_clean_text(flag, kMaxStringLen))
-      return malformed("provenance: flag " + quoted(flag) + " is not clean text");
+      return malformed(compose("provenance: flag {} is not clean text", quoted(flag)));
   if (p.targets.size() > kMaxVariants) return malformed("provenance: more than 256 targets");
   if (p.parents.size() > kMaxVariants) return malformed("provenance: more than 256 parents");
   for (const Parent& parent : p.parents)

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/compose.h"
 #include "schema/validate_internal.h"
 
 namespace mlc::format {
@@ -26,12 +27,12 @@ Status validate_model(const Manifest& m) {
   if (slash == std::string::npos || model.id.size() > kMaxNameLen ||
       !is_id_part(std::string_view(model.id).substr(0, slash)) ||
       !is_id_part(std::string_view(model.id).substr(slash + 1)))
-    return malformed("model id " + quoted(model.id) + ": organisation/name in [a-z0-9._-] expected");
+    return malformed(compose("model id {}: organisation/name in [a-z0-9._-] expected", quoted(model.id)));
   if (model.version == 0) return malformed("model version is 0");
   if (!is_clean_text(model.title, kMaxStringLen)) return malformed("model title: not clean UTF-8, or too long");
   if (!is_clean_text(model.licence, kMaxStringLen)) return malformed("model licence: not clean UTF-8, or too long");
   if (model.default_method >= m.methods.size())
-    return malformed("default method " + str(model.default_method) + " of " + str(m.methods.size()));
+    return malformed(compose("default method {} of {}", model.default_method, m.methods.size()));
   return ok();
 }
 
@@ -69,23 +70,24 @@ Status validate_dim_ref(const DimRef& ref, const Names& dims, const Place& place
   int forms = (ref.dim ? 1 : 0) + (ref.extent ? 1 : 0) + (ref.expr.empty() ? 0 : 1);
   if (forms != 1) return place.wrong("a dimension must be a symbol, a number or an expression, exactly one of them");
   if (ref.dim && *ref.dim >= dims.size())
-    return place.wrong("uses dimension " + str(*ref.dim) + " of " + str(dims.size()));
-  if (ref.extent && *ref.extent < 0) return place.wrong("negative extent " + std::to_string(*ref.extent));
+    return place.wrong(compose("uses dimension {} of {}", *ref.dim, dims.size()));
+  if (ref.extent && *ref.extent < 0) return place.wrong(compose("negative extent {}", *ref.extent));
   if (!ref.expr.empty() && !is_index_expression(ref.expr, dims))
-    return place.wrong("expression " + quoted(ref.expr) + " is not an index expression over the declared dimensions");
+    return place.wrong(compose("expression {} is not an index expression over the declared dimensions",
+                               quoted(ref.expr)));
   return ok();
 }
 
 Status validate_port(const Port& port, const Manifest& m, const Names& dims, const Place& place) {
   if (!is_name(port.name)) return place.wrong("name must be 1 to 255 bytes of UTF-8 without control characters");
   if (!is_known(port.dtype))
-    return place.wrong("element type " + str(static_cast<uint8_t>(port.dtype)) + " is unknown");
-  if (port.dims.size() > kMaxRank) return place.wrong("rank " + str(port.dims.size()) + ", at most 8 allowed");
+    return place.wrong(compose("element type {} is unknown", static_cast<uint8_t>(port.dtype)));
+  if (port.dims.size() > kMaxRank) return place.wrong(compose("rank {}, at most 8 allowed", port.dims.size()));
   for (const DimRef& ref : port.dims) MLC_RETURN_IF_ERROR(validate_dim_ref(ref, dims, place));
   if (port.media == Media::None || static_cast<uint8_t>(port.media) > kLastMedia)
-    return place.wrong("media " + str(static_cast<uint8_t>(port.media)) + " is unknown");
+    return place.wrong(compose("media {} is unknown", static_cast<uint8_t>(port.media)));
   if (static_cast<uint8_t>(port.colour) > kLastColour)
-    return place.wrong("colour " + str(static_cast<uint8_t>(port.colour)) + " is unknown");
+    return place.wrong(compose("colour {} is unknown", static_cast<uint8_t>(port.colour)));
   if (!port.range.empty()) {
     bool good = port.range.size() == 2 && std::isfinite(port.range[0]) && std::isfinite(port.range[1]) &&
                 port.range[0] <= port.range[1];
@@ -94,17 +96,17 @@ Status validate_port(const Port& port, const Manifest& m, const Names& dims, con
   if (!is_clean_text(port.unit, kMaxNameLen)) return place.wrong("unit is not clean text");
   if (!is_clean_text(port.doc, kMaxStringLen)) return place.wrong("doc is not clean text");
   if (port.labels && *port.labels >= m.assets.size())
-    return place.wrong("labels are asset " + str(*port.labels) + " of " + str(m.assets.size()));
+    return place.wrong(compose("labels are asset {} of {}", *port.labels, m.assets.size()));
   if (port.labels && port.label_axis >= port.dims.size()) return place.wrong("label axis is not one of its axes");
   if (port.tokenizer && *port.tokenizer >= m.assets.size())
-    return place.wrong("tokenizer is asset " + str(*port.tokenizer) + " of " + str(m.assets.size()));
+    return place.wrong(compose("tokenizer is asset {} of {}", *port.tokenizer, m.assets.size()));
   return ok();
 }
 
 // Order is part of the interface, so lists of ports are not sorted; names are unique within a list.
 Status validate_ports(const std::vector<Port>& ports, std::string_view list, const Manifest& m, const Method& method,
                       const Names& dims) {
-  std::string where = "method " + quoted(method.name) + ": " + std::string(list);
+  std::string where = compose("method {}: {}", quoted(method.name), list);
   MLC_RETURN_IF_ERROR(check_count(where, ports.size(), 0, kMaxPorts));
   std::vector<std::string_view> names;
   for (size_t i = 0; i < ports.size(); ++i) {
@@ -113,13 +115,13 @@ Status validate_ports(const std::vector<Port>& ports, std::string_view list, con
   }
   std::sort(names.begin(), names.end());
   auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) return malformed(where + ": " + quoted(*twice) + " is there twice");
+  if (twice != names.end()) return malformed(compose("{}: {} is there twice", where, quoted(*twice)));
   return ok();
 }
 
 // The names, sorted.
 Result<Names> validate_dims(const Method& method) {
-  std::string where = "method " + quoted(method.name) + ": dims";
+  std::string where = compose("method {}: dims", quoted(method.name));
   MLC_RETURN_IF_ERROR(check_count(where, method.dims.size(), 0, kMaxDims));
   std::vector<std::string_view> names;
   for (size_t i = 0; i < method.dims.size(); ++i) {
@@ -132,7 +134,7 @@ Result<Names> validate_dims(const Method& method) {
   }
   std::sort(names.begin(), names.end());
   auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) return malformed(where + ": " + quoted(*twice) + " is there twice");
+  if (twice != names.end()) return malformed(compose("{}: {} is there twice", where, quoted(*twice)));
   return names;
 }
 

@@ -16,9 +16,7 @@ struct Place {
   size_t index;
   std::string_view name;
 
-  Status wrong(const std::string& why) const {
-    return Status(Code::Malformed, std::string(list) + "[" + std::to_string(index) + "] " + quoted(name) + ": " + why);
-  }
+  Status wrong(std::string_view why) const;
 };
 
 inline Status malformed(std::string why) { return Status(Code::Malformed, std::move(why)); }
@@ -29,12 +27,12 @@ inline std::string str(uint64_t n) { return std::to_string(n); }
 // Labels joined by '/'.
 [[nodiscard]] bool is_segment_name(std::string_view text);
 
+[[nodiscard]] Status not_sorted(std::string_view what, size_t index);
 // Strictly ascending by key: sorted and unique.
 template <class List, class Key>
 [[nodiscard]] Status check_sorted(const List& list, std::string_view what, Key key) {
   for (size_t i = 1; i < list.size(); ++i)
-    if (!(key(list[i - 1]) < key(list[i])))
-      return malformed(std::string(what) + "[" + str(i) + "]: not in ascending order, or there twice");
+    if (!(key(list[i - 1]) < key(list[i]))) return not_sorted(what, i);
   return ok();
 }
 

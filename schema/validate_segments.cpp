@@ -1,3 +1,4 @@
+#include "base/compose.h"
 #include "schema/placement.h"
 #include "schema/validate_internal.h"
 
@@ -27,7 +28,7 @@ Status validate_lengths(const Segment& segment, const Place& place) {
   uint64_t most = max_len_of(segment.kind);
   if (segment.stored_len == 0 || segment.decoded_len == 0) return place.wrong("is empty");
   if (segment.decoded_len > most)
-    return place.wrong(str(segment.decoded_len) + " bytes, at most " + str(most) + " allowed");
+    return place.wrong(compose("{} bytes, at most {} allowed", segment.decoded_len, most));
   switch (segment.codec) {
     case Codec::Raw:
       if (segment.stored_len != segment.decoded_len) return place.wrong("raw, but stored and decoded length differ");
@@ -36,11 +37,11 @@ Status validate_lengths(const Segment& segment, const Place& place) {
       if (segment.stored_len > leaf_count(segment.decoded_len) * kMaxFrameLen)
         return place.wrong("stored length exceeds what its frames can hold");
       if (segment.decoded_len / kMaxZstdRatio > segment.stored_len)
-        return place.wrong("expands more than " + str(kMaxZstdRatio) + " times");
+        return place.wrong(compose("expands more than {} times", kMaxZstdRatio));
       return ok();
     case Codec::None: break;
   }
-  return place.wrong("codec " + str(static_cast<uint8_t>(segment.codec)) + " is unknown");
+  return place.wrong(compose("codec {} is unknown", static_cast<uint8_t>(segment.codec)));
 }
 
 }  // namespace
@@ -53,10 +54,10 @@ Status validate_segments(const Manifest& m) {
       return place.wrong("name must be labels of letters, digits, '.', '_', '+' and '-', joined by '/'");
     if (segment.kind == SegmentKind::None) return place.wrong("kind is missing");
     if (static_cast<uint8_t>(segment.kind) > kLastSegmentKind && segment.critical)
-      return place.wrong("kind " + str(static_cast<uint8_t>(segment.kind)) + " is unknown and marked critical");
+      return place.wrong(compose("kind {} is unknown and marked critical", static_cast<uint8_t>(segment.kind)));
     MLC_RETURN_IF_ERROR(validate_lengths(segment, place));
     if (segment.droppable && never_droppable(segment.kind))
-      return place.wrong("a segment of kind " + std::string(name_of(segment.kind)) + " must not be droppable");
+      return place.wrong(compose("a segment of kind {} must not be droppable", name_of(segment.kind)));
   }
   return check_sorted(m.segments, "segments", [](const Segment& s) -> std::string_view { return s.name; });
 }

@@ -1,6 +1,7 @@
 // Variants. What is broken is refused; what is merely newer than this version makes the variant no candidate.
 #include <algorithm>
 
+#include "base/compose.h"
 #include "schema/layout_text.h"
 #include "schema/validate_internal.h"
 
@@ -10,7 +11,7 @@ namespace {
 constexpr size_t kMaxOneOf = 64;
 
 Status validate_clause(const Clause& clause, const Place& place, std::string& unusable) {
-  auto wrong = [&](const std::string& why) { return place.wrong("clause on feature " + str(clause.id) + " " + why); };
+  auto wrong = [&](const std::string& why) { return place.wrong(compose("clause on feature {} {}", clause.id, why)); };
   if (clause.id == 0) return wrong("names no feature");
   switch (clause.op) {
     case ClauseOp::None: return wrong("has no comparison");
@@ -23,7 +24,7 @@ Status validate_clause(const Clause& clause, const Place& place, std::string& un
       return ok();
   }
   if (clause.values.size() > kMaxOneOf) return wrong("has too many values");
-  unusable = "uses comparison " + str(static_cast<uint8_t>(clause.op)) + ", which this version does not know";
+  unusable = compose("uses comparison {}, which this version does not know", static_cast<uint8_t>(clause.op));
   return ok();
 }
 
@@ -32,10 +33,10 @@ Status validate_segment_index(const Manifest& m, const std::optional<uint32_t>& 
   std::string what(name_of(kind));
   if (!index) return place.wrong("has no " + what);
   if (*index >= m.segments.size())
-    return place.wrong(what + " is segment " + str(*index) + " of " + str(m.segments.size()));
+    return place.wrong(compose("{} is segment {} of {}", what, *index, m.segments.size()));
   const Segment& segment = m.segments[*index];
   if (segment.kind != kind)
-    return place.wrong(what + " is segment " + quoted(segment.name) + " of kind " + std::string(name_of(segment.kind)));
+    return place.wrong(compose("{} is segment {} of kind {}", what, quoted(segment.name), name_of(segment.kind)));
   return ok();
 }
 
@@ -46,9 +47,9 @@ Status validate_layouts(const Manifest& m, const std::vector<bool>& parsed, Vari
     auto found =
         std::lower_bound(m.layouts.begin(), m.layouts.end(), id, [](const Layout& l, uint32_t x) { return l.id < x; });
     if (found == m.layouts.end() || found->id != id)
-      return place.wrong("reads layout " + str(id) + ", which is not listed");
+      return place.wrong(compose("reads layout {}, which is not listed", id));
     if (!parsed[size_t(found - m.layouts.begin())])
-      variant.unusable = "reads layout " + quoted(found->text) + ", which this version cannot parse";
+      variant.unusable = compose("reads layout {}, which this version cannot parse", quoted(found->text));
   }
   return check_sorted(variant.layouts, "layouts of " + quoted(variant.name), [](uint32_t id) { return id; });
 }
@@ -62,7 +63,7 @@ Status validate_features(const Variant& variant, const Place& place) {
 Status validate_methods(const Manifest& m, const Variant& variant, const Place& place) {
   for (uint32_t method : variant.methods)
     if (method >= m.methods.size())
-      return place.wrong("implements method " + str(method) + " of " + str(m.methods.size()));
+      return place.wrong(compose("implements method {} of {}", method, m.methods.size()));
   return check_sorted(variant.methods, "methods of " + quoted(variant.name), [](uint32_t id) { return id; });
 }
 
@@ -97,8 +98,8 @@ Status validate_variant(Manifest& m, const std::vector<bool>& parsed, Variant& v
   if (!is_name(variant.target)) return place.wrong("target is missing");
   if (variant.module_format == ModuleFormat::None) return place.wrong("module format is missing");
   if (static_cast<uint8_t>(variant.module_format) > kLastModuleFormat)
-    variant.unusable = "has module format " + str(static_cast<uint8_t>(variant.module_format)) +
-                       ", which this version does not know";
+    variant.unusable = compose("has module format {}, which this version does not know",
+                               static_cast<uint8_t>(variant.module_format));
   MLC_RETURN_IF_ERROR(validate_segment_index(m, variant.plan, SegmentKind::Plan, place));
   MLC_RETURN_IF_ERROR(validate_segment_index(m, variant.module, SegmentKind::Module, place));
   MLC_RETURN_IF_ERROR(validate_features(variant, place));
@@ -134,7 +135,7 @@ Status validate_variants(Manifest& m) {
     MLC_RETURN_IF_ERROR(validate_variant(m, parsed, variant, Place{"variants", i, variant.name}));
     portable += variant.family == "portable";
   }
-  if (portable != 1) return malformed("variants: " + str(portable) + " of family portable found, exactly one expected");
+  if (portable != 1) return malformed(compose("variants: {} of family portable found, exactly one expected", portable));
   MLC_RETURN_IF_ERROR(validate_sharing(m));
   return check_sorted(m.variants, "variants", [](const Variant& x) -> std::string_view { return x.name; });
 }

@@ -2,6 +2,7 @@
 // order of spec/signing.md, "Decision"; the first that fails names the verdict.
 #include <algorithm>
 
+#include "base/compose.h"
 #include "signing/json.h"
 #include "signing/policy.h"
 
@@ -74,10 +75,9 @@ class Decision {
     const Statement& statement = *authentication_.statement();
     std::string what;
     if (statement.model_id != facts_.id)
-      what = "model id " + json_quote(statement.model_id) + ", manifest has " + model();
+      what = compose("model id {}, manifest has {}", json_quote(statement.model_id), model());
     if (statement.model_version != facts_.version)
-      what = "model version " + std::to_string(statement.model_version) + ", manifest has " +
-             std::to_string(facts_.version);
+      what = compose("model version {}, manifest has {}", statement.model_version, facts_.version);
     if (facts_.not_after != 0 && (statement.not_after == 0 || statement.not_after > facts_.not_after))
       what = "a later end of validity than the manifest";
     if (what.empty()) return true;
@@ -115,7 +115,7 @@ class Decision {
     if (entry.role == KeyRole::Extender) return SignatureStatus::WrongRole;
     if (options_.now < entry.not_before || (entry.not_after != 0 && options_.now > entry.not_after)) {
       if (rule_.level != Level::Permissive) return SignatureStatus::KeyExpired;
-      verdict_.warnings.push_back("key " + entry.name + " is outside its period of validity");
+      verdict_.warnings.push_back(compose("key {} is outside its period of validity", entry.name));
     }
     return SignatureStatus::Ok;
   }
@@ -138,7 +138,7 @@ class Decision {
 
   bool check_root() {
     if (!trust_.root_revoked(authentication_.root())) return true;
-    refuse(Trust::Revoked, Status(Code::Expired, 3202, options_.file + " is revoked by " + policy_name())
+    refuse(Trust::Revoked, Status(Code::Expired, 3202, compose("{} is revoked by {}", options_.file, policy_name()))
                                .fact("root sha256:" + to_hex(authentication_.root())));
     return false;
   }
@@ -147,28 +147,28 @@ class Decision {
     if (authentication_.is_signed() && authentication_.statement()->not_after != 0)
       end = authentication_.statement()->not_after;  // never later than the manifest's
     if (end == 0 || options_.now <= end) return true;
-    const std::string when = format_time(end).value_or(std::to_string(end) + " s");
+    const std::string when = format_time(end).value_or(compose("{} s", end));
     return refuse_or_warn(lenient(rule_.level) || rule_.level == Level::Permissive, Trust::Expired,
-                          Status(Code::Expired, 3201, options_.file + " has expired on " + when));
+                          Status(Code::Expired, 3201, compose("{} has expired on {}", options_.file, when)));
   }
   bool check_version() {
     if (facts_.version >= rule_.min_version) return true;
     return refuse_or_warn(lenient(rule_.level), Trust::TooOld,
                           Status(Code::Expired, 3203,
-                                 options_.file + " is version " + std::to_string(facts_.version) + " of " + model() +
-                                     ", " + policy_name() + " wants at least " + std::to_string(rule_.min_version)));
+                                 compose("{} is version {} of {}, {} wants at least {}", options_.file, facts_.version,
+                                         model(), policy_name(), rule_.min_version)));
   }
   // Keys that would have counted, had they not been withdrawn or run out.
   bool check_lost_keys() {
     if (const SignatureReport* revoked = first_with(SignatureStatus::KeyRevoked)) {
       return refuse_or_warn(lenient(rule_.level), Trust::Revoked,
-                            Status(Code::Expired, 3202, options_.file + " is signed by the revoked key " +
-                                                            revoked->key_id.substr(0, kKeyIdPrefix)));
+                            Status(Code::Expired, 3202, compose("{} is signed by the revoked key {}", options_.file,
+                                                                revoked->key_id.substr(0, kKeyIdPrefix))));
     }
     if (const SignatureReport* expired = first_with(SignatureStatus::KeyExpired)) {
       return refuse_or_warn(lenient(rule_.level), Trust::Expired,
-                            Status(Code::Expired, 3201, options_.file + " is signed by key " + expired->name +
-                                                            ", which is outside its period of validity"));
+                            Status(Code::Expired, 3201, compose("{} is signed by key {}, which is outside its period "
+                                                                "of validity", options_.file, expired->name)));
     }
     return true;
   }
@@ -178,21 +178,21 @@ class Decision {
     const SignatureReport* unknown = first_with(SignatureStatus::UnknownKey);
     const SignatureReport* scoped = first_with(SignatureStatus::OutOfScope);
     if (!accepted_.empty()) {
-      reason = std::to_string(accepted_.size()) + " of " + std::to_string(rule_.threshold) + " signatures that " +
-               policy_name() + " asks for: " + join(accepted_);
+      reason = compose("{} of {} signatures that {} asks for: {}", accepted_.size(), rule_.threshold, policy_name(),
+                       join(accepted_));
     } else if (unknown) {
-      reason = "signed by key " + unknown->key_id + ", which is not trusted here";
+      reason = compose("signed by key {}, which is not trusted here", unknown->key_id);
       // The full id on the line: what is trusted is what was shown, whatever the file has become meanwhile.
-      verdict_.help = "mlpack trust " + options_.file + " --id " + unknown->key_id;
+      verdict_.help = compose("mlpack trust {} --id {}", options_.file, unknown->key_id);
     } else if (scoped) {
-      reason = "signed by " + scoped->name + ", which is not trusted for model " + model() + " by " + policy_name();
+      reason = compose("signed by {}, which is not trusted for model {} by {}", scoped->name, model(), policy_name());
     } else {
       reason = "signed by a key whose role does not suffice";
     }
     settle(Trust::UnknownSigner, std::move(reason), Code::Untrusted, 3002);
   }
   void not_signed() {
-    verdict_.help = "mlpack sign " + options_.file + " --key KEY, or mlrun --allow-unsigned for this run only";
+    verdict_.help = compose("mlpack sign {} --key KEY, or mlrun --allow-unsigned for this run only", options_.file);
     settle(Trust::Unsigned, "not signed", Code::Unsigned, 3001);
   }
   // The three columns of the table for a file that nobody trusted signed.
@@ -202,21 +202,21 @@ class Decision {
       return accept(std::move(reason), trust);
     }
     if (rule_.level != Level::Strict) return accept(std::move(reason), trust, MayRun::PortableOnly);
-    Status status(code, number, options_.file + " is " + reason + ", and " + policy_name() + " is strict");
+    Status status(code, number, compose("{} is {}, and {} is strict", options_.file, reason, policy_name()));
     refuse(trust, std::move(status).hint(verdict_.help));
   }
 
   void check_requirements() {
     if (rule_.require_complete && !facts_.complete &&
         !refuse_or_warn(lenient(rule_.level), Trust::RequirementNotMet,
-                        Status(Code::NoVariant, 3204, options_.file + " is thinned, " + policy_name() +
-                                                          " wants the complete file")))
+                        Status(Code::NoVariant, 3204, compose("{} is thinned, {} wants the complete file",
+                                                              options_.file, policy_name()))))
       return;
     for (const std::string& name : rule_.require_variants) {
       if (std::find(facts_.variants.begin(), facts_.variants.end(), name) != facts_.variants.end()) continue;
       if (!refuse_or_warn(lenient(rule_.level), Trust::RequirementNotMet,
-                          Status(Code::NoVariant, 3204, options_.file + " lacks variant " + json_quote(name) +
-                                                            ", which " + policy_name() + " wants")))
+                          Status(Code::NoVariant, 3204, compose("{} lacks variant {}, which {} wants", options_.file,
+                                                                json_quote(name), policy_name()))))
         return;
     }
   }

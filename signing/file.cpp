@@ -10,12 +10,14 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/compose.h"
+
 namespace mlc::signing {
 
 namespace {
 
 Status system_error(Code code, const std::string& path, std::string_view what) {
-  return Status(code, path + ": " + std::string(what) + ": " + strerror(errno));
+  return Status(code, compose("{}: {}: {}", path, what, strerror(errno)));
 }
 
 class Descriptor {
@@ -52,7 +54,7 @@ bool write_all(int fd, std::string_view text) {
 Result<std::string> write_beside(const std::string& path, std::string_view text, mode_t mode) {
   static std::atomic<unsigned> counter{0};
   const std::string temporary =
-      path + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter.fetch_add(1));
+      compose("{}.tmp.{}.{}", path, ::getpid(), counter.fetch_add(1));
   Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   if (fd.get() < 0) return system_error(Code::NotFound, temporary, "cannot create the file");
   const bool written =
@@ -90,7 +92,7 @@ Result<std::string> read_small_file(const std::string& path, size_t limit, bool 
     if (n == 0) return text;
     text.append(buffer, static_cast<size_t>(n));
     if (text.size() > limit)
-      return Status(Code::Malformed, path + ": longer than " + std::to_string(limit) + " bytes");
+      return Status(Code::Malformed, compose("{}: longer than {} bytes", path, limit));
   }
 }
 

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/compose.h"
+
 namespace mlc::signing {
 
 namespace {
@@ -68,7 +70,7 @@ class TreeBuilder {
     for (const auto& member : members) names.push_back(member.name);
     std::sort(names.begin(), names.end());
     const auto twice = std::adjacent_find(names.begin(), names.end());
-    if (twice != names.end()) return refuse("the key " + json_quote(twice->substr(0, 64)) + " twice in one object");
+    if (twice != names.end()) return refuse(compose("the key {} twice in one object", json_quote(twice->substr(0, 64))));
     return close();
   }
   bool end_array() { return close(); }
@@ -87,7 +89,7 @@ class TreeBuilder {
     return false;
   }
   bool open(Json::Kind kind) {
-    if (stack_.size() >= limits_.depth) return refuse("nesting deeper than " + std::to_string(limits_.depth));
+    if (stack_.size() >= limits_.depth) return refuse(compose("nesting deeper than {}", limits_.depth));
     Json json;
     json.kind = kind;
     Json* place = put(std::move(json));
@@ -132,7 +134,7 @@ std::string line_and_column(std::string_view text, size_t position) {
   const auto line = std::count(before.begin(), before.end(), '\n') + 1;
   const auto newline = before.rfind('\n');
   const auto column = position - (newline == std::string_view::npos ? 0 : newline + 1);
-  return std::to_string(line) + ":" + std::to_string(std::max<size_t>(column, 1));
+  return compose("{}:{}", line, std::max<size_t>(column, 1));
 }
 
 }  // namespace
@@ -169,8 +171,7 @@ std::string_view name_of(Json::Kind kind) {
 
 Result<Json> parse_json(Bytes bytes, const JsonLimits& limits) {
   if (bytes.size() > limits.bytes)
-    return Status(Code::Malformed, "json of " + std::to_string(bytes.size()) + " bytes, at most " +
-                                       std::to_string(limits.bytes) + " are read");
+    return Status(Code::Malformed, compose("json of {} bytes, at most {} are read", bytes.size(), limits.bytes));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.starts_with("\xEF\xBB\xBF")) return Status(Code::Malformed, "json: found a byte order mark");
   // nlohmann-json takes a zero byte for the end of the text, and what follows would pass unseen.
@@ -183,7 +184,7 @@ Result<Json> parse_json(Bytes bytes, const JsonLimits& limits) {
   if (whole) return root;
   std::string where;
   if (builder.position()) where = " at " + line_and_column(text, *builder.position());
-  return Status(Code::Malformed, "json: found " + builder.reason() + where);
+  return Status(Code::Malformed, compose("json: found {}{}", builder.reason(), where));
 }
 
 std::optional<uint64_t> parse_decimal(std::string_view text) {

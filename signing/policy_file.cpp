@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 
+#include "base/compose.h"
 #include "signing/json.h"
 #include "signing/policy.h"
 
@@ -19,17 +20,17 @@ struct Entry {
   const Json& json;
   std::string place;
 
-  Status refuse(std::string what) const { return Status(Code::Usage, 3302, place + ": " + std::move(what)); }
+  Status refuse(std::string what) const { return Status(Code::Usage, 3302, compose("{}: {}", place, what)); }
   Status wrong(std::string_view key, std::string_view expected) const {
-    return refuse("'" + std::string(key) + "' is not " + std::string(expected));
+    return refuse(compose("'{}' is not {}", key, expected));
   }
   Status only(std::span<const std::string_view> known) const {
     if (!json.is(Json::Kind::Object))
-      return refuse("found " + std::string(name_of(json.kind)) + ", expected an object");
+      return refuse(compose("found {}, expected an object", name_of(json.kind)));
     for (const auto& [key, value] : json.members) {
       if (std::find(known.begin(), known.end(), key) != known.end()) continue;
       std::string list;
-      for (std::string_view name : known) list += (list.empty() ? "" : " ") + std::string(name);
+      for (std::string_view name : known) list += compose("{}{}", list.empty() ? "" : " ", name);
       return refuse("unknown key " + json_quote(key.substr(0, 64))).fact("known here: " + list);
     }
     return ok();
@@ -41,7 +42,7 @@ struct Entry {
     if (!member) return entries;
     if (!member->is(Json::Kind::Array)) return wrong(key, "an array");
     for (const Json& item : member->items)
-      entries.push_back({item, place + ": " + std::string(key) + "[" + std::to_string(entries.size()) + "]"});
+      entries.push_back({item, compose("{}: {}[{}]", place, key, entries.size())});
     return entries;
   }
   Result<std::vector<std::string>> texts(std::string_view key) const {
@@ -56,7 +57,7 @@ struct Entry {
   }
   Result<std::vector<std::string>> globs(std::string_view key) const {
     MLC_ASSIGN(std::vector<std::string> out, texts(key));
-    if (json.find(key) && out.empty()) return refuse("'" + std::string(key) + "' is empty and matches nothing");
+    if (json.find(key) && out.empty()) return refuse(compose("'{}' is empty and matches nothing", key));
     return out;
   }
   Result<std::vector<Digest>> digests(std::string_view key) const {
@@ -87,7 +88,7 @@ struct Entry {
     if (!member) return absent;
     const auto value = member->as_u64();
     if (!value || *value < least || *value > most)
-      return wrong(key, "a number from " + std::to_string(least) + " to " + std::to_string(most));
+      return wrong(key, compose("a number from {} to {}", least, most));
     return *value;
   }
 };
@@ -156,7 +157,7 @@ Result<PolicyRule> read_rule(const Entry& entry) {
 
 Result<PolicyFile> parse_policy(Bytes json, const std::string& name) {
   auto parsed = parse_json(json);
-  if (!parsed.ok()) return Status(Code::Usage, 3302, name + ": " + parsed.status().message);
+  if (!parsed.ok()) return Status(Code::Usage, 3302, compose("{}: {}", name, parsed.status().message));
   const Entry top{*parsed, name};
   constexpr std::array<std::string_view, 4> known = {"keys", "rules", "revoked_keys", "revoked_roots"};
   MLC_RETURN_IF_ERROR(top.only(known));
@@ -166,7 +167,7 @@ Result<PolicyFile> parse_policy(Bytes json, const std::string& name) {
   MLC_ASSIGN(const std::vector<Entry> keys, top.array("keys"));
   for (const Entry& entry : keys) {
     MLC_ASSIGN(TrustedKey key, read_key(entry, KeyOrigin::PolicyFile));
-    if (!ids.insert(key.name).second) return entry.refuse("id " + json_quote(key.name) + " stands for two entries");
+    if (!ids.insert(key.name).second) return entry.refuse(compose("id {} stands for two entries", json_quote(key.name)));
     policy.keys.push_back(std::move(key));
   }
   MLC_ASSIGN(const std::vector<Entry> rules, top.array("rules"));
@@ -181,15 +182,15 @@ Result<PolicyFile> parse_policy(Bytes json, const std::string& name) {
 
 Result<TrustedKey> parse_trusted_key(Bytes json, const std::string& name) {
   auto parsed = parse_json(json);
-  if (!parsed.ok()) return Status(Code::Usage, 3302, name + ": " + parsed.status().message);
+  if (!parsed.ok()) return Status(Code::Usage, 3302, compose("{}: {}", name, parsed.status().message));
   return read_key({*parsed, name}, KeyOrigin::UserFolder);
 }
 
 std::string encode_trusted_key(const PublicKey& key, std::string_view name, std::span<const std::string> models) {
   std::string globs;
   for (const std::string& glob : models) globs += (globs.empty() ? "" : ", ") + json_quote(glob);
-  return "{\n  \"id\": " + json_quote(name) + ",\n  \"pem\": " + json_quote(key.pem()) + ",\n  \"models\": [" + globs +
-         "]\n}\n";
+  return compose("{\n  \"id\": {},\n  \"pem\": {},\n  \"models\": [{}]\n}\n", json_quote(name), json_quote(key.pem()),
+                 globs);
 }
 
 }  // namespace mlc::signing

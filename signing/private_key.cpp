@@ -9,6 +9,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include "base/compose.h"
 #include "signing/file.h"
 #include "signing/key_types.h"
 #include "signing/keys.h"
@@ -21,7 +22,7 @@ int never_prompt(char*, int, int, void*) { return -1; }
 
 Status crypto_failed(std::string_view what) {
   ERR_clear_error();
-  return Status(Code::Internal, "libcrypto could not " + std::string(what));
+  return Status(Code::Internal, compose("libcrypto could not {}", what));
 }
 
 }  // namespace

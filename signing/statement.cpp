@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/compose.h"
 #include "signing/envelope.h"
 #include "signing/json.h"
 
@@ -20,21 +21,20 @@ Status refuse(std::string what) { return Status(Code::BadSignature, 3103, "signe
 
 Result<std::string> required_text(const Json& object, std::string_view key) {
   const std::string* text = object.text(key);
-  if (!text) return refuse("'" + std::string(key) + "' is missing or no string");
+  if (!text) return refuse(compose("'{}' is missing or no string", key));
   return *text;
 }
 
 Status require(const Json& object, std::string_view key, std::string_view expected) {
   MLC_ASSIGN(const std::string found, required_text(object, key));
   if (found == expected) return ok();
-  return refuse("'" + std::string(key) + "' is " + json_quote(found.substr(0, 80)) + ", expected " +
-                json_quote(expected));
+  return refuse(compose("'{}' is {}, expected {}", key, json_quote(found.substr(0, 80)), json_quote(expected)));
 }
 
 Result<Digest> required_digest(const Json& object, std::string_view key) {
   MLC_ASSIGN(const std::string text, required_text(object, key));
   const auto digest = digest_from_hex(text);
-  if (!digest) return refuse("'" + std::string(key) + "' is not 64 lower-case hex digits");
+  if (!digest) return refuse(compose("'{}' is not 64 lower-case hex digits", key));
   return *digest;
 }
 
@@ -122,8 +122,8 @@ std::optional<uint64_t> parse_time(std::string_view text) {
 
 Result<std::string> encode_statement(const Statement& statement) {
   if (!is_model_id(statement.model_id))
-    return Status(Code::Usage, "model id " + json_quote(statement.model_id.substr(0, 80)) +
-                                   " is not of the form org/name with characters a-z 0-9 . _ -");
+    return Status(Code::Usage, compose("model id {} is not of the form org/name with characters a-z 0-9 . _ -",
+                                       json_quote(statement.model_id.substr(0, 80))));
   if (statement.model_version == 0) return Status(Code::Usage, "model version 0, the first version is 1");
   std::string not_after;
   if (statement.not_after != 0) {
@@ -131,11 +131,12 @@ Result<std::string> encode_statement(const Statement& statement) {
     if (!time) return Status(Code::Usage, "not_after lies beyond the year 9999");
     not_after = ",\"notAfter\":\"" + *time + "\"";
   }
-  return "{\"_type\":\"" + std::string(kStatementType) + "\",\"subject\":[{\"name\":\"" + statement.model_id +
-         "\",\"digest\":{\"sha256\":\"" + to_hex(statement.root) + "\"}}],\"predicateType\":\"" +
-         std::string(kPredicateType) + "\",\"predicate\":{\"format\":\"1\",\"tree\":\"" + std::string(kTreeId) +
-         "\",\"manifestSha256\":\"" + to_hex(statement.manifest) + "\",\"modelId\":\"" + statement.model_id +
-         "\",\"modelVersion\":\"" + std::to_string(statement.model_version) + "\"" + not_after + ",\"critical\":[]}}";
+  return compose("{\"_type\":\"{}\",\"subject\":[{\"name\":\"{}\",\"digest\":{\"sha256\":\"{}\"}}],", kStatementType,
+                 statement.model_id, to_hex(statement.root)) +
+         compose("\"predicateType\":\"{}\",\"predicate\":{\"format\":\"1\",\"tree\":\"{}\",\"manifestSha256\":\"{}\",",
+                 kPredicateType, kTreeId, to_hex(statement.manifest)) +
+         compose("\"modelId\":\"{}\",\"modelVersion\":\"{}\"{},\"critical\":[]}}", statement.model_id,
+                 statement.model_version, not_after);
 }
 
 Result<Statement> parse_statement(Bytes payload) {
@@ -144,7 +145,7 @@ Result<Statement> parse_statement(Bytes payload) {
   auto parsed = parse_json(payload, limits);
   if (!parsed.ok()) return refuse(parsed.status().message);
   const Json& json = *parsed;
-  if (!json.is(Json::Kind::Object)) return refuse("found " + std::string(name_of(json.kind)) + ", expected an object");
+  if (!json.is(Json::Kind::Object)) return refuse(compose("found {}, expected an object", name_of(json.kind)));
   MLC_RETURN_IF_ERROR(require(json, "_type", kStatementType));
   MLC_RETURN_IF_ERROR(require(json, "predicateType", kPredicateType));
 
@@ -183,7 +184,8 @@ Result<Statement> parse_statement(Bytes payload) {
     const bool known = item.is(Json::Kind::String) &&
                        std::find(kPredicateKeys.begin(), kPredicateKeys.end(), item.string) != kPredicateKeys.end();
     if (!known || !predicate->find(item.string))
-      return refuse("'critical' lists " + json_quote(item.string.substr(0, 80)) + ", which this version does not know")
+      return refuse(compose("'critical' lists {}, which this version does not know",
+                            json_quote(item.string.substr(0, 80))))
           .hint("update mlrun");
   }
   return statement;

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
+#include "base/compose.h"
 #include "signing/file.h"
 #include "signing/policy.h"
 #include "signing/user_key.h"
@@ -16,19 +18,18 @@ namespace {
 constexpr size_t kMaxPolicy = 4u << 20;
 constexpr size_t kMaxTrustFiles = 4096;
 
-// Names of the regular-looking entries, sorted, so that the outcome does not depend on the file system.
-std::vector<std::string> file_names(const std::string& folder) {
-  std::vector<std::string> names;
+// Names of the regular-looking entries, in an order that does not depend on the file system.
+std::set<std::string> file_names(const std::string& folder) {
+  std::set<std::string> names;
   if (DIR* dir = ::opendir(folder.c_str())) {
     while (const dirent* entry = ::readdir(dir)) {
       const std::string_view name = entry->d_name;
       if ((name.ends_with(".pem") || name.ends_with(".json")) && !name.starts_with(".") &&
           names.size() < kMaxTrustFiles)
-        names.emplace_back(name);
+        names.emplace(name);
     }
     ::closedir(dir);
   }
-  std::sort(names.begin(), names.end());
   return names;
 }
 
@@ -40,7 +41,7 @@ bool is_private_to_write(const std::string& folder) {
 }
 
 Result<TrustedKey> trusted_key_from(const std::string& folder, const std::string& name) {
-  const std::string path = folder + "/" + name;
+  const std::string path = compose("{}/{}", folder, name);
   MLC_ASSIGN(const std::string text, read_small_file(path, kMaxKeyFile));
   if (std::string_view(name).ends_with(".json")) return parse_trusted_key(std::as_bytes(std::span(text.data(), text.size())), path);
   auto key = PublicKey::from_pem(text);
@@ -108,7 +109,7 @@ Result<TrustSet> TrustSet::load(const TrustSources& sources) {
   if (!policy_path.empty()) {
     MLC_ASSIGN(const std::string text, read_small_file(policy_path, kMaxPolicy));
     MLC_ASSIGN(PolicyFile policy, parse_policy(std::as_bytes(std::span(text.data(), text.size())), policy_path));
-    set.keys_.insert(set.keys_.end(), policy.keys.begin(), policy.keys.end());
+    for (const TrustedKey& key : policy.keys) set.keys_.push_back(key);
     set.policy_ = std::move(policy);
   }
   return set;
@@ -117,7 +118,8 @@ Result<TrustSet> TrustSet::load(const TrustSources& sources) {
 TrustSet TrustSet::of(std::vector<TrustedKey> keys, std::optional<PolicyFile> policy) {
   TrustSet set;
   set.keys_ = std::move(keys);
-  if (policy) set.keys_.insert(set.keys_.end(), policy->keys.begin(), policy->keys.end());
+  if (policy)
+    for (const TrustedKey& key : policy->keys) set.keys_.push_back(key);
   set.policy_ = std::move(policy);
   return set;
 }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "base/compose.h"
 #include "signing/file.h"
 #include "signing/policy.h"
 
@@ -18,7 +19,7 @@ Result<PrivateKey> user_key(const std::string& config_folder) {
   }
   MLC_ASSIGN(PrivateKey key, PrivateKey::load(path, /*private_only=*/true));
   const PublicKey& half = key.public_key();
-  const std::string trusted = trust_folder(config_folder) + "/local-" + half.id_prefix() + ".pem";
+  const std::string trusted = compose("{}/local-{}.pem", trust_folder(config_folder), half.id_prefix());
   if (!file_exists(trusted)) MLC_RETURN_IF_ERROR(replace_file(trusted, half.pem(), 0644));
   return key;
 }
@@ -27,7 +28,7 @@ Result<std::string> add_trusted_key(const std::string& config_folder, const Publ
                                     std::span<const std::string> models) {
   const std::string folder = trust_folder(config_folder);
   MLC_RETURN_IF_ERROR(make_private_folders(folder));
-  const std::string stem = folder + "/" + key.id_prefix();
+  const std::string stem = compose("{}/{}", folder, key.id_prefix());
   const std::string everywhere = stem + ".pem", scoped = stem + ".json";
   const std::string path = models.empty() ? everywhere : scoped;
   const std::string text = models.empty() ? key.pem() : encode_trusted_key(key, key.id_prefix(), models);

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/compose.h"
 #include "loaders/elf/elf_format.h"
 #include "schema/module_abi.h"
 
@@ -51,8 +52,7 @@ class Parser {
     if (std::memcmp(header_.ident, kIdent, sizeof kIdent) != 0) return bad("not an ELF64 little-endian file");
     if (header_.type != kTypeDyn || header_.version != 1) return bad("not a shared object of version 1");
     if (header_.machine != static_cast<uint16_t>(machine_))
-      return bad("made for machine " + std::to_string(header_.machine) + ", this is " +
-                 std::to_string(static_cast<uint16_t>(machine_)));
+      return bad(compose("made for machine {}, this is {}", header_.machine, static_cast<uint16_t>(machine_)));
     const uint32_t flags = machine_ == Machine::RiscV64 ? header_.flags & ~kRiscvRvc : header_.flags;
     if (flags != (machine_ == Machine::RiscV64 ? kRiscvFloatAbiDouble : 0)) return bad("unexpected e_flags");
     if (header_.ehsize != sizeof(FileHeader) || header_.phentsize != sizeof(ProgramHeader)) return bad("entry sizes");
@@ -88,7 +88,7 @@ class Parser {
         case kPtRiscvAttributes:
           if (machine_ != Machine::RiscV64) return bad("program header of another machine");
           break;
-        default: return bad("program header type " + std::to_string(p.type) + " is not allowed");
+        default: return bad(compose("program header type {} is not allowed", p.type));
       }
     }
     if (image_.segments.empty()) return bad("nothing to load");
@@ -188,8 +188,8 @@ class Parser {
         default: break;
       }
       // NEEDED, INIT, FINI, JMPREL, TEXTREL, RELR, GNU_HASH, ... have no field.
-      if (!field) return bad("dynamic tag " + std::to_string(d.tag) + " is not allowed");
-      if (*field) return bad("dynamic tag " + std::to_string(d.tag) + " twice");
+      if (!field) return bad(compose("dynamic tag {} is not allowed", d.tag));
+      if (*field) return bad(compose("dynamic tag {} twice", d.tag));
       *field = d.value;
     }
     if (!ended) return bad("dynamic segment without end");
@@ -253,7 +253,7 @@ class Parser {
       if (s.name >= strings.size()) return bad("symbol name outside its table");
       const uint8_t type = s.info & 15;
       if (type != kSttNotype && type != kSttObject && type != kSttFunc && type != kSttSection)
-        return bad("symbol type " + std::to_string(type) + " is not allowed");
+        return bad(compose("symbol type {} is not allowed", type));
       const std::string_view name = reinterpret_cast<const char*>(strings.data()) + s.name;  // ends: last byte is 0
       if (name != MLRUN_QUERY_SYMBOL) continue;
       if (found) return bad("exports " MLRUN_QUERY_SYMBOL " twice");
@@ -290,7 +290,7 @@ class Parser {
 
 Result<ElfImage> parse_image(Bytes file, Machine machine, uint64_t page_size) {
   if (page_size < 4096 || page_size > kSegmentAlign || (page_size & (page_size - 1)) != 0)
-    return Status(Code::Resource, "pages of " + std::to_string(page_size) + " bytes are not supported");
+    return Status(Code::Resource, compose("pages of {} bytes are not supported", page_size));
   return Parser(file, machine, page_size).parse();
 }
 

@@ -1,5 +1,6 @@
 #include "loaders/portable/portable_loader.h"
 
+#include "base/compose.h"
 #include "loaders/portable/program.h"
 
 namespace mlc::portable {
@@ -14,17 +15,15 @@ class PortableModule final : public KernelModule {
   Status accepts(uint32_t kernel, const LaunchForm& form) const override {
     const Program& p = programs_[kernel];
     auto refuse = [&](std::string what) {
-      return Status(Code::Malformed, "portable kernel " + std::to_string(kernel) + ": " + std::move(what));
+      return Status(Code::Malformed, compose("portable kernel {}: {}", kernel, what));
     };
     if (form.writable.size() != p.param_flags.size())
-      return refuse("launched with " + std::to_string(form.writable.size()) + " buffers, expected " +
-                    std::to_string(p.param_flags.size()));
+      return refuse(compose("launched with {} buffers, expected {}", form.writable.size(), p.param_flags.size()));
     if (form.num_scalars != p.num_scalars)
-      return refuse("launched with " + std::to_string(form.num_scalars) + " scalars, expected " +
-                    std::to_string(p.num_scalars));
+      return refuse(compose("launched with {} scalars, expected {}", form.num_scalars, p.num_scalars));
     for (size_t k = 0; k < p.param_flags.size(); ++k)
       if ((p.param_flags[k] & kParamWritten) && !form.writable[k])
-        return refuse("stores to buffer " + std::to_string(k) + ", which is read-only");
+        return refuse(compose("stores to buffer {}, which is read-only", k));
     return ok();
   }
   int32_t run(uint32_t kernel, const MlrunLaunch& launch, uint32_t tile_begin, uint32_t tile_end) const override {

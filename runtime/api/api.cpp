@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/compose.h"
 #include "runtime/api/golden.h"
 #include "runtime/api/mlc.h"
 #include "runtime/api/model.h"
@@ -15,6 +16,7 @@
 
 using mlc::Bytes;
 using mlc::Code;
+using mlc::compose;
 using mlc::DType;
 using mlc::Status;
 
@@ -219,7 +221,7 @@ int api_golden_inputs(const MlcModel* m, uint32_t program, MlcTensor* inputs, ui
     if (g.method != program) continue;
     const auto& ports = ports_of(manifest.methods[program], false);
     if (count != g.inputs.size() || count != ports.size())
-      return fail(Status(Code::Usage, "golden_inputs: the program has " + std::to_string(ports.size()) + " inputs"), error);
+      return fail(Status(Code::Usage, compose("golden_inputs: the program has {} inputs", ports.size())), error);
     for (uint32_t i = 0; i < count; ++i) {
       const auto& a = g.inputs[i];
       if (a.port >= count) return fail(Status(Code::Malformed, "golden vector: no such input"), error);
@@ -272,7 +274,7 @@ Status find_port(const std::vector<mlc::exec::Port>& ports, const MlcTensor& t, 
       out = i;
       return mlc::ok();
     }
-  Status s(Code::InputMismatch, 4001, "the program has no '" + std::string(t.name) + "'");
+  Status s(Code::InputMismatch, 4001, compose("the program has no '{}'", t.name));
   for (const auto& p : ports) s.facts.push_back("known: " + p.name);
   return s;
 }
@@ -283,17 +285,17 @@ Status bind_inputs(MlcSession* s, const mlc::exec::Function& f, const MlcTensor*
     uint32_t port = 0;
     MLC_RETURN_IF_ERROR(find_port(f.inputs, in[i], i, port));
     if (s->inputs[port].dtype != DType::None)
-      return Status(Code::InputMismatch, 4001, "input '" + f.inputs[port].name + "' is given twice");
+      return Status(Code::InputMismatch, 4001, compose("input '{}' is given twice", f.inputs[port].name));
     if (in[i].dtype <= 0 || in[i].dtype > MLC_F8E5M2FNUZ || in[i].rank > 64 || (in[i].rank > 0 && !in[i].shape))
-      return Status(Code::InputMismatch, 4001, "input '" + f.inputs[port].name + "' has no valid type or shape");
+      return Status(Code::InputMismatch, 4001, compose("input '{}' has no valid type or shape", f.inputs[port].name));
     s->inputs[port] = {static_cast<DType>(in[i].dtype), {in[i].shape, in[i].rank}, in[i].data, in[i].bytes};
   }
   Status missing;
   for (size_t i = 0; i < f.inputs.size(); ++i)
     if (s->inputs[i].dtype == DType::None) {
       if (missing.ok()) missing = Status(Code::InputMismatch, 4001, "an input is missing");
-      missing.facts.push_back(f.inputs[i].name + "   missing, expected " + std::string(name_of(f.inputs[i].dtype)) +
-                              " with " + std::to_string(f.inputs[i].shape.size()) + " axes");
+      missing.facts.push_back(compose("{}   missing, expected {} with {} axes", f.inputs[i].name,
+                                      name_of(f.inputs[i].dtype), f.inputs[i].shape.size()));
     }
   return missing;
 }
@@ -362,7 +364,7 @@ int api_selftest(MlcSession* s, MlcSelftest* out, MlcError** error) {
   s->selftest_text = std::move(report->text);
   *out = {report->vectors, report->failures, report->max_abs, report->max_rel, s->selftest_text.c_str()};
   if (report->failures == 0) return MLC_OK;
-  return fail(Status(Code::SelfTest, s->session->variant().name + ": " + s->selftest_text), error);
+  return fail(Status(Code::SelfTest, compose("{}: {}", s->session->variant().name, s->selftest_text)), error);
 }
 
 uint32_t api_profile(const MlcSession* s, const char* program, MlcProfileEntry* out, uint32_t count) {

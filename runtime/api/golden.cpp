@@ -8,6 +8,8 @@
 #include <cstring>
 #include <vector>
 
+#include "base/compose.h"
+
 namespace mlc::api {
 namespace {
 
@@ -74,10 +76,10 @@ std::string index_text(uint64_t flat, std::span<const int64_t> shape) {
   std::string out;
   for (size_t axis = shape.size(); axis-- > 0;) {
     const auto extent = static_cast<uint64_t>(std::max<int64_t>(1, shape[axis]));
-    out = std::to_string(flat % extent) + (out.empty() ? "" : ",") + out;
+    out = compose("{}{}{}", flat % extent, out.empty() ? "" : ",", out);
     flat /= extent;
   }
-  return "[" + out + "]";
+  return compose("[{}]", out);
 }
 
 std::string tolerance_text(const format::Tolerance& t) {
@@ -163,7 +165,7 @@ Result<GoldenReport> run_golden(Session& session) {
     MLC_ASSIGN(const uint32_t function, session.function(program));
     const exec::Function& f = session.plan().functions[function];
     ++report.vectors;
-    const std::string where = "vector '" + g.name + "' of " + program;
+    const std::string where = compose("vector '{}' of {}", g.name, program);
 
     std::vector<exec::InputArg> inputs(f.inputs.size());
     std::vector<std::vector<int64_t>> shapes(f.inputs.size());
@@ -185,7 +187,7 @@ Result<GoldenReport> run_golden(Session& session) {
       const std::string name = f.outputs[a.port].name;
       std::string complaint;
       if (out.dtype != a.dtype || out.bytes != expected.size()) {
-        complaint = "'" + name + "' has another type or shape than recorded";
+        complaint = compose("'{}' has another type or shape than recorded", name);
       } else {
         const Difference d = compare_arrays(a.dtype, {static_cast<const std::byte*>(out.data), out.bytes}, expected);
         report.max_abs = std::max(report.max_abs, d.max_abs);
@@ -194,13 +196,13 @@ Result<GoldenReport> run_golden(Session& session) {
           if (within(d, t)) continue;
           char numbers[96];
           std::snprintf(numbers, sizeof numbers, " is %.6g, expected %.6g (", d.found, d.expected);
-          complaint = name + index_text(d.worst, out.shape) + numbers + tolerance_text(t) + ")";
+          complaint = compose("{}{}{}{})", name, index_text(d.worst, out.shape), numbers, tolerance_text(t));
           break;
         }
       }
       if (complaint.empty()) continue;
       failed = true;
-      if (report.text.empty()) report.text = where + ": " + complaint;
+      if (report.text.empty()) report.text = compose("{}: {}", where, complaint);
     }
     report.failures += failed;
   }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/compose.h"
 #include "runtime/probe/probe.h"
 
 namespace mlc::api {
@@ -31,20 +32,19 @@ Result<Bytes> Model::keep(const std::string& key, Result<VerifiedBytes> bytes) c
 }
 
 Result<Bytes> Model::asset(std::string_view name) const {
-  const std::string key = "asset " + std::string(name);
+  const std::string key = compose("asset {}", name);
   {
     const std::lock_guard lock(mu_);
     if (auto i = kept_.find(key); i != kept_.end()) return i->second.bytes();
   }
   const auto index = container_->find_asset(name);
-  if (!index) return Status(Code::NotFound, "no asset '" + std::string(name) + "' in " + container_->name());
+  if (!index) return Status(Code::NotFound, compose("no asset '{}' in {}", name, container_->name()));
   return keep(key, container_->asset(*index));
 }
 
 Result<Bytes> Model::golden_array(const format::Ref& ref) const {
   if (ref.length == 0) return Bytes();
-  const std::string key = "range " + std::to_string(ref.segment) + " " + std::to_string(ref.offset) + " " +
-                          std::to_string(ref.length);
+  const std::string key = compose("range {} {} {}", ref.segment, ref.offset, ref.length);
   {
     const std::lock_guard lock(mu_);
     if (auto i = kept_.find(key); i != kept_.end()) return i->second.bytes();

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/compose.h"
 #include "base/status.h"
 
 namespace mlc::container {
@@ -16,7 +17,7 @@ namespace mlc::container {
   constexpr uint64_t kNeverRefused = 1 << 20;
   if (len > kNeverRefused) {
     auto* probe = len <= PTRDIFF_MAX ? static_cast<std::byte*>(::operator new(len, std::nothrow)) : nullptr;
-    if (probe == nullptr) return Status(Code::Resource, "no memory for " + std::to_string(len) + " bytes");
+    if (probe == nullptr) return Status(Code::Resource, compose("no memory for {} bytes", len));
     ::operator delete(probe);
   }
   return std::vector<std::byte>(len);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/compose.h"
 #include "schema/format.h"
 
 namespace mlc::container {
@@ -68,10 +69,9 @@ std::string_view value_of(std::string_view text, std::string_view key) {
 
 Status git_lfs_pointer(std::string_view text, uint64_t size, const std::string& name) {
   Status status(Code::Malformed, 1001,
-                name + " is a git-lfs pointer of " + std::to_string(size) + " bytes, not a container");
+                compose("{} is a git-lfs pointer of {} bytes, not a container", name, size));
   return std::move(status)
-      .fact("stands for " + std::string(value_of(text, "\nsize ")) + " bytes, sha256 " +
-            std::string(value_of(text, "oid sha256:")))
+      .fact(compose("stands for {} bytes, sha256 {}", value_of(text, "\nsize "), value_of(text, "oid sha256:")))
       .hint("git lfs pull --include " + name);
 }
 
@@ -83,18 +83,18 @@ Status recognise(Bytes front, uint64_t size, const std::string& name) {
   if (text.starts_with(magic)) {
     if (size >= format::kHeaderLen) return ok();
     return Status(Code::Malformed, 1101,
-                  name + " is truncated: " + std::to_string(size) + " bytes found, the header page alone has 4096")
+                  compose("{} is truncated: {} bytes found, the header page alone has 4096", name, size))
         .hint("copy or download it again");
   }
   auto is = [&](std::string_view what, std::string_view help) {
-    Status status(Code::Malformed, name + " is " + std::string(what) + ", not a container");
+    Status status(Code::Malformed, compose("{} is {}, not a container", name, what));
     status.help = help;
     return status;
   };
   if (size == 0) return is("empty", "copy or download it again");
   if (size < magic.size() && magic.starts_with(text))
     return Status(Code::Malformed, 1101,
-                  name + " is truncated: " + std::to_string(size) + " bytes found, the header page alone has 4096")
+                  compose("{} is truncated: {} bytes found, the header page alone has 4096", name, size))
         .hint("copy or download it again");
   if (text.starts_with("version https://git-lfs.github.com/spec/")) return git_lfs_pointer(text, size, name);
   size_t start = std::min(text.find_first_not_of(" \t\r\n"), text.size());
@@ -114,7 +114,7 @@ Status recognise(Bytes front, uint64_t size, const std::string& name) {
         .hint("transfer it again in binary mode");
   size_t inside = text.find(magic);
   if (inside != std::string_view::npos)
-    return Status(Code::Malformed, name + " has " + std::to_string(inside) + " bytes before the container")
+    return Status(Code::Malformed, compose("{} has {} bytes before the container", name, inside))
         .hint("a container must begin at the first byte");
   return Status(Code::Malformed, name + " is not a container: the first bytes are unknown");
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/checked.h"
+#include "base/compose.h"
 #include "schema/placement.h"
 
 namespace mlc::container {
@@ -17,19 +18,19 @@ uint64_t load(Bytes page, size_t offset, unsigned width) {
 
 Status wrong(std::string_view field, uint64_t found, const std::string& expected) {
   return Status(Code::Malformed,
-                "header page: " + std::string(field) + " is " + std::to_string(found) + ", " + expected + " expected");
+                compose("header page: {} is {}, {} expected", field, found, expected));
 }
 
 Status check_version(uint64_t major, uint64_t minor) {
   if (major == format::kVersionMajor) return ok();
-  return Status(Code::Malformed, "container format " + std::to_string(major) + "." + std::to_string(minor) +
-                                     ", this version reads " + std::to_string(format::kVersionMajor) + ".x")
+  return Status(Code::Malformed, compose("container format {}.{}, this version reads {}.x", major, minor,
+                                         format::kVersionMajor))
       .hint("update mlrun, or rebuild the container with an older --target-version");
 }
 
 Status check_zeros(Bytes page, size_t from, size_t to) {
   for (size_t i = from; i < to; ++i)
-    if (page[i] != std::byte{0}) return wrong("byte " + std::to_string(i), load(page, i, 1), "zero");
+    if (page[i] != std::byte{0}) return wrong(compose("byte {}", i), load(page, i, 1), "zero");
   return ok();
 }
 
@@ -46,7 +47,7 @@ Result<Header> parse_header(std::span<const std::byte, format::kHeaderLen> bytes
   if (load(page, 12, 4) != format::kHeaderLen) return wrong("header_len", load(page, 12, 4), "4096");
   if (load(page, 16, 4) != 0)
     return Status(Code::Malformed,
-                  "header page: critical flags " + std::to_string(load(page, 16, 4)) + " are unknown to this version")
+                  compose("header page: critical flags {} are unknown to this version", load(page, 16, 4)))
         .hint("update mlrun, or rebuild the container with an older --target-version");
   h.optional_flags = static_cast<uint32_t>(load(page, 20, 4));
   if (load(page, 24, 1) != format::kAlignLog2) return wrong("align_log2", load(page, 24, 1), "16");
@@ -69,7 +70,7 @@ Result<Header> parse_header(std::span<const std::byte, format::kHeaderLen> bytes
   uint64_t manifest_off = format::manifest_offset(h.segment_count);
   if (h.manifest_off != manifest_off) return wrong("manifest_off", h.manifest_off, std::to_string(manifest_off));
   if (h.body_size < manifest_off + h.manifest_len)  // both are small
-    return wrong("body_size", h.body_size, "at least " + std::to_string(manifest_off + h.manifest_len));
+    return wrong("body_size", h.body_size, compose("at least {}", manifest_off + h.manifest_len));
   MLC_RETURN_IF_ERROR(check_zeros(page, 104, format::kHeaderLen));
   return h;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/compose.h"
 #include "runtime/container/allocate.h"
 #include "schema/validate.h"
 #include "signing/hash_tree.h"
@@ -14,7 +15,7 @@ std::string label_of(const format::Segment& segment) { return "segment " + forma
 Status digest_mismatch(const format::Segment& segment, const std::string& what, const format::Digest& expected,
                        const format::Digest& found) {
   return Status(Code::BadSignature, 3102,
-                label_of(segment) + ": " + what + " does not match its digest; the file is damaged or was changed")
+                compose("{}: {} does not match its digest; the file is damaged or was changed", label_of(segment), what))
       .fact("expected  sha256:" + to_hex(expected))
       .fact("found     sha256:" + to_hex(found))
       .hint("copy or download the file again");
@@ -23,7 +24,7 @@ Status digest_mismatch(const format::Segment& segment, const std::string& what, 
 Result<LeafTable> load_leaf_table(const Source& source, const format::Segment& segment,
                                   const format::Placement::Item& item) {
   auto fail = [&](std::string_view why) {
-    return Status(Code::Malformed, label_of(segment) + ": leaf table: " + std::string(why));
+    return Status(Code::Malformed, compose("{}: leaf table: {}", label_of(segment), why));
   };
   MLC_ASSIGN(std::vector<std::byte> bytes, allocate(item.table_len));
   if (Status status = source.read(item.table_off, bytes); !status.ok())
@@ -43,7 +44,7 @@ Result<LeafTable> load_leaf_table(const Source& source, const format::Segment& s
       uint64_t length = 0;
       for (unsigned b = 0; b < 4; ++b) length |= static_cast<uint64_t>(bytes[at++]) << (8 * b);
       if (length == 0 || length > format::kMaxFrameLen)
-        return fail("frame " + std::to_string(i) + " has " + std::to_string(length) + " bytes");
+        return fail(compose("frame {} has {} bytes", i, length));
       table.frame_starts.push_back(table.frame_starts.back() + length);  // at most 16384 * kMaxFrameLen
     }
     if (table.frame_starts.back() != segment.stored_len) return fail("the frames do not add up to the segment");

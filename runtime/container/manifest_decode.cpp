@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/compose.h"
 #include "schema/generated/manifest_generated.h"
 #include "schema/validate.h"
 
@@ -12,30 +13,16 @@ namespace fb = mlc::fb::manifest;
 template <class T>
 using VectorOf = flatbuffers::Vector<T>;
 
-format::Digest digest(const fb::Digest& d) {
-  static_assert(sizeof(fb::Digest) == sizeof(format::Digest));
-  format::Digest out;
-  std::memcpy(out.data(), &d, out.size());
-  return out;
-}
-std::optional<format::Digest> optional_digest(const fb::Digest* d) {
-  return d == nullptr ? std::nullopt : std::optional(digest(*d));
-}
-format::Ref ref(const fb::Ref& r) { return {r.segment(), r.offset(), r.length()}; }
-std::optional<uint32_t> index(flatbuffers::Optional<uint32_t> i) {
-  return i.has_value() ? std::optional<uint32_t>(*i) : std::nullopt;
-}
-
 // The verifier has checked that required fields are there and that everything lies inside the buffer; a field that is
 // not required may be null, which reads as empty here.
 
-// Copies everything out. FlatBuffers may share parts: a million tables can name one string of 60 MB, which would become
-// a million copies. The writer shares nothing, so all copies together must not be longer than the manifest; what is
-// beyond reads as empty and makes the manifest malformed.
+// Copies everything out, into objects as they are after construction. FlatBuffers may share parts: a million tables can
+// name one string of 60 MB, which would become a million copies. The writer shares nothing, so all copies together must
+// not be longer than the manifest; what is beyond reads as empty and makes the manifest malformed.
 class Decoder {
  public:
   explicit Decoder(uint64_t budget) : budget_(budget) {}
-  format::Manifest manifest(const fb::Manifest& x);
+  void read(format::Manifest& out, const fb::Manifest& x);
   bool exhausted() const { return exhausted_; }
 
  private:
@@ -45,234 +32,317 @@ class Decoder {
     budget_ -= bytes;
     return true;
   }
-  std::string text(const flatbuffers::String* s) {
-    return s != nullptr && afford(s->size()) ? std::string(s->c_str(), s->size()) : std::string();
+  void read(std::string& out, const flatbuffers::String* x) {
+    if (x != nullptr && afford(x->size())) out.assign(x->c_str(), x->size());
   }
   // FlatBuffers 2.0 verifies where the length of a vector lies, not that 8-byte elements behind it are aligned.
   template <class T>
-  std::vector<T> scalars(const VectorOf<T>* values) {
-    std::vector<T> out;
-    if (values == nullptr || !afford(uint64_t{values->size()} * sizeof(T))) return out;
-    out.resize(values->size());
+  void read(std::vector<T>& out, const VectorOf<T>* values) {
+    if (values == nullptr || !afford(uint64_t{values->size()} * sizeof(T))) return;
+    out = std::vector<T>(values->size());
     if (!out.empty()) std::memcpy(out.data(), values->Data(), out.size() * sizeof(T));
     for (T& value : out) value = flatbuffers::EndianScalar(value);
-    return out;
   }
   // Each item costs its offset and the smallest table.
-  template <class T, class One>
-  auto list(const VectorOf<flatbuffers::Offset<T>>* items, One one) {
-    std::vector<decltype(one(*static_cast<const T*>(nullptr)))> out;
-    if (items == nullptr || !afford(uint64_t{items->size()} * 8)) return out;
-    out.reserve(items->size());
-    for (const T* item : *items) out.push_back(one(*item));
-    return out;
+  template <class Item, class T>
+  void read(std::vector<Item>& out, const VectorOf<flatbuffers::Offset<T>>* items) {
+    if (items == nullptr || !afford(uint64_t{items->size()} * 8)) return;
+    out = std::vector<Item>(items->size());
+    for (uint32_t i = 0; i < items->size(); ++i) read(out[i], *items->Get(i));
+  }
+  void read(std::vector<std::string>& out, const VectorOf<flatbuffers::Offset<flatbuffers::String>>* texts) {
+    if (texts == nullptr) return;
+    for (const flatbuffers::String* text : *texts) {
+      if (!afford(4)) break;
+      read(out.emplace_back(), text);
+    }
+  }
+  void read(std::vector<format::Digest>& out, const VectorOf<const fb::Digest*>* digests) {
+    if (digests == nullptr) return;
+    for (const fb::Digest* digest : *digests) {
+      if (!afford(sizeof(fb::Digest))) break;
+      read(out.emplace_back(), *digest);
+    }
+  }
+  template <class Item, class T>
+  void read(std::optional<Item>& out, const T* x) {
+    if (x != nullptr) read(out.emplace(), *x);
+  }
+  static void read(format::Digest& out, const fb::Digest& x) {
+    static_assert(sizeof(fb::Digest) == sizeof(format::Digest));
+    std::memcpy(out.data(), &x, out.size());
+  }
+  static void read(format::Ref& out, const fb::Ref& x) { out = {x.segment(), x.offset(), x.length()}; }
+  template <class T>
+  static void read(std::optional<T>& out, flatbuffers::Optional<T> x) {
+    if (x.has_value()) out = *x;
   }
 
-  format::Model model(const fb::Model& x);
-  format::DimRef dim_ref(const fb::DimRef& x);
-  std::vector<format::DimRef> dim_refs(const VectorOf<flatbuffers::Offset<fb::DimRef>>* xs) {
-    return list(xs, [this](const fb::DimRef& x) { return dim_ref(x); });
-  }
-  format::Port port(const fb::Port& x);
-  std::vector<format::Port> ports(const VectorOf<flatbuffers::Offset<fb::Port>>* xs) {
-    return list(xs, [this](const fb::Port& x) { return port(x); });
-  }
-  format::Method method(const fb::Method& x);
-  format::Segment segment(const fb::Segment& x);
-  format::Tensor tensor(const fb::Tensor& x);
-  std::vector<format::Tolerance> tolerances(const VectorOf<flatbuffers::Offset<fb::Tolerance>>* xs);
-  format::Variant variant(const fb::Variant& x);
-  format::Stage stage(const fb::Stage& x);
-  format::GoldenArray array(const fb::Array& x);
-  std::vector<format::GoldenArray> arrays(const VectorOf<flatbuffers::Offset<fb::Array>>* xs) {
-    return list(xs, [this](const fb::Array& x) { return array(x); });
-  }
-  format::Golden golden(const fb::Golden& x);
-  format::Provenance provenance(const fb::Provenance& x);
+  void read(format::Model& out, const fb::Model& x);
+  void read(format::Dim& out, const fb::Dim& x);
+  void read(format::DimRef& out, const fb::DimRef& x);
+  void read(format::Port& out, const fb::Port& x);
+  void read(format::Method& out, const fb::Method& x);
+  void read(format::Segment& out, const fb::Segment& x);
+  void read(format::Layout& out, const fb::Layout& x);
+  void read(format::Copy& out, const fb::Copy& x);
+  void read(format::Quant& out, const fb::Quant& x);
+  void read(format::Tensor& out, const fb::Tensor& x);
+  void read(format::Clause& out, const fb::Clause& x);
+  void read(format::Tolerance& out, const fb::Tolerance& x);
+  void read(format::Cost& out, const fb::Cost& x);
+  void read(format::Memory& out, const fb::Memory& x);
+  void read(format::Audit& out, const fb::Audit& x);
+  void read(format::Variant& out, const fb::Variant& x);
+  void read(format::Attribute& out, const fb::Attr& x);
+  void read(format::Stage& out, const fb::Stage& x);
+  void read(format::Asset& out, const fb::Asset& x);
+  void read(format::GoldenArray& out, const fb::Array& x);
+  void read(format::Golden& out, const fb::Golden& x);
+  void read(format::Operator& out, const fb::Operator& x);
+  void read(format::Tuning& out, const fb::Tuning& x);
+  void read(format::Parent& out, const fb::Parent& x);
+  void read(format::Provenance& out, const fb::Provenance& x);
+  void read(format::PortableIr& out, const fb::PortableIr& x);
+  void read(format::Extension& out, const fb::Extension& x);
 
   uint64_t budget_;
   bool exhausted_ = false;
 };
 
-format::Model Decoder::model(const fb::Model& x) {
-  return {text(x.id()), x.version(), x.not_after(), text(x.title()), text(x.licence()), x.default_method()};
+void Decoder::read(format::Model& out, const fb::Model& x) {
+  read(out.id, x.id());
+  out.version = x.version();
+  out.not_after = x.not_after();
+  read(out.title, x.title());
+  read(out.licence, x.licence());
+  out.default_method = x.default_method();
 }
 
-format::DimRef Decoder::dim_ref(const fb::DimRef& x) {
-  format::DimRef out;
-  out.dim = index(x.dim());
-  if (auto extent = x.extent(); extent.has_value()) out.extent = *extent;
-  out.expr = text(x.expr());
-  return out;
+void Decoder::read(format::Dim& out, const fb::Dim& x) {
+  read(out.name, x.name());
+  out.min = x.min();
+  out.max = x.max();
+  out.multiple = x.multiple();
 }
 
-format::Port Decoder::port(const fb::Port& x) {
-  format::Port out;
-  out.name = text(x.name());
+void Decoder::read(format::DimRef& out, const fb::DimRef& x) {
+  read(out.dim, x.dim());
+  read(out.extent, x.extent());
+  read(out.expr, x.expr());
+}
+
+void Decoder::read(format::Port& out, const fb::Port& x) {
+  read(out.name, x.name());
   out.dtype = static_cast<DType>(x.dtype());
-  out.dims = dim_refs(x.dims());
+  read(out.dims, x.dims());
   out.media = static_cast<format::Media>(x.media());
   out.colour = static_cast<format::Colour>(x.colour());
-  out.range = scalars(x.range());
-  out.unit = text(x.unit());
-  out.labels = index(x.labels());
+  read(out.range, x.range());
+  read(out.unit, x.unit());
+  read(out.labels, x.labels());
   out.label_axis = x.label_axis();
-  out.tokenizer = index(x.tokenizer());
+  read(out.tokenizer, x.tokenizer());
   out.optional = x.optional();
-  out.doc = text(x.doc());
-  return out;
+  read(out.doc, x.doc());
 }
 
-format::Method Decoder::method(const fb::Method& x) {
-  format::Method out;
-  out.name = text(x.name());
-  out.inputs = ports(x.inputs());
-  out.outputs = ports(x.outputs());
-  out.core_inputs = ports(x.core_inputs());
-  out.core_outputs = ports(x.core_outputs());
-  out.dims = list(x.dims(), [this](const fb::Dim& d) {
-    return format::Dim{text(d.name()), d.min(), d.max(), d.multiple()};
-  });
-  out.state = ports(x.state());
-  return out;
+void Decoder::read(format::Method& out, const fb::Method& x) {
+  read(out.name, x.name());
+  read(out.inputs, x.inputs());
+  read(out.outputs, x.outputs());
+  read(out.core_inputs, x.core_inputs());
+  read(out.core_outputs, x.core_outputs());
+  read(out.dims, x.dims());
+  read(out.state, x.state());
 }
 
-format::Segment Decoder::segment(const fb::Segment& x) {
-  format::Segment out;
-  out.name = text(x.name());
+void Decoder::read(format::Segment& out, const fb::Segment& x) {
+  read(out.name, x.name());
   out.kind = static_cast<format::SegmentKind>(x.kind());
   out.codec = static_cast<format::Codec>(x.codec());
   out.droppable = x.droppable();
   out.critical = x.critical();
   out.stored_len = x.stored_len();
   out.decoded_len = x.decoded_len();
-  out.digest = digest(*x.digest());
-  return out;
+  read(out.digest, *x.digest());
 }
 
-format::Tensor Decoder::tensor(const fb::Tensor& x) {
-  format::Tensor out;
-  out.name = text(x.name());
+void Decoder::read(format::Layout& out, const fb::Layout& x) {
+  out.id = x.id();
+  read(out.text, x.text());
+  read(out.params, x.params());
+}
+
+void Decoder::read(format::Copy& out, const fb::Copy& x) {
+  out.layout = x.layout();
+  read(out.ref, *x.ref());
+}
+
+void Decoder::read(format::Quant& out, const fb::Quant& x) {
+  out.scheme = static_cast<format::QuantScheme>(x.scheme());
+  out.axis = x.axis();
+  out.block = x.block();
+  read(out.scale, x.scale());
+  read(out.zero, x.zero());
+}
+
+void Decoder::read(format::Tensor& out, const fb::Tensor& x) {
+  read(out.name, x.name());
   out.dtype = static_cast<DType>(x.dtype());
-  out.shape = scalars(x.shape());
-  out.content = digest(*x.content());
-  out.copies = list(x.copies(), [this](const fb::Copy& c) { return format::Copy{c.layout(), ref(*c.ref())}; });
-  if (const fb::Quant* q = x.quant())
-    out.quant = format::Quant{static_cast<format::QuantScheme>(q->scheme()), q->axis(), q->block(), index(q->scale()),
-                              index(q->zero())};
-  return out;
+  read(out.shape, x.shape());
+  read(out.content, *x.content());
+  read(out.copies, x.copies());
+  read(out.quant, x.quant());
 }
 
-std::vector<format::Tolerance> Decoder::tolerances(const VectorOf<flatbuffers::Offset<fb::Tolerance>>* xs) {
-  return list(xs, [this](const fb::Tolerance& t) {
-    return format::Tolerance{t.output(), static_cast<format::Metric>(t.metric()), t.value()};
-  });
+void Decoder::read(format::Clause& out, const fb::Clause& x) {
+  out.id = x.id();
+  out.op = static_cast<format::ClauseOp>(x.op());
+  read(out.values, x.values());
 }
 
-format::Variant Decoder::variant(const fb::Variant& x) {
-  format::Variant out;
-  out.name = text(x.name());
-  out.family = text(x.family());
+void Decoder::read(format::Tolerance& out, const fb::Tolerance& x) {
+  out.output = x.output();
+  out.metric = static_cast<format::Metric>(x.metric());
+  out.value = x.value();
+}
+
+void Decoder::read(format::Cost& out, const fb::Cost& x) {
+  read(out.bindings, x.bindings());
+  out.flops = x.flops();
+  out.bytes_read = x.bytes_read();
+  out.bytes_written = x.bytes_written();
+  out.launches = x.launches();
+  out.ns = x.ns();
+}
+
+void Decoder::read(format::Memory& out, const fb::Memory& x) {
+  out.workspace = x.workspace();
+  out.peak = x.peak();
+  out.code = x.code();
+}
+
+void Decoder::read(format::Audit& out, const fb::Audit& x) {
+  read(out.tool, x.tool());
+  read(out.tool_version, x.tool_version());
+  read(out.digest, *x.digest());
+}
+
+void Decoder::read(format::Variant& out, const fb::Variant& x) {
+  read(out.name, x.name());
+  read(out.family, x.family());
   out.module_format = static_cast<format::ModuleFormat>(x.module_format());
-  out.target = text(x.target());
-  out.features = scalars(x.features());
-  out.clauses = list(x.clauses(), [this](const fb::Clause& c) {
-    return format::Clause{c.id(), static_cast<format::ClauseOp>(c.op()), scalars(c.values())};
-  });
-  out.plan = index(x.plan());
-  out.module = index(x.module_());
-  out.layouts = scalars(x.layouts());
-  out.methods = scalars(x.methods());
-  out.tolerance = tolerances(x.tolerance());
-  out.cost = list(x.cost(), [this](const fb::Cost& c) {
-    return format::Cost{scalars(c.bindings()), c.flops(), c.bytes_read(), c.bytes_written(), c.launches(), c.ns()};
-  });
-  if (const fb::Memory* m = x.memory()) out.memory = format::Memory{m->workspace(), m->peak(), m->code()};
-  if (const fb::Audit* a = x.audit())
-    out.audit = format::Audit{text(a->tool()), text(a->tool_version()), digest(*a->digest())};
-  return out;
+  read(out.target, x.target());
+  read(out.features, x.features());
+  read(out.clauses, x.clauses());
+  read(out.plan, x.plan());
+  read(out.module, x.module_());
+  read(out.layouts, x.layouts());
+  read(out.methods, x.methods());
+  read(out.tolerance, x.tolerance());
+  read(out.cost, x.cost());
+  read(out.memory, x.memory());
+  read(out.audit, x.audit());
 }
 
-format::Stage Decoder::stage(const fb::Stage& x) {
-  return {text(x.name()), text(x.operator_name()),
-          list(x.attributes(),
-               [this](const fb::Attr& a) {
-                 return format::Attribute{text(a.name()), text(a.value())};
-               }),
-          text(x.doc())};
+void Decoder::read(format::Attribute& out, const fb::Attr& x) {
+  read(out.name, x.name());
+  read(out.value, x.value());
 }
 
-format::GoldenArray Decoder::array(const fb::Array& x) {
-  return {x.port(), static_cast<DType>(x.dtype()), scalars(x.shape()), ref(*x.ref())};
+void Decoder::read(format::Stage& out, const fb::Stage& x) {
+  read(out.name, x.name());
+  read(out.operator_name, x.operator_name());
+  read(out.attributes, x.attributes());
+  read(out.doc, x.doc());
 }
 
-format::Golden Decoder::golden(const fb::Golden& x) {
-  format::Golden out;
-  out.name = text(x.name());
+void Decoder::read(format::Asset& out, const fb::Asset& x) {
+  read(out.name, x.name());
+  read(out.media, x.media());
+  read(out.ref, *x.ref());
+  read(out.digest, *x.digest());
+}
+
+void Decoder::read(format::GoldenArray& out, const fb::Array& x) {
+  out.port = x.port();
+  out.dtype = static_cast<DType>(x.dtype());
+  read(out.shape, x.shape());
+  read(out.ref, *x.ref());
+}
+
+void Decoder::read(format::Golden& out, const fb::Golden& x) {
+  read(out.name, x.name());
   out.method = x.method();
   out.entry = static_cast<format::GoldenEntry>(x.entry());
-  out.inputs = arrays(x.inputs());
-  out.outputs = arrays(x.outputs());
-  out.bindings = scalars(x.bindings());
-  out.tolerance = tolerances(x.tolerance());
-  return out;
+  read(out.inputs, x.inputs());
+  read(out.outputs, x.outputs());
+  read(out.bindings, x.bindings());
+  read(out.tolerance, x.tolerance());
 }
 
-format::Provenance Decoder::provenance(const fb::Provenance& x) {
-  format::Provenance out;
-  out.tool = text(x.tool());
-  out.tool_version = text(x.tool_version());
-  out.build = optional_digest(x.build());
-  out.source_name = text(x.source_name());
-  out.source = digest(*x.source());
-  if (const auto* flags = x.flags())
-    for (const flatbuffers::String* flag : *flags) {
-      if (!afford(4)) break;
-      out.flags.push_back(text(flag));
-    }
+void Decoder::read(format::Operator& out, const fb::Operator& x) {
+  read(out.domain, x.domain());
+  read(out.name, x.name());
+  out.version = x.version();
+  read(out.text, *x.text());
+  read(out.digest, *x.digest());
+}
+
+void Decoder::read(format::Tuning& out, const fb::Tuning& x) {
+  out.segment = x.segment();
+  out.count = x.count();
+  read(out.target, x.target());
+  read(out.compiler, x.compiler());
+}
+
+void Decoder::read(format::Parent& out, const fb::Parent& x) {
+  read(out.root, *x.root());
+  read(out.segment, x.segment());
+}
+
+void Decoder::read(format::Provenance& out, const fb::Provenance& x) {
+  read(out.tool, x.tool());
+  read(out.tool_version, x.tool_version());
+  read(out.build, x.build());
+  read(out.source_name, x.source_name());
+  read(out.source, *x.source());
+  read(out.flags, x.flags());
   out.source_date_epoch = x.source_date_epoch();
-  out.ops = optional_digest(x.ops());
-  if (const auto* targets = x.targets())
-    for (const fb::Digest* target : *targets) {
-      if (!afford(sizeof(fb::Digest))) break;
-      out.targets.push_back(digest(*target));
-    }
-  out.parents = list(x.parents(), [this](const fb::Parent& p) {
-    return format::Parent{digest(*p.root()), index(p.segment())};
-  });
-  return out;
+  read(out.ops, x.ops());
+  read(out.targets, x.targets());
+  read(out.parents, x.parents());
 }
 
-format::Manifest Decoder::manifest(const fb::Manifest& x) {
-  format::Manifest out;
-  out.required = scalars(x.required());
-  out.model = model(*x.model());
-  out.methods = list(x.methods(), [this](const fb::Method& i) { return method(i); });
-  out.segments = list(x.segments(), [this](const fb::Segment& i) { return segment(i); });
-  out.tensors = list(x.tensors(), [this](const fb::Tensor& i) { return tensor(i); });
-  out.layouts = list(x.layouts(), [this](const fb::Layout& l) {
-    return format::Layout{l.id(), text(l.text()), text(l.params())};
-  });
-  out.variants = list(x.variants(), [this](const fb::Variant& i) { return variant(i); });
-  out.stages = list(x.stages(), [this](const fb::Stage& i) { return stage(i); });
-  out.assets = list(x.assets(), [this](const fb::Asset& a) {
-    return format::Asset{text(a.name()), text(a.media()), ref(*a.ref()), digest(*a.digest())};
-  });
-  out.golden = list(x.golden(), [this](const fb::Golden& i) { return golden(i); });
-  out.operators = list(x.operators(), [this](const fb::Operator& o) {
-    return format::Operator{text(o.domain()), text(o.name()), o.version(), ref(*o.text()), digest(*o.digest())};
-  });
-  out.tuning = list(x.tuning(), [this](const fb::Tuning& t) {
-    return format::Tuning{t.segment(), t.count(), text(t.target()), optional_digest(t.compiler())};
-  });
-  out.provenance = provenance(*x.provenance());
-  if (const fb::PortableIr* p = x.portable())
-    out.portable = format::PortableIr{static_cast<format::PortableLevel>(p->level()), p->text_version(), p->segment()};
-  out.extensions = list(x.extensions(), [this](const fb::Extension& e) {
-    return format::Extension{text(e.id()), e.critical(),
-                             e.data() == nullptr ? std::nullopt : std::optional(ref(*e.data()))};
-  });
-  return out;
+void Decoder::read(format::PortableIr& out, const fb::PortableIr& x) {
+  out.level = static_cast<format::PortableLevel>(x.level());
+  out.text_version = x.text_version();
+  out.segment = x.segment();
+}
+
+void Decoder::read(format::Extension& out, const fb::Extension& x) {
+  read(out.id, x.id());
+  out.critical = x.critical();
+  read(out.data, x.data());
+}
+
+void Decoder::read(format::Manifest& out, const fb::Manifest& x) {
+  read(out.required, x.required());
+  read(out.model, *x.model());
+  read(out.methods, x.methods());
+  read(out.segments, x.segments());
+  read(out.tensors, x.tensors());
+  read(out.layouts, x.layouts());
+  read(out.variants, x.variants());
+  read(out.stages, x.stages());
+  read(out.assets, x.assets());
+  read(out.golden, x.golden());
+  read(out.operators, x.operators());
+  read(out.tuning, x.tuning());
+  read(out.provenance, *x.provenance());
+  read(out.portable, x.portable());
+  read(out.extensions, x.extensions());
 }
 
 }  // namespace
@@ -280,13 +350,14 @@ format::Manifest Decoder::manifest(const fb::Manifest& x) {
 Result<format::Manifest> decode_manifest(Bytes bytes) {
   // The verifier asserts a size below 2 GiB and reads the identifier before it checks the length.
   if (bytes.size() < 16 || bytes.size() >= format::kMaxManifestLen)
-    return Status(Code::Malformed, "manifest of " + std::to_string(bytes.size()) + " bytes");
+    return Status(Code::Malformed, compose("manifest of {} bytes", bytes.size()));
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   flatbuffers::Verifier verifier(data, bytes.size(), format::kMaxTableDepth, format::kMaxTables);
   if (!fb::VerifyManifestBuffer(verifier))
     return Status(Code::Malformed, "manifest: not a well-formed FlatBuffer of kind MLCM");
   Decoder decoder(bytes.size());
-  format::Manifest out = decoder.manifest(*fb::GetManifest(data));
+  format::Manifest out;
+  decoder.read(out, *fb::GetManifest(data));
   if (decoder.exhausted()) return Status(Code::Malformed, "manifest: parts of it are shared, so that it expands");
   if (Status status = format::validate(out); !status.ok()) return std::move(status).note("manifest");
   return out;

@@ -3,6 +3,7 @@
 #include <array>
 #include <ctime>
 
+#include "base/compose.h"
 #include "runtime/container/allocate.h"
 #include "runtime/container/foreign.h"
 #include "runtime/container/manifest_decode.h"
@@ -13,8 +14,6 @@
 
 namespace mlc::container {
 namespace {
-
-std::string count_of(uint64_t n) { return std::to_string(n); }
 
 // Step 2. A file that ends inside the header page or is something else is named as what it is.
 Result<Header> read_header(const Source& source) {
@@ -51,8 +50,8 @@ Result<format::Placement> place(const format::Manifest& manifest, uint64_t manif
 // say what is missing; it went through the same checks as that of an unsigned file.
 Status truncated(const Source& source, const Header& header) {
   Status status(Code::Malformed, 1101,
-                source.name() + " is truncated: " + count_of(source.size()) + " bytes found, at least " +
-                    count_of(header.body_size) + " expected");
+                compose("{} is truncated: {} bytes found, at least {} expected", source.name(), source.size(),
+                        header.body_size));
   status.help = "copy or download it again";
   if (header.manifest_off + header.manifest_len > source.size())
     return std::move(status).fact("cut off: the manifest and all segments");
@@ -69,10 +68,10 @@ Status truncated(const Source& source, const Header& header) {
     const format::Segment& s = manifest->segments[i];
     uint64_t offset = placement->segments[i].offset;
     if (offset == 0 || offset + s.stored_len <= source.size()) continue;
-    missing += (missing.empty() ? "" : ", ") + std::string("segment ") + format::quoted(s.name);
+    missing += compose("{}segment {}", missing.empty() ? "" : ", ", format::quoted(s.name));
     if (source.size() > offset && s.codec == format::Codec::Raw)
-      missing += " from leaf " + count_of((source.size() - offset) / format::kLeafLen) + " of " +
-                 count_of(placement->segments[i].leaves);
+      missing += compose(" from leaf {} of {}", (source.size() - offset) / format::kLeafLen,
+                         placement->segments[i].leaves);
   }
   return std::move(status).fact("cut off: " + (missing.empty() ? std::string("leaf tables and signature") : missing));
 }
@@ -87,8 +86,8 @@ Status explain_tail(const Source& source, const Header& header, Status status) {
     bool magic = std::equal(format::kBlockMagic.begin(), format::kBlockMagic.end(),
                             reinterpret_cast<const char*>(end.data() + 8));
     if (magic && len <= source.size() && source.size() - len != header.body_size)
-      return Status(Code::Malformed, "header page or signature block: body_size is " + count_of(header.body_size) +
-                                         ", the signature block begins at " + count_of(source.size() - len));
+      return Status(Code::Malformed, compose("header page or signature block: body_size is {}, the signature block "
+                                             "begins at {}", header.body_size, source.size() - len));
     if (!magic) return std::move(status).note("signature block (or what follows the end of the container)");
   }
   return std::move(status).note("signature block");
@@ -99,7 +98,7 @@ Result<signing::Authentication> authenticate(const Source& source, const Header&
   uint64_t tail_len = source.size() - header.body_size;
   if (tail_len > format::kMaxBlockLen)
     return Status(Code::Malformed,
-                  "signature block: " + count_of(tail_len) + " bytes follow the body, at most 16 MiB expected");
+                  compose("signature block: {} bytes follow the body, at most 16 MiB expected", tail_len));
   MLC_ASSIGN(std::vector<std::byte> tail, allocate(tail_len));
   if (Status status = source.read(header.body_size, tail); !status.ok())
     return std::move(status).note("signature block");
@@ -115,11 +114,12 @@ Status compare_placement(const Header& h, const format::Manifest& m, const forma
   auto check = [](std::string_view what, uint64_t found, uint64_t expected) {
     if (found == expected) return ok();
     return Status(Code::Malformed,
-                  std::string(what) + " is " + count_of(found) + ", " + count_of(expected) + " expected");
+                  compose("{} is {}, {} expected", what, found, expected));
   };
   for (size_t i = 0; i < offsets.size(); ++i) {
     if (offsets[i] == 0 && !m.segments[i].droppable)
-      return Status(Code::Malformed, "placement table: " + label_of(m.segments[i]) + " is absent and not droppable");
+      return Status(Code::Malformed, compose("placement table: {} is absent and not droppable",
+                                             label_of(m.segments[i])));
     if (offsets[i] != p.segments[i].offset)
       return check("placement table: offset of " + label_of(m.segments[i]), offsets[i], p.segments[i].offset);
   }
@@ -145,9 +145,8 @@ Status check_padding(const Source& source, const format::Manifest& m, const form
     MLC_RETURN_IF_ERROR(source.read(gap.offset, buffer));
     auto bad = std::find_if(buffer.begin(), buffer.end(), [](std::byte b) { return b != std::byte{0}; });
     if (bad != buffer.end())
-      return Status(Code::Malformed, "padding behind " + before(m, p, gap.offset) + ": byte " +
-                                         count_of(gap.offset + static_cast<uint64_t>(bad - buffer.begin())) +
-                                         " is not zero");
+      return Status(Code::Malformed, compose("padding behind {}: byte {} is not zero", before(m, p, gap.offset),
+                                             gap.offset + static_cast<uint64_t>(bad - buffer.begin())));
   }
   return ok();
 }
@@ -156,8 +155,8 @@ Status check_audits(const format::Manifest& m) {
   for (const format::Variant& variant : m.variants)
     if (variant.audit &&
         sha256(format::audit_preimage(variant, m.segments[*variant.module].digest)) != variant.audit->digest)
-      return Status(Code::Malformed, "manifest: variant " + format::quoted(variant.name) +
-                                         ": its audit is about another module or other features");
+      return Status(Code::Malformed, compose("manifest: variant {}: its audit is about another module or other "
+                                             "features", format::quoted(variant.name)));
   return ok();
 }
 
@@ -171,14 +170,15 @@ void mark_absent(format::Manifest& m, const format::Placement& p) {
 std::vector<std::string> collect_notes(const Header& header, const format::Manifest& m) {
   std::vector<std::string> notes;
   if (header.ver_minor > format::kVersionMinor)
-    notes.push_back("format 1." + count_of(header.ver_minor) + " is newer than 1." + count_of(format::kVersionMinor) +
-                    "; what this version does not know is ignored");
+    notes.push_back(compose("format 1.{} is newer than 1.{}; what this version does not know is ignored",
+                            header.ver_minor, format::kVersionMinor));
   if (header.optional_flags != 0)
-    notes.push_back("unknown optional flags " + count_of(header.optional_flags) + " are ignored");
+    notes.push_back(compose("unknown optional flags {} are ignored", header.optional_flags));
   for (const format::Segment& s : m.segments)
     if (static_cast<uint8_t>(s.kind) > format::kLastSegmentKind)
-      notes.push_back(label_of(s) + " of unknown kind " + count_of(static_cast<uint8_t>(s.kind)) + " is ignored");
-  for (const format::Extension& e : m.extensions) notes.push_back("extension " + format::quoted(e.id) + " is ignored");
+      notes.push_back(compose("{} of unknown kind {} is ignored", label_of(s), static_cast<uint8_t>(s.kind)));
+  for (const format::Extension& e : m.extensions) notes.push_back(compose("extension {} is ignored",
+                                                                          format::quoted(e.id)));
   return notes;
 }
 
@@ -220,8 +220,8 @@ Result<std::unique_ptr<Container>> Container::open_source(std::unique_ptr<Source
   MLC_ASSIGN(state->manifest, decode_manifest(manifest_bytes));
   format::Manifest& manifest = state->manifest;
   if (manifest.segments.size() != header.segment_count)
-    return Status(Code::Malformed, "header page: segment_count is " + count_of(header.segment_count) +
-                                       ", the manifest has " + count_of(manifest.segments.size()));
+    return Status(Code::Malformed, compose("header page: segment_count is {}, the manifest has {}",
+                                           header.segment_count, manifest.segments.size()));
   MLC_RETURN_IF_ERROR(check_audits(manifest));
 
   MLC_ASSIGN(std::vector<uint64_t> offsets, read_placement_table(source, header.segment_count));
@@ -235,7 +235,7 @@ Result<std::unique_ptr<Container>> Container::open_source(std::unique_ptr<Source
 
   mark_absent(manifest, placement);
   state->notes = collect_notes(header, manifest);
-  state->native_module.resize(manifest.segments.size());
+  state->native_module = std::vector<uint8_t>(manifest.segments.size());
   for (const format::Variant& variant : manifest.variants)
     if (variant.module_format != format::ModuleFormat::Portable) state->native_module[*variant.module] = true;
   state->store = std::make_unique<SegmentStore>(source, manifest, std::move(placement), std::move(gaps),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/compose.h"
 #include "runtime/container/allocate.h"
 #include "runtime/container/zstd_frames.h"
 #include "signing/hash_tree.h"
@@ -16,7 +17,7 @@ SegmentStore::SegmentStore(const Source& source, const format::Manifest& manifes
 
 Status SegmentStore::check_range(uint32_t segment, uint64_t offset, uint64_t length) const {
   if (segment >= manifest_.segments.size())
-    return Status(Code::Internal, "segment " + std::to_string(segment) + " does not exist");
+    return Status(Code::Internal, compose("segment {} does not exist", segment));
   const format::Segment& s = manifest_.segments[segment];
   if (!present(segment))
     return Status(Code::NotFound, label_of(s) + " is absent: this copy of the file was thinned")
@@ -47,7 +48,7 @@ Status SegmentStore::for_each_leaf(uint32_t segment, uint64_t first, uint64_t la
     const uint64_t decoded_len = std::min(format::kLeafLen, s.decoded_len - offset);
     const uint64_t start = zstd ? leaves->frame_starts[leaf] : offset;
     stored.resize(zstd ? leaves->frame_starts[leaf + 1] - start : decoded_len);
-    const std::string what = "leaf " + std::to_string(leaf) + " of " + std::to_string(leaves->count());
+    const std::string what = compose("leaf {} of {}", leaf, leaves->count());
     if (Status status = source_.read(placement_.segments[segment].offset + start, stored); !status.ok())
       return std::move(status).note(label_of(s));
     if (format::Digest found = leaf_digest(stored); found != leaves->digests[leaf])
@@ -58,7 +59,7 @@ Status SegmentStore::for_each_leaf(uint32_t segment, uint64_t first, uint64_t la
     }
     decoded.resize(decoded_len);
     if (Status status = decoder.decode(stored, decoded); !status.ok())
-      return std::move(status).note(label_of(s) + ": " + what);
+      return std::move(status).note(compose("{}: {}", label_of(s), what));
     MLC_RETURN_IF_ERROR(visit(offset, decoded));
   }
   return ok();
@@ -76,8 +77,8 @@ Status SegmentStore::check_gaps(uint32_t segment, uint64_t offset, Bytes decoded
   for (; gap != last && gap->offset < end; ++gap) {
     for (uint64_t at = std::max(gap->offset, offset); at < std::min(gap->offset + gap->length, end); ++at)
       if (decoded[at - offset] != std::byte{0})
-        return Status(Code::Malformed, label_of(manifest_.segments[segment]) + ": byte " + std::to_string(at) +
-                                           " belongs to nothing and is not zero");
+        return Status(Code::Malformed, compose("{}: byte {} belongs to nothing and is not zero",
+                                               label_of(manifest_.segments[segment]), at));
   }
   return ok();
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/compose.h"
 #include "signing/hash_tree.h"
 
 namespace mlc::container {
@@ -38,7 +39,7 @@ Result<std::unique_ptr<WeightMap>> WeightMap::create(const Source& source, const
   void* memory = ::mmap(nullptr, map->copy_len_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     return Status(Code::Resource,
-                  label_of(segment) + ": no memory for a copy of " + std::to_string(segment.decoded_len) + " bytes");
+                  compose("{}: no memory for a copy of {} bytes", label_of(segment), segment.decoded_len));
   map->copy_ = static_cast<std::byte*>(memory);
   map->data_ = map->copy_;
   return map;
@@ -52,7 +53,7 @@ Status WeightMap::fetch_and_hash(uint64_t leaf) {
       return std::move(status).note(label_of(segment_));
   format::Digest found = leaf_digest({data_ + offset, len});
   if (found == leaves_.digests[leaf]) return ok();
-  return digest_mismatch(segment_, "leaf " + std::to_string(leaf) + " of " + std::to_string(leaves_.count()),
+  return digest_mismatch(segment_, compose("leaf {} of {}", leaf, leaves_.count()),
                          leaves_.digests[leaf], found);
 }
 
@@ -77,8 +78,8 @@ Status WeightMap::ensure(uint64_t offset, uint64_t length) {
     states_[leaf].wait(InFlight, std::memory_order_acquire);
     if (states_[leaf].load(std::memory_order_acquire) != Good)
       return Status(Code::BadSignature, 3102,
-                    label_of(segment_) + ": leaf " + std::to_string(leaf) + " of " + std::to_string(leaves_.count()) +
-                        " does not match its digest; the file is damaged or was changed");
+                    compose("{}: leaf {} of {} does not match its digest; the file is damaged or was changed",
+                            label_of(segment_), leaf, leaves_.count()));
   }
   return ok();
 }

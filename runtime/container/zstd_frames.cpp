@@ -2,6 +2,7 @@
 
 #include <zstd.h>
 
+#include "base/compose.h"
 #include "schema/format.h"
 
 namespace mlc::container {
@@ -47,11 +48,11 @@ Status FrameDecoder::decode(Bytes frame, std::span<std::byte> out) {
   if (header.dictionary) return broken("names a dictionary");
   if (header.window > format::kLeafLen) return broken("has a window of more than 1 MiB");
   if (ZSTD_getFrameContentSize(frame.data(), frame.size()) != out.size())
-    return broken("does not state a content size of " + std::to_string(out.size()) + " bytes");
+    return broken(compose("does not state a content size of {} bytes", out.size()));
   if (ZSTD_findFrameCompressedSize(frame.data(), frame.size()) != frame.size())
     return broken("does not end where its leaf ends");
   size_t n = ZSTD_decompressDCtx(context_, out.data(), out.size(), frame.data(), frame.size());
-  if (ZSTD_isError(n)) return broken(std::string("cannot be decoded: ") + ZSTD_getErrorName(n));
+  if (ZSTD_isError(n)) return broken(compose("cannot be decoded: {}", ZSTD_getErrorName(n)));
   if (n != out.size()) return broken("decodes to another length than it states");
   return ok();
 }

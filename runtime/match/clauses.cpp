@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "base/compose.h"
+
 namespace mlc::match {
 namespace {
 
 std::string feature_text(uint32_t id) {
   const size_t i = feature_index(id);
-  return i < kNumFeatures ? std::string(kFeatures[i].name) : "feature " + std::to_string(id);
+  return i < kNumFeatures ? std::string(kFeatures[i].name) : compose("feature {}", id);
 }
 
 // People read architectures by name.
@@ -73,7 +75,7 @@ ClauseAnswer evaluate_clause(const probe::Record& record, const format::Clause& 
   }
   out.answer = a.answer;
   if (a.answer != probe::Answer::Yes) return out;
-  out.source = "found " + number_text(c.id, a.number) + ", " + a.source;
+  out.source = compose("found {}, {}", number_text(c.id, a.number), a.source);
   out.answer = holds(c, a.number) ? probe::Answer::Yes : probe::Answer::No;
   return out;
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/compose.h"
 #include "runtime/match/clauses.h"
 #include "runtime/probe/probe.h"
 
@@ -29,7 +30,7 @@ std::string Assessment::reason() const {
   std::string out = refused;
   for (const FailingClause& f : failing) {
     if (!out.empty()) out += "; ";
-    out += f.clause + " " + std::string(name_of(f.answer)) + " (" + f.source + ")";
+    out += compose("{} {} ({})", f.clause, name_of(f.answer), f.source);
   }
   return out;
 }
@@ -70,7 +71,7 @@ Status Matcher::none_left(std::string what) const {
   Status s(Code::NoVariant, 2001, std::move(what));
   for (const Assessment& a : assessments_) {
     const std::string reason = a.reason();
-    s.facts.push_back(variants_[a.variant].name + "   " + (a.fits ? "fits" : reason));
+    s.facts.push_back(compose("{}   {}", variants_[a.variant].name, a.fits ? "fits" : reason));
   }
   return std::move(s).hint("mlpack build with --target native, or for one of the targets that fit this machine");
 }
@@ -89,7 +90,7 @@ Result<std::vector<uint32_t>> Matcher::candidates(std::string_view variant, std:
     out.push_back(a.variant);
   }
   if (!named) {
-    Status s(Code::Usage, 2002, "no variant '" + std::string(variant) + "' in this container");
+    Status s(Code::Usage, 2002, compose("no variant '{}' in this container", variant));
     std::string names;
     for (const format::Variant& v : variants_) names += (names.empty() ? "" : ", ") + v.name;
     return std::move(s).fact("it has " + (names.empty() ? std::string("none") : names));
@@ -97,10 +98,10 @@ Result<std::vector<uint32_t>> Matcher::candidates(std::string_view variant, std:
   if (out.empty()) {
     std::string what = "no variant fits this machine";
     if (!variant.empty())
-      what = "variant '" + std::string(variant) + "' does not fit this machine";
+      what = compose("variant '{}' does not fit this machine", variant);
     else if (!require.empty())
-      what = "--require " + std::string(require) + ": no such variant fits this machine";
-    return none_left(what + " (" + std::string(name_of(record_.machine)) + ", " + record_.os_release + ")");
+      what = compose("--require {}: no such variant fits this machine", require);
+    return none_left(compose("{} ({}, {})", what, name_of(record_.machine), record_.os_release));
   }
 
   // Estimates count only if every native candidate has one: comparing some of them with a guess would prefer whoever
@@ -108,7 +109,7 @@ Result<std::vector<uint32_t>> Matcher::candidates(std::string_view variant, std:
   const bool estimated = std::all_of(out.begin(), out.end(), [&](uint32_t i) {
     return is_portable(variants_[i]) || estimate_ns(variants_[i]) > 0;
   });
-  std::stable_sort(out.begin(), out.end(), [&](uint32_t a, uint32_t b) {
+  std::sort(out.begin(), out.end(), [&](uint32_t a, uint32_t b) {
     const format::Variant &x = variants_[a], &y = variants_[b];
     if (is_portable(x) != is_portable(y)) return is_portable(y);
     if (estimated && estimate_ns(x) != estimate_ns(y)) return estimate_ns(x) < estimate_ns(y);
@@ -125,9 +126,9 @@ Result<Compatible> Matcher::admit(uint32_t variant) {
   assess(a);
   if (a.fits && wants_amx(v)) {
     if (const int error = request_amx_(); error != 0)
-      reject(variant, std::string("permission for AMX refused: ") + std::strerror(error));
+      reject(variant, compose("permission for AMX refused: {}", std::strerror(error)));
   }
-  if (!a.fits) return Status(Code::NoVariant, 2001, "variant '" + v.name + "' does not fit: " + a.reason());
+  if (!a.fits) return Status(Code::NoVariant, 2001, compose("variant '{}' does not fit: {}", v.name, a.reason()));
   return Compatible(variant, v.name, probe::host_facts(record_));
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "base/compose.h"
 #include "runtime/memory/aligned_block.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -33,7 +34,7 @@ AlignedBlock::~AlignedBlock() {
 }
 
 Result<AlignedBlock> AlignedBlock::allocate(uint64_t bytes) {
-  const Status none(Code::Resource, "no memory for " + std::to_string(bytes) + " bytes");
+  const Status none(Code::Resource, compose("no memory for {} bytes", bytes));
   if (bytes > uint64_t{1} << 46) return none;
   const uint64_t mapped = (bytes + 64 + 4095) & ~uint64_t{4095};
   void* p = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

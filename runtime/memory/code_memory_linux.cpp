@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/compose.h"
 #include "runtime/memory/code_memory.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -20,7 +21,7 @@ namespace {
 constexpr int kProtBti = 0x10;  // PROT_BTI of aarch64; only passed there
 
 Status refused(const char* what) {
-  return Status(Code::Resource, std::string(what) + " refused: " + std::strerror(errno));
+  return Status(Code::Resource, compose("{} refused: {}", what, std::strerror(errno)));
 }
 
 bool write_all(int fd, Bytes content) {

@@ -5,12 +5,13 @@
 #include <string>
 
 #include "base/checked.h"
+#include "base/compose.h"
 
 namespace mlc::exec {
 namespace {
 
 Status bad(const Function& f, std::string what) {
-  return Status(Code::Malformed, "plan: '" + f.name + "': " + std::move(what));
+  return Status(Code::Malformed, compose("plan: '{}': {}", f.name, what));
 }
 
 // Bytes of a port for these symbols; none if an extent is negative or the product overflows.
@@ -28,7 +29,7 @@ Status resolve_ports(const Function& f, Executor::Binding& b) {
   const auto all = [&](const std::vector<Port>& ports, std::vector<uint64_t>& out) {
     for (const Port& p : ports) {
       const auto bytes = port_bytes(p, b.symbols);
-      if (!bytes) return bad(f, "size of port '" + p.name + "' is out of range");
+      if (!bytes) return bad(f, compose("size of port '{}' is out of range", p.name));
       out.push_back(*bytes);
     }
     return ok();
@@ -53,7 +54,7 @@ Status resolve_buffers(const Function& f, Executor::Binding& b) {
   std::vector<uint32_t> use_of;  // per state, into b.states
   for (size_t i = 0; i < f.buffers.size(); ++i) {
     const Buffer& buffer = f.buffers[i];
-    const std::string where = "buffer " + std::to_string(i);
+    const std::string where = compose("buffer {}", i);
     if (b.symbols[buffer.bytes] < 0) return bad(f, where + " has a negative length");
     const auto bytes = static_cast<uint64_t>(b.symbols[buffer.bytes]);
     uint64_t offset = 0;
@@ -121,7 +122,7 @@ Status resolve_steps(const Function& f, Executor::Binding& b) {
     for (Symbol symbol : in.scalars) b.scalars.push_back(b.symbols[symbol]);
     if (in.op == InstrOp::Launch) {
       const int64_t tiles = b.symbols[in.tiles];
-      if (tiles < 0 || tiles > INT32_MAX) return bad(f, "number of tiles of " + in.name + " is out of range");
+      if (tiles < 0 || tiles > INT32_MAX) return bad(f, compose("number of tiles of {} is out of range", in.name));
       s.tiles = static_cast<uint32_t>(tiles);
       if (in.share == Share::Counter) s.counter = b.num_counters++;
     }

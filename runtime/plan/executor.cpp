@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/compose.h"
 #include "runtime/plan/binding.h"
 #include "runtime/plan/shape_program.h"
 
@@ -74,11 +75,11 @@ Status Executor::check_kernels(uint32_t function) {
   std::vector<uint8_t> writable;
   for (const Instr& i : plan_.functions[function].body) {
     if (i.op != InstrOp::Launch) continue;
-    if (i.kernel >= module_.num_kernels()) return Status(Code::Malformed, "plan: no kernel " + std::to_string(i.kernel));
+    if (i.kernel >= module_.num_kernels()) return Status(Code::Malformed, compose("plan: no kernel {}", i.kernel));
     writable.clear();
     for (uint32_t b : i.buffers) writable.push_back(plan_.functions[function].buffers[b].writable());
     Status s = module_.accepts(i.kernel, {writable, static_cast<uint32_t>(i.scalars.size())});
-    if (!s.ok()) return std::move(s).note("kernel " + std::to_string(i.kernel) + " (" + i.name + ")");
+    if (!s.ok()) return std::move(s).note(compose("kernel {} ({})", i.kernel, i.name));
     state.scratch_bytes = std::max(state.scratch_bytes, module_.scratch_bytes(i.kernel));
   }
   return ok();
@@ -86,22 +87,22 @@ Status Executor::check_kernels(uint32_t function) {
 
 Status Executor::check_arguments(const Function& f, std::span<const InputArg> inputs) const {
   if (inputs.size() != f.inputs.size())
-    return Status(Code::InputMismatch, 4001, std::to_string(inputs.size()) + " inputs given, '" + f.name + "' takes " +
-                                                 std::to_string(f.inputs.size()));
+    return Status(Code::InputMismatch, 4001, compose("{} inputs given, '{}' takes {}", inputs.size(), f.name,
+                                                     f.inputs.size()));
   Status status;
   const auto complain = [&](const Port& port, std::string what) {
     if (status.ok()) status = Status(Code::InputMismatch, 4001, "an input does not fit");
-    status.facts.push_back(port.name + "   " + std::move(what));
+    status.facts.push_back(compose("{}   {}", port.name, what));
   };
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Port& port = f.inputs[i];
     const InputArg& in = inputs[i];
     if (in.dtype != port.dtype) {
-      complain(port, "found " + std::string(name_of(in.dtype)) + ", expected " + std::string(name_of(port.dtype)));
+      complain(port, compose("found {}, expected {}", name_of(in.dtype), name_of(port.dtype)));
       continue;
     }
     if (in.shape.size() != port.shape.size()) {
-      complain(port, "found " + std::to_string(in.shape.size()) + " axes, expected " + std::to_string(port.shape.size()));
+      complain(port, compose("found {} axes, expected {}", in.shape.size(), port.shape.size()));
       continue;
     }
     uint64_t bytes = bytes_of(port.dtype);
@@ -113,7 +114,7 @@ Status Executor::check_arguments(const Function& f, std::span<const InputArg> in
     }
     if (!good) complain(port, "an extent is negative or too large");
     else if (in.bytes < bytes || (bytes > 0 && !in.data))
-      complain(port, "has " + std::to_string(in.bytes) + " bytes, its shape takes " + std::to_string(bytes));
+      complain(port, compose("has {} bytes, its shape takes {}", in.bytes, bytes));
   }
   return status;
 }
@@ -122,8 +123,8 @@ Status Executor::grow(AlignedBlock& block, uint64_t bytes, std::string_view what
   if (block.data() && block.size() >= bytes) return ok();
   const uint64_t others = held_bytes_ - block.size();  // blocks that grew are within the limit
   if (bytes > limits_.max_memory_bytes - others)
-    return Status(Code::Resource, std::string(what) + " of " + std::to_string(bytes) + " bytes, " +
-                                      std::to_string(limits_.max_memory_bytes - others) + " are available");
+    return Status(Code::Resource, compose("{} of {} bytes, {} are available", what, bytes,
+                                          limits_.max_memory_bytes - others));
   auto bigger = AlignedBlock::allocate(bytes);
   if (!bigger) return std::move(bigger).status().note(what);
   block = std::move(*bigger);
@@ -202,8 +203,8 @@ Result<Executor::Binding*> Executor::bind(uint32_t function, std::span<const Inp
   for (const Binding::StateUse& use : binding->states) {
     AlignedBlock& block = states_[use.state];
     if (block.data() && block.size() != use.bytes)
-      return Status(Code::InputMismatch, "state " + std::to_string(use.state) + " has " + std::to_string(block.size()) +
-                                             " bytes, these shapes need " + std::to_string(use.bytes));
+      return Status(Code::InputMismatch, compose("state {} has {} bytes, these shapes need {}", use.state, block.size(),
+                                                 use.bytes));
     MLC_RETURN_IF_ERROR(grow(block, use.bytes, "state"));
   }
   if (binding->generation != generation_) {
@@ -300,8 +301,7 @@ Status Executor::run(uint32_t function, std::span<const InputArg> inputs, std::s
   FunctionState& state = functions_[function];
   MLC_RETURN_IF_ERROR(check_arguments(f, inputs));
   if (outputs.size() > f.outputs.size())
-    return Status(Code::Usage, std::to_string(outputs.size()) + " outputs given, '" + f.name + "' has " +
-                                   std::to_string(f.outputs.size()));
+    return Status(Code::Usage, compose("{} outputs given, '{}' has {}", outputs.size(), f.name, f.outputs.size()));
   MLC_ASSIGN(Binding * binding, bind(function, inputs));
 
   // Memory of the interface: the caller's where it fits, ours where it does not.
@@ -322,8 +322,8 @@ Status Executor::run(uint32_t function, std::span<const InputArg> inputs, std::s
     const uint64_t bytes = binding->output_bytes[i];
     const bool given = i < outputs.size() && outputs[i].data;
     if (given && outputs[i].capacity < bytes)
-      return Status(Code::InputMismatch, 4004, "output '" + f.outputs[i].name + "' takes " + std::to_string(bytes) +
-                                                   " bytes, " + std::to_string(outputs[i].capacity) + " are given");
+      return Status(Code::InputMismatch, 4004, compose("output '{}' takes {} bytes, {} are given", f.outputs[i].name,
+                                                       bytes, outputs[i].capacity));
     if (given && reinterpret_cast<uintptr_t>(outputs[i].data) % 64 == 0) {
       state.output_pointers[i] = outputs[i].data;
       continue;
@@ -347,8 +347,8 @@ Status Executor::run(uint32_t function, std::span<const InputArg> inputs, std::s
   if (cancelled_.load(std::memory_order_relaxed)) return Status(Code::Cancelled, "the run was cancelled");
   if (const int32_t fault = run.fault.load(); fault != 0) {
     const Instr& at = f.body[run.fault_at.load()];
-    return Status(Code::Internal, "kernel " + std::to_string(at.kernel) + (at.name.empty() ? "" : " (" + at.name + ")") +
-                                      " failed: " + fault_text(fault) + " (fault " + std::to_string(fault) + ")");
+    return Status(Code::Internal, compose("kernel {}{} failed: {} (fault {})", at.kernel,
+                                          at.name.empty() ? "" : " (" + at.name + ")", fault_text(fault), fault));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     OutputArg& out = outputs[i];
@@ -368,7 +368,7 @@ Status Executor::infer(uint32_t function, std::span<const InputArg> inputs, std:
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].shape.size() != f.inputs[i].shape.size() ||
         std::any_of(inputs[i].shape.begin(), inputs[i].shape.end(), [](int64_t e) { return e < 0; }))
-      return Status(Code::InputMismatch, 4001, "input '" + f.inputs[i].name + "' has the wrong number of axes");
+      return Status(Code::InputMismatch, 4001, compose("input '{}' has the wrong number of axes", f.inputs[i].name));
   Binding binding;
   MLC_RETURN_IF_ERROR(fill_binding(function, inputs, binding));
   shapes = std::move(binding.output_shapes);

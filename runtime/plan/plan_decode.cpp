@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/compose.h"
 #include "runtime/plan/plan.h"
 #include "schema/format.h"
 #include "schema/generated/plan_generated.h"
@@ -145,9 +146,9 @@ class FunctionDecoder {
       fbp::SymbolInstr s;
       std::memcpy(static_cast<void*>(&s), in_.shape()->Data() + uint64_t{i} * sizeof s, sizeof s);
       const auto number = static_cast<uint8_t>(s.op());
-      if (number == 0 || number > kLastSymbolOp) return bad("symbol instruction " + std::to_string(i) + ": operation");
+      if (number == 0 || number > kLastSymbolOp) return bad(compose("symbol instruction {}: operation", i));
       const SymbolInstr instr{static_cast<SymbolOp>(number), s.dst(), s.a(), s.b(), s.c(), s.imm()};
-      const std::string where = "symbol instruction " + std::to_string(i);
+      const std::string where = compose("symbol instruction {}", i);
       if (instr.dst >= out_.num_symbols || types_[instr.dst] != Type::Unwritten) return bad(where + ": destination");
       if (instr.op == SymbolOp::InputDim) {
         if (instr.a >= length_of(in_.inputs()) || instr.b >= length_of(in_.inputs()->Get(instr.a)->shape()))
@@ -179,12 +180,17 @@ class FunctionDecoder {
     for (uint32_t i = 0; i < length_of(in_.checks()); ++i) {
       const fbp::Check& c = *in_.checks()->Get(i);
       if (c.after() > out_.shape.size() || !is_integer(c.condition()) || written_at_[c.condition()] >= c.after())
-        return bad("check " + std::to_string(i) + ": condition");
-      if (c.message()->size() > kMaxTextLen) return bad("check " + std::to_string(i) + ": message too long");
+        return bad(compose("check {}: condition", i));
+      if (c.message()->size() > kMaxTextLen) return bad(compose("check {}: message too long", i));
       out_.checks.push_back({c.condition(), c.after(), shown(*c.message())});
     }
-    std::stable_sort(out_.checks.begin(), out_.checks.end(),
-                     [](const Check& a, const Check& b) { return a.after < b.after; });
+    // By the instruction they come after, otherwise in their order.
+    std::vector<uint64_t> order;
+    for (size_t i = 0; i < out_.checks.size(); ++i) order.push_back(uint64_t{out_.checks[i].after} << 32 | i);
+    std::sort(order.begin(), order.end());
+    std::vector<Check> sorted;
+    for (const uint64_t key : order) sorted.push_back(std::move(out_.checks[static_cast<uint32_t>(key)]));
+    out_.checks = std::move(sorted);
     return ok();
   }
 
@@ -198,7 +204,7 @@ class FunctionDecoder {
     bool uses_arena = false;
     for (uint32_t i = 0; i < length_of(in_.buffers()); ++i) {
       const fbp::Buffer& b = *in_.buffers()->Get(i);
-      const std::string where = "buffer " + std::to_string(i);
+      const std::string where = compose("buffer {}", i);
       const auto kind = static_cast<uint8_t>(b.kind());
       const auto dtype = dtype_of(b.dtype());
       if (kind == 0 || kind > kLastBufferKind) return bad(where + ": kind");
@@ -239,7 +245,7 @@ class FunctionDecoder {
     std::unordered_set<std::string_view> names;
     for (uint32_t i = 0; i < length_of(in); ++i) {
       const fbp::Port& p = *in->Get(i);
-      const std::string where = (kind == BufferKind::Input ? "input " : "output ") + std::to_string(i);
+      const std::string where = compose("{}{}", kind == BufferKind::Input ? "input " : "output ", i);
       const auto dtype = dtype_of(p.dtype());
       if (!is_name(*p.name())) return bad(where + ": its name is none, or too long");
       if (!dtype || bytes_of(*dtype) == 0) return bad(where + ": element type");
@@ -265,7 +271,7 @@ class FunctionDecoder {
       Instr instr;
       if (in.name()) instr.name = shown(*in.name());
       const std::string where =
-          "instruction " + std::to_string(i) + (instr.name.empty() ? "" : " (" + instr.name + ")");
+          compose("instruction {}{}", i, instr.name.empty() ? "" : " (" + instr.name + ")");
       const auto op = static_cast<uint8_t>(in.op()), share = static_cast<uint8_t>(in.share());
       if (op == 0 || op > kLastInstrOp || share > kLastShare) return bad(where + ": operation");
       if (length_of(in.buffers()) > kMaxOperands || length_of(in.scalars()) > kMaxOperands)
@@ -331,7 +337,7 @@ Result<Plan> decode_plan(Bytes bytes, const PlanContext& context) {
     return bad("plan: not a well-formed plan table");
   const fbp::Plan& in = *fbp::GetPlan(data);
   if (in.format() != kPlanFormat)
-    return bad("plan: format " + std::to_string(in.format()) + ", this version reads " + std::to_string(kPlanFormat));
+    return bad(compose("plan: format {}, this version reads {}", in.format(), kPlanFormat));
   if (in.module_abi() == 0 || in.module_abi() > MLRUN_MODULE_ABI) return bad("plan: kernel interface is newer");
   if (length_of(in.functions()) == 0 || length_of(in.functions()) > kMaxFunctions)
     return bad("plan: number of functions");

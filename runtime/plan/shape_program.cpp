@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "base/compose.h"
+
 namespace mlc::exec {
 namespace {
 
@@ -102,7 +104,7 @@ Status check_input_shapes(const Function& f, std::span<const Shape> shapes, cons
     }
     if (same) continue;
     if (status.ok()) status = Status(Code::InputMismatch, 4001, "an input has the wrong shape");
-    status.facts.push_back(f.inputs[i].name + "   found " + shape_text(shapes[i]) + ", expected [" + wanted + "]");
+    status.facts.push_back(compose("{}   found {}, expected [{}]", f.inputs[i].name, shape_text(shapes[i]), wanted));
   }
   return status;
 }
@@ -132,8 +134,8 @@ Status evaluate_shapes(const Function& f, std::span<const Shape> shapes, std::ve
     const auto value = evaluate(f.shape[i], symbols, shapes);
     if (!value)
       return Status(Code::InputMismatch, 4003,
-                    "these input shapes cannot be computed with: symbol " + std::to_string(f.shape[i].dst) +
-                        " of '" + f.name + "' overflows or divides by zero");
+                    compose("these input shapes cannot be computed with: symbol {} of '{}' overflows or divides by "
+                            "zero", f.shape[i].dst, f.name));
     symbols[f.shape[i].dst] = *value;
   }
   return check_input_shapes(f, shapes, symbols, nullptr);

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/compose.h"
 #include "runtime/probe/probe.h"
 
 namespace mlc::probe {
@@ -31,7 +32,7 @@ constexpr Row kRows[] = {
 // The vector length belongs to the thread that asks; workers ask again.
 FeatureAnswer vector_length(const Sources& s, int option, const char* name) {
   const CallResult r = s.prctl(option);
-  if (r.error != 0) return {Answer::Unknown, 0, std::string(name) + ": " + std::strerror(r.error)};
+  if (r.error != 0) return {Answer::Unknown, 0, compose("{}: {}", name, std::strerror(r.error))};
   return {Answer::Yes, r.value & 0xffff, name};
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/compose.h"
 #include "runtime/probe/probe.h"
 
 namespace mlc::probe {
@@ -47,19 +48,19 @@ void probe_rv(const Sources& s, const Options& options, Record& record) {
   for (const Row& row : kRows) {
     FeatureAnswer& out = record[row.feature];
     const HwprobePair& pair = pairs[row.key == 3 ? 0 : 1];
-    const std::string key_text = "hwprobe key " + std::to_string(row.key) + "[" + std::to_string(row.bit) + "]";
+    const std::string key_text = compose("hwprobe key {}[{}]", row.key, row.bit);
     if (error == 0 && pair.key >= 0) {
       const bool yes = pair.value >> row.bit & 1;
       out = {yes ? Answer::Yes : Answer::No, yes, key_text};
     } else if (row.letter && hwcap) {
       const bool yes = *hwcap >> (row.letter - 'a') & 1;
-      out = {yes ? Answer::Yes : Answer::No, yes, std::string("hwcap '") + row.letter + "'"};
+      out = {yes ? Answer::Yes : Answer::No, yes, compose("hwcap '{}'", std::string_view(&row.letter, 1))};
     } else if (row.feature == Feature::RvV && options.trust_hwcap_vector && hwcap) {
       const bool yes = *hwcap >> ('v' - 'a') & 1;
       out = {yes ? Answer::Yes : Answer::No, yes, "hwcap 'v', trusted by option"};
     } else {
       out = {Answer::Unknown, 0,
-             error ? key_text + ": " + std::strerror(error) : key_text + ": the kernel does not know the key"};
+             error ? compose("{}: {}", key_text, std::strerror(error)) : key_text + ": the kernel does not know the key"};
     }
   }
   check_thread_vector(s, record[Feature::RvV]);

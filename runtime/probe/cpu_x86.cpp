@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/compose.h"
 #include "runtime/probe/probe.h"
 
 namespace mlc::probe {
@@ -120,7 +121,7 @@ FeatureAnswer answer_of(const Row& row, const Leaves& leaves, std::optional<uint
   if (row.state != State::None) {
     if (!xcr0) return {Answer::No, 0, "osxsave 1.ecx[27] is 0"};
     const StateBits need = state_bits(row.state);
-    if ((*xcr0 & need.mask) != need.mask) return {Answer::No, 0, std::string(need.text) + " not enabled by the OS"};
+    if ((*xcr0 & need.mask) != need.mask) return {Answer::No, 0, compose("{} not enabled by the OS", need.text)};
   }
   return {Answer::Yes, 1, mechanism};
 }
@@ -183,7 +184,7 @@ void probe_x86(const Sources& s, Record& record) {
         if (known.answer != Answer::Yes) continue;
         FeatureAnswer here = answer_of(row, other, xcr0);
         if (here.answer != Answer::Yes)
-          known = {Answer::Unknown, 0, here.source + ": cores disagree (cpu " + std::to_string(cpu) + ")"};
+          known = {Answer::Unknown, 0, compose("{}: cores disagree (cpu {})", here.source, cpu)};
       }
     }
   }
@@ -192,7 +193,7 @@ void probe_x86(const Sources& s, Record& record) {
   FeatureAnswer& amx = record[Feature::X86AmxPermission];
   const CallResult supported = s.xcomp_supported();
   if (supported.error != 0)
-    amx = {Answer::Unknown, 0, std::string("arch_prctl(0x1021): ") + std::strerror(supported.error)};
+    amx = {Answer::Unknown, 0, compose("arch_prctl(0x1021): {}", std::strerror(supported.error))};
   else
     amx = {supported.value & (int64_t{1} << 18) ? Answer::Yes : Answer::No, 1, "arch_prctl(0x1021) component 18"};
 }

@@ -1,5 +1,6 @@
 #include "runtime/probe/probe.h"
 
+#include "base/compose.h"
 #include "schema/module_abi.h"
 #include "schema/targets.h"
 
@@ -30,7 +31,7 @@ Record run(const Sources& s, const Options& options) {
   for (size_t i = 0; i < kNumFeatures; ++i) {
     const bool foreign = kFeatures[i].name.starts_with("x86.") || kFeatures[i].name.starts_with("a64.") ||
                          kFeatures[i].name.starts_with("rv.");
-    if (foreign) record.features[i] = {Answer::No, 0, "host.arch is " + std::string(name_of(s.machine()))};
+    if (foreign) record.features[i] = {Answer::No, 0, compose("host.arch is {}", name_of(s.machine()))};
   }
   record.machine = s.machine();
   record.os_release = s.os_release();

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/compose.h"
 #include "runtime/memory/code_memory.h"
 #include "runtime/probe/native.h"
 #include "runtime/probe/probe.h"
@@ -93,7 +94,7 @@ class LinuxSources final : public Sources {
   }
   std::string os_release() const override {
     utsname u{};
-    return uname(&u) == 0 ? std::string(u.sysname) + " " + u.release : std::string();
+    return uname(&u) == 0 ? compose("{} {}", u.sysname, u.release) : std::string();
   }
   std::string try_code_pages(CodePages strategy) const override {
     const Bytes code = native::code_returning_42();

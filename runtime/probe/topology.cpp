@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <set>
 
+#include "base/compose.h"
 #include "runtime/probe/cgroup.h"
 #include "runtime/probe/probe.h"
 #include "runtime/probe/text.h"
@@ -13,7 +15,7 @@
 namespace mlc::probe {
 namespace {
 
-std::string cpu_dir(int cpu) { return "/sys/devices/system/cpu/cpu" + std::to_string(cpu); }
+std::string cpu_dir(int cpu) { return compose("/sys/devices/system/cpu/cpu{}", cpu); }
 
 std::optional<std::string> cores_of(const Sources& s, int cpu) {
   if (auto t = s.read_file(cpu_dir(cpu) + "/topology/core_cpus_list")) return t;
@@ -23,7 +25,7 @@ std::optional<std::string> cores_of(const Sources& s, int cpu) {
 std::vector<Cache> caches_of(const Sources& s, int cpu, const std::vector<int>& allowed) {
   std::vector<Cache> out;
   for (int i = 0; i < 16; ++i) {
-    const std::string dir = cpu_dir(cpu) + "/cache/index" + std::to_string(i);
+    const std::string dir = compose("{}/cache/index{}", cpu_dir(cpu), i);
     const auto level = s.read_file(dir + "/level"), size = s.read_file(dir + "/size");
     if (!level || !size) break;
     const auto level_number = parse_int(*level);
@@ -60,7 +62,7 @@ void read_memory(const Sources& s, const CgroupLimits& limits, Memory& m) {
 }
 
 std::string reason_text(const Topology& t) {
-  std::string out = std::to_string(t.cores) + (t.cores == 1 ? " core allowed" : " cores allowed");
+  std::string out = compose("{}{}", t.cores, t.cores == 1 ? " core allowed" : " cores allowed");
   if (!t.quota_cpus) return out + ", no quota";
   char quota[48];
   std::snprintf(quota, sizeof quota, ", quota of %.2f CPUs", std::min(*t.quota_cpus, 1e6));
@@ -97,25 +99,21 @@ void probe_topology(const Sources& s, Record& record) {
   t.quota_cpus = limits.quota_cpus;
 
   std::map<std::string, int> first_of_core;  // the core's CPU list names the core
-  std::vector<int64_t> packages, capacities;
+  std::set<int64_t> packages, capacities;
   for (int cpu : t.allowed_cpus) {
     const auto list = cores_of(s, cpu);
-    const std::string core = list ? std::string(trimmed(*list)) : "cpu" + std::to_string(cpu);
+    const std::string core = list ? std::string(trimmed(*list)) : compose("cpu{}", cpu);
     if (first_of_core.emplace(core, cpu).second) t.worker_cpus.push_back(cpu);
     const auto number_in = [&](const char* file) {
       const auto text = s.read_file(cpu_dir(cpu) + file);
       return text ? parse_int(*text) : std::nullopt;
     };
-    if (const auto p = number_in("/topology/physical_package_id")) packages.push_back(*p);
-    if (const auto c = number_in("/cpu_capacity")) capacities.push_back(*c);
+    if (const auto p = number_in("/topology/physical_package_id")) packages.insert(*p);
+    if (const auto c = number_in("/cpu_capacity")) capacities.insert(*c);
   }
-  const auto distinct = [](std::vector<int64_t> v) {
-    std::sort(v.begin(), v.end());
-    return static_cast<unsigned>(std::max<ptrdiff_t>(1, std::unique(v.begin(), v.end()) - v.begin()));
-  };
   t.cores = static_cast<unsigned>(t.worker_cpus.size());
-  t.packages = distinct(packages);
-  t.uneven_cores = distinct(capacities) > 1;
+  t.packages = std::max(1u, static_cast<unsigned>(packages.size()));
+  t.uneven_cores = capacities.size() > 1;
   if (const auto nodes = s.read_file("/sys/devices/system/node/online"))
     if (const auto list = parse_cpu_list(*nodes); list && !list->empty())
       t.numa_nodes = static_cast<unsigned>(list->size());
