@@ -94,7 +94,7 @@ void add_inspect_commands(CLI::App& app, int& exit_code) {
                                     "  mlpack inspect cat.mlc\n  mlpack inspect cat.mlc --variant x86-64-v3 --json\n",
                                     *as_json);
     inspect->add_option("file", options->file, "container")->required();
-    inspect->add_option("--variant", options->variant, "only this variant, with all of its features");
+    inspect->add_option("--variant", options->variant, "only this variant, with all that it wants of a host");
     inspect->add_option("--program", options->program, "only this program");
     inspect->add_flag("--segments", options->segments, "list the segments");
     inspect->add_flag("--tensors", options->tensors, "list the tensors");

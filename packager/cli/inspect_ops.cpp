@@ -1,7 +1,7 @@
 #include "packager/cli/inspect_ops.h"
 
 #include <algorithm>
-#include <set>
+#include <limits>
 #include <string_view>
 
 #include "packager/cli/container_file.h"
@@ -111,7 +111,8 @@ void add_programs(const Manifest& manifest, const std::string& only, Report& rep
     programs.push_back(program_json(method));
     std::string dims;
     for (const Dim& dim : method.dims)
-      dims += "  " + dim.name + " " + std::to_string(dim.min) + ".." + std::to_string(dim.max) +
+      dims += "  " + dim.name + " " + std::to_string(dim.min) + ".." +
+              (dim.max == std::numeric_limits<int64_t>::max() ? "" : std::to_string(dim.max)) +
               (dim.multiple > 1 ? " by " + std::to_string(dim.multiple) : "");
     report.text += line("program", method.name + (dims.empty() ? "" : "   dims" + dims));
     for (const Port& port : method.inputs) report.text += line("", "in   " + port_line(method, port));
@@ -157,6 +158,7 @@ void add_variants(const ContainerFile& file, const std::string& only, Report& re
     const std::string features = features_text(variant, !only.empty());
     if (!features.empty()) text += "  " + features;
     report.text += line("variant", text);
+    if (only.empty()) continue;
     for (const Clause& clause : variant.clauses) report.text += line("", "  wants " + clause_text(clause));
   }
 }
