@@ -1,12 +1,14 @@
 """The digits example under emulated processors: the file built here gives the answers given here.
 
 Builds the container once for every CPU target, runs it natively, then with a cross-compiled mlrun under qemu-user, and
-compares labels and scores. Says `skipped: REASON` where an emulator, a cross compiler or the libraries are missing.
+compares labels and scores; then small real models against recorded outputs (tests/golden/models.py). Says
+`skipped: REASON` where an emulator, a cross compiler, the libraries or the recorded outputs are missing.
     run.py FOLDER-OF-THE-TOOLS
 """
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,6 +16,8 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXAMPLE = HERE.parents[1] / "examples/digits"
+PROJECT = HERE.parents[1]
+MODELS = ["mnist", "ppocr_cls", "ultraface_rfb_320"]
 VARIANTS = {"aarch64": "armv8-a", "riscv64": "rv64gc"}
 TOLERANCE = 1e-3  # of a score, which is a probability
 
@@ -70,7 +74,17 @@ def why_not(arch):
     return None
 
 
-def check_emulated(arch, container, expected, scratch, env):
+def check_models(tools, emulated, variant):
+    done = subprocess.run([sys.executable, PROJECT / "tests/golden/models.py", "--bin", tools, "--shared",
+                           PROJECT.parent / "shared", "--examples", PROJECT / "examples", "--target", variant,
+                           "--mlrun", shlex.join(map(str, emulated)), "--model", *MODELS],
+                          capture_output=True, text=True, timeout=1200)
+    print(done.stdout + done.stderr, end="")
+    if done.returncode != 0:
+        raise Failure(f"{variant}: models differ from their recorded outputs")
+
+
+def check_emulated(arch, tools, container, expected, scratch, env):
     mlrun = scratch / f"mlrun-{arch}"
     run([HERE / "build_mlrun.sh", arch, mlrun], dict(os.environ))
     emulated = [f"qemu-{arch}-static", mlrun]
@@ -83,6 +97,7 @@ def check_emulated(arch, container, expected, scratch, env):
     run([*emulated, "selftest", container], env)
     # A variant for another processor is refused, not tried.
     run([*emulated, container, "--input", next((EXAMPLE / "images").iterdir()), "--variant", "x86-64-v2"], env, code=5)
+    check_models(tools, emulated, variant)
 
 
 def main(bin_dir):
@@ -103,7 +118,7 @@ def main(bin_dir):
         expected = answers([tools / "mlrun"], container, env)
         for arch in (arch for arch, reason in missing.items() if not reason):
             try:
-                check_emulated(arch, container, expected, scratch, env)
+                check_emulated(arch, tools, container, expected, scratch, env)
             except Failure as failure:
                 failed += 1
                 print(f"FAIL  {arch}: {failure}")

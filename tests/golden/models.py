@@ -2,6 +2,7 @@
 """Builds real models and compares what every variant of this host computes with recorded outputs of ONNX Runtime.
 
     models.py --bin build/release/bin --shared ../shared --examples examples [--model NAME ...] [--tolerance 1e-3]
+    models.py ... --target armv8-a --mlrun "qemu-aarch64-static mlrun-aarch64"    the same on another processor
 
 The recorded outputs are `<shared>/models/expected/<model>.<case>.npz` with arrays `in:<name>` and `out:<name>`. Without
 that folder every case is reported as skipped. Then a line of text is read through the pipeline of examples/ocr.
@@ -11,6 +12,7 @@ import argparse
 import glob
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -32,7 +34,7 @@ def run(command):
 
 
 def fitting_variants(mlrun, container):
-    answer = json.loads(run([mlrun, "explain", container, "--json"]))
+    answer = json.loads(run([*mlrun, "explain", container, "--json"]))
     return [v["name"] for v in answer["variants"] if v["answer"] == "fits"]
 
 
@@ -42,7 +44,7 @@ def compare(case, mlrun, container, variant, work, tolerance):
         expected = {k[4:]: arrays[k] for k in arrays.files if k.startswith("out:")}
     given, answer = os.path.join(work, "in.npz"), os.path.join(work, "out.npz")
     np.savez(given, **inputs)
-    run([mlrun, "run", container, "--raw", "-i", given, "-o", answer, "--variant", variant])
+    run([*mlrun, "run", container, "--raw", "-i", given, "-o", answer, "--variant", variant])
     worst = 0.0
     with np.load(answer) as found:
         for name, want in expected.items():
@@ -65,10 +67,10 @@ def read_line(mlpack, mlrun, shared, examples, work, target):
     run([mlpack, "build", os.path.join(shared, "models/ppocr_v4_rec.onnx"), "-o", container, "--target", target,
          "--pipeline", os.path.join(examples, "ocr/pipeline.json")])
     picture = os.path.join(shared, "models/text_line.png")
-    found = {None: run([mlrun, container, "--input", picture])}
+    found = {None: run([*mlrun, container, "--input", picture])}
     for variant in fitting_variants(mlrun, container):
         if variant != "portable":
-            found[variant] = run([mlrun, container, "--input", picture, "--variant", variant])
+            found[variant] = run([*mlrun, container, "--input", picture, "--variant", variant])
     for variant, text in found.items():
         if text != "PORTABLE MODELS 2026\n":
             raise RuntimeError(f"{variant}: {text!r}, expected 'PORTABLE MODELS 2026' and the end of the line")
@@ -80,17 +82,19 @@ def main():
     parser.add_argument("--bin", required=True)
     parser.add_argument("--shared", required=True)
     parser.add_argument("--examples", required=True)
-    parser.add_argument("--model", nargs="*", default=MODELS)
+    parser.add_argument("--model", nargs="*", help="these alone, without the line of text")
+    parser.add_argument("--mlrun", metavar="COMMAND", help="what runs the containers, default mlrun of --bin")
     parser.add_argument("--target", default="x86-64-v2,x86-64-v3,x86-64-v4")
     parser.add_argument("--skip-portable-above", type=int, default=1 << 20, metavar="BYTES",
                         help="largest model file that the portable form is run for")
     parser.add_argument("--tolerance", type=float, default=1e-3)
     args = parser.parse_args()
-    mlpack, mlrun = (os.path.join(args.bin, tool) for tool in ("mlpack", "mlrun"))
+    mlpack = os.path.join(args.bin, "mlpack")
+    mlrun = shlex.split(args.mlrun) if args.mlrun else [os.path.join(args.bin, "mlrun")]
     passed, failed = 0, 0
     with tempfile.TemporaryDirectory() as work:
         os.environ["XDG_CONFIG_HOME"] = os.path.join(work, "home")
-        for model in args.model:
+        for model in args.model or MODELS:
             source = os.path.join(args.shared, "models", model + ".onnx")
             cases = sorted(glob.glob(os.path.join(args.shared, "models", "expected", model + ".*.npz")))
             if not os.path.exists(source) or not cases:
@@ -116,7 +120,9 @@ def main():
                     except RuntimeError as error:
                         print(f"FAILED {label}: {error}")
                         failed += 1
-        if not os.path.exists(os.path.join(args.shared, "models/ppocr_v4_rec.onnx")):
+        if args.model:
+            pass
+        elif not os.path.exists(os.path.join(args.shared, "models/ppocr_v4_rec.onnx")):
             print("skipped: golden text line (no recogniser here)")
         else:
             try:
