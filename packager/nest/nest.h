@@ -29,6 +29,9 @@ struct Array {
   std::vector<const ir::Expr*> shape;
   std::shared_ptr<const ConstData> data;  // Const only
   Layout layout;                          // assigned by passes/layout; empty means row-major
+  // Not 0: a list of arrays of this element type whose shapes differ (1), a list of such lists (2), ... An optional is
+  // a list of at most one item. `shape` is empty then. Only Controls read and write lists.
+  uint8_t list_depth = 0;
 };
 
 // One array element per point of the nest's dims (those that satisfy `where`).
@@ -63,10 +66,50 @@ struct Proc {
 };
 constexpr uint32_t kFirstLocal = 1u << 24;
 
+struct Function;
+
+constexpr uint32_t kNoArray = UINT32_MAX;
+
+// What only the run decides: values of symbols, which body is run and how often, lists. An axis of a result whose extent
+// is a Sym without a value gets it from what the run made; any other extent must agree with it.
+struct Control {
+  enum class Kind : uint8_t {
+    // symbols[k] = element k (row-major) of the integer or bool array inputs[0]; fails outside the symbol's bounds.
+    Read,
+    // inputs: condition (bool, one element), arguments... -> results of bodies[0] if it is true, else of bodies[1],
+    // which both take the arguments.
+    Branch,
+    // inputs: trip count (i64, one element, or kNoArray), condition (bool, one element, or kNoArray), `carried` initial
+    // values, arguments... The body takes iteration number (i64 []), condition (bool []), carried values, arguments and
+    // gives condition (bool, one element), carried values, scanned values. It runs while the condition holds, at most
+    // `trip count` times. Results: the carried values after the last run, then every scanned value of all runs along a
+    // new first axis; without a run that array has as many axes as its shape says, and no elements.
+    Loop,
+    ListMake,    // arrays or lists of one depth... -> list of them in this order; without inputs: the empty list
+    ListInsert,  // list, item, position (i64, one element; kNoArray: at the end; negative counts from the end) -> list
+    ListErase,   // list, position (kNoArray: the last) -> list
+    ListAt,      // list, position -> item
+    ListLength,  // list -> i64 []
+    ListConcat,  // list -> array: the items along `axis`, which is a new one if `new_axis`
+    // array, lengths (i64 [n], or i64 [] for equal pieces of which the last may be shorter; kNoArray: pieces of 1) ->
+    // list of pieces along `axis`, which is dropped from pieces of one element if `new_axis`
+    ListSplit,
+  };
+  Kind kind = Kind::Read;
+  std::vector<uint32_t> inputs, outputs;  // arrays of the function; kNoArray: absent, not wanted
+  std::vector<const ir::Sym*> symbols;    // Read only
+  // Their extents may contain symbols of the function around them, whose values they see.
+  std::vector<std::unique_ptr<Function>> bodies;
+  uint32_t carried = 0;  // Loop only
+  int64_t axis = 0;      // ListConcat, ListSplit; not negative
+  bool new_axis = false;
+};
+
 struct Statement {
   std::string source;  // node and operator it came from: "Conv_12 (Conv)"
-  std::unique_ptr<Nest> nest;  // exactly one of the two
+  std::unique_ptr<Nest> nest;  // exactly one of the three
   std::unique_ptr<Proc> proc;
+  std::unique_ptr<Control> control;
 };
 
 struct Function {
@@ -81,6 +124,9 @@ struct Function {
   // extent came about (the size of a resized picture, say), so that it is the same code wherever it is used.
   struct Definition { const ir::Sym* sym; const ir::Expr* value; };
   std::vector<Definition> definitions;
+  // Symbols that are elements (row-major) of integer or bool inputs, known as soon as the function is called.
+  struct Element { const ir::Sym* sym; uint32_t input; uint64_t element; };
+  std::vector<Element> elements;
 };
 
 }  // namespace mlc::nest

@@ -28,6 +28,9 @@ struct BufferBuilder;
 struct Instr;
 struct InstrBuilder;
 
+struct Step;
+struct StepBuilder;
+
 struct Port;
 struct PortBuilder;
 
@@ -73,11 +76,12 @@ enum SymbolOp : uint8_t {
   SymbolOp_FConst = 32,
   SymbolOp_FSqrt = 33,
   SymbolOp_FRoundF32 = 34,
+  SymbolOp_InputElement = 35,
   SymbolOp_MIN = SymbolOp_None,
-  SymbolOp_MAX = SymbolOp_FRoundF32
+  SymbolOp_MAX = SymbolOp_InputElement
 };
 
-inline const SymbolOp (&EnumValuesSymbolOp())[35] {
+inline const SymbolOp (&EnumValuesSymbolOp())[36] {
   static const SymbolOp values[] = {
     SymbolOp_None,
     SymbolOp_Const,
@@ -113,13 +117,14 @@ inline const SymbolOp (&EnumValuesSymbolOp())[35] {
     SymbolOp_FLe,
     SymbolOp_FConst,
     SymbolOp_FSqrt,
-    SymbolOp_FRoundF32
+    SymbolOp_FRoundF32,
+    SymbolOp_InputElement
   };
   return values;
 }
 
 inline const char * const *EnumNamesSymbolOp() {
-  static const char * const names[36] = {
+  static const char * const names[37] = {
     "None",
     "Const",
     "InputDim",
@@ -155,13 +160,14 @@ inline const char * const *EnumNamesSymbolOp() {
     "FConst",
     "FSqrt",
     "FRoundF32",
+    "InputElement",
     nullptr
   };
   return names;
 }
 
 inline const char *EnumNameSymbolOp(SymbolOp e) {
-  if (flatbuffers::IsOutRange(e, SymbolOp_None, SymbolOp_FRoundF32)) return "";
+  if (flatbuffers::IsOutRange(e, SymbolOp_None, SymbolOp_InputElement)) return "";
   const size_t index = static_cast<size_t>(e);
   return EnumNamesSymbolOp()[index];
 }
@@ -275,6 +281,63 @@ inline const char *EnumNameShare(Share e) {
   if (flatbuffers::IsOutRange(e, Share_Static, Share_One)) return "";
   const size_t index = static_cast<size_t>(e);
   return EnumNamesShare()[index];
+}
+
+enum StepOp : uint8_t {
+  StepOp_None = 0,
+  StepOp_Call = 1,
+  StepOp_Branch = 2,
+  StepOp_Loop = 3,
+  StepOp_ListMake = 4,
+  StepOp_ListInsert = 5,
+  StepOp_ListErase = 6,
+  StepOp_ListAt = 7,
+  StepOp_ListLength = 8,
+  StepOp_ListConcat = 9,
+  StepOp_ListSplit = 10,
+  StepOp_MIN = StepOp_None,
+  StepOp_MAX = StepOp_ListSplit
+};
+
+inline const StepOp (&EnumValuesStepOp())[11] {
+  static const StepOp values[] = {
+    StepOp_None,
+    StepOp_Call,
+    StepOp_Branch,
+    StepOp_Loop,
+    StepOp_ListMake,
+    StepOp_ListInsert,
+    StepOp_ListErase,
+    StepOp_ListAt,
+    StepOp_ListLength,
+    StepOp_ListConcat,
+    StepOp_ListSplit
+  };
+  return values;
+}
+
+inline const char * const *EnumNamesStepOp() {
+  static const char * const names[12] = {
+    "None",
+    "Call",
+    "Branch",
+    "Loop",
+    "ListMake",
+    "ListInsert",
+    "ListErase",
+    "ListAt",
+    "ListLength",
+    "ListConcat",
+    "ListSplit",
+    nullptr
+  };
+  return names;
+}
+
+inline const char *EnumNameStepOp(StepOp e) {
+  if (flatbuffers::IsOutRange(e, StepOp_None, StepOp_ListSplit)) return "";
+  const size_t index = static_cast<size_t>(e);
+  return EnumNamesStepOp()[index];
 }
 
 FLATBUFFERS_MANUALLY_ALIGNED_STRUCT(8) SymbolInstr FLATBUFFERS_FINAL_CLASS {
@@ -656,13 +719,157 @@ inline flatbuffers::Offset<Instr> CreateInstrDirect(
       name__);
 }
 
+struct Step FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
+  typedef StepBuilder Builder;
+  enum FlatBuffersVTableOffset FLATBUFFERS_VTABLE_UNDERLYING_TYPE {
+    VT_OP = 4,
+    VT_FUNCTIONS = 6,
+    VT_INPUTS = 8,
+    VT_OUTPUTS = 10,
+    VT_CARRIED = 12,
+    VT_AXIS = 14,
+    VT_NEW_AXIS = 16,
+    VT_NAME = 18
+  };
+  mlc::fb::plan::StepOp op() const {
+    return static_cast<mlc::fb::plan::StepOp>(GetField<uint8_t>(VT_OP, 0));
+  }
+  const flatbuffers::Vector<uint32_t> *functions() const {
+    return GetPointer<const flatbuffers::Vector<uint32_t> *>(VT_FUNCTIONS);
+  }
+  const flatbuffers::Vector<uint32_t> *inputs() const {
+    return GetPointer<const flatbuffers::Vector<uint32_t> *>(VT_INPUTS);
+  }
+  const flatbuffers::Vector<uint32_t> *outputs() const {
+    return GetPointer<const flatbuffers::Vector<uint32_t> *>(VT_OUTPUTS);
+  }
+  uint32_t carried() const {
+    return GetField<uint32_t>(VT_CARRIED, 0);
+  }
+  uint32_t axis() const {
+    return GetField<uint32_t>(VT_AXIS, 0);
+  }
+  bool new_axis() const {
+    return GetField<uint8_t>(VT_NEW_AXIS, 0) != 0;
+  }
+  const flatbuffers::String *name() const {
+    return GetPointer<const flatbuffers::String *>(VT_NAME);
+  }
+  bool Verify(flatbuffers::Verifier &verifier) const {
+    return VerifyTableStart(verifier) &&
+           VerifyField<uint8_t>(verifier, VT_OP, 1) &&
+           VerifyOffset(verifier, VT_FUNCTIONS) &&
+           verifier.VerifyVector(functions()) &&
+           VerifyOffset(verifier, VT_INPUTS) &&
+           verifier.VerifyVector(inputs()) &&
+           VerifyOffset(verifier, VT_OUTPUTS) &&
+           verifier.VerifyVector(outputs()) &&
+           VerifyField<uint32_t>(verifier, VT_CARRIED, 4) &&
+           VerifyField<uint32_t>(verifier, VT_AXIS, 4) &&
+           VerifyField<uint8_t>(verifier, VT_NEW_AXIS, 1) &&
+           VerifyOffset(verifier, VT_NAME) &&
+           verifier.VerifyString(name()) &&
+           verifier.EndTable();
+  }
+};
+
+struct StepBuilder {
+  typedef Step Table;
+  flatbuffers::FlatBufferBuilder &fbb_;
+  flatbuffers::uoffset_t start_;
+  void add_op(mlc::fb::plan::StepOp op) {
+    fbb_.AddElement<uint8_t>(Step::VT_OP, static_cast<uint8_t>(op), 0);
+  }
+  void add_functions(flatbuffers::Offset<flatbuffers::Vector<uint32_t>> functions) {
+    fbb_.AddOffset(Step::VT_FUNCTIONS, functions);
+  }
+  void add_inputs(flatbuffers::Offset<flatbuffers::Vector<uint32_t>> inputs) {
+    fbb_.AddOffset(Step::VT_INPUTS, inputs);
+  }
+  void add_outputs(flatbuffers::Offset<flatbuffers::Vector<uint32_t>> outputs) {
+    fbb_.AddOffset(Step::VT_OUTPUTS, outputs);
+  }
+  void add_carried(uint32_t carried) {
+    fbb_.AddElement<uint32_t>(Step::VT_CARRIED, carried, 0);
+  }
+  void add_axis(uint32_t axis) {
+    fbb_.AddElement<uint32_t>(Step::VT_AXIS, axis, 0);
+  }
+  void add_new_axis(bool new_axis) {
+    fbb_.AddElement<uint8_t>(Step::VT_NEW_AXIS, static_cast<uint8_t>(new_axis), 0);
+  }
+  void add_name(flatbuffers::Offset<flatbuffers::String> name) {
+    fbb_.AddOffset(Step::VT_NAME, name);
+  }
+  explicit StepBuilder(flatbuffers::FlatBufferBuilder &_fbb)
+        : fbb_(_fbb) {
+    start_ = fbb_.StartTable();
+  }
+  flatbuffers::Offset<Step> Finish() {
+    const auto end = fbb_.EndTable(start_);
+    auto o = flatbuffers::Offset<Step>(end);
+    return o;
+  }
+};
+
+inline flatbuffers::Offset<Step> CreateStep(
+    flatbuffers::FlatBufferBuilder &_fbb,
+    mlc::fb::plan::StepOp op = mlc::fb::plan::StepOp_None,
+    flatbuffers::Offset<flatbuffers::Vector<uint32_t>> functions = 0,
+    flatbuffers::Offset<flatbuffers::Vector<uint32_t>> inputs = 0,
+    flatbuffers::Offset<flatbuffers::Vector<uint32_t>> outputs = 0,
+    uint32_t carried = 0,
+    uint32_t axis = 0,
+    bool new_axis = false,
+    flatbuffers::Offset<flatbuffers::String> name = 0) {
+  StepBuilder builder_(_fbb);
+  builder_.add_name(name);
+  builder_.add_axis(axis);
+  builder_.add_carried(carried);
+  builder_.add_outputs(outputs);
+  builder_.add_inputs(inputs);
+  builder_.add_functions(functions);
+  builder_.add_new_axis(new_axis);
+  builder_.add_op(op);
+  return builder_.Finish();
+}
+
+inline flatbuffers::Offset<Step> CreateStepDirect(
+    flatbuffers::FlatBufferBuilder &_fbb,
+    mlc::fb::plan::StepOp op = mlc::fb::plan::StepOp_None,
+    const std::vector<uint32_t> *functions = nullptr,
+    const std::vector<uint32_t> *inputs = nullptr,
+    const std::vector<uint32_t> *outputs = nullptr,
+    uint32_t carried = 0,
+    uint32_t axis = 0,
+    bool new_axis = false,
+    const char *name = nullptr) {
+  auto functions__ = functions ? _fbb.CreateVector<uint32_t>(*functions) : 0;
+  auto inputs__ = inputs ? _fbb.CreateVector<uint32_t>(*inputs) : 0;
+  auto outputs__ = outputs ? _fbb.CreateVector<uint32_t>(*outputs) : 0;
+  auto name__ = name ? _fbb.CreateString(name) : 0;
+  return mlc::fb::plan::CreateStep(
+      _fbb,
+      op,
+      functions__,
+      inputs__,
+      outputs__,
+      carried,
+      axis,
+      new_axis,
+      name__);
+}
+
 struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   typedef PortBuilder Builder;
   enum FlatBuffersVTableOffset FLATBUFFERS_VTABLE_UNDERLYING_TYPE {
     VT_NAME = 4,
     VT_DTYPE = 6,
     VT_BUFFER = 8,
-    VT_SHAPE = 10
+    VT_SHAPE = 10,
+    VT_LIST_DEPTH = 12,
+    VT_VALUE = 14,
+    VT_RANK = 16
   };
   const flatbuffers::String *name() const {
     return GetPointer<const flatbuffers::String *>(VT_NAME);
@@ -676,6 +883,15 @@ struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   const flatbuffers::Vector<uint32_t> *shape() const {
     return GetPointer<const flatbuffers::Vector<uint32_t> *>(VT_SHAPE);
   }
+  uint8_t list_depth() const {
+    return GetField<uint8_t>(VT_LIST_DEPTH, 0);
+  }
+  uint32_t value() const {
+    return GetField<uint32_t>(VT_VALUE, 0);
+  }
+  uint32_t rank() const {
+    return GetField<uint32_t>(VT_RANK, 0);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyOffsetRequired(verifier, VT_NAME) &&
@@ -684,6 +900,9 @@ struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyField<uint32_t>(verifier, VT_BUFFER, 4) &&
            VerifyOffset(verifier, VT_SHAPE) &&
            verifier.VerifyVector(shape()) &&
+           VerifyField<uint8_t>(verifier, VT_LIST_DEPTH, 1) &&
+           VerifyField<uint32_t>(verifier, VT_VALUE, 4) &&
+           VerifyField<uint32_t>(verifier, VT_RANK, 4) &&
            verifier.EndTable();
   }
 };
@@ -704,6 +923,15 @@ struct PortBuilder {
   void add_shape(flatbuffers::Offset<flatbuffers::Vector<uint32_t>> shape) {
     fbb_.AddOffset(Port::VT_SHAPE, shape);
   }
+  void add_list_depth(uint8_t list_depth) {
+    fbb_.AddElement<uint8_t>(Port::VT_LIST_DEPTH, list_depth, 0);
+  }
+  void add_value(uint32_t value) {
+    fbb_.AddElement<uint32_t>(Port::VT_VALUE, value, 0);
+  }
+  void add_rank(uint32_t rank) {
+    fbb_.AddElement<uint32_t>(Port::VT_RANK, rank, 0);
+  }
   explicit PortBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -721,11 +949,17 @@ inline flatbuffers::Offset<Port> CreatePort(
     flatbuffers::Offset<flatbuffers::String> name = 0,
     uint8_t dtype = 0,
     uint32_t buffer = 0,
-    flatbuffers::Offset<flatbuffers::Vector<uint32_t>> shape = 0) {
+    flatbuffers::Offset<flatbuffers::Vector<uint32_t>> shape = 0,
+    uint8_t list_depth = 0,
+    uint32_t value = 0,
+    uint32_t rank = 0) {
   PortBuilder builder_(_fbb);
+  builder_.add_rank(rank);
+  builder_.add_value(value);
   builder_.add_shape(shape);
   builder_.add_buffer(buffer);
   builder_.add_name(name);
+  builder_.add_list_depth(list_depth);
   builder_.add_dtype(dtype);
   return builder_.Finish();
 }
@@ -735,7 +969,10 @@ inline flatbuffers::Offset<Port> CreatePortDirect(
     const char *name = nullptr,
     uint8_t dtype = 0,
     uint32_t buffer = 0,
-    const std::vector<uint32_t> *shape = nullptr) {
+    const std::vector<uint32_t> *shape = nullptr,
+    uint8_t list_depth = 0,
+    uint32_t value = 0,
+    uint32_t rank = 0) {
   auto name__ = name ? _fbb.CreateString(name) : 0;
   auto shape__ = shape ? _fbb.CreateVector<uint32_t>(*shape) : 0;
   return mlc::fb::plan::CreatePort(
@@ -743,7 +980,10 @@ inline flatbuffers::Offset<Port> CreatePortDirect(
       name__,
       dtype,
       buffer,
-      shape__);
+      shape__,
+      list_depth,
+      value,
+      rank);
 }
 
 struct Function FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
@@ -757,7 +997,9 @@ struct Function FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_OUTPUTS = 14,
     VT_BUFFERS = 16,
     VT_ARENA_BYTES = 18,
-    VT_BODY = 20
+    VT_BODY = 20,
+    VT_NUM_VALUES = 22,
+    VT_STEPS = 24
   };
   const flatbuffers::String *name() const {
     return GetPointer<const flatbuffers::String *>(VT_NAME);
@@ -786,6 +1028,12 @@ struct Function FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   const flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Instr>> *body() const {
     return GetPointer<const flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Instr>> *>(VT_BODY);
   }
+  uint32_t num_values() const {
+    return GetField<uint32_t>(VT_NUM_VALUES, 0);
+  }
+  const flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Step>> *steps() const {
+    return GetPointer<const flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Step>> *>(VT_STEPS);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyOffsetRequired(verifier, VT_NAME) &&
@@ -809,6 +1057,10 @@ struct Function FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyOffset(verifier, VT_BODY) &&
            verifier.VerifyVector(body()) &&
            verifier.VerifyVectorOfTables(body()) &&
+           VerifyField<uint32_t>(verifier, VT_NUM_VALUES, 4) &&
+           VerifyOffset(verifier, VT_STEPS) &&
+           verifier.VerifyVector(steps()) &&
+           verifier.VerifyVectorOfTables(steps()) &&
            verifier.EndTable();
   }
 };
@@ -844,6 +1096,12 @@ struct FunctionBuilder {
   void add_body(flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Instr>>> body) {
     fbb_.AddOffset(Function::VT_BODY, body);
   }
+  void add_num_values(uint32_t num_values) {
+    fbb_.AddElement<uint32_t>(Function::VT_NUM_VALUES, num_values, 0);
+  }
+  void add_steps(flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Step>>> steps) {
+    fbb_.AddOffset(Function::VT_STEPS, steps);
+  }
   explicit FunctionBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -866,8 +1124,12 @@ inline flatbuffers::Offset<Function> CreateFunction(
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Port>>> outputs = 0,
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Buffer>>> buffers = 0,
     uint32_t arena_bytes = 0,
-    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Instr>>> body = 0) {
+    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Instr>>> body = 0,
+    uint32_t num_values = 0,
+    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Step>>> steps = 0) {
   FunctionBuilder builder_(_fbb);
+  builder_.add_steps(steps);
+  builder_.add_num_values(num_values);
   builder_.add_body(body);
   builder_.add_arena_bytes(arena_bytes);
   builder_.add_buffers(buffers);
@@ -890,7 +1152,9 @@ inline flatbuffers::Offset<Function> CreateFunctionDirect(
     const std::vector<flatbuffers::Offset<mlc::fb::plan::Port>> *outputs = nullptr,
     const std::vector<flatbuffers::Offset<mlc::fb::plan::Buffer>> *buffers = nullptr,
     uint32_t arena_bytes = 0,
-    const std::vector<flatbuffers::Offset<mlc::fb::plan::Instr>> *body = nullptr) {
+    const std::vector<flatbuffers::Offset<mlc::fb::plan::Instr>> *body = nullptr,
+    uint32_t num_values = 0,
+    const std::vector<flatbuffers::Offset<mlc::fb::plan::Step>> *steps = nullptr) {
   auto name__ = name ? _fbb.CreateString(name) : 0;
   auto shape__ = shape ? _fbb.CreateVectorOfStructs<mlc::fb::plan::SymbolInstr>(*shape) : 0;
   auto checks__ = checks ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::plan::Check>>(*checks) : 0;
@@ -898,6 +1162,7 @@ inline flatbuffers::Offset<Function> CreateFunctionDirect(
   auto outputs__ = outputs ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::plan::Port>>(*outputs) : 0;
   auto buffers__ = buffers ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::plan::Buffer>>(*buffers) : 0;
   auto body__ = body ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::plan::Instr>>(*body) : 0;
+  auto steps__ = steps ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::plan::Step>>(*steps) : 0;
   return mlc::fb::plan::CreateFunction(
       _fbb,
       name__,
@@ -908,7 +1173,9 @@ inline flatbuffers::Offset<Function> CreateFunctionDirect(
       outputs__,
       buffers__,
       arena_bytes,
-      body__);
+      body__,
+      num_values,
+      steps__);
 }
 
 struct Plan FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
