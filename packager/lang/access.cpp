@@ -1,4 +1,6 @@
 // Reads: indices to slots, broadcasting, values known while building, and how an index is known to be in range.
+#include <algorithm>
+
 #include "packager/ir/numeric.h"
 #include "packager/lang/expander.h"
 
@@ -55,30 +57,22 @@ Val Expander::element(const ArrayInfo& array, size_t k) {
   }
   if (k >= count) mismatch("input " + array.name + " has " + std::to_string(count) + " elements, element " + std::to_string(k) + " is wanted");
   if (!is_int(a.dtype)) mismatch("input " + array.name + " is wanted as numbers, but it is computed at run time and is no integer");
-  // Each element becomes a symbol, set by a statement that only yields.
-  auto proc = std::make_unique<nest::Proc>();
-  proc->reads = {array.id};
+  // Each element becomes a symbol. The array is complete once: a second operator that asks gets the same ones, by name.
+  auto read = std::make_unique<nest::Control>();
+  read->inputs = {array.id};
   std::vector<Ex> symbols;
   for (size_t j = 0; j < count; ++j) {
-    std::vector<Ex> index(a.shape.size());
-    size_t rest = j;
-    for (size_t axis = a.shape.size(); axis-- > 0;) {
-      const size_t n = *const_extent(a.shape[axis]);
-      index[axis] = ctx_.integer(static_cast<int64_t>(rest % n));
-      rest /= n;
-    }
-    // The array is complete once: a second operator that asks gets the same symbols, by name.
     const ir::Sym* sym = ctx_.declare_sym(a.name + "#" + function_.name + std::to_string(array.id) + "[" + std::to_string(j) + "]", INT64_MIN, INT64_MAX);
-    proc->yields.emplace_back(sym, ctx_.cast(DType::I64, ctx_.load(array.id, {a.dtype, 1}, index)));
+    read->symbols.push_back(sym);
     symbols.push_back(ctx_.sym(sym));
   }
-  bool there = false;
-  for (const auto& s : function_.body)
-    there = there || (s.proc && !s.proc->yields.empty() && s.proc->yields[0].first == symbols[0]->sym);
+  const bool there = std::any_of(function_.body.begin(), function_.body.end(), [&](const nest::Statement& s) {
+    return s.control && s.control->symbols == read->symbols;
+  });
   if (!there) {
     nest::Statement s;
     s.source = call_.source + " (" + op_.name + ")";
-    s.proc = std::move(proc);
+    s.control = std::move(read);
     function_.body.push_back(std::move(s));
   }
   elements_[array.id] = symbols;

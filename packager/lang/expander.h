@@ -235,6 +235,7 @@ class Expander {
 
   // --- procs.cpp
   void proc_statement(const Stmt& s);
+  void cut_to_yields(nest::Statement statement);
   void proc_block(const std::vector<Stmt>& body, std::vector<loop::StmtPtr>& out);
   void proc_one(const Stmt& s);
   bool stable(Ex e) const;
@@ -299,7 +300,15 @@ class Expander {
   std::vector<std::vector<loop::StmtPtr>*> blocks_;
   std::set<std::string> proc_writes_;
   std::set<Ex> variables_;  // of `var`: their values change
-  std::map<std::string, const ir::Sym*> existential_;
+  // Extents known only after the run. The blocks that yield them write them to `counts_`, in the order of the clauses.
+  struct Existential {
+    const ir::Sym* sym = nullptr;
+    Ex bound = nullptr;
+    bool yielded = false;
+  };
+  std::map<std::string, Existential> existential_;
+  std::vector<std::string> existential_order_;
+  uint32_t counts_ = nest::kNoArray;
 };
 
 }  // namespace mlc::lang

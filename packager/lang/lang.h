@@ -101,7 +101,7 @@ class Library {
   // shape and at most kMaxElements elements carry their elements if these follow from known ones; so do small floating
   // outputs (scales of Resize) and truth values.
   Result<std::vector<Value>> expand(ir::Context& ctx, nest::Function& function, const Call& call) const;
-  static constexpr uint32_t kNoArray = UINT32_MAX;
+  static constexpr uint32_t kNoArray = nest::kNoArray;
 
   // exp, log, sin, ... of `arg` by primitive operations (text: ops/math.mlop, where errors are stated). `op` is one of
   // the transcendental ir::Op (Exp .. Erf, Pow with two arguments). Works for f32 and f64 of any number of lanes; f16

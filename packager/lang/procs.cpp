@@ -3,6 +3,7 @@
 
 #include "packager/lang/expander.h"
 #include "packager/lang/scopes.h"
+#include "packager/nest/uses.h"
 
 namespace mlc::lang {
 namespace {
@@ -72,12 +73,56 @@ void Expander::proc_statement(const Stmt& s) {
       todo.push_back(&one->orelse);
     }
   }
-  for (auto& [sym, value] : proc.yields) note(value);
   proc.reads.assign(reads.begin(), reads.end());
   nest::Statement statement;
   statement.source = call_.source.empty() ? op_.name : call_.source + " (" + op_.name + ")";
   statement.proc = std::make_unique<nest::Proc>(std::move(proc));
+  const bool yields = counts_ != nest::kNoArray && std::all_of(existential_.begin(), existential_.end(), [](const auto& e) { return e.second.yielded; });
+  if (yields) return cut_to_yields(std::move(statement));
   function_.body.push_back(std::move(statement));
+}
+
+// The block works on arrays of the bounds' size and writes the extents to `counts_`; they are read back, and what is
+// there is copied to arrays of that size.
+void Expander::cut_to_yields(nest::Statement statement) {
+  std::unordered_map<Ex, Ex> bounds;
+  auto read = std::make_unique<nest::Control>();
+  for (const std::string& name : existential_order_) {
+    const Existential& e = existential_.at(name);
+    bounds[ctx_.sym(e.sym)] = e.bound;
+    read->symbols.push_back(e.sym);
+  }
+  std::map<uint32_t, uint32_t> bounded;  // result to the array that the block works on
+  for (uint32_t id : statement.proc->writes) {
+    std::vector<Ex> shape = function_.arrays[id].shape;
+    for (Ex& extent : shape) extent = ctx_.substitute(extent, bounds);
+    if (shape != function_.arrays[id].shape) bounded[id] = new_array(function_.arrays[id].name + ".bounded", function_.arrays[id].dtype, shape);
+  }
+  nest::renumber(ctx_, statement, [&](uint32_t id) { return bounded.count(id) ? bounded.at(id) : id; });
+  statement.proc->writes.push_back(counts_);
+  std::sort(statement.proc->writes.begin(), statement.proc->writes.end());
+  std::sort(statement.proc->reads.begin(), statement.proc->reads.end());
+  const std::string source = statement.source;
+  function_.body.push_back(std::move(statement));
+  read->inputs = {counts_};
+  nest::Statement back;
+  back.source = source;
+  back.control = std::move(read);
+  function_.body.push_back(std::move(back));
+  for (const auto& [id, from] : bounded) {
+    auto nest = std::make_unique<nest::Nest>();
+    std::vector<Ex> index;
+    for (Ex extent : function_.arrays[id].shape) {
+      nest->dims.push_back(ctx_.declare_dim("d" + std::to_string(index.size()), extent));
+      index.push_back(ctx_.dim(nest->dims.back()));
+    }
+    // No larger than the bound: that is a check of the function.
+    nest->writes.push_back({id, index, ctx_.load(from, {function_.arrays[from].dtype, 1}, index), false, ir::Join::Last});
+    nest::Statement cut;
+    cut.source = source;
+    cut.nest = std::move(nest);
+    function_.body.push_back(std::move(cut));
+  }
 }
 
 // Free of variables and of memory, which later statements may change: usable as a fact.
@@ -268,8 +313,16 @@ void Expander::proc_one(const Stmt& s) {
     case StmtKind::Yield: {
       auto it = existential_.find(s.names[0]);
       if (it == existential_.end()) fail_here(s.pos, s.names[0] + " is no existential dim");
-      Ex v = as_index(number(s.value), s.pos);
-      proc_->yields.emplace_back(it->second, v);
+      if (blocks_.size() != 1 || !proc_->dims.empty()) fail_here(s.pos, "'yield' belongs to the end of a proc that has one instance");
+      if (counts_ == nest::kNoArray)
+        counts_ = new_array((call_.source.empty() ? op_.name : call_.source) + ".counts", DType::I64, {ctx_.integer(static_cast<int64_t>(existential_.size()))});
+      const auto position = std::find(existential_order_.begin(), existential_order_.end(), s.names[0]) - existential_order_.begin();
+      auto store = make(loop::StmtKind::Store);
+      store->array = counts_;
+      store->index = {ctx_.integer(position)};
+      store->value = as_index(number(s.value), s.pos);
+      blocks_.back()->push_back(std::move(store));
+      it->second.yielded = true;
       return;
     }
     default: fail_here(s.pos, "this statement does not belong into a proc");

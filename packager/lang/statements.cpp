@@ -72,7 +72,8 @@ void Expander::execute(const Stmt& s) {
       // Unique in the Context, which several functions may share: labels of nodes need not be.
       std::string name = (call_.source.empty() ? op_.name : call_.source) + "." + s.names[0] + "#" + function_.name + std::to_string(function_.arrays.size());
       const ir::Sym* sym = ctx_.declare_sym(name, 0, std::max<int64_t>(interval.hi, 0));
-      existential_[s.names[0]] = sym;
+      existential_[s.names[0]] = {sym, bound};
+      existential_order_.push_back(s.names[0]);
       DimInfo& d = dim_info(s.names[0]);
       d.known = true;
       d.extents = {ctx_.sym(sym)};

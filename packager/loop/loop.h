@@ -61,7 +61,6 @@ enum class Role : uint8_t {
   Array,      // an array of the nest function
   Workspace,  // memory of `elements` elements that lives through the kernels of one statement; `array` numbers them
               // within the statement: the same number is the same buffer. Contents are not initialised.
-  Yields,     // one i64 per yield of the proc, written by the kernel; the plan reads the existential extents from it
 };
 struct Param {
   std::string name;
@@ -69,7 +68,7 @@ struct Param {
   bool written = false;
   uint32_t array = 0;  // of the nest function it was lowered from: how the plan binds it
   Role role = Role::Array;
-  const ir::Expr* elements = nullptr;  // Workspace and Yields: an extent over the kernel's scalars
+  const ir::Expr* elements = nullptr;  // Workspace: an extent over the kernel's scalars
 };
 
 // One entry of a module. Buffers are numbered: params first, then locals. Body runs for the tiles of one call:

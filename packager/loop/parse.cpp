@@ -318,7 +318,6 @@ class Parser {
       next();
       p.written = accept("out");
       if (accept("workspace")) p.role = Role::Workspace;
-      else if (accept("yields")) p.role = Role::Yields;
       else expect("array");
       p.array = index_number();
       if (p.role != Role::Array) p.elements = expr();

@@ -21,7 +21,7 @@ class Printer {
            var(k.tile_end) + " {\n";
     for (const Param& p : k.params) {
       out_ += "  param " + quoted(p.name) + " " + std::string(name_of(p.dtype)) + (p.written ? " out" : "");
-      out_ += p.role == Role::Array ? " array " : p.role == Role::Workspace ? " workspace " : " yields ";
+      out_ += p.role == Role::Array ? " array " : " workspace ";
       out_ += std::to_string(p.array);
       if (p.elements) out_ += " " + expr(p.elements);
       out_ += "\n";

@@ -23,16 +23,6 @@ class ProcLowering {
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : p_.dims) extents.push_back(d->extent);
     place_locals(ctx_.product(extents));
-    uint32_t yields = static_cast<uint32_t>(params_.list.size());
-    if (!p_.yields.empty()) {
-      loop::Param y;
-      y.name = "yields";
-      y.dtype = DType::I64;
-      y.written = true;
-      y.role = loop::Role::Yields;
-      y.elements = ctx_.integer(static_cast<int64_t>(p_.yields.size()));
-      params_.list.push_back(std::move(y));
-    }
     const size_t fixed = params_.list.size();
     for (Local& l : locals_)
       if (l.constant) l.buffer += static_cast<uint32_t>(fixed);
@@ -43,8 +33,6 @@ class ProcLowering {
         instance_ = ctx_.integer(0);
         for (size_t k = 0; k < at.size(); ++k) instance_ = ctx_.add(ctx_.mul(instance_, extents[k]), at[k]);
         block(p_.body, 0);
-        for (size_t k = 0; k < p_.yields.size(); ++k)
-          k_.b.store(yields, ctx_.integer(static_cast<int64_t>(k)), value(p_.yields[k].second));
       });
     });
     if (params_.list.size() != fixed)

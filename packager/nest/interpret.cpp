@@ -34,8 +34,8 @@ class Interpreter {
       if (f_.arrays[i].kind == Array::Kind::Const) MLC_RETURN_IF_ERROR(constant(i));
     for (size_t i = 0; i < f_.body.size(); ++i) {
       const Statement& s = f_.body[i];
-      MLC_RETURN_IF_ERROR(s.nest ? nest(s) : proc(s));
-      if (s.proc && !s.proc->yields.empty()) MLC_RETURN_IF_ERROR(checks());
+      MLC_RETURN_IF_ERROR(s.nest ? nest(s) : s.proc ? proc(s) : control(s));
+      if (s.control) MLC_RETURN_IF_ERROR(checks());
       if (options_.after_statement) options_.after_statement(i, arrays_);
     }
     std::vector<Tensor> outputs;
@@ -44,7 +44,7 @@ class Interpreter {
   }
 
  private:
-  // Each check once, as soon as all its symbols have values: those that a proc yields come late.
+  // Each check once, as soon as all its symbols have values: those that a control sets come late.
   Status checks() {
     for (size_t k = 0; k < f_.checks.size(); ++k) {
       if (checked_[k]) continue;
@@ -112,8 +112,7 @@ class Interpreter {
     for (const ir::Expr* e : a.shape) {
       auto v = ir::evaluate_extent(e, [&](const ir::Sym* s) -> std::optional<int64_t> {
         auto it = symbols_.find(s);
-        if (it != symbols_.end()) return it->second;
-        return unknown_ && s->hi < INT32_MAX ? std::optional(s->hi) : std::nullopt;
+        return it == symbols_.end() ? std::nullopt : std::optional(it->second);
       });
       if (!v || *v < 0) return Status(Code::InputMismatch, "extent " + ir::to_string(e) + " of '" + a.name + "' has no valid value");
       shape.push_back(*v);
@@ -225,44 +224,27 @@ class Interpreter {
 
   Status proc(const Statement& s) {
     const Proc& p = *s.proc;
-    // Arrays whose extent the proc yields are allocated at their bound and cut afterwards.
-    unknown_ = !p.yields.empty();
     for (uint32_t w : p.writes) MLC_RETURN_IF_ERROR(allocate(w));
-    unknown_ = false;
     at_.for_points(p.dims, [&] {
       at_.vars.clear();
       run_proc(at_, p);
     });
     MLC_RETURN_IF_ERROR(failed(s.source));
-    for (const auto& [sym, value] : p.yields) {
-      int64_t v = at_.integer(value);
-      MLC_RETURN_IF_ERROR(failed(s.source));
-      if (v < sym->lo || v > sym->hi) return Status(Code::InputMismatch, s.source + ": '" + sym->name + "' is " + std::to_string(v));
-      symbols_[sym] = v;
-    }
-    if (p.yields.empty()) return ok();
-    for (uint32_t w : p.writes) {
-      std::vector<int64_t> shape;
-      MLC_RETURN_IF_ERROR(shape_of(f_.arrays[w], shape));
-      cut(arrays_[w], shape);
-    }
     return ok();
   }
 
-  static void cut(Tensor& t, const std::vector<int64_t>& shape) {
-    if (t.shape == shape) return;
-    Tensor r = Tensor::zeros(t.dtype, shape);
-    size_t size = bytes_of(t.dtype);
-    for (int64_t e = 0, n = r.elements(); e < n; ++e) {
-      int64_t rest = e, from = 0, stride = 1;
-      for (size_t k = shape.size(); k-- > 0;) {
-        from += rest % shape[k] * stride;
-        rest /= shape[k];
-        stride *= t.shape[k];
-      }
-      std::memcpy(r.bytes.data() + static_cast<size_t>(e) * size, t.bytes.data() + static_cast<size_t>(from) * size, size);
+  Status control(const Statement& s) {
+    const Control& c = *s.control;
+    if (c.kind != Control::Kind::Read) return Status(Code::Unsupported, s.source + ": control flow is not interpreted yet");
+    const Tensor& from = arrays_[c.inputs[0]];
+    if (static_cast<int64_t>(c.symbols.size()) > from.elements()) return Status(Code::Internal, s.source + ": reads beyond its array");
+    for (size_t k = 0; k < c.symbols.size(); ++k) {
+      const ir::Sym* sym = c.symbols[k];
+      const int64_t value = ir::load_element(from.dtype, from.bytes.data(), k).i;
+      if (value < sym->lo || value > sym->hi) return Status(Code::InputMismatch, s.source + ": '" + sym->name + "' is " + std::to_string(value));
+      symbols_[sym] = value;
     }
-    t = std::move(r);
+    return ok();
   }
 
   const Function& f_;
@@ -272,7 +254,6 @@ class Interpreter {
   std::vector<Tensor> arrays_;
   Evaluator at_;
   uint64_t used_ = 0;
-  bool unknown_ = false;
 };
 
 }  // namespace

@@ -62,7 +62,6 @@ struct Proc {
   std::vector<loop::StmtPtr> body;
   std::vector<loop::LocalArray> locals;  // Load/Store arrays numbered from kFirstLocal
   std::vector<uint32_t> reads, writes;
-  std::vector<std::pair<const ir::Sym*, const ir::Expr*>> yields;  // existential extents, set after the block
 };
 constexpr uint32_t kFirstLocal = 1u << 24;
 

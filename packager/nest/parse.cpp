@@ -285,13 +285,6 @@ class Parser {
       locals_.push_back(std::move(l));
     }
     MLC_RETURN_IF_ERROR(block(p.body, 0));
-    while (in_.accept("yield")) {
-      MLC_RETURN_IF_ERROR(in_.expect("$"));
-      const ir::Sym* sym = ctx_.declare_sym(in_.next().text);
-      MLC_RETURN_IF_ERROR(in_.expect("="));
-      MLC_ASSIGN(const Expr* e, expr());
-      p.yields.push_back({sym, e});
-    }
     MLC_RETURN_IF_ERROR(in_.expect("}"));
     p.locals = std::move(locals_);
     locals_.clear();

@@ -120,10 +120,6 @@ class Printer {
     for (const ir::Dim* d : p.dims) scan_dim(d);
     for (const loop::LocalArray& l : p.locals) for (const Expr* e : l.shape) scan(e);
     scan_block(p.body);
-    for (const auto& [s, e] : p.yields) {
-      if (known_syms_.insert(s).second) syms_.push_back(s);
-      scan(e);
-    }
   }
   void scan_block(const std::vector<loop::StmtPtr>& body) {
     for (const loop::StmtPtr& s : body) {
@@ -260,7 +256,6 @@ class Printer {
       s += "  alloc %" + std::to_string(kFirstLocal + i) + " " + quoted(p.locals[i].name) + " " +
            std::string(name_of(p.locals[i].dtype)) + " [" + list(p.locals[i].shape) + "]\n";
     s += block(p.body, "  ");
-    for (const auto& [sym, e] : p.yields) s += "  yield " + ir::print_sym(sym) + " = " + ir::print(e, names_) + "\n";
     return s + "}\n";
   }
   std::string block(const std::vector<loop::StmtPtr>& body, const std::string& indent) {

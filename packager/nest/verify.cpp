@@ -389,7 +389,6 @@ class Verifier {
     }
     locals_ = &p.locals;
     block(p.body, p, bound);
-    for (const auto& [sym, e] : p.yields) check(e, bound, true);
     locals_ = nullptr;
     for (uint32_t a : own_) state_[a].read = false;
     own_.clear();

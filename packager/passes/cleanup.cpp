@@ -195,7 +195,7 @@ void remove_dead(nest::Function& f) {
   for (size_t i = f.body.size(); i-- > 0;) {
     nest::Statement& s = f.body[i];
     auto results = written(s);
-    bool needed = std::any_of(results.begin(), results.end(), [&](uint32_t a) { return live[a]; }) || (s.proc && !s.proc->yields.empty());
+    bool needed = std::any_of(results.begin(), results.end(), [&](uint32_t a) { return live[a]; });
     if (!needed) continue;
     if (s.nest && !s.nest->scan_dim) std::erase_if(s.nest->writes, [&](const nest::Write& w) { return !live[w.array]; });
     for (uint32_t a : read(s)) live[a] = true;

@@ -44,7 +44,6 @@ bool computable(const nest::Function& f, const nest::Statement& s, double& work,
       if (e->op == Op::Fold) inner = std::max(inner, dims(e->fold->dims));
     });
   });
-  if (s.proc && !s.proc->yields.empty()) good = false;
   work += points * inner * (s.proc ? 1000 : 1);
   return good;
 }

@@ -29,7 +29,6 @@ void roots(nest::Statement& s, const std::function<void(const Expr*&)>& visit) {
   }
   for (loop::LocalArray& l : s.proc->locals) for (const Expr*& e : l.shape) visit(e);
   block_roots(s.proc->body, visit);
-  for (auto& y : s.proc->yields) visit(y.second);
 }
 }  // namespace
 

@@ -121,8 +121,6 @@ class FunctionWriter {
     for (uint32_t step = 0; step < plan_.launches.size(); ++step)
       for (const loop::Param& param : plan_.launches[step].params) {
         const bool is_array = param.role == loop::Role::Array;
-        if (param.role == loop::Role::Yields)
-          return Status(Code::Unsupported, 2013, plan_.launches[step].source + ": results whose size depends on the data are not supported yet");
         if (is_array && (buffer_of_[param.array] != kNone || function_.arrays[param.array].kind != nest::Array::Kind::Temp)) continue;
         uint32_t* buffer = is_array ? &buffer_of_[param.array] : &workspace_[{plan_.launches[step].statement, param.array}];
         auto [found, is_new] = tenant_of.emplace(buffer, tenants.size());

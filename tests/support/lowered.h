@@ -83,7 +83,7 @@ inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std:
           run.buffers.emplace_back(memory[p.array]);
           continue;
         }
-        auto& w = workspaces[p.array + (p.role == loop::Role::Yields ? 1000 : 0)];
+        auto& w = workspaces[p.array];
         w.resize(static_cast<size_t>(extent_value(p.elements, symbols)) * bytes_of(p.dtype), std::byte{0xEE});
         run.buffers.emplace_back(w);
       }
