@@ -115,6 +115,18 @@ std::optional<Val> Expander::call_list_function(const Node* n) {
     want(1);
     return soft_int(static_cast<int64_t>(list_of(0).size()));
   }
+  // site(): FNV-1a of the node's and its results' names, so that two nodes without a seed do not draw the same numbers.
+  if (f == "site") {
+    want(0);
+    uint32_t h = 2166136261u;
+    auto take = [&](const std::string& text) {
+      for (const char c : text) h = (h ^ static_cast<uint8_t>(c)) * 16777619u;
+      h *= 16777619u;  // an end of text, or "ab", "c" would read as "a", "bc"
+    };
+    take(call_.source);
+    for (const std::string& name : call_.output_names) take(name);
+    return soft_int(h);
+  }
   if (f == "before") {
     const std::string name = named();
     auto it = before_.find(name);

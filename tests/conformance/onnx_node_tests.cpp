@@ -176,7 +176,18 @@ const std::map<std::string, std::string>& known_differences() {
   static const std::string truncated = "the 1.12 data rounds to bfloat16 toward zero, the definition says to nearest even";
   static const std::string noise = "expected values near zero carry the noise of the FFT that made them, 1.9e-7, above the tolerance";
   static const std::string wraps = "the data wraps around where the definition saturates";
+  static const std::string drawn = "the data was drawn by NumPy's generator; ONNX leaves the generator open (element type and shape agree)";
+  static const std::string corrected = "ONNX corrected the order of softcap and mask after 1.20, and the numbering of modes with it";
   static const std::map<std::string, std::string> table = {
+      {"test_bernoulli", drawn}, {"test_bernoulli_double", drawn}, {"test_bernoulli_seed", drawn}, {"test_bernoulli_expanded", drawn},
+      {"test_bernoulli_double_expanded", drawn}, {"test_bernoulli_seed_expanded", drawn}, {"test_training_dropout", drawn},
+      {"test_training_dropout_default", drawn}, {"test_training_dropout_mask", drawn}, {"test_training_dropout_default_mask", drawn},
+      {"test_attention_3d_with_past_and_present_qk_matmul_bias", corrected}, {"test_attention_3d_with_past_and_present_qk_matmul_softcap", corrected},
+      {"test_attention_4d_with_past_and_present_qk_matmul_bias", corrected}, {"test_attention_4d_with_qk_matmul_bias", corrected},
+      {"test_attention_4d_with_past_and_present_qk_matmul_bias_3d_mask", corrected}, {"test_attention_4d_with_qk_matmul_softcap", corrected},
+      {"test_attention_4d_with_past_and_present_qk_matmul_bias_3d_mask_causal", corrected},
+      {"test_attention_4d_with_past_and_present_qk_matmul_bias_4d_mask", corrected},
+      {"test_attention_4d_with_past_and_present_qk_matmul_bias_4d_mask_causal", corrected},
       {"test_cast_FLOAT_to_BFLOAT16", truncated}, {"test_castlike_FLOAT_to_BFLOAT16", truncated},
       {"test_castlike_FLOAT_to_BFLOAT16_expanded", truncated}, {"test_dft_inverse", noise}, {"test_dft_inverse_opset19", noise},
       {"test_qlinearmatmul_2D_int8_float16", wraps}, {"test_qlinearmatmul_2D_int8_float32", wraps},
@@ -345,7 +356,9 @@ int run(int argc, char** argv) {
     Outcome o = run_case(*library, c, options, op);
     if (!options.op.empty() && op != options.op) continue;
     Count& count = table[op];
-    if (auto known = known_differences().find(c.name); known != known_differences().end() && o.kind == Outcome::Fail) {
+    if (auto known = known_differences().find(c.name); 
+        // only numbers may differ: another type, shape or an error is still a failure
+        known != known_differences().end() && o.kind == Outcome::Fail && o.reason.find("element ") != std::string::npos) {
       o = {Outcome::Differs, known->second};
       ++count.differs, ++total.differs;
       differing[o.reason].push_back(c.name);

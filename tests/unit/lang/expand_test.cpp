@@ -235,6 +235,58 @@ TEST_CASE("scans run either way, with or without their own place") {
   CHECK(floats(text, "A", {f32({1}, {5})}, {{"exclusive", one}}) == std::vector<float>{0});
 }
 
+TEST_CASE("site() tells the nodes of a model apart and stays the same from build to build") {
+  auto library = parse("op A@1(x: f32[n]) -> y: i64[n]\n  y[n] = site()\n");
+  REQUIRE(library.ok());
+  auto site = [&](const std::string& source, std::vector<std::string> results) {
+    Expanded x;
+    lang::Call call;
+    call.name = "A";
+    call.source = source;
+    call.output_names = std::move(results);
+    expand(x, *library, call, {f32({1}, {0})});
+    return run(x)[0].get<int64_t>(0);
+  };
+  CHECK(site("a", {"r"}) == site("a", {"r"}));
+  CHECK(site("a", {"r"}) != site("b", {"r"}));
+  CHECK(site("a", {"r"}) != site("a", {"s"}));
+  CHECK(site("ab", {"c"}) != site("a", {"bc"}));
+  CHECK((site("a", {"r"}) >= 0 && site("a", {"r"}) < (int64_t{1} << 32)));
+}
+
+TEST_CASE("equal seeds draw equal numbers, nodes without a seed numbers of their own") {
+  auto draw = [&](const std::string& source, std::map<std::string, lang::Attribute> attributes) {
+    auto library = lang::Library::parse(lang::Library::builtin_files());
+    REQUIRE(library.ok());
+    Expanded x;
+    lang::Call call;
+    call.name = "RandomUniform";
+    call.opset = 22;
+    call.source = source;
+    call.attributes = std::move(attributes);
+    call.attributes["shape"] = std::vector<int64_t>{4096};
+    expand(x, *library, call, {});
+    const nest::Tensor t = run(x)[0];
+    std::vector<float> r;
+    for (size_t k = 0; k < 4096; ++k) r.push_back(t.get<float>(k));
+    return r;
+  };
+  CHECK(draw("a", {{"seed", 7.0}}) == draw("b", {{"seed", 7.0}}));
+  CHECK(draw("a", {{"seed", 7.0}}) != draw("a", {{"seed", 7.5}}));
+  CHECK(draw("a", {}) == draw("a", {}));
+  CHECK(draw("a", {}) != draw("b", {}));
+  // the first word of Philox4x32-10 for counter 0 and key 0 is 6627e8d5 (known answer of the authors' Random123)
+  CHECK(draw("a", {{"seed", 0.0}})[0] == static_cast<float>(0x6627e8d5u >> 8) / 16777216.0f);
+  double sum = 0, squares = 0;
+  for (float v : draw("a", {})) {
+    CHECK((v >= 0 && v < 1));
+    sum += v;
+    squares += v * v;
+  }
+  CHECK(sum / 4096 == doctest::Approx(0.5).epsilon(0.03));
+  CHECK(squares / 4096 == doctest::Approx(1.0 / 3).epsilon(0.05));
+}
+
 TEST_CASE("pushes combine into places that coincide") {
   const std::string text = "op A@1(x: f32[d], at: i64[q], u: f32[q]) -> y: f32[d]\n  y[d] = x[d]\n  y[at[q]] <- u[q] for q by sum\n";
   CHECK(floats(text, "A", {f32({3}, {1, 2, 3}), i64({3}, {0, 2, 0}, false), f32({3}, {10, 20, 30})}) == std::vector<float>{41, 2, 23});
