@@ -245,7 +245,7 @@ TEST_CASE("site() tells the nodes of a model apart and stays the same from build
     call.source = source;
     call.output_names = std::move(results);
     expand(x, *library, call, {f32({1}, {0})});
-    return run(x)[0].get<int64_t>(0);
+    return run(x)[0].values<int64_t>()[0];
   };
   CHECK(site("a", {"r"}) == site("a", {"r"}));
   CHECK(site("a", {"r"}) != site("b", {"r"}));
@@ -266,10 +266,7 @@ TEST_CASE("equal seeds draw equal numbers, nodes without a seed numbers of their
     call.attributes = std::move(attributes);
     call.attributes["shape"] = std::vector<int64_t>{4096};
     expand(x, *library, call, {});
-    const nest::Tensor t = run(x)[0];
-    std::vector<float> r;
-    for (size_t k = 0; k < 4096; ++k) r.push_back(t.get<float>(k));
-    return r;
+    return run(x)[0].values<float>();
   };
   CHECK(draw("a", {{"seed", 7.0}}) == draw("b", {{"seed", 7.0}}));
   CHECK(draw("a", {{"seed", 7.0}}) != draw("a", {{"seed", 7.5}}));
