@@ -9,8 +9,7 @@
 
 #include "packager/compile/expand.h"
 #include "packager/compile/golden.h"
-#include "packager/compile/interface.h"
-#include "packager/compile/variant.h"
+#include "packager/compile/programs.h"
 #include "packager/compile/weights.h"
 #include "packager/container/builder.h"
 #include "packager/import/onnx.h"
@@ -19,9 +18,6 @@
 #include "packager/passes/passes.h"
 #include "packager/pipeline/check_lists.h"
 #include "packager/pipeline/expand_pipeline.h"
-#include "schema/audit.h"
-#include "schema/features.h"
-#include "schema/module_abi.h"
 #include "schema/pipeline/pipeline.h"
 #include "schema/validate.h"
 #include "signing/user_key.h"
@@ -62,12 +58,6 @@ std::string million(uint64_t n) {
   std::snprintf(text, sizeof text, "%.1f M", static_cast<double>(n) / 1e6);
   return text;
 }
-
-struct Program {
-  nest::Function function;
-  GoldenVector golden;
-  bool is_pipeline = false;
-};
 
 class Build {
  public:
@@ -195,25 +185,16 @@ class Build {
 
   Status run_passes() {
     stage("optimise");
-    for (Program& program : programs_) {
-      passes::Options options;
-      options.print_after = options_.print_after;
-      MLC_RETURN_IF_ERROR(passes::run(ctx_, program.function, options));
-      for (uint32_t array : passes::used_constants(program.function)) weights_.add(program.function, array);
-    }
-    weights_.seal();
-    return ok();
+    return optimise(ctx_, programs_, weights_, options_.print_after);
   }
 
   Status compile_variants() {
-    std::vector<const nest::Function*> functions;
-    for (const Program& program : programs_) functions.push_back(&program.function);
     std::vector<const targets::Target*> targets = options_.targets;
     const targets::Target* portable = targets::find_target("portable");
     if (std::find(targets.begin(), targets.end(), portable) == targets.end()) targets.push_back(portable);
     for (const targets::Target* target : targets) {
       stage("compile for " + target->name);
-      MLC_ASSIGN(CompiledVariant variant, compile_variant(ctx_, *library_, functions, weights_, *target));
+      MLC_ASSIGN(CompiledVariant variant, compile_programs(ctx_, *library_, programs_, weights_, *target));
       report_.variants.push_back({target->name, variant.module.size(), variant.plan.size(), variant.num_kernels, variant.num_launches});
       variants_.push_back(std::move(variant));
     }
@@ -224,11 +205,11 @@ class Build {
     stage("pack");
     container::ContainerBuilder builder;
     describe_model(builder.manifest);
-    for (size_t k = 0; k < programs_.size(); ++k) add_program(builder, programs_[k]);
+    for (const Program& program : programs_) add_program(builder, program, options_.tolerance);
     for (const auto& [name, bytes] : assets_) builder.add_asset(name, "text/plain", bytes);
     if (!pipeline_text_.empty()) builder.add_asset(kPipelineAsset, "application/json", pipeline_text_);
     MLC_RETURN_IF_ERROR(weights_.write(builder));
-    for (CompiledVariant& variant : variants_) add_variant(builder, variant);
+    for (CompiledVariant& variant : variants_) add_variant(builder, variant, programs_.front(), options_.tolerance);
     MLC_RETURN_IF_ERROR(builder.finish());
     std::optional<signing::PrivateKey> key;
     if (options_.sign) {
@@ -264,51 +245,6 @@ class Build {
     manifest.provenance.source_name = fs::path(options_.model_path).filename().string();
     if (auto source = read_file(options_.model_path, INT64_MAX); source.ok()) manifest.provenance.source = sha256(*source);
     if (const char* epoch = std::getenv("SOURCE_DATE_EPOCH")) manifest.provenance.source_date_epoch = std::strtoull(epoch, nullptr, 10);
-  }
-
-  void add_program(container::ContainerBuilder& builder, const Program& program) {
-    format::Method method = method_of(program.function);
-    if (program.is_pipeline)
-      for (format::Port& port : method.inputs)
-        if (port.dtype == DType::U8 && port.dims.size() == 3) port.media = format::Media::Image;
-    const uint32_t handle = builder.add_method(std::move(method));
-    if (program.is_pipeline) builder.manifest.model.default_method = handle;
-    add_golden(builder, program.golden, program.function.name, handle, options_.tolerance);
-  }
-
-  // What every module of machine code needs beside the features of its instructions.
-  static void require_host(const targets::Target& target, format::Variant& variant) {
-    Machine machine = Machine::None;
-    switch (target.family) {
-      case targets::Family::Portable: break;
-      case targets::Family::X86: machine = Machine::X86_64; break;
-      case targets::Family::AArch64: machine = Machine::AArch64; break;
-      case targets::Family::RiscV: machine = Machine::RiscV64; break;
-    }
-    const auto clause = [&](Feature feature, format::ClauseOp op, int64_t value) {
-      variant.clauses.push_back({static_cast<uint32_t>(feature), op, {value}});
-    };
-    clause(Feature::HostArch, format::ClauseOp::Equal, static_cast<int64_t>(machine));
-    clause(Feature::OsPageSize, format::ClauseOp::Divides, 65536);  // alignment of a module's segments
-    clause(Feature::ModuleAbi, format::ClauseOp::AtLeast, MLRUN_MODULE_ABI);
-    variant.features.push_back(static_cast<uint32_t>(Feature::OsCodePages));
-  }
-
-  void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled) {
-    const targets::Target& target = *compiled.target;
-    const bool portable = target.family == targets::Family::Portable;
-    format::Variant variant;
-    variant.name = variant.target = target.name;
-    variant.family = portable ? "portable" : "cpu";
-    variant.module_format = portable ? format::ModuleFormat::Portable : format::ModuleFormat::Elf;
-    for (const std::string& feature : target.features) variant.features.push_back(static_cast<uint32_t>(feature_named(feature)));
-    if (!portable) require_host(target, variant);
-    std::sort(variant.features.begin(), variant.features.end());
-    if (!portable) variant.audit = format::Audit{"mlpack", MLC_VERSION, {}};  // the digest is the builder's to fill in
-    for (uint32_t port = 0; port < programs_[0].function.outputs.size(); ++port) variant.tolerance.push_back({port, format::Metric::Rel, options_.tolerance});
-    variant.module = builder.add_segment("code/" + target.name, format::SegmentKind::Module, !portable, std::move(compiled.module));
-    variant.plan = builder.add_segment("plan/" + target.name, format::SegmentKind::Plan, !portable, std::move(compiled.plan));
-    builder.add_variant(std::move(variant));
   }
 
   const BuildOptions& options_;

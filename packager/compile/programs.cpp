@@ -1,0 +1,79 @@
+#include "packager/compile/programs.h"
+
+#include <algorithm>
+
+#include "packager/compile/interface.h"
+#include "packager/passes/passes.h"
+#include "schema/audit.h"
+#include "schema/features.h"
+#include "schema/module_abi.h"
+
+namespace mlc::compile {
+namespace {
+
+// What every module of machine code needs beside the features of its instructions.
+void require_host(const targets::Target& target, format::Variant& variant) {
+  Machine machine = Machine::None;
+  switch (target.family) {
+    case targets::Family::Portable: break;
+    case targets::Family::X86: machine = Machine::X86_64; break;
+    case targets::Family::AArch64: machine = Machine::AArch64; break;
+    case targets::Family::RiscV: machine = Machine::RiscV64; break;
+  }
+  const auto clause = [&](Feature feature, format::ClauseOp op, int64_t value) {
+    variant.clauses.push_back({static_cast<uint32_t>(feature), op, {value}});
+  };
+  clause(Feature::HostArch, format::ClauseOp::Equal, static_cast<int64_t>(machine));
+  clause(Feature::OsPageSize, format::ClauseOp::Divides, 65536);  // alignment of a module's segments
+  clause(Feature::ModuleAbi, format::ClauseOp::AtLeast, MLRUN_MODULE_ABI);
+  variant.features.push_back(static_cast<uint32_t>(Feature::OsCodePages));
+}
+
+}  // namespace
+
+Status optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const std::string& print_after) {
+  for (Program& program : programs) {
+    passes::Options options;
+    options.print_after = print_after;
+    MLC_RETURN_IF_ERROR(passes::run(ctx, program.function, options));
+    for (uint32_t array : passes::used_constants(program.function)) weights.add(program.function, array);
+  }
+  weights.seal();
+  return ok();
+}
+
+Result<CompiledVariant> compile_programs(ir::Context& ctx, const lang::Library& library, const std::vector<Program>& programs,
+                                         const WeightStore& weights, const targets::Target& target) {
+  std::vector<const nest::Function*> functions;
+  for (const Program& program : programs) functions.push_back(&program.function);
+  return compile_variant(ctx, library, functions, weights, target);
+}
+
+void add_program(container::ContainerBuilder& builder, const Program& program, double tolerance) {
+  format::Method method = method_of(program.function);
+  if (program.is_pipeline)
+    for (format::Port& port : method.inputs)
+      if (port.dtype == DType::U8 && port.dims.size() == 3) port.media = format::Media::Image;
+  const uint32_t handle = builder.add_method(std::move(method));
+  if (program.is_pipeline) builder.manifest.model.default_method = handle;
+  if (!program.golden.outputs.empty()) add_golden(builder, program.golden, program.function.name, handle, tolerance);
+}
+
+void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled, const Program& main, double tolerance) {
+  const targets::Target& target = *compiled.target;
+  const bool portable = target.family == targets::Family::Portable;
+  format::Variant variant;
+  variant.name = variant.target = target.name;
+  variant.family = portable ? "portable" : "cpu";
+  variant.module_format = portable ? format::ModuleFormat::Portable : format::ModuleFormat::Elf;
+  for (const std::string& feature : target.features) variant.features.push_back(static_cast<uint32_t>(feature_named(feature)));
+  if (!portable) require_host(target, variant);
+  std::sort(variant.features.begin(), variant.features.end());
+  if (!portable) variant.audit = format::Audit{"mlpack", MLC_VERSION, {}};  // the digest is the builder's to fill in
+  for (uint32_t port = 0; port < main.function.outputs.size(); ++port) variant.tolerance.push_back({port, format::Metric::Rel, tolerance});
+  variant.module = builder.add_segment("code/" + target.name, format::SegmentKind::Module, !portable, std::move(compiled.module));
+  variant.plan = builder.add_segment("plan/" + target.name, format::SegmentKind::Plan, !portable, std::move(compiled.plan));
+  builder.add_variant(std::move(variant));
+}
+
+}  // namespace mlc::compile

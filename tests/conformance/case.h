@@ -1,0 +1,41 @@
+// The cases of ONNX's backend test data: finding them, reading their tensors, comparing results as ONNX's own harness does.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "packager/model/model.h"
+#include "packager/nest/tensor.h"
+
+namespace mlc::conformance {
+
+struct Case {
+  std::string name, folder;
+};
+
+// Folders below `data` that hold a model.onnx, sorted by path.
+std::vector<Case> find_cases(const std::string& data);
+
+// Relative to the expected value, and absolute.
+struct Tolerance {
+  double relative = 1e-3, absolute = 1e-7;
+};
+
+struct LoadedCase {
+  model::Model model;
+  std::vector<nest::Tensor> inputs, outputs;  // in the order of the graph's interface
+  Tolerance tolerance;                        // the harness's own, or what the case's data.json says
+};
+
+// The operator that a case is about: the first node of its graph that computes something. "?" for files that are no model.
+std::string operator_of(const Case& c);
+
+// Code::Unsupported for sequences, optionals and strings.
+Result<LoadedCase> load(const Case& c);
+
+// Empty, or what differs. Integers and truth values must be equal; bfloat16 has two units in the last place, as in ONNX's
+// harness.
+std::string compare(const nest::Tensor& got, const nest::Tensor& want, const Tolerance& tolerance);
+
+}  // namespace mlc::conformance

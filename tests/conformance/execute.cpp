@@ -1,0 +1,52 @@
+#include "tests/conformance/execute.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "runtime/api/session.h"
+
+namespace mlc::conformance {
+
+namespace {
+
+// Containers lie at a multiple of 256, with some readable bytes behind them.
+struct Freed {
+  void operator()(std::byte* p) const { std::free(p); }
+};
+std::unique_ptr<std::byte, Freed> placed(Bytes container) {
+  const size_t room = (container.size() + 256 + 255) / 256 * 256;
+  std::unique_ptr<std::byte, Freed> bytes(static_cast<std::byte*>(std::aligned_alloc(256, room)));
+  if (bytes) std::memcpy(bytes.get(), container.data(), container.size());
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::vector<nest::Tensor>> execute(Bytes container, const std::string& variant, const std::vector<nest::Tensor>& inputs) {
+  const auto bytes = placed(container);
+  if (!bytes) return Status(Code::Resource, "out of memory");
+  api::ModelOptions how;
+  how.memory = {bytes.get(), container.size()};
+  how.allow_unsigned = true;
+  how.verify = container::Verify::Full;
+  MLC_ASSIGN(const std::unique_ptr<api::Model> model, api::Model::open(how));
+  api::SessionOptions options;
+  options.variant = variant;
+  options.threads = 1;
+  MLC_ASSIGN(const std::unique_ptr<api::Session> session, api::Session::create(*model, options));
+  MLC_ASSIGN(const uint32_t function, session->function("main"));
+  std::vector<exec::InputArg> in;
+  for (const nest::Tensor& t : inputs) in.push_back({t.dtype, t.shape, t.bytes.data(), t.bytes.size()});
+  std::vector<exec::OutputArg> out(session->plan().functions[function].outputs.size());
+  MLC_RETURN_IF_ERROR(session->executor().run(function, in, out));
+  std::vector<nest::Tensor> results;
+  for (const exec::OutputArg& o : out) {
+    nest::Tensor t{o.dtype, {o.shape.begin(), o.shape.end()}, {}};
+    t.bytes.resize(o.bytes);
+    if (o.bytes) std::memcpy(t.bytes.data(), o.data, o.bytes);
+    results.push_back(std::move(t));
+  }
+  return results;
+}
+
+}  // namespace mlc::conformance

@@ -1,0 +1,16 @@
+// Runs the program "main" of a container as mlrun does: verified, matched against this host, loaded, executed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/checked.h"
+#include "base/status.h"
+#include "packager/nest/tensor.h"
+
+namespace mlc::conformance {
+
+// `container` may be unsigned. One worker. `inputs` in the order of the program's interface.
+Result<std::vector<nest::Tensor>> execute(Bytes container, const std::string& variant, const std::vector<nest::Tensor>& inputs);
+
+}  // namespace mlc::conformance

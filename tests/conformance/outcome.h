@@ -1,0 +1,45 @@
+// What became of one case on one path, and the paths that there are.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "targets/target.h"
+
+namespace mlc::conformance {
+
+// A way from a model to its answer. All begin with import and expansion; a compiled one goes on through the passes,
+// lowering, a target's emitter and audit, the plan, a container, the loader and the executor.
+struct Path {
+  std::string name;                          // "interpreter", or that of the target
+  const targets::Target* target = nullptr;   // null: the Nest interpreter
+  std::vector<std::string> emulator;         // command before which `CONTAINER INPUTS OUTPUTS` stand; empty: in process
+};
+
+enum class Kind : uint8_t {
+  Pass,
+  Fail,
+  Known,        // differs for a reason that known_differences.h gives
+  Unsupported,  // refused, with a message that says what is missing
+};
+inline constexpr std::string_view kKindNames[] = {"pass", "FAIL", "known", "unsupported"};
+
+// What the model had to be told about the inputs of the case to be expanded at all.
+enum class Given : uint8_t {
+  Nothing,
+  Shapes,     // extents that the file leaves open
+  Constants,  // shapes, and the values of small inputs
+};
+inline constexpr std::string_view kGivenNames[] = {"", "with the shapes of its inputs", "with constant inputs"};
+
+struct Outcome {
+  std::string set, test, op, path;
+  Kind kind = Kind::Pass;
+  Given given = Given::Nothing;
+  double seconds = 0;
+  std::string reason;
+};
+
+}  // namespace mlc::conformance

@@ -1,0 +1,182 @@
+#include "tests/conformance/run_case.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+
+#include "packager/compile/expand.h"
+#include "packager/compile/programs.h"
+#include "packager/container/builder.h"
+#include "packager/nest/interpret.h"
+#include "packager/nest/print.h"
+#include "packager/nest/verify.h"
+#include "packager/passes/passes.h"
+#include "tests/conformance/emulate.h"
+#include "tests/conformance/execute.h"
+#include "tests/conformance/known_differences.h"
+
+namespace mlc::conformance {
+namespace {
+
+constexpr int64_t kLargestConstant = static_cast<int64_t>(lang::kMaxElements) * 16;  // elements
+
+std::string text_of(const Status& status) {
+  std::string text = status.message;
+  for (const std::string& fact : status.facts) text += "; " + fact;
+  return text;
+}
+
+bool has_free_extents(const model::Model& m) {
+  return std::any_of(m.graph.inputs.begin(), m.graph.inputs.end(), [](const model::Port& port) {
+    return !port.has_shape || std::any_of(port.shape.begin(), port.shape.end(), [](const model::Axis& a) { return std::holds_alternative<std::string>(a); });
+  });
+}
+
+// The model as it is built when so much is known of the inputs.
+model::Model knowing(const LoadedCase& c, Given given) {
+  model::Model m = c.model;
+  if (given == Given::Nothing) return m;
+  std::vector<model::Port> open;
+  for (size_t k = 0; k < m.graph.inputs.size(); ++k) {
+    model::Port& port = m.graph.inputs[k];
+    const nest::Tensor& value = c.inputs[k];
+    if (given == Given::Constants && value.elements() <= kLargestConstant) {
+      m.graph.initializers[port.name] = {value.dtype, value.shape, value.bytes, nullptr, {}};
+      continue;
+    }
+    port.has_shape = true;
+    port.shape.assign(value.shape.begin(), value.shape.end());
+    open.push_back(port);
+  }
+  m.graph.inputs = std::move(open);
+  return m;
+}
+
+class CaseRun {
+ public:
+  CaseRun(const RunOptions& options, const Case& c, const std::function<void(const Outcome&)>& report)
+      : options_(options), case_(c), report_(report) {
+    base_.test = c.name;
+    base_.op = operator_of(c);
+  }
+
+  void run(size_t first) {
+    const Status begun = begin();
+    for (size_t k = first; k < options_.paths.size(); ++k) {
+      const Path& path = options_.paths[k];
+      const auto start = std::chrono::steady_clock::now();
+      Outcome outcome = base_;
+      outcome.path = path.name;
+      judge(begun.ok() ? answers(path) : Result<std::vector<nest::Tensor>>(begun), outcome);
+      outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      report_(outcome);
+    }
+  }
+
+ private:
+  Status begin() {
+    MLC_ASSIGN(loaded_, load(case_));
+    MLC_RETURN_IF_ERROR(compile::check_operators(*options_.library, loaded_.model));
+    MLC_RETURN_IF_ERROR(expand());
+    if (options_.print) std::printf("%s\n", nest::print(programs_[0].function).c_str());
+    if (!options_.check) return ok();
+    const auto errors = nest::verify(*ctx_, programs_[0].function);
+    return errors.empty() ? ok() : Status(Code::Internal, "verify: " + errors[0]);
+  }
+
+  // What the file alone allows, then with the shapes of the inputs, then with their values.
+  Status expand() {
+    std::optional<Status> first;
+    for (const Given given : {Given::Nothing, Given::Shapes, Given::Constants}) {
+      if (given == Given::Shapes && !has_free_extents(loaded_.model)) continue;
+      const model::Model m = knowing(loaded_, given);
+      ctx_.emplace();
+      auto function = compile::expand_model(*ctx_, *options_.library, m, "main");
+      if (!function.ok()) {
+        if (!first) first = std::move(function).status();
+        continue;
+      }
+      base_.given = given;
+      inputs_.clear();
+      for (size_t k = 0; k < loaded_.inputs.size(); ++k)
+        for (const model::Port& port : m.graph.inputs)
+          if (port.name == loaded_.model.graph.inputs[k].name) inputs_.push_back(loaded_.inputs[k]);
+      programs_.clear();
+      programs_.push_back({std::move(function).value(), {}, false});
+      return ok();
+    }
+    return *first;
+  }
+
+  Result<std::vector<nest::Tensor>> answers(const Path& path) {
+    if (!path.target) return nest::interpret(programs_[0].function, inputs_, {.threads = 1});
+    MLC_ASSIGN(const std::vector<std::byte> container, container_for(*path.target));
+    if (path.emulator.empty()) return execute(container, path.target->name, inputs_);
+    return emulate(path.emulator, container, path.target->name, inputs_);
+  }
+
+  // The same way as `mlpack build` goes, without a signature.
+  Result<std::vector<std::byte>> container_for(const targets::Target& target) {
+    if (!optimised_) optimised_ = optimise();
+    MLC_RETURN_IF_ERROR(*optimised_);
+    MLC_ASSIGN(compile::CompiledVariant variant, compile::compile_programs(*ctx_, *options_.library, programs_, weights_, target));
+    container::ContainerBuilder builder;
+    builder.manifest.model.id = "local/case";
+    builder.manifest.model.version = 1;
+    compile::add_program(builder, programs_[0], loaded_.tolerance.relative);
+    MLC_RETURN_IF_ERROR(weights_.write(builder));
+    compile::add_variant(builder, variant, programs_[0], loaded_.tolerance.relative);
+    return builder.to_bytes(nullptr);
+  }
+
+  Status optimise() {
+    if (options_.check) {
+      passes::Options passes;
+      passes.check = true;
+      MLC_RETURN_IF_ERROR(passes::run(*ctx_, programs_[0].function, passes));
+    }
+    return compile::optimise(*ctx_, programs_, weights_);
+  }
+
+  void judge(const Result<std::vector<nest::Tensor>>& got, Outcome& outcome) const {
+    if (!got.ok()) {
+      outcome.kind = got.status().code == Code::Unsupported ? Kind::Unsupported : Kind::Fail;
+      outcome.reason = text_of(got.status());
+      return;
+    }
+    if (got->size() < loaded_.outputs.size()) {
+      outcome.kind = Kind::Fail;
+      outcome.reason = "answers " + std::to_string(got->size()) + " outputs, expected " + std::to_string(loaded_.outputs.size());
+      return;
+    }
+    for (size_t k = 0; k < loaded_.outputs.size(); ++k) {
+      const std::string difference = compare((*got)[k], loaded_.outputs[k], loaded_.tolerance);
+      if (difference.empty()) continue;
+      outcome.kind = Kind::Fail;
+      outcome.reason = "output " + std::to_string(k) + " " + difference;
+      for (const KnownDifference& known : kKnownDifferences)
+        if (known.test == case_.name) outcome.kind = Kind::Known, outcome.reason = known.reason;
+      return;
+    }
+  }
+
+  const RunOptions& options_;
+  const Case& case_;
+  const std::function<void(const Outcome&)>& report_;
+  Outcome base_;
+  LoadedCase loaded_;
+  std::optional<ir::Context> ctx_;
+  std::vector<compile::Program> programs_;  // one, "main"
+  std::vector<nest::Tensor> inputs_;        // of the program
+  compile::WeightStore weights_;
+  std::optional<Status> optimised_;
+};
+
+}  // namespace
+
+void run_case(const RunOptions& options, const Case& c, size_t first, const std::function<void(const Outcome&)>& report) {
+  CaseRun(options, c, report).run(first);
+}
+
+}  // namespace mlc::conformance

@@ -1,0 +1,24 @@
+// One case on all paths.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "packager/lang/lang.h"
+#include "tests/conformance/case.h"
+#include "tests/conformance/outcome.h"
+
+namespace mlc::conformance {
+
+struct RunOptions {
+  const lang::Library* library = nullptr;
+  std::vector<Path> paths;
+  bool print = false;   // the expanded function, to standard output
+  bool check = false;   // verify with index ranges, and the interpreter before and after every pass
+};
+
+// Runs the paths from number `first` on and reports each as it ends. `set` of the outcomes is left empty.
+void run_case(const RunOptions& options, const Case& c, size_t first, const std::function<void(const Outcome&)>& report);
+
+}  // namespace mlc::conformance
