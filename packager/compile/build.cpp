@@ -162,11 +162,11 @@ class Build {
   Status expand_programs() {
     stage("expand");
     MLC_ASSIGN(nest::Function main, expand_model(ctx_, *library_, model_, kMainProgram));
-    programs_.push_back({std::move(main), {}, false});
+    programs_.push_back({.function = std::move(main)});
     for (const pipeline::Pipeline& p : pipelines_.pipelines) {
       MLC_ASSIGN(nest::Function function, pipeline::expand_pipeline(ctx_, *library_, {{kMainProgram, &model_}}, p));
       MLC_RETURN_IF_ERROR(pipeline::check_lists(p, function, assets_));
-      programs_.push_back({std::move(function), {}, true});
+      programs_.push_back({.function = std::move(function), .is_pipeline = true});
     }
     for (const Program& program : programs_)
       if (prints("expand")) std::fprintf(stderr, "; after expand\n%s", nest::print(program.function).c_str());
@@ -185,7 +185,10 @@ class Build {
 
   Status run_passes() {
     stage("optimise");
-    return optimise(ctx_, programs_, weights_, options_.print_after);
+    passes::Options options;
+    options.print_after = options_.print_after;
+    MLC_ASSIGN(parts_, optimise(ctx_, programs_, weights_, options));
+    return ok();
   }
 
   Status compile_variants() {
@@ -194,7 +197,7 @@ class Build {
     if (std::find(targets.begin(), targets.end(), portable) == targets.end()) targets.push_back(portable);
     for (const targets::Target* target : targets) {
       stage("compile for " + target->name);
-      MLC_ASSIGN(CompiledVariant variant, compile_programs(ctx_, *library_, programs_, weights_, *target));
+      MLC_ASSIGN(CompiledVariant variant, compile_variant(ctx_, *library_, parts_, weights_, *target));
       report_.variants.push_back({target->name, variant.module.size(), variant.plan.size(), variant.num_kernels, variant.num_launches});
       variants_.push_back(std::move(variant));
     }
@@ -256,6 +259,7 @@ class Build {
   pipeline::PipelineFile pipelines_;
   std::map<std::string, std::vector<std::byte>> assets_;
   std::vector<Program> programs_;  // "main" first
+  passes::Parts parts_;
   WeightStore weights_;
   std::vector<CompiledVariant> variants_;
 };

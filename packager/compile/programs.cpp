@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "packager/compile/interface.h"
-#include "packager/passes/passes.h"
 #include "schema/audit.h"
 #include "schema/features.h"
 #include "schema/module_abi.h"
@@ -31,32 +30,28 @@ void require_host(const targets::Target& target, format::Variant& variant) {
 
 }  // namespace
 
-Status optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const std::string& print_after) {
+Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const passes::Options& options) {
+  passes::Parts parts;
   for (Program& program : programs) {
-    passes::Options options;
-    options.print_after = print_after;
-    MLC_RETURN_IF_ERROR(passes::run(ctx, program.function, options));
-    for (uint32_t array : passes::used_constants(program.function)) weights.add(program.function, array);
+    program.method = method_of(program.function);
+    MLC_RETURN_IF_ERROR(passes::partition(ctx, std::move(program.function), parts));
+  }
+  for (const auto& segment : parts.segments) {
+    MLC_RETURN_IF_ERROR(passes::run(ctx, *segment, options));
+    for (uint32_t array : passes::used_constants(*segment)) weights.add(*segment, array);
   }
   weights.seal();
-  return ok();
-}
-
-Result<CompiledVariant> compile_programs(ir::Context& ctx, const lang::Library& library, const std::vector<Program>& programs,
-                                         const WeightStore& weights, const targets::Target& target) {
-  std::vector<const nest::Function*> functions;
-  for (const Program& program : programs) functions.push_back(&program.function);
-  return compile_variant(ctx, library, functions, weights, target);
+  return parts;
 }
 
 void add_program(container::ContainerBuilder& builder, const Program& program, double tolerance) {
-  format::Method method = method_of(program.function);
+  format::Method method = program.method;
   if (program.is_pipeline)
     for (format::Port& port : method.inputs)
       if (port.dtype == DType::U8 && port.dims.size() == 3) port.media = format::Media::Image;
   const uint32_t handle = builder.add_method(std::move(method));
   if (program.is_pipeline) builder.manifest.model.default_method = handle;
-  if (!program.golden.outputs.empty()) add_golden(builder, program.golden, program.function.name, handle, tolerance);
+  if (!program.golden.outputs.empty()) add_golden(builder, program.golden, program.method.name, handle, tolerance);
 }
 
 void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled, const Program& main, double tolerance) {
@@ -70,7 +65,7 @@ void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled
   if (!portable) require_host(target, variant);
   std::sort(variant.features.begin(), variant.features.end());
   if (!portable) variant.audit = format::Audit{"mlpack", MLC_VERSION, {}};  // the digest is the builder's to fill in
-  for (uint32_t port = 0; port < main.function.outputs.size(); ++port) variant.tolerance.push_back({port, format::Metric::Rel, tolerance});
+  for (uint32_t port = 0; port < main.method.outputs.size(); ++port) variant.tolerance.push_back({port, format::Metric::Rel, tolerance});
   variant.module = builder.add_segment("code/" + target.name, format::SegmentKind::Module, !portable, std::move(compiled.module));
   variant.plan = builder.add_segment("plan/" + target.name, format::SegmentKind::Plan, !portable, std::move(compiled.plan));
   builder.add_variant(std::move(variant));

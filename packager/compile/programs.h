@@ -1,10 +1,11 @@
 // The middle of a build, whoever began it: expanded functions are optimised together, compiled for targets, and put into
 // a container. Everything is in memory; `mlpack build` adds the model file, golden vectors, pipelines and a signature.
 //
-//   std::vector<Program> programs = {{std::move(function)}};
+//   std::vector<Program> programs;
+//   programs.push_back({.function = std::move(function)});
 //   WeightStore weights;
-//   MLC_RETURN_IF_ERROR(optimise(ctx, programs, weights));
-//   MLC_ASSIGN(CompiledVariant variant, compile_programs(ctx, library, programs, weights, target));
+//   MLC_ASSIGN(const passes::Parts parts, optimise(ctx, programs, weights));
+//   MLC_ASSIGN(CompiledVariant variant, compile_variant(ctx, library, parts, weights, target));
 //   container::ContainerBuilder builder;
 //   for (const Program& p : programs) add_program(builder, p, tolerance);
 //   MLC_RETURN_IF_ERROR(weights.write(builder));
@@ -21,23 +22,20 @@
 #include "packager/container/builder.h"
 #include "packager/ir/context.h"
 #include "packager/nest/nest.h"
+#include "packager/passes/passes.h"
 #include "targets/target.h"
 
 namespace mlc::compile {
 
 struct Program {
-  nest::Function function;
+  nest::Function function;    // until `optimise` cuts it into parts
   GoldenVector golden;        // no outputs: the container gets none
   bool is_pipeline = false;   // takes pictures, and is what runs by default
+  format::Method method;      // its interface, set by `optimise`
 };
 
-// Runs all passes on every program, announces their constants and seals `weights`; from here on `programs` must stay
-// where they are. `print_after`: pass whose result goes to standard error.
-Status optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const std::string& print_after = {});
-
-// After `optimise`.
-Result<CompiledVariant> compile_programs(ir::Context& ctx, const lang::Library& library, const std::vector<Program>& programs,
-                                         const WeightStore& weights, const targets::Target& target);
+// Cuts the programs into parts, runs all passes on every segment, announces their constants and seals `weights`.
+Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const passes::Options& options = {});
 
 // The interface of a program and its golden vector; `tolerance` relative to the largest output.
 void add_program(container::ContainerBuilder& builder, const Program& program, double tolerance);

@@ -9,7 +9,7 @@
 
 namespace mlc::compile {
 
-Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& library, const std::vector<const nest::Function*>& functions,
+Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts,
                                         const WeightStore& weights, const targets::Target& target) {
   const lower::MathExpander expand = [&](ir::Context& c, ir::Op op, const ir::Expr* arg) { return library.expand_math(c, op, arg); };
   CompiledVariant variant;
@@ -17,7 +17,8 @@ Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& l
   std::vector<loop::Kernel> kernels;
   std::unordered_map<std::string, uint32_t> entry_of;
   std::vector<plan::FunctionPlan> plans;
-  for (const nest::Function* function : functions) {
+  for (const auto& segment : parts.segments) {
+    const nest::Function* function = segment.get();
     plan::FunctionPlan plan;
     plan.function = function;
     plan.constant = [&weights, function](uint32_t array) { return weights.place_of(*function, array); };
@@ -44,7 +45,7 @@ Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& l
   MLC_ASSIGN(targets::Module module, targets::emit_module(target, kernels));
   MLC_RETURN_IF_ERROR(targets::audit_module(target, module.bytes));
   variant.module = std::move(module.bytes);
-  MLC_ASSIGN(variant.plan, plan::write_plan(ctx, std::move(plans)));
+  MLC_ASSIGN(variant.plan, plan::write_plan(ctx, plans, parts.programs));
   MLC_RETURN_IF_ERROR(plan::verify(variant.plan, static_cast<uint32_t>(variant.num_kernels)));
   return variant;
 }

@@ -9,7 +9,7 @@
 #include "packager/compile/weights.h"
 #include "packager/ir/context.h"
 #include "packager/lang/lang.h"
-#include "packager/nest/nest.h"
+#include "packager/passes/partition.h"
 #include "targets/target.h"
 
 namespace mlc::compile {
@@ -18,12 +18,12 @@ struct CompiledVariant {
   const targets::Target* target = nullptr;
   std::vector<std::byte> module, plan;
   size_t num_kernels = 0;   // emitted
-  size_t num_launches = 0;  // of all functions
+  size_t num_launches = 0;  // of all segments
 };
 
-// Functions have passed all passes and are shared by all targets (layouts do not depend on the target, so that weights
+// Segments have passed all passes and are shared by all targets (layouts do not depend on the target, so that weights
 // exist once); `weights` is sealed. The module has passed the audit when this returns.
-Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& library, const std::vector<const nest::Function*>& functions,
+Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts,
                                         const WeightStore& weights, const targets::Target& target);
 
 }  // namespace mlc::compile

@@ -7,48 +7,6 @@ namespace mlc::passes {
 
 using ir::Op;
 
-namespace {
-void block_roots(const std::vector<loop::StmtPtr>& body, const std::function<void(const Expr*&)>& visit) {
-  for (const loop::StmtPtr& s : body) {
-    for (const Expr** e : {&s->begin, &s->end, &s->cond, &s->bound, &s->value})
-      if (*e) visit(*e);
-    for (const Expr*& e : s->index) visit(e);
-    block_roots(s->body, visit);
-    block_roots(s->orelse, visit);
-  }
-}
-
-void roots(nest::Statement& s, const std::function<void(const Expr*&)>& visit) {
-  if (s.nest) {
-    if (s.nest->where) visit(s.nest->where);
-    for (nest::Write& w : s.nest->writes) {
-      for (const Expr*& e : w.index) visit(e);
-      visit(w.value);
-    }
-    return;
-  }
-  for (loop::LocalArray& l : s.proc->locals) for (const Expr*& e : l.shape) visit(e);
-  block_roots(s.proc->body, visit);
-}
-}  // namespace
-
-void for_roots(const nest::Statement& s, const std::function<void(const Expr*)>& visit) {
-  roots(const_cast<nest::Statement&>(s), [&](const Expr*& e) { visit(e); });
-}
-
-void map_roots(nest::Statement& s, const std::function<const Expr*(const Expr*)>& change) {
-  roots(s, [&](const Expr*& e) { e = change(e); });
-}
-
-void for_loads(const nest::Statement& s, const std::function<void(const Expr*)>& visit) {
-  std::unordered_set<const Expr*> seen;
-  for_roots(s, [&](const Expr* root) {
-    ir::walk(root, [&](const Expr* e) {
-      if (e->op == Op::Load && seen.insert(e).second) visit(e);
-    });
-  });
-}
-
 const Expr* replace_loads(ir::Context& ctx, const Expr* root, uint32_t array, const std::function<const Expr*(const Expr*)>& with) {
   for (;;) {
     const Expr* found = nullptr;
@@ -58,26 +16,6 @@ const Expr* replace_loads(ir::Context& ctx, const Expr* root, uint32_t array, co
     if (!found) return root;
     root = ctx.substitute(root, {{found, with(found)}});
   }
-}
-
-std::vector<uint32_t> written(const nest::Statement& s) {
-  std::vector<uint32_t> out;
-  if (s.proc) out = s.proc->writes;
-  else for (const nest::Write& w : s.nest->writes) out.push_back(w.array);
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
-}
-
-std::vector<uint32_t> read(const nest::Statement& s) {
-  std::vector<uint32_t> out;
-  if (s.proc) out = s.proc->reads;
-  for_loads(s, [&](const Expr* e) {
-    if (e->array < nest::kFirstLocal) out.push_back(e->array);
-  });
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
 }
 
 Uses uses_of(const nest::Function& f) {

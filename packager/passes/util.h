@@ -5,21 +5,19 @@
 #include <vector>
 
 #include "packager/nest/nest.h"
+#include "packager/nest/uses.h"
 
 namespace mlc::passes {
 
 using ir::Expr;
 
-// Calls `visit` for every root expression of a statement (conditions, indices, values; all of a proc's).
-void for_roots(const nest::Statement& s, const std::function<void(const Expr*)>& visit);
-// Every distinct Load below the roots, once.
-void for_loads(const nest::Statement& s, const std::function<void(const Expr*)>& visit);
-// Replaces every root by what `change` returns for it.
-void map_roots(nest::Statement& s, const std::function<const Expr*(const Expr*)>& change);
+using nest::for_loads;
+using nest::for_roots;
+using nest::map_roots;
+using nest::read;
+using nest::written;
 // Every load of `array` below root replaced by what `with` makes of it, innermost first (its result must not load it).
 const Expr* replace_loads(ir::Context& ctx, const Expr* root, uint32_t array, const std::function<const Expr*(const Expr*)>& with);
-std::vector<uint32_t> written(const nest::Statement& s);
-std::vector<uint32_t> read(const nest::Statement& s);  // distinct, ascending
 
 struct Uses {
   std::vector<std::vector<size_t>> writers, readers;  // statements, by array; ascending, distinct

@@ -22,6 +22,32 @@ class FunctionWriter {
   FunctionWriter(ir::Context& ctx, const FunctionPlan& plan, fbs::FlatBufferBuilder& out)
       : ctx_(ctx), plan_(plan), function_(*plan.function), out_(out), buffer_of_(function_.arrays.size(), kNone) {}
 
+  // A program, whose interface `plan.function` is.
+  Result<fbs::Offset<Function>> write(const nest::Program& program, const std::map<std::string, uint32_t>& number_of) {
+    MLC_RETURN_IF_ERROR(bind_symbols());
+    std::vector<fbs::Offset<Port>> inputs, outputs;
+    for (uint32_t k = 0; k < function_.inputs.size(); ++k) {
+      MLC_ASSIGN(auto port, input_port(k, 0));
+      inputs.push_back(port);
+    }
+    for (size_t k = 0; k < program.outputs.size(); ++k) {
+      const nest::Program::Value& value = program.values[program.outputs[k]];
+      outputs.push_back(CreatePort(out_, out_.CreateString(program.output_names[k]), static_cast<uint8_t>(value.dtype), 0, 0, value.list_depth,
+                                   program.outputs[k], value.rank));
+    }
+    MLC_RETURN_IF_ERROR(add_checks());
+    std::vector<fbs::Offset<Step>> steps;
+    for (const nest::Step& step : program.steps) {
+      std::vector<uint32_t> callees;
+      for (const std::string& name : step.functions) callees.push_back(number_of.at(name));
+      steps.push_back(CreateStep(out_, step_op(step), out_.CreateVector(callees), out_.CreateVector(step.inputs), out_.CreateVector(step.outputs),
+                                 step.carried, static_cast<uint32_t>(step.axis), step.new_axis, out_.CreateString(step.source)));
+    }
+    return CreateFunction(out_, out_.CreateString(function_.name), symbols_.num_symbols(),
+                          out_.CreateVectorOfStructs(symbols_.instructions()), out_.CreateVector(checks_), out_.CreateVector(inputs),
+                          out_.CreateVector(outputs), 0, 0, 0, static_cast<uint32_t>(program.values.size()), out_.CreateVector(steps));
+  }
+
   Result<fbs::Offset<Function>> write() {
     MLC_RETURN_IF_ERROR(bind_symbols());
     MLC_RETURN_IF_ERROR(add_interface_buffers());
@@ -31,11 +57,11 @@ class FunctionWriter {
     MLC_RETURN_IF_ERROR(add_checks());
     std::vector<fbs::Offset<Port>> inputs, outputs;
     for (size_t k = 0; k < function_.inputs.size(); ++k) {
-      MLC_ASSIGN(auto port, port_of(function_.inputs[k], input_buffers_[k]));
+      MLC_ASSIGN(auto port, input_port(static_cast<uint32_t>(k), input_buffers_[k]));
       inputs.push_back(port);
     }
     for (size_t k = 0; k < function_.outputs.size(); ++k) {
-      MLC_ASSIGN(auto port, port_of(function_.outputs[k], output_buffers_[k]));
+      MLC_ASSIGN(auto port, output_port(function_.outputs[k], output_buffers_[k]));
       outputs.push_back(port);
     }
     MLC_ASSIGN(const uint32_t arena_bytes, symbols_.symbol_of(arena_bytes_));
@@ -47,11 +73,37 @@ class FunctionWriter {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
+  static StepOp step_op(const nest::Step& step) {
+    using Kind = nest::Control::Kind;
+    if (step.is_call) return StepOp_Call;
+    switch (step.kind) {
+      case Kind::Read: break;  // symbols are bound where they are used
+      case Kind::Branch: return StepOp_Branch;
+      case Kind::Loop: return StepOp_Loop;
+      case Kind::ListMake: return StepOp_ListMake;
+      case Kind::ListInsert: return StepOp_ListInsert;
+      case Kind::ListErase: return StepOp_ListErase;
+      case Kind::ListAt: return StepOp_ListAt;
+      case Kind::ListLength: return StepOp_ListLength;
+      case Kind::ListConcat: return StepOp_ListConcat;
+      case Kind::ListSplit: return StepOp_ListSplit;
+    }
+    return StepOp_None;
+  }
+
   Status bind_symbols() {
     for (uint32_t k = 0; k < function_.inputs.size(); ++k) {
       const nest::Array& array = function_.arrays[function_.inputs[k]];
-      for (uint32_t axis = 0; axis < array.shape.size(); ++axis)
-        if (array.shape[axis]->op == ir::Op::Sym) bind(array.shape[axis]->sym, k, axis);
+      for (uint32_t axis = 0; axis < array.shape.size(); ++axis) {
+        if (array.shape[axis]->op != ir::Op::Sym || symbols_.is_bound(array.shape[axis]->sym)) continue;
+        symbols_.bind_input_axis(array.shape[axis]->sym, k, axis);
+        check_bounds(array.shape[axis]->sym);
+      }
+    }
+    for (const nest::Function::Element& element : function_.elements) {
+      if (symbols_.is_bound(element.sym)) continue;
+      symbols_.bind_input_element(element.sym, element.input, static_cast<uint32_t>(element.element));
+      check_bounds(element.sym);
     }
     for (const nest::Function::Definition& definition : function_.definitions)
       MLC_RETURN_IF_ERROR(symbols_.define(definition.sym, definition.value));
@@ -59,14 +111,14 @@ class FunctionWriter {
   }
 
   // Everything behind relies on the bounds of a symbol, so they are checked before anything is computed from it.
-  void bind(const ir::Sym* sym, uint32_t input, uint32_t axis) {
-    if (symbols_.is_bound(sym)) return;
-    symbols_.bind_input_axis(sym, input, axis);
+  void check_bounds(const ir::Sym* sym) {
     const auto condition = symbols_.in_bounds(sym);
     if (!condition) return;
-    std::string message = "'" + sym->name + "' must be " + std::to_string(sym->lo);
+    std::string message = "'" + sym->name + "' must be ";
+    if (sym->lo == INT64_MIN) message += "at most " + std::to_string(sym->hi);
+    else message += std::to_string(sym->lo);
     if (sym->hi == INT64_MAX) message += " or more";
-    else if (sym->hi > sym->lo) message += " to " + std::to_string(sym->hi);
+    else if (sym->lo > INT64_MIN && sym->hi > sym->lo) message += " to " + std::to_string(sym->hi);
     if (sym->multiple > 1) message += ", a multiple of " + std::to_string(sym->multiple);
     checks_.push_back(CreateCheck(out_, *condition, symbols_.num_symbols(), out_.CreateString(message)));
   }
@@ -188,7 +240,22 @@ class FunctionWriter {
     return ok();
   }
 
-  Result<fbs::Offset<Port>> port_of(uint32_t array_number, uint32_t buffer) {
+  // An extent that nothing is said of is what it is.
+  Result<fbs::Offset<Port>> input_port(uint32_t input, uint32_t buffer) {
+    const nest::Array& array = function_.arrays[function_.inputs[input]];
+    std::vector<uint32_t> shape;
+    for (uint32_t axis = 0; axis < array.shape.size(); ++axis) {
+      if (!symbols_.knows(array.shape[axis])) {
+        shape.push_back(symbols_.input_axis(input, axis));
+        continue;
+      }
+      MLC_ASSIGN(const uint32_t symbol, symbols_.symbol_of(array.shape[axis]));
+      shape.push_back(symbol);
+    }
+    return CreatePort(out_, out_.CreateString(array.name), static_cast<uint8_t>(array.dtype), buffer, out_.CreateVector(shape), array.list_depth, input);
+  }
+
+  Result<fbs::Offset<Port>> output_port(uint32_t array_number, uint32_t buffer) {
     const nest::Array& array = function_.arrays[array_number];
     std::vector<uint32_t> shape;
     for (const ir::Expr* extent : array.shape) {
@@ -213,14 +280,24 @@ class FunctionWriter {
 
 }  // namespace
 
-Result<std::vector<std::byte>> write_plan(ir::Context& ctx, std::vector<FunctionPlan> functions) {
-  std::sort(functions.begin(), functions.end(),
-            [](const FunctionPlan& a, const FunctionPlan& b) { return a.function->name < b.function->name; });
+Result<std::vector<std::byte>> write_plan(ir::Context& ctx, const std::vector<FunctionPlan>& segments, const std::vector<nest::Program>& programs) {
+  struct Part {
+    const FunctionPlan* segment = nullptr;  // one of the two
+    const nest::Program* program = nullptr;
+  };
+  std::map<std::string, Part> parts;  // sorted by name, as plans are
+  for (const FunctionPlan& plan : segments) parts[plan.function->name].segment = &plan;
+  for (const nest::Program& program : programs) parts[program.interface.name].program = &program;
+  std::map<std::string, uint32_t> number_of;
+  for (const auto& [name, part] : parts) number_of.emplace(name, static_cast<uint32_t>(number_of.size()));
   fbs::FlatBufferBuilder out;
   std::vector<fbs::Offset<Function>> written;
-  for (const FunctionPlan& plan : functions) {
-    auto function = FunctionWriter(ctx, plan, out).write();
-    if (!function.ok()) return std::move(function).status().note("plan of '" + plan.function->name + "'");
+  for (const auto& [name, part] : parts) {
+    FunctionPlan interface;
+    if (part.program) interface.function = &part.program->interface;
+    FunctionWriter writer(ctx, part.segment ? *part.segment : interface, out);
+    auto function = part.segment ? writer.write() : writer.write(*part.program, number_of);
+    if (!function.ok()) return std::move(function).status().note("plan of '" + name + "'");
     written.push_back(*function);
   }
   FinishPlanBuffer(out, CreatePlan(out, kPlanFormat, MLRUN_MODULE_ABI, out.CreateVector(written)));

@@ -13,7 +13,7 @@
 
 #include "base/status.h"
 #include "packager/loop/loop.h"
-#include "packager/nest/nest.h"
+#include "packager/nest/program.h"
 
 namespace mlc::plan {
 
@@ -35,6 +35,7 @@ struct FunctionPlan {
 };
 
 // The bytes of a plan segment. Functions are sorted by name. Fails if a symbol has no source in the inputs' shapes.
-Result<std::vector<std::byte>> write_plan(ir::Context& ctx, std::vector<FunctionPlan> functions);
+Result<std::vector<std::byte>> write_plan(ir::Context& ctx, const std::vector<FunctionPlan>& segments,
+                                          const std::vector<nest::Program>& programs = {});
 
 }  // namespace mlc::plan

@@ -55,7 +55,19 @@ uint32_t SymbolTable::emit(SymbolOp op, uint32_t a, uint32_t b, uint32_t c, int6
 }
 
 void SymbolTable::bind_input_axis(const ir::Sym* sym, uint32_t input, uint32_t axis) {
-  if (!is_bound(sym)) bound_[sym] = emit(SymbolOp_InputDim, input, axis);
+  if (!is_bound(sym)) bound_[sym] = input_axis(input, axis);
+}
+
+void SymbolTable::bind_input_element(const ir::Sym* sym, uint32_t input, uint32_t element) {
+  if (!is_bound(sym)) bound_[sym] = emit(SymbolOp_InputElement, input, element);
+}
+
+uint32_t SymbolTable::input_axis(uint32_t input, uint32_t axis) { return emit(SymbolOp_InputDim, input, axis); }
+
+bool SymbolTable::knows(const ir::Expr* e) const {
+  bool known = true;
+  ir::walk(e, [&](const ir::Expr* node) { known = known && (node->op != Op::Sym || is_bound(node->sym)); });
+  return known;
 }
 
 std::optional<uint32_t> SymbolTable::in_bounds(const ir::Sym* sym) {

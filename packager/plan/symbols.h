@@ -17,6 +17,11 @@ class SymbolTable {
   // Binds `sym` to the extent of an input's axis. The first binding of a symbol holds; later ones are left to the
   // runtime's check of that input's shape.
   void bind_input_axis(const ir::Sym* sym, uint32_t input, uint32_t axis);
+  // Binds `sym` to an element of an input.
+  void bind_input_element(const ir::Sym* sym, uint32_t input, uint32_t element);
+  // The extent of an input's axis, whatever it is.
+  uint32_t input_axis(uint32_t input, uint32_t axis);
+  bool knows(const ir::Expr* e) const;  // all of its symbols are bound
   // Gives `sym` the value of an expression over symbols bound before.
   Status define(const ir::Sym* sym, const ir::Expr* value);
   // The symbol that is 1 where a bound symbol is between its bounds and a multiple of what it must be; none if any value

@@ -103,7 +103,7 @@ class CaseRun {
         for (const model::Port& port : m.graph.inputs)
           if (port.name == loaded_.model.graph.inputs[k].name) inputs_.push_back(loaded_.inputs[k]);
       programs_.clear();
-      programs_.push_back({std::move(function).value(), {}, false});
+      programs_.push_back({.function = std::move(function).value()});
       return ok();
     }
     return *first;
@@ -120,7 +120,7 @@ class CaseRun {
   Result<std::vector<std::byte>> container_for(const targets::Target& target) {
     if (!optimised_) optimised_ = optimise();
     MLC_RETURN_IF_ERROR(*optimised_);
-    MLC_ASSIGN(compile::CompiledVariant variant, compile::compile_programs(*ctx_, *options_.library, programs_, weights_, target));
+    MLC_ASSIGN(compile::CompiledVariant variant, compile::compile_variant(*ctx_, *options_.library, parts_, weights_, target));
     container::ContainerBuilder builder;
     builder.manifest.model.id = "local/case";
     builder.manifest.model.version = 1;
@@ -131,12 +131,10 @@ class CaseRun {
   }
 
   Status optimise() {
-    if (options_.check) {
-      passes::Options passes;
-      passes.check = true;
-      MLC_RETURN_IF_ERROR(passes::run(*ctx_, programs_[0].function, passes));
-    }
-    return compile::optimise(*ctx_, programs_, weights_);
+    passes::Options passes;
+    passes.check = options_.check;
+    MLC_ASSIGN(parts_, compile::optimise(*ctx_, programs_, weights_, passes));
+    return ok();
   }
 
   void judge(const Result<std::vector<nest::Tensor>>& got, Outcome& outcome) const {
@@ -169,6 +167,7 @@ class CaseRun {
   std::optional<ir::Context> ctx_;
   std::vector<compile::Program> programs_;  // one, "main"
   std::vector<nest::Tensor> inputs_;        // of the program
+  passes::Parts parts_;
   compile::WeightStore weights_;
   std::optional<Status> optimised_;
 };

@@ -1,0 +1,26 @@
+// Cuts a function at what only its run decides.
+//
+// Statements are put into levels: level 0 needs nothing but the inputs, level n + 1 needs a control whose operands are
+// ready at level n. The statements of a level become one function, a segment, whose symbols all follow from its inputs:
+// from their extents, or from elements of theirs. Where no input of a segment has the extent that it needs, an array
+// that has it is handed to it for the sake of its shape. A program calls the segments and does the controls in between.
+// Bodies of controls are partitioned in the same way. A function without controls is its own only segment.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "packager/nest/program.h"
+
+namespace mlc::passes {
+
+struct Parts {
+  std::vector<std::unique_ptr<nest::Function>> segments;
+  std::vector<nest::Program> programs;
+};
+
+// Adds what `function` becomes to `parts`: a segment or a program of its name, and what that calls.
+Status partition(ir::Context& ctx, nest::Function function, Parts& parts);
+
+}  // namespace mlc::passes
