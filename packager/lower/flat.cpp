@@ -54,8 +54,7 @@ bool in_range(ir::Context& ctx, const std::vector<const Expr*>& index, const std
 
 const Expr* flat_load(ir::Context& ctx, const nest::Function& f, Params& params, const Expr* load) {
   const nest::Array& array = f.arrays[load->array];
-  std::vector<const Expr*> index;
-  for (const Expr* a : load->args) index.push_back(flatten(ctx, f, params, a));
+  const std::vector<const Expr*> index(load->args.begin(), load->args.end());
   Expr node;
   node.op = Op::Load;
   node.type = load->type;
@@ -77,7 +76,10 @@ const Expr* flat_load(ir::Context& ctx, const nest::Function& f, Params& params,
 
 const Expr* flatten(ir::Context& ctx, const nest::Function& f, Params& params, const Expr* e) {
   return ctx.rewrite(e, [&](const Expr* x) -> const Expr* {
-    return x->op == Op::Load ? flat_load(ctx, f, params, x) : nullptr;
+    if (x->op != Op::Load) return nullptr;
+    std::vector<const Expr*> index;
+    for (const Expr* a : x->args) index.push_back(flatten(ctx, f, params, a));
+    return flat_load(ctx, f, params, ctx.raw(*x, std::move(index)));
   });
 }
 

@@ -45,7 +45,7 @@ class Params {
   const nest::Function& f_;
 };
 
-// One array access in flat form. `Proved` loads that are in range unconditionally come back as Clamped.
+// One array access in flat form, given one whose indices are flat already. `Proved` loads that are in range unconditionally come back as Clamped.
 const ir::Expr* flat_load(ir::Context& ctx, const nest::Function& f, Params& params, const ir::Expr* load);
 // True if `index` lies in `shape` for all values of its dims and symbols.
 bool in_range(ir::Context& ctx, const std::vector<const ir::Expr*>& index, const std::vector<const ir::Expr*>& shape);
