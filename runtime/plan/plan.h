@@ -125,6 +125,9 @@ struct Function {
   std::vector<Instr> body;
   uint32_t num_values = 0;
   std::vector<Step> steps;
+  // What InputElement reads, in the order of the instructions. Made by decode_plan.
+  struct ElementRead { uint32_t input = 0, element = 0; };
+  std::vector<ElementRead> elements;
 
   bool is_program() const { return num_values > 0; }
 };
@@ -144,6 +147,10 @@ struct PlanContext {
   // Length in bytes of a copy of a tensor; none if there is no such one.
   std::function<std::optional<uint64_t>(uint32_t tensor, uint32_t copy)> constant_bytes;
 };
+
+// The rules about steps, for a plan whose functions are checked one by one; fills in what is said to be made by
+// decode_plan, which calls this (plan_programs.cpp).
+Status check_programs(Plan& plan);
 
 // Malformed with the function and item, if the bytes break any rule.
 Result<Plan> decode_plan(Bytes bytes, const PlanContext& context);
