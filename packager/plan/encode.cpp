@@ -38,14 +38,23 @@ class Encoder {
                                       i.fill, out_.CreateString(i.name)));
     return fbp::CreateFunction(out_, out_.CreateString(f.name), f.num_symbols, out_.CreateVectorOfStructs(shape),
                                out_.CreateVector(checks), inputs, outputs, out_.CreateVector(buffers), f.arena_bytes,
-                               out_.CreateVector(body));
+                               out_.CreateVector(body), f.num_values, out_.CreateVector(steps(f)));
+  }
+
+  std::vector<fbs::Offset<fbp::Step>> steps(const exec::Function& f) {
+    std::vector<fbs::Offset<fbp::Step>> written;
+    for (const exec::Step& s : f.steps)
+      written.push_back(fbp::CreateStep(out_, static_cast<fbp::StepOp>(s.op), out_.CreateVector(s.functions),
+                                        out_.CreateVector(s.inputs), out_.CreateVector(s.outputs), s.carried, s.axis,
+                                        s.new_axis, out_.CreateString(s.name), static_cast<uint8_t>(s.dtype), s.list_depth));
+    return written;
   }
 
   fbs::Offset<fbs::Vector<fbs::Offset<fbp::Port>>> ports(const std::vector<exec::Port>& list) {
     std::vector<fbs::Offset<fbp::Port>> written;
     for (const exec::Port& p : list)
       written.push_back(fbp::CreatePort(out_, out_.CreateString(p.name), static_cast<uint8_t>(p.dtype), p.buffer,
-                                        out_.CreateVector(p.shape)));
+                                        out_.CreateVector(p.shape), p.list_depth, p.value, p.rank));
     return out_.CreateVector(written);
   }
 

@@ -20,13 +20,23 @@ class Parser {
     while (in_.peek().kind != Lexer::Token::End) {
       MLC_RETURN_IF_ERROR(in_.expect("function"));
       f_ = {};
+      program_ = false;
+      values_ = 0;
       MLC_RETURN_IF_ERROR(string(f_.name));
       MLC_RETURN_IF_ERROR(in_.expect("{"));
       while (!in_.accept("}")) MLC_RETURN_IF_ERROR(line());
       f_.num_symbols = static_cast<uint32_t>(f_.shape.size());
+      // As many values as any number in the text says: whether they are written is for the verifier.
+      if (program_) f_.num_values = values_;
       for (const Buffer& b : f_.buffers)
         if (b.kind == BufferKind::State && b.index < UINT32_MAX) plan.num_states = std::max(plan.num_states, b.index + 1);
       plan.functions.push_back(std::move(f_));
+      ++functions_;
+    }
+    for (const Callee& c : callees_) {
+      const auto found = plan.find(c.name);
+      if (!found) return Status(Code::Malformed, "no function '" + c.name + "'");
+      plan.functions[c.function].steps[c.step].functions.push_back(*found);
     }
     return plan;
   }
@@ -49,6 +59,17 @@ class Parser {
   Status buffer(uint32_t& out) {
     MLC_RETURN_IF_ERROR(in_.expect("#"));
     return number(out);
+  }
+  // "%3", or "-" for none.
+  Status value(uint32_t& out) {
+    program_ = true;
+    out = kNoValue;
+    if (in_.accept("-")) return ok();
+    MLC_RETURN_IF_ERROR(in_.expect("%"));
+    MLC_RETURN_IF_ERROR(number(out));
+    if (out >= kMaxValue) return in_.error("no such value");
+    values_ = std::max(values_, out + 1);
+    return ok();
   }
   Status string(std::string& out) {
     if (in_.peek().kind != Lexer::Token::String) return in_.error("expected a text in quotes, found '" + in_.peek().text + "'");
@@ -78,8 +99,11 @@ class Parser {
     if (in_.accept("input")) return port(f_.inputs.emplace_back());
     if (in_.accept("output")) return port(f_.outputs.emplace_back());
     if (in_.accept("arena")) return symbol(f_.arena_bytes);
+    if (in_.is("%") || in_.is("-")) return step();
+    for (uint8_t op = 1; op <= kLastStepOp; ++op)
+      if (in_.is(kStepWords[op])) return step();
     for (const auto& [word, op] : {std::pair{"launch", InstrOp::Launch}, {"copy", InstrOp::Copy}, {"fill", InstrOp::Fill}})
-      if (in_.accept(word)) return step(op);
+      if (in_.accept(word)) return launch(op);
     return in_.error("unexpected '" + in_.peek().text + "'");
   }
 
@@ -93,7 +117,7 @@ class Parser {
     if (i.op == SymbolOp::None) return in_.error("no operation '" + word + "'");
     uint32_t* operands[] = {&i.a, &i.b, &i.c};
     for (int k = 0; k < operands_of(i.op); ++k) MLC_RETURN_IF_ERROR(symbol(*operands[k]));
-    if (i.op == SymbolOp::InputDim) {
+    if (i.op == SymbolOp::InputDim || i.op == SymbolOp::InputElement) {
       MLC_RETURN_IF_ERROR(number(i.a));
       MLC_RETURN_IF_ERROR(number(i.b));
     }
@@ -135,11 +159,39 @@ class Parser {
   Status port(Port& p) {
     MLC_RETURN_IF_ERROR(string(p.name));
     MLC_RETURN_IF_ERROR(dtype(p.dtype));
-    MLC_RETURN_IF_ERROR(list("[", "]", p.shape, &Parser::symbol));
-    return buffer(p.buffer);
+    if (in_.accept("list")) MLC_RETURN_IF_ERROR(number(p.list_depth));
+    else if (in_.accept("rank")) MLC_RETURN_IF_ERROR(number(p.rank));
+    else MLC_RETURN_IF_ERROR(list("[", "]", p.shape, &Parser::symbol));
+    return in_.is("%") ? value(p.value) : buffer(p.buffer);
   }
 
-  Status step(InstrOp op) {
+  Status step() {
+    Step& s = f_.steps.emplace_back();
+    program_ = true;
+    if (in_.is("%") || in_.is("-")) {
+      do MLC_RETURN_IF_ERROR(value(s.outputs.emplace_back()));
+      while (in_.accept(","));
+      MLC_RETURN_IF_ERROR(in_.expect("="));
+    }
+    const std::string word = in_.next().text;
+    for (uint8_t op = 1; op <= kLastStepOp; ++op)
+      if (kStepWords[op] == word) s.op = static_cast<StepOp>(op);
+    if (s.op == StepOp::None) return in_.error("no step '" + word + "'");
+    const auto at = static_cast<uint32_t>(f_.steps.size() - 1);
+    while (in_.peek().kind == Lexer::Token::String) callees_.push_back({functions_, at, in_.next().text});
+    if (in_.accept("carried")) MLC_RETURN_IF_ERROR(number(s.carried));
+    if (in_.accept("axis")) MLC_RETURN_IF_ERROR(number(s.axis));
+    s.new_axis = in_.accept("new");
+    if (!in_.is("(")) {
+      MLC_RETURN_IF_ERROR(dtype(s.dtype));
+      MLC_RETURN_IF_ERROR(in_.expect("list"));
+      MLC_RETURN_IF_ERROR(number(s.list_depth));
+    }
+    MLC_RETURN_IF_ERROR(list("(", ")", s.inputs, &Parser::value));
+    return in_.peek().kind == Lexer::Token::String ? string(s.name) : ok();
+  }
+
+  Status launch(InstrOp op) {
     Instr& i = f_.body.emplace_back();
     i.op = op;
     if (op == InstrOp::Launch) MLC_RETURN_IF_ERROR(number(i.kernel));
@@ -158,8 +210,19 @@ class Parser {
     return in_.peek().kind == Lexer::Token::String ? string(i.name) : ok();
   }
 
+  // A call, by name until all functions are known.
+  struct Callee {
+    uint32_t function, step;
+    std::string name;
+  };
+  static constexpr uint32_t kMaxValue = 1u << 20;
+
   Lexer in_;
   Function f_;
+  bool program_ = false;
+  uint32_t values_ = 0;     // of f_, as far as it names any
+  uint32_t functions_ = 0;  // in front of f_
+  std::vector<Callee> callees_;
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ using namespace exec;
 int operands_of(SymbolOp op) {
   using enum SymbolOp;
   switch (op) {
-    case None: case Const: case InputDim: case FConst: return 0;
+    case None: case Const: case InputDim: case InputElement: case FConst: return 0;
     case Not: case ToDouble: case FFloor: case FCeil: case FRint: case FTrunc: case FSqrt: case FRoundF32: return 1;
     case Add: case Sub: case Mul: case FloorDiv: case CeilDiv: case Mod: case Min: case Max: case Eq: case Ne: case Lt:
     case Le: case And: case Or: case FAdd: case FSub: case FMul: case FDiv: case FMin: case FMax: case FLt: case FLe: return 2;
@@ -31,6 +31,7 @@ std::string quoted(const std::string& text) {
   return s + "\"";
 }
 std::string symbol(Symbol s) { return "$" + std::to_string(s); }
+std::string value_name(uint32_t v) { return v == kNoValue ? "-" : "%" + std::to_string(v); }
 std::string buffer(uint32_t b) { return "#" + std::to_string(b); }
 
 template <class List, class One>
@@ -42,7 +43,7 @@ std::string joined(const List& list, One one) {
 
 class Printer {
  public:
-  explicit Printer(const Function& f) : f_(f) {
+  Printer(const Plan& plan, const Function& f) : plan_(plan), f_(f) {
     for (const SymbolInstr& i : f.shape)
       if (i.op == SymbolOp::Const) constants_[i.dst] = i.imm;
   }
@@ -55,8 +56,9 @@ class Printer {
     for (size_t i = 0; i < f_.buffers.size(); ++i) declare(static_cast<uint32_t>(i), f_.buffers[i]);
     for (const Port& p : f_.inputs) port("input", p);
     for (const Port& p : f_.outputs) port("output", p);
-    out_ += "  arena " + symbol(f_.arena_bytes) + value({f_.arena_bytes}) + "\n";
-    for (const Instr& i : f_.body) step(i);
+    if (!f_.is_program()) out_ += "  arena " + symbol(f_.arena_bytes) + value({f_.arena_bytes}) + "\n";
+    for (const Instr& i : f_.body) launch(i);
+    for (const Step& s : f_.steps) step(s);
     return out_ + "}\n";
   }
 
@@ -77,7 +79,7 @@ class Printer {
     out_ += "  " + symbol(i.dst) + " = " + std::string(kSymbolOpWords[static_cast<size_t>(i.op)]);
     const uint32_t operands[] = {i.a, i.b, i.c};
     for (int k = 0; k < operands_of(i.op); ++k) out_ += " " + symbol(operands[k]);
-    if (i.op == SymbolOp::InputDim) out_ += " " + std::to_string(i.a) + " " + std::to_string(i.b);
+    if (i.op == SymbolOp::InputDim || i.op == SymbolOp::InputElement) out_ += " " + std::to_string(i.a) + " " + std::to_string(i.b);
     if (i.op == SymbolOp::Const || i.op == SymbolOp::FConst) out_ += " " + std::to_string(i.imm);
     if (i.op == SymbolOp::FConst) {
       char text[40];
@@ -107,11 +109,26 @@ class Printer {
   }
 
   void port(const std::string& word, const Port& p) {
-    out_ += "  " + word + " " + quoted(p.name) + " " + std::string(name_of(p.dtype)) + " [" + joined(p.shape, symbol) + "] " +
-            buffer(p.buffer) + value(p.shape) + "\n";
+    out_ += "  " + word + " " + quoted(p.name) + " " + std::string(name_of(p.dtype));
+    if (p.list_depth > 0) out_ += " list " + std::to_string(p.list_depth);
+    else if (f_.is_program() && word == "output") out_ += " rank " + std::to_string(p.rank);
+    else out_ += " [" + joined(p.shape, symbol) + "]";
+    out_ += " " + (f_.is_program() ? value_name(p.value) : buffer(p.buffer)) + value(p.shape) + "\n";
   }
 
-  void step(const Instr& i) {
+  void step(const Step& s) {
+    out_ += "  " + joined(s.outputs, value_name) + (s.outputs.empty() ? "" : " = ") +
+            std::string(kStepWords[static_cast<size_t>(s.op)]);
+    for (uint32_t f : s.functions) out_ += " " + quoted(plan_.functions[f].name);
+    if (s.op == StepOp::Loop) out_ += " carried " + std::to_string(s.carried);
+    if (s.op == StepOp::ListConcat || s.op == StepOp::ListSplit)
+      out_ += " axis " + std::to_string(s.axis) + (s.new_axis ? " new" : "");
+    if (s.op == StepOp::ListMake && s.inputs.empty())
+      out_ += " " + std::string(name_of(s.dtype)) + " list " + std::to_string(s.list_depth);
+    out_ += " (" + joined(s.inputs, value_name) + ")" + (s.name.empty() ? "" : " " + quoted(s.name)) + "\n";
+  }
+
+  void launch(const Instr& i) {
     std::vector<Symbol> symbols;
     if (i.op == InstrOp::Launch) {
       out_ += "  launch " + std::to_string(i.kernel) + " (" + joined(i.buffers, buffer) + ") (" + joined(i.scalars, symbol) +
@@ -126,6 +143,7 @@ class Printer {
     out_ += value(symbols) + "\n";
   }
 
+  const Plan& plan_;
   const Function& f_;
   std::string out_;
   std::unordered_map<Symbol, int64_t> constants_;
@@ -135,7 +153,7 @@ class Printer {
 
 std::string print(const Plan& plan) {
   std::string out = "plan\n";
-  for (const Function& f : plan.functions) out += Printer(f).run();
+  for (const Function& f : plan.functions) out += Printer(plan, f).run();
   return out;
 }
 

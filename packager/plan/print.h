@@ -16,7 +16,23 @@
 //     fill (#2) 127 static nobarrier
 //   }
 //
-// Symbols are $n, buffers #n, kernels and tensors plain numbers. Names of operations are those of schema/plan.fbs in small
+// A program declares values instead of buffers, and has steps:
+//
+//   function "loop" {
+//     $0 = dim 0 0
+//     input "x" f32 [$0] %0
+//     input "more" bool list 1 %1       ; list depth; the element type is that of the arrays in it
+//     output "y" f32 rank 2 %3
+//     %2 = at (%1, %7) "SequenceAt_3"
+//     %3, -, %5 = loop "loop/body" carried 1 (-, %2, %0)
+//     %6 = branch "loop/then" "loop/else" (%2, %0)
+//     call "loop/print" (%6)
+//     %8 = make f32 list 1 ()           ; the type only where there are no items
+//     %9 = insert (%8, %3, -)           ; also erase, length
+//     %10 = concat axis 0 new (%9)      ; also split; `new`: a new axis
+//   }
+//
+// Values are %n, an absent operand or a result that nobody wants is '-'. Symbols are $n, buffers #n, kernels and tensors plain numbers. Names of operations are those of schema/plan.fbs in small
 // letters; fconst takes the bits of the double. Comments start with ';': print notes constant sizes and doubles in them.
 #pragma once
 
@@ -42,10 +58,14 @@ std::vector<std::byte> encode(const exec::Plan& plan);
 inline constexpr std::string_view kSymbolOpWords[] = {
     "",    "const", "dim", "add", "sub",    "mul",      "floordiv", "ceildiv", "mod",  "min",  "max",    "eq",
     "ne",  "lt",    "le",  "and", "or",     "not",      "select",   "todouble", "fadd", "fsub", "fmul",   "fdiv",
-    "ffloor", "fceil", "frint", "ftrunc", "fmin", "fmax", "flt", "fle", "fconst", "fsqrt", "froundf32"};
+    "ffloor", "fceil", "frint", "ftrunc", "fmin", "fmax", "flt", "fle", "fconst", "fsqrt", "froundf32",
+    "element"};
 static_assert(std::size(kSymbolOpWords) == exec::kLastSymbolOp + 1);
 inline constexpr std::string_view kShareWords[] = {"static", "counter", "one"};
 static_assert(std::size(kShareWords) == exec::kLastShare + 1);
+inline constexpr std::string_view kStepWords[] = {"",   "call",   "branch", "loop",   "make", "insert",
+                                                  "erase", "at", "length", "concat", "split"};
+static_assert(std::size(kStepWords) == exec::kLastStepOp + 1);
 int operands_of(exec::SymbolOp op);  // symbols that it reads
 
 }  // namespace mlc::plan

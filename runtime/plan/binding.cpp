@@ -102,9 +102,13 @@ Status check_copy(const Function& f, const Executor::Binding& b, uint32_t to, ui
   return low != high && high - low < bytes ? bad(f, "a copy between buffers that overlap") : ok();
 }
 
+// Copies up to this length are not worth the waking of other workers.
+constexpr uint64_t kSmallCopy = 16 << 10;
+
 Status resolve_steps(const Function& f, Executor::Binding& b) {
+  b.small = true;
   for (const Instr& in : f.body) {
-    Step s;
+    BoundInstr s;
     s.op = in.op;
     s.share = in.share;
     s.barrier = in.barrier;
@@ -124,8 +128,10 @@ Status resolve_steps(const Function& f, Executor::Binding& b) {
       const int64_t tiles = b.symbols[in.tiles];
       if (tiles < 0 || tiles > INT32_MAX) return bad(f, compose("number of tiles of {} is out of range", in.name));
       s.tiles = static_cast<uint32_t>(tiles);
+      b.small = b.small && tiles <= 1;
       if (in.share == Share::Counter) s.counter = b.num_counters++;
     }
+    if (in.op != InstrOp::Launch) b.small = b.small && b.buffer_bytes[in.buffers[0]] <= kSmallCopy;
     if (in.op == InstrOp::Copy) MLC_RETURN_IF_ERROR(check_copy(f, b, in.buffers[0], in.buffers[1]));
     b.steps.push_back(s);
   }
@@ -135,6 +141,22 @@ Status resolve_steps(const Function& f, Executor::Binding& b) {
 }
 
 }  // namespace
+
+void Executor::Binding::clear() {
+  for (auto* numbers : {&key, &symbols, &scalars}) numbers->clear();
+  for (auto* sizes : {&buffer_bytes, &buffer_offsets, &input_bytes, &output_bytes, &lengths}) sizes->clear();
+  output_shapes.clear();
+  states.clear();
+  steps.clear();
+  operand_buffers.clear();
+  pointers.clear();
+  input_patches.clear();
+  output_patches.clear();
+  counters.reset();
+  num_counters = 0;
+  arena_bytes = 0;
+  generation = ~uint64_t{0};
+}
 
 Status resolve(const Function& f, Executor::Binding& b) {
   MLC_RETURN_IF_ERROR(resolve_ports(f, b));

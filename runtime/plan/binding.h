@@ -13,7 +13,7 @@
 namespace mlc::exec {
 
 // One instruction, with its operands as ranges of the binding's arrays.
-struct Step {
+struct BoundInstr {
   InstrOp op = InstrOp::None;
   Share share = Share::Static;
   bool barrier = true;
@@ -38,14 +38,15 @@ struct Executor::Binding {
     uint32_t state = 0;
     uint64_t bytes = 0;
   };
-  std::vector<int64_t> key;  // the extents of all inputs, one after the other
+  // The extents of all inputs, one after the other, then the elements that the shape program reads.
+  std::vector<int64_t> key;
   std::vector<int64_t> symbols;
   uint64_t arena_bytes = 0;
   std::vector<uint64_t> buffer_bytes, buffer_offsets;  // per buffer of the function
   std::vector<uint64_t> input_bytes, output_bytes;
   std::vector<std::vector<int64_t>> output_shapes;
   std::vector<StateUse> states;
-  std::vector<Step> steps;
+  std::vector<BoundInstr> steps;
   std::vector<uint32_t> operand_buffers;  // the buffer behind each operand
   std::vector<void*> pointers;
   std::vector<uint64_t> lengths;
@@ -54,6 +55,9 @@ struct Executor::Binding {
   std::unique_ptr<TileCounter[]> counters;
   uint32_t num_counters = 0;
   uint64_t generation = ~uint64_t{0};  // of the memory that `pointers` points into
+  bool small = false;                  // so little work that one worker does all of it
+
+  void clear();  // keeps what memory it can
 };
 
 struct Executor::FunctionState {

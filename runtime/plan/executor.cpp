@@ -10,13 +10,14 @@
 #include "base/checked.h"
 #include "base/compose.h"
 #include "runtime/plan/binding.h"
+#include "runtime/plan/program.h"
 #include "runtime/plan/shape_program.h"
 
 namespace mlc::exec {
 namespace {
 
 constexpr uint64_t kSharedBytes = 8u << 20;  // constants from here on are hashed by several workers
-constexpr size_t kMaxBindings = 8;  // sets of input shapes kept per function
+constexpr size_t kMaxBindings = 16;  // sets of input shapes kept per function
 
 uint64_t now_ns() {
   timespec t;
@@ -41,22 +42,68 @@ std::pair<uint64_t, uint64_t> share_of(uint64_t n, unsigned w, unsigned workers)
   return {begin, begin + each + (w < rest ? 1 : 0)};
 }
 
-bool same_shapes(const std::vector<int64_t>& key, std::span<const InputArg> inputs) {
+bool same_key(const std::vector<int64_t>& key, std::span<const InputArg> inputs, std::span<const int64_t> elements) {
   size_t at = 0;
   for (const InputArg& in : inputs)
     for (int64_t extent : in.shape)
       if (key[at++] != extent) return false;  // ranks are fixed per function: the lengths agree
-  return true;
+  return std::equal(elements.begin(), elements.end(), key.begin() + static_cast<ptrdiff_t>(at));
+}
+
+template <class T>
+int64_t widened(const void* data, uint64_t i) {
+  T v;
+  std::memcpy(&v, static_cast<const std::byte*>(data) + i * sizeof(T), sizeof(T));
+  return static_cast<int64_t>(v);
+}
+int64_t element_of(DType t, const void* data, uint64_t i) {
+  switch (t) {
+    case DType::I64: case DType::U64: return widened<int64_t>(data, i);
+    case DType::I32: return widened<int32_t>(data, i);
+    case DType::I16: return widened<int16_t>(data, i);
+    case DType::I8: case DType::I4: return widened<int8_t>(data, i);
+    case DType::U32: return widened<uint32_t>(data, i);
+    case DType::U16: return widened<uint16_t>(data, i);
+    case DType::Bool: return widened<uint8_t>(data, i) != 0;
+    default: return widened<uint8_t>(data, i);
+  }
+}
+
+// What is wrong with an array from outside for this port; empty if nothing.
+std::string complaint_about(const Port& port, const InputArg& in) {
+  if (in.dtype != port.dtype) return compose("found {}, expected {}", name_of(in.dtype), name_of(port.dtype));
+  uint64_t bytes = bytes_of(port.dtype);
+  bool good = true;
+  for (int64_t extent : in.shape) {
+    const auto next = extent < 0 ? std::nullopt : checked_mul(bytes, static_cast<uint64_t>(extent));
+    good = good && next.has_value();
+    bytes = next.value_or(0);
+  }
+  if (!good) return "an extent is negative or too large";
+  if (in.bytes < bytes || (bytes > 0 && !in.data)) return compose("has {} bytes, its shape takes {}", in.bytes, bytes);
+  return {};
+}
+// Recursion: the depth of lists, which decode_plan limits.
+std::string complaint_about_list(const Port& port, uint8_t depth, const InputArg& in) {
+  for (const InputArg& item : in.items) {
+    if (item.list_depth != depth - 1) return "is a list of another kind";
+    if (item.shape.size() > format::kMaxRank) return "has an item with too many axes";
+    std::string what = depth > 1 ? complaint_about_list(port, depth - 1, item) : complaint_about(port, item);
+    if (!what.empty()) return what;
+  }
+  return {};
 }
 
 }  // namespace
 
 Executor::Executor(const Plan& plan, const KernelModule& module, const Constants& constants, WorkerPool& pool,
-                   Limits limits)
-    : plan_(plan), module_(module), constants_(constants), pool_(pool), limits_(limits) {
+                   const Limits& limits)
+    : plan_(plan), module_(module), constants_(constants), pool_(pool),
+      budget_(std::make_unique<MemoryBudget>(MemoryBudget{limits.max_memory_bytes, 0})) {
   scratch_.resize(pool.workers());
   states_.resize(plan.num_states);
   functions_.resize(plan.functions.size());
+  if (plan.call_depth > 0) programs_ = std::make_unique<ProgramRunner>(*this, plan, limits, *budget_);
 }
 
 Executor::~Executor() = default;
@@ -97,38 +144,29 @@ Status Executor::check_arguments(const Function& f, std::span<const InputArg> in
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Port& port = f.inputs[i];
     const InputArg& in = inputs[i];
-    if (in.dtype != port.dtype) {
-      complain(port, compose("found {}, expected {}", name_of(in.dtype), name_of(port.dtype)));
-      continue;
-    }
-    if (in.shape.size() != port.shape.size()) {
+    if (in.list_depth != port.list_depth) {
+      complain(port, compose(port.list_depth > 0 ? "found an array, expected a list" : "found a list, expected an array"));
+    } else if (in.list_depth == 0 && in.shape.size() != port.shape.size()) {
       complain(port, compose("found {} axes, expected {}", in.shape.size(), port.shape.size()));
-      continue;
+    } else if (in.list_depth == 0) {
+      std::string what = complaint_about(port, in);
+      if (!what.empty()) complain(port, std::move(what));
     }
-    uint64_t bytes = bytes_of(port.dtype);
-    bool good = true;
-    for (int64_t extent : in.shape) {
-      const auto next = extent < 0 ? std::nullopt : checked_mul(bytes, static_cast<uint64_t>(extent));
-      good = good && next.has_value();
-      bytes = next.value_or(0);
-    }
-    if (!good) complain(port, "an extent is negative or too large");
-    else if (in.bytes < bytes || (bytes > 0 && !in.data))
-      complain(port, compose("has {} bytes, its shape takes {}", in.bytes, bytes));
   }
   return status;
 }
 
 Status Executor::grow(AlignedBlock& block, uint64_t bytes, std::string_view what) {
   if (block.data() && block.size() >= bytes) return ok();
-  const uint64_t others = held_bytes_ - block.size();  // blocks that grew are within the limit
-  if (bytes > limits_.max_memory_bytes - others)
-    return Status(Code::Resource, compose("{} of {} bytes, {} are available", what, bytes,
-                                          limits_.max_memory_bytes - others));
+  const uint64_t before = block.size();  // what is held is within the limit
+  if (programs_ && bytes > budget_->limit - (budget_->held - before)) programs_->trim();
+  const uint64_t available = budget_->limit - (budget_->held - before);
+  if (bytes > available)
+    return Status(Code::Resource, compose("{} of {} bytes, {} are available", what, bytes, available));
   auto bigger = AlignedBlock::allocate(bytes);
   if (!bigger) return std::move(bigger).status().note(what);
   block = std::move(*bigger);
-  held_bytes_ = others + bytes;
+  budget_->held = budget_->held - before + bytes;
   ++generation_;
   return ok();
 }
@@ -178,23 +216,51 @@ Status Executor::fill_binding(uint32_t function, std::span<const InputArg> input
     shapes.push_back(in.shape);
     out.key.insert(out.key.end(), in.shape.begin(), in.shape.end());
   }
-  MLC_RETURN_IF_ERROR(evaluate_shapes(f, shapes, out.symbols));
-  return resolve(f, out);
+  MLC_RETURN_IF_ERROR(read_elements(f, inputs));
+  out.key.insert(out.key.end(), elements_.begin(), elements_.end());
+  MLC_RETURN_IF_ERROR(evaluate_shapes(f, shapes, elements_, out.symbols));
+  return f.is_program() ? ok() : resolve(f, out);
+}
+
+// To elements_. What lies outside of its input is 0 here and refused when shapes are evaluated.
+Status Executor::read_elements(const Function& f, std::span<const InputArg> inputs) {
+  elements_.clear();
+  for (const Function::ElementRead& read : f.elements) {
+    const InputArg& in = inputs[read.input];
+    const bool inside = read.element < checked_product(in.shape).value_or(0);
+    if (inside && (in.dtype != f.inputs[read.input].dtype || !in.data || in.bytes / bytes_of(in.dtype) <= read.element))
+      return Status(Code::InputMismatch, 4001,
+                    compose("the shapes in '{}' depend on the elements of '{}', which are not given", f.name,
+                            f.inputs[read.input].name));
+    const int64_t value = inside ? element_of(in.dtype, in.data, read.element) : 0;
+    if (value < 0 && in.dtype == DType::U64)
+      return Status(Code::InputMismatch, compose("element {} of '{}' is too large", read.element, f.inputs[read.input].name));
+    elements_.push_back(value);
+  }
+  return ok();
 }
 
 Result<Executor::Binding*> Executor::bind(uint32_t function, std::span<const InputArg> inputs) {
   const Function& f = plan_.functions[function];
   FunctionState& state = functions_[function];
   Binding* binding = nullptr;
+  MLC_RETURN_IF_ERROR(read_elements(f, inputs));
   for (auto& b : state.bindings)
-    if (same_shapes(b->key, inputs)) binding = b.get();
+    if (same_key(b->key, inputs, elements_)) binding = b.get();
   if (!binding) {
-    auto fresh = std::make_unique<Binding>();
+    std::unique_ptr<Binding> fresh;
+    if (state.bindings.size() == kMaxBindings) {  // the oldest
+      fresh = std::move(state.bindings.front());
+      state.bindings.erase(state.bindings.begin());
+      fresh->clear();
+    } else {
+      fresh = std::make_unique<Binding>();
+    }
     MLC_RETURN_IF_ERROR(fill_binding(function, inputs, *fresh));
-    if (state.bindings.size() == kMaxBindings) state.bindings.erase(state.bindings.begin());  // the oldest
     state.bindings.push_back(std::move(fresh));
     binding = state.bindings.back().get();
   }
+  if (f.is_program()) return binding;
 
   MLC_RETURN_IF_ERROR(acquire_constants(function));
   MLC_RETURN_IF_ERROR(grow(arena_, binding->arena_bytes, "arena"));
@@ -220,6 +286,7 @@ struct Executor::Run {
   const Function& function;
   Binding& binding;
   FunctionState& state;
+  unsigned workers;
   alignas(64) std::atomic<int32_t> fault{0};  // of the first kernel that failed
   std::atomic<uint32_t> fault_at{0};
 
@@ -236,12 +303,12 @@ void Executor::work(void* context, unsigned worker) {
   Run& run = *static_cast<Run*>(context);
   Executor& e = run.executor;
   Binding& b = run.binding;
-  const unsigned workers = e.pool_.workers();
+  const unsigned workers = run.workers;
   MlrunLaunch launch{nullptr, nullptr, nullptr, e.scratch_[worker].data(), worker, workers};
   const bool profiling = e.profiling_ && worker == 0;
   uint64_t before = profiling ? now_ns() : 0;
   for (uint32_t i = 0; i < b.steps.size(); ++i) {
-    const Step& s = b.steps[i];
+    const BoundInstr& s = b.steps[i];
     // After a fault nobody does work, but everybody still comes to every barrier.
     if (!run.stopped()) {
       launch.buffers = b.pointers.data() + s.operands;
@@ -287,7 +354,7 @@ void Executor::work(void* context, unsigned worker) {
         }
       }
     }
-    if (s.barrier) e.pool_.barrier().wait();
+    if (s.barrier && workers > 1) e.pool_.barrier().wait();
     if (profiling) {
       const uint64_t after = now_ns();
       run.state.profile_ns[i] += after - before;
@@ -298,11 +365,26 @@ void Executor::work(void* context, unsigned worker) {
 
 Status Executor::run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {
   const Function& f = plan_.functions[function];
-  FunctionState& state = functions_[function];
   MLC_RETURN_IF_ERROR(check_arguments(f, inputs));
   if (outputs.size() > f.outputs.size())
     return Status(Code::Usage, compose("{} outputs given, '{}' has {}", outputs.size(), f.name, f.outputs.size()));
+  cancelled_.store(false, std::memory_order_relaxed);
+  if (f.is_program()) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const std::string what = complaint_about_list(f.inputs[i], f.inputs[i].list_depth, inputs[i]);
+      if (!what.empty()) return Status(Code::InputMismatch, 4001, compose("input '{}' {}", f.inputs[i].name, what));
+    }
+    return programs_->run(function, inputs, outputs);
+  }
   MLC_ASSIGN(Binding * binding, bind(function, inputs));
+  return run_segment(function, *binding, inputs, outputs);
+}
+
+Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const InputArg> inputs,
+                             std::span<OutputArg> outputs) {
+  const Function& f = plan_.functions[function];
+  FunctionState& state = functions_[function];
+  Binding* const binding = &bound;
 
   // Memory of the interface: the caller's where it fits, ours where it does not.
   if (state.input_copies.empty()) state.input_copies.resize(f.inputs.size());
@@ -340,9 +422,10 @@ Status Executor::run(uint32_t function, std::span<const InputArg> inputs, std::s
   for (uint32_t i = 0; i < binding->num_counters; ++i) binding->counters[i].claimed.store(0, std::memory_order_relaxed);
   if (profiling_) state.profile_ns.resize(f.body.size());
 
-  cancelled_.store(false, std::memory_order_relaxed);
-  Run run{*this, f, *binding, state};
-  pool_.run(&Executor::work, &run);
+  // What one worker does alone needs no others to wake up.
+  Run run{*this, f, *binding, state, binding->small ? 1 : pool_.workers()};
+  if (run.workers == 1) work(&run, 0);
+  else pool_.run(&Executor::work, &run);
   if (profiling_) ++state.profile_runs;
   if (cancelled_.load(std::memory_order_relaxed)) return Status(Code::Cancelled, "the run was cancelled");
   if (const int32_t fault = run.fault.load(); fault != 0) {
@@ -364,6 +447,8 @@ Status Executor::run(uint32_t function, std::span<const InputArg> inputs, std::s
 
 Status Executor::infer(uint32_t function, std::span<const InputArg> inputs, std::vector<std::vector<int64_t>>& shapes) {
   const Function& f = plan_.functions[function];
+  if (f.is_program())
+    return Status(Code::Unsupported, compose("the extents of what '{}' gives are known only after a run", f.name));
   if (inputs.size() != f.inputs.size()) return check_arguments(f, inputs);
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].shape.size() != f.inputs[i].shape.size() ||
@@ -381,10 +466,13 @@ void Executor::reset_states() {
 }
 
 std::vector<Executor::ProfileEntry> Executor::profile(uint32_t function) const {
-  const FunctionState& state = functions_[function];
   std::vector<ProfileEntry> out;
-  for (size_t i = 0; i < state.profile_ns.size(); ++i)
-    out.push_back({plan_.functions[function].body[i].name, state.profile_ns[i], state.profile_runs});
+  const bool program = plan_.functions[function].is_program();
+  for (size_t at = function; at < (program ? functions_.size() : function + 1); ++at) {
+    const FunctionState& state = functions_[at];
+    for (size_t i = 0; i < state.profile_ns.size(); ++i)
+      out.push_back({plan_.functions[at].body[i].name, state.profile_ns[i], state.profile_runs});
+  }
   return out;
 }
 

@@ -39,21 +39,31 @@ struct InputArg {
   std::span<const int64_t> shape;
   const void* data = nullptr;
   uint64_t bytes = 0;  // at least what dtype and shape make
+  // A list of arrays, or of such lists: list_depth not 0. Nothing of the above is looked at then.
+  std::span<const InputArg> items = {};
+  uint8_t list_depth = 0;
 };
 
-// An output. `data` null: the executor's memory is used and valid until the next run or the end of the executor.
+// An output. `data` null: the executor's memory is used and valid until the next run or the end of the executor. Lists
+// always are in the executor's memory.
 struct OutputArg {
   void* data = nullptr;
   uint64_t capacity = 0;
   // Filled by run:
   DType dtype = DType::None;
-  std::span<const int64_t> shape;  // valid as `data` is
+  std::span<const int64_t> shape;  // valid as `data` is, but until the next run at most
   uint64_t bytes = 0;
+  std::span<const OutputArg> items = {};  // of a list; valid until the next run
+  uint8_t list_depth = 0;
 };
 
 struct Limits {
-  uint64_t max_memory_bytes = uint64_t{1} << 46;  // of arena, scratch, states, outputs and copies of inputs together
+  // Of arena, scratch, states, outputs, copies of inputs and values of programs together.
+  uint64_t max_memory_bytes = uint64_t{1} << 46;
+  uint64_t max_steps = UINT64_MAX;  // of programs in one run, iterations of loops included
 };
+struct MemoryBudget;
+class ProgramRunner;
 
 class Executor {
  public:
@@ -62,11 +72,12 @@ class Executor {
   ~Executor();
   Executor(const Executor&) = delete;
 
-  // `function` indexes plan.functions. As many inputs as it has, in order; outputs may be fewer (the rest is computed
+  // `function` indexes plan.functions: a segment, or a program (program.h). As many inputs as it has, in order; outputs may be fewer (the rest is computed
   // and dropped). InputMismatch (all inputs that do not fit), Resource, Internal (a kernel faulted), Cancelled.
   Status run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
 
-  // The shapes of all outputs for these input shapes, without running. `extents` and `ranks` are filled in order.
+  // The shapes of all outputs for these inputs, without running. Their data is looked at only where shapes depend on
+  // it. Unsupported for programs: there only a run tells.
   Status infer(uint32_t function, std::span<const InputArg> inputs, std::vector<std::vector<int64_t>>& shapes);
 
   void reset_states();  // to zeros
@@ -74,7 +85,8 @@ class Executor {
 
   uint64_t arena_bytes() const { return arena_.size(); }
 
-  // Nanoseconds of each instruction of the functions run so far, on worker 0 up to its barrier. Off by default.
+  // Nanoseconds of each instruction of the functions run so far, on worker 0 up to its barrier; for a program those of
+  // all segments. Off by default.
   void set_profiling(bool on) { profiling_ = on; }
   struct ProfileEntry {
     std::string_view name;
@@ -86,13 +98,17 @@ class Executor {
   struct Binding;  // internal, see binding.h
 
  private:
+  friend class ProgramRunner;
   struct FunctionState;
   struct Run;
-  Executor(const Plan& plan, const KernelModule& module, const Constants& constants, WorkerPool& pool, Limits limits);
+  Executor(const Plan& plan, const KernelModule& module, const Constants& constants, WorkerPool& pool, const Limits& limits);
 
   Status check_arguments(const Function& f, std::span<const InputArg> inputs) const;
+  Status read_elements(const Function& f, std::span<const InputArg> inputs);
   Result<Binding*> bind(uint32_t function, std::span<const InputArg> inputs);
   Status fill_binding(uint32_t function, std::span<const InputArg> inputs, Binding& out);
+  // Arguments are checked, and `binding` is theirs.
+  Status run_segment(uint32_t function, Binding& binding, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
   Status acquire_constants(uint32_t function);
   Status check_kernels(uint32_t function);
   Status grow(AlignedBlock& block, uint64_t bytes, std::string_view what);
@@ -102,12 +118,13 @@ class Executor {
   const KernelModule& module_;
   const Constants& constants_;
   WorkerPool& pool_;
-  const Limits limits_;
   AlignedBlock arena_;
   std::vector<AlignedBlock> scratch_;  // one per worker
   std::vector<AlignedBlock> states_;
   std::vector<FunctionState> functions_;
-  uint64_t held_bytes_ = 0;  // of all blocks together
+  std::unique_ptr<MemoryBudget> budget_;        // of all blocks together
+  std::unique_ptr<ProgramRunner> programs_;     // null if the plan has none
+  std::vector<int64_t> elements_;               // of the inputs of the function that is being bound
   uint64_t generation_ = 0;  // changes whenever arena, scratch or states move
   std::atomic<bool> cancelled_{false};
   bool profiling_ = false;

@@ -22,21 +22,30 @@ namespace mlc::exec {
 enum class SymbolOp : uint8_t {
   None = 0, Const, InputDim, Add, Sub, Mul, FloorDiv, CeilDiv, Mod, Min, Max, Eq, Ne, Lt, Le, And, Or, Not, Select,
   ToDouble, FAdd, FSub, FMul, FDiv, FFloor, FCeil, FRint, FTrunc, FMin, FMax, FLt, FLe, FConst, FSqrt, FRoundF32,
+  InputElement,
 };
-inline constexpr uint8_t kLastSymbolOp = static_cast<uint8_t>(SymbolOp::FRoundF32);
+inline constexpr uint8_t kLastSymbolOp = static_cast<uint8_t>(SymbolOp::InputElement);
 enum class BufferKind : uint8_t { None = 0, Input, Output, Constant, Arena, State };
 inline constexpr uint8_t kLastBufferKind = static_cast<uint8_t>(BufferKind::State);
 enum class InstrOp : uint8_t { None = 0, Launch, Copy, Fill };
 inline constexpr uint8_t kLastInstrOp = static_cast<uint8_t>(InstrOp::Fill);
 enum class Share : uint8_t { Static = 0, Counter, One };
 inline constexpr uint8_t kLastShare = static_cast<uint8_t>(Share::One);
+enum class StepOp : uint8_t {
+  None = 0, Call, Branch, Loop, ListMake, ListInsert, ListErase, ListAt, ListLength, ListConcat, ListSplit,
+};
+inline constexpr uint8_t kLastStepOp = static_cast<uint8_t>(StepOp::ListSplit);
+
+inline constexpr uint32_t kNoValue = UINT32_MAX;  // an operand that is absent, a result that nobody wants
+inline constexpr uint32_t kMaxCallDepth = 64;     // functions that stand in each other
+inline constexpr uint8_t kMaxListDepth = 8;
 
 using Symbol = uint32_t;  // index into the symbols of a function
 
 struct SymbolInstr {
   SymbolOp op = SymbolOp::None;
   Symbol dst = 0;
-  uint32_t a = 0, b = 0, c = 0;  // symbols; for InputDim a and b are input and axis
+  uint32_t a = 0, b = 0, c = 0;  // symbols; for InputDim and InputElement a and b are input and axis, or element
   int64_t imm = 0;
 };
 
@@ -75,10 +84,36 @@ struct Instr {
 struct Port {
   std::string name;
   DType dtype = DType::None;
-  uint32_t buffer = 0;
-  std::vector<Symbol> shape;
+  uint32_t buffer = 0;         // not in programs
+  std::vector<Symbol> shape;   // none for lists and for outputs of programs
+  // Programs only:
+  uint8_t list_depth = 0;      // 0: an array
+  uint32_t value = 0;
+  uint32_t rank = 0;           // of outputs that are arrays
+
+  // Axes of an array that goes through this port.
+  size_t axes() const { return shape.empty() ? rank : shape.size(); }
 };
 
+// What a step of a program does: see schema/plan.fbs and spec/plan.md. Types of values are known from their writers, so
+// operands are of the types that the operation takes.
+struct Step {
+  StepOp op = StepOp::None;
+  std::vector<uint32_t> functions;        // of the plan, larger than the one the step stands in
+  std::vector<uint32_t> inputs, outputs;  // values or kNoValue
+  uint32_t carried = 0;                   // Loop
+  uint32_t axis = 0;                      // ListConcat, ListSplit
+  bool new_axis = false;
+  DType dtype = DType::None;              // ListMake without inputs: type of the list
+  uint8_t list_depth = 0;
+  std::string name;
+  // Made by decode_plan. Of inputs: the value is not read after this, so that its memory may be reused. Of outputs: it
+  // is read at all.
+  std::vector<uint8_t> last, wanted;
+};
+
+// Either a segment, which launches kernels over arrays whose extents follow from those of its inputs (and from elements
+// of them), or a program, which calls other functions over values whose sizes the run decides.
 struct Function {
   std::string name;
   uint32_t num_symbols = 0;
@@ -88,11 +123,19 @@ struct Function {
   std::vector<Buffer> buffers;
   Symbol arena_bytes = 0;
   std::vector<Instr> body;
+  uint32_t num_values = 0;
+  std::vector<Step> steps;
+  // What InputElement reads, in the order of the instructions. Made by decode_plan.
+  struct ElementRead { uint32_t input = 0, element = 0; };
+  std::vector<ElementRead> elements;
+
+  bool is_program() const { return num_values > 0; }
 };
 
 struct Plan {
   std::vector<Function> functions;  // sorted by name, names are unique
   uint32_t num_states = 0;          // one more than the largest state index used
+  uint32_t call_depth = 0;          // of programs in each other, segments not counted; at most kMaxCallDepth
 
   // Index of a function; none if there is no such one.
   std::optional<uint32_t> find(std::string_view name) const;
@@ -104,6 +147,10 @@ struct PlanContext {
   // Length in bytes of a copy of a tensor; none if there is no such one.
   std::function<std::optional<uint64_t>(uint32_t tensor, uint32_t copy)> constant_bytes;
 };
+
+// The rules about steps, for a plan whose functions are checked one by one; fills in what is said to be made by
+// decode_plan, which calls this (plan_programs.cpp).
+Status check_programs(Plan& plan);
 
 // Malformed with the function and item, if the bytes break any rule.
 Result<Plan> decode_plan(Bytes bytes, const PlanContext& context);

@@ -18,7 +18,7 @@ namespace {
 namespace fbp = mlc::fb::plan;
 
 constexpr uint32_t kPlanFormat = 1;
-constexpr uint32_t kMaxFunctions = 256, kMaxSymbols = 1u << 20, kMaxItems = 1u << 20, kMaxOperands = 4096;
+constexpr uint32_t kMaxFunctions = 4096, kMaxSymbols = 1u << 20, kMaxItems = 1u << 20, kMaxOperands = 4096;
 constexpr uint32_t kMaxStates = 4096;
 constexpr uint32_t kMaxTextLen = 4096;
 constexpr uint64_t kAlignment = alignof(fbp::SymbolInstr);  // the largest of any part of a plan
@@ -70,7 +70,7 @@ struct Signature {
 Signature signature_of(SymbolOp op) {
   using enum SymbolOp;
   switch (op) {
-    case None: case Const: case InputDim: return {0, Type::Integer, Type::Integer};
+    case None: case Const: case InputDim: case InputElement: return {0, Type::Integer, Type::Integer};
     case Add: case Sub: case Mul: case FloorDiv: case CeilDiv: case Mod: case Min: case Max: case Eq: case Ne: case Lt:
     case Le: case And: case Or: return {2, Type::Integer, Type::Integer};
     case Not: return {1, Type::Integer, Type::Integer};
@@ -101,6 +101,7 @@ class FunctionDecoder {
     MLC_RETURN_IF_ERROR(read_ports(in_.inputs(), BufferKind::Input, out_.inputs));
     MLC_RETURN_IF_ERROR(read_ports(in_.outputs(), BufferKind::Output, out_.outputs));
     MLC_RETURN_IF_ERROR(read_body());
+    MLC_RETURN_IF_ERROR(read_steps());
     return std::move(out_);
   }
 
@@ -108,14 +109,18 @@ class FunctionDecoder {
   Status check_limits() {
     if (in_.num_symbols() > kMaxSymbols || length_of(in_.shape()) > kMaxSymbols) return bad("too many symbols");
     if (length_of(in_.checks()) > kMaxItems || length_of(in_.buffers()) > kMaxItems ||
-        length_of(in_.body()) > kMaxItems)
+        length_of(in_.body()) > kMaxItems || length_of(in_.steps()) > kMaxItems || in_.num_values() > kMaxItems)
       return bad("too many items");
+    if (is_program() ? length_of(in_.buffers()) + length_of(in_.body()) > 0 : length_of(in_.steps()) > 0)
+      return bad("is half a program");
     if (length_of(in_.inputs()) > format::kMaxPorts || length_of(in_.outputs()) > format::kMaxPorts)
       return bad("too many ports");
     // Room for every symbol has to come with an instruction that writes it, so that the file's size bounds it.
     if (in_.num_symbols() != length_of(in_.shape())) return bad("symbols that nothing writes");
     return ok();
   }
+
+  bool is_program() const { return in_.num_values() > 0; }
 
   // Charges all that will be copied, before any of it is.
   Status pay() {
@@ -133,6 +138,15 @@ class FunctionDecoder {
       good = budget_.afford(length_of(instr.buffers()), 4) && budget_.afford(length_of(instr.scalars()), 4) &&
              budget_.afford(instr.name() ? instr.name()->size() : 0, 1);
     }
+    good = good && budget_.afford(length_of(in_.steps()), kTable);
+    uint64_t written = length_of(in_.inputs());
+    for (uint32_t i = 0; good && i < length_of(in_.steps()); ++i) {
+      const fbp::Step& step = *in_.steps()->Get(i);
+      good = budget_.afford(uint64_t{length_of(step.functions())} + length_of(step.inputs()) + length_of(step.outputs()), 4) &&
+             budget_.afford(step.name() ? step.name()->size() : 0, 1);
+      written += length_of(step.outputs());
+    }
+    if (in_.num_values() > written) return bad("values that nothing writes");
     return good ? ok() : bad("its parts share bytes");
   }
 
@@ -153,6 +167,14 @@ class FunctionDecoder {
       if (instr.op == SymbolOp::InputDim) {
         if (instr.a >= length_of(in_.inputs()) || instr.b >= length_of(in_.inputs()->Get(instr.a)->shape()))
           return bad(where + ": no such input axis");
+      }
+      if (instr.op == SymbolOp::InputElement) {
+        if (instr.a >= length_of(in_.inputs())) return bad(where + ": no such input");
+        const fbp::Port& port = *in_.inputs()->Get(instr.a);
+        const auto dtype = static_cast<DType>(port.dtype());
+        if (!(is_int(dtype) || dtype == DType::Bool) || port.list_depth() > 0)
+          return bad(where + ": an input that is no array of integers");
+        out_.elements.push_back({instr.a, instr.b});
       }
       const Signature sig = signature_of(instr.op);
       const uint32_t operands[3] = {instr.a, instr.b, instr.c};
@@ -236,7 +258,7 @@ class FunctionDecoder {
       out_.buffers.push_back(buffer);
     }
     // A function without symbols has no arena and needs no number for its size.
-    if ((uses_arena || out_.num_symbols > 0) && !is_integer(out_.arena_bytes)) return bad("size of the arena");
+    if ((uses_arena || (out_.num_symbols > 0 && !is_program())) && !is_integer(out_.arena_bytes)) return bad("size of the arena");
     return ok();
   }
 
@@ -249,12 +271,24 @@ class FunctionDecoder {
       const auto dtype = dtype_of(p.dtype());
       if (!is_name(*p.name())) return bad(where + ": its name is none, or too long");
       if (!dtype || bytes_of(*dtype) == 0) return bad(where + ": element type");
-      if (length_of(p.shape()) > format::kMaxRank) return bad(where + ": too many axes");
+      if (length_of(p.shape()) > format::kMaxRank || p.rank() > format::kMaxRank) return bad(where + ": too many axes");
       Port port{p.name()->str(), *dtype, p.buffer(), {}};
       if (!names.insert({p.name()->c_str(), p.name()->size()}).second) return bad(where + ": its name is there twice");
-      if (port.buffer >= out_.buffers.size()) return bad(where + ": no such buffer");
-      const Buffer& b = out_.buffers[port.buffer];
-      if (b.kind != kind || b.index != i || b.dtype != *dtype) return bad(where + ": its buffer is another one");
+      const bool is_input = kind == BufferKind::Input, is_list = p.list_depth() > 0;
+      if (is_program()) {
+        port.list_depth = p.list_depth();
+        port.value = is_input ? i : p.value();
+        port.rank = p.rank();
+        port.buffer = 0;
+        if (port.list_depth > kMaxListDepth || (is_list || is_input ? p.rank() > 0 : false) ||
+            (is_list || !is_input ? length_of(p.shape()) > 0 : false))
+          return bad(where + ": neither an array nor a list");
+      } else {
+        if (is_list || p.rank() > 0) return bad(where + ": only programs have such");
+        if (port.buffer >= out_.buffers.size()) return bad(where + ": no such buffer");
+        const Buffer& b = out_.buffers[port.buffer];
+        if (b.kind != kind || b.index != i || b.dtype != *dtype) return bad(where + ": its buffer is another one");
+      }
       for (uint32_t k = 0; k < length_of(p.shape()); ++k) {
         if (!is_integer(p.shape()->Get(k))) return bad(where + ": extent is not an integer symbol");
         port.shape.push_back(p.shape()->Get(k));
@@ -308,6 +342,33 @@ class FunctionDecoder {
     return ok();
   }
 
+  // What the operands mean is check_programs' concern.
+  Status read_steps() {
+    out_.num_values = in_.num_values();
+    out_.steps.resize(length_of(in_.steps()));
+    for (uint32_t i = 0; i < out_.steps.size(); ++i) {
+      const fbp::Step& in = *in_.steps()->Get(i);
+      Step& step = out_.steps[i];
+      if (in.name()) step.name = shown(*in.name());
+      const auto op = static_cast<uint8_t>(in.op());
+      if (op == 0 || op > kLastStepOp) return bad(compose("step {}: operation", i));
+      step.op = static_cast<StepOp>(op);
+      const auto copy = [](const flatbuffers::Vector<uint32_t>* from, std::vector<uint32_t>& to) {
+        to.resize(length_of(from));
+        for (uint32_t k = 0; k < to.size(); ++k) to[k] = from->Get(k);
+        return to.size() <= kMaxOperands;
+      };
+      if (!copy(in.functions(), step.functions) || !copy(in.inputs(), step.inputs) || !copy(in.outputs(), step.outputs))
+        return bad(compose("step {}: too many operands", i));
+      step.carried = in.carried();
+      step.axis = in.axis();
+      step.new_axis = in.new_axis();
+      step.dtype = dtype_of(in.dtype()).value_or(DType::None);
+      step.list_depth = in.list_depth();
+    }
+    return ok();
+  }
+
   const fbp::Function& in_;
   const PlanContext& context_;
   Budget& budget_;
@@ -352,6 +413,7 @@ Result<Plan> decode_plan(Bytes bytes, const PlanContext& context) {
       if (b.kind == BufferKind::State) plan.num_states = std::max(plan.num_states, b.index + 1);
     plan.functions.push_back(std::move(*function));
   }
+  MLC_RETURN_IF_ERROR(check_programs(plan));
   return plan;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/checked.h"
 #include "base/compose.h"
 
 namespace mlc::exec {
@@ -40,7 +41,7 @@ std::optional<int64_t> evaluate(const SymbolInstr& i, const std::vector<int64_t>
   using enum SymbolOp;
   int64_t r = 0;
   switch (i.op) {
-    case None: return std::nullopt;
+    case None: case InputElement: return std::nullopt;  // the latter is read by the caller
     case Const: case FConst: return i.imm;
     case InputDim: return shapes[i.a][i.b];
     case Add: return __builtin_add_overflow(s[i.a], s[i.b], &r) ? std::nullopt : std::optional(r);
@@ -122,15 +123,25 @@ Status check_fixed_extents(const Function& f, std::span<const Shape> shapes, std
 
 }  // namespace
 
-Status evaluate_shapes(const Function& f, std::span<const Shape> shapes, std::vector<int64_t>& symbols) {
+Status evaluate_shapes(const Function& f, std::span<const Shape> shapes, std::span<const int64_t> elements,
+                       std::vector<int64_t>& symbols) {
   symbols.assign(f.num_symbols, 0);
   MLC_RETURN_IF_ERROR(check_fixed_extents(f, shapes, symbols));
-  size_t next_check = 0;
+  size_t next_check = 0, next_element = 0;
   for (size_t i = 0; i <= f.shape.size(); ++i) {
     for (; next_check < f.checks.size() && f.checks[next_check].after == i; ++next_check)
       if (symbols[f.checks[next_check].condition] == 0)
         return Status(Code::InputMismatch, 4002, "these input shapes do not fit: " + f.checks[next_check].message);
     if (i == f.shape.size()) break;
+    if (f.shape[i].op == SymbolOp::InputElement) {
+      const SymbolInstr& read = f.shape[i];
+      const auto count = checked_product(shapes[read.a]);
+      if (count && read.b >= *count)
+        return Status(Code::InputMismatch, 4001,
+                      compose("input '{}' has {} elements, '{}' reads element {}", f.inputs[read.a].name, *count, f.name, read.b));
+      symbols[read.dst] = elements[next_element++];
+      continue;
+    }
     const auto value = evaluate(f.shape[i], symbols, shapes);
     if (!value)
       return Status(Code::InputMismatch, 4003,

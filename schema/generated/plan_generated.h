@@ -729,7 +729,9 @@ struct Step FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_CARRIED = 12,
     VT_AXIS = 14,
     VT_NEW_AXIS = 16,
-    VT_NAME = 18
+    VT_NAME = 18,
+    VT_DTYPE = 20,
+    VT_LIST_DEPTH = 22
   };
   mlc::fb::plan::StepOp op() const {
     return static_cast<mlc::fb::plan::StepOp>(GetField<uint8_t>(VT_OP, 0));
@@ -755,6 +757,12 @@ struct Step FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   const flatbuffers::String *name() const {
     return GetPointer<const flatbuffers::String *>(VT_NAME);
   }
+  uint8_t dtype() const {
+    return GetField<uint8_t>(VT_DTYPE, 0);
+  }
+  uint8_t list_depth() const {
+    return GetField<uint8_t>(VT_LIST_DEPTH, 0);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyField<uint8_t>(verifier, VT_OP, 1) &&
@@ -769,6 +777,8 @@ struct Step FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyField<uint8_t>(verifier, VT_NEW_AXIS, 1) &&
            VerifyOffset(verifier, VT_NAME) &&
            verifier.VerifyString(name()) &&
+           VerifyField<uint8_t>(verifier, VT_DTYPE, 1) &&
+           VerifyField<uint8_t>(verifier, VT_LIST_DEPTH, 1) &&
            verifier.EndTable();
   }
 };
@@ -801,6 +811,12 @@ struct StepBuilder {
   void add_name(flatbuffers::Offset<flatbuffers::String> name) {
     fbb_.AddOffset(Step::VT_NAME, name);
   }
+  void add_dtype(uint8_t dtype) {
+    fbb_.AddElement<uint8_t>(Step::VT_DTYPE, dtype, 0);
+  }
+  void add_list_depth(uint8_t list_depth) {
+    fbb_.AddElement<uint8_t>(Step::VT_LIST_DEPTH, list_depth, 0);
+  }
   explicit StepBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -821,7 +837,9 @@ inline flatbuffers::Offset<Step> CreateStep(
     uint32_t carried = 0,
     uint32_t axis = 0,
     bool new_axis = false,
-    flatbuffers::Offset<flatbuffers::String> name = 0) {
+    flatbuffers::Offset<flatbuffers::String> name = 0,
+    uint8_t dtype = 0,
+    uint8_t list_depth = 0) {
   StepBuilder builder_(_fbb);
   builder_.add_name(name);
   builder_.add_axis(axis);
@@ -829,6 +847,8 @@ inline flatbuffers::Offset<Step> CreateStep(
   builder_.add_outputs(outputs);
   builder_.add_inputs(inputs);
   builder_.add_functions(functions);
+  builder_.add_list_depth(list_depth);
+  builder_.add_dtype(dtype);
   builder_.add_new_axis(new_axis);
   builder_.add_op(op);
   return builder_.Finish();
@@ -843,7 +863,9 @@ inline flatbuffers::Offset<Step> CreateStepDirect(
     uint32_t carried = 0,
     uint32_t axis = 0,
     bool new_axis = false,
-    const char *name = nullptr) {
+    const char *name = nullptr,
+    uint8_t dtype = 0,
+    uint8_t list_depth = 0) {
   auto functions__ = functions ? _fbb.CreateVector<uint32_t>(*functions) : 0;
   auto inputs__ = inputs ? _fbb.CreateVector<uint32_t>(*inputs) : 0;
   auto outputs__ = outputs ? _fbb.CreateVector<uint32_t>(*outputs) : 0;
@@ -857,7 +879,9 @@ inline flatbuffers::Offset<Step> CreateStepDirect(
       carried,
       axis,
       new_axis,
-      name__);
+      name__,
+      dtype,
+      list_depth);
 }
 
 struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {

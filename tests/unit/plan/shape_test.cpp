@@ -20,7 +20,7 @@ std::optional<int64_t> value_of(PlanMaker& m) {
   const auto plan = decode_plan(m.bytes(), {0, [](uint32_t, uint32_t) { return std::optional<uint64_t>(); }});
   REQUIRE_MESSAGE(plan.ok(), (plan.ok() ? std::string() : plan.status().message));
   std::vector<int64_t> symbols;
-  if (!evaluate_shapes(plan->functions[0], {}, symbols).ok()) return std::nullopt;
+  if (!evaluate_shapes(plan->functions[0], {}, {}, symbols).ok()) return std::nullopt;
   return symbols.back();
 }
 std::optional<int64_t> binary(fbp::SymbolOp op, int64_t a, int64_t b) {
@@ -104,7 +104,7 @@ TEST_CASE("a wrong fixed extent is reported as such, for all inputs at once") {
   const std::vector<int64_t> good{5, 3}, wrong{5, 4}, empty{0, 3};
   const auto evaluate = [&](const std::vector<int64_t>& s) {
     const Shape shapes[] = {s};
-    return evaluate_shapes(plan.functions[0], shapes, symbols);
+    return evaluate_shapes(plan.functions[0], shapes, {}, symbols);
   };
   CHECK(evaluate(good).ok());
   const Status s = evaluate(wrong);

@@ -28,7 +28,8 @@ std::vector<std::vector<std::byte>> samples() {
 }
 
 bool same(const exec::Port& a, const exec::Port& b) {
-  return a.name == b.name && a.dtype == b.dtype && a.buffer == b.buffer && a.shape == b.shape;
+  return a.name == b.name && a.dtype == b.dtype && a.buffer == b.buffer && a.shape == b.shape && a.list_depth == b.list_depth &&
+         a.value == b.value && a.rank == b.rank;
 }
 bool same(const exec::Function& a, const exec::Function& b) {
   const auto all = [](const auto& x, const auto& y, auto one) { return std::equal(x.begin(), x.end(), y.begin(), y.end(), one); };
@@ -36,7 +37,7 @@ bool same(const exec::Function& a, const exec::Function& b) {
          all(a.shape, b.shape, [](const exec::SymbolInstr& x, const exec::SymbolInstr& y) {
            const int reads = plan::operands_of(x.op);
            return x.op == y.op && x.dst == y.dst && x.imm == y.imm && (reads < 1 || x.a == y.a) && (reads < 2 || x.b == y.b) &&
-                  (reads < 3 || x.c == y.c) && (x.op != exec::SymbolOp::InputDim || (x.a == y.a && x.b == y.b));
+                  (reads < 3 || x.c == y.c) && ((x.op != exec::SymbolOp::InputDim && x.op != exec::SymbolOp::InputElement) || (x.a == y.a && x.b == y.b));
          }) &&
          all(a.checks, b.checks, [](const exec::Check& x, const exec::Check& y) {
            return x.condition == y.condition && x.after == y.after && x.message == y.message;
@@ -51,6 +52,11 @@ bool same(const exec::Function& a, const exec::Function& b) {
            return x.op == y.op && x.kernel == y.kernel && x.buffers == y.buffers && x.scalars == y.scalars &&
                   (x.op != exec::InstrOp::Launch || x.tiles == y.tiles) && x.share == y.share && x.barrier == y.barrier &&
                   (x.op != exec::InstrOp::Fill || x.fill == y.fill) && x.name == y.name;
+         }) &&
+         a.num_values == b.num_values && all(a.steps, b.steps, [](const exec::Step& x, const exec::Step& y) {
+           return x.op == y.op && x.functions == y.functions && x.inputs == y.inputs && x.outputs == y.outputs &&
+                  x.carried == y.carried && x.axis == y.axis && x.new_axis == y.new_axis && x.dtype == y.dtype &&
+                  x.list_depth == y.list_depth && x.name == y.name;
          });
 }
 
@@ -92,10 +98,16 @@ TEST_CASE("the text says what a reader wants to know") {
 }
 
 TEST_CASE("the words for operations are those of the schema") {
+  for (int op = 1; op <= exec::kLastStepOp; ++op) {
+    std::string name = fbp::EnumNameStepOp(static_cast<fbp::StepOp>(op));
+    if (name.starts_with("List")) name = name.substr(4);
+    for (char& c : name) c = static_cast<char>(std::tolower(c));
+    CHECK(plan::kStepWords[static_cast<size_t>(op)] == name);
+  }
   for (int op = 1; op <= exec::kLastSymbolOp; ++op) {
     std::string name = fbp::EnumNameSymbolOp(static_cast<fbp::SymbolOp>(op));
     for (char& c : name) c = static_cast<char>(std::tolower(c));
-    if (name == "inputdim") name = "dim";
+    if (name.starts_with("input")) name = name.substr(5);
     CHECK(plan::kSymbolOpWords[static_cast<size_t>(op)] == name);
   }
 }

@@ -1,0 +1,310 @@
+#include "runtime/plan/program.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/compose.h"
+#include "runtime/plan/binding.h"
+
+namespace mlc::exec {
+
+Status read_number(const Value& array, std::string_view what, int64_t& out) {
+  if (array->size != bytes_of(array->dtype))
+    return Status(Code::InputMismatch, compose("{} has {} bytes, expected one element", what, array->size));
+  if (array->dtype == DType::I32) {
+    int32_t narrow = 0;
+    std::memcpy(&narrow, array->data, sizeof narrow);
+    out = narrow;
+  } else {
+    std::memcpy(&out, array->data, sizeof out);
+  }
+  return ok();
+}
+
+Status read_condition(const Value& array, bool& out) {
+  if (array->size != 1)
+    return Status(Code::InputMismatch, compose("the condition has {} elements, expected one", array->size));
+  out = *array->data != std::byte{0};
+  return ok();
+}
+
+ProgramRunner::ProgramRunner(Executor& executor, const Plan& plan, const Limits& limits, MemoryBudget& budget)
+    : executor_(executor), plan_(plan), max_steps_(limits.max_steps), pool_(budget), frames_(plan.call_depth) {}
+
+void ProgramRunner::Frame::clear() {
+  values.clear();
+  args.clear();
+  results.clear();
+  body_args.clear();
+  body_results.clear();
+  scans.clear();
+}
+
+Status ProgramRunner::tick() {
+  if (executor_.cancelled_.load(std::memory_order_relaxed)) return Status(Code::Cancelled, "the run was cancelled");
+  if (steps_left_ == 0) return Status(Code::Resource, compose("the run takes more than {} steps", max_steps_));
+  --steps_left_;
+  return ok();
+}
+
+Status ProgramRunner::run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {
+  const Function& f = plan_.functions[function];
+  main_results_.clear();
+  steps_left_ = max_steps_;
+  main_args_.resize(inputs.size());
+  Status status;
+  for (size_t i = 0; i < inputs.size() && status.ok(); ++i)
+    status = take_input(f.inputs[i], f.inputs[i].list_depth, inputs[i], main_args_[i]);
+  main_results_.resize(f.outputs.size());
+  if (status.ok()) status = call(function, main_args_, main_results_, 0);
+  main_args_.clear();
+  listed_used_ = 0;
+  uint64_t listed = 0;
+  for (size_t i = 0; i < outputs.size() && status.ok(); ++i) {
+    status = keep(main_results_[i]);
+    listed += f.outputs[i].list_depth > 0 ? 1 : 0;
+  }
+  if (status.ok() && listed > 0) {  // all at once: spans point into it
+    const auto count = [](const auto& self, const Value& v) -> size_t {
+      size_t n = 0;
+      if (v.is_list())
+        for (uint64_t i = 0; i < v->size; ++i) n += 1 + self(self, v.item(i));
+      return n;
+    };
+    size_t items = 0;
+    for (size_t i = 0; i < outputs.size(); ++i) items += count(count, main_results_[i]);
+    listed_.assign(items, {});
+  }
+  for (size_t i = 0; i < outputs.size() && status.ok(); ++i) status = give_output(f.outputs[i], main_results_[i], outputs[i]);
+  if (!status.ok()) main_results_.clear();
+  return status;
+}
+
+// Recursion here and in describe: the depth of lists.
+Status ProgramRunner::take_input(const Port& port, uint8_t depth, const InputArg& in, Value& out) {
+  if (depth == 0) {
+    uint64_t bytes = bytes_of(port.dtype);
+    for (int64_t extent : in.shape) bytes *= static_cast<uint64_t>(extent);  // Executor::check_arguments did it checked
+    const bool aligned = in.data && reinterpret_cast<uintptr_t>(in.data) % 64 == 0;
+    if (aligned) return make_borrowed(pool_, port.dtype, in.shape, in.data, bytes, out);
+    MLC_RETURN_IF_ERROR(make_array(pool_, port.dtype, in.shape, bytes, out));
+    if (bytes > 0) std::memcpy(out->data, in.data, bytes);
+    return ok();
+  }
+  MLC_RETURN_IF_ERROR(make_list(pool_, port.dtype, depth, in.items.size(), out));
+  for (const InputArg& item : in.items) {
+    Value v;
+    MLC_RETURN_IF_ERROR(take_input(port, depth - 1, item, v));
+    MLC_RETURN_IF_ERROR(append(out, v));
+  }
+  return ok();
+}
+
+Status ProgramRunner::give_output(const Port& port, const Value& value, OutputArg& out) {
+  if (value.is_list() || !out.data) {
+    out.data = nullptr;
+    describe(value, out);
+    return ok();
+  }
+  if (out.capacity < value->size)
+    return Status(Code::InputMismatch, 4004,
+                  compose("output '{}' takes {} bytes, {} are given", port.name, value->size, out.capacity));
+  if (value->size > 0) std::memcpy(out.data, value->data, value->size);
+  out.dtype = value->dtype;
+  out.shape = value.shape();
+  out.bytes = value->size;
+  return ok();
+}
+
+void ProgramRunner::describe(const Value& value, OutputArg& out) {
+  out.dtype = value->dtype;
+  out.list_depth = value->list_depth;
+  if (!value.is_list()) {
+    out.data = value->data;
+    out.capacity = out.bytes = value->size;
+    out.shape = value.shape();
+    return;
+  }
+  const std::span<OutputArg> items(listed_.data() + listed_used_, value->size);
+  listed_used_ += value->size;
+  for (uint64_t i = 0; i < value->size; ++i) describe(value.item(i), items[i]);
+  out.items = items;
+}
+
+Status ProgramRunner::call(uint32_t function, std::span<Value> args, std::span<Value> results, uint32_t depth) {
+  const Function& f = plan_.functions[function];
+  if (!f.is_program()) return call_segment(function, args, results);
+  if (!f.shape.empty() || depth > 0) {  // who runs the plan has been checked, but for what `shape` says
+    view(args);
+    MLC_RETURN_IF_ERROR(executor_.check_arguments(f, inputs_));
+    if (auto bound = executor_.bind(function, inputs_); !bound) return std::move(bound).status();
+  }
+  Frame& frame = frames_[depth];
+  frame.values.resize(f.num_values);
+  std::move(args.begin(), args.end(), frame.values.begin());
+  Status status;
+  for (size_t i = 0; i < f.steps.size() && status.ok(); ++i) {
+    const Step& s = f.steps[i];
+    frame.args.resize(s.inputs.size());
+    for (size_t k = 0; k < s.inputs.size(); ++k) {
+      if (s.inputs[k] == kNoValue) continue;
+      Value& from = frame.values[s.inputs[k]];
+      if (s.last[k]) frame.args[k] = std::move(from);
+      else frame.args[k] = from;
+    }
+    frame.results.resize(s.outputs.size());
+    status = tick();
+    if (status.ok()) status = step(s, frame, depth);
+    if (!status.ok()) {
+      if (status.code != Code::Cancelled)
+        (void)std::move(status).note(compose("'{}', step {}{}", f.name, i, s.name.empty() ? "" : " (" + s.name + ")"));
+      break;
+    }
+    for (size_t k = 0; k < s.outputs.size(); ++k)
+      if (s.wanted[k]) frame.values[s.outputs[k]] = std::move(frame.results[k]);
+    frame.args.clear();
+    frame.results.clear();
+  }
+  for (size_t i = 0; i < f.outputs.size() && status.ok(); ++i) {
+    results[i] = frame.values[f.outputs[i].value];
+    if (f.outputs[i].list_depth == 0 && results[i]->rank != f.outputs[i].rank)
+      status = Status(Code::InputMismatch, compose("output '{}' of '{}' has {} axes, expected {}", f.outputs[i].name,
+                                                   f.name, results[i]->rank, f.outputs[i].rank));
+  }
+  frame.clear();
+  return status;
+}
+
+void ProgramRunner::view(std::span<const Value> values) {
+  inputs_.resize(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Value& v = values[i];
+    inputs_[i] = {v->dtype, v.shape(), v->data, v->size, {}, v->list_depth};
+  }
+}
+
+Status ProgramRunner::call_segment(uint32_t function, std::span<Value> args, std::span<Value> results) {
+  const Function& f = plan_.functions[function];
+  view(args);
+  MLC_RETURN_IF_ERROR(executor_.check_arguments(f, inputs_));
+  MLC_ASSIGN(Executor::Binding * binding, executor_.bind(function, inputs_));
+  outputs_.assign(f.outputs.size(), {});
+  for (size_t i = 0; i < f.outputs.size(); ++i) {
+    const uint64_t bytes = binding->output_bytes[i];
+    MLC_RETURN_IF_ERROR(make_array(pool_, f.outputs[i].dtype, binding->output_shapes[i], bytes, results[i]));
+    outputs_[i].data = results[i]->data;
+    outputs_[i].capacity = bytes;
+  }
+  return executor_.run_segment(function, *binding, inputs_, outputs_);
+}
+
+Status ProgramRunner::step(const Step& s, Frame& frame, uint32_t depth) {
+  switch (s.op) {
+    case StepOp::Call: return call(s.functions[0], frame.args, frame.results, depth + 1);
+    case StepOp::Branch: {
+      bool condition = false;
+      MLC_RETURN_IF_ERROR(read_condition(frame.args[0], condition));
+      return call(s.functions[condition ? 0 : 1], std::span(frame.args).subspan(1), frame.results, depth + 1);
+    }
+    case StepOp::Loop: return loop(s, frame, depth);
+    default: return list_step(s, frame.args, frame.results);
+  }
+}
+
+Status ProgramRunner::loop(const Step& s, Frame& frame, uint32_t depth) {
+  std::vector<Value>& args = frame.args;  // trip count, condition, carried values, arguments
+  const Function& body = plan_.functions[s.functions[0]];
+  const size_t carried = s.carried, scanned = body.outputs.size() - 1 - carried;
+  int64_t trips = INT64_MAX;
+  bool condition = true;
+  if (args[0]) MLC_RETURN_IF_ERROR(read_number(args[0], "the trip count", trips));
+  if (args[1]) MLC_RETURN_IF_ERROR(read_condition(args[1], condition));
+  frame.scans.resize(scanned);
+  int64_t iteration = 0;
+  const auto make_arguments = [&](bool last) -> Status {
+    frame.body_args.resize(args.size());
+    Value& number = frame.body_args[0];
+    Value& truth = frame.body_args[1];
+    MLC_RETURN_IF_ERROR(make_array(pool_, DType::I64, {}, sizeof iteration, number));
+    MLC_RETURN_IF_ERROR(make_array(pool_, DType::Bool, {}, 1, truth));
+    std::memcpy(number->data, &iteration, sizeof iteration);
+    *truth->data = std::byte{condition};
+    for (size_t i = 2; i < args.size(); ++i) {
+      if (!last && i < 2 + carried) frame.body_args[i] = std::move(args[i]);
+      else frame.body_args[i] = args[i];
+    }
+    return ok();
+  };
+  for (; condition && iteration < trips; ++iteration) {
+    MLC_RETURN_IF_ERROR(tick());
+    MLC_RETURN_IF_ERROR(make_arguments(false));
+    frame.body_results.resize(body.outputs.size());
+    MLC_RETURN_IF_ERROR(call(s.functions[0], frame.body_args, frame.body_results, depth + 1));
+    MLC_RETURN_IF_ERROR(read_condition(frame.body_results[0], condition));
+    for (size_t i = 0; i < carried; ++i) args[2 + i] = std::move(frame.body_results[1 + i]);
+    for (size_t i = 0; i < scanned; ++i)
+      if (s.wanted[carried + i])
+        MLC_RETURN_IF_ERROR(collect(frame.scans[i], frame.body_results[1 + carried + i], iteration, trips));
+    frame.body_args.clear();
+    frame.body_results.clear();
+  }
+  for (size_t i = 0; i < scanned; ++i) {
+    if (!s.wanted[carried + i]) continue;
+    if (iteration == 0) {
+      MLC_RETURN_IF_ERROR(make_arguments(true));
+      MLC_RETURN_IF_ERROR(no_iterations(s, frame, i, frame.results[carried + i]));
+      continue;
+    }
+    Scan& scan = frame.scans[i];
+    scan.buffer->shape[0] = iteration;
+    scan.buffer->size = scan.slice_bytes * static_cast<uint64_t>(iteration);
+    frame.results[carried + i] = std::move(scan.buffer);
+  }
+  for (size_t i = 0; i < carried; ++i) frame.results[i] = std::move(args[2 + i]);
+  frame.body_args.clear();
+  frame.scans.clear();
+  return ok();
+}
+
+Status ProgramRunner::collect(Scan& scan, const Value& slice, int64_t iteration, int64_t trips) {
+  const size_t rank = slice->rank;
+  if (iteration == 0) {
+    if (rank + 1 > format::kMaxRank) return Status(Code::InputMismatch, compose("scanned values of {} axes", rank));
+    int64_t shape[format::kMaxRank] = {0};
+    std::copy_n(slice->shape, rank, shape + 1);
+    scan.slice_bytes = slice->size;
+    // A trip count may be anything, so it is trusted for the first few only.
+    const auto room = checked_mul(slice->size, static_cast<uint64_t>(std::min<int64_t>(trips, 8)));
+    MLC_RETURN_IF_ERROR(make_array(pool_, slice->dtype, std::span(shape, rank + 1), room.value_or(UINT64_MAX), scan.buffer));
+  }
+  if (scan.buffer->rank != rank + 1 || !std::equal(slice->shape, slice->shape + rank, scan.buffer->shape + 1))
+    return Status(Code::InputMismatch, compose("scanned values change their shape in iteration {}", iteration));
+  const uint64_t used = scan.slice_bytes * static_cast<uint64_t>(iteration);  // no more than what is held
+  if (used + scan.slice_bytes > BlockPool::capacity(scan.buffer->block))
+    MLC_RETURN_IF_ERROR(make_room(*scan.buffer.node(), used, 2 * used));
+  if (scan.slice_bytes > 0) std::memcpy(scan.buffer->data + used, slice->data, scan.slice_bytes);
+  return ok();
+}
+
+// A scanned value of a loop that did not run: no elements, and the other extents as they would have been, where the
+// shapes of the first iteration tell them.
+Status ProgramRunner::no_iterations(const Step& s, Frame& frame, size_t scanned, Value& out) {
+  const Function& body = plan_.functions[s.functions[0]];
+  const size_t output = 1 + s.carried + scanned;
+  const Port& port = body.outputs[output];
+  int64_t shape[format::kMaxRank] = {0};
+  const size_t rank = port.axes();
+  if (rank + 1 > format::kMaxRank) return Status(Code::InputMismatch, compose("scanned values of {} axes", rank));
+  if (!body.is_program()) {
+    view(frame.body_args);
+    if (executor_.check_arguments(body, inputs_).ok())
+      if (auto bound = executor_.bind(s.functions[0], inputs_))
+        std::copy_n((*bound)->output_shapes[output].begin(), rank, shape + 1);
+  }
+  return make_array(pool_, port.dtype, std::span(shape, rank + 1), 0, out);
+}
+
+}  // namespace mlc::exec

@@ -1,0 +1,76 @@
+// Runs programs: functions of a plan that consist of steps over values whose sizes the run decides. Internal to the
+// executor, which binds and runs the segments that steps call.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/plan/executor.h"
+#include "runtime/plan/value.h"
+
+namespace mlc::exec {
+
+class ProgramRunner {
+ public:
+  ProgramRunner(Executor& executor, const Plan& plan, const Limits& limits, MemoryBudget& budget);
+
+  // See Executor::run. Arguments are checked. Results stay until the next run unless the caller has brought memory.
+  Status run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
+  void trim() { pool_.trim(); }
+
+ private:
+  // Scanned values of a loop: slices one behind the other in a block that doubles.
+  struct Scan {
+    Value buffer;
+    uint64_t slice_bytes = 0;
+  };
+  // One activation of a program. There is one for each depth at which programs can stand in each other, kept with the
+  // memory of its vectors. Values must be gone before the pool is.
+  struct Frame {
+    std::vector<Value> values;
+    std::vector<Value> args, results;            // of the step that runs
+    std::vector<Value> body_args, body_results;  // of a loop's iteration
+    std::vector<Scan> scans;
+    void clear();
+  };
+
+  // Recursion: call -> step -> loop -> call once for each level of programs, at most kMaxCallDepth as decode_plan
+  // has made sure, whatever the values are. `args` are consumed.
+  Status call(uint32_t function, std::span<Value> args, std::span<Value> results, uint32_t depth);
+  Status call_segment(uint32_t function, std::span<Value> args, std::span<Value> results);
+  Status step(const Step& s, Frame& frame, uint32_t depth);
+  Status loop(const Step& s, Frame& frame, uint32_t depth);
+  Status collect(Scan& scan, const Value& slice, int64_t iteration, int64_t trips);
+  Status no_iterations(const Step& s, Frame& frame, size_t scanned, Value& out);
+  Status tick();
+
+  // program_lists.cpp; results go to results[0].
+  Status list_step(const Step& s, std::span<Value> args, std::span<Value> results);
+  Status concat(const Step& s, const Value& list, Value& out);
+  Status split(const Step& s, const Value& array, const Value& lengths, Value& out);
+
+  void view(std::span<const Value> values);  // as inputs_
+  Status take_input(const Port& port, uint8_t depth, const InputArg& in, Value& out);
+  Status give_output(const Port& port, const Value& value, OutputArg& out);
+  void describe(const Value& value, OutputArg& out);
+
+  Executor& executor_;
+  const Plan& plan_;
+  const uint64_t max_steps_;
+  uint64_t steps_left_ = 0;
+  BlockPool pool_;
+  std::vector<Frame> frames_;
+  std::vector<Value> main_args_, main_results_;
+  // Of the segment that is being called; segments call nothing.
+  std::vector<InputArg> inputs_;
+  std::vector<OutputArg> outputs_;
+  std::vector<OutputArg> listed_;  // items of lists among the results of the last run
+  size_t listed_used_ = 0;
+};
+
+// The number in an array of one i64 or i32 (trip counts, positions, lengths), the truth in one of bool.
+Status read_number(const Value& array, std::string_view what, int64_t& out);
+Status read_condition(const Value& array, bool& out);
+
+}  // namespace mlc::exec

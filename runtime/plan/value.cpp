@@ -1,0 +1,194 @@
+#include "runtime/plan/value.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <new>
+
+#include "base/compose.h"
+#include "runtime/plan/plan.h"
+
+namespace mlc::exec {
+namespace {
+
+constexpr uint64_t kLine = 64;
+
+// Sizes in lines: 1, 2, 3, then four to each doubling.
+uint32_t class_of(uint64_t lines) {
+  if (lines < 4) return static_cast<uint32_t>(lines - 1);
+  const auto shift = static_cast<uint32_t>(std::bit_width(lines)) - 3;
+  const uint64_t quarters = (lines + (uint64_t{1} << shift) - 1) >> shift;  // 4 to 8
+  return 3 + 4 * shift + static_cast<uint32_t>(quarters - 4);
+}
+uint64_t bytes_in(uint32_t size_class) {
+  if (size_class < 3) return (size_class + 1) * kLine;
+  return uint64_t{4 + ((size_class - 3) & 3)} << ((size_class - 3) >> 2) << 6;
+}
+
+}  // namespace
+
+uint64_t BlockPool::capacity(const PoolBlock& block) { return bytes_in(block.size_class); }
+
+Status BlockPool::allocate(uint64_t bytes, std::vector<AlignedBlock>& into, size_t slot) {
+  if (bytes > budget_.limit - budget_.held) trim();
+  if (bytes > budget_.limit - budget_.held)
+    return Status(Code::Resource, compose("values of {} bytes, {} are available", bytes, budget_.limit - budget_.held));
+  auto block = AlignedBlock::allocate(bytes);
+  if (!block) return std::move(block).status();
+  budget_.held += bytes;
+  into[slot] = std::move(*block);
+  return ok();
+}
+
+Status BlockPool::take(uint64_t bytes, PoolBlock& out) {
+  if (bytes > uint64_t{1} << 56) return Status(Code::Resource, compose("values of {} bytes", bytes));
+  out.size_class = class_of(bytes == 0 ? 1 : (bytes + kLine - 1) / kLine);
+  if (Free* f = free_[out.size_class]) {
+    free_[out.size_class] = f->next;
+    out.data = reinterpret_cast<std::byte*>(f);
+    out.slot = f->slot;
+    return ok();
+  }
+  const uint64_t size = bytes_in(out.size_class);
+  if (size < kLargeBytes) {
+    if (slab_left_ < size) {
+      slabs_.emplace_back();
+      if (Status s = allocate(kSlabBytes, slabs_, slabs_.size() - 1); !s.ok()) {
+        slabs_.pop_back();
+        return s;
+      }
+      slab_at_ = slabs_.back().data();
+      slab_left_ = kSlabBytes;
+    }
+    out.data = slab_at_;
+    slab_at_ += size, slab_left_ -= size;
+    return ok();
+  }
+  if (empty_slots_.empty()) {
+    empty_slots_.push_back(static_cast<uint32_t>(large_.size()));
+    large_.emplace_back();
+  }
+  out.slot = empty_slots_.back();
+  MLC_RETURN_IF_ERROR(allocate(size, large_, out.slot));
+  empty_slots_.pop_back();
+  large_bytes_ += size;
+  out.data = large_[out.slot].data();
+  return ok();
+}
+
+void BlockPool::give_back(const PoolBlock& block) {
+  free_[block.size_class] = new (block.data) Free{free_[block.size_class], block.slot};
+}
+
+void BlockPool::trim() {
+  for (uint32_t c = class_of(kLargeBytes / kLine); c < kClasses; ++c)
+    for (Free* f = std::exchange(free_[c], nullptr); f;) {
+      const uint32_t slot = f->slot;
+      f = f->next;  // before its memory goes
+      large_[slot] = AlignedBlock();
+      empty_slots_.push_back(slot);
+      budget_.held -= bytes_in(c);
+      large_bytes_ -= bytes_in(c);
+    }
+}
+
+void Value::release(ValueNode* node) {
+  if (--node->references > 0) return;
+  if (node->list_depth > 0)
+    for (uint64_t i = 0; i < node->size; ++i) release(node->items()[i]);
+  BlockPool& pool = *node->pool;
+  if (node->block.data) pool.give_back(node->block);
+  PoolBlock own;
+  own.data = reinterpret_cast<std::byte*>(node);
+  own.size_class = class_of((sizeof(ValueNode) + kLine - 1) / kLine);
+  pool.give_back(own);
+}
+
+namespace {
+
+Status make_node(BlockPool& pool, DType dtype, std::span<const int64_t> shape, Value& out) {
+  PoolBlock own;
+  MLC_RETURN_IF_ERROR(pool.take(sizeof(ValueNode), own));
+  auto* node = new (own.data) ValueNode;
+  node->pool = &pool;
+  node->dtype = dtype;
+  node->rank = static_cast<uint8_t>(shape.size());
+  std::copy(shape.begin(), shape.end(), node->shape);
+  out = Value(node);
+  return ok();
+}
+
+}  // namespace
+
+Status make_array(BlockPool& pool, DType dtype, std::span<const int64_t> shape, uint64_t bytes, Value& out) {
+  Value made;
+  MLC_RETURN_IF_ERROR(make_node(pool, dtype, shape, made));
+  MLC_RETURN_IF_ERROR(pool.take(bytes, made->block));
+  made->data = made->block.data;
+  made->size = bytes;
+  out = std::move(made);
+  return ok();
+}
+
+Status make_borrowed(BlockPool& pool, DType dtype, std::span<const int64_t> shape, const void* data, uint64_t bytes,
+                     Value& out) {
+  MLC_RETURN_IF_ERROR(make_node(pool, dtype, shape, out));
+  out->data = static_cast<std::byte*>(const_cast<void*>(data));
+  out->size = bytes;
+  out->borrowed = true;
+  return ok();
+}
+
+Status make_list(BlockPool& pool, DType dtype, uint8_t depth, uint64_t room, Value& out) {
+  if (room > uint64_t{1} << 48) return Status(Code::Resource, compose("a list of {}", room));
+  Value made;
+  MLC_RETURN_IF_ERROR(make_node(pool, dtype, {}, made));
+  MLC_RETURN_IF_ERROR(make_room(*made.node(), 0, room * sizeof(ValueNode*)));
+  made->list_depth = depth;
+  out = std::move(made);
+  return ok();
+}
+
+Status make_room(ValueNode& node, uint64_t used, uint64_t bytes) {
+  if (node.block.data && BlockPool::capacity(node.block) >= bytes) return ok();
+  PoolBlock bigger;
+  MLC_RETURN_IF_ERROR(node.pool->take(bytes, bigger));
+  if (used > 0) std::memcpy(bigger.data, node.data, used);
+  if (node.block.data) node.pool->give_back(node.block);
+  node.block = bigger;
+  node.data = bigger.data;
+  return ok();
+}
+
+Status append(Value& list, const Value& item) {
+  const uint64_t used = list->size * sizeof(ValueNode*);
+  if (used + sizeof(ValueNode*) > BlockPool::capacity(list->block))
+    MLC_RETURN_IF_ERROR(make_room(*list.node(), used, 2 * used));
+  list->items()[list->size++] = item.node();
+  ++item->references;
+  return ok();
+}
+
+Status make_own(Value& list, uint64_t more) {
+  const uint64_t used = list->size * sizeof(ValueNode*), wanted = used + more * sizeof(ValueNode*);
+  if (!list.shared())
+    return wanted <= BlockPool::capacity(list->block) ? ok() : make_room(*list.node(), used, std::max(wanted, 2 * used));
+  Value copy;
+  MLC_RETURN_IF_ERROR(make_list(*list->pool, list->dtype, list->list_depth, list->size + more, copy));
+  for (uint64_t i = 0; i < list->size; ++i) MLC_RETURN_IF_ERROR(append(copy, list.item(i)));
+  list = std::move(copy);
+  return ok();
+}
+
+Status keep(const Value& value) {
+  if (value.is_list()) {
+    for (uint64_t i = 0; i < value->size; ++i) MLC_RETURN_IF_ERROR(keep(value.item(i)));
+    return ok();
+  }
+  if (!value->borrowed) return ok();
+  MLC_RETURN_IF_ERROR(make_room(*value.node(), value->size, value->size));  // it has no block yet
+  value->borrowed = false;
+  return ok();
+}
+
+}  // namespace mlc::exec
