@@ -124,7 +124,7 @@ struct Function {
   struct Definition { const ir::Sym* sym; const ir::Expr* value; };
   std::vector<Definition> definitions;
   // Symbols that are elements (row-major) of integer or bool inputs, known as soon as the function is called.
-  struct Element { const ir::Sym* sym; uint32_t input; uint64_t element; };
+  struct Element { const ir::Sym* sym; uint32_t input; uint64_t element; };  // `input` is an array
   std::vector<Element> elements;
 };
 

@@ -88,7 +88,7 @@ class Partitioner {
   void find_sources() {
     for (uint32_t input : f_.inputs) add_axes(input);
     for (const Function::Element& e : f_.elements)
-      sources_.try_emplace(e.sym, Source{Source::Kind::Element, f_.inputs[e.input], e.element, nullptr, 0});
+      sources_.try_emplace(e.sym, Source{Source::Kind::Element, e.input, e.element, nullptr, 0});
     for (const Function::Definition& d : f_.definitions) sources_.try_emplace(d.sym, Source{Source::Kind::Definition, 0, 0, d.value, 0});
     for (const Statement& s : f_.body) {
       if (!s.control) continue;
@@ -126,7 +126,6 @@ class Partitioner {
         array.data = given.data;
         array.shape = given.shape;
         body->inputs.erase(body->inputs.begin() + input);
-        for (Function::Element& e : body->elements) e.input -= e.input > input;
       }
     }
     SymbolSet needed;
@@ -148,8 +147,8 @@ class Partitioner {
       if (source.kind == Source::Kind::Definition) continue;
       control.inputs.push_back(source.array);
       for (auto& body : control.bodies) {
-        const auto input = static_cast<uint32_t>(body->inputs.size());
-        body->inputs.push_back(static_cast<uint32_t>(body->arrays.size()));
+        const auto input = static_cast<uint32_t>(body->arrays.size());
+        body->inputs.push_back(input);
         body->arrays.push_back(carrier(*body, f_.arrays[source.array], source, sym));
         if (source.kind == Source::Kind::Element) body->elements.push_back({sym, input, source.place});
       }
@@ -365,9 +364,8 @@ class Partitioner {
         todo.insert(todo.end(), more.begin(), more.end());
       } else if (source.kind == Source::Kind::Element) {
         const uint32_t number = local_of(source.array);
-        const auto input = std::find(segment.inputs.begin(), segment.inputs.end(), number);
-        if (input == segment.inputs.end()) return Status(Code::Internal, "'" + sym->name + "' is read from a constant");
-        segment.elements.push_back({sym, static_cast<uint32_t>(input - segment.inputs.begin()), source.place});
+        if (segment.arrays[number].kind != Array::Kind::Input) return Status(Code::Internal, "'" + sym->name + "' is read from a constant");
+        segment.elements.push_back({sym, number, source.place});
         // The array may be new here, with extents of its own to be known.
         for (const ir::Expr* extent : segment.arrays[number].shape) {
           SymbolSet more;

@@ -40,8 +40,12 @@ class FunctionWriter {
     for (const nest::Step& step : program.steps) {
       std::vector<uint32_t> callees;
       for (const std::string& name : step.functions) callees.push_back(number_of.at(name));
+      // Of an empty list only its result says what it is a list of.
+      const bool is_typed = !step.is_call && step.kind == nest::Control::Kind::ListMake && step.inputs.empty();
+      const nest::Program::Value* result = is_typed ? &program.values[step.outputs[0]] : nullptr;
       steps.push_back(CreateStep(out_, step_op(step), out_.CreateVector(callees), out_.CreateVector(step.inputs), out_.CreateVector(step.outputs),
-                                 step.carried, static_cast<uint32_t>(step.axis), step.new_axis, out_.CreateString(step.source)));
+                                 step.carried, static_cast<uint32_t>(step.axis), step.new_axis, out_.CreateString(step.source),
+                                 static_cast<uint8_t>(result ? result->dtype : DType::None), result ? result->list_depth : uint8_t{0}));
     }
     return CreateFunction(out_, out_.CreateString(function_.name), symbols_.num_symbols(),
                           out_.CreateVectorOfStructs(symbols_.instructions()), out_.CreateVector(checks_), out_.CreateVector(inputs),
@@ -102,7 +106,8 @@ class FunctionWriter {
     }
     for (const nest::Function::Element& element : function_.elements) {
       if (symbols_.is_bound(element.sym)) continue;
-      symbols_.bind_input_element(element.sym, element.input, static_cast<uint32_t>(element.element));
+      const auto input = std::find(function_.inputs.begin(), function_.inputs.end(), element.input) - function_.inputs.begin();
+      symbols_.bind_input_element(element.sym, static_cast<uint32_t>(input), static_cast<uint32_t>(element.element));
       check_bounds(element.sym);
     }
     for (const nest::Function::Definition& definition : function_.definitions)
