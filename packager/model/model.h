@@ -32,14 +32,20 @@ struct Port {
   DType dtype = DType::None;
   std::vector<Axis> shape;
   bool has_shape = true;  // false: the file does not say, not even the rank
+  // Not 0: a list (ONNX: sequence) of tensors of this element type, a list of lists (2), ... The shape is that of the
+  // tensors, whose free axes may differ from one to the next. An optional is a list of at most one item.
+  uint8_t list_depth = 0;
+  bool optional = false;  // the outermost list is an optional; inner ones never are
 };
 
 inline constexpr int kMaxGraphDepth = 64;  // of nested If and Loop bodies
+inline constexpr int kMaxListDepth = 4;    // of lists in lists
 
 struct Graph;
 
+// A nameless Port is a type (of an Optional that is empty, say).
 using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
-                               std::vector<std::string>, Tensor, std::shared_ptr<const Graph>>;
+                               std::vector<std::string>, Tensor, std::shared_ptr<const Graph>, Port>;
 
 struct Node {
   std::string name;    // may be empty; `label` never is
@@ -47,6 +53,7 @@ struct Node {
   std::string op;
   std::vector<std::string> inputs, outputs;  // empty string: absent
   std::map<std::string, Attribute> attributes;
+  int64_t opset = 0;  // version of its domain, where that is not the model's: a node that came out of a function
   std::string label() const { return !name.empty() ? name : outputs.empty() || outputs[0].empty() ? op : outputs[0]; }
 };
 

@@ -1,4 +1,4 @@
-// An array on the host: row-major elements, owned. What the interpreter reads and returns.
+// An array or a list on the host, owned. What the interpreter reads and returns.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,14 @@
 
 namespace mlc::nest {
 
+// With list_depth 0 an array: row-major elements. Else a list: `items` are arrays (depth 1) or lists of one depth less,
+// `dtype` is the element type of the arrays in it, shape and bytes are empty. An optional is a list of at most one item.
 struct Tensor {
   DType dtype = DType::None;
   std::vector<int64_t> shape;
   std::vector<std::byte> bytes;
+  uint8_t list_depth = 0;
+  std::vector<Tensor> items = {};
 
   int64_t elements() const {
     int64_t n = 1;
@@ -24,6 +28,12 @@ struct Tensor {
   static Tensor zeros(DType dtype, std::vector<int64_t> shape) {
     Tensor t{dtype, std::move(shape), {}};
     t.bytes.resize(static_cast<size_t>(t.elements()) * bytes_of(dtype));
+    return t;
+  }
+  static Tensor list(DType dtype, std::vector<Tensor> items, uint8_t list_depth = 1) {
+    Tensor t{dtype, {}, {}};
+    t.list_depth = list_depth;
+    t.items = std::move(items);
     return t;
   }
   template <class T>
