@@ -20,7 +20,7 @@ lang::Attribute attribute_of(const model::Attribute& value) {
         using T = std::decay_t<decltype(v)>;
         if constexpr (std::is_same_v<T, model::Tensor>) {
           return lang::TensorAttr{v.dtype, v.shape, std::make_shared<nest::ConstData>(nest::ConstData{v.bytes, v.owner})};
-        } else if constexpr (std::is_same_v<T, std::shared_ptr<const model::Graph>>) {
+        } else if constexpr (std::is_same_v<T, std::shared_ptr<const model::Graph>> || std::is_same_v<T, model::Port>) {
           return std::string();  // control flow is not an operator text; never asked for by one
         } else {
           return v;

@@ -9,6 +9,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include "packager/import/foreign.h"
+#include "packager/import/functions.h"
 #include "packager/import/graph_order.h"
 #include "packager/import/mapping.h"
 #include "packager/import/shown.h"
@@ -23,36 +24,59 @@ using model::kMaxGraphDepth;
 constexpr int kMaxMessageDepth = 4096;
 constexpr uint64_t kMaxModelBytes = INT32_MAX;  // protobuf's own limit
 
-// The element type and shape of a value, as far as they are said.
-Result<model::Port> port_of(const onnx::ValueInfoProto& info) {
-  model::Port port;
-  port.name = info.name();
+// What is read along the way.
+struct Reader {
+  TensorSource source;
+  Functions functions;
+  const std::map<std::string, int64_t>* opsets = nullptr;  // of the model
+  size_t inlined = 0, calls = 0;
+};
+
+// The element type and shape of a value, as far as they are said, into `port`.
+Status read_type(const onnx::TypeProto& given, const std::string& who, model::Port& port) {
+  const onnx::TypeProto* type = &given;
   port.has_shape = false;
-  if (!info.has_type() || info.type().value_case() == onnx::TypeProto::VALUE_NOT_SET) return port;
-  if (!info.type().has_tensor_type())
-    return Status(Code::Unsupported, 2006, "input or output " + shown(info.name()) + " is not a tensor (sequence, map or optional)");
-  const auto& type = info.type().tensor_type();
-  MLC_ASSIGN(port.dtype, dtype_of(type.elem_type(), shown(info.name())));
-  port.has_shape = type.has_shape();
+  while (type->value_case() == onnx::TypeProto::kSequenceType || type->value_case() == onnx::TypeProto::kOptionalType) {
+    const bool optional = type->value_case() == onnx::TypeProto::kOptionalType;
+    if (optional && port.list_depth > 0) return Status(Code::Unsupported, 2006, who + " holds optionals, which is not supported");
+    if (port.list_depth == model::kMaxListDepth)
+      return Status(Code::Unsupported, 2006, who + " is a sequence nested deeper than " + std::to_string(model::kMaxListDepth));
+    ++port.list_depth;
+    port.optional = port.optional || optional;
+    type = optional ? &type->optional_type().elem_type() : &type->sequence_type().elem_type();
+  }
+  if (type->value_case() == onnx::TypeProto::VALUE_NOT_SET && port.list_depth == 0) return ok();
+  if (!type->has_tensor_type())
+    return Status(Code::Unsupported, 2006, who + " is neither a tensor nor a sequence or optional of tensors (a map or sparse tensor)");
+  const auto& tensor = type->tensor_type();
+  MLC_ASSIGN(port.dtype, dtype_of(tensor.elem_type(), who));
+  port.has_shape = tensor.has_shape();
   uint64_t bytes = std::max(1u, bytes_of(port.dtype));
-  for (const auto& dim : type.shape().dim()) {
+  for (const auto& dim : tensor.shape().dim()) {
     if (!dim.has_dim_value() || dim.dim_value() == -1) {  // some exporters write -1 for a free extent
       port.shape.emplace_back(dim.has_dim_param() ? dim.dim_param() : std::string());
       continue;
     }
-    if (dim.dim_value() < 0)
-      return Status(Code::Malformed, 1015, shown(info.name()) + " has the negative extent " + std::to_string(dim.dim_value()));
+    if (dim.dim_value() < 0) return Status(Code::Malformed, 1015, who + " has the negative extent " + std::to_string(dim.dim_value()));
     port.shape.emplace_back(dim.dim_value());
     const auto more = checked_mul(bytes, std::max<uint64_t>(1, static_cast<uint64_t>(dim.dim_value())));
-    if (!more || *more > INT64_MAX) return Status(Code::Malformed, 1015, "the bytes of " + shown(info.name()) + " overflow 64 bits");
+    if (!more || *more > INT64_MAX) return Status(Code::Malformed, 1015, "the bytes of " + who + " overflow 64 bits");
     bytes = *more;
   }
+  return ok();
+}
+
+Result<model::Port> port_of(const onnx::ValueInfoProto& info, const Scope& scope) {
+  model::Port port;
+  port.name = scope.name_of(info.name());
+  port.has_shape = false;
+  if (info.has_type()) MLC_RETURN_IF_ERROR(read_type(info.type(), shown(info.name()), port));
   return port;
 }
 
-Result<model::Graph> graph_of(const onnx::GraphProto& proto, const TensorSource& source, int depth);
+Result<model::Graph> graph_of(const onnx::GraphProto& proto, const Scope& scope, Reader& reader, int depth);
 
-Result<model::Attribute> attribute_of(const onnx::AttributeProto& proto, const TensorSource& source, int depth) {
+Result<model::Attribute> attribute_of(const onnx::AttributeProto& proto, const Scope& scope, Reader& reader, int depth) {
   using Proto = onnx::AttributeProto;
   auto type = proto.type();
   if (type == Proto::UNDEFINED) {  // files before IR version 2 leave it out
@@ -68,74 +92,113 @@ Result<model::Attribute> attribute_of(const onnx::AttributeProto& proto, const T
     case Proto::FLOATS: return model::Attribute(std::vector<double>(proto.floats().begin(), proto.floats().end()));
     case Proto::STRINGS: return model::Attribute(std::vector<std::string>(proto.strings().begin(), proto.strings().end()));
     case Proto::TENSOR: {
-      MLC_ASSIGN(model::Tensor tensor, tensor_of(proto.t(), source));
+      MLC_ASSIGN(model::Tensor tensor, tensor_of(proto.t(), reader.source));
       return model::Attribute(std::move(tensor));
     }
     case Proto::GRAPH: {
       if (depth + 1 >= kMaxGraphDepth)
         return Status(Code::Malformed, 1011, "graphs are nested deeper than " + std::to_string(kMaxGraphDepth));
-      MLC_ASSIGN(model::Graph graph, graph_of(proto.g(), source, depth + 1));
+      MLC_ASSIGN(model::Graph graph, graph_of(proto.g(), scope, reader, depth + 1));
       return model::Attribute(std::shared_ptr<const model::Graph>(std::make_shared<model::Graph>(std::move(graph))));
+    }
+    case Proto::TYPE_PROTO: {
+      model::Port port;
+      MLC_RETURN_IF_ERROR(read_type(proto.tp(), "the type", port));
+      return model::Attribute(std::move(port));
     }
     default:
       return Status(Code::Unsupported, 2007, "attribute " + shown(proto.name()) + " has the kind " + std::to_string(type) + ", which no operator here takes");
   }
 }
 
-Result<model::Node> node_of(const onnx::NodeProto& proto, const TensorSource& source, int depth) {
+Result<model::Node> node_of(const onnx::NodeProto& proto, const Scope& scope, Reader& reader, int depth) {
   model::Node node;
-  node.name = proto.name();
+  node.name = scope.name_of(proto.name());
   node.domain = proto.domain().empty() ? "ai.onnx" : proto.domain();
   node.op = proto.op_type();
-  node.inputs.assign(proto.input().begin(), proto.input().end());
-  node.outputs.assign(proto.output().begin(), proto.output().end());
-  for (const auto& attribute : proto.attribute()) {
-    auto value = attribute_of(attribute, source, depth);
-    if (!value.ok()) return std::move(value).status().note(described(node) + ", attribute " + shown(attribute.name()));
-    if (!node.attributes.emplace(attribute.name(), std::move(value).value()).second)
-      return Status(Code::Malformed, 1012, described(node) + " has the attribute " + shown(attribute.name()) + " twice");
+  for (const std::string& name : proto.input()) node.inputs.push_back(scope.name_of(name));
+  for (const std::string& name : proto.output()) node.outputs.push_back(scope.name_of(name));
+  if (const int64_t opset = scope.opset_of(node.domain)) {
+    const auto known = reader.opsets->find(node.domain);
+    if (opset < 1) return Status(Code::Malformed, 1012, described(node) + " has the opset " + std::to_string(opset));
+    if (known == reader.opsets->end() || known->second != opset) node.opset = opset;
+  }
+  for (const auto& given : proto.attribute()) {
+    const Scope* where = &scope;
+    const onnx::AttributeProto* attribute = scope.resolve(given, where);
+    if (!attribute) continue;
+    auto value = attribute_of(*attribute, *where, reader, depth);
+    if (!value.ok()) return std::move(value).status().note(described(node) + ", attribute " + shown(given.name()));
+    if (!node.attributes.emplace(given.name(), std::move(value).value()).second)
+      return Status(Code::Malformed, 1012, described(node) + " has the attribute " + shown(given.name()) + " twice");
   }
   return node;
 }
 
+// Nodes in the order of the file; a call of a function becomes the nodes of its body. Calls nest kMaxCallDepth deep.
+template <class Nodes>
+Status append_nodes(const Nodes& nodes, const Scope& scope, Reader& reader, int depth, model::Graph& graph) {
+  for (const onnx::NodeProto& proto : nodes) {
+    const onnx::FunctionProto* function = reader.functions.called_by(proto);
+    if (!function) {
+      MLC_ASSIGN(model::Node node, node_of(proto, scope, reader, depth));
+      graph.nodes.push_back(std::move(node));
+      continue;
+    }
+    reader.inlined += 1 + static_cast<size_t>(function->node_size());
+    if (reader.inlined > kMaxInlinedNodes)
+      return Status(Code::Malformed, 1017, "the functions of the model come to more than " + std::to_string(kMaxInlinedNodes) + " nodes");
+    MLC_ASSIGN(const Scope inner, Scope::of_call(reader.functions, *function, proto, scope, ++reader.calls));
+    for (const auto& [from, to] : inner.passed_through()) {
+      model::Node same;
+      same.domain = "ai.onnx";
+      same.op = "Identity";
+      same.inputs = {from};
+      same.outputs = {to};
+      graph.nodes.push_back(std::move(same));
+    }
+    Status status = append_nodes(function->node(), inner, reader, depth, graph);
+    if (!status.ok()) return std::move(status).note("in function " + shown(function->name()));
+  }
+  return ok();
+}
+
 // What is said of values inside: hints, so what cannot be read is left out.
-void read_types(const onnx::GraphProto& proto, model::Graph& graph) {
+void read_types(const onnx::GraphProto& proto, const Scope& scope, model::Graph& graph) {
   if (proto.value_info_size() == 0) return;
   std::unordered_set<std::string_view> results;
   for (const model::Node& node : graph.nodes) results.insert(node.outputs.begin(), node.outputs.end());
   for (const auto& info : proto.value_info()) {
-    if (info.name().empty() || !results.contains(info.name())) continue;
-    if (auto port = port_of(info); port.ok() && port->dtype != DType::None) graph.types.emplace(info.name(), std::move(*port));
+    if (info.name().empty()) continue;
+    auto port = port_of(info, scope);
+    if (port.ok() && port->dtype != DType::None && results.contains(port->name)) graph.types.emplace(port->name, std::move(*port));
   }
 }
 
-Result<model::Graph> graph_of(const onnx::GraphProto& proto, const TensorSource& source, int depth) {
+Result<model::Graph> graph_of(const onnx::GraphProto& proto, const Scope& scope, Reader& reader, int depth) {
   model::Graph graph;
   graph.name = proto.name();
   for (const auto& tensor : proto.initializer()) {
-    auto value = tensor_of(tensor, source);
+    auto value = tensor_of(tensor, reader.source);
     if (!value.ok()) return std::move(value).status().note("initializer " + shown(tensor.name()));
-    if (!graph.initializers.emplace(tensor.name(), std::move(value).value()).second)
+    if (!graph.initializers.emplace(scope.name_of(tensor.name()), std::move(value).value()).second)
       return Status(Code::Malformed, 1012, "initializer " + shown(tensor.name()) + " is given twice");
   }
   if (proto.sparse_initializer_size() > 0)
     return Status(Code::Unsupported, 2008, "initializer " + shown(proto.sparse_initializer(0).values().name()) + " is sparse, which is not supported");
   for (const auto& info : proto.input()) {
-    if (graph.initializers.count(info.name())) continue;  // before IR version 4 initializers are listed as inputs too
-    MLC_ASSIGN(model::Port port, port_of(info));
+    if (graph.initializers.count(scope.name_of(info.name()))) continue;  // before IR version 4 initializers are listed as inputs too
+    MLC_ASSIGN(model::Port port, port_of(info, scope));
     if (depth == 0 && port.dtype == DType::None)  // those of bodies follow from the node that has them
       return Status(Code::Malformed, 1010, "input " + shown(info.name()) + " has no element type");
     graph.inputs.push_back(std::move(port));
   }
   for (const auto& info : proto.output()) {
-    MLC_ASSIGN(model::Port port, port_of(info));
+    MLC_ASSIGN(model::Port port, port_of(info, scope));
     graph.outputs.push_back(std::move(port));
   }
-  for (const auto& proto_node : proto.node()) {
-    MLC_ASSIGN(model::Node node, node_of(proto_node, source, depth));
-    graph.nodes.push_back(std::move(node));
-  }
-  read_types(proto, graph);
+  MLC_RETURN_IF_ERROR(append_nodes(proto.node(), scope, reader, depth, graph));
+  read_types(proto, scope, graph);
   MLC_RETURN_IF_ERROR(order_nodes(graph, /*outer_values_allowed=*/depth > 0));
   return graph;
 }
@@ -167,8 +230,10 @@ Result<model::Model> import_onnx(Bytes bytes, const std::string& name, const std
   }
   model.opsets.emplace("ai.onnx", 1);
   for (const auto& entry : proto->metadata_props()) model.metadata[entry.key()] = entry.value();
-  TensorSource source{folder, proto, {}};
-  auto graph = graph_of(proto->graph(), source, 0);
+  auto functions = Functions::of(*proto);
+  if (!functions.ok()) return std::move(functions).status().note(name);
+  Reader reader{{folder, proto, {}}, std::move(functions).value(), &model.opsets};
+  auto graph = graph_of(proto->graph(), Scope(), reader, 0);
   if (!graph.ok()) return std::move(graph).status().note(name);
   model.graph = std::move(graph).value();
   if (Status status = model::verify(model); !status.ok()) return std::move(status).note(name);

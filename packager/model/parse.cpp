@@ -178,6 +178,19 @@ class Parser {
   }
   Result<Port> type() {
     Port port;
+    for (std::string_view w = word(); w == "list" || w == "optional"; w = word()) {
+      if (port.list_depth == kMaxListDepth) return error("lists are nested deeper than " + std::to_string(kMaxListDepth));
+      if (w == "optional" && port.list_depth > 0) return error("a list holds no optionals");
+      at_ += w.size();
+      MLC_RETURN_IF_ERROR(expect("("));
+      port.optional = port.optional || w == "optional";
+      ++port.list_depth;
+    }
+    MLC_RETURN_IF_ERROR(tensor_type(port));
+    for (unsigned level = 0; level < port.list_depth; ++level) MLC_RETURN_IF_ERROR(expect(")"));
+    return port;
+  }
+  Status tensor_type(Port& port) {
     MLC_ASSIGN(port.dtype, dtype());
     MLC_RETURN_IF_ERROR(list("[", "]", [&]() -> Status {
       if (accept('*')) {
@@ -196,7 +209,7 @@ class Parser {
       return ok();
     }));
     if (!port.has_shape && !port.shape.empty()) return error("a type of unknown rank has no extents");
-    return port;
+    return ok();
   }
   Result<Tensor> tensor() {
     Tensor t;
@@ -303,6 +316,10 @@ class Parser {
     }
     MLC_RETURN_IF_ERROR(expect("="));
     MLC_RETURN_IF_ERROR(operator_name(n));
+    if (accept('@')) {
+      MLC_ASSIGN(n.opset, integer());
+      if (n.opset < 1) return error("the version of an operator is positive");
+    }
     MLC_RETURN_IF_ERROR(list("(", ")", [&]() -> Status {
       MLC_ASSIGN(std::string v, value(false));
       n.inputs.push_back(std::move(v));
@@ -367,6 +384,10 @@ class Parser {
     if (accept_word("tensor")) {
       MLC_ASSIGN(Tensor t, tensor());
       return Attribute(std::move(t));
+    }
+    if (accept_word("type")) {
+      MLC_ASSIGN(Port p, type());
+      return Attribute(std::move(p));
     }
     for (const std::string_view kind : {"ints", "floats", "strings"}) {
       if (!accept_word(kind)) continue;

@@ -136,7 +136,7 @@ class Printer {
 
   static std::string operator_text(const Node& n) {
     const bool bare = is_bare_name(n.domain) && is_bare_name(n.op) && n.op.find('.') == std::string::npos;
-    return bare ? n.domain + "." + n.op : quoted(n.domain) + "." + quoted(n.op);
+    return (bare ? n.domain + "." + n.op : quoted(n.domain) + "." + quoted(n.op)) + (n.opset ? "@" + std::to_string(n.opset) : "");
   }
 
   void types(const Node& n, const Graph& g) {
@@ -183,6 +183,7 @@ class Printer {
       }
       std::string operator()(const Tensor& v) const { return "tensor " + tensor_text(v); }
       std::string operator()(const std::shared_ptr<const Graph>&) const { return {}; }
+      std::string operator()(const Port& v) const { return "type " + print_type(v); }
     };
     return std::visit(Text(), value);
   }
@@ -194,8 +195,10 @@ class Printer {
 }  // namespace
 
 std::string print_type(const Port& port) {
-  std::string s(name_of(port.dtype));
-  return port.has_shape ? s + list_text(port.shape, axis_text) : s + "[*]";
+  std::string s;
+  for (unsigned level = 0; level < port.list_depth; ++level) s += level == 0 && port.optional ? "optional(" : "list(";
+  s += std::string(name_of(port.dtype)) + (port.has_shape ? list_text(port.shape, axis_text) : "[*]");
+  return s + std::string(port.list_depth, ')');
 }
 
 std::string print(const Model& model) { return Printer().run(model); }

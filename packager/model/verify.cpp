@@ -39,6 +39,8 @@ class Verifier {
 
   void port(const Port& p, const std::string& who) {
     if (!p.has_shape && !p.shape.empty()) complain(who + " has extents, but no rank");
+    if (p.list_depth > kMaxListDepth) complain(who + " is a list nested deeper than " + std::to_string(kMaxListDepth));
+    if (p.optional && p.list_depth == 0) complain(who + " is an optional, but no list");
     for (const Axis& axis : p.shape)
       if (const auto* extent = std::get_if<int64_t>(&axis); extent && *extent < 0)
         complain(who + " has the negative extent " + std::to_string(*extent));
@@ -86,12 +88,14 @@ class Verifier {
 
   void node(const Node& n, int depth) {
     if (n.domain.empty() || n.op.empty()) complain(described(n) + " has no operator");
+    if (n.opset < 0) complain(described(n) + " has the opset " + std::to_string(n.opset));
     for (const std::string& name : n.inputs)
       if (!name.empty() && !is_known(name)) complain(described(n) + " reads " + format::quoted(name) + ", which nothing before it writes");
     for (const auto& [key, value] : n.attributes) {
       const std::string who = "attribute " + format::quoted(key) + " of " + described(n);
       if (key.empty()) complain(who + " has an empty name");
       if (const auto* t = std::get_if<Tensor>(&value)) tensor(*t, who);
+      if (const auto* type = std::get_if<Port>(&value)) port(*type, who);
       if (const auto* body = std::get_if<std::shared_ptr<const Graph>>(&value)) {
         if (*body) graph(**body, depth + 1);
         else complain(who + " is a graph that is missing");

@@ -2,7 +2,8 @@
 //
 // Arithmetic is that of ir/expr.h: f32 in float per operation, f16 and bf16 computed in float and rounded, sums of f16
 // and bf16 accumulated in f32, in the order of the fold's dims. Layouts are ignored: arrays are row-major here.
-// A Checked index out of range, a While beyond its bound and a failed Check are errors that name the statement.
+// A Checked index out of range, a While beyond its bound and a failed Check are errors that name the statement; so is
+// whatever a Control refuses, and a Loop that runs longer than `max_iterations`.
 #pragma once
 
 #include <functional>
@@ -19,12 +20,13 @@ struct InterpretOptions {
   unsigned threads = 0;        // 0: one per hardware thread
   bool point_by_point = false; // every nest through the scalar evaluator: the oracle of the oracle
   uint64_t memory_limit = uint64_t{16} << 30;  // bytes of all arrays together
+  uint64_t max_iterations = uint64_t{1} << 20;          // of one Loop
   std::unordered_map<const ir::Sym*, int64_t> symbols;  // those that no input shape tells
   // Called after each statement with the arrays by number; empty bytes where not computed yet.
   std::function<void(size_t statement, const std::vector<Tensor>& arrays)> after_statement;
 };
 
-// `inputs` in the order of f.inputs. Symbols follow from their shapes.
+// `inputs` in the order of f.inputs, arrays or lists. Symbols follow from their shapes and elements.
 Result<std::vector<Tensor>> interpret(const Function& f, const std::vector<Tensor>& inputs,
                                       const InterpretOptions& options = {});
 

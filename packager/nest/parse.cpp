@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 
 #include "packager/ir/text.h"
@@ -11,7 +12,7 @@ using ir::Lexer;
 
 class Parser {
  public:
-  Parser(ir::Context& ctx, std::string_view text, const DataByHash& data_of) : ctx_(ctx), in_(text), data_of_(data_of) {
+  Parser(ir::Context& ctx, Lexer& in, const DataByHash& data_of, int depth = 0) : ctx_(ctx), in_(in), data_of_(data_of), depth_(depth) {
     scope_.array_type = [this](uint32_t n) -> ir::Type {
       if (n >= kFirstLocal && n - kFirstLocal < locals_.size()) return {locals_[n - kFirstLocal].dtype, 1};
       return n < f_.arrays.size() ? ir::Type{f_.arrays[n].dtype, 1} : ir::Type{};
@@ -21,7 +22,7 @@ class Parser {
   Result<Function> run() {
     MLC_RETURN_IF_ERROR(in_.expect("function"));
     f_.name = in_.next().text;
-    while (in_.peek().kind != Lexer::Token::End) {
+    while (in_.peek().kind != Lexer::Token::End && !(depth_ > 0 && in_.is("}"))) {
       if (in_.accept("sym")) MLC_RETURN_IF_ERROR(sym());
       else if (in_.accept("dim")) MLC_RETURN_IF_ERROR(dim());
       else if (in_.accept("combiner")) MLC_RETURN_IF_ERROR(combiner());
@@ -30,6 +31,8 @@ class Parser {
       else if (in_.accept("outputs")) MLC_RETURN_IF_ERROR(numbers(f_.outputs));
       else if (in_.accept("check")) MLC_RETURN_IF_ERROR(check());
       else if (in_.accept("define")) MLC_RETURN_IF_ERROR(definition());
+      else if (in_.accept("element")) MLC_RETURN_IF_ERROR(element());
+      else if (in_.accept("control")) MLC_RETURN_IF_ERROR(control());
       else if (in_.accept("nest")) MLC_RETURN_IF_ERROR(nest());
       else if (in_.accept("proc")) MLC_RETURN_IF_ERROR(proc());
       else return in_.error("expected a declaration or a statement, found '" + in_.peek().text + "'");
@@ -137,6 +140,11 @@ class Parser {
     MLC_ASSIGN(ir::Type type, ir::parse_type(in_));
     a.dtype = type.dtype;
     MLC_ASSIGN(a.shape, list("[", "]"));
+    if (in_.accept("list")) {
+      MLC_ASSIGN(const int64_t depth, integer());
+      if (depth < 1 || depth > kMaxDepth) return in_.error("a list of depth " + std::to_string(depth));
+      a.list_depth = static_cast<uint8_t>(depth);
+    }
     if (in_.accept("layout")) MLC_RETURN_IF_ERROR(layout(a));
     if (in_.accept("hex")) {
       MLC_ASSIGN(a.data, hex(in_.next().text));
@@ -191,6 +199,62 @@ class Parser {
     f_.definitions.push_back({sym, value});
     return ok();
   }
+  Status element() {
+    MLC_RETURN_IF_ERROR(in_.expect("$"));
+    const ir::Sym* sym = ctx_.declare_sym(in_.next().text);
+    MLC_RETURN_IF_ERROR(in_.expect("="));
+    MLC_ASSIGN(const uint32_t input, number());
+    MLC_ASSIGN(const int64_t place, integer());
+    if (place < 0) return in_.error("an element is numbered from 0");
+    f_.elements.push_back({sym, input, static_cast<uint64_t>(place)});
+    return ok();
+  }
+
+  // Arrays, `none` for an absent one.
+  Status operands(std::vector<uint32_t>& out) {
+    while (in_.is("%") || in_.is("none")) {
+      if (in_.accept("none")) {
+        out.push_back(kNoArray);
+        continue;
+      }
+      MLC_ASSIGN(const uint32_t n, number());
+      out.push_back(n);
+    }
+    return ok();
+  }
+  Status control() {
+    if (depth_ >= kMaxDepth) return in_.error("bodies are nested deeper than " + std::to_string(kMaxDepth));
+    Statement s;
+    s.control = std::make_unique<Control>();
+    Control& c = *s.control;
+    const std::string kind = in_.next().text;
+    const auto known = std::find(std::begin(kControlKinds), std::end(kControlKinds), kind);
+    if (known == std::end(kControlKinds)) return in_.error("no kind of control '" + kind + "'");
+    c.kind = static_cast<Control::Kind>(known - std::begin(kControlKinds));
+    s.source = in_.next().text;
+    MLC_RETURN_IF_ERROR(in_.expect("reads"));
+    MLC_RETURN_IF_ERROR(operands(c.inputs));
+    MLC_RETURN_IF_ERROR(in_.expect("writes"));
+    MLC_RETURN_IF_ERROR(operands(c.outputs));
+    if (in_.accept("carried")) {
+      MLC_ASSIGN(const int64_t n, integer());
+      if (n < 0 || static_cast<uint64_t>(n) > c.inputs.size()) return in_.error("a loop carries what it is given");
+      c.carried = static_cast<uint32_t>(n);
+    }
+    if (in_.accept("axis")) {
+      MLC_ASSIGN(c.axis, integer());
+    }
+    c.new_axis = in_.accept("new");
+    while (in_.accept("$")) c.symbols.push_back(ctx_.declare_sym(in_.next().text));
+    while (in_.accept("{")) {
+      MLC_ASSIGN(Function body, Parser(ctx_, in_, data_of_, depth_ + 1).run());
+      c.bodies.push_back(std::make_unique<Function>(std::move(body)));
+      MLC_RETURN_IF_ERROR(in_.expect("}"));
+    }
+    f_.body.push_back(std::move(s));
+    return ok();
+  }
+
   Result<const ir::Dim*> dim_name() {
     std::string name = in_.next().text;
     auto it = scope_.dims.find(name);
@@ -376,9 +440,12 @@ class Parser {
     return in_.error("expected a statement, found '" + in_.peek().text + "'");
   }
 
+  static constexpr int kMaxDepth = 64;
+
   ir::Context& ctx_;
-  Lexer in_;
+  Lexer& in_;
   const DataByHash& data_of_;
+  int depth_;
   Function f_;
   ir::Scope scope_;
   std::vector<loop::LocalArray> locals_;
@@ -387,7 +454,8 @@ class Parser {
 }  // namespace
 
 Result<Function> parse(ir::Context& ctx, std::string_view text, const DataByHash& data_of) {
-  return Parser(ctx, text, data_of).run();
+  Lexer in(text);
+  return Parser(ctx, in, data_of).run();
 }
 
 }  // namespace mlc::nest

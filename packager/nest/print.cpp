@@ -42,7 +42,7 @@ constexpr std::string_view kJoins[] = {"sum", "prod", "min", "max", "any", "all"
 
 class Printer {
  public:
-  explicit Printer(const Function& f) : f_(f) {
+  explicit Printer(const Function& f, int depth = 0) : f_(f), depth_(depth) {
     names_.dim = [this](const ir::Dim* d) { return dim_names_.at(d); };
     names_.var = [this](int64_t v) { return "#" + std::to_string(vars_.at(v)); };
   }
@@ -52,12 +52,14 @@ class Printer {
     for (const Array& a : f_.arrays) for (const Expr* e : a.shape) scan(e);
     for (const Function::Check& c : f_.checks) scan(c.condition);
     for (const Function::Definition& d : f_.definitions) scan(d.value);
+    for (const Function::Element& e : f_.elements) symbol(e.sym);
     for (const Statement& s : f_.body) {
       if (s.nest) scan_nest(*s.nest);
-      else scan_proc(*s.proc);
+      else if (s.proc) scan_proc(*s.proc);
+      else for (const ir::Sym* sym : s.control->symbols) symbol(sym);
     }
     std::string body;
-    for (const Statement& s : f_.body) body += s.nest ? nest(s) : proc(s);
+    for (const Statement& s : f_.body) body += s.nest ? nest(s) : s.proc ? proc(s) : control(s);
     std::string out = "function " + quoted(f_.name) + "\n";
     for (const ir::Sym* s : syms_)
       out += "sym " + ir::print_sym(s) + " " + std::to_string(s->lo) + " " + std::to_string(s->hi) + " multiple " +
@@ -69,6 +71,8 @@ class Printer {
     for (const Function::Check& c : f_.checks) out += "check " + ir::print(c.condition, names_) + " " + quoted(c.message) + "\n";
     for (const Function::Definition& d : f_.definitions)
       out += "define " + ir::print_sym(d.sym) + " = " + ir::print(d.value, names_) + "\n";
+    for (const Function::Element& e : f_.elements)
+      out += "element " + ir::print_sym(e.sym) + " = %" + std::to_string(e.input) + " " + std::to_string(e.element) + "\n";
     return out + body;
   }
 
@@ -86,11 +90,14 @@ class Printer {
     dim_names_[d] = name;
     dims_.push_back(d);
   }
+  void symbol(const ir::Sym* s) {
+    if (known_syms_.insert(s).second) syms_.push_back(s);
+  }
   void scan(const Expr* root) {
     if (!root) return;
     ir::walk(root, [&](const Expr* e) {
       if (!seen_.insert(e).second) return;
-      if (e->op == Op::Sym && known_syms_.insert(e->sym).second) syms_.push_back(e->sym);
+      if (e->op == Op::Sym) symbol(e->sym);
       if (e->op == Op::Dim) scan_dim(e->dim);
       if (e->op == Op::Var) var(e);
       if (e->op != Op::Fold) return;
@@ -120,6 +127,9 @@ class Printer {
     for (const ir::Dim* d : p.dims) scan_dim(d);
     for (const loop::LocalArray& l : p.locals) for (const Expr* e : l.shape) scan(e);
     scan_block(p.body);
+<<<<<<< HEAD
+=======
+>>>>>>> 268d6a6 (Controls and lists in the interpreter, printer, parser and verifier of nests; functions, sequences and optionals imported)
   }
   void scan_block(const std::vector<loop::StmtPtr>& body) {
     for (const loop::StmtPtr& s : body) {
@@ -159,6 +169,7 @@ class Printer {
     std::string s = "array %" + std::to_string(i) + " " + quoted(a.name) + " " +
                     std::string(kKinds[static_cast<size_t>(a.kind)]) + " " + std::string(name_of(a.dtype)) + " [" +
                     list(a.shape) + "]";
+    if (a.list_depth) s += " list " + std::to_string(a.list_depth);
     if (!a.layout.pieces.empty()) s += " layout " + to_string(a.layout, static_cast<unsigned>(a.shape.size()));
     if (a.data && a.data->bytes.size() <= 256) {
       static constexpr char kHex[] = "0123456789abcdef";
@@ -292,7 +303,41 @@ class Printer {
     return s;
   }
 
+  // Bodies are nested as deeply as they are; what is deeper than a function may be is not shown.
+  std::string control(const Statement& st) {
+    const Control& c = *st.control;
+    auto operands = [](const std::vector<uint32_t>& list) {
+      std::string s;
+      for (uint32_t n : list) s += n == kNoArray ? " none" : " %" + std::to_string(n);
+      return s;
+    };
+    std::string s = "control " + std::string(kControlKinds[static_cast<size_t>(c.kind)]) + " " + quoted(st.source) + " reads" +
+                    operands(c.inputs) + " writes" + operands(c.outputs);
+    if (c.carried) s += " carried " + std::to_string(c.carried);
+    if (c.axis) s += " axis " + std::to_string(c.axis);
+    if (c.new_axis) s += " new";
+    for (const ir::Sym* sym : c.symbols) s += " " + ir::print_sym(sym);
+    for (const auto& body : c.bodies)
+      if (body && depth_ < 64) s += " {\n" + indented(Printer(*body, depth_ + 1).run()) + "}";
+    return s + "\n";
+  }
+  // Two more spaces at the start of each line, but not inside of quotes.
+  static std::string indented(const std::string& text) {
+    std::string s;
+    bool quote = false, line_start = true;
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (line_start && !quote) s += "  ";
+      line_start = false;
+      s += text[i];
+      if (quote && text[i] == '\\' && i + 1 < text.size()) s += text[++i];
+      else if (text[i] == '"') quote = !quote;
+      else if (text[i] == '\n') line_start = true;
+    }
+    return s;
+  }
+
   const Function& f_;
+  int depth_;
   ir::Names names_;
   std::unordered_map<const ir::Dim*, std::string> dim_names_;
   std::unordered_map<int64_t, int64_t> vars_;

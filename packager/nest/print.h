@@ -19,6 +19,11 @@
 //     for #4 in 0 to 64 step 1 { if %0[n, #4] > 0.0 { store %2[n, #4] = 1.0 } }
 //     yield $K = #5
 //   }
+//   array %3 "seq" temp f32 [] list 1     ; a list of arrays
+//   element $S = %4 0                     ; a symbol that is an element of an input
+//   control loop "Loop_4 (Loop)" reads %5 none %0 %1 writes %6 carried 1 { function "body" ... }
+//   control list_concat "C_5 (ConcatFromSequence)" reads %3 writes %7 axis 1 new
+//   control read "R_6 (Reshape)" reads %8 writes $"R_6.shape[0]"
 #pragma once
 
 #include <functional>
@@ -32,6 +37,9 @@
 namespace mlc::nest {
 
 std::string print(const Function& f);
+// Of Control::Kind, in its order.
+inline constexpr std::string_view kControlKinds[] = {"read", "branch", "loop", "list_make", "list_insert", "list_erase",
+                                                     "list_at", "list_length", "list_concat", "list_split"};
 // Constants above 256 bytes are printed as size and hash; `data_of` finds them again (null: they stay without data).
 using DataByHash = std::function<std::shared_ptr<const ConstData>(std::string_view hash, uint64_t bytes)>;
 Result<Function> parse(ir::Context& ctx, std::string_view text, const DataByHash& data_of = {});

@@ -13,7 +13,9 @@ using ir::Op;
 
 class Verifier {
  public:
-  Verifier(ir::Context& ctx, const Function& f, const VerifyOptions& options) : ctx_(ctx), f_(f), options_(options) {}
+  // `around`: conditions that hold where this body runs.
+  Verifier(ir::Context& ctx, const Function& f, const VerifyOptions& options, int depth = 0, std::vector<const Expr*> around = {})
+      : ctx_(ctx), f_(f), options_(options), level_(depth), around_(std::move(around)) {}
 
   std::vector<std::string> run() {
     where_ = "arrays";
@@ -28,11 +30,14 @@ class Verifier {
     for (size_t i = 0; i < f_.arrays.size(); ++i) state_[i].written = state_[i].written || f_.arrays[i].kind == Array::Kind::Const;
     for (const Function::Check& c : f_.checks) extent(c.condition, "check");
     for (const Function::Definition& d : f_.definitions) extent(d.value, "definition");
+    for (const Function::Element& e : f_.elements)
+      if (std::find(f_.inputs.begin(), f_.inputs.end(), e.input) == f_.inputs.end()) say("'" + e.sym->name + "' is an element of what is no input");
     for (const Statement& s : f_.body) {
       where_ = s.source;
-      if (!s.nest == !s.proc) say("a statement is a nest or a proc");
+      if (!!s.nest + !!s.proc + !!s.control != 1) say("a statement is a nest, a proc or a control");
       else if (s.nest) nest(*s.nest);
-      else proc(*s.proc);
+      else if (s.proc) proc(*s.proc);
+      else control(*s.control);
     }
     where_ = "outputs";
     for (uint32_t o : f_.outputs)
@@ -61,6 +66,8 @@ class Verifier {
   void array(const Array& a, std::set<std::string>& names) {
     if (a.name.empty() || !names.insert(a.name).second) say("'" + a.name + "' is not a name of its own");
     if (bits_of(a.dtype) == 0) say("'" + a.name + "' has no element type of fixed size");
+    if (a.list_depth && (!a.shape.empty() || a.kind == Array::Kind::Const || a.layout.pieces.size() || a.list_depth > kMaxDepth))
+      say("the list '" + a.name + "' has what only arrays have");
     bool constant = true;
     uint64_t bytes = bytes_of(a.dtype);
     for (const Expr* e : a.shape) {
@@ -152,6 +159,7 @@ class Verifier {
           dtype = &a.dtype;
           rank = a.shape.size();
           name = a.name;
+          if (a.list_depth) say("the list '" + name + "' is read as an array");
           if (!state_[e->array].written && !own_.contains(e->array)) say("'" + name + "' is read before it is written");
           state_[e->array].read = true;
         }
@@ -236,7 +244,7 @@ class Verifier {
     const Expr* condition = nullptr;
   };
   std::vector<const Expr*> conditions(int path) {
-    std::vector<const Expr*> all;  // what was checked before the first statement holds everywhere
+    std::vector<const Expr*> all = around_;  // what was checked before the first statement holds everywhere
     for (const Function::Check& c : f_.checks) all.push_back(c.condition);
     for (const Function::Definition& d : f_.definitions) all.push_back(ctx_.binary(Op::Eq, ctx_.sym(d.sym), d.value));
     for (; path >= 0; path = paths_[static_cast<size_t>(path)].parent) all.push_back(paths_[static_cast<size_t>(path)].condition);
@@ -314,6 +322,7 @@ class Verifier {
       if (!known(w.array)) continue;
       const Array& a = f_.arrays[w.array];
       if (a.kind != Array::Kind::Temp) say("'" + a.name + "' is written but is no result");
+      if (a.list_depth) say("the list '" + a.name + "' is written as an array");
       if (state_[w.array].read) say("'" + a.name + "' is written after it was read");
       if (w.index.size() != a.shape.size()) say("'" + a.name + "' is written with " + std::to_string(w.index.size()) + " indices");
       if (w.value->type != ir::Type{a.dtype, 1}) say("'" + a.name + "' is " + std::string(name_of(a.dtype)) + ", written as " + std::string(name_of(w.value->type.dtype)));
@@ -384,6 +393,7 @@ class Verifier {
     for (uint32_t a : p.writes) {
       if (!known(a)) continue;
       if (f_.arrays[a].kind != Array::Kind::Temp) say("'" + f_.arrays[a].name + "' is written but is no result");
+      if (f_.arrays[a].list_depth) say("the list '" + f_.arrays[a].name + "' is written as an array");
       if (state_[a].read) say("'" + f_.arrays[a].name + "' is written after it was read");
       own_.insert(a);
     }
@@ -395,6 +405,118 @@ class Verifier {
     finish(p.writes);
   }
 
+  // Null if the operand is absent or unknown; marks it as read.
+  const Array* operand(uint32_t number) {
+    if (number == kNoArray || !known(number)) return nullptr;
+    if (!state_[number].written) say("'" + f_.arrays[number].name + "' is read before it is written");
+    state_[number].read = true;
+    return &f_.arrays[number];
+  }
+  bool is_single(const Array* a, DType dtype) const {
+    return a && a->dtype == dtype && a->list_depth == 0 && std::all_of(a->shape.begin(), a->shape.end(), [](const Expr* e) { return e->is_int(1) || !e->is_const(); });
+  }
+  static bool alike(const Array* a, const Array* b) {
+    return a && b && a->dtype == b->dtype && a->list_depth == b->list_depth && a->shape.size() == b->shape.size();
+  }
+  const Array* of(const Function& f, uint32_t number) {
+    if (number < f.arrays.size()) return &f.arrays[number];
+    say("a body has no array %" + std::to_string(number));
+    return nullptr;
+  }
+
+  void control(const Control& c) {
+    using Kind = Control::Kind;
+    std::vector<const Array*> in, out;
+    for (uint32_t n : c.inputs) in.push_back(operand(n));
+    for (uint32_t n : c.outputs) {
+      out.push_back(nullptr);
+      if (n == kNoArray || !known(n)) continue;
+      out.back() = &f_.arrays[n];
+      if (out.back()->kind != Array::Kind::Temp) say("'" + out.back()->name + "' is written but is no result");
+      if (state_[n].written) say("'" + out.back()->name + "' is written before");
+    }
+    auto counts = [&](size_t least, size_t most, size_t results, size_t bodies) {
+      const bool good = in.size() >= least && in.size() <= most && (results == SIZE_MAX || out.size() == results) && c.bodies.size() == bodies;
+      if (!good) say("a control has another number of operands");
+      return good;
+    };
+    auto listed = [&](size_t k) { return in[k] && in[k]->list_depth > 0; };
+    auto item = [&](const Array* a, const Array* list) { return !a || !list || (a->dtype == list->dtype && a->list_depth + 1 == list->list_depth); };
+    auto number = [&](size_t k) { return k >= in.size() || c.inputs[k] == kNoArray || is_single(in[k], DType::I64); };
+    bool good = true;
+    switch (c.kind) {
+      case Kind::Read:
+        good = counts(1, 1, 0, 0) && in[0] && !in[0]->list_depth && (is_int(in[0]->dtype) || in[0]->dtype == DType::Bool) && !c.symbols.empty();
+        break;
+      case Kind::Branch: good = counts(1, SIZE_MAX, SIZE_MAX, 2) && is_single(in[0], DType::Bool); break;
+      case Kind::Loop:
+        good = counts(2 + c.carried, SIZE_MAX, SIZE_MAX, 1) && out.size() >= c.carried && number(0) &&
+               (c.inputs[1] == kNoArray || is_single(in[1], DType::Bool));
+        break;
+      case Kind::ListMake:
+        good = counts(0, SIZE_MAX, 1, 0) && (!out[0] || out[0]->list_depth > 0);
+        for (size_t k = 0; good && k < in.size(); ++k) good = in[k] && item(in[k], out[0]);
+        break;
+      case Kind::ListInsert: good = counts(2, 3, 1, 0) && listed(0) && in[1] && item(in[1], in[0]) && number(2) && (!out[0] || alike(in[0], out[0])); break;
+      case Kind::ListErase: good = counts(1, 2, 1, 0) && listed(0) && number(1) && (!out[0] || alike(in[0], out[0])); break;
+      case Kind::ListAt: good = counts(2, 2, 1, 0) && listed(0) && is_single(in[1], DType::I64) && item(out[0], in[0]); break;
+      case Kind::ListLength: good = counts(1, 1, 1, 0) && listed(0) && (!out[0] || is_single(out[0], DType::I64)); break;
+      case Kind::ListConcat:
+        good = counts(1, 1, 1, 0) && listed(0) && c.axis >= 0 && item(out[0], in[0]) && (!out[0] || static_cast<size_t>(c.axis) < out[0]->shape.size());
+        break;
+      case Kind::ListSplit:
+        good = counts(1, 2, 1, 0) && in[0] && !in[0]->list_depth && c.axis >= 0 && static_cast<size_t>(c.axis) < in[0]->shape.size() && item(in[0], out[0]);
+        break;
+    }
+    if (!good) say("the operands of a control do not fit its kind");
+    for (const ir::Sym* s : c.symbols)
+      if (!set_.insert(s).second) say("'" + s->name + "' is set twice");
+    if (good && (c.kind == Kind::Branch || c.kind == Kind::Loop)) bodies(c, in, out);
+    finish(c.outputs);
+  }
+
+  void bodies(const Control& c, const std::vector<const Array*>& in, const std::vector<const Array*>& out) {
+    const bool loop = c.kind == Control::Kind::Loop;
+    for (const auto& body : c.bodies) {
+      if (!body) {
+        say("a body is missing");
+        continue;
+      }
+      const size_t first = loop ? 0 : 1;
+      if (body->inputs.size() != in.size() - first || body->outputs.size() != out.size() + (loop ? 1 : 0)) {
+        say("body '" + body->name + "' has another number of inputs or outputs");
+        continue;
+      }
+      for (size_t k = 0; k < body->inputs.size(); ++k) {
+        const Array* inner = of(*body, body->inputs[k]);
+        const bool fits = loop && k == 0 ? is_single(inner, DType::I64) : loop && k == 1 ? is_single(inner, DType::Bool) : alike(inner, in[k + first]);
+        if (!fits) say("input " + std::to_string(k) + " of body '" + body->name + "' does not fit");
+      }
+      for (size_t k = 0; k < body->outputs.size(); ++k) {
+        const Array* inner = of(*body, body->outputs[k]);
+        if (loop && k == 0) {
+          if (!is_single(inner, DType::Bool)) say("the condition of body '" + body->name + "' is not one truth value");
+          continue;
+        }
+        const size_t place = k - (loop ? 1 : 0);
+        const bool scanned = loop && place >= c.carried;
+        if (!inner) continue;
+        const Array* outer = loop && !scanned ? in[2 + place] : out[place];
+        if (scanned && (inner->list_depth || (outer && (outer->dtype != inner->dtype || outer->shape.size() != inner->shape.size() + 1))))
+          say("output " + std::to_string(k) + " of body '" + body->name + "' does not fit");
+        if (!scanned && outer && !alike(inner, outer)) say("output " + std::to_string(k) + " of body '" + body->name + "' does not fit");
+      }
+      if (level_ + 1 > kMaxDepth) {
+        say("bodies are nested too deeply");
+        continue;
+      }
+      std::vector<const Expr*> around = conditions(-1);
+      for (std::string& line : Verifier(ctx_, *body, options_, level_ + 1, std::move(around)).run())
+        if (out_.size() < 100) out_.push_back(where_ + " / " + std::move(line));
+    }
+  }
+
+  static constexpr int kMaxDepth = 64;
   struct State {
     bool written = false, read = false;
   };
@@ -410,6 +532,9 @@ class Verifier {
   std::vector<Path> paths_;
   std::map<std::pair<int, const Expr*>, int> path_of_;
   int depth_ = 0;
+  int level_ = 0;  // of bodies
+  std::vector<const Expr*> around_;
+  std::set<const ir::Sym*> set_;
 };
 
 }  // namespace

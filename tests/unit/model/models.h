@@ -44,7 +44,9 @@ inline Model sample(Store& store) {
   g.name = "main graph";
   g.inputs = {{"x", DType::F32, {Axis("N"), Axis(int64_t{3}), Axis("1st"), Axis("p2o.Dim 0"), Axis("")}, true},
               {"any rank", DType::I64, {}, false},
-              {"scalar", DType::Bool, {}, true}};
+              {"scalar", DType::Bool, {}, true},
+              {"list", DType::F32, {Axis("N"), Axis(int64_t{3})}, true, 1},
+              {"maybe", DType::F32, {}, false, 2, true}};
   g.initializers["w"] = store.tensor(DType::F32, {2, 3, 4});
   g.initializers["empty"] = store.tensor(DType::I64, {0, 5});
   g.initializers["int4"] = store.tensor(DType::U4, {3}, 9);
@@ -69,10 +71,12 @@ inline Model sample(Store& store) {
                   {"no_floats", std::vector<double>{}},
                   {"no_strings", std::vector<std::string>{}},
                   {"odd key", int64_t{1}},
+                  {"kind", Port{"", DType::I64, {Axis(int64_t{2})}, true, 1, true}},
                   {"value", store.tensor(DType::F64, {2}, 3)}};
   Node split;
   split.domain = "com.microsoft";
   split.op = "Split";
+  split.opset = 2;
   split.inputs = {"/conv1/Conv_output_0"};
   split.outputs = {"_", "", "a b"};
   Node odd;
@@ -110,7 +114,8 @@ inline Model sample(Store& store) {
 }
 
 inline bool same(const Port& a, const Port& b) {
-  return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape && a.has_shape == b.has_shape;
+  return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape && a.has_shape == b.has_shape &&
+         a.list_depth == b.list_depth && a.optional == b.optional;
 }
 inline bool same(const Tensor& a, const Tensor& b) {
   return a.dtype == b.dtype && a.shape == b.shape && a.strings == b.strings && a.bytes.size() == b.bytes.size() &&
@@ -123,6 +128,7 @@ inline bool same(const Attribute& a, const Attribute& b) {
   if (const auto* t = std::get_if<Tensor>(&a)) return same(*t, std::get<Tensor>(b));
   if (const auto* g = std::get_if<std::shared_ptr<const Graph>>(&a))
     return same(**g, *std::get<std::shared_ptr<const Graph>>(b));
+  if (const auto* p = std::get_if<Port>(&a)) return same(*p, std::get<Port>(b));
   if (const auto* d = std::get_if<double>(&a)) return same(*d, std::get<double>(b));
   if (const auto* i = std::get_if<int64_t>(&a)) return *i == std::get<int64_t>(b);
   if (const auto* s = std::get_if<std::string>(&a)) return *s == std::get<std::string>(b);
@@ -138,7 +144,7 @@ bool same_map(const Map& a, const Map& b) {
 }
 inline bool same(const Node& a, const Node& b) {
   return a.name == b.name && a.domain == b.domain && a.op == b.op && a.inputs == b.inputs && a.outputs == b.outputs &&
-         same_map(a.attributes, b.attributes);
+         a.opset == b.opset && same_map(a.attributes, b.attributes);
 }
 template <class List>
 bool same_list(const List& a, const List& b) {
