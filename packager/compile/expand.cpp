@@ -2,37 +2,25 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_map>
+
+#include "packager/compile/graph_expander.h"
 
 namespace mlc::compile {
 namespace {
 
 using model::Node;
 
-int64_t opset_of(const model::Model& model, const std::string& domain) {
-  auto found = model.opsets.find(domain);
+int64_t opset_of(const model::Model& model, const Node& node) {
+  if (node.opset) return node.opset;
+  auto found = model.opsets.find(node.domain);
   return found == model.opsets.end() ? 1 : found->second;
 }
 
-lang::Attribute attribute_of(const model::Attribute& value) {
-  return std::visit(
-      [](const auto& v) -> lang::Attribute {
-        using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, model::Tensor>) {
-          return lang::TensorAttr{v.dtype, v.shape, std::make_shared<nest::ConstData>(nest::ConstData{v.bytes, v.owner})};
-        } else if constexpr (std::is_same_v<T, std::shared_ptr<const model::Graph>> || std::is_same_v<T, model::Port>) {
-          return std::string();  // control flow is not an operator text; never asked for by one
-        } else {
-          return v;
-        }
-      },
-      value);
-}
-
+// The interface of a model around the expansion of its graph.
 class Expander {
  public:
   Expander(ir::Context& ctx, const lang::Library& library, const model::Model& model, nest::Function& function)
-      : ctx_(ctx), library_(library), model_(model), function_(function) {}
+      : ctx_(ctx), model_(model), function_(function), all_{ctx, library, model}, graph_(all_, function) {}
 
   // Free-standing: the function gets the graph's inputs and outputs as its interface.
   Status expand_whole() {
@@ -46,9 +34,10 @@ class Expander {
     for (const auto& [name, value] : inputs) {
       auto port = std::find_if(model_.graph.inputs.begin(), model_.graph.inputs.end(), [&](const model::Port& p) { return p.name == name; });
       if (port == model_.graph.inputs.end()) return mismatch("has no input '" + name + "'");
+      if (port->list_depth) return mismatch("takes a list as '" + name + "', which a pipeline cannot give");
       MLC_RETURN_IF_ERROR(check_fit(*port, function_.arrays[value.array]));
       name_extents(*port, function_.arrays[value.array]);
-      values_[name] = value;
+      graph_.bind(name, {value, nullptr});
     }
     for (const model::Port& port : model_.graph.inputs)
       if (!inputs.count(port.name)) return mismatch("needs input '" + port.name + "', which the pipeline does not give");
@@ -104,18 +93,19 @@ class Expander {
   }
 
   Result<std::map<std::string, lang::Value>> expand_nodes() {
-    count_readers();
-    for (const Node& node : model_.graph.nodes) MLC_RETURN_IF_ERROR(add_node(node));
+    MLC_RETURN_IF_ERROR(graph_.expand(model_.graph));
     std::map<std::string, lang::Value> results;
     for (const model::Port& port : model_.graph.outputs) {
-      MLC_ASSIGN(results[port.name], value_of(port.name));
+      MLC_ASSIGN(const Item value, graph_.value_of(port.name));
+      results[port.name] = value.tensor;
+      if (value.list) { MLC_ASSIGN(results[port.name].array, graph_.array_of(value, port.name)); }
     }
     return results;
   }
 
   Status add_inputs() {
     for (const model::Port& port : model_.graph.inputs) {
-      if (!port.has_shape)
+      if (!port.has_shape && !port.list_depth)
         return Status(Code::Unsupported, 2011, "input '" + port.name + "' does not say its rank")
             .hint("export the model with shapes, or run onnx.shape_inference on it");
       if (port.dtype == DType::Str || port.dtype == DType::None)
@@ -124,78 +114,44 @@ class Expander {
       array.name = port.name;
       array.kind = nest::Array::Kind::Input;
       array.dtype = port.dtype;
-      for (size_t axis = 0; axis < port.shape.size(); ++axis) {
+      array.list_depth = port.list_depth;
+      for (size_t axis = 0; axis < port.shape.size() && !port.list_depth; ++axis) {
         if (auto extent = std::get_if<int64_t>(&port.shape[axis])) {
           array.shape.push_back(ctx_.integer(*extent));
         } else {
           array.shape.push_back(ctx_.sym(free_extent(port, axis)));
         }
       }
-      function_.inputs.push_back(static_cast<uint32_t>(function_.arrays.size()));
-      values_[port.name] = lang::Value{static_cast<uint32_t>(function_.arrays.size()), {}};
+      const uint32_t number = static_cast<uint32_t>(function_.arrays.size());
+      function_.inputs.push_back(number);
+      graph_.bind(port.name, port.list_depth ? list_of(port, number) : Item::of(number));
       function_.arrays.push_back(std::move(array));
     }
     return ok();
   }
 
-  void count_readers() {
-    for (const Node& node : model_.graph.nodes)
-      for (const std::string& name : node.inputs) ++readers_[name];
-    for (const model::Port& port : model_.graph.outputs) ++readers_[port.name];
-  }
-
-  // Initializers become arrays when something reads them.
-  Result<lang::Value> value_of(const std::string& name) {
-    auto found = values_.find(name);
-    if (found != values_.end()) return found->second;
-    auto initializer = model_.graph.initializers.find(name);
-    if (initializer == model_.graph.initializers.end())
-      return Status(Code::Internal, "value '" + name + "' is read before it is written");
-    const model::Tensor& tensor = initializer->second;
-    if (tensor.dtype == DType::Str) return Status(Code::Unsupported, 2012, "constant '" + name + "' holds strings, which no target supports");
-    nest::Array array;
-    array.name = name;
-    array.kind = nest::Array::Kind::Const;
-    array.dtype = tensor.dtype;
-    for (int64_t extent : tensor.shape) array.shape.push_back(ctx_.integer(extent));
-    array.data = std::make_shared<nest::ConstData>(nest::ConstData{tensor.bytes, tensor.owner});
-    const lang::Value value{static_cast<uint32_t>(function_.arrays.size()), {}};
-    function_.arrays.push_back(std::move(array));
-    values_[name] = value;
-    return value;
-  }
-
-  Status add_node(const Node& node) {
-    lang::Call call;
-    call.domain = node.domain;
-    call.name = node.op;
-    call.opset = opset_of(model_, node.domain);
-    call.source = node.label();
-    for (const auto& [name, value] : node.attributes) call.attributes[name] = attribute_of(value);
-    for (const std::string& input : node.inputs) {
-      if (input.empty()) {
-        call.inputs.emplace_back(std::nullopt);
-      } else {
-        MLC_ASSIGN(const lang::Value value, value_of(input));
-        call.inputs.emplace_back(value);
+  // Free axes of what is in a list may differ from one item to the next.
+  Item list_of(const model::Port& port, uint32_t array) {
+    auto list = std::make_shared<List>();
+    list->dtype = port.dtype;
+    list->depth = port.list_depth;
+    list->optional = port.optional;
+    list->array = array;
+    if (port.has_shape) {
+      list->shape.axes.emplace();
+      for (const model::Axis& axis : port.shape) {
+        const int64_t* extent = std::get_if<int64_t>(&axis);
+        list->shape.axes->push_back(extent ? ctx_.integer(*extent) : nullptr);
       }
     }
-    call.outputs.clear();
-    for (const std::string& output : node.outputs) call.outputs.push_back(!output.empty() && readers_.count(output));
-    call.output_names = node.outputs;
-    if (call.outputs.empty()) return ok();
-    MLC_ASSIGN(const std::vector<lang::Value> outputs, library_.expand(ctx_, function_, call));
-    for (size_t k = 0; k < node.outputs.size(); ++k)
-      if (call.outputs[k]) values_[node.outputs[k]] = outputs[k];
-    return ok();
+    return {lang::Value{nest::kNoArray, {}}, list};
   }
 
   ir::Context& ctx_;
-  const lang::Library& library_;
   const model::Model& model_;
   nest::Function& function_;
-  std::unordered_map<std::string, lang::Value> values_;
-  std::unordered_map<std::string, size_t> readers_;
+  Expansion all_;
+  GraphExpander graph_;
 };
 
 }  // namespace
@@ -211,22 +167,29 @@ Status check_operators(const lang::Library& library, const model::Model& model) 
     std::string first, why;
   };
   std::map<std::string, Missing> missing;
-  size_t nodes = 0;
-  for (const Node& node : model.graph.nodes) {
-    const int64_t opset = opset_of(model, node.domain);
-    const auto known = library.knows(node.domain, node.op, opset);
-    if (known == lang::Library::Known::Yes) continue;
-    ++nodes;
-    const std::string domain = node.domain == "ai.onnx" ? "" : node.domain + ":";
-    Missing& entry = missing[domain + node.op + "-" + std::to_string(opset)];
-    if (entry.count++ == 0) {
-      entry.first = node.label();
-      entry.why = known == lang::Library::Known::OpsetTooOld ? " (only newer opsets of it are known)" : "";
+  size_t nodes = 0, total = 0;
+  std::vector<const model::Graph*> open{&model.graph};  // bodies nest
+  for (size_t next = 0; next < open.size(); ++next) {
+    for (const Node& node : open[next]->nodes) {
+      ++total;
+      for (const auto& [key, value] : node.attributes)
+        if (auto body = std::get_if<std::shared_ptr<const model::Graph>>(&value)) open.push_back(body->get());
+      const int64_t opset = opset_of(model, node);
+      if (is_structural(node.domain, node.op)) continue;
+      const auto known = library.knows(node.domain, node.op, opset);
+      if (known == lang::Library::Known::Yes) continue;
+      ++nodes;
+      const std::string domain = node.domain == "ai.onnx" ? "" : node.domain + ":";
+      Missing& entry = missing[domain + node.op + "-" + std::to_string(opset)];
+      if (entry.count++ == 0) {
+        entry.first = node.label();
+        entry.why = known == lang::Library::Known::OpsetTooOld ? " (only newer opsets of it are known)" : "";
+      }
     }
   }
   if (missing.empty()) return ok();
   Status status(Code::Unsupported, 2004, std::to_string(missing.size()) + (missing.size() == 1 ? " operator is" : " operators are") +
-                " not supported (" + std::to_string(nodes) + " of " + std::to_string(model.graph.nodes.size()) + " nodes)");
+                " not supported (" + std::to_string(nodes) + " of " + std::to_string(total) + " nodes)");
   for (const auto& [name, entry] : missing)
     status.facts.push_back(name + "  " + std::to_string(entry.count) + (entry.count == 1 ? " node" : " nodes") + ", first '" + entry.first + "'" + entry.why);
   return std::move(status).hint("define them in the operator language and pass --ops DIR (spec/operator-language.md)");

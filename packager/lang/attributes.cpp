@@ -5,9 +5,7 @@
 #include "packager/lang/expander.h"
 
 namespace mlc::lang {
-namespace {
 
-// onnx.TensorProto.DataType.
 DType dtype_of_onnx(int64_t number) {
   switch (number) {
     case 1: return DType::F32; case 2: return DType::U8; case 3: return DType::I8; case 4: return DType::U16;
@@ -18,6 +16,8 @@ DType dtype_of_onnx(int64_t number) {
     default: return DType::None;
   }
 }
+
+namespace {
 
 const char* kind_of(const Attribute& a) {
   static constexpr const char* kNames[] = {"an int", "a float", "a string", "a list of ints", "a list of floats",

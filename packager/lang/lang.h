@@ -40,6 +40,9 @@ struct Value {
   std::vector<const ir::Expr*> elements;  // empty: unknown (or the array has none)
 };
 
+// The element type that onnx.TensorProto.DataType gives this number; None if it is not known.
+DType dtype_of_onnx(int64_t number);
+
 // A tensor as an attribute. Elements are row-major; 4-bit types take a byte each.
 struct TensorAttr {
   DType dtype = DType::None;

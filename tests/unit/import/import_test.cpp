@@ -121,12 +121,12 @@ TEST_CASE("types and extents that make no sense are named") {
   says("bytes of 'x' overflow", [](GraphParts& g) { g.inputs[0] = value_info("x", kFloat, {INT64_MAX}); });
   says("bytes of 'x' overflow", [](GraphParts& g) { g.inputs[0] = value_info("x", kFloat, {int64_t{1} << 40, "N", int64_t{1} << 40}); });
   says("f32[?, 2]", [](GraphParts& g) { g.inputs[0] = value_info("x", kFloat, {-1, 2}); });  // as some exporters write it
-  says("'x' is not a tensor", [](GraphParts& g) { g.inputs[0] = data(1, "x") + data(2, data(4, data(1, ""))); });
+  says("'x' is neither a tensor nor a sequence", [](GraphParts& g) { g.inputs[0] = data(1, "x") + data(2, data(4, data(1, ""))); });
   says("the opset of 'ai.onnx' is given twice: 17 and 11", [](GraphParts&) {}, opset("", 17) + opset("ai.onnx", 11));
   says("opset \"ai.onnx\" has the version -3", [](GraphParts&) {}, opset("", -3));
   says("initializer 'w' is sparse", [](GraphParts& g) { g.more = data(15, data(1, tensor("w", kFloat, {1}, ""))); });
-  says("attribute 'o' has the kind 13", [](GraphParts& g) {
-    g.nodes[0] = node("Add", {"x", "w"}, {"y"}, "", {attribute("o", 13, "")});
+  says("attribute 'o' has the kind 11", [](GraphParts& g) {
+    g.nodes[0] = node("Add", {"x", "w"}, {"y"}, "", {attribute("o", 11, "")});
   });
 }
 
