@@ -214,8 +214,6 @@ const ir::Sym* GraphExpander::fresh_symbol(const std::string& name, int64_t lo, 
 std::set<const ir::Sym*> GraphExpander::own_symbols() const {
   std::set<const ir::Sym*> own = fresh_;
   for (const nest::Statement& s : function_.body) {
-    if (s.proc)
-      for (const auto& [sym, value] : s.proc->yields) own.insert(sym);
     if (s.control) own.insert(s.control->symbols.begin(), s.control->symbols.end());
   }
   return own;
