@@ -127,9 +127,6 @@ class Printer {
     for (const ir::Dim* d : p.dims) scan_dim(d);
     for (const loop::LocalArray& l : p.locals) for (const Expr* e : l.shape) scan(e);
     scan_block(p.body);
-<<<<<<< HEAD
-=======
->>>>>>> 268d6a6 (Controls and lists in the interpreter, printer, parser and verifier of nests; functions, sequences and optionals imported)
   }
   void scan_block(const std::vector<loop::StmtPtr>& body) {
     for (const loop::StmtPtr& s : body) {
