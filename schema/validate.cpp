@@ -51,6 +51,7 @@ Status check_count(std::string_view what, size_t count, uint64_t least, uint64_t
 }
 
 Status check_ref(const Manifest& m, const Ref& ref, SegmentKind kind) {
+  if (ref.length == 0 && ref.segment == 0 && ref.offset == 0) return ok();  // no bytes, of no segment
   if (ref.segment >= m.segments.size())
     return malformed(compose("refers to segment {} of {}", ref.segment, m.segments.size()));
   const Segment& segment = m.segments[ref.segment];

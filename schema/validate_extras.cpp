@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/checked.h"
 #include "base/compose.h"
 #include "schema/layout_text.h"
 #include "schema/validate_internal.h"
@@ -62,15 +63,15 @@ Status validate_shape(const Golden& golden, const GoldenArray& array, const Port
 
 Status validate_arrays(const Manifest& m, const Golden& golden, const std::vector<GoldenArray>& arrays,
                        const std::vector<Port>& ports, const Place& place, uint64_t& total) {
-  const ParsedLayout dense{.dense = true, .names = {}, .factors = {}};
   for (const GoldenArray& array : arrays) {
     if (array.port >= ports.size()) return place.wrong(compose("port {} of {}", array.port, ports.size()));
     const Port& port = ports[array.port];
     if (Status s = check_ref(m, array.ref, SegmentKind::Golden); !s.ok()) return place.wrong(s.message);
     if (array.shape.size() > kMaxRank) return place.wrong(compose("array of rank {}", array.shape.size()));
     MLC_RETURN_IF_ERROR(validate_shape(golden, array, port, place));
-    auto bytes = stored_bytes(dense, array.dtype, array.shape);
-    if (!bytes.ok()) return place.wrong(bytes.status().message);
+    std::optional<uint64_t> bytes = bytes_of(array.dtype);  // as a run takes and gives them: 4-bit elements a byte each
+    for (uint64_t extent : array.shape) bytes = bytes ? checked_mul(*bytes, extent) : bytes;
+    if (!bytes) return place.wrong("the size of a golden array overflows");
     if (*bytes != array.ref.length)
       return place.wrong(compose("array of port {} has {} bytes, {} expected", quoted(port.name), array.ref.length,
                                  *bytes));

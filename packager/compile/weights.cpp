@@ -14,6 +14,10 @@ std::vector<uint64_t> constant_shape(const nest::Array& array) {
   return shape;
 }
 
+// Kernels read 4-bit elements a byte each and weights are mapped as they lie, so such constants are stored as bytes; a
+// tensor of 4-bit type would be packed.
+DType stored_type(DType t) { return t == DType::I4 ? DType::I8 : t == DType::U4 ? DType::U8 : t; }
+
 // A name that manifests accept (1 to 255 bytes, no control characters) with room for a suffix. Exporters write names of
 // any length; the content digest, not the name, identifies a tensor.
 std::string tensor_name(const std::string& name) {
@@ -48,7 +52,7 @@ void WeightStore::add(const nest::Function& function, uint32_t number) {
   if (placed_.count({&function, number})) return;
   const nest::Array& array = function.arrays[number];
   // The digest covers type and shape too, so arrays that share data under two shapes are hashed per shape.
-  const Digest digest = tensor_digest(array.dtype, constant_shape(array), array.data->bytes);
+  const Digest digest = tensor_digest(stored_type(array.dtype), constant_shape(array), array.data->bytes);
   auto [found, is_new] = by_content_.emplace(digest, entries_.size());
   if (is_new) entries_.push_back({tensor_name(array.name), digest, &array, {}, 0});
   Entry& entry = entries_[found->second];
@@ -80,7 +84,7 @@ Status WeightStore::write(container::ContainerBuilder& builder) const {
   const uint32_t segment = builder.add_segment("weights", format::SegmentKind::Weights);
   for (size_t k : order_) {
     const Entry& entry = entries_[k];
-    MLC_ASSIGN(const uint32_t tensor, builder.add_tensor(entry.name, entry.array->dtype, constant_shape(*entry.array), entry.content));
+    MLC_ASSIGN(const uint32_t tensor, builder.add_tensor(entry.name, stored_type(entry.array->dtype), constant_shape(*entry.array), entry.content));
     if (entry.array->data->bytes.empty()) continue;
     for (const nest::Array* copy : entry.copies) {
       const uint32_t layout = builder.layout(layout_text(copy->layout, copy->shape.size()));

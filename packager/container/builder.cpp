@@ -93,7 +93,7 @@ uint32_t ContainerBuilder::add_asset(std::string name, std::string media, std::v
   asset.name = std::move(name);
   asset.media = std::move(media);
   asset.digest = sha256(content);
-  asset.ref = append(shared_segment(state_->assets, "assets", SegmentKind::Asset), std::move(content), 1);
+  if (!content.empty()) asset.ref = append(shared_segment(state_->assets, "assets", SegmentKind::Asset), std::move(content), 1);
   manifest.assets.push_back(std::move(asset));
   return static_cast<uint32_t>(manifest.assets.size() - 1);
 }
@@ -114,7 +114,7 @@ format::GoldenArray ContainerBuilder::golden_array(uint32_t port, DType dtype, s
   array.port = port;
   array.dtype = dtype;
   array.shape = std::move(shape);
-  array.ref = append(shared_segment(state_->golden, "golden", SegmentKind::Golden), std::move(content), 64);
+  if (!content.empty()) array.ref = append(shared_segment(state_->golden, "golden", SegmentKind::Golden), std::move(content), 64);
   return array;
 }
 
@@ -127,7 +127,7 @@ void ContainerBuilder::add_operator(std::string domain, std::string name, uint32
   op.name = std::move(name);
   op.version = version;
   op.digest = sha256(text);
-  op.text = append(shared_segment(state_->operators, "operators", SegmentKind::Operator), std::move(text), 1);
+  if (!text.empty()) op.text = append(shared_segment(state_->operators, "operators", SegmentKind::Operator), std::move(text), 1);
   manifest.operators.push_back(std::move(op));
 }
 

@@ -74,7 +74,9 @@ void for_each_ref(Manifest& m, Visit visit) {
 }
 
 void renumber_segments(Manifest& m, const Permutation& to) {
-  for_each_ref(m, [&](format::Ref& ref) { to.apply(ref.segment); });
+  for_each_ref(m, [&](format::Ref& ref) {
+    if (ref.length != 0) to.apply(ref.segment);
+  });
   for (auto& variant : m.variants) {
     to.apply(variant.plan);
     to.apply(variant.module);

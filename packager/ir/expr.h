@@ -51,7 +51,7 @@ enum class Op : uint8_t {
   FloorDiv, FloorMod,  // integers: rounded down, sign of the divisor; floats: floor(a / b) and a - b * floor(a / b)
   TruncDiv, TruncMod,  // integers: rounded toward zero, sign of the dividend; floats: fmod
   Min, Max,            // floats: NaN if either is NaN
-  Pow,                 // float ** float; int ** int
+  Pow,                 // float ** float; int ** int (that one is in Loop too)
   And, Or,             // Bool: lazy in the second operand
   BitAnd, BitOr, BitXor, Shl, Shr /* arithmetic for signed types, logical for unsigned ones */,
   Lt, Le, Eq, Ne,      // Bool

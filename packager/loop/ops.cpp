@@ -13,7 +13,7 @@ constexpr OpInfo kOps[] = {
     {Op::Cast, "cast", 1, 1}, {Op::SatCast, "satcast", 1, 1}, {Op::Bitcast, "bitcast", 1, 1},
     {Op::Add, "add", 2, 2}, {Op::Sub, "sub", 2, 2}, {Op::Mul, "mul", 2, 2}, {Op::Div, "div", 2, 2},
     {Op::FloorDiv, "floordiv", 2, 2}, {Op::FloorMod, "floormod", 2, 2}, {Op::TruncDiv, "truncdiv", 2, 2},
-    {Op::TruncMod, "truncmod", 2, 2}, {Op::Min, "min", 2, 2}, {Op::Max, "max", 2, 2},
+    {Op::TruncMod, "truncmod", 2, 2}, {Op::Min, "min", 2, 2}, {Op::Max, "max", 2, 2}, {Op::Pow, "pow", 2, 2},
     {Op::And, "and", 2, 2}, {Op::Or, "or", 2, 2}, {Op::BitAnd, "bitand", 2, 2}, {Op::BitOr, "bitor", 2, 2},
     {Op::BitXor, "bitxor", 2, 2}, {Op::Shl, "shl", 2, 2}, {Op::Shr, "shr", 2, 2},
     {Op::Lt, "lt", 2, 2}, {Op::Le, "le", 2, 2}, {Op::Eq, "eq", 2, 2}, {Op::Ne, "ne", 2, 2},

@@ -248,8 +248,8 @@ const Expr* Body::divide(const Expr* e, const Expr* guard) {
   return loop::vec_select(ctx, is_zero, zero, q);
 }
 
-// x ** y. Small whole exponents are products; the rest goes through exp and log in double precision, since an error of
-// one unit in log(x) is multiplied by y.
+// x ** y. Whole exponents are products; the rest goes through exp and log in double precision, since an error of one
+// unit in log(x) is multiplied by y.
 const Expr* Body::power(const Expr* e, const Expr* guard) {
   const Expr *x = e->args[0], *y = e->args[1];
   DType t = e->type.dtype;
@@ -267,21 +267,7 @@ const Expr* Body::power(const Expr* e, const Expr* guard) {
       return value(r, guard);
     }
   }
-  if (!is_float(t)) {
-    // Six squarings reach every exponent below 64; a larger one of |x| >= 2 has overflowed to the wrapped product
-    // anyway, which squaring further would give too, hence as many steps as the type has bits of exponent that can
-    // matter.
-    const Expr* r = ctx.integer(1, t);
-    const Expr *square = x, *left = y;
-    const Expr *one = ctx.integer(1, t), *zero = ctx.integer(0, t);
-    for (unsigned step = 0; step < bits_of(t) - (is_signed_int(t) ? 1 : 0) && step < 16; ++step) {
-      r = ctx.select(ctx.binary(Op::Eq, ctx.binary(Op::BitAnd, left, one), one), ctx.binary(Op::Mul, r, square), r);
-      square = ctx.binary(Op::Mul, square, square);
-      left = ctx.binary(Op::Shr, left, one);
-    }
-    if (is_signed_int(t)) r = ctx.select(ctx.binary(Op::Lt, y, zero), zero, r);
-    return value(r, guard);
-  }
+  if (!is_float(t)) return generic(e, guard);  // back ends have a loop for it
   DType wide = DType::F64;
   auto num = [&](double v) { return ctx.number(v, wide); };
   const Expr *a = ctx.cast(wide, x), *p = ctx.cast(wide, y);
@@ -297,8 +283,21 @@ const Expr* Body::power(const Expr* e, const Expr* guard) {
   const Expr* nan = num(std::numeric_limits<double>::quiet_NaN());
   const Expr* negative = ctx.select(whole, ctx.select(odd, ctx.unary(Op::Neg, exp), exp), nan);
   const Expr* r = ctx.select(ctx.binary(Op::Lt, a, num(0)), negative, exp);
-  const Expr* trivial = ctx.binary(Op::Or, ctx.binary(Op::Eq, p, num(0)), ctx.binary(Op::Eq, a, num(1)));
-  return value(ctx.cast(t, ctx.select(trivial, num(1), r)), guard);
+  // Whole exponents up to 127 by products, square roots by theirs: 9**3 must be 729 and not its neighbour, which a cast
+  // to an integer would turn into 728. This also makes 1 of every x**0.
+  const Expr* size = ctx.unary(Op::Abs, p);
+  const Expr* few = ctx.binary(Op::And, whole, ctx.binary(Op::Lt, size, num(128)));
+  const Expr* steps = ctx.cast(DType::I64, ctx.select(few, size, num(0)));
+  const Expr *product = num(1), *square = a;
+  for (int bit = 0; bit < 7; ++bit) {
+    const Expr* odd_step = ctx.binary(Op::Ne, ctx.binary(Op::BitAnd, steps, ctx.integer(int64_t{1} << bit)), ctx.integer(0));
+    product = ctx.select(odd_step, ctx.binary(Op::Mul, product, square), product);
+    square = ctx.binary(Op::Mul, square, square);
+  }
+  product = ctx.select(ctx.binary(Op::Lt, p, num(0)), ctx.binary(Op::Div, num(1), product), product);
+  r = ctx.select(ctx.binary(Op::Eq, a, num(1)), num(1), r);
+  r = ctx.select(ctx.binary(Op::And, ctx.binary(Op::Eq, p, num(0.5)), ctx.binary(Op::Lt, num(0), a)), ctx.unary(Op::Sqrt, a), r);
+  return value(ctx.cast(t, ctx.select(few, product, r)), guard);
 }
 
 void Body::hoist(const Expr* root, DimSet inner) {

@@ -37,6 +37,14 @@ std::optional<int64_t> inverse(int64_t c, int64_t s) {
   return std::nullopt;
 }
 
+// `e` with its loads along `d` as ones that may only be made where the conditions around them hold.
+const Expr* guarded(ir::Context& ctx, Facts& facts, const Expr* e, const ir::Dim* d) {
+  return ctx.rewrite(e, [&](const Expr* x) -> const Expr* {
+    if (x->op != Op::Load || x->access != ir::Access::Clamped || !facts.depends(x, d)) return nullptr;
+    return ctx.load(x->array, x->type, {x->args.begin(), x->args.end()}, ir::Access::Proved);
+  });
+}
+
 bool split_one(ir::Context& ctx, FlatNest& nest, const Expr* fold) {
   Facts facts;
   for (const Expr* term : conjuncts(ctx, fold->fold->where)) {
@@ -69,14 +77,19 @@ bool split_one(ir::Context& ctx, FlatNest& nest, const Expr* fold) {
         ir::Fold f = *fold->fold;
         std::replace(f.dims.begin(), f.dims.end(), k, k1);
         std::unordered_map<const Expr*, const Expr*> inside{{ctx.dim(o), new_o}, {ctx.dim(k), new_k}};
-        const Expr* where = ctx.boolean(true);
+        // Where s does not divide k's extent the last k1 has taps beyond it: reads along k that needed no condition
+        // (they were in range for every k) need one now.
+        const bool exact = k->extent->is_const() && k->extent->i % s == 0;
+        const auto moved = [&](const Expr* e) {
+          if (!exact) e = guarded(ctx, facts, e, k);
+          return ctx.substitute(e, inside);
+        };
+        const Expr* where = exact ? ctx.boolean(true) : ctx.binary(Op::Lt, new_k, k->extent);
         for (const Expr* t : conjuncts(ctx, fold->fold->where))
-          if (t != term) where = ctx.binary(Op::And, where, ctx.substitute(t, inside));
-        if (!k->extent->is_const() || k->extent->i % s != 0)
-          where = ctx.binary(Op::And, where, ctx.binary(Op::Lt, new_k, k->extent));
+          if (t != term) where = ctx.binary(Op::And, where, moved(t));
         f.where = where->is_const() && where->i ? nullptr : where;
         std::vector<const Expr*> bodies;
-        for (const Expr* body : fold->args) bodies.push_back(ctx.substitute(body, inside));
+        for (const Expr* body : fold->args) bodies.push_back(moved(body));
         const Expr* new_fold = ctx.fold(std::move(f), std::move(bodies));
         FlatWrite& w = nest.writes[0];
         w.value = ctx.substitute(ctx.rewrite(w.value, [&](const Expr* e) { return e == fold ? new_fold : nullptr; }),

@@ -30,9 +30,10 @@ inline constexpr std::string_view kKindNames[] = {"pass", "FAIL", "known", "unsu
 enum class Given : uint8_t {
   Nothing,
   Shapes,     // extents that the file leaves open
-  Constants,  // shapes, and the values of small inputs
+  Integers,   // shapes, and the values of inputs that hold sizes, axes or flags
+  Constants,  // shapes, and the values of all small inputs
 };
-inline constexpr std::string_view kGivenNames[] = {"", "with the shapes of its inputs", "with constant inputs"};
+inline constexpr std::string_view kGivenNames[] = {"", "with the shapes of its inputs", "with constant sizes", "with constant inputs"};
 
 struct Outcome {
   std::string set, test, op, path;

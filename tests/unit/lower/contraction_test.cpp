@@ -164,7 +164,8 @@ TEST_CASE("transposed convolutions become contractions by phase") {
   on_targets([](const targets::Target& t) {
     for (bool symbolic : {false, true})
       for (auto [c, m, k, s, pad] :
-           {std::tuple{5, 24, 2, 2, 0}, {4, 16, 4, 2, 1}, {3, 17, 3, 1, 1}, {6, 16, 6, 3, 0}, {4, 5, 8, 4, 2}}) {
+           {std::tuple{5, 24, 2, 2, 0}, {4, 16, 4, 2, 1}, {3, 17, 3, 1, 1}, {6, 16, 6, 3, 0}, {4, 5, 8, 4, 2},
+            {4, 16, 5, 3, 1}, {3, 4, 4, 3, 2}}) {  // the last two: taps that the stride does not divide
         ir::Context ctx;
         NestMaker maker(ctx);
         const ir::Sym *H = ctx.declare_sym("H", 1, 512), *W = ctx.declare_sym("W", 1, 512);
