@@ -1,6 +1,7 @@
 // Runs ONNX's backend node tests through the operator library and the Nest interpreter.
 //
 //   onnx_node_tests [--data DIR] [--ops DIR] [--only TEXT] [--op NAME] [--verbose] [--print] [--verify] [--symbolic]
+//                   [--rtol R] [--atol A]
 //   onnx_node_tests --model FILE [--dim NAME=N]      expands every node of a model, reports what fails
 //
 // Prints one line per operator (pass, fail, unsupported) and lists every case that does not pass with its reason.
@@ -32,6 +33,7 @@ namespace {
 struct Options {
   std::string data = "/usr/share/libonnx-testdata/data", ops, only, op, model;
   std::map<std::string, int64_t> dims;
+  double rtol = 1e-3, atol = 1e-7;  // those of ONNX's own harness
   bool verbose = false, print = false, verify = false, shapes = false;
   bool symbolic = false;  // free extents stay symbols, as in a build; otherwise those of the case's inputs are used
 };
@@ -259,7 +261,7 @@ Outcome run_case(const lang::Library& library, const Case& c, const Options& opt
     auto got = nest::interpret(x.function, values, {.threads = 1});
     if (!got.ok()) return {Outcome::Fail, "interpreter: " + got.status().message};
     for (size_t k = 0; k < outputs->size() && k < got->size(); ++k) {
-      std::string difference = compare((*got)[k], (*outputs)[k].tensor, 1e-3, 1e-7);
+      std::string difference = compare((*got)[k], (*outputs)[k].tensor, options.rtol, options.atol);
       if (!difference.empty()) return {Outcome::Fail, "output " + std::to_string(k) + " " + difference};
     }
     return {Outcome::Pass, attempt == 0 ? "" : "constant inputs"};
@@ -309,6 +311,8 @@ int run(int argc, char** argv) {
     else if (auto* v3 = value("--only")) options.only = v3;
     else if (auto* v4 = value("--op")) options.op = v4;
     else if (auto* v5 = value("--model")) options.model = v5;
+    else if (auto* v7 = value("--rtol")) options.rtol = std::atof(v7);
+    else if (auto* v8 = value("--atol")) options.atol = std::atof(v8);
     else if (auto* v6 = value("--dim")) {
       const std::string text = v6;
       const size_t eq = text.rfind('=');
