@@ -71,7 +71,8 @@ for o in "Not BitwiseNot Identity".split():
 # --- two operands
 A, B = np.array([[1.0, -2, 1.5], [0.5, 1, -1]]), np.array([1.0, 2, -0.5])
 add("Add Sub Mul", A, B)
-add("Add Sub Mul Div Max Min Sum Mean", A, np.float64(2), types={"T": None} and {})
+add("Add Sub Mul Div", A, np.float64(2))
+add("Max Min Sum Mean", A, np.float64(2), first=8)
 add("Div", A, np.array([[1.0], [2]]))
 add("Max Min Sum Mean", A, B, np.array([[0.5], [1.0]]), first=8)
 add("Max Min Sum Mean", A, A[::-1].copy(), last=7)
@@ -153,19 +154,20 @@ _table["EyeLike"].append(Sample([real(3, 4)], lambda c: {"k": 1, "dtype": number
 add("Range", np.float64(1), np.float64(6), np.float64(2))
 add("Trilu", real(3, 4), exact=True)
 add("Trilu", real(2, 3, 3), i64(1).reshape(()), upper=0, exact=True)
-add("OneHot", np.array([0.0, 0.5, 1.0]), np.float64(2), np.array([0.5, 1.0]), types={"T2": ["int64", "int32", "float"]}, exact=True)
+add("OneHot", np.array([0.0, 1.0, 1.0]), np.float64(2), np.array([0.5, 1.0]), types={"T2": ["int64", "int32", "float"]}, exact=True)
 add("OneHot", np.array([[0, 1], [-1, 2]], np.float64) / 2, np.float64(2.5), np.array([0.5, 1.0]), first=11, axis=0,
     types={"T1": ["int64", "int32"], "T2": ["int64"]}, exact=True)
 add("ReverseSequence", real(4, 3, 2), i64(1, 4, 2), exact=True)
 add("ReverseSequence", real(3, 4, 2), i64(1, 4, 2), batch_axis=0, time_axis=1, exact=True)
 add("CenterCropPad", real(5, 3, 2), i64(3, 6), axes=[0, 1], exact=True)
-add("Constant", outputs=(1,), value_float=1.5, first=12)
-add("Constant", outputs=(1,), value_ints=[1, 2, 3], first=12)
+add("Constant", outputs=(1,), value_float=1.5, first=12, types={"T": ["float"]})
+add("Constant", outputs=(1,), value_ints=[1, 2, 3], first=12, types={"T": ["int64"]})
 _table["Constant"].append(Sample([], lambda c: {"value": __import__("onnx").numpy_helper.from_array(__import__("old_versions").cast(real(2, 3), c["T"]))}, exact=True))
-add("ConstantOfShape", i64(2, 3))
+add("ConstantOfShape", i64(2, 3), types={"T2": ["float"]})
 _table["ConstantOfShape"].append(Sample([i64(2, 3)], lambda c: {"value": __import__("onnx").numpy_helper.from_array(__import__("old_versions").cast(np.array([1.5]), c["T2"]))}, exact=True))
-add("HannWindow HammingWindow BlackmanWindow", np.float64(5))
-add("HannWindow HammingWindow BlackmanWindow", np.float64(5), periodic=0)
+add("HannWindow HammingWindow BlackmanWindow", np.float64(5), types={"T2": ["float"]})
+for o in ("HannWindow", "HammingWindow", "BlackmanWindow"):
+    _table[o].append(Sample([np.float64(5)], lambda c: {"periodic": 0, "output_datatype": numbered(c["T2"])}))
 add("Col2Im", real(1, 8, 4), i64(4, 4), i64(2, 2), strides=[2, 2])
 add("Col2Im", real(1, 8, 9), i64(4, 4), i64(2, 2))
 
@@ -217,7 +219,7 @@ add(FOLDS, R, last=17, axes=[1], keepdims=0)
 add(FOLDS, R, first=11, last=17, axes=[-1, 0])
 add(FOLDS, R, i64(1), first=18, keepdims=0)
 add(FOLDS, R, i64(-1, 0), first=18, keepdims=1)
-add(FOLDS, R, first=18, noop_with_empty_axes=1)
+add(FOLDS, R, first=18, noop_with_empty_axes=1, types={"T": ["float", "double", "float16", "bfloat16"]})
 add("ReduceSum", R, last=12, axes=[1], keepdims=0)
 add("ReduceSum", R, i64(1), first=13, keepdims=0)
 add("ReduceSum", R, first=13, noop_with_empty_axes=1)
@@ -246,7 +248,7 @@ add("ConvTranspose", real(1, 4, 5), real(4, 2, 3), group=2, strides=[2], dilatio
 add("ConvTranspose", real(1, 1, 3, 3), real(1, 2, 3, 3), strides=[3, 2], output_shape=[10, 8])
 add("ConvTranspose", real(1, 1, 3, 3), real(1, 2, 3, 3), strides=[2, 2], auto_pad="SAME_UPPER", oracle="reference")
 add("ConvTranspose", real(1, 1, 3, 3), real(1, 2, 3, 3), strides=[2, 2], auto_pad="SAME_LOWER", first=11, oracle="reference")
-add("DeformConv", real(1, 2, 4, 4), real(2, 2, 2, 2), real(1, 8, 3, 3) / 4, real(2), real(1, 4, 3, 3))
+add("DeformConv", real(1, 2, 4, 4), real(2, 2, 2, 2), real(1, 8, 3, 3) / 4, real(2), real(1, 4, 3, 3), types={"T": ["float", "double", "float16"]})
 add("Det", np.array([[[1.0, 2], [3, 4]], [[0, 1], [1, 0.5]]]))
 
 # --- windows
@@ -265,11 +267,11 @@ add("AveragePool", P, kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=
 add("AveragePool", P, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[3, 3], count_include_pad=1, ceil_mode=1, first=11)
 add("LpPool", P, kernel_shape=[2, 2])
 add("LpPool", np.abs(P), kernel_shape=[2, 2], strides=[2, 2], p=3, pads=[1, 0, 1, 0])
-add("LpPool", P, kernel_shape=[2, 2], first=18, ceil_mode=1, dilations=[2, 2], strides=[2, 2], oracle="reference")
+add("LpPool", P, kernel_shape=[2, 2], first=18, ceil_mode=1, dilations=[2, 2], strides=[2, 2], types={"T": ["float"]}, oracle="runtime")
 add("GlobalAveragePool GlobalMaxPool GlobalLpPool", P)
 add("GlobalLpPool", P, p=1)
 add("MaxUnpool", np.array([[[[1.0, 2], [3, 4]]]]) / 2, i64(5, 7, 13, 15).reshape(1, 1, 2, 2), kernel_shape=[2, 2], strides=[2, 2])
-add("MaxUnpool", np.array([[[[1.0, 2], [3, 4]]]]) / 2, i64(5, 7, 13, 15).reshape(1, 1, 2, 2), i64(1, 1, 5, 5), kernel_shape=[2, 2], strides=[2, 2], oracle="runtime")
+add("MaxUnpool", np.array([[[[1.0, 2], [3, 4]]]]) / 2, i64(5, 7, 13, 15).reshape(1, 1, 2, 2), i64(1, 1, 5, 5), kernel_shape=[2, 2], strides=[2, 2], oracle="reference")
 ROIS = np.array([[0, 0, 9, 9], [1.25, 2.25, 7.75, 5.5], [-3, 4, 4, 14], [5, 5, 2, 2]], np.float64)
 for kw in ({}, {"mode": "max"}, {"sampling_ratio": 2}):
     add("RoiAlign", real(2, 2, 10, 12), ROIS, i64(0, 1, 1, 0), output_height=3, output_width=4, spatial_scale=0.75, **kw)
@@ -282,15 +284,18 @@ N = real(2, 3, 4)
 C = (np.array([1, 0.5, 2]), np.array([0, 1, -0.5]), np.array([0.25, 0, -0.25]), np.array([1, 2, 0.5]))
 add("BatchNormalization", N, *C)
 add("BatchNormalization", N, *C, last=8, spatial=1, epsilon=0.01)
-add("BatchNormalization", N, *C, first=14, outputs=(1, 1, 1), training_mode=1, momentum=0.75, oracle="reference")
+add("BatchNormalization", N, *C, first=14, outputs=(1, 1, 1), training_mode=1, momentum=0.75, types={"T": ["float"], "T1": ["float"], "T2": ["float"], "U": ["float"]}, oracle="reference")
 add("InstanceNormalization", N, C[0], C[1])
-add("LayerNormalization", N, real(4), real(4), outputs=(1, 1, 1), oracle="reference")
+add("LayerNormalization", N, real(4), real(4), outputs=(1, 1, 1), types={"T": ["float"], "U": ["float"]}, oracle="reference")
 add("LayerNormalization", N, real(3, 4), axis=1)
 add("RMSNormalization", N, real(4), same={"V": "T"})
 add("GroupNormalization", real(2, 4, 3), real(4), real(4), num_groups=2, first=21)
-add("Softmax LogSoftmax Hardmax", N)
-add("Softmax LogSoftmax Hardmax", N, axis=1)
-add("Softmax LogSoftmax Hardmax", N, axis=-2, first=11)
+for o in ("Softmax", "LogSoftmax", "Hardmax"):
+    for kw in ({}, {"axis": 1}):
+        add(o, N, last=12, oracle="runtime", **kw)       # the reference knows the meaning of opset 13 only
+        add(o, N, first=13, **kw)
+    add(o, N, axis=-2, first=11, last=12, oracle="runtime")
+    add(o, N, axis=-2, first=13)
 add("Softmax LogSoftmax", N, axis=0)
 add("LpNormalization", N)
 add("LpNormalization", N, axis=1, p=1)
@@ -319,7 +324,7 @@ for coordinates in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymme
 for nearest in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"):
     add("Resize", Q, NONE, S, first=11, nearest_mode=nearest, coordinate_transformation_mode="asymmetric", types={"T1": ["float"], "T2": ["float"]})
 add("Resize", Q, np.array([0, 0, 0.25, 0.25, 1, 1, 0.75, 1.25]), NONE, i64(1, 1, 4, 4), first=11, mode="linear", extrapolation_value=7.0,
-    coordinate_transformation_mode="tf_crop_and_resize", types={"T1": ["float"]})
+    coordinate_transformation_mode="tf_crop_and_resize", types={"T1": ["float"]}, oracle="reference")
 add("Resize", Q, NONE, S, first=11, mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1, types={"T1": ["float"], "T2": ["float"]})
 add("Resize", Q, NONE, NONE, i64(6, 5), first=18, mode="linear", axes=[2, 3], keep_aspect_ratio_policy="not_larger", types={"T1": ["float"], "T2": ["float"]})
 add("Resize", Q, NONE, np.array([0.6, 0.5], np.float32), first=18, mode="linear", axes=[2, 3], antialias=1, types={"T1": ["float"], "T2": ["float"]})
@@ -329,7 +334,7 @@ for modes, since, until in ((("bilinear", "nearest", "bicubic"), 16, 19), (("lin
         for padding in ("zeros", "border", "reflection"):
             add("GridSample", real(1, 2, 4, 5), GRID, first=since, last=until, mode=mode, padding_mode=padding,
                 types=None if padding == "zeros" and mode == "nearest" else {"T1": ["float"], "T2": ["float"]})
-add("GridSample", real(1, 1, 3, 3, 3), real(1, 2, 2, 2, 3, low=-1, high=1), first=20, mode="linear", align_corners=1)
+add("GridSample", real(1, 1, 3, 3, 3), real(1, 2, 2, 2, 3, low=-1, high=1), first=20, mode="linear", align_corners=1, types={"T1": ["float", "double", "float16"]})
 add("AffineGrid", real(1, 2, 3), i64(1, 1, 3, 4))
 add("AffineGrid", real(1, 3, 4), i64(1, 1, 2, 3, 4), align_corners=1)
 
@@ -342,15 +347,19 @@ add("QuantizeLinear", XQ, np.array([[0.25, 0.5], [0.5, 1]], np.float32), np.arra
 add("QuantizeLinear", XQ, SC, np.float64(0), first=23, types={"T1": ["float", "float16"]}, same={"T2": "T1"}, exact=True)
 add("QuantizeLinear", XQ, np.array([[0.25, 0.5], [0.5, 1]]), np.array([[0, 0], [0, 0]], np.float64), first=21, axis=1, block_size=2, types={"T1": ["float"], "T2": ["float"]}, exact=True)
 add("QuantizeLinear", XQ, SC, first=21, output_dtype=3, types={"T1": ["float", "float16"]}, same={"T2": "T1"}, exact=True)
-for t in ("x_scale",):
-    add("DequantizeLinear", np.array([0.0, 1, 2, 3]), np.float64(0.5), np.float64(1), first=10)
-    add("DequantizeLinear", np.array([0.0, 1, 2, 3]), np.float64(0.5), first=10)
-    add("DequantizeLinear", np.array([[0.0, 1], [2, 3]]), np.array([0.5, 2]), np.array([0.5, 1]), first=13, axis=0)
-    add("DequantizeLinear", np.array([[0.0, 1, 2, 3]]), np.array([[0.5, 2]]), np.array([[0.5, 1]]), first=21, axis=1, block_size=2)
+for kw in ({"last": 22}, {"first": 23, "same": {"T3": "T2"}}):
+    at = max(kw.get("first", 0), 10)
+    for since, inputs, attributes in (
+            (10, (np.array([0.0, 1, 2, 3]), np.float64(0.5), np.float64(1)), {}), (10, (np.array([0.0, 1, 2, 3]), np.float64(0.5)), {}),
+            (13, (np.array([[0.0, 1], [2, 3]]), np.array([0.5, 2]), np.array([0.5, 1])), {"axis": 0}),
+            (21, (np.array([[0.0, 1, 2, 3]]), np.array([[0.5, 2]]), np.array([[0.5, 1]])), {"axis": 1, "block_size": 2})):
+        add("DequantizeLinear", *inputs, **{**kw, "first": max(at, since)}, **attributes)
+_table["DequantizeLinear"].append(Sample([np.array([0.0, 1, 2, 3]), np.float64(0.5)], lambda c: {"output_dtype": numbered(c["T3"])}, first=23, exact=True,
+                                         types={"T1": ["uint8"], "T2": ["float", "float16"]}))
 add("DynamicQuantizeLinear", np.array([0, 2, -3, -2.5, 1.34, 0.5], np.float32), outputs=(1, 1, 1))
 add("MatMulInteger", real(2, 3), real(3, 4), np.float64(1), np.float64(2))
 add("MatMulInteger", real(2, 3), real(3, 4))
-add("QLinearMatMul", real(2, 3), np.array([0.25]), np.array([1.0]), real(3, 4), np.array([0.5]), np.array([0.5]), np.array([0.125]), np.array([1.5]), exact=True)
+add("QLinearMatMul", real(2, 3), np.array([0.25]), np.array([1.0]), real(3, 4), np.array([0.5]), np.array([0.5]), np.array([0.125]), np.array([1.0]), exact=True)
 add("ConvInteger", real(1, 2, 4, 4), real(2, 2, 2, 2), np.float64(1))
 add("QLinearConv", real(1, 2, 4, 4), np.float32(0.25), np.float64(1), real(2, 2, 2, 2), np.array([0.5, 0.25], np.float32), np.array([0.0, 0]), np.float32(0.5), np.float64(1),
     np.array([3, -2], np.int32), types={"T2": ["int8", "uint8"]})
@@ -361,7 +370,7 @@ add("Attention", real(1, 3, 16), real(1, 5, 8), real(1, 5, 12), q_num_heads=4, k
 add("Attention", real(2, 2, 3, 4), real(2, 2, 5, 4), real(2, 2, 5, 4), real(2, 1, 3, 5), types={"T1": ["float"], "T2": ["float"], "U": ["float", "bool"]}, qk_matmul_output_mode=3, outputs=(1, 0, 0, 1))
 for mode in range(4):
     add("Attention", real(2, 2, 3, 4), real(2, 2, 5, 4), real(2, 2, 5, 4), real(3, 5), types={"T1": ["float"], "T2": ["float"], "U": ["float"]},
-        qk_matmul_output_mode=mode, softcap=1.5, outputs=(1, 0, 0, 1), oracle="reference")
+        qk_matmul_output_mode=mode, softcap=1.5, outputs=(1, 0, 0, 1), oracle="runtime")
 add("Attention", real(2, 2, 2, 4), real(2, 2, 5, 4), real(2, 2, 5, 4), None, None, None, i64(4, 1), first=24, is_causal=1, types={"T1": ["float"], "T2": ["float"], "U": ["bool"]}, oracle="reference")
 add("Attention", real(1, 2, 4, 4), real(1, 2, 6, 4), real(1, 2, 6, 4), first=25, left_window_size=1, right_window_size=1, types={"T1": ["float"], "T2": ["float"], "U": ["bool"]}, oracle="reference")
 add("Attention", real(1, 2, 2, 4), real(1, 2, 2, 4), real(1, 2, 2, 4), None, real(1, 2, 3, 4), real(1, 2, 3, 4), is_causal=1, outputs=(1, 1, 1), softmax_precision=11,
@@ -371,12 +380,13 @@ add("RotaryEmbedding", real(2, 2, 3, 4), CS, CS[::-1].copy(), i64(0, 1, 2, 3, 4,
 add("RotaryEmbedding", real(2, 3, 12), CS, CS[::-1].copy(), i64(0, 1, 2, 3, 4, 5).reshape(2, 3), num_heads=2, rotary_embedding_dim=4, interleaved=1)
 
 # --- signals
-add("DFT", real(1, 8, 1), axis=1, last=19)
-add("DFT", real(1, 8, 2), inverse=1, axis=1, last=19)
-add("DFT", real(1, 8, 1), None, i64(1).reshape(()), first=20, onesided=1)
-add("STFT", real(1, 16, 1), np.float64(4), np.ones(8), np.float64(8), types={"T2": ["int32", "int64"]})
+SIGNAL = rng.uniform(0.1, 1, (1, 8, 2))  # no sums that cancel
+add("DFT", SIGNAL, axis=1, last=19)
+add("DFT", SIGNAL, inverse=1, axis=1, last=19)
+add("DFT", SIGNAL[:, :, :1].copy(), None, i64(1).reshape(()), first=20, onesided=1)
+add("STFT", real(1, 16, 1), np.float64(2), np.array([0.5, 1, 1, 1, 1, 1, 1, 0.25]), np.float64(4), types={"T2": ["int32", "int64"]})
 _MEL = tuple(np.array(v, t) for v, t in ((8, np.int64), (64, np.int64), (8192, np.int64), (0, np.float32), (4096, np.float32)))
-add("MelWeightMatrix", *_MEL, types={"T1": ["int64"], "T2": ["float"]})
+add("MelWeightMatrix", *_MEL, types={"T1": ["int64"], "T2": ["float"], "T3": ["float"]})
 
 # --- recurrent networks: sequence 3, batch 2, input 3, hidden 2
 KINDS = ["Sigmoid", "Tanh", "Relu", "Softsign", "Softplus", "LeakyRelu", "Elu", "HardSigmoid", "ThresholdedRelu", "Affine", "ScaledTanh"]
@@ -395,7 +405,9 @@ for o, gates, per in (("RNN", 1, 1), ("GRU", 3, 2), ("LSTM", 4, 3)):
     add(o, *parts(1, layout=1), hidden_size=2, layout=1, first=14, outputs=all_outputs, types={"T": ["float"]}, oracle="reference")
     for k, kind in enumerate(KINDS):
         others = [KINDS[(k + j) % len(KINDS)] for j in range(per)]
-        add(o, *parts(1), hidden_size=2, activations=others, outputs=all_outputs, types={"T": ["float"]}, oracle="runtime")
+        # the defaults of these three are 1 (those of the operators, as ONNX says); ONNX Runtime takes 0
+        if not {"ThresholdedRelu", "Affine", "ScaledTanh"} & set(others):
+            add(o, *parts(1), hidden_size=2, activations=others, outputs=all_outputs, types={"T": ["float"]}, oracle="runtime")
         taking = [n for n in others if n in KINDS[5:]]
         twice = [n for n in others if n in ("HardSigmoid", "Affine", "ScaledTanh")]
         if taking:
@@ -439,7 +451,7 @@ add("Multinomial", np.array([[0, 1, 2, 0.5], [1, 0, 0, 1]]), seed=7.0, sample_si
     oracle=lambda x, seed, sample_size: np.array([np.searchsorted(np.cumsum(np.exp(r)), uniform(10, seed)[5*k:5*k + 5]*np.exp(r).sum(), side="right")
                                                   for k, r in enumerate(x.astype(np.float64))], np.int32))
 add("Dropout", X, last=9)
-add("Dropout", X, last=11, outputs=(1, 1), ratio=0.25)
+add("Dropout", X, last=11, ratio=0.25)   # before opset 12 ONNX does not say what the mask holds without training
 add("Dropout", X, np.float64(0.25), np.array(False), first=12, outputs=(1, 1))
 add("Dropout", X, np.array(0.25, np.float32), np.array(True), first=12, outputs=(1, 1), seed=9, types=ONLY, oracle=lambda x, ratio, training, seed: [
     np.where(uniform(x.size, seed).reshape(x.shape) >= ratio, x / (1 - ratio), 0).astype(np.float32), uniform(x.size, seed).reshape(x.shape) >= ratio])
