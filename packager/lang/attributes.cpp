@@ -37,6 +37,9 @@ void Expander::bind_attributes() {
       for (const auto& a : op_.attrs) known += (known.empty() ? "" : ", ") + a.name;
       fail(Status(Code::Malformed, where() + ": unknown attribute '" + name + "'").fact("known attributes: " + (known.empty() ? "none" : known)));
     }
+    // An element type numbered 0, ONNX's "undefined", asks for the default.
+    const int64_t* number = std::get_if<int64_t>(&value);
+    if (decl->kind == AttrDecl::Kind::Type && number && *number == 0 && (decl->fallback || decl->optional)) continue;
     attributes_[name] = &value;
   }
   for (const auto& a : op_.attrs) {

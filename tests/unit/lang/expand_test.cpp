@@ -142,6 +142,21 @@ TEST_CASE("attributes are checked by name, presence, type and length") {
   CHECK(says(failure(text, "A", x, {{"need", int64_t{1}}, {"list", std::vector<int64_t>{1, 2, 3}}}), "attribute 'list' has 3 values, expected 2"));
 }
 
+TEST_CASE("an element type numbered 0 asks for the default") {
+  const std::string text = "op A@1<T: any>(x: T[d...]) -> y: S[d...]\n  attr to: type S = f64\n  y[d] = S(x[d])\n"
+                           "op B@1<T: any>(x: T[d...]) -> y: S[d...]\n  attr to: type S\n  y[d] = S(x[d])\n";
+  auto type_of = [&](int64_t number) {
+    Expanded x;
+    expand_text(x, text, "A", {f32({1}, {1})}, {{"to", number}});
+    return run(x)[0].dtype;
+  };
+  CHECK(type_of(0) == DType::F64);
+  CHECK(type_of(1) == DType::F32);
+  Expanded x;
+  expand_text(x, text, "B", {f32({1}, {1})}, {{"to", int64_t{0}}});
+  CHECK_FALSE(x.status.ok());
+}
+
 TEST_CASE("an axis out of range names what is possible") {
   const std::string text = "op A@1(x: f32[a..., r@axis, b...]) -> y: f32[a..., b...]\n  attr axis: int = -1\n  y[a, b] = sum(x[a, r, b] for r)\n";
   CHECK(floats(text, "A", {f32({2, 2}, {1, 2, 3, 4})}) == std::vector<float>{3, 7});

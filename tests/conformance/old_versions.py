@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""Node tests for the operator versions, attributes and element types that ONNX's own data leaves out.
+
+    pip install onnx onnxruntime ml_dtypes
+    tests/conformance/old_versions.py DIR [--op NAME]
+    build/release/bin/onnx_node_tests --data DIR/exact --ops ops
+    build/release/bin/onnx_node_tests --data DIR/narrow --ops ops --rtol 0.05
+
+For every operator version that a model of opset 7 to 25 can resolve to and for every element type that its schema allows, one
+model of one node per sample in `samples.py`, in the folder layout of ONNX's node tests. Expected outputs come from ONNX
+Runtime or, where it does not run the model, from onnx.reference (the sample may ask for one of them, or carry a function);
+cases that neither computes are counted and listed, not made up. `narrow` holds the results of fewer than 24 bits: their
+last places depend on where an implementation rounds. The data is made anew each time and is not committed.
+"""
+import argparse
+import collections
+import pathlib
+import shutil
+import sys
+import warnings
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import coverage
+import samples
+
+DTYPES = {"double": np.float64, "float": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16,
+          "float8e4m3fn": ml_dtypes.float8_e4m3fn, "float8e5m2": ml_dtypes.float8_e5m2, "float8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
+          "float8e5m2fnuz": ml_dtypes.float8_e5m2fnuz, "int4": ml_dtypes.int4, "uint4": ml_dtypes.uint4, "bool": np.bool_,
+          **{f"{u}int{n}": getattr(np, f"{u}int{n}") for u in ("", "u") for n in (8, 16, 32, 64)}}
+NARROW = {TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E4M3FNUZ,
+          TensorProto.FLOAT8E5M2FNUZ}
+onnxruntime.set_default_logger_severity(4)
+
+
+def cast(values, name):
+    """Sample values, written as reals, as elements of a type: small numbers that most types hold."""
+    dtype = DTYPES[name]
+    if name == "bool":
+        return values > 0
+    if name.startswith("uint"):
+        values = np.rint(np.abs(values) * 2)
+    elif name.startswith("int"):
+        values = np.rint(values * 2)
+    if name in ("int4", "uint4"):
+        values = np.clip(values, *((-8, 7) if name == "int4" else (0, 15))).astype(np.int8)
+    return values.astype(dtype)
+
+
+def type_number(array):
+    return helper.np_dtype_to_tensor_dtype(array.dtype)
+
+
+def model_of(op, version, inputs, outputs, attributes, constants):
+    names = [f"i{k}" if a is not None else "" for k, a in enumerate(inputs)]
+    node = helper.make_node(op, names, [f"o{k}" if wanted else "" for k, wanted in enumerate(outputs)], **attributes)
+    ports = [helper.make_tensor_value_info(n, type_number(a), a.shape) for k, (n, a) in enumerate(zip(names, inputs))
+             if a is not None and k not in constants]
+    results = [helper.make_empty_tensor_value_info(f"o{k}") for k, wanted in enumerate(outputs) if wanted]
+    weights = [numpy_helper.from_array(inputs[k], f"i{k}") for k in constants if inputs[k] is not None]
+    graph = helper.make_graph([node], op, ports, results, weights)
+    opset = helper.make_opsetid("", max(version, 7))
+    return helper.make_model(graph, opset_imports=[opset], ir_version=max(4, helper.find_min_ir_version_for([opset], ignore_unknown=True)))
+
+
+def by_runtime(model, feeds):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    for port in session.get_inputs():
+        if any(t in port.type for t in ("bfloat16", "float8", "int4")):
+            raise TypeError("no NumPy form of " + port.type)
+    for port in session.get_outputs():
+        if any(t in port.type for t in ("bfloat16", "float8", "int4")):
+            raise TypeError("no NumPy form of " + port.type)
+    return session.run(None, feeds)
+
+
+def by_reference(model, feeds):
+    return ReferenceEvaluator(model).run(None, feeds)
+
+
+def widened(op, version, schema, sample, choice, arrays, attributes):
+    """The results of the same node in float, rounded once: what narrow floats should come near to."""
+    wide = [a.astype(np.float32) if a is not None and type_number(a) in NARROW else a for a in arrays]
+    model = model_of(op, version, wide, sample.outputs, attributes, sample.constants)
+    results = expected(sample, model, {f"i{k}": a for k, a in enumerate(wide) if a is not None and k not in sample.constants}, wide, attributes)
+    formals = [schema.outputs[min(k, len(schema.outputs) - 1)].type_str for k, wanted in enumerate(sample.outputs) if wanted]
+    return [r.astype(DTYPES[choice.get(f, f[7:-1])]) for r, f in zip(results, formals)]
+
+
+def expected(sample, model, feeds, arrays, attributes):
+    if callable(sample.oracle):
+        r = sample.oracle(*arrays, **attributes)
+        return r if isinstance(r, (tuple, list)) else [r]
+    order = {"": (by_runtime, by_reference), "runtime": (by_runtime,), "reference": (by_reference,)}[sample.oracle]
+    failure = None
+    for oracle in order:
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                r = [np.asarray(v) for v in oracle(model, feeds)]
+            if oracle == by_reference and model.graph.node[0].op_type.startswith("Reduce"):
+                r = [v.astype(arrays[0].dtype) for v in r]  # NumPy widens sums of integers
+            if any(v.dtype == object for v in r):
+                raise TypeError("no tensors")
+            return r
+        except Exception as e:  # an oracle that does not know a version or a type is no failure of ours
+            failure = e
+    raise failure
+
+
+def write(folder, model, inputs, outputs):
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True)
+    for port, value in zip(model.graph.output, outputs):
+        port.CopyFrom(helper.make_tensor_value_info(port.name, type_number(value), value.shape))
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    for kind, arrays in (("input", inputs), ("output", outputs)):
+        for k, a in enumerate(arrays):
+            (data / f"{kind}_{k}.pb").write_bytes(numpy_helper.from_array(a).SerializeToString())
+
+
+def type_choices(schema, sample):
+    """Assignments of element types to the schema's type variables: each variable through all its types, the others at
+    their first choice."""
+    allowed = {}
+    for c in schema.type_constraints:
+        types = [t[7:-1] for t in c.allowed_type_strs if t.startswith("tensor(") and t[7:-1] in DTYPES]
+        wanted = sample.types.get(c.type_param_str)
+        allowed[c.type_param_str] = [t for t in types if wanted is None or t in wanted] or types
+    def first(v):
+        return next((t for t in ("float", "int64", "bool", "uint8") if t in allowed[v]), (allowed[v] or [None])[0])
+    base = {v: first(v) for v in allowed}
+    seen = set()
+    for v in allowed:
+        for t in allowed[v]:
+            choice = {**base, v: t}
+            for other, follow in sample.same.items():
+                if other in choice and follow in choice and choice[follow] in allowed[other]:
+                    choice[other] = choice[follow]
+            key = tuple(sorted(choice.items()))
+            if key not in seen:
+                seen.add(key)
+                yield choice
+    if not allowed:
+        yield {}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--op", default="")
+    options = parser.parse_args()
+    made, without, no_sample = collections.Counter(), collections.defaultdict(list), []
+    for part in ("exact", "narrow"):
+        shutil.rmtree(options.folder / part, ignore_errors=True)
+    for op, version, schema in coverage.schemas():
+        if op in coverage.ELSEWHERE or (options.op and op != options.op):
+            continue
+        chosen = [s for s in samples.of(op) if s.first <= max(version, 7) <= s.last]
+        if not chosen:
+            no_sample.append(f"{op}-{version}")
+        for number, sample in enumerate(chosen):
+            for choice in type_choices(schema, sample):
+                arrays = []
+                for k, value in enumerate(sample.inputs):
+                    formal = schema.inputs[min(k, len(schema.inputs) - 1)]
+                    name = choice.get(formal.type_str, formal.type_str[7:-1])
+                    arrays.append(None if value is None else value if value.dtype != np.float64 else cast(value, name))
+                attributes = sample.attributes(choice) if callable(sample.attributes) else sample.attributes
+                model = model_of(op, version, arrays, sample.outputs, attributes, sample.constants)
+                name = f"test_{op.lower()}_v{version}_{number}" + "".join(f"_{v}_{t}" for v, t in sorted(choice.items()))
+                feeds = {f"i{k}": a for k, a in enumerate(arrays) if a is not None and k not in sample.constants}
+                try:
+                    fewer = [t for t in choice.values() if t and getattr(TensorProto, t.upper()) in NARROW]
+                    if fewer and not sample.exact and not callable(sample.attributes) and not callable(sample.oracle):
+                        results = widened(op, version, schema, sample, choice, arrays, attributes)
+                    else:
+                        results = expected(sample, model, feeds, arrays, attributes)
+                except Exception as e:
+                    without[f"{op}-{version}"].append(f"{' '.join(choice.values())}: {str(e).splitlines()[0][:100] if str(e) else type(e).__name__}")
+                    continue
+                narrow = any(type_number(r) in NARROW for r in results) or any(type_number(a) in NARROW for a in arrays if a is not None)
+                part = "narrow" if narrow and not sample.exact else "exact"
+                write(options.folder / part / "node" / name, model, list(feeds.values()), results)
+                made[part] += 1
+    for name, reasons in without.items():
+        print(f"no oracle: {name}: {len(reasons)} ({reasons[0]})")
+    if no_sample:
+        print("no sample:", *no_sample)
+    print(f"{made['exact']} exact and {made['narrow']} narrow cases, {sum(map(len, without.values()))} without an oracle")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
