@@ -89,10 +89,11 @@ class Cases:
             return
         if callable(inputs):
             inputs = inputs(np.random.default_rng(zlib.crc32(name.encode())))
+        inputs = [x if x is None else np.asarray(x) for x in inputs]
         if callable(expected):
             expected = expected(*inputs)
         if callable(oracle):
-            oracle = oracle(*inputs)
+            oracle = [x if x is None else np.asarray(x) for x in oracle(*inputs)]
         self.all.append(Case(name, domain, op, inputs, attrs, outputs, expected, opset, oracle))
 
 

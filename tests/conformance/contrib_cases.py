@@ -201,6 +201,167 @@ def group_query(cases):
                       outputs=(True, True, True, True))
 
 
+def products(cases):
+    for label, a, b in (("2d", (3, 4), (4, 5)), ("3d", (2, 3, 4), (2, 4, 5)), ("wide", (2, 1, 3, 4), (3, 4, 5)), ("equal", (3, 3, 3), (3, 3, 3))):
+        for ta in (0, 1):
+            for tb in (0, 1):
+                def inputs(r, a=a, b=b, ta=ta, tb=tb):
+                    x, y = f32(r, *a), f32(r, *b)
+                    return [np.ascontiguousarray(np.swapaxes(x, -1, -2)) if ta else x, np.ascontiguousarray(np.swapaxes(y, -1, -2)) if tb else y]
+                attrs = {"transA": ta, "transB": tb, "alpha": 0.7}
+                cases.add(f"ms_fused_matmul_{label}_{ta}{tb}", "FusedMatMul", inputs, attrs)
+                cases.add(f"ms_transpose_matmul_{label}_{ta}{tb}", "TransposeMatMul", inputs, attrs)
+                if len(a) == len(b) == 3:
+                    for ba in (0, 1):
+                        for bb in (0, 1):
+                            def turned(r):
+                                x, y = inputs(r)
+                                return [np.ascontiguousarray(np.swapaxes(x, 0, 1)) if ba else x, np.ascontiguousarray(np.swapaxes(y, 0, 1)) if bb else y]
+                            cases.add(f"ms_fused_matmul_{label}_{ta}{tb}_batch{ba}{bb}", "FusedMatMul", turned,
+                                      {**attrs, "transBatchA": ba, "transBatchB": bb})
+    cases.add("ms_fused_matmul_vector", "FusedMatMul", lambda r: [f32(r, 4), f32(r, 2, 4, 5)])
+    cases.add("ms_fused_matmul_by_vector", "FusedMatMul", lambda r: [f32(r, 2, 3, 4), f32(r, 4)], {"alpha": -1.5})
+    activations = {"Relu": {}, "Tanh": {}, "Sigmoid": {}, "LeakyRelu": {"activation_alpha": 0.2},
+                   "HardSigmoid": {"activation_alpha": 0.3, "activation_beta": 0.4}}
+    for name, params in activations.items():
+        cases.add(f"ms_fused_gemm_{name}", "FusedGemm", lambda r: [f32(r, 3, 4), f32(r, 5, 4), f32(r, 5)],
+                  {"transB": 1, "alpha": 0.8, "beta": 1.5, "activation": name, **params})
+        values = list(params.values())
+        cases.add(f"ms_fused_conv_{name}", "FusedConv", lambda r: [f32(r, 1, 4, 6, 5), f32(r, 6, 2, 3, 3), f32(r, 6)],
+                  {"group": 2, "pads": [1, 1, 1, 1], "strides": [2, 1], "activation": name, **({"activation_params": values} if values else {})})
+    cases.add("ms_fused_gemm_open", "FusedGemm", lambda r: [f32(r, 4, 3), f32(r, 4, 5)], {"transA": 1, "activation": "Relu"})
+    cases.add("ms_fused_conv_clip", "FusedConv", lambda r: [f32(r, 1, 2, 7), f32(r, 3, 2, 3)], {"activation": "Clip", "activation_params": [-0.5, 0.7]})
+    cases.add("ms_fused_conv_add", "FusedConv", lambda r: [f32(r, 1, 2, 6, 6), f32(r, 3, 2, 3, 3), f32(r, 3), f32(r, 1, 3, 4, 4)], {"activation": "Relu"})
+
+
+def few_bits(cases):
+    for bits in (2, 4, 8):
+        for block in (16, 32):
+            for k in (32, 48):
+                for zeros in ("none", "packed", "float"):
+                    if bits == 8 and zeros == "float":  # refused by ONNX Runtime
+                        continue
+                    def inputs(r, bits=bits, block=block, k=k, zeros=zeros):
+                        n, blocks = 5, -(-k // block)
+                        xs = [f32(r, 2, 3, k), r.integers(0, 256, (n, blocks, block * bits // 8)).astype(np.uint8),
+                              (r.random((n, blocks)) * 0.1 + 0.01).astype(np.float32)]
+                        if zeros == "packed":
+                            xs.append(r.integers(0, 256, (n, -(-blocks * bits // 8))).astype(np.uint8))
+                        if zeros == "float":
+                            xs.append((r.random((n, blocks)) * (2 ** bits - 1)).astype(np.float32))
+                        return xs
+                    attrs = {"K": k, "N": 5, "bits": bits, "block_size": block}
+                    cases.add(f"ms_matmul_{bits}_bits_{block}_{k}_{zeros}", "MatMulNBits", inputs, attrs)
+    cases.add("ms_matmul_4_bits_bias", "MatMulNBits", lambda r: [f32(r, 4, 32), r.integers(0, 256, (3, 2, 8)).astype(np.uint8), f32(r, 3, 2), None, None, f32(r, 3)],
+              {"K": 32, "N": 3, "bits": 4, "block_size": 16})
+    cases.add("ms_matmul_4_bits_flat", "MatMulNBits", lambda r: [f32(r, 4, 32), r.integers(0, 256, (3, 2, 8)).astype(np.uint8), f32(r, 6), r.integers(0, 256, 3).astype(np.uint8)],
+              {"K": 32, "N": 3, "bits": 4, "block_size": 16})
+    for zeros in (False, True):
+        for axis, shape in ((1, (6, 32)), (2, (5, 3, 32))):
+            def inputs(r, zeros=zeros, shape=shape):
+                packed, scales = (*shape[:-1], shape[-1] // 2), (*shape[:-1], shape[-1] // 16)
+                xs = [r.integers(0, 256, packed).astype(np.uint8), r.integers(-shape[0], shape[0], (2, 3)), f32(r, *scales)]
+                return xs + ([r.integers(0, 256, (*shape[:-1], shape[-1] // 32)).astype(np.uint8)] if zeros else [])
+            cases.add(f"ms_gather_blocks_{len(shape)}_{int(zeros)}", "GatherBlockQuantized", inputs,
+                      {"bits": 4, "block_size": 16, "gather_axis": 0, "quantize_axis": axis})
+    cases.add("ms_gather_blocks_8_bits", "GatherBlockQuantized",
+              lambda r: [r.integers(0, 256, (6, 32)).astype(np.uint8), np.array([5, 0, -2]), f32(r, 6, 2)], {"bits": 8, "block_size": 16})
+
+
+def quantised(cases):
+    for kind in (np.uint8, np.int8):
+        lo, hi, label = np.iinfo(kind).min, np.iinfo(kind).max, np.dtype(kind).name
+
+        def data(r, *shape):
+            return r.integers(lo, hi + 1, shape).astype(kind)
+
+        def one(r):  # a scale and a zero point
+            return [np.float32(r.random() * 0.1 + 0.01), r.integers(lo, hi + 1, ()).astype(kind)]
+        for op, name in (("QLinearAdd", "add"), ("QLinearMul", "mul")):
+            for a, b in (((3, 40), (3, 40)), ((2, 3, 5), (3, 1)), ((4, 1), (1, 6)), ((7,), ())):
+                cases.add(f"ms_q_{name}_{label}_{len(a)}{len(b)}_{a[0]}", op, lambda r: [data(r, *a), *one(r), data(r, *b), *one(r), *one(r)])
+            cases.add(f"ms_q_{name}_{label}_no_zeros", op,
+                      lambda r: [data(r, 50), one(r)[0], None, data(r, 50), one(r)[0], None, one(r)[0]],
+                      oracle=lambda a, sa, _, b, sb, *rest: [a, sa, kind(0), b, sb, kind(0), rest[1], kind(0)])
+        every = np.arange(lo, hi + 1).astype(kind)
+        cases.add(f"ms_q_sigmoid_{label}", "QLinearSigmoid", lambda r: [every, *one(r), np.float32(1 / 256), one(r)[1]])
+        cases.add(f"ms_q_leaky_relu_{label}", "QLinearLeakyRelu", lambda r: [every, *one(r), *one(r)], {"alpha": 0.3})
+        cases.add(f"ms_q_leaky_relu_{label}_default", "QLinearLeakyRelu", lambda r: [every.reshape(4, -1), *one(r), *one(r)])
+        cases.add(f"ms_q_where_{label}", "QLinearWhere", lambda r: [r.random((4, 5)) > 0.5, data(r, 4, 5), *one(r), data(r, 5), *one(r), *one(r)])
+        for axis in (0, 1, -1):
+            cases.add(f"ms_q_concat_{label}_{axis % 3}", "QLinearConcat",
+                      lambda r: [*one(r), *[x for n in (1, 3, 2) for x in (data(r, *[n if k == axis % 3 else 4 for k in range(3)]), *one(r))]], {"axis": axis})
+        cases.add(f"ms_q_concat_{label}_single", "QLinearConcat", lambda r: [*one(r), data(r, 9), *one(r)], {"axis": 0})
+        for opset in (12, 13):
+            for axis in (1, -1):
+                for fine in (False, True):
+                    cases.add(f"ms_q_softmax_{label}_{opset}_{axis % 3}{int(fine)}", "QLinearSoftmax",
+                              lambda r: [data(r, 3, 4, 5), *one(r), np.float32(1 / 256 if fine else 0.0073), np.array(lo, kind)],
+                              {"axis": axis, "opset": opset})
+        for last in (0, 1):
+            shape = (2, 7, 6, 3) if last else (2, 3, 7, 6)
+            cases.add(f"ms_q_global_pool_{label}_{last}", "QLinearGlobalAveragePool", lambda r: [data(r, *shape), *one(r), *one(r)], {"channels_last": last})
+            for name, attrs in {"plain": {}, "pads": {"pads": [1, 0, 1, 1]}, "counted": {"pads": [1, 1, 1, 1], "count_include_pad": 1},
+                                "strides": {"strides": [2, 3]}, "ceil": {"strides": [2, 2], "ceil_mode": 1},
+                                "same": {"strides": [2, 2], "auto_pad": "SAME_UPPER"}}.items():
+                cases.add(f"ms_q_pool_{label}_{last}_{name}", "QLinearAveragePool", lambda r: [data(r, *shape), *one(r), *one(r)],
+                          {"kernel_shape": [3, 2], "channels_last": last, **attrs})
+        for name, attrs in {"plain": {}, "pads": {"pads": [1, 0, 1, 1]}, "dilated": {"dilations": [2, 1], "strides": [1, 2]},
+                            "ceil": {"strides": [2, 2], "ceil_mode": 1}}.items():
+            cases.add(f"ms_nhwc_max_pool_{label}_{name}", "NhwcMaxPool", lambda r: [data(r, 2, 7, 6, 3)], {"kernel_shape": [3, 2], **attrs})
+        for keep in (0, 1):
+            def mean(x, sx, zx, sy, zy):
+                m = ((x.astype(np.float64) - zx) * sx).mean((1, 2), keepdims=bool(keep))
+                return [np.clip(np.rint(m / sy) + zy, lo, hi).astype(kind)]
+            cases.add(f"ms_q_mean_{label}_{keep}", "QLinearReduceMean", lambda r: [data(r, 3, 4, 5), *one(r), *one(r)],
+                      {"axes": [1, -1], "keepdims": keep}, expected=mean)
+        # Rows of conversions.
+        for axis in (None, 0, 1):
+            n = 3 if axis == 0 else 4
+            def inputs(r):
+                if axis is None:
+                    return [f32(r, 3, 4, scale=4), *one(r)]
+                return [f32(r, 3, 4, scale=4), (r.random(n) * 0.1 + 0.01).astype(np.float32), data(r, n)]
+            attrs = {} if axis is None else {"axis": axis}
+            cases.add(f"ms_quantize_{label}_{axis}", "QuantizeLinear", inputs, attrs)
+            cases.add(f"ms_dequantize_{label}_{axis}", "DequantizeLinear", lambda r: [data(r, 3, 4), *inputs(r)[1:]], attrs)
+        # Products; ONNX Runtime wants the right side signed or both unsigned.
+        for columns in (False, True):
+            for bias in (False, True):
+                def inputs(r, n=5, a=(2, 3, 7)):
+                    scale = (r.random(n) * 0.1 + 0.01).astype(np.float32) if columns else np.float32(0.03)
+                    zero = data(r, n) if columns else data(r)
+                    return [r.integers(0, 256, a).astype(np.uint8), data(r, a[-1], n), np.float32(0.02), scale,
+                            np.array(117, np.uint8), zero, *([f32(r, n)] if bias else [])]
+                name = f"{label}_{int(columns)}{int(bias)}"
+                cases.add(f"ms_matmul_integer_to_float_{name}", "MatMulIntegerToFloat", inputs)
+                def dynamic(r):
+                    _, b, _, scale, _, zero, *rest = inputs(r)
+                    return [f32(r, 2, 3, 7), b, scale, zero, *rest]
+                cases.add(f"ms_dynamic_quantize_matmul_{name}", "DynamicQuantizeMatMul", dynamic)
+                def gemm(r, out=None):
+                    a, b, sa, sb, za, zb, *_ = inputs(r, a=(3, 7))
+                    c = r.integers(-900, 900, 5).astype(np.int32) if bias else None
+                    xs = [a, sa, za, b, sb, zb, c, *(out or [])]
+                    while xs[-1] is None:
+                        xs.pop()
+                    return xs
+                cases.add(f"ms_q_gemm_{name}", "QGemm", gemm, {"alpha": 0.5})
+                cases.add(f"ms_q_gemm_{name}_rounded", "QGemm", lambda r: gemm(r, [np.float32(0.4), np.array(100, np.uint8)]))
+    cases.add("ms_matmul_integer_to_float_plain", "MatMulIntegerToFloat",
+              lambda r: [r.integers(0, 256, (3, 4)).astype(np.uint8), r.integers(0, 256, (4, 5)).astype(np.uint8), np.float32(0.1), np.float32(0.2)])
+    cases.add("ms_dynamic_quantize_matmul_positive", "DynamicQuantizeMatMul",
+              lambda r: [np.abs(f32(r, 3, 4)), r.integers(-128, 128, (4, 5)).astype(np.int8), np.float32(0.2)])
+    cases.add("ms_matmul_integer16", "MatMulInteger16", lambda r: [r.integers(-999, 999, (2, 3, 4)).astype(np.int16), r.integers(-999, 999, (4, 5)).astype(np.int16)])
+    for last in (0, 1):
+        def conv(r):
+            x = r.integers(0, 256, (1, 4, 6, 5)).astype(np.uint8)
+            return [np.ascontiguousarray(np.moveaxis(x, 1, -1)) if last else x, np.float32(0.02), np.array(120, np.uint8),
+                    r.integers(-128, 128, (6, 2, 3, 3)).astype(np.int8), (r.random(6) * 0.01 + 0.01).astype(np.float32), np.zeros(6, np.int8),
+                    np.float32(0.1), np.array(128, np.uint8), r.integers(-500, 500, 6).astype(np.int32)]
+        cases.add(f"ms_q_conv_{last}", "QLinearConv", conv, {"channels_last": last, "group": 2, "pads": [1, 0, 1, 1], "strides": [1, 2]})
+
+
 def collect(cases):
     activations(cases)
     normalisations(cases)
@@ -208,3 +369,6 @@ def collect(cases):
     multi_head(cases)
     rotary(cases)
     group_query(cases)
+    products(cases)
+    few_bits(cases)
+    quantised(cases)
