@@ -1,5 +1,6 @@
 #include "packager/compile/golden.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -97,6 +98,27 @@ int64_t admissible(const ir::Sym* sym, int64_t wanted) {
   return below >= sym->lo ? below : below + sym->multiple;
 }
 
+// Checks that two extents agree decide one of them: a mask is as long as what came before and what is new together.
+void agree(const nest::Function& function, const std::vector<const ir::Sym*>& symbols, std::map<std::string, int64_t>& extents) {
+  const auto value_of = [&](const ir::Sym* sym) -> std::optional<int64_t> {
+    auto found = extents.find(sym->name);
+    return found == extents.end() ? std::nullopt : std::optional(found->second);
+  };
+  std::set<const ir::Sym*> decided;
+  for (const auto& check : function.checks) {
+    if (check.condition->op != ir::Op::Eq) continue;
+    for (size_t side : {size_t{0}, size_t{1}}) {
+      const ir::Expr* one = check.condition->args[side];
+      if (one->op != ir::Op::Sym || decided.count(one->sym) || std::find(symbols.begin(), symbols.end(), one->sym) == symbols.end()) continue;
+      const auto value = ir::evaluate_extent(check.condition->args[1 - side], value_of);
+      if (!value || *value < 0 || admissible(one->sym, *value) != *value) continue;
+      extents[one->sym->name] = *value;
+      decided.insert(one->sym);
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 Result<GoldenVector> make_golden(const nest::Function& oracle) {
@@ -107,6 +129,7 @@ Result<GoldenVector> make_golden(const nest::Function& oracle) {
   for (int64_t extent : kExtents) {
     GoldenVector golden;
     for (const ir::Sym* sym : symbols) golden.extents[sym->name] = admissible(sym, batch.count(sym) ? 1 : extent);
+    agree(oracle, symbols, golden.extents);
     const auto value_of = [&](const ir::Sym* sym) -> std::optional<int64_t> {
       auto found = golden.extents.find(sym->name);
       return found == golden.extents.end() ? std::nullopt : std::optional(found->second);

@@ -44,12 +44,21 @@ void Expander::collect_inputs() {
   for (size_t p = 0; p < op_.params.size(); ++p) {
     const Param& param = op_.params[p];
     if (param.many) {
-      const size_t after = op_.params.size() - p - 1;
-      while (next + after < call_.inputs.size()) {
-        if (!call_.inputs[next]) mismatch("input " + std::to_string(next) + " is absent, but each of " + param.name + " is needed");
-        inputs_[p].push_back(take(param, call_.inputs[next++]));
+      // Several in a row take turns: the remaining inputs are groups of one of each.
+      size_t group = 1;
+      while (p + group < op_.params.size() && op_.params[p + group].many) ++group;
+      const size_t after = op_.params.size() - p - group;
+      for (size_t turn = 0; next + after < call_.inputs.size(); turn = (turn + 1) % group) {
+        const Param& one = op_.params[p + turn];
+        if (!call_.inputs[next]) mismatch("input " + std::to_string(next) + " is absent, but each of " + one.name + " is needed");
+        inputs_[p + turn].push_back(take(one, call_.inputs[next++]));
       }
       if (inputs_[p].empty() && !param.optional) mismatch("at least one input " + param.name + " is needed");
+      for (size_t turn = 1; turn < group; ++turn)
+        if (inputs_[p + turn].size() != inputs_[p].size())
+          mismatch("has " + std::to_string(inputs_[p].size()) + " inputs " + param.name + ", but " + std::to_string(inputs_[p + turn].size()) +
+                   " inputs " + op_.params[p + turn].name);
+      p += group - 1;
       continue;
     }
     Input in;

@@ -202,7 +202,9 @@ ArrayInfo* Expander::find_array(const std::string& name) {
   }
   auto it = arrays_.find(name);
   if (it == arrays_.end()) return nullptr;
-  if (item_ && item_param_ == name) return *item_ < it->second.size() ? &it->second[*item_] : nullptr;
+  auto many = [&](const std::string& n) { const Param* p = op_.param(n); return p && p->many; };
+  if (item_ && (item_param_ == name || (many(item_param_) && many(name))))  // parameters that take turns share the item
+    return *item_ < it->second.size() ? &it->second[*item_] : nullptr;
   return it->second.empty() ? nullptr : &it->second[0];
 }
 

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <unordered_map>
 
 #include "packager/lang/expander.h"
 #include "packager/lang/scopes.h"
@@ -229,6 +231,46 @@ std::optional<Val> Expander::call_list_function(const Node* n) {
     Val r = scalar(ctx_.boolean(false), true);
     for (const Val& item : v) r = logic(false, r, compare("==", item, x, n->pos), n->pos);
     return r;
+  }
+  // Joins of lists by value, for operators whose attributes are tables. Equal constants are one expression.
+  auto numbers_of = [&](size_t k) {
+    std::vector<Ex> r;
+    for (const Val& v : list_of(k)) {
+      Ex e = as_index(v, n->pos);
+      if (!e->is_const()) fail_here(kids[k]->pos, f + " wants numbers that are known while building");
+      r.push_back(e);
+    }
+    return r;
+  };
+  if (f == "find") {  // find(list, values): where each value stands first, -1 if nowhere
+    want(2);
+    std::unordered_map<Ex, int64_t> first;
+    int64_t at = 0;
+    for (Ex e : numbers_of(0)) first.emplace(e, at++);
+    std::vector<Val> r;
+    for (Ex e : numbers_of(1)) {
+      auto it = first.find(e);
+      r.push_back(soft_int(it == first.end() ? -1 : it->second));
+    }
+    return list(std::move(r));
+  }
+  if (f == "order") {  // positions by ascending value, equal ones as they stand
+    want(1);
+    const auto v = numbers_of(0);
+    std::vector<int64_t> at(v.size());
+    for (size_t k = 0; k < v.size(); ++k) at[k] = static_cast<int64_t>(k);
+    std::stable_sort(at.begin(), at.end(), [&](int64_t a, int64_t b) { return v[static_cast<size_t>(a)]->i < v[static_cast<size_t>(b)]->i; });
+    std::vector<Val> r;
+    for (int64_t k : at) r.push_back(soft_int(k));
+    return list(std::move(r));
+  }
+  if (f == "unique") {  // each value once, as they first appear
+    want(1);
+    std::set<Ex> seen;
+    std::vector<Val> r;
+    for (Ex e : numbers_of(0))
+      if (seen.insert(e).second) r.push_back(scalar(e, true));
+    return list(std::move(r));
   }
   if (f == "broadcast") {
     want(2);

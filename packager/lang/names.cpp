@@ -12,7 +12,7 @@ const std::set<std::string>& builtin_functions() {
       "abs", "floor", "ceil", "trunc", "rint", "sqrt", "isnan", "isinf", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan",
       "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "bnot", "min", "max", "tdiv", "tmod", "band", "bor", "bxor", "shl",
       "shr", "int", "real", "sq", "rsqrt", "cdiv", "pow", "clamp", "fma", "present", "count", "rank", "len", "before", "prod",
-      "total", "assume", "all", "any", "rev", "pick", "drop", "put", "slice", "has", "broadcast", "flat", "unflat", "same", "is_float",
+      "total", "assume", "all", "any", "rev", "pick", "drop", "put", "slice", "has", "find", "order", "unique", "broadcast", "flat", "unflat", "same", "is_float",
       "is_int", "is_signed", "is_unsigned", "is_bool", "bits", "site", "lowest", "highest", "bottom", "top"};
   return names;
 }
@@ -266,6 +266,9 @@ void check_op(const Module& module, const OpDef& op) {
       if (!op.attr(d.axis) && !op.param(d.axis) && !is_let) fail_at(op.file, d.pos, "'" + d.axis + "' is no attribute that could hold an axis");
     }
   }
+  size_t rows_of_many = 0;
+  for (size_t k = 0; k < op.params.size(); ++k) rows_of_many += op.params[k].many && (k == 0 || !op.params[k - 1].many);
+  if (rows_of_many > 1) fail_at(op.file, op.pos, "the 'many' inputs stand apart: they take turns only where they follow one another");
   for (const auto& r : op.results) {
     if (!seen.insert(r.name).second) fail_at(op.file, r.pos, "a second parameter or result '" + r.name + "'");
     std::set<std::string> result_dims;

@@ -325,6 +325,29 @@ TEST_CASE("procs have loops with bounds, variables, local arrays and may read ba
   CHECK_FALSE(r.ok());
 }
 
+TEST_CASE("many inputs in a row take turns") {
+  const std::string text =
+      "op A@1(c: f32[], xs: f32[n@axis] many, by: f32[] many) -> y: f32[t]\n  attr axis: int = 0\n  dim t = total(|n|)\n"
+      "  y[before(n) + n] = c + xs[n]*by for each xs\n";
+  CHECK(floats(text, "A", {f32({}, {1}), f32({2}, {1, 2}), f32({}, {10}), f32({1}, {3}), f32({}, {100})}) == std::vector<float>{11, 21, 301});
+  CHECK(floats("op A@1(xs: f32[d] many, by: f32[] many) -> y: f32[d]\n  y[d] = total([x[d]*by for x in xs])\n", "A",
+               {f32({1}, {1}), f32({}, {10}), f32({1}, {2}), f32({}, {100})}) == std::vector<float>{210});
+  CHECK(says(failure(text, "A", {f32({}, {1}), f32({2}, {1, 2}), f32({}, {10}), f32({1}, {3})}), "has 2 inputs xs, but 1 inputs by"));
+  CHECK(says(refusal("op A@1(xs: f32[d] many, c: f32[], by: f32[] many) -> y: f32[d]\n  y[d] = 1\n"), "the 'many' inputs stand apart"));
+}
+
+TEST_CASE("lists of numbers are joined by value") {
+  auto list = [](const std::string& e, const std::string& more = "") {
+    return floats("op A@1(x: f32[]) -> y: f32[k]\n  attr v: int[q] = [7, 3, 7, 5, 3]\n  let l = " + e + "\n  dim k = len(l)\n" + more + "  y[k] = f32(l[k])\n", "A",
+                  {f32({}, {0})});
+  };
+  CHECK(list("find(v, [3, 4, 7])") == std::vector<float>{1, -1, 0});
+  CHECK(list("order(v)") == std::vector<float>{1, 4, 3, 0, 2});
+  CHECK(list("unique(v)") == std::vector<float>{7, 3, 5});
+  CHECK(list("v[order(v)]") == std::vector<float>{3, 3, 5, 7, 7});
+  CHECK(says(failure("op A@1(x: i64[n]) -> y: f32[n]\n  y[n] = f32(order([x[0], 1])[0])\n", "A", {i64({2}, {1, 2}, false)}), "known while building"));
+}
+
 TEST_CASE("many inputs and many outputs") {
   CHECK(floats("op A@1(xs: f32[~d...] many) -> y: f32[d...]\n  y[d] = max([x[d] for x in xs]) + count(xs)\n", "A", {f32({2}, {1, 5}), f32({1}, {3}), f32({}, {2})}) ==
         std::vector<float>{6, 8});

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Writes conformance cases for the operators of com.microsoft and ai.onnx.ml, in the layout of ONNX's node tests.
+
+    contrib.py OUT [--only TEXT] [--list]
+    onnx_node_tests --data OUT --ops ops
+
+Every case is one node with random inputs (the seed is the case's name). The expected outputs are those of ONNX Runtime
+with graph optimisation off, or of a formula given with the case where ONNX Runtime has no such kernel on the CPU. Needs python3-numpy, onnx and onnxruntime; says so and exits 77 without them.
+"""
+import argparse
+import os
+import sys
+import zlib
+
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime
+    from onnx import helper, numpy_helper
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+OPSETS = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("ai.onnx.ml", 3)]
+
+
+class Case:
+    """One node. `inputs` is a list of arrays, None for one that is absent; `outputs` says which results are asked for:
+    True, or the element type where ONNX Runtime does not infer it."""
+
+    def __init__(self, name, domain, op, inputs, attrs=None, outputs=(True,), expected=None, opset=None, oracle=None):
+        self.name, self.domain, self.op, self.inputs = name, domain, op, inputs
+        self.attrs, self.outputs, self.expected, self.opset = attrs or {}, outputs, expected, opset
+        self.oracle = oracle  # what ONNX Runtime is given instead, where its kernel lacks a form
+
+    def model(self, inputs):
+        ins = ["" if x is None else f"x{k}" for k, x in enumerate(inputs)]
+        outs = [f"y{k}" if asked else "" for k, asked in enumerate(self.outputs)]
+        node = helper.make_node(self.op, ins, outs, domain=self.domain, **self.attrs)
+        given = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+                 for n, x in zip(ins, inputs) if n]
+        wanted = [onnx.ValueInfoProto(name=n) if asked is True else helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(np.dtype(asked)), None)
+                  for n, asked in zip(outs, self.outputs) if n]  # their types follow from the node, mostly
+        opsets = [o for o in OPSETS if not (self.opset and o.domain == self.domain)]
+        if self.opset:
+            opsets.append(helper.make_opsetid(self.domain, self.opset))
+        graph = helper.make_graph([node], self.name, given, wanted)
+        return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+    def run(self, inputs):
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 4
+        session = onnxruntime.InferenceSession(self.model(inputs).SerializeToString(), options, providers=["CPUExecutionProvider"])
+        feeds = {f"x{k}": x for k, x in enumerate(inputs) if x is not None}
+        return session.run(None, feeds)
+
+    def write(self, out):
+        model = self.model(self.inputs)
+        results = self.expected if self.expected is not None else self.run(self.oracle or self.inputs)
+        for value, result in zip(model.graph.output, results):
+            value.CopyFrom(helper.make_tensor_value_info(value.name, helper.np_dtype_to_tensor_dtype(result.dtype), result.shape))
+        folder = os.path.join(out, "test_" + self.name)
+        data = os.path.join(folder, "test_data_set_0")
+        os.makedirs(data, exist_ok=True)
+        with open(os.path.join(folder, "model.onnx"), "wb") as f:
+            f.write(model.SerializeToString())
+        present = [x for x in self.inputs if x is not None]
+        for kind, arrays in (("input", present), ("output", results)):
+            for k, array in enumerate(arrays):
+                with open(os.path.join(data, f"{kind}_{k}.pb"), "wb") as f:
+                    f.write(numpy_helper.from_array(np.asarray(array), f"{kind}_{k}").SerializeToString())
+
+
+class Cases:
+    """Collects cases; `rng` is seeded by the name of the case that is made next."""
+
+    def __init__(self, only):
+        self.only, self.all = only, []
+
+    def wants(self, name):
+        return not self.only or self.only in name
+
+    def add(self, name, op, inputs, attrs=None, outputs=(True,), domain="com.microsoft", expected=None, opset=None, oracle=None):
+        if not self.wants(name):
+            return
+        if callable(inputs):
+            inputs = inputs(np.random.default_rng(zlib.crc32(name.encode())))
+        inputs = [x if x is None else np.asarray(x) for x in inputs]
+        if callable(expected):
+            expected = expected(*inputs)
+        if callable(oracle):
+            oracle = [x if x is None else np.asarray(x) for x in oracle(*inputs)]
+        self.all.append(Case(name, domain, op, inputs, attrs, outputs, expected, opset, oracle))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--list", action="store_true")
+    args = parser.parse_args()
+    import contrib_cases
+    import contrib_ml_cases
+    cases = Cases(args.only)
+    contrib_cases.collect(cases)
+    contrib_ml_cases.collect(cases)
+    failed = 0
+    for case in cases.all:
+        if args.list:
+            print(case.name)
+            continue
+        try:
+            case.write(args.out)
+        except Exception as error:  # a case that ONNX Runtime refuses is a mistake of the case
+            failed += 1
+            print(f"no case {case.name}: {str(error)[:300]}", flush=True)
+    print(f"{len(cases.all) - failed} cases, {failed} refused")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,5 @@
+"""Cases for the operators of ai.onnx.ml."""
+
+
+def collect(cases):
+    pass
