@@ -13,6 +13,7 @@ struct Carried {
   uint8_t depth = 0;  // 0: a tensor
   bool optional = false;
   ItemShape shape;    // of a tensor: axes with null for the free ones
+  bool filled = false;  // an optional that comes out of a run as what it may hold
 };
 
 }  // namespace
@@ -95,7 +96,11 @@ Result<std::vector<Item>> GraphExpander::build_loop(const LoopPlan& plan) {
     bool agreed = true;
     for (size_t k = 0; k < carried.size(); ++k) {
       Carried& c = carried[k];
-      const Item& result = run->carried[k];
+      Item& result = run->carried[k];
+      if (c.optional && (result.list ? result.list->depth : 0) + 1 == c.depth) {
+        c.filled = true;
+        result = {lang::Value{nest::kNoArray, {}}, body.made_of(c.dtype, c.depth, true, {result})};
+      }
       if ((c.depth > 0) != (result.list != nullptr)) return wrong(k, "is " + type_text(plan.carried[k]) + " before and " + body.type_text(result) + " after a run");
       ItemShape shape = body.shape_of(result);
       if (c.depth) {
@@ -183,6 +188,10 @@ Result<std::vector<Item>> GraphExpander::build_loop(const LoopPlan& plan) {
     nest::Control& control = outside.control(nest::Control::Kind::Loop, std::move(control_inputs), std::move(outputs));
     control.carried = static_cast<uint32_t>(carried.size());
     control.bodies.push_back(std::move(function));
+    for (size_t k = 0; k < carried.size(); ++k)
+      if (carried[k].filled && results[k].list) {
+        MLC_ASSIGN(results[k], list_at(*results[k].list, outside.constant(0), plan.label, "", hint(name_of(k))));
+      }
     return results;
   }
   return Status(Code::Malformed, plan.label + ": the shapes that the loop carries do not settle");

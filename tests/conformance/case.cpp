@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <google/protobuf/unknown_field_set.h>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -22,34 +23,57 @@ std::string shape_text(const nest::Tensor& t) {
   return s + "]";
 }
 
-// The tensors input_0.pb, input_1.pb, ... (or output_) of one data set.
-Result<std::vector<nest::Tensor>> read_tensors(const std::string& folder, const std::string& prefix) {
-  std::vector<nest::Tensor> tensors;
-  for (size_t k = 0;; ++k) {
+Result<nest::Tensor> value_of(const onnx::TensorProto& proto) {
+  MLC_ASSIGN(const model::Tensor t, import::tensor_of(proto, {}));
+  if (t.dtype == DType::Str) return Status(Code::Unsupported, "the runner does not read string tensors yet");
+  nest::Tensor tensor;
+  tensor.dtype = t.dtype;
+  tensor.shape = t.shape;
+  tensor.bytes.assign(t.bytes.begin(), t.bytes.end());
+  return tensor;
+}
+
+// A value of the type that the port says: the file does not say whether it is a sequence. The classes of SequenceProto
+// and OptionalProto are not installed everywhere; both have their items in field 3 (tensors) and 5 (sequences).
+Result<nest::Tensor> value_of(const std::string& bytes, const model::Port& port, unsigned depth) {
+  const Status broken(Code::Malformed, "the data of '" + port.name + "' is broken");
+  if (depth == 0) {
+    onnx::TensorProto proto;
+    if (!proto.ParseFromString(bytes)) return broken;
+    return value_of(proto);
+  }
+  nest::Tensor list = nest::Tensor::list(port.dtype, {}, static_cast<uint8_t>(depth));
+  google::protobuf::UnknownFieldSet fields;
+  if (!fields.ParseFromString(bytes)) return broken;
+  for (int k = 0; k < fields.field_count(); ++k) {
+    const auto& field = fields.field(k);
+    if (field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED || (field.number() != 3 && field.number() != 5)) continue;
+    MLC_ASSIGN(nest::Tensor item, value_of(field.length_delimited(), port, depth - 1));
+    list.items.push_back(std::move(item));
+  }
+  return list;
+}
+
+// The values input_0.pb, input_1.pb, ... (or output_) of one data set, as many as there are ports or files.
+Result<std::vector<nest::Tensor>> read_values(const std::string& folder, const std::string& prefix, const std::vector<model::Port>& ports) {
+  std::vector<nest::Tensor> values;
+  for (size_t k = 0; k < ports.size(); ++k) {
     const std::string file = prefix + std::to_string(k);
     std::ifstream in(folder + "/" + file + ".pb", std::ios::binary);
-    if (!in) return tensors;
+    if (!in) return values;
     std::ostringstream text;
     text << in.rdbuf();
-    const std::string bytes = text.str();
-    onnx::TensorProto proto;
-    if (!proto.ParseFromString(bytes) || (proto.data_type() == 0 && !bytes.empty()))
-      return Status(Code::Unsupported, "the runner does not read sequences and optionals yet");
-    auto t = import::tensor_of(proto, {});
-    if (!t.ok()) return Status(Code::Unsupported, file + ": " + t.status().message);
-    if (t->dtype == DType::Str) return Status(Code::Unsupported, "the runner does not read string tensors yet");
-    nest::Tensor tensor;
-    tensor.dtype = t->dtype;
-    tensor.shape = t->shape;
-    tensor.bytes.assign(t->bytes.begin(), t->bytes.end());
-    tensors.push_back(std::move(tensor));
+    auto value = value_of(text.str(), ports[k], ports[k].list_depth);
+    if (!value.ok()) return Status(Code::Unsupported, file + ": " + value.status().message);
+    values.push_back(std::move(value).value());
   }
+  return values;
 }
 
 // The 1.12 data stores bfloat16 as uint16.
 void retype(const std::vector<model::Port>& ports, std::vector<nest::Tensor>& tensors) {
   for (size_t k = 0; k < ports.size() && k < tensors.size(); ++k)
-    if (ports[k].dtype == DType::BF16 && tensors[k].dtype == DType::U16) tensors[k].dtype = DType::BF16;
+    if (ports[k].dtype == DType::BF16 && tensors[k].dtype == DType::U16 && !tensors[k].list_depth) tensors[k].dtype = DType::BF16;
 }
 
 Tolerance tolerance_of(const Case& c) {
@@ -96,8 +120,8 @@ Result<LoadedCase> load(const Case& c) {
   LoadedCase loaded;
   loaded.tolerance = tolerance_of(c);
   MLC_ASSIGN(loaded.model, import::import_onnx(c.folder + "/model.onnx"));
-  MLC_ASSIGN(loaded.inputs, read_tensors(c.folder + "/test_data_set_0", "input_"));
-  MLC_ASSIGN(loaded.outputs, read_tensors(c.folder + "/test_data_set_0", "output_"));
+  MLC_ASSIGN(loaded.inputs, read_values(c.folder + "/test_data_set_0", "input_", loaded.model.graph.inputs));
+  MLC_ASSIGN(loaded.outputs, read_values(c.folder + "/test_data_set_0", "output_", loaded.model.graph.outputs));
   retype(loaded.model.graph.inputs, loaded.inputs);
   retype(loaded.model.graph.outputs, loaded.outputs);
   if (loaded.inputs.size() < loaded.model.graph.inputs.size())
@@ -107,6 +131,13 @@ Result<LoadedCase> load(const Case& c) {
 }
 
 std::string compare(const nest::Tensor& got, const nest::Tensor& want, const Tolerance& tolerance) {
+  if (got.list_depth != want.list_depth) return got.list_depth ? "is a list" : "is no list";
+  if (want.list_depth) {  // as deep as the type of a port says
+    if (got.items.size() != want.items.size()) return "has " + std::to_string(got.items.size()) + " items, expected " + std::to_string(want.items.size());
+    for (size_t k = 0; k < want.items.size(); ++k)
+      if (const std::string difference = compare(got.items[k], want.items[k], tolerance); !difference.empty()) return "item " + std::to_string(k) + " " + difference;
+    return "";
+  }
   if (got.dtype != want.dtype || got.shape != want.shape) return "is " + shape_text(got) + ", expected " + shape_text(want);
   if (got.bytes.size() != want.bytes.size()) return "has another number of bytes than expected";
   const double relative = want.dtype == DType::BF16 ? std::max(tolerance.relative, 0x1p-6) : tolerance.relative;

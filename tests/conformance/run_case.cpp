@@ -34,6 +34,10 @@ Declared declared(const LoadedCase& c) {
   Declared d;
   for (size_t k = 0; k < c.model.graph.inputs.size(); ++k) {
     const model::Port& port = c.model.graph.inputs[k];
+    if (port.list_depth) {
+      d.open = d.open || !port.has_shape;
+      continue;
+    }
     d.open = d.open || !port.has_shape;
     d.wrong = d.wrong || (port.has_shape && port.shape.size() != c.inputs[k].shape.size());
     for (size_t axis = 0; axis < port.shape.size() && axis < c.inputs[k].shape.size(); ++axis) {
@@ -45,6 +49,20 @@ Declared declared(const LoadedCase& c) {
   return d;
 }
 
+// The shape of all tensors in a list, its extents that differ being free; nothing if not even the rank is the same.
+void describe(const nest::Tensor& value, model::Port& port, bool& first) {
+  if (value.list_depth) {
+    for (const nest::Tensor& item : value.items) describe(item, port, first);
+    return;
+  }
+  if (first) port.shape.assign(value.shape.begin(), value.shape.end());
+  port.has_shape = first || (port.has_shape && port.shape.size() == value.shape.size());
+  first = false;
+  if (!port.has_shape) port.shape.clear();
+  for (size_t axis = 0; axis < port.shape.size(); ++axis)
+    if (port.shape[axis] != model::Axis(value.shape[axis])) port.shape[axis] = std::string();
+}
+
 // The model as it is built when so much is known of the inputs.
 model::Model knowing(const LoadedCase& c, Given given) {
   model::Model m = c.model;
@@ -53,6 +71,12 @@ model::Model knowing(const LoadedCase& c, Given given) {
   for (size_t k = 0; k < m.graph.inputs.size(); ++k) {
     model::Port& port = m.graph.inputs[k];
     const nest::Tensor& value = c.inputs[k];
+    if (port.list_depth) {
+      bool first = true;
+      if (!port.has_shape) describe(value, port, first);
+      open.push_back(port);
+      continue;
+    }
     const bool describes = !is_float(value.dtype) && value.shape.size() <= 1;  // sizes, axes, flags
     if ((given == Given::Constants || (given == Given::Integers && describes)) && value.elements() <= kLargestConstant) {
       m.graph.initializers[port.name] = {value.dtype, value.shape, value.bytes, nullptr, {}};
