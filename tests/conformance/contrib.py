@@ -5,7 +5,8 @@
     onnx_node_tests --data OUT --ops ops
 
 Every case is one node with random inputs (the seed is the case's name). The expected outputs are those of ONNX Runtime
-with graph optimisation off, or of a formula given with the case where ONNX Runtime has no such kernel on the CPU. Needs python3-numpy, onnx and onnxruntime; says so and exits 77 without them.
+with graph optimisation off; or, where it has no such kernel on the CPU or departs from the definition, of ONNX's reference
+implementation or a formula given with the case. Needs python3-numpy, onnx and onnxruntime; says so and exits 77 without them.
 """
 import argparse
 import os
@@ -15,6 +16,7 @@ import zlib
 try:
     import numpy as np
     import onnx
+    import onnx.reference
     import onnxruntime
     from onnx import helper, numpy_helper
 except ImportError as error:
@@ -30,15 +32,17 @@ class Case:
     """One node. `inputs` is a list of arrays, None for one that is absent; `outputs` says which results are asked for:
     True, or the element type where ONNX Runtime does not infer it."""
 
-    def __init__(self, name, domain, op, inputs, attrs=None, outputs=(True,), expected=None, opset=None, oracle=None):
+    def __init__(self, name, domain, op, inputs, attrs=None, outputs=(True,), expected=None, opset=None, oracle=None,
+                 oracle_attrs=None, reference=False):
         self.name, self.domain, self.op, self.inputs = name, domain, op, inputs
         self.attrs, self.outputs, self.expected, self.opset = attrs or {}, outputs, expected, opset
+        self.oracle_attrs, self.reference = oracle_attrs, reference  # ONNX's reference implementation is asked instead
         self.oracle = oracle  # what ONNX Runtime is given instead, where its kernel lacks a form
 
-    def model(self, inputs):
+    def model(self, inputs, attrs):
         ins = ["" if x is None else f"x{k}" for k, x in enumerate(inputs)]
         outs = [f"y{k}" if asked else "" for k, asked in enumerate(self.outputs)]
-        node = helper.make_node(self.op, ins, outs, domain=self.domain, **self.attrs)
+        node = helper.make_node(self.op, ins, outs, domain=self.domain, **attrs)
         given = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
                  for n, x in zip(ins, inputs) if n]
         wanted = [onnx.ValueInfoProto(name=n) if asked is True else helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(np.dtype(asked)), None)
@@ -50,16 +54,19 @@ class Case:
         return helper.make_model(graph, opset_imports=opsets, ir_version=9)
 
     def run(self, inputs):
+        model = self.model(inputs, self.oracle_attrs or self.attrs)
+        feeds = {f"x{k}": x for k, x in enumerate(inputs) if x is not None}
+        if self.reference:
+            return onnx.reference.ReferenceEvaluator(model).run(None, feeds)
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = 1
         options.log_severity_level = 4
-        session = onnxruntime.InferenceSession(self.model(inputs).SerializeToString(), options, providers=["CPUExecutionProvider"])
-        feeds = {f"x{k}": x for k, x in enumerate(inputs) if x is not None}
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         return session.run(None, feeds)
 
     def write(self, out):
-        model = self.model(self.inputs)
+        model = self.model(self.inputs, self.attrs)
         results = self.expected if self.expected is not None else self.run(self.oracle or self.inputs)
         for value, result in zip(model.graph.output, results):
             value.CopyFrom(helper.make_tensor_value_info(value.name, helper.np_dtype_to_tensor_dtype(result.dtype), result.shape))
@@ -84,7 +91,8 @@ class Cases:
     def wants(self, name):
         return not self.only or self.only in name
 
-    def add(self, name, op, inputs, attrs=None, outputs=(True,), domain="com.microsoft", expected=None, opset=None, oracle=None):
+    def add(self, name, op, inputs, attrs=None, outputs=(True,), domain="com.microsoft", expected=None, opset=None, oracle=None,
+            oracle_attrs=None, reference=False):
         if not self.wants(name):
             return
         if callable(inputs):
@@ -94,7 +102,7 @@ class Cases:
             expected = expected(*inputs)
         if callable(oracle):
             oracle = [x if x is None else np.asarray(x) for x in oracle(*inputs)]
-        self.all.append(Case(name, domain, op, inputs, attrs, outputs, expected, opset, oracle))
+        self.all.append(Case(name, domain, op, inputs, attrs, outputs, expected, opset, oracle, oracle_attrs, reference))
 
 
 def main():
