@@ -165,7 +165,8 @@ void add_golden(container::ContainerBuilder& builder, const GoldenVector& golden
   entry.entry = format::GoldenEntry::Run;
   const auto store = [&](const std::vector<nest::Tensor>& tensors, std::vector<format::GoldenArray>& out) {
     for (uint32_t port = 0; port < tensors.size(); ++port)
-      out.push_back(builder.golden_array(port, tensors[port].dtype, {tensors[port].shape.begin(), tensors[port].shape.end()}, tensors[port].bytes));
+      if (tensors[port].list_depth == 0)  // the format has no lists
+        out.push_back(builder.golden_array(port, tensors[port].dtype, {tensors[port].shape.begin(), tensors[port].shape.end()}, tensors[port].bytes));
   };
   store(golden.inputs, entry.inputs);
   store(golden.outputs, entry.outputs);
@@ -176,7 +177,8 @@ void add_golden(container::ContainerBuilder& builder, const GoldenVector& golden
     for (size_t axis = 0; axis < golden.outputs[port].shape.size(); ++axis)
       if (auto dim = described.outputs[port].dims[axis].dim) extents.emplace(described.dims[*dim].name, golden.outputs[port].shape[axis]);
   for (const format::Dim& dim : described.dims) entry.bindings.push_back(extents[dim.name]);
-  for (uint32_t port = 0; port < golden.outputs.size(); ++port) entry.tolerance.push_back({port, format::Metric::Rel, tolerance});
+  for (uint32_t port = 0; port < golden.outputs.size(); ++port)
+    if (golden.outputs[port].list_depth == 0) entry.tolerance.push_back({port, format::Metric::Rel, tolerance});
   builder.add_golden(std::move(entry));
 }
 

@@ -31,7 +31,7 @@ struct LoadedCase {
 // The operator that a case is about: the first node of its graph that computes something. "?" for files that are no model.
 std::string operator_of(const Case& c);
 
-// Code::Unsupported for sequences, optionals and strings.
+// Code::Unsupported for strings.
 Result<LoadedCase> load(const Case& c);
 
 // Empty, or what differs. Integers and truth values must be equal; bfloat16 has two units in the last place, as in ONNX's

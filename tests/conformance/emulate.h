@@ -14,7 +14,8 @@ namespace mlc::conformance {
 Result<std::vector<nest::Tensor>> emulate(const std::vector<std::string>& command, Bytes container, const std::string& variant,
                                           const std::vector<nest::Tensor>& inputs);
 
-// Tensors one after the other: u32 element type, u32 rank, i64 extents, u64 bytes, the bytes; the host's byte order.
+// Tensors one after the other: u32 element type, u32 list depth, u32 rank, i64 extents, u64 bytes, the bytes; of lists
+// u64 items, the items. The host's byte order.
 Status write_tensors(const std::string& path, const std::vector<nest::Tensor>& tensors);
 Result<std::vector<nest::Tensor>> read_tensors(const std::string& path);
 

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <list>
 
 #include "runtime/api/session.h"
 
@@ -20,6 +21,29 @@ std::unique_ptr<std::byte, Freed> placed(Bytes container) {
   return bytes;
 }
 
+// `held`: what spans of lists refer to.
+exec::InputArg argument(const nest::Tensor& t, std::list<std::vector<exec::InputArg>>& held) {
+  if (t.list_depth == 0) return {t.dtype, t.shape, t.bytes.data(), t.bytes.size()};
+  std::vector<exec::InputArg>& items = held.emplace_back();
+  for (const nest::Tensor& item : t.items) items.push_back(argument(item, held));
+  exec::InputArg list;
+  list.dtype = t.dtype;
+  list.items = items;
+  list.list_depth = t.list_depth;
+  return list;
+}
+
+nest::Tensor result(const exec::OutputArg& o) {
+  nest::Tensor t{o.dtype, {o.shape.begin(), o.shape.end()}, {}};
+  t.list_depth = o.list_depth;
+  if (o.list_depth == 0) {
+    t.bytes.resize(o.bytes);
+    if (o.bytes) std::memcpy(t.bytes.data(), o.data, o.bytes);
+  }
+  for (const exec::OutputArg& item : o.items) t.items.push_back(result(item));
+  return t;
+}
+
 }  // namespace
 
 Result<std::vector<nest::Tensor>> execute(Bytes container, const std::string& variant, const std::vector<nest::Tensor>& inputs) {
@@ -35,17 +59,13 @@ Result<std::vector<nest::Tensor>> execute(Bytes container, const std::string& va
   options.threads = 1;
   MLC_ASSIGN(const std::unique_ptr<api::Session> session, api::Session::create(*model, options));
   MLC_ASSIGN(const uint32_t function, session->function("main"));
+  std::list<std::vector<exec::InputArg>> held;
   std::vector<exec::InputArg> in;
-  for (const nest::Tensor& t : inputs) in.push_back({t.dtype, t.shape, t.bytes.data(), t.bytes.size()});
+  for (const nest::Tensor& t : inputs) in.push_back(argument(t, held));
   std::vector<exec::OutputArg> out(session->plan().functions[function].outputs.size());
   MLC_RETURN_IF_ERROR(session->executor().run(function, in, out));
   std::vector<nest::Tensor> results;
-  for (const exec::OutputArg& o : out) {
-    nest::Tensor t{o.dtype, {o.shape.begin(), o.shape.end()}, {}};
-    t.bytes.resize(o.bytes);
-    if (o.bytes) std::memcpy(t.bytes.data(), o.data, o.bytes);
-    results.push_back(std::move(t));
-  }
+  for (const exec::OutputArg& o : out) results.push_back(result(o));
   return results;
 }
 
