@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace mlc::compile {
 namespace {
@@ -13,8 +14,8 @@ bool is_plain_name(const std::string& name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.'; });
 }
 
-// `e` in the grammar of index expressions, if it has a form there and is short enough to be read.
-std::optional<std::string> text_of(const ir::Expr* e) {
+// `e` in the grammar of index expressions, if it has a form there, is short enough to be read, and is about `free` alone.
+std::optional<std::string> text_of(const ir::Expr* e, const std::unordered_set<const ir::Sym*>& free) {
   std::unordered_map<const ir::Expr*, std::string> text;
   bool expressible = true;
   ir::walk(e, [&](const ir::Expr* node) {
@@ -24,7 +25,7 @@ std::optional<std::string> text_of(const ir::Expr* e) {
     std::string& out = text[node];
     switch (node->op) {
       case ir::Op::Const: out = node->i < 0 ? "(0 - " + std::to_string(-node->i) + ")" : std::to_string(node->i); break;
-      case ir::Op::Sym: out = node->sym->name; expressible = is_plain_name(out); break;
+      case ir::Op::Sym: out = node->sym->name; expressible = is_plain_name(out) && free.count(node->sym); break;
       case ir::Op::Add: out = "(" + arg(0) + " + " + arg(1) + ")"; break;
       case ir::Op::Sub: out = "(" + arg(0) + " - " + arg(1) + ")"; break;
       case ir::Op::Mul: out = arg(0) + "*" + arg(1); break;
@@ -50,6 +51,10 @@ format::Method method_of(const nest::Function& function) {
     method.dims.push_back({name, min, max, multiple});
     return static_cast<uint32_t>(method.dims.size() - 1);
   };
+  std::unordered_set<const ir::Sym*> free;
+  for (uint32_t input : function.inputs)
+    for (const ir::Expr* extent : function.arrays[input].shape)
+      if (extent->op == ir::Op::Sym) free.insert(extent->sym);
   const auto ports_of = [&](const std::vector<uint32_t>& arrays) {
     std::vector<format::Port> ports;
     for (uint32_t number : arrays) {
@@ -61,12 +66,13 @@ format::Method method_of(const nest::Function& function) {
         const ir::Expr* extent = array.shape[axis];
         if (extent->is_const())
           port.dims.push_back(format::DimRef::constant(extent->i));
-        else if (extent->op == ir::Op::Sym)
+        else if (extent->op == ir::Op::Sym && free.count(extent->sym))
           port.dims.push_back(format::DimRef::symbol(dim_named(extent->sym->name, extent->sym->lo, extent->sym->hi, extent->sym->multiple)));
-        else if (auto text = text_of(extent))
+        else if (auto text = text_of(extent, free))
           port.dims.push_back(format::DimRef::expression(*text));
         else
-          port.dims.push_back(format::DimRef::symbol(dim_named(array.name + "." + std::to_string(axis), 0, INT64_MAX, 1)));
+          port.dims.push_back(format::DimRef::symbol(dim_named(array.name + "." + std::to_string(axis), 0,
+                                                               extent->op == ir::Op::Sym ? extent->sym->hi : INT64_MAX, 1)));
       }
       ports.push_back(std::move(port));
     }
