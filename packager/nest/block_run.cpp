@@ -164,6 +164,24 @@ class Machine {
     for (int64_t i = 0, n = count(r); i < n; ++i) v[i] = round_narrow(t, v[i]);
   }
 
+  // Integers of every width are kept in 64 bits; arithmetic on them is that of 64 bits, wrapped. False: not for this type.
+  static bool wraps(DType t) { return is_int(t) && t != DType::U64 && bits_of(t) >= 8; }
+  void wrap(DType t, int r) {
+    const auto as = [&](auto width) {
+      int64_t* v = ints(r);
+      for (int64_t i = 0, n = count(r); i < n; ++i) v[i] = static_cast<decltype(width)>(v[i]);
+    };
+    switch (t) {
+      case DType::I32: return as(int32_t());
+      case DType::I16: return as(int16_t());
+      case DType::I8: return as(int8_t());
+      case DType::U32: return as(uint32_t());
+      case DType::U16: return as(uint16_t());
+      case DType::U8: return as(uint8_t());
+      default: return;
+    }
+  }
+
   template <class F, class G>
   void each(F* dst, const G* a, int64_t n, auto&& op) {
     for (int64_t i = 0; i < n; ++i) dst[i] = static_cast<F>(op(a[i]));
@@ -197,6 +215,10 @@ class Machine {
     }
     if (i.op == Op::Cast && i.to == DType::F32 && kind(i.a) == Register::Int && i.from != DType::U64)
       return each(floats(i.dst), ints(i.a), n, [](int64_t x) { return static_cast<float>(static_cast<double>(x)); });
+    if (i.op == Op::Cast && kind(i.dst) == Register::Int && kind(i.a) == Register::Int && wraps(i.to)) {
+      copy(i.dst, i.a, false);
+      return wrap(i.to, i.dst);
+    }
     for (int64_t k = 0; k < n; ++k) set(i.dst, k, ir::apply_unary(i.op, i.from, i.to, get(i.a, k)));
   }
 
@@ -239,16 +261,17 @@ class Machine {
       if (real_compare(op, ints(dst), floats(a), floats(b), n)) return;
     } else if (kind(a) == Register::F64 && kind(dst) == Register::F64) {
       if (real_binary(op, doubles(dst), doubles(a), doubles(b), n)) return;
-    } else if (t == DType::I64 || t == DType::Bool) {
+    } else if (wraps(t) || t == DType::Bool) {
       int64_t *d = ints(dst), *x = ints(a), *y = ints(b);
       auto go = [&](auto&& f) { for (int64_t i = 0; i < n; ++i) d[i] = f(x[i], y[i]); };
-      auto wrap = [](auto&& f) {
-        return [f](int64_t p, int64_t q) { return static_cast<int64_t>(f(static_cast<uint64_t>(p), static_cast<uint64_t>(q))); };
+      auto wrapped = [&](auto&& f) {
+        for (int64_t i = 0; i < n; ++i) d[i] = static_cast<int64_t>(f(static_cast<uint64_t>(x[i]), static_cast<uint64_t>(y[i])));
+        wrap(t, dst);
       };
       switch (op) {
-        case Op::Add: if (t == DType::Bool) break; return go(wrap([](uint64_t p, uint64_t q) { return p + q; }));
-        case Op::Sub: if (t == DType::Bool) break; return go(wrap([](uint64_t p, uint64_t q) { return p - q; }));
-        case Op::Mul: if (t == DType::Bool) break; return go(wrap([](uint64_t p, uint64_t q) { return p * q; }));
+        case Op::Add: if (t == DType::Bool) break; return wrapped([](uint64_t p, uint64_t q) { return p + q; });
+        case Op::Sub: if (t == DType::Bool) break; return wrapped([](uint64_t p, uint64_t q) { return p - q; });
+        case Op::Mul: if (t == DType::Bool) break; return wrapped([](uint64_t p, uint64_t q) { return p * q; });
         case Op::And: return go([](int64_t p, int64_t q) { return (p != 0) & (q != 0); });
         case Op::Or: return go([](int64_t p, int64_t q) { return (p != 0) | (q != 0); });
         case Op::Lt: return go([](int64_t p, int64_t q) { return p < q; });

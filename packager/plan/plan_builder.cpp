@@ -236,11 +236,20 @@ class FunctionWriter {
     return ok();
   }
 
+  // A message may show an expression of any length; the format has a limit.
+  static std::string shortened(const std::string& message) {
+    constexpr size_t kLongest = 400;
+    if (message.size() <= kLongest) return message;
+    size_t end = kLongest;
+    while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xc0) == 0x80) --end;  // not inside a UTF-8 character
+    return message.substr(0, end) + " ...";
+  }
+
   // After everything else: the shape program is complete then, and nothing has run yet.
   Status add_checks() {
     for (const nest::Function::Check& check : function_.checks) {
       MLC_ASSIGN(const uint32_t condition, symbols_.symbol_of(check.condition));
-      checks_.push_back(CreateCheck(out_, condition, symbols_.num_symbols(), out_.CreateString(check.message)));
+      checks_.push_back(CreateCheck(out_, condition, symbols_.num_symbols(), out_.CreateString(shortened(check.message))));
     }
     return ok();
   }
