@@ -41,6 +41,7 @@ inline constexpr uint32_t kMaxTables = 1'000'000;
 inline constexpr uint32_t kMaxTensors = 131'072;
 inline constexpr uint32_t kMaxCopies = 4;
 inline constexpr uint32_t kMaxRank = 8;
+inline constexpr uint8_t kMaxListDepth = 8;  // of lists in lists
 inline constexpr uint32_t kMaxVariants = 256;
 inline constexpr uint32_t kMaxFeatures = 1024;
 inline constexpr uint32_t kMaxClauses = 256;

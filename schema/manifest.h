@@ -65,6 +65,7 @@ struct Port {
   std::optional<uint32_t> tokenizer;   // index into Manifest::assets
   bool optional = false;
   std::string doc;
+  uint8_t list_depth = 0;              // not 0: a list of arrays (1), of lists of arrays (2), ...; it has no dims then
 };
 
 // A program: one entry point with its interface.

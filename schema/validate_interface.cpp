@@ -84,6 +84,8 @@ Status validate_port(const Port& port, const Manifest& m, const Names& dims, con
     return place.wrong(compose("element type {} is unknown", static_cast<uint8_t>(port.dtype)));
   if (port.dims.size() > kMaxRank) return place.wrong(compose("rank {}, at most 8 allowed", port.dims.size()));
   for (const DimRef& ref : port.dims) MLC_RETURN_IF_ERROR(validate_dim_ref(ref, dims, place));
+  if (port.list_depth > kMaxListDepth) return place.wrong(compose("a list of depth {}, at most {} allowed", port.list_depth, kMaxListDepth));
+  if (port.list_depth > 0 && !port.dims.empty()) return place.wrong("a list has no dims");
   if (port.media == Media::None || static_cast<uint8_t>(port.media) > kLastMedia)
     return place.wrong(compose("media {} is unknown", static_cast<uint8_t>(port.media)));
   if (static_cast<uint8_t>(port.colour) > kLastColour)

@@ -62,6 +62,7 @@ format::Method method_of(const nest::Function& function) {
       format::Port port;
       port.name = array.name;
       port.dtype = array.dtype;
+      port.list_depth = array.list_depth;
       for (size_t axis = 0; axis < array.shape.size(); ++axis) {
         const ir::Expr* extent = array.shape[axis];
         if (extent->is_const())

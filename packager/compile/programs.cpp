@@ -51,7 +51,10 @@ void add_program(container::ContainerBuilder& builder, const Program& program, d
       if (port.dtype == DType::U8 && port.dims.size() == 3) port.media = format::Media::Image;
   const uint32_t handle = builder.add_method(std::move(method));
   if (program.is_pipeline) builder.manifest.model.default_method = handle;
-  if (!program.golden.outputs.empty()) add_golden(builder, program.golden, program.method.name, handle, tolerance);
+  const auto is_list = [](const nest::Tensor& t) { return t.list_depth > 0; };  // the format has no golden lists
+  const GoldenVector& golden = program.golden;
+  const bool lists = std::any_of(golden.inputs.begin(), golden.inputs.end(), is_list) || std::any_of(golden.outputs.begin(), golden.outputs.end(), is_list);
+  if (!golden.outputs.empty() && !lists) add_golden(builder, program.golden, program.method.name, handle, tolerance);
 }
 
 void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled, const Program& main, double tolerance) {

@@ -86,7 +86,7 @@ Offset<fb::Port> Encoder::port(const format::Port& x) {
   auto unit = optional_text(x.unit);
   auto doc = optional_text(x.doc);
   return fb::CreatePort(fbb_, name, number(x.dtype), dims, number(x.media), number(x.colour), range, unit,
-                        index(x.labels), x.label_axis, index(x.tokenizer), x.optional, doc);
+                        index(x.labels), x.label_axis, index(x.tokenizer), x.optional, doc, x.list_depth);
 }
 
 Offset<fb::Method> Encoder::method(const format::Method& x) {

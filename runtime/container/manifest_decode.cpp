@@ -142,6 +142,7 @@ void Decoder::read(format::Port& out, const fb::Port& x) {
   read(out.unit, x.unit());
   read(out.labels, x.labels());
   out.label_axis = x.label_axis();
+  out.list_depth = x.list_depth();
   read(out.tokenizer, x.tokenizer());
   out.optional = x.optional();
   read(out.doc, x.doc());

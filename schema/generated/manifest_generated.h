@@ -516,7 +516,8 @@ struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_LABEL_AXIS = 20,
     VT_TOKENIZER = 22,
     VT_OPTIONAL = 24,
-    VT_DOC = 26
+    VT_DOC = 26,
+    VT_LIST_DEPTH = 28
   };
   const flatbuffers::String *name() const {
     return GetPointer<const flatbuffers::String *>(VT_NAME);
@@ -554,6 +555,9 @@ struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   const flatbuffers::String *doc() const {
     return GetPointer<const flatbuffers::String *>(VT_DOC);
   }
+  uint8_t list_depth() const {
+    return GetField<uint8_t>(VT_LIST_DEPTH, 0);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyOffsetRequired(verifier, VT_NAME) &&
@@ -574,6 +578,7 @@ struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyField<uint8_t>(verifier, VT_OPTIONAL, 1) &&
            VerifyOffset(verifier, VT_DOC) &&
            verifier.VerifyString(doc()) &&
+           VerifyField<uint8_t>(verifier, VT_LIST_DEPTH, 1) &&
            verifier.EndTable();
   }
 };
@@ -618,6 +623,9 @@ struct PortBuilder {
   void add_doc(flatbuffers::Offset<flatbuffers::String> doc) {
     fbb_.AddOffset(Port::VT_DOC, doc);
   }
+  void add_list_depth(uint8_t list_depth) {
+    fbb_.AddElement<uint8_t>(Port::VT_LIST_DEPTH, list_depth, 0);
+  }
   explicit PortBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -643,7 +651,8 @@ inline flatbuffers::Offset<Port> CreatePort(
     uint8_t label_axis = 0,
     flatbuffers::Optional<uint32_t> tokenizer = flatbuffers::nullopt,
     bool optional = false,
-    flatbuffers::Offset<flatbuffers::String> doc = 0) {
+    flatbuffers::Offset<flatbuffers::String> doc = 0,
+    uint8_t list_depth = 0) {
   PortBuilder builder_(_fbb);
   builder_.add_doc(doc);
   if(tokenizer) { builder_.add_tokenizer(*tokenizer); }
@@ -652,6 +661,7 @@ inline flatbuffers::Offset<Port> CreatePort(
   builder_.add_range(range);
   builder_.add_dims(dims);
   builder_.add_name(name);
+  builder_.add_list_depth(list_depth);
   builder_.add_optional(optional);
   builder_.add_label_axis(label_axis);
   builder_.add_colour(colour);
@@ -673,7 +683,8 @@ inline flatbuffers::Offset<Port> CreatePortDirect(
     uint8_t label_axis = 0,
     flatbuffers::Optional<uint32_t> tokenizer = flatbuffers::nullopt,
     bool optional = false,
-    const char *doc = nullptr) {
+    const char *doc = nullptr,
+    uint8_t list_depth = 0) {
   auto name__ = name ? _fbb.CreateString(name) : 0;
   auto dims__ = dims ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::manifest::DimRef>>(*dims) : 0;
   auto range__ = range ? _fbb.CreateVector<double>(*range) : 0;
@@ -692,7 +703,8 @@ inline flatbuffers::Offset<Port> CreatePortDirect(
       label_axis,
       tokenizer,
       optional,
-      doc__);
+      doc__,
+      list_depth);
 }
 
 struct Method FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
