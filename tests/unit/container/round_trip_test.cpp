@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -196,4 +197,51 @@ TEST_CASE("The builder refuses what a reader would refuse, with the item named")
   auto t = b.add_tensor("e.next", DType::F32, {3}, sha256(""));
   REQUIRE(t.ok());
   CHECK_FALSE(b.add_copy(*t, b.layout("dense"), 0, bytes_of("12345678")).ok());  // 12 bytes expected
+}
+
+TEST_CASE("Arrays without elements, elements of 4 bits and lists at the interface") {
+  auto b = sample_builder();
+  format::Port nothing, small, list;
+  nothing.name = "nothing";
+  nothing.dtype = DType::F32;
+  nothing.dims = {format::DimRef::constant(3), format::DimRef::constant(0)};
+  small.name = "small";
+  small.dtype = DType::I4;
+  small.dims = {format::DimRef::constant(3)};
+  list.name = "list";
+  list.dtype = DType::F32;
+  list.list_depth = 2;
+  format::Method empty{.name = "empty", .inputs = {nothing}, .outputs = {nothing, small}}, lists{.name = "lists", .inputs = {list}, .outputs = {small}};
+  format::Golden golden;
+  golden.name = "of empty";
+  golden.method = b.add_method(empty);
+  golden.inputs = {b.golden_array(0, DType::F32, {3, 0}, {})};
+  golden.outputs = {b.golden_array(0, DType::F32, {3, 0}, {}), b.golden_array(1, DType::I4, {3}, bytes_of("\1\2\3"))};
+  b.add_golden(golden);
+  b.add_method(lists);  // needs no golden vector
+  b.add_asset("empty.txt", "labels", {});
+  auto bytes = b.to_bytes(&test_key());
+  REQUIRE_MESSAGE(bytes.ok(), (bytes.ok() ? "" : bytes.status().text()));
+  auto opened = Container::open_memory(*bytes, "sample", trusting(Verify::Full));
+  REQUIRE_MESSAGE(opened.ok(), (opened.ok() ? "" : opened.status().text()));
+  const format::Manifest& m = (*opened)->manifest();
+  CHECK((*opened)->verify_all().ok());
+  CHECK(m.methods[*(*opened)->find_method("lists")].inputs[0].list_depth == 2);
+  const auto found = std::find_if(m.golden.begin(), m.golden.end(), [](const auto& g) { return g.name == "of empty"; });
+  REQUIRE(found != m.golden.end());
+  for (const auto& [ref, expected] : {std::pair{found->inputs[0].ref, std::string()}, {found->outputs[0].ref, ""}, {found->outputs[1].ref, "\1\2\3"}}) {
+    auto content = (*opened)->bytes(ref);
+    REQUIRE(content.ok());
+    CHECK(text(content->bytes()) == expected);
+  }
+  auto asset = (*opened)->asset(*(*opened)->find_asset("empty.txt"));
+  REQUIRE(asset.ok());
+  CHECK(asset->bytes().empty());
+
+  auto c = sample_builder();
+  list.dims = {format::DimRef::constant(1)};
+  c.add_method({.name = "wrong", .inputs = {list}, .outputs = {small}});
+  auto refused = c.to_bytes(nullptr);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.status().message.find("a list has no dims") != std::string::npos);
 }
