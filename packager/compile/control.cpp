@@ -81,8 +81,8 @@ Status GraphExpander::add_if(const Node& node, const Inputs& in) {
     if (!graphs[k]->inputs.empty()) return refuse(node, "'" + names[k] + "' has inputs of its own");
     if (graphs[k]->outputs.size() < node.outputs.size()) return refuse(node, "'" + names[k] + "' has fewer outputs than the node");
   }
-  if (const auto known = number_of(condition.tensor)) {
-    MLC_ASSIGN(std::vector<Item> results, inline_body(*graphs[*known ? 0 : 1], {}, node.label()));
+  if (const auto settled = number_of(condition.tensor)) {
+    MLC_ASSIGN(std::vector<Item> results, inline_body(*graphs[*settled ? 0 : 1], {}, node.label()));
     for (size_t k = 0; k < node.outputs.size(); ++k) give(node, k, std::move(results[k]));
     return ok();
   }
@@ -106,6 +106,28 @@ Status GraphExpander::add_if(const Node& node, const Inputs& in) {
       results[k].push_back(std::move(value));
     }
     own[k] = bodies[k]->own_symbols();
+  }
+  bool same_ranks = true;
+  for (size_t output = 0; output < node.outputs.size(); ++output) {
+    const Item &a = results[0][output], &b = results[1][output];
+    if (!wanted(node, output) || a.list || b.list) continue;
+    same_ranks = same_ranks && bodies[0]->shape_of(a).axes->size() == bodies[1]->shape_of(b).axes->size();
+  }
+  const std::vector<Ex> known = elements_of(condition.tensor);
+  if (!same_ranks && known.size() == 1) {
+    // The rest of the graph can only be right for one of the ranks. Exporters write the case that they have seen first:
+    // "if the extent is 1, squeeze". Where the file says the rank, that settles it.
+    auto [decision, is_new] = all_.decisions.try_emplace(node.label(), true);
+    for (size_t output = 0; is_new && output < node.outputs.size(); ++output) {
+      const model::Port* said = wanted(node, output) && !results[0][output].list ? hint(node.outputs[output]) : nullptr;
+      if (said && said->has_shape) decision->second = bodies[0]->shape_of(results[0][output]).axes->size() == said->shape.size();
+    }
+    const bool taken = decision->second;
+    function_.checks.push_back({taken ? known[0] : ctx_.logical_not(known[0]), node.label() + ": the model is built for inputs whose shapes take the " +
+                                                                                   (taken ? "then" : "else") + " branch, these take the other"});
+    MLC_ASSIGN(std::vector<Item> chosen, inline_body(*graphs[taken ? 0 : 1], {}, node.label()));
+    for (size_t k = 0; k < node.outputs.size(); ++k) give(node, k, std::move(chosen[k]));
+    return ok();
   }
   std::vector<uint32_t> inputs{condition.tensor.array}, outputs;
   for (uint32_t argument : share_arguments({bodies[0].get(), bodies[1].get()})) inputs.push_back(argument);

@@ -16,11 +16,17 @@ int64_t opset_of(const model::Model& model, const Node& node) {
   return found == model.opsets.end() ? 1 : found->second;
 }
 
+constexpr size_t kMaxDecisions = 16;
+
 // The interface of a model around the expansion of its graph.
 class Expander {
  public:
-  Expander(ir::Context& ctx, const lang::Library& library, const model::Model& model, nest::Function& function)
-      : ctx_(ctx), model_(model), function_(function), all_{ctx, library, model}, graph_(all_, function) {}
+  using Decisions = std::map<std::string, bool>;
+  Expander(ir::Context& ctx, const lang::Library& library, const model::Model& model, nest::Function& function, Decisions decisions = {})
+      : ctx_(ctx), model_(model), function_(function), all_{ctx, library, model}, graph_(all_, function) {
+    all_.decisions = std::move(decisions);
+  }
+  const Decisions& decisions() const { return all_.decisions; }
 
   // Free-standing: the function gets the graph's inputs and outputs as its interface.
   Status expand_whole() {
@@ -201,10 +207,23 @@ Result<std::map<std::string, lang::Value>> expand_graph(ir::Context& ctx, const 
 }
 
 Result<nest::Function> expand_model(ir::Context& ctx, const lang::Library& library, const model::Model& model, std::string name) {
-  nest::Function function;
-  function.name = std::move(name);
-  MLC_RETURN_IF_ERROR(Expander(ctx, library, model, function).expand_whole());
-  return function;
+  // Where branches of different rank were decided and the rest of the graph does not fit: each decision the other way.
+  Expander::Decisions decisions;
+  std::vector<std::string> flipped;
+  Status first;
+  while (true) {
+    nest::Function function;
+    function.name = name;
+    Expander expander(ctx, library, model, function, decisions);
+    Status status = expander.expand_whole();
+    if (status.ok()) return function;
+    if (first.ok()) first = std::move(status);
+    decisions = expander.decisions();
+    auto next = std::find_if(decisions.begin(), decisions.end(), [&](const auto& d) { return std::find(flipped.begin(), flipped.end(), d.first) == flipped.end(); });
+    if (next == decisions.end() || flipped.size() >= kMaxDecisions) return first;
+    flipped.push_back(next->first);
+    next->second = !next->second;
+  }
 }
 
 }  // namespace mlc::compile

@@ -28,6 +28,9 @@ struct Expansion {
   const model::Model& model;
   size_t bodies = 0;                 // functions made so far: their names are unique
   std::set<std::string> symbols;     // names given so far
+  // Branches of different rank: which one is taken is settled while building and checked at run time. By label of the
+  // node; true is the then-branch.
+  std::map<std::string, bool> decisions = {};
 };
 
 // A loop to be made: `run` expands one run into the body and answers its results.
