@@ -56,16 +56,36 @@ Val Expander::element(const ArrayInfo& array, size_t k) {
       mismatch("input " + array.name + " is wanted as numbers, but it has more than " + std::to_string(kMaxElements) + " elements");
   }
   if (k >= count) mismatch("input " + array.name + " has " + std::to_string(count) + " elements, element " + std::to_string(k) + " is wanted");
-  if (!is_int(a.dtype)) mismatch("input " + array.name + " is wanted as numbers, but it is computed at run time and is no integer");
-  // Each element becomes a symbol. The array is complete once: a second operator that asks gets the same ones, by name.
-  auto read = std::make_unique<nest::Control>();
-  read->inputs = {array.id};
-  std::vector<Ex> symbols;
-  for (size_t j = 0; j < count; ++j) {
-    const ir::Sym* sym = ctx_.declare_sym(a.name + "#" + function_.name + std::to_string(array.id) + "[" + std::to_string(j) + "]", INT64_MIN, INT64_MAX);
-    read->symbols.push_back(sym);
-    symbols.push_back(ctx_.sym(sym));
+  if (is_float(a.dtype)) {  // stays in memory; an extent made of it is computed there and read back
+    std::vector<Ex> index(a.shape.size());
+    for (size_t axis = a.shape.size(), rest = k; axis-- > 0;) {
+      const size_t n = *const_extent(a.shape[axis]);
+      index[axis] = ctx_.integer(static_cast<int64_t>(rest % n));
+      rest /= n;
+    }
+    Ex value = ctx_.load(array.id, {a.dtype, 1}, index);
+    run_time_numbers_.insert(value);
+    return scalar(value, true);
   }
+  const bool boolean = a.dtype == DType::Bool;
+  if (!is_int(a.dtype) && !boolean) mismatch("input " + array.name + " is wanted as numbers, but it is " + std::string(name_of(a.dtype)));
+  const auto symbols = read_back(array.id, count);
+  std::vector<Ex>& elements = elements_[array.id];
+  for (const ir::Sym* sym : symbols) elements.push_back(boolean ? ctx_.binary(ir::Op::Ne, ctx_.sym(sym), ctx_.integer(0)) : ctx_.sym(sym));
+  return scalar(elements[k], !boolean);
+}
+
+// Each element of an array that the run computes becomes a symbol. The array is complete once: a second operator that
+// asks gets the same ones, by name.
+std::vector<const ir::Sym*> Expander::read_back(uint32_t array, size_t count) {
+  const nest::Array& a = function_.arrays[array];
+  const bool boolean = a.dtype == DType::Bool;
+  auto read = std::make_unique<nest::Control>();
+  read->inputs = {array};
+  for (size_t j = 0; j < count; ++j)
+    read->symbols.push_back(ctx_.declare_sym(a.name + "#" + function_.name + std::to_string(array) + "[" + std::to_string(j) + "]",
+                                             boolean ? 0 : ir::lowest_int(a.dtype), boolean ? 1 : ir::highest_int(a.dtype)));
+  const std::vector<const ir::Sym*> symbols = read->symbols;
   const bool there = std::any_of(function_.body.begin(), function_.body.end(), [&](const nest::Statement& s) {
     return s.control && s.control->symbols == read->symbols;
   });
@@ -75,8 +95,19 @@ Val Expander::element(const ArrayInfo& array, size_t k) {
     s.control = std::move(read);
     function_.body.push_back(std::move(s));
   }
-  elements_[array.id] = symbols;
-  return scalar(symbols[k], true);
+  return symbols;
+}
+
+// An integer made of numbers that the run computes, as a symbol: a statement computes it, and it is read back.
+Ex Expander::computed(Ex value, const std::string& name) {
+  const uint32_t array = new_array((call_.source.empty() ? op_.name : call_.source) + "." + name, DType::I64, {});
+  auto nest = std::make_unique<nest::Nest>();
+  nest->writes.push_back({array, {}, value, false, ir::Join::Last});
+  nest::Statement s;
+  s.source = call_.source + " (" + op_.name + ")";
+  s.nest = std::move(nest);
+  function_.body.push_back(std::move(s));
+  return ctx_.sym(read_back(array, 1)[0]);
 }
 
 ir::Access Expander::prove_access(Ex index, const Val* from, Ex extent) {

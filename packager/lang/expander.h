@@ -191,6 +191,8 @@ class Expander {
   Val load(ArrayInfo& array, const std::vector<Ex>& index, ir::Access access);
   ir::Access prove_access(Ex index, const Val* from, Ex extent);
   Val element(const ArrayInfo& array, size_t k);
+  std::vector<const ir::Sym*> read_back(uint32_t array, size_t count);
+  Ex computed(Ex value, const std::string& name);
   const std::vector<Ex>& known_elements(uint32_t array);
   std::optional<size_t> const_extent(Ex e) const;
   void mark_safe(Ex index, Ex extent) { safe_.insert({index, extent}); }
@@ -283,6 +285,7 @@ class Expander {
   std::map<std::string, std::vector<Ex>> bound_;  // running indices of dims, per element; null: not bound
   std::vector<Ex> conditions_;                    // hold where the expression is evaluated
   uint64_t version_ = 0, next_version_ = 1;       // of bound_ and conditions_
+  std::set<Ex> run_time_numbers_;                 // loads that stand for elements of `sym` inputs
   std::set<std::pair<Ex, Ex>> safe_;              // (index, extent): in range by construction
   int depth_ = 0;
   std::optional<size_t> item_;                    // `for each`: the item

@@ -120,9 +120,13 @@ void Expander::set_dim(const std::string& name, const Val& v, Pos pos) {
     }
     Ex e = as_index(x, pos);
     if (has_dim(e)) fail_here(pos, "the extent of " + name + " depends on a running index");
+    bool of_the_run = false;
     ir::walk(e, [&](Ex x) {
-      if (x->op == ir::Op::Load) fail_here(pos, "the extent of " + name + " depends on elements: declare the input 'sym', or use 'exists'");
+      if (x->op != ir::Op::Load) return;
+      if (!run_time_numbers_.count(x)) fail_here(pos, "the extent of " + name + " depends on elements: declare the input 'sym', or use 'exists'");
+      of_the_run = true;
     });
+    if (of_the_run) e = computed(e, name);
     if (e->is_const() && e->i < 0) mismatch("the extent of " + name + " comes out as " + std::to_string(e->i));
     if (!e->is_const() && ir::interval_of(e).lo < 0)
       require(ctx_.binary(ir::Op::Le, ctx_.integer(0), e), "the extent of " + name + " comes out negative");
