@@ -282,3 +282,99 @@ TEST_CASE("the committed example imports") {
   CHECK(import::import_onnx("/nonexistent.onnx").status().code == Code::NotFound);
   CHECK(import::import_onnx("/").status().message.find("not a regular file") != std::string::npos);
 }
+
+namespace {
+
+// A function of the model: name, inputs, outputs, attributes by name, nodes.
+std::string function(std::string_view domain, std::string_view name, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+                     const std::vector<std::string>& attributes, const std::vector<std::string>& nodes, const std::string& more = opset("", 17)) {
+  std::string s = data(1, name);
+  for (const std::string& i : inputs) s += data(4, i);
+  for (const std::string& o : outputs) s += data(5, o);
+  for (const std::string& a : attributes) s += data(6, a);
+  for (const std::string& n : nodes) s += data(7, n);
+  // opset imports are field 9 here, field 8 in a model
+  std::string imports = more;
+  if (!imports.empty()) imports[0] = static_cast<char>(9 << 3 | 2);
+  return data(25, s + imports + data(10, domain));
+}
+std::string call(std::string_view domain, const std::string& node_bytes) { return node_bytes + data(7, domain); }
+std::string reference(std::string_view name, std::string_view to, int type) { return attribute(name, type, data(21, to)); }
+
+std::string text_of(const std::string& functions, const std::vector<std::string>& nodes) {
+  GraphParts g = small();
+  g.nodes = nodes;
+  const auto m = read_model(model_file(graph(g), opset("", 17) + opset("f", 1) + functions));
+  return m.ok() ? model::print(*m) : m.status().text();
+}
+bool has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a call of a function becomes its nodes, under names of their own, with the call's attributes") {
+  const std::string leaky = function("f", "Leaky", {"a", "b"}, {"c"}, {"slope"},
+                                     {node("Add", {"a", "b"}, {"t"}, "sum"), node("LeakyRelu", {"t"}, {"c"}, "act", {reference("alpha", "slope", 1)})});
+  const std::string text = text_of(leaky, {call("f", node("Leaky", {"x", "w"}, {"y"}, "first", {attribute("slope", 1, varint(2 << 3 | 5) + std::string("\0\0\0\x3f", 4))})),
+                                           call("f", node("Leaky", {"y", "w"}, {"z"}, "second"))});
+  CHECK(has(text, "%first.1/t = ai.onnx.Add(%x, @w) \"first.1/sum\""));
+  CHECK(has(text, "%y = ai.onnx.LeakyRelu(%first.1/t) {alpha = 0.5}"));
+  CHECK(has(text, "%second.2/t = ai.onnx.Add(%y, @w)"));
+  CHECK(has(text, "%z = ai.onnx.LeakyRelu(%second.2/t) \"second.2/act\""));  // the attribute is absent: the operator's default
+}
+
+TEST_CASE("functions call functions, have bodies that capture, opsets of their own, and inputs that are absent or passed on") {
+  const std::string inner = function("f", "Inner", {"a", "unused"}, {"b", "a2"}, {}, {node("Neg", {"a"}, {"b"}), node("Identity", {"a"}, {"a2"})});
+  const std::string outer = function("f", "Outer", {"p", "q"}, {"r"}, {}, {call("f", node("Inner", {"p"}, {"n"}, "deep")), node("Clip", {"n", "q"}, {"r"})},
+                                     opset("", 11));
+  std::string text = text_of(inner + outer, {call("f", node("Outer", {"x"}, {"z"}, "top"))});
+  CHECK(has(text, "%top.1/n = ai.onnx.Neg(%x)"));
+  CHECK(has(text, "%z = ai.onnx.Clip@11(%top.1/n, _)"));
+  const std::string same = function("f", "Same", {"a"}, {"a"}, {}, {});
+  CHECK(has(text_of(same, {call("f", node("Same", {"x"}, {"z"}))}), "%z = ai.onnx.Identity(%x)"));
+  GraphParts body;
+  body.nodes = {node("Add", {"a", "local"}, {"s"})};
+  body.initializers = {tensor("local", kFloat, {2}, raw(kTwoFloats))};
+  body.outputs = {value_info("s", kFloat, {})};
+  const std::string branch = function("f", "Branch", {"c", "a"}, {"y"}, {}, {node("If", {"c"}, {"y"}, "if", {graph_attribute("then_branch", graph(body)), graph_attribute("else_branch", graph(body))})});
+  text = text_of(branch, {call("f", node("Branch", {"x", "w"}, {"z"}, "b"))});
+  CHECK(has(text, "%b.1/s = ai.onnx.Add(@w, @b.1/local)"));
+}
+
+TEST_CASE("functions that call themselves, or grow without end, are refused") {
+  const auto one = [](const std::string& name, const std::string& calls) { return function("f", name, {"a"}, {"b"}, {}, {call("f", node(calls, {"a"}, {"b"}))}); };
+  const std::vector<std::string> start = {call("f", node("A", {"x"}, {"z"}))};
+  CHECK(has(text_of(one("A", "A"), start), "function 'f.A' calls itself"));
+  CHECK(has(text_of(one("A", "B") + one("B", "A"), start), "calls itself"));
+  CHECK(has(text_of(one("A", "B") + one("A", "B"), start), "function 'f.A' is given twice"));
+  std::string chain, bomb;
+  for (int k = 0; k < 70; ++k) chain += one(k ? "A" + std::to_string(k) : "A", "A" + std::to_string(k + 1));
+  CHECK(has(text_of(chain, start), "more than 64 deep"));
+  for (int k = 0; k < 30; ++k) {
+    const std::string next = "A" + std::to_string(k + 1);
+    bomb += function("f", k ? "A" + std::to_string(k) : "A", {"a"}, {"b"}, {}, {call("f", node(next, {"a"}, {"t"})), call("f", node(next, {"t"}, {"b"}))});
+  }
+  CHECK(has(text_of(bomb, start), "come to more than"));
+  CHECK(has(text_of(one("A", "Relu"), {call("f", node("A", {"x", "w"}, {"z"}))}), "has 2 inputs and 1 outputs, the function has 1 and 1"));
+  CHECK(has(text_of(function("f", "A", {"a", "a"}, {"b"}, {}, {}), start), "has the input 'a' twice"));
+  CHECK(has(text_of(function("f", "A", {"a"}, {"b"}, {}, {}), start), "written by nothing"));
+}
+
+TEST_CASE("sequences and optionals are types of ports, maps and deep nests are not") {
+  const auto typed = [](const std::string& type) { return data(1, "x") + data(2, type); };
+  const std::string floats = data(1, number(1, kFloat) + data(2, ""));
+  const auto sequence = [](const std::string& of) { return data(4, data(1, of)); };
+  const auto optional = [](const std::string& of) { return data(9, data(1, of)); };
+  const auto text = [&](const std::string& type) {
+    GraphParts g = small();
+    g.inputs = {typed(type)};
+    const auto m = read_model(model_file(graph(g)));
+    return m.ok() ? model::print(*m) : m.status().text();
+  };
+  CHECK(has(text(sequence(floats)), "input %x : list(f32[])"));
+  CHECK(has(text(optional(sequence(floats))), "input %x : optional(list(f32[]))"));
+  CHECK(has(text(optional(floats)), "input %x : optional(f32[])"));
+  CHECK(has(text(sequence(optional(floats))), "holds optionals"));
+  CHECK(has(text(sequence(data(5, number(1, kInt64) + data(2, floats)))), "a map or sparse tensor"));
+  CHECK(has(text(sequence(sequence(sequence(sequence(sequence(floats)))))), "nested deeper than 4"));
+  CHECK(has(text(sequence("")), "neither a tensor"));
+}

@@ -1,0 +1,69 @@
+// Sizes that the network computes or the user gives.
+#include "tests/unit/expand/support.h"
+
+using namespace mlc;
+using namespace mlc::expand_test;
+
+TEST_CASE("Reshape takes its shape from the run: -1, 0, and more axes than before") {
+  Expanded x(R"(graph "g" { input %x : f32[N, 2] input %s : i64[3] %y = ai.onnx.Reshape(%x, %s) output %y : f32[*] })");
+  const Tensor v = f32({3, 2}, {1, 2, 3, 4, 5, 6});
+  CHECK(x.good({v, i64({3}, {1, -1, 3})})[0].shape == std::vector<int64_t>{1, 2, 3});
+  CHECK(x.good({v, i64({3}, {0, 0, 1})})[0].shape == std::vector<int64_t>{3, 2, 1});
+  CHECK(x.good({v, i64({3}, {0, -1, 2})})[0].shape == std::vector<int64_t>{3, 1, 2});
+  CHECK(floats(x.good({v, i64({3}, {6, 1, 1})})[0]) == floats(v));
+  x.bad({v, i64({3}, {4, 1, 1})}, "check");
+  x.bad({v, i64({3}, {-6, -1, 1})}, "");
+}
+
+TEST_CASE("Slice takes its places from the run, the largest numbers included") {
+  Expanded x(R"(graph "g" { input %x : f32[N] input %a : i64[1] input %b : i64[1] %y = ai.onnx.Slice(%x, %a, %b) output %y : f32[*] })");
+  const Tensor v = f32({4}, {1, 2, 3, 4});
+  CHECK(floats(x.good({v, i64({1}, {1}), i64({1}, {INT64_MAX})})[0]) == std::vector<float>{2, 3, 4});
+  CHECK(floats(x.good({v, i64({1}, {-2}), i64({1}, {-1})})[0]) == std::vector<float>{3});
+  CHECK(floats(x.good({v, i64({1}, {INT64_MIN}), i64({1}, {2})})[0]) == std::vector<float>{1, 2});
+  CHECK(x.good({v, i64({1}, {3}), i64({1}, {1})})[0].shape == std::vector<int64_t>{0});
+}
+
+TEST_CASE("ranges, repeats, fills and places of the largest take their sizes from the run") {
+  Expanded x(R"(graph "g" {
+    input %n : i64[]
+    input %d : f32[]
+    input %x : f32[K]
+    %one = ai.onnx.Constant() {value_int = 1}
+    %zero = ai.onnx.Constant() {value_int = 0}
+    %r = ai.onnx.Range(%zero, %n, %one)
+    %from = ai.onnx.Constant() {value_float = 0.0}
+    %to = ai.onnx.Constant() {value_float = 1.0}
+    %q = ai.onnx.Range(%from, %to, %d)
+    %ax = ai.onnx.Constant() {value_ints = [-1]}
+    %n1 = ai.onnx.Reshape(%n, %ax)
+    %tile = ai.onnx.Tile(%x, %n1)
+    %fill = ai.onnx.ConstantOfShape(%n1)
+    %top, %at = ai.onnx.TopK(%x, %n1)
+    output %r : i64[*]
+    output %q : f32[*]
+    output %tile : f32[*]
+    output %fill : f32[*]
+    output %top : f32[*]
+  })");
+  const auto r = x.good({i64({}, {2}), f32({}, {0.25}), f32({3}, {5, 7, 6})});
+  CHECK(r[0].values<int64_t>() == std::vector<int64_t>{0, 1});
+  CHECK(floats(r[1]) == std::vector<float>{0, 0.25, 0.5, 0.75});
+  CHECK(floats(r[2]) == std::vector<float>{5, 7, 6, 5, 7, 6});
+  CHECK(r[3].shape == std::vector<int64_t>{2});
+  CHECK(floats(r[4]) == std::vector<float>{7, 6});
+  x.bad({i64({}, {9}), f32({}, {0.25}), f32({3}, {5, 7, 6})}, "TopK");
+  x.bad({i64({}, {-1}), f32({}, {0.25}), f32({3}, {5, 7, 6})}, "negative");
+}
+
+TEST_CASE("Resize takes scales from the run") {
+  Expanded x(R"(graph "g" { input %x : f32[1, 1, H, 2] input %s : f32[4] %y = ai.onnx.Resize(%x, _, %s) {mode = "nearest"} output %y : f32[*] })");
+  const auto r = x.good({f32({1, 1, 1, 2}, {1, 2}), f32({4}, {1, 1, 2, 3})});
+  CHECK(r[0].shape == std::vector<int64_t>{1, 1, 2, 6});
+  CHECK(floats(r[0]) == std::vector<float>{1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2});
+}
+
+TEST_CASE("what only a constant can say is asked for in so many words") {
+  Expanded x(R"(graph "g" { input %x : f32[2, 3] input %a : i64[1] %y = ai.onnx.ReduceSum(%x, %a) output %y : f32[*] })");
+  CHECK(x.status.text().find("must be known while building") != std::string::npos);
+}
