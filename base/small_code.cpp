@@ -1,4 +1,6 @@
-// Members of std::string that libstdc++ does not hold although small_code.h says so: it has only those of C++17.
+// What small_code.h promises. Members of std::string that libstdc++ does not hold: it has only those of C++17.
+#include "base/small_code.h"
+
 #include <string>
 
 template bool std::string::starts_with(const char*) const noexcept;
@@ -7,3 +9,13 @@ template bool std::string::starts_with(std::string_view) const noexcept;
 template bool std::string::ends_with(std::string_view) const noexcept;
 template bool std::string::starts_with(char) const noexcept;
 template bool std::string::ends_with(char) const noexcept;
+
+namespace mlc {
+
+Status passed_on(Status& status) {
+  Status out(std::move(status));
+  status.~Status();
+  return out;
+}
+
+}  // namespace mlc

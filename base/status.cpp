@@ -1,5 +1,7 @@
 #include "base/status.h"
 
+#include <new>
+
 #include "base/compose.h"
 
 namespace mlc {
@@ -12,7 +14,12 @@ Status::Status(Code c, uint16_t e, const char* m) : code(c), number(e), message(
 Status::Status(const Status&) = default;
 Status::Status(Status&&) noexcept = default;
 Status& Status::operator=(const Status&) = default;
-Status& Status::operator=(Status&&) noexcept = default;
+// Nothing of what was there stays, not even capacity: a Status that is OK holds no memory (see small_code.h).
+Status& Status::operator=(Status&& other) noexcept {
+  if (this == &other) return *this;
+  this->~Status();
+  return *new (this) Status(std::move(other));
+}
 Status::~Status() = default;
 
 Status&& Status::note(std::string_view where) && {

@@ -1,5 +1,6 @@
 // The C table over Model and Session. Each function turns options and tensors into the types of the C++ side and a
 // Status into a code and an MlcError; nothing else happens here.
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -37,6 +38,8 @@ struct MlcSession {
   std::unique_ptr<mlc::api::Session> session;
   std::vector<mlc::exec::InputArg> inputs;    // reused, so that a run allocates nothing
   std::vector<mlc::exec::OutputArg> outputs;
+  std::vector<mlc::exec::InputArg> input_items;  // of lists
+  std::vector<MlcTensor> output_items;
   std::vector<std::vector<int64_t>> inferred;
   std::string selftest_text;
 };
@@ -159,6 +162,7 @@ int api_port(const MlcModel* m, uint32_t program, int32_t is_output, uint32_t in
   out->name = port.name.c_str();
   out->dtype = static_cast<MlcDType>(port.dtype);
   out->rank = static_cast<uint32_t>(port.dims.size());
+  out->list_depth = port.list_depth;
   for (uint32_t axis = 0; axis < out->rank && axis < MLC_MAX_RANK; ++axis) {
     const mlc::format::DimRef& d = port.dims[axis];
     out->extents[axis] = d.extent.value_or(-1);
@@ -220,6 +224,8 @@ int api_golden_inputs(const MlcModel* m, uint32_t program, MlcTensor* inputs, ui
   for (const auto& g : manifest.golden) {
     if (g.method != program) continue;
     const auto& ports = ports_of(manifest.methods[program], false);
+    if (count == ports.size() && std::any_of(ports.begin(), ports.end(), [](const auto& p) { return p.list_depth > 0; }))
+      break;
     if (count != g.inputs.size() || count != ports.size())
       return fail(Status(Code::Usage, compose("golden_inputs: the program has {} inputs", ports.size())), error);
     for (uint32_t i = 0; i < count; ++i) {
@@ -229,11 +235,11 @@ int api_golden_inputs(const MlcModel* m, uint32_t program, MlcTensor* inputs, ui
       if (!bytes) return fail(std::move(bytes).status(), error);
       const auto& shape = m->golden_shapes[program][i];
       inputs[a.port] = {ports[a.port].name.c_str(), const_cast<std::byte*>(bytes->data()), bytes->size(),
-                        static_cast<MlcDType>(a.dtype), static_cast<uint32_t>(shape.size()), shape.data()};
+                        static_cast<MlcDType>(a.dtype), static_cast<uint32_t>(shape.size()), shape.data(), 0, 0, nullptr};
     }
     return MLC_OK;
   }
-  return fail(Status(Code::NotFound, "the program has no golden vector"), error);
+  return fail(Status(Code::NotFound, "the program has no golden vector of arrays"), error);
 }
 
 int api_session_create(const MlcModel* m, const MlcSessionOptions* o, MlcSession** out, MlcError** error) {
@@ -279,25 +285,80 @@ Status find_port(const std::vector<mlc::exec::Port>& ports, const MlcTensor& t, 
   return s;
 }
 
+// Tensors in lists, in lists of them, ...; as deep as the numbers say, which are checked when items are bound.
+uint64_t count_items(const MlcTensor& t) {
+  uint64_t count = t.list_depth > 0 && t.items ? t.num_items : 0;
+  for (uint32_t i = 0; t.list_depth > 1 && t.items && i < t.num_items; ++i)
+    if (t.items[i].list_depth < t.list_depth) count += count_items(t.items[i]);
+  return count;
+}
+
+// `room` begins where items of lists go. Recursion: the depth of lists.
+Status bind_input(const MlcTensor& t, DType dtype, uint32_t depth, mlc::exec::InputArg*& room, mlc::exec::InputArg& out) {
+  if (t.list_depth != depth || (depth > 0 && t.num_items > 0 && !t.items)) return Status(Code::InputMismatch, 4001, "no such list");
+  if (depth == 0) {
+    if (t.dtype <= 0 || t.dtype > MLC_F8E5M2FNUZ || t.rank > 64 || (t.rank > 0 && !t.shape))
+      return Status(Code::InputMismatch, 4001, "no valid type or shape");
+    out = {static_cast<DType>(t.dtype), {t.shape, t.rank}, t.data, t.bytes};
+    return mlc::ok();
+  }
+  mlc::exec::InputArg* items = room;
+  room += t.num_items;
+  for (uint32_t i = 0; i < t.num_items; ++i) MLC_RETURN_IF_ERROR(bind_input(t.items[i], dtype, depth - 1, room, items[i]));
+  out = {dtype, {}, nullptr, 0, {items, t.num_items}, static_cast<uint8_t>(depth)};
+  return mlc::ok();
+}
+
 Status bind_inputs(MlcSession* s, const mlc::exec::Function& f, const MlcTensor* in, uint32_t count) {
   s->inputs.assign(f.inputs.size(), {});
+  uint64_t items = 0;
+  for (uint32_t i = 0; i < count; ++i)
+    if (in[i].list_depth <= mlc::format::kMaxListDepth) items += count_items(in[i]);
+  s->input_items.resize(items);
+  mlc::exec::InputArg* room = s->input_items.data();
   for (uint32_t i = 0; i < count; ++i) {
     uint32_t port = 0;
     MLC_RETURN_IF_ERROR(find_port(f.inputs, in[i], i, port));
+    const mlc::exec::Port& p = f.inputs[port];
     if (s->inputs[port].dtype != DType::None)
-      return Status(Code::InputMismatch, 4001, compose("input '{}' is given twice", f.inputs[port].name));
-    if (in[i].dtype <= 0 || in[i].dtype > MLC_F8E5M2FNUZ || in[i].rank > 64 || (in[i].rank > 0 && !in[i].shape))
-      return Status(Code::InputMismatch, 4001, compose("input '{}' has no valid type or shape", f.inputs[port].name));
-    s->inputs[port] = {static_cast<DType>(in[i].dtype), {in[i].shape, in[i].rank}, in[i].data, in[i].bytes};
+      return Status(Code::InputMismatch, 4001, compose("input '{}' is given twice", p.name));
+    if (in[i].list_depth != p.list_depth)
+      return Status(Code::InputMismatch, 4001, compose("input '{}': lists {} deep found, {} expected", p.name,
+                                                       in[i].list_depth, p.list_depth));
+    if (Status bound = bind_input(in[i], p.dtype, p.list_depth, room, s->inputs[port]); !bound.ok())
+      return std::move(bound).note(compose("input '{}'", p.name));
   }
   Status missing;
-  for (size_t i = 0; i < f.inputs.size(); ++i)
-    if (s->inputs[i].dtype == DType::None) {
-      if (missing.ok()) missing = Status(Code::InputMismatch, 4001, "an input is missing");
-      missing.facts.push_back(compose("{}   missing, expected {} with {} axes", f.inputs[i].name,
-                                      name_of(f.inputs[i].dtype), f.inputs[i].shape.size()));
-    }
+  for (size_t i = 0; i < f.inputs.size(); ++i) {
+    const mlc::exec::Port& p = f.inputs[i];
+    if (s->inputs[i].dtype != DType::None) continue;
+    s->inputs[i].dtype = p.dtype;
+    s->inputs[i].list_depth = p.list_depth;
+    if (p.list_depth > 0) continue;  // an empty one
+    if (missing.ok()) missing = Status(Code::InputMismatch, 4001, "an input is missing");
+    missing.facts.push_back(compose("{}   missing, expected {} with {} axes", p.name, name_of(p.dtype), p.shape.size()));
+  }
   return missing;
+}
+
+uint64_t count_items(const mlc::exec::OutputArg& o) {
+  uint64_t count = o.items.size();
+  for (const mlc::exec::OutputArg& item : o.items) count += count_items(item);
+  return count;
+}
+
+void show_output(const mlc::exec::OutputArg& o, MlcTensor*& room, MlcTensor& out) {
+  out.data = o.data;
+  out.bytes = o.bytes;
+  out.dtype = static_cast<MlcDType>(o.dtype);
+  out.rank = static_cast<uint32_t>(o.shape.size());
+  out.shape = o.shape.data();
+  out.list_depth = o.list_depth;
+  out.num_items = static_cast<uint32_t>(o.items.size());
+  out.items = room;
+  MlcTensor* items = room;
+  room += o.items.size();
+  for (size_t i = 0; i < o.items.size(); ++i) show_output(o.items[i], room, items[i]);
 }
 
 int api_run_program(MlcSession* s, const char* program, const MlcTensor* in, uint32_t num_in, MlcTensor* out,
@@ -315,15 +376,13 @@ int api_run_program(MlcSession* s, const char* program, const MlcTensor* in, uin
   }
   if (Status ran = s->session->executor().run(*function, s->inputs, s->outputs); !ran.ok())
     return fail(std::move(ran), error);
+  uint64_t items = 0;
+  for (const mlc::exec::OutputArg& o : s->outputs) items += count_items(o);
+  s->output_items.assign(items, {});
+  MlcTensor* room = s->output_items.data();
   for (uint32_t i = 0; i < num_out; ++i) {
     uint32_t port = 0;
-    if (!find_port(f.outputs, out[i], i, port).ok()) continue;
-    const mlc::exec::OutputArg& o = s->outputs[port];
-    out[i].data = o.data;
-    out[i].bytes = o.bytes;
-    out[i].dtype = static_cast<MlcDType>(o.dtype);
-    out[i].rank = static_cast<uint32_t>(o.shape.size());
-    out[i].shape = o.shape.data();
+    if (find_port(f.outputs, out[i], i, port).ok()) show_output(s->outputs[port], room, out[i]);
   }
   return MLC_OK;
 }

@@ -44,9 +44,15 @@ typedef enum MlcDType {
 
 #define MLC_MAX_RANK 8
 
-/* A dense array in C order. As an input it is borrowed for the length of the call, and used without a copy if `data` is
+/* A dense array in C order, or a list of arrays (of such lists, ...) where a port has a list_depth that is not 0. An
+ * optional is a list of at most one item; a list among the inputs that is not given is empty.
+ *
+ * An array. As an input it is borrowed for the length of the call, and used without a copy if `data` is
  * 64-byte aligned. As an output, `data` null asks for memory of the session, valid until its next run; otherwise `bytes`
- * is the capacity. After a run dtype, rank, shape and bytes of outputs say what is there; `shape` belongs to the session. */
+ * is the capacity. After a run dtype, rank, shape and bytes of outputs say what is there; `shape` belongs to the session.
+ *
+ * A list has the items `items`, whose list_depth is one less, and no data, rank or shape of its own. Those of an output
+ * belong to the session, with all that they point to, until its next run. */
 typedef struct MlcTensor {
   const char* name; /* null: by position */
   void* data;
@@ -54,6 +60,9 @@ typedef struct MlcTensor {
   MlcDType dtype;
   uint32_t rank;
   const int64_t* shape;
+  uint32_t list_depth; /* 0: an array */
+  uint32_t num_items;
+  const struct MlcTensor* items;
 } MlcTensor;
 
 enum { MLC_VERIFY_LAZY = 0, MLC_VERIFY_FULL = 1, MLC_VERIFY_COPY = 2 };
@@ -97,6 +106,7 @@ typedef struct MlcPort {
   int64_t extents[MLC_MAX_RANK];      /* -1 where it depends on the input */
   const char* dims[MLC_MAX_RANK];     /* the name or expression of such an extent, else empty */
   int64_t min[MLC_MAX_RANK], max[MLC_MAX_RANK]; /* of a named extent; -1 where it follows from others */
+  uint32_t list_depth;                /* not 0: a list of arrays, or of such lists; they may differ in shape */
 } MlcPort;
 
 enum { MLC_FITS = 0, MLC_FITS_NOT = 1, MLC_FITS_UNKNOWN = 2 };
@@ -161,7 +171,8 @@ typedef struct MlcApi {
   int (*choose)(const MlcModel* model, const char* variant, const char* require, uint32_t* out, MlcError** error);
   /* The bytes of an asset (labels, pipeline.json); valid as long as the model. */
   int (*part)(const MlcModel* model, const char* name, const void** data, uint64_t* bytes, MlcError** error);
-  /* The inputs of the first golden vector of a program; valid as long as the model. `count` is that of the program. */
+  /* The inputs of the first golden vector of a program; valid as long as the model. `count` is that of the program.
+   * MLC_NOT_FOUND if there is none, or lists are among them. */
   int (*golden_inputs)(const MlcModel* model, uint32_t program, MlcTensor* inputs, uint32_t count, MlcError** error);
 
   int (*session_create)(const MlcModel* model, const MlcSessionOptions* options, MlcSession** out, MlcError** error);
@@ -172,7 +183,8 @@ typedef struct MlcApi {
              MlcError** error);
   int (*run_program)(MlcSession* session, const char* program, const MlcTensor* inputs, uint32_t num_inputs,
                      MlcTensor* outputs, uint32_t num_outputs, MlcError** error);
-  /* Sets dtype, rank, shape and bytes of the outputs for inputs of these types and shapes, without running. */
+  /* Sets dtype, rank, shape and bytes of the outputs for inputs of these types and shapes, without running. Data is
+   * looked at only where shapes depend on it. MLC_UNSUPPORTED where only a run tells. */
   int (*infer_shapes)(MlcSession* session, const char* program, const MlcTensor* inputs, uint32_t num_inputs,
                       MlcTensor* outputs, uint32_t num_outputs, MlcError** error);
   void (*state_reset)(MlcSession* session);
@@ -206,7 +218,7 @@ static inline uint64_t mlc_dtype_bytes(MlcDType t) {
 
 /* `shape` is borrowed. */
 static inline MlcTensor mlc_tensor(void* data, MlcDType dtype, uint32_t rank, const int64_t* shape) {
-  MlcTensor t = {0, data, mlc_dtype_bytes(dtype), dtype, rank, shape};
+  MlcTensor t = {0, data, mlc_dtype_bytes(dtype), dtype, rank, shape, 0, 0, 0};
   for (uint32_t i = 0; i < rank; ++i) t.bytes *= (uint64_t)(shape[i] < 0 ? 0 : shape[i]);
   return t;
 }

@@ -36,15 +36,15 @@ uint64_t percentile(const std::vector<uint64_t>& sorted, double q) {
 // Inputs: what -i says; else those of the golden vector, which are legal and of a plausible shape; else random ones.
 struct BenchInputs {
   std::vector<NamedTensor> owned;
-  std::vector<MlcTensor> views;
+  Views views;
 };
 Result<BenchInputs> bench_inputs(const OpenModel& model, const Target& target, const InputOptions& o) {
   BenchInputs in;
   if (o.specs.empty()) {
-    in.views.resize(program_at(model, target.program).num_inputs);
+    in.views.tensors.resize(program_at(model, target.program).num_inputs);
     MlcError* error = nullptr;
-    const int code = api().golden_inputs(model.model.get(), target.program, in.views.data(),
-                                         static_cast<uint32_t>(in.views.size()), &error);
+    const int code = api().golden_inputs(model.model.get(), target.program, in.views.tensors.data(),
+                                         static_cast<uint32_t>(in.views.tensors.size()), &error);
     if (code == MLC_OK) return in;
     Status why = status_of(code, error);
     if (why.code != Code::NotFound) return why;
@@ -52,7 +52,7 @@ Result<BenchInputs> bench_inputs(const OpenModel& model, const Target& target, c
   InputOptions options = o;
   if (options.specs.empty()) options.specs = {"random"};
   MLC_ASSIGN(in.owned, make_inputs(model, target, options));
-  in.views = views_of(in.owned);
+  in.views = views_of(model, target.program, in.owned);
   return in;
 }
 
@@ -92,8 +92,8 @@ Result<Report> bench(const BenchOptions& o) {
   const auto run = [&]() -> Status {
     std::fill(outputs.begin(), outputs.end(), MlcTensor{});
     MlcError* error = nullptr;
-    return status_of(api().run_program(session.session.get(), program, inputs.views.data(),
-                                       static_cast<uint32_t>(inputs.views.size()), outputs.data(),
+    return status_of(api().run_program(session.session.get(), program, inputs.views.tensors.data(),
+                                       static_cast<uint32_t>(inputs.views.tensors.size()), outputs.data(),
                                        static_cast<uint32_t>(outputs.size()), &error),
                      error);
   };

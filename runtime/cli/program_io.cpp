@@ -29,7 +29,10 @@ std::vector<std::string> input_names(const OpenModel& model, const Target& targe
 }
 
 std::string port_text(const MlcPort& p) {
-  std::string out(name_of(static_cast<DType>(p.dtype)));
+  std::string out;
+  for (uint32_t i = 0; i < p.list_depth; ++i) out += "list of ";
+  out += name_of(static_cast<DType>(p.dtype));
+  if (p.list_depth > 0) return out;
   out += "[";
   for (uint32_t i = 0; i < p.rank; ++i)
     out += (i ? "," : "") + (p.extents[i] >= 0 ? std::to_string(p.extents[i]) : std::string(p.dims[i]));
@@ -55,6 +58,9 @@ Result<Dims> parse_dims(const std::vector<std::string>& given) {
 
 // A made-up tensor for a port: named extents as given by --dim, else their smallest value but at least 1.
 Result<HostTensor> made_up(const MlcPort& port, const Dims& dims, bool random, uint64_t seed) {
+  if (port.list_depth > 0)
+    return Status(Code::InputMismatch, 4001, std::string(port.name) + " is a list, which is not made up")
+        .hint("-i " + std::string(port.name) + "=FILE.npy for each item, in order");
   std::vector<int64_t> shape;
   for (uint32_t i = 0; i < port.rank; ++i) {
     if (port.extents[i] >= 0) {
@@ -101,8 +107,10 @@ class RawInputs {
     if (spec.kind == Kind::Random || spec.kind == Kind::Zeros) {
       bool any = false;
       for (size_t i = 0; i < ports_.size(); ++i) {
-        if (!spec.name.empty() ? spec.name != ports_[i].name : given_[i].has_value()) continue;
-        MLC_ASSIGN(given_[i], made_up(ports_[i], dims_, spec.kind == Kind::Random, i + 1));
+        if (!spec.name.empty() ? spec.name != ports_[i].name : !given_[i].empty()) continue;
+        MLC_ASSIGN(HostTensor made, made_up(ports_[i], dims_, spec.kind == Kind::Random, i + 1));
+        given_[i].clear();
+        given_[i].push_back(std::move(made));
         any = true;
       }
       return any || spec.name.empty() ? ok() : unknown(spec.name);
@@ -123,13 +131,14 @@ class RawInputs {
   Result<std::vector<NamedTensor>> take() {
     Status missing;
     for (size_t i = 0; i < ports_.size(); ++i) {
-      if (given_[i]) continue;
+      if (!given_[i].empty() || ports_[i].list_depth > 0) continue;  // a list may be empty
       if (missing.ok()) missing = Status(Code::InputMismatch, 4001, "inputs are missing");
       missing.facts.push_back(std::string(ports_[i].name) + "   missing, expected " + port_text(ports_[i]));
     }
     if (!missing.ok()) return std::move(missing).hint("-i NAME=FILE.npy, -i FILE.npz, or -i random");
     std::vector<NamedTensor> out;
-    for (size_t i = 0; i < ports_.size(); ++i) out.push_back({ports_[i].name, std::move(*given_[i])});
+    for (size_t i = 0; i < ports_.size(); ++i)
+      for (HostTensor& t : given_[i]) out.push_back({ports_[i].name, std::move(t)});
     return out;
   }
 
@@ -140,12 +149,21 @@ class RawInputs {
     return s;
   }
 
+  // By its name, or as an item of a list: NAME or NAME.7, in the order in which they come.
+  static bool is_called(const MlcPort& port, const std::string& name) {
+    if (name == port.name) return true;
+    const size_t dot = name.rfind('.');
+    return port.list_depth > 0 && dot != std::string::npos && name.substr(0, dot) == port.name &&
+           name.find_first_not_of("0123456789", dot + 1) == std::string::npos;
+  }
+
   Status place(const std::string& name, HostTensor tensor) {
     for (size_t i = 0; i < ports_.size(); ++i) {
       // An array without a name is the first input that has none yet.
-      if (name.empty() ? given_[i].has_value() : name != ports_[i].name) continue;
-      if (given_[i]) return Status(Code::InputMismatch, 4001, "input '" + name + "' is given twice");
-      given_[i] = std::move(tensor);
+      const bool is_list = ports_[i].list_depth > 0;
+      if (name.empty() ? !given_[i].empty() && !is_list : !is_called(ports_[i], name)) continue;
+      if (!given_[i].empty() && !is_list) return Status(Code::InputMismatch, 4001, "input '" + name + "' is given twice");
+      given_[i].push_back(std::move(tensor));
       return ok();
     }
     return name.empty() ? Status(Code::InputMismatch, 4001, "more arrays than the program has inputs") : unknown(name);
@@ -155,7 +173,7 @@ class RawInputs {
   uint32_t program_;
   Dims dims_;
   std::vector<MlcPort> ports_;
-  std::vector<std::optional<HostTensor>> given_;
+  std::vector<std::vector<HostTensor>> given_;  // one tensor, or the items of a list
 };
 
 Result<std::vector<NamedTensor>> pipeline_inputs(const Target& target, const std::vector<io::InputSpec>& specs) {
@@ -241,24 +259,55 @@ Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const Targe
   return inputs.take();
 }
 
-std::vector<MlcTensor> views_of(const std::vector<NamedTensor>& tensors) {
-  std::vector<MlcTensor> out;
-  for (const NamedTensor& t : tensors)
-    out.push_back({t.name.c_str(), const_cast<std::byte*>(t.tensor.data.data()), t.tensor.data.size(),
-                   static_cast<MlcDType>(t.tensor.dtype), static_cast<uint32_t>(t.tensor.shape.size()),
-                   t.tensor.shape.data()});
-  return out;
+Views views_of(const OpenModel& model, uint32_t program, const std::vector<NamedTensor>& tensors) {
+  Views views;
+  views.items.reserve(tensors.size());
+  const auto is_list = [&](const std::string& name) {
+    for (uint32_t i = 0; i < program_at(model, program).num_inputs; ++i)
+      if (const MlcPort p = port_at(model, program, false, i); name == p.name) return p.list_depth > 0;
+    return false;
+  };
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const NamedTensor& t = tensors[i];
+    const MlcTensor view{t.name.c_str(), const_cast<std::byte*>(t.tensor.data.data()), t.tensor.data.size(),
+                         static_cast<MlcDType>(t.tensor.dtype), static_cast<uint32_t>(t.tensor.shape.size()),
+                         t.tensor.shape.data()};
+    if (!is_list(t.name)) {
+      views.tensors.push_back(view);
+      continue;
+    }
+    if (i == 0 || tensors[i - 1].name != t.name) {
+      views.items.emplace_back();
+      views.tensors.push_back({t.name.c_str()});
+    }
+    views.items.back().push_back(view);
+    MlcTensor& list = views.tensors.back();
+    list.list_depth = 1;
+    list.num_items = static_cast<uint32_t>(views.items.back().size());
+    list.items = views.items.back().data();
+  }
+  return views;
 }
+
+namespace {
+
+// Recursion: the depth of lists.
+Status copy_into(std::vector<NamedTensor>& out, const std::string& name, const MlcTensor& o) {
+  for (uint32_t i = 0; i < o.num_items; ++i) MLC_RETURN_IF_ERROR(copy_into(out, name + "." + std::to_string(i), o.items[i]));
+  if (o.list_depth > 0) return ok();
+  MLC_ASSIGN(HostTensor t, HostTensor::zeros(static_cast<DType>(o.dtype), {o.shape, o.shape + o.rank}));
+  if (o.bytes) std::memcpy(t.data.data(), o.data, std::min<uint64_t>(o.bytes, t.data.size()));
+  out.push_back({name, std::move(t)});
+  return ok();
+}
+
+}  // namespace
 
 Result<std::vector<NamedTensor>> copies_of(const OpenModel& model, uint32_t program,
                                            const std::vector<MlcTensor>& outputs) {
   std::vector<NamedTensor> out;
-  for (uint32_t i = 0; i < outputs.size(); ++i) {
-    const MlcTensor& o = outputs[i];
-    MLC_ASSIGN(HostTensor t, HostTensor::zeros(static_cast<DType>(o.dtype), {o.shape, o.shape + o.rank}));
-    if (o.bytes) std::memcpy(t.data.data(), o.data, std::min<uint64_t>(o.bytes, t.data.size()));
-    out.push_back({port_at(model, program, true, i).name, std::move(t)});
-  }
+  for (uint32_t i = 0; i < outputs.size(); ++i)
+    MLC_RETURN_IF_ERROR(copy_into(out, port_at(model, program, true, i).name, outputs[i]));
   return out;
 }
 

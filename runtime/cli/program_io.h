@@ -28,12 +28,16 @@ struct Target {
 };
 Result<Target> choose_target(const OpenModel& model, const InputOptions& options);
 
-// The tensors of the program's inputs, named. Everything that is wrong or missing is reported at once (E4001).
+// The tensors of the program's inputs, named; the items of a list one behind the other under its name. Everything that is wrong or missing is reported at once (E4001).
 Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const Target& target, const InputOptions& options);
 
 // Views of tensors for the C API. The tensors must outlive the views.
-std::vector<MlcTensor> views_of(const std::vector<NamedTensor>& tensors);
-// Copies of the outputs of a run.
+struct Views {
+  std::vector<MlcTensor> tensors;
+  std::vector<std::vector<MlcTensor>> items;  // of lists
+};
+Views views_of(const OpenModel& model, uint32_t program, const std::vector<NamedTensor>& tensors);
+// Copies of the outputs of a run. The items of a list NAME are called NAME.0, NAME.1, ...
 Result<std::vector<NamedTensor>> copies_of(const OpenModel& model, uint32_t program, const std::vector<MlcTensor>& outputs);
 
 // Runs the program once.

@@ -30,7 +30,8 @@ Result<Report> run(const RunOptions& o) {
   const uint64_t start = now_ns();
   MLC_ASSIGN(const std::vector<NamedTensor> inputs, make_inputs(model, target, o.input));
   const uint64_t ready = now_ns();
-  MLC_ASSIGN(const std::vector<MlcTensor> outputs, run_once(model, session, target.program, views_of(inputs)));
+  const Views views = views_of(model, target.program, inputs);
+  MLC_ASSIGN(const std::vector<MlcTensor> outputs, run_once(model, session, target.program, views.tensors));
   const uint64_t ran = now_ns();
   MLC_ASSIGN(std::vector<NamedTensor> results, copies_of(model, target.program, outputs));
   std::vector<pipeline::Answer> answers;

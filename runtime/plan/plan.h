@@ -15,6 +15,7 @@
 #include "base/checked.h"
 #include "base/dtype.h"
 #include "base/status.h"
+#include "schema/format.h"
 
 namespace mlc::exec {
 
@@ -38,7 +39,7 @@ inline constexpr uint8_t kLastStepOp = static_cast<uint8_t>(StepOp::ListSplit);
 
 inline constexpr uint32_t kNoValue = UINT32_MAX;  // an operand that is absent, a result that nobody wants
 inline constexpr uint32_t kMaxCallDepth = 64;     // functions that stand in each other
-inline constexpr uint8_t kMaxListDepth = 8;
+inline constexpr uint8_t kMaxListDepth = format::kMaxListDepth;
 
 using Symbol = uint32_t;  // index into the symbols of a function
 

@@ -150,15 +150,25 @@ TEST_CASE("damaged text is refused or read, and what is read is judged by the ru
   CHECK(refused > 50);
 }
 
-TEST_CASE("the example of spec/plan.md is a plan that runs") {
+TEST_CASE("the examples of spec/plan.md are plans that run") {
   std::ifstream in(MLC_SOURCE_DIR "/spec/plan.md");
   const std::string page((std::istreambuf_iterator<char>(in)), {});
-  const size_t begin = page.find("```\nplan\n") + 4, end = page.find("```", begin);
-  REQUIRE(end != std::string::npos);
-  auto plan = plan::parse(std::string_view(page).substr(begin, end - begin));
-  REQUIRE_MESSAGE(plan.ok(), (plan.ok() ? std::string() : plan.status().message));
-  const auto bytes = plan::encode(*plan);
-  REQUIRE(exec::decode_plan(bytes, kContext).ok());
-  const auto pool = WorkerPool::create({}).value();
-  CHECK(test::run_any_plan(bytes, *pool).successes == 2);  // batches of one and seven; none is refused by its check
+  // A segment: batches of one and seven; none is refused by its check. A program: n is large, so the limit of steps ends
+  // the run, or the two inputs have different shapes.
+  const int successes[] = {2, 0};
+  size_t end = 0;
+  for (const int expected : successes) {
+    const size_t begin = page.find("```\nplan\n", end) + 4;
+    end = page.find("```", begin);
+    REQUIRE(end != std::string::npos);
+    auto plan = plan::parse(std::string_view(page).substr(begin, end - begin));
+    REQUIRE_MESSAGE(plan.ok(), (plan.ok() ? std::string() : plan.status().message));
+    const auto bytes = plan::encode(*plan);
+    auto decoded = exec::decode_plan(bytes, kContext);
+    REQUIRE_MESSAGE(decoded.ok(), (decoded.ok() ? std::string() : decoded.status().message));
+    const auto pool = WorkerPool::create({}).value();
+    const auto outcome = test::run_any_plan(bytes, *pool);
+    CHECK(outcome.runs > 0);
+    CHECK(outcome.successes >= expected);
+  }
 }
