@@ -359,7 +359,12 @@ _table["DequantizeLinear"].append(Sample([np.array([0.0, 1, 2, 3]), np.float64(0
 add("DynamicQuantizeLinear", np.array([0, 2, -3, -2.5, 1.34, 0.5], np.float32), outputs=(1, 1, 1))
 add("MatMulInteger", real(2, 3), real(3, 4), np.float64(1), np.float64(2))
 add("MatMulInteger", real(2, 3), real(3, 4))
-add("QLinearMatMul", real(2, 3), np.array([0.25]), np.array([1.0]), real(3, 4), np.array([0.5]), np.array([0.5]), np.array([0.125]), np.array([1.0]), exact=True)
+_QMM = (real(2, 3), np.array([0.25]), np.array([1.0]), real(3, 4), np.array([0.5]), np.array([0.5]), np.array([0.125]), np.array([1.0]))
+add("QLinearMatMul", *_QMM, exact=True, types={f"T{k}": ["int8", "uint8"] for k in (1, 2, 3)})
+# the reference makes integers of 8-bit floats before it multiplies
+add("QLinearMatMul", *_QMM, exact=True, first=21, types={f"T{k}": [t for t in CASTS if t.startswith("float8")] for k in (1, 2, 3)}, same={"T2": "T1", "T3": "T1"},
+    oracle=lambda a, sa, za, b, sb, zb, sy, zy: (np.matmul(a.astype(np.float32) - za.astype(np.float32), b.astype(np.float32) - zb.astype(np.float32))
+                                                 * (sa.astype(np.float32)*sb.astype(np.float32)/sy.astype(np.float32)) + zy.astype(np.float32)).astype(zy.dtype))
 add("ConvInteger", real(1, 2, 4, 4), real(2, 2, 2, 2), np.float64(1))
 add("QLinearConv", real(1, 2, 4, 4), np.float32(0.25), np.float64(1), real(2, 2, 2, 2), np.array([0.5, 0.25], np.float32), np.array([0.0, 0]), np.float32(0.5), np.float64(1),
     np.array([3, -2], np.int32), types={"T2": ["int8", "uint8"]})
