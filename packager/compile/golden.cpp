@@ -10,7 +10,9 @@
 namespace mlc::compile {
 namespace {
 
-// Tried in turn for all free extents but the first axis of an input, which is a batch nearly everywhere.
+// Tried in turn for all free extents but the first axis of an input, which is a batch nearly everywhere. Answers that tell
+// little are put up with after a few: an output may be empty whatever the extents are.
+constexpr int kMaxPoor = 3;
 constexpr int64_t kExtents[] = {32, 64, 96, 128, 160, 224, 16, 8, 320, 640, 1, 1024, 4096};
 
 // SplitMix64 of a counter: https://prng.di.unimi.it/splitmix64.c
@@ -129,6 +131,7 @@ Result<GoldenVector> make_golden(const nest::Function& oracle) {
   const auto symbols = input_symbols(oracle);
   Status last(Code::Internal, "no extents tried");
   std::optional<GoldenVector> poor;  // taken if no extents give a better one
+  int num_poor = 0;
   for (int64_t extent : kExtents) {
     GoldenVector golden;
     for (const ir::Sym* sym : symbols) golden.extents[sym->name] = admissible(sym, batch.count(sym) ? 1 : extent);
@@ -152,6 +155,7 @@ Result<GoldenVector> make_golden(const nest::Function& oracle) {
       golden.outputs = std::move(outputs).value();
       if (is_informative(golden.outputs)) return golden;
       if (!poor) poor = std::move(golden);
+      if (++num_poor == kMaxPoor) break;
     } else {
       last = std::move(outputs).status();
     }
