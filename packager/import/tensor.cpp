@@ -132,6 +132,8 @@ Result<DType> dtype_of(int32_t type, const std::string& who) {
     case 22: return DType::I4;
     case Proto::COMPLEX64: case Proto::COMPLEX128:
       return Status(Code::Unsupported, 2006, who + " has complex elements, which are not supported");
+    case 23: case 24: case 25: case 26:
+      return Status(Code::Unsupported, 2006, who + " has elements of type " + std::vector<std::string>{"float4e2m1", "float8e8m0", "uint2", "int2"}[type - 23] + ", which are not supported");
     default: return Status(Code::Malformed, 1010, who + " has the unknown element type " + std::to_string(type));
   }
 }

@@ -15,7 +15,7 @@ namespace mlc::conformance {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: onnx_node_tests [--set NAME=DIR]... [--path NAME]... [--only TEXT] [--op NAME] [--ops DIR] [--jobs N] [--seconds N]\n"
+    "usage: onnx_node_tests [--set NAME=DIR]... [--path NAME]... [--only TEXT] [--op NAME] [--ops DIR] [--jobs N] [--seconds N] [--rtol X]\n"
     "                       [--emulator ARCH=COMMAND]... [--save FILE] [--table FILE] [--verbose] [--print] [--check]\n"
     "       onnx_node_tests --from FILE... [--table FILE]\n"
     "       onnx_node_tests --model FILE [--dim NAME=N]... [--shapes] [--print] [--check] [--ops DIR]\n"
@@ -24,6 +24,7 @@ constexpr char kUsage[] =
     "  --path      interpreter, portable, native, or a target (default the first three)\n"
     "  --emulator  runs targets of a family (x86, aarch64, riscv) by COMMAND, words parted by spaces\n"
     "  --only      cases whose name contains TEXT; --op: cases of an operator\n"
+    "  --rtol      relative tolerance instead of the cases' own\n"
     "  --jobs      processes (default: one per CPU); --seconds: limit of a case (default 120)\n"
     "  --save      results, one per line; --from reads them again\n"
     "  --table     replaces the table in a page like README.md\n"
@@ -77,6 +78,7 @@ bool parse(int argc, char** argv, Options& o) {
     else if (flag == "--ops") o.ops = value;
     else if (flag == "--only") o.only = value;
     else if (flag == "--op") o.op = value;
+    else if (flag == "--rtol") o.run.relative = std::atof(value.c_str());
     else if (flag == "--save") o.save = value;
     else if (flag == "--table") o.table = value;
     else if (flag == "--model") o.model.model = value;

@@ -31,9 +31,11 @@ enum class Given : uint8_t {
   Nothing,
   Shapes,     // extents that the file leaves open
   Integers,   // shapes, and the values of inputs that hold sizes, axes or flags
-  Constants,  // shapes, and the values of all small inputs
+  Vectors,    // the values of all small inputs of rank 0 and 1: scales, bounds
+  Constants,  // and of those of any rank
 };
-inline constexpr std::string_view kGivenNames[] = {"", "with the shapes of its inputs", "with constant sizes", "with constant inputs"};
+inline constexpr size_t kGivens = 5;
+inline constexpr std::string_view kGivenNames[kGivens] = {"", "with the shapes of its inputs", "with constant sizes", "with constant vectors", "with constant inputs"};
 
 struct Outcome {
   std::string set, test, op, path;

@@ -27,7 +27,7 @@ Result<Outcome> outcome_of(const std::string& line) {
   }
   if (fields.size() != 8) return Status(Code::Malformed, "not the line of a result: " + line);
   const int kind = std::atoi(fields[4].c_str()), given = std::atoi(fields[5].c_str());
-  if (kind < 0 || kind > 3 || given < 0 || given > 3) return Status(Code::Malformed, "not the line of a result: " + line);
+  if (kind < 0 || kind > 3 || given < 0 || given >= static_cast<int>(kGivens)) return Status(Code::Malformed, "not the line of a result: " + line);
   return Outcome{fields[0], fields[1], fields[2], fields[3], static_cast<Kind>(kind), static_cast<Given>(given), std::atof(fields[6].c_str()), fields[7]};
 }
 
@@ -68,7 +68,7 @@ std::string summary(const std::vector<Outcome>& outcomes) {
   for (const auto& [key, count] : counts) {
     char line[256];
     std::snprintf(line, sizeof line, "%s %-12s %4zu passed, %zu failed, %zu known differences, %zu unsupported; %zu passed knowing shapes, %zu knowing values; %.1f s\n", key.first.c_str(), key.second.c_str(),
-                  count.of[0], count.of[1], count.of[2], count.of[3], count.given[1], count.given[2] + count.given[3], seconds[key]);
+                  count.of[0], count.of[1], count.of[2], count.of[3], count.given[1], count.given[2] + count.given[3] + count.given[4], seconds[key]);
     text += line;
   }
   return text;

@@ -18,7 +18,7 @@ Result<std::vector<Outcome>> load_outcomes(const std::string& path);
 
 struct Count {
   size_t of[4] = {};     // by Kind
-  size_t given[4] = {};  // by Given, of those that pass
+  size_t given[kGivens] = {};  // by Given, of those that pass
   size_t total() const { return of[0] + of[1] + of[2] + of[3]; }
   void add(const Outcome& outcome) {
     ++of[static_cast<size_t>(outcome.kind)];

@@ -77,8 +77,9 @@ model::Model knowing(const LoadedCase& c, Given given) {
       open.push_back(port);
       continue;
     }
-    const bool describes = !is_float(value.dtype) && value.shape.size() <= 1;  // sizes, axes, flags
-    if ((given == Given::Constants || (given == Given::Integers && describes)) && value.elements() <= kLargestConstant) {
+    const bool vector = value.shape.size() <= 1, wanted = given == Given::Constants || (given == Given::Vectors && vector) ||
+                                                          (given == Given::Integers && vector && !is_float(value.dtype));
+    if (wanted && value.elements() <= kLargestConstant) {
       m.graph.initializers[port.name] = {value.dtype, value.shape, value.bytes, nullptr, {}};
       continue;
     }
@@ -114,6 +115,7 @@ class CaseRun {
  private:
   Status begin() {
     MLC_ASSIGN(loaded_, load(case_));
+    if (options_.relative) loaded_.tolerance.relative = *options_.relative;
     MLC_RETURN_IF_ERROR(compile::check_operators(*options_.library, loaded_.model));
     MLC_RETURN_IF_ERROR(expand());
     if (options_.print) std::printf("%s\n", nest::print(programs_[0].function).c_str());
@@ -126,7 +128,7 @@ class CaseRun {
   Status expand() {
     const Declared known = declared(loaded_);
     Status last;
-    for (const Given given : {Given::Nothing, Given::Shapes, Given::Integers, Given::Constants}) {
+    for (const Given given : {Given::Nothing, Given::Shapes, Given::Integers, Given::Vectors, Given::Constants}) {
       if (given == Given::Nothing ? known.wrong : given == Given::Shapes && !known.open && !known.wrong) continue;
       const model::Model m = knowing(loaded_, given);
       ctx_.emplace();

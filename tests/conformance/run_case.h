@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace mlc::conformance {
 struct RunOptions {
   const lang::Library* library = nullptr;
   std::vector<Path> paths;
+  std::optional<double> relative;  // instead of the cases' own tolerance
   bool print = false;   // the expanded function, to standard output
   bool check = false;   // verify with index ranges, and the interpreter before and after every pass
 };

@@ -68,7 +68,7 @@ std::string table(const std::vector<Outcome>& outcomes) {
   for (const Column& column : columns) {
     const Count& c = totals[column];
     text += "| " + column.first + " | " + column.second + " |";
-    for (size_t n : {c.total(), c.of[0], c.of[1], c.of[2], c.of[3], c.given[1], c.given[2] + c.given[3]}) text += " " + std::to_string(n) + " |";
+    for (size_t n : {c.total(), c.of[0], c.of[1], c.of[2], c.of[3], c.given[1], c.given[2] + c.given[3] + c.given[4]}) text += " " + std::to_string(n) + " |";
     text += "\n";
   }
   text += "\nWhat does not pass:\n\n| | reason | paths | cases |\n|---|---|---|---|\n";

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Builds a static mlrun for another processor. The last line on stderr says what went wrong.
-#   build_mlrun.sh aarch64|riscv64 OUTPUT
+# Builds a static mlrun, or another program of this project, for another processor. The last line on stderr says what went
+# wrong.
+#   build_mlrun.sh aarch64|riscv64 OUTPUT [PROGRAM]
 set -euo pipefail
-usage="usage: build_mlrun.sh aarch64|riscv64 OUTPUT"
+usage="usage: build_mlrun.sh aarch64|riscv64 OUTPUT [PROGRAM]"
 arch=${1:?$usage}
 output=${2:?$usage}
+program=${3:-mlrun}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source=$(cd "$here/../.." && pwd)
 build=$source/build/emulated/$arch
@@ -18,11 +20,11 @@ flock 9  # the demo and the tests may run at the same time
 {
   cmake -S "$source" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DMLC_PACKAGER=OFF -DMLC_TESTS=OFF \
     -DCMAKE_CXX_FLAGS_RELEASE="-O1 -DNDEBUG" -DCMAKE_TOOLCHAIN_FILE="$here/toolchain.cmake" -DMLC_ARCH="$arch" -DMLC_SYSROOT="$root" &&
-    cmake --build "$build" --target mlrun
+    cmake --build "$build" --target "$program"
 } >"$log" 2>&1 || {
   tail -n 20 "$log" >&2
-  echo "mlrun for $arch cannot be built, see $log" >&2
+  echo "$program for $arch cannot be built, see $log" >&2
   exit 1
 }
-"$arch-linux-gnu-strip" -o "$output.new.$$" "$build/bin/mlrun"
+"$arch-linux-gnu-strip" -o "$output.new.$$" "$build/bin/$program"
 mv "$output.new.$$" "$output"

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# The node tests with code for another processor, under qemu: compiled here, run by a cross-compiled run_container.
+#   emulated.sh ONNX_NODE_TESTS aarch64|riscv64 [ARGUMENT...]
+set -euo pipefail
+usage="usage: emulated.sh ONNX_NODE_TESTS aarch64|riscv64 [ARGUMENT...]"
+runner=${1:?$usage}
+arch=${2:?$usage}
+shift 2
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+case $arch in
+  aarch64) family=aarch64 target=armv8-a ;;
+  riscv64) family=riscv target=rv64gc ;;
+  *) echo "$usage" >&2; exit 2 ;;
+esac
+emulator=$(command -v "qemu-$arch-static" || command -v "qemu-$arch") || { echo "skipped: no emulator for $arch"; exit 77; }
+program=$here/../../build/emulated/run_container.$arch
+"$here/../emulated/build_mlrun.sh" "$arch" "$program" run_container
+exec "$runner" --emulator "$family=$emulator $program" --path "$target" "$@"
