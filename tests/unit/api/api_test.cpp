@@ -12,16 +12,14 @@
 #include <thread>
 
 #include "packager/container/builder.h"
+#include "packager/plan/print.h"
 #include "runtime/api/golden.h"
 #include "runtime/api/mlc.h"
 #include "runtime/probe/probe.h"
 #include "signing/keys.h"
-#include "tests/support/plan_maker.h"
 #include "tests/support/test_modules.h"
 
 using namespace mlc;
-using mlc::test::PlanMaker;
-namespace fbp = mlc::fb::plan;
 
 namespace {
 
@@ -33,18 +31,27 @@ std::vector<std::byte> bytes_of_values(const std::vector<T>& v) {
   return {span.begin(), span.end()};
 }
 
-// y[n] = 3 x[n] + index, of any n in whole tiles of 16; kernel 0 of module_source.c.
+// main: y[n] = 3 x[n] + index, of any n in whole tiles of 16; kernel 0 of module_source.c. rows: a list without and with
+// one of its items, and that item.
 std::vector<std::byte> plan_bytes(int64_t factor) {
-  PlanMaker m;
-  const uint32_t four = m.constant(4), sixteen = m.constant(16), n = m.dim(0, 0), f = m.constant(factor);
-  const uint32_t size = m.op(fbp::SymbolOp_Mul, n, four), tiles = m.op(fbp::SymbolOp_CeilDiv, n, sixteen);
-  m.arena_bytes = m.constant(0);
-  const uint32_t x = m.buffer(fbp::BufferKind_Input, DType::F32, 0, size);
-  const uint32_t y = m.buffer(fbp::BufferKind_Output, DType::F32, 0, size);
-  m.inputs = {{"x", DType::F32, x, {n}}};
-  m.outputs = {{"y", DType::F32, y, {n}}};
-  m.body.push_back({fbp::InstrOp_Launch, 0, {x, y}, {f}, tiles, fbp::Share_Static, true, 0, "scale"});
-  return m.bytes();
+  const auto plan = plan::parse(R"(plan function "main" {
+    $0 = const 4 $1 = const 16 $2 = dim 0 0 $3 = const )" + std::to_string(factor) + R"( $4 = mul $2 $0 $5 = ceildiv $2 $1
+    $6 = const 0
+    buffer #0 f32 bytes $4 input 0 buffer #1 f32 bytes $4 output 0
+    input "x" f32 [$2] #0 output "y" f32 [$2] #1 arena $6
+    launch 0 (#0, #1) ($3) tiles $5 static "scale"
+  }
+  function "rows" {
+    input "l" f32 list 1 %0
+    input "p" i64 [] %1
+    output "item" f32 rank 1 %2
+    output "both" f32 list 2 %4
+    %2 = at (%0, %1) "SequenceAt_0"
+    %3 = erase (%0, %1)
+    %4 = make (%3, %0)
+  })");
+  REQUIRE_MESSAGE(plan.ok(), plan.status().text());
+  return plan::encode(*plan);
 }
 
 struct Sample {
@@ -81,6 +88,23 @@ const Sample* sample(int64_t native_factor = 3) {
   port.name = "y";
   method.outputs = {port};
   const uint32_t main = b.add_method(method);
+  format::Method rows;
+  rows.name = "rows";
+  rows.dims.push_back({"M", 0, 1024, 1});
+  port.name = "item";
+  rows.outputs = {port};
+  port.name = "both";
+  port.dims.clear();
+  port.list_depth = 2;
+  rows.outputs.push_back(port);
+  port.name = "l";
+  port.list_depth = 1;
+  rows.inputs = {port};
+  port.name = "p";
+  port.list_depth = 0;
+  port.dtype = DType::I64;
+  rows.inputs.push_back(port);
+  b.add_method(rows);
   b.add_asset("labels.txt", "text/plain", bytes_of_values(std::vector<char>{'a', '\n', 'b', '\n'}));
 
   format::Variant native;
@@ -338,6 +362,62 @@ TEST_CASE("the self-test passes on right code and fails on code that computes so
     lib().error_release(error);
     lib().session_release(session);
   }
+}
+
+TEST_CASE("lists go in and out; sizes that only a run tells are told by it") {
+  NEED_SAMPLE(s);
+  Opened m;
+  open(m, s->signed_file, s->public_key_file);
+  REQUIRE(m.model);
+  MlcPort port;
+  REQUIRE(lib().port(m.model, 1, 0, 0, &port) == MLC_OK);
+  CHECK(port.list_depth == 1);
+  MlcSession* session = nullptr;
+  REQUIRE(lib().session_create(m.model, nullptr, &session, nullptr) == MLC_OK);
+  float a[] = {1, 2, 3}, b[] = {4};
+  const int64_t three = 3, one = 1;
+  int64_t position = -1;
+  const MlcTensor items[] = {mlc_tensor(a, MLC_F32, 1, &three), mlc_tensor(b, MLC_F32, 1, &one)};
+  MlcTensor list{};
+  list.list_depth = 1;
+  list.num_items = 2;
+  list.items = items;
+  MlcTensor in[] = {list, mlc_tensor(&position, MLC_I64, 0, nullptr)}, out[2] = {};
+  const auto run = [&](uint32_t first = 0) {
+    MlcError* error = nullptr;
+    in[1].name = "p";
+    const int code = lib().run_program(session, "rows", in + first, 2 - first, out, 2, &error);
+    const std::string text = lib().error_text(error);
+    lib().error_release(error);
+    return code == MLC_OK ? std::string() : text;
+  };
+  for (int round = 0; round < 2; ++round) {
+    out[0] = out[1] = {};
+    REQUIRE(run() == "");
+    CHECK(out[0].bytes == 4);
+    CHECK(*static_cast<float*>(out[0].data) == 4);
+    REQUIRE(out[1].num_items == 2);
+    CHECK(out[1].list_depth == 2);
+    CHECK(out[1].items[0].num_items == 1);
+    REQUIRE(out[1].items[1].num_items == 2);
+    CHECK(out[1].items[1].items[0].shape[0] == 3);
+    CHECK(static_cast<float*>(out[1].items[1].items[0].data)[2] == 3);
+    CHECK(out[1].items[1].items[1].list_depth == 0);
+  }
+  CHECK(run(1).find("position -1 in a list of 0") != std::string::npos);  // a list that is not given is empty
+  in[0].list_depth = 2;
+  CHECK(run().find("lists 2 deep found, 1 expected") != std::string::npos);
+  in[0].list_depth = 1;
+  in[0].items = nullptr;
+  CHECK(run().find("no such list") != std::string::npos);
+  in[0] = items[0];
+  CHECK(run().find("lists 0 deep found") != std::string::npos);
+  in[0] = list;
+  MlcError* error = nullptr;
+  CHECK(lib().infer_shapes(session, "rows", in, 2, out, 2, &error) == MLC_UNSUPPORTED);
+  CHECK(std::string(lib().error_text(error)).find("only after a run") != std::string::npos);
+  lib().error_release(error);
+  lib().session_release(session);
 }
 
 TEST_CASE("sessions of one model run at the same time on several threads") {

@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <fstream>
 #include <functional>
 
+#include "tests/support/any_plan.h"
 #include "tests/support/plan_maker.h"
 
 using namespace mlc;
@@ -126,6 +128,44 @@ TEST_CASE("a run with known shapes allocates nothing") {
   for (int i = 0; i < 50; ++i)
     if (!both()) FAIL("run failed");
   CHECK(allocations == before);
+}
+
+TEST_CASE("a program's run like the one before allocates nothing, lists and loops included") {
+  std::ifstream file(MLC_SOURCE_DIR "/tests/fuzz/corpus/plan/program.plan", std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  const Plan plan = decode_plan(std::as_bytes(std::span(bytes)), {4, {}}).value();
+  test::AnyModule module;
+  test::AnyConstants constants;
+  PoolOptions o;
+  o.workers = 2;
+  const auto pool = WorkerPool::create(o).value();
+  const auto executor = std::move(Executor::create(plan, module, constants, *pool, {})).value();
+  const auto x = iota(6);
+  const std::vector<int64_t> extents{6};
+  const uint8_t yes = 1;
+  const InputArg item{DType::F32, extents, x.data(), 24};
+  const InputArg items[] = {item, item};
+  const InputArg inputs[] = {item, {DType::Bool, {}, &yes, 1}, {DType::F32, {}, nullptr, 0, items, 1}};
+  OutputArg outputs[4];
+  const auto run = [&] {
+    for (OutputArg& out : outputs) out = {};
+    return executor->run(0, inputs, outputs);
+  };
+  for (int i = 0; i < 2; ++i) {
+    const Status s = run();
+    REQUIRE_MESSAGE(s.ok(), s.text());
+  }
+  const uint64_t before = allocations;
+  for (int i = 0; i < 50; ++i)
+    if (!run().ok()) FAIL("run failed");
+  CHECK(allocations == before);
+  CHECK(outputs[1].shape.size() == 2);
+  CHECK(outputs[1].shape[0] == 3);
+  CHECK(outputs[2].items.size() == 6);
+  REQUIRE(outputs[3].items.size() == 3);
+  CHECK(outputs[3].items[0].items.size() == 3);
+  CHECK(outputs[3].items[1].items.size() == 2);
+  CHECK(outputs[3].items[2].items.empty());
 }
 
 TEST_CASE("inputs and outputs of the caller: aligned in place, unaligned copied, too small refused") {
