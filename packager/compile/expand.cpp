@@ -217,7 +217,9 @@ Result<nest::Function> expand_model(ir::Context& ctx, const lang::Library& libra
     Expander expander(ctx, library, model, function, decisions);
     Status status = expander.expand_whole();
     if (status.ok()) return function;
+    const bool endless = status.code == Code::Resource;
     if (first.ok()) first = std::move(status);
+    if (endless) return first;
     decisions = expander.decisions();
     auto next = std::find_if(decisions.begin(), decisions.end(), [&](const auto& d) { return std::find(flipped.begin(), flipped.end(), d.first) == flipped.end(); });
     if (next == decisions.end() || flipped.size() >= kMaxDecisions) return first;

@@ -29,17 +29,20 @@ lang::Attribute attribute_of(const model::Attribute& value) {
 
 Status GraphExpander::expand(const model::Graph& graph) {
   graph_ = &graph;
-  count_readers(graph);
+  const size_t nodes = count_readers(graph);
+  if (!around_) all_.max_nodes = std::max(all_.max_nodes, 32 * nodes);
   for (const Node& node : graph.nodes) MLC_RETURN_IF_ERROR(add_node(node));
   return ok();
 }
 
 // Bodies read values of the graphs around them. Without recursion: bodies nest.
-void GraphExpander::count_readers(const model::Graph& graph) {
+size_t GraphExpander::count_readers(const model::Graph& graph) {
+  size_t nodes = 0;
   std::vector<const model::Graph*> open{&graph};
   while (!open.empty()) {
     const model::Graph& g = *open.back();
     open.pop_back();
+    nodes += g.nodes.size();
     for (const Node& node : g.nodes) {
       for (const std::string& name : node.inputs) ++readers_[name];
       for (const auto& [key, value] : node.attributes)
@@ -47,6 +50,7 @@ void GraphExpander::count_readers(const model::Graph& graph) {
     }
     for (const model::Port& port : g.outputs) ++readers_[port.name];
   }
+  return nodes;
 }
 
 int64_t GraphExpander::opset_of(const Node& node) const {
@@ -127,6 +131,8 @@ Result<uint32_t> GraphExpander::array_of(const Item& value, const std::string& s
 }
 
 Status GraphExpander::add_node(const Node& node) {
+  if (++all_.nodes > all_.max_nodes)
+    return Status(Code::Resource, 2014, "the bodies of the model come to more than " + std::to_string(all_.max_nodes) + " nodes when they are expanded, at '" + node.label() + "'");
   if (is_structural(node.domain, node.op)) return structural(node);
   if (node.domain == "ai.onnx" && node.op == "Identity" && node.inputs.size() == 1 && !node.inputs[0].empty()) {
     MLC_ASSIGN(Item value, value_of(node.inputs[0]));

@@ -31,6 +31,9 @@ struct Expansion {
   // Branches of different rank: which one is taken is settled while building and checked at run time. By label of the
   // node; true is the then-branch.
   std::map<std::string, bool> decisions = {};
+  // Bodies are expanded more than once: to find what a loop carries, in place for each item of a sequence, both ways of
+  // a branch. Nested ones multiply, so there is an end.
+  size_t nodes = 0, max_nodes = size_t{1} << 16;  // expanded so far, and at most
 };
 
 // A loop to be made: `run` expands one run into the body and answers its results.
@@ -69,7 +72,7 @@ class GraphExpander {
 
   struct Capture { uint32_t outer = 0, inner = 0; };
 
-  void count_readers(const model::Graph& graph);
+  size_t count_readers(const model::Graph& graph);  // answers the nodes, those of bodies included
   const model::Tensor* initializer(const std::string& name) const;
   Result<Item> add_constant(const std::string& name, const model::Tensor& tensor);
   Item adopt(const Item& outer);           // a value of the function around, as one of this function

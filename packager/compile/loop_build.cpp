@@ -78,6 +78,7 @@ Result<std::vector<Item>> GraphExpander::build_loop(const LoopPlan& plan) {
     // The body only runs while the condition holds.
     auto run = plan.run(body, Item::of(iteration), {lang::Value{condition, {ctx_.boolean(true)}}, nullptr}, inputs);
     if (!run.ok()) {
+      if (run.status().code == Code::Resource) return std::move(run).status();
       // Perhaps because of what is assumed: once more without assumptions about shapes.
       bool loosened = false;
       for (Carried& c : carried)

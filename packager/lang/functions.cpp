@@ -397,6 +397,8 @@ std::optional<Val> Expander::call_scalar_function(const std::string& name, const
         if (b->is_int(0)) fail_here(pos, "division by zero");
         if (b->is_const() && b->i < 0)  // rounds up: divide the opposites
           return scalar(ctx_.ceildiv(ctx_.unary(ir::Op::Neg, a), ctx_.integer(-b->i)), v[0].soft && v[1].soft);
+        if (!b->is_const() && ir::interval_of(b).lo < 1)  // of either sign
+          return scalar(ctx_.unary(ir::Op::Neg, ctx_.floordiv(ctx_.unary(ir::Op::Neg, a), b)), v[0].soft && v[1].soft);
         return scalar(ctx_.ceildiv(a, b), v[0].soft && v[1].soft);
       });
     }

@@ -19,7 +19,8 @@
 // A value is %name, an initializer @name, an absent one _. Names are bare if they consist of letters, digits and _ . / -,
 // otherwise in double quotes; so are operators of other forms: "my domain"."Op". Behind a node stand what the file tells
 // about the types of its results and the node's name. Attributes: 3, 0.5, "text", [1, 2], [1.5], ["a"], ints[], floats[],
-// strings[] (empty lists), tensor f32[2] sha256:..., graph. Comments start with ';'.
+// strings[] (empty lists), tensor f32[2] sha256:..., graph, type list(f32[?]). Types of ports may be list(f32[N]) and
+// optional(list(i64[2])). ai.onnx.Clip@11: the node means another opset than the model. Comments start with ';'.
 #pragma once
 
 #include <string>

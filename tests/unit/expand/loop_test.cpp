@@ -233,3 +233,15 @@ TEST_CASE("a scan of opset 8 runs over a batch, shorter sequences end in zeros")
   CHECK(floats(r[0]) == std::vector<float>{6, 109});
   CHECK(floats(r[1]) == std::vector<float>{-1, -3, -6, -104, -109, 0});
 }
+
+TEST_CASE("bodies that multiply when they are nested come to an end") {
+  // Each level grows what it carries, so each is expanded twice by the level around it.
+  std::string text = "%v60 = ai.onnx.Concat(%u60, %u60) {axis = 0}";
+  for (int level = 60; level > 0; --level) {
+    const std::string k = std::to_string(level), outer = std::to_string(level - 1);
+    text = "%v" + outer + " = ai.onnx.Loop(%n, _, %u" + outer + ") { body = graph \"b\" { input %i" + k + " : i64[] input %go" + k + " : bool[] input %u" + k +
+           " : f32[*] " + text + " output %go" + k + " : bool[] output %v" + k + " : f32[*] } }";
+  }
+  Expanded x("graph \"g\" { input %n : i64[] input %u0 : f32[1] " + text + " output %v0 : f32[*] }");
+  CHECK(x.status.text().find("when they are expanded") != std::string::npos);
+}

@@ -24,6 +24,36 @@ TEST_CASE("Slice takes its places from the run, the largest numbers included") {
   CHECK(x.good({v, i64({1}, {3}), i64({1}, {1})})[0].shape == std::vector<int64_t>{0});
 }
 
+TEST_CASE("Slice takes axes and steps from the run, forward and backward") {
+  Expanded x(R"(graph "g" {
+    input %x : f32[2, N]
+    input %a : i64[1]
+    input %b : i64[1]
+    input %axes : i64[1]
+    input %steps : i64[1]
+    %y = ai.onnx.Slice(%x, %a, %b, %axes, %steps)
+    output %y : f32[*]
+  })");
+  const Tensor v = f32({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const auto cut = [&](int64_t from, int64_t to, int64_t axis, int64_t step) {
+    return x.good({v, i64({1}, {from}), i64({1}, {to}), i64({1}, {axis}), i64({1}, {step})})[0];
+  };
+  CHECK(same(cut(1, 3, 1, 1), f32({2, 2}, {2, 3, 6, 7})));
+  CHECK(same(cut(-1, INT64_MIN, -1, -2), f32({2, 2}, {4, 2, 8, 6})));
+  CHECK(same(cut(1, INT64_MAX, 0, 1), f32({1, 4}, {5, 6, 7, 8})));
+  CHECK(same(cut(5, -5, 1, -3), f32({2, 2}, {4, 1, 8, 5})));
+  x.bad({v, i64({1}, {0}), i64({1}, {1}), i64({1}, {2}), i64({1}, {1})}, "Slice");
+  x.bad({v, i64({1}, {0}), i64({1}, {1}), i64({1}, {1}), i64({1}, {0})}, "Slice");
+}
+
+TEST_CASE("a range whose step only the run knows may go down") {
+  Expanded x(R"(graph "g" { input %a : i64[] input %b : i64[] input %d : i64[] %y = ai.onnx.Range(%a, %b, %d) output %y : i64[*] })");
+  const auto range = [&](int64_t a, int64_t b, int64_t d) { return x.good({i64({}, {a}), i64({}, {b}), i64({}, {d})})[0].values<int64_t>(); };
+  CHECK(range(5, 0, -1) == std::vector<int64_t>{5, 4, 3, 2, 1});
+  CHECK(range(0, 5, 2) == std::vector<int64_t>{0, 2, 4});
+  CHECK(range(5, 0, 2).empty());
+}
+
 TEST_CASE("ranges, repeats, fills and places of the largest take their sizes from the run") {
   Expanded x(R"(graph "g" {
     input %n : i64[]

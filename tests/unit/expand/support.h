@@ -63,8 +63,8 @@ struct Expanded {
     auto again = nest::parse(ctx, text);
     REQUIRE_MESSAGE(again.ok(), (again.ok() ? std::string() : again.status().text() + "\n" + text));
     CHECK(nest::print(*again) == text);
-    auto answers = nest::interpret(function, inputs, {.threads = 1});
-    const auto answers_again = nest::interpret(*again, inputs, {.threads = 1});
+    auto answers = nest::interpret(function, inputs, {.threads = 1, .max_iterations = 1000});
+    const auto answers_again = nest::interpret(*again, inputs, {.threads = 1, .max_iterations = 1000});
     REQUIRE(answers.ok() == answers_again.ok());
     for (size_t k = 0; answers.ok() && k < answers->size(); ++k) CHECK(same((*answers)[k], (*answers_again)[k]));
     return answers;
