@@ -93,6 +93,23 @@ std::vector<const ir::Sym*> input_symbols(const nest::Function& function) {
   return symbols;
 }
 
+// Symbols of inputs that a check demands to be equal, in the function or in a body, get one value.
+void unite(const nest::Function& function, std::map<const ir::Sym*, const ir::Sym*>& leader) {
+  const auto root = [&](const ir::Sym* sym) {
+    while (leader.count(sym) && leader.at(sym) != sym) sym = leader.at(sym);
+    return sym;
+  };
+  for (const nest::Function::Check& check : function.checks) {
+    const ir::Expr* e = check.condition;
+    if (e->op != ir::Op::Eq || e->args[0]->op != ir::Op::Sym || e->args[1]->op != ir::Op::Sym) continue;
+    const ir::Sym *a = root(e->args[0]->sym), *b = root(e->args[1]->sym);
+    if (leader.count(a) && leader.count(b)) leader[b] = a;
+  }
+  for (const nest::Statement& s : function.body)
+    if (s.control)
+      for (const auto& body : s.control->bodies) unite(*body, leader);
+}
+
 // The admissible value nearest to `wanted` from below, or the least admissible one.
 int64_t admissible(const ir::Sym* sym, int64_t wanted) {
   const int64_t clamped = std::clamp(wanted, std::max<int64_t>(sym->lo, 0), sym->hi);
@@ -129,12 +146,22 @@ Result<GoldenVector> make_golden(const nest::Function& oracle) {
       if (oracle.arrays[port].list_depth > 0) return GoldenVector{};
   const auto batch = batch_symbols(oracle);
   const auto symbols = input_symbols(oracle);
+  std::map<const ir::Sym*, const ir::Sym*> leader;
+  for (const ir::Sym* sym : symbols) leader[sym] = sym;
+  unite(oracle, leader);
+  const auto root = [&](const ir::Sym* sym) {
+    while (leader.at(sym) != sym) sym = leader.at(sym);
+    return sym;
+  };
+  const auto is_batch = [&](const ir::Sym* sym) {
+    return std::any_of(batch.begin(), batch.end(), [&](const ir::Sym* b) { return root(b) == root(sym); });
+  };
   Status last(Code::Internal, "no extents tried");
   std::optional<GoldenVector> poor;  // taken if no extents give a better one
   int num_poor = 0;
   for (int64_t extent : kExtents) {
     GoldenVector golden;
-    for (const ir::Sym* sym : symbols) golden.extents[sym->name] = admissible(sym, batch.count(sym) ? 1 : extent);
+    for (const ir::Sym* sym : symbols) golden.extents[sym->name] = admissible(sym, is_batch(sym) ? 1 : extent);
     agree(oracle, symbols, golden.extents);
     const auto value_of = [&](const ir::Sym* sym) -> std::optional<int64_t> {
       auto found = golden.extents.find(sym->name);

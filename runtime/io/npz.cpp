@@ -159,6 +159,7 @@ Result<HostBuffer> inflate_entry(Bytes packed, const NpzEntry& e) {
 }
 
 uint32_t crc_of(Bytes bytes, uint32_t crc = 0) {
+  if (bytes.empty()) return crc;  // zlib would begin anew without a buffer
   return static_cast<uint32_t>(crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 

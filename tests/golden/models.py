@@ -23,7 +23,13 @@ except ImportError:
     print("skipped: golden models (python3-numpy is not installed)")
     sys.exit(0)
 
-MODELS = ["mnist", "ppocr_cls", "ultraface_rfb_320", "ppocr_v4_det", "ppocr_v4_rec"]
+MODELS = ["mnist", "ppocr_cls", "ultraface_rfb_320", "ppocr_v4_det", "ppocr_v4_rec", "fastestdet", "mobilenet_v2_quant", "dtln_1",
+          "dtln_2", "silero_vad_ifless", "silero_vad_v5", "magika_v3_3", "basic_pitch", "tiny_random_gpt2",
+          "moonshine_tiny_encoder_int8", "moonshine_tiny_decoder_int8"]
+# Networks that quantise at run time: one rounding moves a whole row. ONNX Runtime differs from itself by 4.1e-2 and 1.5e-2
+# there, with and without its optimisations (expected/README.md); what is decoded must be equal.
+TOLERANCES = {"moonshine_tiny_encoder_int8": 6e-2, "moonshine_tiny_decoder_int8": 3e-2}
+
 
 
 def run(command):
@@ -38,27 +44,86 @@ def fitting_variants(mlrun, container):
     return [v["name"] for v in answer["variants"] if v["answer"] == "fits"]
 
 
-def compare(case, mlrun, container, variant, work, tolerance):
-    with np.load(case) as arrays:
-        inputs = {k[3:]: arrays[k] for k in arrays.files if k.startswith("in:")}
-        expected = {k[4:]: arrays[k] for k in arrays.files if k.startswith("out:")}
-    given, answer = os.path.join(work, "in.npz"), os.path.join(work, "out.npz")
-    np.savez(given, **inputs)
-    run([*mlrun, "run", container, "--raw", "-i", given, "-o", answer, "--variant", variant])
+def differ(found, expected):
+    """The largest difference over the largest expected output of each name; refuses other shapes and types."""
     worst = 0.0
-    with np.load(answer) as found:
-        for name, want in expected.items():
-            have = found[name]
-            if have.shape != want.shape or have.dtype != want.dtype:
-                raise RuntimeError(f"{name}: found {have.dtype}{have.shape}, expected {want.dtype}{want.shape}")
-            scale = float(np.abs(want).max()) if want.size else 0.0
-            difference = float(np.abs(have.astype(np.float64) - want).max()) if want.size else 0.0
-            if not np.isfinite(difference):
-                raise RuntimeError(f"{name}: not finite")
-            worst = max(worst, difference / scale if scale else difference)
+    for name, want in expected.items():
+        have = found[name]
+        if have.shape != want.shape or have.dtype != want.dtype:
+            raise RuntimeError(f"{name}: found {have.dtype}{have.shape}, expected {want.dtype}{want.shape}")
+        scale = float(np.abs(want).max()) if want.size else 0.0
+        difference = float(np.abs(have.astype(np.float64) - want).max()) if want.size else 0.0
+        if not np.isfinite(difference):
+            raise RuntimeError(f"{name}: not finite")
+        worst = max(worst, difference / scale if scale else difference)
+    return worst
+
+
+def answer(mlrun, container, variant, work, inputs):
+    given, answered = os.path.join(work, "in.npz"), os.path.join(work, "out.npz")
+    np.savez(given, **inputs)
+    run([*mlrun, "run", container, "--raw", "-i", given, "-o", answered, "--variant", variant])
+    with np.load(answered) as arrays:
+        return {k: arrays[k] for k in arrays.files}
+
+
+def carry(rules, step, outputs, inputs):
+    """Outputs that are inputs of the next step: "output>input", or "output>input@0" after the first step only."""
+    for rule in rules:
+        source, target = str(rule).split(">")
+        target, _, only = target.partition("@")
+        if not only or int(only) == step:
+            inputs[target] = outputs[source]
+
+
+def compare(case, mlrun, container, variant, work, tolerance):
+    """One run, or as many as the case has steps, with state carried from step to step."""
+    with np.load(case) as arrays:
+        part = {p: {k[len(p):]: arrays[k] for k in arrays.files if k.startswith(p)} for p in ("in:", "out:", "seq_in:", "seq_out:")}
+        rules = arrays["carry"] if "carry" in arrays.files else []
+    inputs, worst = dict(part["in:"]), 0.0
+    steps = len(next(iter(part["seq_in:"].values()))) if part["seq_in:"] else 1
+    for step in range(steps):
+        inputs.update({name: values[step] for name, values in part["seq_in:"].items()})
+        outputs = answer(mlrun, container, variant, work, inputs)
+        worst = max(worst, differ(outputs, {name: values[step] for name, values in part["seq_out:"].items()}))
+        carry(rules, step, outputs, inputs)
+    worst = max(worst, differ(outputs, part["out:"]))
     if worst > tolerance:
         raise RuntimeError(f"differs by {worst:.2e} of the largest output, allowed {tolerance:.0e}")
     return worst
+
+
+def decode_speech(mlpack, mlrun, shared, work, target):
+    """A spoken sample to tokens, greedily, in every native variant: exactly those that ONNX Runtime gives."""
+    containers = {}
+    for half in ("encoder", "decoder"):
+        name = f"moonshine_tiny_{half}_int8"
+        containers[half] = os.path.join(work, name + ".mlc")
+        run([mlpack, "build", os.path.join(shared, "models", name + ".onnx"), "-o", containers[half], "--target", target])
+    decoded = 0
+    for case in sorted(glob.glob(os.path.join(shared, "models/expected/moonshine_tiny_decoder_int8.speech_*.npz"))):
+        with np.load(case) as arrays, np.load(case.replace("decoder", "encoder")) as sound:
+            expected = [int(t) for t in arrays["seq_in:input_ids"].ravel()]
+            past = {k[3:]: arrays[k] for k in arrays.files if k.startswith("in:past")}
+            rules = arrays["carry"]
+            samples = {k[3:]: sound[k] for k in sound.files if k.startswith("in:")}
+        for variant in fitting_variants(mlrun, containers["decoder"]):
+            if variant == "portable":
+                continue
+            hidden = answer(mlrun, containers["encoder"], variant, work, samples)
+            inputs = dict(past, encoder_hidden_states=hidden["last_hidden_state"])
+            tokens, token = [], 1
+            while token != 2 and len(tokens) < 2 * len(expected):
+                tokens.append(token)
+                inputs.update(input_ids=np.array([[token]], np.int64), use_cache_branch=np.array([len(tokens) > 1]))
+                outputs = answer(mlrun, containers["decoder"], variant, work, inputs)
+                carry(rules, len(tokens) - 1, outputs, inputs)
+                token = int(np.argmax(outputs["logits"][0, -1]))
+            if tokens != expected or token != 2:
+                raise RuntimeError(f"{os.path.basename(case)} on {variant}: tokens {tokens}, expected {expected}")
+            decoded += 1
+    return decoded
 
 
 def read_line(mlpack, mlrun, shared, examples, work, target):
@@ -114,23 +179,24 @@ def main():
                 for case in cases:
                     label = f"{os.path.basename(case)[:-4]} on {variant}"
                     try:
-                        worst = compare(case, mlrun, container, variant, work, args.tolerance)
+                        worst = compare(case, mlrun, container, variant, work, TOLERANCES.get(model, args.tolerance))
                         print(f"ok {label}: {worst:.1e}")
                         passed += 1
                     except RuntimeError as error:
                         print(f"FAILED {label}: {error}")
                         failed += 1
-        if args.model:
-            pass
-        elif not os.path.exists(os.path.join(args.shared, "models/ppocr_v4_rec.onnx")):
-            print("skipped: golden text line (no recogniser here)")
-        else:
+        whole = [] if args.model else [
+            ("PORTABLE MODELS 2026 read", "ppocr_v4_rec", lambda: read_line(mlpack, mlrun, args.shared, args.examples, work, args.target)),
+            ("speech decoded", "moonshine_tiny_decoder_int8", lambda: decode_speech(mlpack, mlrun, args.shared, work, args.target))]
+        for what, model, check in whole:
+            if not os.path.exists(os.path.join(args.shared, "models", model + ".onnx")):
+                print(f"skipped: {what} (no {model} here)")
+                continue
             try:
-                count = read_line(mlpack, mlrun, args.shared, args.examples, work, args.target)
-                print(f"ok text line: PORTABLE MODELS 2026, {count} times")
+                print(f"ok {what}: {check()} times")
                 passed += 1
             except RuntimeError as error:
-                print(f"FAILED text line: {error}")
+                print(f"FAILED {what}: {error}")
                 failed += 1
     print(f"[doctest] test cases: {passed + failed} | {passed} passed | {failed} failed | 0 skipped")
     return 1 if failed else 0
