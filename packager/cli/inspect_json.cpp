@@ -76,6 +76,7 @@ ordered_json port_json(const Method& method, const Port& port) {
   if (!port.unit.empty()) json["unit"] = port.unit;
   if (port.optional) json["optional"] = true;
   if (!port.doc.empty()) json["doc"] = port.doc;
+  if (port.list_depth > 0) json["list_depth"] = port.list_depth;
   return json;
 }
 
@@ -105,6 +106,11 @@ uint64_t num_elements(const Tensor& tensor) {
 }
 
 std::string type_text(const Method& method, const Port& port) {
+  if (port.list_depth > 0) {  // the arrays in it may differ in shape
+    std::string text;
+    for (uint8_t i = 0; i < port.list_depth; ++i) text += "list of ";
+    return text + std::string(name_of(port.dtype));
+  }
   std::string text = std::string(name_of(port.dtype)) + "[";
   for (size_t i = 0; i < port.dims.size(); ++i) {
     const ordered_json dim = dim_json(method, port.dims[i]);
