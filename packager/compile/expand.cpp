@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "packager/compile/graph_expander.h"
+#include "packager/compile/expand/graph_expander.h"
 
 namespace mlc::compile {
 namespace {

@@ -52,7 +52,7 @@ def check_foreign(source):
 
 def unit(path):
     for prefix in rules.UNITS:
-        if path.startswith(prefix + "."):
+        if path.startswith((prefix + ".", prefix + "/")):
             return prefix
     return unit_of(path)
 

@@ -17,7 +17,7 @@ EXCEPTIONS = {
 
 # A library that is no folder of its own.
 UNITS = {
-    "packager/compile/expand": "mlc_expand: below pipelines, which the rest of packager/compile stands on",
+    "packager/compile/expand": "mlc_expand, the folder of that name included: below pipelines, which the rest of packager/compile stands on",
 }
 
 # First match counts: who may see the headers of another library. An empty tuple: nobody.

@@ -2,7 +2,7 @@
 // free inside (a symbol that each run binds) and the body is expanded again, until it agrees with what is assumed.
 #include <algorithm>
 
-#include "packager/compile/graph_expander.h"
+#include "packager/compile/expand/graph_expander.h"
 
 namespace mlc::compile {
 namespace {

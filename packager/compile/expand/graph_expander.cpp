@@ -1,4 +1,4 @@
-#include "packager/compile/graph_expander.h"
+#include "packager/compile/expand/graph_expander.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "packager/compile/emit.h"
+#include "packager/compile/expand/emit.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 // an item without any list at run time.
 #include <algorithm>
 
-#include "packager/compile/graph_expander.h"
+#include "packager/compile/expand/graph_expander.h"
 
 namespace mlc::compile {
 

@@ -1,7 +1,7 @@
 // If, Loop, Scan and SequenceMap. A body that surely runs exactly once is expanded in place.
 #include <algorithm>
 
-#include "packager/compile/graph_expander.h"
+#include "packager/compile/expand/graph_expander.h"
 
 namespace mlc::compile {
 

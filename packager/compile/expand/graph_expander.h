@@ -12,8 +12,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "packager/compile/emit.h"
-#include "packager/compile/value.h"
+#include "packager/compile/expand/emit.h"
+#include "packager/compile/expand/value.h"
 #include "packager/model/model.h"
 
 namespace mlc::compile {
