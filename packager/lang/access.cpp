@@ -41,7 +41,7 @@ Val Expander::element(const ArrayInfo& array, size_t k) {
   if (!known.empty()) {
     if (k >= known.size()) mismatch("input " + array.name + " has " + std::to_string(known.size()) + " elements, element " + std::to_string(k) + " is wanted");
     if (param && param->mode == ParamMode::Const && !known[k]->is_const())
-      mismatch("input " + array.name + " must be a constant, it is " + ir::to_string(known[k]));
+      mismatch("input " + array.name + " must be a constant, it is " + shown(known[k]));
     return scalar(known[k], known[k]->type.dtype != DType::Bool);
   }
   if (!param || param->mode == ParamMode::Const)

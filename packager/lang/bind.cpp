@@ -457,7 +457,7 @@ void Expander::bind_extent(const std::string& dim, size_t index, Ex extent, cons
 
 Ex Expander::unify(Ex a, Ex b, const std::string& what, const std::string& origin_a, const std::string& origin_b) {
   if (a == b) return a;
-  const std::string text = what + ": " + ir::to_string(a) + " (" + origin_a + ") and " + ir::to_string(b) + " (" + origin_b + ") differ";
+  const std::string text = what + ": " + shown(a) + " (" + origin_a + ") and " + shown(b) + " (" + origin_b + ") differ";
   if (a->is_const() && b->is_const()) mismatch(text);
   require(ctx_.binary(ir::Op::Eq, a, b), text);
   return b->is_const() ? b : a;
@@ -506,7 +506,7 @@ void Expander::solve_products(bool final) {
         mismatch(p.what + " has extent " + std::to_string(p.extent->i) + ", which is no multiple of " + std::to_string(known->i) +
                  ", the other factors of (" + factors + ")");
       Val q = exact_quotient(scalar(p.extent, true), scalar(known, true));
-      require(ctx_.binary(ir::Op::Eq, ctx_.mul(q.e, known), p.extent), p.what + " must be a multiple of " + ir::to_string(known));
+      require(ctx_.binary(ir::Op::Eq, ctx_.mul(q.e, known), p.extent), p.what + " must be a multiple of " + shown(known));
       bind_extent(unknown, 0, q.e, p.what + " by the other factors of (" + factors + ")");
     }
     products_ = std::move(rest);

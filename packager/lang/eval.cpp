@@ -37,6 +37,13 @@ const std::string& Expander::domain() const {
   return op_.domain;
 }
 
+std::string Expander::shown(Ex e) {
+  constexpr size_t kLongest = 240;
+  std::string text = ir::to_string(e);
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + " ...";
+  return text;
+}
+
 std::string Expander::where() const {
   std::string name = op_.domain + "." + op_.name + ", opset " + std::to_string(call_.opset);
   return call_.source.empty() ? name : call_.source + " (" + name + ")";
@@ -368,7 +375,7 @@ Ex Expander::adapt(const Val& v, DType to, Pos pos) {
   if (v.e->is_const()) {
     if (is_float(to)) return ctx_.number(is_real(from) ? v.e->f : static_cast<double>(v.e->i), to);
     if (is_real(from)) {
-      if (v.e->f != std::floor(v.e->f)) fail_here(pos, "the literal " + ir::to_string(v.e) + " is no " + std::string(name_of(to)));
+      if (v.e->f != std::floor(v.e->f)) fail_here(pos, "the literal " + shown(v.e) + " is no " + std::string(name_of(to)));
       return ctx_.number(v.e->f, to);
     }
     return ctx_.integer(v.e->i, to);
@@ -589,7 +596,7 @@ std::optional<bool> Expander::settle(Ex c) {
 
 bool Expander::truth(const Val& v, Pos pos, const char* what) {
   auto known = settle(conjunction(v, pos));
-  if (!known) fail_here(pos, std::string(what) + " must be settled while building, it depends on " + ir::to_string(conjunction(v, pos)));
+  if (!known) fail_here(pos, std::string(what) + " must be settled while building, it depends on " + shown(conjunction(v, pos)));
   return *known;
 }
 
@@ -773,7 +780,7 @@ Val Expander::eval_comprehension(const Node* n, const Val* neutral) {
       auto keep = settle(condition);
       if (keep && !*keep) continue;
       if (!keep) {
-        if (!neutral) fail_here(n->pos, "whether an item belongs to this list is not known while building: " + ir::to_string(condition));
+        if (!neutral) fail_here(n->pos, "whether an item belongs to this list is not known while building: " + shown(condition));
         r.push_back(choose(scalar(condition, true), eval(n->kids[0]), *neutral, n->pos));
         continue;
       }
@@ -797,7 +804,7 @@ Ex Expander::as_index(const Val& v, Pos pos) {
 int64_t Expander::as_number(const Val& v, Pos pos, const char* what) {
   if (v.is_list() && v.items.size() == 1) return as_number(v.items[0], pos, what);
   Ex e = as_index(v, pos);
-  if (!e->is_const()) fail_here(pos, std::string(what) + " must be known while building, it is " + ir::to_string(e));
+  if (!e->is_const()) fail_here(pos, std::string(what) + " must be known while building, it is " + shown(e));
   return e->i;
 }
 

@@ -114,6 +114,7 @@ class Expander {
   const std::string& domain() const;                      // in which functions are looked up
   [[noreturn]] void fail_here(Pos pos, std::string message) const;
   [[noreturn]] void mismatch(std::string message) const;  // the call does not fit this definition
+  static std::string shown(Ex e);                         // cut where it would fill pages: extents of long chains do
   std::string where() const;                              // "Conv_12 (ai.onnx.Conv, opset 11)"
 
   // --- bind.cpp

@@ -171,7 +171,7 @@ std::optional<Val> Expander::call_list_function(const Node* n) {
     bool dims_only = true;
     ir::walk(c, [&](Ex e) { dims_only = dims_only && e->op != ir::Op::Load && e->op != ir::Op::Dim && (e->op != ir::Op::Sym || e->sym->lo >= 0); });
     if (!dims_only) return v;
-    require(c, "it is assumed that " + ir::to_string(c));
+    require(c, "it is assumed that " + shown(c));
     return scalar(ctx_.boolean(true), true);
   }
   if (f == "rev") {

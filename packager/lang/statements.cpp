@@ -86,7 +86,7 @@ void Expander::execute(const Stmt& s) {
       for (const Val& item : as_list(v)) {
         Ex c = conjunction(item, s.pos);
         require(c, "the check at " + op_.file + ":" + std::to_string(s.pos.line) + " fails: " +
-                       (s.value->kind == NodeKind::Compare ? ir::to_string(c) : "see the definition"));
+                       (s.value->kind == NodeKind::Compare ? shown(c) : "see the definition"));
       }
       return;
     }
@@ -414,7 +414,7 @@ void Expander::check_coverage() {
             unify(a.slots[axis].extent, regions[0].extent[axis], "result " + a.name + " is not written exactly once: axis " + std::to_string(axis), "declared", "left side");
             continue;
           }
-          no(regions[0].pos, "axis " + std::to_string(axis) + " is written from " + ir::to_string(offset) + " on");
+          no(regions[0].pos, "axis " + std::to_string(axis) + " is written from " + shown(offset) + " on");
         }
         if (tiled) no(regions[0].pos, "the statements do not tile one axis");
         tiled = axis;
@@ -426,7 +426,7 @@ void Expander::check_coverage() {
       Ex next = ctx_.integer(0);
       while (!rest.empty()) {
         auto found = std::find_if(rest.begin(), rest.end(), [&](const Region* g) { return g->offset[*tiled] == next; });
-        if (found == rest.end()) no(rest[0]->pos, "the statements leave a gap or overlap at " + ir::to_string(next) + " of axis " + std::to_string(*tiled));
+        if (found == rest.end()) no(rest[0]->pos, "the statements leave a gap or overlap at " + shown(next) + " of axis " + std::to_string(*tiled));
         next = ctx_.add(next, (*found)->extent[*tiled]);
         rest.erase(found);
       }
