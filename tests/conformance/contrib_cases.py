@@ -103,6 +103,26 @@ def attention(cases):
               outputs=(True, True))
 
 
+def quantised_attention(cases):
+    b, s, h, c, i = 2, 3, 2, 4, 6
+    for kind in (np.uint8, np.int8):
+        lo, hi = np.iinfo(kind).min, np.iinfo(kind).max
+        for columns in (False, True):
+            for mask in (None, "end", "raw"):
+                for past in (0, 2):
+                    def inputs(r):
+                        t, e = past + s, 3 * h * c
+                        masks = {None: None, "end": np.array([t - 1, t], np.int32), "raw": mask_of(r, b, t)}
+                        xs = [r.integers(0, 256, (b, s, i)).astype(np.uint8), r.integers(lo, hi + 1, (i, e)).astype(kind), f32(r, e), np.float32(0.01),
+                              (r.random(e) * 0.01 + 0.005).astype(np.float32) if columns else np.float32(0.008), masks[mask], np.array(120, np.uint8),
+                              r.integers(lo, hi + 1, e if columns else ()).astype(kind), f32(r, 2, b, h, past, c) if past else None]
+                        while xs[-1] is None:
+                            xs.pop()
+                        return xs
+                    cases.add(f"ms_q_attention_{np.dtype(kind).name}_{int(columns)}_{mask or 'open'}_{past}", "QAttention", inputs,
+                              {"num_heads": h, "unidirectional": int(past > 0)}, outputs=(True, True) if past else (True,))
+
+
 def multi_head(cases):
     b, s, l, h, c, v = 2, 3, 4, 2, 4, 6
     hidden = h * c
@@ -362,13 +382,34 @@ def quantised(cases):
         cases.add(f"ms_q_conv_{last}", "QLinearConv", conv, {"channels_last": last, "group": 2, "pads": [1, 0, 1, 1], "strides": [1, 2]})
 
 
+def recurrent(cases):
+    steps, b, i, h = 3, 2, 5, 4
+    for kind in (np.uint8, np.int8):
+        lo, hi = np.iinfo(kind).min, np.iinfo(kind).max
+        for direction in ("forward", "reverse", "bidirectional"):
+            for columns in (False, True):
+                for rest in ("plain", "bias", "state", "all"):
+                    def inputs(r):
+                        d = 2 if direction == "bidirectional" else 1
+                        shape = (d, 4 * h) if columns else (d,)
+                        quant = lambda: [(r.random(shape) * 0.004 + 0.002).astype(np.float32), np.zeros(shape, kind)]  # ONNX Runtime takes no other zero point
+                        state = rest in ("state", "all")
+                        return [f32(r, steps, b, i), r.integers(lo, hi + 1, (d, i, 4 * h)).astype(kind), r.integers(lo, hi + 1, (d, h, 4 * h)).astype(kind),
+                                f32(r, d, 8 * h) if rest in ("bias", "all") else None, None, f32(r, d, b, h) if state else None, f32(r, d, b, h) if state else None,
+                                f32(r, d, 3 * h) if rest == "all" else None, *quant(), *quant()]
+                    cases.add(f"ms_quantize_lstm_{np.dtype(kind).name}_{direction}_{int(columns)}_{rest}", "DynamicQuantizeLSTM", inputs,
+                              {"hidden_size": h, "direction": direction}, outputs=(True, True, True))
+
+
 def collect(cases):
     activations(cases)
     normalisations(cases)
     attention(cases)
+    quantised_attention(cases)
     multi_head(cases)
     rotary(cases)
     group_query(cases)
     products(cases)
     few_bits(cases)
     quantised(cases)
+    recurrent(cases)
