@@ -5,7 +5,8 @@
     models.py ... --target armv8-a --mlrun "qemu-aarch64-static mlrun-aarch64"    the same on another processor
 
 The recorded outputs are `<shared>/models/expected/<model>.<case>.npz` with arrays `in:<name>` and `out:<name>`. Without
-that folder every case is reported as skipped. Then a line of text is read through the pipeline of examples/ocr.
+that folder every case is reported as skipped. Cases with arrays `seq_in:<name>` are runs of many steps that carry state.
+Then a line of text is read through the pipeline of examples/ocr, and speech is decoded to tokens.
 Needs python3-numpy.
 """
 import argparse
@@ -29,7 +30,6 @@ MODELS = ["mnist", "ppocr_cls", "ultraface_rfb_320", "ppocr_v4_det", "ppocr_v4_r
 # Networks that quantise at run time: one rounding moves a whole row. ONNX Runtime differs from itself by 4.1e-2 and 1.5e-2
 # there, with and without its optimisations (expected/README.md); what is decoded must be equal.
 TOLERANCES = {"moonshine_tiny_encoder_int8": 6e-2, "moonshine_tiny_decoder_int8": 3e-2}
-
 
 
 def run(command):
@@ -95,7 +95,12 @@ def compare(case, mlrun, container, variant, work, tolerance):
 
 
 def decode_speech(mlpack, mlrun, shared, work, target):
-    """A spoken sample to tokens, greedily, in every native variant: exactly those that ONNX Runtime gives."""
+    """Spoken samples to tokens, greedily, in every native variant: exactly those that ONNX Runtime gives.
+
+    Each from the recorded output of the encoder, "go forward ten meters" from the sound itself as well. The third word
+    of the other sample hangs on 0.04 to 0.12 between two tokens, by ONNX Runtime's own account, which is less than the
+    rounding of an encoder that quantises as it runs.
+    """
     containers = {}
     for half in ("encoder", "decoder"):
         name = f"moonshine_tiny_{half}_int8"
@@ -106,23 +111,26 @@ def decode_speech(mlpack, mlrun, shared, work, target):
         with np.load(case) as arrays, np.load(case.replace("decoder", "encoder")) as sound:
             expected = [int(t) for t in arrays["seq_in:input_ids"].ravel()]
             past = {k[3:]: arrays[k] for k in arrays.files if k.startswith("in:past")}
-            rules = arrays["carry"]
+            rules, recorded = arrays["carry"], arrays["in:encoder_hidden_states"]
             samples = {k[3:]: sound[k] for k in sound.files if k.startswith("in:")}
         for variant in fitting_variants(mlrun, containers["decoder"]):
             if variant == "portable":
                 continue
-            hidden = answer(mlrun, containers["encoder"], variant, work, samples)
-            inputs = dict(past, encoder_hidden_states=hidden["last_hidden_state"])
-            tokens, token = [], 1
-            while token != 2 and len(tokens) < 2 * len(expected):
-                tokens.append(token)
-                inputs.update(input_ids=np.array([[token]], np.int64), use_cache_branch=np.array([len(tokens) > 1]))
-                outputs = answer(mlrun, containers["decoder"], variant, work, inputs)
-                carry(rules, len(tokens) - 1, outputs, inputs)
-                token = int(np.argmax(outputs["logits"][0, -1]))
-            if tokens != expected or token != 2:
-                raise RuntimeError(f"{os.path.basename(case)} on {variant}: tokens {tokens}, expected {expected}")
-            decoded += 1
+            encodings = [recorded]
+            if "goforward" in case:
+                encodings.append(answer(mlrun, containers["encoder"], variant, work, samples)["last_hidden_state"])
+            for hidden in encodings:
+                inputs = dict(past, encoder_hidden_states=hidden)
+                tokens, token = [], 1
+                while token != 2 and len(tokens) < 2 * len(expected):
+                    tokens.append(token)
+                    inputs.update(input_ids=np.array([[token]], np.int64), use_cache_branch=np.array([len(tokens) > 1]))
+                    outputs = answer(mlrun, containers["decoder"], variant, work, inputs)
+                    carry(rules, len(tokens) - 1, outputs, inputs)
+                    token = int(np.argmax(outputs["logits"][0, -1]))
+                if tokens != expected or token != 2:
+                    raise RuntimeError(f"{os.path.basename(case)} on {variant}: tokens {tokens}, expected {expected}")
+                decoded += 1
     return decoded
 
 
