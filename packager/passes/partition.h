@@ -5,6 +5,7 @@
 // from their extents, or from elements of theirs. Where no input of a segment has the extent that it needs, an array
 // that has it is handed to it for the sake of its shape. A program calls the segments and does the controls in between.
 // Bodies of controls are partitioned in the same way. A function without controls is its own only segment.
+// spec/plan.md has the programs as the runtime sees them, spec/decisions.md the reasons.
 #pragma once
 
 #include <memory>
