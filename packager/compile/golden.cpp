@@ -13,6 +13,7 @@ namespace {
 // Tried in turn for all free extents but the first axis of an input, which is a batch nearly everywhere. Answers that tell
 // little are put up with after a few: an output may be empty whatever the extents are.
 constexpr int kMaxPoor = 3;
+constexpr size_t kLargeOutput = 1 << 20;  // bytes: a container should not consist of expected answers
 constexpr int64_t kExtents[] = {32, 64, 96, 128, 160, 224, 16, 8, 320, 640, 1, 1024, 4096};
 
 // SplitMix64 of a counter: https://prng.di.unimi.it/splitmix64.c
@@ -59,11 +60,11 @@ nest::Tensor drawn(DType dtype, std::vector<int64_t> shape, uint64_t seed) {
   return tensor;
 }
 
-// Whether an answer tells right from wrong: elements are there, none is NaN or infinite, and they differ.
+// Whether an answer tells right from wrong: elements are there in some output, none is NaN or infinite, and they differ.
 bool is_informative(const std::vector<nest::Tensor>& outputs) {
   bool differ = false;
   for (const nest::Tensor& output : outputs) {
-    if (output.bytes.empty()) return false;
+    if (output.bytes.empty()) continue;  // the caches of a branch that was not taken
     if (output.dtype == DType::F32)
       for (float v : output.values<float>())
         if (!std::isfinite(v)) return false;
@@ -73,6 +74,12 @@ bool is_informative(const std::vector<nest::Tensor>& outputs) {
     differ |= output.bytes.size() == width;
   }
   return differ;
+}
+
+size_t bytes_of(const std::vector<nest::Tensor>& outputs) {
+  size_t bytes = 0;
+  for (const nest::Tensor& output : outputs) bytes += output.bytes.size();
+  return bytes;
 }
 
 std::set<const ir::Sym*> batch_symbols(const nest::Function& function) {
@@ -93,23 +100,6 @@ std::vector<const ir::Sym*> input_symbols(const nest::Function& function) {
   return symbols;
 }
 
-// Symbols of inputs that a check demands to be equal, in the function or in a body, get one value.
-void unite(const nest::Function& function, std::map<const ir::Sym*, const ir::Sym*>& leader) {
-  const auto root = [&](const ir::Sym* sym) {
-    while (leader.count(sym) && leader.at(sym) != sym) sym = leader.at(sym);
-    return sym;
-  };
-  for (const nest::Function::Check& check : function.checks) {
-    const ir::Expr* e = check.condition;
-    if (e->op != ir::Op::Eq || e->args[0]->op != ir::Op::Sym || e->args[1]->op != ir::Op::Sym) continue;
-    const ir::Sym *a = root(e->args[0]->sym), *b = root(e->args[1]->sym);
-    if (leader.count(a) && leader.count(b)) leader[b] = a;
-  }
-  for (const nest::Statement& s : function.body)
-    if (s.control)
-      for (const auto& body : s.control->bodies) unite(*body, leader);
-}
-
 // The admissible value nearest to `wanted` from below, or the least admissible one.
 int64_t admissible(const ir::Sym* sym, int64_t wanted) {
   const int64_t clamped = std::clamp(wanted, std::max<int64_t>(sym->lo, 0), sym->hi);
@@ -117,24 +107,36 @@ int64_t admissible(const ir::Sym* sym, int64_t wanted) {
   return below >= sym->lo ? below : below + sym->multiple;
 }
 
-// Checks that two extents agree decide one of them: a mask is as long as what came before and what is new together.
-void agree(const nest::Function& function, const std::vector<const ir::Sym*>& symbols, std::map<std::string, int64_t>& extents) {
+// Conditions of the function and of its bodies that two extents are equal.
+void equalities(const nest::Function& function, std::vector<const ir::Expr*>& out) {
+  for (const auto& check : function.checks)
+    if (check.condition->op == ir::Op::Eq) out.push_back(check.condition);
+  for (const nest::Statement& s : function.body)
+    if (s.control)
+      for (const auto& body : s.control->bodies) equalities(*body, out);
+}
+
+// Checks that two extents agree decide one of them, the batch last: a mask is as long as what came before and what is new
+// together.
+void agree(const std::vector<const ir::Expr*>& checks, const std::vector<const ir::Sym*>& symbols, const std::set<const ir::Sym*>& batch,
+           std::map<std::string, int64_t>& extents) {
   const auto value_of = [&](const ir::Sym* sym) -> std::optional<int64_t> {
     auto found = extents.find(sym->name);
     return found == extents.end() ? std::nullopt : std::optional(found->second);
   };
   std::set<const ir::Sym*> decided;
-  for (const auto& check : function.checks) {
-    if (check.condition->op != ir::Op::Eq) continue;
-    for (size_t side : {size_t{0}, size_t{1}}) {
-      const ir::Expr* one = check.condition->args[side];
-      if (one->op != ir::Op::Sym || decided.count(one->sym) || std::find(symbols.begin(), symbols.end(), one->sym) == symbols.end()) continue;
-      const auto value = ir::evaluate_extent(check.condition->args[1 - side], value_of);
-      if (!value || *value < 0 || admissible(one->sym, *value) != *value) continue;
-      extents[one->sym->name] = *value;
-      decided.insert(one->sym);
-      break;
-    }
+  const auto decide = [&](const ir::Expr* one, const ir::Expr* other) {
+    if (one->op != ir::Op::Sym || decided.count(one->sym) || std::find(symbols.begin(), symbols.end(), one->sym) == symbols.end()) return false;
+    const auto value = ir::evaluate_extent(other, value_of);
+    if (!value || *value < 0 || admissible(one->sym, *value) != *value) return false;
+    extents[one->sym->name] = *value;
+    decided.insert(one->sym);
+    return true;
+  };
+  for (const ir::Expr* check : checks) {
+    const ir::Expr *first = check->args[0], *second = check->args[1];
+    if (first->op == ir::Op::Sym && batch.count(first->sym)) std::swap(first, second);
+    if (!decide(first, second)) decide(second, first);
   }
 }
 
@@ -146,23 +148,18 @@ Result<GoldenVector> make_golden(const nest::Function& oracle) {
       if (oracle.arrays[port].list_depth > 0) return GoldenVector{};
   const auto batch = batch_symbols(oracle);
   const auto symbols = input_symbols(oracle);
-  std::map<const ir::Sym*, const ir::Sym*> leader;
-  for (const ir::Sym* sym : symbols) leader[sym] = sym;
-  unite(oracle, leader);
-  const auto root = [&](const ir::Sym* sym) {
-    while (leader.at(sym) != sym) sym = leader.at(sym);
-    return sym;
-  };
-  const auto is_batch = [&](const ir::Sym* sym) {
-    return std::any_of(batch.begin(), batch.end(), [&](const ir::Sym* b) { return root(b) == root(sym); });
-  };
+  std::vector<const ir::Expr*> checks;
+  equalities(oracle, checks);
   Status last(Code::Internal, "no extents tried");
   std::optional<GoldenVector> poor;  // taken if no extents give a better one
+  std::optional<GoldenVector> large;  // told enough, taken if no smaller one does
+  int64_t least = INT64_MAX;
   int num_poor = 0;
   for (int64_t extent : kExtents) {
+    if (extent >= least) continue;
     GoldenVector golden;
-    for (const ir::Sym* sym : symbols) golden.extents[sym->name] = admissible(sym, is_batch(sym) ? 1 : extent);
-    agree(oracle, symbols, golden.extents);
+    for (const ir::Sym* sym : symbols) golden.extents[sym->name] = admissible(sym, batch.count(sym) ? 1 : extent);
+    agree(checks, symbols, batch, golden.extents);
     const auto value_of = [&](const ir::Sym* sym) -> std::optional<int64_t> {
       auto found = golden.extents.find(sym->name);
       return found == golden.extents.end() ? std::nullopt : std::optional(found->second);
@@ -180,7 +177,13 @@ Result<GoldenVector> make_golden(const nest::Function& oracle) {
     auto outputs = nest::interpret(oracle, golden.inputs);
     if (outputs.ok()) {
       golden.outputs = std::move(outputs).value();
-      if (is_informative(golden.outputs)) return golden;
+      if (is_informative(golden.outputs)) {
+        if (symbols.empty() || bytes_of(golden.outputs) <= kLargeOutput) return golden;
+        large = std::move(golden);
+        least = extent;
+        continue;
+      }
+      if (large) break;
       if (!poor) poor = std::move(golden);
       if (++num_poor == kMaxPoor) break;
     } else {
@@ -188,6 +191,7 @@ Result<GoldenVector> make_golden(const nest::Function& oracle) {
     }
     if (symbols.empty()) break;
   }
+  if (large) return std::move(*large);
   if (poor) return std::move(*poor);
   return std::move(last).note("golden vector");
 }
