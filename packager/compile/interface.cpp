@@ -55,6 +55,7 @@ format::Method method_of(const nest::Function& function) {
   for (uint32_t input : function.inputs)
     for (const ir::Expr* extent : function.arrays[input].shape)
       if (extent->op == ir::Op::Sym) free.insert(extent->sym);
+  std::unordered_map<const ir::Expr*, std::string> own;
   const auto ports_of = [&](const std::vector<uint32_t>& arrays) {
     std::vector<format::Port> ports;
     for (uint32_t number : arrays) {
@@ -72,7 +73,8 @@ format::Method method_of(const nest::Function& function) {
         else if (auto text = text_of(extent, free))
           port.dims.push_back(format::DimRef::expression(*text));
         else
-          port.dims.push_back(format::DimRef::symbol(dim_named(array.name + "." + std::to_string(axis), 0,
+          // One name for one extent, wherever it stands.
+          port.dims.push_back(format::DimRef::symbol(dim_named(own.emplace(extent, array.name + "." + std::to_string(axis)).first->second, 0,
                                                                extent->op == ir::Op::Sym ? extent->sym->hi : INT64_MAX, 1)));
       }
       ports.push_back(std::move(port));
