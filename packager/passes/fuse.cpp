@@ -172,10 +172,7 @@ class Fuser {
       bool changed = false;
       uses_ = uses_of(f_);
       for (size_t i = 0; i < f_.body.size(); ++i)
-        if (f_.body[i].nest && try_fuse(i)) {
-          changed = true;
-          uses_ = uses_of(f_);
-        }
+        changed = (f_.body[i].nest && try_fuse(i)) || changed;
       remove_dead(f_);
       if (!changed) return;
     }
@@ -210,7 +207,7 @@ class Fuser {
     }
     double cost = cost_of(p.write->value);
     if (padding ? sites.size() > 2 : (evaluations - 1) * cost > 4 && evaluations > 1.05) return false;
-    for (size_t r : readers) replace(f_.body[r], y, p);
+    for (size_t r : std::vector<size_t>(readers)) replace(r, y, p);
     return true;
   }
 
@@ -222,15 +219,17 @@ class Fuser {
     if (own_fold && has_fold(*to.nest)) return false;
     // A push or a condition around it would leave points out: then the work of a fold is not worth guessing about.
     if (own_fold && to.nest->where) return false;
-    replace(f_.body[reader], p.write->array, p);
+    replace(reader, p.write->array, p);
     return true;
   }
 
-  void replace(nest::Statement& s, uint32_t y, const PlainMap& p) {
-    map_roots(s, [&](const Expr* root) {
+  void replace(size_t reader, uint32_t y, const PlainMap& p) {
+    const std::vector<uint32_t> before = read(f_.body[reader]);
+    map_roots(f_.body[reader], [&](const Expr* root) {
       const Expr* e = replace_loads(ctx_, root, y, [&](const Expr* load) { return composed(ctx_, p, load); });
       return e == root ? root : bounds_from_padding(ctx_, e);
     });
+    update_reads(uses_, f_, reader, before);
   }
 
   static bool in_address(const nest::Statement& s, uint32_t y) {

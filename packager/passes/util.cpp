@@ -31,6 +31,14 @@ Uses uses_of(const nest::Function& f) {
   return u;
 }
 
+void update_reads(Uses& uses, const nest::Function& f, size_t s, const std::vector<uint32_t>& before) {
+  for (uint32_t a : before) std::erase(uses.readers[a], s);
+  for (uint32_t a : read(f.body[s])) {
+    auto& readers = uses.readers[a];
+    readers.insert(std::lower_bound(readers.begin(), readers.end(), s), s);
+  }
+}
+
 bool plain_map(const nest::Statement& s, PlainMap& out) {
   if (!s.nest || s.nest->where || s.nest->scan_dim || s.nest->writes.size() != 1 || s.nest->writes[0].push) return false;
   const nest::Write& w = s.nest->writes[0];
@@ -67,16 +75,27 @@ double estimate(const std::vector<const ir::Dim*>& dims) {
   return n;
 }
 
+namespace {
+bool is_transcendental(Op op) {
+  switch (op) {
+    case Op::Exp: case Op::Log: case Op::Sin: case Op::Cos: case Op::Tan: case Op::Asin: case Op::Acos: case Op::Atan:
+    case Op::Sinh: case Op::Cosh: case Op::Tanh: case Op::Asinh: case Op::Acosh: case Op::Atanh: case Op::Erf: case Op::Pow:
+      return true;
+    default:
+      return false;
+  }
+}
+}  // namespace
+
 double cost_of(const Expr* root) {
   double cost = 0;
   ir::walk(root, [&](const Expr* e) {
+    if (is_transcendental(e->op)) {
+      cost += 15;
+      return;
+    }
     switch (e->op) {
       case Op::Const: case Op::Sym: case Op::Dim: case Op::Var: case Op::Field: break;
-      case Op::Exp: case Op::Log: case Op::Sin: case Op::Cos: case Op::Tan: case Op::Asin: case Op::Acos: case Op::Atan:
-      case Op::Sinh: case Op::Cosh: case Op::Tanh: case Op::Asinh: case Op::Acosh: case Op::Atanh: case Op::Erf:
-      case Op::Pow:
-        cost += 15;
-        break;
       case Op::Div: case Op::FloorDiv: case Op::FloorMod: case Op::TruncDiv: case Op::TruncMod: case Op::Sqrt:
         cost += 4;
         break;
@@ -97,7 +116,7 @@ bool is_contraction(const Expr* fold) {
 
 size_t node_count(const Expr* root, size_t limit) {
   size_t n = 0;
-  ir::walk(root, [&](const Expr*) { ++n; });
+  ir::walk(root, [&](const Expr* e) { n += is_transcendental(e->op) ? 24 : 1; });
   return std::min(n, limit);
 }
 

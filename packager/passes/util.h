@@ -24,6 +24,8 @@ struct Uses {
   std::vector<bool> output;
 };
 Uses uses_of(const nest::Function& f);
+// Statement `s` of `f` was rewritten and reads other arrays than before.
+void update_reads(Uses& uses, const nest::Function& f, size_t s, const std::vector<uint32_t>& before);
 
 // A nest that writes one array, a value per element: no push, scan or condition, and the write index is plain dims (each
 // of the nest's once) and zeros. `axis_dim` has the dim of each axis, null where the index is 0.
@@ -41,6 +43,7 @@ double estimate(const std::vector<const ir::Dim*>& dims);
 // Arithmetic below e, folds not included; transcendental functions count 15, divisions 4.
 double cost_of(const Expr* e);
 bool is_contraction(const Expr* fold);  // sum of a product of two loads
+// Operations below e; a transcendental function counts as what its text expands to, roughly.
 size_t node_count(const Expr* e, size_t limit);
 
 }  // namespace mlc::passes
