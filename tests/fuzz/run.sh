@@ -22,6 +22,7 @@ seeds() {
     wav) ls $data/*.wav ;;
     pipeline) ls examples/*/*.json examples/*/labels.txt ;;
     elf) ls "$build"/bin/*.so ;;
+    onnx) ls examples/*/*.onnx; find /usr/share/libonnx-testdata -name model.onnx -size -8k ;;
   esac 2>/dev/null || true
 }
 
