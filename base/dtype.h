@@ -15,7 +15,11 @@ enum class DType : uint8_t {
   Bool = 17,  // one byte, 0 or 1
   Str = 18,   // host side only so far
   F8E4M3FNUZ = 19, F8E5M2FNUZ = 20,
+  F4E2M1 = 21, F8E8M0 = 22,  // E8M0: a power of two, 2^-127 to 2^127, and one not-a-number; no sign, no zero
+  U2 = 23, I2 = 24,
 };
+
+inline constexpr DType kLastDType = DType::I2;
 
 // Bits of one element in memory (Str: 0, it has no fixed size).
 constexpr unsigned bits_of(DType t) {
@@ -24,20 +28,21 @@ constexpr unsigned bits_of(DType t) {
     case DType::F32: case DType::I32: case DType::U32: return 32;
     case DType::F16: case DType::BF16: case DType::I16: case DType::U16: return 16;
     case DType::F8E4M3: case DType::F8E5M2: case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ:
-    case DType::I8: case DType::U8: case DType::Bool: return 8;
-    case DType::I4: case DType::U4: return 4;
+    case DType::F8E8M0: case DType::I8: case DType::U8: case DType::Bool: return 8;
+    case DType::I4: case DType::U4: case DType::F4E2M1: return 4;
+    case DType::U2: case DType::I2: return 2;
     case DType::None: case DType::Str: return 0;
   }
   return 0;
 }
-// Bytes of one element in an unpacked array (4-bit types take a byte each there).
+// Bytes of one element in an unpacked array (types of 4 and 2 bits take a byte each there).
 constexpr unsigned bytes_of(DType t) { return (bits_of(t) + 7) / 8; }
 
 constexpr bool is_float(DType t) {
-  return (t >= DType::F64 && t <= DType::F8E5M2) || t == DType::F8E4M3FNUZ || t == DType::F8E5M2FNUZ;
+  return (t >= DType::F64 && t <= DType::F8E5M2) || (t >= DType::F8E4M3FNUZ && t <= DType::F8E8M0);
 }
-constexpr bool is_signed_int(DType t) { return t >= DType::I64 && t <= DType::I4; }
-constexpr bool is_unsigned_int(DType t) { return t >= DType::U64 && t <= DType::U4; }
+constexpr bool is_signed_int(DType t) { return (t >= DType::I64 && t <= DType::I4) || t == DType::I2; }
+constexpr bool is_unsigned_int(DType t) { return (t >= DType::U64 && t <= DType::U4) || t == DType::U2; }
 constexpr bool is_int(DType t) { return is_signed_int(t) || is_unsigned_int(t); }
 
 // The name used in texts and messages: "f32", "i64", "bool", ...
@@ -52,11 +57,13 @@ constexpr std::string_view name_of(DType t) {
     case DType::U8: return "u8"; case DType::U4: return "u4";
     case DType::Bool: return "bool"; case DType::Str: return "str";
     case DType::F8E4M3FNUZ: return "f8e4m3fnuz"; case DType::F8E5M2FNUZ: return "f8e5m2fnuz";
+    case DType::F4E2M1: return "f4e2m1"; case DType::F8E8M0: return "f8e8m0";
+    case DType::U2: return "u2"; case DType::I2: return "i2";
   }
   return "?";
 }
 constexpr std::optional<DType> dtype_named(std::string_view name) {
-  for (unsigned i = 1; i <= 20; ++i)
+  for (unsigned i = 1; i <= static_cast<unsigned>(kLastDType); ++i)
     if (name_of(static_cast<DType>(i)) == name) return static_cast<DType>(i);
   return std::nullopt;
 }

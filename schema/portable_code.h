@@ -30,7 +30,7 @@ inline constexpr unsigned kMaxDepth = 64;                          // of nested 
 inline constexpr uint16_t kNoRegister = 0xffff;
 
 // What a register holds. Narrow integers live in I32, sign- or zero-extended; u32 and u64 are the bits in I32 and I64;
-// f16, bf16 and the 8-bit floats compute in F32. A Mask has one byte per lane, 0 or 1.
+// f16, bf16 and the floats of 8 and 4 bits compute in F32. A Mask has one byte per lane, 0 or 1.
 enum class Kind : uint8_t { None = 0, I32 = 1, I64 = 2, F32 = 3, F64 = 4, Mask = 5 };
 constexpr Kind kind_of(DType t) {
   if (t == DType::F64) return Kind::F64;
@@ -92,7 +92,7 @@ enum class Op : uint8_t {
   Resize = 57,                    // F32 to F64, F64 to F32
   ResizeOdd = 58,                 // F64 to F32, rounded to odd
   FromMask = 59,                  // Mask to I32, 0 or 1
-  Pack = 60, Unpack = 61,         // type: f16, bf16 or an 8-bit float; F32 to its bits in I32 (rounded), and back
+  Pack = 60, Unpack = 61,         // type: f16, bf16 or a float of 8 or 4 bits; F32 to its bits in I32 (rounded), and back
   // Two operands. A suffix U treats integers as unsigned.
   Add = 70, Sub = 71, Mul = 72, Div = 73 /* floats */, FMod = 74 /* floats */, Min = 75, Max = 76, MinU = 77, MaxU = 78,
   Quot = 80, QuotU = 81, Rem = 82, RemU = 83, FloorQuot = 84, FloorRem = 85, Pow = 86, PowU = 87,  // integers

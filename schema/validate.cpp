@@ -43,7 +43,7 @@ bool is_segment_name(std::string_view text) {
   }
 }
 
-bool is_known(DType type) { return type != DType::None && type <= DType::F8E5M2FNUZ; }
+bool is_known(DType type) { return type != DType::None && type <= kLastDType; }
 
 Status check_count(std::string_view what, size_t count, uint64_t least, uint64_t most) {
   if (count >= least && count <= most) return ok();

@@ -8,6 +8,8 @@
 namespace mlc::portable {
 namespace {
 
+constexpr auto kLastType = static_cast<uint8_t>(kLastDType);
+
 // A shrinking view; reads past the end give zeros and set `bad`.
 class Reader {
  public:
@@ -197,7 +199,7 @@ class KernelDecoder {
         if (!value || !a || !!dst != is_load || !!c == is_load || a->kind != Kind::I64) return wrong();
         if (a->lanes != 1 && a->lanes != value->lanes) return wrong();
         if (b && !is(b, Kind::Mask, value->lanes)) return wrong();
-        if (i.type == 0 || i.type > 20 || kind_of(static_cast<DType>(i.type)) != value->kind) return wrong();
+        if (i.type == 0 || i.type > kLastType || kind_of(static_cast<DType>(i.type)) != value->kind) return wrong();
         if (i.array >= out_->param_flags.size() + out_->local_bytes.size()) return broken("a buffer that does not exist");
         if (!is_load && i.array < out_->param_flags.size() && !(out_->param_flags[i.array] & kParamWritten))
           return broken("stores to a parameter that is not declared as written");
@@ -235,7 +237,7 @@ class KernelDecoder {
         if (!has(true, true, false, false) || !bare || a->lanes != dst->lanes) return wrong();
         return data(s, convert_handler(op, DType::None, a->kind, dst->kind, a->lanes > 1));
       case Op::Wrap: case Op::Pack: case Op::Unpack:
-        if (!has(true, true, false, false) || i.array != 0 || i.imm != 0 || i.type > 20 || a->lanes != dst->lanes) return wrong();
+        if (!has(true, true, false, false) || i.array != 0 || i.imm != 0 || i.type > kLastType || a->lanes != dst->lanes) return wrong();
         return data(s, convert_handler(op, static_cast<DType>(i.type), a->kind, dst->kind, a->lanes > 1));
       case Op::Add: case Op::Sub: case Op::Mul: case Op::Div: case Op::FMod: case Op::Min: case Op::Max: case Op::MinU:
       case Op::MaxU: case Op::Quot: case Op::QuotU: case Op::Rem: case Op::RemU: case Op::FloorQuot: case Op::FloorRem:

@@ -43,13 +43,13 @@ template <class T, bool V>
 const Step* wrap_signed(const Step* s, Frame& f) {
   return each1<V, int32_t, int32_t>(s, f, [](int32_t x) { return static_cast<int32_t>(static_cast<T>(x)); });
 }
-template <bool V>
-const Step* wrap_i4(const Step* s, Frame& f) {
-  return each1<V, int32_t, uint32_t>(s, f, [](uint32_t x) { return static_cast<int32_t>(x << 28) >> 28; });
+template <unsigned Bits, bool V>
+const Step* wrap_i(const Step* s, Frame& f) {
+  return each1<V, int32_t, uint32_t>(s, f, [](uint32_t x) { return static_cast<int32_t>(x << (32 - Bits)) >> (32 - Bits); });
 }
-template <bool V>
-const Step* wrap_u4(const Step* s, Frame& f) {
-  return each1<V, uint32_t, uint32_t>(s, f, [](uint32_t x) { return x & 15; });
+template <unsigned Bits, bool V>
+const Step* wrap_u(const Step* s, Frame& f) {
+  return each1<V, uint32_t, uint32_t>(s, f, [](uint32_t x) { return x & ((1u << Bits) - 1); });
 }
 template <DType T, bool V>
 const Step* pack(const Step* s, Frame& f) {
@@ -108,8 +108,10 @@ Handler find(Op op, DType type, Kind from, Kind to) {
           case DType::U16: return wrap_signed<uint16_t, V>;
           case DType::I8: return wrap_signed<int8_t, V>;
           case DType::U8: return wrap_signed<uint8_t, V>;
-          case DType::I4: return wrap_i4<V>;
-          case DType::U4: return wrap_u4<V>;
+          case DType::I4: return wrap_i<4, V>;
+          case DType::U4: return wrap_u<4, V>;
+          case DType::I2: return wrap_i<2, V>;
+          case DType::U2: return wrap_u<2, V>;
           default: return nullptr;
         }
       }
@@ -121,6 +123,8 @@ Handler find(Op op, DType type, Kind from, Kind to) {
         case DType::F8E5M2: return small<DType::F8E5M2, V>(op);
         case DType::F8E4M3FNUZ: return small<DType::F8E4M3FNUZ, V>(op);
         case DType::F8E5M2FNUZ: return small<DType::F8E5M2FNUZ, V>(op);
+        case DType::F4E2M1: return small<DType::F4E2M1, V>(op);
+        case DType::F8E8M0: return small<DType::F8E8M0, V>(op);
         default: return nullptr;
       }
     }

@@ -1,4 +1,4 @@
-// f16, bf16 and the 8-bit floats in plain integer arithmetic: the same rules as the code that compiled kernels contain
+// f16, bf16 and the floats of 8 and 4 bits in plain integer arithmetic: the same rules as the code that compiled kernels contain
 // (decode: move the bits and scale by a power of two; encode: add half a unit, ties to even; subnormals by an addition).
 #pragma once
 
@@ -22,6 +22,8 @@ constexpr SmallFormat small_format(DType t) {
     case DType::F8E4M3: return {8, 3, 7, 0x7f, 0x7f, false, false};
     case DType::F8E5M2: return {8, 2, 15, 0x7c, 0x7e, true, false};
     case DType::F8E4M3FNUZ: return {8, 3, 8, 0x80, 0x80, false, true};
+    case DType::F4E2M1: return {4, 1, 1, 7, 8, false, false};  // no NaN: -0 stands for it
+    case DType::F8E8M0: return {8, 0, 127, 255, 255, false, false};
     default: return {8, 2, 16, 0x80, 0x80, false, true};
   }
 }
@@ -31,6 +33,8 @@ template <DType T>
 inline float decode_small(uint32_t bits) {
   constexpr SmallFormat f = small_format(T);
   if constexpr (T == DType::BF16) return std::bit_cast<float>(bits << 16);
+  if constexpr (T == DType::F8E8M0)
+    return std::bit_cast<float>(bits == 0 ? 0x00400000u : bits == 255 ? 0x7fc00000u : bits << 23);
   const uint32_t magnitude = bits & ((1u << (f.bits - 1)) - 1);
   const uint32_t sign = (bits ^ magnitude) << (32 - f.bits);
   constexpr float scale = std::bit_cast<float>(static_cast<uint32_t>(254 - f.bias) << 23);
@@ -46,6 +50,10 @@ inline uint32_t encode_small(float value) {
   constexpr SmallFormat f = small_format(T);
   constexpr unsigned drop = 23 - f.mantissa;
   const uint32_t bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffffu;
+  if constexpr (T == DType::F8E8M0) {  // a tie goes up, the least is 2^-127, which is subnormal in an f32
+    const uint32_t exponent = (magnitude + 0x400000) >> 23;
+    return magnitude < 0x600000 ? 0 : exponent < 255 ? exponent : 255;
+  }
   const uint32_t odd = magnitude >> drop & 1;
   uint32_t r = (magnitude + (static_cast<uint32_t>(f.bias - 127) << 23) + (1u << (drop - 1)) - 1 + odd) >> drop;
   if constexpr (T != DType::BF16) {

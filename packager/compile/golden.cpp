@@ -54,6 +54,8 @@ nest::Tensor drawn(DType dtype, std::vector<int64_t> shape, uint64_t seed) {
       case DType::F16: put(at, to_half(unit)); break;
       case DType::BF16: put(at, static_cast<uint16_t>(std::bit_cast<uint32_t>(unit) >> 16)); break;
       case DType::U8: case DType::I8: put(at, static_cast<uint8_t>(random)); break;
+      case DType::F4E2M1: *at = static_cast<std::byte>(random & 15); break;
+      case DType::F8E8M0: *at = static_cast<std::byte>(123 + (random & 7)); break;
       default: *at = static_cast<std::byte>(random & 1); break;  // the low byte of any integer or truth value
     }
   }

@@ -14,9 +14,9 @@ std::vector<uint64_t> constant_shape(const nest::Array& array) {
   return shape;
 }
 
-// Kernels read 4-bit elements a byte each and weights are mapped as they lie, so such constants are stored as bytes; a
-// tensor of 4-bit type would be packed.
-DType stored_type(DType t) { return t == DType::I4 ? DType::I8 : t == DType::U4 ? DType::U8 : t; }
+// Kernels read elements of 4 and 2 bits a byte each and weights are mapped as they lie, so such constants are stored as
+// bytes; a tensor of their own type would be packed.
+DType stored_type(DType t) { return bits_of(t) >= 8 ? t : is_signed_int(t) ? DType::I8 : DType::U8; }
 
 // A name that manifests accept (1 to 255 bytes, no control characters) with room for a suffix. Exporters write names of
 // any length; the content digest, not the name, identifies a tensor.

@@ -32,8 +32,8 @@ std::shared_ptr<std::vector<std::byte>> typed_data(const Proto& proto, DType dty
     case DType::I32: return narrow<int32_t>(proto.int32_data());
     case DType::I16: return narrow<int16_t>(proto.int32_data());
     case DType::U16: case DType::F16: case DType::BF16: return narrow<uint16_t>(proto.int32_data());
-    case DType::I8: case DType::I4: return narrow<int8_t>(proto.int32_data());
-    case DType::U8: case DType::U4: case DType::Bool:
+    case DType::I8: case DType::I4: case DType::I2: return narrow<int8_t>(proto.int32_data());
+    case DType::U8: case DType::U4: case DType::U2: case DType::Bool: case DType::F4E2M1: case DType::F8E8M0:
     case DType::F8E4M3: case DType::F8E5M2: case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ:
       return narrow<uint8_t>(proto.int32_data());
     case DType::None: case DType::Str: return nullptr;
@@ -41,13 +41,14 @@ std::shared_ptr<std::vector<std::byte>> typed_data(const Proto& proto, DType dty
   return nullptr;
 }
 
-// Two 4-bit elements per byte, low half first, to one per byte (sign-extended for I4).
-std::shared_ptr<std::vector<std::byte>> unpack_nibbles(const std::byte* packed, uint64_t count, bool is_signed) {
+// Two elements of 4 bits or four of 2 bits per byte, the first in the low bits, to one per byte (integers with a sign
+// are extended).
+std::shared_ptr<std::vector<std::byte>> unpack_bits(const std::byte* packed, uint64_t count, DType dtype) {
   auto out = std::make_shared<std::vector<std::byte>>(count);
+  const unsigned bits = bits_of(dtype), per_byte = 8 / bits, mask = (1u << bits) - 1, sign = is_signed_int(dtype) ? 1u << (bits - 1) : 0;
   for (uint64_t k = 0; k < count; ++k) {
-    uint8_t v = static_cast<uint8_t>(packed[k / 2]) >> (4 * (k % 2)) & 15;
-    if (is_signed && v > 7) v |= 0xf0;
-    (*out)[k] = static_cast<std::byte>(v);
+    const unsigned v = std::to_integer<unsigned>(packed[k / per_byte]) >> (bits * (k % per_byte)) & mask;
+    (*out)[k] = static_cast<std::byte>((v ^ sign) - sign);
   }
   return out;
 }
@@ -130,10 +131,12 @@ Result<DType> dtype_of(int32_t type, const std::string& who) {
     case 20: return DType::F8E5M2FNUZ;
     case 21: return DType::U4;
     case 22: return DType::I4;
+    case 23: return DType::F4E2M1;
+    case 24: return DType::F8E8M0;
+    case 25: return DType::U2;
+    case 26: return DType::I2;
     case Proto::COMPLEX64: case Proto::COMPLEX128:
       return Status(Code::Unsupported, 2006, who + " has complex elements, which are not supported");
-    case 23: case 24: case 25: case 26:
-      return Status(Code::Unsupported, 2006, who + " has elements of type " + std::vector<std::string>{"float4e2m1", "float8e8m0", "uint2", "int2"}[type - 23] + ", which are not supported");
     default: return Status(Code::Malformed, 1010, who + " has the unknown element type " + std::to_string(type));
   }
 }
@@ -156,8 +159,9 @@ Result<model::Tensor> tensor_of(const Proto& proto, const TensorSource& source) 
     tensor.strings.assign(proto.string_data().begin(), proto.string_data().end());
     return tensor;
   }
-  const bool nibbles = bits_of(tensor.dtype) == 4;
-  auto stored = nibbles ? std::optional((*count + 1) / 2) : checked_mul(*count, bytes_of(tensor.dtype));
+  const bool packed = bits_of(tensor.dtype) < 8;
+  const uint64_t per_byte = packed ? 8 / bits_of(tensor.dtype) : 1;
+  auto stored = packed ? std::optional(*count / per_byte + (*count % per_byte != 0)) : checked_mul(*count, bytes_of(tensor.dtype));
   if (!stored) return Status(Code::Malformed, 1015, "the bytes of " + who + " overflow 64 bits");
 
   const std::byte* data = nullptr;
@@ -173,14 +177,14 @@ Result<model::Tensor> tensor_of(const Proto& proto, const TensorSource& source) 
     tensor.owner = source.owner;
   } else {
     auto bytes = typed_data(proto, tensor.dtype);
-    // 4-bit types in int32_data are packed two to an entry as well.
+    // An entry of int32_data holds a byte of packed elements as well.
     data = bytes->data(), size = bytes->size();
     tensor.owner = bytes;
   }
   if (size != *stored)
     return Status(Code::Malformed, 1015, who + " has " + std::to_string(size) + " bytes of data, its shape wants " + std::to_string(*stored));
-  if (nibbles) {
-    auto bytes = unpack_nibbles(data, *count, tensor.dtype == DType::I4);
+  if (packed) {
+    auto bytes = unpack_bits(data, *count, tensor.dtype);
     data = bytes->data(), size = bytes->size();
     tensor.owner = bytes;
   } else if (reinterpret_cast<uintptr_t>(data) % bytes_of(tensor.dtype) != 0) {  // readers may use aligned loads

@@ -12,7 +12,9 @@ namespace {
 // A small floating-point format: bits of exponent and mantissa, bias, and what its highest codes mean.
 struct Format {
   int exponent, mantissa, bias;
-  enum { Ieee, NanOnly, Fnuz } special;  // NanOnly: all ones is NaN, no infinity; Fnuz: NaN is the code of -0
+  // NanOnly: all ones is NaN, no infinity; Fnuz: NaN is the code of -0; Finite: neither, overflow gives the largest
+  // number and NaN gives -0.
+  enum { Ieee, NanOnly, Fnuz, Finite } special;
 };
 constexpr Format format_of(DType t) {
   switch (t) {
@@ -22,6 +24,7 @@ constexpr Format format_of(DType t) {
     case DType::F8E4M3: return {4, 3, 7, Format::NanOnly};
     case DType::F8E4M3FNUZ: return {4, 3, 8, Format::Fnuz};
     case DType::F8E5M2FNUZ: return {5, 2, 16, Format::Fnuz};
+    case DType::F4E2M1: return {2, 1, 1, Format::Finite};
     default: return {8, 23, 127, Format::Ieee};
   }
 }
@@ -52,7 +55,9 @@ uint32_t encode(Format f, double value) {
                                                 : 1u << (f.exponent + f.mantissa);
   if (std::isnan(value)) return nan;
   double a = std::fabs(value);
-  uint32_t overflow = f.special == Format::Ieee ? sign | top << f.mantissa : nan;
+  uint32_t overflow = f.special == Format::Ieee     ? sign | top << f.mantissa
+                      : f.special == Format::Finite ? sign | top << f.mantissa | ones
+                                                    : nan;
   if (std::isinf(a)) return overflow;
   if (a == 0) return f.special == Format::Fnuz ? 0 : sign;
   int e = std::max(std::ilogb(a), 1 - f.bias);
@@ -65,6 +70,24 @@ uint32_t encode(Format f, double value) {
                      : f.special == Format::NanOnly ? (static_cast<uint64_t>(top) << f.mantissa | ones) - 1
                                                     : (static_cast<uint64_t>(top) << f.mantissa | ones);
   return code > highest ? overflow : sign | static_cast<uint32_t>(code);
+}
+
+// The exponent of an f32 alone: powers of two from 2^-127 on, 255 is NaN. The sign is ignored (ONNX leaves it open), a
+// tie goes up, zero becomes the least and overflow NaN.
+float decode_e8m0(uint32_t bits) {
+  return bits == 255 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0f, static_cast<int>(bits) - 127);
+}
+uint32_t encode_e8m0(double value) {
+  const double a = std::fabs(value);
+  if (!(a < 0x1.8p127)) return 255;  // NaN as well
+  if (a < 0x1.8p-127) return 0;
+  const int e = std::ilogb(a);
+  return static_cast<uint32_t>(e + 127 + (a >= std::ldexp(1.5, e)));
+}
+
+// Of the types of 8 bits and less.
+uint8_t tiny_bits(DType t, double value) {
+  return static_cast<uint8_t>(t == DType::F8E8M0 ? encode_e8m0(value) : encode(format_of(t), value));
 }
 
 }  // namespace
@@ -89,15 +112,18 @@ uint16_t bf16_bits(float value) {
   return static_cast<uint16_t>((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 float bf16_value(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
-uint8_t f8_bits(DType type, float value) { return static_cast<uint8_t>(encode(format_of(type), value)); }
-float f8_value(DType type, uint8_t bits) { return decode(format_of(type), bits); }
+uint8_t f8_bits(DType type, float value) { return tiny_bits(type, value); }
+float f8_value(DType type, uint8_t bits) {
+  return type == DType::F8E8M0 ? decode_e8m0(bits) : decode(format_of(type), bits);
+}
 
 double round_to(DType type, double value) {
   switch (type) {
     case DType::F64: return value;
     case DType::F32: return static_cast<float>(value);
     case DType::F16: case DType::BF16: case DType::F8E4M3: case DType::F8E5M2: case DType::F8E4M3FNUZ:
-    case DType::F8E5M2FNUZ: return decode(format_of(type), encode(format_of(type), value));
+    case DType::F8E5M2FNUZ: case DType::F4E2M1: return decode(format_of(type), encode(format_of(type), value));
+    case DType::F8E8M0: return decode_e8m0(encode_e8m0(value));
     default: return value;
   }
 }
@@ -112,6 +138,8 @@ int64_t wrap_to(DType type, int64_t v) {
     case DType::U16: return static_cast<uint16_t>(v);
     case DType::U8: return static_cast<uint8_t>(v);
     case DType::U4: return v & 15;
+    case DType::I2: return static_cast<int64_t>(static_cast<uint64_t>(v) << 62) >> 62;
+    case DType::U2: return v & 3;
     case DType::Bool: return v != 0;
     default: return v;
   }
@@ -136,9 +164,12 @@ double lowest_finite(DType type) {
     case DType::F8E5M2: return -57344;
     case DType::F8E4M3FNUZ: return -240;
     case DType::F8E5M2FNUZ: return -57344;
+    case DType::F4E2M1: return -6;
+    case DType::F8E8M0: return 0x1p-127;
     default: return 0;
   }
 }
+double highest_finite(DType type) { return type == DType::F8E8M0 ? 0x1p127 : -lowest_finite(type); }
 
 namespace {
 
@@ -332,14 +363,15 @@ Scalar load_element(DType type, const void* data, uint64_t index) {
     case DType::F16: return {0, f16_value(at<uint16_t>(data, index))};
     case DType::BF16: return {0, bf16_value(at<uint16_t>(data, index))};
     case DType::F8E4M3: case DType::F8E5M2: case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ:
+    case DType::F8E8M0: case DType::F4E2M1:
       return {0, f8_value(type, at<uint8_t>(data, index))};
     case DType::I64: case DType::U64: return {at<int64_t>(data, index), 0};
     case DType::I32: return {at<int32_t>(data, index), 0};
     case DType::U32: return {at<uint32_t>(data, index), 0};
     case DType::I16: return {at<int16_t>(data, index), 0};
     case DType::U16: return {at<uint16_t>(data, index), 0};
-    case DType::I8: case DType::I4: return {at<int8_t>(data, index), 0};
-    case DType::U8: case DType::U4: return {at<uint8_t>(data, index), 0};
+    case DType::I8: case DType::I4: case DType::I2: return {at<int8_t>(data, index), 0};
+    case DType::U8: case DType::U4: case DType::U2: return {at<uint8_t>(data, index), 0};
     case DType::Bool: return {at<uint8_t>(data, index) != 0, 0};
     case DType::None: case DType::Str: break;
   }
@@ -353,11 +385,13 @@ void store_element(DType type, void* data, uint64_t index, Scalar v) {
     case DType::F16: return put(data, index, static_cast<uint16_t>(encode(format_of(type), v.f)));
     case DType::BF16: return put(data, index, static_cast<uint16_t>(encode(format_of(type), v.f)));
     case DType::F8E4M3: case DType::F8E5M2: case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ:
-      return put(data, index, static_cast<uint8_t>(encode(format_of(type), v.f)));
+    case DType::F8E8M0: case DType::F4E2M1:
+      return put(data, index, tiny_bits(type, v.f));
     case DType::I64: case DType::U64: return put(data, index, v.i);
     case DType::I32: case DType::U32: return put(data, index, static_cast<uint32_t>(v.i));
     case DType::I16: case DType::U16: return put(data, index, static_cast<uint16_t>(v.i));
-    case DType::I8: case DType::I4: case DType::U8: case DType::U4: return put(data, index, static_cast<uint8_t>(v.i));
+    case DType::I8: case DType::I4: case DType::I2: case DType::U8: case DType::U4: case DType::U2:
+      return put(data, index, static_cast<uint8_t>(v.i));
     case DType::Bool: return put(data, index, static_cast<uint8_t>(v.i != 0));
     case DType::None: case DType::Str: return;
   }

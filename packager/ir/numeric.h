@@ -12,7 +12,9 @@
 
 namespace mlc::ir {
 
-// Round to nearest, ties to even; overflow gives infinity (f8e4m3 and the fnuz types, which have none: NaN).
+// Round to nearest, ties to even; overflow gives infinity (f8e4m3, the fnuz types and f8e8m0, which have none: NaN;
+// f4e2m1, which has no NaN either: the largest number, and -0 for NaN). f8e8m0 holds powers of two only: the sign is
+// dropped, a tie goes up, 0 gives 2^-127.
 uint16_t f16_bits(float value);
 float f16_value(uint16_t bits);
 uint16_t bf16_bits(float value);
@@ -24,7 +26,8 @@ double round_to(DType type, double value);      // nearest value of a floating-p
 int64_t wrap_to(DType type, int64_t value);     // low bits of an integer type, sign- or zero-extended; Bool: != 0
 int64_t lowest_int(DType type);
 int64_t highest_int(DType type);                // U64: -1, that is all ones
-double lowest_finite(DType type);
+double lowest_finite(DType type);               // f8e8m0: 2^-127
+double highest_finite(DType type);
 
 // One scalar; `i` for integers and Bool (u64 as its bits), `f` for floating point.
 struct Scalar {
@@ -36,7 +39,7 @@ Scalar apply_unary(Op op, DType from, DType to, Scalar a);
 // Arithmetic and comparisons; `type` is the type of the operands.
 Scalar apply_binary(Op op, DType type, Scalar a, Scalar b);
 
-// Element `index` of an array in memory, and back (4-bit types take a byte each).
+// Element `index` of an array in memory, and back (types of 4 and 2 bits take a byte each).
 Scalar load_element(DType type, const void* data, uint64_t index);
 void store_element(DType type, void* data, uint64_t index, Scalar value);
 

@@ -350,7 +350,7 @@ Ex Expander::special_number(Val::Special special, DType t, Pos pos) {
       return is_float(t) ? ctx_.number(ir::lowest_finite(t), t) : ctx_.integer(ir::lowest_int(t), t);
     case Val::Special::Highest:
       if (t == DType::Bool) return ctx_.boolean(true);
-      return is_float(t) ? ctx_.number(-ir::lowest_finite(t), t) : ctx_.integer(ir::highest_int(t), t);
+      return is_float(t) ? ctx_.number(ir::highest_finite(t), t) : ctx_.integer(ir::highest_int(t), t);
     case Val::Special::Bottom:
       if (t == DType::Bool) return ctx_.boolean(false);
       return is_float(t) ? ctx_.number(-INFINITY, t) : ctx_.integer(ir::lowest_int(t), t);

@@ -434,7 +434,7 @@ class Compiler {
     code.combiner = f.combiner;
     code.mask = scope.mask;
     DType t = e->type.dtype;
-    bool narrow = t == DType::F16 || t == DType::BF16 || (is_float(t) && bits_of(t) == 8);
+    bool narrow = is_float(t) && bits_of(t) < 32;
     code.wide = f.combiner->join == ir::Join::Sum && narrow ? DType::F32 : t;
     uint64_t dims = 0;
     for (const ir::Dim* d : f.dims) {

@@ -12,7 +12,7 @@ using ir::Scalar;
 namespace {
 // Sums of narrow types are kept wide until the fold is done.
 DType accumulator(const ir::Combiner* c, DType t) {
-  bool narrow = t == DType::F16 || t == DType::BF16 || (is_float(t) && bits_of(t) == 8);
+  bool narrow = is_float(t) && bits_of(t) < 32;
   return c->join == ir::Join::Sum && narrow ? DType::F32 : t;
 }
 

@@ -47,7 +47,7 @@ struct MlcSession {
 namespace {
 
 static_assert(MLC_U8 == static_cast<int>(DType::U8) && MLC_BOOL == static_cast<int>(DType::Bool));
-static_assert(MLC_F8E5M2FNUZ == static_cast<int>(DType::F8E5M2FNUZ) && MLC_MAX_RANK == mlc::format::kMaxRank);
+static_assert(MLC_I2 == static_cast<int>(DType::I2) && DType::I2 == mlc::kLastDType && MLC_MAX_RANK == mlc::format::kMaxRank);
 static_assert(MLC_INTERNAL == static_cast<int>(Code::Internal) && MLC_EXPIRED == static_cast<int>(Code::Expired));
 
 int fail(Status status, MlcError** error) {
@@ -297,7 +297,7 @@ uint64_t count_items(const MlcTensor& t) {
 Status bind_input(const MlcTensor& t, DType dtype, uint32_t depth, mlc::exec::InputArg*& room, mlc::exec::InputArg& out) {
   if (t.list_depth != depth || (depth > 0 && t.num_items > 0 && !t.items)) return Status(Code::InputMismatch, 4001, "no such list");
   if (depth == 0) {
-    if (t.dtype <= 0 || t.dtype > MLC_F8E5M2FNUZ || t.rank > 64 || (t.rank > 0 && !t.shape))
+    if (t.dtype <= 0 || t.dtype > MLC_I2 || t.rank > 64 || (t.rank > 0 && !t.shape))
       return Status(Code::InputMismatch, 4001, "no valid type or shape");
     out = {static_cast<DType>(t.dtype), {t.shape, t.rank}, t.data, t.bytes};
     return mlc::ok();

@@ -50,14 +50,22 @@ double value_of(DType t, Bytes b, uint64_t i) {
     case DType::F8E5M2: return small_float(element<uint8_t>(b, i), 5, 2, false);
     case DType::F8E4M3FNUZ: return small_float(element<uint8_t>(b, i), 4, 3, true);
     case DType::F8E5M2FNUZ: return small_float(element<uint8_t>(b, i), 5, 2, true);
+    case DType::F4E2M1: {  // the sign is bit 3
+      const auto bits = element<uint8_t>(b, i);
+      return small_float(static_cast<uint8_t>((bits & 8) << 4 | (bits & 7)), 2, 1, false);
+    }
+    case DType::F8E8M0: {
+      const int exponent = element<uint8_t>(b, i);
+      return exponent == 255 ? NAN : std::ldexp(1, exponent - 127);
+    }
     case DType::I64: return static_cast<double>(element<int64_t>(b, i));
     case DType::I32: return element<int32_t>(b, i);
     case DType::I16: return element<int16_t>(b, i);
-    case DType::I8: case DType::I4: return element<int8_t>(b, i);
+    case DType::I8: case DType::I4: case DType::I2: return element<int8_t>(b, i);
     case DType::U64: return static_cast<double>(element<uint64_t>(b, i));
     case DType::U32: return element<uint32_t>(b, i);
     case DType::U16: return element<uint16_t>(b, i);
-    case DType::U8: case DType::U4: case DType::Bool: return element<uint8_t>(b, i);
+    case DType::U8: case DType::U4: case DType::U2: case DType::Bool: return element<uint8_t>(b, i);
     case DType::None: case DType::Str: break;
   }
   return 0;

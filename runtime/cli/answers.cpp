@@ -33,11 +33,11 @@ std::vector<double> numbers(const HostTensor& t) {
     case DType::I64: numbers_of<int64_t>(t, out); break;
     case DType::I32: numbers_of<int32_t>(t, out); break;
     case DType::I16: numbers_of<int16_t>(t, out); break;
-    case DType::I8: case DType::I4: numbers_of<int8_t>(t, out); break;
+    case DType::I8: case DType::I4: case DType::I2: numbers_of<int8_t>(t, out); break;
     case DType::U64: numbers_of<uint64_t>(t, out); break;
     case DType::U32: numbers_of<uint32_t>(t, out); break;
     case DType::U16: numbers_of<uint16_t>(t, out); break;
-    case DType::U8: case DType::U4: case DType::Bool: numbers_of<uint8_t>(t, out); break;
+    case DType::U8: case DType::U4: case DType::U2: case DType::Bool: numbers_of<uint8_t>(t, out); break;
     case DType::BF16:
       for (uint16_t v : t.as<uint16_t>()) out.push_back(std::bit_cast<float>(uint32_t{v} << 16));
       break;

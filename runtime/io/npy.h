@@ -13,7 +13,8 @@ namespace mlc::io {
 Result<HostTensor> parse_npy(Bytes file);
 
 // The header that precedes `tensor.data` in a file, version 1, padded to a multiple of 64 bytes as NumPy does.
-// f8 types are written as V1, bf16 as V2, 4-bit types as whole bytes.
+// Floats of 8 and 4 bits are written as V1, bf16 as V2, integers of 4 and 2 bits as whole bytes; V1 cannot be read back,
+// because it does not say which of them it is.
 Result<std::vector<std::byte>> npy_header(const HostTensor& tensor);
 
 }  // namespace mlc::io

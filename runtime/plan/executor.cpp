@@ -61,7 +61,7 @@ int64_t element_of(DType t, const void* data, uint64_t i) {
     case DType::I64: case DType::U64: return widened<int64_t>(data, i);
     case DType::I32: return widened<int32_t>(data, i);
     case DType::I16: return widened<int16_t>(data, i);
-    case DType::I8: case DType::I4: return widened<int8_t>(data, i);
+    case DType::I8: case DType::I4: case DType::I2: return widened<int8_t>(data, i);
     case DType::U32: return widened<uint32_t>(data, i);
     case DType::U16: return widened<uint16_t>(data, i);
     case DType::Bool: return widened<uint8_t>(data, i) != 0;

@@ -217,7 +217,7 @@ class FunctionDecoder {
   }
 
   static std::optional<DType> dtype_of(uint8_t number) {
-    if (number == 0 || number > 20) return std::nullopt;
+    if (number == 0 || number > static_cast<uint8_t>(kLastDType)) return std::nullopt;
     return static_cast<DType>(number);
   }
 

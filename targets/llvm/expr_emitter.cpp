@@ -27,7 +27,7 @@ llvm::Type* KernelEmitter::reg_scalar(DType t) {
 llvm::Type* KernelEmitter::reg_type(ir::Type type) { return with_lanes(reg_scalar(type.dtype), type.lanes); }
 
 llvm::Type* KernelEmitter::mem_scalar(DType t) {
-  if (t == DType::Bool || t == DType::I4 || t == DType::U4) return b_.getInt8Ty();
+  if (t == DType::Bool || bits_of(t) < 8) return b_.getInt8Ty();
   return reg_scalar(t);
 }
 

@@ -279,14 +279,14 @@ llvm::Value* KernelEmitter::element_pointer(uint32_t array, DType dtype, Value* 
 
 llvm::Value* KernelEmitter::from_memory(Value* v, ir::Type type) {
   if (type.dtype == DType::Bool) return b_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType()));
-  if (type.dtype == DType::I4 || type.dtype == DType::U4) return b_.CreateTrunc(v, reg_type(type));
+  if (bits_of(type.dtype) < 8) return b_.CreateTrunc(v, reg_type(type));
   return v;
 }
 
 llvm::Value* KernelEmitter::to_memory(Value* v, ir::Type type) {
   llvm::Type* memory = with_lanes(mem_scalar(type.dtype), type.lanes);
-  if (type.dtype == DType::I4) return b_.CreateSExt(v, memory);
-  if (type.dtype == DType::U4 || type.dtype == DType::Bool) return b_.CreateZExt(v, memory);
+  if (type.dtype == DType::Bool || bits_of(type.dtype) < 8)
+    return is_signed_int(type.dtype) ? b_.CreateSExt(v, memory) : b_.CreateZExt(v, memory);
   return v;
 }
 

@@ -1,4 +1,4 @@
-// Conversions between f32 and f16, bf16 and the four 8-bit floats in integer arithmetic, because the code generator
+// Conversions between f32 and f16, bf16 and the floats of 8 and 4 bits in integer arithmetic, because the code generator
 // would call __extendhfsf2 and its relatives. Rounding is to nearest, ties to even, on every target; where f16 has
 // instructions they are used.
 //
@@ -28,6 +28,7 @@ Format format_of(DType t) {
     case DType::F8E5M2: return {8, 2, 15, 0x7c, 0x7e, true, false};
     case DType::F8E4M3FNUZ: return {8, 3, 8, 0x80, 0x80, false, true};
     case DType::F8E5M2FNUZ: return {8, 2, 16, 0x80, 0x80, false, true};
+    case DType::F4E2M1: return {4, 1, 1, 7, 8, false, false};  // no NaN: -0 stands for it
     default: return {16, 7, 127, 0x7f80, 0x7fc0, true, false};  // bf16
   }
 }
@@ -43,6 +44,10 @@ llvm::Value* KernelEmitter::to_f32(Value* v, DType t) {
   Value* bits = b_.CreateZExt(v, i32);
   auto u32 = [&](uint32_t c) { return splat_int(c, i32); };
   if (t == DType::BF16) return b_.CreateBitCast(b_.CreateShl(bits, u32(16)), f32);
+  if (t == DType::F8E8M0) {
+    Value* v32 = b_.CreateSelect(b_.CreateICmpEQ(bits, u32(0)), u32(0x00400000), b_.CreateShl(bits, u32(23)));
+    return b_.CreateBitCast(b_.CreateSelect(b_.CreateICmpEQ(bits, u32(255)), u32(0x7fc00000), v32), f32);
+  }
   const Format f = format_of(t);
   Value* magnitude = b_.CreateAnd(bits, u32((1u << (f.bits - 1)) - 1));
   Value* sign = b_.CreateShl(b_.CreateXor(bits, magnitude), u32(32 - f.bits));
@@ -52,7 +57,7 @@ llvm::Value* KernelEmitter::to_f32(Value* v, DType t) {
     value = b_.CreateSelect(b_.CreateICmpUGE(magnitude, u32(f.top)), b_.CreateOr(value, u32(0x7f800000)), value);
   else if (f.fnuz)
     value = b_.CreateSelect(b_.CreateICmpEQ(bits, u32(0x80)), u32(0x7fc00000), value);
-  else
+  else if (t != DType::F4E2M1)
     value = b_.CreateSelect(b_.CreateICmpEQ(magnitude, u32(f.nan)), u32(0x7fc00000), value);
   return b_.CreateBitCast(b_.CreateOr(value, sign), f32);
 }
@@ -67,6 +72,11 @@ llvm::Value* KernelEmitter::from_f32(Value* v, DType t) {
   auto u32 = [&](uint32_t c) { return splat_int(c, i32); };
   Value* bits = b_.CreateBitCast(v, i32);
   Value* magnitude = b_.CreateAnd(bits, u32(0x7fffffff));
+  if (t == DType::F8E8M0) {  // a tie goes up; the least is 2^-127, which is subnormal in an f32
+    Value* exponent = b_.CreateLShr(b_.CreateAdd(magnitude, u32(0x400000)), u32(23));
+    exponent = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, exponent, u32(255));
+    return b_.CreateTrunc(b_.CreateSelect(b_.CreateICmpULT(magnitude, u32(0x600000)), u32(0), exponent), out);
+  }
   Value* is_nan = b_.CreateFCmpUNO(v, v);
   const unsigned drop = 23 - f.mantissa;
   Value* odd = b_.CreateAnd(b_.CreateLShr(magnitude, u32(drop)), u32(1));

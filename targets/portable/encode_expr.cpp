@@ -21,8 +21,8 @@ DType memory_type(DType t) {
   switch (t) {
     case DType::U64: return DType::I64;
     case DType::U32: return DType::I32;
-    case DType::I4: return DType::I8;
-    case DType::U4: return DType::U8;
+    case DType::I4: case DType::I2: return DType::I8;
+    case DType::U4: case DType::U2: return DType::U8;
     default: return t;
   }
 }
@@ -217,7 +217,7 @@ Encoder::R Encoder::load(const Expr& e) {
   }
   const R raw = emit_unstable(i, kind_of(m), lanes);
   if (is_small(t)) return emit(PortableOp::Unpack, Kind::F32, lanes, raw, kNone, kNone, 0, t);
-  return bits_of(t) == 4 ? fit(raw, lanes, t) : raw;
+  return bits_of(t) < 8 ? fit(raw, lanes, t) : raw;
 }
 
 void Encoder::store(const loop::Stmt& s) {
@@ -480,6 +480,8 @@ Encoder::R Encoder::sat_cast(R a, unsigned lanes, DType from, DType to) {
                          : to == DType::BF16   ? 0x1.fep127
                          : to == DType::F8E4M3 ? 448
                          : to == DType::F8E4M3FNUZ ? 240
+                         : to == DType::F4E2M1     ? 6
+                         : to == DType::F8E8M0     ? 0x1p127
                                                    : 57344;
     a = emit(PortableOp::Min, fk, lanes, float_constant(fk, lanes, limit), a);
     a = emit(PortableOp::Max, fk, lanes, float_constant(fk, lanes, -limit), a);

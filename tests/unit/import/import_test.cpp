@@ -80,12 +80,25 @@ TEST_CASE("every spelling of a tensor's data gives the same bytes") {
   }
   GraphParts g = small();
   g.initializers.push_back(tensor("nibbles", kUint4, {3}, raw("\x21\x0f")));
+  g.initializers.push_back(tensor("float4", 23, {3}, raw("\xa1\x0f")));
+  g.initializers.push_back(tensor("uint2", 25, {5}, raw("\xe4\x02")));
+  g.initializers.push_back(tensor("int2", 26, {5}, data(5, varint(0xe4) + varint(2))));  // int32_data: a byte each
   const auto m = read_model(model_file(graph(g))).value();
   const model::Tensor& nibbles = m.graph.initializers.at("nibbles");
   REQUIRE(nibbles.bytes.size() == 3);
   CHECK(nibbles.bytes[0] == std::byte{1});
   CHECK(nibbles.bytes[1] == std::byte{2});
   CHECK(nibbles.bytes[2] == std::byte{15});
+  const auto holds = [&](const char* name, DType dtype, std::vector<int> values) {
+    const model::Tensor& t = m.graph.initializers.at(name);
+    CAPTURE(name);
+    CHECK(t.dtype == dtype);
+    REQUIRE(t.bytes.size() == values.size());
+    for (size_t k = 0; k < values.size(); ++k) CHECK(t.bytes[k] == static_cast<std::byte>(values[k]));
+  };
+  holds("float4", DType::F4E2M1, {1, 10, 15});
+  holds("uint2", DType::U2, {0, 1, 2, 3, 2});
+  holds("int2", DType::I2, {0, 1, -2, -1, -2});
 }
 
 TEST_CASE("nodes in any order are sorted, cycles and missing values are named") {

@@ -30,6 +30,7 @@ using Lanes = std::vector<Lane>;
 struct SmallFormat {
   int bits, exponent, mantissa, bias;
   bool infinity, fnuz;
+  bool finite = false;  // every pattern is a number; overflow gives the largest, NaN gives -0
 };
 inline SmallFormat small_format(DType t) {
   switch (t) {
@@ -38,12 +39,14 @@ inline SmallFormat small_format(DType t) {
     case DType::F8E4M3: return {8, 4, 3, 7, false, false};
     case DType::F8E5M2: return {8, 5, 2, 15, true, false};
     case DType::F8E4M3FNUZ: return {8, 4, 3, 8, false, true};
+    case DType::F4E2M1: return {4, 2, 1, 1, false, false, true};
     default: return {8, 5, 2, 16, false, true};
   }
 }
 inline bool is_small(DType t) { return is_float(t) && t != DType::F32 && t != DType::F64; }
 
 inline double decode_small(uint32_t bits, DType t) {
+  if (t == DType::F8E8M0) return bits == 255 ? NAN : std::ldexp(1.0, int(bits) - 127);
   const SmallFormat s = small_format(t);
   const uint32_t mant = bits & ((1u << s.mantissa) - 1), exp = (bits >> s.mantissa) & ((1u << s.exponent) - 1);
   const bool negative = bits >> (s.bits - 1) & 1;
@@ -51,13 +54,23 @@ inline double decode_small(uint32_t bits, DType t) {
   double v;
   if (s.fnuz && negative && mant == 0 && exp == 0) return NAN;
   if (s.infinity && exp == top) v = mant ? NAN : INFINITY;
-  else if (!s.infinity && !s.fnuz && exp == top && mant == (1u << s.mantissa) - 1) v = NAN;
+  else if (!s.infinity && !s.fnuz && !s.finite && exp == top && mant == (1u << s.mantissa) - 1) v = NAN;
   else v = exp ? std::ldexp(double(mant | 1u << s.mantissa), int(exp) - s.bias - s.mantissa)
                : std::ldexp(double(mant), 1 - s.bias - s.mantissa);
   return negative ? -v : v;
 }
 
+// Powers of two without sign: the nearest, the greater of two; the number after the largest would be 2^128.
+inline uint32_t encode_e8m0(double v) {
+  if (std::isnan(v)) return 255;
+  uint32_t best = 0;
+  for (uint32_t b = 1; b <= 255; ++b)
+    if (std::fabs(std::fabs(v) - std::ldexp(1.0, int(b) - 127)) <= std::fabs(std::fabs(v) - std::ldexp(1.0, int(best) - 127))) best = b;
+  return std::isinf(v) ? 255 : best;
+}
+
 inline uint32_t encode_small(double v, DType t) {
+  if (t == DType::F8E8M0) return encode_e8m0(v);
   const SmallFormat s = small_format(t);
   static std::map<DType, std::vector<double>> tables;
   std::vector<double>& table = tables[t];  // finite values >= 0; the index is the pattern
@@ -68,12 +81,12 @@ inline uint32_t encode_small(double v, DType t) {
       table.push_back(x);
     }
   const uint32_t sign = 1u << (s.bits - 1);
-  const uint32_t nan = s.fnuz ? sign : s.infinity ? uint32_t(table.size()) | 1u << (s.mantissa - 1) : uint32_t(table.size());
+  const uint32_t nan = s.fnuz || s.finite ? sign : s.infinity ? uint32_t(table.size()) | 1u << (s.mantissa - 1) : uint32_t(table.size());
   if (std::isnan(v)) return nan;
   const double a = std::fabs(v);
   uint32_t r;
   const double last = table.back(), step = last - table[table.size() - 2];
-  if (a >= last + step / 2 && !(a == last + step / 2 && (table.size() - 1) % 2 == 0)) {
+  if (a >= last + step / 2 && !s.finite && !(a == last + step / 2 && (table.size() - 1) % 2 == 0)) {
     r = s.infinity ? uint32_t(table.size()) : nan;
   } else if (a >= last) {
     r = uint32_t(table.size() - 1);
@@ -103,6 +116,8 @@ inline int64_t wrap(int64_t v, DType t) {
     case DType::U8: return uint8_t(v);
     case DType::I4: return int64_t(uint64_t(v) << 60) >> 60;
     case DType::U4: return v & 15;
+    case DType::I2: return int64_t(uint64_t(v) << 62) >> 62;
+    case DType::U2: return v & 3;
     default: return v != 0;
   }
 }
@@ -381,7 +396,7 @@ class Reference {
         r.f = a.f;
         if (op == Op::SatCast && is_small(t) && !std::isnan(a.f)) {
           double largest = 0;
-          for (uint32_t b = 0; b < 1u << (bits_of(t) - 1); ++b) {
+          for (uint32_t b = 0; b < 1u << bits_of(t); ++b) {
             const double v = decode_small(b, t);
             if (std::isfinite(v)) largest = std::max(largest, v);
           }

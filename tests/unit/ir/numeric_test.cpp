@@ -1,0 +1,73 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "packager/ir/numeric.h"
+
+using namespace mlc;
+using namespace mlc::ir;
+
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+
+}  // namespace
+
+TEST_CASE("the sixteen numbers of f4e2m1 are those of the standard, and their codes come back") {
+  constexpr float values[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  for (uint8_t code = 0; code < 16; ++code) {
+    const float want = code < 8 ? values[code] : -values[code - 8];
+    CHECK(f8_value(DType::F4E2M1, code) == want);
+    CHECK(std::signbit(f8_value(DType::F4E2M1, code)) == (code > 7));
+    CHECK(f8_bits(DType::F4E2M1, want) == code);
+  }
+}
+
+TEST_CASE("conversions to f4e2m1 go to the nearest, ties to even, and stay within 6") {
+  struct { float from, to; } cases[] = {
+      {0.25f, 0}, {0.2500001f, 0.5f}, {0.75f, 1}, {1.25f, 1}, {1.75f, 2}, {2.5f, 2}, {3.5f, 4}, {5, 4}, {5.000001f, 6}, {7, 6},
+      {1e30f, 6}, {kInf, 6}, {-0.74f, -0.5f}, {-5.5f, -6}, {-kInf, -6}, {1e-40f, 0}};
+  for (const auto& c : cases) {
+    CAPTURE(c.from);
+    CHECK(round_to(DType::F4E2M1, c.from) == c.to);
+  }
+  CHECK(f8_bits(DType::F4E2M1, kNan) == 8);
+  CHECK(f8_bits(DType::F4E2M1, -kNan) == 8);
+  CHECK(lowest_finite(DType::F4E2M1) == -6);
+  CHECK(highest_finite(DType::F4E2M1) == 6);
+}
+
+TEST_CASE("f8e8m0 is an exponent alone") {
+  for (int code = 0; code < 255; ++code) {
+    const float value = f8_value(DType::F8E8M0, static_cast<uint8_t>(code));
+    CHECK(value == std::ldexp(1.0f, code - 127));
+    CHECK(f8_bits(DType::F8E8M0, value) == code);
+    CHECK(f8_bits(DType::F8E8M0, -value) == code);
+    CHECK(f8_bits(DType::F8E8M0, std::nextafter(value * 1.5f, 0.0f)) == code);
+    CHECK(f8_bits(DType::F8E8M0, value * 1.5f) == code + 1);
+  }
+  CHECK(std::isnan(f8_value(DType::F8E8M0, 255)));
+  for (float v : {kNan, kInf, -kInf, 3.4e38f}) CHECK(f8_bits(DType::F8E8M0, v) == 255);
+  for (float v : {0.0f, -0.0f, 1e-45f}) CHECK(f8_bits(DType::F8E8M0, v) == 0);
+  CHECK(lowest_finite(DType::F8E8M0) == 0x1p-127);
+  CHECK(highest_finite(DType::F8E8M0) == 0x1p127);
+}
+
+TEST_CASE("integers of two bits wrap, saturate and lie a byte each") {
+  for (int64_t v = -9; v <= 9; ++v) {
+    CAPTURE(v);
+    CHECK(wrap_to(DType::U2, v) == (v & 3));
+    CHECK(wrap_to(DType::I2, v) == ((v & 3) ^ 2) - 2);
+    CHECK(apply_unary(Op::SatCast, DType::I32, DType::I2, {v, 0}).i == std::min<int64_t>(std::max<int64_t>(v, -2), 1));
+    CHECK(apply_unary(Op::SatCast, DType::F32, DType::U2, {0, static_cast<double>(v)}).i == std::min<int64_t>(std::max<int64_t>(v, 0), 3));
+  }
+  for (DType t : {DType::U2, DType::I2})
+    for (int64_t v = lowest_int(t); v <= highest_int(t); ++v) {
+      unsigned char bytes[3] = {};
+      store_element(t, bytes, 1, {v, 0});
+      CHECK(load_element(t, bytes, 1).i == v);
+      CHECK(static_cast<int>(bytes[1]) == (v & 255));
+      CHECK(bytes[2] == 0);
+    }
+}
