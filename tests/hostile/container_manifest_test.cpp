@@ -130,7 +130,7 @@ const Case kCases[] = {
      "segment_count"},
     // tensors
     {"element type none", [](Manifest& m) { m.tensors[0].dtype = DType::None; }, "element type 0"},
-    {"element type unknown", [](Manifest& m) { m.tensors[0].dtype = static_cast<DType>(21); }, "element type 21"},
+    {"element type unknown", [](Manifest& m) { m.tensors[0].dtype = static_cast<DType>(99); }, "element type 99"},
     {"element type without size", [](Manifest& m) { m.tensors[0].dtype = DType::Str; }, "element type 18"},
     {"shape product wraps",
      [](Manifest& m) {

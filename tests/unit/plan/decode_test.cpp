@@ -84,7 +84,7 @@ TEST_CASE("each rule of a plan is enforced") {
   says("buffer 0: kind", [](M& m) { m.buffers[0].kind = fbp::BufferKind(77); });
   says("element type", [](M& m) { m.buffers[0].dtype = DType(0); });
   says("element type", [](M& m) { m.buffers[0].dtype = DType::Str; });
-  says("element type", [](M& m) { m.buffers[0].dtype = DType(21); });
+  says("element type", [](M& m) { m.buffers[0].dtype = DType(static_cast<uint8_t>(kLastDType) + 1); });
   says("length is not", [](M& m) { m.buffers[0].bytes = 1000; });
   says("length is not", [](M& m) { m.buffers[0].bytes = m.op(fbp::SymbolOp_FConst); });
   says("no such input", [](M& m) { m.buffers[0].index = 1; });
