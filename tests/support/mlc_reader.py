@@ -18,7 +18,7 @@ BLOCK = b"MLCSIGB1"
 LEAF = 1 << 20
 WEIGHTS, MODULE, PLAN, ASSET, GOLDEN, OPERATOR, TUNING, PORTABLE_IR, PARENT, SOURCE_MAP = range(1, 11)
 BITS = {1: 64, 2: 32, 3: 16, 4: 16, 5: 8, 6: 8, 7: 64, 8: 32, 9: 16, 10: 8, 11: 4, 12: 64, 13: 32, 14: 16, 15: 8,
-        16: 4, 17: 8, 19: 8, 20: 8}
+        16: 4, 17: 8, 19: 8, 20: 8, 21: 4, 22: 8, 23: 2, 24: 2}
 
 
 class Refused(Exception):
