@@ -12,7 +12,7 @@
 #include <sstream>
 #include <vector>
 
-#include "packager/compile/graph_expander.h"
+#include "packager/compile/expand/graph_expander.h"
 #include "packager/lang/lang.h"
 
 namespace mlc::conformance {
