@@ -169,8 +169,10 @@ void add_check(CLI::App& app, int& exit_code) {
       MLC_ASSIGN(const compile::CheckReport found, compile::check(flags->options));
       Report report;
       report.text = found.text();
-      report.json = {{"opset", found.opset}, {"nodes", found.nodes}, {"operators", found.operators}, {"parameters", found.parameters},
-                     {"inputs", found.inputs}, {"outputs", found.outputs}, {"flops", found.flops}};
+      report.json = {{"opset", found.opset}, {"nodes", found.nodes}, {"operators", found.operators}, {"versions", found.versions}, {"parameters", found.parameters},
+                     {"inputs", found.inputs}, {"outputs", found.outputs}, {"free_extents", found.free_extents}, {"assumed", found.assumed},
+                     {"operations", found.cost.operations}, {"constant_bytes", found.cost.constant_bytes}, {"activation_bytes", found.cost.activation_bytes},
+                     {"at_least", found.cost.at_least}, {"decided_at_run_time", found.decided}, {"native_targets", found.native}};
       report.failure = found.problem;
       return report;
     };

@@ -1,32 +1,96 @@
 #include "packager/compile/check.h"
 
+#include <algorithm>
+#include <cstdio>
+
 #include "packager/compile/expand.h"
 #include "packager/import/onnx.h"
+#include "targets/target.h"
 
 namespace mlc::compile {
 namespace {
 
 std::string described(const nest::Function& function, uint32_t number) {
   const nest::Array& array = function.arrays[number];
-  std::string text = array.name + ": " + std::string(name_of(array.dtype)) + "[";
-  for (size_t axis = 0; axis < array.shape.size(); ++axis) text += (axis ? ", " : "") + ir::to_string(array.shape[axis]);
+  std::string text = array.name + ": ";
+  for (uint8_t k = 0; k < array.list_depth; ++k) text += "list of ";
+  text += name_of(array.dtype);
+  if (array.list_depth > 0) return text;
+  text += "[";
+  for (size_t axis = 0; axis < array.shape.size(); ++axis) {
+    const ir::Expr* extent = array.shape[axis];
+    text += (axis ? ", " : "") + (extent->op == ir::Op::Sym ? extent->sym->name : ir::to_string(extent));
+  }
   return text + "]";
 }
 
-// Operations of a statement: points of its map times, per point, two for every point of each fold (a multiply and an
-// add), or one where there is no fold.
-const ir::Expr* work_of(ir::Context& ctx, const nest::Nest& nest) {
-  const ir::Expr* points = ctx.integer(1);
-  for (const ir::Dim* dim : nest.dims) points = ctx.mul(points, dim->extent);
-  const ir::Expr* per_point = ctx.integer(0);
-  for (const nest::Write& write : nest.writes)
-    ir::walk(write.value, [&](const ir::Expr* e) {
-      if (e->op != ir::Op::Fold) return;
-      const ir::Expr* folded = ctx.integer(2);
-      for (const ir::Dim* dim : e->fold->dims) folded = ctx.mul(folded, dim->extent);
-      per_point = ctx.add(per_point, folded);
-    });
-  return ctx.mul(points, ctx.max(per_point, ctx.integer(1)));
+// Nodes of a graph and of the bodies in it.
+void count_nodes(const lang::Library& library, const model::Model& model, CheckReport& report) {
+  std::map<std::pair<std::string, std::string>, std::vector<int64_t>> since;
+  for (const lang::OpInfo& info : library.operators()) since[{info.domain, info.name}].push_back(info.since);
+  std::vector<const model::Graph*> open = {&model.graph};
+  while (!open.empty()) {
+    const model::Graph* graph = open.back();
+    open.pop_back();
+    for (const model::Node& node : graph->nodes) {
+      ++report.nodes;
+      const std::string name = (node.domain == "ai.onnx" ? "" : node.domain + ":") + node.op;
+      ++report.operators[name];
+      const auto opset = model.opsets.find(node.domain);
+      const int64_t version = node.opset ? node.opset : opset == model.opsets.end() ? 1 : opset->second;
+      int64_t used = 0;
+      for (int64_t s : since[{node.domain, node.op}])
+        if (s <= version) used = std::max(used, s);
+      report.versions[name] = used;
+      for (const auto& [key, value] : node.attributes) {
+        if (const auto* body = std::get_if<std::shared_ptr<const model::Graph>>(&value); body && *body) open.push_back(body->get());
+        if (const auto* constant = std::get_if<model::Tensor>(&value); constant && node.op == "Constant" && bytes_of(constant->dtype))
+          report.parameters += constant->bytes.size() / bytes_of(constant->dtype);
+      }
+    }
+    for (const auto& [name, tensor] : graph->initializers)
+      if (bytes_of(tensor.dtype) != 0) report.parameters += tensor.bytes.size() / bytes_of(tensor.dtype);
+  }
+}
+
+void count_decisions(const nest::Function& function, CheckReport& report) {
+  std::vector<const nest::Function*> open = {&function};
+  while (!open.empty()) {
+    const nest::Function* f = open.back();
+    open.pop_back();
+    for (const nest::Statement& statement : f->body) {
+      if (!statement.control) continue;
+      switch (statement.control->kind) {
+        case nest::Control::Kind::Read: ++report.decided["size"]; break;
+        case nest::Control::Kind::Branch: ++report.decided["branch"]; break;
+        case nest::Control::Kind::Loop: ++report.decided["loop"]; break;
+        default: ++report.decided["list"]; break;
+      }
+      for (const auto& body : statement.control->bodies) open.push_back(body.get());
+    }
+  }
+}
+
+void describe_extents(const nest::Function& function, const std::map<const ir::Sym*, int64_t>& typical, CheckReport& report) {
+  std::map<std::string, const ir::Sym*> by_name;
+  for (const auto& [sym, value] : typical) by_name[sym->name] = sym;
+  for (const auto& [name, sym] : by_name) {
+    std::string text = name;
+    if (sym->lo > 1 || sym->hi < INT64_MAX) text += " in " + std::to_string(sym->lo) + ".." + (sym->hi < INT64_MAX ? std::to_string(sym->hi) : "");
+    if (sym->multiple > 1) text += ", a multiple of " + std::to_string(sym->multiple);
+    report.free_extents.push_back(text);
+    report.assumed += (report.assumed.empty() ? "" : ", ") + name + " = " + std::to_string(typical.at(sym));
+  }
+  for (uint32_t input : function.inputs) report.inputs.push_back(described(function, input));
+  for (uint32_t output : function.outputs) report.outputs.push_back(described(function, output));
+}
+
+std::string scaled(double value, double step, const std::vector<const char*>& units) {
+  size_t unit = 0;
+  while (value >= step && unit + 1 < units.size()) value /= step, ++unit;
+  char text[48];
+  std::snprintf(text, sizeof text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+  return text;
 }
 
 }  // namespace
@@ -41,10 +105,7 @@ Result<CheckReport> check(const CheckOptions& options) {
   MLC_ASSIGN(const model::Model model, import::import_onnx(options.model_path));
   CheckReport report;
   report.opset = model.opsets.at("ai.onnx");
-  report.nodes = model.graph.nodes.size();
-  for (const model::Node& node : model.graph.nodes) ++report.operators[(node.domain == "ai.onnx" ? "" : node.domain + ":") + node.op];
-  for (const auto& [name, tensor] : model.graph.initializers)
-    if (bytes_of(tensor.dtype) != 0) report.parameters += tensor.bytes.size() / bytes_of(tensor.dtype);
+  count_nodes(library, model, report);
   report.problem = check_operators(library, model);
   if (!report.problem.ok()) return report;
   ir::Context ctx;
@@ -53,13 +114,12 @@ Result<CheckReport> check(const CheckOptions& options) {
     report.problem = std::move(function).status();
     return report;
   }
-  for (uint32_t input : function->inputs) report.inputs.push_back(described(*function, input));
-  for (uint32_t output : function->outputs) report.outputs.push_back(described(*function, output));
-  const ir::Expr* flops = ctx.integer(0);
-  for (const nest::Statement& statement : function->body)
-    if (statement.nest) flops = ctx.add(flops, work_of(ctx, *statement.nest));
-  report.flops = ir::to_string(flops);
-  if (report.flops.size() > 400) report.flops = "depends on free extents";
+  const auto typical = typical_extents(*function);
+  describe_extents(*function, typical, report);
+  count_decisions(*function, report);
+  report.cost = estimate(*function, typical);
+  for (const targets::Target& target : targets::all_targets())
+    if (target.family != targets::Family::Portable) report.native.push_back(target.name);
   return report;
 }
 
@@ -67,10 +127,23 @@ std::string CheckReport::text() const {
   std::string out = "  opset       " + std::to_string(opset) + "\n  nodes       " + std::to_string(nodes) + "\n  parameters  " + std::to_string(parameters) + "\n";
   for (const std::string& input : inputs) out += "  input       " + input + "\n";
   for (const std::string& output : outputs) out += "  output      " + output + "\n";
-  if (!flops.empty()) out += "  operations  " + flops + " per run\n";
-  for (const auto& [name, count] : operators) out += "  " + std::to_string(count) + " × " + name + "\n";
-  if (problem.ok()) out += "  compiles for every target\n";
-  return out;
+  for (const std::string& extent : free_extents) out += "  free        " + extent + "\n";
+  for (const auto& [name, count] : operators) {
+    const int64_t version = versions.at(name);
+    out += "  " + std::to_string(count) + " × " + name + (version ? " (definition of opset " + std::to_string(version) + ")" : "") + "\n";
+  }
+  if (!problem.ok()) return out;
+  const std::string least = cost.at_least ? "at least " : "";
+  out += "  work        " + least + scaled(cost.operations, 1000, {"operations", "thousand operations", "million operations", "billion operations", "trillion operations"}) + " per run" + (assumed.empty() ? "" : " for " + assumed) + "\n";
+  out += "  memory      " + least + scaled(cost.constant_bytes, 1024, {"B", "KiB", "MiB", "GiB"}) + " of constants and " + least + scaled(cost.activation_bytes, 1024, {"B", "KiB", "MiB", "GiB"}) + " of arrays alive at once\n";
+  static const std::map<std::string, std::pair<const char*, const char*>> kWords = {
+      {"branch", {"branch", "branches"}}, {"list", {"step on a list", "steps on lists"}}, {"loop", {"loop", "loops"}}, {"size", {"size read from data", "sizes read from data"}}};
+  std::string run_time;
+  for (const auto& [kind, count] : decided) run_time += (run_time.empty() ? "" : ", ") + std::to_string(count) + " " + (count == 1 ? kWords.at(kind).first : kWords.at(kind).second);
+  if (!run_time.empty()) out += "  at run time " + run_time + ": steps of the plan between kernels, on every target\n";
+  out += "  runs on     ";
+  for (const std::string& target : native) out += target + " ";
+  return out + "(machine code), portable (interpreted)\n  compiles for every target\n";
 }
 
 }  // namespace mlc::compile

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "packager/compile/estimate.h"
 
 namespace mlc::compile {
 
@@ -16,11 +17,16 @@ struct CheckOptions {
 
 struct CheckReport {
   int64_t opset = 0;
-  size_t nodes = 0;
+  size_t nodes = 0;                            // those of bodies of If, Loop, ... too
   std::map<std::string, size_t> operators;     // "Conv": nodes
+  std::map<std::string, int64_t> versions;     // "Conv": the opset whose definition is used; 0: part of the compiler
   uint64_t parameters = 0;
   std::vector<std::string> inputs, outputs;    // "x: f32[N, 3, 48, W]"
-  std::string flops;                           // of one run; an expression where extents are free
+  std::vector<std::string> free_extents;       // "N", "W in 32..640"; what differs from run to run
+  std::string assumed;                         // "N = 1, W = 64": what the estimates stand for; empty: nothing is free
+  Estimate cost;                               // of one run, before the passes, which can only make it less
+  std::map<std::string, size_t> decided;       // what only the run decides: "branch", "loop", "list", "size": how many
+  std::vector<std::string> native;             // targets with machine code; every model also has the portable form
   Status problem;                              // OK: it will compile
   std::string text() const;
 };

@@ -42,7 +42,7 @@ enum class Op : uint8_t {
   Neg, Abs, Not, BitNot, Floor, Ceil, Trunc, Rint /* half to even */, Sqrt,
   IsNan, IsInf,
   Exp, Log, Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh, Acosh, Atanh, Erf,
-  Cast,     // numeric conversion to `type`; float to integer truncates (out of range: unspecified); to Bool: != 0
+  Cast,     // numeric conversion to `type`; float to integer truncates, then keeps the low bits (beyond 32 bits: unspecified); to Bool: != 0
   SatCast,  // float to integer: clamped to the range (NaN gives 0), then truncated; integer to integer: clamped
   Bitcast,  // same bits, other type of equal width
   // Two operands.

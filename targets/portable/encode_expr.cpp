@@ -459,6 +459,7 @@ Encoder::R Encoder::cast(R a, unsigned lanes, DType from, DType to) {
   }
   if (is_float(from)) {
     if (is_narrow(to)) return fit(one(PortableOp::ToInt, Kind::I32, a), lanes, to);
+    if (to == DType::U32) return one(PortableOp::Narrow, tk, one(PortableOp::ToInt, Kind::I64, a));  // negative ones wrap
     return one(is_signed_int(to) ? PortableOp::ToInt : PortableOp::ToIntU, tk, a);
   }
   if (is_float(to)) {
@@ -491,7 +492,7 @@ Encoder::R Encoder::sat_cast(R a, unsigned lanes, DType from, DType to) {
   const int64_t high = value_bits >= 63 ? INT64_MAX : (int64_t{1} << value_bits) - 1;
   const int64_t low = is_signed_int(to) ? -high - 1 : 0;
   if (is_float(from)) {  // conversions clamp to 32 or 64 bits
-    if (!is_narrow(to)) return cast(a, lanes, from, to);
+    if (!is_narrow(to)) return emit(is_signed_int(to) ? PortableOp::ToInt : PortableOp::ToIntU, kind_of(to), lanes, a);
     a = emit(PortableOp::ToInt, Kind::I32, lanes, a);
     a = emit(PortableOp::Min, Kind::I32, lanes, a, int_constant(Kind::I32, lanes, high));
     return emit(PortableOp::Max, Kind::I32, lanes, a, int_constant(Kind::I32, lanes, low));

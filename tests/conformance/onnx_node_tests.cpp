@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 #include "targets/target.h"
@@ -15,7 +16,7 @@ namespace mlc::conformance {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: onnx_node_tests [--set NAME=DIR]... [--path NAME]... [--only TEXT] [--op NAME] [--ops DIR] [--jobs N] [--seconds N] [--rtol X]\n"
+    "usage: onnx_node_tests [--set NAME=DIR]... [--path NAME]... [--only TEXT] [--op NAME] [--every N] [--ops DIR] [--jobs N] [--seconds N] [--rtol X]\n"
     "                       [--emulator ARCH=COMMAND]... [--save FILE] [--table FILE] [--verbose] [--print] [--check]\n"
     "       onnx_node_tests --from FILE... [--table FILE]\n"
     "       onnx_node_tests --model FILE [--dim NAME=N]... [--shapes] [--print] [--check] [--ops DIR]\n"
@@ -25,6 +26,7 @@ constexpr char kUsage[] =
     "  --emulator  runs targets of a family (x86, aarch64, riscv) by COMMAND, words parted by spaces\n"
     "  --only      cases whose name contains TEXT; --op: cases of an operator\n"
     "  --rtol      relative tolerance instead of the cases' own\n"
+    "  --every     of those the N-th, 2N-th, ... only\n"
     "  --jobs      processes (default: one per CPU); --seconds: limit of a case (default 120)\n"
     "  --save      results, one per line; --from reads them again\n"
     "  --table     replaces the table in a page like README.md\n"
@@ -36,6 +38,7 @@ struct Options {
   std::vector<std::string> paths, from;
   std::string ops, only, op, save, table;
   unsigned jobs = 0;
+  size_t every = 1;
   double seconds = 120;
   bool verbose = false;
   RunOptions run;
@@ -66,6 +69,7 @@ bool parse(int argc, char** argv, Options& o) {
     if (flag == "--print") { o.run.print = o.model.print = true; continue; }
     if (flag == "--check") { o.run.check = o.model.check = true; continue; }
     if (flag == "--shapes") { o.model.shapes = true; continue; }
+    if (flag == "--every" && i + 1 < argc) { o.every = static_cast<size_t>(std::max(1, std::atoi(argv[++i]))); continue; }
     if (flag == "--help") return refuse("");
     if (i + 1 >= argc) return refuse(flag + ": unknown, or without its value");
     const std::string value = argv[++i];
@@ -118,11 +122,12 @@ bool find_paths(Options& o) {
     Path path{target->name, target, {}};
     for (const auto& [family, command] : o.emulators) {
       if (family != family_name(target->family)) continue;
-      std::string word;
-      for (char c : command + " ") {
-        if (c != ' ') word += c;
-        else if (!word.empty()) path.emulator.push_back(std::move(word)), word.clear();
+      std::vector<std::string> words(1);
+      for (char c : command) {
+        if (c != ' ') words.back() += c;
+        else if (!words.back().empty()) words.emplace_back();
       }
+      path.emulator = std::make_shared<Emulated>(std::move(words));
     }
     o.run.paths.push_back(std::move(path));
   }
@@ -194,6 +199,7 @@ int finish(const Options& o, const std::vector<Outcome>& outcomes) {
 }
 
 int run(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   Options o;
   if (!parse(argc, argv, o) || !find_paths(o)) return 2;
   if (!o.from.empty()) {
@@ -216,10 +222,12 @@ int run(int argc, char** argv) {
   o.run.library = &*library;
   if (!o.model.model.empty()) return run_model(*library, o.model);
   std::vector<Item> items;
+  size_t seen = 0;
   for (const auto& [name, folder] : o.sets)
     for (const Case& c : find_cases(folder)) {
       if (!o.only.empty() && c.name.find(o.only) == std::string::npos) continue;
       if (!o.op.empty() && operator_of(c) != o.op) continue;
+      if (++seen % o.every != 0) continue;
       items.push_back({name, c});
     }
   if (items.empty()) {

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "targets/target.h"
+#include "tests/conformance/emulate.h"
 
 namespace mlc::conformance {
 
@@ -15,7 +17,7 @@ namespace mlc::conformance {
 struct Path {
   std::string name;                          // "interpreter", or that of the target
   const targets::Target* target = nullptr;   // null: the Nest interpreter
-  std::vector<std::string> emulator;         // command before which `CONTAINER INPUTS OUTPUTS` stand; empty: in process
+  std::shared_ptr<Emulated> emulator;        // runs the containers; null: in process
 };
 
 enum class Kind : uint8_t {

@@ -11,7 +11,6 @@
 #include "packager/nest/print.h"
 #include "packager/nest/verify.h"
 #include "packager/passes/passes.h"
-#include "tests/conformance/emulate.h"
 #include "tests/conformance/execute.h"
 #include "tests/conformance/known_differences.h"
 
@@ -153,8 +152,8 @@ class CaseRun {
   Result<std::vector<nest::Tensor>> answers(const Path& path) {
     if (!path.target) return nest::interpret(programs_[0].function, inputs_, {.threads = 1});
     MLC_ASSIGN(const std::vector<std::byte> container, container_for(*path.target));
-    if (path.emulator.empty()) return execute(container, path.target->name, inputs_);
-    return emulate(path.emulator, container, path.target->name, inputs_);
+    if (path.emulator) return path.emulator->run(container, path.target->name, inputs_);
+    return execute(container, path.target->name, inputs_);
   }
 
   // What `mlpack build` writes for one target, without a signature: the portable form is in every container.

@@ -18,11 +18,15 @@ std::vector<int64_t> ints_attribute(const Node& node, const std::string& name) {
   return value ? *value : std::vector<int64_t>();
 }
 
-bool is_structural(const std::string& domain, const std::string& op) {
+const std::set<std::string>& structural_operators() {
   static const std::set<std::string> kOperators = {
       "If", "Loop", "Scan", "SequenceMap", "SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase", "SequenceAt",
       "SequenceLength", "ConcatFromSequence", "SplitToSequence", "Optional", "OptionalGetElement", "OptionalHasElement"};
-  return (domain == "ai.onnx" || domain.empty()) && kOperators.count(op) > 0;
+  return kOperators;
+}
+
+bool is_structural(const std::string& domain, const std::string& op) {
+  return (domain == "ai.onnx" || domain.empty()) && structural_operators().count(op) > 0;
 }
 
 Status GraphExpander::structural(const Node& node) {

@@ -20,6 +20,7 @@ namespace mlc::compile {
 
 // Is it one of those operators?
 bool is_structural(const std::string& domain, const std::string& op);
+const std::set<std::string>& structural_operators();  // their names, all of ai.onnx
 
 // What all graphs of one expansion share.
 struct Expansion {

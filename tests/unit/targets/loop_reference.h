@@ -407,7 +407,10 @@ class Reference {
         r.i = !(a.f == 0);
       } else {
         const double v = std::trunc(a.f);
-        if (std::isnan(v)) r.any |= op == Op::Cast;
+        // A Cast keeps the low bits of what fits a signed register: 32 bits for narrow results, 64 for u32.
+        const double room = bits_of(t) <= 16 ? 0x1p31 : t == DType::U32 ? 0x1p63 : 0;
+        if (op == Op::Cast && v > -room - 1 && v < room) r.i = wrap(int64_t(v), t);
+        else if (std::isnan(v)) r.any |= op == Op::Cast;
         else if (v < lowest(t)) r.any |= op == Op::Cast, r.i = is_signed_int(t) ? wrap(int64_t(uint64_t(1) << (bits_of(t) - 1)), t) : 0;
         else if (v >= above(t)) r.any |= op == Op::Cast, r.i = wrap(int64_t((uint64_t(1) << (bits_of(t) - is_signed_int(t)) % 64) - 1), t);
         else r.i = is_signed_int(t) ? int64_t(v) : int64_t(uint64_t(v));

@@ -1,0 +1,27 @@
+// What one run of a function costs, read off its statements without compiling: operations and memory, for extents that
+// stand for the free ones.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "packager/nest/nest.h"
+
+namespace mlc::compile {
+
+// Values of the symbols of a function's inputs that estimates are made for: 1 for the first axis of an input, which is a
+// batch nearly everywhere, 64 for the others, as near to that as their bounds allow.
+std::map<const ir::Sym*, int64_t> typical_extents(const nest::Function& function);
+
+struct Estimate {
+  // A map counts one operation per point, or two for every point of each of its folds (a multiply and an add); a block
+  // counts its points; bodies count once per branch that may be taken and once per loop.
+  double operations = 0;
+  double constant_bytes = 0;   // of the weights that statements read
+  double activation_bytes = 0; // most of inputs, results and what lies between them, alive at once
+  bool at_least = false;       // sizes or repetitions that only the run tells are in it
+};
+Estimate estimate(const nest::Function& function, const std::map<const ir::Sym*, int64_t>& extents);
+
+}  // namespace mlc::compile
