@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <sstream>
 
 #include "tests/conformance/results.h"
@@ -12,12 +13,28 @@ constexpr char kBegin[] = "<!-- table: begin -->\n", kEnd[] = "<!-- table: end -
 
 using Column = std::pair<std::string, std::string>;  // set, path
 
-// In the order in which they first appear.
+void once(std::vector<std::string>& list, const std::string& item) {
+  if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
+}
+
+// Set by set, both in the order in which they first appear.
 std::vector<Column> columns_of(const std::vector<Outcome>& outcomes) {
+  std::vector<std::string> sets;
+  std::map<std::string, std::vector<std::string>> paths;
+  for (const Outcome& o : outcomes) once(sets, o.set), once(paths[o.set], o.path);
   std::vector<Column> columns;
-  for (const Outcome& o : outcomes)
-    if (std::find(columns.begin(), columns.end(), Column(o.set, o.path)) == columns.end()) columns.emplace_back(o.set, o.path);
+  for (const std::string& set : sets)
+    for (const std::string& path : paths[set]) columns.emplace_back(set, path);
   return columns;
+}
+
+// What cases have in common: without the file, the names in it and how often.
+std::string common_reason(const std::string& reason) {
+  static const std::regex file(R"(^\S*model\.onnx: |^(input|output)_\d+(\.pb)?: )"), name("'[^']*' "), missing(R"(; (\S+)  \d+ nodes?, first)");
+  std::string operators;
+  for (std::sregex_iterator at(reason.begin(), reason.end(), missing), end; at != end; ++at) operators += (operators.empty() ? "" : ", ") + at->str(1);
+  if (!operators.empty()) return "no such operator: " + operators;
+  return std::regex_replace(std::regex_replace(reason, file, ""), name, "");
 }
 
 // "12" where all pass, else "10, 1 f, 1 u".
@@ -53,17 +70,16 @@ std::string table(const std::vector<Outcome>& outcomes) {
     std::vector<std::string> paths;
   };
   std::map<std::pair<Kind, std::string>, Group> reasons;
-  const auto once = [](std::vector<std::string>& list, const std::string& item) {
-    if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
-  };
   for (const Outcome& o : outcomes) {
     by_operator[o.op][{o.set, o.path}].add(o);
     totals[{o.set, o.path}].add(o);
     if (o.kind == Kind::Pass) continue;
-    Group& group = reasons[{o.kind, o.reason}];
+    Group& group = reasons[{o.kind, common_reason(o.reason)}];
     once(group.tests, o.test);
     once(group.paths, o.path);
   }
+  std::vector<std::string> all_paths;
+  for (const auto& [set, path] : columns) once(all_paths, path);
   std::string text = "\n| set | path | cases | pass | fail | known differences | unsupported | pass knowing shapes | pass knowing values |\n|---|---|---|---|---|---|---|---|---|\n";
   for (const Column& column : columns) {
     const Count& c = totals[column];
@@ -74,12 +90,10 @@ std::string table(const std::vector<Outcome>& outcomes) {
   text += "\nWhat does not pass:\n\n| | reason | paths | cases |\n|---|---|---|---|\n";
   for (const auto& [key, group] : reasons) {
     text += "| " + std::string(key.first == Kind::Fail ? "fails" : kKindNames[static_cast<size_t>(key.first)]) + " | " + cell_text(key.second) + " |";
-    for (const auto* list : {&group.paths, &group.tests}) {
-      std::string joined;
-      for (const std::string& item : *list) joined += (joined.empty() ? "" : ", ") + item;
-      text += " " + joined + " |";
-    }
-    text += "\n";
+    std::string paths, tests;
+    for (const std::string& path : group.paths) paths += (paths.empty() ? "" : ", ") + path;
+    for (const std::string& test : group.tests) tests += (tests.empty() ? "" : ", ") + test;
+    text += " " + (group.paths.size() == all_paths.size() ? "all" : paths) + " | " + tests + " |\n";
   }
   text += "\nCases that pass, by operator; f: fail, k: known difference, u: unsupported.\n\n" + header("operator", columns);
   for (const auto& [op, counts] : by_operator) {
