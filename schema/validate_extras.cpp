@@ -66,7 +66,8 @@ Status validate_arrays(const Manifest& m, const Golden& golden, const std::vecto
   for (const GoldenArray& array : arrays) {
     if (array.port >= ports.size()) return place.wrong(compose("port {} of {}", array.port, ports.size()));
     const Port& port = ports[array.port];
-    if (port.list_depth > 0) return place.wrong(compose("port {} is a list, of which there are no golden arrays", quoted(port.name)));
+    if (port.list_depth > 0 || port.dtype == DType::Str)
+      return place.wrong(compose("port {} is a list or holds strings, of which there are no golden arrays", quoted(port.name)));
     if (Status s = check_ref(m, array.ref, SegmentKind::Golden); !s.ok()) return place.wrong(s.message);
     if (array.shape.size() > kMaxRank) return place.wrong(compose("array of rank {}", array.shape.size()));
     MLC_RETURN_IF_ERROR(validate_shape(golden, array, port, place));
@@ -112,7 +113,7 @@ Status validate_golden(const Manifest& m) {
     tested[golden.method] = true;
   }
   const auto has_lists = [](const std::vector<Port>& ports) {
-    return std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.list_depth > 0; });
+    return std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.list_depth > 0 || port.dtype == DType::Str; });
   };
   for (size_t i = 0; i < tested.size(); ++i)
     if (!tested[i] && !has_lists(m.methods[i].inputs) && !has_lists(m.methods[i].outputs)) return Place{"methods", i, m.methods[i].name}.wrong("has no golden vector");

@@ -103,8 +103,10 @@ class Expander {
     std::map<std::string, lang::Value> results;
     for (const model::Port& port : model_.graph.outputs) {
       MLC_ASSIGN(const Item value, graph_.value_of(port.name));
+      if (value.list && port.dtype == DType::Str) return Status(Code::Unsupported, 2012, "output '" + port.name + "' is a list of strings, which is not supported");
       results[port.name] = value.tensor;
       if (value.list) { MLC_ASSIGN(results[port.name].array, graph_.array_of(value, port.name)); }
+      else results[port.name] = graph_.strings_out(value, port.name).tensor;
     }
     return results;
   }
@@ -114,7 +116,7 @@ class Expander {
       if (!port.has_shape && !port.list_depth)
         return Status(Code::Unsupported, 2011, "input '" + port.name + "' does not say its rank")
             .hint("export the model with shapes, or run onnx.shape_inference on it");
-      if (port.dtype == DType::Str || port.dtype == DType::None)
+      if ((port.dtype == DType::Str && port.list_depth) || port.dtype == DType::None)
         return Status(Code::Unsupported, 2012, "input '" + port.name + "' has the element type " + std::string(name_of(port.dtype)) + ", which no target supports");
       nest::Array array;
       array.name = port.name;
@@ -130,8 +132,8 @@ class Expander {
       }
       const uint32_t number = static_cast<uint32_t>(function_.arrays.size());
       function_.inputs.push_back(number);
-      graph_.bind(port.name, port.list_depth ? list_of(port, number) : Item::of(number));
       function_.arrays.push_back(std::move(array));
+      graph_.bind(port.name, port.list_depth ? list_of(port, number) : port.dtype == DType::Str ? graph_.strings_in(number) : Item::of(number));
     }
     return ok();
   }
@@ -181,7 +183,7 @@ Status check_operators(const lang::Library& library, const model::Model& model) 
       for (const auto& [key, value] : node.attributes)
         if (auto body = std::get_if<std::shared_ptr<const model::Graph>>(&value)) open.push_back(body->get());
       const int64_t opset = opset_of(model, node);
-      if (is_structural(node.domain, node.op)) continue;
+      if (is_structural(node.domain, node.op) || is_string_operator(node.domain, node.op)) continue;
       const auto known = library.knows(node.domain, node.op, opset);
       if (known == lang::Library::Known::Yes) continue;
       ++nodes;

@@ -21,7 +21,7 @@ struct GoldenVector {
 // 0 or 1, so that they are legal as indices of any table of two rows, 8-bit integers over their whole range (pictures).
 // Free extents take the first of a few plausible values with which the interpreter succeeds and the answer tells right from
 // wrong (a picture so small that a pooling leaves nothing of it gives NaN everywhere). `oracle` is the function
-// as expanded, before any pass. Empty for a function that takes or gives lists, of which containers hold no vectors.
+// as expanded, before any pass. Empty for a function that takes or gives lists or strings, of which containers hold no vectors.
 Result<GoldenVector> make_golden(const nest::Function& oracle);
 
 // Stores a vector of method `method`; tolerance relative to the largest output.

@@ -6,6 +6,7 @@
 #include "packager/nest/block.h"
 #include "packager/nest/evaluate.h"
 #include "packager/nest/lists.h"
+#include "packager/nest/strings.h"
 
 namespace mlc::nest {
 namespace {
@@ -94,14 +95,14 @@ class Interpreter {
         if (!is_list(t, a.dtype, a.list_depth)) return Status(Code::InputMismatch, "input '" + a.name + "' is not the list that is expected");
         continue;
       }
-      uint64_t bytes = bytes_of(t.dtype);
+      uint64_t bytes = t.dtype == DType::Str ? 1 : bytes_of(t.dtype);
       bool valid = t.dtype == a.dtype && t.shape.size() == a.shape.size();
       for (int64_t d : t.shape) {
         auto n = d < 0 ? std::nullopt : checked_mul(bytes, static_cast<uint64_t>(d));
         valid = valid && n;
         bytes = n.value_or(0);
       }
-      if (!valid || bytes != t.bytes.size())
+      if (!valid || bytes != (t.dtype == DType::Str ? t.strings.size() : t.bytes.size()))
         return Status(Code::InputMismatch, "input '" + a.name + "' is " + std::string(name_of(t.dtype)) +
                                                shape_text(t.shape) + ", which does not fit");
       for (size_t k = 0; k < a.shape.size(); ++k)
@@ -289,6 +290,7 @@ class Interpreter {
     Status status = c.kind == Control::Kind::Read     ? read(c)
                     : c.kind == Control::Kind::Branch ? branch(c)
                     : c.kind == Control::Kind::Loop   ? loop(c)
+                    : is_about_strings(c.kind)        ? strings(c)
                                                       : list(c);
     return status.ok() ? ok() : std::move(status).note(s.source);
   }
@@ -431,6 +433,18 @@ class Interpreter {
     }
     MLC_ASSIGN(Tensor result, run_list(c, f_.arrays[c.outputs[0]], inputs));
     return receive(c.outputs[0], std::move(result));
+  }
+
+  Status strings(const Control& c) {
+    std::vector<const Tensor*> inputs;
+    for (uint32_t number : c.inputs) {
+      MLC_ASSIGN(const Tensor* t, operand(number));
+      inputs.push_back(t);
+    }
+    MLC_ASSIGN(std::vector<Tensor> results, run_strings(c, inputs));
+    if (results.size() != c.outputs.size()) return Status(Code::Internal, "a string operation has another number of results");
+    for (size_t k = 0; k < results.size(); ++k) MLC_RETURN_IF_ERROR(receive(c.outputs[k], std::move(results[k])));
+    return ok();
   }
 
   static constexpr int kMaxDepth = 64;

@@ -93,6 +93,20 @@ struct Control {
     // array, lengths (i64 [n], or i64 [] for equal pieces of which the last may be shorter; kNoArray: pieces of 1) ->
     // list of pieces along `axis`, which is dropped from pieces of one element if `new_axis`
     ListSplit,
+    // Strings. Below the interface a string is a u64: its place in a table of the run in which every text is once, so
+    // that equal texts have equal numbers; 0 is the empty text. Arrays of DType::Str are inputs and outputs only.
+    StringsIn,    // str array -> u64 array
+    StringsOut,   // u64 array -> str array
+    StringsMake,  // text (u8 [bytes]), ends (i64 [n], not falling) -> u64 [n]: the pieces of the text
+    StringConcat,  // two u64 arrays of one shape -> u64 array: one text behind the other
+    // u64 array, separator (u64, one element; empty: runs of blanks) -> u64 array with one more axis, i64 array of the
+    // numbers of pieces. At most `axis` cuts per text.
+    StringSplit,
+    // u64 [n], texts to leave out (u64 [k]) -> u64 [m]. `axis`: 1 lower, 2 upper, 0 no change; + 4: case counts.
+    StringNormalize,
+    StringMatch,       // u64 array, table (i32 [n], base/text.h: accepts) -> bool array
+    StringFromNumber,  // array of any numbers but small floats -> u64 array
+    NumberFromString,  // u64 array -> f64 array, or an i64 array if `new_axis`
   };
   Kind kind = Kind::Read;
   std::vector<uint32_t> inputs, outputs;  // arrays of the function; kNoArray: absent, not wanted
@@ -100,9 +114,11 @@ struct Control {
   // Their extents may contain symbols of the function around them, whose values they see.
   std::vector<std::unique_ptr<Function>> bodies;
   uint32_t carried = 0;  // Loop only
-  int64_t axis = 0;      // ListConcat, ListSplit; not negative
-  bool new_axis = false;
+  int64_t axis = 0;      // ListConcat, ListSplit, StringSplit, StringNormalize; not negative
+  bool new_axis = false; // ListConcat, ListSplit, NumberFromString
 };
+
+constexpr bool is_about_strings(Control::Kind k) { return k >= Control::Kind::StringsIn; }
 
 struct Statement {
   std::string source;  // node and operator it came from: "Conv_12 (Conv)"

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "base/checked.h"
@@ -18,6 +19,7 @@ struct Tensor {
   std::vector<std::byte> bytes;
   uint8_t list_depth = 0;
   std::vector<Tensor> items = {};
+  std::vector<std::string> strings = {};  // of dtype Str, which has no bytes
 
   int64_t elements() const {
     int64_t n = 1;

@@ -65,7 +65,7 @@ class Verifier {
 
   void array(const Array& a, std::set<std::string>& names) {
     if (a.name.empty() || !names.insert(a.name).second) say("'" + a.name + "' is not a name of its own");
-    if (bits_of(a.dtype) == 0) say("'" + a.name + "' has no element type of fixed size");
+    if (bits_of(a.dtype) == 0 && (a.dtype != DType::Str || a.kind == Array::Kind::Const || a.list_depth)) say("'" + a.name + "' has no element type of fixed size");
     if (a.list_depth && (!a.shape.empty() || a.kind == Array::Kind::Const || a.layout.pieces.size() || a.list_depth > kMaxDepth))
       say("the list '" + a.name + "' has what only arrays have");
     bool constant = true;
@@ -443,6 +443,7 @@ class Verifier {
     auto listed = [&](size_t k) { return in[k] && in[k]->list_depth > 0; };
     auto item = [&](const Array* a, const Array* list) { return !a || !list || (a->dtype == list->dtype && a->list_depth + 1 == list->list_depth); };
     auto number = [&](size_t k) { return k >= in.size() || c.inputs[k] == kNoArray || is_single(in[k], DType::I64); };
+    auto array = [&](size_t k, DType dtype) { return in[k] && in[k]->dtype == dtype && !in[k]->list_depth; };
     bool good = true;
     switch (c.kind) {
       case Kind::Read:
@@ -467,6 +468,15 @@ class Verifier {
       case Kind::ListSplit:
         good = counts(1, 2, 1, 0) && in[0] && !in[0]->list_depth && c.axis >= 0 && static_cast<size_t>(c.axis) < in[0]->shape.size() && item(in[0], out[0]);
         break;
+      case Kind::StringsIn: good = counts(1, 1, 1, 0) && array(0, DType::Str) && (!out[0] || out[0]->dtype == DType::U64); break;
+      case Kind::StringsOut: good = counts(1, 1, 1, 0) && array(0, DType::U64) && (!out[0] || out[0]->dtype == DType::Str); break;
+      case Kind::StringsMake: good = counts(2, 2, 1, 0) && array(0, DType::U8) && array(1, DType::I64); break;
+      case Kind::StringConcat: good = counts(2, 2, 1, 0) && array(0, DType::U64) && array(1, DType::U64) && alike(in[0], in[1]); break;
+      case Kind::StringSplit: good = counts(2, 2, 2, 0) && array(0, DType::U64) && is_single(in[1], DType::U64) && c.axis >= 0; break;
+      case Kind::StringNormalize: good = counts(2, 2, 1, 0) && array(0, DType::U64) && array(1, DType::U64) && c.axis >= 0 && c.axis < 8; break;
+      case Kind::StringMatch: good = counts(2, 2, 1, 0) && array(0, DType::U64) && array(1, DType::I32); break;
+      case Kind::StringFromNumber: good = counts(1, 1, 1, 0) && in[0] && !in[0]->list_depth; break;
+      case Kind::NumberFromString: good = counts(1, 1, 1, 0) && array(0, DType::U64); break;
     }
     if (!good) say("the operands of a control do not fit its kind");
     for (const ir::Sym* s : c.symbols)

@@ -86,7 +86,8 @@ class Partitioner {
   }
 
   void find_sources() {
-    for (uint32_t input : f_.inputs) add_axes(input);
+    for (uint32_t input : f_.inputs)
+      if (f_.arrays[input].dtype != DType::Str) add_axes(input);  // kernels see what StringsIn makes of those
     for (const Function::Element& e : f_.elements)
       sources_.try_emplace(e.sym, Source{Source::Kind::Element, e.input, e.element, nullptr, 0});
     for (const Function::Definition& d : f_.definitions) sources_.try_emplace(d.sym, Source{Source::Kind::Definition, 0, 0, d.value, 0});

@@ -91,6 +91,15 @@ class FunctionWriter {
       case Kind::ListLength: return StepOp_ListLength;
       case Kind::ListConcat: return StepOp_ListConcat;
       case Kind::ListSplit: return StepOp_ListSplit;
+      case Kind::StringsIn: return StepOp_StringsIn;
+      case Kind::StringsOut: return StepOp_StringsOut;
+      case Kind::StringsMake: return StepOp_StringsMake;
+      case Kind::StringConcat: return StepOp_StringConcat;
+      case Kind::StringSplit: return StepOp_StringSplit;
+      case Kind::StringNormalize: return StepOp_StringNormalize;
+      case Kind::StringMatch: return StepOp_StringMatch;
+      case Kind::StringFromNumber: return StepOp_StringFromNumber;
+      case Kind::NumberFromString: return StepOp_NumberFromString;
     }
     return StepOp_None;
   }

@@ -64,7 +64,9 @@ static_assert(std::size(kSymbolOpWords) == exec::kLastSymbolOp + 1);
 inline constexpr std::string_view kShareWords[] = {"static", "counter", "one"};
 static_assert(std::size(kShareWords) == exec::kLastShare + 1);
 inline constexpr std::string_view kStepWords[] = {"",   "call",   "branch", "loop",   "make", "insert",
-                                                  "erase", "at", "length", "concat", "split"};
+                                                  "erase", "at", "length", "concat", "split",
+                                                  "stringsin", "stringsout", "stringsmake", "stringconcat", "stringsplit",
+                                                  "stringnormalize", "stringmatch", "stringfromnumber", "numberfromstring"};
 static_assert(std::size(kStepWords) == exec::kLastStepOp + 1);
 int operands_of(exec::SymbolOp op);  // symbols that it reads
 

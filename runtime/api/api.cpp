@@ -48,6 +48,7 @@ namespace {
 
 static_assert(MLC_U8 == static_cast<int>(DType::U8) && MLC_BOOL == static_cast<int>(DType::Bool));
 static_assert(MLC_I2 == static_cast<int>(DType::I2) && DType::I2 == mlc::kLastDType && MLC_MAX_RANK == mlc::format::kMaxRank);
+static_assert(MLC_STR == static_cast<int>(DType::Str) && sizeof(MlcString) == sizeof(mlc::exec::Text));
 static_assert(MLC_INTERNAL == static_cast<int>(Code::Internal) && MLC_EXPIRED == static_cast<int>(Code::Expired));
 
 int fail(Status status, MlcError** error) {

@@ -39,11 +39,18 @@ enum {
 typedef enum MlcDType {
   MLC_NONE = 0, MLC_F64 = 1, MLC_F32 = 2, MLC_F16 = 3, MLC_BF16 = 4, MLC_F8E4M3 = 5, MLC_F8E5M2 = 6, MLC_I64 = 7,
   MLC_I32 = 8, MLC_I16 = 9, MLC_I8 = 10, MLC_I4 = 11, MLC_U64 = 12, MLC_U32 = 13, MLC_U16 = 14, MLC_U8 = 15,
-  MLC_U4 = 16, MLC_BOOL = 17, MLC_F8E4M3FNUZ = 19, MLC_F8E5M2FNUZ = 20,
+  MLC_U4 = 16, MLC_BOOL = 17, MLC_STR = 18, MLC_F8E4M3FNUZ = 19, MLC_F8E5M2FNUZ = 20,
   MLC_F4E2M1 = 21, MLC_F8E8M0 = 22, MLC_U2 = 23, MLC_I2 = 24
 } MlcDType;
 
 #define MLC_MAX_RANK 8
+
+/* An element of an array of MLC_STR: bytes, meant to be UTF-8, without a zero at the end. Those of an output belong to
+ * the session until its next run, also where the array itself is memory of the caller. */
+typedef struct MlcString {
+  const char* data;
+  uint64_t bytes;
+} MlcString;
 
 /* A dense array in C order, or a list of arrays (of such lists, ...) where a port has a list_depth that is not 0. An
  * optional is a list of at most one item; a list among the inputs that is not given is empty.
@@ -212,6 +219,7 @@ static inline uint64_t mlc_dtype_bytes(MlcDType t) {
     case MLC_F64: case MLC_I64: case MLC_U64: return 8;
     case MLC_F32: case MLC_I32: case MLC_U32: return 4;
     case MLC_F16: case MLC_BF16: case MLC_I16: case MLC_U16: return 2;
+    case MLC_STR: return sizeof(MlcString);
     case MLC_NONE: return 0;
     default: return 1;
   }

@@ -54,6 +54,10 @@ std::string number_text(double v) {
 
 std::string tensor_text(const HostTensor& t) {
   std::string out = type_text(t.dtype, t.shape);
+  if (t.dtype == DType::Str) {
+    for (size_t i = 0; i < t.strings.size() && i < 12; ++i) out += (i ? " '" : "  '") + printable(t.strings[i]) + "'";
+    return t.strings.size() > 12 ? out + " ..." : out;
+  }
   const std::vector<double> values = numbers(t);
   if (values.empty()) return out;
   if (values.size() <= 12) {
@@ -89,6 +93,10 @@ std::string classes_text(const Classes& c) {
 
 ordered_json tensor_json(const HostTensor& t) {
   ordered_json out = {{"dtype", name_of(t.dtype)}, {"shape", t.shape}};
+  if (t.dtype == DType::Str) {
+    out["data"] = t.strings;
+    return out;
+  }
   const std::vector<double> values = t.elements() <= kMostValuesInJson ? numbers(t) : std::vector<double>();
   if (values.empty()) return out;
   ordered_json data = ordered_json::array();

@@ -61,6 +61,9 @@ Result<HostTensor> made_up(const MlcPort& port, const Dims& dims, bool random, u
   if (port.list_depth > 0)
     return Status(Code::InputMismatch, 4001, std::string(port.name) + " is a list, which is not made up")
         .hint("-i " + std::string(port.name) + "=FILE.npy for each item, in order");
+  if (port.dtype == MLC_STR)
+    return Status(Code::InputMismatch, 4001, std::string(port.name) + " takes strings, which are not made up")
+        .hint("-i " + std::string(port.name) + "=FILE.npy, an array of U or S elements");
   std::vector<int64_t> shape;
   for (uint32_t i = 0; i < port.rank; ++i) {
     if (port.extents[i] >= 0) {
@@ -269,9 +272,15 @@ Views views_of(const OpenModel& model, uint32_t program, const std::vector<Named
   };
   for (size_t i = 0; i < tensors.size(); ++i) {
     const NamedTensor& t = tensors[i];
-    const MlcTensor view{t.name.c_str(), const_cast<std::byte*>(t.tensor.data.data()), t.tensor.data.size(),
+    MlcTensor view{t.name.c_str(), const_cast<std::byte*>(t.tensor.data.data()), t.tensor.data.size(),
                          static_cast<MlcDType>(t.tensor.dtype), static_cast<uint32_t>(t.tensor.shape.size()),
                          t.tensor.shape.data()};
+    if (t.tensor.dtype == DType::Str) {
+      std::vector<MlcString>& strings = views.strings.emplace_back();
+      for (const std::string& s : t.tensor.strings) strings.push_back({s.data(), s.size()});
+      view.data = strings.data();
+      view.bytes = strings.size() * sizeof(MlcString);
+    }
     if (!is_list(t.name)) {
       views.tensors.push_back(view);
       continue;
@@ -295,6 +304,15 @@ namespace {
 Status copy_into(std::vector<NamedTensor>& out, const std::string& name, const MlcTensor& o) {
   for (uint32_t i = 0; i < o.num_items; ++i) MLC_RETURN_IF_ERROR(copy_into(out, name + "." + std::to_string(i), o.items[i]));
   if (o.list_depth > 0) return ok();
+  if (o.dtype == MLC_STR) {
+    std::vector<std::string> strings;
+    for (uint64_t k = 0; k < o.bytes / sizeof(MlcString); ++k) {
+      const MlcString& s = static_cast<const MlcString*>(o.data)[k];
+      strings.emplace_back(s.data, s.bytes);
+    }
+    out.push_back({name, HostTensor::of_strings({o.shape, o.shape + o.rank}, std::move(strings))});
+    return ok();
+  }
   MLC_ASSIGN(HostTensor t, HostTensor::zeros(static_cast<DType>(o.dtype), {o.shape, o.shape + o.rank}));
   if (o.bytes) std::memcpy(t.data.data(), o.data, std::min<uint64_t>(o.bytes, t.data.size()));
   out.push_back({name, std::move(t)});

@@ -35,6 +35,7 @@ Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const Targe
 struct Views {
   std::vector<MlcTensor> tensors;
   std::vector<std::vector<MlcTensor>> items;  // of lists
+  std::vector<std::vector<MlcString>> strings;
 };
 Views views_of(const OpenModel& model, uint32_t program, const std::vector<NamedTensor>& tensors);
 // Copies of the outputs of a run. The items of a list NAME are called NAME.0, NAME.1, ...

@@ -11,11 +11,14 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kMaxHeader = 1 << 16;
+constexpr uint64_t kMaxCharacters = 1 << 28;  // of one string
 
 struct Header {
   DType dtype = DType::None;
   bool big_endian = false;
   bool fortran_order = false;
+  bool wide = false;        // strings: of code points, 4 bytes each
+  uint64_t characters = 0;  // of a string
   std::vector<int64_t> shape;
 };
 
@@ -69,7 +72,8 @@ class DictCursor {
   std::string_view rest_;
 };
 
-Result<DType> dtype_of(std::string_view descr, bool& big_endian) {
+Result<DType> dtype_of(std::string_view descr, Header& h) {
+  bool& big_endian = h.big_endian;
   struct Known { std::string_view code; DType dtype; };
   static constexpr Known known[] = {
       {"f8", DType::F64}, {"f4", DType::F32}, {"f2", DType::F16}, {"V2", DType::BF16}, {"i8", DType::I64},
@@ -79,11 +83,16 @@ Result<DType> dtype_of(std::string_view descr, bool& big_endian) {
     big_endian = descr.front() == '>';
     for (const auto& k : known)
       if (k.code == descr.substr(1)) return k.dtype;
+    if (descr.size() > 2 && (descr[1] == 'U' || descr[1] == 'S')) {
+      h.wide = descr[1] == 'U';
+      const auto [end, error] = std::from_chars(descr.data() + 2, descr.data() + descr.size(), h.characters);
+      if (error == std::errc() && end == descr.data() + descr.size() && h.characters <= kMaxCharacters) return DType::Str;
+    }
   }
   std::string found = "'" + std::string(descr.substr(0, 40)) + "'";
   if (descr.find('O') != std::string_view::npos)
     return Status(Code::Unsupported, "npy: an array of Python objects (" + found + "), which would need pickle");
-  return Status(Code::Unsupported, "npy: elements of type " + found + ", expected a number or bool");
+  return Status(Code::Unsupported, "npy: elements of type " + found + ", expected a number, bool or string");
 }
 
 Status parse_shape(DictCursor& c, std::vector<int64_t>& shape) {
@@ -112,7 +121,7 @@ Status parse_dict(std::string_view text, Header& h) {
     if (*key == "descr" && once(0)) {
       auto descr = c.quoted();
       if (!descr) return Status(Code::Unsupported, "npy: a structured array, expected plain numbers");
-      MLC_ASSIGN(h.dtype, dtype_of(*descr, h.big_endian));
+      MLC_ASSIGN(h.dtype, dtype_of(*descr, h));
     } else if (*key == "fortran_order" && once(1)) {
       h.fortran_order = c.word("True");
       if (!h.fortran_order && !c.word("False")) return bad("'fortran_order' is neither True nor False");
@@ -155,6 +164,68 @@ void copy_fortran(Bytes data, HostTensor& t) {
   }
 }
 
+void append_utf8(std::string& out, uint32_t c) {
+  if (c < 0x80) {
+    out += static_cast<char>(c);
+    return;
+  }
+  const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+  out += static_cast<char>((0xF00 >> more) | (c >> (6 * more)));
+  for (int k = more; k-- > 0;) out += static_cast<char>(0x80 | ((c >> (6 * k)) & 0x3F));
+}
+
+// Elements are filled up with zeros.
+Result<HostTensor> read_strings(const Header& h, Bytes data) {
+  const uint64_t width = h.characters * (h.wide ? 4 : 1);
+  uint64_t count = 1;
+  for (int64_t extent : h.shape) {
+    const auto next = checked_mul(count, static_cast<uint64_t>(extent));
+    if (!next) return bad("the shape is too large");
+    count = *next;
+  }
+  const auto size = checked_mul(count, width);
+  if (!size || *size != data.size()) return bad("another number of bytes than the strings take");
+  if (width == 0 && count > data.size() + (uint64_t{1} << 20)) return bad("too many empty strings");
+  if (h.fortran_order && h.shape.size() > 1) return Status(Code::Unsupported, "npy: strings in Fortran order");
+  std::vector<std::string> strings;
+  for (uint64_t i = 0; i < count; ++i) {
+    const Bytes element = data.subspan(i * width, width);
+    std::string text;
+    if (h.wide) {
+      for (uint64_t k = 0; k < h.characters; ++k) {
+        uint32_t c = 0;
+        for (int b = 0; b < 4; ++b) c |= std::to_integer<uint32_t>(element[k * 4 + b]) << (8 * (h.big_endian ? 3 - b : b));
+        if (c > 0x10FFFF) return bad("a string holds what is no code point");
+        if (c == 0 && std::all_of(element.begin() + static_cast<ptrdiff_t>(k * 4), element.end(), [](std::byte b) { return b == std::byte{0}; })) break;
+        append_utf8(text, c);
+      }
+    } else {
+      text.assign(reinterpret_cast<const char*>(element.data()), element.size());
+      while (!text.empty() && text.back() == '\0') text.pop_back();
+    }
+    strings.push_back(std::move(text));
+  }
+  return HostTensor::of_strings(h.shape, std::move(strings));
+}
+
+// Bytes that are no UTF-8 become U+FFFD.
+std::vector<uint32_t> code_points(std::string_view s) {
+  std::vector<uint32_t> out;
+  for (size_t at = 0; at < s.size();) {
+    const auto lead = static_cast<uint8_t>(s[at++]);
+    const size_t more = lead < 0x80 ? 0 : lead < 0xC2 ? 4 : lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : lead < 0xF5 ? 3 : 4;
+    uint32_t c = more == 0 ? lead : lead & (0x3Fu >> more);
+    bool good = more < 4 && at + more <= s.size();
+    for (size_t k = 0; good && k < more; ++k) {
+      good = (static_cast<uint8_t>(s[at + k]) & 0xC0) == 0x80;
+      c = c << 6 | (static_cast<uint8_t>(s[at + k]) & 0x3Fu);
+    }
+    out.push_back(good ? c : 0xFFFD);
+    if (good) at += more;
+  }
+  return out;
+}
+
 std::string_view descr_of(DType t) {
   switch (t) {
     case DType::F64: return "<f8"; case DType::F32: return "<f4"; case DType::F16: return "<f2";
@@ -187,6 +258,7 @@ Result<HostTensor> parse_npy(Bytes file) {
   MLC_RETURN_IF_ERROR(parse_dict({reinterpret_cast<const char*>(file.data()) + prefix, length}, h));
 
   Bytes data = file.subspan(prefix + length);
+  if (h.dtype == DType::Str) return read_strings(h, data);
   auto size = tensor_size(h.dtype, h.shape);
   if (!size.ok()) return std::move(size).status().note("npy");
   if (data.size() != *size)
@@ -204,10 +276,16 @@ Result<HostTensor> parse_npy(Bytes file) {
 }
 
 Result<std::vector<std::byte>> npy_header(const HostTensor& t) {
-  std::string_view descr = descr_of(t.dtype);
+  std::string descr(descr_of(t.dtype));
+  std::vector<std::vector<uint32_t>> texts;
+  size_t longest = 1;
+  if (t.dtype == DType::Str) {
+    for (const std::string& s : t.strings) longest = std::max(longest, texts.emplace_back(code_points(s)).size());
+    descr = "<U" + std::to_string(longest);
+  }
   if (descr.empty())
     return Status(Code::Unsupported, "npy: no form for elements of type " + std::string(name_of(t.dtype)));
-  std::string dict = "{'descr': '" + std::string(descr) + "', 'fortran_order': False, 'shape': (";
+  std::string dict = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (";
   for (size_t i = 0; i < t.shape.size(); ++i)
     dict += (i ? " " : "") + std::to_string(t.shape[i]) + (i + 1 < t.shape.size() || i == 0 ? "," : "");
   dict += "), }";
@@ -217,6 +295,10 @@ Result<std::vector<std::byte>> npy_header(const HostTensor& t) {
   std::string file(kMagic);
   file += {'\x01', '\x00', static_cast<char>(dict.size() & 0xFF), static_cast<char>(dict.size() >> 8)};
   file += dict;
+  for (auto& text : texts) {
+    text.resize(longest);
+    for (uint32_t c : text) file += {static_cast<char>(c), static_cast<char>(c >> 8), static_cast<char>(c >> 16), '\0'};
+  }
   auto* p = reinterpret_cast<const std::byte*>(file.data());
   return std::vector<std::byte>(p, p + file.size());
 }

@@ -74,11 +74,21 @@ Result<HostTensor> HostTensor::zeros(DType dtype, std::vector<int64_t> shape) {
   return t;
 }
 
+HostTensor HostTensor::of_strings(std::vector<int64_t> shape, std::vector<std::string> strings) {
+  HostTensor t;
+  t.dtype = DType::Str;
+  t.shape = std::move(shape);
+  t.strings = std::move(strings);
+  return t;
+}
+
 int64_t HostTensor::elements() const {
+  if (dtype == DType::Str) return static_cast<int64_t>(strings.size());
   return bytes_of(dtype) ? static_cast<int64_t>(data.size() / bytes_of(dtype)) : 0;
 }
 
 Result<HostTensor> HostTensor::clone() const {
+  if (dtype == DType::Str) return of_strings(shape, strings);
   MLC_ASSIGN(HostTensor copy, zeros(dtype, shape));
   if (data.size()) std::memcpy(copy.data.data(), data.data(), data.size());
   return copy;

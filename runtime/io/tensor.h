@@ -50,12 +50,15 @@ struct HostTensor {
   DType dtype = DType::None;
   std::vector<int64_t> shape;
   HostBuffer data;
+  std::vector<std::string> strings = {};  // the elements of dtype Str, which has no data
 
   // A tensor of zeros. Refuses negative dims, a rank above kMaxRank, types without a size, and sizes that overflow.
   static Result<HostTensor> zeros(DType dtype, std::vector<int64_t> shape);
   // The same with the elements copied from `values`, whose length must be the product of `shape`.
   template <class T>
   static Result<HostTensor> from(DType dtype, std::vector<int64_t> shape, std::span<const T> values);
+
+  static HostTensor of_strings(std::vector<int64_t> shape, std::vector<std::string> strings);
 
   int64_t elements() const;
   Result<HostTensor> clone() const;

@@ -72,7 +72,7 @@ int64_t element_of(DType t, const void* data, uint64_t i) {
 // What is wrong with an array from outside for this port; empty if nothing.
 std::string complaint_about(const Port& port, const InputArg& in) {
   if (in.dtype != port.dtype) return compose("found {}, expected {}", name_of(in.dtype), name_of(port.dtype));
-  uint64_t bytes = bytes_of(port.dtype);
+  uint64_t bytes = port.dtype == DType::Str ? sizeof(Text) : bytes_of(port.dtype);
   bool good = true;
   for (int64_t extent : in.shape) {
     const auto next = extent < 0 ? std::nullopt : checked_mul(bytes, static_cast<uint64_t>(extent));

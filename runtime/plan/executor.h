@@ -33,19 +33,25 @@ class Constants {
   virtual Result<const std::byte*> acquire(uint32_t tensor, uint32_t copy) const = 0;
 };
 
+// An element of an array of strings, as inputs bring and outputs give them. Any bytes; meant to be UTF-8.
+struct Text {
+  const char* data = nullptr;
+  uint64_t bytes = 0;
+};
+
 // An input: borrowed for the length of a run. Copied only if it is not 64-byte aligned.
 struct InputArg {
   DType dtype = DType::None;
   std::span<const int64_t> shape;
   const void* data = nullptr;
-  uint64_t bytes = 0;  // at least what dtype and shape make
+  uint64_t bytes = 0;  // at least what dtype and shape make; a string counts as a Text, which `data` has then
   // A list of arrays, or of such lists: list_depth not 0. Nothing of the above is looked at then.
   std::span<const InputArg> items = {};
   uint8_t list_depth = 0;
 };
 
 // An output. `data` null: the executor's memory is used and valid until the next run or the end of the executor. Lists
-// always are in the executor's memory.
+// and what strings (arrays of Text) point to always are in the executor's memory.
 struct OutputArg {
   void* data = nullptr;
   uint64_t capacity = 0;

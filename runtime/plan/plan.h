@@ -34,8 +34,10 @@ enum class Share : uint8_t { Static = 0, Counter, One };
 inline constexpr uint8_t kLastShare = static_cast<uint8_t>(Share::One);
 enum class StepOp : uint8_t {
   None = 0, Call, Branch, Loop, ListMake, ListInsert, ListErase, ListAt, ListLength, ListConcat, ListSplit,
+  StringsIn, StringsOut, StringsMake, StringConcat, StringSplit, StringNormalize, StringMatch, StringFromNumber,
+  NumberFromString,
 };
-inline constexpr uint8_t kLastStepOp = static_cast<uint8_t>(StepOp::ListSplit);
+inline constexpr uint8_t kLastStepOp = static_cast<uint8_t>(StepOp::NumberFromString);
 
 inline constexpr uint32_t kNoValue = UINT32_MAX;  // an operand that is absent, a result that nobody wants
 inline constexpr uint32_t kMaxCallDepth = 64;     // functions that stand in each other
@@ -103,7 +105,7 @@ struct Step {
   std::vector<uint32_t> functions;        // of the plan, larger than the one the step stands in
   std::vector<uint32_t> inputs, outputs;  // values or kNoValue
   uint32_t carried = 0;                   // Loop
-  uint32_t axis = 0;                      // ListConcat, ListSplit
+  uint32_t axis = 0;                      // ListConcat, ListSplit, StringSplit, StringNormalize
   bool new_axis = false;
   DType dtype = DType::None;              // ListMake without inputs: type of the list
   uint8_t list_depth = 0;

@@ -270,7 +270,8 @@ class FunctionDecoder {
       const std::string where = compose("{}{}", kind == BufferKind::Input ? "input " : "output ", i);
       const auto dtype = dtype_of(p.dtype());
       if (!is_name(*p.name())) return bad(where + ": its name is none, or too long");
-      if (!dtype || bytes_of(*dtype) == 0) return bad(where + ": element type");
+      const bool is_string = dtype == DType::Str && is_program() && p.list_depth() == 0;
+      if (!dtype || (bytes_of(*dtype) == 0 && !is_string)) return bad(where + ": element type");
       if (length_of(p.shape()) > format::kMaxRank || p.rank() > format::kMaxRank) return bad(where + ": too many axes");
       Port port{p.name()->str(), *dtype, p.buffer(), {}};
       if (!names.insert({p.name()->c_str(), p.name()->size()}).second) return bad(where + ": its name is there twice");

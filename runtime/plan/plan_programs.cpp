@@ -22,8 +22,10 @@ constexpr size_t kAnyNumber = SIZE_MAX;
 size_t operands_of(StepOp op) {
   switch (op) {
     case StepOp::ListInsert: return 3;
-    case StepOp::ListErase: case StepOp::ListAt: case StepOp::ListSplit: return 2;
-    case StepOp::ListLength: case StepOp::ListConcat: return 1;
+    case StepOp::ListErase: case StepOp::ListAt: case StepOp::ListSplit: case StepOp::StringsMake:
+    case StepOp::StringConcat: case StepOp::StringSplit: case StepOp::StringNormalize: case StepOp::StringMatch: return 2;
+    case StepOp::ListLength: case StepOp::ListConcat: case StepOp::StringsIn: case StepOp::StringsOut:
+    case StepOp::StringFromNumber: case StepOp::NumberFromString: return 1;
     default: return kAnyNumber;
   }
 }
@@ -153,8 +155,40 @@ class Checker {
         good = in_[0].depth == 0 && position_or_none(in_[1]);
         out_.push_back({in_[0].dtype, 1});
         break;
+      default: good = strings_fit(s); break;
     }
+    // Arrays of strings come in and go out, nothing else is done with them.
+    const auto has_strings = [](const std::vector<Type>& types) {
+      return std::any_of(types.begin(), types.end(), [](Type t) { return t.dtype == DType::Str; });
+    };
+    if ((s.op != StepOp::StringsIn && has_strings(in_)) || (s.op != StepOp::StringsOut && has_strings(out_))) good = false;
     return good ? ok() : bad_step("its operands are not what it takes");
+  }
+  bool strings_fit(const Step& s) {
+    const auto takes = [&](size_t operand, DType t) { return in_[operand] == Type{t, 0}; };
+    DType result = DType::U64, first = DType::U64;
+    bool good = true;
+    switch (s.op) {
+      case StepOp::StringsIn: first = DType::Str; break;
+      case StepOp::StringsOut: result = DType::Str; break;
+      case StepOp::StringsMake:
+        first = DType::U8;
+        good = takes(1, DType::I64);
+        break;
+      case StepOp::StringMatch:
+        result = DType::Bool;
+        good = takes(1, DType::I32);
+        break;
+      case StepOp::StringFromNumber:
+        first = in_[0].dtype;
+        good = bits_of(first) >= 8 && (!is_float(first) || bits_of(first) >= 32);
+        break;
+      case StepOp::NumberFromString: result = s.new_axis ? DType::I64 : DType::F64; break;
+      default: good = takes(1, DType::U64); break;  // concat, split, normalize
+    }
+    out_.push_back({result, 0});
+    if (s.op == StepOp::StringSplit) out_.push_back({DType::I64, 0});
+    return good && takes(0, first);
   }
   static bool position_or_none(Type t) { return t.dtype == DType::None || is_position(t); }
 

@@ -53,6 +53,7 @@ Status ProgramRunner::tick() {
 Status ProgramRunner::run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {
   const Function& f = plan_.functions[function];
   main_results_.clear();
+  strings_.clear();
   steps_left_ = max_steps_;
   main_args_.resize(inputs.size());
   Status status;
@@ -64,7 +65,8 @@ Status ProgramRunner::run(uint32_t function, std::span<const InputArg> inputs, s
   listed_used_ = 0;
   uint64_t listed = 0;
   for (size_t i = 0; i < outputs.size() && status.ok(); ++i) {
-    status = keep(main_results_[i]);
+    if (f.outputs[i].dtype == DType::Str) status = give_strings(main_results_[i]);
+    else status = keep(main_results_[i]);
     listed += f.outputs[i].list_depth > 0 ? 1 : 0;
   }
   if (status.ok() && listed > 0) {  // all at once: spans point into it
@@ -85,6 +87,7 @@ Status ProgramRunner::run(uint32_t function, std::span<const InputArg> inputs, s
 
 // Recursion here and in describe: the depth of lists.
 Status ProgramRunner::take_input(const Port& port, uint8_t depth, const InputArg& in, Value& out) {
+  if (port.dtype == DType::Str) return take_strings(in, out);
   if (depth == 0) {
     uint64_t bytes = bytes_of(port.dtype);
     for (int64_t extent : in.shape) bytes *= static_cast<uint64_t>(extent);  // Executor::check_arguments did it checked
@@ -210,7 +213,8 @@ Status ProgramRunner::step(const Step& s, Frame& frame, uint32_t depth) {
       return call(s.functions[condition ? 0 : 1], std::span(frame.args).subspan(1), frame.results, depth + 1);
     }
     case StepOp::Loop: return loop(s, frame, depth);
-    default: return list_step(s, frame.args, frame.results);
+    default:
+      return s.op >= StepOp::StringsIn ? string_step(s, frame.args, frame.results) : list_step(s, frame.args, frame.results);
   }
 }
 

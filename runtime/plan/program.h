@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/plan/executor.h"
+#include "runtime/plan/string_table.h"
 #include "runtime/plan/value.h"
 
 namespace mlc::exec {
@@ -50,6 +51,14 @@ class ProgramRunner {
   Status concat(const Step& s, const Value& list, Value& out);
   Status split(const Step& s, const Value& array, const Value& lengths, Value& out);
 
+  // program_strings.cpp
+  Status string_step(const Step& s, std::span<Value> args, std::span<Value> results);
+  Status split_strings(const Step& s, const Value& texts, const Value& separators, std::span<Value> results);
+  Status normalize(const Step& s, const Value& texts, const Value& left_out, Value& out);
+  Status from_number(const ValueNode& numbers, uint64_t at, uint64_t& out);
+  Status take_strings(const InputArg& in, Value& out);
+  Status give_strings(Value& value);  // Text elements for their numbers
+
   void view(std::span<const Value> values);  // as inputs_
   Status take_input(const Port& port, uint8_t depth, const InputArg& in, Value& out);
   Status give_output(const Port& port, const Value& value, OutputArg& out);
@@ -60,6 +69,7 @@ class ProgramRunner {
   const uint64_t max_steps_;
   uint64_t steps_left_ = 0;
   BlockPool pool_;
+  StringTable strings_{pool_};
   std::vector<Frame> frames_;
   std::vector<Value> main_args_, main_results_;
   // Of the segment that is being called; segments call nothing.

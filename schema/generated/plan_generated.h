@@ -295,11 +295,20 @@ enum StepOp : uint8_t {
   StepOp_ListLength = 8,
   StepOp_ListConcat = 9,
   StepOp_ListSplit = 10,
+  StepOp_StringsIn = 11,
+  StepOp_StringsOut = 12,
+  StepOp_StringsMake = 13,
+  StepOp_StringConcat = 14,
+  StepOp_StringSplit = 15,
+  StepOp_StringNormalize = 16,
+  StepOp_StringMatch = 17,
+  StepOp_StringFromNumber = 18,
+  StepOp_NumberFromString = 19,
   StepOp_MIN = StepOp_None,
-  StepOp_MAX = StepOp_ListSplit
+  StepOp_MAX = StepOp_NumberFromString
 };
 
-inline const StepOp (&EnumValuesStepOp())[11] {
+inline const StepOp (&EnumValuesStepOp())[20] {
   static const StepOp values[] = {
     StepOp_None,
     StepOp_Call,
@@ -311,13 +320,22 @@ inline const StepOp (&EnumValuesStepOp())[11] {
     StepOp_ListAt,
     StepOp_ListLength,
     StepOp_ListConcat,
-    StepOp_ListSplit
+    StepOp_ListSplit,
+    StepOp_StringsIn,
+    StepOp_StringsOut,
+    StepOp_StringsMake,
+    StepOp_StringConcat,
+    StepOp_StringSplit,
+    StepOp_StringNormalize,
+    StepOp_StringMatch,
+    StepOp_StringFromNumber,
+    StepOp_NumberFromString
   };
   return values;
 }
 
 inline const char * const *EnumNamesStepOp() {
-  static const char * const names[12] = {
+  static const char * const names[21] = {
     "None",
     "Call",
     "Branch",
@@ -329,13 +347,22 @@ inline const char * const *EnumNamesStepOp() {
     "ListLength",
     "ListConcat",
     "ListSplit",
+    "StringsIn",
+    "StringsOut",
+    "StringsMake",
+    "StringConcat",
+    "StringSplit",
+    "StringNormalize",
+    "StringMatch",
+    "StringFromNumber",
+    "NumberFromString",
     nullptr
   };
   return names;
 }
 
 inline const char *EnumNameStepOp(StepOp e) {
-  if (flatbuffers::IsOutRange(e, StepOp_None, StepOp_ListSplit)) return "";
+  if (flatbuffers::IsOutRange(e, StepOp_None, StepOp_NumberFromString)) return "";
   const size_t index = static_cast<size_t>(e);
   return EnumNamesStepOp()[index];
 }

@@ -25,11 +25,11 @@ std::string shape_text(const nest::Tensor& t) {
 
 Result<nest::Tensor> value_of(const onnx::TensorProto& proto) {
   MLC_ASSIGN(const model::Tensor t, import::tensor_of(proto, {}));
-  if (t.dtype == DType::Str) return Status(Code::Unsupported, "the runner does not read string tensors yet");
   nest::Tensor tensor;
   tensor.dtype = t.dtype;
   tensor.shape = t.shape;
   tensor.bytes.assign(t.bytes.begin(), t.bytes.end());
+  tensor.strings = t.strings;
   return tensor;
 }
 
@@ -139,6 +139,11 @@ std::string compare(const nest::Tensor& got, const nest::Tensor& want, const Tol
     return "";
   }
   if (got.dtype != want.dtype || got.shape != want.shape) return "is " + shape_text(got) + ", expected " + shape_text(want);
+  for (size_t k = 0; k < std::max(got.strings.size(), want.strings.size()); ++k)
+    if (k >= got.strings.size() || k >= want.strings.size() || got.strings[k] != want.strings[k])
+      return "string " + std::to_string(k) + " is " + (k < got.strings.size() ? "'" + got.strings[k] + "'" : "missing") + ", expected " +
+             (k < want.strings.size() ? "'" + want.strings[k] + "'" : "none");
+  if (want.dtype == DType::Str) return "";
   if (got.bytes.size() != want.bytes.size()) return "has another number of bytes than expected";
   const double relative = want.dtype == DType::BF16 ? std::max(tolerance.relative, 0x1p-6) : tolerance.relative;
   const int64_t n = want.elements();

@@ -22,10 +22,15 @@ std::unique_ptr<std::byte, Freed> placed(Bytes container) {
 }
 
 // `held`: what spans of lists refer to.
-exec::InputArg argument(const nest::Tensor& t, std::list<std::vector<exec::InputArg>>& held) {
+exec::InputArg argument(const nest::Tensor& t, std::list<std::vector<exec::InputArg>>& held, std::list<std::vector<exec::Text>>& texts) {
+  if (t.dtype == DType::Str && t.list_depth == 0) {
+    std::vector<exec::Text>& all = texts.emplace_back();
+    for (const std::string& s : t.strings) all.push_back({s.data(), s.size()});
+    return {t.dtype, t.shape, all.data(), all.size() * sizeof(exec::Text)};
+  }
   if (t.list_depth == 0) return {t.dtype, t.shape, t.bytes.data(), t.bytes.size()};
   std::vector<exec::InputArg>& items = held.emplace_back();
-  for (const nest::Tensor& item : t.items) items.push_back(argument(item, held));
+  for (const nest::Tensor& item : t.items) items.push_back(argument(item, held, texts));
   exec::InputArg list;
   list.dtype = t.dtype;
   list.items = items;
@@ -36,7 +41,12 @@ exec::InputArg argument(const nest::Tensor& t, std::list<std::vector<exec::Input
 nest::Tensor result(const exec::OutputArg& o) {
   nest::Tensor t{o.dtype, {o.shape.begin(), o.shape.end()}, {}};
   t.list_depth = o.list_depth;
-  if (o.list_depth == 0) {
+  if (o.dtype == DType::Str) {
+    for (uint64_t k = 0; k < o.bytes / sizeof(exec::Text); ++k) {
+      const exec::Text& text = static_cast<const exec::Text*>(o.data)[k];
+      t.strings.emplace_back(text.data, text.bytes);
+    }
+  } else if (o.list_depth == 0) {
     t.bytes.resize(o.bytes);
     if (o.bytes) std::memcpy(t.bytes.data(), o.data, o.bytes);
   }
@@ -60,8 +70,9 @@ Result<std::vector<nest::Tensor>> execute(Bytes container, const std::string& va
   MLC_ASSIGN(const std::unique_ptr<api::Session> session, api::Session::create(*model, options));
   MLC_ASSIGN(const uint32_t function, session->function("main"));
   std::list<std::vector<exec::InputArg>> held;
+  std::list<std::vector<exec::Text>> texts;
   std::vector<exec::InputArg> in;
-  for (const nest::Tensor& t : inputs) in.push_back(argument(t, held));
+  for (const nest::Tensor& t : inputs) in.push_back(argument(t, held, texts));
   std::vector<exec::OutputArg> out(session->plan().functions[function].outputs.size());
   MLC_RETURN_IF_ERROR(session->executor().run(function, in, out));
   std::vector<nest::Tensor> results;

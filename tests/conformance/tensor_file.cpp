@@ -19,6 +19,14 @@ void write_tensor(std::ofstream& out, const nest::Tensor& t) {
   }
   put(out, static_cast<uint32_t>(t.shape.size()));
   for (int64_t extent : t.shape) put(out, extent);
+  if (t.dtype == DType::Str) {
+    put(out, static_cast<uint64_t>(t.strings.size()));
+    for (const std::string& s : t.strings) {
+      put(out, static_cast<uint64_t>(s.size()));
+      out.write(s.data(), static_cast<std::streamsize>(s.size()));
+    }
+    return;
+  }
   put(out, static_cast<uint64_t>(t.bytes.size()));
   out.write(reinterpret_cast<const char*>(t.bytes.data()), static_cast<std::streamsize>(t.bytes.size()));
 }
@@ -45,6 +53,14 @@ bool read_tensor(std::ifstream& in, uint32_t dtype, nest::Tensor& t) {
   for (int64_t& extent : t.shape)
     if (!get(in, extent)) return false;
   if (!get(in, size) || size > kLargest) return false;
+  if (t.dtype == DType::Str) {
+    for (uint64_t k = 0, length = 0; k < size; ++k) {
+      if (!get(in, length) || length > kLargest) return false;
+      if (length > 0 && !in.read(t.strings.emplace_back(length, ' ').data(), static_cast<std::streamsize>(length))) return false;
+      if (length == 0) t.strings.emplace_back();
+    }
+    return true;
+  }
   t.bytes.resize(size);
   return size == 0 || in.read(reinterpret_cast<char*>(t.bytes.data()), static_cast<std::streamsize>(size));
 }

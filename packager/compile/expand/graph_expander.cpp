@@ -86,7 +86,7 @@ Result<Item> GraphExpander::value_of(const std::string& name) {
 }
 
 Result<Item> GraphExpander::add_constant(const std::string& name, const model::Tensor& tensor) {
-  if (tensor.dtype == DType::Str) return Status(Code::Unsupported, 2012, "constant '" + name + "' holds strings, which no target supports");
+  if (tensor.dtype == DType::Str) return string_constant(name, tensor.shape, tensor.strings);
   std::vector<Ex> shape;
   for (int64_t extent : tensor.shape) shape.push_back(ctx_.integer(extent));
   const uint32_t array = Emit(ctx_, function_, name).array(name, tensor.dtype, std::move(shape), nest::Array::Kind::Const);
@@ -101,6 +101,7 @@ uint32_t GraphExpander::adopt_array(uint32_t outer) {
   const bool constant = a.kind == nest::Array::Kind::Const;
   const uint32_t inner = Emit(ctx_, function_, a.name).array(a.name, a.dtype, a.shape, constant ? nest::Array::Kind::Const : nest::Array::Kind::Input, a.list_depth);
   function_.arrays[inner].data = a.data;
+  if (all_.strings.count({around_->function_.name, outer})) all_.strings.insert({function_.name, inner});
   if (!constant) captures_.push_back({outer, inner});
   adopted_[outer] = inner;
   return inner;
@@ -141,6 +142,7 @@ Status GraphExpander::add_node(const Node& node) {
       return ok();
     }
   }
+  if (touches_strings(node)) return add_string_operator(node);
   return call_library(node);
 }
 

@@ -34,6 +34,7 @@ struct Expansion {
   std::map<std::string, bool> decisions = {};
   // Bodies are expanded more than once: to find what a loop carries, in place for each item of a sequence, both ways of
   // a branch. Nested ones multiply, so there is an end.
+  std::set<std::pair<std::string, uint32_t>> strings = {};  // u64 arrays whose elements are strings, by function
   size_t nodes = 0, max_nodes = size_t{1} << 16;  // expanded so far, and at most
 };
 
@@ -65,6 +66,9 @@ class GraphExpander {
   // Expands all nodes; results are then asked for by value_of.
   Status expand(const model::Graph& graph);
   Result<Item> value_of(const std::string& name);
+  // An array of strings at the interface, as what it is inside; and back (the item itself if it holds no strings).
+  Item strings_in(uint32_t array);
+  Item strings_out(const Item& value, const std::string& name);
   // The array, or the list of the run, that holds a value.
   Result<uint32_t> array_of(const Item& value, const std::string& source);
 
@@ -113,6 +117,12 @@ class GraphExpander {
   Result<std::vector<Item>> scan_loop(const model::Node& node, const model::Graph& body, std::vector<Item> states, const std::vector<Item>& inputs,
                                       const ScanShape& shape, uint32_t trips, Ex trip_count);
 
+  // --- strings (strings.cpp)
+  struct StringCall;  // one node
+  bool touches_strings(const model::Node& node);
+  Status add_string_operator(const model::Node& node);
+  Result<Item> string_constant(const std::string& name, const std::vector<int64_t>& shape, const std::vector<std::string>& texts);
+
   Status refuse(const model::Node& node, const std::string& what) const;
   Result<const model::Graph*> body_of(const model::Node& node, const std::string& name) const;
   Result<Item> tensor_input(const model::Node& node, const Inputs& in, size_t k) const;
@@ -134,6 +144,9 @@ class GraphExpander {
   std::unordered_map<uint32_t, uint32_t> adopted_;  // arrays of the function around by number
   std::set<const ir::Sym*> fresh_;
 };
+
+// Operators that no text defines because they make, take or compare strings.
+bool is_string_operator(const std::string& domain, const std::string& op);
 
 // Attributes of structural operators.
 int64_t int_attribute(const model::Node& node, const std::string& name, int64_t fallback);

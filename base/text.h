@@ -1,0 +1,31 @@
+// Texts (UTF-8) as string tensors hold them: numbers in them, case, and patterns. No locale has a say in any of it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace mlc {
+
+// The number that the text is, all of it but blanks around: decimal, with exponent, "nan", "inf",
+// "infinity" in any case. False if it is none.
+bool read_real(std::string_view text, double& out);
+bool read_integer(std::string_view text, int64_t& out);  // decimal; false if it does not fit as well
+
+// The shortest decimals that are read back as the same number (of 32 bits if `single`), as NumPy writes them: "1.0",
+// "0.00015", "1e-05", "nan", "-inf". Writes at most kNumberChars, answers how many.
+constexpr unsigned kNumberChars = 40;
+unsigned write_real(double value, bool single, char* out);
+
+// The letter in the other case: ASCII, Latin-1, Latin Extended-A, Greek and Cyrillic; any other code point is answered
+// as it is.
+uint32_t in_case(uint32_t code_point, bool upper);
+// The next letter of a text in that case, as UTF-8: moves `at`, writes at most 4 bytes, answers how many. Bytes that are
+// no UTF-8 stay as they are.
+unsigned next_in_case(std::string_view text, size_t& at, bool upper, char* out);
+
+// Whether a table of states accepts all of the text. The table: numbers of states and of classes of bytes, then for each
+// byte its class, for each state whether a text may end there, for each state and class the next state. State 0 is
+// where no text is accepted any more, 1 the first. Numbers of a table that is not like that accept nothing.
+bool accepts(const int32_t* table, uint64_t length, std::string_view text);
+
+}  // namespace mlc

@@ -1,0 +1,470 @@
+#include "packager/compile/expand/regex.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace mlc::compile {
+namespace {
+
+constexpr uint32_t kLastCodePoint = 0x10FFFF;
+constexpr size_t kMaxNodes = 1 << 16, kMaxStates = 4096, kMaxDepth = 256;
+constexpr int kMaxRepeat = 1000;  // as in RE2
+
+using Range = std::pair<uint32_t, uint32_t>;
+using Ranges = std::vector<Range>;  // of code points
+
+Ranges sorted(Ranges r) {
+  std::sort(r.begin(), r.end());
+  Ranges out;
+  for (const Range& x : r)
+    if (!out.empty() && x.first <= out.back().second + 1) out.back().second = std::max(out.back().second, x.second);
+    else out.push_back(x);
+  return out;
+}
+Ranges inverse(const Ranges& r) {
+  Ranges out;
+  uint32_t from = 0;
+  for (const Range& x : sorted(r)) {
+    if (x.first > from) out.push_back({from, x.first - 1});
+    from = x.second + 1;
+  }
+  if (from <= kLastCodePoint) out.push_back({from, kLastCodePoint});
+  return out;
+}
+void append(Ranges& to, const Ranges& more) { to.insert(to.end(), more.begin(), more.end()); }
+
+std::optional<Ranges> named_class(char c) {
+  switch (c) {
+    case 'd': return Ranges{{'0', '9'}};
+    case 'w': return Ranges{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+    case 's': return Ranges{{'\t', '\n'}, {'\f', '\r'}, {' ', ' '}};
+    case 'D': case 'W': case 'S': return inverse(*named_class(static_cast<char>(c + 32)));
+    default: return {};
+  }
+}
+const std::map<std::string, Ranges>& posix_classes() {
+  static const std::map<std::string, Ranges> classes = {
+      {"alnum", {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}}, {"alpha", {{'A', 'Z'}, {'a', 'z'}}}, {"ascii", {{0, 127}}},
+      {"blank", {{'\t', '\t'}, {' ', ' '}}}, {"cntrl", {{0, 31}, {127, 127}}}, {"digit", {{'0', '9'}}}, {"graph", {{'!', '~'}}},
+      {"lower", {{'a', 'z'}}}, {"print", {{' ', '~'}}}, {"punct", {{'!', '/'}, {':', '@'}, {'[', '`'}, {'{', '~'}}},
+      {"space", {{'\t', '\r'}, {' ', ' '}}}, {"upper", {{'A', 'Z'}}}, {"word", {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}},
+      {"xdigit", {{'0', '9'}, {'A', 'F'}, {'a', 'f'}}}};
+  return classes;
+}
+
+// Nodes with edges: bytes from `low` to `high`, or none (an empty edge, perhaps only at the start or end of the text).
+struct Edge {
+  enum class Kind : uint8_t { Byte, Empty, AtStart, AtEnd } kind = Kind::Empty;
+  uint8_t low = 0, high = 0;
+  uint32_t to = 0;
+};
+struct Part {
+  uint32_t in = 0, out = 0;
+};
+
+// Recursion: the depth of groups, limited.
+class Compiler {
+ public:
+  explicit Compiler(const std::string& pattern) : p_(pattern) {}
+
+  Result<std::vector<int32_t>> run() {
+    const auto whole = alternatives(0);
+    if (status_.ok() && at_ < p_.size()) fail("an unexpected ')'");
+    if (!status_.ok()) return std::move(status_).note("in the pattern '" + p_ + "'");
+    return table(whole);
+  }
+
+ private:
+  void fail(const std::string& what, Code code = Code::Malformed) {
+    if (status_.ok()) status_ = Status(code, what + " at " + std::to_string(at_));
+  }
+  void unsupported(const std::string& what) { fail(what + " is not supported", Code::Unsupported); }
+  bool done() const { return !status_.ok() || at_ >= p_.size(); }
+  bool accept(std::string_view s) {
+    if (std::string_view(p_).substr(std::min(at_, p_.size()), s.size()) != s) return false;
+    at_ += s.size();
+    return true;
+  }
+
+  uint32_t node() {
+    if (nodes_.size() >= kMaxNodes) {
+      fail("too large", Code::Resource);
+      return 0;
+    }
+    nodes_.emplace_back();
+    return static_cast<uint32_t>(nodes_.size() - 1);
+  }
+  void link(uint32_t from, uint32_t to, Edge::Kind kind = Edge::Kind::Empty) { nodes_[from].push_back({kind, 0, 0, to}); }
+  void byte(uint32_t from, uint32_t to, uint32_t low, uint32_t high) {
+    nodes_[from].push_back({Edge::Kind::Byte, static_cast<uint8_t>(low), static_cast<uint8_t>(high), to});
+  }
+  Part empty() {
+    const uint32_t n = node();
+    return {n, n};
+  }
+  Part joined(Part a, Part b) {
+    link(a.out, b.in);
+    return {a.in, b.out};
+  }
+
+  // Sequences of bytes for a range of code points with as many bytes, split until each byte has a range of its own.
+  void utf8(uint32_t from, uint32_t to, uint32_t low, uint32_t high) {
+    static constexpr uint32_t kLimits[] = {0x7F, 0x7FF, 0xFFFF, kLastCodePoint};
+    for (uint32_t limit : kLimits)
+      if (low <= limit && high > limit) {
+        utf8(from, to, low, limit);
+        utf8(from, to, limit + 1, high);
+        return;
+      }
+    const unsigned more = high <= 0x7F ? 0 : high <= 0x7FF ? 1 : high <= 0xFFFF ? 2 : 3;
+    for (unsigned k = 1; k <= more; ++k) {
+      const uint32_t mask = (1u << (6 * k)) - 1;
+      if ((low & ~mask) == (high & ~mask)) continue;
+      if ((low & mask) != 0) {
+        utf8(from, to, low, low | mask);
+        utf8(from, to, (low | mask) + 1, high);
+        return;
+      }
+      if ((high & mask) != mask) {
+        utf8(from, to, low, (high & ~mask) - 1);
+        utf8(from, to, high & ~mask, high);
+        return;
+      }
+    }
+    static constexpr uint32_t kFirst[] = {0, 0xC0, 0xE0, 0xF0};
+    uint32_t here = from;
+    for (unsigned k = more + 1; k-- > 0;) {
+      const uint32_t mark = k == more ? kFirst[more] : 0x80, mask = k == more ? 0xFF : 0x3F;
+      const uint32_t next = k == 0 ? to : node();
+      byte(here, next, mark | ((low >> (6 * k)) & mask), mark | ((high >> (6 * k)) & mask));
+      here = next;
+    }
+  }
+  Part set(Ranges ranges) {
+    if (fold_case_) {
+      Ranges more;
+      for (const auto& [low, high] : ranges)
+        for (uint32_t c = 'A'; c <= 'Z'; ++c) {
+          if (c >= low && c <= high) more.push_back({c + 32, c + 32});
+          if (c + 32 >= low && c + 32 <= high) more.push_back({c, c});
+        }
+      append(ranges, more);
+    }
+    const Part part{node(), node()};
+    for (const Range& r : sorted(std::move(ranges)))
+      if (status_.ok()) utf8(part.in, part.out, r.first, r.second);
+    return part;
+  }
+
+  uint32_t code_point() {
+    const auto lead = static_cast<uint8_t>(p_[at_++]);
+    const unsigned more = lead < 0x80 ? 0 : lead < 0xC2 ? 4 : lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : lead < 0xF5 ? 3 : 4;
+    if (more == 4 || at_ + more > p_.size()) {
+      fail("no UTF-8");
+      return 0;
+    }
+    uint32_t c = more == 0 ? lead : lead & (0x3Fu >> more);
+    for (unsigned k = 0; k < more; ++k) c = c << 6 | (static_cast<uint8_t>(p_[at_++]) & 0x3Fu);
+    return c;
+  }
+  // What follows a backslash: a class, or one code point.
+  Ranges escape() {
+    if (done()) {
+      fail("a backslash at the end");
+      return {};
+    }
+    if (const auto named = named_class(p_[at_])) {
+      ++at_;
+      return *named;
+    }
+    const uint32_t c = code_point();
+    static constexpr std::string_view kLetters = "tnrfva", kMeaning = "\t\n\r\f\v\a";
+    if (c < 128 && kLetters.find(static_cast<char>(c)) != kLetters.npos) {
+      const auto m = static_cast<uint32_t>(kMeaning[kLetters.find(static_cast<char>(c))]);
+      return {{m, m}};
+    }
+    if (c == 'x') {
+      const bool braces = accept("{");
+      uint32_t value = 0;
+      unsigned digits = 0;
+      for (; at_ < p_.size() && std::isxdigit(static_cast<unsigned char>(p_[at_])) && digits < (braces ? 6u : 2u); ++digits)
+        value = value * 16 + static_cast<uint32_t>(std::stoi(std::string(1, p_[at_++]), nullptr, 16));
+      if (digits == 0 || (!braces && digits != 2) || (braces && !accept("}")) || value > kLastCodePoint) fail("a wrong \\x");
+      return {{value, value}};
+    }
+    if (c < 128 && std::isalnum(static_cast<int>(c))) unsupported(std::string("\\") + static_cast<char>(c));
+    return {{c, c}};
+  }
+  Part bracket() {
+    const bool negative = accept("^");
+    Ranges ranges;
+    for (bool first = true; first || !accept("]"); first = false) {
+      if (done()) {
+        fail("a class without ']'");
+        return empty();
+      }
+      if (accept("[:")) {
+        const bool inverted = accept("^");
+        const size_t end = p_.find(":]", at_);
+        const auto found = end == p_.npos ? posix_classes().end() : posix_classes().find(p_.substr(at_, end - at_));
+        if (found == posix_classes().end()) {
+          fail("no class of that name");
+          return empty();
+        }
+        append(ranges, inverted ? inverse(found->second) : found->second);
+        at_ = end + 2;
+        continue;
+      }
+      const Ranges low = accept("\\") ? escape() : Ranges{one()};
+      if (low.size() != 1 || low[0].first != low[0].second || at_ + 1 >= p_.size() || p_[at_] != '-' || p_[at_ + 1] == ']') {
+        append(ranges, low);
+        continue;
+      }
+      ++at_;
+      const Ranges high = accept("\\") ? escape() : Ranges{one()};
+      if (high.size() != 1 || high[0].first != high[0].second || high[0].first < low[0].first) {
+        fail("a wrong range");
+        return empty();
+      }
+      ranges.push_back({low[0].first, high[0].first});
+    }
+    if (fold_case_ && negative) {  // what is left out is so in both cases
+      Ranges more;
+      for (const auto& [low, high] : ranges)
+        for (uint32_t c = 'A'; c <= 'Z'; ++c) {
+          if (c >= low && c <= high) more.push_back({c + 32, c + 32});
+          if (c + 32 >= low && c + 32 <= high) more.push_back({c, c});
+        }
+      append(ranges, more);
+      const bool fold = std::exchange(fold_case_, false);
+      const Part part = set(inverse(ranges));
+      fold_case_ = fold;
+      return part;
+    }
+    return set(negative ? inverse(ranges) : ranges);
+  }
+  Range one() {
+    const uint32_t c = code_point();
+    return {c, c};
+  }
+
+  Part alternatives(size_t depth) {
+    if (depth > kMaxDepth) {
+      fail("groups are nested too deeply", Code::Resource);
+      return empty();
+    }
+    const bool fold = fold_case_, dot = dot_all_;  // flags hold to the end of the group
+    const Part all{node(), node()};
+    do {
+      Part row = empty();
+      while (!done() && p_[at_] != '|' && p_[at_] != ')') row = joined(row, repeated(depth));
+      link(all.in, row.in);
+      link(row.out, all.out);
+    } while (status_.ok() && accept("|"));
+    fold_case_ = fold, dot_all_ = dot;
+    return all;
+  }
+
+  // One atom with what is said about how often. Copies are made by reading it again.
+  Part repeated(size_t depth) {
+    const size_t begin = at_;
+    const bool fold = fold_case_, dot = dot_all_;
+    Part part = atom(depth);
+    for (unsigned count = 0; !done(); ++count) {
+      int least = 0, most = -1;
+      const size_t end = at_;
+      if (accept("*")) least = 0;
+      else if (accept("+")) least = 1;
+      else if (accept("?")) most = 1;
+      else if (!braces(least, most)) break;
+      if (count > 0) {
+        fail("a repetition of a repetition");
+        break;
+      }
+      accept("?");  // lazy: the same whole texts
+      const size_t behind = at_;
+      const auto again = [&] {
+        at_ = begin, fold_case_ = fold, dot_all_ = dot;
+        const Part copy = atom(depth);
+        if (at_ != end) fail("a repetition of flags");
+        at_ = behind;
+        return copy;
+      };
+      if (most == 1 && least == 0) {
+        part = optional(part);
+      } else if (most < 0 && least <= 1) {
+        link(part.out, part.in);
+        part = least == 0 ? optional(part) : Part{part};
+        const uint32_t out = node();
+        link(part.out, out);
+        part.out = out;
+      } else {
+        Part all = empty();
+        for (int k = 0; k < std::max(least, most) && status_.ok(); ++k) all = joined(all, k < least ? again() : optional(again()));
+        if (most < 0) {
+          Part more = again();
+          link(more.out, more.in);
+          all = joined(all, optional(more));
+        }
+        part = all;
+      }
+    }
+    return part;
+  }
+  Part optional(Part p) {
+    const Part around{node(), node()};
+    link(around.in, p.in);
+    link(p.out, around.out);
+    link(around.in, around.out);
+    return around;
+  }
+  // {m}, {m,} or {m,n}; anything else behind a brace is meant literally.
+  bool braces(int& least, int& most) {
+    size_t k = at_;
+    const auto number = [&](int& out) {
+      const size_t from = k;
+      int64_t v = 0;
+      for (; k < p_.size() && p_[k] >= '0' && p_[k] <= '9'; ++k) v = std::min<int64_t>(v * 10 + (p_[k] - '0'), 1 << 20);
+      out = static_cast<int>(v);
+      return k > from;
+    };
+    if (k >= p_.size() || p_[k++] != '{' || !number(least)) return false;
+    most = least;
+    if (k < p_.size() && p_[k] == ',') {
+      ++k;
+      if (!number(most)) most = -1;
+    }
+    if (k >= p_.size() || p_[k] != '}') return false;
+    at_ = k + 1;
+    if (least > kMaxRepeat || most > kMaxRepeat || (most >= 0 && most < least)) fail("a wrong number of repetitions");
+    return true;
+  }
+
+  Part atom(size_t depth) {
+    if (accept("(")) return group(depth);
+    if (accept("[")) return bracket();
+    if (accept(".")) return set(dot_all_ ? Ranges{{0, kLastCodePoint}} : inverse({{'\n', '\n'}}));
+    if (accept("^") || accept("\\A")) return assertion(Edge::Kind::AtStart);
+    if (accept("$") || accept("\\z")) return assertion(Edge::Kind::AtEnd);
+    if (accept("\\Q")) {
+      Part row = empty();
+      while (!done() && !accept("\\E")) row = joined(row, set({one()}));
+      return row;
+    }
+    if (accept("\\")) return set(escape());
+    if (p_[at_] == '*' || p_[at_] == '+' || p_[at_] == '?') {
+      fail("nothing to repeat");
+      return empty();
+    }
+    return set({one()});
+  }
+  Part assertion(Edge::Kind kind) {
+    const Part part{node(), node()};
+    link(part.in, part.out, kind);
+    return part;
+  }
+  Part group(size_t depth) {
+    if (accept("?")) {
+      if (accept("P<") || (at_ + 1 < p_.size() && p_[at_] == '<' && std::isalpha(static_cast<unsigned char>(p_[at_ + 1])))) {
+        at_ = p_.find('>', at_);
+        if (at_ == p_.npos) {
+          at_ = p_.size();
+          fail("a name without '>'");
+          return empty();
+        }
+        ++at_;
+      } else {
+        bool on = true, fold = fold_case_, dot = dot_all_;
+        for (; !done() && p_[at_] != ':' && p_[at_] != ')'; ++at_) {
+          if (p_[at_] == '-') on = false;
+          else if (p_[at_] == 'i') fold = on;
+          else if (p_[at_] == 's') dot = on;
+          else if (p_[at_] != 'U') unsupported(std::string("(?") + p_[at_]);
+        }
+        if (accept(")")) {
+          fold_case_ = fold, dot_all_ = dot;
+          return empty();
+        }
+        accept(":");
+        std::swap(fold, fold_case_), std::swap(dot, dot_all_);
+        const Part inner = alternatives(depth + 1);
+        fold_case_ = fold, dot_all_ = dot;
+        if (!accept(")")) fail("a group without ')'");
+        return inner;
+      }
+    }
+    const Part inner = alternatives(depth + 1);
+    if (!accept(")")) fail("a group without ')'");
+    return inner;
+  }
+
+  // Everything that is reached without a byte.
+  std::vector<uint32_t> closed(std::vector<uint32_t> open, bool at_start, bool at_end) const {
+    std::set<uint32_t> seen(open.begin(), open.end());
+    while (!open.empty()) {
+      const uint32_t n = open.back();
+      open.pop_back();
+      for (const Edge& e : nodes_[n]) {
+        const bool free = e.kind == Edge::Kind::Empty || (e.kind == Edge::Kind::AtStart && at_start) || (e.kind == Edge::Kind::AtEnd && at_end);
+        if (free && seen.insert(e.to).second) open.push_back(e.to);
+      }
+    }
+    return {seen.begin(), seen.end()};
+  }
+
+  Result<std::vector<int32_t>> table(Part whole) {
+    // Bytes that no edge tells apart are of one class.
+    std::vector<bool> starts(257, false);
+    starts[0] = true;
+    for (const auto& edges : nodes_)
+      for (const Edge& e : edges)
+        if (e.kind == Edge::Kind::Byte) starts[e.low] = starts[e.high + 1u] = true;
+    std::vector<int32_t> class_of(256);
+    std::vector<uint8_t> sample;
+    for (unsigned b = 0; b < 256; ++b) {
+      if (starts[b]) sample.push_back(static_cast<uint8_t>(b));
+      class_of[b] = static_cast<int32_t>(sample.size() - 1);
+    }
+    std::map<std::vector<uint32_t>, int32_t> numbers{{{}, 0}};
+    std::vector<std::vector<uint32_t>> states{{}};
+    std::vector<int32_t> ends{0}, next(sample.size(), 0);
+    const auto number_of = [&](std::vector<uint32_t> nodes, bool at_start) {
+      const auto [found, is_new] = numbers.emplace(nodes, static_cast<int32_t>(states.size()));
+      if (is_new) {
+        const auto last = closed(nodes, at_start, true);
+        ends.push_back(std::binary_search(last.begin(), last.end(), whole.out) ? 1 : 0);
+        states.push_back(std::move(nodes));
+      }
+      return found->second;
+    };
+    number_of(closed({whole.in}, true, false), true);
+    for (size_t s = 1; s < states.size(); ++s) {
+      if (states.size() > kMaxStates)
+        return Status(Code::Resource, "the pattern '" + p_ + "' takes more than " + std::to_string(kMaxStates) + " states");
+      for (const uint8_t b : sample) {
+        std::vector<uint32_t> reached;
+        for (const uint32_t n : states[s])
+          for (const Edge& e : nodes_[n])
+            if (e.kind == Edge::Kind::Byte && e.low <= b && b <= e.high) reached.push_back(e.to);
+        next.push_back(number_of(closed(std::move(reached), false, false), false));
+      }
+    }
+    std::vector<int32_t> out{static_cast<int32_t>(states.size()), static_cast<int32_t>(sample.size())};
+    for (const auto* part : {&class_of, &ends, &next}) out.insert(out.end(), part->begin(), part->end());
+    return out;
+  }
+
+  const std::string p_;
+  size_t at_ = 0;
+  bool fold_case_ = false, dot_all_ = false;
+  Status status_;
+  std::vector<std::vector<Edge>> nodes_;
+};
+
+}  // namespace
+
+Result<std::vector<int32_t>> table_of_pattern(const std::string& pattern) { return Compiler(pattern).run(); }
+
+}  // namespace mlc::compile

@@ -1,0 +1,82 @@
+#include "packager/compile/expand/regex.h"
+
+#include <doctest/doctest.h>
+
+#include "base/text.h"
+
+using namespace mlc;
+
+namespace {
+
+bool matches(const std::string& pattern, std::string_view text) {
+  const auto table = compile::table_of_pattern(pattern);
+  REQUIRE_MESSAGE(table.ok(), pattern);
+  return accepts(table->data(), table->size(), text);
+}
+Code refusal(const std::string& pattern) {
+  const auto table = compile::table_of_pattern(pattern);
+  return table.ok() ? Code::Ok : table.status().code;
+}
+
+}  // namespace
+
+TEST_CASE("patterns accept whole texts only") {
+  CHECK(matches("www\\.[\\w.-]+\\.com", "www.google.com"));
+  CHECK_FALSE(matches("www\\.[\\w.-]+\\.com", "www.google.com/"));
+  CHECK(matches("", ""));
+  CHECK_FALSE(matches("", "a"));
+  CHECK(matches("a|bc|", ""));
+  CHECK(matches("(\\W|^)[\\w.\\-]{0,25}@(yahoo|gmail)\\.com(\\W|$)", "account@gmail.com"));
+  CHECK_FALSE(matches("(\\W|^)[\\w.\\-]{0,25}@(yahoo|gmail)\\.com(\\W|$)", "account@hotmail.com"));
+}
+
+TEST_CASE("repetitions count") {
+  CHECK(matches("a{2,3}", "aa"));
+  CHECK(matches("a{2,3}?", "aaa"));
+  CHECK_FALSE(matches("a{2,3}", "aaaa"));
+  CHECK_FALSE(matches("a{2,3}", "a"));
+  CHECK(matches("(ab){2,}", "ababab"));
+  CHECK_FALSE(matches("(ab){2}", "ab"));
+  CHECK(matches("a{0}b", "b"));
+  CHECK(matches("a{,3}", "a{,3}"));  // meant literally
+  CHECK(matches("(a*)*b+?c?", "aabb"));
+  CHECK(matches("((((a?){3}){3}){3})", "aaaaaaaaaaaaaaaaaaaaaaaaaaa"));
+  CHECK_FALSE(matches("((((a?){3}){3}){3})", "aaaaaaaaaaaaaaaaaaaaaaaaaaaa"));
+}
+
+TEST_CASE("classes, escapes and flags mean what RE2 says") {
+  CHECK(matches("[a-c\\d\\]^-]+", "abc09]^-"));
+  CHECK(matches("[^a-c]", "d"));
+  CHECK_FALSE(matches("[^a-c]", "b"));
+  CHECK(matches("[]a]+", "]a"));
+  CHECK(matches("[[:alpha:]_]+\\x41\\x{20AC}\\Qa.b\\E", "foo_A\xE2\x82\xAC" "a.b"));
+  CHECK(matches("(?i)str\\w+(?-i)X", "STRassX"));
+  CHECK_FALSE(matches("(?i:a)b", "AB"));
+  CHECK(matches("(?P<name>x)(?:y)", "xy"));
+  CHECK_FALSE(matches("(?i)[^k]", "K"));
+  CHECK_FALSE(matches(".", "\n"));
+  CHECK(matches("(?s).", "\n"));
+  CHECK(matches("^a$", "a"));
+  CHECK_FALSE(matches("a^b", "ab"));
+}
+
+TEST_CASE("a dot is a letter of any length in bytes, and what is no UTF-8 is none") {
+  for (const char* letter : {"a", "\xC3\xA9", "\xE6\x97\xA5", "\xF0\x9F\x98\x80"}) {
+    CHECK(matches(".", letter));
+    CHECK_FALSE(matches("..", letter));
+    CHECK(matches("[^x]", letter));
+  }
+  CHECK_FALSE(matches(".", "\xFF"));
+  CHECK_FALSE(matches(".", "\xE6\x97"));
+  CHECK(matches("[\xD0\xB0-\xD1\x8F]+", "\xD0\xBF\xD1\x80"));  // [а-я]
+  CHECK_FALSE(matches("[\xD0\xB0-\xD1\x8F]+", "\xD0\x9F"));
+}
+
+TEST_CASE("what is no pattern, or more than is supported, is refused") {
+  for (const char* wrong : {"(", ")", "a)", "[a", "[b-a]", "*a", "a**", "a{3,2}", "a{1001}", "\\", "\\x1", "[[:none:]]", "(?P<x", "\xFF"})
+    CHECK_MESSAGE(refusal(wrong) == Code::Malformed, wrong);
+  for (const char* more : {"\\bword\\b", "\\pL", "(?=a)"}) CHECK_MESSAGE(refusal(more) == Code::Unsupported, more);
+  CHECK(refusal("(a|b)*a(a|b){20}") == Code::Resource);
+  CHECK(refusal("((((((((a{9}){9}){9}){9}){9}){9}){9}){9}){9}") == Code::Resource);
+  CHECK(refusal(std::string(100000, '(')) == Code::Resource);
+}
