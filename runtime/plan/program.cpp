@@ -185,7 +185,9 @@ void ProgramRunner::view(std::span<const Value> values) {
   inputs_.resize(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     const Value& v = values[i];
-    inputs_[i] = {v->dtype, v.shape(), v->data, v->size, {}, v->list_depth};
+    // Strings are half as long inside as the Texts that they were; nobody reads them here.
+    const uint64_t bytes = v->dtype == DType::Str ? v->size / 8 * sizeof(Text) : v->size;
+    inputs_[i] = {v->dtype, v.shape(), v->data, bytes, {}, v->list_depth};
   }
 }
 

@@ -1,9 +1,11 @@
 #include "packager/compile/expand/regex.h"
 
 #include <algorithm>
+#include <compare>
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 namespace mlc::compile {
 namespace {
@@ -54,9 +56,9 @@ const std::map<std::string, Ranges>& posix_classes() {
   return classes;
 }
 
-// Nodes with edges: bytes from `low` to `high`, or none (an empty edge, perhaps only at the start or end of the text).
+// Nodes with edges: bytes from `low` to `high`, or none (an empty edge, perhaps only where something holds).
 struct Edge {
-  enum class Kind : uint8_t { Byte, Empty, AtStart, AtEnd } kind = Kind::Empty;
+  enum class Kind : uint8_t { Byte, Empty, AtStart, AtEnd, Boundary, NoBoundary } kind = Kind::Empty;
   uint8_t low = 0, high = 0;
   uint32_t to = 0;
 };
@@ -348,6 +350,8 @@ class Compiler {
     if (accept(".")) return set(dot_all_ ? Ranges{{0, kLastCodePoint}} : inverse({{'\n', '\n'}}));
     if (accept("^") || accept("\\A")) return assertion(Edge::Kind::AtStart);
     if (accept("$") || accept("\\z")) return assertion(Edge::Kind::AtEnd);
+    if (accept("\\b")) return assertion(Edge::Kind::Boundary);
+    if (accept("\\B")) return assertion(Edge::Kind::NoBoundary);
     if (accept("\\Q")) {
       Part row = empty();
       while (!done() && !accept("\\E")) row = joined(row, set({one()}));
@@ -363,6 +367,8 @@ class Compiler {
   Part assertion(Edge::Kind kind) {
     const Part part{node(), node()};
     link(part.in, part.out, kind);
+    conditions_ = true;
+    words_ = words_ || kind == Edge::Kind::Boundary || kind == Edge::Kind::NoBoundary;
     return part;
   }
   Part group(size_t depth) {
@@ -400,19 +406,40 @@ class Compiler {
     return inner;
   }
 
-  // Everything that is reached without a byte.
-  std::vector<uint32_t> closed(std::vector<uint32_t> open, bool at_start, bool at_end) const {
+  // What is known of a place between two bytes.
+  struct Place {
+    bool start = false, end = false, boundary = false, known = false;
+  };
+  // Everything that is reached without a byte; while a place is not known, over edges without a condition only.
+  std::vector<uint32_t> closed(std::vector<uint32_t> open, Place at) const {
     std::set<uint32_t> seen(open.begin(), open.end());
+    const auto is_free = [&](Edge::Kind kind) {
+      switch (kind) {
+        case Edge::Kind::Byte: return false;
+        case Edge::Kind::Empty: return true;
+        case Edge::Kind::AtStart: return at.known && at.start;
+        case Edge::Kind::AtEnd: return at.known && at.end;
+        case Edge::Kind::Boundary: return at.known && at.boundary;
+        case Edge::Kind::NoBoundary: return at.known && !at.boundary;
+      }
+      return false;
+    };
     while (!open.empty()) {
       const uint32_t n = open.back();
       open.pop_back();
-      for (const Edge& e : nodes_[n]) {
-        const bool free = e.kind == Edge::Kind::Empty || (e.kind == Edge::Kind::AtStart && at_start) || (e.kind == Edge::Kind::AtEnd && at_end);
-        if (free && seen.insert(e.to).second) open.push_back(e.to);
-      }
+      for (const Edge& e : nodes_[n])
+        if (is_free(e.kind) && seen.insert(e.to).second) open.push_back(e.to);
     }
     return {seen.begin(), seen.end()};
   }
+  static bool is_word(unsigned b) { return (b >= '0' && b <= '9') || (b >= 'A' && b <= 'Z') || b == '_' || (b >= 'a' && b <= 'z'); }
+
+  // A state is what may be next before the next byte is known, and what came before it.
+  struct State {
+    std::vector<uint32_t> nodes;
+    bool at_start = false, behind_word = false;
+    auto operator<=>(const State&) const = default;
+  };
 
   Result<std::vector<int32_t>> table(Part whole) {
     // Bytes that no edge tells apart are of one class.
@@ -421,34 +448,41 @@ class Compiler {
     for (const auto& edges : nodes_)
       for (const Edge& e : edges)
         if (e.kind == Edge::Kind::Byte) starts[e.low] = starts[e.high + 1u] = true;
+    for (unsigned b = 1; words_ && b < 256; ++b)
+      if (is_word(b) != is_word(b - 1)) starts[b] = true;
     std::vector<int32_t> class_of(256);
     std::vector<uint8_t> sample;
     for (unsigned b = 0; b < 256; ++b) {
       if (starts[b]) sample.push_back(static_cast<uint8_t>(b));
       class_of[b] = static_cast<int32_t>(sample.size() - 1);
     }
-    std::map<std::vector<uint32_t>, int32_t> numbers{{{}, 0}};
-    std::vector<std::vector<uint32_t>> states{{}};
-    std::vector<int32_t> ends{0}, next(sample.size(), 0);
-    const auto number_of = [&](std::vector<uint32_t> nodes, bool at_start) {
-      const auto [found, is_new] = numbers.emplace(nodes, static_cast<int32_t>(states.size()));
+    std::vector<State> states;
+    std::map<State, int32_t> numbers;
+    std::vector<int32_t> ends, next(sample.size(), 0);
+    const auto number_of = [&](State state) {
+      const auto [found, is_new] = numbers.emplace(state, static_cast<int32_t>(states.size()));
       if (is_new) {
-        const auto last = closed(nodes, at_start, true);
+        const auto last = closed(state.nodes, {state.at_start, true, state.behind_word, true});
         ends.push_back(std::binary_search(last.begin(), last.end(), whole.out) ? 1 : 0);
-        states.push_back(std::move(nodes));
+        states.push_back(std::move(state));
       }
       return found->second;
     };
-    number_of(closed({whole.in}, true, false), true);
+    number_of({});
+    number_of({closed({whole.in}, {}), true, false});
     for (size_t s = 1; s < states.size(); ++s) {
       if (states.size() > kMaxStates)
         return Status(Code::Resource, "the pattern '" + p_ + "' takes more than " + std::to_string(kMaxStates) + " states");
       for (const uint8_t b : sample) {
+        const bool word = words_ && is_word(b);
+        const std::vector<uint32_t> here =
+            conditions_ ? closed(states[s].nodes, {states[s].at_start, false, states[s].behind_word != word, true}) : states[s].nodes;
         std::vector<uint32_t> reached;
-        for (const uint32_t n : states[s])
+        for (const uint32_t n : here)
           for (const Edge& e : nodes_[n])
             if (e.kind == Edge::Kind::Byte && e.low <= b && b <= e.high) reached.push_back(e.to);
-        next.push_back(number_of(closed(std::move(reached), false, false), false));
+        if (reached.empty()) next.push_back(0);
+        else next.push_back(number_of({closed(std::move(reached), {}), false, word}));
       }
     }
     std::vector<int32_t> out{static_cast<int32_t>(states.size()), static_cast<int32_t>(sample.size())};
@@ -459,6 +493,7 @@ class Compiler {
   const std::string p_;
   size_t at_ = 0;
   bool fold_case_ = false, dot_all_ = false;
+  bool conditions_ = false, words_ = false;  // some edge has a condition; one about words
   Status status_;
   std::vector<std::vector<Edge>> nodes_;
 };

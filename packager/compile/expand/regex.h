@@ -1,7 +1,7 @@
 // Patterns to tables of states (base/text.h: accepts) that take bytes of UTF-8. The syntax is that of RE2 as far as it
 // says something about whole texts: literals, escapes (\d \w \s \D \W \S \t \n \r \f \v \a \xHH \x{H...} \Q...\E), `.`,
 // classes with ranges, escapes and [:names:], groups (capturing, (?:...), (?P<name>...), flags i and s), | * + ? {m,n}
-// and their lazy forms, ^ $ \A \z. Anything else (word boundaries, Unicode classes) is Unsupported.
+// and their lazy forms, ^ $ \A \z \b \B. Anything else (Unicode classes, say) is Unsupported.
 #pragma once
 
 #include <cstdint>

@@ -275,21 +275,25 @@ struct GraphExpander::StringCall {
     return look_up(words, codes, Labels{const_array(emit, g.function_, g.ctx_, DType::I64, std::vector<int64_t>{int_attribute(node, "default_int64", -1)})});
   }
 
-  // Operators that ask for numbers: the places of their strings in a list of them.
-  Status on_places(const Texts& words, std::map<std::string, lang::Attribute> attributes) {
-    MLC_ASSIGN(const Labels keys, strings_of(words));
-    MLC_ASSIGN(const uint32_t at, call("mlc.strings", "Find", 1, {in[0]->tensor.array, keys.array}));
-    const std::string domain = is_onnx(node.domain) ? "ai.onnx" : node.domain;
-    MLC_ASSIGN(const uint32_t out, call(domain, node.op, g.opset_of(node), {at}, std::move(attributes), name(0)));
-    g.give(node, 0, Item::of(out));
-    return ok();
-  }
-  Status one_hot() {
-    const auto* words = attribute<Texts>(node, "cats_strings");
-    if (!words) return g.refuse(node, "'cats_strings' is missing");
+  // Operators whose texts ask for numbers: those of the places of their strings in a list of them.
+  Status on_places(const std::string& strings, const std::string& numbers) {
+    const auto* words = attribute<Texts>(node, strings);
+    if (!words) return g.refuse(node, "'" + strings + "' is missing");
+    Texts known;
     std::vector<int64_t> places;
-    for (size_t k = 0; k < words->size(); ++k) places.push_back(static_cast<int64_t>(k));
-    return on_places(*words, {{"cats_int64s", places}, {"zeros", int_attribute(node, "zeros", 1)}});
+    for (const std::string& word : *words) {
+      const auto found = std::find(known.begin(), known.end(), word);
+      places.push_back(found - known.begin());
+      if (found == known.end()) known.push_back(word);
+    }
+    MLC_ASSIGN(const Labels keys, strings_of(known));
+    MLC_ASSIGN(const uint32_t at, call("mlc.strings", "Find", 1, {in[0]->tensor.array, keys.array}));
+    Node on_numbers = node;
+    on_numbers.attributes.erase(strings);
+    on_numbers.attributes[numbers] = places;
+    on_numbers.inputs[0] = node.inputs[0] + "\nplaces of " + source;  // no name of a model's value has a line break
+    g.bind(on_numbers.inputs[0], Item::of(at));
+    return g.call_library(on_numbers);
   }
 };
 
@@ -328,7 +332,9 @@ Item GraphExpander::strings_out(const Item& value, const std::string& name) {
   if (value.list || !all_.strings.count({function_.name, value.tensor.array})) return value;
   Emit emit(ctx_, function_, name);
   const auto shape = function_.arrays[value.tensor.array].shape;
-  const uint32_t out = emit.array("", DType::Str, shape);
+  const uint32_t out = emit.array(name, DType::Str, shape);
+  // The name is that of the interface, not of the numbers inside.
+  if (function_.arrays[value.tensor.array].name == name) std::swap(function_.arrays[out].name, function_.arrays[value.tensor.array].name);
   emit.control(Kind::StringsOut, {value.tensor.array}, {out});
   return Item::of(out);
 }
@@ -379,7 +385,8 @@ Status GraphExpander::add_string_operator(const Node& node) {
   if (node.op == "RegexFullMatch") return call.match();
   if (is_onnx(node.domain) && (node.op == "Cast" || node.op == "CastLike")) return call.cast();
   if (is_comparison_of_labels(node))
-    return node.op == "LabelEncoder" ? call.label_encoder() : node.op == "CategoryMapper" ? call.category_mapper() : call.one_hot();
+    return node.op == "LabelEncoder" ? call.label_encoder() : node.op == "CategoryMapper" ? call.category_mapper() : call.on_places("cats_strings", "cats_int64s");
+  if (is_onnx(node.domain) && node.op == "TfIdfVectorizer") return call.on_places("pool_strings", "pool_int64s");
   return Status(Code::Unsupported, 2012, node.label() + " (" + node.op + "): not supported on strings");
 }
 

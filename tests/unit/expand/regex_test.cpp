@@ -58,6 +58,12 @@ TEST_CASE("classes, escapes and flags mean what RE2 says") {
   CHECK(matches("(?s).", "\n"));
   CHECK(matches("^a$", "a"));
   CHECK_FALSE(matches("a^b", "ab"));
+  CHECK(matches("www\\.[\\w.-]+\\.\\bcom\\b", "www.google.com"));
+  CHECK(matches(".*\\bcat\\b.*", "a cat."));
+  CHECK_FALSE(matches(".*\\bcat\\b.*", "concat"));
+  CHECK(matches("con\\Bcat\\b", "concat"));
+  CHECK(matches("\\B", ""));
+  CHECK_FALSE(matches("\\b", ""));
 }
 
 TEST_CASE("a dot is a letter of any length in bytes, and what is no UTF-8 is none") {
@@ -75,7 +81,7 @@ TEST_CASE("a dot is a letter of any length in bytes, and what is no UTF-8 is non
 TEST_CASE("what is no pattern, or more than is supported, is refused") {
   for (const char* wrong : {"(", ")", "a)", "[a", "[b-a]", "*a", "a**", "a{3,2}", "a{1001}", "\\", "\\x1", "[[:none:]]", "(?P<x", "\xFF"})
     CHECK_MESSAGE(refusal(wrong) == Code::Malformed, wrong);
-  for (const char* more : {"\\bword\\b", "\\pL", "(?=a)"}) CHECK_MESSAGE(refusal(more) == Code::Unsupported, more);
+  for (const char* more : {"\\pL", "\\C", "(?=a)"}) CHECK_MESSAGE(refusal(more) == Code::Unsupported, more);
   CHECK(refusal("(a|b)*a(a|b){20}") == Code::Resource);
   CHECK(refusal("((((((((a{9}){9}){9}){9}){9}){9}){9}){9}){9}") == Code::Resource);
   CHECK(refusal(std::string(100000, '(')) == Code::Resource);
