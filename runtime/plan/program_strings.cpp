@@ -1,7 +1,6 @@
 // Steps about strings. Inside a program a string is the u64 number of its text in the table of the run; whether a number
 // is one is checked wherever a text is asked for.
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -95,66 +94,60 @@ Status ProgramRunner::give_strings(Value& value) {
 Status ProgramRunner::string_step(const Step& s, std::span<Value> args, std::span<Value> results) {
   const Value& first = args[0];
   Value& out = results[0];
-  const uint64_t count = count_of(first);
-  std::string_view text;
-  switch (s.op) {
-    case StepOp::StringsIn: case StepOp::StringsOut:
-      MLC_RETURN_IF_ERROR(make_array(pool_, s.op == StepOp::StringsIn ? DType::U64 : DType::Str, first.shape(), first->size, out));
-      if (first->size > 0) std::memcpy(out->data, first->data, first->size);
-      return ok();
-    case StepOp::StringsMake: {
-      const auto n = static_cast<int64_t>(count_of(args[1]));
-      MLC_RETURN_IF_ERROR(make_array(pool_, DType::U64, std::span(&n, 1), args[1]->size, out));
-      uint64_t begin = 0;
-      for (int64_t i = 0; i < n; ++i) {
-        const uint64_t end = numbers(args[1])[i];
-        if (end < begin || end > first->size) return Status(Code::InputMismatch, "a string lies outside of its text");
-        text = {reinterpret_cast<const char*>(first->data) + begin, static_cast<size_t>(end - begin)};
-        MLC_RETURN_IF_ERROR(strings_.place_of(text, numbers(out)[i]));
-        begin = end;
-      }
-      return ok();
-    }
-    case StepOp::StringConcat: {
-      if (first->size != args[1]->size) return Status(Code::InputMismatch, "the arrays differ in size");
-      Builder both(pool_);
-      MLC_RETURN_IF_ERROR(make_array(pool_, DType::U64, first.shape(), first->size, out));
-      for (uint64_t i = 0; i < count; ++i) {
-        both.clear();
-        for (const Value& part : args) {
-          MLC_RETURN_IF_ERROR(strings_.text_at(numbers(part)[i], text));
-          MLC_RETURN_IF_ERROR(both.append(text));
-        }
-        MLC_RETURN_IF_ERROR(strings_.place_of(both.text(), numbers(out)[i]));
-      }
-      return ok();
-    }
-    case StepOp::StringSplit: return split_strings(s, first, args[1], results);
-    case StepOp::StringNormalize: return normalize(s, first, args[1], out);
-    case StepOp::StringMatch:
-      MLC_RETURN_IF_ERROR(make_array(pool_, DType::Bool, first.shape(), count, out));
-      for (uint64_t i = 0; i < count; ++i) {
-        MLC_RETURN_IF_ERROR(strings_.text_at(numbers(first)[i], text));
-        out->data[i] = std::byte{accepts(reinterpret_cast<const int32_t*>(args[1]->data), args[1]->size / 4, text)};
-      }
-      return ok();
-    case StepOp::StringFromNumber: {
-      const uint64_t n = first->size / bytes_of(first->dtype);
-      MLC_RETURN_IF_ERROR(make_array(pool_, DType::U64, first.shape(), 8 * n, out));
-      for (uint64_t i = 0; i < n; ++i) MLC_RETURN_IF_ERROR(from_number(*first.node(), i, numbers(out)[i]));
-      return ok();
-    }
-    case StepOp::NumberFromString:
-      MLC_RETURN_IF_ERROR(make_array(pool_, s.new_axis ? DType::I64 : DType::F64, first.shape(), 8 * count, out));
-      for (uint64_t i = 0; i < count; ++i) {
-        MLC_RETURN_IF_ERROR(strings_.text_at(numbers(first)[i], text));
-        std::byte* to = out->data + 8 * i;
-        const bool good = s.new_axis ? read_integer(text, *reinterpret_cast<int64_t*>(to)) : read_real(text, *reinterpret_cast<double*>(to));
-        if (!good) return Status(Code::InputMismatch, compose("'{}' is no number", text.substr(0, 100)));
-      }
-      return ok();
-    default: return Status(Code::Internal, "no such step");
+  if (s.op == StepOp::StringSplit) return split_strings(s, first, args[1], results);
+  if (s.op == StepOp::StringNormalize) return normalize(s, first, args[1], out);
+  // What is left goes element by element: from the first operand, but for StringsMake.
+  const bool make = s.op == StepOp::StringsMake, from_text = s.op != StepOp::StringFromNumber && !make;
+  const Value& from = make ? args[1] : first;
+  const uint64_t count = from->size / bytes_of(s.op == StepOp::StringFromNumber ? from->dtype : DType::U64);
+  const bool match = s.op == StepOp::StringMatch;
+  DType dtype = DType::U64;
+  if (s.op == StepOp::StringsOut) dtype = DType::Str;
+  else if (match) dtype = DType::Bool;
+  else if (s.op == StepOp::NumberFromString) dtype = s.new_axis ? DType::I64 : DType::F64;
+  const auto n = static_cast<int64_t>(count);
+  MLC_RETURN_IF_ERROR(make_array(pool_, dtype, make ? std::span(&n, 1) : from.shape(), match ? count : 8 * count, out));
+  if (s.op <= StepOp::StringsOut) {
+    if (count > 0) std::memcpy(out->data, from->data, from->size);
+    return ok();
   }
+  const char* wrong = s.op == StepOp::StringConcat && args[1]->size != from->size ? "the arrays differ in size" : nullptr;
+  uint64_t begin = 0;
+  Builder both(pool_);
+  for (uint64_t i = 0; i < count && !wrong; ++i) {
+    std::string_view text;
+    if (from_text) MLC_RETURN_IF_ERROR(strings_.text_at(numbers(from)[i], text));
+    uint64_t& to = numbers(out)[match ? 0 : i];  // not touched for a match
+    if (match) {
+      out->data[i] = std::byte{accepts(reinterpret_cast<const int32_t*>(args[1]->data), args[1]->size / 4, text)};
+      continue;
+    }
+    if (s.op == StepOp::NumberFromString) {
+      if (s.new_axis ? read_integer(text, reinterpret_cast<int64_t&>(to)) : read_real(text, reinterpret_cast<double&>(to))) continue;
+      return Status(Code::InputMismatch, compose("'{}' is no number", text.substr(0, 100)));
+    }
+    if (s.op == StepOp::StringFromNumber) {
+      MLC_RETURN_IF_ERROR(from_number(*from.node(), i, to));
+      continue;
+    }
+    if (make) {
+      const uint64_t end = numbers(from)[i];
+      if (end < begin || end > first->size) {
+        wrong = "a string lies outside of its text";
+        break;
+      }
+      text = {reinterpret_cast<const char*>(first->data) + begin, static_cast<size_t>(end - begin)};
+      begin = end;
+    } else {
+      both.clear();
+      MLC_RETURN_IF_ERROR(both.append(text));
+      MLC_RETURN_IF_ERROR(strings_.text_at(numbers(args[1])[i], text));
+      MLC_RETURN_IF_ERROR(both.append(text));
+      text = both.text();
+    }
+    MLC_RETURN_IF_ERROR(strings_.place_of(text, to));
+  }
+  return wrong ? Status(Code::InputMismatch, wrong) : ok();
 }
 
 Status ProgramRunner::from_number(const ValueNode& n, uint64_t at, uint64_t& out) {
@@ -173,9 +166,8 @@ Status ProgramRunner::from_number(const ValueNode& n, uint64_t at, uint64_t& out
     uint64_t bits = 0;
     const unsigned bytes = bytes_of(n.dtype), shift = 64 - 8 * bytes;
     std::memcpy(&bits, from, bytes);  // little-endian hosts only
-    char* end = is_signed_int(n.dtype) ? std::to_chars(text, text + sizeof text, static_cast<int64_t>(bits << shift) >> shift).ptr
-                                       : std::to_chars(text, text + sizeof text, bits).ptr;
-    length = static_cast<unsigned>(end - text);
+    const std::string digits = is_signed_int(n.dtype) ? compose("{}", static_cast<int64_t>(bits << shift) >> shift) : compose("{}", bits);
+    return strings_.place_of(digits, out);
   }
   return strings_.place_of({text, length}, out);
 }

@@ -105,8 +105,8 @@ def models_that_make_no_sense_name_the_node(t):
         build_refuses(t, (2, 4, 20), word, f"{name}.onnx")
     (t.dir / "rankless.onnx").write_bytes(model([node("Relu", ["x"], ["y"])], [port("x", "f32", None)], [port("y", "f32", None)]))
     build_refuses(t, 20, ["'x'", "rank"], "rankless.onnx", number="2011")
-    (t.dir / "text.onnx").write_bytes(identity(dtype="str"))
-    build_refuses(t, 20, "'x'", "text.onnx", number="2012")
+    (t.dir / "text.onnx").write_bytes(model([node("Relu", ["x"], ["y"])], [port("x", "str", [2])], [port("y", "str", [2])]))
+    build_refuses(t, 20, ["Relu", "strings"], "text.onnx", number="2012")
     short = tensor("w", "f32", [2, 3], struct.pack("<5f", *range(5)))
     (t.dir / "short.onnx").write_bytes(
         model([node("Add", ["x", "w"], ["y"])], [one], [port("y", "f32", [2, 3])], [short]))
