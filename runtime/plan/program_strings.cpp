@@ -15,32 +15,6 @@ namespace {
 uint64_t* numbers(const Value& v) { return reinterpret_cast<uint64_t*>(v->data); }
 uint64_t count_of(const Value& v) { return v->size / 8; }
 
-// Bytes put together piece by piece, in memory of the pool.
-class Builder {
- public:
-  explicit Builder(BlockPool& pool) : pool_(pool) {}
-  void clear() { used_ = 0; }
-  Status append(const char* data, uint64_t bytes) {
-    const auto end = checked_add(used_, bytes);
-    if (!end || *end > uint64_t{1} << 48) return Status(Code::Resource, "a text is too long");
-    if (!array_) MLC_RETURN_IF_ERROR(make_array(pool_, DType::U8, {}, std::max<uint64_t>(*end, 256), array_));
-    else if (BlockPool::capacity(array_->block) < *end)
-      MLC_RETURN_IF_ERROR(make_room(*array_.node(), used_, std::max(*end, 2 * used_)));
-    if (bytes > 0) std::memcpy(array_->data + used_, data, bytes);
-    used_ = *end;
-    return ok();
-  }
-  Status append(std::string_view text) { return append(text.data(), text.size()); }
-  const std::byte* data() const { return array_ ? array_->data : nullptr; }
-  uint64_t size() const { return used_; }
-  std::string_view text() const { return {reinterpret_cast<const char*>(data()), static_cast<size_t>(used_)}; }
-
- private:
-  BlockPool& pool_;
-  Value array_;
-  uint64_t used_ = 0;
-};
-
 bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 // The next piece of a text: moves `rest` behind it. Without a separator pieces stand between runs of blanks.
@@ -113,7 +87,6 @@ Status ProgramRunner::string_step(const Step& s, std::span<Value> args, std::spa
   }
   const char* wrong = s.op == StepOp::StringConcat && args[1]->size != from->size ? "the arrays differ in size" : nullptr;
   uint64_t begin = 0;
-  Builder both(pool_);
   for (uint64_t i = 0; i < count && !wrong; ++i) {
     std::string_view text;
     if (from_text) MLC_RETURN_IF_ERROR(strings_.text_at(numbers(from)[i], text));
@@ -139,11 +112,8 @@ Status ProgramRunner::string_step(const Step& s, std::span<Value> args, std::spa
       text = {reinterpret_cast<const char*>(first->data) + begin, static_cast<size_t>(end - begin)};
       begin = end;
     } else {
-      both.clear();
-      MLC_RETURN_IF_ERROR(both.append(text));
+      MLC_RETURN_IF_ERROR(strings_.append(text));
       MLC_RETURN_IF_ERROR(strings_.text_at(numbers(args[1])[i], text));
-      MLC_RETURN_IF_ERROR(both.append(text));
-      text = both.text();
     }
     MLC_RETURN_IF_ERROR(strings_.place_of(text, to));
   }
@@ -210,47 +180,37 @@ Status ProgramRunner::split_strings(const Step& s, const Value& texts, const Val
 Status ProgramRunner::normalize(const Step& s, const Value& texts, const Value& left_out, Value& out) {
   const unsigned change = s.axis & 3;
   const bool exact = (s.axis & 4) != 0;
-  std::string_view text;
-  Builder built(pool_), one(pool_);
-  const auto changed = [&](uint64_t place, bool upper) -> Status {
-    MLC_RETURN_IF_ERROR(strings_.text_at(place, text));
-    one.clear();
+  const auto changed = [&](uint64_t& place, bool upper) -> Status {
+    std::string_view text;
     char letter[4];
-    for (size_t at = 0; at < text.size();) {
+    for (size_t at = 0;;) {
+      MLC_RETURN_IF_ERROR(strings_.text_at(place, text));  // the table moves
+      if (at >= text.size()) return strings_.finish(place);
       const unsigned n = next_in_case(text, at, upper, letter);
-      MLC_RETURN_IF_ERROR(one.append(letter, n));
+      MLC_RETURN_IF_ERROR(strings_.append({letter, n}));
     }
-    return ok();
   };
-  Value stop;  // what is left out, in lower case where case does not count
-  const uint64_t stops = count_of(left_out);
-  MLC_RETURN_IF_ERROR(make_array(pool_, DType::U64, {}, left_out->size, stop));
+  // Behind the result lies what is left out, in lower case where case does not count.
+  const uint64_t count = count_of(texts), stops = count_of(left_out);
+  const int64_t none = 0;
+  MLC_RETURN_IF_ERROR(make_array(pool_, DType::U64, std::span(&none, 1), 8 * (count + 1 + stops), out));
+  uint64_t *const to = numbers(out), *const stop = to + count + 1;
   for (uint64_t k = 0; k < stops; ++k) {
-    numbers(stop)[k] = numbers(left_out)[k];
-    if (exact) continue;
-    MLC_RETURN_IF_ERROR(changed(numbers(stop)[k], false));
-    MLC_RETURN_IF_ERROR(strings_.place_of(one.text(), numbers(stop)[k]));
+    stop[k] = numbers(left_out)[k];
+    if (!exact) MLC_RETURN_IF_ERROR(changed(stop[k], false));
   }
-  for (uint64_t i = 0; i < count_of(texts); ++i) {
-    uint64_t place = numbers(texts)[i], key = place;
-    if (!exact && stops > 0) {
-      MLC_RETURN_IF_ERROR(changed(place, false));
-      MLC_RETURN_IF_ERROR(strings_.place_of(one.text(), key));
-    }
-    if (std::find(numbers(stop), numbers(stop) + stops, key) != numbers(stop) + stops) continue;
-    if (change != 0) {
-      MLC_RETURN_IF_ERROR(changed(place, change == 2));
-      MLC_RETURN_IF_ERROR(strings_.place_of(one.text(), place));
-    }
-    MLC_RETURN_IF_ERROR(built.append(reinterpret_cast<const char*>(&place), 8));
+  uint64_t kept = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    uint64_t key = numbers(texts)[i];
+    if (!exact && stops > 0) MLC_RETURN_IF_ERROR(changed(key, false));
+    if (std::find(stop, stop + stops, key) != stop + stops) continue;
+    to[kept] = numbers(texts)[i];
+    if (change != 0) MLC_RETURN_IF_ERROR(changed(to[kept], change == 2));
+    ++kept;
   }
-  if (built.size() == 0) {  // one empty text stands for nothing
-    const uint64_t empty = 0;
-    MLC_RETURN_IF_ERROR(built.append(reinterpret_cast<const char*>(&empty), 8));
-  }
-  const auto n = static_cast<int64_t>(built.size() / 8);
-  MLC_RETURN_IF_ERROR(make_array(pool_, DType::U64, std::span(&n, 1), built.size(), out));
-  std::memcpy(out->data, built.data(), built.size());
+  if (kept == 0) to[kept++] = 0;  // one empty text stands for nothing
+  out->shape[0] = static_cast<int64_t>(kept);
+  out->size = 8 * kept;
   return ok();
 }
 

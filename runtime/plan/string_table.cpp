@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
-#include "base/checked.h"
 #include "base/compose.h"
 
 namespace mlc::exec {
@@ -19,14 +19,15 @@ uint32_t hash_of(std::string_view text) {  // FNV-1a
 
 void StringTable::clear() {
   texts_ = entries_ = index_ = Value();
-  count_ = used_ = num_slots_ = 0;
+  count_ = used_ = num_slots_ = pending_ = 0;
 }
 
-Status StringTable::reserve(Value& array, uint64_t used, uint64_t wanted) {
+Status StringTable::grow(Value& array, uint64_t used, uint64_t wanted) {
   if (array && BlockPool::capacity(array->block) >= wanted) return ok();
-  const uint64_t bytes = std::max<uint64_t>({wanted, 2 * used, 4096});
-  if (!array) return make_array(pool_, DType::U8, {}, bytes, array);
-  return make_room(*array.node(), used, bytes);
+  const Value old = std::move(array);
+  MLC_RETURN_IF_ERROR(make_array(pool_, DType::U8, {}, std::max<uint64_t>({wanted, 2 * used, 4096}), array));
+  if (used > 0) std::memcpy(array->data, old->data, used);
+  return ok();
 }
 
 Status StringTable::grow_index() {
@@ -44,45 +45,50 @@ Status StringTable::grow_index() {
   return ok();
 }
 
-Status StringTable::place_of(std::string_view wanted, uint64_t& out) {
-  if (count_ == 0 && !wanted.empty()) {
-    uint64_t first = 0;
-    MLC_RETURN_IF_ERROR(place_of({}, first));
-  }
+Status StringTable::append(std::string_view piece) {
+  const Value old = texts_;  // the piece may lie in it
+  const uint64_t end = used_ + pending_;
+  if (piece.size() > (uint64_t{1} << 48) - end) return Status(Code::Resource, "too many strings");
+  MLC_RETURN_IF_ERROR(grow(texts_, end, end + piece.size()));
+  if (!piece.empty()) std::memcpy(texts_->data + end, piece.data(), piece.size());
+  pending_ += piece.size();
+  return ok();
+}
+
+Status StringTable::place_of(std::string_view text, uint64_t& out) {
+  MLC_RETURN_IF_ERROR(append(text));
+  return finish(out);
+}
+
+Status StringTable::finish(uint64_t& out) {
+  const Entry made{used_, pending_, 0};
+  pending_ = 0;
+  out = 0;
+  if (made.bytes == 0) return ok();
   if (2 * count_ >= num_slots_) MLC_RETURN_IF_ERROR(grow_index());
+  const std::string_view wanted = text(made);
   const uint32_t hash = hash_of(wanted);
   uint64_t at = hash & (num_slots_ - 1);
   for (; slots()[at] != 0; at = (at + 1) & (num_slots_ - 1)) {
     const Entry& e = entries()[slots()[at] - 1];
     if (e.hash != hash || text(e) != wanted) continue;
-    out = slots()[at] - 1;
+    out = slots()[at];
     return ok();
   }
-  const auto end = checked_add(used_, uint64_t{wanted.size()});
-  if (!end || *end > uint64_t{1} << 48 || count_ >= UINT32_MAX - 1) return Status(Code::Resource, "too many strings");
-  MLC_RETURN_IF_ERROR(reserve(entries_, count_ * sizeof(Entry), (count_ + 1) * sizeof(Entry)));
-  Value old = texts_;  // `wanted` may lie in it
-  if (texts_ && BlockPool::capacity(texts_->block) < *end) {
-    Value bigger;
-    MLC_RETURN_IF_ERROR(make_array(pool_, DType::U8, {}, std::max(*end, 2 * used_), bigger));
-    std::memcpy(bigger->data, old->data, used_);
-    texts_ = std::move(bigger);
-  } else {
-    MLC_RETURN_IF_ERROR(reserve(texts_, used_, *end));
-  }
-  if (!wanted.empty()) std::memcpy(texts_->data + used_, wanted.data(), wanted.size());
-  entries()[count_] = {used_, wanted.size(), hash};
-  used_ = *end;
-  out = count_++;
+  if (count_ >= UINT32_MAX - 1) return Status(Code::Resource, "too many strings");
+  MLC_RETURN_IF_ERROR(grow(entries_, count_ * sizeof(Entry), (count_ + 1) * sizeof(Entry)));
+  entries()[count_] = {made.offset, made.bytes, hash};
+  used_ += made.bytes;
+  out = ++count_;
   slots()[at] = static_cast<uint32_t>(count_);
   return ok();
 }
 
 Status StringTable::text_at(uint64_t place, std::string_view& out) const {
   out = {};
-  if (place == 0) return ok();  // there before anything is
-  if (place >= count_) return Status(Code::InputMismatch, compose("{} is no string of this run", place));
-  out = text(entries()[place]);
+  if (place == 0) return ok();
+  if (place > count_) return Status(Code::InputMismatch, compose("{} is no string of this run", place));
+  out = text(entries()[place - 1]);
   return ok();
 }
 
