@@ -129,7 +129,8 @@ std::string page(const std::string& tests_page) {
   text += "| all | " + std::to_string(in_text) + " | " + std::to_string(structural.size() + 2) + " |\n\n## In C++\n\n";
   text += "`Constant` is a tensor of the file (`packager/import`). `Einsum` is a text made from its equation (`packager/lang/einsum.cpp`).\n"
           "Control flow and lists have no arrays as results or run other graphs, which a text about elements cannot say\n"
-          "(`packager/compile/control.cpp`, `lists.cpp`):\n\n";
+          "(`packager/compile/control.cpp`, `lists.cpp`). `StringConcat`, `StringSplit`, `StringNormalizer`, `RegexFullMatch`,\n"
+          "`ai.onnx.ml.CategoryMapper` and casts from and to strings are steps of programs (`strings.cpp`):\n\n";
   for (const std::string& name : structural) text += "* " + name + tests_line("ai.onnx", name) + "\n";
   for (const auto& [domain, operators] : domains) {
     text += "\n## " + domain + "\n";
