@@ -170,7 +170,7 @@ void append_utf8(std::string& out, uint32_t c) {
     return;
   }
   const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-  out += static_cast<char>((0xF00 >> more) | (c >> (6 * more)));
+  out += static_cast<char>((0xF0 << (3 - more)) | static_cast<int>(c >> (6 * more)));
   for (int k = more; k-- > 0;) out += static_cast<char>(0x80 | ((c >> (6 * k)) & 0x3F));
 }
 
