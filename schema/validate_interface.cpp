@@ -39,7 +39,7 @@ Status validate_model(const Manifest& m) {
 // Words and signs of an index expression: names of declared dims, a closed list of functions, integers, + - * / % ( ) ,
 // Only shown to people and never evaluated here, so its grammar is not checked further.
 bool is_index_expression(std::string_view text, const Names& dims) {
-  constexpr std::string_view functions[] = {"min", "max", "floordiv", "ceildiv", "mod", "select"};
+  static constexpr std::string_view functions[] = {"min", "max", "floordiv", "ceildiv", "mod", "select"};
   if (text.empty() || text.size() > kMaxExpr) return false;
   int depth = 0;
   for (size_t at = 0; at < text.size();) {

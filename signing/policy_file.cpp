@@ -99,7 +99,7 @@ bool is_printable(std::string_view text) {
 }
 
 Result<TrustedKey> read_key(const Entry& entry, KeyOrigin origin) {
-  constexpr std::array<std::string_view, 6> known = {"id", "pem", "models", "not_before", "not_after", "role"};
+  static constexpr std::array<std::string_view, 6> known = {"id", "pem", "models", "not_before", "not_after", "role"};
   MLC_RETURN_IF_ERROR(entry.only(known));
   const std::string* id = entry.json.text("id");
   if (!id || id->empty() || id->size() > kMaxName || !is_printable(*id))
@@ -132,7 +132,7 @@ std::optional<Level> level_named(std::string_view name) {
 }
 
 Result<PolicyRule> read_rule(const Entry& entry) {
-  constexpr std::array<std::string_view, 6> known = {"models",      "level",            "threshold",
+  static constexpr std::array<std::string_view, 6> known = {"models",      "level",            "threshold",
                                                      "min_version", "require_complete", "require_variants"};
   MLC_RETURN_IF_ERROR(entry.only(known));
   PolicyRule rule;
@@ -159,7 +159,7 @@ Result<PolicyFile> parse_policy(Bytes json, const std::string& name) {
   auto parsed = parse_json(json);
   if (!parsed.ok()) return Status(Code::Usage, 3302, compose("{}: {}", name, parsed.status().message));
   const Entry top{*parsed, name};
-  constexpr std::array<std::string_view, 4> known = {"keys", "rules", "revoked_keys", "revoked_roots"};
+  static constexpr std::array<std::string_view, 4> known = {"keys", "rules", "revoked_keys", "revoked_roots"};
   MLC_RETURN_IF_ERROR(top.only(known));
   PolicyFile policy;
   policy.path = name;
