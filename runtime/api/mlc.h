@@ -65,7 +65,7 @@ typedef struct MlcTensor {
   const char* name; /* null: by position */
   void* data;
   uint64_t bytes;
-  MlcDType dtype;
+  int32_t dtype; /* an MlcDType; what a caller writes may be any number */
   uint32_t rank;
   const int64_t* shape;
   uint32_t list_depth; /* 0: an array */
@@ -214,7 +214,7 @@ typedef struct MlcApi {
 MLC_EXPORT const MlcApi* mlc_get_api(uint32_t version);
 MLC_EXPORT const char* mlc_version_string(void);
 
-static inline uint64_t mlc_dtype_bytes(MlcDType t) {
+static inline uint64_t mlc_dtype_bytes(int32_t t) {
   switch (t) {
     case MLC_F64: case MLC_I64: case MLC_U64: return 8;
     case MLC_F32: case MLC_I32: case MLC_U32: return 4;
@@ -226,7 +226,7 @@ static inline uint64_t mlc_dtype_bytes(MlcDType t) {
 }
 
 /* `shape` is borrowed. */
-static inline MlcTensor mlc_tensor(void* data, MlcDType dtype, uint32_t rank, const int64_t* shape) {
+static inline MlcTensor mlc_tensor(void* data, int32_t dtype, uint32_t rank, const int64_t* shape) {
   MlcTensor t = {0, data, mlc_dtype_bytes(dtype), dtype, rank, shape, 0, 0, 0};
   for (uint32_t i = 0; i < rank; ++i) t.bytes *= (uint64_t)(shape[i] < 0 ? 0 : shape[i]);
   return t;
