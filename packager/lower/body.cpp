@@ -140,11 +140,20 @@ const Expr* Body::compute(const Expr* e, const Expr* guard) {
     case Op::Pow: return power(e, guard);
     default:
       if (is_transcendental(e->op)) {
-        const Expr* text = transcendental(e->op, e->args[0]);
+        const Expr* text = transcendental(e->op, named(e->args[0], guard));
         return text ? value(text, guard) : nullptr;
       }
       return generic(e, guard);
   }
+}
+
+// The value of `x` under a name. Texts read their arguments in many places, arms of selects among them, and each place
+// would load under a condition of its own.
+const Expr* Body::named(const Expr* x, const Expr* guard) {
+  if (!facts.needs_guard(x)) return x;
+  const Expr* name = ctx.fresh_var(x->type);
+  vars_[name] = b.let(value(x, guard));
+  return name;
 }
 
 const Expr* Body::transcendental(Op op, const Expr* arg) {
@@ -270,7 +279,7 @@ const Expr* Body::power(const Expr* e, const Expr* guard) {
   if (!is_float(t)) return generic(e, guard);  // back ends have a loop for it
   DType wide = DType::F64;
   auto num = [&](double v) { return ctx.number(v, wide); };
-  const Expr *a = ctx.cast(wide, x), *p = ctx.cast(wide, y);
+  const Expr *a = ctx.cast(wide, named(x, guard)), *p = ctx.cast(wide, named(y, guard));
   const Expr* log = expand_ ? expand_(ctx, Op::Log, ctx.unary(Op::Abs, a)) : nullptr;
   const Expr* exp = log ? expand_(ctx, Op::Exp, ctx.binary(Op::Mul, p, log)) : nullptr;
   if (!exp) {

@@ -91,6 +91,7 @@ class Body {
   const ir::Expr* divide(const ir::Expr* e, const ir::Expr* guard);
   const ir::Expr* power(const ir::Expr* e, const ir::Expr* guard);
   const ir::Expr* generic(const ir::Expr* e, const ir::Expr* guard);
+  const ir::Expr* named(const ir::Expr* x, const ir::Expr* guard);
   const ir::Expr* transcendental(ir::Op op, const ir::Expr* arg);
   std::vector<const ir::Expr*> fold(const ir::Expr* e, const ir::Expr* guard);
   // One value per field out of vectors of partial results.

@@ -377,3 +377,28 @@ TEST_CASE("random small nests agree with the interpreter") {
     on_targets([&](const targets::Target& t) { test::check_lowering(ctx, m.f, t, {}, static_cast<uint32_t>(round)); });
   }
 }
+
+TEST_CASE("the text of a function reads its argument once, however often it names it") {
+  // Nested selects, as logarithms and powers have: a load under each condition would double with every level.
+  const lower::MathExpander nested = [](ir::Context& ctx, Op op, const Expr* x) -> const Expr* {
+    if (op != Op::Log) return nullptr;
+    const Expr* r = x;
+    for (int k = 0; k < 12; ++k)
+      r = ctx.select(ctx.binary(Op::Lt, ctx.binary(Op::Mul, x, f32(ctx, k)), f32(ctx, 3)), ctx.binary(Op::Add, r, x), ctx.binary(Op::Mul, r, x));
+    return r;
+  };
+  on_targets([&](const targets::Target& t) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    auto N = ctx.sym(ctx.declare_sym("N", 1, 4096));
+    uint32_t x = m.array("x", DType::F32, {N}), y = m.output("y", DType::F32, {N});
+    auto i = m.dim("i", N);
+    m.map({i}, y, {m.at(i)}, ctx.unary(Op::Log, m.load(x, {m.at(i)})));
+    auto kernels = lower::lower(ctx, m.f, m.f.body[0], t, nested);
+    REQUIRE_MESSAGE(kernels.ok(), (kernels.ok() ? "" : kernels.status().text()));
+    size_t loads = 0;
+    const std::string text = loop::to_string((*kernels)[0]);
+    for (size_t at = 0; (at = text.find("(load", at)) != std::string::npos; ++at) ++loads;
+    CHECK(loads <= 4);  // whole vectors, the rest, a scalar
+  });
+}
