@@ -119,19 +119,26 @@ std::string page(const std::string& tests_page) {
     return found == tests.end() || found->second.empty() ? std::string() : "; tests: " + found->second;
   };
   std::string text = kIntroduction;
-  const auto& structural = compile::structural_operators();
-  size_t in_text = 0;
+  // By domain. Constant and Einsum have no list of their own anywhere: see the sentence below.
+  std::map<std::string, std::set<std::string>> in_code;
+  for (const std::string& name : compile::structural_operators()) in_code["ai.onnx"].insert(name);
+  in_code["ai.onnx"].insert({"Constant", "Einsum", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"});
+  in_code["ai.onnx.ml"].insert("CategoryMapper");
+  size_t in_text = 0, coded = 0;
   text += "| domain | operators in text | in C++ |\n|---|---|---|\n";
   for (const auto& [domain, operators] : domains) {
     in_text += operators.size();
-    text += "| " + domain + " | " + std::to_string(operators.size()) + " | " + std::to_string(domain == "ai.onnx" ? structural.size() + 2 : 0) + " |\n";
+    coded += in_code[domain].size();
+    text += "| " + domain + " | " + std::to_string(operators.size()) + " | " + std::to_string(in_code[domain].size()) + " |\n";
   }
-  text += "| all | " + std::to_string(in_text) + " | " + std::to_string(structural.size() + 2) + " |\n\n## In C++\n\n";
+  text += "| all | " + std::to_string(in_text) + " | " + std::to_string(coded) + " |\n\n## In C++\n\n";
   text += "`Constant` is a tensor of the file (`packager/import`). `Einsum` is a text made from its equation (`packager/lang/einsum.cpp`).\n"
           "Control flow and lists have no arrays as results or run other graphs, which a text about elements cannot say\n"
-          "(`packager/compile/control.cpp`, `lists.cpp`). `StringConcat`, `StringSplit`, `StringNormalizer`, `RegexFullMatch`,\n"
-          "`ai.onnx.ml.CategoryMapper` and casts from and to strings are steps of programs (`strings.cpp`):\n\n";
-  for (const std::string& name : structural) text += "* " + name + tests_line("ai.onnx", name) + "\n";
+          "(`packager/compile/expand/control.cpp`, `lists.cpp`). What looks into strings is a step of a program, and so are casts\n"
+          "from and to them (`packager/compile/expand/strings.cpp`):\n\n";
+  for (const auto& [domain, names] : in_code)
+    for (const std::string& name : names)
+      text += "* " + (domain == "ai.onnx" ? "" : domain + ".") + name + tests_line(domain, name) + "\n";
   for (const auto& [domain, operators] : domains) {
     text += "\n## " + domain + "\n";
     for (const auto& [name, definitions] : operators) {
