@@ -10,10 +10,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/cli/program.h"
+#include "base/cli/report.h"
 #include "base/nearest_name.h"
 #include "packager/cli/container_file.h"
 #include "packager/cli/progress.h"
-#include "packager/cli/report.h"
 #include "packager/compile/build.h"
 #include "packager/compile/check.h"
 #include "targets/target.h"

@@ -6,8 +6,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/cli/program.h"
+#include "base/cli/report.h"
 #include "packager/cli/inspect_ops.h"
-#include "packager/cli/report.h"
 #include "packager/cli/size_ops.h"
 
 namespace mlc::cli {

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "base/cli/report.h"
 #include "base/status.h"
-#include "packager/cli/report.h"
 
 namespace mlc::cli {
 

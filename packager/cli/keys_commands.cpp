@@ -4,7 +4,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "packager/cli/report.h"
+#include "base/cli/program.h"
+#include "base/cli/report.h"
 #include "packager/cli/signing_ops.h"
 
 namespace mlc::cli {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cli/report.h"
+#include "base/cli/report.h"
 #include "runtime/pipeline/answers.h"
 
 namespace mlc::cli {

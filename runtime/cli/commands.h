@@ -12,6 +12,5 @@ void add_probe_command(CLI::App& app, int& exit_code);
 void add_explain_command(CLI::App& app, int& exit_code);
 void add_bench_command(CLI::App& app, int& exit_code);
 void add_selftest_command(CLI::App& app, int& exit_code);
-void add_help_command(CLI::App& app, int& exit_code);
 
 }  // namespace mlc::cli

@@ -2,9 +2,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/cli/program.h"
+#include "base/cli/report.h"
 #include "runtime/cli/commands.h"
+#include "runtime/cli/duration.h"
 #include "runtime/cli/options.h"
-#include "runtime/cli/report.h"
 #include "runtime/probe/probe.h"
 
 namespace mlc::cli {

@@ -6,7 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "runtime/cli/report.h"
+#include "base/cli/report.h"
 #include "signing/policy.h"
 
 namespace mlc::cli {

@@ -2,12 +2,14 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/cli/program.h"
+#include "base/cli/report.h"
 #include "runtime/cli/answers.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/crash.h"
+#include "runtime/cli/duration.h"
 #include "runtime/cli/options.h"
 #include "runtime/cli/program_io.h"
-#include "runtime/cli/report.h"
 
 namespace mlc::cli {
 namespace {

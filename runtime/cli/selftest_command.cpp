@@ -3,10 +3,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/cli/program.h"
+#include "base/cli/report.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/crash.h"
 #include "runtime/cli/options.h"
-#include "runtime/cli/report.h"
 
 namespace mlc::cli {
 namespace {

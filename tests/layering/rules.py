@@ -28,8 +28,8 @@ FOREIGN = (
     (r"openssl/", ("signing/",)),
     (r"zstd", ("packager/container/", "runtime/container/")),
     (r"flatbuffers/", ("schema/generated/",)),
-    (r"CLI/", ("packager/cli/", "runtime/cli/")),
-    (r"nlohmann/", ("packager/cli/", "runtime/cli/", "signing/", "schema/pipeline/")),
+    (r"CLI/", ("base/cli/", "packager/cli/", "runtime/cli/")),
+    (r"nlohmann/", ("base/cli/", "packager/cli/", "runtime/cli/", "signing/", "schema/pipeline/")),
     (r"jpeglib\.h|jerror\.h|turbojpeg\.h|png\.h|zlib\.h", ("runtime/io/",)),
     (r"doctest/", ()),
     (r"sys/socket\.h|netinet/|arpa/|netdb\.h|curl/", ()),
@@ -51,10 +51,10 @@ FLATBUFFERS = (
 
 # Libraries that report errors as values and are built without exceptions.
 NO_EXCEPTIONS = ("base/", "schema/", "signing/", "runtime/", "loaders/")
-NO_EXCEPTIONS_BUT = ("runtime/cli/",)
+NO_EXCEPTIONS_BUT = ("base/cli/", "runtime/cli/")
 
 # Who may print, ask the environment or end the process: tools, tests. Libraries answer.
-SPEAKERS = ("packager/cli/", "runtime/cli/", "tests/", "bench/")
+SPEAKERS = ("base/cli/", "packager/cli/", "runtime/cli/", "tests/", "bench/")
 SILENT_BUT = {
     "packager/passes/": "--print-after",
     "packager/compile/build.cpp": "SOURCE_DATE_EPOCH, which reproducible builds set",

@@ -122,6 +122,9 @@ def flags_of_build_are_checked_before_work_begins(t):
     refuses(t, 2, "--output", "mlpack", "build", "m.onnx")
     refuses(t, 2, "unknown command 'bild', did you mean 'build'", "mlpack", "bild", "m.onnx")
     refuses(t, 2, "did you mean 'verify'", "mlpack", "verfy", "m.onnx")
+    refuses(t, 2, "unknown command 'explian', did you mean 'explain'", "mlrun", "explian", "m.mlc")
+    refuses(t, 2, "'b.mlc' is one argument too many", "mlrun", "a.mlc", "b.mlc")
+    refuses(t, 2, "unknown option '--vresion'", "mlrun", "--vresion")
     for dim, word in {"n=4..2": "LOW..HIGH", "n": "LOW..HIGH", "n=-1": "LOW..HIGH", "n=1..x": "LOW..HIGH",
                       "m=2": "it has 'n'"}.items():
         build_refuses(t, 2, word, "m.onnx", "--dim", dim)

@@ -1,0 +1,183 @@
+#include "base/cli/program.h"
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <new>
+#include <sstream>
+
+#include <CLI/CLI.hpp>
+
+#include "base/cli/report.h"
+#include "base/exit_codes.h"
+#include "base/nearest_name.h"
+
+namespace mlc::cli {
+namespace {
+
+constexpr char kExitCodesTopic[] = "exit-codes";
+
+// CLI11 prints the footer last; here it holds the examples and goes between the summary and the options.
+class ExamplesFirst : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    const std::string examples = app->get_footer();
+    return (examples.empty() ? "" : examples + "\n") + CLI::Formatter::make_usage(app, std::move(name));
+  }
+  std::string make_footer(const CLI::App*) const override { return ""; }
+  // Breaks a description into lines that fit beside its option.
+  std::string make_option(const CLI::Option* option, bool positional) const override {
+    constexpr size_t width = 80;
+    const std::string name = "  " + make_option_name(option, positional) + make_option_opts(option);
+    const size_t column = get_column_width();
+    std::string out = name.size() < column ? name + std::string(column - name.size(), ' ')
+                                           : name + "\n" + std::string(column, ' ');
+    size_t at = column;
+    std::istringstream words(make_option_desc(option));
+    for (std::string word; words >> word;) {
+      if (at > column && at + 1 + word.size() > width) {
+        out += "\n" + std::string(column, ' ');
+        at = column;
+      }
+      if (at > column) {
+        out += ' ';
+        ++at;
+      }
+      out += word;
+      at += word.size();
+    }
+    return out + "\n";
+  }
+};
+
+bool is_option(const std::string& word) { return word.size() > 1 && word[0] == '-'; }
+
+std::vector<std::string> options_of(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+std::vector<std::string> commands_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+bool knows(const std::vector<std::string>& names, const std::string& word) {
+  return std::find(names.begin(), names.end(), word) != names.end();
+}
+
+Report exit_codes() {
+  Report report;
+  report.text = exit_codes_text();
+  report.json = {{"topic", kExitCodesTopic}, {"codes", ordered_json::array()}};
+  for (const ExitCode& code : kExitCodes)
+    report.json["codes"].push_back({{"exit", code.number}, {"meaning", code.meaning}});
+  return report;
+}
+
+Result<Report> help_on(const CLI::App& app, const std::string& topic) {
+  if (topic == kExitCodesTopic) return exit_codes();
+  Report report;
+  if (topic.empty()) {
+    // app.help() would be the help of the command that was parsed: this one.
+    report.text = app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal) + "\nTopics:\n  " +
+                  kExitCodesTopic + "\n";
+    report.json = {{"text", report.text}};
+    return report;
+  }
+  std::string known = "known: " + std::string(kExitCodesTopic);
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == topic) {
+      report.text = command->help(app.get_name());
+      report.json = {{"topic", topic}, {"text", report.text}};
+      return report;
+    }
+    known += " " + command->get_name();
+  }
+  return Status(Code::Usage, "no help on '" + topic + "'").fact(std::move(known));
+}
+
+// Why the words that were `given`, before which `implied` was put if they name no command, are refused.
+Status reason(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& given,
+              const std::string& implied) {
+  const std::string about_all = app.get_name() + " --help";
+  const auto unknown = [&](std::string_view what, const std::string& word, const CLI::App& of) {
+    return unknown_word(what, word, what == "option" ? options_of(of) : commands_of(of));
+  };
+  const auto parsed = app.get_subcommands();
+  if (parsed.empty()) {
+    if (!given.empty())
+      return Status(Code::Usage, unknown(is_option(given[0]) ? "option" : "command", given[0], app)).hint(about_all);
+    return Status(Code::Usage, implied.empty() ? "a command is missing" : "a command or a file is missing").hint(about_all);
+  }
+  const CLI::App& command = *parsed.front();
+  const std::string about_command = app.get_name() + " " + command.get_name() + " --help";
+  // First what is too much: CLI11 would rather say what is missing, which a misspelt word may have been.
+  const std::vector<std::string> extras = app.remaining(true);
+  const auto option = std::find_if(extras.begin(), extras.end(), is_option);
+  if (option != extras.end())
+    return Status(Code::Usage, unknown("option", option->substr(0, option->find('=')), command)).hint(about_command);
+  if (!extras.empty()) {
+    if (!implied.empty() && !knows(commands_of(app), given[0])) {  // two words where one is a file: was the first a command?
+      std::string meant = unknown("command", given[0], app);
+      if (meant.find("did you mean") != meant.npos) return Status(Code::Usage, std::move(meant)).hint(about_all);
+    }
+    return Status(Code::Usage, "'" + extras.front() + "' is one argument too many").hint(about_command);
+  }
+  return Status(Code::Usage, error.what()).hint(about_command);
+}
+
+}  // namespace
+
+void set_up(CLI::App& app) {
+  app.require_subcommand(1);
+  app.set_version_flag("--version", app.get_name() + " " + MLC_VERSION_TEXT);
+  auto style = std::make_shared<ExamplesFirst>();
+  style->column_width(28);
+  app.formatter(style);
+}
+
+CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& summary, const std::string& examples,
+                      bool& as_json) {
+  CLI::App* command = app.add_subcommand(name, summary);
+  command->footer("Examples:\n" + examples);
+  command->add_flag("--json", as_json, "print one JSON object");
+  return command;
+}
+
+void add_help_command(CLI::App& app, const std::string& examples, int& exit_code) {
+  auto topic = std::make_shared<std::string>();
+  auto as_json = std::make_shared<bool>(false);
+  CLI::App* help = add_command(app, "help", "help on a command or a topic", examples, *as_json);
+  help->add_option("topic", *topic, "a command, or exit-codes");
+  help->callback([&app, topic, as_json, &exit_code] { exit_code = finish("help", *as_json, help_on(app, *topic)); });
+}
+
+int run_program(CLI::App& app, std::vector<std::string> words, const std::string& implied, int& exit_code) {
+  const std::vector<std::string> given = words;
+  const bool about_all = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "--version");
+  const bool imply = !implied.empty() && !words.empty() && !about_all && !knows(commands_of(app), words[0]);
+  if (imply) words.insert(words.begin(), implied);
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // last word first, as CLI11 wants them
+  } catch (const CLI::Success& answered) {
+    return app.exit(answered);
+  } catch (const CLI::ParseError& error) {
+    const auto parsed = app.get_subcommands();
+    const std::string command = parsed.empty() ? "" : parsed.front()->get_name();
+    return finish(command.empty() ? "usage" : command, knows(words, "--json"), reason(app, error, given, implied));
+  } catch (const std::bad_alloc&) {
+    note("error: out of memory");
+    return static_cast<int>(Code::Resource);
+  } catch (const std::exception& bug) {
+    note(std::string("error: internal failure: ") + bug.what());
+    return static_cast<int>(Code::Internal);
+  }
+  return exit_code;
+}
+
+}  // namespace mlc::cli

@@ -1,0 +1,29 @@
+// A tool as its user meets it: commands, help on them, and what happens to a command line. CLI11 reads the words; what is
+// refused is refused in the words of every other error.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace mlc::cli {
+
+// --version, and help texts of 80 columns with the examples on top. Call before commands are added: they inherit it.
+void set_up(CLI::App& app);
+
+// A subcommand with the options that every command has (--json). `examples`: two lines, indented by two.
+CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& summary, const std::string& examples,
+                      bool& as_json);
+
+// `help [topic]`: on the tool, a command, or the exit codes.
+void add_help_command(CLI::App& app, const std::string& examples, int& exit_code);
+
+// Parses `words` (without the program's name), which calls a command's callback, and returns the exit code: that which
+// the callback has left in `exit_code`, or that of the command line's own fault. Nothing is thrown.
+// `implied`: the command that a first word means which is none itself, or nothing if there must be one.
+[[nodiscard]] int run_program(CLI::App& app, std::vector<std::string> words, const std::string& implied, int& exit_code);
+
+}  // namespace mlc::cli

@@ -1,0 +1,66 @@
+#include "base/cli/report.h"
+
+#include <cstdio>
+
+namespace mlc::cli {
+namespace {
+
+void print(std::FILE* stream, const std::string& text) { std::fwrite(text.data(), 1, text.size(), stream); }
+
+// Strings may come from a file: bytes that are no UTF-8 are replaced, never passed on.
+std::string dump(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+ordered_json to_json(const Status& status) {
+  ordered_json json;
+  if (status.number != 0) json["code"] = "E" + std::to_string(status.number);
+  json["message"] = status.message;
+  if (!status.facts.empty()) json["facts"] = status.facts;
+  if (!status.help.empty()) json["help"] = status.help;
+  return json;
+}
+
+int finish(std::string_view command, bool as_json, const Result<Report>& result) {
+  const Status& failure = result.ok() ? result->failure : result.status();
+  if (as_json) {
+    ordered_json json;
+    json["schema"] = "mlc." + std::string(command) + "/1";
+    json["ok"] = failure.ok();
+    if (!failure.ok()) {
+      json["exit_code"] = static_cast<int>(failure.code);
+      json.update(to_json(failure));
+    }
+    if (result.ok()) json.update(result->json);
+    print(stdout, dump(json));
+  } else {
+    if (result.ok()) print(stdout, result->text);
+    if (!failure.ok()) note(failure.text());
+  }
+  // A full disk or a closed pipe behind stdout must not look like success.
+  if (std::fflush(stdout) != 0 && failure.ok()) {
+    note("error: the answer could not be written to standard output");
+    return static_cast<int>(Code::NotFound);
+  }
+  return static_cast<int>(failure.code);
+}
+
+void note(const std::string& line) { print(stderr, line + "\n"); }
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f) {
+      out += c;
+    } else {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\x%02x", static_cast<unsigned char>(c));
+      out += escaped;
+    }
+  }
+  return out;
+}
+
+}  // namespace mlc::cli

@@ -1,0 +1,38 @@
+// How every command of both tools answers: text or one JSON object on stdout, everything else on stderr, a documented exit
+// code (base/exit_codes.h).
+//
+// --json prints exactly one object, "schema": "mlc.<command>/1" first, "ok" second; a failed command prints the error
+// in it (exit_code, code, message, facts, help) and nothing on stderr.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "base/status.h"
+
+namespace mlc::cli {
+
+using nlohmann::ordered_json;
+
+// What a command found. `failure` is set where the answer is complete but bad: a verification that failed, say.
+struct Report {
+  std::string text;   // for people, with its line ends
+  ordered_json json;  // fields after "schema" and "ok"
+  Status failure;
+};
+
+// Prints and returns the exit code. An answer that stdout did not take is a failure.
+[[nodiscard]] int finish(std::string_view command, bool as_json, const Result<Report>& result);
+
+// {"code":"E3102","message":...,"facts":[...],"help":...}
+[[nodiscard]] ordered_json to_json(const Status& status);
+
+// A line on stderr.
+void note(const std::string& line);
+
+// A string from a file as one line of printable text: control characters are escaped.
+[[nodiscard]] std::string printable(std::string_view text);
+
+}  // namespace mlc::cli
