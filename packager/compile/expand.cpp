@@ -176,6 +176,7 @@ Status check_operators(const lang::Library& library, const model::Model& model) 
   };
   std::map<std::string, Missing> missing;
   size_t nodes = 0, total = 0;
+  const char* layout = nullptr;
   std::vector<const model::Graph*> open{&model.graph};  // bodies nest
   for (size_t next = 0; next < open.size(); ++next) {
     for (const Node& node : open[next]->nodes) {
@@ -187,6 +188,7 @@ Status check_operators(const lang::Library& library, const model::Model& model) 
       const auto known = library.knows(node.domain, node.op, opset);
       if (known == lang::Library::Known::Yes) continue;
       ++nodes;
+      if (node.domain == "com.microsoft.nchwc" || node.domain == "com.ms.internal.nhwc") layout = node.domain.c_str();
       const std::string domain = node.domain == "ai.onnx" ? "" : node.domain + ":";
       Missing& entry = missing[domain + node.op + "-" + std::to_string(opset)];
       if (entry.count++ == 0) {
@@ -200,6 +202,9 @@ Status check_operators(const lang::Library& library, const model::Model& model) 
                 " not supported (" + std::to_string(nodes) + " of " + std::to_string(total) + " nodes)");
   for (const auto& [name, entry] : missing)
     status.facts.push_back(name + "  " + std::to_string(entry.count) + (entry.count == 1 ? " node" : " nodes") + ", first '" + entry.first + "'" + entry.why);
+  if (layout)
+    return std::move(status).hint("ONNX Runtime optimised this file for the machine it ran on: " + std::string(layout) +
+                                  " is a layout of that machine. Give the file from before, or optimise it at ORT_ENABLE_EXTENDED");
   return std::move(status).hint("define them in the operator language and pass --ops DIR (spec/operator-language.md)");
 }
 

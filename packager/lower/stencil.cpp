@@ -57,7 +57,8 @@ class Stencil {
     int64_t line = std::max<int64_t>(lanes_, 64 / bytes_of(n_.writes[0].dtype));  // whole cache lines
     int64_t channel_chunk = (vectors * lanes_ + line - 1) / line * line;
     const bool streams =
-        line_ && estimate(line_->extent) * estimate(row_->extent) * estimate(channel_->extent) * 4 > kStreamBytes;
+        line_ && !shared_by_channels() &&
+        estimate(line_->extent) * estimate(row_->extent) * estimate(channel_->extent) * 4 > kStreamBytes;
     if (streams) {  // a tile is all channels of some lines
       double line_work = row_work * std::ceil(std::max(1.0, estimate(channel_->extent)) / lanes_);
       double lines = std::clamp(std::floor(kTileWork / line_work), 4.0, num_rows);
@@ -92,6 +93,16 @@ class Stencil {
 
  private:
   Facts& facts() { return s_.facts; }
+
+  // Whether a row's inputs are the same for every channel (a product with few taps): with channels innermost, all inputs of
+  // a block would be taken out of that loop, into more vectors than there are registers or stack.
+  bool shared_by_channels() {
+    bool shared = false;
+    ir::walk(fold_->args[0], [&](const Expr* e) {
+      if (e->op == Op::Load && facts().depends(e, row_) && !facts().depends(e, channel_)) shared = true;
+    });
+    return shared;
+  }
 
   // The one fold along channels; others (the count of an average) may stand beside it.
   bool find_fold(const Expr* value) {
