@@ -112,10 +112,12 @@ def main():
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
     import contrib_cases
+    import contrib_attention_cases
     import contrib_misc_cases
     import contrib_ml_cases
     cases = Cases(args.only)
     contrib_cases.collect(cases)
+    contrib_attention_cases.collect(cases)
     contrib_misc_cases.collect(cases)
     contrib_ml_cases.collect(cases)
     failed = 0
