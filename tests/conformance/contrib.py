@@ -9,6 +9,7 @@ with graph optimisation off; or, where it has no such kernel on the CPU or depar
 implementation or a formula given with the case. Needs python3-numpy, onnx and onnxruntime; says so and exits 77 without them.
 """
 import argparse
+import json
 import os
 import sys
 import zlib
@@ -33,10 +34,11 @@ class Case:
     True, or the element type where ONNX Runtime does not infer it."""
 
     def __init__(self, name, domain, op, inputs, attrs=None, outputs=(True,), expected=None, opset=None, oracle=None,
-                 oracle_attrs=None, reference=False):
+                 oracle_attrs=None, reference=False, atol=None):
         self.name, self.domain, self.op, self.inputs = name, domain, op, inputs
         self.attrs, self.outputs, self.expected, self.opset = attrs or {}, outputs, expected, opset
         self.oracle_attrs, self.reference = oracle_attrs, reference  # ONNX's reference implementation is asked instead
+        self.atol = atol  # of results that cancel
         self.oracle = oracle  # what ONNX Runtime is given instead, where its kernel lacks a form
 
     def model(self, inputs, attrs):
@@ -75,6 +77,9 @@ class Case:
         os.makedirs(data, exist_ok=True)
         with open(os.path.join(folder, "model.onnx"), "wb") as f:
             f.write(model.SerializeToString())
+        if self.atol:
+            with open(os.path.join(folder, "data.json"), "w") as f:
+                json.dump({"atol": self.atol, "rtol": 1e-3}, f)
         present = [x for x in self.inputs if x is not None]
         for kind, arrays in (("input", present), ("output", results)):
             for k, array in enumerate(arrays):
@@ -92,7 +97,7 @@ class Cases:
         return not self.only or self.only in name
 
     def add(self, name, op, inputs, attrs=None, outputs=(True,), domain="com.microsoft", expected=None, opset=None, oracle=None,
-            oracle_attrs=None, reference=False):
+            oracle_attrs=None, reference=False, atol=None):
         if not self.wants(name):
             return
         if callable(inputs):
@@ -102,7 +107,7 @@ class Cases:
             expected = expected(*inputs)
         if callable(oracle):
             oracle = [x if x is None else np.asarray(x) for x in oracle(*inputs)]
-        self.all.append(Case(name, domain, op, inputs, attrs, outputs, expected, opset, oracle, oracle_attrs, reference))
+        self.all.append(Case(name, domain, op, inputs, attrs, outputs, expected, opset, oracle, oracle_attrs, reference, atol))
 
 
 def main():
@@ -114,11 +119,13 @@ def main():
     import contrib_cases
     import contrib_attention_cases
     import contrib_misc_cases
+    import contrib_moe_cases
     import contrib_ml_cases
     cases = Cases(args.only)
     contrib_cases.collect(cases)
     contrib_attention_cases.collect(cases)
     contrib_misc_cases.collect(cases)
+    contrib_moe_cases.collect(cases)
     contrib_ml_cases.collect(cases)
     failed = 0
     for case in cases.all:

@@ -2,7 +2,7 @@
 """Models as ONNX Runtime's own tools rewrite them, against ONNX Runtime: its graph optimiser at each level, its quantisers
 and its optimiser of transformers. What these write is what Olive and most exporters ship.
 
-    rewritten.py --bin build/release/bin --shared ../shared [--only TEXT] [--check] [--keep DIR] [--ops DIR]
+    rewritten.py --bin build/release/bin --shared ../shared [--only TEXT] [--check] [--keep DIR]
 
 Models are those of <shared>/models, with the recorded inputs, and small ones of the architectures in <shared>/zoo/zoo.py.
 A rewritten model is built for this host and compared with ONNX Runtime on the same file, its optimisations off; --check
@@ -223,7 +223,6 @@ class Check:
     def __init__(self, args, work):
         self.args, self.work, self.counts, self.seen = args, work, {}, {}
         self.mlpack, self.mlrun = (os.path.join(args.bin, tool) for tool in ("mlpack", "mlrun"))
-        self.more = ["--ops", args.ops] if args.ops else []
 
     def say(self, what, name, text=""):
         self.counts[what] = self.counts.get(what, 0) + 1
@@ -248,11 +247,11 @@ class Check:
         begin = time.perf_counter()
         try:
             if self.args.check:
-                run([self.mlpack, "check", path, *self.more])
+                run([self.mlpack, "check", path])
                 worst = 0.0
             else:
                 container, given, answer = (os.path.join(self.work, file) for file in ("m.mlc", "in.npz", "out.npz"))
-                run([self.mlpack, "build", path, "-o", container, "--target", "native", "--force", *self.more])
+                run([self.mlpack, "build", path, "-o", container, "--target", "native", "--force"])
                 np.savez(given, **source.inputs)
                 run([self.mlrun, container, "--raw", "-i", given, "-o", answer])
                 worst = differ([port.name for port in session.get_outputs()], want, answer)
@@ -277,7 +276,6 @@ def main():
     parser.add_argument("--only", default="", help="of MODEL.REWRITE")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--keep", help="keep the rewritten models there")
-    parser.add_argument("--ops")
     args = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.ERROR)
