@@ -14,9 +14,9 @@ Target target_of_row(std::string_view name, Family family, std::string triple) {
   const TargetRow* row = target_named(name);
   assert(row && "a target without a row in schema/targets.tbl");
   for_each_feature(*row, [&](Feature f) {
-    const FeatureRow& feature = kFeatures[feature_index(f)];
-    t.features.emplace_back(feature.name);
-    for (std::string_view rest = feature.llvm; !rest.empty();) {
+    const size_t row = feature_index(f);
+    t.features.emplace_back(feature_name(row));
+    for (std::string_view rest = feature_llvm(row); !rest.empty();) {
       const size_t comma = std::min(rest.find(','), rest.size());
       t.llvm_features.push_back("+" + std::string(rest.substr(0, comma)));
       rest.remove_prefix(std::min(comma + 1, rest.size()));

@@ -16,8 +16,8 @@ std::string number_of(const FeatureRow& row, const probe::FeatureAnswer& a) {
   return std::to_string(a.number);
 }
 
-bool is_of_this_host(const FeatureRow& row, Machine machine) {
-  const auto starts = [&](std::string_view prefix) { return row.name.starts_with(prefix); };
+bool is_of_this_host(std::string_view feature, Machine machine) {
+  const auto starts = [&](std::string_view prefix) { return feature.starts_with(prefix); };
   if (starts("x86.")) return machine == Machine::X86_64;
   if (starts("a64.")) return machine == Machine::AArch64;
   if (starts("rv.")) return machine == Machine::RiscV64;
@@ -54,9 +54,9 @@ Report describe(const probe::Record& r) {
   ordered_json features = ordered_json::object();
   for (size_t i = 0; i < kNumFeatures; ++i) {
     const FeatureRow& row = kFeatures[i];
-    if (!is_of_this_host(row, r.machine)) continue;
+    if (!is_of_this_host(feature_name(i), r.machine)) continue;
     const probe::FeatureAnswer& a = r.features[i];
-    std::string line(row.name);
+    std::string line(feature_name(i));
     line.resize(24, ' ');
     std::string answer = number_of(row, a);
     answer.resize(std::max<size_t>(answer.size(), 10), ' ');
@@ -64,7 +64,7 @@ Report describe(const probe::Record& r) {
     ordered_json entry = {{"answer", name_of(a.answer)}};
     if (row.kind == FeatureKind::Number && a.answer == probe::Answer::Yes) entry["number"] = a.number;
     entry["source"] = a.source;
-    features[std::string(row.name)] = std::move(entry);
+    features[std::string(feature_name(i))] = std::move(entry);
   }
   for (const std::string& e : r.errors) out += "error      " + printable(e) + "\n";
 

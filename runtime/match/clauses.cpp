@@ -9,7 +9,7 @@ namespace {
 
 std::string feature_text(uint32_t id) {
   const size_t i = feature_index(id);
-  return i < kNumFeatures ? std::string(kFeatures[i].name) : compose("feature {}", id);
+  return i < kNumFeatures ? std::string(feature_name(i)) : compose("feature {}", id);
 }
 
 // People read architectures by name.
