@@ -2,6 +2,7 @@
 """Writes conformance cases for the operators of com.microsoft and ai.onnx.ml, in the layout of ONNX's node tests.
 
     contrib.py OUT [--only TEXT] [--list]
+    contrib.py --models tests/conformance/contrib_models.txt    # some of them, one per line, for hostile_nodes
     onnx_node_tests --data OUT --ops ops
 
 Every case is one node with random inputs (the seed is the case's name). The expected outputs are those of ONNX Runtime
@@ -19,6 +20,7 @@ try:
     import onnx
     import onnx.reference
     import onnxruntime
+    from google.protobuf import text_format
     from onnx import helper, numpy_helper
 except ImportError as error:
     print(f"skipped: {error}")
@@ -110,9 +112,41 @@ class Cases:
         self.all.append(Case(name, domain, op, inputs, attrs, outputs, expected, opset, oracle, oracle_attrs, reference, atol))
 
 
+def seed_of(case):
+    """The model alone, small integers among its inputs as constants; None if that is long."""
+    model = case.model(case.inputs, case.attrs)
+    values = {f"x{k}": x for k, x in enumerate(case.inputs) if x is not None and np.issubdtype(x.dtype, np.integer) and x.size <= 16}
+    kept = [port for port in model.graph.input if port.name not in values]
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    for name, value in values.items():
+        model.graph.initializer.append(helper.make_tensor(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape, value.ravel().tolist()))
+    text = text_format.MessageToString(model, as_one_line=True)
+    return text if len(text) < 6000 else None
+
+
+def write_seeds(cases, path):
+    """Up to four models of each operator, those with the most attributes and inputs first."""
+    chosen = {}
+    for case in cases:
+        chosen.setdefault((case.domain, case.op), []).append(case)
+    with open(path, "w") as out:
+        out.write("# Small models of com.microsoft and ai.onnx.ml as protobuf's text, one per line; made by contrib.py --models.\n")
+        for key in sorted(chosen):
+            seen, texts = set(), []
+            for case in sorted(chosen[key], key=lambda c: (-len(c.attrs) - sum(x is not None for x in c.inputs), c.name)):
+                form = (tuple(sorted(case.attrs)), tuple(x is not None for x in case.inputs), len(case.outputs))
+                text = None if form in seen else seed_of(case)
+                if text:
+                    seen.add(form)
+                    texts.append(text)
+            out.write("".join(text + "\n" for text in texts[:4]))
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("out")
+    parser.add_argument("out", nargs="?")
+    parser.add_argument("--models")
     parser.add_argument("--only", default="")
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
@@ -127,6 +161,9 @@ def main():
     contrib_misc_cases.collect(cases)
     contrib_moe_cases.collect(cases)
     contrib_ml_cases.collect(cases)
+    if args.models:
+        write_seeds(cases.all, args.models)
+        return 0
     failed = 0
     for case in cases.all:
         if args.list:
