@@ -56,6 +56,7 @@ void emit_writes(Body& s, loop::Builder& b, const FlatNest& nest, const Expr* ma
       const Expr* ok = s.value(w.in_range, mask);
       if (!s.error().empty()) return;
       const Expr* bad = s.both(mask, loop::vec_unary(ctx, Op::Not, ok));
+      if (!bad) bad = ctx.boolean(true);  // never in range
       if (s.tail() && bad->type.lanes > 1) bad = s.both(s.tail(), bad);
       b.fault(bad, 1);
       store_mask = mask;
