@@ -21,6 +21,7 @@ namespace {
 constexpr int64_t kMaxColumnTaps = 16;
 constexpr int64_t kMaxUnrolledWindow = 25;
 constexpr size_t kMaxEdgeBlocks = 4;
+constexpr int64_t kMaxStride = 4;
 constexpr double kStreamBytes = 2 << 20;  // an output larger than a core's cache
 
 class Stencil {
@@ -37,7 +38,7 @@ class Stencil {
     if (channel_->extent->is_const())
       while (lanes_ > 1 && static_cast<int64_t>(lanes_) > channel_->extent->i) lanes_ /= 2;
     if (lanes_ < 2) return false;
-    if (!find_fold(w.value)) return false;
+    if (!find_fold(w.value) || !close()) return false;
     if (!find_row_dim(w.address)) return false;
     return split_conditions();
   }
@@ -93,6 +94,20 @@ class Stencil {
 
  private:
   Facts& facts() { return s_.facts; }
+
+  // Whether what is read along channels lies close there: a block holds all it reads in registers, and elements gathered from
+  // far apart (the columns of a transposed matrix) are too many.
+  bool close() {
+    bool fits = true;
+    ir::walk(fold_->args[0], [&](const Expr* e) {
+      if (e->op != Op::Load || !facts().depends(e, channel_)) return;
+      const Expr* leaf[] = {ctx_.dim(channel_)};
+      const auto lin = e->args.size() == 1 ? ir::linear_in(ctx_, e->args[0], leaf) : std::nullopt;
+      const Expr* step = lin ? lin->coefficients[0] : nullptr;
+      fits &= step && step->is_const() && std::abs(step->i) <= kMaxStride;
+    });
+    return fits;
+  }
 
   // Whether a row's inputs are the same for every channel (a product with few taps): with channels innermost, all inputs of
   // a block would be taken out of that loop, into more vectors than there are registers or stack.

@@ -300,7 +300,53 @@ def branches(cases):
             outputs=(True, True) if normed else (True,))
 
 
+def caches(cases):
+    """GroupQueryAttention with caches that are quantised, or hold a window."""
+    h, g, c, places = 4, 2, 16, 8
+
+    def tables(r):
+        angles = r.random((32, c // 2)) * 6
+        return [np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)]
+    for bits in (8, 4):
+        for how in ("PER_TENSOR", "PER_CHANNEL"):
+            for name, b, s, total in (("prompt", 1, 5, 5), ("step", 2, 1, 6), ("chunk", 1, 3, 7)):
+                for variant, attrs in (("plain", {}), ("rotary", {"do_rotary": 1}), ("window", {"local_window_size": 3}), ("capped", {"softcap": 3.0})):
+                    def inputs(r):
+                        width = c if bits == 8 else c // 2
+                        cache = lambda: r.integers(-128, 128, (b, g, places, width)).astype(np.int8) if bits == 8 else r.integers(0, 256, (b, g, places, width)).astype(np.uint8)
+                        scale = lambda: np.array([0.02 if bits == 8 else 0.3], np.float32) if how == "PER_TENSOR" else ((r.random((1, g, 1, c)) + 0.5) * (0.02 if bits == 8 else 0.3)).astype(np.float32)
+                        rotary = tables(r) if variant == "rotary" else [None, None]
+                        return [f32(r, b, s, h * c), f32(r, b, s, g * c), f32(r, b, s, g * c), cache(), cache(), np.full(b, total - 1, np.int32), np.array(total, np.int32),
+                                *rotary, None, None, None, scale(), scale()]
+                    cases.add(f"ms_group_query_bits_{bits}_{how}_{name}_{variant}", "GroupQueryAttention", inputs,
+                              {"num_heads": h, "kv_num_heads": g, "k_quant_type": how, "v_quant_type": how, "kv_cache_bit_width": bits, **attrs}, outputs=(True, True, True))
+    for places, window in ((4, 4), (6, 4), (9, 4), (5, 1)):
+        for name, b, s, totals in (("prompt", 1, 3, [3]), ("long_prompt", 1, 12, [12]), ("step", 2, 1, [9, 5]), ("full", 1, 1, [places + 1]), ("chunk", 1, 5, [13])):
+            for variant in ("plain", "rotary", "extra", "sink", "packed"):
+                def inputs(r):
+                    rotary = tables(r) if variant == "rotary" else [None, None]
+                    extra = f32(r, b, h, s, max(totals)) if variant == "extra" else None
+                    qkv = [f32(r, b, s, h * c), f32(r, b, s, g * c), f32(r, b, s, g * c)]
+                    if variant == "packed":
+                        qkv = [np.concatenate(qkv, -1), None, None]
+                    return [*qkv, f32(r, b, g, places, c), f32(r, b, g, places, c), np.array(totals, np.int32) - 1, np.array(max(totals), np.int32), *rotary, None, extra,
+                            f32(r, h) if variant == "sink" else None]
+                attrs = {"num_heads": h, "kv_num_heads": g, "local_window_size": window, "sliding_window_cache": 1, **({"do_rotary": 1} if variant == "rotary" else {})}
+
+                def held(*xs):  # rows behind those that are held are unspecified: zeros here
+                    import contrib
+                    case = contrib.Case("window", "com.microsoft", "GroupQueryAttention", list(xs), attrs, (True, True, True))
+                    y, keys, values = case.run(case.inputs)
+                    for row, total in enumerate(totals):
+                        step = places - window + 1
+                        count = total if total <= places else total - step * -(-(total - places) // step)
+                        keys[row, :, count:], values[row, :, count:] = 0, 0
+                    return [y, keys, values]
+                cases.add(f"ms_group_query_window_{places}{window}_{name}_{variant}", "GroupQueryAttention", trimmed(inputs), attrs, outputs=(True, True, True), expected=held)
+
+
 def collect(cases):
+    caches(cases)
     branches(cases)
     attention(cases)
     multi_head(cases)
