@@ -109,10 +109,14 @@ int64_t admissible(const ir::Sym* sym, int64_t wanted) {
   return below >= sym->lo ? below : below + sym->multiple;
 }
 
-// Conditions of the function and of its bodies that two extents are equal.
+// Conditions of the function and of its bodies that two extents are equal; also those that leave a choice, as of extents
+// that are equal or broadcast: vectors show the usual case.
 void equalities(const nest::Function& function, std::vector<const ir::Expr*>& out) {
-  for (const auto& check : function.checks)
-    if (check.condition->op == ir::Op::Eq) out.push_back(check.condition);
+  for (const auto& check : function.checks) {
+    const ir::Expr* first = check.condition;
+    while (first->op == ir::Op::Or) first = first->args[0];
+    if (first->op == ir::Op::Eq) out.push_back(first);
+  }
   for (const nest::Statement& s : function.body)
     if (s.control)
       for (const auto& body : s.control->bodies) equalities(*body, out);

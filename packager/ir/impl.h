@@ -69,6 +69,7 @@ struct Context::Impl {
   // simplify.cpp: i64
   const Poly& poly_of(const Expr* e);
   const Expr* from_poly(Poly p);
+  bool drop_steps(Monomial& m);
   void normalise(Poly& p);
   const Expr* monomial(const Monomial& m);
   const Expr* index_binary(Op op, const Expr* a, const Expr* b);

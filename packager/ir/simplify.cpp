@@ -10,6 +10,7 @@
 // known to be positive: long division by its leading monomial, then the remainder is proved to lie in 0..divisor-1.
 #include <algorithm>
 
+#include "packager/ir/broadcast.h"
 #include "packager/ir/impl.h"
 #include "packager/ir/numeric.h"
 
@@ -235,13 +236,48 @@ const Expr* Context::Impl::monomial(const Monomial& m) {
   return e;
 }
 
-// Joins c*(x // c) + x % c to x, and writes exact quotients (x // c with x a multiple of c) in lowest terms.
+// Steps of broadcasts in a product (broadcast.h): step * step = step; the step of an extent that broadcasts to another
+// decides that of the other; and an index along the extent itself needs none, as it is 0 where the extent is 1.
+bool Context::Impl::drop_steps(Monomial& m) {
+  const size_t before = m.size();
+  for (size_t i = 0; i < m.size();) {
+    const Expr* step = m[i];
+    bool implied = step->op == Op::Select && is_broadcast_step(step);
+    if (implied) {
+      const std::vector<const Expr*> terms = broadcast_terms(ctx, step->args[0]->args[0]);
+      auto implies = [&](size_t j) {
+        const Expr* other = m[j];
+        if (j == i) return false;
+        if (other == step) return true;
+        if (other->op == Op::Dim) return broadcast_step(ctx, other->dim->extent) == step;
+        return other->op == Op::Select && terms.size() > 1 &&
+               std::any_of(terms.begin(), terms.end(), [&](const Expr* t) { return broadcast_step(ctx, t) == other; });
+      };
+      size_t j = 0;
+      while (j < m.size() && !implies(j)) ++j;
+      implied = j < m.size();
+    }
+    if (implied) m.erase(m.begin() + static_cast<ptrdiff_t>(i));
+    else ++i;
+  }
+  return m.size() != before;
+}
+
+// Joins c*(x // c) + x % c to x, drops superfluous steps, and writes exact quotients (x // c with x a multiple of c) in lowest terms.
 void Context::Impl::normalise(Poly& p) {
   for (size_t rounds = 0; rounds < kMaxTerms; ++rounds) {
     bool changed = false;
     for (size_t i = 0; i < p.terms.size() && !changed; ++i) {
       const Monomial m = p.terms[i].factors;  // p changes below
       int64_t k = p.terms[i].k;
+      const bool steps = m.size() > 1 && std::any_of(m.begin(), m.end(), [](const Expr* e) { return e->op == Op::Select; });
+      if (Monomial fewer = steps ? m : Monomial{}; steps && drop_steps(fewer)) {
+        auto without = poly_add(p, Poly{{{m, k}}, 0}, -1);
+        auto sum = without ? poly_add(*without, Poly{{{fewer, 1}}, 0}, k) : std::nullopt;
+        if (!sum) continue;
+        p = std::move(*sum);
+        changed = true;
+      }
       for (size_t f = 0; f < m.size() && !changed; ++f) {
         const Expr* a = m[f];
         if (a->op != Op::FloorMod && a->op != Op::FloorDiv) continue;

@@ -1,6 +1,7 @@
 // Reads: indices to slots, broadcasting, values known while building, and how an index is known to be in range.
 #include <algorithm>
 
+#include "packager/ir/broadcast.h"
 #include "packager/ir/numeric.h"
 #include "packager/lang/expander.h"
 
@@ -158,7 +159,7 @@ std::vector<Ex> Expander::resolve_index(ArrayInfo& array, const std::vector<Val>
       if (a == ir::Access::Checked || worst == ir::Access::Checked) worst = ir::Access::Checked;
       else if (a == ir::Access::Clamped) worst = ir::Access::Clamped;
     }
-    r.push_back(i);
+    r.push_back(slot.step ? ctx_.mul(i, slot.step) : i);
   }
   if (access) *access = worst;
   return r;
@@ -292,8 +293,14 @@ Val Expander::read(ArrayInfo& array, const std::vector<const Node*>& index, size
       }
       Ex actual = shape[k < first_group || !any ? k : k - missing];
       s.actual = actual;
-      if (!broadcast || !actual->is_int(1))
-        s.extent = unify(s.extent, actual, "input " + array.name, "declared extent", "axis " + std::to_string(k) + " of the array");
+      const std::string axis = "axis " + std::to_string(k) + " of the array";
+      if (!broadcast) {
+        s.extent = unify(s.extent, actual, "input " + array.name, "declared extent", axis);
+        continue;
+      }
+      s.extent = broadcast_to(s.extent, actual, "input " + array.name, "declared extent", axis);
+      const Ex step = ir::broadcast_step(ctx_, actual);
+      if (!step->is_const() && !known_equal(s.extent, actual)) s.step = step;
     }
   }
   std::vector<Val> items;

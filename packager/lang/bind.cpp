@@ -2,6 +2,7 @@
 // a pack has, and that dims of one name have one extent. Order: ranks, then dims; products divide exactly or fail.
 #include <algorithm>
 
+#include "packager/ir/broadcast.h"
 #include "packager/ir/numeric.h"
 #include "packager/lang/expander.h"
 
@@ -403,13 +404,9 @@ void Expander::bind_broadcasts() {
     for (size_t k = 0; k < g.actual.size(); ++k) {
       const size_t at = info.extents.size() - g.actual.size() + k;
       const std::string origin = axis_of(g.first + k, g.name);
-      if (g.actual[k]->is_int(1)) continue;
-      if (info.extents[at]->is_int(1)) {
-        info.extents[at] = g.actual[k];
-        info.origins[at] = origin;
-      } else {
-        info.extents[at] = unify(info.extents[at], g.actual[k], "broadcast of " + name, info.origins[at], origin);
-      }
+      const Ex both = broadcast(info.extents[at], g.actual[k], "broadcast of " + name, info.origins[at], origin);
+      if (both == g.actual[k] && both != info.extents[at]) info.origins[at] = origin;
+      info.extents[at] = both;
     }
   }
   // Where the dims were known before, check against them; those that a clause sets are checked when arrays are made.
@@ -434,9 +431,39 @@ void Expander::bind_broadcasts() {
                std::to_string(full.size()) + " are possible");
     const size_t shift = full.size() - g.actual.size();
     for (size_t k = 0; k < g.actual.size(); ++k)
-      if (!g.actual[k]->is_int(1))
-        unify(full[shift + k], g.actual[k], "input " + g.name + " does not broadcast", "extent of the result", axis_of(g.first + k, g.name));
+      broadcast_to(full[shift + k], g.actual[k], "input " + g.name + " does not broadcast", "extent of the result", axis_of(g.first + k, g.name));
   }
+}
+
+Ex Expander::known_equal(Ex a, Ex b) const {
+  if (a == b) return a;
+  const Ex equal = ctx_.binary(ir::Op::Eq, a, b);
+  for (const auto& c : function_.checks)
+    if (c.condition == equal) return a->is_const() || (!b->is_const() && a->id < b->id) ? a : b;
+  return nullptr;
+}
+
+Ex Expander::broadcast(Ex a, Ex b, const std::string& what, const std::string& origin_a, const std::string& origin_b) {
+  if (a == b || b->is_int(1)) return a;
+  if (a->is_int(1)) return b;
+  if (!ir::can_be_one(ctx_, a) && !ir::can_be_one(ctx_, b)) return unify(a, b, what, origin_a, origin_b);
+  if (Ex one = known_equal(a, b)) return one;
+  require(ir::broadcast_condition(ctx_, a, b),
+          what + ": " + shown(a) + " (" + origin_a + ") and " + shown(b) + " (" + origin_b + ") differ and neither is 1");
+  const Ex both = ir::broadcast_extent(ctx_, a, b);
+  for (Ex e : {a, b})
+    if (known_equal(both, e)) return e;
+  return both;
+}
+
+Ex Expander::broadcast_to(Ex full, Ex actual, const std::string& what, const std::string& origin_full, const std::string& origin_actual) {
+  if (actual == full || actual->is_int(1)) return full;
+  if (!ir::can_be_one(ctx_, actual)) return unify(full, actual, what, origin_full, origin_actual);
+  if (known_equal(full, actual)) return full;
+  if (ir::broadcast_extent(ctx_, full, actual) == full && ir::broadcast_condition(ctx_, full, actual)->is_int(1)) return full;
+  require(ctx_.binary(ir::Op::Or, ctx_.binary(ir::Op::Eq, full, actual), ctx_.binary(ir::Op::Eq, actual, ctx_.integer(1))),
+          what + ": " + shown(actual) + " (" + origin_actual + ") is neither 1 nor " + shown(full) + " (" + origin_full + ")");
+  return full;
 }
 
 void Expander::bind_extent(const std::string& dim, size_t index, Ex extent, const std::string& origin) {
@@ -460,7 +487,9 @@ Ex Expander::unify(Ex a, Ex b, const std::string& what, const std::string& origi
   const std::string text = what + ": " + shown(a) + " (" + origin_a + ") and " + shown(b) + " (" + origin_b + ") differ";
   if (a->is_const() && b->is_const()) mismatch(text);
   require(ctx_.binary(ir::Op::Eq, a, b), text);
-  return b->is_const() ? b : a;
+  // Of a broadcast of two symbols and one of them, the latter says the same in fewer words.
+  const bool simpler = a->op == ir::Op::Select && b->op != ir::Op::Select && ir::broadcast_extent(ctx_, a, b) == a;
+  return b->is_const() || simpler ? b : a;
 }
 
 void Expander::require(Ex condition, const std::string& message) {

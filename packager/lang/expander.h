@@ -67,6 +67,7 @@ struct Slot {
   Ex extent = nullptr;         // as declared: for a broadcast axis the extent broadcast to
   Ex actual = nullptr;         // of the array; null: missing on the left
   std::vector<Ex> factors;     // extents of a product, outer first
+  Ex step = nullptr;           // the run decides whether it broadcasts: read at index * step (ir/broadcast.h)
 };
 
 struct ArrayInfo {
@@ -128,6 +129,11 @@ class Expander {
   void bind_broadcasts();
   void bind_extent(const std::string& dim, size_t index, Ex extent, const std::string& origin);
   Ex unify(Ex a, Ex b, const std::string& what, const std::string& origin_a, const std::string& origin_b);
+  // Two extents that broadcast, symmetrically; what both together are.
+  Ex broadcast(Ex a, Ex b, const std::string& what, const std::string& origin_a, const std::string& origin_b);
+  // An axis of extent `actual` that broadcasts to `full`; answers `full`, or its value where the two tell it.
+  Ex broadcast_to(Ex full, Ex actual, const std::string& what, const std::string& origin_full, const std::string& origin_actual);
+  Ex known_equal(Ex a, Ex b) const;                        // one for both if a check says that they are; else null
   void require(Ex condition, const std::string& message);  // proved, or refuted (Failure), or a run-time check
   void solve_products(bool final);
   std::optional<size_t> rank_of_pack(const std::string& name);

@@ -281,17 +281,7 @@ std::optional<Val> Expander::call_list_function(const Node* n) {
       const bool in_a = k + a.size() >= rank, in_b = k + b.size() >= rank;
       Ex x = in_a ? as_index(a[k + a.size() - rank], n->pos) : ctx_.integer(1);
       Ex y = in_b ? as_index(b[k + b.size() - rank], n->pos) : ctx_.integer(1);
-      if (x->is_int(1)) r.push_back(scalar(y, true));
-      else if (y->is_int(1) || x == y) r.push_back(scalar(x, true));
-      else if (y->is_const() || x->is_const() || !settle(ctx_.binary(ir::Op::Ne, y, ctx_.integer(1)))) {
-        // A symbol beside an extent: 1 would broadcast. Both known to be above 1 must be equal.
-        if (x->is_const() && y->is_const()) mismatch("axes of extent " + std::to_string(x->i) + " and " + std::to_string(y->i) + " do not broadcast");
-        Ex one = ctx_.integer(1);
-        if (y->is_const()) r.push_back(scalar(unify(x, y, "broadcast", "first shape", "second shape"), true));
-        else r.push_back(scalar(ctx_.select(ctx_.binary(ir::Op::Eq, y, one), x, y), true));
-      } else {
-        r.push_back(scalar(unify(x, y, "broadcast", "first shape", "second shape"), true));
-      }
+      r.push_back(scalar(broadcast(x, y, "broadcast", "first shape", "second shape"), true));
     }
     return list(std::move(r));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "packager/ir/broadcast.h"
 #include "packager/ir/numeric.h"
 
 namespace mlc::lower {
@@ -200,9 +201,7 @@ const Expr* Body::load(const Expr* e, const Expr* guard) {
   Type type{e->type.dtype, static_cast<uint16_t>(lanes_)};
   const Expr* leaf[] = {ctx.dim(vdim_)};
   auto lin = ir::linear_in(ctx, address, leaf);
-  if (lin && lin->coefficients[0]->is_const()) {
-    const Expr* base = scalar(address);
-    int64_t stride = lin->coefficients[0]->i;
+  auto along = [&](const Expr* base, int64_t stride) {
     if (stride != 1 && !mask && lanes_ <= 16) {  // single loads: code generators move them out of loops, unlike gathers
       std::vector<const Expr*> parts;
       for (unsigned k = 0; k < lanes_; ++k)
@@ -210,6 +209,23 @@ const Expr* Body::load(const Expr* e, const Expr* guard) {
       return loop::widen(ctx, std::move(parts));
     }
     return loop::vec_load(ctx, e->array, type, stride == 1 ? base : loop::ramp(ctx, base, lanes_, stride), mask);
+  };
+  if (lin && lin->coefficients[0]->is_const()) return along(scalar(address), lin->coefficients[0]->i);
+  const Expr* usual = lin ? ir::without_steps(ctx, lin->coefficients[0]) : nullptr;
+  if (usual && usual != lin->coefficients[0] && usual->is_const()) {
+    // Only the run tells whether this axis has one element: a vector or a single one.
+    const Expr* moves = nullptr;
+    ir::walk(lin->coefficients[0], [&](const Expr* x) {
+      if (ir::is_broadcast_step(x)) moves = both(moves, ctx.logical_not(x->args[0]));
+    });
+    const Expr* base = b.let(scalar(address));
+    const Expr* zero = is_float(e->type.dtype) ? ctx.number(0, e->type.dtype)
+                       : e->type.dtype == DType::Bool ? ctx.boolean(false) : ctx.integer(0, e->type.dtype);
+    const Expr* r = b.local(loop::splat(ctx, zero, lanes_));
+    const Expr* any = any_lane(mask);
+    b.with_if(moves, [&] { b.assign(r, along(base, usual->i)); },
+              [&] { b.assign(r, loop::splat(ctx, loop::vec_load(ctx, e->array, e->type, base, any), lanes_)); });
+    return r;
   }
   return loop::vec_load(ctx, e->array, type, loop::splat(ctx, value(address, guard), lanes_), mask);
 }

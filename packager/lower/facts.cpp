@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "packager/ir/broadcast.h"
+
 namespace mlc::lower {
 
 using ir::Expr;
@@ -23,6 +25,12 @@ double distinct_values(const Expr* e, const ir::Dim* except) {
       values *= x->dim->extent->is_const() ? static_cast<double>(x->dim->extent->i) : 1e9;
   });
   return values;
+}
+
+bool is_contiguous(ir::Context& ctx, const Expr* address, const ir::Dim* d) {
+  const Expr* leaf[] = {ctx.dim(d)};
+  auto lin = ir::linear_in(ctx, address, leaf);
+  return lin && ir::without_steps(ctx, lin->coefficients[0])->is_int(1);
 }
 
 DimSet Facts::bit(const ir::Dim* d) {

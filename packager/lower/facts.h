@@ -45,4 +45,7 @@ constexpr double kFewValues = 64;
 // How many different values `e` takes at most for one value of `except`: the product of the extents of its other dims.
 double distinct_values(const ir::Expr* e, const ir::Dim* except);
 
+// Whether `address` moves by one element from one point of `d` to the next, where nothing broadcasts at run time.
+bool is_contiguous(ir::Context& ctx, const ir::Expr* address, const ir::Dim* d);
+
 }  // namespace mlc::lower

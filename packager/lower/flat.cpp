@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "packager/ir/broadcast.h"
 #include "packager/lower/facts.h"
 
 namespace mlc::lower {
@@ -47,6 +48,7 @@ bool in_range(ir::Context& ctx, const std::vector<const Expr*>& index, const std
     if (at.lo >= 0 && ir::proves(ctx, ctx.binary(Op::Lt, i, shape[k]))) continue;
     if (ir::proves(ctx, ctx.binary(Op::Le, ctx.integer(0), i)) && ir::proves(ctx, ctx.binary(Op::Lt, i, shape[k])))
       continue;
+    if (ir::broadcast_in_range(ctx, i, shape[k])) continue;
     return false;
   }
   return true;

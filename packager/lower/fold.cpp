@@ -120,9 +120,7 @@ class FoldLowering {
       for (const Expr* body : e_->args)
         ir::walk(body, [&](const Expr* x) {
           if (x->op != Op::Load || !s_.facts.depends(x, d)) return;
-          const Expr* leaf[] = {ctx_.dim(d)};
-          auto lin = ir::linear_in(ctx_, x->args[0], leaf);
-          if (lin && lin->coefficients[0]->is_int(1)) ++good;
+          if (is_contiguous(ctx_, x->args[0], d)) ++good;
           else if (distinct_values(x->args[0], d) > kFewValues) ++bad;
         });
       if (good <= bad || good <= best) continue;

@@ -185,11 +185,7 @@ class Generic {
           for (const Expr* body : e->args)
             ir::walk(body, [&](const Expr* x) {
               if (x->op != Op::Load) return;
-              auto unit = [&](const ir::Dim* dim) {
-                const Expr* leaf[] = {ctx_.dim(dim)};
-                auto lin = ir::linear_in(ctx_, x->args[0], leaf);
-                return lin && lin->coefficients[0]->is_int(1);
-              };
+              auto unit = [&](const ir::Dim* dim) { return is_contiguous(ctx_, x->args[0], dim); };
               if (s_.facts.depends(x, v) && !unit(v)) ++gathers;
               if (s_.facts.depends(x, d) && distinct_values(x->args[0], d) > kFewValues) ++(unit(d) ? rows : others);
             });

@@ -5,6 +5,8 @@
 #include <set>
 #include <unordered_set>
 
+#include "packager/ir/broadcast.h"
+
 namespace mlc::nest {
 namespace {
 
@@ -267,6 +269,7 @@ class Verifier {
       // What is checked before the run is a fact: two extents that were assumed equal, say.
       for (const Function::Check& c : f_.checks) given.push_back(c.condition);
       if (!f_.checks.empty() && ir::proves(ctx_, low, given) && ir::proves(ctx_, high, given)) continue;
+      if (ir::broadcast_in_range(ctx_, index[i], a.shape[i], given)) continue;
       say(what + " " + ir::to_string(index[i]).substr(0, 200) + " is not known to lie in axis " + std::to_string(i) + " of '" + a.name +
           "', which has " + ir::to_string(a.shape[i]).substr(0, 100));
     }

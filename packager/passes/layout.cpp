@@ -15,6 +15,7 @@
 #include <map>
 #include <numeric>
 
+#include "packager/ir/broadcast.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 
@@ -165,7 +166,7 @@ class Assigner {
         for (size_t k = 0; k < w.index.size(); ++k) {
           bool unit = f_.arrays[e->array].shape[k]->is_int(1);
           bool offset = e->args[k] != w.index[k] && e->args[k]->op == Op::Dim && ir::depends_on(w.index[k], e->args[k]);
-          equal += e->args[k] == w.index[k] || unit || offset;
+          equal += e->args[k] == w.index[k] || unit || offset || ir::without_steps(ctx_, e->args[k]) == w.index[k];
         }
         if (equal == w.index.size()) parent_[root(e->array)] = root(w.array);
       });

@@ -1,0 +1,115 @@
+#include "packager/ir/broadcast.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace mlc::ir {
+namespace {
+
+bool by_id(const Expr* a, const Expr* b) { return a->id < b->id; }
+
+bool contains(const std::vector<const Expr*>& sorted, const Expr* e) {
+  return std::binary_search(sorted.begin(), sorted.end(), e, by_id);
+}
+
+const Expr* is_one(Context& ctx, const Expr* extent) { return ctx.binary(Op::Eq, extent, ctx.integer(1)); }
+
+// The alternatives of a disjunction.
+std::vector<const Expr*> alternatives(const Expr* e) {
+  std::vector<const Expr*> out, stack{e};
+  while (!stack.empty()) {
+    e = stack.back();
+    stack.pop_back();
+    if (e->op == Op::Or) stack.insert(stack.end(), e->args.begin(), e->args.end());
+    else out.push_back(e);
+  }
+  return out;
+}
+
+}  // namespace
+
+bool can_be_one(Context& ctx, const Expr* extent) {
+  return divisor_of(extent) == 1 && !is_one(ctx, extent)->is_int(0);
+}
+
+std::vector<const Expr*> broadcast_terms(Context& ctx, const Expr* extent) {
+  std::vector<const Expr*> terms;
+  while (extent->op == Op::Select && extent->args[0] == is_one(ctx, extent->args[2])) {
+    terms.push_back(extent->args[2]);
+    extent = extent->args[1];
+  }
+  terms.push_back(extent);
+  std::sort(terms.begin(), terms.end(), by_id);
+  terms.erase(std::unique(terms.begin(), terms.end()), terms.end());
+  return terms;
+}
+
+const Expr* broadcast_extent(Context& ctx, const Expr* a, const Expr* b) {
+  if (a == b || b->is_int(1)) return a;
+  if (a->is_int(1)) return b;
+  std::vector<const Expr*> terms = broadcast_terms(ctx, a), others = broadcast_terms(ctx, b);
+  terms.insert(terms.end(), others.begin(), others.end());
+  std::sort(terms.begin(), terms.end(), by_id);
+  terms.erase(std::unique(terms.begin(), terms.end()), terms.end());
+  const Expr* whole = nullptr;
+  for (const Expr* t : terms)
+    if (!can_be_one(ctx, t) && (!whole || t->is_const())) whole = t;
+  if (whole) return whole;
+  for (size_t k = terms.size(); k-- > 0;) whole = whole ? ctx.select(is_one(ctx, terms[k]), whole, terms[k]) : terms[k];
+  return whole;
+}
+
+const Expr* broadcast_condition(Context& ctx, const Expr* a, const Expr* b) {
+  const std::vector<const Expr*> x = broadcast_terms(ctx, a), y = broadcast_terms(ctx, b);
+  if (std::includes(x.begin(), x.end(), y.begin(), y.end(), by_id) || std::includes(y.begin(), y.end(), x.begin(), x.end(), by_id))
+    return ctx.boolean(true);
+  const Expr* c = ctx.binary(Op::Eq, a, b);
+  for (const Expr* e : {a, b})
+    if (can_be_one(ctx, e)) c = ctx.binary(Op::Or, c, is_one(ctx, e));
+  return c;
+}
+
+const Expr* broadcast_step(Context& ctx, const Expr* extent) {
+  if (!can_be_one(ctx, extent)) return ctx.integer(1);
+  return ctx.select(is_one(ctx, extent), ctx.integer(0), ctx.integer(1));
+}
+
+bool is_broadcast_step(const Expr* e) {
+  if (e->op != Op::Select || e->args[0]->op != Op::Eq || !e->args[1]->is_int(0) || !e->args[2]->is_int(1)) return false;
+  bool of_symbols = e->type == Type{DType::I64, 1};
+  walk(e->args[0], [&](const Expr* x) { of_symbols &= x->op != Op::Dim && x->op != Op::Load && x->op != Op::Fold && x->op != Op::Var; });
+  return of_symbols;
+}
+
+const Expr* without_steps(Context& ctx, const Expr* e) {
+  return ctx.rewrite(e, [&](const Expr* x) { return is_broadcast_step(x) ? ctx.integer(1) : nullptr; });
+}
+
+bool broadcast_in_range(Context& ctx, const Expr* index, const Expr* extent, std::span<const Expr* const> given) {
+  const Expr* step = broadcast_step(ctx, extent);
+  if (step->is_const()) return false;
+  const Expr* leaf[] = {step};
+  auto parts = linear_in(ctx, index, leaf);
+  if (!parts || !parts->rest->is_int(0)) return false;
+  // Where the step is 0 so is the index. Where it is not, the extent is not 1: what it was broadcast to is the extent
+  // itself, and a check that it is 1 or something else says something else.
+  const Expr* at = parts->coefficients[0];
+  std::vector<const Expr*> facts(given.begin(), given.end());
+  facts.push_back(ctx.binary(Op::Ne, extent, ctx.integer(1)));
+  std::unordered_set<const Expr*> seen;
+  walk(at, [&](const Expr* e) {
+    if (e->op != Op::Dim) return;
+    walk(e->dim->extent, [&](const Expr* x) {
+      if (x->op == Op::Select && x != extent && seen.insert(x).second && contains(broadcast_terms(ctx, x), extent))
+        facts.push_back(ctx.binary(Op::Eq, x, extent));
+    });
+  });
+  for (const Expr* g : given) {
+    if (!g || g->op != Op::Or) continue;
+    std::vector<const Expr*> rest = alternatives(g);
+    if (std::erase(rest, is_one(ctx, extent)) && rest.size() == 1) facts.push_back(rest[0]);
+  }
+  return proves(ctx, ctx.binary(Op::Le, ctx.integer(0), at), facts) && proves(ctx, ctx.binary(Op::Lt, at, extent), facts);
+}
+
+}  // namespace mlc::ir
