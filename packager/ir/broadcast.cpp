@@ -32,6 +32,41 @@ bool can_be_one(Context& ctx, const Expr* extent) {
   return divisor_of(extent) == 1 && !is_one(ctx, extent)->is_int(0);
 }
 
+bool may_differ_by_one(const Expr* a, const Expr* b) {
+  std::vector<const Sym*> symbols[2];
+  for (int side : {0, 1})
+    walk(side ? b : a, [&](const Expr* e) {
+      if (e->op == Op::Sym) symbols[side].push_back(e->sym);
+    });
+  const auto shared = [&](const Sym* s) { return std::find(symbols[1].begin(), symbols[1].end(), s) != symbols[1].end(); };
+  if (std::none_of(symbols[0].begin(), symbols[0].end(), shared)) return true;
+  std::vector<const Sym*> all = symbols[0];
+  for (const Sym* s : symbols[1])
+    if (std::find(all.begin(), all.end(), s) == all.end()) all.push_back(s);
+  std::unordered_map<const Sym*, int64_t> values;
+  const auto differ = [&] {
+    const auto value_of = [&](const Sym* s) { return std::optional(values.at(s)); };
+    const auto x = evaluate_extent(a, value_of), y = evaluate_extent(b, value_of);
+    return x && y && *x != *y && (*x == 1 || *y == 1);
+  };
+  const auto set = [&](const Sym* s, int64_t v) {
+    v = std::clamp(v, std::max<int64_t>(s->lo, 0), s->hi);
+    values[s] = s->multiple > 1 ? std::max(v / s->multiple * s->multiple, s->lo) : v;
+  };
+  // An extent is 1 at small values of its symbols, or behind strides at some hundreds.
+  for (int64_t v = 1; v < 100'000; v += v < 40 ? 1 : v / 8) {
+    for (const Sym* s : all) set(s, v);
+    if (differ()) return true;
+    for (size_t k = 0; k < all.size() && all.size() > 1; ++k) {  // one symbol apart from the others
+      for (const Sym* s : all) set(s, s == all[k] ? 1 + static_cast<int64_t>(k) : v);
+      if (differ()) return true;
+      for (const Sym* s : all) set(s, s == all[k] ? v : 2);
+      if (differ()) return true;
+    }
+  }
+  return false;
+}
+
 std::vector<const Expr*> broadcast_terms(Context& ctx, const Expr* extent) {
   std::vector<const Expr*> terms;
   while (extent->op == Op::Select && extent->args[0] == is_one(ctx, extent->args[2])) {

@@ -19,6 +19,10 @@ namespace mlc::ir {
 // False only if `extent` is never 1.
 bool can_be_one(Context& ctx, const Expr* extent);
 
+// False for extents that are made of the same symbols and agree wherever one of them is 1, as far as values that are
+// tried tell: two ways to write what the model means to be one extent. It is enough to check that they are equal.
+bool may_differ_by_one(const Expr* a, const Expr* b);
+
 // The extent of both together.
 const Expr* broadcast_extent(Context& ctx, const Expr* a, const Expr* b);
 // What must hold before the run: a == b, or one of them is 1. True where their form says so.

@@ -1,7 +1,6 @@
 // Reads: indices to slots, broadcasting, values known while building, and how an index is known to be in range.
 #include <algorithm>
 
-#include "packager/ir/broadcast.h"
 #include "packager/ir/numeric.h"
 #include "packager/lang/expander.h"
 
@@ -298,9 +297,7 @@ Val Expander::read(ArrayInfo& array, const std::vector<const Node*>& index, size
         s.extent = unify(s.extent, actual, "input " + array.name, "declared extent", axis);
         continue;
       }
-      s.extent = broadcast_to(s.extent, actual, "input " + array.name, "declared extent", axis);
-      const Ex step = ir::broadcast_step(ctx_, actual);
-      if (!step->is_const() && !known_equal(s.extent, actual)) s.step = step;
+      s.extent = broadcast_to(s.extent, actual, "input " + array.name, "declared extent", axis, &s.step);
     }
   }
   std::vector<Val> items;

@@ -446,8 +446,8 @@ Ex Expander::known_equal(Ex a, Ex b) const {
 Ex Expander::broadcast(Ex a, Ex b, const std::string& what, const std::string& origin_a, const std::string& origin_b) {
   if (a == b || b->is_int(1)) return a;
   if (a->is_int(1)) return b;
-  if (!ir::can_be_one(ctx_, a) && !ir::can_be_one(ctx_, b)) return unify(a, b, what, origin_a, origin_b);
   if (Ex one = known_equal(a, b)) return one;
+  if ((!ir::can_be_one(ctx_, a) && !ir::can_be_one(ctx_, b)) || !ir::may_differ_by_one(a, b)) return unify(a, b, what, origin_a, origin_b);
   require(ir::broadcast_condition(ctx_, a, b),
           what + ": " + shown(a) + " (" + origin_a + ") and " + shown(b) + " (" + origin_b + ") differ and neither is 1");
   const Ex both = ir::broadcast_extent(ctx_, a, b);
@@ -456,13 +456,16 @@ Ex Expander::broadcast(Ex a, Ex b, const std::string& what, const std::string& o
   return both;
 }
 
-Ex Expander::broadcast_to(Ex full, Ex actual, const std::string& what, const std::string& origin_full, const std::string& origin_actual) {
-  if (actual == full || actual->is_int(1)) return full;
-  if (!ir::can_be_one(ctx_, actual)) return unify(full, actual, what, origin_full, origin_actual);
-  if (known_equal(full, actual)) return full;
-  if (ir::broadcast_extent(ctx_, full, actual) == full && ir::broadcast_condition(ctx_, full, actual)->is_int(1)) return full;
-  require(ctx_.binary(ir::Op::Or, ctx_.binary(ir::Op::Eq, full, actual), ctx_.binary(ir::Op::Eq, actual, ctx_.integer(1))),
-          what + ": " + shown(actual) + " (" + origin_actual + ") is neither 1 nor " + shown(full) + " (" + origin_full + ")");
+Ex Expander::broadcast_to(Ex full, Ex actual, const std::string& what, const std::string& origin_full, const std::string& origin_actual,
+                          Ex* step) {
+  if (actual == full || actual->is_int(1) || known_equal(full, actual)) return full;
+  const bool is_term = ir::broadcast_extent(ctx_, full, actual) == full && ir::broadcast_condition(ctx_, full, actual)->is_int(1);
+  if (!is_term && (!ir::can_be_one(ctx_, actual) || !ir::may_differ_by_one(full, actual)))
+    return unify(full, actual, what, origin_full, origin_actual);
+  if (step) *step = ir::broadcast_step(ctx_, actual);
+  if (!is_term)
+    require(ctx_.binary(ir::Op::Or, ctx_.binary(ir::Op::Eq, full, actual), ctx_.binary(ir::Op::Eq, actual, ctx_.integer(1))),
+            what + ": " + shown(actual) + " (" + origin_actual + ") is neither 1 nor " + shown(full) + " (" + origin_full + ")");
   return full;
 }
 

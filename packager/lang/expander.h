@@ -131,8 +131,10 @@ class Expander {
   Ex unify(Ex a, Ex b, const std::string& what, const std::string& origin_a, const std::string& origin_b);
   // Two extents that broadcast, symmetrically; what both together are.
   Ex broadcast(Ex a, Ex b, const std::string& what, const std::string& origin_a, const std::string& origin_b);
-  // An axis of extent `actual` that broadcasts to `full`; answers `full`, or its value where the two tell it.
-  Ex broadcast_to(Ex full, Ex actual, const std::string& what, const std::string& origin_full, const std::string& origin_actual);
+  // An axis of extent `actual` that broadcasts to `full`; answers `full`, or its value where the two tell it. Sets `step`
+  // if only the run tells whether it does.
+  Ex broadcast_to(Ex full, Ex actual, const std::string& what, const std::string& origin_full, const std::string& origin_actual,
+                  Ex* step = nullptr);
   Ex known_equal(Ex a, Ex b) const;                        // one for both if a check says that they are; else null
   void require(Ex condition, const std::string& message);  // proved, or refuted (Failure), or a run-time check
   void solve_products(bool final);

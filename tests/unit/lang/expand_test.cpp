@@ -100,19 +100,86 @@ TEST_CASE("dims of one name have one extent, and the message says where each cam
   CHECK(says(failure(text, "A", {f32({2, 1}, {1, 2}), f32({1}, {1}), f32({1}, {1})}), "has 3 inputs"));
 }
 
-TEST_CASE("two unrelated symbols are assumed equal and checked before the run") {
-  const std::string text = "op A@1(x: f32[~d...], z: f32[~d...]) -> y: f32[d...]\n  y[d] = x[d] + z[d]\n";
-  Input a = f32({2}, {1, 2}), b = f32({2}, {10, 20});
-  a.symbols = {"n"};
-  b.symbols = {"m"};
+namespace {
+const std::string kSum = "op A@1(x: f32[~d...], z: f32[~d...]) -> y: f32[d...]\n  y[d] = x[d] + z[d]\n";
+
+Input named(Input in, std::vector<std::string> symbols) {
+  in.symbols = std::move(symbols);
+  return in;
+}
+}  // namespace
+
+TEST_CASE("of two unrelated symbols the run decides which broadcasts, if they are not equal") {
   Expanded x;
-  expand_text(x, text, "A", {a, b});
+  for (const char* name : {"n", "m"}) x.ctx.declare_sym(name, 0);
+  expand_text(x, kSum, "A", {named(f32({2}, {1, 2}), {"n"}), named(f32({2}, {10, 20}), {"m"})});
   CHECK(run(x)[0].values<float>() == std::vector<float>{11, 22});
   CHECK(x.function.checks.size() == 1);
-  x.inputs[1] = f32({3}, {1, 2, 3}).tensor;
-  auto r = nest::interpret(x.function, x.inputs, {.threads = 1});
+  const Input one = f32({1}, {100}), three = f32({3}, {1, 2, 3}), none = f32({0}, {});
+  auto with = [&](const Input& a, const Input& b) {
+    x.inputs = {a.tensor, b.tensor};
+    return nest::interpret(x.function, x.inputs, {.threads = 1});
+  };
+  CHECK((*with(one, three))[0].values<float>() == std::vector<float>{101, 102, 103});
+  CHECK((*with(three, one))[0].values<float>() == std::vector<float>{101, 102, 103});
+  CHECK((*with(one, one))[0].values<float>() == std::vector<float>{200});
+  CHECK((*with(one, none))[0].shape == std::vector<int64_t>{0});
+  for (auto& [a, b] : {std::pair{f32({2}, {1, 2}), three}, {three, none}}) {
+    auto r = with(a, b);
+    CHECK_FALSE(r.ok());
+    CHECK(says(r.status().message, "broadcast of d"));
+    CHECK(says(r.status().message, "neither is 1"));
+  }
+}
+
+TEST_CASE("a symbol broadcasts to a constant at run time, and to an extent that another input sets") {
+  Expanded x;
+  expand_text(x, kSum, "A", {f32({2, 2}, {1, 2, 3, 4}), named(f32({1, 2}, {10, 20}), {"n", ""})});
+  CHECK(run(x)[0].values<float>() == std::vector<float>{11, 22, 13, 24});
+  CHECK(x.function.arrays[x.outputs[0].array].shape[0]->is_int(2));
+  x.inputs[1] = f32({2, 2}, {10, 20, 30, 40}).tensor;
+  CHECK((*nest::interpret(x.function, x.inputs, {.threads = 1}))[0].values<float>() == std::vector<float>{11, 22, 33, 44});
+
+  const std::string text = "op A@1(x: f32[d...], z: f32[~d...]) -> y: f32[d...]\n  y[d] = x[d] + z[d]\n";
+  Expanded p;
+  expand_text(p, text, "A", {named(f32({3}, {1, 2, 3}), {"n"}), named(f32({1}, {10}), {"m"})});
+  CHECK(run(p)[0].values<float>() == std::vector<float>{11, 12, 13});
+  // The other way is no broadcast: x has the extents that count.
+  p.inputs = {f32({1}, {10}).tensor, f32({3}, {1, 2, 3}).tensor};
+  auto r = nest::interpret(p.function, p.inputs, {.threads = 1});
   CHECK_FALSE(r.ok());
-  CHECK(says(r.status().message, "broadcast of d"));
+  CHECK(says(r.status().message, "is neither 1 nor $n"));
+}
+
+TEST_CASE("what broadcast once has one extent, whatever it meets then") {
+  const std::string text = R"(
+op A@1(x: f32[~d...], z: f32[~d...], u: f32[~d...]) -> y: f32[d...], w: f32[d...]
+  s[d] = x[d] + z[d]
+  y[d] = s[d] + u[d]; w[d] = s[d]*x[d]
+)";
+  Expanded x;
+  expand_text(x, text, "A", {named(f32({3}, {1, 2, 3}), {"n"}), named(f32({1}, {10}), {"m"}), named(f32({3}, {100, 200, 300}), {"n"})},
+              {}, {true, true});
+  auto r = run(x);
+  CHECK(r[0].values<float>() == std::vector<float>{111, 212, 313});
+  CHECK(r[1].values<float>() == std::vector<float>{11, 24, 39});
+  CHECK(x.function.checks.size() == 1);
+  CHECK(x.function.arrays[x.outputs[0].array].shape == x.function.arrays[x.outputs[1].array].shape);
+}
+
+TEST_CASE("bounds without 1, and a check that says so, leave extents equal") {
+  for (bool bounded : {true, false}) {
+    Expanded x;
+    for (const char* name : {"n", "m"}) x.ctx.declare_sym(name, bounded ? 2 : 1);
+    if (!bounded)  // an operator before asked for it
+      x.function.checks.push_back({x.ctx.binary(ir::Op::Eq, x.ctx.sym(x.ctx.declare_sym("n")), x.ctx.sym(x.ctx.declare_sym("m"))), "equal"});
+    expand_text(x, kSum, "A", {named(f32({2}, {1, 2}), {"n"}), named(f32({2}, {10, 20}), {"m"})});
+    CHECK(run(x)[0].values<float>() == std::vector<float>{11, 22});
+    CHECK(x.function.arrays[x.outputs[0].array].shape[0]->op == ir::Op::Sym);
+    CHECK(x.function.checks.size() == 1);
+    x.inputs = {f32({1}, {10}).tensor, f32({3}, {1, 2, 3}).tensor};
+    CHECK_FALSE(nest::interpret(x.function, x.inputs, {.threads = 1}).ok());
+  }
 }
 
 TEST_CASE("an extent of one known while building reads index 0") {

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "packager/ir/broadcast.h"
 #include "packager/nest/print.h"
 #include "packager/nest/verify.h"
 #include "packager/passes/pack.h"
@@ -205,6 +206,45 @@ TEST_CASE_FIXTURE(Net, "softmax keeps its sums, and nothing expensive is compute
   REQUIRE_OK(optimise());
   INFO(print(fn));
   CHECK(fn.body.size() == 3);
+}
+
+TEST_CASE_FIXTURE(Net, "what may broadcast at run time is computed where it is read, unless it is a sum of products") {
+  const Expr *A = ctx.sym(ctx.declare_sym("A")), *B = ctx.sym(ctx.declare_sym("B")), *both = broadcast_extent(ctx, A, B);
+  const Expr *step_a = broadcast_step(ctx, A), *step_b = broadcast_step(ctx, B), *step = broadcast_step(ctx, both);
+  fn.checks.push_back({broadcast_condition(ctx, A, B), "broadcast"});
+  auto x = input("x", DType::F32, {A}), z = input("z", DType::F32, {B});
+  auto w = random_constant("w", {3, 4}, 1), u = input("u", DType::F32, {A, k(3)});
+  auto t = relu("t", x), s = array("s", DType::F32, {both}), y = array("y", DType::F32, {both}), p = array("p", DType::F32, {A, k(4)}),
+       q = array("q", DType::F32, {both, k(4)});
+  auto i = dim("i", both), j = dim("j", both), a = dim("a", A), c = dim("c", 3), n = dim("n", 4), e = dim("e", both), o = dim("o", 4);
+  nest("s", {i}, {{s, {d(i)}, ctx.binary(Op::Add, load(t, {ctx.mul(d(i), step_a)}), load(z, {ctx.mul(d(i), step_b)}))}});
+  nest("y", {j}, {{y, {d(j)}, ctx.binary(Op::Mul, load(s, {ctx.mul(d(j), step)}), r(2))}});
+  nest("p", {a, n}, {{p, {d(a), d(n)}, ctx.fold({ctx.builtin(Join::Sum), {c}, nullptr}, {ctx.binary(Op::Mul, load(u, {d(a), d(c)}), load(w, {d(c), d(n)}))})}});
+  nest("q", {e, o}, {{q, {d(e), d(o)}, ctx.binary(Op::Mul, load(p, {ctx.mul(d(e), step_a), d(o)}), load(z, {ctx.mul(d(e), step_b)}))}});
+  finish(y);
+  finish(q);
+  REQUIRE_OK(optimise());
+  INFO(print(fn));
+  CHECK(fn.body.size() == 3);  // y from x and z; the product; q
+  for (auto [na, nb] : {std::pair<int64_t, int64_t>{1, 3}, {3, 3}, {3, 1}}) {
+    auto vx = numbers(static_cast<size_t>(na), 1), vz = numbers(static_cast<size_t>(nb), 2);
+    auto out = run({Tensor::of(DType::F32, {na}, vx), Tensor::of(DType::F32, {nb}, vz), Tensor::of(DType::F32, {na, 3}, numbers(static_cast<size_t>(na) * 3, 3))});
+    REQUIRE(out.ok());
+    for (size_t at = 0; at < 3; ++at)
+      CHECK((*out)[0].values<float>()[at] == (std::max(vx[na == 1 ? 0 : at], 0.0f) + vz[nb == 1 ? 0 : at]) * 2);
+    CHECK((*out)[1].shape == std::vector<int64_t>{3, 4});
+  }
+}
+
+TEST_CASE_FIXTURE(Net, "a read at a stride that the run chooses is in range by what is checked, or refused") {
+  const Expr *A = ctx.sym(ctx.declare_sym("A")), *B = ctx.sym(ctx.declare_sym("B"));
+  auto x = input("x", DType::F32, {A}), y = array("y", DType::F32, {B});
+  auto i = dim("i", B);
+  nest("y", {i}, {{y, {d(i)}, load(x, {ctx.mul(d(i), broadcast_step(ctx, A))})}});
+  finish(y);
+  CHECK_FALSE(verified(ctx, fn).ok());
+  fn.checks.push_back({ctx.binary(Op::Or, ctx.binary(Op::Eq, A, B), ctx.binary(Op::Eq, A, k(1))), "x broadcasts"});
+  REQUIRE_OK(verified(ctx, fn));
 }
 
 TEST_CASE_FIXTURE(Net, "what is read by two convolutions is stored once, equal statements are one") {
