@@ -12,6 +12,8 @@ bool contains(const std::vector<const Expr*>& sorted, const Expr* e) {
   return std::binary_search(sorted.begin(), sorted.end(), e, by_id);
 }
 
+constexpr int64_t kLargestTried = 1 << 20;
+
 const Expr* is_one(Context& ctx, const Expr* extent) { return ctx.binary(Op::Eq, extent, ctx.integer(1)); }
 
 // The alternatives of a disjunction.
@@ -39,29 +41,41 @@ bool may_differ_by_one(const Expr* a, const Expr* b) {
       if (e->op == Op::Sym) symbols[side].push_back(e->sym);
     });
   const auto shared = [&](const Sym* s) { return std::find(symbols[1].begin(), symbols[1].end(), s) != symbols[1].end(); };
-  if (std::none_of(symbols[0].begin(), symbols[0].end(), shared)) return true;
+  if (!symbols[0].empty() && !symbols[1].empty() && std::none_of(symbols[0].begin(), symbols[0].end(), shared)) return true;
   std::vector<const Sym*> all = symbols[0];
   for (const Sym* s : symbols[1])
     if (std::find(all.begin(), all.end(), s) == all.end()) all.push_back(s);
   std::unordered_map<const Sym*, int64_t> values;
-  const auto differ = [&] {
-    const auto value_of = [&](const Sym* s) { return std::optional(values.at(s)); };
-    const auto x = evaluate_extent(a, value_of), y = evaluate_extent(b, value_of);
-    return x && y && *x != *y && (*x == 1 || *y == 1);
-  };
+  const auto value_of = [&](const Sym* s) { return std::optional(values.at(s)); };
   const auto set = [&](const Sym* s, int64_t v) {
     v = std::clamp(v, std::max<int64_t>(s->lo, 0), s->hi);
     values[s] = s->multiple > 1 ? std::max(v / s->multiple * s->multiple, s->lo) : v;
   };
-  // An extent is 1 at small values of its symbols, or behind strides at some hundreds.
-  for (int64_t v = 1; v < 100'000; v += v < 40 ? 1 : v / 8) {
-    for (const Sym* s : all) set(s, v);
-    if (differ()) return true;
-    for (size_t k = 0; k < all.size() && all.size() > 1; ++k) {  // one symbol apart from the others
-      for (const Sym* s : all) set(s, s == all[k] ? 1 + static_cast<int64_t>(k) : v);
-      if (differ()) return true;
-      for (const Sym* s : all) set(s, s == all[k] ? v : 2);
-      if (differ()) return true;
+  // Ways to set all symbols by one number: all to it; one apart from the others.
+  const size_t ways = all.size() > 1 ? 1 + 2 * all.size() : 1;
+  const auto set_all = [&](size_t way, int64_t v) {
+    for (size_t k = 0; k < all.size(); ++k) {
+      const bool apart = way > 0 && k == (way - 1) / 2;
+      set(all[k], way == 0 ? v : way % 2 ? (apart ? 1 : v) : (apart ? v : 2));
+    }
+  };
+  const auto differ_at = [&](size_t way, int64_t v) {
+    set_all(way, v);
+    const auto x = evaluate_extent(a, value_of), y = evaluate_extent(b, value_of);
+    return x && y && *x != *y && (*x == 1 || *y == 1);
+  };
+  for (size_t way = 0; way < ways; ++way) {
+    for (int64_t v = 1; v < kLargestTried; v += v < 40 ? 1 : v / 4)
+      if (differ_at(way, v)) return true;
+    for (const Expr* e : {a, b}) {  // behind windows and strides an extent is 1 for a few large values only
+      int64_t below = 1, above = kLargestTried;
+      while (above - below > 1) {
+        const int64_t middle = below + (above - below) / 2;
+        set_all(way, middle);
+        const auto x = evaluate_extent(e, value_of);
+        if (x && *x == 1 && differ_at(way, middle)) return true;
+        (x && *x > 1 ? above : below) = middle;
+      }
     }
   }
   return false;

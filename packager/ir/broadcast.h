@@ -19,8 +19,9 @@ namespace mlc::ir {
 // False only if `extent` is never 1.
 bool can_be_one(Context& ctx, const Expr* extent);
 
-// False for extents that are made of the same symbols and agree wherever one of them is 1, as far as values that are
-// tried tell: two ways to write what the model means to be one extent. It is enough to check that they are equal.
+// False for extents that are made of the same symbols, or of which one is a constant, and agree wherever one of them is
+// 1, as far as values that are tried tell: two ways to write what the model means to be one extent. It is enough to check
+// that they are equal.
 bool may_differ_by_one(const Expr* a, const Expr* b);
 
 // The extent of both together.

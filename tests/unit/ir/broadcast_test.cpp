@@ -74,6 +74,12 @@ TEST_CASE("two ways to write one extent are told from extents that may be 1 besi
   // (h + 15) // 16 is 1 and (h + 31) // 32 * 2 is 2 for h up to 16.
   CHECK(may_differ_by_one(x.ctx.floordiv(x.ctx.add(x.a, k(15)), k(16)), x.ctx.mul(x.ctx.floordiv(x.ctx.add(x.a, k(31)), k(32)), k(2))));
   CHECK(may_differ_by_one(x.ctx.add(x.a, x.b), x.b));
+  // Frames of a window: one for some 160 of the lengths.
+  const Expr* frames = x.ctx.add(x.ctx.floordiv(x.ctx.sub(x.a, k(48000)), k(160)), k(1));
+  CHECK(may_differ_by_one(frames, k(80)));
+  CHECK(may_differ_by_one(x.ctx.max(frames, k(0)), x.ctx.mul(frames, k(2))));
+  // n * 32 // (n == -1 ? 1 : n) is 32 in other words.
+  CHECK_FALSE(may_differ_by_one(x.ctx.floordiv(x.ctx.mul(x.a, k(32)), x.ctx.select(x.ctx.binary(Op::Eq, x.a, k(-1)), k(1), x.a)), k(32)));
   CHECK(may_differ_by_one(x.both(x.a, x.b), x.a));
   CHECK_FALSE(may_differ_by_one(x.ctx.max(x.ctx.add(x.a, x.b), k(0)), x.ctx.floordiv(x.ctx.mul(x.ctx.add(x.a, x.b), x.c), x.c)));
 }
