@@ -96,19 +96,38 @@ unsigned next_in_case(std::string_view text, size_t& at, bool upper, char* out) 
   return 2;
 }
 
-bool accepts(const int32_t* table, uint64_t length, std::string_view text) {
-  if (length < 258 || table[0] < 2 || table[1] < 1) return false;
+int64_t accepted(const int32_t* table, uint64_t length, std::string_view text) {
+  if (length < 258 || table[0] < 2 || table[1] < 1) return -1;
   const auto states = static_cast<uint64_t>(table[0]), classes = static_cast<uint64_t>(table[1]);
-  if (states > length || classes > 256 || length != 258 + states + states * classes) return false;
+  if (states > length || classes > 256 || length != 258 + states + states * classes) return -1;
   const int32_t *class_of = table + 2, *ends = class_of + 256, *next = ends + states;
+  int64_t most = -1;
   uint64_t state = 1;
-  for (const char c : text) {
-    const auto k = static_cast<uint64_t>(class_of[static_cast<uint8_t>(c)]);
-    if (state >= states || k >= classes) return false;
+  for (size_t at = 0; state > 0 && state < states; ++at) {
+    if (ends[state] != 0) most = static_cast<int64_t>(at);
+    if (at == text.size()) break;
+    const auto k = static_cast<uint64_t>(class_of[static_cast<uint8_t>(text[at])]);
+    if (k >= classes) break;
     state = static_cast<uint64_t>(next[state * classes + k]);
-    if (state == 0) return false;
   }
-  return state < states && ends[state] != 0;
+  return most;
+}
+
+bool next_token(std::string_view& rest, const int32_t* table, uint64_t length, bool between, uint64_t letters, std::string_view& token) {
+  while (!rest.empty()) {
+    size_t at = 0, bytes = 0;
+    for (; at < rest.size(); ++at) {
+      const int64_t n = accepted(table, length, rest.substr(at));
+      bytes = n > 0 ? static_cast<size_t>(n) : 0;
+      if (bytes > 0) break;
+    }
+    token = between ? rest.substr(0, at) : rest.substr(at, bytes);
+    rest.remove_prefix(at + bytes);
+    uint64_t count = 0;
+    for (const char c : token) count += (c & 0xC0) != 0x80;
+    if (count > 0 && count >= letters) return true;
+  }
+  return false;
 }
 
 }  // namespace mlc

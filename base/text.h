@@ -26,6 +26,14 @@ unsigned next_in_case(std::string_view text, size_t& at, bool upper, char* out);
 // Whether a table of states accepts all of the text. The table: numbers of states and of classes of bytes, then for each
 // byte its class, for each state whether a text may end there, for each state and class the next state. State 0 is
 // where no text is accepted any more, 1 the first. Numbers of a table that is not like that accept nothing.
-bool accepts(const int32_t* table, uint64_t length, std::string_view text);
+// Answered is how much of the text from its start is accepted at most; -1: not even nothing.
+int64_t accepted(const int32_t* table, uint64_t length, std::string_view text);
+inline bool accepts(const int32_t* table, uint64_t length, std::string_view text) {
+  return accepted(table, length, text) == static_cast<int64_t>(text.size());
+}
+// The next piece of a text that the table accepts, the longest one at the first place where there is one; or, if `between`,
+// what stands before it. Moves `rest` behind it; passes over pieces of less than `letters` letters and empty ones. False:
+// there is none any more.
+bool next_token(std::string_view& rest, const int32_t* table, uint64_t length, bool between, uint64_t letters, std::string_view& token);
 
 }  // namespace mlc

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "packager/compile/expand/graph_expander.h"
 
@@ -30,9 +31,16 @@ class Expander {
 
   // Free-standing: the function gets the graph's inputs and outputs as its interface.
   Status expand_whole() {
+    for (const auto* ports : {&model_.graph.inputs, &model_.graph.outputs}) {
+      std::set<std::string> names;
+      for (const model::Port& port : *ports)
+        for (const std::string& name : names_of(port))
+          if (!names.insert(name).second) return Status(Code::Malformed, "'" + name + "' is there twice, once as part of a map");
+    }
     MLC_RETURN_IF_ERROR(add_inputs());
     MLC_ASSIGN(const auto results, expand_nodes());
-    for (const model::Port& port : model_.graph.outputs) function_.outputs.push_back(results.at(port.name).array);
+    for (const model::Port& port : model_.graph.outputs)
+      for (const std::string& name : names_of(port)) function_.outputs.push_back(results.at(name).array);
     return ok();
   }
 
@@ -41,6 +49,7 @@ class Expander {
       auto port = std::find_if(model_.graph.inputs.begin(), model_.graph.inputs.end(), [&](const model::Port& p) { return p.name == name; });
       if (port == model_.graph.inputs.end()) return mismatch("has no input '" + name + "'");
       if (port->list_depth) return mismatch("takes a list as '" + name + "', which a pipeline cannot give");
+      if (port->map_key != DType::None) return mismatch("takes a map as '" + name + "', which a pipeline cannot give");
       MLC_RETURN_IF_ERROR(check_fit(*port, function_.arrays[value.array]));
       name_extents(*port, function_.arrays[value.array]);
       graph_.bind(name, {value, nullptr});
@@ -102,21 +111,33 @@ class Expander {
     MLC_RETURN_IF_ERROR(graph_.expand(model_.graph));
     std::map<std::string, lang::Value> results;
     for (const model::Port& port : model_.graph.outputs) {
+      if (const Map* map = graph_.map_named(port.name)) {
+        const auto names = names_of(port);
+        if (names.size() != 2) return Status(Code::Malformed, "output '" + port.name + "' is a map, which its type does not say");
+        const uint32_t arrays[] = {map->keys, map->values};
+        for (size_t k = 0; k < 2; ++k) results[names[k]] = {graph_.strings_out(arrays[k], names[k]), {}};
+        continue;
+      }
+      if (port.map_key != DType::None) return Status(Code::Malformed, "output '" + port.name + "' is no map, which its type says");
       MLC_ASSIGN(const Item value, graph_.value_of(port.name));
-      if (value.list && port.dtype == DType::Str) return Status(Code::Unsupported, 2012, "output '" + port.name + "' is a list of strings, which is not supported");
       results[port.name] = value.tensor;
-      if (value.list) { MLC_ASSIGN(results[port.name].array, graph_.array_of(value, port.name)); }
-      else results[port.name] = graph_.strings_out(value, port.name).tensor;
+      MLC_ASSIGN(results[port.name].array, graph_.array_of(value, port.name));
+      results[port.name].array = graph_.strings_out(results[port.name].array, port.name);
     }
+    numbers_for_strings(function_);
     return results;
   }
 
   Status add_inputs() {
     for (const model::Port& port : model_.graph.inputs) {
+      if (port.map_key != DType::None) {
+        MLC_RETURN_IF_ERROR(add_map(port));
+        continue;
+      }
       if (!port.has_shape && !port.list_depth)
         return Status(Code::Unsupported, 2011, "input '" + port.name + "' does not say its rank")
             .hint("export the model with shapes, or run onnx.shape_inference on it");
-      if ((port.dtype == DType::Str && port.list_depth) || port.dtype == DType::None)
+      if (port.dtype == DType::None)
         return Status(Code::Unsupported, 2012, "input '" + port.name + "' has the element type " + std::string(name_of(port.dtype)) + ", which no target supports");
       nest::Array array;
       array.name = port.name;
@@ -133,8 +154,35 @@ class Expander {
       const uint32_t number = static_cast<uint32_t>(function_.arrays.size());
       function_.inputs.push_back(number);
       function_.arrays.push_back(std::move(array));
-      graph_.bind(port.name, port.list_depth ? list_of(port, number) : port.dtype == DType::Str ? graph_.strings_in(number) : Item::of(number));
+      const uint32_t inside = graph_.strings_in(number);
+      graph_.bind(port.name, port.list_depth ? list_of(port, inside) : Item::of(inside));
     }
+    return ok();
+  }
+
+  // What the interface calls a value: a map is two arrays.
+  static std::vector<std::string> names_of(const model::Port& port) {
+    if (port.map_key == DType::None) return {port.name};
+    return {port.name + ".keys", port.name + ".values"};
+  }
+
+  Status add_map(const model::Port& port) {
+    if (port.list_depth) return Status(Code::Unsupported, 2012, "input '" + port.name + "' is a list of maps, which no operator takes");
+    const auto names = names_of(port);
+    const ir::Expr* extent = ctx_.sym(ctx_.declare_sym(names[0] + ".0"));
+    uint32_t inside[2];
+    for (size_t k = 0; k < 2; ++k) {
+      nest::Array array;
+      array.name = names[k];
+      array.kind = nest::Array::Kind::Input;
+      array.dtype = k == 0 ? port.map_key : port.dtype;
+      array.shape = {extent};
+      const uint32_t number = static_cast<uint32_t>(function_.arrays.size());
+      function_.inputs.push_back(number);
+      function_.arrays.push_back(std::move(array));
+      inside[k] = graph_.strings_in(number);
+    }
+    graph_.bind_map(port.name, {inside[0], inside[1]});
     return ok();
   }
 
@@ -184,7 +232,7 @@ Status check_operators(const lang::Library& library, const model::Model& model) 
       for (const auto& [key, value] : node.attributes)
         if (auto body = std::get_if<std::shared_ptr<const model::Graph>>(&value)) open.push_back(body->get());
       const int64_t opset = opset_of(model, node);
-      if (is_structural(node.domain, node.op) || is_string_operator(node.domain, node.op)) continue;
+      if (is_structural(node.domain, node.op) || is_string_operator(node.domain, node.op) || is_map_operator(node.domain, node.op)) continue;
       const auto known = library.knows(node.domain, node.op, opset);
       if (known == lang::Library::Known::Yes) continue;
       ++nodes;

@@ -149,9 +149,9 @@ void agree(const std::vector<const ir::Expr*>& checks, const std::vector<const i
 }  // namespace
 
 Result<GoldenVector> make_golden(const nest::Function& oracle) {
-  for (const auto* ports : {&oracle.inputs, &oracle.outputs})
-    for (uint32_t port : *ports)
-      if (oracle.arrays[port].list_depth > 0 || oracle.arrays[port].dtype == DType::Str) return GoldenVector{};
+  const auto is_recorded = [&](uint32_t port) { return oracle.arrays[port].list_depth == 0 && oracle.arrays[port].dtype != DType::Str; };
+  if (!std::all_of(oracle.inputs.begin(), oracle.inputs.end(), is_recorded) || std::none_of(oracle.outputs.begin(), oracle.outputs.end(), is_recorded))
+    return GoldenVector{};
   const auto batch = batch_symbols(oracle);
   const auto symbols = input_symbols(oracle);
   std::vector<const ir::Expr*> checks;
@@ -202,6 +202,8 @@ Result<GoldenVector> make_golden(const nest::Function& oracle) {
   return std::move(last).note("golden vector");
 }
 
+bool is_recorded(const nest::Tensor& t) { return t.list_depth == 0 && t.dtype != DType::Str; }
+
 void add_golden(container::ContainerBuilder& builder, const GoldenVector& golden, const std::string& name, uint32_t method, double tolerance) {
   format::Golden entry;
   entry.name = name;
@@ -209,7 +211,7 @@ void add_golden(container::ContainerBuilder& builder, const GoldenVector& golden
   entry.entry = format::GoldenEntry::Run;
   const auto store = [&](const std::vector<nest::Tensor>& tensors, std::vector<format::GoldenArray>& out) {
     for (uint32_t port = 0; port < tensors.size(); ++port)
-      out.push_back(builder.golden_array(port, tensors[port].dtype, {tensors[port].shape.begin(), tensors[port].shape.end()}, tensors[port].bytes));
+      if (is_recorded(tensors[port])) out.push_back(builder.golden_array(port, tensors[port].dtype, {tensors[port].shape.begin(), tensors[port].shape.end()}, tensors[port].bytes));
   };
   store(golden.inputs, entry.inputs);
   store(golden.outputs, entry.outputs);
@@ -220,7 +222,8 @@ void add_golden(container::ContainerBuilder& builder, const GoldenVector& golden
     for (size_t axis = 0; axis < golden.outputs[port].shape.size(); ++axis)
       if (auto dim = described.outputs[port].dims[axis].dim) extents.emplace(described.dims[*dim].name, golden.outputs[port].shape[axis]);
   for (const format::Dim& dim : described.dims) entry.bindings.push_back(extents[dim.name]);
-  for (uint32_t port = 0; port < golden.outputs.size(); ++port) entry.tolerance.push_back({port, format::Metric::Rel, tolerance});
+  for (uint32_t port = 0; port < golden.outputs.size(); ++port)
+    if (is_recorded(golden.outputs[port])) entry.tolerance.push_back({port, format::Metric::Rel, tolerance});
   builder.add_golden(std::move(entry));
 }
 

@@ -21,10 +21,13 @@ struct GoldenVector {
 // 0 or 1, so that they are legal as indices of any table of two rows, 8-bit integers over their whole range (pictures).
 // Free extents take the first of a few plausible values with which the interpreter succeeds and the answer tells right from
 // wrong (a picture so small that a pooling leaves nothing of it gives NaN everywhere). `oracle` is the function
-// as expanded, before any pass. Empty for a function that takes or gives lists or strings, of which containers hold no vectors.
+// as expanded, before any pass. Containers hold no lists and no strings: empty for a function that takes such, or gives nothing else.
 Result<GoldenVector> make_golden(const nest::Function& oracle);
 
-// Stores a vector of method `method`; tolerance relative to the largest output.
+// Is it an array that containers hold?
+bool is_recorded(const nest::Tensor& value);
+// Stores a vector of method `method`; tolerance relative to the largest output. Outputs that are not
+// recorded are left out.
 void add_golden(container::ContainerBuilder& builder, const GoldenVector& golden, const std::string& name, uint32_t method, double tolerance);
 
 }  // namespace mlc::compile

@@ -51,10 +51,9 @@ void add_program(container::ContainerBuilder& builder, const Program& program, d
       if (port.dtype == DType::U8 && port.dims.size() == 3) port.media = format::Media::Image;
   const uint32_t handle = builder.add_method(std::move(method));
   if (program.is_pipeline) builder.manifest.model.default_method = handle;
-  const auto is_list = [](const nest::Tensor& t) { return t.list_depth > 0 || t.dtype == DType::Str; };  // the format has no golden lists, nor strings
   const GoldenVector& golden = program.golden;
-  const bool lists = std::any_of(golden.inputs.begin(), golden.inputs.end(), is_list) || std::any_of(golden.outputs.begin(), golden.outputs.end(), is_list);
-  if (!golden.outputs.empty() && !lists) add_golden(builder, program.golden, program.method.name, handle, tolerance);
+  const bool given = std::all_of(golden.inputs.begin(), golden.inputs.end(), is_recorded);
+  if (given && std::any_of(golden.outputs.begin(), golden.outputs.end(), is_recorded)) add_golden(builder, program.golden, program.method.name, handle, tolerance);
 }
 
 void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled, const Program& main, double tolerance) {

@@ -46,8 +46,15 @@ Status read_type(const onnx::TypeProto& given, const std::string& who, model::Po
     type = optional ? &type->optional_type().elem_type() : &type->sequence_type().elem_type();
   }
   if (type->value_case() == onnx::TypeProto::VALUE_NOT_SET && port.list_depth == 0) return ok();
+  if (type->value_case() == onnx::TypeProto::kMapType && port.list_depth <= 1 && !port.optional) {
+    const auto& map = type->map_type();
+    MLC_ASSIGN(port.map_key, dtype_of(map.key_type(), who));
+    MLC_ASSIGN(port.dtype, dtype_of(map.value_type().tensor_type().elem_type(), who));
+    const bool known = (port.map_key == DType::Str || port.map_key == DType::I64) && port.dtype != DType::None;
+    return known ? ok() : Status(Code::Unsupported, 2006, who + " is a map, but not from strings or 64-bit integers to elements");
+  }
   if (!type->has_tensor_type())
-    return Status(Code::Unsupported, 2006, who + " is neither a tensor nor a sequence or optional of tensors (a map or sparse tensor)");
+    return Status(Code::Unsupported, 2006, who + " is neither a tensor, a map, nor a sequence or optional of them (a sparse tensor)");
   const auto& tensor = type->tensor_type();
   MLC_ASSIGN(port.dtype, dtype_of(tensor.elem_type(), who));
   port.has_shape = tensor.has_shape();

@@ -117,7 +117,7 @@ void Expander::bind_type(const std::string& element, DType actual, const std::st
 
 DType Expander::element_type(const std::string& element, Pos pos) const {
   if (auto fixed = dtype_named(element)) return *fixed;
-  if (auto it = types_.find(element); it != types_.end()) return it->second;
+  if (auto it = types_.find(element); it != types_.end()) return in_memory(it->second);
   fail_here(pos, "the element type " + element + " does not follow from the inputs of this call");
 }
 
@@ -611,7 +611,7 @@ void Expander::make_param_arrays() {
       a.present = inputs_[p][item].present;
       if (a.present) {
         a.id = inputs_[p][item].array;
-        a.dtype = function_.arrays[a.id].dtype;
+        a.dtype = in_memory(function_.arrays[a.id].dtype);
         a.scalar_like = param.type.dims.empty();
       }
       list.push_back(std::move(a));

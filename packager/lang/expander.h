@@ -90,6 +90,9 @@ struct Input {
   std::vector<Ex> elements;
 };
 
+// What kernels see of an element: strings are numbers of texts there (texts.h).
+constexpr DType in_memory(DType t) { return t == DType::Str ? DType::U64 : t; }
+
 class Expander {
  public:
   Expander(const Module& module, ir::Context& ctx, nest::Function& function, const Call& call, const OpDef& op);

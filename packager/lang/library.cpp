@@ -9,6 +9,7 @@
 #include "packager/lang/expander.h"
 #include "packager/lang/lang.h"
 #include "packager/lang/parser.h"
+#include "packager/lang/texts.h"
 
 namespace mlc::lang {
 
@@ -107,11 +108,20 @@ Result<std::vector<Value>> Library::expand(ir::Context& ctx, nest::Function& fun
     function.body.erase(function.body.begin() + static_cast<long>(body), function.body.end());
     function.checks.resize(checks);
   };
+  const bool texts = std::any_of(call.inputs.begin(), call.inputs.end(), [&](const auto& v) {
+    return v && v->array < function.arrays.size() && function.arrays[v->array].dtype == DType::Str;
+  });
   std::vector<Status> reasons;
   for (auto it = first; it != list->end() && (*it)->since == (*first)->since; ++it) {
     Expander expander(impl_->module, ctx, function, call, **it);
     try {
-      if (expander.run() == Expander::Applies::Yes) return expander.outputs();
+      if (expander.run() == Expander::Applies::Yes) {
+        if (const char* what = texts ? looks_into_texts(function, body) : nullptr) {
+          undo();
+          return Status(Code::Unsupported, node + name + ": strings are only moved and compared by an operator text, this one " + what);
+        }
+        return expander.outputs();
+      }
       reasons.push_back(expander.why_not);
     } catch (Failure& f) {
       undo();

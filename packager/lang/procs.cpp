@@ -117,7 +117,7 @@ void Expander::cut_to_yields(nest::Statement statement) {
       index.push_back(ctx_.dim(nest->dims.back()));
     }
     // No larger than the bound: that is a check of the function.
-    nest->writes.push_back({id, index, ctx_.load(from, {function_.arrays[from].dtype, 1}, index), false, ir::Join::Last});
+    nest->writes.push_back({id, index, ctx_.load(from, {in_memory(function_.arrays[from].dtype), 1}, index), false, ir::Join::Last});
     nest::Statement cut;
     cut.source = source;
     cut.nest = std::move(nest);

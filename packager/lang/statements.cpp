@@ -250,7 +250,9 @@ void Expander::declare_result(ArrayInfo& array, std::optional<size_t> item) {
   array.dtype = element_type(r.type.element, r.pos);
   std::string name = place < call_.output_names.size() ? call_.output_names[place] : "";
   if (name.empty()) name = (call_.source.empty() ? op_.name : call_.source) + "." + r.name;
-  array.id = new_array(name, array.dtype, std::move(shape));
+  const auto bound = types_.find(r.type.element);
+  const bool is_text = bound != types_.end() && bound->second == DType::Str;
+  array.id = new_array(name, is_text ? DType::Str : array.dtype, std::move(shape));
   array.present = array.is_result = true;
 }
 

@@ -36,6 +36,9 @@ struct Port {
   // tensors, whose free axes may differ from one to the next. An optional is a list of at most one item.
   uint8_t list_depth = 0;
   bool optional = false;  // the outermost list is an optional; inner ones never are
+  // Not None: a map from such keys (Str, I64) to `dtype`, or a list of such maps (list_depth 1). It has no shape. Maps are
+  // inputs and outputs of models only.
+  DType map_key = DType::None;
 };
 
 inline constexpr int kMaxGraphDepth = 64;  // of nested If and Loop bodies

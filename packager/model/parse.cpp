@@ -186,7 +186,17 @@ class Parser {
       port.optional = port.optional || w == "optional";
       ++port.list_depth;
     }
-    MLC_RETURN_IF_ERROR(tensor_type(port));
+    if (word() == "map") {
+      at_ += 3;
+      MLC_RETURN_IF_ERROR(expect("("));
+      MLC_ASSIGN(port.map_key, dtype());
+      MLC_RETURN_IF_ERROR(expect(","));
+      MLC_ASSIGN(port.dtype, dtype());
+      MLC_RETURN_IF_ERROR(expect(")"));
+      port.has_shape = false;
+    } else {
+      MLC_RETURN_IF_ERROR(tensor_type(port));
+    }
     for (unsigned level = 0; level < port.list_depth; ++level) MLC_RETURN_IF_ERROR(expect(")"));
     return port;
   }

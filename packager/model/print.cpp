@@ -197,7 +197,8 @@ class Printer {
 std::string print_type(const Port& port) {
   std::string s;
   for (unsigned level = 0; level < port.list_depth; ++level) s += level == 0 && port.optional ? "optional(" : "list(";
-  s += std::string(name_of(port.dtype)) + (port.has_shape ? list_text(port.shape, axis_text) : "[*]");
+  if (port.map_key != DType::None) s += "map(" + std::string(name_of(port.map_key)) + ", " + std::string(name_of(port.dtype)) + ")";
+  else s += std::string(name_of(port.dtype)) + (port.has_shape ? list_text(port.shape, axis_text) : "[*]");
   return s + std::string(port.list_depth, ')');
 }
 

@@ -20,7 +20,7 @@
 // otherwise in double quotes; so are operators of other forms: "my domain"."Op". Behind a node stand what the file tells
 // about the types of its results and the node's name. Attributes: 3, 0.5, "text", [1, 2], [1.5], ["a"], ints[], floats[],
 // strings[] (empty lists), tensor f32[2] sha256:..., graph, type list(f32[?]). Types of ports may be list(f32[N]) and
-// optional(list(i64[2])). ai.onnx.Clip@11: the node means another opset than the model. Comments start with ';'.
+// optional(list(i64[2])), list(map(str, f32)). ai.onnx.Clip@11: the node means another opset than the model. Comments start with ';'.
 #pragma once
 
 #include <string>

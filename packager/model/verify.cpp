@@ -40,6 +40,8 @@ class Verifier {
   void port(const Port& p, const std::string& who) {
     if (!p.has_shape && !p.shape.empty()) complain(who + " has extents, but no rank");
     if (p.list_depth > kMaxListDepth) complain(who + " is a list nested deeper than " + std::to_string(kMaxListDepth));
+    if (p.map_key != DType::None && ((p.map_key != DType::Str && p.map_key != DType::I64) || p.dtype == DType::None || p.list_depth > 1 || p.optional || p.has_shape))
+      complain(who + " is no map from strings or integers, and no list of such");
     if (p.optional && p.list_depth == 0) complain(who + " is an optional, but no list");
     for (const Axis& axis : p.shape)
       if (const auto* extent = std::get_if<int64_t>(&axis); extent && *extent < 0)

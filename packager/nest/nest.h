@@ -94,17 +94,22 @@ struct Control {
     // list of pieces along `axis`, which is dropped from pieces of one element if `new_axis`
     ListSplit,
     // Strings. Below the interface a string is a u64: its place in a table of the run in which every text is once, so
-    // that equal texts have equal numbers; 0 is the empty text. Arrays of DType::Str are inputs and outputs only.
-    StringsIn,    // str array -> u64 array
-    StringsOut,   // u64 array -> str array
+    // that equal texts have equal numbers; 0 is the empty text. Arrays and lists of DType::Str are inputs and outputs only
+    // (and stand for arrays of such numbers while a model is expanded).
+    StringsIn,    // str array or list -> u64 array or list
+    StringsOut,   // u64 array or list -> str array or list
     StringsMake,  // text (u8 [bytes]), ends (i64 [n], not falling) -> u64 [n]: the pieces of the text
     StringConcat,  // two u64 arrays of one shape -> u64 array: one text behind the other
     // u64 array, separator (u64, one element; empty: runs of blanks) -> u64 array with one more axis, i64 array of the
     // numbers of pieces. At most `axis` cuts per text.
     StringSplit,
+    // u64 array, table (as for StringMatch) -> as StringSplit: the longest pieces, from the left, that the table accepts; what
+    // stands between them if `new_axis`. Pieces of less than `axis` letters, and empty ones, are left out.
+    StringTokens,
     // u64 [n], texts to leave out (u64 [k]) -> u64 [m]. `axis`: 1 lower, 2 upper, 0 no change; + 4: case counts.
     StringNormalize,
     StringMatch,       // u64 array, table (i32 [n], base/text.h: accepts) -> bool array
+    StringRank,        // u64 array -> i64 array: how many of the different texts in it come before this one, byte by byte
     StringFromNumber,  // array of any numbers but small floats -> u64 array
     NumberFromString,  // u64 array -> f64 array, or an i64 array if `new_axis`
   };
@@ -114,8 +119,8 @@ struct Control {
   // Their extents may contain symbols of the function around them, whose values they see.
   std::vector<std::unique_ptr<Function>> bodies;
   uint32_t carried = 0;  // Loop only
-  int64_t axis = 0;      // ListConcat, ListSplit, StringSplit, StringNormalize; not negative
-  bool new_axis = false; // ListConcat, ListSplit, NumberFromString
+  int64_t axis = 0;      // ListConcat, ListSplit, StringSplit, StringTokens, StringNormalize; not negative
+  bool new_axis = false; // ListConcat, ListSplit, StringTokens, NumberFromString
 };
 
 constexpr bool is_about_strings(Control::Kind k) { return k >= Control::Kind::StringsIn; }

@@ -41,7 +41,7 @@ std::string print(const Function& f);
 inline constexpr std::string_view kControlKinds[] = {"read", "branch", "loop", "list_make", "list_insert", "list_erase",
                                                      "list_at", "list_length", "list_concat", "list_split",
                                                      "strings_in", "strings_out", "strings_make", "string_concat", "string_split",
-                                                     "string_normalize", "string_match", "string_from_number", "number_from_string"};
+                                                     "string_tokens", "string_normalize", "string_match", "string_rank", "string_from_number", "number_from_string"};
 // Constants above 256 bytes are printed as size and hash; `data_of` finds them again (null: they stay without data).
 using DataByHash = std::function<std::shared_ptr<const ConstData>(std::string_view hash, uint64_t bytes)>;
 Result<Function> parse(ir::Context& ctx, std::string_view text, const DataByHash& data_of = {});

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 
 #include "base/text.h"
@@ -67,15 +69,26 @@ std::vector<std::string> pieces_of(const std::string& text, const std::string& s
   return pieces;
 }
 
-Result<std::vector<Tensor>> split(const Control& c, const Tensor& whole, const Tensor& separators) {
+// By a separator, or by what a table accepts.
+Result<std::vector<Tensor>> split(const Control& c, const Tensor& whole, const Tensor& by) {
   MLC_ASSIGN(const auto texts, texts_of(whole));
-  MLC_ASSIGN(const auto separator, texts_of(separators));
-  if (separator.size() != 1) return refuse("a split takes one separator");
+  std::vector<std::string> separator;
+  const std::vector<int32_t> table = c.kind == Control::Kind::StringTokens ? by.values<int32_t>() : std::vector<int32_t>();
+  if (c.kind == Control::Kind::StringSplit) {
+    MLC_ASSIGN(separator, texts_of(by));
+    if (separator.size() != 1) return refuse("a split takes one separator");
+  }
   std::vector<std::vector<std::string>> rows;
   std::vector<int64_t> counts;
   size_t most = 0;
   for (const std::string& text : texts) {
-    rows.push_back(pieces_of(text, separator[0], static_cast<uint64_t>(c.axis)));
+    if (separator.empty()) {
+      std::string_view rest = text, token;
+      rows.emplace_back();
+      while (next_token(rest, table.data(), table.size(), c.new_axis, static_cast<uint64_t>(c.axis), token)) rows.back().emplace_back(token);
+    } else {
+      rows.push_back(pieces_of(text, separator[0], static_cast<uint64_t>(c.axis)));
+    }
     counts.push_back(static_cast<int64_t>(rows.back().size()));
     most = std::max(most, rows.back().size());
   }
@@ -102,6 +115,32 @@ Result<Tensor> normalize(const Control& c, const Tensor& given, const Tensor& le
   }
   if (kept.empty()) kept.emplace_back();
   return numbers_of({static_cast<int64_t>(kept.size())}, kept);
+}
+
+Tensor ranks(const Tensor& like, const std::vector<std::string>& texts) {
+  const std::set<std::string> different(texts.begin(), texts.end());
+  std::map<std::string, int64_t> rank;
+  for (const std::string& text : different) rank.emplace_hint(rank.end(), text, static_cast<int64_t>(rank.size()));
+  std::vector<int64_t> all;
+  for (const std::string& text : texts) all.push_back(rank.at(text));
+  return Tensor::of<int64_t>(DType::I64, like.shape, all);
+}
+
+// Arrays and lists of strings as those of numbers, and back. Recursion: the depth of lists.
+Tensor inside(const Tensor& outside) {
+  if (!outside.list_depth) return numbers_of(outside.shape, outside.strings);
+  Tensor list = Tensor::list(DType::U64, {}, outside.list_depth);
+  for (const Tensor& item : outside.items) list.items.push_back(inside(item));
+  return list;
+}
+Result<Tensor> outside(const Tensor& inside) {
+  Tensor out = inside.list_depth ? Tensor::list(DType::Str, {}, inside.list_depth) : Tensor{DType::Str, inside.shape, {}};
+  for (const Tensor& item : inside.items) {
+    MLC_ASSIGN(Tensor one, outside(item));
+    out.items.push_back(std::move(one));
+  }
+  if (!inside.list_depth) { MLC_ASSIGN(out.strings, texts_of(inside)); }
+  return out;
 }
 
 std::string decimal(DType t, const Tensor& numbers, size_t k) {
@@ -133,10 +172,15 @@ Result<std::vector<Tensor>> run_strings(const Control& c, const std::vector<cons
   using Kind = Control::Kind;
   const bool two = c.kind >= Kind::StringsMake && c.kind <= Kind::StringMatch;
   if (inputs.size() != (two ? 2u : 1u)) return Status(Code::Internal, "a string operation has another number of operands");
+  const bool is_interface = c.kind == Kind::StringsIn || c.kind == Kind::StringsOut;
   for (const Tensor* t : inputs)
-    if (!t || t->list_depth) return Status(Code::Internal, "a string operation takes arrays");
+    if (!t || (t->list_depth && !is_interface)) return Status(Code::Internal, "a string operation takes arrays");
   const Tensor& first = *inputs[0];
-  if (c.kind == Kind::StringsIn) return std::vector<Tensor>{numbers_of(first.shape, first.strings)};
+  if (c.kind == Kind::StringsIn) return std::vector<Tensor>{inside(first)};
+  if (c.kind == Kind::StringsOut) {
+    MLC_ASSIGN(Tensor out, outside(first));
+    return std::vector<Tensor>{std::move(out)};
+  }
   if (c.kind == Kind::StringFromNumber) {
     std::vector<std::string> texts;
     for (int64_t k = 0; k < first.elements(); ++k) texts.push_back(decimal(first.dtype, first, static_cast<size_t>(k)));
@@ -153,18 +197,14 @@ Result<std::vector<Tensor>> run_strings(const Control& c, const std::vector<cons
     }
     return std::vector<Tensor>{numbers_of({static_cast<int64_t>(ends.size())}, texts)};
   }
-  if (c.kind == Kind::StringSplit) return split(c, first, *inputs[1]);
+  if (c.kind == Kind::StringSplit || c.kind == Kind::StringTokens) return split(c, first, *inputs[1]);
   if (c.kind == Kind::StringNormalize) {
     MLC_ASSIGN(Tensor kept, normalize(c, first, *inputs[1]));
     return std::vector<Tensor>{std::move(kept)};
   }
   MLC_ASSIGN(auto texts, texts_of(first));
   switch (c.kind) {
-    case Kind::StringsOut: {
-      Tensor out{DType::Str, first.shape, {}};
-      out.strings = std::move(texts);
-      return std::vector<Tensor>{std::move(out)};
-    }
+    case Kind::StringRank: return std::vector<Tensor>{ranks(first, texts)};
     case Kind::StringConcat: {
       MLC_ASSIGN(const auto behind, texts_of(*inputs[1]));
       if (behind.size() != texts.size()) return refuse("the arrays differ in size");

@@ -67,7 +67,7 @@ class Verifier {
 
   void array(const Array& a, std::set<std::string>& names) {
     if (a.name.empty() || !names.insert(a.name).second) say("'" + a.name + "' is not a name of its own");
-    if (bits_of(a.dtype) == 0 && (a.dtype != DType::Str || a.kind == Array::Kind::Const || a.list_depth)) say("'" + a.name + "' has no element type of fixed size");
+    if (bits_of(a.dtype) == 0 && (a.dtype != DType::Str || a.kind == Array::Kind::Const)) say("'" + a.name + "' has no element type of fixed size");
     if (a.list_depth && (!a.shape.empty() || a.kind == Array::Kind::Const || a.layout.pieces.size() || a.list_depth > kMaxDepth))
       say("the list '" + a.name + "' has what only arrays have");
     bool constant = true;
@@ -447,6 +447,11 @@ class Verifier {
     auto item = [&](const Array* a, const Array* list) { return !a || !list || (a->dtype == list->dtype && a->list_depth + 1 == list->list_depth); };
     auto number = [&](size_t k) { return k >= in.size() || c.inputs[k] == kNoArray || is_single(in[k], DType::I64); };
     auto array = [&](size_t k, DType dtype) { return in[k] && in[k]->dtype == dtype && !in[k]->list_depth; };
+    // An array or list outside (null: not wanted), and what it is inside.
+    auto strings = [&](const Array* text, const Array* number) {
+      return (!text || text->dtype == DType::Str) && (!number || number->dtype == DType::U64) &&
+             (!text || !number || (text->list_depth == number->list_depth && text->shape.size() == number->shape.size()));
+    };
     bool good = true;
     switch (c.kind) {
       case Kind::Read:
@@ -471,12 +476,14 @@ class Verifier {
       case Kind::ListSplit:
         good = counts(1, 2, 1, 0) && in[0] && !in[0]->list_depth && c.axis >= 0 && static_cast<size_t>(c.axis) < in[0]->shape.size() && item(in[0], out[0]);
         break;
-      case Kind::StringsIn: good = counts(1, 1, 1, 0) && array(0, DType::Str) && (!out[0] || out[0]->dtype == DType::U64); break;
-      case Kind::StringsOut: good = counts(1, 1, 1, 0) && array(0, DType::U64) && (!out[0] || out[0]->dtype == DType::Str); break;
+      case Kind::StringsIn: good = counts(1, 1, 1, 0) && strings(in[0], out[0]); break;
+      case Kind::StringsOut: good = counts(1, 1, 1, 0) && strings(out[0], in[0]); break;
       case Kind::StringsMake: good = counts(2, 2, 1, 0) && array(0, DType::U8) && array(1, DType::I64); break;
       case Kind::StringConcat: good = counts(2, 2, 1, 0) && array(0, DType::U64) && array(1, DType::U64) && alike(in[0], in[1]); break;
       case Kind::StringSplit: good = counts(2, 2, 2, 0) && array(0, DType::U64) && is_single(in[1], DType::U64) && c.axis >= 0; break;
       case Kind::StringNormalize: good = counts(2, 2, 1, 0) && array(0, DType::U64) && array(1, DType::U64) && c.axis >= 0 && c.axis < 8; break;
+      case Kind::StringTokens: good = counts(2, 2, 2, 0) && array(0, DType::U64) && array(1, DType::I32) && c.axis >= 0; break;
+      case Kind::StringRank: good = counts(1, 1, 1, 0) && array(0, DType::U64); break;
       case Kind::StringMatch: good = counts(2, 2, 1, 0) && array(0, DType::U64) && array(1, DType::I32); break;
       case Kind::StringFromNumber: good = counts(1, 1, 1, 0) && in[0] && !in[0]->list_depth; break;
       case Kind::NumberFromString: good = counts(1, 1, 1, 0) && array(0, DType::U64); break;

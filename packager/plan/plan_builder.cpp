@@ -98,6 +98,8 @@ class FunctionWriter {
       case Kind::StringSplit: return StepOp_StringSplit;
       case Kind::StringNormalize: return StepOp_StringNormalize;
       case Kind::StringMatch: return StepOp_StringMatch;
+      case Kind::StringTokens: return StepOp_StringTokens;
+      case Kind::StringRank: return StepOp_StringRank;
       case Kind::StringFromNumber: return StepOp_StringFromNumber;
       case Kind::NumberFromString: return StepOp_NumberFromString;
     }

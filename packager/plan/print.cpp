@@ -123,8 +123,8 @@ class Printer {
     if (s.op == StepOp::Loop) out_ += " carried " + std::to_string(s.carried);
     if (s.op == StepOp::ListConcat || s.op == StepOp::ListSplit)
       out_ += " axis " + std::to_string(s.axis) + (s.new_axis ? " new" : "");
-    if (s.op == StepOp::StringSplit || s.op == StepOp::StringNormalize) out_ += " axis " + std::to_string(s.axis);
-    if (s.op == StepOp::NumberFromString && s.new_axis) out_ += " new";
+    if (s.op == StepOp::StringSplit || s.op == StepOp::StringNormalize || s.op == StepOp::StringTokens) out_ += " axis " + std::to_string(s.axis);
+    if ((s.op == StepOp::NumberFromString || s.op == StepOp::StringTokens) && s.new_axis) out_ += " new";
     if (s.op == StepOp::ListMake && s.inputs.empty())
       out_ += " " + std::string(name_of(s.dtype)) + " list " + std::to_string(s.list_depth);
     out_ += " (" + joined(s.inputs, value_name) + ")" + (s.name.empty() ? "" : " " + quoted(s.name)) + "\n";

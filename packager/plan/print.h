@@ -66,7 +66,8 @@ static_assert(std::size(kShareWords) == exec::kLastShare + 1);
 inline constexpr std::string_view kStepWords[] = {"",   "call",   "branch", "loop",   "make", "insert",
                                                   "erase", "at", "length", "concat", "split",
                                                   "stringsin", "stringsout", "stringsmake", "stringconcat", "stringsplit",
-                                                  "stringnormalize", "stringmatch", "stringfromnumber", "numberfromstring"};
+                                                  "stringnormalize", "stringmatch", "stringfromnumber", "numberfromstring",
+                                                  "stringtokens", "stringrank"};
 static_assert(std::size(kStepWords) == exec::kLastStepOp + 1);
 int operands_of(exec::SymbolOp op);  // symbols that it reads
 

@@ -53,7 +53,8 @@ typedef struct MlcString {
 } MlcString;
 
 /* A dense array in C order, or a list of arrays (of such lists, ...) where a port has a list_depth that is not 0. An
- * optional is a list of at most one item; a list among the inputs that is not given is empty.
+ * optional is a list of at most one item; a list among the inputs that is not given is empty. A map of the model is two
+ * ports: NAME.keys, and NAME.values with the value of each key at its place, in each row if there are several maps.
  *
  * An array. As an input it is borrowed for the length of the call, and used without a copy if `data` is
  * 64-byte aligned. As an output, `data` null asks for memory of the session, valid until its next run; otherwise `bytes`

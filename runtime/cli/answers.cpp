@@ -74,23 +74,6 @@ std::string tensor_text(const HostTensor& t) {
          number_text(values[largest]) + " at " + std::to_string(largest);
 }
 
-std::string classes_text(const Classes& c) {
-  size_t width = 0;
-  const auto label = [](const pipeline::Scored& s) { return s.label.empty() ? std::to_string(s.index) : printable(s.label); };
-  for (const auto& row : c.rows)
-    for (const auto& s : row) width = std::max(width, label(s).size());
-  std::string out;
-  for (size_t r = 0; r < c.rows.size(); ++r) {
-    if (r > 0) out += "\n";
-    for (const auto& s : c.rows[r]) {
-      char score[32];
-      std::snprintf(score, sizeof score, "%.3f", s.score);
-      out += label(s) + std::string(width - label(s).size() + 3, ' ') + score + "\n";
-    }
-  }
-  return out;
-}
-
 ordered_json tensor_json(const HostTensor& t) {
   ordered_json out = {{"dtype", name_of(t.dtype)}, {"shape", t.shape}};
   if (t.dtype == DType::Str) {
@@ -107,6 +90,77 @@ ordered_json tensor_json(const HostTensor& t) {
     else data.push_back(static_cast<int64_t>(v));
   }
   out["data"] = std::move(data);
+  return out;
+}
+
+bool is_shown(DType t) {
+  return t == DType::Str || t == DType::F32 || t == DType::F64 || t == DType::BF16 || t == DType::Bool || is_int(t);
+}
+
+// Two answers that are a map of the model: NAME.keys, one axis, and NAME.values, which may have a row for each of several maps.
+bool are_map(const std::vector<Answer>& answers, size_t i) {
+  constexpr std::string_view kKeys = ".keys", kValues = ".values";
+  if (i + 1 >= answers.size()) return false;
+  const std::string_view keys = answers[i].name, values = answers[i + 1].name;
+  const auto* k = std::get_if<HostTensor>(&answers[i].value);
+  const auto* v = std::get_if<HostTensor>(&answers[i + 1].value);
+  if (!k || !v || !keys.ends_with(kKeys) || !values.ends_with(kValues)) return false;
+  return is_shown(v->dtype) && keys.substr(0, keys.size() - kKeys.size()) == values.substr(0, values.size() - kValues.size()) && k->shape.size() == 1 &&
+         (v->shape.size() == 1 || v->shape.size() == 2) && v->shape.back() == k->shape[0] && v->elements() > 0 &&
+         v->elements() <= kMostValuesInJson;
+}
+std::string map_name(const Answer& keys) { return keys.name.substr(0, keys.name.rfind('.')); }
+
+// Each element as a text.
+std::vector<std::string> element_texts(const HostTensor& t) {
+  std::vector<std::string> out;
+  for (const std::string& s : t.strings) out.push_back(s);
+  if (t.dtype == DType::I64)
+    for (int64_t v : t.as<int64_t>()) out.push_back(std::to_string(v));
+  else
+    for (double v : numbers(t)) out.push_back(number_text(v));
+  return out;
+}
+
+std::string map_text(const HostTensor& keys, const HostTensor& values) {
+  const std::vector<std::string> k = element_texts(keys), v = element_texts(values);
+  size_t width = 0;
+  for (const std::string& key : k) width = std::max(width, printable(key).size());
+  std::string out;
+  for (size_t i = 0; i < v.size() && !k.empty(); ++i) {
+    const std::string key = printable(k[i % k.size()]);
+    if (i > 0 && i % k.size() == 0) out += "\n";
+    out += "  " + key + std::string(width - key.size() + 3, ' ') + printable(v[i]) + "\n";
+  }
+  return out;
+}
+
+// One object, or a list of them.
+ordered_json map_json(const HostTensor& keys, const HostTensor& values) {
+  const std::vector<std::string> k = element_texts(keys);
+  const ordered_json data = tensor_json(values).value("data", ordered_json::array());
+  ordered_json rows = ordered_json::array();
+  for (size_t i = 0; i < data.size() && !k.empty(); ++i) {
+    if (i % k.size() == 0) rows.push_back(ordered_json::object());
+    rows.back()[k[i % k.size()]] = data[i];
+  }
+  return values.shape.size() == 1 && rows.size() == 1 ? std::move(rows[0]) : rows;
+}
+
+std::string classes_text(const Classes& c) {
+  size_t width = 0;
+  const auto label = [](const pipeline::Scored& s) { return s.label.empty() ? std::to_string(s.index) : printable(s.label); };
+  for (const auto& row : c.rows)
+    for (const auto& s : row) width = std::max(width, label(s).size());
+  std::string out;
+  for (size_t r = 0; r < c.rows.size(); ++r) {
+    if (r > 0) out += "\n";
+    for (const auto& s : c.rows[r]) {
+      char score[32];
+      std::snprintf(score, sizeof score, "%.3f", s.score);
+      out += label(s) + std::string(width - label(s).size() + 3, ' ') + score + "\n";
+    }
+  }
   return out;
 }
 
@@ -141,7 +195,12 @@ std::vector<Answer> as_answers(std::vector<NamedTensor> tensors) {
 
 std::string text_of(const std::vector<Answer>& answers) {
   std::string out;
-  for (const Answer& a : answers) {
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const Answer& a = answers[i];
+    if (are_map(answers, i)) {
+      out += printable(map_name(a)) + "\n" + map_text(std::get<HostTensor>(a.value), std::get<HostTensor>(answers[++i].value));
+      continue;
+    }
     if (const auto* t = std::get_if<HostTensor>(&a.value)) {
       out += printable(a.name) + "   " + tensor_text(*t) + "\n";
       continue;
@@ -156,7 +215,12 @@ std::string text_of(const std::vector<Answer>& answers) {
 
 ordered_json json_of(const std::vector<Answer>& answers) {
   ordered_json out = ordered_json::object();
-  for (const Answer& a : answers) {
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const Answer& a = answers[i];
+    if (are_map(answers, i)) {
+      out[map_name(a)] = map_json(std::get<HostTensor>(a.value), std::get<HostTensor>(answers[++i].value));
+      continue;
+    }
     if (const auto* t = std::get_if<HostTensor>(&a.value)) out[a.name] = tensor_json(*t);
     if (const auto* c = std::get_if<Classes>(&a.value)) out[a.name] = classes_json(*c);
     if (const auto* t = std::get_if<Text>(&a.value)) out[a.name] = lines_json(*t);

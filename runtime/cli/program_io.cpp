@@ -63,7 +63,7 @@ Result<HostTensor> made_up(const MlcPort& port, const Dims& dims, bool random, u
         .hint("-i " + std::string(port.name) + "=FILE.npy for each item, in order");
   if (port.dtype == MLC_STR)
     return Status(Code::InputMismatch, 4001, std::string(port.name) + " takes strings, which are not made up")
-        .hint("-i " + std::string(port.name) + "=FILE.npy, an array of U or S elements");
+        .hint("-i " + std::string(port.name) + "=FILE.npy, an array of U or S elements, or =FILE.txt, a line for each");
   std::vector<int64_t> shape;
   for (uint32_t i = 0; i < port.rank; ++i) {
     if (port.extents[i] >= 0) {
@@ -119,6 +119,12 @@ class RawInputs {
       return any || spec.name.empty() ? ok() : unknown(spec.name);
     }
     MLC_ASSIGN(io::LoadedInput loaded, io::load_input(spec));
+    if (loaded.tensors.empty() && loaded.media == io::Media::Unknown)
+      if (const size_t at = input_for_lines(spec.name); at < ports_.size()) {
+        MLC_ASSIGN(HostTensor lines, lines_of(ports_[at], loaded.bytes.bytes(), spec.path));
+        given_[at].push_back(std::move(lines));
+        return ok();
+      }
     if (loaded.tensors.empty()) {
       const std::string kind(io::describe_bytes(loaded.bytes.bytes()));
       return Status(Code::InputMismatch, 4001, spec.path + " is " + kind + ", a bare program takes arrays")
@@ -146,6 +152,40 @@ class RawInputs {
   }
 
  private:
+  // An input that takes strings and has none yet: of this name, or the first. A list of them takes an item each time.
+  size_t input_for_lines(const std::string& name) const {
+    for (size_t i = 0; i < ports_.size(); ++i)
+      if (ports_[i].dtype == MLC_STR && (name.empty() || name == ports_[i].name) && (given_[i].empty() || ports_[i].list_depth > 0)) return i;
+    return ports_.size();
+  }
+
+  // The lines of a text as an array: along its first free axis, the others being as long as they must be.
+  static Result<HostTensor> lines_of(const MlcPort& port, Bytes bytes, const std::string& path) {
+    std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (text.find('\0') != text.npos) return Status(Code::InputMismatch, 4001, path + " is no text, and " + port.name + " takes strings");
+    std::vector<std::string> lines;
+    while (!text.empty()) {
+      const size_t end = std::min(text.find('\n'), text.size());
+      const std::string_view line = text.substr(0, end);
+      lines.emplace_back(line.ends_with('\r') ? line.substr(0, line.size() - 1) : line);
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    std::vector<int64_t> shape;
+    int64_t rest = static_cast<int64_t>(lines.size());
+    bool is_taken = port.list_depth > 0;
+    if (is_taken) shape = {rest};
+    for (uint32_t i = 0; i < port.rank; ++i) {
+      shape.push_back(port.extents[i] >= 0 ? port.extents[i] : is_taken ? 1 : -1);
+      is_taken = is_taken || port.extents[i] < 0;
+      if (port.extents[i] > 0) rest = rest % port.extents[i] == 0 ? rest / port.extents[i] : -1;
+    }
+    for (int64_t& extent : shape)
+      if (extent < 0) extent = rest;
+    if (rest < 0 || (!is_taken && rest != 1))
+      return Status(Code::InputMismatch, 4001, path + " has " + std::to_string(lines.size()) + " lines, " + port.name + " is " + port_text(port));
+    return HostTensor::of_strings(std::move(shape), std::move(lines));
+  }
+
   Status unknown(const std::string& name) const {
     Status s(Code::InputMismatch, 4001, "there is no input '" + name + "'");
     for (const MlcPort& p : ports_) s.facts.push_back(std::string(p.name) + "   " + port_text(p));
@@ -202,7 +242,7 @@ Result<std::vector<NamedTensor>> pipeline_inputs(const Target& target, const std
 }  // namespace
 
 void add_input_options(CLI::App& app, InputOptions& o) {
-  app.add_option("-i,--input", o.specs, "[NAME=]FILE, '-', random, zeros or @FILE:f32[1,3]; images, .npy, .npz");
+  app.add_option("-i,--input", o.specs, "[NAME=]FILE, '-', random, zeros or @FILE:f32[1,3]; images, .npy, .npz, lines of text");
   app.add_flag("--raw", o.raw, "feed arrays to the bare model, without the pipeline");
   app.add_option("--pipeline", o.pipeline, "which pipeline, where the file has several");
   app.add_option("--program", o.program, "which program to feed with --raw; default: main");

@@ -35,9 +35,9 @@ inline constexpr uint8_t kLastShare = static_cast<uint8_t>(Share::One);
 enum class StepOp : uint8_t {
   None = 0, Call, Branch, Loop, ListMake, ListInsert, ListErase, ListAt, ListLength, ListConcat, ListSplit,
   StringsIn, StringsOut, StringsMake, StringConcat, StringSplit, StringNormalize, StringMatch, StringFromNumber,
-  NumberFromString,
+  NumberFromString, StringTokens, StringRank,
 };
-inline constexpr uint8_t kLastStepOp = static_cast<uint8_t>(StepOp::NumberFromString);
+inline constexpr uint8_t kLastStepOp = static_cast<uint8_t>(StepOp::StringRank);
 
 inline constexpr uint32_t kNoValue = UINT32_MAX;  // an operand that is absent, a result that nobody wants
 inline constexpr uint32_t kMaxCallDepth = 64;     // functions that stand in each other

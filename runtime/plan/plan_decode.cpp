@@ -270,7 +270,7 @@ class FunctionDecoder {
       const std::string where = compose("{}{}", kind == BufferKind::Input ? "input " : "output ", i);
       const auto dtype = dtype_of(p.dtype());
       if (!is_name(*p.name())) return bad(where + ": its name is none, or too long");
-      const bool is_string = dtype == DType::Str && is_program() && p.list_depth() == 0;
+      const bool is_string = dtype == DType::Str && is_program();
       if (!dtype || (bytes_of(*dtype) == 0 && !is_string)) return bad(where + ": element type");
       if (length_of(p.shape()) > format::kMaxRank || p.rank() > format::kMaxRank) return bad(where + ": too many axes");
       Port port{p.name()->str(), *dtype, p.buffer(), {}};

@@ -23,9 +23,10 @@ size_t operands_of(StepOp op) {
   switch (op) {
     case StepOp::ListInsert: return 3;
     case StepOp::ListErase: case StepOp::ListAt: case StepOp::ListSplit: case StepOp::StringsMake:
-    case StepOp::StringConcat: case StepOp::StringSplit: case StepOp::StringNormalize: case StepOp::StringMatch: return 2;
+    case StepOp::StringConcat: case StepOp::StringSplit: case StepOp::StringNormalize: case StepOp::StringMatch:
+    case StepOp::StringTokens: return 2;
     case StepOp::ListLength: case StepOp::ListConcat: case StepOp::StringsIn: case StepOp::StringsOut:
-    case StepOp::StringFromNumber: case StepOp::NumberFromString: return 1;
+    case StepOp::StringFromNumber: case StepOp::NumberFromString: case StepOp::StringRank: return 1;
     default: return kAnyNumber;
   }
 }
@@ -157,7 +158,7 @@ class Checker {
         break;
       default: good = strings_fit(s); break;
     }
-    // Arrays of strings come in and go out, nothing else is done with them.
+    // Strings come in and go out, nothing else is done with them.
     const auto has_strings = [](const std::vector<Type>& types) {
       return std::any_of(types.begin(), types.end(), [](Type t) { return t.dtype == DType::Str; });
     };
@@ -169,12 +170,17 @@ class Checker {
     DType result = DType::U64, first = DType::U64;
     bool good = true;
     switch (s.op) {
-      case StepOp::StringsIn: first = DType::Str; break;
-      case StepOp::StringsOut: result = DType::Str; break;
+      case StepOp::StringsIn: case StepOp::StringsOut: {
+        const bool in = s.op == StepOp::StringsIn;
+        out_.push_back({in ? DType::U64 : DType::Str, in_[0].depth});
+        return in_[0].dtype == (in ? DType::Str : DType::U64);
+      }
       case StepOp::StringsMake:
         first = DType::U8;
         good = takes(1, DType::I64);
         break;
+      case StepOp::StringTokens: good = takes(1, DType::I32); break;
+      case StepOp::StringRank: result = DType::I64; break;
       case StepOp::StringMatch:
         result = DType::Bool;
         good = takes(1, DType::I32);
@@ -187,7 +193,7 @@ class Checker {
       default: good = takes(1, DType::U64); break;  // concat, split, normalize
     }
     out_.push_back({result, 0});
-    if (s.op == StepOp::StringSplit) out_.push_back({DType::I64, 0});
+    if (s.op == StepOp::StringSplit || s.op == StepOp::StringTokens) out_.push_back({DType::I64, 0});
     return good && takes(0, first);
   }
   static bool position_or_none(Type t) { return t.dtype == DType::None || is_position(t); }

@@ -87,7 +87,7 @@ Status ProgramRunner::run(uint32_t function, std::span<const InputArg> inputs, s
 
 // Recursion here and in describe: the depth of lists.
 Status ProgramRunner::take_input(const Port& port, uint8_t depth, const InputArg& in, Value& out) {
-  if (port.dtype == DType::Str) return take_strings(in, out);
+  if (depth == 0 && port.dtype == DType::Str) return take_strings(in, out);
   if (depth == 0) {
     uint64_t bytes = bytes_of(port.dtype);
     for (int64_t extent : in.shape) bytes *= static_cast<uint64_t>(extent);  // Executor::check_arguments did it checked

@@ -53,10 +53,12 @@ class ProgramRunner {
 
   // program_strings.cpp
   Status string_step(const Step& s, std::span<Value> args, std::span<Value> results);
-  Status split_strings(const Step& s, const Value& texts, const Value& separators, std::span<Value> results);
+  Status split_strings(const Step& s, const Value& texts, const Value& by, std::span<Value> results);
   Status normalize(const Step& s, const Value& texts, const Value& left_out, Value& out);
   Status from_number(const ValueNode& numbers, uint64_t at, uint64_t& out);
   Status take_strings(const InputArg& in, Value& out);
+  Status retype(const Value& from, DType dtype, Value& out);
+  Status rank_strings(const Value& texts, Value& out);
   Status give_strings(Value& value);  // Text elements for their numbers
 
   void view(std::span<const Value> values);  // as inputs_

@@ -53,8 +53,18 @@ Status ProgramRunner::take_strings(const InputArg& in, Value& out) {
 }
 
 Status ProgramRunner::give_strings(Value& value) {
-  const uint64_t count = count_of(value);
   Value made;
+  if (value.is_list()) {
+    MLC_RETURN_IF_ERROR(make_list(pool_, DType::Str, value->list_depth, value->size, made));
+    for (uint64_t i = 0; i < value->size; ++i) {
+      Value item = value.item(i);
+      MLC_RETURN_IF_ERROR(give_strings(item));
+      MLC_RETURN_IF_ERROR(append(made, item));
+    }
+    value = std::move(made);
+    return ok();
+  }
+  const uint64_t count = count_of(value);
   MLC_RETURN_IF_ERROR(make_array(pool_, DType::Str, value.shape(), count * sizeof(Text), made));
   for (uint64_t i = 0; i < count; ++i) {
     std::string_view text;
@@ -65,10 +75,63 @@ Status ProgramRunner::give_strings(Value& value) {
   return ok();
 }
 
+// An array or list of strings, in which they are numbers already, as one of numbers; or back. Recursion: the depth of lists.
+Status ProgramRunner::retype(const Value& from, DType dtype, Value& out) {
+  if (!from.is_list()) {
+    MLC_RETURN_IF_ERROR(make_array(pool_, dtype, from.shape(), from->size, out));
+    if (from->size > 0) std::memcpy(out->data, from->data, from->size);
+    return ok();
+  }
+  MLC_RETURN_IF_ERROR(make_list(pool_, dtype, from->list_depth, from->size, out));
+  for (uint64_t i = 0; i < from->size; ++i) {
+    Value item;
+    MLC_RETURN_IF_ERROR(retype(from.item(i), dtype, item));
+    MLC_RETURN_IF_ERROR(append(out, item));
+  }
+  return ok();
+}
+
+// A heap sort of places: https://en.wikipedia.org/wiki/Heapsort
+Status ProgramRunner::rank_strings(const Value& texts, Value& out) {
+  const uint64_t count = count_of(texts);
+  Value sorted;
+  MLC_RETURN_IF_ERROR(make_array(pool_, DType::I64, texts.shape(), 8 * count, out));
+  MLC_RETURN_IF_ERROR(make_array(pool_, DType::U64, texts.shape(), 8 * count, sorted));
+  const uint64_t* number = numbers(texts);
+  uint64_t* const order = numbers(sorted);
+  std::string_view a, b;
+  for (uint64_t i = 0; i < count; ++i) {
+    MLC_RETURN_IF_ERROR(strings_.text_at(number[i], a));
+    order[i] = i;
+  }
+  for (uint64_t start = count / 2, size = count; size > 1;) {
+    if (start > 0) --start;
+    else std::swap(order[0], order[--size]);
+    for (uint64_t at = start, child; (child = 2 * at + 1) < size; at = child) {
+      const auto before = [&](uint64_t x, uint64_t y) {
+        (void)strings_.text_at(number[order[x]], a);
+        (void)strings_.text_at(number[order[y]], b);
+        return a < b;
+      };
+      if (child + 1 < size && before(child, child + 1)) ++child;
+      if (!before(at, child)) break;
+      std::swap(order[at], order[child]);
+    }
+  }
+  uint64_t rank = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    if (i > 0 && number[order[i]] != number[order[i - 1]]) ++rank;
+    numbers(out)[order[i]] = rank;
+  }
+  return ok();
+}
+
 Status ProgramRunner::string_step(const Step& s, std::span<Value> args, std::span<Value> results) {
   const Value& first = args[0];
   Value& out = results[0];
-  if (s.op == StepOp::StringSplit) return split_strings(s, first, args[1], results);
+  if (s.op <= StepOp::StringsOut) return retype(first, s.op == StepOp::StringsOut ? DType::Str : DType::U64, out);
+  if (s.op == StepOp::StringRank) return rank_strings(first, out);
+  if (s.op == StepOp::StringSplit || s.op == StepOp::StringTokens) return split_strings(s, first, args[1], results);
   if (s.op == StepOp::StringNormalize) return normalize(s, first, args[1], out);
   // What is left goes element by element: from the first operand, but for StringsMake.
   const bool make = s.op == StepOp::StringsMake, from_text = s.op != StepOp::StringFromNumber && !make;
@@ -76,15 +139,10 @@ Status ProgramRunner::string_step(const Step& s, std::span<Value> args, std::spa
   const uint64_t count = from->size / bytes_of(s.op == StepOp::StringFromNumber ? from->dtype : DType::U64);
   const bool match = s.op == StepOp::StringMatch;
   DType dtype = DType::U64;
-  if (s.op == StepOp::StringsOut) dtype = DType::Str;
-  else if (match) dtype = DType::Bool;
+  if (match) dtype = DType::Bool;
   else if (s.op == StepOp::NumberFromString) dtype = s.new_axis ? DType::I64 : DType::F64;
   const auto n = static_cast<int64_t>(count);
   MLC_RETURN_IF_ERROR(make_array(pool_, dtype, make ? std::span(&n, 1) : from.shape(), match ? count : 8 * count, out));
-  if (s.op <= StepOp::StringsOut) {
-    if (count > 0) std::memcpy(out->data, from->data, from->size);
-    return ok();
-  }
   const char* wrong = s.op == StepOp::StringConcat && args[1]->size != from->size ? "the arrays differ in size" : nullptr;
   uint64_t begin = 0;
   for (uint64_t i = 0; i < count && !wrong; ++i) {
@@ -142,9 +200,11 @@ Status ProgramRunner::from_number(const ValueNode& n, uint64_t at, uint64_t& out
   return strings_.place_of({text, length}, out);
 }
 
-Status ProgramRunner::split_strings(const Step& s, const Value& texts, const Value& separators, std::span<Value> results) {
+// By a separator, or by what a table accepts.
+Status ProgramRunner::split_strings(const Step& s, const Value& texts, const Value& by, std::span<Value> results) {
   std::string_view text, separator, piece;
-  if (separators->size != 8) return Status(Code::InputMismatch, "a split takes one separator");
+  const bool tokens = s.op == StepOp::StringTokens;
+  if (!tokens && by->size != 8) return Status(Code::InputMismatch, "a split takes one separator");
   if (texts->rank >= format::kMaxRank) return Status(Code::InputMismatch, "too many axes");
   const uint64_t count = count_of(texts);
   MLC_RETURN_IF_ERROR(make_array(pool_, DType::I64, texts.shape(), 8 * count, results[1]));
@@ -154,11 +214,13 @@ Status ProgramRunner::split_strings(const Step& s, const Value& texts, const Val
     for (uint64_t i = 0; i < count; ++i) {
       uint64_t pieces = 0, taken = 0;
       for (bool more = true;; ++pieces) {
-        MLC_RETURN_IF_ERROR(strings_.text_at(numbers(separators)[0], separator));
+        if (!tokens) MLC_RETURN_IF_ERROR(strings_.text_at(numbers(by)[0], separator));
         MLC_RETURN_IF_ERROR(strings_.text_at(numbers(texts)[i], text));
         const uint64_t bytes = text.size();
         text.remove_prefix(static_cast<size_t>(taken));
-        if (!next_piece(text, separator, s.axis - std::min<uint64_t>(s.axis, pieces), more, piece)) break;
+        if (tokens ? !next_token(text, reinterpret_cast<const int32_t*>(by->data), by->size / 4, s.new_axis, s.axis, piece)
+                   : !next_piece(text, separator, s.axis - std::min<uint64_t>(s.axis, pieces), more, piece))
+          break;
         taken = bytes - text.size();
         if (pass == 1) MLC_RETURN_IF_ERROR(strings_.place_of(piece, numbers(results[0])[i * most + pieces]));
       }

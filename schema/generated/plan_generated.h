@@ -304,11 +304,13 @@ enum StepOp : uint8_t {
   StepOp_StringMatch = 17,
   StepOp_StringFromNumber = 18,
   StepOp_NumberFromString = 19,
+  StepOp_StringTokens = 20,
+  StepOp_StringRank = 21,
   StepOp_MIN = StepOp_None,
-  StepOp_MAX = StepOp_NumberFromString
+  StepOp_MAX = StepOp_StringRank
 };
 
-inline const StepOp (&EnumValuesStepOp())[20] {
+inline const StepOp (&EnumValuesStepOp())[22] {
   static const StepOp values[] = {
     StepOp_None,
     StepOp_Call,
@@ -329,13 +331,15 @@ inline const StepOp (&EnumValuesStepOp())[20] {
     StepOp_StringNormalize,
     StepOp_StringMatch,
     StepOp_StringFromNumber,
-    StepOp_NumberFromString
+    StepOp_NumberFromString,
+    StepOp_StringTokens,
+    StepOp_StringRank
   };
   return values;
 }
 
 inline const char * const *EnumNamesStepOp() {
-  static const char * const names[21] = {
+  static const char * const names[23] = {
     "None",
     "Call",
     "Branch",
@@ -356,13 +360,15 @@ inline const char * const *EnumNamesStepOp() {
     "StringMatch",
     "StringFromNumber",
     "NumberFromString",
+    "StringTokens",
+    "StringRank",
     nullptr
   };
   return names;
 }
 
 inline const char *EnumNameStepOp(StepOp e) {
-  if (flatbuffers::IsOutRange(e, StepOp_None, StepOp_NumberFromString)) return "";
+  if (flatbuffers::IsOutRange(e, StepOp_None, StepOp_StringRank)) return "";
   const size_t index = static_cast<size_t>(e);
   return EnumNamesStepOp()[index];
 }

@@ -54,6 +54,24 @@ Result<nest::Tensor> value_of(const std::string& bytes, const model::Port& port,
   return list;
 }
 
+// A map is two ports of a container: its keys, its values.
+std::vector<model::Port> parts_of(const std::vector<model::Port>& ports) {
+  std::vector<model::Port> parts;
+  for (const model::Port& port : ports) {
+    if (port.map_key == DType::None) {
+      parts.push_back(port);
+      continue;
+    }
+    for (const char* part : {".keys", ".values"}) {
+      model::Port one;
+      one.name = port.name + part;
+      one.dtype = part[1] == 'k' ? port.map_key : port.dtype;
+      parts.push_back(one);
+    }
+  }
+  return parts;
+}
+
 // The values input_0.pb, input_1.pb, ... (or output_) of one data set, as many as there are ports or files.
 Result<std::vector<nest::Tensor>> read_values(const std::string& folder, const std::string& prefix, const std::vector<model::Port>& ports) {
   std::vector<nest::Tensor> values;
@@ -120,12 +138,14 @@ Result<LoadedCase> load(const Case& c) {
   LoadedCase loaded;
   loaded.tolerance = tolerance_of(c);
   MLC_ASSIGN(loaded.model, import::import_onnx(c.folder + "/model.onnx"));
-  MLC_ASSIGN(loaded.inputs, read_values(c.folder + "/test_data_set_0", "input_", loaded.model.graph.inputs));
-  MLC_ASSIGN(loaded.outputs, read_values(c.folder + "/test_data_set_0", "output_", loaded.model.graph.outputs));
-  retype(loaded.model.graph.inputs, loaded.inputs);
-  retype(loaded.model.graph.outputs, loaded.outputs);
-  if (loaded.inputs.size() < loaded.model.graph.inputs.size())
-    return Status(Code::Malformed, "the case has no value for input '" + loaded.model.graph.inputs[loaded.inputs.size()].name + "'");
+  const auto inputs = parts_of(loaded.model.graph.inputs), outputs = parts_of(loaded.model.graph.outputs);
+  loaded.has_maps = inputs.size() > loaded.model.graph.inputs.size();
+  MLC_ASSIGN(loaded.inputs, read_values(c.folder + "/test_data_set_0", "input_", inputs));
+  MLC_ASSIGN(loaded.outputs, read_values(c.folder + "/test_data_set_0", "output_", outputs));
+  retype(inputs, loaded.inputs);
+  retype(outputs, loaded.outputs);
+  if (loaded.inputs.size() < inputs.size())
+    return Status(Code::Malformed, "the case has no value for input '" + inputs[loaded.inputs.size()].name + "'");
   if (loaded.outputs.empty()) return Status(Code::Malformed, "the case expects no output");
   return loaded;
 }

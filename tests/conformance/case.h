@@ -24,7 +24,8 @@ struct Tolerance {
 
 struct LoadedCase {
   model::Model model;
-  std::vector<nest::Tensor> inputs, outputs;  // in the order of the graph's interface
+  std::vector<nest::Tensor> inputs, outputs;  // in the order of the graph's interface; a map is two of them
+  bool has_maps = false;                      // among the inputs
   Tolerance tolerance;                        // the harness's own, or what the case's data.json says
 };
 

@@ -27,7 +27,7 @@ NAMES = {"f64": "double", "f32": "float", "f16": "float16", "bf16": "bfloat16", 
          "f8e4m3fnuz": "float8e4m3fnuz", "f8e5m2fnuz": "float8e5m2fnuz", "bool": "bool", "str": "string",
          **{f"{s}{n}": f"{'u' if s == 'u' else ''}int{n}" for s in "iu" for n in (64, 32, 16, 8, 4)}}
 # Element types that the language lacks; schemas of opset 23 and later name them.
-UNKNOWN = {"complex64", "complex128", "float4e2m1", "float8e8m0", "int2", "uint2", "string"}
+UNKNOWN = {"complex64", "complex128", "float4e2m1", "float8e8m0", "int2", "uint2"}
 ELSEWHERE = set("""If Loop Scan SequenceMap SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
     SplitToSequence ConcatFromSequence Optional OptionalGetElement OptionalHasElement ImageDecoder StringNormalizer StringConcat
     StringSplit RegexFullMatch Einsum""".split())  # Einsum's text is made from its equation (packager/lang/einsum.h)

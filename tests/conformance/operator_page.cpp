@@ -123,7 +123,8 @@ std::string page(const std::string& tests_page) {
   std::map<std::string, std::set<std::string>> in_code;
   for (const std::string& name : compile::structural_operators()) in_code["ai.onnx"].insert(name);
   in_code["ai.onnx"].insert({"Constant", "Einsum", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"});
-  in_code["ai.onnx.ml"].insert("CategoryMapper");
+  in_code["ai.onnx.ml"].insert({"CastMap", "CategoryMapper", "DictVectorizer", "ZipMap"});
+  in_code["com.microsoft"].insert("Tokenizer");
   size_t in_text = 0, coded = 0;
   text += "| domain | operators in text | in C++ |\n|---|---|---|\n";
   for (const auto& [domain, operators] : domains) {
@@ -135,7 +136,7 @@ std::string page(const std::string& tests_page) {
   text += "`Constant` is a tensor of the file (`packager/import`). `Einsum` is a text made from its equation (`packager/lang/einsum.cpp`).\n"
           "Control flow and lists have no arrays as results or run other graphs, which a text about elements cannot say\n"
           "(`packager/compile/expand/control.cpp`, `lists.cpp`). What looks into strings is a step of a program, and so are casts\n"
-          "from and to them (`packager/compile/expand/strings.cpp`):\n\n";
+          "from and to them (`packager/compile/expand/strings.cpp`, `tokens.cpp`). Maps are two arrays each (`maps.cpp`):\n\n";
   for (const auto& [domain, names] : in_code)
     for (const std::string& name : names)
       text += "* " + (domain == "ai.onnx" ? "" : domain + ".") + name + tests_line(domain, name) + "\n";

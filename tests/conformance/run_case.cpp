@@ -31,6 +31,7 @@ struct Declared {
 };
 Declared declared(const LoadedCase& c) {
   Declared d;
+  if (c.has_maps) return d;
   for (size_t k = 0; k < c.model.graph.inputs.size(); ++k) {
     const model::Port& port = c.model.graph.inputs[k];
     if (port.list_depth) {
@@ -79,7 +80,7 @@ model::Model knowing(const LoadedCase& c, Given given) {
     const bool vector = value.shape.size() <= 1, wanted = given == Given::Constants || (given == Given::Vectors && vector) ||
                                                           (given == Given::Integers && vector && !is_float(value.dtype));
     if (wanted && value.elements() <= kLargestConstant) {
-      m.graph.initializers[port.name] = {value.dtype, value.shape, value.bytes, nullptr, {}};
+      m.graph.initializers[port.name] = {value.dtype, value.shape, value.bytes, nullptr, value.strings};
       continue;
     }
     port.has_shape = true;
@@ -129,6 +130,7 @@ class CaseRun {
     Status last;
     for (const Given given : {Given::Nothing, Given::Shapes, Given::Integers, Given::Vectors, Given::Constants}) {
       if (given == Given::Nothing ? known.wrong : given == Given::Shapes && !known.open && !known.wrong) continue;
+      if (loaded_.has_maps && given != Given::Nothing) continue;
       const model::Model m = knowing(loaded_, given);
       ctx_.emplace();
       auto function = compile::expand_model(*ctx_, *options_.library, m, "main");
@@ -138,7 +140,8 @@ class CaseRun {
       }
       base_.given = given;
       inputs_.clear();
-      for (size_t k = 0; k < loaded_.inputs.size(); ++k)
+      if (loaded_.has_maps) inputs_ = loaded_.inputs;
+      for (size_t k = 0; k < loaded_.inputs.size() && !loaded_.has_maps; ++k)
         for (const model::Port& port : m.graph.inputs)
           if (port.name == loaded_.model.graph.inputs[k].name) inputs_.push_back(loaded_.inputs[k]);
       programs_.clear();

@@ -204,10 +204,11 @@ SCORES = np.array([[[0.9, 0.75, 0.6, 0.95, 0.5, 0.3], [0.3, 0.75, 0.6, 0.95, 0.5
 add("NonMaxSuppression", BOXES, SCORES, i64(3), np.array([0.5], np.float32), np.array([0.4], np.float32))
 add("NonMaxSuppression", BOXES, SCORES, i64(2), np.array([0.5], np.float32), center_point_box=1)
 add("NonMaxSuppression", BOXES, SCORES)
+NUMBERS = {"T": ["int32", "int64"]}  # with a pool of numbers
 add("TfIdfVectorizer", np.array([[1, 1, 3, 3, 3, 7], [8, 6, 7, 5, 6, 8]], np.float64) / 2, mode="TFIDF", min_gram_length=1, max_gram_length=2, max_skip_count=1,
-    ngram_counts=[0, 4], ngram_indexes=[0, 1, 2, 3, 4, 5, 6], pool_int64s=[2, 3, 5, 4, 5, 6, 7, 8, 6, 7], weights=[1.0, 2, 3, 4, 5, 6, 7])
+    ngram_counts=[0, 4], ngram_indexes=[0, 1, 2, 3, 4, 5, 6], pool_int64s=[2, 3, 5, 4, 5, 6, 7, 8, 6, 7], weights=[1.0, 2, 3, 4, 5, 6, 7], types=NUMBERS)
 add("TfIdfVectorizer", np.array([1, 1, 3, 3, 3, 7], np.float64) / 2, mode="IDF", min_gram_length=1, max_gram_length=2, max_skip_count=3,
-    ngram_counts=[0, 4], ngram_indexes=[0, 1, 2, 3, 4, 5, 6], pool_int64s=[2, 3, 5, 4, 5, 6, 7, 8, 6, 7], weights=[1.0, 2, 3, 4, 5, 6, 7])
+    ngram_counts=[0, 4], ngram_indexes=[0, 1, 2, 3, 4, 5, 6], pool_int64s=[2, 3, 5, 4, 5, 6, 7, 8, 6, 7], weights=[1.0, 2, 3, 4, 5, 6, 7], types=NUMBERS)
 add("TensorScatter", real(2, 3, 4), real(2, 2, 4), i64(1, 0), exact=True)
 add("TensorScatter", real(2, 3, 4), real(2, 2, 4), i64(2, 1), mode="circular", exact=True)
 

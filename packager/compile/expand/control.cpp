@@ -162,10 +162,7 @@ Status GraphExpander::add_if(const Node& node, const Inputs& in) {
     }
     const DType dtype = functions[0]->arrays[a.tensor.array].dtype;
     const auto &left = *shapes[0].axes, &right = *shapes[1].axes;
-    const bool text = all_.strings.count({functions[0]->name, a.tensor.array}) > 0;
-    if (dtype != functions[1]->arrays[b.tensor.array].dtype || left.size() != right.size() ||
-        text != (all_.strings.count({functions[1]->name, b.tensor.array}) > 0))
-      return differ();
+    if (dtype != functions[1]->arrays[b.tensor.array].dtype || left.size() != right.size()) return differ();
     std::vector<Ex> shape;
     for (size_t axis = 0; axis < left.size(); ++axis) {
       if (left[axis] == right[axis] && is_free_of(left[axis], own[0])) {
@@ -177,7 +174,6 @@ Status GraphExpander::add_if(const Node& node, const Inputs& in) {
       shape.push_back(ctx_.sym(fresh_symbol(name + "." + std::to_string(axis), lo, std::max({l.hi, r.hi, lo}))));
     }
     outputs.push_back(emit.array(name, dtype, std::move(shape)));
-    if (text) all_.strings.insert({function_.name, outputs.back()});
     Item result = Item::of(outputs.back());
     const std::vector<Ex> elements = bodies[0]->elements_of(a.tensor);
     const bool alike = !elements.empty() && elements == bodies[1]->elements_of(b.tensor) &&

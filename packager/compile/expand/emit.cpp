@@ -72,7 +72,7 @@ uint32_t Emit::write(uint32_t out, std::vector<const ir::Dim*> dims, std::vector
 Ex Emit::load(uint32_t array, std::vector<Ex> index, ir::Access access) {
   const nest::Array& a = function_.arrays[array];
   if (index.empty()) index.assign(a.shape.size(), ctx_.integer(0));
-  return ctx_.load(array, {a.dtype, 1}, std::move(index), access);
+  return ctx_.load(array, {a.dtype == DType::Str ? DType::U64 : a.dtype, 1}, std::move(index), access);  // a string is a number
 }
 
 Ex Emit::index_of(Ex extent, std::vector<const ir::Dim*>& dims) {
@@ -129,7 +129,7 @@ uint32_t Emit::padded(const std::string& name, uint32_t from, Ex count, Ex exten
   std::vector<const ir::Dim*> dims;
   for (Ex e : shape) to.push_back(index_of(e, dims));
   const DType dtype = function_.arrays[from].dtype;
-  const Ex zero = dtype == DType::Bool ? ctx_.boolean(false) : is_float(dtype) ? ctx_.number(0, dtype) : ctx_.integer(0, dtype);
+  const Ex zero = dtype == DType::Bool ? ctx_.boolean(false) : is_float(dtype) ? ctx_.number(0, dtype) : ctx_.integer(0, dtype == DType::Str ? DType::U64 : dtype);
   const uint32_t out = array(name, dtype, shape);
   const Ex value = ctx_.select(ctx_.binary(ir::Op::Lt, to[0], count), load(from, to, ir::Access::Checked), zero);
   return write(out, std::move(dims), std::move(to), value);

@@ -72,6 +72,7 @@ const model::Tensor* GraphExpander::initializer(const std::string& name) const {
 // Initializers become arrays when something reads them, in each function that does; their bytes exist once.
 Result<Item> GraphExpander::value_of(const std::string& name) {
   if (auto found = values_.find(name); found != values_.end()) return found->second;
+  if (maps_.count(name)) return Status(Code::Malformed, "'" + name + "' is a map, which no operator takes but DictVectorizer and CastMap");
   if (around_ && &around_->function_ == &function_ && !(graph_ && graph_->initializers.count(name))) return around_->value_of(name);
   if (const model::Tensor* tensor = initializer(name)) {
     MLC_ASSIGN(Item value, add_constant(name, *tensor));
@@ -101,7 +102,6 @@ uint32_t GraphExpander::adopt_array(uint32_t outer) {
   const bool constant = a.kind == nest::Array::Kind::Const;
   const uint32_t inner = Emit(ctx_, function_, a.name).array(a.name, a.dtype, a.shape, constant ? nest::Array::Kind::Const : nest::Array::Kind::Input, a.list_depth);
   function_.arrays[inner].data = a.data;
-  if (all_.strings.count({around_->function_.name, outer})) all_.strings.insert({function_.name, inner});
   if (!constant) captures_.push_back({outer, inner});
   adopted_[outer] = inner;
   return inner;
@@ -142,6 +142,7 @@ Status GraphExpander::add_node(const Node& node) {
       return ok();
     }
   }
+  if (is_map_operator(node.domain, node.op)) return add_map_operator(node);
   if (touches_strings(node)) return add_string_operator(node);
   return call_library(node);
 }
@@ -165,11 +166,27 @@ Status GraphExpander::call_library(const Node& node) {
   call.outputs.clear();
   for (size_t k = 0; k < node.outputs.size(); ++k) call.outputs.push_back(wanted(node, k));
   call.output_names = node.outputs;
+  for (std::string& name : call.output_names)
+    if (name.find('\n') != std::string::npos) name.clear();  // not of the model: strings.cpp
   if (call.outputs.empty()) return ok();
   MLC_ASSIGN(const std::vector<lang::Value> outputs, all_.library.expand(ctx_, function_, call));
   for (size_t k = 0; k < node.outputs.size(); ++k)
     if (call.outputs[k]) values_[node.outputs[k]] = {outputs[k], nullptr};
   return ok();
+}
+
+Result<uint32_t> GraphExpander::text_call(const std::string& domain, const std::string& op, int64_t opset, const std::vector<uint32_t>& inputs,
+                                          std::map<std::string, lang::Attribute> attributes, const std::string& source, const std::string& name) {
+  lang::Call call;
+  call.domain = domain;
+  call.name = op;
+  call.opset = opset;
+  call.source = source;
+  call.attributes = std::move(attributes);
+  for (uint32_t input : inputs) call.inputs.emplace_back(lang::Value{input, {}});
+  call.output_names = {name};
+  MLC_ASSIGN(const auto results, all_.library.expand(ctx_, function_, call));
+  return results[0].array;
 }
 
 Result<std::vector<lang::Value>> GraphExpander::call(const std::string& op, int64_t opset, std::map<std::string, lang::Attribute> attributes,

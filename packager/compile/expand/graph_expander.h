@@ -4,6 +4,8 @@
 //   control.cpp          If, Loop, Scan, SequenceMap
 //   loop_build.cpp       the shapes that a loop carries
 //   lists.cpp            sequences and optionals
+//   strings.cpp          operators on strings
+//   maps.cpp             operators on maps
 #pragma once
 
 #include <functional>
@@ -34,7 +36,6 @@ struct Expansion {
   std::map<std::string, bool> decisions = {};
   // Bodies are expanded more than once: to find what a loop carries, in place for each item of a sequence, both ways of
   // a branch. Nested ones multiply, so there is an end.
-  std::set<std::pair<std::string, uint32_t>> strings = {};  // u64 arrays whose elements are strings, by function
   size_t nodes = 0, max_nodes = size_t{1} << 16;  // expanded so far, and at most
 };
 
@@ -66,9 +67,12 @@ class GraphExpander {
   // Expands all nodes; results are then asked for by value_of.
   Status expand(const model::Graph& graph);
   Result<Item> value_of(const std::string& name);
-  // An array of strings at the interface, as what it is inside; and back (the item itself if it holds no strings).
-  Item strings_in(uint32_t array);
-  Item strings_out(const Item& value, const std::string& name);
+  // An array or list of strings at the interface, as what it is inside; and back (the array itself if it holds none).
+  uint32_t strings_in(uint32_t array);
+  uint32_t strings_out(uint32_t array, const std::string& name);
+  // A map has no array: its keys and its values are two (maps.cpp). Null: `name` is no map.
+  const Map* map_named(const std::string& name) const;
+  void bind_map(const std::string& name, Map value) { maps_[name] = value; }
   // The array, or the list of the run, that holds a value.
   Result<uint32_t> array_of(const Item& value, const std::string& source);
 
@@ -121,7 +125,19 @@ class GraphExpander {
   struct StringCall;  // one node
   bool touches_strings(const model::Node& node);
   Status add_string_operator(const model::Node& node);
+  Status add_map_operator(const model::Node& node);
   Result<Item> string_constant(const std::string& name, const std::vector<int64_t>& shape, const std::vector<std::string>& texts);
+
+  // --- maps (maps.cpp)
+  struct MapCall;  // one node
+
+  Status add_tokenizer(const model::Node& node, const Item& texts);  // tokens.cpp
+  // Any element as a string, and back (Cast).
+  Result<uint32_t> text_of_numbers(uint32_t from, const std::string& source, const std::string& name);
+  Result<uint32_t> numbers_of_text(uint32_t from, DType to, const std::string& source, const std::string& name);
+  // An operator of a text of any domain; answers its first result.
+  Result<uint32_t> text_call(const std::string& domain, const std::string& op, int64_t opset, const std::vector<uint32_t>& inputs,
+                             std::map<std::string, lang::Attribute> attributes, const std::string& source, const std::string& name);
 
   Status refuse(const model::Node& node, const std::string& what) const;
   Result<const model::Graph*> body_of(const model::Node& node, const std::string& name) const;
@@ -139,14 +155,18 @@ class GraphExpander {
   GraphExpander* around_;
   const model::Graph* graph_ = nullptr;
   std::unordered_map<std::string, Item> values_;
+  std::unordered_map<std::string, Map> maps_;  // of the model's graph only: no operator of a body gives or takes them
   std::unordered_map<std::string, size_t> readers_;
   std::vector<Capture> captures_;
   std::unordered_map<uint32_t, uint32_t> adopted_;  // arrays of the function around by number
   std::set<const ir::Sym*> fresh_;
 };
 
-// Operators that no text defines because they make, take or compare strings.
+// Operators that no text defines because they make, take or compare strings; or give or take maps.
 bool is_string_operator(const std::string& domain, const std::string& op);
+bool is_map_operator(const std::string& domain, const std::string& op);
+// Strings are u64 numbers from here on, but at the interface (nest.h: StringsIn); in all bodies too.
+void numbers_for_strings(nest::Function& function);
 
 // Attributes of structural operators.
 int64_t int_attribute(const model::Node& node, const std::string& name, int64_t fallback);

@@ -71,9 +71,10 @@ class Compiler {
  public:
   explicit Compiler(const std::string& pattern) : p_(pattern) {}
 
-  Result<std::vector<int32_t>> run() {
+  Result<std::vector<int32_t>> run(bool anywhere) {
     const auto whole = alternatives(0);
     if (status_.ok() && at_ < p_.size()) fail("an unexpected ')'");
+    if (status_.ok() && anywhere && conditions_) unsupported("a condition on what is beside a piece");
     if (!status_.ok()) return std::move(status_).note("in the pattern '" + p_ + "'");
     return table(whole);
   }
@@ -500,6 +501,6 @@ class Compiler {
 
 }  // namespace
 
-Result<std::vector<int32_t>> table_of_pattern(const std::string& pattern) { return Compiler(pattern).run(); }
+Result<std::vector<int32_t>> table_of_pattern(const std::string& pattern, bool anywhere) { return Compiler(pattern).run(anywhere); }
 
 }  // namespace mlc::compile

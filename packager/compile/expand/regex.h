@@ -13,6 +13,7 @@
 namespace mlc::compile {
 
 // Malformed: no pattern. Unsupported: see above. Resource: too many states.
-Result<std::vector<int32_t>> table_of_pattern(const std::string& pattern);
+// With `anywhere`, of pieces of a text: what stands around a piece has no say, so ^ $ \A \z \b \B are Unsupported.
+Result<std::vector<int32_t>> table_of_pattern(const std::string& pattern, bool anywhere = false);
 
 }  // namespace mlc::compile

@@ -1,7 +1,9 @@
-// Operators on strings. Inside a function a string is a u64 number (nest.h: StringsIn), so operators that only move
-// elements, or ask whether they are equal, are those of any other type; the rest becomes Controls here.
+// Operators on strings. What only moves elements, or asks whether they are equal, is the text of any other type
+// (packager/lang/texts.h); what looks into strings becomes Controls here. Arrays of strings have DType::Str until the model is
+// expanded, then they become the u64 numbers that they are in a program (nest.h: StringsIn).
 #include <algorithm>
 
+#include "packager/compile/expand/attributes.h"
 #include "packager/compile/expand/graph_expander.h"
 #include "packager/compile/expand/regex.h"
 
@@ -15,40 +17,19 @@ namespace {
 
 bool is_onnx(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 
-// These do not look at what elements mean.
-bool moves_elements(const Node& node) {
-  static const std::set<std::string> kOperators = {
-      "Compress", "Concat", "DepthToSpace", "Equal", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Pad", "Reshape",
-      "ReverseSequence", "ScatterElements", "ScatterND", "Shape", "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose",
-      "Unsqueeze", "Where"};
-  return is_onnx(node.domain) && kOperators.count(node.op) > 0;
-}
-
-bool is_comparison_of_labels(const Node& node) {
-  static const std::set<std::string> kOperators = {"LabelEncoder", "CategoryMapper", "OneHotEncoder"};
-  return node.domain == "ai.onnx.ml" && kOperators.count(node.op) > 0;
-}
-
-template <class T>
-const T* attribute(const Node& node, const std::string& name) {
-  auto at = node.attributes.find(name);
-  return at == node.attributes.end() ? nullptr : std::get_if<T>(&at->second);
-}
-
-template <class T>
-uint32_t const_array(Emit& emit, nest::Function& f, ir::Context& ctx, DType dtype, const std::vector<T>& values, const std::string& name = "") {
-  const auto* from = reinterpret_cast<const std::byte*>(values.data());
-  auto bytes = std::make_shared<std::vector<std::byte>>(from, from + values.size() * sizeof(T));
-  const uint32_t number = emit.array(name, dtype, {ctx.integer(static_cast<int64_t>(values.size()))}, nest::Array::Kind::Const);
-  f.arrays[number].data = std::make_shared<nest::ConstData>(nest::ConstData{Bytes(*bytes), bytes});
-  return number;
+// Operators of ai.onnx.ml whose strings are attributes: what is asked for are numbers, those of their places.
+const std::map<std::string, std::string>& class_labels() {  // classifiers, and the attribute that has numbers for labels
+  static const std::map<std::string, std::string> kAttributes = {
+      {"LinearClassifier", "classlabels_ints"}, {"SVMClassifier", "classlabels_ints"}, {"TreeEnsembleClassifier", "classlabels_int64s"}};
+  return kAttributes;
 }
 
 }  // namespace
 
 bool is_string_operator(const std::string& domain, const std::string& op) {
   static const std::set<std::string> kOperators = {"StringConcat", "StringSplit", "StringNormalizer", "RegexFullMatch"};
-  return (is_onnx(domain) && kOperators.count(op) > 0) || (domain == "ai.onnx.ml" && op == "CategoryMapper");
+  return (is_onnx(domain) && kOperators.count(op) > 0) || (domain == "ai.onnx.ml" && (op == "CategoryMapper" || op == "LabelEncoder")) ||
+         (domain == "com.microsoft" && op == "Tokenizer");
 }
 
 // One node with its inputs.
@@ -61,12 +42,8 @@ struct GraphExpander::StringCall {
 
   bool has(size_t k) const { return k < in.size() && in[k]; }
   const nest::Array& array(size_t k) const { return g.function_.arrays[in[k]->tensor.array]; }
-  bool is_text(size_t k) const { return has(k) && !in[k]->list && g.all_.strings.count({g.function_.name, in[k]->tensor.array}) > 0; }
+  bool is_text(size_t k) const { return has(k) && !in[k]->list && array(k).dtype == DType::Str; }
   std::string name(size_t output) const { return output < node.outputs.size() ? node.outputs[output] : ""; }
-  Item text(uint32_t number) const {
-    g.all_.strings.insert({g.function_.name, number});
-    return Item::of(number);
-  }
   uint32_t like(uint32_t array, DType dtype, const std::string& wish) {
     const auto shape = g.function_.arrays[array].shape;
     return emit.array(wish, dtype, shape);
@@ -76,19 +53,9 @@ struct GraphExpander::StringCall {
       if (!is_text(k)) return g.refuse(node, "input " + std::to_string(k) + " holds no strings");
     return ok();
   }
-  // An operator of a text; answers its first result.
   Result<uint32_t> call(const std::string& domain, const std::string& op, int64_t opset, const std::vector<uint32_t>& inputs,
                         std::map<std::string, lang::Attribute> attributes = {}, const std::string& wish = "") {
-    lang::Call c;
-    c.domain = domain;
-    c.name = op;
-    c.opset = opset;
-    c.source = source;
-    c.attributes = std::move(attributes);
-    for (uint32_t input : inputs) c.inputs.emplace_back(lang::Value{input, {}});
-    c.output_names = {wish};
-    MLC_ASSIGN(const auto results, g.all_.library.expand(g.ctx_, g.function_, c));
-    return results[0].array;
+    return g.text_call(domain, op, opset, inputs, std::move(attributes), source, wish);
   }
 
   Status constant() {
@@ -110,9 +77,9 @@ struct GraphExpander::StringCall {
       const uint32_t first = emit.constant(k == 0, DType::Bool);
       MLC_ASSIGN(sides[k], call("ai.onnx", "Where", 16, {first, in[0]->tensor.array, in[1]->tensor.array}));
     }
-    const uint32_t out = like(sides[0], DType::U64, name(0));
+    const uint32_t out = like(sides[0], DType::Str, name(0));
     emit.control(Kind::StringConcat, {sides[0], sides[1]}, {out});
-    g.give(node, 0, text(out));
+    g.give(node, 0, Item::of(out));
     return ok();
   }
 
@@ -123,10 +90,10 @@ struct GraphExpander::StringCall {
     MLC_ASSIGN(const Item by, g.string_constant("", {1}, {separator ? *separator : ""}));
     std::vector<Ex> shape = array(0).shape;
     shape.push_back(g.ctx_.sym(g.fresh_symbol(name(0) + ".pieces", 0, INT64_MAX)));
-    const uint32_t pieces = emit.array(name(0), DType::U64, shape), counts = like(in[0]->tensor.array, DType::I64, name(1));
+    const uint32_t pieces = emit.array(name(0), DType::Str, shape), counts = like(in[0]->tensor.array, DType::I64, name(1));
     nest::Control& c = emit.control(Kind::StringSplit, {in[0]->tensor.array, by.tensor.array}, {pieces, counts});
     c.axis = cuts < 0 || cuts > UINT32_MAX ? UINT32_MAX : cuts;
-    g.give(node, 0, text(pieces));
+    g.give(node, 0, Item::of(pieces));
     g.give(node, 1, Item::of(counts));
     return ok();
   }
@@ -154,10 +121,10 @@ struct GraphExpander::StringCall {
     const Texts& left_out = stop ? *stop : none;
     MLC_ASSIGN(const Item stops, g.string_constant("", {static_cast<int64_t>(left_out.size())}, left_out));
     const std::string wish = rank == 1 ? name(0) : "";
-    uint32_t out = emit.array(wish, DType::U64, {g.ctx_.sym(g.fresh_symbol(name(0) + ".kept", 1, INT64_MAX))});
+    uint32_t out = emit.array(wish, DType::Str, {g.ctx_.sym(g.fresh_symbol(name(0) + ".kept", 1, INT64_MAX))});
     emit.control(Kind::StringNormalize, {words, stops.tensor.array}, {out}).axis = mode;
     if (rank == 2) out = emit.with_first_axis(name(0), out);
-    g.give(node, 0, text(out));
+    g.give(node, 0, Item::of(out));
     return ok();
   }
 
@@ -180,25 +147,18 @@ struct GraphExpander::StringCall {
       to = is_text(1) ? DType::Str : array(1).dtype;
     }
     if (to == DType::None || !has(0) || in[0]->list) return g.refuse(node, "a tensor and a type are expected");
-    uint32_t from = in[0]->tensor.array;
+    const uint32_t from = in[0]->tensor.array;
     if (to == DType::Str) {
       if (is_text(0)) {
         g.give(node, 0, *in[0]);
         return ok();
       }
-      const DType t = array(0).dtype;
-      if ((is_float(t) && bits_of(t) < 32) || bits_of(t) < 8) {
-        MLC_ASSIGN(from, call("ai.onnx", "Cast", 13, {from}, {{"to", is_float(t) ? DType::F32 : is_signed_int(t) ? DType::I8 : DType::U8}}));
-      }
-      const uint32_t out = like(from, DType::U64, name(0));
-      emit.control(Kind::StringFromNumber, {from}, {out});
-      g.give(node, 0, text(out));
+      MLC_ASSIGN(const uint32_t out, g.text_of_numbers(from, source, name(0)));
+      g.give(node, 0, Item::of(out));
       return ok();
     }
     if (!is_float(to) && !is_int(to)) return g.refuse(node, "strings are cast to numbers only");
-    const uint32_t out = like(from, is_float(to) ? DType::F64 : DType::I64, "");
-    emit.control(Kind::NumberFromString, {from}, {out}).new_axis = !is_float(to);
-    MLC_ASSIGN(const uint32_t result, call("ai.onnx", "Cast", 13, {out}, {{"to", to}}, name(0)));
+    MLC_ASSIGN(const uint32_t result, g.numbers_of_text(from, to, source, name(0)));
     g.give(node, 0, Item::of(result));
     return ok();
   }
@@ -257,22 +217,87 @@ struct GraphExpander::StringCall {
     if (extent(keys) != extent(values)) return g.refuse(node, "there are not as many values as keys");
     MLC_ASSIGN(const uint32_t at, call("mlc.strings", "Find", 1, {in[0]->tensor.array, keys.array}));
     MLC_ASSIGN(const uint32_t out, call("mlc.strings", "Pick", 1, {at, values.array, other.array}, {}, name(0)));
-    g.give(node, 0, values.text ? text(out) : Item::of(out));
+    g.give(node, 0, Item::of(out));
     return ok();
   }
 
-  Status category_mapper() {
-    const auto* texts = attribute<Texts>(node, "cats_strings");
-    const auto* numbers = attribute<std::vector<int64_t>>(node, "cats_int64s");
-    if (!texts || !numbers) return g.refuse(node, "'cats_strings' or 'cats_int64s' is missing");
+  // Strings to numbers and back: those of CategoryMapper, or the places of LabelEncoder-1.
+  Status category_mapper(const std::string& strings) {
+    const auto* texts = attribute<Texts>(node, strings);
+    const auto* given = attribute<std::vector<int64_t>>(node, "cats_int64s");
+    std::vector<int64_t> numbers;
+    if (given) numbers = *given;
+    for (size_t k = 0; texts && node.op == "LabelEncoder" && k < texts->size(); ++k) numbers.push_back(static_cast<int64_t>(k));
+    if (!texts || texts->size() != numbers.size()) return g.refuse(node, "there are not as many numbers as strings");
     MLC_ASSIGN(const Labels words, strings_of(*texts));
-    const Labels codes{const_array(emit, g.function_, g.ctx_, DType::I64, *numbers)};
+    const Labels codes{const_array(emit, g.function_, g.ctx_, DType::I64, numbers)};
     const auto* s = attribute<std::string>(node, "default_string");
     if (!is_text(0)) {
       MLC_ASSIGN(const Labels other, strings_of({s ? *s : "_Unused"}));
       return look_up(codes, words, other);
     }
     return look_up(words, codes, Labels{const_array(emit, g.function_, g.ctx_, DType::I64, std::vector<int64_t>{int_attribute(node, "default_int64", -1)})});
+  }
+
+  // Equal texts have equal numbers, so the text of Unique does on numbers: any for the order of appearance, else those of the
+  // order of the texts. What it answers are places.
+  Status unique() {
+    std::map<std::string, lang::Attribute> attributes{{"sorted", int_attribute(node, "sorted", 1)}};
+    const bool has_axis = node.attributes.count("axis") > 0;
+    uint32_t from = in[0]->tensor.array, key;
+    if (!has_axis) {
+      const uint32_t flat = const_array(emit, g.function_, g.ctx_, DType::I64, std::vector<int64_t>{-1});
+      MLC_ASSIGN(from, call("ai.onnx", "Reshape", 13, {from, flat}));
+    } else {
+      attributes["axis"] = int_attribute(node, "axis", 0);
+    }
+    if (int_attribute(node, "sorted", 1)) {
+      key = like(from, DType::I64, "");
+      emit.control(Kind::StringRank, {from}, {key});
+    } else {
+      MLC_ASSIGN(key, call("mlc.strings", "Numbers", 1, {from}));
+    }
+    lang::Call c;
+    c.domain = "ai.onnx";
+    c.name = "Unique";
+    c.opset = 11;
+    c.source = source;
+    c.attributes = attributes;
+    c.inputs = {lang::Value{key, {}}};
+    c.outputs = {false, true, g.wanted(node, 2), g.wanted(node, 3)};
+    c.output_names = {"", name(1), name(2), name(3)};
+    MLC_ASSIGN(const auto results, g.all_.library.expand(g.ctx_, g.function_, c));
+    MLC_ASSIGN(const uint32_t out, call("ai.onnx", "Gather", 13, {from, results[1].array}, {{"axis", has_axis ? int_attribute(node, "axis", 0) : 0}}, name(0)));
+    g.give(node, 0, Item::of(out));
+    for (size_t k = 1; k < 4; ++k)
+      if (g.wanted(node, k)) g.give(node, k, {results[k], nullptr});
+    return ok();
+  }
+
+  // Classes are numbered, and the number of the answer picks its label.
+  Status classify(const std::string& numbers) {
+    const auto* names = attribute<Texts>(node, "classlabels_strings");
+    Node on_numbers = node;
+    on_numbers.name = source;
+    on_numbers.attributes.erase("classlabels_strings");
+    if (names->empty()) return g.call_library(on_numbers);
+    std::vector<int64_t> places;
+    for (size_t k = 0; k < names->size(); ++k) places.push_back(static_cast<int64_t>(k));
+    on_numbers.attributes[numbers] = places;
+    const bool labels_wanted = g.wanted(node, 0);
+    const std::string place = name(0) + "\nnumbers of " + source;  // no name of a model's value has a line break
+    if (labels_wanted) {
+      on_numbers.outputs[0] = place;
+      ++g.readers_[place];
+    }
+    MLC_RETURN_IF_ERROR(g.call_library(on_numbers));
+    if (!labels_wanted) return ok();
+    MLC_ASSIGN(const Labels words, strings_of(*names));
+    MLC_ASSIGN(const Labels other, strings_of({""}));
+    MLC_ASSIGN(const Item at, g.value_of(place));
+    MLC_ASSIGN(const uint32_t out, call("mlc.strings", "Pick", 1, {at.tensor.array, words.array, other.array}, {}, name(0)));
+    g.give(node, 0, Item::of(out));
+    return ok();
   }
 
   // Operators whose texts ask for numbers: those of the places of their strings in a list of them.
@@ -297,6 +322,26 @@ struct GraphExpander::StringCall {
   }
 };
 
+Result<uint32_t> GraphExpander::text_of_numbers(uint32_t from, const std::string& source, const std::string& name) {
+  const DType t = function_.arrays[from].dtype;
+  if ((is_float(t) && bits_of(t) < 32) || bits_of(t) < 8) {
+    MLC_ASSIGN(from, text_call("ai.onnx", "Cast", 13, {from}, {{"to", is_float(t) ? DType::F32 : is_signed_int(t) ? DType::I8 : DType::U8}}, source, ""));
+  }
+  Emit emit(ctx_, function_, source);
+  const auto shape = function_.arrays[from].shape;
+  const uint32_t out = emit.array(name, DType::Str, shape);
+  emit.control(Kind::StringFromNumber, {from}, {out});
+  return out;
+}
+
+Result<uint32_t> GraphExpander::numbers_of_text(uint32_t from, DType to, const std::string& source, const std::string& name) {
+  Emit emit(ctx_, function_, source);
+  const auto shape = function_.arrays[from].shape;
+  const uint32_t out = emit.array("", is_float(to) ? DType::F64 : DType::I64, shape);
+  emit.control(Kind::NumberFromString, {from}, {out}).new_axis = !is_float(to);
+  return text_call("ai.onnx", "Cast", 13, {out}, {{"to", to}}, source, name);
+}
+
 Result<Item> GraphExpander::string_constant(const std::string& name, const std::vector<int64_t>& shape, const Texts& texts) {
   std::vector<uint8_t> bytes;
   std::vector<int64_t> ends;
@@ -308,54 +353,74 @@ Result<Item> GraphExpander::string_constant(const std::string& name, const std::
   Emit emit(ctx_, function_, source);
   const uint32_t text = const_array(emit, function_, ctx_, DType::U8, bytes), end = const_array(emit, function_, ctx_, DType::I64, ends);
   const bool flat = shape.size() == 1;
-  uint32_t out = emit.array(flat ? name : "", DType::U64, {ctx_.integer(static_cast<int64_t>(texts.size()))});
+  uint32_t out = emit.array(flat ? name : "", DType::Str, {ctx_.integer(static_cast<int64_t>(texts.size()))});
   emit.control(Kind::StringsMake, {text, end}, {out});
   if (!flat) {
     const uint32_t extents = const_array(emit, function_, ctx_, DType::I64, shape);
     MLC_ASSIGN(const auto shaped, call("Reshape", 13, {}, {lang::Value{out, {}}, lang::Value{extents, {}}}, source, name));
     out = shaped[0].array;
   }
-  all_.strings.insert({function_.name, out});
   return Item::of(out);
 }
 
-Item GraphExpander::strings_in(uint32_t array) {
-  Emit emit(ctx_, function_, function_.arrays[array].name);
-  const auto shape = function_.arrays[array].shape;
-  const uint32_t out = emit.array("", DType::U64, shape);
+uint32_t GraphExpander::strings_in(uint32_t array) {
+  const nest::Array a = function_.arrays[array];
+  if (a.dtype != DType::Str) return array;
+  Emit emit(ctx_, function_, a.name);
+  const uint32_t out = emit.array("", DType::Str, a.shape, nest::Array::Kind::Temp, a.list_depth);
   emit.control(Kind::StringsIn, {array}, {out});
-  all_.strings.insert({function_.name, out});
-  return Item::of(out);
+  return out;
 }
 
-Item GraphExpander::strings_out(const Item& value, const std::string& name) {
-  if (value.list || !all_.strings.count({function_.name, value.tensor.array})) return value;
+uint32_t GraphExpander::strings_out(uint32_t array, const std::string& name) {
+  const nest::Array a = function_.arrays[array];
+  if (a.dtype != DType::Str) return array;
   Emit emit(ctx_, function_, name);
-  const auto shape = function_.arrays[value.tensor.array].shape;
-  const uint32_t out = emit.array(name, DType::Str, shape);
+  const uint32_t out = emit.array(name, DType::Str, a.shape, nest::Array::Kind::Temp, a.list_depth);
   // The name is that of the interface, not of the numbers inside.
-  if (function_.arrays[value.tensor.array].name == name) std::swap(function_.arrays[out].name, function_.arrays[value.tensor.array].name);
-  emit.control(Kind::StringsOut, {value.tensor.array}, {out});
-  return Item::of(out);
+  if (a.name == name && a.kind != nest::Array::Kind::Input) std::swap(function_.arrays[out].name, function_.arrays[array].name);
+  emit.control(Kind::StringsOut, {array}, {out});
+  return out;
 }
 
+void numbers_for_strings(nest::Function& function) {
+  std::set<uint32_t> interface;
+  for (const nest::Statement& s : function.body) {
+    if (!s.control) continue;
+    if (s.control->kind == Kind::StringsIn) interface.insert(s.control->inputs[0]);
+    if (s.control->kind == Kind::StringsOut) interface.insert(s.control->outputs[0]);
+    for (const auto& body : s.control->bodies) numbers_for_strings(*body);  // no deeper than graphs nest
+  }
+  for (uint32_t k = 0; k < function.arrays.size(); ++k)
+    if (function.arrays[k].dtype == DType::Str && !interface.count(k)) function.arrays[k].dtype = DType::U64;
+}
+
+// Does it ask for more than a text says?
 bool GraphExpander::touches_strings(const Node& node) {
+  const auto takes_strings = [&](size_t k) {
+    if (k >= node.inputs.size() || node.inputs[k].empty()) return false;
+    const auto value = value_of(node.inputs[k]);  // what is wrong with it is said by who takes it
+    return value.ok() && !value->list && function_.arrays[value->tensor.array].dtype == DType::Str;
+  };
+  if (node.domain == "ai.onnx.ml") {
+    if (node.op == "OneHotEncoder") return takes_strings(0);
+    if (node.op == "CategoryMapper") return true;
+    if (node.op == "LabelEncoder") {
+      const auto* values = attribute<model::Tensor>(node, "values_tensor");
+      return opset_of(node) < 2 || takes_strings(0) || node.attributes.count("values_strings") || (values && values->dtype == DType::Str);
+    }
+    return class_labels().count(node.op) > 0 && attribute<Texts>(node, "classlabels_strings");
+  }
+  if (node.domain == "com.microsoft") return node.op == "Tokenizer";
+  if (!is_onnx(node.domain)) return false;
   if (is_string_operator(node.domain, node.op)) return true;
-  if (is_onnx(node.domain) && node.op == "Constant") {
+  if (node.op == "Constant") {
     const auto* tensor = attribute<model::Tensor>(node, "value");
     return node.attributes.count("value_string") || node.attributes.count("value_strings") || (tensor && tensor->dtype == DType::Str);
   }
-  if (is_onnx(node.domain) && node.op == "Cast" && int_attribute(node, "to", 0) == 8) return true;
-  if (node.domain == "ai.onnx.ml" && node.op == "LabelEncoder") {
-    const auto* values = attribute<model::Tensor>(node, "values_tensor");
-    if (node.attributes.count("values_strings") || (values && values->dtype == DType::Str)) return true;
-  }
-  for (const std::string& input : node.inputs) {
-    if (input.empty()) continue;
-    const auto value = value_of(input);  // what is wrong with it is said by who takes it
-    if (value.ok() && !value->list && all_.strings.count({function_.name, value->tensor.array})) return true;
-  }
-  return false;
+  if (node.op == "Cast") return int_attribute(node, "to", 0) == 8 || takes_strings(0);
+  if (node.op == "CastLike") return takes_strings(0) || takes_strings(1);
+  return (node.op == "Unique" || node.op == "TfIdfVectorizer") && takes_strings(0);
 }
 
 Status GraphExpander::add_string_operator(const Node& node) {
@@ -370,23 +435,18 @@ Status GraphExpander::add_string_operator(const Node& node) {
   }
   if (node.op == "Constant") return call.constant();
   if (!call.has(0)) return refuse(node, "input 0 is missing");
-  if (moves_elements(node)) {
-    MLC_RETURN_IF_ERROR(call_library(node));
-    for (const std::string& name : node.outputs) {
-      auto found = values_.find(name);
-      if (!name.empty() && found != values_.end() && !found->second.list && function_.arrays[found->second.tensor.array].dtype == DType::U64)
-        all_.strings.insert({function_.name, found->second.tensor.array});
-    }
-    return ok();
-  }
   if (node.op == "StringConcat") return call.concat();
   if (node.op == "StringSplit") return call.split();
   if (node.op == "StringNormalizer") return call.normalize();
   if (node.op == "RegexFullMatch") return call.match();
   if (is_onnx(node.domain) && (node.op == "Cast" || node.op == "CastLike")) return call.cast();
-  if (is_comparison_of_labels(node))
-    return node.op == "LabelEncoder" ? call.label_encoder() : node.op == "CategoryMapper" ? call.category_mapper() : call.on_places("cats_strings", "cats_int64s");
-  if (is_onnx(node.domain) && node.op == "TfIdfVectorizer") return call.on_places("pool_strings", "pool_int64s");
+  if (node.op == "Tokenizer") return add_tokenizer(node, *call.in[0]);
+  if (node.op == "Unique") return call.unique();
+  if (node.op == "TfIdfVectorizer") return call.on_places("pool_strings", "pool_int64s");
+  if (node.op == "OneHotEncoder") return call.on_places("cats_strings", "cats_int64s");
+  if (node.op == "LabelEncoder") return opset_of(node) < 2 ? call.category_mapper("classes_strings") : call.label_encoder();
+  if (node.op == "CategoryMapper") return call.category_mapper("cats_strings");
+  if (auto found = class_labels().find(node.op); found != class_labels().end()) return call.classify(found->second);
   return Status(Code::Unsupported, 2012, node.label() + " (" + node.op + "): not supported on strings");
 }
 

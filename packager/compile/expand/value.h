@@ -12,6 +12,11 @@ namespace mlc::compile {
 
 struct List;
 
+// Two arrays: keys, of one axis, and values, of one more for a list of maps that all have these keys.
+struct Map {
+  uint32_t keys = nest::kNoArray, values = nest::kNoArray;
+};
+
 struct Item {
   lang::Value tensor{lang::Library::kNoArray, {}};
   std::shared_ptr<const List> list;  // null: a tensor

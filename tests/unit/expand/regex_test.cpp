@@ -86,3 +86,25 @@ TEST_CASE("what is no pattern, or more than is supported, is refused") {
   CHECK(refusal("((((((((a{9}){9}){9}){9}){9}){9}){9}){9}){9}") == Code::Resource);
   CHECK(refusal(std::string(100000, '(')) == Code::Resource);
 }
+
+TEST_CASE("pieces of a text: the longest match from the left, or what stands between matches") {
+  using Texts = std::vector<std::string>;
+  const auto tokens = [](const std::string& pattern, std::string_view text, bool between = false, uint64_t letters = 1) {
+    const auto table = compile::table_of_pattern(pattern, true);
+    REQUIRE_MESSAGE(table.ok(), pattern);
+    Texts out;
+    for (std::string_view token; next_token(text, table->data(), table->size(), between, letters, token);) out.emplace_back(token);
+    return out;
+  };
+  CHECK(tokens("[a-z]+", "ab, c  def!") == Texts{"ab", "c", "def"});
+  CHECK(tokens("a|ab|abc", "abcab") == Texts{"abc", "ab"});
+  CHECK(tokens("[ ,]", " ab, c", true) == Texts{"ab", "c"});
+  CHECK(tokens("x*", "axxb") == Texts{"xx"});
+  CHECK(tokens("x*", "ab", true) == Texts{"ab"});
+  CHECK(tokens("(?s:.)", "\xC3\xBC\xE2\x82\xAC") == Texts{"\xC3\xBC", "\xE2\x82\xAC"});
+  CHECK(tokens("[^ ]+", "\xC3\xBC\xC3\xBC abc a", false, 2) == Texts{"\xC3\xBC\xC3\xBC", "abc"});
+  CHECK(tokens("a", "").empty());
+  std::string_view text = "ab", token;
+  CHECK_FALSE(next_token(text, nullptr, 0, false, 1, token));  // no table accepts nothing
+  for (const char* beside : {"^a", "a$", "\\ba", "a\\B", "\\Aa"}) CHECK(compile::table_of_pattern(beside, true).status().code == Code::Unsupported);
+}

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <set>
 
 #include "packager/plan/print.h"
 #include "runtime/plan/executor.h"
@@ -229,4 +230,56 @@ TEST_CASE("plans that treat strings as anything else are refused") {
   CHECK(refusal(in + "%1 = stringsin (%0) %2 = stringmatch (%1, %1) output \"y\" bool rank 1 %2 ") != "");
   CHECK(refusal(in + "%1 = stringsin (%0) %2 = stringsplit axis 1 (%1, %1) output \"y\" u64 rank 2 %2 ") != "");
   CHECK(refusal("input \"x\" str list 1 %0 %1 = length (%0) output \"y\" i64 rank 0 %1 ") != "");
+  CHECK(refusal("input \"x\" str list 1 %0 %1 = stringsin (%0) output \"y\" u64 rank 1 %1 ") != "");
+  CHECK(refusal(in + "%1 = stringsin (%0) %2 = stringrank (%1) output \"y\" u64 rank 1 %2 ") != "");
+  CHECK(refusal(in + "%1 = stringsin (%0) %2, %3 = stringtokens axis 1 (%1, %1) output \"y\" u64 rank 2 %2 ") != "");
+}
+
+TEST_CASE("lists of texts come in, grow, and go out") {
+  Rig rig(R"(
+    $0 = dim 1 0
+    input "x" str list 1 %0
+    input "more" str [$0] %1
+    %2 = stringsin (%0)
+    %3 = stringsin (%1)
+    %4 = insert (%2, %3, -)
+    %5 = stringsout (%4)
+    output "y" str list 1 %5
+  )");
+  Strings first{{"a", "bb"}}, second{{""}}, more{{"new", "a"}};
+  for (int round = 0; round < 2; ++round) {
+    const std::vector<InputArg> items{first, second};
+    InputArg list{DType::Str, {}, nullptr, 0, items, 1};
+    REQUIRE(rig.run({list, more}).ok());
+    const OutputArg& y = rig.outputs[0];
+    REQUIRE(y.items.size() == 3);
+    CHECK(texts_of(y.items[0]) == first.texts);
+    CHECK(texts_of(y.items[1]) == second.texts);
+    CHECK(texts_of(y.items[2]) == more.texts);
+    InputArg empty{DType::Str, {}, nullptr, 0, {}, 1};
+    REQUIRE(rig.run({empty, more}).ok());
+    CHECK(rig.outputs[0].items.size() == 1);
+  }
+  InputArg short_item = first;
+  short_item.bytes = 8;
+  const std::vector<InputArg> items{short_item};
+  CHECK(rig.run({InputArg{DType::Str, {}, nullptr, 0, items, 1}, more}).code == Code::InputMismatch);
+}
+
+TEST_CASE("texts are ranked, byte by byte, equal ones alike") {
+  Rig rig(std::string(kInOut) + R"(
+    %1 = stringsin (%0)
+    %2 = stringrank (%1)
+    output "y" i64 rank 1 %2
+  )");
+  std::vector<std::string> texts;
+  for (size_t count = 0; count < 40; ++count) {
+    const std::set<std::string> different(texts.begin(), texts.end());
+    Strings x{texts};
+    REQUIRE(rig.run({x}).ok());
+    REQUIRE(rig.outputs[0].bytes == 8 * count);
+    for (size_t k = 0; k < count; ++k)
+      CHECK(static_cast<const int64_t*>(rig.outputs[0].data)[k] == std::distance(different.begin(), different.find(texts[k])));
+    texts.push_back(count % 7 == 0 ? "" : std::to_string(count * 7919 % 31) + (count % 3 ? "\xC3\xBC" : "Z"));
+  }
 }
