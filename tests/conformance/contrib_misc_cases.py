@@ -101,7 +101,58 @@ def decoding(cases):
         add(f"time_warping_{'x'.join(map(str, shape))}", "DynamicTimeWarping", lambda r: [f32(r, *shape)])
 
 
+def short_floats(cases):
+    import ml_dtypes
+    for kind in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"):
+        for name, block, scale in (("blocks", 16, (6, 2)), ("row", 0, (6, 1)), ("all", 0, (1, 1)), ("shared", 16, (1, 2))):
+            def inputs(r):
+                return [f32(r, 6, 32).astype(getattr(ml_dtypes, kind)), np.array([[5, 0], [-2, 9]]), (r.random(scale) + 0.1).astype(np.float32)]
+
+            def expected(data, at, scales):
+                width = block or 32
+                y = data.astype(np.float32) * np.repeat(np.broadcast_to(scales, (6, 32 // width if block else 1)), width, 1)
+                at = np.where(at < 0, at + 6, at)
+                return [np.where((at < 6)[..., None], y[np.minimum(at, 5)], 0).astype(np.float32)]
+            cases.add(f"ms_x_gather_blocks_{kind}_{name}", "GatherBlockQuantized", inputs, {"block_size": block, "quantize_axis": 1}, expected=expected)
+
+
+def empty(cases):
+    """Arrays without elements."""
+    for kind in (np.uint8, np.int8):
+        label = np.dtype(kind).name
+        one = [np.float32(0.1), np.array(3, kind)]
+        none = np.zeros((0, 4), kind)
+        for op in ("QLinearAdd", "QLinearMul"):
+            cases.add(f"ms_x_none_{op.lower()}_{label}", op, [none, *one, none, *one, *one], expected=lambda *_: [none])
+        cases.add(f"ms_x_none_sigmoid_{label}", "QLinearSigmoid", [none, *one, *one], expected=lambda *_: [none])
+        cases.add(f"ms_x_none_leaky_{label}", "QLinearLeakyRelu", [none, *one, *one], expected=lambda *_: [none])
+        cases.add(f"ms_x_none_concat_{label}", "QLinearConcat", [*one, none, *one, np.ones((2, 4), kind), *one], {"axis": 0})
+        cases.add(f"ms_x_none_to_float_{label}", "MatMulIntegerToFloat", [np.zeros((0, 3), np.uint8), np.ones((3, 4), kind), np.float32(0.1), np.float32(0.2)],
+                  expected=lambda *_: [np.zeros((0, 4), np.float32)])
+    cases.add("ms_x_none_dynamic", "DynamicQuantizeMatMul", [np.zeros((0, 3), np.float32), np.ones((3, 4), np.int8), np.float32(0.1)], expected=lambda *_: [np.zeros((0, 4), np.float32)])
+    cases.add("ms_x_none_skip_norm", "SkipLayerNormalization", [np.zeros((0, 3, 4), np.float32), np.zeros((0, 3, 4), np.float32), np.ones(4, np.float32)],
+              expected=lambda *_: [np.zeros((0, 3, 4), np.float32)])
+    cases.add("ms_x_none_bits", "MatMulNBits", [np.zeros((0, 32), np.float32), np.zeros((3, 2, 8), np.uint8), np.ones((3, 2), np.float32)], {"K": 32, "N": 3, "block_size": 16},
+              expected=lambda *_: [np.zeros((0, 3), np.float32)])
+
+
+def biases(cases):
+    """ONNX Runtime's optimiser leaves a bias its leading axes of extent 1."""
+    for bias in ((5,), (1, 5), (1, 1, 5)):
+        rank = len(bias)
+        cases.add(f"ms_x_bias_dynamic_{rank}", "DynamicQuantizeMatMul",
+                  lambda r: [f32(r, 2, 3, 4), r.integers(-128, 128, (4, 5)).astype(np.int8), np.float32(0.02), np.array(0, np.int8), f32(r, *bias)])
+        cases.add(f"ms_x_bias_to_float_{rank}", "MatMulIntegerToFloat",
+                  lambda r: [r.integers(0, 256, (2, 3, 4)).astype(np.uint8), r.integers(-128, 128, (4, 5)).astype(np.int8), np.float32(0.02), np.float32(0.01), np.array(120, np.uint8),
+                             np.array(0, np.int8), f32(r, *bias)])
+    cases.add("ms_x_signed_to_float", "MatMulIntegerToFloat",
+              lambda r: [r.integers(-128, 128, (2, 3, 4)).astype(np.int8), r.integers(-128, 128, (4, 5)).astype(np.int8), np.float32(0.02), np.float32(0.01), np.array(7, np.int8), np.array(-3, np.int8)])
+
+
 def collect(cases):
+    short_floats(cases)
+    empty(cases)
+    biases(cases)
     movement(cases)
     numbers(cases)
     decoding(cases)

@@ -82,6 +82,14 @@ def labels(cases):
                       lambda x: [np.select([x == 5, x == 7, x == 9], [1, -3, 4], 42 if default else -1).astype(np.int16)])
 
 
+def probit(p):
+    """As all implementations approximate it."""
+    x = 2 * p.astype(np.float64) - 1
+    l = np.log((1 - x) * (1 + x))
+    v = 2 / (3.14159 * 0.147) + 0.5 * l
+    return (1.41421356 * np.sign(x) * np.sqrt(np.sqrt(v * v - l / 0.147) - v)).astype(np.float32)
+
+
 def linear(cases):
     def add(name, *args, **more):
         cases.add("ml_" + name, *args, domain=ML, **more)
@@ -93,6 +101,13 @@ def linear(cases):
             add(f"regressor_{post}_{targets}", "LinearRegressor", lambda r: [f32(r, 4, 3, scale=small)],
                 {"coefficients": floats(rng, 3 * targets, small), "intercepts": middle, "targets": targets, "post_transform": post})
             if targets == 1 and post == "PROBIT":  # ONNX Runtime leaves half of the scores unwritten
+                weights = floats(rng, 3, small)
+
+                def both(x):
+                    p = x @ np.array(weights, np.float32) + np.float32(0.7)
+                    return [np.where(p > 0, 7, 4), np.stack([-probit(p), probit(p)], 1)]
+                add("classifier_PROBIT_both", "LinearClassifier", lambda r: [f32(r, 4, 3, scale=small)],
+                    {"coefficients": weights, "intercepts": [0.7], "post_transform": post, "classlabels_ints": [4, 7]}, outputs=(True, True), expected=both)
                 continue
             add(f"classifier_{post}_{targets}", "LinearClassifier", lambda r: [f32(r, 4, 3, scale=small)],
                 {"coefficients": floats(rng, 3 * targets, small), "intercepts": middle, "post_transform": post,
@@ -115,7 +130,7 @@ def machines(cases):
         for classes in (2, 3):
             pairs = classes * (classes - 1) // 2
             for probabilities in (False, True):
-                for post in ("NONE", "LOGISTIC", "SOFTMAX"):
+                for post in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
                     attrs = {**base, "coefficients": floats(rng, vectors * (classes - 1)), "support_vectors": floats(rng, vectors * features_),
                              "vectors_per_class": [2, 3] if classes == 2 else [2, 1, 2], "rho": floats(rng, pairs), "classlabels_ints": [3, 1, 8][:classes],
                              "post_transform": post}
@@ -301,6 +316,19 @@ def ensembles(cases):
                 attrs = tables(kind, 3, 3, targets)  # ONNX Runtime takes 1 for LOGISTIC and 2 for SOFTMAX, the definition has them the other way
                 cases.add(f"ml_ensemble_{np.dtype(kind).name}_{targets}_post{post}", "TreeEnsemble", rows(kind), {**attrs, "post_transform": post},
                           domain=ML, opset=5, oracle_attrs={**attrs, "post_transform": (0, 2, 1, 3)[post]})
+        def holes(r):
+            x = rows(kind)(r)[0]
+            x[r.random(x.shape) > 0.7] = np.nan
+            return [x]
+        for targets in (1, 2):
+            cases.add(f"ml_ensemble_{np.dtype(kind).name}_{targets}_missing", "TreeEnsemble", holes, tables(kind, 3, 4, targets, missing=True), domain=ML, opset=5)
+            cases.add(f"ml_ensemble_{np.dtype(kind).name}_{targets}_nan", "TreeEnsemble", holes, tables(kind, 3, 4, targets), domain=ML, opset=5)
+            attrs = tables(kind, 2, 2, targets)
+            small = [0.15 + 0.05 * (k % 5) for k in range(len(attrs["leaf_targetids"]))]  # probabilities out, for every target
+            attrs["leaf_weights"] = numpy_helper.from_array(np.array(small, kind), "leaf_weights")
+            if targets == 1:
+                cases.add(f"ml_ensemble_{np.dtype(kind).name}_{targets}_post4", "TreeEnsemble", rows(kind), {**attrs, "post_transform": 4}, domain=ML, opset=5)
+        cases.add(f"ml_ensemble_{np.dtype(kind).name}_many", "TreeEnsemble", rows(kind), tables(kind, 60, 6, 3), domain=ML, opset=5)
         cases.add(f"ml_ensemble_{np.dtype(kind).name}_members", "TreeEnsemble", rows(kind), tables(kind, 4, 4, 2, members=True), domain=ML, opset=5, reference=True)
 
 
