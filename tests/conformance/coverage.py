@@ -2,6 +2,7 @@
 """Which operators, versions, attributes and element types of ONNX's schemas do the texts of ops/ cover?
 
     tests/conformance/coverage.py [--ops DIR] [--all]          needs: pip install onnx
+    tests/conformance/coverage.py --runtime                    the operators of com.microsoft, needs: pip install onnxruntime
 
 For every operator of ai.onnx that a model of opset 7 to 25 can resolve to (so also older versions that opset 7 still
 uses), it reads the headers of the definitions in force at that version and compares them with the schema of the installed
@@ -9,6 +10,9 @@ onnx package: the operator exists, every attribute is declared, every element ty
 the position of each input. It reads texts only, runs nothing: what a definition computes is what node tests and
 `old_versions.py` check. Left out: training, control flow, sequences, optionals, strings and images, which are no texts.
 Prints what is missing, one line each; exit code 1 if something is.
+
+With --runtime the schemas are those of com.microsoft in the installed ONNX Runtime; operators that are left out on purpose
+are listed with the reason.
 """
 import argparse
 import collections
@@ -31,6 +35,20 @@ UNKNOWN = {"complex64", "complex128", "float4e2m1", "float8e8m0", "int2", "uint2
 ELSEWHERE = set("""If Loop Scan SequenceMap SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
     SplitToSequence ConcatFromSequence Optional OptionalGetElement OptionalHasElement ImageDecoder StringNormalizer StringConcat
     StringSplit RegexFullMatch Einsum""".split())  # Einsum's text is made from its equation (packager/lang/einsum.h)
+# Of com.microsoft, and why.
+LEFT_OUT = {
+    "they decode: a whole search around a graph, which a program around the model does": "BeamSearch GreedySearch Sampling WhisperBeamSearch",
+    "they hold what another backend compiled": "EPContext Snpe",
+    "training": "BiasDropout BitmaskBiasDropout BitmaskDropout GemmaRotaryEmbedding",
+    "strings, sparse tensors": "Tokenizer SparseToDenseMatMul",
+    "weights packed for one machine": "MatMulFpQ4 QOrderedAttention QOrderedGelu QOrderedLayerNormalization QOrderedLongformerAttention QOrderedMatMul "
+                                      "DequantizeWithOrder QuantizeWithOrder DequantizeBFP QuantizeBFP",
+    "made while a session for a graphics processor starts, in no file": "PackedAttention PackedMultiHeadAttention RemovePadding RestorePadding MatMulNBitsMlp "
+        "MatMulNBitsQkv FusedMatMulActivation MatMulBlockQuantizedFp4Weight MatMulBlockQuantizedFp8Weight GemmFloat8",
+    "of servers of language models on graphics processors": "PagedAttention SparsePagedAttention SparseAttentionIndexer PackedSparseAttentionIndexer DynamicSparseAttention "
+        "GatedDeltaNet VarlenCausalConvWithState NGramHashMapping VarlenNGramHashMapping",
+    "no exporter in use writes them": "AttnLSTM BifurcationDetector MaxpoolWithMask WordConvEmbedding DecoderAttention DecoderMaskedSelfAttention LongformerAttention",
+}
 # Attributes that change no result, or that only an opset before 7 means.
 HARMLESS = {"consumed_inputs"}
 
@@ -75,7 +93,7 @@ class Definition:
             self.attributes |= {a.strip() for a in m.group(1).split(",")}
 
 
-def definitions(folder):
+def definitions(folder, wanted="ai.onnx"):
     table = collections.defaultdict(list)
     for path in sorted(pathlib.Path(folder).glob("*.mlop")):
         text = path.read_text()
@@ -84,7 +102,7 @@ def definitions(folder):
             if block.startswith("domain"):
                 domain = block.split()[1]
             m = re.match(r"op (\w+)@(\d+)", block)
-            if m and domain == "ai.onnx":
+            if m and domain == wanted:
                 table[m.group(1)].append(Definition(m.group(1), int(m.group(2)), re.sub(r"(?m)^#.*\n?", "", block), path.name))
     return table
 
@@ -106,6 +124,21 @@ def schemas():
         for v in sorted(versions):
             if oldest <= v <= 25 and not (versions[v].deprecated):
                 yield name, v, versions[v]
+
+
+class RuntimeSchema:
+    """Looks like one of the onnx package."""
+
+    def __init__(self, schema):
+        self.attributes, self.type_constraints = schema.attributes, schema.type_constraints
+        self.inputs = [type("Input", (), {"name": i.name, "type_str": i.typeStr}) for i in schema.inputs]
+
+
+def runtime_schemas():
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+    for s in sorted(get_all_operator_schema(), key=lambda s: (s.name, s.since_version)):
+        if s.domain == "com.microsoft" and not s.deprecated:
+            yield s.name, s.since_version, RuntimeSchema(s)
 
 
 def missing(table, name, version, schema):
@@ -140,11 +173,16 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--ops", default=pathlib.Path(__file__).resolve().parents[2] / "ops")
     parser.add_argument("--all", action="store_true", help="also list what is covered")
+    parser.add_argument("--runtime", action="store_true", help="com.microsoft")
     options = parser.parse_args()
-    table = definitions(options.ops)
+    table = definitions(options.ops, "com.microsoft" if options.runtime else "ai.onnx")
     covered = total = 0
-    for name, version, schema in schemas():
-        if name in ELSEWHERE:
+    reasons = {name: why for why, names in LEFT_OUT.items() for name in names.split()}
+    for name, version, schema in runtime_schemas() if options.runtime else schemas():
+        if options.runtime and name in reasons:
+            print(f"{name}-{version}: left out, {reasons[name]}")
+            continue
+        if not options.runtime and name in ELSEWHERE:
             continue
         total += 1
         lacks = missing(table, name, version, schema)
