@@ -5,9 +5,16 @@
 
 namespace mlc::targets {
 
-Result<Module> emit_module(const Target& target, std::span<const loop::Kernel> kernels) {
+Result<Module> emit_module(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>* large) {
+  if (large) large->clear();
   if (target.family == Family::Portable) return portable::emit(target, kernels);
-  return emit_elf(target, kernels);
+  std::vector<LargeFrame> found;
+  MLC_ASSIGN(Module module, emit_elf(target, kernels, found));
+  if (!found.empty() && !large)
+    return Status(Code::Internal, "kernel " + kernels[found[0].kernel].name + " needs a stack frame of " + std::to_string(found[0].bytes) +
+                                      " bytes for " + target.name + ", at most " + std::to_string(kMaxFrame) + " are allowed");
+  if (large) *large = std::move(found);
+  return module;
 }
 
 Status audit_module(const Target& target, std::span<const std::byte> module) {

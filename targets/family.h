@@ -23,9 +23,6 @@ struct CodeRange {
   uint64_t address = 0;
 };
 
-// Kernels may use at most this much stack: there are no stack probes, and a larger frame can jump a guard page.
-inline constexpr int64_t kMaxFrame = 4096;
-
 // The audit of one family fails with an instruction's address and text as facts. `num_instructions` counts upward.
 namespace x86 {
 void add_targets(std::vector<Target>& out);

@@ -38,6 +38,15 @@ const Target* find_target(std::string_view name);
 // The best target whose features the build machine has ("native"); never null, at worst the family's baseline.
 const Target* native_target();
 
+// Kernels may use at most this much stack: there are no stack probes, and a larger frame can jump a guard page.
+inline constexpr int64_t kMaxFrame = 4096;
+
+// A kernel whose code would need a larger one.
+struct LargeFrame {
+  size_t kernel = 0;
+  uint64_t bytes = 0;
+};
+
 // A module: the bytes that go into a module segment.
 struct Module {
   std::vector<std::byte> bytes;
@@ -45,7 +54,9 @@ struct Module {
 };
 // Compiles kernels to one linked module (ELF for CPU families, portable code for `portable`); entry k is kernels[k].
 // Equal input gives equal bytes. Kernels must have passed loop::verify.
-Result<Module> emit_module(const Target& target, std::span<const loop::Kernel> kernels);
+// Kernels that need a frame above kMaxFrame are an error; with `large` they are told there instead, by number, and the
+// module has no bytes.
+Result<Module> emit_module(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>* large = nullptr);
 // Proves from the bytes that the module uses no instruction outside the target's features (hardware.md section 5).
 Status audit_module(const Target& target, std::span<const std::byte> module);
 

@@ -16,6 +16,7 @@ class KeyWriter {
     out_ += '|';
     for (const loop::LocalArray& local : kernel.locals) number(static_cast<int64_t>(local.dtype)), expression(local.count);
     out_ += '|';
+    number(static_cast<int64_t>(kernel.hoisting));
     expression(kernel.tile_begin), expression(kernel.tile_end), expression(kernel.tiles);
     block(kernel.body);
   }

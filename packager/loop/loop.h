@@ -71,6 +71,14 @@ struct Param {
   const ir::Expr* elements = nullptr;  // Workspace: an extent over the kernel's scalars
 };
 
+// How far emitters may carry values that do not change in a loop: out of it they live through all of it, and where
+// there are too many of them they end on the stack, whose size is limited.
+enum class Hoisting : uint8_t {
+  All,        // to the outermost place
+  Innermost,  // out of innermost loops only
+  None,       // nowhere; nothing is kept in a register between statements either
+};
+
 // One entry of a module. Buffers are numbered: params first, then locals. Body runs for the tiles of one call:
 // tile_begin and tile_end are i64 Vars that it may use anywhere; it normally starts with a For over them.
 struct Kernel {
@@ -80,6 +88,7 @@ struct Kernel {
   std::vector<const ir::Sym*> scalars;  // launch arguments, the only Syms in the body
   const ir::Expr* tile_begin = nullptr;
   const ir::Expr* tile_end = nullptr;
+  Hoisting hoisting = Hoisting::All;
   std::string schedule;                 // which template made it, for people: "contraction 7x32"
   const ir::Expr* tiles = nullptr;      // number of tiles: an extent over `scalars` (evaluated by the plan)
   std::vector<StmtPtr> body;

@@ -24,11 +24,17 @@ namespace mlc::lower {
 // of `arg`. Null if there is none for this operation and type, which makes lowering fail.
 using MathExpander = std::function<const ir::Expr*(ir::Context&, ir::Op, const ir::Expr* arg)>;
 
+// Of one statement there are several lowerings, each meant to need a smaller stack frame than the one before: the first
+// is what the templates choose; then values are kept in registers in innermost loops only, with vectors of half the
+// width, and of half of that; then without vectors and tiles; then without keeping any value. Kernels may have frames of
+// at most `targets::kMaxFrame` bytes; nearly all have with the first.
+inline constexpr unsigned kRungs = 6;
+
 // Kernels to be launched in order, with a barrier between them. Names are "<source>" with unsuitable characters
 // replaced, then ".1", ".2" for the second and third. Deterministic. Every kernel passes loop::verify.
 // Fails with Code::Unsupported where an operation has no form in Loop.
 Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& function,
                                         const nest::Statement& statement, const targets::Target& target,
-                                        const MathExpander& expand);
+                                        const MathExpander& expand, unsigned rung = 0);
 
 }  // namespace mlc::lower

@@ -1,6 +1,7 @@
 #include "targets/llvm/emit.h"
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -18,19 +19,24 @@ constexpr size_t kKernelsPerObject = 6;
 
 std::string kernel_symbol(size_t k) { return "mlc_kernel_" + std::to_string(k); }
 
-Result<std::vector<char>> compile_group(const Target& target, std::span<const loop::Kernel> kernels, size_t first) {
+// `scratch`: memory that each kernel needs, by number.
+Result<ObjectCompiler::Object> compile_group(const Target& target, std::span<const loop::Kernel> kernels, size_t first,
+                                             std::vector<uint64_t>& scratch) {
   MLC_ASSIGN(auto compiler, ObjectCompiler::create(target));
   llvm::LLVMContext context;
   llvm::Module module("kernels", context);
   compiler->prepare(module);
   const Abilities abilities = abilities_of(target);
   KernelEmitter emitter(module, abilities);
-  for (size_t k = 0; k < kernels.size(); ++k) MLC_RETURN_IF_ERROR(emitter.emit(kernels[k], kernel_symbol(first + k)));
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    MLC_RETURN_IF_ERROR(emitter.emit(kernels[k], kernel_symbol(first + k)));
+    scratch[first + k] = emitter.scratch_bytes();
+  }
   return compiler->compile(module);
 }
 
 // mlrun_query and what it answers: MlrunModule and its MlrunEntry table (schema/module_abi.h), in read-only data.
-Result<std::vector<char>> compile_query(const Target& target, const std::vector<uint64_t>& scratch) {
+Result<ObjectCompiler::Object> compile_query(const Target& target, const std::vector<uint64_t>& scratch) {
   MLC_ASSIGN(auto compiler, ObjectCompiler::create(target));
   llvm::LLVMContext context;
   llvm::Module module("query", context);
@@ -72,37 +78,46 @@ Result<std::vector<char>> compile_query(const Target& target, const std::vector<
 
 }  // namespace
 
-Result<Module> emit_elf(const Target& target, std::span<const loop::Kernel> kernels) {
+Result<Module> emit_elf(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>& large) {
   initialize_llvm();
   Module out;
-  for (const loop::Kernel& k : kernels) {
-    MLC_ASSIGN(const ScratchLayout scratch, layout_scratch(k));
-    out.scratch_bytes.push_back(scratch.bytes);
-  }
+  out.scratch_bytes.resize(kernels.size());
   const size_t num_groups = (kernels.size() + kKernelsPerObject - 1) / kKernelsPerObject;
-  std::vector<std::vector<char>> objects(num_groups + 1);
-  std::vector<Status> statuses(num_groups + 1);
+  std::vector<ObjectCompiler::Object> groups(num_groups);
+  std::vector<Status> statuses(num_groups);
   std::atomic<size_t> next = 0;
   auto work = [&] {
-    for (size_t g; (g = next++) <= num_groups;) {
+    for (size_t g; (g = next++) < num_groups;) {
       const size_t first = g * kKernelsPerObject;
-      Result<std::vector<char>> object =
-          g == num_groups
-              ? compile_query(target, out.scratch_bytes)
-              : compile_group(target, kernels.subspan(first, std::min(kKernelsPerObject, kernels.size() - first)), first);
+      auto object = compile_group(target, kernels.subspan(first, std::min(kKernelsPerObject, kernels.size() - first)), first, out.scratch_bytes);
       if (object.ok())
-        objects[g] = std::move(object).value();
+        groups[g] = std::move(object).value();
       else
         statuses[g] = std::move(object).status();
     }
   };
   std::vector<std::thread> helpers;
-  const size_t num_helpers = std::min<size_t>(num_groups, std::max(1u, std::thread::hardware_concurrency())) ;
+  const size_t num_helpers = std::min<size_t>(num_groups, std::max(1u, std::thread::hardware_concurrency()));
   for (size_t k = 1; k < num_helpers; ++k) helpers.emplace_back(work);
   work();
   for (std::thread& t : helpers) t.join();
   for (Status& s : statuses)
     if (!s.ok()) return std::move(s);
+
+  std::map<std::string, size_t> number;
+  for (size_t k = 0; k < kernels.size(); ++k) number.emplace(kernel_symbol(k), k);
+  std::vector<std::vector<char>> objects;
+  for (ObjectCompiler::Object& group : groups) {
+    for (const auto& [function, bytes] : group.large) {
+      auto kernel = number.find(function);
+      if (kernel == number.end()) return Status(Code::Internal, "the stack frame of " + function + " is too large");
+      large.push_back({kernel->second, bytes});
+    }
+    objects.push_back(std::move(group.bytes));
+  }
+  if (!large.empty()) return Module();
+  MLC_ASSIGN(ObjectCompiler::Object query, compile_query(target, out.scratch_bytes));
+  objects.push_back(std::move(query.bytes));
   MLC_ASSIGN(out.bytes, link_module(target, objects));
   return out;
 }

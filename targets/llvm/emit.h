@@ -5,6 +5,7 @@
 
 namespace mlc::targets {
 
-Result<Module> emit_elf(const Target& target, std::span<const loop::Kernel> kernels);
+// `large`: kernels whose frames are too large, in order; then the module is empty.
+Result<Module> emit_elf(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>& large);
 
 }  // namespace mlc::targets

@@ -66,7 +66,8 @@ bool KernelEmitter::is_lazy(const Expr& e) {
 
 void KernelEmitter::remember(const Expr* e, Value* v) {
   cache_[e] = v;
-  (flags_of(e) ? statement_ : log_).push_back(e);
+  (frugal_ || flags_of(e) ? statement_ : log_).push_back(e);
+  if (frugal_ && !e->args.empty() && uses_[e] > 1) write(shared_[e] = new_slot(v->getType()), v);
 }
 
 void KernelEmitter::close_scope(size_t mark) {
@@ -79,24 +80,28 @@ void KernelEmitter::close_scope(size_t mark) {
 void KernelEmitter::end_statement() {
   for (const Expr* e : statement_) cache_.erase(e);
   statement_.clear();
+  uses_.clear();
 }
 
 llvm::Value* KernelEmitter::eval(const Expr* root) {
   if (!status_.ok()) return nullptr;
   if (!root) return fail("a missing expression"), nullptr;
   flags_of(root);
-  std::vector<const Expr*> stack = {root};
+  if (frugal_) plan_statement(root);
+  std::vector<const Expr*> stack = {root}, missing;
   while (!stack.empty() && status_.ok()) {
     const Expr* e = stack.back();
     if (cache_.count(e)) {
       stack.pop_back();
       continue;
     }
-    const size_t before = stack.size();
     const size_t eager = is_lazy(*e) ? 1 : e->args.size();
+    missing.clear();
     for (size_t k = eager; k-- > 0;)
-      if (!cache_.count(e->args[k])) stack.push_back(e->args[k]);
-    if (stack.size() != before) continue;
+      if (!cache_.count(e->args[k])) missing.push_back(e->args[k]);
+    if (frugal_) order_operands(missing);
+    stack.insert(stack.end(), missing.begin(), missing.end());
+    if (!missing.empty()) continue;
     Value* v = eager == e->args.size() ? node(*e) : eval_lazy(e);
     if (!v) {
       fail("an operation that this level does not have");
@@ -105,7 +110,7 @@ llvm::Value* KernelEmitter::eval(const Expr* root) {
     remember(e, v);
     stack.pop_back();
   }
-  return status_.ok() ? cache_.at(root) : nullptr;
+  return status_.ok() ? value_of(root) : nullptr;
 }
 
 // The condition is evaluated; each arm gets its own blocks, and what it computes is forgotten after it.
@@ -147,8 +152,7 @@ llvm::Value* KernelEmitter::node(const Expr& e) {
       return sym->second;
     }
     case Op::Var: {
-      if (auto local = locals_.find(e.i); local != locals_.end())
-        return b_.CreateLoad(local->second->getAllocatedType(), local->second);
+      if (auto local = locals_.find(e.i); local != locals_.end()) return read(local->second);
       auto var = vars_.find(e.i);
       if (var == vars_.end()) return fail("reads a variable outside of its block"), nullptr;
       return var->second;

@@ -63,14 +63,20 @@ Status KernelEmitter::emit(const loop::Kernel& kernel, const std::string& name) 
   log_.clear();
   statement_.clear();
   flags_.clear();
+  uses_.clear();
+  registers_.clear();
+  shared_.clear();
+  frugal_ = kernel.hoisting == loop::Hoisting::None;
   statements_left_ = 1'000'000;
   MLC_ASSIGN(const ScratchLayout scratch, layout_scratch(kernel));
+  scratch_bytes_ = scratch.bytes;
 
   llvm::Type* ptr = b_.getPtrTy();
   auto* type = llvm::FunctionType::get(b_.getInt32Ty(), {ptr, b_.getInt32Ty(), b_.getInt32Ty()}, false);
   function_ = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, name, module_);
   function_->setVisibility(llvm::GlobalValue::HiddenVisibility);
   function_->setDSOLocal(true);
+  if (kernel.hoisting != loop::Hoisting::All) function_->addFnAttr(kHoistingAttribute, frugal_ ? "none" : "innermost");
   b_.SetInsertPoint(new_block("entry"));
 
   // MlrunLaunch: buffers, lengths, scalars, scratch, ...
@@ -86,7 +92,8 @@ Status KernelEmitter::emit(const loop::Kernel& kernel, const std::string& name) 
   std::vector<llvm::Metadata*> scopes;
   for (size_t k = 0; k < num_buffers; ++k) scopes.push_back(md.createAnonymousAliasScope(domain));
   llvm::Value* bases = kernel.params.empty() ? nullptr : field(offsetof(MlrunLaunch, buffers));
-  llvm::Value* scratch_base = kernel.locals.empty() ? nullptr : field(offsetof(MlrunLaunch, scratch));
+  llvm::Value* scratch_base = kernel.locals.empty() && !frugal_ ? nullptr : field(offsetof(MlrunLaunch, scratch));
+  scratch_ = scratch_base;
   auto aligned64 = llvm::MDNode::get(context_, md.createConstant(b_.getInt64(64)));
   if (auto* s = llvm::dyn_cast_or_null<llvm::LoadInst>(scratch_base)) s->setMetadata(llvm::LLVMContext::MD_align, aligned64);
   for (size_t k = 0; k < num_buffers; ++k) {
@@ -143,19 +150,20 @@ void KernelEmitter::statement(const Stmt& s) {
     case StmtKind::If: return if_else(s);
     case StmtKind::Store: return store(s);
     case StmtKind::Let:
-      if (Value* v = eval(s.value)) vars_[s.var->i] = v;
+      if (Value* v = eval(s.value)) {
+        if (!frugal_) vars_[s.var->i] = v;
+        else write(locals_[s.var->i] = new_slot(v->getType()), v);
+      }
       return;
     case StmtKind::Local:
       if (Value* v = eval(s.value)) {
-        llvm::AllocaInst* slot = entry_alloca(v->getType());
-        locals_[s.var->i] = slot;
-        b_.CreateStore(v, slot);
+        write(locals_[s.var->i] = new_slot(v->getType()), v);
       }
       return;
     case StmtKind::Assign: {
       auto slot = locals_.find(s.var->i);
       if (slot == locals_.end()) return fail("assigns a variable that is no local");
-      if (Value* v = eval(s.value)) b_.CreateStore(v, slot->second);
+      if (Value* v = eval(s.value)) write(slot->second, v);
       return;
     }
     case StmtKind::Fault: {

@@ -24,6 +24,9 @@ struct Abilities {
 };
 Abilities abilities_of(const Target& target);
 
+// Attribute of a function for which LLVM shall not move values out of loops: "innermost", "none" (loop::Hoisting).
+inline constexpr char kHoistingAttribute[] = "mlc-hoisting";
+
 // Lays out the local arrays of a kernel in its scratch memory: offset of each, and the total. 64-byte aligned.
 struct ScratchLayout {
   std::vector<uint64_t> offsets;
@@ -36,6 +39,8 @@ class KernelEmitter {
   KernelEmitter(llvm::Module& module, const Abilities& abilities);
   // Adds the hidden function `name` to the module.
   Status emit(const loop::Kernel& kernel, const std::string& name);
+  // Scratch memory that the kernel emitted last needs.
+  uint64_t scratch_bytes() const { return scratch_bytes_; }
 
  private:
   using Expr = ir::Expr;
@@ -71,13 +76,25 @@ class KernelEmitter {
   Value* eval(const Expr* e);
   Value* eval_lazy(const Expr* e);
   Value* node(const Expr& e);  // operands are already evaluated
-  Value* arg(const Expr& e, unsigned k) { return cache_.at(e.args[k]); }
+  Value* arg(const Expr& e, unsigned k) { return value_of(e.args[k]); }
+  Value* value_of(const Expr* e);  // which is evaluated
   bool is_lazy(const Expr& e);
   uint8_t flags_of(const Expr* e);
   void remember(const Expr* e, Value* v);
   size_t open_scope() const { return log_.size(); }
   void close_scope(size_t mark);
   void end_statement();
+
+  // Hoisting::None: names and what a statement uses twice live in scratch memory (frugal.cpp).
+  struct Slot {
+    Value* place = nullptr;  // an alloca; frugal: an address in scratch memory, of volatile accesses
+    llvm::Type* type = nullptr;
+  };
+  Slot new_slot(llvm::Type* type);
+  void write(const Slot& slot, Value* v) { b_.CreateStore(v, slot.place, frugal_); }
+  Value* read(const Slot& slot) { return b_.CreateLoad(slot.type, slot.place, frugal_); }
+  void plan_statement(const Expr* root);
+  void order_operands(std::vector<const Expr*>& operands) const;
 
   Value* constant(const Expr& e);
   Value* unary(const Expr& e, Value* a);
@@ -124,11 +141,16 @@ class KernelEmitter {
   std::vector<Buffer> buffers_;
   std::unordered_map<const ir::Sym*, Value*> syms_;
   std::unordered_map<int64_t, Value*> vars_;                // For, Let, tile_begin, tile_end
-  std::unordered_map<int64_t, llvm::AllocaInst*> locals_;   // Local
+  std::unordered_map<int64_t, Slot> locals_;                // Local; frugal: Let too
   std::unordered_map<const Expr*, Value*> cache_;
   std::vector<const Expr*> log_;         // kept entries of cache_, in order
   std::vector<const Expr*> statement_;   // entries of cache_ that end with the statement
   std::unordered_map<const Expr*, uint8_t> flags_;
+  bool frugal_ = false;
+  std::unordered_map<const Expr*, uint32_t> uses_, registers_;  // frugal: in this statement; to evaluate it
+  std::unordered_map<const Expr*, Slot> shared_;                // frugal: values of cache_ with several uses
+  Value* scratch_ = nullptr;
+  uint64_t scratch_bytes_ = 0;
   unsigned lazy_depth_ = 0;
   uint64_t statements_left_ = 0;
 };

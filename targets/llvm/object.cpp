@@ -22,16 +22,23 @@
 #include <mutex>
 
 #include "targets/family.h"
+#include "targets/llvm/kernel_emitter.h"
 
 namespace mlc::targets {
 
 namespace {
 
+// The audit counts otherwise than LLVM (alignment of the frame), and RISC-V reaches 4080 bytes without arithmetic on sp.
+constexpr int64_t kFrameReserve = 64;
+
 // Errors of the code generator arrive here instead of ending the process.
 struct Diagnostics final : llvm::DiagnosticHandler {
-  explicit Diagnostics(std::string& out) : text(out) {}
+  Diagnostics(std::string& out, std::vector<std::pair<std::string, uint64_t>>& frames) : text(out), large(frames) {}
   bool handleDiagnostics(const llvm::DiagnosticInfo& info) override {
-    if (info.getSeverity() == llvm::DS_Error || info.getKind() == llvm::DK_StackSize) {
+    if (info.getKind() == llvm::DK_StackSize) {
+      const auto& frame = llvm::cast<llvm::DiagnosticInfoStackSize>(info);
+      large.emplace_back(frame.getFunction().getName().str(), frame.getStackSize());
+    } else if (info.getSeverity() == llvm::DS_Error) {
       llvm::raw_string_ostream stream(text);
       llvm::DiagnosticPrinterRawOStream printer(stream);
       if (!text.empty()) stream << "; ";
@@ -40,6 +47,17 @@ struct Diagnostics final : llvm::DiagnosticHandler {
     return true;
   }
   std::string& text;
+  std::vector<std::pair<std::string, uint64_t>>& large;
+};
+
+// Moves invariant values out of innermost loops; attributes may ask for the others, or for none.
+struct HoistFromLoops : llvm::PassInfoMixin<HoistFromLoops> {
+  llvm::PreservedAnalyses run(llvm::Loop& loop, llvm::LoopAnalysisManager& analyses, llvm::LoopStandardAnalysisResults& results,
+                              llvm::LPMUpdater& updater) {
+    const bool limited = loop.getHeader()->getParent()->hasFnAttribute(kHoistingAttribute);
+    if (limited && !loop.isInnermost()) return llvm::PreservedAnalyses::all();
+    return llvm::LICMPass(llvm::LICMOptions()).run(loop, analyses, results, updater);
+  }
 };
 
 // No vectoriser, no unroller, no idiom recognition: Loop has decided all that.
@@ -60,13 +78,18 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
   passes.addPass(llvm::InstCombinePass());
   passes.addPass(llvm::SimplifyCFGPass());
   llvm::LoopPassManager loop_passes;
-  loop_passes.addPass(llvm::LICMPass(llvm::LICMOptions()));
+  loop_passes.addPass(HoistFromLoops());
   passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(loop_passes), /*UseMemorySSA=*/true));
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   passes.addPass(llvm::InstCombinePass());
   passes.addPass(llvm::ADCEPass());
+  // Frugal ones keep nothing that they can read or compute again.
+  llvm::FunctionPassManager frugal;
+  frugal.addPass(llvm::InstCombinePass());
+  frugal.addPass(llvm::SimplifyCFGPass());
+  frugal.addPass(llvm::ADCEPass());
   for (llvm::Function& f : module)
-    if (!f.isDeclaration()) passes.run(f, functions);
+    if (!f.isDeclaration()) (f.getFnAttribute(kHoistingAttribute).getValueAsString() == "none" ? frugal : passes).run(f, functions);
 }
 
 // What TargetMachine::addPassesToEmitFile does, less one pass: MachineLICM takes the constants of an epilogue out of the
@@ -153,9 +176,10 @@ void ObjectCompiler::prepare(llvm::Module& module) const {
     module.addModuleFlag(llvm::Module::Error, "target-abi", llvm::MDString::get(module.getContext(), "lp64d"));
 }
 
-Result<std::vector<char>> ObjectCompiler::compile(llvm::Module& module) {
+Result<ObjectCompiler::Object> ObjectCompiler::compile(llvm::Module& module) {
   std::string diagnostics;
-  module.getContext().setDiagnosticHandler(std::make_unique<Diagnostics>(diagnostics));
+  Object object;
+  module.getContext().setDiagnosticHandler(std::make_unique<Diagnostics>(diagnostics, object.large));
   const std::string vector_bits = std::to_string(target_.vector_bytes * 8);
   for (llvm::Function& f : module) {
     if (f.isDeclaration()) continue;
@@ -168,7 +192,7 @@ Result<std::vector<char>> ObjectCompiler::compile(llvm::Module& module) {
     f.addFnAttr("target-features", features_);
     f.addFnAttr("min-legal-vector-width", vector_bits);
     f.addFnAttr("prefer-vector-width", vector_bits);
-    f.addFnAttr("warn-stack-size", std::to_string(kMaxFrame));
+    f.addFnAttr("warn-stack-size", std::to_string(kMaxFrame - kFrameReserve));
   }
   std::string broken;
   llvm::raw_string_ostream broken_stream(broken);
@@ -182,7 +206,8 @@ Result<std::vector<char>> ObjectCompiler::compile(llvm::Module& module) {
     return Status(Code::Internal, "LLVM cannot write objects for " + target_.name);
   passes.run(module);
   if (!diagnostics.empty()) return Status(Code::Internal, "code generation for " + target_.name + ": " + diagnostics);
-  return std::vector<char>(bytes.begin(), bytes.end());
+  object.bytes.assign(bytes.begin(), bytes.end());
+  return object;
 }
 
 }  // namespace mlc::targets

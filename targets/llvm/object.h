@@ -19,8 +19,12 @@ class ObjectCompiler {
   static Result<std::unique_ptr<ObjectCompiler>> create(const Target& target);
   // Sets triple, data layout and module flags of an empty module.
   void prepare(llvm::Module& module) const;
+  struct Object {
+    std::vector<char> bytes;
+    std::vector<std::pair<std::string, uint64_t>> large;  // functions whose frames are above kMaxFrame, and their bytes
+  };
   // Attributes of every function, simplification, code generation. Equal IR gives equal bytes.
-  Result<std::vector<char>> compile(llvm::Module& module);
+  Result<Object> compile(llvm::Module& module);
 
  private:
   ObjectCompiler() = default;
