@@ -1,6 +1,9 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "loaders/elf/elf_image.h"
+#include "packager/loop/build.h"
 #include "schema/features.h"
 #include "targets/llvm/host.h"
 #include "tests/unit/targets/native_module.h"
@@ -51,6 +54,53 @@ TEST_CASE("emitting twice gives the same bytes") {
     REQUIRE(a.ok());
     REQUIRE(b.ok());
     CHECK_MESSAGE(a->bytes == b->bytes, t.name);
+  }
+}
+
+// y[0] = a sum over many names, forwards and then backwards.
+loop::Kernel crowded(ir::Context& ctx, loop::Hoisting hoisting) {
+  loop::Kernel kernel;
+  kernel.name = "crowded";
+  kernel.hoisting = hoisting;
+  kernel.params = {{"x", DType::F64, false, 0, {}, nullptr}, {"y", DType::F64, true, 1, {}, nullptr}};
+  kernel.tile_begin = ctx.fresh_var({DType::I64, 1});
+  kernel.tile_end = ctx.fresh_var({DType::I64, 1});
+  kernel.tiles = ctx.integer(1);
+  loop::Builder b(ctx, kernel.body);
+  std::vector<const ir::Expr*> names;
+  for (int64_t k = 0; k < 700; ++k)
+    names.push_back(b.let(loop::vec_unary(ctx, ir::Op::Sqrt, loop::vec_load(ctx, 0, {DType::F64, 1}, ctx.integer(k)))));
+  const ir::Expr* sum = b.local(ctx.number(0, DType::F64));
+  const auto add = [&](const ir::Expr* name) {
+    b.assign(sum, loop::vec_binary(ctx, ir::Op::Add, loop::vec_binary(ctx, ir::Op::Mul, sum, ctx.number(0.75, DType::F64)), name));
+  };
+  for (const ir::Expr* name : names) add(name);
+  std::for_each(names.rbegin(), names.rend(), add);
+  b.store(1, ctx.integer(0), sum);
+  return kernel;
+}
+
+TEST_CASE("kernels whose stack frame is too large are told, and values in scratch memory make it small") {
+  ir::Context ctx;
+  std::vector<loop::Kernel> kernels;
+  kernels.push_back(crowded(ctx, loop::Hoisting::None));
+  kernels.push_back(crowded(ctx, loop::Hoisting::All));
+  for (const char* name : {"x86-64-v2", "x86-64-v4", "armv8-a", "rv64gc"}) {
+    const Target& t = *targets::find_target(name);
+    std::vector<targets::LargeFrame> large;
+    auto module = targets::emit_module(t, kernels, &large);
+    REQUIRE_MESSAGE(module.ok(), name);
+    REQUIRE_MESSAGE(large.size() == 1, name);
+    CHECK(large[0].kernel == 1);
+    CHECK(large[0].bytes > uint64_t{targets::kMaxFrame});
+    CHECK(module->bytes.empty());
+    const Status refused = targets::emit_module(t, kernels).status();
+    CHECK_MESSAGE(refused.text().find("kernel crowded needs a stack frame of") != std::string::npos, refused.text());
+    auto small = targets::emit_module(t, std::span(kernels).first(1), &large);
+    REQUIRE(small.ok());
+    CHECK(large.empty());
+    CHECK(small->scratch_bytes[0] >= 700 * 8);
+    CHECK(targets::audit_module(t, small->bytes).ok());
   }
 }
 

@@ -21,6 +21,7 @@ TEST_CASE("random kernels give the reference's answer on this machine") {
     for (uint64_t seed = 0; seed < kKernels; ++seed) {
       made.push_back(std::make_unique<RandomKernel>(pool, seed));
       kernels.push_back(made.back()->take());
+      kernels.back().hoisting = static_cast<loop::Hoisting>(seed % 3);
     }
     auto module = targets::emit_module(t, kernels);
     if (!module.ok()) FAIL(t.name << ": " << module.status().text());
@@ -65,6 +66,7 @@ TEST_CASE("random kernels give the reference's answer on other machines, emulate
     for (uint64_t seed = 0; seed < kKernels; ++seed) {
       made.push_back(std::make_unique<RandomKernel>(pool, seed));
       kernels.push_back(made.back()->take());
+      kernels.back().hoisting = static_cast<loop::Hoisting>(seed % 3);
     }
     auto module = targets::emit_module(t, kernels);
     if (!module.ok()) FAIL(t.name << ": " << module.status().text());
