@@ -31,6 +31,8 @@ class Stencil {
 
   bool recognise() {
     if (n_.writes.size() != 1 || n_.writes[0].push || n_.scan_dim || n_.where) return false;
+    for (const ir::Dim* d : n_.dims)
+      if (d->extent->is_int(0)) return false;  // a row has at least one block
     const FlatWrite& w = n_.writes[0];
     channel_ = contiguous_dim(ctx_, n_);
     if (!channel_ || facts().dims(w.address) == 0) return false;
