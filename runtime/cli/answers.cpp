@@ -1,5 +1,6 @@
 #include "runtime/cli/answers.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -122,15 +123,19 @@ std::vector<std::string> element_texts(const HostTensor& t) {
   return out;
 }
 
+size_t letters(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
 std::string map_text(const HostTensor& keys, const HostTensor& values) {
   const std::vector<std::string> k = element_texts(keys), v = element_texts(values);
   size_t width = 0;
-  for (const std::string& key : k) width = std::max(width, printable(key).size());
+  for (const std::string& key : k) width = std::max(width, letters(printable(key)));
   std::string out;
   for (size_t i = 0; i < v.size() && !k.empty(); ++i) {
     const std::string key = printable(k[i % k.size()]);
     if (i > 0 && i % k.size() == 0) out += "\n";
-    out += "  " + key + std::string(width - key.size() + 3, ' ') + printable(v[i]) + "\n";
+    out += "  " + key + std::string(width - letters(key) + 3, ' ') + printable(v[i]) + "\n";
   }
   return out;
 }

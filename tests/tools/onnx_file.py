@@ -31,6 +31,10 @@ def attribute(name, value):
         return out + varint(2 << 3 | 5) + struct.pack("<f", value) + number(20, 1)
     if isinstance(value, str):
         return out + data(4, value) + number(20, 3)
+    if value and isinstance(value[0], float):
+        return out + b"".join(varint(7 << 3 | 5) + struct.pack("<f", v) for v in value) + number(20, 6)
+    if value and isinstance(value[0], str):
+        return out + b"".join(data(9, v) for v in value) + number(20, 8)
     return out + b"".join(number(8, v) for v in value) + number(20, 7)
 
 
@@ -46,6 +50,17 @@ def port(name, dtype, shape):
     if shape is not None:
         tensor += data(2, b"".join(data(1, number(1, d) if isinstance(d, int) else data(2, d)) for d in shape))
     return data(1, name) + data(2, data(1, tensor))
+
+
+def list_of_maps(name, keys, values):
+    value = data(1, number(1, TYPES[values]) + data(2, b""))
+    kind = data(5, number(1, TYPES[keys]) + data(2, value))
+    return data(1, name) + data(2, data(4, data(1, kind)))
+
+
+def list_of(name, dtype, rank):
+    tensor = number(1, TYPES[dtype]) + data(2, data(1, b"") * rank)
+    return data(1, name) + data(2, data(4, data(1, data(1, tensor))))
 
 
 def tensor(name, dtype, shape, values):
