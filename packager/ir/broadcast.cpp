@@ -130,6 +130,14 @@ bool is_broadcast_step(const Expr* e) {
   return of_symbols;
 }
 
+std::vector<const Expr*> steps_in(const Expr* e) {
+  std::vector<const Expr*> steps;
+  walk(e, [&](const Expr* x) {
+    if (is_broadcast_step(x)) steps.push_back(x);
+  });
+  return steps;
+}
+
 const Expr* without_steps(Context& ctx, const Expr* e) {
   return ctx.rewrite(e, [&](const Expr* x) { return is_broadcast_step(x) ? ctx.integer(1) : nullptr; });
 }

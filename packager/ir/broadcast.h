@@ -35,6 +35,8 @@ std::vector<const Expr*> broadcast_terms(Context& ctx, const Expr* extent);
 const Expr* broadcast_step(Context& ctx, const Expr* extent);
 // True of what broadcast_step gives, constants aside.
 bool is_broadcast_step(const Expr* e);
+// The steps below `e`, each once.
+std::vector<const Expr*> steps_in(const Expr* e);
 // `e` with every step as it is where nothing broadcasts: 1.
 const Expr* without_steps(Context& ctx, const Expr* e);
 

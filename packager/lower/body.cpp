@@ -186,6 +186,26 @@ const Expr* Body::generic(const Expr* e, const Expr* guard) {
   }
 }
 
+const Expr* Body::all_one(const std::vector<const Expr*>& steps) {
+  const Expr* all = nullptr;
+  for (const Expr* s : steps)
+    if (std::find(ones_.begin(), ones_.end(), s) == ones_.end()) all = both(all, ctx.logical_not(s->args[0]));
+  return all;
+}
+
+void Body::by_steps(const std::vector<const Expr*>& steps, const std::function<void()>& body) {
+  const Expr* all = all_one(steps);
+  if (!all) return body();
+  b.with_if(all, [&] {
+    scoped([&] {
+      const size_t before = ones_.size();
+      ones_.insert(ones_.end(), steps.begin(), steps.end());
+      body();
+      ones_.resize(before);
+    });
+  }, [&] { scoped(body); });
+}
+
 const Expr* Body::load(const Expr* e, const Expr* guard) {
   if (e->args.size() > 1) {  // checked: faults where it is needed and out of range
     const Expr* bad = loop::vec_unary(ctx, Op::Not, value(e->args[1], guard));
@@ -195,6 +215,10 @@ const Expr* Body::load(const Expr* e, const Expr* guard) {
   }
   const Expr* mask = e->access == Access::Clamped ? nullptr : guard;
   const Expr* address = e->args[0];
+  if (!ones_.empty())
+    address = ctx.rewrite(address, [&](const Expr* x) {
+      return std::find(ones_.begin(), ones_.end(), x) == ones_.end() ? nullptr : ctx.integer(1);
+    });
   if (!depends_on_lanes(address)) return loop::vec_load(ctx, e->array, e->type, value(address, guard), any_lane(mask));
 
   mask = both(mask, tail_);
@@ -214,10 +238,8 @@ const Expr* Body::load(const Expr* e, const Expr* guard) {
   const Expr* usual = lin ? ir::without_steps(ctx, lin->coefficients[0]) : nullptr;
   if (usual && usual != lin->coefficients[0] && usual->is_const()) {
     // Only the run tells whether this axis has one element: a vector or a single one.
-    const Expr* moves = nullptr;
-    ir::walk(lin->coefficients[0], [&](const Expr* x) {
-      if (ir::is_broadcast_step(x)) moves = both(moves, ctx.logical_not(x->args[0]));
-    });
+    const Expr* moves = all_one(ir::steps_in(lin->coefficients[0]));
+    if (!moves) return along(scalar(address), usual->i);
     const Expr* base = b.let(scalar(address));
     const Expr* zero = is_float(e->type.dtype) ? ctx.number(0, e->type.dtype)
                        : e->type.dtype == DType::Bool ? ctx.boolean(false) : ctx.integer(0, e->type.dtype);

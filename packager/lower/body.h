@@ -34,6 +34,9 @@ class Body {
   // for dim in begin .. end step step, with the dim bound and a scope.
   void with_for(const ir::Dim* d, const ir::Expr* begin, const ir::Expr* end, int64_t step,
                 const std::function<void()>& body);
+  // Runs `body` where these broadcast steps (ir/broadcast.h) are all 1, or where at least one is not: two blocks. The first
+  // needs no branch at its loads.
+  void by_steps(const std::vector<const ir::Expr*>& steps, const std::function<void()>& body);
   // A node that is known to have this value in the current scope (an accumulator for a fold).
   void define(const ir::Expr* node, const ir::Expr* value) { scopes_.back().memo[{node, nullptr}] = value; }
 
@@ -87,6 +90,7 @@ class Body {
 
   const ir::Expr* compute(const ir::Expr* e, const ir::Expr* guard);
   const ir::Expr* load(const ir::Expr* e, const ir::Expr* guard);
+  const ir::Expr* all_one(const std::vector<const ir::Expr*>& steps);  // the condition; null: true
   const ir::Expr* select(const ir::Expr* e, const ir::Expr* guard);
   const ir::Expr* divide(const ir::Expr* e, const ir::Expr* guard);
   const ir::Expr* power(const ir::Expr* e, const ir::Expr* guard);
@@ -108,6 +112,7 @@ class Body {
   const ir::Expr* tail_ = nullptr;
   std::vector<Scope> scopes_;
   std::string error_;
+  std::vector<const ir::Expr*> ones_;  // broadcast steps that are 1 here
   int depth_ = 0;
   static constexpr int kMaxDepth = 3000;  // fused chains are kept shorter than this by fusion
 };

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 
+#include "packager/ir/broadcast.h"
 #include "packager/lower/templates.h"
 
 namespace mlc::lower {
@@ -100,10 +101,12 @@ class Generic {
     k_.over_tiles(extents, [&](const std::vector<const Expr*>& at) {
       s_.scoped([&] {
         for (size_t k = 0; k < split_; ++k) s_.bind(order_[k], at[k]);
-        if (!chunked_) return level(split_, ctx_.integer(0), split_ < order_.size() ? order_[split_]->extent : nullptr);
-        const Expr* lo = k_.b.let(ctx_.mul(at.back(), ctx_.integer(chunk_)));
-        const Expr* hi = k_.b.let(ctx_.min(ctx_.add(lo, ctx_.integer(chunk_)), order_[split_]->extent));
-        level(split_, lo, hi);
+        s_.by_steps(vector_steps(), [&] {
+          if (!chunked_) return level(split_, ctx_.integer(0), split_ < order_.size() ? order_[split_]->extent : nullptr);
+          const Expr* lo = k_.b.let(ctx_.mul(at.back(), ctx_.integer(chunk_)));
+          const Expr* hi = k_.b.let(ctx_.min(ctx_.add(lo, ctx_.integer(chunk_)), order_[split_]->extent));
+          level(split_, lo, hi);
+        });
       });
     });
     MLC_ASSIGN(loop::Kernel kernel, k_.finish(s_));
@@ -171,6 +174,28 @@ class Generic {
     order_.erase(at);
     order_.push_back(v);
     if (!pushes()) parallel_ = order_.size();
+  }
+
+  // Steps that decide whether a load along vectors, of the nest or of a fold, is one of neighbours or of one element.
+  std::vector<const Expr*> vector_steps() {
+    std::vector<const Expr*> steps;
+    for (const FlatWrite& w : n_.writes) {
+      std::vector<const ir::Dim*> dims;
+      if (vector_) dims.push_back(vector_);
+      ir::walk(w.value, [&](const Expr* e) {
+        if (e->op == Op::Fold) dims.insert(dims.end(), e->fold->dims.begin(), e->fold->dims.end());
+      });
+      ir::walk(w.value, [&](const Expr* e) {
+        if (e->op != Op::Load) return;
+        for (const ir::Dim* d : dims)
+          if (s_.facts.depends(e->args[0], d) && is_contiguous(ctx_, e->args[0], d)) {
+            const Expr* leaf[] = {ctx_.dim(d)};
+            for (const Expr* step : ir::steps_in(ir::linear_in(ctx_, e->args[0], leaf)->coefficients[0]))
+              if (std::find(steps.begin(), steps.end(), step) == steps.end()) steps.push_back(step);
+          }
+      });
+    }
+    return steps;
   }
 
   // Loads of a long fold would be gathers along `v`, but lie side by side along a dim of the fold.
