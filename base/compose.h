@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -36,13 +37,14 @@ struct Piece {
   uint64_t size;
 };
 
+using Pieces = std::initializer_list<Piece>;
+
 // As many {} in `pattern` as there are pieces.
-[[nodiscard]] std::string compose_pieces(const char* pattern, const Piece* pieces, size_t count);
+[[nodiscard]] std::string compose_pieces(const char* pattern, Pieces pieces);
 
 template <class... Args>
 [[nodiscard]] inline std::string compose(const char* pattern, const Args&... args) {
-  const Piece pieces[] = {args...};
-  return compose_pieces(pattern, pieces, sizeof...(args));
+  return compose_pieces(pattern, {args...});
 }
 
 }  // namespace mlc

@@ -16,7 +16,7 @@ extern template class std::basic_string<char>;
 // A Status that is passed on: a third of the code. One that is OK holds no memory, so nobody destroys it, and moving and
 // destroying any other is one call.
 namespace mlc {
-Status passed_on(Status& status);  // moves out of it and ends its life
+[[gnu::noinline]] Status passed_on(Status& status);  // moves out of it and ends its life
 }
 #undef MLC_RETURN_IF_ERROR
 #define MLC_RETURN_IF_ERROR(expr)                                           \

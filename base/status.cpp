@@ -2,8 +2,6 @@
 
 #include <new>
 
-#include "base/compose.h"
-
 namespace mlc {
 
 Status::Status() = default;
@@ -11,6 +9,8 @@ Status::Status(Code c, std::string m) : code(c), message(std::move(m)) {}
 Status::Status(Code c, const char* m) : code(c), message(m) {}
 Status::Status(Code c, uint16_t e, std::string m) : code(c), number(e), message(std::move(m)) {}
 Status::Status(Code c, uint16_t e, const char* m) : code(c), number(e), message(m) {}
+Status::Status(Code c, uint16_t e, const char* pattern, Pieces pieces)
+    : code(c), number(e), message(compose_pieces(pattern, pieces)) {}
 Status::Status(const Status&) = default;
 Status::Status(Status&&) noexcept = default;
 Status& Status::operator=(const Status&) = default;
@@ -35,6 +35,18 @@ Status&& Status::fact(std::string line) && {
 Status&& Status::hint(std::string line) && {
   help = std::move(line);
   return std::move(*this);
+}
+
+Status&& Status::note_of(const char* pattern, Pieces pieces) {
+  return std::move(*this).note(std::string_view(compose_pieces(pattern, pieces)));
+}
+
+Status&& Status::fact_of(const char* pattern, Pieces pieces) {
+  return std::move(*this).fact(compose_pieces(pattern, pieces));
+}
+
+Status&& Status::hint_of(const char* pattern, Pieces pieces) {
+  return std::move(*this).hint(compose_pieces(pattern, pieces));
 }
 
 std::string Status::text() const {

@@ -11,11 +11,13 @@
 
 #include <cassert>
 #include <cstdint>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
+
+#include "base/compose.h"
 
 namespace mlc {
 
@@ -54,6 +56,14 @@ struct [[nodiscard]] Status {
   Status(Code c, const char* m);
   Status(Code c, uint16_t e, std::string m);
   Status(Code c, uint16_t e, const char* m);
+  // The message out of pieces, as compose() makes it: Status(Code::Malformed, "'{}' has {} inputs", name, count).
+  Status(Code c, uint16_t e, const char* pattern, Pieces pieces);
+  template <class... Args>
+    requires(sizeof...(Args) > 0)
+  Status(Code c, const char* pattern, const Args&... args) : Status(c, 0, pattern, Pieces{args...}) {}
+  template <class... Args>
+    requires(sizeof...(Args) > 0)
+  Status(Code c, uint16_t e, const char* pattern, const Args&... args) : Status(c, e, pattern, Pieces{args...}) {}
   Status(const Status&);
   Status(Status&&) noexcept;
   Status& operator=(const Status&);
@@ -67,8 +77,26 @@ struct [[nodiscard]] Status {
   Status&& note(std::string_view where) &&;
   Status&& fact(std::string line) &&;
   Status&& hint(std::string line) &&;
+  // The same with what compose(pattern, args...) makes.
+  template <class... Args>
+  Status&& note(const char* pattern, const Args&... args) && {
+    return note_of(pattern, {args...});
+  }
+  template <class... Args>
+  Status&& fact(const char* pattern, const Args&... args) && {
+    return fact_of(pattern, {args...});
+  }
+  template <class... Args>
+  Status&& hint(const char* pattern, const Args&... args) && {
+    return hint_of(pattern, {args...});
+  }
   // "error[E1101]: cat.mlc is truncated: ...\n  cut off: ...\n  help: ..."
   std::string text() const;
+
+ private:
+  Status&& note_of(const char* pattern, Pieces pieces);
+  Status&& fact_of(const char* pattern, Pieces pieces);
+  Status&& hint_of(const char* pattern, Pieces pieces);
 };
 
 inline Status ok() { return {}; }
@@ -77,24 +105,47 @@ inline Status ok() { return {}; }
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {
-    assert(!std::get<1>(state_).ok() && "a Result cannot be built from OK");
+  Result(T&& value) : ok_(true), value_(std::move(value)) {}
+  Result(const T& value) : ok_(true), value_(value) {}
+  Result(Status&& status) : ok_(false), status_(std::move(status)) {
+    assert(!status_.ok() && "a Result cannot be built from OK");
   }
-  bool ok() const { return state_.index() == 0; }
+  Result(const Status& status) : Result(Status(status)) {}
+  Result(Result&& other) noexcept : ok_(other.ok_) { take(std::move(other)); }
+  Result(const Result& other) : ok_(other.ok_) { take(other); }
+  Result& operator=(Result other) noexcept {
+    this->~Result();
+    return *new (this) Result(std::move(other));
+  }
+  ~Result() {
+    if (ok_) value_.~T();
+    else status_.~Status();
+  }
+
+  bool ok() const { return ok_; }
   explicit operator bool() const { return ok(); }
-  T& value() & { assert(ok()); return *std::get_if<0>(&state_); }
-  const T& value() const& { assert(ok()); return *std::get_if<0>(&state_); }
-  T&& value() && { assert(ok()); return std::move(*std::get_if<0>(&state_)); }
+  T& value() & { assert(ok()); return value_; }
+  const T& value() const& { assert(ok()); return value_; }
+  T&& value() && { assert(ok()); return std::move(value_); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
-  const Status& status() const& { assert(!ok()); return *std::get_if<1>(&state_); }
-  Status&& status() && { assert(!ok()); return std::move(*std::get_if<1>(&state_)); }
+  const Status& status() const& { assert(!ok()); return status_; }
+  Status&& status() && { assert(!ok()); return std::move(status_); }
 
  private:
-  std::variant<T, Status> state_;
+  template <class Other>
+  void take(Other&& other) {
+    if (ok_) new (&value_) T(std::forward<Other>(other).value_);
+    else new (&status_) Status(std::forward<Other>(other).status_);
+  }
+
+  bool ok_;
+  union {
+    T value_;
+    Status status_;
+  };
 };
 
 }  // namespace mlc

@@ -96,6 +96,15 @@ unsigned next_in_case(std::string_view text, size_t& at, bool upper, char* out) 
   return 2;
 }
 
+bool is_word_of(std::string_view list, std::string_view word) {
+  if (word.empty() || word.find(' ') != word.npos) return false;
+  for (size_t at = 0; (at = list.find(word, at)) != list.npos; ++at) {
+    const size_t end = at + word.size();
+    if ((at == 0 || list[at - 1] == ' ') && (end == list.size() || list[end] == ' ')) return true;
+  }
+  return false;
+}
+
 int64_t accepted(const int32_t* table, uint64_t length, std::string_view text) {
   if (length < 258 || table[0] < 2 || table[1] < 1) return -1;
   const auto states = static_cast<uint64_t>(table[0]), classes = static_cast<uint64_t>(table[1]);

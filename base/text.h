@@ -23,6 +23,9 @@ uint32_t in_case(uint32_t code_point, bool upper);
 // no UTF-8 stay as they are.
 unsigned next_in_case(std::string_view text, size_t& at, bool upper, char* out);
 
+// Whether the word, one without blanks, stands in a list that has a blank between its words.
+bool is_word_of(std::string_view list, std::string_view word);
+
 // Whether a table of states accepts all of the text. The table: numbers of states and of classes of bytes, then for each
 // byte its class, for each state whether a text may end there, for each state and class the next state. State 0 is
 // where no text is accepted any more, 1 the first. Numbers of a table that is not like that accept nothing.

@@ -42,8 +42,8 @@ class Scanner {
   size_t at_ = 0;
 };
 
-Status malformed(std::string_view text, std::string_view why) {
-  return Status(Code::Malformed, compose("layout \"{}\": {}", text, why));
+Status malformed(std::string_view text, const char* why) {
+  return Status(Code::Malformed, "layout \"{}\": {}", text, why);
 }
 
 }  // namespace
@@ -102,8 +102,8 @@ Result<uint64_t> stored_bytes(const ParsedLayout& layout, DType dtype, std::span
     elements = *product;
   } else {
     if (layout.names.size() != shape.size())
-      return Status(Code::Malformed, compose("the layout is for rank {}, the tensor has rank {}", layout.names.size(),
-                                             shape.size()));
+      return Status(Code::Malformed, "the layout is for rank {}, the tensor has rank {}", layout.names.size(),
+                    shape.size());
     for (const LayoutFactor& factor : layout.factors) {
       uint64_t extent = factor.number;
       if (factor.dim >= 0) {
@@ -116,7 +116,7 @@ Result<uint64_t> stored_bytes(const ParsedLayout& layout, DType dtype, std::span
     }
   }
   unsigned bits = bits_of(dtype);
-  if (bits == 0) return Status(Code::Malformed, compose("elements of type {} have no size", name_of(dtype)));
+  if (bits == 0) return Status(Code::Malformed, "elements of type {} have no size", name_of(dtype));
   if (bits < 8) return elements / (8 / bits) + (elements % (8 / bits) != 0);
   auto bytes = checked_mul(elements, bits / 8);
   if (!bytes) return Status(Code::Malformed, "the number of bytes exceeds 2^64");

@@ -70,17 +70,17 @@ Result<std::vector<SegmentGap>> tile_segments(const Manifest& m) {
   size_t at = 0;
   for (uint32_t s = 0; s < m.segments.size(); ++s) {
     const Segment& segment = m.segments[s];
-    auto fail = [&](const std::string& why) {
-      return Status(Code::Malformed, compose("segment {}: {}", quoted(segment.name), why));
+    auto fail = [&](const char* pattern, Pieces pieces = {}) {
+      return Status(Code::Malformed, "segment {}: {}", quoted(segment.name), compose_pieces(pattern, pieces));
     };
     size_t first = at;
     uint64_t end = 0;
     for (; at < items.size() && items[at].segment == s; ++at) {
       if (items[at].offset < end)
-        return fail(compose("two items share the byte at offset {}", items[at].offset));
+        return fail("two items share the byte at offset {}", {items[at].offset});
       uint64_t gap = items[at].offset - end;
       if (gap >= kPackedAlign || (gap != 0 && at == first))
-        return fail(compose("{} bytes at offset {} belong to nothing", gap, end));
+        return fail("{} bytes at offset {} belong to nothing", {gap, end});
       if (gap != 0) gaps.push_back({s, static_cast<uint32_t>(gap), end});
       end = items[at].offset + items[at].length;  // in range: checked with the Ref
     }
@@ -88,9 +88,9 @@ Result<std::vector<SegmentGap>> tile_segments(const Manifest& m) {
       bool owned = owned_whole(segment.kind) ? static_cast<bool>(whole[s]) : may_be_unowned(segment.kind);
       if (!owned) return fail("belongs to nothing in the manifest");
     } else if (owned_whole(segment.kind)) {
-      return fail(compose("a segment of kind {} cannot be shared by ranges", name_of(segment.kind)));
+      return fail("a segment of kind {} cannot be shared by ranges", {name_of(segment.kind)});
     } else if (end != segment.decoded_len) {
-      return fail(compose("{} bytes at its end belong to nothing", segment.decoded_len - end));
+      return fail("{} bytes at its end belong to nothing", {segment.decoded_len - end});
     }
   }
   return gaps;

@@ -9,12 +9,12 @@
 
 namespace mlc::format {
 
-Status Place::wrong(std::string_view why) const {
-  return malformed(compose("{}[{}] {}: {}", list, index, quoted(name), why));
+Status Place::wrong_of(const char* pattern, Pieces pieces) const {
+  return malformed("{}[{}] {}: {}", list, index, quoted(name), compose_pieces(pattern, pieces));
 }
 
-Status not_sorted(std::string_view what, size_t index) {
-  return malformed(compose("{}[{}]: not in ascending order, or there twice", what, index));
+Status not_sorted(const char* what, size_t index) {
+  return malformed("{}[{}]: not in ascending order, or there twice", what, index);
 }
 
 bool is_label(std::string_view text) {
@@ -45,22 +45,22 @@ bool is_segment_name(std::string_view text) {
 
 bool is_known(DType type) { return type != DType::None && type <= kLastDType; }
 
-Status check_count(std::string_view what, size_t count, uint64_t least, uint64_t most) {
+Status check_count(const char* what, size_t count, uint64_t least, uint64_t most) {
   if (count >= least && count <= most) return ok();
-  return malformed(compose("{}: {} found, {} to {} expected", what, count, least, most));
+  return malformed("{}: {} found, {} to {} expected", what, count, least, most);
 }
 
 Status check_ref(const Manifest& m, const Ref& ref, SegmentKind kind) {
   if (ref.length == 0 && ref.segment == 0 && ref.offset == 0) return ok();  // no bytes, of no segment
   if (ref.segment >= m.segments.size())
-    return malformed(compose("refers to segment {} of {}", ref.segment, m.segments.size()));
+    return malformed("refers to segment {} of {}", ref.segment, m.segments.size());
   const Segment& segment = m.segments[ref.segment];
   if (segment.kind != kind)
-    return malformed(compose("lies in segment {} of kind {}, {} expected", quoted(segment.name), name_of(segment.kind),
-                             name_of(kind)));
+    return malformed("lies in segment {} of kind {}, {} expected", quoted(segment.name), name_of(segment.kind),
+                     name_of(kind));
   if (!range_within(ref.offset, ref.length, segment.decoded_len))
-    return malformed(compose("offset {} and length {} lie outside segment {} of {} bytes", ref.offset, ref.length,
-                             quoted(segment.name), segment.decoded_len));
+    return malformed("offset {} and length {} lie outside segment {} of {} bytes", ref.offset, ref.length,
+                     quoted(segment.name), segment.decoded_len);
   return ok();
 }
 
@@ -68,7 +68,7 @@ Status check_tolerances(const std::vector<Tolerance>& tolerances, size_t outputs
   if (tolerances.size() > kMaxPorts) return malformed("too many tolerances");
   for (const Tolerance& tolerance : tolerances) {
     if (tolerance.output >= outputs)
-      return malformed(compose("tolerance of output {}, which does not exist", tolerance.output));
+      return malformed("tolerance of output {}, which does not exist", tolerance.output);
     if (!std::isfinite(tolerance.value) || tolerance.value < 0)
       return malformed("tolerance that is not a finite number >= 0");
     if (tolerance.metric == Metric::None) return malformed("tolerance without a metric");
@@ -79,7 +79,7 @@ Status check_tolerances(const std::vector<Tolerance>& tolerances, size_t outputs
 
 Status validate(Manifest& m) {
   if (!m.required.empty())
-    return Status(Code::Malformed, compose("needs format feature {}, which this version does not know", m.required[0]))
+    return Status(Code::Malformed, "needs format feature {}, which this version does not know", m.required[0])
         .hint("update mlrun, or rebuild the container with an older --target-version");
   MLC_RETURN_IF_ERROR(check_count("methods", m.methods.size(), 1, kMaxMethods));
   MLC_RETURN_IF_ERROR(check_count("segments", m.segments.size(), 1, kMaxSegments));

@@ -27,7 +27,7 @@ Status validate_stages(const Manifest& m) {
     if (stage.attributes.size() > kMaxAttributes) return place.wrong("more than 1024 attributes");
     for (const Attribute& attribute : stage.attributes)
       if (!is_name(attribute.name) || !is_clean_text(attribute.value, kMaxStringLen))
-        return place.wrong(compose("attribute {} is not clean text", quoted(attribute.name)));
+        return place.wrong("attribute {} is not clean text", quoted(attribute.name));
   }
   return ok();
 }
@@ -38,7 +38,7 @@ Status validate_assets(const Manifest& m) {
     Place place{"assets", i, asset.name};
     if (!is_label(asset.name)) return place.wrong("name must be a plain file name: letters, digits, '.', '_', '+' and '-'");
     if (!is_name(asset.media)) return place.wrong("media is missing");
-    if (Status s = check_ref(m, asset.ref, SegmentKind::Asset); !s.ok()) return place.wrong(s.message);
+    if (Status s = check_ref(m, asset.ref, SegmentKind::Asset); !s.ok()) return place.wrong("{}", s.message);
     if (asset.ref.length > kMaxAssetLen) return place.wrong("longer than 1 GiB");
   }
   return check_sorted(m.assets, "assets", [](const Asset& x) -> std::string_view { return x.name; });
@@ -46,8 +46,8 @@ Status validate_assets(const Manifest& m) {
 
 // The bindings, if there are any, are one per dimension of the method.
 Status validate_shape(const Golden& golden, const GoldenArray& array, const Port& port, const Place& place) {
-  auto wrong = [&](const std::string& why) { return place.wrong(compose("array of port {}: {}", quoted(port.name),
-                                                                        why)); };
+  auto wrong = [&](const std::string& why) { return place.wrong("array of port {}: {}", quoted(port.name),
+                                                                        why); };
   if (array.dtype != port.dtype) return wrong("its element type is not the port's");
   if (array.shape.size() != port.dims.size())
     return wrong(compose("rank {}, the port has rank {}", array.shape.size(), port.dims.size()));
@@ -64,24 +64,23 @@ Status validate_shape(const Golden& golden, const GoldenArray& array, const Port
 Status validate_arrays(const Manifest& m, const Golden& golden, const std::vector<GoldenArray>& arrays,
                        const std::vector<Port>& ports, const Place& place, uint64_t& total) {
   for (const GoldenArray& array : arrays) {
-    if (array.port >= ports.size()) return place.wrong(compose("port {} of {}", array.port, ports.size()));
+    if (array.port >= ports.size()) return place.wrong("port {} of {}", array.port, ports.size());
     const Port& port = ports[array.port];
     if (port.list_depth > 0 || port.dtype == DType::Str)
-      return place.wrong(compose("port {} is a list or holds strings, of which there are no golden arrays", quoted(port.name)));
-    if (Status s = check_ref(m, array.ref, SegmentKind::Golden); !s.ok()) return place.wrong(s.message);
-    if (array.shape.size() > kMaxRank) return place.wrong(compose("array of rank {}", array.shape.size()));
+      return place.wrong("port {} is a list or holds strings, of which there are no golden arrays", quoted(port.name));
+    if (Status s = check_ref(m, array.ref, SegmentKind::Golden); !s.ok()) return place.wrong("{}", s.message);
+    if (array.shape.size() > kMaxRank) return place.wrong("array of rank {}", array.shape.size());
     MLC_RETURN_IF_ERROR(validate_shape(golden, array, port, place));
     std::optional<uint64_t> bytes = bytes_of(array.dtype);  // as a run takes and gives them: elements of 4 and 2 bits a byte each
     for (uint64_t extent : array.shape) bytes = bytes ? checked_mul(*bytes, extent) : bytes;
     if (!bytes) return place.wrong("the size of a golden array overflows");
     if (*bytes != array.ref.length)
-      return place.wrong(compose("array of port {} has {} bytes, {} expected", quoted(port.name), array.ref.length,
-                                 *bytes));
+      return place.wrong("array of port {} has {} bytes, {} expected", quoted(port.name), array.ref.length, *bytes);
     auto sum = checked_add(total, array.ref.length);
     if (!sum || *sum > kMaxGoldenLen) return place.wrong("golden arrays exceed 256 MiB in all");
     total = *sum;
   }
-  return check_sorted(arrays, "arrays of golden " + quoted(golden.name), [](const GoldenArray& a) { return a.port; });
+  return check_sorted(arrays, compose("arrays of golden {}", quoted(golden.name)).c_str(), [](const GoldenArray& a) { return a.port; });
 }
 
 Status validate_golden(const Manifest& m) {
@@ -93,13 +92,12 @@ Status validate_golden(const Manifest& m) {
     Place place{"golden", i, golden.name};
     if (!is_name(golden.name)) return place.wrong("not a name");
     if (golden.method >= m.methods.size())
-      return place.wrong(compose("method {} of {}", golden.method, m.methods.size()));
+      return place.wrong("method {} of {}", golden.method, m.methods.size());
     if (golden.entry == GoldenEntry::None || static_cast<uint8_t>(golden.entry) > kLastGoldenEntry)
-      return place.wrong(compose("entry {} is unknown", static_cast<uint8_t>(golden.entry)));
+      return place.wrong("entry {} is unknown", static_cast<uint8_t>(golden.entry));
     const Method& method = m.methods[golden.method];
     if (!golden.bindings.empty() && golden.bindings.size() != method.dims.size())
-      return place.wrong(compose("{} bindings, the method has {} dimensions", golden.bindings.size(),
-                                 method.dims.size()));
+      return place.wrong("{} bindings, the method has {} dimensions", golden.bindings.size(), method.dims.size());
     bool core = golden.entry == GoldenEntry::Core;
     const auto& inputs = core && !method.core_inputs.empty() ? method.core_inputs : method.inputs;
     const auto& outputs = core && !method.core_outputs.empty() ? method.core_outputs : method.outputs;
@@ -108,7 +106,7 @@ Status validate_golden(const Manifest& m) {
     MLC_RETURN_IF_ERROR(validate_arrays(m, golden, golden.outputs, outputs, place, total));
     bool unknown_metric = false;
     if (Status s = check_tolerances(golden.tolerance, outputs.size(), unknown_metric); !s.ok())
-      return place.wrong(s.message);
+      return place.wrong("{}", s.message);
     if (unknown_metric) return place.wrong("states its tolerance in an unknown metric");
     tested[golden.method] = true;
   }
@@ -127,7 +125,7 @@ Status validate_operators(const Manifest& m) {
     const Operator& op = m.operators[i];
     Place place{"operators", i, op.name};
     if (!is_clean_text(op.domain, kMaxNameLen) || !is_name(op.name)) return place.wrong("domain or name is not a name");
-    if (Status s = check_ref(m, op.text, SegmentKind::Operator); !s.ok()) return place.wrong(s.message);
+    if (Status s = check_ref(m, op.text, SegmentKind::Operator); !s.ok()) return place.wrong("{}", s.message);
     if (op.text.length > kMaxOperatorLen) return place.wrong("text longer than 1 MiB");
     total += op.text.length;  // at most kMaxOperators * kMaxOperatorLen
   }
@@ -137,11 +135,11 @@ Status validate_operators(const Manifest& m) {
   });
 }
 
-Status check_whole(const Manifest& m, uint32_t segment, SegmentKind kind, std::string_view what) {
+Status check_whole(const Manifest& m, uint32_t segment, SegmentKind kind, const char* what) {
   if (segment >= m.segments.size())
-    return malformed(compose("{}: segment {} of {}", what, segment, m.segments.size()));
+    return malformed("{}: segment {} of {}", what, segment, m.segments.size());
   if (m.segments[segment].kind != kind)
-    return malformed(compose("{}: segment {} is of another kind", what, quoted(m.segments[segment].name)));
+    return malformed("{}: segment {} is of another kind", what, quoted(m.segments[segment].name));
   return ok();
 }
 
@@ -161,7 +159,7 @@ Status validate_optional_parts(const Manifest& m) {
     if (!is_name(extension.id)) return place.wrong("not a name");
     if (extension.critical) return place.wrong("is unknown to this version and marked critical");
     if (extension.data)
-      if (Status s = check_ref(m, *extension.data, SegmentKind::Asset); !s.ok()) return place.wrong(s.message);
+      if (Status s = check_ref(m, *extension.data, SegmentKind::Asset); !s.ok()) return place.wrong("{}", s.message);
   }
   return check_sorted(m.extensions, "extensions", [](const Extension& x) -> std::string_view { return x.id; });
 }
@@ -170,11 +168,11 @@ Status validate_provenance(const Manifest& m) {
   const Provenance& p = m.provenance;
   if (!is_name(p.tool) || !is_name(p.tool_version)) return malformed("provenance: tool or version is not a name");
   if (!is_clean_text(p.source_name, kMaxNameLen) || p.source_name.find_first_of("/\\") != std::string::npos)
-    return malformed(compose("provenance: source {} is not a plain file name", quoted(p.source_name)));
+    return malformed("provenance: source {} is not a plain file name", quoted(p.source_name));
   if (p.flags.size() > kMaxFlags) return malformed("provenance: more than 1024 flags");
   for (const std::string& flag : p.flags)
     if (!is_clean_text(flag, kMaxStringLen))
-      return malformed(compose("provenance: flag {} is not clean text", quoted(flag)));
+      return malformed("provenance: flag {} is not clean text", quoted(flag));
   if (p.targets.size() > kMaxVariants) return malformed("provenance: more than 256 targets");
   if (p.parents.size() > kMaxVariants) return malformed("provenance: more than 256 parents");
   for (const Parent& parent : p.parents)

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/compose.h"
+#include "base/text.h"
 #include "schema/validate_internal.h"
 
 namespace mlc::format {
@@ -27,19 +28,18 @@ Status validate_model(const Manifest& m) {
   if (slash == std::string::npos || model.id.size() > kMaxNameLen ||
       !is_id_part(std::string_view(model.id).substr(0, slash)) ||
       !is_id_part(std::string_view(model.id).substr(slash + 1)))
-    return malformed(compose("model id {}: organisation/name in [a-z0-9._-] expected", quoted(model.id)));
+    return malformed("model id {}: organisation/name in [a-z0-9._-] expected", quoted(model.id));
   if (model.version == 0) return malformed("model version is 0");
   if (!is_clean_text(model.title, kMaxStringLen)) return malformed("model title: not clean UTF-8, or too long");
   if (!is_clean_text(model.licence, kMaxStringLen)) return malformed("model licence: not clean UTF-8, or too long");
   if (model.default_method >= m.methods.size())
-    return malformed(compose("default method {} of {}", model.default_method, m.methods.size()));
+    return malformed("default method {} of {}", model.default_method, m.methods.size());
   return ok();
 }
 
 // Words and signs of an index expression: names of declared dims, a closed list of functions, integers, + - * / % ( ) ,
 // Only shown to people and never evaluated here, so its grammar is not checked further.
 bool is_index_expression(std::string_view text, const Names& dims) {
-  static constexpr std::string_view functions[] = {"min", "max", "floordiv", "ceildiv", "mod", "select"};
   if (text.empty() || text.size() > kMaxExpr) return false;
   int depth = 0;
   for (size_t at = 0; at < text.size();) {
@@ -53,7 +53,7 @@ bool is_index_expression(std::string_view text, const Names& dims) {
       std::string_view word = text.substr(at, end - at);
       bool number = std::all_of(word.begin(), word.end(), [](char w) { return w >= '0' && w <= '9'; });
       bool dim = std::binary_search(dims.begin(), dims.end(), word);
-      bool function = std::find(std::begin(functions), std::end(functions), word) != std::end(functions);
+      bool function = is_word_of("min max floordiv ceildiv mod select", word);
       if (!number && !dim && !(function && end < text.size() && text[end] == '(')) return false;
       at = end;
       continue;
@@ -70,26 +70,25 @@ Status validate_dim_ref(const DimRef& ref, const Names& dims, const Place& place
   int forms = (ref.dim ? 1 : 0) + (ref.extent ? 1 : 0) + (ref.expr.empty() ? 0 : 1);
   if (forms != 1) return place.wrong("a dimension must be a symbol, a number or an expression, exactly one of them");
   if (ref.dim && *ref.dim >= dims.size())
-    return place.wrong(compose("uses dimension {} of {}", *ref.dim, dims.size()));
-  if (ref.extent && *ref.extent < 0) return place.wrong(compose("negative extent {}", *ref.extent));
+    return place.wrong("uses dimension {} of {}", *ref.dim, dims.size());
+  if (ref.extent && *ref.extent < 0) return place.wrong("negative extent {}", *ref.extent);
   if (!ref.expr.empty() && !is_index_expression(ref.expr, dims))
-    return place.wrong(compose("expression {} is not an index expression over the declared dimensions",
-                               quoted(ref.expr)));
+    return place.wrong("expression {} is not an index expression over the declared dimensions", quoted(ref.expr));
   return ok();
 }
 
 Status validate_port(const Port& port, const Manifest& m, const Names& dims, const Place& place) {
   if (!is_name(port.name)) return place.wrong("name must be 1 to 255 bytes of UTF-8 without control characters");
   if (!is_known(port.dtype))
-    return place.wrong(compose("element type {} is unknown", static_cast<uint8_t>(port.dtype)));
-  if (port.dims.size() > kMaxRank) return place.wrong(compose("rank {}, at most 8 allowed", port.dims.size()));
+    return place.wrong("element type {} is unknown", static_cast<uint8_t>(port.dtype));
+  if (port.dims.size() > kMaxRank) return place.wrong("rank {}, at most 8 allowed", port.dims.size());
   for (const DimRef& ref : port.dims) MLC_RETURN_IF_ERROR(validate_dim_ref(ref, dims, place));
-  if (port.list_depth > kMaxListDepth) return place.wrong(compose("a list of depth {}, at most {} allowed", port.list_depth, kMaxListDepth));
+  if (port.list_depth > kMaxListDepth) return place.wrong("a list of depth {}, at most {} allowed", port.list_depth, kMaxListDepth);
   if (port.list_depth > 0 && !port.dims.empty()) return place.wrong("a list has no dims");
   if (port.media == Media::None || static_cast<uint8_t>(port.media) > kLastMedia)
-    return place.wrong(compose("media {} is unknown", static_cast<uint8_t>(port.media)));
+    return place.wrong("media {} is unknown", static_cast<uint8_t>(port.media));
   if (static_cast<uint8_t>(port.colour) > kLastColour)
-    return place.wrong(compose("colour {} is unknown", static_cast<uint8_t>(port.colour)));
+    return place.wrong("colour {} is unknown", static_cast<uint8_t>(port.colour));
   if (!port.range.empty()) {
     bool good = port.range.size() == 2 && std::isfinite(port.range[0]) && std::isfinite(port.range[1]) &&
                 port.range[0] <= port.range[1];
@@ -98,37 +97,37 @@ Status validate_port(const Port& port, const Manifest& m, const Names& dims, con
   if (!is_clean_text(port.unit, kMaxNameLen)) return place.wrong("unit is not clean text");
   if (!is_clean_text(port.doc, kMaxStringLen)) return place.wrong("doc is not clean text");
   if (port.labels && *port.labels >= m.assets.size())
-    return place.wrong(compose("labels are asset {} of {}", *port.labels, m.assets.size()));
+    return place.wrong("labels are asset {} of {}", *port.labels, m.assets.size());
   if (port.labels && port.label_axis >= port.dims.size()) return place.wrong("label axis is not one of its axes");
   if (port.tokenizer && *port.tokenizer >= m.assets.size())
-    return place.wrong(compose("tokenizer is asset {} of {}", *port.tokenizer, m.assets.size()));
+    return place.wrong("tokenizer is asset {} of {}", *port.tokenizer, m.assets.size());
   return ok();
 }
 
 // Order is part of the interface, so lists of ports are not sorted; names are unique within a list.
-Status validate_ports(const std::vector<Port>& ports, std::string_view list, const Manifest& m, const Method& method,
+Status validate_ports(const std::vector<Port>& ports, const char* list, const Manifest& m, const Method& method,
                       const Names& dims) {
   std::string where = compose("method {}: {}", quoted(method.name), list);
-  MLC_RETURN_IF_ERROR(check_count(where, ports.size(), 0, kMaxPorts));
+  MLC_RETURN_IF_ERROR(check_count(where.c_str(), ports.size(), 0, kMaxPorts));
   std::vector<std::string_view> names;
   for (size_t i = 0; i < ports.size(); ++i) {
-    MLC_RETURN_IF_ERROR(validate_port(ports[i], m, dims, Place{where, i, ports[i].name}));
+    MLC_RETURN_IF_ERROR(validate_port(ports[i], m, dims, Place{where.c_str(), i, ports[i].name}));
     names.push_back(ports[i].name);
   }
   std::sort(names.begin(), names.end());
   auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) return malformed(compose("{}: {} is there twice", where, quoted(*twice)));
+  if (twice != names.end()) return malformed("{}: {} is there twice", where, quoted(*twice));
   return ok();
 }
 
 // The names, sorted.
 Result<Names> validate_dims(const Method& method) {
   std::string where = compose("method {}: dims", quoted(method.name));
-  MLC_RETURN_IF_ERROR(check_count(where, method.dims.size(), 0, kMaxDims));
+  MLC_RETURN_IF_ERROR(check_count(where.c_str(), method.dims.size(), 0, kMaxDims));
   std::vector<std::string_view> names;
   for (size_t i = 0; i < method.dims.size(); ++i) {
     const Dim& dim = method.dims[i];
-    Place place{where, i, dim.name};
+    Place place{where.c_str(), i, dim.name};
     if (!is_name(dim.name)) return place.wrong("not a name");
     if (dim.min < 0 || dim.min > dim.max) return place.wrong("least and largest value must be 0 <= least <= largest");
     if (dim.multiple < 1) return place.wrong("multiple must be at least 1");
@@ -136,7 +135,7 @@ Result<Names> validate_dims(const Method& method) {
   }
   std::sort(names.begin(), names.end());
   auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) return malformed(compose("{}: {} is there twice", where, quoted(*twice)));
+  if (twice != names.end()) return malformed("{}: {} is there twice", where, quoted(*twice));
   return names;
 }
 

@@ -12,14 +12,22 @@ namespace mlc::format {
 
 // Where a message points: `tensors[3] "fc.weight"`. Built only when something is wrong.
 struct Place {
-  std::string_view list;
+  const char* list;
   size_t index;
   std::string_view name;
 
-  Status wrong(std::string_view why) const;
+  // compose(pattern, args...) behind the place.
+  template <class... Args>
+  Status wrong(const char* pattern, const Args&... args) const {
+    return wrong_of(pattern, {args...});
+  }
+  Status wrong_of(const char* pattern, Pieces pieces) const;
 };
 
-inline Status malformed(std::string why) { return Status(Code::Malformed, std::move(why)); }
+template <class... Args>
+Status malformed(const char* pattern, const Args&... args) {
+  return Status(Code::Malformed, pattern, args...);
+}
 inline std::string str(uint64_t n) { return std::to_string(n); }
 
 // A name: not empty, clean, at most 255 bytes.
@@ -27,16 +35,16 @@ inline std::string str(uint64_t n) { return std::to_string(n); }
 // Labels joined by '/'.
 [[nodiscard]] bool is_segment_name(std::string_view text);
 
-[[nodiscard]] Status not_sorted(std::string_view what, size_t index);
+[[nodiscard]] Status not_sorted(const char* what, size_t index);
 // Strictly ascending by key: sorted and unique.
 template <class List, class Key>
-[[nodiscard]] Status check_sorted(const List& list, std::string_view what, Key key) {
+[[nodiscard]] Status check_sorted(const List& list, const char* what, Key key) {
   for (size_t i = 1; i < list.size(); ++i)
     if (!(key(list[i - 1]) < key(list[i]))) return not_sorted(what, i);
   return ok();
 }
 
-[[nodiscard]] Status check_count(std::string_view what, size_t count, uint64_t least, uint64_t most);
+[[nodiscard]] Status check_count(const char* what, size_t count, uint64_t least, uint64_t most);
 // In range, and in a segment of this kind.
 [[nodiscard]] Status check_ref(const Manifest& m, const Ref& ref, SegmentKind kind);
 [[nodiscard]] Status check_tolerances(const std::vector<Tolerance>& tolerances, size_t outputs, bool& unknown_metric);

@@ -28,7 +28,7 @@ Status validate_lengths(const Segment& segment, const Place& place) {
   uint64_t most = max_len_of(segment.kind);
   if (segment.stored_len == 0 || segment.decoded_len == 0) return place.wrong("is empty");
   if (segment.decoded_len > most)
-    return place.wrong(compose("{} bytes, at most {} allowed", segment.decoded_len, most));
+    return place.wrong("{} bytes, at most {} allowed", segment.decoded_len, most);
   switch (segment.codec) {
     case Codec::Raw:
       if (segment.stored_len != segment.decoded_len) return place.wrong("raw, but stored and decoded length differ");
@@ -37,11 +37,11 @@ Status validate_lengths(const Segment& segment, const Place& place) {
       if (segment.stored_len > leaf_count(segment.decoded_len) * kMaxFrameLen)
         return place.wrong("stored length exceeds what its frames can hold");
       if (segment.decoded_len / kMaxZstdRatio > segment.stored_len)
-        return place.wrong(compose("expands more than {} times", kMaxZstdRatio));
+        return place.wrong("expands more than {} times", kMaxZstdRatio);
       return ok();
     case Codec::None: break;
   }
-  return place.wrong(compose("codec {} is unknown", static_cast<uint8_t>(segment.codec)));
+  return place.wrong("codec {} is unknown", static_cast<uint8_t>(segment.codec));
 }
 
 }  // namespace
@@ -54,10 +54,10 @@ Status validate_segments(const Manifest& m) {
       return place.wrong("name must be labels of letters, digits, '.', '_', '+' and '-', joined by '/'");
     if (segment.kind == SegmentKind::None) return place.wrong("kind is missing");
     if (static_cast<uint8_t>(segment.kind) > kLastSegmentKind && segment.critical)
-      return place.wrong(compose("kind {} is unknown and marked critical", static_cast<uint8_t>(segment.kind)));
+      return place.wrong("kind {} is unknown and marked critical", static_cast<uint8_t>(segment.kind));
     MLC_RETURN_IF_ERROR(validate_lengths(segment, place));
     if (segment.droppable && never_droppable(segment.kind))
-      return place.wrong(compose("a segment of kind {} must not be droppable", name_of(segment.kind)));
+      return place.wrong("a segment of kind {} must not be droppable", name_of(segment.kind));
   }
   return check_sorted(m.segments, "segments", [](const Segment& s) -> std::string_view { return s.name; });
 }

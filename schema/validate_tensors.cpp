@@ -18,12 +18,12 @@ Status validate_quant(const Manifest& m, const Tensor& tensor, size_t index, con
   if (!tensor.quant) return ok();
   const Quant& quant = *tensor.quant;
   if (quant.scheme == QuantScheme::None || static_cast<uint8_t>(quant.scheme) > kLastQuantScheme)
-    return place.wrong(compose("quantisation scheme {} is unknown", static_cast<uint8_t>(quant.scheme)));
+    return place.wrong("quantisation scheme {} is unknown", static_cast<uint8_t>(quant.scheme));
   if (!tensor.shape.empty() && quant.axis >= tensor.shape.size())
     return place.wrong("quantisation axis is not one of its axes");
   for (const auto& other : {quant.scale, quant.zero})
     if (other && (*other >= m.tensors.size() || *other == index))
-      return place.wrong(compose("quantised by tensor {}, which is not another tensor", *other));
+      return place.wrong("quantised by tensor {}, which is not another tensor", *other);
   if (!quant.scale) return place.wrong("quantised without a scale");
   return ok();
 }
@@ -32,8 +32,10 @@ Status validate_copies(const Manifest& m, const Tensor& tensor, const Place& pla
                        const std::vector<KnownLayout>& layouts) {
   for (size_t c = 0; c < tensor.copies.size(); ++c) {
     const Copy& copy = tensor.copies[c];
-    auto wrong = [&](const std::string& why) { return place.wrong(compose("copy {} {}", c, why)); };
-    if (Status status = check_ref(m, copy.ref, SegmentKind::Weights); !status.ok()) return wrong(status.message);
+    auto wrong = [&](const char* pattern, Pieces pieces = {}) {
+      return place.wrong("copy {} {}", c, compose_pieces(pattern, pieces));
+    };
+    if (Status status = check_ref(m, copy.ref, SegmentKind::Weights); !status.ok()) return wrong("{}", {status.message});
     const Segment& segment = m.segments[copy.ref.segment];
     if (c == 0 && segment.droppable) return wrong("is primary but lies in a droppable segment");
     if (c == 0 && segment.codec != Codec::Raw) return wrong("is primary but lies in a compressed segment");
@@ -41,12 +43,12 @@ Status validate_copies(const Manifest& m, const Tensor& tensor, const Place& pla
     auto layout = std::lower_bound(layouts.begin(), layouts.end(), copy.layout,
                                    [](const KnownLayout& a, uint32_t id) { return a.id < id; });
     if (layout == layouts.end() || layout->id != copy.layout)
-      return wrong(compose("has layout {}, which is not listed", copy.layout));
+      return wrong("has layout {}, which is not listed", {copy.layout});
     if (!layout->parsed) continue;  // disabled: variants that read it are no candidates
     auto bytes = stored_bytes(layout->layout, tensor.dtype, tensor.shape);
-    if (!bytes.ok()) return wrong(bytes.status().message);
+    if (!bytes.ok()) return wrong("{}", {bytes.status().message});
     if (*bytes != copy.ref.length)
-      return wrong(compose("has {} bytes, type, shape and layout need {}", copy.ref.length, *bytes));
+      return wrong("has {} bytes, type, shape and layout need {}", {copy.ref.length, *bytes});
   }
   return ok();
 }
@@ -71,12 +73,11 @@ Status validate_tensors(const Manifest& m) {
     Place place{"tensors", i, tensor.name};
     if (!is_name(tensor.name)) return place.wrong("name must be 1 to 255 bytes of UTF-8 without control characters");
     if (!is_known(tensor.dtype) || bits_of(tensor.dtype) == 0)
-      return place.wrong(compose("element type {} is unknown or has no size", static_cast<uint8_t>(tensor.dtype)));
-    if (tensor.shape.size() > kMaxRank) return place.wrong(compose("rank {}, at most 8 allowed", tensor.shape.size()));
+      return place.wrong("element type {} is unknown or has no size", static_cast<uint8_t>(tensor.dtype));
+    if (tensor.shape.size() > kMaxRank) return place.wrong("rank {}, at most 8 allowed", tensor.shape.size());
     bool empty = std::find(tensor.shape.begin(), tensor.shape.end(), 0u) != tensor.shape.end();
     if (!checked_product(tensor.shape) && !empty) return place.wrong("the number of elements exceeds 2^64");
-    if (tensor.copies.size() > kMaxCopies) return place.wrong(compose("{} copies, at most 4 allowed",
-                                                                      tensor.copies.size()));
+    if (tensor.copies.size() > kMaxCopies) return place.wrong("{} copies, at most 4 allowed", tensor.copies.size());
     if (empty != tensor.copies.empty())
       return place.wrong(empty ? "has copies but no elements" : "has elements but no copy");
     MLC_RETURN_IF_ERROR(validate_copies(m, tensor, place, layouts));

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMaxOneOf = 64;
 
 Status validate_clause(const Clause& clause, const Place& place, std::string& unusable) {
-  auto wrong = [&](const std::string& why) { return place.wrong(compose("clause on feature {} {}", clause.id, why)); };
+  auto wrong = [&](const char* why) { return place.wrong("clause on feature {} {}", clause.id, why); };
   if (clause.id == 0) return wrong("names no feature");
   switch (clause.op) {
     case ClauseOp::None: return wrong("has no comparison");
@@ -30,13 +30,13 @@ Status validate_clause(const Clause& clause, const Place& place, std::string& un
 
 Status validate_segment_index(const Manifest& m, const std::optional<uint32_t>& index, SegmentKind kind,
                               const Place& place) {
-  std::string what(name_of(kind));
-  if (!index) return place.wrong("has no " + what);
+  const std::string_view what = name_of(kind);
+  if (!index) return place.wrong("has no {}", what);
   if (*index >= m.segments.size())
-    return place.wrong(compose("{} is segment {} of {}", what, *index, m.segments.size()));
+    return place.wrong("{} is segment {} of {}", what, *index, m.segments.size());
   const Segment& segment = m.segments[*index];
   if (segment.kind != kind)
-    return place.wrong(compose("{} is segment {} of kind {}", what, quoted(segment.name), name_of(segment.kind)));
+    return place.wrong("{} is segment {} of kind {}", what, quoted(segment.name), name_of(segment.kind));
   return ok();
 }
 
@@ -47,31 +47,31 @@ Status validate_layouts(const Manifest& m, const std::vector<bool>& parsed, Vari
     auto found =
         std::lower_bound(m.layouts.begin(), m.layouts.end(), id, [](const Layout& l, uint32_t x) { return l.id < x; });
     if (found == m.layouts.end() || found->id != id)
-      return place.wrong(compose("reads layout {}, which is not listed", id));
+      return place.wrong("reads layout {}, which is not listed", id);
     if (!parsed[size_t(found - m.layouts.begin())])
       variant.unusable = compose("reads layout {}, which this version cannot parse", quoted(found->text));
   }
-  return check_sorted(variant.layouts, "layouts of " + quoted(variant.name), [](uint32_t id) { return id; });
+  return check_sorted(variant.layouts, compose("layouts of {}", quoted(variant.name)).c_str(), [](uint32_t id) { return id; });
 }
 
 Status validate_features(const Variant& variant, const Place& place) {
   if (variant.features.size() > kMaxFeatures) return place.wrong("requires more than 1024 features");
   if (!variant.features.empty() && variant.features[0] == 0) return place.wrong("requires feature 0");
-  return check_sorted(variant.features, "features of " + quoted(variant.name), [](uint32_t id) { return id; });
+  return check_sorted(variant.features, compose("features of {}", quoted(variant.name)).c_str(), [](uint32_t id) { return id; });
 }
 
 Status validate_methods(const Manifest& m, const Variant& variant, const Place& place) {
   for (uint32_t method : variant.methods)
     if (method >= m.methods.size())
-      return place.wrong(compose("implements method {} of {}", method, m.methods.size()));
-  return check_sorted(variant.methods, "methods of " + quoted(variant.name), [](uint32_t id) { return id; });
+      return place.wrong("implements method {} of {}", method, m.methods.size());
+  return check_sorted(variant.methods, compose("methods of {}", quoted(variant.name)).c_str(), [](uint32_t id) { return id; });
 }
 
 Status validate_numbers(const Manifest& m, Variant& variant, const Place& place) {
   size_t outputs = 0;
   for (const Method& method : m.methods) outputs = std::max(outputs, method.outputs.size());
   bool unknown_metric = false;
-  if (Status s = check_tolerances(variant.tolerance, outputs, unknown_metric); !s.ok()) return place.wrong(s.message);
+  if (Status s = check_tolerances(variant.tolerance, outputs, unknown_metric); !s.ok()) return place.wrong("{}", s.message);
   if (unknown_metric) variant.unusable = "states its tolerance in a metric that this version does not know";
   if (variant.cost.size() > kMaxPorts) return place.wrong("lists too many costs");
   for (const Cost& cost : variant.cost)
@@ -135,7 +135,7 @@ Status validate_variants(Manifest& m) {
     MLC_RETURN_IF_ERROR(validate_variant(m, parsed, variant, Place{"variants", i, variant.name}));
     portable += variant.family == "portable";
   }
-  if (portable != 1) return malformed(compose("variants: {} of family portable found, exactly one expected", portable));
+  if (portable != 1) return malformed("variants: {} of family portable found, exactly one expected", portable);
   MLC_RETURN_IF_ERROR(validate_sharing(m));
   return check_sorted(m.variants, "variants", [](const Variant& x) -> std::string_view { return x.name; });
 }

@@ -27,12 +27,12 @@ Result<Authentication> authenticate(std::span<const std::byte, kCoreSize> core, 
   MLC_ASSIGN(const Statement statement, parse_statement(block.envelope.payload));
   if (statement.root != result.root_)
     return Status(Code::BadSignature, 3102, "the signature belongs to other contents: header or manifest was changed")
-        .fact("signed root  sha256:" + to_hex(statement.root))
-        .fact("found root   sha256:" + to_hex(result.root_));
+        .fact("signed root  sha256:{}", to_hex(statement.root))
+        .fact("found root   sha256:{}", to_hex(result.root_));
   if (statement.manifest != result.manifest_)
     return Status(Code::BadSignature, 3102, "the signature belongs to another manifest")
-        .fact("signed   sha256:" + to_hex(statement.manifest))
-        .fact("found    sha256:" + to_hex(result.manifest_));
+        .fact("signed   sha256:{}", to_hex(statement.manifest))
+        .fact("found    sha256:{}", to_hex(result.manifest_));
   result.statement_ = statement;
   return result;
 }

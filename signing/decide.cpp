@@ -81,7 +81,7 @@ class Decision {
     if (facts_.not_after != 0 && (statement.not_after == 0 || statement.not_after > facts_.not_after))
       what = "a later end of validity than the manifest";
     if (what.empty()) return true;
-    refuse(Trust::BadSignature, Status(Code::BadSignature, 3103, "signed statement has " + what));
+    refuse(Trust::BadSignature, Status(Code::BadSignature, 3103, "signed statement has {}", what));
     return false;
   }
 
@@ -138,8 +138,8 @@ class Decision {
 
   bool check_root() {
     if (!trust_.root_revoked(authentication_.root())) return true;
-    refuse(Trust::Revoked, Status(Code::Expired, 3202, compose("{} is revoked by {}", options_.file, policy_name()))
-                               .fact("root sha256:" + to_hex(authentication_.root())));
+    refuse(Trust::Revoked, Status(Code::Expired, 3202, "{} is revoked by {}", options_.file, policy_name())
+                               .fact("root sha256:{}", to_hex(authentication_.root())));
     return false;
   }
   bool check_age() {
@@ -149,26 +149,26 @@ class Decision {
     if (end == 0 || options_.now <= end) return true;
     const std::string when = format_time(end).value_or(compose("{} s", end));
     return refuse_or_warn(lenient(rule_.level) || rule_.level == Level::Permissive, Trust::Expired,
-                          Status(Code::Expired, 3201, compose("{} has expired on {}", options_.file, when)));
+                          Status(Code::Expired, 3201, "{} has expired on {}", options_.file, when));
   }
   bool check_version() {
     if (facts_.version >= rule_.min_version) return true;
     return refuse_or_warn(lenient(rule_.level), Trust::TooOld,
                           Status(Code::Expired, 3203,
-                                 compose("{} is version {} of {}, {} wants at least {}", options_.file, facts_.version,
-                                         model(), policy_name(), rule_.min_version)));
+                                 "{} is version {} of {}, {} wants at least {}", options_.file, facts_.version,
+                                 model(), policy_name(), rule_.min_version));
   }
   // Keys that would have counted, had they not been withdrawn or run out.
   bool check_lost_keys() {
     if (const SignatureReport* revoked = first_with(SignatureStatus::KeyRevoked)) {
       return refuse_or_warn(lenient(rule_.level), Trust::Revoked,
-                            Status(Code::Expired, 3202, compose("{} is signed by the revoked key {}", options_.file,
-                                                                revoked->key_id.substr(0, kKeyIdPrefix))));
+                            Status(Code::Expired, 3202, "{} is signed by the revoked key {}", options_.file,
+                                   revoked->key_id.substr(0, kKeyIdPrefix)));
     }
     if (const SignatureReport* expired = first_with(SignatureStatus::KeyExpired)) {
       return refuse_or_warn(lenient(rule_.level), Trust::Expired,
-                            Status(Code::Expired, 3201, compose("{} is signed by key {}, which is outside its period "
-                                                                "of validity", options_.file, expired->name)));
+                            Status(Code::Expired, 3201, "{} is signed by key {}, which is outside its period "
+                                   "of validity", options_.file, expired->name));
     }
     return true;
   }
@@ -202,21 +202,21 @@ class Decision {
       return accept(std::move(reason), trust);
     }
     if (rule_.level != Level::Strict) return accept(std::move(reason), trust, MayRun::PortableOnly);
-    Status status(code, number, compose("{} is {}, and {} is strict", options_.file, reason, policy_name()));
+    Status status(code, number, "{} is {}, and {} is strict", options_.file, reason, policy_name());
     refuse(trust, std::move(status).hint(verdict_.help));
   }
 
   void check_requirements() {
     if (rule_.require_complete && !facts_.complete &&
         !refuse_or_warn(lenient(rule_.level), Trust::RequirementNotMet,
-                        Status(Code::NoVariant, 3204, compose("{} is thinned, {} wants the complete file",
-                                                              options_.file, policy_name()))))
+                        Status(Code::NoVariant, 3204, "{} is thinned, {} wants the complete file",
+                               options_.file, policy_name())))
       return;
     for (const std::string& name : rule_.require_variants) {
       if (std::find(facts_.variants.begin(), facts_.variants.end(), name) != facts_.variants.end()) continue;
       if (!refuse_or_warn(lenient(rule_.level), Trust::RequirementNotMet,
-                          Status(Code::NoVariant, 3204, compose("{} lacks variant {}, which {} wants", options_.file,
-                                                                json_quote(name), policy_name()))))
+                          Status(Code::NoVariant, 3204, "{} lacks variant {}, which {} wants", options_.file,
+                                 json_quote(name), policy_name())))
         return;
     }
   }

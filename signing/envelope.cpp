@@ -14,13 +14,16 @@ constexpr std::string_view kMagic = "MLCSIGB1";
 constexpr uint64_t kFrame = 40;         // both magics, both lengths, count and reserved word
 constexpr uint64_t kMaxFieldLen = 512;  // the longest key is 158 bytes, the longest signature 141
 
-Status damaged(const Cursor& cursor, std::string what) {
-  return Status(Code::Malformed, 3110, "signature block: " + std::move(what))
-      .fact(compose("at byte {} of the block", cursor.offset()));
+// `part` of the file: "block" or "record".
+Status damaged_part(const char* part, const Cursor& cursor, const char* pattern, Pieces pieces) {
+  return Status(Code::Malformed, 3110, "signature {}: {}", part, compose_pieces(pattern, pieces))
+      .fact("at byte {} of the {}", cursor.offset(), part);
 }
-Status bad_record(const Cursor& cursor, std::string what) {
-  return Status(Code::Malformed, 3110, "signature record: " + std::move(what))
-      .fact(compose("at byte {} of the record", cursor.offset()));
+Status damaged(const Cursor& cursor, const char* pattern, Pieces pieces = {}) {
+  return damaged_part("block", cursor, pattern, pieces);
+}
+Status bad_record(const Cursor& cursor, const char* pattern, Pieces pieces = {}) {
+  return damaged_part("record", cursor, pattern, pieces);
 }
 
 bool is_magic(const std::optional<Bytes>& bytes) {
@@ -30,11 +33,11 @@ bool is_magic(const std::optional<Bytes>& bytes) {
 
 Status check_counts(const Envelope& envelope) {
   if (envelope.payload.empty() || envelope.payload.size() > kMaxStatement)
-    return Status(Code::Malformed, 3110, compose("signature record: a statement of {} bytes, expected 1 to {}",
-                                                 envelope.payload.size(), kMaxStatement));
+    return Status(Code::Malformed, 3110, "signature record: a statement of {} bytes, expected 1 to {}",
+                  envelope.payload.size(), kMaxStatement);
   if (envelope.signatures.empty() || envelope.signatures.size() > kMaxSignatures)
-    return Status(Code::Malformed, 3110, compose("signature record: {} signatures, expected 1 to {}",
-                                                 envelope.signatures.size(), kMaxSignatures));
+    return Status(Code::Malformed, 3110, "signature record: {} signatures, expected 1 to {}",
+                  envelope.signatures.size(), kMaxSignatures);
   for (const Signature& signature : envelope.signatures) {
     if (signature.key.empty() || signature.key.size() > kMaxFieldLen || signature.value.empty() ||
         signature.value.size() > kMaxFieldLen)
@@ -50,9 +53,9 @@ Result<Record> parse_record(Cursor& cursor) {
   if (!len) return damaged(cursor, "cut off inside a record header");
   if (*reserved != 0) return damaged(cursor, "the reserved word of a record is not zero");
   if (*type == 0 || (*type > kRecordParentDsse && *type < kRecordUnsignedFirst))
-    return damaged(cursor, compose("a record of unknown type {}", *type)).hint("update mlrun");
+    return damaged(cursor, "a record of unknown type {}", {*type}).hint("update mlrun");
   const auto content = cursor.take(*len);
-  if (!content) return damaged(cursor, compose("a record of {} bytes, longer than the block", *len));
+  if (!content) return damaged(cursor, "a record of {} bytes, longer than the block", {*len});
   if (!cursor.padding()) return damaged(cursor, "padding after a record is missing or not zero");
   return Record{*type, {content->begin(), content->end()}};
 }
@@ -87,7 +90,7 @@ Result<Envelope> parse_envelope(Bytes record) {
   if (*reserved != 0) return bad_record(cursor, "the reserved word is not zero");
   if (*payload_len > kMaxStatement) return bad_record(cursor, "a statement longer than 1 MiB");
   if (*count > kMaxSignatures)
-    return bad_record(cursor, compose("{} signatures, at most 16 are allowed", *count));
+    return bad_record(cursor, "{} signatures, at most 16 are allowed", {*count});
   const auto payload = cursor.take(*payload_len);
   if (!payload) return bad_record(cursor, "the statement is cut off");
   if (!cursor.padding()) return bad_record(cursor, "padding after the statement is missing or not zero");
@@ -142,23 +145,23 @@ Result<SignatureBlock> parse_block(Bytes tail) {
   Cursor cursor(tail);
   if (tail.size() > kMaxBlock) return damaged(cursor, "longer than 16 MiB");
   if (tail.size() < kFrame)
-    return damaged(cursor, compose("{} bytes after the body, too few for a signature block", tail.size()));
+    return damaged(cursor, "{} bytes after the body, too few for a signature block", {tail.size()});
 
   // From the end: an independent way to the same bytes.
   Cursor footer(tail.subspan(tail.size() - 16));
   const auto len_behind = footer.u64();
   if (!is_magic(footer.take(8))) return damaged(cursor, "the file does not end with its magic: cut off or extended");
   if (*len_behind != tail.size())
-    return damaged(cursor, compose("length at its end is {}, found {} bytes", *len_behind, tail.size()));
+    return damaged(cursor, "length at its end is {}, found {} bytes", {*len_behind, tail.size()});
 
   if (!is_magic(cursor.take(8))) return damaged(cursor, "does not begin with its magic");
   const auto len_ahead = cursor.u64();
   if (*len_ahead != tail.size())
-    return damaged(cursor, compose("length at its start is {}, found {} bytes", *len_ahead, tail.size()));
+    return damaged(cursor, "length at its start is {}, found {} bytes", {*len_ahead, tail.size()});
   const auto count = cursor.u32();
   const auto reserved = cursor.u32();
   if (*reserved != 0) return damaged(cursor, "the reserved word is not zero");
-  if (*count > kMaxRecords) return damaged(cursor, compose("{} records, at most 32 are allowed", *count));
+  if (*count > kMaxRecords) return damaged(cursor, "{} records, at most 32 are allowed", {*count});
 
   Cursor body(tail.first(tail.size() - 16));  // records end where the footer begins
   (void)body.take(24);

@@ -17,7 +17,7 @@ namespace mlc::signing {
 namespace {
 
 Status system_error(Code code, const std::string& path, std::string_view what) {
-  return Status(code, compose("{}: {}: {}", path, what, strerror(errno)));
+  return Status(code, "{}: {}: {}", path, what, strerror(errno));
 }
 
 class Descriptor {
@@ -79,10 +79,10 @@ Result<std::string> read_small_file(const std::string& path, size_t limit, bool 
   if (fd.get() < 0) return system_error(Code::NotFound, path, "cannot open the file");
   struct stat info;
   if (::fstat(fd.get(), &info) != 0) return system_error(Code::NotFound, path, "cannot read the file");
-  if (!S_ISREG(info.st_mode)) return Status(Code::NotFound, path + ": not a regular file");
+  if (!S_ISREG(info.st_mode)) return Status(Code::NotFound, "{}: not a regular file", path);
   if (private_only && (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0))
-    return Status(Code::Untrusted, 3303, path + ": a private key that others may read or write")
-        .hint("chmod 600 " + path);
+    return Status(Code::Untrusted, 3303, "{}: a private key that others may read or write", path)
+        .hint("chmod 600 {}", path);
   std::string text;
   char buffer[4096];
   for (;;) {
@@ -92,7 +92,7 @@ Result<std::string> read_small_file(const std::string& path, size_t limit, bool 
     if (n == 0) return text;
     text.append(buffer, static_cast<size_t>(n));
     if (text.size() > limit)
-      return Status(Code::Malformed, compose("{}: longer than {} bytes", path, limit));
+      return Status(Code::Malformed, "{}: longer than {} bytes", path, limit);
   }
 }
 
@@ -101,7 +101,7 @@ Status create_file(const std::string& path, std::string_view text, mode_t mode) 
   const bool linked = ::link(temporary.c_str(), path.c_str()) == 0;
   Status status;
   if (!linked) {
-    status = errno == EEXIST ? Status(Code::Usage, path + " exists already and is not overwritten")
+    status = errno == EEXIST ? Status(Code::Usage, "{} exists already and is not overwritten", path)
                              : system_error(Code::NotFound, path, "cannot create the file");
   }
   ::unlink(temporary.c_str());
@@ -129,7 +129,7 @@ Status make_private_folders(const std::string& path) {
   }
   struct stat info;
   if (::stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
-    return Status(Code::NotFound, path + ": not a folder");
+    return Status(Code::NotFound, "{}: not a folder", path);
   return ok();
 }
 

@@ -171,7 +171,7 @@ std::string_view name_of(Json::Kind kind) {
 
 Result<Json> parse_json(Bytes bytes, const JsonLimits& limits) {
   if (bytes.size() > limits.bytes)
-    return Status(Code::Malformed, compose("json of {} bytes, at most {} are read", bytes.size(), limits.bytes));
+    return Status(Code::Malformed, "json of {} bytes, at most {} are read", bytes.size(), limits.bytes);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.starts_with("\xEF\xBB\xBF")) return Status(Code::Malformed, "json: found a byte order mark");
   // nlohmann-json takes a zero byte for the end of the text, and what follows would pass unseen.
@@ -184,7 +184,7 @@ Result<Json> parse_json(Bytes bytes, const JsonLimits& limits) {
   if (whole) return root;
   std::string where;
   if (builder.position()) where = " at " + line_and_column(text, *builder.position());
-  return Status(Code::Malformed, compose("json: found {}{}", builder.reason(), where));
+  return Status(Code::Malformed, "json: found {}{}", builder.reason(), where);
 }
 
 std::optional<uint64_t> parse_decimal(std::string_view text) {

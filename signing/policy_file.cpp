@@ -1,10 +1,10 @@
 // Trust policies as JSON. Administrators write them by hand, so every mistake is an error that names the entry: a
 // misspelt key that is skipped silently would be a hole in the policy.
 #include <algorithm>
-#include <array>
 #include <set>
 
 #include "base/compose.h"
+#include "base/text.h"
 #include "signing/json.h"
 #include "signing/policy.h"
 
@@ -20,23 +20,22 @@ struct Entry {
   const Json& json;
   std::string place;
 
-  Status refuse(std::string what) const { return Status(Code::Usage, 3302, compose("{}: {}", place, what)); }
-  Status wrong(std::string_view key, std::string_view expected) const {
-    return refuse(compose("'{}' is not {}", key, expected));
+  Status refuse(const char* pattern, Pieces pieces = {}) const {
+    return Status(Code::Usage, 3302, "{}: {}", place, compose_pieces(pattern, pieces));
   }
-  Status only(std::span<const std::string_view> known) const {
+  Status wrong(const char* key, Piece expected) const { return refuse("'{}' is not {}", {key, expected}); }
+  // `known`: the keys that may be there, with a blank between them.
+  Status only(std::string_view known) const {
     if (!json.is(Json::Kind::Object))
-      return refuse(compose("found {}, expected an object", name_of(json.kind)));
+      return refuse("found {}, expected an object", {name_of(json.kind)});
     for (const auto& [key, value] : json.members) {
-      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-      std::string list;
-      for (std::string_view name : known) list += compose("{}{}", list.empty() ? "" : " ", name);
-      return refuse("unknown key " + json_quote(key.substr(0, 64))).fact("known here: " + list);
+      if (is_word_of(known, key)) continue;
+      return refuse("unknown key {}", {json_quote(key.substr(0, 64))}).fact("known here: {}", known);
     }
     return ok();
   }
   // The named member as an array of entries; absent: empty.
-  Result<std::vector<Entry>> array(std::string_view key) const {
+  Result<std::vector<Entry>> array(const char* key) const {
     std::vector<Entry> entries;
     const Json* member = json.find(key);
     if (!member) return entries;
@@ -45,7 +44,7 @@ struct Entry {
       entries.push_back({item, compose("{}: {}[{}]", place, key, entries.size())});
     return entries;
   }
-  Result<std::vector<std::string>> texts(std::string_view key) const {
+  Result<std::vector<std::string>> texts(const char* key) const {
     MLC_ASSIGN(const std::vector<Entry> entries, array(key));
     std::vector<std::string> out;
     for (const Entry& entry : entries) {
@@ -55,12 +54,12 @@ struct Entry {
     }
     return out;
   }
-  Result<std::vector<std::string>> globs(std::string_view key) const {
+  Result<std::vector<std::string>> globs(const char* key) const {
     MLC_ASSIGN(std::vector<std::string> out, texts(key));
-    if (json.find(key) && out.empty()) return refuse(compose("'{}' is empty and matches nothing", key));
+    if (json.find(key) && out.empty()) return refuse("'{}' is empty and matches nothing", {key});
     return out;
   }
-  Result<std::vector<Digest>> digests(std::string_view key) const {
+  Result<std::vector<Digest>> digests(const char* key) const {
     MLC_ASSIGN(const std::vector<Entry> entries, array(key));
     std::vector<Digest> out;
     for (const Entry& entry : entries) {
@@ -70,20 +69,20 @@ struct Entry {
     }
     return out;
   }
-  Result<uint64_t> time(std::string_view key) const {
+  Result<uint64_t> time(const char* key) const {
     if (!json.find(key)) return uint64_t{0};
     const std::string* text = json.text(key);
     const auto seconds = text ? parse_time(*text) : std::nullopt;
     if (!seconds) return wrong(key, "a time such as 2027-11-20T00:00:00Z");
     return *seconds;
   }
-  Result<bool> boolean(std::string_view key) const {
+  Result<bool> boolean(const char* key) const {
     const Json* member = json.find(key);
     if (!member) return false;
     if (!member->is(Json::Kind::Bool)) return wrong(key, "true or false");
     return member->boolean;
   }
-  Result<uint64_t> number(std::string_view key, uint64_t absent, uint64_t least, uint64_t most) const {
+  Result<uint64_t> number(const char* key, uint64_t absent, uint64_t least, uint64_t most) const {
     const Json* member = json.find(key);
     if (!member) return absent;
     const auto value = member->as_u64();
@@ -99,15 +98,14 @@ bool is_printable(std::string_view text) {
 }
 
 Result<TrustedKey> read_key(const Entry& entry, KeyOrigin origin) {
-  static constexpr std::array<std::string_view, 6> known = {"id", "pem", "models", "not_before", "not_after", "role"};
-  MLC_RETURN_IF_ERROR(entry.only(known));
+  MLC_RETURN_IF_ERROR(entry.only("id pem models not_before not_after role"));
   const std::string* id = entry.json.text("id");
   if (!id || id->empty() || id->size() > kMaxName || !is_printable(*id))
     return entry.wrong("id", "a name of 1 to 255 bytes");
   const std::string* pem = entry.json.text("pem");
   if (!pem) return entry.wrong("pem", "the text of a public key");
   auto key = PublicKey::from_pem(*pem);
-  if (!key.ok()) return entry.refuse("'pem': " + key.status().message);
+  if (!key.ok()) return entry.refuse("'pem': {}", {key.status().message});
   TrustedKey trusted{std::move(key).value(), *id};
   trusted.origin = origin;
   MLC_ASSIGN(trusted.models, entry.globs("models"));
@@ -132,9 +130,7 @@ std::optional<Level> level_named(std::string_view name) {
 }
 
 Result<PolicyRule> read_rule(const Entry& entry) {
-  static constexpr std::array<std::string_view, 6> known = {"models",      "level",            "threshold",
-                                                     "min_version", "require_complete", "require_variants"};
-  MLC_RETURN_IF_ERROR(entry.only(known));
+  MLC_RETURN_IF_ERROR(entry.only("models level threshold min_version require_complete require_variants"));
   PolicyRule rule;
   MLC_ASSIGN(rule.models, entry.globs("models"));
   if (rule.models.empty()) return entry.wrong("models", "an array of model ids or globs");
@@ -157,17 +153,16 @@ Result<PolicyRule> read_rule(const Entry& entry) {
 
 Result<PolicyFile> parse_policy(Bytes json, const std::string& name) {
   auto parsed = parse_json(json);
-  if (!parsed.ok()) return Status(Code::Usage, 3302, compose("{}: {}", name, parsed.status().message));
+  if (!parsed.ok()) return Status(Code::Usage, 3302, "{}: {}", name, parsed.status().message);
   const Entry top{*parsed, name};
-  static constexpr std::array<std::string_view, 4> known = {"keys", "rules", "revoked_keys", "revoked_roots"};
-  MLC_RETURN_IF_ERROR(top.only(known));
+  MLC_RETURN_IF_ERROR(top.only("keys rules revoked_keys revoked_roots"));
   PolicyFile policy;
   policy.path = name;
   std::set<std::string> ids;
   MLC_ASSIGN(const std::vector<Entry> keys, top.array("keys"));
   for (const Entry& entry : keys) {
     MLC_ASSIGN(TrustedKey key, read_key(entry, KeyOrigin::PolicyFile));
-    if (!ids.insert(key.name).second) return entry.refuse(compose("id {} stands for two entries", json_quote(key.name)));
+    if (!ids.insert(key.name).second) return entry.refuse("id {} stands for two entries", {json_quote(key.name)});
     policy.keys.push_back(std::move(key));
   }
   MLC_ASSIGN(const std::vector<Entry> rules, top.array("rules"));
@@ -182,7 +177,7 @@ Result<PolicyFile> parse_policy(Bytes json, const std::string& name) {
 
 Result<TrustedKey> parse_trusted_key(Bytes json, const std::string& name) {
   auto parsed = parse_json(json);
-  if (!parsed.ok()) return Status(Code::Usage, 3302, compose("{}: {}", name, parsed.status().message));
+  if (!parsed.ok()) return Status(Code::Usage, 3302, "{}: {}", name, parsed.status().message);
   return read_key({*parsed, name}, KeyOrigin::UserFolder);
 }
 

@@ -22,7 +22,7 @@ int never_prompt(char*, int, int, void*) { return -1; }
 
 Status crypto_failed(std::string_view what) {
   ERR_clear_error();
-  return Status(Code::Internal, compose("libcrypto could not {}", what));
+  return Status(Code::Internal, "libcrypto could not {}", what);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/compose.h"
+#include "base/text.h"
 #include "signing/envelope.h"
 #include "signing/json.h"
 
@@ -14,27 +15,28 @@ constexpr uint64_t kDay = 86'400;
 constexpr uint64_t kLastSecond = 253'402'300'799;  // 9999-12-31T23:59:59Z
 
 // The predicate's keys that this version understands: `critical` may list only these.
-constexpr std::array<std::string_view, 7> kPredicateKeys = {"format",       "tree",     "manifestSha256", "modelId",
-                                                            "modelVersion", "notAfter", "critical"};
+constexpr std::string_view kPredicateKeys = "format tree manifestSha256 modelId modelVersion notAfter critical";
 
-Status refuse(std::string what) { return Status(Code::BadSignature, 3103, "signed statement: " + std::move(what)); }
+Status refuse(const char* pattern, Pieces pieces = {}) {
+  return Status(Code::BadSignature, 3103, "signed statement: {}", compose_pieces(pattern, pieces));
+}
 
-Result<std::string> required_text(const Json& object, std::string_view key) {
+Result<std::string> required_text(const Json& object, const char* key) {
   const std::string* text = object.text(key);
-  if (!text) return refuse(compose("'{}' is missing or no string", key));
+  if (!text) return refuse("'{}' is missing or no string", {key});
   return *text;
 }
 
-Status require(const Json& object, std::string_view key, std::string_view expected) {
+Status require(const Json& object, const char* key, std::string_view expected) {
   MLC_ASSIGN(const std::string found, required_text(object, key));
   if (found == expected) return ok();
-  return refuse(compose("'{}' is {}, expected {}", key, json_quote(found.substr(0, 80)), json_quote(expected)));
+  return refuse("'{}' is {}, expected {}", {key, json_quote(found.substr(0, 80)), json_quote(expected)});
 }
 
-Result<Digest> required_digest(const Json& object, std::string_view key) {
+Result<Digest> required_digest(const Json& object, const char* key) {
   MLC_ASSIGN(const std::string text, required_text(object, key));
   const auto digest = digest_from_hex(text);
-  if (!digest) return refuse(compose("'{}' is not 64 lower-case hex digits", key));
+  if (!digest) return refuse("'{}' is not 64 lower-case hex digits", {key});
   return *digest;
 }
 
@@ -122,8 +124,8 @@ std::optional<uint64_t> parse_time(std::string_view text) {
 
 Result<std::string> encode_statement(const Statement& statement) {
   if (!is_model_id(statement.model_id))
-    return Status(Code::Usage, compose("model id {} is not of the form org/name with characters a-z 0-9 . _ -",
-                                       json_quote(statement.model_id.substr(0, 80))));
+    return Status(Code::Usage, "model id {} is not of the form org/name with characters a-z 0-9 . _ -",
+                  json_quote(statement.model_id.substr(0, 80)));
   if (statement.model_version == 0) return Status(Code::Usage, "model version 0, the first version is 1");
   std::string not_after;
   if (statement.not_after != 0) {
@@ -143,9 +145,9 @@ Result<Statement> parse_statement(Bytes payload) {
   JsonLimits limits;
   limits.bytes = kMaxStatement;
   auto parsed = parse_json(payload, limits);
-  if (!parsed.ok()) return refuse(parsed.status().message);
+  if (!parsed.ok()) return refuse("{}", {parsed.status().message});
   const Json& json = *parsed;
-  if (!json.is(Json::Kind::Object)) return refuse(compose("found {}, expected an object", name_of(json.kind)));
+  if (!json.is(Json::Kind::Object)) return refuse("found {}, expected an object", {name_of(json.kind)});
   MLC_RETURN_IF_ERROR(require(json, "_type", kStatementType));
   MLC_RETURN_IF_ERROR(require(json, "predicateType", kPredicateType));
 
@@ -181,11 +183,9 @@ Result<Statement> parse_statement(Bytes payload) {
   const Json* critical = predicate->find("critical");
   if (!critical || !critical->is(Json::Kind::Array)) return refuse("'critical' is missing or no array");
   for (const Json& item : critical->items) {
-    const bool known = item.is(Json::Kind::String) &&
-                       std::find(kPredicateKeys.begin(), kPredicateKeys.end(), item.string) != kPredicateKeys.end();
+    const bool known = item.is(Json::Kind::String) && is_word_of(kPredicateKeys, item.string);
     if (!known || !predicate->find(item.string))
-      return refuse(compose("'critical' lists {}, which this version does not know",
-                            json_quote(item.string.substr(0, 80))))
+      return refuse("'critical' lists {}, which this version does not know", {json_quote(item.string.substr(0, 80))})
           .hint("update mlrun");
   }
   return statement;

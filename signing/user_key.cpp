@@ -34,7 +34,7 @@ Result<std::string> add_trusted_key(const std::string& config_folder, const Publ
   const std::string text = models.empty() ? key.pem() : encode_trusted_key(key, key.id_prefix(), models);
   MLC_RETURN_IF_ERROR(replace_file(path, text, 0644));
   const std::string& other = models.empty() ? scoped : everywhere;  // one file per key, or the wider scope would win
-  if (::unlink(other.c_str()) != 0 && file_exists(other)) return Status(Code::NotFound, other + ": cannot be removed");
+  if (::unlink(other.c_str()) != 0 && file_exists(other)) return Status(Code::NotFound, "{}: cannot be removed", other);
   return path;
 }
 

@@ -16,7 +16,9 @@ constexpr uint64_t kMaxFile = uint64_t{1} << 30, kMaxSpan = uint64_t{1} << 30, k
 constexpr uint64_t kMaxRelocations = uint64_t{1} << 20, kMaxDynamicLen = 4096;
 constexpr uint32_t kMaxSymbols = 64, kMaxProgramHeaders = 16;
 
-Status bad(std::string what) { return Status(Code::Malformed, "module: " + std::move(what)); }
+Status bad(const char* pattern, Pieces pieces = {}) {
+  return Status(Code::Malformed, "module: {}", compose_pieces(pattern, pieces));
+}
 
 // Reads a T at `offset`; false if it does not lie within the file.
 template <class T>
@@ -52,7 +54,7 @@ class Parser {
     if (std::memcmp(header_.ident, kIdent, sizeof kIdent) != 0) return bad("not an ELF64 little-endian file");
     if (header_.type != kTypeDyn || header_.version != 1) return bad("not a shared object of version 1");
     if (header_.machine != static_cast<uint16_t>(machine_))
-      return bad(compose("made for machine {}, this is {}", header_.machine, static_cast<uint16_t>(machine_)));
+      return bad("made for machine {}, this is {}", {header_.machine, static_cast<uint16_t>(machine_)});
     const uint32_t flags = machine_ == Machine::RiscV64 ? header_.flags & ~kRiscvRvc : header_.flags;
     if (flags != (machine_ == Machine::RiscV64 ? kRiscvFloatAbiDouble : 0)) return bad("unexpected e_flags");
     if (header_.ehsize != sizeof(FileHeader) || header_.phentsize != sizeof(ProgramHeader)) return bad("entry sizes");
@@ -88,7 +90,7 @@ class Parser {
         case kPtRiscvAttributes:
           if (machine_ != Machine::RiscV64) return bad("program header of another machine");
           break;
-        default: return bad(compose("program header type {} is not allowed", p.type));
+        default: return bad("program header type {} is not allowed", {p.type});
       }
     }
     if (image_.segments.empty()) return bad("nothing to load");
@@ -188,8 +190,8 @@ class Parser {
         default: break;
       }
       // NEEDED, INIT, FINI, JMPREL, TEXTREL, RELR, GNU_HASH, ... have no field.
-      if (!field) return bad(compose("dynamic tag {} is not allowed", d.tag));
-      if (*field) return bad(compose("dynamic tag {} twice", d.tag));
+      if (!field) return bad("dynamic tag {} is not allowed", {d.tag});
+      if (*field) return bad("dynamic tag {} twice", {d.tag});
       *field = d.value;
     }
     if (!ended) return bad("dynamic segment without end");
@@ -253,7 +255,7 @@ class Parser {
       if (s.name >= strings.size()) return bad("symbol name outside its table");
       const uint8_t type = s.info & 15;
       if (type != kSttNotype && type != kSttObject && type != kSttFunc && type != kSttSection)
-        return bad(compose("symbol type {} is not allowed", type));
+        return bad("symbol type {} is not allowed", {type});
       const std::string_view name = reinterpret_cast<const char*>(strings.data()) + s.name;  // ends: last byte is 0
       if (name != MLRUN_QUERY_SYMBOL) continue;
       if (found) return bad("exports " MLRUN_QUERY_SYMBOL " twice");
@@ -290,7 +292,7 @@ class Parser {
 
 Result<ElfImage> parse_image(Bytes file, Machine machine, uint64_t page_size) {
   if (page_size < 4096 || page_size > kSegmentAlign || (page_size & (page_size - 1)) != 0)
-    return Status(Code::Resource, compose("pages of {} bytes are not supported", page_size));
+    return Status(Code::Resource, "pages of {} bytes are not supported", page_size);
   return Parser(file, machine, page_size).parse();
 }
 

@@ -44,7 +44,7 @@ bool lies_in(const ElfImage& image, const CodeMemory& memory, const void* p, uin
 // Reads the table that the query returned. The module is trusted code by now; the checks keep a bug of the packager from
 // becoming a wild jump.
 Result<std::vector<MlrunEntry>> read_entries(const ElfImage& image, const CodeMemory& memory, const MlrunModule* m) {
-  const auto bad = [](const char* what) { return Status(Code::Malformed, compose("module: {}", what)); };
+  const auto bad = [](const char* what) { return Status(Code::Malformed, "module: {}", what); };
   if (!m) return bad("does not serve this version of the kernel interface");
   if (!lies_in(image, memory, m, sizeof *m, false) || reinterpret_cast<uintptr_t>(m) % 8) return bad("query result");
   if (m->magic != MLRUN_MODULE_MAGIC) return bad("wrong magic number");

@@ -63,7 +63,7 @@ class KernelDecoder {
 
     for (unsigned k = 0; k < num_params; ++k) {
       out.param_flags.push_back(in_.take<uint8_t>());
-      if (out.param_flags.back() & ~kParamWritten) return broken(compose("unknown flag of parameter {}", k));
+      if (out.param_flags.back() & ~kParamWritten) return broken("unknown flag of parameter {}", {k});
     }
     in_.pad();
     uint64_t locals = 0;
@@ -79,7 +79,7 @@ class KernelDecoder {
       const uint8_t kind = in_.take<uint8_t>();
       r.lanes = in_.take<uint8_t>();
       if (kind == 0 || kind > static_cast<uint8_t>(Kind::Mask) || r.lanes == 0 || r.lanes > kMaxLanes)
-        return broken(compose("register {}", k));
+        return broken("register {}", {k});
       r.kind = static_cast<Kind>(kind);
       const uint64_t bytes = r.lanes == 1 ? 8 : uint64_t{r.blocks()} * kBlock * size_of(r.kind);
       if (r.lanes > 1) offset = (offset + 63) & ~uint64_t{63};
@@ -117,8 +117,8 @@ class KernelDecoder {
     uint32_t test = 0;  // of WhileTest, 0 if none yet
   };
 
-  Status broken(std::string what) const {
-    return Status(Code::Malformed, compose("instruction {}: {}", at_, what));
+  Status broken(const char* pattern, Pieces pieces = {}) const {
+    return Status(Code::Malformed, "instruction {}: {}", at_, compose_pieces(pattern, pieces));
   }
   static Kind kind(const Register* r) { return r ? r->kind : Kind::None; }
 
@@ -127,7 +127,7 @@ class KernelDecoder {
     const Register *dst = nullptr, *a = nullptr, *b = nullptr, *c = nullptr;
     for (auto [number, slot] : {std::pair{i.dst, &dst}, {i.a, &a}, {i.b, &b}, {i.c, &c}}) {
       if (number == kNoRegister) continue;
-      if (number >= registers_.size()) return broken(compose("register {} does not exist", number));
+      if (number >= registers_.size()) return broken("register {} does not exist", {number});
       *slot = &registers_[number];
     }
     if (i.zero != 0) return broken("a field that must be zero is not");
@@ -147,7 +147,7 @@ class KernelDecoder {
     auto same = [](const Register* x, const Register* y) { return x->kind == y->kind && x->lanes == y->lanes; };
     const bool plain = i.type == 0 && i.array == 0;  // neither type nor buffer
     const bool bare = plain && i.imm == 0;
-    auto wrong = [&] { return broken(compose("operands of operation {} have the wrong kinds", i.op)); };
+    auto wrong = [&] { return broken("operands of operation {} have the wrong kinds", {i.op}); };
     switch (op) {
       case Op::LoopBegin:
         if (!has(true, true, true, false) || !plain || !is(dst, Kind::I64, 1) || !is(a, Kind::I64, 1) || !is(b, Kind::I64, 1))
@@ -259,7 +259,7 @@ class KernelDecoder {
         return data(s, lanes_handler(op, a->kind));
       case Op::None: break;
     }
-    return broken(compose("unknown operation {}", i.op));
+    return broken("unknown operation {}", {i.op});
   }
 
   static Handler arithmetic(Op op, const Register* a) {
@@ -323,23 +323,25 @@ class KernelDecoder {
 }  // namespace
 
 Result<std::vector<Program>> decode_module(Bytes module) {
-  auto broken = [](std::string what) { return Status(Code::Malformed, "portable code: " + std::move(what)); };
+  auto broken = [](const char* pattern, Pieces pieces = {}) {
+    return Status(Code::Malformed, "portable code: {}", compose_pieces(pattern, pieces));
+  };
   Reader in(module);
   const uint32_t magic = in.take<uint32_t>();
   const uint16_t version = in.take<uint16_t>(), zero = in.take<uint16_t>();
   const uint32_t num_kernels = in.take<uint32_t>(), zero2 = in.take<uint32_t>();
   if (in.bad() || magic != kMagic) return broken("no portable module");
-  if (version != kVersion) return broken(compose("version {}, expected {}", version, kVersion));
+  if (version != kVersion) return broken("version {}, expected {}", {version, kVersion});
   if (zero || zero2 || module.size() % 8 != 0) return broken("malformed header");
   if (num_kernels > kMaxKernels || num_kernels * uint64_t{kKernelHeaderLen} > in.left())
-    return broken(compose("{} kernels do not fit", num_kernels));
+    return broken("{} kernels do not fit", {num_kernels});
   std::vector<Program> out(num_kernels);
   for (uint32_t k = 0; k < num_kernels; ++k) {
     KernelDecoder decoder(in);
     if (Status s = decoder.decode(out[k]); !s.ok())
-      return std::move(s).note(compose("kernel {}", k)).note("portable code");
+      return std::move(s).note("kernel {}", k).note("portable code");
   }
-  if (in.left() != 0) return broken(compose("{} bytes behind the last kernel", in.left()));
+  if (in.left() != 0) return broken("{} bytes behind the last kernel", {in.left()});
   return out;
 }
 

@@ -15,7 +15,7 @@ class PortableModule final : public KernelModule {
   Status accepts(uint32_t kernel, const LaunchForm& form) const override {
     const Program& p = programs_[kernel];
     auto refuse = [&](std::string what) {
-      return Status(Code::Malformed, compose("portable kernel {}: {}", kernel, what));
+      return Status(Code::Malformed, "portable kernel {}: {}", kernel, what);
     };
     if (form.writable.size() != p.param_flags.size())
       return refuse(compose("launched with {} buffers, expected {}", form.writable.size(), p.param_flags.size()));

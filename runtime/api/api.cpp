@@ -228,7 +228,7 @@ int api_golden_inputs(const MlcModel* m, uint32_t program, MlcTensor* inputs, ui
     if (count == ports.size() && std::any_of(ports.begin(), ports.end(), [](const auto& p) { return p.list_depth > 0; }))
       break;
     if (count != g.inputs.size() || count != ports.size())
-      return fail(Status(Code::Usage, compose("golden_inputs: the program has {} inputs", ports.size())), error);
+      return fail(Status(Code::Usage, "golden_inputs: the program has {} inputs", ports.size()), error);
     for (uint32_t i = 0; i < count; ++i) {
       const auto& a = g.inputs[i];
       if (a.port >= count) return fail(Status(Code::Malformed, "golden vector: no such input"), error);
@@ -281,7 +281,7 @@ Status find_port(const std::vector<mlc::exec::Port>& ports, const MlcTensor& t, 
       out = i;
       return mlc::ok();
     }
-  Status s(Code::InputMismatch, 4001, compose("the program has no '{}'", t.name));
+  Status s(Code::InputMismatch, 4001, "the program has no '{}'", t.name);
   for (const auto& p : ports) s.facts.push_back("known: " + p.name);
   return s;
 }
@@ -322,12 +322,12 @@ Status bind_inputs(MlcSession* s, const mlc::exec::Function& f, const MlcTensor*
     MLC_RETURN_IF_ERROR(find_port(f.inputs, in[i], i, port));
     const mlc::exec::Port& p = f.inputs[port];
     if (s->inputs[port].dtype != DType::None)
-      return Status(Code::InputMismatch, 4001, compose("input '{}' is given twice", p.name));
+      return Status(Code::InputMismatch, 4001, "input '{}' is given twice", p.name);
     if (in[i].list_depth != p.list_depth)
-      return Status(Code::InputMismatch, 4001, compose("input '{}': lists {} deep found, {} expected", p.name,
-                                                       in[i].list_depth, p.list_depth));
+      return Status(Code::InputMismatch, 4001, "input '{}': lists {} deep found, {} expected", p.name,
+                    in[i].list_depth, p.list_depth);
     if (Status bound = bind_input(in[i], p.dtype, p.list_depth, room, s->inputs[port]); !bound.ok())
-      return std::move(bound).note(compose("input '{}'", p.name));
+      return std::move(bound).note("input '{}'", p.name);
   }
   Status missing;
   for (size_t i = 0; i < f.inputs.size(); ++i) {
@@ -424,7 +424,7 @@ int api_selftest(MlcSession* s, MlcSelftest* out, MlcError** error) {
   s->selftest_text = std::move(report->text);
   *out = {report->vectors, report->failures, report->max_abs, report->max_rel, s->selftest_text.c_str()};
   if (report->failures == 0) return MLC_OK;
-  return fail(Status(Code::SelfTest, compose("{}: {}", s->session->variant().name, s->selftest_text)), error);
+  return fail(Status(Code::SelfTest, "{}: {}", s->session->variant().name, s->selftest_text), error);
 }
 
 uint32_t api_profile(const MlcSession* s, const char* program, MlcProfileEntry* out, uint32_t count) {

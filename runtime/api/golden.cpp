@@ -178,7 +178,7 @@ Result<GoldenReport> run_golden(Session& session) {
     std::vector<exec::InputArg> inputs(f.inputs.size());
     std::vector<std::vector<int64_t>> shapes(f.inputs.size());
     for (const format::GoldenArray& a : g.inputs) {
-      if (a.port >= inputs.size()) return Status(Code::Malformed, where + ": no such input");
+      if (a.port >= inputs.size()) return Status(Code::Malformed, "{}: no such input", where);
       MLC_ASSIGN(const Bytes bytes, model.golden_array(a.ref));
       for (uint64_t e : a.shape) shapes[a.port].push_back(static_cast<int64_t>(e));
       inputs[a.port] = {a.dtype, shapes[a.port], bytes.data(), bytes.size()};
@@ -189,7 +189,7 @@ Result<GoldenReport> run_golden(Session& session) {
 
     bool failed = false;
     for (const format::GoldenArray& a : g.outputs) {
-      if (a.port >= outputs.size()) return Status(Code::Malformed, where + ": no such output");
+      if (a.port >= outputs.size()) return Status(Code::Malformed, "{}: no such output", where);
       MLC_ASSIGN(const Bytes expected, model.golden_array(a.ref));
       const exec::OutputArg& out = outputs[a.port];
       const std::string name = f.outputs[a.port].name;

@@ -38,7 +38,7 @@ Result<Bytes> Model::asset(std::string_view name) const {
     if (auto i = kept_.find(key); i != kept_.end()) return i->second.bytes();
   }
   const auto index = container_->find_asset(name);
-  if (!index) return Status(Code::NotFound, compose("no asset '{}' in {}", name, container_->name()));
+  if (!index) return Status(Code::NotFound, "no asset '{}' in {}", name, container_->name());
   return keep(key, container_->asset(*index));
 }
 

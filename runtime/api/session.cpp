@@ -40,10 +40,10 @@ Result<const std::byte*> Session::Weights::acquire(uint32_t tensor, uint32_t cop
 Status Session::load(Compatible token) {
   const container::Container& c = model_.container();
   const format::Variant& v = variant();
-  if (!v.plan || !v.module) return Status(Code::Unsupported, compose("variant '{}' has no plan or no code", v.name));
+  if (!v.plan || !v.module) return Status(Code::Unsupported, "variant '{}' has no plan or no code", v.name);
   const auto loader = loader_for(v.module_format);
   if (!loader)
-    return Status(Code::Unsupported, compose("no loader for modules of kind {}", name_of(v.module_format)));
+    return Status(Code::Unsupported, "no loader for modules of kind {}", name_of(v.module_format));
   MLC_ASSIGN(const VerifiedBytes plan_bytes, c.segment(*v.plan));
   MLC_ASSIGN(VerifiedBytes module_bytes, c.segment(*v.module));
   MLC_ASSIGN(module_, loader->load(std::move(token), std::move(module_bytes)));
@@ -95,10 +95,10 @@ Result<std::unique_ptr<Session>> Session::create(const Model& model, const Sessi
 
 Result<uint32_t> Session::function(std::string_view program) const {
   if (const auto index = plan_.find(program)) return *index;
-  Status s(Code::Usage, compose("no program '{}' in variant '{}'", program, variant().name));
+  Status s(Code::Usage, "no program '{}' in variant '{}'", program, variant().name);
   std::string names;
   for (const exec::Function& f : plan_.functions) names += (names.empty() ? "" : ", ") + f.name;
-  return std::move(s).fact("it has " + names);
+  return std::move(s).fact("it has {}", names);
 }
 
 }  // namespace mlc::api

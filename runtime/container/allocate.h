@@ -17,7 +17,7 @@ namespace mlc::container {
   constexpr uint64_t kNeverRefused = 1 << 20;
   if (len > kNeverRefused) {
     auto* probe = len <= PTRDIFF_MAX ? static_cast<std::byte*>(::operator new(len, std::nothrow)) : nullptr;
-    if (probe == nullptr) return Status(Code::Resource, compose("no memory for {} bytes", len));
+    if (probe == nullptr) return Status(Code::Resource, "no memory for {} bytes", len);
     ::operator delete(probe);
   }
   return std::vector<std::byte>(len);

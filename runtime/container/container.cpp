@@ -48,12 +48,12 @@ uint64_t Container::body_size() const { return state_->store->placement().body_s
 // Native code of a file that nobody trusted vouches for stays in the file.
 Status Container::may_read(uint32_t segment) const {
   if (segment >= manifest().segments.size())
-    return Status(Code::Internal, compose("segment {} does not exist", segment));
+    return Status(Code::Internal, "segment {} does not exist", segment);
   if (!state_->native_module[segment] || native_allowed()) return ok();
   const signing::Verdict& verdict = state_->verdict;
   Code code = verdict.trust == signing::Trust::Unsigned ? Code::Unsigned : Code::Untrusted;
-  return Status(code, compose("{} holds native code, and {} may run its portable form only: {}",
-                              label_of(manifest().segments[segment]), name(), verdict.reason))
+  return Status(code, "{} holds native code, and {} may run its portable form only: {}",
+                label_of(manifest().segments[segment]), name(), verdict.reason)
       .hint(verdict.help.empty() ? "mlrun --allow-unsigned" : verdict.help);
 }
 
@@ -72,7 +72,7 @@ Result<VerifiedBytes> Container::bytes(const format::Ref& ref) const {
 
 Result<VerifiedBytes> Container::asset(uint32_t index) const {
   if (index >= manifest().assets.size())
-    return Status(Code::Internal, compose("asset {} does not exist", index));
+    return Status(Code::Internal, "asset {} does not exist", index);
   const format::Asset& asset = manifest().assets[index];
   MLC_ASSIGN(VerifiedBytes content, bytes(asset.ref));
   if (Digest found = sha256(content.bytes()); found != asset.digest)
@@ -86,12 +86,12 @@ Result<const std::byte*> Container::acquire(uint32_t segment, uint64_t offset, u
 
 Result<const std::byte*> Container::acquire_tensor(uint32_t tensor) const {
   if (tensor >= manifest().tensors.size())
-    return Status(Code::Internal, compose("tensor {} does not exist", tensor));
+    return Status(Code::Internal, "tensor {} does not exist", tensor);
   const format::Tensor& t = manifest().tensors[tensor];
   if (t.copies.empty()) return static_cast<const std::byte*>(nullptr);
   const format::Ref& ref = t.copies[0].ref;
   auto pointer = acquire(ref.segment, ref.offset, ref.length);
-  if (!pointer.ok()) return std::move(pointer).status().note(compose("tensor \"{}\"", t.name));
+  if (!pointer.ok()) return std::move(pointer).status().note("tensor \"{}\"", t.name);
   return pointer;
 }
 

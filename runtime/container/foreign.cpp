@@ -80,11 +80,10 @@ std::string_view value_of(std::string_view text, std::string_view key) {
 }
 
 Status git_lfs_pointer(std::string_view text, uint64_t size, const std::string& name) {
-  Status status(Code::Malformed, 1001,
-                compose("{} is a git-lfs pointer of {} bytes, not a container", name, size));
+  Status status(Code::Malformed, 1001, "{} is a git-lfs pointer of {} bytes, not a container", name, size);
   return std::move(status)
-      .fact(compose("stands for {} bytes, sha256 {}", value_of(text, "\nsize "), value_of(text, "oid sha256:")))
-      .hint("git lfs pull --include " + name);
+      .fact("stands for {} bytes, sha256 {}", value_of(text, "\nsize "), value_of(text, "oid sha256:"))
+      .hint("git lfs pull --include {}", name);
 }
 
 }  // namespace
@@ -94,19 +93,17 @@ Status recognise(Bytes front, uint64_t size, const std::string& name) {
   std::string_view magic(reinterpret_cast<const char*>(format::kMagic.data()), format::kMagic.size());
   if (text.starts_with(magic)) {
     if (size >= format::kHeaderLen) return ok();
-    return Status(Code::Malformed, 1101,
-                  compose("{} is truncated: {} bytes found, the header page alone has 4096", name, size))
+    return Status(Code::Malformed, 1101, "{} is truncated: {} bytes found, the header page alone has 4096", name, size)
         .hint("copy or download it again");
   }
   auto is = [&](std::string_view what, std::string_view help) {
-    Status status(Code::Malformed, compose("{} is {}, not a container", name, what));
+    Status status(Code::Malformed, "{} is {}, not a container", name, what);
     status.help = help;
     return status;
   };
   if (size == 0) return is("empty", "copy or download it again");
   if (size < magic.size() && magic.starts_with(text))
-    return Status(Code::Malformed, 1101,
-                  compose("{} is truncated: {} bytes found, the header page alone has 4096", name, size))
+    return Status(Code::Malformed, 1101, "{} is truncated: {} bytes found, the header page alone has 4096", name, size)
         .hint("copy or download it again");
   if (text.starts_with("version https://git-lfs.github.com/spec/")) return git_lfs_pointer(text, size, name);
   size_t start = std::min(text.find_first_not_of(" \t\r\n"), text.size());
@@ -123,13 +120,13 @@ Status recognise(Bytes front, uint64_t size, const std::string& name) {
   if (body.starts_with("{") || body.starts_with("[")) return is("a JSON text", "");
   // The magic shows what happened to the rest: lost high bits, or line ends rewritten by a text-mode transfer.
   if (text.substr(0, 4) == "\x09MLC" || text.substr(0, 5) == "\x89MLC\n" || text.substr(0, 6) == "\x89MLC\r\r")
-    return Status(Code::Malformed, name + " was damaged by a transfer in text mode")
+    return Status(Code::Malformed, "{} was damaged by a transfer in text mode", name)
         .hint("transfer it again in binary mode");
   size_t inside = text.find(magic);
   if (inside != std::string_view::npos)
-    return Status(Code::Malformed, compose("{} has {} bytes before the container", name, inside))
+    return Status(Code::Malformed, "{} has {} bytes before the container", name, inside)
         .hint("a container must begin at the first byte");
-  return Status(Code::Malformed, name + " is not a container: the first bytes are unknown");
+  return Status(Code::Malformed, "{} is not a container: the first bytes are unknown", name);
 }
 
 }  // namespace mlc::container

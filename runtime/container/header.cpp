@@ -16,15 +16,13 @@ uint64_t load(Bytes page, size_t offset, unsigned width) {
   return value;
 }
 
-Status wrong(std::string_view field, uint64_t found, const std::string& expected) {
-  return Status(Code::Malformed,
-                compose("header page: {} is {}, {} expected", field, found, expected));
+Status wrong(Piece field, uint64_t found, Piece expected) {
+  return Status(Code::Malformed, "header page: {} is {}, {} expected", field, found, expected);
 }
 
 Status check_version(uint64_t major, uint64_t minor) {
   if (major == format::kVersionMajor) return ok();
-  return Status(Code::Malformed, compose("container format {}.{}, this version reads {}.x", major, minor,
-                                         format::kVersionMajor))
+  return Status(Code::Malformed, "container format {}.{}, this version reads {}.x", major, minor, format::kVersionMajor)
       .hint("update mlrun, or rebuild the container with an older --target-version");
 }
 
@@ -46,8 +44,7 @@ Result<Header> parse_header(std::span<const std::byte, format::kHeaderLen> bytes
   h.ver_minor = static_cast<uint16_t>(load(page, 10, 2));
   if (load(page, 12, 4) != format::kHeaderLen) return wrong("header_len", load(page, 12, 4), "4096");
   if (load(page, 16, 4) != 0)
-    return Status(Code::Malformed,
-                  compose("header page: critical flags {} are unknown to this version", load(page, 16, 4)))
+    return Status(Code::Malformed, "header page: critical flags {} are unknown to this version", load(page, 16, 4))
         .hint("update mlrun, or rebuild the container with an older --target-version");
   h.optional_flags = static_cast<uint32_t>(load(page, 20, 4));
   if (load(page, 24, 1) != format::kAlignLog2) return wrong("align_log2", load(page, 24, 1), "16");

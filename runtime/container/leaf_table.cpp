@@ -15,16 +15,16 @@ std::string label_of(const format::Segment& segment) { return "segment " + forma
 Status digest_mismatch(const format::Segment& segment, const std::string& what, const format::Digest& expected,
                        const format::Digest& found) {
   return Status(Code::BadSignature, 3102,
-                compose("{}: {} does not match its digest; the file is damaged or was changed", label_of(segment), what))
-      .fact("expected  sha256:" + to_hex(expected))
-      .fact("found     sha256:" + to_hex(found))
+                "{}: {} does not match its digest; the file is damaged or was changed", label_of(segment), what)
+      .fact("expected  sha256:{}", to_hex(expected))
+      .fact("found     sha256:{}", to_hex(found))
       .hint("copy or download the file again");
 }
 
 Result<LeafTable> load_leaf_table(const Source& source, const format::Segment& segment,
                                   const format::Placement::Item& item) {
   auto fail = [&](std::string_view why) {
-    return Status(Code::Malformed, compose("{}: leaf table: {}", label_of(segment), why));
+    return Status(Code::Malformed, "{}: leaf table: {}", label_of(segment), why);
   };
   MLC_ASSIGN(std::vector<std::byte> bytes, allocate(item.table_len));
   if (Status status = source.read(item.table_off, bytes); !status.ok())

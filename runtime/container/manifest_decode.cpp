@@ -351,7 +351,7 @@ void Decoder::read(format::Manifest& out, const fb::Manifest& x) {
 Result<format::Manifest> decode_manifest(Bytes bytes) {
   // The verifier asserts a size below 2 GiB and reads the identifier before it checks the length.
   if (bytes.size() < 16 || bytes.size() >= format::kMaxManifestLen)
-    return Status(Code::Malformed, compose("manifest of {} bytes", bytes.size()));
+    return Status(Code::Malformed, "manifest of {} bytes", bytes.size());
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   flatbuffers::Verifier verifier(data, bytes.size(), format::kMaxTableDepth, format::kMaxTables);
   if (!fb::VerifyManifestBuffer(verifier))

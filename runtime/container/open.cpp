@@ -50,8 +50,7 @@ Result<format::Placement> place(const format::Manifest& manifest, uint64_t manif
 // say what is missing; it went through the same checks as that of an unsigned file.
 Status truncated(const Source& source, const Header& header) {
   Status status(Code::Malformed, 1101,
-                compose("{} is truncated: {} bytes found, at least {} expected", source.name(), source.size(),
-                        header.body_size));
+                "{} is truncated: {} bytes found, at least {} expected", source.name(), source.size(), header.body_size);
   status.help = "copy or download it again";
   if (header.manifest_off + header.manifest_len > source.size())
     return std::move(status).fact("cut off: the manifest and all segments");
@@ -86,8 +85,8 @@ Status explain_tail(const Source& source, const Header& header, Status status) {
     bool magic = std::equal(format::kBlockMagic.begin(), format::kBlockMagic.end(),
                             reinterpret_cast<const char*>(end.data() + 8));
     if (magic && len <= source.size() && source.size() - len != header.body_size)
-      return Status(Code::Malformed, compose("header page or signature block: body_size is {}, the signature block "
-                                             "begins at {}", header.body_size, source.size() - len));
+      return Status(Code::Malformed, "header page or signature block: body_size is {}, the signature block "
+                    "begins at {}", header.body_size, source.size() - len);
     if (!magic) return std::move(status).note("signature block (or what follows the end of the container)");
   }
   return std::move(status).note("signature block");
@@ -97,8 +96,7 @@ Status explain_tail(const Source& source, const Header& header, Status status) {
 Result<signing::Authentication> authenticate(const Source& source, const Header& header, Bytes manifest) {
   uint64_t tail_len = source.size() - header.body_size;
   if (tail_len > format::kMaxBlockLen)
-    return Status(Code::Malformed,
-                  compose("signature block: {} bytes follow the body, at most 16 MiB expected", tail_len));
+    return Status(Code::Malformed, "signature block: {} bytes follow the body, at most 16 MiB expected", tail_len);
   MLC_ASSIGN(std::vector<std::byte> tail, allocate(tail_len));
   if (Status status = source.read(header.body_size, tail); !status.ok())
     return std::move(status).note("signature block");
@@ -113,13 +111,11 @@ Status compare_placement(const Header& h, const format::Manifest& m, const forma
                          const std::vector<uint64_t>& offsets) {
   auto check = [](std::string_view what, uint64_t found, uint64_t expected) {
     if (found == expected) return ok();
-    return Status(Code::Malformed,
-                  compose("{} is {}, {} expected", what, found, expected));
+    return Status(Code::Malformed, "{} is {}, {} expected", what, found, expected);
   };
   for (size_t i = 0; i < offsets.size(); ++i) {
     if (offsets[i] == 0 && !m.segments[i].droppable)
-      return Status(Code::Malformed, compose("placement table: {} is absent and not droppable",
-                                             label_of(m.segments[i])));
+      return Status(Code::Malformed, "placement table: {} is absent and not droppable", label_of(m.segments[i]));
     if (offsets[i] != p.segments[i].offset)
       return check("placement table: offset of " + label_of(m.segments[i]), offsets[i], p.segments[i].offset);
   }
@@ -145,8 +141,8 @@ Status check_padding(const Source& source, const format::Manifest& m, const form
     MLC_RETURN_IF_ERROR(source.read(gap.offset, buffer));
     auto bad = std::find_if(buffer.begin(), buffer.end(), [](std::byte b) { return b != std::byte{0}; });
     if (bad != buffer.end())
-      return Status(Code::Malformed, compose("padding behind {}: byte {} is not zero", before(m, p, gap.offset),
-                                             gap.offset + static_cast<uint64_t>(bad - buffer.begin())));
+      return Status(Code::Malformed, "padding behind {}: byte {} is not zero", before(m, p, gap.offset),
+                    gap.offset + static_cast<uint64_t>(bad - buffer.begin()));
   }
   return ok();
 }
@@ -155,8 +151,8 @@ Status check_audits(const format::Manifest& m) {
   for (const format::Variant& variant : m.variants)
     if (variant.audit &&
         sha256(format::audit_preimage(variant, m.segments[*variant.module].digest)) != variant.audit->digest)
-      return Status(Code::Malformed, compose("manifest: variant {}: its audit is about another module or other "
-                                             "features", format::quoted(variant.name)));
+      return Status(Code::Malformed, "manifest: variant {}: its audit is about another module or other "
+                    "features", format::quoted(variant.name));
   return ok();
 }
 
@@ -220,8 +216,8 @@ Result<std::unique_ptr<Container>> Container::open_source(std::unique_ptr<Source
   MLC_ASSIGN(state->manifest, decode_manifest(manifest_bytes));
   format::Manifest& manifest = state->manifest;
   if (manifest.segments.size() != header.segment_count)
-    return Status(Code::Malformed, compose("header page: segment_count is {}, the manifest has {}",
-                                           header.segment_count, manifest.segments.size()));
+    return Status(Code::Malformed, "header page: segment_count is {}, the manifest has {}",
+                  header.segment_count, manifest.segments.size());
   MLC_RETURN_IF_ERROR(check_audits(manifest));
 
   MLC_ASSIGN(std::vector<uint64_t> offsets, read_placement_table(source, header.segment_count));

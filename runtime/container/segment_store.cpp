@@ -17,13 +17,13 @@ SegmentStore::SegmentStore(const Source& source, const format::Manifest& manifes
 
 Status SegmentStore::check_range(uint32_t segment, uint64_t offset, uint64_t length) const {
   if (segment >= manifest_.segments.size())
-    return Status(Code::Internal, compose("segment {} does not exist", segment));
+    return Status(Code::Internal, "segment {} does not exist", segment);
   const format::Segment& s = manifest_.segments[segment];
   if (!present(segment))
-    return Status(Code::NotFound, label_of(s) + " is absent: this copy of the file was thinned")
+    return Status(Code::NotFound, "{} is absent: this copy of the file was thinned", label_of(s))
         .hint("mlpack fill --from FULL.mlc");
   if (!range_within(offset, length, s.decoded_len))
-    return Status(Code::Internal, label_of(s) + ": bytes outside the segment are wanted");
+    return Status(Code::Internal, "{}: bytes outside the segment are wanted", label_of(s));
   return ok();
 }
 
@@ -59,7 +59,7 @@ Status SegmentStore::for_each_leaf(uint32_t segment, uint64_t first, uint64_t la
     }
     decoded.resize(decoded_len);
     if (Status status = decoder.decode(stored, decoded); !status.ok())
-      return std::move(status).note(compose("{}: {}", label_of(s), what));
+      return std::move(status).note("{}: {}", label_of(s), what);
     MLC_RETURN_IF_ERROR(visit(offset, decoded));
   }
   return ok();
@@ -77,8 +77,8 @@ Status SegmentStore::check_gaps(uint32_t segment, uint64_t offset, Bytes decoded
   for (; gap != last && gap->offset < end; ++gap) {
     for (uint64_t at = std::max(gap->offset, offset); at < std::min(gap->offset + gap->length, end); ++at)
       if (decoded[at - offset] != std::byte{0})
-        return Status(Code::Malformed, compose("{}: byte {} belongs to nothing and is not zero",
-                                               label_of(manifest_.segments[segment]), at));
+        return Status(Code::Malformed, "{}: byte {} belongs to nothing and is not zero",
+                      label_of(manifest_.segments[segment]), at);
   }
   return ok();
 }
@@ -132,7 +132,7 @@ Result<const std::byte*> SegmentStore::acquire(uint32_t segment, uint64_t offset
   MLC_RETURN_IF_ERROR(check_range(segment, offset, length));
   const format::Segment& s = manifest_.segments[segment];
   if (s.kind != format::SegmentKind::Weights || s.codec != format::Codec::Raw)
-    return Status(Code::Internal, label_of(s) + " holds no mappable weights");
+    return Status(Code::Internal, "{} holds no mappable weights", label_of(s));
   MLC_RETURN_IF_ERROR(poison_.status());
   auto map = weights(segment);
   Status status = map.ok() ? (*map)->ensure(offset, length) : std::move(map).status();

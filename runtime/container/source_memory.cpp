@@ -15,14 +15,14 @@ class MemorySource final : public Source {
 
   Status read(uint64_t offset, std::span<std::byte> out) const override {
     if (!range_within(offset, out.size(), bytes_.size()))
-      return Status(Code::Malformed, "bytes beyond the end of " + name_);
+      return Status(Code::Malformed, "bytes beyond the end of {}", name_);
     if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
     return ok();
   }
 
   Result<const std::byte*> map() const override {
     if (reinterpret_cast<uintptr_t>(bytes_.data()) % format::kPackedAlign != 0)
-      return Status(Code::Resource, name_ + " does not lie at a multiple of 256");
+      return Status(Code::Resource, "{} does not lie at a multiple of 256", name_);
     return bytes_.data();
   }
 

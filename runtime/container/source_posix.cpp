@@ -26,13 +26,12 @@ class FileSource final : public Source {
 
   Status read(uint64_t offset, std::span<std::byte> out) const override {
     if (!range_within(offset, out.size(), size_))
-      return Status(Code::Malformed, compose("bytes {} to {} + {} lie beyond the end of {}", offset, offset, out.size(),
-                                             path_));
+      return Status(Code::Malformed, "bytes {} to {} + {} lie beyond the end of {}", offset, offset, out.size(), path_);
     while (!out.empty()) {
       ssize_t n = ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return Status(Code::NotFound, compose("cannot read {}: {}", path_, std::strerror(errno)));
-      if (n == 0) return Status(Code::Malformed, path_ + " became shorter while it was read");
+      if (n < 0) return Status(Code::NotFound, "cannot read {}: {}", path_, std::strerror(errno));
+      if (n == 0) return Status(Code::Malformed, "{} became shorter while it was read", path_);
       offset += static_cast<uint64_t>(n);
       out = out.subspan(static_cast<size_t>(n));
     }
@@ -43,8 +42,7 @@ class FileSource final : public Source {
     std::lock_guard lock(mu_);
     if (mapping_ == nullptr) {
       void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd_, 0);
-      if (address == MAP_FAILED) return Status(Code::Resource, compose("cannot map {}: {}", path_,
-                                                                       std::strerror(errno)));
+      if (address == MAP_FAILED) return Status(Code::Resource, "cannot map {}: {}", path_, std::strerror(errno));
       mapping_ = address;
     }
     return static_cast<const std::byte*>(mapping_);
@@ -71,12 +69,12 @@ std::string kind_of(mode_t mode) {
 Result<std::unique_ptr<Source>> open_file(const std::string& path) {
   // O_NONBLOCK: opening a pipe that nobody writes to must not wait.
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (fd < 0) return Status(Code::NotFound, compose("cannot open {}: {}", path, std::strerror(errno)));
+  if (fd < 0) return Status(Code::NotFound, "cannot open {}: {}", path, std::strerror(errno));
   struct stat info = {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     std::string kind = kind_of(info.st_mode);
     ::close(fd);
-    return Status(Code::NotFound, compose("{} is {}, not a container", path, kind));
+    return Status(Code::NotFound, "{} is {}, not a container", path, kind);
   }
   return std::unique_ptr<Source>(std::make_unique<FileSource>(path, fd, static_cast<uint64_t>(info.st_size)));
 }

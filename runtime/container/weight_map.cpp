@@ -38,8 +38,7 @@ Result<std::unique_ptr<WeightMap>> WeightMap::create(const Source& source, const
   map->copy_len_ = segment.decoded_len + kReadableBehind;  // at most 16 GiB + 64
   void* memory = ::mmap(nullptr, map->copy_len_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
-    return Status(Code::Resource,
-                  compose("{}: no memory for a copy of {} bytes", label_of(segment), segment.decoded_len));
+    return Status(Code::Resource, "{}: no memory for a copy of {} bytes", label_of(segment), segment.decoded_len);
   map->copy_ = static_cast<std::byte*>(memory);
   map->data_ = map->copy_;
   return map;
@@ -78,8 +77,8 @@ Status WeightMap::ensure(uint64_t offset, uint64_t length) {
     states_[leaf].wait(InFlight, std::memory_order_acquire);
     if (states_[leaf].load(std::memory_order_acquire) != Good)
       return Status(Code::BadSignature, 3102,
-                    compose("{}: leaf {} of {} does not match its digest; the file is damaged or was changed",
-                            label_of(segment_), leaf, leaves_.count()));
+                    "{}: leaf {} of {} does not match its digest; the file is damaged or was changed",
+                            label_of(segment_), leaf, leaves_.count());
   }
   return ok();
 }

@@ -33,7 +33,9 @@ bool parse_frame_header(Bytes frame, FrameHeader& out) {
   return true;
 }
 
-Status broken(const std::string& why) { return Status(Code::Malformed, "zstd frame " + why); }
+Status broken(const char* pattern, Pieces pieces = {}) {
+  return Status(Code::Malformed, "zstd frame {}", compose_pieces(pattern, pieces));
+}
 
 }  // namespace
 
@@ -48,11 +50,11 @@ Status FrameDecoder::decode(Bytes frame, std::span<std::byte> out) {
   if (header.dictionary) return broken("names a dictionary");
   if (header.window > format::kLeafLen) return broken("has a window of more than 1 MiB");
   if (ZSTD_getFrameContentSize(frame.data(), frame.size()) != out.size())
-    return broken(compose("does not state a content size of {} bytes", out.size()));
+    return broken("does not state a content size of {} bytes", {out.size()});
   if (ZSTD_findFrameCompressedSize(frame.data(), frame.size()) != frame.size())
     return broken("does not end where its leaf ends");
   size_t n = ZSTD_decompressDCtx(context_, out.data(), out.size(), frame.data(), frame.size());
-  if (ZSTD_isError(n)) return broken(compose("cannot be decoded: {}", ZSTD_getErrorName(n)));
+  if (ZSTD_isError(n)) return broken("cannot be decoded: {}", {ZSTD_getErrorName(n)});
   if (n != out.size()) return broken("decodes to another length than it states");
   return ok();
 }

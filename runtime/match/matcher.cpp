@@ -90,7 +90,7 @@ Result<std::vector<uint32_t>> Matcher::candidates(std::string_view variant, std:
     out.push_back(a.variant);
   }
   if (!named) {
-    Status s(Code::Usage, 2002, compose("no variant '{}' in this container", variant));
+    Status s(Code::Usage, 2002, "no variant '{}' in this container", variant);
     std::string names;
     for (const format::Variant& v : variants_) names += (names.empty() ? "" : ", ") + v.name;
     return std::move(s).fact("it has " + (names.empty() ? std::string("none") : names));
@@ -128,7 +128,7 @@ Result<Compatible> Matcher::admit(uint32_t variant) {
     if (const int error = request_amx_(); error != 0)
       reject(variant, compose("permission for AMX refused: {}", std::strerror(error)));
   }
-  if (!a.fits) return Status(Code::NoVariant, 2001, compose("variant '{}' does not fit: {}", v.name, a.reason()));
+  if (!a.fits) return Status(Code::NoVariant, 2001, "variant '{}' does not fit: {}", v.name, a.reason());
   return Compatible(variant, v.name, probe::host_facts(record_));
 }
 

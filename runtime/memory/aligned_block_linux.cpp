@@ -34,7 +34,7 @@ AlignedBlock::~AlignedBlock() {
 }
 
 Result<AlignedBlock> AlignedBlock::allocate(uint64_t bytes) {
-  const Status none(Code::Resource, compose("no memory for {} bytes", bytes));
+  const Status none(Code::Resource, "no memory for {} bytes", bytes);
   if (bytes > uint64_t{1} << 46) return none;
   const uint64_t mapped = (bytes + 64 + 4095) & ~uint64_t{4095};
   void* p = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -21,7 +21,7 @@ namespace {
 constexpr int kProtBti = 0x10;  // PROT_BTI of aarch64; only passed there
 
 Status refused(const char* what) {
-  return Status(Code::Resource, compose("{} refused: {}", what, std::strerror(errno)));
+  return Status(Code::Resource, "{} refused: {}", what, std::strerror(errno));
 }
 
 bool write_all(int fd, Bytes content) {

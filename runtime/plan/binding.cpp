@@ -10,8 +10,8 @@
 namespace mlc::exec {
 namespace {
 
-Status bad(const Function& f, std::string what) {
-  return Status(Code::Malformed, compose("plan: '{}': {}", f.name, what));
+Status bad(const Function& f, const char* pattern, Pieces pieces) {
+  return Status(Code::Malformed, "plan: '{}': {}", f.name, compose_pieces(pattern, pieces));
 }
 
 // Bytes of a port for these symbols; none if an extent is negative or the product overflows.
@@ -29,7 +29,7 @@ Status resolve_ports(const Function& f, Executor::Binding& b) {
   const auto all = [&](const std::vector<Port>& ports, std::vector<uint64_t>& out) {
     for (const Port& p : ports) {
       const auto bytes = port_bytes(p, b.symbols);
-      if (!bytes) return bad(f, compose("size of port '{}' is out of range", p.name));
+      if (!bytes) return bad(f, "size of port '{}' is out of range", {p.name});
       out.push_back(*bytes);
     }
     return ok();
@@ -48,32 +48,32 @@ constexpr uint32_t kUnused = UINT32_MAX;
 Status resolve_buffers(const Function& f, Executor::Binding& b) {
   if (f.num_symbols > 0) {
     const int64_t arena = b.symbols[f.arena_bytes];
-    if (arena < 0) return bad(f, "size of the arena is negative");
+    if (arena < 0) return bad(f, "size of the arena is negative", {});
     b.arena_bytes = static_cast<uint64_t>(arena);
   }
   std::vector<uint32_t> use_of;  // per state, into b.states
   for (size_t i = 0; i < f.buffers.size(); ++i) {
     const Buffer& buffer = f.buffers[i];
-    const std::string where = compose("buffer {}", i);
-    if (b.symbols[buffer.bytes] < 0) return bad(f, where + " has a negative length");
+    const auto wrong = [&](const char* what) { return bad(f, "buffer {} {}", {i, what}); };
+    if (b.symbols[buffer.bytes] < 0) return wrong("has a negative length");
     const auto bytes = static_cast<uint64_t>(b.symbols[buffer.bytes]);
     uint64_t offset = 0;
     switch (buffer.kind) {
       case BufferKind::None: break;
       case BufferKind::Input:
-        if (bytes > b.input_bytes[buffer.index]) return bad(f, where + " is longer than its input");
+        if (bytes > b.input_bytes[buffer.index]) return wrong("is longer than its input");
         break;
       case BufferKind::Output:
-        if (bytes > b.output_bytes[buffer.index]) return bad(f, where + " is longer than its output");
+        if (bytes > b.output_bytes[buffer.index]) return wrong("is longer than its output");
         break;
       case BufferKind::Constant:
-        if (bytes > buffer.constant_bytes) return bad(f, where + " is longer than its tensor");
+        if (bytes > buffer.constant_bytes) return wrong("is longer than its tensor");
         break;
       case BufferKind::Arena:
         if (b.symbols[buffer.offset] < 0 || b.symbols[buffer.offset] % 64 != 0)
-          return bad(f, where + " starts at a negative or unaligned offset");
+          return wrong("starts at a negative or unaligned offset");
         offset = static_cast<uint64_t>(b.symbols[buffer.offset]);
-        if (!range_within(offset, bytes, b.arena_bytes)) return bad(f, where + " reaches beyond the arena");
+        if (!range_within(offset, bytes, b.arena_bytes)) return wrong("reaches beyond the arena");
         break;
       case BufferKind::State: {
         if (buffer.index >= use_of.size()) use_of.resize(buffer.index + 1, kUnused);
@@ -95,11 +95,11 @@ Status resolve_buffers(const Function& f, Executor::Binding& b) {
 // Workers copy disjoint parts at the same time, so ranges that lie across each other would race.
 Status check_copy(const Function& f, const Executor::Binding& b, uint32_t to, uint32_t from) {
   const uint64_t bytes = b.buffer_bytes[to];
-  if (bytes != b.buffer_bytes[from]) return bad(f, "a copy between buffers of different lengths");
+  if (bytes != b.buffer_bytes[from]) return bad(f, "a copy between buffers of different lengths", {});
   if (f.buffers[to].kind != BufferKind::Arena || f.buffers[from].kind != BufferKind::Arena) return ok();
   const uint64_t low = std::min(b.buffer_offsets[to], b.buffer_offsets[from]);
   const uint64_t high = std::max(b.buffer_offsets[to], b.buffer_offsets[from]);
-  return low != high && high - low < bytes ? bad(f, "a copy between buffers that overlap") : ok();
+  return low != high && high - low < bytes ? bad(f, "a copy between buffers that overlap", {}) : ok();
 }
 
 // Copies up to this length are not worth the waking of other workers.
@@ -126,7 +126,7 @@ Status resolve_steps(const Function& f, Executor::Binding& b) {
     for (Symbol symbol : in.scalars) b.scalars.push_back(b.symbols[symbol]);
     if (in.op == InstrOp::Launch) {
       const int64_t tiles = b.symbols[in.tiles];
-      if (tiles < 0 || tiles > INT32_MAX) return bad(f, compose("number of tiles of {} is out of range", in.name));
+      if (tiles < 0 || tiles > INT32_MAX) return bad(f, "number of tiles of {} is out of range", {in.name});
       s.tiles = static_cast<uint32_t>(tiles);
       b.small = b.small && tiles <= 1;
       if (in.share == Share::Counter) s.counter = b.num_counters++;

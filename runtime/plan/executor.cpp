@@ -122,11 +122,11 @@ Status Executor::check_kernels(uint32_t function) {
   std::vector<uint8_t> writable;
   for (const Instr& i : plan_.functions[function].body) {
     if (i.op != InstrOp::Launch) continue;
-    if (i.kernel >= module_.num_kernels()) return Status(Code::Malformed, compose("plan: no kernel {}", i.kernel));
+    if (i.kernel >= module_.num_kernels()) return Status(Code::Malformed, "plan: no kernel {}", i.kernel);
     writable.clear();
     for (uint32_t b : i.buffers) writable.push_back(plan_.functions[function].buffers[b].writable());
     Status s = module_.accepts(i.kernel, {writable, static_cast<uint32_t>(i.scalars.size())});
-    if (!s.ok()) return std::move(s).note(compose("kernel {} ({})", i.kernel, i.name));
+    if (!s.ok()) return std::move(s).note("kernel {} ({})", i.kernel, i.name);
     state.scratch_bytes = std::max(state.scratch_bytes, module_.scratch_bytes(i.kernel));
   }
   return ok();
@@ -134,8 +134,7 @@ Status Executor::check_kernels(uint32_t function) {
 
 Status Executor::check_arguments(const Function& f, std::span<const InputArg> inputs) const {
   if (inputs.size() != f.inputs.size())
-    return Status(Code::InputMismatch, 4001, compose("{} inputs given, '{}' takes {}", inputs.size(), f.name,
-                                                     f.inputs.size()));
+    return Status(Code::InputMismatch, 4001, "{} inputs given, '{}' takes {}", inputs.size(), f.name, f.inputs.size());
   Status status;
   const auto complain = [&](const Port& port, std::string what) {
     if (status.ok()) status = Status(Code::InputMismatch, 4001, "an input does not fit");
@@ -162,7 +161,7 @@ Status Executor::grow(AlignedBlock& block, uint64_t bytes, std::string_view what
   if (programs_ && bytes > budget_->limit - (budget_->held - before)) programs_->trim();
   const uint64_t available = budget_->limit - (budget_->held - before);
   if (bytes > available)
-    return Status(Code::Resource, compose("{} of {} bytes, {} are available", what, bytes, available));
+    return Status(Code::Resource, "{} of {} bytes, {} are available", what, bytes, available);
   auto bigger = AlignedBlock::allocate(bytes);
   if (!bigger) return std::move(bigger).status().note(what);
   block = std::move(*bigger);
@@ -230,11 +229,11 @@ Status Executor::read_elements(const Function& f, std::span<const InputArg> inpu
     const bool inside = read.element < checked_product(in.shape).value_or(0);
     if (inside && (in.dtype != f.inputs[read.input].dtype || !in.data || in.bytes / bytes_of(in.dtype) <= read.element))
       return Status(Code::InputMismatch, 4001,
-                    compose("the shapes in '{}' depend on the elements of '{}', which are not given", f.name,
-                            f.inputs[read.input].name));
+                    "the shapes in '{}' depend on the elements of '{}', which are not given", f.name,
+                            f.inputs[read.input].name);
     const int64_t value = inside ? element_of(in.dtype, in.data, read.element) : 0;
     if (value < 0 && in.dtype == DType::U64)
-      return Status(Code::InputMismatch, compose("element {} of '{}' is too large", read.element, f.inputs[read.input].name));
+      return Status(Code::InputMismatch, "element {} of '{}' is too large", read.element, f.inputs[read.input].name);
     elements_.push_back(value);
   }
   return ok();
@@ -269,8 +268,8 @@ Result<Executor::Binding*> Executor::bind(uint32_t function, std::span<const Inp
   for (const Binding::StateUse& use : binding->states) {
     AlignedBlock& block = states_[use.state];
     if (block.data() && block.size() != use.bytes)
-      return Status(Code::InputMismatch, compose("state {} has {} bytes, these shapes need {}", use.state, block.size(),
-                                                 use.bytes));
+      return Status(Code::InputMismatch, "state {} has {} bytes, these shapes need {}", use.state, block.size(),
+                    use.bytes);
     MLC_RETURN_IF_ERROR(grow(block, use.bytes, "state"));
   }
   if (binding->generation != generation_) {
@@ -367,12 +366,12 @@ Status Executor::run(uint32_t function, std::span<const InputArg> inputs, std::s
   const Function& f = plan_.functions[function];
   MLC_RETURN_IF_ERROR(check_arguments(f, inputs));
   if (outputs.size() > f.outputs.size())
-    return Status(Code::Usage, compose("{} outputs given, '{}' has {}", outputs.size(), f.name, f.outputs.size()));
+    return Status(Code::Usage, "{} outputs given, '{}' has {}", outputs.size(), f.name, f.outputs.size());
   cancelled_.store(false, std::memory_order_relaxed);
   if (f.is_program()) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const std::string what = complaint_about_list(f.inputs[i], f.inputs[i].list_depth, inputs[i]);
-      if (!what.empty()) return Status(Code::InputMismatch, 4001, compose("input '{}' {}", f.inputs[i].name, what));
+      if (!what.empty()) return Status(Code::InputMismatch, 4001, "input '{}' {}", f.inputs[i].name, what);
     }
     return programs_->run(function, inputs, outputs);
   }
@@ -404,8 +403,8 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
     const uint64_t bytes = binding->output_bytes[i];
     const bool given = i < outputs.size() && outputs[i].data;
     if (given && outputs[i].capacity < bytes)
-      return Status(Code::InputMismatch, 4004, compose("output '{}' takes {} bytes, {} are given", f.outputs[i].name,
-                                                       bytes, outputs[i].capacity));
+      return Status(Code::InputMismatch, 4004, "output '{}' takes {} bytes, {} are given", f.outputs[i].name,
+                    bytes, outputs[i].capacity);
     if (given && reinterpret_cast<uintptr_t>(outputs[i].data) % 64 == 0) {
       state.output_pointers[i] = outputs[i].data;
       continue;
@@ -430,8 +429,8 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
   if (cancelled_.load(std::memory_order_relaxed)) return Status(Code::Cancelled, "the run was cancelled");
   if (const int32_t fault = run.fault.load(); fault != 0) {
     const Instr& at = f.body[run.fault_at.load()];
-    return Status(Code::Internal, compose("kernel {}{} failed: {} (fault {})", at.kernel,
-                                          at.name.empty() ? "" : " (" + at.name + ")", fault_text(fault), fault));
+    return Status(Code::Internal, "kernel {}{} failed: {} (fault {})", at.kernel,
+                  at.name.empty() ? "" : " (" + at.name + ")", fault_text(fault), fault);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     OutputArg& out = outputs[i];
@@ -448,12 +447,12 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
 Status Executor::infer(uint32_t function, std::span<const InputArg> inputs, std::vector<std::vector<int64_t>>& shapes) {
   const Function& f = plan_.functions[function];
   if (f.is_program())
-    return Status(Code::Unsupported, compose("the extents of what '{}' gives are known only after a run", f.name));
+    return Status(Code::Unsupported, "the extents of what '{}' gives are known only after a run", f.name);
   if (inputs.size() != f.inputs.size()) return check_arguments(f, inputs);
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].shape.size() != f.inputs[i].shape.size() ||
         std::any_of(inputs[i].shape.begin(), inputs[i].shape.end(), [](int64_t e) { return e < 0; }))
-      return Status(Code::InputMismatch, 4001, compose("input '{}' has the wrong number of axes", f.inputs[i].name));
+      return Status(Code::InputMismatch, 4001, "input '{}' has the wrong number of axes", f.inputs[i].name);
   Binding binding;
   MLC_RETURN_IF_ERROR(fill_binding(function, inputs, binding));
   shapes = std::move(binding.output_shapes);

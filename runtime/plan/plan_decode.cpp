@@ -23,7 +23,10 @@ constexpr uint32_t kMaxStates = 4096;
 constexpr uint32_t kMaxTextLen = 4096;
 constexpr uint64_t kAlignment = alignof(fbp::SymbolInstr);  // the largest of any part of a plan
 
-Status bad(std::string what) { return Status(Code::Malformed, std::move(what)); }
+template <class... Args>
+Status bad(const char* pattern, const Args&... args) {
+  return Status(Code::Malformed, pattern, args...);
+}
 
 // FlatBuffers may share parts: a million launches can name one list of operands, which would become a million copies.
 // The writer shares nothing, so everything that is copied out must fit into the length of the plan.
@@ -160,34 +163,34 @@ class FunctionDecoder {
       fbp::SymbolInstr s;
       std::memcpy(static_cast<void*>(&s), in_.shape()->Data() + uint64_t{i} * sizeof s, sizeof s);
       const auto number = static_cast<uint8_t>(s.op());
-      if (number == 0 || number > kLastSymbolOp) return bad(compose("symbol instruction {}: operation", i));
+      at_ = {"symbol instruction", i};
+      if (number == 0 || number > kLastSymbolOp) return wrong("operation");
       const SymbolInstr instr{static_cast<SymbolOp>(number), s.dst(), s.a(), s.b(), s.c(), s.imm()};
-      const std::string where = compose("symbol instruction {}", i);
-      if (instr.dst >= out_.num_symbols || types_[instr.dst] != Type::Unwritten) return bad(where + ": destination");
+      if (instr.dst >= out_.num_symbols || types_[instr.dst] != Type::Unwritten) return wrong("destination");
       if (instr.op == SymbolOp::InputDim) {
         if (instr.a >= length_of(in_.inputs()) || instr.b >= length_of(in_.inputs()->Get(instr.a)->shape()))
-          return bad(where + ": no such input axis");
+          return wrong("no such input axis");
       }
       if (instr.op == SymbolOp::InputElement) {
-        if (instr.a >= length_of(in_.inputs())) return bad(where + ": no such input");
+        if (instr.a >= length_of(in_.inputs())) return wrong("no such input");
         const fbp::Port& port = *in_.inputs()->Get(instr.a);
         const auto dtype = static_cast<DType>(port.dtype());
         if (!(is_int(dtype) || dtype == DType::Bool) || port.list_depth() > 0)
-          return bad(where + ": an input that is no array of integers");
+          return wrong("an input that is no array of integers");
         out_.elements.push_back({instr.a, instr.b});
       }
       const Signature sig = signature_of(instr.op);
       const uint32_t operands[3] = {instr.a, instr.b, instr.c};
       for (uint8_t k = 0; k < sig.reads; ++k)
         if (operands[k] >= out_.num_symbols || types_[operands[k]] == Type::Unwritten)
-          return bad(where + ": reads a symbol before it is written");
+          return wrong("reads a symbol before it is written");
       Type result = sig.result;
       if (instr.op == SymbolOp::Select) {
-        if (types_[instr.a] != Type::Integer || types_[instr.b] != types_[instr.c]) return bad(where + ": types");
+        if (types_[instr.a] != Type::Integer || types_[instr.b] != types_[instr.c]) return wrong("types");
         result = types_[instr.b];
       } else {
         for (uint8_t k = 0; k < sig.reads; ++k)
-          if (types_[operands[k]] != sig.operand) return bad(where + ": types");
+          if (types_[operands[k]] != sig.operand) return wrong("types");
       }
       types_[instr.dst] = result;
       written_at_[instr.dst] = i;
@@ -201,9 +204,10 @@ class FunctionDecoder {
   Status read_checks() {
     for (uint32_t i = 0; i < length_of(in_.checks()); ++i) {
       const fbp::Check& c = *in_.checks()->Get(i);
+      at_ = {"check", i};
       if (c.after() > out_.shape.size() || !is_integer(c.condition()) || written_at_[c.condition()] >= c.after())
-        return bad(compose("check {}: condition", i));
-      if (c.message()->size() > kMaxTextLen) return bad(compose("check {}: message too long", i));
+        return wrong("condition");
+      if (c.message()->size() > kMaxTextLen) return wrong("message too long");
       out_.checks.push_back({c.condition(), c.after(), shown(*c.message())});
     }
     // By the instruction they come after, otherwise in their order.
@@ -226,33 +230,33 @@ class FunctionDecoder {
     bool uses_arena = false;
     for (uint32_t i = 0; i < length_of(in_.buffers()); ++i) {
       const fbp::Buffer& b = *in_.buffers()->Get(i);
-      const std::string where = compose("buffer {}", i);
+      at_ = {"buffer", i};
       const auto kind = static_cast<uint8_t>(b.kind());
       const auto dtype = dtype_of(b.dtype());
-      if (kind == 0 || kind > kLastBufferKind) return bad(where + ": kind");
-      if (!dtype || bytes_of(*dtype) == 0) return bad(where + ": element type");
-      if (!is_integer(b.bytes())) return bad(where + ": length is not an integer symbol");
+      if (kind == 0 || kind > kLastBufferKind) return wrong("kind");
+      if (!dtype || bytes_of(*dtype) == 0) return wrong("element type");
+      if (!is_integer(b.bytes())) return wrong("length is not an integer symbol");
       Buffer buffer{static_cast<BufferKind>(kind), *dtype, b.index(), b.copy(), b.bytes(), b.offset(), 0};
       switch (buffer.kind) {
         case BufferKind::None: break;
         case BufferKind::Input:
-          if (buffer.index >= length_of(in_.inputs())) return bad(where + ": no such input");
+          if (buffer.index >= length_of(in_.inputs())) return wrong("no such input");
           break;
         case BufferKind::Output:
-          if (buffer.index >= length_of(in_.outputs())) return bad(where + ": no such output");
+          if (buffer.index >= length_of(in_.outputs())) return wrong("no such output");
           break;
         case BufferKind::Constant: {
           const auto length = context_.constant_bytes(buffer.index, buffer.copy);
-          if (!length) return bad(where + ": no such tensor copy");
+          if (!length) return wrong("no such tensor copy");
           buffer.constant_bytes = *length;
           break;
         }
         case BufferKind::Arena:
-          if (!is_integer(buffer.offset)) return bad(where + ": offset is not an integer symbol");
+          if (!is_integer(buffer.offset)) return wrong("offset is not an integer symbol");
           uses_arena = true;
           break;
         case BufferKind::State:
-          if (buffer.index >= kMaxStates) return bad(where + ": no such state");
+          if (buffer.index >= kMaxStates) return wrong("no such state");
           break;
       }
       out_.buffers.push_back(buffer);
@@ -267,14 +271,14 @@ class FunctionDecoder {
     std::unordered_set<std::string_view> names;
     for (uint32_t i = 0; i < length_of(in); ++i) {
       const fbp::Port& p = *in->Get(i);
-      const std::string where = compose("{}{}", kind == BufferKind::Input ? "input " : "output ", i);
+      at_ = {kind == BufferKind::Input ? "input" : "output", i};
       const auto dtype = dtype_of(p.dtype());
-      if (!is_name(*p.name())) return bad(where + ": its name is none, or too long");
+      if (!is_name(*p.name())) return wrong("its name is none, or too long");
       const bool is_string = dtype == DType::Str && is_program();
-      if (!dtype || (bytes_of(*dtype) == 0 && !is_string)) return bad(where + ": element type");
-      if (length_of(p.shape()) > format::kMaxRank || p.rank() > format::kMaxRank) return bad(where + ": too many axes");
+      if (!dtype || (bytes_of(*dtype) == 0 && !is_string)) return wrong("element type");
+      if (length_of(p.shape()) > format::kMaxRank || p.rank() > format::kMaxRank) return wrong("too many axes");
       Port port{p.name()->str(), *dtype, p.buffer(), {}};
-      if (!names.insert({p.name()->c_str(), p.name()->size()}).second) return bad(where + ": its name is there twice");
+      if (!names.insert({p.name()->c_str(), p.name()->size()}).second) return wrong("its name is there twice");
       const bool is_input = kind == BufferKind::Input, is_list = p.list_depth() > 0;
       if (is_program()) {
         port.list_depth = p.list_depth();
@@ -283,15 +287,15 @@ class FunctionDecoder {
         port.buffer = 0;
         if (port.list_depth > kMaxListDepth || (is_list || is_input ? p.rank() > 0 : false) ||
             (is_list || !is_input ? length_of(p.shape()) > 0 : false))
-          return bad(where + ": neither an array nor a list");
+          return wrong("neither an array nor a list");
       } else {
-        if (is_list || p.rank() > 0) return bad(where + ": only programs have such");
-        if (port.buffer >= out_.buffers.size()) return bad(where + ": no such buffer");
+        if (is_list || p.rank() > 0) return wrong("only programs have such");
+        if (port.buffer >= out_.buffers.size()) return wrong("no such buffer");
         const Buffer& b = out_.buffers[port.buffer];
-        if (b.kind != kind || b.index != i || b.dtype != *dtype) return bad(where + ": its buffer is another one");
+        if (b.kind != kind || b.index != i || b.dtype != *dtype) return wrong("its buffer is another one");
       }
       for (uint32_t k = 0; k < length_of(p.shape()); ++k) {
-        if (!is_integer(p.shape()->Get(k))) return bad(where + ": extent is not an integer symbol");
+        if (!is_integer(p.shape()->Get(k))) return wrong("extent is not an integer symbol");
         port.shape.push_back(p.shape()->Get(k));
       }
       out.push_back(std::move(port));
@@ -305,37 +309,36 @@ class FunctionDecoder {
       const fbp::Instr& in = *in_.body()->Get(i);
       Instr instr;
       if (in.name()) instr.name = shown(*in.name());
-      const std::string where =
-          compose("instruction {}{}", i, instr.name.empty() ? "" : " (" + instr.name + ")");
+      at_ = {"instruction", i, instr.name};
       const auto op = static_cast<uint8_t>(in.op()), share = static_cast<uint8_t>(in.share());
-      if (op == 0 || op > kLastInstrOp || share > kLastShare) return bad(where + ": operation");
+      if (op == 0 || op > kLastInstrOp || share > kLastShare) return wrong("operation");
       if (length_of(in.buffers()) > kMaxOperands || length_of(in.scalars()) > kMaxOperands)
-        return bad(where + ": too many operands");
+        return wrong("too many operands");
       instr.op = static_cast<InstrOp>(op);
       instr.share = static_cast<Share>(share);
       instr.barrier = in.barrier();
       instr.fill = static_cast<uint8_t>(in.imm());
       for (uint32_t k = 0; k < length_of(in.buffers()); ++k) {
-        if (in.buffers()->Get(k) >= out_.buffers.size()) return bad(where + ": no such buffer");
+        if (in.buffers()->Get(k) >= out_.buffers.size()) return wrong("no such buffer");
         instr.buffers.push_back(in.buffers()->Get(k));
       }
       for (uint32_t k = 0; k < length_of(in.scalars()); ++k) {
-        if (!is_integer(in.scalars()->Get(k))) return bad(where + ": scalar is not an integer symbol");
+        if (!is_integer(in.scalars()->Get(k))) return wrong("scalar is not an integer symbol");
         instr.scalars.push_back(in.scalars()->Get(k));
       }
       switch (instr.op) {
         case InstrOp::None: break;
         case InstrOp::Launch:
-          if (in.index() >= context_.num_kernels) return bad(where + ": no such kernel");
-          if (!is_integer(in.tiles())) return bad(where + ": tile count is not an integer symbol");
+          if (in.index() >= context_.num_kernels) return wrong("no such kernel");
+          if (!is_integer(in.tiles())) return wrong("tile count is not an integer symbol");
           instr.kernel = in.index();
           instr.tiles = in.tiles();
           break;
         case InstrOp::Copy:
-          if (instr.buffers.size() != 2 || !out_.buffers[instr.buffers[0]].writable()) return bad(where + ": operands");
+          if (instr.buffers.size() != 2 || !out_.buffers[instr.buffers[0]].writable()) return wrong("operands");
           break;
         case InstrOp::Fill:
-          if (instr.buffers.size() != 1 || !out_.buffers[instr.buffers[0]].writable()) return bad(where + ": operands");
+          if (instr.buffers.size() != 1 || !out_.buffers[instr.buffers[0]].writable()) return wrong("operands");
           break;
       }
       out_.body.push_back(std::move(instr));
@@ -350,9 +353,10 @@ class FunctionDecoder {
     for (uint32_t i = 0; i < out_.steps.size(); ++i) {
       const fbp::Step& in = *in_.steps()->Get(i);
       Step& step = out_.steps[i];
+      at_ = {"step", i};
       if (in.name()) step.name = shown(*in.name());
       const auto op = static_cast<uint8_t>(in.op());
-      if (op == 0 || op > kLastStepOp) return bad(compose("step {}: operation", i));
+      if (op == 0 || op > kLastStepOp) return wrong("operation");
       step.op = static_cast<StepOp>(op);
       const auto copy = [](const flatbuffers::Vector<uint32_t>* from, std::vector<uint32_t>& to) {
         to.resize(length_of(from));
@@ -360,7 +364,7 @@ class FunctionDecoder {
         return to.size() <= kMaxOperands;
       };
       if (!copy(in.functions(), step.functions) || !copy(in.inputs(), step.inputs) || !copy(in.outputs(), step.outputs))
-        return bad(compose("step {}: too many operands", i));
+        return wrong("too many operands");
       step.carried = in.carried();
       step.axis = in.axis();
       step.new_axis = in.new_axis();
@@ -370,10 +374,23 @@ class FunctionDecoder {
     return ok();
   }
 
+  Status wrong(const char* what) const {
+    const bool named = !at_.name.empty();
+    return bad("{} {}{}{}{}: {}", at_.list, at_.index, named ? " (" : "", at_.name, named ? ")" : "", what);
+  }
+
+  // The item that is being read.
+  struct Place {
+    const char* list;
+    uint32_t index;
+    std::string_view name = {};
+  };
+
   const fbp::Function& in_;
   const PlanContext& context_;
   Budget& budget_;
   Function out_;
+  Place at_{};
   std::vector<Type> types_;
   std::vector<uint32_t> written_at_;
 };
@@ -399,7 +416,7 @@ Result<Plan> decode_plan(Bytes bytes, const PlanContext& context) {
     return bad("plan: not a well-formed plan table");
   const fbp::Plan& in = *fbp::GetPlan(data);
   if (in.format() != kPlanFormat)
-    return bad(compose("plan: format {}, this version reads {}", in.format(), kPlanFormat));
+    return bad("plan: format {}, this version reads {}", in.format(), kPlanFormat);
   if (in.module_abi() == 0 || in.module_abi() > MLRUN_MODULE_ABI) return bad("plan: kernel interface is newer");
   if (length_of(in.functions()) == 0 || length_of(in.functions()) > kMaxFunctions)
     return bad("plan: number of functions");

@@ -138,15 +138,15 @@ Status evaluate_shapes(const Function& f, std::span<const Shape> shapes, std::sp
       const auto count = checked_product(shapes[read.a]);
       if (count && read.b >= *count)
         return Status(Code::InputMismatch, 4001,
-                      compose("input '{}' has {} elements, '{}' reads element {}", f.inputs[read.a].name, *count, f.name, read.b));
+                      "input '{}' has {} elements, '{}' reads element {}", f.inputs[read.a].name, *count, f.name, read.b);
       symbols[read.dst] = elements[next_element++];
       continue;
     }
     const auto value = evaluate(f.shape[i], symbols, shapes);
     if (!value)
       return Status(Code::InputMismatch, 4003,
-                    compose("these input shapes cannot be computed with: symbol {} of '{}' overflows or divides by "
-                            "zero", f.shape[i].dst, f.name));
+                    "these input shapes cannot be computed with: symbol {} of '{}' overflows or divides by "
+                            "zero", f.shape[i].dst, f.name);
     symbols[f.shape[i].dst] = *value;
   }
   return check_input_shapes(f, shapes, symbols, nullptr);

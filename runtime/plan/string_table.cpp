@@ -87,7 +87,7 @@ Status StringTable::finish(uint64_t& out) {
 Status StringTable::text_at(uint64_t place, std::string_view& out) const {
   out = {};
   if (place == 0) return ok();
-  if (place > count_) return Status(Code::InputMismatch, compose("{} is no string of this run", place));
+  if (place > count_) return Status(Code::InputMismatch, "{} is no string of this run", place);
   out = text(entries()[place - 1]);
   return ok();
 }

@@ -32,7 +32,7 @@ uint64_t BlockPool::capacity(const PoolBlock& block) { return bytes_in(block.siz
 Status BlockPool::allocate(uint64_t bytes, std::vector<AlignedBlock>& into, size_t slot) {
   if (bytes > budget_.limit - budget_.held) trim();
   if (bytes > budget_.limit - budget_.held)
-    return Status(Code::Resource, compose("values of {} bytes, {} are available", bytes, budget_.limit - budget_.held));
+    return Status(Code::Resource, "values of {} bytes, {} are available", bytes, budget_.limit - budget_.held);
   auto block = AlignedBlock::allocate(bytes);
   if (!block) return std::move(block).status();
   budget_.held += bytes;
@@ -41,7 +41,7 @@ Status BlockPool::allocate(uint64_t bytes, std::vector<AlignedBlock>& into, size
 }
 
 Status BlockPool::take(uint64_t bytes, PoolBlock& out) {
-  if (bytes > uint64_t{1} << 56) return Status(Code::Resource, compose("values of {} bytes", bytes));
+  if (bytes > uint64_t{1} << 56) return Status(Code::Resource, "values of {} bytes", bytes);
   out.size_class = class_of(bytes == 0 ? 1 : (bytes + kLine - 1) / kLine);
   if (Free* f = free_[out.size_class]) {
     free_[out.size_class] = f->next;
@@ -140,7 +140,7 @@ Status make_borrowed(BlockPool& pool, DType dtype, std::span<const int64_t> shap
 }
 
 Status make_list(BlockPool& pool, DType dtype, uint8_t depth, uint64_t room, Value& out) {
-  if (room > uint64_t{1} << 48) return Status(Code::Resource, compose("a list of {}", room));
+  if (room > uint64_t{1} << 48) return Status(Code::Resource, "a list of {}", room);
   Value made;
   MLC_RETURN_IF_ERROR(make_node(pool, dtype, {}, made));
   MLC_RETURN_IF_ERROR(make_room(*made.node(), 0, room * sizeof(ValueNode*)));

@@ -29,8 +29,8 @@ Result<std::unique_ptr<WorkerPool>> WorkerPool::create(const PoolOptions& option
     pthread_t thread;
     if (const int error = pthread_create(&thread, nullptr, &thread_main, &pool->starts_.back()); error != 0) {
       // Those already started wait for a job that needs everybody; the destructor only ends them.
-      return Status(Code::Resource, compose("worker {} of {} could not be started: {}", w, options.workers,
-                                            std::strerror(error)));
+      return Status(Code::Resource, "worker {} of {} could not be started: {}", w, options.workers,
+                    std::strerror(error));
     }
     pool->threads_.push_back(thread);
   }
