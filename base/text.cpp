@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -94,6 +95,36 @@ unsigned next_in_case(std::string_view text, size_t& at, bool upper, char* out) 
   out[1] = static_cast<char>(0x80 | (c & 0x3F));
   at += 2;
   return 2;
+}
+
+unsigned decode_utf8(std::string_view text, size_t at, uint32_t& out) {
+  auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  uint8_t lead = byte(at);
+  unsigned len = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+  if (len == 0 || text.size() - at < len) return 0;
+  out = len == 1 ? lead : lead & (0x7Fu >> len);
+  for (unsigned i = 1; i < len; ++i) {
+    if ((byte(at + i) & 0xC0) != 0x80) return 0;
+    out = out << 6 | (byte(at + i) & 0x3Fu);
+  }
+  constexpr uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+  if (out < smallest[len] || out > 0x10FFFF || (out >= 0xD800 && out <= 0xDFFF)) return 0;
+  return len;
+}
+
+void append_utf8(std::string& out, uint32_t c) {
+  const unsigned more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;  // bytes behind the first
+  const unsigned mark = more == 0 ? 0 : 0xFF00u >> (more + 1) & 0xFF;
+  out += static_cast<char>(mark | c >> (6 * more));
+  for (unsigned k = more; k-- > 0;) out += static_cast<char>(0x80 | (c >> (6 * k) & 0x3F));
+}
+
+bool find_twice(std::vector<std::string_view>& texts, std::string_view& which) {
+  std::sort(texts.begin(), texts.end());
+  const auto twice = std::adjacent_find(texts.begin(), texts.end());
+  if (twice == texts.end()) return false;
+  which = *twice;
+  return true;
 }
 
 bool is_word_of(std::string_view list, std::string_view word) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace mlc {
 
@@ -22,6 +24,15 @@ uint32_t in_case(uint32_t code_point, bool upper);
 // The next letter of a text in that case, as UTF-8: moves `at`, writes at most 4 bytes, answers how many. Bytes that are
 // no UTF-8 stay as they are.
 unsigned next_in_case(std::string_view text, size_t& at, bool upper, char* out);
+
+// Decodes the code point at `at` of strict UTF-8: no overlong forms, surrogates or values above 10FFFF. Answers how many
+// bytes it has, 0 if there is none.
+unsigned decode_utf8(std::string_view text, size_t at, uint32_t& out);
+// Puts it behind the text. A code point up to 10FFFF.
+void append_utf8(std::string& out, uint32_t code_point);
+
+// Sorts the texts. Whether one is there twice, which is then told.
+bool find_twice(std::vector<std::string_view>& texts, std::string_view& which);
 
 // Whether the word, one without blanks, stands in a list that has a blank between its words.
 bool is_word_of(std::string_view list, std::string_view word);

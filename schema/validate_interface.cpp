@@ -114,9 +114,8 @@ Status validate_ports(const std::vector<Port>& ports, const char* list, const Ma
     MLC_RETURN_IF_ERROR(validate_port(ports[i], m, dims, Place{where.c_str(), i, ports[i].name}));
     names.push_back(ports[i].name);
   }
-  std::sort(names.begin(), names.end());
-  auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) return malformed("{}: {} is there twice", where, quoted(*twice));
+  std::string_view twice;
+  if (find_twice(names, twice)) return malformed("{}: {} is there twice", where, quoted(twice));
   return ok();
 }
 
@@ -133,9 +132,8 @@ Result<Names> validate_dims(const Method& method) {
     if (dim.multiple < 1) return place.wrong("multiple must be at least 1");
     names.push_back(dim.name);
   }
-  std::sort(names.begin(), names.end());
-  auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) return malformed("{}: {} is there twice", where, quoted(*twice));
+  std::string_view twice;
+  if (find_twice(names, twice)) return malformed("{}: {} is there twice", where, quoted(twice));
   return names;
 }
 

@@ -1,26 +1,11 @@
 // Strings of a manifest: what may stand in them and how messages show them.
 #include <cstdio>
 
+#include "base/text.h"
 #include "schema/validate.h"
 
 namespace mlc::format {
 namespace {
-
-// Decodes one code point of strict UTF-8 (no overlong forms, surrogates or values above 10FFFF). 0 bytes: invalid.
-unsigned decode_utf8(std::string_view text, size_t at, uint32_t& out) {
-  auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  uint8_t lead = byte(at);
-  unsigned len = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
-  if (len == 0 || text.size() - at < len) return 0;
-  out = len == 1 ? lead : lead & (0x7Fu >> len);
-  for (unsigned i = 1; i < len; ++i) {
-    if ((byte(at + i) & 0xC0) != 0x80) return 0;
-    out = out << 6 | (byte(at + i) & 0x3Fu);
-  }
-  constexpr uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (out < smallest[len] || out > 0x10FFFF || (out >= 0xD800 && out <= 0xDFFF)) return 0;
-  return len;
-}
 
 // Characters that change how a line of text looks without being seen: controls, line separators, bidirectional marks.
 bool is_control(uint32_t c) {

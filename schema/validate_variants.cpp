@@ -127,8 +127,8 @@ Status validate_sharing(const Manifest& m) {
 }  // namespace
 
 Status validate_variants(Manifest& m) {
-  std::vector<bool> parsed;
-  for (const Layout& layout : m.layouts) parsed.push_back(parse_layout(layout.text).ok());
+  std::vector<bool> parsed(m.layouts.size());
+  for (size_t i = 0; i < parsed.size(); ++i) parsed[i] = parse_layout(m.layouts[i].text).ok();
   size_t portable = 0;
   for (size_t i = 0; i < m.variants.size(); ++i) {
     Variant& variant = m.variants[i];

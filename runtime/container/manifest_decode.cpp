@@ -39,7 +39,7 @@ class Decoder {
   template <class T>
   void read(std::vector<T>& out, const VectorOf<T>* values) {
     if (values == nullptr || !afford(uint64_t{values->size()} * sizeof(T))) return;
-    out = std::vector<T>(values->size());
+    std::vector<T>(values->size()).swap(out);
     if (!out.empty()) std::memcpy(out.data(), values->Data(), out.size() * sizeof(T));
     for (T& value : out) value = flatbuffers::EndianScalar(value);
   }
@@ -47,7 +47,7 @@ class Decoder {
   template <class Item, class T>
   void read(std::vector<Item>& out, const VectorOf<flatbuffers::Offset<T>>* items) {
     if (items == nullptr || !afford(uint64_t{items->size()} * 8)) return;
-    out = std::vector<Item>(items->size());
+    std::vector<Item>(items->size()).swap(out);  // an assignment is a function for each Item
     for (uint32_t i = 0; i < items->size(); ++i) read(out[i], *items->Get(i));
   }
   void read(std::vector<std::string>& out, const VectorOf<flatbuffers::Offset<flatbuffers::String>>* texts) {

@@ -51,12 +51,11 @@ Matcher::Matcher(const probe::Record& record, std::span<const format::Variant> v
 void Matcher::assess(Assessment& out) const {
   const format::Variant& v = variants_[out.variant];
   out.failing.clear();
-  for (uint32_t feature : v.features)
-    if (auto a = match::evaluate_flag(record_, feature); a.answer != probe::Answer::Yes)
-      out.failing.push_back({std::move(a.text), a.answer, std::move(a.source)});
-  for (const format::Clause& clause : v.clauses)
-    if (auto a = match::evaluate_clause(record_, clause); a.answer != probe::Answer::Yes)
-      out.failing.push_back({std::move(a.text), a.answer, std::move(a.source)});
+  const auto note = [&](match::ClauseAnswer a) {
+    if (a.answer != probe::Answer::Yes) out.failing.push_back({std::move(a.text), a.answer, std::move(a.source)});
+  };
+  for (uint32_t feature : v.features) note(match::evaluate_flag(record_, feature));
+  for (const format::Clause& clause : v.clauses) note(match::evaluate_clause(record_, clause));
   if (out.refused.empty()) {
     if (!v.unusable.empty()) out.refused = v.unusable;
     else if (!is_portable(v) && !policy_.native_allowed) out.refused = policy_.why_not;
@@ -109,13 +108,15 @@ Result<std::vector<uint32_t>> Matcher::candidates(std::string_view variant, std:
   const bool estimated = std::all_of(out.begin(), out.end(), [&](uint32_t i) {
     return is_portable(variants_[i]) || estimate_ns(variants_[i]) > 0;
   });
-  std::sort(out.begin(), out.end(), [&](uint32_t a, uint32_t b) {
+  const auto before = [&](uint32_t a, uint32_t b) {
     const format::Variant &x = variants_[a], &y = variants_[b];
     if (is_portable(x) != is_portable(y)) return is_portable(y);
     if (estimated && estimate_ns(x) != estimate_ns(y)) return estimate_ns(x) < estimate_ns(y);
     if (num_requirements(x) != num_requirements(y)) return num_requirements(x) > num_requirements(y);
     return a < b;
-  });
+  };
+  for (size_t i = 1; i < out.size(); ++i)  // at most 256
+    for (size_t k = i; k > 0 && before(out[k], out[k - 1]); --k) std::swap(out[k], out[k - 1]);
   return out;
 }
 

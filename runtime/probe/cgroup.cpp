@@ -74,38 +74,31 @@ void lower(std::optional<double>& least, double v) { least = least ? std::min(*l
 void lower(std::optional<uint64_t>& least, uint64_t v) { least = least ? std::min(*least, v) : v; }
 
 void read_quota(const Sources& s, const Mount& m, const std::string& dir, CgroupLimits& out) {
+  std::optional<int64_t> quota, period;
   if (m.v2) {
-    const auto text = s.read_file(dir + "/cpu.max");
-    if (!text) return;
-    std::string_view rest = *text;
-    const auto quota = parse_int(next_field(rest, ' ')), period = parse_int(rest);  // "max" is no number: no limit
-    if (quota && period && *quota > 0 && *period > 0) lower(out.quota_cpus, double(*quota) / double(*period));
+    const auto text = read_in(s, dir, "/cpu.max");
+    std::string_view rest = text ? std::string_view(*text) : std::string_view();
+    quota = parse_int(next_field(rest, ' ')), period = parse_int(rest);  // "max" is no number: no limit
   } else {
-    const auto quota_text = s.read_file(dir + "/cpu.cfs_quota_us");
-    const auto period_text = s.read_file(dir + "/cpu.cfs_period_us");
-    if (!quota_text || !period_text) return;
-    const auto quota = parse_int(*quota_text), period = parse_int(*period_text);  // -1: no limit
-    if (quota && period && *quota > 0 && *period > 0) lower(out.quota_cpus, double(*quota) / double(*period));
+    quota = int_in(s, dir, "/cpu.cfs_quota_us"), period = int_in(s, dir, "/cpu.cfs_period_us");  // -1: no limit
   }
+  if (quota && period && *quota > 0 && *period > 0) lower(out.quota_cpus, double(*quota) / double(*period));
 }
 
 void read_memory(const Sources& s, const Mount& m, const std::string& dir, CgroupLimits& out) {
-  const auto limit_text = s.read_file(dir + (m.v2 ? "/memory.max" : "/memory.limit_in_bytes"));
-  if (!limit_text) return;
-  const auto limit = parse_int(*limit_text);
+  const auto limit = int_in(s, dir, m.v2 ? "/memory.max" : "/memory.limit_in_bytes");
   // v1 spells "no limit" as the largest page-aligned number.
   if (!limit || *limit < 0 || *limit >= (int64_t{1} << 60)) return;
   lower(out.memory_limit_bytes, static_cast<uint64_t>(*limit));
-  const auto used_text = s.read_file(dir + (m.v2 ? "/memory.current" : "/memory.usage_in_bytes"));
-  const int64_t used = used_text ? parse_int(*used_text).value_or(0) : 0;
+  const int64_t used = int_in(s, dir, m.v2 ? "/memory.current" : "/memory.usage_in_bytes").value_or(0);
   lower(out.memory_free_bytes, static_cast<uint64_t>(used >= 0 ? std::max<int64_t>(0, *limit - used) : *limit));
 }
 
 // The kernel already intersects an effective set with the ancestors' sets, so the nearest readable one decides.
 void read_cpuset(const Sources& s, const Mount& m, const std::vector<std::string>& dirs, CgroupLimits& out) {
   for (const std::string& dir : dirs) {
-    auto text = s.read_file(dir + (m.v2 ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus"));
-    if (!text && !m.v2) text = s.read_file(dir + "/cpuset.cpus");
+    auto text = read_in(s, dir, m.v2 ? "/cpuset.cpus.effective" : "/cpuset.effective_cpus");
+    if (!text && !m.v2) text = read_in(s, dir, "/cpuset.cpus");
     if (!text) continue;
     auto cpus = parse_cpu_list(*text);
     if (!cpus || cpus->empty()) continue;

@@ -38,12 +38,12 @@ FeatureAnswer vector_length(const Sources& s, int option, const char* name) {
 
 }  // namespace
 
-void probe_a64(const Sources& s, Record& record) {
+void probe_a64(const Sources& s, const Options&, Record& record) {
   const auto hwcap = s.auxv(kAtHwcap), hwcap2 = s.auxv(kAtHwcap2);
   char line[80];
   std::snprintf(line, sizeof line, "hwcap %llx hwcap2 %llx", static_cast<unsigned long long>(hwcap.value_or(0)),
                 static_cast<unsigned long long>(hwcap2.value_or(0)));
-  record.raw.emplace_back(line);
+  record.raw.push_back(line);
   for (const Row& row : kRows) {
     const std::string mechanism(feature_mechanism(feature_index(row.feature)));
     if ((row.hwcap && !hwcap) || (row.hwcap2 && !hwcap2)) {

@@ -43,7 +43,7 @@ void probe_rv(const Sources& s, const Options& options, Record& record) {
                 static_cast<long long>(pairs[0].key), static_cast<unsigned long long>(pairs[0].value),
                 static_cast<long long>(pairs[1].key), static_cast<unsigned long long>(pairs[1].value),
                 static_cast<unsigned long long>(hwcap.value_or(0)));
-  record.raw.emplace_back(line);
+  record.raw.push_back(line);
 
   for (const Row& row : kRows) {
     FeatureAnswer& out = record[row.feature];

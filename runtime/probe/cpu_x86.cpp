@@ -150,12 +150,12 @@ std::string brand_of(const Sources& s, const Leaves& leaves) {
 void add_raw(Record& record, const char* name, const CpuidRegs& r) {
   char line[96];
   std::snprintf(line, sizeof line, "cpuid %s %08x %08x %08x %08x", name, r.eax, r.ebx, r.ecx, r.edx);
-  record.raw.emplace_back(line);
+  record.raw.push_back(line);
 }
 
 }  // namespace
 
-void probe_x86(const Sources& s, Record& record) {
+void probe_x86(const Sources& s, const Options&, Record& record) {
   const Leaves first = read_leaves(s, -1);
   std::optional<uint64_t> xcr0;
   const bool osxsave = first.max_basic >= 1 && (first.l1.ecx & bit(27));
@@ -171,7 +171,7 @@ void probe_x86(const Sources& s, Record& record) {
   char line[48];
   std::snprintf(line, sizeof line, "xcr0 %llx%s", static_cast<unsigned long long>(xcr0.value_or(0)),
                 osxsave ? "" : " (osxsave 0)");
-  record.raw.emplace_back(line);
+  record.raw.push_back(line);
 
   for (const Row& row : kRows) record[row.feature] = answer_of(row, first, xcr0);
 

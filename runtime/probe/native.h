@@ -6,11 +6,13 @@
 #include <cstdint>
 
 #include "base/checked.h"
-#include "runtime/probe/sources.h"
+#include "runtime/probe/probe.h"
 
 namespace mlc::probe::native {
 
 Machine machine();
+// The part of run() for this machine.
+void probe_cpu(const Sources& sources, const Options& options, Record& record);
 CpuidRegs cpuid(uint32_t leaf, uint32_t subleaf);
 uint64_t xgetbv0();
 CallResult xcomp_supported();

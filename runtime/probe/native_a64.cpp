@@ -6,6 +6,7 @@
 namespace mlc::probe::native {
 
 Machine machine() { return Machine::AArch64; }
+void probe_cpu(const Sources& s, const Options& o, Record& r) { probe_a64(s, o, r); }
 CpuidRegs cpuid(uint32_t, uint32_t) { return {}; }
 uint64_t xgetbv0() { return 0; }
 CallResult xcomp_supported() { return {0, ENOSYS}; }

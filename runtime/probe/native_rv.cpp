@@ -8,6 +8,7 @@
 namespace mlc::probe::native {
 
 Machine machine() { return Machine::RiscV64; }
+void probe_cpu(const Sources& s, const Options& o, Record& r) { probe_rv(s, o, r); }
 CpuidRegs cpuid(uint32_t, uint32_t) { return {}; }
 uint64_t xgetbv0() { return 0; }
 CallResult xcomp_supported() { return {0, ENOSYS}; }

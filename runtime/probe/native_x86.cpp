@@ -10,6 +10,7 @@
 namespace mlc::probe::native {
 
 Machine machine() { return Machine::X86_64; }
+void probe_cpu(const Sources& s, const Options& o, Record& r) { probe_x86(s, o, r); }
 
 CpuidRegs cpuid(uint32_t leaf, uint32_t subleaf) {
   CpuidRegs r;

@@ -1,6 +1,7 @@
 #include "runtime/probe/probe.h"
 
 #include "base/compose.h"
+#include "runtime/probe/native.h"
 #include "schema/module_abi.h"
 #include "schema/targets.h"
 
@@ -23,9 +24,25 @@ void probe_code_pages(const Sources& s, Record& record) {
                                       : record.code_pages_note};
 }
 
+void probe_unknown(const Sources&, const Options&, Record& record) {
+  record.errors.push_back("cpu: this architecture is not known");
+}
+
+CpuPart part_of(Machine machine) {
+  switch (machine) {
+    case Machine::X86_64: return probe_x86;
+    case Machine::AArch64: return probe_a64;
+    case Machine::RiscV64: return probe_rv;
+    case Machine::None: break;
+  }
+  return probe_unknown;
+}
+
 }  // namespace
 
-Record run(const Sources& s, const Options& options) {
+Record run(const Sources& s, const Options& options) { return run(s, options, part_of(s.machine())); }
+
+Record run(const Sources& s, const Options& options, CpuPart cpu) {
   Record record;
   // Questions for other architectures have a definite answer: such hardware is not here.
   for (size_t i = 0; i < kNumFeatures; ++i) {
@@ -43,17 +60,12 @@ Record run(const Sources& s, const Options& options) {
   record[Feature::ModuleAbi] = {Answer::Yes, MLRUN_MODULE_ABI, "this runtime"};
   probe_code_pages(s, record);
   probe_topology(s, record);
-  switch (record.machine) {
-    case Machine::X86_64: probe_x86(s, record); break;
-    case Machine::AArch64: probe_a64(s, record); break;
-    case Machine::RiscV64: probe_rv(s, options, record); break;
-    case Machine::None: record.errors.push_back("cpu: this architecture is not known"); break;
-  }
+  cpu(s, options, record);
   return record;
 }
 
 const Record& host() {
-  static const Record record = run(*system_sources());
+  static const Record record = run(*system_sources(), {}, native::probe_cpu);
   return record;
 }
 

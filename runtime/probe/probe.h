@@ -14,13 +14,16 @@ struct Options {
 
 // Never fails: what could not be found out is unknown, with the reason. Takes a few milliseconds.
 Record run(const Sources& sources, const Options& options = {});
+// The same with one part for the CPU: whoever asks only the machine it was built for needs no other.
+using CpuPart = void (*)(const Sources& sources, const Options& options, Record& record);
+Record run(const Sources& sources, const Options& options, CpuPart cpu);
 
 // The record of the running system, made on the first call. Thread-safe.
 const Record& host();
 
-// What the three parts do; run() calls the one of the machine.
-void probe_x86(const Sources& sources, Record& record);
-void probe_a64(const Sources& sources, Record& record);
+// The three parts.
+void probe_x86(const Sources& sources, const Options& options, Record& record);
+void probe_a64(const Sources& sources, const Options& options, Record& record);
 void probe_rv(const Sources& sources, const Options& options, Record& record);
 // Allowed CPUs, cores, caches, quota and memory limits, and from them the number of workers.
 void probe_topology(const Sources& sources, Record& record);

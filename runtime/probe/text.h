@@ -1,62 +1,27 @@
 // Small parsers for the text files of /proc and /sys. Each answers none for anything it does not fully understand.
 #pragma once
 
-#include <charconv>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "runtime/probe/sources.h"
+
 namespace mlc::probe {
 
-inline std::string_view trimmed(std::string_view s) {
-  while (!s.empty() && (s.back() == '\n' || s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
-  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
-  return s;
-}
-
-inline std::optional<int64_t> parse_int(std::string_view s) {
-  s = trimmed(s);
-  int64_t v = 0;
-  const auto r = std::from_chars(s.data(), s.data() + s.size(), v);
-  if (r.ec != std::errc() || r.ptr != s.data() + s.size()) return std::nullopt;
-  return v;
-}
-
+std::string_view trimmed(std::string_view s);
+std::optional<int64_t> parse_int(std::string_view s);
 // Cuts the part before `separator` off `rest`; all of it if there is none.
-inline std::string_view next_field(std::string_view& rest, char separator) {
-  const size_t at = rest.find(separator);
-  const std::string_view field = rest.substr(0, at);
-  rest = at == std::string_view::npos ? std::string_view() : rest.substr(at + 1);
-  return field;
-}
-
+std::string_view next_field(std::string_view& rest, char separator);
 // "0-3,8,10-11". CPU numbers above 2^16 and backward ranges are refused.
-inline std::optional<std::vector<int>> parse_cpu_list(std::string_view s) {
-  std::vector<int> cpus;
-  s = trimmed(s);
-  while (!s.empty()) {
-    std::string_view part = next_field(s, ',');
-    const size_t dash = part.find('-');
-    const auto first = parse_int(part.substr(0, dash));
-    const auto last = dash == std::string_view::npos ? first : parse_int(part.substr(dash + 1));
-    if (!first || !last || *first < 0 || *last < *first || *last >= 65536) return std::nullopt;
-    for (int64_t c = *first; c <= *last; ++c) cpus.push_back(static_cast<int>(c));
-  }
-  return cpus;
-}
-
+std::optional<std::vector<int>> parse_cpu_list(std::string_view s);
 // "32K", "8M", "123": bytes.
-inline std::optional<uint64_t> parse_size(std::string_view s) {
-  s = trimmed(s);
-  uint64_t scale = 1;
-  if (!s.empty() && (s.back() == 'K' || s.back() == 'M' || s.back() == 'G')) {
-    scale = s.back() == 'K' ? 1u << 10 : s.back() == 'M' ? 1u << 20 : 1u << 30;
-    s.remove_suffix(1);
-  }
-  const auto v = parse_int(s);
-  if (!v || *v < 0 || static_cast<uint64_t>(*v) > (uint64_t{1} << 40)) return std::nullopt;
-  return static_cast<uint64_t>(*v) * scale;
-}
+std::optional<uint64_t> parse_size(std::string_view s);
+
+// The text, or the number, in a file whose path is both names together; none if it cannot be read.
+std::optional<std::string> read_in(const Sources& s, const std::string& folder, const char* file);
+std::optional<int64_t> int_in(const Sources& s, const std::string& folder, const char* file);
 
 }  // namespace mlc::probe

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <map>
 #include <set>
 
 #include "base/compose.h"
@@ -18,22 +17,22 @@ namespace {
 std::string cpu_dir(int cpu) { return compose("/sys/devices/system/cpu/cpu{}", cpu); }
 
 std::optional<std::string> cores_of(const Sources& s, int cpu) {
-  if (auto t = s.read_file(cpu_dir(cpu) + "/topology/core_cpus_list")) return t;
-  return s.read_file(cpu_dir(cpu) + "/topology/thread_siblings_list");  // its name before Linux 5.x
+  if (auto t = read_in(s, cpu_dir(cpu), "/topology/core_cpus_list")) return t;
+  return read_in(s, cpu_dir(cpu), "/topology/thread_siblings_list");  // its name before Linux 5.x
 }
 
 std::vector<Cache> caches_of(const Sources& s, int cpu, const std::vector<int>& allowed) {
   std::vector<Cache> out;
   for (int i = 0; i < 16; ++i) {
     const std::string dir = compose("{}/cache/index{}", cpu_dir(cpu), i);
-    const auto level = s.read_file(dir + "/level"), size = s.read_file(dir + "/size");
+    const auto level = read_in(s, dir, "/level"), size = read_in(s, dir, "/size");
     if (!level || !size) break;
     const auto level_number = parse_int(*level);
     const auto bytes = parse_size(*size);
     if (!level_number || !bytes || *level_number < 1 || *level_number > 8) continue;
-    const std::string type = s.read_file(dir + "/type").value_or("");
+    const std::string type = read_in(s, dir, "/type").value_or("");
     Cache c{static_cast<unsigned>(*level_number), std::string(trimmed(type)), *bytes, 1};
-    if (const auto shared = s.read_file(dir + "/shared_cpu_list"))
+    if (const auto shared = read_in(s, dir, "/shared_cpu_list"))
       if (const auto list = parse_cpu_list(*shared)) {
         const auto is_allowed = [&](int n) { return std::binary_search(allowed.begin(), allowed.end(), n); };
         c.shared_by = static_cast<unsigned>(std::count_if(list->begin(), list->end(), is_allowed));
@@ -98,18 +97,17 @@ void probe_topology(const Sources& s, Record& record) {
   }
   t.quota_cpus = limits.quota_cpus;
 
-  std::map<std::string, int> first_of_core;  // the core's CPU list names the core
-  std::set<int64_t> packages, capacities;
+  std::set<std::string> cores;  // the core's CPU list names the core
+  std::vector<int64_t> packages, capacities;
+  const auto add_new = [](std::vector<int64_t>& known, std::optional<int64_t> number) {
+    if (number && std::find(known.begin(), known.end(), *number) == known.end()) known.push_back(*number);
+  };
   for (int cpu : t.allowed_cpus) {
     const auto list = cores_of(s, cpu);
     const std::string core = list ? std::string(trimmed(*list)) : compose("cpu{}", cpu);
-    if (first_of_core.emplace(core, cpu).second) t.worker_cpus.push_back(cpu);
-    const auto number_in = [&](const char* file) {
-      const auto text = s.read_file(cpu_dir(cpu) + file);
-      return text ? parse_int(*text) : std::nullopt;
-    };
-    if (const auto p = number_in("/topology/physical_package_id")) packages.insert(*p);
-    if (const auto c = number_in("/cpu_capacity")) capacities.insert(*c);
+    if (cores.insert(core).second) t.worker_cpus.push_back(cpu);
+    add_new(packages, int_in(s, cpu_dir(cpu), "/topology/physical_package_id"));
+    add_new(capacities, int_in(s, cpu_dir(cpu), "/cpu_capacity"));
   }
   t.cores = static_cast<unsigned>(t.worker_cpus.size());
   t.packages = std::max(1u, static_cast<unsigned>(packages.size()));

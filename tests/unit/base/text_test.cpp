@@ -88,3 +88,42 @@ TEST_CASE("a table that is not as it should be accepts nothing") {
   CHECK_FALSE(damaged(261, 2));
   CHECK_FALSE(damaged(261, INT32_MIN));
 }
+
+TEST_CASE("code points are written and read back as strict UTF-8") {
+  for (const uint32_t c : {0u, 0x24u, 0x7Fu, 0x80u, 0xE9u, 0x7FFu, 0x800u, 0x20ACu, 0xFFFDu, 0x10000u, 0x1F600u, 0x10FFFFu}) {
+    CAPTURE(c);
+    std::string text = "x";
+    append_utf8(text, c);
+    uint32_t read = 0;
+    CHECK(decode_utf8(text, 1, read) == text.size() - 1);
+    CHECK(read == c);
+  }
+  uint32_t c = 0;
+  for (const char* bad : {"\x80", "\xC0\x80", "\xC3", "\xE2\x82", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xFF"}) {
+    CAPTURE(bad);
+    CHECK(decode_utf8(bad, 0, c) == 0);
+  }
+}
+
+TEST_CASE("a word stands in a list only as a whole") {
+  for (const char* word : {"min", "max", "floordiv"}) CHECK(is_word_of("min max floordiv", word));
+  for (const char* word : {"", " ", "mi", "ax", "floor", "div", "min max", "MIN"}) {
+    CAPTURE(word);
+    CHECK_FALSE(is_word_of("min max floordiv", word));
+  }
+  CHECK(is_word_of("aab ab b", "b"));
+  CHECK_FALSE(is_word_of("", "a"));
+}
+
+TEST_CASE("what is there twice is found, the empty text too") {
+  std::string_view which = "-";
+  std::vector<std::string_view> texts = {"b", "a", "c"};
+  CHECK_FALSE(find_twice(texts, which));
+  CHECK(which == "-");
+  texts = {"b", "a", "b"};
+  CHECK(find_twice(texts, which));
+  CHECK(which == "b");
+  texts = {"", "a", ""};
+  CHECK(find_twice(texts, which));
+  CHECK(which.empty());
+}
