@@ -134,7 +134,7 @@ TEST_CASE("types and extents that make no sense are named") {
   says("bytes of 'x' overflow", [](GraphParts& g) { g.inputs[0] = value_info("x", kFloat, {INT64_MAX}); });
   says("bytes of 'x' overflow", [](GraphParts& g) { g.inputs[0] = value_info("x", kFloat, {int64_t{1} << 40, "N", int64_t{1} << 40}); });
   says("f32[?, 2]", [](GraphParts& g) { g.inputs[0] = value_info("x", kFloat, {-1, 2}); });  // as some exporters write it
-  says("'x' is neither a tensor nor a sequence", [](GraphParts& g) { g.inputs[0] = data(1, "x") + data(2, data(4, data(1, ""))); });
+  says("'x' is neither a tensor, a map, nor a sequence", [](GraphParts& g) { g.inputs[0] = data(1, "x") + data(2, data(4, data(1, ""))); });
   says("the opset of 'ai.onnx' is given twice: 17 and 11", [](GraphParts&) {}, opset("", 17) + opset("ai.onnx", 11));
   says("opset \"ai.onnx\" has the version -3", [](GraphParts&) {}, opset("", -3));
   says("initializer 'w' is sparse", [](GraphParts& g) { g.more = data(15, data(1, tensor("w", kFloat, {1}, ""))); });
@@ -372,7 +372,7 @@ TEST_CASE("functions that call themselves, or grow without end, are refused") {
   CHECK(has(text_of(function("f", "A", {"a"}, {"b"}, {}, {}), start), "written by nothing"));
 }
 
-TEST_CASE("sequences and optionals are types of ports, maps and deep nests are not") {
+TEST_CASE("sequences, optionals and maps are types of ports, deep nests and maps of anything else are not") {
   const auto typed = [](const std::string& type) { return data(1, "x") + data(2, type); };
   const std::string floats = data(1, number(1, kFloat) + data(2, ""));
   const auto sequence = [](const std::string& of) { return data(4, data(1, of)); };
@@ -387,7 +387,14 @@ TEST_CASE("sequences and optionals are types of ports, maps and deep nests are n
   CHECK(has(text(optional(sequence(floats))), "input %x : optional(list(f32[]))"));
   CHECK(has(text(optional(floats)), "input %x : optional(f32[])"));
   CHECK(has(text(sequence(optional(floats))), "holds optionals"));
-  CHECK(has(text(sequence(data(5, number(1, kInt64) + data(2, floats)))), "a map or sparse tensor"));
+  const auto map = [&](uint64_t key, const std::string& value) { return data(5, number(1, key) + data(2, value)); };
+  CHECK(has(text(map(8, floats)), "input %x : map(str, f32)"));
+  CHECK(has(text(sequence(map(kInt64, floats))), "input %x : list(map(i64, f32))"));
+  CHECK(has(text(map(kFloat, floats)), "is a map, but not from strings or 64-bit integers"));
+  CHECK(has(text(sequence(sequence(map(kInt64, floats)))), "neither a tensor"));
+  CHECK(has(text(optional(map(kInt64, floats))), "neither a tensor"));
+  CHECK_FALSE(has(text(map(kInt64, sequence(floats))), "input %x"));
+  CHECK_FALSE(has(text(map(kInt64, "")), "input %x"));
   CHECK(has(text(sequence(sequence(sequence(sequence(sequence(floats)))))), "nested deeper than 4"));
   CHECK(has(text(sequence("")), "neither a tensor"));
 }
