@@ -75,6 +75,33 @@ void collect_dims(const Expr* root, std::vector<const Expr*>& dims, int& fuel) {
   }
 }
 
+// The truth of `condition` where `assumed` is `value`; nothing if that does not follow at once.
+std::optional<bool> follows(const Expr* condition, const Expr* assumed, bool value) {
+  if (condition == assumed) return value;
+  const bool negation = (condition->op == Op::Not && condition->args[0] == assumed) || (assumed->op == Op::Not && assumed->args[0] == condition) ||
+                        (((condition->op == Op::Eq && assumed->op == Op::Ne) || (condition->op == Op::Ne && assumed->op == Op::Eq)) &&
+                         condition->args[0] == assumed->args[0] && condition->args[1] == assumed->args[1]);
+  if (negation) return !value;
+  return std::nullopt;
+}
+
+// e where `assumed` is `value`: choices by it, or by its opposite, are taken; x == 3 puts 3 for x.
+const Expr* under(Context& ctx, const Expr* e, const Expr* assumed, bool value) {
+  const Op equal = value ? Op::Eq : Op::Ne;
+  if (assumed->op == equal && assumed->args[1]->is_const() && is_index(assumed->args[0]))
+    return ctx.substitute(e, {{assumed->args[0], assumed->args[1]}});
+  for (int round = 0; round < 32; ++round) {  // a choice taken may hold another one
+    const Expr* next = ctx.rewrite(e, [&](const Expr* x) -> const Expr* {
+      if (x->op != Op::Select) return nullptr;
+      const auto taken = follows(x->args[0], assumed, value);
+      return taken ? x->args[*taken ? 1 : 2] : nullptr;
+    });
+    if (next == e) break;
+    e = next;
+  }
+  return e;
+}
+
 }  // namespace
 
 bool Context::Impl::non_negative_poly(const Poly& p, int& fuel, int depth) {
@@ -127,11 +154,22 @@ bool Context::Impl::non_negative_poly(const Poly& p, int& fuel, int depth) {
       return true;
   }
 
+  // A choice: both cases, each everywhere at once.
+  for (const Term& t : p.terms)
+    for (const Expr* a : t.factors) {
+      if (a->op != Op::Select || !exact(a) || !exact(a->args[1]) || !exact(a->args[2])) continue;
+      const Expr* whole = from_poly(p);
+      auto holds_if = [&](bool value) {
+        const Expr* e = under(ctx, whole, a->args[0], value);
+        return e != whole && non_negative_poly(poly_of(e), fuel, depth - 1);
+      };
+      return holds_if(true) && holds_if(false);
+    }
+
   for (const Term& t : p.terms) {
     for (size_t f = 0; f < t.factors.size(); ++f) {
       const Expr* a = t.factors[f];
-      if (a->op != Op::FloorDiv && a->op != Op::FloorMod && a->op != Op::Min && a->op != Op::Max && a->op != Op::Select)
-        continue;
+      if (a->op != Op::FloorDiv && a->op != Op::FloorMod && a->op != Op::Min && a->op != Op::Max) continue;
       Monomial others = t.factors;
       others.erase(others.begin() + static_cast<ptrdiff_t>(f));
       if (interval_of(others).lo < 0) continue;
@@ -165,10 +203,8 @@ bool Context::Impl::non_negative_poly(const Poly& p, int& fuel, int depth) {
         continue;
       }
       if (!exact(a)) continue;
-      size_t first = a->op == Op::Select ? 1 : 0;
-      const Poly &x = poly_of(a->args[first]), &y = poly_of(a->args[first + 1]);
-      bool either = a->op != Op::Select && (a->op == Op::Min) == (t.k < 0);
-      if (either ? holds(x) || holds(y) : holds(x) && holds(y)) return true;
+      const Poly &x = poly_of(a->args[0]), &y = poly_of(a->args[1]);
+      if ((a->op == Op::Min) == (t.k < 0) ? holds(x) || holds(y) : holds(x) && holds(y)) return true;
     }
   }
   return false;

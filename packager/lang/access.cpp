@@ -98,16 +98,19 @@ std::vector<const ir::Sym*> Expander::read_back(uint32_t array, size_t count) {
   return symbols;
 }
 
-// An integer made of numbers that the run computes, as a symbol: a statement computes it, and it is read back.
+// An integer or truth value made of numbers that the run computes, as a symbol: a statement computes it, and it is read
+// back.
 Ex Expander::computed(Ex value, const std::string& name) {
-  const uint32_t array = new_array((call_.source.empty() ? op_.name : call_.source) + "." + name, DType::I64, {});
+  const DType type = value->type.dtype;
+  const uint32_t array = new_array((call_.source.empty() ? op_.name : call_.source) + "." + name, type, {});
   auto nest = std::make_unique<nest::Nest>();
   nest->writes.push_back({array, {}, value, false, ir::Join::Last});
   nest::Statement s;
   s.source = call_.source + " (" + op_.name + ")";
   s.nest = std::move(nest);
   function_.body.push_back(std::move(s));
-  return ctx_.sym(read_back(array, 1)[0]);
+  Ex symbol = ctx_.sym(read_back(array, 1)[0]);
+  return type == DType::Bool ? ctx_.binary(ir::Op::Ne, symbol, ctx_.integer(0)) : symbol;
 }
 
 ir::Access Expander::prove_access(Ex index, const Val* from, Ex extent) {

@@ -126,7 +126,7 @@ struct Stmt {
   const Node* value = nullptr;  // also the condition of While and If, the first number of ForRange
   const Node* bound = nullptr;  // While: bound; ForRange: one past the last number
   const Node* by = nullptr;     // Push
-  std::string text;             // Each: the parameter
+  std::string text;             // Each: the parameter; Check: what is wrong if it fails
   TypeSpec type;                // Alloc
   std::vector<Stmt> body, orelse;
 };

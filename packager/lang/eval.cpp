@@ -1,4 +1,5 @@
 // Expressions of a text on values of the build: numbers, lists, symbols and expressions of the Nest level.
+#include <algorithm>
 #include <cmath>
 
 #include "packager/ir/numeric.h"
@@ -694,7 +695,9 @@ Val Expander::index_list(const Val& l, const Val& at, Pos pos) {
     equal = equal && v.e == l.items[0].e;
   }
   if (equal) return l.items[0];
-  if (constant && (real || n > 4)) {
+  bool running = false;  // a place known before the kernels run picks by choices: what comes out may be an extent
+  ir::walk(i, [&](Ex x) { running = running || x->op == ir::Op::Dim || x->op == ir::Op::Var || x->op == ir::Op::Load; });
+  if (constant && running && (real || n > 4)) {
     // Reals that f32 holds exactly, as attributes are, need no wider table.
     bool narrow = true;
     for (Ex& e : numbers) {
@@ -824,13 +827,13 @@ bool Expander::build_time(const Node* n) {
       if (op_.attr(n->text)) return true;
       if (const Param* p = op_.param(n->text)) return p->mode != ParamMode::Array;
       if (op_.result(n->text) || arrays_.count(n->text)) return false;
-      return dims_.count(n->text) == 0;
+      return dims_.count(n->text) == 0 || std::find(number_dims_.begin(), number_dims_.end(), n->text) != number_dims_.end();
     }
     case NodeKind::Call:
       if (n->text == "present" || n->text == "rank" || n->text == "count" || n->text == "len") return true;
       if (n->text == "before") return false;
       break;
-    case NodeKind::Fold: return false;
+    case NodeKind::Fold: return folds_numbers(n);
     default: break;
   }
   for (const Node* kid : n->kids)

@@ -218,10 +218,13 @@ class Expander {
   Val flat(const std::vector<Val>& index, const std::vector<Val>& extents, Pos pos);
   Val unflat(const Val& place, const std::vector<Val>& extents, Pos pos);
   Val exact_quotient(const Val& a, const Val& b);
+  bool known_equal(Ex a, Ex b);
   std::vector<DimInfo::Ref> dim_refs(const Node* n);
 
   // --- folds.cpp
   Val fold(const Node* n);
+  bool folds_numbers(const Node* n);                // a fold over elements of `sym` inputs: a number of the build
+  std::optional<Val> fold_of_numbers(const Node* n);
   const ir::Combiner* combiner_for(const CombinerDef& def, const std::vector<Val>& args, std::vector<DType>& types, Pos pos);
   const ir::Combiner* named_combiner(const std::string& name);
   Ex where_of(const Node* n);                       // simplified; null: always
@@ -297,6 +300,7 @@ class Expander {
   std::map<std::string, std::vector<Ex>> bound_;  // running indices of dims, per element; null: not bound
   std::vector<Ex> conditions_;                    // hold where the expression is evaluated
   uint64_t version_ = 0, next_version_ = 1;       // of bound_ and conditions_
+  std::vector<std::string> number_dims_;          // dims of the folds of numbers that build_time() is in
   std::set<Ex> run_time_numbers_;                 // loads that stand for elements of `sym` inputs
   std::set<std::pair<Ex, Ex>> safe_;              // (index, extent): in range by construction
   int depth_ = 0;

@@ -95,8 +95,96 @@ Ex Expander::where_of(const Node* n) {
   return all;
 }
 
+bool Expander::folds_numbers(const Node* n) {
+  const auto join = join_named(n->text);
+  if (n->scan || proc_ || !join || *join == ir::Join::Last || n->kids.size() != 1) return false;
+  bool reads = false;
+  std::vector<const Node*> todo{n->kids[0]};
+  while (!todo.empty()) {
+    const Node* k = todo.back();
+    todo.pop_back();
+    if (k->kind == NodeKind::Index && k->kids[0]->kind == NodeKind::Name && !find_local(k->kids[0]->text)) {
+      const Param* p = op_.param(k->kids[0]->text);
+      reads = reads || (p && p->mode == ParamMode::Sym);
+    }
+    todo.insert(todo.end(), k->kids.begin(), k->kids.end());
+  }
+  if (!reads) return false;
+  for (const auto& name : n->names)
+    if (dims_[name].alias || dims_[name].per_item) return false;
+  number_dims_.insert(number_dims_.end(), n->names.begin(), n->names.end());
+  const bool free = build_time(n->kids[0]) && (!n->where || build_time(n->where));
+  number_dims_.resize(number_dims_.size() - n->names.size());
+  return free;
+}
+
+// A fold over elements of `sym` inputs is a number like they are: worked out here over extents that are known, else
+// computed by the run and read back.
+std::optional<Val> Expander::fold_of_numbers(const Node* n) {
+  if (!folds_numbers(n)) return {};
+  const ir::Join join = *join_named(n->text);
+  struct Axis { std::string name; size_t at; int64_t extent; };
+  std::vector<Axis> axes;
+  std::map<std::string, std::vector<Ex>> places;
+  uint64_t points = 1;
+  for (const auto& name : n->names) {
+    const auto extents = extents_of(name, n->pos);
+    places[name].resize(extents.size(), nullptr);
+    for (size_t k = 0; k < extents.size(); ++k) {
+      if (!extents[k]->is_const()) points = UINT64_MAX;
+      axes.push_back({name, k, extents[k]->i});
+      if (points <= kMaxElements) points *= static_cast<uint64_t>(std::max<int64_t>(extents[k]->i, 0));
+    }
+  }
+  const bool logical = join == ir::Join::Any || join == ir::Join::All;
+  if (points > kMaxElements) {
+    ScopedDims dims(*this);
+    for (const auto& name : n->names) dims.bind(name, n->pos);
+    Ex where = where_of(n);
+    Val body;
+    {
+      ScopedConditions scope(*this, where);
+      body = eval(n->kids[0]);
+    }
+    if (!body.is_scalar() || body.special != Val::Special::None || is_float(body.e->type.dtype)) return {};
+    Ex value = logical ? as_bool(body, n->pos) : as_index(body, n->pos);
+    return scalar(computed(ctx_.fold({named_combiner(n->text), dims.dims, where}, {value}), n->text), true);
+  }
+  std::optional<Val> result;
+  ScopedDims scope(*this);  // for what it puts back
+  for (uint64_t point = 0; point < points; ++point) {
+    uint64_t rest = point;
+    for (size_t k = axes.size(); k-- > 0;) {
+      const uint64_t extent = static_cast<uint64_t>(axes[k].extent);
+      places[axes[k].name][axes[k].at] = ctx_.integer(static_cast<int64_t>(rest % extent));
+      rest /= extent;
+    }
+    for (const auto& [name, at] : places) bound_[name] = at;
+    version_ = next_version_++;
+    Val body = eval(n->kids[0]);
+    if (n->where) {
+      Val keep = scalar(conjunction(eval(n->where), n->pos), true);
+      if (join == ir::Join::Min || join == ir::Join::Max) {
+        if (!truth(keep, n->pos, "'where'")) continue;
+      } else {
+        const Val unit = logical ? scalar(ctx_.boolean(join == ir::Join::All), true) : soft_int(join == ir::Join::Prod);
+        body = choose(keep, body, unit, n->pos);
+      }
+    }
+    if (!result) result = body;
+    else if (logical) result = logic(join == ir::Join::All, *result, body, n->pos);
+    else if (join == ir::Join::Sum || join == ir::Join::Prod) result = binary(join == ir::Join::Sum ? "+" : "*", *result, body, n->pos);
+    else result = call_scalar_function(n->text, {*result, body}, n->pos);
+  }
+  if (result) return result;
+  if (logical) return scalar(ctx_.boolean(join == ir::Join::All), true);
+  if (join == ir::Join::Sum || join == ir::Join::Prod) return soft_int(join == ir::Join::Prod);
+  fail_here(n->pos, n->text + " of no number");
+}
+
 Val Expander::fold(const Node* n) {
   if (in_function()) fail_here(n->pos, "a function is an expression of its parameters: it does not fold");
+  if (auto number = fold_of_numbers(n)) return *number;
   ScopedDims dims(*this);
   for (const auto& name : n->names) dims.bind(name, n->pos);
   Ex where = where_of(n);

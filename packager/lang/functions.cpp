@@ -431,6 +431,15 @@ std::optional<Val> Expander::call_scalar_function(const std::string& name, const
   return {};
 }
 
+// Proved, or checked before the run.
+bool Expander::known_equal(Ex a, Ex b) {
+  if (a == b) return true;
+  Ex equal = ctx_.binary(ir::Op::Eq, a, b);
+  if (equal->is_const()) return equal->i != 0;
+  return std::any_of(function_.checks.begin(), function_.checks.end(), [&](const auto& c) { return c.condition == equal; }) ||
+         settle(equal) == true;
+}
+
 // a // b where factors cancel: a product of extents by some of them leaves the others. Zero extents make no points, so
 // the quotient does not matter there.
 Val Expander::exact_quotient(const Val& a, const Val& b) {
@@ -524,7 +533,9 @@ Val Expander::unflat(const Val& place, const std::vector<Val>& extents, Pos pos)
   auto split = [&](Ex flat_index, size_t from, size_t end, bool safe) {
     Ex rest = flat_index;
     std::vector<size_t> axes;
+    bool signs = true;
     for (size_t k = from; k < end; ++k) {
+      signs = signs && ir::interval_of(to[k]).lo >= 0;
       if (to[k]->is_int(1)) result[k] = ctx_.integer(0);
       else axes.push_back(k);
     }
@@ -532,8 +543,9 @@ Val Expander::unflat(const Val& place, const std::vector<Val>& extents, Pos pos)
       const size_t k = axes[a];
       result[k] = a == 0 ? rest : ctx_.floormod(rest, to[k]);
       if (a > 0) rest = ctx_.floordiv(rest, to[k]);
-      // A remainder lies below its divisor, if that is positive.
-      if (a > 0 ? ir::interval_of(to[k]).lo > 0 : safe) mark_safe(result[k], to[k]);
+      // A remainder lies below its divisor, if that is positive: a place in the product of extents that are not negative
+      // says that none is zero.
+      if ((safe && signs) || (a > 0 ? ir::interval_of(to[k]).lo > 0 : safe)) mark_safe(result[k], to[k]);
     }
   };
   if (place.flat) {
@@ -577,12 +589,10 @@ Val Expander::unflat(const Val& place, const std::vector<Val>& extents, Pos pos)
         Ex from_all = ctx_.integer(1), to_all = ctx_.integer(1);
         for (size_t i = i0; i < i1; ++i) from_all = ctx_.mul(from_all, place.flat->extents[source[i]]);
         for (size_t j = j0; j < j1; ++j) to_all = ctx_.mul(to_all, to[target[j]]);
-        bool equal = from_all == to_all, positive = true;
-        if (i1 != i0 + 1 || j1 != j0 + 1) {
-          // A proof needs to know the signs: no extent negative to merge, no divisor zero to split.
+        bool equal = known_equal(from_all, to_all);
+        // A proof needs to know the signs: no extent negative to merge.
+        if (i1 != i0 + 1 || j1 != j0 + 1)
           for (size_t i = i0; i < i1; ++i) equal = equal && ir::interval_of(place.flat->extents[source[i]]).lo >= 0;
-          for (size_t j = j0 + 1; j < j1; ++j) positive = positive && ir::interval_of(to[target[j]]).lo > 0;
-        }
         if (i1 == i0 + 1 && j1 == j0 + 1) {
           result[target[j0]] = place.flat->index[source[i0]];
           if (equal) mark_safe(result[target[j0]], to[target[j0]]);
@@ -594,7 +604,7 @@ Val Expander::unflat(const Val& place, const std::vector<Val>& extents, Pos pos)
           result[target[j0]] = merged;
           if (equal) mark_safe(merged, to[target[j0]]);
         } else {
-          split(merged, target[j0], target[j1 - 1] + 1, equal && positive);
+          split(merged, target[j0], target[j1 - 1] + 1, equal);
         }
       }
       return soft_list(result);

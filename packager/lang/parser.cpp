@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <map>
 #include <string_view>
 
 #include "packager/lang/lexer.h"
@@ -12,6 +13,7 @@ namespace {
 constexpr int kMaxDepth = 120;  // of nested expressions and blocks
 constexpr int kMaxTree = 250;
 constexpr size_t kMaxFile = 4u << 20;
+constexpr size_t kMaxStatements = 10000;  // of one definition, those of its clauses included
 
 class Parser {
  public:
@@ -33,8 +35,10 @@ class Parser {
         combiner();
       } else if (at("op")) {
         op();
+      } else if (at("clauses")) {
+        clauses();
       } else {
-        error("'op', 'fn', 'combiner' or 'domain' expected, found '" + first.text + "'");
+        error("'op', 'fn', 'combiner', 'clauses' or 'domain' expected, found '" + first.text + "'");
       }
       accept(";");
       base_.pop_back();
@@ -485,6 +489,23 @@ class Parser {
       r.optional = accept("?");
       o.results.push_back(std::move(r));
     } while (accept(","));
+    statements(o);
+    o.text = text_.substr(begin, tokens_[at_ - 1].end - begin);
+    for (const std::string& used : used_) o.text += "\n" + clauses_.at(used).text;
+    used_.clear();
+  }
+  // clauses name: statements that several definitions of this file share. They are put where a definition says `use name`.
+  void clauses() {
+    const size_t begin = raw().offset;
+    const Pos pos = take().pos;
+    OpDef block;
+    const std::string name = this->name("the name of the clauses");
+    statements(block);
+    block.text = text_.substr(begin, tokens_[at_ - 1].end - begin);
+    used_.clear();
+    if (!clauses_.emplace(name, std::move(block)).second) fail_at(file_, pos, "a second block of clauses '" + name + "'");
+  }
+  void statements(OpDef& o) {
     while (peek().kind != TokenKind::End) {
       base_.push_back({line_column(), at_});
       statement(o);
@@ -492,7 +513,19 @@ class Parser {
       base_.pop_back();
       accept(";");
     }
-    o.text = text_.substr(begin, tokens_[at_ - 1].end - begin);
+  }
+  void use(OpDef& o) {
+    const Pos pos = raw().pos;
+    const std::string which = name("the name of clauses");
+    const auto block = clauses_.find(which);
+    if (block == clauses_.end()) fail_at(file_, pos, "there are no clauses '" + which + "' above in this file");
+    for (const AttrDecl& a : block->second.attrs) {
+      if (o.attr(a.name)) fail_at(file_, pos, "a second attribute '" + a.name + "'");
+      o.attrs.push_back(a);
+    }
+    o.body.insert(o.body.end(), block->second.body.begin(), block->second.body.end());
+    if (o.body.size() > kMaxStatements) fail_at(file_, pos, "a definition of more than " + std::to_string(kMaxStatements) + " statements");
+    if (std::find(used_.begin(), used_.end(), which) == used_.end()) used_.push_back(which);
   }
   Param param() {
     Param p;
@@ -567,6 +600,10 @@ class Parser {
     Stmt s;
     s.pos = raw().pos;
     if (accept("attr")) return attribute(o);
+    if (at("use") && peek(1).kind == TokenKind::Name) {
+      take();
+      return use(o);
+    }
     if (accept("let")) {
       do {
         Stmt l;
@@ -582,7 +619,14 @@ class Parser {
     if (accept("dim")) { s.kind = StmtKind::Dim; s.names = {name("a dim")}; accept("..."); expect("="); s.value = expr(); }
     else if (accept("dims")) { s.kind = StmtKind::Dims; s.names = {name("a pack")}; expect("..."); expect("="); s.value = expr(); }
     else if (accept("rank")) { s.kind = StmtKind::Rank; s.names = {name("a pack")}; expect("="); s.value = expr(); }
-    else if (accept("check")) { s.kind = StmtKind::Check; s.value = expr(); }
+    else if (accept("check")) {
+      s.kind = StmtKind::Check;
+      s.value = expr();
+      if (accept("else")) {
+        if (peek().kind != TokenKind::String) error("a sentence in quotes expected, found " + found());
+        s.text = take().text;
+      }
+    }
     else if (accept("when")) { s.kind = StmtKind::When; s.value = expr(); }
     else if (accept("exists")) { s.kind = StmtKind::Exists; s.names = {name("a dim")}; expect("<="); s.value = expr(); }
     else if (accept("proc")) {
@@ -708,6 +752,8 @@ class Parser {
   size_t at_ = 0;
   int depth_ = 0;
   std::string domain_ = "ai.onnx";
+  std::map<std::string, OpDef> clauses_;  // attributes and statements by name
+  std::vector<std::string> used_;         // by the definition being read
 };
 
 }  // namespace

@@ -85,8 +85,9 @@ void Expander::execute(const Stmt& s) {
       Val v = eval(s.value);
       for (const Val& item : as_list(v)) {
         Ex c = conjunction(item, s.pos);
-        require(c, "the check at " + op_.file + ":" + std::to_string(s.pos.line) + " fails: " +
-                       (s.value->kind == NodeKind::Compare ? shown(c) : "see the definition"));
+        require(c, !s.text.empty() ? s.text
+                                   : "the check at " + op_.file + ":" + std::to_string(s.pos.line) + " fails: " +
+                                         (s.value->kind == NodeKind::Compare ? shown(c) : "see the definition"));
       }
       return;
     }

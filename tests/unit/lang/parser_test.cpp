@@ -34,7 +34,7 @@ TEST_CASE("a syntax error names file, line and column") {
   CHECK(says(refusal("op A@1(x: f32[d...]) -> y: f32[d...]\n  y[d] = x[d] x[d]\n"), "test.mlop:2:15: the statement does not end here"));
   CHECK(says(refusal("op A@1(x: f32[d...) -> y: f32[d...]\n  y[d] = x[d]\n"), "']' expected"));
   CHECK(says(refusal("op A(x: f32[d...]) -> y: f32[d...]\n  y[d] = x[d]\n"), "'@' expected"));
-  CHECK(says(refusal("hello\n"), "'op', 'fn', 'combiner' or 'domain' expected"));
+  CHECK(says(refusal("hello\n"), "'op', 'fn', 'combiner', 'clauses' or 'domain' expected"));
   CHECK(says(refusal("op A@1(x: f32[d...]) -> y: f32[d...]\n  y[d] = \"abc\n"), "without its closing quote"));
   CHECK(says(refusal("op A@1(x: f32[d...]) -> y: f32[d...]\n  y[d] = 99999999999999999999\n"), "is not a number"));
 }
