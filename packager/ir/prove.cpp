@@ -5,6 +5,7 @@
 // are replaced by their bounds, one at a time. Conditions that hold are subtracted so that a term cancels. All of it is
 // sound and none of it complete; the fuel bounds the time.
 #include <algorithm>
+#include <unordered_set>
 
 #include "packager/ir/impl.h"
 
@@ -52,7 +53,7 @@ int direction(const Monomial& m, const Expr* d, int& fuel) {
   Interval rest{1, 1};
   bool moves = false;
   for (const Expr* f : m) {
-    int k = direction(f, d, 24, fuel);
+    int k = f == d ? 1 : depends_on(f, d) ? direction(f, d, 24, fuel) : 0;  // a tree of shared parts is walked once
     if (k == 0) {
       rest = multiply(rest, node(f)->interval);
       continue;
@@ -67,11 +68,12 @@ int direction(const Monomial& m, const Expr* d, int& fuel) {
 
 void collect_dims(const Expr* root, std::vector<const Expr*>& dims, int& fuel) {
   std::vector<const Expr*> stack{root};
+  std::unordered_set<const Expr*> seen;
   while (!stack.empty() && --fuel > 0) {
     const Expr* e = stack.back();
     stack.pop_back();
     if (e->op == Op::Dim && std::find(dims.begin(), dims.end(), e) == dims.end()) dims.push_back(e);
-    stack.insert(stack.end(), e->args.begin(), e->args.end());
+    if (!e->args.empty() && seen.insert(e).second) stack.insert(stack.end(), e->args.begin(), e->args.end());
   }
 }
 
@@ -210,6 +212,32 @@ bool Context::Impl::non_negative_poly(const Poly& p, int& fuel, int depth) {
   return false;
 }
 
+std::optional<Poly> Context::Impl::at_ends(Poly p) {
+  bool changed = false;
+  int steps = 4000;
+  for (size_t round = 0; round < 16; ++round) {
+    std::vector<const Expr*> dims;
+    for (const Term& t : p.terms)
+      for (const Expr* f : t.factors) collect_dims(f, dims, steps);
+    const Expr *found = nullptr, *end = nullptr;
+    for (const Expr* d : dims) {
+      int way = 0;
+      for (const Term& t : p.terms) {
+        const int k = direction(t.factors, d, steps);
+        way = both(way, t.k < 0 ? flip(k) : k);
+      }
+      if (way == kUnknown) continue;
+      found = d;
+      end = way > 0 ? ctx.integer(0) : ctx.sub(d->dim->extent, ctx.integer(1));
+      break;
+    }
+    if (!found) break;
+    p = poly_of(ctx.substitute(from_poly(p), {{found, end}}));
+    changed = true;
+  }
+  return changed ? std::optional(std::move(p)) : std::nullopt;
+}
+
 bool Context::Impl::is_non_negative(const Poly& p) {
   Interval v = interval_of(p);
   if (v.lo >= 0) return true;
@@ -285,7 +313,9 @@ struct Prover {
         if (rest && holds(*rest, depth - 1)) return true;
       }
     }
-    return false;
+    if (facts.non_negative.empty() || --fuel < 0) return false;
+    const auto least = impl.at_ends(p);
+    return least && holds(*least, depth - 1);
   }
 
   bool proves(const Expr* e, int depth) {

@@ -174,6 +174,13 @@ std::optional<Val> Expander::call_list_function(const Node* n) {
     require(c, "it is assumed that " + shown(c));
     return scalar(ctx_.boolean(true), true);
   }
+  // known(v): whether numbers are settled while building.
+  if (f == "known") {
+    want(1);
+    bool settled = true;
+    for (const Val& v : as_list(eval(kids[0]))) settled = settled && v.is_const();
+    return scalar(ctx_.boolean(settled), true);
+  }
   if (f == "rev") {
     want(1);
     auto v = list_of(0);

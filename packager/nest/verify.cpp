@@ -270,9 +270,31 @@ class Verifier {
       for (const Function::Check& c : f_.checks) given.push_back(c.condition);
       if (!f_.checks.empty() && ir::proves(ctx_, low, given) && ir::proves(ctx_, high, given)) continue;
       if (ir::broadcast_in_range(ctx_, index[i], a.shape[i], given)) continue;
+      if (place_in_range(index, a, i, given)) continue;
       say(what + " " + ir::to_string(index[i]).substr(0, 200) + " is not known to lie in axis " + std::to_string(i) + " of '" + a.name +
           "', which has " + ir::to_string(a.shape[i]).substr(0, 100));
     }
+  }
+
+  // Axes first..last hold one place taken apart: place // e % e, ..., place % e. If it lies in the product of their
+  // extents, none of which is negative, none is zero either, and each part lies in its axis.
+  bool place_in_range(const std::vector<const Expr*>& index, const Array& a, size_t axis, const std::vector<const Expr*>& given) {
+    for (size_t last = axis; last < index.size(); ++last) {
+      if (index[last]->op != Op::FloorMod || index[last]->args[1] != a.shape[last]) continue;
+      const Expr *place = index[last]->args[0], *rest = place, *all = ctx_.integer(1);
+      for (size_t first = last + 1; first-- > 0;) {
+        if (ir::interval_of(a.shape[first]).lo < 0) break;
+        all = ctx_.mul(all, a.shape[first]);
+        const bool whole = index[first] == rest;
+        if (whole && first <= axis)
+          return ir::proves(ctx_, ctx_.binary(Op::Le, ctx_.integer(0), place), given) &&
+                 ir::proves(ctx_, ctx_.binary(Op::Lt, place, all), given);
+        if (a.shape[first]->is_int(1) && index[first]->is_int(0)) continue;
+        if (index[first] != ctx_.floormod(rest, a.shape[first])) break;
+        rest = ctx_.floordiv(rest, a.shape[first]);
+      }
+    }
+    return false;
   }
 
   void ranges(const Expr* root, int path) {
