@@ -15,6 +15,8 @@ struct Node : Expr {
   Interval interval;      // integers and Bool; u64 always reads as unbounded
   int64_t divisor = 1;    // i64 only
   bool data = false;      // made of a load or a fold: i64 arithmetic with it may wrap
+  bool running = false;   // holds a Dim
+  bool choice = false;    // holds a Select
   uint64_t hash = 0;
   mutable const Poly* poly = nullptr;
 };

@@ -5,7 +5,6 @@
 // are replaced by their bounds, one at a time. Conditions that hold are subtracted so that a term cancels. All of it is
 // sound and none of it complete; the fuel bounds the time.
 #include <algorithm>
-#include <unordered_set>
 
 #include "packager/ir/impl.h"
 
@@ -20,7 +19,7 @@ int flip(int a) { return a == kUnknown ? a : -a; }
 // How e moves when the leaf d grows: 0 not at all, +1, -1, or unknown.
 int direction(const Expr* e, const Expr* d, int depth, int& fuel) {
   if (e == d) return 1;
-  if (e->args.empty() && e->op != Op::Fold) return 0;
+  if ((e->args.empty() && e->op != Op::Fold) || !node(e)->running) return 0;
   if (depth == 0 || --fuel < 0 || e->op == Op::Load || e->op == Op::Fold) return kUnknown;
   auto of = [&](size_t i) { return direction(e->args[i], d, depth - 1, fuel); };
   switch (e->op) {
@@ -53,7 +52,7 @@ int direction(const Monomial& m, const Expr* d, int& fuel) {
   Interval rest{1, 1};
   bool moves = false;
   for (const Expr* f : m) {
-    int k = f == d ? 1 : depends_on(f, d) ? direction(f, d, 24, fuel) : 0;  // a tree of shared parts is walked once
+    int k = direction(f, d, 24, fuel);
     if (k == 0) {
       rest = multiply(rest, node(f)->interval);
       continue;
@@ -68,12 +67,12 @@ int direction(const Monomial& m, const Expr* d, int& fuel) {
 
 void collect_dims(const Expr* root, std::vector<const Expr*>& dims, int& fuel) {
   std::vector<const Expr*> stack{root};
-  std::unordered_set<const Expr*> seen;
   while (!stack.empty() && --fuel > 0) {
     const Expr* e = stack.back();
     stack.pop_back();
+    if (!node(e)->running) continue;
     if (e->op == Op::Dim && std::find(dims.begin(), dims.end(), e) == dims.end()) dims.push_back(e);
-    if (!e->args.empty() && seen.insert(e).second) stack.insert(stack.end(), e->args.begin(), e->args.end());
+    stack.insert(stack.end(), e->args.begin(), e->args.end());
   }
 }
 
@@ -102,6 +101,27 @@ const Expr* under(Context& ctx, const Expr* e, const Expr* assumed, bool value) 
     e = next;
   }
   return e;
+}
+
+// Does the condition of `choice` settle another choice in p?
+bool decides_more(const Poly& p, const Expr* choice) {
+  const Expr* condition = choice->args[0];
+  std::vector<const Expr*> stack, seen;
+  for (const Term& t : p.terms) stack.insert(stack.end(), t.factors.begin(), t.factors.end());
+  while (!stack.empty()) {
+    const Expr* e = stack.back();
+    stack.pop_back();
+    if (!node(e)->choice || std::find(seen.begin(), seen.end(), e) != seen.end()) continue;
+    if (seen.size() > 256) return true;
+    seen.push_back(e);
+    if (e->op == Op::Select && e != choice) {
+      const Expr* other = e->args[0];
+      const bool equations = condition->op == Op::Eq && (other->op == Op::Eq || other->op == Op::Ne) && condition->args[0] == other->args[0];
+      if (equations || follows(other, condition, true)) return true;
+    }
+    stack.insert(stack.end(), e->args.begin(), e->args.end());
+  }
+  return false;
 }
 
 }  // namespace
@@ -157,9 +177,24 @@ bool Context::Impl::non_negative_poly(const Poly& p, int& fuel, int depth) {
   }
 
   // A choice: both cases, each everywhere at once.
+  size_t choices = 0;
   for (const Term& t : p.terms)
-    for (const Expr* a : t.factors) {
+    for (const Expr* f : t.factors) choices += node(f)->choice;
+  for (const Term& t : p.terms)
+    for (size_t f = 0; choices && f < t.factors.size(); ++f) {
+      const Expr* a = t.factors[f];
       if (a->op != Op::Select || !exact(a) || !exact(a->args[1]) || !exact(a->args[2])) continue;
+      if (choices == 1 || !decides_more(p, a)) {
+        Monomial others = t.factors;
+        others.erase(others.begin() + static_cast<ptrdiff_t>(f));
+        const auto rest = poly_add(p, Poly{{{t.factors, t.k}}, 0}, -1);
+        auto holds_with = [&](const Expr* arm) {
+          const auto part = poly_mul(others.empty() ? constant_poly(t.k) : Poly{{{others, t.k}}, 0}, poly_of(arm));
+          const auto sum = rest && part ? poly_add(*rest, *part) : std::nullopt;
+          return sum && non_negative_poly(*sum, fuel, depth - 1);
+        };
+        return holds_with(a->args[1]) && holds_with(a->args[2]);
+      }
       const Expr* whole = from_poly(p);
       auto holds_if = [&](bool value) {
         const Expr* e = under(ctx, whole, a->args[0], value);
@@ -313,7 +348,11 @@ struct Prover {
         if (rest && holds(*rest, depth - 1)) return true;
       }
     }
-    if (facts.non_negative.empty() || --fuel < 0) return false;
+    // Facts about products, of extents as a rule, where the dims of p are gone.
+    const bool products = std::any_of(facts.non_negative.begin(), facts.non_negative.end(), [](const Poly& g) {
+      return std::any_of(g.terms.begin(), g.terms.end(), [](const Term& t) { return t.factors.size() > 1; });
+    });
+    if (!products || --fuel < 0) return false;
     const auto least = impl.at_ends(p);
     return least && holds(*least, depth - 1);
   }

@@ -88,7 +88,13 @@ Interval interval_of(const Poly& p) {
 void Context::Impl::set_facts(Node& n) {
   DType t = n.type.dtype;
   n.data = n.op == Op::Load || n.op == Op::Fold;
-  for (const Expr* a : n.args) n.data |= node(a)->data;
+  n.running = n.op == Op::Dim;
+  n.choice = n.op == Op::Select;
+  for (const Expr* a : n.args) {
+    n.data |= node(a)->data;
+    n.running |= node(a)->running;
+    n.choice |= node(a)->choice;
+  }
   if (n.op == Op::Fold) n.data = true;
   if (is_float(t) || t == DType::U64 || n.type.lanes != 1) return;
   Interval range = t == DType::I64 || t == DType::None ? kAll : Interval{lowest_int(t), highest_int(t)};

@@ -11,7 +11,7 @@ namespace {
 
 // Words of the language, to hit rules rather than the lexer.
 const char* const kWords[] = {"d", "d...", "x", "y", "[", "]", "(", ")", "{", "}", "|d|", "|", "@", "~", "...", "..", "0", "1", "-1", "2", "0.5", "sum(", "for",
-                              "where", "let", "dim", "dims", "rank", "exists", "check", "when", "match", "proc", "attr", "const", "sym", "many", "?", ":", "=",
+                              "where", "let", "dim", "dims", "rank", "exists", "check", "else", "use", "clauses", "when", "match", "proc", "attr", "const", "sym", "many", "?", ":", "=",
                               "==", "<-", "->", ";", ",", "\n  ", "in", "if", "else", "while", "within", "yield", "alloc", "scan", "by", "each", "before(", "flat(",
                               "unflat(", "pick(", "put(", "[v for v in s]", "T", "f32", "bool", "lowest", "axis", "none", "*", "/", "//", "%", "+", "[]"};
 
