@@ -86,7 +86,8 @@ struct Context::Impl {
   // prove.cpp
   bool non_negative_poly(const Poly& p, int& fuel, int depth);
   bool is_non_negative(const Poly& p);  // with the fuel of one question, remembered
-  std::optional<Poly> at_ends(Poly p);  // a lower bound of p: dims at the ends where it is least; nothing if none could go
+  // A lower bound of p: dims at the ends where it is least; nothing if none could go.
+  std::optional<Poly> at_ends(Poly p);
 };
 
 }  // namespace mlc::ir

@@ -79,9 +79,11 @@ void collect_dims(const Expr* root, std::vector<const Expr*>& dims, int& fuel) {
 // The truth of `condition` where `assumed` is `value`; nothing if that does not follow at once.
 std::optional<bool> follows(const Expr* condition, const Expr* assumed, bool value) {
   if (condition == assumed) return value;
-  const bool negation = (condition->op == Op::Not && condition->args[0] == assumed) || (assumed->op == Op::Not && assumed->args[0] == condition) ||
-                        (((condition->op == Op::Eq && assumed->op == Op::Ne) || (condition->op == Op::Ne && assumed->op == Op::Eq)) &&
-                         condition->args[0] == assumed->args[0] && condition->args[1] == assumed->args[1]);
+  const bool negation =
+      (condition->op == Op::Not && condition->args[0] == assumed) ||
+      (assumed->op == Op::Not && assumed->args[0] == condition) ||
+      (((condition->op == Op::Eq && assumed->op == Op::Ne) || (condition->op == Op::Ne && assumed->op == Op::Eq)) &&
+       condition->args[0] == assumed->args[0] && condition->args[1] == assumed->args[1]);
   if (negation) return !value;
   return std::nullopt;
 }
@@ -116,7 +118,8 @@ bool decides_more(const Poly& p, const Expr* choice) {
     seen.push_back(e);
     if (e->op == Op::Select && e != choice) {
       const Expr* other = e->args[0];
-      const bool equations = condition->op == Op::Eq && (other->op == Op::Eq || other->op == Op::Ne) && condition->args[0] == other->args[0];
+      const bool equations = condition->op == Op::Eq && (other->op == Op::Eq || other->op == Op::Ne) &&
+                             condition->args[0] == other->args[0];
       if (equations || follows(other, condition, true)) return true;
     }
     stack.insert(stack.end(), e->args.begin(), e->args.end());

@@ -696,7 +696,8 @@ Val Expander::index_list(const Val& l, const Val& at, Pos pos) {
   }
   if (equal) return l.items[0];
   bool running = false;  // a place known before the kernels run picks by choices: what comes out may be an extent
-  ir::walk(i, [&](Ex x) { running = running || x->op == ir::Op::Dim || x->op == ir::Op::Var || x->op == ir::Op::Load; });
+  ir::walk(i,
+           [&](Ex x) { running = running || x->op == ir::Op::Dim || x->op == ir::Op::Var || x->op == ir::Op::Load; });
   if (constant && running && (real || n > 4)) {
     // Reals that f32 holds exactly, as attributes are, need no wider table.
     bool narrow = true;
@@ -827,7 +828,8 @@ bool Expander::build_time(const Node* n) {
       if (op_.attr(n->text)) return true;
       if (const Param* p = op_.param(n->text)) return p->mode != ParamMode::Array;
       if (op_.result(n->text) || arrays_.count(n->text)) return false;
-      return dims_.count(n->text) == 0 || std::find(number_dims_.begin(), number_dims_.end(), n->text) != number_dims_.end();
+      return dims_.count(n->text) == 0 ||
+             std::find(number_dims_.begin(), number_dims_.end(), n->text) != number_dims_.end();
     }
     case NodeKind::Call:
       if (n->text == "present" || n->text == "rank" || n->text == "count" || n->text == "len") return true;

@@ -173,7 +173,8 @@ std::optional<Val> Expander::fold_of_numbers(const Node* n) {
     }
     if (!result) result = body;
     else if (logical) result = logic(join == ir::Join::All, *result, body, n->pos);
-    else if (join == ir::Join::Sum || join == ir::Join::Prod) result = binary(join == ir::Join::Sum ? "+" : "*", *result, body, n->pos);
+    else if (join == ir::Join::Sum || join == ir::Join::Prod)
+      result = binary(join == ir::Join::Sum ? "+" : "*", *result, body, n->pos);
     else result = call_scalar_function(n->text, {*result, body}, n->pos);
   }
   if (result) return result;

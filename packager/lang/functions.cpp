@@ -443,7 +443,8 @@ bool Expander::known_equal(Ex a, Ex b) {
   if (a == b) return true;
   Ex equal = ctx_.binary(ir::Op::Eq, a, b);
   if (equal->is_const()) return equal->i != 0;
-  return std::any_of(function_.checks.begin(), function_.checks.end(), [&](const auto& c) { return c.condition == equal; }) ||
+  return std::any_of(function_.checks.begin(), function_.checks.end(),
+                     [&](const auto& c) { return c.condition == equal; }) ||
          settle(equal) == true;
 }
 
@@ -550,8 +551,8 @@ Val Expander::unflat(const Val& place, const std::vector<Val>& extents, Pos pos)
       const size_t k = axes[a];
       result[k] = a == 0 ? rest : ctx_.floormod(rest, to[k]);
       if (a > 0) rest = ctx_.floordiv(rest, to[k]);
-      // A remainder lies below its divisor, if that is positive: a place in the product of extents that are not negative
-      // says that none is zero.
+      // A remainder lies below its divisor, if that is positive: a place in the product of extents that are not
+      // negative says that none is zero.
       if ((safe && signs) || (a > 0 ? ir::interval_of(to[k]).lo > 0 : safe)) mark_safe(result[k], to[k]);
     }
   };

@@ -9,11 +9,14 @@ namespace {
 
 const std::set<std::string>& builtin_functions() {
   static const std::set<std::string> names = {
-      "abs", "floor", "ceil", "trunc", "rint", "sqrt", "isnan", "isinf", "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan",
-      "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "bnot", "min", "max", "tdiv", "tmod", "band", "bor", "bxor", "shl",
-      "shr", "int", "real", "sq", "rsqrt", "cdiv", "pow", "clamp", "fma", "present", "count", "rank", "len", "before", "prod",
-      "total", "assume", "known", "all", "any", "rev", "pick", "drop", "put", "slice", "has", "find", "order", "unique", "broadcast", "flat", "unflat", "same", "is_float",
-      "is_int", "is_signed", "is_unsigned", "is_bool", "bits", "site", "lowest", "highest", "bottom", "top"};
+      "abs",    "floor",     "ceil",   "trunc",   "rint",   "sqrt",     "isnan",  "isinf",     "exp",         "log",
+      "sin",    "cos",       "tan",    "asin",    "acos",   "atan",     "sinh",   "cosh",      "tanh",        "asinh",
+      "acosh",  "atanh",     "erf",    "bnot",    "min",    "max",      "tdiv",   "tmod",      "band",        "bor",
+      "bxor",   "shl",       "shr",    "int",     "real",   "sq",       "rsqrt",  "cdiv",      "pow",         "clamp",
+      "fma",    "present",   "count",  "rank",    "len",    "before",   "prod",   "total",     "assume",      "known",
+      "all",    "any",       "rev",    "pick",    "drop",   "put",      "slice",  "has",       "find",        "order",
+      "unique", "broadcast", "flat",   "unflat",  "same",   "is_float", "is_int", "is_signed", "is_unsigned", "is_bool",
+      "bits",   "site",      "lowest", "highest", "bottom", "top"};
   return names;
 }
 const std::set<std::string>& builtin_combiners() {

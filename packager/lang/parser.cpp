@@ -494,7 +494,7 @@ class Parser {
     for (const std::string& used : used_) o.text += "\n" + clauses_.at(used).text;
     used_.clear();
   }
-  // clauses name: statements that several definitions of this file share. They are put where a definition says `use name`.
+  // clauses name: statements that several definitions of this file share, put where one says `use name`.
   void clauses() {
     const size_t begin = raw().offset;
     const Pos pos = take().pos;
@@ -503,7 +503,8 @@ class Parser {
     statements(block);
     block.text = text_.substr(begin, tokens_[at_ - 1].end - begin);
     used_.clear();
-    if (!clauses_.emplace(name, std::move(block)).second) fail_at(file_, pos, "a second block of clauses '" + name + "'");
+    if (!clauses_.emplace(name, std::move(block)).second)
+      fail_at(file_, pos, "a second block of clauses '" + name + "'");
   }
   void statements(OpDef& o) {
     while (peek().kind != TokenKind::End) {
@@ -524,7 +525,8 @@ class Parser {
       o.attrs.push_back(a);
     }
     o.body.insert(o.body.end(), block->second.body.begin(), block->second.body.end());
-    if (o.body.size() > kMaxStatements) fail_at(file_, pos, "a definition of more than " + std::to_string(kMaxStatements) + " statements");
+    if (o.body.size() > kMaxStatements)
+      fail_at(file_, pos, "a definition of more than " + std::to_string(kMaxStatements) + " statements");
     if (std::find(used_.begin(), used_.end(), which) == used_.end()) used_.push_back(which);
   }
   Param param() {

@@ -278,7 +278,8 @@ class Verifier {
 
   // Axes first..last hold one place taken apart: place // e % e, ..., place % e. If it lies in the product of their
   // extents, none of which is negative, none is zero either, and each part lies in its axis.
-  bool place_in_range(const std::vector<const Expr*>& index, const Array& a, size_t axis, const std::vector<const Expr*>& given) {
+  bool place_in_range(const std::vector<const Expr*>& index, const Array& a, size_t axis,
+                      const std::vector<const Expr*>& given) {
     for (size_t last = axis; last < index.size(); ++last) {
       if (index[last]->op != Op::FloorMod || index[last]->args[1] != a.shape[last]) continue;
       const Expr *place = index[last]->args[0], *rest = place, *all = ctx_.integer(1);

@@ -150,7 +150,8 @@ TEST_CASE("a value read at run time becomes a symbol that a statement yields") {
 
 TEST_CASE("what is not known while building is said to be wanted") {
   Expanded x;
-  expand_text(x, "op A@1(x: f32[d], k: const i64[]) -> y: f32[d]\n  check k > 0\n  y[d] = x[d]\n", "A", {f32({2}, {1, 2}), i64({}, {1}, false)});
+  expand_text(x, "op A@1(x: f32[d], k: const i64[]) -> y: f32[d]\n  check k > 0\n  y[d] = x[d]\n", "A",
+              {f32({2}, {1, 2}), i64({}, {1}, false)});
   REQUIRE_FALSE(x.status.ok());
   CHECK(x.status.message.find("input k must be known while building") != std::string::npos);
   CHECK(x.function.arrays.size() == 2);
