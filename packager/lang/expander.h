@@ -218,7 +218,7 @@ class Expander {
   Val flat(const std::vector<Val>& index, const std::vector<Val>& extents, Pos pos);
   Val unflat(const Val& place, const std::vector<Val>& extents, Pos pos);
   Val exact_quotient(const Val& a, const Val& b);
-  bool known_equal(Ex a, Ex b);
+  bool agree(Ex a, Ex b);
   std::vector<DimInfo::Ref> dim_refs(const Node* n);
 
   // --- folds.cpp

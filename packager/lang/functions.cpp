@@ -439,14 +439,7 @@ std::optional<Val> Expander::call_scalar_function(const std::string& name, const
 }
 
 // Proved, or checked before the run.
-bool Expander::known_equal(Ex a, Ex b) {
-  if (a == b) return true;
-  Ex equal = ctx_.binary(ir::Op::Eq, a, b);
-  if (equal->is_const()) return equal->i != 0;
-  return std::any_of(function_.checks.begin(), function_.checks.end(),
-                     [&](const auto& c) { return c.condition == equal; }) ||
-         settle(equal) == true;
-}
+bool Expander::agree(Ex a, Ex b) { return known_equal(a, b) || settle(ctx_.binary(ir::Op::Eq, a, b)) == true; }
 
 // a // b where factors cancel: a product of extents by some of them leaves the others. Zero extents make no points, so
 // the quotient does not matter there.
@@ -597,7 +590,7 @@ Val Expander::unflat(const Val& place, const std::vector<Val>& extents, Pos pos)
         Ex from_all = ctx_.integer(1), to_all = ctx_.integer(1);
         for (size_t i = i0; i < i1; ++i) from_all = ctx_.mul(from_all, place.flat->extents[source[i]]);
         for (size_t j = j0; j < j1; ++j) to_all = ctx_.mul(to_all, to[target[j]]);
-        bool equal = known_equal(from_all, to_all);
+        bool equal = agree(from_all, to_all);
         // A proof needs to know the signs: no extent negative to merge.
         if (i1 != i0 + 1 || j1 != j0 + 1)
           for (size_t i = i0; i < i1; ++i) equal = equal && ir::interval_of(place.flat->extents[source[i]]).lo >= 0;
