@@ -75,6 +75,11 @@ constexpr std::string_view name_of(Feature f) {
   return i < kNumFeatures ? feature_name(i) : std::string_view();
 }
 
+// A service of the application is the feature "app.<service>"; the answer is not the probe's but the application's.
+// Versions to come add services, so the ids are a range of their own.
+inline constexpr std::string_view kServicePrefix = "app.";
+constexpr bool is_service(uint32_t feature) { return feature >> 10 == 1; }
+
 // ELF machine numbers: the values of host.arch.
 enum class Machine : uint16_t { None = 0, X86_64 = 62, AArch64 = 183, RiscV64 = 243 };
 

@@ -83,7 +83,7 @@ Status validate_numbers(const Manifest& m, Variant& variant, const Place& place)
 
 Status validate_portable(const Manifest& m, const Variant& variant, const Place& place) {
   if (variant.module_format != ModuleFormat::Portable) return place.wrong("is of family portable, its module is not");
-  if (!variant.features.empty() || !variant.clauses.empty())
+  if (!std::all_of(variant.features.begin(), variant.features.end(), is_service) || !variant.clauses.empty())
     return place.wrong("is of family portable but requires features");
   if (m.segments[*variant.plan].droppable || m.segments[*variant.module].droppable)
     return place.wrong("is of family portable but lies in a droppable segment");

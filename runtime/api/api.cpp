@@ -13,6 +13,7 @@
 #include "runtime/api/golden.h"
 #include "runtime/api/mlc.h"
 #include "runtime/api/model.h"
+#include "runtime/api/service.h"
 #include "runtime/api/session.h"
 
 using mlc::Bytes;
@@ -87,6 +88,11 @@ int api_open(const MlcOpenOptions* o, MlcModel** out, MlcError** error) {
   options.trust.config_folder = text_or_empty(MLC_FIELD(o, config_folder, nullptr));
   if (const char* const* keys = MLC_FIELD(o, trust_keys, nullptr))
     for (uint32_t i = 0; i < MLC_FIELD(o, num_trust_keys, 0); ++i) options.trust.key_files.emplace_back(keys[i]);
+  if (const MlcService* services = MLC_FIELD(o, services, nullptr))
+    for (uint32_t i = 0; i < MLC_FIELD(o, num_services, 0); ++i) {
+      if (!services[i].name || !services[i].run) return fail(Status(Code::Usage, "open: a service without name or function"), error);
+      options.services.push_back(mlc::api::service_of(services[i]));
+    }
 
   auto model = mlc::api::Model::open(options);
   if (!model) return fail(std::move(model).status(), error);

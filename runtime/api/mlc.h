@@ -74,6 +74,35 @@ typedef struct MlcTensor {
   const struct MlcTensor* items;
 } MlcTensor;
 
+/* Services. What a model needs that neither its code nor this library has, decoding a picture above all, is done by the
+ * application: a function that it registers by name when it opens the model. A variant that needs a service which is not
+ * registered does not fit (`explain` says so); a name that no model asks for costs nothing. The services that mlrun
+ * offers, and what each promises, are in spec/services.md; whoever registers one of these names promises the same.
+ *
+ * One call. `options` and the inputs belong to the library and stay for the length of the call; inputs are arrays, and
+ * their names and num_items are not set. For each result the function asks `result` for memory, once, with its type and
+ * shape, and fills it: 64-byte aligned, for the elements that the shape has. Null: the result is not what the model
+ * wants, or there is no memory; the run fails then, and the function returns, with any code. It returns 0 when all
+ * results are there, or MLC_INPUT_MISMATCH, MLC_MALFORMED, MLC_RESOURCE or MLC_UNSUPPORTED (anything else counts as
+ * MLC_INTERNAL) with a sentence in `message`, which ends with a zero. The run fails with code and sentence.
+ *
+ * The function is called by the thread that runs the session, and by several at once where there are several sessions.
+ * It may cancel the session, and call nothing else of it. It throws nothing and leaves by returning. */
+typedef struct MlcServiceCall {
+  uint32_t size;
+  uint32_t num_inputs, num_outputs;
+  const char* options;
+  const MlcTensor* inputs;
+  void* (*result)(struct MlcServiceCall* call, uint32_t output, int32_t dtype, uint32_t rank, const int64_t* shape);
+  char message[256];
+} MlcServiceCall;
+
+typedef struct MlcService {
+  const char* name;                /* "image.decode"; copied */
+  int (*run)(void* user, MlcServiceCall* call);
+  void* user;                      /* outlives the model */
+} MlcService;
+
 enum { MLC_VERIFY_LAZY = 0, MLC_VERIFY_FULL = 1, MLC_VERIFY_COPY = 2 };
 
 typedef struct MlcOpenOptions {
@@ -87,6 +116,8 @@ typedef struct MlcOpenOptions {
   uint32_t num_trust_keys;
   const char* policy;              /* a trust.json, or null */
   const char* config_folder;       /* its trust/ and trust.json are read; null: nobody is trusted but trust_keys */
+  const MlcService* services;      /* that the application offers */
+  uint32_t num_services;
 } MlcOpenOptions;
 
 typedef struct MlcModelInfo {

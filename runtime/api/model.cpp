@@ -22,7 +22,10 @@ Result<std::unique_ptr<Model>> Model::open(const ModelOptions& options) {
   if (!opened) return std::move(opened).status();
   const bool allowed = (*opened)->native_allowed();
   MatchPolicy policy{allowed, allowed ? std::string() : (*opened)->verdict().reason};
-  return std::unique_ptr<Model>(new Model(std::move(*opened), std::move(policy)));
+  for (const exec::Service& service : options.services) policy.services.push_back(service.name);
+  std::unique_ptr<Model> model(new Model(std::move(*opened), std::move(policy)));
+  model->services_ = options.services;
+  return model;
 }
 
 Result<Bytes> Model::keep(const std::string& key, Result<VerifiedBytes> bytes) const {

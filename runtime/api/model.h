@@ -11,6 +11,7 @@
 #include "runtime/container/container.h"
 #include "runtime/loader.h"
 #include "runtime/match/matcher.h"
+#include "runtime/plan/service.h"
 #include "signing/policy.h"
 
 namespace mlc::api {
@@ -21,6 +22,7 @@ struct ModelOptions {
   container::Verify verify = container::Verify::Lazy;
   bool allow_unsigned = false;
   signing::TrustSources trust;
+  std::vector<exec::Service> services;
 };
 
 class Model {
@@ -29,6 +31,7 @@ class Model {
 
   const container::Container& container() const { return *container_; }
   const format::Manifest& manifest() const { return container_->manifest(); }
+  std::span<const exec::Service> services() const { return services_; }
   const Matcher& matcher() const { return matcher_; }
   // For a session, which may reject variants of its own copy.
   Matcher copy_of_matcher() const { return matcher_; }
@@ -45,6 +48,7 @@ class Model {
   Result<Bytes> keep(const std::string& key, Result<VerifiedBytes> bytes) const;
 
   std::unique_ptr<container::Container> container_;
+  std::vector<exec::Service> services_;
   Matcher matcher_;
   mutable std::mutex mu_;
   mutable std::map<std::string, VerifiedBytes> kept_;  // guarded by mu_

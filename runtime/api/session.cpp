@@ -64,7 +64,7 @@ Status Session::load(Compatible token) {
   exec::Limits limits;
   if (const uint64_t free = probe::host().memory.effective_free_bytes; free > 0)
     limits.max_memory_bytes = std::max<uint64_t>(free, uint64_t{64} << 20);
-  MLC_ASSIGN(executor_, exec::Executor::create(plan_, *module_, *weights_, *pool_, limits));
+  MLC_ASSIGN(executor_, exec::Executor::create(plan_, *module_, *weights_, *pool_, limits, model_.services()));
   return ok();
 }
 

@@ -50,9 +50,15 @@ const char* const kNotKnown = "not known to this version";
 
 }  // namespace
 
-ClauseAnswer evaluate_flag(const probe::Record& record, uint32_t feature) {
+ClauseAnswer evaluate_flag(const probe::Record& record, std::span<const std::string> services, uint32_t feature) {
   const size_t i = feature_index(feature);
   if (i == kNumFeatures) return {probe::Answer::Unknown, feature_text(feature), kNotKnown};
+  if (is_service(feature)) {
+    const std::string_view name = kFeatures[i].name.substr(kServicePrefix.size());
+    if (std::find(services.begin(), services.end(), name) != services.end())
+      return {probe::Answer::Yes, feature_text(feature), ""};
+    return {probe::Answer::No, feature_text(feature), "the application does not offer it"};
+  }
   const probe::FeatureAnswer& a = record.features[i];
   // A number required as if it were a flag would pass whatever its value.
   if (kFeatures[i].kind != FeatureKind::Flag) return {probe::Answer::Unknown, feature_text(feature), "is not a flag"};

@@ -1,6 +1,7 @@
 // Evaluates single requirements of a variant against a probe record.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "runtime/probe/record.h"
@@ -14,7 +15,8 @@ struct ClauseAnswer {
   std::string source;  // for numbers with the value found: "4096, AT_PAGESZ"
 };
 
-ClauseAnswer evaluate_flag(const probe::Record& record, uint32_t feature);
+// `services` are those that the application offers.
+ClauseAnswer evaluate_flag(const probe::Record& record, std::span<const std::string> services, uint32_t feature);
 ClauseAnswer evaluate_clause(const probe::Record& record, const format::Clause& clause);
 
 }  // namespace mlc::match

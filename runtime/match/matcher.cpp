@@ -54,7 +54,7 @@ void Matcher::assess(Assessment& out) const {
   const auto note = [&](match::ClauseAnswer a) {
     if (a.answer != probe::Answer::Yes) out.failing.push_back({std::move(a.text), a.answer, std::move(a.source)});
   };
-  for (uint32_t feature : v.features) note(match::evaluate_flag(record_, feature));
+  for (uint32_t feature : v.features) note(match::evaluate_flag(record_, policy_.services, feature));
   for (const format::Clause& clause : v.clauses) note(match::evaluate_clause(record_, clause));
   if (out.refused.empty()) {
     if (!v.unusable.empty()) out.refused = v.unusable;

@@ -1,8 +1,9 @@
 // From requirements to the right to load: which variants of a container may run on this host, in which order, and why
 // the others may not.
 //
-//   C = { v : every feature and clause of v is answered yes }  ∪  { portable }      unknown is not yes
+//   C = { v : every feature and clause of v is answered yes }                       unknown is not yes
 //
+// The portable variant may require nothing but services of the application.
 // Rank, the user's wish and costs only choose within C; only `admit` makes the Compatible token that loaders take, after
 // it evaluated every requirement once more. Names of targets and CPUs are never compared with the host.
 #pragma once
@@ -40,6 +41,7 @@ struct Assessment {
 struct MatchPolicy {
   bool native_allowed = true;
   std::string why_not;       // printed for every native variant when it is false
+  std::vector<std::string> services = {};  // that the application offers: the features "app.<service>"
 };
 
 class Matcher {

@@ -110,8 +110,13 @@ Executor::~Executor() = default;
 
 Result<std::unique_ptr<Executor>> Executor::create(const Plan& plan, const KernelModule& module,
                                                    const Constants& constants, WorkerPool& pool,
-                                                   const Limits& limits) {
+                                                   const Limits& limits, std::span<const Service> services) {
+  for (const Function& f : plan.functions)
+    for (const Step& s : f.steps)
+      if (s.op == StepOp::Host && !find_service(services, s.service))
+        return Status(Code::NoVariant, 2001, compose("the application does not offer the service '{}'", s.service));
   std::unique_ptr<Executor> e(new Executor(plan, module, constants, pool, limits));
+  e->services_ = services;
   // Every launch of every function is judged before the first one runs.
   for (uint32_t f = 0; f < plan.functions.size(); ++f) MLC_RETURN_IF_ERROR(e->check_kernels(f));
   return e;

@@ -69,12 +69,18 @@ struct Limits {
   uint64_t max_steps = UINT64_MAX;  // of programs in one run, iterations of loops included
 };
 struct MemoryBudget;
+struct Service;
 class ProgramRunner;
+
+// Null if there is none of this name.
+const Service* find_service(std::span<const Service> services, std::string_view name);
 
 class Executor {
  public:
+  // `services` (service.h) outlive the executor. NoVariant if the plan needs one that is not among them.
   static Result<std::unique_ptr<Executor>> create(const Plan& plan, const KernelModule& module,
-                                                  const Constants& constants, WorkerPool& pool, const Limits& limits);
+                                                  const Constants& constants, WorkerPool& pool, const Limits& limits,
+                                                  std::span<const Service> services = {});
   ~Executor();
   Executor(const Executor&) = delete;
 
@@ -124,6 +130,7 @@ class Executor {
   const KernelModule& module_;
   const Constants& constants_;
   WorkerPool& pool_;
+  std::span<const Service> services_;
   AlignedBlock arena_;
   std::vector<AlignedBlock> scratch_;  // one per worker
   std::vector<AlignedBlock> states_;

@@ -35,9 +35,9 @@ inline constexpr uint8_t kLastShare = static_cast<uint8_t>(Share::One);
 enum class StepOp : uint8_t {
   None = 0, Call, Branch, Loop, ListMake, ListInsert, ListErase, ListAt, ListLength, ListConcat, ListSplit,
   StringsIn, StringsOut, StringsMake, StringConcat, StringSplit, StringNormalize, StringMatch, StringFromNumber,
-  NumberFromString, StringTokens, StringRank,
+  NumberFromString, StringTokens, StringRank, Host,
 };
-inline constexpr uint8_t kLastStepOp = static_cast<uint8_t>(StepOp::StringRank);
+inline constexpr uint8_t kLastStepOp = static_cast<uint8_t>(StepOp::Host);
 
 inline constexpr uint32_t kNoValue = UINT32_MAX;  // an operand that is absent, a result that nobody wants
 inline constexpr uint32_t kMaxCallDepth = 64;     // functions that stand in each other
@@ -109,6 +109,8 @@ struct Step {
   bool new_axis = false;
   DType dtype = DType::None;              // ListMake without inputs: type of the list
   uint8_t list_depth = 0;
+  std::string service, options;           // Host; no byte of the options is 0
+  std::vector<int64_t> results;           // Host, for each: element type, number of axes, extents (-1: the run tells)
   std::string name;
   // Made by decode_plan. Of inputs: the value is not read after this, so that its memory may be reused. Of outputs: it
   // is read at all.

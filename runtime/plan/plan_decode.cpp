@@ -146,7 +146,9 @@ class FunctionDecoder {
     for (uint32_t i = 0; good && i < length_of(in_.steps()); ++i) {
       const fbp::Step& step = *in_.steps()->Get(i);
       good = budget_.afford(uint64_t{length_of(step.functions())} + length_of(step.inputs()) + length_of(step.outputs()), 4) &&
-             budget_.afford(step.name() ? step.name()->size() : 0, 1);
+             budget_.afford(step.name() ? step.name()->size() : 0, 1) &&
+             budget_.afford(step.service() ? step.service()->size() : 0, 1) &&
+             budget_.afford(step.options() ? step.options()->size() : 0, 1) && budget_.afford(length_of(step.results()), 8);
       written += length_of(step.outputs());
     }
     if (in_.num_values() > written) return bad("values that nothing writes");
@@ -370,6 +372,11 @@ class FunctionDecoder {
       step.new_axis = in.new_axis();
       step.dtype = dtype_of(in.dtype()).value_or(DType::None);
       step.list_depth = in.list_depth();
+      if (step.op != StepOp::Host) continue;
+      if (!in.service() || !is_name(*in.service())) return bad(compose("step {}: name of a service", i));
+      step.service = in.service()->str();
+      if (in.options()) step.options = in.options()->str();
+      if (in.results()) step.results.assign(in.results()->begin(), in.results()->end());
     }
     return ok();
   }

@@ -156,6 +156,7 @@ class Checker {
         good = in_[0].depth == 0 && position_or_none(in_[1]);
         out_.push_back({in_[0].dtype, 1});
         break;
+      case StepOp::Host: good = host_fits(s); break;
       default: good = strings_fit(s); break;
     }
     // Strings come in and go out, nothing else is done with them.
@@ -164,6 +165,20 @@ class Checker {
     };
     if ((s.op != StepOp::StringsIn && has_strings(in_)) || (s.op != StepOp::StringsOut && has_strings(out_))) good = false;
     return good ? ok() : bad_step("its operands are not what it takes");
+  }
+  bool host_fits(const Step& s) {
+    for (const Type& t : in_)
+      if (t.depth > 0) return false;
+    for (size_t at = 0; at < s.results.size();) {
+      const int64_t dtype = s.results[at++], rank = at < s.results.size() ? s.results[at++] : -1;
+      if (dtype <= 0 || dtype > static_cast<int64_t>(kLastDType) || rank < 0 || rank > format::kMaxRank ||
+          static_cast<size_t>(rank) > s.results.size() - at)
+        return false;
+      out_.push_back({static_cast<DType>(dtype), 0});
+      for (int64_t k = 0; k < rank; ++k)
+        if (s.results[at++] < -1) return false;
+    }
+    return s.options.find('\0') == s.options.npos;
   }
   bool strings_fit(const Step& s) {
     const auto takes = [&](size_t operand, DType t) { return in_[operand] == Type{t, 0}; };

@@ -215,6 +215,7 @@ Status ProgramRunner::step(const Step& s, Frame& frame, uint32_t depth) {
       return call(s.functions[condition ? 0 : 1], std::span(frame.args).subspan(1), frame.results, depth + 1);
     }
     case StepOp::Loop: return loop(s, frame, depth);
+    case StepOp::Host: return host_step(s, frame.args, frame.results);
     default:
       return s.op >= StepOp::StringsIn ? string_step(s, frame.args, frame.results) : list_step(s, frame.args, frame.results);
   }

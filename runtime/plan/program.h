@@ -61,6 +61,9 @@ class ProgramRunner {
   Status rank_strings(const Value& texts, Value& out);
   Status give_strings(Value& value);  // Text elements for their numbers
 
+  // program_services.cpp
+  Status host_step(const Step& s, std::span<Value> args, std::span<Value> results);
+
   void view(std::span<const Value> values);  // as inputs_
   Status take_input(const Port& port, uint8_t depth, const InputArg& in, Value& out);
   Status give_output(const Port& port, const Value& value, OutputArg& out);

@@ -306,11 +306,12 @@ enum StepOp : uint8_t {
   StepOp_NumberFromString = 19,
   StepOp_StringTokens = 20,
   StepOp_StringRank = 21,
+  StepOp_Host = 22,
   StepOp_MIN = StepOp_None,
-  StepOp_MAX = StepOp_StringRank
+  StepOp_MAX = StepOp_Host
 };
 
-inline const StepOp (&EnumValuesStepOp())[22] {
+inline const StepOp (&EnumValuesStepOp())[23] {
   static const StepOp values[] = {
     StepOp_None,
     StepOp_Call,
@@ -333,13 +334,14 @@ inline const StepOp (&EnumValuesStepOp())[22] {
     StepOp_StringFromNumber,
     StepOp_NumberFromString,
     StepOp_StringTokens,
-    StepOp_StringRank
+    StepOp_StringRank,
+    StepOp_Host
   };
   return values;
 }
 
 inline const char * const *EnumNamesStepOp() {
-  static const char * const names[23] = {
+  static const char * const names[24] = {
     "None",
     "Call",
     "Branch",
@@ -362,13 +364,14 @@ inline const char * const *EnumNamesStepOp() {
     "NumberFromString",
     "StringTokens",
     "StringRank",
+    "Host",
     nullptr
   };
   return names;
 }
 
 inline const char *EnumNameStepOp(StepOp e) {
-  if (flatbuffers::IsOutRange(e, StepOp_None, StepOp_StringRank)) return "";
+  if (flatbuffers::IsOutRange(e, StepOp_None, StepOp_Host)) return "";
   const size_t index = static_cast<size_t>(e);
   return EnumNamesStepOp()[index];
 }
@@ -764,7 +767,10 @@ struct Step FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_NEW_AXIS = 16,
     VT_NAME = 18,
     VT_DTYPE = 20,
-    VT_LIST_DEPTH = 22
+    VT_LIST_DEPTH = 22,
+    VT_SERVICE = 24,
+    VT_OPTIONS = 26,
+    VT_RESULTS = 28
   };
   mlc::fb::plan::StepOp op() const {
     return static_cast<mlc::fb::plan::StepOp>(GetField<uint8_t>(VT_OP, 0));
@@ -796,6 +802,15 @@ struct Step FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   uint8_t list_depth() const {
     return GetField<uint8_t>(VT_LIST_DEPTH, 0);
   }
+  const flatbuffers::String *service() const {
+    return GetPointer<const flatbuffers::String *>(VT_SERVICE);
+  }
+  const flatbuffers::String *options() const {
+    return GetPointer<const flatbuffers::String *>(VT_OPTIONS);
+  }
+  const flatbuffers::Vector<int64_t> *results() const {
+    return GetPointer<const flatbuffers::Vector<int64_t> *>(VT_RESULTS);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyField<uint8_t>(verifier, VT_OP, 1) &&
@@ -812,6 +827,12 @@ struct Step FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            verifier.VerifyString(name()) &&
            VerifyField<uint8_t>(verifier, VT_DTYPE, 1) &&
            VerifyField<uint8_t>(verifier, VT_LIST_DEPTH, 1) &&
+           VerifyOffset(verifier, VT_SERVICE) &&
+           verifier.VerifyString(service()) &&
+           VerifyOffset(verifier, VT_OPTIONS) &&
+           verifier.VerifyString(options()) &&
+           VerifyOffset(verifier, VT_RESULTS) &&
+           verifier.VerifyVector(results()) &&
            verifier.EndTable();
   }
 };
@@ -850,6 +871,15 @@ struct StepBuilder {
   void add_list_depth(uint8_t list_depth) {
     fbb_.AddElement<uint8_t>(Step::VT_LIST_DEPTH, list_depth, 0);
   }
+  void add_service(flatbuffers::Offset<flatbuffers::String> service) {
+    fbb_.AddOffset(Step::VT_SERVICE, service);
+  }
+  void add_options(flatbuffers::Offset<flatbuffers::String> options) {
+    fbb_.AddOffset(Step::VT_OPTIONS, options);
+  }
+  void add_results(flatbuffers::Offset<flatbuffers::Vector<int64_t>> results) {
+    fbb_.AddOffset(Step::VT_RESULTS, results);
+  }
   explicit StepBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -872,8 +902,14 @@ inline flatbuffers::Offset<Step> CreateStep(
     bool new_axis = false,
     flatbuffers::Offset<flatbuffers::String> name = 0,
     uint8_t dtype = 0,
-    uint8_t list_depth = 0) {
+    uint8_t list_depth = 0,
+    flatbuffers::Offset<flatbuffers::String> service = 0,
+    flatbuffers::Offset<flatbuffers::String> options = 0,
+    flatbuffers::Offset<flatbuffers::Vector<int64_t>> results = 0) {
   StepBuilder builder_(_fbb);
+  builder_.add_results(results);
+  builder_.add_options(options);
+  builder_.add_service(service);
   builder_.add_name(name);
   builder_.add_axis(axis);
   builder_.add_carried(carried);
@@ -898,11 +934,17 @@ inline flatbuffers::Offset<Step> CreateStepDirect(
     bool new_axis = false,
     const char *name = nullptr,
     uint8_t dtype = 0,
-    uint8_t list_depth = 0) {
+    uint8_t list_depth = 0,
+    const char *service = nullptr,
+    const char *options = nullptr,
+    const std::vector<int64_t> *results = nullptr) {
   auto functions__ = functions ? _fbb.CreateVector<uint32_t>(*functions) : 0;
   auto inputs__ = inputs ? _fbb.CreateVector<uint32_t>(*inputs) : 0;
   auto outputs__ = outputs ? _fbb.CreateVector<uint32_t>(*outputs) : 0;
   auto name__ = name ? _fbb.CreateString(name) : 0;
+  auto service__ = service ? _fbb.CreateString(service) : 0;
+  auto options__ = options ? _fbb.CreateString(options) : 0;
+  auto results__ = results ? _fbb.CreateVector<int64_t>(*results) : 0;
   return mlc::fb::plan::CreateStep(
       _fbb,
       op,
@@ -914,7 +956,10 @@ inline flatbuffers::Offset<Step> CreateStepDirect(
       new_axis,
       name__,
       dtype,
-      list_depth);
+      list_depth,
+      service__,
+      options__,
+      results__);
 }
 
 struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
