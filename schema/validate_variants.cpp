@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/compose.h"
+#include "schema/features.h"
 #include "schema/layout_text.h"
 #include "schema/validate_internal.h"
 

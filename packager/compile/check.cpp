@@ -64,6 +64,7 @@ void count_decisions(const nest::Function& function, CheckReport& report) {
         case nest::Control::Kind::Read: ++report.decided["size"]; break;
         case nest::Control::Kind::Branch: ++report.decided["branch"]; break;
         case nest::Control::Kind::Loop: ++report.decided["loop"]; break;
+        case nest::Control::Kind::Host: ++report.decided["service"]; break;
         default: ++report.decided["list"]; break;
       }
       for (const auto& body : statement.control->bodies) open.push_back(body.get());
@@ -137,7 +138,8 @@ std::string CheckReport::text() const {
   out += "  work        " + least + scaled(cost.operations, 1000, {"operations", "thousand operations", "million operations", "billion operations", "trillion operations"}) + " per run" + (assumed.empty() ? "" : " for " + assumed) + "\n";
   out += "  memory      " + least + scaled(cost.constant_bytes, 1024, {"B", "KiB", "MiB", "GiB"}) + " of constants and " + least + scaled(cost.activation_bytes, 1024, {"B", "KiB", "MiB", "GiB"}) + " of arrays alive at once\n";
   static const std::map<std::string, std::pair<const char*, const char*>> kWords = {
-      {"branch", {"branch", "branches"}}, {"list", {"step on a list", "steps on lists"}}, {"loop", {"loop", "loops"}}, {"size", {"size read from data", "sizes read from data"}}};
+      {"branch", {"branch", "branches"}}, {"list", {"step on a list", "steps on lists"}}, {"loop", {"loop", "loops"}},
+      {"service", {"service of the application", "services of the application"}}, {"size", {"size read from data", "sizes read from data"}}};
   std::string run_time;
   for (const auto& [kind, count] : decided) run_time += (run_time.empty() ? "" : ", ") + std::to_string(count) + " " + (count == 1 ? kWords.at(kind).first : kWords.at(kind).second);
   if (!run_time.empty()) out += "  at run time " + run_time + ": steps of the plan between kernels, on every target\n";

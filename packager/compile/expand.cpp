@@ -232,7 +232,9 @@ Status check_operators(const lang::Library& library, const model::Model& model) 
       for (const auto& [key, value] : node.attributes)
         if (auto body = std::get_if<std::shared_ptr<const model::Graph>>(&value)) open.push_back(body->get());
       const int64_t opset = opset_of(model, node);
-      if (is_structural(node.domain, node.op) || is_string_operator(node.domain, node.op) || is_map_operator(node.domain, node.op)) continue;
+      if (is_structural(node.domain, node.op) || is_string_operator(node.domain, node.op) ||
+          is_map_operator(node.domain, node.op) || is_host_operator(node.domain, node.op, opset))
+        continue;
       const auto known = library.knows(node.domain, node.op, opset);
       if (known == lang::Library::Known::Yes) continue;
       ++nodes;

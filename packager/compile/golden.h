@@ -21,7 +21,8 @@ struct GoldenVector {
 // 0 or 1, so that they are legal as indices of any table of two rows, 8-bit integers over their whole range (pictures).
 // Free extents take the first of a few plausible values with which the interpreter succeeds and the answer tells right from
 // wrong (a picture so small that a pooling leaves nothing of it gives NaN everywhere). `oracle` is the function
-// as expanded, before any pass. Containers hold no lists and no strings: empty for a function that takes such, or gives nothing else.
+// as expanded, before any pass. Containers hold no lists and no strings: empty for a function that takes such, or gives
+// nothing else; and for one that asks a service of the application, whose answer is not this program's to record.
 Result<GoldenVector> make_golden(const nest::Function& oracle);
 
 // Is it an array that containers hold?

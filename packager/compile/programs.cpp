@@ -64,6 +64,8 @@ void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled
   variant.family = portable ? "portable" : "cpu";
   variant.module_format = portable ? format::ModuleFormat::Portable : format::ModuleFormat::Elf;
   for (const std::string& feature : target.features) variant.features.push_back(static_cast<uint32_t>(feature_named(feature)));
+  for (const std::string& service : compiled.services)
+    variant.features.push_back(static_cast<uint32_t>(feature_named(std::string(kServicePrefix) + service)));
   if (!portable) require_host(target, variant);
   std::sort(variant.features.begin(), variant.features.end());
   if (!portable) variant.audit = format::Audit{"mlpack", MLC_VERSION, {}};  // the digest is the builder's to fill in

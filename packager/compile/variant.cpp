@@ -46,6 +46,9 @@ class VariantCompiler {
     for (const plan::FunctionPlan& plan : lowered.plans) variant.num_launches += plan.launches.size();
     variant.num_kernels = lowered.kernels.size();
     MLC_ASSIGN(variant.plan, plan::write_plan(ctx_, lowered.plans, parts_.programs));
+    for (const nest::Program& program : parts_.programs)
+      for (const nest::Step& step : program.steps)
+        if (!step.service.empty()) variant.services.insert(step.service);
     MLC_RETURN_IF_ERROR(plan::verify(variant.plan, static_cast<uint32_t>(variant.num_kernels)));
     return variant;
   }

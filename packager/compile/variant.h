@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ namespace mlc::compile {
 struct CompiledVariant {
   const targets::Target* target = nullptr;
   std::vector<std::byte> module, plan;
+  std::set<std::string> services;  // of the application, that the plan asks for
   size_t num_kernels = 0;   // emitted
   size_t num_launches = 0;  // of all segments
 };

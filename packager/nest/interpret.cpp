@@ -290,6 +290,7 @@ class Interpreter {
     Status status = c.kind == Control::Kind::Read     ? read(c)
                     : c.kind == Control::Kind::Branch ? branch(c)
                     : c.kind == Control::Kind::Loop   ? loop(c)
+                    : c.kind == Control::Kind::Host   ? host(c)
                     : is_about_strings(c.kind)        ? strings(c)
                                                       : list(c);
     return status.ok() ? ok() : std::move(status).note(s.source);
@@ -334,6 +335,7 @@ class Interpreter {
     o.threads = options_.threads;
     o.point_by_point = options_.point_by_point;
     o.max_iterations = options_.max_iterations;
+    o.host = options_.host;
     o.memory_limit = options_.memory_limit - std::min(used_, options_.memory_limit);
     return o;
   }
@@ -426,25 +428,41 @@ class Interpreter {
     if (c.outputs.size() != 1) return Status(Code::Internal, "a list operation has one result");
     if (c.outputs[0] == kNoArray) return ok();
     if (c.outputs[0] >= f_.arrays.size()) return Status(Code::Internal, "no array %" + std::to_string(c.outputs[0]));
-    std::vector<const Tensor*> inputs;
-    for (uint32_t number : c.inputs) {
-      MLC_ASSIGN(const Tensor* t, operand(number));
-      inputs.push_back(t);
-    }
+    MLC_ASSIGN(const std::vector<const Tensor*> inputs, operands(c));
     MLC_ASSIGN(Tensor result, run_list(c, f_.arrays[c.outputs[0]], inputs));
     return receive(c.outputs[0], std::move(result));
   }
 
-  Status strings(const Control& c) {
+  Result<std::vector<const Tensor*>> operands(const Control& c) {
     std::vector<const Tensor*> inputs;
     for (uint32_t number : c.inputs) {
       MLC_ASSIGN(const Tensor* t, operand(number));
       inputs.push_back(t);
     }
-    MLC_ASSIGN(std::vector<Tensor> results, run_strings(c, inputs));
-    if (results.size() != c.outputs.size()) return Status(Code::Internal, "a string operation has another number of results");
+    return inputs;
+  }
+  Status receive_all(const Control& c, std::vector<Tensor> results) {
+    if (results.size() != c.outputs.size()) return Status(Code::Internal, "a control has another number of results");
     for (size_t k = 0; k < results.size(); ++k) MLC_RETURN_IF_ERROR(receive(c.outputs[k], std::move(results[k])));
     return ok();
+  }
+  Status strings(const Control& c) {
+    MLC_ASSIGN(const std::vector<const Tensor*> inputs, operands(c));
+    MLC_ASSIGN(std::vector<Tensor> results, run_strings(c, inputs));
+    return receive_all(c, std::move(results));
+  }
+  Status host(const Control& c) {
+    if (!options_.host) return Status(Code::Unsupported, "there is no service '" + c.service + "' here");
+    MLC_ASSIGN(const std::vector<const Tensor*> inputs, operands(c));
+    for (const Tensor* t : inputs)
+      if (!t) return Status(Code::Internal, "a service lacks an operand");
+    MLC_ASSIGN(std::vector<Tensor> results, options_.host(c, inputs));
+    for (const Tensor& t : results) {
+      uint64_t bytes = bytes_of(t.dtype);
+      for (int64_t d : t.shape) bytes = d < 0 ? UINT64_MAX : checked_mul(bytes, static_cast<uint64_t>(d)).value_or(UINT64_MAX);
+      if (t.bytes.size() != bytes) return Status(Code::InputMismatch, "'" + c.service + "' gives a result that lacks bytes");
+    }
+    return receive_all(c, std::move(results));
   }
 
   static constexpr int kMaxDepth = 64;

@@ -16,12 +16,16 @@
 
 namespace mlc::nest {
 
+// A service of the application, for Control::Kind::Host: its results, of which every one is checked.
+using HostService = std::function<Result<std::vector<Tensor>>(const Control& control, const std::vector<const Tensor*>& inputs)>;
+
 struct InterpretOptions {
   unsigned threads = 0;        // 0: one per hardware thread
   bool point_by_point = false; // every nest through the scalar evaluator: the oracle of the oracle
   uint64_t memory_limit = uint64_t{16} << 30;  // bytes of all arrays together
   uint64_t max_iterations = uint64_t{1} << 20;          // of one Loop
   std::unordered_map<const ir::Sym*, int64_t> symbols;  // those that no input shape tells
+  HostService host;  // empty: there is no service
   // Called after each statement with the arrays by number; empty bytes where not computed yet.
   std::function<void(size_t statement, const std::vector<Tensor>& arrays)> after_statement;
 };

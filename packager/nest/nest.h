@@ -112,6 +112,7 @@ struct Control {
     StringRank,        // u64 array -> i64 array: how many of the different texts in it come before this one, byte by byte
     StringFromNumber,  // array of any numbers but small floats -> u64 array
     NumberFromString,  // u64 array -> f64 array, or an i64 array if `new_axis`
+    Host,  // arrays but strings... -> arrays: what `service` of the application makes of them, told `options` as well
   };
   Kind kind = Kind::Read;
   std::vector<uint32_t> inputs, outputs;  // arrays of the function; kNoArray: absent, not wanted
@@ -121,9 +122,10 @@ struct Control {
   uint32_t carried = 0;  // Loop only
   int64_t axis = 0;      // ListConcat, ListSplit, StringSplit, StringTokens, StringNormalize; not negative
   bool new_axis = false; // ListConcat, ListSplit, StringTokens, NumberFromString
+  std::string service, options;  // Host; no byte of the options is 0
 };
 
-constexpr bool is_about_strings(Control::Kind k) { return k >= Control::Kind::StringsIn; }
+constexpr bool is_about_strings(Control::Kind k) { return k >= Control::Kind::StringsIn && k <= Control::Kind::NumberFromString; }
 
 struct Statement {
   std::string source;  // node and operator it came from: "Conv_12 (Conv)"

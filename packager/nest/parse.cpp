@@ -245,6 +245,10 @@ class Parser {
       MLC_ASSIGN(c.axis, integer());
     }
     c.new_axis = in_.accept("new");
+    if (in_.accept("service")) {
+      c.service = in_.next().text;
+      c.options = in_.next().text;
+    }
     while (in_.accept("$")) c.symbols.push_back(ctx_.declare_sym(in_.next().text));
     while (in_.accept("{")) {
       MLC_ASSIGN(Function body, Parser(ctx_, in_, data_of_, depth_ + 1).run());

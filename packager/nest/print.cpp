@@ -313,6 +313,7 @@ class Printer {
     if (c.carried) s += " carried " + std::to_string(c.carried);
     if (c.axis) s += " axis " + std::to_string(c.axis);
     if (c.new_axis) s += " new";
+    if (c.kind == Control::Kind::Host) s += " service " + quoted(c.service) + " " + quoted(c.options);
     for (const ir::Sym* sym : c.symbols) s += " " + ir::print_sym(sym);
     for (const auto& body : c.bodies)
       if (body && depth_ < 64) s += " {\n" + indented(Printer(*body, depth_ + 1).run()) + "}";

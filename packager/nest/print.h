@@ -23,6 +23,7 @@
 //   element $S = %4 0                     ; a symbol that is an element of an input
 //   control loop "Loop_4 (Loop)" reads %5 none %0 %1 writes %6 carried 1 { function "body" ... }
 //   control list_concat "C_5 (ConcatFromSequence)" reads %3 writes %7 axis 1 new
+//   control host "D_7 (ImageDecoder)" reads %0 writes %9 service "image.decode" "RGB"
 //   control read "R_6 (Reshape)" reads %8 writes $"R_6.shape[0]"
 #pragma once
 
@@ -41,7 +42,8 @@ std::string print(const Function& f);
 inline constexpr std::string_view kControlKinds[] = {"read", "branch", "loop", "list_make", "list_insert", "list_erase",
                                                      "list_at", "list_length", "list_concat", "list_split",
                                                      "strings_in", "strings_out", "strings_make", "string_concat", "string_split",
-                                                     "string_tokens", "string_normalize", "string_match", "string_rank", "string_from_number", "number_from_string"};
+                                                     "string_tokens", "string_normalize", "string_match", "string_rank",
+                                                     "string_from_number", "number_from_string", "host"};
 // Constants above 256 bytes are printed as size and hash; `data_of` finds them again (null: they stay without data).
 using DataByHash = std::function<std::shared_ptr<const ConstData>(std::string_view hash, uint64_t bytes)>;
 Result<Function> parse(ir::Context& ctx, std::string_view text, const DataByHash& data_of = {});

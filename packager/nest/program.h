@@ -18,6 +18,8 @@ struct Step {
   uint32_t carried = 0;
   int64_t axis = 0;
   bool new_axis = false;
+  std::string service, options;
+  std::vector<int64_t> extents;                    // Host: of the results, one after the other; -1: the run tells
   std::string source;
 };
 

@@ -510,6 +510,11 @@ class Verifier {
       case Kind::StringMatch: good = counts(2, 2, 1, 0) && array(0, DType::U64) && array(1, DType::I32); break;
       case Kind::StringFromNumber: good = counts(1, 1, 1, 0) && in[0] && !in[0]->list_depth; break;
       case Kind::NumberFromString: good = counts(1, 1, 1, 0) && array(0, DType::U64); break;
+      case Kind::Host:
+        good = counts(0, SIZE_MAX, SIZE_MAX, 0) && !c.service.empty() && c.options.find('\0') == std::string::npos;
+        for (const auto* side : {&in, &out})
+          for (const Array* a : *side) good = good && a && !a->list_depth && a->dtype != DType::Str;
+        break;
     }
     if (!good) say("the operands of a control do not fit its kind");
     for (const ir::Sym* s : c.symbols)

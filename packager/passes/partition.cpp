@@ -276,6 +276,11 @@ class Partitioner {
     step.carried = c.carried;
     step.axis = c.axis;
     step.new_axis = c.new_axis;
+    step.service = c.service;
+    step.options = c.options;
+    if (c.kind == Control::Kind::Host)
+      for (uint32_t a : c.outputs)
+        for (const ir::Expr* extent : f_.arrays[a].shape) step.extents.push_back(extent->is_const() ? extent->i : -1);
     step.source = s.source;
     for (uint32_t a : c.inputs) step.inputs.push_back(a == kNoArray ? kNoArray : value_of(a));
     for (uint32_t a : c.outputs) step.outputs.push_back(a == kNoArray ? kNoArray : value_of(a));

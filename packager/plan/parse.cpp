@@ -178,6 +178,7 @@ class Parser {
       if (kStepWords[op] == word) s.op = static_cast<StepOp>(op);
     if (s.op == StepOp::None) return in_.error("no step '" + word + "'");
     const auto at = static_cast<uint32_t>(f_.steps.size() - 1);
+    if (s.op == StepOp::Host) MLC_RETURN_IF_ERROR(host(s));
     while (in_.peek().kind == Lexer::Token::String) callees_.push_back({functions_, at, in_.next().text});
     if (in_.accept("carried")) MLC_RETURN_IF_ERROR(number(s.carried));
     if (in_.accept("axis")) MLC_RETURN_IF_ERROR(number(s.axis));
@@ -189,6 +190,25 @@ class Parser {
     }
     MLC_RETURN_IF_ERROR(list("(", ")", s.inputs, &Parser::value));
     return in_.peek().kind == Lexer::Token::String ? string(s.name) : ok();
+  }
+
+  Status host(Step& s) {
+    MLC_RETURN_IF_ERROR(string(s.service));
+    MLC_RETURN_IF_ERROR(string(s.options));
+    if (in_.is("(")) return ok();
+    do {
+      DType t = DType::None;
+      MLC_RETURN_IF_ERROR(dtype(t));
+      s.results.push_back(static_cast<int64_t>(t));
+      const size_t rank = s.results.size();
+      s.results.push_back(0);
+      MLC_RETURN_IF_ERROR(in_.expect("["));
+      for (; !in_.accept("]"); ++s.results[rank]) {
+        if (s.results[rank] > 0) MLC_RETURN_IF_ERROR(in_.expect(","));
+        MLC_RETURN_IF_ERROR(number(s.results.emplace_back()));
+      }
+    } while (in_.accept(","));
+    return ok();
   }
 
   Status launch(InstrOp op) {

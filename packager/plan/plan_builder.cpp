@@ -42,10 +42,13 @@ class FunctionWriter {
       for (const std::string& name : step.functions) callees.push_back(number_of.at(name));
       // Of an empty list only its result says what it is a list of.
       const bool is_typed = !step.is_call && step.kind == nest::Control::Kind::ListMake && step.inputs.empty();
+      const bool is_host = !step.is_call && step.kind == nest::Control::Kind::Host;
       const nest::Program::Value* result = is_typed ? &program.values[step.outputs[0]] : nullptr;
       steps.push_back(CreateStep(out_, step_op(step), out_.CreateVector(callees), out_.CreateVector(step.inputs), out_.CreateVector(step.outputs),
                                  step.carried, static_cast<uint32_t>(step.axis), step.new_axis, out_.CreateString(step.source),
-                                 static_cast<uint8_t>(result ? result->dtype : DType::None), result ? result->list_depth : uint8_t{0}));
+                                 static_cast<uint8_t>(result ? result->dtype : DType::None), result ? result->list_depth : uint8_t{0},
+                                 is_host ? out_.CreateString(step.service) : 0, is_host ? out_.CreateString(step.options) : 0,
+                                 is_host ? out_.CreateVector(results_of(step, program)) : 0));
     }
     return CreateFunction(out_, out_.CreateString(function_.name), symbols_.num_symbols(),
                           out_.CreateVectorOfStructs(symbols_.instructions()), out_.CreateVector(checks_), out_.CreateVector(inputs),
@@ -77,6 +80,19 @@ class FunctionWriter {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
+  static std::vector<int64_t> results_of(const nest::Step& step, const nest::Program& program) {
+    std::vector<int64_t> results;
+    auto extent = step.extents.begin();
+    for (uint32_t output : step.outputs) {
+      const nest::Program::Value& value = program.values[output];
+      results.push_back(static_cast<int64_t>(value.dtype));
+      results.push_back(value.rank);
+      results.insert(results.end(), extent, extent + value.rank);
+      extent += value.rank;
+    }
+    return results;
+  }
+
   static StepOp step_op(const nest::Step& step) {
     using Kind = nest::Control::Kind;
     if (step.is_call) return StepOp_Call;
@@ -102,6 +118,7 @@ class FunctionWriter {
       case Kind::StringRank: return StepOp_StringRank;
       case Kind::StringFromNumber: return StepOp_StringFromNumber;
       case Kind::NumberFromString: return StepOp_NumberFromString;
+      case Kind::Host: return StepOp_Host;
     }
     return StepOp_None;
   }

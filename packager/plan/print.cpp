@@ -125,9 +125,19 @@ class Printer {
       out_ += " axis " + std::to_string(s.axis) + (s.new_axis ? " new" : "");
     if (s.op == StepOp::StringSplit || s.op == StepOp::StringNormalize || s.op == StepOp::StringTokens) out_ += " axis " + std::to_string(s.axis);
     if ((s.op == StepOp::NumberFromString || s.op == StepOp::StringTokens) && s.new_axis) out_ += " new";
+    if (s.op == StepOp::Host) host(s);
     if (s.op == StepOp::ListMake && s.inputs.empty())
       out_ += " " + std::string(name_of(s.dtype)) + " list " + std::to_string(s.list_depth);
     out_ += " (" + joined(s.inputs, value_name) + ")" + (s.name.empty() ? "" : " " + quoted(s.name)) + "\n";
+  }
+
+  void host(const Step& s) {
+    out_ += " " + quoted(s.service) + " " + quoted(s.options);
+    for (size_t at = 0; at < s.results.size(); at += 2 + static_cast<size_t>(s.results[at + 1])) {
+      out_ += std::string(at ? ", " : " ") + std::string(name_of(static_cast<DType>(s.results[at]))) + " [";
+      for (int64_t k = 0; k < s.results[at + 1]; ++k) out_ += (k ? ", " : "") + std::to_string(s.results[at + 2 + static_cast<size_t>(k)]);
+      out_ += "]";
+    }
   }
 
   void launch(const Instr& i) {

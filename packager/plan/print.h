@@ -30,6 +30,7 @@
 //     %8 = make f32 list 1 ()           ; the type only where there are no items
 //     %9 = insert (%8, %3, -)           ; also erase, length
 //     %10 = concat axis 0 new (%9)      ; also split; `new`: a new axis
+//     %11 = host "image.decode" "RGB" u8 [-1, -1, 3] (%0)   ; service, options, results: -1 where the run tells
 //   }
 //
 // Values are %n, an absent operand or a result that nobody wants is '-'. Symbols are $n, buffers #n, kernels and tensors plain numbers. Names of operations are those of schema/plan.fbs in small
@@ -67,7 +68,7 @@ inline constexpr std::string_view kStepWords[] = {"",   "call",   "branch", "loo
                                                   "erase", "at", "length", "concat", "split",
                                                   "stringsin", "stringsout", "stringsmake", "stringconcat", "stringsplit",
                                                   "stringnormalize", "stringmatch", "stringfromnumber", "numberfromstring",
-                                                  "stringtokens", "stringrank"};
+                                                  "stringtokens", "stringrank", "host"};
 static_assert(std::size(kStepWords) == exec::kLastStepOp + 1);
 int operands_of(exec::SymbolOp op);  // symbols that it reads
 

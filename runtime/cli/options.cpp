@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/cli/report.h"
+#include "runtime/services/services.h"
 #include "signing/policy.h"
 
 namespace mlc::cli {
@@ -40,6 +41,8 @@ Result<OpenModel> open_model(const ContainerOptions& o) {
   options.num_trust_keys = static_cast<uint32_t>(keys.size());
   options.policy = policy.empty() ? nullptr : policy.c_str();
   options.config_folder = sources.config_folder.empty() ? nullptr : sources.config_folder.c_str();
+  options.services = services::all().data();
+  options.num_services = static_cast<uint32_t>(services::all().size());
 
   OpenModel out;
   const uint64_t start = now_ns();

@@ -6,6 +6,7 @@
 #include "base/cli/report.h"
 #include "runtime/cli/commands.h"
 #include "runtime/probe/probe.h"
+#include "runtime/services/services.h"
 
 namespace mlc::cli {
 namespace {
@@ -22,6 +23,13 @@ bool is_of_this_host(std::string_view feature, Machine machine) {
   if (starts("a64.")) return machine == Machine::AArch64;
   if (starts("rv.")) return machine == Machine::RiscV64;
   return true;
+}
+
+// Services are this program's, not the machine's.
+probe::FeatureAnswer offered(std::string_view feature) {
+  for (const MlcService& s : services::all())
+    if (feature.substr(kServicePrefix.size()) == s.name) return {probe::Answer::Yes, 0, "mlrun"};
+  return {probe::Answer::No, 0, "mlrun does not offer it"};
 }
 
 std::string cpu_list(const std::vector<int>& cpus) {
@@ -55,7 +63,8 @@ Report describe(const probe::Record& r) {
   for (size_t i = 0; i < kNumFeatures; ++i) {
     const FeatureRow& row = kFeatures[i];
     if (!is_of_this_host(feature_name(i), r.machine)) continue;
-    const probe::FeatureAnswer& a = r.features[i];
+    const bool is_ours = is_service(static_cast<uint32_t>(row.feature));
+    const probe::FeatureAnswer a = is_ours ? offered(feature_name(i)) : r.features[i];
     std::string line(feature_name(i));
     line.resize(24, ' ');
     std::string answer = number_of(row, a);

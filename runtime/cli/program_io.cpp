@@ -119,6 +119,10 @@ class RawInputs {
       return any || spec.name.empty() ? ok() : unknown(spec.name);
     }
     MLC_ASSIGN(io::LoadedInput loaded, io::load_input(spec));
+    if (loaded.tensors.empty() && takes_files(spec.name)) {
+      const auto size = static_cast<int64_t>(loaded.bytes.size());
+      return place(spec.name, HostTensor{DType::U8, {size}, std::move(loaded.bytes)});
+    }
     if (loaded.tensors.empty() && loaded.media == io::Media::Unknown)
       if (const size_t at = input_for_lines(spec.name); at < ports_.size()) {
         MLC_ASSIGN(HostTensor lines, lines_of(ports_[at], loaded.bytes.bytes(), spec.path));
@@ -190,6 +194,14 @@ class RawInputs {
     Status s(Code::InputMismatch, 4001, "there is no input '" + name + "'");
     for (const MlcPort& p : ports_) s.facts.push_back(std::string(p.name) + "   " + port_text(p));
     return s;
+  }
+
+  // Whether the input of this name, or the next one, is u8 [n]: a file may be its bytes, undecoded.
+  bool takes_files(const std::string& name) const {
+    for (size_t i = 0; i < ports_.size(); ++i)
+      if (name.empty() ? given_[i].empty() : name == ports_[i].name)
+        return ports_[i].list_depth == 0 && ports_[i].dtype == MLC_U8 && ports_[i].rank == 1 && ports_[i].extents[0] < 0;
+    return false;
   }
 
   // By its name, or as an item of a list: NAME or NAME.7, in the order in which they come.

@@ -1,6 +1,5 @@
 #include "runtime/io/image.h"
 
-#include "runtime/io/media.h"
 #include "runtime/io/raster.h"
 
 namespace mlc::io {
@@ -10,12 +9,22 @@ Result<Raster> decode(Bytes file, bool header_only) {
   switch (media_of(file)) {
     case Media::Png: return decode_png(file, header_only);
     case Media::Jpeg: return decode_jpeg(file, header_only);
-    case Media::Unknown:
-    case Media::Wav:
-    case Media::Npy:
-    case Media::Zip: break;
+    case Media::Bmp: return decode_bmp(file, header_only);
+    case Media::Pnm: return decode_pnm(file, header_only);
+#if MLC_HAS_JPEG2000
+    case Media::Jpeg2000: return decode_jpeg2000(file, header_only);
+#endif
+#if MLC_HAS_TIFF
+    case Media::Tiff: return decode_tiff(file, header_only);
+#endif
+#if MLC_HAS_WEBP
+    case Media::WebP: return decode_webp(file, header_only);
+#endif
+    default: break;
   }
-  return Status(Code::InputMismatch, "not a PNG or JPEG image but " + std::string(describe_bytes(file)));
+  const std::string found(describe_bytes(file));
+  if (is_picture(media_of(file))) return Status(Code::Unsupported, "this build decodes no " + found);
+  return Status(Code::InputMismatch, "not a picture but " + found);
 }
 
 // Orientations 5..8 swap rows and columns; flips are those of the stored picture.
@@ -87,6 +96,15 @@ Status check_dims(uint64_t width, uint64_t height) {
   if (width == 0 || height == 0) return Status(Code::Malformed, size);
   if (!pixels || *pixels > kMaxPixels) return Status(Code::Malformed, size + ", at most " + std::to_string(kMaxPixels));
   return ok();
+}
+
+bool is_decoded(Media media) {
+  switch (media) {
+    case Media::Jpeg2000: return MLC_HAS_JPEG2000 != 0;
+    case Media::Tiff: return MLC_HAS_TIFF != 0;
+    case Media::WebP: return MLC_HAS_WEBP != 0;
+    default: return is_picture(media);
+  }
 }
 
 Result<ImageInfo> image_info(Bytes file) {

@@ -1,4 +1,5 @@
-// PNG and JPEG to u8 [h, w, c], with exactly one answer per file (spec/pipeline.md, "decode_image").
+// Pictures to u8 [h, w, c], with exactly one answer per file (spec/pipeline.md, "decode_image"): PNG, JPEG, BMP, PNM,
+// WebP, TIFF and JPEG 2000.
 //
 // Fixed for JPEG: libjpeg-turbo, slow-integer IDCT, smooth chroma upsampling, no scaling while decoding; baseline and
 // progressive; CMYK is refused. Fixed for PNG: gamma and colour profiles are ignored, 16 bits become 8 by dropping the
@@ -11,6 +12,7 @@
 #include <array>
 #include <cstdint>
 
+#include "runtime/io/media.h"
 #include "runtime/io/tensor.h"
 
 namespace mlc::io {
@@ -30,7 +32,7 @@ enum class Alpha {
   Keep,  // one more channel, 255 where the file has none
 };
 enum class Orient {
-  Exif,    // turned as the EXIF orientation says (JPEG APP1, PNG eXIf)
+  Exif,    // turned as the EXIF orientation says (JPEG APP1, PNG eXIf, WebP EXIF, the tag of TIFF)
   Ignore,  // rows as stored
 };
 
@@ -41,6 +43,9 @@ struct ImageOptions {
   std::array<uint8_t, 3> background = {0, 0, 0};  // R, G, B
   Orient orient = Orient::Exif;
 };
+
+// Whether this build decodes a kind of pictures: the rarer ones need libraries that a cross-compiled one may lack.
+bool is_decoded(Media media);
 
 // u8 [height, width, channels]; channels is 3 (1 for Gray), plus 1 with Alpha::Keep.
 Result<HostTensor> decode_image(Bytes file, const ImageOptions& options);

@@ -16,6 +16,15 @@ bool starts_with(Bytes bytes, std::string_view prefix, size_t at = 0) {
 Media media_of(Bytes b) {
   if (starts_with(b, "\x89PNG\r\n\x1a\n")) return Media::Png;
   if (starts_with(b, "\xff\xd8\xff")) return Media::Jpeg;
+  // Two letters begin many a text: the length of the header that follows has three zeros.
+  if (starts_with(b, "BM") && starts_with(b, std::string_view("\0\0\0", 3), 15)) return Media::Bmp;
+  if (starts_with(b, std::string_view("\0\0\0\x0cjP  \r\n\x87\n", 12)) || starts_with(b, "\xff\x4f\xff\x51"))
+    return Media::Jpeg2000;
+  if (b.size() >= 3 && starts_with(b, "P") && b[1] >= std::byte{'1'} && b[1] <= std::byte{'6'} &&
+      (b[2] == std::byte{' '} || (b[2] >= std::byte{'\t'} && b[2] <= std::byte{'\r'}) || b[2] == std::byte{'#'}))
+    return Media::Pnm;
+  if (starts_with(b, std::string_view("II*\0", 4)) || starts_with(b, std::string_view("MM\0*", 4))) return Media::Tiff;
+  if (starts_with(b, "RIFF") && starts_with(b, "WEBP", 8)) return Media::WebP;
   if (starts_with(b, "RIFF") && starts_with(b, "WAVE", 8)) return Media::Wav;
   if (starts_with(b, "\x93NUMPY")) return Media::Npy;
   // An archive of no entries begins with its end record.
@@ -28,6 +37,11 @@ std::string_view media_type(Media media) {
     case Media::Unknown: return "unknown";
     case Media::Png: return "image/png";
     case Media::Jpeg: return "image/jpeg";
+    case Media::Bmp: return "image/bmp";
+    case Media::Jpeg2000: return "image/jp2";
+    case Media::Pnm: return "image/x-portable-anymap";
+    case Media::Tiff: return "image/tiff";
+    case Media::WebP: return "image/webp";
     case Media::Wav: return "audio/wav";
     case Media::Npy: return "application/x-npy";
     case Media::Zip: return "application/x-npz";
@@ -41,9 +55,6 @@ std::string_view describe_bytes(Bytes b) {
   if (starts_with(b, "version https://git-lfs")) return "a git-lfs pointer";
   if (starts_with(b, "<!DOCTYPE") || starts_with(b, "<!doctype") || starts_with(b, "<html")) return "a web page";
   if (starts_with(b, "GIF8")) return "a GIF image";
-  if (starts_with(b, "BM")) return "a BMP image";
-  if (starts_with(b, "WEBP", 8)) return "a WebP image";
-  if (starts_with(b, "II*\0") || starts_with(b, "MM")) return "a TIFF image";
   if (starts_with(b, "%PDF")) return "a PDF file";
   if (starts_with(b, "\x1f\x8b")) return "a gzip file";
   auto text = [](std::byte c) {

@@ -17,7 +17,14 @@ struct Raster {
 // Refuses empty images and those above kMaxPixels.
 Status check_dims(uint64_t width, uint64_t height);
 
+// One for each kind of picture (media.h), for bytes that media_of takes for one.
 Result<Raster> decode_jpeg(Bytes file, bool header_only);
 Result<Raster> decode_png(Bytes file, bool header_only);
+Result<Raster> decode_bmp(Bytes file, bool header_only);
+Result<Raster> decode_pnm(Bytes file, bool header_only);
+// Part of a build where their libraries are (MLC_HAS_...).
+Result<Raster> decode_jpeg2000(Bytes file, bool header_only);
+Result<Raster> decode_tiff(Bytes file, bool header_only);
+Result<Raster> decode_webp(Bytes file, bool header_only);
 
 }  // namespace mlc::io

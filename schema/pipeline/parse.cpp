@@ -78,6 +78,11 @@ class Builder {
             v.accept.push_back(std::string(r.choice<std::string_view>(&type, "accept",
                                                                       {{"image/jpeg", "image/jpeg"},
                                                                        {"image/png", "image/png"},
+                                                                       {"image/bmp", "image/bmp"},
+                                                                       {"image/jp2", "image/jp2"},
+                                                                       {"image/tiff", "image/tiff"},
+                                                                       {"image/webp", "image/webp"},
+                                                                       {"image/x-portable-anymap", "image/x-portable-anymap"},
                                                                        {"audio/wav", "audio/wav"},
                                                                        {"application/x-npy", "application/x-npy"}})));
         r.finish();

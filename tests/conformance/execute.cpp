@@ -4,7 +4,9 @@
 #include <cstring>
 #include <list>
 
+#include "runtime/api/service.h"
 #include "runtime/api/session.h"
+#include "runtime/services/services.h"
 
 namespace mlc::conformance {
 
@@ -63,6 +65,7 @@ Result<std::vector<nest::Tensor>> execute(Bytes container, const std::string& va
   how.memory = {bytes.get(), container.size()};
   how.allow_unsigned = true;
   how.verify = container::Verify::Full;
+  for (const MlcService& service : services::all()) how.services.push_back(api::service_of(service));
   MLC_ASSIGN(const std::unique_ptr<api::Model> model, api::Model::open(how));
   api::SessionOptions options;
   options.variant = variant;

@@ -12,6 +12,7 @@
 #include "packager/nest/verify.h"
 #include "packager/passes/passes.h"
 #include "tests/conformance/execute.h"
+#include "tests/conformance/interpreter_services.h"
 #include "tests/conformance/known_differences.h"
 
 namespace mlc::conformance {
@@ -153,7 +154,7 @@ class CaseRun {
   }
 
   Result<std::vector<nest::Tensor>> answers(const Path& path) {
-    if (!path.target) return nest::interpret(programs_[0].function, inputs_, {.threads = 1});
+    if (!path.target) return nest::interpret(programs_[0].function, inputs_, {.threads = 1, .host = interpreter_services()});
     MLC_ASSIGN(const std::vector<std::byte> container, container_for(*path.target));
     if (path.emulator) return path.emulator->run(container, path.target->name, inputs_);
     return execute(container, path.target->name, inputs_);

@@ -1,5 +1,5 @@
 // libs: mlc_io
-// PNG and JPEG. Property: an image that decodes has the size that its header told, in every combination of options.
+// Pictures of every kind. Property: an image that decodes has the size that its header told, in every combination of options.
 #include <cstdlib>
 
 #include "runtime/io/image.h"

@@ -16,7 +16,7 @@ cmake --build "$build" --target fuzzers | tail -n 1
 # Seeds beside corpus/<name>; patterns that match nothing vanish.
 seeds() {
   case $1 in
-    image) ls $data/*.png $data/*.jpg examples/*/images/* ;;
+    image) ls $data/*.png $data/*.jpg $data/*.bmp $data/*.p?m $data/*.tiff $data/*.webp $data/*.j[p2][2k] examples/*/images/* ;;
     npy) ls $data/*.npy ;;
     npz) ls $data/*.npz ;;
     wav) ls $data/*.wav ;;

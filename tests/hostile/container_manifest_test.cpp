@@ -242,6 +242,7 @@ const Case kCases[] = {
     {"portable variant with native code", [](Manifest& m) { m.variants[1].module_format = format::ModuleFormat::Elf; },
      "its module is not"},
     {"portable variant with features", [](Manifest& m) { m.variants[1].features = {1}; }, "requires features"},
+    {"portable variant with a service and a feature", [](Manifest& m) { m.variants[1].features = {257, 1024}; }, "requires features"},
     {"native module listed as portable too", [](Manifest& m) { m.variants[1].module = m.variants[0].module; },
      "droppable|shares its module|belongs to nothing"},
     {"variant without module", [](Manifest& m) { m.variants[0].module.reset(); }, "has no module"},

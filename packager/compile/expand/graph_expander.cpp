@@ -143,6 +143,7 @@ Status GraphExpander::add_node(const Node& node) {
     }
   }
   if (is_map_operator(node.domain, node.op)) return add_map_operator(node);
+  if (is_host_operator(node.domain, node.op, opset_of(node))) return add_host_operator(node);
   if (touches_strings(node)) return add_string_operator(node);
   return call_library(node);
 }

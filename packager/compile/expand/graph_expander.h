@@ -6,6 +6,7 @@
 //   lists.cpp            sequences and optionals
 //   strings.cpp          operators on strings
 //   maps.cpp             operators on maps
+//   services.cpp         what the application does: decoding pictures
 #pragma once
 
 #include <functional>
@@ -138,6 +139,7 @@ class GraphExpander {
   // An operator of a text of any domain; answers its first result.
   Result<uint32_t> text_call(const std::string& domain, const std::string& op, int64_t opset, const std::vector<uint32_t>& inputs,
                              std::map<std::string, lang::Attribute> attributes, const std::string& source, const std::string& name);
+  Status add_host_operator(const model::Node& node);  // services.cpp
 
   Status refuse(const model::Node& node, const std::string& what) const;
   Result<const model::Graph*> body_of(const model::Node& node, const std::string& name) const;
@@ -167,6 +169,9 @@ bool is_string_operator(const std::string& domain, const std::string& op);
 bool is_map_operator(const std::string& domain, const std::string& op);
 // Strings are u64 numbers from here on, but at the interface (nest.h: StringsIn); in all bodies too.
 void numbers_for_strings(nest::Function& function);
+
+// Operators that a service of the application does, in this version of them.
+bool is_host_operator(const std::string& domain, const std::string& op, int64_t opset);
 
 // Attributes of structural operators.
 int64_t int_attribute(const model::Node& node, const std::string& name, int64_t fallback);

@@ -1,4 +1,5 @@
-// The files of tests/unit/io/data and the answers of Pillow, OpenCV and NumPy in its expected.npz (made by make.py).
+// The files of tests/unit/io/data and the answers of Pillow, OpenCV and NumPy in expected.npz and expected_rare.npz (made
+// by make.py and make_rare.py).
 #pragma once
 
 #include <doctest/doctest.h>
@@ -19,10 +20,14 @@ inline HostBuffer fixture(const std::string& name) {
 
 inline const std::vector<NamedTensor>& expectations() {
   static const std::vector<NamedTensor> all = [] {
-    HostBuffer file = fixture("expected.npz");
-    auto parsed = io::parse_npz(file.bytes());
-    REQUIRE(parsed.ok());
-    return std::move(parsed).value();
+    std::vector<NamedTensor> found;
+    for (const char* name : {"expected.npz", "expected_rare.npz"}) {
+      HostBuffer file = fixture(name);
+      auto parsed = io::parse_npz(file.bytes());
+      REQUIRE(parsed.ok());
+      for (NamedTensor& t : *parsed) found.push_back(std::move(t));
+    }
+    return found;
   }();
   return all;
 }
