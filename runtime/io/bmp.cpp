@@ -39,8 +39,10 @@ Status read_header(ByteReader& in, Header& h, Raster& r) {
   const uint32_t size = in.little(kFileHeader, 4);
   const bool is_core = size == 12;
   if (!is_core && size != 40 && size != 52 && size != 56 && size != 64 && size != 108 && size != 124) return bad("unknown header");
-  const int64_t width = is_core ? in.little(18, 2) : static_cast<int32_t>(in.little(18, 4));
-  const int64_t height = is_core ? in.little(20, 2) : static_cast<int32_t>(in.little(22, 4));
+  const auto side = [&](uint64_t core_at, uint64_t at) {
+    return is_core ? int64_t{in.little(core_at, 2)} : int64_t{static_cast<int32_t>(in.little(at, 4))};
+  };
+  const int64_t width = side(18, 18), height = side(20, 22);
   h.bits = is_core ? in.little(24, 2) : in.little(28, 2);
   const uint32_t compression = is_core ? kRgb : in.little(30, 4);
   h.pixels = in.little(10, 4);

@@ -95,17 +95,20 @@ void on_error(const char* text, void* user) {
   std::memcpy(m.text, text, length);
 }
 
+template <auto release>
 struct Released {
-  void operator()(opj_codec_t* c) const { opj_destroy_codec(c); }
-  void operator()(opj_stream_t* s) const { opj_stream_destroy(s); }
-  void operator()(opj_image_t* i) const { opj_image_destroy(i); }
+  template <class T>
+  void operator()(T* t) const {
+    release(t);
+  }
 };
+using Image = std::unique_ptr<opj_image_t, Released<opj_image_destroy>>;
 
-Status decode(Bytes file, std::unique_ptr<opj_image_t, Released>& out) {
+Status decode(Bytes file, Image& out) {
   Source source{file};
   Message message;
-  const std::unique_ptr<opj_codec_t, Released> codec(opj_create_decompress(is_codestream(file) ? OPJ_CODEC_J2K : OPJ_CODEC_JP2));
-  const std::unique_ptr<opj_stream_t, Released> stream(opj_stream_create(size_t{1} << 16, OPJ_TRUE));
+  const std::unique_ptr<opj_codec_t, Released<opj_destroy_codec>> codec(opj_create_decompress(is_codestream(file) ? OPJ_CODEC_J2K : OPJ_CODEC_JP2));
+  const std::unique_ptr<opj_stream_t, Released<opj_stream_destroy>> stream(opj_stream_create(size_t{1} << 16, OPJ_TRUE));
   if (!codec || !stream) return Status(Code::Resource, "jpeg2000: out of memory");
   opj_set_error_handler(codec.get(), on_error, &message);
   opj_stream_set_read_function(stream.get(), on_read);
@@ -134,7 +137,7 @@ Result<Raster> decode_jpeg2000(Bytes file, bool header_only) {
   Raster r;
   MLC_RETURN_IF_ERROR(read_size(file, r));
   if (header_only) return r;
-  std::unique_ptr<opj_image_t, Released> image;
+  Image image;
   MLC_RETURN_IF_ERROR(decode(file, image));
   const auto unsupported = [](const char* what) { return Status(Code::Unsupported, std::string("jpeg2000: ") + what); };
   if (image->color_space == OPJ_CLRSPC_SYCC || image->color_space == OPJ_CLRSPC_EYCC || image->color_space == OPJ_CLRSPC_CMYK)

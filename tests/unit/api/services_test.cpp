@@ -31,7 +31,7 @@ std::vector<std::byte> plan_bytes() {
 
 // Its portable form is garbage, and the native one runs: a plan without kernels over any module. `listed`: the native
 // variant says what it needs.
-const std::vector<std::byte>& container(bool listed) {
+const std::vector<std::byte>& decoder_container(bool listed) {
   static std::vector<std::byte> made[2];
   std::vector<std::byte>& bytes = made[listed];
   const auto module = test::compile_module(probe::host().machine, "tests/support/module_source.c");
@@ -86,7 +86,7 @@ struct Opened {
   std::string text;
 
   Opened(bool listed, std::vector<MlcService> services) {
-    const std::vector<std::byte>& bytes = container(listed);
+    const std::vector<std::byte>& bytes = decoder_container(listed);
     if (bytes.empty()) return;
     room.resize(bytes.size() + 1024);
     std::byte* const at = room.data() + (256 - reinterpret_cast<uintptr_t>(room.data()) % 256);
@@ -136,7 +136,7 @@ int two_by_three(MlcServiceCall* call) {
 }  // namespace
 
 #define NEED_CONTAINER()                                           \
-  if (container(true).empty()) {                                   \
+  if (decoder_container(true).empty()) {                                   \
     MESSAGE("skipped: clang-19 or ld.lld-19 is missing");          \
     return;                                                        \
   }

@@ -153,7 +153,7 @@ TEST_CASE("the rarer kinds: what ends early, what moves and what lies about its 
   CHECK(with("bytes.ppm", {{3, '9'}, {4, '9'}, {5, '9'}, {6, '9'}, {7, '9'}, {8, ' '}}).find("pnm: ") == 0);
   // SIZ: a tile of one pixel each, then more components than any picture has.
   HostBuffer tiled = fixture("tiles.j2k");
-  CHECK(with("tiles.j2k", {{8, 0}, {9, 1}, {10, 0}, {12, 0}, {13, 1}, {14, 0}, {27, 1}, {31, 1}}).find("tiles") != std::string::npos);
+  CHECK(with("tiles.j2k", {{10, 1}, {14, 1}, {27, 1}, {31, 1}}).find("tiles") != std::string::npos);
   CHECK(with("tiles.j2k", {{40, 0x40}}) == "jpeg2000: 16387 components");
   CHECK(with("tiles.j2k", {{8, 0x7F}, {12, 0x7F}}).find("at most 268435456") != std::string::npos);
 }
