@@ -27,7 +27,7 @@ def ask(tools, *args, code=0):
 
 
 def values(output):
-    return output["values"] if isinstance(output, dict) else output
+    return output["data"] if isinstance(output, dict) else output
 
 
 def pictures_of_every_kind_are_decoded(tools):
@@ -45,7 +45,7 @@ def what_cannot_be_decoded_gives_no_pixels(tools):
     (tools.dir / "text.bin").write_bytes(b"this is no picture")
     for variant in [v["name"] for v in ask(tools, "explain", "decoder.mlc")["variants"]]:
         outputs = ask(tools, "decoder.mlc", "-i", "text.bin", "--variant", variant)["outputs"]
-        assert values(outputs["extents"]) == [0, 0, 1] and values(outputs["sum"]) in (0, [0]), outputs
+        assert values(outputs["extents"]) == [0, 0, 1] and values(outputs["sum"]) == [0], outputs
 
 
 def the_container_says_what_it_needs(tools):
