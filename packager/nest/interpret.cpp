@@ -459,8 +459,10 @@ class Interpreter {
     MLC_ASSIGN(std::vector<Tensor> results, options_.host(c, inputs));
     for (const Tensor& t : results) {
       uint64_t bytes = bytes_of(t.dtype);
-      for (int64_t d : t.shape) bytes = d < 0 ? UINT64_MAX : checked_mul(bytes, static_cast<uint64_t>(d)).value_or(UINT64_MAX);
-      if (t.bytes.size() != bytes) return Status(Code::InputMismatch, "'" + c.service + "' gives a result that lacks bytes");
+      for (int64_t d : t.shape)
+        bytes = d < 0 ? UINT64_MAX : checked_mul(bytes, static_cast<uint64_t>(d)).value_or(UINT64_MAX);
+      if (t.bytes.size() != bytes)
+        return Status(Code::InputMismatch, "'" + c.service + "' gives a result that lacks bytes");
     }
     return receive_all(c, std::move(results));
   }

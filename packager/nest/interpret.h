@@ -17,7 +17,8 @@
 namespace mlc::nest {
 
 // A service of the application, for Control::Kind::Host: its results, of which every one is checked.
-using HostService = std::function<Result<std::vector<Tensor>>(const Control& control, const std::vector<const Tensor*>& inputs)>;
+using HostService =
+    std::function<Result<std::vector<Tensor>>(const Control& control, const std::vector<const Tensor*>& inputs)>;
 
 struct InterpretOptions {
   unsigned threads = 0;        // 0: one per hardware thread

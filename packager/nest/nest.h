@@ -125,7 +125,9 @@ struct Control {
   std::string service, options;  // Host; no byte of the options is 0
 };
 
-constexpr bool is_about_strings(Control::Kind k) { return k >= Control::Kind::StringsIn && k <= Control::Kind::NumberFromString; }
+constexpr bool is_about_strings(Control::Kind k) {
+  return k >= Control::Kind::StringsIn && k <= Control::Kind::NumberFromString;
+}
 
 struct Statement {
   std::string source;  // node and operator it came from: "Conv_12 (Conv)"

@@ -46,8 +46,9 @@ class Encoder {
     for (const exec::Step& s : f.steps)
       written.push_back(fbp::CreateStep(out_, static_cast<fbp::StepOp>(s.op), out_.CreateVector(s.functions),
                                         out_.CreateVector(s.inputs), out_.CreateVector(s.outputs), s.carried, s.axis,
-                                        s.new_axis, out_.CreateString(s.name), static_cast<uint8_t>(s.dtype), s.list_depth,
-                                        out_.CreateString(s.service), out_.CreateString(s.options), out_.CreateVector(s.results)));
+                                        s.new_axis, out_.CreateString(s.name), static_cast<uint8_t>(s.dtype),
+                                        s.list_depth, out_.CreateString(s.service), out_.CreateString(s.options),
+                                        out_.CreateVector(s.results)));
     return written;
   }
 

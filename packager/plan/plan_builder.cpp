@@ -47,7 +47,8 @@ class FunctionWriter {
       steps.push_back(CreateStep(out_, step_op(step), out_.CreateVector(callees), out_.CreateVector(step.inputs), out_.CreateVector(step.outputs),
                                  step.carried, static_cast<uint32_t>(step.axis), step.new_axis, out_.CreateString(step.source),
                                  static_cast<uint8_t>(result ? result->dtype : DType::None), result ? result->list_depth : uint8_t{0},
-                                 is_host ? out_.CreateString(step.service) : 0, is_host ? out_.CreateString(step.options) : 0,
+                                 is_host ? out_.CreateString(step.service) : 0,
+                                 is_host ? out_.CreateString(step.options) : 0,
                                  is_host ? out_.CreateVector(results_of(step, program)) : 0));
     }
     return CreateFunction(out_, out_.CreateString(function_.name), symbols_.num_symbols(),

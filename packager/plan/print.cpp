@@ -135,7 +135,8 @@ class Printer {
     out_ += " " + quoted(s.service) + " " + quoted(s.options);
     for (size_t at = 0; at < s.results.size(); at += 2 + static_cast<size_t>(s.results[at + 1])) {
       out_ += std::string(at ? ", " : " ") + std::string(name_of(static_cast<DType>(s.results[at]))) + " [";
-      for (int64_t k = 0; k < s.results[at + 1]; ++k) out_ += (k ? ", " : "") + std::to_string(s.results[at + 2 + static_cast<size_t>(k)]);
+      for (int64_t k = 0; k < s.results[at + 1]; ++k)
+        out_ += (k ? ", " : "") + std::to_string(s.results[at + 2 + static_cast<size_t>(k)]);
       out_ += "]";
     }
   }

@@ -90,7 +90,8 @@ int api_open(const MlcOpenOptions* o, MlcModel** out, MlcError** error) {
     for (uint32_t i = 0; i < MLC_FIELD(o, num_trust_keys, 0); ++i) options.trust.key_files.emplace_back(keys[i]);
   if (const MlcService* services = MLC_FIELD(o, services, nullptr))
     for (uint32_t i = 0; i < MLC_FIELD(o, num_services, 0); ++i) {
-      if (!services[i].name || !services[i].run) return fail(Status(Code::Usage, "open: a service without name or function"), error);
+      if (!services[i].name || !services[i].run)
+        return fail(Status(Code::Usage, "open: a service without name or function"), error);
       options.services.push_back(mlc::api::service_of(services[i]));
     }
 

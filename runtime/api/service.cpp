@@ -39,7 +39,8 @@ Status run(const exec::Service& self, exec::ServiceCall& inner) {
   const int code = reinterpret_cast<int (*)(void*, MlcServiceCall*)>(self.function)(self.user, &call);
   if (!call.failure.ok() || code == MLC_OK) return std::move(call.failure);
   call.message[sizeof call.message - 1] = 0;
-  const bool known = code == MLC_MALFORMED || code == MLC_INPUT_MISMATCH || code == MLC_RESOURCE || code == MLC_UNSUPPORTED;
+  const bool known =
+      code == MLC_MALFORMED || code == MLC_INPUT_MISMATCH || code == MLC_RESOURCE || code == MLC_UNSUPPORTED;
   return Status(known ? static_cast<Code>(code) : Code::Internal, call.message[0] ? call.message : "failed");
 }
 

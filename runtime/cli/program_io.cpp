@@ -200,7 +200,8 @@ class RawInputs {
   bool takes_files(const std::string& name) const {
     for (size_t i = 0; i < ports_.size(); ++i)
       if (name.empty() ? given_[i].empty() : name == ports_[i].name)
-        return ports_[i].list_depth == 0 && ports_[i].dtype == MLC_U8 && ports_[i].rank == 1 && ports_[i].extents[0] < 0;
+        return ports_[i].list_depth == 0 && ports_[i].dtype == MLC_U8 && ports_[i].rank == 1 &&
+               ports_[i].extents[0] < 0;
     return false;
   }
 

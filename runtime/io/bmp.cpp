@@ -26,19 +26,20 @@ struct Mask {
 };
 
 struct Header {
-  uint32_t bits = 0;         // of a pixel
+  uint32_t bits = 0;  // of a pixel
   bool from_top = false;
   uint64_t palette = 0;      // where it begins
   uint32_t entry_bytes = 4;  // of the palette
   uint32_t entries = 0;
-  uint64_t pixels = 0;       // where they begin
-  Mask masks[4];             // red, green, blue, alpha
+  uint64_t pixels = 0;  // where they begin
+  Mask masks[4];        // red, green, blue, alpha
 };
 
 Status read_header(ByteReader& in, Header& h, Raster& r) {
   const uint32_t size = in.little(kFileHeader, 4);
   const bool is_core = size == 12;
-  if (!is_core && size != 40 && size != 52 && size != 56 && size != 64 && size != 108 && size != 124) return bad("unknown header");
+  if (!is_core && size != 40 && size != 52 && size != 56 && size != 64 && size != 108 && size != 124)
+    return bad("unknown header");
   const auto side = [&](uint64_t core_at, uint64_t at) {
     return is_core ? int64_t{in.little(core_at, 2)} : int64_t{static_cast<int32_t>(in.little(at, 4))};
   };
@@ -54,18 +55,23 @@ Status read_header(ByteReader& in, Header& h, Raster& r) {
   MLC_RETURN_IF_ERROR(check_dims(static_cast<uint64_t>(r.width), static_cast<uint64_t>(r.height)).note("bmp"));
   const bool has_masks = compression == kBitFields || compression == kAlphaBitFields;
   if (compression != kRgb && !(has_masks && (h.bits == 16 || h.bits == 32)))
-    return Status(Code::Unsupported, "bmp: compression " + std::to_string(compression) + " of " + std::to_string(h.bits) + " bits");
+    return Status(Code::Unsupported,
+                  "bmp: compression " + std::to_string(compression) + " of " + std::to_string(h.bits) + " bits");
   h.palette = kFileHeader + size;
   switch (h.bits) {
-    case 1: case 4: case 8: {
+    case 1:
+    case 4:
+    case 8: {
       h.entry_bytes = is_core ? 3 : 4;
       const uint32_t used = is_core ? 0 : in.little(46, 4);
       h.entries = used == 0 || used > 1u << h.bits ? 1u << h.bits : used;
-      if (!range_within(h.palette, uint64_t{h.entries} * h.entry_bytes, in.bytes.size())) return bad("the palette is truncated");
+      if (!range_within(h.palette, uint64_t{h.entries} * h.entry_bytes, in.bytes.size()))
+        return bad("the palette is truncated");
       break;
     }
     case 16: h.masks[0].bits = 0x7C00, h.masks[1].bits = 0x3E0, h.masks[2].bits = 0x1F; break;
-    case 24: case 32: h.masks[0].bits = 0xFF0000, h.masks[1].bits = 0xFF00, h.masks[2].bits = 0xFF; break;
+    case 24:
+    case 32: h.masks[0].bits = 0xFF0000, h.masks[1].bits = 0xFF00, h.masks[2].bits = 0xFF; break;
     default: return Status(Code::Unsupported, "bmp: " + std::to_string(h.bits) + " bits per pixel");
   }
   // Masks are part of the larger headers and lie behind the small one: at the same place.

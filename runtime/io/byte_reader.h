@@ -20,7 +20,8 @@ struct ByteReader {
       return 0;
     }
     uint32_t value = 0;
-    for (unsigned i = 0; i < n; ++i) value |= std::to_integer<uint32_t>(bytes[at + i]) << 8 * (big_endian ? n - 1 - i : i);
+    for (unsigned i = 0; i < n; ++i)
+      value |= std::to_integer<uint32_t>(bytes[at + i]) << 8 * (big_endian ? n - 1 - i : i);
     return value;
   }
 };

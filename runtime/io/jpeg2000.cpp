@@ -1,6 +1,6 @@
-// OpenJPEG: JP2 files and bare codestreams, grey or RGB with or without alpha, components of one size. Components of more
-// than 8 bits lose the low ones. The header is read here before OpenJPEG sees a byte, because it allocates by tile and by
-// component as the file says.
+// OpenJPEG: JP2 files and bare codestreams, grey or RGB with or without alpha, components of one size. Components of
+// more than 8 bits lose the low ones. The header is read here before OpenJPEG sees a byte, because it allocates by tile
+// and by component as the file says.
 #include <openjpeg.h>
 
 #include <algorithm>
@@ -44,14 +44,16 @@ Status read_size(Bytes file, Raster& r) {
   ByteReader in{file};
   const bool good = in.big(at, 4) == 0xFF4FFF51;
   const uint64_t x1 = in.big(at + 8, 4), y1 = in.big(at + 12, 4), x0 = in.big(at + 16, 4), y0 = in.big(at + 20, 4);
-  const uint64_t tile_x = in.big(at + 24, 4), tile_y = in.big(at + 28, 4), from_x = in.big(at + 32, 4), from_y = in.big(at + 36, 4);
+  const uint64_t tile_x = in.big(at + 24, 4), tile_y = in.big(at + 28, 4), from_x = in.big(at + 32, 4),
+                 from_y = in.big(at + 36, 4);
   const uint32_t components = in.big(at + 40, 2);
   if (in.failed || !good || x0 >= x1 || y0 >= y1 || tile_x == 0 || tile_y == 0 || from_x > x0 || from_y > y0)
     return bad("no codestream with a valid size");
   MLC_RETURN_IF_ERROR(check_dims(x1 - x0, y1 - y0).note("jpeg2000"));
   if ((x1 - x0) * (y1 - y0) > kMostPixels) return bad("more than " + std::to_string(kMostPixels) + " pixels");
   const uint64_t across = (x1 - from_x + tile_x - 1) / tile_x, down = (y1 - from_y + tile_y - 1) / tile_y;
-  if (checked_mul(across, down).value_or(UINT64_MAX) > kMaxTiles) return bad("more than " + std::to_string(kMaxTiles) + " tiles");
+  if (checked_mul(across, down).value_or(UINT64_MAX) > kMaxTiles)
+    return bad("more than " + std::to_string(kMaxTiles) + " tiles");
   if (components == 0 || components > 4)
     return Status(Code::Unsupported, "jpeg2000: " + std::to_string(components) + " components");
   r.width = static_cast<int64_t>(x1 - x0);
@@ -107,8 +109,10 @@ using Image = std::unique_ptr<opj_image_t, Released<opj_image_destroy>>;
 Status decode(Bytes file, Image& out) {
   Source source{file};
   Message message;
-  const std::unique_ptr<opj_codec_t, Released<opj_destroy_codec>> codec(opj_create_decompress(is_codestream(file) ? OPJ_CODEC_J2K : OPJ_CODEC_JP2));
-  const std::unique_ptr<opj_stream_t, Released<opj_stream_destroy>> stream(opj_stream_create(size_t{1} << 16, OPJ_TRUE));
+  const std::unique_ptr<opj_codec_t, Released<opj_destroy_codec>> codec(
+      opj_create_decompress(is_codestream(file) ? OPJ_CODEC_J2K : OPJ_CODEC_JP2));
+  const std::unique_ptr<opj_stream_t, Released<opj_stream_destroy>> stream(
+      opj_stream_create(size_t{1} << 16, OPJ_TRUE));
   if (!codec || !stream) return Status(Code::Resource, "jpeg2000: out of memory");
   opj_set_error_handler(codec.get(), on_error, &message);
   opj_stream_set_read_function(stream.get(), on_read);
@@ -126,7 +130,8 @@ Status decode(Bytes file, Image& out) {
 }
 
 uint8_t to_byte(const opj_image_comp_t& c, OPJ_INT32 value) {
-  const int64_t unsigned_value = int64_t{value} + (c.sgnd ? int64_t{1} << (c.prec - 1) : 0), most = (int64_t{1} << c.prec) - 1;
+  const int64_t unsigned_value = int64_t{value} + (c.sgnd ? int64_t{1} << (c.prec - 1) : 0),
+                most = (int64_t{1} << c.prec) - 1;
   const int64_t v = std::clamp<int64_t>(unsigned_value, 0, most);
   return static_cast<uint8_t>(c.prec > 8 ? v >> (c.prec - 8) : c.prec == 8 ? v : v * 255 / most);
 }
@@ -140,12 +145,14 @@ Result<Raster> decode_jpeg2000(Bytes file, bool header_only) {
   Image image;
   MLC_RETURN_IF_ERROR(decode(file, image));
   const auto unsupported = [](const char* what) { return Status(Code::Unsupported, std::string("jpeg2000: ") + what); };
-  if (image->color_space == OPJ_CLRSPC_SYCC || image->color_space == OPJ_CLRSPC_EYCC || image->color_space == OPJ_CLRSPC_CMYK)
+  if (image->color_space == OPJ_CLRSPC_SYCC || image->color_space == OPJ_CLRSPC_EYCC ||
+      image->color_space == OPJ_CLRSPC_CMYK)
     return unsupported("colours that are neither grey nor RGB");
   if (image->numcomps == 0 || image->numcomps > 4) return unsupported("number of components");
   for (uint32_t k = 0; k < image->numcomps; ++k) {
     const opj_image_comp_t& c = image->comps[k];
-    if (c.w != static_cast<uint64_t>(r.width) || c.h != static_cast<uint64_t>(r.height)) return unsupported("components of several sizes");
+    if (c.w != static_cast<uint64_t>(r.width) || c.h != static_cast<uint64_t>(r.height))
+      return unsupported("components of several sizes");
     if (!c.data || c.prec == 0 || c.prec > 31) return unsupported("depth of a component");
   }
   r.channels = static_cast<int>(image->numcomps);  // a palette has made more of them

@@ -20,7 +20,9 @@ class Reader {
   // Of the header, or of text: behind blanks and comments. At most `most`; false if there is none.
   bool number(uint32_t most, uint32_t& out) {
     int c = next();
-    for (bool comment = c == '#'; comment || is_blank(c); comment = c == '#' || (comment && c >= 0 && c != '\n' && c != '\r')) c = next();
+    for (bool comment = c == '#'; comment || is_blank(c);
+         comment = c == '#' || (comment && c >= 0 && c != '\n' && c != '\r'))
+      c = next();
     if (c < '0' || c > '9') return false;
     uint64_t value = 0;
     for (; c >= '0' && c <= '9'; c = next()) {

@@ -18,9 +18,9 @@ namespace {
 
 constexpr tmsize_t kMaxAllocation = tmsize_t{1} << 30;  // one of libtiff's own
 // What pictures use. The others are code that nobody has looked at for long.
-constexpr uint16_t kCompressions[] = {COMPRESSION_NONE, COMPRESSION_CCITTRLE, COMPRESSION_CCITTFAX3, COMPRESSION_CCITTFAX4,
-                                      COMPRESSION_LZW, COMPRESSION_JPEG, COMPRESSION_ADOBE_DEFLATE, COMPRESSION_DEFLATE,
-                                      COMPRESSION_PACKBITS};
+constexpr uint16_t kCompressions[] = {COMPRESSION_NONE,          COMPRESSION_CCITTRLE, COMPRESSION_CCITTFAX3,
+                                      COMPRESSION_CCITTFAX4,     COMPRESSION_LZW,      COMPRESSION_JPEG,
+                                      COMPRESSION_ADOBE_DEFLATE, COMPRESSION_DEFLATE,  COMPRESSION_PACKBITS};
 
 struct State {
   Bytes file;
@@ -63,7 +63,8 @@ Handle open(State& s) {
   TIFFOpenOptionsSetMaxSingleMemAlloc(options, kMaxAllocation);
   TIFFOpenOptionsSetErrorHandlerExtR(options, on_error, &s);
   TIFFOpenOptionsSetWarningHandlerExtR(options, on_warning, &s);
-  Handle tiff(TIFFClientOpenExt("picture", "rm", &s, on_read, on_write, on_seek, on_close, on_size, nullptr, nullptr, options));
+  Handle tiff(
+      TIFFClientOpenExt("picture", "rm", &s, on_read, on_write, on_seek, on_close, on_size, nullptr, nullptr, options));
   TIFFOpenOptionsFree(options);
   return tiff;
 }
@@ -106,7 +107,8 @@ bool read_rows(TIFF* tiff, Raster& r) {
   const auto stride = static_cast<uint64_t>(r.width) * static_cast<uint64_t>(r.channels);
   if (static_cast<uint64_t>(TIFFScanlineSize64(tiff)) != stride) return false;
   for (int64_t y = 0; y < r.height; ++y)
-    if (TIFFReadScanline(tiff, r.pixels.data() + static_cast<uint64_t>(y) * stride, static_cast<uint32_t>(y), 0) < 0) return false;
+    if (TIFFReadScanline(tiff, r.pixels.data() + static_cast<uint64_t>(y) * stride, static_cast<uint32_t>(y), 0) < 0)
+      return false;
   return true;
 }
 
@@ -118,8 +120,8 @@ Status read_converted(TIFF* tiff, State& s, Raster& r) {
   image.req_orientation = image.orientation;  // rows as stored
   const uint64_t pixels = static_cast<uint64_t>(r.width) * static_cast<uint64_t>(r.height);
   auto packed = HostBuffer::allocate(pixels * 4);
-  const bool good = packed.ok() && TIFFRGBAImageGet(&image, reinterpret_cast<uint32_t*>(packed->data()), static_cast<uint32_t>(r.width),
-                                                    static_cast<uint32_t>(r.height));
+  const bool good = packed.ok() && TIFFRGBAImageGet(&image, reinterpret_cast<uint32_t*>(packed->data()),
+                                                    static_cast<uint32_t>(r.width), static_cast<uint32_t>(r.height));
   TIFFRGBAImageEnd(&image);
   if (!packed.ok()) return std::move(packed).status();
   if (!good) return damaged(s);
@@ -147,7 +149,8 @@ Result<Raster> decode_tiff(Bytes file, bool header_only) {
     return Status(Code::Unsupported, "tiff: compression " + std::to_string(compression));
   const Form form = form_of(tiff.get());
   if (form.alpha_is_separate && !form.as_stored)
-    return Status(Code::Unsupported, "tiff: alpha beside " + std::to_string(form.bits) + " bits per sample, or in tiles or planes");
+    return Status(Code::Unsupported,
+                  "tiff: alpha beside " + std::to_string(form.bits) + " bits per sample, or in tiles or planes");
   const auto orientation = field<uint16_t>(tiff.get(), TIFFTAG_ORIENTATION, 1);
   r.orientation = orientation >= 1 && orientation <= 8 ? orientation : 1;
   r.channels = form.as_stored ? form.samples : form.alpha ? 4 : 3;

@@ -27,7 +27,8 @@ int stored_orientation(Bytes file) {
 Result<Raster> decode_webp(Bytes file, bool header_only) {
   const auto* data = reinterpret_cast<const uint8_t*>(file.data());
   WebPBitstreamFeatures found;
-  if (WebPGetFeatures(data, file.size(), &found) != VP8_STATUS_OK) return Status(Code::Malformed, "webp: the header is damaged");
+  if (WebPGetFeatures(data, file.size(), &found) != VP8_STATUS_OK)
+    return Status(Code::Malformed, "webp: the header is damaged");
   if (found.has_animation) return Status(Code::Unsupported, "webp: an animation, one picture is expected");
   Raster r;
   r.width = found.width;

@@ -148,7 +148,8 @@ class FunctionDecoder {
       good = budget_.afford(uint64_t{length_of(step.functions())} + length_of(step.inputs()) + length_of(step.outputs()), 4) &&
              budget_.afford(step.name() ? step.name()->size() : 0, 1) &&
              budget_.afford(step.service() ? step.service()->size() : 0, 1) &&
-             budget_.afford(step.options() ? step.options()->size() : 0, 1) && budget_.afford(length_of(step.results()), 8);
+             budget_.afford(step.options() ? step.options()->size() : 0, 1) &&
+             budget_.afford(length_of(step.results()), 8);
       written += length_of(step.outputs());
     }
     if (in_.num_values() > written) return bad("values that nothing writes");

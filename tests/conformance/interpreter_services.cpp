@@ -20,13 +20,15 @@ void* give(MlcServiceCall* call, uint32_t output, int32_t dtype, uint32_t rank, 
 }  // namespace
 
 nest::HostService interpreter_services() {
-  return [](const nest::Control& control, const std::vector<const nest::Tensor*>& inputs) -> Result<std::vector<nest::Tensor>> {
+  return [](const nest::Control& control,
+            const std::vector<const nest::Tensor*>& inputs) -> Result<std::vector<nest::Tensor>> {
     for (const MlcService& service : services::all()) {
       if (service.name != control.service) continue;
       std::vector<nest::Tensor> results(control.outputs.size());
       std::vector<MlcTensor> tensors;
       for (const nest::Tensor* t : inputs)
-        tensors.push_back(mlc_tensor(const_cast<std::byte*>(t->bytes.data()), static_cast<int32_t>(t->dtype), static_cast<uint32_t>(t->shape.size()), t->shape.data()));
+        tensors.push_back(mlc_tensor(const_cast<std::byte*>(t->bytes.data()), static_cast<int32_t>(t->dtype),
+                                     static_cast<uint32_t>(t->shape.size()), t->shape.data()));
       Call call{};
       call.size = sizeof(MlcServiceCall);
       call.num_inputs = static_cast<uint32_t>(tensors.size());

@@ -135,7 +135,8 @@ std::string page(const std::string& tests_page) {
   text += "| all | " + std::to_string(in_text) + " | " + std::to_string(coded) + " |\n\n## In C++\n\n";
   text += "`Constant` is a tensor of the file (`packager/import`). `Einsum` is a text made from its equation (`packager/lang/einsum.cpp`).\n"
           "Control flow and lists have no arrays as results or run other graphs, which a text about elements cannot say\n"
-          "(`packager/compile/expand/control.cpp`, `lists.cpp`). What looks into strings is a step of a program, and so are casts\n"
+          "(`packager/compile/expand/control.cpp`, `lists.cpp`). `ImageDecoder` is done by the application\n"
+          "(`packager/compile/expand/services.cpp`, `spec/services.md`). What looks into strings is a step of a program, and so are casts\n"
           "from and to them (`packager/compile/expand/strings.cpp`, `tokens.cpp`). Maps are two arrays each (`maps.cpp`):\n\n";
   for (const auto& [domain, names] : in_code)
     for (const std::string& name : names)

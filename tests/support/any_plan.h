@@ -146,7 +146,8 @@ inline AnyOutcome run_any_plan(Bytes bytes, WorkerPool& pool) {
   AnyModule module;
   AnyConstants constants;
   const std::vector<Service> services = any_services(*plan);
-  auto executor = Executor::create(*plan, module, constants, pool, {.max_memory_bytes = kAnyMemory, .max_steps = 2000}, services);
+  const Limits limits{.max_memory_bytes = kAnyMemory, .max_steps = 2000};
+  auto executor = Executor::create(*plan, module, constants, pool, limits, services);
   if (!executor) return outcome;
   for (uint32_t number = 0; number < std::min<size_t>(plan->functions.size(), 4); ++number) {
     const Function& f = plan->functions[number];

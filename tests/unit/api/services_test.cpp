@@ -56,7 +56,9 @@ const std::vector<std::byte>& decoder_container(bool listed) {
   native.name = native.target = "native-test";
   native.family = "cpu";
   native.module_format = format::ModuleFormat::Elf;
-  native.clauses.push_back({static_cast<uint32_t>(Feature::HostArch), format::ClauseOp::Equal, {static_cast<int64_t>(probe::host().machine)}});
+  native.clauses.push_back({static_cast<uint32_t>(Feature::HostArch),
+                            format::ClauseOp::Equal,
+                            {static_cast<int64_t>(probe::host().machine)}});
   if (listed) native.features = {kImageDecode};
   native.audit = format::Audit{"services_test", "1", {}};
   native.plan = b.add_segment("plan/native-test", format::SegmentKind::Plan, true, plan_bytes());
@@ -90,7 +92,8 @@ struct Opened {
     if (bytes.empty()) return;
     room.resize(bytes.size() + 1024);
     std::byte* const at = room.data() + (256 - reinterpret_cast<uintptr_t>(room.data()) % 256);
-    std::memcpy(at, bytes.data(), bytes.size());  // containers lie at a multiple of 256, with some readable bytes behind
+    std::memcpy(at, bytes.data(),
+                bytes.size());  // containers lie at a multiple of 256, with some readable bytes behind
     MlcOpenOptions o{};
     o.size = sizeof o;
     o.memory = at;
@@ -135,10 +138,10 @@ int two_by_three(MlcServiceCall* call) {
 
 }  // namespace
 
-#define NEED_CONTAINER()                                           \
-  if (decoder_container(true).empty()) {                                   \
-    MESSAGE("skipped: clang-19 or ld.lld-19 is missing");          \
-    return;                                                        \
+#define NEED_CONTAINER()                                  \
+  if (decoder_container(true).empty()) {                  \
+    MESSAGE("skipped: clang-19 or ld.lld-19 is missing"); \
+    return;                                               \
   }
 
 TEST_CASE("a service that the application registers does its steps") {
@@ -248,6 +251,7 @@ TEST_CASE("what a service says of its failure is told, and what it lies about is
   CHECK(giving(0, MLC_U8, 3, wide) == shape);
   CHECK(giving(0, MLC_U8, 3, negative) == shape);
   CHECK(giving(0, MLC_U8, 3, huge).find("7 values of 18446744073709551615 bytes") == 0);
-  CHECK(outcome([](MlcServiceCall*) { return 0; }).find("'image.decode' does not give all of its results") != std::string::npos);
+  CHECK(outcome([](MlcServiceCall*) { return 0; }).find("'image.decode' does not give all of its results") !=
+        std::string::npos);
   CHECK(outcome(two_by_three) == "");  // and the session is as usable as before
 }

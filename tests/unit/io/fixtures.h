@@ -1,5 +1,5 @@
-// The files of tests/unit/io/data and the answers of Pillow, OpenCV and NumPy in expected.npz and expected_rare.npz (made
-// by make.py and make_rare.py).
+// The files of tests/unit/io/data and the answers of Pillow, OpenCV and NumPy in expected.npz and expected_rare.npz, made
+// by make.py and make_rare.py.
 #pragma once
 
 #include <doctest/doctest.h>

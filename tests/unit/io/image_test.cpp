@@ -116,19 +116,21 @@ TEST_CASE("a header that claims too many pixels is refused before memory is take
 }
 
 TEST_CASE("the rarer kinds of pictures are told by their first bytes") {
-  const std::pair<const char*, Media> kinds[] = {{"core.bmp", Media::Bmp}, {"rgba_v5.bmp", Media::Bmp}, {"text.pbm", Media::Pnm},
-                                                 {"deep.ppm", Media::Pnm}, {"lzw.tiff", Media::Tiff}, {"lossy.webp", Media::WebP},
-                                                 {"rgb.jp2", Media::Jpeg2000}, {"tiles.j2k", Media::Jpeg2000}};
+  const std::pair<const char*, Media> kinds[] = {
+      {"core.bmp", Media::Bmp},  {"rgba_v5.bmp", Media::Bmp}, {"text.pbm", Media::Pnm},     {"deep.ppm", Media::Pnm},
+      {"lzw.tiff", Media::Tiff}, {"lossy.webp", Media::WebP}, {"rgb.jp2", Media::Jpeg2000}, {"tiles.j2k", Media::Jpeg2000}};
   for (const auto& [name, media] : kinds) CHECK_MESSAGE(media_of(fixture(name).bytes()) == media, name);
-  const auto kind_of = [](std::string_view text) { return media_of({reinterpret_cast<const std::byte*>(text.data()), text.size()}); };
+  const auto kind_of = [](std::string_view text) {
+    return media_of({reinterpret_cast<const std::byte*>(text.data()), text.size()});
+  };
   CHECK(kind_of("BMW is a make of cars") == Media::Unknown);
   CHECK(kind_of("P7\nWIDTH 1") == Media::Unknown);
   CHECK(kind_of("P100") == Media::Unknown);
 }
 
 TEST_CASE("the rarer kinds: what ends early, what moves and what lies about its size") {
-  for (const char* name : {"rgb.bmp", "palette4.bmp", "text.pbm", "bytes.pbm", "text.pgm", "deep.ppm", "raw.tiff", "lzw.tiff", "fax4.tiff",
-                           "lossless.webp", "lossy.webp", "rgb.jp2", "tiles.j2k"}) {
+  for (const char* name : {"rgb.bmp", "palette4.bmp", "text.pbm", "bytes.pbm", "text.pgm", "deep.ppm", "raw.tiff",
+                           "lzw.tiff", "fax4.tiff", "lossless.webp", "lossy.webp", "rgb.jp2", "tiles.j2k"}) {
     HostBuffer file = fixture(name);
     CAPTURE(name);
     for (size_t n : {file.size() * 3 / 4, file.size() / 2, size_t{20}}) {
@@ -136,7 +138,8 @@ TEST_CASE("the rarer kinds: what ends early, what moves and what lies about its 
       CHECK(!decode_image(file.bytes().first(n), {}).ok());
     }
   }
-  CHECK(decode_image(fixture("moving.webp").bytes(), {}).status().message == "webp: an animation, one picture is expected");
+  CHECK(decode_image(fixture("moving.webp").bytes(), {}).status().message ==
+        "webp: an animation, one picture is expected");
 
   const auto with = [](const char* name, std::initializer_list<std::pair<size_t, uint8_t>> changes) {
     HostBuffer file = fixture(name);
@@ -159,8 +162,8 @@ TEST_CASE("the rarer kinds: what ends early, what moves and what lies about its 
 }
 
 TEST_CASE("damage to the rarer kinds never breaks the decoder") {
-  for (const char* name : {"palette4.bmp", "rgba_v5.bmp", "text.pgm", "deep.ppm", "lzw.tiff", "jpeg.tiff", "rgba.tiff", "alpha.webp", "lossy.webp",
-                           "rgb.jp2", "tiles.j2k"}) {
+  for (const char* name : {"palette4.bmp", "rgba_v5.bmp", "text.pgm", "deep.ppm", "lzw.tiff", "jpeg.tiff", "rgba.tiff",
+                           "alpha.webp", "lossy.webp", "rgb.jp2", "tiles.j2k"}) {
     HostBuffer file = fixture(name);
     walk_damage(file, 200, [&](Bytes bytes) {
       const auto info = image_info(bytes);

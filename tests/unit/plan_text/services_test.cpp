@@ -1,5 +1,5 @@
-// Steps that a service of the application does, in plans written as text: the call, plans that are refused, services that
-// fail or lie.
+// Steps that a service of the application does, in plans written as text: the call, plans that are refused, services
+// that fail or lie.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -26,7 +26,8 @@ struct NoConstants final : Constants {
 
 using Behaviour = std::function<Status(ServiceCall&)>;
 Service service(const char* name, Behaviour& behaviour) {
-  return {name, [](const Service& self, ServiceCall& call) { return (*static_cast<Behaviour*>(self.user))(call); }, nullptr, &behaviour};
+  return {name, [](const Service& self, ServiceCall& call) { return (*static_cast<Behaviour*>(self.user))(call); },
+          nullptr, &behaviour};
 }
 
 std::string refusal(const std::string& body) {
@@ -102,7 +103,8 @@ TEST_CASE("a service gets its options and operands and makes results of sizes th
 }
 
 TEST_CASE("a plan whose service nobody offers is refused before anything runs") {
-  auto decoded = decode_plan(plan::encode(*plan::parse(std::string("plan\nfunction \"main\" {\n") + kPlan + "}\n")), {0, {}});
+  auto decoded =
+      decode_plan(plan::encode(*plan::parse(std::string("plan\nfunction \"main\" {\n") + kPlan + "}\n")), {0, {}});
   REQUIRE(decoded.ok());
   PoolOptions o;
   o.workers = 1;
@@ -132,7 +134,9 @@ TEST_CASE("a service that fails or lies fails the run and nothing else") {
     const Status status = rig.run({{DType::U8, length, file, 3}});
     const std::string where = "'main', step 0 (Unpack_1): test.unpack: ", none = "'main', step 0 (Unpack_1): ";
     CHECK(!status.ok());
-    return status.message.substr(status.message.find(where) == 0 ? where.size() : status.message.find(none) == 0 ? none.size() : 0);
+    return status.message.substr(status.message.find(where) == 0  ? where.size()
+                                 : status.message.find(none) == 0 ? none.size()
+                                                                  : 0);
   };
   const auto making = [&](uint32_t result, DType dtype, std::vector<int64_t> shape) {
     return outcome([=](ServiceCall& call) {
@@ -165,7 +169,9 @@ TEST_CASE("a service that fails or lies fails the run and nothing else") {
 }
 
 TEST_CASE("plans with services that are put together wrongly are refused") {
-  const auto step = [](const std::string& text) { return "$0 = dim 0 0\ninput \"x\" u8 [$0] %0\n" + text + "\noutput \"y\" u8 rank 1 %1\n"; };
+  const auto step = [](const std::string& text) {
+    return "$0 = dim 0 0\ninput \"x\" u8 [$0] %0\n" + text + "\noutput \"y\" u8 rank 1 %1\n";
+  };
   CHECK(refusal(step("%1 = host \"a.b\" \"\" u8 [-1] (%0)")).empty());
   CHECK(refusal(step("%1 = host \"a.b\" \"\" u8 [-1] ()")).empty());
   const std::string unfit = "plan: 'main': step 0: its operands are not what it takes";
@@ -176,7 +182,8 @@ TEST_CASE("plans with services that are put together wrongly are refused") {
   CHECK(refusal(step("%1 = host \"a.b\" \"\" u8 [1,1,1,1,1,1,1,1,1] (%0)")) == unfit);
   CHECK(refusal(step("%1 = host \"a.b\" \"\" (%0)")) == "plan: 'main': step 0: number of results");
   CHECK(refusal(step("%1 = host \"a.b\" \"\" u8 [1], u8 [1] (%0)")) == "plan: 'main': step 0: number of results");
-  CHECK(refusal(step("%1 = host \"a.b\" \"\" u8 [1] (-)")) == "plan: 'main': step 0: reads a value before it is written");
+  CHECK(refusal(step("%1 = host \"a.b\" \"\" u8 [1] (-)")) ==
+        "plan: 'main': step 0: reads a value before it is written");
   CHECK(refusal(step("%2 = make (%0)\n%1 = host \"a.b\" \"\" u8 [1] (%2)")).find("its operands") != std::string::npos);
 
   // What the text form cannot say: numbers that describe no results, a zero in the options, a service elsewhere.
@@ -187,8 +194,17 @@ TEST_CASE("plans with services that are put together wrongly are refused") {
     auto decoded = decode_plan(plan::encode(*parsed), {0, {}});
     return decoded.ok() ? std::string() : decoded.status().message;
   };
-  for (const std::vector<int64_t>& numbers : std::vector<std::vector<int64_t>>{{15}, {15, 1}, {15, 2, -1}, {15, -1}, {15, INT64_MIN}, {15, INT64_MAX, 1},
-                                                                              {0, 1, -1}, {-1, 1, -1}, {25, 1, -1}, {INT64_MAX, 1, -1}, {271, 1, -1}})
+  for (const std::vector<int64_t>& numbers : std::vector<std::vector<int64_t>>{{15},
+                                                                               {15, 1},
+                                                                               {15, 2, -1},
+                                                                               {15, -1},
+                                                                               {15, INT64_MIN},
+                                                                               {15, INT64_MAX, 1},
+                                                                               {0, 1, -1},
+                                                                               {-1, 1, -1},
+                                                                               {25, 1, -1},
+                                                                               {INT64_MAX, 1, -1},
+                                                                               {271, 1, -1}})
     CHECK(changed([&](Step& s) { s.results = numbers; }) == unfit);
   CHECK(changed([](Step& s) { s.options = std::string("a\0b", 3); }) == unfit);
   CHECK(changed([](Step& s) { s.functions = {0}; }) == "plan: 'main': step 0: number of functions");
