@@ -1,6 +1,6 @@
-// libtiff, on bytes in memory: the first picture of a file. Grey and RGB of 8 bits are taken as stored; everything else
-// goes through libtiff's own conversion to RGBA (16 bits become 8 by rounding n / 257), which multiplies colours by an
-// alpha that is not part of them yet, so such files are refused there.
+// libtiff, on bytes in memory: the first picture of a file. Grey and RGB of 8 and 16 bits in strips are taken as
+// stored, of 16 bits the high byte; everything else goes through libtiff's own conversion to RGBA, which multiplies
+// colours by an alpha that is not part of them yet, so such files are refused there.
 #include <tiffio.h>
 
 #include <algorithm>
@@ -97,19 +97,29 @@ Form form_of(TIFF* tiff) {
     f.alpha_is_separate = kinds[0] == EXTRASAMPLE_UNASSALPHA;
   }
   const int colours = f.photometric == PHOTOMETRIC_RGB ? 3 : f.photometric == PHOTOMETRIC_MINISBLACK ? 1 : 0;
-  f.as_stored = colours > 0 && f.bits == 8 && f.samples == colours + (f.alpha ? 1 : 0) && !TIFFIsTiled(tiff) &&
+  f.as_stored = colours > 0 && (f.bits == 8 || f.bits == 16) && f.samples == colours + (f.alpha ? 1 : 0) &&
+                !TIFFIsTiled(tiff) &&
                 field<uint16_t>(tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG) == PLANARCONFIG_CONTIG &&
                 field<uint16_t>(tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT) == SAMPLEFORMAT_UINT;
   return f;
 }
 
-bool read_rows(TIFF* tiff, Raster& r) {
-  const auto stride = static_cast<uint64_t>(r.width) * static_cast<uint64_t>(r.channels);
-  if (static_cast<uint64_t>(TIFFScanlineSize64(tiff)) != stride) return false;
-  for (int64_t y = 0; y < r.height; ++y)
-    if (TIFFReadScanline(tiff, r.pixels.data() + static_cast<uint64_t>(y) * stride, static_cast<uint32_t>(y), 0) < 0)
-      return false;
-  return true;
+Status read_rows(TIFF* tiff, const State& s, unsigned bits, Raster& r) {
+  const auto samples = static_cast<uint64_t>(r.width) * static_cast<uint64_t>(r.channels);
+  const uint64_t stride = samples * bits / 8;
+  if (static_cast<uint64_t>(TIFFScanlineSize64(tiff)) != stride) return damaged(s);
+  MLC_ASSIGN(HostBuffer row, HostBuffer::allocate(stride));
+  for (int64_t y = 0; y < r.height; ++y) {
+    if (TIFFReadScanline(tiff, row.data(), static_cast<uint32_t>(y), 0) < 0) return damaged(s);
+    std::byte* const to = r.pixels.data() + static_cast<uint64_t>(y) * samples;
+    if (bits == 8) std::memcpy(to, row.data(), samples);
+    for (uint64_t i = 0; i < samples && bits == 16; ++i) {
+      uint16_t sample = 0;  // of this machine's byte order: libtiff swaps
+      std::memcpy(&sample, row.data() + 2 * i, 2);
+      to[i] = static_cast<std::byte>(sample >> 8);
+    }
+  }
+  return ok();
 }
 
 Status read_converted(TIFF* tiff, State& s, Raster& r) {
@@ -157,11 +167,7 @@ Result<Raster> decode_tiff(Bytes file, bool header_only) {
   if (header_only) return r;
   const uint64_t pixels = static_cast<uint64_t>(r.width) * static_cast<uint64_t>(r.height);
   MLC_ASSIGN(r.pixels, HostBuffer::allocate(pixels * static_cast<uint64_t>(r.channels)));
-  if (form.as_stored) {
-    if (!read_rows(tiff.get(), r)) return damaged(s);
-  } else {
-    MLC_RETURN_IF_ERROR(read_converted(tiff.get(), s, r));
-  }
+  MLC_RETURN_IF_ERROR(form.as_stored ? read_rows(tiff.get(), s, form.bits, r) : read_converted(tiff.get(), s, r));
   return r;
 }
 
