@@ -1,5 +1,6 @@
 #include "base/cli/report.h"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace mlc::cli {
@@ -10,6 +11,22 @@ void print(std::FILE* stream, const std::string& text) { std::fwrite(text.data()
 // Strings may come from a file: bytes that are no UTF-8 are replaced, never passed on.
 std::string dump(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+// Names in a file may be as long as the file: of a long line its ends are told.
+std::string shortened(const std::string& text) {
+  constexpr size_t kLongest = 4000, kHead = 2400, kTail = 800;
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    if (end - at <= kLongest)
+      out.append(text, at, end - at);
+    else
+      out.append(text, at, kHead).append(" ... (" + std::to_string(end - at - kHead - kTail) + " bytes) ... ").append(text, end - kTail, kTail);
+    if (end < text.size()) out += '\n';
+    at = end + 1;
+  }
+  return out;
 }
 
 }  // namespace
@@ -37,7 +54,7 @@ int finish(std::string_view command, bool as_json, const Result<Report>& result)
     print(stdout, dump(json));
   } else {
     if (result.ok()) print(stdout, result->text);
-    if (!failure.ok()) note(failure.text());
+    if (!failure.ok()) note(shortened(failure.text()));
   }
   // A full disk or a closed pipe behind stdout must not look like success.
   if (std::fflush(stdout) != 0 && failure.ok()) {

@@ -4,7 +4,9 @@
 #include <map>
 #include <set>
 
+#include "base/checked.h"
 #include "packager/compile/expand/graph_expander.h"
+#include "schema/format.h"
 
 namespace mlc::compile {
 namespace {
@@ -37,11 +39,19 @@ class Expander {
         for (const std::string& name : names_of(port))
           if (!names.insert(name).second) return Status(Code::Malformed, "'" + name + "' is there twice, once as part of a map");
     }
+    if (model_.graph.outputs.empty()) return Status(Code::Malformed, 1012, "the model has no output").hint("name what it shall give as an output of the graph");
     MLC_RETURN_IF_ERROR(add_inputs());
     MLC_ASSIGN(const auto results, expand_nodes());
     for (const model::Port& port : model_.graph.outputs)
-      for (const std::string& name : names_of(port)) function_.outputs.push_back(results.at(name).array);
-    return ok();
+      for (const std::string& name : names_of(port)) {
+        const nest::Array& array = function_.arrays[results.at(name).array];
+        MLC_RETURN_IF_ERROR(rank_fits("output", name, array.shape.size()));
+        if (!port.list_depth && port.map_key == DType::None && port.dtype != DType::None && port.dtype != array.dtype)
+          return Status(Code::Malformed, 1012, "output '" + name + "' is declared as " + std::string(name_of(port.dtype)) + ", the graph gives " +
+                                                   std::string(name_of(array.dtype)));
+        function_.outputs.push_back(results.at(name).array);
+      }
+    return sizes_fit();
   }
 
   Result<std::map<std::string, lang::Value>> expand_within(const std::map<std::string, lang::Value>& inputs) {
@@ -60,6 +70,31 @@ class Expander {
   }
 
  private:
+  static Status rank_fits(const char* what, const std::string& name, size_t rank) {
+    if (rank <= format::kMaxRank) return ok();
+    return Status(Code::Unsupported, 2011, std::string(what) + " '" + name + "' has " + std::to_string(rank) + " axes, inputs and outputs may have " +
+                                               std::to_string(format::kMaxRank));
+  }
+
+  // Extents that are known, and the bytes they make, must fit 64 bits: the run could only refuse them.
+  Status sizes_fit() const {
+    const auto none = [](const ir::Sym*) -> std::optional<int64_t> { return std::nullopt; };
+    for (const nest::Array& array : function_.arrays) {
+      uint64_t bytes = std::max(1u, bytes_of(array.dtype));
+      for (const ir::Expr* extent : array.shape) {
+        bool constant = true;  // an overflow stays as it is written
+        ir::walk(extent, [&](const ir::Expr* e) { constant = constant && (e->args.empty() ? e->is_const() : e->op != ir::Op::Load); });
+        if (!constant) continue;
+        const auto value = ir::evaluate_extent(extent, none);
+        if (!value) return Status(Code::Malformed, 1015, "the extent " + ir::to_string(extent) + " of '" + array.name + "' overflows 64 bits");
+        const auto more = checked_mul(bytes, static_cast<uint64_t>(std::max<int64_t>(*value, 1)));
+        if (!more || *more > INT64_MAX) return Status(Code::Malformed, 1015, "the bytes of '" + array.name + "' overflow 64 bits");
+        bytes = *more;
+      }
+    }
+    return ok();
+  }
+
   Status mismatch(const std::string& what) const { return Status(Code::Usage, 5009, "the model " + what); }
 
   // A free axis of the model gets a symbol of its own, whatever the caller knows of it: what follows is then the same
@@ -139,6 +174,7 @@ class Expander {
             .hint("export the model with shapes, or run onnx.shape_inference on it");
       if (port.dtype == DType::None)
         return Status(Code::Unsupported, 2012, "input '" + port.name + "' has the element type " + std::string(name_of(port.dtype)) + ", which no target supports");
+      if (!port.list_depth) MLC_RETURN_IF_ERROR(rank_fits("input", port.name, port.shape.size()));
       nest::Array array;
       array.name = port.name;
       array.kind = nest::Array::Kind::Input;

@@ -7,6 +7,8 @@
 #include <optional>
 #include <set>
 
+#include "base/checked.h"
+
 namespace mlc::compile {
 namespace {
 
@@ -14,6 +16,7 @@ namespace {
 // little are put up with after a few: an output may be empty whatever the extents are.
 constexpr int kMaxPoor = 3;
 constexpr size_t kLargeOutput = 1 << 20;  // bytes: a container should not consist of expected answers
+constexpr uint64_t kMaxInputBytes = uint64_t{4} << 30;
 constexpr int64_t kExtents[] = {32, 64, 96, 128, 160, 224, 16, 8, 320, 640, 1, 1024, 4096};
 
 // SplitMix64 of a counter: https://prng.di.unimi.it/splitmix64.c
@@ -192,6 +195,13 @@ Result<GoldenVector> make_golden(const nest::Function& oracle) {
         auto value = ir::evaluate_extent(e, value_of);
         if (!value) return Status(Code::Internal, "the shape of input '" + array.name + "' does not follow from its symbols");
         shape.push_back(*value);
+      }
+      uint64_t bytes = std::max(1u, mlc::bytes_of(array.dtype));
+      for (int64_t d : shape) {
+        const auto more = checked_mul(bytes, static_cast<uint64_t>(std::max<int64_t>(d, 1)));
+        if (!more || *more > kMaxInputBytes)
+          return Status(Code::Resource, "golden vector: input '" + array.name + "' has more than " + std::to_string(kMaxInputBytes >> 30) + " GiB");
+        bytes = *more;
       }
       golden.inputs.push_back(drawn(array.dtype, std::move(shape), k + 1));
     }

@@ -22,6 +22,7 @@ namespace {
 using model::kMaxGraphDepth;
 // Messages in messages that protobuf follows; its parser takes stack for each. A body takes three of them.
 constexpr int kMaxMessageDepth = 4096;
+constexpr int64_t kNewestOpset = 25;  // of ai.onnx: what later ones change is not known
 constexpr uint64_t kMaxModelBytes = INT32_MAX;  // protobuf's own limit
 
 // What is read along the way.
@@ -236,6 +237,9 @@ Result<model::Model> import_onnx(Bytes bytes, const std::string& name, const std
                                                std::to_string(at->second) + " and " + std::to_string(opset.version()));
   }
   model.opsets.emplace("ai.onnx", 1);
+  if (model.opsets["ai.onnx"] > kNewestOpset)
+    return Status(Code::Unsupported, 2004, name + " is of opset " + std::to_string(model.opsets["ai.onnx"]) + ", operators are known up to opset " + std::to_string(kNewestOpset))
+        .hint("export it with an opset up to " + std::to_string(kNewestOpset) + ", or run onnx.version_converter on it");
   for (const auto& entry : proto->metadata_props()) model.metadata[entry.key()] = entry.value();
   auto functions = Functions::of(*proto);
   if (!functions.ok()) return std::move(functions).status().note(name);

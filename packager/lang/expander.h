@@ -247,7 +247,6 @@ class Expander {
   void declare_result(ArrayInfo& array, std::optional<size_t> item = {});
   bool wanted(const Target& t);
   uint32_t new_array(const std::string& name, DType dtype, std::vector<Ex> shape);
-  std::string unique_name(const std::string& wish) const;
   uint32_t new_table(const std::vector<Ex>& numbers);
 
   // --- procs.cpp

@@ -4,6 +4,7 @@
 #include "packager/ir/numeric.h"
 #include "packager/lang/expander.h"
 #include "packager/lang/scopes.h"
+#include "packager/nest/names.h"
 
 namespace mlc::lang {
 
@@ -198,20 +199,9 @@ std::vector<std::string> Expander::dims_in(const std::vector<const Node*>& index
   return r;
 }
 
-std::string Expander::unique_name(const std::string& wish) const {
-  auto taken = [&](const std::string& n) {
-    return std::any_of(function_.arrays.begin(), function_.arrays.end(), [&](const nest::Array& a) { return a.name == n; });
-  };
-  if (!taken(wish)) return wish;
-  // Numbered by the array's place, which is unique unless the user's names collide on purpose.
-  std::string name = wish + "." + std::to_string(function_.arrays.size());
-  while (taken(name)) name += "'";
-  return name;
-}
-
 uint32_t Expander::new_array(const std::string& name, DType dtype, std::vector<Ex> shape) {
   nest::Array a;
-  a.name = unique_name(name);
+  a.name = nest::unique_name(function_, name, "array");
   a.dtype = dtype;
   a.shape = std::move(shape);
   function_.arrays.push_back(std::move(a));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "base/checked.h"
@@ -151,6 +152,9 @@ struct Function {
   // Symbols that are elements (row-major) of integer or bool inputs, known as soon as the function is called.
   struct Element { const ir::Sym* sym; uint32_t input; uint64_t element; };  // `input` is an array
   std::vector<Element> elements;
+  // Names of the first `counted` arrays, for those who add more (names.h).
+  std::unordered_set<std::string> names;
+  size_t counted = 0;
 };
 
 }  // namespace mlc::nest

@@ -3,24 +3,15 @@
 #include <algorithm>
 
 #include "packager/ir/numeric.h"
+#include "packager/nest/names.h"
 
 namespace mlc::compile {
 
 using Ex = const ir::Expr*;
 
-std::string Emit::unique_name(const std::string& wish) const {
-  auto taken = [&](const std::string& n) {
-    return std::any_of(function_.arrays.begin(), function_.arrays.end(), [&](const nest::Array& a) { return a.name == n; });
-  };
-  if (!wish.empty() && !taken(wish)) return wish;
-  std::string name = (wish.empty() ? source_ : wish) + "." + std::to_string(function_.arrays.size());
-  while (taken(name)) name += "'";
-  return name;
-}
-
 uint32_t Emit::array(const std::string& name, DType dtype, std::vector<Ex> shape, nest::Array::Kind kind, uint8_t list_depth) {
   nest::Array a;
-  a.name = unique_name(name);
+  a.name = nest::unique_name(function_, name, source_);
   a.kind = kind;
   a.dtype = dtype;
   if (!list_depth) a.shape = std::move(shape);

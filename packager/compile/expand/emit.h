@@ -31,7 +31,6 @@ class Emit {
   uint32_t with_first_axis(const std::string& name, uint32_t array);  // of extent 1
   uint32_t truth(const std::string& name, const ir::Expr* value);     // a bool [] array
   const ir::Expr* load(uint32_t array, std::vector<const ir::Expr*> index = {}, ir::Access access = ir::Access::Proved);
-  std::string unique_name(const std::string& wish) const;
 
  private:
   uint32_t write(uint32_t out, std::vector<const ir::Dim*> dims, std::vector<const ir::Expr*> index, const ir::Expr* value);
