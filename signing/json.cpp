@@ -2,189 +2,130 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+
+#include <nlohmann/json.hpp>
 
 #include "base/compose.h"
-#include "base/text.h"
 
 namespace mlc::signing {
 
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-// One pass over the text, without recursion. Each function answers false where it refuses; the first refusal ends it all.
-class Reader {
+// Builds the tree from nlohmann's events. Each event may refuse by returning false; the first refusal ends the parse.
+class TreeBuilder {
  public:
-  Reader(std::string_view text, const JsonLimits& limits) : text_(text), limits_(limits) {}
+  using number_integer_t = nlohmann::json::number_integer_t;
+  using number_unsigned_t = nlohmann::json::number_unsigned_t;
+  using number_float_t = nlohmann::json::number_float_t;
+  using string_t = nlohmann::json::string_t;
+  using binary_t = nlohmann::json::binary_t;
 
-  bool read(Json& root) {
-    Json* place = &root;  // of the next value
-    for (;;) {
-      bool opened = false;
-      if (!read_value(*place, opened)) return false;
-      // Behind a value: the ends of what ends here, then a comma. Behind what was just opened there is none.
-      for (;; opened = false) {
-        skip_blanks();
-        if (open_.empty()) return at_ == text_.size() || refuse(kSyntax);
-        const Json& parent = *open_.back();
-        if (!take(parent.is(Json::Kind::Object) ? '}' : ']')) break;
-        if (!is_distinct(parent)) return false;
-        open_.pop_back();
-      }
-      if (!opened && !take(',')) return refuse(kSyntax);
-      if (!make_room(*open_.back(), place)) return false;
-    }
+  TreeBuilder(Json& root, const JsonLimits& limits) : root_(root), limits_(limits) {}
+
+  bool null() { return add(Json{}); }
+  bool boolean(bool v) {
+    Json json;
+    json.kind = Json::Kind::Bool;
+    json.boolean = v;
+    return add(std::move(json));
   }
-  // Why and where it was refused.
+  bool number_integer(number_integer_t v) {
+    Json json;
+    json.kind = Json::Kind::Integer;
+    json.negative = v < 0;
+    json.integer = static_cast<uint64_t>(v);
+    return add(std::move(json));
+  }
+  bool number_unsigned(number_unsigned_t v) {
+    Json json;
+    json.kind = Json::Kind::Integer;
+    json.integer = v;
+    return add(std::move(json));
+  }
+  bool number_float(number_float_t v, const string_t& text) {
+    if (text.find_first_of(".eE") == string_t::npos) return refuse("an integer beyond 64 bits");
+    Json json;
+    json.kind = Json::Kind::Float;
+    json.real = v;
+    return add(std::move(json));
+  }
+  bool string(string_t& v) {
+    Json json;
+    json.kind = Json::Kind::String;
+    json.string = std::move(v);
+    return add(std::move(json));
+  }
+  bool binary(binary_t&) { return refuse("binary data"); }
+  bool start_object(std::size_t) { return open(Json::Kind::Object); }
+  bool start_array(std::size_t) { return open(Json::Kind::Array); }
+  bool key(string_t& v) {
+    if (++values_ > limits_.values) return refuse("too many values");
+    keys_.back() = std::move(v);
+    return true;
+  }
+  bool end_object() {
+    const auto& members = stack_.back()->members;
+    std::vector<std::string_view> names;
+    names.reserve(members.size());
+    for (const auto& member : members) names.push_back(member.name);
+    std::sort(names.begin(), names.end());
+    const auto twice = std::adjacent_find(names.begin(), names.end());
+    if (twice != names.end()) return refuse(compose("the key {} twice in one object", json_quote(twice->substr(0, 64))));
+    return close();
+  }
+  bool end_array() { return close(); }
+  template <class Exception>
+  bool parse_error(std::size_t position, const std::string&, const Exception&) {
+    position_ = position;
+    return refuse("a syntax error");
+  }
+
   const std::string& reason() const { return reason_; }
-  size_t position() const { return at_; }
+  std::optional<size_t> position() const { return position_; }
 
  private:
-  static constexpr const char* kSyntax = "a syntax error";
-
   bool refuse(std::string reason) {
-    reason_ = std::move(reason);
+    if (reason_.empty()) reason_ = std::move(reason);
     return false;
   }
-  bool count() { return ++values_ <= limits_.values || refuse("too many values"); }
-  char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }  // the text has no zero byte
-  bool take(char c) {
-    if (peek() != c) return false;
-    ++at_;
+  bool open(Json::Kind kind) {
+    if (stack_.size() >= limits_.depth) return refuse(compose("nesting deeper than {}", limits_.depth));
+    Json json;
+    json.kind = kind;
+    Json* place = put(std::move(json));
+    if (!place) return false;
+    stack_.push_back(place);  // stays valid: the parent's vector grows only after this child is closed
+    keys_.emplace_back();
     return true;
   }
-  bool take(std::string_view word) {
-    if (!text_.substr(at_).starts_with(word)) return refuse(kSyntax);
-    at_ += word.size();
+  bool close() {
+    stack_.pop_back();
+    keys_.pop_back();
     return true;
   }
-  void skip_blanks() { at_ = std::min(text_.find_first_not_of(" \t\n\r", at_), text_.size()); }
-  bool take_digits() {
-    if (!is_digit(peek())) return refuse(kSyntax);
-    while (is_digit(peek())) ++at_;
-    return true;
+  bool add(Json json) { return put(std::move(json)) != nullptr; }
+  Json* put(Json json) {
+    if (++values_ > limits_.values) {
+      refuse("too many values");
+      return nullptr;
+    }
+    if (stack_.empty()) {
+      root_ = std::move(json);
+      return &root_;
+    }
+    Json& parent = *stack_.back();
+    if (parent.kind == Json::Kind::Array) return &parent.items.emplace_back(std::move(json));
+    parent.members.push_back({std::move(keys_.back()), std::move(json)});
+    return &parent.members.back().value;
   }
 
-  bool read_value(Json& out, bool& opened) {
-    skip_blanks();
-    if (!count()) return false;
-    switch (const char c = peek()) {
-      case '{': case '[':
-        if (open_.size() >= limits_.depth) return refuse(compose("nesting deeper than {}", limits_.depth));
-        out.kind = c == '{' ? Json::Kind::Object : Json::Kind::Array;
-        open_.push_back(&out);  // stays where it is: its parent grows only after it is closed
-        ++at_;
-        opened = true;
-        return true;
-      case '"':
-        out.kind = Json::Kind::String;
-        return read_string(out.string);
-      case 'n': return take("null");
-      case 't': case 'f':
-        out.kind = Json::Kind::Bool;
-        out.boolean = c == 't';
-        return take(out.boolean ? "true" : "false");
-      default: return read_number(out);
-    }
-  }
-  // For the next item or member.
-  bool make_room(Json& parent, Json*& place) {
-    if (parent.is(Json::Kind::Array)) {
-      place = &parent.items.emplace_back();
-      return true;
-    }
-    Json::Member& member = parent.members.emplace_back();
-    place = &member.value;
-    skip_blanks();
-    if (!count() || !read_string(member.name)) return false;
-    skip_blanks();
-    return take(':') || refuse(kSyntax);
-  }
-  bool is_distinct(const Json& object) {
-    std::vector<std::string_view> names;
-    names.reserve(object.members.size());
-    for (const Json::Member& member : object.members) names.push_back(member.name);
-    std::string_view twice;
-    return !find_twice(names, twice) ||
-           refuse(compose("the key {} twice in one object", json_quote(twice.substr(0, 64))));
-  }
-
-  bool read_number(Json& out) {
-    const size_t start = at_;
-    const bool minus = take('-');
-    if (!take('0') && !take_digits()) return false;
-    const size_t end = at_;
-    if (take('.') && !take_digits()) return false;
-    if (take('e') || take('E')) {
-      if (!take('+')) (void)take('-');
-      if (!take_digits()) return false;
-    }
-    const std::string_view number = text_.substr(start, at_ - start);
-    if (at_ != end) {
-      out.kind = Json::Kind::Float;
-      return (read_real(number, out.real) && std::isfinite(out.real)) || refuse("a number out of range");
-    }
-    out.kind = Json::Kind::Integer;
-    int64_t negative = 0;
-    const char* const last = number.data() + number.size();
-    const auto error = minus ? std::from_chars(number.data(), last, negative).ec
-                             : std::from_chars(number.data(), last, out.integer).ec;
-    if (error != std::errc()) return refuse("an integer beyond 64 bits");
-    out.negative = negative < 0;
-    if (minus) out.integer = static_cast<uint64_t>(negative);
-    return true;
-  }
-
-  bool read_string(std::string& out) {
-    if (!take('"')) return refuse(kSyntax);
-    while (!take('"')) {
-      if (take('\\')) {
-        if (!read_escape(out)) return false;
-        continue;
-      }
-      uint32_t c = 0;
-      const unsigned length = at_ < text_.size() ? decode_utf8(text_, at_, c) : 0;
-      if (length == 0 || c < 0x20) return refuse(kSyntax);
-      out += text_.substr(at_, length);
-      at_ += length;
-    }
-    return true;
-  }
-  bool read_escape(std::string& out) {
-    constexpr std::string_view letters = "\"\\/bfnrt", meant = "\"\\/\b\f\n\r\t";
-    const size_t k = letters.find(peek());
-    if (k != letters.npos) {
-      ++at_;
-      out += meant[k];
-      return true;
-    }
-    uint32_t c = 0, second = 0;
-    if (!read_unit(c)) return false;
-    if (c >= 0xD800 && c < 0xDC00) {  // the first half of a code point beyond 16 bits
-      if (!take('\\') || !read_unit(second) || second < 0xDC00 || second > 0xDFFF) return refuse(kSyntax);
-      c = 0x10000 + ((c - 0xD800) << 10) + (second - 0xDC00);
-    } else if (c >= 0xDC00 && c < 0xE000) {
-      return refuse(kSyntax);
-    }
-    append_utf8(out, c);
-    return true;
-  }
-  // "uXXXX"
-  bool read_unit(uint32_t& out) {
-    const std::string_view digits = text_.substr(at_).substr(0, 5);
-    if (digits.size() < 5 || digits[0] != 'u') return refuse(kSyntax);
-    const auto read = std::from_chars(digits.data() + 1, digits.data() + 5, out, 16);
-    if (read.ec != std::errc() || read.ptr != digits.data() + 5) return refuse(kSyntax);
-    at_ += 5;
-    return true;
-  }
-
-  std::string_view text_;
+  Json& root_;
   const JsonLimits& limits_;
-  size_t at_ = 0, values_ = 0;
-  std::vector<Json*> open_;  // arrays and objects, outermost first
+  std::vector<Json*> stack_;        // open arrays and objects, outermost first
+  std::vector<std::string> keys_;   // the last key of each open object
+  size_t values_ = 0;
   std::string reason_;
+  std::optional<size_t> position_;
 };
 
 std::string line_and_column(std::string_view text, size_t position) {
@@ -233,12 +174,17 @@ Result<Json> parse_json(Bytes bytes, const JsonLimits& limits) {
     return Status(Code::Malformed, "json of {} bytes, at most {} are read", bytes.size(), limits.bytes);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.starts_with("\xEF\xBB\xBF")) return Status(Code::Malformed, "json: found a byte order mark");
+  // nlohmann-json takes a zero byte for the end of the text, and what follows would pass unseen.
   if (const size_t zero = text.find('\0'); zero != std::string_view::npos)
     return Status(Code::Malformed, "json: found a zero byte at " + line_and_column(text, zero));
   Json root;
-  Reader reader(text, limits);
-  if (reader.read(root)) return root;
-  return Status(Code::Malformed, "json: found {} at {}", reader.reason(), line_and_column(text, reader.position() + 1));
+  TreeBuilder builder(root, limits);
+  const bool whole = nlohmann::json::sax_parse(text.begin(), text.end(), &builder,
+                                               nlohmann::json::input_format_t::json, /*strict=*/true);
+  if (whole) return root;
+  std::string where;
+  if (builder.position()) where = " at " + line_and_column(text, *builder.position());
+  return Status(Code::Malformed, "json: found {}{}", builder.reason(), where);
 }
 
 std::optional<uint64_t> parse_decimal(std::string_view text) {

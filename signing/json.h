@@ -2,7 +2,7 @@
 //
 // Stricter than RFC 8259: at most 4 MiB, depth 16, 100,000 values; duplicate keys, byte order marks, comments, bytes
 // after the value and invalid UTF-8 are errors. Integers are exact or errors; nothing recurses on the input, nothing
-// throws.
+// throws. nlohmann-json tokenizes; the limits and the tree are ours.
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/text.h"
+
 namespace mlc::io {
 namespace {
 
@@ -162,16 +164,6 @@ void copy_fortran(Bytes data, HostTensor& t) {
       index[d] = 0;
     }
   }
-}
-
-void append_utf8(std::string& out, uint32_t c) {
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-    return;
-  }
-  const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-  out += static_cast<char>((0xF0 << (3 - more)) | static_cast<int>(c >> (6 * more)));
-  for (int k = more; k-- > 0;) out += static_cast<char>(0x80 | ((c >> (6 * k)) & 0x3F));
 }
 
 // Elements are filled up with zeros.

@@ -374,7 +374,7 @@ class FunctionDecoder {
       step.dtype = dtype_of(in.dtype()).value_or(DType::None);
       step.list_depth = in.list_depth();
       if (step.op != StepOp::Host) continue;
-      if (!in.service() || !is_name(*in.service())) return bad(compose("step {}: name of a service", i));
+      if (!in.service() || !is_name(*in.service())) return bad("step {}: name of a service", i);
       step.service = in.service()->str();
       if (in.options()) step.options = in.options()->str();
       if (in.results()) step.results.assign(in.results()->begin(), in.results()->end());
