@@ -10,6 +10,14 @@ bool starts_with_any(std::string_view name, std::initializer_list<std::string_vi
   return std::any_of(list.begin(), list.end(), [&](std::string_view p) { return name.substr(0, p.size()) == p; });
 }
 
+// MRS and MSR of the condition flags: how code keeps them over what spoils them. NZCV belongs to the program, not the system.
+bool moves_condition_flags(const Instruction& i) {
+  constexpr int64_t nzcv = 0xDA10;  // op0 3, op1 3, CRn 4, CRm 2, op2 0
+  if (i.operands.size() != 2) return false;
+  if (i.name == "MRS") return i.operands[1].reg.empty() && i.operands[1].imm == nzcv;
+  return i.name == "MSR" && i.operands[0].reg.empty() && i.operands[0].imm == nzcv;
+}
+
 Status refuse(std::string what) { return Status(Code::Internal, "refused: " + std::move(what)); }
 
 }  // namespace
@@ -20,7 +28,8 @@ Status audit(const Target& target, const CodeRange& code, uint64_t& num_instruct
     ++num_instructions;
     for (const Operand& o : i.operands)
       if (o.reg == "X18" || o.reg == "W18") return refuse("x18 belongs to the platform");
-    if (starts_with_any(i.name, {"SVC", "HVC", "SMC", "MSR", "MRS", "SYS", "DCPS", "ERET", "HLT", "UDF", "BRK"}))
+    if (starts_with_any(i.name, {"SVC", "HVC", "SMC", "MSR", "MRS", "SYS", "DCPS", "ERET", "HLT", "UDF", "BRK"}) &&
+        !moves_condition_flags(i))
       return refuse("a system instruction");
     if ((i.is_call || i.is_branch) && !i.is_return) {
       if (i.is_indirect) return refuse("an indirect branch or call");

@@ -81,6 +81,9 @@ TEST_CASE("AArch64: the decoder knows exactly the features of the target") {
   CHECK(has(words("armv8-a", {0xaa0003f2}), "x18"));                        // mov x18, x0
   CHECK(has(words("armv8-a", {0xd4000001}), "system"));                     // svc
   CHECK(has(words("armv8-a", {0xd51b4400}), "system"));                     // msr fpcr, x0
+  CHECK(has(words("armv8-a", {0xd53b4400}), "system"));                     // mrs x0, fpcr
+  CHECK(has(words("armv8-a", {0xd53bd040}), "system"));                     // mrs x0, tpidr_el0
+  CHECK(words("armv8-a", {0xd53b4203, 0xd51b4203, 0xd65f03c0}) == "");      // mrs x3, nzcv; msr nzcv, x3; ret
   CHECK(has(words("armv8-a", {0xd61f0000}), "indirect"));                   // br x0
   CHECK(has(words("armv8-a", {0x94001000}), "leaves the module"));          // bl far away
   CHECK(has(words("armv8-a", {0xd14017ff}), "4096"));                       // sub sp, sp, #5, lsl #12
