@@ -27,7 +27,7 @@ Made by `operator_page spec/operators.md tests/conformance/README.md` from `ops/
 A definition stands at the oldest opset whose text it is and serves every later one until the next; several of one version are
 told apart by their conditions, in this order. The language is `spec/operator-language.md`. Classes of element types: `float`
 (f64, f32, f16, bf16, f8e4m3, f8e4m3fnuz, f8e5m2, f8e5m2fnuz), `signed` (i64 to i4), `unsigned` (u64 to u4), `int` (both), `num`
-(`float` and `int`), `any` (with bool). Tests are ONNX's node tests, by set; what passes where is in
+(`float` and `int`), `any` (with bool and str). Tests are ONNX's node tests, by set; what passes where is in
 `tests/conformance/README.md`.
 
 )";
