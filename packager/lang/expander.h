@@ -1,7 +1,7 @@
 // Private to the library: one attempt to apply one definition to one call. Steps, each in a file of its own:
 //   bind.cpp        inputs to parameters, element types, ranks, unification of dims
 //   attributes.cpp  the call's attributes against their declarations
-//   eval.cpp        expressions (reads: access.cpp; calls: functions.cpp; folds: folds.cpp)
+//   eval.cpp        expressions (operations.cpp; reads: access.cpp; calls: functions.cpp; folds: folds.cpp)
 //   statements.cpp  clauses, maps, pushes, scans, for each
 //   procs.cpp       imperative blocks
 //   elements.cpp    values of small tensors, by evaluating the statements on symbols
@@ -155,7 +155,7 @@ class Expander {
   Val shape_list(const AttrDecl& decl, Val flat);
   bool has_attribute(const AttrDecl& decl) const;
 
-  // --- eval.cpp
+  // --- eval.cpp, operations.cpp
   Val eval(const Node* n);
   Val eval_name(const Node* n);
   Val eval_let(const std::string& name);

@@ -1,0 +1,313 @@
+// Operations on the values of an expression: element types that adapt and meet, arithmetic, comparison, logic, choice.
+#include <algorithm>
+#include <cmath>
+
+#include "packager/ir/numeric.h"
+#include "packager/lang/expander.h"
+
+namespace mlc::lang {
+namespace {
+
+bool is_real(DType t) { return is_float(t); }
+
+}  // namespace
+
+// Applies f to scalars, element by element where arguments are lists (all of one length).
+Val Expander::lift(const std::vector<Val>& args, Pos pos, const std::function<Val(const std::vector<Val>&)>& f) {
+  size_t n = 0;
+  bool any = false;
+  for (const Val& a : args) {
+    if (a.kind == Val::Kind::Tuple || a.kind == Val::Kind::Record) fail_here(pos, "a tuple is no number");
+    if (a.kind == Val::Kind::Absent) fail_here(pos, "an absent attribute is read");
+    if (!a.is_list()) continue;
+    if (any && n != a.items.size())
+      fail_here(pos, "lists of different length meet: " + std::to_string(n) + " and " + std::to_string(a.items.size()));
+    n = a.items.size();
+    any = true;
+  }
+  if (!any) return f(args);
+  std::vector<Val> r;
+  std::vector<Val> each = args;
+  for (size_t k = 0; k < n; ++k) {
+    for (size_t j = 0; j < args.size(); ++j)
+      if (args[j].is_list()) each[j] = args[j].items[k];
+    r.push_back(lift(each, pos, f));
+  }
+  return list(std::move(r));
+}
+
+Ex Expander::special_number(Val::Special special, DType t, Pos pos) {
+  switch (special) {
+    case Val::Special::Lowest:
+      if (t == DType::Bool) return ctx_.boolean(false);
+      return is_float(t) ? ctx_.number(ir::lowest_finite(t), t) : ctx_.integer(ir::lowest_int(t), t);
+    case Val::Special::Highest:
+      if (t == DType::Bool) return ctx_.boolean(true);
+      return is_float(t) ? ctx_.number(ir::highest_finite(t), t) : ctx_.integer(ir::highest_int(t), t);
+    case Val::Special::Bottom:
+      if (t == DType::Bool) return ctx_.boolean(false);
+      return is_float(t) ? ctx_.number(-INFINITY, t) : ctx_.integer(ir::lowest_int(t), t);
+    case Val::Special::Top:
+      if (t == DType::Bool) return ctx_.boolean(true);
+      return is_float(t) ? ctx_.number(INFINITY, t) : ctx_.integer(ir::highest_int(t), t);
+    case Val::Special::None: break;
+  }
+  fail_here(pos, "not a number");
+}
+
+Ex Expander::adapt(const Val& v, DType to, Pos pos) {
+  if (!v.is_scalar()) fail_here(pos, "a single number expected");
+  if (v.special != Val::Special::None) return special_number(v.special, to, pos);
+  const DType from = v.e->type.dtype;
+  if (from == to) return v.e;
+  if (!v.soft)
+    fail_here(pos, "an implicit conversion from " + std::string(name_of(from)) + " to " + std::string(name_of(to)) + "; write " +
+                       std::string(name_of(to)) + "(...)");
+  if (from == DType::Bool || to == DType::Bool)
+    fail_here(pos, "a number is no truth value: compare it, or cast");
+  if (v.e->is_const()) {
+    if (is_float(to)) return ctx_.number(is_real(from) ? v.e->f : static_cast<double>(v.e->i), to);
+    if (is_real(from)) {
+      if (v.e->f != std::floor(v.e->f)) fail_here(pos, "the literal " + shown(v.e) + " is no " + std::string(name_of(to)));
+      return ctx_.number(v.e->f, to);
+    }
+    return ctx_.integer(v.e->i, to);
+  }
+  if (v.e->op == ir::Op::Select)  // a choice between literals: each adapts
+    return ctx_.select(v.e->args[0], adapt(scalar(v.e->args[1], true), to, pos), adapt(scalar(v.e->args[2], true), to, pos));
+  if (is_real(from) && !is_float(to))
+    fail_here(pos, "a real number does not adapt to " + std::string(name_of(to)) + ": round it, then write int(...)");
+  if (!is_real(from) && to != DType::I64 && has_dim(v.e))
+    fail_here(pos, "an index does not adapt to " + std::string(name_of(to)) + "; write " + std::string(name_of(to)) + "(...)");
+  return ctx_.cast(to, v.e);
+}
+
+DType Expander::meet(Val& a, Val& b, Pos pos) {
+  std::vector<Val> both{a, b};
+  const DType t = meet_all(both, pos);
+  a = both[0];
+  b = both[1];
+  return t;
+}
+
+// One type for all; None if all are `lowest` and the like.
+DType Expander::meet_all(std::vector<Val>& vals, Pos pos) {
+  DType hard = DType::None, soft = DType::None;
+  bool soft_constant = true;
+  for (const Val& v : vals) {
+    if (!v.is_scalar()) fail_here(pos, v.is_list() ? "a list where a single number is expected" : "a number expected");
+    if (v.special != Val::Special::None) continue;
+    const DType t = v.e->type.dtype;
+    if (!v.soft) {
+      if (hard != DType::None && hard != t)
+        fail_here(pos, "element types " + std::string(name_of(hard)) + " and " + std::string(name_of(t)) + " meet: write the conversion");
+      hard = t;
+    } else if (soft == DType::None) {
+      soft = t;
+      soft_constant = v.e->is_const();
+    } else if (soft != t) {
+      // Reals win over integers; of two reals, the one that is not a literal.
+      const bool constant = v.e->is_const();
+      if (is_real(t) && is_real(soft)) {
+        if (soft_constant && !constant) soft = t;
+        else if (!soft_constant && constant) {}
+        else soft = DType::F32 == t || DType::F32 == soft ? DType::F32 : DType::F64;
+      } else if (is_real(t)) {
+        soft = t;
+      } else if (!is_real(soft)) {
+        fail_here(pos, "a number and a truth value meet");
+      }
+      soft_constant = soft_constant && constant;
+    }
+  }
+  const DType t = hard != DType::None ? hard : soft;
+  if (t == DType::None) return t;
+  for (Val& v : vals) {
+    Ex e;
+    if (v.special == Val::Special::None && v.soft && hard == DType::None && is_real(t) && !is_real(v.e->type.dtype) &&
+        v.e->type.dtype != DType::Bool)
+      e = ctx_.cast(t, v.e);  // an index meets a real while building: no element type is at stake
+    else if (v.special == Val::Special::None && v.soft && hard == DType::None && is_real(t) && is_real(v.e->type.dtype))
+      e = ctx_.cast(t, v.e);
+    else
+      e = adapt(v, t, pos);
+    v.special = Val::Special::None;
+    v.e = e;
+    v.soft = hard == DType::None;
+    v.clamp_lo = v.clamp_hi = nullptr;
+    v.flat = nullptr;
+  }
+  return t;
+}
+
+Val Expander::binary(const std::string& op, const Val& a, const Val& b, Pos pos) {
+  if (a.is_list() || b.is_list())
+    return lift({a, b}, pos, [&](const std::vector<Val>& v) { return binary(op, v[0], v[1], pos); });
+  Val x = a, y = b;
+  const DType t = meet(x, y, pos);
+  if (t == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
+  if (t == DType::Bool || t == DType::Str) fail_here(pos, "'" + op + "' wants numbers");
+  ir::Op o;
+  if (op == "+") o = ir::Op::Add;
+  else if (op == "-") o = ir::Op::Sub;
+  else if (op == "*") o = ir::Op::Mul;
+  else if (op == "//") o = ir::Op::FloorDiv;
+  else if (op == "%") o = ir::Op::FloorMod;
+  else {
+    if (!is_float(t)) {
+      if (!x.soft) fail_here(pos, "'/' is real division: integers are divided by '//' or tdiv(...)");
+      if (x.e->is_const() && y.e->is_const() && y.e->i != 0 && x.e->i % y.e->i == 0) {
+        return scalar(ctx_.number(static_cast<double>(x.e->i / y.e->i), DType::F64), true);
+      }
+      return scalar(ctx_.binary(ir::Op::Div, ctx_.cast(DType::F64, x.e), ctx_.cast(DType::F64, y.e)), true);
+    }
+    o = ir::Op::Div;
+  }
+  if ((o == ir::Op::FloorDiv || o == ir::Op::FloorMod) && x.soft && y.e->is_int(0)) fail_here(pos, "division by zero");
+  return scalar(ctx_.binary(o, x.e, y.e), x.soft);
+}
+
+Val Expander::eval_compare(const Node* n) {
+  auto operand = [&](const Node* kid, const Node* other) -> Val {
+    // A case of an enumeration is a name only beside a value of that enumeration.
+    if (kid->kind == NodeKind::Name && !find_local(kid->text)) {
+      Val o;
+      if (other->kind == NodeKind::Name) {
+        const Val* local = find_local(other->text);
+        if (local) o = *local;
+        else if (const AttrDecl* a = op_.attr(other->text); a && a->kind == AttrDecl::Kind::Enum && !in_function()) o = attribute(*a);
+      }
+      if (o.kind == Val::Kind::Enum && o.attr)
+        for (const auto& e : o.attr->enumerators)
+          if (e == kid->text) {
+            Val v;
+            v.kind = Val::Kind::Enum;
+            v.text = e;
+            v.attr = o.attr;
+            return v;
+          }
+    }
+    return eval(kid);
+  };
+  std::vector<Val> vals;
+  for (size_t k = 0; k < n->kids.size(); ++k) {
+    const Node* other = n->kids[k == 0 ? 1 : k - 1];
+    vals.push_back(operand(n->kids[k], other));
+  }
+  Val r;
+  for (size_t k = 0; k + 1 < vals.size(); ++k) {
+    Val c = compare(n->ops[k], vals[k], vals[k + 1], n->pos);
+    r = k == 0 ? c : logic(true, r, c, n->pos);
+  }
+  return r;
+}
+
+Val Expander::compare(const std::string& op, const Val& a, const Val& b, Pos pos) {
+  using K = Val::Kind;
+  if (a.kind == K::Enum || b.kind == K::Enum || a.kind == K::String || b.kind == K::String) {
+    const bool texts = (a.kind == K::Enum || a.kind == K::String) && (b.kind == K::Enum || b.kind == K::String);
+    if (!texts || (op != "==" && op != "!=")) fail_here(pos, "a choice is compared with one of its cases, by '==' or '!='");
+    if (a.attr && b.attr && a.attr != b.attr) {
+      bool known = false;
+      for (const auto& e : a.attr->enumerators) known = known || e == b.text;
+      if (!known) fail_here(pos, "'" + b.text + "' is no case of " + a.attr->name);
+    }
+    return scalar(ctx_.boolean((a.text == b.text) == (op == "==")), true);
+  }
+  if (a.kind == K::Type && b.kind == K::Type) {
+    if (op != "==" && op != "!=") fail_here(pos, "element types are compared by '==' or '!='");
+    return scalar(ctx_.boolean((a.dtype == b.dtype) == (op == "==")), true);
+  }
+  if (a.is_list() || b.is_list())
+    return lift({a, b}, pos, [&](const std::vector<Val>& v) { return compare(op, v[0], v[1], pos); });
+  Val x = a, y = b;
+  const DType t = meet(x, y, pos);
+  if (t == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
+  if (t == DType::Bool && op != "==" && op != "!=") fail_here(pos, "truth values have no order");
+  Ex e;
+  if (op == "<") e = ctx_.binary(ir::Op::Lt, x.e, y.e);
+  else if (op == "<=") e = ctx_.binary(ir::Op::Le, x.e, y.e);
+  else if (op == ">") e = ctx_.binary(ir::Op::Lt, y.e, x.e);
+  else if (op == ">=") e = ctx_.binary(ir::Op::Le, y.e, x.e);
+  else if (op == "==") e = ctx_.binary(ir::Op::Eq, x.e, y.e);
+  else e = ctx_.binary(ir::Op::Ne, x.e, y.e);
+  return scalar(e, x.soft);
+}
+
+Ex Expander::as_bool(const Val& v, Pos pos) {
+  if (!v.is_scalar() || v.special != Val::Special::None || v.e->type.dtype != DType::Bool) fail_here(pos, "a condition expected");
+  return v.e;
+}
+
+Ex Expander::conjunction(const Val& v, Pos pos) {
+  if (!v.is_list()) return as_bool(v, pos);
+  Ex all = ctx_.boolean(true);
+  for (const Val& item : v.items) {
+    Ex c = conjunction(item, pos);
+    all = all->is_const() ? (all->i ? c : all) : c->is_const() ? (c->i ? all : c) : ctx_.binary(ir::Op::And, all, c);
+  }
+  return all;
+}
+
+Val Expander::logic(bool is_and, const Val& a, const Val& b, Pos pos) {
+  if (a.is_list() || b.is_list())
+    return lift({a, b}, pos, [&](const std::vector<Val>& v) { return logic(is_and, v[0], v[1], pos); });
+  Ex x = as_bool(a, pos), y = as_bool(b, pos);
+  const bool soft = a.soft && b.soft;
+  if (x->is_const()) return (x->i != 0) == is_and ? b : a;
+  if (y->is_const()) return (y->i != 0) == is_and ? a : b;
+  return scalar(ctx_.binary(is_and ? ir::Op::And : ir::Op::Or, x, y), soft);
+}
+
+Ex Expander::negated(Ex c) {
+  switch (c->op) {
+    case ir::Op::Const: return ctx_.boolean(c->i == 0);
+    case ir::Op::Not: return c->args[0];
+    case ir::Op::Eq: return ctx_.binary(ir::Op::Ne, c->args[0], c->args[1]);
+    case ir::Op::Ne: return ctx_.binary(ir::Op::Eq, c->args[0], c->args[1]);
+    case ir::Op::Lt:  // of integers only: not (a < nan) is no comparison
+      if (!is_float(c->args[0]->type.dtype)) return ctx_.binary(ir::Op::Le, c->args[1], c->args[0]);
+      break;
+    case ir::Op::Le:
+      if (!is_float(c->args[0]->type.dtype)) return ctx_.binary(ir::Op::Lt, c->args[1], c->args[0]);
+      break;
+    default: break;
+  }
+  return ctx_.unary(ir::Op::Not, c);
+}
+
+Val Expander::negate(const Val& a, Pos pos) {
+  return lift({a}, pos, [&](const std::vector<Val>& v) { return scalar(negated(as_bool(v[0], pos)), v[0].soft); });
+}
+
+std::optional<bool> Expander::settle(Ex c) {
+  if (c->is_const()) return c->i != 0;
+  if (ir::proves(ctx_, c, conditions_)) return true;
+  if (ir::proves(ctx_, negated(c), conditions_)) return false;
+  return {};
+}
+
+bool Expander::truth(const Val& v, Pos pos, const char* what) {
+  auto known = settle(conjunction(v, pos));
+  if (!known) fail_here(pos, std::string(what) + " must be settled while building, it depends on " + shown(conjunction(v, pos)));
+  return *known;
+}
+
+Val Expander::choose(const Val& c, const Val& a, const Val& b, Pos pos) {
+  if (c.is_list() || ((a.is_list() || b.is_list()) && c.is_scalar()))
+    return lift({c, a, b}, pos, [&](const std::vector<Val>& v) { return choose(v[0], v[1], v[2], pos); });
+  Ex condition = as_bool(c, pos);
+  if (auto known = settle(condition)) return *known ? a : b;
+  if (a.kind == Val::Kind::Tuple && b.kind == Val::Kind::Tuple && a.items.size() == b.items.size()) {
+    Val r;
+    r.kind = Val::Kind::Tuple;
+    for (size_t k = 0; k < a.items.size(); ++k) r.items.push_back(choose(c, a.items[k], b.items[k], pos));
+    return r;
+  }
+  if (!a.is_scalar() || !b.is_scalar()) fail_here(pos, "a choice that is not settled while building is between numbers");
+  Val x = a, y = b;
+  if (meet(x, y, pos) == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
+  return scalar(ctx_.select(condition, x.e, y.e), x.soft && y.soft);
+}
+
+}  // namespace mlc::lang
