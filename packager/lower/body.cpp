@@ -73,10 +73,11 @@ void Body::vectorised(const ir::Dim* d, unsigned lanes, const Expr* tail, const 
   std::tie(vdim_, lanes_, tail_) = saved;
 }
 
-const Expr* Body::scalar(const Expr* e) {
-  if (!vdim_ || !facts.depends(e, vdim_)) return value(e);
+const Expr* Body::scalar(const Expr* e, const Expr* guard) {
+  guard = guard && facts.needs_guard(e) ? needed_by_any(guard) : nullptr;
+  if (!vdim_ || !facts.depends(e, vdim_)) return value(e, guard);
   const Expr* r = nullptr;
-  vectorised(vdim_, 1, nullptr, [&] { r = value(e); });
+  vectorised(vdim_, 1, nullptr, [&] { r = value(e, guard); });
   return r;
 }
 
@@ -90,6 +91,11 @@ const Expr* Body::any_lane(const Expr* mask) {
   if (!mask || mask->type.lanes == 1) return mask;
   const Expr* ones = ctx.convert(Op::Cast, {DType::I32, mask->type.lanes}, mask);
   return ctx.binary(Op::Ne, loop::lanes_fold(ctx, Op::MaxLanes, ones), ctx.integer(0, DType::I32));
+}
+
+const Expr* Body::needed_by_any(const Expr* guard) {
+  if (!guard || guard->type.lanes == 1) return guard;
+  return any_lane(both(guard, tail_));
 }
 
 const Expr* Body::value(const Expr* e, const Expr* guard) {
@@ -210,7 +216,7 @@ const Expr* Body::load(const Expr* e, const Expr* guard) {
   if (e->args.size() > 1) {  // checked: faults where it is needed and out of range
     const Expr* bad = loop::vec_unary(ctx, Op::Not, value(e->args[1], guard));
     const Expr* needed = both(guard, bad);
-    if (depends_on_lanes(e->args[1]) && tail_) needed = both(tail_, needed);
+    if (needed && needed->type.lanes > 1) needed = both(tail_, needed);
     b.fault(needed ? needed : ctx.boolean(true), kIndexFault);
   }
   const Expr* mask = e->access == Access::Clamped ? nullptr : guard;
@@ -219,7 +225,7 @@ const Expr* Body::load(const Expr* e, const Expr* guard) {
     address = ctx.rewrite(address, [&](const Expr* x) {
       return std::find(ones_.begin(), ones_.end(), x) == ones_.end() ? nullptr : ctx.integer(1);
     });
-  if (!depends_on_lanes(address)) return loop::vec_load(ctx, e->array, e->type, value(address, guard), any_lane(mask));
+  if (!depends_on_lanes(address)) return loop::vec_load(ctx, e->array, e->type, value(address, guard), needed_by_any(mask));
 
   mask = both(mask, tail_);
   Type type{e->type.dtype, static_cast<uint16_t>(lanes_)};
@@ -234,13 +240,13 @@ const Expr* Body::load(const Expr* e, const Expr* guard) {
     }
     return loop::vec_load(ctx, e->array, type, stride == 1 ? base : loop::ramp(ctx, base, lanes_, stride), mask);
   };
-  if (lin && lin->coefficients[0]->is_const()) return along(scalar(address), lin->coefficients[0]->i);
+  if (lin && lin->coefficients[0]->is_const()) return along(scalar(address, guard), lin->coefficients[0]->i);
   const Expr* usual = lin ? ir::without_steps(ctx, lin->coefficients[0]) : nullptr;
   if (usual && usual != lin->coefficients[0] && usual->is_const()) {
     // Only the run tells whether this axis has one element: a vector or a single one.
     const Expr* moves = all_one(ir::steps_in(lin->coefficients[0]));
-    if (!moves) return along(scalar(address), usual->i);
-    const Expr* base = b.let(scalar(address));
+    if (!moves) return along(scalar(address, guard), usual->i);
+    const Expr* base = b.let(scalar(address, guard));
     const Expr* zero = is_float(e->type.dtype) ? ctx.number(0, e->type.dtype)
                        : e->type.dtype == DType::Bool ? ctx.boolean(false) : ctx.integer(0, e->type.dtype);
     const Expr* r = b.local(loop::splat(ctx, zero, lanes_));

@@ -43,11 +43,13 @@ class Body {
   // ---- expressions ----
   // `guard`: lowered Bool under which the value is needed (null: always).
   const ir::Expr* value(const ir::Expr* e, const ir::Expr* guard = nullptr);
-  const ir::Expr* scalar(const ir::Expr* e);  // with the vector dim at its base
+  const ir::Expr* scalar(const ir::Expr* e, const ir::Expr* guard = nullptr);  // with the vector dim at its base
   // Evaluates folds below `e` that do not depend on `inner` dims, here and now, so that inner loops find them.
   void hoist(const ir::Expr* e, DimSet inner);
   const ir::Expr* both(const ir::Expr* a, const ir::Expr* b);  // lowered conjunction; null: true
   const ir::Expr* any_lane(const ir::Expr* mask);
+  // What holds of one value for all lanes: a lane that exists needs it. Null: always.
+  const ir::Expr* needed_by_any(const ir::Expr* guard);
 
   // Lowered join of lowered tuples; of vectors lane by lane.
   std::vector<const ir::Expr*> join(const ir::Combiner& c, const std::vector<const ir::Expr*>& left,

@@ -10,8 +10,8 @@ using ir::Op;
 
 namespace {
 
-// The only fold of `value`, if it is a plain sum of f32 products of two loads and evaluated unconditionally.
-const Expr* the_sum(const Expr* value) {
+// The only fold of `value`, if it is a plain sum of f32 products of two loads that may be evaluated at every point.
+const Expr* the_sum(Facts& facts, const Expr* value) {
   const Expr* sum = nullptr;
   bool only = true;
   ir::walk(value, [&](const Expr* e) {
@@ -24,7 +24,7 @@ const Expr* the_sum(const Expr* value) {
   if (product->op != Op::Mul) return nullptr;
   for (const Expr* x : product->args)
     if (x->op != Op::Load || x->args.size() != 1 || x->type.dtype != DType::F32) return nullptr;
-  return sum;
+  return !facts.needs_guard(sum) || is_unconditional(value, sum) ? sum : nullptr;
 }
 
 const Expr* coefficient(ir::Context& ctx, const Expr* e, const ir::Dim* d) {
@@ -71,9 +71,9 @@ std::optional<Columns> split_columns(ir::Context& ctx, const Expr* address, cons
 std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest) {
   if (nest.writes.size() != 1 || nest.writes[0].push || nest.scan_dim || nest.where) return std::nullopt;
   const FlatWrite& w = nest.writes[0];
-  const Expr* sum = the_sum(w.value);
-  if (!sum) return std::nullopt;
   Facts facts;
+  const Expr* sum = the_sum(facts, w.value);
+  if (!sum) return std::nullopt;
 
   std::optional<Recognised> best;
   double best_rank = -1;
@@ -98,6 +98,7 @@ std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest) {
       c.b_panel = columns->panel;
       c.padded_panels = !columns->panel->is_int(16);
       r.needs_pack = !columns->lane->is_int(1);
+      if (r.needs_pack && sum->fold->where && facts.needs_guard(b)) continue;  // packing reads all of B
       c.conditions = conjuncts(ctx, sum->fold->where);
 
       // k: contiguous in A if there is such a dim, else the longest; never one that conditions cut short.

@@ -33,6 +33,19 @@ bool is_contiguous(ir::Context& ctx, const Expr* address, const ir::Dim* d) {
   return lin && ir::without_steps(ctx, lin->coefficients[0])->is_int(1);
 }
 
+bool is_unconditional(const Expr* value, const Expr* part) {
+  std::vector<const Expr*> stack{value};
+  while (!stack.empty()) {
+    const Expr* e = stack.back();
+    stack.pop_back();
+    if (e == part) return true;
+    if (e->op == Op::Fold || e->op == Op::Load) continue;
+    const size_t always = e->op == Op::Select || e->op == Op::And || e->op == Op::Or ? 1 : e->args.size();
+    stack.insert(stack.end(), e->args.begin(), e->args.begin() + static_cast<ptrdiff_t>(always));
+  }
+  return false;
+}
+
 DimSet Facts::bit(const ir::Dim* d) {
   auto [it, fresh] = bits_.try_emplace(d, static_cast<unsigned>(bits_.size()));
   if (it->second < 64) return DimSet{1} << it->second;

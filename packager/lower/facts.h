@@ -40,6 +40,9 @@ class Facts {
 // An extent for the purpose of choosing schedules: symbols count as 64, within their bounds.
 double estimate(const ir::Expr* extent);
 
+// Whether `part` is evaluated wherever `value` is: not inside the arm of a select, another fold or an address.
+bool is_unconditional(const ir::Expr* value, const ir::Expr* part);
+
 // A load with so few values is a weight that inner loops keep in registers; how it is gathered does not matter.
 constexpr double kFewValues = 64;
 // How many different values `e` takes at most for one value of `except`: the product of the extents of its other dims.

@@ -65,9 +65,10 @@ const Expr* flat_load(ir::Context& ctx, const nest::Function& f, Params& params,
   std::vector<const Expr*> args{nest::address(ctx, array.layout, array.shape, index)};
   bool empty_possible = false;  // an array without elements has no place to clamp to
   for (const Expr* n : array.shape) empty_possible |= ir::interval_of(n).lo < 1;
-  if (load->access == Access::Proved) {
-    if (in_range(ctx, index, array.shape)) node.access = Access::Clamped;
-  } else if (load->access == Access::Checked || empty_possible) {
+  if (load->access == Access::Proved || (load->access == Access::Clamped && !empty_possible)) {
+    // One axis clamped does not say that the others are in range where no condition holds: fusion puts them there.
+    node.access = in_range(ctx, index, array.shape) ? Access::Clamped : Access::Proved;
+  } else {
     const Expr* ok = range_condition(ctx, index, array.shape);
     node.access = Access::Checked;
     if (ok->is_const() && ok->i) node.access = Access::Clamped;

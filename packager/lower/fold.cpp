@@ -146,16 +146,19 @@ class FoldLowering {
     scalar_tail_ = !s_.target.has_masks;
   }
 
+  // A term that may be evaluated only where the terms before it hold goes no further out than they do.
   void split_conditions() {
     conditions_.resize(order_.size());
+    size_t least = 0;  // 0: outside of all loops, k + 1: in loop k
     for (const Expr* term : conjuncts(ctx_, fold_.where)) {
-      size_t level = order_.size();
-      for (size_t k = order_.size(); k-- > 0;)
+      size_t level = s_.facts.needs_guard(term) ? least : 0;
+      for (size_t k = order_.size(); k-- > level;)
         if (s_.facts.depends(term, order_[k])) {
-          level = k;
+          level = k + 1;
           break;
         }
-      (level == order_.size() ? outer_ : conditions_[level]).push_back(term);
+      (level == 0 ? outer_ : conditions_[level - 1]).push_back(term);
+      least = std::max(least, level);
     }
   }
 
@@ -163,7 +166,7 @@ class FoldLowering {
   void under(const std::vector<const Expr*>& terms, const Expr* mask, const std::function<void(const Expr*)>& body) {
     const Expr* scalar = nullptr;
     for (const Expr* t : terms) {
-      const Expr* v = s_.value(t, mask);
+      const Expr* v = s_.value(t, s_.both(mask, scalar));
       if (v->type.lanes == 1) scalar = s_.both(scalar, v);
       else mask = s_.both(mask, v);
     }
@@ -184,7 +187,9 @@ class FoldLowering {
     std::vector<const Expr*> tests;
     for (const Expr* term : conditions_[l]) {
       auto bound = bound_of(ctx_, term, d);
-      bool usable = bound && !(bound->begin && s_.depends_on_lanes(bound->begin)) &&
+      // A bound is evaluated before the loop, where the terms before it in this loop do not hold yet.
+      bool in_order = term == conditions_[l].front() || !s_.facts.needs_guard(term);
+      bool usable = bound && in_order && !(bound->begin && s_.depends_on_lanes(bound->begin)) &&
                     !(bound->end && s_.depends_on_lanes(bound->end));
       if (!usable) {
         tests.push_back(term);
@@ -193,8 +198,8 @@ class FoldLowering {
       if (bound->begin) begin = ctx_.max(begin, bound->begin);
       if (bound->end) end = ctx_.min(end, bound->end);
     }
-    const Expr* lo = s_.b.let(s_.scalar(begin));
-    const Expr* hi = s_.b.let(s_.scalar(end));
+    const Expr* lo = s_.b.let(s_.scalar(begin, mask));
+    const Expr* hi = s_.b.let(s_.scalar(end, mask));
     if (d == vector_) return vector_loop(d, lo, hi, tests);
     s_.with_for(d, lo, hi, 1, [&] { under(tests, mask, [&](const Expr* m) { level(l + 1, m); }); });
   }
@@ -282,7 +287,7 @@ Tuple Body::fold(const Expr* e, const Expr* guard) {
     unsigned lanes = by_lanes ? lanes_ : 1;
     for (unsigned k = 0; k < e->args.size(); ++k)
       r.push_back(b.local(loop::splat(ctx, value(unit_of(ctx, *e->fold->combiner, k, e->args[k]->type.dtype)), lanes)));
-    b.with_if(any_lane(guard), [&] {
+    b.with_if(needed_by_any(guard), [&] {
       scoped([&] {
         Tuple inner = fold(e, nullptr);
         for (size_t k = 0; k < r.size(); ++k) b.assign(r[k], inner[k]);

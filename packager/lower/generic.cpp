@@ -66,7 +66,7 @@ void emit_writes(Body& s, loop::Builder& b, const FlatNest& nest, const Expr* ma
     if (s.vector_dim() && s.facts.depends(w.address, s.vector_dim())) {
       const Expr* leaf[] = {ctx.dim(s.vector_dim())};
       auto lin = ir::linear_in(ctx, w.address, leaf);
-      index = lin && lin->coefficients[0]->is_int(1) ? s.scalar(w.address)
+      index = lin && lin->coefficients[0]->is_int(1) ? s.scalar(w.address, mask)
                                                      : loop::splat(ctx, s.value(w.address, mask), s.lanes());
       value = loop::splat(ctx, value, s.lanes());
       store_mask = s.both(store_mask, s.tail());
@@ -323,18 +323,18 @@ class Generic {
           const FlatWrite& w = n_.writes[k];
           const Expr* m = mask ? loop::splat(ctx_, mask, lanes) : nullptr;
           const Expr* next = m ? loop::vec_select(ctx_, m, joined[k], acc[k]) : joined[k];
-          store(w, n_.scan_exclusive ? acc[k] : next, s_.both(m, s_.tail()));
+          store(w, n_.scan_exclusive ? acc[k] : next, mask, s_.both(m, s_.tail()));
           k_.b.assign(acc[k], next);
         }
       });
     });
   }
-  void store(const FlatWrite& w, const Expr* value, const Expr* mask) {
-    const Expr* index = s_.scalar(w.address);
+  void store(const FlatWrite& w, const Expr* value, const Expr* guard, const Expr* mask) {
+    const Expr* index = s_.scalar(w.address, guard);
     if (vector_ && s_.vector_dim()) {
       const Expr* leaf[] = {ctx_.dim(vector_)};
       auto lin = ir::linear_in(ctx_, w.address, leaf);
-      if (!lin || !lin->coefficients[0]->is_int(1)) index = loop::splat(ctx_, s_.value(w.address), s_.lanes());
+      if (!lin || !lin->coefficients[0]->is_int(1)) index = loop::splat(ctx_, s_.value(w.address, guard), s_.lanes());
     }
     k_.b.store(w.buffer, index, value, mask);
   }

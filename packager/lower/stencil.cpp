@@ -132,18 +132,7 @@ class Stencil {
     if (!fold_ || !fits || fold_->args.size() != 1) return false;
     Join j = fold_->fold->combiner->join;
     if (j != Join::Sum && j != Join::Max && j != Join::Min) return false;
-    // It must be wanted at every point: not inside the arm of a select.
-    std::vector<const Expr*> stack{value};
-    bool reached = false;
-    while (!stack.empty()) {
-      const Expr* e = stack.back();
-      stack.pop_back();
-      if (e == fold_) reached = true;
-      if (e->op == Op::Fold || e->op == Op::Load) continue;
-      size_t always = e->op == Op::Select || e->op == Op::And || e->op == Op::Or ? 1 : e->args.size();
-      for (size_t k = 0; k < always; ++k) stack.push_back(e->args[k]);
-    }
-    return reached && !facts().has_fold(fold_->args[0]);
+    return is_unconditional(value, fold_) && !facts().has_fold(fold_->args[0]);
   }
 
   // Rows of outputs run along the next dim in memory; the one after it counts the rows.
@@ -169,7 +158,7 @@ class Stencil {
     DimSet column_dims = facts().bit(row_);
     for (const Expr* term : conjuncts(ctx_, fold_->fold->where)) {
       bool affine = (term->op == Op::Lt || term->op == Op::Le) && term->args[0]->type.dtype == DType::I64;
-      if (!affine || facts().depends(term, channel_)) return false;
+      if (!affine || facts().depends(term, channel_) || facts().needs_guard(term)) return false;
       (facts().depends(term, row_) ? row_terms_ : line_terms_).push_back(term);
     }
     int64_t combinations = 1;
@@ -192,6 +181,7 @@ class Stencil {
     num_columns_ = combinations;
     for (const Expr* term : row_terms_)
       if (facts().dims(term) & ~column_dims) return false;
+    if (!taps_are_bounds()) return false;
     int64_t window = combinations;
     unroll_lines_ = true;
     for (const ir::Dim* d : line_taps_) {
@@ -208,6 +198,17 @@ class Stencil {
       for (const ir::Dim* d : column_taps_) tap &= !facts().depends(term, d);
       if (!tap) return false;
     }
+    return true;
+  }
+
+  // Blocks read a tap for all of their outputs: what decides about it must be a bound of the row, for every tap.
+  bool taps_are_bounds() {
+    for (const Expr* term : row_terms_)
+      for (int64_t combo = 0; combo < num_columns_; ++combo) {
+        const Expr* at = at_taps(term, combo);
+        if (!at->is_const() && !bound_of(ctx_, at, row_)) return false;
+        if (at->is_const() && !at->i) return false;
+      }
     return true;
   }
 
@@ -357,7 +358,7 @@ class Stencil {
     for (const Expr* term : row_terms_)
       for (int64_t combo = 0; combo < num_columns_; ++combo) {
         auto bound = bound_of(ctx_, at_taps(term, combo), row_);
-        if (!bound) continue;  // holds for all of the row, or not at all: the conditions of its taps decide
+        if (!bound) continue;  // holds for all of the row
         if (bound->begin) lo = ctx_.max(lo, bound->begin);
         if (bound->end) hi = ctx_.min(hi, bound->end);
       }

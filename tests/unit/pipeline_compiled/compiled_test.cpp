@@ -107,13 +107,30 @@ const Case kCases[] = {
         {"op":"crop","at":"center","size":[33,31],"round":"floor"},{"op":"flip","axis":"horizontal"},
         {"op":"color","to":"bgr"},{"op":"pad","mode":"edge","multiple":16},
         {"op":"normalize","div":255,"mean":[0.4,0.5,0.6],"std":[0.2,0.3,0.4]},{"op":"layout","to":"NCHW")"},
+    // Steps that become one kernel: what a step reads through a table of rows or columns, under the condition of another.
+    {"letterbox_normalized", R"({"op":"letterbox","size":[44,44],"upscale":true,"kernel":"linear","like":"opencv","value":114},
+        {"op":"normalize","div":255)"},
+    {"letterbox_nearest", R"({"op":"letterbox","size":[44,44],"upscale":true,"kernel":"nearest","like":"opencv","value":114},
+        {"op":"normalize","div":255},{"op":"layout","to":"NCHW")"},
+    {"letterbox_nearest_pillow", R"({"op":"letterbox","size":[44,44],"upscale":true,"kernel":"nearest","like":"pillow","value":114},
+        {"op":"normalize","div":255)"},
+    {"letterbox_bicubic", R"({"op":"letterbox","size":[44,44],"upscale":false,"kernel":"bicubic","like":"pillow","value":114},
+        {"op":"normalize","div":255},{"op":"layout","to":"NCHW")"},
+    {"resized_and_padded", R"({"op":"resize","longer":40,"round":"nearest","kernel":"linear","like":"opencv"},
+        {"op":"pad","mode":"constant","value":9,"top":3,"bottom":11,"left":5,"right":2},{"op":"normalize","mean":127.5)"},
+    {"nearest_and_padded", R"({"op":"resize","size":[30,20],"kernel":"nearest","like":"opencv"},
+        {"op":"pad","mode":"constant","value":9,"left":50},{"op":"normalize","div":255)"},
+    {"cropped_beyond", R"({"op":"resize","size":[20,31],"kernel":"linear","like":"opencv"},
+        {"op":"crop","at":"center","size":[40,50],"round":"floor"},{"op":"normalize","div":255)"},
+    {"nearest_cropped_beyond", R"({"op":"resize","size":[31,20],"kernel":"nearest","like":"pillow"},
+        {"op":"crop","at":[25,15],"size":[30,30]},{"op":"flip","axis":"horizontal"},{"op":"normalize","div":255)"},
     {"through_the_model",
      R"({"op":"letterbox","size":[32,48],"upscale":true,"kernel":"linear","like":"opencv","value":114},
         {"op":"normalize","div":255},{"op":"layout","to":"NCHW","out":"x"},
         {"op":"run","program":"main","in":{"x":"x"},"out":{"y":"same"}},{"op":"softmax","in":"same","axis":1)", 1e-6},
 };
 
-const std::vector<std::pair<int64_t, int64_t>> kSizes = {{1, 1}, {1, 9}, {7, 1}, {7, 5}, {16, 21}, {17, 23}, {40, 31}, {64, 96}, {101, 77}};
+const std::vector<std::pair<int64_t, int64_t>> kSizes = {{1, 1}, {1, 9}, {7, 1}, {7, 5}, {16, 21}, {17, 23}, {40, 31}, {23, 40}, {9, 61}, {64, 96}, {101, 77}};
 
 std::string pipeline_text() {
   std::string text = R"({"mlc_pipeline":1,"pipelines":{)";
