@@ -176,7 +176,7 @@ class Build {
   Status compute_golden() {
     stage("golden vectors");
     for (Program& program : programs_) {
-      auto golden = make_golden(program.function);
+      auto golden = make_golden(program.function, program.is_pipeline);
       if (!golden.ok()) return std::move(golden).status().note(program.function.name);
       program.golden = std::move(golden).value();
     }

@@ -51,9 +51,12 @@ void add_program(container::ContainerBuilder& builder, const Program& program, d
       if (port.dtype == DType::U8 && port.dims.size() == 3) port.media = format::Media::Image;
   const uint32_t handle = builder.add_method(std::move(method));
   if (program.is_pipeline) builder.manifest.model.default_method = handle;
-  const GoldenVector& golden = program.golden;
-  const bool given = std::all_of(golden.inputs.begin(), golden.inputs.end(), is_recorded);
-  if (given && std::any_of(golden.outputs.begin(), golden.outputs.end(), is_recorded)) add_golden(builder, program.golden, program.method.name, handle, tolerance);
+  for (const GoldenVector& golden : program.golden) {
+    const bool given = std::all_of(golden.inputs.begin(), golden.inputs.end(), is_recorded);
+    if (!given || std::none_of(golden.outputs.begin(), golden.outputs.end(), is_recorded)) continue;
+    const std::string& name = program.method.name;
+    add_golden(builder, golden, golden.name.empty() ? name : name + "/" + golden.name, handle, tolerance);
+  }
 }
 
 void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled, const Program& main, double tolerance) {

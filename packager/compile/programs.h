@@ -29,7 +29,7 @@ namespace mlc::compile {
 
 struct Program {
   nest::Function function;    // until `optimise` cuts it into parts
-  GoldenVector golden;        // no outputs: the container gets none
+  std::vector<GoldenVector> golden;
   bool is_pipeline = false;   // takes pictures, and is what runs by default
   format::Method method;      // its interface, set by `optimise`
 };
@@ -37,7 +37,7 @@ struct Program {
 // Cuts the programs into parts, runs all passes on every segment, announces their constants and seals `weights`.
 Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const passes::Options& options = {});
 
-// The interface of a program and its golden vector; `tolerance` relative to the largest output.
+// The interface of a program and its golden vectors; `tolerance` relative to the largest output.
 void add_program(container::ContainerBuilder& builder, const Program& program, double tolerance);
 // Module, plan and requirements; takes the bytes out of `compiled`. `main`: the program whose outputs `tolerance` is for.
 void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled, const Program& main, double tolerance);
