@@ -20,13 +20,17 @@ class AlignedBlock {
   // Resource if the system has no such memory. `bytes` 0 gives a block that is still a valid, aligned pointer.
   static Result<AlignedBlock> allocate(uint64_t bytes);
 
+  // For who keeps many blocks in a list of his own: the address alone, and the block of an address that release gave and
+  // of the size that it had.
+  std::byte* release();
+  static AlignedBlock adopt(std::byte* data, uint64_t bytes);
+
   std::byte* data() const { return data_; }
   uint64_t size() const { return size_; }  // as asked for
 
  private:
   std::byte* data_ = nullptr;
   uint64_t size_ = 0;
-  uint64_t mapped_ = 0;
 };
 
 }  // namespace mlc

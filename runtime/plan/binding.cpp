@@ -102,10 +102,29 @@ Status check_copy(const Function& f, const Executor::Binding& b, uint32_t to, ui
   return low != high && high - low < bytes ? bad(f, "a copy between buffers that overlap", {}) : ok();
 }
 
+// How many of what instructions say a binding lays out.
+struct Totals {
+  uint64_t operands = 0, scalars = 0, counters = 0;
+};
+Totals totals_of(const Function& f) {
+  Totals t;
+  for (const Instr& i : f.body) {
+    t.operands += i.buffers.size();
+    t.scalars += i.scalars.size();
+    t.counters += i.op == InstrOp::Launch && i.share == Share::Counter ? 1 : 0;
+  }
+  return t;
+}
+
 // Copies up to this length are not worth the waking of other workers.
 constexpr uint64_t kSmallCopy = 16 << 10;
 
 Status resolve_steps(const Function& f, Executor::Binding& b) {
+  const Totals totals = totals_of(f);
+  b.steps.reserve(f.body.size());
+  b.operand_buffers.reserve(totals.operands);
+  b.lengths.reserve(totals.operands);
+  b.scalars.reserve(totals.scalars);
   b.small = true;
   for (const Instr& in : f.body) {
     BoundInstr s;
@@ -156,6 +175,20 @@ void Executor::Binding::clear() {
   num_counters = 0;
   arena_bytes = 0;
   generation = ~uint64_t{0};
+}
+
+uint64_t binding_bytes(const Function& f) {
+  using B = Executor::Binding;
+  const Totals t = totals_of(f);
+  uint64_t key = f.elements.size(), extents = 0;
+  for (const Port& p : f.inputs) key += p.shape.size();
+  for (const Port& p : f.outputs) extents += p.shape.size();
+  // Every factor is below 200, every count below 2^32: no overflow. Vectors that grow item by item have up to twice the room.
+  const uint64_t numbers = key + f.num_symbols + extents + 2 * f.buffers.size() + f.inputs.size() + f.outputs.size();
+  return sizeof(B) + 2 * sizeof(int64_t) * numbers + f.outputs.size() * sizeof(std::vector<int64_t>) +
+         2 * f.buffers.size() * sizeof(B::StateUse) + f.body.size() * sizeof(BoundInstr) +
+         t.operands * (sizeof(uint32_t) + sizeof(void*) + sizeof(uint64_t) + 2 * sizeof(B::Patch)) +
+         t.scalars * sizeof(int64_t) + t.counters * sizeof(TileCounter);
 }
 
 Status resolve(const Function& f, Executor::Binding& b) {

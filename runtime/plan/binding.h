@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/plan/executor.h"
+#include "runtime/plan/memory_budget.h"
 
 namespace mlc::exec {
 
@@ -56,6 +57,7 @@ struct Executor::Binding {
   uint32_t num_counters = 0;
   uint64_t generation = ~uint64_t{0};  // of the memory that `pointers` points into
   bool small = false;                  // so little work that one worker does all of it
+  Charge charge;                       // for all of this
 
   void clear();  // keeps what memory it can
 };
@@ -71,6 +73,8 @@ struct Executor::FunctionState {
   uint64_t profile_runs = 0;
 };
 
+// Bytes that a binding of this function takes: the same whatever the shapes are.
+uint64_t binding_bytes(const Function& f);
 // Turns symbols into sizes and steps and checks every range against what it must lie in. `b.symbols` is filled.
 Status resolve(const Function& f, Executor::Binding& b);
 // Sets the addresses of everything but inputs and outputs.

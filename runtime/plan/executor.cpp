@@ -162,16 +162,16 @@ Status Executor::check_arguments(const Function& f, std::span<const InputArg> in
 
 Status Executor::grow(AlignedBlock& block, uint64_t bytes, std::string_view what) {
   if (block.data() && block.size() >= bytes) return ok();
-  const uint64_t before = block.size();  // what is held is within the limit
-  if (programs_ && bytes > budget_->limit - (budget_->held - before)) programs_->trim();
-  const uint64_t available = budget_->limit - (budget_->held - before);
-  if (bytes > available)
-    return Status(Code::Resource, "{} of {} bytes, {} are available", what, bytes, available);
+  // The old one goes first, so that both together are never more than the limit.
+  budget_->held -= block.size();
+  block = AlignedBlock();
+  ++generation_;
+  if (programs_ && bytes > budget_->available()) programs_->trim();
+  if (bytes > budget_->available()) return budget_->refusal(what, bytes);
   auto bigger = AlignedBlock::allocate(bytes);
   if (!bigger) return std::move(bigger).status().note(what);
   block = std::move(*bigger);
-  budget_->held = budget_->held - before + bytes;
-  ++generation_;
+  budget_->held += bytes;
   return ok();
 }
 
@@ -244,6 +244,24 @@ Status Executor::read_elements(const Function& f, std::span<const InputArg> inpu
   return ok();
 }
 
+// An empty binding: a new one, or the function's oldest where there are enough of them or the budget has no room for more.
+Status Executor::room_for_binding(uint32_t function, std::unique_ptr<Binding>& out) {
+  auto& bindings = functions_[function].bindings;
+  const uint64_t bytes = binding_bytes(plan_.functions[function]);
+  if (programs_ && bytes > budget_->available()) programs_->trim();
+  if (bindings.size() == kMaxBindings || (!bindings.empty() && bytes > budget_->available())) {
+    out = std::move(bindings.front());
+    bindings.erase(bindings.begin());
+    out->clear();
+    return ok();
+  }
+  Charge charge;
+  MLC_RETURN_IF_ERROR(Charge::take(*budget_, "sizes and operands for these shapes", bytes, charge));
+  out = std::make_unique<Binding>();
+  out->charge = std::move(charge);
+  return ok();
+}
+
 Result<Executor::Binding*> Executor::bind(uint32_t function, std::span<const InputArg> inputs) {
   const Function& f = plan_.functions[function];
   FunctionState& state = functions_[function];
@@ -253,13 +271,7 @@ Result<Executor::Binding*> Executor::bind(uint32_t function, std::span<const Inp
     if (same_key(b->key, inputs, elements_)) binding = b.get();
   if (!binding) {
     std::unique_ptr<Binding> fresh;
-    if (state.bindings.size() == kMaxBindings) {  // the oldest
-      fresh = std::move(state.bindings.front());
-      state.bindings.erase(state.bindings.begin());
-      fresh->clear();
-    } else {
-      fresh = std::make_unique<Binding>();
-    }
+    MLC_RETURN_IF_ERROR(room_for_binding(function, fresh));
     MLC_RETURN_IF_ERROR(fill_binding(function, inputs, *fresh));
     state.bindings.push_back(std::move(fresh));
     binding = state.bindings.back().get();
@@ -459,6 +471,7 @@ Status Executor::infer(uint32_t function, std::span<const InputArg> inputs, std:
         std::any_of(inputs[i].shape.begin(), inputs[i].shape.end(), [](int64_t e) { return e < 0; }))
       return Status(Code::InputMismatch, 4001, "input '{}' has the wrong number of axes", f.inputs[i].name);
   Binding binding;
+  MLC_RETURN_IF_ERROR(Charge::take(*budget_, "sizes and operands for these shapes", binding_bytes(f), binding.charge));
   MLC_RETURN_IF_ERROR(fill_binding(function, inputs, binding));
   shapes = std::move(binding.output_shapes);
   return ok();

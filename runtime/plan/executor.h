@@ -118,6 +118,7 @@ class Executor {
   Status check_arguments(const Function& f, std::span<const InputArg> inputs) const;
   Status read_elements(const Function& f, std::span<const InputArg> inputs);
   Result<Binding*> bind(uint32_t function, std::span<const InputArg> inputs);
+  Status room_for_binding(uint32_t function, std::unique_ptr<Binding>& out);
   Status fill_binding(uint32_t function, std::span<const InputArg> inputs, Binding& out);
   // Arguments are checked, and `binding` is theirs.
   Status run_segment(uint32_t function, Binding& binding, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
@@ -131,11 +132,11 @@ class Executor {
   const Constants& constants_;
   WorkerPool& pool_;
   std::span<const Service> services_;
+  std::unique_ptr<MemoryBudget> budget_;  // of all that follows together, which is gone before it
   AlignedBlock arena_;
   std::vector<AlignedBlock> scratch_;  // one per worker
   std::vector<AlignedBlock> states_;
   std::vector<FunctionState> functions_;
-  std::unique_ptr<MemoryBudget> budget_;        // of all blocks together
   std::unique_ptr<ProgramRunner> programs_;     // null if the plan has none
   std::vector<int64_t> elements_;               // of the inputs of the function that is being bound
   uint64_t generation_ = 0;  // changes whenever arena, scratch or states move

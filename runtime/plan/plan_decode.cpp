@@ -46,6 +46,8 @@ class Budget {
 };
 // An item of a list of tables takes at least its offset and the table's own.
 constexpr uint64_t kTable = 8;
+// A step says at least what it does and what it reads or writes, and is large once it is read.
+constexpr uint64_t kStep = 16;
 
 // What is only shown, never compared, may be any text in the file but not on a terminal.
 std::string shown(const flatbuffers::String& s) {
@@ -141,7 +143,7 @@ class FunctionDecoder {
       good = budget_.afford(length_of(instr.buffers()), 4) && budget_.afford(length_of(instr.scalars()), 4) &&
              budget_.afford(instr.name() ? instr.name()->size() : 0, 1);
     }
-    good = good && budget_.afford(length_of(in_.steps()), kTable);
+    good = good && budget_.afford(length_of(in_.steps()), kStep);
     uint64_t written = length_of(in_.inputs());
     for (uint32_t i = 0; good && i < length_of(in_.steps()); ++i) {
       const fbp::Step& step = *in_.steps()->Get(i);
@@ -377,7 +379,10 @@ class FunctionDecoder {
       if (!in.service() || !is_name(*in.service())) return bad("step {}: name of a service", i);
       step.service = in.service()->str();
       if (in.options()) step.options = in.options()->str();
-      if (in.results()) step.results.assign(in.results()->begin(), in.results()->end());
+      // Like structs, 8-byte numbers in a vector may lie at any multiple of four.
+      step.results.resize(length_of(in.results()));
+      if (!step.results.empty())
+        std::memcpy(step.results.data(), in.results()->Data(), step.results.size() * sizeof(int64_t));
     }
     return ok();
   }

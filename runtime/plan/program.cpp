@@ -32,7 +32,10 @@ Status read_condition(const Value& array, bool& out) {
 }
 
 ProgramRunner::ProgramRunner(Executor& executor, const Plan& plan, const Limits& limits, MemoryBudget& budget)
-    : executor_(executor), plan_(plan), max_steps_(limits.max_steps), pool_(budget), frames_(plan.call_depth) {}
+    : executor_(executor), plan_(plan), max_steps_(limits.max_steps), pool_(budget) {
+  frames_.reserve(plan.call_depth);
+  for (uint32_t depth = 0; depth < plan.call_depth; ++depth) frames_.emplace_back(pool_);
+}
 
 void ProgramRunner::Frame::clear() {
   values.clear();
@@ -55,34 +58,43 @@ Status ProgramRunner::run(uint32_t function, std::span<const InputArg> inputs, s
   main_results_.clear();
   strings_.clear();
   steps_left_ = max_steps_;
-  main_args_.resize(inputs.size());
+  MLC_RETURN_IF_ERROR(main_args_.resize(inputs.size()));
+  MLC_RETURN_IF_ERROR(main_results_.resize(f.outputs.size()));
   Status status;
   for (size_t i = 0; i < inputs.size() && status.ok(); ++i)
     status = take_input(f.inputs[i], f.inputs[i].list_depth, inputs[i], main_args_[i]);
-  main_results_.resize(f.outputs.size());
   if (status.ok()) status = call(function, main_args_, main_results_, 0);
   main_args_.clear();
-  listed_used_ = 0;
-  uint64_t listed = 0;
+  if (status.ok()) status = list_items(outputs);
   for (size_t i = 0; i < outputs.size() && status.ok(); ++i) {
     if (f.outputs[i].dtype == DType::Str) status = give_strings(main_results_[i]);
     else status = keep(main_results_[i]);
-    listed += f.outputs[i].list_depth > 0 ? 1 : 0;
-  }
-  if (status.ok() && listed > 0) {  // all at once: spans point into it
-    const auto count = [](const auto& self, const Value& v) -> size_t {
-      size_t n = 0;
-      if (v.is_list())
-        for (uint64_t i = 0; i < v->size; ++i) n += 1 + self(self, v.item(i));
-      return n;
-    };
-    size_t items = 0;
-    for (size_t i = 0; i < outputs.size(); ++i) items += count(count, main_results_[i]);
-    listed_.assign(items, {});
   }
   for (size_t i = 0; i < outputs.size() && status.ok(); ++i) status = give_output(f.outputs[i], main_results_[i], outputs[i]);
   if (!status.ok()) main_results_.clear();
   return status;
+}
+
+// Adds the items of a list, and of the lists in it, to `items`; stops as soon as there are more than the limit. Recursion: the
+// depth of lists.
+static void count_items(const ValueNode& list, uint64_t& items) {
+  items += list.size;
+  for (uint64_t i = 0; list.list_depth > 1 && i < list.size && items <= kMaxListedItems; ++i)
+    count_items(*list.items()[i], items);
+}
+
+// Room for what describes the items of all lists that the caller wants: all at once, because spans point into it. Lists
+// share what is in them, so a few of them may have more items than any memory has room for; whoever goes through the
+// results item by item from here on goes no further than this count.
+Status ProgramRunner::list_items(std::span<const OutputArg> outputs) {
+  uint64_t items = 0;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (main_results_[i].is_list()) count_items(*main_results_[i].node(), items);
+  if (items > kMaxListedItems)
+    return Status(Code::Resource, "the results are lists of more than {} items", kMaxListedItems);
+  listed_.clear();
+  listed_used_ = 0;
+  return items > 0 ? listed_.resize(items) : ok();
 }
 
 // Recursion here and in describe: the depth of lists.
@@ -146,20 +158,13 @@ Status ProgramRunner::call(uint32_t function, std::span<Value> args, std::span<V
     if (auto bound = executor_.bind(function, inputs_); !bound) return std::move(bound).status();
   }
   Frame& frame = frames_[depth];
-  frame.values.resize(f.num_values);
+  MLC_RETURN_IF_ERROR(frame.values.resize(f.num_values));
   std::move(args.begin(), args.end(), frame.values.begin());
   Status status;
   for (size_t i = 0; i < f.steps.size() && status.ok(); ++i) {
     const Step& s = f.steps[i];
-    frame.args.resize(s.inputs.size());
-    for (size_t k = 0; k < s.inputs.size(); ++k) {
-      if (s.inputs[k] == kNoValue) continue;
-      Value& from = frame.values[s.inputs[k]];
-      if (s.last[k]) frame.args[k] = std::move(from);
-      else frame.args[k] = from;
-    }
-    frame.results.resize(s.outputs.size());
-    status = tick();
+    status = prepare(s, frame);
+    if (status.ok()) status = tick();
     if (status.ok()) status = step(s, frame, depth);
     if (!status.ok()) {
       if (status.code != Code::Cancelled)
@@ -206,6 +211,19 @@ Status ProgramRunner::call_segment(uint32_t function, std::span<Value> args, std
   return executor_.run_segment(function, *binding, inputs_, outputs_);
 }
 
+// The operands of a step, moved where nothing reads them any more, and room for its results.
+Status ProgramRunner::prepare(const Step& s, Frame& frame) {
+  MLC_RETURN_IF_ERROR(frame.args.resize(s.inputs.size()));
+  MLC_RETURN_IF_ERROR(frame.results.resize(s.outputs.size()));
+  for (size_t k = 0; k < s.inputs.size(); ++k) {
+    if (s.inputs[k] == kNoValue) continue;
+    Value& from = frame.values[s.inputs[k]];
+    if (s.last[k]) frame.args[k] = std::move(from);
+    else frame.args[k] = from;
+  }
+  return ok();
+}
+
 Status ProgramRunner::step(const Step& s, Frame& frame, uint32_t depth) {
   switch (s.op) {
     case StepOp::Call: return call(s.functions[0], frame.args, frame.results, depth + 1);
@@ -222,17 +240,17 @@ Status ProgramRunner::step(const Step& s, Frame& frame, uint32_t depth) {
 }
 
 Status ProgramRunner::loop(const Step& s, Frame& frame, uint32_t depth) {
-  std::vector<Value>& args = frame.args;  // trip count, condition, carried values, arguments
+  PoolArray<Value>& args = frame.args;  // trip count, condition, carried values, arguments
   const Function& body = plan_.functions[s.functions[0]];
   const size_t carried = s.carried, scanned = body.outputs.size() - 1 - carried;
   int64_t trips = INT64_MAX;
   bool condition = true;
   if (args[0]) MLC_RETURN_IF_ERROR(read_number(args[0], "the trip count", trips));
   if (args[1]) MLC_RETURN_IF_ERROR(read_condition(args[1], condition));
-  frame.scans.resize(scanned);
+  MLC_RETURN_IF_ERROR(frame.scans.resize(scanned));
   int64_t iteration = 0;
   const auto make_arguments = [&](bool last) -> Status {
-    frame.body_args.resize(args.size());
+    MLC_RETURN_IF_ERROR(frame.body_args.resize(args.size()));
     Value& number = frame.body_args[0];
     Value& truth = frame.body_args[1];
     MLC_RETURN_IF_ERROR(make_array(pool_, DType::I64, {}, sizeof iteration, number));
@@ -248,7 +266,7 @@ Status ProgramRunner::loop(const Step& s, Frame& frame, uint32_t depth) {
   for (; condition && iteration < trips; ++iteration) {
     MLC_RETURN_IF_ERROR(tick());
     MLC_RETURN_IF_ERROR(make_arguments(false));
-    frame.body_results.resize(body.outputs.size());
+    MLC_RETURN_IF_ERROR(frame.body_results.resize(body.outputs.size()));
     MLC_RETURN_IF_ERROR(call(s.functions[0], frame.body_args, frame.body_results, depth + 1));
     MLC_RETURN_IF_ERROR(read_condition(frame.body_results[0], condition));
     for (size_t i = 0; i < carried; ++i) args[2 + i] = std::move(frame.body_results[1 + i]);
@@ -267,7 +285,7 @@ Status ProgramRunner::loop(const Step& s, Frame& frame, uint32_t depth) {
     }
     Scan& scan = frame.scans[i];
     scan.buffer->shape[0] = iteration;
-    scan.buffer->size = scan.slice_bytes * static_cast<uint64_t>(iteration);
+    set_size(*scan.buffer.node(), scan.slice_bytes * static_cast<uint64_t>(iteration));
     frame.results[carried + i] = std::move(scan.buffer);
   }
   for (size_t i = 0; i < carried; ++i) frame.results[i] = std::move(args[2 + i]);
@@ -290,8 +308,7 @@ Status ProgramRunner::collect(Scan& scan, const Value& slice, int64_t iteration,
   if (scan.buffer->rank != rank + 1 || !std::equal(slice->shape, slice->shape + rank, scan.buffer->shape + 1))
     return Status(Code::InputMismatch, compose("scanned values change their shape in iteration {}", iteration));
   const uint64_t used = scan.slice_bytes * static_cast<uint64_t>(iteration);  // no more than what is held
-  if (used + scan.slice_bytes > BlockPool::capacity(scan.buffer->block))
-    MLC_RETURN_IF_ERROR(make_room(*scan.buffer.node(), used, 2 * used));
+  MLC_RETURN_IF_ERROR(make_room(*scan.buffer.node(), used, used + scan.slice_bytes));
   if (scan.slice_bytes > 0) std::memcpy(scan.buffer->data + used, slice->data, scan.slice_bytes);
   return ok();
 }

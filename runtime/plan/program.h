@@ -12,6 +12,10 @@
 
 namespace mlc::exec {
 
+// Arrays and lists in lists among the results of a run, all together: an item counts as often as lists name it, because
+// who gets the results sees it as often.
+inline constexpr uint64_t kMaxListedItems = 1 << 20;
+
 class ProgramRunner {
  public:
   ProgramRunner(Executor& executor, const Plan& plan, const Limits& limits, MemoryBudget& budget);
@@ -29,10 +33,12 @@ class ProgramRunner {
   // One activation of a program. There is one for each depth at which programs can stand in each other, kept with the
   // memory of its vectors. Values must be gone before the pool is.
   struct Frame {
-    std::vector<Value> values;
-    std::vector<Value> args, results;            // of the step that runs
-    std::vector<Value> body_args, body_results;  // of a loop's iteration
-    std::vector<Scan> scans;
+    explicit Frame(BlockPool& pool)
+        : values(pool), args(pool), results(pool), body_args(pool), body_results(pool), scans(pool) {}
+    PoolArray<Value> values;
+    PoolArray<Value> args, results;            // of the step that runs
+    PoolArray<Value> body_args, body_results;  // of a loop's iteration
+    PoolArray<Scan> scans;
     void clear();
   };
 
@@ -40,6 +46,7 @@ class ProgramRunner {
   // has made sure, whatever the values are. `args` are consumed.
   Status call(uint32_t function, std::span<Value> args, std::span<Value> results, uint32_t depth);
   Status call_segment(uint32_t function, std::span<Value> args, std::span<Value> results);
+  Status prepare(const Step& s, Frame& frame);
   Status step(const Step& s, Frame& frame, uint32_t depth);
   Status loop(const Step& s, Frame& frame, uint32_t depth);
   Status collect(Scan& scan, const Value& slice, int64_t iteration, int64_t trips);
@@ -67,6 +74,7 @@ class ProgramRunner {
   void view(std::span<const Value> values);  // as inputs_
   Status take_input(const Port& port, uint8_t depth, const InputArg& in, Value& out);
   Status give_output(const Port& port, const Value& value, OutputArg& out);
+  Status list_items(std::span<const OutputArg> outputs);
   void describe(const Value& value, OutputArg& out);
 
   Executor& executor_;
@@ -76,12 +84,12 @@ class ProgramRunner {
   BlockPool pool_;
   StringTable strings_{pool_};
   std::vector<Frame> frames_;
-  std::vector<Value> main_args_, main_results_;
+  PoolArray<Value> main_args_{pool_}, main_results_{pool_};
   // Of the segment that is being called; segments call nothing.
   std::vector<InputArg> inputs_;
   std::vector<OutputArg> outputs_;
-  std::vector<OutputArg> listed_;  // items of lists among the results of the last run
-  size_t listed_used_ = 0;
+  PoolArray<OutputArg> listed_{pool_};  // items of lists among the results of the last run
+  uint64_t listed_used_ = 0;
 };
 
 // The number in an array of one i64 or i32 (trip counts, positions, lengths), the truth in one of bool.

@@ -272,7 +272,7 @@ Status ProgramRunner::normalize(const Step& s, const Value& texts, const Value& 
   }
   if (kept == 0) to[kept++] = 0;  // one empty text stands for nothing
   out->shape[0] = static_cast<int64_t>(kept);
-  out->size = 8 * kept;
+  set_size(*out.node(), 8 * kept);
   return ok();
 }
 

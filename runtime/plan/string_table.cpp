@@ -23,7 +23,10 @@ void StringTable::clear() {
 }
 
 Status StringTable::grow(Value& array, uint64_t used, uint64_t wanted) {
-  if (array && BlockPool::capacity(array->block) >= wanted) return ok();
+  if (array && BlockPool::capacity(array->block) >= wanted) {
+    BlockPool::use(array->block, wanted);
+    return ok();
+  }
   const Value old = std::move(array);
   MLC_RETURN_IF_ERROR(make_array(pool_, DType::U8, {}, std::max<uint64_t>({wanted, 2 * used, 4096}), array));
   if (used > 0) std::memcpy(array->data, old->data, used);

@@ -6,6 +6,8 @@
 #include <new>
 
 #include "base/compose.h"
+#include "runtime/memory/aligned_block.h"
+#include "runtime/memory/poison.h"
 #include "runtime/plan/plan.h"
 
 namespace mlc::exec {
@@ -29,66 +31,80 @@ uint64_t bytes_in(uint32_t size_class) {
 
 uint64_t BlockPool::capacity(const PoolBlock& block) { return bytes_in(block.size_class); }
 
-Status BlockPool::allocate(uint64_t bytes, std::vector<AlignedBlock>& into, size_t slot) {
-  if (bytes > budget_.limit - budget_.held) trim();
-  if (bytes > budget_.limit - budget_.held)
-    return Status(Code::Resource, "values of {} bytes, {} are available", bytes, budget_.limit - budget_.held);
+void BlockPool::use(const PoolBlock& block, uint64_t bytes) { expose(block.data, bytes, capacity(block)); }
+
+BlockPool::Link* BlockPool::link(Link* next, std::byte* at) {
+  unpoison(at, sizeof(Link));
+  Link* made = new (at) Link{next};
+  poison(at, sizeof(Link));
+  return made;
+}
+
+BlockPool::Link* BlockPool::next_of(Link* link) {
+  unpoison(link, sizeof(Link));
+  return link->next;
+}
+
+BlockPool::~BlockPool() {
+  trim();
+  while (slabs_) unmap(reinterpret_cast<std::byte*>(std::exchange(slabs_, next_of(slabs_))), kSlabBytes);
+}
+
+Status BlockPool::map(uint64_t bytes, std::byte*& out) {
+  if (bytes > budget_.available()) trim();
+  if (bytes > budget_.available()) return budget_.refusal("values", bytes);
   auto block = AlignedBlock::allocate(bytes);
   if (!block) return std::move(block).status();
   budget_.held += bytes;
-  into[slot] = std::move(*block);
+  out = block->release();
+  return ok();
+}
+
+void BlockPool::unmap(std::byte* data, uint64_t bytes) {
+  const AlignedBlock gone = AlignedBlock::adopt(data, bytes);
+  budget_.held -= bytes;
+}
+
+Status BlockPool::cut(uint64_t bytes, std::byte*& out) {
+  if (slab_left_ < bytes) {
+    std::byte* slab = nullptr;
+    MLC_RETURN_IF_ERROR(map(kSlabBytes, slab));
+    poison(slab, kSlabBytes);
+    slabs_ = link(slabs_, slab);
+    slab_at_ = slab + kLine;
+    slab_left_ = kSlabBytes - kLine;
+  }
+  out = slab_at_;
+  slab_at_ += bytes, slab_left_ -= bytes;
   return ok();
 }
 
 Status BlockPool::take(uint64_t bytes, PoolBlock& out) {
-  if (bytes > uint64_t{1} << 56) return Status(Code::Resource, "values of {} bytes", bytes);
-  out.size_class = class_of(bytes == 0 ? 1 : (bytes + kLine - 1) / kLine);
-  if (Free* f = free_[out.size_class]) {
-    free_[out.size_class] = f->next;
-    out.data = reinterpret_cast<std::byte*>(f);
-    out.slot = f->slot;
-    return ok();
+  if (bytes > uint64_t{1} << 56) return budget_.refusal("values", bytes);
+  PoolBlock block;
+  block.size_class = class_of(bytes == 0 ? 1 : (bytes + kLine - 1) / kLine);
+  const uint64_t size = bytes_in(block.size_class);
+  if (Link* free = free_[block.size_class]) {
+    free_[block.size_class] = next_of(free);
+    block.data = reinterpret_cast<std::byte*>(free);
+  } else {
+    MLC_RETURN_IF_ERROR(size < kLargeBytes ? cut(size, block.data) : map(size, block.data));
   }
-  const uint64_t size = bytes_in(out.size_class);
-  if (size < kLargeBytes) {
-    if (slab_left_ < size) {
-      slabs_.emplace_back();
-      if (Status s = allocate(kSlabBytes, slabs_, slabs_.size() - 1); !s.ok()) {
-        slabs_.pop_back();
-        return s;
-      }
-      slab_at_ = slabs_.back().data();
-      slab_left_ = kSlabBytes;
-    }
-    out.data = slab_at_;
-    slab_at_ += size, slab_left_ -= size;
-    return ok();
-  }
-  if (empty_slots_.empty()) {
-    empty_slots_.push_back(static_cast<uint32_t>(large_.size()));
-    large_.emplace_back();
-  }
-  out.slot = empty_slots_.back();
-  MLC_RETURN_IF_ERROR(allocate(size, large_, out.slot));
-  empty_slots_.pop_back();
-  large_bytes_ += size;
-  out.data = large_[out.slot].data();
+  use(block, bytes);
+  out = block;
   return ok();
 }
 
 void BlockPool::give_back(const PoolBlock& block) {
-  free_[block.size_class] = new (block.data) Free{free_[block.size_class], block.slot};
+  poison(block.data, capacity(block));
+  free_[block.size_class] = link(free_[block.size_class], block.data);
 }
 
 void BlockPool::trim() {
   for (uint32_t c = class_of(kLargeBytes / kLine); c < kClasses; ++c)
-    for (Free* f = std::exchange(free_[c], nullptr); f;) {
-      const uint32_t slot = f->slot;
-      f = f->next;  // before its memory goes
-      large_[slot] = AlignedBlock();
-      empty_slots_.push_back(slot);
-      budget_.held -= bytes_in(c);
-      large_bytes_ -= bytes_in(c);
+    while (Link* free = free_[c]) {
+      free_[c] = next_of(free);
+      unmap(reinterpret_cast<std::byte*>(free), bytes_in(c));
     }
 }
 
@@ -150,20 +166,28 @@ Status make_list(BlockPool& pool, DType dtype, uint8_t depth, uint64_t room, Val
 }
 
 Status make_room(ValueNode& node, uint64_t used, uint64_t bytes) {
-  if (node.block.data && BlockPool::capacity(node.block) >= bytes) return ok();
+  if (node.block.data && BlockPool::capacity(node.block) >= bytes) {
+    BlockPool::use(node.block, bytes);
+    return ok();
+  }
   PoolBlock bigger;
-  MLC_RETURN_IF_ERROR(node.pool->take(bytes, bigger));
+  MLC_RETURN_IF_ERROR(node.pool->take(node.block.data ? std::max(bytes, 2 * used) : bytes, bigger));
   if (used > 0) std::memcpy(bigger.data, node.data, used);
   if (node.block.data) node.pool->give_back(node.block);
   node.block = bigger;
   node.data = bigger.data;
+  BlockPool::use(bigger, bytes);
   return ok();
+}
+
+void set_size(ValueNode& node, uint64_t bytes) {
+  node.size = bytes;
+  BlockPool::use(node.block, bytes);
 }
 
 Status append(Value& list, const Value& item) {
   const uint64_t used = list->size * sizeof(ValueNode*);
-  if (used + sizeof(ValueNode*) > BlockPool::capacity(list->block))
-    MLC_RETURN_IF_ERROR(make_room(*list.node(), used, 2 * used));
+  MLC_RETURN_IF_ERROR(make_room(*list.node(), used, used + sizeof(ValueNode*)));
   list->items()[list->size++] = item.node();
   ++item->references;
   return ok();
@@ -171,8 +195,7 @@ Status append(Value& list, const Value& item) {
 
 Status make_own(Value& list, uint64_t more) {
   const uint64_t used = list->size * sizeof(ValueNode*), wanted = used + more * sizeof(ValueNode*);
-  if (!list.shared())
-    return wanted <= BlockPool::capacity(list->block) ? ok() : make_room(*list.node(), used, std::max(wanted, 2 * used));
+  if (!list.shared()) return make_room(*list.node(), used, wanted);
   Value copy;
   MLC_RETURN_IF_ERROR(make_list(*list->pool, list->dtype, list->list_depth, list->size + more, copy));
   for (uint64_t i = 0; i < list->size; ++i) MLC_RETURN_IF_ERROR(append(copy, list.item(i)));

@@ -1,71 +1,76 @@
 // Values of programs: arrays and lists of them, counted by reference, in blocks of memory that are kept for the next
 // value. One thread. Internal to the executor.
 //
-// Everything that grows with the run (elements, lists, the nodes of values themselves) comes from the pool, so that the
-// limit of a session's memory covers all of it, and a run like the one before allocates nothing.
+// Everything that grows with the run (elements, lists, the nodes of values themselves, what describes them to the caller)
+// comes from the pool, so that the limit of a session's memory covers all of it, and a run like the one before allocates
+// nothing.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
+#include "base/checked.h"
 #include "base/dtype.h"
 #include "base/status.h"
-#include "runtime/memory/aligned_block.h"
+#include "runtime/plan/memory_budget.h"
 #include "schema/format.h"
 
 namespace mlc::exec {
-
-// What an executor holds and may hold, in bytes.
-struct MemoryBudget {
-  uint64_t limit = 0, held = 0;
-};
 
 // 64-byte aligned and readable to the next multiple of 64 beyond what was asked for. Owned by who got it.
 struct PoolBlock {
   std::byte* data = nullptr;
   uint32_t size_class = 0;
-  uint32_t slot = 0;  // large ones
 };
 
+// Blocks of a few sizes. Small ones are cut from slabs, which stay; a large one is a mapping of its own. What the pool knows
+// of its memory lies in that memory: free blocks and slabs are chained through their first bytes, and of a large block
+// that is taken the pool keeps nothing at all. So no table can disagree with what is in use, and nothing grows outside of
+// the budget.
 class BlockPool {
  public:
   explicit BlockPool(MemoryBudget& budget) : budget_(budget) {}
-  ~BlockPool() { budget_.held -= slabs_.size() * kSlabBytes + large_bytes_; }
+  ~BlockPool();  // every block has been given back
   BlockPool(const BlockPool&) = delete;
 
-  Status take(uint64_t bytes, PoolBlock& out);  // Resource
+  // Room for `bytes`, whatever was in it. Resource, and `out` is what it was.
+  Status take(uint64_t bytes, PoolBlock& out);
   void give_back(const PoolBlock& block);
   static uint64_t capacity(const PoolBlock& block);
+  // Of the block's capacity the first `bytes` are in use from now on; take has said so for those that were asked for. Only
+  // a sanitizer looks at this.
+  static void use(const PoolBlock& block, uint64_t bytes);
   // Gives the system back what large blocks nobody uses.
   void trim();
 
  private:
   static constexpr uint64_t kSlabBytes = 256 << 10;
-  static constexpr uint64_t kLargeBytes = 32 << 10;  // from here on a block is an allocation of its own
+  static constexpr uint64_t kLargeBytes = 32 << 10;  // from here on a block is a mapping of its own
   static constexpr uint32_t kClasses = 240;
-  struct Free {  // in the first bytes of a free block
-    Free* next;
-    uint32_t slot;
+  struct Link {
+    Link* next;
   };
-  Status allocate(uint64_t bytes, std::vector<AlignedBlock>& into, size_t slot);
+  static Link* link(Link* next, std::byte* at);
+  static Link* next_of(Link* link);
+  Status map(uint64_t bytes, std::byte*& out);
+  void unmap(std::byte* data, uint64_t bytes);
+  Status cut(uint64_t bytes, std::byte*& out);  // from the last slab, or a new one
 
   MemoryBudget& budget_;
-  Free* free_[kClasses] = {};
-  std::vector<AlignedBlock> slabs_;
+  Link* free_[kClasses] = {};  // blocks that nobody uses, by size class; poisoned
+  Link* slabs_ = nullptr;      // all of them; the first line of each is the link
   std::byte* slab_at_ = nullptr;
   uint64_t slab_left_ = 0;
-  std::vector<AlignedBlock> large_;
-  std::vector<uint32_t> empty_slots_;  // of large_
-  uint64_t large_bytes_ = 0;
 };
 
 class Value;
 
 struct ValueNode {
   BlockPool* pool = nullptr;
-  uint32_t references = 0;
+  uint64_t references = 0;  // as many as 8-byte items of lists may name it
   DType dtype = DType::None;
   uint8_t list_depth = 0;  // 0: an array
   uint8_t rank = 0;
@@ -75,7 +80,7 @@ struct ValueNode {
   PoolBlock block;         // what data lies in
   int64_t shape[format::kMaxRank] = {};
 
-  ValueNode** items() { return reinterpret_cast<ValueNode**>(data); }
+  ValueNode** items() const { return reinterpret_cast<ValueNode**>(data); }
 };
 
 class Value {
@@ -115,12 +120,69 @@ Status make_array(BlockPool& pool, DType dtype, std::span<const int64_t> shape, 
 Status make_borrowed(BlockPool& pool, DType dtype, std::span<const int64_t> shape, const void* data, uint64_t bytes,
                      Value& out);
 Status make_list(BlockPool& pool, DType dtype, uint8_t depth, uint64_t room, Value& out);  // empty
-// The first `used` bytes are kept.
+// Room for `bytes` in a block of the node's own, of which the first `used` are kept. A block that is too small is replaced by
+// one at least twice as large, so that growing piece by piece copies each byte a bounded number of times.
 Status make_room(ValueNode& node, uint64_t used, uint64_t bytes);
+void set_size(ValueNode& node, uint64_t bytes);  // of an array, within the room that it has
 Status append(Value& list, const Value& item);  // to a list that nobody shares
 // Makes `list` one that nobody else sees, with room for `more` items.
 Status make_own(Value& list, uint64_t more);
 // Replaces borrowed memory by a copy of it, in lists as well.
 Status keep(const Value& value);
+
+// An array in the pool's memory: a std::vector that says when there is none. Keeps its memory when it shrinks.
+template <class T>
+class PoolArray {
+ public:
+  explicit PoolArray(BlockPool& pool) : pool_(&pool) {}
+  PoolArray(PoolArray&& other) noexcept
+      : pool_(other.pool_), block_(std::exchange(other.block_, {})), size_(std::exchange(other.size_, 0)) {}
+  PoolArray& operator=(PoolArray&&) = delete;
+  ~PoolArray() {
+    clear();
+    if (block_.data) pool_->give_back(block_);
+  }
+
+  // New elements are T{}. Resource, and nothing has changed.
+  Status resize(uint64_t size) {
+    const auto bytes = checked_mul(size, sizeof(T));
+    if (!bytes) return Status(Code::Resource, "an array of {}", size);
+    if (!block_.data || BlockPool::capacity(block_) < *bytes) {
+      PoolBlock bigger;
+      MLC_RETURN_IF_ERROR(pool_->take(*bytes, bigger));
+      if (block_.data) {
+        std::uninitialized_move_n(data(), size_, reinterpret_cast<T*>(bigger.data));
+        std::destroy_n(data(), size_);
+        pool_->give_back(block_);
+      }
+      block_ = bigger;
+    }
+    if (size > size_) {
+      BlockPool::use(block_, *bytes);
+      std::uninitialized_value_construct_n(end(), size - size_);
+    } else {
+      std::destroy_n(data() + size, size_ - size);
+      BlockPool::use(block_, *bytes);
+    }
+    size_ = size;
+    return ok();
+  }
+  void clear() {
+    std::destroy_n(data(), size_);
+    size_ = 0;
+  }
+
+  T* data() { return reinterpret_cast<T*>(block_.data); }
+  uint64_t size() const { return size_; }
+  T* begin() { return data(); }
+  T* end() { return data() + size_; }
+  T& operator[](uint64_t i) { return data()[i]; }
+
+ private:
+  static_assert(alignof(T) <= 64 && std::is_nothrow_move_constructible_v<T>);
+  BlockPool* pool_;
+  PoolBlock block_;
+  uint64_t size_ = 0;
+};
 
 }  // namespace mlc::exec

@@ -347,3 +347,34 @@ TEST_CASE("more sets of shapes than are kept still work, and shapes can be infer
   REQUIRE(rig.executor->infer(0, {&in, 1}, shapes).ok());
   CHECK(shapes == std::vector<std::vector<int64_t>>{{9, 3}});
 }
+
+TEST_CASE("what is kept for each set of shapes counts against the limit, and goes when others need the room") {
+  PlanMaker m = PlanMaker::two_steps();
+  auto launch = m.body[1];
+  launch.share = fbp::Share_Counter;
+  m.body.resize(1);
+  for (int i = 0; i < 5000; ++i) m.body.push_back(launch);  // more than 100 bytes each
+  Rig rig(m);
+  OutputArg out;
+  REQUIRE(rig.start({.max_memory_bytes = 500'000}).ok());
+  CHECK(rig.run(iota(3), {1, 3}, out).code == Code::Resource);
+  REQUIRE(rig.start({.max_memory_bytes = 2'000'000}).ok());
+  for (int round = 0; round < 2; ++round)
+    for (int n = 1; n <= 6; ++n) {
+      out = {};
+      const Status s = rig.run(iota(3 * n), {n, 3}, out);
+      REQUIRE_MESSAGE(s.ok(), s.text());
+      CHECK(static_cast<float*>(out.data)[3 * n - 1] == float(6 * n));
+    }
+}
+
+TEST_CASE("an executor for whose shapes the memory does not suffice runs smaller ones afterwards") {
+  Rig rig(PlanMaker::two_steps());
+  REQUIRE(rig.start({.max_memory_bytes = 1'000'000}).ok());
+  for (int n : {20'000, 25'000, 50'000, 20'000, 25'000, 1}) {  // input, arena and output: 36 bytes a row
+    OutputArg out;
+    const Status s = rig.run(iota(3 * n), {n, 3}, out);
+    REQUIRE_MESSAGE(s.ok() == (n < 50'000), s.text());
+    if (s.ok()) CHECK(static_cast<float*>(out.data)[3 * n - 1] == 2 * float(3 * n));
+  }
+}

@@ -8,6 +8,7 @@
 #include "packager/plan/print.h"
 #include "runtime/plan/executor.h"
 #include "runtime/plan/service.h"
+#include "tests/support/misaligned_plan.h"
 
 using namespace mlc;
 using namespace mlc::exec;
@@ -166,6 +167,14 @@ TEST_CASE("a service that fails or lies fails the run and nothing else") {
           MLC_RETURN_IF_ERROR(call.make(0, DType::U8, shape, data));
           return call.make(0, DType::U8, shape, data);
         }) == "'test.unpack' gives result 0 twice");
+}
+
+TEST_CASE("what a step expects of its service may lie out of alignment") {  // the sanitizer sees it read as it must not be
+  auto bytes = plan::encode(*plan::parse("plan\nfunction \"main\" {\n" + std::string(kPlan) + "}\n"));
+  test::misalign_results(bytes);
+  const auto decoded = decode_plan(bytes, {0, {}});
+  REQUIRE_MESSAGE(decoded.ok(), (decoded.ok() ? std::string() : decoded.status().message));
+  CHECK(decoded->functions[0].steps[0].results == std::vector<int64_t>{15, 3, -1, -1, 3, 7, 0});
 }
 
 TEST_CASE("plans with services that are put together wrongly are refused") {
