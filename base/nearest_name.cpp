@@ -30,8 +30,10 @@ std::string_view nearest_name(std::string_view word, std::span<const std::string
   if (word.size() > 64) return {};
   std::string_view best;
   size_t least = std::max<size_t>(2, word.size() / 3) + 1;
-  for (auto c : candidates)
+  for (auto c : candidates) {
+    if (c.size() > word.size() + least) continue;  // the table of a candidate is as large as its product with the word
     if (size_t d = distance(word, c); d < least && d < std::max(word.size(), c.size())) least = d, best = c;
+  }
   return best;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/compose.h"
-#include "signing/json.h"
+#include "base/json.h"
 #include "signing/policy.h"
 
 namespace mlc::signing {

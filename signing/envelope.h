@@ -96,6 +96,8 @@ struct SignatureBlock {
 // second from 1970 to the end of year 9999.
 [[nodiscard]] std::optional<std::string> format_time(uint64_t seconds);
 [[nodiscard]] std::optional<uint64_t> parse_time(std::string_view text);
+// A decimal number without sign, space or leading zero.
+[[nodiscard]] std::optional<uint64_t> parse_decimal(std::string_view text);
 
 // The grammar of model ids: [a-z0-9._-]+/[a-z0-9._-]+, at most 255 bytes.
 [[nodiscard]] bool is_model_id(std::string_view id);

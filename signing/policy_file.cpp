@@ -4,20 +4,23 @@
 #include <set>
 
 #include "base/compose.h"
+#include "base/json.h"
 #include "base/text.h"
-#include "signing/json.h"
 #include "signing/policy.h"
 
 namespace mlc::signing {
 
 namespace {
 
+using Kind = JsonValue::Kind;
+
+constexpr JsonLimits kLimits{.bytes = 4u << 20, .depth = 16, .values = 100'000};
 constexpr size_t kMaxName = 255;
 constexpr uint32_t kMaxThreshold = kMaxSignatures;
 
 // An entry of the file with its place, for messages such as `trust.json: keys[2]: 'models' is ...`.
 struct Entry {
-  const Json& json;
+  const JsonValue& json;
   std::string place;
 
   Status refuse(const char* pattern, Pieces pieces = {}) const {
@@ -26,21 +29,25 @@ struct Entry {
   Status wrong(const char* key, Piece expected) const { return refuse("'{}' is not {}", {key, expected}); }
   // `known`: the keys that may be there, with a blank between them.
   Status only(std::string_view known) const {
-    if (!json.is(Json::Kind::Object))
-      return refuse("found {}, expected an object", {name_of(json.kind)});
-    for (const auto& [key, value] : json.members) {
-      if (is_word_of(known, key)) continue;
-      return refuse("unknown key {}", {json_quote(key.substr(0, 64))}).fact("known here: {}", known);
+    if (!json.is(Kind::Object)) return refuse("found {}, expected an object", {name_of(json.kind())});
+    for (const auto& [key, value] : json.members()) {
+      if (is_word_of(known, key.text())) continue;
+      return refuse("unknown key {}", {json_quote(key.text().substr(0, 64))}).fact("known here: {}", known);
     }
     return ok();
+  }
+  // The named member if it is a string, else "".
+  std::string_view text(std::string_view key) const {
+    const JsonValue* member = json.find(key);
+    return member ? member->text() : std::string_view();
   }
   // The named member as an array of entries; absent: empty.
   Result<std::vector<Entry>> array(const char* key) const {
     std::vector<Entry> entries;
-    const Json* member = json.find(key);
+    const JsonValue* member = json.find(key);
     if (!member) return entries;
-    if (!member->is(Json::Kind::Array)) return wrong(key, "an array");
-    for (const Json& item : member->items)
+    if (!member->is(Kind::Array)) return wrong(key, "a list");
+    for (const JsonValue& item : member->items())
       entries.push_back({item, compose("{}: {}[{}]", place, key, entries.size())});
     return entries;
   }
@@ -48,9 +55,9 @@ struct Entry {
     MLC_ASSIGN(const std::vector<Entry> entries, array(key));
     std::vector<std::string> out;
     for (const Entry& entry : entries) {
-      if (!entry.json.is(Json::Kind::String) || entry.json.string.empty() || entry.json.string.size() > kMaxName)
-        return entry.refuse("not a string of 1 to 255 bytes");
-      out.push_back(entry.json.string);
+      const std::string_view text = entry.json.text();
+      if (text.empty() || text.size() > kMaxName) return entry.refuse("not a string of 1 to 255 bytes");
+      out.emplace_back(text);
     }
     return out;
   }
@@ -63,29 +70,30 @@ struct Entry {
     MLC_ASSIGN(const std::vector<Entry> entries, array(key));
     std::vector<Digest> out;
     for (const Entry& entry : entries) {
-      const auto digest = digest_from_hex(entry.json.string);
+      const auto digest = digest_from_hex(entry.json.text());
       if (!digest) return entry.refuse("not 64 lower-case hex digits");
       out.push_back(*digest);
     }
     return out;
   }
   Result<uint64_t> time(const char* key) const {
-    if (!json.find(key)) return uint64_t{0};
-    const std::string* text = json.text(key);
-    const auto seconds = text ? parse_time(*text) : std::nullopt;
+    const JsonValue* member = json.find(key);
+    if (!member) return uint64_t{0};
+    const auto seconds = parse_time(member->text());
     if (!seconds) return wrong(key, "a time such as 2027-11-20T00:00:00Z");
     return *seconds;
   }
   Result<bool> boolean(const char* key) const {
-    const Json* member = json.find(key);
+    const JsonValue* member = json.find(key);
     if (!member) return false;
-    if (!member->is(Json::Kind::Bool)) return wrong(key, "true or false");
-    return member->boolean;
+    if (!member->is(Kind::Bool)) return wrong(key, "true or false");
+    return member->boolean();
   }
+  // As a number or as a decimal string: not every tool that writes JSON keeps 64 bits exact.
   Result<uint64_t> number(const char* key, uint64_t absent, uint64_t least, uint64_t most) const {
-    const Json* member = json.find(key);
+    const JsonValue* member = json.find(key);
     if (!member) return absent;
-    const auto value = member->as_u64();
+    const auto value = member->is(Kind::String) ? parse_decimal(member->text()) : member->as_u64();
     if (!value || *value < least || *value > most)
       return wrong(key, compose("a number from {} to {}", least, most));
     return *value;
@@ -99,14 +107,13 @@ bool is_printable(std::string_view text) {
 
 Result<TrustedKey> read_key(const Entry& entry, KeyOrigin origin) {
   MLC_RETURN_IF_ERROR(entry.only("id pem models not_before not_after role"));
-  const std::string* id = entry.json.text("id");
-  if (!id || id->empty() || id->size() > kMaxName || !is_printable(*id))
-    return entry.wrong("id", "a name of 1 to 255 bytes");
-  const std::string* pem = entry.json.text("pem");
-  if (!pem) return entry.wrong("pem", "the text of a public key");
-  auto key = PublicKey::from_pem(*pem);
+  const std::string_view id = entry.text("id");
+  if (id.empty() || id.size() > kMaxName || !is_printable(id)) return entry.wrong("id", "a name of 1 to 255 bytes");
+  const std::string_view pem = entry.text("pem");
+  if (pem.empty()) return entry.wrong("pem", "the text of a public key");
+  auto key = PublicKey::from_pem(pem);
   if (!key.ok()) return entry.refuse("'pem': {}", {key.status().message});
-  TrustedKey trusted{std::move(key).value(), *id};
+  TrustedKey trusted{std::move(key).value(), std::string(id)};
   trusted.origin = origin;
   MLC_ASSIGN(trusted.models, entry.globs("models"));
   MLC_ASSIGN(trusted.not_before, entry.time("not_before"));
@@ -114,11 +121,17 @@ Result<TrustedKey> read_key(const Entry& entry, KeyOrigin origin) {
   if (trusted.not_after != 0 && trusted.not_after < trusted.not_before)
     return entry.refuse("'not_after' lies before 'not_before'");
   if (entry.json.find("role")) {
-    const std::string* role = entry.json.text("role");
-    if (role && *role == "extender") trusted.role = KeyRole::Extender;
-    else if (!role || *role != "publisher") return entry.wrong("role", "publisher or extender");
+    const std::string_view role = entry.text("role");
+    if (role == "extender") trusted.role = KeyRole::Extender;
+    else if (role != "publisher") return entry.wrong("role", "publisher or extender");
   }
   return trusted;
+}
+
+Result<JsonDocument> read_document(Bytes json, const std::string& name) {
+  auto document = parse_json({reinterpret_cast<const char*>(json.data()), json.size()}, name, kLimits);
+  if (!document.ok()) return Status(Code::Usage, 3302, document.status().message);
+  return document;
 }
 
 std::optional<Level> level_named(std::string_view name) {
@@ -134,8 +147,7 @@ Result<PolicyRule> read_rule(const Entry& entry) {
   PolicyRule rule;
   MLC_ASSIGN(rule.models, entry.globs("models"));
   if (rule.models.empty()) return entry.wrong("models", "an array of model ids or globs");
-  const std::string* name = entry.json.text("level");
-  const auto level = name ? level_named(*name) : std::nullopt;
+  const auto level = level_named(entry.text("level"));
   if (!level) return entry.wrong("level", "strict, permissive, audit or skip");
   rule.level = *level;
   const auto unrestricted = [](const std::string& glob) { return glob.find_first_not_of("*/") == std::string::npos; };
@@ -152,9 +164,8 @@ Result<PolicyRule> read_rule(const Entry& entry) {
 }  // namespace
 
 Result<PolicyFile> parse_policy(Bytes json, const std::string& name) {
-  auto parsed = parse_json(json);
-  if (!parsed.ok()) return Status(Code::Usage, 3302, "{}: {}", name, parsed.status().message);
-  const Entry top{*parsed, name};
+  MLC_ASSIGN(const JsonDocument document, read_document(json, name));
+  const Entry top{document.root(), name};
   MLC_RETURN_IF_ERROR(top.only("keys rules revoked_keys revoked_roots"));
   PolicyFile policy;
   policy.path = name;
@@ -176,9 +187,8 @@ Result<PolicyFile> parse_policy(Bytes json, const std::string& name) {
 }
 
 Result<TrustedKey> parse_trusted_key(Bytes json, const std::string& name) {
-  auto parsed = parse_json(json);
-  if (!parsed.ok()) return Status(Code::Usage, 3302, "{}: {}", name, parsed.status().message);
-  return read_key({*parsed, name}, KeyOrigin::UserFolder);
+  MLC_ASSIGN(const JsonDocument document, read_document(json, name));
+  return read_key({document.root(), name}, KeyOrigin::UserFolder);
 }
 
 std::string encode_trusted_key(const PublicKey& key, std::string_view name, std::span<const std::string> models) {

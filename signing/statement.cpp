@@ -1,16 +1,20 @@
 // The statement: its one spelling when written, its strict reading, and the spelling of times.
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "base/compose.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "signing/envelope.h"
-#include "signing/json.h"
 
 namespace mlc::signing {
 
 namespace {
 
+using Kind = JsonValue::Kind;
+
+constexpr JsonLimits kLimits{.bytes = kMaxStatement, .depth = 16, .values = 100'000};
 constexpr uint64_t kDay = 86'400;
 constexpr uint64_t kLastSecond = 253'402'300'799;  // 9999-12-31T23:59:59Z
 
@@ -21,19 +25,19 @@ Status refuse(const char* pattern, Pieces pieces = {}) {
   return Status(Code::BadSignature, 3103, "signed statement: {}", compose_pieces(pattern, pieces));
 }
 
-Result<std::string> required_text(const Json& object, const char* key) {
-  const std::string* text = object.text(key);
-  if (!text) return refuse("'{}' is missing or no string", {key});
-  return *text;
+Result<std::string> required_text(const JsonValue& object, const char* key) {
+  const JsonValue* member = object.find(key);
+  if (!member || !member->is(Kind::String)) return refuse("'{}' is missing or no string", {key});
+  return std::string(member->text());
 }
 
-Status require(const Json& object, const char* key, std::string_view expected) {
+Status require(const JsonValue& object, const char* key, std::string_view expected) {
   MLC_ASSIGN(const std::string found, required_text(object, key));
   if (found == expected) return ok();
   return refuse("'{}' is {}, expected {}", {key, json_quote(found.substr(0, 80)), json_quote(expected)});
 }
 
-Result<Digest> required_digest(const Json& object, const char* key) {
+Result<Digest> required_digest(const JsonValue& object, const char* key) {
   MLC_ASSIGN(const std::string text, required_text(object, key));
   const auto digest = digest_from_hex(text);
   if (!digest) return refuse("'{}' is not 64 lower-case hex digits", {key});
@@ -79,6 +83,14 @@ bool is_model_id(std::string_view id) {
   const auto org = id.substr(0, slash), name = id.substr(slash + 1);
   return !org.empty() && !name.empty() && std::all_of(org.begin(), org.end(), is_id_character) &&
          std::all_of(name.begin(), name.end(), is_id_character);
+}
+
+std::optional<uint64_t> parse_decimal(std::string_view text) {
+  if (text.empty() || (text.size() > 1 && text[0] == '0')) return std::nullopt;
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
 }
 
 std::optional<std::string> format_time(uint64_t seconds) {
@@ -142,26 +154,25 @@ Result<std::string> encode_statement(const Statement& statement) {
 }
 
 Result<Statement> parse_statement(Bytes payload) {
-  JsonLimits limits;
-  limits.bytes = kMaxStatement;
-  auto parsed = parse_json(payload, limits);
-  if (!parsed.ok()) return refuse("{}", {parsed.status().message});
-  const Json& json = *parsed;
-  if (!json.is(Json::Kind::Object)) return refuse("found {}, expected an object", {name_of(json.kind)});
+  auto document =
+      parse_json({reinterpret_cast<const char*>(payload.data()), payload.size()}, "signed statement", kLimits);
+  if (!document.ok()) return Status(Code::BadSignature, 3103, document.status().message);
+  const JsonValue& json = document->root();
+  if (!json.is(Kind::Object)) return refuse("found {}, expected an object", {name_of(json.kind())});
   MLC_RETURN_IF_ERROR(require(json, "_type", kStatementType));
   MLC_RETURN_IF_ERROR(require(json, "predicateType", kPredicateType));
 
-  const Json* subjects = json.find("subject");
-  if (!subjects || !subjects->is(Json::Kind::Array) || subjects->items.size() != 1)
+  const JsonValue* subjects = json.find("subject");
+  if (!subjects || !subjects->is(Kind::Array) || subjects->size() != 1)
     return refuse("'subject' is not an array of exactly one entry");
-  const Json& subject = subjects->items[0];
-  const Json* digests = subject.find("digest");
-  if (!digests || digests->members.size() != 1) return refuse("'subject' has not exactly one digest");
+  const JsonValue& subject = *subjects->items().begin();
+  const JsonValue* digests = subject.find("digest");
+  if (!digests || !digests->is(Kind::Object) || digests->size() != 1) return refuse("'subject' has not exactly one digest");
   Statement statement;
   MLC_ASSIGN(statement.root, required_digest(*digests, "sha256"));
 
-  const Json* predicate = json.find("predicate");
-  if (!predicate || !predicate->is(Json::Kind::Object)) return refuse("'predicate' is missing or no object");
+  const JsonValue* predicate = json.find("predicate");
+  if (!predicate || !predicate->is(Kind::Object)) return refuse("'predicate' is missing or no object");
   MLC_RETURN_IF_ERROR(require(*predicate, "format", "1"));
   MLC_RETURN_IF_ERROR(require(*predicate, "tree", kTreeId));
   MLC_ASSIGN(statement.manifest, required_digest(*predicate, "manifestSha256"));
@@ -180,12 +191,11 @@ Result<Statement> parse_statement(Bytes payload) {
     statement.not_after = *seconds;
   }
 
-  const Json* critical = predicate->find("critical");
-  if (!critical || !critical->is(Json::Kind::Array)) return refuse("'critical' is missing or no array");
-  for (const Json& item : critical->items) {
-    const bool known = item.is(Json::Kind::String) && is_word_of(kPredicateKeys, item.string);
-    if (!known || !predicate->find(item.string))
-      return refuse("'critical' lists {}, which this version does not know", {json_quote(item.string.substr(0, 80))})
+  const JsonValue* critical = predicate->find("critical");
+  if (!critical || !critical->is(Kind::Array)) return refuse("'critical' is missing or no array");
+  for (const JsonValue& item : critical->items()) {
+    if (!is_word_of(kPredicateKeys, item.text()) || !predicate->find(item.text()))
+      return refuse("'critical' lists {}, which this version does not know", {json_quote(item.text().substr(0, 80))})
           .hint("update mlrun");
   }
   return statement;

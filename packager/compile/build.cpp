@@ -142,7 +142,7 @@ class Build {
 
   Status load_pipeline() {
     if (options_.pipeline_path.empty()) return ok();
-    MLC_ASSIGN(pipeline_text_, read_file(options_.pipeline_path, pipeline::kMaxText));
+    MLC_ASSIGN(pipeline_text_, read_file(options_.pipeline_path, pipeline::kTextLimits.bytes));
     const std::string_view text(reinterpret_cast<const char*>(pipeline_text_.data()), pipeline_text_.size());
     MLC_ASSIGN(pipelines_, pipeline::parse(text, options_.pipeline_path));
     const fs::path folder = fs::path(options_.pipeline_path).parent_path();

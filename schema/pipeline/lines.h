@@ -10,6 +10,9 @@
 
 namespace mlc::pipeline {
 
+// A line costs memory even where it is empty, so bytes alone do not bound a list.
+inline constexpr size_t kMaxListBytes = 64u << 20, kMaxLines = 1 << 20;
+
 // Valid UTF-8 or an error with the offset. A byte order mark is removed, lines end in LF or CR LF, the last one may end
 // without; nothing else is changed, so a line may be a blank character. Control characters are refused.
 Result<std::vector<std::string>> split_lines(Bytes text, std::string_view name);

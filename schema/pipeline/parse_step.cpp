@@ -45,12 +45,12 @@ Op decode_image(ObjectReader& r, const Value&, Value& out) {
   s.gray = gray_formula(r, s.color == Color::Gray);
   s.exif = r.choice<bool>(r.required("orient"), "orient", {{"exif", true}, {"ignore", false}});
   const Json* alpha = r.required("alpha");
-  if (alpha && alpha->is(Json::Kind::String) && alpha->string.starts_with("over ")) {
+  if (alpha && alpha->text().starts_with("over ")) {
     s.alpha = AlphaMode::Over;
-    if (auto rgb = parse_color(std::string_view(alpha->string).substr(5)))
+    if (auto rgb = parse_color(alpha->text().substr(5)))
       s.background = *rgb;
     else
-      r.wrong(*alpha, "alpha", "is '" + alpha->string.substr(0, 40) + "', expected 'over #rrggbb'");
+      r.wrong(*alpha, "alpha", "is '" + std::string(alpha->text().substr(0, 40)) + "', expected 'over #rrggbb'");
   } else {
     s.alpha = r.choice<AlphaMode>(
         alpha, "alpha", {{"drop", AlphaMode::Drop}, {"keep", AlphaMode::Keep}, {"over #rrggbb", AlphaMode::Over}});
@@ -154,7 +154,7 @@ Op crop(ObjectReader& r, const Value& in, Value& out) {
   Crop s;
   std::tie(s.height, s.width) = r.pair(r.required("size"), "size", 1, kMaxSide);
   const Json* at = r.required("at");
-  s.centered = at && at->is(Json::Kind::String) && at->string == "center";
+  s.centered = at && at->text() == "center";
   if (s.centered)
     s.round = r.choice<MarginRound>(
         r.required("round"), "round",

@@ -5,9 +5,20 @@
 namespace mlc::pipeline {
 namespace {
 
-void add_once(std::vector<ValueId>& ids, ValueId id) {
-  if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
-}
+// Values in the order in which they are added, each once.
+class ValueList {
+ public:
+  explicit ValueList(const Pipeline& p) : has_(p.values.size(), false) {}
+  void add(ValueId id) {
+    if (!has_[id]) ids_.push_back(id);
+    has_[id] = true;
+  }
+  std::vector<ValueId> take() && { return std::move(ids_); }
+
+ private:
+  std::vector<ValueId> ids_;
+  std::vector<bool> has_;
+};
 
 // The stage whose step makes each value; inputs count as made before.
 std::vector<Stage> origins(const Pipeline& p) {
@@ -27,24 +38,24 @@ Stage stage_of(const Op& op) {
 
 std::vector<ValueId> array_inputs(const Pipeline& p) {
   auto made = origins(p);
-  std::vector<ValueId> ids;
+  ValueList ids(p);
   for (const Step& s : p.steps)
     if (stage_of(s.what) == Stage::Array)
       for (ValueId id : s.in)
-        if (made[id] == Stage::Before) add_once(ids, id);
-  return ids;
+        if (made[id] == Stage::Before) ids.add(id);
+  return std::move(ids).take();
 }
 
 std::vector<ValueId> array_outputs(const Pipeline& p) {
   auto made = origins(p);
-  std::vector<ValueId> ids;
+  ValueList ids(p);
   for (const Step& s : p.steps)
     if (stage_of(s.what) == Stage::After)
       for (ValueId id : s.in)
-        if (made[id] == Stage::Array) add_once(ids, id);
+        if (made[id] == Stage::Array) ids.add(id);
   for (ValueId id : p.outputs)
-    if (made[id] == Stage::Array) add_once(ids, id);
-  return ids;
+    if (made[id] == Stage::Array) ids.add(id);
+  return std::move(ids).take();
 }
 
 std::vector<std::string> assets(const Pipeline& p) {

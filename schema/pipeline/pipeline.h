@@ -2,7 +2,8 @@
 //
 // Strict, because a guess would change somebody's pixels: an unknown key is an error that names the nearest known one
 // and its place; every key that changes bits must be written, and all that are missing are listed at once; every value
-// must be used. All problems of a file are reported in one Status: the first as its message, the others as facts.
+// must be used. The problems of a file are reported in one Status, 50 of them at most: the first as its message, the
+// others as facts.
 //
 // A Pipeline is a list of steps in order of execution over numbered values (single assignment). Three stages follow
 // each other: host steps that turn files into tensors, array steps with the program's run, host steps that turn tensors
@@ -12,16 +13,17 @@
 #include <optional>
 #include <string_view>
 
+#include "base/json.h"
 #include "base/status.h"
 #include "schema/pipeline/steps.h"
 
 namespace mlc::pipeline {
 
-inline constexpr uint64_t kMaxText = 1 << 20;  // bytes of a pipeline.json
+// spec/pipeline.md, "Limits".
+inline constexpr JsonLimits kTextLimits{.bytes = 1 << 20, .depth = 16, .values = 100'000};
+inline constexpr size_t kMaxSteps = 1000, kMaxInputs = 1000;  // of one pipeline
 
-struct Position {
-  uint32_t line = 0, column = 0;  // from 1, the column in bytes
-};
+using Position = TextPosition;
 
 enum class ValueKind {
   Media,    // bytes of a file, an input

@@ -12,16 +12,16 @@ std::string joined(std::span<const std::string_view> words) {
   return all;
 }
 
+}  // namespace
+
 std::string quoted(std::string_view s) {
-  // Strings from a file go into messages without control characters and not at full length.
   std::string q = "'";
   for (unsigned char c : s.substr(0, 60)) q += c < 0x20 || c == 0x7F ? '?' : static_cast<char>(c);
   return q + (s.size() > 60 ? "...'" : "'");
 }
 
-}  // namespace
-
 void Problems::add(uint16_t number, Position where, std::string what, std::string fact) {
+  if (full()) return void(++more_);
   Status s(Code::Usage, number,
            file_ + ":" + std::to_string(where.line) + ":" + std::to_string(where.column) + ": " + what);
   if (!fact.empty()) s.facts.push_back(std::move(fact));
@@ -35,13 +35,18 @@ Status Problems::status() const {
     all.facts.push_back(found_[i].message);
     for (const auto& fact : found_[i].facts) all.facts.push_back("  " + fact);
   }
+  if (more_ > 0) all.facts.push_back("and " + std::to_string(more_) + " more");
   return all;
+}
+
+std::string Problems::did_you_mean(std::string_view word, std::span<const std::string_view> names) const {
+  const std::string_view near = full() ? std::string_view() : nearest_name(word, names);
+  return near.empty() ? "" : ", did you mean " + quoted(near) + "?";
 }
 
 const Json* ObjectReader::find(std::string_view key, bool needed) {
   if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.push_back(key);
-  for (const auto& m : object_.members)
-    if (m.key == key) return &m.value;
+  if (const Json* value = object_.find(key)) return value;
   if (needed && std::find(missing_.begin(), missing_.end(), key) == missing_.end()) missing_.push_back(key);
   return nullptr;
 }
@@ -51,47 +56,47 @@ const Json* ObjectReader::required(std::string_view key) { return find(key, true
 bool ObjectReader::has(std::string_view key) { return find(key, false) != nullptr; }
 
 void ObjectReader::wrong(const Json& value, std::string_view key, std::string what) {
-  problems_.add(5004, value.where, quoted(key) + " of " + what_ + " " + what);
+  problems_.add(5004, value.where(), quoted(key) + " of " + what_ + " " + what);
 }
 
 std::string ObjectReader::string(const Json* v, std::string_view key) {
   if (!v) return {};
   if (!v->is(Json::Kind::String))
-    return wrong(*v, key, "is " + std::string(kind_name(v->kind)) + ", expected a string"), "";
-  if (v->string.empty()) wrong(*v, key, "is empty");
-  return v->string;
+    return wrong(*v, key, "is " + std::string(name_of(v->kind())) + ", expected a string"), "";
+  if (v->text().empty()) wrong(*v, key, "is empty");
+  return std::string(v->text());
 }
 
 int64_t ObjectReader::integer(const Json* v, std::string_view key, int64_t least, int64_t most) {
   if (!v) return least;
   if (!v->is(Json::Kind::Integer))
-    return wrong(*v, key, "is " + std::string(kind_name(v->kind)) + ", expected a whole number"), least;
-  if (v->integer >= least && v->integer <= most) return v->integer;
+    return wrong(*v, key, "is " + std::string(name_of(v->kind())) + ", expected a whole number"), least;
+  const std::optional<int64_t> number = v->as_i64();
+  if (number && *number >= least && *number <= most) return *number;
   wrong(*v, key,
-        "is " + std::to_string(v->integer) + ", expected " + std::to_string(least) + " to " + std::to_string(most));
+        "is " + (number ? std::to_string(*number) : "beyond 2^63") + ", expected " + std::to_string(least) + " to " + std::to_string(most));
   return least;
 }
 
 double ObjectReader::number(const Json* v, std::string_view key) {
   if (!v) return 0;
-  bool fits = (v->is(Json::Kind::Integer) || v->is(Json::Kind::Number)) && std::isfinite(v->number) &&
-              std::abs(v->number) < 3.4e38;
-  if (!fits) return wrong(*v, key, "is " + std::string(kind_name(v->kind)) + ", expected a finite number"), 0;
-  return v->number;
+  bool fits = (v->is(Json::Kind::Integer) || v->is(Json::Kind::Real)) && std::abs(v->number()) < 3.4e38;
+  if (!fits) return wrong(*v, key, "is " + std::string(name_of(v->kind())) + ", expected a finite number"), 0;
+  return v->number();
 }
 
 bool ObjectReader::boolean(const Json* v, std::string_view key) {
   if (!v) return false;
   if (!v->is(Json::Kind::Bool))
-    return wrong(*v, key, "is " + std::string(kind_name(v->kind)) + ", expected true or false"), false;
-  return v->boolean;
+    return wrong(*v, key, "is " + std::string(name_of(v->kind())) + ", expected true or false"), false;
+  return v->boolean();
 }
 
 std::vector<double> ObjectReader::numbers(const Json* v, std::string_view key, int64_t count) {
   if (!v) return {};
   if (!v->is(Json::Kind::Array)) return std::vector<double>(static_cast<size_t>(count), number(v, key));
   std::vector<double> all;
-  for (const Json& item : v->items) all.push_back(number(&item, key));
+  for (const Json& item : v->items()) all.push_back(number(&item, key));
   if (static_cast<int64_t>(all.size()) != count) {
     wrong(*v, key, "has " + std::to_string(all.size()) + " numbers for " + std::to_string(count) + " channels");
     all.resize(static_cast<size_t>(count));
@@ -101,37 +106,34 @@ std::vector<double> ObjectReader::numbers(const Json* v, std::string_view key, i
 
 std::pair<int64_t, int64_t> ObjectReader::pair(const Json* v, std::string_view key, int64_t least, int64_t most) {
   if (!v) return {least, least};
-  if (!v->is(Json::Kind::Array) || v->items.size() != 2)
+  if (!v->is(Json::Kind::Array) || v->size() != 2)
     return wrong(*v, key, "is not a list of two whole numbers, height first"), std::pair{least, least};
-  return {integer(&v->items[0], key, least, most), integer(&v->items[1], key, least, most)};
+  auto item = v->items().begin();
+  const Json &first = *item, &second = *++item;
+  return {integer(&first, key, least, most), integer(&second, key, least, most)};
 }
 
 size_t ObjectReader::choose(const Json* v, std::string_view key, std::span<const std::string_view> words) {
   if (!v) return 0;
   auto expected = "expected one of: " + joined(words);
-  if (!v->is(Json::Kind::String)) return wrong(*v, key, "is " + std::string(kind_name(v->kind)) + ", " + expected), 0;
+  if (!v->is(Json::Kind::String)) return wrong(*v, key, "is " + std::string(name_of(v->kind())) + ", " + expected), 0;
   for (size_t i = 0; i < words.size(); ++i)
-    if (v->string == words[i]) return i;
-  auto near = nearest_name(v->string, words);
-  wrong(
-      *v, key,
-      "is " + quoted(v->string) + (near.empty() ? "" : ", did you mean " + quoted(near) + "?") + " (" + expected + ")");
+    if (v->text() == words[i]) return i;
+  wrong(*v, key, "is " + quoted(v->text()) + problems_.did_you_mean(v->text(), words) + " (" + expected + ")");
   return 0;
 }
 
 void ObjectReader::finish() {
-  for (const auto& m : object_.members) {
-    if (std::find(known_.begin(), known_.end(), m.key) != known_.end()) continue;
-    auto near = nearest_name(m.key, known_);
-    problems_.add(
-        5001, m.where,
-        "unknown key " + quoted(m.key) + " in " + what_ + (near.empty() ? "" : ", did you mean " + quoted(near) + "?"),
-        "known here: " + joined(known_));
+  for (const auto& [key, value] : object_.members()) {
+    if (std::find(known_.begin(), known_.end(), key.text()) != known_.end()) continue;
+    problems_.add(5001, key.where(),
+                  "unknown key " + quoted(key.text()) + " in " + what_ + problems_.did_you_mean(key.text(), known_),
+                  "known here: " + joined(known_));
   }
   if (missing_.empty()) return;
   std::string all;
   for (auto k : missing_) all += (all.empty() ? "'" : ", '") + std::string(k) + "'";
-  problems_.add(5002, object_.where, what_ + " lacks " + all);
+  problems_.add(5002, object_.where(), what_ + " lacks " + all);
 }
 
 }  // namespace mlc::pipeline

@@ -7,26 +7,39 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "base/nearest_name.h"
-#include "schema/pipeline/json.h"
+#include "schema/pipeline/pipeline.h"
 
 namespace mlc::pipeline {
 
-// All problems of one file.
+using Json = JsonValue;
+
+// Text from a file as messages show it: in quotes, without control characters, 60 bytes of it at most.
+std::string quoted(std::string_view text);
+
+// The problems of one file. A file can have as many as it has bytes: the first kMost are kept, the others counted.
 class Problems {
  public:
+  static constexpr size_t kMost = 50;
+
   explicit Problems(std::string_view file_name) : file_(file_name) {}
 
   // `number`: 5001 unknown key or name, 5002 missing keys, 5004 wrong value, 5005 wrong use of values, 5007 not in this
   // version.
   void add(uint16_t number, Position where, std::string what, std::string fact = {});
   bool any() const { return !found_.empty(); }
+  // Nobody will see the next one: what costs time to say may be left out.
+  bool full() const { return found_.size() >= kMost; }
+  // The nearest of the names as ", did you mean 'x'?", if one is near.
+  std::string did_you_mean(std::string_view word, std::span<const std::string_view> names) const;
   // The first as message, the others as facts.
   Status status() const;
 
  private:
   std::string file_;
   std::vector<Status> found_;
+  size_t more_ = 0;
 };
 
 template <class E>

@@ -20,6 +20,7 @@ seeds() {
     npy) ls $data/*.npy ;;
     npz) ls $data/*.npz ;;
     wav) ls $data/*.wav ;;
+    json) ls examples/*/*.json tests/fuzz/corpus/signed_json/* ;;
     pipeline) ls examples/*/*.json examples/*/labels.txt ;;
     elf) ls "$build"/bin/*.so ;;
     onnx) ls examples/*/*.onnx; find /usr/share/libonnx-testdata -name model.onnx -size -8k ;;

@@ -29,7 +29,7 @@ FOREIGN = (
     (r"zstd", ("packager/container/", "runtime/container/")),
     (r"flatbuffers/", ("schema/generated/",)),
     (r"CLI/", ("base/cli/", "packager/cli/", "runtime/cli/")),
-    (r"nlohmann/", ("base/cli/", "packager/cli/", "runtime/cli/", "signing/", "schema/pipeline/")),
+    (r"nlohmann/", ("base/cli/", "packager/cli/", "runtime/cli/")),
     (r"jpeglib\.h|jerror\.h|turbojpeg\.h|png\.h|zlib\.h|tiff(io)?\.h|webp/|openjpeg\.h", ("runtime/io/",)),
     (r"doctest/", ()),
     (r"sys/socket\.h|netinet/|arpa/|netdb\.h|curl/", ()),

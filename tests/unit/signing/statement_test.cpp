@@ -124,3 +124,10 @@ TEST_CASE("times have one spelling each, leap years included") {
         "2027-01-01 00:00:00Z", "2027-01-01T00:00:00+", "2027-01-01T00:00:00z", "2027-01-0aT00:00:00Z"})
     CHECK_FALSE(parse_time(text));
 }
+
+TEST_CASE("decimal strings have one spelling") {
+  CHECK(parse_decimal("0") == 0);
+  CHECK(parse_decimal("18446744073709551615") == UINT64_MAX);
+  for (const char* text : {"", "00", "01", "+1", "-1", " 1", "1 ", "1.0", "1e3", "0x1", "18446744073709551616"})
+    CHECK_FALSE(parse_decimal(text));
+}

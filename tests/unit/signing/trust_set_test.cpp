@@ -93,7 +93,7 @@ TEST_CASE("a mistake in a policy file is an error that names its place") {
       {"\"audit\"", "\"skip\"", "rules[1]: level skip"},
       {"\"revoked_keys\":[\"", "\"revoked_keys\":[\"0", "revoked_keys[0]"},
       {"\"revoked_roots\":[", "\"revoked_roots\":[7,", "revoked_roots[0]"},
-      {"\"level\":\"audit\"", "\"level\":\"audit\",\"level\":\"audit\"", "twice"},
+      {"\"level\":\"audit\"", "\"level\":\"audit\",\"level\":\"audit\"", "for the second time"},
   };
   for (const auto& [from, to, expected] : changes) {
     CAPTURE(from);
