@@ -1,5 +1,6 @@
 // Bytes to programs. The one place where portable code is checked: everything that steps rely on is established here
 // (spec/portable-code.md, "What is checked").
+#include <algorithm>
 #include <bit>
 
 #include "base/compose.h"
@@ -104,6 +105,8 @@ class KernelDecoder {
       i.zero = in_.take<uint32_t>();
       i.imm = static_cast<int64_t>(in_.take<uint64_t>());
       if (Status s = instruction(i); !s.ok()) return s;
+      Step& step = out.steps[at_];
+      step.cost = cost_of(i, step);
     }
     if (!open_.empty()) return broken("a loop or condition without its end");
     out.steps.back().run = control_handler(Op::None);
@@ -119,6 +122,25 @@ class KernelDecoder {
 
   Status broken(const char* pattern, Pieces pieces = {}) const {
     return Status(Code::Malformed, "instruction {}: {}", at_, compose_pieces(pattern, pieces));
+  }
+  // Units of work of an instruction, from the slowest that it can be: what a scalar or 16 lanes of plain arithmetic take is
+  // one unit, and no instruction takes more than half a microsecond for each of its units.
+  uint16_t cost_of(const Instruction& i, const Step& s) const {
+    const unsigned lanes = s.lanes, blocks = std::max<unsigned>(s.blocks, lanes / kBlock);
+    const auto many = [&](unsigned units) { return static_cast<uint16_t>(units); };
+    switch (static_cast<Op>(i.op)) {
+      case Op::FMod: return many(lanes * (registers_[i.a].kind == Kind::F64 ? 512 : 64));  // bit by bit of the quotient
+      case Op::Pow: case Op::PowU: return many(lanes * 16);
+      case Op::Quot: case Op::QuotU: case Op::Rem: case Op::RemU: case Op::FloorQuot: case Op::FloorRem:
+        return many(lanes * 2);
+      case Op::Load: case Op::Store: {
+        const bool each = i.b != kNoRegister || registers_[i.a].lanes > 1 || lanes % kBlock != 0;  // lane by lane
+        return many(each ? 1 + lanes / 4 : blocks);
+      }
+      case Op::Div: case Op::Sqrt: case Op::Floor: case Op::Ceil: case Op::Trunc: case Op::Rint: case Op::Pack:
+      case Op::Unpack: case Op::ToInt: case Op::ToIntU: return many(blocks * 4);
+      default: return many(blocks);
+    }
   }
   static Kind kind(const Register* r) { return r ? r->kind : Kind::None; }
 

@@ -1,6 +1,6 @@
 // A verified kernel of portable code, ready to run: one Step per instruction with the function that does it and the
 // places of its registers in the worker's frame. Nothing here trusts the bytes; after `decode_module` every register
-// number, kind, lane count, buffer number and jump is known to be right, so that steps only check addresses and fuel.
+// number, kind, lane count, buffer number and jump is known to be right, so that steps only check addresses.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 
 #include "base/checked.h"
 #include "base/status.h"
+#include "base/work_meter.h"
 #include "schema/module_abi.h"
 #include "schema/portable_code.h"
 
@@ -24,7 +25,8 @@ using Handler = const Step* (*)(const Step*, Frame&);
 struct Step {
   Handler run = nullptr;
   uint32_t dst = 0, a = 0, b = 0, c = 0;  // byte offsets of registers in the frame
-  uint32_t blocks = 1;                    // vectors: groups of kBlock lanes
+  uint16_t blocks = 1;                    // vectors: groups of kBlock lanes
+  uint16_t cost = 1;                      // units of work, base/work_meter.h
   uint16_t lanes = 1;                     // of dst, or of the operand where dst has one
   uint16_t array = 0;
   int64_t imm = 0;
@@ -45,7 +47,6 @@ struct Frame {
   const BufferView* buffers;
   const int64_t* scalars;
   int64_t tiles[2];
-  uint64_t fuel;  // backward jumps left
   int32_t fault;
 };
 
@@ -63,13 +64,9 @@ struct Program {
 // Checks every rule of the format. An error names the kernel and the instruction.
 Result<std::vector<Program>> decode_module(Bytes module);
 
-// Jumps back in one call, far beyond any honest kernel: at some nanoseconds each this is minutes.
-inline constexpr uint64_t kFuel = uint64_t{1} << 36;
-
 // Runs tiles [begin, end). `launch` has one buffer per parameter and num_scalars scalars; scratch as laid out above.
-// Code that runs out of fuel faults with MLRUN_FAULT_BOUND.
-int32_t run_program(const Program& program, const MlrunLaunch& launch, uint32_t begin, uint32_t end,
-                    uint64_t fuel = kFuel);
+// Every step is charged to the meter. 0, a fault code, or kRunStopped of runtime/loader.h.
+int32_t run_program(const Program& program, const MlrunLaunch& launch, uint32_t begin, uint32_t end, WorkMeter& meter);
 
 // The steps, by family; null if the operation does not exist for these kinds. `vector`: more than one lane.
 Handler control_handler(Op op);
