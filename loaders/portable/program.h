@@ -25,10 +25,10 @@ using Handler = const Step* (*)(const Step*, Frame&);
 struct Step {
   Handler run = nullptr;
   uint32_t dst = 0, a = 0, b = 0, c = 0;  // byte offsets of registers in the frame
-  uint16_t blocks = 1;                    // vectors: groups of kBlock lanes
-  uint16_t cost = 1;                      // units of work, base/work_meter.h
-  uint16_t lanes = 1;                     // of dst, or of the operand where dst has one
+  uint8_t blocks = 1;                     // vectors: groups of kBlock lanes
+  uint8_t lanes = 1;                      // of dst, or of the operand where dst has one
   uint16_t array = 0;
+  uint32_t cost = 0;                      // of a jump back: units of work of all steps that it jumps over
   int64_t imm = 0;
   const Step* jump = nullptr;
 };
@@ -47,6 +47,8 @@ struct Frame {
   const BufferView* buffers;
   const int64_t* scalars;
   int64_t tiles[2];
+  WorkMeter& meter;
+  uint64_t left;  // units that were drawn from it
   int32_t fault;
 };
 
@@ -56,6 +58,7 @@ struct Program {
   uint16_t num_scalars = 0;
   uint64_t register_bytes = 0;
   std::vector<Step> steps;
+  uint64_t cost = 0;  // units of work of all steps, each once
 
   // Layout of a worker's scratch: views of the buffers, local arrays, registers; all 64-byte aligned.
   uint64_t locals_offset = 0, registers_offset = 0, scratch_bytes = 0;
@@ -65,11 +68,13 @@ struct Program {
 Result<std::vector<Program>> decode_module(Bytes module);
 
 // Runs tiles [begin, end). `launch` has one buffer per parameter and num_scalars scalars; scratch as laid out above.
-// Every step is charged to the meter. 0, a fault code, or kRunStopped of runtime/loader.h.
+// 0, a fault code, or kRunStopped of runtime/loader.h. Every step is charged to the meter before it is run: what a call
+// does without a jump back when it begins, what a jump back repeats at the jump.
 int32_t run_program(const Program& program, const MlrunLaunch& launch, uint32_t begin, uint32_t end, WorkMeter& meter);
 
 // The steps, by family; null if the operation does not exist for these kinds. `vector`: more than one lane.
 Handler control_handler(Op op);
+Handler poll_handler();  // looks at the meter: within code that has no jumps back for long
 Handler memory_handler(Op op, DType type, bool gather, bool masked, unsigned lanes);
 Handler move_handler(Op op, Kind kind, bool vector);
 Handler float_handler(Op op, Kind kind, bool vector);
