@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/work_meter.h"
+
 namespace mlc {
 namespace {
 
@@ -136,30 +138,46 @@ bool is_word_of(std::string_view list, std::string_view word) {
   return false;
 }
 
-int64_t accepted(const int32_t* table, uint64_t length, std::string_view text) {
+namespace {
+
+// Bytes that an automaton looks at for a unit of work, and how many it looks at between two charges.
+constexpr size_t kBytesPerUnit = 4, kBytesPerCharge = 4096;
+
+// How much of the text from its start is accepted at most; -1: not even nothing, or `work` ended the run.
+int64_t accepted(const int32_t* table, uint64_t length, std::string_view text, WorkAccount* work) {
   if (length < 258 || table[0] < 2 || table[1] < 1) return -1;
   const auto states = static_cast<uint64_t>(table[0]), classes = static_cast<uint64_t>(table[1]);
   if (states > length || classes > 256 || length != 258 + states + states * classes) return -1;
   const int32_t *class_of = table + 2, *ends = class_of + 256, *next = ends + states;
   int64_t most = -1;
   uint64_t state = 1;
-  for (size_t at = 0; state > 0 && state < states; ++at) {
+  size_t at = 0;
+  for (; state > 0 && state < states; ++at) {
     if (ends[state] != 0) most = static_cast<int64_t>(at);
     if (at == text.size()) break;
+    if (work && at % kBytesPerCharge == kBytesPerCharge - 1 && !work->spend(kBytesPerCharge / kBytesPerUnit)) return -1;
     const auto k = static_cast<uint64_t>(class_of[static_cast<uint8_t>(text[at])]);
     if (k >= classes) break;
     state = static_cast<uint64_t>(next[state * classes + k]);
   }
-  return most;
+  return work && !work->spend(1 + at % kBytesPerCharge / kBytesPerUnit) ? -1 : most;
 }
 
-bool next_token(std::string_view& rest, const int32_t* table, uint64_t length, bool between, uint64_t letters, std::string_view& token) {
+}  // namespace
+
+bool accepts(const int32_t* table, uint64_t length, std::string_view text, WorkAccount* work) {
+  return accepted(table, length, text, work) == static_cast<int64_t>(text.size());
+}
+
+bool next_token(std::string_view& rest, const int32_t* table, uint64_t length, bool between, uint64_t letters,
+                std::string_view& token, WorkAccount* work) {
   while (!rest.empty()) {
     size_t at = 0, bytes = 0;
     for (; at < rest.size(); ++at) {
-      const int64_t n = accepted(table, length, rest.substr(at));
+      const int64_t n = accepted(table, length, rest.substr(at), work);
       bytes = n > 0 ? static_cast<size_t>(n) : 0;
       if (bytes > 0) break;
+      if (n < 0 && work && !work->spend(1)) return false;
     }
     token = between ? rest.substr(0, at) : rest.substr(at, bytes);
     rest.remove_prefix(at + bytes);

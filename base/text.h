@@ -8,6 +8,8 @@
 
 namespace mlc {
 
+class WorkAccount;
+
 // The number that the text is, all of it but blanks around: decimal, with exponent, "nan", "inf",
 // "infinity" in any case. False if it is none.
 bool read_real(std::string_view text, double& out);
@@ -40,14 +42,13 @@ bool is_word_of(std::string_view list, std::string_view word);
 // Whether a table of states accepts all of the text. The table: numbers of states and of classes of bytes, then for each
 // byte its class, for each state whether a text may end there, for each state and class the next state. State 0 is
 // where no text is accepted any more, 1 the first. Numbers of a table that is not like that accept nothing.
-// Answered is how much of the text from its start is accepted at most; -1: not even nothing.
-int64_t accepted(const int32_t* table, uint64_t length, std::string_view text);
-inline bool accepts(const int32_t* table, uint64_t length, std::string_view text) {
-  return accepted(table, length, text) == static_cast<int64_t>(text.size());
-}
+// `work`, here and below, is charged for the bytes that are looked at, how often it may be; what is answered after it
+// ended the run means nothing. Null: nobody counts.
+bool accepts(const int32_t* table, uint64_t length, std::string_view text, WorkAccount* work = nullptr);
 // The next piece of a text that the table accepts, the longest one at the first place where there is one; or, if `between`,
 // what stands before it. Moves `rest` behind it; passes over pieces of less than `letters` letters and empty ones. False:
 // there is none any more.
-bool next_token(std::string_view& rest, const int32_t* table, uint64_t length, bool between, uint64_t letters, std::string_view& token);
+bool next_token(std::string_view& rest, const int32_t* table, uint64_t length, bool between, uint64_t letters,
+                std::string_view& token, WorkAccount* work = nullptr);
 
 }  // namespace mlc

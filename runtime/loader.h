@@ -10,11 +10,15 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "base/work_meter.h"
 #include "runtime/compatible.h"
 #include "runtime/verified.h"
 #include "schema/module_abi.h"
 
 namespace mlc {
+
+// What `run` answers when it stopped because the meter said so. No fault code of schema/module_abi.h.
+inline constexpr int32_t kRunStopped = -1;
 
 // The form of a launch as the plan states it, known before anything runs.
 struct LaunchForm {
@@ -34,8 +38,12 @@ class KernelModule {
   // scalar that is not passed, or store to one that is read-only. Native code has no such description: OK.
   virtual Status accepts(uint32_t kernel, const LaunchForm& form) const = 0;
   // Runs tiles [tile_begin, tile_end). `kernel` < num_kernels(), the launch has the form that was accepted, and the
-  // rules of schema/module_abi.h hold. Returns 0 or a fault code of that header. Allocates nothing.
-  virtual int32_t run(uint32_t kernel, const MlrunLaunch& launch, uint32_t tile_begin, uint32_t tile_end) const = 0;
+  // rules of schema/module_abi.h hold. Returns 0, a fault code of that header, or kRunStopped. Allocates nothing.
+  //
+  // Code that came without a trusted signature must charge `meter` for all that it does, as it does it, and stop when
+  // that says so. Native code cannot: it runs to the end of its tiles, and the executor asks the meter before each call.
+  virtual int32_t run(uint32_t kernel, const MlrunLaunch& launch, uint32_t tile_begin, uint32_t tile_end,
+                      WorkMeter& meter) const = 0;
 };
 
 class Loader {

@@ -24,7 +24,7 @@ class ElfModule final : public KernelModule {
   uint64_t scratch_bytes(uint32_t kernel) const override { return entries_[kernel].scratch_bytes; }
   // Machine code carries no description of its parameters: that it fits its plan is what the signature vouches for.
   Status accepts(uint32_t, const LaunchForm&) const override { return ok(); }
-  int32_t run(uint32_t kernel, const MlrunLaunch& launch, uint32_t begin, uint32_t end) const override {
+  int32_t run(uint32_t kernel, const MlrunLaunch& launch, uint32_t begin, uint32_t end, WorkMeter&) const override {
     return entries_[kernel].run(&launch, begin, end);
   }
 

@@ -14,7 +14,7 @@ class NullModule final : public KernelModule {
   // It touches nothing, so any buffers and scalars will do. A loader of untrusted code compares them with what the
   // kernel uses; a loader that uploads to a device would note here which buffers go where.
   Status accepts(uint32_t, const LaunchForm&) const override { return ok(); }
-  int32_t run(uint32_t, const MlrunLaunch&, uint32_t, uint32_t) const override { return MLRUN_FAULT_NONE; }
+  int32_t run(uint32_t, const MlrunLaunch&, uint32_t, uint32_t, WorkMeter&) const override { return MLRUN_FAULT_NONE; }
 
  private:
   uint32_t num_kernels_;

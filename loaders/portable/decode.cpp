@@ -1,6 +1,8 @@
 // Bytes to programs. The one place where portable code is checked: everything that steps rely on is established here
 // (spec/portable-code.md, "What is checked").
+#include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/compose.h"
 #include "loaders/portable/program.h"
@@ -9,6 +11,10 @@ namespace mlc::portable {
 namespace {
 
 constexpr auto kLastType = static_cast<uint8_t>(kLastDType);
+
+// Code without jumps back is looked after every so many units of work, but not more often than every so many steps.
+constexpr uint64_t kCostPerPoll = 8192;
+constexpr size_t kStepsPerPoll = 64;
 
 // A shrinking view; reads past the end give zeros and set `bad`.
 class Reader {
@@ -94,7 +100,7 @@ class KernelDecoder {
     out.registers_offset = out.locals_offset + locals;
     out.scratch_bytes = out.registers_offset + out.register_bytes;
 
-    out.steps.resize(num_instructions + 1);
+    out.steps.reserve(num_instructions + num_instructions / kStepsPerPoll + 2);  // steps point at each other
     for (at_ = 0; at_ < num_instructions; ++at_) {
       Instruction i;
       i.op = in_.take<uint8_t>();
@@ -103,26 +109,60 @@ class KernelDecoder {
       i.array = in_.take<uint16_t>();
       i.zero = in_.take<uint32_t>();
       i.imm = static_cast<int64_t>(in_.take<uint64_t>());
-      if (Status s = instruction(i); !s.ok()) return s;
+      add_poll();
+      Step& step = out.steps.emplace_back();
+      if (Status s = instruction(i, step); !s.ok()) return s;
+      const unsigned cost = cost_of(i, step);
+      out.cost += cost;
+      path_ += cost;
     }
     if (!open_.empty()) return broken("a loop or condition without its end");
-    out.steps.back().run = control_handler(Op::None);
+    out.steps.emplace_back().run = control_handler(Op::None);
     return ok();
   }
 
  private:
   struct Open {
     Op op;
-    uint32_t at;      // of the opening instruction, or Else
-    uint32_t test = 0;  // of WhileTest, 0 if none yet
+    size_t at;        // of the opening step, or Else
+    size_t test = 0;  // of WhileTest, 0 if none yet
+    uint64_t cost = 0;  // of all steps before
+    uint64_t path = 0;  // see path_: the longest with which one gets behind the end other than through the last step
   };
+
+  // Jumps back are charged for, so they look at the meter. Where the longest way through the steps since the last look
+  // is long, a step is put in that looks.
+  void add_poll() {
+    if (path_ < kCostPerPoll || out_->steps.size() - last_poll_ <= kStepsPerPoll) return;
+    last_poll_ = out_->steps.size();
+    out_->steps.emplace_back().run = poll_handler();
+    path_ = 0;
+  }
 
   Status broken(const char* pattern, Pieces pieces = {}) const {
     return Status(Code::Malformed, "instruction {}: {}", at_, compose_pieces(pattern, pieces));
   }
+  // Units of work of an instruction, from the slowest that it can be: what a scalar or 16 lanes of plain arithmetic take is
+  // one unit, and no instruction takes more than half a microsecond for each of its units.
+  unsigned cost_of(const Instruction& i, const Step& s) const {
+    const unsigned lanes = s.lanes, blocks = std::max<unsigned>(s.blocks, lanes / kBlock);
+    switch (static_cast<Op>(i.op)) {
+      case Op::FMod: return lanes * (registers_[i.a].kind == Kind::F64 ? 512 : 64);  // bit by bit of the quotient
+      case Op::Pow: case Op::PowU: return lanes * 16;
+      case Op::Quot: case Op::QuotU: case Op::Rem: case Op::RemU: case Op::FloorQuot: case Op::FloorRem:
+        return lanes * 2;
+      case Op::Load: case Op::Store: {
+        const bool each = i.b != kNoRegister || registers_[i.a].lanes > 1 || lanes % kBlock != 0;  // lane by lane
+        return each ? 1 + lanes / 4 : blocks;
+      }
+      case Op::Div: case Op::Sqrt: case Op::Floor: case Op::Ceil: case Op::Trunc: case Op::Rint: case Op::Pack:
+      case Op::Unpack: case Op::ToInt: case Op::ToIntU: return blocks * 4;
+      default: return blocks;
+    }
+  }
   static Kind kind(const Register* r) { return r ? r->kind : Kind::None; }
 
-  Status instruction(const Instruction& i) {
+  Status instruction(const Instruction& i, Step& s) {
     const Op op = static_cast<Op>(i.op);
     const Register *dst = nullptr, *a = nullptr, *b = nullptr, *c = nullptr;
     for (auto [number, slot] : {std::pair{i.dst, &dst}, {i.a, &a}, {i.b, &b}, {i.c, &c}}) {
@@ -131,7 +171,6 @@ class KernelDecoder {
       *slot = &registers_[number];
     }
     if (i.zero != 0) return broken("a field that must be zero is not");
-    Step& s = out_->steps[at_];
     s.imm = i.imm;
     s.array = i.array;
     if (dst) s.dst = dst->offset;
@@ -139,7 +178,7 @@ class KernelDecoder {
     if (b) s.b = b->offset;
     if (c) s.c = c->offset;
     const Register* shape = dst ? dst : c ? c : a;
-    if (shape) s.lanes = shape->lanes, s.blocks = shape->blocks();
+    if (shape) s.lanes = shape->lanes, s.blocks = static_cast<uint8_t>(shape->blocks());
 
     // Which operands the instruction must have, exactly.
     auto has = [&](bool d, bool x, bool y, bool z) { return !!dst == d && !!a == x && !!b == y && !!c == z; };
@@ -274,14 +313,16 @@ class KernelDecoder {
 
   Status open(Op op) {
     if (open_.size() >= kMaxDepth) return broken("nested too deeply");
-    open_.push_back({op, at_, 0});
+    open_.push_back({op, this_step(), 0, out_->cost, path_});
     return ok();
   }
+  size_t this_step() const { return out_->steps.size() - 1; }
   Status close(Op op, Step& s) {
     if (open_.empty()) return broken("ends what was not begun");
     Open& o = open_.back();
     Step& first = out_->steps[o.at];
-    const Step* next = out_->steps.data() + at_ + 1;
+    const Step* next = &s + 1;
+    s.cost = static_cast<uint32_t>(std::min<uint64_t>(out_->cost - o.cost + 1, UINT32_MAX));
     switch (op) {
       case Op::LoopEnd:
         if (o.op != Op::LoopBegin) return broken("ends a loop that was not begun");
@@ -291,7 +332,8 @@ class KernelDecoder {
         break;
       case Op::WhileTest:
         if (o.op != Op::WhileBegin || o.test) return broken("tests a loop that was not begun, or twice");
-        o.test = at_;
+        o.test = this_step();
+        o.path = std::max(o.path, path_);
         s.dst = first.dst, s.b = first.a;
         return ok();
       case Op::WhileEnd:
@@ -302,13 +344,14 @@ class KernelDecoder {
       case Op::Else:
         if (o.op != Op::If) return broken("else without a condition");
         first.jump = next;
-        o = {Op::Else, at_, 0};
+        o = {Op::Else, this_step(), 0, o.cost, std::exchange(path_, o.path)};
         return ok();
       default:
         if (o.op != Op::If && o.op != Op::Else) return broken("ends a condition that was not begun");
         first.jump = next;
         break;
     }
+    path_ = std::max(path_, o.path);
     open_.pop_back();
     return ok();
   }
@@ -317,7 +360,9 @@ class KernelDecoder {
   Program* out_ = nullptr;
   std::vector<Register> registers_;
   std::vector<Open> open_;
-  uint32_t at_ = 0;
+  uint32_t at_ = 0;  // the instruction
+  uint64_t path_ = 0;  // units of work of the longest way here since the meter was looked at
+  size_t last_poll_ = 0;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Loops, conditions, faults, launch values. Jumps go to steps that decoding has chosen; every jump back costs fuel.
+// Loops, conditions, faults, launch values, and the loop that runs the steps. Jumps go to steps that decoding has chosen.
 #include "loaders/portable/step.h"
+#include "runtime/loader.h"
 
 namespace mlc::portable {
 namespace {
@@ -9,12 +10,22 @@ const Step* loop_begin(const Step* s, Frame& f) {
   *at<int64_t>(f, s->dst) = begin;
   return begin < *at<int64_t>(f, s->b) ? s + 1 : s->jump;
 }
+const Step* stop_or_refill(const Step* s, Frame& f) {
+  const uint64_t drawn = f.meter.draw(s->cost - f.left, WorkMeter::kBatch + s->cost);
+  if (drawn == 0) return stop(f, kRunStopped);
+  f.left += drawn - s->cost;
+  return s->jump;
+}
+const Step* jump_back(const Step* s, Frame& f) {
+  if (f.left < s->cost) [[unlikely]] return stop_or_refill(s, f);
+  f.left -= s->cost;
+  return s->jump;
+}
 // Registers and imm of LoopBegin; jump: the first step of the body.
 const Step* loop_end(const Step* s, Frame& f) {
   int64_t* var = at<int64_t>(f, s->dst);
   if (__builtin_add_overflow(*var, s->imm, var) || *var >= *at<int64_t>(f, s->b)) return s + 1;
-  if (f.fuel-- == 0) return stop(f, MLRUN_FAULT_BOUND);
-  return s->jump;
+  return jump_back(s, f);
 }
 const Step* while_begin(const Step* s, Frame& f) {
   *at<int64_t>(f, s->dst) = 0;
@@ -27,10 +38,6 @@ const Step* while_test(const Step* s, Frame& f) {
   if (*count >= *at<int64_t>(f, s->b)) return stop(f, MLRUN_FAULT_BOUND);
   *count = static_cast<int64_t>(static_cast<uint64_t>(*count) + 1);
   return s + 1;
-}
-const Step* jump_back(const Step* s, Frame& f) {
-  if (f.fuel-- == 0) return stop(f, MLRUN_FAULT_BOUND);
-  return s->jump;
 }
 const Step* branch(const Step* s, Frame& f) { return *at<uint8_t>(f, s->a) ? s + 1 : s->jump; }
 const Step* jump(const Step* s, Frame&) { return s->jump; }
@@ -50,8 +57,13 @@ const Step* tile(const Step* s, Frame& f) {
   return s + 1;
 }
 const Step* end(const Step*, Frame& f) { return stop(f, MLRUN_FAULT_NONE); }
+const Step* poll(const Step* s, Frame& f) {
+  return f.meter.poll() ? s + 1 : stop(f, kRunStopped);
+}
 
 }  // namespace
+
+Handler poll_handler() { return poll; }
 
 Handler control_handler(Op op) {
   switch (op) {
@@ -71,10 +83,13 @@ Handler control_handler(Op op) {
   }
 }
 
-int32_t run_program(const Program& p, const MlrunLaunch& launch, uint32_t begin, uint32_t end, uint64_t fuel) {
+int32_t run_program(const Program& p, const MlrunLaunch& launch, uint32_t begin, uint32_t end, WorkMeter& meter) {
   auto* scratch = static_cast<std::byte*>(launch.scratch);
   auto* views = reinterpret_cast<BufferView*>(scratch);
   const size_t num_params = p.param_flags.size();
+  const uint64_t cost = p.cost + num_params + p.local_bytes.size();
+  const uint64_t drawn = meter.draw(cost, cost + WorkMeter::kBatch);
+  if (drawn == 0) return kRunStopped;
   for (size_t k = 0; k < num_params; ++k) {
     const uint64_t length = launch.lengths[k];
     const uint64_t readable = length > UINT64_MAX - 63 ? length : (length + 63) & ~uint64_t{63};
@@ -87,8 +102,9 @@ int32_t run_program(const Program& p, const MlrunLaunch& launch, uint32_t begin,
     views[num_params + k] = {scratch + offset, readable, p.local_bytes[k]};
     offset += readable;
   }
-  Frame frame{scratch + p.registers_offset, views, launch.scalars, {begin, end}, fuel, MLRUN_FAULT_NONE};
+  Frame frame{scratch + p.registers_offset, views, launch.scalars, {begin, end}, meter, drawn - cost, MLRUN_FAULT_NONE};
   for (const Step* s = p.steps.data(); s;) s = s->run(s, frame);
+  meter.give_back(frame.left);
   return frame.fault;
 }
 

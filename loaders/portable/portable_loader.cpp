@@ -26,8 +26,9 @@ class PortableModule final : public KernelModule {
         return refuse(compose("stores to buffer {}, which is read-only", k));
     return ok();
   }
-  int32_t run(uint32_t kernel, const MlrunLaunch& launch, uint32_t tile_begin, uint32_t tile_end) const override {
-    return run_program(programs_[kernel], launch, tile_begin, tile_end);
+  int32_t run(uint32_t kernel, const MlrunLaunch& launch, uint32_t tile_begin, uint32_t tile_end,
+              WorkMeter& meter) const override {
+    return run_program(programs_[kernel], launch, tile_begin, tile_end, meter);
   }
 
  private:

@@ -13,6 +13,8 @@
 
 namespace mlc::exec {
 
+constexpr uint64_t kMovedPiece = 1 << 20;  // bytes that are copied or filled between two looks at the meter
+
 // One instruction, with its operands as ranges of the binding's arrays.
 struct BoundInstr {
   InstrOp op = InstrOp::None;

@@ -98,7 +98,7 @@ std::string complaint_about_list(const Port& port, uint8_t depth, const InputArg
 
 Executor::Executor(const Plan& plan, const KernelModule& module, const Constants& constants, WorkerPool& pool,
                    const Limits& limits)
-    : plan_(plan), module_(module), constants_(constants), pool_(pool),
+    : plan_(plan), module_(module), constants_(constants), pool_(pool), limits_(limits),
       budget_(std::make_unique<MemoryBudget>(MemoryBudget{limits.max_memory_bytes, 0})) {
   scratch_.resize(pool.workers());
   states_.resize(plan.num_states);
@@ -185,14 +185,15 @@ Status Executor::acquire_constants(uint32_t function) {
     const Function& f;
     const Constants& constants;
     std::vector<const std::byte*>& out;
+    WorkMeter& meter;
     std::atomic<uint32_t> next{0};
     std::atomic<bool> failed{false};
     Status failure;  // written by whoever turned `failed`, read after the run
-  } work{f, constants_, state.constants};
+  } work{f, constants_, state.constants, meter_};
   pool_.run(
       [](void* context, unsigned) {
         Work& w = *static_cast<Work*>(context);
-        for (uint32_t i = w.next++; i < w.f.buffers.size() && !w.failed.load(); i = w.next++) {
+        for (uint32_t i = w.next++; i < w.f.buffers.size() && !w.failed.load() && w.meter.poll(); i = w.next++) {
           const Buffer& b = w.f.buffers[i];
           if (b.kind != BufferKind::Constant) continue;
           auto p = w.constants.acquire(b.index, b.copy);
@@ -201,7 +202,7 @@ Status Executor::acquire_constants(uint32_t function) {
         }
         // Who is done helps with the large ones: leaves that nobody hashes yet are taken by whoever asks. A failure
         // is seen by the worker that has the tensor, too.
-        for (uint32_t i = 0; i < w.f.buffers.size() && !w.failed.load(); ++i) {
+        for (uint32_t i = 0; i < w.f.buffers.size() && !w.failed.load() && w.meter.poll(); ++i) {
           const Buffer& b = w.f.buffers[i];
           if (b.kind == BufferKind::Constant && b.constant_bytes >= kSharedBytes)
             (void)w.constants.acquire(b.index, b.copy);
@@ -209,6 +210,7 @@ Status Executor::acquire_constants(uint32_t function) {
       },
       &work);
   if (work.failed) return std::move(work.failure);
+  MLC_RETURN_IF_ERROR(why_stopped());
   state.constants_ready = true;
   return ok();
 }
@@ -306,71 +308,74 @@ struct Executor::Run {
   alignas(64) std::atomic<int32_t> fault{0};  // of the first kernel that failed
   std::atomic<uint32_t> fault_at{0};
 
-  bool stopped() const {
-    return fault.load(std::memory_order_relaxed) != 0 || executor.cancelled_.load(std::memory_order_relaxed);
-  }
+  bool stopped() { return fault.load(std::memory_order_relaxed) != 0 || !executor.meter_.poll(); }
   void fail(int32_t code, uint32_t step) {
     int32_t none = 0;
     if (fault.compare_exchange_strong(none, code)) fault_at.store(step);
   }
+  void launch(const BoundInstr& s, uint32_t step, const MlrunLaunch& launch);
+  void move(const BoundInstr& s, const MlrunLaunch& launch);
 };
+
+// This worker's tiles.
+void Executor::Run::launch(const BoundInstr& s, uint32_t step, const MlrunLaunch& launch) {
+  const auto call = [&](uint64_t begin, uint64_t end) {
+    if (begin >= end) return true;
+    const int32_t answer = executor.module_.run(s.kernel, launch, static_cast<uint32_t>(begin), static_cast<uint32_t>(end),
+                                                executor.meter_);
+    if (answer != MLRUN_FAULT_NONE && answer != kRunStopped) fail(answer, step);
+    return answer == MLRUN_FAULT_NONE;
+  };
+  if (s.share == Share::Counter && workers > 1) {
+    const uint64_t chunk = std::max<uint64_t>(1, s.tiles / (uint64_t{workers} * 4));
+    std::atomic<uint32_t>& counter = binding.counters[s.counter].claimed;
+    for (;;) {
+      const uint64_t begin = uint64_t{counter.fetch_add(1, std::memory_order_relaxed)} * chunk;
+      if (begin >= s.tiles || stopped() || !call(begin, std::min<uint64_t>(s.tiles, begin + chunk))) break;
+    }
+  } else if (s.share == Share::One) {
+    if (launch.worker == 0) call(0, s.tiles);
+  } else {
+    const auto [begin, end] = share_of(s.tiles, launch.worker, workers);
+    call(begin, end);
+  }
+}
+
+// This worker's part of a copy or fill: whole cache lines, so that no line is written by two.
+void Executor::Run::move(const BoundInstr& s, const MlrunLaunch& launch) {
+  const uint64_t length = launch.lengths[0];
+  auto [begin, end] = share_of((length + 63) / 64, launch.worker, workers);
+  if (s.share == Share::One) begin = 0, end = launch.worker == 0 ? (length + 63) / 64 : 0;
+  begin *= 64, end = std::min(end * 64, length);
+  auto* to = static_cast<std::byte*>(launch.buffers[0]);
+  while (begin < end) {
+    const uint64_t piece = std::min(end - begin, kMovedPiece);
+    if (!executor.meter_.take(units_of(piece))) return;
+    if (s.op == InstrOp::Fill) std::memset(to + begin, s.fill, piece);
+    else std::memmove(to + begin, static_cast<const std::byte*>(launch.buffers[1]) + begin, piece);
+    begin += piece;
+  }
+}
 
 void Executor::work(void* context, unsigned worker) {
   Run& run = *static_cast<Run*>(context);
   Executor& e = run.executor;
   Binding& b = run.binding;
-  const unsigned workers = run.workers;
-  MlrunLaunch launch{nullptr, nullptr, nullptr, e.scratch_[worker].data(), worker, workers};
+  MlrunLaunch launch{nullptr, nullptr, nullptr, e.scratch_[worker].data(), worker, run.workers};
   const bool profiling = e.profiling_ && worker == 0;
   uint64_t before = profiling ? now_ns() : 0;
   for (uint32_t i = 0; i < b.steps.size(); ++i) {
     const BoundInstr& s = b.steps[i];
-    // After a fault nobody does work, but everybody still comes to every barrier.
-    if (!run.stopped()) {
+    const bool stopped = run.stopped();
+    if (!stopped) {
       launch.buffers = b.pointers.data() + s.operands;
       launch.lengths = b.lengths.data() + s.operands;
       launch.scalars = b.scalars.data() + s.scalars;
-      switch (s.op) {
-        case InstrOp::None: break;
-        case InstrOp::Launch: {
-          const auto call = [&](uint64_t begin, uint64_t end) {
-            if (begin >= end) return true;
-            const int32_t fault =
-                e.module_.run(s.kernel, launch, static_cast<uint32_t>(begin), static_cast<uint32_t>(end));
-            if (fault != MLRUN_FAULT_NONE) run.fail(fault, i);
-            return fault == MLRUN_FAULT_NONE;
-          };
-          if (s.share == Share::Counter && workers > 1) {
-            const uint64_t chunk = std::max<uint64_t>(1, s.tiles / (uint64_t{workers} * 4));
-            std::atomic<uint32_t>& counter = b.counters[s.counter].claimed;
-            for (;;) {
-              const uint64_t begin = uint64_t{counter.fetch_add(1, std::memory_order_relaxed)} * chunk;
-              if (begin >= s.tiles || !call(begin, std::min<uint64_t>(s.tiles, begin + chunk))) break;
-            }
-          } else if (s.share == Share::One) {
-            if (worker == 0) call(0, s.tiles);
-          } else {
-            const auto [begin, end] = share_of(s.tiles, worker, workers);
-            call(begin, end);
-          }
-          break;
-        }
-        case InstrOp::Copy:
-        case InstrOp::Fill: {
-          // Whole cache lines per worker, so that no line is written by two.
-          const uint64_t length = launch.lengths[0];
-          auto [begin, end] = share_of((length + 63) / 64, worker, workers);
-          if (s.share == Share::One) begin = 0, end = worker == 0 ? (length + 63) / 64 : 0;
-          begin *= 64, end = std::min(end * 64, length);
-          if (begin >= end) break;
-          auto* to = static_cast<std::byte*>(launch.buffers[0]);
-          if (s.op == InstrOp::Fill) std::memset(to + begin, s.fill, end - begin);
-          else std::memmove(to + begin, static_cast<const std::byte*>(launch.buffers[1]) + begin, end - begin);
-          break;
-        }
-      }
+      if (s.op == InstrOp::Launch) run.launch(s, i, launch);
+      else if (s.op != InstrOp::None) run.move(s, launch);
     }
-    if (s.barrier && workers > 1) e.pool_.barrier().wait();
+    // Who sees that the run ends does nothing any more but waits for the others here, where all leave together.
+    if (run.workers == 1 ? stopped : s.barrier && e.pool_.barrier().wait(stopped)) return;
     if (profiling) {
       const uint64_t after = now_ns();
       run.state.profile_ns[i] += after - before;
@@ -379,12 +384,40 @@ void Executor::work(void* context, unsigned worker) {
   }
 }
 
+Status Executor::why_stopped() const {
+  const WorkLimits& limits = limits_.work;
+  Status s;
+  switch (meter_.why()) {
+    case WorkMeter::Stop::None: return s;
+    case WorkMeter::Stop::Cancelled: return Status(Code::Cancelled, "the run was cancelled");
+    case WorkMeter::Stop::Time:
+      s = Status(Code::Cancelled, 6004, "the run took longer than its time limit of {} ms", limits.time_ns / 1'000'000);
+      break;
+    case WorkMeter::Stop::Work:
+      s = Status(Code::Resource, 6005, "the run took more than its limit of {} units of work", limits.units);
+      break;
+  }
+  if (limits.units != WorkLimits::kNone) s = std::move(s).fact("used: {} units of work", meter_.units_used());
+  return std::move(s)
+      .fact("used: {} ms, {} bytes of memory", meter_.ns_used() / 1'000'000, budget_->held)
+      .hint("--time-limit 10s lets it run longer, and do more work in that time");
+}
+
 Status Executor::run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {
+  meter_.start(limits_.work);
+  Status status = run_function(function, inputs, outputs);
+  if (status.code != Code::Resource || status.number != 0) return status;
+  status.number = 6006;
+  return std::move(status)
+      .fact("used: {} of the {} bytes of memory that the session may hold", budget_->held, budget_->limit)
+      .hint("--memory-limit 1G lets it hold more");
+}
+
+Status Executor::run_function(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {
   const Function& f = plan_.functions[function];
   MLC_RETURN_IF_ERROR(check_arguments(f, inputs));
   if (outputs.size() > f.outputs.size())
     return Status(Code::Usage, "{} outputs given, '{}' has {}", outputs.size(), f.name, f.outputs.size());
-  cancelled_.store(false, std::memory_order_relaxed);
   if (f.is_program()) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const std::string what = complaint_about_list(f.inputs[i], f.inputs[i].list_depth, inputs[i]);
@@ -443,7 +476,7 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
   if (run.workers == 1) work(&run, 0);
   else pool_.run(&Executor::work, &run);
   if (profiling_) ++state.profile_runs;
-  if (cancelled_.load(std::memory_order_relaxed)) return Status(Code::Cancelled, "the run was cancelled");
+  MLC_RETURN_IF_ERROR(why_stopped());
   if (const int32_t fault = run.fault.load(); fault != 0) {
     const Instr& at = f.body[run.fault_at.load()];
     return Status(Code::Internal, "kernel {}{} failed: {} (fault {})", at.kernel,

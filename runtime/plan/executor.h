@@ -1,6 +1,7 @@
 // Runs the functions of a plan: binds shapes, places buffers, lets all workers interpret the same instructions.
 //
-// One executor belongs to one session and is used by one thread at a time (`cancel` excepted). It owns the arena, the
+// One executor belongs to one session and is used by one thread at a time (`cancel` excepted, which is seen within
+// 100 ms inside portable kernels and steps of programs, and between launches of native ones). It owns the arena, the
 // workers' scratch, the states and those outputs for which the caller brings no memory; plan, module, constants and
 // pool must outlive it. Everything that depends on the shapes is computed once per set of input shapes and kept for the
 // last few sets, so that a run with known shapes allocates nothing.
@@ -18,6 +19,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "base/work_meter.h"
 #include "runtime/loader.h"
 #include "runtime/memory/aligned_block.h"
 #include "runtime/plan/plan.h"
@@ -63,10 +65,15 @@ struct OutputArg {
   uint8_t list_depth = 0;
 };
 
+// What a session may hold and one run may do. Beyond it a run ends: E6006 memory (Resource), E6004 time (Cancelled), E6005
+// work or steps (Resource).
 struct Limits {
+  static constexpr uint64_t kMostSteps = uint64_t{1} << 36;  // days of the shortest steps that there are
+
   // Of arena, scratch, states, outputs, copies of inputs and values of programs together.
   uint64_t max_memory_bytes = uint64_t{1} << 46;
-  uint64_t max_steps = UINT64_MAX;  // of programs in one run, iterations of loops included
+  uint64_t max_steps = kMostSteps;  // of programs in one run, iterations of loops included
+  WorkLimits work;                  // of one run: kernels and programs together
 };
 struct MemoryBudget;
 struct Service;
@@ -85,7 +92,8 @@ class Executor {
   Executor(const Executor&) = delete;
 
   // `function` indexes plan.functions: a segment, or a program (program.h). As many inputs as it has, in order; outputs may be fewer (the rest is computed
-  // and dropped). InputMismatch (all inputs that do not fit), Resource, Internal (a kernel faulted), Cancelled.
+  // and dropped). InputMismatch (all inputs that do not fit), Resource, Internal (a kernel faulted), Cancelled; a limit
+  // that was reached is named.
   Status run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
 
   // The shapes of all outputs for these inputs, without running. Their data is looked at only where shapes depend on
@@ -93,7 +101,7 @@ class Executor {
   Status infer(uint32_t function, std::span<const InputArg> inputs, std::vector<std::vector<int64_t>>& shapes);
 
   void reset_states();  // to zeros
-  void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  void cancel() { meter_.cancel(); }
 
   uint64_t arena_bytes() const { return arena_.size(); }
 
@@ -115,6 +123,8 @@ class Executor {
   struct Run;
   Executor(const Plan& plan, const KernelModule& module, const Constants& constants, WorkerPool& pool, const Limits& limits);
 
+  Status run_function(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
+  Status why_stopped() const;  // of a run that the meter ended
   Status check_arguments(const Function& f, std::span<const InputArg> inputs) const;
   Status read_elements(const Function& f, std::span<const InputArg> inputs);
   Result<Binding*> bind(uint32_t function, std::span<const InputArg> inputs);
@@ -131,6 +141,7 @@ class Executor {
   const KernelModule& module_;
   const Constants& constants_;
   WorkerPool& pool_;
+  const Limits limits_;
   std::span<const Service> services_;
   std::unique_ptr<MemoryBudget> budget_;  // of all that follows together, which is gone before it
   AlignedBlock arena_;
@@ -140,7 +151,7 @@ class Executor {
   std::unique_ptr<ProgramRunner> programs_;     // null if the plan has none
   std::vector<int64_t> elements_;               // of the inputs of the function that is being bound
   uint64_t generation_ = 0;  // changes whenever arena, scratch or states move
-  std::atomic<bool> cancelled_{false};
+  WorkMeter meter_;  // of the run
   bool profiling_ = false;
 };
 

@@ -10,6 +10,11 @@
 #include "runtime/plan/binding.h"
 
 namespace mlc::exec {
+namespace {
+
+constexpr uint64_t kUnitsOfStep = 32;
+
+}  // namespace
 
 Status read_number(const Value& array, std::string_view what, int64_t& out) {
   if (array->size != bytes_of(array->dtype))
@@ -32,7 +37,7 @@ Status read_condition(const Value& array, bool& out) {
 }
 
 ProgramRunner::ProgramRunner(Executor& executor, const Plan& plan, const Limits& limits, MemoryBudget& budget)
-    : executor_(executor), plan_(plan), max_steps_(limits.max_steps), pool_(budget) {
+    : executor_(executor), plan_(plan), max_steps_(limits.max_steps), work_(executor.meter_), pool_(budget) {
   frames_.reserve(plan.call_depth);
   for (uint32_t depth = 0; depth < plan.call_depth; ++depth) frames_.emplace_back(pool_);
 }
@@ -47,10 +52,19 @@ void ProgramRunner::Frame::clear() {
 }
 
 Status ProgramRunner::tick() {
-  if (executor_.cancelled_.load(std::memory_order_relaxed)) return Status(Code::Cancelled, "the run was cancelled");
-  if (steps_left_ == 0) return Status(Code::Resource, compose("the run takes more than {} steps", max_steps_));
+  if (executor_.meter_.why() != WorkMeter::Stop::None) return executor_.why_stopped();
+  if (steps_left_ == 0) return Status(Code::Resource, 6005, "the run takes more than {} steps", max_steps_);
   --steps_left_;
-  return ok();
+  return spend(kUnitsOfStep);
+}
+
+bool ProgramRunner::copy(void* to, const void* from, uint64_t bytes) {
+  for (uint64_t at = 0; at < bytes; at += kMovedPiece) {
+    const uint64_t piece = std::min(bytes - at, kMovedPiece);
+    if (!work_.spend(units_of(piece))) return false;
+    std::memcpy(static_cast<std::byte*>(to) + at, static_cast<const std::byte*>(from) + at, piece);
+  }
+  return true;
 }
 
 Status ProgramRunner::run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {
@@ -72,6 +86,7 @@ Status ProgramRunner::run(uint32_t function, std::span<const InputArg> inputs, s
   }
   for (size_t i = 0; i < outputs.size() && status.ok(); ++i) status = give_output(f.outputs[i], main_results_[i], outputs[i]);
   if (!status.ok()) main_results_.clear();
+  work_.close();
   return status;
 }
 
@@ -106,8 +121,7 @@ Status ProgramRunner::take_input(const Port& port, uint8_t depth, const InputArg
     const bool aligned = in.data && reinterpret_cast<uintptr_t>(in.data) % 64 == 0;
     if (aligned) return make_borrowed(pool_, port.dtype, in.shape, in.data, bytes, out);
     MLC_RETURN_IF_ERROR(make_array(pool_, port.dtype, in.shape, bytes, out));
-    if (bytes > 0) std::memcpy(out->data, in.data, bytes);
-    return ok();
+    return copy(out->data, in.data, bytes) ? ok() : executor_.why_stopped();
   }
   MLC_RETURN_IF_ERROR(make_list(pool_, port.dtype, depth, in.items.size(), out));
   for (const InputArg& item : in.items) {
@@ -151,6 +165,7 @@ void ProgramRunner::describe(const Value& value, OutputArg& out) {
 
 Status ProgramRunner::call(uint32_t function, std::span<Value> args, std::span<Value> results, uint32_t depth) {
   const Function& f = plan_.functions[function];
+  MLC_RETURN_IF_ERROR(spend(1 + f.num_values / 8 + f.shape.size()));
   if (!f.is_program()) return call_segment(function, args, results);
   if (!f.shape.empty() || depth > 0) {  // who runs the plan has been checked, but for what `shape` says
     view(args);
@@ -167,6 +182,7 @@ Status ProgramRunner::call(uint32_t function, std::span<Value> args, std::span<V
     if (status.ok()) status = tick();
     if (status.ok()) status = step(s, frame, depth);
     if (!status.ok()) {
+      if (executor_.meter_.why() != WorkMeter::Stop::None) status = executor_.why_stopped();
       if (status.code != Code::Cancelled)
         (void)std::move(status).note(compose("'{}', step {}{}", f.name, i, s.name.empty() ? "" : " (" + s.name + ")"));
       break;
@@ -208,6 +224,7 @@ Status ProgramRunner::call_segment(uint32_t function, std::span<Value> args, std
     outputs_[i].data = results[i]->data;
     outputs_[i].capacity = bytes;
   }
+  work_.close();  // the segment's workers draw on their own
   return executor_.run_segment(function, *binding, inputs_, outputs_);
 }
 
@@ -308,9 +325,9 @@ Status ProgramRunner::collect(Scan& scan, const Value& slice, int64_t iteration,
   if (scan.buffer->rank != rank + 1 || !std::equal(slice->shape, slice->shape + rank, scan.buffer->shape + 1))
     return Status(Code::InputMismatch, compose("scanned values change their shape in iteration {}", iteration));
   const uint64_t used = scan.slice_bytes * static_cast<uint64_t>(iteration);  // no more than what is held
+  if (used + scan.slice_bytes > BlockPool::capacity(scan.buffer->block)) MLC_RETURN_IF_ERROR(spend(units_of(used)));
   MLC_RETURN_IF_ERROR(make_room(*scan.buffer.node(), used, used + scan.slice_bytes));
-  if (scan.slice_bytes > 0) std::memcpy(scan.buffer->data + used, slice->data, scan.slice_bytes);
-  return ok();
+  return copy(scan.buffer->data + used, slice->data, scan.slice_bytes) ? ok() : executor_.why_stopped();
 }
 
 // A scanned value of a loop that did not run: no elements, and the other extents as they would have been, where the

@@ -51,7 +51,12 @@ class ProgramRunner {
   Status loop(const Step& s, Frame& frame, uint32_t depth);
   Status collect(Scan& scan, const Value& slice, int64_t iteration, int64_t trips);
   Status no_iterations(const Step& s, Frame& frame, size_t scanned, Value& out);
+  // A step or an iteration begins.
   Status tick();
+  // Charges the run for what takes longer than a step: to be called before every piece of work of some milliseconds.
+  Status spend(uint64_t units) { return work_.spend(units) ? ok() : executor_.why_stopped(); }
+  // memcpy, charged for. False: the run must end, see Executor::why_stopped.
+  bool copy(void* to, const void* from, uint64_t bytes);
 
   // program_lists.cpp; results go to results[0].
   Status list_step(const Step& s, std::span<Value> args, std::span<Value> results);
@@ -81,8 +86,9 @@ class ProgramRunner {
   const Plan& plan_;
   const uint64_t max_steps_;
   uint64_t steps_left_ = 0;
+  WorkAccount work_;
   BlockPool pool_;
-  StringTable strings_{pool_};
+  StringTable strings_{pool_, work_};
   std::vector<Frame> frames_;
   PoolArray<Value> main_args_{pool_}, main_results_{pool_};
   // Of the segment that is being called; segments call nothing.

@@ -52,6 +52,7 @@ Status ProgramRunner::list_step(const Step& s, std::span<Value> args, std::span<
     }
     case StepOp::ListInsert: {
       MLC_RETURN_IF_ERROR(place_in(list, args[2], true, at));
+      MLC_RETURN_IF_ERROR(spend(1 + list->size));
       MLC_RETURN_IF_ERROR(make_own(list, 1));
       MLC_RETURN_IF_ERROR(append(list, args[1]));
       ValueNode** items = list->items();
@@ -61,6 +62,7 @@ Status ProgramRunner::list_step(const Step& s, std::span<Value> args, std::span<
     }
     case StepOp::ListErase: {
       MLC_RETURN_IF_ERROR(place_in(list, args[1], false, at));
+      MLC_RETURN_IF_ERROR(spend(1 + list->size));
       MLC_RETURN_IF_ERROR(make_own(list, 0));
       ValueNode** items = list->items();
       std::rotate(items + at, items + at + 1, items + list->size);
@@ -92,6 +94,7 @@ Status ProgramRunner::concat(const Step& s, const Value& list, Value& out) {
     return mismatch(compose("axis {} of arrays with {} axes", axis, rank));
   uint64_t along = 0, bytes = 0;
   for (uint64_t i = 0; i < list->size; ++i) {
+    if (!work_.spend(1)) return executor_.why_stopped();
     const Value item = list.item(i);
     bool same = item->rank == rank;
     for (size_t k = 0; same && k < rank; ++k)
@@ -116,10 +119,11 @@ Status ProgramRunner::concat(const Step& s, const Value& list, Value& out) {
   const uint64_t rows = bytes == 0 ? 0 : count_before(first, axis);
   for (uint64_t row = 0; row < rows; ++row)
     for (uint64_t i = 0; i < list->size; ++i) {
+      if (!work_.spend(1)) return executor_.why_stopped();  // items without elements are many for no memory
       const ValueNode& item = *list->items()[i];
       const uint64_t length = item.size / rows;
       if (length == 0) continue;
-      std::memcpy(to, item.data + row * length, length);
+      if (!copy(to, item.data + row * length, length)) return executor_.why_stopped();
       to += length;
     }
   return ok();
@@ -145,6 +149,7 @@ Status ProgramRunner::split(const Step& s, const Value& array, const Value& leng
     return wide;
   };
   for (int64_t i = 0, left = extent; listed && i <= pieces; ++i) {
+    if (!work_.spend(1)) return executor_.why_stopped();
     if (i == pieces ? left != 0 : length_of(i) < 0 || length_of(i) > left)
       return mismatch(compose("the lengths of the pieces do not add up to {}", extent));
     if (i < pieces) left -= length_of(i);
@@ -155,6 +160,7 @@ Status ProgramRunner::split(const Step& s, const Value& array, const Value& leng
   MLC_RETURN_IF_ERROR(make_list(pool_, array->dtype, 1, static_cast<uint64_t>(pieces), made));
   uint64_t from = 0;  // in bytes of a row
   for (int64_t i = 0; i < pieces; ++i) {
+    if (!work_.spend(8)) return executor_.why_stopped();
     int64_t shape[format::kMaxRank];
     std::copy_n(array->shape, rank, shape);
     shape[axis] = length_of(i);
@@ -168,7 +174,7 @@ Status ProgramRunner::split(const Step& s, const Value& array, const Value& leng
     MLC_RETURN_IF_ERROR(make_array(pool_, array->dtype, std::span(shape, piece_rank), length * rows, piece));
     const uint64_t row_bytes = unit * static_cast<uint64_t>(extent);
     for (uint64_t row = 0; row < rows && length > 0; ++row)
-      std::memcpy(piece->data + row * length, array->data + row * row_bytes + from, length);
+      if (!copy(piece->data + row * length, array->data + row * row_bytes + from, length)) return executor_.why_stopped();
     from += length;
     MLC_RETURN_IF_ERROR(append(made, piece));
   }

@@ -17,8 +17,24 @@ uint64_t count_of(const Value& v) { return v->size / 8; }
 
 bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// The next piece of a text: moves `rest` behind it. Without a separator pieces stand between runs of blanks.
-bool next_piece(std::string_view& rest, std::string_view separator, uint64_t cuts_left, bool& more, std::string_view& piece) {
+// Where `what` begins in a text, npos if it does not. In linear time, which std::string_view::find does not promise, and
+// charged for what it looks at.
+size_t find_in(std::string_view text, std::string_view what, WorkAccount& work) {
+  constexpr size_t kFirst = 4 << 10, kMost = 1 << 20;
+  for (size_t from = 0, window = kFirst; from < text.size(); from += window, window = std::min(2 * window, kMost)) {
+    window = std::max(window, what.size());
+    const std::string_view part = text.substr(from, window + what.size() - 1);
+    const void* found = memmem(part.data(), part.size(), what.data(), what.size());
+    const size_t at = found ? static_cast<size_t>(static_cast<const char*>(found) - part.data()) : part.size();
+    if (!work.spend(1 + (at + what.size()) / 8)) return text.npos;
+    if (found) return from + at;
+  }
+  return text.npos;
+}
+
+// The next piece of a text: moves `rest` behind it. Without a separator pieces stand between runs of blanks. Work is charged.
+bool next_piece(std::string_view& rest, std::string_view separator, uint64_t cuts_left, WorkAccount& work, bool& more,
+                std::string_view& piece) {
   if (!more) return false;
   if (separator.empty()) {
     while (!rest.empty() && is_blank(rest.front())) rest.remove_prefix(1);
@@ -28,9 +44,9 @@ bool next_piece(std::string_view& rest, std::string_view separator, uint64_t cut
     if (cuts_left == 0) end = rest.size();
     piece = rest.substr(0, end);
     rest.remove_prefix(end);
-    return true;
+    return work.spend(1 + end / 8);
   }
-  const size_t end = cuts_left > 0 ? rest.find(separator) : rest.npos;
+  const size_t end = cuts_left > 0 ? find_in(rest, separator, work) : rest.npos;
   piece = rest.substr(0, end);
   more = end != rest.npos;
   if (more) rest.remove_prefix(end + separator.size());
@@ -79,11 +95,11 @@ Status ProgramRunner::give_strings(Value& value) {
 Status ProgramRunner::retype(const Value& from, DType dtype, Value& out) {
   if (!from.is_list()) {
     MLC_RETURN_IF_ERROR(make_array(pool_, dtype, from.shape(), from->size, out));
-    if (from->size > 0) std::memcpy(out->data, from->data, from->size);
-    return ok();
+    return copy(out->data, from->data, from->size) ? ok() : executor_.why_stopped();
   }
   MLC_RETURN_IF_ERROR(make_list(pool_, dtype, from->list_depth, from->size, out));
   for (uint64_t i = 0; i < from->size; ++i) {
+    MLC_RETURN_IF_ERROR(spend(8));
     Value item;
     MLC_RETURN_IF_ERROR(retype(from.item(i), dtype, item));
     MLC_RETURN_IF_ERROR(append(out, item));
@@ -101,16 +117,20 @@ Status ProgramRunner::rank_strings(const Value& texts, Value& out) {
   uint64_t* const order = numbers(sorted);
   std::string_view a, b;
   for (uint64_t i = 0; i < count; ++i) {
+    if (!work_.spend(1)) return executor_.why_stopped();
     MLC_RETURN_IF_ERROR(strings_.text_at(number[i], a));
     order[i] = i;
   }
+  bool going_on = true;
   for (uint64_t start = count / 2, size = count; size > 1;) {
+    if (!going_on) return executor_.why_stopped();
     if (start > 0) --start;
     else std::swap(order[0], order[--size]);
     for (uint64_t at = start, child; (child = 2 * at + 1) < size; at = child) {
       const auto before = [&](uint64_t x, uint64_t y) {
         (void)strings_.text_at(number[order[x]], a);
         (void)strings_.text_at(number[order[y]], b);
+        going_on = work_.spend(units_of(std::min(a.size(), b.size())));
         return a < b;
       };
       if (child + 1 < size && before(child, child + 1)) ++child;
@@ -146,14 +166,16 @@ Status ProgramRunner::string_step(const Step& s, std::span<Value> args, std::spa
   const char* wrong = s.op == StepOp::StringConcat && args[1]->size != from->size ? "the arrays differ in size" : nullptr;
   uint64_t begin = 0;
   for (uint64_t i = 0; i < count && !wrong; ++i) {
+    if (!work_.spend(4)) return executor_.why_stopped();
     std::string_view text;
     if (from_text) MLC_RETURN_IF_ERROR(strings_.text_at(numbers(from)[i], text));
     uint64_t& to = numbers(out)[match ? 0 : i];  // not touched for a match
     if (match) {
-      out->data[i] = std::byte{accepts(reinterpret_cast<const int32_t*>(args[1]->data), args[1]->size / 4, text)};
+      out->data[i] = std::byte{accepts(reinterpret_cast<const int32_t*>(args[1]->data), args[1]->size / 4, text, &work_)};
       continue;
     }
     if (s.op == StepOp::NumberFromString) {
+      MLC_RETURN_IF_ERROR(spend(1 + text.size() / 4));
       if (s.new_axis ? read_integer(text, reinterpret_cast<int64_t&>(to)) : read_real(text, reinterpret_cast<double&>(to))) continue;
       return Status(Code::InputMismatch, compose("'{}' is no number", text.substr(0, 100)));
     }
@@ -219,11 +241,13 @@ Status ProgramRunner::split_strings(const Step& s, const Value& texts, const Val
         const uint64_t bytes = text.size();
         text.remove_prefix(static_cast<size_t>(taken));
         if (tokens ? !next_token(text, reinterpret_cast<const int32_t*>(by->data), by->size / 4, s.new_axis, s.axis, piece)
-                   : !next_piece(text, separator, s.axis - std::min<uint64_t>(s.axis, pieces), more, piece))
+                   : !next_piece(text, separator, s.axis - std::min<uint64_t>(s.axis, pieces), work_, more, piece))
           break;
+        if (!work_.spend(4)) return executor_.why_stopped();
         taken = bytes - text.size();
         if (pass == 1) MLC_RETURN_IF_ERROR(strings_.place_of(piece, numbers(results[0])[i * most + pieces]));
       }
+      if (!work_.spend(4)) return executor_.why_stopped();  // also where a search ended because the run did
       numbers(results[1])[i] = pieces;
       most = pass == 0 ? std::max(most, pieces) : most;
     }
@@ -234,6 +258,7 @@ Status ProgramRunner::split_strings(const Step& s, const Value& texts, const Val
     const auto bytes = checked_mul(8 * count, most);
     if (!bytes || *bytes > uint64_t{1} << 48) return Status(Code::Resource, "too many pieces");
     MLC_RETURN_IF_ERROR(make_array(pool_, DType::U64, std::span(shape, texts->rank + size_t{1}), *bytes, results[0]));
+    MLC_RETURN_IF_ERROR(spend(units_of(*bytes)));
     if (*bytes > 0) std::memset(results[0]->data, 0, *bytes);
   }
   return ok();
@@ -265,6 +290,7 @@ Status ProgramRunner::normalize(const Step& s, const Value& texts, const Value& 
   for (uint64_t i = 0; i < count; ++i) {
     uint64_t key = numbers(texts)[i];
     if (!exact && stops > 0) MLC_RETURN_IF_ERROR(changed(key, false));
+    MLC_RETURN_IF_ERROR(spend(1 + stops / 4));
     if (std::find(stop, stop + stops, key) != stop + stops) continue;
     to[kept] = numbers(texts)[i];
     if (change != 0) MLC_RETURN_IF_ERROR(changed(to[kept], change == 2));

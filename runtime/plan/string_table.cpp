@@ -9,10 +9,19 @@
 namespace mlc::exec {
 namespace {
 
-uint32_t hash_of(std::string_view text) {  // FNV-1a
+Status ended() { return Status(Code::Cancelled, "the run has ended"); }  // its meter knows why
+
+// FNV-1a. False: the run has ended.
+bool hash_of(std::string_view text, WorkAccount& work, uint32_t& out) {
+  constexpr size_t kPiece = 64 << 10;
   uint32_t h = 2166136261u;
-  for (const char c : text) h = (h ^ static_cast<uint8_t>(c)) * 16777619u;
-  return h ^ h >> 15;
+  for (size_t at = 0; at < text.size(); at += kPiece) {
+    const std::string_view piece = text.substr(at, kPiece);
+    if (!work.spend(1 + piece.size() / 8)) return false;
+    for (const char c : piece) h = (h ^ static_cast<uint8_t>(c)) * 16777619u;
+  }
+  out = h ^ h >> 15;
+  return true;
 }
 
 }  // namespace
@@ -27,6 +36,7 @@ Status StringTable::grow(Value& array, uint64_t used, uint64_t wanted) {
     BlockPool::use(array->block, wanted);
     return ok();
   }
+  if (!work_.spend(units_of(used))) return ended();
   const Value old = std::move(array);
   MLC_RETURN_IF_ERROR(make_array(pool_, DType::U8, {}, std::max<uint64_t>({wanted, 2 * used, 4096}), array));
   if (used > 0) std::memcpy(array->data, old->data, used);
@@ -35,6 +45,7 @@ Status StringTable::grow(Value& array, uint64_t used, uint64_t wanted) {
 
 Status StringTable::grow_index() {
   const uint64_t slots = std::max<uint64_t>(256, 2 * num_slots_);
+  if (!work_.spend(units_of(slots * sizeof(uint32_t)))) return ended();
   Value bigger;
   MLC_RETURN_IF_ERROR(make_array(pool_, DType::U8, {}, slots * sizeof(uint32_t), bigger));
   std::memset(bigger->data, 0, slots * sizeof(uint32_t));
@@ -42,7 +53,8 @@ Status StringTable::grow_index() {
   num_slots_ = slots;
   for (uint64_t i = 0; i < count_; ++i) {
     uint64_t at = entries()[i].hash & (slots - 1);
-    while (this->slots()[at] != 0) at = (at + 1) & (slots - 1);
+    for (; this->slots()[at] != 0; at = (at + 1) & (slots - 1))
+      if (!work_.spend(1)) return ended();  // hashes that are all the same are easy to make
     this->slots()[at] = static_cast<uint32_t>(i + 1);
   }
   return ok();
@@ -53,6 +65,7 @@ Status StringTable::append(std::string_view piece) {
   const uint64_t end = used_ + pending_;
   if (piece.size() > (uint64_t{1} << 48) - end) return Status(Code::Resource, "too many strings");
   MLC_RETURN_IF_ERROR(grow(texts_, end, end + piece.size()));
+  if (!work_.spend(units_of(piece.size()))) return ended();
   if (!piece.empty()) std::memcpy(texts_->data + end, piece.data(), piece.size());
   pending_ += piece.size();
   return ok();
@@ -70,11 +83,14 @@ Status StringTable::finish(uint64_t& out) {
   if (made.bytes == 0) return ok();
   if (2 * count_ >= num_slots_) MLC_RETURN_IF_ERROR(grow_index());
   const std::string_view wanted = text(made);
-  const uint32_t hash = hash_of(wanted);
+  uint32_t hash = 0;
+  if (!hash_of(wanted, work_, hash)) return ended();
   uint64_t at = hash & (num_slots_ - 1);
   for (; slots()[at] != 0; at = (at + 1) & (num_slots_ - 1)) {
     const Entry& e = entries()[slots()[at] - 1];
-    if (e.hash != hash || text(e) != wanted) continue;
+    const bool alike = e.hash == hash && e.bytes == made.bytes;
+    if (!work_.spend(alike ? units_of(made.bytes) : 1)) return ended();
+    if (!alike || text(e) != wanted) continue;
     out = slots()[at];
     return ok();
   }

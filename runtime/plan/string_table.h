@@ -4,13 +4,15 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/work_meter.h"
 #include "runtime/plan/value.h"
 
 namespace mlc::exec {
 
 class StringTable {
  public:
-  explicit StringTable(BlockPool& pool) : pool_(pool) {}
+  // Charges `work` for what it looks at. Once that says that the run must end, texts are not found any more.
+  StringTable(BlockPool& pool, WorkAccount& work) : pool_(pool), work_(work) {}
 
   void clear();  // the memory goes back to the pool
   // The place of a text, which is copied when it is new; the empty one is at 0. `text` may be one of the table's own.
@@ -36,6 +38,7 @@ class StringTable {
   uint32_t* slots() const { return reinterpret_cast<uint32_t*>(index_->data); }
 
   BlockPool& pool_;
+  WorkAccount& work_;
   Value texts_, entries_, index_;  // entries_: of place 1, 2, ...; index_: places by hash, 0 where nothing is
   uint64_t count_ = 0, used_ = 0, num_slots_ = 0;
   uint64_t pending_ = 0;  // bytes behind used_ that have been appended

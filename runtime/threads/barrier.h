@@ -17,12 +17,15 @@ class Barrier {
   Barrier& operator=(const Barrier&) = delete;
 
   // Returns when all participants have called it. What any of them wrote before is visible to all of them after.
-  void wait();
+  // The answer, the same for all: whether any of them called it with `leave`.
+  bool wait(bool leave = false);
 
  private:
   const uint32_t participants_;
   alignas(128) std::atomic<uint32_t> arrived_{0};
+  std::atomic<bool> leave_{false};  // of those who have arrived
   alignas(128) std::atomic<uint32_t> generation_{0};
+  std::atomic<bool> answer_{false};  // written before the generation moves, read after; not again before all have read it
   alignas(128) std::atomic<uint32_t> sleepers_{0};
 };
 

@@ -55,16 +55,20 @@ void wake_all(const std::atomic<uint32_t>& word, const std::atomic<uint32_t>& sl
     syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
-void Barrier::wait() {
-  if (participants_ == 1) return;
+bool Barrier::wait(bool leave) {
+  if (participants_ == 1) return leave;
   const uint32_t generation = generation_.load(std::memory_order_relaxed);
+  if (leave) leave_.store(true, std::memory_order_relaxed);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == participants_) {
     arrived_.store(0, std::memory_order_relaxed);  // nobody arrives again before the generation changes
+    answer_.store(leave_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    leave_.store(false, std::memory_order_relaxed);
     generation_.store(generation + 1, std::memory_order_seq_cst);
     wake_all(generation_, sleepers_);
-    return;
+  } else {
+    wait_for_change(generation_, generation, sleepers_);
   }
-  wait_for_change(generation_, generation, sleepers_);
+  return answer_.load(std::memory_order_relaxed);
 }
 
 }  // namespace mlc

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "loaders/portable/program.h"
+#include "runtime/loader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mlc;
@@ -29,8 +30,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     void* scratch = std::aligned_alloc(64, p.scratch_bytes + 64);
     std::memset(scratch, 0, p.scratch_bytes + 64);
     const MlrunLaunch launch = {buffers.data(), lengths.data(), scalars.data(), scratch, 0, 1};
-    const int32_t fault = portable::run_program(p, launch, 0, 3, 1000);
-    if (fault < 0 || fault > MLRUN_FAULT_BOUND) std::abort();
+    WorkMeter meter;
+    meter.start({.units = 10'000});
+    const int32_t fault = portable::run_program(p, launch, 0, 3, meter);
+    if (fault < kRunStopped || fault > MLRUN_FAULT_BOUND) std::abort();
     std::free(scratch);
     for (void* b : buffers) std::free(b);
   }

@@ -49,7 +49,7 @@ class AnyModule final : public KernelModule {
   // Like compiled code it reads lines of 64 bytes to their end, which no page border parts; memory of a caller that begins with
   // a line is lent as it is, so the last line may end behind what AddressSanitizer knows to be the caller's.
   __attribute__((no_sanitize("address"))) int32_t run(uint32_t k, const MlrunLaunch& l, uint32_t begin,
-                                                      uint32_t end) const override {
+                                                      uint32_t end, WorkMeter&) const override {
     if (k >= kAnyKernels || begin >= end || l.worker >= l.workers) std::abort();
     if (l.worker != 0) return 0;  // one of them is enough, and two would race
     const std::vector<uint8_t>& writable = forms_[k].writable;

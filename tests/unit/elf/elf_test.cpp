@@ -252,12 +252,13 @@ TEST_CASE("kernels run with their tiles, buffers, scalars and scratch; S1 and S2
   const uint64_t lengths[2] = {sizeof x, 40 * sizeof(float)};
   const int64_t scalars[1] = {3};
   const MlrunLaunch launch{buffers, lengths, scalars, nullptr, 0, 1};
-  CHECK(k.run(0, launch, 1, 4) == 0);
+  WorkMeter meter;
+  CHECK(k.run(0, launch, 1, 4, meter) == 0);
   CHECK(y[15] == 0);
   CHECK(y[16] == 3 * x[16] + 16);
   CHECK(y[39] == 3 * x[39] + 39);
   CHECK(y[40] == 0);
-  CHECK(k.run(2, launch, 0, 1) == MLRUN_FAULT_INDEX);
+  CHECK(k.run(2, launch, 0, 1, meter) == MLRUN_FAULT_INDEX);
 }
 
 TEST_CASE("code is r-x, relocated data r--, nothing is writable and executable, and guards surround the module") {
@@ -304,7 +305,8 @@ TEST_CASE("the null loader checks its eight bytes and runs nothing") {
   auto m = load({"NULL\2\0\0\0", 8});
   REQUIRE(m.ok());
   CHECK((*m)->num_kernels() == 2);
-  CHECK((*m)->run(1, MlrunLaunch{}, 0, 10) == 0);
+  WorkMeter meter;
+  CHECK((*m)->run(1, MlrunLaunch{}, 0, 10, meter) == 0);
   CHECK(!load("NULL"));
   CHECK(!load("NOPE1234"));
   CHECK(!load({"NULL\xff\xff\xff\xff", 8}));

@@ -30,7 +30,7 @@ struct FakeModule final : KernelModule {
     if (!form.writable[1]) return Status(Code::Malformed, "stores to a read-only buffer");
     return ok();
   }
-  int32_t run(uint32_t k, const MlrunLaunch& l, uint32_t begin, uint32_t end) const override {
+  int32_t run(uint32_t k, const MlrunLaunch& l, uint32_t begin, uint32_t end, WorkMeter&) const override {
     tiles_run += end - begin;
     const auto* x = static_cast<const float*>(l.buffers[0]);
     auto* y = static_cast<float*>(l.buffers[1]);

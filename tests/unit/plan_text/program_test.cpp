@@ -21,7 +21,7 @@ struct Kernels final : KernelModule {
   uint32_t num_kernels() const override { return 6; }
   uint64_t scratch_bytes(uint32_t) const override { return 0; }
   Status accepts(uint32_t, const LaunchForm&) const override { return ok(); }
-  int32_t run(uint32_t k, const MlrunLaunch& l, uint32_t, uint32_t) const override {
+  int32_t run(uint32_t k, const MlrunLaunch& l, uint32_t, uint32_t, WorkMeter&) const override {
     ++runs;
     for (uint32_t i = 0; k != 4 && i < 1; ++i)
       if (reinterpret_cast<uintptr_t>(l.buffers[i]) % 64 != 0) return MLRUN_FAULT_BAD_CODE;

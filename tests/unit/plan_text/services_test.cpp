@@ -19,7 +19,7 @@ struct NoKernels final : KernelModule {
   uint32_t num_kernels() const override { return 0; }
   uint64_t scratch_bytes(uint32_t) const override { return 0; }
   Status accepts(uint32_t, const LaunchForm&) const override { return ok(); }
-  int32_t run(uint32_t, const MlrunLaunch&, uint32_t, uint32_t) const override { return MLRUN_FAULT_BAD_CODE; }
+  int32_t run(uint32_t, const MlrunLaunch&, uint32_t, uint32_t, WorkMeter&) const override { return MLRUN_FAULT_BAD_CODE; }
 };
 struct NoConstants final : Constants {
   Result<const std::byte*> acquire(uint32_t, uint32_t) const override { return Status(Code::Internal, "none"); }

@@ -64,14 +64,16 @@ std::string refusal(const Assembler& a) {
   return r.ok() ? "" : r.status().text();
 }
 
-// Runs a module of one kernel with two buffers of `bytes` bytes between guards; -1 if it is refused.
-int32_t run(const Bits& module, size_t bytes = 64, uint64_t fuel = 10'000) {
+constexpr int32_t kRefused = -100;
+
+// Runs a module of one kernel with two buffers of `bytes` bytes between guards and so many units of work.
+int32_t run(const Bits& module, size_t bytes = 64, uint64_t units = 1'000'000) {
   auto programs = portable::decode_module(module);
   if (!programs.ok()) {
     CHECK(!programs.status().message.empty());
-    return -1;
+    return kRefused;
   }
-  int32_t result = -1;
+  int32_t result = kRefused;
   for (const portable::Program& p : *programs) {
     const size_t n = p.param_flags.size();
     if (n > 64 || p.scratch_bytes > (1 << 24)) continue;
@@ -87,8 +89,12 @@ int32_t run(const Bits& module, size_t bytes = 64, uint64_t fuel = 10'000) {
     std::vector<int64_t> scalars(p.num_scalars, 3);
     AlignedBytes scratch(p.scratch_bytes);
     const MlrunLaunch launch = {pointers.data(), lengths.data(), scalars.data(), scratch.data.get(), 0, 1};
-    result = portable::run_program(p, launch, 0, 2, fuel);
-    CHECK(result >= 0);
+    WorkMeter meter;
+    meter.start({.units = units});
+    result = portable::run_program(p, launch, 0, 2, meter);
+    CHECK((result == kRunStopped) == (meter.why() != WorkMeter::Stop::None));
+    CHECK(meter.units_used() <= units);
+    CHECK(result >= kRunStopped);
     CHECK(result <= MLRUN_FAULT_BOUND);
     for (size_t k = 0; k < n; ++k) {
       bool clean = true;
@@ -204,16 +210,16 @@ TEST_CASE("every address is checked: loads up to the promised slack, stores up t
   }
 }
 
-TEST_CASE("loops that never end run out of fuel") {
+TEST_CASE("loops that never end run out of work") {
   using A = Assembler;
   Assembler a;
   a.add(P::Const, A::kI).add(P::Const, A::kJ, kNo, kNo, kNo, 10).add(P::LoopBegin, A::kI, A::kI, A::kJ, kNo, 1);
   a.add(P::Const, A::kI).add(P::LoopEnd, kNo);  // resets its own counter
-  CHECK(run(a.bytes()) == MLRUN_FAULT_BOUND);
+  CHECK(run(a.bytes()) == kRunStopped);
   Assembler b;
   b.add(P::Const, A::kJ, kNo, kNo, kNo, INT64_MAX).add(P::Const, A::kM, kNo, kNo, kNo, 1);
   b.add(P::WhileBegin, A::kI, A::kJ).add(P::WhileTest, kNo, A::kM).add(P::WhileEnd, kNo);
-  CHECK(run(b.bytes()) == MLRUN_FAULT_BOUND);
+  CHECK(run(b.bytes()) == kRunStopped);
   Assembler c;  // the last step would overflow the counter
   c.add(P::Const, A::kI, kNo, kNo, kNo, INT64_MAX - 1).add(P::Const, A::kJ, kNo, kNo, kNo, INT64_MAX);
   c.add(P::LoopBegin, A::kI, A::kI, A::kJ, kNo, INT64_MAX).add(P::LoopEnd, kNo);

@@ -27,7 +27,8 @@ void check_all(uint16_t lanes) {
     for (int b = 0; b < 4; ++b) buffers[b] = d.buffers[size_t(b)].data.get(), lengths[b] = d.buffers[size_t(b)].size;
     AlignedBytes scratch((*programs)[k].scratch_bytes);
     const MlrunLaunch launch = {buffers, lengths, nullptr, scratch.data.get(), 0, 1};
-    CHECK(portable::run_program((*programs)[k], launch, 0, kGroups) == 0);
+    WorkMeter meter;
+    CHECK(portable::run_program((*programs)[k], launch, 0, kGroups, meter) == 0);
     const int64_t bad = first_difference(d.buffers[3].data.get(), d.expected, d.unspecified, c.to);
     if (bad >= 0) {
       const Lane g = read_element(d.buffers[3].data.get() + bad * bytes_of(c.to), c.to);

@@ -30,7 +30,8 @@ TEST_CASE("random kernels give the reference's answer in portable code") {
     for (auto& b : got.buffers) pointers.push_back(b.data.get()), lengths.push_back(b.size);
     AlignedBytes scratch(module->scratch_bytes[0]);
     const MlrunLaunch launch = {pointers.data(), lengths.data(), scalars.data(), scratch.data.get(), 0, 1};
-    CHECK(portable::run_program((*programs)[0], launch, 0, 3) == fault);
+    WorkMeter meter;
+    CHECK(portable::run_program((*programs)[0], launch, 0, 3, meter) == fault);
     for (size_t b : {4, 5}) {
       const std::vector<std::byte> want(expected.buffers[b].data.get(), expected.buffers[b].data.get() + expected.buffers[b].size);
       const int64_t bad = first_difference(got.buffers[b].data.get(), want, reference.unspecified[b], RandomData::kTypes[b]);

@@ -52,7 +52,8 @@ TEST_CASE("the example of spec/portable-code.md is what the encoder writes and t
   void* buffers[] = {in, out};
   const uint64_t lengths[] = {x.size, y.size};
   const MlrunLaunch launch = {buffers, lengths, nullptr, scratch.data.get(), 0, 1};
-  CHECK(portable::run_program((*programs)[0], launch, 1, 3) == 0);
+  WorkMeter meter;
+  CHECK(portable::run_program((*programs)[0], launch, 1, 3, meter) == 0);
   for (int i = 0; i < 48; ++i) CHECK(out[i] == (i < 16 ? 0.0f : 2.0f * float(i)));
 }
 
