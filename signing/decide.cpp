@@ -237,6 +237,23 @@ Verdict decide(const Authentication& authentication, const ModelFacts& facts, co
   return Decision(authentication, facts, trust, options).run();
 }
 
+NativeCode native_code_before_manifest(const Authentication& authentication, const TrustSet& trust,
+                                       const DecideOptions& options) {
+  if (!authentication.is_signed()) {
+    if (options.allow_unsigned) return NativeCode::Certain;
+    return trust.has_policy() ? NativeCode::Depends : NativeCode::Never;  // the model's id says which rule counts
+  }
+  // A manifest that says anything else than the statement is refused. Of what the statement leaves out, every further
+  // condition can only refuse.
+  const Statement& statement = *authentication.statement();
+  ModelFacts facts;
+  facts.id = statement.model_id;
+  facts.version = statement.model_version;
+  facts.variants = trust.rule_for(facts.id).require_variants;
+  const MayRun may_run = decide(authentication, facts, trust, options).may_run;
+  return may_run == MayRun::AllVariants ? NativeCode::Certain : NativeCode::Never;
+}
+
 std::string_view name_of(Trust trust) {
   switch (trust) {
     case Trust::Trusted: return "trusted";

@@ -194,6 +194,12 @@ struct Verdict {
 [[nodiscard]] Verdict decide(const Authentication& authentication, const ModelFacts& facts, const TrustSet& trust,
                              const DecideOptions& options);
 
+// What is known between the steps of what native code may do, for who keeps files away from its privileges until it knows.
+// Never and Certain hold whatever the manifest says, unless step 2 refuses the file.
+enum class NativeCode : uint8_t { Never, Depends, Certain };
+[[nodiscard]] NativeCode native_code_before_manifest(const Authentication& authentication, const TrustSet& trust,
+                                                     const DecideOptions& options);
+
 [[nodiscard]] std::string_view name_of(Trust trust);            // "trusted", "unknown-signer", ...
 [[nodiscard]] std::string_view name_of(MayRun may_run);         // "all", "portable", "none"
 [[nodiscard]] std::string_view name_of(SignatureStatus status); // "ok", "unknown-key", ...

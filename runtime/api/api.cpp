@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,11 +21,17 @@ using mlc::Bytes;
 using mlc::Code;
 using mlc::compose;
 using mlc::DType;
+using mlc::Result;
 using mlc::Status;
 
 struct MlcError {
   Status status;
   std::string text;
+};
+
+struct MlcFile {
+  std::optional<mlc::api::ModelFile> file;  // none: used up
+  std::string name;
 };
 
 struct MlcModel {
@@ -52,6 +59,8 @@ static_assert(MLC_I2 == static_cast<int>(DType::I2) && DType::I2 == mlc::kLastDT
 static_assert(MLC_STR == static_cast<int>(DType::Str) && sizeof(MlcString) == sizeof(mlc::exec::Text));
 static_assert(MLC_INTERNAL == static_cast<int>(Code::Internal) && MLC_EXPIRED == static_cast<int>(Code::Expired));
 
+static_assert(MLC_NATIVE_CERTAIN == static_cast<int>(mlc::signing::NativeCode::Certain));
+
 int fail(Status status, MlcError** error) {
   const int code = static_cast<int>(status.code);
   if (error) {
@@ -69,19 +78,17 @@ int fail(Status status, MlcError** error) {
 
 std::string text_or_empty(const char* s) { return s ? s : ""; }
 
-int api_open(const MlcOpenOptions* o, MlcModel** out, MlcError** error) {
-  if (!out) return fail(Status(Code::Usage, "open: no place for the result"), error);
-  *out = nullptr;
+Result<mlc::api::ModelOptions> model_options(const MlcOpenOptions* o) {
   mlc::api::ModelOptions options;
   options.path = text_or_empty(MLC_FIELD(o, path, nullptr));
   const auto* memory = static_cast<const std::byte*>(MLC_FIELD(o, memory, nullptr));
   options.memory = Bytes(memory, memory ? static_cast<size_t>(MLC_FIELD(o, memory_bytes, 0)) : 0);
-  if (options.path.empty() && !memory) return fail(Status(Code::Usage, "open: neither a path nor memory"), error);
+  if (options.path.empty() && !memory) return Status(Code::Usage, "open: neither a path nor memory");
   switch (MLC_FIELD(o, verify, MLC_VERIFY_LAZY)) {
     case MLC_VERIFY_LAZY: options.verify = mlc::container::Verify::Lazy; break;
     case MLC_VERIFY_FULL: options.verify = mlc::container::Verify::Full; break;
     case MLC_VERIFY_COPY: options.verify = mlc::container::Verify::Copy; break;
-    default: return fail(Status(Code::Usage, "open: unknown verify mode"), error);
+    default: return Status(Code::Usage, "open: unknown verify mode");
   }
   options.allow_unsigned = MLC_FIELD(o, allow_unsigned, 0) != 0;
   options.trust.policy_file = text_or_empty(MLC_FIELD(o, policy, nullptr));
@@ -91,11 +98,40 @@ int api_open(const MlcOpenOptions* o, MlcModel** out, MlcError** error) {
   if (const MlcService* services = MLC_FIELD(o, services, nullptr))
     for (uint32_t i = 0; i < MLC_FIELD(o, num_services, 0); ++i) {
       if (!services[i].name || !services[i].run)
-        return fail(Status(Code::Usage, "open: a service without name or function"), error);
+        return Status(Code::Usage, "open: a service without name or function");
       options.services.push_back(mlc::api::service_of(services[i]));
     }
+  return options;
+}
 
-  auto model = mlc::api::Model::open(options);
+int api_authenticate(const MlcOpenOptions* o, MlcFile** out, MlcError** error) {
+  if (!out) return fail(Status(Code::Usage, "authenticate: no place for the result"), error);
+  *out = nullptr;
+  auto options = model_options(o);
+  if (!options) return fail(std::move(options).status(), error);
+  auto file = mlc::api::ModelFile::authenticate(std::move(*options));
+  if (!file) return fail(std::move(file).status(), error);
+  auto handle = std::make_unique<MlcFile>();
+  handle->name = file->file.name();
+  handle->file.emplace(std::move(*file));
+  *out = handle.release();
+  return MLC_OK;
+}
+
+void api_file_info(const MlcFile* f, MlcFileInfo* out) {
+  *out = {};
+  out->file = f->name.c_str();
+  if (!f->file) return;
+  const auto& authentication = f->file->file.authentication();
+  out->native_code = static_cast<int32_t>(f->file->native_code);
+  out->is_signed = authentication && authentication->is_signed();
+}
+
+int api_open_file(MlcFile* f, MlcModel** out, MlcError** error) {
+  if (!f || !f->file || !out) return fail(Status(Code::Usage, "open_file: no file, or no place for the result"), error);
+  *out = nullptr;
+  auto model = mlc::api::Model::open(std::move(*f->file));
+  f->file.reset();
   if (!model) return fail(std::move(model).status(), error);
   auto handle = std::make_unique<MlcModel>();
   handle->model = std::move(*model);
@@ -112,6 +148,17 @@ int api_open(const MlcOpenOptions* o, MlcModel** out, MlcError** error) {
   }
   *out = handle.release();
   return MLC_OK;
+}
+
+void api_file_release(MlcFile* f) { delete f; }
+
+int api_open(const MlcOpenOptions* o, MlcModel** out, MlcError** error) {
+  if (!out) return fail(Status(Code::Usage, "open: no place for the result"), error);
+  *out = nullptr;
+  MlcFile* file = nullptr;
+  if (const int code = api_authenticate(o, &file, error); code != MLC_OK) return code;
+  const std::unique_ptr<MlcFile> owner(file);
+  return api_open_file(file, out, error);
 }
 
 void api_model_release(MlcModel* m) { delete m; }
@@ -459,7 +506,8 @@ constexpr MlcApi kApi = {
     api_program,         api_port,           api_explain,     api_failing,       api_choose,        api_part,
     api_golden_inputs,   api_session_create, api_session_release, api_session_info, api_run,        api_run_program,
     api_infer_shapes,    api_state_reset,    api_cancel,      api_selftest,      api_profile,       api_error_code,
-    api_error_text,      api_error_message,  api_error_number, api_error_fact,   api_error_help,    api_error_release};
+    api_error_text,      api_error_message,  api_error_number, api_error_fact,   api_error_help,    api_error_release,
+    api_authenticate,    api_file_info,      api_open_file,   api_file_release};
 
 }  // namespace
 

@@ -24,6 +24,7 @@ extern "C" {
 #define MLC_API_VERSION 1u
 #define MLC_EXPORT __attribute__((visibility("default")))
 
+typedef struct MlcFile MlcFile;
 typedef struct MlcModel MlcModel;
 typedef struct MlcSession MlcSession;
 typedef struct MlcError MlcError;
@@ -119,6 +120,19 @@ typedef struct MlcOpenOptions {
   const MlcService* services;      /* that the application offers */
   uint32_t num_services;
 } MlcOpenOptions;
+
+/* Opening in two steps, for who handles files of strangers. `authenticate` opens the file, reads trust folder, keys and
+ * policy, and checks signatures and digests; the file's bytes are hashed and but for header page and signature block not
+ * looked into. `open_file` does the rest and reads nothing more from outside but the file, which is open. Between the two
+ * a process can fork, and the child can give up its privileges before it looks into the file. */
+enum { MLC_NATIVE_NEVER = 0, MLC_NATIVE_DEPENDS = 1, MLC_NATIVE_CERTAIN = 2 };
+
+typedef struct MlcFileInfo {
+  const char* file;
+  int32_t native_code;             /* may it run? NEVER and CERTAIN: so it is, unless `open_file` refuses the file;
+                                      DEPENDS: on what the file says of itself, open_file decides */
+  int32_t is_signed;               /* by some key, trusted or not */
+} MlcFileInfo;
 
 typedef struct MlcModelInfo {
   const char* file;
@@ -241,6 +255,12 @@ typedef struct MlcApi {
   const char* (*error_fact)(const MlcError* error, uint32_t index); /* null behind the last */
   const char* (*error_help)(const MlcError* error);    /* may be empty */
   void (*error_release)(MlcError* error);
+
+  int (*authenticate)(const MlcOpenOptions* options, MlcFile** out, MlcError** error);
+  void (*file_info)(const MlcFile* file, MlcFileInfo* out);
+  /* Uses the file up, which is still to be released. */
+  int (*open_file)(MlcFile* file, MlcModel** out, MlcError** error);
+  void (*file_release)(MlcFile* file);
 } MlcApi;
 
 MLC_EXPORT const MlcApi* mlc_get_api(uint32_t version);

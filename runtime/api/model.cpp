@@ -1,5 +1,6 @@
 #include "runtime/api/model.h"
 
+#include <ctime>
 #include <utility>
 
 #include "base/compose.h"
@@ -11,20 +12,40 @@ Model::Model(std::unique_ptr<container::Container> container, MatchPolicy policy
     : container_(std::move(container)),
       matcher_(probe::host(), container_->manifest().variants, std::move(policy)) {}
 
+Result<ModelFile> ModelFile::authenticate(ModelOptions options) {
+  MLC_ASSIGN(signing::TrustSet trust, signing::TrustSet::load(options.trust));
+  auto file = options.path.empty()
+                  ? container::AuthenticatedFile::open_memory(options.memory, "the container in memory")
+                  : container::AuthenticatedFile::open(options.path);
+  if (!file) return std::move(file).status();
+  signing::DecideOptions decide;
+  decide.allow_unsigned = options.allow_unsigned;
+  decide.now = static_cast<uint64_t>(std::time(nullptr));
+  decide.file = file->name();
+  const auto& authentication = file->authentication();
+  auto native_code = signing::NativeCode::Never;
+  if (authentication) native_code = signing::native_code_before_manifest(*authentication, trust, decide);
+  return ModelFile{std::move(options), std::move(trust), std::move(*file), native_code, decide.now};
+}
+
 Result<std::unique_ptr<Model>> Model::open(const ModelOptions& options) {
-  MLC_ASSIGN(const signing::TrustSet trust, signing::TrustSet::load(options.trust));
+  MLC_ASSIGN(ModelFile file, ModelFile::authenticate(options));
+  return open(std::move(file));
+}
+
+Result<std::unique_ptr<Model>> Model::open(ModelFile file) {
   container::OpenOptions how;
-  how.verify = options.verify;
-  how.trust = &trust;
-  how.allow_unsigned = options.allow_unsigned;
-  auto opened = options.path.empty() ? container::Container::open_memory(options.memory, "the container in memory", how)
-                                     : container::Container::open(options.path, how);
+  how.verify = file.options.verify;
+  how.trust = &file.trust;
+  how.allow_unsigned = file.options.allow_unsigned;
+  how.now = file.now;
+  auto opened = container::Container::open(std::move(file.file), how);
   if (!opened) return std::move(opened).status();
   const bool allowed = (*opened)->native_allowed();
   MatchPolicy policy{allowed, allowed ? std::string() : (*opened)->verdict().reason};
-  for (const exec::Service& service : options.services) policy.services.push_back(service.name);
+  for (const exec::Service& service : file.options.services) policy.services.push_back(service.name);
   std::unique_ptr<Model> model(new Model(std::move(*opened), std::move(policy)));
-  model->services_ = options.services;
+  model->services_ = std::move(file.options.services);
   return model;
 }
 

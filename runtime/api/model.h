@@ -25,8 +25,20 @@ struct ModelOptions {
   std::vector<exec::Service> services;
 };
 
+// A file that was authenticated, with what is needed to open it: nothing else is read from outside after this.
+struct ModelFile {
+  ModelOptions options;
+  signing::TrustSet trust;
+  container::AuthenticatedFile file;
+  signing::NativeCode native_code = signing::NativeCode::Never;
+  uint64_t now = 0;  // one clock for all that is decided
+
+  static Result<ModelFile> authenticate(ModelOptions options);
+};
+
 class Model {
  public:
+  static Result<std::unique_ptr<Model>> open(ModelFile file);
   static Result<std::unique_ptr<Model>> open(const ModelOptions& options);
 
   const container::Container& container() const { return *container_; }

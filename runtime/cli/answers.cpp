@@ -7,7 +7,6 @@
 #include <cstring>
 #include <span>
 
-#include "runtime/io/file.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/npz.h"
 
@@ -233,30 +232,38 @@ ordered_json json_of(const std::vector<Answer>& answers) {
   return out;
 }
 
-Status write_answers(const std::vector<Answer>& answers, const std::string& path) {
-  const auto ends = [&](std::string_view e) { return path.size() > e.size() && std::string_view(path).ends_with(e); };
+namespace {
+
+bool ends(const std::string& path, std::string_view e) { return path.size() > e.size() && path.ends_with(e); }
+
+}  // namespace
+
+Status check_output_name(const std::string& path) {
+  if (ends(path, ".json") || ends(path, ".npz") || ends(path, ".npy")) return ok();
+  return Status(Code::Usage, "-o " + path + ": the name must end in .npz, .npy or .json");
+}
+
+Status write_answers(const std::vector<Answer>& answers, const std::string& path, io::FileWriter& writer) {
+  MLC_RETURN_IF_ERROR(check_output_name(path));
   std::vector<io::NpzItem> items;
   for (const Answer& a : answers)
     if (const auto* t = std::get_if<HostTensor>(&a.value)) items.push_back({a.name, t});
-  if (!ends(".json") && !ends(".npz") && !ends(".npy"))
-    return Status(Code::Usage, "-o " + path + ": the name must end in .npz, .npy or .json");
-  if (ends(".npz") && items.size() != answers.size())
+  if (ends(path, ".npz") && items.size() != answers.size())
     return Status(Code::Usage, "-o " + path + ": classes and text are no arrays").hint("-o answer.json, or --raw");
-  if (ends(".npy") && (items.size() != 1 || answers.size() != 1))
+  if (ends(path, ".npy") && (items.size() != 1 || answers.size() != 1))
     return Status(Code::Usage, "-o " + path + ": .npy holds one array, there are " + std::to_string(answers.size()) +
                                    " answers").hint("-o answer.npz");
-  MLC_ASSIGN(io::FileWriter writer, io::FileWriter::create(path));
-  if (ends(".json")) {
+  if (ends(path, ".json")) {
     const std::string text = json_of(answers).dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
     MLC_RETURN_IF_ERROR(writer.write(std::as_bytes(std::span(text))));
-  } else if (ends(".npz")) {
+  } else if (ends(path, ".npz")) {
     MLC_RETURN_IF_ERROR(io::write_npz(items, [&](Bytes b) { return writer.write(b); }));
   } else {
     MLC_ASSIGN(const std::vector<std::byte> header, io::npy_header(*items[0].tensor));
     MLC_RETURN_IF_ERROR(writer.write(header));
     MLC_RETURN_IF_ERROR(writer.write(items[0].tensor->data.bytes()));
   }
-  return writer.commit();
+  return writer.sync();
 }
 
 }  // namespace mlc::cli

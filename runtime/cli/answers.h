@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/cli/report.h"
+#include "runtime/io/file.h"
 #include "runtime/pipeline/answers.h"
 
 namespace mlc::cli {
@@ -15,7 +16,9 @@ std::vector<pipeline::Answer> as_answers(std::vector<NamedTensor> tensors);
 std::string text_of(const std::vector<pipeline::Answer>& answers);
 ordered_json json_of(const std::vector<pipeline::Answer>& answers);
 
-// Writes beside `path` and renames: .npz (all tensors), .npy (the only tensor), .json (everything).
-Status write_answers(const std::vector<pipeline::Answer>& answers, const std::string& path);
+// Usage, unless the name ends as a kind of file that `write_answers` writes.
+Status check_output_name(const std::string& path);
+// Writes the file that is going to be `path`: .npz (all tensors), .npy (the only tensor), .json (everything).
+Status write_answers(const std::vector<pipeline::Answer>& answers, const std::string& path, io::FileWriter& writer);
 
 }  // namespace mlc::cli

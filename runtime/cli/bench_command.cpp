@@ -13,6 +13,7 @@
 #include "runtime/cli/commands.h"
 #include "runtime/cli/crash.h"
 #include "runtime/cli/duration.h"
+#include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
 #include "runtime/cli/program_io.h"
 #include "runtime/probe/probe.h"
@@ -40,7 +41,8 @@ struct BenchInputs {
   std::vector<NamedTensor> owned;
   Views views;
 };
-Result<BenchInputs> bench_inputs(const OpenModel& model, const Target& target, const InputOptions& o) {
+Result<BenchInputs> bench_inputs(const OpenModel& model, const Target& target, const InputOptions& o,
+                                 io::InputFiles& files) {
   BenchInputs in;
   if (o.specs.empty()) {
     in.views.tensors.resize(program_at(model, target.program).num_inputs);
@@ -53,7 +55,7 @@ Result<BenchInputs> bench_inputs(const OpenModel& model, const Target& target, c
   }
   InputOptions options = o;
   if (options.specs.empty()) options.specs = {"random"};
-  MLC_ASSIGN(in.owned, make_inputs(model, target, options));
+  MLC_ASSIGN(in.owned, make_inputs(model, target, options, files));
   in.views = views_of(model, target.program, in.owned);
   return in;
 }
@@ -78,14 +80,14 @@ std::string profile_text(const OpenSession& session, const char* program, uint32
   return out;
 }
 
-Result<Report> bench(const BenchOptions& o) {
+Result<Report> bench(const BenchOptions& o, OpenFiles& files) {
   MLC_ASSIGN(const uint64_t duration, parse_duration(o.duration));
   MLC_ASSIGN(const uint64_t warmup, parse_duration(o.warmup));
-  MLC_ASSIGN(const OpenModel model, open_model(o.container));
+  MLC_ASSIGN(const OpenModel model, open_model(files));
   MLC_ASSIGN(Target target, choose_target(model, o.input));
   MLC_ASSIGN(const OpenSession session, open_session(model, o.variant, o.profile > 0));
   say_what_crashed(model.info.file, session.info.variant);
-  MLC_ASSIGN(const BenchInputs inputs, bench_inputs(model, target, o.input));
+  MLC_ASSIGN(const BenchInputs inputs, bench_inputs(model, target, o.input, files.inputs));
   const char* program = program_at(model, target.program).name;
   note(what_runs(model, session) + " · program " + program);
 
@@ -167,7 +169,10 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   command->add_option("--duration", o->duration, "how long to measure: 5s, 300ms");
   command->add_option("--warmup", o->warmup, "how long to run before that");
   command->add_option("--profile", o->profile, "also list the N instructions that take longest");
-  command->callback([o, &exit_code] { exit_code = finish("bench", o->as_json, bench(*o)); });
+  command->callback([o, &exit_code] { 
+    exit_code = answer({"bench", o->as_json, o->container, o->input.specs},
+                       [&](OpenFiles& files) { return bench(*o, files); });
+  });
 }
 
 }  // namespace mlc::cli

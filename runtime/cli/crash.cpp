@@ -11,6 +11,9 @@
 namespace mlc::cli {
 namespace {
 
+constexpr int kCrashes[] = {SIGBUS, SIGILL, SIGSEGV};
+constexpr char kHowToReplace[] = "rename a new file over it instead of writing into it";
+
 const char* volatile running_file = nullptr;
 const char* volatile running_variant = nullptr;
 
@@ -23,8 +26,9 @@ void on_fault(int signal) {
   if (signal == SIGBUS) {
     say("error[E6001]: ");
     say(running_file ? running_file : "a mapped file");
-    say(" changed while it was mapped\n  stopped, no result written\n"
-        "  help: rename a new file over it instead of writing into it\n");
+    say(" changed while it was mapped\n  stopped, no result written\n  help: ");
+    say(kHowToReplace);
+    say("\n");
     _exit(4);
   }
   say(signal == SIGILL ? "error[E6002]: illegal instruction" : "error[E6003]: memory fault");
@@ -52,7 +56,15 @@ void install_crash_handlers() {
   struct sigaction action {};
   action.sa_handler = on_fault;
   action.sa_flags = SA_ONSTACK | SA_NODEFER;
-  for (int signal : {SIGBUS, SIGILL, SIGSEGV}) sigaction(signal, &action, nullptr);
+  for (const int signal : kCrashes) sigaction(signal, &action, nullptr);
+}
+
+void leave_crashes_to_the_parent() {
+  for (const int signal : kCrashes) std::signal(signal, SIG_DFL);
+}
+
+Status changed_while_mapped(const std::string& file) {
+  return Status(Code::Malformed, 6001, "{} changed while it was mapped", file).hint("{}", kHowToReplace);
 }
 
 void say_what_crashed(const char* file, const char* variant) {

@@ -2,10 +2,19 @@
 // and ends; the library installs no handlers.
 #pragma once
 
+#include <string>
+
+#include "base/status.h"
+
 namespace mlc::cli {
+
+// E6001: the file changed while it was mapped.
+Status changed_while_mapped(const std::string& file);
 
 // To be called once, early.
 void install_crash_handlers();
+// For a process whose parent reports how it ended: signals do again what they do by default.
+void leave_crashes_to_the_parent();
 // What is running, for the message. The strings must live until the process ends.
 void say_what_crashed(const char* file, const char* variant);
 

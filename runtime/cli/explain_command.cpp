@@ -6,6 +6,7 @@
 #include "base/cli/report.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/duration.h"
+#include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
 #include "runtime/probe/probe.h"
 
@@ -25,8 +26,8 @@ std::string host_line(const probe::Record& r, unsigned threads) {
          ", code pages " + pages + ", workers " + std::to_string(workers) + " (" + r.topology.workers_reason + ")\n";
 }
 
-Result<Report> explain(const ExplainOptions& o) {
-  MLC_ASSIGN(const OpenModel model, open_model(o.container));
+Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
+  MLC_ASSIGN(const OpenModel model, open_model(files));
   const char* variant = o.variant.variant.empty() ? nullptr : o.variant.variant.c_str();
   const char* require = o.variant.require.empty() ? nullptr : o.variant.require.c_str();
   uint32_t chosen = UINT32_MAX;
@@ -92,7 +93,9 @@ void add_explain_command(CLI::App& app, int& exit_code) {
                                   "  mlrun explain cat.mlc\n  mlrun explain cat.mlc --require native --json\n", o->as_json);
   add_container_options(*command, o->container);
   add_variant_options(*command, o->variant);
-  command->callback([o, &exit_code] { exit_code = finish("explain", o->as_json, explain(*o)); });
+  command->callback([o, &exit_code] { 
+    exit_code = answer({"explain", o->as_json, o->container}, [&](OpenFiles& files) { return explain(*o, files); });
+  });
 }
 
 }  // namespace mlc::cli

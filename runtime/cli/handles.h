@@ -14,12 +14,16 @@ inline const MlcApi& api() {
   return *table;  // linked statically: never older than its header
 }
 
+struct FileRelease {
+  void operator()(MlcFile* f) const { api().file_release(f); }
+};
 struct ModelRelease {
   void operator()(MlcModel* m) const { api().model_release(m); }
 };
 struct SessionRelease {
   void operator()(MlcSession* s) const { api().session_release(s); }
 };
+using FileHandle = std::unique_ptr<MlcFile, FileRelease>;
 using ModelHandle = std::unique_ptr<MlcModel, ModelRelease>;
 using SessionHandle = std::unique_ptr<MlcSession, SessionRelease>;
 

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/cli/report.h"
+#include "runtime/cli/isolation.h"
 #include "runtime/services/services.h"
 #include "signing/policy.h"
 
@@ -19,6 +20,7 @@ void add_container_options(CLI::App& app, ContainerOptions& o) {
   app.add_flag("--allow-unsigned", o.allow_unsigned, "run native code although nobody trusted has signed it");
   app.add_option("--verify", o.verify, "lazy: before first use; full: everything first; copy: into memory")
       ->check(CLI::IsMember({"lazy", "full", "copy"}));
+  app.add_flag("--isolated", o.isolated, "in a process without privileges, as if nobody trusted had signed it");
 }
 
 uint64_t now_ns() {
@@ -27,7 +29,7 @@ uint64_t now_ns() {
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
 }
 
-Result<OpenModel> open_model(const ContainerOptions& o) {
+Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   const signing::TrustSources sources = signing::default_trust_sources();
   std::vector<const char*> keys;
   for (const std::string& k : o.trust_keys) keys.push_back(k.c_str());
@@ -44,13 +46,23 @@ Result<OpenModel> open_model(const ContainerOptions& o) {
   options.services = services::all().data();
   options.num_services = static_cast<uint32_t>(services::all().size());
 
+  const uint64_t start = now_ns();
+  MlcFile* file = nullptr;
+  MlcError* error = nullptr;
+  MLC_RETURN_IF_ERROR(status_of(api().authenticate(&options, &file, &error), error));
+  ns = now_ns() - start;
+  return FileHandle(file);
+}
+
+Result<OpenModel> open_model(OpenFiles& files) {
   OpenModel out;
   const uint64_t start = now_ns();
   MlcModel* model = nullptr;
   MlcError* error = nullptr;
-  MLC_RETURN_IF_ERROR(status_of(api().open(&options, &model, &error), error));
+  MLC_RETURN_IF_ERROR(status_of(api().open_file(files.container.get(), &model, &error), error));
   out.model.reset(model);
-  out.open_ns = now_ns() - start;
+  out.open_ns = files.authenticate_ns + now_ns() - start;
+  out.isolated = files.isolated;
   api().model_info(model, &out.info);
   for (uint32_t i = 0; i < out.info.num_notes; ++i) note("warning: " + printable(api().model_note(model, i)));
   return out;
@@ -90,6 +102,7 @@ std::string what_runs(const OpenModel& model, const OpenSession& session) {
     out += " · portable form only: " + printable(model.info.trust);
     if (*model.info.trust_help) out += " (" + printable(model.info.trust_help) + ")";
   }
+  if (model.isolated) out += " · isolated";
   return out;
 }
 

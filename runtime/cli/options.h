@@ -20,6 +20,7 @@ struct ContainerOptions {
   std::string policy;
   bool allow_unsigned = false;
   std::string verify = "lazy";
+  bool isolated = false;
 };
 void add_container_options(CLI::App& app, ContainerOptions& options);
 
@@ -27,9 +28,14 @@ struct OpenModel {
   ModelHandle model;
   MlcModelInfo info{};
   uint64_t open_ns = 0;
+  bool isolated = false;
 };
-// Opens the file with the user's trust folder, the keys and the policy of the command line. Warnings go to stderr.
-Result<OpenModel> open_model(const ContainerOptions& options);
+// Opens the file with the user's trust folder, the keys and the policy of the command line, as far as it can be without
+// looking into it. `ns` is set to the time that took.
+Result<FileHandle> authenticate(const ContainerOptions& options, uint64_t& ns);
+// The rest. Warnings go to stderr.
+struct OpenFiles;
+Result<OpenModel> open_model(OpenFiles& files);
 
 struct VariantOptions {
   std::string variant, require;

@@ -105,7 +105,7 @@ class RawInputs {
     return ok();
   }
 
-  Status add(const io::InputSpec& spec) {
+  Status add(const io::InputSpec& spec, io::InputFiles& files) {
     using Kind = io::InputSpec::Kind;
     if (spec.kind == Kind::Random || spec.kind == Kind::Zeros) {
       bool any = false;
@@ -118,7 +118,7 @@ class RawInputs {
       }
       return any || spec.name.empty() ? ok() : unknown(spec.name);
     }
-    MLC_ASSIGN(io::LoadedInput loaded, io::load_input(spec));
+    MLC_ASSIGN(io::LoadedInput loaded, io::load_input(spec, files));
     if (loaded.tensors.empty() && takes_files(spec.name)) {
       const auto size = static_cast<int64_t>(loaded.bytes.size());
       return place(spec.name, HostTensor{DType::U8, {size}, std::move(loaded.bytes)});
@@ -232,14 +232,15 @@ class RawInputs {
   std::vector<std::vector<HostTensor>> given_;  // one tensor, or the items of a list
 };
 
-Result<std::vector<NamedTensor>> pipeline_inputs(const Target& target, const std::vector<io::InputSpec>& specs) {
+Result<std::vector<NamedTensor>> pipeline_inputs(const Target& target, const std::vector<io::InputSpec>& specs,
+                                                 io::InputFiles& files) {
   std::vector<io::LoadedInput> loaded;
   std::vector<pipeline::GivenInput> given;
   loaded.reserve(specs.size());
   for (const io::InputSpec& spec : specs) {
     if (spec.kind == io::InputSpec::Kind::Random || spec.kind == io::InputSpec::Kind::Zeros)
       return Status(Code::Usage, "'random' and 'zeros' are arrays: add --raw to feed the bare program");
-    MLC_ASSIGN(io::LoadedInput input, io::load_input(spec));
+    MLC_ASSIGN(io::LoadedInput input, io::load_input(spec, files));
     loaded.push_back(std::move(input));
     io::LoadedInput& l = loaded.back();
     if (l.tensors.empty()) {
@@ -300,18 +301,19 @@ Result<Target> choose_target(const OpenModel& model, const InputOptions& o) {
   return Status(Code::Usage, "no pipeline '" + wanted + "' in this container").fact("it has " + known);
 }
 
-Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const Target& target, const InputOptions& o) {
+Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const Target& target, const InputOptions& o,
+                                             io::InputFiles& files) {
   const std::vector<std::string> names = input_names(model, target);
   std::vector<io::InputSpec> specs;
   for (const std::string& text : o.specs) {
     MLC_ASSIGN(io::InputSpec spec, io::parse_input_spec(text, names));
     specs.push_back(std::move(spec));
   }
-  if (target.pipeline) return pipeline_inputs(target, specs);
+  if (target.pipeline) return pipeline_inputs(target, specs, files);
   MLC_ASSIGN(Dims dims, parse_dims(o.dims));
   RawInputs inputs(model, target.program, std::move(dims));
   MLC_RETURN_IF_ERROR(inputs.check_dims());
-  for (const io::InputSpec& spec : specs) MLC_RETURN_IF_ERROR(inputs.add(spec));
+  for (const io::InputSpec& spec : specs) MLC_RETURN_IF_ERROR(inputs.add(spec, files));
   return inputs.take();
 }
 

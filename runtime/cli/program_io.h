@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/cli/options.h"
+#include "runtime/io/file.h"
 #include "runtime/io/tensor.h"
 #include "runtime/pipeline/host_pipeline.h"
 
@@ -29,7 +30,8 @@ struct Target {
 Result<Target> choose_target(const OpenModel& model, const InputOptions& options);
 
 // The tensors of the program's inputs, named; the items of a list one behind the other under its name. Everything that is wrong or missing is reported at once (E4001).
-Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const Target& target, const InputOptions& options);
+Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const Target& target, const InputOptions& options,
+                                             io::InputFiles& files);
 
 // Views of tensors for the C API. The tensors must outlive the views.
 struct Views {

@@ -8,6 +8,7 @@
 #include "runtime/cli/commands.h"
 #include "runtime/cli/crash.h"
 #include "runtime/cli/duration.h"
+#include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
 #include "runtime/cli/program_io.h"
 
@@ -23,14 +24,14 @@ struct RunOptions {
   bool as_json = false;
 };
 
-Result<Report> run(const RunOptions& o) {
-  MLC_ASSIGN(const OpenModel model, open_model(o.container));
+Result<Report> run(const RunOptions& o, OpenFiles& files) {
+  MLC_ASSIGN(const OpenModel model, open_model(files));
   MLC_ASSIGN(Target target, choose_target(model, o.input));
   MLC_ASSIGN(const OpenSession session, open_session(model, o.variant));
   say_what_crashed(model.info.file, session.info.variant);
 
   const uint64_t start = now_ns();
-  MLC_ASSIGN(const std::vector<NamedTensor> inputs, make_inputs(model, target, o.input));
+  MLC_ASSIGN(const std::vector<NamedTensor> inputs, make_inputs(model, target, o.input, files.inputs));
   const uint64_t ready = now_ns();
   const Views views = views_of(model, target.program, inputs);
   MLC_ASSIGN(const std::vector<MlcTensor> outputs, run_once(model, session, target.program, views.tensors));
@@ -44,7 +45,7 @@ Result<Report> run(const RunOptions& o) {
     answers = as_answers(std::move(results));
   }
   const uint64_t done = now_ns();
-  if (!o.output.empty()) MLC_RETURN_IF_ERROR(write_answers(answers, o.output));
+  if (files.output) MLC_RETURN_IF_ERROR(write_answers(answers, o.output, *files.output));
 
   const uint64_t open_ns = model.open_ns + session.load_ns;
   note(what_runs(model, session) + " · open " + ms_text(open_ns) + " · pre " + ms_text(ready - start) + " · run " +
@@ -75,7 +76,10 @@ void add_run_command(CLI::App& app, int& exit_code) {
   add_variant_options(*command, o->variant);
   command->add_option("-o,--output", o->output, "write the answers: .npz, .npy or .json");
   command->add_option("--top", o->top, "how many classes")->check(CLI::Range(1, 1000000));
-  command->callback([o, &exit_code] { exit_code = finish("run", o->as_json, run(*o)); });
+  command->callback([o, &exit_code] { 
+    exit_code = answer({"run", o->as_json, o->container, o->input.specs, o->output},
+                       [&](OpenFiles& files) { return run(*o, files); });
+  });
 }
 
 }  // namespace mlc::cli

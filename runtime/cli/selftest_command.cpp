@@ -7,6 +7,7 @@
 #include "base/cli/report.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/crash.h"
+#include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
 
 namespace mlc::cli {
@@ -25,8 +26,8 @@ std::string padded(std::string s, size_t width) {
   return s;
 }
 
-Result<Report> selftest(const SelftestOptions& o) {
-  MLC_ASSIGN(const OpenModel model, open_model(o.container));
+Result<Report> selftest(const SelftestOptions& o, OpenFiles& files) {
+  MLC_ASSIGN(const OpenModel model, open_model(files));
   if (model.info.num_golden == 0) return Status(Code::SelfTest, "this container has no golden vectors");
   std::vector<uint32_t> threads = o.threads;
   if (threads.empty()) threads = {0};
@@ -88,7 +89,9 @@ void add_selftest_command(CLI::App& app, int& exit_code) {
   command->add_option("--variant", o->variant, "only this one");
   command->add_flag("--all-variants", o->all_variants, "every variant that fits here, the default");
   command->add_option("--threads", o->threads, "numbers of workers to try")->delimiter(',')->check(CLI::PositiveNumber);
-  command->callback([o, &exit_code] { exit_code = finish("selftest", o->as_json, selftest(*o)); });
+  command->callback([o, &exit_code] { 
+    exit_code = answer({"selftest", o->as_json, o->container}, [&](OpenFiles& files) { return selftest(*o, files); });
+  });
 }
 
 }  // namespace mlc::cli

@@ -50,8 +50,33 @@ struct OpenOptions {
 // Where the bytes come from (source.h). Two exist: a file (mapped) and memory (an embedded container).
 class Source;
 
+// Steps 1 to 3 done: the file is open, its header page is well-formed, and its signatures, if it has any, belong to the
+// bytes of header core and manifest, which were hashed and not looked into. A process that has privileges goes no further
+// with a stranger's file, and lets one without open the rest (runtime/sandbox). Errors: as of `Container`.
+class AuthenticatedFile {
+ public:
+  [[nodiscard]] static Result<AuthenticatedFile> open(const std::string& path);
+  // `bytes` must outlive the result and the container made of it, and must not change. `name` is for messages.
+  [[nodiscard]] static Result<AuthenticatedFile> open_memory(Bytes bytes, const std::string& name);
+  [[nodiscard]] static Result<AuthenticatedFile> open_source(std::unique_ptr<Source> source);
+  AuthenticatedFile(AuthenticatedFile&&) noexcept;
+  ~AuthenticatedFile();
+
+  const std::string& name() const;
+  // None: the file ends before its body does. `Container::open` says what is missing.
+  const std::optional<signing::Authentication>& authentication() const;
+
+ private:
+  friend class Container;
+  struct Parts;
+  explicit AuthenticatedFile(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
 class Container {
  public:
+  // The remaining steps. `file` is used up.
+  [[nodiscard]] static Result<std::unique_ptr<Container>> open(AuthenticatedFile file, const OpenOptions& options);
   // `path` must be a regular file; a symbolic link is followed, devices, pipes and directories are refused.
   [[nodiscard]] static Result<std::unique_ptr<Container>> open(const std::string& path, const OpenOptions& options);
   // A container that lies in memory, which must outlive the result and must not change. `name` is for messages.

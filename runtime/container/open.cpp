@@ -199,21 +199,45 @@ signing::Verdict decide(const signing::Authentication& authentication, const for
 
 }  // namespace
 
-Result<std::unique_ptr<Container>> Container::open_source(std::unique_ptr<Source> opened, const OpenOptions& options) {
+AuthenticatedFile::AuthenticatedFile(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+AuthenticatedFile::AuthenticatedFile(AuthenticatedFile&&) noexcept = default;
+AuthenticatedFile::~AuthenticatedFile() = default;
+const std::string& AuthenticatedFile::name() const { return parts_->source->name(); }
+const std::optional<signing::Authentication>& AuthenticatedFile::authentication() const { return parts_->authentication; }
+
+Result<AuthenticatedFile> AuthenticatedFile::open_source(std::unique_ptr<Source> opened) {
+  auto parts = std::make_unique<Parts>();
+  parts->source = std::move(opened);
+  const Source& source = *parts->source;
+  MLC_ASSIGN(parts->header, read_header(source));
+  const Header& header = parts->header;
+  if (source.size() < header.body_size) return AuthenticatedFile(std::move(parts));
+  MLC_ASSIGN(parts->manifest, allocate(header.manifest_len));
+  MLC_RETURN_IF_ERROR(source.read(header.manifest_off, parts->manifest));
+  MLC_ASSIGN(parts->authentication, authenticate(source, header, parts->manifest));
+  return AuthenticatedFile(std::move(parts));
+}
+
+Result<AuthenticatedFile> AuthenticatedFile::open(const std::string& path) {
+  MLC_ASSIGN(std::unique_ptr<Source> source, open_file(path));
+  return open_source(std::move(source));
+}
+
+Result<AuthenticatedFile> AuthenticatedFile::open_memory(Bytes bytes, const std::string& name) {
+  return open_source(memory_source(bytes, name));
+}
+
+Result<std::unique_ptr<Container>> Container::open(AuthenticatedFile file, const OpenOptions& options) {
   auto state = std::make_unique<State>();
-  state->source = std::move(opened);
+  state->source = std::move(file.parts_->source);
+  state->header = file.parts_->header;
   const Source& source = *state->source;
-
-  MLC_ASSIGN(state->header, read_header(source));
   const Header& header = state->header;
-  if (source.size() < header.body_size) return truncated(source, header);
-
-  MLC_ASSIGN(std::vector<std::byte> manifest_bytes, allocate(header.manifest_len));
-  MLC_RETURN_IF_ERROR(source.read(header.manifest_off, manifest_bytes));
-  MLC_ASSIGN(signing::Authentication authentication, authenticate(source, header, manifest_bytes));
+  if (!file.authentication()) return truncated(source, header);
+  const signing::Authentication& authentication = *file.authentication();
   state->root = authentication.root();
 
-  MLC_ASSIGN(state->manifest, decode_manifest(manifest_bytes));
+  MLC_ASSIGN(state->manifest, decode_manifest(file.parts_->manifest));
   format::Manifest& manifest = state->manifest;
   if (manifest.segments.size() != header.segment_count)
     return Status(Code::Malformed, "header page: segment_count is {}, the manifest has {}",
@@ -240,6 +264,11 @@ Result<std::unique_ptr<Container>> Container::open_source(std::unique_ptr<Source
   std::unique_ptr<Container> container(new Container(std::move(state)));
   if (options.verify == Verify::Full) MLC_RETURN_IF_ERROR(container->verify_all());
   return container;
+}
+
+Result<std::unique_ptr<Container>> Container::open_source(std::unique_ptr<Source> source, const OpenOptions& options) {
+  MLC_ASSIGN(AuthenticatedFile file, AuthenticatedFile::open_source(std::move(source)));
+  return open(std::move(file), options);
 }
 
 Result<std::unique_ptr<Container>> Container::open(const std::string& path, const OpenOptions& options) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,13 @@ class VerifiedBytesMaker {
 }  // namespace mlc
 
 namespace mlc::container {
+
+struct AuthenticatedFile::Parts {
+  std::unique_ptr<Source> source;
+  Header header;
+  std::vector<std::byte> manifest;
+  std::optional<signing::Authentication> authentication;  // none: a truncated file
+};
 
 struct Container::State {
   std::unique_ptr<Source> source;

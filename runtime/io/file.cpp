@@ -35,12 +35,8 @@ Result<HostBuffer> read_all(int fd, const std::string& path, uint64_t size_hint)
   return buffer;
 }
 
-}  // namespace
-
-Result<HostBuffer> read_file(const std::string& path) {
-  if (path == "-") return read_all(STDIN_FILENO, "standard input", 1 << 16);
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return io_error(path, "open");
+// Closes `fd`.
+Result<HostBuffer> read_and_close(int fd, const std::string& path) {
   struct stat st = {};
   Result<HostBuffer> result = [&]() -> Result<HostBuffer> {
     if (::fstat(fd, &st) != 0) return io_error(path, "read");
@@ -49,6 +45,37 @@ Result<HostBuffer> read_file(const std::string& path) {
   }();
   ::close(fd);
   return result;
+}
+
+}  // namespace
+
+Result<HostBuffer> read_file(const std::string& path) {
+  if (path == "-") return read_all(STDIN_FILENO, "standard input", 1 << 16);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  return fd >= 0 ? read_and_close(fd, path) : io_error(path, "open");
+}
+
+InputFiles::~InputFiles() {
+  for (const Ahead& a : ahead_)
+    if (a.fd >= 0) ::close(a.fd);
+}
+
+void InputFiles::open_ahead(const std::string& path) {
+  if (path == "-") return;
+  Ahead a{path, ::open(path.c_str(), O_RDONLY | O_CLOEXEC), 0};
+  if (a.fd < 0) a.error = errno;
+  ahead_.push_back(std::move(a));
+}
+
+Result<HostBuffer> InputFiles::read(const std::string& path) {
+  for (auto a = ahead_.begin(); a != ahead_.end(); ++a) {
+    if (a->path != path) continue;
+    const int fd = a->fd, error = a->error;
+    ahead_.erase(a);
+    errno = error;
+    return fd >= 0 ? read_and_close(fd, path) : io_error(path, "open");
+  }
+  return read_file(path);
 }
 
 Result<FileWriter> FileWriter::create(const std::string& path) {
@@ -89,6 +116,12 @@ Status FileWriter::write(Bytes bytes) {
   if (bytes.empty()) return ok();
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) return io_error(path_, "write");
   return ok();
+}
+
+Status FileWriter::sync() {
+  assert(file_ && "sync after commit");
+  if (std::fflush(file_) != 0) return io_error(path_, "write");
+  return file_ == stdout || ::fsync(::fileno(file_)) == 0 ? ok() : io_error(path_, "write");
 }
 
 Status FileWriter::commit() {

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "runtime/io/tensor.h"
 
@@ -10,6 +11,27 @@ namespace mlc::io {
 
 // The whole file. A missing or unreadable file is Code::NotFound; a directory is refused.
 Result<HostBuffer> read_file(const std::string& path);
+
+// Files that were opened before they are read, for a process that may open none later on.
+class InputFiles {
+ public:
+  InputFiles() = default;
+  InputFiles(InputFiles&&) = default;
+  ~InputFiles();
+
+  // Opens `path`, but for "-", which is open; a failure is told by `read`. Each call provides for one call of `read`.
+  void open_ahead(const std::string& path);
+  // The whole file: the next one that was opened ahead by this path, or else opened now. Errors as read_file.
+  Result<HostBuffer> read(const std::string& path);
+
+ private:
+  struct Ahead {
+    std::string path;
+    int fd = -1;
+    int error = 0;  // errno, where there is no fd
+  };
+  std::vector<Ahead> ahead_;
+};
 
 // Writes beside `path` and renames over it on `commit`, so that nobody sees half a file; removed if never committed.
 // "-" writes to stdout as it goes.
@@ -21,6 +43,8 @@ class FileWriter {
   ~FileWriter();
 
   Status write(Bytes bytes);
+  // What was written is in the file, on the disk. For a process that leaves `commit` to another one.
+  Status sync();
   Status commit();
 
  private:

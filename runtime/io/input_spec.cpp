@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cstring>
 
-#include "runtime/io/file.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/npz.h"
 
@@ -76,10 +75,23 @@ Result<InputSpec> parse_input_spec(std::string_view text, std::span<const std::s
   return spec;
 }
 
-Result<LoadedInput> load_input(const InputSpec& spec) {
+std::vector<std::string> paths_possible(std::string_view text) {
+  std::vector<std::string> paths;
+  for (size_t begin = 0;;) {
+    const size_t equals = text.find('=', begin);
+    std::string_view rest = text.substr(begin);
+    const bool is_named = begin > 0 || equals == std::string_view::npos;  // a text with '=' begins with a name, be it empty
+    if (is_named && rest.starts_with('@')) rest = rest.substr(1, rest.rfind(':') - 1);
+    if (is_named && !rest.empty() && rest != "random" && rest != "zeros") paths.emplace_back(rest);
+    if (equals == std::string_view::npos) return paths;
+    begin = equals + 1;
+  }
+}
+
+Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files) {
   assert(spec.kind == InputSpec::Kind::File || spec.kind == InputSpec::Kind::Raw);
   LoadedInput in;
-  MLC_ASSIGN(in.bytes, read_file(spec.path));
+  MLC_ASSIGN(in.bytes, files.read(spec.path));
   std::string where = spec.path == "-" ? "standard input" : quoted(spec.path);
   if (spec.kind == InputSpec::Kind::Raw) {
     MLC_ASSIGN(HostTensor t, HostTensor::zeros(spec.type.dtype, spec.type.shape));

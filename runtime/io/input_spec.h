@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/io/file.h"
 #include "runtime/io/media.h"
 #include "runtime/io/tensor.h"
 
@@ -41,7 +42,10 @@ struct LoadedInput {
   std::vector<NamedTensor> tensors;  // Npy, Zip, raw
   HostBuffer bytes;                  // everything else, undecoded
 };
-Result<LoadedInput> load_input(const InputSpec& spec);
+Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files);
+
+// The files ("-": stdin) that a text may mean, whatever the names of the inputs are: to be opened before these are known.
+std::vector<std::string> paths_possible(std::string_view text);
 
 // Deterministic contents for `random`: floats uniform in [-1, 1), u8 0..255, other integers 0..9 (so that they are
 // valid in most index tables), bool 0 or 1. Equal seeds give equal bytes on every machine.

@@ -58,10 +58,11 @@ TEST_CASE("the forms of -i") {
 TEST_CASE("raw files must have exactly the size of their type") {
   Scratch file;
   REQUIRE(write(file.path, "12345678").ok());
+  InputFiles files;
   auto load = [&](std::string type) {
     auto spec = parse_input_spec("x=@" + file.path + ":" + type);
     REQUIRE(spec.ok());
-    return load_input(*spec);
+    return load_input(*spec, files);
   };
   auto good = load("u8[2,4]");
   REQUIRE(good.ok());
@@ -78,14 +79,52 @@ TEST_CASE("the first bytes decide what a file is, not its name") {
   Scratch file;
   HostBuffer png = fixture("grey.png");
   REQUIRE(write(file.path, {reinterpret_cast<const char*>(png.data()), png.size()}).ok());
-  auto image = load_input({"", InputSpec::Kind::File, file.path, {}});
+  InputFiles files;
+  auto image = load_input({"", InputSpec::Kind::File, file.path, {}}, files);
   REQUIRE(image.ok());
   CHECK(image->media == Media::Png);
   CHECK(image->bytes.size() == png.size());
-  auto archive = load_input(*parse_input_spec("y=" MLC_SOURCE_DIR "/tests/unit/io/data/stored.npz"));
+  auto archive = load_input(*parse_input_spec("y=" MLC_SOURCE_DIR "/tests/unit/io/data/stored.npz"), files);
   REQUIRE(archive.ok());
   CHECK(archive->tensors.size() == 2);
   CHECK(archive->tensors[1].name == "input:0");
+}
+
+TEST_CASE("what is opened ahead is read although its name is gone, once for each time") {
+  Scratch file;
+  REQUIRE(write(file.path, "12345678").ok());
+  InputFiles files;
+  files.open_ahead(file.path);
+  files.open_ahead(file.path);
+  files.open_ahead("/nonexistent/x");
+  REQUIRE(::unlink(file.path.c_str()) == 0);
+  for (int i = 0; i < 2; ++i) {
+    auto content = files.read(file.path);
+    REQUIRE(content.ok());
+    CHECK(content->size() == 8);
+  }
+  CHECK(!files.read(file.path).ok());
+  CHECK(files.read("/nonexistent/x").status().message == "cannot open '/nonexistent/x': No such file or directory");
+}
+
+TEST_CASE("the file that a text means is among those it may mean, whatever the names are") {
+  using Paths = std::vector<std::string>;
+  CHECK(paths_possible("cat.jpg") == Paths{"cat.jpg"});
+  CHECK(paths_possible("-") == Paths{"-"});
+  CHECK(paths_possible("random").empty());
+  CHECK(paths_possible("x=zeros").empty());
+  CHECK(paths_possible("x=-") == Paths{"-"});
+  CHECK(paths_possible("=a=b.png") == Paths{"a=b.png", "b.png"});
+  CHECK(paths_possible("@t:u.bin:f32[1,3]") == Paths{"t:u.bin"});
+  CHECK(paths_possible("x=@-:u8[4]") == Paths{"-"});
+  const std::vector<std::string> names = {"a=b", "a", "c:d"};
+  for (const char* text : {"a=b=c.png", "a=b", "a=@b=c:u8[1]", "c:d=e.npz", "=a=b.png", "cat.jpg", "other=f.npy", "@x.bin:u8[3]"}) {
+    const auto meant = parse_input_spec(text, names);
+    REQUIRE(meant.ok());
+    const Paths paths = paths_possible(text);
+    CAPTURE(text);
+    CHECK(std::find(paths.begin(), paths.end(), meant->path) != paths.end());
+  }
 }
 
 TEST_CASE("missing files and directories are reported, and a failed write leaves nothing") {

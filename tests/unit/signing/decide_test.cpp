@@ -78,6 +78,49 @@ TEST_CASE("the table of what may run holds for every row and column") {
   }
 }
 
+TEST_CASE("what is said of native code before the manifest is known holds for every manifest") {
+  const PrivateKey known = make_key(), stranger = make_key();
+  TrustedKey elsewhere = trusted(known, "elsewhere");
+  elsewhere.models = {"other/*"};
+  PolicyFile demanding = policy(Level::Strict, {trusted(known, "prod", KeyOrigin::PolicyFile)});
+  demanding.rules[0].require_variants = {"x86-64-v3"};
+  PolicyFile by_id = policy(Level::Audit);
+  by_id.rules[0].models = {"acme/*"};
+  const TrustSet sets[] = {TrustSet::of({}), TrustSet::of({trusted(known, "k")}), TrustSet::of({elsewhere}),
+                           TrustSet::of({}, policy(Level::Strict)), TrustSet::of({}, policy(Level::Audit)),
+                           TrustSet::of({}, demanding), TrustSet::of({}, by_id)};
+  const Sample files[] = {Sample(known), Sample(stranger), Sample()};
+  unsigned seen[3] = {};
+  for (const TrustSet& trust : sets)
+    for (const Sample& file : files)
+      for (const bool allow : {false, true}) {
+        const DecideOptions options{.allow_unsigned = allow, .now = kNow, .file = "cat.mlc"};
+        const auto authentication = file.authenticate();
+        REQUIRE(authentication.ok());
+        const NativeCode before = native_code_before_manifest(*authentication, trust, options);
+        ++seen[static_cast<int>(before)];
+        for (const char* id : {"acme/cat", "other/cat", "x"})
+          for (const uint64_t version : {0u, 3u, 900u})
+            for (const bool complete : {false, true})
+              for (const std::vector<std::string>& variants : {std::vector<std::string>{}, {"x86-64-v3"}}) {
+                const ModelFacts facts{id, version, 0, complete, variants};
+                const MayRun after = decide(*authentication, facts, trust, options).may_run;
+                if (before == NativeCode::Never) CHECK(after != MayRun::AllVariants);
+                if (before == NativeCode::Certain) CHECK(after != MayRun::PortableOnly);
+              }
+      }
+  CHECK(seen[0] > 0);
+  CHECK(seen[1] > 0);
+  CHECK(seen[2] > 0);
+  const auto signed_by = [](const PrivateKey& key) { return Sample(key).authenticate(); };
+  const DecideOptions now{.now = kNow};
+  CHECK(native_code_before_manifest(*signed_by(known), sets[1], now) == NativeCode::Certain);
+  CHECK(native_code_before_manifest(*signed_by(known), sets[5], now) == NativeCode::Certain);
+  CHECK(native_code_before_manifest(*signed_by(stranger), sets[1], now) == NativeCode::Never);
+  CHECK(native_code_before_manifest(*Sample().authenticate(), sets[1], now) == NativeCode::Never);
+  CHECK(native_code_before_manifest(*Sample().authenticate(), sets[6], now) == NativeCode::Depends);
+}
+
 TEST_CASE("nothing is trusted where nothing was said") {
   const Verdict verdict = decide_on(Sample(make_key()), TrustSet::of({}));
   CHECK(verdict.may_run == MayRun::PortableOnly);

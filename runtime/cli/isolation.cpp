@@ -1,0 +1,128 @@
+#include "runtime/cli/isolation.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "runtime/cli/answers.h"
+#include "runtime/cli/crash.h"
+#include "runtime/io/input_spec.h"
+#include "runtime/probe/probe.h"
+#include "runtime/sandbox/sandbox.h"
+
+namespace mlc::cli {
+namespace {
+
+// Beyond the memory that the host has to give: what the process itself needs. Plans have a tighter budget of their own.
+constexpr uint64_t kMemoryOfTheProcess = uint64_t{256} << 20;
+
+MlcFileInfo info_of(const OpenFiles& files) {
+  MlcFileInfo info{};
+  api().file_info(files.container.get(), &info);
+  return info;
+}
+
+Result<OpenFiles> open_files(const ContainerCommand& command) {
+  OpenFiles files;
+  if (!command.output.empty()) MLC_RETURN_IF_ERROR(check_output_name(command.output));
+  MLC_ASSIGN(files.container, authenticate(command.container, files.authenticate_ns));
+  files.isolated = command.container.isolated || info_of(files).native_code != MLC_NATIVE_CERTAIN;
+  for (const std::string& text : command.inputs)
+    for (const std::string& path : io::paths_possible(text)) {
+      files.uses_stdin = files.uses_stdin || path == "-";
+      if (files.isolated) files.inputs.open_ahead(path);
+    }
+  if (!command.output.empty()) {
+    MLC_ASSIGN(io::FileWriter writer, io::FileWriter::create(command.output));
+    files.output.emplace(std::move(writer));
+  }
+  return files;
+}
+
+Status put_in_place(OpenFiles& files) { return files.output ? files.output->commit() : ok(); }
+
+int answer_here(const ContainerCommand& command, OpenFiles& files, const std::function<Result<Report>(OpenFiles&)>& body) {
+  Result<Report> report = body(files);
+  if (report.ok() && report->failure.ok())
+    if (Status placed = put_in_place(files); !placed.ok()) report = std::move(placed);
+  if (report.ok()) report->json["isolated"] = false;
+  return finish(command.name, command.as_json, report);
+}
+
+Status give_up_privileges(const OpenFiles& files) {
+  leave_crashes_to_the_parent();
+  // The probe reads /proc and tries pages of code; it looks at nothing of the container.
+  const probe::Record& host = probe::host();
+  if (!files.uses_stdin) {
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+    if (nothing > 2) close(nothing);
+  }
+  sandbox::Limits limits;
+  limits.native_code = info_of(files).native_code != MLC_NATIVE_NEVER;
+  if (host.memory.effective_free_bytes > 0) limits.memory_bytes = host.memory.effective_free_bytes + kMemoryOfTheProcess;
+  MLC_ASSIGN(const sandbox::Confinement confinement, sandbox::confine(limits));
+  if (!confinement.no_call_filter.empty()) note("warning: system calls are not filtered: " + confinement.no_call_filter);
+  return ok();
+}
+
+int answer_confined(const ContainerCommand& command, OpenFiles& files, const std::function<Result<Report>(OpenFiles&)>& body) {
+  if (Status confined = give_up_privileges(files); !confined.ok())
+    return finish(command.name, command.as_json, std::move(confined));
+  Result<Report> report = body(files);
+  if (report.ok()) report->json["isolated"] = true;
+  return finish(command.name, command.as_json, report);
+}
+
+// What a child that was ended by a signal says about the file.
+Status status_of_signal(int signal, const std::string& file) {
+  const std::string process = "the isolated process that opened " + file;
+  switch (signal) {
+    case SIGSYS:
+      return Status(Code::Internal, 6004, process + " tried what it has no right to, and was ended")
+          .hint("the file attacks this program, or this is a bug; what was printed is no answer");
+    case SIGBUS: return changed_while_mapped(file);
+    case SIGILL: return Status(Code::Internal, 6002, process + " ended with an illegal instruction");
+    case SIGSEGV: return Status(Code::Internal, 6003, process + " ended with a memory fault");
+    case SIGKILL:
+      return Status(Code::Resource, 6005, process + " was killed").hint("the system may be out of memory: see its log");
+    case SIGXCPU: return Status(Code::Cancelled, 6005, process + " has used up its CPU time");
+    default: return Status(Code::Internal, 6005, process + " was ended by signal " + std::to_string(signal));
+  }
+}
+
+// As this process would have ended, had there been no child.
+void end_by_signal(int signal) {
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+int answer_isolated(const ContainerCommand& command, OpenFiles& files, const std::vector<int>& inherited,
+                    const std::function<Result<Report>(OpenFiles&)>& body) {
+  const auto end = sandbox::run_child(inherited, [&] { return answer_confined(command, files, body); });
+  if (!end) return finish(command.name, command.as_json, end.status());
+  switch (end->signal) {
+    case 0: break;
+    case SIGINT: case SIGTERM: case SIGHUP: case SIGQUIT: files.output.reset(); end_by_signal(end->signal); break;
+    default: return finish(command.name, command.as_json, status_of_signal(end->signal, command.container.file));
+  }
+  if (end->exit_code != 0) return end->exit_code;
+  const Status placed = put_in_place(files);
+  if (!placed.ok()) note(placed.text());  // the child has printed the answer
+  return static_cast<int>(placed.code);
+}
+
+}  // namespace
+
+int answer(const ContainerCommand& command, const std::function<Result<Report>(OpenFiles&)>& body) {
+  const std::vector<int> inherited = sandbox::open_descriptors();
+  const std::string no_filter = command.container.isolated ? sandbox::why_no_call_filter() : std::string();
+  if (!no_filter.empty())
+    return finish(command.name, command.as_json, Status(Code::Resource, 6006, "--isolated: " + no_filter));
+  auto files = open_files(command);
+  if (!files) return finish(command.name, command.as_json, files.status());
+  return files->isolated ? answer_isolated(command, *files, inherited, body) : answer_here(command, *files, body);
+}
+
+}  // namespace mlc::cli

@@ -1,0 +1,40 @@
+// A command that opens a container. The container is authenticated; where native code of it may run for certain, the command
+// is answered by this process, otherwise, and with --isolated, by a child without privileges (runtime/sandbox): nothing that
+// a stranger's file says is interpreted here. Files that the child reads or writes are opened before.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/cli/report.h"
+#include "runtime/cli/handles.h"
+#include "runtime/cli/options.h"
+#include "runtime/io/file.h"
+
+namespace mlc::cli {
+
+struct ContainerCommand {
+  std::string_view name;
+  bool as_json = false;
+  const ContainerOptions& container;
+  std::vector<std::string> inputs{};  // arguments of -i
+  std::string output{};               // of -o, empty: none
+};
+
+// What the answering process starts with.
+struct OpenFiles {
+  FileHandle container;
+  uint64_t authenticate_ns = 0;
+  io::InputFiles inputs;
+  bool uses_stdin = false;
+  std::optional<io::FileWriter> output;  // filled by the answer, put in place if that is a success
+  bool isolated = false;
+};
+
+// Prints what `body` reports and returns the exit code.
+[[nodiscard]] int answer(const ContainerCommand& command, const std::function<Result<Report>(OpenFiles&)>& body);
+
+}  // namespace mlc::cli

@@ -1,0 +1,130 @@
+"""mlrun answers for files that nobody trusted has signed in a process without privileges."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+from mlrun_test import EXAMPLE, IMAGES, ask, container
+from tool_test import main
+
+
+def who_is_isolated(tools):
+    """Files without trust, and any file with --isolated; all commands that open one."""
+    container(tools)
+    short = ("--duration", "20ms", "--warmup", "0s")
+    for command in (("digits.mlc", "-i", IMAGES[0]), ("explain", "digits.mlc"), ("selftest", "digits.mlc"),
+                    ("bench", "digits.mlc", *short)):
+        bare = tuple("bare.mlc" if word == "digits.mlc" else word for word in command)
+        if command[0] == "digits.mlc":
+            bare = ("bare.mlc", "--raw", "-i", "random")
+        assert ask(tools, *command)["isolated"] is False, command
+        assert ask(tools, *command, "--isolated")["isolated"] is True, command
+        assert ask(tools, *bare)["isolated"] is True, bare
+        assert ask(tools, *bare, "--allow-unsigned")["isolated"] is False, bare
+        assert ask(tools, *bare, "--allow-unsigned", "--isolated")["isolated"] is True, bare
+    done = tools.run("mlrun", "bare.mlc", "--raw", "-i", "random")
+    assert "isolated" in done.stderr, done.stderr
+    tools.new_home()
+    stranger = ask(tools, "digits.mlc", "-i", IMAGES[0])
+    assert stranger["isolated"] is True and stranger["variant"] == "portable", stranger
+
+
+def isolation_changes_no_answer(tools):
+    """Native code in a child, inputs by path and by pipe, results to a file."""
+    container(tools)
+    here = ask(tools, "digits.mlc", "-i", IMAGES[0])
+    there = ask(tools, "digits.mlc", "-i", IMAGES[0], "--isolated")
+    assert here["outputs"] == there["outputs"] and here["variant"] == there["variant"] != "portable", there
+    for words in ((), ("--isolated",)):
+        tools.run("mlrun", "digits.mlc", "-i", IMAGES[0], "-o", "a.json", *words)
+        assert json.loads((tools.dir / "a.json").read_text()) == here["outputs"]
+        (tools.dir / "a.json").unlink()
+        with open(IMAGES[0], "rb") as image:
+            done = subprocess.run([str(tools.bin / "mlrun"), "digits.mlc", "-i", "-", "--json", *words], cwd=tools.dir,
+                                  env=tools.env, stdin=image, capture_output=True, timeout=120)
+        assert json.loads(done.stdout)["outputs"] == here["outputs"], done
+        (tools.dir / "a=b.png").write_bytes(IMAGES[0].read_bytes())
+        assert ask(tools, "digits.mlc", "-i", "=a=b.png", *words)["outputs"] == here["outputs"]
+        tools.run("mlrun", "digits.mlc", "-i", "nowhere.png", *words, code=3)
+        tools.run("mlrun", "digits.mlc", "--raw", "-i", "random", "-o", "nowhere/a.npz", *words, code=3)
+
+
+def a_failed_run_leaves_no_file(tools):
+    container(tools)
+    (tools.dir / "text.png").write_text("not a picture")
+    for words in ((), ("--isolated",)):
+        tools.run("mlrun", "digits.mlc", "-i", "text.png", "-o", "a.json", *words, code=6)
+        assert not list(tools.dir.glob("a.json*")), list(tools.dir.iterdir())
+
+
+def a_truncated_file_says_what_is_missing(tools):
+    good = container(tools).read_bytes()
+    (tools.dir / "cut.mlc").write_bytes(good[:-len(good) // 3])
+    done = tools.run("mlrun", "cut.mlc", "-i", IMAGES[0], code=4)
+    assert "E1101" in done.stderr and "cut off" in done.stderr, done.stderr
+
+
+def running(tools, *args):
+    return subprocess.Popen([str(tools.bin / "mlrun"), *map(str, args)], cwd=tools.dir, env=tools.env,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def child_of(process):
+    """The process id of the child, once it is confined."""
+    for _ in range(2000):
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        if children:
+            status = pathlib.Path(f"/proc/{children[0]}/status").read_text()
+            if "Seccomp:\t2" in status:
+                assert "NoNewPrivs:\t1" in status, status
+                return int(children[0])
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    raise AssertionError("no confined child")
+
+
+def how_the_child_ends_is_told(tools):
+    """Signals of the user reach it; its own end is an error with a number, and one JSON document."""
+    container(tools)
+    bench = ("bench", "bare.mlc", "--duration", "100s", "--warmup", "0s", "--json")
+    for number, code, error in ((signal.SIGSEGV, 70, "E6003"), (signal.SIGILL, 70, "E6002"), (signal.SIGSYS, 70, "E6004"),
+                                (signal.SIGKILL, 7, "E6005"), (signal.SIGBUS, 4, "E6001")):
+        process = running(tools, *bench)
+        os.kill(child_of(process), number)
+        out, _ = process.communicate(timeout=60)
+        answer = json.loads(out)
+        assert process.returncode == code and answer["exit_code"] == code and answer["code"] == error, (number, answer)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        process = running(tools, *bench)
+        child = child_of(process)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+        assert process.returncode == -number, (number, process.returncode)
+        assert not os.path.exists(f"/proc/{child}"), "the child goes on"
+
+
+def the_child_has_no_file_open_for_writing(tools):
+    """But the pipes of the caller: and descriptors that this process left open are gone."""
+    container(tools)
+    left_open = os.open(tools.dir / "left", os.O_RDWR | os.O_CREAT, 0o600)
+    os.set_inheritable(left_open, True)
+    process = subprocess.Popen([str(tools.bin / "mlrun"), "bench", "bare.mlc", "--duration", "100s"], cwd=tools.dir,
+                               env=tools.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               close_fds=False)
+    folder = pathlib.Path(f"/proc/{child_of(process)}/fd")
+    if os.getuid() == 0:  # the child is not dumpable: others may not look into it
+        for entry in folder.iterdir():
+            target = os.readlink(entry)
+            flags = int((folder.parent / "fdinfo" / entry.name).read_text().split("flags:")[1].split()[0], 8)
+            assert flags & os.O_ACCMODE == os.O_RDONLY or target.startswith("pipe:"), target
+            assert not target.endswith("/left"), target
+    process.kill()
+    process.communicate()
+    os.close(left_open)
+
+
+if __name__ == "__main__":
+    main([who_is_isolated, isolation_changes_no_answer, a_failed_run_leaves_no_file, a_truncated_file_says_what_is_missing,
+          how_the_child_ends_is_told, the_child_has_no_file_open_for_writing])
