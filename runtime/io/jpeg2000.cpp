@@ -39,7 +39,7 @@ uint64_t find_codestream(Bytes file) {
 }
 
 // Marker SIZ, ISO 15444-1 A.5.1.
-Status read_size(Bytes file, Raster& r) {
+Status read_size(Bytes file, const DecodeLimits& limits, Raster& r) {
   const uint64_t at = find_codestream(file);
   ByteReader in{file};
   const bool good = in.big(at, 4) == 0xFF4FFF51;
@@ -49,7 +49,7 @@ Status read_size(Bytes file, Raster& r) {
   const uint32_t components = in.big(at + 40, 2);
   if (in.failed || !good || x0 >= x1 || y0 >= y1 || tile_x == 0 || tile_y == 0 || from_x > x0 || from_y > y0)
     return bad("no codestream with a valid size");
-  MLC_RETURN_IF_ERROR(check_dims(x1 - x0, y1 - y0).note("jpeg2000"));
+  MLC_RETURN_IF_ERROR(check_dims(x1 - x0, y1 - y0, limits).note("jpeg2000"));
   if ((x1 - x0) * (y1 - y0) > kMostPixels) return bad("more than " + std::to_string(kMostPixels) + " pixels");
   const uint64_t across = (x1 - from_x + tile_x - 1) / tile_x, down = (y1 - from_y + tile_y - 1) / tile_y;
   if (checked_mul(across, down).value_or(UINT64_MAX) > kMaxTiles)
@@ -138,9 +138,9 @@ uint8_t to_byte(const opj_image_comp_t& c, OPJ_INT32 value) {
 
 }  // namespace
 
-Result<Raster> decode_jpeg2000(Bytes file, bool header_only) {
+Result<Raster> decode_jpeg2000(Bytes file, const DecodeLimits& limits, bool header_only) {
   Raster r;
-  MLC_RETURN_IF_ERROR(read_size(file, r));
+  MLC_RETURN_IF_ERROR(read_size(file, limits, r));
   if (header_only) return r;
   Image image;
   MLC_RETURN_IF_ERROR(decode(file, image));

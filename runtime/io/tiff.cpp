@@ -146,14 +146,14 @@ Status read_converted(TIFF* tiff, State& s, Raster& r) {
 
 }  // namespace
 
-Result<Raster> decode_tiff(Bytes file, bool header_only) {
+Result<Raster> decode_tiff(Bytes file, const DecodeLimits& limits, bool header_only) {
   State s{file};
   const Handle tiff = open(s);
   if (!tiff) return damaged(s);
   Raster r;
   r.width = field<uint32_t>(tiff.get(), TIFFTAG_IMAGEWIDTH, 0);
   r.height = field<uint32_t>(tiff.get(), TIFFTAG_IMAGELENGTH, 0);
-  MLC_RETURN_IF_ERROR(check_dims(static_cast<uint64_t>(r.width), static_cast<uint64_t>(r.height)).note("tiff"));
+  MLC_RETURN_IF_ERROR(check_dims(static_cast<uint64_t>(r.width), static_cast<uint64_t>(r.height), limits).note("tiff"));
   const auto compression = field<uint16_t>(tiff.get(), TIFFTAG_COMPRESSION, COMPRESSION_NONE);
   if (std::find(std::begin(kCompressions), std::end(kCompressions), compression) == std::end(kCompressions))
     return Status(Code::Unsupported, "tiff: compression " + std::to_string(compression));

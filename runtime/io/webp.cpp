@@ -24,7 +24,7 @@ int stored_orientation(Bytes file) {
 
 }  // namespace
 
-Result<Raster> decode_webp(Bytes file, bool header_only) {
+Result<Raster> decode_webp(Bytes file, const DecodeLimits& limits, bool header_only) {
   const auto* data = reinterpret_cast<const uint8_t*>(file.data());
   WebPBitstreamFeatures found;
   if (WebPGetFeatures(data, file.size(), &found) != VP8_STATUS_OK)
@@ -34,7 +34,7 @@ Result<Raster> decode_webp(Bytes file, bool header_only) {
   r.width = found.width;
   r.height = found.height;
   r.channels = found.has_alpha ? 4 : 3;
-  MLC_RETURN_IF_ERROR(check_dims(static_cast<uint64_t>(r.width), static_cast<uint64_t>(r.height)).note("webp"));
+  MLC_RETURN_IF_ERROR(check_dims(static_cast<uint64_t>(r.width), static_cast<uint64_t>(r.height), limits).note("webp"));
   r.orientation = stored_orientation(file);
   if (header_only) return r;
   const int stride = found.width * r.channels;  // the format has at most 16383 pixels in a row
