@@ -17,6 +17,9 @@ inline constexpr uint64_t kMaxPixels = uint64_t{1} << 28;
 struct DecodeLimits {
   uint64_t memory = kDefaultDecodeMemory;  // bytes
   uint64_t pixels = kMaxPixels;            // of a picture
+
+  // Sound and arrays are hardly packed, so that their file tells how much they take: its size comes on top.
+  DecodeLimits beyond(Bytes file) const { return {checked_add(memory, file.size()).value_or(UINT64_MAX), pixels}; }
 };
 
 // A sum of products that stays at its largest value instead of wrapping.
