@@ -35,7 +35,7 @@ struct Header {
   Mask masks[4];        // red, green, blue, alpha
 };
 
-Status read_header(ByteReader& in, Header& h, Raster& r) {
+Status read_header(ByteReader& in, const DecodeLimits& limits, Header& h, Raster& r) {
   const uint32_t size = in.little(kFileHeader, 4);
   const bool is_core = size == 12;
   if (!is_core && size != 40 && size != 52 && size != 56 && size != 64 && size != 108 && size != 124)
@@ -52,7 +52,7 @@ Status read_header(ByteReader& in, Header& h, Raster& r) {
   if (width <= 0) return bad("no width");
   r.width = width;
   r.height = h.from_top ? -height : height;
-  MLC_RETURN_IF_ERROR(check_dims(static_cast<uint64_t>(r.width), static_cast<uint64_t>(r.height)).note("bmp"));
+  MLC_RETURN_IF_ERROR(check_dims(static_cast<uint64_t>(r.width), static_cast<uint64_t>(r.height), limits).note("bmp"));
   const bool has_masks = compression == kBitFields || compression == kAlphaBitFields;
   if (compression != kRgb && !(has_masks && (h.bits == 16 || h.bits == 32)))
     return Status(Code::Unsupported,
@@ -87,16 +87,17 @@ Status read_header(ByteReader& in, Header& h, Raster& r) {
 
 }  // namespace
 
-Result<Raster> decode_bmp(Bytes file, bool header_only) {
+Result<Raster> decode_bmp(Bytes file, const DecodeLimits& limits, bool header_only) {
   ByteReader in{file};
   Header h;
   Raster r;
-  MLC_RETURN_IF_ERROR(read_header(in, h, r));
+  MLC_RETURN_IF_ERROR(read_header(in, limits, h, r));
   if (header_only) return r;
   const uint64_t width = static_cast<uint64_t>(r.width), height = static_cast<uint64_t>(r.height);
   const uint64_t stride = (width * h.bits + 31) / 32 * 4;  // at most 2^28 pixels of 32 bits
   if (!range_within(h.pixels, stride * height, file.size())) return bad("the pixels are truncated");
-  MLC_ASSIGN(r.pixels, HostBuffer::allocate(width * height * static_cast<uint64_t>(r.channels)));
+  MLC_RETURN_IF_ERROR(MemoryNeed().add(r.num_bytes()).check(limits, r.describe("bmp")));
+  MLC_ASSIGN(r.pixels, HostBuffer::allocate(r.num_bytes()));
   auto* to = reinterpret_cast<uint8_t*>(r.pixels.data());
   const auto* const all = reinterpret_cast<const uint8_t*>(file.data());
   for (uint64_t y = 0; y < height; ++y) {

@@ -5,20 +5,20 @@
 namespace mlc::io {
 namespace {
 
-Result<Raster> decode(Bytes file, bool header_only) {
+Result<Raster> decode(Bytes file, const DecodeLimits& limits, bool header_only) {
   switch (media_of(file)) {
-    case Media::Png: return decode_png(file, header_only);
-    case Media::Jpeg: return decode_jpeg(file, header_only);
-    case Media::Bmp: return decode_bmp(file, header_only);
-    case Media::Pnm: return decode_pnm(file, header_only);
+    case Media::Png: return decode_png(file, limits, header_only);
+    case Media::Jpeg: return decode_jpeg(file, limits, header_only);
+    case Media::Bmp: return decode_bmp(file, limits, header_only);
+    case Media::Pnm: return decode_pnm(file, limits, header_only);
 #if MLC_HAS_JPEG2000
-    case Media::Jpeg2000: return decode_jpeg2000(file, header_only);
+    case Media::Jpeg2000: return decode_jpeg2000(file, limits, header_only);
 #endif
 #if MLC_HAS_TIFF
-    case Media::Tiff: return decode_tiff(file, header_only);
+    case Media::Tiff: return decode_tiff(file, limits, header_only);
 #endif
 #if MLC_HAS_WEBP
-    case Media::WebP: return decode_webp(file, header_only);
+    case Media::WebP: return decode_webp(file, limits, header_only);
 #endif
     default: break;
   }
@@ -28,7 +28,7 @@ Result<Raster> decode(Bytes file, bool header_only) {
 }
 
 // Orientations 5..8 swap rows and columns; flips are those of the stored picture.
-Result<Raster> upright(Raster in) {
+Result<Raster> upright(Raster in, const DecodeLimits& limits) {
   if (in.orientation == 1) return in;
   int o = in.orientation;
   bool swap = o >= 5;
@@ -37,6 +37,7 @@ Result<Raster> upright(Raster in) {
   out.height = swap ? in.width : in.height;
   out.width = swap ? in.height : in.width;
   out.channels = in.channels;
+  MLC_RETURN_IF_ERROR(MemoryNeed().add(in.num_bytes(), 2).check(limits, in.describe("turning")));
   MLC_ASSIGN(out.pixels, HostBuffer::allocate(in.pixels.size()));
   const std::byte* from = in.pixels.data();
   std::byte* to = out.pixels.data();
@@ -65,17 +66,25 @@ uint8_t grey_of(unsigned r, unsigned g, unsigned b, GrayFormula formula) {
   return 0;
 }
 
-// Alpha, then colour, pixel by pixel.
-Result<HostTensor> convert(const Raster& in, const ImageOptions& o) {
-  int colours = o.color == Color::Gray ? 1 : 3;
-  int channels = colours + (o.alpha == Alpha::Keep ? 1 : 0);
-  MLC_ASSIGN(HostTensor out, HostTensor::zeros(DType::U8, {in.height, in.width, channels}));
-  bool grey_source = in.channels <= 2, has_alpha = in.channels % 2 == 0;
+// Alpha, then colour, pixel by pixel: in place where the answer has no more channels than the file.
+Result<HostTensor> convert(Raster in, const ImageOptions& o, const DecodeLimits& limits) {
+  const int colours = o.color == Color::Gray ? 1 : 3;
+  const int channels = colours + (o.alpha == Alpha::Keep ? 1 : 0);
+  const uint64_t pixels = in.num_pixels(), size = pixels * static_cast<uint64_t>(channels);
+  const bool in_place = channels <= in.channels;
+  HostTensor out;
+  out.dtype = DType::U8;
+  out.shape = {in.height, in.width, channels};
+  if (!in_place) {
+    MLC_RETURN_IF_ERROR(MemoryNeed().add(in.num_bytes()).add(size).check(limits, in.describe("converting")));
+    MLC_ASSIGN(out.data, HostBuffer::allocate(size));
+  }
+  const bool grey_source = in.channels <= 2, has_alpha = in.channels % 2 == 0;
   auto* from = reinterpret_cast<const uint8_t*>(in.pixels.data());
-  auto* to = reinterpret_cast<uint8_t*>(out.data.data());
-  for (int64_t i = 0, n = in.height * in.width; i < n; ++i, from += in.channels, to += channels) {
+  auto* to = reinterpret_cast<uint8_t*>((in_place ? in.pixels : out.data).data());
+  for (uint64_t i = 0; i < pixels; ++i, from += in.channels, to += channels) {
     uint8_t rgb[3] = {from[0], from[grey_source ? 0 : 1], from[grey_source ? 0 : 2]};
-    uint8_t alpha = has_alpha ? from[in.channels - 1] : 255;
+    const uint8_t alpha = has_alpha ? from[in.channels - 1] : 255;
     if (o.alpha == Alpha::Over)
       for (int c = 0; c < 3; ++c) rgb[c] = over(rgb[c], o.background[c], alpha);
     switch (o.color) {
@@ -85,17 +94,27 @@ Result<HostTensor> convert(const Raster& in, const ImageOptions& o) {
     }
     if (o.alpha == Alpha::Keep) to[colours] = alpha;
   }
+  if (in_place) {
+    in.pixels.shrink(size);
+    out.data = std::move(in.pixels);
+  }
   return out;
 }
 
 }  // namespace
 
-Status check_dims(uint64_t width, uint64_t height) {
+Status check_dims(uint64_t width, uint64_t height, const DecodeLimits& limits) {
   auto pixels = checked_mul(width, height);
   std::string size = std::to_string(width) + " x " + std::to_string(height) + " pixels";
   if (width == 0 || height == 0) return Status(Code::Malformed, size);
-  if (!pixels || *pixels > kMaxPixels) return Status(Code::Malformed, size + ", at most " + std::to_string(kMaxPixels));
+  if (!pixels || *pixels > limits.pixels)
+    return Status(Code::Malformed, size + ", at most " + std::to_string(limits.pixels));
   return ok();
+}
+
+std::string Raster::describe(const char* kind) const {
+  return std::string(kind) + ": " + std::to_string(width) + " x " + std::to_string(height) + " pixels, " +
+         std::to_string(channels) + (channels == 1 ? " channel" : " channels");
 }
 
 bool is_decoded(Media media) {
@@ -107,16 +126,17 @@ bool is_decoded(Media media) {
   }
 }
 
-Result<ImageInfo> image_info(Bytes file) {
-  MLC_ASSIGN(Raster r, decode(file, /*header_only=*/true));
+Result<ImageInfo> image_info(Bytes file, const DecodeLimits& limits) {
+  MLC_ASSIGN(Raster r, decode(file, limits, /*header_only=*/true));
   return ImageInfo{r.height, r.width, r.channels, r.orientation};
 }
 
-Result<HostTensor> decode_image(Bytes file, const ImageOptions& options) {
-  MLC_ASSIGN(Raster stored, decode(file, /*header_only=*/false));
-  if (options.orient == Orient::Ignore) return convert(stored, options);
-  MLC_ASSIGN(Raster turned, upright(std::move(stored)));
-  return convert(turned, options);
+Result<HostTensor> decode_image(Bytes file, const ImageOptions& options, const DecodeLimits& limits) {
+  MLC_ASSIGN(Raster picture, decode(file, limits, /*header_only=*/false));
+  if (options.orient == Orient::Exif) {
+    MLC_ASSIGN(picture, upright(std::move(picture), limits));
+  }
+  return convert(std::move(picture), options, limits);
 }
 
 }  // namespace mlc::io

@@ -5,20 +5,23 @@
 // progressive; CMYK is refused. Fixed for PNG: gamma and colour profiles are ignored, 16 bits become 8 by dropping the
 // low byte, palettes and low depths are expanded. The order of the steps: decode, orient, alpha, colour.
 //
-// Bytes are hostile: at most kMaxPixels pixels and kMaxScans JPEG scans; a file that ends early or whose entropy-coded
-// data is damaged is an error, never a partly grey picture. Broken EXIF data counts as no orientation.
+// Bytes are hostile: memory and pixels keep to the DecodeLimits (limits.h), work to the numbers below; a file that ends
+// early or whose entropy-coded data is damaged is an error, never a partly grey picture. Broken EXIF data counts as no
+// orientation. Beyond a limit of memory or work: Resource, and the decoder has not begun or stops there.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
+#include "runtime/io/limits.h"
 #include "runtime/io/media.h"
 #include "runtime/io/tensor.h"
 
 namespace mlc::io {
 
-inline constexpr uint64_t kMaxPixels = uint64_t{1} << 28;
-inline constexpr int kMaxScans = 200;
+inline constexpr int kMaxScans = 200;  // of JPEG
+// Blocks of 8 x 8 samples that all scans of a JPEG visit: 16 scans over as many blocks as the default memory holds.
+inline constexpr uint64_t kMaxBlockVisits = uint64_t{1} << 25;
 
 enum class Color { Rgb, Bgr, Gray };
 // How three channels become one. A grey source stays as it is with either formula.
@@ -48,7 +51,7 @@ struct ImageOptions {
 bool is_decoded(Media media);
 
 // u8 [height, width, channels]; channels is 3 (1 for Gray), plus 1 with Alpha::Keep.
-Result<HostTensor> decode_image(Bytes file, const ImageOptions& options);
+Result<HostTensor> decode_image(Bytes file, const ImageOptions& options, const DecodeLimits& limits = {});
 
 // Height, width, channels (1 grey, 2 grey + alpha, 3 RGB, 4 RGBA) and orientation (1..8) as stored, without pixels.
 struct ImageInfo {
@@ -56,6 +59,6 @@ struct ImageInfo {
   int channels = 0;
   int orientation = 1;
 };
-Result<ImageInfo> image_info(Bytes file);
+Result<ImageInfo> image_info(Bytes file, const DecodeLimits& limits = {});
 
 }  // namespace mlc::io

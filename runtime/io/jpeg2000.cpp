@@ -1,21 +1,24 @@
 // OpenJPEG: JP2 files and bare codestreams, grey or RGB with or without alpha, components of one size. Components of
-// more than 8 bits lose the low ones. The header is read here before OpenJPEG sees a byte, because it allocates by tile
-// and by component as the file says.
+// more than 8 bits lose the low ones. The headers are read before OpenJPEG sees a byte (codestream.h), because it allocates
+// as they say.
 #include <openjpeg.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 
 #include "runtime/io/byte_reader.h"
-#include "runtime/io/image.h"
+#include "runtime/io/codestream.h"
 #include "runtime/io/raster.h"
 
 namespace mlc::io {
 namespace {
 
-constexpr uint64_t kMaxTiles = 1 << 14;
-constexpr uint64_t kMostPixels = kMaxPixels / 4;  // a component takes four bytes per pixel, twice
+constexpr uint64_t kFixedMemory = 1 << 20;
+// Packets that a file may have, and samples times coding passes: each costs time and hardly a byte.
+constexpr uint64_t kMaxPackets = 1 << 22;
+constexpr uint64_t kMaxSamplePasses = uint64_t{1} << 30;
 
 Status bad(std::string what) { return Status(Code::Malformed, "jpeg2000: " + what); }
 
@@ -38,27 +41,56 @@ uint64_t find_codestream(Bytes file) {
   return file.size();
 }
 
-// Marker SIZ, ISO 15444-1 A.5.1.
-Status read_size(Bytes file, Raster& r) {
-  const uint64_t at = find_codestream(file);
-  ByteReader in{file};
-  const bool good = in.big(at, 4) == 0xFF4FFF51;
-  const uint64_t x1 = in.big(at + 8, 4), y1 = in.big(at + 12, 4), x0 = in.big(at + 16, 4), y0 = in.big(at + 20, 4);
-  const uint64_t tile_x = in.big(at + 24, 4), tile_y = in.big(at + 28, 4), from_x = in.big(at + 32, 4),
-                 from_y = in.big(at + 36, 4);
-  const uint32_t components = in.big(at + 40, 2);
-  if (in.failed || !good || x0 >= x1 || y0 >= y1 || tile_x == 0 || tile_y == 0 || from_x > x0 || from_y > y0)
-    return bad("no codestream with a valid size");
-  MLC_RETURN_IF_ERROR(check_dims(x1 - x0, y1 - y0).note("jpeg2000"));
-  if ((x1 - x0) * (y1 - y0) > kMostPixels) return bad("more than " + std::to_string(kMostPixels) + " pixels");
-  const uint64_t across = (x1 - from_x + tile_x - 1) / tile_x, down = (y1 - from_y + tile_y - 1) / tile_y;
-  if (checked_mul(across, down).value_or(UINT64_MAX) > kMaxTiles)
-    return bad("more than " + std::to_string(kMaxTiles) + " tiles");
-  if (components == 0 || components > 4)
-    return Status(Code::Unsupported, "jpeg2000: " + std::to_string(components) + " components");
-  r.width = static_cast<int64_t>(x1 - x0);
-  r.height = static_cast<int64_t>(y1 - y0);
-  r.channels = static_cast<int>(components);
+// Channels that the palette of a JP2 file makes of one component (the box "pclr", I.5.3.4); 0 without one. OpenJPEG has
+// them all as components of their own before anybody can count them.
+uint32_t palette_channels(Bytes boxes) {
+  static constexpr char kName[] = {'p', 'c', 'l', 'r'};
+  const auto same = [](std::byte b, char c) { return b == static_cast<std::byte>(c); };
+  uint32_t most = 0;
+  for (auto at = boxes.begin(); (at = std::search(at, boxes.end(), kName, kName + 4, same)) != boxes.end(); ++at) {
+    ByteReader in{boxes};
+    most = std::max(most, in.big(static_cast<uint64_t>(at - boxes.begin()) + 6, 1));  // behind the number of entries
+  }
+  return most;
+}
+
+// What OpenJPEG takes (2.5.0: j2k.c, opj_j2k_read_siz, opj_j2k_read_sot, opj_j2k_update_image_data; tcd.c,
+// opj_tcd_init_tile; tgt.c; pi.c, opj_pi_create_decode; t2.c, opj_t2_read_packet_data), and the pixels made of it.
+MemoryNeed memory_of(const Codestream& c, uint64_t palette, uint64_t file_bytes) {
+  const uint64_t pixels = c.width * c.height, tile_pixels = c.tile_width * c.tile_height;
+  MemoryNeed need;
+  need.add(kFixedMemory).add(file_bytes, 2);
+  // All tiles: opj_tcp_t of 5,696 bytes, opj_tccp_t of 1,080, 20 records of 32, 100 markers of 24; their indices.
+  need.add(c.tiles, 9216 + 1152 * c.components).add(c.tile_parts, 255 * 24 + 64).add(c.markers, 64);
+  // Samples of 4 bytes: of the image, borrowed from the tile if there is only one; then the palette's, then ours.
+  need.add(pixels, uint64_t{5} * c.components).add(pixels, 5 * palette);
+  if (c.tiles > 1) need.add(tile_pixels, uint64_t{4} * c.components);
+  need.add(c.tile_width + c.tile_height, 64);  // rows of the wavelet transform
+  // One tile: a code block of 80 bytes with 10 segments of 24 and nodes of 24 in two tag trees, a precinct of 56 with the
+  // two trees of 32, a resolution of 192; each with what the allocator adds.
+  need.add(c.components * c.blocks, 80 + 240 + 4 * 24 + 16).add(c.components * c.precincts, 56 + 2 * 64 + 16);
+  need.add(c.components * c.resolutions, 1024);
+  // Which packets have been seen, 2 bytes each.
+  need.add(checked_product(std::array{c.layers + 1, c.resolutions, c.most_precincts, uint64_t{2} * c.components})
+               .value_or(UINT64_MAX));
+  // Further segments, which cost bits of packet headers: at most 150 bytes of memory for a byte of the file.
+  const MemoryNeed segments = MemoryNeed().add(c.components * c.blocks * c.layers, (c.short_segments ? 164 : 2) * 80);
+  return need.add(std::min(segments.bytes, MemoryNeed().add(file_bytes, 150).bytes));
+}
+
+Status check_work(const Codestream& c) {
+  const auto packets = checked_product(std::array{c.tiles, c.packets, c.layers, uint64_t{c.components}});
+  if (!packets || *packets > kMaxPackets)
+    return Status(Code::Resource, "jpeg2000: more than " + std::to_string(kMaxPackets) + " packets: " +
+                                      std::to_string(c.tiles) + " tiles, " + std::to_string(c.layers) + " layers, " +
+                                      std::to_string(c.packets) + " precincts");
+  // The first plane has one pass, each other three (D.3).
+  const uint64_t passes = 3 * std::min<uint64_t>(c.bit_planes, 31);
+  if (c.width * c.height * c.components > kMaxSamplePasses / passes)
+    return Status(Code::Resource, "jpeg2000: " + std::to_string(c.width) + " x " + std::to_string(c.height) + " pixels, " +
+                                      std::to_string(c.components) + " components, " + std::to_string(c.bit_planes) +
+                                      " bit planes: more than " + std::to_string(kMaxSamplePasses) +
+                                      " samples of coding passes");
   return ok();
 }
 
@@ -138,10 +170,18 @@ uint8_t to_byte(const opj_image_comp_t& c, OPJ_INT32 value) {
 
 }  // namespace
 
-Result<Raster> decode_jpeg2000(Bytes file, bool header_only) {
+Result<Raster> decode_jpeg2000(Bytes file, const DecodeLimits& limits, bool header_only) {
+  const uint64_t start = find_codestream(file);
+  MLC_ASSIGN(const Codestream stream, read_codestream(file.subspan(start), limits));
   Raster r;
-  MLC_RETURN_IF_ERROR(read_size(file, r));
+  r.width = static_cast<int64_t>(stream.width);
+  r.height = static_cast<int64_t>(stream.height);
+  r.channels = static_cast<int>(stream.components);
   if (header_only) return r;
+  const uint32_t palette = palette_channels(file.first(start));
+  if (palette > 4) return Status(Code::Unsupported, "jpeg2000: a palette of " + std::to_string(palette) + " channels");
+  MLC_RETURN_IF_ERROR(check_work(stream));
+  MLC_RETURN_IF_ERROR(memory_of(stream, palette, file.size()).check(limits, r.describe("jpeg2000")));
   Image image;
   MLC_RETURN_IF_ERROR(decode(file, image));
   const auto unsupported = [](const char* what) { return Status(Code::Unsupported, std::string("jpeg2000: ") + what); };
@@ -156,8 +196,8 @@ Result<Raster> decode_jpeg2000(Bytes file, bool header_only) {
     if (!c.data || c.prec == 0 || c.prec > 31) return unsupported("depth of a component");
   }
   r.channels = static_cast<int>(image->numcomps);  // a palette has made more of them
-  const uint64_t pixels = static_cast<uint64_t>(r.width) * static_cast<uint64_t>(r.height);
-  MLC_ASSIGN(r.pixels, HostBuffer::allocate(pixels * static_cast<uint64_t>(r.channels)));
+  const uint64_t pixels = r.num_pixels();
+  MLC_ASSIGN(r.pixels, HostBuffer::allocate(r.num_bytes()));
   auto* to = reinterpret_cast<uint8_t*>(r.pixels.data());
   for (uint64_t i = 0; i < pixels; ++i)
     for (int c = 0; c < r.channels; ++c) *to++ = to_byte(image->comps[c], image->comps[c].data[i]);

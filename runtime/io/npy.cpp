@@ -167,7 +167,7 @@ void copy_fortran(Bytes data, HostTensor& t) {
 }
 
 // Elements are filled up with zeros.
-Result<HostTensor> read_strings(const Header& h, Bytes data) {
+Result<HostTensor> read_strings(const Header& h, Bytes data, const DecodeLimits& limits) {
   const uint64_t width = h.characters * (h.wide ? 4 : 1);
   uint64_t count = 1;
   for (int64_t extent : h.shape) {
@@ -179,7 +179,11 @@ Result<HostTensor> read_strings(const Header& h, Bytes data) {
   if (!size || *size != data.size()) return bad("another number of bytes than the strings take");
   if (width == 0 && count > data.size() + (uint64_t{1} << 20)) return bad("too many empty strings");
   if (h.fortran_order && h.shape.size() > 1) return Status(Code::Unsupported, "npy: strings in Fortran order");
+  // Each may have a block of its own, which grows by doubling.
+  const MemoryNeed need = MemoryNeed().add(count, sizeof(std::string) + 32).add(data.size(), 2);
+  MLC_RETURN_IF_ERROR(need.check(limits, "npy: " + std::to_string(count) + " strings"));
   std::vector<std::string> strings;
+  strings.reserve(count);
   for (uint64_t i = 0; i < count; ++i) {
     const Bytes element = data.subspan(i * width, width);
     std::string text;
@@ -235,7 +239,9 @@ std::string_view descr_of(DType t) {
 
 }  // namespace
 
-Result<HostTensor> parse_npy(Bytes file) {
+Result<HostTensor> parse_npy(Bytes file, const DecodeLimits& limits) { return parse_npy_within(file, limits.beyond(file)); }
+
+Result<HostTensor> parse_npy_within(Bytes file, const DecodeLimits& limits) {
   if (file.size() < 10 || std::memcmp(file.data(), kMagic.data(), kMagic.size()) != 0)
     return bad("the file does not begin as one, or is shorter than 10 bytes");
   auto byte = [&](size_t i) { return std::to_integer<uint32_t>(file[i]); };
@@ -250,12 +256,13 @@ Result<HostTensor> parse_npy(Bytes file) {
   MLC_RETURN_IF_ERROR(parse_dict({reinterpret_cast<const char*>(file.data()) + prefix, length}, h));
 
   Bytes data = file.subspan(prefix + length);
-  if (h.dtype == DType::Str) return read_strings(h, data);
+  if (h.dtype == DType::Str) return read_strings(h, data, limits);
   auto size = tensor_size(h.dtype, h.shape);
   if (!size.ok()) return std::move(size).status().note("npy");
   if (data.size() != *size)
     return bad(std::to_string(data.size()) + " bytes of data, " + type_text(h.dtype, h.shape) + " takes " +
                std::to_string(*size));
+  MLC_RETURN_IF_ERROR(MemoryNeed().add(*size).check(limits, "npy: " + type_text(h.dtype, h.shape)));
   MLC_ASSIGN(HostTensor t, HostTensor::zeros(h.dtype, std::move(h.shape)));
   if (h.fortran_order)
     copy_fortran(data, t);

@@ -5,12 +5,16 @@
 
 #include <vector>
 
+#include "runtime/io/limits.h"
 #include "runtime/io/tensor.h"
 
 namespace mlc::io {
 
 // The tensor in C order. `file` must be the whole file: bytes that are missing or left over are an error.
-Result<HostTensor> parse_npy(Bytes file);
+// It takes at most limits.beyond(file), which matters for strings only.
+Result<HostTensor> parse_npy(Bytes file, const DecodeLimits& limits = {});
+// The same, where the bytes of `file` are counted already: at most limits.memory.
+Result<HostTensor> parse_npy_within(Bytes file, const DecodeLimits& limits);
 
 // The header that precedes `tensor.data` in a file, version 1, padded to a multiple of 64 bytes as NumPy does.
 // Strings have no data: what stands for them is part of the answer.

@@ -187,25 +187,41 @@ Result<std::vector<NpzEntry>> list_npz(Bytes file) {
   return entries;
 }
 
-Result<HostTensor> read_npz_entry(Bytes file, const NpzEntry& e) {
+Result<HostTensor> read_npz_entry(Bytes file, const NpzEntry& e, const DecodeLimits& limits) {
   assert(range_within(e.offset, e.packed, file.size()));
   Bytes data = file.subspan(e.offset, e.packed);
   HostBuffer unpacked;
+  DecodeLimits left = limits;
   if (e.deflated) {
+    // Unpacked, and as an array.
+    MLC_RETURN_IF_ERROR(MemoryNeed().add(e.unpacked, 2).check(limits, "npz: entry '" + e.name + "'"));
+    left.memory -= e.unpacked;
     MLC_ASSIGN(unpacked, inflate_entry(data, e));
     data = unpacked.bytes();
   }
   if (crc_of(data) != e.crc) return bad("entry '" + e.name + "': checksum does not match");
-  auto tensor = parse_npy(data);
+  auto tensor = parse_npy_within(data, left);
   if (!tensor.ok()) return std::move(tensor).status().note("npz entry '" + e.name + "'");
   return tensor;
 }
 
-Result<std::vector<NamedTensor>> parse_npz(Bytes file) {
+namespace {
+
+uint64_t bytes_held(const HostTensor& t) {
+  uint64_t bytes = t.data.size() + t.strings.capacity() * sizeof(std::string);
+  for (const std::string& s : t.strings) bytes += s.capacity();
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::vector<NamedTensor>> parse_npz(Bytes file, const DecodeLimits& limits) {
   MLC_ASSIGN(auto entries, list_npz(file));
   std::vector<NamedTensor> all;
+  DecodeLimits left = limits.beyond(file);
   for (const NpzEntry& e : entries) {
-    MLC_ASSIGN(HostTensor t, read_npz_entry(file, e));
+    MLC_ASSIGN(HostTensor t, read_npz_entry(file, e, left));
+    left.memory -= std::min(left.memory, bytes_held(t));
     all.push_back({e.name, std::move(t)});
   }
   return all;

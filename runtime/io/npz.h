@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/io/limits.h"
 #include "runtime/io/tensor.h"
 
 namespace mlc::io {
@@ -23,9 +24,10 @@ struct NpzEntry {
 };
 // Sorted as in the directory. `file` must outlive nothing: entries hold offsets.
 Result<std::vector<NpzEntry>> list_npz(Bytes file);
-Result<HostTensor> read_npz_entry(Bytes file, const NpzEntry& entry);
-// All arrays of the archive.
-Result<std::vector<NamedTensor>> parse_npz(Bytes file);
+// It takes at most limits.memory, an unpacked entry included.
+Result<HostTensor> read_npz_entry(Bytes file, const NpzEntry& entry, const DecodeLimits& limits = {});
+// All arrays of the archive: together they take at most limits.beyond(file).
+Result<std::vector<NamedTensor>> parse_npz(Bytes file, const DecodeLimits& limits = {});
 
 // A view of what to write. The tensor must live until the call returns.
 struct NpzItem {

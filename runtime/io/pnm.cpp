@@ -48,7 +48,7 @@ class Reader {
 
 }  // namespace
 
-Result<Raster> decode_pnm(Bytes file, bool header_only) {
+Result<Raster> decode_pnm(Bytes file, const DecodeLimits& limits, bool header_only) {
   Reader in(file);
   in.next();  // 'P', and a digit: media_of has seen them
   const int kind = in.next() - '0';
@@ -57,7 +57,7 @@ Result<Raster> decode_pnm(Bytes file, bool header_only) {
   if (!in.number(UINT32_MAX, width) || !in.number(UINT32_MAX, height)) return bad("no size");
   if (!is_bits && (!in.number(65535, most) || most == 0)) return bad("no largest value from 1 to 65535");
   if (!Reader::is_blank(in.next())) return bad("the header is truncated");
-  MLC_RETURN_IF_ERROR(check_dims(width, height).note("pnm"));
+  MLC_RETURN_IF_ERROR(check_dims(width, height, limits).note("pnm"));
   Raster r;
   r.width = width;
   r.height = height;
@@ -68,6 +68,7 @@ Result<Raster> decode_pnm(Bytes file, bool header_only) {
   const uint64_t row_bytes = (uint64_t{width} + 7) / 8, sample_bytes = most > 255 ? 2 : 1;
   const uint64_t least = is_text ? samples : is_bits ? row_bytes * height : samples * sample_bytes;
   if (in.left() < least) return bad("the pixels are truncated");
+  MLC_RETURN_IF_ERROR(MemoryNeed().add(samples).check(limits, r.describe("pnm")));
   MLC_ASSIGN(r.pixels, HostBuffer::allocate(samples));
   auto* to = reinterpret_cast<uint8_t*>(r.pixels.data());
   const auto* const from = reinterpret_cast<const uint8_t*>(in.here());

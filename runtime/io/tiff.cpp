@@ -1,6 +1,9 @@
 // libtiff, on bytes in memory: the first picture of a file. Grey and RGB of 8 and 16 bits in strips are taken as
 // stored, of 16 bits the high byte; everything else goes through libtiff's own conversion to RGBA, which multiplies
 // colours by an alpha that is not part of them yet, so such files are refused there.
+//
+// libtiff 4.5 bounds single allocations only. Its sum is computed here: of the directory before libtiff reads it, of
+// strips and codecs before the first pixel.
 #include <tiffio.h>
 
 #include <algorithm>
@@ -10,13 +13,16 @@
 #include <iterator>
 #include <memory>
 
+#include "runtime/io/byte_reader.h"
 #include "runtime/io/image.h"
 #include "runtime/io/raster.h"
 
 namespace mlc::io {
 namespace {
 
-constexpr tmsize_t kMaxAllocation = tmsize_t{1} << 30;  // one of libtiff's own
+constexpr uint64_t kFixedMemory = 512 << 10;  // handle, tables of colours, dictionaries of LZW and Deflate
+// What all strips read, in times of the file: identical strips may share their bytes, and a million may share many.
+constexpr uint64_t kMaxSharing = 16;
 // What pictures use. The others are code that nobody has looked at for long.
 constexpr uint16_t kCompressions[] = {COMPRESSION_NONE,          COMPRESSION_CCITTRLE, COMPRESSION_CCITTFAX3,
                                       COMPRESSION_CCITTFAX4,     COMPRESSION_LZW,      COMPRESSION_JPEG,
@@ -57,10 +63,47 @@ struct Closed {
 };
 using Handle = std::unique_ptr<TIFF, Closed>;
 
-Handle open(State& s) {
+// What libtiff keeps of a directory: every value of every tag, known to it or not, while one of them is converted, and
+// two tables of 8 bytes for each strip or tile, which it makes even where the file has none. (libtiff 4.5.0:
+// tif_dirread.c, TIFFFetchNormalTag and TIFFFetchStripThing.)
+MemoryNeed directory_memory(Bytes file) {
+  ByteReader in{file};
+  const bool big = !file.empty() && file[0] == std::byte{'M'};
+  const auto number = [&](uint64_t at, unsigned n) { return big ? in.big(at, n) : in.little(at, n); };
+  const uint64_t directory = number(4, 4), entries = number(directory, 2);
+  constexpr uint8_t kBytesOfType[] = {8, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 8, 8, 8, 8, 8};
+  MemoryNeed need;
+  need.add(kFixedMemory).add(entries, 128);
+  // A tag that stands twice counts with what needs more.
+  uint64_t width = 0, height = 0, samples = 1, rows = UINT32_MAX, tile_width = UINT32_MAX, tile_height = UINT32_MAX;
+  for (uint64_t k = 0; k < entries && !in.failed; ++k) {
+    const uint64_t at = directory + 2 + 12 * k;
+    const uint32_t tag = number(at, 2), type = number(at + 2, 2), count = number(at + 4, 4);
+    const uint64_t each = type < std::size(kBytesOfType) ? kBytesOfType[type] : 8;
+    need.add(count, each == 1 ? 3 : 2 * each + 8);
+    const uint64_t value = number(at + 8, each >= 4 ? 4 : static_cast<unsigned>(each));
+    const uint64_t extent = std::max<uint64_t>(value, 1);
+    switch (tag) {
+      case TIFFTAG_IMAGEWIDTH: width = std::max(width, value); break;
+      case TIFFTAG_IMAGELENGTH: height = std::max(height, value); break;
+      case TIFFTAG_SAMPLESPERPIXEL: samples = std::max(samples, value); break;  // as if in planes
+      case TIFFTAG_ROWSPERSTRIP: rows = std::min(rows, extent); break;
+      case TIFFTAG_TILEWIDTH: tile_width = std::min(tile_width, extent); break;
+      case TIFFTAG_TILELENGTH: tile_height = std::min(tile_height, extent); break;
+      default: break;
+    }
+  }
+  const auto parts = [](uint64_t of, uint64_t part) { return (of + part - 1) / part; };
+  const uint64_t strips = parts(height, rows), across = parts(width, tile_width), down = parts(height, tile_height);
+  need.add(samples * strips, 32);
+  if (tile_width < UINT32_MAX || tile_height < UINT32_MAX) need.add(across * down, 32 * samples);
+  return need;
+}
+
+Handle open(State& s, const DecodeLimits& limits) {
   TIFFOpenOptions* const options = TIFFOpenOptionsAlloc();
   if (!options) return nullptr;
-  TIFFOpenOptionsSetMaxSingleMemAlloc(options, kMaxAllocation);
+  TIFFOpenOptionsSetMaxSingleMemAlloc(options, static_cast<tmsize_t>(std::min<uint64_t>(limits.memory, INT64_MAX)));
   TIFFOpenOptionsSetErrorHandlerExtR(options, on_error, &s);
   TIFFOpenOptionsSetWarningHandlerExtR(options, on_warning, &s);
   Handle tiff(
@@ -104,6 +147,63 @@ Form form_of(TIFF* tiff) {
   return f;
 }
 
+// JPEG inside of a strip: baseline, all components in one scan. Others make libjpeg keep all coefficients, and no encoder
+// of TIFF writes them.
+bool is_one_scan(Bytes strip) {
+  ByteReader in{strip};
+  uint32_t components = 0;
+  for (uint64_t at = 2; in.big(at, 1) == 0xFF;) {
+    const uint32_t marker = in.big(at + 1, 1);
+    if (marker == 0xFF) {
+      ++at;
+      continue;
+    }
+    const uint32_t length = in.big(at + 2, 2);
+    if (in.failed || length < 2) return false;
+    if (marker == 0xDA) return components > 0 && in.big(at + 4, 1) == components;
+    if (marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC) {
+      if (marker > 0xC1) return false;
+      components = in.big(at + 9, 1);
+    }
+    at += 2 + length;
+  }
+  return false;
+}
+
+// The strips or tiles lie within the file and share no more of it than they may. `largest`: bytes of one of them.
+Status check_strips(TIFF* tiff, Bytes file, uint16_t compression, uint64_t& largest) {
+  const uint32_t count = TIFFIsTiled(tiff) ? TIFFNumberOfTiles(tiff) : TIFFNumberOfStrips(tiff);
+  MemoryNeed all;
+  largest = 0;
+  for (uint32_t k = 0; k < count; ++k) {
+    const uint64_t at = TIFFGetStrileOffset(tiff, k), bytes = TIFFGetStrileByteCount(tiff, k);
+    if (!range_within(at, bytes, file.size()))
+      return Status(Code::Malformed, "tiff: strip " + std::to_string(k) + " of " + std::to_string(count) +
+                                         " does not lie within the file");
+    if (compression == COMPRESSION_JPEG && bytes > 0 && !is_one_scan(file.subspan(at, bytes)))
+      return Status(Code::Unsupported, "tiff: JPEG that is not baseline, or in several scans");
+    largest = std::max(largest, bytes);
+    all.add(bytes);
+  }
+  if (all.bytes / kMaxSharing > file.size())
+    return Status(Code::Malformed, "tiff: " + std::to_string(count) + " strips of " + std::to_string(all.bytes) +
+                                       " bytes together, in a file of " + std::to_string(file.size()));
+  return ok();
+}
+
+// What decoding takes beside the directory (libtiff 4.5.0): a raw strip and, to convert, a decoded one or one of each
+// plane (tif_getimage.c); run lengths of two rows of CCITT (tif_fax3.c); some rows of each component of JPEG; and the
+// pixels, which the conversion makes as four bytes whatever they become.
+MemoryNeed pixel_memory(TIFF* tiff, const Form& form, const Raster& r, uint16_t compression, uint64_t largest_strip) {
+  const auto width = static_cast<uint64_t>(r.width);
+  const uint64_t decoded = TIFFIsTiled(tiff) ? TIFFTileSize64(tiff) : TIFFStripSize64(tiff);
+  MemoryNeed need;
+  need.add(largest_strip, 2).add(width, compression == COMPRESSION_JPEG ? 1024 : 64);
+  if (form.as_stored) need.add(r.num_bytes()).add(TIFFScanlineSize64(tiff));
+  else need.add(r.num_pixels(), 4).add(decoded, 4);
+  return need;
+}
+
 Status read_rows(TIFF* tiff, const State& s, unsigned bits, Raster& r) {
   const auto samples = static_cast<uint64_t>(r.width) * static_cast<uint64_t>(r.channels);
   const uint64_t stride = samples * bits / 8;
@@ -128,32 +228,33 @@ Status read_converted(TIFF* tiff, State& s, Raster& r) {
   if (!TIFFRGBAImageOK(tiff, why) || !TIFFRGBAImageBegin(&image, tiff, 1, why))
     return Status(Code::Unsupported, std::string("tiff: ") + std::string(why, strnlen(why, sizeof why)));
   image.req_orientation = image.orientation;  // rows as stored
-  const uint64_t pixels = static_cast<uint64_t>(r.width) * static_cast<uint64_t>(r.height);
-  auto packed = HostBuffer::allocate(pixels * 4);
-  const bool good = packed.ok() && TIFFRGBAImageGet(&image, reinterpret_cast<uint32_t*>(packed->data()),
-                                                    static_cast<uint32_t>(r.width), static_cast<uint32_t>(r.height));
+  // 32 bits for each pixel, which become its channels in place.
+  const bool good = TIFFRGBAImageGet(&image, reinterpret_cast<uint32_t*>(r.pixels.data()),
+                                     static_cast<uint32_t>(r.width), static_cast<uint32_t>(r.height));
   TIFFRGBAImageEnd(&image);
-  if (!packed.ok()) return std::move(packed).status();
   if (!good) return damaged(s);
   auto* to = reinterpret_cast<uint8_t*>(r.pixels.data());
-  for (uint64_t i = 0; i < pixels; ++i, to += r.channels) {
+  for (uint64_t i = 0, n = r.num_pixels(); i < n; ++i, to += r.channels) {
     uint32_t pixel = 0;
-    std::memcpy(&pixel, packed->data() + 4 * i, 4);
+    std::memcpy(&pixel, r.pixels.data() + 4 * i, 4);
     for (int c = 0; c < r.channels; ++c) to[c] = static_cast<uint8_t>(pixel >> 8 * c);
   }
+  r.pixels.shrink(r.num_bytes());
   return ok();
 }
 
 }  // namespace
 
-Result<Raster> decode_tiff(Bytes file, bool header_only) {
+Result<Raster> decode_tiff(Bytes file, const DecodeLimits& limits, bool header_only) {
   State s{file};
-  const Handle tiff = open(s);
+  MemoryNeed need = directory_memory(file);
+  MLC_RETURN_IF_ERROR(need.check(limits, "tiff: the directory"));
+  const Handle tiff = open(s, limits);
   if (!tiff) return damaged(s);
   Raster r;
   r.width = field<uint32_t>(tiff.get(), TIFFTAG_IMAGEWIDTH, 0);
   r.height = field<uint32_t>(tiff.get(), TIFFTAG_IMAGELENGTH, 0);
-  MLC_RETURN_IF_ERROR(check_dims(static_cast<uint64_t>(r.width), static_cast<uint64_t>(r.height)).note("tiff"));
+  MLC_RETURN_IF_ERROR(check_dims(static_cast<uint64_t>(r.width), static_cast<uint64_t>(r.height), limits).note("tiff"));
   const auto compression = field<uint16_t>(tiff.get(), TIFFTAG_COMPRESSION, COMPRESSION_NONE);
   if (std::find(std::begin(kCompressions), std::end(kCompressions), compression) == std::end(kCompressions))
     return Status(Code::Unsupported, "tiff: compression " + std::to_string(compression));
@@ -165,8 +266,11 @@ Result<Raster> decode_tiff(Bytes file, bool header_only) {
   r.orientation = orientation >= 1 && orientation <= 8 ? orientation : 1;
   r.channels = form.as_stored ? form.samples : form.alpha ? 4 : 3;
   if (header_only) return r;
-  const uint64_t pixels = static_cast<uint64_t>(r.width) * static_cast<uint64_t>(r.height);
-  MLC_ASSIGN(r.pixels, HostBuffer::allocate(pixels * static_cast<uint64_t>(r.channels)));
+  uint64_t largest_strip = 0;
+  MLC_RETURN_IF_ERROR(check_strips(tiff.get(), file, compression, largest_strip));
+  need.add(pixel_memory(tiff.get(), form, r, compression, largest_strip).bytes);
+  MLC_RETURN_IF_ERROR(need.check(limits, r.describe("tiff")));
+  MLC_ASSIGN(r.pixels, HostBuffer::allocate(form.as_stored ? r.num_bytes() : r.num_pixels() * 4));
   MLC_RETURN_IF_ERROR(form.as_stored ? read_rows(tiff.get(), s, form.bits, r) : read_converted(tiff.get(), s, r));
   return r;
 }

@@ -50,7 +50,7 @@ double sample(const std::byte* p, const Format& f) {
   return static_cast<double>(value) / static_cast<double>(int64_t{1} << (f.bits - 1));
 }
 
-Result<Audio> convert(Bytes data, const Format& f, Channels channels) {
+Result<Audio> convert(Bytes data, const Format& f, Channels channels, const DecodeLimits& limits) {
   size_t width = f.bits / 8, block = width * f.channels;
   if (data.size() % block) return bad("the data ends within a sample");
   uint64_t frames = data.size() / block;
@@ -58,6 +58,9 @@ Result<Audio> convert(Bytes data, const Format& f, Channels channels) {
     return bad(std::to_string(frames * f.channels) + " samples, at most " + std::to_string(kMaxSamples));
   std::vector<int64_t> shape = {static_cast<int64_t>(frames)};
   if (channels == Channels::Keep) shape.push_back(f.channels);
+  const uint64_t samples = frames * (channels == Channels::Keep ? f.channels : 1);
+  MLC_RETURN_IF_ERROR(
+      MemoryNeed().add(samples, sizeof(float)).check(limits, "wav: " + std::to_string(samples) + " samples"));
   MLC_ASSIGN(HostTensor t, HostTensor::zeros(DType::F32, std::move(shape)));
   float* out = t.as<float>().data();
   const std::byte* p = data.data();
@@ -78,7 +81,7 @@ Result<Audio> convert(Bytes data, const Format& f, Channels channels) {
 
 }  // namespace
 
-Result<Audio> decode_wav(Bytes file, Channels channels) {
+Result<Audio> decode_wav(Bytes file, Channels channels, const DecodeLimits& limits) {
   if (file.size() < 12 || !is(file, 0, "RIFF") || !is(file, 8, "WAVE")) return bad("the file does not begin as one");
   Format format;
   bool have_format = false;
@@ -93,7 +96,7 @@ Result<Audio> decode_wav(Bytes file, Channels channels) {
       have_format = true;
     } else if (is(file, at, "data")) {
       if (!have_format) return bad("data before its format");
-      return convert(chunk, format, channels);
+      return convert(chunk, format, channels, limits.beyond(file));
     }
     at += 8 + size + (size & 1);
   }

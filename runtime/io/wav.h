@@ -2,6 +2,7 @@
 // 2^(n-1) (8-bit PCM is unsigned, 128 is zero). A chunk that is cut off is an error.
 #pragma once
 
+#include "runtime/io/limits.h"
 #include "runtime/io/tensor.h"
 
 namespace mlc::io {
@@ -19,6 +20,7 @@ struct Audio {
   uint32_t rate = 0;   // Hz
 };
 
-Result<Audio> decode_wav(Bytes file, Channels channels);
+// The samples take at most limits.beyond(file).
+Result<Audio> decode_wav(Bytes file, Channels channels, const DecodeLimits& limits = {});
 
 }  // namespace mlc::io

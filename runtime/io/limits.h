@@ -1,0 +1,39 @@
+// What decoding a file may take. Every decoder of this folder keeps to it: the bytes it says and those that its library
+// asks for, together, beyond the bytes of the file itself. What a library cannot be told is computed from the headers
+// before the first call into it, and the formula stands there.
+#pragma once
+
+#include <string_view>
+
+#include "base/checked.h"
+#include "base/status.h"
+
+namespace mlc::io {
+
+// The one default (spec/pipeline.md, "Limits"): baseline JPEG and PNG of 89 million RGB pixels.
+inline constexpr uint64_t kDefaultDecodeMemory = uint64_t{256} << 20;
+inline constexpr uint64_t kMaxPixels = uint64_t{1} << 28;
+
+struct DecodeLimits {
+  uint64_t memory = kDefaultDecodeMemory;  // bytes
+  uint64_t pixels = kMaxPixels;            // of a picture
+
+  // Sound and arrays are hardly packed, so that their file tells how much they take: its size comes on top.
+  DecodeLimits beyond(Bytes file) const { return {checked_add(memory, file.size()).value_or(UINT64_MAX), pixels}; }
+};
+
+// A sum of products that stays at its largest value instead of wrapping.
+struct MemoryNeed {
+  uint64_t bytes = 0;
+
+  MemoryNeed& add(uint64_t count, uint64_t each = 1) {
+    const auto product = checked_mul(count, each);
+    const auto sum = product ? checked_add(bytes, *product) : std::nullopt;
+    bytes = sum.value_or(UINT64_MAX);
+    return *this;
+  }
+  // Resource unless limits.memory has room; `what` names kind and item: "png: 16384 x 16384 pixels, 4 channels".
+  Status check(const DecodeLimits& limits, std::string_view what) const;
+};
+
+}  // namespace mlc::io
