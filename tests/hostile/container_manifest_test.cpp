@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "schema/audit.h"
 #include "tests/support/bad_container.h"
 
 using namespace mlc;
@@ -272,6 +273,15 @@ const Case kCases[] = {
        m.variants[0].clauses[0] = {5, format::ClauseOp::Divides, {0}};
      },
      "divides zero"},
+    {"native variant without audit", [](Manifest& m) { m.variants[0].audit.reset(); }, "without an audit record"},
+    {"native variant without clauses", [](Manifest& m) { m.variants[0].clauses.clear(); }, "requires no clauses"},
+    {"native variant without features", [](Manifest& m) { m.variants[0].features.clear(); }, "requires no features"},
+    {"native variant for another kind of device, without audit",
+     [](Manifest& m) {
+       m.variants[0].module_format = format::ModuleFormat::Ptx;
+       m.variants[0].audit.reset();
+     },
+     "without an audit record"},
     {"audit about other features", [](Manifest& m) { m.variants[0].features = {3}; }, "audit is about"},
     {"audit about other code", [](Manifest& m) { std::swap(m.variants[0].module, m.variants[2].module); },
      "audit is about"},
@@ -404,8 +414,9 @@ TEST_CASE("What is only newer than this version is ignored, said, or costs one v
 
   auto unusable = [&](std::function<void(Manifest&)> change) {
     auto opened = open_changed([&](Parts& p) {
-      p.manifest.variants[0].audit.reset();
       change(p.manifest);
+      format::Variant& v = p.manifest.variants[0];
+      v.audit->digest = sha256(format::audit_preimage(v, p.manifest.segments[*v.module].digest));
     });
     REQUIRE_MESSAGE(opened.ok(), (opened.ok() ? "" : opened.status().text()));
     const auto& variants = (*opened)->manifest().variants;
