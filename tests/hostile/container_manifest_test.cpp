@@ -152,7 +152,7 @@ const Case kCases[] = {
        m.tensors[3].shape = {1, 3};
      },
      "no copy"},
-    {"five copies", [](Manifest& m) { m.tensors[1].copies.resize(5, m.tensors[1].copies[0]); }, "5 copies"},
+    {"five copies", [](Manifest& m) { m.tensors[1].copies.resize(5, m.tensors[1].copies[0]); }, "copies of a tensor: 5 found"},
     {"layout not listed", [](Manifest& m) { m.tensors[1].copies[0].layout = 7; }, "layout 7"},
     {"layouts twice", [](Manifest& m) { m.layouts[1].id = 0; }, "layouts[1]: not in ascending"},
     {"tensors not sorted", [](Manifest& m) { m.tensors[0].name = "zz"; }, "tensors[1]: not in ascending"},
@@ -212,7 +212,7 @@ const Case kCases[] = {
      [](Manifest& m) { m.methods[0].inputs[0].dims[0] = format::DimRef::expression(std::string(500, '(')); },
      "not an index expression"},
     {"port of rank 9", [](Manifest& m) { m.methods[0].inputs[0].dims.resize(9, format::DimRef::constant(1)); },
-     "rank 9"},
+     "dims: 9 found, at most 8"},
     {"range that is not a number",
      [](Manifest& m) {
        m.methods[0].inputs[0].range = {0, std::numeric_limits<double>::quiet_NaN()};
