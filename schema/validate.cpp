@@ -84,7 +84,7 @@ Status validate(Manifest& m) {
   MLC_RETURN_IF_ERROR(check_count("methods", m.methods.size(), 1, kMaxMethods));
   MLC_RETURN_IF_ERROR(check_count("segments", m.segments.size(), 1, kMaxSegments));
   MLC_RETURN_IF_ERROR(check_count("tensors", m.tensors.size(), 0, kMaxTensors));
-  MLC_RETURN_IF_ERROR(check_count("layouts", m.layouts.size(), 0, 65'535));
+  MLC_RETURN_IF_ERROR(check_count("layouts", m.layouts.size(), 0, kMaxLayouts));
   MLC_RETURN_IF_ERROR(check_count("variants", m.variants.size(), 1, kMaxVariants));
   MLC_RETURN_IF_ERROR(check_count("assets", m.assets.size(), 0, kMaxAssets));
   MLC_RETURN_IF_ERROR(validate_segments(m));

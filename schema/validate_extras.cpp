@@ -10,12 +10,6 @@
 namespace mlc::format {
 namespace {
 
-constexpr size_t kMaxStages = 1024;
-constexpr size_t kMaxAttributes = 1024;
-constexpr size_t kMaxGolden = 1024;
-constexpr size_t kMaxOperators = 4096;
-constexpr size_t kMaxFlags = 1024;
-
 // Order is the order of execution, so stages are not sorted.
 Status validate_stages(const Manifest& m) {
   MLC_RETURN_IF_ERROR(check_count("stages", m.stages.size(), 0, kMaxStages));
@@ -147,6 +141,8 @@ Status check_whole(const Manifest& m, uint32_t segment, SegmentKind kind, const 
 }
 
 Status validate_optional_parts(const Manifest& m) {
+  MLC_RETURN_IF_ERROR(check_count("tuning", m.tuning.size(), 0, kMaxTuning));
+  MLC_RETURN_IF_ERROR(check_count("extensions", m.extensions.size(), 0, kMaxExtensions));
   for (const Tuning& tuning : m.tuning) {
     MLC_RETURN_IF_ERROR(check_whole(m, tuning.segment, SegmentKind::Tuning, "tuning"));
     if (!is_name(tuning.target)) return malformed("tuning: target is not a name");

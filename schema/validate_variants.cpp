@@ -93,6 +93,16 @@ Status validate_portable(const Manifest& m, const Variant& variant, const Place&
   return ok();
 }
 
+// Machine code says what it needs of the host and who proved that it needs no more. Without clauses it would fit every
+// machine. Formats of versions to come have rules of their own, and are no candidates here.
+Status validate_native(const Variant& variant, const Place& place) {
+  if (static_cast<uint8_t>(variant.module_format) > kLastModuleFormat) return ok();
+  if (variant.features.empty() || variant.clauses.empty())
+    return place.wrong("holds native code but requires no {} of the host",
+                       variant.features.empty() ? "features" : "clauses");
+  return variant.audit ? ok() : place.wrong("holds native code without an audit record");
+}
+
 Status validate_variant(Manifest& m, const std::vector<bool>& parsed, Variant& variant, const Place& place) {
   if (!is_label(variant.name)) return place.wrong("name must be letters, digits, '.', '_', '+' and '-'");
   if (!is_name(variant.family)) return place.wrong("family is missing");
@@ -109,7 +119,8 @@ Status validate_variant(Manifest& m, const std::vector<bool>& parsed, Variant& v
   MLC_RETURN_IF_ERROR(validate_layouts(m, parsed, variant, place));
   MLC_RETURN_IF_ERROR(validate_methods(m, variant, place));
   MLC_RETURN_IF_ERROR(validate_numbers(m, variant, place));
-  return variant.family == "portable" ? validate_portable(m, variant, place) : ok();
+  if (variant.family == "portable") return validate_portable(m, variant, place);
+  return variant.module_format == ModuleFormat::Portable ? ok() : validate_native(variant, place);
 }
 
 // A module is handed to one kind of loader: a native module must not pass for a portable one by being listed twice.

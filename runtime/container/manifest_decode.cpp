@@ -1,5 +1,6 @@
 #include "runtime/container/manifest_decode.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/compose.h"
@@ -16,20 +17,37 @@ using VectorOf = flatbuffers::Vector<T>;
 // The verifier has checked that required fields are there and that everything lies inside the buffer; a field that is
 // not required may be null, which reads as empty here.
 
-// Copies everything out, into objects as they are after construction. FlatBuffers may share parts: a million tables can
-// name one string of 60 MB, which would become a million copies. The writer shares nothing, so all copies together must
-// not be longer than the manifest; what is beyond reads as empty and makes the manifest malformed.
+// Copies everything out, into objects as they are after construction. The writer shares no part of a manifest, FlatBuffers
+// may: a million tables can name one string of 60 MB, which would become a million copies, and a table of 8 bytes becomes
+// an object of 400. So, before anything is copied:
+//
+//   counts   a vector of tables is not longer than its limit (the limits that validate() knows)
+//   content  all copies together are not longer than the manifest
+//   memory   the objects of all vectors together are not larger than kMaxExpansion times the manifest, nor than kMaxObjects
+//
+// What is beyond reads as empty and makes the manifest malformed.
+constexpr uint64_t kMaxExpansion = 16;                 // of a table that is not shared: less than 14
+constexpr uint64_t kMaxObjects = uint64_t{192} << 20;  // a manifest with as many tensors as may be: 45 MB
+
 class Decoder {
  public:
-  explicit Decoder(uint64_t budget) : budget_(budget) {}
+  explicit Decoder(uint64_t manifest_len)
+      : content_(manifest_len), memory_(std::min(kMaxExpansion * manifest_len, kMaxObjects)) {}
   void read(format::Manifest& out, const fb::Manifest& x);
-  bool exhausted() const { return exhausted_; }
+  Status status() && { return std::move(status_); }
 
  private:
-  bool afford(uint64_t bytes) {
-    if (bytes > budget_) exhausted_ = true;
-    if (exhausted_) return false;
-    budget_ -= bytes;
+  void refuse(Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+  bool afford(uint64_t content, uint64_t memory = 0) {
+    if (!status_.ok()) return false;
+    if (content > content_ || memory > memory_) {
+      refuse(Status(Code::Malformed, "manifest: parts of it are shared, so that it expands"));
+      return false;
+    }
+    content_ -= content;
+    memory_ -= memory;
     return true;
   }
   void read(std::string& out, const flatbuffers::String* x) {
@@ -45,15 +63,21 @@ class Decoder {
   }
   // Each item costs its offset and the smallest table.
   template <class Item, class T>
-  void read(std::vector<Item>& out, const VectorOf<flatbuffers::Offset<T>>* items) {
-    if (items == nullptr || !afford(uint64_t{items->size()} * 8)) return;
+  void read(std::vector<Item>& out, const VectorOf<flatbuffers::Offset<T>>* items, const char* what, uint64_t most) {
+    if (items == nullptr || !within(what, items->size(), most)) return;
+    if (!afford(uint64_t{items->size()} * 8, uint64_t{items->size()} * sizeof(Item))) return;
     std::vector<Item>(items->size()).swap(out);  // an assignment is a function for each Item
     for (uint32_t i = 0; i < items->size(); ++i) read(out[i], *items->Get(i));
   }
-  void read(std::vector<std::string>& out, const VectorOf<flatbuffers::Offset<flatbuffers::String>>* texts) {
-    if (texts == nullptr) return;
+  bool within(const char* what, uint64_t count, uint64_t most) {
+    if (count > most) refuse(Status(Code::Malformed, "manifest: {}: {} found, at most {} expected", what, count, most));
+    return count <= most;
+  }
+  void read(std::vector<std::string>& out, const VectorOf<flatbuffers::Offset<flatbuffers::String>>* texts,
+            const char* what, uint64_t most) {
+    if (texts == nullptr || !within(what, texts->size(), most)) return;
     for (const flatbuffers::String* text : *texts) {
-      if (!afford(4)) break;
+      if (!afford(4, sizeof(std::string))) break;
       read(out.emplace_back(), text);
     }
   }
@@ -106,8 +130,8 @@ class Decoder {
   void read(format::PortableIr& out, const fb::PortableIr& x);
   void read(format::Extension& out, const fb::Extension& x);
 
-  uint64_t budget_;
-  bool exhausted_ = false;
+  uint64_t content_, memory_;  // that may still be copied
+  Status status_;
 };
 
 void Decoder::read(format::Model& out, const fb::Model& x) {
@@ -135,7 +159,7 @@ void Decoder::read(format::DimRef& out, const fb::DimRef& x) {
 void Decoder::read(format::Port& out, const fb::Port& x) {
   read(out.name, x.name());
   out.dtype = static_cast<DType>(x.dtype());
-  read(out.dims, x.dims());
+  read(out.dims, x.dims(), "dims", format::kMaxRank);
   out.media = static_cast<format::Media>(x.media());
   out.colour = static_cast<format::Colour>(x.colour());
   read(out.range, x.range());
@@ -150,12 +174,12 @@ void Decoder::read(format::Port& out, const fb::Port& x) {
 
 void Decoder::read(format::Method& out, const fb::Method& x) {
   read(out.name, x.name());
-  read(out.inputs, x.inputs());
-  read(out.outputs, x.outputs());
-  read(out.core_inputs, x.core_inputs());
-  read(out.core_outputs, x.core_outputs());
-  read(out.dims, x.dims());
-  read(out.state, x.state());
+  read(out.inputs, x.inputs(), "inputs", format::kMaxPorts);
+  read(out.outputs, x.outputs(), "outputs", format::kMaxPorts);
+  read(out.core_inputs, x.core_inputs(), "core inputs", format::kMaxPorts);
+  read(out.core_outputs, x.core_outputs(), "core outputs", format::kMaxPorts);
+  read(out.dims, x.dims(), "dims of a method", format::kMaxDims);
+  read(out.state, x.state(), "state", format::kMaxPorts);
 }
 
 void Decoder::read(format::Segment& out, const fb::Segment& x) {
@@ -193,7 +217,7 @@ void Decoder::read(format::Tensor& out, const fb::Tensor& x) {
   out.dtype = static_cast<DType>(x.dtype());
   read(out.shape, x.shape());
   read(out.content, *x.content());
-  read(out.copies, x.copies());
+  read(out.copies, x.copies(), "copies of a tensor", format::kMaxCopies);
   read(out.quant, x.quant());
 }
 
@@ -236,13 +260,13 @@ void Decoder::read(format::Variant& out, const fb::Variant& x) {
   out.module_format = static_cast<format::ModuleFormat>(x.module_format());
   read(out.target, x.target());
   read(out.features, x.features());
-  read(out.clauses, x.clauses());
+  read(out.clauses, x.clauses(), "clauses", format::kMaxClauses);
   read(out.plan, x.plan());
   read(out.module, x.module_());
   read(out.layouts, x.layouts());
   read(out.methods, x.methods());
-  read(out.tolerance, x.tolerance());
-  read(out.cost, x.cost());
+  read(out.tolerance, x.tolerance(), "tolerances", format::kMaxPorts);
+  read(out.cost, x.cost(), "costs", format::kMaxPorts);
   read(out.memory, x.memory());
   read(out.audit, x.audit());
 }
@@ -255,7 +279,7 @@ void Decoder::read(format::Attribute& out, const fb::Attr& x) {
 void Decoder::read(format::Stage& out, const fb::Stage& x) {
   read(out.name, x.name());
   read(out.operator_name, x.operator_name());
-  read(out.attributes, x.attributes());
+  read(out.attributes, x.attributes(), "attributes", format::kMaxAttributes);
   read(out.doc, x.doc());
 }
 
@@ -277,10 +301,10 @@ void Decoder::read(format::Golden& out, const fb::Golden& x) {
   read(out.name, x.name());
   out.method = x.method();
   out.entry = static_cast<format::GoldenEntry>(x.entry());
-  read(out.inputs, x.inputs());
-  read(out.outputs, x.outputs());
+  read(out.inputs, x.inputs(), "golden inputs", format::kMaxPorts);
+  read(out.outputs, x.outputs(), "golden outputs", format::kMaxPorts);
   read(out.bindings, x.bindings());
-  read(out.tolerance, x.tolerance());
+  read(out.tolerance, x.tolerance(), "tolerances", format::kMaxPorts);
 }
 
 void Decoder::read(format::Operator& out, const fb::Operator& x) {
@@ -309,11 +333,11 @@ void Decoder::read(format::Provenance& out, const fb::Provenance& x) {
   read(out.build, x.build());
   read(out.source_name, x.source_name());
   read(out.source, *x.source());
-  read(out.flags, x.flags());
+  read(out.flags, x.flags(), "flags", format::kMaxFlags);
   out.source_date_epoch = x.source_date_epoch();
   read(out.ops, x.ops());
   read(out.targets, x.targets());
-  read(out.parents, x.parents());
+  read(out.parents, x.parents(), "parents", format::kMaxVariants);
 }
 
 void Decoder::read(format::PortableIr& out, const fb::PortableIr& x) {
@@ -331,19 +355,19 @@ void Decoder::read(format::Extension& out, const fb::Extension& x) {
 void Decoder::read(format::Manifest& out, const fb::Manifest& x) {
   read(out.required, x.required());
   read(out.model, *x.model());
-  read(out.methods, x.methods());
-  read(out.segments, x.segments());
-  read(out.tensors, x.tensors());
-  read(out.layouts, x.layouts());
-  read(out.variants, x.variants());
-  read(out.stages, x.stages());
-  read(out.assets, x.assets());
-  read(out.golden, x.golden());
-  read(out.operators, x.operators());
-  read(out.tuning, x.tuning());
+  read(out.methods, x.methods(), "methods", format::kMaxMethods);
+  read(out.segments, x.segments(), "segments", format::kMaxSegments);
+  read(out.tensors, x.tensors(), "tensors", format::kMaxTensors);
+  read(out.layouts, x.layouts(), "layouts", format::kMaxLayouts);
+  read(out.variants, x.variants(), "variants", format::kMaxVariants);
+  read(out.stages, x.stages(), "stages", format::kMaxStages);
+  read(out.assets, x.assets(), "assets", format::kMaxAssets);
+  read(out.golden, x.golden(), "golden", format::kMaxGolden);
+  read(out.operators, x.operators(), "operators", format::kMaxOperators);
+  read(out.tuning, x.tuning(), "tuning", format::kMaxTuning);
   read(out.provenance, *x.provenance());
   read(out.portable, x.portable());
-  read(out.extensions, x.extensions());
+  read(out.extensions, x.extensions(), "extensions", format::kMaxExtensions);
 }
 
 }  // namespace
@@ -359,7 +383,7 @@ Result<format::Manifest> decode_manifest(Bytes bytes) {
   Decoder decoder(bytes.size());
   format::Manifest out;
   decoder.read(out, *fb::GetManifest(data));
-  if (decoder.exhausted()) return Status(Code::Malformed, "manifest: parts of it are shared, so that it expands");
+  MLC_RETURN_IF_ERROR(std::move(decoder).status());
   if (Status status = format::validate(out); !status.ok()) return std::move(status).note("manifest");
   return out;
 }

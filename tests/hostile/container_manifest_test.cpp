@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "schema/audit.h"
 #include "tests/support/bad_container.h"
 
 using namespace mlc;
@@ -151,7 +152,7 @@ const Case kCases[] = {
        m.tensors[3].shape = {1, 3};
      },
      "no copy"},
-    {"five copies", [](Manifest& m) { m.tensors[1].copies.resize(5, m.tensors[1].copies[0]); }, "5 copies"},
+    {"five copies", [](Manifest& m) { m.tensors[1].copies.resize(5, m.tensors[1].copies[0]); }, "copies of a tensor: 5 found"},
     {"layout not listed", [](Manifest& m) { m.tensors[1].copies[0].layout = 7; }, "layout 7"},
     {"layouts twice", [](Manifest& m) { m.layouts[1].id = 0; }, "layouts[1]: not in ascending"},
     {"tensors not sorted", [](Manifest& m) { m.tensors[0].name = "zz"; }, "tensors[1]: not in ascending"},
@@ -211,7 +212,7 @@ const Case kCases[] = {
      [](Manifest& m) { m.methods[0].inputs[0].dims[0] = format::DimRef::expression(std::string(500, '(')); },
      "not an index expression"},
     {"port of rank 9", [](Manifest& m) { m.methods[0].inputs[0].dims.resize(9, format::DimRef::constant(1)); },
-     "rank 9"},
+     "dims: 9 found, at most 8"},
     {"range that is not a number",
      [](Manifest& m) {
        m.methods[0].inputs[0].range = {0, std::numeric_limits<double>::quiet_NaN()};
@@ -272,6 +273,15 @@ const Case kCases[] = {
        m.variants[0].clauses[0] = {5, format::ClauseOp::Divides, {0}};
      },
      "divides zero"},
+    {"native variant without audit", [](Manifest& m) { m.variants[0].audit.reset(); }, "without an audit record"},
+    {"native variant without clauses", [](Manifest& m) { m.variants[0].clauses.clear(); }, "requires no clauses"},
+    {"native variant without features", [](Manifest& m) { m.variants[0].features.clear(); }, "requires no features"},
+    {"native variant for another kind of device, without audit",
+     [](Manifest& m) {
+       m.variants[0].module_format = format::ModuleFormat::Ptx;
+       m.variants[0].audit.reset();
+     },
+     "without an audit record"},
     {"audit about other features", [](Manifest& m) { m.variants[0].features = {3}; }, "audit is about"},
     {"audit about other code", [](Manifest& m) { std::swap(m.variants[0].module, m.variants[2].module); },
      "audit is about"},
@@ -404,8 +414,9 @@ TEST_CASE("What is only newer than this version is ignored, said, or costs one v
 
   auto unusable = [&](std::function<void(Manifest&)> change) {
     auto opened = open_changed([&](Parts& p) {
-      p.manifest.variants[0].audit.reset();
       change(p.manifest);
+      format::Variant& v = p.manifest.variants[0];
+      v.audit->digest = sha256(format::audit_preimage(v, p.manifest.segments[*v.module].digest));
     });
     REQUIRE_MESSAGE(opened.ok(), (opened.ok() ? "" : opened.status().text()));
     const auto& variants = (*opened)->manifest().variants;

@@ -16,6 +16,7 @@ import sys
 MAGIC = b"\x89MLC\r\n\x1a\n"
 BLOCK = b"MLCSIGB1"
 LEAF = 1 << 20
+NATIVE = (1, 3, 4)  # module formats: elf, ptx, spirv
 WEIGHTS, MODULE, PLAN, ASSET, GOLDEN, OPERATOR, TUNING, PORTABLE_IR, PARENT, SOURCE_MAP = range(1, 11)
 BITS = {1: 64, 2: 32, 3: 16, 4: 16, 5: 8, 6: 8, 7: 64, 8: 32, 9: 16, 10: 8, 11: 4, 12: 64, 13: 32, 14: 16, 15: 8,
         16: 4, 17: 8, 19: 8, 20: 8, 21: 4, 22: 8, 23: 2, 24: 2}
@@ -325,7 +326,8 @@ def read_manifest(data):
                        "copies": [(c.num(0, "I"), c.ref(1)) for c in t.tables(4)]} for t in m.tables(4)]
     out["layouts"] = {t.num(0, "I"): t.string(1) for t in m.tables(5)}
     out["variants"] = [{"name": t.string(0), "family": t.string(1), "target": t.string(3), "plan": t.num(6, "I", None),
-                        "module": t.num(7, "I", None)} for t in m.tables(6)]
+                        "module": t.num(7, "I", None), "format": t.num(2, "B"),
+                        "stated": bool(t.numbers(4, "I") and t.tables(5) and t.table(13))} for t in m.tables(6)]
     out["methods"] = [{"name": t.string(0), "inputs": [p.string(0) for p in t.tables(1)],
                        "outputs": [p.string(0) for p in t.tables(2)]} for t in m.tables(2)]
     out["assets"] = [{"name": t.string(0), "ref": t.ref(2), "digest": t.bytes(3, 32)} for t in m.tables(8)]
@@ -382,6 +384,7 @@ def read(f):
         need(offset + length <= segments[segment]["decoded"], "a reference outside its segment")
     need(all(i is not None and i < count for i in m["whole"]), "a variant without plan or module")
     need([v["family"] for v in m["variants"]].count("portable") == 1, "not one portable variant")
+    need(all(v["stated"] for v in m["variants"] if v["format"] in NATIVE), "native code without features, clauses or audit")
     check_tiling(segments, [r for _, r in m["refs"]], m["whole"], f, want[1])
     for i, s in enumerate(segments):
         if present[i]:

@@ -113,6 +113,7 @@ const Sample* sample(int64_t native_factor = 3) {
   native.module_format = format::ModuleFormat::Elf;
   native.clauses.push_back({static_cast<uint32_t>(Feature::HostArch), format::ClauseOp::Equal,
                             {static_cast<int64_t>(probe::host().machine)}});
+  native.features = {static_cast<uint32_t>(Feature::OsCodePages)};
   native.audit = format::Audit{"api_test", "1", {}};
   native.plan = b.add_segment("plan/native-test", format::SegmentKind::Plan, true, plan_bytes(native_factor));
   native.module = b.add_segment("code/native-test", format::SegmentKind::Module, true, module);

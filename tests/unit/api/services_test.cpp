@@ -59,7 +59,8 @@ const std::vector<std::byte>& decoder_container(bool listed) {
   native.clauses.push_back({static_cast<uint32_t>(Feature::HostArch),
                             format::ClauseOp::Equal,
                             {static_cast<int64_t>(probe::host().machine)}});
-  if (listed) native.features = {kImageDecode};
+  native.features = {static_cast<uint32_t>(Feature::OsCodePages)};
+  if (listed) native.features.push_back(kImageDecode);
   native.audit = format::Audit{"services_test", "1", {}};
   native.plan = b.add_segment("plan/native-test", format::SegmentKind::Plan, true, plan_bytes());
   native.module = b.add_segment("code/native-test", format::SegmentKind::Module, true, module);
