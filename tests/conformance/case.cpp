@@ -150,38 +150,70 @@ Result<LoadedCase> load(const Case& c) {
   return loaded;
 }
 
-std::string compare(const nest::Tensor& got, const nest::Tensor& want, const Tolerance& tolerance) {
-  if (got.list_depth != want.list_depth) return got.list_depth ? "is a list" : "is no list";
-  if (want.list_depth) {  // as deep as the type of a port says
-    if (got.items.size() != want.items.size()) return "has " + std::to_string(got.items.size()) + " items, expected " + std::to_string(want.items.size());
-    for (size_t k = 0; k < want.items.size(); ++k)
-      if (const std::string difference = compare(got.items[k], want.items[k], tolerance); !difference.empty()) return "item " + std::to_string(k) + " " + difference;
-    return "";
+namespace {
+
+Difference unlike(std::string text) { return {.text = std::move(text), .same_form = false}; }
+
+Difference compare_strings(const std::vector<std::string>& got, const std::vector<std::string>& want) {
+  const auto text = [](const std::vector<std::string>& list, size_t k, const char* none) { return k < list.size() ? "'" + list[k] + "'" : none; };
+  for (size_t k = 0; k < std::max(got.size(), want.size()); ++k)
+    if (k >= got.size() || k >= want.size() || got[k] != want[k])
+      return unlike("string " + std::to_string(k) + " is " + text(got, k, "missing") + ", expected " + text(want, k, "none"));
+  return {};
+}
+
+Difference compare_lists(const nest::Tensor& got, const nest::Tensor& want, const Tolerance& tolerance) {
+  if (got.items.size() != want.items.size()) return unlike("has " + std::to_string(got.items.size()) + " items, expected " + std::to_string(want.items.size()));
+  Difference all;
+  for (size_t k = 0; k < want.items.size(); ++k) {  // as deep as the type of a port says
+    const Difference one = compare(got.items[k], want.items[k], tolerance);
+    if (all.text.empty() && !one.text.empty()) all.text = "item " + std::to_string(k) + " " + one.text;
+    all.add(one);
   }
-  if (got.dtype != want.dtype || got.shape != want.shape) return "is " + shape_text(got) + ", expected " + shape_text(want);
-  for (size_t k = 0; k < std::max(got.strings.size(), want.strings.size()); ++k)
-    if (k >= got.strings.size() || k >= want.strings.size() || got.strings[k] != want.strings[k])
-      return "string " + std::to_string(k) + " is " + (k < got.strings.size() ? "'" + got.strings[k] + "'" : "missing") + ", expected " +
-             (k < want.strings.size() ? "'" + want.strings[k] + "'" : "none");
-  if (want.dtype == DType::Str) return "";
-  if (got.bytes.size() != want.bytes.size()) return "has another number of bytes than expected";
+  return all;
+}
+
+}  // namespace
+
+void Difference::add(const Difference& other) {
+  same_form = same_form && other.same_form;
+  elements += other.elements;
+  unlike_zero += other.unlike_zero;
+  not_finite += other.not_finite;
+  largest = std::max(largest, other.largest);
+}
+
+Difference compare(const nest::Tensor& got, const nest::Tensor& want, const Tolerance& tolerance) {
+  if (got.list_depth != want.list_depth) return unlike(got.list_depth ? "is a list" : "is no list");
+  if (want.list_depth) return compare_lists(got, want, tolerance);
+  if (got.dtype != want.dtype || got.shape != want.shape) return unlike("is " + shape_text(got) + ", expected " + shape_text(want));
+  if (want.dtype == DType::Str) return compare_strings(got.strings, want.strings);
+  if (got.bytes.size() != want.bytes.size()) return unlike("has another number of bytes than expected");
   const double relative = want.dtype == DType::BF16 ? std::max(tolerance.relative, 0x1p-6) : tolerance.relative;
   const int64_t n = want.elements();
+  Difference all;
   for (int64_t k = 0; k < n; ++k) {
     const ir::Scalar a = ir::load_element(got.dtype, got.bytes.data(), static_cast<uint64_t>(k));
     const ir::Scalar b = ir::load_element(want.dtype, want.bytes.data(), static_cast<uint64_t>(k));
     char line[128];
+    double distance = 0;
     if (is_float(want.dtype)) {
-      const bool equal = (std::isnan(a.f) && std::isnan(b.f)) || a.f == b.f || std::abs(a.f - b.f) <= tolerance.absolute + relative * std::abs(b.f);
-      if (equal) continue;
+      if ((std::isnan(a.f) && std::isnan(b.f)) || a.f == b.f) continue;
+      distance = std::isfinite(a.f) && std::isfinite(b.f) ? std::abs(a.f - b.f) : INFINITY;
+      if (std::isfinite(distance) && distance <= tolerance.absolute + relative * std::abs(b.f)) continue;
       std::snprintf(line, sizeof line, "element %lld is %.9g, expected %.9g", static_cast<long long>(k), a.f, b.f);
     } else {
       if (a.i == b.i) continue;
+      distance = std::abs(static_cast<double>(a.i) - static_cast<double>(b.i));
       std::snprintf(line, sizeof line, "element %lld is %lld, expected %lld", static_cast<long long>(k), static_cast<long long>(a.i), static_cast<long long>(b.i));
     }
-    return line;
+    if (all.text.empty()) all.text = line;
+    ++all.elements;
+    if (is_float(want.dtype) ? a.f != 0 && b.f != 0 : a.i != 0 && b.i != 0) ++all.unlike_zero;
+    if (std::isfinite(distance)) all.largest = std::max(all.largest, distance);
+    else ++all.not_finite;
   }
-  return "";
+  return all;
 }
 
 }  // namespace mlc::conformance

@@ -35,8 +35,19 @@ std::string operator_of(const Case& c);
 // Code::Unsupported for strings.
 Result<LoadedCase> load(const Case& c);
 
-// Empty, or what differs. Integers and truth values must be equal; bfloat16 has two units in the last place, as in ONNX's
-// harness.
-std::string compare(const nest::Tensor& got, const nest::Tensor& want, const Tolerance& tolerance);
+// How far an answer is from the expected one.
+struct Difference {
+  std::string text;          // what differs first; empty: nothing does
+  bool same_form = true;     // element types, shapes, lengths of lists, strings agree: what differs are numbers
+  int64_t elements = 0;      // how many numbers differ by more than the tolerance
+  int64_t unlike_zero = 0;   // of those: neither the one nor the other is zero
+  int64_t not_finite = 0;    // and: one of the two is NaN or infinite
+  double largest = 0;        // absolute difference of the others
+
+  void add(const Difference& other);  // all but the text
+};
+
+// Integers and truth values must be equal; bfloat16 has two units in the last place, as in ONNX's harness.
+Difference compare(const nest::Tensor& got, const nest::Tensor& want, const Tolerance& tolerance);
 
 }  // namespace mlc::conformance

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "targets/target.h"
+#include "tests/conformance/expected.h"
 #include "tests/conformance/model_tool.h"
 #include "tests/conformance/process_pool.h"
 #include "tests/conformance/results.h"
@@ -17,8 +18,8 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: onnx_node_tests [--set NAME=DIR]... [--path NAME]... [--only TEXT] [--op NAME] [--every N] [--ops DIR] [--jobs N] [--seconds N] [--rtol X]\n"
-    "                       [--emulator ARCH=COMMAND]... [--save FILE] [--table FILE] [--verbose] [--print] [--check]\n"
-    "       onnx_node_tests --from FILE... [--table FILE]\n"
+    "                       [--emulator ARCH=COMMAND]... [--expect DIR [--update]] [--save FILE] [--table FILE] [--verbose] [--print] [--check]\n"
+    "       onnx_node_tests --from FILE... [--expect DIR [--update]] [--table FILE]\n"
     "       onnx_node_tests --model FILE [--dim NAME=N]... [--shapes] [--print] [--check] [--ops DIR]\n"
     "\n"
     "  --set       test data (default 1.12=/usr/share/libonnx-testdata/data)\n"
@@ -29,18 +30,19 @@ constexpr char kUsage[] =
     "  --every     of those the N-th, 2N-th, ... only\n"
     "  --jobs      processes (default: one per CPU); --seconds: limit of a case (default 120)\n"
     "  --save      results, one per line; --from reads them again\n"
+    "  --expect    DIR/SET.txt lists what each case does; a case that does otherwise fails the run, and --update rewrites the list\n"
     "  --table     replaces the table in a page like README.md\n"
     "  --check     verifies index ranges and interprets before and after every pass\n"
-    "Exit code 0 if nothing failed, 77 if there is no data; unsupported cases do not fail, they are counted and listed.\n";
+    "Exit code 0 if nothing failed and all is as expected, 77 if there is no data; unsupported cases do not fail, they are counted and listed.\n";
 
 struct Options {
   std::vector<std::pair<std::string, std::string>> sets, emulators;
   std::vector<std::string> paths, from;
-  std::string ops, only, op, save, table;
+  std::string ops, only, op, expect, save, table;
   unsigned jobs = 0;
   size_t every = 1;
   double seconds = 120;
-  bool verbose = false;
+  bool verbose = false, update = false;
   RunOptions run;
   ModelOptions model;
 };
@@ -66,6 +68,7 @@ bool parse(int argc, char** argv, Options& o) {
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
     if (flag == "--verbose") { o.verbose = true; continue; }
+    if (flag == "--update") { o.update = true; continue; }
     if (flag == "--print") { o.run.print = o.model.print = true; continue; }
     if (flag == "--check") { o.run.check = o.model.check = true; continue; }
     if (flag == "--shapes") { o.model.shapes = true; continue; }
@@ -83,6 +86,7 @@ bool parse(int argc, char** argv, Options& o) {
     else if (flag == "--only") o.only = value;
     else if (flag == "--op") o.op = value;
     else if (flag == "--rtol") o.run.relative = std::atof(value.c_str());
+    else if (flag == "--expect") o.expect = value;
     else if (flag == "--save") o.save = value;
     else if (flag == "--table") o.table = value;
     else if (flag == "--model") o.model.model = value;
@@ -90,6 +94,7 @@ bool parse(int argc, char** argv, Options& o) {
     else if (flag == "--seconds") o.seconds = std::max(1.0, std::atof(value.c_str()));
     else return refuse(flag + " " + value + ": unknown, or not of its form");
   }
+  if (o.update && o.expect.empty()) return refuse("--update: which lists? --expect DIR says it");
   if (o.sets.empty()) o.sets.emplace_back("1.12", "/usr/share/libonnx-testdata/data");
   if (o.paths.empty()) o.paths = {"interpreter", "portable", "native"};
   if (o.jobs == 0) o.jobs = std::max(1u, std::thread::hardware_concurrency());
@@ -128,6 +133,7 @@ bool find_paths(Options& o) {
         else if (!words.back().empty()) words.emplace_back();
       }
       path.emulator = std::make_shared<Emulated>(std::move(words));
+      path.name += "-emulated";  // by a program with fewer services than one built for that processor has
     }
     o.run.paths.push_back(std::move(path));
   }
@@ -157,11 +163,7 @@ std::vector<Outcome> run_all(const Options& o, const std::vector<Item>& items) {
   for (size_t k = 0; k < items.size(); ++k) work.items.push_back(k * paths);
   work.work = [&](uint64_t item, const std::function<void(const std::string&)>& emit) {
     const Item& it = items[item / paths];
-    run_case(o.run, it.test, item % paths, [&](const Outcome& outcome) {
-      Outcome full = outcome;
-      full.set = it.set;
-      emit(line_of(full));
-    });
+    run_case(o.run, it.set, it.test, item % paths, [&](const Outcome& outcome) { emit(line_of(outcome)); });
   };
   const auto take = [&](uint64_t item, Outcome outcome) {
     say(o, outcome);
@@ -195,7 +197,14 @@ int finish(const Options& o, const std::vector<Outcome>& outcomes) {
   };
   if (!o.save.empty() && !done(save(o.save, outcomes))) return 2;
   if (!o.table.empty() && !done(write_table(o.table, outcomes))) return 2;
-  return std::any_of(outcomes.begin(), outcomes.end(), [](const Outcome& x) { return x.kind == Kind::Fail; }) ? 1 : 0;
+  const bool failed = std::any_of(outcomes.begin(), outcomes.end(), [](const Outcome& x) { return x.kind == Kind::Fail; });
+  if (o.expect.empty()) return failed ? 1 : 0;
+  const bool complete = o.only.empty() && o.op.empty() && o.every == 1;
+  const auto changed = check_expected(o.expect, outcomes, complete, o.update);
+  if (!changed.ok()) return done(changed.status()), 2;
+  for (const std::string& sentence : *changed) std::printf("%s\n", sentence.c_str());
+  if (!changed->empty()) std::printf("%zu results are not those of the lists in %s; if they are right, --update rewrites the lists\n", changed->size(), o.expect.c_str());
+  return failed || !changed->empty() ? 1 : 0;
 }
 
 int run(int argc, char** argv) {

@@ -13,7 +13,7 @@
 #include "packager/passes/passes.h"
 #include "tests/conformance/execute.h"
 #include "tests/conformance/interpreter_services.h"
-#include "tests/conformance/known_differences.h"
+#include "tests/conformance/verdict.h"
 
 namespace mlc::conformance {
 namespace {
@@ -94,8 +94,9 @@ model::Model knowing(const LoadedCase& c, Given given) {
 
 class CaseRun {
  public:
-  CaseRun(const RunOptions& options, const Case& c, const std::function<void(const Outcome&)>& report)
+  CaseRun(const RunOptions& options, const std::string& set, const Case& c, const std::function<void(const Outcome&)>& report)
       : options_(options), case_(c), report_(report) {
+    base_.set = set;
     base_.test = c.name;
     base_.op = operator_of(c);
   }
@@ -212,16 +213,15 @@ class CaseRun {
       outcome.reason = "answers " + std::to_string(got->size()) + " outputs, expected " + std::to_string(loaded_.outputs.size());
       return;
     }
+    Difference all;
     for (size_t k = 0; k < loaded_.outputs.size(); ++k) {
-      const std::string difference = compare((*got)[k], loaded_.outputs[k], loaded_.tolerance);
-      if (difference.empty()) continue;
-      outcome.kind = Kind::Fail;
-      outcome.reason = "output " + std::to_string(k) + " " + difference;
-      if ((*got)[k].dtype != loaded_.outputs[k].dtype || (*got)[k].shape != loaded_.outputs[k].shape) return;  // no known difference is of this kind
-      for (const KnownDifference& known : kKnownDifferences)
-        if (known.test == case_.name) outcome.kind = Kind::Known, outcome.reason = known.reason;
-      return;
+      const Difference one = compare((*got)[k], loaded_.outputs[k], loaded_.tolerance);
+      if (all.text.empty() && !one.text.empty()) all.text = "output " + std::to_string(k) + " " + one.text;
+      all.add(one);
     }
+    const Verdict verdict = judge_difference(all, known_difference(base_.set, case_.name));
+    outcome.kind = verdict.kind;
+    outcome.reason = verdict.reason;
   }
 
   const RunOptions& options_;
@@ -240,8 +240,8 @@ class CaseRun {
 
 }  // namespace
 
-void run_case(const RunOptions& options, const Case& c, size_t first, const std::function<void(const Outcome&)>& report) {
-  CaseRun(options, c, report).run(first);
+void run_case(const RunOptions& options, const std::string& set, const Case& c, size_t first, const std::function<void(const Outcome&)>& report) {
+  CaseRun(options, set, c, report).run(first);
 }
 
 }  // namespace mlc::conformance

@@ -20,7 +20,7 @@ struct RunOptions {
   bool check = false;   // verify with index ranges, and the interpreter before and after every pass
 };
 
-// Runs the paths from number `first` on and reports each as it ends. `set` of the outcomes is left empty.
-void run_case(const RunOptions& options, const Case& c, size_t first, const std::function<void(const Outcome&)>& report);
+// Runs the paths from number `first` on and reports each as it ends.
+void run_case(const RunOptions& options, const std::string& set, const Case& c, size_t first, const std::function<void(const Outcome&)>& report);
 
 }  // namespace mlc::conformance
