@@ -1,38 +1,89 @@
 #!/usr/bin/env bash
-# Builds everything and runs all tests; the last line says how many passed and failed.
-#   ./test.sh              the release build
-#   ./test.sh --preset dev the same tests under AddressSanitizer and UndefinedBehaviorSanitizer
+# Builds everything and runs the tests; the last line says how many passed and failed.
+#   ./test.sh                    what continuous integration runs: the release build with all tests, the parts that meet
+#                                strangers' bytes under sanitizers, and every fuzz target for 20 seconds
+#   ./test.sh --preset NAME [TEST...]
+#                                one build: release; dev (AddressSanitizer, UndefinedBehaviorSanitizer); thread
+#                                (ThreadSanitizer). All of its tests, or those named as ctest does (io, hostile_container_bytes)
+#   ./test.sh --fuzz SECONDS     the fuzz targets alone
 set -uo pipefail
 cd "$(dirname "$0")"
-preset=release
-[ "${1:-}" = --preset ] && preset=$2
+
+address_tests=(base signing io pipeline container match memory plan plan_text portable probe threads elf api json
+  hostile_container_bytes hostile_container_faults hostile_container_foreign hostile_container_frames
+  hostile_container_manifest hostile_container_python hostile_container_random)
+thread_tests=(threads container plan api)
+passed=0 failed=0 skipped=0
+
+# Adds what the log of a ctest run says. doctest executables count their cases, every other test counts as one; lines
+# "skipped: REASON" are counted as skips.
+count() {
+  local sums
+  sums=$(awk '
+    /^[0-9]+: \[doctest\] test cases:/ {
+      id = $1; gsub(/[^0-9]/, "", id); cases[id] = 1
+      for (i = 1; i <= NF; ++i) { if ($i == "passed") passed += $(i - 1); if ($i == "failed") failed += $(i - 1) }
+    }
+    /^[0-9]+: +skipped: / { ++skipped }
+    /^ *[0-9]+\/[0-9]+ Test +#/ {
+      id = $0; sub(/^.*#/, "", id); sub(/:.*/, "", id); gsub(/ /, "", id)
+      bad = ($0 ~ /Failed|Timeout|Exception|Not Run|SEGFAULT|Subprocess/)
+      if ($0 ~ /Skipped/) ++skipped
+      else if (!(id in cases)) { if (bad) ++failed; else ++passed }
+      else if (bad) abnormal = 1
+    }
+    END {
+      if (abnormal && failed == 0) ++failed
+      print passed + 0, failed + 0, skipped + 0
+    }' "$1")
+  read -r p f s <<<"$sums"
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+}
+
+# run PRESET [TEST...]: builds all, or what these tests need, and runs them.
+run() {
+  local preset=$1 only=() targets=() known log=build/$1/test.log name
+  shift
+  cmake --preset "$preset" >/dev/null || { failed=$((failed + 1)); return; }
+  if [ $# -gt 0 ]; then
+    known=$(cmake --build --preset "$preset" --target help)
+    for name in "$@"; do
+      for target in "test_$name" "$name"; do grep -qE "^$target: " <<<"$known" && targets+=("$target"); done
+    done
+    only=(-R "^($(IFS='|'; echo "$*"))\$")
+  fi
+  echo "== $preset: ${*:-all tests}"
+  cmake --build --preset "$preset" ${targets:+--target "${targets[@]}"} -- -k 0 || { failed=$((failed + 1)); return; }
+  ctest --test-dir "build/$preset" -V --timeout 1500 "${only[@]}" >"$log" 2>&1 || {
+    echo "--- failures"
+    grep -nE 'ERROR|FAILED|\*\*\*|SUMMARY: ' "$log" | head -60
+  }
+  grep -E '^[0-9]+/[0-9]+ Test|tests passed|tests failed out of' "$log"
+  grep -hE '^[0-9]+: +skipped: ' "$log" | sed -E 's/^[0-9]+: +//' | sort | uniq -c
+  count "$log"
+}
+
+# fuzz SECONDS: each target counts as one.
+fuzz() {
+  echo "== fuzz: $1 seconds each"
+  tests/fuzz/run.sh "$1" | tee build/fuzz.log
+  failed=$((failed + $(grep -c '^FAIL ' build/fuzz.log)))
+  [ "${PIPESTATUS[0]}" -eq 0 ] || grep -q '^FAIL ' build/fuzz.log || failed=$((failed + 1))
+  passed=$((passed + $(grep -c '^ok  ' build/fuzz.log)))
+}
 
 ./setup.sh || exit 1
-cmake --preset "$preset" >/dev/null || exit 1
-cmake --build --preset "$preset" -- -k 0 || { echo "0 passed, 1 failed"; exit 1; }
-log=build/$preset/test.log
-ctest --test-dir "build/$preset" -V --timeout 1500 >"$log" 2>&1
-status=$?
-grep -E '^[0-9]+/[0-9]+ Test|tests passed|tests failed out of' "$log"
-grep -hE '^[0-9]+: +skipped: ' "$log" | sed -E 's/^[0-9]+: +//' | sort | uniq -c
-# doctest executables count their cases, every other test counts as one; lines "skipped: REASON" are counted as skips.
-awk '
-  /^[0-9]+: \[doctest\] test cases:/ {
-    id = $1; gsub(/[^0-9]/, "", id); cases[id] = 1
-    for (i = 1; i <= NF; ++i) { if ($i == "passed") passed += $(i - 1); if ($i == "failed") failed += $(i - 1) }
-  }
-  /^[0-9]+: +skipped: / { ++skipped }
-  /^ *[0-9]+\/[0-9]+ Test +#/ {
-    id = $0; sub(/^.*#/, "", id); sub(/:.*/, "", id); gsub(/ /, "", id)
-    bad = ($0 ~ /Failed|Timeout|Exception|Not Run|SEGFAULT|Subprocess/)
-    if ($0 ~ /Skipped/) ++skipped
-    else if (!(id in cases)) { if (bad) ++failed; else ++passed }
-    else if (bad) abnormal = 1
-  }
-  END {
-    if (abnormal && failed == 0) ++failed
-    printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
-  }' "$log" >"build/$preset/summary"
-[ $status -eq 0 ] || { echo "--- failures"; grep -nE 'ERROR|FAILED|\*\*\*' "$log" | head -60; }
-sed 's/, 0 skipped$//' "build/$preset/summary"
-exit $status
+mkdir -p build
+case ${1:-} in
+  "")
+    run release
+    run dev "${address_tests[@]}"
+    run thread "${thread_tests[@]}"
+    fuzz 20
+    ;;
+  --preset) run "${@:2}" ;;
+  --fuzz) fuzz "${2:?seconds}" ;;
+  *) echo "usage: ./test.sh [--preset NAME [TEST...] | --fuzz SECONDS]" >&2; exit 2 ;;
+esac
+if [ $skipped -eq 0 ]; then echo "$passed passed, $failed failed"; else echo "$passed passed, $failed failed, $skipped skipped"; fi
+[ $failed -eq 0 ]

@@ -49,6 +49,8 @@ foreach(part ${parts})
 endforeach()
 target_compile_options(mlrt_shared PRIVATE -fno-rtti)  # nothing asks for the type of an object
 target_compile_definitions(mlrt_shared PRIVATE MLC_VERSION_TEXT="${PROJECT_VERSION}")
+# A library does not abort, and the tools and tests, which are built from the same sources, have these checks.
+target_compile_options(mlrt_shared PRIVATE -U_GLIBCXX_ASSERTIONS)
 include(CheckLinkerFlag)
 check_linker_flag(CXX "-fuse-ld=gold;-Wl,--icf=all" MLC_LINKER_FOLDS)
 if(MLC_LINKER_FOLDS)  # equal functions once: the instances of one template for several pointer types, above all

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds every fuzz target and runs each on its seeds; fails if one finds something.
 #   run.sh SECONDS [NAME...]   seconds for each target; names such as npz, all by default
-# MLC_FUZZ_BUILD: a build folder of the fuzz preset other than build/fuzz.
+# Two run at a time. MLC_FUZZ_BUILD: a build folder of the fuzz preset other than build/fuzz. The containers that api_fuzz
+# starts from are packed by build/release/bin/mlpack.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:?usage: run.sh SECONDS [NAME...]}
@@ -9,6 +10,7 @@ seconds=${1:?usage: run.sh SECONDS [NAME...]}
 shift
 build=${MLC_FUZZ_BUILD:-build/fuzz}
 data=tests/unit/io/data
+nodes=/usr/share/libonnx-testdata/data/node
 
 cmake --preset fuzz -B "$build" >/dev/null
 cmake --build "$build" --target fuzzers | tail -n 1
@@ -24,7 +26,42 @@ seeds() {
     pipeline) ls examples/*/*.json examples/*/labels.txt ;;
     elf) ls "$build"/bin/*.so ;;
     onnx) ls examples/*/*.onnx; find /usr/share/libonnx-testdata -name model.onnx -size -8k ;;
+    operators) ls ops/*.mlop examples/*/ops/*.mlop ;;
   esac 2>/dev/null || true
+}
+
+# Unsigned containers of the portable form: a pipeline, a loop, strings.
+make_containers() {
+  export MLC_FUZZ_CONTAINERS=$build/containers
+  rm -rf "$MLC_FUZZ_CONTAINERS"
+  mkdir -p "$MLC_FUZZ_CONTAINERS"
+  local pack="build/release/bin/mlpack build --target portable --no-sign --progress none"
+  $pack examples/digits/digits.onnx --pipeline examples/digits/pipeline.json -o "$MLC_FUZZ_CONTAINERS/digits.mlc"
+  local case
+  for case in test_loop11 test_loop13_seq test_if_opt test_sequence_insert_at_back \
+      test_strnormalizer_export_monday_casesensintive_upper test_tfidfvectorizer_tf_uniandbigrams_skip5; do
+    [ ! -e $nodes/$case/model.onnx ] || $pack $nodes/$case/model.onnx -o "$MLC_FUZZ_CONTAINERS/$case.mlc" || true
+  done
+}
+
+# One target; prints its line.
+fuzz() {
+  local name=$1 found=$build/corpus/$1 crashes=$build/crashes/$1 start=$build/seeds/$1 log=$build/$1.log count=0 seed runs
+  rm -rf "$start"
+  mkdir -p "$found" "$crashes" "$start"
+  while read -r seed; do
+    count=$((count + 1))
+    cp "$seed" "$start/$count-$(basename "$seed")"
+  done < <(seeds "$name"; find "tests/fuzz/corpus/$name" -type f 2>/dev/null || true)
+  if "$build/bin/${name}_fuzz" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3000 -print_final_stats=1 \
+    -artifact_prefix="$crashes/" "$found" "$start" >"$log" 2>&1; then
+    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    echo "ok    $name: ${runs:-?} runs, $count seeds"
+  else
+    echo "FAIL  $name: see $log"
+    grep -E 'ERROR|SUMMARY|Test unit written' "$log" | head -n 5
+    return 1
+  fi
 }
 
 names=("$@")
@@ -34,30 +71,17 @@ if [ ${#names[@]} -eq 0 ]; then
     if [ -x "$build/bin/${name}_fuzz" ]; then names+=("$name"); else echo "skipped: ${name}_fuzz is not part of this build"; fi
   done
 fi
-
-failed=0
 for name in "${names[@]}"; do
   [ -x "$build/bin/${name}_fuzz" ] || { echo "no fuzz target '$name' in $build/bin" >&2; exit 2; }
-  found=$build/corpus/$name
-  crashes=$build/crashes/$name
-  start=$build/seeds/$name
-  rm -rf "$start"
-  mkdir -p "$found" "$crashes" "$start"
-  count=0
-  while read -r seed; do
-    count=$((count + 1))
-    cp "$seed" "$start/$count-$(basename "$seed")"
-  done < <(seeds "$name"; find "tests/fuzz/corpus/$name" -type f 2>/dev/null || true)
-  log=$build/$name.log
-  if "$build/bin/${name}_fuzz" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3000 -print_final_stats=1 \
-    -artifact_prefix="$crashes/" "$found" "$start" >"$log" 2>&1; then
-    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
-    echo "ok    $name: ${runs:-?} runs, $count seeds"
-  else
-    failed=$((failed + 1))
-    echo "FAIL  $name: see $log"
-    grep -E 'ERROR|SUMMARY|Test unit written' "$log" | head -n 5
-  fi
+  [ "$name" != api ] || make_containers
 done
+
+failed=0 running=0
+for name in "${names[@]}"; do
+  [ $running -lt 2 ] || { wait -n || failed=$((failed + 1)); running=$((running - 1)); }
+  fuzz "$name" &
+  running=$((running + 1))
+done
+while [ $running -gt 0 ]; do wait -n || failed=$((failed + 1)); running=$((running - 1)); done
 echo "$((${#names[@]} - failed)) passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -1,0 +1,22 @@
+# What compiler and linker add against the mistakes that tests have not found. Not for sanitized builds, which see more.
+include(CheckCXXCompilerFlag)
+include(CheckPIESupported)
+check_pie_supported()
+
+# Checks of the C library's copies (needs optimisation) and of indices into containers of the standard library.
+add_compile_definitions($<$<NOT:$<CONFIG:Debug>>:_FORTIFY_SOURCE=2> _GLIBCXX_ASSERTIONS)
+
+function(mlc_harden variable flag)
+  check_cxx_compiler_flag(${flag} ${variable})
+  if(${variable})
+    add_compile_options(${flag})
+  endif()
+endfunction()
+mlc_harden(MLC_HAS_STACK_PROTECTOR -fstack-protector-strong)
+mlc_harden(MLC_HAS_STACK_CLASH -fstack-clash-protection)
+# Indirect jumps and returns that the processor checks: x86-64, AArch64.
+mlc_harden(MLC_HAS_CET -fcf-protection=full)
+mlc_harden(MLC_HAS_BRANCH_PROTECTION -mbranch-protection=standard)
+
+# All symbols are bound at the start, and the tables that hold them are read-only from then on.
+add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)

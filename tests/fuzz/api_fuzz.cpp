@@ -1,0 +1,104 @@
+// libs: mlrt mlc_container_reader mlc_container_writer
+// Whole unsigned containers through the C API, as an application with default options would run them: the input is a
+// choice of a container of the folder $MLC_FUZZ_CONTAINERS (a byte) and edits of it (tests/support/container_mutation.h).
+// Property: every call answers; an error has a sentence; a run that succeeds gives outputs that can be read to their end.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "runtime/api/mlc.h"
+#include "tests/support/container_mutation.h"
+
+namespace {
+
+using namespace mlc;
+
+const MlcApi& api() { return *mlc_get_api(MLC_API_VERSION); }
+
+std::vector<test::MutableContainer>& containers() {
+  static std::vector<test::MutableContainer> all;
+  return all;
+}
+
+bool ok(int code, MlcError*& error) {
+  if (code == MLC_OK) return true;
+  if (!error || !*api().error_text(error)) std::abort();
+  api().error_release(error);
+  error = nullptr;
+  return false;
+}
+
+unsigned read_to_end(const MlcTensor& t) {
+  unsigned sum = 0;
+  if (t.list_depth > 0) {
+    for (uint64_t i = 0; i < t.num_items; ++i) sum += read_to_end(t.items[i]);
+    return sum;
+  }
+  const auto* bytes = static_cast<const volatile unsigned char*>(t.data);
+  for (uint64_t i = 0; i < t.bytes; ++i) sum += bytes[i];
+  return sum;
+}
+
+void run_program(const MlcModel* model, MlcSession* session, uint32_t index) {
+  MlcProgram program{};
+  if (api().program(model, index, &program) != MLC_OK) std::abort();
+  std::vector<MlcTensor> inputs(program.num_inputs), outputs(program.num_outputs);
+  MlcError* error = nullptr;
+  if (!ok(api().golden_inputs(model, index, inputs.data(), program.num_inputs, &error), error)) return;
+  const int code = api().run_program(session, program.name, inputs.data(), program.num_inputs, outputs.data(),
+                                     program.num_outputs, &error);
+  if (!ok(code, error)) return;
+  unsigned sum = 0;
+  for (const MlcTensor& t : outputs) sum += read_to_end(t);
+  if (sum == 0x12345678u) std::puts("");  // the reads must happen
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  const char* folder = std::getenv("MLC_FUZZ_CONTAINERS");
+  std::vector<std::filesystem::path> files;
+  if (folder)
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  for (const auto& file : files) {
+    std::ifstream in(file, std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(in)), {});
+    containers().emplace_back(std::as_bytes(std::span(bytes)));
+  }
+  if (containers().empty()) {
+    std::fprintf(stderr, "api_fuzz: set MLC_FUZZ_CONTAINERS to a folder of unsigned containers\n");
+    std::exit(2);
+  }
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::vector<std::byte> file =
+      containers()[data[0] % containers().size()].mutate(std::as_bytes(std::span(data + 1, size - 1)));
+  MlcOpenOptions how{};
+  how.size = sizeof how;
+  how.memory = file.data();
+  how.memory_bytes = file.size();
+  how.config_folder = "/nonexistent";
+  MlcModel* model = nullptr;
+  MlcError* error = nullptr;
+  if (!ok(api().open(&how, &model, &error), error)) return 0;
+  MlcModelInfo info{};
+  api().model_info(model, &info);
+  if (info.native_allowed) std::abort();
+  MlcSessionOptions options{};
+  options.size = sizeof options;
+  options.threads = 1;
+  MlcSession* session = nullptr;
+  if (ok(api().session_create(model, &options, &session, &error), error))
+    for (uint32_t p = 0; p < info.num_programs; ++p) run_program(model, session, p);
+  api().session_release(session);
+  api().model_release(model);
+  return 0;
+}

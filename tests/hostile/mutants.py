@@ -1,0 +1,103 @@
+"""Mutants of unsigned containers through mlrun: no crash, no run above the limits, no other answer under the same root.
+
+mutants.py BIN [COUNT] [SEED]: COUNT mutants of each model (default 60; a long campaign is 2500), from SEED (default 1)."""
+import collections
+import json
+import os
+import pathlib
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(sys.argv[1]).resolve()
+COUNT = int(sys.argv[2]) if len(sys.argv) > 2 else 60
+SEED = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+# Exit codes that the manual lists for a file that is refused or cannot be run.
+EXPECTED = {0, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 20, 21, 70}
+SECONDS = float(os.environ.get("MLC_MUTANT_SECONDS", "2"))
+MEMORY = 4 << 30  # of address space; what is resident is limited by mlrun itself
+
+
+def models():
+    """Name, model, pipeline or none, input: pictures, arrays, strings and lists, control flow."""
+    shared = ROOT.parent / "shared" / "models"
+    digits = ROOT / "examples/digits"
+    yield "digits", digits / "digits.onnx", digits / "pipeline.json", ["--input", digits / "images/plain_7.png"]
+    yield "faces", ROOT / "examples/custom_operator/faces.onnx", None, ["--raw", "-i", "random"]
+    nodes = pathlib.Path("/usr/share/libonnx-testdata/data/node")
+    for case in ("test_loop11", "test_loop13_seq", "test_sequence_insert_at_back", "test_tfidfvectorizer_tf_uniandbigrams_skip5",
+                 "test_strnormalizer_export_monday_casesensintive_upper", "test_if_opt"):
+        if (nodes / case / "model.onnx").exists():
+            yield case, nodes / case / "model.onnx", None, ["--raw", "-i", "random"]
+    if (shared / "ppocr_cls.onnx").exists():
+        yield "ppocr_cls", shared / "ppocr_cls.onnx", None, ["--raw", "-i", "random"]
+
+
+def run(program, *args):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    start = time.monotonic()
+    try:
+        done = subprocess.run([str(BIN / program), *map(str, args)], capture_output=True, preexec_fn=limit, timeout=60)
+    except subprocess.TimeoutExpired as late:
+        return None, late.stdout or b"", 60.0
+    return done.returncode, done.stdout + done.stderr, time.monotonic() - start
+
+
+def answer(container, options):
+    code, text, seconds = run("mlrun", "run", container, *options, "--json")
+    try:
+        parsed = json.loads(text) if code is not None else {}
+    except ValueError:
+        parsed = {}
+    return code, parsed, text, seconds
+
+
+def campaign(name, model, pipeline, options, folder):
+    """Counts by exit code, and what must not be."""
+    original = folder / "original.mlc"
+    build = ["build", model, "-o", original, "--target", "portable", "--no-sign"]
+    code, text, _ = run("mlpack", *build, *(["--pipeline", pipeline] if pipeline else []))
+    if code != 0:
+        print(f"{name}: not built: {text.decode(errors='replace').splitlines()[:1]}")
+        return collections.Counter(), []
+    _, good, _, _ = answer(original, options)
+    subprocess.run([BIN / "mutants", original, folder, str(COUNT), str(SEED)], check=True)
+    counts, bad, slowest = collections.Counter(), [], 0.0
+    for n in range(COUNT):
+        file = folder / f"{n}.mlc"
+        code, parsed, text, seconds = answer(file, options)
+        counts[code] += 1
+        slowest = max(slowest, seconds)
+        same_root = parsed.get("root") is not None and parsed.get("root") == good.get("root")
+        if code not in EXPECTED or seconds > SECONDS or (same_root and parsed.get("outputs") != good.get("outputs")):
+            kept = pathlib.Path(tempfile.gettempdir()) / f"mutant-{name}-{SEED}-{n}.mlc"
+            shutil.copy(file, kept)
+            bad.append(f"{kept}: exit {code} after {seconds:.2f} s: {text[-300:].decode(errors='replace').strip()}")
+        file.unlink()
+    print(f"{name}: {COUNT} mutants, slowest {slowest:.2f} s, exit codes {dict(sorted(counts.items(), key=str))}")
+    return counts, bad
+
+
+def main():
+    total, bad = collections.Counter(), []
+    for name, model, pipeline, options in models():
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="mlc-mutants-"))
+        try:
+            counts, wrong = campaign(name, model, pipeline, options, folder)
+            total += counts
+            bad += wrong
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    print(f"{sum(total.values())} mutants, exit codes {dict(sorted(total.items(), key=str))}, {len(bad)} findings")
+    for line in bad[:20]:
+        print("FAIL ", line)
+    sys.exit(1 if bad or not total else 0)
+
+
+main()
