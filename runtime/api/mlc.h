@@ -88,7 +88,8 @@ typedef struct MlcTensor {
  * MLC_INTERNAL) with a sentence in `message`, which ends with a zero. The run fails with code and sentence.
  *
  * The function is called by the thread that runs the session, and by several at once where there are several sessions.
- * It may cancel the session, and call nothing else of it. It throws nothing and leaves by returning. */
+ * It may cancel the session, and call nothing else of it. It throws nothing and leaves by returning. Inputs may come from
+ * a file of a stranger: a function that needs more than `memory_bytes` returns MLC_RESOURCE. */
 typedef struct MlcServiceCall {
   uint32_t size;
   uint32_t num_inputs, num_outputs;
@@ -96,6 +97,8 @@ typedef struct MlcServiceCall {
   const MlcTensor* inputs;
   void* (*result)(struct MlcServiceCall* call, uint32_t output, int32_t dtype, uint32_t rank, const int64_t* shape);
   char message[256];
+  uint64_t memory_bytes;           /* what the function may take while it runs, with its results: what is left of the
+                                      session's limit; a library whose `size` ends before this field sets none */
 } MlcServiceCall;
 
 typedef struct MlcService {

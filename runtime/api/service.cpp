@@ -35,6 +35,7 @@ Status run(const exec::Service& self, exec::ServiceCall& inner) {
   call.options = inner.step.options.c_str();
   call.inputs = inputs.data();
   call.result = &give;
+  call.memory_bytes = inner.available();
   call.inner = &inner;
   const int code = reinterpret_cast<int (*)(void*, MlcServiceCall*)>(self.function)(self.user, &call);
   if (!call.failure.ok() || code == MLC_OK) return std::move(call.failure);

@@ -1,6 +1,7 @@
 #include "runtime/io/codestream.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "runtime/io/byte_reader.h"
 #include "runtime/io/raster.h"
@@ -35,16 +36,24 @@ class Headers {
       has_coding |= word(at) == kCod;
     }
     if (!has_coding) return bad("no coding style");
+    seen_.resize(out_.tiles);
+    uint64_t missing = out_.tiles;
     while (at < end && word(at) != kEoc) {
       const uint64_t length = in_.big(at + 6, 4);
       if (in_.failed || word(at) != kSot || word(at + 2) != 10) return bad("what follows a tile-part is none");
       const uint64_t next = length == 0 ? end : at + length;
       if (next > end) return bad("a tile-part is truncated");
       ++out_.tile_parts;
+      const uint32_t tile = word(at + 4);
+      if (tile >= out_.tiles) return bad("a tile that the picture does not have");
+      if (!seen_[tile]) --missing;
+      seen_[tile] = true;
       for (at += 12; at + 2 <= next && word(at) != kSod; at += 2 + word(at + 2)) MLC_RETURN_IF_ERROR(segment(at, next));
       if (at + 2 > next) return bad("a tile-part without data");
       at = next;
     }
+    out_.bit_planes = planes_ + shift_;
+    if (missing > 0) return bad(std::to_string(missing) + " of " + std::to_string(out_.tiles) + " tiles are missing");
     return ok();
   }
 
@@ -90,7 +99,7 @@ class Headers {
       case kCoc: status = coding(body + 2, byte(body + 1)); break;
       case kQcd: status = quantization(body, at + 2 + length); break;
       case kQcc: status = quantization(body + 1, at + 2 + length); break;
-      case kRgn: out_.bit_planes += byte(body + 2); break;
+      case kRgn: shift_ = std::max<uint64_t>(shift_, byte(body + 2)); break;
       case kSiz: case kCap: case kTlm: case kPlm: case kPlt: case kCpf: case kPoc: case kPpm: case kPpt: case kCrg: case kCom: break;
       default:
         status = Status(Code::Unsupported, "jpeg2000: marker " + std::to_string(marker) + ", which is not of part 1");
@@ -135,12 +144,14 @@ class Headers {
     const uint32_t style = byte(at) & 31u, guard = byte(at) >> 5;
     if (style > 2) return bad("quantization");
     for (uint64_t k = at + 1; k < end; k += style == 0 ? 1 : 2)
-      out_.bit_planes = std::max<uint64_t>(out_.bit_planes, (byte(k) >> 3) + guard);
+      planes_ = std::max<uint64_t>(planes_, std::max(1u, (byte(k) >> 3) + guard) - 1);
     return ok();
   }
 
   ByteReader in_;
   Codestream& out_;
+  uint64_t planes_ = 0, shift_ = 0;  // the shift of regions of interest adds planes
+  std::vector<bool> seen_;           // tiles
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ struct Codestream {
   uint64_t precincts = 0;       // of a component of a tile, each once for every band
   uint64_t most_precincts = 0;  // of a resolution
   uint64_t packets = 0;         // of a layer of a component of a tile
-  uint64_t bit_planes = 1;      // of a code block
+  uint64_t bit_planes = 0;      // of a code block
   bool short_segments = false;  // a coding pass may end a segment (the styles "lazy" and "terminate each")
   uint64_t markers = 0, tile_parts = 0;
 };

@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kFixedMemory = 1 << 20;
 // Packets that a file may have, and samples times coding passes: each costs time and hardly a byte.
 constexpr uint64_t kMaxPackets = 1 << 22;
-constexpr uint64_t kMaxSamplePasses = uint64_t{1} << 30;
+constexpr uint64_t kMaxSamplePasses = uint64_t{3} << 28;  // 8 million pixels of RGB, lossless
 
 Status bad(std::string what) { return Status(Code::Malformed, "jpeg2000: " + what); }
 
@@ -85,7 +85,7 @@ Status check_work(const Codestream& c) {
                                       std::to_string(c.tiles) + " tiles, " + std::to_string(c.layers) + " layers, " +
                                       std::to_string(c.packets) + " precincts");
   // The first plane has one pass, each other three (D.3).
-  const uint64_t passes = 3 * std::min<uint64_t>(c.bit_planes, 31);
+  const uint64_t passes = 3 * std::clamp<uint64_t>(c.bit_planes, 1, 31);
   if (c.width * c.height * c.components > kMaxSamplePasses / passes)
     return Status(Code::Resource, "jpeg2000: " + std::to_string(c.width) + " x " + std::to_string(c.height) + " pixels, " +
                                       std::to_string(c.components) + " components, " + std::to_string(c.bit_planes) +

@@ -131,7 +131,8 @@ int stored_orientation(PngState& s) {
 }
 
 Status damaged(const PngState& s) {
-  return Status(s.out_of_memory ? Code::Resource : Code::Malformed, std::string("png: ") + s.message);
+  if (!s.out_of_memory) return Status(Code::Malformed, std::string("png: ") + s.message);
+  return Status(Code::Resource, "png: its rows and chunks take more memory than is allowed for decoding");
 }
 
 }  // namespace

@@ -21,6 +21,11 @@ class ServiceCall {
   const Step& step;
   const std::span<const InputArg> inputs;
 
+  // Bytes that the service may take for itself and its results: what the limit leaves when no block is kept for later.
+  uint64_t available() const {
+    pool_.trim();
+    return pool_.available();
+  }
   // Memory for a result, once for each: 64-byte aligned, to be filled before the service returns.
   Status make(uint32_t result, DType dtype, std::span<const int64_t> shape, void*& data);
 

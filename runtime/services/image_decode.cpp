@@ -1,5 +1,7 @@
 #include "runtime/services/image_decode.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <optional>
@@ -37,6 +39,25 @@ std::optional<Options> parse(std::string_view text) {
   return o;
 }
 
+// What the run leaves, and no more than any decode may take.
+uint64_t memory_of(const MlcServiceCall& call) {
+  constexpr size_t kEnd = offsetof(MlcServiceCall, memory_bytes) + sizeof call.memory_bytes;
+  return call.size < kEnd ? io::kDefaultDecodeMemory : std::min(call.memory_bytes, io::kDefaultDecodeMemory);
+}
+
+// The picture is copied into the result, so that both are there for a moment.
+Result<HostTensor> decode(Bytes file, const io::ImageOptions& options, uint64_t memory) {
+  io::DecodeLimits limits;
+  limits.memory = memory;
+  MLC_ASSIGN(const io::ImageInfo info, io::image_info(file, limits));
+  const uint64_t pixels = static_cast<uint64_t>(info.height) * static_cast<uint64_t>(info.width);
+  io::MemoryNeed result;
+  result.add(pixels, options.color == io::Color::Gray ? 1 : 3);
+  MLC_RETURN_IF_ERROR(result.check(limits, "the picture"));
+  limits.memory -= result.bytes;
+  return io::decode_image(file, options, limits);
+}
+
 int fail(MlcServiceCall* call, int code, const char* sentence) {
   std::snprintf(call->message, sizeof call->message, "%s", sentence);
   return code;
@@ -50,7 +71,7 @@ int decode_image(void*, MlcServiceCall* call) {
   if (call->num_inputs != 1 || call->num_outputs != 1 || call->inputs[0].dtype != MLC_U8 || call->inputs[0].rank != 1)
     return fail(call, MLC_INPUT_MISMATCH, "it takes the bytes of one file and gives one picture");
   const Bytes file(static_cast<const std::byte*>(call->inputs[0].data), static_cast<size_t>(call->inputs[0].bytes));
-  auto decoded = io::decode_image(file, options->image);
+  auto decoded = decode(file, options->image, memory_of(*call));
   if (!decoded.ok()) {
     const Status& why = decoded.status();
     const io::Media media = io::media_of(file);
