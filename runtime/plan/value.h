@@ -6,7 +6,6 @@
 // nothing.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -46,8 +45,8 @@ class BlockPool {
   static void use(const PoolBlock& block, uint64_t bytes);
   // Gives the system back what large blocks nobody uses.
   void trim();
-  // What may still be taken, by this pool or beside it.
-  uint64_t available() const { return budget_.limit - std::min(budget_.limit, budget_.held); }
+  // What the budget still has, for this pool or beside it.
+  uint64_t available() const { return budget_.available(); }
 
  private:
   static constexpr uint64_t kSlabBytes = 256 << 10;

@@ -37,6 +37,7 @@ nest::HostService interpreter_services() {
       call.inputs = tensors.data();
       call.result = &give;
       call.results = &results;
+      call.memory_bytes = uint64_t{1} << 30;
       if (const int code = service.run(service.user, &call)) return Status(static_cast<Code>(code), call.message);
       return results;
     }

@@ -149,6 +149,7 @@ TEST_CASE("a service that the application registers does its steps") {
   NEED_CONTAINER();
   Behaviour behaviour = [](MlcServiceCall* call) {
     CHECK(call->size == sizeof(MlcServiceCall));
+    CHECK(call->memory_bytes > 1 << 20);  // how many exactly: tests/unit/plan_text
     CHECK(call->num_inputs == 1);
     CHECK(call->num_outputs == 1);
     CHECK(std::string(call->options) == "RGB or-empty");

@@ -169,6 +169,31 @@ TEST_CASE("a service that fails or lies fails the run and nothing else") {
         }) == "'test.unpack' gives result 0 twice");
 }
 
+TEST_CASE("a service is told what the session's limit leaves, and blocks kept for the next run count as left") {
+  std::vector<uint64_t> told;
+  Behaviour unpack = [&](ServiceCall& call) -> Status {
+    told.push_back(call.available());
+    const int64_t shape[] = {1 << 20, 1, 3};
+    void *pixels = nullptr, *count = nullptr;
+    MLC_RETURN_IF_ERROR(call.make(0, DType::U8, shape, pixels));
+    told.push_back(call.available());
+    return call.make(1, DType::I64, {}, count);
+  };
+  const std::vector<Service> services{service("test.unpack", unpack)};
+  Limits limits;
+  limits.max_memory_bytes = 8 << 20;
+  Rig rig(kPlan, services, limits);
+  const uint8_t file[] = {1, 2, 3};
+  const int64_t length[] = {3};
+  for (int run = 0; run < 3; ++run) REQUIRE(rig.run({{DType::U8, length, file, 3}}).ok());
+  REQUIRE(told.size() == 6);
+  CHECK(told[0] <= 8 << 20);
+  CHECK(told[0] > 7 << 20);
+  CHECK(told[1] <= told[0] - (3 << 20));
+  CHECK(told[2] == told[4]);  // the pixels of the run before are still the caller's
+  CHECK(told[3] == told[5]);
+}
+
 TEST_CASE("what a step expects of its service may lie out of alignment") {  // the sanitizer sees it read as it must not be
   auto bytes = plan::encode(*plan::parse("plan\nfunction \"main\" {\n" + std::string(kPlan) + "}\n"));
   test::misalign_results(bytes);
