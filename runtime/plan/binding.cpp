@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/compose.h"
+#include "runtime/memory/poison.h"
 
 namespace mlc::exec {
 namespace {
@@ -209,6 +210,15 @@ void place(const Function& f, Executor::Binding& b, std::byte* arena, std::span<
       case BufferKind::Arena: b.pointers[i] = arena + b.buffer_offsets[buffer]; break;
       case BufferKind::State: b.pointers[i] = states[f.buffers[buffer].index].data(); break;
     }
+  }
+}
+
+void expose_buffers(const Function& f, const Executor::Binding& b, const AlignedBlock& arena) {
+  if constexpr (kAddressSanitizer) {
+    expose(arena.data(), 0, arena.size());
+    for (size_t i = 0; i < f.buffers.size(); ++i)
+      if (f.buffers[i].kind == BufferKind::Arena)
+        expose(arena.data() + b.buffer_offsets[i], b.buffer_bytes[i], b.buffer_bytes[i]);
   }
 }
 

@@ -83,4 +83,7 @@ Status resolve(const Function& f, Executor::Binding& b);
 void place(const Function& f, Executor::Binding& b, std::byte* arena, std::span<const AlignedBlock> states,
            std::span<const std::byte* const> constants);
 
+// Tells AddressSanitizer that of the arena's memory a run may touch its buffers and nothing between them.
+void expose_buffers(const Function& f, const Executor::Binding& b, const AlignedBlock& arena);
+
 }  // namespace mlc::exec

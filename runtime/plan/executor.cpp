@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/compose.h"
+#include "runtime/memory/poison.h"
 #include "runtime/plan/binding.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/shape_program.h"
@@ -321,6 +322,10 @@ struct Executor::Run {
 void Executor::Run::launch(const BoundInstr& s, uint32_t step, const MlrunLaunch& launch) {
   const auto call = [&](uint64_t begin, uint64_t end) {
     if (begin >= end) return true;
+    if constexpr (kAddressSanitizer) {
+      const AlignedBlock& scratch = executor.scratch_[launch.worker];
+      expose(scratch.data(), executor.module_.scratch_bytes(s.kernel), scratch.size());
+    }
     const int32_t answer = executor.module_.run(s.kernel, launch, static_cast<uint32_t>(begin), static_cast<uint32_t>(end),
                                                 executor.meter_);
     if (answer != MLRUN_FAULT_NONE && answer != kRunStopped) fail(answer, step);
@@ -446,6 +451,7 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
     state.input_pointers[i] = const_cast<void*>(inputs[i].data);
     if (aligned) continue;
     MLC_RETURN_IF_ERROR(grow(state.input_copies[i], bytes, "copy of an input"));
+    expose(state.input_copies[i].data(), bytes, state.input_copies[i].size());
     if (bytes) std::memcpy(state.input_copies[i].data(), inputs[i].data, bytes);
     state.input_pointers[i] = state.input_copies[i].data();
   }
@@ -460,12 +466,14 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
       continue;
     }
     MLC_RETURN_IF_ERROR(grow(state.output_blocks[i], bytes, "output"));
+    expose(state.output_blocks[i].data(), bytes, state.output_blocks[i].size());
     state.output_pointers[i] = state.output_blocks[i].data();
   }
   if (binding->generation != generation_) {  // a copy or an output moved; the arena did not, but the rule is one
     place(f, *binding, arena_.data(), states_, state.constants);
     binding->generation = generation_;
   }
+  expose_buffers(f, *binding, arena_);
   for (const Binding::Patch& p : binding->input_patches) binding->pointers[p.operand] = state.input_pointers[p.port];
   for (const Binding::Patch& p : binding->output_patches) binding->pointers[p.operand] = state.output_pointers[p.port];
   for (uint32_t i = 0; i < binding->num_counters; ++i) binding->counters[i].claimed.store(0, std::memory_order_relaxed);
