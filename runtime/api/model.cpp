@@ -1,5 +1,6 @@
 #include "runtime/api/model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/compose.h"
@@ -22,9 +23,16 @@ Result<std::unique_ptr<Model>> Model::open(const ModelOptions& options) {
   if (!opened) return std::move(opened).status();
   const bool allowed = (*opened)->native_allowed();
   MatchPolicy policy{allowed, allowed ? std::string() : (*opened)->verdict().reason};
-  for (const exec::Service& service : options.services) policy.services.push_back(service.name);
+  const auto& without_trust = options.untrusted_services;
+  std::vector<exec::Service> services;
+  for (const exec::Service& service : options.services) {
+    const bool granted =
+        allowed || std::find(without_trust.begin(), without_trust.end(), service.name) != without_trust.end();
+    (granted ? policy.services : policy.withheld).push_back(service.name);
+    if (granted) services.push_back(service);
+  }
   std::unique_ptr<Model> model(new Model(std::move(*opened), std::move(policy)));
-  model->services_ = options.services;
+  model->services_ = std::move(services);
   return model;
 }
 

@@ -19,6 +19,7 @@ struct ContainerOptions {
   std::vector<std::string> trust_keys;
   std::string policy;
   bool allow_unsigned = false;
+  std::vector<std::string> services;  // that the file may use though nobody trusts it
   std::string verify = "lazy";
 };
 void add_container_options(CLI::App& app, ContainerOptions& options);
@@ -31,9 +32,16 @@ struct OpenModel {
 // Opens the file with the user's trust folder, the keys and the policy of the command line. Warnings go to stderr.
 Result<OpenModel> open_model(const ContainerOptions& options);
 
+// Of a session and of each of its runs; empty: what the library does by default.
+struct LimitOptions {
+  std::string time, memory;
+};
+void add_limit_options(CLI::App& app, LimitOptions& options);
+
 struct VariantOptions {
   std::string variant, require;
   uint32_t threads = 0;
+  LimitOptions limits;
 };
 void add_variant_options(CLI::App& app, VariantOptions& options);
 
@@ -55,6 +63,8 @@ MlcPort port_at(const OpenModel& model, uint32_t program, bool is_output, uint32
 
 // "5s", "300ms", "0.3s": nanoseconds.
 Result<uint64_t> parse_duration(const std::string& text);
+// "192M", "2G", "65536": bytes.
+Result<uint64_t> parse_size(const std::string& text);
 uint64_t now_ns();
 
 }  // namespace mlc::cli
