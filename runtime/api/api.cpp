@@ -57,6 +57,7 @@ namespace {
 static_assert(MLC_U8 == static_cast<int>(DType::U8) && MLC_BOOL == static_cast<int>(DType::Bool));
 static_assert(MLC_I2 == static_cast<int>(DType::I2) && DType::I2 == mlc::kLastDType && MLC_MAX_RANK == mlc::format::kMaxRank);
 static_assert(MLC_STR == static_cast<int>(DType::Str) && sizeof(MlcString) == sizeof(mlc::exec::Text));
+static_assert(MLC_NO_LIMIT == mlc::api::kNoLimit && mlc::api::kNoLimit == mlc::WorkLimits::kNone);
 static_assert(MLC_INTERNAL == static_cast<int>(Code::Internal) && MLC_EXPIRED == static_cast<int>(Code::Expired));
 
 static_assert(MLC_NATIVE_CERTAIN == static_cast<int>(mlc::signing::NativeCode::Certain));
@@ -101,6 +102,8 @@ Result<mlc::api::ModelOptions> model_options(const MlcOpenOptions* o) {
         return Status(Code::Usage, "open: a service without name or function");
       options.services.push_back(mlc::api::service_of(services[i]));
     }
+  if (const char* const* names = MLC_FIELD(o, untrusted_services, nullptr))
+    for (uint32_t i = 0; i < MLC_FIELD(o, num_untrusted_services, 0); ++i) options.untrusted_services.emplace_back(names[i]);
   return options;
 }
 
@@ -306,6 +309,8 @@ int api_session_create(const MlcModel* m, const MlcSessionOptions* o, MlcSession
   options.threads = MLC_FIELD(o, threads, 0);
   options.pin_caller = MLC_FIELD(o, pin_caller, 0) != 0;
   options.profile = MLC_FIELD(o, profile, 0) != 0;
+  options.limits.time_ns = MLC_FIELD(o, time_limit_ns, 0);
+  options.limits.memory_bytes = MLC_FIELD(o, memory_limit, 0);
   auto session = mlc::api::Session::create(*m->model, options);
   if (!session) return fail(std::move(session).status(), error);
   auto handle = std::make_unique<MlcSession>();

@@ -58,8 +58,8 @@ typedef struct MlcString {
  * ports: NAME.keys, and NAME.values with the value of each key at its place, in each row if there are several maps.
  *
  * An array. As an input it is borrowed for the length of the call, and used without a copy if `data` is
- * 64-byte aligned. As an output, `data` null asks for memory of the session, valid until its next run; otherwise `bytes`
- * is the capacity. After a run dtype, rank, shape and bytes of outputs say what is there; `shape` belongs to the session.
+ * 64-byte aligned (and, for the untrusted, a multiple of 64 bytes long). As an output, `data` null asks for memory of the
+ * session, valid until its next run; otherwise `bytes` is the capacity. After a run dtype, rank, shape and bytes of outputs say what is there; `shape` belongs to the session.
  *
  * A list has the items `items`, whose list_depth is one less, and no data, rank or shape of its own. Those of an output
  * belong to the session, with all that they point to, until its next run. */
@@ -74,6 +74,11 @@ typedef struct MlcTensor {
   uint32_t num_items;
   const struct MlcTensor* items;
 } MlcTensor;
+
+/* The untrusted. A file whose native code may not run (MlcModelInfo.native_allowed is 0) runs in its portable form, with
+ * no services but those of untrusted_services, at most 1.5 s for each run and 192 MiB of memory for each session, unless
+ * the session's options say otherwise. spec/untrusted.md has the whole of it. */
+#define MLC_NO_LIMIT UINT64_MAX
 
 /* Services. What a model needs that neither its code nor this library has, decoding a picture above all, is done by the
  * application: a function that it registers by name when it opens the model. A variant that needs a service which is not
@@ -122,6 +127,8 @@ typedef struct MlcOpenOptions {
   const char* config_folder;       /* its trust/ and trust.json are read; null: nobody is trusted but trust_keys */
   const MlcService* services;      /* that the application offers */
   uint32_t num_services;
+  const char* const* untrusted_services; /* names of those of them that a file may use though nobody trusts it */
+  uint32_t num_untrusted_services;
 } MlcOpenOptions;
 
 /* Opening in two steps, for who handles files of strangers. `authenticate` opens the file, reads trust folder, keys and
@@ -191,6 +198,12 @@ typedef struct MlcSessionOptions {
   uint32_t threads;          /* 0: one per usable physical core; more than that is never used */
   int32_t pin_caller;        /* pin the calling thread to the first worker's CPU */
   int32_t profile;           /* measure every instruction */
+  /* Of each run, on the clock: beyond it the run ends with MLC_CANCELLED and E6004. 0: 1.5 s for the untrusted, none for
+   * others. For the untrusted a limit on work follows from it (E6005, MLC_RESOURCE). */
+  uint64_t time_limit_ns;
+  /* Bytes that the session may hold: arena, outputs, values, copies of inputs (E6006, MLC_RESOURCE). 0: 192 MiB for the
+   * untrusted, else most of the memory that is free when the session is created. */
+  uint64_t memory_limit;
 } MlcSessionOptions;
 
 typedef struct MlcSessionInfo {
@@ -245,7 +258,9 @@ typedef struct MlcApi {
   int (*infer_shapes)(MlcSession* session, const char* program, const MlcTensor* inputs, uint32_t num_inputs,
                       MlcTensor* outputs, uint32_t num_outputs, MlcError** error);
   void (*state_reset)(MlcSession* session);
-  void (*cancel)(MlcSession* session); /* from any thread; seen between launches */
+  /* Ends the run of the session that is going on: MLC_CANCELLED. From any thread. It and time limits are seen within
+   * 100 ms in portable code and in the steps of programs, but only between the launches of native kernels. */
+  void (*cancel)(MlcSession* session);
   /* Runs every golden vector. MLC_SELFTEST if one differs by more than its tolerance. */
   int (*selftest)(MlcSession* session, MlcSelftest* out, MlcError** error);
   /* Per instruction of a program, after runs with `profile`. Returns how many there are; fills at most `count`. */

@@ -1,5 +1,6 @@
 #include "runtime/api/model.h"
 
+#include <algorithm>
 #include <ctime>
 #include <utility>
 
@@ -43,9 +44,16 @@ Result<std::unique_ptr<Model>> Model::open(ModelFile file) {
   if (!opened) return std::move(opened).status();
   const bool allowed = (*opened)->native_allowed();
   MatchPolicy policy{allowed, allowed ? std::string() : (*opened)->verdict().reason};
-  for (const exec::Service& service : file.options.services) policy.services.push_back(service.name);
+  const auto& without_trust = file.options.untrusted_services;
+  std::vector<exec::Service> services;
+  for (const exec::Service& service : file.options.services) {
+    const bool granted =
+        allowed || std::find(without_trust.begin(), without_trust.end(), service.name) != without_trust.end();
+    (granted ? policy.services : policy.withheld).push_back(service.name);
+    if (granted) services.push_back(service);
+  }
   std::unique_ptr<Model> model(new Model(std::move(*opened), std::move(policy)));
-  model->services_ = std::move(file.options.services);
+  model->services_ = std::move(services);
   return model;
 }
 

@@ -23,6 +23,7 @@ struct ModelOptions {
   bool allow_unsigned = false;
   signing::TrustSources trust;
   std::vector<exec::Service> services;
+  std::vector<std::string> untrusted_services;  // of these: for files whose native code may not run
 };
 
 // A file that was authenticated, with what is needed to open it: nothing else is read from outside after this.
@@ -43,7 +44,9 @@ class Model {
 
   const container::Container& container() const { return *container_; }
   const format::Manifest& manifest() const { return container_->manifest(); }
-  std::span<const exec::Service> services() const { return services_; }
+  std::span<const exec::Service> services() const { return services_; }  // that this file may use
+  // False: it gets the profile of untrusted.h.
+  bool is_trusted() const { return container_->native_allowed(); }
   const Matcher& matcher() const { return matcher_; }
   // For a session, which may reject variants of its own copy.
   Matcher copy_of_matcher() const { return matcher_; }

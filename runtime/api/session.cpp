@@ -6,6 +6,7 @@
 #include "base/compose.h"
 #include "loaders/elf/elf_loader.h"
 #include "loaders/portable/portable_loader.h"
+#include "runtime/match/clauses.h"
 #include "runtime/probe/probe.h"
 
 namespace mlc::api {
@@ -37,7 +38,7 @@ Result<const std::byte*> Session::Weights::acquire(uint32_t tensor, uint32_t cop
   return container_.acquire(ref.segment, ref.offset, ref.length);
 }
 
-Status Session::load(Compatible token) {
+Status Session::load(Compatible token, const LimitOptions& wanted) {
   const container::Container& c = model_.container();
   const format::Variant& v = variant();
   if (!v.plan || !v.module) return Status(Code::Unsupported, "variant '{}' has no plan or no code", v.name);
@@ -61,10 +62,23 @@ Status Session::load(Compatible token) {
   if (!plan) return std::move(plan).status().note(plan_bytes.name());
   plan_ = std::move(*plan);
   weights_ = std::make_unique<Weights>(c);
-  exec::Limits limits;
-  if (const uint64_t free = probe::host().memory.effective_free_bytes; free > 0)
-    limits.max_memory_bytes = std::max<uint64_t>(free, uint64_t{64} << 20);
+  const bool is_trusted = model_.is_trusted();
+  if (!is_trusted) MLC_RETURN_IF_ERROR(check_declared());
+  const exec::Limits limits = limits_for(is_trusted, wanted, probe::host().memory.effective_free_bytes);
   MLC_ASSIGN(executor_, exec::Executor::create(plan_, *module_, *weights_, *pool_, limits, model_.services()));
+  return ok();
+}
+
+Status Session::check_declared() const {
+  const std::vector<uint32_t>& declared = variant().features;
+  for (const exec::Function& f : plan_.functions)
+    for (const exec::Step& step : f.steps) {
+      if (step.op != exec::StepOp::Host) continue;
+      const auto names_it = [&](uint32_t feature) { return match::is_service_named(feature, step.service); };
+      if (std::none_of(declared.begin(), declared.end(), names_it))
+        return Status(Code::NoVariant, 2001, "the plan uses the service '{}', which variant '{}' does not declare",
+                      step.service, variant().name);
+    }
   return ok();
 }
 
@@ -82,7 +96,7 @@ Result<std::unique_ptr<Session>> Session::create(const Model& model, const Sessi
     MLC_ASSIGN(const std::vector<uint32_t> candidates, matcher.candidates(options.variant, options.require));
     session->variant_ = candidates.front();
     auto token = matcher.admit(session->variant_);
-    Status failure = token ? session->load(std::move(*token)) : std::move(token).status();
+    Status failure = token ? session->load(std::move(*token), options.limits) : std::move(token).status();
     if (failure.ok()) break;
     if (!may_fall_back(failure.code) || !options.variant.empty()) return failure;
     if (!session->note_.empty()) session->note_ += "; ";

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/api/model.h"
+#include "runtime/api/untrusted.h"
 #include "runtime/plan/executor.h"
 #include "runtime/threads/worker_pool.h"
 
@@ -17,6 +18,7 @@ struct SessionOptions {
   unsigned threads = 0;
   bool pin_caller = false;
   bool profile = false;
+  LimitOptions limits;
 };
 
 class Session {
@@ -38,7 +40,9 @@ class Session {
 
  private:
   explicit Session(const Model& model) : model_(model) {}
-  Status load(Compatible token);
+  Status load(Compatible token, const LimitOptions& limits);
+  // A plan that nobody vouches for uses no service that its variant does not declare.
+  Status check_declared() const;
 
   // The weights of the container as the executor asks for them.
   class Weights final : public exec::Constants {

@@ -19,30 +19,35 @@ using pipeline::Text;
 
 constexpr int64_t kMostValuesInJson = 4096;
 
-template <class T>
-void numbers_of(const HostTensor& t, std::vector<double>& out) {
-  for (T v : t.as<T>()) out.push_back(static_cast<double>(v));
+// Each element as a double, for showing; nothing of types that are not shown as numbers. `see` is called in order.
+template <class T, class F>
+void see_all(const HostTensor& t, F& see) {
+  for (T v : t.as<T>()) see(static_cast<double>(v));
+}
+template <class F>
+void for_each_number(const HostTensor& t, F see) {
+  switch (t.dtype) {
+    case DType::F64: return see_all<double>(t, see);
+    case DType::F32: return see_all<float>(t, see);
+    case DType::I64: return see_all<int64_t>(t, see);
+    case DType::I32: return see_all<int32_t>(t, see);
+    case DType::I16: return see_all<int16_t>(t, see);
+    case DType::I8: case DType::I4: case DType::I2: return see_all<int8_t>(t, see);
+    case DType::U64: return see_all<uint64_t>(t, see);
+    case DType::U32: return see_all<uint32_t>(t, see);
+    case DType::U16: return see_all<uint16_t>(t, see);
+    case DType::U8: case DType::U4: case DType::U2: case DType::Bool: return see_all<uint8_t>(t, see);
+    case DType::BF16:
+      for (uint16_t v : t.as<uint16_t>()) see(std::bit_cast<float>(uint32_t{v} << 16));
+      return;
+    default: return;
+  }
 }
 
-// The elements as doubles, for showing; empty for types that are not shown as numbers.
+// Only for tensors that are known to have few elements: a double takes eight times the memory of a byte.
 std::vector<double> numbers(const HostTensor& t) {
   std::vector<double> out;
-  switch (t.dtype) {
-    case DType::F64: numbers_of<double>(t, out); break;
-    case DType::F32: numbers_of<float>(t, out); break;
-    case DType::I64: numbers_of<int64_t>(t, out); break;
-    case DType::I32: numbers_of<int32_t>(t, out); break;
-    case DType::I16: numbers_of<int16_t>(t, out); break;
-    case DType::I8: case DType::I4: case DType::I2: numbers_of<int8_t>(t, out); break;
-    case DType::U64: numbers_of<uint64_t>(t, out); break;
-    case DType::U32: numbers_of<uint32_t>(t, out); break;
-    case DType::U16: numbers_of<uint16_t>(t, out); break;
-    case DType::U8: case DType::U4: case DType::U2: case DType::Bool: numbers_of<uint8_t>(t, out); break;
-    case DType::BF16:
-      for (uint16_t v : t.as<uint16_t>()) out.push_back(std::bit_cast<float>(uint32_t{v} << 16));
-      break;
-    default: break;
-  }
+  for_each_number(t, [&](double v) { out.push_back(v); });
   return out;
 }
 
@@ -58,20 +63,23 @@ std::string tensor_text(const HostTensor& t) {
     for (size_t i = 0; i < t.strings.size() && i < 12; ++i) out += (i ? " '" : "  '") + printable(t.strings[i]) + "'";
     return t.strings.size() > 12 ? out + " ..." : out;
   }
-  const std::vector<double> values = numbers(t);
-  if (values.empty()) return out;
-  if (values.size() <= 12) {
-    out += " ";
+  if (t.elements() <= 12) {
+    const std::vector<double> values = numbers(t);
+    if (!values.empty()) out += " ";
     for (double v : values) out += " " + number_text(v);
     return out;
   }
-  size_t largest = 0, smallest = 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] > values[largest]) largest = i;
-    if (values[i] < values[smallest]) smallest = i;
-  }
-  return out + "  min " + number_text(values[smallest]) + " at " + std::to_string(smallest) + ", max " +
-         number_text(values[largest]) + " at " + std::to_string(largest);
+  // The first of the smallest and of the largest; NaN is neither, unless it comes first.
+  size_t count = 0, largest_at = 0, smallest_at = 0;
+  double largest = 0, smallest = 0;
+  for_each_number(t, [&](double v) {
+    if (count == 0 || v > largest) largest = v, largest_at = count;
+    if (count == 0 || v < smallest) smallest = v, smallest_at = count;
+    ++count;
+  });
+  if (count == 0) return out;
+  return out + "  min " + number_text(smallest) + " at " + std::to_string(smallest_at) + ", max " + number_text(largest) +
+         " at " + std::to_string(largest_at);
 }
 
 ordered_json tensor_json(const HostTensor& t) {

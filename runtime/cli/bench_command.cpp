@@ -166,6 +166,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   add_container_options(*command, o->container);
   add_input_options(*command, o->input);
   add_variant_options(*command, o->variant);
+  add_limit_options(*command, o->variant.limits);
   command->add_option("--duration", o->duration, "how long to measure: 5s, 300ms");
   command->add_option("--warmup", o->warmup, "how long to run before that");
   command->add_option("--profile", o->profile, "also list the N instructions that take longest");

@@ -18,6 +18,10 @@ void add_container_options(CLI::App& app, ContainerOptions& o) {
   app.add_option("--trust", o.trust_keys, "also trust this public key (PEM file)");
   app.add_option("--policy", o.policy, "trust policy (trust.json) instead of the user's own");
   app.add_flag("--allow-unsigned", o.allow_unsigned, "run native code although nobody trusted has signed it");
+  std::vector<std::string> names;
+  for (const MlcService& service : services::all()) names.emplace_back(service.name);
+  app.add_option("--allow-service", o.services, "let the file use this service although nobody trusts it")
+      ->check(CLI::IsMember(names));
   app.add_option("--verify", o.verify, "lazy: before first use; full: everything first; copy: into memory")
       ->check(CLI::IsMember({"lazy", "full", "copy"}));
   app.add_flag("--isolated", o.isolated, "in a process without privileges, as if nobody trusted had signed it");
@@ -34,6 +38,8 @@ Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   std::vector<const char*> keys;
   for (const std::string& k : o.trust_keys) keys.push_back(k.c_str());
   const std::string& policy = o.policy.empty() ? sources.policy_file : o.policy;
+  std::vector<const char*> allowed;
+  for (const std::string& service : o.services) allowed.push_back(service.c_str());
   MlcOpenOptions options{};
   options.size = sizeof options;
   options.path = o.file.c_str();
@@ -45,6 +51,8 @@ Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   options.config_folder = sources.config_folder.empty() ? nullptr : sources.config_folder.c_str();
   options.services = services::all().data();
   options.num_services = static_cast<uint32_t>(services::all().size());
+  options.untrusted_services = allowed.data();
+  options.num_untrusted_services = static_cast<uint32_t>(allowed.size());
 
   const uint64_t start = now_ns();
   MlcFile* file = nullptr;
@@ -68,11 +76,33 @@ Result<OpenModel> open_model(OpenFiles& files) {
   return out;
 }
 
+void add_limit_options(CLI::App& app, LimitOptions& o) {
+  app.add_option("--time-limit", o.time,
+                 "how long one run may take, 10s or 500ms, or 'none'; default for files nobody trusts: 1.5s");
+  app.add_option("--memory-limit", o.memory,
+                 "how much memory runs may hold, 512M or 2G, or 'none'; default for files nobody trusts: 192M");
+}
+
 void add_variant_options(CLI::App& app, VariantOptions& o) {
   app.add_option("--variant", o.variant, "run exactly this variant");
   app.add_option("--require", o.require, "native, or a variant, target or family: exit 5 if nothing such fits");
   app.add_option("--threads", o.threads, "at most this many workers")->check(CLI::Range(1, 65536));
 }
+
+namespace {
+
+// 0, which is the default, where nothing is said.
+Status read_limit(const std::string& text, Result<uint64_t> (*parse)(const std::string&), const char* flag, uint64_t& out) {
+  out = text == "none" ? MLC_NO_LIMIT : 0;
+  if (text.empty() || text == "none") return ok();
+  auto limit = parse(text);
+  if (!limit.ok()) return std::move(limit).status().note(flag);
+  if (*limit == 0) return Status(Code::Usage, "{}: nothing can be done in '{}'", flag, text);
+  out = *limit;
+  return ok();
+}
+
+}  // namespace
 
 Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o, bool profile) {
   MlcSessionOptions options{};
@@ -82,6 +112,8 @@ Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o
   options.threads = o.threads;
   options.pin_caller = 1;
   options.profile = profile;
+  MLC_RETURN_IF_ERROR(read_limit(o.limits.time, &parse_duration, "--time-limit", options.time_limit_ns));
+  MLC_RETURN_IF_ERROR(read_limit(o.limits.memory, &parse_size, "--memory-limit", options.memory_limit));
   OpenSession out;
   const uint64_t start = now_ns();
   MlcSession* session = nullptr;
@@ -135,6 +167,16 @@ Result<uint64_t> parse_duration(const std::string& text) {
   const double scale = unit == "s" ? 1e9 : unit == "ms" ? 1e6 : unit == "us" ? 1e3 : unit == "m" ? 60e9 : 0;
   if (r.ec != std::errc() || scale == 0 || !(value >= 0) || value * scale > 1e15)
     return Status(Code::Usage, "'" + text + "' is no duration such as 5s or 300ms");
+  return static_cast<uint64_t>(value * scale);
+}
+
+Result<uint64_t> parse_size(const std::string& text) {
+  double value = 0;
+  const auto r = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit(r.ptr, text.data() + text.size());
+  const double scale = unit.empty() ? 1 : unit == "K" ? 0x1p10 : unit == "M" ? 0x1p20 : unit == "G" ? 0x1p30 : 0;
+  if (r.ec != std::errc() || scale == 0 || !(value >= 0) || value * scale > 0x1p46)
+    return Status(Code::Usage, "'" + text + "' is no size such as 512M or 2G");
   return static_cast<uint64_t>(value * scale);
 }
 

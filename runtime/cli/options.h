@@ -19,6 +19,7 @@ struct ContainerOptions {
   std::vector<std::string> trust_keys;
   std::string policy;
   bool allow_unsigned = false;
+  std::vector<std::string> services;  // that the file may use though nobody trusts it
   std::string verify = "lazy";
   bool isolated = false;
 };
@@ -37,9 +38,16 @@ Result<FileHandle> authenticate(const ContainerOptions& options, uint64_t& ns);
 struct OpenFiles;
 Result<OpenModel> open_model(OpenFiles& files);
 
+// Of a session and of each of its runs; empty: what the library does by default.
+struct LimitOptions {
+  std::string time, memory;
+};
+void add_limit_options(CLI::App& app, LimitOptions& options);
+
 struct VariantOptions {
   std::string variant, require;
   uint32_t threads = 0;
+  LimitOptions limits;
 };
 void add_variant_options(CLI::App& app, VariantOptions& options);
 
@@ -61,6 +69,8 @@ MlcPort port_at(const OpenModel& model, uint32_t program, bool is_output, uint32
 
 // "5s", "300ms", "0.3s": nanoseconds.
 Result<uint64_t> parse_duration(const std::string& text);
+// "192M", "2G", "65536": bytes.
+Result<uint64_t> parse_size(const std::string& text);
 uint64_t now_ns();
 
 }  // namespace mlc::cli

@@ -355,33 +355,59 @@ Views views_of(const OpenModel& model, uint32_t program, const std::vector<Named
 
 namespace {
 
-// Recursion: the depth of lists.
-Status copy_into(std::vector<NamedTensor>& out, const std::string& name, const MlcTensor& o) {
-  for (uint32_t i = 0; i < o.num_items; ++i) MLC_RETURN_IF_ERROR(copy_into(out, name + "." + std::to_string(i), o.items[i]));
-  if (o.list_depth > 0) return ok();
-  if (o.dtype == MLC_STR) {
-    std::vector<std::string> strings;
-    for (uint64_t k = 0; k < o.bytes / sizeof(MlcString); ++k) {
-      const MlcString& s = static_cast<const MlcString*>(o.data)[k];
-      strings.emplace_back(s.data, s.bytes);
+// What the answers of a file that nobody trusts may take beside the memory of the session.
+constexpr uint64_t kCopiedBytes = uint64_t{48} << 20;
+
+class Results {
+ public:
+  explicit Results(bool is_trusted) : left_(is_trusted ? UINT64_MAX : kCopiedBytes) {}
+
+  // Recursion: the depth of lists.
+  Status add(const std::string& name, const MlcTensor& o) {
+    if (!take(sizeof(NamedTensor) + 2 * name.size() + o.rank * sizeof(int64_t))) return too_many(name);
+    for (uint32_t i = 0; i < o.num_items; ++i) MLC_RETURN_IF_ERROR(add(name + "." + std::to_string(i), o.items[i]));
+    if (o.list_depth > 0) return ok();
+    std::vector<int64_t> shape(o.shape, o.shape + o.rank);
+    if (o.dtype == MLC_STR) {
+      std::vector<std::string> strings;
+      for (uint64_t k = 0; k < o.bytes / sizeof(MlcString); ++k) {
+        const MlcString& s = static_cast<const MlcString*>(o.data)[k];
+        if (!take(sizeof(std::string) + s.bytes)) return too_many(name);
+        strings.emplace_back(s.data, s.bytes);
+      }
+      out.push_back({name, HostTensor::of_strings(std::move(shape), std::move(strings))});
+      return ok();
     }
-    out.push_back({name, HostTensor::of_strings({o.shape, o.shape + o.rank}, std::move(strings))});
+    MLC_ASSIGN(HostTensor t, HostTensor::view(static_cast<DType>(o.dtype), std::move(shape), o.data, o.bytes));
+    out.push_back({name, std::move(t)});
     return ok();
   }
-  MLC_ASSIGN(HostTensor t, HostTensor::zeros(static_cast<DType>(o.dtype), {o.shape, o.shape + o.rank}));
-  if (o.bytes) std::memcpy(t.data.data(), o.data, std::min<uint64_t>(o.bytes, t.data.size()));
-  out.push_back({name, std::move(t)});
-  return ok();
-}
+
+  std::vector<NamedTensor> out;
+
+ private:
+  bool take(uint64_t bytes) {
+    const bool enough = bytes <= left_;
+    left_ -= enough && left_ != UINT64_MAX ? bytes : 0;
+    return enough;
+  }
+  static Status too_many(const std::string& name) {
+    return Status(Code::Resource, 6006, "the strings and lists among the outputs take more than {} MiB, found at '{}'",
+                  kCopiedBytes >> 20, name)
+        .hint("sign the file, or trust who has signed it: then there is no limit");
+  }
+
+  uint64_t left_;
+};
 
 }  // namespace
 
-Result<std::vector<NamedTensor>> copies_of(const OpenModel& model, uint32_t program,
-                                           const std::vector<MlcTensor>& outputs) {
-  std::vector<NamedTensor> out;
+Result<std::vector<NamedTensor>> results_of(const OpenModel& model, uint32_t program,
+                                            const std::vector<MlcTensor>& outputs) {
+  Results results(model.info.native_allowed != 0);
   for (uint32_t i = 0; i < outputs.size(); ++i)
-    MLC_RETURN_IF_ERROR(copy_into(out, port_at(model, program, true, i).name, outputs[i]));
-  return out;
+    MLC_RETURN_IF_ERROR(results.add(port_at(model, program, true, i).name, outputs[i]));
+  return std::move(results.out);
 }
 
 Result<std::vector<MlcTensor>> run_once(const OpenModel& model, const OpenSession& session, uint32_t program,

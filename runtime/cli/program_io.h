@@ -40,8 +40,10 @@ struct Views {
   std::vector<std::vector<MlcString>> strings;
 };
 Views views_of(const OpenModel& model, uint32_t program, const std::vector<NamedTensor>& tensors);
-// Copies of the outputs of a run. The items of a list NAME are called NAME.0, NAME.1, ...
-Result<std::vector<NamedTensor>> copies_of(const OpenModel& model, uint32_t program, const std::vector<MlcTensor>& outputs);
+// The outputs of a run by name: views, valid until the session's next run, but for strings, which are copied. The items of
+// a list NAME are called NAME.0, NAME.1, ... Resource (E6006) where copies and names of a file that nobody trusts take
+// more than a bound, for strings and items may share their memory in the session.
+Result<std::vector<NamedTensor>> results_of(const OpenModel& model, uint32_t program, const std::vector<MlcTensor>& outputs);
 
 // Runs the program once.
 Result<std::vector<MlcTensor>> run_once(const OpenModel& model, const OpenSession& session, uint32_t program,

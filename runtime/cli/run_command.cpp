@@ -36,7 +36,7 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   const Views views = views_of(model, target.program, inputs);
   MLC_ASSIGN(const std::vector<MlcTensor> outputs, run_once(model, session, target.program, views.tensors));
   const uint64_t ran = now_ns();
-  MLC_ASSIGN(std::vector<NamedTensor> results, copies_of(model, target.program, outputs));
+  MLC_ASSIGN(std::vector<NamedTensor> results, results_of(model, target.program, outputs));
   std::vector<pipeline::Answer> answers;
   if (target.pipeline) {
     const auto top = o.top > 0 ? std::optional<int64_t>(o.top) : std::nullopt;
@@ -74,6 +74,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
   add_container_options(*command, o->container);
   add_input_options(*command, o->input);
   add_variant_options(*command, o->variant);
+  add_limit_options(*command, o->variant.limits);
   command->add_option("-o,--output", o->output, "write the answers: .npz, .npy or .json");
   command->add_option("--top", o->top, "how many classes")->check(CLI::Range(1, 1000000));
   command->callback([o, &exit_code] { 

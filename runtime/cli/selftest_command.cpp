@@ -18,6 +18,7 @@ struct SelftestOptions {
   std::string variant;
   std::vector<uint32_t> threads;
   bool all_variants = true;
+  LimitOptions limits;
   bool as_json = false;
 };
 
@@ -49,6 +50,7 @@ Result<Report> selftest(const SelftestOptions& o, OpenFiles& files) {
       VariantOptions options;
       options.variant = v.name;
       options.threads = n;
+      options.limits = o.limits;
       Status status;
       MlcSelftest result{};
       uint32_t workers = n;
@@ -89,7 +91,8 @@ void add_selftest_command(CLI::App& app, int& exit_code) {
   command->add_option("--variant", o->variant, "only this one");
   command->add_flag("--all-variants", o->all_variants, "every variant that fits here, the default");
   command->add_option("--threads", o->threads, "numbers of workers to try")->delimiter(',')->check(CLI::PositiveNumber);
-  command->callback([o, &exit_code] { 
+  add_limit_options(*command, o->limits);
+  command->callback([o, &exit_code] {
     exit_code = answer({"selftest", o->as_json, o->container}, [&](OpenFiles& files) { return selftest(*o, files); });
   });
 }

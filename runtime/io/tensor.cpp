@@ -12,15 +12,19 @@ constexpr uint64_t kMaxBuffer = uint64_t{1} << 39;
 }  // namespace
 
 HostBuffer::HostBuffer(HostBuffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)),
+      borrowed_(std::exchange(other.borrowed_, false)) {}
 
 HostBuffer& HostBuffer::operator=(HostBuffer&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(borrowed_, other.borrowed_);
   return *this;
 }
 
-HostBuffer::~HostBuffer() { std::free(data_); }
+HostBuffer::~HostBuffer() {
+  if (!borrowed_) std::free(data_);
+}
 
 Result<HostBuffer> HostBuffer::allocate(uint64_t size) {
   HostBuffer b;
@@ -62,6 +66,17 @@ Result<uint64_t> tensor_size(DType dtype, std::span<const int64_t> shape) {
     size = *next;
   }
   return empty ? 0 : size;
+}
+
+Result<HostTensor> HostTensor::view(DType dtype, std::vector<int64_t> shape, void* data, uint64_t bytes) {
+  MLC_ASSIGN(const uint64_t size, tensor_size(dtype, shape));
+  if (size != bytes)
+    return Status(Code::InputMismatch, std::to_string(bytes) + " bytes do not fill " + type_text(dtype, shape));
+  HostTensor t;
+  t.dtype = dtype;
+  t.shape = std::move(shape);
+  t.data = HostBuffer::borrow(static_cast<std::byte*>(data), size);
+  return t;
 }
 
 Result<HostTensor> HostTensor::zeros(DType dtype, std::vector<int64_t> shape) {

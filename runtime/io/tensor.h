@@ -1,4 +1,4 @@
-// A tensor in host memory that owns its bytes: what decoders return and what a run is given.
+// A tensor in host memory: what decoders return and what a run is given. It owns its bytes, unless it was made by `view`.
 //
 // Elements lie densely in C order, little-endian, one byte for types of 4 and 2 bits and bool (base/dtype.h). The bytes are
 // aligned to kHostAlignment, so that a run can bind them without a copy. Types move; `clone` copies on purpose. Running
@@ -29,6 +29,12 @@ class HostBuffer {
   ~HostBuffer();
 
   static Result<HostBuffer> allocate(uint64_t size);
+  // Bytes of somebody else, which outlive this.
+  static HostBuffer borrow(std::byte* data, size_t size) {
+    HostBuffer b;
+    b.data_ = data, b.size_ = size, b.borrowed_ = true;
+    return b;
+  }
 
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
@@ -44,6 +50,7 @@ class HostBuffer {
  private:
   std::byte* data_ = nullptr;  // never null when size_ > 0
   size_t size_ = 0;
+  bool borrowed_ = false;
 };
 
 struct HostTensor {
@@ -57,6 +64,9 @@ struct HostTensor {
   // The same with the elements copied from `values`, whose length must be the product of `shape`.
   template <class T>
   static Result<HostTensor> from(DType dtype, std::vector<int64_t> shape, std::span<const T> values);
+
+  // Over memory that outlives the result; as `zeros`, and the memory must have the bytes that the shape takes.
+  static Result<HostTensor> view(DType dtype, std::vector<int64_t> shape, void* data, uint64_t bytes);
 
   static HostTensor of_strings(std::vector<int64_t> shape, std::vector<std::string> strings);
 

@@ -50,14 +50,22 @@ const char* const kNotKnown = "not known to this version";
 
 }  // namespace
 
-ClauseAnswer evaluate_flag(const probe::Record& record, std::span<const std::string> services, uint32_t feature) {
+bool is_service_named(uint32_t feature, std::string_view service) {
+  const size_t i = feature_index(feature);
+  return i < kNumFeatures && is_service(feature) && feature_name(i).substr(kServicePrefix.size()) == service;
+}
+
+ClauseAnswer evaluate_flag(const probe::Record& record, const MatchPolicy& policy, uint32_t feature) {
   const size_t i = feature_index(feature);
   if (i == kNumFeatures) return {probe::Answer::Unknown, feature_text(feature), kNotKnown};
   if (is_service(feature)) {
-    const std::string_view name = feature_name(i).substr(kServicePrefix.size());
-    if (std::find(services.begin(), services.end(), name) != services.end())
-      return {probe::Answer::Yes, feature_text(feature), ""};
-    return {probe::Answer::No, feature_text(feature), "the application does not offer it"};
+    const auto among = [&](const std::vector<std::string>& services) {
+      return std::any_of(services.begin(), services.end(), [&](const auto& s) { return is_service_named(feature, s); });
+    };
+    if (among(policy.services)) return {probe::Answer::Yes, feature_text(feature), ""};
+    const char* const why = among(policy.withheld) ? "a file that nobody trusts gets it only if it is allowed to"
+                                                   : "the application does not offer it";
+    return {probe::Answer::No, feature_text(feature), why};
   }
   const probe::FeatureAnswer& a = record.features[i];
   // A number required as if it were a flag would pass whatever its value.

@@ -1,9 +1,10 @@
 // Evaluates single requirements of a variant against a probe record.
 #pragma once
 
-#include <span>
 #include <string>
+#include <string_view>
 
+#include "runtime/match/matcher.h"
 #include "runtime/probe/record.h"
 #include "schema/manifest.h"
 
@@ -15,8 +16,9 @@ struct ClauseAnswer {
   std::string source;  // for numbers with the value found: "4096, AT_PAGESZ"
 };
 
-// `services` are those that the application offers.
-ClauseAnswer evaluate_flag(const probe::Record& record, std::span<const std::string> services, uint32_t feature);
+// Whether the feature is the service of this name.
+bool is_service_named(uint32_t feature, std::string_view service);
+ClauseAnswer evaluate_flag(const probe::Record& record, const MatchPolicy& policy, uint32_t feature);
 ClauseAnswer evaluate_clause(const probe::Record& record, const format::Clause& clause);
 
 }  // namespace mlc::match

@@ -54,7 +54,7 @@ void Matcher::assess(Assessment& out) const {
   const auto note = [&](match::ClauseAnswer a) {
     if (a.answer != probe::Answer::Yes) out.failing.push_back({std::move(a.text), a.answer, std::move(a.source)});
   };
-  for (uint32_t feature : v.features) note(match::evaluate_flag(record_, policy_.services, feature));
+  for (uint32_t feature : v.features) note(match::evaluate_flag(record_, policy_, feature));
   for (const format::Clause& clause : v.clauses) note(match::evaluate_clause(record_, clause));
   if (out.refused.empty()) {
     if (!v.unusable.empty()) out.refused = v.unusable;
@@ -72,6 +72,11 @@ Status Matcher::none_left(std::string what) const {
     const std::string reason = a.reason();
     s.facts.push_back(compose("{}   {}", variants_[a.variant].name, a.fits ? "fits" : reason));
   }
+  for (const std::string& service : policy_.withheld)
+    for (const format::Variant& v : variants_)
+      for (uint32_t feature : v.features)
+        if (match::is_service_named(feature, service))
+          return std::move(s).hint("--allow-service {} lets this file use it although nobody trusts it", service);
   return std::move(s).hint("mlpack build with --target native, or for one of the targets that fit this machine");
 }
 

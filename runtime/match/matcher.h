@@ -42,6 +42,7 @@ struct MatchPolicy {
   bool native_allowed = true;
   std::string why_not;       // printed for every native variant when it is false
   std::vector<std::string> services = {};  // that the application offers: the features "app.<service>"
+  std::vector<std::string> withheld = {};  // that it offers, but not to this file, because nobody trusts it
 };
 
 class Matcher {

@@ -91,8 +91,8 @@ Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> gi
 
 Result<std::vector<Answer>> HostPipeline::after(std::vector<NamedTensor> tensors, std::optional<int64_t> top) const {
   const Pipeline& p = description_;
-  std::vector<const HostTensor*> of_value(p.values.size(), nullptr);
-  for (const NamedTensor& t : tensors)
+  std::vector<HostTensor*> of_value(p.values.size(), nullptr);
+  for (NamedTensor& t : tensors)
     for (ValueId id = 0; id < p.values.size(); ++id)
       if (p.value(id).name == t.name) of_value[id] = &t.tensor;
   for (ValueId id : array_outputs(p))
@@ -128,7 +128,12 @@ Result<std::vector<Answer>> HostPipeline::after(std::vector<NamedTensor> tensors
     } else {
       if (!of_value[id])
         return Status(Code::Unsupported, "output " + quoted(p.value(id).name) + " is made by no compiled step");
-      MLC_ASSIGN(a.value, of_value[id]->clone());
+      const bool again = std::count(p.outputs.begin() + static_cast<ptrdiff_t>(out.size()), p.outputs.end(), id) > 1;
+      if (again) {
+        MLC_ASSIGN(a.value, of_value[id]->clone());
+      } else {
+        a.value = std::move(*of_value[id]);
+      }
     }
     out.push_back(std::move(a));
   }

@@ -36,6 +36,10 @@ const char* fault_text(int32_t fault) {
   }
 }
 
+void clear_line_behind(std::byte* data, uint64_t bytes) {
+  if (bytes % 64 != 0) std::memset(data + bytes, 0, 64 - bytes % 64);
+}
+
 // [begin, end) of worker w's equal share of n.
 std::pair<uint64_t, uint64_t> share_of(uint64_t n, unsigned w, unsigned workers) {
   const uint64_t each = n / workers, rest = n % workers;
@@ -435,7 +439,7 @@ Status Executor::run_function(uint32_t function, std::span<const InputArg> input
 }
 
 Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const InputArg> inputs,
-                             std::span<OutputArg> outputs) {
+                             std::span<OutputArg> outputs, bool values) {
   const Function& f = plan_.functions[function];
   FunctionState& state = functions_[function];
   Binding* const binding = &bound;
@@ -447,12 +451,12 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
   state.output_pointers.resize(f.outputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const uint64_t bytes = binding->input_bytes[i];
-    const bool aligned = inputs[i].data && reinterpret_cast<uintptr_t>(inputs[i].data) % 64 == 0;
     state.input_pointers[i] = const_cast<void*>(inputs[i].data);
-    if (aligned) continue;
+    if (values || may_lend(inputs[i].data, bytes)) continue;
     MLC_RETURN_IF_ERROR(grow(state.input_copies[i], bytes, "copy of an input"));
     expose(state.input_copies[i].data(), bytes, state.input_copies[i].size());
     if (bytes) std::memcpy(state.input_copies[i].data(), inputs[i].data, bytes);
+    clear_line_behind(state.input_copies[i].data(), bytes);  // an earlier input may have been longer
     state.input_pointers[i] = state.input_copies[i].data();
   }
   for (size_t i = 0; i < f.outputs.size(); ++i) {
@@ -461,8 +465,9 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
     if (given && outputs[i].capacity < bytes)
       return Status(Code::InputMismatch, 4004, "output '{}' takes {} bytes, {} are given", f.outputs[i].name,
                     bytes, outputs[i].capacity);
-    if (given && reinterpret_cast<uintptr_t>(outputs[i].data) % 64 == 0) {
+    if (given && (values || may_lend(outputs[i].data, bytes))) {
       state.output_pointers[i] = outputs[i].data;
+      if (!values && limits_.confine_loads && bytes > 0) std::memset(outputs[i].data, 0, bytes);
       continue;
     }
     MLC_RETURN_IF_ERROR(grow(state.output_blocks[i], bytes, "output"));

@@ -41,7 +41,7 @@ struct Text {
   uint64_t bytes = 0;
 };
 
-// An input: borrowed for the length of a run. Copied only if it is not 64-byte aligned.
+// An input: borrowed for the length of a run. Copied only if it is not 64-byte aligned, or where loads are confined.
 struct InputArg {
   DType dtype = DType::None;
   std::span<const int64_t> shape;
@@ -74,6 +74,9 @@ struct Limits {
   uint64_t max_memory_bytes = uint64_t{1} << 46;
   uint64_t max_steps = kMostSteps;  // of programs in one run, iterations of loops included
   WorkLimits work;                  // of one run: kernels and programs together
+  // Kernels may read on to the end of a line of 64 bytes. Of an array that ends within one they see a copy with zeros
+  // behind it then, never what lies behind it in the caller's memory; and nothing of what an output held before.
+  bool confine_loads = false;
 };
 struct MemoryBudget;
 struct Service;
@@ -130,8 +133,13 @@ class Executor {
   Result<Binding*> bind(uint32_t function, std::span<const InputArg> inputs);
   Status room_for_binding(uint32_t function, std::unique_ptr<Binding>& out);
   Status fill_binding(uint32_t function, std::span<const InputArg> inputs, Binding& out);
-  // Arguments are checked, and `binding` is theirs.
-  Status run_segment(uint32_t function, Binding& binding, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
+  // Arguments are checked, and `binding` is theirs. `values`: they are values of a program, whose memory is the session's.
+  Status run_segment(uint32_t function, Binding& binding, std::span<const InputArg> inputs, std::span<OutputArg> outputs,
+                     bool values = false);
+  // Whether kernels may be given this memory of the caller as it is.
+  bool may_lend(const void* data, uint64_t bytes) const {
+    return data && reinterpret_cast<uintptr_t>(data) % 64 == 0 && (!limits_.confine_loads || bytes % 64 == 0);
+  }
   Status acquire_constants(uint32_t function);
   Status check_kernels(uint32_t function);
   Status grow(AlignedBlock& block, uint64_t bytes, std::string_view what);

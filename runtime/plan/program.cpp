@@ -118,8 +118,7 @@ Status ProgramRunner::take_input(const Port& port, uint8_t depth, const InputArg
   if (depth == 0) {
     uint64_t bytes = bytes_of(port.dtype);
     for (int64_t extent : in.shape) bytes *= static_cast<uint64_t>(extent);  // Executor::check_arguments did it checked
-    const bool aligned = in.data && reinterpret_cast<uintptr_t>(in.data) % 64 == 0;
-    if (aligned) return make_borrowed(pool_, port.dtype, in.shape, in.data, bytes, out);
+    if (executor_.may_lend(in.data, bytes)) return make_borrowed(pool_, port.dtype, in.shape, in.data, bytes, out);
     MLC_RETURN_IF_ERROR(make_array(pool_, port.dtype, in.shape, bytes, out));
     return copy(out->data, in.data, bytes) ? ok() : executor_.why_stopped();
   }
@@ -225,7 +224,7 @@ Status ProgramRunner::call_segment(uint32_t function, std::span<Value> args, std
     outputs_[i].capacity = bytes;
   }
   work_.close();  // the segment's workers draw on their own
-  return executor_.run_segment(function, *binding, inputs_, outputs_);
+  return executor_.run_segment(function, *binding, inputs_, outputs_, /*values=*/true);
 }
 
 // The operands of a step, moved where nothing reads them any more, and room for its results.

@@ -1,0 +1,25 @@
+#include "runtime/api/untrusted.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+
+namespace mlc::api {
+
+exec::Limits limits_for(bool is_trusted, const LimitOptions& options, uint64_t free_bytes) {
+  exec::Limits limits;
+  // An eighth is left to whoever else needs some: the run itself reads its weights into memory that counts as free.
+  if (free_bytes > 0) limits.max_memory_bytes = std::max<uint64_t>(free_bytes - free_bytes / 8, uint64_t{64} << 20);
+  if (!is_trusted) {
+    limits.max_memory_bytes = std::min(limits.max_memory_bytes, untrusted::kMemoryBytes);
+    limits.work.time_ns = untrusted::kTimeNs;
+    limits.confine_loads = true;
+  }
+  if (options.memory_bytes != 0) limits.max_memory_bytes = options.memory_bytes;
+  if (options.time_ns != 0) limits.work.time_ns = options.time_ns;
+  if (!is_trusted && limits.work.time_ns != kNoLimit)
+    limits.work.units = checked_mul(limits.work.time_ns, untrusted::kUnitsPerNs).value_or(WorkLimits::kNone);
+  return limits;
+}
+
+}  // namespace mlc::api
