@@ -19,7 +19,7 @@ struct ContainerOptions {
   std::vector<std::string> trust_keys;
   std::string policy;
   bool allow_unsigned = false;
-  std::string verify = "lazy";
+  std::string verify = "auto";
   bool isolated = false;
 };
 void add_container_options(CLI::App& app, ContainerOptions& options);
