@@ -84,8 +84,14 @@ Result<mlc::api::ModelOptions> model_options(const MlcOpenOptions* o) {
   options.path = text_or_empty(MLC_FIELD(o, path, nullptr));
   const auto* memory = static_cast<const std::byte*>(MLC_FIELD(o, memory, nullptr));
   options.memory = Bytes(memory, memory ? static_cast<size_t>(MLC_FIELD(o, memory_bytes, 0)) : 0);
-  if (options.path.empty() && !memory) return Status(Code::Usage, "open: neither a path nor memory");
-  switch (MLC_FIELD(o, verify, MLC_VERIFY_LAZY)) {
+  if (options.path.empty() && !memory && MLC_FIELD(o, use_fd, 0) != 0) {
+    options.descriptor = MLC_FIELD(o, fd, -1);
+    if (options.descriptor < 0) return Status(Code::Usage, "open: no valid descriptor");
+  } else if (options.path.empty() && !memory) {
+    return Status(Code::Usage, "open: no path, memory or descriptor");
+  }
+  switch (MLC_FIELD(o, verify, MLC_VERIFY_AUTO)) {
+    case MLC_VERIFY_AUTO: options.verify = mlc::container::Verify::Auto; break;
     case MLC_VERIFY_LAZY: options.verify = mlc::container::Verify::Lazy; break;
     case MLC_VERIFY_FULL: options.verify = mlc::container::Verify::Full; break;
     case MLC_VERIFY_COPY: options.verify = mlc::container::Verify::Copy; break;
@@ -434,7 +440,7 @@ int api_run_program(MlcSession* s, const char* program, const MlcTensor* in, uin
     s->outputs[port].data = out[i].data;
     s->outputs[port].capacity = out[i].bytes;
   }
-  if (Status ran = s->session->executor().run(*function, s->inputs, s->outputs); !ran.ok())
+  if (Status ran = s->session->run(*function, s->inputs, s->outputs); !ran.ok())
     return fail(std::move(ran), error);
   uint64_t items = 0;
   for (const mlc::exec::OutputArg& o : s->outputs) items += count_items(o);

@@ -185,7 +185,7 @@ Result<GoldenReport> run_golden(Session& session) {
     }
     std::vector<exec::OutputArg> outputs(f.outputs.size());
     session.executor().reset_states();
-    if (Status s = session.executor().run(function, inputs, outputs); !s.ok()) return std::move(s).note(where);
+    if (Status s = session.run(function, inputs, outputs); !s.ok()) return std::move(s).note(where);
 
     bool failed = false;
     for (const format::GoldenArray& a : g.outputs) {

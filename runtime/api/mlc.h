@@ -9,8 +9,8 @@
  *
  * A model is immutable and may be shared by threads. A session is used by one thread at a time (`cancel` excepted); many
  * sessions of one model share one copy of the weights. The library prints nothing, never exits, throws nothing out,
- * installs no signal handlers and reads no environment variables. A container file that another process truncates while
- * it is mapped raises SIGBUS; MLC_VERIFY_COPY is the answer where others may write.
+ * installs no signal handlers and reads no environment variables. A container file that is truncated while it is mapped
+ * may raise SIGBUS in whoever reads it: see MLC_VERIFY_*.
  */
 #ifndef MLC_RUNTIME_API_MLC_H
 #define MLC_RUNTIME_API_MLC_H
@@ -112,7 +112,14 @@ typedef struct MlcService {
   void* user;                      /* outlives the model */
 } MlcService;
 
-enum { MLC_VERIFY_LAZY = 0, MLC_VERIFY_FULL = 1, MLC_VERIFY_COPY = 2 };
+/* When and where weights are compared with their digests. LAZY: they are mapped, and compared before their first use; size
+ * and time of the file are looked at before and after each run, which fails with E6001 if they have changed. FULL: as LAZY,
+ * and everything is compared by `open`. COPY: they are read into memory and compared there; whatever is written to the file
+ * after they are used for the first time has no effect. AUTO: COPY where others than this user and root may write to the
+ * file or its folder, by mode or as owners, else LAZY. Where the policy has a strict rule for the model, a file that can
+ * change is always copied. A file of memory (memfd_create) that is sealed against writing and shrinking cannot: it is
+ * mapped. */
+enum { MLC_VERIFY_AUTO = 0, MLC_VERIFY_FULL = 1, MLC_VERIFY_COPY = 2, MLC_VERIFY_LAZY = 3 };
 
 typedef struct MlcOpenOptions {
   uint32_t size;
@@ -129,6 +136,8 @@ typedef struct MlcOpenOptions {
   uint32_t num_services;
   const char* const* untrusted_services; /* names of those of them that a file may use though nobody trusts it */
   uint32_t num_untrusted_services;
+  int32_t use_fd;                  /* not 0: the container is the open file `fd`, if there is no path and no memory; it stays */
+  int32_t fd;                      /* the caller's, who may close it when the call returns */
 } MlcOpenOptions;
 
 /* Opening in two steps, for who handles files of strangers. `authenticate` opens the file, reads trust folder, keys and

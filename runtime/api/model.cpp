@@ -15,9 +15,9 @@ Model::Model(std::unique_ptr<container::Container> container, MatchPolicy policy
 
 Result<ModelFile> ModelFile::authenticate(ModelOptions options) {
   MLC_ASSIGN(signing::TrustSet trust, signing::TrustSet::load(options.trust));
-  auto file = options.path.empty()
-                  ? container::AuthenticatedFile::open_memory(options.memory, "the container in memory")
-                  : container::AuthenticatedFile::open(options.path);
+  auto file = !options.path.empty()     ? container::AuthenticatedFile::open(options.path)
+              : options.descriptor >= 0 ? container::AuthenticatedFile::open_descriptor(options.descriptor)
+                                        : container::AuthenticatedFile::open_memory(options.memory, "the container in memory");
   if (!file) return std::move(file).status();
   signing::DecideOptions decide;
   decide.allow_unsigned = options.allow_unsigned;

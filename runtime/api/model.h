@@ -17,9 +17,10 @@
 namespace mlc::api {
 
 struct ModelOptions {
-  std::string path;   // empty: `memory`
+  std::string path;   // empty: `descriptor`
+  int descriptor = -1;  // of an open file; negative: `memory`
   Bytes memory;       // must outlive the model
-  container::Verify verify = container::Verify::Lazy;
+  container::Verify verify = container::Verify::Auto;
   bool allow_unsigned = false;
   signing::TrustSources trust;
   std::vector<exec::Service> services;

@@ -107,6 +107,12 @@ Result<std::unique_ptr<Session>> Session::create(const Model& model, const Sessi
   return session;
 }
 
+Status Session::run(uint32_t function, std::span<const exec::InputArg> inputs, std::span<exec::OutputArg> outputs) {
+  MLC_RETURN_IF_ERROR(model_.container().unchanged());
+  MLC_RETURN_IF_ERROR(executor_->run(function, inputs, outputs));
+  return model_.container().unchanged();
+}
+
 Result<uint32_t> Session::function(std::string_view program) const {
   if (const auto index = plan_.find(program)) return *index;
   Status s(Code::Usage, "no program '{}' in variant '{}'", program, variant().name);

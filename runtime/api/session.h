@@ -35,6 +35,9 @@ class Session {
   const exec::Executor& executor() const { return *executor_; }
   const exec::Plan& plan() const { return plan_; }
 
+  // Executor::run, and E6001 instead of answers from a mapped file that has changed.
+  Status run(uint32_t function, std::span<const exec::InputArg> inputs, std::span<exec::OutputArg> outputs);
+
   // Index in the plan of a program; an error that names those there are.
   Result<uint32_t> function(std::string_view program) const;
 

@@ -80,15 +80,15 @@ Status status_of_signal(int signal, const std::string& file) {
   const std::string process = "the isolated process that opened " + file;
   switch (signal) {
     case SIGSYS:
-      return Status(Code::Internal, 6004, process + " tried what it has no right to, and was ended")
+      return Status(Code::Internal, 6011, process + " tried what it has no right to, and was ended")
           .hint("the file attacks this program, or this is a bug; what was printed is no answer");
     case SIGBUS: return changed_while_mapped(file);
     case SIGILL: return Status(Code::Internal, 6002, process + " ended with an illegal instruction");
     case SIGSEGV: return Status(Code::Internal, 6003, process + " ended with a memory fault");
     case SIGKILL:
-      return Status(Code::Resource, 6005, process + " was killed").hint("the system may be out of memory: see its log");
-    case SIGXCPU: return Status(Code::Cancelled, 6005, process + " has used up its CPU time");
-    default: return Status(Code::Internal, 6005, process + " was ended by signal " + std::to_string(signal));
+      return Status(Code::Resource, 6012, process + " was killed").hint("the system may be out of memory: see its log");
+    case SIGXCPU: return Status(Code::Cancelled, 6012, process + " has used up its CPU time");
+    default: return Status(Code::Internal, 6012, process + " was ended by signal " + std::to_string(signal));
   }
 }
 
@@ -119,7 +119,7 @@ int answer(const ContainerCommand& command, const std::function<Result<Report>(O
   const std::vector<int> inherited = sandbox::open_descriptors();
   const std::string no_filter = command.container.isolated ? sandbox::why_no_call_filter() : std::string();
   if (!no_filter.empty())
-    return finish(command.name, command.as_json, Status(Code::Resource, 6006, "--isolated: " + no_filter));
+    return finish(command.name, command.as_json, Status(Code::Resource, 6013, "--isolated: " + no_filter));
   auto files = open_files(command);
   if (!files) return finish(command.name, command.as_json, files.status());
   return files->isolated ? answer_isolated(command, *files, inherited, body) : answer_here(command, *files, body);

@@ -22,8 +22,10 @@ void add_container_options(CLI::App& app, ContainerOptions& o) {
   for (const MlcService& service : services::all()) names.emplace_back(service.name);
   app.add_option("--allow-service", o.services, "let the file use this service although nobody trusts it")
       ->check(CLI::IsMember(names));
-  app.add_option("--verify", o.verify, "lazy: before first use; full: everything first; copy: into memory")
-      ->check(CLI::IsMember({"lazy", "full", "copy"}));
+  app.add_option("--verify", o.verify,
+                 "lazy: before first use; full: everything first; copy: into memory; auto: copy what others may write, "
+                 "else lazy")
+      ->check(CLI::IsMember({"auto", "lazy", "full", "copy"}));
   app.add_flag("--isolated", o.isolated, "in a process without privileges, as if nobody trusted had signed it");
 }
 
@@ -43,7 +45,10 @@ Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   MlcOpenOptions options{};
   options.size = sizeof options;
   options.path = o.file.c_str();
-  options.verify = o.verify == "full" ? MLC_VERIFY_FULL : o.verify == "copy" ? MLC_VERIFY_COPY : MLC_VERIFY_LAZY;
+  options.verify = o.verify == "lazy"   ? MLC_VERIFY_LAZY
+                   : o.verify == "full" ? MLC_VERIFY_FULL
+                   : o.verify == "copy" ? MLC_VERIFY_COPY
+                                        : MLC_VERIFY_AUTO;
   options.allow_unsigned = o.allow_unsigned;
   options.trust_keys = keys.data();
   options.num_trust_keys = static_cast<uint32_t>(keys.size());

@@ -20,7 +20,7 @@ struct ContainerOptions {
   std::string policy;
   bool allow_unsigned = false;
   std::vector<std::string> services;  // that the file may use though nobody trusts it
-  std::string verify = "lazy";
+  std::string verify = "auto";
   bool isolated = false;
 };
 void add_container_options(CLI::App& app, ContainerOptions& options);

@@ -39,6 +39,8 @@ std::optional<uint32_t> Container::find_asset(std::string_view name) const { ret
 bool Container::present(uint32_t segment) const {
   return segment < manifest().segments.size() && state_->store->present(segment);
 }
+bool Container::copies() const { return state_->store->copies(); }
+Status Container::unchanged() const { return copies() ? ok() : state_->source->unchanged(); }
 uint64_t Container::file_size() const { return state_->source->size(); }
 uint64_t Container::segment_offset(uint32_t segment) const {
   return state_->store->placement().segments[segment].offset;

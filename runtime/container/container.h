@@ -14,7 +14,7 @@
 // Threads: every const member may be called from any thread at any time. Errors: Malformed (structure, truncated,
 // foreign file), BadSignature (a digest or signature does not match; names the segment), Unsigned, Untrusted, Expired
 // (policy), NotFound (file), Resource. The library installs no signal handler: a file that is truncated by another
-// process while it is mapped raises SIGBUS on access; Verify::Copy is the answer where others may write.
+// process while it is mapped raises SIGBUS on access; where others may write it is copied, unless that is not wanted.
 #pragma once
 
 #include <cstddef>
@@ -34,13 +34,15 @@
 namespace mlc::container {
 
 enum class Verify : uint8_t {
+  Auto,  // as Copy where others than this user and root may write to the file or its folder, else as Lazy
   Lazy,  // weights are mapped; a leaf is hashed before its first use: it was good when checked
   Full,  // as Lazy, and every segment is hashed by open: the whole file was good at the start
   Copy,  // weights are read into memory, the copy is hashed and used: costs memory, immune to later writers
 };
 
+// A strict rule of the policy makes a copy of whatever can change, whichever of these is asked for.
 struct OpenOptions {
-  Verify verify = Verify::Lazy;
+  Verify verify = Verify::Auto;
   // Whom to trust; must outlive the call of `open` only. None: nobody, so a signed file is "unknown signer".
   const signing::TrustSet* trust = nullptr;
   bool allow_unsigned = false;  // native code without a trusted signature
@@ -56,6 +58,8 @@ class Source;
 class AuthenticatedFile {
  public:
   [[nodiscard]] static Result<AuthenticatedFile> open(const std::string& path);
+  // The file behind a descriptor, which may be closed afterwards.
+  [[nodiscard]] static Result<AuthenticatedFile> open_descriptor(int fd);
   // `bytes` must outlive the result and the container made of it, and must not change. `name` is for messages.
   [[nodiscard]] static Result<AuthenticatedFile> open_memory(Bytes bytes, const std::string& name);
   [[nodiscard]] static Result<AuthenticatedFile> open_source(std::unique_ptr<Source> source);
@@ -102,6 +106,12 @@ class Container {
   std::optional<uint32_t> find_variant(std::string_view name) const;
   std::optional<uint32_t> find_method(std::string_view name) const;
   std::optional<uint32_t> find_asset(std::string_view name) const;
+
+  // Whether weights are copied into memory; else they are mapped.
+  bool copies() const;
+  // Malformed (E6001) if mapped bytes have changed since the file was opened, as far as its size and time tell: what was
+  // computed meanwhile may be wrong. OK where nothing is mapped: bytes that are read are hashed then.
+  [[nodiscard]] Status unchanged() const;
 
   bool present(uint32_t segment) const;  // false: left out of this copy of the file (thinned)
   uint64_t file_size() const;

@@ -197,6 +197,14 @@ signing::Verdict decide(const signing::Authentication& authentication, const for
   return signing::decide(authentication, facts, options.trust != nullptr ? *options.trust : nobody, decide_options);
 }
 
+// Who may write the file decides, unless the caller does; under a strict rule nothing that can change is trusted.
+bool must_copy(const OpenOptions& options, const Source& source, const std::string& model_id) {
+  if (options.verify == Verify::Copy) return true;
+  if (source.writers() == Writers::Nobody) return false;
+  const bool is_strict = options.trust != nullptr && options.trust->rule_for(model_id).level == signing::Level::Strict;
+  return is_strict || (options.verify == Verify::Auto && source.writers() == Writers::Others);
+}
+
 }  // namespace
 
 AuthenticatedFile::AuthenticatedFile(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -220,6 +228,11 @@ Result<AuthenticatedFile> AuthenticatedFile::open_source(std::unique_ptr<Source>
 
 Result<AuthenticatedFile> AuthenticatedFile::open(const std::string& path) {
   MLC_ASSIGN(std::unique_ptr<Source> source, open_file(path));
+  return open_source(std::move(source));
+}
+
+Result<AuthenticatedFile> AuthenticatedFile::open_descriptor(int fd) {
+  MLC_ASSIGN(std::unique_ptr<Source> source, container::open_descriptor(fd));
   return open_source(std::move(source));
 }
 
@@ -259,7 +272,7 @@ Result<std::unique_ptr<Container>> Container::open(AuthenticatedFile file, const
   for (const format::Variant& variant : manifest.variants)
     if (variant.module_format != format::ModuleFormat::Portable) state->native_module[*variant.module] = true;
   state->store = std::make_unique<SegmentStore>(source, manifest, std::move(placement), std::move(gaps),
-                                                options.verify == Verify::Copy);
+                                                must_copy(options, source, manifest.model.id));
 
   std::unique_ptr<Container> container(new Container(std::move(state)));
   if (options.verify == Verify::Full) MLC_RETURN_IF_ERROR(container->verify_all());

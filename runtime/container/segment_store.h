@@ -24,6 +24,7 @@ class SegmentStore {
                std::vector<format::SegmentGap> gaps, bool copy);
 
   const format::Placement& placement() const { return placement_; }
+  bool copies() const { return copy_; }
   bool present(uint32_t segment) const { return placement_.segments[segment].offset != 0; }
 
   // Decoded bytes [offset, offset + length).

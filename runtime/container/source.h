@@ -12,6 +12,13 @@
 
 namespace mlc::container {
 
+// Who may change the bytes while they are in use, as far as can be known when they are opened.
+enum class Writers : uint8_t {
+  Nobody,  // memory that its owner promised not to change; a sealed memfd
+  Owner,   // this user and root
+  Others,
+};
+
 // Thread-safe after construction. The size is fixed at construction: a file that grows later is not noticed, one that
 // shrinks makes reads fail.
 class Source {
@@ -23,10 +30,15 @@ class Source {
   [[nodiscard]] virtual Status read(uint64_t offset, std::span<std::byte> out) const = 0;
   // All bytes at one 256-aligned address, valid as long as this object; Resource if that cannot be had.
   [[nodiscard]] virtual Result<const std::byte*> map() const = 0;
+  virtual Writers writers() const { return Writers::Nobody; }
+  // Malformed (E6001) if the bytes have been changed since they were opened, as far as size and time of the file tell.
+  [[nodiscard]] virtual Status unchanged() const { return ok(); }
 };
 
 // NotFound: missing, not readable, not a regular file.
 [[nodiscard]] Result<std::unique_ptr<Source>> open_file(const std::string& path);
+// The file behind a descriptor, which stays the caller's: a duplicate is kept.
+[[nodiscard]] Result<std::unique_ptr<Source>> open_descriptor(int fd);
 // `bytes` must outlive the result.
 [[nodiscard]] std::unique_ptr<Source> memory_source(Bytes bytes, const std::string& name);
 

@@ -13,9 +13,38 @@
 namespace mlc::container {
 namespace {
 
+// The mode says who may write, access control lists included: their mask stands where the group's bits are.
+bool others_may_write(const struct stat& info) {
+  return (info.st_uid != 0 && info.st_uid != ::geteuid()) || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+}
+
+// The folder that holds the file now, whatever links led to it. None: the file has no name any more.
+bool folder_is_open_to_others(int fd) {
+  char path[4096];
+  const ssize_t length = ::readlink(compose("/proc/self/fd/{}", fd).c_str(), path, sizeof path - 1);
+  if (length <= 0) return true;  // not known
+  path[length] = 0;
+  char* slash = std::strrchr(path, '/');
+  if (slash == nullptr) return false;
+  slash[slash == path ? 1 : 0] = 0;
+  struct stat info = {};
+  if (::stat(path, &info) != 0) return errno != ENOENT;
+  // In a folder such as /tmp (sticky) nobody may replace the files of others.
+  const bool sticky = (info.st_mode & S_ISVTX) != 0 && (info.st_uid == 0 || info.st_uid == ::geteuid());
+  return !sticky && others_may_write(info);
+}
+
+Writers writers_of(int fd, const struct stat& info) {
+  const int seals = ::fcntl(fd, F_GET_SEALS);  // fails but for files of memory
+  if (seals >= 0 && (seals & F_SEAL_WRITE) != 0 && (seals & F_SEAL_SHRINK) != 0) return Writers::Nobody;
+  return others_may_write(info) || folder_is_open_to_others(fd) ? Writers::Others : Writers::Owner;
+}
+
 class FileSource final : public Source {
  public:
-  FileSource(std::string path, int fd, uint64_t size) : path_(std::move(path)), fd_(fd), size_(size) {}
+  FileSource(std::string path, int fd, const struct stat& info)
+      : path_(std::move(path)), fd_(fd), size_(static_cast<uint64_t>(info.st_size)), modified_(info.st_mtim),
+        writers_(writers_of(fd, info)) {}
   ~FileSource() override {
     if (mapping_ != nullptr) ::munmap(mapping_, size_);
     ::close(fd_);
@@ -48,10 +77,27 @@ class FileSource final : public Source {
     return static_cast<const std::byte*>(mapping_);
   }
 
+  Writers writers() const override { return writers_; }
+
+  // The time of the last change of the inode would tell more, but it also changes when a new file is renamed over this one,
+  // which is how files are to be replaced.
+  Status unchanged() const override {
+    if (writers_ == Writers::Nobody) return ok();
+    struct stat now = {};
+    if (::fstat(fd_, &now) != 0) return Status(Code::NotFound, "cannot look at {}: {}", path_, std::strerror(errno));
+    const auto size = static_cast<uint64_t>(now.st_size);
+    if (size == size_ && now.st_mtim.tv_sec == modified_.tv_sec && now.st_mtim.tv_nsec == modified_.tv_nsec) return ok();
+    Status changed(Code::Malformed, 6001, "{} was changed while it was in use", path_);
+    if (size != size_) changed.facts.push_back(compose("{} bytes found, {} when it was opened", size, size_));
+    return std::move(changed).hint("rename a new file over it instead of writing into it, or open it with verify: copy");
+  }
+
  private:
   const std::string path_;
   const int fd_;
   const uint64_t size_;
+  const timespec modified_;
+  const Writers writers_;
   mutable std::mutex mu_;
   mutable void* mapping_ = nullptr;  // guarded by mu_ until set, constant afterwards
 };
@@ -64,19 +110,31 @@ std::string kind_of(mode_t mode) {
   return "not a regular file";
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Source>> open_file(const std::string& path) {
-  // O_NONBLOCK: opening a pipe that nobody writes to must not wait.
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (fd < 0) return Status(Code::NotFound, "cannot open {}: {}", path, std::strerror(errno));
+// Takes `fd` over.
+Result<std::unique_ptr<Source>> source_of(int fd, const std::string& name) {
   struct stat info = {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     std::string kind = kind_of(info.st_mode);
     ::close(fd);
-    return Status(Code::NotFound, "{} is {}, not a container", path, kind);
+    return Status(Code::NotFound, "{} is {}, not a container", name, kind);
   }
-  return std::unique_ptr<Source>(std::make_unique<FileSource>(path, fd, static_cast<uint64_t>(info.st_size)));
+  return std::unique_ptr<Source>(std::make_unique<FileSource>(name, fd, info));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Source>> open_file(const std::string& path) {
+  // O_NONBLOCK: opening a pipe that nobody writes to must not wait.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (fd < 0) return Status(Code::NotFound, "cannot open {}: {}", path, std::strerror(errno));
+  return source_of(fd, path);
+}
+
+Result<std::unique_ptr<Source>> open_descriptor(int fd) {
+  const std::string name = compose("descriptor {}", fd);
+  const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  if (own < 0) return Status(Code::NotFound, "cannot open {}: {}", name, std::strerror(errno));
+  return source_of(own, name);
 }
 
 }  // namespace mlc::container

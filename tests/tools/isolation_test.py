@@ -89,8 +89,8 @@ def how_the_child_ends_is_told(tools):
     """Signals of the user reach it; its own end is an error with a number, and one JSON document."""
     container(tools)
     bench = ("bench", "bare.mlc", "--duration", "100s", "--warmup", "0s", "--json")
-    for number, code, error in ((signal.SIGSEGV, 70, "E6003"), (signal.SIGILL, 70, "E6002"), (signal.SIGSYS, 70, "E6004"),
-                                (signal.SIGKILL, 7, "E6005"), (signal.SIGBUS, 4, "E6001")):
+    for number, code, error in ((signal.SIGSEGV, 70, "E6003"), (signal.SIGILL, 70, "E6002"), (signal.SIGSYS, 70, "E6011"),
+                                (signal.SIGKILL, 7, "E6012"), (signal.SIGBUS, 4, "E6001")):
         process = running(tools, *bench)
         os.kill(child_of(process), number)
         out, _ = process.communicate(timeout=60)
