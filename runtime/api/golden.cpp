@@ -71,6 +71,14 @@ double value_of(DType t, Bytes b, uint64_t i) {
   return 0;
 }
 
+// |found - expected|. Whole numbers of 64 bits may differ although their doubles, `a` and `b`, are equal.
+double distance(DType t, Bytes found, Bytes expected, uint64_t i, double a, double b) {
+  if (t != DType::I64 && t != DType::U64) return std::fabs(a - b);
+  const auto x = element<uint64_t>(found, i), y = element<uint64_t>(expected, i);
+  const bool is_larger = t == DType::I64 ? static_cast<int64_t>(x) > static_cast<int64_t>(y) : x > y;
+  return static_cast<double>(is_larger ? x - y : y - x);
+}
+
 // Distance in representable values; floats of one sign are ordered like their bits.
 uint64_t ulps_between(float a, float b) {
   const auto ordered = [](float f) {
@@ -130,7 +138,8 @@ Difference compare_arrays(DType dtype, Bytes found, Bytes expected) {
     const double a = value_of(dtype, found, i), b = value_of(dtype, expected, i);
     if (std::isnan(a) && std::isnan(b)) continue;
     if (std::isfinite(b)) d.largest = std::max(d.largest, std::fabs(b));
-    if (a == b) {
+    const double diff = distance(dtype, found, expected, i, a, b);
+    if (a == b && !(diff > 0)) {  // infinities: their difference is NaN
       if (std::isfinite(a)) dot += a * b, norm_a += a * a, norm_b += b * b;
       continue;
     }
@@ -140,7 +149,6 @@ Difference compare_arrays(DType dtype, Bytes found, Bytes expected) {
       continue;
     }
     dot += a * b, norm_a += a * a, norm_b += b * b;
-    const double diff = std::fabs(a - b);
     if (diff > d.max_abs && !d.not_a_number) d.worst = i, d.found = a, d.expected = b;
     d.max_abs = std::max(d.max_abs, diff);
     if (dtype == DType::F32) d.max_ulp = std::max(d.max_ulp, ulps_between(static_cast<float>(a), static_cast<float>(b)));

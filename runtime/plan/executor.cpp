@@ -512,10 +512,14 @@ Status Executor::infer(uint32_t function, std::span<const InputArg> inputs, std:
   if (f.is_program())
     return Status(Code::Unsupported, "the extents of what '{}' gives are known only after a run", f.name);
   if (inputs.size() != f.inputs.size()) return check_arguments(f, inputs);
-  for (size_t i = 0; i < inputs.size(); ++i)
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].dtype != f.inputs[i].dtype)
+      return Status(Code::InputMismatch, 4001, "input '{}': found {}, expected {}", f.inputs[i].name,
+                    name_of(inputs[i].dtype), name_of(f.inputs[i].dtype));
     if (inputs[i].shape.size() != f.inputs[i].shape.size() ||
         std::any_of(inputs[i].shape.begin(), inputs[i].shape.end(), [](int64_t e) { return e < 0; }))
       return Status(Code::InputMismatch, 4001, "input '{}' has the wrong number of axes", f.inputs[i].name);
+  }
   Binding binding;
   MLC_RETURN_IF_ERROR(Charge::take(*budget_, "sizes and operands for these shapes", binding_bytes(f), binding.charge));
   MLC_RETURN_IF_ERROR(fill_binding(function, inputs, binding));
