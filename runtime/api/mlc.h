@@ -114,10 +114,12 @@ typedef struct MlcOpenOptions {
   int32_t allow_unsigned;          /* run native code of a file that nobody trusted has signed */
   const char* const* trust_keys;   /* PEM files of public keys */
   uint32_t num_trust_keys;
-  const char* policy;              /* a trust.json, or null */
+  const char* policy;              /* a trust.json; null: /etc/mlc/trust.json, else that of config_folder, if there */
   const char* config_folder;       /* its trust/ and trust.json are read; null: nobody is trusted but trust_keys */
   const MlcService* services;      /* that the application offers */
   uint32_t num_services;
+  const char* state_folder;        /* where the versions seen are remembered; null: nowhere, no version is too old */
+  int32_t allow_older;             /* open a version below one that was accepted before */
 } MlcOpenOptions;
 
 typedef struct MlcModelInfo {

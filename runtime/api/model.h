@@ -21,7 +21,9 @@ struct ModelOptions {
   Bytes memory;       // must outlive the model
   container::Verify verify = container::Verify::Lazy;
   bool allow_unsigned = false;
+  bool allow_older = false;
   signing::TrustSources trust;
+  std::string state_folder;  // of the versions seen; empty: they are not remembered
   std::vector<exec::Service> services;
 };
 
@@ -33,6 +35,8 @@ class Model {
   const format::Manifest& manifest() const { return container_->manifest(); }
   std::span<const exec::Service> services() const { return services_; }
   const Matcher& matcher() const { return matcher_; }
+  // What the caller should know: of the container, of the verdict, of the versions seen.
+  const std::vector<std::string>& notes() const { return notes_; }
   // For a session, which may reject variants of its own copy.
   Matcher copy_of_matcher() const { return matcher_; }
 
@@ -48,6 +52,7 @@ class Model {
   Result<Bytes> keep(const std::string& key, Result<VerifiedBytes> bytes) const;
 
   std::unique_ptr<container::Container> container_;
+  std::vector<std::string> notes_;
   std::vector<exec::Service> services_;
   Matcher matcher_;
   mutable std::mutex mu_;

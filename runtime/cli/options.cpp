@@ -9,14 +9,16 @@
 #include "base/cli/report.h"
 #include "runtime/services/services.h"
 #include "signing/policy.h"
+#include "signing/user_key.h"
 
 namespace mlc::cli {
 
 void add_container_options(CLI::App& app, ContainerOptions& o) {
   app.add_option("file", o.file, "the container (.mlc)")->required();
   app.add_option("--trust", o.trust_keys, "also trust this public key (PEM file)");
-  app.add_option("--policy", o.policy, "trust policy (trust.json) instead of the user's own");
+  app.add_option("--policy", o.policy, "trust policy (trust.json) instead of the system's or the user's own");
   app.add_flag("--allow-unsigned", o.allow_unsigned, "run native code although nobody trusted has signed it");
+  app.add_flag("--allow-older", o.allow_older, "open a version below one that was accepted here before");
   app.add_option("--verify", o.verify, "lazy: before first use; full: everything first; copy: into memory")
       ->check(CLI::IsMember({"lazy", "full", "copy"}));
 }
@@ -31,7 +33,7 @@ Result<OpenModel> open_model(const ContainerOptions& o) {
   const signing::TrustSources sources = signing::default_trust_sources();
   std::vector<const char*> keys;
   for (const std::string& k : o.trust_keys) keys.push_back(k.c_str());
-  const std::string& policy = o.policy.empty() ? sources.policy_file : o.policy;
+  const auto state = signing::state_folder();
   MlcOpenOptions options{};
   options.size = sizeof options;
   options.path = o.file.c_str();
@@ -39,10 +41,12 @@ Result<OpenModel> open_model(const ContainerOptions& o) {
   options.allow_unsigned = o.allow_unsigned;
   options.trust_keys = keys.data();
   options.num_trust_keys = static_cast<uint32_t>(keys.size());
-  options.policy = policy.empty() ? nullptr : policy.c_str();
+  options.policy = o.policy.empty() ? nullptr : o.policy.c_str();
   options.config_folder = sources.config_folder.empty() ? nullptr : sources.config_folder.c_str();
   options.services = services::all().data();
   options.num_services = static_cast<uint32_t>(services::all().size());
+  options.state_folder = state.ok() ? state->c_str() : nullptr;
+  options.allow_older = o.allow_older;
 
   OpenModel out;
   const uint64_t start = now_ns();
@@ -51,6 +55,7 @@ Result<OpenModel> open_model(const ContainerOptions& o) {
   MLC_RETURN_IF_ERROR(status_of(api().open(&options, &model, &error), error));
   out.model.reset(model);
   out.open_ns = now_ns() - start;
+  if (!state.ok()) note("warning: the versions seen are not remembered: " + state.status().message);
   api().model_info(model, &out.info);
   for (uint32_t i = 0; i < out.info.num_notes; ++i) note("warning: " + printable(api().model_note(model, i)));
   return out;

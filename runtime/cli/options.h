@@ -19,6 +19,7 @@ struct ContainerOptions {
   std::vector<std::string> trust_keys;
   std::string policy;
   bool allow_unsigned = false;
+  bool allow_older = false;
   std::string verify = "lazy";
 };
 void add_container_options(CLI::App& app, ContainerOptions& options);
