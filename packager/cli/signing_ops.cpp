@@ -75,15 +75,15 @@ std::vector<Status> check_small_segments(const container::Container& file) {
     if (!file.present(i)) continue;
     if (segments[i].kind == format::SegmentKind::Weights) {
       if (auto first = file.acquire(i, 0, 1); !first.ok()) problems.push_back(std::move(first).status());
-    } else if (auto bytes = file.segment(i); !bytes.ok()) {
-      problems.push_back(std::move(bytes).status());
+    } else if (Status status = file.check(i); !status.ok()) {
+      problems.push_back(std::move(status));
     }
   }
   return problems;
 }
 
 Result<TrustSet> trust_for(const VerifyOptions& options) {
-  if (!options.keys.empty()) return TrustSet::load({.key_files = options.keys, .policy_file = options.policy});
+  if (!options.keys.empty()) return TrustSet::load({.key_files = options.keys, .policy_file = options.policy, .system_policy = ""});
   TrustSources sources = default_trust_sources();
   if (!options.policy.empty()) sources.policy_file = options.policy;
   return TrustSet::load(sources);
@@ -119,7 +119,8 @@ Result<KeygenResult> keygen(const KeygenOptions& options) {
                         trust_folder(folder) + "/local-" + half.id_prefix() + ".pem"};
   }
   const std::string public_path = public_path_of(options.output);
-  if (file_exists(public_path)) return Status(Code::Usage, public_path + " exists already and is not overwritten");
+  MLC_ASSIGN(const bool there, file_exists(public_path));
+  if (there) return Status(Code::Usage, public_path + " exists already and is not overwritten");
   MLC_ASSIGN(const PrivateKey key, PrivateKey::generate(options.type));
   MLC_RETURN_IF_ERROR(key.store(options.output));
   MLC_RETURN_IF_ERROR(create_file(public_path, key.public_key().pem(), 0644));

@@ -13,6 +13,7 @@
 #include "runtime/match/matcher.h"
 #include "runtime/plan/service.h"
 #include "signing/policy.h"
+#include "signing/version_marks.h"
 
 namespace mlc::api {
 
@@ -22,18 +23,22 @@ struct ModelOptions {
   Bytes memory;       // must outlive the model
   container::Verify verify = container::Verify::Auto;
   bool allow_unsigned = false;
+  bool allow_older = false;
   signing::TrustSources trust;
+  std::string state_folder;  // of the versions seen; empty: they are not remembered
   std::vector<exec::Service> services;
   std::vector<std::string> untrusted_services;  // of these: for files whose native code may not run
 };
 
-// A file that was authenticated, with what is needed to open it: nothing else is read from outside after this.
+// A file that was authenticated, with what is needed to open it: nothing else is read from outside after this, or written.
 struct ModelFile {
   ModelOptions options;
   signing::TrustSet trust;
+  signing::VersionMarks seen;
   container::AuthenticatedFile file;
   signing::NativeCode native_code = signing::NativeCode::Never;
   uint64_t now = 0;  // one clock for all that is decided
+  std::vector<std::string> notes;
 
   static Result<ModelFile> authenticate(ModelOptions options);
 };
@@ -49,6 +54,8 @@ class Model {
   // False: it gets the profile of untrusted.h.
   bool is_trusted() const { return container_->native_allowed(); }
   const Matcher& matcher() const { return matcher_; }
+  // What the caller should know: of the container, of the verdict, of the versions seen.
+  const std::vector<std::string>& notes() const { return notes_; }
   // For a session, which may reject variants of its own copy.
   Matcher copy_of_matcher() const { return matcher_; }
 
@@ -64,6 +71,7 @@ class Model {
   Result<Bytes> keep(const std::string& key, Result<VerifiedBytes> bytes) const;
 
   std::unique_ptr<container::Container> container_;
+  std::vector<std::string> notes_;
   std::vector<exec::Service> services_;
   Matcher matcher_;
   mutable std::mutex mu_;

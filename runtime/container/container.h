@@ -46,6 +46,8 @@ struct OpenOptions {
   // Whom to trust; must outlive the call of `open` only. None: nobody, so a signed file is "unknown signer".
   const signing::TrustSet* trust = nullptr;
   bool allow_unsigned = false;  // native code without a trusted signature
+  bool allow_older = false;     // a version below one that was accepted before
+  const signing::VersionMarks* marks = nullptr;  // the versions seen; must outlive the call of `open` only
   uint64_t now = 0;             // seconds since 1970, for expiry; 0: the system's clock
 };
 
@@ -133,6 +135,8 @@ class Container {
   // The primary copy of a tensor (null with OK for one without elements).
   [[nodiscard]] Result<const std::byte*> acquire_tensor(uint32_t tensor) const;
 
+  // Hashes and decodes a present segment and hands out nothing, so also native code that may not run.
+  [[nodiscard]] Status check(uint32_t segment) const;
   // Hashes every present segment, and decodes and checks padding inside. OK, or the first failure.
   [[nodiscard]] Status verify_all() const;
   // The same, reporting every segment's failure: one Status per damaged segment.
