@@ -240,7 +240,8 @@ Status ProgramRunner::split_strings(const Step& s, const Value& texts, const Val
         MLC_RETURN_IF_ERROR(strings_.text_at(numbers(texts)[i], text));
         const uint64_t bytes = text.size();
         text.remove_prefix(static_cast<size_t>(taken));
-        if (tokens ? !next_token(text, reinterpret_cast<const int32_t*>(by->data), by->size / 4, s.new_axis, s.axis, piece)
+        if (tokens ? !next_token(text, reinterpret_cast<const int32_t*>(by->data), by->size / 4, s.new_axis, s.axis, piece,
+                                  &work_)
                    : !next_piece(text, separator, s.axis - std::min<uint64_t>(s.axis, pieces), work_, more, piece))
           break;
         if (!work_.spend(4)) return executor_.why_stopped();
