@@ -9,7 +9,7 @@ namespace {
 
 std::string feature_text(uint32_t id) {
   const size_t i = feature_index(id);
-  return i < kNumFeatures ? std::string(feature_name(i)) : compose("feature {}", id);
+  return i < kNumFeatures ? std::string(kFeatures[i].name) : compose("feature {}", id);
 }
 
 // People read architectures by name.
@@ -54,7 +54,7 @@ ClauseAnswer evaluate_flag(const probe::Record& record, std::span<const std::str
   const size_t i = feature_index(feature);
   if (i == kNumFeatures) return {probe::Answer::Unknown, feature_text(feature), kNotKnown};
   if (is_service(feature)) {
-    const std::string_view name = feature_name(i).substr(kServicePrefix.size());
+    const std::string_view name = kFeatures[i].name.substr(kServicePrefix.size());
     if (std::find(services.begin(), services.end(), name) != services.end())
       return {probe::Answer::Yes, feature_text(feature), ""};
     return {probe::Answer::No, feature_text(feature), "the application does not offer it"};
