@@ -1,10 +1,12 @@
-// Step 2 of trust: what a container may do, given who signed it and what the rules say. The order of the checks is the
-// order of spec/signing.md, "Decision"; the first that fails names the verdict.
+// Steps 2 and 3 of trust: what a container may do, given who signed it and what the rules say. The order of the checks is
+// the order of spec/signing.md, "Decision"; the first that fails names the verdict.
 #include <algorithm>
+#include <utility>
 
 #include "base/compose.h"
 #include "base/json.h"
 #include "signing/policy.h"
+#include "signing/version_marks.h"
 
 namespace mlc::signing {
 
@@ -18,34 +20,57 @@ std::string join(const std::vector<std::string>& parts) {
   return out;
 }
 
+// What one policy says. Who asks for two (a binding one and that of the command line) takes the stricter verdict.
 class Decision {
  public:
-  Decision(const Authentication& authentication, const ModelFacts& facts, const TrustSet& trust,
-           const DecideOptions& options)
-      : authentication_(authentication), facts_(facts), trust_(trust), options_(options),
-        rule_(trust.rule_for(facts.id)) {
-    verdict_.warnings = trust.warnings();
-  }
+  Decision(const Authentication& authentication, const TrustSet& trust, const DecideOptions& options)
+      : authentication_(authentication), trust_(trust), options_(options) {}
 
-  Verdict run() && {
-    if (authentication_.is_signed() && !statement_agrees()) return std::move(verdict_);
+  Verdict signer() && {
+    verdict_.warnings = trust_.warnings();
+    if (!authentication_.is_signed()) {
+      if (check_root()) not_signed_by_anybody();
+      return std::move(verdict_);
+    }
+    const Statement& statement = *authentication_.statement();
+    consider(statement.model_id, statement.model_version, statement.not_after);
     judge_signatures();
     if (!check_root() || !check_age() || !check_version()) return std::move(verdict_);
     if (accepted_.size() >= rule_.threshold) {
-      accept("signed by " + join(accepted_), Trust::Trusted);
-    } else if (!check_lost_keys()) {
-      return std::move(verdict_);
-    } else if (authentication_.is_signed()) {
+      if (check_marks()) accept("signed by " + join(accepted_), Trust::Trusted);
+    } else if (check_lost_keys()) {
       not_trusted();
+    }
+    return std::move(verdict_);
+  }
+
+  Verdict model(const Verdict& signer, const ModelFacts& facts) && {
+    verdict_ = signer;
+    if (authentication_.is_signed()) {
+      const Statement& statement = *authentication_.statement();
+      consider(statement.model_id, statement.model_version, statement.not_after);
+      if (!statement_agrees(facts)) return std::move(verdict_);
     } else {
+      consider(facts.id, facts.version, facts.not_after);
+      if (!check_age() || !check_version()) return std::move(verdict_);
       not_signed();
     }
-    if (verdict_.may_run != MayRun::Refused) check_requirements();
+    if (verdict_.may_run != MayRun::Refused) check_requirements(facts);
     return std::move(verdict_);
   }
 
  private:
+  // The model in question: of the statement where somebody signed one, else what the manifest says.
+  void consider(const std::string& id, uint64_t version, uint64_t not_after) {
+    id_ = id;
+    version_ = version;
+    not_after_ = not_after;
+    rule_ = trust_.rule_for(id);
+  }
   void refuse(Trust trust, Status status) {
+    if (trust_.is_binding())
+      status = std::move(status).fact("{} is binding: --policy, --trust, --allow-unsigned and --allow-older cannot weaken it",
+                                      trust_.policy_path());
     verdict_.trust = trust;
     verdict_.may_run = MayRun::Refused;
     verdict_.reason = status.message;
@@ -69,16 +94,17 @@ class Decision {
   std::string policy_name() const {
     return trust_.has_policy() ? "policy " + trust_.policy_path() : std::string("the default policy");
   }
-  std::string model() const { return json_quote(facts_.id.substr(0, 255)); }
+  std::string model() const { return json_quote(id_.substr(0, 255)); }
+  // What the command line asks for counts unless the policy is binding.
+  bool asked(bool option) const { return option && !trust_.is_binding(); }
 
-  bool statement_agrees() {
-    const Statement& statement = *authentication_.statement();
+  bool statement_agrees(const ModelFacts& facts) {
     std::string what;
-    if (statement.model_id != facts_.id)
-      what = compose("model id {}, manifest has {}", json_quote(statement.model_id), model());
-    if (statement.model_version != facts_.version)
-      what = compose("model version {}, manifest has {}", statement.model_version, facts_.version);
-    if (facts_.not_after != 0 && (statement.not_after == 0 || statement.not_after > facts_.not_after))
+    if (id_ != facts.id)
+      what = compose("model id {}, manifest has {}", model(), json_quote(facts.id.substr(0, 255)));
+    if (version_ != facts.version)
+      what = compose("model version {}, manifest has {}", version_, facts.version);
+    if (facts.not_after != 0 && (not_after_ == 0 || not_after_ > facts.not_after))
       what = "a later end of validity than the manifest";
     if (what.empty()) return true;
     refuse(Trust::BadSignature, Status(Code::BadSignature, 3103, "signed statement has {}", what));
@@ -105,12 +131,14 @@ class Decision {
     }
     return report;
   }
+  bool in_scope(const TrustedKey& entry) const {
+    if (rule_.level == Level::Strict && entry.origin == KeyOrigin::UserFolder) return false;
+    if (trust_.is_binding() && entry.origin == KeyOrigin::CommandLine) return false;
+    return entry.models.empty() || std::any_of(entry.models.begin(), entry.models.end(),
+                                               [&](auto& glob) { return glob_matches(glob, id_); });
+  }
   SignatureStatus judge(const TrustedKey& entry) {
-    if (rule_.level == Level::Strict && entry.origin == KeyOrigin::UserFolder) return SignatureStatus::OutOfScope;
-    const bool in_scope =
-        entry.models.empty() || std::any_of(entry.models.begin(), entry.models.end(),
-                                            [&](auto& glob) { return glob_matches(glob, facts_.id); });
-    if (!in_scope) return SignatureStatus::OutOfScope;
+    if (!in_scope(entry)) return SignatureStatus::OutOfScope;
     // An extender's word counts only for what it added to a publisher's file, which needs the parent's record.
     if (entry.role == KeyRole::Extender) return SignatureStatus::WrongRole;
     if (options_.now < entry.not_before || (entry.not_after != 0 && options_.now > entry.not_after)) {
@@ -126,7 +154,10 @@ class Decision {
       const bool again = signature.valid && std::find(seen.begin(), seen.end(), signature.key->id()) != seen.end();
       if (again) report.status = SignatureStatus::Duplicate;  // t of n distinct keys
       if (signature.valid && !again) seen.push_back(signature.key->id());
-      if (report.status == SignatureStatus::Ok) accepted_.push_back(report.name);
+      if (report.status == SignatureStatus::Ok) {
+        accepted_.push_back(report.name);
+        verdict_.signers.push_back(signature.key->id());
+      }
       verdict_.signatures.push_back(std::move(report));
     }
   }
@@ -143,20 +174,38 @@ class Decision {
     return false;
   }
   bool check_age() {
-    uint64_t end = facts_.not_after;
-    if (authentication_.is_signed() && authentication_.statement()->not_after != 0)
-      end = authentication_.statement()->not_after;  // never later than the manifest's
-    if (end == 0 || options_.now <= end) return true;
-    const std::string when = format_time(end).value_or(compose("{} s", end));
+    if (not_after_ == 0 || options_.now <= not_after_) return true;
+    const std::string when = format_time(not_after_).value_or(compose("{} s", not_after_));
     return refuse_or_warn(lenient(rule_.level) || rule_.level == Level::Permissive, Trust::Expired,
                           Status(Code::Expired, 3201, "{} has expired on {}", options_.file, when));
   }
   bool check_version() {
-    if (facts_.version >= rule_.min_version) return true;
+    if (version_ >= rule_.min_version) return true;
     return refuse_or_warn(lenient(rule_.level), Trust::TooOld,
                           Status(Code::Expired, 3203,
-                                 "{} is version {} of {}, {} wants at least {}", options_.file, facts_.version,
+                                 "{} is version {} of {}, {} wants at least {}", options_.file, version_,
                                  model(), policy_name(), rule_.min_version));
+  }
+  // The marks of every key that may speak for this model count, not only of those that signed this file: otherwise an
+  // older file would pass as soon as somebody takes one of its signatures away.
+  bool check_marks() {
+    verdict_.marks_required = rule_.require_marks;
+    if (options_.marks == nullptr) {
+      return !rule_.require_marks ||
+             refuse_or_warn(lenient(rule_.level), Trust::RequirementNotMet,
+                            Status(Code::NotFound, 3306, "{} wants the versions of {} to be remembered, and there is no "
+                                   "folder for that", policy_name(), model())
+                                .hint("export HOME=/path/to/a/folder"));
+    }
+    uint64_t seen = 0;
+    for (const TrustedKey& entry : trust_.keys())
+      if (in_scope(entry) && entry.role == KeyRole::Publisher && !trust_.key_revoked(entry.key.id()))
+        seen = std::max(seen, options_.marks->version(entry.key.id(), id_));
+    if (version_ >= seen) return true;
+    return refuse_or_warn(asked(options_.allow_older) || lenient(rule_.level), Trust::TooOld,
+                          Status(Code::Expired, 3205, "{} is version {} of {}, and version {} was accepted here before",
+                                 options_.file, version_, model(), seen)
+                              .hint("mlrun --allow-older, if you mean this version"));
   }
   // Keys that would have counted, had they not been withdrawn or run out.
   bool check_lost_keys() {
@@ -191,29 +240,39 @@ class Decision {
     }
     settle(Trust::UnknownSigner, std::move(reason), Code::Untrusted, 3002);
   }
+  // Before the model is known: refused if it would be refused as any model.
+  void not_signed_by_anybody() {
+    if (trust_.demands_signer(options_.allow_unsigned)) {
+      rule_.level = Level::Strict;
+      return not_signed();
+    }
+    accept("not signed", Trust::Unsigned, MayRun::PortableOnly);
+  }
   void not_signed() {
     verdict_.help = compose("mlpack sign {} --key KEY, or mlrun --allow-unsigned for this run only", options_.file);
     settle(Trust::Unsigned, "not signed", Code::Unsigned, 3001);
   }
   // The three columns of the table for a file that nobody trusted signed.
   void settle(Trust trust, std::string reason, Code code, uint16_t number) {
-    if (options_.allow_unsigned || lenient(rule_.level)) {
-      if (!options_.allow_unsigned) verdict_.warnings.push_back(reason);
+    if (asked(options_.allow_unsigned) || lenient(rule_.level)) {
+      if (!asked(options_.allow_unsigned)) verdict_.warnings.push_back(reason);
       return accept(std::move(reason), trust);
     }
+    if (options_.allow_unsigned)
+      verdict_.warnings.push_back(compose("--allow-unsigned does not count, {} is binding", policy_name()));
     if (rule_.level != Level::Strict) return accept(std::move(reason), trust, MayRun::PortableOnly);
     Status status(code, number, "{} is {}, and {} is strict", options_.file, reason, policy_name());
     refuse(trust, std::move(status).hint(verdict_.help));
   }
 
-  void check_requirements() {
-    if (rule_.require_complete && !facts_.complete &&
+  void check_requirements(const ModelFacts& facts) {
+    if (rule_.require_complete && !facts.complete &&
         !refuse_or_warn(lenient(rule_.level), Trust::RequirementNotMet,
                         Status(Code::NoVariant, 3204, "{} is thinned, {} wants the complete file",
                                options_.file, policy_name())))
       return;
     for (const std::string& name : rule_.require_variants) {
-      if (std::find(facts_.variants.begin(), facts_.variants.end(), name) != facts_.variants.end()) continue;
+      if (std::find(facts.variants.begin(), facts.variants.end(), name) != facts.variants.end()) continue;
       if (!refuse_or_warn(lenient(rule_.level), Trust::RequirementNotMet,
                           Status(Code::NoVariant, 3204, "{} lacks variant {}, which {} wants", options_.file,
                                  json_quote(name), policy_name())))
@@ -222,36 +281,50 @@ class Decision {
   }
 
   const Authentication& authentication_;
-  const ModelFacts& facts_;
   const TrustSet& trust_;
   const DecideOptions& options_;
-  const PolicyRule rule_;
+  std::string id_;
+  uint64_t version_ = 0, not_after_ = 0;
+  PolicyRule rule_;
   std::vector<std::string> accepted_;  // names of the distinct keys that count
   Verdict verdict_;
 };
 
-}  // namespace
+static_assert(MayRun::AllVariants < MayRun::PortableOnly && MayRun::PortableOnly < MayRun::Refused);
 
-Verdict decide(const Authentication& authentication, const ModelFacts& facts, const TrustSet& trust,
-               const DecideOptions& options) {
-  return Decision(authentication, facts, trust, options).run();
+// What both allow, with the warnings of both.
+Verdict stricter(Verdict a, Verdict b) {
+  if (b.may_run > a.may_run) std::swap(a, b);
+  for (std::string& warning : b.warnings)
+    if (std::find(a.warnings.begin(), a.warnings.end(), warning) == a.warnings.end())
+      a.warnings.push_back(std::move(warning));
+  a.marks_required |= b.marks_required;
+  return a;
 }
 
-NativeCode native_code_before_manifest(const Authentication& authentication, const TrustSet& trust,
-                                       const DecideOptions& options) {
-  if (!authentication.is_signed()) {
-    if (options.allow_unsigned) return NativeCode::Certain;
-    return trust.has_policy() ? NativeCode::Depends : NativeCode::Never;  // the model's id says which rule counts
-  }
-  // A manifest that says anything else than the statement is refused. Of what the statement leaves out, every further
-  // condition can only refuse.
-  const Statement& statement = *authentication.statement();
-  ModelFacts facts;
-  facts.id = statement.model_id;
-  facts.version = statement.model_version;
-  facts.variants = trust.rule_for(facts.id).require_variants;
-  const MayRun may_run = decide(authentication, facts, trust, options).may_run;
-  return may_run == MayRun::AllVariants ? NativeCode::Certain : NativeCode::Never;
+}  // namespace
+
+Verdict decide_signer(const Authentication& authentication, const TrustSet& trust, const DecideOptions& options) {
+  Verdict verdict = Decision(authentication, trust, options).signer();
+  if (!trust.binding()) return verdict;
+  return stricter(std::move(verdict), Decision(authentication, *trust.binding(), options).signer());
+}
+
+Verdict decide_model(const Verdict& signer, const Authentication& authentication, const ModelFacts& facts,
+                     const TrustSet& trust, const DecideOptions& options) {
+  Verdict verdict = Decision(authentication, trust, options).model(signer, facts);
+  if (!trust.binding()) return verdict;
+  return stricter(std::move(verdict), Decision(authentication, *trust.binding(), options).model(signer, facts));
+}
+
+NativeCode native_code_before_manifest(const Verdict& signer, const Authentication& authentication,
+                                       const TrustSet& trust, const DecideOptions& options) {
+  if (signer.may_run == MayRun::Refused) return NativeCode::Never;
+  if (authentication.is_signed())
+    return signer.may_run == MayRun::AllVariants ? NativeCode::Certain : NativeCode::Never;
+  if (trust.binding() || trust.is_binding()) return NativeCode::Depends;
+  if (options.allow_unsigned) return NativeCode::Certain;
+  return trust.has_policy() ? NativeCode::Depends : NativeCode::Never;  // the model's id says which rule counts
 }
 
 std::string_view name_of(Trust trust) {

@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <utility>
 
 #include "base/compose.h"
 
@@ -19,20 +18,6 @@ namespace {
 Status system_error(Code code, const std::string& path, std::string_view what) {
   return Status(code, "{}: {}: {}", path, what, strerror(errno));
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
-
- private:
-  int fd_;
-};
 
 std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
@@ -56,7 +41,7 @@ Result<std::string> write_beside(const std::string& path, std::string_view text,
   const std::string temporary =
       compose("{}.tmp.{}.{}", path, ::getpid(), counter.fetch_add(1));
   Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
-  if (fd.get() < 0) return system_error(Code::NotFound, temporary, "cannot create the file");
+  if (!fd.valid()) return system_error(Code::NotFound, temporary, "cannot create the file");
   const bool written =
       ::fchmod(fd.get(), mode) == 0 && write_all(fd.get(), text) && ::fsync(fd.get()) == 0 && fd.close();
   if (!written) {
@@ -69,20 +54,14 @@ Result<std::string> write_beside(const std::string& path, std::string_view text,
 
 void sync_folder(const std::string& path) {
   Descriptor folder(::open(folder_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.get() >= 0) ::fsync(folder.get());
+  if (folder.valid()) ::fsync(folder.get());
 }
 
 }  // namespace
 
-Result<std::string> read_small_file(const std::string& path, size_t limit, bool private_only) {
-  Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (fd.get() < 0) return system_error(Code::NotFound, path, "cannot open the file");
-  struct stat info;
-  if (::fstat(fd.get(), &info) != 0) return system_error(Code::NotFound, path, "cannot read the file");
-  if (!S_ISREG(info.st_mode)) return Status(Code::NotFound, "{}: not a regular file", path);
-  if (private_only && (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0))
-    return Status(Code::Untrusted, 3303, "{}: a private key that others may read or write", path)
-        .hint("chmod 600 {}", path);
+bool Descriptor::close() { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
+
+Result<std::string> read_all(const Descriptor& fd, const std::string& path, size_t limit) {
   std::string text;
   char buffer[4096];
   for (;;) {
@@ -94,6 +73,22 @@ Result<std::string> read_small_file(const std::string& path, size_t limit, bool 
     if (text.size() > limit)
       return Status(Code::Malformed, "{}: longer than {} bytes", path, limit);
   }
+}
+
+Result<std::string> read_small_file(const std::string& path, size_t limit, bool private_only) {
+  const Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.valid()) return system_error(Code::NotFound, path, "cannot open the file");
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) return system_error(Code::NotFound, path, "cannot read the file");
+  if (!S_ISREG(info.st_mode)) return Status(Code::NotFound, "{}: not a regular file", path);
+  if (private_only && info.st_uid != ::geteuid())
+    return Status(Code::Untrusted, 3303, "{}: a private key that belongs to user {}, expected user {}", path,
+                  info.st_uid, ::geteuid())
+        .hint("sudo chown {} {}", ::geteuid(), path);
+  if (private_only && (info.st_mode & 077) != 0)
+    return Status(Code::Untrusted, 3303, "{}: a private key that others may read or write", path)
+        .hint("chmod 600 {}", path);
+  return read_all(fd, path, limit);
 }
 
 Status create_file(const std::string& path, std::string_view text, mode_t mode) {
@@ -120,22 +115,11 @@ Status replace_file(const std::string& path, std::string_view text, mode_t mode)
   return ok();
 }
 
-Status make_private_folders(const std::string& path) {
-  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
-    const std::string part = path.substr(0, end);
-    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST)
-      return system_error(Code::NotFound, part, "cannot create the folder");
-    if (end == std::string::npos) break;
-  }
+Result<bool> file_exists(const std::string& path) {
   struct stat info;
-  if (::stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode))
-    return Status(Code::NotFound, "{}: not a folder", path);
-  return ok();
-}
-
-bool file_exists(const std::string& path) {
-  struct stat info;
-  return ::stat(path.c_str(), &info) == 0;
+  if (::lstat(path.c_str(), &info) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  return Status(Code::NotFound, 3305, "{}: cannot be looked at: {}", path, strerror(errno));
 }
 
 }  // namespace mlc::signing

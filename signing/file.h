@@ -5,14 +5,37 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/status.h"
 
 namespace mlc::signing {
 
+// An open file, or none.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() { close(); }
+  bool valid() const { return fd_ >= 0; }
+  int get() const { return fd_; }
+  bool close();  // false if that failed
+
+ private:
+  int fd_ = -1;
+};
+
+// From where the descriptor is to the end, at most `limit` bytes (else Malformed). `path` is for messages.
+[[nodiscard]] Result<std::string> read_all(const Descriptor& fd, const std::string& path, size_t limit);
+
 // The whole of a regular file of at most `limit` bytes. NotFound: missing, not readable, not a regular file (a FIFO is
-// refused without blocking); Malformed: longer. With `private_only`, Untrusted unless the file belongs to this user and
-// nobody else may read or write it.
+// refused without blocking); Malformed: longer. With `private_only`, Untrusted (E3303) unless the opened file belongs to
+// this user and nobody else may read or write it; root is no exception.
 [[nodiscard]] Result<std::string> read_small_file(const std::string& path, size_t limit, bool private_only = false);
 
 // Creates `path`, complete or not at all: written beside its place (O_EXCL, `mode`), synced, then linked. Usage if
@@ -21,9 +44,7 @@ namespace mlc::signing {
 // The same, but replaces what is there.
 [[nodiscard]] Status replace_file(const std::string& path, std::string_view text, mode_t mode);
 
-// Makes the folder and its missing parents with mode 0700.
-[[nodiscard]] Status make_private_folders(const std::string& path);
-
-[[nodiscard]] bool file_exists(const std::string& path);
+// Whether anything has that name, be it a link that leads nowhere. NotFound (E3305) if that cannot be told.
+[[nodiscard]] Result<bool> file_exists(const std::string& path);
 
 }  // namespace mlc::signing

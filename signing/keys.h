@@ -72,8 +72,8 @@ class PrivateKey {
  public:
   [[nodiscard]] static Result<PrivateKey> generate(KeyType type);
   [[nodiscard]] static Result<PrivateKey> from_pem(std::string_view pem);  // unencrypted, PKCS#8 or SEC1
-  // With `private_only`, Untrusted unless the file is this user's and nobody else may read or write it.
-  [[nodiscard]] static Result<PrivateKey> load(const std::string& path, bool private_only = false);
+  // Untrusted (E3303) unless the file is this user's and nobody else may read or write it.
+  [[nodiscard]] static Result<PrivateKey> load(const std::string& path);
 
   const PublicKey& public_key() const { return public_; }
   // PKCS#8. The caller wipes the string or accepts that it stays in memory.

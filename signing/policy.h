@@ -1,12 +1,14 @@
 // Trust: which keys count, and what a container may do. Trust lives outside the file; the file only offers keys.
 //
 // Keys come from the user's trust folder, from the command line and from a policy file. Where a rule of a policy file
-// says `strict`, the user's folder does not count. Two steps, as in the open sequence of spec/signing.md:
+// says `strict`, the user's folder does not count. Three steps, as in the open sequence of spec/signing.md:
 //
 //   1. authenticate(core, manifest, tail)   before anything of the manifest is parsed: the signature block, the
 //                                           signatures, the statement, its digests against the bytes at hand
-//   2. decide(authentication, facts, ...)   after the manifest is validated: scope, threshold, expiry, revocation,
-//                                           minimum version; what may run
+//   2. decide_signer(authentication, ...)   still before that: whose signatures count, for the model and version that the
+//                                           statement names; revocation, expiry, minimum version, versions seen
+//   3. decide_model(verdict, facts, ...)    after the manifest is validated: that it is the model of the statement, what
+//                                           an unsigned file may do, completeness
 //
 //   file                                     no policy       strict            --allow-unsigned
 //   signed, threshold met, in scope          all variants    all variants      all variants
@@ -19,6 +21,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,6 +55,7 @@ struct PolicyRule {
   uint64_t min_version = 0;
   bool require_complete = false;               // no segment left out
   std::vector<std::string> require_variants;   // names that must be present
+  bool require_marks = false;                  // refused where the versions seen cannot be remembered
 };
 
 // A trust policy file (`trust.json`).
@@ -61,6 +65,9 @@ struct PolicyFile {
   std::vector<PolicyRule> rules;  // the first that matches a model id decides; none: strict, threshold 1
   std::vector<Digest> revoked_keys;
   std::vector<Digest> revoked_roots;
+  // --trust, --allow-unsigned and --allow-older do not count beside it. For the system's policy also: another policy may
+  // only refuse more than this one.
+  bool binding = false;
 };
 // Strict: unknown keys, duplicate keys and ids, wrong types are errors (Usage, with line and column).
 [[nodiscard]] Result<PolicyFile> parse_policy(Bytes json, const std::string& name);
@@ -69,37 +76,55 @@ struct PolicyFile {
 [[nodiscard]] std::string encode_trusted_key(const PublicKey& key, std::string_view name,
                                              std::span<const std::string> models);
 
+inline constexpr const char* kSystemPolicy = "/etc/mlc/trust.json";
+
 struct TrustSources {
   std::string config_folder;               // its trust/ and trust.json are read; empty: neither
   std::vector<std::string> key_files;      // --trust KEY.pem: any failure is an error
-  std::string policy_file;                 // --policy; empty: <config_folder>/trust.json where it exists
+  std::string policy_file;                 // --policy; empty: the system's, else <config_folder>/trust.json, if there
+  std::string system_policy = kSystemPolicy;  // the administrator's; empty: none
 };
-// What a tool starts from: the user's folder (none if there is no home) and /etc/mlc/trust.json where it exists.
+// What a tool starts from: the user's folder (none if there is no home) and the system's policy.
 [[nodiscard]] TrustSources default_trust_sources();
 
 class TrustSet {
  public:
-  // Reads the sources. A damaged file of the trust folder, or a folder that others may write, grants nothing and
-  // becomes a warning; a damaged policy file or --trust file is an error.
+  // Reads the sources. Only what does not exist is none: what is there and cannot be read (E3305), or can be changed by
+  // others than this user and root (E3304, owned_file.h), is an error, and so is a damaged policy or --trust file. A
+  // damaged key of the trust folder grants nothing and becomes a warning.
   [[nodiscard]] static Result<TrustSet> load(const TrustSources& sources);
   // For tools and tests: the given keys, no files.
-  [[nodiscard]] static TrustSet of(std::vector<TrustedKey> keys, std::optional<PolicyFile> policy = std::nullopt);
+  [[nodiscard]] static TrustSet of(std::vector<TrustedKey> keys, std::optional<PolicyFile> policy = std::nullopt,
+                                   std::optional<PolicyFile> binding = std::nullopt);
 
   const std::vector<TrustedKey>& keys() const { return keys_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
   bool has_policy() const { return policy_.has_value(); }
+  bool is_binding() const { return policy_ && policy_->binding; }
+  // The system's binding policy with the keys that count beside it, where policy() is another one; else null. A file may
+  // do what both allow.
+  const TrustSet* binding() const { return binding_.get(); }
   const std::string& policy_path() const;  // empty without a policy
 
   // The rule for a model id. Without a policy: level Default, threshold 1.
   PolicyRule rule_for(std::string_view model_id) const;
+  // Whether this policy refuses an unsigned file whatever model it says it is: each rule is strict, and the wish for
+  // unsigned files does not count or is not there.
+  bool demands_signer(bool allow_unsigned) const;
+  // The same of this policy or the binding one: the manifest of such a file is not parsed.
+  bool refuses_unsigned(bool allow_unsigned) const;
   // Every entry with exactly this key (one key may stand under several names and scopes).
   std::vector<const TrustedKey*> find(Bytes spki) const;
   bool key_revoked(const Digest& id) const;
   bool root_revoked(const Digest& root) const;
 
  private:
+  void add_keys_of_policy();
+
   std::vector<TrustedKey> keys_;
+
   std::optional<PolicyFile> policy_;
+  std::shared_ptr<const TrustSet> binding_;
   std::vector<std::string> warnings_;
 };
 
@@ -146,8 +171,12 @@ struct ModelFacts {
   std::vector<std::string> variants;     // names of the variants whose segments are all present
 };
 
+class VersionMarks;
+
 struct DecideOptions {
   bool allow_unsigned = false;
+  bool allow_older = false;               // a version below one that was accepted before is a warning
+  const VersionMarks* marks = nullptr;    // the versions seen (version_marks.h); null: nobody remembers them
   uint64_t now = 0;         // seconds since 1970; the caller's clock
   std::string file;         // how messages name the container
 };
@@ -187,18 +216,25 @@ struct Verdict {
   std::string reason;                 // one sentence, always set: "signed by local:ab12..."
   std::string help;                   // the command that would trust the signer; empty if there is none
   std::vector<SignatureReport> signatures;
+  std::vector<Digest> signers;        // key ids that count, if Trusted
+  bool marks_required = false;        // by the rule: the version has to be remembered
   std::vector<std::string> warnings;  // what a lenient level let pass; unusable files of the trust folder
 };
 
-// Step 2.
-[[nodiscard]] Verdict decide(const Authentication& authentication, const ModelFacts& facts, const TrustSet& trust,
-                             const DecideOptions& options);
+// Step 2. Of a signed file the verdict is complete but for step 3, which can only refuse. Of an unsigned file it is
+// Refused where every rule wants a signer, and otherwise PortableOnly until step 3 knows the model.
+[[nodiscard]] Verdict decide_signer(const Authentication& authentication, const TrustSet& trust,
+                                    const DecideOptions& options);
 
-// What is known between the steps of what native code may do, for who keeps files away from its privileges until it knows.
-// Never and Certain hold whatever the manifest says, unless step 2 refuses the file.
+// Step 3, with the verdict of step 2, which is not Refused, and the same arguments.
+[[nodiscard]] Verdict decide_model(const Verdict& signer, const Authentication& authentication, const ModelFacts& facts,
+                                   const TrustSet& trust, const DecideOptions& options);
+
+// What is known after step 2 of what native code may do, for who keeps files away from its privileges until it knows. Never
+// and Certain hold whatever the manifest says, unless step 3 refuses the file. `signer` is the verdict of step 2.
 enum class NativeCode : uint8_t { Never, Depends, Certain };
-[[nodiscard]] NativeCode native_code_before_manifest(const Authentication& authentication, const TrustSet& trust,
-                                                     const DecideOptions& options);
+[[nodiscard]] NativeCode native_code_before_manifest(const Verdict& signer, const Authentication& authentication,
+                                                     const TrustSet& trust, const DecideOptions& options);
 
 [[nodiscard]] std::string_view name_of(Trust trust);            // "trusted", "unknown-signer", ...
 [[nodiscard]] std::string_view name_of(MayRun may_run);         // "all", "portable", "none"

@@ -143,7 +143,7 @@ std::optional<Level> level_named(std::string_view name) {
 }
 
 Result<PolicyRule> read_rule(const Entry& entry) {
-  MLC_RETURN_IF_ERROR(entry.only("models level threshold min_version require_complete require_variants"));
+  MLC_RETURN_IF_ERROR(entry.only("models level threshold min_version require_complete require_variants require_marks"));
   PolicyRule rule;
   MLC_ASSIGN(rule.models, entry.globs("models"));
   if (rule.models.empty()) return entry.wrong("models", "an array of model ids or globs");
@@ -158,6 +158,7 @@ Result<PolicyRule> read_rule(const Entry& entry) {
   MLC_ASSIGN(rule.min_version, entry.number("min_version", 0, 0, UINT64_MAX));
   MLC_ASSIGN(rule.require_complete, entry.boolean("require_complete"));
   MLC_ASSIGN(rule.require_variants, entry.texts("require_variants"));
+  MLC_ASSIGN(rule.require_marks, entry.boolean("require_marks"));
   return rule;
 }
 
@@ -166,9 +167,10 @@ Result<PolicyRule> read_rule(const Entry& entry) {
 Result<PolicyFile> parse_policy(Bytes json, const std::string& name) {
   MLC_ASSIGN(const JsonDocument document, read_document(json, name));
   const Entry top{document.root(), name};
-  MLC_RETURN_IF_ERROR(top.only("keys rules revoked_keys revoked_roots"));
+  MLC_RETURN_IF_ERROR(top.only("binding keys rules revoked_keys revoked_roots"));
   PolicyFile policy;
   policy.path = name;
+  MLC_ASSIGN(policy.binding, top.boolean("binding"));
   std::set<std::string> ids;
   MLC_ASSIGN(const std::vector<Entry> keys, top.array("keys"));
   for (const Entry& entry : keys) {

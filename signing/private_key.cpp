@@ -71,8 +71,8 @@ Result<PrivateKey> PrivateKey::from_pem(std::string_view pem) {
   return adopt(std::move(key));
 }
 
-Result<PrivateKey> PrivateKey::load(const std::string& path, bool private_only) {
-  MLC_ASSIGN(std::string text, read_small_file(path, kMaxKeyFile, private_only));
+Result<PrivateKey> PrivateKey::load(const std::string& path) {
+  MLC_ASSIGN(std::string text, read_small_file(path, kMaxKeyFile, /*private_only=*/true));
   auto key = from_pem(text);
   OPENSSL_cleanse(text.data(), text.size());
   if (!key.ok()) return std::move(key).status().note(path);

@@ -1,13 +1,8 @@
 // Where trusted keys come from.
-#include <dirent.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <set>
 
 #include "base/compose.h"
-#include "signing/file.h"
+#include "signing/owned_file.h"
 #include "signing/policy.h"
 #include "signing/user_key.h"
 
@@ -18,37 +13,43 @@ namespace {
 constexpr size_t kMaxPolicy = 4u << 20;
 constexpr size_t kMaxTrustFiles = 4096;
 
-// Names of the regular-looking entries, in an order that does not depend on the file system.
-std::set<std::string> file_names(const std::string& folder) {
-  std::set<std::string> names;
-  if (DIR* dir = ::opendir(folder.c_str())) {
-    while (const dirent* entry = ::readdir(dir)) {
-      const std::string_view name = entry->d_name;
-      if ((name.ends_with(".pem") || name.ends_with(".json")) && !name.starts_with(".") &&
-          names.size() < kMaxTrustFiles)
-        names.emplace(name);
-    }
-    ::closedir(dir);
-  }
-  return names;
-}
+Bytes bytes_of(const std::string& text) { return std::as_bytes(std::span(text.data(), text.size())); }
 
-// True if only this user or root may change what lies in the folder.
-bool is_private_to_write(const std::string& folder) {
-  struct stat info;
-  if (::stat(folder.c_str(), &info) != 0) return false;
-  return (info.st_mode & 022) == 0 && (info.st_uid == ::geteuid() || info.st_uid == 0 || ::geteuid() == 0);
-}
-
-Result<TrustedKey> trusted_key_from(const std::string& folder, const std::string& name) {
-  const std::string path = compose("{}/{}", folder, name);
-  MLC_ASSIGN(const std::string text, read_small_file(path, kMaxKeyFile));
-  if (std::string_view(name).ends_with(".json")) return parse_trusted_key(std::as_bytes(std::span(text.data(), text.size())), path);
+Result<TrustedKey> trusted_key_from(const std::string& path, const std::string& name, const std::string& text) {
+  if (name.ends_with(".json")) return parse_trusted_key(bytes_of(text), path);
   auto key = PublicKey::from_pem(text);
   if (!key.ok()) return std::move(key).status().note(path);
   const std::string stem = name.substr(0, name.size() - 4);
   const bool own = stem == "local-" + key->id_prefix();
   return TrustedKey{*key, own ? local_name(*key) : stem};
+}
+
+// The keys of a trust folder, in an order that does not depend on the file system. A file that is damaged grants nothing
+// and becomes a warning; one that cannot be read, or that others may change, is an error.
+Status add_folder(const std::string& path, std::vector<TrustedKey>& keys, std::vector<std::string>& warnings) {
+  MLC_ASSIGN(const std::optional<OwnedFolder> folder, OwnedFolder::open(path));
+  if (!folder) return ok();
+  MLC_ASSIGN(const std::vector<std::string> names, folder->names(kMaxTrustFiles));
+  for (const std::string& name : names) {
+    if (name.starts_with(".") || !(name.ends_with(".pem") || name.ends_with(".json"))) continue;
+    const std::string file = compose("{}/{}", path, name);
+    auto text = read_owned_file(file, kMaxKeyFile);
+    if (!text.ok() && text.status().code != Code::Malformed) return std::move(text).status();
+    if (text.ok() && !*text) continue;  // removed meanwhile
+    auto key = text.ok() ? trusted_key_from(file, name, **text) : Result<TrustedKey>(std::move(text).status());
+    if (key.ok()) keys.push_back(std::move(key).value());
+    else warnings.push_back("ignored, " + key.status().message);
+  }
+  return ok();
+}
+
+// None if there is no such file, or no name of one.
+Result<std::optional<PolicyFile>> policy_at(const std::string& path) {
+  if (path.empty()) return std::optional<PolicyFile>();
+  MLC_ASSIGN(const std::optional<std::string> text, read_owned_file(path, kMaxPolicy));
+  if (!text) return std::optional<PolicyFile>();
+  MLC_ASSIGN(PolicyFile policy, parse_policy(bytes_of(*text), path));
+  return std::optional(std::move(policy));
 }
 
 }  // namespace
@@ -77,27 +78,22 @@ bool glob_matches(std::string_view glob, std::string_view text) {
 TrustSources default_trust_sources() {
   TrustSources sources;
   if (auto folder = config_folder(); folder.ok()) sources.config_folder = *folder;
-  const std::string system_wide = "/etc/mlc/trust.json";
-  if (file_exists(system_wide)) sources.policy_file = system_wide;
   return sources;
 }
 
 Result<TrustSet> TrustSet::load(const TrustSources& sources) {
   TrustSet set;
   const std::string& home = sources.config_folder;
-  std::string policy_path = sources.policy_file;
-  if (!home.empty() && file_exists(home)) {
-    const std::string folder = trust_folder(home);
-    if (!is_private_to_write(home) || (file_exists(folder) && !is_private_to_write(folder))) {
-      set.warnings_.push_back(home + ": others may write here, no key in it is trusted");
-    } else {
-      for (const std::string& name : file_names(folder)) {
-        auto key = trusted_key_from(folder, name);
-        if (key.ok()) set.keys_.push_back(std::move(key).value());
-        else set.warnings_.push_back("ignored, " + key.status().message);
-      }
-      if (policy_path.empty() && file_exists(home + "/trust.json")) policy_path = home + "/trust.json";
-    }
+  if (!home.empty()) MLC_RETURN_IF_ERROR(add_folder(trust_folder(home), set.keys_, set.warnings_));
+  MLC_ASSIGN(std::optional<PolicyFile> system, policy_at(sources.system_policy));
+  if (!sources.policy_file.empty()) {
+    MLC_ASSIGN(set.policy_, policy_at(sources.policy_file));
+    if (!set.policy_) return Status(Code::NotFound, "{}: no such file", sources.policy_file);
+    if (system && system->binding) set.binding_ = std::make_shared<TrustSet>(of(set.keys_, std::move(system)));
+  } else if (system) {
+    set.policy_ = std::move(system);
+  } else if (!home.empty()) {
+    MLC_ASSIGN(set.policy_, policy_at(home + "/trust.json"));
   }
   for (const std::string& path : sources.key_files) {
     MLC_ASSIGN(PublicKey key, PublicKey::load(path));
@@ -106,22 +102,22 @@ Result<TrustSet> TrustSet::load(const TrustSources& sources) {
     entry.origin = KeyOrigin::CommandLine;
     set.keys_.push_back(std::move(entry));
   }
-  if (!policy_path.empty()) {
-    MLC_ASSIGN(const std::string text, read_small_file(policy_path, kMaxPolicy));
-    MLC_ASSIGN(PolicyFile policy, parse_policy(std::as_bytes(std::span(text.data(), text.size())), policy_path));
-    for (const TrustedKey& key : policy.keys) set.keys_.push_back(key);
-    set.policy_ = std::move(policy);
-  }
+  set.add_keys_of_policy();
   return set;
 }
 
-TrustSet TrustSet::of(std::vector<TrustedKey> keys, std::optional<PolicyFile> policy) {
+TrustSet TrustSet::of(std::vector<TrustedKey> keys, std::optional<PolicyFile> policy,
+                      std::optional<PolicyFile> binding) {
   TrustSet set;
+  if (binding) set.binding_ = std::make_shared<TrustSet>(of(keys, std::move(binding)));
   set.keys_ = std::move(keys);
-  if (policy)
-    for (const TrustedKey& key : policy->keys) set.keys_.push_back(key);
   set.policy_ = std::move(policy);
+  set.add_keys_of_policy();
   return set;
+}
+
+void TrustSet::add_keys_of_policy() {
+  if (policy_) keys_.insert(keys_.end(), policy_->keys.begin(), policy_->keys.end());
 }
 
 const std::string& TrustSet::policy_path() const {
@@ -139,6 +135,15 @@ PolicyRule TrustSet::rule_for(std::string_view model_id) const {
     for (const std::string& glob : candidate.models)
       if (glob_matches(glob, model_id)) return candidate;
   return rule;  // a policy that says nothing about this model: strict
+}
+
+bool TrustSet::demands_signer(bool allow_unsigned) const {
+  if (!policy_ || (allow_unsigned && !policy_->binding)) return false;
+  return std::all_of(policy_->rules.begin(), policy_->rules.end(),
+                     [](const PolicyRule& rule) { return rule.level == Level::Strict; });
+}
+bool TrustSet::refuses_unsigned(bool allow_unsigned) const {
+  return demands_signer(allow_unsigned) || (binding_ && binding_->demands_signer(allow_unsigned));
 }
 
 std::vector<const TrustedKey*> TrustSet::find(Bytes spki) const {

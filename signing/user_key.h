@@ -1,6 +1,6 @@
 // The user's own folder and key: what makes "build, then run" work without ceremony.
 //
-//   $XDG_CONFIG_HOME/mlc/  (or ~/.config/mlc/)   mode 0700
+//   $XDG_CONFIG_HOME/mlc/  (or ~/.config/mlc/)   mode 0700, as owned_file.h asks
 //     key.pem              private key, P-256, mode 0600, made on first use
 //     trust/*.pem          public keys that this user trusts for every model
 //     trust/*.json         the same with a scope: one entry of `keys` in a trust policy (policy.h)
@@ -20,6 +20,8 @@ namespace mlc::signing {
 
 // Where the folder is; NotFound if neither XDG_CONFIG_HOME nor a home directory is known. Creates nothing.
 [[nodiscard]] Result<std::string> config_folder();
+// The same for what programs remember: $XDG_STATE_HOME/mlc or ~/.local/state/mlc (version_marks.h).
+[[nodiscard]] Result<std::string> state_folder();
 
 [[nodiscard]] std::string user_key_path(const std::string& config_folder);
 [[nodiscard]] std::string trust_folder(const std::string& config_folder);
@@ -28,7 +30,7 @@ namespace mlc::signing {
 [[nodiscard]] std::string local_name(const PublicKey& key);
 
 // Loads the user's key, or makes it; in both cases its public half is in the trust folder afterwards. Refuses a key
-// file that others can read or write. Two processes that start at once end up with the same key.
+// file that others can read or write, and a folder that they can write to (owned_file.h). Two processes that start at once end up with the same key.
 [[nodiscard]] Result<PrivateKey> user_key(const std::string& config_folder);
 
 // Puts a public key into the trust folder, for every model, or only for ids that match one of `models` (globs).

@@ -83,7 +83,7 @@ std::vector<Status> check_small_segments(const container::Container& file) {
 }
 
 Result<TrustSet> trust_for(const VerifyOptions& options) {
-  if (!options.keys.empty()) return TrustSet::load({.key_files = options.keys, .policy_file = options.policy});
+  if (!options.keys.empty()) return TrustSet::load({.key_files = options.keys, .policy_file = options.policy, .system_policy = ""});
   TrustSources sources = default_trust_sources();
   if (!options.policy.empty()) sources.policy_file = options.policy;
   return TrustSet::load(sources);
@@ -119,7 +119,8 @@ Result<KeygenResult> keygen(const KeygenOptions& options) {
                         trust_folder(folder) + "/local-" + half.id_prefix() + ".pem"};
   }
   const std::string public_path = public_path_of(options.output);
-  if (file_exists(public_path)) return Status(Code::Usage, public_path + " exists already and is not overwritten");
+  MLC_ASSIGN(const bool there, file_exists(public_path));
+  if (there) return Status(Code::Usage, public_path + " exists already and is not overwritten");
   MLC_ASSIGN(const PrivateKey key, PrivateKey::generate(options.type));
   MLC_RETURN_IF_ERROR(key.store(options.output));
   MLC_RETURN_IF_ERROR(create_file(public_path, key.public_key().pem(), 0644));

@@ -99,6 +99,8 @@ Result<mlc::api::ModelOptions> model_options(const MlcOpenOptions* o) {
   }
   options.allow_unsigned = MLC_FIELD(o, allow_unsigned, 0) != 0;
   options.trust.policy_file = text_or_empty(MLC_FIELD(o, policy, nullptr));
+  options.allow_older = MLC_FIELD(o, allow_older, 0) != 0;
+  options.state_folder = text_or_empty(MLC_FIELD(o, state_folder, nullptr));
   options.trust.config_folder = text_or_empty(MLC_FIELD(o, config_folder, nullptr));
   if (const char* const* keys = MLC_FIELD(o, trust_keys, nullptr))
     for (uint32_t i = 0; i < MLC_FIELD(o, num_trust_keys, 0); ++i) options.trust.key_files.emplace_back(keys[i]);
@@ -187,15 +189,12 @@ void api_model_info(const MlcModel* m, MlcModelInfo* out) {
   out->num_programs = static_cast<uint32_t>(manifest.methods.size());
   out->num_variants = static_cast<uint32_t>(manifest.variants.size());
   out->num_golden = static_cast<uint32_t>(manifest.golden.size());
-  out->num_notes = static_cast<uint32_t>(c.notes().size() + c.verdict().warnings.size());
+  out->num_notes = static_cast<uint32_t>(m->model->notes().size());
 }
 
 const char* api_model_note(const MlcModel* m, uint32_t index) {
-  const auto& notes = m->model->container().notes();
-  const auto& warnings = m->model->container().verdict().warnings;
-  if (index < notes.size()) return notes[index].c_str();
-  index -= static_cast<uint32_t>(notes.size());
-  return index < warnings.size() ? warnings[index].c_str() : nullptr;
+  const auto& notes = m->model->notes();
+  return index < notes.size() ? notes[index].c_str() : nullptr;
 }
 
 // The arrays that a plan takes and gives: the core ports where a method has such.

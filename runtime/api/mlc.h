@@ -130,7 +130,7 @@ typedef struct MlcOpenOptions {
   int32_t allow_unsigned;          /* run native code of a file that nobody trusted has signed */
   const char* const* trust_keys;   /* PEM files of public keys */
   uint32_t num_trust_keys;
-  const char* policy;              /* a trust.json, or null */
+  const char* policy;              /* a trust.json; null: /etc/mlc/trust.json, else that of config_folder, if there */
   const char* config_folder;       /* its trust/ and trust.json are read; null: nobody is trusted but trust_keys */
   const MlcService* services;      /* that the application offers */
   uint32_t num_services;
@@ -138,6 +138,8 @@ typedef struct MlcOpenOptions {
   uint32_t num_untrusted_services;
   int32_t use_fd;                  /* not 0: the container is the open file `fd`, if there is no path and no memory; it stays */
   int32_t fd;                      /* the caller's, who may close it when the call returns */
+  const char* state_folder;        /* where the versions seen are remembered; null: nowhere, no version is too old */
+  int32_t allow_older;             /* open a version below one that was accepted before */
 } MlcOpenOptions;
 
 /* Opening in two steps, for who handles files of strangers. `authenticate` opens the file, reads trust folder, keys and

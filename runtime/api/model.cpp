@@ -6,6 +6,7 @@
 
 #include "base/compose.h"
 #include "runtime/probe/probe.h"
+#include "signing/version_marks.h"
 
 namespace mlc::api {
 
@@ -13,20 +14,52 @@ Model::Model(std::unique_ptr<container::Container> container, MatchPolicy policy
     : container_(std::move(container)),
       matcher_(probe::host(), container_->manifest().variants, std::move(policy)) {}
 
+namespace {
+
+// Raises the marks of a trusted signer whose version is above what was seen: as soon as its signature is accepted, since
+// a process that looks into the file may not write any more. Where that fails the next run does not know of this
+// version, which is said, and an error where the policy wants the version remembered.
+Status remember(const signing::Statement& statement, const signing::Verdict& signer, const signing::VersionMarks& seen,
+                const std::string& folder, std::vector<std::string>& notes) {
+  if (signer.trust != signing::Trust::Trusted ||
+      std::all_of(signer.signers.begin(), signer.signers.end(), [&](const Digest& key) {
+        return seen.version(key, statement.model_id) >= statement.model_version;
+      }))
+    return ok();
+  Status status = signing::remember_version(folder, signer.signers, statement.model_id, statement.model_version);
+  if (status.ok() || signer.marks_required) return status;
+  notes.push_back("this version is not remembered: " + status.message);
+  return ok();
+}
+
+}  // namespace
+
 Result<ModelFile> ModelFile::authenticate(ModelOptions options) {
   MLC_ASSIGN(signing::TrustSet trust, signing::TrustSet::load(options.trust));
   auto file = !options.path.empty()     ? container::AuthenticatedFile::open(options.path)
               : options.descriptor >= 0 ? container::AuthenticatedFile::open_descriptor(options.descriptor)
                                         : container::AuthenticatedFile::open_memory(options.memory, "the container in memory");
   if (!file) return std::move(file).status();
+  ModelFile out{std::move(options), std::move(trust), std::move(*file)};
+  out.now = static_cast<uint64_t>(std::time(nullptr));
+  const std::string& state = out.options.state_folder;
+  if (!state.empty()) {
+    MLC_ASSIGN(out.seen, signing::VersionMarks::load(state));
+  }
+  const auto& authentication = out.file.authentication();
+  if (!authentication) return out;  // cut off
   signing::DecideOptions decide;
-  decide.allow_unsigned = options.allow_unsigned;
-  decide.now = static_cast<uint64_t>(std::time(nullptr));
-  decide.file = file->name();
-  const auto& authentication = file->authentication();
-  auto native_code = signing::NativeCode::Never;
-  if (authentication) native_code = signing::native_code_before_manifest(*authentication, trust, decide);
-  return ModelFile{std::move(options), std::move(trust), std::move(*file), native_code, decide.now};
+  decide.allow_unsigned = out.options.allow_unsigned;
+  decide.allow_older = out.options.allow_older;
+  decide.marks = out.seen ? &*out.seen : nullptr;
+  decide.now = out.now;
+  decide.file = out.file.name();
+  signing::Verdict signer = signing::decide_signer(*authentication, out.trust, decide);
+  if (signer.may_run == signing::MayRun::Refused) return std::move(signer.status);
+  out.native_code = signing::native_code_before_manifest(signer, *authentication, out.trust, decide);
+  if (out.seen && authentication->is_signed())
+    MLC_RETURN_IF_ERROR(remember(*authentication->statement(), signer, *out.seen, state, out.notes));
+  return out;
 }
 
 Result<std::unique_ptr<Model>> Model::open(const ModelOptions& options) {
@@ -39,6 +72,8 @@ Result<std::unique_ptr<Model>> Model::open(ModelFile file) {
   how.verify = file.options.verify;
   how.trust = &file.trust;
   how.allow_unsigned = file.options.allow_unsigned;
+  how.allow_older = file.options.allow_older;
+  how.marks = file.seen ? &*file.seen : nullptr;
   how.now = file.now;
   auto opened = container::Container::open(std::move(file.file), how);
   if (!opened) return std::move(opened).status();
@@ -54,6 +89,9 @@ Result<std::unique_ptr<Model>> Model::open(ModelFile file) {
   }
   std::unique_ptr<Model> model(new Model(std::move(*opened), std::move(policy)));
   model->services_ = std::move(services);
+  model->notes_ = std::move(file.notes);
+  for (const auto* more : {&model->container_->notes(), &model->container_->verdict().warnings})
+    model->notes_.insert(model->notes_.end(), more->begin(), more->end());
   return model;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "runtime/match/matcher.h"
 #include "runtime/plan/service.h"
 #include "signing/policy.h"
+#include "signing/version_marks.h"
 
 namespace mlc::api {
 
@@ -22,7 +24,9 @@ struct ModelOptions {
   Bytes memory;       // must outlive the model
   container::Verify verify = container::Verify::Auto;
   bool allow_unsigned = false;
+  bool allow_older = false;
   signing::TrustSources trust;
+  std::string state_folder;  // of the versions seen; empty: they are not remembered
   std::vector<exec::Service> services;
   std::vector<std::string> untrusted_services;  // of these: for files whose native code may not run
 };
@@ -34,6 +38,8 @@ struct ModelFile {
   container::AuthenticatedFile file;
   signing::NativeCode native_code = signing::NativeCode::Never;
   uint64_t now = 0;  // one clock for all that is decided
+  std::optional<signing::VersionMarks> seen;  // if there is a state folder
+  std::vector<std::string> notes = {};
 
   static Result<ModelFile> authenticate(ModelOptions options);
 };
@@ -49,6 +55,8 @@ class Model {
   // False: it gets the profile of untrusted.h.
   bool is_trusted() const { return container_->native_allowed(); }
   const Matcher& matcher() const { return matcher_; }
+  // What the caller should know: of the container, of the verdict, of the versions seen.
+  const std::vector<std::string>& notes() const { return notes_; }
   // For a session, which may reject variants of its own copy.
   Matcher copy_of_matcher() const { return matcher_; }
 
@@ -64,6 +72,7 @@ class Model {
   Result<Bytes> keep(const std::string& key, Result<VerifiedBytes> bytes) const;
 
   std::unique_ptr<container::Container> container_;
+  std::vector<std::string> notes_;
   std::vector<exec::Service> services_;
   Matcher matcher_;
   mutable std::mutex mu_;

@@ -10,14 +10,16 @@
 #include "runtime/cli/isolation.h"
 #include "runtime/services/services.h"
 #include "signing/policy.h"
+#include "signing/user_key.h"
 
 namespace mlc::cli {
 
 void add_container_options(CLI::App& app, ContainerOptions& o) {
   app.add_option("file", o.file, "the container (.mlc)")->required();
   app.add_option("--trust", o.trust_keys, "also trust this public key (PEM file)");
-  app.add_option("--policy", o.policy, "trust policy (trust.json) instead of the user's own");
+  app.add_option("--policy", o.policy, "trust policy (trust.json) instead of the system's or the user's own");
   app.add_flag("--allow-unsigned", o.allow_unsigned, "run native code although nobody trusted has signed it");
+  app.add_flag("--allow-older", o.allow_older, "open a version below one that was accepted here before");
   std::vector<std::string> names;
   for (const MlcService& service : services::all()) names.emplace_back(service.name);
   app.add_option("--allow-service", o.services, "let the file use this service although nobody trusts it")
@@ -39,9 +41,9 @@ Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   const signing::TrustSources sources = signing::default_trust_sources();
   std::vector<const char*> keys;
   for (const std::string& k : o.trust_keys) keys.push_back(k.c_str());
-  const std::string& policy = o.policy.empty() ? sources.policy_file : o.policy;
   std::vector<const char*> allowed;
   for (const std::string& service : o.services) allowed.push_back(service.c_str());
+  const auto state = signing::state_folder();
   MlcOpenOptions options{};
   options.size = sizeof options;
   options.path = o.file.c_str();
@@ -52,18 +54,21 @@ Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   options.allow_unsigned = o.allow_unsigned;
   options.trust_keys = keys.data();
   options.num_trust_keys = static_cast<uint32_t>(keys.size());
-  options.policy = policy.empty() ? nullptr : policy.c_str();
+  options.policy = o.policy.empty() ? nullptr : o.policy.c_str();
   options.config_folder = sources.config_folder.empty() ? nullptr : sources.config_folder.c_str();
   options.services = services::all().data();
   options.num_services = static_cast<uint32_t>(services::all().size());
   options.untrusted_services = allowed.data();
   options.num_untrusted_services = static_cast<uint32_t>(allowed.size());
+  options.state_folder = state.ok() ? state->c_str() : nullptr;
+  options.allow_older = o.allow_older;
 
   const uint64_t start = now_ns();
   MlcFile* file = nullptr;
   MlcError* error = nullptr;
   MLC_RETURN_IF_ERROR(status_of(api().authenticate(&options, &file, &error), error));
   ns = now_ns() - start;
+  if (!state.ok()) note("warning: the versions seen are not remembered: " + state.status().message);
   return FileHandle(file);
 }
 

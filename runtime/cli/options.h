@@ -19,6 +19,7 @@ struct ContainerOptions {
   std::vector<std::string> trust_keys;
   std::string policy;
   bool allow_unsigned = false;
+  bool allow_older = false;
   std::vector<std::string> services;  // that the file may use though nobody trusts it
   std::string verify = "auto";
   bool isolated = false;

@@ -46,6 +46,8 @@ struct OpenOptions {
   // Whom to trust; must outlive the call of `open` only. None: nobody, so a signed file is "unknown signer".
   const signing::TrustSet* trust = nullptr;
   bool allow_unsigned = false;  // native code without a trusted signature
+  bool allow_older = false;     // a version below one that was accepted before
+  const signing::VersionMarks* marks = nullptr;  // the versions seen; must outlive the call of `open` only
   uint64_t now = 0;             // seconds since 1970, for expiry; 0: the system's clock
 };
 

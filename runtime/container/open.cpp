@@ -47,13 +47,15 @@ Result<format::Placement> place(const format::Manifest& manifest, uint64_t manif
 }
 
 // A file that ends before its body does. The manifest is not verified (the signature is gone), so it is only used to
-// say what is missing; it went through the same checks as that of an unsigned file.
-Status truncated(const Source& source, const Header& header) {
+// say what is missing; it went through the same checks as that of an unsigned file. Where such a file would be refused,
+// its manifest is not looked at.
+Status truncated(const Source& source, const Header& header, bool may_parse) {
   Status status(Code::Malformed, 1101,
                 "{} is truncated: {} bytes found, at least {} expected", source.name(), source.size(), header.body_size);
   status.help = "copy or download it again";
   if (header.manifest_off + header.manifest_len > source.size())
     return std::move(status).fact("cut off: the manifest and all segments");
+  if (!may_parse) return status;
   auto bytes = allocate(header.manifest_len);
   if (!bytes.ok() || !source.read(header.manifest_off, *bytes).ok()) return status;
   auto manifest = decode_manifest(*bytes);
@@ -106,7 +108,7 @@ Result<signing::Authentication> authenticate(const Source& source, const Header&
   return std::move(result).status().note("signature over header page and manifest");
 }
 
-// Step 5: every offset has one legal value.
+// Step 6: every offset has one legal value.
 Status compare_placement(const Header& h, const format::Manifest& m, const format::Placement& p,
                          const std::vector<uint64_t>& offsets) {
   auto check = [](std::string_view what, uint64_t found, uint64_t expected) {
@@ -178,9 +180,25 @@ std::vector<std::string> collect_notes(const Header& header, const format::Manif
   return notes;
 }
 
-// Step 6.
-signing::Verdict decide(const signing::Authentication& authentication, const format::Manifest& m,
-                        const format::Placement& p, const OpenOptions& options, const std::string& name) {
+// Steps 4 and 7: whom the caller trusts, and how.
+struct Judge {
+  signing::DecideOptions options;
+  const signing::TrustSet& trust;
+
+  Judge(const OpenOptions& o, const std::string& name) : trust(o.trust != nullptr ? *o.trust : nobody()) {
+    options.allow_unsigned = o.allow_unsigned;
+    options.allow_older = o.allow_older;
+    options.marks = o.marks;
+    options.now = o.now != 0 ? o.now : static_cast<uint64_t>(std::time(nullptr));
+    options.file = name;
+  }
+  static const signing::TrustSet& nobody() {
+    static const signing::TrustSet set = signing::TrustSet::of({});
+    return set;
+  }
+};
+
+signing::ModelFacts facts_of(const format::Manifest& m, const format::Placement& p) {
   signing::ModelFacts facts;
   facts.id = m.model.id;
   facts.version = m.model.version;
@@ -189,19 +207,37 @@ signing::Verdict decide(const signing::Authentication& authentication, const for
   for (const format::Variant& variant : m.variants)
     if (p.segments[*variant.plan].offset != 0 && p.segments[*variant.module].offset != 0)
       facts.variants.push_back(variant.name);
-  signing::DecideOptions decide_options;
-  decide_options.allow_unsigned = options.allow_unsigned;
-  decide_options.now = options.now != 0 ? options.now : static_cast<uint64_t>(std::time(nullptr));
-  decide_options.file = name;
-  const signing::TrustSet nobody = signing::TrustSet::of({});
-  return signing::decide(authentication, facts, options.trust != nullptr ? *options.trust : nobody, decide_options);
+  return facts;
+}
+
+// Steps 5 and 6: a manifest that obeys every rule, and a file that looks as it says.
+struct Layout {
+  format::Placement placement;
+  std::vector<format::SegmentGap> gaps;
+};
+Result<Layout> read_layout(const Source& source, const Header& header, Bytes manifest_bytes, format::Manifest& manifest) {
+  MLC_ASSIGN(manifest, decode_manifest(manifest_bytes));
+  if (manifest.segments.size() != header.segment_count)
+    return Status(Code::Malformed, "header page: segment_count is {}, the manifest has {}",
+                  header.segment_count, manifest.segments.size());
+  MLC_RETURN_IF_ERROR(check_audits(manifest));
+  MLC_ASSIGN(std::vector<uint64_t> offsets, read_placement_table(source, header.segment_count));
+  Layout layout;
+  MLC_ASSIGN(layout.placement, place(manifest, header.manifest_len, offsets));
+  MLC_RETURN_IF_ERROR(compare_placement(header, manifest, layout.placement, offsets));
+  MLC_RETURN_IF_ERROR(check_padding(source, manifest, layout.placement));
+  MLC_ASSIGN(layout.gaps, format::tile_segments(manifest));
+  return layout;
 }
 
 // Who may write the file decides, unless the caller does; under a strict rule nothing that can change is trusted.
 bool must_copy(const OpenOptions& options, const Source& source, const std::string& model_id) {
   if (options.verify == Verify::Copy) return true;
   if (source.writers() == Writers::Nobody) return false;
-  const bool is_strict = options.trust != nullptr && options.trust->rule_for(model_id).level == signing::Level::Strict;
+  const auto is_strict_in = [&](const signing::TrustSet* trust) {
+    return trust != nullptr && trust->rule_for(model_id).level == signing::Level::Strict;
+  };
+  const bool is_strict = options.trust != nullptr && (is_strict_in(options.trust) || is_strict_in(options.trust->binding()));
   return is_strict || (options.verify == Verify::Auto && source.writers() == Writers::Others);
 }
 
@@ -246,32 +282,25 @@ Result<std::unique_ptr<Container>> Container::open(AuthenticatedFile file, const
   state->header = file.parts_->header;
   const Source& source = *state->source;
   const Header& header = state->header;
-  if (!file.authentication()) return truncated(source, header);
+  const Judge judge(options, source.name());
+  if (!file.authentication()) return truncated(source, header, !judge.trust.refuses_unsigned(options.allow_unsigned));
   const signing::Authentication& authentication = *file.authentication();
   state->root = authentication.root();
+  signing::Verdict signer = signing::decide_signer(authentication, judge.trust, judge.options);
+  if (signer.may_run == signing::MayRun::Refused) return std::move(signer.status);
 
-  MLC_ASSIGN(state->manifest, decode_manifest(file.parts_->manifest));
   format::Manifest& manifest = state->manifest;
-  if (manifest.segments.size() != header.segment_count)
-    return Status(Code::Malformed, "header page: segment_count is {}, the manifest has {}",
-                  header.segment_count, manifest.segments.size());
-  MLC_RETURN_IF_ERROR(check_audits(manifest));
-
-  MLC_ASSIGN(std::vector<uint64_t> offsets, read_placement_table(source, header.segment_count));
-  MLC_ASSIGN(format::Placement placement, place(manifest, header.manifest_len, offsets));
-  MLC_RETURN_IF_ERROR(compare_placement(header, manifest, placement, offsets));
-  MLC_RETURN_IF_ERROR(check_padding(source, manifest, placement));
-  MLC_ASSIGN(std::vector<format::SegmentGap> gaps, format::tile_segments(manifest));
-
-  state->verdict = decide(authentication, manifest, placement, options, source.name());
+  MLC_ASSIGN(Layout layout, read_layout(source, header, file.parts_->manifest, manifest));
+  state->verdict = signing::decide_model(signer, authentication, facts_of(manifest, layout.placement), judge.trust,
+                                         judge.options);
   if (state->verdict.may_run == signing::MayRun::Refused) return std::move(state->verdict.status);
 
-  mark_absent(manifest, placement);
+  mark_absent(manifest, layout.placement);
   state->notes = collect_notes(header, manifest);
   state->native_module = std::vector<uint8_t>(manifest.segments.size());
   for (const format::Variant& variant : manifest.variants)
     if (variant.module_format != format::ModuleFormat::Portable) state->native_module[*variant.module] = true;
-  state->store = std::make_unique<SegmentStore>(source, manifest, std::move(placement), std::move(gaps),
+  state->store = std::make_unique<SegmentStore>(source, manifest, std::move(layout.placement), std::move(layout.gaps),
                                                 must_copy(options, source, manifest.model.id));
 
   std::unique_ptr<Container> container(new Container(std::move(state)));

@@ -292,6 +292,7 @@ def main():
     work = args.keep or tempfile.mkdtemp()
     os.makedirs(work, exist_ok=True)
     os.environ.setdefault("XDG_CONFIG_HOME", os.path.join(work, "home"))
+    os.environ.setdefault("XDG_STATE_HOME", os.path.join(work, "home"))
     check = Check(args, work)
     try:
         for source in sources(args.shared, work):

@@ -9,6 +9,10 @@ import tempfile
 import traceback
 
 
+class Skipped(Exception):
+    """The test needs what this machine or user does not have."""
+
+
 class Tools:
     """The built programs, a scratch folder and a config folder that no other test sees."""
 
@@ -16,12 +20,15 @@ class Tools:
         self.bin = pathlib.Path(bin_dir).resolve()
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="mlc-tools-"))
         self.home = self.dir / "home"
-        self.env = dict(os.environ, XDG_CONFIG_HOME=str(self.home))
+        self.state = self.dir / "state"
+        self.env = dict(os.environ, XDG_CONFIG_HOME=str(self.home), XDG_STATE_HOME=str(self.state))
+        self.wrapper = []  # what runs the programs, "unshare ..."
 
-    def run(self, program, *args, code=0):
-        """`code`: the expected exit code, or a tuple of those that are right."""
-        done = subprocess.run([str(self.bin / program), *map(str, args)], cwd=self.dir, env=self.env,
-                              capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+    def run(self, program, *args, code=0, user=None):
+        """`code`: the expected exit code, or a tuple of those that are right. `user`: a number, for root only."""
+        identity = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+        done = subprocess.run([*self.wrapper, str(self.bin / program), *map(str, args)], cwd=self.dir, env=self.env,
+                              capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, **identity)
         if done.returncode not in (code if isinstance(code, tuple) else (code,)):
             raise AssertionError(f"{program} {' '.join(map(str, args))}: exit {done.returncode}, expected {code}\n"
                                  f"{done.stdout}{done.stderr}")
@@ -43,17 +50,22 @@ class Tools:
 
 def main(tests):
     """Runs each function with fresh Tools; the exit status counts the failures."""
-    failed = 0
+    os.umask(0o022)  # what others may change is not believed
+    failed = skipped = 0
     for test in tests:
         tools = Tools(sys.argv[1])
         try:
             test(tools)
             print(f"ok    {test.__name__}")
+        except Skipped as why:
+            skipped += 1
+            print(f"skip  {test.__name__}: {why}")
         except Exception:
             failed += 1
             print(f"FAIL  {test.__name__}")
             traceback.print_exc()
         finally:
             shutil.rmtree(tools.dir, ignore_errors=True)
-    print(f"[doctest] test cases: {len(tests)} | {len(tests) - failed} passed | {failed} failed | 0 skipped")
+    print(f"[doctest] test cases: {len(tests)} | {len(tests) - failed - skipped} passed | {failed} failed | "
+          f"{skipped} skipped")
     sys.exit(min(failed, 1))

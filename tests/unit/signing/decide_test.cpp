@@ -1,4 +1,5 @@
 #include "signing/policy.h"
+#include "signing/version_marks.h"
 
 #include "support.h"
 
@@ -33,6 +34,9 @@ Verdict decide_on(const Sample& sample, const TrustSet& trust, DecideOptions opt
   const auto authentication = sample.authenticate();
   REQUIRE(authentication.ok());
   return decide(*authentication, facts ? *facts : sample.facts(), trust, options);
+}
+NativeCode native_code_of(const Authentication& authentication, const TrustSet& trust, const DecideOptions& options) {
+  return native_code_before_manifest(decide_signer(authentication, trust, options), authentication, trust, options);
 }
 const DecideOptions kAllow{.allow_unsigned = true};
 
@@ -88,7 +92,7 @@ TEST_CASE("what is said of native code before the manifest is known holds for ev
   by_id.rules[0].models = {"acme/*"};
   const TrustSet sets[] = {TrustSet::of({}), TrustSet::of({trusted(known, "k")}), TrustSet::of({elsewhere}),
                            TrustSet::of({}, policy(Level::Strict)), TrustSet::of({}, policy(Level::Audit)),
-                           TrustSet::of({}, demanding), TrustSet::of({}, by_id)};
+                           TrustSet::of({}, demanding), TrustSet::of({}, by_id), TrustSet::of({}, by_id, policy(Level::Permissive))};
   const Sample files[] = {Sample(known), Sample(stranger), Sample()};
   unsigned seen[3] = {};
   for (const TrustSet& trust : sets)
@@ -97,7 +101,7 @@ TEST_CASE("what is said of native code before the manifest is known holds for ev
         const DecideOptions options{.allow_unsigned = allow, .now = kNow, .file = "cat.mlc"};
         const auto authentication = file.authenticate();
         REQUIRE(authentication.ok());
-        const NativeCode before = native_code_before_manifest(*authentication, trust, options);
+        const NativeCode before = native_code_of(*authentication, trust, options);
         ++seen[static_cast<int>(before)];
         for (const char* id : {"acme/cat", "other/cat", "x"})
           for (const uint64_t version : {0u, 3u, 900u})
@@ -114,11 +118,11 @@ TEST_CASE("what is said of native code before the manifest is known holds for ev
   CHECK(seen[2] > 0);
   const auto signed_by = [](const PrivateKey& key) { return Sample(key).authenticate(); };
   const DecideOptions now{.now = kNow};
-  CHECK(native_code_before_manifest(*signed_by(known), sets[1], now) == NativeCode::Certain);
-  CHECK(native_code_before_manifest(*signed_by(known), sets[5], now) == NativeCode::Certain);
-  CHECK(native_code_before_manifest(*signed_by(stranger), sets[1], now) == NativeCode::Never);
-  CHECK(native_code_before_manifest(*Sample().authenticate(), sets[1], now) == NativeCode::Never);
-  CHECK(native_code_before_manifest(*Sample().authenticate(), sets[6], now) == NativeCode::Depends);
+  CHECK(native_code_of(*signed_by(known), sets[1], now) == NativeCode::Certain);
+  CHECK(native_code_of(*signed_by(known), sets[5], now) == NativeCode::Certain);
+  CHECK(native_code_of(*signed_by(stranger), sets[1], now) == NativeCode::Never);
+  CHECK(native_code_of(*Sample().authenticate(), sets[1], now) == NativeCode::Never);
+  CHECK(native_code_of(*Sample().authenticate(), sets[6], now) == NativeCode::Depends);
 }
 
 TEST_CASE("nothing is trusted where nothing was said") {
@@ -295,4 +299,120 @@ TEST_CASE("minimum version, completeness and required variants are enforced") {
   CHECK(decide_on(Sample(key), TrustSet::of({}, file), {}, facts).trust == Trust::RequirementNotMet);
   facts.variants = {"x86-64-v3", "portable"};
   CHECK(decide_on(Sample(key), TrustSet::of({}, file), {}, facts).trust == Trust::Trusted);
+}
+
+TEST_CASE("a binding policy is not weakened by another policy, by --trust or by --allow-unsigned") {
+  const PrivateKey admins = make_key(), mine = make_key();
+  PolicyFile system = policy(Level::Strict, {trusted(admins, "admins", KeyOrigin::PolicyFile)});
+  system.path = "/etc/mlc/trust.json";
+  system.binding = true;
+  const TrustedKey from_command_line = trusted(mine, "mine.pem", KeyOrigin::CommandLine);
+  const PolicyFile lax = policy(Level::Audit, {trusted(mine, "mine", KeyOrigin::PolicyFile)});
+
+  const TrustSet alone = TrustSet::of({from_command_line}, system);
+  const TrustSet beside = TrustSet::of({from_command_line}, lax, system);
+  for (const TrustSet* trust : {&alone, &beside})
+    for (const bool allow : {false, true}) {
+      Verdict verdict = decide_on(Sample(mine), *trust, {.allow_unsigned = allow});
+      CHECK(verdict.may_run == MayRun::Refused);
+      CHECK(verdict.status.code == Code::Untrusted);
+      CHECK(verdict.status.text().find("/etc/mlc/trust.json is binding") != std::string::npos);
+      verdict = decide_on(Sample(), *trust, {.allow_unsigned = allow});
+      CHECK(verdict.may_run == MayRun::Refused);
+      CHECK(verdict.status.code == Code::Unsigned);
+      CHECK(verdict.status.text().find("/etc/mlc/trust.json is binding") != std::string::npos);
+      CHECK(trust->refuses_unsigned(allow));
+    }
+  CHECK(decide_on(Sample(admins), alone).trust == Trust::Trusted);
+  // Tightening counts: the other policy knows the administrator's key, or does not.
+  CHECK(decide_on(Sample(admins), TrustSet::of({}, policy(Level::Strict), system)).status.code == Code::Untrusted);
+  const PolicyFile both = policy(Level::Strict, {trusted(admins, "a", KeyOrigin::PolicyFile)});
+  CHECK(decide_on(Sample(admins), TrustSet::of({}, both, system)).trust == Trust::Trusted);
+
+  // A binding policy that lets strangers run their portable form lets them run no more than that.
+  PolicyFile permissive = system;
+  permissive.rules[0].level = Level::Permissive;
+  for (const TrustSet& trust : {TrustSet::of({from_command_line}, permissive), TrustSet::of({}, lax, permissive)})
+    for (const Sample& sample : {Sample(), Sample(mine)}) {
+      const Verdict verdict = decide_on(sample, trust, kAllow);
+      CHECK(verdict.may_run == MayRun::PortableOnly);
+      REQUIRE_FALSE(verdict.warnings.empty());
+      CHECK(verdict.warnings.back().find("/etc/mlc/trust.json is binding") != std::string::npos);
+    }
+}
+
+TEST_CASE("revocation by a binding policy counts beside another policy") {
+  const PrivateKey key = make_key();
+  PolicyFile system = policy(Level::Permissive);
+  system.binding = true;
+  system.revoked_keys = {key.public_key().id()};
+  const PolicyFile lax = policy(Level::Audit, {trusted(key, "k", KeyOrigin::PolicyFile)});
+  CHECK(decide_on(Sample(key), TrustSet::of({}, lax, system)).status.code == Code::Expired);
+}
+
+TEST_CASE("who signed is decided without the manifest") {
+  const PrivateKey known = make_key(), stranger = make_key();
+  const TrustSet strict = TrustSet::of({}, policy(Level::Strict, {trusted(known, "prod", KeyOrigin::PolicyFile)}));
+  const DecideOptions options{.now = kNow, .file = "cat.mlc"};
+  const auto signer = [&](const Sample& sample, const TrustSet& trust) {
+    return decide_signer(*sample.authenticate(), trust, options);
+  };
+  CHECK(signer(Sample(known), strict).trust == Trust::Trusted);
+  CHECK(signer(Sample(known), strict).may_run == MayRun::AllVariants);
+  CHECK(signer(Sample(known), strict).signers == std::vector<Digest>{known.public_key().id()});
+  CHECK(signer(Sample(stranger), strict).status.code == Code::Untrusted);
+  CHECK(signer(Sample(), strict).status.code == Code::Unsigned);
+  // Where some model may be unsigned, the manifest has to say which one this is; until then nothing native runs.
+  PolicyFile mixed = policy(Level::Strict);
+  mixed.rules.insert(mixed.rules.begin(), PolicyRule{.models = {"local/*"}, .level = Level::Skip});
+  CHECK(signer(Sample(), TrustSet::of({}, mixed)).may_run == MayRun::PortableOnly);
+  CHECK(decide_on(Sample(), TrustSet::of({}, mixed)).status.code == Code::Unsigned);
+  ModelFacts local;
+  local.id = "local/x";
+  CHECK(decide_on(Sample(), TrustSet::of({}, mixed), {}, local).may_run == MayRun::AllVariants);
+}
+
+TEST_CASE("a version below one that was accepted is refused unless asked for") {
+  const PrivateKey key = make_key(), other = make_key(), stranger = make_key();
+  const TrustSet trust = TrustSet::of({trusted(key, "k"), trusted(other, "o")});
+  VersionMarks marks;
+  REQUIRE(marks.raise(stranger.public_key().id(), "acme/cat", 100));  // what others sign raises only their own marks
+  REQUIRE(marks.raise(key.public_key().id(), "acme/dog", 100));
+  CHECK(decide_on(Sample(key), trust, {.marks = &marks}).trust == Trust::Trusted);
+  REQUIRE(marks.raise(key.public_key().id(), "acme/cat", 3));
+  CHECK(decide_on(Sample(key), trust, {.marks = &marks}).trust == Trust::Trusted);  // the same version again
+  REQUIRE(marks.raise(key.public_key().id(), "acme/cat", 4));
+  for (const bool unsigned_too : {false, true}) {
+    const Verdict verdict = decide_on(Sample(key), trust, {.allow_unsigned = unsigned_too, .marks = &marks});
+    CHECK(verdict.trust == Trust::TooOld);
+    CHECK(verdict.status.code == Code::Expired);
+    CHECK(verdict.status.number == 3205);
+    CHECK(verdict.status.message.find("version 4 was accepted") != std::string::npos);
+  }
+  const Verdict asked = decide_on(Sample(key), trust, {.allow_older = true, .marks = &marks});
+  CHECK(asked.trust == Trust::Trusted);
+  CHECK(asked.warnings.size() == 1);
+  // Taking a signature away does not help: the mark is of a key that may still speak for the model.
+  Sample both(key);
+  both.also_sign(other);
+  CHECK(decide_on(both, trust, {.marks = &marks}).status.number == 3205);
+  CHECK(decide_on(Sample(other), trust, {.marks = &marks}).status.number == 3205);
+  CHECK(decide_on(Sample(other), TrustSet::of({trusted(other, "o")}), {.marks = &marks}).trust == Trust::Trusted);
+  // Nobody trusted, nothing remembered: the portable form of a stranger's file runs as before.
+  CHECK(decide_on(Sample(stranger), trust, {.marks = &marks}).may_run == MayRun::PortableOnly);
+}
+
+TEST_CASE("a policy can demand that versions are remembered") {
+  const PrivateKey key = make_key();
+  PolicyFile file = policy(Level::Strict, {trusted(key, "k", KeyOrigin::PolicyFile)});
+  CHECK_FALSE(decide_on(Sample(key), TrustSet::of({}, file)).marks_required);
+  file.rules[0].require_marks = true;
+  const Verdict verdict = decide_on(Sample(key), TrustSet::of({}, file));
+  CHECK(verdict.may_run == MayRun::Refused);
+  CHECK(verdict.status.number == 3306);
+  VersionMarks marks;
+  CHECK(decide_on(Sample(key), TrustSet::of({}, file), {.marks = &marks}).marks_required);
+  file.binding = true;
+  REQUIRE(marks.raise(key.public_key().id(), "acme/cat", 4));
+  CHECK(decide_on(Sample(key), TrustSet::of({}, file), {.allow_older = true, .marks = &marks}).status.number == 3205);
 }

@@ -205,7 +205,7 @@ TEST_CASE("a private key is written once, readable by its owner only") {
   REQUIRE(key.store(folder / "key.pem").ok());
   const auto mode = std::filesystem::status(folder / "key.pem").permissions();
   CHECK(static_cast<unsigned>(mode) == 0600);
-  CHECK(PrivateKey::load(folder / "key.pem", /*private_only=*/true)->public_key() == key.public_key());
+  CHECK(PrivateKey::load(folder / "key.pem")->public_key() == key.public_key());
 
   const Status again = make_key().store(folder / "key.pem");
   CHECK(again.code == Code::Usage);
@@ -213,8 +213,15 @@ TEST_CASE("a private key is written once, readable by its owner only") {
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);  // no temporary file is left
 
   std::filesystem::permissions(folder / "key.pem", std::filesystem::perms(0640));
-  CHECK(PrivateKey::load(folder / "key.pem", /*private_only=*/true).status().code == Code::Untrusted);
+  CHECK(PrivateKey::load(folder / "key.pem").status().code == Code::Untrusted);
+  std::filesystem::permissions(folder / "key.pem", std::filesystem::perms(0600));
   CHECK(PrivateKey::load(folder / "key.pem").ok());
+  if (::chown((folder / "key.pem").c_str(), 12345, 12345) == 0) {  // as root
+    const Status foreign = PrivateKey::load(folder / "key.pem").status();
+    CHECK(foreign.code == Code::Untrusted);
+    CHECK(foreign.number == 3303);
+    CHECK(foreign.help == "sudo chown 0 " + (folder / "key.pem"));
+  }
   CHECK(PrivateKey::load(folder / "absent.pem").status().code == Code::NotFound);
   CHECK(PrivateKey::load(folder.path()).status().code == Code::NotFound);
   CHECK(key.store(folder / "no/such/folder.pem").code == Code::NotFound);

@@ -54,6 +54,14 @@ class TempFolder {
   std::string path_;
 };
 
+// Steps 2 and 3 in one.
+inline Verdict decide(const Authentication& authentication, const ModelFacts& facts, const TrustSet& trust,
+                      const DecideOptions& options) {
+  Verdict signer = decide_signer(authentication, trust, options);
+  if (signer.may_run == MayRun::Refused) return signer;
+  return decide_model(signer, authentication, facts, trust, options);
+}
+
 inline PrivateKey make_key(KeyType type = KeyType::P256) {
   auto key = PrivateKey::generate(type);
   REQUIRE(key.ok());

@@ -200,14 +200,38 @@ TEST_CASE("damaged files of the trust folder grant nothing and are reported; exp
   CHECK(TrustSet::load({.config_folder = home.path()})->has_policy());
 }
 
-TEST_CASE("a trust folder that others may write is not believed") {
+TEST_CASE("a system policy comes first, a binding one stays beside --policy") {
   TempFolder home;
-  REQUIRE(add_trusted_key(home.path(), make_key().public_key(), {}).ok());
-  REQUIRE(TrustSet::load({.config_folder = home.path()})->keys().size() == 1);
-  std::filesystem::permissions(home / "trust", std::filesystem::perms(0777));
-  const auto trust = TrustSet::load({.config_folder = home.path()});
-  CHECK(trust->keys().empty());
-  CHECK(trust->warnings().size() == 1);
+  const auto strict = [](std::string_view more) {
+    return R"({"rules":[{"models":["*"],"level":"strict"}])" + std::string(more) + "}";
+  };
+  write_file(home / "system.json", strict(""));
+  write_file(home / "trust.json", R"({"rules":[{"models":["*"],"level":"permissive"}]})");
+  write_file(home / "mine.json", R"({"rules":[{"models":["*"],"level":"audit"}]})");
+  TrustSources sources{.config_folder = home.path(), .system_policy = home / "system.json"};
+  CHECK(TrustSet::load(sources)->policy_path() == home / "system.json");
+  sources.policy_file = home / "mine.json";
+  auto trust = TrustSet::load(sources);
+  REQUIRE(trust.ok());
+  CHECK(trust->policy_path() == home / "mine.json");
+  CHECK(trust->binding() == nullptr);
+
+  write_file(home / "system.json", strict(R"(,"binding":true)"));
+  trust = TrustSet::load(sources);
+  REQUIRE(trust.ok());
+  REQUIRE(trust->binding() != nullptr);
+  CHECK(trust->binding()->policy_path() == home / "system.json");
+  CHECK(trust->refuses_unsigned(true));
+  sources.policy_file.clear();
+  trust = TrustSet::load(sources);
+  CHECK(trust->is_binding());
+  CHECK(trust->binding() == nullptr);
+
+  sources.system_policy = home / "none.json";
+  CHECK(TrustSet::load(sources)->policy_path() == home / "trust.json");
+  write_file(home / "system.json", strict(R"(,"binding":"yes")"));
+  sources.system_policy = home / "system.json";
+  CHECK(TrustSet::load(sources).status().number == 3302);
 }
 
 TEST_CASE("the config folder follows XDG and ignores a relative one") {
