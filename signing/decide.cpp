@@ -249,7 +249,8 @@ class Decision {
     accept("not signed", Trust::Unsigned, MayRun::PortableOnly);
   }
   void not_signed() {
-    verdict_.help = compose("mlpack sign {} --key KEY, or mlrun --allow-unsigned for this run only", options_.file);
+    verdict_.help = compose("mlpack sign {} --key KEY{}", options_.file,
+                            trust_.is_binding() ? "" : ", or mlrun --allow-unsigned for this run only");
     settle(Trust::Unsigned, "not signed", Code::Unsigned, 3001);
   }
   // The three columns of the table for a file that nobody trusted signed.
@@ -292,9 +293,9 @@ class Decision {
 
 static_assert(MayRun::AllVariants < MayRun::PortableOnly && MayRun::PortableOnly < MayRun::Refused);
 
-// What both allow, with the warnings of both.
+// What both allow, with the warnings of both. Where both refuse, the binding policy, `b`, says why.
 Verdict stricter(Verdict a, Verdict b) {
-  if (b.may_run > a.may_run) std::swap(a, b);
+  if (b.may_run > a.may_run || b.may_run == MayRun::Refused) std::swap(a, b);
   for (std::string& warning : b.warnings)
     if (std::find(a.warnings.begin(), a.warnings.end(), warning) == a.warnings.end())
       a.warnings.push_back(std::move(warning));

@@ -75,8 +75,8 @@ std::vector<Status> check_small_segments(const container::Container& file) {
     if (!file.present(i)) continue;
     if (segments[i].kind == format::SegmentKind::Weights) {
       if (auto first = file.acquire(i, 0, 1); !first.ok()) problems.push_back(std::move(first).status());
-    } else if (auto bytes = file.segment(i); !bytes.ok()) {
-      problems.push_back(std::move(bytes).status());
+    } else if (Status status = file.check(i); !status.ok()) {
+      problems.push_back(std::move(status));
     }
   }
   return problems;

@@ -97,6 +97,8 @@ Result<const std::byte*> Container::acquire_tensor(uint32_t tensor) const {
   return pointer;
 }
 
+Status Container::check(uint32_t segment) const { return state_->store->check(segment); }
+
 std::vector<Status> Container::verify_report() const {
   std::vector<Status> failures;
   for (uint32_t i = 0; i < manifest().segments.size(); ++i)

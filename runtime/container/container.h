@@ -135,6 +135,8 @@ class Container {
   // The primary copy of a tensor (null with OK for one without elements).
   [[nodiscard]] Result<const std::byte*> acquire_tensor(uint32_t tensor) const;
 
+  // Hashes and decodes a present segment and hands out nothing, so also native code that may not run.
+  [[nodiscard]] Status check(uint32_t segment) const;
   // Hashes every present segment, and decodes and checks padding inside. OK, or the first failure.
   [[nodiscard]] Status verify_all() const;
   // The same, reporting every segment's failure: one Status per damaged segment.

@@ -2,8 +2,12 @@
 import os
 import shutil
 import stat
+import subprocess
 
-from tool_test import main
+from tool_test import Skipped, main
+
+OWNER, OTHER = 12345, 12346  # users that nobody is
+STRICT = '{"rules":[{"models":["*"],"level":"strict"}]}'
 
 
 def sample(t, name="s.mlc", key=None):
@@ -178,6 +182,169 @@ def expectations_are_compared(t):
     t.run("mlpack", "verify", path, "--expect-id", "acme/other", code=1)
 
 
+def policy_with(t, key, more=""):
+    pem = (t.dir / f"{key}.pub.pem").read_text().replace("\n", "\\n")
+    return f'{{"keys":[{{"id":"{key}","pem":"{pem}"}}],"rules":[{{"models":["*"],"level":"strict"}}]{more}}}'
+
+
+def home_of_somebody_else(t):
+    """A signed file that OWNER, whose home t.home is, trusts."""
+    if os.geteuid() != 0:
+        raise Skipped("needs root to be other users")
+    t.key_id = t.json("mlpack", "keygen", "-o", "k.pem")["key_id"]
+    path = sample(t, key="k.pem")
+    t.run("mlpack", "trust", "k.pub.pem")
+    for folder in (t.dir, t.home, t.home / "mlc", t.home / "mlc/trust"):
+        os.chmod(folder, 0o755)
+    for folder, _, files in os.walk(t.home):
+        for name in (folder, *(os.path.join(folder, file) for file in files)):
+            os.chown(name, OWNER, OWNER)
+    try:
+        t.run("mlpack", "verify", path, user=OWNER)
+    except (PermissionError, AssertionError) as why:
+        raise Skipped(f"the programs are not readable by other users: {why}")
+    return path
+
+
+def what_is_there_and_cannot_be_read_is_an_error(t):
+    path = home_of_somebody_else(t)
+    policy = t.home / "mlc/trust.json"
+    policy.write_text(STRICT)
+    os.chown(policy, OWNER, OWNER)
+    t.run("mlrun", "explain", path, user=OWNER, code=11)  # strict: the user's folder does not count
+    for place, right, number in ((policy, 0o000, "E3305"), (t.home / "mlc", 0o600, "E3305"), (t.home, 0o600, "E3305"),
+                                 (t.home / "mlc/trust", 0o300, "E3305"), (t.home / "mlc", 0o770, "E3304"),
+                                 (policy, 0o666, "E3304"), (t.home / "mlc/trust", 0o777, "E3304")):
+        before = mode(place)
+        os.chmod(place, right)
+        for program, command in (("mlrun", "explain"), ("mlpack", "verify")):
+            done = t.run(program, command, path, user=OWNER, code=3 if number == "E3305" else 11)
+            assert f"error[{number}]" in done.stderr and "help: chmod " in done.stderr, (place, done.stderr)
+        os.chmod(place, before)
+    policy.unlink()
+    policy.symlink_to("/nonexistent/trust.json")
+    assert "E3305" in t.run("mlrun", "explain", path, user=OWNER, code=3).stderr
+
+
+def files_of_other_users_are_not_believed_not_even_by_root(t):
+    path = home_of_somebody_else(t)
+    for user in (OTHER, None):  # None: root with another user's home, as by sudo -E
+        done = t.run("mlrun", "explain", path, user=user, code=11)
+        assert "E3304" in done.stderr and f"belongs to user {OWNER}" in done.stderr and "chown" in done.stderr, done.stderr
+    os.chown(t.dir / "k.pem", OWNER, OWNER)
+    assert "E3303" in t.run("mlpack", "sign", path, "--key", "k.pem", code=11).stderr
+    os.chown(t.dir / "k.pem", 0, 0)
+    os.chmod(t.dir / "k.pem", 0o640)
+    assert "chmod 600" in t.run("mlpack", "sign", path, "--key", "k.pem", code=11).stderr
+    # Root makes no files in a home that is not its own.
+    shutil.rmtree(t.home / "mlc")
+    assert "E3304" in t.run("mlpack", "keygen", code=11).stderr
+    assert not (t.home / "mlc").exists()
+
+
+def etc_with(t, policy):
+    """From now on the programs see this as /etc/mlc/trust.json."""
+    etc = t.dir / "etc"
+    (etc / "mlc").mkdir(parents=True, exist_ok=True)
+    (etc / "mlc/trust.json").write_text(policy)
+    t.wrapper = ["unshare", "--mount", "sh", "-c", f'mount --bind "{etc}" /etc && exec "$@"', "sh"]
+    probe = [*t.wrapper, "test", "-e", "/etc/mlc/trust.json"]
+    if os.geteuid() != 0 or shutil.which("unshare") is None or subprocess.run(probe, capture_output=True).returncode:
+        raise Skipped("needs root and mount namespaces")
+
+
+def the_systems_policy_binds_if_it_says_so(t):
+    for name in ("admin", "mine"):
+        t.run("mlpack", "keygen", "-o", f"{name}.pem")
+    good, mine, bare = sample(t, "good.mlc", "admin.pem"), sample(t, "mine.mlc", "mine.pem"), sample(t, "bare.mlc")
+    (t.dir / "lax.json").write_text(policy_with(t, "mine"))
+    ways = ([], ["--allow-unsigned"], ["--trust", "mine.pub.pem"], ["--policy", "lax.json"],
+            ["--policy", "lax.json", "--trust", "mine.pub.pem", "--allow-unsigned"])
+    etc_with(t, policy_with(t, "admin"))
+    t.run("mlrun", "explain", good)
+    t.run("mlrun", "explain", mine, code=11)
+    for way in ways[1:]:
+        t.run("mlrun", "explain", mine, *way)
+    etc_with(t, policy_with(t, "admin", ',"binding":true'))
+    t.run("mlrun", "explain", good)
+    for way in ways:
+        for path, code in ((mine, 11), (bare, 10)):
+            done = t.run("mlrun", "explain", path, *way, code=code)
+            assert "/etc/mlc/trust.json is binding" in done.stderr, done.stderr
+    t.run("mlrun", "explain", good, "--policy", "lax.json", code=11)  # tighter counts
+    t.run("mlpack", "verify", mine, code=11)
+    assert t.json("mlpack", "inspect", mine)["trust"] == "refused"
+
+
+def verify_hashes_native_code_that_may_not_run(t):
+    t.run("mlpack", "keygen", "-o", "k.pem")
+    path = sample(t, key="k.pem")
+    etc_with(t, '{"binding":true,"rules":[{"models":["*"],"level":"permissive"}]}')
+    assert t.json("mlpack", "verify", path, code=11)["problems"] == []
+    data = bytearray(path.read_bytes())
+    code = next(s for s in t.json("mlpack", "inspect", path)["segments"] if s["name"] == "code/x86-64-v2")
+    data[code["offset"] + 100] ^= 1
+    path.write_bytes(data)
+    assert "code/x86-64-v2" in t.json("mlpack", "verify", path, code=12)["problems"][0]["message"]
+
+
+def a_system_policy_that_only_root_may_read_is_an_error_for_others(t):
+    path = home_of_somebody_else(t)
+    etc_with(t, f'{{"rules":[{{"models":["*"],"level":"permissive"}}],"revoked_keys":["{t.key_id}"]}}')
+    t.wrapper += ["setpriv", f"--reuid={OWNER}", f"--regid={OWNER}", "--clear-groups"]
+    assert "E3202" in t.run("mlrun", "explain", path, code=13).stderr
+    os.chmod(t.dir / "etc/mlc", 0o700)
+    done = t.run("mlrun", "explain", path, code=3)
+    assert "error[E3305]" in done.stderr and "help: sudo chmod a+x" in done.stderr, done.stderr
+
+
+def older_versions_are_refused_unless_asked_for(t):
+    t.run("mlpack", "keygen", "-o", "k.pem")
+    t.run("mlpack", "trust", "k.pub.pem")
+    new = sample(t, "new.mlc", "k.pem")
+    t.run("sample_container", "old.mlc", "6")
+    t.run("mlpack", "sign", "old.mlc", "--key", "k.pem")
+    versions = t.state / "mlc/versions"
+    t.run("mlrun", "explain", "old.mlc")
+    assert versions.read_text().splitlines()[1].endswith(" 6 acme/sample") and mode(versions) == 0o600
+    written = versions.stat().st_mtime_ns, versions.stat().st_ino
+    t.run("mlrun", "explain", "old.mlc")
+    assert (versions.stat().st_mtime_ns, versions.stat().st_ino) == written, "written only when the version rises"
+    t.run("mlrun", "explain", new)
+    done = t.run("mlrun", "explain", "old.mlc", code=13)
+    assert "error[E3205]" in done.stderr and "version 7 was accepted" in done.stderr, done.stderr
+    t.run("mlrun", "explain", "old.mlc", "--allow-unsigned", code=13)
+    assert "version 7 was accepted" in t.run("mlrun", "explain", "old.mlc", "--allow-older").stderr
+    t.run("mlrun", "explain", "old.mlc", code=13)
+    # What nobody trusted signed, and what is not signed, is neither remembered nor refused.
+    t.run("mlpack", "keygen", "-o", "stranger.pem")
+    t.run("sample_container", "high.mlc", "99")
+    t.run("mlpack", "sign", "high.mlc", "--key", "stranger.pem")
+    before = versions.read_text()
+    t.run("mlrun", "explain", "high.mlc")
+    t.run("mlrun", "explain", "high.mlc", "--allow-unsigned")
+    assert versions.read_text() == before
+    versions.write_text(before[:-5])
+    assert "error[E3306]" in t.run("mlrun", "explain", new, code=2).stderr
+    versions.unlink()
+    versions.mkdir()
+    assert "error[E3305]" in t.run("mlrun", "explain", new, code=3).stderr
+
+
+def a_state_folder_that_cannot_be_written_stops_only_who_must_remember(t):
+    t.run("mlpack", "keygen", "-o", "k.pem")
+    t.run("mlpack", "trust", "k.pub.pem")
+    path = sample(t, key="k.pem")
+    t.state.mkdir()
+    (t.state / "mlc").write_text("a file where the folder would be")
+    assert "warning: this version is not remembered" in t.run("mlrun", "explain", path).stderr
+    (t.dir / "p.json").write_text(policy_with(t, "k").replace('"strict"', '"strict","require_marks":true'))
+    t.run("mlrun", "explain", path, "--policy", "p.json", code=3)
+    (t.state / "mlc").unlink()
+    t.run("mlrun", "explain", path, "--policy", "p.json")
+    t.run("mlpack", "verify", path, "--policy", "p.json", code=3)
+
+
 def usage_and_files_that_are_no_containers(t):
     t.run("mlpack", code=2)
     t.run("mlpack", "verify", code=2)
@@ -194,4 +361,5 @@ def usage_and_files_that_are_no_containers(t):
 
 
 main([value for value in list(globals().values()) if getattr(value, "__module__", "") == "__main__"
-      and callable(value) and value.__name__ not in ("sample", "flip", "mode")])
+      and callable(value) and value.__name__ not in ("sample", "flip", "mode", "policy_with", "home_of_somebody_else",
+                                                     "etc_with")])

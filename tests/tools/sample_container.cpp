@@ -1,6 +1,7 @@
-// sample_container OUT: writes a small, unsigned, valid container for tests of the tools. What runs is of no interest
-// here: plans and modules are opaque bytes. The weights have three leaves.
+// sample_container OUT [VERSION]: writes a small, unsigned, valid container for tests of the tools. What runs is of no
+// interest here: plans and modules are opaque bytes. The weights have three leaves.
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 #include "packager/container/builder.h"
@@ -26,10 +27,10 @@ Port port(std::string name) {
   return p;
 }
 
-Status write_sample(const std::string& path) {
+Status write_sample(const std::string& path, uint64_t version) {
   container::ContainerBuilder builder;
   builder.manifest.model.id = "acme/sample";
-  builder.manifest.model.version = 7;
+  builder.manifest.model.version = version;
   builder.manifest.provenance.tool = "sample_container";
   builder.manifest.provenance.tool_version = "1";
   builder.manifest.provenance.source_name = "sample.onnx";
@@ -86,11 +87,11 @@ Status write_sample(const std::string& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: sample_container OUT\n");
+  if (argc < 2 || argc > 3) {
+    std::fprintf(stderr, "usage: sample_container OUT [VERSION]\n");
     return 2;
   }
-  const Status status = write_sample(argv[1]);
+  const Status status = write_sample(argv[1], argc == 3 ? std::strtoull(argv[2], nullptr, 10) : 7);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.text().c_str());
   return static_cast<int>(status.code);
 }
