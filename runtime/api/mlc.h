@@ -241,6 +241,9 @@ typedef struct MlcApi {
   const char* (*error_fact)(const MlcError* error, uint32_t index); /* null behind the last */
   const char* (*error_help)(const MlcError* error);    /* may be empty */
   void (*error_release)(MlcError* error);
+
+  /* As selftest, for the golden vector of this name alone (null: for all). MLC_NOT_FOUND if there is none. */
+  int (*selftest_one)(MlcSession* session, const char* vector, MlcSelftest* out, MlcError** error);
 } MlcApi;
 
 MLC_EXPORT const MlcApi* mlc_get_api(uint32_t version);

@@ -360,6 +360,9 @@ TEST_CASE("the self-test passes on right code and fails on code that computes so
       CHECK(std::string(result.text).find("y[3] is 19, expected 15") != std::string::npos);
     }
     lib().error_release(error);
+    CHECK(lib().selftest_one(session, "first", &result, nullptr) == code);
+    CHECK(result.vectors == 1);
+    CHECK(lib().selftest_one(session, "second", &result, nullptr) == MLC_NOT_FOUND);
     lib().session_release(session);
   }
 }
