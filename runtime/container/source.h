@@ -33,6 +33,8 @@ class Source {
   virtual Writers writers() const { return Writers::Nobody; }
   // Malformed (E6001) if the bytes have been changed since they were opened, as far as size and time of the file tell.
   [[nodiscard]] virtual Status unchanged() const { return ok(); }
+  // Whether something else may lie right behind the last byte of `map`. Behind a mapped file are zeros to the end of a page.
+  virtual bool has_neighbours() const { return false; }
 };
 
 // NotFound: missing, not readable, not a regular file.

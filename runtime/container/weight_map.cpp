@@ -29,7 +29,10 @@ WeightMap::~WeightMap() {
 Result<std::unique_ptr<WeightMap>> WeightMap::create(const Source& source, const format::Segment& segment,
                                                      uint64_t file_offset, const LeafTable& leaves, bool copy) {
   std::unique_ptr<WeightMap> map(new WeightMap(source, segment, file_offset, leaves));
-  if (!copy) {
+  // Kernels read lines of 64 bytes to their end. Within the file that is the file's own; behind memory of the caller it is not.
+  const uint64_t end = file_offset + segment.decoded_len;  // within the source: the header's table was checked
+  const bool reads_on = source.has_neighbours() && (end + 63) / 64 * 64 > source.size();
+  if (!copy && !reads_on) {
     if (auto base = source.map(); base.ok()) {
       map->data_ = *base + file_offset;
       return map;
