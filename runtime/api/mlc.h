@@ -145,8 +145,8 @@ typedef struct MlcOpenOptions {
 /* Opening in two steps, for who handles files of strangers. `authenticate` opens the file, reads trust folder, keys and
  * policy, and checks signatures and digests; the file's bytes are hashed and but for header page and signature block not
  * looked into. It refuses a file whose signer the policy does not accept, and remembers the version of one that it does.
- * `open_file` does the rest and reads nothing more from outside but the file, which is open. Between the two a process can
- * fork, and the child can give up its privileges before it looks into the file. */
+ * `open_file` does the rest and reads nothing more from outside but the file, which is open, and writes nothing. Between
+ * the two a process can fork, and the child can give up its privileges before it looks into the file. */
 enum { MLC_NATIVE_NEVER = 0, MLC_NATIVE_DEPENDS = 1, MLC_NATIVE_CERTAIN = 2 };
 
 typedef struct MlcFileInfo {
