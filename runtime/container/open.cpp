@@ -280,6 +280,7 @@ Result<std::unique_ptr<Container>> Container::open(AuthenticatedFile file, const
   auto state = std::make_unique<State>();
   state->source = std::move(file.parts_->source);
   state->header = file.parts_->header;
+  state->workers = options.workers;
   const Source& source = *state->source;
   const Header& header = state->header;
   const Judge judge(options, source.name());
