@@ -288,6 +288,9 @@ typedef struct MlcApi {
   /* Uses the file up, which is still to be released. */
   int (*open_file)(MlcFile* file, MlcModel** out, MlcError** error);
   void (*file_release)(MlcFile* file);
+
+  /* As selftest, for the golden vector of this name alone (null: for all). MLC_NOT_FOUND if there is none. */
+  int (*selftest_one)(MlcSession* session, const char* vector, MlcSelftest* out, MlcError** error);
 } MlcApi;
 
 MLC_EXPORT const MlcApi* mlc_get_api(uint32_t version);
