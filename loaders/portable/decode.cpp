@@ -48,7 +48,7 @@ class KernelDecoder {
     for (unsigned k = 0; k < num_locals; ++k) {
       const uint64_t bytes = in_.take<uint64_t>();
       if (bytes > kMaxLocalBytes || (locals += (bytes + 63) & ~uint64_t{63}) > kMaxLocalBytes)
-        return broken("local arrays above the limit");
+        return broken("more than {} bytes of local arrays", {kMaxLocalBytes});
       out.local_bytes.push_back(bytes);
     }
     uint64_t offset = 0;
@@ -62,7 +62,7 @@ class KernelDecoder {
       const uint64_t bytes = r.lanes == 1 ? 8 : uint64_t{r.blocks()} * kBlock * size_of(r.kind);
       if (r.lanes > 1) offset = (offset + 63) & ~uint64_t{63};
       r.offset = static_cast<uint32_t>(offset);
-      if ((offset += bytes) > kMaxRegisterBytes) return broken("registers above the limit");
+      if ((offset += bytes) > kMaxRegisterBytes) return broken("more than {} bytes of registers", {kMaxRegisterBytes});
       registers_.push_back(r);
     }
     in_.skip_padding(8);
@@ -284,7 +284,7 @@ class KernelDecoder {
   }
 
   Status open(Op op) {
-    if (open_.size() >= kMaxDepth) return broken("nested too deeply");
+    if (open_.size() >= kMaxDepth) return broken("nested deeper than {}", {kMaxDepth});
     open_.push_back({op, this_step(), 0, out_->cost, path_});
     return ok();
   }
@@ -350,7 +350,8 @@ Result<std::vector<Program>> decode_module(Bytes module) {
   if (in.failed() || magic != kMagic) return broken("no portable module");
   if (version != kVersion) return broken("version {}, expected {}", {version, kVersion});
   if (zero || zero2 || module.size() % 8 != 0) return broken("malformed header");
-  if (num_kernels > kMaxKernels || num_kernels * uint64_t{kKernelHeaderLen} > in.left())
+  if (num_kernels > kMaxKernels) return broken("{} kernels, at most {} are read", {num_kernels, kMaxKernels});
+  if (num_kernels * uint64_t{kKernelHeaderLen} > in.left())
     return broken("{} kernels do not fit", {num_kernels});
   std::vector<Program> out(num_kernels);
   for (uint32_t k = 0; k < num_kernels; ++k) {
