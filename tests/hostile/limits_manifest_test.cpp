@@ -161,25 +161,39 @@ TEST_CASE("limits of a manifest: counts") {
       for (uint32_t id = m.layouts.back().id + 1; m.layouts.size() < n; ++id) m.layouts.push_back({id, "dense", ""});
     });
   };
+  const auto tuning = [](uint64_t n) {
+    return manifest([n](Manifest& m) { m.tuning.assign(n, {.segment = 0, .count = 1, .target = "t"}); });
+  };
+  const auto extensions = [](uint64_t n) {
+    return manifest([n](Manifest& m) {
+      while (m.extensions.size() < n) m.extensions.push_back({.id = "org.z" + numbered(m.extensions.size())});
+    });
+  };
+  const auto parents = [](uint64_t n) {
+    return manifest([n](Manifest& m) { m.provenance.parents.resize(n); });
+  };
   const Limit limits[] = {
+      {"manifest.tuning", 1024, tuning, "1025 found", true},
+      {"manifest.extensions", 1024, extensions, "1025 found"},
+      {"manifest.parents", 256, parents, "257 found, at most 256"},
       {"manifest.methods", 256, methods, "257 found"},
       {"manifest.ports", 1024, ports, "1025 found"},
       {"manifest.dims", 256, dims, "257 found"},
       {"manifest.list-depth", 8, lists, "a list of depth 9, at most 8"},
       {"manifest.tensors", 131'072, tensors, "131073 found", false, 192},
-      {"manifest.copies", 4, copies, "5 copies, at most 4", true},
+      {"manifest.copies", 4, copies, "5 found, at most 4", true},
       {"manifest.rank", 8, rank, "rank 9, at most 8"},
       {"manifest.layouts", 65'535, layouts, "65536 found", true},
       {"manifest.variants", 256, variants, "257 found"},
       {"manifest.features", 1024, features, "more than 1024 features"},
-      {"manifest.clauses", 256, clauses, "more than 256 clauses"},
+      {"manifest.clauses", 256, clauses, "257 found, at most 256"},
       {"manifest.one-of", 64, one_of, "1 to 64 values"},
       {"manifest.assets", 4096, assets, "4097 found"},
       {"manifest.stages", 1024, stages, "1025 found"},
-      {"manifest.attributes", 1024, attributes, "more than 1024 attributes"},
+      {"manifest.attributes", 1024, attributes, "1025 found, at most 1024"},
       {"manifest.golden", 1024, golden, "1025 found", true},
       {"manifest.operators", 4096, operators, "4097 found", true},
-      {"manifest.flags", 1024, flags, "more than 1024 flags"},
+      {"manifest.flags", 1024, flags, "1025 found, at most 1024"},
   };
   check_limits(limits);
 }

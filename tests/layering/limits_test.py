@@ -17,7 +17,8 @@ READERS = ("schema", "signing", "runtime/container", "runtime/plan", "loaders")
 CONSTANTS = {
     "kMaxSegments": "container.segments", "kMaxManifestLen": "container.manifest", "kMaxTables": "manifest.tables",
     "kMaxTableDepth": "container.manifest-depth", "kMaxTensors": "manifest.tensors", "kMaxCopies": "manifest.copies",
-    "kMaxRank": "manifest.rank", "kMaxListDepth": "manifest.list-depth", "kMaxVariants": "manifest.variants",
+    "kMaxRank": "manifest.rank", "kMaxListDepth": "manifest.list-depth", "kMaxVariants": "manifest.variants", "kMaxLayouts": "manifest.layouts", "kMaxTuning": "manifest.tuning",
+    "kMaxExtensions": "manifest.extensions", "kMaxObjects": "manifest.objects", "kMaxExpansion": "manifest.objects",
     "kMaxFeatures": "manifest.features", "kMaxClauses": "manifest.clauses", "kMaxMethods": "manifest.methods",
     "kMaxPorts": "manifest.ports", "kMaxDims": "manifest.dims", "kMaxNameLen": "manifest.name",
     "kMaxStringLen": "manifest.text", "kMaxPlanLen": "segment.plan", "kMaxModuleLen": "segment.module",
@@ -39,6 +40,7 @@ CONSTANTS = {
     "kMaxFunctions": "plan.functions", "kMaxSymbols": "plan.symbols", "kMaxItems": "plan.items",
     "kMaxOperands": "plan.operands", "kMaxStates": "plan.states", "kMaxTextLen": "plan.message",
     "kMaxCallDepth": "plan.calls", "kMaxBindings": "a cache",
+    "kMaxListedItems": "plan.listed-items",
     "kMaxKernels": "portable.kernels", "kMaxLanes": "portable.lanes", "kMaxLocalBytes": "portable.local-bytes",
     "kMaxRegisterBytes": "portable.register-bytes", "kMaxDepth": "portable.depth",
     "kMaxScratch": "a number of a module's table, compared with the session's memory as well",
