@@ -368,6 +368,15 @@ class FunctionDecoder {
       step.carried = in.carried();
       step.axis = in.axis();
       step.new_axis = in.new_axis();
+      step.drop_axis = in.drop_axis();
+      step.max_cuts = in.max_cuts();
+      step.min_letters = in.min_letters();
+      step.between = in.between();
+      const auto change = static_cast<uint8_t>(in.case_change());
+      if (change > kLastCaseChange) return wrong("change of case");
+      step.case_change = static_cast<CaseChange>(change);
+      step.match_case = in.match_case();
+      step.integers = in.integers();
       step.dtype = dtype_of(in.dtype()).value_or(DType::None);
       step.list_depth = in.list_depth();
       if (step.op != StepOp::Host) continue;
