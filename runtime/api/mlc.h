@@ -290,6 +290,8 @@ typedef struct MlcApi {
   /* Uses the file up, which is still to be released. */
   int (*open_file)(MlcFile* file, MlcModel** out, MlcError** error);
   void (*file_release)(MlcFile* file);
+  /* 1: weights are copied into memory as they are verified; 0: they are mapped (MLC_VERIFY_*). */
+  int (*model_is_copied)(const MlcModel* model);
 } MlcApi;
 
 MLC_EXPORT const MlcApi* mlc_get_api(uint32_t version);

@@ -299,14 +299,14 @@ TEST_CASE("senseless options are refused with a sentence") {
     CHECK(model == nullptr);
     return told.message;
   };
-  CHECK(refusal(nullptr) == "open: neither a path nor memory");
+  CHECK(refusal(nullptr) == "open: no path, memory or descriptor");
   MlcOpenOptions o{};
   o.size = sizeof o;
-  CHECK(refusal(&o) == "open: neither a path nor memory");
+  CHECK(refusal(&o) == "open: no path, memory or descriptor");
   o.path = "";
-  CHECK(refusal(&o) == "open: neither a path nor memory");
+  CHECK(refusal(&o) == "open: no path, memory or descriptor");
   o.path = api_sample().signed_file.c_str();
-  for (const int32_t verify : {17, -1, 3}) {
+  for (const int32_t verify : {17, -1, 4}) {
     o.verify = verify;
     CHECK(refusal(&o) == "open: unknown verify mode");
   }
@@ -333,7 +333,7 @@ TEST_CASE("of an option struct only the bytes that its size names are read") {
   o.size = offsetof(MlcOpenOptions, allow_unsigned);
   CHECK(Opened(o).told.code == MLC_USAGE);
   o.size = 0;
-  CHECK(Opened(o).told.message == "open: neither a path nor memory");
+  CHECK(Opened(o).told.message == "open: no path, memory or descriptor");
   o.verify = MLC_VERIFY_LAZY;
   o.size = sizeof o + 64;  // of a newer header: what is not known is not looked at
   CHECK(Opened(o).info().native_allowed == 1);
