@@ -1,7 +1,5 @@
 #include "base/status.h"
 
-#include <new>
-
 namespace mlc {
 
 Status::Status() = default;
@@ -14,11 +12,15 @@ Status::Status(Code c, uint16_t e, const char* pattern, Pieces pieces)
 Status::Status(const Status&) = default;
 Status::Status(Status&&) noexcept = default;
 Status& Status::operator=(const Status&) = default;
-// Nothing of what was there stays, not even capacity: a Status that is OK holds no memory (see small_code.h).
+// Also onto itself, as in status = std::move(status).note("where").
 Status& Status::operator=(Status&& other) noexcept {
   if (this == &other) return *this;
-  this->~Status();
-  return *new (this) Status(std::move(other));
+  code = other.code;
+  number = other.number;
+  message = std::move(other.message);
+  facts = std::move(other.facts);
+  help = std::move(other.help);
+  return *this;
 }
 Status::~Status() = default;
 

@@ -7,8 +7,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/packed_texts.h"
-
 namespace mlc {
 
 enum class Feature : uint32_t {
@@ -23,36 +21,18 @@ enum class FeatureKind : uint8_t { Flag, Number };
 struct FeatureRow {
   Feature feature;
   FeatureKind kind;
+  std::string_view name;
+  std::string_view llvm;       // comma-separated LLVM subtarget features, may be empty; for the packager
+  std::string_view mechanism;  // where the runtime's answer comes from
 };
 
 inline constexpr auto kFeatures = std::to_array<FeatureRow>({
-#define MLC_FEATURE(id, enumerator, name, kind, llvm, mechanism) {Feature::enumerator, FeatureKind::kind},
+#define MLC_FEATURE(id, enumerator, name, kind, llvm, mechanism) \
+  {Feature::enumerator, FeatureKind::kind, name, llvm, mechanism},
 #include "schema/features.tbl"
 #undef MLC_FEATURE
 });
 inline constexpr size_t kNumFeatures = kFeatures.size();
-
-constexpr auto feature_texts() {
-  return std::to_array<std::array<std::string_view, 2>>({
-#define MLC_FEATURE(id, enumerator, name, kind, llvm, mechanism) {name, mechanism},
-#include "schema/features.tbl"
-#undef MLC_FEATURE
-  });
-}
-inline constexpr auto kFeatureTexts = pack_texts<feature_texts>();
-
-constexpr std::string_view feature_name(size_t row) { return kFeatureTexts.at(row, 0); }
-// Where the runtime's answer comes from.
-constexpr std::string_view feature_mechanism(size_t row) { return kFeatureTexts.at(row, 1); }
-// Comma-separated LLVM subtarget features, may be empty. For the packager.
-constexpr std::string_view feature_llvm(size_t row) {
-  constexpr std::string_view texts[] = {
-#define MLC_FEATURE(id, enumerator, name, kind, llvm, mechanism) llvm,
-#include "schema/features.tbl"
-#undef MLC_FEATURE
-  };
-  return texts[row];
-}
 
 // Row of an id or name; kNumFeatures if the registry has none.
 constexpr size_t feature_index(uint32_t id) {
@@ -63,7 +43,7 @@ constexpr size_t feature_index(uint32_t id) {
 constexpr size_t feature_index(Feature f) { return feature_index(static_cast<uint32_t>(f)); }
 constexpr size_t feature_index(std::string_view name) {
   for (size_t i = 0; i < kNumFeatures; ++i)
-    if (feature_name(i) == name) return i;
+    if (kFeatures[i].name == name) return i;
   return kNumFeatures;
 }
 constexpr Feature feature_named(std::string_view name) {
@@ -72,7 +52,7 @@ constexpr Feature feature_named(std::string_view name) {
 }
 constexpr std::string_view name_of(Feature f) {
   const size_t i = feature_index(f);
-  return i < kNumFeatures ? feature_name(i) : std::string_view();
+  return i < kNumFeatures ? kFeatures[i].name : std::string_view();
 }
 
 // A service of the application is the feature "app.<service>"; the answer is not the probe's but the application's.

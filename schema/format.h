@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/packed_texts.h"
 
 namespace mlc::format {
 
@@ -77,8 +76,9 @@ enum class SegmentKind : uint8_t {
 };
 inline constexpr uint8_t kLastSegmentKind = 10;
 constexpr std::string_view name_of(SegmentKind kind) {
-  return nth_word("none|weights|module|plan|asset|golden|operator text|tuning|portable IR|parent manifest|source map",
-                  static_cast<uint8_t>(kind));
+  constexpr std::string_view names[] = {"none", "weights", "module", "plan", "asset", "golden", "operator text",
+                                        "tuning", "portable IR", "parent manifest", "source map"};
+  return static_cast<uint8_t>(kind) <= kLastSegmentKind ? names[static_cast<uint8_t>(kind)] : "unknown";
 }
 
 enum class Codec : uint8_t { None = 0, Raw = 1, Zstd = 2 };  // 16..31 are kept for encrypted segments
@@ -87,7 +87,8 @@ inline constexpr uint8_t kLastCodec = 2;
 enum class ModuleFormat : uint8_t { None = 0, Elf = 1, Portable = 2, Ptx = 3, Spirv = 4 };
 inline constexpr uint8_t kLastModuleFormat = 4;
 constexpr std::string_view name_of(ModuleFormat format) {
-  return nth_word("none|elf|portable|ptx|spirv", static_cast<uint8_t>(format));
+  constexpr std::string_view names[] = {"none", "elf", "portable", "ptx", "spirv"};
+  return static_cast<uint8_t>(format) <= kLastModuleFormat ? names[static_cast<uint8_t>(format)] : "unknown";
 }
 
 // What a port carries. `Tensor` is a bare array; the others tell tools how to read and show it.
@@ -97,8 +98,9 @@ enum class Media : uint8_t {
 };
 inline constexpr uint8_t kLastMedia = 14;
 constexpr std::string_view name_of(Media media) {
-  return nth_word("none|tensor|image|audio|text|bytes|boxes|labels|video|classes|embedding|mask|keypoints|tokens|json",
-                  static_cast<uint8_t>(media));
+  constexpr std::string_view names[] = {"none", "tensor", "image", "audio", "text", "bytes", "boxes", "labels",
+                                        "video", "classes", "embedding", "mask", "keypoints", "tokens", "json"};
+  return static_cast<uint8_t>(media) <= kLastMedia ? names[static_cast<uint8_t>(media)] : "unknown";
 }
 
 enum class Colour : uint8_t { None = 0, Rgb = 1, Bgr = 2, Grey = 3, Rgba = 4, Yuv420 = 5 };

@@ -318,14 +318,14 @@ Verdict decide_model(const Verdict& signer, const Authentication& authentication
   return stricter(std::move(verdict), Decision(authentication, *trust.binding(), options).model(signer, facts));
 }
 
-NativeCode native_code_before_manifest(const Verdict& signer, const Authentication& authentication, const TrustSet& trust,
-                                       const DecideOptions& options) {
+NativeCode native_code_before_manifest(const Verdict& signer, const Authentication& authentication,
+                                       const TrustSet& trust, const DecideOptions& options) {
   if (signer.may_run == MayRun::Refused) return NativeCode::Never;
-  if (authentication.is_signed()) return signer.may_run == MayRun::AllVariants ? NativeCode::Certain : NativeCode::Never;
-  // Which rule counts depends on the model, which an unsigned file names in its manifest.
-  const bool is_binding = trust.is_binding() || trust.binding() != nullptr;
-  if (options.allow_unsigned && !is_binding) return NativeCode::Certain;
-  return trust.has_policy() || is_binding ? NativeCode::Depends : NativeCode::Never;
+  if (authentication.is_signed())
+    return signer.may_run == MayRun::AllVariants ? NativeCode::Certain : NativeCode::Never;
+  if (trust.binding() || trust.is_binding()) return NativeCode::Depends;
+  if (options.allow_unsigned) return NativeCode::Certain;
+  return trust.has_policy() ? NativeCode::Depends : NativeCode::Never;  // the model's id says which rule counts
 }
 
 std::string_view name_of(Trust trust) {

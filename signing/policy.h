@@ -231,7 +231,7 @@ struct Verdict {
                                    const TrustSet& trust, const DecideOptions& options);
 
 // What is known after step 2 of what native code may do, for who keeps files away from its privileges until it knows. Never
-// and Certain hold whatever the manifest says, unless step 3 refuses the file.
+// and Certain hold whatever the manifest says, unless step 3 refuses the file. `signer` is the verdict of step 2.
 enum class NativeCode : uint8_t { Never, Depends, Certain };
 [[nodiscard]] NativeCode native_code_before_manifest(const Verdict& signer, const Authentication& authentication,
                                                      const TrustSet& trust, const DecideOptions& options);

@@ -15,8 +15,8 @@ Target target_of_row(std::string_view name, Family family, std::string triple) {
   assert(row && "a target without a row in schema/targets.tbl");
   for_each_feature(*row, [&](Feature f) {
     const size_t row = feature_index(f);
-    t.features.emplace_back(feature_name(row));
-    for (std::string_view rest = feature_llvm(row); !rest.empty();) {
+    t.features.emplace_back(kFeatures[row].name);
+    for (std::string_view rest = kFeatures[row].llvm; !rest.empty();) {
       const size_t comma = std::min(rest.find(','), rest.size());
       t.llvm_features.push_back("+" + std::string(rest.substr(0, comma)));
       rest.remove_prefix(std::min(comma + 1, rest.size()));

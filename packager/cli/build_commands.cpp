@@ -15,6 +15,7 @@
 #include "base/nearest_name.h"
 #include "packager/cli/container_file.h"
 #include "packager/cli/progress.h"
+#include "packager/cli/self_test.h"
 #include "packager/compile/build.h"
 #include "packager/compile/check.h"
 #include "targets/target.h"
@@ -28,7 +29,7 @@ struct BuildFlags {
   compile::BuildOptions options;
   std::vector<std::string> targets, dims;
   std::string progress = "auto";
-  bool force = false, no_sign = false, as_json = false;
+  bool force = false, no_sign = false, no_selftest = false, as_json = false;
 };
 
 Result<std::vector<const targets::Target*>> targets_named(const std::vector<std::string>& names) {
@@ -94,6 +95,12 @@ Result<Report> run_build(BuildFlags& flags) {
     return Status(Code::Usage, flags.options.output_path + " exists and is no container").hint("pass --force to replace it");
   Progress progress(flags.progress, flags.as_json);
   flags.options.progress = [&](const std::string& stage) { progress.show(stage); };
+  std::optional<SelfTestReport> tested;
+  if (!flags.no_selftest)
+    flags.options.accept = [&](const compile::FinishedFile& file) -> Status {
+      MLC_ASSIGN(tested, self_test(file, flags.options.progress));
+      return ok();
+    };
   auto built = compile::build(flags.options);
   progress.clear();
   if (!built.ok()) return std::move(built).status();
@@ -108,8 +115,18 @@ Result<Report> run_build(BuildFlags& flags) {
   const std::string root = "sha256:" + to_hex(built->root);
   text << "\n  wrote     " << flags.options.output_path << "   " << megabytes(built->file_bytes) << "   root " << root << "   "
        << (built->key_name.empty() ? "not signed" : "signed by " + built->key_name) << "\n";
+  text << "  tested    " << (tested ? tested->text() : "nothing: --no-selftest") << "\n";
   report.text = text.str();
-  report.json = {{"file", flags.options.output_path}, {"root", root}, {"bytes", built->file_bytes}, {"key", built->key_name}, {"variants", variants}};
+  ordered_json selftest = nullptr;
+  if (tested) {
+    selftest = {{"vectors", tested->vectors}, {"variants", ordered_json::array()}};
+    for (const auto& v : tested->variants) {
+      ordered_json entry = {{"name", v.name}, {"vectors", v.vectors}};
+      if (!v.reason.empty()) entry["reason"] = v.reason;
+      selftest["variants"].push_back(std::move(entry));
+    }
+  }
+  report.json = {{"file", flags.options.output_path}, {"root", root}, {"bytes", built->file_bytes}, {"key", built->key_name}, {"variants", variants}, {"selftest", selftest}};
   return report;
 }
 
@@ -131,6 +148,7 @@ void add_build(CLI::App& app, int& exit_code) {
   command->add_option("--model-version", o.version, "version of the model, 1 or more");
   command->add_option("--key", o.key_path, "private key to sign with (default: this user's own key)");
   command->add_flag("--no-sign", flags->no_sign, "leave the container unsigned");
+  command->add_flag("--no-selftest", flags->no_selftest, "write the file without running its golden vectors here");
   command->add_option("--progress", flags->progress, "auto, tty, plain or none")->check(CLI::IsMember({"auto", "tty", "plain", "none"}));
   command->add_option("--print-after", o.print_after, "print the program after this pass, on stderr");
   command->add_flag("-f,--force", flags->force, "replace an output file that is no container");

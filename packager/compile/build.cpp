@@ -218,7 +218,9 @@ class Build {
     if (options_.sign) {
       MLC_ASSIGN(key, signing_key());
     }
-    MLC_RETURN_IF_ERROR(builder.write(options_.output_path, key ? &*key : nullptr));
+    std::function<Status(const std::string&)> accept;
+    if (options_.accept) accept = [&](const std::string& path) { return options_.accept(finished(path, builder)); };
+    MLC_RETURN_IF_ERROR(builder.write(options_.output_path, key ? &*key : nullptr, accept));
     report_.root = builder.root();
     report_.file_bytes = fs::file_size(options_.output_path);
     std::set<std::string> ops;
@@ -226,6 +228,17 @@ class Build {
     report_.model_line = "opset " + std::to_string(model_.opsets.at("ai.onnx")) + ", " + std::to_string(model_.graph.nodes.size()) + " nodes, " +
                          std::to_string(ops.size()) + " operators, " + million(weights_.num_parameters()) + " parameters";
     return ok();
+  }
+
+  FinishedFile finished(const std::string& path, const container::ContainerBuilder& builder) const {
+    FinishedFile file{path, {}};
+    for (size_t k = programs_.size(); k-- > 0;)
+      for (const GoldenVector& golden : programs_[k].golden) {
+        const std::string name = golden_name(programs_[k].method.name, golden);
+        const auto& recorded = builder.finished().golden;
+        if (std::any_of(recorded.begin(), recorded.end(), [&](const format::Golden& g) { return g.name == name; })) file.vectors.push_back({name, golden.operations});
+      }
+    return file;
   }
 
   Result<signing::PrivateKey> signing_key() {

@@ -18,6 +18,16 @@ struct DimBound {
   int64_t lo = 0, hi = INT64_MAX;
 };
 
+// A container that is complete and has not got its name yet.
+struct FinishedFile {
+  struct Vector {
+    std::string name;
+    double operations = 0;  // of a run, roughly
+  };
+  std::string path;             // where it lies meanwhile
+  std::vector<Vector> vectors;  // its golden vectors, those first that cover most: pipelines, whose model is part of them
+};
+
 struct BuildOptions {
   std::string model_path, output_path;
   std::string pipeline_path;                      // empty: bare arrays only
@@ -32,6 +42,8 @@ struct BuildOptions {
   std::string print_after;                        // pass whose result goes to stderr
   // Told before each stage; may be empty.
   std::function<void(const std::string& stage)> progress;
+  // Asked before the file gets its name; if it fails, the build does and leaves no file. May be empty.
+  std::function<Status(const FinishedFile&)> accept;
 };
 
 struct BuildReport {

@@ -214,7 +214,7 @@ class GoldenMaker {
       if (outputs.ok()) {
         golden.outputs = std::move(outputs).value();
         if (is_informative(golden.outputs)) {
-          if (symbols_.empty() || bytes_of(golden.outputs) <= kLargeOutput) return golden;
+          if (symbols_.empty() || bytes_of(golden.outputs) <= kLargeOutput) return measured(std::move(golden));
           large = std::move(golden);
           least = extent;
           continue;
@@ -227,9 +227,8 @@ class GoldenMaker {
       }
       if (symbols_.empty()) break;
     }
-    if (large) return std::move(*large);
-    if (poor) return std::move(*poor);
-    return std::move(last).note("golden vector");
+    if (!large && !poor) return std::move(last).note("golden vector");
+    return measured(std::move(large ? *large : *poor));
   }
 
   Result<std::vector<GoldenVector>> pictures() const {
@@ -251,7 +250,7 @@ class GoldenMaker {
       return std::vector<GoldenVector>{std::move(one)};
     }
     for (const auto& [other, at] : {std::pair{kOnePixel, int64_t{1}}, {kPortrait, scale}}) {
-      if (operations(all[0].extents) > kMaxPictureOperations) break;
+      if (all[0].operations > kMaxPictureOperations) break;
       auto golden = picture(other, at);
       if (!golden || bytes_of(golden->outputs) > kLargeOutput) continue;
       const bool is_new = std::none_of(all.begin(), all.end(), [&](const GoldenVector& g) { return g.extents == golden->extents; });
@@ -305,13 +304,14 @@ class GoldenMaker {
     auto outputs = nest::interpret(oracle_, golden.inputs);
     if (!outputs.ok()) return std::nullopt;
     golden.outputs = std::move(outputs).value();
-    return golden;
+    return measured(std::move(golden));
   }
 
-  double operations(const Extents& extents) const {
+  GoldenVector measured(GoldenVector golden) const {
     std::map<const ir::Sym*, int64_t> values;
-    for (const ir::Sym* sym : symbols_) values[sym] = extents.at(sym->name);
-    return estimate(oracle_, values).operations;
+    for (const ir::Sym* sym : symbols_) values[sym] = golden.extents.at(sym->name);
+    golden.operations = estimate(oracle_, values).operations;
+    return golden;
   }
 
   const nest::Function& oracle_;
@@ -334,6 +334,8 @@ Result<std::vector<GoldenVector>> make_golden(const nest::Function& oracle, bool
   all.push_back(std::move(one));
   return all;
 }
+
+std::string golden_name(const std::string& program, const GoldenVector& golden) { return golden.name.empty() ? program : program + "/" + golden.name; }
 
 bool is_recorded(const nest::Tensor& t) { return t.list_depth == 0 && t.dtype != DType::Str; }
 

@@ -16,6 +16,7 @@ struct GoldenVector {
   std::vector<nest::Tensor> inputs, outputs;  // in the order of the function's interface
   std::map<std::string, int64_t> extents;     // of its symbols
   std::string name;                           // among those of its function; empty: the only one
+  double operations = 0;                      // of a run, roughly (estimate.h)
 };
 
 // Inputs are drawn from a counter-based generator (equal builds give equal vectors): floats uniform in [-1, 1), integers
@@ -32,6 +33,8 @@ Result<std::vector<GoldenVector>> make_golden(const nest::Function& oracle, bool
 
 // Is it an array that containers hold?
 bool is_recorded(const nest::Tensor& value);
+// What the vector of a program is called in a container.
+std::string golden_name(const std::string& program, const GoldenVector& golden);
 // Stores a vector of method `method`; tolerance relative to the largest output. Outputs that are not
 // recorded are left out.
 void add_golden(container::ContainerBuilder& builder, const GoldenVector& golden, const std::string& name, uint32_t method, double tolerance);

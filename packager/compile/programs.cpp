@@ -54,8 +54,7 @@ void add_program(container::ContainerBuilder& builder, const Program& program, d
   for (const GoldenVector& golden : program.golden) {
     const bool given = std::all_of(golden.inputs.begin(), golden.inputs.end(), is_recorded);
     if (!given || std::none_of(golden.outputs.begin(), golden.outputs.end(), is_recorded)) continue;
-    const std::string& name = program.method.name;
-    add_golden(builder, golden, golden.name.empty() ? name : name + "/" + golden.name, handle, tolerance);
+    add_golden(builder, golden, golden_name(program.method.name, golden), handle, tolerance);
   }
 }
 

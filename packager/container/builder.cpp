@@ -154,10 +154,14 @@ Status ContainerBuilder::emit(const signing::PrivateKey* key, const Sink& sink) 
   return sink(block);
 }
 
-Status ContainerBuilder::write(const std::string& path, const signing::PrivateKey* key) {
+Status ContainerBuilder::write(const std::string& path, const signing::PrivateKey* key, const std::function<Status(const std::string& path)>& accept) {
   MLC_RETURN_IF_ERROR(finish());  // before any file is touched
   MLC_ASSIGN(OutputFile file, OutputFile::create(path));
   MLC_RETURN_IF_ERROR(emit(key, [&](Bytes bytes) { return file.write(bytes); }));
+  if (accept) {
+    MLC_ASSIGN(const std::string complete, file.flushed());
+    MLC_RETURN_IF_ERROR(accept(complete));
+  }
   return file.commit();
 }
 

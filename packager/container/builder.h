@@ -95,8 +95,9 @@ class ContainerBuilder {
   const format::Digest& root() const;
   const format::Manifest& finished() const;
 
-  // Writes the file: temporary file in the same folder, fsync, rename; never in place. `key` none: unsigned.
-  [[nodiscard]] Status write(const std::string& path, const signing::PrivateKey* key);
+  // Writes the file: temporary file in the same folder, fsync, rename; never in place. `key` none: unsigned. `accept`, if
+  // there is one, is told where the complete file lies before it is renamed; if it fails, the file disappears.
+  [[nodiscard]] Status write(const std::string& path, const signing::PrivateKey* key, const std::function<Status(const std::string& path)>& accept = {});
   [[nodiscard]] Result<std::vector<std::byte>> to_bytes(const signing::PrivateKey* key);
 
  private:

@@ -72,6 +72,11 @@ Status OutputFile::write(Bytes bytes) {
   return ok();
 }
 
+Result<std::string> OutputFile::flushed() {
+  MLC_RETURN_IF_ERROR(flush());
+  return temporary_;
+}
+
 Status OutputFile::commit() {
   MLC_RETURN_IF_ERROR(flush());
   if (::fsync(fd_) != 0) return failed("sync");

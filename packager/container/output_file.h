@@ -17,6 +17,8 @@ class OutputFile {
   ~OutputFile();  // removes the temporary file unless committed
 
   [[nodiscard]] Status write(Bytes bytes);
+  // Where the bytes lie until then; all that was written is there.
+  [[nodiscard]] Result<std::string> flushed();
   // fsync, rename over `path`, fsync of the folder. Nothing may be written afterwards.
   [[nodiscard]] Status commit();
 

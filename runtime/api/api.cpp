@@ -483,15 +483,17 @@ int api_infer_shapes(MlcSession* s, const char* program, const MlcTensor* in, ui
 void api_state_reset(MlcSession* s) { s->session->executor().reset_states(); }
 void api_cancel(MlcSession* s) { s->session->executor().cancel(); }
 
-int api_selftest(MlcSession* s, MlcSelftest* out, MlcError** error) {
+int api_selftest_one(MlcSession* s, const char* vector, MlcSelftest* out, MlcError** error) {
   *out = {};
-  auto report = mlc::api::run_golden(*s->session);
+  auto report = mlc::api::run_golden(*s->session, vector);
   if (!report) return fail(std::move(report).status(), error);
   s->selftest_text = std::move(report->text);
   *out = {report->vectors, report->failures, report->max_abs, report->max_rel, s->selftest_text.c_str()};
   if (report->failures == 0) return MLC_OK;
   return fail(Status(Code::SelfTest, "{}: {}", s->session->variant().name, s->selftest_text), error);
 }
+
+int api_selftest(MlcSession* s, MlcSelftest* out, MlcError** error) { return api_selftest_one(s, nullptr, out, error); }
 
 uint32_t api_profile(const MlcSession* s, const char* program, MlcProfileEntry* out, uint32_t count) {
   const auto function = s->session->function(program ? program : "");
@@ -520,7 +522,7 @@ constexpr MlcApi kApi = {
     api_infer_shapes,    api_state_reset,    api_cancel,      api_selftest,      api_profile,       api_error_code,
     api_error_text,      api_error_message,  api_error_number, api_error_fact,   api_error_help,    api_error_release,
     api_authenticate,    api_file_info,      api_open_file,   api_file_release,
-    api_model_is_copied};
+    api_selftest_one,    api_model_is_copied};
 
 }  // namespace
 

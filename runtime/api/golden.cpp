@@ -172,56 +172,64 @@ bool within(const Difference& d, const format::Tolerance& t) {
   return false;
 }
 
-Result<GoldenReport> run_golden(Session& session) {
-  const Model& model = session.model();
-  const format::Manifest& m = model.manifest();
-  GoldenReport report;
-  for (const format::Golden& g : m.golden) {
-    const std::string& program = m.methods[g.method].name;
-    MLC_ASSIGN(const uint32_t function, session.function(program));
-    const exec::Function& f = session.plan().functions[function];
-    ++report.vectors;
-    const std::string where = compose("vector '{}' of {}", g.name, program);
+namespace {
 
-    std::vector<exec::InputArg> inputs(f.inputs.size());
-    std::vector<std::vector<int64_t>> shapes(f.inputs.size());
-    for (const format::GoldenArray& a : g.inputs) {
-      if (a.port >= inputs.size()) return Status(Code::Malformed, "{}: no such input", where);
-      MLC_ASSIGN(const Bytes bytes, model.golden_array(a.ref));
-      for (uint64_t e : a.shape) shapes[a.port].push_back(static_cast<int64_t>(e));
-      inputs[a.port] = {a.dtype, shapes[a.port], bytes.data(), bytes.size()};
-    }
-    std::vector<exec::OutputArg> outputs(f.outputs.size());
-    session.executor().reset_states();
-    if (Status s = session.run(function, inputs, outputs); !s.ok()) return std::move(s).note(where);
-
-    bool failed = false;
-    for (const format::GoldenArray& a : g.outputs) {
-      if (a.port >= outputs.size()) return Status(Code::Malformed, "{}: no such output", where);
-      MLC_ASSIGN(const Bytes expected, model.golden_array(a.ref));
-      const exec::OutputArg& out = outputs[a.port];
-      const std::string name = f.outputs[a.port].name;
-      std::string complaint;
-      if (out.dtype != a.dtype || out.bytes != expected.size()) {
-        complaint = compose("'{}' has another type or shape than recorded", name);
-      } else {
-        const Difference d = compare_arrays(a.dtype, {static_cast<const std::byte*>(out.data), out.bytes}, expected);
-        report.max_abs = std::max(report.max_abs, d.max_abs);
-        report.max_rel = std::max(report.max_rel, d.max_rel);
-        for (const format::Tolerance& t : tolerances_of(g, a.port, a.dtype)) {
-          if (within(d, t)) continue;
-          char numbers[96];
-          std::snprintf(numbers, sizeof numbers, " is %.6g, expected %.6g (", d.found, d.expected);
-          complaint = compose("{}{}{}{})", name, index_text(d.worst, out.shape), numbers, tolerance_text(t));
-          break;
-        }
-      }
-      if (complaint.empty()) continue;
-      failed = true;
-      if (report.text.empty()) report.text = compose("{}: {}", where, complaint);
-    }
-    report.failures += failed;
+// What is wrong with an output; empty: nothing.
+std::string complaint_about(const format::Golden& g, const format::GoldenArray& a, const std::string& name, const exec::OutputArg& out,
+                            Bytes expected, GoldenReport& report) {
+  if (out.dtype != a.dtype || out.bytes != expected.size()) return compose("'{}' has another type or shape than recorded", name);
+  const Difference d = compare_arrays(a.dtype, {static_cast<const std::byte*>(out.data), out.bytes}, expected);
+  report.max_abs = std::max(report.max_abs, d.max_abs);
+  report.max_rel = std::max(report.max_rel, d.max_rel);
+  for (const format::Tolerance& t : tolerances_of(g, a.port, a.dtype)) {
+    if (within(d, t)) continue;
+    char numbers[96];
+    std::snprintf(numbers, sizeof numbers, " is %.6g, expected %.6g (", d.found, d.expected);
+    return compose("{}{}{}{})", name, index_text(d.worst, out.shape), numbers, tolerance_text(t));
   }
+  return {};
+}
+
+Status run_vector(Session& session, const format::Golden& g, GoldenReport& report) {
+  const Model& model = session.model();
+  const std::string& program = model.manifest().methods[g.method].name;
+  MLC_ASSIGN(const uint32_t function, session.function(program));
+  const exec::Function& f = session.plan().functions[function];
+  ++report.vectors;
+  const std::string where = compose("vector '{}' of {}", g.name, program);
+
+  std::vector<exec::InputArg> inputs(f.inputs.size());
+  std::vector<std::vector<int64_t>> shapes(f.inputs.size());
+  for (const format::GoldenArray& a : g.inputs) {
+    if (a.port >= inputs.size()) return Status(Code::Malformed, "{}: no such input", where);
+    MLC_ASSIGN(const Bytes bytes, model.golden_array(a.ref));
+    for (uint64_t e : a.shape) shapes[a.port].push_back(static_cast<int64_t>(e));
+    inputs[a.port] = {a.dtype, shapes[a.port], bytes.data(), bytes.size()};
+  }
+  std::vector<exec::OutputArg> outputs(f.outputs.size());
+  session.executor().reset_states();
+  if (Status s = session.run(function, inputs, outputs); !s.ok()) return std::move(s).note(where);
+
+  bool failed = false;
+  for (const format::GoldenArray& a : g.outputs) {
+    if (a.port >= outputs.size()) return Status(Code::Malformed, "{}: no such output", where);
+    MLC_ASSIGN(const Bytes expected, model.golden_array(a.ref));
+    const std::string complaint = complaint_about(g, a, std::string(f.outputs[a.port].name), outputs[a.port], expected, report);
+    if (complaint.empty()) continue;
+    failed = true;
+    if (report.text.empty()) report.text = compose("{}: {}", where, complaint);
+  }
+  report.failures += failed;
+  return ok();
+}
+
+}  // namespace
+
+Result<GoldenReport> run_golden(Session& session, const char* name) {
+  GoldenReport report;
+  for (const format::Golden& g : session.model().manifest().golden)
+    if (!name || g.name == name) MLC_RETURN_IF_ERROR(run_vector(session, g, report));
+  if (name && report.vectors == 0) return Status(Code::NotFound, "no golden vector '{}'", name);
   return report;
 }
 

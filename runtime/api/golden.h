@@ -33,7 +33,8 @@ struct GoldenReport {
   std::string text;  // the first failure: "vector 2 of main: output[0,281] is 15.93, expected 16.16 (rel 1e-3)"
 };
 
-// Runs every golden vector of the container. The status is about running; differences are in the report.
-Result<GoldenReport> run_golden(Session& session);
+// Runs every golden vector of the container, or the one of this name (null: all; NotFound if there is none). The status is
+// about running; differences are in the report.
+Result<GoldenReport> run_golden(Session& session, const char* name = nullptr);
 
 }  // namespace mlc::api

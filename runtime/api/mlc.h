@@ -144,8 +144,9 @@ typedef struct MlcOpenOptions {
 
 /* Opening in two steps, for who handles files of strangers. `authenticate` opens the file, reads trust folder, keys and
  * policy, and checks signatures and digests; the file's bytes are hashed and but for header page and signature block not
- * looked into. `open_file` does the rest and reads nothing more from outside but the file, which is open. Between the two
- * a process can fork, and the child can give up its privileges before it looks into the file. */
+ * looked into. It refuses a file whose signer the policy does not accept, and remembers the version of one that it does.
+ * `open_file` does the rest and reads nothing more from outside but the file, which is open. Between the two a process can
+ * fork, and the child can give up its privileges before it looks into the file. */
 enum { MLC_NATIVE_NEVER = 0, MLC_NATIVE_DEPENDS = 1, MLC_NATIVE_CERTAIN = 2 };
 
 typedef struct MlcFileInfo {
@@ -290,6 +291,9 @@ typedef struct MlcApi {
   /* Uses the file up, which is still to be released. */
   int (*open_file)(MlcFile* file, MlcModel** out, MlcError** error);
   void (*file_release)(MlcFile* file);
+
+  /* As selftest, for the golden vector of this name alone (null: for all). MLC_NOT_FOUND if there is none. */
+  int (*selftest_one)(MlcSession* session, const char* vector, MlcSelftest* out, MlcError** error);
   /* 1: weights are copied into memory as they are verified; 0: they are mapped (MLC_VERIFY_*). */
   int (*model_is_copied)(const MlcModel* model);
 } MlcApi;

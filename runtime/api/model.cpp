@@ -6,6 +6,7 @@
 
 #include "base/compose.h"
 #include "runtime/probe/probe.h"
+#include "signing/version_marks.h"
 
 namespace mlc::api {
 
@@ -15,55 +16,50 @@ Model::Model(std::unique_ptr<container::Container> container, MatchPolicy policy
 
 namespace {
 
-// Raises the mark of a trusted file that is newer than what was seen. Where that fails the next run does not know of this
+// Raises the marks of a trusted signer whose version is above what was seen: as soon as its signature is accepted, since
+// a process that looks into the file may not write any more. Where that fails the next run does not know of this
 // version, which is said, and an error where the policy wants the version remembered.
-Status remember(const signing::Verdict& verdict, const signing::Statement& model, const signing::VersionMarks& seen,
+Status remember(const signing::Statement& statement, const signing::Verdict& signer, const signing::VersionMarks& seen,
                 const std::string& folder, std::vector<std::string>& notes) {
-  if (verdict.trust != signing::Trust::Trusted ||
-      std::all_of(verdict.signers.begin(), verdict.signers.end(), [&](const Digest& key) {
-        return seen.version(key, model.model_id) >= model.model_version;
+  if (signer.trust != signing::Trust::Trusted ||
+      std::all_of(signer.signers.begin(), signer.signers.end(), [&](const Digest& key) {
+        return seen.version(key, statement.model_id) >= statement.model_version;
       }))
     return ok();
-  Status status = signing::remember_version(folder, verdict.signers, model.model_id, model.model_version);
-  if (status.ok() || verdict.marks_required) return status;
+  Status status = signing::remember_version(folder, signer.signers, statement.model_id, statement.model_version);
+  if (status.ok() || signer.marks_required) return status;
   notes.push_back("this version is not remembered: " + status.message);
   return ok();
-}
-
-Result<container::AuthenticatedFile> authenticate_file(const ModelOptions& options) {
-  if (!options.path.empty()) return container::AuthenticatedFile::open(options.path);
-  if (options.descriptor >= 0) return container::AuthenticatedFile::open_descriptor(options.descriptor);
-  return container::AuthenticatedFile::open_memory(options.memory, "the container in memory");
 }
 
 }  // namespace
 
 Result<ModelFile> ModelFile::authenticate(ModelOptions options) {
   MLC_ASSIGN(signing::TrustSet trust, signing::TrustSet::load(options.trust));
-  const bool remembers = !options.state_folder.empty();
-  signing::VersionMarks seen;
-  if (remembers) {
-    MLC_ASSIGN(seen, signing::VersionMarks::load(options.state_folder));
+  auto file = !options.path.empty()     ? container::AuthenticatedFile::open(options.path)
+              : options.descriptor >= 0 ? container::AuthenticatedFile::open_descriptor(options.descriptor)
+                                        : container::AuthenticatedFile::open_memory(options.memory, "the container in memory");
+  if (!file) return std::move(file).status();
+  ModelFile out{std::move(options), std::move(trust), std::move(*file)};
+  out.now = static_cast<uint64_t>(std::time(nullptr));
+  const std::string& state = out.options.state_folder;
+  if (!state.empty()) {
+    MLC_ASSIGN(out.seen, signing::VersionMarks::load(state));
   }
-  MLC_ASSIGN(container::AuthenticatedFile authenticated, authenticate_file(options));
-  ModelFile file{std::move(options), std::move(trust), std::move(seen), std::move(authenticated)};
-  file.now = static_cast<uint64_t>(std::time(nullptr));
-  const auto& authentication = file.file.authentication();
-  if (!authentication) return file;
+  const auto& authentication = out.file.authentication();
+  if (!authentication) return out;  // cut off
   signing::DecideOptions decide;
-  decide.allow_unsigned = file.options.allow_unsigned;
-  decide.allow_older = file.options.allow_older;
-  decide.marks = remembers ? &file.seen : nullptr;
-  decide.now = file.now;
-  decide.file = file.file.name();
-  signing::Verdict signer = signing::decide_signer(*authentication, file.trust, decide);
+  decide.allow_unsigned = out.options.allow_unsigned;
+  decide.allow_older = out.options.allow_older;
+  decide.marks = out.seen ? &*out.seen : nullptr;
+  decide.now = out.now;
+  decide.file = out.file.name();
+  signing::Verdict signer = signing::decide_signer(*authentication, out.trust, decide);
   if (signer.may_run == signing::MayRun::Refused) return std::move(signer.status);
-  file.native_code = signing::native_code_before_manifest(signer, *authentication, file.trust, decide);
-  // Here and not after the rest, for which the caller may have given up the right to write files: the signed statement
-  // names model and version, and a manifest that says anything else is refused.
-  if (remembers && authentication->is_signed())
-    MLC_RETURN_IF_ERROR(remember(signer, *authentication->statement(), file.seen, file.options.state_folder, file.notes));
-  return file;
+  out.native_code = signing::native_code_before_manifest(signer, *authentication, out.trust, decide);
+  if (out.seen && authentication->is_signed())
+    MLC_RETURN_IF_ERROR(remember(*authentication->statement(), signer, *out.seen, state, out.notes));
+  return out;
 }
 
 Result<std::unique_ptr<Model>> Model::open(const ModelOptions& options) {
@@ -77,7 +73,7 @@ Result<std::unique_ptr<Model>> Model::open(ModelFile file) {
   how.trust = &file.trust;
   how.allow_unsigned = file.options.allow_unsigned;
   how.allow_older = file.options.allow_older;
-  how.marks = file.options.state_folder.empty() ? nullptr : &file.seen;
+  how.marks = file.seen ? &*file.seen : nullptr;
   how.now = file.now;
   auto opened = container::Container::open(std::move(file.file), how);
   if (!opened) return std::move(opened).status();
@@ -93,10 +89,9 @@ Result<std::unique_ptr<Model>> Model::open(ModelFile file) {
   }
   std::unique_ptr<Model> model(new Model(std::move(*opened), std::move(policy)));
   model->services_ = std::move(services);
-  model->notes_ = model->container_->notes();
-  const std::vector<std::string>& warnings = model->container_->verdict().warnings;
-  model->notes_.insert(model->notes_.end(), warnings.begin(), warnings.end());
-  model->notes_.insert(model->notes_.end(), file.notes.begin(), file.notes.end());
+  model->notes_ = std::move(file.notes);
+  for (const auto* more : {&model->container_->notes(), &model->container_->verdict().warnings})
+    model->notes_.insert(model->notes_.end(), more->begin(), more->end());
   return model;
 }
 

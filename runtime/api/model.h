@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,15 +31,15 @@ struct ModelOptions {
   std::vector<std::string> untrusted_services;  // of these: for files whose native code may not run
 };
 
-// A file that was authenticated, with what is needed to open it: nothing else is read from outside after this, or written.
+// A file that was authenticated, with what is needed to open it: nothing else is read from outside after this.
 struct ModelFile {
   ModelOptions options;
   signing::TrustSet trust;
-  signing::VersionMarks seen;
   container::AuthenticatedFile file;
   signing::NativeCode native_code = signing::NativeCode::Never;
   uint64_t now = 0;  // one clock for all that is decided
-  std::vector<std::string> notes;
+  std::optional<signing::VersionMarks> seen;  // if there is a state folder
+  std::vector<std::string> notes = {};
 
   static Result<ModelFile> authenticate(ModelOptions options);
 };

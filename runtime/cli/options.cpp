@@ -41,9 +41,9 @@ Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   const signing::TrustSources sources = signing::default_trust_sources();
   std::vector<const char*> keys;
   for (const std::string& k : o.trust_keys) keys.push_back(k.c_str());
-  const auto state = signing::state_folder();
   std::vector<const char*> allowed;
   for (const std::string& service : o.services) allowed.push_back(service.c_str());
+  const auto state = signing::state_folder();
   MlcOpenOptions options{};
   options.size = sizeof options;
   options.path = o.file.c_str();

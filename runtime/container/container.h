@@ -1,6 +1,6 @@
 // An open container: the one way from the bytes of a file to anything that may be used.
 //
-// `open` performs steps 1 to 6 of the open sequence (spec/container.md, "Opening"): file, header page, signature over
+// `open` performs steps 1 to 7 of the open sequence (spec/container.md, "Opening"): file, header page, signature over
 // header core and manifest, structure of the manifest, placement, policy. After it the manifest is a validated value,
 // and nothing of the segments has been read. What runs next takes its bytes from here:
 //

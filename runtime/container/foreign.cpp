@@ -1,11 +1,9 @@
 #include "runtime/container/foreign.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "base/compose.h"
-#include "base/packed_texts.h"
 #include "schema/format.h"
 
 namespace mlc::container {
@@ -14,44 +12,31 @@ namespace {
 using std::string_view_literals::operator""sv;
 
 struct Kind {
-  uint16_t offset;
+  size_t offset;
   std::string_view bytes, name, help;
 };
-constexpr auto kinds() {
-  return std::to_array<Kind>({
-      {0, "PK\x03\x04"sv, "a ZIP archive (PyTorch, NumPy and Core ML files are ZIP archives too)", ""},
-      {0, "PK\x05\x06"sv, "an empty ZIP archive", ""},
-      {0, "\x7f" "ELF"sv, "an ELF executable or library", ""},
-      {0, "MZ"sv, "a Windows executable", ""},
-      {0, "GGUF"sv, "a GGUF model", ""},
-      {0, "\x1f\x8b"sv, "a gzip file", "gunzip it first"},
-      {0, "\x28\xb5\x2f\xfd"sv, "a zstd file", "unzstd it first"},
-      {0, "\xfd" "7zXZ"sv, "an xz file", "unxz it first"},
-      {0, "BZh"sv, "a bzip2 file", "bunzip2 it first"},
-      {257, "ustar"sv, "a tar archive", "extract it first"},
-      {0, "\x89PNG\r\n\x1a\n"sv, "a PNG image", "mlrun MODEL.mlc --input IMAGE"},
-      {0, "\xff\xd8\xff"sv, "a JPEG image", "mlrun MODEL.mlc --input IMAGE"},
-      {0, "\x93NUMPY"sv, "a NumPy array", "mlrun MODEL.mlc --input ARRAY.npy"},
-      {0, "\x89HDF\r\n\x1a\n"sv, "an HDF5 file (Keras)", ""},
-      {4, "TFL3"sv, "a TensorFlow Lite model", ""},
-      {4, "ORTM"sv, "an ONNX Runtime model", "build from the original .onnx file"},
-      {0, "%PDF"sv, "a PDF document", ""},
-      {0, "-----BEGIN "sv, "a PEM file", ""},
-      {0, "\x80\x02"sv, "a Python pickle", ""},
-      {0, "\x80\x04"sv, "a Python pickle", ""},
-  });
-}
-// What the library holds of them.
-constexpr auto kKindTexts = pack_texts<[] {
-  std::array<std::array<std::string_view, 3>, kinds().size()> rows;
-  for (size_t i = 0; i < rows.size(); ++i) rows[i] = {kinds()[i].bytes, kinds()[i].name, kinds()[i].help};
-  return rows;
-}>();
-constexpr auto kKindOffsets = [] {
-  std::array<uint16_t, kinds().size()> offsets;
-  for (size_t i = 0; i < offsets.size(); ++i) offsets[i] = kinds()[i].offset;
-  return offsets;
-}();
+constexpr Kind kKinds[] = {
+    {0, "PK\x03\x04"sv, "a ZIP archive (PyTorch, NumPy and Core ML files are ZIP archives too)", ""},
+    {0, "PK\x05\x06"sv, "an empty ZIP archive", ""},
+    {0, "\x7f" "ELF"sv, "an ELF executable or library", ""},
+    {0, "MZ"sv, "a Windows executable", ""},
+    {0, "GGUF"sv, "a GGUF model", ""},
+    {0, "\x1f\x8b"sv, "a gzip file", "gunzip it first"},
+    {0, "\x28\xb5\x2f\xfd"sv, "a zstd file", "unzstd it first"},
+    {0, "\xfd" "7zXZ"sv, "an xz file", "unxz it first"},
+    {0, "BZh"sv, "a bzip2 file", "bunzip2 it first"},
+    {257, "ustar"sv, "a tar archive", "extract it first"},
+    {0, "\x89PNG\r\n\x1a\n"sv, "a PNG image", "mlrun MODEL.mlc --input IMAGE"},
+    {0, "\xff\xd8\xff"sv, "a JPEG image", "mlrun MODEL.mlc --input IMAGE"},
+    {0, "\x93NUMPY"sv, "a NumPy array", "mlrun MODEL.mlc --input ARRAY.npy"},
+    {0, "\x89HDF\r\n\x1a\n"sv, "an HDF5 file (Keras)", ""},
+    {4, "TFL3"sv, "a TensorFlow Lite model", ""},
+    {4, "ORTM"sv, "an ONNX Runtime model", "build from the original .onnx file"},
+    {0, "%PDF"sv, "a PDF document", ""},
+    {0, "-----BEGIN "sv, "a PEM file", ""},
+    {0, "\x80\x02"sv, "a Python pickle", ""},
+    {0, "\x80\x04"sv, "a Python pickle", ""},
+};
 
 std::string_view text_of(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
@@ -112,9 +97,8 @@ Status recognise(Bytes front, uint64_t size, const std::string& name) {
     Status status(Code::Malformed, 1002, name + " is a web page, not a container");
     return std::move(status).hint("fetch it again with credentials and compare the size");
   }
-  for (size_t i = 0; i < kKindOffsets.size(); ++i)
-    if (text.size() >= kKindOffsets[i] && text.substr(kKindOffsets[i]).starts_with(kKindTexts.at(i, 0)))
-      return is(kKindTexts.at(i, 1), kKindTexts.at(i, 2));
+  for (const Kind& kind : kKinds)
+    if (text.size() >= kind.offset && text.substr(kind.offset).starts_with(kind.bytes)) return is(kind.name, kind.help);
   if (looks_like_onnx(text)) return is("an ONNX model", "mlpack build FILE -o model.mlc");
   if (text.size() > 10 && text.substr(8, 2) == "{\"") return is("a safetensors file", "");
   if (body.starts_with("{") || body.starts_with("[")) return is("a JSON text", "");

@@ -234,7 +234,10 @@ Result<Layout> read_layout(const Source& source, const Header& header, Bytes man
 bool must_copy(const OpenOptions& options, const Source& source, const std::string& model_id) {
   if (options.verify == Verify::Copy) return true;
   if (source.writers() == Writers::Nobody) return false;
-  const bool is_strict = options.trust != nullptr && options.trust->rule_for(model_id).level == signing::Level::Strict;
+  const auto is_strict_in = [&](const signing::TrustSet* trust) {
+    return trust != nullptr && trust->rule_for(model_id).level == signing::Level::Strict;
+  };
+  const bool is_strict = options.trust != nullptr && (is_strict_in(options.trust) || is_strict_in(options.trust->binding()));
   return is_strict || (options.verify == Verify::Auto && source.writers() == Writers::Others);
 }
 

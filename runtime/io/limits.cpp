@@ -14,7 +14,8 @@ Status MemoryNeed::check(const DecodeLimits& limits, std::string_view what) cons
   if (bytes <= limits.memory) return mlc::ok();
   const std::string need = bytes == UINT64_MAX ? "more than can be counted" : mebibytes(bytes);
   return Status(Code::Resource, std::string(what) + " may take " + need + ", at most " + mebibytes(limits.memory) +
-                                    " are allowed for decoding");
+                                    " are allowed for decoding")
+      .hint("give a smaller one, or what it decodes to as .npy");
 }
 
 }  // namespace mlc::io

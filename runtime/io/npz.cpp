@@ -165,9 +165,19 @@ uint32_t crc_of(Bytes bytes, uint32_t crc = 0) {
 
 }  // namespace
 
-Result<std::vector<NpzEntry>> list_npz(Bytes file) {
+namespace {
+
+// The entry, its name in the set and twice the place in vectors that double.
+MemoryNeed listing_memory(uint64_t entries, uint64_t directory_bytes) {
+  return MemoryNeed().add(entries, 2 * (sizeof(NpzEntry) + 16) + 128).add(directory_bytes, 2);
+}
+
+}  // namespace
+
+Result<std::vector<NpzEntry>> list_npz(Bytes file, const DecodeLimits& limits) {
   ZipView z{file};
   MLC_ASSIGN(Directory d, find_directory(z));
+  MLC_RETURN_IF_ERROR(listing_memory(d.entries, d.size).check(limits.beyond(file), "npz: the directory"));
   std::vector<NpzEntry> entries;
   std::set<std::string> names;
   std::vector<std::pair<uint64_t, uint64_t>> ranges;  // local header to end of data
@@ -216,9 +226,13 @@ uint64_t bytes_held(const HostTensor& t) {
 }  // namespace
 
 Result<std::vector<NamedTensor>> parse_npz(Bytes file, const DecodeLimits& limits) {
-  MLC_ASSIGN(auto entries, list_npz(file));
+  MLC_ASSIGN(auto entries, list_npz(file, limits));
   std::vector<NamedTensor> all;
   DecodeLimits left = limits.beyond(file);
+  uint64_t names = 0;
+  for (const NpzEntry& e : entries) names += e.name.size();
+  const MemoryNeed listed = listing_memory(entries.size(), names).add(entries.size(), 2 * sizeof(NamedTensor)).add(names);
+  left.memory -= std::min(left.memory, listed.bytes);
   for (const NpzEntry& e : entries) {
     MLC_ASSIGN(HostTensor t, read_npz_entry(file, e, left));
     left.memory -= std::min(left.memory, bytes_held(t));

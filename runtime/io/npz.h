@@ -22,8 +22,8 @@ struct NpzEntry {
   uint32_t crc = 0;
   bool deflated = false;
 };
-// Sorted as in the directory. `file` must outlive nothing: entries hold offsets.
-Result<std::vector<NpzEntry>> list_npz(Bytes file);
+// Sorted as in the directory. `file` must outlive nothing: entries hold offsets. They take at most limits.beyond(file).
+Result<std::vector<NpzEntry>> list_npz(Bytes file, const DecodeLimits& limits = {});
 // It takes at most limits.memory, an unpacked entry included.
 Result<HostTensor> read_npz_entry(Bytes file, const NpzEntry& entry, const DecodeLimits& limits = {});
 // All arrays of the archive: together they take at most limits.beyond(file).

@@ -64,8 +64,9 @@ struct Closed {
 using Handle = std::unique_ptr<TIFF, Closed>;
 
 // What libtiff keeps of a directory: every value of every tag, known to it or not, while one of them is converted, and
-// two tables of 8 bytes for each strip or tile, which it makes even where the file has none. (libtiff 4.5.0:
-// tif_dirread.c, TIFFFetchNormalTag and TIFFFetchStripThing.)
+// two tables of 8 bytes for each strip or tile, which it makes even where the file has none. Pixels that are not packed it
+// cuts into strips of its own, down to a row each, and then has four tables. (libtiff 4.5.0: tif_dirread.c,
+// TIFFFetchNormalTag, TIFFFetchStripThing and allocChoppedUpStripArrays.)
 MemoryNeed directory_memory(Bytes file) {
   ByteReader in{file};
   const bool big = !file.empty() && file[0] == std::byte{'M'};
@@ -76,6 +77,7 @@ MemoryNeed directory_memory(Bytes file) {
   need.add(kFixedMemory).add(entries, 128);
   // A tag that stands twice counts with what needs more.
   uint64_t width = 0, height = 0, samples = 1, rows = UINT32_MAX, tile_width = UINT32_MAX, tile_height = UINT32_MAX;
+  bool is_packed = false, is_plain = false;
   for (uint64_t k = 0; k < entries && !in.failed; ++k) {
     const uint64_t at = directory + 2 + 12 * k;
     const uint32_t tag = number(at, 2), type = number(at + 2, 2), count = number(at + 4, 4);
@@ -86,6 +88,7 @@ MemoryNeed directory_memory(Bytes file) {
     switch (tag) {
       case TIFFTAG_IMAGEWIDTH: width = std::max(width, value); break;
       case TIFFTAG_IMAGELENGTH: height = std::max(height, value); break;
+      case TIFFTAG_COMPRESSION: (value == COMPRESSION_NONE ? is_plain : is_packed) = true; break;
       case TIFFTAG_SAMPLESPERPIXEL: samples = std::max(samples, value); break;  // as if in planes
       case TIFFTAG_ROWSPERSTRIP: rows = std::min(rows, extent); break;
       case TIFFTAG_TILEWIDTH: tile_width = std::min(tile_width, extent); break;
@@ -95,6 +98,7 @@ MemoryNeed directory_memory(Bytes file) {
   }
   const auto parts = [](uint64_t of, uint64_t part) { return (of + part - 1) / part; };
   const uint64_t strips = parts(height, rows), across = parts(width, tile_width), down = parts(height, tile_height);
+  if (is_plain || !is_packed) need.add(height, 48 * samples);
   need.add(samples * strips, 32);
   if (tile_width < UINT32_MAX || tile_height < UINT32_MAX) need.add(across * down, 32 * samples);
   return need;

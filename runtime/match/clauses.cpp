@@ -9,7 +9,7 @@ namespace {
 
 std::string feature_text(uint32_t id) {
   const size_t i = feature_index(id);
-  return i < kNumFeatures ? std::string(feature_name(i)) : compose("feature {}", id);
+  return i < kNumFeatures ? std::string(kFeatures[i].name) : compose("feature {}", id);
 }
 
 // People read architectures by name.
@@ -52,7 +52,7 @@ const char* const kNotKnown = "not known to this version";
 
 bool is_service_named(uint32_t feature, std::string_view service) {
   const size_t i = feature_index(feature);
-  return i < kNumFeatures && is_service(feature) && feature_name(i).substr(kServicePrefix.size()) == service;
+  return i < kNumFeatures && is_service(feature) && kFeatures[i].name.substr(kServicePrefix.size()) == service;
 }
 
 ClauseAnswer evaluate_flag(const probe::Record& record, const MatchPolicy& policy, uint32_t feature) {

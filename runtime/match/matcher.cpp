@@ -120,8 +120,7 @@ Result<std::vector<uint32_t>> Matcher::candidates(std::string_view variant, std:
     if (num_requirements(x) != num_requirements(y)) return num_requirements(x) > num_requirements(y);
     return a < b;
   };
-  for (size_t i = 1; i < out.size(); ++i)  // at most 256
-    for (size_t k = i; k > 0 && before(out[k], out[k - 1]); --k) std::swap(out[k], out[k - 1]);
+  std::sort(out.begin(), out.end(), before);
   return out;
 }
 

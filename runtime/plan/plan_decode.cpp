@@ -215,13 +215,8 @@ class FunctionDecoder {
       if (c.message()->size() > kMaxTextLen) return wrong("message too long");
       out_.checks.push_back({c.condition(), c.after(), shown(*c.message())});
     }
-    // By the instruction they come after, otherwise in their order.
-    std::vector<uint64_t> order;
-    for (size_t i = 0; i < out_.checks.size(); ++i) order.push_back(uint64_t{out_.checks[i].after} << 32 | i);
-    std::sort(order.begin(), order.end());
-    std::vector<Check> sorted;
-    for (const uint64_t key : order) sorted.push_back(std::move(out_.checks[static_cast<uint32_t>(key)]));
-    out_.checks = std::move(sorted);
+    std::stable_sort(out_.checks.begin(), out_.checks.end(),
+                     [](const Check& a, const Check& b) { return a.after < b.after; });
     return ok();
   }
 

@@ -107,7 +107,6 @@ Status ProgramRunner::retype(const Value& from, DType dtype, Value& out) {
   return ok();
 }
 
-// A heap sort of places: https://en.wikipedia.org/wiki/Heapsort
 Status ProgramRunner::rank_strings(const Value& texts, Value& out) {
   const uint64_t count = count_of(texts);
   Value sorted;
@@ -115,28 +114,27 @@ Status ProgramRunner::rank_strings(const Value& texts, Value& out) {
   MLC_RETURN_IF_ERROR(make_array(pool_, DType::U64, texts.shape(), 8 * count, sorted));
   const uint64_t* number = numbers(texts);
   uint64_t* const order = numbers(sorted);
-  std::string_view a, b;
   for (uint64_t i = 0; i < count; ++i) {
     if (!work_.spend(1)) return executor_.why_stopped();
-    MLC_RETURN_IF_ERROR(strings_.text_at(number[i], a));
+    std::string_view text;
+    MLC_RETURN_IF_ERROR(strings_.text_at(number[i], text));
     order[i] = i;
   }
-  bool going_on = true;
-  for (uint64_t start = count / 2, size = count; size > 1;) {
-    if (!going_on) return executor_.why_stopped();
-    if (start > 0) --start;
-    else std::swap(order[0], order[--size]);
-    for (uint64_t at = start, child; (child = 2 * at + 1) < size; at = child) {
-      const auto before = [&](uint64_t x, uint64_t y) {
-        (void)strings_.text_at(number[order[x]], a);
-        (void)strings_.text_at(number[order[y]], b);
-        going_on = work_.spend(units_of(std::min(a.size(), b.size())));
-        return a < b;
-      };
-      if (child + 1 < size && before(child, child + 1)) ++child;
-      if (!before(at, child)) break;
-      std::swap(order[at], order[child]);
-    }
+  const auto before = [&](uint64_t x, uint64_t y) {
+    std::string_view a, b;
+    (void)strings_.text_at(number[x], a);  // all of them are there, and nothing moves
+    (void)strings_.text_at(number[y], b);
+    (void)work_.spend(units_of(std::min(a.size(), b.size())));  // looked at below
+    return a < b;
+  };
+  // A heap, because sorting with it can stop between any two elements.
+  for (uint64_t size = 1; size <= count; ++size) {
+    if (!work_.spend(1)) return executor_.why_stopped();
+    std::push_heap(order, order + size, before);
+  }
+  for (uint64_t size = count; size > 1; --size) {
+    if (!work_.spend(1)) return executor_.why_stopped();
+    std::pop_heap(order, order + size, before);
   }
   uint64_t rank = 0;
   for (uint64_t i = 0; i < count; ++i) {
@@ -240,7 +238,8 @@ Status ProgramRunner::split_strings(const Step& s, const Value& texts, const Val
         MLC_RETURN_IF_ERROR(strings_.text_at(numbers(texts)[i], text));
         const uint64_t bytes = text.size();
         text.remove_prefix(static_cast<size_t>(taken));
-        if (tokens ? !next_token(text, reinterpret_cast<const int32_t*>(by->data), by->size / 4, s.new_axis, s.axis, piece)
+        if (tokens ? !next_token(text, reinterpret_cast<const int32_t*>(by->data), by->size / 4, s.new_axis, s.axis, piece,
+                                  &work_)
                    : !next_piece(text, separator, s.axis - std::min<uint64_t>(s.axis, pieces), work_, more, piece))
           break;
         if (!work_.spend(4)) return executor_.why_stopped();

@@ -45,7 +45,7 @@ void probe_a64(const Sources& s, const Options&, Record& record) {
                 static_cast<unsigned long long>(hwcap2.value_or(0)));
   record.raw.push_back(line);
   for (const Row& row : kRows) {
-    const std::string mechanism(feature_mechanism(feature_index(row.feature)));
+    const std::string mechanism(kFeatures[feature_index(row.feature)].mechanism);
     if ((row.hwcap && !hwcap) || (row.hwcap2 && !hwcap2)) {
       record[row.feature] = {Answer::Unknown, 0, mechanism + ": not passed by the kernel"};
       continue;

@@ -1,12 +1,19 @@
 // libs: mlc_io
-// .npy. Property: what parses is written and parsed again to the same tensor.
+// .npy. Properties: what parses is written and parsed again to the same tensor; no more memory is held than may be.
 #include <cstdlib>
 #include <cstring>
 
 #include "runtime/io/npy.h"
+#include "tests/fuzz/heap_peak.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  auto tensor = mlc::io::parse_npy({reinterpret_cast<const std::byte*>(data), size});
+  static const mlc::fuzz::HeapPeak heap;
+  const mlc::Bytes bytes(reinterpret_cast<const std::byte*>(data), size);
+  mlc::io::DecodeLimits limits;
+  limits.memory = 1 << 20;
+  heap.begin();
+  auto tensor = mlc::io::parse_npy(bytes, limits);
+  heap.check_at_most(limits.beyond(bytes).memory);
   if (!tensor.ok()) return 0;
   auto file = mlc::io::npy_header(*tensor);
   if (!file.ok()) std::abort();

@@ -162,8 +162,11 @@ def tiffs(decoder):
     tags |= {number: (7, 60 * MIB, 8) for number in range(40000, 40200)}
     decoder.check("TIFF, 200 tags that share 60 MiB", tiff(tags, bytes(60 * MIB)), RESOURCE,
                   "tiff: the directory may take 36")
-    decoder.check("TIFF, a strip for each of 2^28 rows", tiff(picture(1, 1 << 28, 8, 1, [8], [64], 1), bytes(64)), RESOURCE,
+    decoder.check("TIFF, a strip for each of 2^28 rows", tiff(picture(1, 1 << 28, 8, 8, [8], [64], 1), bytes(64)), RESOURCE,
                   "tiff: the directory may take 8193 MiB")
+    decoder.check("TIFF, a strip of 2^24 rows that libtiff cuts up",
+                  tiff(picture(1, 1 << 24, 8, 1, [8], [1 << 24], 1 << 24), bytes(1 << 24)), RESOURCE,
+                  "tiff: the directory may take 769 MiB")
     packed = zlib.compress(bytes(64), 0).ljust(4 * MIB, b"\0")
     decoder.check("TIFF, 65536 strips of the same 4 MiB",
                   tiff(picture(64, 65536, 8, 8, [8] * 65536, [len(packed)] * 65536, 1), packed), MALFORMED,

@@ -71,6 +71,63 @@ def npy(path):
     return header["descr"], header["shape"], data[10 + length:]
 
 
+def identity_model(t, name, extents):
+    (t.dir / name).write_bytes(model([node("Identity", ["x"], ["y"])], [port("x", "f32", extents)], [port("y", "f32", extents)]))
+
+
+def pictures_of_every_form_give_the_same_in_every_variant(t):
+    # A letterbox on bytes, then floats: one kernel reads pixels through tables of rows and columns, within a condition.
+    size = 40
+    (t.dir / "p.json").write_text(json.dumps({"mlc_pipeline": 1, "inputs": {"photo": {"accept": ["image/png"]}}, "steps": [
+        {"op": "decode_image", "in": "photo", "color": "rgb", "orient": "ignore", "alpha": "drop"},
+        {"op": "letterbox", "size": [size, size], "upscale": True, "kernel": "linear", "like": "opencv", "value": 114},
+        {"op": "normalize", "div": 2},
+        {"op": "layout", "to": "NCHW", "out": "x"},
+        {"op": "run", "program": "main", "in": {"x": "x"}, "out": {"y": "answer"}}], "outputs": ["answer"]}))
+    identity_model(t, "m.onnx", [1, 3, size, size])
+    t.run("mlpack", "build", "m.onnx", "--pipeline", "p.json", "--target", "native", "-o", "m.mlc")
+    variants = fitting(t, "m.mlc")
+    assert "portable" in variants and len(variants) == 2, variants
+    for width, height in (31, 9), (9, 31), (1, 1), (1, 17), (17, 1), (64, 40), (200, 11), (size, size):
+        picture = [[((7 * x + 13 * y) % 256, (31 * x + y) % 256, (x * y + 5) % 256) for x in range(width)] for y in range(height)]
+        (t.dir / "p.png").write_bytes(png(picture))
+        answers = set()
+        for variant in variants:
+            t.run("mlrun", "m.mlc", "-i", "p.png", "-o", "a.npy", "--variant", variant)
+            kind, shape, data = npy(t.dir / "a.npy")
+            assert (kind, shape) == ("<f4", (1, 3, size, size)), (kind, shape)
+            answers.add(data)
+        assert len(answers) == 1, (width, height)
+        red = struct.unpack(f"<{size * size * 3}f", answers.pop())[:size * size]
+        rows = [all(v == 57 for v in red[y * size:(y + 1) * size]) for y in range(size)]
+        inner_height = max(1, round(height * size / width)) if width > height else size
+        assert rows.count(True) == size - inner_height, (width, height, rows)
+
+
+def a_build_runs_its_golden_vectors(t):
+    identity_model(t, "m.onnx", [2, 3])
+    built = t.json("mlpack", "build", "m.onnx", "--target", "native", "-o", "m.mlc")
+    names = {v["name"]: v for v in built["selftest"]["variants"]}
+    assert built["selftest"]["vectors"] == 1 and "portable" in names and len(names) == 2, built
+    assert all(v["vectors"] == 1 and "reason" not in v for v in names.values()), built
+    # The file is the same with and without the test.
+    root = t.json("mlpack", "build", "m.onnx", "--target", "native", "-o", "n.mlc", "--no-selftest")
+    assert root["root"] == built["root"] and root["selftest"] is None, root
+    text = t.run("mlpack", "build", "m.onnx", "--target", "all", "-o", "m.mlc", "--progress", "plain")
+    assert "self-test portable" in text.stderr, text.stderr
+    tested = [line for line in text.stdout.splitlines() if line.startswith("  tested")]
+    assert len(tested) == 1 and "1 vector: " in tested[0] and "not here: " in tested[0], text.stdout
+
+
+def pipelines_have_golden_pictures_of_three_forms(t):
+    built = t.json("mlpack", "build", EXAMPLE / "digits.onnx", "--pipeline", EXAMPLE / "pipeline.json", "-o", "d.mlc", "--target", "portable")
+    assert built["selftest"]["vectors"] == 4, built
+    golden = {g["name"]: g for g in t.json("mlpack", "inspect", "d.mlc")["golden"]}
+    assert set(golden) == {"main", "default/landscape", "default/one pixel", "default/portrait"}, golden
+    (tested,) = t_json(t, "selftest", "d.mlc")["variants"]
+    assert tested["answer"] == "ok" and tested["vectors"] == 4, tested
+
+
 def steps_move_pixels_as_their_names_say(t):
     picture = [[((7 * x + 13 * y) % 256, (31 * x + y) % 256, (x * y + 5) % 256) for x in range(11)] for y in range(6)]
     (t.dir / "p.png").write_bytes(png(picture))
@@ -115,4 +172,5 @@ def steps_move_pixels_as_their_names_say(t):
 
 
 if __name__ == "__main__":
-    main([every_image_gives_its_digit_in_every_variant, steps_move_pixels_as_their_names_say])
+    main([every_image_gives_its_digit_in_every_variant, pictures_of_every_form_give_the_same_in_every_variant,
+          a_build_runs_its_golden_vectors, pipelines_have_golden_pictures_of_three_forms, steps_move_pixels_as_their_names_say])

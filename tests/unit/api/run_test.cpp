@@ -188,6 +188,9 @@ TEST_CASE("the self-test passes on right code and fails on code that computes so
       const std::string complaint = right ? "" : "vector 'first' of main: y[3] is 19, expected 15 (rel 1e-06)";
       CHECK(std::string(result.text) == complaint);
       CHECK(told.message == (right ? "" : "native-test: " + complaint));
+      CHECK(lib().selftest_one(session.session, "first", &result, nullptr) == told.code);
+      CHECK(result.vectors == 1);
+      CHECK(lib().selftest_one(session.session, "second", &result, nullptr) == MLC_NOT_FOUND);
     }
 }
 

@@ -245,3 +245,25 @@ TEST_CASE("Arrays without elements, elements of 4 bits and lists at the interfac
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.status().message.find("a list has no dims") != std::string::npos);
 }
+
+TEST_CASE("A file that is not accepted is not there, and neither is anything else") {
+  const std::filesystem::path folder = temporary_path("accept");
+  std::filesystem::create_directories(folder);
+  const std::string path = folder / "sample.mlc";
+  auto builder = sample_builder();
+  std::string seen;
+  const Status refused = builder.write(path, nullptr, [&](const std::string& where) -> Status {
+    auto opened = Container::open(where, trusting(Verify::Full));
+    CHECK_MESSAGE(opened.ok(), (opened.ok() ? "" : opened.status().text()));  // complete
+    CHECK(where != path);
+    seen = where;
+    return Status(Code::SelfTest, "wrong");
+  });
+  CHECK(refused.code == Code::SelfTest);
+  CHECK(!seen.empty());
+  CHECK(std::filesystem::is_empty(folder));
+  CHECK(builder.write(path, nullptr, [](const std::string&) { return ok(); }).ok());
+  CHECK(std::filesystem::exists(path));
+  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 1);
+  std::filesystem::remove_all(folder);
+}

@@ -35,6 +35,9 @@ Verdict decide_on(const Sample& sample, const TrustSet& trust, DecideOptions opt
   REQUIRE(authentication.ok());
   return decide(*authentication, facts ? *facts : sample.facts(), trust, options);
 }
+NativeCode native_code_of(const Authentication& authentication, const TrustSet& trust, const DecideOptions& options) {
+  return native_code_before_manifest(decide_signer(authentication, trust, options), authentication, trust, options);
+}
 const DecideOptions kAllow{.allow_unsigned = true};
 
 }  // namespace
@@ -87,12 +90,9 @@ TEST_CASE("what is said of native code before the manifest is known holds for ev
   demanding.rules[0].require_variants = {"x86-64-v3"};
   PolicyFile by_id = policy(Level::Audit);
   by_id.rules[0].models = {"acme/*"};
-  PolicyFile binding = by_id;
-  binding.binding = true;
   const TrustSet sets[] = {TrustSet::of({}), TrustSet::of({trusted(known, "k")}), TrustSet::of({elsewhere}),
                            TrustSet::of({}, policy(Level::Strict)), TrustSet::of({}, policy(Level::Audit)),
-                           TrustSet::of({}, demanding), TrustSet::of({}, by_id), TrustSet::of({}, binding),
-                           TrustSet::of({}, policy(Level::Audit), binding)};
+                           TrustSet::of({}, demanding), TrustSet::of({}, by_id), TrustSet::of({}, by_id, policy(Level::Permissive))};
   const Sample files[] = {Sample(known), Sample(stranger), Sample()};
   unsigned seen[3] = {};
   for (const TrustSet& trust : sets)
@@ -101,16 +101,14 @@ TEST_CASE("what is said of native code before the manifest is known holds for ev
         const DecideOptions options{.allow_unsigned = allow, .now = kNow, .file = "cat.mlc"};
         const auto authentication = file.authenticate();
         REQUIRE(authentication.ok());
-        const Verdict signer = decide_signer(*authentication, trust, options);
-        const NativeCode before = native_code_before_manifest(signer, *authentication, trust, options);
+        const NativeCode before = native_code_of(*authentication, trust, options);
         ++seen[static_cast<int>(before)];
         for (const char* id : {"acme/cat", "other/cat", "x"})
           for (const uint64_t version : {0u, 3u, 900u})
             for (const bool complete : {false, true})
               for (const std::vector<std::string>& variants : {std::vector<std::string>{}, {"x86-64-v3"}}) {
                 const ModelFacts facts{id, version, 0, complete, variants};
-                if (signer.may_run == MayRun::Refused) continue;
-                const MayRun after = decide_model(signer, *authentication, facts, trust, options).may_run;
+                const MayRun after = decide(*authentication, facts, trust, options).may_run;
                 if (before == NativeCode::Never) CHECK(after != MayRun::AllVariants);
                 if (before == NativeCode::Certain) CHECK(after != MayRun::PortableOnly);
               }
@@ -118,18 +116,13 @@ TEST_CASE("what is said of native code before the manifest is known holds for ev
   CHECK(seen[0] > 0);
   CHECK(seen[1] > 0);
   CHECK(seen[2] > 0);
-  const auto before = [&](const Sample& file, const TrustSet& trust, bool allow = false) {
-    const DecideOptions options{.allow_unsigned = allow, .now = kNow};
-    const auto authentication = file.authenticate();
-    return native_code_before_manifest(decide_signer(*authentication, trust, options), *authentication, trust, options);
-  };
-  CHECK(before(files[0], sets[1]) == NativeCode::Certain);
-  CHECK(before(files[0], sets[5]) == NativeCode::Certain);
-  CHECK(before(files[1], sets[1]) == NativeCode::Never);
-  CHECK(before(files[2], sets[1]) == NativeCode::Never);
-  CHECK(before(files[2], sets[1], true) == NativeCode::Certain);
-  CHECK(before(files[2], sets[6]) == NativeCode::Depends);
-  CHECK(before(files[2], sets[7], true) == NativeCode::Depends);  // the wish does not count against a binding policy
+  const auto signed_by = [](const PrivateKey& key) { return Sample(key).authenticate(); };
+  const DecideOptions now{.now = kNow};
+  CHECK(native_code_of(*signed_by(known), sets[1], now) == NativeCode::Certain);
+  CHECK(native_code_of(*signed_by(known), sets[5], now) == NativeCode::Certain);
+  CHECK(native_code_of(*signed_by(stranger), sets[1], now) == NativeCode::Never);
+  CHECK(native_code_of(*Sample().authenticate(), sets[1], now) == NativeCode::Never);
+  CHECK(native_code_of(*Sample().authenticate(), sets[6], now) == NativeCode::Depends);
 }
 
 TEST_CASE("nothing is trusted where nothing was said") {

@@ -9,11 +9,11 @@ using namespace mlc::signing::test;
 
 namespace {
 
-// The fenced blocks of one kind after "## 8.", in order.
+// The fenced blocks of one kind after "## 10.", in order.
 std::vector<std::string> blocks(const std::string& kind) {
   const std::string page = read_file(std::string(MLC_SOURCE_DIR) + "/spec/signing.md");
   std::vector<std::string> found;
-  size_t at = page.find("## 8. Worked example");
+  size_t at = page.find("## 10. Worked example");
   REQUIRE(at != std::string::npos);
   const std::string fence = "\n```" + kind + "\n";
   while ((at = page.find(fence, at)) != std::string::npos) {
@@ -40,7 +40,7 @@ std::vector<std::byte> undump(const std::string& dump) {
 // The digest at the end of the line that begins with `name`.
 std::string digest_line(const std::string& name) {
   const std::string page = read_file(std::string(MLC_SOURCE_DIR) + "/spec/signing.md");
-  const size_t at = page.find("\n" + name, page.find("## 8."));
+  const size_t at = page.find("\n" + name, page.find("## 10."));
   REQUIRE(at != std::string::npos);
   const size_t end = page.find('\n', at + 1);
   return page.substr(end - 64, 64);

@@ -54,7 +54,10 @@ void check_all(const Target& target, uint16_t lanes, CrossMachine* cross = nullp
     }
     return;
   }
-  if (!runs_here(target)) return;
+  if (!runs_here(target)) {
+    MESSAGE("skipped: " << target.name << " does not run here");
+    return;
+  }
   NativeModule native(module->bytes);
   REQUIRE(native.get() != nullptr);
   CHECK(native.get()->entry_count == cases.size());

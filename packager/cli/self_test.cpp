@@ -1,0 +1,119 @@
+#include "packager/cli/self_test.h"
+
+#include <cstring>
+#include <memory>
+
+#include "packager/cli/apart.h"
+#include "runtime/api/mlc.h"
+
+namespace mlc::cli {
+namespace {
+
+const MlcApi& api() {
+  static const MlcApi* const table = mlc_get_api(MLC_API_VERSION);
+  return *table;  // linked statically: never older than its header
+}
+
+struct Release {
+  void operator()(MlcModel* m) const { api().model_release(m); }
+  void operator()(MlcSession* s) const { api().session_release(s); }
+};
+
+// Takes the error and releases it.
+Status taken(int code, MlcError* error) {
+  Status s(static_cast<Code>(code), static_cast<uint16_t>(api().error_number(error)), api().error_message(error));
+  for (uint32_t k = 0; const char* fact = api().error_fact(error, k); ++k) s.facts.emplace_back(fact);
+  s.help = api().error_help(error);
+  api().error_release(error);
+  return s;
+}
+
+// A run that fails is as wrong as an answer that differs.
+Status as_failure(Status s) {
+  s.code = Code::SelfTest;
+  return s;
+}
+
+Status run_vectors(MlcModel* model, const char* variant, const std::vector<std::string>& vectors) {
+  MlcSessionOptions options{};
+  options.size = sizeof options;
+  options.variant = variant;
+  MlcSession* opened = nullptr;
+  MlcError* error = nullptr;
+  if (const int code = api().session_create(model, &options, &opened, &error); code != MLC_OK) return as_failure(taken(code, error));
+  const std::unique_ptr<MlcSession, Release> session(opened);
+  for (const std::string& vector : vectors) {
+    MlcSelftest result{};
+    const int code = api().selftest_one(session.get(), vector.c_str(), &result, &error);
+    if (code == MLC_OK) continue;
+    Status failure = taken(code, error);
+    if (code == MLC_SELFTEST) failure.message = result.text;
+    return as_failure(std::move(failure));
+  }
+  return ok();
+}
+
+std::vector<std::string> chosen(const compile::FinishedFile& file, bool portable) {
+  std::vector<std::string> names;
+  double operations = 0;
+  for (const compile::FinishedFile::Vector& vector : file.vectors) {
+    operations += vector.operations;
+    if (portable && !names.empty() && operations > kPortableOperations) break;
+    names.push_back(vector.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string SelfTestReport::text() const {
+  if (vectors == 0) return "nothing: the file has no golden vectors (strings, lists and services have none)";
+  std::string here, elsewhere;
+  for (const Variant& v : variants) {
+    if (!v.reason.empty()) {
+      elsewhere += (elsewhere.empty() ? "" : ", ") + v.name;
+      continue;
+    }
+    here += (here.empty() ? "" : " · ") + v.name;
+    if (v.vectors < vectors) here += " (" + std::to_string(v.vectors) + " of them)";
+  }
+  std::string line = here.empty() ? "nothing: no variant runs here" : std::to_string(vectors) + (vectors == 1 ? " vector: " : " vectors: ") + here;
+  return elsewhere.empty() ? line : line + "   not here: " + elsewhere;
+}
+
+Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::function<void(const std::string& stage)>& progress) {
+  SelfTestReport report;
+  report.vectors = file.vectors.size();
+  MlcOpenOptions options{};
+  options.size = sizeof options;
+  options.path = file.path.c_str();
+  options.verify = MLC_VERIFY_LAZY;
+  options.allow_unsigned = 1;  // this process has just made it
+  MlcModel* opened = nullptr;
+  MlcError* error = nullptr;
+  if (const int code = api().open(&options, &opened, &error); code != MLC_OK) return taken(code, error).note("self-test");
+  const std::unique_ptr<MlcModel, Release> model(opened);
+  MlcModelInfo info{};
+  api().model_info(model.get(), &info);
+  for (uint32_t k = 0; k < info.num_variants; ++k) {
+    MlcVariant v{};
+    api().explain(model.get(), k, &v);
+    SelfTestReport::Variant& variant = report.variants.emplace_back();
+    variant.name = v.name;
+    if (v.fits != MLC_FITS) {
+      variant.reason = v.reason;
+      continue;
+    }
+    const std::vector<std::string> vectors = chosen(file, std::strcmp(v.family, "portable") == 0);
+    variant.vectors = vectors.size();
+    if (vectors.empty()) continue;
+    progress("self-test " + variant.name);
+    Status status = run_apart([&] { return run_vectors(model.get(), v.name, vectors); });
+    if (status.ok()) continue;
+    status.message = "variant '" + variant.name + "': " + status.message;
+    return std::move(status).hint("this is a bug of mlpack; --no-selftest writes the file as it is");
+  }
+  return report;
+}
+
+}  // namespace mlc::cli
