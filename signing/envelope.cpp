@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "base/byte_cursor.h"
 #include "base/compose.h"
-#include "signing/cursor.h"
 
 namespace mlc::signing {
 
@@ -12,23 +12,19 @@ namespace {
 
 constexpr std::string_view kMagic = "MLCSIGB1";
 constexpr uint64_t kFrame = 40;         // both magics, both lengths, count and reserved word
+constexpr uint64_t kFooter = 16;        // the second length and magic
 constexpr uint64_t kMaxFieldLen = 512;  // the longest key is 158 bytes, the longest signature 141
 
 // `part` of the file: "block" or "record".
-Status damaged_part(const char* part, const Cursor& cursor, const char* pattern, Pieces pieces) {
+Status damaged_part(const char* part, const ByteCursor& cursor, const char* pattern, Pieces pieces) {
   return Status(Code::Malformed, 3110, "signature {}: {}", part, compose_pieces(pattern, pieces))
       .fact("at byte {} of the {}", cursor.offset(), part);
 }
-Status damaged(const Cursor& cursor, const char* pattern, Pieces pieces = {}) {
+Status damaged(const ByteCursor& cursor, const char* pattern, Pieces pieces = {}) {
   return damaged_part("block", cursor, pattern, pieces);
 }
-Status bad_record(const Cursor& cursor, const char* pattern, Pieces pieces = {}) {
+Status bad_record(const ByteCursor& cursor, const char* pattern, Pieces pieces = {}) {
   return damaged_part("record", cursor, pattern, pieces);
-}
-
-bool is_magic(const std::optional<Bytes>& bytes) {
-  const auto magic = std::as_bytes(std::span(kMagic.data(), kMagic.size()));
-  return bytes && std::equal(bytes->begin(), bytes->end(), magic.begin(), magic.end());
 }
 
 Status check_counts(const Envelope& envelope) {
@@ -46,65 +42,68 @@ Status check_counts(const Envelope& envelope) {
   return ok();
 }
 
-Result<Record> parse_record(Cursor& cursor) {
-  const auto type = cursor.u32();
-  const auto reserved = cursor.u32();
-  const auto len = cursor.u64();
-  if (!len) return damaged(cursor, "cut off inside a record header");
-  if (*reserved != 0) return damaged(cursor, "the reserved word of a record is not zero");
-  if (*type == 0 || (*type > kRecordParentDsse && *type < kRecordUnsignedFirst))
-    return damaged(cursor, "a record of unknown type {}", {*type}).hint("update mlrun");
-  const auto content = cursor.take(*len);
-  if (!content) return damaged(cursor, "a record of {} bytes, longer than the block", {*len});
-  if (!cursor.padding()) return damaged(cursor, "padding after a record is missing or not zero");
-  return Record{*type, {content->begin(), content->end()}};
+Result<Record> parse_record(ByteCursor& cursor) {
+  const auto type = cursor.take<uint32_t>();
+  const auto reserved = cursor.take<uint32_t>();
+  const auto len = cursor.take<uint64_t>();
+  if (cursor.failed()) return damaged(cursor, "cut off inside a record header");
+  if (reserved != 0) return damaged(cursor, "the reserved word of a record is not zero");
+  if (type == 0 || (type > kRecordParentDsse && type < kRecordUnsignedFirst))
+    return damaged(cursor, "a record of unknown type {}", {type}).hint("update mlrun");
+  const Bytes content = cursor.bytes(len);
+  if (cursor.failed()) return damaged(cursor, "a record of {} bytes, longer than the block", {len});
+  cursor.skip_padding(8);
+  if (cursor.failed()) return damaged(cursor, "padding after a record is missing or not zero");
+  return Record{type, {content.begin(), content.end()}};
 }
 
 }  // namespace
 
 Result<std::vector<std::byte>> encode_envelope(const Envelope& envelope) {
   MLC_RETURN_IF_ERROR(check_counts(envelope));
-  Builder out;
-  out.u64(envelope.payload.size());
-  out.u32(static_cast<uint32_t>(envelope.signatures.size()));
-  out.u32(0);
+  ByteBuilder out;
+  out.put_uint(envelope.payload.size(), 8);
+  out.put_uint(envelope.signatures.size(), 4);
+  out.put_uint(0, 4);
   out.put(envelope.payload);
-  out.padding();
+  out.pad(8);
   for (const Signature& signature : envelope.signatures) {
-    out.u32(static_cast<uint32_t>(signature.key.size()));
-    out.u32(static_cast<uint32_t>(signature.value.size()));
+    out.put_uint(signature.key.size(), 4);
+    out.put_uint(signature.value.size(), 4);
     out.put(signature.key);
-    out.padding();
+    out.pad(8);
     out.put(signature.value);
-    out.padding();
+    out.pad(8);
   }
   return out.take();
 }
 
 Result<Envelope> parse_envelope(Bytes record) {
-  Cursor cursor(record);
-  const auto payload_len = cursor.u64();
-  const auto count = cursor.u32();
-  const auto reserved = cursor.u32();
-  if (!reserved) return bad_record(cursor, "cut off inside its header");
-  if (*reserved != 0) return bad_record(cursor, "the reserved word is not zero");
-  if (*payload_len > kMaxStatement) return bad_record(cursor, "a statement longer than 1 MiB");
-  if (*count > kMaxSignatures)
-    return bad_record(cursor, "{} signatures, at most 16 are allowed", {*count});
-  const auto payload = cursor.take(*payload_len);
-  if (!payload) return bad_record(cursor, "the statement is cut off");
-  if (!cursor.padding()) return bad_record(cursor, "padding after the statement is missing or not zero");
+  ByteCursor cursor(record);
+  const auto payload_len = cursor.take<uint64_t>();
+  const auto count = cursor.take<uint32_t>();
+  const auto reserved = cursor.take<uint32_t>();
+  if (cursor.failed()) return bad_record(cursor, "cut off inside its header");
+  if (reserved != 0) return bad_record(cursor, "the reserved word is not zero");
+  if (payload_len > kMaxStatement) return bad_record(cursor, "a statement longer than 1 MiB");
+  if (count > kMaxSignatures) return bad_record(cursor, "{} signatures, at most 16 are allowed", {count});
+  const Bytes payload = cursor.bytes(payload_len);
+  if (cursor.failed()) return bad_record(cursor, "the statement is cut off");
+  cursor.skip_padding(8);
+  if (cursor.failed()) return bad_record(cursor, "padding after the statement is missing or not zero");
   Envelope envelope;
-  envelope.payload.assign(payload->begin(), payload->end());
-  for (uint32_t i = 0; i < *count; ++i) {
-    const auto key_len = cursor.u32();
-    const auto signature_len = cursor.u32();
-    if (!signature_len) return bad_record(cursor, "cut off inside a signature header");
-    const auto key = cursor.take(*key_len);
-    if (!key || !cursor.padding()) return bad_record(cursor, "a key is cut off or its padding is not zero");
-    const auto value = cursor.take(*signature_len);
-    if (!value || !cursor.padding()) return bad_record(cursor, "a signature is cut off or its padding is not zero");
-    envelope.signatures.push_back({{key->begin(), key->end()}, {value->begin(), value->end()}});
+  envelope.payload.assign(payload.begin(), payload.end());
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto key_len = cursor.take<uint32_t>();
+    const auto signature_len = cursor.take<uint32_t>();
+    if (cursor.failed()) return bad_record(cursor, "cut off inside a signature header");
+    const Bytes key = cursor.bytes(key_len);
+    cursor.skip_padding(8);
+    if (cursor.failed()) return bad_record(cursor, "a key is cut off or its padding is not zero");
+    const Bytes value = cursor.bytes(signature_len);
+    cursor.skip_padding(8);
+    if (cursor.failed()) return bad_record(cursor, "a signature is cut off or its padding is not zero");
+    envelope.signatures.push_back({{key.begin(), key.end()}, {value.begin(), value.end()}});
   }
   if (!cursor.done()) return bad_record(cursor, "bytes after the last signature");
   MLC_RETURN_IF_ERROR(check_counts(envelope));
@@ -124,50 +123,50 @@ Result<std::vector<std::byte>> encode_block(const SignatureBlock& block) {
     if (!sum || *sum > kMaxBlock) return Status(Code::Malformed, 3110, "signature block: longer than 16 MiB");
     len = *sum;
   }
-  Builder out;
+  ByteBuilder out;
   out.put(kMagic);
-  out.u64(len);
-  out.u32(static_cast<uint32_t>(records.size()));
-  out.u32(0);
+  out.put_uint(len, 8);
+  out.put_uint(records.size(), 4);
+  out.put_uint(0, 4);
   for (const Record& record : records) {
-    out.u32(record.type);
-    out.u32(0);
-    out.u64(record.bytes.size());
+    out.put_uint(record.type, 4);
+    out.put_uint(0, 4);
+    out.put_uint(record.bytes.size(), 8);
     out.put(record.bytes);
-    out.padding();
+    out.pad(8);
   }
-  out.u64(len);
+  out.put_uint(len, 8);
   out.put(kMagic);
   return out.take();
 }
 
 Result<SignatureBlock> parse_block(Bytes tail) {
-  Cursor cursor(tail);
+  ByteCursor cursor(tail);
   if (tail.size() > kMaxBlock) return damaged(cursor, "longer than 16 MiB");
   if (tail.size() < kFrame)
     return damaged(cursor, "{} bytes after the body, too few for a signature block", {tail.size()});
 
   // From the end: an independent way to the same bytes.
-  Cursor footer(tail.subspan(tail.size() - 16));
-  const auto len_behind = footer.u64();
-  if (!is_magic(footer.take(8))) return damaged(cursor, "the file does not end with its magic: cut off or extended");
-  if (*len_behind != tail.size())
-    return damaged(cursor, "length at its end is {}, found {} bytes", {*len_behind, tail.size()});
+  ByteCursor footer = cursor.at(tail.size() - kFooter);
+  const auto len_behind = footer.take<uint64_t>();
+  if (footer.text(kMagic.size()) != kMagic)
+    return damaged(cursor, "the file does not end with its magic: cut off or extended");
+  if (len_behind != tail.size())
+    return damaged(cursor, "length at its end is {}, found {} bytes", {len_behind, tail.size()});
 
-  if (!is_magic(cursor.take(8))) return damaged(cursor, "does not begin with its magic");
-  const auto len_ahead = cursor.u64();
-  if (*len_ahead != tail.size())
-    return damaged(cursor, "length at its start is {}, found {} bytes", {*len_ahead, tail.size()});
-  const auto count = cursor.u32();
-  const auto reserved = cursor.u32();
-  if (*reserved != 0) return damaged(cursor, "the reserved word is not zero");
-  if (*count > kMaxRecords) return damaged(cursor, "{} records, at most 32 are allowed", {*count});
+  if (cursor.text(kMagic.size()) != kMagic) return damaged(cursor, "does not begin with its magic");
+  const auto len_ahead = cursor.take<uint64_t>();
+  if (len_ahead != tail.size())
+    return damaged(cursor, "length at its start is {}, found {} bytes", {len_ahead, tail.size()});
+  const auto count = cursor.take<uint32_t>();
+  const auto reserved = cursor.take<uint32_t>();
+  if (reserved != 0) return damaged(cursor, "the reserved word is not zero");
+  if (count > kMaxRecords) return damaged(cursor, "{} records, at most 32 are allowed", {count});
 
-  Cursor body(tail.first(tail.size() - 16));  // records end where the footer begins
-  (void)body.take(24);
+  ByteCursor body = ByteCursor(tail.first(tail.size() - kFooter)).at(cursor.offset());  // records end where it begins
   SignatureBlock block;
   bool found = false;
-  for (uint32_t i = 0; i < *count; ++i) {
+  for (uint32_t i = 0; i < count; ++i) {
     MLC_ASSIGN(Record record, parse_record(body));
     if (record.type != kRecordDsse) {
       block.others.push_back(std::move(record));
@@ -184,7 +183,7 @@ Result<SignatureBlock> parse_block(Bytes tail) {
 }
 
 std::vector<std::byte> pre_authentication_encoding(Bytes payload, std::string_view payload_type) {
-  Builder out;
+  ByteBuilder out;
   out.put(compose("DSSEv1 {} ", payload_type.size()));
   out.put(payload_type);
   out.put(compose(" {} ", payload.size()));

@@ -49,7 +49,8 @@ class Parser {
 
  private:
   Status read_header() {
-    if (file_.size() > kMaxFile || !read_at(file_, 0, header_)) return bad("size out of range");
+    if (file_.size() > kMaxFile) return bad("{} bytes, at most {} are loaded", {file_.size(), kMaxFile});
+    if (!read_at(file_, 0, header_)) return bad("{} bytes, too few for a header", {file_.size()});
     static constexpr uint8_t kIdent[16] = {0x7f, 'E', 'L', 'F', /*64 bit*/ 2, /*little-endian*/ 1, /*version*/ 1};
     if (std::memcmp(header_.ident, kIdent, sizeof kIdent) != 0) return bad("not an ELF64 little-endian file");
     if (header_.type != kTypeDyn || header_.version != 1) return bad("not a shared object of version 1");
@@ -58,7 +59,8 @@ class Parser {
     const uint32_t flags = machine_ == Machine::RiscV64 ? header_.flags & ~kRiscvRvc : header_.flags;
     if (flags != (machine_ == Machine::RiscV64 ? kRiscvFloatAbiDouble : 0)) return bad("unexpected e_flags");
     if (header_.ehsize != sizeof(FileHeader) || header_.phentsize != sizeof(ProgramHeader)) return bad("entry sizes");
-    if (header_.phnum < 1 || header_.phnum > kMaxProgramHeaders) return bad("number of program headers");
+    if (header_.phnum < 1 || header_.phnum > kMaxProgramHeaders)
+      return bad("number of program headers is {}, 1 to {} expected", {header_.phnum, kMaxProgramHeaders});
     return ok();
   }
 
@@ -164,7 +166,8 @@ class Parser {
 
   Status read_dynamic() {
     const uint64_t length = dynamic_->filesz;
-    if (length == 0 || length % sizeof(Dynamic) != 0 || length > kMaxDynamicLen) return bad("length of dynamic segment");
+    if (length == 0 || length % sizeof(Dynamic) != 0 || length > kMaxDynamicLen)
+      return bad("length of dynamic segment is {}, a multiple of 16 up to {} expected", {length, kMaxDynamicLen});
     const Bytes table = at_vaddr(dynamic_->vaddr, length);
     if (table.empty()) return bad("dynamic segment is not loaded");
     bool ended = false;
@@ -205,7 +208,7 @@ class Parser {
     if (!dyn_.rela || !dyn_.relasz || dyn_.relaent.value_or(0) != sizeof(Rela) || *dyn_.relasz % sizeof(Rela) != 0)
       return bad("relocation table");
     const uint64_t count = *dyn_.relasz / sizeof(Rela);
-    if (count > kMaxRelocations) return bad("too many relocations");
+    if (count > kMaxRelocations) return bad("too many relocations: {}, at most {}", {count, kMaxRelocations});
     if (dyn_.relacount && *dyn_.relacount != count) return bad("relocations that are not relative");
     if (count == 0) return ok();
     const Bytes table = at_vaddr(*dyn_.rela, *dyn_.relasz);
@@ -243,7 +246,7 @@ class Parser {
     if (head.empty()) return bad("hash table is not loaded");
     uint32_t counts[2];
     std::memcpy(counts, head.data(), sizeof counts);
-    if (counts[1] > kMaxSymbols) return bad("too many symbols");
+    if (counts[1] > kMaxSymbols) return bad("too many symbols: {}, at most {}", {counts[1], kMaxSymbols});
     const Bytes symbols = at_vaddr(*dyn_.symtab, counts[1] * uint64_t{sizeof(Symbol)});
     const Bytes strings = at_vaddr(*dyn_.strtab, *dyn_.strsz);
     if (symbols.empty() || strings.empty() || strings.back() != std::byte{0}) return bad("symbol table is not loaded");

@@ -50,7 +50,7 @@ Result<std::vector<MlrunEntry>> read_entries(const ElfImage& image, const CodeMe
   if (m->magic != MLRUN_MODULE_MAGIC) return bad("wrong magic number");
   if (m->abi == 0 || m->abi > MLRUN_MODULE_ABI) return bad("unknown kernel interface");
   if (m->entry_size < sizeof(MlrunEntry) || m->entry_size % 8 || m->entry_size > 4096) return bad("entry size");
-  if (m->entry_count > kMaxKernels) return bad("too many kernels");
+  if (m->entry_count > kMaxKernels) return bad("too many kernels, at most 65536");
   const uint64_t length = uint64_t{m->entry_count} * m->entry_size;
   if (length && !lies_in(image, memory, m->entries, length, false)) return bad("kernel table");
   std::vector<MlrunEntry> entries(m->entry_count);

@@ -1,6 +1,6 @@
 #include "loaders/null/null_loader.h"
 
-#include <cstring>
+#include "base/byte_cursor.h"
 
 namespace mlc::null {
 namespace {
@@ -28,10 +28,11 @@ class NullLoader final : public Loader {
   Result<std::unique_ptr<KernelModule>> load(Compatible, VerifiedBytes bytes) const override {
     const Bytes b = bytes.bytes();
     // Everything is checked before anything has an effect, and a message names the segment and what was expected.
-    if (b.size() != 8 || std::memcmp(b.data(), "NULL", 4) != 0)
+    ByteCursor in(b);
+    const bool is_null = in.text(4) == "NULL";
+    const auto count = in.take<uint32_t>();
+    if (!is_null || !in.done())
       return Status(Code::Malformed, bytes.name() + ": a null module is 'NULL' and a count, 8 bytes");
-    uint32_t count = 0;
-    for (int i = 3; i >= 0; --i) count = count << 8 | std::to_integer<uint32_t>(b[4 + static_cast<size_t>(i)]);
     if (count > 65536) return Status(Code::Malformed, bytes.name() + ": " + std::to_string(count) + " kernels, at most 65536");
     return std::unique_ptr<KernelModule>(new NullModule(count));
   }

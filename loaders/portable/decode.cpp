@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "base/byte_cursor.h"
 #include "base/compose.h"
 #include "loaders/portable/program.h"
 
@@ -16,35 +17,6 @@ constexpr auto kLastType = static_cast<uint8_t>(kLastDType);
 constexpr uint64_t kCostPerPoll = 8192;
 constexpr size_t kStepsPerPoll = 64;
 
-// A shrinking view; reads past the end give zeros and set `bad`.
-class Reader {
- public:
-  explicit Reader(Bytes bytes) : bytes_(bytes) {}
-  template <class T>
-  T take() {
-    if (bytes_.size() < sizeof(T)) {
-      bad_ = true;
-      bytes_ = {};
-      return 0;
-    }
-    uint64_t v = 0;
-    for (size_t k = 0; k < sizeof(T); ++k) v |= std::to_integer<uint64_t>(bytes_[k]) << (8 * k);
-    bytes_ = bytes_.subspan(sizeof(T));
-    return static_cast<T>(v);
-  }
-  // Padding up to a multiple of 8 from the start of the module must be zero.
-  void pad() {
-    while (!bad_ && bytes_.size() % 8 != 0)
-      if (take<uint8_t>() != 0) bad_ = true;
-  }
-  size_t left() const { return bytes_.size(); }
-  bool bad() const { return bad_; }
-
- private:
-  Bytes bytes_;
-  bool bad_ = false;
-};
-
 struct Register {
   Kind kind = Kind::None;
   uint8_t lanes = 0;
@@ -54,7 +26,7 @@ struct Register {
 
 class KernelDecoder {
  public:
-  explicit KernelDecoder(Reader& in) : in_(in) {}
+  explicit KernelDecoder(ByteCursor& in) : in_(in) {}
 
   Status decode(Program& out) {
     out_ = &out;
@@ -62,7 +34,7 @@ class KernelDecoder {
     out.num_scalars = in_.take<uint16_t>();
     const uint16_t num_registers = in_.take<uint16_t>();
     const uint32_t num_instructions = in_.take<uint32_t>();
-    if (in_.take<uint32_t>() != 0 || in_.bad()) return broken("header");
+    if (in_.take<uint32_t>() != 0 || in_.failed()) return broken("header");
     const uint64_t needed = num_params + uint64_t{num_locals} * 8 + uint64_t{num_registers} * 2 +
                             uint64_t{num_instructions} * kInstructionLen;
     if (needed > in_.left()) return broken("cut off");
@@ -71,12 +43,12 @@ class KernelDecoder {
       out.param_flags.push_back(in_.take<uint8_t>());
       if (out.param_flags.back() & ~kParamWritten) return broken("unknown flag of parameter {}", {k});
     }
-    in_.pad();
+    in_.skip_padding(8);
     uint64_t locals = 0;
     for (unsigned k = 0; k < num_locals; ++k) {
       const uint64_t bytes = in_.take<uint64_t>();
       if (bytes > kMaxLocalBytes || (locals += (bytes + 63) & ~uint64_t{63}) > kMaxLocalBytes)
-        return broken("local arrays above the limit");
+        return broken("more than {} bytes of local arrays", {kMaxLocalBytes});
       out.local_bytes.push_back(bytes);
     }
     uint64_t offset = 0;
@@ -90,11 +62,11 @@ class KernelDecoder {
       const uint64_t bytes = r.lanes == 1 ? 8 : uint64_t{r.blocks()} * kBlock * size_of(r.kind);
       if (r.lanes > 1) offset = (offset + 63) & ~uint64_t{63};
       r.offset = static_cast<uint32_t>(offset);
-      if ((offset += bytes) > kMaxRegisterBytes) return broken("registers above the limit");
+      if ((offset += bytes) > kMaxRegisterBytes) return broken("more than {} bytes of registers", {kMaxRegisterBytes});
       registers_.push_back(r);
     }
-    in_.pad();
-    if (in_.bad()) return broken("padding");
+    in_.skip_padding(8);
+    if (in_.failed()) return broken("padding");
     out.register_bytes = (offset + 63) & ~uint64_t{63};
     out.locals_offset = ((num_params + uint64_t{num_locals}) * sizeof(BufferView) + 63) & ~uint64_t{63};
     out.registers_offset = out.locals_offset + locals;
@@ -312,7 +284,7 @@ class KernelDecoder {
   }
 
   Status open(Op op) {
-    if (open_.size() >= kMaxDepth) return broken("nested too deeply");
+    if (open_.size() >= kMaxDepth) return broken("nested deeper than {}", {kMaxDepth});
     open_.push_back({op, this_step(), 0, out_->cost, path_});
     return ok();
   }
@@ -356,7 +328,7 @@ class KernelDecoder {
     return ok();
   }
 
-  Reader& in_;
+  ByteCursor& in_;
   Program* out_ = nullptr;
   std::vector<Register> registers_;
   std::vector<Open> open_;
@@ -371,14 +343,15 @@ Result<std::vector<Program>> decode_module(Bytes module) {
   auto broken = [](const char* pattern, Pieces pieces = {}) {
     return Status(Code::Malformed, "portable code: {}", compose_pieces(pattern, pieces));
   };
-  Reader in(module);
+  ByteCursor in(module);
   const uint32_t magic = in.take<uint32_t>();
   const uint16_t version = in.take<uint16_t>(), zero = in.take<uint16_t>();
   const uint32_t num_kernels = in.take<uint32_t>(), zero2 = in.take<uint32_t>();
-  if (in.bad() || magic != kMagic) return broken("no portable module");
+  if (in.failed() || magic != kMagic) return broken("no portable module");
   if (version != kVersion) return broken("version {}, expected {}", {version, kVersion});
   if (zero || zero2 || module.size() % 8 != 0) return broken("malformed header");
-  if (num_kernels > kMaxKernels || num_kernels * uint64_t{kKernelHeaderLen} > in.left())
+  if (num_kernels > kMaxKernels) return broken("{} kernels, at most {} are read", {num_kernels, kMaxKernels});
+  if (num_kernels * uint64_t{kKernelHeaderLen} > in.left())
     return broken("{} kernels do not fit", {num_kernels});
   std::vector<Program> out(num_kernels);
   for (uint32_t k = 0; k < num_kernels; ++k) {

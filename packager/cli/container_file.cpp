@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "packager/container/output_file.h"
+#include "runtime/container/header.h"
 #include "schema/format.h"
 
 namespace mlc::cli {
@@ -29,12 +30,6 @@ Result<std::vector<std::byte>> read_range(const std::string& path, uint64_t offs
   return bytes;
 }
 
-uint64_t u64_at(const std::vector<std::byte>& bytes, size_t offset) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < 8; ++i) value |= std::to_integer<uint64_t>(bytes[offset + i]) << (8 * i);
-  return value;
-}
-
 Result<std::unique_ptr<container::Container>> open_any_signer(const std::string& path) {
   container::OpenOptions options;
   options.allow_unsigned = true;
@@ -46,12 +41,12 @@ Result<std::unique_ptr<container::Container>> open_any_signer(const std::string&
 
 Result<ContainerFile> open_container_file(const std::string& path) {
   MLC_ASSIGN(auto opened, open_any_signer(path));
-  // The reader has checked these fields: they lie inside the file and below the limits.
   MLC_ASSIGN(const std::vector<std::byte> front, read_range(path, 0, format::kHeaderLen));
-  const uint64_t manifest_len = u64_at(front, 32), manifest_off = u64_at(front, 80);
-  if (manifest_len >= format::kMaxManifestLen || !range_within(manifest_off, manifest_len, opened->file_size()))
+  MLC_ASSIGN(const container::Header header,
+             container::parse_header(std::span(front).first<format::kHeaderLen>()));
+  if (!range_within(header.manifest_off, header.manifest_len, opened->file_size()))
     return Status(Code::Malformed, path + " changed while it was read");
-  MLC_ASSIGN(std::vector<std::byte> manifest, read_range(path, manifest_off, manifest_len));
+  MLC_ASSIGN(std::vector<std::byte> manifest, read_range(path, header.manifest_off, header.manifest_len));
   MLC_ASSIGN(std::vector<std::byte> tail,
              read_range(path, opened->body_size(), opened->file_size() - opened->body_size()));
   std::array<std::byte, kCoreSize> core;

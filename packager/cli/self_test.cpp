@@ -38,6 +38,7 @@ Status run_vectors(MlcModel* model, const char* variant, const std::vector<std::
   MlcSessionOptions options{};
   options.size = sizeof options;
   options.variant = variant;
+  options.time_limit_ns = options.memory_limit = MLC_NO_LIMIT;  // also where a policy keeps native code from running
   MlcSession* opened = nullptr;
   MlcError* error = nullptr;
   if (const int code = api().session_create(model, &options, &opened, &error); code != MLC_OK) return as_failure(taken(code, error));

@@ -48,7 +48,8 @@ class Encoder {
                                         out_.CreateVector(s.inputs), out_.CreateVector(s.outputs), s.carried, s.axis,
                                         s.new_axis, out_.CreateString(s.name), static_cast<uint8_t>(s.dtype),
                                         s.list_depth, out_.CreateString(s.service), out_.CreateString(s.options),
-                                        out_.CreateVector(s.results)));
+                                        out_.CreateVector(s.results), s.drop_axis, s.max_cuts, s.min_letters, s.between,
+                                        static_cast<fbp::CaseChange>(s.case_change), s.match_case, s.integers));
     return written;
   }
 

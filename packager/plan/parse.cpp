@@ -178,18 +178,49 @@ class Parser {
       if (kStepWords[op] == word) s.op = static_cast<StepOp>(op);
     if (s.op == StepOp::None) return in_.error("no step '" + word + "'");
     const auto at = static_cast<uint32_t>(f_.steps.size() - 1);
-    if (s.op == StepOp::Host) MLC_RETURN_IF_ERROR(host(s));
-    while (in_.peek().kind == Lexer::Token::String) callees_.push_back({functions_, at, in_.next().text});
-    if (in_.accept("carried")) MLC_RETURN_IF_ERROR(number(s.carried));
-    if (in_.accept("axis")) MLC_RETURN_IF_ERROR(number(s.axis));
-    s.new_axis = in_.accept("new");
-    if (!in_.is("(")) {
-      MLC_RETURN_IF_ERROR(dtype(s.dtype));
-      MLC_RETURN_IF_ERROR(in_.expect("list"));
-      MLC_RETURN_IF_ERROR(number(s.list_depth));
-    }
+    while (s.op != StepOp::Host && in_.peek().kind == Lexer::Token::String) callees_.push_back({functions_, at, in_.next().text});
+    MLC_RETURN_IF_ERROR(settings(s));
     MLC_RETURN_IF_ERROR(list("(", ")", s.inputs, &Parser::value));
     return in_.peek().kind == Lexer::Token::String ? string(s.name) : ok();
+  }
+
+  // What the operation is told beside its operands.
+  Status settings(Step& s) {
+    const auto numbered = [&](const char* word, uint32_t& out) {
+      return in_.accept(word) ? number(out) : ok();
+    };
+    switch (s.op) {
+      case StepOp::Loop: return numbered("carried", s.carried);
+      case StepOp::ListConcat:
+        MLC_RETURN_IF_ERROR(numbered("axis", s.axis));
+        s.new_axis = in_.accept("new");
+        return ok();
+      case StepOp::ListSplit:
+        MLC_RETURN_IF_ERROR(numbered("axis", s.axis));
+        s.drop_axis = in_.accept("drop");
+        return ok();
+      case StepOp::StringSplit: return numbered("cuts", s.max_cuts);
+      case StepOp::StringTokens:
+        MLC_RETURN_IF_ERROR(numbered("letters", s.min_letters));
+        s.between = in_.accept("between");
+        return ok();
+      case StepOp::StringNormalize:
+        if (in_.accept("lower")) s.case_change = CaseChange::Lower;
+        else if (in_.accept("upper")) s.case_change = CaseChange::Upper;
+        s.match_case = in_.accept("match_case");
+        return ok();
+      case StepOp::NumberFromString: s.integers = in_.accept("integers"); return ok();
+      case StepOp::ListMake:
+        if (in_.is("(")) return ok();
+        MLC_RETURN_IF_ERROR(dtype(s.dtype));
+        MLC_RETURN_IF_ERROR(in_.expect("list"));
+        return number(s.list_depth);
+      case StepOp::Host: return host(s);
+      case StepOp::None: case StepOp::Call: case StepOp::Branch: case StepOp::ListInsert: case StepOp::ListErase:
+      case StepOp::ListAt: case StepOp::ListLength: case StepOp::StringsIn: case StepOp::StringsOut: case StepOp::StringsMake:
+      case StepOp::StringConcat: case StepOp::StringMatch: case StepOp::StringFromNumber: case StepOp::StringRank: break;
+    }
+    return ok();
   }
 
   Status host(Step& s) {

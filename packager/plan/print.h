@@ -29,7 +29,12 @@
 //     call "loop/print" (%6)
 //     %8 = make f32 list 1 ()           ; the type only where there are no items
 //     %9 = insert (%8, %3, -)           ; also erase, length
-//     %10 = concat axis 0 new (%9)      ; also split; `new`: a new axis
+//     %10 = concat axis 0 new (%9)      ; `new`: a new axis
+//     %12 = split axis 0 drop (%10, -)  ; `drop`: pieces of length 1 lose the axis
+//     %13, %14 = stringsplit cuts 1 (%15, %16)
+//     %17, %18 = stringtokens letters 2 between (%15, %19)  ; `between`: what the table does not accept
+//     %20 = stringnormalize lower match_case (%15, %16)     ; lower, upper, or neither
+//     %21 = numberfromstring integers (%15)
 //     %11 = host "image.decode" "RGB" u8 [-1, -1, 3] (%0)   ; service, options, results: -1 where the run tells
 //   }
 //

@@ -136,17 +136,17 @@ typedef struct MlcOpenOptions {
   uint32_t num_services;
   const char* const* untrusted_services; /* names of those of them that a file may use though nobody trusts it */
   uint32_t num_untrusted_services;
-  const char* state_folder;        /* where the versions seen are remembered; null: nowhere, no version is too old */
-  int32_t allow_older;             /* open a version below one that was accepted before */
   int32_t use_fd;                  /* not 0: the container is the open file `fd`, if there is no path and no memory; it stays */
   int32_t fd;                      /* the caller's, who may close it when the call returns */
+  const char* state_folder;        /* where the versions seen are remembered; null: nowhere, no version is too old */
+  int32_t allow_older;             /* open a version below one that was accepted before */
 } MlcOpenOptions;
 
 /* Opening in two steps, for who handles files of strangers. `authenticate` opens the file, reads trust folder, keys and
  * policy, and checks signatures and digests; the file's bytes are hashed and but for header page and signature block not
  * looked into. It refuses a file whose signer the policy does not accept, and remembers the version of one that it does.
- * `open_file` does the rest and reads nothing more from outside but the file, which is open. Between the two a process can
- * fork, and the child can give up its privileges before it looks into the file. */
+ * `open_file` does the rest and reads nothing more from outside but the file, which is open, and writes nothing. Between
+ * the two a process can fork, and the child can give up its privileges before it looks into the file. */
 enum { MLC_NATIVE_NEVER = 0, MLC_NATIVE_DEPENDS = 1, MLC_NATIVE_CERTAIN = 2 };
 
 typedef struct MlcFileInfo {
@@ -294,6 +294,7 @@ typedef struct MlcApi {
 
   /* As selftest, for the golden vector of this name alone (null: for all). MLC_NOT_FOUND if there is none. */
   int (*selftest_one)(MlcSession* session, const char* vector, MlcSelftest* out, MlcError** error);
+
   /* 1: weights are copied into memory as they are verified; 0: they are mapped (MLC_VERIFY_*). */
   int (*model_is_copied)(const MlcModel* model);
 } MlcApi;

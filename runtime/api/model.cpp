@@ -75,6 +75,7 @@ Result<std::unique_ptr<Model>> Model::open(ModelFile file) {
   how.allow_older = file.options.allow_older;
   how.marks = file.seen ? &*file.seen : nullptr;
   how.now = file.now;
+  how.workers = probe::workers_for(probe::host().topology, 0);
   auto opened = container::Container::open(std::move(file.file), how);
   if (!opened) return std::move(opened).status();
   const bool allowed = (*opened)->native_allowed();

@@ -38,6 +38,12 @@ Result<const std::byte*> Session::Weights::acquire(uint32_t tensor, uint32_t cop
   return container_.acquire(ref.segment, ref.offset, ref.length);
 }
 
+void Session::Weights::prepare(uint32_t tensor, uint32_t copy, uint64_t offset, uint64_t length) const {
+  const auto& copies = container_.manifest().tensors[tensor].copies;
+  if (copies.empty()) return;
+  container_.prepare(copies[copy].ref.segment, copies[copy].ref.offset + offset, length);
+}
+
 Status Session::load(Compatible token, const LimitOptions& wanted) {
   const container::Container& c = model_.container();
   const format::Variant& v = variant();

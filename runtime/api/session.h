@@ -52,6 +52,7 @@ class Session {
    public:
     explicit Weights(const container::Container& container) : container_(container) {}
     Result<const std::byte*> acquire(uint32_t tensor, uint32_t copy) const override;
+    void prepare(uint32_t tensor, uint32_t copy, uint64_t offset, uint64_t length) const override;
 
    private:
     const container::Container& container_;

@@ -1,9 +1,11 @@
 #include "runtime/container/container.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/compose.h"
 #include "runtime/container/state.h"
+#include "runtime/threads/worker_pool.h"
 #include "signing/hash_tree.h"
 
 namespace mlc::container {
@@ -16,6 +18,13 @@ std::optional<uint32_t> find(const std::vector<T>& list, std::string_view name) 
       std::lower_bound(list.begin(), list.end(), name, [](const T& item, std::string_view n) { return item.name < n; });
   if (found == list.end() || found->name != name) return std::nullopt;
   return static_cast<uint32_t>(found - list.begin());
+}
+
+// Fewer are hashed sooner than a thread starts.
+constexpr size_t kLeavesPerThread = 4;
+
+bool is_mappable(const format::Segment& s) {
+  return s.kind == format::SegmentKind::Weights && s.codec == format::Codec::Raw;
 }
 
 }  // namespace
@@ -86,6 +95,10 @@ Result<const std::byte*> Container::acquire(uint32_t segment, uint64_t offset, u
   return state_->store->acquire(segment, offset, length);
 }
 
+void Container::prepare(uint32_t segment, uint64_t offset, uint64_t length) const {
+  state_->store->prepare(segment, offset, length);
+}
+
 Result<const std::byte*> Container::acquire_tensor(uint32_t tensor) const {
   if (tensor >= manifest().tensors.size())
     return Status(Code::Internal, "tensor {} does not exist", tensor);
@@ -109,12 +122,36 @@ std::vector<Status> Container::verify_report() const {
   return failures;
 }
 
+// Before `verify_all` looks at the segments one by one. Threads that cannot be started are done without.
+void Container::prepare_weights() const {
+  struct Work {
+    const Container& container;
+    std::vector<format::Ref> leaves;
+    std::atomic<size_t> next{0};
+  } work{*this, {}};
+  for (uint32_t i = 0; i < manifest().segments.size(); ++i) {
+    if (!present(i) || !is_mappable(manifest().segments[i])) continue;
+    const uint64_t length = manifest().segments[i].decoded_len;
+    for (uint64_t at = 0; at < length; at += kLeafSize) work.leaves.push_back({i, at, std::min(kLeafSize, length - at)});
+  }
+  const size_t threads = std::min<size_t>(state_->workers, work.leaves.size() / kLeavesPerThread);
+  if (threads < 2) return;
+  auto pool = WorkerPool::create({.workers = static_cast<unsigned>(threads)});
+  if (!pool) return;
+  (*pool)->run(
+      [](void* context, unsigned) {
+        Work& w = *static_cast<Work*>(context);
+        for (size_t i = w.next++; i < w.leaves.size(); i = w.next++)
+          w.container.prepare(w.leaves[i].segment, w.leaves[i].offset, w.leaves[i].length);
+      },
+      &work);
+}
+
 Status Container::verify_all() const {
+  prepare_weights();
   for (uint32_t i = 0; i < manifest().segments.size(); ++i) {
     if (!present(i)) continue;
-    const format::Segment& s = manifest().segments[i];
-    const bool mapped = s.kind == format::SegmentKind::Weights && s.codec == format::Codec::Raw;
-    MLC_RETURN_IF_ERROR(mapped ? state_->store->check_mapped(i) : state_->store->check(i));
+    MLC_RETURN_IF_ERROR(is_mappable(manifest().segments[i]) ? state_->store->check_mapped(i) : state_->store->check(i));
   }
   for (uint32_t i = 0; i < manifest().assets.size(); ++i)
     if (auto content = asset(i); !content.ok()) return std::move(content).status();

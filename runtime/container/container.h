@@ -49,6 +49,7 @@ struct OpenOptions {
   bool allow_older = false;     // a version below one that was accepted before
   const signing::VersionMarks* marks = nullptr;  // the versions seen; must outlive the call of `open` only
   uint64_t now = 0;             // seconds since 1970, for expiry; 0: the system's clock
+  unsigned workers = 1;         // threads that hash weights where all of them are verified, the caller's included
 };
 
 // Where the bytes come from (source.h). Two exist: a file (mapped) and memory (an embedded container).
@@ -132,12 +133,16 @@ class Container {
   // good, on the calling thread; several threads share the work. A bad leaf poisons the container: this and every
   // later call fails with the same status. 256-aligned whenever `offset` is.
   [[nodiscard]] Result<const std::byte*> acquire(uint32_t segment, uint64_t offset, uint64_t length) const;
+  // Hashes those leaves of the range that nobody has hashed or is hashing, and waits for nobody: how several threads divide
+  // what they will acquire. Damage poisons the container; everything that fails is told by `acquire`.
+  void prepare(uint32_t segment, uint64_t offset, uint64_t length) const;
   // The primary copy of a tensor (null with OK for one without elements).
   [[nodiscard]] Result<const std::byte*> acquire_tensor(uint32_t tensor) const;
 
   // Hashes and decodes a present segment and hands out nothing, so also native code that may not run.
   [[nodiscard]] Status check(uint32_t segment) const;
-  // Hashes every present segment, and decodes and checks padding inside. OK, or the first failure.
+  // Hashes every present segment, and decodes and checks padding inside. OK, or the first failure. Weights are hashed by
+  // OpenOptions::workers threads.
   [[nodiscard]] Status verify_all() const;
   // The same, reporting every segment's failure: one Status per damaged segment.
   [[nodiscard]] std::vector<Status> verify_report() const;
@@ -145,6 +150,7 @@ class Container {
  private:
   struct State;
   [[nodiscard]] Status may_read(uint32_t segment) const;
+  void prepare_weights() const;
   explicit Container(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

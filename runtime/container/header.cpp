@@ -3,18 +3,12 @@
 #include <algorithm>
 #include <string>
 
-#include "base/checked.h"
+#include "base/byte_cursor.h"
 #include "base/compose.h"
 #include "schema/placement.h"
 
 namespace mlc::container {
 namespace {
-
-uint64_t load(Bytes page, size_t offset, unsigned width) {
-  uint64_t value = 0;
-  for (unsigned i = 0; i < width; ++i) value |= static_cast<uint64_t>(page[offset + i]) << (8 * i);
-  return value;
-}
 
 Status wrong(Piece field, uint64_t found, Piece expected) {
   return Status(Code::Malformed, "header page: {} is {}, {} expected", field, found, expected);
@@ -26,49 +20,51 @@ Status check_version(uint64_t major, uint64_t minor) {
       .hint("update mlrun, or rebuild the container with an older --target-version");
 }
 
-Status check_zeros(Bytes page, size_t from, size_t to) {
-  for (size_t i = from; i < to; ++i)
-    if (page[i] != std::byte{0}) return wrong(compose("byte {}", i), load(page, i, 1), "zero");
-  return ok();
+// The next `count` bytes of the page.
+Status check_zeros(Bytes page, ByteCursor& in, uint64_t count) {
+  in.skip_zeros(count);
+  if (!in.failed()) return ok();
+  return wrong(compose("byte {}", in.offset()), std::to_integer<uint64_t>(page[in.offset()]), "zero");
 }
 
 }  // namespace
 
-Result<Header> parse_header(std::span<const std::byte, format::kHeaderLen> bytes) {
-  Bytes page = bytes;
+Result<Header> parse_header(std::span<const std::byte, format::kHeaderLen> page) {
   Header h;
   std::copy_n(page.begin(), format::kCoreLen, h.core.begin());
-  if (!std::equal(format::kMagic.begin(), format::kMagic.end(), reinterpret_cast<const uint8_t*>(page.data())))
+  ByteCursor in(page);  // never at its end before the last field: the page is of fixed size
+  if (!std::ranges::equal(in.bytes(format::kMagic.size()), std::as_bytes(std::span(format::kMagic))))
     return Status(Code::Malformed, "header page: the first eight bytes are not those of a container");
-  MLC_RETURN_IF_ERROR(check_version(load(page, 8, 2), load(page, 10, 2)));
-  h.ver_minor = static_cast<uint16_t>(load(page, 10, 2));
-  if (load(page, 12, 4) != format::kHeaderLen) return wrong("header_len", load(page, 12, 4), "4096");
-  if (load(page, 16, 4) != 0)
-    return Status(Code::Malformed, "header page: critical flags {} are unknown to this version", load(page, 16, 4))
+  const auto major = in.take<uint16_t>();
+  h.ver_minor = in.take<uint16_t>();
+  MLC_RETURN_IF_ERROR(check_version(major, h.ver_minor));
+  if (const auto len = in.take<uint32_t>(); len != format::kHeaderLen) return wrong("header_len", len, "4096");
+  if (const auto flags = in.take<uint32_t>(); flags != 0)
+    return Status(Code::Malformed, "header page: critical flags {} are unknown to this version", flags)
         .hint("update mlrun, or rebuild the container with an older --target-version");
-  h.optional_flags = static_cast<uint32_t>(load(page, 20, 4));
-  if (load(page, 24, 1) != format::kAlignLog2) return wrong("align_log2", load(page, 24, 1), "16");
-  if (load(page, 25, 1) != format::kLeafLog2) return wrong("leaf_log2", load(page, 25, 1), "20");
-  if (load(page, 26, 1) != format::kHashSha256) return wrong("hash_id", load(page, 26, 1), "1 (SHA-256)");
-  MLC_RETURN_IF_ERROR(check_zeros(page, 27, 28));
-  h.segment_count = static_cast<uint32_t>(load(page, 28, 4));
+  h.optional_flags = in.take<uint32_t>();
+  if (const auto log2 = in.take<uint8_t>(); log2 != format::kAlignLog2) return wrong("align_log2", log2, "16");
+  if (const auto log2 = in.take<uint8_t>(); log2 != format::kLeafLog2) return wrong("leaf_log2", log2, "20");
+  if (const auto id = in.take<uint8_t>(); id != format::kHashSha256) return wrong("hash_id", id, "1 (SHA-256)");
+  MLC_RETURN_IF_ERROR(check_zeros(page, in, 1));
+  h.segment_count = in.take<uint32_t>();
   if (h.segment_count == 0 || h.segment_count > format::kMaxSegments)
     return wrong("segment_count", h.segment_count, "1 to 65535");
-  h.manifest_len = load(page, 32, 8);
+  h.manifest_len = in.take<uint64_t>();
   if (h.manifest_len == 0 || h.manifest_len >= format::kMaxManifestLen)
     return wrong("manifest_len", h.manifest_len, "1 to 67108863");
-  MLC_RETURN_IF_ERROR(check_zeros(page, 40, 64));
-  h.body_size = load(page, 64, 8);
-  h.placement_off = load(page, 72, 8);
-  h.manifest_off = load(page, 80, 8);
-  h.leaves_off = load(page, 88, 8);
-  h.leaves_len = load(page, 96, 8);
+  MLC_RETURN_IF_ERROR(check_zeros(page, in, format::kCoreLen - in.offset()));
+  h.body_size = in.take<uint64_t>();
+  h.placement_off = in.take<uint64_t>();
+  h.manifest_off = in.take<uint64_t>();
+  h.leaves_off = in.take<uint64_t>();
+  h.leaves_len = in.take<uint64_t>();
   if (h.placement_off != format::kHeaderLen) return wrong("placement_off", h.placement_off, "4096");
   uint64_t manifest_off = format::manifest_offset(h.segment_count);
   if (h.manifest_off != manifest_off) return wrong("manifest_off", h.manifest_off, std::to_string(manifest_off));
   if (h.body_size < manifest_off + h.manifest_len)  // both are small
     return wrong("body_size", h.body_size, compose("at least {}", manifest_off + h.manifest_len));
-  MLC_RETURN_IF_ERROR(check_zeros(page, 104, format::kHeaderLen));
+  MLC_RETURN_IF_ERROR(check_zeros(page, in, in.left()));
   return h;
 }
 

@@ -1,8 +1,8 @@
 #include "runtime/container/leaf_table.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "base/byte_cursor.h"
 #include "base/compose.h"
 #include "runtime/container/allocate.h"
 #include "schema/validate.h"
@@ -32,26 +32,24 @@ Result<LeafTable> load_leaf_table(const Source& source, const format::Segment& s
 
   LeafTable table;
   table.digests.resize(item.leaves);
-  std::memcpy(table.digests.data(), bytes.data(), item.leaves * sizeof(format::Digest));
+  ByteCursor in(bytes);
+  std::ranges::copy(in.bytes(item.leaves * sizeof(format::Digest)), std::as_writable_bytes(std::span(table.digests)).begin());
   format::Digest found =
       segment_digest(static_cast<uint8_t>(segment.codec), segment.stored_len, segment.decoded_len, table.digests);
   if (found != segment.digest) return digest_mismatch(segment, "the leaf table", segment.digest, found);
 
-  size_t at = item.leaves * sizeof(format::Digest);
   if (segment.codec == format::Codec::Zstd) {
     table.frame_starts.push_back(0);
     for (uint64_t i = 0; i < item.leaves; ++i) {
-      uint64_t length = 0;
-      for (unsigned b = 0; b < 4; ++b) length |= static_cast<uint64_t>(bytes[at++]) << (8 * b);
+      const auto length = in.take<uint32_t>();
       if (length == 0 || length > format::kMaxFrameLen)
         return fail(compose("frame {} has {} bytes", i, length));
       table.frame_starts.push_back(table.frame_starts.back() + length);  // at most 16384 * kMaxFrameLen
     }
     if (table.frame_starts.back() != segment.stored_len) return fail("the frames do not add up to the segment");
   }
-  if (std::any_of(bytes.begin() + static_cast<ptrdiff_t>(at), bytes.end(),
-                  [](std::byte b) { return b != std::byte{0}; }))
-    return fail("padding is not zero");
+  in.skip_zeros(in.left());
+  if (in.failed()) return fail("padding is not zero");
   return table;
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <ctime>
 
+#include "base/byte_cursor.h"
 #include "base/compose.h"
 #include "runtime/container/allocate.h"
 #include "runtime/container/foreign.h"
@@ -29,8 +30,9 @@ Result<std::vector<uint64_t>> read_placement_table(const Source& source, uint32_
   MLC_ASSIGN(std::vector<std::byte> bytes, allocate(uint64_t{segments} * 8));
   if (Status status = source.read(format::kHeaderLen, bytes); !status.ok())
     return std::move(status).note("placement table");
-  std::vector<uint64_t> offsets(segments);
-  for (size_t i = 0; i < bytes.size(); ++i) offsets[i / 8] |= static_cast<uint64_t>(bytes[i]) << (8 * (i % 8));
+  std::vector<uint64_t> offsets;
+  offsets.reserve(segments);
+  for (ByteCursor in(bytes); in.left() > 0;) offsets.push_back(in.take<uint64_t>());
   return offsets;
 }
 
@@ -82,10 +84,9 @@ Status truncated(const Source& source, const Header& header, bool may_parse) {
 Status explain_tail(const Source& source, const Header& header, Status status) {
   std::array<std::byte, 16> end;
   if (source.size() >= end.size() && source.read(source.size() - end.size(), end).ok()) {
-    uint64_t len = 0;
-    for (unsigned i = 0; i < 8; ++i) len |= static_cast<uint64_t>(end[i]) << (8 * i);
-    bool magic = std::equal(format::kBlockMagic.begin(), format::kBlockMagic.end(),
-                            reinterpret_cast<const char*>(end.data() + 8));
+    ByteCursor in(end);
+    const auto len = in.take<uint64_t>();
+    const bool magic = in.text(format::kBlockMagic.size()) == format::kBlockMagic;
     if (magic && len <= source.size() && source.size() - len != header.body_size)
       return Status(Code::Malformed, "header page or signature block: body_size is {}, the signature block "
                     "begins at {}", header.body_size, source.size() - len);
@@ -280,6 +281,7 @@ Result<std::unique_ptr<Container>> Container::open(AuthenticatedFile file, const
   auto state = std::make_unique<State>();
   state->source = std::move(file.parts_->source);
   state->header = file.parts_->header;
+  state->workers = options.workers;
   const Source& source = *state->source;
   const Header& header = state->header;
   const Judge judge(options, source.name());

@@ -128,19 +128,30 @@ Result<WeightMap*> SegmentStore::weights(uint32_t segment) const {
   return slot.get();
 }
 
-Result<const std::byte*> SegmentStore::acquire(uint32_t segment, uint64_t offset, uint64_t length) const {
+Result<WeightMap*> SegmentStore::healthy_weights(uint32_t segment, uint64_t offset, uint64_t length) const {
   MLC_RETURN_IF_ERROR(check_range(segment, offset, length));
   const format::Segment& s = manifest_.segments[segment];
   if (s.kind != format::SegmentKind::Weights || s.codec != format::Codec::Raw)
     return Status(Code::Internal, "{} holds no mappable weights", label_of(s));
   MLC_RETURN_IF_ERROR(poison_.status());
   auto map = weights(segment);
-  Status status = map.ok() ? (*map)->ensure(offset, length) : std::move(map).status();
-  if (!status.ok()) {
-    if (status.code != Code::Resource) poison_.set(status);
-    return status;
+  if (!map.ok() && map.status().code != Code::Resource) poison_.set(map.status());
+  return map;
+}
+
+Result<const std::byte*> SegmentStore::acquire(uint32_t segment, uint64_t offset, uint64_t length) const {
+  MLC_ASSIGN(WeightMap* const map, healthy_weights(segment, offset, length));
+  if (Status status = map->ensure(offset, length); !status.ok()) {
+    poison_.set(status);
+    return poison_.status();  // of several failures all callers see the same
   }
-  return (*map)->data() + offset;
+  return map->data() + offset;
+}
+
+void SegmentStore::prepare(uint32_t segment, uint64_t offset, uint64_t length) const {
+  auto map = healthy_weights(segment, offset, length);
+  if (!map.ok()) return;
+  if (Status status = (*map)->hash_unclaimed(offset, length); !status.ok()) poison_.set(status);
 }
 
 }  // namespace mlc::container

@@ -37,6 +37,7 @@ class SegmentStore {
   [[nodiscard]] Status check_mapped(uint32_t segment) const;
 
   [[nodiscard]] Result<const std::byte*> acquire(uint32_t segment, uint64_t offset, uint64_t length) const;
+  void prepare(uint32_t segment, uint64_t offset, uint64_t length) const;
 
  private:
   using Visitor = std::function<Status(uint64_t offset, Bytes decoded)>;
@@ -44,6 +45,8 @@ class SegmentStore {
   [[nodiscard]] Status check_gaps(uint32_t segment, uint64_t offset, Bytes decoded) const;
   [[nodiscard]] Result<const LeafTable*> table(uint32_t segment) const;
   [[nodiscard]] Result<WeightMap*> weights(uint32_t segment) const;
+  // With the checks of `acquire`: the range is inside, the segment can be mapped, and nothing of the file is damaged yet.
+  [[nodiscard]] Result<WeightMap*> healthy_weights(uint32_t segment, uint64_t offset, uint64_t length) const;
   [[nodiscard]] Status check_range(uint32_t segment, uint64_t offset, uint64_t length) const;
 
   const Source& source_;

@@ -30,9 +30,13 @@ class Source {
   [[nodiscard]] virtual Status read(uint64_t offset, std::span<std::byte> out) const = 0;
   // All bytes at one 256-aligned address, valid as long as this object; Resource if that cannot be had.
   [[nodiscard]] virtual Result<const std::byte*> map() const = 0;
+  // A hint that these bytes will be read soon; returns before they are there.
+  virtual void will_need(uint64_t /*offset*/, uint64_t /*length*/) const {}
   virtual Writers writers() const { return Writers::Nobody; }
   // Malformed (E6001) if the bytes have been changed since they were opened, as far as size and time of the file tell.
   [[nodiscard]] virtual Status unchanged() const { return ok(); }
+  // Whether something else may lie right behind the last byte of `map`. Behind a mapped file are zeros to the end of a page.
+  virtual bool has_neighbours() const { return false; }
 };
 
 // NotFound: missing, not readable, not a regular file.

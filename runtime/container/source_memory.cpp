@@ -25,6 +25,7 @@ class MemorySource final : public Source {
       return Status(Code::Resource, "{} does not lie at a multiple of 256", name_);
     return bytes_.data();
   }
+  bool has_neighbours() const override { return true; }
 
  private:
   const Bytes bytes_;

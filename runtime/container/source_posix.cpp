@@ -77,6 +77,10 @@ class FileSource final : public Source {
     return static_cast<const std::byte*>(mapping_);
   }
 
+  void will_need(uint64_t offset, uint64_t length) const override {
+    (void)::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_WILLNEED);
+  }
+
   Writers writers() const override { return writers_; }
 
   // The time of the last change of the inode would tell more, but it also changes when a new file is renamed over this one,

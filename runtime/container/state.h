@@ -40,6 +40,7 @@ struct Container::State {
   Digest root{};
   signing::Verdict verdict;
   std::vector<std::string> notes;
+  unsigned workers = 1;
   std::vector<uint8_t> native_module;   // by segment: the module of a variant that is not portable
   std::unique_ptr<SegmentStore> store;  // refers to source and manifest
 };

@@ -11,6 +11,7 @@ namespace mlc::container {
 namespace {
 
 constexpr uint64_t kReadableBehind = 64;  // kernels may load, never use, that many bytes beyond a buffer
+constexpr uint64_t kAheadLeaves = 16;       // are being read while one is hashed
 
 }  // namespace
 
@@ -29,7 +30,10 @@ WeightMap::~WeightMap() {
 Result<std::unique_ptr<WeightMap>> WeightMap::create(const Source& source, const format::Segment& segment,
                                                      uint64_t file_offset, const LeafTable& leaves, bool copy) {
   std::unique_ptr<WeightMap> map(new WeightMap(source, segment, file_offset, leaves));
-  if (!copy) {
+  // Kernels read lines of 64 bytes to their end. Within the file that is the file's own; behind memory of the caller it is not.
+  const uint64_t end = file_offset + segment.decoded_len;  // within the source: the header's table was checked
+  const bool reads_on = source.has_neighbours() && (end + 63) / 64 * 64 > source.size();
+  if (!copy && !reads_on) {
     if (auto base = source.map(); base.ok()) {
       map->data_ = *base + file_offset;
       return map;
@@ -56,23 +60,40 @@ Status WeightMap::fetch_and_hash(uint64_t leaf) {
                          leaves_.digests[leaf], found);
 }
 
+// Reading overlaps with hashing: what lies behind `leaf` is asked for in time, half a window at once.
+void WeightMap::read_ahead(uint64_t leaf) {
+  uint64_t asked = asked_.load(std::memory_order_relaxed);
+  if (asked > leaf + kAheadLeaves / 2) return;
+  const uint64_t begin = std::max(asked, leaf + 1), end = std::min(leaf + 1 + kAheadLeaves, leaves_.count());
+  if (begin >= end || !asked_.compare_exchange_strong(asked, end, std::memory_order_relaxed)) return;
+  const uint64_t offset = begin * format::kLeafLen;
+  source_.will_need(file_offset_ + offset, std::min(end * format::kLeafLen, segment_.stored_len) - offset);
+}
+
 Status WeightMap::settle(uint64_t leaf) {
+  read_ahead(leaf);
   Status status = fetch_and_hash(leaf);
   states_[leaf].store(status.ok() ? Good : Bad, std::memory_order_release);
   states_[leaf].notify_all();
   return status;
 }
 
-Status WeightMap::ensure(uint64_t offset, uint64_t length) {
+Status WeightMap::hash_unclaimed(uint64_t offset, uint64_t length) {
   if (length == 0) return ok();
   const uint64_t first = offset / format::kLeafLen, last = (offset + length - 1) / format::kLeafLen;
-  // First all leaves that nobody works on, then wait for those of other threads.
   for (uint64_t leaf = first; leaf <= last; ++leaf) {
     uint8_t expected = Unknown;
     if (states_[leaf].load(std::memory_order_acquire) == Unknown &&
         states_[leaf].compare_exchange_strong(expected, InFlight))
       MLC_RETURN_IF_ERROR(settle(leaf));
   }
+  return ok();
+}
+
+Status WeightMap::ensure(uint64_t offset, uint64_t length) {
+  if (length == 0) return ok();
+  MLC_RETURN_IF_ERROR(hash_unclaimed(offset, length));  // then wait for the leaves of other threads
+  const uint64_t first = offset / format::kLeafLen, last = (offset + length - 1) / format::kLeafLen;
   for (uint64_t leaf = first; leaf <= last; ++leaf) {
     states_[leaf].wait(InFlight, std::memory_order_acquire);
     if (states_[leaf].load(std::memory_order_acquire) != Good)

@@ -46,6 +46,9 @@ class WeightMap {
   WeightMap(const WeightMap&) = delete;
   WeightMap& operator=(const WeightMap&) = delete;
 
+  // Hashes the leaves of the range that no thread has begun. The first failure among them; those of other threads are
+  // not waited for.
+  [[nodiscard]] Status hash_unclaimed(uint64_t offset, uint64_t length);
   // Returns when every leaf of [offset, offset + length) is good, or with the first failure. Threads that want the
   // same leaves share the hashing.
   [[nodiscard]] Status ensure(uint64_t offset, uint64_t length);
@@ -58,6 +61,7 @@ class WeightMap {
   WeightMap(const Source& source, const format::Segment& segment, uint64_t file_offset, const LeafTable& leaves);
   [[nodiscard]] Status settle(uint64_t leaf);  // verifies a leaf that this thread has claimed
   [[nodiscard]] Status fetch_and_hash(uint64_t leaf);
+  void read_ahead(uint64_t leaf);
 
   const Source& source_;
   const format::Segment& segment_;
@@ -67,6 +71,7 @@ class WeightMap {
   size_t copy_len_ = 0;
   const std::byte* data_ = nullptr;
   std::unique_ptr<std::atomic<uint8_t>[]> states_;
+  std::atomic<uint64_t> asked_ = 0;  // leaves before this one were asked for, or are not wanted in order
 };
 
 }  // namespace mlc::container

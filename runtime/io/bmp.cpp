@@ -3,7 +3,7 @@
 // https://learn.microsoft.com/windows/win32/gdi/bitmap-storage
 #include <bit>
 
-#include "runtime/io/byte_reader.h"
+#include "base/byte_cursor.h"
 #include "runtime/io/raster.h"
 
 namespace mlc::io {
@@ -35,19 +35,25 @@ struct Header {
   Mask masks[4];        // red, green, blue, alpha
 };
 
-Status read_header(ByteReader& in, const DecodeLimits& limits, Header& h, Raster& r) {
-  const uint32_t size = in.little(kFileHeader, 4);
+Status read_header(ByteCursor in, const DecodeLimits& limits, Header& h, Raster& r) {
+  in.skip(10);
+  h.pixels = in.take<uint32_t>();
+  const auto size = in.take<uint32_t>();
   const bool is_core = size == 12;
   if (!is_core && size != 40 && size != 52 && size != 56 && size != 64 && size != 108 && size != 124)
     return bad("unknown header");
-  const auto side = [&](uint64_t core_at, uint64_t at) {
-    return is_core ? int64_t{in.little(core_at, 2)} : int64_t{static_cast<int32_t>(in.little(at, 4))};
-  };
-  const int64_t width = side(18, 18), height = side(20, 22);
-  h.bits = is_core ? in.little(24, 2) : in.little(28, 2);
-  const uint32_t compression = is_core ? kRgb : in.little(30, 4);
-  h.pixels = in.little(10, 4);
-  if (in.failed) return bad("the header is truncated");
+  const int64_t width = is_core ? in.take<uint16_t>() : in.take<int32_t>();
+  const int64_t height = is_core ? in.take<uint16_t>() : in.take<int32_t>();
+  in.skip(2);
+  h.bits = in.take<uint16_t>();
+  uint32_t compression = kRgb, used = 0;
+  if (!is_core) {
+    compression = in.take<uint32_t>();
+    in.skip(12);
+    used = in.take<uint32_t>();
+    in.skip(4);
+  }
+  if (in.failed()) return bad("the header is truncated");
   h.from_top = height < 0;
   if (width <= 0) return bad("no width");
   r.width = width;
@@ -63,9 +69,8 @@ Status read_header(ByteReader& in, const DecodeLimits& limits, Header& h, Raster
     case 4:
     case 8: {
       h.entry_bytes = is_core ? 3 : 4;
-      const uint32_t used = is_core ? 0 : in.little(46, 4);
       h.entries = used == 0 || used > 1u << h.bits ? 1u << h.bits : used;
-      if (!range_within(h.palette, uint64_t{h.entries} * h.entry_bytes, in.bytes.size()))
+      if (in.at(h.palette).left() < uint64_t{h.entries} * h.entry_bytes)
         return bad("the palette is truncated");
       break;
     }
@@ -77,9 +82,9 @@ Status read_header(ByteReader& in, const DecodeLimits& limits, Header& h, Raster
   // Masks are part of the larger headers and lie behind the small one: at the same place.
   const bool has_alpha = compression == kAlphaBitFields || (has_masks && size >= 56 && size != 64);
   for (unsigned k = 0; has_masks && k < (has_alpha ? 4u : 3u); ++k) {
-    h.masks[k].bits = in.little(54 + 4 * k, 4);
+    h.masks[k].bits = in.take<uint32_t>();
     if (h.bits == 16) h.masks[k].bits &= 0xFFFF;
-    if (in.failed || !h.masks[k].good()) return bad("colour masks");
+    if (in.failed() || !h.masks[k].good()) return bad("colour masks");
   }
   r.channels = h.masks[3].bits ? 4 : 3;
   return ok();
@@ -88,10 +93,9 @@ Status read_header(ByteReader& in, const DecodeLimits& limits, Header& h, Raster
 }  // namespace
 
 Result<Raster> decode_bmp(Bytes file, const DecodeLimits& limits, bool header_only) {
-  ByteReader in{file};
   Header h;
   Raster r;
-  MLC_RETURN_IF_ERROR(read_header(in, limits, h, r));
+  MLC_RETURN_IF_ERROR(read_header(ByteCursor(file), limits, h, r));
   if (header_only) return r;
   const uint64_t width = static_cast<uint64_t>(r.width), height = static_cast<uint64_t>(r.height);
   const uint64_t stride = (width * h.bits + 31) / 32 * 4;  // at most 2^28 pixels of 32 bits
@@ -112,8 +116,7 @@ Result<Raster> decode_bmp(Bytes file, const DecodeLimits& limits, bool header_on
         continue;
       }
       const unsigned bytes = h.bits / 8;
-      uint32_t pixel = 0;
-      for (unsigned k = 0; k < bytes; ++k) pixel |= uint32_t{row[x * bytes + k]} << 8 * k;
+      const auto pixel = static_cast<uint32_t>(load_uint(std::as_bytes(std::span(row + x * bytes, bytes))));
       for (int c = 0; c < r.channels; ++c) to[c] = h.masks[c].of(pixel);
     }
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "runtime/io/byte_reader.h"
+#include "base/byte_cursor.h"
 #include "runtime/io/raster.h"
 
 namespace mlc::io {
@@ -24,33 +24,39 @@ uint64_t parts(uint64_t of, uint64_t part) { return (of + part - 1) / part; }
 
 class Headers {
  public:
-  Headers(Bytes bytes, Codestream& out) : in_{bytes}, out_(out) {}
+  Headers(Bytes bytes, Codestream& out) : in_(bytes, std::endian::big), out_(out) {}
 
   Status read(const DecodeLimits& limits) {
     MLC_RETURN_IF_ERROR(size(limits));
-    const uint64_t end = in_.bytes.size();
-    uint64_t at = 2;
+    in_.skip(2);
     bool has_coding = false;
-    for (; word(at) != kSot; at += 2 + word(at + 2)) {
-      MLC_RETURN_IF_ERROR(segment(at, end));
-      has_coding |= word(at) == kCod;
+    uint32_t marker = in_.take<uint16_t>();
+    for (; marker != kSot; marker = in_.take<uint16_t>()) {
+      MLC_RETURN_IF_ERROR(segment(marker, in_));
+      has_coding |= marker == kCod;
     }
     if (!has_coding) return bad("no coding style");
     seen_.resize(out_.tiles);
     uint64_t missing = out_.tiles;
-    while (at < end && word(at) != kEoc) {
-      const uint64_t length = in_.big(at + 6, 4);
-      if (in_.failed || word(at) != kSot || word(at + 2) != 10) return bad("what follows a tile-part is none");
-      const uint64_t next = length == 0 ? end : at + length;
+    // The marker of each tile-part has been read; behind the last nothing has to follow.
+    for (; marker != kEoc; marker = in_.take<uint16_t>()) {
+      const uint64_t begin = in_.offset() - 2;
+      const auto length_of_segment = in_.take<uint16_t>(), tile = in_.take<uint16_t>();
+      const uint64_t length = in_.take<uint32_t>();
+      if (in_.failed() || marker != kSot || length_of_segment != 10) return bad("what follows a tile-part is none");
+      in_.skip(2);
+      const uint64_t end = in_.offset() + in_.left();
+      const uint64_t next = length == 0 ? end : begin + length;
       if (next > end) return bad("a tile-part is truncated");
       ++out_.tile_parts;
-      const uint32_t tile = word(at + 4);
       if (tile >= out_.tiles) return bad("a tile that the picture does not have");
       if (!seen_[tile]) --missing;
       seen_[tile] = true;
-      for (at += 12; at + 2 <= next && word(at) != kSod; at += 2 + word(at + 2)) MLC_RETURN_IF_ERROR(segment(at, next));
-      if (at + 2 > next) return bad("a tile-part without data");
-      at = next;
+      ByteCursor part(in_.bytes(next < in_.offset() ? 0 : next - in_.offset()), std::endian::big);
+      uint32_t inside = part.take<uint16_t>();
+      for (; !part.failed() && inside != kSod; inside = part.take<uint16_t>()) MLC_RETURN_IF_ERROR(segment(inside, part));
+      if (inside != kSod) return bad("a tile-part without data");
+      if (in_.left() == 0) break;
     }
     out_.bit_planes = planes_ + shift_;
     if (missing > 0) return bad(std::to_string(missing) + " of " + std::to_string(out_.tiles) + " tiles are missing");
@@ -58,17 +64,16 @@ class Headers {
   }
 
  private:
-  uint32_t word(uint64_t at) { return in_.big(at, 2); }
-  uint8_t byte(uint64_t at) { return static_cast<uint8_t>(in_.big(at, 1)); }
-
   // SIZ, A.5.1, is the first segment.
   Status size(const DecodeLimits& limits) {
-    const auto number = [&](uint64_t at) { return uint64_t{in_.big(at, 4)}; };
-    const bool good = word(0) == kSoc && word(2) == kSiz;
-    const uint64_t x1 = number(8), y1 = number(12), x0 = number(16), y0 = number(20), across = number(24),
-                   down = number(28), from_x = number(32), from_y = number(36);
-    out_.components = word(40);
-    if (in_.failed || !good || x0 >= x1 || y0 >= y1 || across == 0 || down == 0 || from_x > x0 || from_y > y0)
+    ByteCursor in = in_;
+    const auto number = [&] { return uint64_t{in.take<uint32_t>()}; };
+    const bool good = in.take<uint16_t>() == kSoc && in.take<uint16_t>() == kSiz;
+    in.skip(4);
+    const uint64_t x1 = number(), y1 = number(), x0 = number(), y0 = number(), across = number(), down = number(),
+                   from_x = number(), from_y = number();
+    out_.components = in.take<uint16_t>();
+    if (in.failed() || !good || x0 >= x1 || y0 >= y1 || across == 0 || down == 0 || from_x > x0 || from_y > y0)
       return bad("no codestream with a valid size");
     MLC_RETURN_IF_ERROR(check_dims(x1 - x0, y1 - y0, limits).note("jpeg2000"));
     out_.tiles = checked_mul(parts(x1 - from_x, across), parts(y1 - from_y, down)).value_or(UINT64_MAX);
@@ -82,42 +87,54 @@ class Headers {
     return ok();
   }
 
-  // One marker segment of the main header or of a tile-part, which ends at `end`.
-  Status segment(uint64_t at, uint64_t end) {
-    const uint32_t marker = word(at), length = word(at + 2);
-    if (in_.failed || length < 2 || !range_within(at + 2, length, end)) return bad("a header is truncated");
+  // The segment behind a marker of the main header or of a tile-part.
+  Status segment(uint32_t marker, ByteCursor& from) {
+    const auto length = from.take<uint16_t>();
+    ByteCursor in(from.bytes(std::max<uint32_t>(length, 2) - 2), std::endian::big);
+    if (from.failed() || length < 2) return bad("a header is truncated");
     ++out_.markers;
-    const uint64_t body = at + 4;
-    const Bytes whole = in_.bytes;
-    in_.bytes = whole.first(at + 2 + length);  // fields lie within the segment
     Status status = ok();
     switch (marker) {
-      case kCod:
-        out_.layers = std::max<uint64_t>(out_.layers, word(body + 2));
-        status = coding(body + 5, byte(body));
+      case kCod: {
+        const auto style = in.take<uint8_t>();
+        in.skip(1);
+        out_.layers = std::max<uint64_t>(out_.layers, in.take<uint16_t>());
+        in.skip(1);
+        status = coding(in, style);
         break;
-      case kCoc: status = coding(body + 2, byte(body + 1)); break;
-      case kQcd: status = quantization(body, at + 2 + length); break;
-      case kQcc: status = quantization(body + 1, at + 2 + length); break;
-      case kRgn: shift_ = std::max<uint64_t>(shift_, byte(body + 2)); break;
+      }
+      case kCoc: {
+        in.skip(1);
+        const auto style = in.take<uint8_t>();
+        status = coding(in, style);
+        break;
+      }
+      case kQcd: status = quantization(in); break;
+      case kQcc:
+        in.skip(1);
+        status = quantization(in);
+        break;
+      case kRgn:
+        in.skip(2);
+        shift_ = std::max<uint64_t>(shift_, in.take<uint8_t>());
+        break;
       case kSiz: case kCap: case kTlm: case kPlm: case kPlt: case kCpf: case kPoc: case kPpm: case kPpt: case kCrg: case kCom: break;
       default:
         status = Status(Code::Unsupported, "jpeg2000: marker " + std::to_string(marker) + ", which is not of part 1");
     }
-    if (status.ok() && in_.failed) status = bad("a header is truncated");
-    in_.bytes = whole;
-    return status;
+    return status.ok() && in.failed() ? bad("a header is truncated") : status;
   }
 
   // SPcod and SPcoc, A.6.1; precincts, bands and code blocks as in annex B. Tiles may lie anywhere on their grids: one
   // more in each direction.
-  Status coding(uint64_t at, uint8_t style) {
-    const uint32_t levels = byte(at), block_x = byte(at + 1) + 2u, block_y = byte(at + 2) + 2u;
+  Status coding(ByteCursor& in, uint8_t style) {
+    const uint32_t levels = in.take<uint8_t>(), block_x = in.take<uint8_t>() + 2u, block_y = in.take<uint8_t>() + 2u;
     if (levels > kMaxLevels || block_x > 10 || block_y > 10) return bad("coding style");
-    out_.short_segments |= (byte(at + 3) & (kLazy | kTerminateEach)) != 0;
+    out_.short_segments |= (in.take<uint8_t>() & (kLazy | kTerminateEach)) != 0;
+    in.skip(1);
     Codestream c;
     for (uint32_t r = 0; r <= levels; ++r) {
-      const uint8_t precinct = style & kOwnPrecincts ? byte(at + 5 + r) : 0xFF;
+      const uint8_t precinct = style & kOwnPrecincts ? in.take<uint8_t>() : 0xFF;
       const uint32_t x = precinct & 15, y = precinct >> 4;
       if (r > 0 && (x == 0 || y == 0)) return bad("a precinct of one pixel");
       const uint64_t scale = uint64_t{1} << (levels - r);
@@ -140,15 +157,17 @@ class Headers {
   }
 
   // Sqcd and SPqcd, A.6.4: bit planes are exponent + guard bits - 1 (E-2).
-  Status quantization(uint64_t at, uint64_t end) {
-    const uint32_t style = byte(at) & 31u, guard = byte(at) >> 5;
+  Status quantization(ByteCursor& in) {
+    const uint32_t first = in.take<uint8_t>(), style = first & 31, guard = first >> 5;
     if (style > 2) return bad("quantization");
-    for (uint64_t k = at + 1; k < end; k += style == 0 ? 1 : 2)
-      planes_ = std::max<uint64_t>(planes_, std::max(1u, (byte(k) >> 3) + guard) - 1);
+    while (in.left() > 0) {
+      planes_ = std::max<uint64_t>(planes_, std::max(1u, (in.take<uint8_t>() >> 3) + guard) - 1);
+      if (style != 0 && in.left() > 0) in.skip(1);
+    }
     return ok();
   }
 
-  ByteReader in_;
+  ByteCursor in_;
   Codestream& out_;
   uint64_t planes_ = 0, shift_ = 0;  // the shift of regions of interest adds planes
   std::vector<bool> seen_;           // tiles

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <memory>
 
-#include "runtime/io/byte_reader.h"
+#include "base/byte_cursor.h"
 #include "runtime/io/codestream.h"
 #include "runtime/io/raster.h"
 
@@ -27,16 +27,16 @@ bool is_codestream(Bytes file) { return file.size() > 4 && std::memcmp(file.data
 // Where the codestream begins: boxes of u32 length, type, bytes; length 1: u64 behind the type, 0: up to the end.
 uint64_t find_codestream(Bytes file) {
   if (is_codestream(file)) return 0;
-  ByteReader in{file};
-  for (uint64_t at = 0; range_within(at, 8, file.size());) {
-    uint64_t length = in.big(at, 4), header = 8;
-    if (length == 1) {
-      length = uint64_t{in.big(at + 8, 4)} << 32 | in.big(at + 12, 4);
-      header = 16;
-    }
-    if (in.big(at + 4, 4) == 0x6A703263) return at + header;  // "jp2c"
-    if (in.failed || length < header || !range_within(at, length, file.size())) break;
-    at += length;
+  ByteCursor in(file, std::endian::big);
+  while (in.left() >= 8) {
+    const uint64_t begin = in.offset();
+    uint64_t length = in.take<uint32_t>();
+    const auto type = in.take<uint32_t>();
+    if (length == 1) length = in.take<uint64_t>();
+    const uint64_t header = in.offset() - begin;
+    if (type == 0x6A703263) return in.offset();  // "jp2c"
+    if (length < header) break;
+    in.skip(length - header);
   }
   return file.size();
 }
@@ -48,8 +48,8 @@ uint32_t palette_channels(Bytes boxes) {
   const auto same = [](std::byte b, char c) { return b == static_cast<std::byte>(c); };
   uint32_t most = 0;
   for (auto at = boxes.begin(); (at = std::search(at, boxes.end(), kName, kName + 4, same)) != boxes.end(); ++at) {
-    ByteReader in{boxes};
-    most = std::max(most, in.big(static_cast<uint64_t>(at - boxes.begin()) + 6, 1));  // behind the number of entries
+    ByteCursor in = ByteCursor(boxes).at(static_cast<uint64_t>(at - boxes.begin()) + 6);  // behind the number of entries
+    most = std::max<uint32_t>(most, in.take<uint8_t>());
   }
   return most;
 }

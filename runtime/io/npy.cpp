@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/byte_cursor.h"
 #include "base/text.h"
 
 namespace mlc::io {
@@ -189,8 +190,8 @@ Result<HostTensor> read_strings(const Header& h, Bytes data, const DecodeLimits&
     std::string text;
     if (h.wide) {
       for (uint64_t k = 0; k < h.characters; ++k) {
-        uint32_t c = 0;
-        for (int b = 0; b < 4; ++b) c |= std::to_integer<uint32_t>(element[k * 4 + b]) << (8 * (h.big_endian ? 3 - b : b));
+        const auto c = static_cast<uint32_t>(
+            load_uint(element.subspan(k * 4, 4), h.big_endian ? std::endian::big : std::endian::little));
         if (c > 0x10FFFF) return bad("a string holds what is no code point");
         if (c == 0 && std::all_of(element.begin() + static_cast<ptrdiff_t>(k * 4), element.end(), [](std::byte b) { return b == std::byte{0}; })) break;
         append_utf8(text, c);
@@ -242,20 +243,20 @@ std::string_view descr_of(DType t) {
 Result<HostTensor> parse_npy(Bytes file, const DecodeLimits& limits) { return parse_npy_within(file, limits.beyond(file)); }
 
 Result<HostTensor> parse_npy_within(Bytes file, const DecodeLimits& limits) {
-  if (file.size() < 10 || std::memcmp(file.data(), kMagic.data(), kMagic.size()) != 0)
+  ByteCursor in(file);
+  if (file.size() < 10 || in.text(kMagic.size()) != kMagic)
     return bad("the file does not begin as one, or is shorter than 10 bytes");
-  auto byte = [&](size_t i) { return std::to_integer<uint32_t>(file[i]); };
-  uint32_t major = byte(6);
+  const auto major = in.take<uint8_t>();
   if (major < 1 || major > 3) return bad("version " + std::to_string(major) + ", expected 1 to 3");
-  size_t prefix = major == 1 ? 10 : 12;
-  if (file.size() < prefix) return bad("truncated in the header");
-  uint64_t length = major == 1 ? byte(8) | byte(9) << 8 : byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24;
+  in.skip(1);
+  const uint64_t length = in.take_uint(major == 1 ? 2 : 4);
   if (length > kMaxHeader) return bad("a header of " + std::to_string(length) + " bytes");
-  if (!range_within(prefix, length, file.size())) return bad("truncated in the header");
+  const std::string_view dict = in.text(length);
+  if (in.failed()) return bad("truncated in the header");
   Header h;
-  MLC_RETURN_IF_ERROR(parse_dict({reinterpret_cast<const char*>(file.data()) + prefix, length}, h));
+  MLC_RETURN_IF_ERROR(parse_dict(dict, h));
 
-  Bytes data = file.subspan(prefix + length);
+  const Bytes data = in.rest();
   if (h.dtype == DType::Str) return read_strings(h, data, limits);
   auto size = tensor_size(h.dtype, h.shape);
   if (!size.ok()) return std::move(size).status().note("npy");

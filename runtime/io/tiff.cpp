@@ -13,7 +13,7 @@
 #include <iterator>
 #include <memory>
 
-#include "runtime/io/byte_reader.h"
+#include "base/byte_cursor.h"
 #include "runtime/io/image.h"
 #include "runtime/io/raster.h"
 
@@ -68,22 +68,23 @@ using Handle = std::unique_ptr<TIFF, Closed>;
 // cuts into strips of its own, down to a row each, and then has four tables. (libtiff 4.5.0: tif_dirread.c,
 // TIFFFetchNormalTag, TIFFFetchStripThing and allocChoppedUpStripArrays.)
 MemoryNeed directory_memory(Bytes file) {
-  ByteReader in{file};
-  const bool big = !file.empty() && file[0] == std::byte{'M'};
-  const auto number = [&](uint64_t at, unsigned n) { return big ? in.big(at, n) : in.little(at, n); };
-  const uint64_t directory = number(4, 4), entries = number(directory, 2);
+  const bool is_big = !file.empty() && file[0] == std::byte{'M'};
+  const ByteCursor whole(file, is_big ? std::endian::big : std::endian::little);
+  ByteCursor in = whole.at(whole.at(4).take<uint32_t>());
+  const auto entries = in.take<uint16_t>();
   constexpr uint8_t kBytesOfType[] = {8, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 8, 8, 8, 8, 8};
   MemoryNeed need;
   need.add(kFixedMemory).add(entries, 128);
   // A tag that stands twice counts with what needs more.
   uint64_t width = 0, height = 0, samples = 1, rows = UINT32_MAX, tile_width = UINT32_MAX, tile_height = UINT32_MAX;
   bool is_packed = false, is_plain = false;
-  for (uint64_t k = 0; k < entries && !in.failed; ++k) {
-    const uint64_t at = directory + 2 + 12 * k;
-    const uint32_t tag = number(at, 2), type = number(at + 2, 2), count = number(at + 4, 4);
+  for (uint64_t k = 0; k < entries && !in.failed(); ++k) {
+    const auto tag = in.take<uint16_t>(), type = in.take<uint16_t>();
+    const auto count = in.take<uint32_t>();
     const uint64_t each = type < std::size(kBytesOfType) ? kBytesOfType[type] : 8;
     need.add(count, each == 1 ? 3 : 2 * each + 8);
-    const uint64_t value = number(at + 8, each >= 4 ? 4 : static_cast<unsigned>(each));
+    const uint64_t value = ByteCursor(in).take_uint(each >= 4 ? 4 : static_cast<unsigned>(each));
+    in.skip(4);
     const uint64_t extent = std::max<uint64_t>(value, 1);
     switch (tag) {
       case TIFFTAG_IMAGEWIDTH: width = std::max(width, value); break;
@@ -154,22 +155,22 @@ Form form_of(TIFF* tiff) {
 // JPEG inside of a strip: baseline, all components in one scan. Others make libjpeg keep all coefficients, and no encoder
 // of TIFF writes them.
 bool is_one_scan(Bytes strip) {
-  ByteReader in{strip};
+  ByteCursor in(strip, std::endian::big);
+  in.skip(2);
   uint32_t components = 0;
-  for (uint64_t at = 2; in.big(at, 1) == 0xFF;) {
-    const uint32_t marker = in.big(at + 1, 1);
-    if (marker == 0xFF) {
-      ++at;
-      continue;
-    }
-    const uint32_t length = in.big(at + 2, 2);
-    if (in.failed || length < 2) return false;
-    if (marker == 0xDA) return components > 0 && in.big(at + 4, 1) == components;
+  while (in.take<uint8_t>() == 0xFF) {
+    auto marker = in.take<uint8_t>();
+    while (marker == 0xFF) marker = in.take<uint8_t>();
+    const auto length = in.take<uint16_t>();
+    if (in.failed() || length < 2) return false;
+    ByteCursor segment = in;
+    in.skip(length - 2u);
+    if (marker == 0xDA) return components > 0 && segment.take<uint8_t>() == components;
     if (marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC) {
       if (marker > 0xC1) return false;
-      components = in.big(at + 9, 1);
+      segment.skip(5);
+      components = segment.take<uint8_t>();
     }
-    at += 2 + length;
   }
   return false;
 }

@@ -1,6 +1,6 @@
 #include "runtime/io/wav.h"
 
-#include <cstring>
+#include "base/byte_cursor.h"
 
 namespace mlc::io {
 namespace {
@@ -13,21 +13,19 @@ struct Format {
 
 Status bad(std::string what) { return Status(Code::Malformed, "wav: " + std::move(what)); }
 
-uint32_t field(Bytes b, size_t at, unsigned n) {
-  uint32_t v = 0;
-  for (unsigned i = 0; i < n; ++i) v |= std::to_integer<uint32_t>(b[at + i]) << 8 * i;
-  return v;
-}
-
-bool is(Bytes b, size_t at, std::string_view tag) { return std::memcmp(b.data() + at, tag.data(), tag.size()) == 0; }
-
-Status parse_format(Bytes c, Format& f) {
-  if (c.size() < 16) return bad("a format chunk of " + std::to_string(c.size()) + " bytes");
-  f = {field(c, 0, 2), field(c, 2, 2), field(c, 4, 4), field(c, 14, 2)};
+Status parse_format(Bytes chunk, Format& f) {
+  if (chunk.size() < 16) return bad("a format chunk of " + std::to_string(chunk.size()) + " bytes");
+  ByteCursor in(chunk);
+  f.kind = in.take<uint16_t>();
+  f.channels = in.take<uint16_t>();
+  f.rate = in.take<uint32_t>();
+  in.skip(4);
+  const auto block = in.take<uint16_t>();
+  f.bits = in.take<uint16_t>();
   if (f.kind == kExtensible) {
     // The real code is the first two bytes of the sub-format's GUID.
-    if (c.size() < 40) return bad("an extensible format chunk of " + std::to_string(c.size()) + " bytes");
-    f.kind = field(c, 24, 2);
+    if (chunk.size() < 40) return bad("an extensible format chunk of " + std::to_string(chunk.size()) + " bytes");
+    f.kind = in.at(24).take<uint16_t>();
   }
   bool known = (f.kind == kPcm && (f.bits == 8 || f.bits == 16 || f.bits == 24 || f.bits == 32)) ||
                (f.kind == kFloat && (f.bits == 32 || f.bits == 64));
@@ -35,14 +33,13 @@ Status parse_format(Bytes c, Format& f) {
     return Status(Code::Unsupported, "wav: format " + std::to_string(f.kind) + " with " + std::to_string(f.bits) +
                                          " bits, expected PCM of 8, 16, 24, 32 or float of 32, 64");
   if (f.channels == 0 || f.rate == 0) return bad("no channels or no sample rate");
-  if (field(c, 12, 2) != f.channels * (f.bits / 8)) return bad("block size and channels do not agree");
+  if (block != f.channels * (f.bits / 8)) return bad("block size and channels do not agree");
   return ok();
 }
 
 double sample(const std::byte* p, const Format& f) {
-  uint64_t raw = 0;
-  unsigned n = f.bits / 8;
-  for (unsigned i = 0; i < n; ++i) raw |= std::to_integer<uint64_t>(p[i]) << 8 * i;
+  const unsigned n = f.bits / 8;
+  const uint64_t raw = load_uint({p, n});
   if (f.kind == kFloat && n == 8) return __builtin_bit_cast(double, raw);
   if (f.kind == kFloat) return __builtin_bit_cast(float, static_cast<uint32_t>(raw));
   if (n == 1) return (static_cast<double>(raw) - 128.0) / 128.0;
@@ -82,23 +79,26 @@ Result<Audio> convert(Bytes data, const Format& f, Channels channels, const Deco
 }  // namespace
 
 Result<Audio> decode_wav(Bytes file, Channels channels, const DecodeLimits& limits) {
-  if (file.size() < 12 || !is(file, 0, "RIFF") || !is(file, 8, "WAVE")) return bad("the file does not begin as one");
+  ByteCursor in(file);
+  const bool is_riff = in.text(4) == "RIFF";
+  in.skip(4);
+  if (!is_riff || in.text(4) != "WAVE") return bad("the file does not begin as one");
   Format format;
   bool have_format = false;
   // Chunks one after the other, each padded to an even size. The RIFF size is ignored, as many writers get it wrong.
-  for (uint64_t at = 12; range_within(at, 8, file.size());) {
-    uint64_t size = field(file, at + 4, 4);
-    if (!range_within(at + 8, size, file.size()))
-      return bad("truncated in chunk '" + std::string(is(file, at, "data") ? "data" : "?") + "'");
-    Bytes chunk = file.subspan(at + 8, size);
-    if (is(file, at, "fmt ")) {
+  while (in.left() >= 8) {
+    const std::string_view tag = in.text(4);
+    const auto size = in.take<uint32_t>();
+    const Bytes chunk = in.bytes(size);
+    if (in.failed()) return bad("truncated in chunk '" + std::string(tag == "data" ? "data" : "?") + "'");
+    if (tag == "fmt ") {
       MLC_RETURN_IF_ERROR(parse_format(chunk, format));
       have_format = true;
-    } else if (is(file, at, "data")) {
+    } else if (tag == "data") {
       if (!have_format) return bad("data before its format");
       return convert(chunk, format, channels, limits.beyond(file));
     }
-    at += 8 + size + (size & 1);
+    in.skip(size % 2);
   }
   return bad("no data chunk");
 }

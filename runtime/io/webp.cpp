@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "runtime/io/byte_reader.h"
+#include "base/byte_cursor.h"
 #include "runtime/io/exif.h"
 #include "runtime/io/raster.h"
 #include "runtime/io/vp8l.h"
@@ -19,13 +19,13 @@ constexpr uint64_t kFixedMemory = 256 << 10;
 // may be cut off.
 template <class Take>
 void for_each_chunk(Bytes file, Take take) {
-  ByteReader in{file};
-  for (uint64_t at = 12; range_within(at, 8, file.size());) {
-    const uint64_t length = in.little(at + 4, 4), left = file.size() - at - 8;
-    take(std::string_view(reinterpret_cast<const char*>(file.data() + at), 4),
-         file.subspan(at + 8, std::min(length, left)));
-    if (length >= left) return;
-    at += 8 + length + length % 2;
+  ByteCursor in(file);
+  in.skip(12);
+  while (in.left() >= 8) {
+    const std::string_view tag = in.text(4);
+    const auto length = in.take<uint32_t>();
+    take(tag, in.bytes(std::min<uint64_t>(length, in.left())));
+    in.skip(length % 2);
   }
 }
 

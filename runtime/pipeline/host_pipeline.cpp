@@ -1,6 +1,7 @@
 #include "runtime/pipeline/host_pipeline.h"
 
 #include <algorithm>
+#include <map>
 
 #include "runtime/io/media.h"
 #include "runtime/pipeline/host_steps.h"
@@ -32,9 +33,16 @@ std::string mismatch(const Value& v, const GivenInput& given) {
 Result<HostPipeline> HostPipeline::create(Pipeline description, const AssetLookup& lookup) {
   HostPipeline host;
   host.description_ = std::move(description);
+  // A pipeline of a thousand steps can ask for a thousand lists: what bounds one bounds all of them.
+  uint64_t bytes = 0, lines = 0;
   for (const std::string& name : assets(host.description_)) {
     MLC_ASSIGN(Bytes text, lookup(name));
-    MLC_ASSIGN(host.lines_[name], split_lines(text, name));
+    MLC_ASSIGN(std::vector<std::string> list, split_lines(text, name));
+    bytes += text.size(), lines += list.size();
+    host.lines_[name] = std::move(list);
+    if (bytes > kMaxListBytes || lines > kMaxLines)
+      return Status(Code::Usage, 5004, "the lists of a pipeline have more than {} bytes or {} lines in all", kMaxListBytes,
+                    kMaxLines);
   }
   return host;
 }
@@ -92,11 +100,15 @@ Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> gi
 Result<std::vector<Answer>> HostPipeline::after(std::vector<NamedTensor> tensors, std::optional<int64_t> top) const {
   const Pipeline& p = description_;
   std::vector<HostTensor*> of_value(p.values.size(), nullptr);
-  for (NamedTensor& t : tensors)
-    for (ValueId id = 0; id < p.values.size(); ++id)
-      if (p.value(id).name == t.name) of_value[id] = &t.tensor;
-  for (ValueId id : array_outputs(p))
-    if (!of_value[id]) return Status(Code::Internal, "the compiled program gave no " + quoted(p.value(id).name));
+  const std::vector<ValueId> made = array_outputs(p);
+  std::map<std::string_view, HostTensor*> by_name;
+  for (NamedTensor& t : tensors) by_name[t.name] = &t.tensor;
+  for (ValueId id : made) {
+    const auto found = by_name.find(p.value(id).name);
+    if (found == by_name.end())
+      return Status(Code::Internal, "the compiled program gave no " + quoted(p.value(id).name));
+    of_value[id] = found->second;
+  }
 
   std::vector<std::variant<std::monostate, Classes, Text>> answers(p.values.size());
   static const std::vector<std::string> none;

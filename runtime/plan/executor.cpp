@@ -17,7 +17,7 @@
 namespace mlc::exec {
 namespace {
 
-constexpr uint64_t kSharedBytes = 8u << 20;  // constants from here on are hashed by several workers
+constexpr uint64_t kPieceBytes = 1u << 20;  // of a constant: what one worker prepares at a time
 constexpr size_t kMaxBindings = 16;  // sets of input shapes kept per function
 
 uint64_t now_ns() {
@@ -180,42 +180,43 @@ Status Executor::grow(AlignedBlock& block, uint64_t bytes, std::string_view what
   return ok();
 }
 
-// All constants of a function before its first run: hashing their leaves is the costly part, so every worker takes some.
+// All constants of a function before its first run. Hashing them is the costly part: the workers take piece after piece,
+// whatever tensor it belongs to, so that one large table keeps all of them busy as well as many small ones.
 Status Executor::acquire_constants(uint32_t function) {
   FunctionState& state = functions_[function];
   if (state.constants_ready) return ok();
   const Function& f = plan_.functions[function];
-  state.constants.assign(f.buffers.size(), nullptr);
+  struct Piece {
+    uint32_t buffer;
+    uint64_t offset;
+  };
   struct Work {
     const Function& f;
     const Constants& constants;
-    std::vector<const std::byte*>& out;
     WorkMeter& meter;
-    std::atomic<uint32_t> next{0};
-    std::atomic<bool> failed{false};
-    Status failure;  // written by whoever turned `failed`, read after the run
-  } work{f, constants_, state.constants, meter_};
+    std::vector<Piece> pieces;
+    std::atomic<size_t> next{0};
+  } work{f, constants_, meter_, {}};
+  for (uint32_t i = 0; i < f.buffers.size(); ++i) {
+    if (f.buffers[i].kind != BufferKind::Constant) continue;
+    for (uint64_t at = 0; at < f.buffers[i].constant_bytes; at += kPieceBytes) work.pieces.push_back({i, at});
+  }
   pool_.run(
       [](void* context, unsigned) {
         Work& w = *static_cast<Work*>(context);
-        for (uint32_t i = w.next++; i < w.f.buffers.size() && !w.failed.load() && w.meter.poll(); i = w.next++) {
-          const Buffer& b = w.f.buffers[i];
-          if (b.kind != BufferKind::Constant) continue;
-          auto p = w.constants.acquire(b.index, b.copy);
-          if (p) w.out[i] = *p;
-          else if (!w.failed.exchange(true)) w.failure = std::move(p).status();
-        }
-        // Who is done helps with the large ones: leaves that nobody hashes yet are taken by whoever asks. A failure
-        // is seen by the worker that has the tensor, too.
-        for (uint32_t i = 0; i < w.f.buffers.size() && !w.failed.load() && w.meter.poll(); ++i) {
-          const Buffer& b = w.f.buffers[i];
-          if (b.kind == BufferKind::Constant && b.constant_bytes >= kSharedBytes)
-            (void)w.constants.acquire(b.index, b.copy);
+        for (size_t i = w.next++; i < w.pieces.size() && w.meter.poll(); i = w.next++) {
+          const Buffer& b = w.f.buffers[w.pieces[i].buffer];
+          const uint64_t offset = w.pieces[i].offset;
+          w.constants.prepare(b.index, b.copy, offset, std::min(kPieceBytes, b.constant_bytes - offset));
         }
       },
       &work);
-  if (work.failed) return std::move(work.failure);
   MLC_RETURN_IF_ERROR(why_stopped());
+  state.constants.assign(f.buffers.size(), nullptr);
+  for (uint32_t i = 0; i < f.buffers.size(); ++i) {
+    if (f.buffers[i].kind != BufferKind::Constant) continue;
+    MLC_ASSIGN(state.constants[i], constants_.acquire(f.buffers[i].index, f.buffers[i].copy));
+  }
   state.constants_ready = true;
   return ok();
 }

@@ -33,6 +33,9 @@ class Constants {
   virtual ~Constants() = default;
   // The verified bytes of a copy, 64-byte aligned and readable to the next multiple of 64.
   virtual Result<const std::byte*> acquire(uint32_t tensor, uint32_t copy) const = 0;
+  // A hint that these bytes of a copy will be acquired: does that part of the work, unless somebody else does it already,
+  // and waits for nobody. Whatever fails is told by `acquire`.
+  virtual void prepare(uint32_t /*tensor*/, uint32_t /*copy*/, uint64_t /*offset*/, uint64_t /*length*/) const {}
 };
 
 // An element of an array of strings, as inputs bring and outputs give them. Any bytes; meant to be UTF-8.

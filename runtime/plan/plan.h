@@ -15,6 +15,7 @@
 #include "base/checked.h"
 #include "base/dtype.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "schema/format.h"
 
 namespace mlc::exec {
@@ -105,8 +106,15 @@ struct Step {
   std::vector<uint32_t> functions;        // of the plan, larger than the one the step stands in
   std::vector<uint32_t> inputs, outputs;  // values or kNoValue
   uint32_t carried = 0;                   // Loop
-  uint32_t axis = 0;                      // ListConcat, ListSplit, StringSplit, StringNormalize
-  bool new_axis = false;
+  uint32_t axis = 0;                      // ListConcat, ListSplit
+  bool new_axis = false;                  // ListConcat: `axis` is a new one of the result
+  bool drop_axis = false;                 // ListSplit: pieces of length 1 lose the axis
+  uint32_t max_cuts = 0;                  // StringSplit, of each text
+  uint32_t min_letters = 0;               // StringTokens: pieces with fewer are left out
+  bool between = false;                   // StringTokens: the pieces are what stands between those that the table accepts
+  CaseChange case_change = CaseChange::None;  // StringNormalize
+  bool match_case = false;                // StringNormalize: case counts when words are compared
+  bool integers = false;                  // NumberFromString
   DType dtype = DType::None;              // ListMake without inputs: type of the list
   uint8_t list_depth = 0;
   std::string service, options;           // Host; no byte of the options is 0

@@ -112,14 +112,14 @@ class FunctionDecoder {
 
  private:
   Status check_limits() {
-    if (in_.num_symbols() > kMaxSymbols || length_of(in_.shape()) > kMaxSymbols) return bad("too many symbols");
+    if (in_.num_symbols() > kMaxSymbols || length_of(in_.shape()) > kMaxSymbols) return bad("too many symbols, at most {} are read", kMaxSymbols);
     if (length_of(in_.checks()) > kMaxItems || length_of(in_.buffers()) > kMaxItems ||
         length_of(in_.body()) > kMaxItems || length_of(in_.steps()) > kMaxItems || in_.num_values() > kMaxItems)
-      return bad("too many items");
+      return bad("too many items in a list, at most {} are read", kMaxItems);
     if (is_program() ? length_of(in_.buffers()) + length_of(in_.body()) > 0 : length_of(in_.steps()) > 0)
       return bad("is half a program");
     if (length_of(in_.inputs()) > format::kMaxPorts || length_of(in_.outputs()) > format::kMaxPorts)
-      return bad("too many ports");
+      return bad("too many ports, at most {} are read", format::kMaxPorts);
     // Room for every symbol has to come with an instruction that writes it, so that the file's size bounds it.
     if (in_.num_symbols() != length_of(in_.shape())) return bad("symbols that nothing writes");
     return ok();
@@ -212,7 +212,7 @@ class FunctionDecoder {
       at_ = {"check", i};
       if (c.after() > out_.shape.size() || !is_integer(c.condition()) || written_at_[c.condition()] >= c.after())
         return wrong("condition");
-      if (c.message()->size() > kMaxTextLen) return wrong("message too long");
+      if (c.message()->size() > kMaxTextLen) return wrong("message longer than 4096 bytes");
       out_.checks.push_back({c.condition(), c.after(), shown(*c.message())});
     }
     std::stable_sort(out_.checks.begin(), out_.checks.end(),
@@ -256,7 +256,7 @@ class FunctionDecoder {
           uses_arena = true;
           break;
         case BufferKind::State:
-          if (buffer.index >= kMaxStates) return wrong("no such state");
+          if (buffer.index >= kMaxStates) return wrong("no such state, the last is 4095");
           break;
       }
       out_.buffers.push_back(buffer);
@@ -276,7 +276,7 @@ class FunctionDecoder {
       if (!is_name(*p.name())) return wrong("its name is none, or too long");
       const bool is_string = dtype == DType::Str && is_program();
       if (!dtype || (bytes_of(*dtype) == 0 && !is_string)) return wrong("element type");
-      if (length_of(p.shape()) > format::kMaxRank || p.rank() > format::kMaxRank) return wrong("too many axes");
+      if (length_of(p.shape()) > format::kMaxRank || p.rank() > format::kMaxRank) return wrong("too many axes, at most 8 are read");
       Port port{p.name()->str(), *dtype, p.buffer(), {}};
       if (!names.insert({p.name()->c_str(), p.name()->size()}).second) return wrong("its name is there twice");
       const bool is_input = kind == BufferKind::Input, is_list = p.list_depth() > 0;
@@ -313,7 +313,7 @@ class FunctionDecoder {
       const auto op = static_cast<uint8_t>(in.op()), share = static_cast<uint8_t>(in.share());
       if (op == 0 || op > kLastInstrOp || share > kLastShare) return wrong("operation");
       if (length_of(in.buffers()) > kMaxOperands || length_of(in.scalars()) > kMaxOperands)
-        return wrong("too many operands");
+        return wrong("too many operands, at most 4096 are read");
       instr.op = static_cast<InstrOp>(op);
       instr.share = static_cast<Share>(share);
       instr.barrier = in.barrier();
@@ -364,10 +364,19 @@ class FunctionDecoder {
         return to.size() <= kMaxOperands;
       };
       if (!copy(in.functions(), step.functions) || !copy(in.inputs(), step.inputs) || !copy(in.outputs(), step.outputs))
-        return wrong("too many operands");
+        return wrong("too many operands, at most 4096 are read");
       step.carried = in.carried();
       step.axis = in.axis();
       step.new_axis = in.new_axis();
+      step.drop_axis = in.drop_axis();
+      step.max_cuts = in.max_cuts();
+      step.min_letters = in.min_letters();
+      step.between = in.between();
+      const auto change = static_cast<uint8_t>(in.case_change());
+      if (change > kLastCaseChange) return wrong("change of case");
+      step.case_change = static_cast<CaseChange>(change);
+      step.match_case = in.match_case();
+      step.integers = in.integers();
       step.dtype = dtype_of(in.dtype()).value_or(DType::None);
       step.list_depth = in.list_depth();
       if (step.op != StepOp::Host) continue;
@@ -412,7 +421,8 @@ std::optional<uint32_t> Plan::find(std::string_view name) const {
 }
 
 Result<Plan> decode_plan(Bytes bytes, const PlanContext& context) {
-  if (bytes.size() < 16 || bytes.size() > format::kMaxPlanLen) return bad("plan: size out of range");
+  if (bytes.size() < 16 || bytes.size() > format::kMaxPlanLen)
+    return bad("plan: {} bytes, 16 to {} expected", bytes.size(), format::kMaxPlanLen);
   std::vector<std::byte> aligned;  // what the verifier says of alignment counts from an aligned start
   if (reinterpret_cast<uintptr_t>(bytes.data()) % kAlignment != 0) {
     aligned.assign(bytes.begin(), bytes.end());
@@ -427,7 +437,7 @@ Result<Plan> decode_plan(Bytes bytes, const PlanContext& context) {
     return bad("plan: format {}, this version reads {}", in.format(), kPlanFormat);
   if (in.module_abi() == 0 || in.module_abi() > MLRUN_MODULE_ABI) return bad("plan: kernel interface is newer");
   if (length_of(in.functions()) == 0 || length_of(in.functions()) > kMaxFunctions)
-    return bad("plan: number of functions");
+    return bad("plan: number of functions is {}, 1 to {} expected", length_of(in.functions()), kMaxFunctions);
   Plan plan;
   Budget budget(bytes.size());
   for (const fbp::Function* f : *in.functions()) {

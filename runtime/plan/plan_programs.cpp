@@ -204,7 +204,7 @@ class Checker {
         first = in_[0].dtype;
         good = bits_of(first) >= 8 && (!is_float(first) || bits_of(first) >= 32);
         break;
-      case StepOp::NumberFromString: result = s.new_axis ? DType::I64 : DType::F64; break;
+      case StepOp::NumberFromString: result = s.integers ? DType::I64 : DType::F64; break;
       default: good = takes(1, DType::U64); break;  // concat, split, normalize
     }
     out_.push_back({result, 0});

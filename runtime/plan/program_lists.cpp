@@ -166,7 +166,7 @@ Status ProgramRunner::split(const Step& s, const Value& array, const Value& leng
     shape[axis] = length_of(i);
     const uint64_t length = unit * static_cast<uint64_t>(shape[axis]);
     size_t piece_rank = rank;
-    if (s.new_axis && shape[axis] == 1) {
+    if (s.drop_axis && shape[axis] == 1) {
       std::copy(shape + axis + 1, shape + rank, shape + axis);
       --piece_rank;
     }

@@ -158,7 +158,7 @@ Status ProgramRunner::string_step(const Step& s, std::span<Value> args, std::spa
   const bool match = s.op == StepOp::StringMatch;
   DType dtype = DType::U64;
   if (match) dtype = DType::Bool;
-  else if (s.op == StepOp::NumberFromString) dtype = s.new_axis ? DType::I64 : DType::F64;
+  else if (s.op == StepOp::NumberFromString) dtype = s.integers ? DType::I64 : DType::F64;
   const auto n = static_cast<int64_t>(count);
   MLC_RETURN_IF_ERROR(make_array(pool_, dtype, make ? std::span(&n, 1) : from.shape(), match ? count : 8 * count, out));
   const char* wrong = s.op == StepOp::StringConcat && args[1]->size != from->size ? "the arrays differ in size" : nullptr;
@@ -174,7 +174,7 @@ Status ProgramRunner::string_step(const Step& s, std::span<Value> args, std::spa
     }
     if (s.op == StepOp::NumberFromString) {
       MLC_RETURN_IF_ERROR(spend(1 + text.size() / 4));
-      if (s.new_axis ? read_integer(text, reinterpret_cast<int64_t&>(to)) : read_real(text, reinterpret_cast<double&>(to))) continue;
+      if (s.integers ? read_integer(text, reinterpret_cast<int64_t&>(to)) : read_real(text, reinterpret_cast<double&>(to))) continue;
       return Status(Code::InputMismatch, compose("'{}' is no number", text.substr(0, 100)));
     }
     if (s.op == StepOp::StringFromNumber) {
@@ -238,9 +238,9 @@ Status ProgramRunner::split_strings(const Step& s, const Value& texts, const Val
         MLC_RETURN_IF_ERROR(strings_.text_at(numbers(texts)[i], text));
         const uint64_t bytes = text.size();
         text.remove_prefix(static_cast<size_t>(taken));
-        if (tokens ? !next_token(text, reinterpret_cast<const int32_t*>(by->data), by->size / 4, s.new_axis, s.axis, piece,
-                                  &work_)
-                   : !next_piece(text, separator, s.axis - std::min<uint64_t>(s.axis, pieces), work_, more, piece))
+        if (tokens ? !next_token(text, reinterpret_cast<const int32_t*>(by->data), by->size / 4, s.between, s.min_letters,
+                                 piece, &work_)
+                   : !next_piece(text, separator, s.max_cuts - std::min<uint64_t>(s.max_cuts, pieces), work_, more, piece))
           break;
         if (!work_.spend(4)) return executor_.why_stopped();
         taken = bytes - text.size();
@@ -264,8 +264,6 @@ Status ProgramRunner::split_strings(const Step& s, const Value& texts, const Val
 }
 
 Status ProgramRunner::normalize(const Step& s, const Value& texts, const Value& left_out, Value& out) {
-  const unsigned change = s.axis & 3;
-  const bool exact = (s.axis & 4) != 0;
   const auto changed = [&](uint64_t& place, bool upper) -> Status {
     std::string_view text;
     char letter[4];
@@ -283,16 +281,16 @@ Status ProgramRunner::normalize(const Step& s, const Value& texts, const Value& 
   uint64_t *const to = numbers(out), *const stop = to + count + 1;
   for (uint64_t k = 0; k < stops; ++k) {
     stop[k] = numbers(left_out)[k];
-    if (!exact) MLC_RETURN_IF_ERROR(changed(stop[k], false));
+    if (!s.match_case) MLC_RETURN_IF_ERROR(changed(stop[k], false));
   }
   uint64_t kept = 0;
   for (uint64_t i = 0; i < count; ++i) {
     uint64_t key = numbers(texts)[i];
-    if (!exact && stops > 0) MLC_RETURN_IF_ERROR(changed(key, false));
+    if (!s.match_case && stops > 0) MLC_RETURN_IF_ERROR(changed(key, false));
     MLC_RETURN_IF_ERROR(spend(1 + stops / 4));
     if (std::find(stop, stop + stops, key) != stop + stops) continue;
     to[kept] = numbers(texts)[i];
-    if (change != 0) MLC_RETURN_IF_ERROR(changed(to[kept], change == 2));
+    if (s.case_change != CaseChange::None) MLC_RETURN_IF_ERROR(changed(to[kept], s.case_change == CaseChange::Upper));
     ++kept;
   }
   if (kept == 0) to[kept++] = 0;  // one empty text stands for nothing

@@ -376,6 +376,39 @@ inline const char *EnumNameStepOp(StepOp e) {
   return EnumNamesStepOp()[index];
 }
 
+enum CaseChange : uint8_t {
+  CaseChange_None = 0,
+  CaseChange_Lower = 1,
+  CaseChange_Upper = 2,
+  CaseChange_MIN = CaseChange_None,
+  CaseChange_MAX = CaseChange_Upper
+};
+
+inline const CaseChange (&EnumValuesCaseChange())[3] {
+  static const CaseChange values[] = {
+    CaseChange_None,
+    CaseChange_Lower,
+    CaseChange_Upper
+  };
+  return values;
+}
+
+inline const char * const *EnumNamesCaseChange() {
+  static const char * const names[4] = {
+    "None",
+    "Lower",
+    "Upper",
+    nullptr
+  };
+  return names;
+}
+
+inline const char *EnumNameCaseChange(CaseChange e) {
+  if (flatbuffers::IsOutRange(e, CaseChange_None, CaseChange_Upper)) return "";
+  const size_t index = static_cast<size_t>(e);
+  return EnumNamesCaseChange()[index];
+}
+
 FLATBUFFERS_MANUALLY_ALIGNED_STRUCT(8) SymbolInstr FLATBUFFERS_FINAL_CLASS {
  private:
   uint8_t op_;
@@ -770,7 +803,14 @@ struct Step FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_LIST_DEPTH = 22,
     VT_SERVICE = 24,
     VT_OPTIONS = 26,
-    VT_RESULTS = 28
+    VT_RESULTS = 28,
+    VT_DROP_AXIS = 30,
+    VT_MAX_CUTS = 32,
+    VT_MIN_LETTERS = 34,
+    VT_BETWEEN = 36,
+    VT_CASE_CHANGE = 38,
+    VT_MATCH_CASE = 40,
+    VT_INTEGERS = 42
   };
   mlc::fb::plan::StepOp op() const {
     return static_cast<mlc::fb::plan::StepOp>(GetField<uint8_t>(VT_OP, 0));
@@ -811,6 +851,27 @@ struct Step FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   const flatbuffers::Vector<int64_t> *results() const {
     return GetPointer<const flatbuffers::Vector<int64_t> *>(VT_RESULTS);
   }
+  bool drop_axis() const {
+    return GetField<uint8_t>(VT_DROP_AXIS, 0) != 0;
+  }
+  uint32_t max_cuts() const {
+    return GetField<uint32_t>(VT_MAX_CUTS, 0);
+  }
+  uint32_t min_letters() const {
+    return GetField<uint32_t>(VT_MIN_LETTERS, 0);
+  }
+  bool between() const {
+    return GetField<uint8_t>(VT_BETWEEN, 0) != 0;
+  }
+  mlc::fb::plan::CaseChange case_change() const {
+    return static_cast<mlc::fb::plan::CaseChange>(GetField<uint8_t>(VT_CASE_CHANGE, 0));
+  }
+  bool match_case() const {
+    return GetField<uint8_t>(VT_MATCH_CASE, 0) != 0;
+  }
+  bool integers() const {
+    return GetField<uint8_t>(VT_INTEGERS, 0) != 0;
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyField<uint8_t>(verifier, VT_OP, 1) &&
@@ -833,6 +894,13 @@ struct Step FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            verifier.VerifyString(options()) &&
            VerifyOffset(verifier, VT_RESULTS) &&
            verifier.VerifyVector(results()) &&
+           VerifyField<uint8_t>(verifier, VT_DROP_AXIS, 1) &&
+           VerifyField<uint32_t>(verifier, VT_MAX_CUTS, 4) &&
+           VerifyField<uint32_t>(verifier, VT_MIN_LETTERS, 4) &&
+           VerifyField<uint8_t>(verifier, VT_BETWEEN, 1) &&
+           VerifyField<uint8_t>(verifier, VT_CASE_CHANGE, 1) &&
+           VerifyField<uint8_t>(verifier, VT_MATCH_CASE, 1) &&
+           VerifyField<uint8_t>(verifier, VT_INTEGERS, 1) &&
            verifier.EndTable();
   }
 };
@@ -880,6 +948,27 @@ struct StepBuilder {
   void add_results(flatbuffers::Offset<flatbuffers::Vector<int64_t>> results) {
     fbb_.AddOffset(Step::VT_RESULTS, results);
   }
+  void add_drop_axis(bool drop_axis) {
+    fbb_.AddElement<uint8_t>(Step::VT_DROP_AXIS, static_cast<uint8_t>(drop_axis), 0);
+  }
+  void add_max_cuts(uint32_t max_cuts) {
+    fbb_.AddElement<uint32_t>(Step::VT_MAX_CUTS, max_cuts, 0);
+  }
+  void add_min_letters(uint32_t min_letters) {
+    fbb_.AddElement<uint32_t>(Step::VT_MIN_LETTERS, min_letters, 0);
+  }
+  void add_between(bool between) {
+    fbb_.AddElement<uint8_t>(Step::VT_BETWEEN, static_cast<uint8_t>(between), 0);
+  }
+  void add_case_change(mlc::fb::plan::CaseChange case_change) {
+    fbb_.AddElement<uint8_t>(Step::VT_CASE_CHANGE, static_cast<uint8_t>(case_change), 0);
+  }
+  void add_match_case(bool match_case) {
+    fbb_.AddElement<uint8_t>(Step::VT_MATCH_CASE, static_cast<uint8_t>(match_case), 0);
+  }
+  void add_integers(bool integers) {
+    fbb_.AddElement<uint8_t>(Step::VT_INTEGERS, static_cast<uint8_t>(integers), 0);
+  }
   explicit StepBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -905,8 +994,17 @@ inline flatbuffers::Offset<Step> CreateStep(
     uint8_t list_depth = 0,
     flatbuffers::Offset<flatbuffers::String> service = 0,
     flatbuffers::Offset<flatbuffers::String> options = 0,
-    flatbuffers::Offset<flatbuffers::Vector<int64_t>> results = 0) {
+    flatbuffers::Offset<flatbuffers::Vector<int64_t>> results = 0,
+    bool drop_axis = false,
+    uint32_t max_cuts = 0,
+    uint32_t min_letters = 0,
+    bool between = false,
+    mlc::fb::plan::CaseChange case_change = mlc::fb::plan::CaseChange_None,
+    bool match_case = false,
+    bool integers = false) {
   StepBuilder builder_(_fbb);
+  builder_.add_min_letters(min_letters);
+  builder_.add_max_cuts(max_cuts);
   builder_.add_results(results);
   builder_.add_options(options);
   builder_.add_service(service);
@@ -916,6 +1014,11 @@ inline flatbuffers::Offset<Step> CreateStep(
   builder_.add_outputs(outputs);
   builder_.add_inputs(inputs);
   builder_.add_functions(functions);
+  builder_.add_integers(integers);
+  builder_.add_match_case(match_case);
+  builder_.add_case_change(case_change);
+  builder_.add_between(between);
+  builder_.add_drop_axis(drop_axis);
   builder_.add_list_depth(list_depth);
   builder_.add_dtype(dtype);
   builder_.add_new_axis(new_axis);
@@ -937,7 +1040,14 @@ inline flatbuffers::Offset<Step> CreateStepDirect(
     uint8_t list_depth = 0,
     const char *service = nullptr,
     const char *options = nullptr,
-    const std::vector<int64_t> *results = nullptr) {
+    const std::vector<int64_t> *results = nullptr,
+    bool drop_axis = false,
+    uint32_t max_cuts = 0,
+    uint32_t min_letters = 0,
+    bool between = false,
+    mlc::fb::plan::CaseChange case_change = mlc::fb::plan::CaseChange_None,
+    bool match_case = false,
+    bool integers = false) {
   auto functions__ = functions ? _fbb.CreateVector<uint32_t>(*functions) : 0;
   auto inputs__ = inputs ? _fbb.CreateVector<uint32_t>(*inputs) : 0;
   auto outputs__ = outputs ? _fbb.CreateVector<uint32_t>(*outputs) : 0;
@@ -959,7 +1069,14 @@ inline flatbuffers::Offset<Step> CreateStepDirect(
       list_depth,
       service__,
       options__,
-      results__);
+      results__,
+      drop_axis,
+      max_cuts,
+      min_letters,
+      between,
+      case_change,
+      match_case,
+      integers);
 }
 
 struct Port FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {

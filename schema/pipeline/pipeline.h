@@ -19,7 +19,7 @@
 
 namespace mlc::pipeline {
 
-// spec/pipeline.md, "Limits".
+// spec/limits.md.
 inline constexpr JsonLimits kTextLimits{.bytes = 1 << 20, .depth = 16, .values = 100'000};
 inline constexpr size_t kMaxSteps = 1000, kMaxInputs = 1000;  // of one pipeline
 

@@ -48,6 +48,16 @@ def what_cannot_be_decoded_gives_no_pixels(tools):
         assert values(outputs["extents"]) == [0, 0, 1] and values(outputs["sum"]) == [0], outputs
 
 
+def a_picture_of_more_memory_than_allowed_is_refused(tools):
+    container(tools)
+    # Lossless WebP of 36 bytes, 16383 x 16383 pixels of one colour. A model that takes damaged files does not take it.
+    (tools.dir / "large.webp").write_bytes(bytes.fromhex(
+        "524946461c000000574542505650384c0f0000002ffebfff1f0710fd8f020622a2ff0100"))
+    for variant in [v["name"] for v in ask(tools, "explain", "decoder.mlc")["variants"]]:
+        said = tools.run("mlrun", "decoder.mlc", "-i", "large.webp", "--variant", variant, code=7).stderr
+        assert "image.decode: the picture may take 768 MiB, at most 256 MiB are allowed for decoding" in said, said
+
+
 def the_container_says_what_it_needs(tools):
     container(tools)
     text = tools.run("mlpack", "inspect", "decoder.mlc", "--json").stdout
@@ -75,5 +85,6 @@ def wrong_uses_are_refused_with_the_node(tools):
 
 
 if __name__ == "__main__":
-    main([pictures_of_every_kind_are_decoded, what_cannot_be_decoded_gives_no_pixels, the_container_says_what_it_needs,
+    main([pictures_of_every_kind_are_decoded, what_cannot_be_decoded_gives_no_pixels,
+          a_picture_of_more_memory_than_allowed_is_refused, the_container_says_what_it_needs,
           wrong_uses_are_refused_with_the_node])

@@ -306,7 +306,7 @@ TEST_CASE("senseless options are refused with a sentence") {
   o.path = "";
   CHECK(refusal(&o) == "open: no path, memory or descriptor");
   o.path = api_sample().signed_file.c_str();
-  for (const int32_t verify : {17, -1, 4}) {
+  for (const int32_t verify : {17, -1, MLC_VERIFY_LAZY + 4}) {
     o.verify = verify;
     CHECK(refusal(&o) == "open: unknown verify mode");
   }
@@ -358,7 +358,7 @@ TEST_CASE("every way to verify opens the sample, from a file and from memory, an
   bad[static_cast<size_t>(at - good.begin()) + 7] ^= std::byte{1};
   const std::string bad_file = s.folder + "/bad.mlc";
   std::ofstream(bad_file, std::ios::binary).write(reinterpret_cast<const char*>(bad.data()), static_cast<std::streamsize>(bad.size()));
-  for (const int32_t verify : {MLC_VERIFY_LAZY, MLC_VERIFY_FULL, MLC_VERIFY_COPY})
+  for (const int32_t verify : {MLC_VERIFY_AUTO, MLC_VERIFY_LAZY, MLC_VERIFY_FULL, MLC_VERIFY_COPY})
     for (const bool memory : {false, true})
       for (const bool damaged : {false, true}) {
         CAPTURE(verify);

@@ -190,6 +190,7 @@ TEST_CASE("the self-test passes on right code and fails on code that computes so
       CHECK(told.message == (right ? "" : "native-test: " + complaint));
       CHECK(lib().selftest_one(session.session, "first", &result, nullptr) == told.code);
       CHECK(result.vectors == 1);
+      CHECK(std::string(result.text) == complaint);
       CHECK(lib().selftest_one(session.session, "second", &result, nullptr) == MLC_NOT_FOUND);
     }
 }

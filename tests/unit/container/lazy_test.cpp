@@ -3,9 +3,16 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <filesystem>
+#include <map>
+#include <mutex>
+#include <set>
 #include <thread>
 
+#include "runtime/container/source.h"
 #include "tests/support/sample_container.h"
 
 using namespace mlc;
@@ -30,6 +37,61 @@ struct File {
     ::close(fd);
   }
 };
+
+// What was read of a container that cannot be mapped, by whom, and what was announced before.
+struct Record {
+  uint64_t weights = 0, end = 0;  // where they lie in the file; nothing else is recorded
+  size_t wait_for_threads = 1;
+  std::mutex mu;
+  std::condition_variable arrived;
+  std::map<uint64_t, int> reads;  // by offset of the leaf
+  std::set<std::thread::id> threads;
+  std::vector<std::pair<uint64_t, uint64_t>> announced;
+  size_t announced_in_time = 0;
+};
+
+class RecordingSource final : public Source {
+ public:
+  RecordingSource(Bytes bytes, Record& record) : bytes_(bytes), record_(record) {}
+  const std::string& name() const override { return name_; }
+  uint64_t size() const override { return bytes_.size(); }
+  Status read(uint64_t offset, std::span<std::byte> out) const override {
+    if (!range_within(offset, out.size(), bytes_.size())) return Status(Code::Malformed, "beyond the end");
+    std::copy_n(bytes_.begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
+    if (offset < record_.weights || offset >= record_.end) return ok();
+    std::unique_lock lock(record_.mu);
+    ++record_.reads[offset - record_.weights];
+    for (const auto& [begin, end] : record_.announced)
+      if (begin <= offset && offset + out.size() <= end) {
+        ++record_.announced_in_time;
+        break;
+      }
+    record_.threads.insert(std::this_thread::get_id());
+    record_.arrived.notify_all();
+    record_.arrived.wait_for(lock, std::chrono::seconds(30), [&] { return record_.threads.size() >= record_.wait_for_threads; });
+    return ok();
+  }
+  Result<const std::byte*> map() const override { return Status(Code::Resource, "cannot be mapped"); }
+  void will_need(uint64_t offset, uint64_t length) const override {
+    std::lock_guard lock(record_.mu);
+    CHECK(range_within(offset, length, bytes_.size()));
+    record_.announced.emplace_back(offset, offset + length);
+  }
+
+ private:
+  Bytes bytes_;
+  Record& record_;
+  std::string name_ = "recorded";
+};
+
+uint64_t start_of_weights(Bytes bytes, uint64_t* end = nullptr) {
+  auto opened = Container::open_memory(bytes, "x", trusting());
+  REQUIRE(opened.ok());
+  const uint32_t weights = *(*opened)->find_segment("weights");
+  const uint64_t start = (*opened)->segment_offset(weights);
+  if (end) *end = start + (*opened)->manifest().segments[weights].stored_len;
+  return start;
+}
 
 }  // namespace
 
@@ -127,4 +189,68 @@ TEST_CASE("A file that shrinks while it is open is an error, not a crash, for ev
   REQUIRE_FALSE(plan.ok());
   CHECK(plan.status().message.find("became shorter") != std::string::npos);
   CHECK_FALSE((*opened)->acquire_tensor(2).ok());
+}
+
+TEST_CASE("Preparing hashes each leaf once and asks for the next ones to be read meanwhile") {
+  const auto bytes = sample_bytes({.weights_len = 40u << 20});
+  Record record;
+  record.weights = start_of_weights(bytes, &record.end);
+  auto opened = Container::open_source(std::make_unique<RecordingSource>(bytes, record), trusting());
+  REQUIRE(opened.ok());
+  const Container& c = **opened;
+  const uint32_t weights = *c.find_segment("weights");
+  const uint64_t len = c.manifest().segments[weights].decoded_len, piece = 1u << 20;
+  CHECK(record.reads.empty());
+  for (uint64_t at = 0; at < len; at += piece) c.prepare(weights, at, std::min(piece, len - at));
+  const size_t leaves = (len + piece - 1) / piece;
+  CHECK(record.reads.size() == leaves);
+  CHECK(record.announced_in_time >= leaves - 2);  // the first, and the last if it is short
+  CHECK(record.announced.size() < leaves / 2);    // many at once
+  REQUIRE(c.acquire(weights, 0, len).ok());
+  for (const auto& [offset, count] : record.reads) CHECK_MESSAGE(count == 1, offset);
+}
+
+TEST_CASE("Preparing what is damaged or does not exist says nothing; acquiring says all") {
+  auto bytes = sample_bytes({.weights_len = 4u << 20});
+  const uint64_t start = start_of_weights(bytes);
+  bytes[start + (2u << 20) + 5] ^= std::byte{1};  // leaf 2
+  auto opened = Container::open_memory(bytes, "x", trusting());
+  REQUIRE(opened.ok());
+  const Container& c = **opened;
+  const uint32_t weights = *c.find_segment("weights");
+  c.prepare(9999, 0, 1);
+  c.prepare(weights, UINT64_MAX, 2);
+  c.prepare(weights, 0, UINT64_MAX);
+  c.prepare(*c.find_segment("assets"), 0, 1);
+  c.prepare(weights, 0, 0);
+  CHECK(c.acquire(weights, 0, 1).ok());  // none of these did harm
+  c.prepare(weights, 2u << 20, 1);
+  auto bad = c.acquire(weights, 0, 1);
+  REQUIRE_FALSE(bad.ok());
+  CHECK(bad.status().number == 3102);
+  CHECK(bad.status().message.find("segment \"weights\": leaf 2 of 5") != std::string::npos);
+  CHECK(bad.status().facts.size() == 2);  // both digests, whoever hashed it
+}
+
+TEST_CASE("Verifying everything divides the weights between the threads it may use") {
+  auto bytes = sample_bytes({.weights_len = 32u << 20});
+  for (const unsigned workers : {1u, 3u}) {
+    Record record;
+    record.weights = start_of_weights(bytes, &record.end);
+    record.wait_for_threads = workers;
+    OpenOptions options = trusting(Verify::Full);
+    options.workers = workers;
+    auto opened = Container::open_source(std::make_unique<RecordingSource>(bytes, record), options);
+    REQUIRE_MESSAGE(opened.ok(), (opened.ok() ? std::string() : opened.status().text()));
+    CHECK(record.threads.size() == workers);
+    CHECK(record.reads.size() == 33);
+    for (const auto& [offset, count] : record.reads) CHECK_MESSAGE(count == 1, offset);
+  }
+  bytes[start_of_weights(bytes) + (20u << 20)] ^= std::byte{1};
+  OpenOptions options = trusting(Verify::Full);
+  options.workers = 3;
+  auto damaged = Container::open_memory(bytes, "x", options);
+  REQUIRE_FALSE(damaged.ok());
+  CHECK(damaged.status().number == 3102);
+  CHECK(damaged.status().message.find("leaf 20 of 33") != std::string::npos);
 }

@@ -1,6 +1,6 @@
 // spec/container.md against the code: the example file of section 8 is what the writer writes and the reader reads, its
-// header is what the byte table of section 1.1 says, and the limits of section 6 are those of the code. Run with
-// MLC_PRINT_SPEC=1 to print section 8 anew after a change of the format.
+// header is what the byte table of section 1.1 says. Run with MLC_PRINT_SPEC=1 to print section 8 anew after a change of
+// the format.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -192,29 +192,4 @@ TEST_CASE("The header of the example is what the byte table says") {
     }
   }
   CHECK(expected_offset == format::kHeaderLen);
-}
-
-TEST_CASE("The limits of the specification are those of the code") {
-  std::string limits = page();
-  limits = limits.substr(limits.find("## 6. Limits"));
-  auto has = [&](const std::string& text) { CHECK_MESSAGE(limits.find(text) != std::string::npos, text); };
-  auto mib = [](uint64_t n) { return std::to_string(n >> 20) + " MiB"; };
-  auto gib = [](uint64_t n) { return std::to_string(n >> 30) + " GiB"; };
-  has("manifest | " + mib(format::kMaxManifestLen) + " - 1");
-  has("segments | " + std::to_string(format::kMaxSegments));
-  has("stored or decoded | " + gib(format::kMaxSegmentLen));
-  has("zstd frame, ratio | " + std::to_string(format::kMaxFrameLen) + ", " + std::to_string(format::kMaxZstdRatio));
-  has("tensors, copies of one, rank | " + std::to_string(format::kMaxTensors) + ", " +
-      std::to_string(format::kMaxCopies) + ", " + std::to_string(format::kMaxRank));
-  has("variants, features, clauses | " + std::to_string(format::kMaxVariants) + ", " +
-      std::to_string(format::kMaxFeatures) + ", " + std::to_string(format::kMaxClauses));
-  has("plan segment | " + mib(format::kMaxPlanLen));
-  has("module segment | " + gib(format::kMaxModuleLen));
-  has("assets, one asset | " + std::to_string(format::kMaxAssets) + ", " + gib(format::kMaxAssetLen));
-  has("golden arrays, all | " + mib(format::kMaxGoldenLen));
-  has("methods, ports, dims | " + std::to_string(format::kMaxMethods) + ", " + std::to_string(format::kMaxPorts) +
-      ", " + std::to_string(format::kMaxDims));
-  has("signature block | " + mib(format::kMaxBlockLen));
-  has("FlatBuffers depth, tables | " + std::to_string(format::kMaxTableDepth) + ", 10^6");
-  CHECK(format::kMaxTables == 1'000'000);
 }

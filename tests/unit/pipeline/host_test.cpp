@@ -159,6 +159,26 @@ TEST_CASE("the digits pipeline prepares its images and names the answer") {
   CHECK(rows[0][1].label == "9");
 }
 
+TEST_CASE("all lists of a pipeline are bounded together") {
+  std::string steps;
+  for (int i = 0; i < 3; ++i)
+    steps += R"(,{"op":"top_k","k":1,"in":"y","labels":"list)" + std::to_string(i) + R"(","out":"t)" + std::to_string(i) + "\"}";
+  auto parsed = parse(
+      R"({"mlc_pipeline":1,"inputs":{"x":{"accept":["application/x-npy"]}},"steps":[{"op":"sigmoid","in":"x","out":"y"})" +
+          steps + R"(],"outputs":["t0","t1","t2"]})",
+      "p.json");
+  REQUIRE_MESSAGE(parsed.ok(), parsed.status().text());
+  const auto created = [&](const std::string& list) {
+    return HostPipeline::create(parsed->pipelines[0], [&](std::string_view) -> Result<Bytes> { return bytes_of_text(list); });
+  };
+  CHECK(created(std::string(kMaxLines / 3, '\n')).ok());
+  auto lines = created(std::string(kMaxLines / 3 + 1, '\n'));
+  REQUIRE(!lines.ok());
+  CHECK(lines.status().message.find("1048576 lines in all") != std::string::npos);
+  CHECK(created(std::string(kMaxListBytes / 3, 'a')).ok());
+  CHECK(!created(std::string(kMaxListBytes / 3 + 1, 'a')).ok());
+}
+
 TEST_CASE("inputs that do not fit are reported all at once") {
   auto parsed = parse(
       R"({"mlc_pipeline": 1, "inputs": {"photo": {"accept": ["image/jpeg"]}, "mask": {"accept": ["application/x-npy"]}},

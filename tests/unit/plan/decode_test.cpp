@@ -34,6 +34,7 @@ TEST_CASE("the numbers of the schema and of the decoded plan are the same") {
   CHECK(static_cast<int>(fbp::InstrOp_MAX) == kLastInstrOp);
   CHECK(static_cast<int>(fbp::Share_MAX) == kLastShare);
   CHECK(static_cast<int>(fbp::StepOp_MAX) == kLastStepOp);
+  CHECK(static_cast<int>(fbp::CaseChange_MAX) == kLastCaseChange);
   CHECK(static_cast<int>(fbp::SymbolOp_Select) == static_cast<int>(SymbolOp::Select));
   CHECK(static_cast<int>(fbp::SymbolOp_FTrunc) == static_cast<int>(SymbolOp::FTrunc));
   CHECK(static_cast<int>(fbp::BufferKind_Arena) == static_cast<int>(BufferKind::Arena));

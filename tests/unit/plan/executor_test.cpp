@@ -2,9 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
 
 #include "tests/support/any_plan.h"
 #include "tests/support/plan_maker.h"
@@ -47,6 +53,10 @@ struct FakeConstants final : Constants {
   alignas(64) float values[16] = {};
   bool fail = false;
   mutable std::atomic<int> acquired{0};
+  std::function<void(uint64_t offset, uint64_t length)> prepared;
+  void prepare(uint32_t, uint32_t, uint64_t offset, uint64_t length) const override {
+    if (prepared) prepared(offset, length);
+  }
   Result<const std::byte*> acquire(uint32_t, uint32_t) const override {
     ++acquired;
     if (fail) return Status(Code::BadSignature, "leaf 3 of segment 'weights' is damaged");
@@ -61,9 +71,9 @@ struct Rig {
   std::unique_ptr<WorkerPool> pool;
   std::unique_ptr<Executor> executor;
 
-  explicit Rig(const PlanMaker& m, unsigned workers = 1) {
-    auto decoded = decode_plan(m.bytes(), {3, [](uint32_t t, uint32_t c) {
-                                             return t == 0 && c == 0 ? std::optional<uint64_t>(64) : std::nullopt;
+  explicit Rig(const PlanMaker& m, unsigned workers = 1, uint64_t constant_bytes = 64) {
+    auto decoded = decode_plan(m.bytes(), {3, [=](uint32_t t, uint32_t c) {
+                                             return t == 0 && c == 0 ? std::optional<uint64_t>(constant_bytes) : std::nullopt;
                                            }});
     REQUIRE_MESSAGE(decoded.ok(), (decoded.ok() ? std::string() : decoded.status().message));
     plan = std::move(*decoded);
@@ -305,6 +315,40 @@ TEST_CASE("constants are acquired once, before the first run, and a damaged one 
   const Status s = damaged.run(iota(30), {10, 3}, out);
   CHECK(s.code == Code::BadSignature);
   CHECK(s.message.find("leaf 3") != std::string::npos);
+}
+
+TEST_CASE("the workers prepare a large constant together, each byte once") {
+  PlanMaker m = PlanMaker::two_steps();
+  m.buffers.push_back({fbp::BufferKind_Constant, DType::F32, 0, 0, m.constant(64), 0});
+  m.body.push_back({fbp::InstrOp_Copy, 0, {4, 3}, {}, 0, fbp::Share_One});
+  m.buffers.push_back({fbp::BufferKind_Output, DType::F32, 0, 0, m.constant(64), 0});
+  const uint64_t bytes = (5u << 20) + 100;
+  Rig rig(m, 3, bytes);
+  REQUIRE(rig.start().ok());
+  std::mutex mu;
+  std::condition_variable arrived;
+  std::set<std::thread::id> threads;
+  std::map<uint64_t, uint64_t> pieces;
+  rig.constants.prepared = [&](uint64_t offset, uint64_t length) {
+    std::unique_lock lock(mu);
+    CHECK(pieces.emplace(offset, length).second);
+    threads.insert(std::this_thread::get_id());
+    arrived.notify_all();
+    arrived.wait_for(lock, std::chrono::seconds(30), [&] { return threads.size() == 3; });  // nobody goes on alone
+  };
+  OutputArg out;
+  REQUIRE(rig.run(iota(30), {10, 3}, out).ok());
+  CHECK(threads.size() == 3);
+  uint64_t end = 0;
+  for (const auto& [offset, length] : pieces) {
+    CHECK(offset == end);
+    end += length;
+  }
+  CHECK(end == bytes);
+  CHECK(rig.constants.acquired == 1);
+  const size_t before = pieces.size();
+  REQUIRE(rig.run(iota(30), {10, 3}, out).ok());
+  CHECK(pieces.size() == before);
 }
 
 TEST_CASE("states start as zeros, live across runs and can be reset; copies and fills are shared out") {

@@ -196,6 +196,24 @@ TEST_CASE("steps are charged more than the entries that name them") {
   CHECK(decoded(20'000 * 17).find("operands are not what it takes") != std::string::npos);
 }
 
+TEST_CASE("a change of case that there is not is refused") {
+  const auto refusal = [](uint8_t change) {
+    flatbuffers::FlatBufferBuilder b;
+    const auto name = b.CreateString("main");
+    const auto outputs = b.CreateVector(std::vector<uint32_t>{0});
+    fbp::StepBuilder step(b);
+    step.add_outputs(outputs);
+    step.add_op(fbp::StepOp_StringNormalize);
+    step.add_case_change(static_cast<fbp::CaseChange>(change));
+    const auto steps = b.CreateVector(std::vector{step.Finish()});
+    const auto f = fbp::CreateFunction(b, name, 0, 0, 0, 0, 0, 0, 0, 0, 1, steps);
+    fbp::FinishPlanBuffer(b, fbp::CreatePlan(b, 1, MLRUN_MODULE_ABI, b.CreateVector(std::vector{f})));
+    return decode_plan(std::as_bytes(std::span(b.GetBufferPointer(), b.GetSize())), {1, {}}).status().message;
+  };
+  CHECK(refusal(2).find("number of operands") != std::string::npos);
+  CHECK(refusal(3).find("change of case") != std::string::npos);
+}
+
 TEST_CASE("names: no two ports of one name, nothing that a terminal would obey") {
   const auto refusal = [](const std::function<void(PlanMaker&)>& change) {
     PlanMaker m = everything();

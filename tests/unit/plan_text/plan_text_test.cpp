@@ -55,7 +55,9 @@ bool same(const exec::Function& a, const exec::Function& b) {
          }) &&
          a.num_values == b.num_values && all(a.steps, b.steps, [](const exec::Step& x, const exec::Step& y) {
            return x.op == y.op && x.functions == y.functions && x.inputs == y.inputs && x.outputs == y.outputs &&
-                  x.carried == y.carried && x.axis == y.axis && x.new_axis == y.new_axis && x.dtype == y.dtype &&
+                  x.carried == y.carried && x.axis == y.axis && x.new_axis == y.new_axis && x.drop_axis == y.drop_axis &&
+                  x.max_cuts == y.max_cuts && x.min_letters == y.min_letters && x.between == y.between &&
+                  x.case_change == y.case_change && x.match_case == y.match_case && x.integers == y.integers && x.dtype == y.dtype &&
                   x.list_depth == y.list_depth && x.name == y.name;
          });
 }

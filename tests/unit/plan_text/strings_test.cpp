@@ -112,13 +112,13 @@ TEST_CASE("texts are put together, and come out as they went in") {
 }
 
 TEST_CASE("texts are split, counted and filled up") {
-  const auto with = [](const char* axis) {
+  const auto with = [](const char* cuts) {
     return std::string(kInOut) + R"(
       $1 = dim 1 0
       input "by" str [$1] %1
       %2 = stringsin (%0)
       %3 = stringsin (%1)
-      %4, %5 = stringsplit axis )" + axis + R"( (%2, %3)
+      %4, %5 = stringsplit cuts )" + cuts + R"( (%2, %3)
       %6 = stringsout (%4)
       output "y" str rank 2 %6
       output "n" i64 rank 1 %5
@@ -182,19 +182,19 @@ TEST_CASE("numbers become texts and texts numbers; what is no number fails the r
 }
 
 TEST_CASE("words are left out and change case") {
-  const auto with = [](const char* axis) {
+  const auto with = [](const char* change) {
     return std::string(kInOut) + R"(
       $1 = dim 1 0
       input "stop" str [$1] %1
       %2 = stringsin (%0)
       %3 = stringsin (%1)
-      %4 = stringnormalize axis )" + axis + R"( (%2, %3)
+      %4 = stringnormalize )" + change + R"( (%2, %3)
       %5 = stringsout (%4)
       output "y" str rank 1 %5
     )";
   };
   Strings x{{"Monday", "tuesday", "\xC3\x84rger"}}, stop{{"monday"}}, every{{"MONDAY", "TUESDAY", "\xC3\xA4rger"}};
-  Rig upper(with("2")), exact(with("5"));
+  Rig upper(with("upper")), exact(with("lower match_case"));
   REQUIRE(upper.run({x, stop}).ok());
   CHECK(texts_of(upper.outputs[0]) == Texts{"TUESDAY", "\xC3\x84RGER"});
   REQUIRE(upper.run({x, every}).ok());
@@ -228,11 +228,11 @@ TEST_CASE("plans that treat strings as anything else are refused") {
   CHECK(refusal(in + "%1 = length (%0) output \"y\" i64 rank 0 %1 ") != "");
   CHECK(refusal(in + "%1 = split axis 0 (%0, -) %2 = length (%1) output \"y\" i64 rank 0 %2 ") != "");
   CHECK(refusal(in + "%1 = stringsin (%0) %2 = stringmatch (%1, %1) output \"y\" bool rank 1 %2 ") != "");
-  CHECK(refusal(in + "%1 = stringsin (%0) %2 = stringsplit axis 1 (%1, %1) output \"y\" u64 rank 2 %2 ") != "");
+  CHECK(refusal(in + "%1 = stringsin (%0) %2 = stringsplit cuts 1 (%1, %1) output \"y\" u64 rank 2 %2 ") != "");
   CHECK(refusal("input \"x\" str list 1 %0 %1 = length (%0) output \"y\" i64 rank 0 %1 ") != "");
   CHECK(refusal("input \"x\" str list 1 %0 %1 = stringsin (%0) output \"y\" u64 rank 1 %1 ") != "");
   CHECK(refusal(in + "%1 = stringsin (%0) %2 = stringrank (%1) output \"y\" u64 rank 1 %2 ") != "");
-  CHECK(refusal(in + "%1 = stringsin (%0) %2, %3 = stringtokens axis 1 (%1, %1) output \"y\" u64 rank 2 %2 ") != "");
+  CHECK(refusal(in + "%1 = stringsin (%0) %2, %3 = stringtokens letters 1 (%1, %1) output \"y\" u64 rank 2 %2 ") != "");
 }
 
 TEST_CASE("lists of texts come in, grow, and go out") {
