@@ -192,6 +192,8 @@ void api_model_info(const MlcModel* m, MlcModelInfo* out) {
   out->num_notes = static_cast<uint32_t>(m->model->notes().size());
 }
 
+int api_model_is_copied(const MlcModel* m) { return m->model->container().copies(); }
+
 const char* api_model_note(const MlcModel* m, uint32_t index) {
   const auto& notes = m->model->notes();
   return index < notes.size() ? notes[index].c_str() : nullptr;
@@ -520,7 +522,7 @@ constexpr MlcApi kApi = {
     api_infer_shapes,    api_state_reset,    api_cancel,      api_selftest,      api_profile,       api_error_code,
     api_error_text,      api_error_message,  api_error_number, api_error_fact,   api_error_help,    api_error_release,
     api_authenticate,    api_file_info,      api_open_file,   api_file_release,
-    api_selftest_one};
+    api_selftest_one,    api_model_is_copied};
 
 }  // namespace
 

@@ -294,6 +294,9 @@ typedef struct MlcApi {
 
   /* As selftest, for the golden vector of this name alone (null: for all). MLC_NOT_FOUND if there is none. */
   int (*selftest_one)(MlcSession* session, const char* vector, MlcSelftest* out, MlcError** error);
+
+  /* 1: weights are copied into memory as they are verified; 0: they are mapped (MLC_VERIFY_*). */
+  int (*model_is_copied)(const MlcModel* model);
 } MlcApi;
 
 MLC_EXPORT const MlcApi* mlc_get_api(uint32_t version);

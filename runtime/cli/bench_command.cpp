@@ -170,7 +170,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   command->add_option("--duration", o->duration, "how long to measure: 5s, 300ms");
   command->add_option("--warmup", o->warmup, "how long to run before that");
   command->add_option("--profile", o->profile, "also list the N instructions that take longest");
-  command->callback([o, &exit_code] { 
+  command->callback([o, &exit_code] {
     exit_code = answer({"bench", o->as_json, o->container, o->input.specs},
                        [&](OpenFiles& files) { return bench(*o, files); });
   });

@@ -71,13 +71,16 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
     lines[is_chosen ? 0 : v.fits + 1] += line + "\n";
   }
   const probe::Record& host = probe::host();
-  report.text = host_line(host, o.variant.threads) + "trust     " + printable(model.info.trust) + "\n" + lines[0] +
+  const bool copied = api().model_is_copied(model.model.get()) != 0;
+  report.text = host_line(host, o.variant.threads) + "trust     " + printable(model.info.trust) + "\n" +
+                (copied ? "file      copied into memory as it is verified: --verify copy, a strict policy, or others may write to it\n" : "") + lines[0] +
                 lines[1] + lines[2] + lines[3];
   MlcVariant best{};
   if (report.failure.ok()) api().explain(model.model.get(), chosen, &best);
   report.json = {{"root", std::string("sha256:") + model.info.root},
                  {"trust", model.info.trust},
                  {"native_allowed", model.info.native_allowed != 0},
+                 {"copied", copied},
                  {"chosen", report.failure.ok() ? ordered_json(best.name) : ordered_json()},
                  {"workers", probe::workers_for(host.topology, o.variant.threads)},
                  {"workers_reason", host.topology.workers_reason},
@@ -93,7 +96,7 @@ void add_explain_command(CLI::App& app, int& exit_code) {
                                   "  mlrun explain cat.mlc\n  mlrun explain cat.mlc --require native --json\n", o->as_json);
   add_container_options(*command, o->container);
   add_variant_options(*command, o->variant);
-  command->callback([o, &exit_code] { 
+  command->callback([o, &exit_code] {
     exit_code = answer({"explain", o->as_json, o->container}, [&](OpenFiles& files) { return explain(*o, files); });
   });
 }

@@ -28,7 +28,7 @@ void add_container_options(CLI::App& app, ContainerOptions& o) {
                  "lazy: before first use; full: everything first; copy: into memory; auto: copy what others may write, "
                  "else lazy")
       ->check(CLI::IsMember({"auto", "lazy", "full", "copy"}));
-  app.add_flag("--isolated", o.isolated, "in a process without privileges, as if nobody trusted had signed it");
+  app.add_flag("--isolated", o.isolated, "in a process without privileges, as files are that nobody trusted signed");
 }
 
 uint64_t now_ns() {

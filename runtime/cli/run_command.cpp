@@ -77,7 +77,7 @@ void add_run_command(CLI::App& app, int& exit_code) {
   add_limit_options(*command, o->variant.limits);
   command->add_option("-o,--output", o->output, "write the answers: .npz, .npy or .json");
   command->add_option("--top", o->top, "how many classes")->check(CLI::Range(1, 1000000));
-  command->callback([o, &exit_code] { 
+  command->callback([o, &exit_code] {
     exit_code = answer({"run", o->as_json, o->container, o->input.specs, o->output},
                        [&](OpenFiles& files) { return run(*o, files); });
   });

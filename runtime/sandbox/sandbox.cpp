@@ -12,6 +12,19 @@
 namespace mlc::sandbox {
 namespace {
 
+// The shadow memory of a sanitizer counts as private memory, terabytes of it.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kMemoryCanBeLimited = false;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+constexpr bool kMemoryCanBeLimited = false;
+#else
+constexpr bool kMemoryCanBeLimited = true;
+#endif
+#else
+constexpr bool kMemoryCanBeLimited = true;
+#endif
+
 constexpr rlim_t kMostDescriptors = 16;  // beyond those that are open: none is opened but for pages of code
 
 Status refused(const char* what) { return Status(Code::Resource, "{}: {}", what, std::strerror(errno)); }
@@ -30,7 +43,7 @@ Status lower_limits(const Limits& limits) {
   const std::vector<int> open = open_descriptors();
   const rlim_t highest = open.empty() ? 2 : static_cast<rlim_t>(open.back());
   MLC_RETURN_IF_ERROR(limit(RLIMIT_NOFILE, highest + 1 + kMostDescriptors, "limit of open files"));
-  if (limits.memory_bytes != 0) MLC_RETURN_IF_ERROR(limit(RLIMIT_DATA, limits.memory_bytes, "limit of memory"));
+  if (kMemoryCanBeLimited && limits.memory_bytes != 0) MLC_RETURN_IF_ERROR(limit(RLIMIT_DATA, limits.memory_bytes, "limit of memory"));
   if (limits.cpu_seconds != 0) MLC_RETURN_IF_ERROR(limit(RLIMIT_CPU, limits.cpu_seconds, "limit of CPU time"));
   return ok();
 }

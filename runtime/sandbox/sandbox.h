@@ -19,7 +19,7 @@ namespace mlc::sandbox {
 
 struct Limits {
   bool native_code = false;     // executable pages may be made: a trusted file brings code of its own
-  uint64_t memory_bytes = 0;    // of private memory; 0: no limit
+  uint64_t memory_bytes = 0;    // of private memory; 0: no limit. Ignored under sanitizers that have memory of their own
   uint64_t cpu_seconds = 0;     // of all threads; 0: no limit
 };
 

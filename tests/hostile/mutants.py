@@ -18,6 +18,8 @@ COUNT = int(sys.argv[2]) if len(sys.argv) > 2 else 60
 SEED = int(sys.argv[3]) if len(sys.argv) > 3 else 1
 # Exit codes that the manual lists for a file that is refused or cannot be run.
 EXPECTED = {0, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 20, 21, 70}
+# How mlrun tells that the process which it opens strangers' files in was ended by a signal.
+CRASHES = {"E6002", "E6003", "E6011", "E6012"}
 SECONDS = float(os.environ.get("MLC_MUTANT_SECONDS", "2"))
 MEMORY = 4 << 30  # of address space; what is resident is limited by mlrun itself
 
@@ -75,7 +77,8 @@ def campaign(name, model, pipeline, options, folder):
         counts[code] += 1
         slowest = max(slowest, seconds)
         same_root = parsed.get("root") is not None and parsed.get("root") == good.get("root")
-        if code not in EXPECTED or seconds > SECONDS or (same_root and parsed.get("outputs") != good.get("outputs")):
+        crashed = code not in EXPECTED or parsed.get("code") in CRASHES
+        if crashed or seconds > SECONDS or (same_root and parsed.get("outputs") != good.get("outputs")):
             kept = pathlib.Path(tempfile.gettempdir()) / f"mutant-{name}-{SEED}-{n}.mlc"
             shutil.copy(file, kept)
             bad.append(f"{kept}: exit {code} after {seconds:.2f} s: {text[-300:].decode(errors='replace').strip()}")

@@ -1,5 +1,5 @@
 // A file that somebody writes to while a session uses it: a mapped one gives an error instead of a wrong answer, a copied one
-// goes on giving the right answer. And containers behind descriptors.
+// goes on giving the right answer. Containers behind descriptors, and opening in two steps: other ways to the same file.
 #include <doctest/doctest.h>
 
 #include <fcntl.h>
@@ -266,4 +266,48 @@ TEST_CASE("a sealed file of memory is opened by descriptor and by path, and outl
   CHECK(Session(o).code == MLC_NOT_FOUND);
   ::close(ends[0]);
   ::close(ends[1]);
+}
+
+TEST_CASE("between the two steps of opening it is known whether native code may run, and nothing is read from outside any more") {
+  NEED_CONTAINER();
+  for (const bool allowed : {false, true}) {
+    const File file;
+    MlcOpenOptions o = at(file, MLC_VERIFY_AUTO);
+    o.size = sizeof o;
+    o.allow_unsigned = allowed;
+    MlcFile* half = nullptr;
+    MlcError* error = nullptr;
+    REQUIRE(lib().authenticate(&o, &half, &error) == MLC_OK);
+    MlcFileInfo info;
+    lib().file_info(half, &info);
+    CHECK(info.native_code == (allowed ? MLC_NATIVE_CERTAIN : MLC_NATIVE_NEVER));
+    CHECK(info.is_signed == 0);
+    CHECK(std::string(info.file) == file.path);
+    REQUIRE(::unlink(file.path.c_str()) == 0);
+    MlcModel* model = nullptr;
+    REQUIRE(lib().open_file(half, &model, &error) == MLC_OK);
+    MlcModelInfo opened;
+    lib().model_info(model, &opened);
+    CHECK(opened.native_allowed == allowed);
+    CHECK(lib().model_is_copied(model) == 0);
+    MlcModel* again = nullptr;
+    CHECK(lib().open_file(half, &again, nullptr) == MLC_USAGE);
+    CHECK(again == nullptr);
+    lib().file_release(half);
+    lib().model_release(model);
+  }
+  MlcFile* none = nullptr;
+  const File file;
+  REQUIRE(::truncate(file.path.c_str(), static_cast<off_t>(container_bytes().size()) - 1) == 0);
+  MlcOpenOptions o = at(file, MLC_VERIFY_AUTO);
+  o.size = sizeof o;
+  REQUIRE(lib().authenticate(&o, &none, nullptr) == MLC_OK);  // what is cut off stands in the manifest
+  MlcFileInfo info;
+  lib().file_info(none, &info);
+  CHECK(info.native_code == MLC_NATIVE_NEVER);
+  MlcModel* model = nullptr;
+  CHECK(lib().open_file(none, &model, nullptr) == MLC_MALFORMED);
+  lib().file_release(none);
+  lib().file_release(nullptr);
+  CHECK(lib().authenticate(&o, nullptr, nullptr) == MLC_USAGE);
 }

@@ -31,8 +31,8 @@ using namespace mlc::sandbox;
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kLimitsOfMemory = false;  // the sanitizer's own memory would count
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
+constexpr bool kLimitsOfMemory = false;  // they are ignored under sanitizers
 #else
 constexpr bool kLimitsOfMemory = true;
 #endif

@@ -1,0 +1,80 @@
+"""Files that change while mlrun uses them: an error with a number, never a wrong answer and never a bare signal."""
+import os
+import select
+import signal
+import subprocess
+import time
+
+from isolation_test import running
+from mlrun_test import ask, container
+from tool_test import main
+
+BENCH = ("bench", "digits.mlc", "--duration", "100s", "--warmup", "0s")
+
+
+def until_it_runs(process):
+    """The line on stderr that stands between loading and running."""
+    line = process.stderr.readline().decode()
+    assert " program " in line, line
+
+
+def a_file_that_is_written_to_is_E6001(tools):
+    path = container(tools)
+    for words in ((), ("--isolated",), ("--verify", "lazy"), ("--verify", "full")):
+        process = running(tools, *BENCH, *words)
+        until_it_runs(process)
+        with open(path, "r+b") as file:  # the same bytes: only the time tells
+            first = file.read(1)
+            file.seek(0)
+            file.write(first)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 4 and b"E6001" in err, (words, process.returncode, err)
+
+
+def a_file_that_is_truncated_is_E6001(tools):
+    """Whether the run sees it by its size or by SIGBUS, on whichever thread, with and without isolation."""
+    for attempt in range(6):
+        path = container(tools)
+        process = running(tools, *BENCH, "--verify", "lazy", "--threads", str(1 + attempt % 2),
+                          *(("--isolated",) if attempt % 3 == 2 else ()))
+        until_it_runs(process)
+        time.sleep(0.01 * attempt)
+        os.truncate(path, 4096)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 4 and b"E6001" in err, (attempt, process.returncode, err)
+
+
+def sigbus_is_E6001(tools):
+    """As the kernel raises it in whichever thread reads a page that is gone."""
+    container(tools)
+    for words, threads in (((), "1"), ((), "2"), (("--isolated",), "2")):
+        process = running(tools, *BENCH, "--threads", threads, *words)
+        until_it_runs(process)
+        target = process.pid
+        if words:
+            with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
+                target = int(children.read().split()[0])
+        os.kill(target, signal.SIGBUS)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 4 and b"E6001" in err, (words, process.returncode, err)
+
+
+def a_file_that_others_may_write_to_is_copied(tools):
+    path = container(tools)
+    for mode, copied in ((0o600, False), (0o666, True), (0o620, True)):
+        path.chmod(mode)
+        assert ask(tools, "explain", "digits.mlc")["copied"] is copied, oct(mode)
+        assert ask(tools, "explain", "digits.mlc", "--verify", "lazy")["copied"] is False
+        assert ask(tools, "explain", "digits.mlc", "--verify", "copy")["copied"] is True
+    path.chmod(0o666)
+    process = running(tools, *BENCH)
+    until_it_runs(process)
+    os.truncate(path, 4096)
+    assert not select.select([process.stderr], [], [], 0.3)[0], process.communicate()  # it goes on
+    process.terminate()
+    process.communicate(timeout=60)
+
+
+if __name__ == "__main__":
+    main([a_file_that_is_written_to_is_E6001, a_file_that_is_truncated_is_E6001, sigbus_is_E6001,
+          a_file_that_others_may_write_to_is_copied])
