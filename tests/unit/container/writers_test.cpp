@@ -100,6 +100,17 @@ TEST_CASE("the folder of the file counts, not that of a link to it") {
 TEST_CASE("under a strict rule a file that can change is copied whatever is asked for") {
   const File file(0600, 0700);
   for (const Verify verify : {Verify::Auto, Verify::Lazy, Verify::Full, Verify::Copy}) CHECK(is_copied(file.path, verify, &strict()));
+  // A binding policy does not lose its strictness by a policy beside it.
+  signing::PolicyFile lax;
+  lax.keys.push_back({.key = test_key().public_key(), .name = "test", .origin = signing::KeyOrigin::PolicyFile});
+  lax.rules.push_back({.models = {"*"}, .level = signing::Level::Permissive});
+  signing::PolicyFile binding = lax;
+  binding.rules[0].level = signing::Level::Strict;
+  binding.binding = true;
+  const signing::TrustSet alone = signing::TrustSet::of({}, lax);
+  CHECK_FALSE(is_copied(file.path, Verify::Lazy, &alone));
+  const signing::TrustSet both = signing::TrustSet::of({}, lax, binding);
+  CHECK(is_copied(file.path, Verify::Lazy, &both));
 }
 
 TEST_CASE("a file of memory is mapped if it is sealed against writing and shrinking, also under a strict rule") {
