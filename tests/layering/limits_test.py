@@ -35,6 +35,8 @@ CONSTANTS = {
     "kMaxStatement": "statement.bytes", "kMaxFieldLen": "signature.field", "kMaxName": "policy.name",
     "kMaxThreshold": "a number of the policy, as large as signature.count", "kMaxPolicy": "policy.bytes",
     "kMaxTrustFiles": "files of the user's own folder", "kMaxKeyFile": "files of the user's own folder",
+    "kMaxLinks": "symbolic links on the way to a file of the user's own", "kMaxLine": "files of the user's own folder",
+    "kMaxMarks": "files of the user's own folder",
     "kMaxSteps": "pipeline.steps", "kMaxInputs": "pipeline.inputs", "kMaxListBytes": "list.bytes",
     "kMaxLines": "list.lines", "kMaxGuesses": "of messages", "kMaxSide": "a number of a step: what it is checked for",
     "kMaxFunctions": "plan.functions", "kMaxSymbols": "plan.symbols", "kMaxItems": "plan.items",
