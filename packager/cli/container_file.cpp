@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "packager/container/output_file.h"
 #include "runtime/container/header.h"
@@ -34,6 +35,7 @@ Result<std::unique_ptr<container::Container>> open_any_signer(const std::string&
   container::OpenOptions options;
   options.allow_unsigned = true;
   options.now = kBeforeExpiry;
+  options.workers = std::thread::hardware_concurrency();  // of the CPUs that this process may use
   return container::Container::open(path, options);
 }
 
