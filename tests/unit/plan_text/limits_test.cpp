@@ -119,7 +119,7 @@ TEST_CASE("a pattern that looks to the end of a text at every place of it is end
   const std::vector<int64_t> shape{static_cast<int64_t>(table.size())};
   const InputArg by{DType::I32, shape, table.data(), table.size() * 4};
   const char* const plan = R"(function "main" { $0 = const 1 $1 = dim 1 0 input "x" str [$0] %0 input "t" i32 [$1] %1
-    %2 = stringsin (%0) %3, %4 = stringtokens axis 1 (%2, %1) output "n" i64 rank 1 %4 })";
+    %2 = stringsin (%0) %3, %4 = stringtokens letters 1 (%2, %1) output "n" i64 rank 1 %4 })";
   check_work_ends(run(plan, {x, by}));
   Strings words;
   words.texts = {""};
@@ -132,7 +132,7 @@ TEST_CASE("a separator is searched in linear time") {
   const std::string a(300'000, 'a');
   Strings x{{a}}, by{{a.substr(0, 150'000) + "b"}}, comma{{","}}, list{{""}};
   const char* const plan = R"(function "main" { $0 = const 1 input "x" str [$0] %0 input "by" str [$0] %1
-    %2 = stringsin (%0) %3 = stringsin (%1) %4, %5 = stringsplit axis 1000000 (%2, %3) output "n" i64 rank 1 %5 })";
+    %2 = stringsin (%0) %3 = stringsin (%1) %4, %5 = stringsplit cuts 1000000 (%2, %3) output "n" i64 rank 1 %5 })";
   CHECK(run(plan, {x, by}).ok());
   for (int k = 0; k < 50'000; ++k) list.texts[0] += "word,";
   CHECK(run(plan, {list, comma}, {.work = {.units = 4 * kUnits}}).ok());
