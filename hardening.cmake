@@ -3,8 +3,8 @@ include(CheckCXXCompilerFlag)
 include(CheckPIESupported)
 check_pie_supported()
 
-# Checks of the C library's copies (needs optimisation) and of indices into containers of the standard library.
-add_compile_definitions($<$<NOT:$<CONFIG:Debug>>:_FORTIFY_SOURCE=2> _GLIBCXX_ASSERTIONS)
+# Checks of the C library's copies; they need optimisation.
+add_compile_definitions($<$<NOT:$<CONFIG:Debug>>:_FORTIFY_SOURCE=2>)
 
 function(mlc_harden variable flag)
   check_cxx_compiler_flag(${flag} ${variable})
