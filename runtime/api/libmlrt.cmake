@@ -8,6 +8,11 @@ set_target_properties(mlrt_shared PROPERTIES OUTPUT_NAME mlrt LIBRARY_OUTPUT_DIR
 target_compile_options(mlrt_shared PRIVATE -fno-exceptions -Wno-restrict "$<$<CONFIG:Release>:${MLC_SMALL_CODE}>")
 target_compile_definitions(mlrt_shared PRIVATE MLC_VERSION_TEXT="${PROJECT_VERSION}")
 target_link_libraries(mlrt_shared PRIVATE ${libraries})
+include(CheckLinkerFlag)
+check_linker_flag(CXX "-fuse-ld=gold;-Wl,--icf=all" MLC_LINKER_FOLDS)
+if(MLC_LINKER_FOLDS)  # equal functions once: the instances of one template for several pointer types, above all
+  target_link_options(mlrt_shared PRIVATE -fuse-ld=gold -Wl,--icf=all)
+endif()
 target_link_options(mlrt_shared PRIVATE -Wl,-O2 -Wl,--gc-sections -Wl,--exclude-libs,ALL
   -Wl,--version-script=${PROJECT_SOURCE_DIR}/runtime/api/libmlrt.map)
 
