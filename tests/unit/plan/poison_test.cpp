@@ -34,7 +34,7 @@ struct Prober final : KernelModule {
   uint32_t num_kernels() const override { return 2; }
   uint64_t scratch_bytes(uint32_t k) const override { return k == 0 ? 1000 : 65; }
   Status accepts(uint32_t, const LaunchForm&) const override { return ok(); }
-  int32_t run(uint32_t, const MlrunLaunch& l, uint32_t, uint32_t) const override {
+  int32_t run(uint32_t, const MlrunLaunch& l, uint32_t, uint32_t, WorkMeter&) const override {
     for (int i = 0; i < 2; ++i) found.push_back(usable(l.buffers[i]));
     found.push_back(usable(l.scratch));
     return 0;
