@@ -55,7 +55,7 @@ run() {
   fi
   echo "== $preset: ${*:-all tests}"
   cmake --build --preset "$preset" ${targets:+--target "${targets[@]}"} -- -k 0 || { failed=$((failed + 1)); return; }
-  ctest --test-dir "build/$preset" -V --timeout 1500 "${only[@]}" >"$log" 2>&1 || {
+  ctest --test-dir "build/$preset" -V -j "$(nproc)" --timeout 1500 "${only[@]}" >"$log" 2>&1 || {
     echo "--- failures"
     grep -nE 'ERROR|FAILED|\*\*\*|SUMMARY: ' "$log" | head -60
   }
