@@ -34,7 +34,7 @@ struct Bounded {
   double seconds = 0;  // of processor time: the machine may be busy
   std::string message;
 };
-inline Bounded run_bounded(const std::function<Status()>& read, uint64_t mib) {
+inline Bounded run_bounded(const std::function<Status()>& read, [[maybe_unused]] uint64_t mib) {
   int ends[2];
   if (::pipe(ends) != 0) return {};
   const pid_t child = ::fork();
