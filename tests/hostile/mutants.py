@@ -25,18 +25,19 @@ MEMORY = 4 << 30  # of address space; what is resident is limited by mlrun itsel
 
 
 def models():
-    """Name, model, pipeline or none, input: pictures, arrays, strings and lists, control flow."""
+    """Name, model, options of the build, input: pictures, arrays, strings and lists, control flow."""
     shared = ROOT.parent / "shared" / "models"
     digits = ROOT / "examples/digits"
-    yield "digits", digits / "digits.onnx", digits / "pipeline.json", ["--input", digits / "images/plain_7.png"]
-    yield "faces", ROOT / "examples/custom_operator/faces.onnx", None, ["--raw", "-i", "random"]
+    yield "digits", digits / "digits.onnx", ["--pipeline", digits / "pipeline.json"], ["--input", digits / "images/plain_7.png"]
+    custom = ROOT / "examples/custom_operator"
+    yield "faces", custom / "faces.onnx", ["--ops", custom / "ops"], ["--raw", "-i", "random"]
     nodes = pathlib.Path("/usr/share/libonnx-testdata/data/node")
     for case in ("test_loop11", "test_loop13_seq", "test_sequence_insert_at_back", "test_tfidfvectorizer_tf_uniandbigrams_skip5",
                  "test_strnormalizer_export_monday_casesensintive_upper", "test_if_opt"):
         if (nodes / case / "model.onnx").exists():
-            yield case, nodes / case / "model.onnx", None, ["--raw", "-i", "random"]
+            yield case, nodes / case / "model.onnx", [], ["--raw", "-i", "random"]
     if (shared / "ppocr_cls.onnx").exists():
-        yield "ppocr_cls", shared / "ppocr_cls.onnx", None, ["--raw", "-i", "random"]
+        yield "ppocr_cls", shared / "ppocr_cls.onnx", [], ["--raw", "-i", "random"]
 
 
 def run(program, *args):
@@ -60,14 +61,13 @@ def answer(container, options):
     return code, parsed, text, seconds
 
 
-def campaign(name, model, pipeline, options, folder):
+def campaign(name, model, how, options, folder):
     """Counts by exit code, and what must not be."""
     original = folder / "original.mlc"
     build = ["build", model, "-o", original, "--target", "portable", "--no-sign"]
-    code, text, _ = run("mlpack", *build, *(["--pipeline", pipeline] if pipeline else []))
+    code, text, _ = run("mlpack", *build, *how)
     if code != 0:
-        print(f"{name}: not built: {text.decode(errors='replace').splitlines()[:1]}")
-        return collections.Counter(), []
+        return collections.Counter(), [f"{name}: not built: {text.decode(errors='replace').strip()}"]
     _, good, _, _ = answer(original, options)
     subprocess.run([BIN / "mutants", original, folder, str(COUNT), str(SEED)], check=True)
     counts, bad, slowest = collections.Counter(), [], 0.0
@@ -89,10 +89,10 @@ def campaign(name, model, pipeline, options, folder):
 
 def main():
     total, bad = collections.Counter(), []
-    for name, model, pipeline, options in models():
+    for name, model, how, options in models():
         folder = pathlib.Path(tempfile.mkdtemp(prefix="mlc-mutants-"))
         try:
-            counts, wrong = campaign(name, model, pipeline, options, folder)
+            counts, wrong = campaign(name, model, how, options, folder)
             total += counts
             bad += wrong
         finally:
