@@ -64,10 +64,11 @@ run() {
   count "$log"
 }
 
-# fuzz SECONDS: each target counts as one.
+# fuzz SECONDS: each target counts as one. The seed is fixed: what a run finds the next one finds, and a change is not refused
+# for what others left. New ground is for runs by hand.
 fuzz() {
   echo "== fuzz: $1 seconds each"
-  tests/fuzz/run.sh "$1" | tee build/fuzz.log
+  MLC_FUZZ_SEED=1 tests/fuzz/run.sh "$1" | tee build/fuzz.log
   failed=$((failed + $(grep -c '^FAIL ' build/fuzz.log)))
   [ "${PIPESTATUS[0]}" -eq 0 ] || grep -q '^FAIL ' build/fuzz.log || failed=$((failed + 1))
   passed=$((passed + $(grep -c '^ok  ' build/fuzz.log)))

@@ -2,7 +2,8 @@
 # Builds every fuzz target and runs each on its seeds; fails if one finds something.
 #   run.sh SECONDS [NAME...]   seconds for each target; names such as npz, all by default
 # Two run at a time. MLC_FUZZ_BUILD: a build folder of the fuzz preset other than build/fuzz. The containers that api_fuzz
-# starts from are packed by build/release/bin/mlpack.
+# starts from are packed by build/release/bin/mlpack. MLC_FUZZ_SEED: of the random numbers, so that a run can be repeated; else
+# each run draws its own, which its log names.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:?usage: run.sh SECONDS [NAME...]}
@@ -53,7 +54,7 @@ fuzz() {
     count=$((count + 1))
     cp "$seed" "$start/$count-$(basename "$seed")"
   done < <(seeds "$name"; find "tests/fuzz/corpus/$name" -type f 2>/dev/null || true)
-  if "$build/bin/${name}_fuzz" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3000 -print_final_stats=1 \
+  if "$build/bin/${name}_fuzz" -max_total_time="$seconds" -seed="${MLC_FUZZ_SEED:-0}" -timeout=20 -rss_limit_mb=3000 -print_final_stats=1 \
     -artifact_prefix="$crashes/" "$found" "$start" >"$log" 2>&1; then
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     echo "ok    $name: ${runs:-?} runs, $count seeds"
