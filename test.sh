@@ -15,6 +15,7 @@ address_tests=(base signing io pipeline container match plan plan_text portable 
   hostile_container_trust hostile_limits_text hostile_limits_manifest hostile_limits_code)
 thread_tests=(threads container plan api)
 passed=0 failed=0 skipped=0
+failures=build/failures.txt  # what failed, told again at the end: the logs above it are long
 
 # Adds what the log of a ctest run says. doctest executables count their cases, every other test counts as one; lines
 # "skipped: REASON" are counted as skips.
@@ -41,11 +42,31 @@ count() {
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }
 
+# failure TEXT: one more thing that failed and is no test.
+failure() {
+  failed=$((failed + 1))
+  echo "--- $1" | tee -a "$failures"
+}
+
+# failed_tests LOG: for each test that failed, the lines that say why, or its last ones.
+failed_tests() {
+  local id name
+  awk '/^ *[0-9]+\/[0-9]+ Test +#/ && /Failed|Timeout|Exception|Not Run|SEGFAULT|Subprocess/ {
+      sub(/^.*Test +#/, ""); sub(/:/, ""); print $1, $2 }' "$1" |
+    while read -r id name; do
+      echo "--- $name ($1)"
+      grep -E "^$id: " "$1" | sed -E 's/^[0-9]+: //' >build/failed_test.txt
+      grep -E -A 8 'ERROR|FAILED|SUMMARY: |^FAIL|Traceback' build/failed_test.txt | head -40
+      echo "..."
+      tail -n 12 build/failed_test.txt
+    done
+}
+
 # run PRESET [TEST...]: builds all, or what these tests need, and runs them.
 run() {
   local preset=$1 only=() targets=() known log=build/$1/test.log name
   shift
-  cmake --preset "$preset" >/dev/null || { failed=$((failed + 1)); return; }
+  cmake --preset "$preset" >/dev/null || { failure "cmake --preset $preset failed"; return; }
   if [ $# -gt 0 ]; then
     known=$(cmake --build --preset "$preset" --target help)
     for name in "$@"; do
@@ -54,11 +75,10 @@ run() {
     only=(-R "^($(IFS='|'; echo "$*"))\$")
   fi
   echo "== $preset: ${*:-all tests}"
-  cmake --build --preset "$preset" ${targets:+--target "${targets[@]}"} -- -k 0 || { failed=$((failed + 1)); return; }
-  ctest --test-dir "build/$preset" -V -j "$(nproc)" --timeout 1500 "${only[@]}" >"$log" 2>&1 || {
-    echo "--- failures"
-    grep -nE 'ERROR|FAILED|\*\*\*|SUMMARY: ' "$log" | head -60
-  }
+  cmake --build --preset "$preset" ${targets:+--target "${targets[@]}"} -- -k 0 ||
+    { failure "the build of $preset failed"; return; }
+  ctest --test-dir "build/$preset" -V -j "$(nproc)" --timeout 1500 "${only[@]}" >"$log" 2>&1 ||
+    failed_tests "$log" | tee -a "$failures"
   grep -E '^[0-9]+/[0-9]+ Test|tests passed|tests failed out of' "$log"
   grep -hE '^[0-9]+: +skipped: ' "$log" | sed -E 's/^[0-9]+: +//' | sort | uniq -c
   count "$log"
@@ -69,13 +89,15 @@ run() {
 fuzz() {
   echo "== fuzz: $1 seconds each"
   MLC_FUZZ_SEED=1 tests/fuzz/run.sh "$1" | tee build/fuzz.log
+  [ "${PIPESTATUS[0]}" -eq 0 ] || grep -q '^FAIL ' build/fuzz.log || failure "the fuzz targets did not build"
   failed=$((failed + $(grep -c '^FAIL ' build/fuzz.log)))
-  [ "${PIPESTATUS[0]}" -eq 0 ] || grep -q '^FAIL ' build/fuzz.log || failed=$((failed + 1))
+  grep -A 8 '^FAIL ' build/fuzz.log >>"$failures"
   passed=$((passed + $(grep -c '^ok  ' build/fuzz.log)))
 }
 
 ./setup.sh || exit 1
 mkdir -p build
+: >"$failures"
 case ${1:-} in
   "")
     run release
@@ -87,5 +109,6 @@ case ${1:-} in
   --fuzz) fuzz "${2:?seconds}" ;;
   *) echo "usage: ./test.sh [--preset NAME [TEST...] | --fuzz SECONDS]" >&2; exit 2 ;;
 esac
+[ ! -s "$failures" ] || { echo "== failed"; cat "$failures"; }
 if [ $skipped -eq 0 ]; then echo "$passed passed, $failed failed"; else echo "$passed passed, $failed failed, $skipped skipped"; fi
 [ $failed -eq 0 ]
