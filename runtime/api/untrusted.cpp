@@ -14,6 +14,7 @@ exec::Limits limits_for(bool is_trusted, const LimitOptions& options, uint64_t f
     limits.max_memory_bytes = std::min(limits.max_memory_bytes, untrusted::kMemoryBytes);
     limits.work.time_ns = untrusted::kTimeNs;
     limits.confine_loads = true;
+    limits.broken_code = Code::Malformed;
   }
   if (options.memory_bytes != 0) limits.max_memory_bytes = options.memory_bytes;
   if (options.time_ns != 0) limits.work.time_ns = options.time_ns;

@@ -263,6 +263,12 @@ void add_input_options(CLI::App& app, InputOptions& o) {
   app.add_option("--dim", o.dims, "NAME=N: a free extent for random and zeros");
 }
 
+// What is wrong with a pipeline that lies in a container is the file's mistake, not that of whoever runs it.
+Status in_container(Status status) {
+  if (status.code == Code::Usage) status.code = Code::Malformed;
+  return std::move(status).note("the pipeline in the container");
+}
+
 Result<Target> choose_target(const OpenModel& model, const InputOptions& o) {
   Target target;
   const void* text = nullptr;
@@ -279,12 +285,12 @@ Result<Target> choose_target(const OpenModel& model, const InputOptions& o) {
     return target;
   }
   if (!o.program.empty()) return Status(Code::Usage, "--program needs --raw: a pipeline says what it runs");
-  MLC_ASSIGN(pipeline::PipelineFile file,
-             pipeline::parse({static_cast<const char*>(text), static_cast<size_t>(length)}, kPipelineAsset));
+  auto file = pipeline::parse({static_cast<const char*>(text), static_cast<size_t>(length)}, kPipelineAsset);
+  if (!file) return in_container(std::move(file).status());
   MLC_ASSIGN(const uint32_t default_program, program_index(model, ""));
   const std::string wanted = o.pipeline.empty() ? program_at(model, default_program).name : o.pipeline;
   std::string known;
-  for (pipeline::Pipeline& p : file.pipelines) {
+  for (pipeline::Pipeline& p : file->pipelines) {
     known += (known.empty() ? "" : ", ") + p.name;
     if (p.name != wanted) continue;
     MLC_ASSIGN(target.program, program_index(model, p.name));
@@ -295,7 +301,9 @@ Result<Target> choose_target(const OpenModel& model, const InputOptions& o) {
       MLC_RETURN_IF_ERROR(status_of(api().part(model.model.get(), std::string(name).c_str(), &data, &bytes, &why), why));
       return Bytes(static_cast<const std::byte*>(data), static_cast<size_t>(bytes));
     };
-    MLC_ASSIGN(target.pipeline, pipeline::HostPipeline::create(std::move(p), assets));
+    auto host = pipeline::HostPipeline::create(std::move(p), assets);
+    if (!host) return in_container(std::move(host).status());
+    target.pipeline = std::move(*host);
     return target;
   }
   return Status(Code::Usage, "no pipeline '" + wanted + "' in this container").fact("it has " + known);

@@ -36,6 +36,15 @@ const char* fault_text(int32_t fault) {
   }
 }
 
+// An index or a divisor may come from the values of the inputs; the rest is up to the code.
+Status fault_status(int32_t fault, const Instr& at, Code broken_code) {
+  const bool of_values = fault == MLRUN_FAULT_INDEX || fault == MLRUN_FAULT_DIVISION;
+  Status s(of_values ? Code::InputMismatch : broken_code, of_values ? 4005 : 0, "kernel {}{} failed: {} (fault {})", at.kernel,
+           at.name.empty() ? "" : " (" + at.name + ")", fault_text(fault), fault);
+  if (of_values) s.facts.push_back("the values of the inputs do not fit the model, or the model's code is wrong");
+  return s;
+}
+
 void clear_line_behind(std::byte* data, uint64_t bytes) {
   if (bytes % 64 != 0) std::memset(data + bytes, 0, 64 - bytes % 64);
 }
@@ -493,8 +502,7 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
   MLC_RETURN_IF_ERROR(why_stopped());
   if (const int32_t fault = run.fault.load(); fault != 0) {
     const Instr& at = f.body[run.fault_at.load()];
-    return Status(Code::Internal, "kernel {}{} failed: {} (fault {})", at.kernel,
-                  at.name.empty() ? "" : " (" + at.name + ")", fault_text(fault), fault);
+    return fault_status(fault, at, limits_.broken_code);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     OutputArg& out = outputs[i];

@@ -80,6 +80,8 @@ struct Limits {
   // Kernels may read on to the end of a line of 64 bytes. Of an array that ends within one they see a copy with zeros
   // behind it then, never what lies behind it in the caller's memory; and nothing of what an output held before.
   bool confine_loads = false;
+  // Whose mistake it is when a kernel breaks the rules of kernels: ours, or that of a file that nobody vouches for.
+  Code broken_code = Code::Internal;
 };
 struct MemoryBudget;
 struct Service;
