@@ -83,6 +83,7 @@ struct Limits {
   bool confine_loads = false;
   // Whose mistake it is when a kernel breaks the rules of kernels: ours, or that of a file that nobody vouches for.
   Code broken_code = Code::Internal;
+  const Allocator* allocator = nullptr;  // for all that max_memory_bytes counts but heap; outlives the executor; null: the system
 };
 // Of one run.
 struct RunOptions {
