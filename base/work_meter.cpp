@@ -22,6 +22,12 @@ void WorkMeter::start(const WorkLimits& limits) {
   why_.store(Stop::None, std::memory_order_relaxed);
 }
 
+void WorkMeter::sleep(uint32_t count) {
+  if (limits_.time_ns == WorkLimits::kNone) return bell_.sleep(count, kForever);
+  const uint64_t used = ns_used();
+  if (used < limits_.time_ns) bell_.sleep(count, limits_.time_ns - used);
+}
+
 bool WorkMeter::in_time() {
   if (now_ns() - started_ns_ < limits_.time_ns) return true;
   stop(Stop::Time);

@@ -11,6 +11,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/futex.h"
+
 namespace mlc {
 
 struct WorkLimits {
@@ -34,7 +36,15 @@ class WorkMeter {
 
   // Begins a run: forgets an earlier `cancel`, and the clock starts.
   void start(const WorkLimits& limits);
-  void cancel() { stop(Stop::Cancelled); }
+  void cancel() {
+    stop(Stop::Cancelled);
+    bell_.ring();
+  }
+
+  // For a run that waits. Rung by `cancel`, and by whoever is waited for.
+  Bell& bell() { return bell_; }
+  // Sleeps until the bell has been rung since its `count` was taken, or time is up: `poll` tells.
+  void sleep(uint32_t count);
 
   // Whether the run may go on, with a look at the clock where there is a deadline.
   bool poll() {
@@ -67,6 +77,7 @@ class WorkMeter {
 
   WorkLimits limits_;
   uint64_t started_ns_ = 0;
+  Bell bell_;
   alignas(64) std::atomic<Stop> why_{Stop::None};
   alignas(64) std::atomic<uint64_t> left_{0};  // a line of its own: workers write to it
 };

@@ -16,6 +16,7 @@ namespace mlc::api {
 struct SessionOptions {
   std::string variant, require;
   unsigned threads = 0;
+  WorkerPool* pool = nullptr;  // outlives the session; null: that of the process
   bool pin_caller = false;
   bool profile = false;
   LimitOptions limits;
@@ -30,7 +31,7 @@ class Session {
   const Model& model() const { return model_; }
   const format::Variant& variant() const { return model_.manifest().variants[variant_]; }
   const std::string& note() const { return note_; }
-  unsigned threads() const { return pool_->workers(); }
+  unsigned threads() const { return executor_->workers(); }
   exec::Executor& executor() { return *executor_; }
   const exec::Executor& executor() const { return *executor_; }
   const exec::Plan& plan() const { return plan_; }
@@ -43,7 +44,7 @@ class Session {
 
  private:
   explicit Session(const Model& model) : model_(model) {}
-  Status load(Compatible token, const LimitOptions& limits);
+  Status load(Compatible token, const TeamOptions& team, const LimitOptions& limits);
   // A plan that nobody vouches for uses no service that its variant does not declare.
   Status check_declared() const;
 
@@ -61,7 +62,7 @@ class Session {
   const Model& model_;
   uint32_t variant_ = 0;
   std::string note_;
-  std::unique_ptr<WorkerPool> pool_;
+  WorkerPool::Common common_pool_;  // none: the application's is used
   std::unique_ptr<Weights> weights_;
   exec::Plan plan_;
   std::unique_ptr<KernelModule> module_;
