@@ -3,15 +3,16 @@
 //
 // Work is counted in units. A unit is about what an instruction of portable code takes, a few nanoseconds and never more
 // than half a microsecond; spec/untrusted.md says what costs how many. Whoever draws kBatch units and then draws again has
-// looked at `cancel` and at the deadline within about 15 ms.
+// looked at the flag and at the deadline within about 15 ms.
 //
-// Threads: `cancel` from any thread at any time; `start` while nobody works; everything else from all workers at once.
+// Threads: `start` while nobody works; everything else from all workers at once. The flag that cancels a run is somebody
+// else's, who may set it from any thread at any time.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
-#include "base/futex.h"
+#include "base/cancel_flag.h"
 
 namespace mlc {
 
@@ -34,21 +35,22 @@ class WorkMeter {
   WorkMeter() = default;  // without limits
   WorkMeter(const WorkMeter&) = delete;
 
-  // Begins a run: forgets an earlier `cancel`, and the clock starts.
-  void start(const WorkLimits& limits);
-  void cancel() {
-    stop(Stop::Cancelled);
-    bell_.ring();
-  }
+  // Begins a run: the clock starts. The run ends when `cancelled` is set, be it before it begins; null: never. It outlives
+  // the run.
+  void start(const WorkLimits& limits, CancelFlag* cancelled = nullptr);
 
-  // For a run that waits. Rung by `cancel`, and by whoever is waited for.
-  Bell& bell() { return bell_; }
-  // Sleeps until the bell has been rung since its `count` was taken, or time is up: `poll` tells.
+  // For a run that waits for somebody, who rings this when it need not wait any longer.
+  Bell& bell() { return cancelled_ ? cancelled_->bell() : bell_; }
+  // Sleeps until the bell has been rung since its `count` was taken, the run is cancelled, or time is up: `poll` tells.
   void sleep(uint32_t count);
 
   // Whether the run may go on, with a look at the clock where there is a deadline.
   bool poll() {
     if (why() != Stop::None) return false;
+    if (cancelled_ && cancelled_->is_set()) {
+      stop(Stop::Cancelled);
+      return false;
+    }
     return limits_.time_ns == WorkLimits::kNone || in_time();
   }
   // The same, and takes units for work that is about to be done: `most`, or what is left if that is at least `least`,
@@ -76,6 +78,7 @@ class WorkMeter {
   uint64_t draw_limited(uint64_t least, uint64_t most);
 
   WorkLimits limits_;
+  CancelFlag* cancelled_ = nullptr;
   uint64_t started_ns_ = 0;
   Bell bell_;
   alignas(64) std::atomic<Stop> why_{Stop::None};

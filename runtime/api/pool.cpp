@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "runtime/api/handles.h"
+#include "runtime/api/sizes.h"
+#include "runtime/api/table.h"
 #include "runtime/probe/probe.h"
 
 namespace mlc::api {
@@ -29,4 +32,23 @@ Result<PoolOptions> pool_options(const probe::Topology& t, unsigned threads, std
   return out;
 }
 
+namespace table {
+
+int pool_create(const MlcPoolOptions* o, MlcPool** out, MlcError** error) {
+  if (!out) return fail(Status(Code::Usage, "pool_create: no place for the result"), error);
+  *out = nullptr;
+  const auto given = read_options(o, "MlcPoolOptions");
+  if (!given) return fail(given.status(), error);
+  const std::span<const int> cpus(given->cpus, given->cpus ? given->num_cpus : 0);
+  auto options = pool_options(probe::host().topology, given->threads, cpus, given->pin != 0);
+  if (!options) return fail(std::move(options).status(), error);
+  auto pool = WorkerPool::create(*options);
+  if (!pool) return fail(std::move(pool).status(), error);
+  *out = new MlcPool{std::move(*pool)};
+  return MLC_OK;
+}
+
+void pool_release(MlcPool* pool) { delete pool; }
+
+}  // namespace table
 }  // namespace mlc::api

@@ -1,4 +1,4 @@
-// One variant of a model, loaded, with its workers and memory. Used by one thread at a time; `cancel` from any.
+// One variant of a model, loaded, with its workers and memory. Used by one thread at a time.
 #pragma once
 
 #include <memory>
@@ -22,6 +22,11 @@ struct SessionOptions {
   LimitOptions limits;
 };
 
+struct RunOptions {
+  CancelFlag* cancelled = nullptr;  // null: nobody cancels
+  uint64_t time_ns = 0;                          // 0: what the session's options say
+};
+
 class Session {
  public:
   // Tries the candidates best first. One that cannot be loaded here is left out and named in `note`; damage or a broken
@@ -32,15 +37,17 @@ class Session {
   const format::Variant& variant() const { return model_.manifest().variants[variant_]; }
   const std::string& note() const { return note_; }
   unsigned threads() const { return executor_->workers(); }
+  WorkerPool& pool() { return *pool_; }
   exec::Executor& executor() { return *executor_; }
   const exec::Executor& executor() const { return *executor_; }
   const exec::Plan& plan() const { return plan_; }
 
   // Executor::run, and E6001 instead of answers from a mapped file that has changed.
-  Status run(uint32_t function, std::span<const exec::InputArg> inputs, std::span<exec::OutputArg> outputs);
+  Status run(uint32_t function, std::span<const exec::InputArg> inputs, std::span<exec::OutputArg> outputs,
+             const RunOptions& options = {});
 
-  // Index in the plan of a program; an error that names those there are.
-  Result<uint32_t> function(std::string_view program) const;
+  // Index in the plan of a program; null: of the model's main one. An error that names those there are.
+  Result<uint32_t> function(const char* program) const;
 
  private:
   explicit Session(const Model& model) : model_(model) {}
@@ -63,6 +70,7 @@ class Session {
   uint32_t variant_ = 0;
   std::string note_;
   WorkerPool::Common common_pool_;  // none: the application's is used
+  WorkerPool* pool_ = nullptr;
   std::unique_ptr<Weights> weights_;
   exec::Plan plan_;
   std::unique_ptr<KernelModule> module_;

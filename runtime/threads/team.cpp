@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "runtime/threads/affinity.h"
+
 namespace mlc {
 
 Team::Team(const TeamOptions& options)
@@ -26,7 +28,7 @@ Status Team::gather(WorkMeter& meter) {
       dismiss();
       return started;
     }
-  if (pin_caller_ && pool_.pins(workers_)) pin_caller();
+  if (pin_caller_ && pool_.pins(workers_) && !Runners::on_runner()) pin_caller();
   return ok();
 }
 

@@ -16,12 +16,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <vector>
 
 #include "base/status.h"
 #include "base/work_meter.h"
 #include "runtime/threads/barrier.h"
+#include "runtime/threads/runners.h"
 
 namespace mlc {
 
@@ -51,6 +51,7 @@ class WorkerPool {
 
   unsigned workers() const { return static_cast<unsigned>(slots_.size()); }
   const Crowd& crowd() const { return crowd_; }
+  Runners& runners() { return runners_; }  // for runs that nobody waits for
 
   // As of now, for tests.
   unsigned threads() const { return threads_.load(); }  // started so far
@@ -111,9 +112,7 @@ class WorkerPool {
   std::vector<Slot> slots_;
   unsigned free_;                  // slots; guarded by mu_
   Waiter* waiters_ = nullptr;      // the one that came first; guarded by mu_
+  Runners runners_;                // last: their runs use all of the above
 };
-
-// The calling thread runs on these CPUs from now on, if the system lets it.
-void stay_on(std::span<const int> cpus);
 
 }  // namespace mlc

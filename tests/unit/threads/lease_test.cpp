@@ -43,7 +43,7 @@ class Run {
  public:
   Run(WorkerPool& pool, unsigned workers, std::function<void()> with_workers = [] {}, WorkLimits limits = {})
       : team_({pool, workers}) {
-    meter_.start(limits);
+    meter_.start(limits, &cancelled_);
     thread_ = std::thread([this, with_workers] {
       team_.start_run();
       code = team_.gather(meter_).code;
@@ -51,7 +51,7 @@ class Run {
       team_.end_run();
     });
   }
-  void cancel() { meter_.cancel(); }
+  void cancel() { cancelled_.set(); }
   Code end() {
     thread_.join();
     return code;
@@ -60,6 +60,7 @@ class Run {
 
  private:
   Code code = Code::Internal;
+  CancelFlag cancelled_;
   WorkMeter meter_;
   Team team_;
   std::thread thread_;
@@ -165,8 +166,9 @@ TEST_CASE("a run that was cancelled before it waits does not wait") {
   const auto pool = pool_of(2);
   Gathered all(*pool);
   WorkMeter meter;
-  meter.start({});
-  meter.cancel();
+  CancelFlag cancelled;
+  cancelled.set();
+  meter.start({}, &cancelled);
   Team team(*pool);
   CHECK(team.gather(meter).code == Code::Cancelled);
   CHECK(pool->waiting() == 0);

@@ -1,4 +1,4 @@
-#include <sched.h>
+#include "runtime/threads/worker_pool.h"
 
 #include <cassert>
 #include <cstring>
@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/compose.h"
+#include "runtime/threads/affinity.h"
 #include "runtime/threads/team.h"
-#include "runtime/threads/worker_pool.h"
 
 namespace mlc {
 namespace {
@@ -22,15 +22,6 @@ WorkerPool* common_pool = nullptr;  // this and the next guarded by common_mu
 unsigned common_users = 0;
 
 }  // namespace
-
-void stay_on(std::span<const int> cpus) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int cpu : cpus)
-    if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(cpu, &set);
-  // Of thread 0, the calling one: what isolated processes may ask.
-  if (CPU_COUNT(&set) > 0) sched_setaffinity(0, sizeof set, &set);
-}
 
 Result<std::unique_ptr<WorkerPool>> WorkerPool::create(const PoolOptions& options) {
   if (options.workers < 1 || options.workers > kMaxWorkers)
@@ -64,7 +55,8 @@ void WorkerPool::Leave::operator()(WorkerPool*) const {
 
 WorkerPool::WorkerPool(const PoolOptions& options)
     : cpus_(options.cpus), seats_(options.seats.size() < options.workers ? std::vector<int>() : options.seats),
-      pin_(options.pin), crowd_(static_cast<int32_t>(options.workers)), slots_(options.workers), free_(options.workers) {
+      pin_(options.pin), crowd_(static_cast<int32_t>(options.workers)), slots_(options.workers), free_(options.workers),
+      runners_(options.workers, cpus_) {
   for (Slot& slot : slots_) slot.pool = this;
 }
 
@@ -217,6 +209,7 @@ void WorkerPool::forget_threads() {
   free_ = workers();
   threads_ = 0;
   crowd_.working = 0;
+  runners_.forget();
   for (Slot& slot : slots_) {
     slot.taken = slot.has_thread = false;
     slot.sleepers = slot.caller_sleeps = 0;
