@@ -10,8 +10,8 @@
 //   auto logits = out->values<float>("logits");      // Result<std::span<const float>>
 //
 // Errors are values. A Result holds what was asked for or the Error, and must be looked at. Nothing here throws, and all of
-// it works with -fno-exceptions; `value()`, `*` and `->` of an error are a mistake in the program and end it with the
-// error's text. Memory that the wrapper itself needs (names, lists of tensors) comes from operator new.
+// it works with -fno-exceptions; `value()`, `*` and `->` of an error, and `error()` of a value, are mistakes in the program and
+// end it with a sentence. Memory that the wrapper itself needs (names, lists of tensors) comes from operator new.
 //
 // Owners (Model, Session, Pool, CancelSource, File) can be moved but not copied. What a session needs lives as long as the
 // session: it keeps its model and its pool, whichever of the owners goes first; a model keeps its reader and its services.
@@ -99,8 +99,11 @@ class Error {
 
 namespace detail {
 
-[[noreturn]] inline void ended_by(std::string_view what) {
-  std::fprintf(stderr, "mlrt: the value of an error was asked for: %.*s\n", static_cast<int>(what.size()), what.data());
+// A result was not looked at before it was used: `error` is what it held, if not a value.
+[[noreturn]] inline void misused(const Error* error) {
+  const std::string_view why = error ? error->text() : "no error";
+  std::fprintf(stderr, "mlrt: the %s of a result was asked for that holds %.*s\n", error ? "value" : "error",
+               static_cast<int>(why.size()), why.data());
   std::abort();
 }
 
@@ -127,14 +130,14 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &value(); }
 
   // Of a result that is not.
-  const Error& error() const& { return *std::get_if<0>(&state_); }
-  Error&& error() && { return std::move(*std::get_if<0>(&state_)); }
+  const Error& error() const& { return *wanted(std::get_if<0>(&state_)); }
+  Error&& error() && { return std::move(*wanted(std::get_if<0>(&state_))); }
 
  private:
   template <class P>
-  P* wanted(P* value) const {
-    if (!value) detail::ended_by(error().text());
-    return value;
+  P* wanted(P* found) const {
+    if (!found) detail::misused(std::get_if<0>(&state_));
+    return found;
   }
   std::variant<Error, T> state_;
 };
@@ -148,10 +151,16 @@ class [[nodiscard]] Result<void> {
   bool ok() const noexcept { return !error_; }
   explicit operator bool() const noexcept { return ok(); }
   void value() const {
-    if (error_) detail::ended_by(error_->text());
+    if (error_) detail::misused(&*error_);
   }
-  const Error& error() const& { return *error_; }
-  Error&& error() && { return *std::move(error_); }
+  const Error& error() const& {
+    if (!error_) detail::misused(nullptr);
+    return *error_;
+  }
+  Error&& error() && {
+    if (!error_) detail::misused(nullptr);
+    return *std::move(error_);
+  }
 
  private:
   std::optional<Error> error_;

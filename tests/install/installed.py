@@ -30,7 +30,7 @@ def hiding():
     for flags in ("-m", "-rm"):
         command = ["unshare", flags, "sh", "-c", f'{cover} && exec "$@"', "sh"]
         try:
-            if subprocess.run([*command, "true"], capture_output=True).returncode == 0:
+            if subprocess.run([*command, "test", "!", "-e", str(ROOT / "README.md")], capture_output=True).returncode == 0:
                 return command
         except FileNotFoundError:
             break

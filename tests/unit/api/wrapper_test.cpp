@@ -6,10 +6,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <future>
-#include <thread>
-
 #include "tests/support/api_sample.h"
+#include "tests/support/decoder_sample.h"
 
 using mlc::test::api_sample;
 using mlc::test::expected_answer;
@@ -29,16 +27,21 @@ concept Owner = std::is_nothrow_move_constructible_v<T> && !std::is_copy_constru
 static_assert(Owner<mlrt::Model> && Owner<mlrt::Session> && Owner<mlrt::File> && Owner<mlrt::Pool> && Owner<mlrt::CancelSource>);
 static_assert(mlrt::dtype_of<long long> == MLC_I64 && mlrt::dtype_of<unsigned char> == MLC_U8 && !mlrt::Element<char>);
 
+template <class T>
+std::string why(const mlrt::Result<T>& result) {
+  return result ? "" : std::string(result.error().text());
+}
+
 mlrt::OpenOptions trusting() { return {.trust_keys = {api_sample().public_key_file}}; }
 
 mlrt::Model open_sample() {
   auto model = mlrt::Model::open(api_sample().signed_file, trusting());
-  REQUIRE_MESSAGE(model, model.error().text());
+  REQUIRE_MESSAGE(model, why(model));
   return std::move(*model);
 }
 mlrt::Session session_of(const mlrt::Model& model, const mlrt::SessionOptions& options = {}) {
   auto session = model.session(options);
-  REQUIRE_MESSAGE(session, session.error().text());
+  REQUIRE_MESSAGE(session, why(session));
   return std::move(*session);
 }
 
@@ -46,9 +49,9 @@ const std::vector<float> kX = {1, 2, 3, 4, 5};
 Input x_of(const std::vector<float>& x) { return Input("x", x, {static_cast<int64_t>(x.size())}); }
 
 std::vector<float> answer_in(const mlrt::Result<mlrt::Outputs>& out) {
-  REQUIRE_MESSAGE(out, out.error().text());
+  REQUIRE_MESSAGE(out, why(out));
   const auto y = out->values<float>("y");
-  REQUIRE_MESSAGE(y, y.error().text());
+  REQUIRE_MESSAGE(y, why(y));
   return {y->begin(), y->end()};
 }
 
@@ -120,26 +123,22 @@ TEST_CASE("an error has the code, the number, the sentence, the facts and the he
 }
 
 TEST_CASE("containers come from memory, from a descriptor and from a reader") {
-  std::vector<std::byte> bytes = file_bytes(api_sample().signed_file);
-  const size_t length = bytes.size();
-  bytes.resize(length + 1024);
-  const size_t start = (256 - reinterpret_cast<uintptr_t>(bytes.data()) % 256) % 256;
-  std::memmove(bytes.data() + start, bytes.data(), length);
-  const auto from_memory = mlrt::Model::open(mlrt::Source::memory(std::span(bytes).subspan(start, length)), trusting());
-  REQUIRE_MESSAGE(from_memory, from_memory.error().text());
+  const mlc::test::InMemory memory(file_bytes(api_sample().signed_file));
+  const auto from_memory = mlrt::Model::open(mlrt::Source::memory(memory.bytes()), trusting());
+  REQUIRE_MESSAGE(from_memory, why(from_memory));
   CHECK(answer_in(session_of(*from_memory).run({x_of(kX)})) == expected_answer(kX));
 
   const int fd = ::open(api_sample().signed_file.c_str(), O_RDONLY | O_CLOEXEC);
   const auto from_descriptor = mlrt::Model::open(mlrt::Source::descriptor(fd), trusting());
   ::close(fd);
-  REQUIRE_MESSAGE(from_descriptor, from_descriptor.error().text());
+  REQUIRE_MESSAGE(from_descriptor, why(from_descriptor));
   CHECK(answer_in(session_of(*from_descriptor).run({x_of(kX)})) == expected_answer(kX));
 
   auto reader = std::make_shared<MemoryReader>(file_bytes(api_sample().signed_file));
   auto options = trusting();
   options.name = "from the shelf";
   const auto from_reader = mlrt::Model::open(mlrt::Source::reader(reader), options);
-  REQUIRE_MESSAGE(from_reader, from_reader.error().text());
+  REQUIRE_MESSAGE(from_reader, why(from_reader));
   CHECK(from_reader->info().file == "from the shelf");
   CHECK(reader->reads > 0);
   CHECK(answer_in(session_of(*from_reader).run({x_of(kX)})) == expected_answer(kX));
@@ -152,11 +151,11 @@ TEST_CASE("a key as text is trusted, and opening may be done in two steps") {
   std::ifstream in(api_sample().public_key_file);
   const mlrt::OpenOptions options = {.trust_key_data = {std::string(std::istreambuf_iterator<char>(in), {})}};
   auto file = mlrt::File::authenticate(api_sample().signed_file, options);
-  REQUIRE_MESSAGE(file, file.error().text());
+  REQUIRE_MESSAGE(file, why(file));
   CHECK(file->info().is_signed);
   CHECK(file->info().native_code != MLC_NATIVE_NEVER);
   const auto model = std::move(*file).open();
-  REQUIRE_MESSAGE(model, model.error().text());
+  REQUIRE_MESSAGE(model, why(model));
   CHECK(model->info().native_allowed);
   const auto stranger = mlrt::Model::open(api_sample().signed_file);
   REQUIRE(stranger);
@@ -218,7 +217,7 @@ TEST_CASE("golden inputs are views that a run takes, and differences of a self t
   const auto wrong = mlrt::Model::open(api_sample(4).signed_file, {.trust_keys = {api_sample(4).public_key_file}});
   REQUIRE(wrong);
   const auto tested = session_of(*wrong).selftest();
-  REQUIRE_MESSAGE(tested, tested.error().text());
+  REQUIRE_MESSAGE(tested, why(tested));
   CHECK(tested->failures == 1);
   CHECK(!tested->text.empty());
 }
@@ -237,7 +236,7 @@ TEST_CASE("outputs go into memory of the caller, and lists go in and out") {
   const int64_t at = 1;
   const auto rows = session.run({Input::list("l", {Input("", a, {2}), Input("", b, {1})}), Input("p", std::span(&at, 1), {})},
                                 {.program = "rows"});
-  REQUIRE_MESSAGE(rows, rows.error().text());
+  REQUIRE_MESSAGE(rows, why(rows));
   CHECK(rows->values<float>("item")->front() == 3);
   const auto both = rows->find("both");
   REQUIRE(both);
@@ -252,7 +251,7 @@ TEST_CASE("shapes are known before a run") {
   auto session = session_of(open_sample());
   const std::array inputs = {x_of(kX)};
   const auto shapes = session.infer_shapes(inputs);
-  REQUIRE_MESSAGE(shapes, shapes.error().text());
+  REQUIRE_MESSAGE(shapes, why(shapes));
   CHECK((*shapes)[0].shape()[0] == 5);
   CHECK((*shapes)[0].dtype() == MLC_F32);
 }
@@ -280,7 +279,7 @@ TEST_CASE("a stop token or a source that was cancelled ends the run, and the ses
 TEST_CASE("state is saved, restored and reset") {
   auto session = session_of(open_sample());
   const auto saved = session.state_save();
-  REQUIRE_MESSAGE(saved, saved.error().text());
+  REQUIRE_MESSAGE(saved, why(saved));
   const std::vector<std::byte> bytes(saved->begin(), saved->end());
   CHECK(session.state_reset());
   CHECK(session.state_restore(bytes));
@@ -295,4 +294,40 @@ TEST_CASE("a profile names the instructions") {
   REQUIRE(!entries.empty());
   CHECK(entries[0].name == "scale");
   CHECK(entries[0].runs == 1);
+}
+
+TEST_CASE("a service is a function of the application") {
+  const auto& container = mlc::test::decoder_container(true);
+  if (container.empty()) {
+    MESSAGE("skipped: no clang-19 for this processor");
+    return;
+  }
+  const mlc::test::InMemory memory(container);
+  int calls = 0;
+  mlrt::OpenOptions options;
+  options.allow_unsigned = true;
+  options.services = {{"image.decode", [&](mlrt::ServiceCall& call) -> int {
+                         ++calls;
+                         const auto file = call.input(0).values<uint8_t>();
+                         if (!file || file->size() != 2) return call.fail(MLC_MALFORMED, "no picture of mine");
+                         auto* pixels = call.result<uint8_t>(0, {(*file)[0], (*file)[1], 3});
+                         if (!pixels) return MLC_RESOURCE;
+                         std::fill_n(pixels, (*file)[0] * (*file)[1] * 3, uint8_t{9});
+                         return MLC_OK;
+                       }}};
+  auto model = mlrt::Model::open(mlrt::Source::memory(memory.bytes()), options);
+  options.services.clear();  // the model has its own
+  REQUIRE_MESSAGE(model, why(model));
+  auto session = session_of(*model);
+  std::vector<uint8_t> file = {2, 1};
+  const auto out = session.run({Input("file", file, {2})});
+  REQUIRE_MESSAGE(out, why(out));
+  CHECK(out->find("pixels")->bytes().size() == 6);
+  CHECK(out->values<uint8_t>("pixels")->front() == 9);
+  file = {1, 2, 3};
+  const auto refused = session.run({Input("file", file, {3})});
+  REQUIRE(!refused);
+  CHECK(refused.error().code() == MLC_MALFORMED);
+  CHECK(refused.error().message().find("no picture of mine") != std::string_view::npos);
+  CHECK(calls == 2);
 }
