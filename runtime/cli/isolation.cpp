@@ -116,7 +116,8 @@ int answer_isolated(const ContainerCommand& command, OpenFiles& files, const std
 }  // namespace
 
 int answer(const ContainerCommand& command, const std::function<Result<Report>(OpenFiles&)>& body) {
-  const std::vector<int> inherited = sandbox::open_descriptors();
+  std::vector<int> inherited = sandbox::open_descriptors();
+  std::erase(inherited, command.keep);
   const std::string no_filter = command.container.isolated ? sandbox::why_no_call_filter() : std::string();
   if (!no_filter.empty())
     return finish(command.name, command.as_json, Status(Code::Resource, 6013, "--isolated: " + no_filter));

@@ -22,6 +22,7 @@ struct ContainerCommand {
   const ContainerOptions& container;
   std::vector<std::string> inputs{};  // arguments of -i
   std::string output{};               // of -o, empty: none
+  int keep = -1;                      // a descriptor that the answering process keeps
 };
 
 // What the answering process starts with.

@@ -66,6 +66,13 @@ void Matcher::assess(Assessment& out) const {
                             [](const FailingClause& f) { return f.answer == probe::Answer::Unknown; });
 }
 
+bool Matcher::lacks_trust_only() const {
+  return !policy_.native_allowed && !policy_.how_to_allow.empty() &&
+         std::any_of(assessments_.begin(), assessments_.end(), [&](const Assessment& a) {
+           return !is_portable(variants_[a.variant]) && a.failing.empty() && a.refused == policy_.why_not;
+         });
+}
+
 Status Matcher::none_left(std::string what) const {
   Status s(Code::NoVariant, 2001, std::move(what));
   for (const Assessment& a : assessments_) {
@@ -77,6 +84,10 @@ Status Matcher::none_left(std::string what) const {
       for (uint32_t feature : v.features)
         if (match::is_service_named(feature, service))
           return std::move(s).hint("--allow-service {} lets this file use it although nobody trusts it", service);
+  if (lacks_trust_only()) {
+    s.message += ": native code needs trust, and the file is " + policy_.why_not;
+    return std::move(s).hint(policy_.how_to_allow);
+  }
   return std::move(s).hint("mlpack build with --target native, or for one of the targets that fit this machine");
 }
 
