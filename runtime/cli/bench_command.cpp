@@ -89,7 +89,7 @@ Result<Report> bench(const BenchOptions& o, OpenFiles& files) {
   say_what_crashed(model.info.file, session.info.variant);
   MLC_ASSIGN(const BenchInputs inputs, bench_inputs(model, target, o.input, files.inputs));
   const char* program = program_at(model, target.program).name;
-  note(what_runs(model, session) + " · program " + program);
+  say_what_runs(model, session, std::string("program ") + program);
 
   // One output array for all runs: the loop allocates nothing.
   std::vector<MlcTensor> outputs(program_at(model, target.program).num_outputs);

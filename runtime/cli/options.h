@@ -60,8 +60,8 @@ struct OpenSession {
 // Loads a variant and pins this thread. `note` of the info goes to stderr: falling back is never silent.
 Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& options, bool profile = false);
 
-// "x86-64-v3 · 2 threads", and why native code did not run where trust is missing.
-std::string what_runs(const OpenModel& model, const OpenSession& session);
+// "x86-64-v3 · 2 threads · FIGURES" on stderr; where trust is missing, lines that say why native code did not run and what to do.
+void say_what_runs(const OpenModel& model, const OpenSession& session, const std::string& figures);
 
 // Index of a program by name; empty: the default one.
 Result<uint32_t> program_index(const OpenModel& model, const std::string& name);
