@@ -7,6 +7,7 @@
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "packager/cli/signing_ops.h"
+#include "runtime/trust/trust_command.h"
 
 namespace mlc::cli {
 
@@ -90,17 +91,6 @@ Result<Report> run_verify(Command<VerifyOptions>& command) {
   return report;
 }
 
-Result<Report> run_trust(Command<TrustOptions>& command) {
-  MLC_ASSIGN(const TrustResult result, trust_key(command.options));
-  Report report;
-  std::string scope;
-  for (const std::string& glob : command.options.models) scope += " " + glob;
-  report.text = "trusted  " + result.key_id + "\nfor     " + (scope.empty() ? " every model" : scope) + "\nin       " +
-                result.path + "\n";
-  report.json = {{"key_id", result.key_id}, {"path", result.path}, {"models", command.options.models}};
-  return report;
-}
-
 template <class Options>
 void on_run(CLI::App* app, const std::shared_ptr<Command<Options>>& command, int& exit_code,
             Result<Report> (*run)(Command<Options>&)) {
@@ -148,18 +138,7 @@ void add_keys_commands(CLI::App& app, int& exit_code) {
     verify->add_option("--expect-id", command->options.expect_id, "model id that the file must have");
     on_run(verify, command, exit_code, run_verify);
   }
-  {
-    auto command = std::make_shared<Command<TrustOptions>>();
-    CLI::App* trust =
-        add_command(app, "trust", "add a key to your trusted keys",
-                    "  mlpack trust prod.pub.pem --models 'acme/*'\n  mlpack trust cat.mlc --id 5f0c21d3a09be4c7\n",
-                    command->as_json);
-    trust->add_option("key", command->options.source, "public key in PEM, or a container for its signer")->required();
-    trust->add_option("--id", command->options.expect_id, "id of the key, or its first 16 or more digits");
-    trust->add_option("--models", command->options.models, "model ids, * for any characters (repeatable)")
-        ->take_all();
-    on_run(trust, command, exit_code, run_trust);
-  }
+  add_trust_command(app, exit_code);
 }
 
 }  // namespace mlc::cli

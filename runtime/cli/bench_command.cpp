@@ -217,7 +217,7 @@ Result<Report> bench(const BenchOptions& o, OpenFiles& files) {
   const OpenSession& session = sessions.front();
   say_what_crashed(model.info.file, session.info.variant);
   const MlcProgram program = program_at(model, target.program);
-  note(what_runs(model, session) + " · program " + printable(program.name));
+  say_what_runs(model, session, "program " + printable(program.name));
 
   MLC_ASSIGN(const Measured measured, measure(sessions, {program.name, inputs.views.tensors, program.num_outputs, warmup, duration}));
   const std::vector<Extent> extents = extents_fed(model, target, inputs.views.tensors);

@@ -147,16 +147,15 @@ Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o
   return out;
 }
 
-std::string what_runs(const OpenModel& model, const OpenSession& session) {
+void say_what_runs(const OpenModel& model, const OpenSession& session, const std::string& figures) {
   std::string out = session.info.variant;
   out += " · " + std::to_string(session.info.threads) + (session.info.threads == 1 ? " thread" : " threads");
   if (!model.info.is_signed) out += " · unsigned";
-  if (!model.info.native_allowed) {
-    out += " · portable form only: " + printable(model.info.trust);
-    if (*model.info.trust_help) out += " (" + printable(model.info.trust_help) + ")";
-  }
   if (model.isolated) out += " · isolated";
-  return out;
+  note(out + " · " + figures);
+  if (model.info.native_allowed) return;
+  note("  portable form only: " + printable(model.info.trust));
+  if (*model.info.trust_help) note("  for native code: " + printable(model.info.trust_help));
 }
 
 MlcProgram program_at(const OpenModel& model, uint32_t index) {

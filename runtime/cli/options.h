@@ -72,8 +72,8 @@ Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o
 // NoVariant and Usage as open_session, before anything is loaded.
 Status check_variant(const OpenModel& model, const VariantOptions& options);
 
-// "x86-64-v3 · 2 threads", and why native code did not run where trust is missing.
-std::string what_runs(const OpenModel& model, const OpenSession& session);
+// "x86-64-v3 · 2 threads · FIGURES" on stderr; where trust is missing, lines that say why native code did not run and what to do.
+void say_what_runs(const OpenModel& model, const OpenSession& session, const std::string& figures);
 
 // Index of a program by name; empty: the default one.
 Result<uint32_t> program_index(const OpenModel& model, const std::string& name);

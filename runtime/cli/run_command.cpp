@@ -51,8 +51,8 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   if (files.output) MLC_RETURN_IF_ERROR(write_answers(answers, o.output, *files.output));
 
   const uint64_t open_ns = model.open_ns + session.load_ns;
-  note(what_runs(model, session) + " · open " + ms_text(open_ns) + " · pre " + ms_text(pre_ns) + " · run " +
-       ms_text(ran - ready) + " · post " + ms_text(done - ran));
+  say_what_runs(model, session, "open " + ms_text(open_ns) + " · pre " + ms_text(pre_ns) + " · run " + ms_text(ran - ready) +
+                                    " · post " + ms_text(done - ran));
   Report report;
   if (o.output.empty()) report.text = text_of(answers);
   report.json = {{"root", std::string("sha256:") + model.info.root},
