@@ -95,8 +95,10 @@ std::string fed_text(const BenchInputs& inputs, const std::vector<Extent>& exten
 }
 
 std::string profile_text(const OpenSession& session, const char* program, uint32_t top, ordered_json& json) {
-  std::vector<MlcProfileEntry> entries(api().profile(session.session.get(), program, nullptr, 0));
-  api().profile(session.session.get(), program, entries.data(), static_cast<uint32_t>(entries.size()));
+  std::vector<MlcProfileEntry> entries;
+  for (auto e = sized<MlcProfileEntry>();
+       api().profile(session.session.get(), program, static_cast<uint32_t>(entries.size()), &e) == MLC_OK;)
+    entries.push_back(e);
   uint64_t total = 1;
   for (const auto& e : entries) total += e.ns;
   std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.ns > b.ns; });

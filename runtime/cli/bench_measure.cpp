@@ -37,15 +37,16 @@ struct Timed {
 class Runs {
  public:
   Runs(const OpenSession& session, const MeasureOptions& options)
-      : session_(session), options_(options), outputs_(options.num_outputs) {}
+      : session_(session), options_(options), outputs_(options.num_outputs) {
+    how_.program = options.program;
+  }
 
   // One output array for all runs: the loop allocates nothing.
   Status once() {
     std::fill(outputs_.begin(), outputs_.end(), MlcTensor{});
     MlcError* error = nullptr;
-    return status_of(api().run_program(session_.session.get(), options_.program, options_.inputs.data(),
-                                       static_cast<uint32_t>(options_.inputs.size()), outputs_.data(),
-                                       static_cast<uint32_t>(outputs_.size()), &error),
+    return status_of(api().run(session_.session.get(), &how_, options_.inputs.data(), static_cast<uint32_t>(options_.inputs.size()),
+                               outputs_.data(), static_cast<uint32_t>(outputs_.size()), &error),
                      error);
   }
 
@@ -71,6 +72,7 @@ class Runs {
  private:
   const OpenSession& session_;
   const MeasureOptions& options_;
+  MlcRunOptions how_ = sized<MlcRunOptions>();
   std::vector<MlcTensor> outputs_;
 };
 

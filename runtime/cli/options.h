@@ -29,7 +29,7 @@ void add_container_options(CLI::App& app, ContainerOptions& options);
 
 struct OpenModel {
   ModelHandle model;
-  MlcModelInfo info{};
+  MlcModelInfo info = sized<MlcModelInfo>();
   uint64_t open_ns = 0;
   bool isolated = false;
 };
@@ -59,7 +59,7 @@ void add_variant_options(CLI::App& app, VariantOptions& options);
 
 struct OpenSession {
   SessionHandle session;
-  MlcSessionInfo info{};
+  MlcSessionInfo info = sized<MlcSessionInfo>();
   uint64_t load_ns = 0;
 };
 struct SessionUse {
