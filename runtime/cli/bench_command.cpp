@@ -261,7 +261,11 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   command->add_option("--profile", o->profile, "also list the N instructions that take longest");
   command->add_flag("--csv", o->as_csv, "print a line of names and one of values")->excludes(command->get_option("--json"));
   command->callback([o, &exit_code] {
-    exit_code = answer({"bench", o->as_json, o->container, o->input.specs},
+    uint64_t beside = 0;
+    for (const std::string& text : {o->duration, o->warmup})
+      if (const auto ns = parse_duration(text)) beside += *ns;
+    exit_code = answer({"bench", o->as_json, o->container, o->input.specs, "",
+                        {&o->variant.limits, 2, beside, o->variant.threads * o->sessions}},
                        [&](OpenFiles& files) { return bench(*o, files); });
   });
 }

@@ -168,6 +168,14 @@ MlcVariant variant_at(const OpenModel& model, uint32_t index) {
   return v;
 }
 
+std::vector<FailingClause> failing_of(const OpenModel& model, uint32_t variant) {
+  std::vector<FailingClause> out;
+  auto c = sized<MlcClause>();
+  for (uint32_t k = 0; api().failing(model.model.get(), variant, k, &c) == MLC_OK; ++k)
+    out.push_back({c.clause, std::string_view(c.answer) == name_of(probe::Answer::No) ? probe::Answer::No : probe::Answer::Unknown, c.source});
+  return out;
+}
+
 MlcPort port_at(const OpenModel& model, uint32_t program, bool is_output, uint32_t index) {
   auto p = sized<MlcPort>();
   api().port(model.model.get(), program, is_output, index, &p);

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "runtime/cli/handles.h"
+#include "runtime/match/matcher.h"
 
 namespace CLI {
 class App;
@@ -79,6 +80,7 @@ void say_what_runs(const OpenModel& model, const OpenSession& session, const std
 Result<uint32_t> program_index(const OpenModel& model, const std::string& name);
 MlcProgram program_at(const OpenModel& model, uint32_t index);
 MlcVariant variant_at(const OpenModel& model, uint32_t index);
+std::vector<FailingClause> failing_of(const OpenModel& model, uint32_t variant);
 MlcPort port_at(const OpenModel& model, uint32_t program, bool is_output, uint32_t index);
 
 // "5s", "300ms", "0.3s": nanoseconds.

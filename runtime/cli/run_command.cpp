@@ -81,7 +81,8 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command->add_option("-o,--output", o->output, "write the answers: .npz, .npy or .json");
   command->add_option("--top", o->top, "how many classes")->check(CLI::Range(1, 1000000));
   command->callback([o, &exit_code] {
-    exit_code = answer({"run", o->as_json, o->container, o->input.specs, o->output},
+    exit_code = answer({"run", o->as_json, o->container, o->input.specs, o->output,
+                        {.limits = &o->variant.limits, .threads = o->variant.threads}},
                        [&](OpenFiles& files) { return run(*o, files); });
   });
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/compose.h"
+#include "runtime/match/brief.h"
 #include "runtime/match/clauses.h"
 #include "runtime/probe/probe.h"
 
@@ -75,16 +76,18 @@ bool Matcher::lacks_trust_only() const {
 
 Status Matcher::none_left(std::string what) const {
   Status s(Code::NoVariant, 2001, std::move(what));
+  const bool wants_trust = lacks_trust_only();
   for (const Assessment& a : assessments_) {
-    const std::string reason = a.reason();
-    s.facts.push_back(compose("{}   {}", variants_[a.variant].name, a.fits ? "fits" : reason));
+    std::string why = match::brief_reason(a.failing);
+    if (why.empty()) why = a.fits ? "fits" : wants_trust && a.refused == policy_.why_not ? "fits, and needs trust" : a.refused;
+    s.facts.push_back(compose("{}   {}", variants_[a.variant].name, why));
   }
   for (const std::string& service : policy_.withheld)
     for (const format::Variant& v : variants_)
       for (uint32_t feature : v.features)
         if (match::is_service_named(feature, service))
           return std::move(s).hint("--allow-service {} lets this file use it although nobody trusts it", service);
-  if (lacks_trust_only()) {
+  if (wants_trust) {
     s.message += ": native code needs trust, and the file is " + policy_.why_not;
     return std::move(s).hint(policy_.how_to_allow);
   }
