@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string_view>
 
 #include <CLI/CLI.hpp>
 
@@ -16,13 +17,14 @@ struct Shell {
   const char* name;
   const char* script;
 };
+constexpr std::string_view kToolName = "TOOL";
 constexpr Shell kShells[] = {{"bash", kBashScript}, {"fish", kFishScript}, {"zsh", kZshScript}};
 
 std::string script_of(std::string_view shell, const std::string& tool) {
   std::string out;
   for (const Shell& s : kShells)
-    if (shell == s.name)
-      for (const char* c = s.script; *c; ++c) out += *c == '@' ? tool : std::string(1, *c);
+    if (shell == s.name) out = s.script;
+  for (size_t at = 0; (at = out.find(kToolName, at)) != out.npos; at += tool.size()) out.replace(at, kToolName.size(), tool);
   return out;
 }
 

@@ -1,12 +1,12 @@
-// The scripts that make shells call the tool. '@' stands for its name.
+// The scripts that make shells call the tool. TOOL stands for its name.
 #pragma once
 
 namespace mlc::cli {
 
 // '=' and ':' are words of their own to bash: what was written together is put together, and of the answers only what
 // follows the last of them is given back.
-inline constexpr const char* kBashScript = R"(# Completion of @ for bash: source <(@ completion bash)
-_@() {
+inline constexpr const char* kBashScript = R"(# Completion of TOOL for bash: source <(TOOL completion bash)
+_TOOL() {
   local words=() word meaning path before= glue= i
   for ((i = 1; i <= COMP_CWORD; i++)); do
     word=${COMP_WORDS[i]}
@@ -36,12 +36,12 @@ _@() {
   [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=/,] ]] && compopt -o nospace 2>/dev/null
   return 0
 }
-complete -F _@ @
+complete -F _TOOL TOOL
 )";
 
-inline constexpr const char* kZshScript = R"(#compdef @
-# Completion of @ for zsh: source <(@ completion zsh), or as the file _@ in a folder of $fpath
-_@() {
+inline constexpr const char* kZshScript = R"(#compdef TOOL
+# Completion of TOOL for zsh: source <(TOOL completion zsh), or as the file _TOOL in a folder of $fpath
+_TOOL() {
   local word meaning files=
   local -a ended open
   while IFS=$'\t' read -r word meaning; do
@@ -60,11 +60,11 @@ _@() {
     _files
   fi
 }
-if [[ $funcstack[1] == _@ ]]; then _@ "$@"; else compdef _@ @; fi
+if [[ $funcstack[1] == _TOOL ]]; then _TOOL "$@"; else compdef _TOOL TOOL; fi
 )";
 
-inline constexpr const char* kFishScript = R"(# Completion of @ for fish: @ completion fish | source
-function __@_complete
+inline constexpr const char* kFishScript = R"(# Completion of TOOL for fish: TOOL completion fish | source
+function __TOOL_complete
     set -l words (commandline -opc)
     set -l word (commandline -ct)
     set -l tool $words[1]
@@ -80,7 +80,7 @@ function __@_complete
         end
     end
 end
-complete -c @ -f -a '(__@_complete)'
+complete -c TOOL -f -a '(__TOOL_complete)'
 )";
 
 }  // namespace mlc::cli

@@ -1,6 +1,7 @@
 #include "packager/cli/complete_values.h"
 
 #include "packager/cli/container_file.h"
+#include "runtime/trust/trust_command.h"
 #include "targets/target.h"
 
 namespace mlc::cli {
@@ -34,6 +35,7 @@ std::optional<Completions> values_of_line(const CommandLine& line) {
   if (line.option == "target") return target_names(line.word);
   if (line.option == "variant") return names_in(line.value("file"), true);
   if (line.option == "program") return names_in(line.value("file"), false);
+  if (line.option == "remove") return trusted_key_ids();
   if (line.option == "by") return Completions{{{"kind", ""}, {"variant", ""}, {"segment", ""}, {"tensor", ""}}, false};
   if (line.option == "type") return Completions{{{"p256", ""}, {"p384", ""}, {"p521", ""}, {"ed25519", ""}}, false};
   for (const char* text : {"dim", "id", "not-after", "expect-root", "expect-id", "models", "min", "print-after"})

@@ -11,6 +11,7 @@
 #include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
 #include "runtime/cli/program_io.h"
+#include "runtime/trust/trust_command.h"
 #include "signing/file.h"
 
 namespace mlc::cli {
@@ -93,7 +94,10 @@ Completions from_container(const CommandLine& line, const NamesOf& names_of) {
 
 std::optional<Completions> values_of_line(const CommandLine& line) {
   if (line.option == "input") {
-    if (line.word.find('=') != line.word.npos) return Completions{{{line.word + "random", ""}, {line.word + "zeros", ""}}, true};
+    if (const size_t equals = line.word.rfind('='); equals != line.word.npos) {
+      const std::string name = line.word.substr(0, equals + 1);
+      return Completions{{{name + "random", ""}, {name + "zeros", ""}}, true};
+    }
     Completions inputs = from_container(line, add_inputs);
     inputs.words.push_back({"random", "numbers made up for the type and shape"});
     inputs.words.push_back({"zeros", ""});
@@ -104,7 +108,8 @@ std::optional<Completions> values_of_line(const CommandLine& line) {
   if (line.option == "program") return from_container(line, add_programs);
   if (line.option == "pipeline") return from_container(line, add_pipelines);
   if (line.option == "dim") return from_container(line, add_extents);
-  for (const char* text : {"time-limit", "memory-limit", "duration", "warmup", "id", "models", "remove"})
+  if (line.option == "remove") return trusted_key_ids();
+  for (const char* text : {"time-limit", "memory-limit", "duration", "warmup", "id", "models"})
     if (line.option == text) return Completions{};
   return std::nullopt;
 }

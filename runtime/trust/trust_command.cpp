@@ -53,6 +53,15 @@ Result<Report> remove_key(const std::string& id) {
 
 }  // namespace
 
+Completions trusted_key_ids() {
+  Completions out;
+  const auto folder = signing::config_folder();
+  const auto found = folder ? signing::list_trusted_keys(*folder) : Result<signing::FolderKeys>(folder.status());
+  if (!found) return out;
+  for (const signing::FolderKey& entry : found->keys) out.words.push_back({entry.key.key.id_hex(), entry.key.name});
+  return out;
+}
+
 void add_trust_command(CLI::App& app, int& exit_code) {
   struct Flags {
     trust::TrustOptions options;
