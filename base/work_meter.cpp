@@ -15,8 +15,9 @@ uint64_t now_ns() {
 
 }  // namespace
 
-void WorkMeter::start(const WorkLimits& limits) {
+void WorkMeter::start(const WorkLimits& limits, const std::atomic<bool>* cancelled) {
   limits_ = limits;
+  cancelled_ = cancelled;
   started_ns_ = now_ns();
   left_.store(limits.units, std::memory_order_relaxed);
   why_.store(Stop::None, std::memory_order_relaxed);

@@ -3,9 +3,10 @@
 //
 // Work is counted in units. A unit is about what an instruction of portable code takes, a few nanoseconds and never more
 // than half a microsecond; spec/untrusted.md says what costs how many. Whoever draws kBatch units and then draws again has
-// looked at `cancel` and at the deadline within about 15 ms.
+// looked at the flag and at the deadline within about 15 ms.
 //
-// Threads: `cancel` from any thread at any time; `start` while nobody works; everything else from all workers at once.
+// Threads: `start` while nobody works; everything else from all workers at once. The flag that cancels a run is somebody
+// else's, who may set it from any thread at any time.
 #pragma once
 
 #include <atomic>
@@ -32,13 +33,17 @@ class WorkMeter {
   WorkMeter() = default;  // without limits
   WorkMeter(const WorkMeter&) = delete;
 
-  // Begins a run: forgets an earlier `cancel`, and the clock starts.
-  void start(const WorkLimits& limits);
-  void cancel() { stop(Stop::Cancelled); }
+  // Begins a run: the clock starts. The run ends when `cancelled` is set, be it before it begins; null: never. It outlives
+  // the run.
+  void start(const WorkLimits& limits, const std::atomic<bool>* cancelled = nullptr);
 
   // Whether the run may go on, with a look at the clock where there is a deadline.
   bool poll() {
     if (why() != Stop::None) return false;
+    if (cancelled_ && cancelled_->load(std::memory_order_relaxed)) {
+      stop(Stop::Cancelled);
+      return false;
+    }
     return limits_.time_ns == WorkLimits::kNone || in_time();
   }
   // The same, and takes units for work that is about to be done: `most`, or what is left if that is at least `least`,
@@ -66,6 +71,7 @@ class WorkMeter {
   uint64_t draw_limited(uint64_t least, uint64_t most);
 
   WorkLimits limits_;
+  const std::atomic<bool>* cancelled_ = nullptr;
   uint64_t started_ns_ = 0;
   alignas(64) std::atomic<Stop> why_{Stop::None};
   alignas(64) std::atomic<uint64_t> left_{0};  // a line of its own: workers write to it

@@ -5,6 +5,7 @@
 
 #include "packager/cli/apart.h"
 #include "runtime/api/mlc.h"
+#include "runtime/api/sized.h"
 
 namespace mlc::cli {
 namespace {
@@ -35,8 +36,7 @@ Status as_failure(Status s) {
 }
 
 Status run_vectors(MlcModel* model, const char* variant, const std::vector<std::string>& vectors) {
-  MlcSessionOptions options{};
-  options.size = sizeof options;
+  auto options = sized<MlcSessionOptions>();
   options.variant = variant;
   options.time_limit_ns = options.memory_limit = MLC_NO_LIMIT;  // also where a policy keeps native code from running
   MlcSession* opened = nullptr;
@@ -44,8 +44,8 @@ Status run_vectors(MlcModel* model, const char* variant, const std::vector<std::
   if (const int code = api().session_create(model, &options, &opened, &error); code != MLC_OK) return as_failure(taken(code, error));
   const std::unique_ptr<MlcSession, Release> session(opened);
   for (const std::string& vector : vectors) {
-    MlcSelftest result{};
-    const int code = api().selftest_one(session.get(), vector.c_str(), &result, &error);
+    auto result = sized<MlcSelftest>();
+    const int code = api().selftest(session.get(), vector.c_str(), &result, &error);
     if (code == MLC_OK) continue;
     Status failure = taken(code, error);
     if (code == MLC_SELFTEST) failure.message = result.text;
@@ -85,8 +85,7 @@ std::string SelfTestReport::text() const {
 Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::function<void(const std::string& stage)>& progress) {
   SelfTestReport report;
   report.vectors = file.vectors.size();
-  MlcOpenOptions options{};
-  options.size = sizeof options;
+  auto options = sized<MlcOpenOptions>();
   options.path = file.path.c_str();
   options.verify = MLC_VERIFY_LAZY;
   options.allow_unsigned = 1;  // this process has just made it
@@ -94,10 +93,10 @@ Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::f
   MlcError* error = nullptr;
   if (const int code = api().open(&options, &opened, &error); code != MLC_OK) return taken(code, error).note("self-test");
   const std::unique_ptr<MlcModel, Release> model(opened);
-  MlcModelInfo info{};
+  auto info = sized<MlcModelInfo>();
   api().model_info(model.get(), &info);
   for (uint32_t k = 0; k < info.num_variants; ++k) {
-    MlcVariant v{};
+    auto v = sized<MlcVariant>();
     api().explain(model.get(), k, &v);
     SelfTestReport::Variant& variant = report.variants.emplace_back();
     variant.name = v.name;

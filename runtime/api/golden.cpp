@@ -193,7 +193,7 @@ std::string complaint_about(const format::Golden& g, const format::GoldenArray& 
 Status run_vector(Session& session, const format::Golden& g, GoldenReport& report) {
   const Model& model = session.model();
   const std::string& program = model.manifest().methods[g.method].name;
-  MLC_ASSIGN(const uint32_t function, session.function(program));
+  MLC_ASSIGN(const uint32_t function, session.function(program.c_str()));
   const exec::Function& f = session.plan().functions[function];
   ++report.vectors;
   const std::string where = compose("vector '{}' of {}", g.name, program);

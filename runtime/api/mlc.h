@@ -3,7 +3,7 @@
  *
  *   const MlcApi* mlc = mlc_get_api(MLC_API_VERSION);   null: the library is older than this header
  *
- * Structs. All but MlcTensor, MlcString and MlcBytes, which stay as they are, start with `size`, which the caller sets to
+ * Structs. All but MlcTensor, MlcString, MlcBytes and MlcService, which stay as they are, start with `size`, which the caller sets to
  * sizeof before the call, of structs that it fills and of structs that the library fills. New fields are only appended.
  * The library reads and writes no byte behind `size`: a field that the caller's header does not have yet counts as zero,
  * and of a struct to be filled the fields that the library does not know yet become zero. MLC_USAGE where `size` is
@@ -379,7 +379,7 @@ typedef struct MlcApi {
   int (*run_async)(MlcSession* session, const MlcRunOptions* options, const MlcTensor* inputs, uint32_t num_inputs,
                    MlcTensor* outputs, uint32_t num_outputs, MlcDone done, void* user, MlcError** error);
   /* Sets dtype, rank, shape and bytes of the outputs for inputs of these types and shapes, without running. Data is
-   * looked at only where shapes depend on it. MLC_UNSUPPORTED where only a run tells. */
+   * looked at only where shapes depend on it. `program` as in MlcRunOptions. MLC_UNSUPPORTED where only a run tells. */
   int (*infer_shapes)(MlcSession* session, const char* program, const MlcTensor* inputs, uint32_t num_inputs,
                       MlcTensor* outputs, uint32_t num_outputs, MlcError** error);
 

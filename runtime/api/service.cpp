@@ -25,9 +25,14 @@ void* give(MlcServiceCall* call, uint32_t output, int32_t dtype, uint32_t rank, 
 
 Status run(const exec::Service& self, exec::ServiceCall& inner) {
   std::vector<MlcTensor> inputs;
-  for (const exec::InputArg& in : inner.inputs)
-    inputs.push_back({nullptr, const_cast<void*>(in.data), in.bytes, static_cast<int32_t>(in.dtype),
-                      static_cast<uint32_t>(in.shape.size()), in.shape.data(), 0, 0, nullptr});
+  for (const exec::InputArg& in : inner.inputs) {
+    MlcTensor& t = inputs.emplace_back();
+    t.data = const_cast<void*>(in.data);
+    t.bytes = in.bytes;
+    t.dtype = static_cast<int32_t>(in.dtype);
+    t.rank = static_cast<uint32_t>(in.shape.size());
+    t.shape = in.shape.data();
+  }
   Call call{};
   call.size = sizeof(MlcServiceCall);
   call.num_inputs = static_cast<uint32_t>(inputs.size());

@@ -113,13 +113,17 @@ Result<std::unique_ptr<Session>> Session::create(const Model& model, const Sessi
   return session;
 }
 
-Status Session::run(uint32_t function, std::span<const exec::InputArg> inputs, std::span<exec::OutputArg> outputs) {
+Status Session::run(uint32_t function, std::span<const exec::InputArg> inputs, std::span<exec::OutputArg> outputs,
+                    const RunOptions& options) {
+  exec::RunOptions how{options.cancelled, std::nullopt};
+  if (options.time_ns != 0) how.work = work_limits_for(model_.is_trusted(), options.time_ns);
   MLC_RETURN_IF_ERROR(model_.container().unchanged());
-  MLC_RETURN_IF_ERROR(executor_->run(function, inputs, outputs));
+  MLC_RETURN_IF_ERROR(executor_->run(function, inputs, outputs, how));
   return model_.container().unchanged();
 }
 
-Result<uint32_t> Session::function(std::string_view program) const {
+Result<uint32_t> Session::function(const char* name) const {
+  const std::string_view program = name ? name : model_.manifest().methods[model_.main_method()].name;
   if (const auto index = plan_.find(program)) return *index;
   Status s(Code::Usage, "no program '{}' in variant '{}'", program, variant().name);
   std::string names;

@@ -1,6 +1,7 @@
-// One variant of a model, loaded, with its workers and memory. Used by one thread at a time; `cancel` from any.
+// One variant of a model, loaded, with its workers and memory. Used by one thread at a time.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,6 +22,11 @@ struct SessionOptions {
   LimitOptions limits;
 };
 
+struct RunOptions {
+  const std::atomic<bool>* cancelled = nullptr;  // null: nobody cancels
+  uint64_t time_ns = 0;                          // 0: what the session's options say
+};
+
 class Session {
  public:
   // Tries the candidates best first. One that cannot be loaded here is left out and named in `note`; damage or a broken
@@ -36,10 +42,11 @@ class Session {
   const exec::Plan& plan() const { return plan_; }
 
   // Executor::run, and E6001 instead of answers from a mapped file that has changed.
-  Status run(uint32_t function, std::span<const exec::InputArg> inputs, std::span<exec::OutputArg> outputs);
+  Status run(uint32_t function, std::span<const exec::InputArg> inputs, std::span<exec::OutputArg> outputs,
+             const RunOptions& options = {});
 
-  // Index in the plan of a program; an error that names those there are.
-  Result<uint32_t> function(std::string_view program) const;
+  // Index in the plan of a program; null: of the model's main one. An error that names those there are.
+  Result<uint32_t> function(const char* program) const;
 
  private:
   explicit Session(const Model& model) : model_(model) {}

@@ -6,19 +6,25 @@
 
 namespace mlc::api {
 
+WorkLimits work_limits_for(bool is_trusted, uint64_t time_ns) {
+  WorkLimits work;
+  if (time_ns != 0) work.time_ns = time_ns;
+  else if (!is_trusted) work.time_ns = untrusted::kTimeNs;
+  if (!is_trusted && work.time_ns != kNoLimit)
+    work.units = checked_mul(work.time_ns, untrusted::kUnitsPerNs).value_or(WorkLimits::kNone);
+  return work;
+}
+
 exec::Limits limits_for(bool is_trusted, const LimitOptions& options, uint64_t free_bytes) {
   exec::Limits limits;
   // An eighth is left to whoever else needs some: the run itself reads its weights into memory that counts as free.
   if (free_bytes > 0) limits.max_memory_bytes = std::max<uint64_t>(free_bytes - free_bytes / 8, uint64_t{64} << 20);
   if (!is_trusted) {
     limits.max_memory_bytes = std::min(limits.max_memory_bytes, untrusted::kMemoryBytes);
-    limits.work.time_ns = untrusted::kTimeNs;
     limits.confine_loads = true;
   }
   if (options.memory_bytes != 0) limits.max_memory_bytes = options.memory_bytes;
-  if (options.time_ns != 0) limits.work.time_ns = options.time_ns;
-  if (!is_trusted && limits.work.time_ns != kNoLimit)
-    limits.work.units = checked_mul(limits.work.time_ns, untrusted::kUnitsPerNs).value_or(WorkLimits::kNone);
+  limits.work = work_limits_for(is_trusted, options.time_ns);
   return limits;
 }
 

@@ -26,6 +26,8 @@ struct LimitOptions {
   uint64_t time_ns = 0, memory_bytes = 0;
 };
 
+// Of one run, with what the application says for it or, where that is 0, for the session.
+WorkLimits work_limits_for(bool is_trusted, uint64_t time_ns);
 // Limits of a session. `free_bytes`: memory of the host that nobody uses, 0 if not known.
 exec::Limits limits_for(bool is_trusted, const LimitOptions& options, uint64_t free_bytes);
 

@@ -61,8 +61,10 @@ Result<BenchInputs> bench_inputs(const OpenModel& model, const Target& target, c
 }
 
 std::string profile_text(const OpenSession& session, const char* program, uint32_t top, ordered_json& json) {
-  std::vector<MlcProfileEntry> entries(api().profile(session.session.get(), program, nullptr, 0));
-  api().profile(session.session.get(), program, entries.data(), static_cast<uint32_t>(entries.size()));
+  std::vector<MlcProfileEntry> entries;
+  for (auto e = sized<MlcProfileEntry>();
+       api().profile(session.session.get(), program, static_cast<uint32_t>(entries.size()), &e) == MLC_OK;)
+    entries.push_back(e);
   uint64_t total = 1;
   for (const auto& e : entries) total += e.ns;
   std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.ns > b.ns; });
@@ -93,12 +95,14 @@ Result<Report> bench(const BenchOptions& o, OpenFiles& files) {
 
   // One output array for all runs: the loop allocates nothing.
   std::vector<MlcTensor> outputs(program_at(model, target.program).num_outputs);
+  auto how = sized<MlcRunOptions>();
+  how.program = program;
   const auto run = [&]() -> Status {
     std::fill(outputs.begin(), outputs.end(), MlcTensor{});
     MlcError* error = nullptr;
-    return status_of(api().run_program(session.session.get(), program, inputs.views.tensors.data(),
-                                       static_cast<uint32_t>(inputs.views.tensors.size()), outputs.data(),
-                                       static_cast<uint32_t>(outputs.size()), &error),
+    return status_of(api().run(session.session.get(), &how, inputs.views.tensors.data(),
+                               static_cast<uint32_t>(inputs.views.tensors.size()), outputs.data(),
+                               static_cast<uint32_t>(outputs.size()), &error),
                      error);
   };
   const uint64_t begin = now_ns();

@@ -37,14 +37,14 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
 
   size_t width = 0;
   for (uint32_t i = 0; i < model.info.num_variants; ++i) {
-    MlcVariant v{};
+    auto v = sized<MlcVariant>();
     api().explain(model.model.get(), i, &v);
     width = std::max(width, std::string_view(v.name).size());
   }
   ordered_json variants = ordered_json::array();
   std::string lines[4];  // chosen, fits, no, unknown: in this order
   for (uint32_t i = 0; i < model.info.num_variants; ++i) {
-    MlcVariant v{};
+    auto v = sized<MlcVariant>();
     api().explain(model.model.get(), i, &v);
     const bool is_chosen = report.failure.ok() && i == chosen;
     const char* answer = v.fits == MLC_FITS ? "fits" : v.fits == MLC_FITS_NOT ? "no" : "unknown";
@@ -53,7 +53,7 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
     if (v.num_failing) {
       ordered_json missing = ordered_json::array();
       for (uint32_t k = 0; k < v.num_failing; ++k) {
-        MlcClause c{};
+        auto c = sized<MlcClause>();
         api().failing(model.model.get(), i, k, &c);
         missing.push_back({{"clause", c.clause}, {"answer", c.answer}, {"source", c.source}});
       }
@@ -71,11 +71,11 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
     lines[is_chosen ? 0 : v.fits + 1] += line + "\n";
   }
   const probe::Record& host = probe::host();
-  const bool copied = api().model_is_copied(model.model.get()) != 0;
+  const bool copied = model.info.is_copied != 0;
   report.text = host_line(host, o.variant.threads) + "trust     " + printable(model.info.trust) + "\n" +
                 (copied ? "file      copied into memory as it is verified: --verify copy, a strict policy, or others may write to it\n" : "") + lines[0] +
                 lines[1] + lines[2] + lines[3];
-  MlcVariant best{};
+  auto best = sized<MlcVariant>();
   if (report.failure.ok()) api().explain(model.model.get(), chosen, &best);
   report.json = {{"root", std::string("sha256:") + model.info.root},
                  {"trust", model.info.trust},

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "runtime/api/mlc.h"
+#include "runtime/api/sized.h"
 
 namespace mlc::cli {
 

@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kMemoryOfTheProcess = uint64_t{256} << 20;
 
 MlcFileInfo info_of(const OpenFiles& files) {
-  MlcFileInfo info{};
+  auto info = sized<MlcFileInfo>();
   api().file_info(files.container.get(), &info);
   return info;
 }

@@ -44,8 +44,7 @@ Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   std::vector<const char*> allowed;
   for (const std::string& service : o.services) allowed.push_back(service.c_str());
   const auto state = signing::state_folder();
-  MlcOpenOptions options{};
-  options.size = sizeof options;
+  auto options = sized<MlcOpenOptions>();
   options.path = o.file.c_str();
   options.verify = o.verify == "lazy"   ? MLC_VERIFY_LAZY
                    : o.verify == "full" ? MLC_VERIFY_FULL
@@ -115,8 +114,7 @@ Status read_limit(const std::string& text, Result<uint64_t> (*parse)(const std::
 }  // namespace
 
 Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o, bool profile) {
-  MlcSessionOptions options{};
-  options.size = sizeof options;
+  auto options = sized<MlcSessionOptions>();
   options.variant = o.variant.empty() ? nullptr : o.variant.c_str();
   options.require = o.require.empty() ? nullptr : o.require.c_str();
   options.threads = o.threads;
@@ -149,13 +147,13 @@ std::string what_runs(const OpenModel& model, const OpenSession& session) {
 }
 
 MlcProgram program_at(const OpenModel& model, uint32_t index) {
-  MlcProgram p{};
+  auto p = sized<MlcProgram>();
   api().program(model.model.get(), index, &p);
   return p;
 }
 
 MlcPort port_at(const OpenModel& model, uint32_t program, bool is_output, uint32_t index) {
-  MlcPort p{};
+  auto p = sized<MlcPort>();
   api().port(model.model.get(), program, is_output, index, &p);
   return p;
 }

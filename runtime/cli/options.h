@@ -28,7 +28,7 @@ void add_container_options(CLI::App& app, ContainerOptions& options);
 
 struct OpenModel {
   ModelHandle model;
-  MlcModelInfo info{};
+  MlcModelInfo info = sized<MlcModelInfo>();
   uint64_t open_ns = 0;
   bool isolated = false;
 };
@@ -54,7 +54,7 @@ void add_variant_options(CLI::App& app, VariantOptions& options);
 
 struct OpenSession {
   SessionHandle session;
-  MlcSessionInfo info{};
+  MlcSessionInfo info = sized<MlcSessionInfo>();
   uint64_t load_ns = 0;
 };
 // Loads a variant and pins this thread. `note` of the info goes to stderr: falling back is never silent.

@@ -265,10 +265,9 @@ void add_input_options(CLI::App& app, InputOptions& o) {
 
 Result<Target> choose_target(const OpenModel& model, const InputOptions& o) {
   Target target;
-  const void* text = nullptr;
-  uint64_t length = 0;
+  MlcBytes text{};
   MlcError* error = nullptr;
-  const int found = api().part(model.model.get(), kPipelineAsset, &text, &length, &error);
+  const int found = api().asset_data(model.model.get(), kPipelineAsset, &text, &error);
   if (found != MLC_OK && found != MLC_NOT_FOUND) return status_of(found, error);
   if (found == MLC_NOT_FOUND) api().error_release(error);
   if (o.raw || found == MLC_NOT_FOUND) {
@@ -280,7 +279,7 @@ Result<Target> choose_target(const OpenModel& model, const InputOptions& o) {
   }
   if (!o.program.empty()) return Status(Code::Usage, "--program needs --raw: a pipeline says what it runs");
   MLC_ASSIGN(pipeline::PipelineFile file,
-             pipeline::parse({static_cast<const char*>(text), static_cast<size_t>(length)}, kPipelineAsset));
+             pipeline::parse({static_cast<const char*>(text.data), static_cast<size_t>(text.bytes)}, kPipelineAsset));
   MLC_ASSIGN(const uint32_t default_program, program_index(model, ""));
   const std::string wanted = o.pipeline.empty() ? program_at(model, default_program).name : o.pipeline;
   std::string known;
@@ -289,11 +288,10 @@ Result<Target> choose_target(const OpenModel& model, const InputOptions& o) {
     if (p.name != wanted) continue;
     MLC_ASSIGN(target.program, program_index(model, p.name));
     const auto assets = [&](std::string_view name) -> Result<Bytes> {
-      const void* data = nullptr;
-      uint64_t bytes = 0;
+      MlcBytes part{};
       MlcError* why = nullptr;
-      MLC_RETURN_IF_ERROR(status_of(api().part(model.model.get(), std::string(name).c_str(), &data, &bytes, &why), why));
-      return Bytes(static_cast<const std::byte*>(data), static_cast<size_t>(bytes));
+      MLC_RETURN_IF_ERROR(status_of(api().asset_data(model.model.get(), std::string(name).c_str(), &part, &why), why));
+      return Bytes(static_cast<const std::byte*>(part.data), static_cast<size_t>(part.bytes));
     };
     MLC_ASSIGN(target.pipeline, pipeline::HostPipeline::create(std::move(p), assets));
     return target;
@@ -327,9 +325,13 @@ Views views_of(const OpenModel& model, uint32_t program, const std::vector<Named
   };
   for (size_t i = 0; i < tensors.size(); ++i) {
     const NamedTensor& t = tensors[i];
-    MlcTensor view{t.name.c_str(), const_cast<std::byte*>(t.tensor.data.data()), t.tensor.data.size(),
-                         static_cast<MlcDType>(t.tensor.dtype), static_cast<uint32_t>(t.tensor.shape.size()),
-                         t.tensor.shape.data()};
+    MlcTensor view{};
+    view.name = t.name.c_str();
+    view.data = const_cast<std::byte*>(t.tensor.data.data());
+    view.bytes = t.tensor.data.size();
+    view.dtype = static_cast<int32_t>(t.tensor.dtype);
+    view.rank = static_cast<uint32_t>(t.tensor.shape.size());
+    view.shape = t.tensor.shape.data();
     if (t.tensor.dtype == DType::Str) {
       std::vector<MlcString>& strings = views.strings.emplace_back();
       for (const std::string& s : t.tensor.strings) strings.push_back({s.data(), s.size()});
@@ -342,7 +344,7 @@ Views views_of(const OpenModel& model, uint32_t program, const std::vector<Named
     }
     if (i == 0 || tensors[i - 1].name != t.name) {
       views.items.emplace_back();
-      views.tensors.push_back({t.name.c_str()});
+      views.tensors.emplace_back().name = t.name.c_str();
     }
     views.items.back().push_back(view);
     MlcTensor& list = views.tensors.back();
@@ -414,11 +416,12 @@ Result<std::vector<MlcTensor>> run_once(const OpenModel& model, const OpenSessio
                                         const std::vector<MlcTensor>& inputs) {
   const MlcProgram p = program_at(model, program);
   std::vector<MlcTensor> outputs(p.num_outputs, MlcTensor{});
+  auto how = sized<MlcRunOptions>();
+  how.program = p.name;
   MlcError* error = nullptr;
-  MLC_RETURN_IF_ERROR(status_of(
-      api().run_program(session.session.get(), p.name, inputs.data(), static_cast<uint32_t>(inputs.size()),
-                        outputs.data(), static_cast<uint32_t>(outputs.size()), &error),
-      error));
+  MLC_RETURN_IF_ERROR(status_of(api().run(session.session.get(), &how, inputs.data(), static_cast<uint32_t>(inputs.size()),
+                                          outputs.data(), static_cast<uint32_t>(outputs.size()), &error),
+                                error));
   return outputs;
 }
 

@@ -36,7 +36,7 @@ Result<Report> selftest(const SelftestOptions& o, OpenFiles& files) {
   ordered_json variants = ordered_json::array();
   bool found = o.variant.empty(), ran = false;
   for (uint32_t i = 0; i < model.info.num_variants; ++i) {
-    MlcVariant v{};
+    auto v = sized<MlcVariant>();
     api().explain(model.model.get(), i, &v);
     if (!o.variant.empty() && o.variant != v.name) continue;
     found = true;
@@ -52,13 +52,13 @@ Result<Report> selftest(const SelftestOptions& o, OpenFiles& files) {
       options.threads = n;
       options.limits = o.limits;
       Status status;
-      MlcSelftest result{};
+      auto result = sized<MlcSelftest>();
       uint32_t workers = n;
       if (auto session = open_session(model, options); session) {
         workers = session->info.threads;
         say_what_crashed(model.info.file, v.name);
         MlcError* error = nullptr;
-        status = status_of(api().selftest(session->session.get(), &result, &error), error);
+        status = status_of(api().selftest(session->session.get(), nullptr, &result, &error), error);
         ran = true;
       } else {
         status = std::move(session).status();

@@ -395,7 +395,7 @@ void Executor::work(void* context, unsigned worker) {
 }
 
 Status Executor::why_stopped() const {
-  const WorkLimits& limits = limits_.work;
+  const WorkLimits& limits = meter_.limits();
   Status s;
   switch (meter_.why()) {
     case WorkMeter::Stop::None: return s;
@@ -413,9 +413,10 @@ Status Executor::why_stopped() const {
       .hint("--time-limit 10s lets it run longer, and do more work in that time");
 }
 
-Status Executor::run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {
-  meter_.start(limits_.work);
-  Status status = run_function(function, inputs, outputs);
+Status Executor::run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs,
+                     const RunOptions& options) {
+  meter_.start(options.work.value_or(limits_.work), options.cancelled);
+  Status status = meter_.poll() ? run_function(function, inputs, outputs) : why_stopped();
   if (status.code != Code::Resource || status.number != 0) return status;
   status.number = 6006;
   return std::move(status)
@@ -533,15 +534,15 @@ void Executor::reset_states() {
     if (s.data()) std::memset(s.data(), 0, s.size());
 }
 
-std::vector<Executor::ProfileEntry> Executor::profile(uint32_t function) const {
-  std::vector<ProfileEntry> out;
+std::optional<Executor::ProfileEntry> Executor::profile(uint32_t function, uint64_t index) const {
   const bool program = plan_.functions[function].is_program();
   for (size_t at = function; at < (program ? functions_.size() : function + 1); ++at) {
     const FunctionState& state = functions_[at];
-    for (size_t i = 0; i < state.profile_ns.size(); ++i)
-      out.push_back({plan_.functions[at].body[i].name, state.profile_ns[i], state.profile_runs});
+    if (index < state.profile_ns.size())
+      return ProfileEntry{plan_.functions[at].body[index].name, state.profile_ns[index], state.profile_runs};
+    index -= state.profile_ns.size();
   }
-  return out;
+  return std::nullopt;
 }
 
 }  // namespace mlc::exec

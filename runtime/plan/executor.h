@@ -1,7 +1,7 @@
 // Runs the functions of a plan: binds shapes, places buffers, lets all workers interpret the same instructions.
 //
-// One executor belongs to one session and is used by one thread at a time (`cancel` excepted, which is seen within
-// 100 ms inside portable kernels and steps of programs, and between launches of native ones). It owns the arena, the
+// One executor belongs to one session and is used by one thread at a time. That a run is cancelled is seen within 100 ms
+// inside portable kernels and steps of programs, and between launches of native ones. It owns the arena, the
 // workers' scratch, the states and those outputs for which the caller brings no memory; plan, module, constants and
 // pool must outlive it. Everything that depends on the shapes is computed once per set of input shapes and kept for the
 // last few sets, so that a run with known shapes allocates nothing.
@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -81,6 +82,11 @@ struct Limits {
   // behind it then, never what lies behind it in the caller's memory; and nothing of what an output held before.
   bool confine_loads = false;
 };
+// Of one run.
+struct RunOptions {
+  const std::atomic<bool>* cancelled = nullptr;  // ends the run when it is set; null: nobody does
+  std::optional<WorkLimits> work;                // instead of the session's
+};
 struct MemoryBudget;
 struct Service;
 class ProgramRunner;
@@ -100,14 +106,13 @@ class Executor {
   // `function` indexes plan.functions: a segment, or a program (program.h). As many inputs as it has, in order; outputs may be fewer (the rest is computed
   // and dropped). InputMismatch (all inputs that do not fit), Resource, Internal (a kernel faulted), Cancelled; a limit
   // that was reached is named.
-  Status run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
+  Status run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs, const RunOptions& options = {});
 
   // The shapes of all outputs for these inputs, without running. Their data is looked at only where shapes depend on
   // it. Unsupported for programs: there only a run tells.
   Status infer(uint32_t function, std::span<const InputArg> inputs, std::vector<std::vector<int64_t>>& shapes);
 
   void reset_states();  // to zeros
-  void cancel() { meter_.cancel(); }
 
   uint64_t arena_bytes() const { return arena_.size(); }
 
@@ -119,7 +124,8 @@ class Executor {
     uint64_t ns = 0;
     uint64_t runs = 0;
   };
-  std::vector<ProfileEntry> profile(uint32_t function) const;
+  // Nothing behind the last.
+  std::optional<ProfileEntry> profile(uint32_t function, uint64_t index) const;
 
   struct Binding;  // internal, see binding.h
 

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "runtime/api/mlc.h"
+#include "runtime/api/sized.h"
 #include "tests/support/container_mutation.h"
 
 namespace {
@@ -44,13 +45,14 @@ unsigned read_to_end(const MlcTensor& t) {
 }
 
 void run_program(const MlcModel* model, MlcSession* session, uint32_t index) {
-  MlcProgram program{};
+  auto program = sized<MlcProgram>();
   if (api().program(model, index, &program) != MLC_OK) std::abort();
   std::vector<MlcTensor> inputs(program.num_inputs), outputs(program.num_outputs);
   MlcError* error = nullptr;
   if (!ok(api().golden_inputs(model, index, inputs.data(), program.num_inputs, &error), error)) return;
-  const int code = api().run_program(session, program.name, inputs.data(), program.num_inputs, outputs.data(),
-                                     program.num_outputs, &error);
+  auto how = sized<MlcRunOptions>();
+  how.program = program.name;
+  const int code = api().run(session, &how, inputs.data(), program.num_inputs, outputs.data(), program.num_outputs, &error);
   if (!ok(code, error)) return;
   unsigned sum = 0;
   for (const MlcTensor& t : outputs) sum += read_to_end(t);
@@ -81,19 +83,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::vector<std::byte> file =
       containers()[data[0] % containers().size()].mutate(std::as_bytes(std::span(data + 1, size - 1)));
-  MlcOpenOptions how{};
-  how.size = sizeof how;
+  auto how = sized<MlcOpenOptions>();
   how.memory = file.data();
   how.memory_bytes = file.size();
   how.config_folder = "/nonexistent";
   MlcModel* model = nullptr;
   MlcError* error = nullptr;
   if (!ok(api().open(&how, &model, &error), error)) return 0;
-  MlcModelInfo info{};
+  auto info = sized<MlcModelInfo>();
   api().model_info(model, &info);
   if (info.native_allowed) std::abort();
-  MlcSessionOptions options{};
-  options.size = sizeof options;
+  auto options = sized<MlcSessionOptions>();
   options.threads = 1;
   MlcSession* session = nullptr;
   if (ok(api().session_create(model, &options, &session, &error), error))

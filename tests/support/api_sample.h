@@ -19,6 +19,7 @@
 #include "packager/loop/verify.h"
 #include "packager/plan/print.h"
 #include "runtime/api/mlc.h"
+#include "runtime/api/sized.h"
 #include "runtime/probe/probe.h"
 #include "signing/hash_tree.h"
 #include "signing/keys.h"
@@ -228,8 +229,8 @@ struct Opened {
   Opened(const Opened&) = delete;
   ~Opened() { lib().model_release(model); }
   MlcModelInfo info() const {
-    MlcModelInfo out{};
-    lib().model_info(model, &out);
+    auto out = sized<MlcModelInfo>();
+    CHECK(lib().model_info(model, &out) == MLC_OK);
     return out;
   }
 
@@ -237,8 +238,7 @@ struct Opened {
   static MlcOpenOptions options_of(const std::string& path, const std::string& key, bool allow_unsigned) {
     thread_local const char* keys[1];
     keys[0] = key.c_str();
-    MlcOpenOptions o{};
-    o.size = sizeof o;
+    auto o = sized<MlcOpenOptions>();
     o.path = path.c_str();
     o.allow_unsigned = allow_unsigned;
     if (!key.empty()) o.trust_keys = keys, o.num_trust_keys = 1;
@@ -252,8 +252,7 @@ struct Session {
 
   explicit Session(const Opened& opened, const char* variant = nullptr, uint32_t threads = 0, const char* require = nullptr) {
     REQUIRE_MESSAGE(opened.model, opened.told.text);
-    MlcSessionOptions o{};
-    o.size = sizeof o;
+    auto o = sized<MlcSessionOptions>();
     o.variant = variant;
     o.require = require;
     o.threads = threads;
@@ -263,17 +262,20 @@ struct Session {
   Session(const Session&) = delete;
   ~Session() { lib().session_release(session); }
   MlcSessionInfo info() const {
-    MlcSessionInfo out{};
-    lib().session_info(session, &out);
+    auto out = sized<MlcSessionInfo>();
+    CHECK(lib().session_info(session, &out) == MLC_OK);
     return out;
   }
   std::string variant() const { return session ? info().variant : "none"; }
 
   // Of a program; outputs may be left out.
-  Told run(const char* program, std::vector<MlcTensor> in, std::vector<MlcTensor>* out = nullptr) {
+  Told run(const char* program, std::vector<MlcTensor> in, std::vector<MlcTensor>* out = nullptr, MlcCancel* cancel = nullptr) {
+    auto how = sized<MlcRunOptions>();
+    how.program = program;
+    how.cancel = cancel;
     return told_by([&](MlcError** error) {
-      return lib().run_program(session, program, in.data(), static_cast<uint32_t>(in.size()), out ? out->data() : nullptr,
-                               out ? static_cast<uint32_t>(out->size()) : 0, error);
+      return lib().run(session, &how, in.data(), static_cast<uint32_t>(in.size()), out ? out->data() : nullptr,
+                       out ? static_cast<uint32_t>(out->size()) : 0, error);
     });
   }
   // y of main for n values x, from memory of the session.

@@ -13,7 +13,7 @@ namespace {
 
 // The position of a variant, which must be there.
 uint32_t variant_named(const Opened& m, const std::string& name) {
-  MlcVariant v{};
+  auto v = sized<MlcVariant>();
   for (uint32_t i = 0; lib().explain(m.model, i, &v) == MLC_OK; ++i)
     if (name == v.name) return i;
   FAIL("no variant " << name);
@@ -36,8 +36,7 @@ struct Aligned {
 };
 
 MlcOpenOptions in_memory(Aligned& bytes) {
-  MlcOpenOptions o{};
-  o.size = sizeof o;
+  auto o = sized<MlcOpenOptions>();
   o.memory = bytes.data();
   o.memory_bytes = bytes.size;
   return o;
@@ -98,7 +97,7 @@ TEST_CASE("a signed and trusted container says what it is") {
 TEST_CASE("programs and their ports are told, and none beyond them") {
   const ApiSample& s = api_sample();
   Opened m(s.signed_file, s.public_key_file);
-  MlcProgram program{};
+  auto program = sized<MlcProgram>();
   REQUIRE(lib().program(m.model, 0, &program) == MLC_OK);
   CHECK(std::string(program.name) == "main");
   CHECK(program.num_inputs == 1);
@@ -108,7 +107,7 @@ TEST_CASE("programs and their ports are told, and none beyond them") {
   CHECK(program.num_inputs == 2);
   CHECK(program.num_outputs == 2);
   CHECK(lib().program(m.model, 2, &program) == MLC_USAGE);
-  MlcPort port{};
+  auto port = sized<MlcPort>();
   REQUIRE(lib().port(m.model, 0, 0, 0, &port) == MLC_OK);
   CHECK(std::string(port.name) == "x");
   CHECK(port.dtype == MLC_F32);
@@ -136,12 +135,17 @@ TEST_CASE("programs and their ports are told, and none beyond them") {
 TEST_CASE("assets and golden inputs are handed out as they were put in") {
   const ApiSample& s = api_sample();
   Opened m(s.signed_file, s.public_key_file);
-  const void* data = nullptr;
-  uint64_t length = 0;
-  REQUIRE(lib().part(m.model, "labels.txt", &data, &length, nullptr) == MLC_OK);
-  CHECK(std::string(static_cast<const char*>(data), length) == "a\nb\n");
-  CHECK(told_by([&](MlcError** e) { return lib().part(m.model, "none.txt", &data, &length, e); }).message == "no asset 'none.txt' in " + s.signed_file);
-  CHECK(lib().part(m.model, nullptr, &data, &length, nullptr) == MLC_NOT_FOUND);
+  REQUIRE(m.info().num_assets == 1);
+  auto asset = sized<MlcAsset>();
+  REQUIRE(lib().asset(m.model, 0, &asset) == MLC_OK);
+  CHECK(std::string(asset.name) == "labels.txt");
+  CHECK(std::string(asset.media_type) == "text/plain");
+  CHECK(asset.bytes == 4);
+  CHECK(lib().asset(m.model, 1, &asset) == MLC_USAGE);
+  MlcBytes bytes{};
+  REQUIRE(lib().asset_data(m.model, asset.name, &bytes, nullptr) == MLC_OK);
+  CHECK(std::string(static_cast<const char*>(bytes.data), bytes.bytes) == "a\nb\n");
+  CHECK(told_by([&](MlcError** e) { return lib().asset_data(m.model, "none.txt", &bytes, e); }).message == "no asset 'none.txt' in " + s.signed_file);
   MlcTensor golden[2] = {};
   REQUIRE(lib().golden_inputs(m.model, 0, golden, 1, nullptr) == MLC_OK);
   CHECK(std::string(golden[0].name) == "x");
@@ -166,7 +170,7 @@ TEST_CASE("without trust native code is not run, and the portable form answers")
     const std::string trust = info.trust;
     CHECK_MESSAGE(trust.find(file == s.signed_file ? "not trusted" : "not signed") != std::string::npos, trust);
     for (uint32_t i = 0; i < info.num_variants; ++i) {
-      MlcVariant v{};
+      auto v = sized<MlcVariant>();
       REQUIRE(lib().explain(m.model, i, &v) == MLC_OK);
       const bool portable = std::string(v.name) == "portable";
       CHECK(v.fits == (portable ? MLC_FITS : MLC_FITS_NOT));
@@ -198,12 +202,12 @@ TEST_CASE("explain names each failing clause, and a variant that does not fit is
   const ApiSample& s = api_sample();
   Opened m(s.signed_file, s.public_key_file);
   const uint32_t alien = variant_named(m, "alien"), native = variant_named(m, "native-test"), portable = variant_named(m, "portable");
-  MlcVariant v{};
+  auto v = sized<MlcVariant>();
   REQUIRE(lib().explain(m.model, alien, &v) == MLC_OK);
   CHECK(v.fits == MLC_FITS_NOT);
   REQUIRE(v.num_failing == 1);
   CHECK(std::string(v.family) == "cpu");
-  MlcClause clause{};
+  auto clause = sized<MlcClause>();
   REQUIRE(lib().failing(m.model, alien, 0, &clause) == MLC_OK);
   CHECK(std::string(clause.clause) == "host.arch == 1");
   CHECK(std::string(clause.answer) == "no");
@@ -300,15 +304,14 @@ TEST_CASE("senseless options are refused with a sentence") {
     return told.message;
   };
   CHECK(refusal(nullptr) == "open: no path, memory or descriptor");
-  MlcOpenOptions o{};
-  o.size = sizeof o;
+  auto o = sized<MlcOpenOptions>();
   CHECK(refusal(&o) == "open: no path, memory or descriptor");
   o.path = "";
   CHECK(refusal(&o) == "open: no path, memory or descriptor");
   o.path = api_sample().signed_file.c_str();
   for (const int32_t verify : {17, -1, MLC_VERIFY_LAZY + 4}) {
     o.verify = verify;
-    CHECK(refusal(&o) == "open: unknown verify mode");
+    CHECK(refusal(&o) == "open: unknown verify mode " + std::to_string(verify));
   }
   o.verify = MLC_VERIFY_LAZY;
   CHECK(lib().open(&o, nullptr, nullptr) == MLC_USAGE);
@@ -317,34 +320,6 @@ TEST_CASE("senseless options are refused with a sentence") {
   CHECK(lib().session_create(nullptr, nullptr, &session, nullptr) == MLC_USAGE);
   const Opened m(api_sample().signed_file, "");
   CHECK(lib().session_create(m.model, nullptr, nullptr, nullptr) == MLC_USAGE);
-}
-
-TEST_CASE("of an option struct only the bytes that its size names are read") {
-  MlcOpenOptions o{};
-  o.path = api_sample().unsigned_file.c_str();
-  o.verify = 17;  // beyond the sizes below
-  o.allow_unsigned = 1;
-  o.size = offsetof(MlcOpenOptions, verify);
-  const Opened short_one(o);
-  REQUIRE_MESSAGE(short_one.told.code == MLC_OK, short_one.told.text);
-  CHECK(short_one.info().native_allowed == 0);
-  o.size = offsetof(MlcOpenOptions, verify) + 3;  // a part of a field is none of it
-  CHECK(Opened(o).told.code == MLC_OK);
-  o.size = offsetof(MlcOpenOptions, allow_unsigned);
-  CHECK(Opened(o).told.code == MLC_USAGE);
-  o.size = 0;
-  CHECK(Opened(o).told.message == "open: no path, memory or descriptor");
-  o.verify = MLC_VERIFY_LAZY;
-  o.size = sizeof o + 64;  // of a newer header: what is not known is not looked at
-  CHECK(Opened(o).info().native_allowed == 1);
-  MlcSessionOptions so{};
-  so.variant = "alien";
-  so.size = offsetof(MlcSessionOptions, variant);
-  MlcSession* session = nullptr;
-  CHECK(lib().session_create(short_one.model, &so, &session, nullptr) == MLC_OK);
-  lib().session_release(session);
-  so.size = sizeof so;
-  CHECK(lib().session_create(short_one.model, &so, &session, nullptr) == MLC_NO_VARIANT);
 }
 
 TEST_CASE("every way to verify opens the sample, from a file and from memory, and finds a damaged weight; memory may lie anywhere") {

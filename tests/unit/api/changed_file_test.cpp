@@ -14,6 +14,7 @@
 #include "packager/container/builder.h"
 #include "packager/plan/print.h"
 #include "runtime/api/mlc.h"
+#include "runtime/api/sized.h"
 #include "runtime/probe/probe.h"
 #include "schema/features.h"
 #include "signing/hash_tree.h"
@@ -163,7 +164,7 @@ struct Session {
     const MlcTensor in = mlc_tensor(x, MLC_U8, 1, shape);
     MlcTensor out{};
     MlcError* error = nullptr;
-    const int ran = lib().run_program(session, "main", &in, 1, &out, 1, &error);
+    const int ran = lib().run(session, nullptr, &in, 1, &out, 1, &error);
     if (ran != MLC_OK) {
       const std::string number = "E" + std::to_string(lib().error_number(error));
       lib().error_release(error);
@@ -278,7 +279,7 @@ TEST_CASE("between the two steps of opening it is known whether native code may 
     MlcFile* half = nullptr;
     MlcError* error = nullptr;
     REQUIRE(lib().authenticate(&o, &half, &error) == MLC_OK);
-    MlcFileInfo info;
+    auto info = sized<MlcFileInfo>();
     lib().file_info(half, &info);
     CHECK(info.native_code == (allowed ? MLC_NATIVE_CERTAIN : MLC_NATIVE_NEVER));
     CHECK(info.is_signed == 0);
@@ -286,10 +287,10 @@ TEST_CASE("between the two steps of opening it is known whether native code may 
     REQUIRE(::unlink(file.path.c_str()) == 0);
     MlcModel* model = nullptr;
     REQUIRE(lib().open_file(half, &model, &error) == MLC_OK);
-    MlcModelInfo opened;
+    auto opened = sized<MlcModelInfo>();
     lib().model_info(model, &opened);
     CHECK(opened.native_allowed == allowed);
-    CHECK(lib().model_is_copied(model) == 0);
+    CHECK(opened.is_copied == 0);
     MlcModel* again = nullptr;
     CHECK(lib().open_file(half, &again, nullptr) == MLC_USAGE);
     CHECK(again == nullptr);
@@ -302,7 +303,7 @@ TEST_CASE("between the two steps of opening it is known whether native code may 
   MlcOpenOptions o = at(file, MLC_VERIFY_AUTO);
   o.size = sizeof o;
   REQUIRE(lib().authenticate(&o, &none, nullptr) == MLC_OK);  // what is cut off stands in the manifest
-  MlcFileInfo info;
+  auto info = sized<MlcFileInfo>();
   lib().file_info(none, &info);
   CHECK(info.native_code == MLC_NATIVE_NEVER);
   MlcModel* model = nullptr;

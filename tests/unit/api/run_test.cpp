@@ -44,7 +44,7 @@ TEST_CASE("every variant computes the program, in the caller's memory and in its
         std::vector<float> x = iota(static_cast<size_t>(n)), y(static_cast<size_t>(n) + 1, -7.0f);
         const MlcTensor in = mlc_tensor(x.data(), MLC_F32, 1, &n);
         MlcTensor out[1] = {mlc_tensor(y.data(), MLC_F32, 1, &n)};
-        REQUIRE(lib().run(session.session, &in, 1, out, 1, nullptr) == MLC_OK);
+        REQUIRE(lib().run(session.session, nullptr, &in, 1, out, 1, nullptr) == MLC_OK);
         CHECK(out[0].data == y.data());
         CHECK(out[0].dtype == MLC_F32);
         CHECK(out[0].rank == 1);
@@ -55,7 +55,9 @@ TEST_CASE("every variant computes the program, in the caller's memory and in its
         CHECK(y == expected_answer(x));
         MlcTensor theirs{};
         theirs.name = "y";
-        REQUIRE(lib().run_program(session.session, "main", &in, 1, &theirs, 1, nullptr) == MLC_OK);
+        auto how = sized<MlcRunOptions>();
+        how.program = "main";
+        REQUIRE(lib().run(session.session, &how, &in, 1, &theirs, 1, nullptr) == MLC_OK);
         REQUIRE(theirs.bytes == static_cast<uint64_t>(n) * 4);
         CHECK(theirs.data != y.data());
         CHECK(std::memcmp(theirs.data, y.data(), theirs.bytes) == 0);
@@ -121,10 +123,10 @@ TEST_CASE("inputs are checked: name, type, rank, size, missing, twice, unknown p
   refused({mlc_tensor(x, MLC_F32, 1, &negative)}, "x");
   t = mlc_tensor(x, MLC_F32, 1, &huge);
   CHECK(session.run("main", {t}).code != MLC_OK);
-  for (const char* program : {"mean", "", static_cast<const char*>(nullptr)}) {
+  for (const char* program : {"mean", ""}) {
     const Told told = session.run(program, {good});
     CHECK(told.code == MLC_USAGE);
-    CHECK_MESSAGE(told.message == std::string("no program '") + (program ? program : "") + "' in variant 'native-test'", told.message);
+    CHECK_MESSAGE(told.message == std::string("no program '") + program + "' in variant 'native-test'", told.message);
     REQUIRE(told.facts.size() == 1);
     CHECK(told.facts[0] == "it has main, rows");
   }
@@ -168,6 +170,7 @@ TEST_CASE("shapes are inferred without a run") {
   const MlcTensor wrong = mlc_tensor(nullptr, MLC_I32, 1, &n);
   CHECK(lib().infer_shapes(session.session, "main", &wrong, 1, &inferred, 1, nullptr) == MLC_INPUT_MISMATCH);
   CHECK(lib().infer_shapes(session.session, "mean", &in, 1, &inferred, 1, nullptr) == MLC_USAGE);
+  CHECK(lib().infer_shapes(session.session, nullptr, &in, 1, &inferred, 1, nullptr) == MLC_OK);  // of main
 }
 
 TEST_CASE("the self-test passes on right code and fails on code that computes something else") {
@@ -178,8 +181,8 @@ TEST_CASE("the self-test passes on right code and fails on code that computes so
       Opened m(s.signed_file, s.public_key_file);
       Session session(m, variant);
       REQUIRE(session.session);
-      MlcSelftest result{};
-      const Told told = told_by([&](MlcError** e) { return lib().selftest(session.session, &result, e); });
+      auto result = sized<MlcSelftest>();
+      const Told told = told_by([&](MlcError** e) { return lib().selftest(session.session, nullptr, &result, e); });
       CHECK(told.code == (right ? MLC_OK : MLC_SELFTEST));
       CHECK(result.vectors == 1);
       CHECK(result.failures == (right ? 0 : 1));
@@ -188,10 +191,10 @@ TEST_CASE("the self-test passes on right code and fails on code that computes so
       const std::string complaint = right ? "" : "vector 'first' of main: y[3] is 19, expected 15 (rel 1e-06)";
       CHECK(std::string(result.text) == complaint);
       CHECK(told.message == (right ? "" : "native-test: " + complaint));
-      CHECK(lib().selftest_one(session.session, "first", &result, nullptr) == told.code);
+      CHECK(lib().selftest(session.session, "first", &result, nullptr) == told.code);
       CHECK(result.vectors == 1);
       CHECK(std::string(result.text) == complaint);
-      CHECK(lib().selftest_one(session.session, "second", &result, nullptr) == MLC_NOT_FOUND);
+      CHECK(lib().selftest(session.session, "second", &result, nullptr) == MLC_NOT_FOUND);
     }
 }
 
@@ -257,24 +260,59 @@ TEST_CASE("lists go in and out; sizes that only a run tells are told by it") {
   }
 }
 
-TEST_CASE("cancelling a session that does not run does nothing") {
+TEST_CASE("a token that was cancelled before ends every run that is given it, and no other") {
+  const ApiSample& s = api_sample();
+  Opened m(s.signed_file, s.public_key_file);
+  MlcCancel* token = nullptr;
+  REQUIRE(lib().cancel_create(&token, nullptr) == MLC_OK);
+  const int64_t n = 16;
+  std::vector<float> x = iota(16);
+  const MlcTensor in = mlc_tensor(x.data(), MLC_F32, 1, &n);
+  for (const char* variant : kVariants) {
+    Session session(m, variant);
+    if (variant == kVariants[0]) CHECK(session.run("main", {in}, nullptr, token).code == MLC_OK);
+    lib().cancel(token);
+    for (int round = 0; round < 2; ++round) {
+      const Told told = session.run("main", {in}, nullptr, token);
+      CHECK(told.code == MLC_CANCELLED);
+      CHECK(told.message == "the run was cancelled");
+    }
+    CHECK(lib().state_reset(session.session, nullptr) == MLC_OK);
+    CHECK(session.answer(x) == expected_answer(x));
+  }
+  lib().cancel_release(token);
+}
+
+TEST_CASE("the time limit of a run is its own, and the session's where it has none") {
   const ApiSample& s = api_sample();
   Opened m(s.signed_file, s.public_key_file);
   for (const char* variant : kVariants) {
-    Session session(m, variant);
+    auto o = sized<MlcSessionOptions>();
+    o.variant = variant;
+    o.time_limit_ns = 1;  // no run is as short as that
+    MlcSession* session = nullptr;
+    REQUIRE(lib().session_create(m.model, &o, &session, nullptr) == MLC_OK);
+    const int64_t n = 16;
     std::vector<float> x = iota(16);
-    CHECK(session.answer(x) == expected_answer(x));
-    lib().cancel(session.session);
-    lib().state_reset(session.session);
-    CHECK(session.answer(x) == expected_answer(x));
+    const MlcTensor in = mlc_tensor(x.data(), MLC_F32, 1, &n);
+    const auto run = [&](uint64_t limit) {
+      auto how = sized<MlcRunOptions>();
+      how.time_limit_ns = limit;
+      return told_by([&](MlcError** e) { return lib().run(session, &how, &in, 1, nullptr, 0, e); });
+    };
+    CHECK(run(0).code == MLC_CANCELLED);
+    CHECK(run(0).number == 6004);
+    CHECK(run(MLC_NO_LIMIT).code == MLC_OK);
+    CHECK(run(uint64_t{1} << 40).code == MLC_OK);
+    CHECK(run(2).number == 6004);
+    lib().session_release(session);
   }
 }
 
 TEST_CASE("a profile counts the runs of each instruction") {
   const ApiSample& s = api_sample();
   Opened m(s.signed_file, s.public_key_file);
-  MlcSessionOptions o{};
-  o.size = sizeof o;
+  auto o = sized<MlcSessionOptions>();
   o.profile = 1;
   MlcSession* session = nullptr;
   REQUIRE(lib().session_create(m.model, &o, &session, nullptr) == MLC_OK);
@@ -282,14 +320,17 @@ TEST_CASE("a profile counts the runs of each instruction") {
   const int64_t n = 16;
   const MlcTensor in = mlc_tensor(x, MLC_F32, 1, &n);
   MlcTensor out{};
-  for (int round = 0; round < 3; ++round) REQUIRE(lib().run(session, &in, 1, &out, 1, nullptr) == MLC_OK);
-  MlcProfileEntry entries[2] = {};
-  CHECK(lib().profile(session, "main", entries, 0) == 1);
-  CHECK(entries[0].runs == 0);  // none was asked for
-  CHECK(lib().profile(session, "main", entries, 2) == 1);
-  CHECK(entries[0].runs == 3);
-  CHECK(std::string(entries[0].name) == "scale");
-  CHECK(lib().profile(session, "mean", entries, 2) == 0);
+  for (int round = 0; round < 3; ++round) REQUIRE(lib().run(session, nullptr, &in, 1, &out, 1, nullptr) == MLC_OK);
+  for (const char* program : {"main", static_cast<const char*>(nullptr)}) {
+    auto entry = sized<MlcProfileEntry>();
+    REQUIRE(lib().profile(session, program, 0, &entry) == MLC_OK);
+    CHECK(entry.runs == 3);
+    CHECK(std::string(entry.name) == "scale");
+    CHECK(lib().profile(session, program, 1, &entry) == MLC_NOT_FOUND);
+    CHECK(entry.runs == 3);
+  }
+  auto entry = sized<MlcProfileEntry>();
+  CHECK(lib().profile(session, "mean", 0, &entry) == MLC_USAGE);
   lib().session_release(session);
 }
 
@@ -301,8 +342,7 @@ TEST_CASE("sessions of one model run at the same time on several threads") {
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       MlcSession* session = nullptr;
-      MlcSessionOptions o{};
-      o.size = sizeof o;
+      auto o = sized<MlcSessionOptions>();
       o.threads = 1;
       o.variant = kVariants[t % 2];
       if (lib().session_create(m.model, &o, &session, nullptr) != MLC_OK) return void(++wrong);
@@ -313,7 +353,7 @@ TEST_CASE("sessions of one model run at the same time on several threads") {
       for (int round = 0; round < 50; ++round) {
         std::fill(y.begin(), y.end(), -1.0f);
         MlcTensor out[1] = {mlc_tensor(y.data(), MLC_F32, 1, &n)};
-        if (lib().run(session, &in, 1, out, 1, nullptr) == MLC_OK && y == expected) ++right;
+        if (lib().run(session, nullptr, &in, 1, out, 1, nullptr) == MLC_OK && y == expected) ++right;
         else ++wrong;
       }
       lib().session_release(session);

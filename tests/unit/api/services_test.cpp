@@ -8,6 +8,7 @@
 #include "packager/container/builder.h"
 #include "packager/plan/print.h"
 #include "runtime/api/mlc.h"
+#include "runtime/api/sized.h"
 #include "runtime/probe/probe.h"
 #include "tests/support/test_modules.h"
 
@@ -95,8 +96,7 @@ struct Opened {
     std::byte* const at = room.data() + (256 - reinterpret_cast<uintptr_t>(room.data()) % 256);
     std::memcpy(at, bytes.data(),
                 bytes.size());  // containers lie at a multiple of 256, with some readable bytes behind
-    MlcOpenOptions o{};
-    o.size = sizeof o;
+    auto o = sized<MlcOpenOptions>();
     o.memory = at;
     o.memory_bytes = bytes.size();
     o.allow_unsigned = 1;
@@ -121,7 +121,7 @@ struct Opened {
     const MlcTensor in = mlc_tensor(file, MLC_U8, 1, shape);
     out = {};
     MlcError* error = nullptr;
-    const int failed = lib().run(session, &in, 1, &out, 1, &error);
+    const int failed = lib().run(session, nullptr, &in, 1, &out, 1, &error);
     std::string what = failed ? std::to_string(failed) + " " + lib().error_message(error) : "";
     lib().error_release(error);
     return what;
@@ -179,11 +179,11 @@ TEST_CASE("without the service no variant fits, and the reason names it") {
   CHECK(o.code == MLC_NO_VARIANT);
   CHECK(o.text.find("portable   app.image.decode no (the application does not offer it)") != std::string::npos);
   for (uint32_t v = 0; v < 2; ++v) {
-    MlcVariant variant{};
+    auto variant = sized<MlcVariant>();
     REQUIRE(lib().explain(o.model, v, &variant) == MLC_OK);
     CHECK(variant.fits == MLC_FITS_NOT);
     CHECK(std::string(variant.reason) == "app.image.decode no (the application does not offer it)");
-    MlcClause clause{};
+    auto clause = sized<MlcClause>();
     REQUIRE(lib().failing(o.model, v, 0, &clause) == MLC_OK);
     CHECK(std::string(clause.clause) == "app.image.decode");
     CHECK(std::string(clause.answer) == "no");

@@ -1,11 +1,12 @@
 // What a file gets whose native code may not run, through the C table: spec/untrusted.md.
 #include <doctest/doctest.h>
 
-#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <thread>
 
 #include "runtime/api/mlc.h"
+#include "runtime/api/sized.h"
 #include "runtime/api/untrusted.h"
 #include "tests/support/plan_container.h"
 #include "tests/support/portable_assembler.h"
@@ -81,8 +82,7 @@ struct Opened {
     room.resize(built->size() + 512, std::byte{'S'});  // secrets behind
     std::byte* const at = room.data() + (256 - reinterpret_cast<uintptr_t>(room.data()) % 256);
     std::memcpy(at, built->data(), built->size());
-    MlcOpenOptions o{};
-    o.size = sizeof o;
+    auto o = sized<MlcOpenOptions>();
     o.memory = at;
     o.memory_bytes = built->size();
     o.services = offered;
@@ -102,19 +102,21 @@ struct Opened {
     lib().session_release(session);
     lib().model_release(model);
   }
-  int run(void* data, int64_t length, MlcTensor& out) {
+  int run(void* data, int64_t length, MlcTensor& out, MlcCancel* cancel = nullptr) {
     REQUIRE_MESSAGE(code == MLC_OK, text);
     const MlcTensor in = mlc_tensor(data, MLC_U8, 1, &length);
     MlcError* error = nullptr;
-    const int answer = lib().run(session, &in, 1, &out, 1, &error);
+    auto how = sized<MlcRunOptions>();
+    how.cancel = cancel;
+    const int answer = lib().run(session, &how, &in, 1, &out, 1, &error);
     text = lib().error_text(error);
     lib().error_release(error);
     return answer;
   }
-  int run() {
+  int run(MlcCancel* cancel = nullptr) {
     alignas(64) static std::byte x[64];
     MlcTensor out{};
-    return run(x, 64, out);
+    return run(x, 64, out, cancel);
   }
 };
 
@@ -145,13 +147,15 @@ TEST_CASE("cancel is seen inside a kernel and inside a program, though there is 
   for (const PlanContainer& parts : {PlanContainer{kOneKernel, spinning_kernel(), {}, {}, {}}, PlanContainer{kEndlessProgram, {}, {}, {}, {}}}) {
     Opened o(parts, time_limit(MLC_NO_LIMIT, 2));
     REQUIRE_MESSAGE(o.code == MLC_OK, o.text);
-    std::atomic<bool> over{false};
+    MlcCancel* token = nullptr;
+    REQUIRE(lib().cancel_create(&token, nullptr) == MLC_OK);
     std::thread other([&] {
-      while (!over) lib().cancel(o.session);  // one that comes before the run begins is for the run before
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // mostly within; before it counts as well
+      lib().cancel(token);
     });
-    CHECK(o.run() == MLC_CANCELLED);
-    over = true;
+    CHECK(o.run(token) == MLC_CANCELLED);
     other.join();
+    lib().cancel_release(token);
     CHECK_MESSAGE(has(o.text, "the run was cancelled"), o.text);
   }
 }

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -13,17 +14,23 @@ TEST_CASE("a meter without limits counts nothing and never ends a run, but for c
   CHECK(meter.take(UINT64_MAX));
   CHECK(meter.draw(1, 100) == 100);
   CHECK(meter.units_used() == 0);
-  meter.cancel();
+  std::atomic<bool> cancelled{false};
+  meter.start({}, &cancelled);
+  CHECK(meter.poll());
+  cancelled = true;
   CHECK_FALSE(meter.poll());
   CHECK_FALSE(meter.take(1));
   CHECK(meter.why() == Stop::Cancelled);
+  meter.start({}, &cancelled);
+  CHECK_FALSE(meter.poll());  // before the run began
   meter.start({});
   CHECK(meter.poll());  // of the run before
 }
 
 TEST_CASE("work is given out to the last unit, and what is given back can be had again") {
   WorkMeter meter;
-  meter.start({.units = 1000});
+  std::atomic<bool> cancelled{false};
+  meter.start({.units = 1000}, &cancelled);
   CHECK(meter.draw(1, 600) == 600);
   CHECK(meter.draw(1, 600) == 400);
   meter.give_back(50);
@@ -32,7 +39,8 @@ TEST_CASE("work is given out to the last unit, and what is given back can be had
   CHECK(meter.why() == Stop::None);
   CHECK_FALSE(meter.take(1));
   CHECK(meter.why() == Stop::Work);
-  meter.cancel();
+  cancelled = true;
+  CHECK_FALSE(meter.poll());
   CHECK(meter.why() == Stop::Work);  // the first reason stays
 }
 

@@ -12,6 +12,7 @@
 
 #include "packager/compile/build.h"
 #include "runtime/api/mlc.h"
+#include "runtime/api/sized.h"
 #include "runtime/pipeline/reference/array_steps.h"
 #include "schema/pipeline/pipeline.h"
 #include "tests/support/tiny_onnx.h"
@@ -185,17 +186,16 @@ struct Compiled {
   static bool native_is_x86() { return targets::native_target()->name.starts_with("x86"); }
 
   void open(const std::string& path) {
-    MlcOpenOptions options{};
-    options.size = sizeof options;
+    auto options = sized<MlcOpenOptions>();
     options.path = path.c_str();
     options.allow_unsigned = 1;
     MlcError* error = nullptr;
     const int code = api->open(&options, &model, &error);
     REQUIRE_MESSAGE(code == MLC_OK, (error ? api->error_text(error) : ""));
-    MlcModelInfo info{};
+    auto info = sized<MlcModelInfo>();
     api->model_info(model, &info);
     for (uint32_t v = 0; v < info.num_variants; ++v) {
-      MlcVariant variant{};
+      auto variant = sized<MlcVariant>();
       api->explain(model, v, &variant);
       if (variant.fits == MLC_FITS) variants.emplace_back(variant.name);
     }
@@ -281,10 +281,13 @@ void check(const Case& c, MlcSession* session, int64_t height, int64_t width) {
   REQUIRE(p != all.file.pipelines.end());
   const HostTensor picture = noise(height, width, c.color == std::string("gray") ? 1 : 3);
   const HostTensor want = expected(*p, picture);
-  MlcTensor in{"rgb", const_cast<std::byte*>(picture.data.data()), picture.data.size(), MLC_U8, 3, picture.shape.data()};
+  MlcTensor in = mlc_tensor(const_cast<std::byte*>(picture.data.data()), MLC_U8, 3, picture.shape.data());
+  in.name = "rgb";
   MlcTensor out{};
   MlcError* error = nullptr;
-  const int code = all.api->run_program(session, c.name, &in, 1, &out, 1, &error);
+  auto how = sized<MlcRunOptions>();
+  how.program = c.name;
+  const int code = all.api->run(session, &how, &in, 1, &out, 1, &error);
   const std::string message = error ? all.api->error_text(error) : "";
   all.api->error_release(error);
   REQUIRE_MESSAGE(code == MLC_OK, message);
@@ -303,8 +306,7 @@ TEST_CASE("compiled array steps give the bits of the reference in every variant"
   REQUIRE(all.variants.size() >= 2);
   for (const std::string& variant : all.variants) {
     CAPTURE(variant);
-    MlcSessionOptions options{};
-    options.size = sizeof options;
+    auto options = sized<MlcSessionOptions>();
     options.variant = variant.c_str();
     MlcSession* session = nullptr;
     REQUIRE(all.api->session_create(all.model, &options, &session, nullptr) == MLC_OK);

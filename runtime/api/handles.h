@@ -1,0 +1,61 @@
+// What is behind the handles of mlc.h.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "runtime/api/mlc.h"
+#include "runtime/api/model.h"
+#include "runtime/api/session.h"
+
+struct MlcError {
+  mlc::Status status;
+  std::string text;
+};
+
+struct MlcFile {
+  std::optional<mlc::api::ModelFile> file;  // none: used up
+  std::string name;
+};
+
+struct MlcModel {
+  std::unique_ptr<mlc::api::Model> model;
+  // What the table hands out.
+  std::string root;
+  std::vector<std::string> reasons;                              // per variant
+  std::vector<std::vector<std::vector<int64_t>>> golden_shapes;  // per program and input, of its first golden vector
+};
+
+struct MlcSession {
+  std::unique_ptr<mlc::api::Session> session;
+  std::vector<mlc::exec::InputArg> inputs;  // reused, so that a run allocates nothing
+  std::vector<mlc::exec::OutputArg> outputs;
+  std::vector<mlc::exec::InputArg> input_items;  // of lists
+  std::vector<MlcTensor> output_items;
+  std::vector<std::vector<int64_t>> inferred;
+  std::string selftest_text;
+};
+
+// Its owners are the application and the runs that go on by themselves; the last one deletes it.
+struct MlcCancel {
+  std::atomic<bool> cancelled{false};
+  std::atomic<uint32_t> owners{1};
+
+  void hold() { owners.fetch_add(1, std::memory_order_relaxed); }
+  void release() {
+    if (owners.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+};
+
+namespace mlc::api {
+
+// The code of a failure; and the error, if the caller wants one.
+int fail(Status status, MlcError** error);
+
+inline std::string text_or_empty(const char* s) { return s ? s : ""; }
+
+}  // namespace mlc::api

@@ -1,0 +1,182 @@
+#include "runtime/api/run.h"
+
+#include <utility>
+
+#include "base/compose.h"
+#include "runtime/api/sizes.h"
+#include "runtime/api/table.h"
+
+namespace mlc::api {
+namespace {
+
+static_assert(MLC_STR == static_cast<int>(DType::Str) && sizeof(MlcString) == sizeof(exec::Text));
+
+Status not_zero() {
+  return Status(Code::Usage, "`reserved` of a tensor is not 0: set the whole struct to zeros first");
+}
+
+// Orders the caller's tensors like the ports: by name where they have one, by position otherwise.
+Status find_port(const std::vector<exec::Port>& ports, const MlcTensor& t, uint32_t position, uint32_t& out) {
+  if (t.reserved[0] != 0 || t.reserved[1] != 0) return not_zero();
+  if (!t.name) {
+    out = position;
+    return position < ports.size() ? ok() : Status(Code::InputMismatch, 4001, "more tensors than the program has");
+  }
+  for (uint32_t i = 0; i < ports.size(); ++i)
+    if (ports[i].name == t.name) {
+      out = i;
+      return ok();
+    }
+  Status s(Code::InputMismatch, 4001, "the program has no '{}'", t.name);
+  for (const auto& p : ports) s.facts.push_back("known: " + p.name);
+  return s;
+}
+
+// Tensors in lists, in lists of them, ...; as deep as the numbers say, which are checked when items are bound.
+uint64_t count_items(const MlcTensor& t) {
+  uint64_t count = t.list_depth > 0 && t.items ? t.num_items : 0;
+  for (uint32_t i = 0; t.list_depth > 1 && t.items && i < t.num_items; ++i)
+    if (t.items[i].list_depth < t.list_depth) count += count_items(t.items[i]);
+  return count;
+}
+
+// `room` begins where items of lists go. Recursion: the depth of lists.
+Status bind_input(const MlcTensor& t, DType dtype, uint32_t depth, exec::InputArg*& room, exec::InputArg& out) {
+  if (t.reserved[0] != 0 || t.reserved[1] != 0) return not_zero();
+  if (t.list_depth != depth || (depth > 0 && t.num_items > 0 && !t.items)) return Status(Code::InputMismatch, 4001, "no such list");
+  if (depth == 0) {
+    if (t.dtype <= 0 || t.dtype > MLC_I2 || t.rank > 64 || (t.rank > 0 && !t.shape))
+      return Status(Code::InputMismatch, 4001, "no valid type or shape");
+    out = {static_cast<DType>(t.dtype), {t.shape, t.rank}, t.data, t.bytes};
+    return ok();
+  }
+  exec::InputArg* items = room;
+  room += t.num_items;
+  for (uint32_t i = 0; i < t.num_items; ++i) MLC_RETURN_IF_ERROR(bind_input(t.items[i], dtype, depth - 1, room, items[i]));
+  out = {dtype, {}, nullptr, 0, {items, t.num_items}, static_cast<uint8_t>(depth)};
+  return ok();
+}
+
+Status bind_inputs(MlcSession* s, const exec::Function& f, const MlcTensor* in, uint32_t count) {
+  s->inputs.assign(f.inputs.size(), {});
+  uint64_t items = 0;
+  for (uint32_t i = 0; i < count; ++i)
+    if (in[i].list_depth <= format::kMaxListDepth) items += count_items(in[i]);
+  s->input_items.resize(items);
+  exec::InputArg* room = s->input_items.data();
+  for (uint32_t i = 0; i < count; ++i) {
+    uint32_t port = 0;
+    MLC_RETURN_IF_ERROR(find_port(f.inputs, in[i], i, port));
+    const exec::Port& p = f.inputs[port];
+    if (s->inputs[port].dtype != DType::None)
+      return Status(Code::InputMismatch, 4001, "input '{}' is given twice", p.name);
+    if (in[i].list_depth != p.list_depth)
+      return Status(Code::InputMismatch, 4001, "input '{}': lists {} deep found, {} expected", p.name,
+                    in[i].list_depth, p.list_depth);
+    if (Status bound = bind_input(in[i], p.dtype, p.list_depth, room, s->inputs[port]); !bound.ok())
+      return std::move(bound).note("input '{}'", p.name);
+  }
+  Status missing;
+  for (size_t i = 0; i < f.inputs.size(); ++i) {
+    const exec::Port& p = f.inputs[i];
+    if (s->inputs[i].dtype != DType::None) continue;
+    s->inputs[i].dtype = p.dtype;
+    s->inputs[i].list_depth = p.list_depth;
+    if (p.list_depth > 0) continue;  // an empty one
+    if (missing.ok()) missing = Status(Code::InputMismatch, 4001, "an input is missing");
+    missing.facts.push_back(compose("{}   missing, expected {} with {} axes", p.name, name_of(p.dtype), p.shape.size()));
+  }
+  return missing;
+}
+
+uint64_t count_items(const exec::OutputArg& o) {
+  uint64_t count = o.items.size();
+  for (const exec::OutputArg& item : o.items) count += count_items(item);
+  return count;
+}
+
+void show_output(const exec::OutputArg& o, MlcTensor*& room, MlcTensor& out) {
+  out.data = o.data;
+  out.bytes = o.bytes;
+  out.dtype = static_cast<int32_t>(o.dtype);
+  out.rank = static_cast<uint32_t>(o.shape.size());
+  out.shape = o.shape.data();
+  out.list_depth = o.list_depth;
+  out.num_items = static_cast<uint32_t>(o.items.size());
+  out.items = room;
+  MlcTensor* items = room;
+  room += o.items.size();
+  for (size_t i = 0; i < o.items.size(); ++i) show_output(o.items[i], room, items[i]);
+}
+
+Status check_pointers(const MlcSession* s, const MlcTensor* in, uint32_t num_in, const MlcTensor* out, uint32_t num_out) {
+  if (!s) return Status(Code::Usage, "no session");
+  if (num_in > 0 && !in) return Status(Code::Usage, "{} inputs are announced, there are none", num_in);
+  if (num_out > 0 && !out) return Status(Code::Usage, "{} outputs are announced, there are none", num_out);
+  return ok();
+}
+
+Status infer(MlcSession* s, const char* program, const MlcTensor* in, uint32_t num_in, MlcTensor* out, uint32_t num_out) {
+  MLC_RETURN_IF_ERROR(check_pointers(s, in, num_in, out, num_out));
+  MLC_ASSIGN(const uint32_t function, s->session->function(program));
+  const exec::Function& f = s->session->plan().functions[function];
+  MLC_RETURN_IF_ERROR(bind_inputs(s, f, in, num_in));
+  MLC_RETURN_IF_ERROR(s->session->executor().infer(function, s->inputs, s->inferred));
+  for (uint32_t i = 0; i < num_out; ++i) {
+    uint32_t port = 0;
+    MLC_RETURN_IF_ERROR(find_port(f.outputs, out[i], i, port));
+    const auto& shape = s->inferred[port];
+    const MlcTensor sized = mlc_tensor(nullptr, static_cast<int32_t>(f.outputs[port].dtype), static_cast<uint32_t>(shape.size()), shape.data());
+    out[i].dtype = sized.dtype;
+    out[i].rank = sized.rank;
+    out[i].shape = sized.shape;
+    out[i].bytes = sized.bytes;
+  }
+  return ok();
+}
+
+}  // namespace
+
+Status run_tensors(MlcSession* s, const MlcRunOptions& options, const MlcTensor* in, uint32_t num_in, MlcTensor* out,
+                   uint32_t num_out) {
+  MLC_RETURN_IF_ERROR(check_pointers(s, in, num_in, out, num_out));
+  MLC_ASSIGN(const uint32_t function, s->session->function(options.program));
+  const exec::Function& f = s->session->plan().functions[function];
+  MLC_RETURN_IF_ERROR(bind_inputs(s, f, in, num_in));
+  s->outputs.assign(f.outputs.size(), {});
+  for (uint32_t i = 0; i < num_out; ++i) {
+    uint32_t port = 0;
+    MLC_RETURN_IF_ERROR(find_port(f.outputs, out[i], i, port));
+    s->outputs[port].data = out[i].data;
+    s->outputs[port].capacity = out[i].bytes;
+  }
+  const std::atomic<bool>* cancelled = options.cancel ? &options.cancel->cancelled : nullptr;
+  MLC_RETURN_IF_ERROR(s->session->run(function, s->inputs, s->outputs, {cancelled, options.time_limit_ns}));
+  uint64_t items = 0;
+  for (const exec::OutputArg& o : s->outputs) items += count_items(o);
+  s->output_items.assign(items, {});
+  MlcTensor* room = s->output_items.data();
+  for (uint32_t i = 0; i < num_out; ++i) {
+    uint32_t port = 0;
+    if (find_port(f.outputs, out[i], i, port).ok()) show_output(s->outputs[port], room, out[i]);
+  }
+  return ok();
+}
+
+namespace table {
+
+int run(MlcSession* s, const MlcRunOptions* o, const MlcTensor* in, uint32_t num_in, MlcTensor* out, uint32_t num_out,
+        MlcError** error) {
+  const auto options = read_options(o, "MlcRunOptions");
+  Status status = options.ok() ? run_tensors(s, *options, in, num_in, out, num_out) : options.status();
+  return status.ok() ? int{MLC_OK} : fail(std::move(status), error);
+}
+
+int infer_shapes(MlcSession* s, const char* program, const MlcTensor* in, uint32_t num_in, MlcTensor* out,
+                 uint32_t num_out, MlcError** error) {
+  Status status = infer(s, program, in, num_in, out, num_out);
+  return status.ok() ? int{MLC_OK} : fail(std::move(status), error);
+}
+
+}  // namespace table
+}  // namespace mlc::api
