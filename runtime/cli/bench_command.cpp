@@ -39,13 +39,13 @@ uint64_t percentile(const std::vector<uint64_t>& sorted, double q) {
 // Inputs: what -i says; else those of the golden vector, which are legal and of a plausible shape; else random ones.
 struct BenchInputs {
   std::vector<NamedTensor> owned;
-  Views views;
+  mlio::Views views;
 };
-Result<BenchInputs> bench_inputs(const OpenModel& model, const Target& target, const InputOptions& o,
+Result<BenchInputs> bench_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& o,
                                  io::InputFiles& files) {
   BenchInputs in;
   if (o.specs.empty()) {
-    in.views.tensors.resize(program_at(model, target.program).num_inputs);
+    in.views.tensors.resize(mlio::program_at(model, target.program).num_inputs);
     MlcError* error = nullptr;
     const int code = api().golden_inputs(model.model.get(), target.program, in.views.tensors.data(),
                                          static_cast<uint32_t>(in.views.tensors.size()), &error);
@@ -56,7 +56,7 @@ Result<BenchInputs> bench_inputs(const OpenModel& model, const Target& target, c
   InputOptions options = o;
   if (options.specs.empty()) options.specs = {"random"};
   MLC_ASSIGN(in.owned, make_inputs(model, target, options, files));
-  in.views = views_of(model, target.program, in.owned);
+  in.views = mlio::views_of(model, target.program, in.owned);
   return in;
 }
 
@@ -86,15 +86,15 @@ Result<Report> bench(const BenchOptions& o, OpenFiles& files) {
   MLC_ASSIGN(const uint64_t duration, parse_duration(o.duration));
   MLC_ASSIGN(const uint64_t warmup, parse_duration(o.warmup));
   MLC_ASSIGN(const OpenModel model, open_model(files));
-  MLC_ASSIGN(Target target, choose_target(model, o.input));
+  MLC_ASSIGN(mlio::Target target, choose_target(model, o.input));
   MLC_ASSIGN(const OpenSession session, open_session(model, o.variant, o.profile > 0));
   say_what_crashed(model.info.file, session.info.variant);
   MLC_ASSIGN(const BenchInputs inputs, bench_inputs(model, target, o.input, files.inputs));
-  const char* program = program_at(model, target.program).name;
+  const char* program = mlio::program_at(model, target.program).name;
   note(what_runs(model, session) + " · program " + program);
 
   // One output array for all runs: the loop allocates nothing.
-  std::vector<MlcTensor> outputs(program_at(model, target.program).num_outputs);
+  std::vector<MlcTensor> outputs(mlio::program_at(model, target.program).num_outputs);
   auto how = sized<MlcRunOptions>();
   how.program = program;
   const auto run = [&]() -> Status {

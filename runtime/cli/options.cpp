@@ -146,28 +146,6 @@ std::string what_runs(const OpenModel& model, const OpenSession& session) {
   return out;
 }
 
-MlcProgram program_at(const OpenModel& model, uint32_t index) {
-  auto p = sized<MlcProgram>();
-  api().program(model.model.get(), index, &p);
-  return p;
-}
-
-MlcPort port_at(const OpenModel& model, uint32_t program, bool is_output, uint32_t index) {
-  auto p = sized<MlcPort>();
-  api().port(model.model.get(), program, is_output, index, &p);
-  return p;
-}
-
-Result<uint32_t> program_index(const OpenModel& model, const std::string& name) {
-  std::string known;
-  for (uint32_t i = 0; i < model.info.num_programs; ++i) {
-    const MlcProgram p = program_at(model, i);
-    if (name.empty() ? p.is_default != 0 : name == p.name) return i;
-    known += (known.empty() ? "" : ", ") + std::string(p.name);
-  }
-  return Status(Code::Usage, "no program '" + name + "' in this container").fact("it has " + known);
-}
-
 Result<uint64_t> parse_duration(const std::string& text) {
   double value = 0;
   const auto r = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -31,6 +31,7 @@ struct OpenModel {
   MlcModelInfo info = sized<MlcModelInfo>();
   uint64_t open_ns = 0;
   bool isolated = false;
+  operator mlio::ModelRef() const { return {api(), model.get()}; }
 };
 // Opens the file with the user's trust folder, the keys and the policy of the command line, as far as it can be without
 // looking into it. `ns` is set to the time that took.
@@ -62,11 +63,6 @@ Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o
 
 // "x86-64-v3 · 2 threads", and why native code did not run where trust is missing.
 std::string what_runs(const OpenModel& model, const OpenSession& session);
-
-// Index of a program by name; empty: the default one.
-Result<uint32_t> program_index(const OpenModel& model, const std::string& name);
-MlcProgram program_at(const OpenModel& model, uint32_t index);
-MlcPort port_at(const OpenModel& model, uint32_t program, bool is_output, uint32_t index);
 
 // "5s", "300ms", "0.3s": nanoseconds.
 Result<uint64_t> parse_duration(const std::string& text);

@@ -2,6 +2,7 @@
 
 #include <ctime>
 
+#include "runtime/api/sized.h"
 #include "schema/pipeline/pipeline.h"
 
 namespace mlc::mlio {
@@ -16,8 +17,7 @@ uint64_t now_ns() {
 }
 
 MlcModelInfo info_of(ModelRef m) {
-  MlcModelInfo info{};
-  info.size = sizeof info;
+  auto info = sized<MlcModelInfo>();
   m.api.model_info(m.model, &info);
   return info;
 }
@@ -44,15 +44,13 @@ Status status_of(const MlcApi& api, int code, MlcError*& error) {
 uint32_t num_programs(ModelRef m) { return info_of(m).num_programs; }
 
 MlcProgram program_at(ModelRef m, uint32_t index) {
-  MlcProgram p{};
-  p.size = sizeof p;
+  auto p = sized<MlcProgram>();
   m.api.program(m.model, index, &p);
   return p;
 }
 
 MlcPort port_at(ModelRef m, uint32_t program, bool is_output, uint32_t index) {
-  MlcPort p{};
-  p.size = sizeof p;
+  auto p = sized<MlcPort>();
   m.api.port(m.model, program, is_output, index, &p);
   return p;
 }
@@ -72,13 +70,11 @@ Result<Target> choose_target(ModelRef m, const Choice& choice) {
   auto text = asset_of(m, kPipelineAsset);
   if (!text && text.status().code != Code::NotFound) return std::move(text).status();
   if (choice.raw || !text) {
-    if (!choice.pipeline.empty()) return Status(Code::Usage, "--pipeline: this run has no pipeline");
     auto program = program_index(m, choice.program.empty() ? "main" : choice.program);
     if (!program && choice.program.empty()) program = program_index(m, "");
     MLC_ASSIGN(target.program, std::move(program));
     return target;
   }
-  if (!choice.program.empty()) return Status(Code::Usage, "--program needs --raw: a pipeline says what it runs");
   MLC_ASSIGN(pipeline::PipelineFile file,
              pipeline::parse({reinterpret_cast<const char*>(text->data()), text->size()}, kPipelineAsset));
   MLC_ASSIGN(const uint32_t default_program, program_index(m, ""));
@@ -197,8 +193,7 @@ Result<std::vector<MlcTensor>> run_once(ModelRef m, MlcSession* session, uint32_
                                         const std::vector<MlcTensor>& inputs) {
   const MlcProgram p = program_at(m, program);
   std::vector<MlcTensor> outputs(p.num_outputs, MlcTensor{});
-  MlcRunOptions all{};
-  if (options) all = *options;
+  auto all = options ? *options : sized<MlcRunOptions>();
   all.size = sizeof all;
   all.program = p.name;
   MlcError* error = nullptr;

@@ -38,7 +38,7 @@ Result<uint32_t> program_index(ModelRef model, const std::string& name);
 
 struct Choice {
   bool raw = false;      // the bare program, though there is a pipeline
-  std::string pipeline;  // name, where the file has several
+  std::string pipeline;  // name, where the file has several; empty: that of the default program
   std::string program;   // of a bare run; empty: main, else the default one
 };
 // What is going to run: a program, and the pipeline around it if there is one.

@@ -15,6 +15,7 @@ from ._errors import UsageError
 PathOrBytes = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
 _VERIFY = {"auto": 0, "full": 1, "copy": 2, "lazy": 3}
 _NO_LIMIT = 2**64 - 1
+_UNBOUNDED = 2**62
 
 
 class Scored(NamedTuple):
@@ -31,8 +32,8 @@ class Line(NamedTuple):
 
 
 class Dim(NamedTuple):
-    """An extent that the input decides: its name or expression, and the least and largest value, None where it follows
-    from others."""
+    """An extent that the input decides: its name or expression, and the least and largest value. No `min`: it follows
+    from others; no `max`: it has no bound."""
     name: str
     min: int | None
     max: int | None
@@ -48,7 +49,7 @@ class Port:
         self.dtype = dtype
         self.list_depth = list_depth
         self.shape: tuple[int | Dim, ...] = tuple(
-            extent if extent >= 0 else Dim(text, low if low >= 0 else None, high if high >= 0 else None)
+            extent if extent >= 0 else Dim(text, low if low >= 0 else None, high if 0 <= high < _UNBOUNDED else None)
             for extent, text, low, high in dims)
 
     @property
@@ -58,8 +59,8 @@ class Port:
 
     def __repr__(self) -> str:
         shape = ",".join(str(d) if isinstance(d, int) else d.name for d in self.shape)
-        ranges = {d.name: f"{d.name} in {d.min}..{d.max}" for d in self.shape
-                  if isinstance(d, Dim) and d.min is not None and d.max is not None}
+        ranges = {d.name: f"{d.name} in {d.min}.." + ("" if d.max is None else str(d.max)) for d in self.shape
+                  if isinstance(d, Dim) and d.min is not None}
         text = "list of " * self.list_depth + f"{self.dtype}[{shape}]"
         return ", ".join([text, *ranges.values()])
 

@@ -4,11 +4,13 @@
 #include <nanobind/nanobind.h>
 
 #include "runtime/api/mlc.h"
+#include "runtime/api/sized.h"
 #include "runtime/mlio/mlio.h"
 
 namespace mlrt {
 
 namespace nb = nanobind;
+using ::mlc::sized;
 
 const MlcApi& mlc();
 // Loads libmlio.so, which needs the decoders of pictures, when it is asked for the first time. Throws if it cannot.
@@ -23,14 +25,6 @@ void set_error_factory(nb::callable make);
 void check(int code, MlcError*& error);
 void check(int code, MlioError*& error);
 [[noreturn]] void raise_error(int code, int number, const char* message, nb::list facts = {}, const char* help = "");
-
-// A struct for a library to fill.
-template <class T>
-T sized() {
-  T t{};
-  t.size = sizeof t;
-  return t;
-}
 
 // What is no UTF-8 becomes lone surrogates, from which the bytes can be had again.
 inline nb::str show(MlcString s) {
