@@ -27,7 +27,7 @@ nb::tuple borrowed(nb::handle value) {
 
 NB_MODULE(_core, m) {
   using namespace mlrt;
-  mlc();
+  mlrt::mlc();  // says so now if the library is too old
   nb::set_leak_warnings(false);  // models may live as long as the process
   m.def("version", [] { return mlc_version_string(); });
   m.def("set_hooks",

@@ -1,5 +1,4 @@
 """Files in, answers out, through the pipeline of the container."""
-import io
 import unittest
 
 import support
@@ -56,28 +55,6 @@ class Digits(unittest.TestCase):
 
     def test_arrays_feed_the_program(self):
         self.assertEqual(list(self.model.run(image=np.zeros((1, 1, 28, 28), np.float32))), ["logits"])
-
-
-class Arrays(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        path = support.SCRATCH / "scores.json"
-        path.write_text('{"mlc_pipeline": 1, "inputs": {"numbers": {"accept": ["application/x-npy"]}}, "steps": ['
-                        '{"op": "run", "program": "main", "in": {"x": "numbers"}, "out": {"y": "y"}},'
-                        '{"op": "top_k", "in": "y", "k": 2, "out": "best"}], "outputs": ["best", "y"]}')
-        support.relu()
-        (support.SCRATCH / "scores.onnx").write_bytes((support.SCRATCH / "relu.onnx").read_bytes())
-        cls.model = mlrt.open(support.container("scores", "--pipeline", str(path)))
-
-    def test_a_pipeline_may_take_arrays(self):
-        x = np.array([1, 5, -2, 3], np.float32)
-        file = io.BytesIO()
-        np.save(file, x)
-        for given in (x, file.getvalue()):
-            answers = self.model.run(numbers=given)
-            self.assertEqual([(c.label, c.index) for c in answers["best"]], [(None, 1), (None, 3)])
-            np.testing.assert_array_equal(answers["y"], [1, 5, 0, 3])
-        np.testing.assert_array_equal(self.model.run(x=x, raw=True)["y"], [1, 5, 0, 3])
 
 
 class Text(unittest.TestCase):
