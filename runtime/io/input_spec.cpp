@@ -108,11 +108,17 @@ Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files, const D
     in.bytes = {};
     return in;
   }
+  return load_bytes(std::move(in.bytes), spec.name, where, left);
+}
+
+Result<LoadedInput> load_bytes(HostBuffer bytes, const std::string& name, std::string_view where, const DecodeLimits& left) {
+  LoadedInput in;
+  in.bytes = std::move(bytes);
   in.media = media_of(in.bytes.bytes());
   if (in.media == Media::Npy) {
     auto t = parse_npy(in.bytes.bytes(), left);
     if (!t.ok()) return std::move(t).status().note(where);
-    in.tensors.push_back({spec.name, std::move(t).value()});
+    in.tensors.push_back({name, std::move(t).value()});
     in.bytes = {};
   } else if (in.media == Media::Zip) {
     auto all = parse_npz(in.bytes.bytes(), left);

@@ -44,6 +44,8 @@ struct LoadedInput {
   HostBuffer bytes;                  // everything else, undecoded
 };
 Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files, const DecodeLimits& limits = {});
+// The same of a file that has been read. `name` is that of an array without one, `where` stands in messages.
+Result<LoadedInput> load_bytes(HostBuffer bytes, const std::string& name, std::string_view where, const DecodeLimits& limits = {});
 
 // The files ("-": stdin) that a text may mean, whatever the names of the inputs are: to be opened before these are known.
 std::vector<std::string> paths_possible(std::string_view text);
