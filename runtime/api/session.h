@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ struct SessionOptions {
   bool pin_caller = false;
   bool profile = false;
   LimitOptions limits;
+  std::optional<Allocator> allocator;  // none: the system's memory
 };
 
 struct RunOptions {
@@ -50,7 +52,7 @@ class Session {
 
  private:
   explicit Session(const Model& model) : model_(model) {}
-  Status load(Compatible token, const LimitOptions& limits);
+  Status load(Compatible token, const SessionOptions& options);
   // A plan that nobody vouches for uses no service that its variant does not declare.
   Status check_declared() const;
 
@@ -68,6 +70,7 @@ class Session {
   const Model& model_;
   uint32_t variant_ = 0;
   std::string note_;
+  std::optional<Allocator> allocator_;
   std::unique_ptr<WorkerPool> pool_;
   std::unique_ptr<Weights> weights_;
   exec::Plan plan_;
