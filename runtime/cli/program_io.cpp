@@ -108,6 +108,7 @@ class RawInputs {
       }
       return any || spec.name.empty() ? ok() : unknown(spec.name);
     }
+    if (spec.kind == Kind::Number) return add_number(spec);
     MLC_ASSIGN(io::LoadedInput loaded, io::load_input(spec, files, memory_.for_files()));
     for (const NamedTensor& t : loaded.tensors) memory_.take_files(bytes_held(t.tensor));
     if (loaded.tensors.empty()) memory_.take_files(loaded.bytes.size());
@@ -183,6 +184,16 @@ class RawInputs {
     return HostTensor::of_strings(std::move(shape), std::move(lines));
   }
 
+  // Free extents are 1: a number is one element.
+  Status add_number(const io::InputSpec& spec) {
+    const auto port = std::find_if(ports_.begin(), ports_.end(), [&](const MlcPort& p) { return is_called(p, spec.name); });
+    if (port == ports_.end()) return unknown(spec.name);
+    std::vector<int64_t> shape;
+    for (uint32_t i = 0; i < port->rank; ++i) shape.push_back(port->extents[i] >= 0 ? port->extents[i] : 1);
+    MLC_ASSIGN(HostTensor number, io::tensor_of_number(spec, static_cast<DType>(port->dtype), std::move(shape)));
+    return place(spec.name, std::move(number));
+  }
+
   Status unknown(const std::string& name) const {
     Status s(Code::InputMismatch, 4001, "there is no input '" + name + "'");
     for (const MlcPort& p : ports_) s.facts.push_back(std::string(p.name) + "   " + port_text(p));
@@ -233,6 +244,8 @@ Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, con
   for (const io::InputSpec& spec : specs) {
     if (spec.kind == io::InputSpec::Kind::Random || spec.kind == io::InputSpec::Kind::Zeros)
       return Status(Code::Usage, "'random' and 'zeros' are arrays: add --raw to feed the bare program");
+    if (spec.kind == io::InputSpec::Kind::Number)
+      return Status(Code::Usage, "'" + spec.name + "=" + spec.path + "' is a number: add --raw to feed the bare program, or write ./" + spec.path + " for a file");
     MLC_ASSIGN(io::LoadedInput input, io::load_input(spec, files, memory.for_files()));
     loaded.push_back(std::move(input));
     io::LoadedInput& l = loaded.back();
@@ -305,7 +318,7 @@ std::string port_text(const MlcPort& p) {
 }
 
 void add_input_options(CLI::App& app, InputOptions& o) {
-  app.add_option("-i,--input", o.specs, "[NAME=]FILE, '-', random, zeros or @FILE:f32[1,3]; images, .npy, .npz, lines of text");
+  app.add_option("-i,--input", o.specs, "[NAME=]FILE, '-', random, zeros, NAME=12.5, FILE.npz:ARRAY or @FILE:f32[1,3]; images, .npy, .npz, lines of text");
   app.add_flag("--raw", o.raw, "feed arrays to the bare model, without the pipeline");
   app.add_option("--pipeline", o.pipeline, "which pipeline, where the file has several");
   app.add_option("--program", o.program, "which program to feed with --raw; default: main");

@@ -1,8 +1,12 @@
 #include "runtime/io/input_spec.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
+#include <tuple>
 
+#include "base/small_float.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/npz.h"
 
@@ -21,6 +25,20 @@ Status parse_raw(std::string_view text, InputSpec& spec) {
   spec.kind = InputSpec::Kind::Raw;
   spec.path = text.substr(0, colon);
   return ok();
+}
+
+bool is_number(std::string_view text) {
+  if (text == "true" || text == "false") return true;
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return end == text.data() + text.size() && error == std::errc() && std::isfinite(value);
+}
+
+// "FILE.npz:ARRAY" in its parts; the whole as a path where it is none.
+std::pair<std::string_view, std::string_view> array_of_archive(std::string_view text) {
+  const size_t colon = text.rfind(".npz:");
+  if (colon == std::string_view::npos || colon + 5 == text.size()) return {text, {}};
+  return {text.substr(0, colon + 4), text.substr(colon + 5)};
 }
 
 }  // namespace
@@ -69,8 +87,11 @@ Result<InputSpec> parse_input_spec(std::string_view text, std::span<const std::s
     spec.kind = InputSpec::Kind::Zeros;
   } else if (rest.front() == '@') {
     MLC_RETURN_IF_ERROR(parse_raw(rest.substr(1), spec));
-  } else {
+  } else if (!spec.name.empty() && is_number(rest)) {
+    spec.kind = InputSpec::Kind::Number;
     spec.path = rest;
+  } else {
+    std::tie(spec.path, spec.array) = array_of_archive(rest);
   }
   return spec;
 }
@@ -81,7 +102,7 @@ std::vector<std::string> paths_possible(std::string_view text) {
     const size_t equals = text.find('=', begin);
     std::string_view rest = text.substr(begin);
     const bool is_named = begin > 0 || equals == std::string_view::npos;  // a text with '=' begins with a name, be it empty
-    if (is_named && rest.starts_with('@')) rest = rest.substr(1, rest.rfind(':') - 1);
+    rest = is_named && rest.starts_with('@') ? rest.substr(1, rest.rfind(':') - 1) : array_of_archive(rest).first;
     if (is_named && !rest.empty() && rest != "random" && rest != "zeros") paths.emplace_back(rest);
     if (equals == std::string_view::npos) return paths;
     begin = equals + 1;
@@ -126,7 +147,66 @@ Result<LoadedInput> load_bytes(HostBuffer bytes, const std::string& name, std::s
     in.tensors = std::move(all).value();
     in.bytes = {};
   }
-  return in;
+  if (spec.array.empty()) return in;
+  std::string known;
+  for (NamedTensor& t : in.tensors) {
+    known += (known.empty() ? "" : ", ") + t.name;
+    if (t.name != spec.array || in.media != Media::Zip) continue;
+    NamedTensor wanted{spec.name.empty() ? spec.array : spec.name, std::move(t.tensor)};
+    in.tensors.clear();
+    in.tensors.push_back(std::move(wanted));
+    return in;
+  }
+  return Status(Code::InputMismatch, where + " has no array " + quoted(spec.array)).fact("it has " + (known.empty() ? "none" : known));
+}
+
+namespace {
+
+template <class T>
+bool set_whole(std::string_view text, HostTensor& t) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  t.as<T>()[0] = value;
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool set_number(std::string_view text, HostTensor& t) {
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  const auto small = [&]<DType D>() {
+    t.as<uint16_t>()[0] = static_cast<uint16_t>(encode_small<D>(static_cast<float>(value)));
+    return std::isfinite(decode_small<D>(t.as<uint16_t>()[0]));
+  };
+  switch (t.dtype) {
+    case DType::F64: t.as<double>()[0] = value; return true;
+    case DType::F32: t.as<float>()[0] = static_cast<float>(value); return std::isfinite(t.as<float>()[0]);
+    case DType::F16: return small.operator()<DType::F16>();
+    case DType::BF16: return small.operator()<DType::BF16>();
+    case DType::I64: return set_whole<int64_t>(text, t);
+    case DType::I32: return set_whole<int32_t>(text, t);
+    case DType::I16: return set_whole<int16_t>(text, t);
+    case DType::I8: return set_whole<int8_t>(text, t);
+    case DType::U64: return set_whole<uint64_t>(text, t);
+    case DType::U32: return set_whole<uint32_t>(text, t);
+    case DType::U16: return set_whole<uint16_t>(text, t);
+    case DType::U8: return set_whole<uint8_t>(text, t);
+    default: return false;
+  }
+}
+
+}  // namespace
+
+Result<HostTensor> tensor_of_number(const InputSpec& spec, DType dtype, std::vector<int64_t> shape) {
+  assert(spec.kind == InputSpec::Kind::Number);
+  if (std::any_of(shape.begin(), shape.end(), [](int64_t extent) { return extent != 1; }))
+    return Status(Code::InputMismatch, 4001, quoted(spec.path) + " is one number, '" + spec.name + "' is " + type_text(dtype, shape));
+  MLC_ASSIGN(HostTensor t, HostTensor::zeros(dtype, std::move(shape)));
+  const bool is_truth = spec.path == "true" || spec.path == "false";
+  if (dtype == DType::Bool && (is_truth || spec.path == "0" || spec.path == "1"))
+    t.as<uint8_t>()[0] = spec.path == "true" || spec.path == "1";
+  else if (is_truth || !set_number(spec.path, t))
+    return Status(Code::InputMismatch, 4001, "'" + spec.name + "' is " + std::string(name_of(dtype)) + ", which does not hold " + spec.path);
+  return t;
 }
 
 namespace {

@@ -3,8 +3,10 @@
 //   X = FILE | -          a file or stdin: image, audio, .npy, .npz, decided by its first bytes
 //   X = random | zeros    made up for the type and shape that the model wants
 //   X = @FILE:TYPE[DIMS]  raw little-endian elements of exactly that size, "@t.bin:f32[1,3,224,224]"
+//   X = FILE.npz:ARRAY    one array of an archive
+//   NAME=NUMBER           for an input of one element: -12, 0.5, 1e-3, true, false
 //
-// A file called "random" is "./random"; a path that contains '=' is written "=path".
+// A file called "random" or "12" is "./random" or "./12"; a path that contains '=' is written "=path".
 #pragma once
 
 #include <optional>
@@ -27,10 +29,11 @@ struct TensorType {
 Result<TensorType> parse_tensor_type(std::string_view text);
 
 struct InputSpec {
-  enum class Kind { File, Random, Zeros, Raw };
+  enum class Kind { File, Random, Zeros, Raw, Number };
   std::string name;  // empty: not named
   Kind kind = Kind::File;
-  std::string path;  // File, Raw; "-" is stdin
+  std::string path;  // File, Raw; "-" is stdin. Of a Number its text
+  std::string array; // File: the one that is meant of an archive; empty: all
   TensorType type;   // Raw
 };
 // `names`: the inputs of the model. A name may itself contain '=', so the longest known name that fits wins; without
@@ -46,6 +49,9 @@ struct LoadedInput {
 Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files, const DecodeLimits& limits = {});
 // The same of a file that has been read. `name` is that of an array without one, `where` stands in messages.
 Result<LoadedInput> load_bytes(HostBuffer bytes, const std::string& name, std::string_view where, const DecodeLimits& limits = {});
+
+// The array of one element that a Number is as this type, whose extents are all 1. InputMismatch where it does not hold it.
+Result<HostTensor> tensor_of_number(const InputSpec& spec, DType dtype, std::vector<int64_t> shape);
 
 // The files ("-": stdin) that a text may mean, whatever the names of the inputs are: to be opened before these are known.
 std::vector<std::string> paths_possible(std::string_view text);

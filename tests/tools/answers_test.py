@@ -73,6 +73,27 @@ def every_type_has_its_values(t):
     assert both(t, name, feed(t, "bool", [True, False]))["data"] == [1, 0]
 
 
+def numbers_and_arrays_of_archives_are_inputs(t):
+    nodes = [node("Mul", ["x", "s"], ["a"]), node("Cast", ["k"], ["b"], to=1), node("Add", ["a", "b"], ["y"])]
+    (t.dir / "m.onnx").write_bytes(model(nodes, [port("x", "f32", ["N"]), port("s", "f32", []), port("k", "i64", [1])], [port("y", "f32", ["N"])]))
+    t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "portable", "--no-selftest")
+    x = feed(t, "f32", [1.0, 2.0])
+
+    def y(*specs):
+        return ask(t, "m.mlc", *(word for spec in specs for word in ("-i", spec)))["outputs"]["y"]["data"]
+    assert y(x, "s=0.5", "k=-3") == [-2.5, -2.0]
+    assert y(x, "s=1e2", "k=7") == [107.0, 207.0]
+    assert y("x=4", "s=2", "k=1") == [9.0]
+    for words, why in (("k=0.5", "i64, which does not hold 0.5"), ("k=99999999999999999999", "does not hold"), ("k=true", "does not hold"),
+                       ("s=1e39", "f32, which does not hold 1e39"), ("z=3", "no input 'z'")):
+        assert why in ask(t, "m.mlc", "-i", x, "-i", words, code=6)["message"], words
+    t.run("mlrun", "m.mlc", "-i", x, "-i", "s=3", "-i", "k=0", "-o", "y.npz")
+    for words in ((), ("--isolated",)):
+        found = ask(t, "m.mlc", "-i", "x=y.npz:y", "-i", "s=2", "-i", "k=0", *words)["outputs"]["y"]["data"]
+        assert found == [6.0, 12.0], found
+        answer = ask(t, "m.mlc", "-i", "x=y.npz:z", "-i", "s=2", "-i", "k=0", *words, code=6)
+        assert "no array 'z'" in answer["message"] and answer["facts"] == ["it has y"], answer
+
 if __name__ == "__main__":
     main([arrays_of_any_length_are_complete, more_than_a_million_elements_are_left_out_of_stdout_and_said_to_be,
-          every_type_has_its_values])
+          every_type_has_its_values, numbers_and_arrays_of_archives_are_inputs])

@@ -101,10 +101,17 @@ def made_up_inputs_keep_to_the_memory_limit(t):
         assert answer["code"] == "E6006" and "16000000 bytes" in answer["message"], answer
     # The limit is one for inputs and session: each alone would fit.
     (t.dir / "x.npy").write_bytes(npy(1000000))
-    done = t.json("mlrun", "run", "rows.mlc", "-i", "x.npy", "-o", "y.npz", "--memory-limit", "40M", stderr=None)
-    assert done["ok"], done
-    answer = t.json("mlrun", "run", "rows.mlc", "-i", "x.npy", "-o", "y.npz", "--memory-limit", "31M", code=7, stderr=None)
-    assert answer["message"], answer
+    made_up = ("run", "rows.mlc", "-i", "random", "--dim", "N=1000000", "-o", "y.npz", "--memory-limit")
+    t.json("mlrun", *made_up, "40M", stderr=None)
+    answer = t.json("mlrun", *made_up, "24M", code=7, stderr=None)
+    assert answer["code"] == "E6006" and "inputs" not in answer["message"], answer
+    # What decoding takes counts too: the file and what is made of it.
+    given = ("run", "rows.mlc", "-i", "x.npy", "-o", "y.npz", "--memory-limit")
+    t.json("mlrun", *given, "40M", stderr=None)
+    answer = t.json("mlrun", *given, "30M", code=7, stderr=None)
+    assert "npy: f32[1000000,4] may take 16 MiB" in answer["message"], answer
+    answer = t.json("mlrun", *given, "15M", code=7, stderr=None)
+    assert "'x.npy' has 16000128 bytes, at most 15728640 are allowed for inputs" in answer["message"], answer
     t.new_home()  # what a stranger's file is fed keeps to the limit of strangers
     answer = ask(t, "rows.mlc", "-i", "random", "--dim", "N=13000000", code=7)
     assert answer["code"] == "E6006" and "201326592" in answer["message"], answer
