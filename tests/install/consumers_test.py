@@ -66,10 +66,11 @@ def headers_are_clean_for_each_compiler():
         for standard in ("c99", "c17"):
             machine.run(c, f"-std={standard}", *WARNINGS, "-fsyntax-only", include, "-x", "c", lone)
         machine.run(cpp, "-std=c++11", *WARNINGS, "-fsyntax-only", include, "-x", "c++", lone)
-        source = machine.prefix / "share/doc/mlrt/examples/cpp/digit.cpp"
-        for more in ([], ["-fno-exceptions", "-fno-rtti"]):
-            machine.run(cpp, "-std=c++20", *WARNINGS, *more, "-fsyntax-only", include, source)
-        old = machine.run(cpp, "-std=c++17", "-fsyntax-only", include, source, code=1)
+        programs = sorted((machine.prefix / "share/doc/mlrt/examples/cpp").glob("*.cpp"))
+        for source in programs:
+            for more in ([], ["-fno-exceptions", "-fno-rtti"]):
+                machine.run(cpp, "-std=c++20", *WARNINGS, *more, "-fsyntax-only", include, source)
+        old = machine.run(cpp, "-std=c++17", "-fsyntax-only", include, programs[0], code=1)
         assert "mlc.hpp needs C++20" in old.stderr, old.stderr
 
 
@@ -123,6 +124,8 @@ def a_cpp_program_builds_with_find_package():
     machine.run("cmake", "-G", "Ninja", "-S", "examples/cpp", "-B", build, "-DCMAKE_CXX_FLAGS=" + " ".join(WARNINGS))
     machine.run("cmake", "--build", build)
     check_program(build / "digit", without=["LD_LIBRARY_PATH"])  # CMake has told the program where the library is
+    pictures = ["examples/c/seven.pgm"] * 5
+    assert machine.run(build / "many", "digits.mlc", "publisher.pub.pem", *pictures).stdout == "7\n" * 5
     other = machine.home / "other"
     other.mkdir(exist_ok=True)
     (other / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.16)\nproject(p LANGUAGES C)\n"
