@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Union
 
 from . import _core
 from ._arrays import numpy_type
-from ._errors import UsageError
+from ._errors import NoVariant, UsageError
 
 PathOrBytes = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
 _VERIFY = {"auto": 0, "full": 1, "copy": 2, "lazy": 3}
@@ -197,6 +197,10 @@ class _Runner:
             if None in given:
                 raise UsageError("a single file goes through a pipeline, and this run has none",
                                  help="run(NAME=array), or mlpack build --pipeline")
+            for value in given.values():
+                if isinstance(value, (str, os.PathLike)):
+                    given = model._with_files(index, given)
+                    break
             found: dict[str, Any] = self._runs.run(index, given, cancel, limit, tensors)
             return found
         files = {name: _file_bytes(value) for name, value in given.items()}
@@ -308,10 +312,13 @@ class Model(_Runner):
         return info
 
     def explain(self) -> dict[str, Any]:
-        """The variant that runs here, and for each variant whether it fits and every reason why not."""
+        """The variant that runs here, or None, and for each variant whether it fits and every reason why not."""
         variants = list(self._handle.variants())
-        chosen = self._handle.choose(self._wishes.variant, self._wishes.require)
-        return {"chosen": variants[chosen]["name"], "variants": variants}
+        try:
+            chosen = variants[self._handle.choose(self._wishes.variant, self._wishes.require)]["name"]
+        except NoVariant:
+            chosen = None
+        return {"chosen": chosen, "variants": variants}
 
     def asset(self, name: str) -> bytes:
         """A file inside of the container, such as its labels."""
@@ -361,6 +368,12 @@ class Model(_Runner):
         if name not in self.programs:
             raise UsageError(f"no program '{name}' in this container", facts=("it has " + ", ".join(self.programs),))
         return self.programs.index(name)
+
+    def _with_files(self, program: int, given: dict[Any, Any]) -> dict[Any, Any]:
+        """Inputs of a bare program with the bytes of the files that paths name; a str may be one where no strings go."""
+        takes_texts = {p[0] for p in self._handle.ports(program, False) if p[1] == "str"}
+        return {name: _file_bytes(value) if isinstance(value, os.PathLike) or name not in takes_texts else value
+                for name, value in given.items()}
 
     def _pipeline(self, name: str) -> _core.Pipeline | None:
         if name not in self._pipelines:
