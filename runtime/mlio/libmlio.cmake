@@ -21,6 +21,7 @@ foreach(part ${parts})
     target_link_libraries(mlio_shared PRIVATE ${libraries})
   endif()
 endforeach()
+target_include_directories(mlio_shared INTERFACE ${PROJECT_SOURCE_DIR})
 target_sources(mlio_shared PRIVATE ${sources})
 set_target_properties(mlio_shared PROPERTIES OUTPUT_NAME mlio VERSION 1.0.0 SOVERSION 1
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib LINK_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/mlio/libmlio.map)

@@ -7,10 +7,12 @@ import numpy as np
 
 from . import _core
 
+ml_dtypes: Any = None  # without it, its types are shown as integers
 try:
-    import ml_dtypes
-except ImportError:  # its types are shown as unsigned integers then
-    ml_dtypes = None
+    import ml_dtypes as _ml_dtypes
+    ml_dtypes = _ml_dtypes
+except ImportError:
+    pass
 
 # Element types as NumPy has them.
 NUMPY = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32, "i16": np.int16,

@@ -4,13 +4,14 @@ from __future__ import annotations
 import math
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Union
 
 from . import _core
 from ._arrays import numpy_type
-from ._errors import UsageError
+from ._errors import NoVariant, UsageError
 
 PathOrBytes = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
 _VERIFY = {"auto": 0, "full": 1, "copy": 2, "lazy": 3}
@@ -18,11 +19,15 @@ _NO_LIMIT = 2**64 - 1
 _UNBOUNDED = 2**62
 
 
-class Scored(NamedTuple):
-    """One class of an answer. The label is None where the file has no labels."""
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One class of an answer; unpacks to label and score. The label is None where the file has no labels."""
     label: str | None
     score: float
     index: int
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.label, self.score))
 
 
 class Line(NamedTuple):
@@ -158,8 +163,10 @@ def _answers(found: list[tuple[str, str, Any]]) -> dict[str, Any]:
 class _Runner:
     """What models and sessions have in common: the choice between a program and the pipeline around it."""
 
-    _model: Model
     _runs: Any  # a session or a pool of them
+
+    def _of(self) -> Model:
+        raise NotImplementedError
 
     def run(self, inputs: Mapping[str, Any] | PathOrBytes | None = None, /, *, program: str | None = None,
             pipeline: str | None = None, raw: bool | None = None, top: int = 0, cancel: _core.Cancel | None = None,
@@ -183,14 +190,19 @@ class _Runner:
         else:
             given = {None: inputs, **arrays}
         limit = 0 if time_limit is None else _nanoseconds(time_limit)
-        model = self._model
+        model = self._of()
         chosen = model._pipeline_for(given, program, pipeline, raw)
         if chosen is None:
             index = model._default if program is None else model._program(program)
             if None in given:
                 raise UsageError("a single file goes through a pipeline, and this run has none",
                                  help="run(NAME=array), or mlpack build --pipeline")
-            return self._runs.run(index, given, cancel, limit, tensors)
+            for value in given.values():
+                if isinstance(value, (str, os.PathLike)):
+                    given = model._with_files(index, given)
+                    break
+            found: dict[str, Any] = self._runs.run(index, given, cancel, limit, tensors)
+            return found
         files = {name: _file_bytes(value) for name, value in given.items()}
         return _answers(self._runs.run_pipeline(chosen, files, top, cancel, limit, tensors))
 
@@ -206,6 +218,9 @@ class Session(_Runner):
     def __init__(self, model: Model, session: _core.Session) -> None:
         self._model = model
         self._runs = session
+
+    def _of(self) -> Model:
+        return self._model
 
     @property
     def variant(self) -> str:
@@ -243,7 +258,6 @@ class Model(_Runner):
     A model that keeps state between runs wants a session of its own for each stream: `session()`."""
 
     def __init__(self, handle: _core.OpenModel, wishes: _core.SessionWishes) -> None:
-        self._model = self
         self._handle = handle
         self._wishes = wishes
         self._runs = _core.Pool(handle, wishes)
@@ -253,6 +267,9 @@ class Model(_Runner):
         self._default = self.programs.index("main") if "main" in self.programs else next(
             (i for i, (_, is_default) in enumerate(programs) if is_default), 0)
         self._pipelines: dict[str, _core.Pipeline | None] = {}
+
+    def _of(self) -> Model:
+        return self
 
     # What the file says.
 
@@ -273,12 +290,14 @@ class Model(_Runner):
     def pipeline_inputs(self) -> dict[str, PipelineInput] | None:
         """What the pipeline of the default program takes; None if there is none."""
         pipeline = self._pipeline("")
-        return pipeline and {name: PipelineInput(name, types, is_array) for name, is_array, types in pipeline.inputs()}
+        if pipeline is None:
+            return None
+        return {name: PipelineInput(name, types, is_array) for name, is_array, types in pipeline.inputs()}
 
     @property
     def pipeline_outputs(self) -> dict[str, PipelineOutput] | None:
         pipeline = self._pipeline("")
-        return pipeline and {name: PipelineOutput(name, kind) for name, kind in pipeline.outputs()}
+        return None if pipeline is None else {name: PipelineOutput(name, kind) for name, kind in pipeline.outputs()}
 
     @property
     def file(self) -> str:
@@ -293,10 +312,13 @@ class Model(_Runner):
         return info
 
     def explain(self) -> dict[str, Any]:
-        """The variant that runs here, and for each variant whether it fits and every reason why not."""
+        """The variant that runs here, or None, and for each variant whether it fits and every reason why not."""
         variants = list(self._handle.variants())
-        chosen = self._handle.choose(self._wishes.variant, self._wishes.require)
-        return {"chosen": variants[chosen]["name"], "variants": variants}
+        try:
+            chosen = variants[self._handle.choose(self._wishes.variant, self._wishes.require)]["name"]
+        except NoVariant:
+            chosen = None
+        return {"chosen": chosen, "variants": variants}
 
     def asset(self, name: str) -> bytes:
         """A file inside of the container, such as its labels."""
@@ -336,8 +358,9 @@ class Model(_Runner):
         self.close()
 
     def __repr__(self) -> str:
-        show = lambda ports: ", ".join(f"{name}: {port!r}" for name, port in ports.items())
-        return f"<mlrt.Model {self.file}: {show(self.inputs)} -> {show(self.outputs)}>"
+        inputs, outputs = (", ".join(f"{name}: {port!r}" for name, port in ports.items())
+                           for ports in (self.inputs, self.outputs))
+        return f"<mlrt.Model {self.file}: {inputs} -> {outputs}>"
 
     # Which program, which pipeline.
 
@@ -345,6 +368,12 @@ class Model(_Runner):
         if name not in self.programs:
             raise UsageError(f"no program '{name}' in this container", facts=("it has " + ", ".join(self.programs),))
         return self.programs.index(name)
+
+    def _with_files(self, program: int, given: dict[Any, Any]) -> dict[Any, Any]:
+        """Inputs of a bare program with the bytes of the files that paths name; a str may be one where no strings go."""
+        takes_texts = {p[0] for p in self._handle.ports(program, False) if p[1] == "str"}
+        return {name: _file_bytes(value) if isinstance(value, os.PathLike) or name not in takes_texts else value
+                for name, value in given.items()}
 
     def _pipeline(self, name: str) -> _core.Pipeline | None:
         if name not in self._pipelines:
@@ -376,6 +405,13 @@ class Model(_Runner):
         return self._no_arrays
 
 
+def _pem(key: Any) -> str | None:
+    """The text of a key that is given as such, not by its path."""
+    if isinstance(key, (bytes, bytearray)):
+        return bytes(key).decode("ascii", "replace")
+    return key if isinstance(key, str) and "-----BEGIN" in key else None
+
+
 def open(source: PathOrBytes, *, allow_unsigned: bool = False, trust_keys: list[Any] | tuple[Any, ...] = (),
          policy: str | os.PathLike[str] | None = None, require: str | None = None, variant: str | None = None,
          threads: int = 0, verify: str = "auto", time_limit: float | None = None, memory_limit: float | None = None,
@@ -394,19 +430,17 @@ def open(source: PathOrBytes, *, allow_unsigned: bool = False, trust_keys: list[
     config_folder, state_folder: of keys, and of versions seen, in place of those that the tools use; "" for none"""
     if verify not in _VERIFY:
         raise ValueError(f"verify is '{verify}', expected one of {', '.join(_VERIFY)}")
-    in_memory = isinstance(source, (bytes, bytearray, memoryview))
-    is_pem = lambda key: isinstance(key, (bytes, bytearray)) or "-----BEGIN" in str(key)
-    to_text = lambda key: key if isinstance(key, str) else bytes(key).decode("ascii", "replace")
+    path = None if isinstance(source, (bytes, bytearray, memoryview)) else os.fspath(source)
+    if path == "":
+        raise ValueError("the path is empty")
     options = {
-        "path": None if in_memory else os.fspath(source), "memory": source if in_memory else None,
+        "path": path, "memory": source if path is None else None,
         "verify": _VERIFY[verify], "allow_unsigned": allow_unsigned, "allow_older": allow_older,
-        "trust_keys": [os.fspath(k) for k in trust_keys if not is_pem(k)],
-        "trust_key_data": [to_text(k) for k in trust_keys if is_pem(k)],
+        "trust_keys": [os.fspath(key) for key in trust_keys if _pem(key) is None],
+        "trust_key_data": [pem for key in trust_keys if (pem := _pem(key)) is not None],
         "policy": None if policy is None else os.fspath(policy), "untrusted_services": list(untrusted_services),
         "config_folder": _folder("XDG_CONFIG_HOME", ".config") if config_folder is None else os.fspath(config_folder),
         "state_folder": _folder("XDG_STATE_HOME", ".local/state") if state_folder is None else os.fspath(state_folder),
     }
-    if not in_memory and not options["path"]:
-        raise ValueError("the path is empty")
     wishes = _wishes(require, variant, threads, time_limit, memory_limit)
     return Model(_core.open(options), wishes)

@@ -91,6 +91,9 @@ std::shared_ptr<OpenModel> open_model(nb::dict given) {
     code = mlc().open(&o, &model->handle, &error);
   }
   check(code, error);
+  auto info = sized<MlcModelInfo>();
+  mlc().model_info(model->handle, &info);
+  model->native_allowed = info.native_allowed != 0;
   model->programs = programs_of(model->handle);
   return model;
 }
@@ -124,16 +127,34 @@ std::unique_lock<std::mutex> Session::use() const {
   return lock;
 }
 
-nb::object Session::output(const MlcTensor& out, nb::handle owned, bool tensors) const {
+void CopyBound::take(uint64_t bytes, const char* name) {
+  if (bytes > left_) {
+    const auto sentence = nb::str("the strings and lists among the outputs take more than {} MiB, found at '{}'");
+    raise_error(MLC_RESOURCE, 6006, nb::str(sentence.format(kCopiedBytes >> 20, name)).c_str(), {},
+                "sign the file, or trust who has signed it: then there is no limit");
+  }
+  left_ -= left_ == UINT64_MAX ? 0 : bytes;
+}
+
+nb::object Session::output(const MlcTensor& out, nb::handle owned, bool tensors, CopyBound& bound) const {
+  constexpr uint64_t kObjectBytes = 128;  // about, of an array or a text
   if (out.list_depth > 0) {
     nb::list items;
-    for (uint32_t i = 0; i < out.num_items; ++i) items.append(output(out.items[i], nb::none(), tensors));
+    for (uint32_t i = 0; i < out.num_items; ++i) {
+      MlcTensor item = out.items[i];
+      item.name = out.name;
+      bound.take(kObjectBytes + item.bytes, item.name);
+      items.append(output(item, nb::none(), tensors, bound));
+    }
     return items;
   }
   if (out.dtype == MLC_STR) {
     nb::list texts;
     const auto* strings = static_cast<const MlcString*>(out.data);
-    for (uint64_t i = 0; i < out.bytes / sizeof(MlcString); ++i) texts.append(show(strings[i]));
+    for (uint64_t i = 0; i < out.bytes / sizeof(MlcString); ++i) {
+      bound.take(kObjectBytes + strings[i].bytes, out.name);
+      texts.append(show(strings[i]));
+    }
     return call(hooks().string_array, nb::cast(std::vector<int64_t>(out.shape, out.shape + out.rank)), texts);
   }
   nb::object tensor = nb::borrow(owned);
@@ -187,8 +208,11 @@ nb::dict Session::run(uint32_t index, nb::dict given, const RunWishes& wishes) {
   }
   check(code, error);
   nb::dict results;
-  for (size_t i = 0; i < out.size(); ++i)
-    results[program.outputs[i].name.c_str()] = output(out[i], owned[i], wishes.tensors);
+  CopyBound bound(*model_);
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i].name = program.outputs[i].name.c_str();
+    results[out[i].name] = output(out[i], owned[i], wishes.tensors, bound);
+  }
   return results;
 }
 

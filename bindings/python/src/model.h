@@ -27,6 +27,7 @@ struct OpenModel {
   MlcModel* handle = nullptr;
   Py_buffer memory{};  // that it was opened from, or obj is null
   std::vector<Program> programs;
+  bool native_allowed = false;
 };
 
 class Cancel {
@@ -48,6 +49,19 @@ struct SessionWishes {
   uint32_t threads = 0;
   uint64_t time_limit_ns = 0, memory_limit = 0;
   bool profile = false;
+};
+
+// What the strings and lists of a run may take as objects of Python, beside the memory of the session: they can share theirs
+// there. Bounded for files that nobody trusts.
+class CopyBound {
+ public:
+  explicit CopyBound(const OpenModel& model) : left_(model.native_allowed ? UINT64_MAX : kCopiedBytes) {}
+  // Raises MLC_RESOURCE, E6006, at the end of it.
+  void take(uint64_t bytes, const char* name);
+
+ private:
+  static constexpr uint64_t kCopiedBytes = uint64_t{48} << 20;
+  uint64_t left_;
 };
 
 class Session {
@@ -72,8 +86,9 @@ class Session {
   MlcSession* handle() const { return handle_; }
   // Held while the session is used; raises MLC_USAGE where another thread does.
   std::unique_lock<std::mutex> use() const;
-  // `owned`: the Tensor that the library has written to, or none: then the data is copied.
-  nb::object output(const MlcTensor& out, nb::handle owned, bool tensors) const;
+  // An output as Python has it. `owned`: the Tensor that the library has written to, or none: then the data is copied.
+  nb::object output(const MlcTensor& out, nb::handle owned, bool tensors, CopyBound& bound) const;
+  const OpenModel& model() const { return *model_; }
 
  private:
   Session() = default;

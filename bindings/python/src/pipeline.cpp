@@ -116,11 +116,12 @@ nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict given
   check(code, error);
   const std::unique_ptr<MlioAnswers, ReleaseAnswers> answers(made);
   nb::list out;
+  CopyBound bound(session.model());
   auto a = sized<MlioAnswer>();
   for (uint32_t i = 0; mlio().answer(made, i, &a) == MLC_OK; ++i) {
     if (a.kind == MLIO_CLASSES) out.append(nb::make_tuple(a.name, "classes", rows_of(made, i, a.num_rows)));
     else if (a.kind == MLIO_TEXT) out.append(nb::make_tuple(a.name, "text", lines_of(made, i, a.num_rows)));
-    else out.append(nb::make_tuple(a.name, "array", session.output(a.array, nb::none(), tensors)));
+    else out.append(nb::make_tuple(a.name, "array", session.output(a.array, nb::none(), tensors, bound)));
   }
   return out;
 }

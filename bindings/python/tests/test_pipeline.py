@@ -19,6 +19,8 @@ class Digits(unittest.TestCase):
         self.assertEqual((best.label, best.index), ("3", 3))
         self.assertGreater(best.score, 0.5)
         self.assertEqual(len(answers["digits"]), 3)
+        label, score = best
+        self.assertEqual((label, score), (best.label, best.score))
 
     def test_paths_texts_and_bytes_are_the_same_file(self):
         expected = self.model.run(picture=support.PICTURE)

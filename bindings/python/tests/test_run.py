@@ -102,6 +102,14 @@ class Run(unittest.TestCase):
         with self.assertRaises(TypeError):
             model.run(x=[1])
 
+    def test_a_file_may_be_an_array_of_bytes(self):
+        path = support.model("size", [node("Shape", ["x"], ["y"])], [("x", "u8", ["n"])], [("y", "i64", [1])])
+        file = support.SCRATCH / "five.bin"
+        file.write_bytes(b"12345")
+        model = mlrt.open(path)
+        for given in (file, str(file), b"12345"):
+            self.assertEqual(model.run(x=given)["y"].tolist(), [5])
+
     def test_lists_of_arrays(self):
         grown = node("SequenceInsert", ["l", "x"], ["y"], "grow")
         path = support.model("grow", [grown], [support.onnx_file.list_of("l", "f32", 1), ("x", "f32", ["n"])],
@@ -231,6 +239,7 @@ class Errors(unittest.TestCase):
             model.run(x=[1, 2, 3, 4])
         self.assertEqual(caught.exception.code, 5)
         self.assertTrue(caught.exception.facts)
+        self.assertIsNone(model.explain()["chosen"])
 
     def test_a_file_that_is_not_there(self):
         with self.assertRaises(mlrt.NotFound) as caught:
@@ -247,6 +256,17 @@ class Errors(unittest.TestCase):
             mlrt.open(path, config_folder="", state_folder="", require="native").run(x=[1, 2, 3, 4])
         native = mlrt.open(path, config_folder="", state_folder="", allow_unsigned=True)
         self.assertFalse(native.session().info()["is_portable"])
+
+    def test_strings_that_share_their_memory_do_not_fill_that_of_python(self):
+        """A file that nobody trusts can name one long text a million times: what is copied has a bound."""
+        wide = node("Expand", ["x", "n"], ["y"])
+        path = support.model("wide", [wide], [("x", "str", [1]), ("n", "i64", [1])], [("y", "str", ["m"])])
+        given = {"x": ["a" * 1000], "n": np.array([100000])}
+        self.assertEqual(mlrt.open(path).run(given)["y"].shape, (100000,))
+        with self.assertRaises(mlrt.ResourceError) as caught:
+            mlrt.open(path, config_folder="", state_folder="").run(given)
+        self.assertEqual(caught.exception.number, "E6006")
+        self.assertIn("'y'", caught.exception.message)
 
     def test_keys_are_trusted_by_path_and_by_their_text(self):
         path = support.relu()
