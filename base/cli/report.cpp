@@ -29,6 +29,17 @@ std::string shortened(const std::string& text) {
   return out;
 }
 
+// The fields that every answer begins with.
+ordered_json answer_json(std::string_view command, const Status& failure) {
+  ordered_json json;
+  json["schema"] = "mlc." + std::string(command) + "/1";
+  json["ok"] = failure.ok();
+  if (failure.ok()) return json;
+  json["exit_code"] = static_cast<int>(failure.code);
+  json.update(to_json(failure));
+  return json;
+}
+
 }  // namespace
 
 ordered_json to_json(const Status& status) {
@@ -40,16 +51,12 @@ ordered_json to_json(const Status& status) {
   return json;
 }
 
+std::string failure_json(std::string_view command, const Status& failure) { return dump(answer_json(command, failure)); }
+
 int finish(std::string_view command, bool as_json, const Result<Report>& result) {
   const Status& failure = result.ok() ? result->failure : result.status();
   if (as_json) {
-    ordered_json json;
-    json["schema"] = "mlc." + std::string(command) + "/1";
-    json["ok"] = failure.ok();
-    if (!failure.ok()) {
-      json["exit_code"] = static_cast<int>(failure.code);
-      json.update(to_json(failure));
-    }
+    ordered_json json = answer_json(command, failure);
     if (result.ok()) json.update(result->json);
     print(stdout, dump(json));
   } else {

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "packager/compile/expand.h"
+#include "packager/compile/pipelines.h"
 #include "packager/import/onnx.h"
 #include "targets/target.h"
 
@@ -22,6 +23,17 @@ std::string described(const nest::Function& function, uint32_t number) {
     text += (axis ? ", " : "") + (extent->op == ir::Op::Sym ? extent->sym->name : ir::to_string(extent));
   }
   return text + "]";
+}
+
+std::string described(const pipeline::Pipeline& p) {
+  std::string in, out;
+  for (const pipeline::ValueId id : p.inputs) {
+    in += (in.empty() ? "" : ", ") + p.value(id).name + " (";
+    for (const std::string& type : p.value(id).accept) in += (in.ends_with('(') ? "" : " ") + type;
+    in += ")";
+  }
+  for (const pipeline::ValueId id : p.outputs) out += (out.empty() ? "" : ", ") + p.value(id).name;
+  return p.name + ": " + in + " -> " + out;
 }
 
 // Nodes of a graph and of the bodies in it.
@@ -103,6 +115,10 @@ Result<CheckReport> check(const CheckOptions& options) {
     files.insert(files.end(), own.begin(), own.end());
   }
   MLC_ASSIGN(const lang::Library library, lang::Library::parse(files));
+  PipelineFiles pipelines;
+  if (!options.pipeline_path.empty()) {
+    MLC_ASSIGN(pipelines, load_pipelines(options.pipeline_path));
+  }
   MLC_ASSIGN(const model::Model model, import::import_onnx(options.model_path));
   CheckReport report;
   report.opset = model.opsets.at("ai.onnx");
@@ -119,6 +135,11 @@ Result<CheckReport> check(const CheckOptions& options) {
   describe_extents(*function, typical, report);
   count_decisions(*function, report);
   report.cost = estimate(*function, typical);
+  for (const pipeline::Pipeline& p : pipelines.parsed.pipelines) report.pipelines.push_back(described(p));
+  if (auto around = expand_pipelines(ctx, library, model, pipelines); !around.ok()) {
+    report.problem = std::move(around).status();
+    return report;
+  }
   for (const targets::Target& target : targets::all_targets())
     if (target.family != targets::Family::Portable) report.native.push_back(target.name);
   return report;
@@ -128,6 +149,7 @@ std::string CheckReport::text() const {
   std::string out = "  opset       " + std::to_string(opset) + "\n  nodes       " + std::to_string(nodes) + "\n  parameters  " + std::to_string(parameters) + "\n";
   for (const std::string& input : inputs) out += "  input       " + input + "\n";
   for (const std::string& output : outputs) out += "  output      " + output + "\n";
+  for (const std::string& pipeline : pipelines) out += "  pipeline    " + pipeline + "\n";
   for (const std::string& extent : free_extents) out += "  free        " + extent + "\n";
   for (const auto& [name, count] : operators) {
     const int64_t version = versions.at(name);

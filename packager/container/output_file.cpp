@@ -21,7 +21,7 @@ std::string folder_of(const std::string& path) {
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)), temporary_(std::move(other.temporary_)),
-      buffer_(std::move(other.buffer_)) {}
+      buffer_(std::move(other.buffer_)), unfinished_(std::move(other.unfinished_)) {}
 
 OutputFile::~OutputFile() {
   if (fd_ < 0) return;
@@ -31,7 +31,7 @@ OutputFile::~OutputFile() {
 
 Status OutputFile::failed(const char* what) const {
   int error = errno;
-  Code code = error == ENOSPC || error == EDQUOT || error == ENOMEM ? Code::Resource : Code::NotFound;
+  Code code = error == ENOSPC || error == EDQUOT || error == EFBIG || error == ENOMEM ? Code::Resource : Code::NotFound;
   return Status(code, "cannot " + std::string(what) + " " + path_ + ": " + std::strerror(error));
 }
 
@@ -47,7 +47,13 @@ Result<OutputFile> OutputFile::create(const std::string& path) {
     if (file.fd_ < 0 && errno != EEXIST) break;
   }
   if (file.fd_ < 0) return file.failed("create");
+  file.unfinished_.emplace(file.temporary_);
   return file;
+}
+
+Status OutputFile::try_create(const std::string& path) {
+  MLC_ASSIGN(const OutputFile attempt, create(path));
+  return ok();
 }
 
 Status OutputFile::flush() {

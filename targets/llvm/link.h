@@ -8,6 +8,9 @@
 
 namespace mlc::targets {
 
+// Whether there is a folder for the files that lld works on.
+Status can_link();
+
 Result<std::vector<std::byte>> link_module(const Target& target, const std::vector<std::vector<char>>& objects);
 
 }  // namespace mlc::targets

@@ -10,6 +10,7 @@
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Transforms/InstCombine/InstCombine.h>
 #include <llvm/Transforms/Scalar/ADCE.h>
@@ -132,6 +133,13 @@ void initialize_llvm() {
     LLVMInitializeRISCVAsmPrinter();
     LLVMInitializeRISCVDisassembler();
   });
+}
+
+void on_failure(void (*out_of_memory)(), void (*failed)(const char* reason)) {
+  static void (*no_memory)() = out_of_memory;
+  static void (*gave_up)(const char*) = failed;
+  llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { no_memory(); });
+  llvm::install_fatal_error_handler([](void*, const char* reason, bool) { gave_up(reason); });
 }
 
 Result<std::unique_ptr<ObjectCompiler>> ObjectCompiler::create(const Target& target) {
