@@ -9,7 +9,7 @@ namespace mlc::targets {
 Result<Module> emit_module(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>* large,
                            const Progress& progress) {
   if (large) large->clear();
-  if (target.family == Family::Portable) return portable::emit(target, kernels);
+  if (target.family == Family::Portable) return portable::emit(target, kernels, progress);
   std::vector<LargeFrame> found;
   MLC_ASSIGN(Module module, emit_elf(target, kernels, found, progress));
   if (!found.empty() && !large)

@@ -50,9 +50,10 @@ struct LargeFrame {
 // What emitting for this target needs of the machine beside memory: a folder for temporary files.
 Status can_emit(const Target& target);
 
-// What ends the process where LLVM cannot go on: it has no memory, or fails for `reason`. Both may be called on any thread
-// and must not return. Without them LLVM prints and ends the process itself.
-void on_failure(void (*out_of_memory)(), void (*failed)(const char* reason));
+// What ends the process where LLVM cannot go on: it has no memory, or fails in another way (Internal; Resource where the disk
+// or a limit is why). Both may be called on any thread and must not return. Without them LLVM prints and ends the process
+// itself.
+void on_failure(void (*out_of_memory)(), void (*failed)(const Status& why));
 
 // A module: the bytes that go into a module segment.
 struct Module {

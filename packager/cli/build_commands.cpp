@@ -157,7 +157,7 @@ void add_build(CLI::App& app, int& exit_code) {
 
 void add_targets(CLI::App& app, int& exit_code) {
   auto as_json = std::make_shared<bool>(false);
-  CLI::App* command = add_command(app, "targets", "list what this build can compile for", "  mlpack targets\n", *as_json);
+  CLI::App* command = add_command(app, "targets", "list what this build can compile for", "  mlpack targets\n  mlpack targets --json\n", *as_json);
   command->callback([as_json, &exit_code] {
     Report report;
     report.json["targets"] = ordered_json::array();

@@ -1,12 +1,13 @@
 #include "packager/cli/inspect_ops.h"
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 
 #include "packager/cli/container_file.h"
 #include "packager/cli/inspect_json.h"
-#include "packager/cli/interface_text.h"
 #include "packager/cli/size_ops.h"
+#include "packager/compile/interface_text.h"
 #include "packager/plan/print.h"
 #include "schema/features.h"
 #include "schema/pipeline/pipeline.h"
@@ -17,6 +18,7 @@ namespace mlc::cli {
 namespace {
 
 using namespace format;
+using compile::line;
 using nlohmann::ordered_json;
 
 constexpr std::string_view kPipelineAsset = "pipeline.json";
@@ -90,6 +92,47 @@ Status add_pipelines(const ContainerFile& file, Report& report) {
   return ok();
 }
 
+std::string range_text(const Dim& dim) {
+  return dim.name + " " + std::to_string(dim.min) + ".." + (dim.max == std::numeric_limits<int64_t>::max() ? "" : std::to_string(dim.max)) +
+         (dim.multiple > 1 ? " by " + std::to_string(dim.multiple) : "");
+}
+
+// Extents that inputs have are given from outside, the others are what the run makes of them.
+std::string extent_lines(const Method& method) {
+  std::vector<bool> given(method.dims.size());
+  for (const auto* ports : {&method.inputs, &method.core_inputs, &method.state})
+    for (const Port& port : *ports)
+      for (const DimRef& dim : port.dims)
+        if (dim.dim) given[*dim.dim] = true;
+  std::string in, out;
+  for (size_t k = 0; k < method.dims.size(); ++k) (given[k] ? in : out) += (given[k] ? "   " : " ") + (given[k] ? range_text(method.dims[k]) : method.dims[k].name);
+  return (in.empty() ? "" : line("extents", in.substr(3))) + (out.empty() ? "" : line("run gives", out.substr(1)));
+}
+
+compile::ShownPort shown(const Method& method, const Port& port, const char* title) {
+  compile::ShownPort out{title, port.name, std::string(name_of(port.dtype)), port.list_depth == 0, {}, {}};
+  for (uint8_t k = 0; k < port.list_depth; ++k) out.type = "list of " + out.type;
+  for (const DimRef& dim : port.dims)
+    out.extents.push_back(dim.dim ? method.dims[*dim.dim].name : dim.extent ? std::to_string(*dim.extent) : dim.expr);
+  const auto add = [&](std::string_view note) { out.notes += (out.notes.empty() ? "" : "  ") + std::string(note); };
+  if (port.media != Media::Tensor && port.media != Media::None) add(name_of(port.media));
+  if (!port.unit.empty()) add(port.unit);
+  if (port.optional) add("optional");
+  return out;
+}
+
+std::string program_lines(const Method& method) {
+  std::vector<compile::ShownPort> ports;
+  const auto add = [&](const std::vector<Port>& list, const char* title) {
+    for (const Port& port : list) ports.push_back(shown(method, port, title));
+  };
+  add(method.inputs, "in");
+  add(method.outputs, "out");
+  add(method.core_inputs, "core in");
+  add(method.core_outputs, "core out");
+  return line("program", method.name) + extent_lines(method) + compile::interface_lines(ports);
+}
+
 void add_programs(const Manifest& manifest, const std::string& only, Report& report) {
   ordered_json& programs = report.json["programs"] = ordered_json::array();
   for (const Method& method : manifest.methods) {
@@ -130,7 +173,7 @@ void add_variants(const ContainerFile& file, const std::string& only, Report& re
     if (!variant.features.empty()) text += "  asks for " + plural(variant.features.size(), "feature");
     report.text += line("variant", text);
     if (only.empty()) continue;
-    report.text += line("", "  wants " + features_text(variant));
+    if (!variant.features.empty()) report.text += line("", "  wants " + features_text(variant));
     for (const Clause& clause : variant.clauses) report.text += line("", "  wants " + clause_text(clause));
   }
 }

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "packager/compile/estimate.h"
+#include "packager/compile/interface_text.h"
 
 namespace mlc::compile {
 
@@ -23,6 +24,7 @@ struct CheckReport {
   std::map<std::string, int64_t> versions;     // "Conv": the opset whose definition is used; 0: part of the compiler
   uint64_t parameters = 0;
   std::vector<std::string> inputs, outputs;    // "x: f32[N, 3, 48, W]"
+  std::vector<ShownPort> ports;                // both, for people
   std::vector<std::string> pipelines;          // "default: photo (image/jpeg image/png) -> classes"
   std::vector<std::string> free_extents;       // "N", "W in 32..640"; what differs from run to run
   std::string assumed;                         // "N = 1, W = 64": what the estimates stand for; empty: nothing is free

@@ -41,14 +41,15 @@ Result<OutputFile> OutputFile::create(const std::string& path) {
   struct stat existing;
   if (::stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode))
     return Status(Code::Usage, "output " + path + " exists and is not a regular file");
-  for (int attempt = 0; attempt < 100 && file.fd_ < 0; ++attempt) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
     file.temporary_ = path + ".tmp" + std::to_string(::getpid()) + "." + std::to_string(attempt);
+    file.unfinished_.emplace(file.temporary_);  // before it exists: no signal finds it unknown
     file.fd_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file.fd_ < 0 && errno != EEXIST) break;
+    if (file.fd_ >= 0) return file;
+    file.unfinished_.reset();
+    if (errno != EEXIST) break;
   }
-  if (file.fd_ < 0) return file.failed("create");
-  file.unfinished_.emplace(file.temporary_);
-  return file;
+  return file.failed("create");
 }
 
 Status OutputFile::try_create(const std::string& path) {

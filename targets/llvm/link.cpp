@@ -1,8 +1,8 @@
 #include "targets/llvm/link.h"
 
 #include <lld/Common/Driver.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -22,11 +22,15 @@ namespace {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
+    // Registered before it exists, so that no signal finds it unknown; the name is as random as it takes for that.
+    uint64_t random = 0;
     std::error_code error;
-    std::string pattern = (std::filesystem::temp_directory_path(error) / "mlpack-XXXXXX").string();
-    if (error || !mkdtemp(pattern.data())) return;
-    path_ = pattern;
-    unfinished_.emplace(path_);
+    const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+    if (error || ::getrandom(&random, sizeof random, 0) != sizeof random) return;
+    const std::string path = (folder / ("mlpack-" + std::to_string(random))).string();
+    unfinished_.emplace(path);
+    if (::mkdir(path.c_str(), 0700) == 0) path_ = path;
+    else unfinished_.reset();
   }
   ~TemporaryFolder() {
     std::error_code ignored;
@@ -43,15 +47,14 @@ class TemporaryFolder {
   std::optional<Unfinished> unfinished_;
 };
 
-// Why lld could not read or write files, where that was the machine's fault.
+}  // namespace
+
 Status lack(const std::string& errors) {
   for (const std::errc why : {std::errc::not_enough_memory, std::errc::no_space_on_device, std::errc::file_too_large})
     if (const std::string words = std::make_error_code(why).message(); errors.find(words) != errors.npos)
       return Status(Code::Resource, "the module cannot be linked: " + words).hint("set TMPDIR to a folder with room");
   return ok();
 }
-
-}  // namespace
 
 Status can_link() { return TemporaryFolder().status(); }
 
@@ -64,10 +67,11 @@ Result<std::vector<std::byte>> link_module(const Target& target, const std::vect
   const TemporaryFolder folder;
   MLC_RETURN_IF_ERROR(folder.status());
   const std::string output = folder.path() + "/module.so";
+  // Not mapped: of a file that the disk has no room for, writing tells it, and touching its pages ends the process.
   std::vector<std::string> args = {
       "ld.lld", "-shared", "-nostdlib", "--no-undefined", "--gc-sections", "--icf=all", "--discard-all", "-s",
       "-Bsymbolic", "-z", "now", "-z", "relro", "-z", "noexecstack", "-z", "noseparate-code", "-z",
-      "max-page-size=65536", "--hash-style=sysv", "--build-id=none", "--threads=1", "-o", output};
+      "max-page-size=65536", "--hash-style=sysv", "--build-id=none", "--threads=1", "--no-mmap-output-file", "-o", output};
   for (size_t k = 0; k < objects.size(); ++k) {
     args.push_back(folder.path() + "/" + std::to_string(k) + ".o");
     std::ofstream file(args.back(), std::ios::binary);

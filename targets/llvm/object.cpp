@@ -24,6 +24,7 @@
 
 #include "targets/family.h"
 #include "targets/llvm/kernel_emitter.h"
+#include "targets/llvm/link.h"
 
 namespace mlc::targets {
 
@@ -135,11 +136,14 @@ void initialize_llvm() {
   });
 }
 
-void on_failure(void (*out_of_memory)(), void (*failed)(const char* reason)) {
+void on_failure(void (*out_of_memory)(), void (*failed)(const Status& why)) {
   static void (*no_memory)() = out_of_memory;
-  static void (*gave_up)(const char*) = failed;
+  static void (*gave_up)(const Status&) = failed;
   llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { no_memory(); });
-  llvm::install_fatal_error_handler([](void*, const char* reason, bool) { gave_up(reason); });
+  llvm::install_fatal_error_handler([](void*, const char* reason, bool) {
+    const Status lacking = lack(reason);
+    gave_up(lacking.ok() ? Status(Code::Internal, std::string("the code generator gave up: ") + reason) : lacking);
+  });
 }
 
 Result<std::unique_ptr<ObjectCompiler>> ObjectCompiler::create(const Target& target) {

@@ -234,7 +234,7 @@ def a_pipeline_can_be_checked_without_building(t):
     assert t.json("mlpack", "check", EXAMPLE / "digits.onnx")["pipelines"] == []
     (t.dir / "p.json").write_text(PIPELINE.replace('"top_k"', '"topk"').replace('"div": 255', '"div": 0'))
     text = refuses(t, 2, ["did you mean 'top_k'", "p.json:4:"], "mlpack", "check", EXAMPLE / "digits.onnx", "--pipeline", "p.json")
-    assert text.count("p.json:") == 2, text
+    assert text.count("p.json:") >= 2, text
 
 
 def an_array_that_needs_pickle_does_not_fit(t):

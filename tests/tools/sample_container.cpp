@@ -31,9 +31,9 @@ Port port(std::string name) {
 // As exporters of decoders write them.
 void add_caches(Method& method) {
   method.dims = {{"batch", 1, 8, 1}, {"num_samples", 1, INT64_MAX, 1}, {"width", 8, 640, 8}};
-  const std::string frames = "(select(((num_samples + 1) // 64) == 0, 0, ((num_samples + 1) // 64) - 1) // 3 + 1)";
+  const std::string frames = "select(floordiv((num_samples + 1), 64), 0, floordiv((num_samples + 1), 64) - 1)";
   std::string deep = frames;
-  while (deep.size() < 900) deep = "(" + deep + " + width // 8) // 2";
+  while (deep.size() < 900) deep += " + floordiv(width, 8)";
   for (int layer = 0; layer < 20; ++layer)
     for (const char* part : {"key", "value"}) {
       Port cache = port("past_key_values." + std::to_string(layer) + ".decoder." + part);
@@ -71,6 +71,9 @@ void make_rich(container::ContainerBuilder& builder, Method& method) {
   method.state = {port("h")};
   method.inputs.push_back(picture);
   method.inputs.push_back(words);
+  Port audio = port("audio");
+  audio.dims = {DimRef::symbol(0), DimRef::symbol(1)};
+  method.inputs.push_back(audio);
   add_caches(method);
 }
 
