@@ -230,9 +230,9 @@ class Decision {
       reason = compose("{} of {} signatures that {} asks for: {}", accepted_.size(), rule_.threshold, policy_name(),
                        join(accepted_));
     } else if (unknown) {
-      reason = compose("signed by key {}, which is not trusted here", unknown->key_id);
+      reason = compose("signed by key {}, which is not trusted here", unknown->key_id.substr(0, kKeyIdPrefix));
       // The full id on the line: what is trusted is what was shown, whatever the file has become meanwhile.
-      verdict_.help = compose("mlpack trust {} --id {}", options_.file, unknown->key_id);
+      verdict_.help = compose("mlrun trust {} --id {}", options_.file, unknown->key_id);
     } else if (scoped) {
       reason = compose("signed by {}, which is not trusted for model {} by {}", scoped->name, model(), policy_name());
     } else {

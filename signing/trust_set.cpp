@@ -11,37 +11,8 @@ namespace mlc::signing {
 namespace {
 
 constexpr size_t kMaxPolicy = 4u << 20;
-constexpr size_t kMaxTrustFiles = 4096;
 
 Bytes bytes_of(const std::string& text) { return std::as_bytes(std::span(text.data(), text.size())); }
-
-Result<TrustedKey> trusted_key_from(const std::string& path, const std::string& name, const std::string& text) {
-  if (name.ends_with(".json")) return parse_trusted_key(bytes_of(text), path);
-  auto key = PublicKey::from_pem(text);
-  if (!key.ok()) return std::move(key).status().note(path);
-  const std::string stem = name.substr(0, name.size() - 4);
-  const bool own = stem == "local-" + key->id_prefix();
-  return TrustedKey{*key, own ? local_name(*key) : stem};
-}
-
-// The keys of a trust folder, in an order that does not depend on the file system. A file that is damaged grants nothing
-// and becomes a warning; one that cannot be read, or that others may change, is an error.
-Status add_folder(const std::string& path, std::vector<TrustedKey>& keys, std::vector<std::string>& warnings) {
-  MLC_ASSIGN(const std::optional<OwnedFolder> folder, OwnedFolder::open(path));
-  if (!folder) return ok();
-  MLC_ASSIGN(const std::vector<std::string> names, folder->names(kMaxTrustFiles));
-  for (const std::string& name : names) {
-    if (name.starts_with(".") || !(name.ends_with(".pem") || name.ends_with(".json"))) continue;
-    const std::string file = compose("{}/{}", path, name);
-    auto text = read_owned_file(file, kMaxKeyFile);
-    if (!text.ok() && text.status().code != Code::Malformed) return std::move(text).status();
-    if (text.ok() && !*text) continue;  // removed meanwhile
-    auto key = text.ok() ? trusted_key_from(file, name, **text) : Result<TrustedKey>(std::move(text).status());
-    if (key.ok()) keys.push_back(std::move(key).value());
-    else warnings.push_back("ignored, " + key.status().message);
-  }
-  return ok();
-}
 
 // None if there is no such file, or no name of one.
 Result<std::optional<PolicyFile>> policy_at(const std::string& path) {
@@ -84,7 +55,11 @@ TrustSources default_trust_sources() {
 Result<TrustSet> TrustSet::load(const TrustSources& sources) {
   TrustSet set;
   const std::string& home = sources.config_folder;
-  if (!home.empty()) MLC_RETURN_IF_ERROR(add_folder(trust_folder(home), set.keys_, set.warnings_));
+  if (!home.empty()) {
+    MLC_ASSIGN(FolderKeys folder, list_trusted_keys(home));
+    for (FolderKey& entry : folder.keys) set.keys_.push_back(std::move(entry.key));
+    set.warnings_ = std::move(folder.warnings);
+  }
   MLC_ASSIGN(std::optional<PolicyFile> system, policy_at(sources.system_policy));
   if (!sources.policy_file.empty()) {
     MLC_ASSIGN(set.policy_, policy_at(sources.policy_file));

@@ -12,9 +12,11 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "signing/keys.h"
+#include "signing/policy.h"
 
 namespace mlc::signing {
 
@@ -32,6 +34,21 @@ namespace mlc::signing {
 // Loads the user's key, or makes it; in both cases its public half is in the trust folder afterwards. Refuses a key
 // file that others can read or write, and a folder that they can write to (owned_file.h). Two processes that start at once end up with the same key.
 [[nodiscard]] Result<PrivateKey> user_key(const std::string& config_folder);
+
+// A key of the trust folder, and the file that holds it.
+struct FolderKey {
+  std::string path;
+  TrustedKey key;
+};
+struct FolderKeys {
+  std::vector<FolderKey> keys;        // in an order that does not depend on the file system
+  std::vector<std::string> warnings;  // files that are damaged: they grant nothing
+};
+// An error where a file cannot be read, or can be changed by others (owned_file.h). No folder: no keys.
+[[nodiscard]] Result<FolderKeys> list_trusted_keys(const std::string& config_folder);
+// Removes the files of the keys whose id begins with `id`, at least kKeyIdPrefix digits (Usage), and returns their paths.
+// NotFound: there is none.
+[[nodiscard]] Result<std::vector<std::string>> remove_trusted_key(const std::string& config_folder, const std::string& id);
 
 // Puts a public key into the trust folder, for every model, or only for ids that match one of `models` (globs).
 // Returns the path of the file. A key that is there already is not an error; its scope is replaced.

@@ -15,8 +15,6 @@
 namespace mlc::cli {
 namespace {
 
-constexpr char kExitCodesTopic[] = "exit-codes";
-
 // CLI11 prints the footer last; here it holds the examples and goes between the summary and the options.
 class ExamplesFirst : public CLI::Formatter {
  public:
@@ -152,17 +150,20 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
 void add_help_command(CLI::App& app, const std::string& examples, int& exit_code) {
   auto topic = std::make_shared<std::string>();
   auto as_json = std::make_shared<bool>(false);
-  CLI::App* help = add_command(app, "help", "help on a command or a topic", examples, *as_json);
+  CLI::App* help = add_command(app, kHelpCommand, "help on a command or a topic", examples, *as_json);
   help->add_option("topic", *topic, "a command, or exit-codes");
-  help->callback([&app, topic, as_json, &exit_code] { exit_code = finish("help", *as_json, help_on(app, *topic)); });
+  help->callback([&app, topic, as_json, &exit_code] { exit_code = finish(kHelpCommand, *as_json, help_on(app, *topic)); });
 }
 
-int run_program(CLI::App& app, std::vector<std::string> words, const std::string& implied, int& exit_code) {
+int run_program(CLI::App& app, std::vector<std::string> words, const std::string& implied, const ValuesOf& values_of,
+                int& exit_code) {
   const std::vector<std::string> given = words;
   const bool about_all = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "--version");
   const bool imply = !implied.empty() && !words.empty() && !about_all && !knows(commands_of(app), words[0]);
   if (imply) words.insert(words.begin(), implied);
   try {
+    if (!given.empty() && given[0] == kCompleteWord)
+      return finish("complete", false, Report{complete(app, implied, {given.begin() + 1, given.end()}, values_of), {}, {}});
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // last word first, as CLI11 wants them
   } catch (const CLI::Success& answered) {
     return app.exit(answered);

@@ -5,11 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "base/cli/completion.h"
+
 namespace CLI {
 class App;
 }
 
 namespace mlc::cli {
+
+inline constexpr const char* kHelpCommand = "help";
+inline constexpr const char* kExitCodesTopic = "exit-codes";
 
 // --version, and help texts of 80 columns with the examples on top. Call before commands are added: they inherit it.
 void set_up(CLI::App& app);
@@ -23,7 +28,9 @@ void add_help_command(CLI::App& app, const std::string& examples, int& exit_code
 
 // Parses `words` (without the program's name), which calls a command's callback, and returns the exit code: that which
 // the callback has left in `exit_code`, or that of the command line's own fault. Nothing is thrown.
-// `implied`: the command that a first word means which is none itself, or nothing if there must be one.
-[[nodiscard]] int run_program(CLI::App& app, std::vector<std::string> words, const std::string& implied, int& exit_code);
+// `implied`: the command that a first word means which is none itself, or nothing if there must be one. `values_of`: for
+// the completion of words.
+[[nodiscard]] int run_program(CLI::App& app, std::vector<std::string> words, const std::string& implied,
+                              const ValuesOf& values_of, int& exit_code);
 
 }  // namespace mlc::cli

@@ -8,11 +8,6 @@ namespace {
 
 void print(std::FILE* stream, const std::string& text) { std::fwrite(text.data(), 1, text.size(), stream); }
 
-// Strings may come from a file: bytes that are no UTF-8 are replaced, never passed on.
-std::string dump(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-}
-
 // Names in a file may be as long as the file: of a long line its ends are told.
 std::string shortened(const std::string& text) {
   constexpr size_t kLongest = 4000, kHead = 2400, kTail = 800;
@@ -40,18 +35,27 @@ ordered_json to_json(const Status& status) {
   return json;
 }
 
+ordered_json first_fields(std::string_view command, const Status& failure) {
+  ordered_json json;
+  json["schema"] = "mlc." + std::string(command) + "/1";
+  json["ok"] = failure.ok();
+  if (failure.ok()) return json;
+  json["exit_code"] = static_cast<int>(failure.code);
+  json.update(to_json(failure));
+  return json;
+}
+
+// Strings may come from a file: bytes that are no UTF-8 are replaced, never passed on.
+std::string line_of(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
 int finish(std::string_view command, bool as_json, const Result<Report>& result) {
   const Status& failure = result.ok() ? result->failure : result.status();
   if (as_json) {
-    ordered_json json;
-    json["schema"] = "mlc." + std::string(command) + "/1";
-    json["ok"] = failure.ok();
-    if (!failure.ok()) {
-      json["exit_code"] = static_cast<int>(failure.code);
-      json.update(to_json(failure));
-    }
+    ordered_json json = first_fields(command, failure);
     if (result.ok()) json.update(result->json);
-    print(stdout, dump(json));
+    print(stdout, line_of(json));
   } else {
     if (result.ok()) print(stdout, result->text);
     if (!failure.ok()) note(shortened(failure.text()));

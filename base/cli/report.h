@@ -29,6 +29,10 @@ struct Report {
 // {"code":"E3102","message":...,"facts":[...],"help":...}
 [[nodiscard]] ordered_json to_json(const Status& status);
 
+// The fields that every object begins with, those of a failure among them; and an object as the line that is printed.
+[[nodiscard]] ordered_json first_fields(std::string_view command, const Status& failure);
+[[nodiscard]] std::string line_of(const ordered_json& json);
+
 // A line on stderr.
 void note(const std::string& line);
 

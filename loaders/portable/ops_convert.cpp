@@ -2,7 +2,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "loaders/portable/small_float.h"
+#include "base/small_float.h"
 #include "loaders/portable/step.h"
 
 namespace mlc::portable {

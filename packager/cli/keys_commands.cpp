@@ -7,6 +7,7 @@
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "packager/cli/signing_ops.h"
+#include "runtime/trust/trust_command.h"
 
 namespace mlc::cli {
 
@@ -81,23 +82,13 @@ Result<Report> run_verify(Command<VerifyOptions>& command) {
   for (const std::string& warning : verdict.warnings) lines += "  warning    " + warning + "\n";
   report.text = command.options.file + "   " + result.model_id + " version " + std::to_string(result.model_version) +
                 "\n  root       " + root_name(result.root) + "\n  verdict    " + verdict.reason + "\n" + lines;
-  if (result.outcome.ok()) report.text += command.options.deep ? "  ok, every leaf\n" : "  ok\n";
+  if (result.outcome.ok())
+    report.text += command.options.deep ? "  ok         every leaf\n" : "  ok         but for weights, which were not read: --deep reads them\n";
   report.json = {{"root", root_name(result.root)}, {"id", result.model_id},
                  {"version", std::to_string(result.model_version)}, {"trust", name_of(verdict.trust)},
                  {"reason", verdict.reason}, {"signatures", signatures}, {"problems", problems},
                  {"warnings", verdict.warnings}, {"deep", command.options.deep}};
   report.failure = result.outcome;
-  return report;
-}
-
-Result<Report> run_trust(Command<TrustOptions>& command) {
-  MLC_ASSIGN(const TrustResult result, trust_key(command.options));
-  Report report;
-  std::string scope;
-  for (const std::string& glob : command.options.models) scope += " " + glob;
-  report.text = "trusted  " + result.key_id + "\nfor     " + (scope.empty() ? " every model" : scope) + "\nin       " +
-                result.path + "\n";
-  report.json = {{"key_id", result.key_id}, {"path", result.path}, {"models", command.options.models}};
   return report;
 }
 
@@ -148,18 +139,7 @@ void add_keys_commands(CLI::App& app, int& exit_code) {
     verify->add_option("--expect-id", command->options.expect_id, "model id that the file must have");
     on_run(verify, command, exit_code, run_verify);
   }
-  {
-    auto command = std::make_shared<Command<TrustOptions>>();
-    CLI::App* trust =
-        add_command(app, "trust", "add a key to your trusted keys",
-                    "  mlpack trust prod.pub.pem --models 'acme/*'\n  mlpack trust cat.mlc --id 5f0c21d3a09be4c7\n",
-                    command->as_json);
-    trust->add_option("key", command->options.source, "public key in PEM, or a container for its signer")->required();
-    trust->add_option("--id", command->options.expect_id, "id of the key, or its first 16 or more digits");
-    trust->add_option("--models", command->options.models, "model ids, * for any characters (repeatable)")
-        ->take_all();
-    on_run(trust, command, exit_code, run_trust);
-  }
+  add_trust_command(app, exit_code);
 }
 
 }  // namespace mlc::cli

@@ -35,10 +35,6 @@ Result<NamedKey> signing_key(const std::string& key_file) {
   return NamedKey{std::move(key), std::move(name)};
 }
 
-bool id_matches(const std::string& id, const std::string& expected) {
-  return expected.size() >= kKeyIdPrefix && id.starts_with(expected);
-}
-
 // The block that is there, or a new one over the same root.
 Result<SignatureBlock> block_to_extend(const ContainerFile& file, const SignOptions& options) {
   const format::Model& model = file.opened->manifest().model;
@@ -166,37 +162,6 @@ Result<VerifyResult> verify_container(const VerifyOptions& options) {
                                                    options.expect_id + "'"));
   result.outcome = outcome_of(result, options.file);
   return result;
-}
-
-Result<TrustResult> trust_key(const TrustOptions& options) {
-  MLC_ASSIGN(const std::string folder, config_folder());
-  std::vector<PublicKey> candidates;
-  if (auto key = PublicKey::load(options.source); key.ok()) {
-    candidates.push_back(std::move(key).value());
-  } else {
-    auto file = open_container_file(options.source);
-    // Neither a key nor a container: for a text, what the key reader said helps more.
-    if (!file.ok()) return options.source.ends_with(".mlc") ? std::move(file).status() : std::move(key).status();
-    for (const CheckedSignature& signature : file->authentication.signatures())
-      if (signature.valid) candidates.push_back(*signature.key);
-    if (candidates.empty()) return Status(Code::Unsigned, 3001, options.source + " is not signed");
-    if (options.expect_id.empty()) {
-      Status status(Code::Usage, "a file cannot say whom to trust: name the key that you expect");
-      for (const PublicKey& candidate : candidates) status = std::move(status).fact("signed by " + candidate.id_hex());
-      return std::move(status).hint("mlpack trust " + options.source + " --id ID");
-    }
-  }
-  if (!options.expect_id.empty()) {
-    const auto wanted = std::find_if(candidates.begin(), candidates.end(),
-                                     [&](const PublicKey& key) { return id_matches(key.id_hex(), options.expect_id); });
-    if (wanted == candidates.end())
-      return Status(Code::Untrusted, 3002, options.source + " has no key whose id begins with " + options.expect_id +
-                                               " (at least " + std::to_string(kKeyIdPrefix) + " hex digits)")
-          .fact("found " + candidates.front().id_hex());
-    candidates = {*wanted};
-  }
-  MLC_ASSIGN(const std::string path, add_trusted_key(folder, candidates.front(), options.models));
-  return TrustResult{candidates.front().id_hex(), path};
 }
 
 }  // namespace mlc::cli

@@ -1,4 +1,4 @@
-// keygen, sign, verify and trust as functions: what the commands of mlpack do, without flags and printing.
+// keygen, sign and verify as functions: what the commands of mlpack do, without flags and printing.
 #pragma once
 
 #include <optional>
@@ -54,15 +54,5 @@ struct VerifyResult {
 };
 // A file that cannot be opened at all (structure, wrong signature, policy) is an error; everything else is a result.
 [[nodiscard]] Result<VerifyResult> verify_container(const VerifyOptions& options);
-
-struct TrustOptions {
-  std::string source;               // public key in PEM, or a container whose signer is meant
-  std::string expect_id;            // key id or at least 16 digits of it; needed for a container
-  std::vector<std::string> models;  // globs; empty: every model
-};
-struct TrustResult {
-  std::string key_id, path;
-};
-[[nodiscard]] Result<TrustResult> trust_key(const TrustOptions& options);
 
 }  // namespace mlc::cli

@@ -89,7 +89,8 @@ Result<std::unique_ptr<Model>> Model::open(ModelFile file) {
   auto opened = container::Container::open(std::move(file.file), how);
   if (!opened) return std::move(opened).status();
   const bool allowed = (*opened)->native_allowed();
-  MatchPolicy policy{allowed, allowed ? std::string() : (*opened)->verdict().reason};
+  MatchPolicy policy{allowed};
+  if (!allowed) policy.why_not = (*opened)->verdict().reason, policy.how_to_allow = (*opened)->verdict().help;
   const auto& without_trust = file.options.untrusted_services;
   std::vector<exec::Service> services;
   for (const exec::Service& service : file.options.services) {

@@ -1,12 +1,13 @@
 #include "runtime/cli/answers.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <span>
+#include <type_traits>
 
+#include "base/cli/columns.h"
+#include "base/small_float.h"
 #include "runtime/io/npy.h"
 #include "runtime/io/npz.h"
 
@@ -17,37 +18,43 @@ using pipeline::Answer;
 using pipeline::Classes;
 using pipeline::Text;
 
-constexpr int64_t kMostValuesInJson = 4096;
+constexpr int64_t kMostExact = int64_t{1} << 53;  // whole numbers that a double has all of
+// Of one answer on stdout with --json, and of a map. Files hold everything.
+constexpr int64_t kMostValuesInJson = int64_t{1} << 20;
 
-// Each element as a double, for showing; nothing of types that are not shown as numbers. `see` is called in order.
-template <class T, class F>
+// `see` is called with each element in order: a double, an int64_t or a uint64_t.
+template <class T, class As, class F>
 void see_all(const HostTensor& t, F& see) {
-  for (T v : t.as<T>()) see(static_cast<double>(v));
+  for (T v : t.as<T>()) see(static_cast<As>(v));
 }
 template <class F>
-void for_each_number(const HostTensor& t, F see) {
+void for_each_value(const HostTensor& t, F see) {
   switch (t.dtype) {
-    case DType::F64: return see_all<double>(t, see);
-    case DType::F32: return see_all<float>(t, see);
-    case DType::I64: return see_all<int64_t>(t, see);
-    case DType::I32: return see_all<int32_t>(t, see);
-    case DType::I16: return see_all<int16_t>(t, see);
-    case DType::I8: case DType::I4: case DType::I2: return see_all<int8_t>(t, see);
-    case DType::U64: return see_all<uint64_t>(t, see);
-    case DType::U32: return see_all<uint32_t>(t, see);
-    case DType::U16: return see_all<uint16_t>(t, see);
-    case DType::U8: case DType::U4: case DType::U2: case DType::Bool: return see_all<uint8_t>(t, see);
-    case DType::BF16:
-      for (uint16_t v : t.as<uint16_t>()) see(std::bit_cast<float>(uint32_t{v} << 16));
+    case DType::F64: return see_all<double, double>(t, see);
+    case DType::F32: return see_all<float, double>(t, see);
+    case DType::I64: return see_all<int64_t, int64_t>(t, see);
+    case DType::I32: return see_all<int32_t, int64_t>(t, see);
+    case DType::I16: return see_all<int16_t, int64_t>(t, see);
+    case DType::I8: case DType::I4: case DType::I2: return see_all<int8_t, int64_t>(t, see);
+    case DType::U64: return see_all<uint64_t, uint64_t>(t, see);
+    case DType::U32: return see_all<uint32_t, int64_t>(t, see);
+    case DType::U16: return see_all<uint16_t, int64_t>(t, see);
+    case DType::U8: case DType::U4: case DType::U2: case DType::Bool: return see_all<uint8_t, int64_t>(t, see);
+    case DType::F16: case DType::BF16:
+      for (uint16_t v : t.as<uint16_t>()) see(static_cast<double>(decode_small(t.dtype, v)));
       return;
-    default: return;
+    case DType::F8E4M3: case DType::F8E5M2: case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ: case DType::F4E2M1:
+    case DType::F8E8M0:
+      for (uint8_t v : t.as<uint8_t>()) see(static_cast<double>(decode_small(t.dtype, v)));
+      return;
+    case DType::None: case DType::Str: return;
   }
 }
 
 // Only for tensors that are known to have few elements: a double takes eight times the memory of a byte.
 std::vector<double> numbers(const HostTensor& t) {
   std::vector<double> out;
-  for_each_number(t, [&](double v) { out.push_back(v); });
+  for_each_value(t, [&](auto v) { out.push_back(static_cast<double>(v)); });
   return out;
 }
 
@@ -72,7 +79,8 @@ std::string tensor_text(const HostTensor& t) {
   // The first of the smallest and of the largest; NaN is neither, unless it comes first.
   size_t count = 0, largest_at = 0, smallest_at = 0;
   double largest = 0, smallest = 0;
-  for_each_number(t, [&](double v) {
+  for_each_value(t, [&](auto value) {
+    const auto v = static_cast<double>(value);
     if (count == 0 || v > largest) largest = v, largest_at = count;
     if (count == 0 || v < smallest) smallest = v, smallest_at = count;
     ++count;
@@ -82,27 +90,25 @@ std::string tensor_text(const HostTensor& t) {
          " at " + std::to_string(largest_at);
 }
 
+// JSON has no infinities and no NaN, and readers hold whole numbers as doubles.
+ordered_json value_json(double v) { return std::isfinite(v) ? ordered_json(v) : ordered_json(); }
+ordered_json value_json(int64_t v) {
+  return v > kMostExact || v < -kMostExact ? ordered_json(std::to_string(v)) : ordered_json(v);
+}
+ordered_json value_json(uint64_t v) { return v > uint64_t{kMostExact} ? ordered_json(std::to_string(v)) : ordered_json(v); }
+
+ordered_json type_json(const HostTensor& t) { return {{"dtype", name_of(t.dtype)}, {"shape", t.shape}}; }
+
 ordered_json tensor_json(const HostTensor& t) {
-  ordered_json out = {{"dtype", name_of(t.dtype)}, {"shape", t.shape}};
-  if (t.dtype == DType::Str) {
-    out["data"] = t.strings;
+  ordered_json out = type_json(t);
+  if (t.elements() > kMostValuesInJson) {
+    out["elided"] = true;
     return out;
   }
-  const std::vector<double> values = t.elements() <= kMostValuesInJson ? numbers(t) : std::vector<double>();
-  if (values.empty()) return out;
-  ordered_json data = ordered_json::array();
-  for (double v : values) {
-    if (!std::isfinite(v)) data.push_back(nullptr);  // JSON has no such numbers
-    else if (is_float(t.dtype)) data.push_back(v);
-    else if (std::fabs(v) > 9007199254740992.0) data.push_back(std::to_string(static_cast<int64_t>(v)));
-    else data.push_back(static_cast<int64_t>(v));
-  }
-  out["data"] = std::move(data);
+  ordered_json& data = out["data"] = ordered_json::array();
+  for (const std::string& s : t.strings) data.push_back(s);
+  for_each_value(t, [&](auto v) { data.push_back(value_json(v)); });
   return out;
-}
-
-bool is_shown(DType t) {
-  return t == DType::Str || t == DType::F32 || t == DType::F64 || t == DType::BF16 || t == DType::Bool || is_int(t);
 }
 
 // Two answers that are a map of the model: NAME.keys, one axis, and NAME.values, which may have a row for each of several maps.
@@ -113,7 +119,7 @@ bool are_map(const std::vector<Answer>& answers, size_t i) {
   const auto* k = std::get_if<HostTensor>(&answers[i].value);
   const auto* v = std::get_if<HostTensor>(&answers[i + 1].value);
   if (!k || !v || !keys.ends_with(kKeys) || !values.ends_with(kValues)) return false;
-  return is_shown(v->dtype) && keys.substr(0, keys.size() - kKeys.size()) == values.substr(0, values.size() - kValues.size()) && k->shape.size() == 1 &&
+  return keys.substr(0, keys.size() - kKeys.size()) == values.substr(0, values.size() - kValues.size()) && k->shape.size() == 1 &&
          (v->shape.size() == 1 || v->shape.size() == 2) && v->shape.back() == k->shape[0] && v->elements() > 0 &&
          v->elements() <= kMostValuesInJson;
 }
@@ -123,26 +129,22 @@ std::string map_name(const Answer& keys) { return keys.name.substr(0, keys.name.
 std::vector<std::string> element_texts(const HostTensor& t) {
   std::vector<std::string> out;
   for (const std::string& s : t.strings) out.push_back(s);
-  if (t.dtype == DType::I64)
-    for (int64_t v : t.as<int64_t>()) out.push_back(std::to_string(v));
-  else
-    for (double v : numbers(t)) out.push_back(number_text(v));
+  for_each_value(t, [&](auto v) {
+    if constexpr (std::is_same_v<decltype(v), double>) out.push_back(number_text(v));
+    else out.push_back(std::to_string(v));
+  });
   return out;
-}
-
-size_t letters(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 std::string map_text(const HostTensor& keys, const HostTensor& values) {
   const std::vector<std::string> k = element_texts(keys), v = element_texts(values);
   size_t width = 0;
-  for (const std::string& key : k) width = std::max(width, letters(printable(key)));
+  for (const std::string& key : k) width = std::max(width, columns_of(printable(key)));
   std::string out;
   for (size_t i = 0; i < v.size() && !k.empty(); ++i) {
     const std::string key = printable(k[i % k.size()]);
     if (i > 0 && i % k.size() == 0) out += "\n";
-    out += "  " + key + std::string(width - letters(key) + 3, ' ') + printable(v[i]) + "\n";
+    out += "  " + padded(key, width + 3) + printable(v[i]) + "\n";
   }
   return out;
 }
@@ -225,6 +227,16 @@ std::string text_of(const std::vector<Answer>& answers) {
   return out;
 }
 
+namespace {
+
+ordered_json answer_json(const Answer& a) {
+  if (const auto* t = std::get_if<HostTensor>(&a.value)) return tensor_json(*t);
+  if (const auto* c = std::get_if<Classes>(&a.value)) return classes_json(*c);
+  return lines_json(std::get<Text>(a.value));
+}
+
+}  // namespace
+
 ordered_json json_of(const std::vector<Answer>& answers) {
   ordered_json out = ordered_json::object();
   for (size_t i = 0; i < answers.size(); ++i) {
@@ -233,14 +245,75 @@ ordered_json json_of(const std::vector<Answer>& answers) {
       out[map_name(a)] = map_json(std::get<HostTensor>(a.value), std::get<HostTensor>(answers[++i].value));
       continue;
     }
-    if (const auto* t = std::get_if<HostTensor>(&a.value)) out[a.name] = tensor_json(*t);
-    if (const auto* c = std::get_if<Classes>(&a.value)) out[a.name] = classes_json(*c);
-    if (const auto* t = std::get_if<Text>(&a.value)) out[a.name] = lines_json(*t);
+    const auto* t = std::get_if<HostTensor>(&a.value);
+    if (t && t->elements() > kMostValuesInJson)
+      note("warning: '" + printable(a.name) + "' has " + std::to_string(t->elements()) + " elements, which are left out: -o FILE.npz has them");
+    out[a.name] = answer_json(a);
   }
   return out;
 }
 
 namespace {
+
+std::string dumped(const ordered_json& json) { return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
+
+// A text that goes to a file in pieces: that of a large array is never there as a whole.
+class JsonFile {
+ public:
+  explicit JsonFile(io::FileWriter& writer) : writer_(writer) {}
+
+  void add(std::string_view text) {
+    text_ += text;
+    if (text_.size() >= kPiece) flush();
+  }
+  Status finish() {
+    flush();
+    return std::move(status_);
+  }
+
+ private:
+  static constexpr size_t kPiece = size_t{1} << 16;
+
+  void flush() {
+    if (status_.ok()) status_ = writer_.write(std::as_bytes(std::span(text_)));
+    text_.clear();
+  }
+
+  io::FileWriter& writer_;
+  std::string text_;
+  Status status_;
+};
+
+void write_tensor(const HostTensor& t, JsonFile& out) {
+  std::string head = dumped(type_json(t));
+  head.pop_back();
+  out.add(head + ",\"data\":[");
+  const char* before = "";
+  const auto add = [&](const ordered_json& value) {
+    out.add(before + dumped(value));
+    before = ",";
+  };
+  for (const std::string& s : t.strings) add(s);
+  for_each_value(t, [&](auto v) { add(value_json(v)); });
+  out.add("]}");
+}
+
+// All of the answers, whatever their number of elements; the form is that of json_of.
+Status write_json(const std::vector<Answer>& answers, io::FileWriter& writer) {
+  JsonFile out(writer);
+  const char* before = "{";
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const Answer& a = answers[i];
+    const bool is_map = are_map(answers, i);
+    out.add(before + dumped(is_map ? map_name(a) : a.name) + ":");
+    before = ",";
+    if (is_map) out.add(dumped(map_json(std::get<HostTensor>(a.value), std::get<HostTensor>(answers[++i].value))));
+    else if (const auto* t = std::get_if<HostTensor>(&a.value)) write_tensor(*t, out);
+    else out.add(dumped(answer_json(a)));
+  }
+  out.add(answers.empty() ? "{}\n" : "}\n");
+  return out.finish();
+}
 
 bool ends(const std::string& path, std::string_view e) { return path.size() > e.size() && path.ends_with(e); }
 
@@ -262,8 +335,7 @@ Status write_answers(const std::vector<Answer>& answers, const std::string& path
     return Status(Code::Usage, "-o " + path + ": .npy holds one array, there are " + std::to_string(answers.size()) +
                                    " answers").hint("-o answer.npz");
   if (ends(path, ".json")) {
-    const std::string text = json_of(answers).dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-    MLC_RETURN_IF_ERROR(writer.write(std::as_bytes(std::span(text))));
+    MLC_RETURN_IF_ERROR(write_json(answers, writer));
   } else if (ends(path, ".npz")) {
     MLC_RETURN_IF_ERROR(io::write_npz(items, [&](Bytes b) { return writer.write(b); }));
   } else {

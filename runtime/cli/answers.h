@@ -1,4 +1,4 @@
-// Answers as text, as JSON and as files.
+// Answers as text, as JSON and as files. Nothing is left out without a word (spec/json.md).
 #pragma once
 
 #include <string>

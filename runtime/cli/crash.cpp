@@ -7,36 +7,55 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <iterator>
+
+#include "base/cli/report.h"
 
 namespace mlc::cli {
 namespace {
 
 constexpr int kCrashes[] = {SIGBUS, SIGILL, SIGSEGV};
+constexpr int kExitOfSignals = 128;  // what a shell adds
 constexpr char kHowToReplace[] = "rename a new file over it instead of writing into it";
 
 const char* volatile running_file = nullptr;
 const char* volatile running_variant = nullptr;
 
+// With --json: the whole answer for each of kCrashes, made while that is allowed.
+std::string answers[std::size(kCrashes)];
+std::string_view command_with_json;
+
 void say(const char* text) {
   if (text) (void)!write(STDERR_FILENO, text, std::strlen(text));
 }
 
+const char* kHowToRunWithout = "--variant portable runs without native code";
+
 // Only functions that are safe in a signal handler.
 void on_fault(int signal) {
+  for (size_t i = 0; i < std::size(kCrashes); ++i) {
+    if (kCrashes[i] != signal || answers[i].empty()) continue;
+    (void)!write(STDOUT_FILENO, answers[i].data(), answers[i].size());
+    if (signal == SIGBUS) _exit(static_cast<int>(Code::Malformed));
+    std::signal(signal, SIG_DFL);
+    raise(signal);
+  }
   if (signal == SIGBUS) {
     say("error[E6001]: ");
     say(running_file ? running_file : "a mapped file");
     say(" changed while it was mapped\n  stopped, no result written\n  help: ");
     say(kHowToReplace);
     say("\n");
-    _exit(4);
+    _exit(static_cast<int>(Code::Malformed));
   }
   say(signal == SIGILL ? "error[E6002]: illegal instruction" : "error[E6003]: memory fault");
   say(" while running variant ");
   say(running_variant ? running_variant : "(none yet)");
   say(" of ");
   say(running_file ? running_file : "(no file)");
-  say("\n  help: --variant portable runs without native code\n");
+  say("\n  help: ");
+  say(kHowToRunWithout);
+  say("\n");
   std::signal(signal, SIG_DFL);
   raise(signal);
 }
@@ -67,9 +86,22 @@ Status changed_while_mapped(const std::string& file) {
   return Status(Code::Malformed, 6001, "{} changed while it was mapped", file).hint("{}", kHowToReplace);
 }
 
+void crash_with_json(std::string_view command) { command_with_json = command; }
+
 void say_what_crashed(const char* file, const char* variant) {
   running_file = file;
   running_variant = variant;
+  if (command_with_json.empty()) return;
+  for (size_t i = 0; i < std::size(kCrashes); ++i) {
+    const char* what = kCrashes[i] == SIGILL ? "illegal instruction" : "memory fault";
+    const Status status = kCrashes[i] == SIGBUS ? changed_while_mapped(file)
+                                                : Status(Code::Internal, kCrashes[i] == SIGILL ? uint16_t{6002} : uint16_t{6003},
+                                                         "{} while running variant {} of {}", what, variant, file)
+                                                      .hint("{}", kHowToRunWithout);
+    ordered_json json = first_fields(command_with_json, status);
+    if (kCrashes[i] != SIGBUS) json["exit_code"] = kExitOfSignals + kCrashes[i];
+    answers[i] = line_of(json);
+  }
 }
 
 }  // namespace mlc::cli

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 
@@ -15,6 +16,9 @@ Status changed_while_mapped(const std::string& file);
 void install_crash_handlers();
 // For a process whose parent reports how it ended: signals do again what they do by default.
 void leave_crashes_to_the_parent();
+// From now on a crash is answered as `command` answers with --json: an object on stdout. Call before say_what_crashed; for
+// the process that answers. `command` must live until the process ends.
+void crash_with_json(std::string_view command);
 // What is running, for the message. The strings must live until the process ends.
 void say_what_crashed(const char* file, const char* variant);
 

@@ -2,12 +2,14 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/cli/columns.h"
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/duration.h"
 #include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
+#include "runtime/match/brief.h"
 #include "runtime/probe/probe.h"
 
 namespace mlc::cli {
@@ -19,11 +21,42 @@ struct ExplainOptions {
   bool as_json = false;
 };
 
-std::string host_line(const probe::Record& r, unsigned threads) {
+std::string head(std::string_view title) { return padded(title, 10); }
+
+std::string host_lines(const probe::Record& r, unsigned threads) {
   const char* pages = r.code_pages == CodePages::Anonymous ? "S1" : r.code_pages == CodePages::SealedFd ? "S2" : "none";
-  const unsigned workers = probe::workers_for(r.topology, threads);
-  return "host      " + std::string(name_of(r.machine)) + ", " + r.os_release + ", page " + std::to_string(r.page_size) +
-         ", code pages " + pages + ", workers " + std::to_string(workers) + " (" + r.topology.workers_reason + ")\n";
+  return in_lines(head("host"), std::string(name_of(r.machine)) + ", " + printable(r.os_release) + ", page " +
+                                    std::to_string(r.page_size) + ", code pages " + pages) +
+         in_lines(head("workers"), std::to_string(probe::workers_for(r.topology, threads)) + " (" + r.topology.workers_reason + ")");
+}
+
+std::string trust_lines(const OpenModel& model) {
+  std::string out = in_lines(head("trust"), printable(model.info.trust));
+  // As it stands, on one line: it is to be pasted.
+  if (!model.info.native_allowed && *model.info.trust_help)
+    out += head("") + "for native code: " + printable(model.info.trust_help) + "\n";
+  return out;
+}
+
+ordered_json variant_json(const MlcVariant& v, const std::vector<FailingClause>& failing) {
+  const char* answer = v.fits == MLC_FITS ? "fits" : v.fits == MLC_FITS_NOT ? "no" : "unknown";
+  ordered_json entry = {{"name", v.name}, {"target", v.target}, {"family", v.family}, {"answer", answer}};
+  if (v.estimate_ns) entry["estimate_ns"] = v.estimate_ns;
+  if (!failing.empty()) {
+    ordered_json missing = ordered_json::array();
+    for (const FailingClause& f : failing)
+      missing.push_back({{"clause", f.clause}, {"answer", name_of(f.answer)}, {"source", f.source}});
+    entry["missing"] = std::move(missing);
+  }
+  if (v.fits != MLC_FITS) entry["reason"] = v.reason;
+  return entry;
+}
+
+// What stands behind the name of a variant.
+std::string remark(const OpenModel& model, const MlcVariant& v, const std::vector<FailingClause>& failing) {
+  if (v.fits == MLC_FITS) return v.estimate_ns ? "estimate " + ms_text(v.estimate_ns) : "";
+  if (!failing.empty()) return printable(match::brief_reason(failing));
+  return std::string_view(v.reason) == model.info.trust ? "needs trust" : printable(v.reason);
 }
 
 Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
@@ -36,52 +69,31 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
   report.failure = status_of(api().choose(model.model.get(), variant, require, &chosen, &error), error);
 
   size_t width = 0;
-  for (uint32_t i = 0; i < model.info.num_variants; ++i) {
-    auto v = sized<MlcVariant>();
-    api().explain(model.model.get(), i, &v);
-    width = std::max(width, std::string_view(v.name).size());
-  }
+  for (uint32_t i = 0; i < model.info.num_variants; ++i)
+    width = std::max(width, columns_of(printable(variant_at(model, i).name)));
   ordered_json variants = ordered_json::array();
   std::string lines[4];  // chosen, fits, no, unknown: in this order
   for (uint32_t i = 0; i < model.info.num_variants; ++i) {
-    auto v = sized<MlcVariant>();
-    api().explain(model.model.get(), i, &v);
+    const MlcVariant v = variant_at(model, i);
+    const std::vector<FailingClause> failing = failing_of(model, i);
+    variants.push_back(variant_json(v, failing));
     const bool is_chosen = report.failure.ok() && i == chosen;
-    const char* answer = v.fits == MLC_FITS ? "fits" : v.fits == MLC_FITS_NOT ? "no" : "unknown";
-    ordered_json entry = {{"name", v.name}, {"target", v.target}, {"answer", answer}, {"chosen", is_chosen}};
-    if (v.estimate_ns) entry["estimate_ns"] = v.estimate_ns;
-    if (v.num_failing) {
-      ordered_json missing = ordered_json::array();
-      for (uint32_t k = 0; k < v.num_failing; ++k) {
-        auto c = sized<MlcClause>();
-        api().failing(model.model.get(), i, k, &c);
-        missing.push_back({{"clause", c.clause}, {"answer", c.answer}, {"source", c.source}});
-      }
-      entry["missing"] = std::move(missing);
-    }
-    if (v.fits != MLC_FITS) entry["reason"] = v.reason;
-    variants.push_back(std::move(entry));
-
-    std::string line = is_chosen ? "chosen" : answer;
-    line.resize(10, ' ');
-    line += printable(v.name);
-    std::string rest = v.estimate_ns ? "estimate " + ms_text(v.estimate_ns) : "";
-    if (v.fits != MLC_FITS) rest = printable(v.reason);
-    if (!rest.empty()) line += std::string(width + 3 - std::string_view(v.name).size(), ' ') + rest;
-    lines[is_chosen ? 0 : v.fits + 1] += line + "\n";
+    const std::string answer = is_chosen ? "chosen" : variants.back()["answer"].get<std::string>();
+    lines[is_chosen ? 0 : v.fits + 1] +=
+        in_lines(head(answer) + padded(printable(v.name), width) + "   ", remark(model, v, failing));
   }
   const probe::Record& host = probe::host();
   const bool copied = model.info.is_copied != 0;
-  report.text = host_line(host, o.variant.threads) + "trust     " + printable(model.info.trust) + "\n" +
-                (copied ? "file      copied into memory as it is verified: --verify copy, a strict policy, or others may write to it\n" : "") + lines[0] +
-                lines[1] + lines[2] + lines[3];
-  auto best = sized<MlcVariant>();
-  if (report.failure.ok()) api().explain(model.model.get(), chosen, &best);
+  report.text = host_lines(host, o.variant.threads) + trust_lines(model);
+  if (copied)
+    report.text += in_lines(head("file"), "copied into memory as it is verified: --verify copy, a strict policy, or others may write to it");
+  for (const std::string& some : lines) report.text += some;
   report.json = {{"root", std::string("sha256:") + model.info.root},
                  {"trust", model.info.trust},
+                 {"trust_help", model.info.trust_help},
                  {"native_allowed", model.info.native_allowed != 0},
                  {"copied", copied},
-                 {"chosen", report.failure.ok() ? ordered_json(best.name) : ordered_json()},
+                 {"chosen", report.failure.ok() ? ordered_json(variant_at(model, chosen).name) : ordered_json()},
                  {"workers", probe::workers_for(host.topology, o.variant.threads)},
                  {"workers_reason", host.topology.workers_reason},
                  {"variants", std::move(variants)}};

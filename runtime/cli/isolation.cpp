@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 
+#include "base/checked.h"
 #include "runtime/cli/answers.h"
 #include "runtime/cli/crash.h"
 #include "runtime/io/input_spec.h"
@@ -16,6 +18,8 @@ namespace {
 
 // Beyond the memory that the host has to give: what the process itself needs. Plans have a tighter budget of their own.
 constexpr uint64_t kMemoryOfTheProcess = uint64_t{256} << 20;
+// What one run of a file may take that nobody trusts, by default (spec/untrusted.md).
+constexpr uint64_t kUntrustedNs = 1'500'000'000;
 
 MlcFileInfo info_of(const OpenFiles& files) {
   auto info = sized<MlcFileInfo>();
@@ -43,6 +47,7 @@ Result<OpenFiles> open_files(const ContainerCommand& command) {
 Status put_in_place(OpenFiles& files) { return files.output ? files.output->commit() : ok(); }
 
 int answer_here(const ContainerCommand& command, OpenFiles& files, const std::function<Result<Report>(OpenFiles&)>& body) {
+  if (command.as_json) crash_with_json(command.name);
   Result<Report> report = body(files);
   if (report.ok() && report->failure.ok())
     if (Status placed = put_in_place(files); !placed.ok()) report = std::move(placed);
@@ -50,7 +55,23 @@ int answer_here(const ContainerCommand& command, OpenFiles& files, const std::fu
   return finish(command.name, command.as_json, report);
 }
 
-Status give_up_privileges(const OpenFiles& files) {
+// CPU time of the process, so that it ends even where the limits of the library do not hold: that of the runs, and for all
+// else a fixed one that grows with the file. 0: none, because a run has none.
+Result<uint64_t> cpu_seconds(const ContainerCommand& command, const OpenFiles& files) {
+  constexpr uint64_t kBesideRuns = 60, kBytesPerSecond = uint64_t{64} << 20, kSecond = 1'000'000'000;
+  std::error_code unknown;
+  const uint64_t bytes = std::filesystem::file_size(command.container.file, unknown);
+  uint64_t seconds = kBesideRuns + (unknown ? 0 : bytes / kBytesPerSecond);
+  if (!command.runs.limits) return seconds;
+  MLC_ASSIGN(uint64_t each, time_limit(*command.runs.limits));
+  if (each == 0) each = info_of(files).native_code == MLC_NATIVE_NEVER ? kUntrustedNs : MLC_NO_LIMIT;
+  if (each == MLC_NO_LIMIT) return uint64_t{0};
+  const uint64_t threads = command.runs.threads != 0 ? command.runs.threads : probe::workers_for(probe::host().topology, 0);
+  const uint64_t wall = command.runs.beside_ns / kSecond + checked_mul(each / kSecond + 2, command.runs.count).value_or(UINT32_MAX);
+  return seconds + checked_mul(wall, threads).value_or(UINT32_MAX);
+}
+
+Status give_up_privileges(const ContainerCommand& command, const OpenFiles& files) {
   leave_crashes_to_the_parent();
   // The probe reads /proc and tries pages of code; it looks at nothing of the container.
   const probe::Record& host = probe::host();
@@ -60,6 +81,7 @@ Status give_up_privileges(const OpenFiles& files) {
     if (nothing > 2) close(nothing);
   }
   sandbox::Limits limits;
+  MLC_ASSIGN(limits.cpu_seconds, cpu_seconds(command, files));
   limits.native_code = info_of(files).native_code != MLC_NATIVE_NEVER;
   if (host.memory.effective_free_bytes > 0) limits.memory_bytes = host.memory.effective_free_bytes + kMemoryOfTheProcess;
   MLC_ASSIGN(const sandbox::Confinement confinement, sandbox::confine(limits));
@@ -68,7 +90,7 @@ Status give_up_privileges(const OpenFiles& files) {
 }
 
 int answer_confined(const ContainerCommand& command, OpenFiles& files, const std::function<Result<Report>(OpenFiles&)>& body) {
-  if (Status confined = give_up_privileges(files); !confined.ok())
+  if (Status confined = give_up_privileges(command, files); !confined.ok())
     return finish(command.name, command.as_json, std::move(confined));
   Result<Report> report = body(files);
   if (report.ok()) report->json["isolated"] = true;
@@ -116,7 +138,8 @@ int answer_isolated(const ContainerCommand& command, OpenFiles& files, const std
 }  // namespace
 
 int answer(const ContainerCommand& command, const std::function<Result<Report>(OpenFiles&)>& body) {
-  const std::vector<int> inherited = sandbox::open_descriptors();
+  std::vector<int> inherited = sandbox::open_descriptors();
+  std::erase(inherited, command.keep);
   const std::string no_filter = command.container.isolated ? sandbox::why_no_call_filter() : std::string();
   if (!no_filter.empty())
     return finish(command.name, command.as_json, Status(Code::Resource, 6013, "--isolated: " + no_filter));

@@ -22,6 +22,14 @@ struct ContainerCommand {
   const ContainerOptions& container;
   std::vector<std::string> inputs{};  // arguments of -i
   std::string output{};               // of -o, empty: none
+  // What is run: it bounds the CPU time of an isolated process.
+  struct Runs {
+    const LimitOptions* limits = nullptr;  // of each run; null: nothing is run
+    uint64_t count = 1;                    // of which each may take as long as that
+    uint64_t beside_ns = 0;                // of further runs, together
+    uint32_t threads = 0;                  // 0: as many as the host has workers
+  } runs{};
+  int keep = -1;                      // a descriptor that the answering process keeps
 };
 
 // What the answering process starts with.

@@ -3,7 +3,9 @@
 
 #include "base/cli/program.h"
 #include "runtime/cli/commands.h"
+#include "runtime/cli/complete_values.h"
 #include "runtime/cli/crash.h"
+#include "runtime/trust/trust_command.h"
 
 int main(int argc, char** argv) {
   using namespace mlc::cli;
@@ -17,6 +19,8 @@ int main(int argc, char** argv) {
   add_explain_command(app, exit_code);
   add_bench_command(app, exit_code);
   add_selftest_command(app, exit_code);
+  add_trust_command(app, exit_code);
+  add_completion_command(app, exit_code);
   add_help_command(app, "  mlrun help explain\n  mlrun help exit-codes\n", exit_code);
-  return run_program(app, {argv + 1, argv + argc}, "run", exit_code);
+  return run_program(app, {argv + 1, argv + argc}, "run", values_of_line, exit_code);
 }

@@ -59,7 +59,7 @@ Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   options.num_services = static_cast<uint32_t>(services::all().size());
   options.untrusted_services = allowed.data();
   options.num_untrusted_services = static_cast<uint32_t>(allowed.size());
-  options.state_folder = state.ok() ? state->c_str() : nullptr;
+  options.state_folder = state.ok() && o.remember ? state->c_str() : nullptr;
   options.allow_older = o.allow_older;
 
   const uint64_t start = now_ns();
@@ -67,7 +67,7 @@ Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   MlcError* error = nullptr;
   MLC_RETURN_IF_ERROR(status_of(api().authenticate(&options, &file, &error), error));
   ns = now_ns() - start;
-  if (!state.ok()) note("warning: the versions seen are not remembered: " + state.status().message);
+  if (!state.ok() && o.remember) note("warning: the versions seen are not remembered: " + state.status().message);
   return FileHandle(file);
 }
 
@@ -100,28 +100,39 @@ void add_variant_options(CLI::App& app, VariantOptions& o) {
 
 namespace {
 
-// 0, which is the default, where nothing is said.
-Status read_limit(const std::string& text, Result<uint64_t> (*parse)(const std::string&), const char* flag, uint64_t& out) {
-  out = text == "none" ? MLC_NO_LIMIT : 0;
-  if (text.empty() || text == "none") return ok();
+Result<uint64_t> read_limit(const std::string& text, Result<uint64_t> (*parse)(const std::string&), const char* flag) {
+  if (text.empty()) return uint64_t{0};
+  if (text == "none") return uint64_t{MLC_NO_LIMIT};
   auto limit = parse(text);
   if (!limit.ok()) return std::move(limit).status().note(flag);
   if (*limit == 0) return Status(Code::Usage, "{}: nothing can be done in '{}'", flag, text);
-  out = *limit;
-  return ok();
+  return limit;
 }
 
 }  // namespace
 
-Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o, bool profile) {
+Result<uint64_t> memory_limit(const LimitOptions& o) { return read_limit(o.memory, &parse_size, "--memory-limit"); }
+Result<uint64_t> time_limit(const LimitOptions& o) { return read_limit(o.time, &parse_duration, "--time-limit"); }
+
+Status check_variant(const OpenModel& model, const VariantOptions& o) {
+  uint32_t chosen = 0;
+  MlcError* error = nullptr;
+  return status_of(api().choose(model.model.get(), o.variant.empty() ? nullptr : o.variant.c_str(),
+                                o.require.empty() ? nullptr : o.require.c_str(), &chosen, &error),
+                   error);
+}
+
+Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o, const SessionUse& use) {
   auto options = sized<MlcSessionOptions>();
   options.variant = o.variant.empty() ? nullptr : o.variant.c_str();
   options.require = o.require.empty() ? nullptr : o.require.c_str();
   options.threads = o.threads;
-  options.pin_caller = 1;
-  options.profile = profile;
-  MLC_RETURN_IF_ERROR(read_limit(o.limits.time, &parse_duration, "--time-limit", options.time_limit_ns));
-  MLC_RETURN_IF_ERROR(read_limit(o.limits.memory, &parse_size, "--memory-limit", options.memory_limit));
+  options.pin_caller = use.pin;
+  options.profile = use.profile;
+  MLC_ASSIGN(options.time_limit_ns, time_limit(o.limits));
+  MLC_ASSIGN(options.memory_limit, memory_limit(o.limits));
+  if (options.memory_limit != 0 && options.memory_limit != MLC_NO_LIMIT)
+    options.memory_limit = options.memory_limit > use.taken ? options.memory_limit - use.taken : 1;
   OpenSession out;
   const uint64_t start = now_ns();
   MlcSession* session = nullptr;
@@ -134,22 +145,35 @@ Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o
   return out;
 }
 
-std::string what_runs(const OpenModel& model, const OpenSession& session) {
+void say_what_runs(const OpenModel& model, const OpenSession& session, const std::string& figures) {
   std::string out = session.info.variant;
   out += " · " + std::to_string(session.info.threads) + (session.info.threads == 1 ? " thread" : " threads");
   if (!model.info.is_signed) out += " · unsigned";
-  if (!model.info.native_allowed) {
-    out += " · portable form only: " + printable(model.info.trust);
-    if (*model.info.trust_help) out += " (" + printable(model.info.trust_help) + ")";
-  }
   if (model.isolated) out += " · isolated";
-  return out;
+  note(out + " · " + figures);
+  if (model.info.native_allowed) return;
+  note("  portable form only: " + printable(model.info.trust));
+  if (*model.info.trust_help) note("  for native code: " + printable(model.info.trust_help));
 }
 
 MlcProgram program_at(const OpenModel& model, uint32_t index) {
   auto p = sized<MlcProgram>();
   api().program(model.model.get(), index, &p);
   return p;
+}
+
+MlcVariant variant_at(const OpenModel& model, uint32_t index) {
+  auto v = sized<MlcVariant>();
+  api().explain(model.model.get(), index, &v);
+  return v;
+}
+
+std::vector<FailingClause> failing_of(const OpenModel& model, uint32_t variant) {
+  std::vector<FailingClause> out;
+  auto c = sized<MlcClause>();
+  for (uint32_t k = 0; api().failing(model.model.get(), variant, k, &c) == MLC_OK; ++k)
+    out.push_back({c.clause, std::string_view(c.answer) == name_of(probe::Answer::No) ? probe::Answer::No : probe::Answer::Unknown, c.source});
+  return out;
 }
 
 MlcPort port_at(const OpenModel& model, uint32_t program, bool is_output, uint32_t index) {

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "runtime/cli/handles.h"
+#include "runtime/match/matcher.h"
 
 namespace CLI {
 class App;
@@ -23,6 +24,7 @@ struct ContainerOptions {
   std::vector<std::string> services;  // that the file may use though nobody trusts it
   std::string verify = "auto";
   bool isolated = false;
+  bool remember = true;  // the versions seen
 };
 void add_container_options(CLI::App& app, ContainerOptions& options);
 
@@ -44,6 +46,10 @@ struct LimitOptions {
   std::string time, memory;
 };
 void add_limit_options(CLI::App& app, LimitOptions& options);
+// In bytes; 0 where nothing is said, MLC_NO_LIMIT for "none".
+Result<uint64_t> memory_limit(const LimitOptions& options);
+// In nanoseconds, likewise.
+Result<uint64_t> time_limit(const LimitOptions& options);
 
 struct VariantOptions {
   std::string variant, require;
@@ -57,15 +63,24 @@ struct OpenSession {
   MlcSessionInfo info = sized<MlcSessionInfo>();
   uint64_t load_ns = 0;
 };
-// Loads a variant and pins this thread. `note` of the info goes to stderr: falling back is never silent.
-Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& options, bool profile = false);
+struct SessionUse {
+  bool profile = false;
+  uint64_t taken = 0;  // of --memory-limit, by inputs
+  bool pin = true;     // keep this thread on a CPU
+};
+// Loads a variant. `note` of the info goes to stderr: falling back is never silent.
+Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& options, const SessionUse& use = {});
+// NoVariant and Usage as open_session, before anything is loaded.
+Status check_variant(const OpenModel& model, const VariantOptions& options);
 
-// "x86-64-v3 · 2 threads", and why native code did not run where trust is missing.
-std::string what_runs(const OpenModel& model, const OpenSession& session);
+// "x86-64-v3 · 2 threads · FIGURES" on stderr; where trust is missing, lines that say why native code did not run and what to do.
+void say_what_runs(const OpenModel& model, const OpenSession& session, const std::string& figures);
 
 // Index of a program by name; empty: the default one.
 Result<uint32_t> program_index(const OpenModel& model, const std::string& name);
 MlcProgram program_at(const OpenModel& model, uint32_t index);
+MlcVariant variant_at(const OpenModel& model, uint32_t index);
+std::vector<FailingClause> failing_of(const OpenModel& model, uint32_t variant);
 MlcPort port_at(const OpenModel& model, uint32_t program, bool is_output, uint32_t index);
 
 // "5s", "300ms", "0.3s": nanoseconds.

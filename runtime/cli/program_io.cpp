@@ -9,34 +9,20 @@
 
 #include "base/nearest_name.h"
 #include "runtime/io/input_spec.h"
+#include "runtime/probe/probe.h"
 #include "schema/pipeline/pipeline.h"
 
 namespace mlc::cli {
 namespace {
 
 constexpr const char* kPipelineAsset = "pipeline.json";
+// Of made-up inputs of a file that nobody trusts: its session may hold as much (spec/untrusted.md).
+constexpr uint64_t kUntrustedBytes = uint64_t{192} << 20;
 
-std::vector<std::string> input_names(const OpenModel& model, const Target& target) {
-  std::vector<std::string> names;
-  if (target.pipeline) {
-    const pipeline::Pipeline& p = target.pipeline->description();
-    for (pipeline::ValueId id : p.inputs) names.push_back(p.value(id).name);
-  } else {
-    for (uint32_t i = 0; i < program_at(model, target.program).num_inputs; ++i)
-      names.emplace_back(port_at(model, target.program, false, i).name);
-  }
-  return names;
-}
-
-std::string port_text(const MlcPort& p) {
-  std::string out;
-  for (uint32_t i = 0; i < p.list_depth; ++i) out += "list of ";
-  out += name_of(static_cast<DType>(p.dtype));
-  if (p.list_depth > 0) return out;
-  out += "[";
-  for (uint32_t i = 0; i < p.rank; ++i)
-    out += (i ? "," : "") + (p.extents[i] >= 0 ? std::to_string(p.extents[i]) : std::string(p.dims[i]));
-  return out + "]";
+uint64_t bytes_held(const HostTensor& t) {
+  uint64_t bytes = t.data.size() + t.strings.capacity() * sizeof(std::string);
+  for (const std::string& s : t.strings) bytes += s.capacity();
+  return bytes;
 }
 
 using Dims = std::map<std::string, int64_t>;
@@ -44,7 +30,7 @@ using Dims = std::map<std::string, int64_t>;
 Result<Dims> parse_dims(const std::vector<std::string>& given) {
   Dims dims;
   for (const std::string& text : given) {
-    const size_t equals = text.find('=');
+    const size_t equals = text.rfind('=');  // the name may be an expression
     int64_t value = 0;
     const char* end = text.data() + text.size();
     const char* begin = equals == std::string::npos ? end : text.data() + equals + 1;
@@ -57,7 +43,7 @@ Result<Dims> parse_dims(const std::vector<std::string>& given) {
 }
 
 // A made-up tensor for a port: named extents as given by --dim, else their smallest value but at least 1.
-Result<HostTensor> made_up(const MlcPort& port, const Dims& dims, bool random, uint64_t seed) {
+Result<HostTensor> made_up(const MlcPort& port, const Dims& dims, bool random, uint64_t seed, InputMemory& memory) {
   if (port.list_depth > 0)
     return Status(Code::InputMismatch, 4001, std::string(port.name) + " is a list, which is not made up")
         .hint("-i " + std::string(port.name) + "=FILE.npy for each item, in order");
@@ -77,7 +63,10 @@ Result<HostTensor> made_up(const MlcPort& port, const Dims& dims, bool random, u
       shape.push_back(std::max<int64_t>(1, port.min[i]));
     }
   }
-  MLC_ASSIGN(HostTensor t, HostTensor::zeros(static_cast<DType>(port.dtype), std::move(shape)));
+  const auto dtype = static_cast<DType>(port.dtype);
+  MLC_ASSIGN(const uint64_t bytes, tensor_size(dtype, shape));
+  MLC_RETURN_IF_ERROR(memory.take_made_up(bytes, std::string(port.name) + " " + type_text(dtype, shape)));
+  MLC_ASSIGN(HostTensor t, HostTensor::zeros(dtype, std::move(shape)));
   if (random) io::fill_random(t, seed);
   return t;
 }
@@ -85,7 +74,9 @@ Result<HostTensor> made_up(const MlcPort& port, const Dims& dims, bool random, u
 // Bare arrays for the ports of a program.
 class RawInputs {
  public:
-  RawInputs(const OpenModel& model, uint32_t program, Dims dims) : model_(model), program_(program), dims_(std::move(dims)) {
+  RawInputs(const OpenModel& model, const Target& target, Dims dims, InputMemory& memory)
+      : has_pipeline_(target.has_pipeline), dims_(std::move(dims)), memory_(memory) {
+    const uint32_t program = target.program;
     for (uint32_t i = 0; i < program_at(model, program).num_inputs; ++i) ports_.push_back(port_at(model, program, false, i));
     given_.resize(ports_.size());
   }
@@ -94,11 +85,11 @@ class RawInputs {
   Status check_dims() const {
     std::vector<std::string> known;
     for (const MlcPort& p : ports_)
-      for (uint32_t i = 0; i < p.rank; ++i)
-        if (p.extents[i] < 0) known.emplace_back(p.dims[i]);
+      for (std::string& name : free_extents(p)) known.push_back(std::move(name));
     for (const auto& [name, value] : dims_) {
       if (std::find(known.begin(), known.end(), name) != known.end()) continue;
       Status s(Code::Usage, "--dim: " + unknown_word("extent", name, known));
+      if (known.empty()) s.facts.emplace_back("all extents of the inputs are fixed");
       for (const MlcPort& p : ports_) s.facts.push_back(std::string(p.name) + "   " + port_text(p));
       return s;
     }
@@ -111,14 +102,16 @@ class RawInputs {
       bool any = false;
       for (size_t i = 0; i < ports_.size(); ++i) {
         if (!spec.name.empty() ? spec.name != ports_[i].name : !given_[i].empty()) continue;
-        MLC_ASSIGN(HostTensor made, made_up(ports_[i], dims_, spec.kind == Kind::Random, i + 1));
+        MLC_ASSIGN(HostTensor made, made_up(ports_[i], dims_, spec.kind == Kind::Random, i + 1, memory_));
         given_[i].clear();
         given_[i].push_back(std::move(made));
         any = true;
       }
       return any || spec.name.empty() ? ok() : unknown(spec.name);
     }
-    MLC_ASSIGN(io::LoadedInput loaded, io::load_input(spec, files));
+    MLC_ASSIGN(io::LoadedInput loaded, io::load_input(spec, files, memory_.for_files()));
+    for (const NamedTensor& t : loaded.tensors) memory_.take_files(bytes_held(t.tensor));
+    if (loaded.tensors.empty()) memory_.take_files(loaded.bytes.size());
     if (loaded.tensors.empty() && takes_files(spec.name)) {
       const auto size = static_cast<int64_t>(loaded.bytes.size());
       return place(spec.name, HostTensor{DType::U8, {size}, std::move(loaded.bytes)});
@@ -132,7 +125,8 @@ class RawInputs {
     if (loaded.tensors.empty()) {
       const std::string kind(io::describe_bytes(loaded.bytes.bytes()));
       return Status(Code::InputMismatch, 4001, spec.path + " is " + kind + ", a bare program takes arrays")
-          .hint("give .npy or .npz, or leave out --raw if the container has a pipeline");
+          .hint(has_pipeline_ ? "give .npy or .npz, or leave out --raw: the container has a pipeline"
+                              : "give .npy or .npz; the container has no pipeline that would decode it (mlpack build --pipeline)");
     }
     for (NamedTensor& t : loaded.tensors) {
       const std::string& name = spec.name.empty() || loaded.tensors.size() > 1 ? t.name : spec.name;
@@ -225,24 +219,26 @@ class RawInputs {
     return name.empty() ? Status(Code::InputMismatch, 4001, "more arrays than the program has inputs") : unknown(name);
   }
 
-  const OpenModel& model_;
-  uint32_t program_;
+  bool has_pipeline_;
   Dims dims_;
+  InputMemory& memory_;
   std::vector<MlcPort> ports_;
   std::vector<std::vector<HostTensor>> given_;  // one tensor, or the items of a list
 };
 
 Result<std::vector<NamedTensor>> pipeline_inputs(const Target& target, const std::vector<io::InputSpec>& specs,
-                                                 io::InputFiles& files) {
+                                                 io::InputFiles& files, InputMemory& memory) {
   std::vector<io::LoadedInput> loaded;
   std::vector<pipeline::GivenInput> given;
   loaded.reserve(specs.size());
   for (const io::InputSpec& spec : specs) {
     if (spec.kind == io::InputSpec::Kind::Random || spec.kind == io::InputSpec::Kind::Zeros)
       return Status(Code::Usage, "'random' and 'zeros' are arrays: add --raw to feed the bare program");
-    MLC_ASSIGN(io::LoadedInput input, io::load_input(spec, files));
+    MLC_ASSIGN(io::LoadedInput input, io::load_input(spec, files, memory.for_files()));
     loaded.push_back(std::move(input));
     io::LoadedInput& l = loaded.back();
+    memory.take_files(l.bytes.size());
+    for (const NamedTensor& t : l.tensors) memory.take_files(bytes_held(t.tensor));
     if (l.tensors.empty()) {
       given.push_back({spec.name, l.bytes.bytes(), std::nullopt});
       continue;
@@ -250,27 +246,111 @@ Result<std::vector<NamedTensor>> pipeline_inputs(const Target& target, const std
     for (NamedTensor& t : l.tensors)
       given.push_back({l.tensors.size() > 1 || spec.name.empty() ? t.name : spec.name, {}, std::move(t.tensor)});
   }
-  return target.pipeline->before(std::move(given));
+  MLC_ASSIGN(std::vector<NamedTensor> decoded, target.pipeline->before(std::move(given), memory.for_files()));
+  for (const NamedTensor& t : decoded) memory.take_files(bytes_held(t.tensor));
+  return decoded;
+}
+
+// The description of the pipelines, or an empty text where there is none.
+Result<std::string_view> pipeline_text(const OpenModel& model) {
+  MlcBytes text{};
+  MlcError* error = nullptr;
+  const int found = api().asset_data(model.model.get(), kPipelineAsset, &text, &error);
+  if (found == MLC_NOT_FOUND) {
+    api().error_release(error);
+    return std::string_view();
+  }
+  MLC_RETURN_IF_ERROR(status_of(found, error));
+  return std::string_view(static_cast<const char*>(text.data), static_cast<size_t>(text.bytes));
 }
 
 }  // namespace
+
+Result<InputMemory> InputMemory::allowed(const OpenModel& model, const LimitOptions& limits) {
+  MLC_ASSIGN(const uint64_t given, memory_limit(limits));
+  if (given != 0) return InputMemory(given, given != MLC_NO_LIMIT);
+  const uint64_t free = probe::host().memory.effective_free_bytes;
+  const uint64_t most = free > 0 ? free : UINT64_MAX;
+  return InputMemory(model.info.native_allowed ? most : std::min(most, kUntrustedBytes), false);
+}
+
+io::DecodeLimits InputMemory::for_files() const {
+  io::DecodeLimits limits;
+  if (!is_given_) return limits;
+  limits.memory = limit_ - taken_;
+  limits.all = true;
+  return limits;
+}
+
+Status InputMemory::take_made_up(uint64_t bytes, const std::string& what) {
+  if (bytes > limit_ - taken_)
+    return Status(Code::Resource, 6006, "{} takes {} bytes, and {} are allowed for inputs", what, bytes, limit_ - taken_)
+        .hint("--memory-limit, or smaller extents with --dim");
+  taken_ += bytes;
+  return ok();
+}
+
+void InputMemory::take_files(uint64_t bytes) { taken_ += std::min(bytes, limit_ - taken_); }
+
+std::vector<std::string> input_names(const OpenModel& model, const Target& target) {
+  std::vector<std::string> names;
+  if (target.pipeline) {
+    const pipeline::Pipeline& p = target.pipeline->description();
+    for (pipeline::ValueId id : p.inputs) names.push_back(p.value(id).name);
+  } else {
+    for (uint32_t i = 0; i < program_at(model, target.program).num_inputs; ++i)
+      names.emplace_back(port_at(model, target.program, false, i).name);
+  }
+  return names;
+}
+
+Result<std::vector<std::string>> pipeline_names(const OpenModel& model) {
+  std::vector<std::string> names;
+  MLC_ASSIGN(const std::string_view text, pipeline_text(model));
+  if (text.empty()) return names;
+  MLC_ASSIGN(const pipeline::PipelineFile file, pipeline::parse(text, kPipelineAsset));
+  for (const pipeline::Pipeline& p : file.pipelines) names.push_back(p.name);
+  return names;
+}
+
+std::vector<std::string> free_extents(const MlcPort& port) {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < port.rank; ++i)
+    if (port.extents[i] < 0 && std::find(names.begin(), names.end(), port.dims[i]) == names.end())
+      names.emplace_back(port.dims[i]);
+  return names;
+}
+
+std::string port_text(const MlcPort& p) {
+  std::string out;
+  for (uint32_t i = 0; i < p.list_depth; ++i) out += "list of ";
+  out += name_of(static_cast<DType>(p.dtype));
+  if (p.list_depth > 0) return out;
+  out += "[";
+  for (uint32_t i = 0; i < p.rank; ++i)
+    out += (i ? "," : "") + (p.extents[i] >= 0 ? std::to_string(p.extents[i]) : std::string(p.dims[i]));
+  return out + "]";
+}
 
 void add_input_options(CLI::App& app, InputOptions& o) {
   app.add_option("-i,--input", o.specs, "[NAME=]FILE, '-', random, zeros or @FILE:f32[1,3]; images, .npy, .npz, lines of text");
   app.add_flag("--raw", o.raw, "feed arrays to the bare model, without the pipeline");
   app.add_option("--pipeline", o.pipeline, "which pipeline, where the file has several");
   app.add_option("--program", o.program, "which program to feed with --raw; default: main");
-  app.add_option("--dim", o.dims, "NAME=N: a free extent for random and zeros");
+  app.add_option("--dim", o.dims, "NAME=N: a free extent of what is made up");
+}
+
+// What is wrong with a pipeline that lies in a container is the file's mistake, not that of whoever runs it.
+Status in_container(Status status) {
+  if (status.code == Code::Usage) status.code = Code::Malformed;
+  return std::move(status).note("the pipeline in the container");
 }
 
 Result<Target> choose_target(const OpenModel& model, const InputOptions& o) {
   Target target;
-  MlcBytes text{};
-  MlcError* error = nullptr;
-  const int found = api().asset_data(model.model.get(), kPipelineAsset, &text, &error);
-  if (found != MLC_OK && found != MLC_NOT_FOUND) return status_of(found, error);
-  if (found == MLC_NOT_FOUND) api().error_release(error);
-  if (o.raw || found == MLC_NOT_FOUND) {
+  MLC_ASSIGN(const std::string_view text, pipeline_text(model));
+  target.has_pipeline = !text.empty();
+  if (o.raw || text.empty()) {
     if (!o.pipeline.empty()) return Status(Code::Usage, "--pipeline: this run has no pipeline");
     auto program = program_index(model, o.program.empty() ? "main" : o.program);
     if (!program && o.program.empty()) program = program_index(model, "");
@@ -278,12 +358,12 @@ Result<Target> choose_target(const OpenModel& model, const InputOptions& o) {
     return target;
   }
   if (!o.program.empty()) return Status(Code::Usage, "--program needs --raw: a pipeline says what it runs");
-  MLC_ASSIGN(pipeline::PipelineFile file,
-             pipeline::parse({static_cast<const char*>(text.data), static_cast<size_t>(text.bytes)}, kPipelineAsset));
+  auto file = pipeline::parse(text, kPipelineAsset);
+  if (!file) return in_container(std::move(file).status());
   MLC_ASSIGN(const uint32_t default_program, program_index(model, ""));
   const std::string wanted = o.pipeline.empty() ? program_at(model, default_program).name : o.pipeline;
   std::string known;
-  for (pipeline::Pipeline& p : file.pipelines) {
+  for (pipeline::Pipeline& p : file->pipelines) {
     known += (known.empty() ? "" : ", ") + p.name;
     if (p.name != wanted) continue;
     MLC_ASSIGN(target.program, program_index(model, p.name));
@@ -293,25 +373,41 @@ Result<Target> choose_target(const OpenModel& model, const InputOptions& o) {
       MLC_RETURN_IF_ERROR(status_of(api().asset_data(model.model.get(), std::string(name).c_str(), &part, &why), why));
       return Bytes(static_cast<const std::byte*>(part.data), static_cast<size_t>(part.bytes));
     };
-    MLC_ASSIGN(target.pipeline, pipeline::HostPipeline::create(std::move(p), assets));
+    auto host = pipeline::HostPipeline::create(std::move(p), assets);
+    if (!host) return in_container(std::move(host).status());
+    target.pipeline = std::move(*host);
     return target;
   }
   return Status(Code::Usage, "no pipeline '" + wanted + "' in this container").fact("it has " + known);
 }
 
 Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const Target& target, const InputOptions& o,
-                                             io::InputFiles& files) {
+                                             io::InputFiles& files, InputMemory& memory) {
   const std::vector<std::string> names = input_names(model, target);
   std::vector<io::InputSpec> specs;
   for (const std::string& text : o.specs) {
     MLC_ASSIGN(io::InputSpec spec, io::parse_input_spec(text, names));
     specs.push_back(std::move(spec));
   }
-  if (target.pipeline) return pipeline_inputs(target, specs, files);
+  if (target.pipeline && !o.dims.empty())
+    return Status(Code::Usage, "--dim: the pipeline makes arrays of the sizes that its inputs have").hint("--raw -i random");
+  if (target.pipeline) return pipeline_inputs(target, specs, files, memory);
   MLC_ASSIGN(Dims dims, parse_dims(o.dims));
-  RawInputs inputs(model, target.program, std::move(dims));
+  RawInputs inputs(model, target, std::move(dims), memory);
   MLC_RETURN_IF_ERROR(inputs.check_dims());
   for (const io::InputSpec& spec : specs) MLC_RETURN_IF_ERROR(inputs.add(spec, files));
+  return inputs.take();
+}
+
+Result<std::vector<NamedTensor>> make_up_inputs(const OpenModel& model, const Target& target, const InputOptions& o,
+                                                InputMemory& memory) {
+  MLC_ASSIGN(Dims dims, parse_dims(o.dims));
+  RawInputs inputs(model, target, std::move(dims), memory);
+  MLC_RETURN_IF_ERROR(inputs.check_dims());
+  io::InputSpec random;
+  random.kind = io::InputSpec::Kind::Random;
+  io::InputFiles none;
+  MLC_RETURN_IF_ERROR(inputs.add(random, none));
   return inputs.take();
 }
 

@@ -8,10 +8,32 @@
 
 #include "runtime/cli/options.h"
 #include "runtime/io/file.h"
+#include "runtime/io/limits.h"
 #include "runtime/io/tensor.h"
 #include "runtime/pipeline/host_pipeline.h"
 
 namespace mlc::cli {
+
+// What inputs may take of the memory that the user allows with --memory-limit, or the profile of the untrusted where the
+// file says how large they are.
+class InputMemory {
+ public:
+  static Result<InputMemory> allowed(const OpenModel& model, const LimitOptions& limits);
+
+  // For what the user gives: everything counts where the user said how much.
+  io::DecodeLimits for_files() const;
+  // For what is made up to the shapes of the file. Resource (E6006) unless there is room; `what` names it.
+  Status take_made_up(uint64_t bytes, const std::string& what);
+  void take_files(uint64_t bytes);
+  // What counts against the session's limit, because the user's limit is one for both.
+  uint64_t shared_with_session() const { return is_given_ ? taken_ : 0; }
+
+ private:
+  InputMemory(uint64_t limit, bool is_given) : limit_(limit), is_given_(is_given) {}
+
+  uint64_t limit_, taken_ = 0;
+  bool is_given_;
+};
 
 struct InputOptions {
   std::vector<std::string> specs;  // [NAME=]X
@@ -25,13 +47,25 @@ void add_input_options(CLI::App& app, InputOptions& options);
 // What is going to run: a program, and the pipeline around it if there is one.
 struct Target {
   uint32_t program = 0;
+  bool has_pipeline = false;  // the container, be it used or not
   std::optional<pipeline::HostPipeline> pipeline;
 };
 Result<Target> choose_target(const OpenModel& model, const InputOptions& options);
+// What -i may name.
+std::vector<std::string> input_names(const OpenModel& model, const Target& target);
+// The pipelines of the container; none is not an error.
+Result<std::vector<std::string>> pipeline_names(const OpenModel& model);
+// Names of the extents of a port that only a run tells, once each.
+std::vector<std::string> free_extents(const MlcPort& port);
+// "f32[N,3,224,224]"
+std::string port_text(const MlcPort& port);
 
 // The tensors of the program's inputs, named; the items of a list one behind the other under its name. Everything that is wrong or missing is reported at once (E4001).
 Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const Target& target, const InputOptions& options,
-                                             io::InputFiles& files);
+                                             io::InputFiles& files, InputMemory& memory);
+// Random ones for the arrays that the program takes, those of a pipeline behind its decoders, with the extents of --dim.
+Result<std::vector<NamedTensor>> make_up_inputs(const OpenModel& model, const Target& target, const InputOptions& options,
+                                                InputMemory& memory);
 
 // Views of tensors for the C API. The tensors must outlive the views.
 struct Views {

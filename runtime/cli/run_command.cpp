@@ -27,11 +27,14 @@ struct RunOptions {
 Result<Report> run(const RunOptions& o, OpenFiles& files) {
   MLC_ASSIGN(const OpenModel model, open_model(files));
   MLC_ASSIGN(Target target, choose_target(model, o.input));
-  MLC_ASSIGN(const OpenSession session, open_session(model, o.variant));
+  MLC_RETURN_IF_ERROR(check_variant(model, o.variant));
+  MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
+  const uint64_t start = now_ns();
+  MLC_ASSIGN(const std::vector<NamedTensor> inputs, make_inputs(model, target, o.input, files.inputs, memory));
+  const uint64_t pre_ns = now_ns() - start;
+  MLC_ASSIGN(const OpenSession session, open_session(model, o.variant, {.taken = memory.shared_with_session()}));
   say_what_crashed(model.info.file, session.info.variant);
 
-  const uint64_t start = now_ns();
-  MLC_ASSIGN(const std::vector<NamedTensor> inputs, make_inputs(model, target, o.input, files.inputs));
   const uint64_t ready = now_ns();
   const Views views = views_of(model, target.program, inputs);
   MLC_ASSIGN(const std::vector<MlcTensor> outputs, run_once(model, session, target.program, views.tensors));
@@ -48,8 +51,8 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   if (files.output) MLC_RETURN_IF_ERROR(write_answers(answers, o.output, *files.output));
 
   const uint64_t open_ns = model.open_ns + session.load_ns;
-  note(what_runs(model, session) + " · open " + ms_text(open_ns) + " · pre " + ms_text(ready - start) + " · run " +
-       ms_text(ran - ready) + " · post " + ms_text(done - ran));
+  say_what_runs(model, session, "open " + ms_text(open_ns) + " · pre " + ms_text(pre_ns) + " · run " + ms_text(ran - ready) +
+                                    " · post " + ms_text(done - ran));
   Report report;
   if (o.output.empty()) report.text = text_of(answers);
   report.json = {{"root", std::string("sha256:") + model.info.root},
@@ -59,7 +62,7 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
                  {"native_allowed", model.info.native_allowed != 0}};
   if (o.output.empty()) report.json["outputs"] = json_of(answers);
   else report.json["output_file"] = o.output;
-  report.json["timings"] = {{"open_ns", open_ns}, {"pre_ns", ready - start}, {"run_ns", ran - ready}, {"post_ns", done - ran}};
+  report.json["timings"] = {{"open_ns", open_ns}, {"pre_ns", pre_ns}, {"run_ns", ran - ready}, {"post_ns", done - ran}};
   return report;
 }
 
@@ -78,7 +81,8 @@ void add_run_command(CLI::App& app, int& exit_code) {
   command->add_option("-o,--output", o->output, "write the answers: .npz, .npy or .json");
   command->add_option("--top", o->top, "how many classes")->check(CLI::Range(1, 1000000));
   command->callback([o, &exit_code] {
-    exit_code = answer({"run", o->as_json, o->container, o->input.specs, o->output},
+    exit_code = answer({"run", o->as_json, o->container, o->input.specs, o->output,
+                        {.limits = &o->variant.limits, .threads = o->variant.threads}},
                        [&](OpenFiles& files) { return run(*o, files); });
   });
 }

@@ -3,15 +3,19 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/cli/columns.h"
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/crash.h"
 #include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
+#include "runtime/match/brief.h"
 
 namespace mlc::cli {
 namespace {
+
+constexpr uint64_t kMostGolden = 1024;  // vectors of a container (spec/limits.md)
 
 struct SelftestOptions {
   ContainerOptions container;
@@ -22,11 +26,6 @@ struct SelftestOptions {
   bool as_json = false;
 };
 
-std::string padded(std::string s, size_t width) {
-  s.resize(std::max(s.size(), width), ' ');
-  return s;
-}
-
 Result<Report> selftest(const SelftestOptions& o, OpenFiles& files) {
   MLC_ASSIGN(const OpenModel model, open_model(files));
   if (model.info.num_golden == 0) return Status(Code::SelfTest, "this container has no golden vectors");
@@ -36,13 +35,14 @@ Result<Report> selftest(const SelftestOptions& o, OpenFiles& files) {
   ordered_json variants = ordered_json::array();
   bool found = o.variant.empty(), ran = false;
   for (uint32_t i = 0; i < model.info.num_variants; ++i) {
-    auto v = sized<MlcVariant>();
-    api().explain(model.model.get(), i, &v);
+    const MlcVariant v = variant_at(model, i);
     if (!o.variant.empty() && o.variant != v.name) continue;
     found = true;
     const std::string name = padded(printable(v.name), 18);
     if (v.fits != MLC_FITS) {
-      report.text += "skip  " + name + " does not fit: " + printable(v.reason) + "\n";
+      const std::vector<FailingClause> failing = failing_of(model, i);
+      const std::string why = failing.empty() ? printable(v.reason) : printable(match::brief_reason(failing));
+      report.text += in_lines("skip  " + name + " ", why);
       variants.push_back({{"name", v.name}, {"answer", "skip"}, {"reason", v.reason}});
       continue;
     }
@@ -93,7 +93,7 @@ void add_selftest_command(CLI::App& app, int& exit_code) {
   command->add_option("--threads", o->threads, "numbers of workers to try")->delimiter(',')->check(CLI::PositiveNumber);
   add_limit_options(*command, o->limits);
   command->callback([o, &exit_code] {
-    exit_code = answer({"selftest", o->as_json, o->container}, [&](OpenFiles& files) { return selftest(*o, files); });
+    exit_code = answer({"selftest", o->as_json, o->container, {}, "", {&o->limits, kMostGolden}}, [&](OpenFiles& files) { return selftest(*o, files); });
   });
 }
 

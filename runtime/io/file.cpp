@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -16,12 +17,18 @@ Status io_error(const std::string& path, const char* what) {
 }
 
 // Read until the end: the size that stat reports is a hint only (pipes, /proc, files that grow).
-Result<HostBuffer> read_all(int fd, const std::string& path, uint64_t size_hint) {
+Result<HostBuffer> read_all(int fd, const std::string& path, uint64_t size_hint, uint64_t most) {
+  const auto too_large = [&](const std::string& found) {
+    return Status(Code::Resource, "'" + path + "' has " + found + " bytes, at most " + std::to_string(most) + " are allowed for inputs");
+  };
+  if (size_hint > most) return too_large(std::to_string(size_hint));
   MLC_ASSIGN(HostBuffer buffer, HostBuffer::allocate(size_hint + 1));
   size_t used = 0;
   for (;;) {
+    if (used > most) return too_large("more than " + std::to_string(most));
     if (used == buffer.size()) {
-      MLC_ASSIGN(HostBuffer larger, HostBuffer::allocate(uint64_t{used} * 2));
+      const uint64_t doubled = uint64_t{used} * 2;
+      MLC_ASSIGN(HostBuffer larger, HostBuffer::allocate(most == UINT64_MAX ? doubled : std::min(doubled, most + 1)));
       std::memcpy(larger.data(), buffer.data(), used);
       buffer = std::move(larger);
     }
@@ -36,12 +43,12 @@ Result<HostBuffer> read_all(int fd, const std::string& path, uint64_t size_hint)
 }
 
 // Closes `fd`.
-Result<HostBuffer> read_and_close(int fd, const std::string& path) {
+Result<HostBuffer> read_and_close(int fd, const std::string& path, uint64_t most) {
   struct stat st = {};
   Result<HostBuffer> result = [&]() -> Result<HostBuffer> {
     if (::fstat(fd, &st) != 0) return io_error(path, "read");
     if (S_ISDIR(st.st_mode)) return Status(Code::NotFound, "cannot read '" + path + "': it is a directory");
-    return read_all(fd, path, S_ISREG(st.st_mode) && st.st_size > 0 ? static_cast<uint64_t>(st.st_size) : 1 << 16);
+    return read_all(fd, path, S_ISREG(st.st_mode) && st.st_size > 0 ? static_cast<uint64_t>(st.st_size) : std::min<uint64_t>(most, 1 << 16), most);
   }();
   ::close(fd);
   return result;
@@ -49,10 +56,10 @@ Result<HostBuffer> read_and_close(int fd, const std::string& path) {
 
 }  // namespace
 
-Result<HostBuffer> read_file(const std::string& path) {
-  if (path == "-") return read_all(STDIN_FILENO, "standard input", 1 << 16);
+Result<HostBuffer> read_file(const std::string& path, uint64_t most) {
+  if (path == "-") return read_all(STDIN_FILENO, "standard input", std::min<uint64_t>(most, 1 << 16), most);
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  return fd >= 0 ? read_and_close(fd, path) : io_error(path, "open");
+  return fd >= 0 ? read_and_close(fd, path, most) : io_error(path, "open");
 }
 
 InputFiles::~InputFiles() {
@@ -67,15 +74,15 @@ void InputFiles::open_ahead(const std::string& path) {
   ahead_.push_back(std::move(a));
 }
 
-Result<HostBuffer> InputFiles::read(const std::string& path) {
+Result<HostBuffer> InputFiles::read(const std::string& path, uint64_t most) {
   for (auto a = ahead_.begin(); a != ahead_.end(); ++a) {
     if (a->path != path) continue;
     const int fd = a->fd, error = a->error;
     ahead_.erase(a);
     errno = error;
-    return fd >= 0 ? read_and_close(fd, path) : io_error(path, "open");
+    return fd >= 0 ? read_and_close(fd, path, most) : io_error(path, "open");
   }
-  return read_file(path);
+  return read_file(path, most);
 }
 
 Result<FileWriter> FileWriter::create(const std::string& path) {

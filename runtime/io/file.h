@@ -9,8 +9,9 @@
 
 namespace mlc::io {
 
-// The whole file. A missing or unreadable file is Code::NotFound; a directory is refused.
-Result<HostBuffer> read_file(const std::string& path);
+// The whole file. A missing or unreadable file is Code::NotFound; a directory is refused; Resource if there are more than
+// `most` bytes.
+Result<HostBuffer> read_file(const std::string& path, uint64_t most = UINT64_MAX);
 
 // Files that were opened before they are read, for a process that may open none later on.
 class InputFiles {
@@ -21,8 +22,9 @@ class InputFiles {
 
   // Opens `path`, but for "-", which is open; a failure is told by `read`. Each call provides for one call of `read`.
   void open_ahead(const std::string& path);
-  // The whole file: the next one that was opened ahead by this path, or else opened now. Errors as read_file.
-  Result<HostBuffer> read(const std::string& path);
+  // The whole file: the next one that was opened ahead by this path, or else opened now. Errors as read_file; Resource if
+  // it has more than `most` bytes.
+  Result<HostBuffer> read(const std::string& path, uint64_t most = UINT64_MAX);
 
  private:
   struct Ahead {

@@ -88,16 +88,19 @@ std::vector<std::string> paths_possible(std::string_view text) {
   }
 }
 
-Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files) {
+Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files, const DecodeLimits& limits) {
   assert(spec.kind == InputSpec::Kind::File || spec.kind == InputSpec::Kind::Raw);
   LoadedInput in;
-  MLC_ASSIGN(in.bytes, files.read(spec.path));
+  MLC_ASSIGN(in.bytes, files.read(spec.path, limits.all ? limits.memory : UINT64_MAX));
   std::string where = spec.path == "-" ? "standard input" : quoted(spec.path);
+  const DecodeLimits left = limits.after(in.bytes.size());
   if (spec.kind == InputSpec::Kind::Raw) {
-    MLC_ASSIGN(HostTensor t, HostTensor::zeros(spec.type.dtype, spec.type.shape));
-    if (in.bytes.size() != t.data.size())
+    MLC_ASSIGN(const uint64_t size, tensor_size(spec.type.dtype, spec.type.shape));
+    if (in.bytes.size() != size)
       return Status(Code::InputMismatch, where + " has " + std::to_string(in.bytes.size()) + " bytes, " +
-                                             type_text(t.dtype, t.shape) + " takes " + std::to_string(t.data.size()));
+                                             type_text(spec.type.dtype, spec.type.shape) + " takes " + std::to_string(size));
+    if (left.all) MLC_RETURN_IF_ERROR(MemoryNeed().add(size).check(left, where));
+    MLC_ASSIGN(HostTensor t, HostTensor::zeros(spec.type.dtype, spec.type.shape));
     if (t.data.size()) std::memcpy(t.data.data(), in.bytes.data(), t.data.size());
     if (t.dtype == DType::Bool)
       for (uint8_t& b : t.as<uint8_t>()) b = b != 0;
@@ -107,12 +110,12 @@ Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files) {
   }
   in.media = media_of(in.bytes.bytes());
   if (in.media == Media::Npy) {
-    auto t = parse_npy(in.bytes.bytes());
+    auto t = parse_npy(in.bytes.bytes(), left);
     if (!t.ok()) return std::move(t).status().note(where);
     in.tensors.push_back({spec.name, std::move(t).value()});
     in.bytes = {};
   } else if (in.media == Media::Zip) {
-    auto all = parse_npz(in.bytes.bytes());
+    auto all = parse_npz(in.bytes.bytes(), left);
     if (!all.ok()) return std::move(all).status().note(where);
     in.tensors = std::move(all).value();
     in.bytes = {};

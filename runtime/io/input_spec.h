@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "runtime/io/file.h"
+#include "runtime/io/limits.h"
 #include "runtime/io/media.h"
 #include "runtime/io/tensor.h"
 
@@ -42,7 +43,7 @@ struct LoadedInput {
   std::vector<NamedTensor> tensors;  // Npy, Zip, raw
   HostBuffer bytes;                  // everything else, undecoded
 };
-Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files);
+Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files, const DecodeLimits& limits = {});
 
 // The files ("-": stdin) that a text may mean, whatever the names of the inputs are: to be opened before these are known.
 std::vector<std::string> paths_possible(std::string_view text);

@@ -3,6 +3,7 @@
 // before the first call into it, and the formula stands there.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 
 #include "base/checked.h"
@@ -18,8 +19,14 @@ struct DecodeLimits {
   uint64_t memory = kDefaultDecodeMemory;  // bytes
   uint64_t pixels = kMaxPixels;            // of a picture
 
-  // Sound and arrays are hardly packed, so that their file tells how much they take: its size comes on top.
-  DecodeLimits beyond(Bytes file) const { return {checked_add(memory, file.size()).value_or(UINT64_MAX), pixels}; }
+  bool all = false;                        // the bytes of files, and what was decoded before, count as well
+
+  // Sound and arrays are hardly packed, so that their file tells how much they take: its size comes on top, unless all counts.
+  DecodeLimits beyond(Bytes file) const {
+    return all ? *this : DecodeLimits{checked_add(memory, file.size()).value_or(UINT64_MAX), pixels};
+  }
+  // What is left where `bytes` are taken for good.
+  DecodeLimits after(uint64_t bytes) const { return all ? DecodeLimits{memory - std::min(memory, bytes), pixels, true} : *this; }
 };
 
 // A sum of products that stays at its largest value instead of wrapping.

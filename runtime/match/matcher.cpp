@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/compose.h"
+#include "runtime/match/brief.h"
 #include "runtime/match/clauses.h"
 #include "runtime/probe/probe.h"
 
@@ -66,17 +67,30 @@ void Matcher::assess(Assessment& out) const {
                             [](const FailingClause& f) { return f.answer == probe::Answer::Unknown; });
 }
 
+bool Matcher::lacks_trust_only() const {
+  return !policy_.native_allowed && !policy_.how_to_allow.empty() &&
+         std::any_of(assessments_.begin(), assessments_.end(), [&](const Assessment& a) {
+           return !is_portable(variants_[a.variant]) && a.failing.empty() && a.refused == policy_.why_not;
+         });
+}
+
 Status Matcher::none_left(std::string what) const {
   Status s(Code::NoVariant, 2001, std::move(what));
+  const bool wants_trust = lacks_trust_only();
   for (const Assessment& a : assessments_) {
-    const std::string reason = a.reason();
-    s.facts.push_back(compose("{}   {}", variants_[a.variant].name, a.fits ? "fits" : reason));
+    std::string why = match::brief_reason(a.failing);
+    if (why.empty()) why = a.fits ? "fits" : wants_trust && a.refused == policy_.why_not ? "fits, and needs trust" : a.refused;
+    s.facts.push_back(compose("{}   {}", variants_[a.variant].name, why));
   }
   for (const std::string& service : policy_.withheld)
     for (const format::Variant& v : variants_)
       for (uint32_t feature : v.features)
         if (match::is_service_named(feature, service))
           return std::move(s).hint("--allow-service {} lets this file use it although nobody trusts it", service);
+  if (wants_trust) {
+    s.message += ": native code needs trust, and the file is " + policy_.why_not;
+    return std::move(s).hint(policy_.how_to_allow);
+  }
   return std::move(s).hint("mlpack build with --target native, or for one of the targets that fit this machine");
 }
 

@@ -41,6 +41,7 @@ struct Assessment {
 struct MatchPolicy {
   bool native_allowed = true;
   std::string why_not;       // printed for every native variant when it is false
+  std::string how_to_allow = {};  // the help of an error where that is all that is missing
   std::vector<std::string> services = {};  // that the application offers: the features "app.<service>"
   std::vector<std::string> withheld = {};  // that it offers, but not to this file, because nobody trusts it
 };
@@ -68,6 +69,7 @@ class Matcher {
  private:
   void assess(Assessment& out) const;
   Status none_left(std::string what) const;
+  bool lacks_trust_only() const;  // a native variant fits this machine, and the policy is all that stands in the way
 
   const probe::Record& record_;
   std::span<const format::Variant> variants_;

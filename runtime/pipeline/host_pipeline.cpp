@@ -47,7 +47,7 @@ Result<HostPipeline> HostPipeline::create(Pipeline description, const AssetLooku
   return host;
 }
 
-Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> given) const {
+Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> given, const io::DecodeLimits& limits) const {
   const Pipeline& p = description_;
   if (given.size() == 1 && given[0].name.empty() && p.inputs.size() == 1) given[0].name = p.value(p.inputs[0]).name;
 
@@ -82,10 +82,12 @@ Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> gi
   std::vector<std::optional<HostTensor>> values(p.values.size());
   for (ValueId id : p.inputs)
     if (of_value[id]->tensor) values[id] = std::move(of_value[id]->tensor);
+  io::DecodeLimits left = limits;
   for (const Step& step : p.steps) {
     auto decode = [&](auto decoder, const auto& what) -> Status {
-      auto t = decoder(what, of_value[step.in[0]]->file);
+      auto t = decoder(what, of_value[step.in[0]]->file, left);
       if (!t.ok()) return std::move(t).status().note("input '" + p.value(step.in[0]).name + "'");
+      left = left.after(t->data.size());
       values[step.out[0]] = std::move(t).value();
       return ok();
     };

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 
+#include "runtime/io/limits.h"
 #include "runtime/pipeline/answers.h"
 #include "schema/pipeline/pipeline.h"
 
@@ -32,7 +33,8 @@ class HostPipeline {
   const Pipeline& description() const { return description_; }
 
   // All wrong and missing inputs are reported at once (E4001).
-  Result<std::vector<NamedTensor>> before(std::vector<GivenInput> inputs) const;
+  // `limits` holds for each input, or, where all counts, for what the decoders give and take together.
+  Result<std::vector<NamedTensor>> before(std::vector<GivenInput> inputs, const io::DecodeLimits& limits = {}) const;
   // `top` replaces the k of every top_k. Answers come in the order of the file's "outputs".
   Result<std::vector<Answer>> after(std::vector<NamedTensor> tensors, std::optional<int64_t> top = {}) const;
 

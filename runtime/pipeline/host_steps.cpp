@@ -55,12 +55,12 @@ bool better(double a, int64_t ia, double b, int64_t ib) {
 
 }  // namespace
 
-Result<HostTensor> decode_image(const DecodeImage& step, Bytes file) {
-  return io::decode_image(file, options_of(step));
+Result<HostTensor> decode_image(const DecodeImage& step, Bytes file, const io::DecodeLimits& limits) {
+  return io::decode_image(file, options_of(step), limits);
 }
 
-Result<HostTensor> decode_audio(const DecodeAudio& step, Bytes file) {
-  MLC_ASSIGN(io::Audio audio, io::decode_wav(file, channels_of(step.channels)));
+Result<HostTensor> decode_audio(const DecodeAudio& step, Bytes file, const io::DecodeLimits& limits) {
+  MLC_ASSIGN(io::Audio audio, io::decode_wav(file, channels_of(step.channels), limits));
   if (audio.rate != step.rate)
     return Status(Code::InputMismatch, "audio has " + std::to_string(audio.rate) +
                                            " samples per second, the pipeline takes " + std::to_string(step.rate));

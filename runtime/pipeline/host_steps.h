@@ -3,14 +3,15 @@
 
 #include <span>
 
+#include "runtime/io/limits.h"
 #include "runtime/pipeline/answers.h"
 #include "schema/pipeline/steps.h"
 
 namespace mlc::pipeline {
 
-Result<HostTensor> decode_image(const DecodeImage& step, Bytes file);
+Result<HostTensor> decode_image(const DecodeImage& step, Bytes file, const io::DecodeLimits& limits = {});
 // f32 [samples], or [samples, channels] with Channels::Keep. A sample rate other than the step's is an error.
-Result<HostTensor> decode_audio(const DecodeAudio& step, Bytes file);
+Result<HostTensor> decode_audio(const DecodeAudio& step, Bytes file, const io::DecodeLimits& limits = {});
 
 // `scores`: any float type, [..., columns]; each of the leading positions is a row. Score descending, equal scores by
 // index ascending, NaN last. `labels` is empty or has exactly the lines that the columns need.

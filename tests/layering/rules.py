@@ -5,6 +5,7 @@ EXCEPTIONS = {
     ("packager/cli/", "runtime/container/"): "the tools open files with the one reader of containers",
     ("packager/cli/", "runtime/api/sized.h"): "the header that goes with it",
     ("packager/cli/", "runtime/api/mlc.h"): "a build tests its file through the library's public header, as an application runs it",
+    ("packager/cli/", "runtime/trust/"): "one command of both tools",
     ("packager/plan/", "runtime/plan/"): "text form and checks stand on the one verifier of plans",
     ("targets/", "packager/loop/"): "an emitter takes Loop structures",
     ("targets/", "packager/ir/"): "expressions inside of Loop structures",
@@ -30,7 +31,7 @@ FOREIGN = (
     (r"openssl/", ("signing/",)),
     (r"zstd", ("packager/container/", "runtime/container/")),
     (r"flatbuffers/", ("schema/generated/",)),
-    (r"CLI/", ("base/cli/", "packager/cli/", "runtime/cli/")),
+    (r"CLI/", ("base/cli/", "packager/cli/", "runtime/cli/", "runtime/trust/")),
     (r"nlohmann/", ("base/cli/", "packager/cli/", "runtime/cli/")),
     (r"jpeglib\.h|jerror\.h|turbojpeg\.h|png\.h|zlib\.h|tiff(io)?\.h|webp/|openjpeg\.h", ("runtime/io/",)),
     (r"seccomp\.h|linux/(seccomp|landlock)\.h", ("runtime/sandbox/",)),
@@ -54,7 +55,7 @@ FLATBUFFERS = (
 
 # Libraries that report errors as values and are built without exceptions.
 NO_EXCEPTIONS = ("base/", "schema/", "signing/", "runtime/", "loaders/")
-NO_EXCEPTIONS_BUT = ("base/cli/", "runtime/cli/")
+NO_EXCEPTIONS_BUT = ("base/cli/", "runtime/cli/", "runtime/trust/")
 
 # Who may print, ask the environment or end the process: tools, tests. Libraries answer.
 SPEAKERS = ("base/cli/", "packager/cli/", "runtime/cli/", "tests/", "bench/")

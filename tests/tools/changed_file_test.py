@@ -1,4 +1,5 @@
 """Files that change while mlrun uses them: an error with a number, never a wrong answer and never a bare signal."""
+import json
 import os
 import select
 import signal
@@ -56,16 +57,30 @@ def a_file_that_is_truncated_is_E6001(tools):
 def sigbus_is_E6001(tools):
     """As the kernel raises it in whichever thread reads a page that is gone."""
     container(tools)
-    for words, threads in (((), "1"), ((), "2"), (("--isolated",), "2")):
+    for words, threads in (((), "1"), ((), "2"), (("--isolated",), "2"), (("--json",), "1"), (("--isolated", "--json"), "1")):
         process = running(tools, *BENCH, "--threads", threads, *words)
         until_it_runs(process)
         target = process.pid
-        if words:
+        if "--isolated" in words:
             with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
                 target = int(children.read().split()[0])
         os.kill(target, signal.SIGBUS)
-        _, err = process.communicate(timeout=60)
-        assert process.returncode == 4 and b"E6001" in err, (words, process.returncode, err)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 4 and b"E6001" in (out if "--json" in words else err), (words, process.returncode, out, err)
+        if "--json" in words:
+            answer = json.loads(out)
+            assert (answer["schema"], answer["ok"], answer["exit_code"], answer["code"]) == ("mlc.bench/1", False, 4, "E6001"), answer
+
+
+def a_fault_of_a_kernel_with_json_is_an_answer(tools):
+    container(tools)
+    process = running(tools, *BENCH, "--json", "--threads", "1")
+    until_it_runs(process)
+    os.kill(process.pid, signal.SIGSEGV)
+    out, _ = process.communicate(timeout=60)
+    answer = json.loads(out)
+    assert process.returncode == -signal.SIGSEGV and answer["exit_code"] == 128 + signal.SIGSEGV, (process.returncode, answer)
+    assert answer["code"] == "E6003" and "memory fault" in answer["message"] and "--variant portable" in answer["help"], answer
 
 
 def a_file_that_others_may_write_to_is_copied(tools):
@@ -86,4 +101,4 @@ def a_file_that_others_may_write_to_is_copied(tools):
 
 if __name__ == "__main__":
     main([a_file_that_is_written_to_is_E6001, a_file_that_is_truncated_is_E6001, sigbus_is_E6001,
-          a_file_that_others_may_write_to_is_copied])
+          a_fault_of_a_kernel_with_json_is_an_answer, a_file_that_others_may_write_to_is_copied])

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from mlrun_test import EXAMPLE, IMAGES, ask, container
-from tool_test import main
+from tool_test import Skipped, main
 
 
 def who_is_isolated(tools):
@@ -71,6 +71,24 @@ def running(tools, *args):
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+def its_cpu_time_is_limited(tools):
+    """By what runs may take and a fixed time beside it; without a limit of time, by nothing."""
+    container(tools)
+    tools.new_home()
+    for words, most in ((("--time-limit", "3s"), 600), ((), 600), (("--time-limit", "none"), None)):
+        process = subprocess.Popen([str(tools.bin / "mlrun"), "digits.mlc", "-i", "-", *words], cwd=tools.dir, env=tools.env,
+                                   stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        child = child_of(process)  # waits for its input
+        try:
+            limits = pathlib.Path(f"/proc/{child}/limits").read_text()
+        except PermissionError:
+            raise Skipped("another user's limits, to this user")
+        finally:
+            process.communicate(timeout=60)
+        soft = next(line.split()[3] for line in limits.splitlines() if line.startswith("Max cpu time"))
+        assert (soft == "unlimited") if most is None else 60 <= int(soft) <= most, (words, limits)
+
+
 def child_of(process):
     """The process id of the child, once it is confined."""
     for _ in range(2000):
@@ -127,4 +145,4 @@ def the_child_has_no_file_open_for_writing(tools):
 
 if __name__ == "__main__":
     main([who_is_isolated, isolation_changes_no_answer, a_failed_run_leaves_no_file, a_truncated_file_says_what_is_missing,
-          how_the_child_ends_is_told, the_child_has_no_file_open_for_writing])
+          its_cpu_time_is_limited, how_the_child_ends_is_told, the_child_has_no_file_open_for_writing])

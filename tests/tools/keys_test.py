@@ -91,10 +91,13 @@ def trust_accepts_keys_and_the_named_signer_of_a_file(t):
     key_id = t.json("mlpack", "keygen", "-o", "k.pem")["key_id"]
     path = sample(t, key="k.pem")
     answer = t.json("mlpack", "verify", path, code=11)
-    assert answer["help"] == f"mlpack trust {path} --id {key_id}", answer
-    t.json("mlpack", "trust", path, code=2)
-    t.json("mlpack", "trust", path, "--id", "0" * 64, code=11)
-    t.json("mlpack", "trust", path, "--id", key_id[:15], code=11)
+    assert answer["help"] == f"mlrun trust {path} --id {key_id}", answer
+    for tool in ("mlpack", "mlrun"):
+        answer = t.json(tool, "trust", path, code=2)
+        assert answer["facts"] == [f"signed by {key_id}"] and answer["help"] == f"{tool} trust {path} --id ID", answer
+        answer = t.json(tool, "trust", path, "--id", "0" * 64, code=11)
+        assert answer["facts"] == [f"found {key_id}"], answer
+        t.json(tool, "trust", path, "--id", key_id[:15], code=11)
     t.run("mlpack", "verify", path, code=11)
     t.run(*answer["help"].split())
     assert t.json("mlpack", "verify", path)["trust"] == "trusted"
@@ -104,8 +107,21 @@ def trust_accepts_keys_and_the_named_signer_of_a_file(t):
     assert t.json("mlpack", "verify", path, code=11)["signatures"][0]["status"] == "out-of-scope"
     t.run("mlpack", "trust", "k.pub.pem", "--models", "acme/*")
     t.run("mlpack", "verify", path)
-    t.json("mlpack", "trust", "k.pem", code=4)  # the private half
-    t.json("mlpack", "trust", "absent.pem", code=3)
+    for tool in ("mlpack", "mlrun"):
+        t.json(tool, "trust", "k.pem", code=4)  # the private half
+        t.json(tool, "trust", "absent.pem", code=3)
+        t.json(tool, "trust", "absent.mlc", code=3)
+        (t.dir / "cut.mlc").write_bytes(path.read_bytes()[:-100])
+        t.json(tool, "trust", "cut.mlc", code=4)
+    t.new_home()
+    t.run("mlpack", "sign", path, "-o", "two.mlc")  # two signers: either may be named
+    ids = {signature["key_id"] for signature in t.json("mlpack", "inspect", "two.mlc")["signatures"]}
+    t.new_home()
+    assert len(ids) == 2 and {fact.split()[-1] for fact in t.json("mlrun", "trust", "two.mlc", code=2)["facts"]} == ids
+    for one in ids:
+        t.new_home()
+        assert t.json("mlrun", "trust", "two.mlc", "--id", one[:16], "--models", "acme/*")["key_id"] == one
+        t.json("mlpack", "verify", "two.mlc")
 
 
 def an_explicit_key_decides_alone(t):

@@ -19,8 +19,8 @@ def the_pages_are_what_help_says(t):
 
 
 def every_command_has_a_help_and_a_section(t):
-    wanted = {"mlpack": {"build", "inspect", "size", "verify", "sign", "keygen", "targets", "check", "help"},
-              "mlrun": {"run", "probe", "explain", "bench", "selftest", "help"}}
+    wanted = {"mlpack": {"build", "inspect", "size", "verify", "sign", "keygen", "targets", "check", "trust", "help"},
+              "mlrun": {"run", "probe", "explain", "bench", "selftest", "trust", "help"}}
     for tool, names in wanted.items():
         overview = t.run(tool, "--help").stdout
         assert max(map(len, overview.splitlines())) <= 80, overview

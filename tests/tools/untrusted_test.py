@@ -140,7 +140,19 @@ def services_are_for_the_trusted_and_for_whom_the_user_names(tools):
     text = ends(tools, 5, "does not declare", ("-i", "picture.ppm", "--allow-service", "image.decode"))
 
 
+def what_is_wrong_with_the_file_is_the_files_mistake(tools):
+    for text in ("{", '{"mlc_pipeline": 1, "steps": 3}'):
+        (tools.dir / "pipeline.json").write_text(text)
+        container(tools, FILLED % 64, None, "--pipeline", "pipeline.json")
+        ends(tools, 4, "the pipeline in the container: ", ("-i", "picture.ppm"))
+    # Kernel 0 jumps more often than it says it may: a rule of portable code. An index outside of an array may come from values.
+    bounded = module([instruction(CONST, 0, imm=5), instruction(CONST, 2, imm=1), instruction(WHILE_BEGIN, 1, 0),
+                      instruction(WHILE_TEST, a=2), instruction(WHILE_END)], [(I64, 1), (I64, 1), (MASK, 1)], [1])
+    container(tools, KERNEL % "launch 0 (#1) () tiles $0 one", bounded)
+    ends(tools, 4, "a loop exceeded its bound")
+
+
 if __name__ == "__main__":
     main([a_kernel_or_program_without_end_is_ended, every_command_that_runs_has_the_limits,
           outputs_larger_than_the_limit_are_refused_and_others_are_not_copied,
-          services_are_for_the_trusted_and_for_whom_the_user_names])
+          services_are_for_the_trusted_and_for_whom_the_user_names, what_is_wrong_with_the_file_is_the_files_mistake])

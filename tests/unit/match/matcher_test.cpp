@@ -1,3 +1,4 @@
+#include "runtime/match/brief.h"
 #include "runtime/match/matcher.h"
 
 #include <doctest/doctest.h>
@@ -92,7 +93,7 @@ TEST_CASE("--variant picks within C; outside it prints the failing clauses; an u
   const auto arm = m.candidates("armv8-a", "");
   REQUIRE(!arm);
   CHECK(arm.status().code == Code::NoVariant);
-  CHECK(arm.status().text().find("host.arch == aarch64") != std::string::npos);
+  CHECK(arm.status().text().find("built for aarch64") != std::string::npos);
   CHECK(m.candidates("x86-64-v9", "").status().code == Code::Usage);
 }
 
@@ -119,6 +120,33 @@ TEST_CASE("without trust no native variant is a candidate, whatever the hardware
   CHECK(m.assessments()[5].reason() == "not signed");
   CHECK(!m.admit(5));
   CHECK(m.admit(1));
+}
+
+TEST_CASE("where trust is all that is missing, the error says so and how to give it") {
+  const auto record = probe::run(test::FakeSources::x86_v4());
+  const auto all = fleet();
+  const Matcher m(record, all, {.native_allowed = false, .why_not = "not signed", .how_to_allow = "mlpack sign it"});
+  const auto native = m.candidates("", "native");
+  REQUIRE(!native);
+  CHECK(native.status().message.find("needs trust, and the file is not signed") != std::string::npos);
+  CHECK(native.status().help == "mlpack sign it");
+  // Where nothing would fit anyway, trust is no help.
+  auto foreign = std::vector{all[0]};
+  const Matcher other(record, foreign, {.native_allowed = false, .why_not = "not signed", .how_to_allow = "mlpack sign it"});
+  CHECK(other.candidates("", "native").status().help != "mlpack sign it");
+}
+
+TEST_CASE("a reason in brief names the machine, or some features and how many more") {
+  using Failing = std::vector<FailingClause>;
+  const auto no = probe::Answer::No, unknown = probe::Answer::Unknown;
+  CHECK(match::brief_reason(Failing{}).empty());
+  CHECK(match::brief_reason(Failing{{"a64.dotprod", no, "x"}, {"host.arch == aarch64", no, "found x86-64"}}) == "built for aarch64");
+  CHECK(match::brief_reason(Failing{{"x86.a", no, "cpuid"}, {"x86.b", no, "y"}}) == "lacks x86.a, x86.b (cpuid)");
+  Failing many;
+  for (char c = 'a'; c < 'n'; ++c) many.push_back({std::string("x86.") + c, no, "xcr0"});
+  CHECK(match::brief_reason(many) == "lacks x86.a, x86.b, x86.c and 10 more (xcr0)");
+  CHECK(match::brief_reason(Failing{{"x86.a", unknown, "no cpuid"}, {"os.page_size divides 65536", no, "3"}}) ==
+        "not known here: x86.a (no cpuid); os.page_size divides 65536: no (3)");
 }
 
 TEST_CASE("an id that this version does not know makes the variant incompatible, not fatal") {

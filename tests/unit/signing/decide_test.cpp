@@ -60,8 +60,8 @@ TEST_CASE("the table of what may run holds for every row and column") {
   CHECK(verdict.trust == Trust::UnknownSigner);
   CHECK(verdict.may_run == MayRun::PortableOnly);
   CHECK(verdict.status.ok());
-  CHECK(verdict.reason.find(stranger.public_key().id_hex()) != std::string::npos);
-  CHECK(verdict.help == "mlpack trust cat.mlc --id " + stranger.public_key().id_hex());
+  CHECK(verdict.reason.find(stranger.public_key().id_prefix()) != std::string::npos);
+  CHECK(verdict.help == "mlrun trust cat.mlc --id " + stranger.public_key().id_hex());
   verdict = decide_on(foreign, strict);
   CHECK(verdict.may_run == MayRun::Refused);
   CHECK(verdict.status.code == Code::Untrusted);

@@ -7,7 +7,7 @@
 
 #include "base/dtype.h"
 
-namespace mlc::portable {
+namespace mlc {
 
 struct SmallFormat {
   unsigned bits, mantissa;
@@ -45,6 +45,20 @@ inline float decode_small(uint32_t bits) {
   return std::bit_cast<float>(v | sign);
 }
 
+// Of any such type; `t` is one (is_small_float).
+inline float decode_small(DType t, uint32_t bits) {
+  switch (t) {
+    case DType::F16: return decode_small<DType::F16>(bits);
+    case DType::BF16: return decode_small<DType::BF16>(bits);
+    case DType::F8E4M3: return decode_small<DType::F8E4M3>(bits);
+    case DType::F8E5M2: return decode_small<DType::F8E5M2>(bits);
+    case DType::F8E4M3FNUZ: return decode_small<DType::F8E4M3FNUZ>(bits);
+    case DType::F4E2M1: return decode_small<DType::F4E2M1>(bits);
+    case DType::F8E8M0: return decode_small<DType::F8E8M0>(bits);
+    default: return decode_small<DType::F8E5M2FNUZ>(bits);
+  }
+}
+
 template <DType T>
 inline uint32_t encode_small(float value) {
   constexpr SmallFormat f = small_format(T);
@@ -68,4 +82,4 @@ inline uint32_t encode_small(float value) {
   return r | sign;
 }
 
-}  // namespace mlc::portable
+}  // namespace mlc
