@@ -134,10 +134,23 @@ class KernelDecoder {
   }
   static Kind kind(const Register* r) { return r ? r->kind : Kind::None; }
 
-  Status instruction(const Instruction& i, Step& s) {
-    const Op op = static_cast<Op>(i.op);
+  // The registers of an instruction; null where it names none.
+  struct Operands {
+    const Instruction& i;
     const Register *dst = nullptr, *a = nullptr, *b = nullptr, *c = nullptr;
-    for (auto [number, slot] : {std::pair{i.dst, &dst}, {i.a, &a}, {i.b, &b}, {i.c, &c}}) {
+
+    // Which of them the instruction must have, exactly.
+    bool has(bool d, bool x, bool y, bool z) const { return !!dst == d && !!a == x && !!b == y && !!c == z; }
+    bool plain() const { return i.type == 0 && i.array == 0; }  // neither type nor buffer
+    bool bare() const { return plain() && i.imm == 0; }
+  };
+  static bool is(const Register* r, Kind k, unsigned lanes) { return r->kind == k && r->lanes == lanes; }
+  static bool same(const Register* x, const Register* y) { return x->kind == y->kind && x->lanes == y->lanes; }
+  Status wrong(const Instruction& i) const { return broken("operands of operation {} have the wrong kinds", {i.op}); }
+
+  Status instruction(const Instruction& i, Step& s) {
+    Operands o{i};
+    for (auto [number, slot] : {std::pair{i.dst, &o.dst}, {i.a, &o.a}, {i.b, &o.b}, {i.c, &o.c}}) {
       if (number == kNoRegister) continue;
       if (number >= registers_.size()) return broken("register {} does not exist", {number});
       *slot = &registers_[number];
@@ -145,132 +158,150 @@ class KernelDecoder {
     if (i.zero != 0) return broken("a field that must be zero is not");
     s.imm = i.imm;
     s.array = i.array;
-    if (dst) s.dst = dst->offset;
-    if (a) s.a = a->offset;
-    if (b) s.b = b->offset;
-    if (c) s.c = c->offset;
-    const Register* shape = dst ? dst : c ? c : a;
+    if (o.dst) s.dst = o.dst->offset;
+    if (o.a) s.a = o.a->offset;
+    if (o.b) s.b = o.b->offset;
+    if (o.c) s.c = o.c->offset;
+    const Register* shape = o.dst ? o.dst : o.c ? o.c : o.a;
     if (shape) s.lanes = shape->lanes, s.blocks = static_cast<uint8_t>(shape->blocks());
+    return control(static_cast<Op>(i.op), i, o, s);
+  }
 
-    // Which operands the instruction must have, exactly.
-    auto has = [&](bool d, bool x, bool y, bool z) { return !!dst == d && !!a == x && !!b == y && !!c == z; };
-    auto is = [](const Register* r, Kind k, unsigned lanes) { return r->kind == k && r->lanes == lanes; };
-    auto same = [](const Register* x, const Register* y) { return x->kind == y->kind && x->lanes == y->lanes; };
-    const bool plain = i.type == 0 && i.array == 0;  // neither type nor buffer
-    const bool bare = plain && i.imm == 0;
-    auto wrong = [&] { return broken("operands of operation {} have the wrong kinds", {i.op}); };
+  // Loops, conditions, faults, launch values; the rest is moves.
+  Status control(Op op, const Instruction& i, const Operands& o, Step& s) {
     switch (op) {
       case Op::LoopBegin:
-        if (!has(true, true, true, false) || !plain || !is(dst, Kind::I64, 1) || !is(a, Kind::I64, 1) || !is(b, Kind::I64, 1))
-          return wrong();
+        if (!o.has(true, true, true, false) || !o.plain() || !is(o.dst, Kind::I64, 1) || !is(o.a, Kind::I64, 1) || !is(o.b, Kind::I64, 1))
+          return wrong(i);
         if (i.imm < 1) return broken("a loop with a step below 1");
         s.run = control_handler(op);
         return open(op);
       case Op::WhileBegin:
-        if (!has(true, true, false, false) || !bare || !is(dst, Kind::I64, 1) || !is(a, Kind::I64, 1)) return wrong();
+        if (!o.has(true, true, false, false) || !o.bare() || !is(o.dst, Kind::I64, 1) || !is(o.a, Kind::I64, 1))
+          return wrong(i);
         s.run = control_handler(op);
         return open(op);
       case Op::If:
-        if (!has(false, true, false, false) || !bare || !is(a, Kind::Mask, 1)) return wrong();
+        if (!o.has(false, true, false, false) || !o.bare() || !is(o.a, Kind::Mask, 1)) return wrong(i);
         s.run = control_handler(op);
         return open(op);
       case Op::LoopEnd: case Op::WhileTest: case Op::WhileEnd: case Op::Else: case Op::EndIf:
-        if (op == Op::WhileTest ? !has(false, true, false, false) || !is(a, Kind::Mask, 1) : !has(false, false, false, false))
-          return wrong();
-        if (!bare) return wrong();
+        if (op == Op::WhileTest ? !o.has(false, true, false, false) || !is(o.a, Kind::Mask, 1) : !o.has(false, false, false, false))
+          return wrong(i);
+        if (!o.bare()) return wrong(i);
         s.run = control_handler(op);
         return close(op, s);
       case Op::FaultIf:
-        if (!has(false, true, false, false) || !plain || a->kind != Kind::Mask) return wrong();
+        if (!o.has(false, true, false, false) || !o.plain() || o.a->kind != Kind::Mask) return wrong(i);
         if (i.imm < 0 || i.imm > MLRUN_FAULT_BOUND) return broken("an unknown fault");
         s.run = control_handler(op);
         return ok();
       case Op::Scalar: case Op::Tile:
-        if (!has(true, false, false, false) || !plain || !is(dst, Kind::I64, 1)) return wrong();
+        if (!o.has(true, false, false, false) || !o.plain() || !is(o.dst, Kind::I64, 1)) return wrong(i);
         if (i.imm < 0 || i.imm >= (op == Op::Tile ? 2 : out_->num_scalars)) return broken("a scalar that does not exist");
         s.run = control_handler(op);
         return ok();
+      default: return move(op, i, o, s);
+    }
+  }
+
+  // Values into registers, between them and memory; the rest is arithmetic.
+  Status move(Op op, const Instruction& i, const Operands& o, Step& s) {
+    switch (op) {
       case Op::Const: {
-        if (!has(true, false, false, false) || !plain) return wrong();
-        const unsigned size = size_of(dst->kind);
+        if (!o.has(true, false, false, false) || !o.plain()) return wrong(i);
+        const unsigned size = size_of(o.dst->kind);
         if (size < 8 && static_cast<uint64_t>(i.imm) >> (8 * size)) return broken("a constant wider than its register");
-        if (dst->kind == Kind::Mask && i.imm > 1) return broken("a truth value above 1");
+        if (o.dst->kind == Kind::Mask && i.imm > 1) return broken("a truth value above 1");
         // The step copies the first bytes of imm.
         if constexpr (std::endian::native == std::endian::big)
           s.imm = static_cast<int64_t>(static_cast<uint64_t>(i.imm) << (64 - 8 * size));
-        return data(s, move_handler(op, dst->kind, dst->lanes > 1));
+        return data(s, move_handler(op, o.dst->kind, o.dst->lanes > 1));
       }
       case Op::Move:
-        if (!has(true, true, false, false) || !bare || dst->lanes != a->lanes || size_of(dst->kind) != size_of(a->kind))
-          return wrong();
-        return data(s, move_handler(op, dst->kind, dst->lanes > 1));
+        if (!o.has(true, true, false, false) || !o.bare() || o.dst->lanes != o.a->lanes || size_of(o.dst->kind) != size_of(o.a->kind))
+          return wrong(i);
+        return data(s, move_handler(op, o.dst->kind, o.dst->lanes > 1));
       case Op::Load: case Op::Store: {
         const bool is_load = op == Op::Load;
-        const Register* value = is_load ? dst : c;
-        if (!value || !a || !!dst != is_load || !!c == is_load || a->kind != Kind::I64) return wrong();
-        if (a->lanes != 1 && a->lanes != value->lanes) return wrong();
-        if (b && !is(b, Kind::Mask, value->lanes)) return wrong();
-        if (i.type == 0 || i.type > kLastType || kind_of(static_cast<DType>(i.type)) != value->kind) return wrong();
+        const Register* value = is_load ? o.dst : o.c;
+        if (!value || !o.a || !!o.dst != is_load || !!o.c == is_load || o.a->kind != Kind::I64) return wrong(i);
+        if (o.a->lanes != 1 && o.a->lanes != value->lanes) return wrong(i);
+        if (o.b && !is(o.b, Kind::Mask, value->lanes)) return wrong(i);
+        if (i.type == 0 || i.type > kLastType || kind_of(static_cast<DType>(i.type)) != value->kind) return wrong(i);
         if (i.array >= out_->param_flags.size() + out_->local_bytes.size()) return broken("a buffer that does not exist");
         if (!is_load && i.array < out_->param_flags.size() && !(out_->param_flags[i.array] & kParamWritten))
           return broken("stores to a parameter that is not declared as written");
-        return data(s, memory_handler(op, static_cast<DType>(i.type), a->lanes > 1, b != nullptr, value->lanes));
+        return data(s, memory_handler(op, static_cast<DType>(i.type), o.a->lanes > 1, o.b != nullptr, value->lanes));
       }
       case Op::Splat:
-        if (!has(true, true, false, false) || !bare || !is(a, dst->kind, 1)) return wrong();
-        return data(s, move_handler(op, dst->kind, dst->lanes > 1));
+        if (!o.has(true, true, false, false) || !o.bare() || !is(o.a, o.dst->kind, 1)) return wrong(i);
+        return data(s, move_handler(op, o.dst->kind, o.dst->lanes > 1));
       case Op::Ramp:
-        if (!has(true, true, false, false) || !plain || !is(a, dst->kind, 1) ||
-            (dst->kind != Kind::I32 && dst->kind != Kind::I64))
-          return wrong();
-        return data(s, move_handler(op, dst->kind, dst->lanes > 1));
+        if (!o.has(true, true, false, false) || !o.plain() || !is(o.a, o.dst->kind, 1) ||
+            (o.dst->kind != Kind::I32 && o.dst->kind != Kind::I64))
+          return wrong(i);
+        return data(s, move_handler(op, o.dst->kind, o.dst->lanes > 1));
       case Op::Extract:
-        if (!has(true, true, false, false) || !plain || !is(dst, a->kind, 1)) return wrong();
-        if (i.imm < 0 || i.imm >= a->lanes) return broken("a lane that does not exist");
-        return data(s, move_handler(op, dst->kind, true));
+        if (!o.has(true, true, false, false) || !o.plain() || !is(o.dst, o.a->kind, 1)) return wrong(i);
+        if (i.imm < 0 || i.imm >= o.a->lanes) return broken("a lane that does not exist");
+        return data(s, move_handler(op, o.dst->kind, true));
       case Op::Insert:
-        if (!has(true, true, false, false) || !plain || dst->kind != a->kind) return wrong();
-        if (i.imm < 0 || i.imm > dst->lanes || dst->lanes - i.imm < a->lanes) return broken("a lane that does not exist");
-        s.lanes = a->lanes;
-        return data(s, move_handler(op, dst->kind, true));
+        if (!o.has(true, true, false, false) || !o.plain() || o.dst->kind != o.a->kind) return wrong(i);
+        if (i.imm < 0 || i.imm > o.dst->lanes || o.dst->lanes - i.imm < o.a->lanes) return broken("a lane that does not exist");
+        s.lanes = o.a->lanes;
+        return data(s, move_handler(op, o.dst->kind, true));
+      default: return compute(op, i, o, s);
+    }
+  }
+
+  Status compute(Op op, const Instruction& i, const Operands& o, Step& s) {
+    switch (op) {
       case Op::Select:
-        if (!has(true, true, true, true) || !bare || !is(a, Kind::Mask, dst->lanes) || !same(b, dst) || !same(c, dst))
-          return wrong();
-        return data(s, move_handler(op, dst->kind, dst->lanes > 1));
+        if (!o.has(true, true, true, true) || !o.bare() || !is(o.a, Kind::Mask, o.dst->lanes) || !same(o.b, o.dst) || !same(o.c, o.dst))
+          return wrong(i);
+        return data(s, move_handler(op, o.dst->kind, o.dst->lanes > 1));
       case Op::Neg: case Op::Abs: case Op::Floor: case Op::Ceil: case Op::Trunc: case Op::Rint: case Op::Sqrt: case Op::Not:
-        if (!has(true, true, false, false) || !bare || !same(a, dst)) return wrong();
-        return data(s, arithmetic(op, a));
+        if (!o.has(true, true, false, false) || !o.bare() || !same(o.a, o.dst)) return wrong(i);
+        return data(s, arithmetic(op, o.a));
       case Op::IsNan: case Op::IsInf:
-        if (!has(true, true, false, false) || !bare || !is(dst, Kind::Mask, a->lanes)) return wrong();
-        return data(s, float_handler(op, a->kind, a->lanes > 1));
+        if (!o.has(true, true, false, false) || !o.bare() || !is(o.dst, Kind::Mask, o.a->lanes)) return wrong(i);
+        return data(s, float_handler(op, o.a->kind, o.a->lanes > 1));
       case Op::Widen: case Op::WidenU: case Op::Narrow: case Op::ToFloat: case Op::ToFloatU: case Op::ToInt:
       case Op::ToIntU: case Op::Resize: case Op::ResizeOdd: case Op::FromMask:
-        if (!has(true, true, false, false) || !bare || a->lanes != dst->lanes) return wrong();
-        return data(s, convert_handler(op, DType::None, a->kind, dst->kind, a->lanes > 1));
+        if (!o.has(true, true, false, false) || !o.bare() || o.a->lanes != o.dst->lanes) return wrong(i);
+        return data(s, convert_handler(op, DType::None, o.a->kind, o.dst->kind, o.a->lanes > 1));
       case Op::Wrap: case Op::Pack: case Op::Unpack:
-        if (!has(true, true, false, false) || i.array != 0 || i.imm != 0 || i.type > kLastType || a->lanes != dst->lanes) return wrong();
-        return data(s, convert_handler(op, static_cast<DType>(i.type), a->kind, dst->kind, a->lanes > 1));
+        if (!o.has(true, true, false, false) || i.array != 0 || i.imm != 0 || i.type > kLastType ||
+            o.a->lanes != o.dst->lanes)
+          return wrong(i);
+        return data(s, convert_handler(op, static_cast<DType>(i.type), o.a->kind, o.dst->kind, o.a->lanes > 1));
       case Op::Add: case Op::Sub: case Op::Mul: case Op::Div: case Op::FMod: case Op::Min: case Op::Max: case Op::MinU:
       case Op::MaxU: case Op::Quot: case Op::QuotU: case Op::Rem: case Op::RemU: case Op::FloorQuot: case Op::FloorRem:
       case Op::Pow: case Op::PowU: case Op::And: case Op::Or: case Op::Xor: case Op::Shl: case Op::Shr: case Op::ShrU:
-        if (!has(true, true, true, false) || !bare || !same(a, dst) || !same(b, dst)) return wrong();
-        return data(s, arithmetic(op, a));
+        if (!o.has(true, true, true, false) || !o.bare() || !same(o.a, o.dst) || !same(o.b, o.dst)) return wrong(i);
+        return data(s, arithmetic(op, o.a));
       case Op::Lt: case Op::Le: case Op::Eq: case Op::Ne: case Op::LtU: case Op::LeU:
-        if (!has(true, true, true, false) || !bare || !same(a, b) || !is(dst, Kind::Mask, a->lanes)) return wrong();
-        return data(s, arithmetic(op, a));
+        if (!o.has(true, true, true, false) || !o.bare() || !same(o.a, o.b) || !is(o.dst, Kind::Mask, o.a->lanes))
+          return wrong(i);
+        return data(s, arithmetic(op, o.a));
       case Op::Fma:
-        if (!has(true, true, true, true) || !bare || !same(a, dst) || !same(b, dst) || !same(c, dst)) return wrong();
-        return data(s, float_handler(op, dst->kind, dst->lanes > 1));
+        if (!o.has(true, true, true, true) || !o.bare() || !same(o.a, o.dst) || !same(o.b, o.dst) || !same(o.c, o.dst))
+          return wrong(i);
+        return data(s, float_handler(op, o.dst->kind, o.dst->lanes > 1));
       case Op::FmaSplat:
-        if (!has(true, true, true, true) || !bare || !is(a, dst->kind, 1) || !same(b, dst) || !same(c, dst)) return wrong();
-        return data(s, float_handler(op, dst->kind, dst->lanes > 1));
+        if (!o.has(true, true, true, true) || !o.bare() || !is(o.a, o.dst->kind, 1) || !same(o.b, o.dst) ||
+            !same(o.c, o.dst))
+          return wrong(i);
+        return data(s, float_handler(op, o.dst->kind, o.dst->lanes > 1));
       case Op::SumLanes: case Op::ProdLanes: case Op::MinLanes: case Op::MaxLanes: case Op::MinLanesU: case Op::MaxLanesU:
-        if (!has(true, true, false, false) || !bare || !is(dst, a->kind, 1) || (a->lanes & (a->lanes - 1)) != 0) return wrong();
-        s.lanes = a->lanes;
-        return data(s, lanes_handler(op, a->kind));
-      case Op::None: break;
+        if (!o.has(true, true, false, false) || !o.bare() || !is(o.dst, o.a->kind, 1) ||
+            (o.a->lanes & (o.a->lanes - 1)) != 0)
+          return wrong(i);
+        s.lanes = o.a->lanes;
+        return data(s, lanes_handler(op, o.a->kind));
+      default: return broken("unknown operation {}", {i.op});
     }
-    return broken("unknown operation {}", {i.op});
   }
 
   static Handler arithmetic(Op op, const Register* a) {

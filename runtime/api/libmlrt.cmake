@@ -1,9 +1,10 @@
-# libmlrt.so with its two symbols. Everything but the table is hidden.
+# libmlrt.so with its two symbols. Everything but the table is hidden. Its major version is that of the API, MLC_API_VERSION.
 get_target_property(sources mlrt SOURCES)
 list(TRANSFORM sources PREPEND ${PROJECT_SOURCE_DIR}/runtime/api/)
 get_target_property(libraries mlrt LINK_LIBRARIES)
 add_library(mlrt_shared SHARED ${sources})
-set_target_properties(mlrt_shared PROPERTIES OUTPUT_NAME mlrt LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib
+set_target_properties(mlrt_shared PROPERTIES OUTPUT_NAME mlrt EXPORT_NAME mlrt
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib
   LINK_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/api/libmlrt.map)
 target_compile_options(mlrt_shared PRIVATE -fno-exceptions -Wno-restrict "$<$<CONFIG:Release>:${MLC_SMALL_CODE}>")
 target_compile_definitions(mlrt_shared PRIVATE MLC_VERSION_TEXT="${PROJECT_VERSION}")

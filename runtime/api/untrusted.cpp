@@ -22,6 +22,7 @@ exec::Limits limits_for(bool is_trusted, const LimitOptions& options, uint64_t f
   if (!is_trusted) {
     limits.max_memory_bytes = std::min(limits.max_memory_bytes, untrusted::kMemoryBytes);
     limits.confine_loads = true;
+    limits.broken_code = Code::Malformed;
   }
   if (options.memory_bytes != 0) limits.max_memory_bytes = options.memory_bytes;
   limits.work = work_limits_for(is_trusted, options.time_ns);

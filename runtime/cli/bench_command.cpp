@@ -35,20 +35,20 @@ struct BenchOptions {
 struct BenchInputs {
   const char* from = "";
   std::vector<NamedTensor> owned;
-  Views views;
+  mlio::Views views;
 };
-Result<BenchInputs> bench_inputs(const OpenModel& model, const Target& target, const InputOptions& o, io::InputFiles& files,
+Result<BenchInputs> bench_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& o, io::InputFiles& files,
                                  InputMemory& memory) {
   BenchInputs in;
   if (!o.specs.empty()) {
     in.from = "given";
     MLC_ASSIGN(in.owned, make_inputs(model, target, o, files, memory));
-    in.views = views_of(model, target.program, in.owned);
+    in.views = mlio::views_of(model, target.program, in.owned);
     return in;
   }
   if (o.dims.empty()) {
     in.from = "golden";
-    in.views.tensors.resize(program_at(model, target.program).num_inputs);
+    in.views.tensors.resize(mlio::program_at(model, target.program).num_inputs);
     MlcError* error = nullptr;
     const int code = api().golden_inputs(model.model.get(), target.program, in.views.tensors.data(),
                                          static_cast<uint32_t>(in.views.tensors.size()), &error);
@@ -58,7 +58,7 @@ Result<BenchInputs> bench_inputs(const OpenModel& model, const Target& target, c
   }
   in.from = "random";
   MLC_ASSIGN(in.owned, make_up_inputs(model, target, o, memory));
-  in.views = views_of(model, target.program, in.owned);
+  in.views = mlio::views_of(model, target.program, in.owned);
   return in;
 }
 
@@ -67,10 +67,10 @@ struct Extent {
   std::string name;
   int64_t value;
 };
-std::vector<Extent> extents_fed(const OpenModel& model, const Target& target, const std::vector<MlcTensor>& inputs) {
+std::vector<Extent> extents_fed(const OpenModel& model, const mlio::Target& target, const std::vector<MlcTensor>& inputs) {
   std::vector<Extent> found;
-  for (uint32_t i = 0; i < program_at(model, target.program).num_inputs; ++i) {
-    const MlcPort port = port_at(model, target.program, false, i);
+  for (uint32_t i = 0; i < mlio::program_at(model, target.program).num_inputs; ++i) {
+    const MlcPort port = mlio::port_at(model, target.program, false, i);
     const auto fed = std::find_if(inputs.begin(), inputs.end(), [&](const MlcTensor& t) {
       return t.list_depth == 0 && t.name && std::string_view(t.name) == port.name;
     });
@@ -211,14 +211,14 @@ Result<Report> bench(const BenchOptions& o, OpenFiles& files) {
   MLC_ASSIGN(const uint64_t duration, parse_duration(o.duration));
   MLC_ASSIGN(const uint64_t warmup, parse_duration(o.warmup));
   MLC_ASSIGN(const OpenModel model, open_model(files));
-  MLC_ASSIGN(Target target, choose_target(model, o.input));
+  MLC_ASSIGN(mlio::Target target, choose_target(model, o.input));
   MLC_RETURN_IF_ERROR(check_variant(model, o.variant));
   MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
   MLC_ASSIGN(const BenchInputs inputs, bench_inputs(model, target, o.input, files.inputs, memory));
   MLC_ASSIGN(const std::vector<OpenSession> sessions, open_sessions(model, o, memory.shared_with_session()));
   const OpenSession& session = sessions.front();
   say_what_crashed(model.info.file, session.info.variant);
-  const MlcProgram program = program_at(model, target.program);
+  const MlcProgram program = mlio::program_at(model, target.program);
   say_what_runs(model, session, "program " + printable(program.name));
 
   MLC_ASSIGN(const Measured measured, measure(sessions, {program.name, inputs.views.tensors, program.num_outputs, warmup, duration}));

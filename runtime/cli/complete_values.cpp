@@ -28,7 +28,7 @@ void add_variants(const OpenModel& model, const CommandLine& line, Names& out) {
 }
 
 void add_programs(const OpenModel& model, const CommandLine&, Names& out) {
-  for (uint32_t i = 0; i < model.info.num_programs; ++i) out.insert(program_at(model, i).name);
+  for (uint32_t i = 0; i < model.info.num_programs; ++i) out.insert(mlio::program_at(model, i).name);
 }
 
 InputOptions input_options(const CommandLine& line) {
@@ -40,7 +40,7 @@ InputOptions input_options(const CommandLine& line) {
 }
 
 void add_pipelines(const OpenModel& model, const CommandLine&, Names& out) {
-  if (const auto names = pipeline_names(model))
+  if (const auto names = mlio::pipeline_names(model))
     for (const std::string& name : *names) out.insert(name);
 }
 
@@ -53,8 +53,8 @@ void add_inputs(const OpenModel& model, const CommandLine& line, Names& out) {
 void add_extents(const OpenModel& model, const CommandLine& line, Names& out) {
   const auto target = choose_target(model, input_options(line));
   if (!target) return;
-  for (uint32_t i = 0; i < program_at(model, target->program).num_inputs; ++i)
-    for (const std::string& name : free_extents(port_at(model, target->program, false, i))) out.insert(name + "=");
+  for (uint32_t i = 0; i < mlio::program_at(model, target->program).num_inputs; ++i)
+    for (const std::string& name : free_extents(mlio::port_at(model, target->program, false, i))) out.insert(name + "=");
 }
 
 // The words that `names_of` finds in the container; none if it cannot be opened.

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "runtime/api/mlc.h"
 #include "runtime/api/sized.h"
+#include "runtime/mlio/runner.h"
 
 namespace mlc::cli {
 
@@ -28,15 +29,7 @@ using FileHandle = std::unique_ptr<MlcFile, FileRelease>;
 using ModelHandle = std::unique_ptr<MlcModel, ModelRelease>;
 using SessionHandle = std::unique_ptr<MlcSession, SessionRelease>;
 
-// Takes the error and releases it. By reference, because the call that sets it stands in the argument before.
-inline Status status_of(int code, MlcError*& error) {
-  if (code == MLC_OK) return ok();
-  Status s(static_cast<Code>(code), static_cast<uint16_t>(api().error_number(error)), api().error_message(error));
-  for (uint32_t i = 0; const char* fact = api().error_fact(error, i); ++i) s.facts.emplace_back(fact);
-  s.help = api().error_help(error);
-  api().error_release(error);
-  error = nullptr;
-  return s;
-}
+// Takes the error and releases it.
+inline Status status_of(int code, MlcError*& error) { return mlio::status_of(api(), code, error); }
 
 }  // namespace mlc::cli

@@ -156,12 +156,6 @@ void say_what_runs(const OpenModel& model, const OpenSession& session, const std
   if (*model.info.trust_help) note("  help: " + printable(model.info.trust_help));
 }
 
-MlcProgram program_at(const OpenModel& model, uint32_t index) {
-  auto p = sized<MlcProgram>();
-  api().program(model.model.get(), index, &p);
-  return p;
-}
-
 MlcVariant variant_at(const OpenModel& model, uint32_t index) {
   auto v = sized<MlcVariant>();
   api().explain(model.model.get(), index, &v);
@@ -174,22 +168,6 @@ std::vector<FailingClause> failing_of(const OpenModel& model, uint32_t variant) 
   for (uint32_t k = 0; api().failing(model.model.get(), variant, k, &c) == MLC_OK; ++k)
     out.push_back({c.clause, std::string_view(c.answer) == name_of(probe::Answer::No) ? probe::Answer::No : probe::Answer::Unknown, c.source});
   return out;
-}
-
-MlcPort port_at(const OpenModel& model, uint32_t program, bool is_output, uint32_t index) {
-  auto p = sized<MlcPort>();
-  api().port(model.model.get(), program, is_output, index, &p);
-  return p;
-}
-
-Result<uint32_t> program_index(const OpenModel& model, const std::string& name) {
-  std::string known;
-  for (uint32_t i = 0; i < model.info.num_programs; ++i) {
-    const MlcProgram p = program_at(model, i);
-    if (name.empty() ? p.is_default != 0 : name == p.name) return i;
-    known += (known.empty() ? "" : ", ") + std::string(p.name);
-  }
-  return Status(Code::Usage, "no program '" + name + "' in this container").fact("it has " + known);
 }
 
 Result<uint64_t> parse_duration(const std::string& text) {

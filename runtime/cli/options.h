@@ -33,6 +33,7 @@ struct OpenModel {
   MlcModelInfo info = sized<MlcModelInfo>();
   uint64_t open_ns = 0;
   bool isolated = false;
+  operator mlio::ModelRef() const { return {api(), model.get()}; }
 };
 // Opens the file with the user's trust folder, the keys and the policy of the command line, as far as it can be without
 // looking into it. `ns` is set to the time that took.
@@ -76,12 +77,8 @@ Status check_variant(const OpenModel& model, const VariantOptions& options);
 // "x86-64-v3 · 2 threads · FIGURES" on stderr; where trust is missing, lines that say why native code did not run and what to do.
 void say_what_runs(const OpenModel& model, const OpenSession& session, const std::string& figures);
 
-// Index of a program by name; empty: the default one.
-Result<uint32_t> program_index(const OpenModel& model, const std::string& name);
-MlcProgram program_at(const OpenModel& model, uint32_t index);
 MlcVariant variant_at(const OpenModel& model, uint32_t index);
 std::vector<FailingClause> failing_of(const OpenModel& model, uint32_t variant);
-MlcPort port_at(const OpenModel& model, uint32_t program, bool is_output, uint32_t index);
 
 // "5s", "300ms", "0.3s": nanoseconds.
 Result<uint64_t> parse_duration(const std::string& text);

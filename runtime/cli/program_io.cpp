@@ -17,7 +17,6 @@ namespace mlc::cli {
 namespace {
 
 constexpr size_t kLongestExtent = 16;  // an expression that is longer is shown as '?'
-constexpr const char* kPipelineAsset = "pipeline.json";
 // Of made-up inputs of a file that nobody trusts: its session may hold as much (spec/untrusted.md).
 constexpr uint64_t kUntrustedBytes = uint64_t{192} << 20;
 
@@ -76,10 +75,10 @@ Result<HostTensor> made_up(const MlcPort& port, const Dims& dims, bool random, u
 // Bare arrays for the ports of a program.
 class RawInputs {
  public:
-  RawInputs(const OpenModel& model, const Target& target, Dims dims, InputMemory& memory)
+  RawInputs(const OpenModel& model, const mlio::Target& target, Dims dims, InputMemory& memory)
       : has_pipeline_(target.has_pipeline), dims_(std::move(dims)), memory_(memory) {
     const uint32_t program = target.program;
-    for (uint32_t i = 0; i < program_at(model, program).num_inputs; ++i) ports_.push_back(port_at(model, program, false, i));
+    for (uint32_t i = 0; i < mlio::program_at(model, program).num_inputs; ++i) ports_.push_back(mlio::port_at(model, program, false, i));
     given_.resize(ports_.size());
   }
 
@@ -239,7 +238,7 @@ class RawInputs {
   std::vector<std::vector<HostTensor>> given_;  // one tensor, or the items of a list
 };
 
-Result<std::vector<NamedTensor>> pipeline_inputs(const Target& target, const std::vector<io::InputSpec>& specs,
+Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, const std::vector<io::InputSpec>& specs,
                                                  io::InputFiles& files, InputMemory& memory) {
   std::vector<io::LoadedInput> loaded;
   std::vector<pipeline::GivenInput> given;
@@ -255,29 +254,11 @@ Result<std::vector<NamedTensor>> pipeline_inputs(const Target& target, const std
     io::LoadedInput& l = loaded.back();
     memory.take_files(l.bytes.size());
     for (const NamedTensor& t : l.tensors) memory.take_files(bytes_held(t.tensor));
-    if (l.tensors.empty()) {
-      given.push_back({spec.name, l.bytes.bytes(), std::nullopt});
-      continue;
-    }
-    for (NamedTensor& t : l.tensors)
-      given.push_back({l.tensors.size() > 1 || spec.name.empty() ? t.name : spec.name, {}, std::move(t.tensor)});
+    mlio::give(spec.name, l, given);
   }
   MLC_ASSIGN(std::vector<NamedTensor> decoded, target.pipeline->before(std::move(given), memory.for_files()));
   for (const NamedTensor& t : decoded) memory.take_files(bytes_held(t.tensor));
   return decoded;
-}
-
-// The description of the pipelines, or an empty text where there is none.
-Result<std::string_view> pipeline_text(const OpenModel& model) {
-  MlcBytes text{};
-  MlcError* error = nullptr;
-  const int found = api().asset_data(model.model.get(), kPipelineAsset, &text, &error);
-  if (found == MLC_NOT_FOUND) {
-    api().error_release(error);
-    return std::string_view();
-  }
-  MLC_RETURN_IF_ERROR(status_of(found, error));
-  return std::string_view(static_cast<const char*>(text.data), static_cast<size_t>(text.bytes));
 }
 
 }  // namespace
@@ -308,24 +289,15 @@ Status InputMemory::take_made_up(uint64_t bytes, const std::string& what) {
 
 void InputMemory::take_files(uint64_t bytes) { taken_ += std::min(bytes, limit_ - taken_); }
 
-std::vector<std::string> input_names(const OpenModel& model, const Target& target) {
+std::vector<std::string> input_names(const OpenModel& model, const mlio::Target& target) {
   std::vector<std::string> names;
   if (target.pipeline) {
     const pipeline::Pipeline& p = target.pipeline->description();
     for (pipeline::ValueId id : p.inputs) names.push_back(p.value(id).name);
   } else {
-    for (uint32_t i = 0; i < program_at(model, target.program).num_inputs; ++i)
-      names.emplace_back(port_at(model, target.program, false, i).name);
+    for (uint32_t i = 0; i < mlio::program_at(model, target.program).num_inputs; ++i)
+      names.emplace_back(mlio::port_at(model, target.program, false, i).name);
   }
-  return names;
-}
-
-Result<std::vector<std::string>> pipeline_names(const OpenModel& model) {
-  std::vector<std::string> names;
-  MLC_ASSIGN(const std::string_view text, pipeline_text(model));
-  if (text.empty()) return names;
-  MLC_ASSIGN(const pipeline::PipelineFile file, pipeline::parse(text, kPipelineAsset));
-  for (const pipeline::Pipeline& p : file.pipelines) names.push_back(p.name);
   return names;
 }
 
@@ -359,39 +331,14 @@ void add_input_options(CLI::App& app, InputOptions& o) {
   app.add_option("--dim", o.dims, "NAME=N: a free extent of what is made up");
 }
 
-Result<Target> choose_target(const OpenModel& model, const InputOptions& o) {
-  Target target;
-  MLC_ASSIGN(const std::string_view text, pipeline_text(model));
-  target.has_pipeline = !text.empty();
-  if (o.raw || text.empty()) {
-    if (!o.pipeline.empty()) return Status(Code::Usage, "--pipeline: this run has no pipeline");
-    auto program = program_index(model, o.program.empty() ? "main" : o.program);
-    if (!program && o.program.empty()) program = program_index(model, "");
-    MLC_ASSIGN(target.program, std::move(program));
-    return target;
-  }
-  if (!o.program.empty()) return Status(Code::Usage, "--program needs --raw: a pipeline says what it runs");
-  MLC_ASSIGN(pipeline::PipelineFile file, pipeline::parse(text, kPipelineAsset));
-  MLC_ASSIGN(const uint32_t default_program, program_index(model, ""));
-  const std::string wanted = o.pipeline.empty() ? program_at(model, default_program).name : o.pipeline;
-  std::string known;
-  for (pipeline::Pipeline& p : file.pipelines) {
-    known += (known.empty() ? "" : ", ") + p.name;
-    if (p.name != wanted) continue;
-    MLC_ASSIGN(target.program, program_index(model, p.name));
-    const auto assets = [&](std::string_view name) -> Result<Bytes> {
-      MlcBytes part{};
-      MlcError* why = nullptr;
-      MLC_RETURN_IF_ERROR(status_of(api().asset_data(model.model.get(), std::string(name).c_str(), &part, &why), why));
-      return Bytes(static_cast<const std::byte*>(part.data), static_cast<size_t>(part.bytes));
-    };
-    MLC_ASSIGN(target.pipeline, pipeline::HostPipeline::create(std::move(p), assets));
-    return target;
-  }
-  return Status(Code::Usage, "no pipeline '" + wanted + "' in this container").fact("it has " + known);
+Result<mlio::Target> choose_target(const OpenModel& model, const InputOptions& o) {
+  MLC_ASSIGN(mlio::Target target, mlio::choose_target(model, {o.raw, o.pipeline, o.program}));
+  if (!target.pipeline && !o.pipeline.empty()) return Status(Code::Usage, "--pipeline: this run has no pipeline");
+  if (target.pipeline && !o.program.empty()) return Status(Code::Usage, "--program needs --raw: a pipeline says what it runs");
+  return target;
 }
 
-Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const Target& target, const InputOptions& o,
+Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& o,
                                              io::InputFiles& files, InputMemory& memory) {
   const std::vector<std::string> names = input_names(model, target);
   std::vector<io::InputSpec> specs;
@@ -409,7 +356,7 @@ Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const Targe
   return inputs.take();
 }
 
-Result<std::vector<NamedTensor>> make_up_inputs(const OpenModel& model, const Target& target, const InputOptions& o,
+Result<std::vector<NamedTensor>> make_up_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& o,
                                                 InputMemory& memory) {
   MLC_ASSIGN(Dims dims, parse_dims(o.dims));
   RawInputs inputs(model, target, std::move(dims), memory);
@@ -419,116 +366,6 @@ Result<std::vector<NamedTensor>> make_up_inputs(const OpenModel& model, const Ta
   io::InputFiles none;
   MLC_RETURN_IF_ERROR(inputs.add(random, none));
   return inputs.take();
-}
-
-Views views_of(const OpenModel& model, uint32_t program, const std::vector<NamedTensor>& tensors) {
-  Views views;
-  views.items.reserve(tensors.size());
-  const auto is_list = [&](const std::string& name) {
-    for (uint32_t i = 0; i < program_at(model, program).num_inputs; ++i)
-      if (const MlcPort p = port_at(model, program, false, i); name == p.name) return p.list_depth > 0;
-    return false;
-  };
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const NamedTensor& t = tensors[i];
-    MlcTensor view{};
-    view.name = t.name.c_str();
-    view.data = const_cast<std::byte*>(t.tensor.data.data());
-    view.bytes = t.tensor.data.size();
-    view.dtype = static_cast<int32_t>(t.tensor.dtype);
-    view.rank = static_cast<uint32_t>(t.tensor.shape.size());
-    view.shape = t.tensor.shape.data();
-    if (t.tensor.dtype == DType::Str) {
-      std::vector<MlcString>& strings = views.strings.emplace_back();
-      for (const std::string& s : t.tensor.strings) strings.push_back({s.data(), s.size()});
-      view.data = strings.data();
-      view.bytes = strings.size() * sizeof(MlcString);
-    }
-    if (!is_list(t.name)) {
-      views.tensors.push_back(view);
-      continue;
-    }
-    if (i == 0 || tensors[i - 1].name != t.name) {
-      views.items.emplace_back();
-      views.tensors.emplace_back().name = t.name.c_str();
-    }
-    views.items.back().push_back(view);
-    MlcTensor& list = views.tensors.back();
-    list.list_depth = 1;
-    list.num_items = static_cast<uint32_t>(views.items.back().size());
-    list.items = views.items.back().data();
-  }
-  return views;
-}
-
-namespace {
-
-// What the answers of a file that nobody trusts may take beside the memory of the session.
-constexpr uint64_t kCopiedBytes = uint64_t{48} << 20;
-
-class Results {
- public:
-  explicit Results(bool is_trusted) : left_(is_trusted ? UINT64_MAX : kCopiedBytes) {}
-
-  // Recursion: the depth of lists.
-  Status add(const std::string& name, const MlcTensor& o) {
-    if (!take(sizeof(NamedTensor) + 2 * name.size() + o.rank * sizeof(int64_t))) return too_many(name);
-    for (uint32_t i = 0; i < o.num_items; ++i) MLC_RETURN_IF_ERROR(add(name + "." + std::to_string(i), o.items[i]));
-    if (o.list_depth > 0) return ok();
-    std::vector<int64_t> shape(o.shape, o.shape + o.rank);
-    if (o.dtype == MLC_STR) {
-      std::vector<std::string> strings;
-      for (uint64_t k = 0; k < o.bytes / sizeof(MlcString); ++k) {
-        const MlcString& s = static_cast<const MlcString*>(o.data)[k];
-        if (!take(sizeof(std::string) + s.bytes)) return too_many(name);
-        strings.emplace_back(s.data, s.bytes);
-      }
-      out.push_back({name, HostTensor::of_strings(std::move(shape), std::move(strings))});
-      return ok();
-    }
-    MLC_ASSIGN(HostTensor t, HostTensor::view(static_cast<DType>(o.dtype), std::move(shape), o.data, o.bytes));
-    out.push_back({name, std::move(t)});
-    return ok();
-  }
-
-  std::vector<NamedTensor> out;
-
- private:
-  bool take(uint64_t bytes) {
-    const bool enough = bytes <= left_;
-    left_ -= enough && left_ != UINT64_MAX ? bytes : 0;
-    return enough;
-  }
-  static Status too_many(const std::string& name) {
-    return Status(Code::Resource, 6006, "the strings and lists among the outputs take more than {} MiB, found at '{}'",
-                  kCopiedBytes >> 20, name)
-        .hint("sign the file, or trust who has signed it: then there is no limit");
-  }
-
-  uint64_t left_;
-};
-
-}  // namespace
-
-Result<std::vector<NamedTensor>> results_of(const OpenModel& model, uint32_t program,
-                                            const std::vector<MlcTensor>& outputs) {
-  Results results(model.info.native_allowed != 0);
-  for (uint32_t i = 0; i < outputs.size(); ++i)
-    MLC_RETURN_IF_ERROR(results.add(port_at(model, program, true, i).name, outputs[i]));
-  return std::move(results.out);
-}
-
-Result<std::vector<MlcTensor>> run_once(const OpenModel& model, const OpenSession& session, uint32_t program,
-                                        const std::vector<MlcTensor>& inputs) {
-  const MlcProgram p = program_at(model, program);
-  std::vector<MlcTensor> outputs(p.num_outputs, MlcTensor{});
-  auto how = sized<MlcRunOptions>();
-  how.program = p.name;
-  MlcError* error = nullptr;
-  MLC_RETURN_IF_ERROR(status_of(api().run(session.session.get(), &how, inputs.data(), static_cast<uint32_t>(inputs.size()),
-                                          outputs.data(), static_cast<uint32_t>(outputs.size()), &error),
-                                error));
-  return outputs;
 }
 
 }  // namespace mlc::cli

@@ -2,7 +2,6 @@
 // container or, with --raw or where there is none, as bare arrays.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,7 +9,7 @@
 #include "runtime/io/file.h"
 #include "runtime/io/limits.h"
 #include "runtime/io/tensor.h"
-#include "runtime/pipeline/host_pipeline.h"
+#include "runtime/mlio/runner.h"
 
 namespace mlc::cli {
 
@@ -44,43 +43,20 @@ struct InputOptions {
 };
 void add_input_options(CLI::App& app, InputOptions& options);
 
-// What is going to run: a program, and the pipeline around it if there is one.
-struct Target {
-  uint32_t program = 0;
-  bool has_pipeline = false;  // the container, be it used or not
-  std::optional<pipeline::HostPipeline> pipeline;
-};
-Result<Target> choose_target(const OpenModel& model, const InputOptions& options);
+// What is going to run.
+Result<mlio::Target> choose_target(const OpenModel& model, const InputOptions& options);
 // What -i may name.
-std::vector<std::string> input_names(const OpenModel& model, const Target& target);
-// The pipelines of the container; none is not an error.
-Result<std::vector<std::string>> pipeline_names(const OpenModel& model);
+std::vector<std::string> input_names(const OpenModel& model, const mlio::Target& target);
 // Names of the extents of a port that only a run tells, once each.
 std::vector<std::string> free_extents(const MlcPort& port);
 // "f32[N,3,224,224]"; '?' for an extent that follows from others by a long expression.
 std::string port_text(const MlcPort& port);
 
 // The tensors of the program's inputs, named; the items of a list one behind the other under its name. Everything that is wrong or missing is reported at once (E4001).
-Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const Target& target, const InputOptions& options,
+Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& options,
                                              io::InputFiles& files, InputMemory& memory);
 // Random ones for the arrays that the program takes, those of a pipeline behind its decoders, with the extents of --dim.
-Result<std::vector<NamedTensor>> make_up_inputs(const OpenModel& model, const Target& target, const InputOptions& options,
+Result<std::vector<NamedTensor>> make_up_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& options,
                                                 InputMemory& memory);
-
-// Views of tensors for the C API. The tensors must outlive the views.
-struct Views {
-  std::vector<MlcTensor> tensors;
-  std::vector<std::vector<MlcTensor>> items;  // of lists
-  std::vector<std::vector<MlcString>> strings;
-};
-Views views_of(const OpenModel& model, uint32_t program, const std::vector<NamedTensor>& tensors);
-// The outputs of a run by name: views, valid until the session's next run, but for strings, which are copied. The items of
-// a list NAME are called NAME.0, NAME.1, ... Resource (E6006) where copies and names of a file that nobody trusts take
-// more than a bound, for strings and items may share their memory in the session.
-Result<std::vector<NamedTensor>> results_of(const OpenModel& model, uint32_t program, const std::vector<MlcTensor>& outputs);
-
-// Runs the program once.
-Result<std::vector<MlcTensor>> run_once(const OpenModel& model, const OpenSession& session, uint32_t program,
-                                        const std::vector<MlcTensor>& inputs);
 
 }  // namespace mlc::cli

@@ -26,7 +26,7 @@ struct RunOptions {
 
 Result<Report> run(const RunOptions& o, OpenFiles& files) {
   MLC_ASSIGN(const OpenModel model, open_model(files));
-  MLC_ASSIGN(Target target, choose_target(model, o.input));
+  MLC_ASSIGN(mlio::Target target, choose_target(model, o.input));
   MLC_RETURN_IF_ERROR(check_variant(model, o.variant));
   MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
   const uint64_t start = now_ns();
@@ -36,10 +36,10 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   say_what_crashed(model.info.file, session.info.variant);
 
   const uint64_t ready = now_ns();
-  const Views views = views_of(model, target.program, inputs);
-  MLC_ASSIGN(const std::vector<MlcTensor> outputs, run_once(model, session, target.program, views.tensors));
+  const mlio::Views views = mlio::views_of(model, target.program, inputs);
+  MLC_ASSIGN(const std::vector<MlcTensor> outputs, mlio::run_once(model, session.session.get(), target.program, nullptr, views.tensors));
   const uint64_t ran = now_ns();
-  MLC_ASSIGN(std::vector<NamedTensor> results, results_of(model, target.program, outputs));
+  MLC_ASSIGN(std::vector<NamedTensor> results, mlio::results_of(model, target.program, outputs));
   std::vector<pipeline::Answer> answers;
   if (target.pipeline) {
     const auto top = o.top > 0 ? std::optional<int64_t>(o.top) : std::nullopt;

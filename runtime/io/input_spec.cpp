@@ -109,6 +109,24 @@ std::vector<std::string> paths_possible(std::string_view text) {
   }
 }
 
+namespace {
+
+// Of the arrays of an archive the one that `spec` names.
+Result<LoadedInput> array_named(const InputSpec& spec, LoadedInput in, const std::string& where) {
+  std::string known;
+  for (NamedTensor& t : in.tensors) {
+    known += (known.empty() ? "" : ", ") + t.name;
+    if (t.name != spec.array || in.media != Media::Zip) continue;
+    NamedTensor wanted{spec.name.empty() ? spec.array : spec.name, std::move(t.tensor)};
+    in.tensors.clear();
+    in.tensors.push_back(std::move(wanted));
+    return in;
+  }
+  return Status(Code::InputMismatch, where + " has no array " + quoted(spec.array)).fact("it has " + (known.empty() ? "none" : known));
+}
+
+}  // namespace
+
 Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files, const DecodeLimits& limits) {
   assert(spec.kind == InputSpec::Kind::File || spec.kind == InputSpec::Kind::Raw);
   LoadedInput in;
@@ -129,11 +147,18 @@ Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files, const D
     in.bytes = {};
     return in;
   }
+  MLC_ASSIGN(LoadedInput all, load_bytes(std::move(in.bytes), spec.name, where, left));
+  return spec.array.empty() ? std::move(all) : array_named(spec, std::move(all), where);
+}
+
+Result<LoadedInput> load_bytes(HostBuffer bytes, const std::string& name, std::string_view where, const DecodeLimits& left) {
+  LoadedInput in;
+  in.bytes = std::move(bytes);
   in.media = media_of(in.bytes.bytes());
   if (in.media == Media::Npy) {
     auto t = parse_npy(in.bytes.bytes(), left);
     if (!t.ok()) return std::move(t).status().note(where);
-    in.tensors.push_back({spec.name, std::move(t).value()});
+    in.tensors.push_back({name, std::move(t).value()});
     in.bytes = {};
   } else if (in.media == Media::Zip) {
     auto all = parse_npz(in.bytes.bytes(), left);
@@ -141,17 +166,7 @@ Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files, const D
     in.tensors = std::move(all).value();
     in.bytes = {};
   }
-  if (spec.array.empty()) return in;
-  std::string known;
-  for (NamedTensor& t : in.tensors) {
-    known += (known.empty() ? "" : ", ") + t.name;
-    if (t.name != spec.array || in.media != Media::Zip) continue;
-    NamedTensor wanted{spec.name.empty() ? spec.array : spec.name, std::move(t.tensor)};
-    in.tensors.clear();
-    in.tensors.push_back(std::move(wanted));
-    return in;
-  }
-  return Status(Code::InputMismatch, where + " has no array " + quoted(spec.array)).fact("it has " + (known.empty() ? "none" : known));
+  return in;
 }
 
 namespace {

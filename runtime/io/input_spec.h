@@ -47,6 +47,8 @@ struct LoadedInput {
   HostBuffer bytes;                  // everything else, undecoded
 };
 Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files, const DecodeLimits& limits = {});
+// The same of a file that has been read. `name` is that of an array without one, `where` stands in messages.
+Result<LoadedInput> load_bytes(HostBuffer bytes, const std::string& name, std::string_view where, const DecodeLimits& limits = {});
 
 // The array of one element that a Number is as this type, whose extents are all 1. InputMismatch where it does not hold it.
 Result<HostTensor> tensor_of_number(const InputSpec& spec, DType dtype, std::vector<int64_t> shape);

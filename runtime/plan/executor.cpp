@@ -1,13 +1,12 @@
 #include "runtime/plan/executor.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/compose.h"
 #include "runtime/memory/poison.h"
 #include "runtime/plan/binding.h"
@@ -20,12 +19,6 @@ namespace {
 constexpr uint64_t kPieceBytes = 1u << 20;  // of a constant: what one worker prepares at a time
 constexpr size_t kMaxBindings = 16;  // sets of input shapes kept per function
 
-uint64_t now_ns() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
-}
-
 const char* fault_text(int32_t fault) {
   switch (fault) {
     case MLRUN_FAULT_INDEX: return "an index lies outside its array";
@@ -34,6 +27,15 @@ const char* fault_text(int32_t fault) {
     case MLRUN_FAULT_BAD_CODE: return "the code breaks its own rules";
     default: return "unknown fault";
   }
+}
+
+// An index or a divisor may come from the values of the inputs; the rest is up to the code.
+Status fault_status(int32_t fault, const Instr& at, Code broken_code) {
+  const bool of_values = fault == MLRUN_FAULT_INDEX || fault == MLRUN_FAULT_DIVISION;
+  Status s(of_values ? Code::InputMismatch : broken_code, of_values ? 4005 : 0, "kernel {}{} failed: {} (fault {})", at.kernel,
+           at.name.empty() ? "" : " (" + at.name + ")", fault_text(fault), fault);
+  if (of_values) s.facts.push_back("the values of the inputs do not fit the model, or the model's code is wrong");
+  return s;
 }
 
 void clear_line_behind(std::byte* data, uint64_t bytes) {
@@ -101,11 +103,11 @@ std::string complaint_about_list(const Port& port, uint8_t depth, const InputArg
 
 }  // namespace
 
-Executor::Executor(const Plan& plan, const KernelModule& module, const Constants& constants, WorkerPool& pool,
+Executor::Executor(const Plan& plan, const KernelModule& module, const Constants& constants, const TeamOptions& team,
                    const Limits& limits)
-    : plan_(plan), module_(module), constants_(constants), pool_(pool), limits_(limits),
+    : plan_(plan), module_(module), constants_(constants), team_(team), limits_(limits),
       budget_(std::make_unique<MemoryBudget>(MemoryBudget{limits.max_memory_bytes, 0, limits.allocator})) {
-  scratch_.resize(pool.workers());
+  scratch_.resize(team_.workers());
   states_.resize(plan.num_states);
   functions_.resize(plan.functions.size());
   if (plan.call_depth > 0) programs_ = std::make_unique<ProgramRunner>(*this, plan, limits, *budget_);
@@ -114,13 +116,13 @@ Executor::Executor(const Plan& plan, const KernelModule& module, const Constants
 Executor::~Executor() = default;
 
 Result<std::unique_ptr<Executor>> Executor::create(const Plan& plan, const KernelModule& module,
-                                                   const Constants& constants, WorkerPool& pool,
+                                                   const Constants& constants, const TeamOptions& team,
                                                    const Limits& limits, std::span<const Service> services) {
   for (const Function& f : plan.functions)
     for (const Step& s : f.steps)
       if (s.op == StepOp::Host && !find_service(services, s.service))
         return Status(Code::NoVariant, 2001, compose("the application does not offer the service '{}'", s.service));
-  std::unique_ptr<Executor> e(new Executor(plan, module, constants, pool, limits));
+  std::unique_ptr<Executor> e(new Executor(plan, module, constants, team, limits));
   e->services_ = services;
   // Every launch of every function is judged before the first one runs.
   for (uint32_t f = 0; f < plan.functions.size(); ++f) MLC_RETURN_IF_ERROR(e->check_kernels(f));
@@ -201,16 +203,20 @@ Status Executor::acquire_constants(uint32_t function) {
     if (f.buffers[i].kind != BufferKind::Constant) continue;
     for (uint64_t at = 0; at < f.buffers[i].constant_bytes; at += kPieceBytes) work.pieces.push_back({i, at});
   }
-  pool_.run(
-      [](void* context, unsigned) {
-        Work& w = *static_cast<Work*>(context);
-        for (size_t i = w.next++; i < w.pieces.size() && w.meter.poll(); i = w.next++) {
-          const Buffer& b = w.f.buffers[w.pieces[i].buffer];
-          const uint64_t offset = w.pieces[i].offset;
-          w.constants.prepare(b.index, b.copy, offset, std::min(kPieceBytes, b.constant_bytes - offset));
-        }
-      },
-      &work);
+  const auto prepare = [](void* context, unsigned) {
+    Work& w = *static_cast<Work*>(context);
+    for (size_t i = w.next++; i < w.pieces.size() && w.meter.poll(); i = w.next++) {
+      const Buffer& b = w.f.buffers[w.pieces[i].buffer];
+      const uint64_t offset = w.pieces[i].offset;
+      w.constants.prepare(b.index, b.copy, offset, std::min(kPieceBytes, b.constant_bytes - offset));
+    }
+  };
+  if (work.pieces.size() > 1) {
+    MLC_RETURN_IF_ERROR(gather());
+    team_.run(prepare, &work);
+  } else {
+    prepare(&work, 0);
+  }
   MLC_RETURN_IF_ERROR(why_stopped());
   state.constants.assign(f.buffers.size(), nullptr);
   for (uint32_t i = 0; i < f.buffers.size(); ++i) {
@@ -385,13 +391,19 @@ void Executor::work(void* context, unsigned worker) {
       else if (s.op != InstrOp::None) run.move(s, launch);
     }
     // Who sees that the run ends does nothing any more but waits for the others here, where all leave together.
-    if (run.workers == 1 ? stopped : s.barrier && e.pool_.barrier().wait(stopped)) return;
+    if (run.workers == 1 ? stopped : s.barrier && e.team_.barrier().wait(stopped)) return;
     if (profiling) {
       const uint64_t after = now_ns();
       run.state.profile_ns[i] += after - before;
       before = after;
     }
   }
+}
+
+Status Executor::gather() {
+  Status status = team_.gather(meter_);
+  MLC_RETURN_IF_ERROR(why_stopped());
+  return status;
 }
 
 Status Executor::why_stopped() const {
@@ -416,7 +428,9 @@ Status Executor::why_stopped() const {
 Status Executor::run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs,
                      const RunOptions& options) {
   meter_.start(options.work.value_or(limits_.work), options.cancelled);
+  team_.start_run();
   Status status = meter_.poll() ? run_function(function, inputs, outputs) : why_stopped();
+  team_.end_run();
   if (status.code != Code::Resource || status.number != 0) return status;
   status.number = 6006;
   return std::move(status)
@@ -487,15 +501,18 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
   if (profiling_) state.profile_ns.resize(f.body.size());
 
   // What one worker does alone needs no others to wake up.
-  Run run{*this, f, *binding, state, binding->small ? 1 : pool_.workers()};
-  if (run.workers == 1) work(&run, 0);
-  else pool_.run(&Executor::work, &run);
+  Run run{*this, f, *binding, state, binding->small ? 1 : team_.workers()};
+  if (run.workers == 1) {
+    work(&run, 0);
+  } else {
+    MLC_RETURN_IF_ERROR(gather());
+    team_.run(&Executor::work, &run);
+  }
   if (profiling_) ++state.profile_runs;
   MLC_RETURN_IF_ERROR(why_stopped());
   if (const int32_t fault = run.fault.load(); fault != 0) {
     const Instr& at = f.body[run.fault_at.load()];
-    return Status(Code::Internal, "kernel {}{} failed: {} (fault {})", at.kernel,
-                  at.name.empty() ? "" : " (" + at.name + ")", fault_text(fault), fault);
+    return fault_status(fault, at, limits_.broken_code);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     OutputArg& out = outputs[i];

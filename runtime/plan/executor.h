@@ -24,7 +24,7 @@
 #include "runtime/loader.h"
 #include "runtime/memory/aligned_block.h"
 #include "runtime/plan/plan.h"
-#include "runtime/threads/worker_pool.h"
+#include "runtime/threads/team.h"
 
 namespace mlc::exec {
 
@@ -81,11 +81,13 @@ struct Limits {
   // Kernels may read on to the end of a line of 64 bytes. Of an array that ends within one they see a copy with zeros
   // behind it then, never what lies behind it in the caller's memory; and nothing of what an output held before.
   bool confine_loads = false;
+  // Whose mistake it is when a kernel breaks the rules of kernels: ours, or that of a file that nobody vouches for.
+  Code broken_code = Code::Internal;
   const Allocator* allocator = nullptr;  // for all that max_memory_bytes counts but heap; outlives the executor; null: the system
 };
 // Of one run.
 struct RunOptions {
-  const std::atomic<bool>* cancelled = nullptr;  // ends the run when it is set; null: nobody does
+  CancelFlag* cancelled = nullptr;  // ends the run when it is set; null: nobody does
   std::optional<WorkLimits> work;                // instead of the session's
 };
 struct MemoryBudget;
@@ -99,7 +101,7 @@ class Executor {
  public:
   // `services` (service.h) outlive the executor. NoVariant if the plan needs one that is not among them.
   static Result<std::unique_ptr<Executor>> create(const Plan& plan, const KernelModule& module,
-                                                  const Constants& constants, WorkerPool& pool, const Limits& limits,
+                                                  const Constants& constants, const TeamOptions& team, const Limits& limits,
                                                   std::span<const Service> services = {});
   ~Executor();
   Executor(const Executor&) = delete;
@@ -115,6 +117,7 @@ class Executor {
 
   void reset_states();  // to zeros
 
+  unsigned workers() const { return team_.workers(); }
   uint64_t arena_bytes() const { return arena_.size(); }
 
   // Nanoseconds of each instruction of the functions run so far, on worker 0 up to its barrier; for a program those of
@@ -134,9 +137,11 @@ class Executor {
   friend class ProgramRunner;
   struct FunctionState;
   struct Run;
-  Executor(const Plan& plan, const KernelModule& module, const Constants& constants, WorkerPool& pool, const Limits& limits);
+  Executor(const Plan& plan, const KernelModule& module, const Constants& constants, const TeamOptions& team,
+           const Limits& limits);
 
   Status run_function(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
+  Status gather();             // all workers of the team
   Status why_stopped() const;  // of a run that the meter ended
   Status check_arguments(const Function& f, std::span<const InputArg> inputs) const;
   Status read_elements(const Function& f, std::span<const InputArg> inputs);
@@ -158,7 +163,7 @@ class Executor {
   const Plan& plan_;
   const KernelModule& module_;
   const Constants& constants_;
-  WorkerPool& pool_;
+  Team team_;
   const Limits limits_;
   std::span<const Service> services_;
   std::unique_ptr<MemoryBudget> budget_;  // of all that follows together, which is gone before it

@@ -81,7 +81,7 @@ Status ProgramRunner::give_strings(Value& value) {
     return ok();
   }
   const uint64_t count = count_of(value);
-  MLC_RETURN_IF_ERROR(make_array(pool_, DType::Str, value.shape(), count * sizeof(Text), made));
+  MLC_RETURN_IF_ERROR(make_array(pool_, DType::Str, value.shape(), count * sizeof(Text), made, Content::Objects));
   for (uint64_t i = 0; i < count; ++i) {
     std::string_view text;
     MLC_RETURN_IF_ERROR(strings_.text_at(numbers(value)[i], text));

@@ -5,22 +5,23 @@
 #include <utility>
 
 #include "base/compose.h"
+#include "base/siphash.h"
 
 namespace mlc::exec {
 namespace {
 
 Status ended() { return Status(Code::Cancelled, "the run has ended"); }  // its meter knows why
 
-// FNV-1a. False: the run has ended.
+// Texts come from strangers, so the hash has a key. False: the run has ended.
 bool hash_of(std::string_view text, WorkAccount& work, uint32_t& out) {
   constexpr size_t kPiece = 64 << 10;
-  uint32_t h = 2166136261u;
+  SipKey key = process_sip_key();
   for (size_t at = 0; at < text.size(); at += kPiece) {
     const std::string_view piece = text.substr(at, kPiece);
     if (!work.spend(1 + piece.size() / 8)) return false;
-    for (const char c : piece) h = (h ^ static_cast<uint8_t>(c)) * 16777619u;
+    key[0] ^= siphash13(key, std::as_bytes(std::span(piece)));
   }
-  out = h ^ h >> 15;
+  out = static_cast<uint32_t>(key[0]);
   return true;
 }
 
@@ -54,7 +55,7 @@ Status StringTable::grow_index() {
   for (uint64_t i = 0; i < count_; ++i) {
     uint64_t at = entries()[i].hash & (slots - 1);
     for (; this->slots()[at] != 0; at = (at + 1) & (slots - 1))
-      if (!work_.spend(1)) return ended();  // hashes that are all the same are easy to make
+      if (!work_.spend(1)) return ended();
     this->slots()[at] = static_cast<uint32_t>(i + 1);
   }
   return ok();

@@ -65,30 +65,33 @@ void BlockPool::unmap(std::byte* data, uint64_t bytes) {
   budget_.held -= bytes;
 }
 
-Status BlockPool::cut(uint64_t bytes, std::byte*& out) {
-  if (slab_left_ < bytes) {
+Status BlockPool::cut(Kind& kind, uint64_t bytes, std::byte*& out) {
+  if (kind.slab_left < bytes) {
     std::byte* slab = nullptr;
     MLC_RETURN_IF_ERROR(map(kSlabBytes, slab));
     poison(slab, kSlabBytes);
     slabs_ = link(slabs_, slab);
-    slab_at_ = slab + kLine;
-    slab_left_ = kSlabBytes - kLine;
+    kind.slab_at = slab + kLine;
+    kind.slab_left = kSlabBytes - kLine;
   }
-  out = slab_at_;
-  slab_at_ += bytes, slab_left_ -= bytes;
+  out = kind.slab_at;
+  kind.slab_at += bytes, kind.slab_left -= bytes;
   return ok();
 }
 
-Status BlockPool::take(uint64_t bytes, PoolBlock& out) {
+Status BlockPool::take(Content content, uint64_t bytes, PoolBlock& out) {
   if (bytes > uint64_t{1} << 56) return budget_.refusal("values", bytes);
   PoolBlock block;
+  block.content = content;
   block.size_class = class_of(bytes == 0 ? 1 : (bytes + kLine - 1) / kLine);
   const uint64_t size = bytes_in(block.size_class);
-  if (Link* free = free_[block.size_class]) {
-    free_[block.size_class] = next_of(free);
+  Kind& kind = kinds_[static_cast<size_t>(content)];
+  if (Link* free = kind.free[block.size_class]) {
+    kind.free[block.size_class] = next_of(free);
+    free->next = nullptr;  // an address, too
     block.data = reinterpret_cast<std::byte*>(free);
   } else {
-    MLC_RETURN_IF_ERROR(size < kLargeBytes ? cut(size, block.data) : map(size, block.data));
+    MLC_RETURN_IF_ERROR(size < kLargeBytes ? cut(kind, size, block.data) : map(size, block.data));
   }
   use(block, bytes);
   out = block;
@@ -97,15 +100,17 @@ Status BlockPool::take(uint64_t bytes, PoolBlock& out) {
 
 void BlockPool::give_back(const PoolBlock& block) {
   poison(block.data, capacity(block));
-  free_[block.size_class] = link(free_[block.size_class], block.data);
+  Link*& first = kinds_[static_cast<size_t>(block.content)].free[block.size_class];
+  first = link(first, block.data);
 }
 
 void BlockPool::trim() {
-  for (uint32_t c = class_of(kLargeBytes / kLine); c < kClasses; ++c)
-    while (Link* free = free_[c]) {
-      free_[c] = next_of(free);
-      unmap(reinterpret_cast<std::byte*>(free), bytes_in(c));
-    }
+  for (Kind& kind : kinds_)
+    for (uint32_t c = class_of(kLargeBytes / kLine); c < kClasses; ++c)
+      while (Link* free = kind.free[c]) {
+        kind.free[c] = next_of(free);
+        unmap(reinterpret_cast<std::byte*>(free), bytes_in(c));
+      }
 }
 
 void Value::release(ValueNode* node) {
@@ -117,6 +122,7 @@ void Value::release(ValueNode* node) {
   PoolBlock own;
   own.data = reinterpret_cast<std::byte*>(node);
   own.size_class = class_of((sizeof(ValueNode) + kLine - 1) / kLine);
+  own.content = Content::Objects;
   pool.give_back(own);
 }
 
@@ -124,7 +130,7 @@ namespace {
 
 Status make_node(BlockPool& pool, DType dtype, std::span<const int64_t> shape, Value& out) {
   PoolBlock own;
-  MLC_RETURN_IF_ERROR(pool.take(sizeof(ValueNode), own));
+  MLC_RETURN_IF_ERROR(pool.take(Content::Objects, sizeof(ValueNode), own));
   auto* node = new (own.data) ValueNode;
   node->pool = &pool;
   node->dtype = dtype;
@@ -136,10 +142,10 @@ Status make_node(BlockPool& pool, DType dtype, std::span<const int64_t> shape, V
 
 }  // namespace
 
-Status make_array(BlockPool& pool, DType dtype, std::span<const int64_t> shape, uint64_t bytes, Value& out) {
+Status make_array(BlockPool& pool, DType dtype, std::span<const int64_t> shape, uint64_t bytes, Value& out, Content content) {
   Value made;
   MLC_RETURN_IF_ERROR(make_node(pool, dtype, shape, made));
-  MLC_RETURN_IF_ERROR(pool.take(bytes, made->block));
+  MLC_RETURN_IF_ERROR(pool.take(content, bytes, made->block));
   made->data = made->block.data;
   made->size = bytes;
   out = std::move(made);
@@ -159,8 +165,8 @@ Status make_list(BlockPool& pool, DType dtype, uint8_t depth, uint64_t room, Val
   if (room > uint64_t{1} << 48) return Status(Code::Resource, "a list of {}", room);
   Value made;
   MLC_RETURN_IF_ERROR(make_node(pool, dtype, {}, made));
-  MLC_RETURN_IF_ERROR(make_room(*made.node(), 0, room * sizeof(ValueNode*)));
   made->list_depth = depth;
+  MLC_RETURN_IF_ERROR(make_room(*made.node(), 0, room * sizeof(ValueNode*)));
   out = std::move(made);
   return ok();
 }
@@ -171,7 +177,8 @@ Status make_room(ValueNode& node, uint64_t used, uint64_t bytes) {
     return ok();
   }
   PoolBlock bigger;
-  MLC_RETURN_IF_ERROR(node.pool->take(node.block.data ? std::max(bytes, 2 * used) : bytes, bigger));
+  const Content content = node.list_depth > 0 ? Content::Objects : node.block.content;
+  MLC_RETURN_IF_ERROR(node.pool->take(content, node.block.data ? std::max(bytes, 2 * used) : bytes, bigger));
   if (used > 0) std::memcpy(bigger.data, node.data, used);
   if (node.block.data) node.pool->give_back(node.block);
   node.block = bigger;

@@ -20,10 +20,15 @@
 
 namespace mlc::exec {
 
+// What a block holds. Blocks of one kind never become blocks of the other, so that a kernel, which sees what was in the
+// memory of its arrays before, finds elements of earlier arrays there and no addresses.
+enum class Content : uint8_t { Elements, Objects };
+
 // 64-byte aligned and readable to the next multiple of 64 beyond what was asked for. Owned by who got it.
 struct PoolBlock {
   std::byte* data = nullptr;
   uint32_t size_class = 0;
+  Content content = Content::Elements;
 };
 
 // Blocks of a few sizes. Small ones are cut from slabs, which stay; a large one is a mapping of its own. What the pool knows
@@ -37,7 +42,7 @@ class BlockPool {
   BlockPool(const BlockPool&) = delete;
 
   // Room for `bytes`, whatever was in it. Resource, and `out` is what it was.
-  Status take(uint64_t bytes, PoolBlock& out);
+  Status take(Content content, uint64_t bytes, PoolBlock& out);
   void give_back(const PoolBlock& block);
   static uint64_t capacity(const PoolBlock& block);
   // Of the block's capacity the first `bytes` are in use from now on; take has said so for those that were asked for. Only
@@ -55,17 +60,20 @@ class BlockPool {
   struct Link {
     Link* next;
   };
+  struct Kind {                // of content
+    Link* free[kClasses] = {};  // blocks that nobody uses, by size class; poisoned
+    std::byte* slab_at = nullptr;
+    uint64_t slab_left = 0;
+  };
   static Link* link(Link* next, std::byte* at);
   static Link* next_of(Link* link);
   Status map(uint64_t bytes, std::byte*& out);
   void unmap(std::byte* data, uint64_t bytes);
-  Status cut(uint64_t bytes, std::byte*& out);  // from the last slab, or a new one
+  Status cut(Kind& kind, uint64_t bytes, std::byte*& out);  // from its last slab, or a new one
 
   MemoryBudget& budget_;
-  Link* free_[kClasses] = {};  // blocks that nobody uses, by size class; poisoned
-  Link* slabs_ = nullptr;      // all of them; the first line of each is the link
-  std::byte* slab_at_ = nullptr;
-  uint64_t slab_left_ = 0;
+  Kind kinds_[2];
+  Link* slabs_ = nullptr;  // all of them; the first line of each is the link
 };
 
 class Value;
@@ -117,8 +125,10 @@ class Value {
 };
 
 // All of these: Resource if there is no memory.
-// An array with room for `bytes`, which must be what the shape takes by the time that anybody looks.
-Status make_array(BlockPool& pool, DType dtype, std::span<const int64_t> shape, uint64_t bytes, Value& out);
+// An array with room for `bytes`, which must be what the shape takes by the time that anybody looks. Content::Objects: what
+// no kernel is to see.
+Status make_array(BlockPool& pool, DType dtype, std::span<const int64_t> shape, uint64_t bytes, Value& out,
+                  Content content = Content::Elements);
 Status make_borrowed(BlockPool& pool, DType dtype, std::span<const int64_t> shape, const void* data, uint64_t bytes,
                      Value& out);
 Status make_list(BlockPool& pool, DType dtype, uint8_t depth, uint64_t room, Value& out);  // empty
@@ -151,7 +161,7 @@ class PoolArray {
     if (!bytes) return Status(Code::Resource, "an array of {}", size);
     if (!block_.data || BlockPool::capacity(block_) < *bytes) {
       PoolBlock bigger;
-      MLC_RETURN_IF_ERROR(pool_->take(*bytes, bigger));
+      MLC_RETURN_IF_ERROR(pool_->take(Content::Objects, *bytes, bigger));
       if (block_.data) {
         std::uninitialized_move_n(data(), size_, reinterpret_cast<T*>(bigger.data));
         std::destroy_n(data(), size_);

@@ -199,8 +199,10 @@ int run(int argc, char** argv) {
     return judge(*library, source, seed, o.run != UINT64_MAX || seed % o.build == 0, damage);
   };
   work.work = [&](uint64_t item, const std::function<void(const std::string&)>& emit) {
+#ifndef __SANITIZE_ADDRESS__  // which wants terabytes of addresses for itself
     const rlimit limit{kMemory, kMemory};
     setrlimit(RLIMIT_AS, &limit);
+#endif
     std::string damage;
     const Verdict v = verdict(item, damage);
     emit(v.kind + one_line(v.text) + (o.verbose || v.kind == 'f' ? " [" + one_line(damage.substr(0, 300)) + "]" : ""));

@@ -96,7 +96,7 @@ def check_cycles(graph):
 
 
 def check_header_rules(source):
-    if source.path.endswith(".h"):
+    if source.path.endswith((".h", ".hpp")):
         # Headers that C reads have guards.
         if "_generated" not in source.path and not re.search(r"^#pragma once$|^#ifndef MLC_\w+_H\w*\n#define MLC_",
                                                              source.text, re.M):
@@ -113,7 +113,7 @@ def check_habits(source):
     # `using namespace std::string_view_literals` names no std.
     for line, _ in source.lines_with(r"\busing\s+namespace\s+std\s*;"):
         finding(source, line, "using namespace std")
-    if source.path.endswith(".h") and not source.within(*rules.TESTS):
+    if source.path.endswith((".h", ".hpp")) and not source.within(*rules.TESTS):
         for line, code in source.lines_with(r"^using\s+namespace\b"):
             finding(source, line, f"a header opens a namespace for everybody: {code}")
     for number, text in enumerate(source.text.split("\n"), 1):

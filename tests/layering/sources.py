@@ -44,7 +44,7 @@ def all_sources():
     found = []
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in (".h", ".cpp", ".c") and path.is_file():
+            if path.suffix in (".h", ".hpp", ".cpp", ".c") and path.is_file():
                 found.append(Source(path))
     return found
 

@@ -1,4 +1,4 @@
-"""What hardening.cmake asks for is in the programs and the library: a flag that a build drops is seen here."""
+"""What hardening.cmake asks for is in the programs and the libraries: a flag that a build drops is seen here."""
 import pathlib
 import re
 import subprocess
@@ -7,7 +7,7 @@ import sys
 BIN = pathlib.Path(sys.argv[1]).resolve()
 READELF = sys.argv[2]
 PROGRAMS = [BIN / "mlrun", BIN / "mlpack"]
-LIBRARY = BIN.parent / "lib/libmlrt.so"
+LIBRARIES = [BIN.parent / "lib/libmlrt.so", BIN.parent / "lib/libmlio.so"]
 
 
 def readelf(*args):
@@ -39,9 +39,9 @@ def check_file(path, program):
 
 
 failed = 0
-for path in [*PROGRAMS, LIBRARY]:
+for path in [*PROGRAMS, *LIBRARIES]:
     wrong = check_file(path, path in PROGRAMS)
     failed += bool(wrong)
     print(f"{'FAIL' if wrong else 'ok'}    {path.name} {'; '.join(wrong)}")
-print(f"[doctest] test cases: 3 | {3 - failed} passed | {failed} failed | 0 skipped")
+print(f"[doctest] test cases: 4 | {4 - failed} passed | {failed} failed | 0 skipped")
 sys.exit(min(failed, 1))

@@ -10,6 +10,7 @@ import time
 
 from tool_test import main
 
+SANITIZED = "MLC_SANITIZED" in os.environ
 NONE = 0xFFFF
 CONST, WHILE_BEGIN, WHILE_TEST, WHILE_END = 10, 3, 4, 5
 I64, MASK = 2, 5
@@ -86,8 +87,8 @@ def measured(tools, *args):
 def ends(tools, code, what, args=("-i", "zeros"), seconds=6.0):
     found, text, took, memory = measured(tools, *args)
     assert found == code and what in text, (found, text)
-    assert took < seconds, f"{took} s: {text}"
-    assert memory < 300e6, f"{memory} bytes: {text}"
+    assert took < (10 if SANITIZED else 1) * seconds, f"{took} s: {text}"
+    assert memory < 300e6 or SANITIZED, f"{memory} bytes: {text}"
     return text
 
 
@@ -140,7 +141,19 @@ def services_are_for_the_trusted_and_for_whom_the_user_names(tools):
     text = ends(tools, 5, "does not declare", ("-i", "picture.ppm", "--allow-service", "image.decode"))
 
 
+def what_is_wrong_with_the_file_is_the_files_mistake(tools):
+    for text in ("{", '{"mlc_pipeline": 1, "steps": 3}'):
+        (tools.dir / "pipeline.json").write_text(text)
+        container(tools, FILLED % 64, None, "--pipeline", "pipeline.json")
+        ends(tools, 4, "the pipeline in the container: ", ("-i", "picture.ppm"))
+    # Kernel 0 jumps more often than it says it may: a rule of portable code. An index outside of an array may come from values.
+    bounded = module([instruction(CONST, 0, imm=5), instruction(CONST, 2, imm=1), instruction(WHILE_BEGIN, 1, 0),
+                      instruction(WHILE_TEST, a=2), instruction(WHILE_END)], [(I64, 1), (I64, 1), (MASK, 1)], [1])
+    container(tools, KERNEL % "launch 0 (#1) () tiles $0 one", bounded)
+    ends(tools, 4, "a loop exceeded its bound")
+
+
 if __name__ == "__main__":
     main([a_kernel_or_program_without_end_is_ended, every_command_that_runs_has_the_limits,
           outputs_larger_than_the_limit_are_refused_and_others_are_not_copied,
-          services_are_for_the_trusted_and_for_whom_the_user_names])
+          services_are_for_the_trusted_and_for_whom_the_user_names, what_is_wrong_with_the_file_is_the_files_mistake])

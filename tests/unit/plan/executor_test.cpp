@@ -27,6 +27,7 @@ namespace {
 // Kernel 0: y = x + 1. Kernel 1: y = 2 x. A tile is three floats. Kernel 2 faults on tile `bad_tile`.
 struct FakeModule final : KernelModule {
   uint32_t kernels = 3, bad_tile = 1;
+  int32_t fault = MLRUN_FAULT_INDEX;
   mutable std::atomic<uint64_t> tiles_run{0};
   bool refuse_read_only = false;
   uint32_t num_kernels() const override { return kernels; }
@@ -41,7 +42,7 @@ struct FakeModule final : KernelModule {
     const auto* x = static_cast<const float*>(l.buffers[0]);
     auto* y = static_cast<float*>(l.buffers[1]);
     for (uint32_t i = begin * 3; i < end * 3; ++i) {
-      if (k == 2 && i / 3 == bad_tile) return MLRUN_FAULT_INDEX;
+      if (k == 2 && i / 3 == bad_tile) return fault;
       if (k == 0) static_cast<float*>(l.scratch)[i % 64] = 1;
       y[i] = k == 0 ? x[i] + static_cast<float*>(l.scratch)[i % 64] : 2 * x[i];
     }
@@ -227,11 +228,32 @@ TEST_CASE("a kernel's fault ends the run with its name, and the executor stays u
     REQUIRE(rig.start().ok());
     OutputArg out;
     const Status s = rig.run(iota(30), {10, 3}, out);
-    CHECK(s.code == Code::Internal);
+    CHECK(s.code == Code::InputMismatch);
+    CHECK(s.number == 4005);
     CHECK(s.message.find("conv_7") != std::string::npos);
     CHECK(s.message.find("outside its array") != std::string::npos);
     rig.module.bad_tile = 1000;
     CHECK(rig.run(iota(30), {10, 3}, out).ok());
+  }
+}
+
+TEST_CASE("a fault that values can cause is the inputs', another one the code's: ours, or the file's that nobody vouches for") {
+  PlanMaker m = PlanMaker::two_steps();
+  m.body[1].index = 2;
+  for (const Code of_code : {Code::Internal, Code::Malformed}) {
+    Rig rig(m);
+    Limits limits;
+    limits.broken_code = of_code;
+    REQUIRE(rig.start(limits).ok());
+    for (const auto& [fault, code] : {std::pair<int32_t, Code>{MLRUN_FAULT_INDEX, Code::InputMismatch},
+                                      {MLRUN_FAULT_DIVISION, Code::InputMismatch},
+                                      {MLRUN_FAULT_BOUND, of_code},
+                                      {MLRUN_FAULT_BAD_CODE, of_code},
+                                      {12345, of_code}}) {
+      rig.module.fault = fault;
+      OutputArg out;
+      CHECK(rig.run(iota(30), {10, 3}, out).code == code);
+    }
   }
 }
 

@@ -48,12 +48,12 @@ TEST_CASE("of a block its bytes and the rest of their last line are usable, and 
     MemoryBudget budget{4 << 20, 0};
     BlockPool pool(budget);
     PoolBlock block;
-    REQUIRE(pool.take(bytes, block).ok());
+    REQUIRE(pool.take(Content::Elements, bytes, block).ok());
     CHECK(usable(block.data) == (bytes + 63) / 64 * 64);
     pool.give_back(block);
     CHECK(usable(block.data) == 0);
     PoolBlock again;
-    REQUIRE(pool.take(BlockPool::capacity(block), again).ok());
+    REQUIRE(pool.take(Content::Elements, BlockPool::capacity(block), again).ok());
     CHECK(again.data == block.data);
     CHECK(usable(again.data) >= BlockPool::capacity(again));
     CHECK(usable(again.data) < BlockPool::capacity(again) + 64);

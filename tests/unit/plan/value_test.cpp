@@ -44,15 +44,15 @@ TEST_CASE("a block that is taken while the pool gives memory back to the system 
   {
     BlockPool pool(budget);
     PoolBlock a, b, c, d, e;
-    REQUIRE(pool.take(320 * kKiB, a).ok());
-    REQUIRE(pool.take(384 * kKiB, b).ok());
+    REQUIRE(pool.take(Content::Elements, 320 * kKiB, a).ok());
+    REQUIRE(pool.take(Content::Elements, 384 * kKiB, b).ok());
     pool.give_back(a);
     pool.give_back(b);
-    REQUIRE(pool.take(512 * kKiB, c).ok());  // of another size: both free ones go to make room
+    REQUIRE(pool.take(Content::Elements, 512 * kKiB, c).ok());  // of another size: both free ones go to make room
     CHECK(budget.held == 512 * kKiB);
     fill(c, 512 * kKiB, 0x5a);
-    REQUIRE(pool.take(64 * kKiB, d).ok());
-    REQUIRE(pool.take(96 * kKiB, e).ok());
+    REQUIRE(pool.take(Content::Elements, 64 * kKiB, d).ok());
+    REQUIRE(pool.take(Content::Elements, 96 * kKiB, e).ok());
     fill(d, 64 * kKiB, 0x11);
     fill(e, 96 * kKiB, 0x22);
     CHECK(holds(c, 512 * kKiB, 0x5a));
@@ -79,7 +79,7 @@ TEST_CASE("any order of taking and giving back under any budget: blocks never me
         if (random() % 2 == 0 || live.empty()) {
           const uint64_t bytes = random() % (uint64_t{1} << random() % 21);
           PoolBlock block;
-          if (pool.take(bytes, block).ok()) {
+          if (pool.take(Content::Elements, bytes, block).ok()) {
             ++taken;
             CHECK(reinterpret_cast<uintptr_t>(block.data) % 64 == 0);
             CHECK(BlockPool::capacity(block) >= (bytes + 63) / 64 * 64);
@@ -116,26 +116,57 @@ TEST_CASE("sizes are rounded up by a quarter at most, and freed blocks serve any
   for (uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{64}, uint64_t{65}, uint64_t{257}, 4 * kKiB + 1, 31 * kKiB, 32 * kKiB,
                          33 * kKiB, 100 * kKiB, kMiB + 1, 5 * kMiB}) {
     PoolBlock block, again;
-    REQUIRE(pool.take(bytes, block).ok());
+    REQUIRE(pool.take(Content::Elements, bytes, block).ok());
     const uint64_t capacity = BlockPool::capacity(block);
     CHECK(capacity >= bytes);
     CHECK(capacity <= std::max<uint64_t>(64, (bytes + 63) / 64 * 64 * 5 / 4));
     pool.give_back(block);
     const uint64_t held = budget.held;
-    REQUIRE(pool.take(capacity, again).ok());
+    REQUIRE(pool.take(Content::Elements, capacity, again).ok());
     CHECK(again.data == block.data);
     CHECK(budget.held == held);
     pool.give_back(again);
   }
   PoolBlock none;
   for (uint64_t bytes : {uint64_t{1} << 41, (uint64_t{1} << 56) + 1, UINT64_MAX}) {
-    CHECK(pool.take(bytes, none).code == Code::Resource);
+    CHECK(pool.take(Content::Elements, bytes, none).code == Code::Resource);
     CHECK(none.data == nullptr);
   }
 }
 
+TEST_CASE("memory of arrays never was memory of anything that holds addresses") {
+  MemoryBudget budget{uint64_t{1} << 30, 0};
+  BlockPool pool(budget);
+  const auto is_empty = [](const PoolBlock& block) { return holds(block, BlockPool::capacity(block), 0); };
+  for (uint64_t bytes = 1; bytes < kMiB; bytes *= 2) {
+    std::vector<PoolBlock> objects(5), elements(10);
+    for (PoolBlock& block : objects) {
+      REQUIRE(pool.take(Content::Objects, bytes, block).ok());
+      BlockPool::use(block, BlockPool::capacity(block));
+      fill(block, BlockPool::capacity(block), 0xad);
+    }
+    for (const PoolBlock& block : objects) pool.give_back(block);
+    for (int round = 0; round < 2; ++round) {  // the second one takes what the first one gave back: chained by then
+      for (PoolBlock& block : elements) {
+        REQUIRE(pool.take(Content::Elements, bytes, block).ok());
+        BlockPool::use(block, BlockPool::capacity(block));
+        CHECK(is_empty(block));
+      }
+      for (const PoolBlock& block : elements) pool.give_back(block);
+    }
+  }
+  // Lists, and arrays of texts for the caller, hold addresses as well.
+  Value list = list_of(pool), texts, numbers = array_of(pool, 1);
+  REQUIRE(append(list, numbers).ok());
+  REQUIRE(make_array(pool, DType::Str, {}, 640, texts, Content::Objects).ok());
+  REQUIRE(make_room(*texts.node(), 640, 1280).ok());
+  CHECK(list->block.content == Content::Objects);
+  CHECK(texts->block.content == Content::Objects);
+  CHECK(numbers->block.content == Content::Elements);
+}
+
 TEST_CASE("what the pool refuses leaves everything as it was") {
-  MemoryBudget budget{300 * kKiB, 0};
+  MemoryBudget budget{600 * kKiB, 0};  // a slab of each kind, and a list that was doubled a few times
   {
     BlockPool pool(budget);
     Value list = list_of(pool);
@@ -148,7 +179,7 @@ TEST_CASE("what the pool refuses leaves everything as it was") {
     CHECK(item->references == items);
     for (uint64_t i = 0; i < list->size; ++i) REQUIRE(list.item(i).node() == item.node());
     Value big;
-    CHECK(make_array(pool, DType::U8, {}, 300 * kKiB, big).code == Code::Resource);
+    CHECK(make_array(pool, DType::U8, {}, 600 * kKiB, big).code == Code::Resource);
     CHECK(!big);
     CHECK(make_list(pool, DType::U8, 1, UINT64_MAX, big).code == Code::Resource);
     CHECK(!big);

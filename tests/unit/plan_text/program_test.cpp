@@ -392,7 +392,7 @@ TEST_CASE("a kernel that faults in a program is named with the steps around it")
   Rig rig(R"(function "main" { $0 = dim 0 0 input "x" f32 [$0] %0 call "main/b" (%0) "If_7" }
              function "main/b" { $0 = dim 0 0 input "x" f32 [$0] %0 call "s/fault" (%0) })");
   const Status s = rig.run({vec({1})});
-  CHECK(s.code == Code::Internal);
+  CHECK(s.code == Code::InputMismatch);
   CHECK(s.message.find("'main', step 0 (If_7): 'main/b', step 0: kernel 5 (broken) failed") == 0);
 }
 

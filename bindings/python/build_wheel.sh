@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Builds the wheel mlrt into dist/, and the libraries in it before. What the build needs from PyPI goes into an environment
+# of its own below build/.
+#   bindings/python/build_wheel.sh [--libraries DIR] [--out DIR]
+#     --libraries   take libmlrt.so.1 and libmlio.so.1 from there; default: build/release/lib, which is built
+#     --out         default: dist
+#   PYTHON names the interpreter, python3 if it is not set. From 3.12 on the wheel is one for all later versions (abi3).
+# Ends with 77, and a line "skipped: REASON", where nanobind and scikit-build-core cannot be had.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+libraries= out=$root/dist
+while [ $# -gt 0 ]; do
+  case $1 in
+    --libraries) libraries=$(cd "${2:?folder}" && pwd); shift 2 ;;
+    --out) mkdir -p "${2:?folder}"; out=$(cd "$2" && pwd); shift 2 ;;
+    *) echo "usage: build_wheel.sh [--libraries DIR] [--out DIR]" >&2; exit 2 ;;
+  esac
+done
+python=${PYTHON:-python3}
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+venv=$root/build/python/$version
+if ! "$venv/bin/python" -c 'import nanobind, scikit_build_core' 2>/dev/null; then
+  rm -rf "$venv"
+  if ! { "$python" -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check nanobind scikit-build-core; } >&2; then
+    rm -rf "$venv"
+    echo "skipped: nanobind and scikit-build-core cannot be installed for Python $version"
+    exit 77
+  fi
+fi
+if [ -z "$libraries" ]; then
+  (cd "$root" && cmake --preset release >/dev/null && cmake --build --preset release --target mlrt_shared mlio_shared >&2)
+  libraries=$root/build/release/lib
+fi
+mkdir -p "$out"
+PATH=$venv/bin:$PATH "$venv/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+  --wheel-dir "$out" -C "cmake.define.MLRT_LIBRARIES=$libraries" -C "build-dir=$root/build/python/build-$version" \
+  "$root/bindings/python" >&2
+ls -t "$out"/mlrt-*.whl | head -n 1

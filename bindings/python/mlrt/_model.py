@@ -1,0 +1,446 @@
+"""Models, sessions and answers."""
+from __future__ import annotations
+
+import math
+import os
+import pathlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NamedTuple, Union
+
+from . import _core
+from ._arrays import numpy_type
+from ._errors import NoVariant, UsageError
+
+PathOrBytes = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
+_VERIFY = {"auto": 0, "full": 1, "copy": 2, "lazy": 3}
+_NO_LIMIT = 2**64 - 1
+_UNBOUNDED = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One class of an answer; unpacks to label and score. The label is None where the file has no labels."""
+    label: str | None
+    score: float
+    index: int
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.label, self.score))
+
+
+class Line(NamedTuple):
+    """One line of text of an answer."""
+    text: str
+    score: float
+
+
+class Dim(NamedTuple):
+    """An extent that the input decides: its name or expression, and the least and largest value. No `min`: it follows
+    from others; no `max`: it has no bound."""
+    name: str
+    min: int | None
+    max: int | None
+
+
+class Port:
+    """An input or output of a program: name, element type, shape. `shape` holds numbers, and a Dim for free extents."""
+
+    __slots__ = ("name", "dtype", "shape", "list_depth")
+
+    def __init__(self, name: str, dtype: str, dims: list[tuple[int, str, int, int]], list_depth: int) -> None:
+        self.name = name
+        self.dtype = dtype
+        self.list_depth = list_depth
+        self.shape: tuple[int | Dim, ...] = tuple(
+            extent if extent >= 0 else Dim(text, low if low >= 0 else None, high if 0 <= high < _UNBOUNDED else None)
+            for extent, text, low, high in dims)
+
+    @property
+    def numpy_dtype(self) -> Any:
+        """What NumPy calls the element type; object for strings."""
+        return numpy_type(self.dtype)
+
+    def __repr__(self) -> str:
+        shape = ",".join(str(d) if isinstance(d, int) else d.name for d in self.shape)
+        ranges = {d.name: f"{d.name} in {d.min}.." + ("" if d.max is None else str(d.max)) for d in self.shape
+                  if isinstance(d, Dim) and d.min is not None}
+        text = "list of " * self.list_depth + f"{self.dtype}[{shape}]"
+        return ", ".join([text, *ranges.values()])
+
+
+class PipelineInput(NamedTuple):
+    """What a pipeline takes: a file of one of these media types, or an array."""
+    name: str
+    accept: tuple[str, ...]
+    is_array: bool
+
+
+class PipelineOutput(NamedTuple):
+    """What a pipeline answers; kind is "classes", "text" or "array"."""
+    name: str
+    kind: str
+
+
+class Selftest(NamedTuple):
+    """Golden vectors that passed, and the largest differences, absolute and relative to the largest value."""
+    vectors: int
+    max_abs: float
+    max_rel: float
+
+
+def _nanoseconds(seconds: float | None) -> int:
+    if seconds is None:
+        return 0
+    if not seconds > 0:
+        raise ValueError(f"time_limit is {seconds}, expected seconds above 0, inf for none, or None")
+    return _NO_LIMIT if math.isinf(seconds) else max(1, min(int(seconds * 1e9), _NO_LIMIT - 1))
+
+
+def _bytes_limit(limit: float | None) -> int:
+    if limit is None:
+        return 0
+    if not limit > 0:
+        raise ValueError(f"memory_limit is {limit}, expected bytes above 0, inf for none, or None")
+    return _NO_LIMIT if math.isinf(limit) else int(limit)
+
+
+def _folder(variable: str, otherwise: str) -> str:
+    """A folder of the XDG Base Directory Specification, as the tools choose it; "" if there is no home."""
+    base = os.environ.get(variable, "")
+    if not base.startswith("/"):
+        home = os.path.expanduser("~")
+        if not home.startswith("/"):
+            return ""
+        base = os.path.join(home, otherwise)
+    return os.path.join(base, "mlc")
+
+
+def _wishes(require: str | None, variant: str | None, threads: int, time_limit: float | None,
+            memory_limit: float | None, profile: bool = False) -> _core.SessionWishes:
+    if threads < 0:
+        raise ValueError(f"threads is {threads}, expected a number of threads, or 0 for all")
+    w = _core.SessionWishes()
+    w.require = require or ""
+    w.variant = variant or ""
+    w.threads = threads
+    w.time_limit_ns = _nanoseconds(time_limit)
+    w.memory_limit = _bytes_limit(memory_limit)
+    w.profile = profile
+    return w
+
+
+def _is_file(value: Any) -> bool:
+    return isinstance(value, (str, bytes, bytearray, os.PathLike))
+
+
+def _file_bytes(value: Any) -> Any:
+    """The bytes of a file that is given by its path; bytes and arrays as they are."""
+    if isinstance(value, bytearray):
+        return bytes(value)
+    if isinstance(value, (str, os.PathLike)):
+        return pathlib.Path(value).read_bytes()
+    return value
+
+
+def _single(rows: list[Any]) -> Any:
+    return rows[0] if len(rows) == 1 else rows
+
+
+def _answers(found: list[tuple[str, str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, kind, value in found:
+        if kind == "classes":
+            out[name] = _single([[Scored(*c) for c in row] for row in value])
+        elif kind == "text":
+            out[name] = _single([Line(*line) for line in value])
+        else:
+            out[name] = value
+    return out
+
+
+class _Runner:
+    """What models and sessions have in common: the choice between a program and the pipeline around it."""
+
+    _runs: Any  # a session or a pool of them
+
+    def _of(self) -> Model:
+        raise NotImplementedError
+
+    def run(self, inputs: Mapping[str, Any] | PathOrBytes | None = None, /, *, program: str | None = None,
+            pipeline: str | None = None, raw: bool | None = None, top: int = 0, cancel: _core.Cancel | None = None,
+            time_limit: float | None = None, tensors: bool = False, **arrays: Any) -> dict[str, Any]:
+        """Runs once and gives the outputs by name.
+
+        Files (a path, or the bytes of a file) go through the pipeline of the container, and the answers are lists of
+        Scored, Lines and arrays; arrays alone feed the program and give arrays, unless the pipeline takes arrays. `raw`
+        decides it by hand. Inputs whose names are no words of Python, or options of this function, come as a dict in
+        front; a single file in front is the only input.
+
+        program, pipeline: by name, where there are several
+        top:         this many classes, in place of what the pipeline says
+        cancel:      a Cancel, by which another thread can end the run
+        time_limit:  seconds, in place of the session's
+        tensors:     give mlrt.Tensor (for DLPack of any type) in place of NumPy arrays"""
+        if inputs is None:
+            given: dict[Any, Any] = arrays
+        elif isinstance(inputs, Mapping):
+            given = {**inputs, **arrays}
+        else:
+            given = {None: inputs, **arrays}
+        limit = 0 if time_limit is None else _nanoseconds(time_limit)
+        model = self._of()
+        chosen = model._pipeline_for(given, program, pipeline, raw)
+        if chosen is None:
+            index = model._default if program is None else model._program(program)
+            if None in given:
+                raise UsageError("a single file goes through a pipeline, and this run has none",
+                                 help="run(NAME=array), or mlpack build --pipeline")
+            for value in given.values():
+                if isinstance(value, (str, os.PathLike)):
+                    given = model._with_files(index, given)
+                    break
+            found: dict[str, Any] = self._runs.run(index, given, cancel, limit, tensors)
+            return found
+        files = {name: _file_bytes(value) for name, value in given.items()}
+        return _answers(self._runs.run_pipeline(chosen, files, top, cancel, limit, tensors))
+
+    def __call__(self, inputs: PathOrBytes, /, **options: Any) -> Any:
+        """The answer to one file: that of the pipeline if it has one answer, else all of them by name."""
+        answers = self.run(inputs, **options)
+        return next(iter(answers.values())) if len(answers) == 1 else answers
+
+
+class Session(_Runner):
+    """One variant, loaded, with its memory and its state; used by one thread at a time."""
+
+    def __init__(self, model: Model, session: _core.Session) -> None:
+        self._model = model
+        self._runs = session
+
+    def _of(self) -> Model:
+        return self._model
+
+    @property
+    def variant(self) -> str:
+        return str(self._runs.info()["variant"])
+
+    def info(self) -> dict[str, Any]:
+        """variant, is_portable, threads, arena_bytes, note (why better variants were not taken)."""
+        return dict(self._runs.info())
+
+    def selftest(self, vector: str | None = None) -> Selftest:
+        """Runs the golden vector of this name, or all of them; raises SelftestFailed if one differs too much."""
+        return Selftest(**self._runs.selftest(vector))
+
+    def profile(self, program: str = "") -> list[tuple[str, int, int]]:
+        """(instruction, nanoseconds, runs), of sessions that were made with `profile`."""
+        return list(self._runs.profile(program))
+
+    def state_reset(self) -> None:
+        """What the model keeps between runs, back to its first values."""
+        self._runs.state_reset()
+
+    def state_save(self) -> bytes:
+        return bytes(self._runs.state_save())
+
+    def state_restore(self, state: bytes) -> None:
+        self._runs.state_restore(bytes(state))
+
+    def __repr__(self) -> str:
+        return f"<mlrt.Session of {self._model.file}: {self.variant}>"
+
+
+class Model(_Runner):
+    """An open container. May be used by any number of threads: `run` takes a session that is idle, or a new one.
+
+    A model that keeps state between runs wants a session of its own for each stream: `session()`."""
+
+    def __init__(self, handle: _core.OpenModel, wishes: _core.SessionWishes) -> None:
+        self._handle = handle
+        self._wishes = wishes
+        self._runs = _core.Pool(handle, wishes)
+        programs = handle.programs()
+        self.programs: tuple[str, ...] = tuple(name for name, _ in programs)
+        # What a bare run means, here as in the tools: main, else the default program.
+        self._default = self.programs.index("main") if "main" in self.programs else next(
+            (i for i, (_, is_default) in enumerate(programs) if is_default), 0)
+        self._pipelines: dict[str, _core.Pipeline | None] = {}
+
+    def _of(self) -> Model:
+        return self
+
+    # What the file says.
+
+    @property
+    def inputs(self) -> dict[str, Port]:
+        """Of the program that a bare run feeds, by name."""
+        return self.ports(is_output=False)
+
+    @property
+    def outputs(self) -> dict[str, Port]:
+        return self.ports(is_output=True)
+
+    def ports(self, program: str | None = None, *, is_output: bool) -> dict[str, Port]:
+        index = self._default if program is None else self._program(program)
+        return {p[0]: Port(*p) for p in self._handle.ports(index, is_output)}
+
+    @property
+    def pipeline_inputs(self) -> dict[str, PipelineInput] | None:
+        """What the pipeline of the default program takes; None if there is none."""
+        pipeline = self._pipeline("")
+        if pipeline is None:
+            return None
+        return {name: PipelineInput(name, types, is_array) for name, is_array, types in pipeline.inputs()}
+
+    @property
+    def pipeline_outputs(self) -> dict[str, PipelineOutput] | None:
+        pipeline = self._pipeline("")
+        return None if pipeline is None else {name: PipelineOutput(name, kind) for name, kind in pipeline.outputs()}
+
+    @property
+    def file(self) -> str:
+        return str(self._handle.info()["file"])
+
+    def inspect(self) -> dict[str, Any]:
+        """Identity, trust, programs with their ports, assets, notes."""
+        info = dict(self._handle.info())
+        info["programs"] = [
+            {"name": name, "default": is_default, "inputs": self.ports(name, is_output=False),
+             "outputs": self.ports(name, is_output=True)} for name, is_default in self._handle.programs()]
+        return info
+
+    def explain(self) -> dict[str, Any]:
+        """The variant that runs here, or None, and for each variant whether it fits and every reason why not."""
+        variants = list(self._handle.variants())
+        try:
+            chosen = variants[self._handle.choose(self._wishes.variant, self._wishes.require)]["name"]
+        except NoVariant:
+            chosen = None
+        return {"chosen": chosen, "variants": variants}
+
+    def asset(self, name: str) -> bytes:
+        """A file inside of the container, such as its labels."""
+        return bytes(self._handle.asset(name))
+
+    def golden_inputs(self, program: str | None = None) -> dict[str, Any]:
+        """The inputs of the program's first golden vector: arrays that are legal."""
+        return dict(self._handle.golden_inputs(self._default if program is None else self._program(program)))
+
+    # Sessions.
+
+    def session(self, *, threads: int | None = None, variant: str | None = None, require: str | None = None,
+                time_limit: float | None = None, memory_limit: float | None = None, profile: bool = False) -> Session:
+        """A session of one's own. What is not given is as for `open`."""
+        own = self._wishes
+        wishes = _wishes(require or own.require, variant or own.variant, own.threads if threads is None else threads,
+                         time_limit, memory_limit, profile)
+        if time_limit is None:
+            wishes.time_limit_ns = own.time_limit_ns
+        if memory_limit is None:
+            wishes.memory_limit = own.memory_limit
+        return Session(self, _core.Session.create(self._handle, wishes))
+
+    def selftest(self, vector: str | None = None) -> Selftest:
+        """Golden vectors on the variant that runs here."""
+        return self.session().selftest(vector)
+
+    def close(self) -> None:
+        """Gives the memory of idle sessions back; the next run makes a new one."""
+        self._runs = _core.Pool(self._handle, self._wishes)
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(f"{name}: {port!r}" for name, port in ports.items())
+                           for ports in (self.inputs, self.outputs))
+        return f"<mlrt.Model {self.file}: {inputs} -> {outputs}>"
+
+    # Which program, which pipeline.
+
+    def _program(self, name: str) -> int:
+        if name not in self.programs:
+            raise UsageError(f"no program '{name}' in this container", facts=("it has " + ", ".join(self.programs),))
+        return self.programs.index(name)
+
+    def _with_files(self, program: int, given: dict[Any, Any]) -> dict[Any, Any]:
+        """Inputs of a bare program with the bytes of the files that paths name; a str may be one where no strings go."""
+        takes_texts = {p[0] for p in self._handle.ports(program, False) if p[1] == "str"}
+        return {name: _file_bytes(value) if isinstance(value, os.PathLike) or name not in takes_texts else value
+                for name, value in given.items()}
+
+    def _pipeline(self, name: str) -> _core.Pipeline | None:
+        if name not in self._pipelines:
+            self._pipelines[name] = _core.Pipeline.open(self._handle, name)
+        return self._pipelines[name]
+
+    def _pipeline_for(self, given: dict[Any, Any], program: str | None, pipeline: str | None,
+                      raw: bool | None) -> _core.Pipeline | None:
+        if raw or (program is not None and pipeline is None):
+            return None
+        if pipeline is not None:
+            return self._pipeline(pipeline)
+        any_file = False
+        for value in given.values():
+            any_file = any_file or _is_file(value)
+        if not any_file and raw is None and self._takes_no_arrays():
+            return None
+        found = self._pipeline("")
+        if found is None and raw is False:
+            raise UsageError("this container has no pipeline", help="mlpack build --pipeline puts one in")
+        return found
+
+    def _takes_no_arrays(self) -> bool:
+        """Whether arrays alone cannot be meant for the pipeline."""
+        if not hasattr(self, "_no_arrays"):
+            has = any(a["name"] == "pipeline.json" for a in self._handle.info()["assets"])
+            pipeline = self._pipeline("") if has else None
+            self._no_arrays = pipeline is None or not any(is_array for _, is_array, _ in pipeline.inputs())
+        return self._no_arrays
+
+
+def _pem(key: Any) -> str | None:
+    """The text of a key that is given as such, not by its path."""
+    if isinstance(key, (bytes, bytearray)):
+        return bytes(key).decode("ascii", "replace")
+    return key if isinstance(key, str) and "-----BEGIN" in key else None
+
+
+def open(source: PathOrBytes, *, allow_unsigned: bool = False, trust_keys: list[Any] | tuple[Any, ...] = (),
+         policy: str | os.PathLike[str] | None = None, require: str | None = None, variant: str | None = None,
+         threads: int = 0, verify: str = "auto", time_limit: float | None = None, memory_limit: float | None = None,
+         allow_older: bool = False, untrusted_services: list[str] | tuple[str, ...] = (),
+         config_folder: str | os.PathLike[str] | None = None, state_folder: str | os.PathLike[str] | None = None) -> Model:
+    """Opens a container: a path, or its bytes, which are not copied.
+
+    allow_unsigned: run native code of a file that nobody trusted has signed; else its portable form runs
+    trust_keys:   public keys to trust beside those of this machine: paths of PEM files, or PEM as bytes
+    policy:       a trust.json in place of the machine's
+    require:      "native", or a variant, target or family, else NoVariant; variant: exactly this one
+    threads:      that work on a run; 0: all cores
+    verify:       "auto", "lazy", "full", "copy": when weights are compared with their digests
+    time_limit:   seconds for a run, memory_limit: bytes for a session; inf for none. Files that nobody trusts have
+                  1.5 s and 192 MiB unless it is said
+    config_folder, state_folder: of keys, and of versions seen, in place of those that the tools use; "" for none"""
+    if verify not in _VERIFY:
+        raise ValueError(f"verify is '{verify}', expected one of {', '.join(_VERIFY)}")
+    path = None if isinstance(source, (bytes, bytearray, memoryview)) else os.fspath(source)
+    if path == "":
+        raise ValueError("the path is empty")
+    options = {
+        "path": path, "memory": source if path is None else None,
+        "verify": _VERIFY[verify], "allow_unsigned": allow_unsigned, "allow_older": allow_older,
+        "trust_keys": [os.fspath(key) for key in trust_keys if _pem(key) is None],
+        "trust_key_data": [pem for key in trust_keys if (pem := _pem(key)) is not None],
+        "policy": None if policy is None else os.fspath(policy), "untrusted_services": list(untrusted_services),
+        "config_folder": _folder("XDG_CONFIG_HOME", ".config") if config_folder is None else os.fspath(config_folder),
+        "state_folder": _folder("XDG_STATE_HOME", ".local/state") if state_folder is None else os.fspath(state_folder),
+    }
+    wishes = _wishes(require, variant, threads, time_limit, memory_limit)
+    return Model(_core.open(options), wishes)

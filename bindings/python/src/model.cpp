@@ -1,0 +1,469 @@
+#include "model.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+
+#include "hooks.h"
+#include "pipeline.h"
+#include "tensor.h"
+
+namespace mlrt {
+namespace {
+
+Port port_of(const MlcModel* model, uint32_t program, bool is_output, uint32_t index) {
+  auto p = sized<MlcPort>();
+  mlc().port(model, program, is_output, index, &p);
+  return {p.name, p.dtype, p.list_depth, {p.extents, p.extents + p.rank}};
+}
+
+std::vector<Program> programs_of(const MlcModel* model) {
+  auto info = sized<MlcModelInfo>();
+  mlc().model_info(model, &info);
+  std::vector<Program> programs;
+  for (uint32_t i = 0; i < info.num_programs; ++i) {
+    auto p = sized<MlcProgram>();
+    mlc().program(model, i, &p);
+    Program& program = programs.emplace_back();
+    program.name = p.name, program.is_default = p.is_default != 0;
+    for (uint32_t k = 0; k < p.num_inputs; ++k) program.inputs.push_back(port_of(model, i, false, k));
+    for (uint32_t k = 0; k < p.num_outputs; ++k) program.outputs.push_back(port_of(model, i, true, k));
+  }
+  return programs;
+}
+
+// The strings of a list, for as long as the call lasts.
+class Strings {
+ public:
+  explicit Strings(nb::handle list) {
+    for (nb::handle item : nb::iter(list)) kept_.push_back(nb::cast<std::string>(item));
+    for (const std::string& s : kept_) pointers_.push_back(s.c_str());
+  }
+  const char* const* data() const { return pointers_.data(); }
+  uint32_t size() const { return static_cast<uint32_t>(pointers_.size()); }
+  MlcBytes bytes(uint32_t i) const { return {kept_[i].data(), kept_[i].size()}; }
+
+ private:
+  std::vector<std::string> kept_;
+  std::vector<const char*> pointers_;
+};
+
+std::string text_or_empty(nb::handle value) { return value.is_none() ? "" : nb::cast<std::string>(value); }
+const char* or_null(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
+
+}  // namespace
+
+OpenModel::~OpenModel() {
+  mlc().model_release(handle);
+  if (memory.obj) PyBuffer_Release(&memory);
+}
+
+std::shared_ptr<OpenModel> open_model(nb::dict given) {
+  auto model = std::make_shared<OpenModel>();
+  auto o = sized<MlcOpenOptions>();
+  const std::string path = text_or_empty(given["path"]), policy = text_or_empty(given["policy"]);
+  const std::string config = text_or_empty(given["config_folder"]), state = text_or_empty(given["state_folder"]);
+  const Strings keys(given["trust_keys"]), key_data(given["trust_key_data"]), services(given["untrusted_services"]);
+  std::vector<MlcBytes> key_bytes;
+  for (uint32_t i = 0; i < key_data.size(); ++i) key_bytes.push_back(key_data.bytes(i));
+  o.path = or_null(path);
+  if (path.empty()) {
+    if (PyObject_GetBuffer(nb::object(given["memory"]).ptr(), &model->memory, PyBUF_SIMPLE) != 0) throw nb::python_error();
+    o.memory = model->memory.buf;
+    o.memory_bytes = static_cast<uint64_t>(model->memory.len);
+  }
+  o.verify = nb::cast<int32_t>(given["verify"]);
+  o.allow_unsigned = nb::cast<bool>(given["allow_unsigned"]);
+  o.allow_older = nb::cast<bool>(given["allow_older"]);
+  o.trust_keys = keys.data(), o.num_trust_keys = keys.size();
+  o.trust_key_data = key_bytes.data(), o.num_trust_key_data = key_data.size();
+  o.policy = or_null(policy), o.config_folder = or_null(config), o.state_folder = or_null(state);
+  if (const MlioApi* io = mlio_if_there()) o.services = io->services(&o.num_services);
+  o.untrusted_services = services.data(), o.num_untrusted_services = services.size();
+  MlcError* error = nullptr;
+  int code = MLC_OK;
+  {
+    const nb::gil_scoped_release unlocked;
+    code = mlc().open(&o, &model->handle, &error);
+  }
+  check(code, error);
+  auto info = sized<MlcModelInfo>();
+  mlc().model_info(model->handle, &info);
+  model->native_allowed = info.native_allowed != 0;
+  model->programs = programs_of(model->handle);
+  return model;
+}
+
+Cancel::Cancel() {
+  MlcError* error = nullptr;
+  check(mlc().cancel_create(&token_, &error), error);
+}
+
+std::unique_ptr<Session> Session::create(std::shared_ptr<OpenModel> model, const SessionWishes& w) {
+  auto o = sized<MlcSessionOptions>();
+  o.variant = or_null(w.variant), o.require = or_null(w.require);
+  o.threads = w.threads, o.profile = w.profile;
+  o.time_limit_ns = w.time_limit_ns, o.memory_limit = w.memory_limit;
+  std::unique_ptr<Session> session(new Session);
+  session->model_ = std::move(model);
+  MlcError* error = nullptr;
+  int code = MLC_OK;
+  {
+    const nb::gil_scoped_release unlocked;
+    code = mlc().session_create(session->model_->handle, &o, &session->handle_, &error);
+  }
+  check(code, error);
+  return session;
+}
+
+std::unique_lock<std::mutex> Session::use() const {
+  std::unique_lock lock(used_, std::try_to_lock);
+  if (!lock.owns_lock())
+    raise_error(MLC_USAGE, 0, "the session is in use by another thread", {}, "a session for each thread, or model.run, which takes care of it");
+  return lock;
+}
+
+void CopyBound::take(uint64_t bytes, const char* name) {
+  if (bytes > left_) {
+    const auto sentence = nb::str("the strings and lists among the outputs take more than {} MiB, found at '{}'");
+    raise_error(MLC_RESOURCE, 6006, nb::str(sentence.format(kCopiedBytes >> 20, name)).c_str(), {},
+                "sign the file, or trust who has signed it: then there is no limit");
+  }
+  left_ -= left_ == UINT64_MAX ? 0 : bytes;
+}
+
+nb::object Session::output(const MlcTensor& out, nb::handle owned, bool tensors, CopyBound& bound) const {
+  constexpr uint64_t kObjectBytes = 128;  // about, of an array or a text
+  if (out.list_depth > 0) {
+    nb::list items;
+    for (uint32_t i = 0; i < out.num_items; ++i) {
+      MlcTensor item = out.items[i];
+      item.name = out.name;
+      bound.take(kObjectBytes + item.bytes, item.name);
+      items.append(output(item, nb::none(), tensors, bound));
+    }
+    return items;
+  }
+  if (out.dtype == MLC_STR) {
+    nb::list texts;
+    const auto* strings = static_cast<const MlcString*>(out.data);
+    for (uint64_t i = 0; i < out.bytes / sizeof(MlcString); ++i) {
+      bound.take(kObjectBytes + strings[i].bytes, out.name);
+      texts.append(show(strings[i]));
+    }
+    return call(hooks().string_array, nb::cast(std::vector<int64_t>(out.shape, out.shape + out.rank)), texts);
+  }
+  nb::object tensor = nb::borrow(owned);
+  if (tensor.is_none()) {
+    Tensor copy(out.dtype, out.shape, out.rank);
+    if (copy.bytes() != out.bytes) raise_error(MLC_INTERNAL, 0, "an output has not the bytes that its shape says");
+    if (copy.bytes() > 0) std::memcpy(copy.data(), out.data, copy.bytes());
+    tensor = nb::cast(std::move(copy));
+  }
+  return tensors ? tensor : as_numpy(tensor);
+}
+
+nb::dict Session::run(uint32_t index, nb::dict given, const RunWishes& wishes) {
+  if (index >= model_->programs.size()) raise_error(MLC_USAGE, 0, "there is no such program");
+  const Program& program = model_->programs[index];
+  Inputs inputs;
+  std::vector<MlcTensor> in, out(program.outputs.size());
+  static const Port unknown;
+  for (auto [key, value] : given) {
+    const char* name = nb::borrow<nb::str>(key).c_str();  // owned by the dict
+    const Port* port = &unknown;
+    for (const Port& p : program.inputs)
+      if (p.name == name) port = &p;
+    in.push_back(inputs.add(name, *port, value));
+  }
+  const auto lock = use();
+  auto options = sized<MlcRunOptions>();
+  options.program = program.name.c_str();
+  options.cancel = wishes.cancel ? wishes.cancel->token() : nullptr;
+  options.time_limit_ns = wishes.time_limit_ns;
+  MlcError* error = nullptr;
+  const auto num_in = static_cast<uint32_t>(in.size()), num_out = static_cast<uint32_t>(out.size());
+
+  // Memory for what has a known shape, so that the library writes where Python reads.
+  std::vector<nb::object> owned(out.size(), nb::none());
+  bool all_fixed = true;
+  for (const Port& p : program.outputs) all_fixed = all_fixed && p.is_fixed();
+  std::vector<MlcTensor> shapes(out.size());
+  const bool inferred = !all_fixed && mlc().infer_shapes(handle_, options.program, in.data(), num_in, shapes.data(), num_out, nullptr) == MLC_OK;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const Port& p = program.outputs[i];
+    if (p.list_depth > 0 || p.dtype == MLC_STR || !(p.is_fixed() || inferred)) continue;
+    owned[i] = p.is_fixed() ? nb::cast(Tensor(p.dtype, p.extents.data(), static_cast<uint32_t>(p.extents.size())))
+                            : nb::cast(Tensor(p.dtype, shapes[i].shape, shapes[i].rank));
+    out[i] = nb::cast<const Tensor&>(owned[i]).view();
+  }
+  int code = MLC_OK;
+  {
+    const nb::gil_scoped_release unlocked;
+    code = mlc().run(handle_, &options, in.data(), num_in, out.data(), num_out, &error);
+  }
+  check(code, error);
+  nb::dict results;
+  CopyBound bound(*model_);
+  for (size_t i = 0; i < out.size(); ++i) {
+    out[i].name = program.outputs[i].name.c_str();
+    results[out[i].name] = output(out[i], owned[i], wishes.tensors, bound);
+  }
+  return results;
+}
+
+nb::dict Session::info() const {
+  auto info = sized<MlcSessionInfo>();
+  mlc().session_info(handle_, &info);
+  nb::dict out;
+  out["variant"] = info.variant;
+  out["is_portable"] = info.is_portable != 0;
+  out["threads"] = info.threads;
+  out["arena_bytes"] = info.arena_bytes;
+  out["note"] = info.note;
+  return out;
+}
+
+nb::dict Session::selftest(const std::optional<std::string>& vector) {
+  const auto lock = use();
+  auto result = sized<MlcSelftest>();
+  MlcError* error = nullptr;
+  int code = MLC_OK;
+  {
+    const nb::gil_scoped_release unlocked;
+    code = mlc().selftest(handle_, vector ? vector->c_str() : nullptr, &result, &error);
+  }
+  check(code, error);
+  nb::dict out;
+  out["vectors"] = result.vectors;
+  out["max_abs"] = result.max_abs;
+  out["max_rel"] = result.max_rel;
+  return out;
+}
+
+nb::list Session::profile(const std::string& program) const {
+  const auto lock = use();
+  nb::list out;
+  auto entry = sized<MlcProfileEntry>();
+  for (uint32_t i = 0; mlc().profile(handle_, or_null(program), i, &entry) == MLC_OK; ++i)
+    out.append(nb::make_tuple(entry.name, entry.ns, entry.runs));
+  return out;
+}
+
+void Session::state_reset() {
+  const auto lock = use();
+  MlcError* error = nullptr;
+  check(mlc().state_reset(handle_, &error), error);
+}
+
+nb::bytes Session::state_save() {
+  const auto lock = use();
+  MlcBytes state{};
+  MlcError* error = nullptr;
+  check(mlc().state_save(handle_, &state, &error), error);
+  return nb::bytes(state.data, state.bytes);
+}
+
+void Session::state_restore(nb::bytes state) {
+  const auto lock = use();
+  MlcError* error = nullptr;
+  check(mlc().state_restore(handle_, state.data(), state.size(), &error), error);
+}
+
+Pool::Lease Pool::lease() {
+  std::unique_ptr<Session> session;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      session = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (!session) session = Session::create(model_, wishes_);
+  return {*this, std::move(session)};
+}
+
+Pool::Lease::~Lease() {
+  const std::lock_guard lock(pool_.mutex_);
+  pool_.idle_.push_back(std::move(session_));
+}
+
+namespace {
+
+nb::dict model_info(const OpenModel& m) {
+  auto info = sized<MlcModelInfo>();
+  mlc().model_info(m.handle, &info);
+  nb::dict out;
+  out["file"] = info.file, out["id"] = info.id, out["version"] = info.version;
+  out["root"] = std::string("sha256:") + info.root;
+  out["trust"] = info.trust, out["trust_help"] = info.trust_help;
+  out["native_allowed"] = info.native_allowed != 0, out["is_signed"] = info.is_signed != 0;
+  out["is_copied"] = info.is_copied != 0, out["file_bytes"] = info.file_bytes;
+  out["golden_vectors"] = info.num_golden;
+  nb::list notes, assets;
+  for (uint32_t i = 0; const char* note = mlc().model_note(m.handle, i); ++i) notes.append(nb::str(note));
+  for (uint32_t i = 0; i < info.num_assets; ++i) {
+    auto asset = sized<MlcAsset>();
+    mlc().asset(m.handle, i, &asset);
+    nb::dict a;
+    a["name"] = asset.name, a["media_type"] = asset.media_type, a["bytes"] = asset.bytes;
+    assets.append(a);
+  }
+  out["notes"] = notes, out["assets"] = assets;
+  return out;
+}
+
+nb::list ports(const OpenModel& m, uint32_t program, bool is_output) {
+  nb::list out;
+  if (program >= m.programs.size()) return out;
+  const auto count = (is_output ? m.programs[program].outputs : m.programs[program].inputs).size();
+  for (uint32_t i = 0; i < count; ++i) {
+    auto p = sized<MlcPort>();
+    mlc().port(m.handle, program, is_output, i, &p);
+    nb::list dims;
+    for (uint32_t k = 0; k < p.rank; ++k) dims.append(nb::make_tuple(p.extents[k], nb::str(p.dims[k]), p.min[k], p.max[k]));
+    out.append(nb::make_tuple(p.name, dtype_name(p.dtype), dims, p.list_depth));
+  }
+  return out;
+}
+
+nb::list programs(const OpenModel& m) {
+  nb::list out;
+  for (const Program& p : m.programs) out.append(nb::make_tuple(p.name, p.is_default));
+  return out;
+}
+
+nb::list variants(const OpenModel& m) {
+  auto info = sized<MlcModelInfo>();
+  mlc().model_info(m.handle, &info);
+  nb::list out;
+  for (uint32_t i = 0; i < info.num_variants; ++i) {
+    auto v = sized<MlcVariant>();
+    mlc().explain(m.handle, i, &v);
+    nb::dict d;
+    d["name"] = v.name, d["target"] = v.target, d["family"] = v.family;
+    d["fits"] = v.fits == MLC_FITS ? "yes" : v.fits == MLC_FITS_NOT ? "no" : "unknown";
+    d["reason"] = v.reason;
+    d["estimate_ns"] = v.estimate_ns == 0 ? nb::none() : nb::cast(v.estimate_ns);
+    nb::list failing;
+    for (uint32_t k = 0; k < v.num_failing; ++k) {
+      auto c = sized<MlcClause>();
+      mlc().failing(m.handle, i, k, &c);
+      nb::dict clause;
+      clause["clause"] = c.clause, clause["answer"] = c.answer, clause["source"] = c.source;
+      failing.append(clause);
+    }
+    d["failing"] = failing;
+    out.append(d);
+  }
+  return out;
+}
+
+// The variant that a session with these wishes would try first.
+uint32_t choose(const OpenModel& m, const std::string& variant, const std::string& require) {
+  uint32_t out = 0;
+  MlcError* error = nullptr;
+  check(mlc().choose(m.handle, or_null(variant), or_null(require), &out, &error), error);
+  return out;
+}
+
+nb::bytes asset(const OpenModel& m, const std::string& name) {
+  MlcBytes data{};
+  MlcError* error = nullptr;
+  check(mlc().asset_data(m.handle, name.c_str(), &data, &error), error);
+  return nb::bytes(data.data, data.bytes);
+}
+
+nb::dict golden_inputs(const OpenModel& m, uint32_t program) {
+  nb::dict out;
+  if (program >= m.programs.size()) return out;
+  std::vector<MlcTensor> inputs(m.programs[program].inputs.size());
+  MlcError* error = nullptr;
+  check(mlc().golden_inputs(m.handle, program, inputs.data(), static_cast<uint32_t>(inputs.size()), &error), error);
+  for (const MlcTensor& t : inputs) {
+    if (t.dtype == MLC_STR) {
+      nb::list texts;
+      for (uint64_t i = 0; i < t.bytes / sizeof(MlcString); ++i) texts.append(show(static_cast<const MlcString*>(t.data)[i]));
+      out[t.name] = call(hooks().string_array, nb::cast(std::vector<int64_t>(t.shape, t.shape + t.rank)), texts);
+      continue;
+    }
+    Tensor copy(t.dtype, t.shape, t.rank);
+    if (copy.bytes() == t.bytes && t.bytes > 0) std::memcpy(copy.data(), t.data, t.bytes);
+    out[t.name] = as_numpy(nb::cast(std::move(copy)));
+  }
+  return out;
+}
+
+}  // namespace
+
+nb::object as_numpy(nb::handle tensor) {
+  const int32_t dtype = nb::cast<const Tensor&>(tensor).dtype();
+  const nb::object array = call(hooks().asarray, tensor);
+  switch (dtype) {
+    case MLC_F64: case MLC_F32: case MLC_F16: case MLC_I64: case MLC_I32: case MLC_I16: case MLC_I8: case MLC_U64:
+    case MLC_U32: case MLC_U16: case MLC_U8: case MLC_BOOL:
+      return array;
+    default: return call(hooks().extended_array, array, nb::str(dtype_name(dtype)));
+  }
+}
+
+void add_model(nb::module_& m) {
+  nb::class_<Cancel>(m, "Cancel")
+      .def(nb::init<>())
+      .def("cancel", &Cancel::cancel)
+      .def_prop_ro("cancelled", &Cancel::is_cancelled);
+  nb::class_<OpenModel>(m, "OpenModel")
+      .def("info", &model_info)
+      .def("programs", &programs)
+      .def("ports", &ports, nb::arg("program"), nb::arg("is_output"))
+      .def("variants", &variants)
+      .def("choose", &choose, nb::arg("variant"), nb::arg("require"))
+      .def("asset", &asset, nb::arg("name"))
+      .def("golden_inputs", &golden_inputs, nb::arg("program"));
+  m.def("open", &open_model, nb::arg("options"));
+
+  nb::class_<SessionWishes>(m, "SessionWishes")
+      .def(nb::init<>())
+      .def_rw("variant", &SessionWishes::variant)
+      .def_rw("require", &SessionWishes::require)
+      .def_rw("threads", &SessionWishes::threads)
+      .def_rw("time_limit_ns", &SessionWishes::time_limit_ns)
+      .def_rw("memory_limit", &SessionWishes::memory_limit)
+      .def_rw("profile", &SessionWishes::profile);
+  nb::class_<Session>(m, "Session")
+      .def_static("create", &Session::create, nb::arg("model"), nb::arg("wishes"))
+      .def("run",
+           [](Session& s, uint32_t program, nb::dict inputs, const Cancel* cancel, uint64_t time_limit_ns, bool tensors) {
+             return s.run(program, std::move(inputs), {cancel, time_limit_ns, tensors});
+           },
+           nb::arg("program"), nb::arg("inputs"), nb::arg("cancel").none(), nb::arg("time_limit_ns"), nb::arg("tensors"))
+      .def("run_pipeline", &run_pipeline, nb::arg("pipeline"), nb::arg("inputs"), nb::arg("top"), nb::arg("cancel").none(),
+           nb::arg("time_limit_ns"), nb::arg("tensors"))
+      .def("info", &Session::info)
+      .def("selftest", &Session::selftest, nb::arg("vector").none())
+      .def("profile", &Session::profile, nb::arg("program"))
+      .def("state_reset", &Session::state_reset)
+      .def("state_save", &Session::state_save)
+      .def("state_restore", &Session::state_restore, nb::arg("state"));
+  nb::class_<Pool>(m, "Pool")
+      .def(nb::init<std::shared_ptr<OpenModel>, SessionWishes>(), nb::arg("model"), nb::arg("wishes"))
+      .def("run",
+           [](Pool& p, uint32_t program, nb::dict inputs, const Cancel* cancel, uint64_t time_limit_ns, bool tensors) {
+             return p.lease()->run(program, std::move(inputs), {cancel, time_limit_ns, tensors});
+           },
+           nb::arg("program"), nb::arg("inputs"), nb::arg("cancel").none(), nb::arg("time_limit_ns"), nb::arg("tensors"))
+      .def("run_pipeline",
+           [](Pool& p, const Pipeline& pipeline, nb::dict inputs, uint32_t top, const Cancel* cancel,
+              uint64_t time_limit_ns, bool tensors) {
+             const auto session = p.lease();
+             return run_pipeline(*session.operator->(), pipeline, std::move(inputs), top, cancel, time_limit_ns, tensors);
+           },
+           nb::arg("pipeline"), nb::arg("inputs"), nb::arg("top"), nb::arg("cancel").none(), nb::arg("time_limit_ns"),
+           nb::arg("tensors"));
+}
+
+}  // namespace mlrt

@@ -1,0 +1,138 @@
+#include "pipeline.h"
+
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+
+namespace mlrt {
+namespace {
+
+struct ReleaseAnswers {
+  void operator()(MlioAnswers* a) const { mlio().answers_release(a); }
+};
+
+nb::list rows_of(const MlioAnswers* answers, uint32_t index, uint32_t num_rows) {
+  nb::list rows;
+  for (uint32_t row = 0; row < num_rows; ++row) {
+    nb::list classes;
+    for (uint32_t i = 0; i < mlio().num_classes(answers, index, row); ++i) {
+      auto c = sized<MlioClass>();
+      mlio().class_at(answers, index, row, i, &c);
+      classes.append(nb::make_tuple(c.label.bytes > 0 ? nb::object(show(c.label)) : nb::none(), c.score, c.index));
+    }
+    rows.append(classes);
+  }
+  return rows;
+}
+
+nb::list lines_of(const MlioAnswers* answers, uint32_t index, uint32_t num_rows) {
+  nb::list lines;
+  for (uint32_t i = 0; i < num_rows; ++i) {
+    auto line = sized<MlioLine>();
+    mlio().line(answers, index, i, &line);
+    lines.append(nb::make_tuple(show(line.text), line.score));
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::unique_ptr<Pipeline> Pipeline::open(std::shared_ptr<OpenModel> model, const std::string& name) {
+  std::unique_ptr<Pipeline> p(new Pipeline);
+  p->model_ = std::move(model);
+  MlioError* error = nullptr;
+  const int code = mlio().open(&mlc(), p->model_->handle, name.empty() ? nullptr : name.c_str(), &p->handle_, &error);
+  if (code == MLC_NOT_FOUND && name.empty()) {
+    mlio().error_release(error);
+    return nullptr;
+  }
+  check(code, error);
+  return p;
+}
+
+std::string Pipeline::name() const {
+  auto info = sized<MlioPipelineInfo>();
+  mlio().info(handle_, &info);
+  return info.name;
+}
+
+uint32_t Pipeline::program() const {
+  auto info = sized<MlioPipelineInfo>();
+  mlio().info(handle_, &info);
+  return info.program;
+}
+
+nb::list Pipeline::inputs() const {
+  nb::list out;
+  auto input = sized<MlioInput>();
+  for (uint32_t i = 0; mlio().input(handle_, i, &input) == MLC_OK; ++i) {
+    nb::list types;
+    for (uint32_t k = 0; k < input.num_media_types; ++k) types.append(nb::str(input.media_types[k]));
+    out.append(nb::make_tuple(input.name, input.is_array != 0, nb::tuple(types)));
+  }
+  return out;
+}
+
+nb::list Pipeline::outputs() const {
+  nb::list out;
+  auto output = sized<MlioOutput>();
+  for (uint32_t i = 0; mlio().output(handle_, i, &output) == MLC_OK; ++i)
+    out.append(nb::make_tuple(output.name, output.kind == MLIO_CLASSES ? "classes" : output.kind == MLIO_TEXT ? "text" : "array"));
+  return out;
+}
+
+nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict given, uint32_t top, const Cancel* cancel,
+                      uint64_t time_limit_ns, bool tensors) {
+  Inputs arrays;
+  std::list<MlcTensor> views;
+  std::vector<MlioGiven> inputs;
+  const Port any;
+  for (auto [key, value] : given) {
+    MlioGiven& g = inputs.emplace_back(MlioGiven{});
+    if (!key.is_none()) g.name = nb::borrow<nb::str>(key).c_str();
+    if (nb::isinstance<nb::bytes>(value)) {
+      const auto file = nb::borrow<nb::bytes>(value);  // owned by the dict
+      g.file = {file.data(), file.size()};
+    } else {
+      views.push_back(arrays.add(g.name, any, value));
+      g.tensor = &views.back();
+    }
+  }
+  const auto lock = session.use();
+  auto run = sized<MlcRunOptions>();
+  run.cancel = cancel ? cancel->token() : nullptr;
+  run.time_limit_ns = time_limit_ns;
+  auto options = sized<MlioRunOptions>();
+  options.run = &run;
+  options.top = top;
+  MlioAnswers* made = nullptr;
+  MlioError* error = nullptr;
+  int code = MLC_OK;
+  {
+    const nb::gil_scoped_release unlocked;
+    code = mlio().run(pipeline.handle(), session.handle(), &options, inputs.data(), static_cast<uint32_t>(inputs.size()),
+                      &made, &error);
+  }
+  check(code, error);
+  const std::unique_ptr<MlioAnswers, ReleaseAnswers> answers(made);
+  nb::list out;
+  CopyBound bound(session.model());
+  auto a = sized<MlioAnswer>();
+  for (uint32_t i = 0; mlio().answer(made, i, &a) == MLC_OK; ++i) {
+    if (a.kind == MLIO_CLASSES) out.append(nb::make_tuple(a.name, "classes", rows_of(made, i, a.num_rows)));
+    else if (a.kind == MLIO_TEXT) out.append(nb::make_tuple(a.name, "text", lines_of(made, i, a.num_rows)));
+    else out.append(nb::make_tuple(a.name, "array", session.output(a.array, nb::none(), tensors, bound)));
+  }
+  return out;
+}
+
+void add_pipeline(nb::module_& m) {
+  nb::class_<Pipeline>(m, "Pipeline")
+      .def_static("open", &Pipeline::open, nb::arg("model"), nb::arg("name"))
+      .def_prop_ro("name", &Pipeline::name)
+      .def_prop_ro("program", &Pipeline::program)
+      .def("inputs", &Pipeline::inputs)
+      .def("outputs", &Pipeline::outputs);
+}
+
+}  // namespace mlrt

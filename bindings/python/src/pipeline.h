@@ -1,0 +1,35 @@
+// The pipelines of libmlio as Python holds them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "model.h"
+
+namespace mlrt {
+
+class Pipeline {
+ public:
+  // Null if the container has none and none was named.
+  static std::unique_ptr<Pipeline> open(std::shared_ptr<OpenModel> model, const std::string& name);
+  ~Pipeline() { mlio().release(handle_); }
+
+  std::string name() const;
+  uint32_t program() const;
+  nb::list inputs() const;   // (name, is_array, media types)
+  nb::list outputs() const;  // (name, "array" | "classes" | "text")
+  const MlioPipeline* handle() const { return handle_; }
+
+ private:
+  Pipeline() = default;
+  std::shared_ptr<OpenModel> model_;
+  MlioPipeline* handle_ = nullptr;
+};
+
+// Answers as (name, kind, value): an array, [[(label or None, score, index)]], [(text, score)].
+nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict inputs, uint32_t top, const Cancel* cancel,
+                      uint64_t time_limit_ns, bool tensors);
+
+void add_pipeline(nb::module_& m);
+
+}  // namespace mlrt

@@ -1,0 +1,31 @@
+# libmlio.so with its one symbol. All of it is compiled with exceptions, of which there is one: that of an allocation that
+# failed finds its way to the table, which makes MLC_RESOURCE of it, and leaves nothing behind.
+find_package(JPEG REQUIRED)  # again: imported targets are seen in one folder only
+find_package(PNG REQUIRED)
+find_package(ZLIB REQUIRED)
+set(parts mlc_base mlc_pipeline_schema mlc_io mlc_pipeline mlc_services mlc_mlio)
+set(sources ${PROJECT_SOURCE_DIR}/runtime/mlio/mlio.cpp)
+add_library(mlio_shared SHARED)
+foreach(part ${parts})
+  get_target_property(folder ${part} SOURCE_DIR)
+  get_target_property(own ${part} SOURCES)
+  foreach(source ${own})
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${folder})
+    list(APPEND sources ${source})
+  endforeach()
+  target_compile_definitions(mlio_shared PRIVATE $<TARGET_PROPERTY:${part},COMPILE_DEFINITIONS>)
+  target_include_directories(mlio_shared PRIVATE $<TARGET_PROPERTY:${part},INCLUDE_DIRECTORIES>)
+  get_target_property(libraries ${part} LINK_LIBRARIES)
+  if(libraries)
+    list(REMOVE_ITEM libraries ${parts})
+    target_link_libraries(mlio_shared PRIVATE ${libraries})
+  endif()
+endforeach()
+target_include_directories(mlio_shared INTERFACE ${PROJECT_SOURCE_DIR})
+target_sources(mlio_shared PRIVATE ${sources})
+set_target_properties(mlio_shared PROPERTIES OUTPUT_NAME mlio VERSION 1.0.0 SOVERSION 1
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib LINK_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/mlio/libmlio.map)
+target_compile_options(mlio_shared PRIVATE -fvisibility=hidden -ffunction-sections -fdata-sections
+  "$<$<CONFIG:Release>:-Os>")
+target_link_options(mlio_shared PRIVATE -Wl,--gc-sections
+  -Wl,--version-script=${PROJECT_SOURCE_DIR}/runtime/mlio/libmlio.map)

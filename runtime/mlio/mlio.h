@@ -1,0 +1,134 @@
+/* Pipelines, in C: files, bytes or arrays in, labelled answers out, through the pipeline.json of a container. The
+ * library decodes what the user gives, runs the model with `mlc.h`, and reads classes and text out of the results.
+ * `mlio_get_api` is the only symbol; everything else is behind the table, whose fields are only ever appended.
+ *
+ *   const MlioApi* mlio = mlio_get_api(MLIO_API_VERSION);  null: the library is older than this header
+ *
+ * The rules of mlc.h hold here too: structs that start with `size`, handles that are opaque, codes, what null means, and
+ * that the library prints nothing, never exits, throws nothing out and reads no environment variables. Errors are of a type
+ * of their own. The table of mlc.h that `open` is given, and the model, outlive the pipeline.
+ *
+ * Threads. A pipeline is immutable and may be shared by threads, each with a session of its own. Answers belong to
+ * whoever has run. */
+#ifndef MLC_RUNTIME_MLIO_MLIO_H
+#define MLC_RUNTIME_MLIO_MLIO_H
+
+#include "runtime/api/mlc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MLIO_API_VERSION 1u
+
+typedef struct MlioPipeline MlioPipeline;
+typedef struct MlioAnswers MlioAnswers;
+typedef struct MlioError MlioError;
+
+enum { MLIO_ARRAY = 0, MLIO_CLASSES = 1, MLIO_TEXT = 2 };
+
+typedef struct MlioPipelineInfo {
+  uint32_t size;
+  const char* name;         /* "default" where pipeline.json holds one pipeline without a name */
+  uint32_t program;         /* index of the program that it runs */
+  uint32_t num_inputs, num_outputs;
+} MlioPipelineInfo;
+
+typedef struct MlioInput {
+  uint32_t size;
+  const char* name;
+  int32_t is_array;         /* takes an array, or a file of one (.npy, .npz); else a file of one of these types: */
+  uint32_t num_media_types;
+  const char* const* media_types; /* "image/png", ... */
+} MlioInput;
+
+typedef struct MlioOutput {
+  uint32_t size;
+  const char* name;
+  int32_t kind;             /* MLIO_ARRAY, ... */
+} MlioOutput;
+
+/* An input as the user has it: an array, or the bytes of a file, whose kind its first bytes tell. Stays as it is. */
+typedef struct MlioGiven {
+  const char* name;         /* null: the only input; also that of an .npz of several arrays, which have names */
+  const MlcTensor* tensor;  /* an array without lists and strings; null: `file` */
+  MlcBytes file;
+  uint64_t reserved[2];     /* 0 */
+} MlioGiven;
+
+typedef struct MlioRunOptions {
+  uint32_t size;
+  const MlcRunOptions* run; /* `program` of it is not looked at; null: no wishes */
+  uint32_t top;             /* this many classes in place of what the pipeline says; 0: what it says */
+} MlioRunOptions;
+
+typedef struct MlioAnswersInfo {
+  uint32_t size;
+  uint32_t num_answers;
+  uint64_t before_ns, run_ns, after_ns; /* decoding; the session's run; reading the results */
+} MlioAnswersInfo;
+
+typedef struct MlioAnswer {
+  uint32_t size;
+  const char* name;
+  int32_t kind;
+  uint32_t num_rows;        /* of classes: rows of scores; of text: lines */
+  MlcTensor array;          /* MLIO_ARRAY: its data belongs to the session until its next run, but for strings, which live
+                               as long as the answers */
+} MlioAnswer;
+
+typedef struct MlioClass {
+  uint32_t size;
+  int64_t index;
+  double score;
+  MlcString label;          /* empty without labels */
+} MlioClass;
+
+typedef struct MlioLine {
+  uint32_t size;
+  MlcString text;           /* UTF-8 */
+  double score;             /* mean over the characters, 0 for no text */
+} MlioLine;
+
+typedef struct MlioApi {
+  uint32_t version;
+  uint32_t size;
+
+  /* What this library can do for models: for MlcOpenOptions.services. They live as long as the process. */
+  const MlcService* (*services)(uint32_t* count);
+
+  /* The pipeline of this name; null: the one of the default program. MLC_NOT_FOUND if the container has no pipeline. */
+  int (*open)(const MlcApi* mlc, const MlcModel* model, const char* name, MlioPipeline** out, MlioError** error);
+  void (*release)(MlioPipeline* pipeline);
+  int (*info)(const MlioPipeline* pipeline, MlioPipelineInfo* out);
+  int (*input)(const MlioPipeline* pipeline, uint32_t index, MlioInput* out);
+  int (*output)(const MlioPipeline* pipeline, uint32_t index, MlioOutput* out);
+
+  /* Runs it on a session of the same model. Options may be null. All inputs that do not fit are reported at once. */
+  int (*run)(const MlioPipeline* pipeline, MlcSession* session, const MlioRunOptions* options, const MlioGiven* inputs,
+             uint32_t num_inputs, MlioAnswers** out, MlioError** error);
+  void (*answers_release)(MlioAnswers* answers);
+  int (*answers_info)(const MlioAnswers* answers, MlioAnswersInfo* out);
+  /* In the order of the file's outputs. Names and texts live as long as the answers. */
+  int (*answer)(const MlioAnswers* answers, uint32_t index, MlioAnswer* out);
+  /* How many classes a row has; 0 where there is no such row. Best first. */
+  uint32_t (*num_classes)(const MlioAnswers* answers, uint32_t answer, uint32_t row);
+  int (*class_at)(const MlioAnswers* answers, uint32_t answer, uint32_t row, uint32_t index, MlioClass* out);
+  int (*line)(const MlioAnswers* answers, uint32_t answer, uint32_t index, MlioLine* out);
+
+  /* As those of mlc.h. */
+  int (*error_code)(const MlioError* error);
+  const char* (*error_text)(const MlioError* error);
+  const char* (*error_message)(const MlioError* error);
+  int (*error_number)(const MlioError* error);
+  const char* (*error_fact)(const MlioError* error, uint32_t index);
+  const char* (*error_help)(const MlioError* error);
+  void (*error_release)(MlioError* error);
+} MlioApi;
+
+MLC_EXPORT const MlioApi* mlio_get_api(uint32_t version);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

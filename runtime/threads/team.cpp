@@ -1,0 +1,71 @@
+#include "runtime/threads/team.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "runtime/threads/affinity.h"
+
+namespace mlc {
+
+Team::Team(const TeamOptions& options)
+    : pool_(options.pool), workers_(options.workers == 0 ? pool_.workers() : std::min(options.workers, pool_.workers())),
+      is_pinned_(!pool_.seats_.empty() && (pool_.pin_ || (options.pin_caller && workers_ == pool_.workers()))),
+      pins_caller_(is_pinned_ && options.pin_caller), barrier_(workers_, pool_.crowd_) {
+  slots_.reserve(workers_);
+}
+
+Team::~Team() { assert(slots_.empty() && "a run goes on"); }
+
+void Team::start_run() {
+  pool_.crowd_.working.fetch_add(1, std::memory_order_relaxed);
+  if (pool_.workers() == 1 && pins_caller_) pin_caller(pool_.seats_.front());
+}
+
+void Team::end_run() {
+  dismiss();
+  pool_.crowd_.working.fetch_sub(1, std::memory_order_relaxed);
+}
+
+Status Team::gather(WorkMeter& meter) {
+  if (workers_ == 1 || !slots_.empty()) return ok();
+  if (!pool_.borrow(*this, meter)) return Status(Code::Cancelled, "the run ended while it waited for threads");
+  for (unsigned w = 1; w < workers_; ++w)
+    if (Status started = pool_.start_thread(*slots_[w]); !started.ok()) {
+      dismiss();
+      return started;
+    }
+  if (pins_caller_) pin_caller(pool_.seat_of(*slots_[0]));
+  return ok();
+}
+
+void Team::pin_caller(const int& seat) {
+  if ((seat == caller_seat_ && pthread_equal(caller_, pthread_self())) || Runners::on_runner()) return;
+  stay_on({&seat, 1});
+  caller_seat_ = seat;
+  caller_ = pthread_self();
+}
+
+void Team::dismiss() {
+  if (!slots_.empty()) pool_.give_back(*this);
+}
+
+void Team::run(Job job, void* context) {
+  if (workers_ == 1) return job(context, 0);
+  assert(slots_.size() == workers_ && "nobody is here");
+  job_ = job;
+  context_ = context;
+  WorkerPool::Slot& home = *slots_[0];
+  const uint32_t done = home.jobs_done.load(std::memory_order_relaxed);
+  home.arrived.store(0, std::memory_order_relaxed);
+  for (unsigned w = 1; w < workers_; ++w) {
+    WorkerPool::Slot& slot = *slots_[w];
+    slot.team = this;
+    slot.worker = w;
+    slot.turn.store(slot.turn.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+    wake_all(slot.turn, slot.sleepers);
+  }
+  job(context, 0);
+  wait_for_change(home.jobs_done, done, home.caller_sleeps, pool_.crowd_);
+}
+
+}  // namespace mlc

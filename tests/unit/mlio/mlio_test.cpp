@@ -1,0 +1,327 @@
+// The C table of libmlio, over a model of which this file is the library: the program gives back what it is given.
+#include "runtime/mlio/mlio.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "runtime/api/sized.h"
+
+namespace {
+
+int64_t allocations_left = -1;  // below 0: all of them succeed
+int64_t live = 0;
+
+}  // namespace
+
+// Those of the library end here too.
+void* operator new(size_t size) {
+  if (allocations_left == 0) throw std::bad_alloc();
+  if (allocations_left > 0) --allocations_left;
+  void* p = std::malloc(size ? size : 1);
+  if (!p) throw std::bad_alloc();
+  ++live;
+  return p;
+}
+void operator delete(void* p) noexcept {
+  live -= p != nullptr;
+  std::free(p);
+}
+void operator delete(void* p, size_t) noexcept { operator delete(p); }
+
+struct MlcModel {
+  std::map<std::string, std::string> assets;
+};
+struct MlcSession {
+  int code = MLC_OK;
+  std::vector<float> values;
+  std::vector<int64_t> shape;
+};
+struct MlcError {
+  int code;
+};
+
+namespace {
+
+using mlc::sized;
+
+MlcError* the_error(int code) {
+  static MlcError error;
+  error.code = code;
+  return &error;
+}
+
+int model_info(const MlcModel*, MlcModelInfo* out) {
+  out->num_programs = 1;
+  return MLC_OK;
+}
+int program(const MlcModel*, uint32_t index, MlcProgram* out) {
+  if (index > 0) return MLC_USAGE;
+  out->name = "default", out->is_default = 1, out->num_inputs = out->num_outputs = 1;
+  return MLC_OK;
+}
+int port(const MlcModel*, uint32_t, int32_t is_output, uint32_t, MlcPort* out) {
+  out->name = is_output ? "scores" : "numbers";
+  out->dtype = MLC_F32;
+  return MLC_OK;
+}
+int asset_data(const MlcModel* m, const char* name, MlcBytes* out, MlcError** error) {
+  const auto found = m->assets.find(name);
+  if (found == m->assets.end()) {
+    *error = the_error(MLC_NOT_FOUND);
+    return MLC_NOT_FOUND;
+  }
+  *out = {found->second.data(), found->second.size()};
+  return MLC_OK;
+}
+int run(MlcSession* s, const MlcRunOptions* options, const MlcTensor* in, uint32_t num_in, MlcTensor* out, uint32_t num_out,
+        MlcError** error) {
+  REQUIRE((num_in == 1 && num_out == 1 && std::strcmp(options->program, "default") == 0));
+  if (s->code != MLC_OK) {
+    *error = the_error(s->code);
+    return s->code;
+  }
+  const auto* values = static_cast<const float*>(in[0].data);
+  s->values.assign(values, values + in[0].bytes / sizeof(float));
+  s->shape.assign(in[0].shape, in[0].shape + in[0].rank);
+  out[0] = mlc_tensor(s->values.data(), MLC_F32, in[0].rank, s->shape.data());
+  return MLC_OK;
+}
+
+const MlcApi& fake() {
+  static const MlcApi api = [] {
+    MlcApi a{};
+    a.model_info = model_info, a.program = program, a.port = port, a.asset_data = asset_data, a.run = run;
+    a.error_code = [](const MlcError* e) { return e ? e->code : 0; };
+    a.error_message = [](const MlcError*) { return "the model says no"; };
+    a.error_number = [](const MlcError*) { return 1234; };
+    a.error_fact = [](const MlcError*, uint32_t i) { return i == 0 ? "a fact" : static_cast<const char*>(nullptr); };
+    a.error_help = [](const MlcError*) { return "a help"; };
+    a.error_release = [](MlcError*) {};
+    return a;
+  }();
+  return api;
+}
+
+const MlioApi& mlio() { return *mlio_get_api(MLIO_API_VERSION); }
+
+MlcModel model() {
+  return {{{"pipeline.json",
+            R"({"mlc_pipeline": 1, "inputs": {"numbers": {"accept": ["application/x-npy"]}}, "steps": [
+                {"op": "run", "program": "default", "in": {"numbers": "numbers"}, "out": {"scores": "scores"}},
+                {"op": "top_k", "in": "scores", "k": 2, "labels": "labels.txt", "out": "best"}],
+               "outputs": ["best", "scores"]})"},
+           {"labels.txt", "zero\none\ntwo\n"}}};
+}
+
+struct Open {
+  MlcModel m = model();
+  MlioPipeline* pipeline = nullptr;
+  Open() {
+    MlioError* error = nullptr;
+    REQUIRE_MESSAGE(mlio().open(&fake(), &m, nullptr, &pipeline, &error) == MLC_OK, mlio().error_text(error));
+  }
+  ~Open() { mlio().release(pipeline); }
+};
+
+// The numbers as an input.
+struct Numbers {
+  std::vector<float> values;
+  int64_t shape[1];
+  MlcTensor tensor;
+  MlioGiven given{};
+  explicit Numbers(std::vector<float> v)
+      : values(std::move(v)), shape{static_cast<int64_t>(values.size())},
+        tensor(mlc_tensor(values.data(), MLC_F32, 1, shape)) {
+    given.tensor = &tensor;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("A table of an unknown version is not given") {
+  CHECK(mlio_get_api(0) == nullptr);
+  CHECK(mlio_get_api(MLIO_API_VERSION + 1) == nullptr);
+  CHECK(mlio().version == MLIO_API_VERSION);
+  CHECK(mlio().size == sizeof(MlioApi));
+}
+
+TEST_CASE("A pipeline says what it takes and gives") {
+  Open o;
+  auto info = sized<MlioPipelineInfo>();
+  REQUIRE(mlio().info(o.pipeline, &info) == MLC_OK);
+  CHECK(std::string(info.name) == "default");
+  CHECK((info.num_inputs == 1 && info.num_outputs == 2 && info.program == 0));
+  auto input = sized<MlioInput>();
+  REQUIRE(mlio().input(o.pipeline, 0, &input) == MLC_OK);
+  CHECK(std::string(input.name) == "numbers");
+  CHECK((input.is_array && input.num_media_types == 1));
+  CHECK(std::string(input.media_types[0]) == "application/x-npy");
+  CHECK(mlio().input(o.pipeline, 1, &input) == MLC_USAGE);
+  auto output = sized<MlioOutput>();
+  REQUIRE(mlio().output(o.pipeline, 0, &output) == MLC_OK);
+  CHECK((std::string(output.name) == "best" && output.kind == MLIO_CLASSES));
+  REQUIRE(mlio().output(o.pipeline, 1, &output) == MLC_OK);
+  CHECK((std::string(output.name) == "scores" && output.kind == MLIO_ARRAY));
+  CHECK(mlio().output(o.pipeline, 2, &output) == MLC_USAGE);
+}
+
+TEST_CASE("A run gives classes with labels, and arrays of the session") {
+  Open o;
+  MlcSession session;
+  Numbers numbers({1, 5, 3});
+  MlioAnswers* answers = nullptr;
+  MlioError* error = nullptr;
+  REQUIRE(mlio().run(o.pipeline, &session, nullptr, &numbers.given, 1, &answers, &error) == MLC_OK);
+  auto info = sized<MlioAnswersInfo>();
+  REQUIRE(mlio().answers_info(answers, &info) == MLC_OK);
+  CHECK(info.num_answers == 2);
+  auto answer = sized<MlioAnswer>();
+  REQUIRE(mlio().answer(answers, 0, &answer) == MLC_OK);
+  CHECK((std::string(answer.name) == "best" && answer.kind == MLIO_CLASSES && answer.num_rows == 1));
+  CHECK(mlio().num_classes(answers, 0, 0) == 2);
+  CHECK(mlio().num_classes(answers, 0, 1) == 0);
+  auto best = sized<MlioClass>();
+  REQUIRE(mlio().class_at(answers, 0, 0, 0, &best) == MLC_OK);
+  CHECK((best.index == 1 && best.score == 5 && std::string(best.label.data, best.label.bytes) == "one"));
+  REQUIRE(mlio().class_at(answers, 0, 0, 1, &best) == MLC_OK);
+  CHECK(std::string(best.label.data, best.label.bytes) == "two");
+  CHECK(mlio().class_at(answers, 0, 0, 2, &best) == MLC_USAGE);
+  CHECK(mlio().class_at(answers, 1, 0, 0, &best) == MLC_USAGE);
+  auto line = sized<MlioLine>();
+  CHECK(mlio().line(answers, 0, 0, &line) == MLC_USAGE);
+  REQUIRE(mlio().answer(answers, 1, &answer) == MLC_OK);
+  CHECK(answer.kind == MLIO_ARRAY);
+  CHECK((answer.array.rank == 1 && answer.array.shape[0] == 3));
+  CHECK(answer.array.data == session.values.data());
+  CHECK(mlio().answer(answers, 2, &answer) == MLC_USAGE);
+  mlio().answers_release(answers);
+
+  auto options = sized<MlioRunOptions>();
+  options.top = 3;
+  REQUIRE(mlio().run(o.pipeline, &session, &options, &numbers.given, 1, &answers, &error) == MLC_OK);
+  CHECK(mlio().num_classes(answers, 0, 0) == 3);
+  mlio().answers_release(answers);
+}
+
+TEST_CASE("What does not fit is an error with number, facts and help") {
+  Open o;
+  MlcSession session;
+  MlioAnswers* answers = nullptr;
+  MlioError* error = nullptr;
+  MlioGiven text{};
+  text.name = "numbers", text.file = {"hello", 5};
+  CHECK(mlio().run(o.pipeline, &session, nullptr, &text, 1, &answers, &error) == MLC_INPUT_MISMATCH);
+  CHECK(answers == nullptr);
+  CHECK(mlio().error_code(error) == MLC_INPUT_MISMATCH);
+  CHECK(mlio().error_number(error) == 4001);
+  CHECK(std::string(mlio().error_fact(error, 0)).find("numbers") == 0);
+  CHECK(mlio().error_fact(error, 1) == nullptr);
+  mlio().error_release(error);
+
+  session.code = MLC_CANCELLED;  // an error of the model goes through as it is
+  Numbers numbers({1, 5, 3});
+  CHECK(mlio().run(o.pipeline, &session, nullptr, &numbers.given, 1, &answers, &error) == MLC_CANCELLED);
+  CHECK(mlio().error_number(error) == 1234);
+  CHECK(std::string(mlio().error_message(error)) == "the model says no");
+  CHECK(std::string(mlio().error_fact(error, 0)) == "a fact");
+  CHECK(std::string(mlio().error_help(error)) == "a help");
+  mlio().error_release(error);
+
+  MlcModel bare;
+  MlioPipeline* none = nullptr;
+  CHECK(mlio().open(&fake(), &bare, nullptr, &none, &error) == MLC_NOT_FOUND);
+  mlio().error_release(error);
+  CHECK(mlio().open(&fake(), &o.m, "other", &none, &error) == MLC_USAGE);
+  CHECK(std::string(mlio().error_fact(error, 0)) == "it has default");
+  mlio().error_release(error);
+  MlcModel broken = model();
+  broken.assets.erase("labels.txt");
+  CHECK(mlio().open(&fake(), &broken, nullptr, &none, nullptr) == MLC_NOT_FOUND);
+  broken.assets["pipeline.json"] = "{";
+  CHECK(mlio().open(&fake(), &broken, nullptr, &none, nullptr) != MLC_OK);
+}
+
+TEST_CASE("Null where it is not allowed, sizes that are too small and tensors that lie are answered") {
+  Open o;
+  MlcSession session;
+  MlioAnswers* answers = nullptr;
+  MlioPipeline* pipeline = nullptr;
+  CHECK(mlio().open(nullptr, &o.m, nullptr, &pipeline, nullptr) == MLC_USAGE);
+  CHECK(mlio().open(&fake(), nullptr, nullptr, &pipeline, nullptr) == MLC_USAGE);
+  CHECK(mlio().open(&fake(), &o.m, nullptr, nullptr, nullptr) == MLC_USAGE);
+  CHECK(mlio().info(o.pipeline, nullptr) == MLC_USAGE);
+  MlioPipelineInfo info{};
+  CHECK(mlio().info(o.pipeline, &info) == MLC_USAGE);  // no size
+  CHECK(mlio().info(nullptr, &info) == MLC_USAGE);
+  CHECK(mlio().input(nullptr, 0, nullptr) == MLC_USAGE);
+  CHECK(mlio().output(nullptr, 0, nullptr) == MLC_USAGE);
+  CHECK(mlio().answers_info(nullptr, nullptr) == MLC_USAGE);
+  CHECK(mlio().answer(nullptr, 0, nullptr) == MLC_USAGE);
+  CHECK(mlio().num_classes(nullptr, 0, 0) == 0);
+  CHECK(mlio().class_at(nullptr, 0, 0, 0, nullptr) == MLC_USAGE);
+  CHECK(mlio().line(nullptr, 0, 0, nullptr) == MLC_USAGE);
+  CHECK(mlio().error_code(nullptr) == MLC_OK);
+  CHECK(std::string(mlio().error_text(nullptr)).empty());
+  mlio().release(nullptr);
+  mlio().answers_release(nullptr);
+  mlio().error_release(nullptr);
+  Numbers numbers({1, 5, 3});
+  CHECK(mlio().run(nullptr, &session, nullptr, &numbers.given, 1, &answers, nullptr) == MLC_USAGE);
+  CHECK(mlio().run(o.pipeline, nullptr, nullptr, &numbers.given, 1, &answers, nullptr) == MLC_USAGE);
+  CHECK(mlio().run(o.pipeline, &session, nullptr, nullptr, 1, &answers, nullptr) == MLC_USAGE);
+  CHECK(mlio().run(o.pipeline, &session, nullptr, &numbers.given, 1, nullptr, nullptr) == MLC_USAGE);
+  MlioRunOptions options{};
+  CHECK(mlio().run(o.pipeline, &session, &options, &numbers.given, 1, &answers, nullptr) == MLC_USAGE);
+  MlioGiven nothing{};
+  nothing.file.bytes = 1;
+  CHECK(mlio().run(o.pipeline, &session, nullptr, &nothing, 1, &answers, nullptr) == MLC_USAGE);
+  const auto refused = [&](auto change) {
+    Numbers lie({1, 5, 3});
+    change(lie.tensor);
+    return mlio().run(o.pipeline, &session, nullptr, &lie.given, 1, &answers, nullptr) == MLC_INPUT_MISMATCH;
+  };
+  CHECK(refused([](MlcTensor& t) { t.dtype = 99; }));
+  CHECK(refused([](MlcTensor& t) { t.dtype = MLC_STR; }));
+  CHECK(refused([](MlcTensor& t) { t.rank = 9; }));
+  CHECK(refused([](MlcTensor& t) { t.shape = nullptr; }));
+  CHECK(refused([](MlcTensor& t) { t.data = nullptr; }));
+  CHECK(refused([](MlcTensor& t) { t.bytes = 4; }));
+  CHECK(refused([](MlcTensor& t) { t.list_depth = 1; }));
+}
+
+TEST_CASE("Each allocation fails once: an error, nothing lost, and the next call is right") {
+  MlcModel m = model();
+  MlcSession session;
+  session.values.reserve(8), session.shape.reserve(8);
+  Numbers numbers({1, 5, 3});
+  bool done = false;
+  for (int64_t nth = 0; !done; ++nth) {
+    REQUIRE(nth < 100000);
+    const int64_t before = live;
+    MlioPipeline* pipeline = nullptr;
+    MlioAnswers* answers = nullptr;
+    MlioError* error = nullptr;
+    allocations_left = nth;
+    int code = mlio().open(&fake(), &m, nullptr, &pipeline, &error);
+    if (code == MLC_OK) code = mlio().run(pipeline, &session, nullptr, &numbers.given, 1, &answers, &error);
+    done = allocations_left != 0 || code == MLC_OK;
+    allocations_left = -1;
+    if (code == MLC_OK) {
+      CHECK(mlio().num_classes(answers, 0, 0) == 2);
+    } else {
+      CHECK_MESSAGE(code == MLC_RESOURCE, nth, ": ", mlio().error_text(error));
+      CHECK(mlio().error_code(error) == MLC_RESOURCE);
+      CHECK((pipeline == nullptr || answers == nullptr));
+    }
+    mlio().error_release(error);
+    mlio().answers_release(answers);
+    mlio().release(pipeline);
+    CHECK_MESSAGE(live == before, "allocation ", nth);
+  }
+}
