@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -117,6 +118,10 @@ struct Tensor {
   std::vector<Copy> copies;  // the first one is primary; none only if the tensor has no elements
   std::optional<Quant> quant;
 };
+
+// The bytes of the copy `copy` of the tensor `tensor`: 0 for the only copy that a tensor without elements has, which lies
+// nowhere; none if there is no such tensor or copy.
+[[nodiscard]] std::optional<uint64_t> copy_bytes(std::span<const Tensor> tensors, uint32_t tensor, uint32_t copy);
 
 struct Clause {
   uint32_t id = 0;  // a host feature of schema/features.tbl that is a number

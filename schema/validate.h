@@ -17,6 +17,9 @@ namespace mlc::format {
 // A label that is safe as a file name everywhere: [A-Za-z0-9._+-]+, no dot at either end, no reserved device name.
 [[nodiscard]] bool is_label(std::string_view text);
 
+// A model id: organisation/name, both of [a-z0-9._-]+.
+[[nodiscard]] bool is_model_id(std::string_view text);
+
 // How messages show a string from a file: in double quotes, at most 80 bytes, everything unprintable escaped.
 [[nodiscard]] std::string quoted(std::string_view text);
 

@@ -24,10 +24,7 @@ bool is_id_part(std::string_view text) {
 
 Status validate_model(const Manifest& m) {
   const Model& model = m.model;
-  size_t slash = model.id.find('/');
-  if (slash == std::string::npos || model.id.size() > kMaxNameLen ||
-      !is_id_part(std::string_view(model.id).substr(0, slash)) ||
-      !is_id_part(std::string_view(model.id).substr(slash + 1)))
+  if (!is_model_id(model.id))
     return malformed("model id {}: organisation/name in [a-z0-9._-] expected", quoted(model.id));
   if (model.version == 0) return malformed("model version is 0");
   if (!is_clean_text(model.title, kMaxStringLen)) return malformed("model title: not clean UTF-8, or too long");
@@ -153,6 +150,11 @@ Status validate_interface(const Manifest& m) {
     if (method.outputs.empty()) return Place{"methods", i, method.name}.wrong("has no output");
   }
   return check_sorted(m.methods, "methods", [](const Method& x) -> std::string_view { return x.name; });
+}
+
+bool is_model_id(std::string_view text) {
+  const size_t slash = text.find('/');
+  return slash != std::string_view::npos && text.size() <= kMaxNameLen && is_id_part(text.substr(0, slash)) && is_id_part(text.substr(slash + 1));
 }
 
 }  // namespace mlc::format

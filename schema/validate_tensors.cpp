@@ -86,4 +86,11 @@ Status validate_tensors(const Manifest& m) {
   return check_sorted(m.tensors, "tensors", [](const Tensor& x) -> std::string_view { return x.name; });
 }
 
+std::optional<uint64_t> copy_bytes(std::span<const Tensor> tensors, uint32_t tensor, uint32_t copy) {
+  if (tensor >= tensors.size()) return std::nullopt;
+  const std::vector<Copy>& copies = tensors[tensor].copies;
+  if (copies.empty() && copy == 0) return 0;
+  return copy < copies.size() ? std::optional(copies[copy].ref.length) : std::nullopt;
+}
+
 }  // namespace mlc::format

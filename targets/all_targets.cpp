@@ -52,8 +52,8 @@ const Target* native_target() {
   const Target* best = nullptr;
   const Family host = host_family();
   for (const Target& t : all_targets()) {
-    if (t.family != host || !t.standard) continue;
-    if (!best || (t.features.size() > best->features.size() && host_has(t.llvm_features))) best = &t;
+    if (t.family != host || !host_has(t.llvm_features)) continue;
+    if (!best || t.features.size() > best->features.size()) best = &t;
   }
   return best ? best : find_target("portable");
 }

@@ -1,21 +1,25 @@
 // The two entry points of target.h, per family.
 #include "targets/family.h"
 #include "targets/llvm/emit.h"
+#include "targets/llvm/link.h"
 #include "targets/module_elf.h"
 
 namespace mlc::targets {
 
-Result<Module> emit_module(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>* large) {
+Result<Module> emit_module(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>* large,
+                           const Progress& progress) {
   if (large) large->clear();
-  if (target.family == Family::Portable) return portable::emit(target, kernels);
+  if (target.family == Family::Portable) return portable::emit(target, kernels, progress);
   std::vector<LargeFrame> found;
-  MLC_ASSIGN(Module module, emit_elf(target, kernels, found));
+  MLC_ASSIGN(Module module, emit_elf(target, kernels, found, progress));
   if (!found.empty() && !large)
     return Status(Code::Internal, "kernel " + kernels[found[0].kernel].name + " needs a stack frame of " + std::to_string(found[0].bytes) +
                                       " bytes for " + target.name + ", at most " + std::to_string(kMaxFrame) + " are allowed");
   if (large) *large = std::move(found);
   return module;
 }
+
+Status can_emit(const Target& target) { return target.family == Family::Portable ? ok() : can_link(); }
 
 Status audit_module(const Target& target, std::span<const std::byte> module) {
   if (target.family == Family::Portable) return portable::audit(module);

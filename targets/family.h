@@ -38,7 +38,7 @@ Status audit(const Target& target, const CodeRange& code, uint64_t& num_instruct
 }  // namespace riscv
 namespace portable {
 void add_targets(std::vector<Target>& out);
-Result<Module> emit(const Target& target, std::span<const loop::Kernel> kernels);
+Result<Module> emit(const Target& target, std::span<const loop::Kernel> kernels, const Progress& progress);
 Status audit(std::span<const std::byte> module);
 }  // namespace portable
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/progress.h"
 #include "base/status.h"
 #include "packager/loop/loop.h"
 
@@ -22,8 +23,6 @@ struct Target {
   std::string llvm_triple;            // empty for portable
   std::vector<std::string> llvm_features;  // "+avx2", ... on the family's baseline CPU
 
-  bool standard = false;  // one of those that `--target all` means; the others must be named
-
   // Facts for schedules. Where vectors are split into scalars (rv64gc), a "register" is a group of scalar ones.
   unsigned vector_bytes = 16;    // widest register that code should use
   unsigned vector_registers = 16;
@@ -32,10 +31,11 @@ struct Target {
   unsigned f32_lanes() const { return vector_bytes / 4; }
 };
 
-// All targets this build can emit, in a fixed order, `portable` last.
+// All targets this build can emit, in a fixed order, `portable` last: what `--target all` means.
 std::span<const Target> all_targets();
 const Target* find_target(std::string_view name);
-// The best target whose features the build machine has ("native"); never null, at worst the family's baseline.
+// Of the targets whose features the build machine has, the one that asks for most: what a file for all targets would run
+// here ("native"). Never null, at worst `portable`.
 const Target* native_target();
 
 // Kernels may use at most this much stack: there are no stack probes, and a larger frame can jump a guard page.
@@ -47,6 +47,14 @@ struct LargeFrame {
   uint64_t bytes = 0;
 };
 
+// What emitting for this target needs of the machine beside memory: a folder for temporary files.
+Status can_emit(const Target& target);
+
+// What ends the process where LLVM cannot go on: it has no memory, or fails in another way (Internal; Resource where the disk
+// or a limit is why). Both may be called on any thread and must not return. Without them LLVM prints and ends the process
+// itself.
+void on_failure(void (*out_of_memory)(), void (*failed)(const Status& why));
+
 // A module: the bytes that go into a module segment.
 struct Module {
   std::vector<std::byte> bytes;
@@ -55,8 +63,9 @@ struct Module {
 // Compiles kernels to one linked module (ELF for CPU families, portable code for `portable`); entry k is kernels[k].
 // Equal input gives equal bytes. Kernels must have passed loop::verify.
 // Kernels that need a frame above kMaxFrame are an error; with `large` they are told there instead, by number, and the
-// module has no bytes.
-Result<Module> emit_module(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>* large = nullptr);
+// module has no bytes. `progress` counts kernels.
+Result<Module> emit_module(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>* large = nullptr,
+                           const Progress& progress = {});
 // Proves from the bytes that the module uses no instruction outside the target's features (hardware.md section 5).
 Status audit_module(const Target& target, std::span<const std::byte> module);
 

@@ -50,6 +50,8 @@ std::string line_of(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
+std::string failure_json(std::string_view command, const Status& failure) { return line_of(first_fields(command, failure)); }
+
 int finish(std::string_view command, bool as_json, const Result<Report>& result) {
   const Status& failure = result.ok() ? result->failure : result.status();
   if (as_json) {

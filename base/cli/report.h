@@ -26,6 +26,9 @@ struct Report {
 // Prints and returns the exit code. An answer that stdout did not take is a failure.
 [[nodiscard]] int finish(std::string_view command, bool as_json, const Result<Report>& result);
 
+// What a command that failed prints with --json.
+[[nodiscard]] std::string failure_json(std::string_view command, const Status& failure);
+
 // {"code":"E3102","message":...,"facts":[...],"help":...}
 [[nodiscard]] ordered_json to_json(const Status& status);
 

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <string>
 
+#include "packager/cli/early_end.h"
+
 namespace mlc::cli {
 namespace {
 
@@ -92,6 +94,7 @@ std::string all_of(int fd) {
 Status run_apart(const std::function<Status()>& work) {
   int ends[2];
   if (::pipe(ends) != 0) return Status(Code::Resource, std::string("no pipe: ") + std::strerror(errno));
+  const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) {
     const int error = errno;
@@ -100,16 +103,21 @@ Status run_apart(const std::function<Status()>& work) {
     return Status(Code::Resource, std::string("no process: ") + std::strerror(error));
   }
   if (child == 0) {
+    end_as_child();
+    if (::getppid() != parent) ::_exit(0);  // which ended before this process could ask to end with it
     ::close(ends[0]);
     work_and_leave(ends[1], work);
   }
+  ends_with_us(child);
   ::close(ends[1]);
   const std::string bytes = all_of(ends[0]);
   ::close(ends[0]);
   int state = 0;
   while (::waitpid(child, &state, 0) < 0 && errno == EINTR) {}
+  ends_with_us(0);
   if (WIFSIGNALED(state))
     return Status(Code::SelfTest, "ended by signal " + std::to_string(WTERMSIG(state)) + " (" + ::strsignal(WTERMSIG(state)) + ")");
+  if (WEXITSTATUS(state) == static_cast<int>(Code::Resource)) return Status(Code::Resource, "out of memory");
   Status answer;
   if (!decoded(bytes, answer)) return Status(Code::SelfTest, "ended without an answer, exit code " + std::to_string(WEXITSTATUS(state)));
   return answer;

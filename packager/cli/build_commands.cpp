@@ -93,8 +93,8 @@ Result<Report> run_build(BuildFlags& flags) {
   flags.options.sign = !flags.no_sign;
   if (!flags.force && !may_overwrite(flags.options.output_path))
     return Status(Code::Usage, flags.options.output_path + " exists and is no container").hint("pass --force to replace it");
-  Progress progress(flags.progress, flags.as_json);
-  flags.options.progress = [&](const std::string& stage) { progress.show(stage); };
+  ProgressLine progress(flags.progress, flags.as_json);
+  flags.options.progress = [&](const compile::Stage& stage) { progress.show(stage); };
   std::optional<SelfTestReport> tested;
   if (!flags.no_selftest)
     flags.options.accept = [&](const compile::FinishedFile& file) -> Status {
@@ -139,7 +139,7 @@ void add_build(CLI::App& app, int& exit_code) {
   auto& o = flags->options;
   command->add_option("MODEL", o.model_path, "ONNX file")->required();
   command->add_option("-o,--output", o.output_path, "the container to write")->required();
-  command->add_option("--target", flags->targets, "targets, separated by commas: names of 'mlpack targets', native, all (default)")
+  command->add_option("--target", flags->targets, "targets, separated by commas: names of 'mlpack targets'; native, the best that this machine can run; all of them (default)")
       ->delimiter(',')->default_val(std::vector<std::string>{"all"})->default_str("all");
   command->add_option("--pipeline", o.pipeline_path, "pre- and post-processing (pipeline.json)");
   command->add_option("--dim", flags->dims, "bounds of a free extent, NAME=LOW..HIGH, or NAME=VALUE to freeze it");
@@ -157,7 +157,7 @@ void add_build(CLI::App& app, int& exit_code) {
 
 void add_targets(CLI::App& app, int& exit_code) {
   auto as_json = std::make_shared<bool>(false);
-  CLI::App* command = add_command(app, "targets", "list what this build can compile for", "  mlpack targets\n", *as_json);
+  CLI::App* command = add_command(app, "targets", "list what this build can compile for", "  mlpack targets\n  mlpack targets --json\n", *as_json);
   command->callback([as_json, &exit_code] {
     Report report;
     report.json["targets"] = ordered_json::array();
@@ -180,8 +180,9 @@ void add_check(CLI::App& app, int& exit_code) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command = add_command(app, "check", "tell whether and how a model will compile",
-                                  "  mlpack check model.onnx\n  mlpack check model.onnx --json\n", flags->as_json);
+                                  "  mlpack check model.onnx\n  mlpack check model.onnx --pipeline pipeline.json\n", flags->as_json);
   command->add_option("MODEL", flags->options.model_path, "ONNX file")->required();
+  command->add_option("--pipeline", flags->options.pipeline_path, "pre- and post-processing (pipeline.json)");
   command->add_option("--ops", flags->options.operator_folders, "folder with operators of your own (*.mlop)");
   command->callback([flags, &exit_code] {
     const auto run = [&]() -> Result<Report> {
@@ -189,7 +190,7 @@ void add_check(CLI::App& app, int& exit_code) {
       Report report;
       report.text = found.text();
       report.json = {{"opset", found.opset}, {"nodes", found.nodes}, {"operators", found.operators}, {"versions", found.versions}, {"parameters", found.parameters},
-                     {"inputs", found.inputs}, {"outputs", found.outputs}, {"free_extents", found.free_extents}, {"assumed", found.assumed},
+                     {"inputs", found.inputs}, {"outputs", found.outputs}, {"pipelines", found.pipelines}, {"free_extents", found.free_extents}, {"assumed", found.assumed},
                      {"operations", found.cost.operations}, {"constant_bytes", found.cost.constant_bytes}, {"activation_bytes", found.cost.activation_bytes},
                      {"at_least", found.cost.at_least}, {"decided_at_run_time", found.decided}, {"native_targets", found.native}};
       report.failure = found.problem;

@@ -67,6 +67,7 @@ Status write_with_block(const ContainerFile& file, const std::vector<std::byte>&
   if (link) place = std::filesystem::canonical(place, error);
   if (error) return Status(Code::NotFound, output + ": " + error.message());
   const std::string staged = place.string() + ".unverified." + std::to_string(::getpid());
+  const Unfinished unfinished(staged);
   {
     MLC_ASSIGN(container::OutputFile out, container::OutputFile::create(staged));
     std::ifstream in(file.path, std::ios::binary);

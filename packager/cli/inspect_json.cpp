@@ -105,20 +105,6 @@ uint64_t num_elements(const Tensor& tensor) {
   return checked_product(tensor.shape).value_or(std::numeric_limits<uint64_t>::max());
 }
 
-std::string type_text(const Method& method, const Port& port) {
-  if (port.list_depth > 0) {  // the arrays in it may differ in shape
-    std::string text;
-    for (uint8_t i = 0; i < port.list_depth; ++i) text += "list of ";
-    return text + std::string(name_of(port.dtype));
-  }
-  std::string text = std::string(name_of(port.dtype)) + "[";
-  for (size_t i = 0; i < port.dims.size(); ++i) {
-    const ordered_json dim = dim_json(method, port.dims[i]);
-    text += (i == 0 ? "" : ",") + (dim.is_string() ? dim.get<std::string>() : dim.dump());
-  }
-  return text + "]";
-}
-
 std::string tensor_text(const Tensor& tensor) {
   std::string text = std::string(name_of(tensor.dtype)) + "[";
   for (size_t i = 0; i < tensor.shape.size(); ++i) text += (i == 0 ? "" : ",") + std::to_string(tensor.shape[i]);

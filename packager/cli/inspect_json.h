@@ -13,7 +13,6 @@ namespace mlc::cli {
 [[nodiscard]] nlohmann::ordered_json exact(uint64_t number);
 
 [[nodiscard]] uint64_t num_elements(const format::Tensor& tensor);  // saturates
-[[nodiscard]] std::string type_text(const format::Method& method, const format::Port& port);  // "f32[N,3,224,224]"
 [[nodiscard]] std::string tensor_text(const format::Tensor& tensor);                          // "f32[64,3,7,7]"
 [[nodiscard]] std::string feature_text(uint32_t feature);                                     // "x86.avx2"
 [[nodiscard]] std::string clause_text(const format::Clause& clause);                          // "host.cores >= 4"

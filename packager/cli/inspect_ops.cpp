@@ -7,6 +7,7 @@
 #include "packager/cli/container_file.h"
 #include "packager/cli/inspect_json.h"
 #include "packager/cli/size_ops.h"
+#include "packager/compile/interface_text.h"
 #include "packager/plan/print.h"
 #include "schema/features.h"
 #include "schema/pipeline/pipeline.h"
@@ -17,18 +18,13 @@ namespace mlc::cli {
 namespace {
 
 using namespace format;
+using compile::line;
 using nlohmann::ordered_json;
 
 constexpr std::string_view kPipelineAsset = "pipeline.json";
-constexpr size_t kFeaturesOnALine = 6;
 
 std::string plural(size_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
-// "  title     text\n"
-std::string line(std::string_view title, const std::string& text) {
-  return "  " + std::string(title) + std::string(title.size() < 10 ? 10 - title.size() : 1, ' ') + text + "\n";
 }
 
 // Who signed it, in the eyes of this user. Being refused is an answer here, not a failure.
@@ -96,12 +92,45 @@ Status add_pipelines(const ContainerFile& file, Report& report) {
   return ok();
 }
 
-std::string port_line(const Method& method, const Port& port) {
-  std::string text = port.name + "  " + type_text(method, port);
-  if (port.media != Media::Tensor && port.media != Media::None) text += "  " + std::string(name_of(port.media));
-  if (!port.unit.empty()) text += "  " + port.unit;
-  if (port.optional) text += "  optional";
-  return text;
+std::string range_text(const Dim& dim) {
+  return dim.name + " " + std::to_string(dim.min) + ".." + (dim.max == std::numeric_limits<int64_t>::max() ? "" : std::to_string(dim.max)) +
+         (dim.multiple > 1 ? " by " + std::to_string(dim.multiple) : "");
+}
+
+// Extents that inputs have are given from outside, the others are what the run makes of them.
+std::string extent_lines(const Method& method) {
+  std::vector<bool> given(method.dims.size());
+  for (const auto* ports : {&method.inputs, &method.core_inputs, &method.state})
+    for (const Port& port : *ports)
+      for (const DimRef& dim : port.dims)
+        if (dim.dim) given[*dim.dim] = true;
+  std::string in, out;
+  for (size_t k = 0; k < method.dims.size(); ++k) (given[k] ? in : out) += (given[k] ? "   " : " ") + (given[k] ? range_text(method.dims[k]) : method.dims[k].name);
+  return (in.empty() ? "" : line("extents", in.substr(3))) + (out.empty() ? "" : line("run gives", out.substr(1)));
+}
+
+compile::ShownPort shown(const Method& method, const Port& port, const char* title) {
+  compile::ShownPort out{title, port.name, std::string(name_of(port.dtype)), port.list_depth == 0, {}, {}};
+  for (uint8_t k = 0; k < port.list_depth; ++k) out.type = "list of " + out.type;
+  for (const DimRef& dim : port.dims)
+    out.extents.push_back(dim.dim ? method.dims[*dim.dim].name : dim.extent ? std::to_string(*dim.extent) : dim.expr);
+  const auto add = [&](std::string_view note) { out.notes += (out.notes.empty() ? "" : "  ") + std::string(note); };
+  if (port.media != Media::Tensor && port.media != Media::None) add(name_of(port.media));
+  if (!port.unit.empty()) add(port.unit);
+  if (port.optional) add("optional");
+  return out;
+}
+
+std::string program_lines(const Method& method) {
+  std::vector<compile::ShownPort> ports;
+  const auto add = [&](const std::vector<Port>& list, const char* title) {
+    for (const Port& port : list) ports.push_back(shown(method, port, title));
+  };
+  add(method.inputs, "in");
+  add(method.outputs, "out");
+  add(method.core_inputs, "core in");
+  add(method.core_outputs, "core out");
+  return line("program", method.name) + extent_lines(method) + compile::interface_lines(ports);
 }
 
 void add_programs(const Manifest& manifest, const std::string& only, Report& report) {
@@ -109,27 +138,13 @@ void add_programs(const Manifest& manifest, const std::string& only, Report& rep
   for (const Method& method : manifest.methods) {
     if (!only.empty() && method.name != only) continue;
     programs.push_back(program_json(method));
-    std::string dims;
-    for (const Dim& dim : method.dims)
-      dims += "  " + dim.name + " " + std::to_string(dim.min) + ".." +
-              (dim.max == std::numeric_limits<int64_t>::max() ? "" : std::to_string(dim.max)) +
-              (dim.multiple > 1 ? " by " + std::to_string(dim.multiple) : "");
-    report.text += line("program", method.name + (dims.empty() ? "" : "   dims" + dims));
-    for (const Port& port : method.inputs) report.text += line("", "in   " + port_line(method, port));
-    for (const Port& port : method.outputs) report.text += line("", "out  " + port_line(method, port));
-    if (method.core_inputs.empty() && method.core_outputs.empty()) continue;
-    for (const Port& port : method.core_inputs) report.text += line("", "core in   " + port_line(method, port));
-    for (const Port& port : method.core_outputs) report.text += line("", "core out  " + port_line(method, port));
+    report.text += program_lines(method);
   }
 }
 
-std::string features_text(const Variant& variant, bool all) {
+std::string features_text(const Variant& variant) {
   std::string text;
-  for (size_t i = 0; i < variant.features.size(); ++i) {
-    if (!all && i == kFeaturesOnALine)
-      return text + " and " + std::to_string(variant.features.size() - i) + " more";
-    text += (i == 0 ? "" : " ") + feature_text(variant.features[i]);
-  }
+  for (const uint32_t feature : variant.features) text += (text.empty() ? "" : " ") + feature_text(feature);
   return text;
 }
 
@@ -155,10 +170,10 @@ void add_variants(const ContainerFile& file, const std::string& only, Report& re
                        std::string(name_of(variant.module_format)) + "  " + human_bytes(bytes);
     if (!present) text += "  absent (thinned)";
     else if (!variant.unusable.empty()) text += "  not usable: " + variant.unusable;
-    const std::string features = features_text(variant, !only.empty());
-    if (!features.empty()) text += "  " + features;
+    if (!variant.features.empty()) text += "  asks for " + plural(variant.features.size(), "feature");
     report.text += line("variant", text);
     if (only.empty()) continue;
+    if (!variant.features.empty()) report.text += line("", "  wants " + features_text(variant));
     for (const Clause& clause : variant.clauses) report.text += line("", "  wants " + clause_text(clause));
   }
 }
@@ -216,10 +231,7 @@ Result<Report> show_plans(const ContainerFile& file, const InspectOptions& optio
   const Manifest& manifest = file.opened->manifest();
   exec::PlanContext context;
   context.num_kernels = UINT32_MAX;
-  context.constant_bytes = [&manifest](uint32_t tensor, uint32_t copy) -> std::optional<uint64_t> {
-    if (tensor >= manifest.tensors.size() || copy >= manifest.tensors[tensor].copies.size()) return std::nullopt;
-    return manifest.tensors[tensor].copies[copy].ref.length;
-  };
+  context.constant_bytes = [&manifest](uint32_t tensor, uint32_t copy) { return copy_bytes(manifest.tensors, tensor, copy); };
   Report report;
   ordered_json& plans = report.json["plans"] = ordered_json::object();
   for (const Variant& variant : manifest.variants) {

@@ -82,8 +82,7 @@ Result<Report> run_verify(Command<VerifyOptions>& command) {
   for (const std::string& warning : verdict.warnings) lines += "  warning    " + warning + "\n";
   report.text = command.options.file + "   " + result.model_id + " version " + std::to_string(result.model_version) +
                 "\n  root       " + root_name(result.root) + "\n  verdict    " + verdict.reason + "\n" + lines;
-  if (result.outcome.ok())
-    report.text += command.options.deep ? "  ok         every leaf\n" : "  ok         but for weights, which were not read: --deep reads them\n";
+  if (result.outcome.ok()) report.text += command.options.deep ? "  ok, every leaf\n" : "  ok, the weights not read: --deep reads them\n";
   report.json = {{"root", root_name(result.root)}, {"id", result.model_id},
                  {"version", std::to_string(result.model_version)}, {"trust", name_of(verdict.trust)},
                  {"reason", verdict.reason}, {"signatures", signatures}, {"problems", problems},

@@ -4,12 +4,15 @@
 #include "base/cli/program.h"
 #include "packager/cli/build_commands.h"
 #include "packager/cli/complete_values.h"
+#include "packager/cli/early_end.h"
 #include "packager/cli/inspect_commands.h"
 #include "packager/cli/keys_commands.h"
 
 int main(int argc, char** argv) {
   using namespace mlc::cli;
+  handle_early_ends(argc, argv);
   CLI::App app("mlpack makes, signs and inspects containers of machine-learning models", "mlpack");
+  app.footer("Examples:\n  mlpack check model.onnx\n  mlpack build model.onnx -o model.mlc\n");
   set_up(app);
   int exit_code = 0;
   add_build_commands(app, exit_code);

@@ -1,26 +1,46 @@
-// One line on stderr that says what a long command is doing.
+// One line on stderr that says what a long command is doing, and how much of it is done.
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <string>
+#include <thread>
+
+#include "packager/compile/build.h"
 
 namespace mlc::cli {
 
-class Progress {
- public:
-  // `mode`: "tty" (one line, rewritten), "plain" (a line per stage), "none", or "auto": tty if stderr is a terminal and
-  // neither CI nor a dumb terminal nor `as_json` speaks against it.
-  Progress(const std::string& mode, bool as_json);
-  ~Progress() { clear(); }
-  Progress(const Progress&) = delete;
+// "target 3 of 11, x86-64-v4: kernels 12 of 340"
+std::string progress_text(const compile::Stage& stage);
 
-  void show(const std::string& stage);
+class ProgressLine {
+ public:
+  // `mode`: "tty" (one line, rewritten at most ten times a second, none for work under half a second), "plain" (a line for
+  // each stage that is finished), "none", or "auto": tty if stderr is a terminal and neither CI nor a dumb terminal nor
+  // `as_json` speaks against it.
+  ProgressLine(const std::string& mode, bool as_json);
+  ~ProgressLine() { clear(); }
+  ProgressLine(const ProgressLine&) = delete;
+
+  // From any thread.
+  void show(const compile::Stage& stage);
+  // The last stage is finished. Nothing is left on a terminal.
   void clear();
 
  private:
-  enum class Mode { None, Plain, Tty } mode_ = Mode::None;
-  std::chrono::steady_clock::time_point start_;
-  bool shown_ = false;
+  enum class Mode { None, Plain, Tty };
+  double seconds() const;
+  void keep_drawing();
+  void say_finished();
+
+  Mode mode_ = Mode::None;
+  const std::chrono::steady_clock::time_point start_;
+  std::thread artist_;  // draws on a terminal: stages may be long
+  std::mutex mu_;
+  std::condition_variable wake_;  // guarded by mu_: all below
+  compile::Stage stage_;
+  bool done_ = false;
 };
 
 }  // namespace mlc::cli

@@ -29,9 +29,9 @@ Status taken(int code, MlcError* error) {
   return s;
 }
 
-// A run that fails is as wrong as an answer that differs.
+// A run that fails is as wrong as an answer that differs; only of one that lacks memory nothing is known.
 Status as_failure(Status s) {
-  s.code = Code::SelfTest;
+  if (s.code != Code::Resource) s.code = Code::SelfTest;
   return s;
 }
 
@@ -82,7 +82,7 @@ std::string SelfTestReport::text() const {
   return elsewhere.empty() ? line : line + "   not here: " + elsewhere;
 }
 
-Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::function<void(const std::string& stage)>& progress) {
+Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::function<void(const compile::Stage&)>& progress) {
   SelfTestReport report;
   report.vectors = file.vectors.size();
   auto options = sized<MlcOpenOptions>();
@@ -107,10 +107,11 @@ Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::f
     const std::vector<std::string> vectors = chosen(file, std::strcmp(v.family, "portable") == 0);
     variant.vectors = vectors.size();
     if (vectors.empty()) continue;
-    progress("self-test " + variant.name);
+    progress({compile::nth("self-test of variant", k, info.num_variants) + ", " + variant.name, "vectors", 0, vectors.size()});
     Status status = run_apart([&] { return run_vectors(model.get(), v.name, vectors); });
     if (status.ok()) continue;
     status.message = "variant '" + variant.name + "': " + status.message;
+    if (status.code == Code::Resource) return std::move(status).note("self-test").hint("more memory, or --no-selftest writes the file untested");
     return std::move(status).hint("this is a bug of mlpack; --no-selftest writes the file as it is");
   }
   return report;

@@ -30,6 +30,6 @@ struct SelfTestReport {
 inline constexpr double kPortableOperations = 2e9;
 
 // SelfTest, with variant, vector, element and both values, if an answer is wrong, or a run fails or crashes.
-Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::function<void(const std::string& stage)>& progress);
+Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::function<void(const compile::Stage&)>& progress);
 
 }  // namespace mlc::cli

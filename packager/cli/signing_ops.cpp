@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "packager/cli/container_file.h"
+#include "packager/container/output_file.h"
 #include "signing/file.h"
 #include "signing/user_key.h"
 
@@ -128,9 +129,10 @@ Result<SignResult> sign_container(const SignOptions& options) {
   MLC_ASSIGN(const ContainerFile file, open_container_file(options.file));
   if (!options.force && !may_overwrite(output))
     return Status(Code::Usage, output + " exists and is not a container").hint("--force overwrites it");
-  MLC_RETURN_IF_ERROR(file.opened->verify_all());
+  MLC_RETURN_IF_ERROR(container::OutputFile::try_create(output));
   MLC_ASSIGN(const NamedKey key, signing_key(options.key_file));
   MLC_ASSIGN(SignatureBlock block, block_to_extend(file, options));
+  MLC_RETURN_IF_ERROR(file.opened->verify_all());
   MLC_RETURN_IF_ERROR(add_signature(block.envelope, key.key));
   MLC_ASSIGN(const std::vector<std::byte> bytes, encode_block(block));
   MLC_RETURN_IF_ERROR(write_with_block(file, bytes, output));

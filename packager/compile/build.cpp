@@ -3,22 +3,20 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <sstream>
 
 #include "packager/compile/expand.h"
 #include "packager/compile/golden.h"
+#include "packager/compile/pipelines.h"
 #include "packager/compile/programs.h"
 #include "packager/compile/weights.h"
 #include "packager/container/builder.h"
+#include "packager/container/output_file.h"
 #include "packager/import/onnx.h"
 #include "packager/model/print.h"
 #include "packager/nest/print.h"
 #include "packager/passes/passes.h"
-#include "packager/pipeline/check_lists.h"
-#include "packager/pipeline/expand_pipeline.h"
-#include "schema/pipeline/pipeline.h"
 #include "schema/validate.h"
 #include "signing/user_key.h"
 
@@ -27,21 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kMainProgram[] = "main";
 constexpr char kPipelineAsset[] = "pipeline.json";
-constexpr uint64_t kMaxAssetBytes = 64u << 20;
-
-Result<std::vector<std::byte>> read_file(const std::string& path, uint64_t limit) {
-  std::error_code error;
-  const uint64_t size = fs::file_size(path, error);
-  if (error) return Status(Code::NotFound, 1003, path + ": " + error.message());
-  if (size > limit) return Status(Code::Usage, path + " has " + std::to_string(size) + " bytes, at most " + std::to_string(limit) + " are expected");
-  std::ifstream in(path, std::ios::binary);
-  std::vector<std::byte> bytes(size);
-  in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
-  if (!in) return Status(Code::NotFound, 1003, path + " cannot be read");
-  return bytes;
-}
 
 // A model id from a file name: what the manifest allows of it.
 std::string local_id(const std::string& path) {
@@ -65,9 +49,12 @@ class Build {
 
   Result<BuildReport> run() {
     MLC_RETURN_IF_ERROR(check_print_after());
+    MLC_RETURN_IF_ERROR(check_identity());
+    MLC_RETURN_IF_ERROR(check_places());
+    MLC_RETURN_IF_ERROR(load_key());
     MLC_RETURN_IF_ERROR(load_library());
-    MLC_RETURN_IF_ERROR(import_model());
     MLC_RETURN_IF_ERROR(load_pipeline());
+    MLC_RETURN_IF_ERROR(import_model());
     MLC_RETURN_IF_ERROR(expand_programs());
     MLC_RETURN_IF_ERROR(compute_golden());
     MLC_RETURN_IF_ERROR(run_passes());
@@ -91,8 +78,26 @@ class Build {
     return found ? ok() : Status(Code::Usage, "--print-after: no pass '" + wanted + "'").fact(std::move(known));
   }
 
-  void stage(const std::string& name) {
-    if (options_.progress) options_.progress(name);
+  Status check_identity() {
+    if (!options_.id.empty() && !format::is_model_id(options_.id))
+      return Status(Code::Usage, "--id: " + format::quoted(options_.id) + " is no model id: organisation/name in [a-z0-9._-] expected");
+    if (options_.version == 0) return Status(Code::Usage, "--model-version: versions begin with 1, 0 found");
+    return ok();
+  }
+
+  Status check_places() {
+    MLC_RETURN_IF_ERROR(container::OutputFile::try_create(options_.output_path));
+    for (const targets::Target* target : options_.targets) MLC_RETURN_IF_ERROR(targets::can_emit(*target));
+    return ok();
+  }
+
+  void stage(const std::string& name, const char* parts = "", size_t done = 0, size_t total = 0) {
+    if (options_.progress) options_.progress({name, parts, done, total});
+  }
+  // The stage begins; what is returned counts its parts.
+  Progress counted(const std::string& name, const char* parts) {
+    stage(name);
+    return [this, name, parts](size_t done, size_t total) { stage(name, parts, done, total); };
   }
 
   Status load_library() {
@@ -142,20 +147,7 @@ class Build {
 
   Status load_pipeline() {
     if (options_.pipeline_path.empty()) return ok();
-    MLC_ASSIGN(pipeline_text_, read_file(options_.pipeline_path, pipeline::kTextLimits.bytes));
-    const std::string_view text(reinterpret_cast<const char*>(pipeline_text_.data()), pipeline_text_.size());
-    MLC_ASSIGN(pipelines_, pipeline::parse(text, options_.pipeline_path));
-    const fs::path folder = fs::path(options_.pipeline_path).parent_path();
-    for (const pipeline::Pipeline& p : pipelines_.pipelines) {
-      if (p.name == kMainProgram)
-        return Status(Code::Usage, options_.pipeline_path + ": a pipeline may not be called '" + kMainProgram + "', which names the bare model");
-      for (const std::string& name : pipeline::assets(p)) {
-        if (assets_.count(name)) continue;
-        if (!format::is_label(name))
-          return Status(Code::Usage, 5004, options_.pipeline_path + ": '" + name + "' must be a plain file name, of a file beside it");
-        MLC_ASSIGN(assets_[name], read_file((folder / name).string(), kMaxAssetBytes));
-      }
-    }
+    MLC_ASSIGN(pipelines_, load_pipelines(options_.pipeline_path));
     return ok();
   }
 
@@ -163,19 +155,16 @@ class Build {
     stage("expand");
     MLC_ASSIGN(nest::Function main, expand_model(ctx_, *library_, model_, kMainProgram));
     programs_.push_back({.function = std::move(main)});
-    for (const pipeline::Pipeline& p : pipelines_.pipelines) {
-      MLC_ASSIGN(nest::Function function, pipeline::expand_pipeline(ctx_, *library_, {{kMainProgram, &model_}}, p));
-      MLC_RETURN_IF_ERROR(pipeline::check_lists(p, function, assets_));
-      programs_.push_back({.function = std::move(function), .is_pipeline = true});
-    }
+    MLC_ASSIGN(std::vector<nest::Function> pipelines, expand_pipelines(ctx_, *library_, model_, pipelines_));
+    for (nest::Function& function : pipelines) programs_.push_back({.function = std::move(function), .is_pipeline = true});
     for (const Program& program : programs_)
       if (prints("expand")) std::fprintf(stderr, "; after expand\n%s", nest::print(program.function).c_str());
     return ok();
   }
 
   Status compute_golden() {
-    stage("golden vectors");
     for (Program& program : programs_) {
+      stage("golden vectors", "programs", static_cast<size_t>(&program - programs_.data()), programs_.size());
       auto golden = make_golden(program.function, program.is_pipeline);
       if (!golden.ok()) return std::move(golden).status().note(program.function.name);
       program.golden = std::move(golden).value();
@@ -184,10 +173,9 @@ class Build {
   }
 
   Status run_passes() {
-    stage("optimise");
     passes::Options options;
     options.print_after = options_.print_after;
-    MLC_ASSIGN(parts_, optimise(ctx_, programs_, weights_, options));
+    MLC_ASSIGN(parts_, optimise(ctx_, programs_, weights_, options, counted("optimise", "parts")));
     return ok();
   }
 
@@ -195,9 +183,10 @@ class Build {
     std::vector<const targets::Target*> targets = options_.targets;
     const targets::Target* portable = targets::find_target("portable");
     if (std::find(targets.begin(), targets.end(), portable) == targets.end()) targets.push_back(portable);
-    for (const targets::Target* target : targets) {
-      stage("compile for " + target->name);
-      MLC_ASSIGN(CompiledVariant variant, compile_variant(ctx_, *library_, parts_, weights_, *target));
+    for (size_t k = 0; k < targets.size(); ++k) {
+      const targets::Target* target = targets[k];
+      const Progress progress = counted(nth("target", k, targets.size()) + ", " + target->name, "kernels");
+      MLC_ASSIGN(CompiledVariant variant, compile_variant(ctx_, *library_, parts_, weights_, *target, progress));
       report_.variants.push_back({target->name, variant.module.size(), variant.plan.size(), variant.num_kernels, variant.num_launches});
       variants_.push_back(std::move(variant));
     }
@@ -205,22 +194,18 @@ class Build {
   }
 
   Status pack() {
-    stage("pack");
+    const Progress progress = counted("pack", "segments");
     container::ContainerBuilder builder;
     describe_model(builder.manifest);
     for (const Program& program : programs_) add_program(builder, program, options_.tolerance);
-    for (const auto& [name, bytes] : assets_) builder.add_asset(name, "text/plain", bytes);
-    if (!pipeline_text_.empty()) builder.add_asset(kPipelineAsset, "application/json", pipeline_text_);
+    for (const auto& [name, bytes] : pipelines_.assets) builder.add_asset(name, "text/plain", bytes);
+    if (!pipelines_.text.empty()) builder.add_asset(kPipelineAsset, "application/json", pipelines_.text);
     MLC_RETURN_IF_ERROR(weights_.write(builder));
     for (CompiledVariant& variant : variants_) add_variant(builder, variant, programs_.front(), options_.tolerance);
-    MLC_RETURN_IF_ERROR(builder.finish());
-    std::optional<signing::PrivateKey> key;
-    if (options_.sign) {
-      MLC_ASSIGN(key, signing_key());
-    }
+    MLC_RETURN_IF_ERROR(builder.finish(progress));
     std::function<Status(const std::string&)> accept;
     if (options_.accept) accept = [&](const std::string& path) { return options_.accept(finished(path, builder)); };
-    MLC_RETURN_IF_ERROR(builder.write(options_.output_path, key ? &*key : nullptr, accept));
+    MLC_RETURN_IF_ERROR(builder.write(options_.output_path, key_ ? &*key_ : nullptr, accept));
     report_.root = builder.root();
     report_.file_bytes = fs::file_size(options_.output_path);
     std::set<std::string> ops;
@@ -241,16 +226,16 @@ class Build {
     return file;
   }
 
-  Result<signing::PrivateKey> signing_key() {
+  Status load_key() {
+    if (!options_.sign) return ok();
     if (!options_.key_path.empty()) {
-      MLC_ASSIGN(signing::PrivateKey key, signing::PrivateKey::load(options_.key_path));
-      report_.key_name = signing::local_name(key.public_key());
-      return key;
+      MLC_ASSIGN(key_, signing::PrivateKey::load(options_.key_path));
+    } else {
+      MLC_ASSIGN(const std::string folder, signing::config_folder());
+      MLC_ASSIGN(key_, signing::user_key(folder));
     }
-    MLC_ASSIGN(const std::string folder, signing::config_folder());
-    MLC_ASSIGN(signing::PrivateKey key, signing::user_key(folder));
-    report_.key_name = signing::local_name(key.public_key());
-    return key;
+    report_.key_name = signing::local_name(key_->public_key());
+    return ok();
   }
 
   void describe_model(format::Manifest& manifest) {
@@ -265,12 +250,11 @@ class Build {
 
   const BuildOptions& options_;
   BuildReport report_;
+  std::optional<signing::PrivateKey> key_;  // none: not signed
   ir::Context ctx_;
   std::unique_ptr<lang::Library> library_;
   model::Model model_;
-  std::vector<std::byte> pipeline_text_;
-  pipeline::PipelineFile pipelines_;
-  std::map<std::string, std::vector<std::byte>> assets_;
+  PipelineFiles pipelines_;  // empty without
   std::vector<Program> programs_;  // "main" first
   passes::Parts parts_;
   WeightStore weights_;
@@ -278,6 +262,10 @@ class Build {
 };
 
 }  // namespace
+
+std::string nth(const std::string& noun, size_t index, size_t count) {
+  return count == 1 ? noun : noun + " " + std::to_string(index + 1) + " of " + std::to_string(count);
+}
 
 Result<BuildReport> build(const BuildOptions& options) { return Build(options).run(); }
 

@@ -28,6 +28,15 @@ struct FinishedFile {
   std::vector<Vector> vectors;  // its golden vectors, those first that cover most: pipelines, whose model is part of them
 };
 
+// What a build is doing: "target 3 of 11, x86-64-v4", of which 12 of 340 "kernels" are done. Nothing is counted where `total` is 0.
+struct Stage {
+  std::string name;
+  const char* parts = "";
+  size_t done = 0, total = 0;
+};
+// "target 3 of 11" for the third; "target" if there is one only.
+std::string nth(const std::string& noun, size_t index, size_t count);
+
 struct BuildOptions {
   std::string model_path, output_path;
   std::string pipeline_path;                      // empty: bare arrays only
@@ -40,8 +49,8 @@ struct BuildOptions {
   bool sign = true;
   double tolerance = 1e-3;                        // of golden vectors, relative to the largest output
   std::string print_after;                        // pass whose result goes to stderr
-  // Told before each stage; may be empty.
-  std::function<void(const std::string& stage)> progress;
+  // Told before each stage, and during it whenever something more is done, on any thread. May be empty.
+  std::function<void(const Stage&)> progress;
   // Asked before the file gets its name; if it fails, the build does and leaves no file. May be empty.
   std::function<Status(const FinishedFile&)> accept;
 };
@@ -59,7 +68,8 @@ struct BuildReport {
   std::string key_name;    // empty: unsigned
 };
 
-// Writes options.output_path complete or not at all.
+// Writes options.output_path complete or not at all. What can be known to be wrong before anything is compiled is told before:
+// id, version, key, output, folders, pipeline and the files it names.
 Result<BuildReport> build(const BuildOptions& options);
 
 }  // namespace mlc::compile

@@ -4,24 +4,39 @@
 #include <cstdio>
 
 #include "packager/compile/expand.h"
+#include "packager/compile/pipelines.h"
 #include "packager/import/onnx.h"
 #include "targets/target.h"
 
 namespace mlc::compile {
 namespace {
 
-std::string described(const nest::Function& function, uint32_t number) {
+ShownPort shown(const nest::Function& function, uint32_t number, const char* title) {
   const nest::Array& array = function.arrays[number];
-  std::string text = array.name + ": ";
-  for (uint8_t k = 0; k < array.list_depth; ++k) text += "list of ";
-  text += name_of(array.dtype);
-  if (array.list_depth > 0) return text;
+  ShownPort port{title, array.name, std::string(name_of(array.dtype)), array.list_depth == 0, {}, {}};
+  for (uint8_t k = 0; k < array.list_depth; ++k) port.type = "list of " + port.type;
+  for (const ir::Expr* extent : array.shape) port.extents.push_back(extent->op == ir::Op::Sym ? extent->sym->name : ir::to_string(extent));
+  return port;
+}
+
+// "x: f32[N, 3, 48, W]"
+std::string described(const ShownPort& port) {
+  std::string text = port.name + ": " + port.type;
+  if (!port.has_shape) return text;
   text += "[";
-  for (size_t axis = 0; axis < array.shape.size(); ++axis) {
-    const ir::Expr* extent = array.shape[axis];
-    text += (axis ? ", " : "") + (extent->op == ir::Op::Sym ? extent->sym->name : ir::to_string(extent));
-  }
+  for (size_t axis = 0; axis < port.extents.size(); ++axis) text += (axis ? ", " : "") + port.extents[axis];
   return text + "]";
+}
+
+std::string described(const pipeline::Pipeline& p) {
+  std::string in, out;
+  for (const pipeline::ValueId id : p.inputs) {
+    in += (in.empty() ? "" : ", ") + p.value(id).name + " (";
+    for (const std::string& type : p.value(id).accept) in += (in.ends_with('(') ? "" : " ") + type;
+    in += ")";
+  }
+  for (const pipeline::ValueId id : p.outputs) out += (out.empty() ? "" : ", ") + p.value(id).name;
+  return p.name + ": " + in + " -> " + out;
 }
 
 // Nodes of a graph and of the bodies in it.
@@ -82,8 +97,14 @@ void describe_extents(const nest::Function& function, const std::map<const ir::S
     report.free_extents.push_back(text);
     report.assumed += (report.assumed.empty() ? "" : ", ") + name + " = " + std::to_string(typical.at(sym));
   }
-  for (uint32_t input : function.inputs) report.inputs.push_back(described(function, input));
-  for (uint32_t output : function.outputs) report.outputs.push_back(described(function, output));
+  for (uint32_t input : function.inputs) {
+    report.ports.push_back(shown(function, input, "input"));
+    report.inputs.push_back(described(report.ports.back()));
+  }
+  for (uint32_t output : function.outputs) {
+    report.ports.push_back(shown(function, output, "output"));
+    report.outputs.push_back(described(report.ports.back()));
+  }
 }
 
 std::string scaled(double value, double step, const std::vector<const char*>& units) {
@@ -103,6 +124,10 @@ Result<CheckReport> check(const CheckOptions& options) {
     files.insert(files.end(), own.begin(), own.end());
   }
   MLC_ASSIGN(const lang::Library library, lang::Library::parse(files));
+  PipelineFiles pipelines;
+  if (!options.pipeline_path.empty()) {
+    MLC_ASSIGN(pipelines, load_pipelines(options.pipeline_path));
+  }
   MLC_ASSIGN(const model::Model model, import::import_onnx(options.model_path));
   CheckReport report;
   report.opset = model.opsets.at("ai.onnx");
@@ -119,33 +144,42 @@ Result<CheckReport> check(const CheckOptions& options) {
   describe_extents(*function, typical, report);
   count_decisions(*function, report);
   report.cost = estimate(*function, typical);
+  for (const pipeline::Pipeline& p : pipelines.parsed.pipelines) report.pipelines.push_back(described(p));
+  if (auto around = expand_pipelines(ctx, library, model, pipelines); !around.ok()) {
+    report.problem = std::move(around).status();
+    return report;
+  }
   for (const targets::Target& target : targets::all_targets())
     if (target.family != targets::Family::Portable) report.native.push_back(target.name);
   return report;
 }
 
 std::string CheckReport::text() const {
-  std::string out = "  opset       " + std::to_string(opset) + "\n  nodes       " + std::to_string(nodes) + "\n  parameters  " + std::to_string(parameters) + "\n";
-  for (const std::string& input : inputs) out += "  input       " + input + "\n";
-  for (const std::string& output : outputs) out += "  output      " + output + "\n";
-  for (const std::string& extent : free_extents) out += "  free        " + extent + "\n";
+  std::string out = line("opset", std::to_string(opset)) + line("nodes", std::to_string(nodes)) + line("parameters", std::to_string(parameters));
+  out += interface_lines(ports);
+  for (const std::string& pipeline : pipelines) out += line("pipeline", pipeline);
+  std::string free;
+  for (const std::string& extent : free_extents) free += (free.empty() ? "" : "   ") + extent;
+  if (!free.empty()) out += line("free", free);
   for (const auto& [name, count] : operators) {
     const int64_t version = versions.at(name);
     out += "  " + std::to_string(count) + " × " + name + (version ? " (definition of opset " + std::to_string(version) + ")" : "") + "\n";
   }
   if (!problem.ok()) return out;
   const std::string least = cost.at_least ? "at least " : "";
-  out += "  work        " + least + scaled(cost.operations, 1000, {"operations", "thousand operations", "million operations", "billion operations", "trillion operations"}) + " per run" + (assumed.empty() ? "" : " for " + assumed) + "\n";
-  out += "  memory      " + least + scaled(cost.constant_bytes, 1024, {"B", "KiB", "MiB", "GiB"}) + " of constants and " + least + scaled(cost.activation_bytes, 1024, {"B", "KiB", "MiB", "GiB"}) + " of arrays alive at once\n";
+  out += line("work", least + scaled(cost.operations, 1000, {"operations", "thousand operations", "million operations", "billion operations", "trillion operations"}) +
+                          " per run" + (assumed.empty() ? "" : " for " + assumed));
+  out += line("memory", least + scaled(cost.constant_bytes, 1024, {"B", "KiB", "MiB", "GiB"}) + " of constants and " + least +
+                            scaled(cost.activation_bytes, 1024, {"B", "KiB", "MiB", "GiB"}) + " of arrays alive at once");
   static const std::map<std::string, std::pair<const char*, const char*>> kWords = {
       {"branch", {"branch", "branches"}}, {"list", {"step on a list", "steps on lists"}}, {"loop", {"loop", "loops"}},
       {"service", {"service of the application", "services of the application"}}, {"size", {"size read from data", "sizes read from data"}}};
   std::string run_time;
   for (const auto& [kind, count] : decided) run_time += (run_time.empty() ? "" : ", ") + std::to_string(count) + " " + (count == 1 ? kWords.at(kind).first : kWords.at(kind).second);
-  if (!run_time.empty()) out += "  at run time " + run_time + ": steps of the plan between kernels, on every target\n";
-  out += "  runs on     ";
-  for (const std::string& target : native) out += target + " ";
-  return out + "(machine code), portable (interpreted)\n  compiles for every target\n";
+  if (!run_time.empty()) out += line("at run time", run_time + ": steps of the plan between kernels, on every target");
+  std::string targets;
+  for (const std::string& target : native) targets += target + " ";
+  return out + line("runs on", targets + "(machine code), portable (interpreted)") + "  compiles for every target\n";
 }
 
 }  // namespace mlc::compile

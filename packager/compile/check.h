@@ -7,11 +7,13 @@
 
 #include "base/status.h"
 #include "packager/compile/estimate.h"
+#include "packager/compile/interface_text.h"
 
 namespace mlc::compile {
 
 struct CheckOptions {
   std::string model_path;
+  std::string pipeline_path;  // empty: none
   std::vector<std::string> operator_folders;
 };
 
@@ -22,6 +24,8 @@ struct CheckReport {
   std::map<std::string, int64_t> versions;     // "Conv": the opset whose definition is used; 0: part of the compiler
   uint64_t parameters = 0;
   std::vector<std::string> inputs, outputs;    // "x: f32[N, 3, 48, W]"
+  std::vector<ShownPort> ports;                // both, for people
+  std::vector<std::string> pipelines;          // "default: photo (image/jpeg image/png) -> classes"
   std::vector<std::string> free_extents;       // "N", "W in 32..640"; what differs from run to run
   std::string assumed;                         // "N = 1, W = 64": what the estimates stand for; empty: nothing is free
   Estimate cost;                               // of one run, before the passes, which can only make it less

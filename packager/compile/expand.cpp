@@ -5,6 +5,8 @@
 #include <set>
 
 #include "base/checked.h"
+#include "base/nearest_name.h"
+#include "base/problems.h"
 #include "packager/compile/expand/graph_expander.h"
 #include "schema/format.h"
 
@@ -54,18 +56,21 @@ class Expander {
     return sizes_fit();
   }
 
-  Result<std::map<std::string, lang::Value>> expand_within(const std::map<std::string, lang::Value>& inputs) {
+  Result<std::map<std::string, lang::Value>> expand_within(const std::map<std::string, lang::Value>& inputs, const std::vector<std::string>& wanted) {
+    Status problems;
+    for (const auto& [name, value] : inputs) add_problem(problems, check_given(name, function_.arrays[value.array]));
+    for (const model::Port& port : model_.graph.inputs)
+      if (!inputs.count(port.name)) add_problem(problems, mismatch("needs input '" + port.name + "', which the pipeline does not give"));
+    std::vector<std::string> outputs;
+    for (const model::Port& port : model_.graph.outputs)
+      for (const std::string& name : names_of(port)) outputs.push_back(name);
+    for (const std::string& name : wanted)
+      if (std::find(outputs.begin(), outputs.end(), name) == outputs.end()) add_problem(problems, unknown_port("output", name, outputs));
+    if (!problems.ok()) return problems;
     for (const auto& [name, value] : inputs) {
-      auto port = std::find_if(model_.graph.inputs.begin(), model_.graph.inputs.end(), [&](const model::Port& p) { return p.name == name; });
-      if (port == model_.graph.inputs.end()) return mismatch("has no input '" + name + "'");
-      if (port->list_depth) return mismatch("takes a list as '" + name + "', which a pipeline cannot give");
-      if (port->map_key != DType::None) return mismatch("takes a map as '" + name + "', which a pipeline cannot give");
-      MLC_RETURN_IF_ERROR(check_fit(*port, function_.arrays[value.array]));
-      name_extents(*port, function_.arrays[value.array]);
+      name_extents(*input_named(name), function_.arrays[value.array]);
       graph_.bind(name, {value, nullptr});
     }
-    for (const model::Port& port : model_.graph.inputs)
-      if (!inputs.count(port.name)) return mismatch("needs input '" + port.name + "', which the pipeline does not give");
     return expand_nodes();
   }
 
@@ -95,7 +100,37 @@ class Expander {
     return ok();
   }
 
-  Status mismatch(const std::string& what) const { return Status(Code::Usage, 5009, "the model " + what); }
+  const model::Port* input_named(const std::string& name) const {
+    const auto port = std::find_if(model_.graph.inputs.begin(), model_.graph.inputs.end(), [&](const model::Port& p) { return p.name == name; });
+    return port == model_.graph.inputs.end() ? nullptr : &*port;
+  }
+
+  // Whether an input of that name takes this array.
+  Status check_given(const std::string& name, const nest::Array& array) const {
+    const model::Port* port = input_named(name);
+    if (!port) {
+      std::vector<std::string> inputs;
+      for (const model::Port& p : model_.graph.inputs) inputs.push_back(p.name);
+      return unknown_port("input", name, inputs);
+    }
+    if (port->list_depth) return mismatch("takes a list as '" + name + "', which a pipeline cannot give");
+    if (port->map_key != DType::None) return mismatch("takes a map as '" + name + "', which a pipeline cannot give");
+    return check_fit(*port, array);
+  }
+
+  // "the model has no input 'img', it has 'image'"; of many names the nearest is told too.
+  static Status unknown_port(const char* what, const std::string& name, const std::vector<std::string>& known) {
+    constexpr size_t kShown = 8;
+    std::string text = std::string("has no ") + what + " '" + name + "', it has ";
+    for (size_t k = 0; k < known.size() && k < kShown; ++k) text += (k ? ", '" : "'") + known[k] + "'";
+    if (known.empty()) text += "none";
+    if (known.size() > kShown) text += " and " + std::to_string(known.size() - kShown) + " more";
+    const std::vector<std::string_view> names(known.begin(), known.end());
+    if (const std::string_view near = nearest_name(name, names); known.size() > 1 && !near.empty()) text += "; did you mean '" + std::string(near) + "'?";
+    return mismatch(text);
+  }
+
+  static Status mismatch(const std::string& what) { return Status(Code::Usage, 5009, "the model " + what); }
 
   // A free axis of the model gets a symbol of its own, whatever the caller knows of it: what follows is then the same
   // code as that of the bare model, and is emitted once.
@@ -295,8 +330,9 @@ Status check_operators(const lang::Library& library, const model::Model& model) 
 }
 
 Result<std::map<std::string, lang::Value>> expand_graph(ir::Context& ctx, const lang::Library& library, const model::Model& model,
-                                                        nest::Function& function, const std::map<std::string, lang::Value>& inputs) {
-  return Expander(ctx, library, model, function).expand_within(inputs);
+                                                        nest::Function& function, const std::map<std::string, lang::Value>& inputs,
+                                                        const std::vector<std::string>& wanted) {
+  return Expander(ctx, library, model, function).expand_within(inputs, wanted);
 }
 
 Result<nest::Function> expand_model(ir::Context& ctx, const lang::Library& library, const model::Model& model, std::string name) {

@@ -30,7 +30,8 @@ void require_host(const targets::Target& target, format::Variant& variant) {
 
 }  // namespace
 
-Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const passes::Options& options) {
+Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const passes::Options& options,
+                               const Progress& progress) {
   passes::Parts parts;
   for (Program& program : programs) {
     program.method = method_of(program.function);
@@ -39,6 +40,7 @@ Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs,
   for (const auto& segment : parts.segments) {
     MLC_RETURN_IF_ERROR(passes::run(ctx, *segment, options));
     for (uint32_t array : passes::used_constants(*segment)) weights.add(*segment, array);
+    if (progress) progress(static_cast<size_t>(&segment - parts.segments.data()) + 1, parts.segments.size());
   }
   weights.seal();
   return parts;

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "base/status.h"
 #include "packager/compile/golden.h"
 #include "packager/compile/variant.h"
@@ -35,7 +36,9 @@ struct Program {
 };
 
 // Cuts the programs into parts, runs all passes on every segment, announces their constants and seals `weights`.
-Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const passes::Options& options = {});
+// `progress` counts parts.
+Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const passes::Options& options = {},
+                               const Progress& progress = {});
 
 // The interface of a program and its golden vectors; `tolerance` relative to the largest output.
 void add_program(container::ContainerBuilder& builder, const Program& program, double tolerance);

@@ -25,8 +25,9 @@ struct Lowered {
 
 class VariantCompiler {
  public:
-  VariantCompiler(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts, const WeightStore& weights, const targets::Target& target)
-      : ctx_(ctx), parts_(parts), weights_(weights), target_(target),
+  VariantCompiler(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts, const WeightStore& weights, const targets::Target& target,
+                  const Progress& progress)
+      : ctx_(ctx), parts_(parts), weights_(weights), target_(target), progress_(progress),
         expand_([&library](ir::Context& c, ir::Op op, const ir::Expr* arg) { return library.expand_math(c, op, arg); }) {}
 
   Result<CompiledVariant> run() {
@@ -36,7 +37,7 @@ class VariantCompiler {
     while (true) {
       MLC_ASSIGN(lowered, lower_all());
       std::vector<targets::LargeFrame> large;
-      MLC_ASSIGN(targets::Module module, targets::emit_module(target_, lowered.kernels, &large));
+      MLC_ASSIGN(targets::Module module, targets::emit_module(target_, lowered.kernels, &large, progress_));
       variant.module = std::move(module.bytes);
       if (large.empty()) break;
       for (const targets::LargeFrame& frame : large)
@@ -116,6 +117,7 @@ class VariantCompiler {
   const passes::Parts& parts_;
   const WeightStore& weights_;
   const targets::Target& target_;
+  const Progress& progress_;
   lower::MathExpander expand_;
   std::unordered_map<const nest::Statement*, unsigned> rungs_;  // of those that need another than the first
 };
@@ -123,8 +125,8 @@ class VariantCompiler {
 }  // namespace
 
 Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts,
-                                        const WeightStore& weights, const targets::Target& target) {
-  return VariantCompiler(ctx, library, parts, weights, target).run();
+                                        const WeightStore& weights, const targets::Target& target, const Progress& progress) {
+  return VariantCompiler(ctx, library, parts, weights, target, progress).run();
 }
 
 }  // namespace mlc::compile

@@ -24,8 +24,8 @@ struct CompiledVariant {
 };
 
 // Segments have passed all passes and are shared by all targets (layouts do not depend on the target, so that weights
-// exist once); `weights` is sealed. The module has passed the audit when this returns.
+// exist once); `weights` is sealed. The module has passed the audit when this returns. `progress` counts kernels.
 Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts,
-                                        const WeightStore& weights, const targets::Target& target);
+                                        const WeightStore& weights, const targets::Target& target, const Progress& progress = {});
 
 }  // namespace mlc::compile

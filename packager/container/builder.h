@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/progress.h"
 #include "base/status.h"
 #include "schema/manifest.h"
 #include "signing/keys.h"
@@ -90,7 +91,8 @@ class ContainerBuilder {
 
   // Sorts, compresses, hashes and encodes. Idempotent until something is added; `write` calls it. Malformed if the
   // content breaks a rule of the format (the same validator that readers run), with the item named.
-  [[nodiscard]] Status finish();
+  // `progress` counts segments.
+  [[nodiscard]] Status finish(const Progress& progress = {});
   // After finish: what `root` of the file will be, and the manifest as written (sorted, final indices and digests).
   const format::Digest& root() const;
   const format::Manifest& finished() const;

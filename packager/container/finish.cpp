@@ -138,7 +138,7 @@ void fill_audits(Manifest& m) {
 
 }  // namespace
 
-Status ContainerBuilder::finish() {
+Status ContainerBuilder::finish(const Progress& progress) {
   State& s = *state_;
   Manifest& m = s.final_manifest;
   m = manifest;
@@ -157,6 +157,7 @@ Status ContainerBuilder::finish() {
     segment.decoded_len = bytes.decoded_len();
     segment.digest = bytes.digest();
     compressed |= segment.codec == format::Codec::Zstd;
+    if (progress) progress(handle + 1, s.bytes.size());
   }
   if (compressed) m.provenance.flags.push_back(compressor_id());
 

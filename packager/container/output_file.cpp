@@ -21,7 +21,7 @@ std::string folder_of(const std::string& path) {
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)), temporary_(std::move(other.temporary_)),
-      buffer_(std::move(other.buffer_)) {}
+      buffer_(std::move(other.buffer_)), unfinished_(std::move(other.unfinished_)) {}
 
 OutputFile::~OutputFile() {
   if (fd_ < 0) return;
@@ -31,7 +31,7 @@ OutputFile::~OutputFile() {
 
 Status OutputFile::failed(const char* what) const {
   int error = errno;
-  Code code = error == ENOSPC || error == EDQUOT || error == ENOMEM ? Code::Resource : Code::NotFound;
+  Code code = error == ENOSPC || error == EDQUOT || error == EFBIG || error == ENOMEM ? Code::Resource : Code::NotFound;
   return Status(code, "cannot " + std::string(what) + " " + path_ + ": " + std::strerror(error));
 }
 
@@ -41,13 +41,20 @@ Result<OutputFile> OutputFile::create(const std::string& path) {
   struct stat existing;
   if (::stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode))
     return Status(Code::Usage, "output " + path + " exists and is not a regular file");
-  for (int attempt = 0; attempt < 100 && file.fd_ < 0; ++attempt) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
     file.temporary_ = path + ".tmp" + std::to_string(::getpid()) + "." + std::to_string(attempt);
+    file.unfinished_.emplace(file.temporary_);  // before it exists: no signal finds it unknown
     file.fd_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file.fd_ < 0 && errno != EEXIST) break;
+    if (file.fd_ >= 0) return file;
+    file.unfinished_.reset();
+    if (errno != EEXIST) break;
   }
-  if (file.fd_ < 0) return file.failed("create");
-  return file;
+  return file.failed("create");
+}
+
+Status OutputFile::try_create(const std::string& path) {
+  MLC_ASSIGN(const OutputFile attempt, create(path));
+  return ok();
 }
 
 Status OutputFile::flush() {

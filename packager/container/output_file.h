@@ -1,17 +1,21 @@
 // A file that appears complete or not at all: written under a temporary name in the same folder, synced, renamed.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/checked.h"
 #include "base/status.h"
+#include "base/unfinished.h"
 
 namespace mlc::container {
 
 class OutputFile {
  public:
   [[nodiscard]] static Result<OutputFile> create(const std::string& path);
+  // Whether that will do, as far as it can be known beforehand: a temporary file is made and removed.
+  [[nodiscard]] static Status try_create(const std::string& path);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();  // removes the temporary file unless committed
@@ -30,6 +34,7 @@ class OutputFile {
   int fd_ = -1;
   std::string path_, temporary_;
   std::vector<std::byte> buffer_;
+  std::optional<Unfinished> unfinished_;
 };
 
 }  // namespace mlc::container

@@ -2,8 +2,8 @@
 #include <atomic>
 #include <cmath>
 #include <mutex>
-#include <thread>
 
+#include "base/run_on_threads.h"
 #include "packager/nest/block.h"
 
 namespace mlc::nest {
@@ -637,10 +637,7 @@ void run_block(const BlockProgram& p, std::vector<Tensor>& arrays, const Functio
       }
     }
   };
-  std::vector<std::thread> pool;
-  for (unsigned t = 1; t < threads; ++t) pool.emplace_back(worker);
-  worker();
-  for (std::thread& t : pool) t.join();
+  run_on_threads(threads, worker);
 }
 
 }  // namespace mlc::nest

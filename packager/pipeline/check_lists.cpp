@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/problems.h"
 #include "packager/ir/context.h"
 #include "schema/pipeline/lines.h"
 
@@ -15,8 +16,8 @@ class Checker {
 
   Status run() {
     for (const Step& step : pipeline_.steps) {
-      if (const auto* top = std::get_if<TopK>(&step.what)) add(check(step, *top));
-      if (const auto* ctc = std::get_if<CtcGreedy>(&step.what)) add(check(step, *ctc));
+      if (const auto* top = std::get_if<TopK>(&step.what)) add(step, check(step, *top));
+      if (const auto* ctc = std::get_if<CtcGreedy>(&step.what)) add(step, check(step, *ctc));
     }
     return std::move(all_);
   }
@@ -50,10 +51,9 @@ class Checker {
     return array.shape.back()->is_const() ? array.shape.back()->i : -1;
   }
 
-  void add(Status problem) {
-    if (problem.ok()) return;
-    if (all_.ok()) all_ = std::move(problem);
-    else all_.facts.push_back(problem.message);
+  void add(const Step& step, Status problem) {
+    problem.message = place_of(pipeline_, step.where) + problem.message;
+    add_problem(all_, std::move(problem));
   }
 
   const Pipeline& pipeline_;
@@ -66,8 +66,7 @@ class Checker {
 }  // namespace
 
 Status check_lists(const Pipeline& pipeline, const nest::Function& function, const std::map<std::string, std::vector<std::byte>>& assets) {
-  Status status = Checker(pipeline, function, assets).run();
-  return status.ok() ? status : std::move(status).note("pipeline '" + pipeline.name + "'");
+  return Checker(pipeline, function, assets).run();
 }
 
 }  // namespace mlc::pipeline

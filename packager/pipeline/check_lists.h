@@ -12,7 +12,8 @@
 namespace mlc::pipeline {
 
 // `function` is the pipeline expanded, `assets` its lists by name. Where the number of columns depends on the input the
-// same question is asked before each answer. All misfits are reported together: E5003 for lists, E5009 for arrays.
+// same question is asked before each answer. All misfits are reported together, each with its place: E5003 for lists,
+// E5009 for arrays.
 Status check_lists(const Pipeline& pipeline, const nest::Function& function, const std::map<std::string, std::vector<std::byte>>& assets);
 
 }  // namespace mlc::pipeline

@@ -82,7 +82,8 @@ class Expander {
     for (const Step& step : pipeline_.steps) {
       if (stage_of(step.what) != Stage::Array) continue;
       step_ = &step;
-      MLC_RETURN_IF_ERROR(std::visit([&](const auto& what) { return expand(what); }, step.what));
+      Status done = std::visit([&](const auto& what) { return expand(what); }, step.what);
+      if (!done.ok()) return placed(std::move(done));
     }
     for (const ValueId id : array_outputs(pipeline_)) MLC_RETURN_IF_ERROR(add_output(id));
     name_apart();
@@ -90,13 +91,22 @@ class Expander {
   }
 
  private:
+  // Every problem of the step, with the place of the step.
+  Status placed(Status problems) const {
+    const std::string place = place_of(pipeline_, step_->where);
+    problems.message = place + problems.message;
+    if (problems.number == 5009)
+      for (std::string& fact : problems.facts) fact = place + fact;
+    return problems;
+  }
+
   Status add_input(ValueId id) {
     const Value& value = pipeline_.value(id);
     nest::Array array;
     array.name = value.name;
     array.kind = nest::Array::Kind::Input;
     if (!value.picture)
-      return Status(Code::Unsupported, 5008, "pipeline input '" + value.name + "' is no picture; only pictures are compiled so far");
+      return Status(Code::Unsupported, 5008, "pipeline '" + pipeline_.name + "': input '" + value.name + "' is no picture; only pictures are compiled so far");
     const Picture& picture = *value.picture;
     array.dtype = picture.dtype;
     // A side that the file decides: at least one pixel, at most what decoders let through.
@@ -260,16 +270,10 @@ class Expander {
     const model::Model& model = *program->second;
     std::map<std::string, lang::Value> given;
     for (const auto& [name, id] : s.inputs) given[name] = values_.at(id);
-    MLC_ASSIGN(auto results, compile::expand_graph(ctx_, library_, model, function_, given));
-    for (const auto& [name, id] : s.outputs) {
-      auto found = results.find(name);
-      if (found == results.end()) {
-        std::string known;
-        for (const auto& [output, value] : results) known += " '" + output + "'";
-        return Status(Code::Usage, 5009, "step 'run': program '" + s.program + "' has no output '" + name + "', it has" + known);
-      }
-      values_[id] = found->second;
-    }
+    std::vector<std::string> wanted;
+    for (const auto& [name, id] : s.outputs) wanted.push_back(name);
+    MLC_ASSIGN(const auto results, compile::expand_graph(ctx_, library_, model, function_, given, wanted));
+    for (const auto& [name, id] : s.outputs) values_[id] = results.at(name);
     return ok();
   }
 
@@ -291,9 +295,7 @@ class Expander {
 }  // namespace
 
 Result<nest::Function> expand_pipeline(ir::Context& ctx, const lang::Library& library, const Programs& programs, const Pipeline& pipeline) {
-  auto function = Expander(ctx, library, programs, pipeline).run();
-  if (!function.ok()) return std::move(function).status().note("pipeline '" + pipeline.name + "'");
-  return function;
+  return Expander(ctx, library, programs, pipeline).run();
 }
 
 }  // namespace mlc::pipeline

@@ -442,7 +442,7 @@ class Source {
  public:
   Source(std::string path) : path_(std::move(path)) {}
   Source(const char* path) : path_(path) {}
-  // Outlives the model and does not change.
+  // At a multiple of 256; outlives the model and does not change.
   static Source memory(std::span<const std::byte> bytes) {
     Source s{std::string()};
     s.memory_ = bytes;

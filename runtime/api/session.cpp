@@ -59,12 +59,7 @@ Status Session::load(Compatible token, const TeamOptions& team, const SessionOpt
   const format::Manifest& m = c.manifest();
   exec::PlanContext context;
   context.num_kernels = module_->num_kernels();
-  context.constant_bytes = [&m](uint32_t tensor, uint32_t copy) -> std::optional<uint64_t> {
-    if (tensor >= m.tensors.size()) return std::nullopt;
-    const auto& copies = m.tensors[tensor].copies;
-    if (copies.empty() && copy == 0) return 0;  // a tensor without elements has no bytes anywhere
-    return copy < copies.size() ? std::optional(copies[copy].ref.length) : std::nullopt;
-  };
+  context.constant_bytes = [&m](uint32_t tensor, uint32_t copy) { return format::copy_bytes(m.tensors, tensor, copy); };
   auto plan = exec::decode_plan(plan_bytes.bytes(), context);
   if (!plan) return std::move(plan).status().note(plan_bytes.name());
   plan_ = std::move(*plan);

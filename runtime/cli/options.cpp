@@ -153,7 +153,7 @@ void say_what_runs(const OpenModel& model, const OpenSession& session, const std
   note(out + " · " + figures);
   if (model.info.native_allowed) return;
   note("  portable form only: " + printable(model.info.trust));
-  if (*model.info.trust_help) note("  for native code: " + printable(model.info.trust_help));
+  if (*model.info.trust_help) note("  help: " + printable(model.info.trust_help));
 }
 
 MlcVariant variant_at(const OpenModel& model, uint32_t index) {

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/cli/columns.h"
 #include "base/nearest_name.h"
 #include "runtime/io/input_spec.h"
 #include "runtime/probe/probe.h"
@@ -15,6 +16,7 @@
 namespace mlc::cli {
 namespace {
 
+constexpr size_t kLongestExtent = 16;  // an expression that is longer is shown as '?'
 // Of made-up inputs of a file that nobody trusts: its session may hold as much (spec/untrusted.md).
 constexpr uint64_t kUntrustedBytes = uint64_t{192} << 20;
 
@@ -245,7 +247,8 @@ Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, con
     if (spec.kind == io::InputSpec::Kind::Random || spec.kind == io::InputSpec::Kind::Zeros)
       return Status(Code::Usage, "'random' and 'zeros' are arrays: add --raw to feed the bare program");
     if (spec.kind == io::InputSpec::Kind::Number)
-      return Status(Code::Usage, "'" + spec.name + "=" + spec.path + "' is a number: add --raw to feed the bare program, or write ./" + spec.path + " for a file");
+      return Status(Code::Usage, "'" + spec.name + "=" + spec.path + "' is a number, and a pipeline takes files")
+          .hint("--raw feeds the bare program; a file of that name is ./" + spec.path);
     MLC_ASSIGN(io::LoadedInput input, io::load_input(spec, files, memory.for_files()));
     loaded.push_back(std::move(input));
     io::LoadedInput& l = loaded.back();
@@ -312,8 +315,11 @@ std::string port_text(const MlcPort& p) {
   out += name_of(static_cast<DType>(p.dtype));
   if (p.list_depth > 0) return out;
   out += "[";
-  for (uint32_t i = 0; i < p.rank; ++i)
-    out += (i ? "," : "") + (p.extents[i] >= 0 ? std::to_string(p.extents[i]) : std::string(p.dims[i]));
+  for (uint32_t i = 0; i < p.rank; ++i) {
+    const std::string name = p.dims[i];
+    const bool is_long = p.max[i] < 0 && columns_of(name) > kLongestExtent;
+    out += (i ? "," : "") + (p.extents[i] >= 0 ? std::to_string(p.extents[i]) : is_long ? "?" : name);
+  }
   return out + "]";
 }
 

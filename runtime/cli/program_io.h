@@ -49,7 +49,7 @@ Result<mlio::Target> choose_target(const OpenModel& model, const InputOptions& o
 std::vector<std::string> input_names(const OpenModel& model, const mlio::Target& target);
 // Names of the extents of a port that only a run tells, once each.
 std::vector<std::string> free_extents(const MlcPort& port);
-// "f32[N,3,224,224]"
+// "f32[N,3,224,224]"; '?' for an extent that follows from others by a long expression.
 std::string port_text(const MlcPort& port);
 
 // The tensors of the program's inputs, named; the items of a list one behind the other under its name. Everything that is wrong or missing is reported at once (E4001).

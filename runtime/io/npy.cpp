@@ -94,8 +94,8 @@ Result<DType> dtype_of(std::string_view descr, Header& h) {
   }
   std::string found = "'" + std::string(descr.substr(0, 40)) + "'";
   if (descr.find('O') != std::string_view::npos)
-    return Status(Code::Unsupported, "npy: an array of Python objects (" + found + "), which would need pickle");
-  return Status(Code::Unsupported, "npy: elements of type " + found + ", expected a number, bool or string");
+    return Status(Code::InputMismatch, "npy: an array of Python objects (" + found + "), which would need pickle");
+  return Status(Code::InputMismatch, "npy: elements of type " + found + ", expected a number, bool or string");
 }
 
 Status parse_shape(DictCursor& c, std::vector<int64_t>& shape) {
@@ -123,7 +123,7 @@ Status parse_dict(std::string_view text, Header& h) {
     if (!key || !c.eat(':')) return bad("the header is not a Python dict");
     if (*key == "descr" && once(0)) {
       auto descr = c.quoted();
-      if (!descr) return Status(Code::Unsupported, "npy: a structured array, expected plain numbers");
+      if (!descr) return Status(Code::InputMismatch, "npy: a structured array, expected plain numbers");
       MLC_ASSIGN(h.dtype, dtype_of(*descr, h));
     } else if (*key == "fortran_order" && once(1)) {
       h.fortran_order = c.word("True");
@@ -179,7 +179,7 @@ Result<HostTensor> read_strings(const Header& h, Bytes data, const DecodeLimits&
   const auto size = checked_mul(count, width);
   if (!size || *size != data.size()) return bad("another number of bytes than the strings take");
   if (width == 0 && count > data.size() + (uint64_t{1} << 20)) return bad("too many empty strings");
-  if (h.fortran_order && h.shape.size() > 1) return Status(Code::Unsupported, "npy: strings in Fortran order");
+  if (h.fortran_order && h.shape.size() > 1) return Status(Code::InputMismatch, "npy: strings in Fortran order");
   // Each may have a block of its own, which grows by doubling.
   const MemoryNeed need = MemoryNeed().add(count, sizeof(std::string) + 32).add(data.size(), 2);
   MLC_RETURN_IF_ERROR(need.check(limits, "npy: " + std::to_string(count) + " strings"));

@@ -108,9 +108,9 @@ Status read_entry(ByteCursor& in, const ByteCursor& data, NpzEntry& e, uint64_t&
   in.skip(comment_length);
   if (in.failed() || !is_entry || name_length > kMaxName) return bad("damaged central directory");
   e.name = name.ends_with(".npy") ? name.substr(0, name.size() - 4) : name;
-  if (flags & 1) return Status(Code::Unsupported, "npz: entry '" + e.name + "' is encrypted");
+  if (flags & 1) return Status(Code::InputMismatch, "npz: entry '" + e.name + "' is encrypted");
   if (method != 0 && method != 8)
-    return Status(Code::Unsupported, "npz: entry '" + e.name + "' uses method " + std::to_string(method) +
+    return Status(Code::InputMismatch, "npz: entry '" + e.name + "' uses method " + std::to_string(method) +
                                          ", expected stored or deflated");
   e.deflated = method == 8;
   MLC_RETURN_IF_ERROR(read_zip64(extra, e, local));

@@ -11,6 +11,9 @@ namespace {
 constexpr std::string_view kOtherMachine = "host.arch == ";
 constexpr size_t kMostNamed = 3;
 
+// Of a machine without a name here; one past the end is a zero.
+bool is_number(char first) { return first >= '0' && first <= '9'; }
+
 bool is_feature(const FailingClause& f) { return f.clause.find(' ') == std::string::npos; }
 
 // The features that have this answer: "lacks x86.avx512f, x86.avx512bw, x86.avx512cd and 7 more (xcr0 bits 5..7)".
@@ -32,7 +35,7 @@ std::string features_text(std::span<const FailingClause> failing, probe::Answer 
 std::string brief_reason(std::span<const FailingClause> failing) {
   for (const FailingClause& f : failing)
     if (f.clause.starts_with(kOtherMachine) && f.answer == probe::Answer::No)
-      return compose("built for {}", f.clause.substr(kOtherMachine.size()));
+      return compose("built for {}{}", is_number(f.clause[kOtherMachine.size()]) ? "machine " : "", f.clause.substr(kOtherMachine.size()));
   std::string out = features_text(failing, probe::Answer::No, "lacks");
   const std::string unknown = features_text(failing, probe::Answer::Unknown, "not known here:");
   if (!unknown.empty()) out += compose("{}{}", out.empty() ? "" : "; ", unknown);

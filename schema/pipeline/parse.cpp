@@ -328,7 +328,7 @@ Result<PipelineFile> parse(std::string_view text, std::string_view file_name) {
       problems.add(5004, several->where(), "'pipelines' is not an object of named pipelines");
     for (const auto& [key, value] : several->members()) {
       const std::string what = "pipeline " + quoted(key.text());
-      file.pipelines.push_back({std::string(key.text()), {}, {}, {}, {}});
+      file.pipelines.push_back({std::string(key.text()), {}, {}, {}, {}, std::string(file_name)});
       ObjectReader one(value, what, problems);
       if (!value.is(Kind::Object)) {
         problems.add(5004, value.where(), what + " is not an object");
@@ -338,7 +338,7 @@ Result<PipelineFile> parse(std::string_view text, std::string_view file_name) {
       one.finish();
     }
   } else {
-    file.pipelines.push_back({"default", {}, {}, {}, {}});
+    file.pipelines.push_back({"default", {}, {}, {}, {}, std::string(file_name)});
     Builder(file.pipelines.back(), problems).build(top);
     top.finish();
   }

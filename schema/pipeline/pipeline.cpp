@@ -63,11 +63,18 @@ std::vector<std::string> assets(const Pipeline& p) {
   auto add = [&](const std::string& name) {
     if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   };
-  for (const Step& s : p.steps) {
-    if (auto* t = std::get_if<TopK>(&s.what)) add(t->labels);
-    if (auto* c = std::get_if<CtcGreedy>(&s.what)) add(c->charset);
-  }
+  for (const Step& s : p.steps) add(asset_of(s));
   return names;
+}
+
+std::string asset_of(const Step& step) {
+  if (auto* t = std::get_if<TopK>(&step.what)) return t->labels;
+  if (auto* c = std::get_if<CtcGreedy>(&step.what)) return c->charset;
+  return {};
+}
+
+std::string place_of(const Pipeline& p, Position where) {
+  return p.file + ":" + std::to_string(where.line) + ":" + std::to_string(where.column) + ": ";
 }
 
 }  // namespace mlc::pipeline

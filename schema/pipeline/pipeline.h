@@ -61,6 +61,7 @@ struct Pipeline {
   std::vector<Value> values;
   std::vector<ValueId> inputs, outputs;  // in the order of the file
   std::vector<Step> steps;
+  std::string file;  // as messages name it
 
   const Value& value(ValueId id) const { return values[id]; }
 };
@@ -83,5 +84,10 @@ std::vector<ValueId> array_outputs(const Pipeline& p);
 // Names of the assets (labels, character sets) that the steps need, as written, without duplicates. Relative to the
 // folder of the pipeline file when building; the names of assets inside a container.
 std::vector<std::string> assets(const Pipeline& p);
+// The one that a step needs; empty if none.
+std::string asset_of(const Step& step);
+
+// "file:line:column: ", of what is written there
+std::string place_of(const Pipeline& p, Position where);
 
 }  // namespace mlc::pipeline

@@ -9,7 +9,6 @@ void add_targets(std::vector<Target>& out) {
     t.vector_bytes = 16;
     t.vector_registers = 32;
     t.has_fma = true;
-    t.standard = t.name == "armv8-a";
     out.push_back(std::move(t));
   }
 }

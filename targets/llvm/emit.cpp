@@ -5,6 +5,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/run_on_threads.h"
 #include "schema/module_abi.h"
 #include "targets/llvm/kernel_emitter.h"
 #include "targets/llvm/link.h"
@@ -78,29 +79,27 @@ Result<ObjectCompiler::Object> compile_query(const Target& target, const std::ve
 
 }  // namespace
 
-Result<Module> emit_elf(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>& large) {
+Result<Module> emit_elf(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>& large, const Progress& progress) {
   initialize_llvm();
   Module out;
   out.scratch_bytes.resize(kernels.size());
   const size_t num_groups = (kernels.size() + kKernelsPerObject - 1) / kKernelsPerObject;
   std::vector<ObjectCompiler::Object> groups(num_groups);
   std::vector<Status> statuses(num_groups);
-  std::atomic<size_t> next = 0;
+  std::atomic<size_t> next = 0, done = 0;
   auto work = [&] {
     for (size_t g; (g = next++) < num_groups;) {
-      const size_t first = g * kKernelsPerObject;
-      auto object = compile_group(target, kernels.subspan(first, std::min(kKernelsPerObject, kernels.size() - first)), first, out.scratch_bytes);
+      const size_t first = g * kKernelsPerObject, count = std::min(kKernelsPerObject, kernels.size() - first);
+      auto object = compile_group(target, kernels.subspan(first, count), first, out.scratch_bytes);
       if (object.ok())
         groups[g] = std::move(object).value();
       else
         statuses[g] = std::move(object).status();
+      const size_t so_far = done += count;
+      if (progress) progress(so_far, kernels.size());
     }
   };
-  std::vector<std::thread> helpers;
-  const size_t num_helpers = std::min<size_t>(num_groups, std::max(1u, std::thread::hardware_concurrency()));
-  for (size_t k = 1; k < num_helpers; ++k) helpers.emplace_back(work);
-  work();
-  for (std::thread& t : helpers) t.join();
+  run_on_threads(static_cast<unsigned>(std::min<size_t>(num_groups, std::thread::hardware_concurrency())), work);
   for (Status& s : statuses)
     if (!s.ok()) return std::move(s);
 

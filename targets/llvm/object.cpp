@@ -10,6 +10,7 @@
 #include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Transforms/InstCombine/InstCombine.h>
 #include <llvm/Transforms/Scalar/ADCE.h>
@@ -23,6 +24,7 @@
 
 #include "targets/family.h"
 #include "targets/llvm/kernel_emitter.h"
+#include "targets/llvm/link.h"
 
 namespace mlc::targets {
 
@@ -131,6 +133,16 @@ void initialize_llvm() {
     LLVMInitializeRISCVTargetMC();
     LLVMInitializeRISCVAsmPrinter();
     LLVMInitializeRISCVDisassembler();
+  });
+}
+
+void on_failure(void (*out_of_memory)(), void (*failed)(const Status& why)) {
+  static void (*no_memory)() = out_of_memory;
+  static void (*gave_up)(const Status&) = failed;
+  llvm::install_bad_alloc_error_handler([](void*, const char*, bool) { no_memory(); });
+  llvm::install_fatal_error_handler([](void*, const char* reason, bool) {
+    const Status lacking = lack(reason);
+    gave_up(lacking.ok() ? Status(Code::Internal, std::string("the code generator gave up: ") + reason) : lacking);
   });
 }
 

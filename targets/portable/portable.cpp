@@ -11,7 +11,6 @@ void add_targets(std::vector<Target>& out) {
   t.vector_bytes = 64;
   t.vector_registers = 64;
   t.has_masks = true;
-  t.standard = true;
   out.push_back(std::move(t));
 }
 

@@ -8,7 +8,6 @@ void add_targets(std::vector<Target>& out) {
   t.vector_bytes = 16;
   t.vector_registers = 8;
   t.has_fma = true;
-  t.standard = true;
   out.push_back(std::move(t));
 }
 

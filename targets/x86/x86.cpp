@@ -7,12 +7,12 @@ void add_targets(std::vector<Target>& out) {
   struct Row {
     const char* name;
     unsigned vector_bytes, registers;
-    bool fma, masks, standard;
+    bool fma, masks;
   };
   constexpr Row rows[] = {
-      {"x86-64-v1", 16, 16, false, false, false}, {"x86-64-v2", 16, 16, false, false, true},
-      {"x86-64-v3", 32, 16, true, false, true},   {"x86-64-v3+vnni", 32, 16, true, false, false},
-      {"x86-64-v4", 64, 32, true, true, true},    {"x86-64-v4+vnni+bf16", 64, 32, true, true, false},
+      {"x86-64-v1", 16, 16, false, false}, {"x86-64-v2", 16, 16, false, false},
+      {"x86-64-v3", 32, 16, true, false},  {"x86-64-v3+vnni", 32, 16, true, false},
+      {"x86-64-v4", 64, 32, true, true},   {"x86-64-v4+vnni+bf16", 64, 32, true, true},
   };
   for (const Row& row : rows) {
     Target t = target_of_row(row.name, Family::X86, "x86_64-pc-linux-elf");
@@ -20,7 +20,6 @@ void add_targets(std::vector<Target>& out) {
     t.vector_registers = row.registers;
     t.has_fma = row.fma;
     t.has_masks = row.masks;
-    t.standard = row.standard;
     out.push_back(std::move(t));
   }
 }

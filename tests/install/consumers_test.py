@@ -31,7 +31,9 @@ def components_are_parts_of_the_tree():
     assert sorted(seen) == sorted(everything), sorted(set(seen) ^ everything)
     names = {str(p) for p in everything}
     for name in ("bin/mlrun", "bin/mlpack", "include/mlrt/mlc.h", "include/mlrt/mlc.hpp", "share/man/man1/mlrun.1",
-                 "share/man/man1/mlpack.1", "share/man/man5/mlc.5", "share/man/man5/mlc-pipeline.5"):
+                 "share/man/man1/mlpack.1", "share/man/man5/mlc.5", "share/man/man5/mlc-pipeline.5",
+                 "share/bash-completion/completions/mlrun", "share/zsh/site-functions/_mlpack",
+                 "share/fish/vendor_completions.d/mlrun.fish"):
         assert name in names, name
     assert (SCRATCH / "runtime/opt/mlrt/bin/mlrun").exists() and not (SCRATCH / "runtime/opt/mlrt/bin/mlpack").exists()
 
@@ -95,6 +97,12 @@ def run_tools():
     assert "packed machine-learning model" in machine.run("man", "-M", machine.prefix / "share/man", "mlrun").stdout
 
 
+def shells_complete_what_the_installed_tools_say():
+    script = """source "$1"; COMP_WORDS=(mlrun sel); COMP_CWORD=1; _mlrun; echo "${COMPREPLY[@]}\""""
+    done = machine.run("bash", "-c", script, "bash", machine.prefix / "share/bash-completion/completions/mlrun")
+    assert done.stdout.split() == ["selftest"], done
+
+
 def check_program(program, without=()):
     """What it answers, with a key and without; what it says where there is no container."""
     done = machine.run(program, "digits.mlc", "examples/c/seven.pgm", "publisher.pub.pem", without=without)
@@ -148,5 +156,6 @@ def everything_works_again_from_another_folder():
 
 main([components_are_parts_of_the_tree, the_library_has_its_name_and_two_symbols,
       nothing_points_to_the_trees_that_it_was_made_in, headers_are_clean_for_each_compiler,
-      the_tools_make_and_run_a_container, c_programs_build_with_pkg_config_and_with_plain_flags,
+      the_tools_make_and_run_a_container, shells_complete_what_the_installed_tools_say,
+      c_programs_build_with_pkg_config_and_with_plain_flags,
       a_cpp_program_builds_with_find_package, everything_works_again_from_another_folder])

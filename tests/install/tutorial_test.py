@@ -47,12 +47,14 @@ def follow():
     output = ""
     for language, info, text in BLOCKS:
         words = info.split()
-        if language == "text":
+        needs = setting(words, "needs")
+        if needs and not has_module(needs):
+            if language == "sh":
+                print(f"skipped: docs/tutorial.md: the commands that need the Python module {needs}")
+        elif language == "text":
             check_output(text, output)
         elif setting(words, "file"):
             (MACHINES["builder"].home / setting(words, "file")).write_text(text, encoding="utf-8")
-        elif setting(words, "needs") and not has_module(setting(words, "needs")):
-            print(f"skipped: docs/tutorial.md: the commands that need {setting(words, 'needs')}")
         else:
             assert language == "sh" and words and words[0] in MACHINES, (language, info)
             output = run_block(MACHINES[words[0]], words, text)

@@ -2,8 +2,10 @@
 
 What mlrun says about inputs is in mlrun_test.py, about damaged containers also in keys_test.py and tests/hostile.
 """
+import json
 import pathlib
 import platform
+import re
 import shutil
 import struct
 
@@ -160,9 +162,10 @@ def pipelines_that_do_not_fit_are_refused_with_the_nearest_word(t):
         ('"div": 255', '"div": 0', "5004", "p.json:4:"),
         ('"kernel": "bilinear"', '"kernel": "bilinaer"', "5004", "bilinear"),
         ('"size": [28, 28], ', "", "5002", "size"),
-        ('"image": "x"', '"imag": "x"', "5009", "'imag'"),
-        ('"logits": "logits"', '"logit": "logits"', "5009", "'logit'"),
-        ('"program": "main"', '"program": "man"', "5009", "'man'"),
+        ('"image": "x"', '"img": "x"', "5009", "p.json:6:3: the model has no input 'img', it has 'image'"),
+        ('"logits": "logits"', '"logit": "logits"', "5009", "p.json:6:3: the model has no output 'logit', it has 'logits'"),
+        ('"image": "x"', '"img": "x", "image": "x"', "5009", "'img'"),
+        ('"program": "main"', '"program": "man"', "5009", "p.json:6:3: step 'run': there is no program 'man'"),
         ("[28, 28]", "[32, 28]", "5009", "f32[1, 1, 32, 28]"),
         ('"labels.txt"', '"../labels.txt"', "5004", "plain file name"),
         ('["digits"]}', '["digits"]', "5006", "p.json:"),
@@ -181,6 +184,7 @@ def pipelines_that_do_not_fit_are_refused_with_the_nearest_word(t):
                          (good.split() * 2, ["20 lines", "10 columns"])):
         (t.dir / "labels.txt").write_text("\n".join(lines))
         build_refuses(t, 2, words, EXAMPLE / "digits.onnx", "--pipeline", "p.json", number="5003")
+        refuses(t, 2, ["p.json:7:3", *words], "mlpack", "check", EXAMPLE / "digits.onnx", "--pipeline", "p.json", number="5003")
     (t.dir / "labels.txt").write_bytes(b"a\nb\xff\n")
     build_refuses(t, 2, "UTF-8", EXAMPLE / "digits.onnx", "--pipeline", "p.json", number="5004")
     (t.dir / "labels.txt").write_text(good)
@@ -189,6 +193,55 @@ def pipelines_that_do_not_fit_are_refused_with_the_nearest_word(t):
     text[6] = "  " + ctc + "],"
     (t.dir / "p.json").write_text("\n".join(text))
     build_refuses(t, 2, ["labels.txt", "12 classes", "10 columns"], EXAMPLE / "digits.onnx", "--pipeline", "p.json", number="5003")
+
+
+def all_that_does_not_fit_is_told_at_once_with_its_place(t):
+    (t.dir / "labels.txt").write_text("one\ntwo\n")
+    (t.dir / "p.json").write_text(PIPELINE)
+    text = PIPELINE.replace('"image": "x"', '"img": "x"').replace('"logits": "logits"', '"logit": "logits"')
+    both = json.dumps({"mlc_pipeline": 1, "pipelines": {"a": without_version(text), "b": without_version(PIPELINE)}}, indent=1)
+    (t.dir / "two.json").write_text(both)
+    for command in (["check"], ["build", "-o", "never.mlc"]):
+        answer = t.json("mlpack", command[0], EXAMPLE / "digits.onnx", "--pipeline", "two.json", *command[1:], code=2)
+        told = [answer["message"], *answer["facts"]]
+        places = [re.match(r"two\.json:(\d+):\d+: ", line) for line in told]
+        # a: no input, a missing one, no output; b: labels.
+        for words in ("no input 'img', it has 'image'", "needs input 'image'", "no output 'logit', it has 'logits'", "2 lines"):
+            assert any(words in line and place for line, place in zip(told, places)), (words, told)
+    steps = without_version(PIPELINE)
+    second = dict(steps["steps"][-1], labels="y.txt", out="more")
+    second["in"] = "logits"
+    steps["steps"][-1]["labels"] = "x.txt"
+    steps["steps"].append(second)
+    steps["outputs"].append("more")
+    (t.dir / "p.json").write_text(json.dumps({"mlc_pipeline": 1, **steps}, indent=1))
+    answer = t.json("mlpack", "check", EXAMPLE / "digits.onnx", "--pipeline", "p.json", code=3)
+    told = [answer["message"], *answer["facts"]]
+    assert answer["code"] == "E1003" and len(told) == 2, answer
+    assert all(re.match(r"p\.json:\d+:\d+: [xy]\.txt", line) for line in told), told
+
+
+def without_version(text):
+    return {key: value for key, value in json.loads(text).items() if key != "mlc_pipeline"}
+
+
+def a_pipeline_can_be_checked_without_building(t):
+    (t.dir / "labels.txt").write_text((EXAMPLE / "labels.txt").read_text())
+    (t.dir / "p.json").write_text(PIPELINE)
+    answer = t.json("mlpack", "check", EXAMPLE / "digits.onnx", "--pipeline", "p.json")
+    assert answer["pipelines"] == ["default: picture (image/png image/jpeg) -> digits"], answer
+    assert "default: picture" in t.run("mlpack", "check", EXAMPLE / "digits.onnx", "--pipeline", "p.json").stdout
+    assert t.json("mlpack", "check", EXAMPLE / "digits.onnx")["pipelines"] == []
+    (t.dir / "p.json").write_text(PIPELINE.replace('"top_k"', '"topk"').replace('"div": 255', '"div": 0'))
+    text = refuses(t, 2, ["did you mean 'top_k'", "p.json:4:"], "mlpack", "check", EXAMPLE / "digits.onnx", "--pipeline", "p.json")
+    assert text.count("p.json:") >= 2, text
+
+
+def an_array_that_needs_pickle_does_not_fit(t):
+    (t.dir / "m.onnx").write_bytes(identity())
+    t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "portable")
+    data = pathlib.Path(__file__).resolve().parents[1] / "unit/io/data/npy_object.npy"
+    refuses(t, 6, "pickle", "mlrun", "m.mlc", "-i", f"x={data}")
 
 
 def a_container_for_another_machine_says_so(t):
@@ -266,6 +319,7 @@ if __name__ == "__main__":
     main([files_that_are_no_model_are_called_what_they_are, models_cut_anywhere_are_refused,
           operators_that_nobody_knows_are_all_listed_with_counts, models_that_make_no_sense_name_the_node,
           flags_of_build_are_checked_before_work_begins, a_frozen_extent_is_fixed_under_each_of_its_names,
-          pipelines_that_do_not_fit_are_refused_with_the_nearest_word, a_container_for_another_machine_says_so,
+          pipelines_that_do_not_fit_are_refused_with_the_nearest_word, all_that_does_not_fit_is_told_at_once_with_its_place,
+          a_pipeline_can_be_checked_without_building, an_array_that_needs_pickle_does_not_fit, a_container_for_another_machine_says_so,
           flags_of_mlrun_name_the_nearest, unsigned_and_unknown_signers_run_portable_and_say_how_to_trust,
           damaged_containers_name_the_segment])

@@ -1,4 +1,5 @@
 """mlpack inspect and size, as a user runs them."""
+import onnx_file
 from tool_test import main
 
 
@@ -101,6 +102,32 @@ def only_one_variant_or_program_can_be_asked_for(t):
     answer = t.json("mlpack", "inspect", path, "--variant", "x86-64-v9", code=2)
     assert "x86-64-v9" in answer["message"] and "x86-64-v2" in answer["facts"][0], answer
     t.json("mlpack", "inspect", path, "--program", "decoder", code=2)
+
+
+def lines_stay_short_however_large_the_interface_is(t):
+    t.run("sample_container", "rich.mlc", "rich")
+    whole = t.json("mlpack", "inspect", "rich.mlc")["programs"][0]
+    assert len(whole["inputs"]) >= 40 and max(len(str(p["shape"])) for p in whole["outputs"]) > 900, whole
+    for flags in ([], ["--variant", "x86-64-v2"], ["--segments"], ["--tensors"]):
+        text = t.run("mlpack", "inspect", "rich.mlc", *flags).stdout
+        assert max(map(len, text.splitlines())) <= 100, text
+        assert len(text.splitlines()) < 60, text
+    # Inputs that differ in a number are one line; a computed extent has a name that is explained once.
+    for part in ("key", "value"):
+        assert f"past_key_values.0..19.decoder.{part}  f32[batch,8,a,36]   20 arrays" in text, text
+        assert f"present.0..19.decoder.{part}  f32[batch,8,b,36]   20 arrays" in text, text
+    assert text.count("a = select(") == 1 and text.count("b = select(") == 1, text
+    assert "width 8..640 by 8" in text and "num_samples 1.. " in text.replace("\n", " "), text
+
+
+def plans_of_every_kind_of_constant_are_shown(t):
+    # The stop words of this one are a constant without elements.
+    words = onnx_file.node("StringNormalizer", ["x"], ["y"], "words", case_change_action="LOWER", is_case_sensitive=1)
+    (t.dir / "m.onnx").write_bytes(onnx_file.model([words], [onnx_file.port("x", "str", ["n"])], [onnx_file.port("y", "str", ["m"])]))
+    t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "portable")
+    text = t.run("mlpack", "inspect", "m.mlc", "--plan").stdout
+    assert 'function "main"' in text and "stringnormalize" in text, text
+    assert t.json("mlpack", "inspect", "m.mlc", "--plan")["plans"]["portable"] in text
 
 
 def bad_input_gets_a_sentence(t):

@@ -91,7 +91,8 @@ def trust_accepts_keys_and_the_named_signer_of_a_file(t):
     key_id = t.json("mlpack", "keygen", "-o", "k.pem")["key_id"]
     path = sample(t, key="k.pem")
     answer = t.json("mlpack", "verify", path, code=11)
-    assert answer["help"] == f"mlrun trust {path} --id {key_id}", answer
+    command = answer["help"]
+    assert command == f"mlrun trust {path} --id {key_id}", answer
     for tool in ("mlpack", "mlrun"):
         answer = t.json(tool, "trust", path, code=2)
         assert answer["facts"] == [f"signed by {key_id}"] and answer["help"] == f"{tool} trust {path} --id ID", answer
@@ -99,7 +100,7 @@ def trust_accepts_keys_and_the_named_signer_of_a_file(t):
         assert answer["facts"] == [f"found {key_id}"], answer
         t.json(tool, "trust", path, "--id", key_id[:15], code=11)
     t.run("mlpack", "verify", path, code=11)
-    t.run(*answer["help"].split())
+    t.run(*command.split())
     assert t.json("mlpack", "verify", path)["trust"] == "trusted"
 
     t.new_home()
@@ -122,6 +123,39 @@ def trust_accepts_keys_and_the_named_signer_of_a_file(t):
         t.new_home()
         assert t.json("mlrun", "trust", "two.mlc", "--id", one[:16], "--models", "acme/*")["key_id"] == one
         t.json("mlpack", "verify", "two.mlc")
+
+
+def trusted_keys_are_listed_and_removed(t):
+    key_id = t.json("mlpack", "keygen", "-o", "k.pem")["key_id"]
+    path = sample(t, key="k.pem")
+    for tool, other in (("mlrun", "mlpack"), ("mlpack", "mlrun")):
+        assert "no trusted keys" in t.run(tool, "trust", "--list").stdout
+        t.run(tool, "trust", "k.pub.pem", "--models", "acme/*", "--models", "b/c")
+        found = t.json(other, "trust", "--list")["keys"]
+        assert [(k["key_id"], k["models"]) for k in found] == [(key_id, ["acme/*", "b/c"])], found
+        listed = t.run(tool, "trust", "--list").stdout
+        assert key_id in listed and "acme/* b/c" in listed, listed
+        t.run("mlpack", "verify", path)
+        t.json(tool, "trust", "--remove", key_id[:15], code=2)
+        t.json(tool, "trust", "--remove", "0" * 64, code=3)
+        assert t.json(other, "trust", "--remove", key_id[:16])["removed"] == [found[0]["path"]]
+        t.run("mlpack", "verify", path, code=11)
+        # Without a command to do: one is missing; two are too many.
+        t.json(tool, "trust", code=2)
+        t.json(tool, "trust", "k.pub.pem", "--list", code=2)
+        t.json(tool, "trust", "--list", "--remove", key_id, code=2)
+    t.run("mlrun", "trust", "k.pub.pem")
+    (t.home / "mlc/trust/damaged.pem").write_text("no key")
+    assert "damaged.pem" in t.json("mlrun", "trust", "--list")["warnings"][0]
+    os.chmod(t.home / "mlc/trust/damaged.pem", 0o666)
+    t.json("mlrun", "trust", "--list", code=11)
+
+
+def verify_says_what_it_has_not_read(t):
+    path = sample(t)
+    t.run("mlpack", "sign", path)
+    assert "ok, the weights not read: --deep reads them" in t.run("mlpack", "verify", path).stdout
+    assert "ok, every leaf" in t.run("mlpack", "verify", path, "--deep").stdout
 
 
 def an_explicit_key_decides_alone(t):

@@ -19,11 +19,12 @@ def the_pages_are_what_help_says(t):
 
 
 def every_command_has_a_help_and_a_section(t):
-    wanted = {"mlpack": {"build", "inspect", "size", "verify", "sign", "keygen", "targets", "check", "trust", "help"},
-              "mlrun": {"run", "probe", "explain", "bench", "selftest", "trust", "help"}}
+    wanted = {"mlpack": {"build", "inspect", "size", "verify", "sign", "keygen", "targets", "check", "trust", "completion", "help"},
+              "mlrun": {"run", "probe", "explain", "bench", "selftest", "trust", "completion", "help"}}
     for tool, names in wanted.items():
         overview = t.run(tool, "--help").stdout
         assert max(map(len, overview.splitlines())) <= 80, overview
+        assert len(re.findall(rf"^  {tool} .*$", overview.split("Usage:")[0], re.M)) == 2, "two examples come first"
         commands = re.findall(r"^  (\w+) ", overview.split("Subcommands:")[1], re.M)
         assert names <= set(commands), commands
         page = (MAN / f"{tool}.1").read_text()
@@ -39,7 +40,7 @@ def check_help(t, tool, command):
     assert text.index("Examples:") < text.index("Options:") and "--json" in text, text
     # Examples are this command, and use options that exist. `run` may be left out.
     examples = re.findall(rf"^  ({tool} .*)$", text, re.M)
-    assert examples, text
+    assert len(examples) >= 2, text
     for line in examples:
         assert line.split()[1] == command or command == "run", line
         for option in re.findall(r"\s(--?[a-z][a-z-]*)", line):

@@ -114,9 +114,29 @@ def a_build_runs_its_golden_vectors(t):
     root = t.json("mlpack", "build", "m.onnx", "--target", "native", "-o", "n.mlc", "--no-selftest")
     assert root["root"] == built["root"] and root["selftest"] is None, root
     text = t.run("mlpack", "build", "m.onnx", "--target", "all", "-o", "m.mlc", "--progress", "plain")
-    assert "self-test portable" in text.stderr, text.stderr
+    assert "portable: vectors 1" in text.stderr, text.stderr
     tested = [line for line in text.stdout.splitlines() if line.startswith("  tested")]
     assert len(tested) == 1 and "1 vector: " in tested[0] and "not here: " in tested[0], text.stdout
+
+
+def native_is_what_a_file_for_all_targets_would_run_here(t):
+    identity_model(t, "m.onnx", [2, 3])
+    every = t.json("mlpack", "build", "m.onnx", "-o", "all.mlc")["variants"]
+    assert {v["name"] for v in every} == {v["name"] for v in t.json("mlpack", "targets")["targets"]}, every
+    chosen = t_json(t, "explain", "all.mlc")["chosen"]
+    native = t.json("mlpack", "build", "m.onnx", "-o", "native.mlc", "--target", "native")["variants"]
+    assert {v["name"] for v in native} == {chosen, "portable"}, (chosen, native)
+
+
+def progress_says_what_of_how_many(t):
+    identity_model(t, "m.onnx", [2, 3])
+    lines = t.run("mlpack", "build", "m.onnx", "--target", "armv8-a,portable", "-o", "m.mlc", "--progress", "plain").stderr.splitlines()
+    stages = [line.split(" s  ", 1)[1] for line in lines]
+    for stage in ("import", "expand", "golden vectors: programs 1", "target 1 of 2, armv8-a: kernels 1", "target 2 of 2, portable: kernels 1"):
+        assert stages.count(stage) == 1, (stage, stages)
+    assert any(s.startswith("pack: segments ") for s in stages) and any(s.startswith("self-test of variant ") for s in stages), stages
+    for flags in (["--progress", "none"], [], ["--json"]):  # standard error is no terminal
+        assert t.run("mlpack", "build", "m.onnx", "--target", "portable", "-o", "m.mlc", *flags).stderr == "", flags
 
 
 def pipelines_have_golden_pictures_of_three_forms(t):
@@ -173,4 +193,5 @@ def steps_move_pixels_as_their_names_say(t):
 
 if __name__ == "__main__":
     main([every_image_gives_its_digit_in_every_variant, pictures_of_every_form_give_the_same_in_every_variant,
-          a_build_runs_its_golden_vectors, pipelines_have_golden_pictures_of_three_forms, steps_move_pixels_as_their_names_say])
+          a_build_runs_its_golden_vectors, native_is_what_a_file_for_all_targets_would_run_here, progress_says_what_of_how_many,
+          pipelines_have_golden_pictures_of_three_forms, steps_move_pixels_as_their_names_say])

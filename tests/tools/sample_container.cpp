@@ -1,5 +1,6 @@
-// sample_container OUT [VERSION]: writes a small, unsigned, valid container for tests of the tools. What runs is of no
-// interest here: plans and modules are opaque bytes. The weights have three leaves.
+// sample_container OUT [VERSION | rich]: writes a small, unsigned, valid container for tests of the tools. What runs is of no
+// interest here: plans and modules are opaque bytes. The weights have three leaves. A rich one has everything that a manifest
+// can say, and the interface of a model with caches: forty inputs, extents that are computed.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -27,7 +28,56 @@ Port port(std::string name) {
   return p;
 }
 
-Status write_sample(const std::string& path, uint64_t version) {
+// As exporters of decoders write them.
+void add_caches(Method& method) {
+  method.dims = {{"batch", 1, 8, 1}, {"num_samples", 1, INT64_MAX, 1}, {"width", 8, 640, 8}};
+  const std::string frames = "select(floordiv((num_samples + 1), 64), 0, floordiv((num_samples + 1), 64) - 1)";
+  std::string deep = frames;
+  while (deep.size() < 900) deep += " + floordiv(width, 8)";
+  for (int layer = 0; layer < 20; ++layer)
+    for (const char* part : {"key", "value"}) {
+      Port cache = port("past_key_values." + std::to_string(layer) + ".decoder." + part);
+      cache.dims = {DimRef::symbol(0), DimRef::constant(8), DimRef::expression(frames), DimRef::constant(36)};
+      method.inputs.push_back(cache);
+      cache.name = "present." + std::to_string(layer) + ".decoder." + part;
+      cache.dims[2] = DimRef::expression(deep);
+      method.outputs.push_back(cache);
+    }
+}
+
+void make_rich(container::ContainerBuilder& builder, Method& method) {
+  builder.manifest.model.title = "A sample";
+  builder.manifest.model.licence = "CC0-1.0";
+  builder.manifest.model.not_after = 4'102'444'800;
+  builder.manifest.provenance.flags = {"--target=all"};
+  builder.manifest.stages = {{"resize", "Resize", {{"mode", "bilinear"}}, ""}};
+  constexpr std::string_view text = "op Twice(x: T[..]) -> y: T[..] { y[..] = x[..] + x[..] }";
+  const auto bytes = std::as_bytes(std::span(text));
+  builder.add_operator("org.example", "Twice", 1, {bytes.begin(), bytes.end()});
+  Port picture = port("photo");
+  picture.dims = {DimRef::symbol(2), DimRef::symbol(2), DimRef::constant(3)};
+  picture.dtype = DType::U8;
+  picture.media = Media::Image;
+  picture.colour = Colour::Rgb;
+  picture.range = {0, 255};
+  picture.unit = "1";
+  picture.doc = "what is to be recognised";
+  picture.optional = true;
+  Port words = port("words");
+  words.dims.clear();
+  words.list_depth = 1;
+  method.core_inputs = method.inputs;
+  method.core_outputs = method.outputs;
+  method.state = {port("h")};
+  method.inputs.push_back(picture);
+  method.inputs.push_back(words);
+  Port audio = port("audio");
+  audio.dims = {DimRef::symbol(0), DimRef::symbol(1)};
+  method.inputs.push_back(audio);
+  add_caches(method);
+}
+
+Status write_sample(const std::string& path, uint64_t version, bool rich) {
   container::ContainerBuilder builder;
   builder.manifest.model.id = "acme/sample";
   builder.manifest.model.version = version;
@@ -39,6 +89,7 @@ Status write_sample(const std::string& path, uint64_t version) {
   method.name = "main";
   method.inputs = {port("x")};
   method.outputs = {port("y")};
+  if (rich) make_rich(builder, method);
   const uint32_t main_method = builder.add_method(method);
 
   const uint32_t weights = builder.add_segment("weights", SegmentKind::Weights);
@@ -58,6 +109,10 @@ Status write_sample(const std::string& path, uint64_t version) {
   portable.plan = builder.add_segment("plan/portable", SegmentKind::Plan, false, pattern(300, 2));
   portable.module = builder.add_segment("code/portable", SegmentKind::Module, false, pattern(500, 3));
   portable.layouts = {layout};
+  if (rich) {
+    portable.tolerance = {{0, Metric::Rel, 1e-4}};
+    portable.memory = Memory{1000, 2000, 500};
+  }
   builder.add_variant(portable);
   Variant native = portable;
   native.name = "x86-64-v2";
@@ -80,6 +135,11 @@ Status write_sample(const std::string& path, uint64_t version) {
   golden.method = main_method;
   golden.inputs = {builder.golden_array(0, DType::F32, {4}, pattern(16, 6))};
   golden.outputs = {builder.golden_array(0, DType::F32, {4}, pattern(16, 7))};
+  if (rich) {
+    golden.entry = GoldenEntry::Core;
+    golden.bindings = {1, 100, 64};
+    golden.tolerance = {{0, Metric::Abs, 1e-4}};
+  }
   builder.add_golden(golden);
   return builder.write(path, nullptr);
 }
@@ -88,10 +148,11 @@ Status write_sample(const std::string& path, uint64_t version) {
 
 int main(int argc, char** argv) {
   if (argc < 2 || argc > 3) {
-    std::fprintf(stderr, "usage: sample_container OUT [VERSION]\n");
+    std::fprintf(stderr, "usage: sample_container OUT [VERSION | rich]\n");
     return 2;
   }
-  const Status status = write_sample(argv[1], argc == 3 ? std::strtoull(argv[2], nullptr, 10) : 7);
+  const bool rich = argc == 3 && std::string_view(argv[2]) == "rich";
+  const Status status = write_sample(argv[1], argc == 3 && !rich ? std::strtoull(argv[2], nullptr, 10) : 7, rich);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.text().c_str());
   return static_cast<int>(status.code);
 }

@@ -131,7 +131,7 @@ def outputs_larger_than_the_limit_are_refused_and_others_are_not_copied(tools):
 def services_are_for_the_trusted_and_for_whom_the_user_names(tools):
     (tools.dir / "picture.ppm").write_bytes(b"P6 1 1 255\nabc")
     container(tools, DECODER, None, "--feature", "app.image.decode")
-    text = ends(tools, 5, "app.image.decode no (a file that nobody trusts gets it only if it is allowed to)", ("-i", "picture.ppm"))
+    text = ends(tools, 5, "lacks app.image.decode (a file that nobody trusts gets it only if it is allowed to)", ("-i", "picture.ppm"))
     assert "help: --allow-service image.decode" in text, text
     tools.run("mlrun", "file.mlc", "-i", "picture.ppm", "--allow-service", "image.decode")
     tools.run("mlrun", "file.mlc", "-i", "picture.ppm", "--allow-service", "everything", code=2)

@@ -113,7 +113,7 @@ TEST_CASE("without the service no variant fits, and the reason names it") {
   Opened o(true, {});
   REQUIRE(o.model);
   CHECK(o.code == MLC_NO_VARIANT);
-  CHECK(o.text.find("portable   app.image.decode no (the application does not offer it)") != std::string::npos);
+  CHECK(o.text.find("portable   lacks app.image.decode (the application does not offer it)") != std::string::npos);
   for (uint32_t v = 0; v < 2; ++v) {
     auto variant = sized<MlcVariant>();
     REQUIRE(lib().explain(o.model, v, &variant) == MLC_OK);

@@ -75,6 +75,55 @@ TEST_CASE("raw files must have exactly the size of their type") {
   CHECK(load("bool[8]")->tensors[0].tensor.as<uint8_t>()[0] == 1);
 }
 
+TEST_CASE("where all memory counts, a file and what is made of it stay below the limit together") {
+  Scratch file;
+  REQUIRE(write(file.path, std::string(1000, 'x')).ok());
+  InputFiles files;
+  const auto load = [&](uint64_t memory) {
+    auto loaded = load_input(*parse_input_spec("x=@" + file.path + ":u8[1000]"), files, {.memory = memory, .all = true});
+    return loaded.ok() ? ok() : std::move(loaded).status();
+  };
+  CHECK(load(2000).ok());
+  CHECK(load(1999).code == Code::Resource);
+  CHECK(load(1000).code == Code::Resource);
+  const Status large = load(999);
+  CHECK(large.code == Code::Resource);
+  CHECK(large.message == "'" + file.path + "' has 1000 bytes, at most 999 are allowed for inputs");
+}
+
+TEST_CASE("a number is an input of one element, of the type that the input has") {
+  const auto number = [](const char* text, DType type, std::vector<int64_t> shape = {}) {
+    const auto parsed = parse_input_spec(text);
+    REQUIRE((parsed.ok() && parsed->kind == InputSpec::Kind::Number && parsed->name == "x"));
+    return tensor_of_number(*parsed, type, std::move(shape));
+  };
+  CHECK(number("x=-1.5", DType::F32, {1, 1})->as<float>()[0] == -1.5f);
+  CHECK(number("x=1e-3", DType::F64)->as<double>()[0] == 1e-3);
+  CHECK(number("x=0.5", DType::F16)->as<uint16_t>()[0] == 0x3800);
+  CHECK(number("x=9223372036854775807", DType::I64)->as<int64_t>()[0] == INT64_MAX);
+  CHECK(number("x=true", DType::Bool)->as<uint8_t>()[0] == 1);
+  CHECK(number("x=255", DType::U8)->as<uint8_t>()[0] == 255);
+  for (const auto& [text, type] : {std::pair{"x=256", DType::U8}, {"x=-1", DType::U64}, {"x=1.5", DType::I32}, {"x=1e39", DType::F32},
+                                   {"x=70000", DType::F16}, {"x=2", DType::Bool}, {"x=true", DType::F32}, {"x=1", DType::Str}})
+    CHECK_MESSAGE(!number(text, type).ok(), text);
+  CHECK(number("x=1", DType::F32, {2}).status().code == Code::InputMismatch);
+  CHECK(number("x=1", DType::F32, {int64_t{1} << 40}).status().code == Code::InputMismatch);
+  for (const char* file : {"x=./12", "x=12a", "12", "x=1e999", "x=nan", "x=.npz:"}) CHECK(parse_input_spec(file)->kind == InputSpec::Kind::File);
+}
+
+TEST_CASE("one array of an archive is named behind its file") {
+  const std::string path = MLC_SOURCE_DIR "/tests/unit/io/data/stored.npz";
+  InputFiles files;
+  const auto one = load_input(*parse_input_spec("y=" + path + ":input:0"), files);
+  REQUIRE(one.ok());
+  REQUIRE(one->tensors.size() == 1);
+  CHECK(one->tensors[0].name == "y");
+  const auto none = load_input(*parse_input_spec("y=" + path + ":nobody"), files);
+  CHECK(none.status().code == Code::InputMismatch);
+  CHECK(none.status().facts[0].find("input:0") != std::string::npos);
+  CHECK(paths_possible("y=a.npz:b") == std::vector<std::string>{"a.npz"});
+}
+
 TEST_CASE("the first bytes decide what a file is, not its name") {
   Scratch file;
   HostBuffer png = fixture("grey.png");

@@ -159,6 +159,22 @@ TEST_CASE("the digits pipeline prepares its images and names the answer") {
   CHECK(rows[0][1].label == "9");
 }
 
+TEST_CASE("decoders of a pipeline keep to the limit that they are given") {
+  HostPipeline host = example(MLC_SOURCE_DIR "/examples/digits");
+  const auto file = io::read_file(MLC_SOURCE_DIR "/examples/digits/images/plain_7.png");
+  REQUIRE(file.ok());
+  const auto decoded = [&](const io::DecodeLimits& limits) {
+    std::vector<GivenInput> given(1);
+    given[0].file = file->bytes();
+    return host.before(std::move(given), limits);
+  };
+  CHECK(decoded({.memory = 1 << 20, .all = true}).ok());
+  const auto refused = decoded({.memory = 100, .all = true});
+  REQUIRE(!refused.ok());
+  CHECK(refused.status().code == Code::Resource);
+  CHECK(refused.status().message.find("at most 100 bytes are allowed for decoding") != std::string::npos);
+}
+
 TEST_CASE("all lists of a pipeline are bounded together") {
   std::string steps;
   for (int i = 0; i < 3; ++i)

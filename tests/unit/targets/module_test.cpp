@@ -121,6 +121,8 @@ TEST_CASE("targets are what the registry says") {
   const Target* native = targets::native_target();
   CHECK(native != nullptr);
   CHECK((native->family == Family::Portable || targets::host_has(native->llvm_features)));
+  for (const Target& t : targets::all_targets())
+    if (t.family == native->family && targets::host_has(t.llvm_features)) CHECK_MESSAGE(t.features.size() <= native->features.size(), t.name << " is better than " << native->name);
 }
 
 TEST_CASE("faults, bounds and early returns of native code") {

@@ -1,0 +1,80 @@
+#include "packager/compile/pipelines.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/problems.h"
+#include "packager/pipeline/check_lists.h"
+#include "packager/pipeline/expand_pipeline.h"
+#include "schema/validate.h"
+
+namespace mlc::compile {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxAssetBytes = 64u << 20;
+
+Status load_asset(const pipeline::Pipeline& p, const pipeline::Step& step, const fs::path& folder, PipelineFiles& files) {
+  const std::string name = pipeline::asset_of(step);
+  if (name.empty() || files.assets.count(name)) return ok();
+  const std::string place = pipeline::place_of(p, step.where);
+  if (!format::is_label(name)) return Status(Code::Usage, 5004, place + "'" + name + "' must be a plain file name, of a file beside " + p.file);
+  auto bytes = read_file((folder / name).string(), kMaxAssetBytes);
+  if (!bytes.ok()) {
+    Status problem = std::move(bytes).status();
+    problem.message = place + problem.message;
+    return problem;
+  }
+  files.assets[name] = std::move(bytes).value();
+  return ok();
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> read_file(const std::string& path, uint64_t limit) {
+  std::error_code error;
+  const uint64_t size = fs::file_size(path, error);
+  if (error) return Status(Code::NotFound, 1003, path + ": " + error.message());
+  if (size > limit) return Status(Code::Usage, path + " has " + std::to_string(size) + " bytes, at most " + std::to_string(limit) + " are expected");
+  std::ifstream in(path, std::ios::binary);
+  std::vector<std::byte> bytes(size);
+  in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
+  if (!in) return Status(Code::NotFound, 1003, path + " cannot be read");
+  return bytes;
+}
+
+Result<PipelineFiles> load_pipelines(const std::string& path) {
+  PipelineFiles files;
+  MLC_ASSIGN(files.text, read_file(path, pipeline::kTextLimits.bytes));
+  const std::string_view text(reinterpret_cast<const char*>(files.text.data()), files.text.size());
+  MLC_ASSIGN(files.parsed, pipeline::parse(text, path));
+  const fs::path folder = fs::path(path).parent_path();
+  Status problems;
+  for (const pipeline::Pipeline& p : files.parsed.pipelines) {
+    if (p.name == kMainProgram)
+      add_problem(problems, Status(Code::Usage, path + ": a pipeline may not be called '" + kMainProgram + "', which names the bare model"));
+    for (const pipeline::Step& step : p.steps) add_problem(problems, load_asset(p, step, folder, files));
+  }
+  if (!problems.ok()) return problems;
+  return files;
+}
+
+Result<std::vector<nest::Function>> expand_pipelines(ir::Context& ctx, const lang::Library& library, const model::Model& model,
+                                                     const PipelineFiles& files) {
+  std::vector<nest::Function> functions;
+  Status problems;
+  for (const pipeline::Pipeline& p : files.parsed.pipelines) {
+    auto function = pipeline::expand_pipeline(ctx, library, {{kMainProgram, &model}}, p);
+    if (!function.ok()) {
+      add_problem(problems, std::move(function).status());
+      continue;
+    }
+    add_problem(problems, pipeline::check_lists(p, *function, files.assets));
+    functions.push_back(std::move(function).value());
+  }
+  if (!problems.ok()) return problems;
+  return functions;
+}
+
+}  // namespace mlc::compile

@@ -1,0 +1,36 @@
+// The pipelines beside a model: their file, the files that it names, and what they are as functions around the model.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "packager/ir/context.h"
+#include "packager/lang/lang.h"
+#include "packager/model/model.h"
+#include "packager/nest/nest.h"
+#include "schema/pipeline/pipeline.h"
+
+namespace mlc::compile {
+
+inline constexpr char kMainProgram[] = "main";  // the bare model, as `run` steps name it
+
+struct PipelineFiles {
+  std::vector<std::byte> text;  // as written
+  pipeline::PipelineFile parsed;
+  std::map<std::string, std::vector<std::byte>> assets;  // labels and character sets, by name
+};
+
+// Needs no model. All files that cannot be read are told together, each with the step that names it.
+Result<PipelineFiles> load_pipelines(const std::string& path);
+
+// One function per pipeline, in order. All problems of all pipelines are told together, each with its place in the file, as
+// far as steps behind one that fails can be judged.
+Result<std::vector<nest::Function>> expand_pipelines(ir::Context& ctx, const lang::Library& library, const model::Model& model,
+                                                     const PipelineFiles& files);
+
+// The whole of a file of at most `limit` bytes.
+Result<std::vector<std::byte>> read_file(const std::string& path, uint64_t limit);
+
+}  // namespace mlc::compile

@@ -1,0 +1,183 @@
+"""The fields that --json prints are those of spec/json.md: every field found in an answer is there, and every field there is
+found in some answer. `mlpack` alone here; SECTIONS says which sections of the page that is."""
+import collections
+import json
+import pathlib
+import re
+
+import onnx_file
+from tool_test import main
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples/digits"
+SECTIONS = ("build", "check", "targets", "inspect", "size", "keygen", "sign", "verify", "trust", "help", "usage")
+# Nothing that the tools can be brought to make here has these.
+UNSEEN = {
+    "inspect": {"variants[].unusable": "files of a later version", "notes[]": "files of a later version"},
+}
+# "as `a[]`": the fields of such an item.
+ALIKE = re.compile(r"^(?:as|alike)\b")
+
+
+def tables():
+    """{section: {path: meaning}} of the page; '' is the section on every answer."""
+    found = collections.OrderedDict()
+    section = None
+    for line in (ROOT / "spec/json.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            name = re.fullmatch(r"## mlc\.(\w+)/1", line)
+            section = name.group(1) if name else "" if line == "## Every answer" else None
+            if section is not None:
+                found[section] = collections.OrderedDict()
+        row = re.fullmatch(r"\| `([^`]+)` \| (.*) \|", line)
+        if row and section is not None:
+            assert row.group(1) not in found[section], f"{section}: {row.group(1)} stands there twice"
+            found[section][row.group(1)] = row.group(2)
+    return found
+
+
+def pattern(path):
+    return re.compile(re.escape(path).replace(r"\.\*", r"\..+?"))
+
+
+class Section:
+    """The fields of one schema: what a path of an answer is called in the page."""
+
+    def __init__(self, rows):
+        self.rows = rows
+        # Where items are like those of another list, their fields are called as that list's.
+        self.alike = {}
+        last = None
+        for path, meaning in rows.items():
+            if ALIKE.match(meaning) and path.endswith("[]"):
+                named = re.search(r"as `([^`]+\[\])`", meaning)
+                last = named.group(1) if named else last
+                self.alike[path] = last
+        self.exact = {path: pattern(path) for path in rows}
+
+    def name_of(self, path):
+        for _ in range(20):  # entries within entries
+            for one, other in self.alike.items():
+                if path.startswith(one + "."):
+                    path = other + path[len(one):]
+                    self.used.add(one)
+                    break
+            else:
+                break
+        for name, expression in self.exact.items():
+            if expression.fullmatch(path):
+                return name
+        return None
+
+    used = set()
+
+
+def paths(value, at=""):
+    """The paths of all that is no list or object with items. Empty ones have a path too: nothing is in them to be named."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from paths(item, f"{at}.{key}" if at else key)
+    elif isinstance(value, list):
+        for item in value:
+            yield from paths(item, at + "[]")
+    else:
+        yield at
+
+
+class Fields:
+    def __init__(self):
+        page = tables()
+        common = page.pop("")
+        self.sections = {name: Section({**common, **page.get(name, {})}) for name in (*page, "usage")}
+        self.seen = collections.defaultdict(set)
+        self.own = {name: set(page.get(name, {})) for name in self.sections}
+        for section in self.sections.values():
+            section.used = set()
+
+    def look(self, answer):
+        name = re.fullmatch(r"mlc\.(\w+)/1", answer["schema"]).group(1)
+        assert name in self.sections, f"spec/json.md has no section mlc.{name}/1"
+        for path in paths(answer):
+            known = self.sections[name].name_of(path)
+            assert known, f"spec/json.md, mlc.{name}/1: nothing about {path}"
+            self.seen[name].add(known)
+        return answer
+
+    def unseen(self, name):
+        section = self.sections[name]
+        return {p for p in self.own[name] - self.seen[name] if p not in section.used and p not in UNSEEN.get(name, {})}
+
+
+def answers(t, fields):
+    """Runs of every command, good ones and bad ones, whose answers have every field together."""
+    def ask(*args, code=0):
+        return fields.look(t.json("mlpack", *args, code=code))
+
+    model, pipe = EXAMPLE / "digits.onnx", EXAMPLE / "pipeline.json"
+    ask("build", model, "--pipeline", pipe, "-o", "d.mlc", "--target", "armv8-a,native")
+    ask("build", model, "-o", "u.mlc", "--target", "portable", "--no-sign", "--no-selftest", "--id", "a/b", "--model-version", "3")
+    ask("build", model, "-o", "u.mlc", "--target", "x86-64-v9", code=2)
+    ask("check", model, "--pipeline", pipe)
+    ask("check", ROOT / "tests/tools/json_test.py", code=4)
+    ask("targets")
+    ask("help")
+    ask("help", "exit-codes")
+    ask("help", "build")
+    ask("size", "d.mlc")
+    ask("keygen", "-o", "k.pem")
+    ask("sign", "u.mlc", "--key", "k.pem")
+    ask("verify", "u.mlc", code=11)
+    ask("verify", "d.mlc", "--deep")
+    ask("verify", "d.mlc", "--expect-root", "0" * 64, code=12)
+    ask("trust", "u.mlc", code=2)
+    key_id = ask("trust", "k.pub.pem", "--models", "a/*")["key_id"]
+    (t.home / "mlc/trust/damaged.pem").write_text("no key")
+    ask("trust", "--list")
+    ask("trust", "--remove", key_id)
+    ask("inspect", "d.mlc", "--tensors", "--segments")
+    ask("inspect", "d.mlc", "--plan")
+    t.run("sample_container", "rich.mlc", "rich")
+    ask("inspect", "rich.mlc")
+    (t.dir / "bad.mlc").write_bytes((t.dir / "d.mlc").read_bytes()[:-200])
+    ask("verify", "bad.mlc", code=4)
+    control(t)
+    ask("check", "c.onnx")
+    damaged(t, "d.mlc", "hurt.mlc")
+    (t.home / "mlc/trust/odd.pem").write_text("no key")  # grants nothing, and is told
+    ask("verify", "hurt.mlc", "--deep", code=12)
+    ask("size", "d.mlc", "--by", "tensor")
+
+
+def control(t):
+    """A model with a step that only the run decides."""
+    nodes = [onnx_file.node("NonZero", ["x"], ["y"], "some")]
+    (t.dir / "c.onnx").write_bytes(onnx_file.model(nodes, [onnx_file.port("x", "f32", ["n"])], [onnx_file.port("y", "i64", [1, "m"])]))
+
+
+def damaged(t, source, target):
+    segment = next(s for s in t.json("mlpack", "inspect", source)["segments"] if s["kind"] == "weights")
+    bad = bytearray((t.dir / source).read_bytes())
+    bad[segment["offset"] + segment["stored_bytes"] // 2] ^= 1
+    (t.dir / target).write_bytes(bad)
+
+
+def every_field_of_an_answer_is_in_the_page_and_the_other_way_round(t):
+    fields = Fields()
+    answers(t, fields)
+    done = fields.look(json.loads(t.run("mlpack", "--json", code=2).stdout))
+    assert done["schema"] == "mlc.usage/1", done
+    missing = {name: fields.unseen(name) for name in SECTIONS if name in fields.sections and fields.unseen(name)}
+    assert not missing, f"spec/json.md has what no answer has: {missing}"
+    common = set(tables()[""])
+    assert common == set().union(*fields.seen.values()) & common, common
+
+
+def the_page_has_a_section_for_every_command(t):
+    page = tables()
+    for tool in ("mlpack",):
+        commands = re.findall(r"^  (\w+) ", t.run(tool, "--help").stdout.split("Subcommands:")[1], re.M)
+        assert set(commands) <= set(page), set(commands) - set(page)
+
+
+if __name__ == "__main__":
+    main([every_field_of_an_answer_is_in_the_page_and_the_other_way_round, the_page_has_a_section_for_every_command])

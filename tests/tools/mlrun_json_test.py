@@ -1,0 +1,95 @@
+"""The fields that mlrun prints with --json are those of spec/json.md, in both directions: json_test.py does it for mlpack."""
+import json
+import re
+import shutil
+
+from json_test import Fields, tables
+from mlrun_test import IMAGES, container
+from onnx_file import list_of_maps, model, node, port
+from tool_test import main
+
+SECTIONS = ("run", "explain", "bench", "selftest", "probe", "completion")
+# Not on every machine, or not of any file that the tools make here.
+UNSEEN = {
+    "explain": {"variants[].estimate_ns"},
+    "probe": {"errors[]", "topology.caches[].level", "topology.caches[].type", "topology.caches[].size_bytes",
+              "topology.caches[].shared_by", "cpu.raw[]", "features.*.number"},
+}
+SHORT = ("--duration", "20ms", "--warmup", "0s")
+
+
+def build(t, name, nodes, inputs, outputs, **more):
+    (t.dir / "m.onnx").write_bytes(model(nodes, inputs, outputs, **more))
+    t.run("mlpack", "build", "m.onnx", "-o", name, "--target", "portable", "--no-selftest")
+
+
+def text_of_lines(t):
+    """A pipeline that reads lines: five columns of scores at two times."""
+    build(t, "bare.mlc", [node("Identity", ["x"], ["y"])], [port("x", "f32", [1, 2, 3])], [port("y", "f32", [1, 2, 3])])
+    (t.dir / "letters.txt").write_text("a\nb\n")
+    (t.dir / "p.json").write_text(json.dumps({
+        "mlc_pipeline": 1, "inputs": {"scores": {"accept": ["application/x-npy"]}},
+        "steps": [{"op": "run", "program": "main", "in": {"x": "scores"}, "out": {"y": "all"}},
+                  {"op": "ctc_greedy", "in": "all", "blank": 0, "charset": "letters.txt", "out": "text"}], "outputs": ["text"]}))
+    t.run("mlpack", "build", "m.onnx", "-o", "text.mlc", "--target", "portable", "--no-selftest", "--pipeline", "p.json")
+
+
+def maps(t):
+    nodes = [node("ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_strings=["cat", "dog"])]
+    build(t, "map.mlc", nodes, [port("x", "f32", ["n", 2])], [list_of_maps("y", "str", "f32")], domains=["ai.onnx.ml"])
+
+
+def answers(t, fields):
+    def ask(*args, code=0):
+        command = args[0] if args[0] in ("explain", "bench", "selftest", "probe", "completion", "trust", "help") else "run"
+        done = t.run("mlrun", *args, "--json", code=code)
+        answer = fields.look(json.loads(done.stdout))
+        assert answer["schema"] == f"mlc.{command}/1" and answer["ok"] == (code == 0), answer
+        return answer
+
+    container(t)
+    ask("digits.mlc", "-i", IMAGES[0])
+    ask("digits.mlc", "--raw", "-i", "zeros")
+    ask("digits.mlc", "--raw", "-i", "zeros", "-o", "a.npz")
+    ask("digits.mlc", code=6)
+    ask("nowhere.mlc", "-i", "x", code=3)
+    ask("explain", "digits.mlc")
+    ask("explain", "digits.mlc", "--require", "cuda", code=5)
+    ask("bench", "digits.mlc", *SHORT, "--profile", "1")
+    ask("selftest", "digits.mlc")
+    ask("selftest", "digits.mlc", "--time-limit", "1us", code=(8, 21))
+    ask("probe")
+    ask("completion", "zsh")
+    ask("help", "explain")
+    build(t, "large.mlc", [node("Identity", ["x"], ["y"])], [port("x", "u8", ["n"])], [port("y", "u8", ["n"])])
+    ask("large.mlc", "-i", "zeros", "--dim", "n=2000000")
+    text_of_lines(t)
+    ask("text.mlc", "-i", "scores=@s.bin:f32[1,2,3]") if (t.dir / "s.bin").write_bytes(bytes(24)) else None
+    maps(t)
+    ask("map.mlc", "-i", "zeros", "--dim", "n=1")
+    ask("trust", "--list")
+    key = next(t.home.rglob("trust/*.pem"))
+    shutil.copy(key, t.dir / "k.pem")
+    ask("trust", "k.pem", "--models", "a/*")
+    ids = ask("trust", "--list")["keys"]
+    assert len({k["key_id"] for k in ids}) == 1, ids
+    assert len(ask("trust", "--remove", ids[0]["key_id"][:16])["removed"]) == len(ids)
+    ask("trust", "--remove", ids[0]["key_id"], code=3)
+    ask("trust", "--remove", "12ab", code=2)
+    ask("trust", code=2)
+
+
+def every_field_of_an_answer_is_in_the_page_and_the_other_way_round(t):
+    fields = Fields()
+    answers(t, fields)
+    missing = {name: fields.unseen(name) - UNSEEN.get(name, set()) for name in SECTIONS}
+    assert not any(missing.values()), f"spec/json.md has what no answer has: {missing}"
+
+
+def the_page_has_a_section_for_every_command(t):
+    commands = re.findall(r"^  (\w+) ", t.run("mlrun", "--help").stdout.split("Subcommands:")[1], re.M)
+    assert set(commands) <= set(tables()), set(commands) - set(tables())
+
+
+if __name__ == "__main__":
+    main([every_field_of_an_answer_is_in_the_page_and_the_other_way_round, the_page_has_a_section_for_every_command])
