@@ -28,7 +28,7 @@ ML = "ai.onnx.ml"
 
 def skip(reason):
     """For test.sh, which counts such lines, and for unittest."""
-    print(f"skipped: {reason}")
+    print(f"\nskipped: {reason}")
     raise unittest.SkipTest(reason)
 
 
