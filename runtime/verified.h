@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/checked.h"
+#include "runtime/memory/aligned_block.h"
 
 namespace mlc {
 
@@ -21,15 +21,15 @@ class VerifiedBytes {
   VerifiedBytes& operator=(const VerifiedBytes&) = delete;
 
   // Valid as long as this object; the same address after a move.
-  Bytes bytes() const { return bytes_; }
+  Bytes bytes() const { return {bytes_.data(), static_cast<size_t>(bytes_.size())}; }
   // The segment it came from, for messages.
   const std::string& name() const { return name_; }
 
  private:
   friend class VerifiedBytesMaker;
-  VerifiedBytes(std::vector<std::byte> bytes, std::string name) : bytes_(std::move(bytes)), name_(std::move(name)) {}
+  VerifiedBytes(AlignedBlock bytes, std::string name) : bytes_(std::move(bytes)), name_(std::move(name)) {}
 
-  std::vector<std::byte> bytes_;
+  AlignedBlock bytes_;
   std::string name_;
 };
 

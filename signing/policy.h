@@ -81,6 +81,7 @@ inline constexpr const char* kSystemPolicy = "/etc/mlc/trust.json";
 struct TrustSources {
   std::string config_folder;               // its trust/ and trust.json are read; empty: neither
   std::vector<std::string> key_files;      // --trust KEY.pem: any failure is an error
+  std::vector<std::string> key_texts;      // the same, as PEM in memory
   std::string policy_file;                 // --policy; empty: the system's, else <config_folder>/trust.json, if there
   std::string system_policy = kSystemPolicy;  // the administrator's; empty: none
 };

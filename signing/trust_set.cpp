@@ -95,12 +95,20 @@ Result<TrustSet> TrustSet::load(const TrustSources& sources) {
   } else if (!home.empty()) {
     MLC_ASSIGN(set.policy_, policy_at(home + "/trust.json"));
   }
+  const auto add = [&](PublicKey key, std::string name) {
+    TrustedKey entry{std::move(key), std::move(name)};
+    entry.origin = KeyOrigin::CommandLine;
+    set.keys_.push_back(std::move(entry));
+  };
   for (const std::string& path : sources.key_files) {
     MLC_ASSIGN(PublicKey key, PublicKey::load(path));
     const size_t slash = path.rfind('/');
-    TrustedKey entry{std::move(key), slash == std::string::npos ? path : path.substr(slash + 1)};
-    entry.origin = KeyOrigin::CommandLine;
-    set.keys_.push_back(std::move(entry));
+    add(std::move(key), slash == std::string::npos ? path : path.substr(slash + 1));
+  }
+  for (const std::string& text : sources.key_texts) {
+    auto key = PublicKey::from_pem(text);
+    if (!key.ok()) return std::move(key).status().note("a key in memory");
+    add(std::move(*key), "a key in memory");
   }
   set.add_keys_of_policy();
   return set;

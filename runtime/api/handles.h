@@ -76,6 +76,9 @@ namespace mlc::api {
 // The code of a failure; and the error, if the caller wants one.
 int fail(Status status, MlcError** error);
 
+// Usage where a function of it is missing; nothing for null.
+Result<std::optional<Allocator>> allocator_of(const MlcAllocator* given);
+
 inline std::string text_or_empty(const char* s) { return s ? s : ""; }
 
 }  // namespace mlc::api

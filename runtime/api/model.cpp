@@ -10,8 +10,9 @@
 
 namespace mlc::api {
 
-Model::Model(std::unique_ptr<container::Container> container, MatchPolicy policy)
-    : container_(std::move(container)),
+Model::Model(std::unique_ptr<Allocator> allocator, std::unique_ptr<container::Container> container, MatchPolicy policy)
+    : allocator_(std::move(allocator)),
+      container_(std::move(container)),
       matcher_(probe::host(), container_->manifest().variants, std::move(policy)) {}
 
 namespace {
@@ -32,13 +33,19 @@ Status remember(const signing::Statement& statement, const signing::Verdict& sig
   return ok();
 }
 
+Result<std::unique_ptr<container::Source>> source_of(const ModelOptions& o) {
+  if (!o.path.empty()) return container::open_file(o.path);
+  if (o.memory.data()) return container::memory_source(o.memory, o.name.empty() ? "the container in memory" : o.name);
+  if (o.descriptor >= 0) return container::open_descriptor(o.descriptor, o.name);
+  return container::reader_source(o.reader, o.name.empty() ? "the container" : o.name);
+}
+
 }  // namespace
 
 Result<ModelFile> ModelFile::authenticate(ModelOptions options) {
   MLC_ASSIGN(signing::TrustSet trust, signing::TrustSet::load(options.trust));
-  auto file = !options.path.empty()     ? container::AuthenticatedFile::open(options.path)
-              : options.descriptor >= 0 ? container::AuthenticatedFile::open_descriptor(options.descriptor)
-                                        : container::AuthenticatedFile::open_memory(options.memory, "the container in memory");
+  MLC_ASSIGN(std::unique_ptr<container::Source> source, source_of(options));
+  auto file = container::AuthenticatedFile::open_source(std::move(source));
   if (!file) return std::move(file).status();
   ModelFile out{std::move(options), std::move(trust), std::move(*file)};
   out.now = static_cast<uint64_t>(std::time(nullptr));
@@ -75,6 +82,9 @@ Result<std::unique_ptr<Model>> Model::open(ModelFile file) {
   how.allow_older = file.options.allow_older;
   how.marks = file.seen ? &*file.seen : nullptr;
   how.now = file.now;
+  std::unique_ptr<Allocator> allocator;
+  if (file.options.allocator) allocator = std::make_unique<Allocator>(*file.options.allocator);
+  how.allocator = allocator.get();
   how.workers = probe::workers_for(probe::host().topology, 0);
   auto opened = container::Container::open(std::move(file.file), how);
   if (!opened) return std::move(opened).status();
@@ -88,7 +98,7 @@ Result<std::unique_ptr<Model>> Model::open(ModelFile file) {
     (granted ? policy.services : policy.withheld).push_back(service.name);
     if (granted) services.push_back(service);
   }
-  std::unique_ptr<Model> model(new Model(std::move(*opened), std::move(policy)));
+  std::unique_ptr<Model> model(new Model(std::move(allocator), std::move(*opened), std::move(policy)));
   model->services_ = std::move(services);
   model->notes_ = std::move(file.notes);
   for (const auto* more : {&model->container_->notes(), &model->container_->verdict().warnings})

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "runtime/container/container.h"
+#include "runtime/container/source.h"
 #include "runtime/loader.h"
 #include "runtime/match/matcher.h"
 #include "runtime/plan/service.h"
@@ -19,14 +20,18 @@
 namespace mlc::api {
 
 struct ModelOptions {
-  std::string path;   // empty: `descriptor`
-  int descriptor = -1;  // of an open file; negative: `memory`
-  Bytes memory;       // must outlive the model
+  // The first of these that is there. All but the path must outlive the model, the descriptor the opening.
+  std::string path;
+  Bytes memory;
+  int descriptor = -1;  // of an open file; negative: none
+  container::Reader reader;
+  std::string name;     // in messages, where there is no path; empty: one that says what it was opened from
   container::Verify verify = container::Verify::Auto;
   bool allow_unsigned = false;
   bool allow_older = false;
   signing::TrustSources trust;
   std::string state_folder;  // of the versions seen; empty: they are not remembered
+  std::optional<Allocator> allocator;  // none: the system's memory
   std::vector<exec::Service> services;
   std::vector<std::string> untrusted_services;  // of these: for files whose native code may not run
 };
@@ -68,9 +73,10 @@ class Model {
   uint32_t main_method() const;
 
  private:
-  Model(std::unique_ptr<container::Container> container, MatchPolicy policy);
+  Model(std::unique_ptr<Allocator> allocator, std::unique_ptr<container::Container> container, MatchPolicy policy);
   Result<Bytes> keep(const std::string& key, Result<VerifiedBytes> bytes) const;
 
+  std::unique_ptr<Allocator> allocator_;  // null: the system's memory; of all that follows
   std::unique_ptr<container::Container> container_;
   std::vector<std::string> notes_;
   std::vector<exec::Service> services_;

@@ -21,15 +21,22 @@ Result<container::Verify> verify_mode(int32_t mode) {
   }
 }
 
-// Where the container is: the first of path, memory and descriptor that is there.
+// Where the container is: the first of path, memory, descriptor and reader that is there.
 Status read_place(const MlcOpenOptions& o, ModelOptions& out) {
   out.path = text_or_empty(o.path);
+  out.name = text_or_empty(o.name);
   if (!out.path.empty()) return ok();
   out.memory = Bytes(static_cast<const std::byte*>(o.memory), o.memory ? static_cast<size_t>(o.memory_bytes) : 0);
   if (o.memory) return ok();
-  if (o.use_fd == 0) return Status(Code::Usage, "open: no path, memory or descriptor");
-  if (o.fd < 0) return Status(Code::Usage, "open: no valid descriptor");
-  out.descriptor = o.fd;
+  if (o.use_fd != 0) {
+    if (o.fd < 0) return Status(Code::Usage, "open: no valid descriptor");
+    out.descriptor = o.fd;
+    return ok();
+  }
+  if (!o.reader) return Status(Code::Usage, "open: no path, memory, descriptor or reader");
+  MLC_ASSIGN(const MlcReader reader, read_options(o.reader, "MlcReader"));
+  if (!reader.read) return Status(Code::Usage, "open: the reader has no function");
+  out.reader = {reader.bytes, reader.read, reader.user};
   return ok();
 }
 
@@ -37,6 +44,16 @@ Status read_names(const char* const* names, uint32_t count, const char* what, st
   for (uint32_t i = 0; i < count; ++i) {
     if (!names || !names[i]) return Status(Code::Usage, "open: {} {} of {} is null", what, i, count);
     out.emplace_back(names[i]);
+  }
+  return ok();
+}
+
+Status read_keys(const MlcOpenOptions& o, signing::TrustSources& out) {
+  MLC_RETURN_IF_ERROR(read_names(o.trust_keys, o.num_trust_keys, "key", out.key_files));
+  for (uint32_t i = 0; i < o.num_trust_key_data; ++i) {
+    if (!o.trust_key_data || !o.trust_key_data[i].data)
+      return Status(Code::Usage, "open: key {} of {} in memory is null", i, o.num_trust_key_data);
+    out.key_texts.emplace_back(static_cast<const char*>(o.trust_key_data[i].data), static_cast<size_t>(o.trust_key_data[i].bytes));
   }
   return ok();
 }
@@ -49,9 +66,10 @@ Result<ModelOptions> model_options(const MlcOpenOptions* given) {
   options.allow_unsigned = o.allow_unsigned != 0;
   options.allow_older = o.allow_older != 0;
   options.state_folder = text_or_empty(o.state_folder);
+  MLC_ASSIGN(options.allocator, allocator_of(o.allocator));
   options.trust.policy_file = text_or_empty(o.policy);
   options.trust.config_folder = text_or_empty(o.config_folder);
-  MLC_RETURN_IF_ERROR(read_names(o.trust_keys, o.num_trust_keys, "key", options.trust.key_files));
+  MLC_RETURN_IF_ERROR(read_keys(o, options.trust));
   MLC_RETURN_IF_ERROR(read_names(o.untrusted_services, o.num_untrusted_services, "name of a service", options.untrusted_services));
   for (uint32_t i = 0; i < o.num_services; ++i) {
     if (!o.services || !o.services[i].name || !o.services[i].run)
@@ -69,6 +87,13 @@ std::string hex_of(const Digest& digest) {
 }
 
 }  // namespace
+
+Result<std::optional<Allocator>> allocator_of(const MlcAllocator* given) {
+  if (!given) return std::optional<Allocator>();
+  MLC_ASSIGN(const MlcAllocator a, read_options(given, "MlcAllocator"));
+  if (!a.allocate || !a.release) return Status(Code::Usage, "the allocator has no functions");
+  return std::optional<Allocator>({a.allocate, a.release, a.user});
+}
 
 namespace table {
 

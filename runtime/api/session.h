@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ struct SessionOptions {
   bool pin_caller = false;
   bool profile = false;
   LimitOptions limits;
+  std::optional<Allocator> allocator;  // none: the system's memory
 };
 
 struct RunOptions {
@@ -51,7 +53,7 @@ class Session {
 
  private:
   explicit Session(const Model& model) : model_(model) {}
-  Status load(Compatible token, const TeamOptions& team, const LimitOptions& limits);
+  Status load(Compatible token, const SessionOptions& options);
   // A plan that nobody vouches for uses no service that its variant does not declare.
   Status check_declared() const;
 
@@ -69,6 +71,7 @@ class Session {
   const Model& model_;
   uint32_t variant_ = 0;
   std::string note_;
+  std::optional<Allocator> allocator_;
   WorkerPool::Common common_pool_;  // none: the application's is used
   WorkerPool* pool_ = nullptr;
   std::unique_ptr<Weights> weights_;

@@ -22,6 +22,7 @@ Result<SessionOptions> session_options(const MlcSessionOptions* given) {
   options.profile = o.profile != 0;
   options.limits.time_ns = o.time_limit_ns;
   options.limits.memory_bytes = o.memory_limit;
+  MLC_ASSIGN(options.allocator, allocator_of(o.allocator));
   return options;
 }
 

@@ -70,14 +70,14 @@ Status Container::may_read(uint32_t segment) const {
 
 Result<VerifiedBytes> Container::segment(uint32_t index) const {
   MLC_RETURN_IF_ERROR(may_read(index));
-  MLC_ASSIGN(std::vector<std::byte> bytes, state_->store->read_all(index));
+  MLC_ASSIGN(AlignedBlock bytes, state_->store->read_all(index));
   return VerifiedBytesMaker::make(std::move(bytes), manifest().segments[index].name);
 }
 
 Result<VerifiedBytes> Container::bytes(const format::Ref& ref) const {
   if (ref.length == 0) return VerifiedBytesMaker::make({}, "nothing");  // whichever segment it names
   MLC_RETURN_IF_ERROR(may_read(ref.segment));
-  MLC_ASSIGN(std::vector<std::byte> bytes, state_->store->read(ref.segment, ref.offset, ref.length));
+  MLC_ASSIGN(AlignedBlock bytes, state_->store->read(ref.segment, ref.offset, ref.length));
   return VerifiedBytesMaker::make(std::move(bytes), manifest().segments[ref.segment].name);
 }
 

@@ -49,10 +49,12 @@ struct OpenOptions {
   bool allow_older = false;     // a version below one that was accepted before
   const signing::VersionMarks* marks = nullptr;  // the versions seen; must outlive the call of `open` only
   uint64_t now = 0;             // seconds since 1970, for expiry; 0: the system's clock
+  const Allocator* allocator = nullptr;  // for weights that are copied and segments that are read; outlives the container and
+                                         // what it hands out; null: the system
   unsigned workers = 1;         // threads that hash weights where all of them are verified, the caller's included
 };
 
-// Where the bytes come from (source.h). Two exist: a file (mapped) and memory (an embedded container).
+// Where the bytes come from (source.h): a file (mapped), memory (an embedded container), or functions that read.
 class Source;
 
 // Steps 1 to 3 done: the file is open, its header page is well-formed, and its signatures, if it has any, belong to the
@@ -61,8 +63,6 @@ class Source;
 class AuthenticatedFile {
  public:
   [[nodiscard]] static Result<AuthenticatedFile> open(const std::string& path);
-  // The file behind a descriptor, which may be closed afterwards.
-  [[nodiscard]] static Result<AuthenticatedFile> open_descriptor(int fd);
   // `bytes` must outlive the result and the container made of it, and must not change. `name` is for messages.
   [[nodiscard]] static Result<AuthenticatedFile> open_memory(Bytes bytes, const std::string& name);
   [[nodiscard]] static Result<AuthenticatedFile> open_source(std::unique_ptr<Source> source);

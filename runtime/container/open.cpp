@@ -233,7 +233,7 @@ Result<Layout> read_layout(const Source& source, const Header& header, Bytes man
 
 // Who may write the file decides, unless the caller does; under a strict rule nothing that can change is trusted.
 bool must_copy(const OpenOptions& options, const Source& source, const std::string& model_id) {
-  if (options.verify == Verify::Copy) return true;
+  if (options.verify == Verify::Copy || !source.is_mappable()) return true;
   if (source.writers() == Writers::Nobody) return false;
   const auto is_strict_in = [&](const signing::TrustSet* trust) {
     return trust != nullptr && trust->rule_for(model_id).level == signing::Level::Strict;
@@ -268,11 +268,6 @@ Result<AuthenticatedFile> AuthenticatedFile::open(const std::string& path) {
   return open_source(std::move(source));
 }
 
-Result<AuthenticatedFile> AuthenticatedFile::open_descriptor(int fd) {
-  MLC_ASSIGN(std::unique_ptr<Source> source, container::open_descriptor(fd));
-  return open_source(std::move(source));
-}
-
 Result<AuthenticatedFile> AuthenticatedFile::open_memory(Bytes bytes, const std::string& name) {
   return open_source(memory_source(bytes, name));
 }
@@ -303,7 +298,7 @@ Result<std::unique_ptr<Container>> Container::open(AuthenticatedFile file, const
   for (const format::Variant& variant : manifest.variants)
     if (variant.module_format != format::ModuleFormat::Portable) state->native_module[*variant.module] = true;
   state->store = std::make_unique<SegmentStore>(source, manifest, std::move(layout.placement), std::move(layout.gaps),
-                                                must_copy(options, source, manifest.model.id));
+                                                must_copy(options, source, manifest.model.id), options.allocator);
 
   std::unique_ptr<Container> container(new Container(std::move(state)));
   if (options.verify == Verify::Full) MLC_RETURN_IF_ERROR(container->verify_all());

@@ -4,15 +4,14 @@
 #include <cstring>
 
 #include "base/compose.h"
-#include "runtime/container/allocate.h"
 #include "runtime/container/zstd_frames.h"
 #include "signing/hash_tree.h"
 
 namespace mlc::container {
 
 SegmentStore::SegmentStore(const Source& source, const format::Manifest& manifest, format::Placement placement,
-                           std::vector<format::SegmentGap> gaps, bool copy)
-    : source_(source), manifest_(manifest), placement_(std::move(placement)), gaps_(std::move(gaps)), copy_(copy),
+                           std::vector<format::SegmentGap> gaps, bool copy, const Allocator* allocator)
+    : source_(source), manifest_(manifest), placement_(std::move(placement)), gaps_(std::move(gaps)), copy_(copy), allocator_(allocator),
       tables_(manifest.segments.size()), weights_(manifest.segments.size()) {}
 
 Status SegmentStore::check_range(uint32_t segment, uint64_t offset, uint64_t length) const {
@@ -83,9 +82,9 @@ Status SegmentStore::check_gaps(uint32_t segment, uint64_t offset, Bytes decoded
   return ok();
 }
 
-Result<std::vector<std::byte>> SegmentStore::read(uint32_t segment, uint64_t offset, uint64_t length) const {
+Result<AlignedBlock> SegmentStore::read(uint32_t segment, uint64_t offset, uint64_t length) const {
   MLC_RETURN_IF_ERROR(check_range(segment, offset, length));
-  MLC_ASSIGN(std::vector<std::byte> out, allocate(length));
+  MLC_ASSIGN(AlignedBlock out, AlignedBlock::allocate(length, allocator_));
   if (length == 0) return out;
   MLC_RETURN_IF_ERROR(for_each_leaf(segment, offset / format::kLeafLen, (offset + length - 1) / format::kLeafLen,
                                     [&](uint64_t leaf_offset, Bytes decoded) {
@@ -96,10 +95,10 @@ Result<std::vector<std::byte>> SegmentStore::read(uint32_t segment, uint64_t off
   return out;
 }
 
-Result<std::vector<std::byte>> SegmentStore::read_all(uint32_t segment) const {
+Result<AlignedBlock> SegmentStore::read_all(uint32_t segment) const {
   MLC_RETURN_IF_ERROR(check_range(segment, 0, 0));
-  MLC_ASSIGN(std::vector<std::byte> out, read(segment, 0, manifest_.segments[segment].decoded_len));
-  MLC_RETURN_IF_ERROR(check_gaps(segment, 0, out));
+  MLC_ASSIGN(AlignedBlock out, read(segment, 0, manifest_.segments[segment].decoded_len));
+  MLC_RETURN_IF_ERROR(check_gaps(segment, 0, {out.data(), static_cast<size_t>(out.size())}));
   return out;
 }
 
@@ -123,7 +122,7 @@ Result<WeightMap*> SegmentStore::weights(uint32_t segment) const {
   std::lock_guard lock(mu_);
   std::unique_ptr<WeightMap>& slot = weights_[segment];
   if (!slot) {
-    MLC_ASSIGN(slot, WeightMap::create(source_, s, placement_.segments[segment].offset, *leaves, copy_));
+    MLC_ASSIGN(slot, WeightMap::create(source_, s, placement_.segments[segment].offset, *leaves, copy_, allocator_));
   }
   return slot.get();
 }

@@ -11,6 +11,7 @@
 #include "runtime/container/leaf_table.h"
 #include "runtime/container/source.h"
 #include "runtime/container/weight_map.h"
+#include "runtime/memory/aligned_block.h"
 #include "schema/manifest.h"
 #include "schema/placement.h"
 #include "schema/tiling.h"
@@ -19,18 +20,19 @@ namespace mlc::container {
 
 class SegmentStore {
  public:
-  // Source and manifest must outlive the store. `copy`: weights are read into memory instead of mapped.
+  // Source, manifest and allocator (null: the system) must outlive the store and what it hands out. `copy`: weights are read
+  // into memory instead of mapped.
   SegmentStore(const Source& source, const format::Manifest& manifest, format::Placement placement,
-               std::vector<format::SegmentGap> gaps, bool copy);
+               std::vector<format::SegmentGap> gaps, bool copy, const Allocator* allocator);
 
   const format::Placement& placement() const { return placement_; }
   bool copies() const { return copy_; }
   bool present(uint32_t segment) const { return placement_.segments[segment].offset != 0; }
 
   // Decoded bytes [offset, offset + length).
-  [[nodiscard]] Result<std::vector<std::byte>> read(uint32_t segment, uint64_t offset, uint64_t length) const;
+  [[nodiscard]] Result<AlignedBlock> read(uint32_t segment, uint64_t offset, uint64_t length) const;
   // The whole segment; also checks that alignment between its items is zero.
-  [[nodiscard]] Result<std::vector<std::byte>> read_all(uint32_t segment) const;
+  [[nodiscard]] Result<AlignedBlock> read_all(uint32_t segment) const;
   // Hashes, decodes and checks alignment without keeping anything.
   [[nodiscard]] Status check(uint32_t segment) const;
   // The same for mappable weights, through the mapping: later acquires need not hash again.
@@ -54,6 +56,7 @@ class SegmentStore {
   const format::Placement placement_;
   const std::vector<format::SegmentGap> gaps_;  // by segment and offset
   const bool copy_;
+  const Allocator* const allocator_;
   mutable Poison poison_;
 
   // Guarded by mu_ until set, constant afterwards.

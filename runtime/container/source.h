@@ -30,6 +30,8 @@ class Source {
   [[nodiscard]] virtual Status read(uint64_t offset, std::span<std::byte> out) const = 0;
   // All bytes at one 256-aligned address, valid as long as this object; Resource if that cannot be had.
   [[nodiscard]] virtual Result<const std::byte*> map() const = 0;
+  // False: `map` never works, so weights are copied whoever may change them.
+  virtual bool is_mappable() const { return true; }
   // A hint that these bytes will be read soon; returns before they are there.
   virtual void will_need(uint64_t /*offset*/, uint64_t /*length*/) const {}
   virtual Writers writers() const { return Writers::Nobody; }
@@ -41,9 +43,20 @@ class Source {
 
 // NotFound: missing, not readable, not a regular file.
 [[nodiscard]] Result<std::unique_ptr<Source>> open_file(const std::string& path);
-// The file behind a descriptor, which stays the caller's: a duplicate is kept.
-[[nodiscard]] Result<std::unique_ptr<Source>> open_descriptor(int fd);
+// The file behind a descriptor, which stays the caller's: a duplicate is kept. `name` is for messages; empty: "descriptor 3".
+[[nodiscard]] Result<std::unique_ptr<Source>> open_descriptor(int fd, const std::string& name = {});
 // `bytes` must outlive the result.
 [[nodiscard]] std::unique_ptr<Source> memory_source(Bytes bytes, const std::string& name);
+
+
+// Functions of the application that know the bytes.
+struct Reader {
+  uint64_t bytes = 0;
+  int (*read)(void* user, uint64_t offset, void* out, uint64_t bytes) = nullptr;  // 0, or NotFound with the number
+  void* user = nullptr;
+};
+// What `reader` points to must outlive the result. That it gives the right bytes, and the same ones each time, is not believed:
+// all that is used is hashed after it was read, and never read again.
+[[nodiscard]] std::unique_ptr<Source> reader_source(const Reader& reader, const std::string& name);
 
 }  // namespace mlc::container

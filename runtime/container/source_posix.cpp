@@ -134,8 +134,8 @@ Result<std::unique_ptr<Source>> open_file(const std::string& path) {
   return source_of(fd, path);
 }
 
-Result<std::unique_ptr<Source>> open_descriptor(int fd) {
-  const std::string name = compose("descriptor {}", fd);
+Result<std::unique_ptr<Source>> open_descriptor(int fd, const std::string& given_name) {
+  const std::string name = given_name.empty() ? compose("descriptor {}", fd) : given_name;
   const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
   if (own < 0) return Status(Code::NotFound, "cannot open {}: {}", name, std::strerror(errno));
   return source_of(own, name);

@@ -17,7 +17,7 @@ namespace mlc {
 // Only here may bytes be declared verified: after SegmentStore has hashed them.
 class VerifiedBytesMaker {
  public:
-  static VerifiedBytes make(std::vector<std::byte> bytes, std::string name) {
+  static VerifiedBytes make(AlignedBlock bytes, std::string name) {
     return VerifiedBytes(std::move(bytes), std::move(name));
   }
 };

@@ -1,7 +1,5 @@
 #include "runtime/container/weight_map.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 
 #include "base/compose.h"
@@ -23,12 +21,9 @@ WeightMap::WeightMap(const Source& source, const format::Segment& segment, uint6
       leaves_(leaves),
       states_(new std::atomic<uint8_t>[leaves.count()]()) {}
 
-WeightMap::~WeightMap() {
-  if (copy_ != nullptr) ::munmap(copy_, copy_len_);
-}
-
 Result<std::unique_ptr<WeightMap>> WeightMap::create(const Source& source, const format::Segment& segment,
-                                                     uint64_t file_offset, const LeafTable& leaves, bool copy) {
+                                                     uint64_t file_offset, const LeafTable& leaves, bool copy,
+                                                     const Allocator* allocator) {
   std::unique_ptr<WeightMap> map(new WeightMap(source, segment, file_offset, leaves));
   // Kernels read lines of 64 bytes to their end. Within the file that is the file's own; behind memory of the caller it is not.
   const uint64_t end = file_offset + segment.decoded_len;  // within the source: the header's table was checked
@@ -39,20 +34,18 @@ Result<std::unique_ptr<WeightMap>> WeightMap::create(const Source& source, const
       return map;
     }
   }
-  map->copy_len_ = segment.decoded_len + kReadableBehind;  // at most 16 GiB + 64
-  void* memory = ::mmap(nullptr, map->copy_len_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED)
-    return Status(Code::Resource, "{}: no memory for a copy of {} bytes", label_of(segment), segment.decoded_len);
-  map->copy_ = static_cast<std::byte*>(memory);
-  map->data_ = map->copy_;
+  auto memory = AlignedBlock::allocate(segment.decoded_len + kReadableBehind, allocator);  // at most 16 GiB + 64
+  if (!memory.ok()) return std::move(memory).status().note("{}: copy", label_of(segment));
+  map->copy_ = std::move(*memory);
+  map->data_ = map->copy_.data();
   return map;
 }
 
 Status WeightMap::fetch_and_hash(uint64_t leaf) {
   const uint64_t offset = leaf * format::kLeafLen;
   const uint64_t len = std::min(format::kLeafLen, segment_.stored_len - offset);
-  if (copy_ != nullptr)
-    if (Status status = source_.read(file_offset_ + offset, {copy_ + offset, len}); !status.ok())
+  if (copy_.data() != nullptr)
+    if (Status status = source_.read(file_offset_ + offset, {copy_.data() + offset, len}); !status.ok())
       return std::move(status).note(label_of(segment_));
   format::Digest found = leaf_digest({data_ + offset, len});
   if (found == leaves_.digests[leaf]) return ok();

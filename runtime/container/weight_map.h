@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "runtime/container/leaf_table.h"
 #include "runtime/container/source.h"
+#include "runtime/memory/aligned_block.h"
 #include "schema/manifest.h"
 
 namespace mlc::container {
@@ -37,12 +38,11 @@ class Poison {
 
 class WeightMap {
  public:
-  // `source`, `segment` and `leaves` must outlive the result. With `copy`, or where the source cannot be mapped, the
-  // leaves are read into anonymous memory as they are wanted.
+  // `source`, `segment`, `leaves` and `allocator` must outlive the result. With `copy`, or where the source cannot be mapped,
+  // the leaves are read into memory of the allocator (null: the system) as they are wanted.
   [[nodiscard]] static Result<std::unique_ptr<WeightMap>> create(const Source& source, const format::Segment& segment,
                                                                  uint64_t file_offset, const LeafTable& leaves,
-                                                                 bool copy);
-  ~WeightMap();
+                                                                 bool copy, const Allocator* allocator);
   WeightMap(const WeightMap&) = delete;
   WeightMap& operator=(const WeightMap&) = delete;
 
@@ -67,8 +67,7 @@ class WeightMap {
   const format::Segment& segment_;
   const uint64_t file_offset_;
   const LeafTable& leaves_;
-  std::byte* copy_ = nullptr;  // anonymous memory of copy_len_ bytes, if not mapped
-  size_t copy_len_ = 0;
+  AlignedBlock copy_;  // if not mapped
   const std::byte* data_ = nullptr;
   std::unique_ptr<std::atomic<uint8_t>[]> states_;
   std::atomic<uint64_t> asked_ = 0;  // leaves before this one were asked for, or are not wanted in order

@@ -1,11 +1,13 @@
-// A block of zeroed pages for arenas, scratch and tensors: 64-byte aligned, readable to the next multiple of 64 beyond
-// its length as kernels may rely on. Large blocks are offered to the kernel for huge pages, as a hint.
+// A block of zeros for arenas, scratch, tensors and segments of containers: 256-byte aligned, readable to the next multiple of
+// 64 beyond its length as kernels may rely on. It is pages of its own, or memory of an allocator. Large blocks of pages are
+// offered to the kernel for huge pages, as a hint.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "base/status.h"
+#include "runtime/memory/allocator.h"
 
 namespace mlc {
 
@@ -17,13 +19,14 @@ class AlignedBlock {
   AlignedBlock(const AlignedBlock&) = delete;
   ~AlignedBlock();
 
-  // Resource if the system has no such memory. `bytes` 0 gives a block that is still a valid, aligned pointer.
-  static Result<AlignedBlock> allocate(uint64_t bytes);
+  // Resource if there is no such memory. `bytes` 0 gives a block that is still a valid, aligned pointer. `from` outlives the
+  // block; null: pages of the system.
+  static Result<AlignedBlock> allocate(uint64_t bytes, const Allocator* from = nullptr);
 
   // For who keeps many blocks in a list of his own: the address alone, and the block of an address that release gave and
   // of the size that it had.
   std::byte* release();
-  static AlignedBlock adopt(std::byte* data, uint64_t bytes);
+  static AlignedBlock adopt(std::byte* data, uint64_t bytes, const Allocator* from = nullptr);
 
   std::byte* data() const { return data_; }
   uint64_t size() const { return size_; }  // as asked for
@@ -31,6 +34,7 @@ class AlignedBlock {
  private:
   std::byte* data_ = nullptr;
   uint64_t size_ = 0;
+  const Allocator* from_ = nullptr;
 };
 
 }  // namespace mlc

@@ -1,5 +1,7 @@
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -10,20 +12,46 @@
 namespace mlc {
 namespace {
 
-uint64_t mapped_for(uint64_t bytes) { return (bytes + 64 + 4095) & ~uint64_t{4095}; }
+constexpr uint64_t kAlignment = 256;
+
+// What is asked for, of the system or of an allocator, for a block of so many bytes.
+uint64_t room_for(uint64_t bytes, const Allocator* from) {
+  return from ? (std::max<uint64_t>(bytes, 1) + 63) & ~uint64_t{63} : (bytes + 64 + 4095) & ~uint64_t{4095};
+}
+
+// Null: there is none.
+void* pages(uint64_t room) {
+  void* p = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return nullptr;
+  if (room >= (uint64_t{4} << 20)) madvise(p, room, MADV_HUGEPAGE);
+  return p;
+}
+
+// The same from an allocator, which may give what it likes. Its memory may hold what was in it before.
+void* zeros_of(const Allocator& from, uint64_t room) {
+  void* p = from.allocate(from.user, room, kAlignment);
+  if (p && reinterpret_cast<uintptr_t>(p) % kAlignment != 0) {
+    from.release(from.user, p, room, kAlignment);
+    return nullptr;
+  }
+  return p ? std::memset(p, 0, room) : nullptr;
+}
 
 }  // namespace
 
 AlignedBlock& AlignedBlock::operator=(AlignedBlock&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(from_, other.from_);
   return *this;
 }
 
 AlignedBlock::~AlignedBlock() {
   if (!data_) return;
-  unpoison(data_, mapped_for(size_));
-  munmap(data_, mapped_for(size_));
+  const uint64_t room = room_for(size_, from_);
+  unpoison(data_, room);
+  if (from_) from_->release(from_->user, data_, room, kAlignment);
+  else munmap(data_, room);
 }
 
 std::byte* AlignedBlock::release() {
@@ -31,24 +59,22 @@ std::byte* AlignedBlock::release() {
   return std::exchange(data_, nullptr);
 }
 
-AlignedBlock AlignedBlock::adopt(std::byte* data, uint64_t bytes) {
+AlignedBlock AlignedBlock::adopt(std::byte* data, uint64_t bytes, const Allocator* from) {
   AlignedBlock b;
   b.data_ = data;
   b.size_ = bytes;
+  b.from_ = from;
   return b;
 }
 
-Result<AlignedBlock> AlignedBlock::allocate(uint64_t bytes) {
-  const Status none(Code::Resource, "no memory for {} bytes", bytes);
-  if (bytes > uint64_t{1} << 46) return none;
-  const uint64_t mapped = mapped_for(bytes);
-  void* p = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED) return none;
-  if (mapped >= (uint64_t{4} << 20)) madvise(p, mapped, MADV_HUGEPAGE);
+Result<AlignedBlock> AlignedBlock::allocate(uint64_t bytes, const Allocator* from) {
+  const uint64_t room = room_for(bytes, from);
+  void* p = bytes > uint64_t{1} << 46 ? nullptr : from ? zeros_of(*from, room) : pages(room);
+  if (!p) return Status(Code::Resource, "no memory for {} bytes", bytes);
   // Nobody may touch what lies behind the promised length; of pages only a sanitizer can be told so.
   auto* data = static_cast<std::byte*>(p);
-  expose(data, bytes, mapped);
-  return adopt(data, bytes);
+  expose(data, bytes, room);
+  return adopt(data, bytes, from);
 }
 
 }  // namespace mlc

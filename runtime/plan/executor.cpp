@@ -97,7 +97,7 @@ std::string complaint_about_list(const Port& port, uint8_t depth, const InputArg
 Executor::Executor(const Plan& plan, const KernelModule& module, const Constants& constants, const TeamOptions& team,
                    const Limits& limits)
     : plan_(plan), module_(module), constants_(constants), team_(team), limits_(limits),
-      budget_(std::make_unique<MemoryBudget>(MemoryBudget{limits.max_memory_bytes, 0})) {
+      budget_(std::make_unique<MemoryBudget>(MemoryBudget{limits.max_memory_bytes, 0, limits.allocator})) {
   scratch_.resize(team_.workers());
   states_.resize(plan.num_states);
   functions_.resize(plan.functions.size());
@@ -166,7 +166,7 @@ Status Executor::grow(AlignedBlock& block, uint64_t bytes, std::string_view what
   ++generation_;
   if (programs_ && bytes > budget_->available()) programs_->trim();
   if (bytes > budget_->available()) return budget_->refusal(what, bytes);
-  auto bigger = AlignedBlock::allocate(bytes);
+  auto bigger = AlignedBlock::allocate(bytes, budget_->allocator);
   if (!bigger) return std::move(bigger).status().note(what);
   block = std::move(*bigger);
   budget_->held += bytes;

@@ -81,6 +81,7 @@ struct Limits {
   // Kernels may read on to the end of a line of 64 bytes. Of an array that ends within one they see a copy with zeros
   // behind it then, never what lies behind it in the caller's memory; and nothing of what an output held before.
   bool confine_loads = false;
+  const Allocator* allocator = nullptr;  // for all that max_memory_bytes counts but heap; outlives the executor; null: the system
 };
 // Of one run.
 struct RunOptions {

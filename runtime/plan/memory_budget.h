@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "base/status.h"
+#include "runtime/memory/allocator.h"
 
 namespace mlc::exec {
 
 struct MemoryBudget {
-  uint64_t limit = 0, held = 0;  // bytes; held <= limit
+  uint64_t limit = 0, held = 0;          // bytes; held <= limit
+  const Allocator* allocator = nullptr;  // that gives them; outlives the executor; null: the system
 
   uint64_t available() const { return limit - held; }
   Status refusal(std::string_view what, uint64_t bytes) const {

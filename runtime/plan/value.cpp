@@ -53,7 +53,7 @@ BlockPool::~BlockPool() {
 Status BlockPool::map(uint64_t bytes, std::byte*& out) {
   if (bytes > budget_.available()) trim();
   if (bytes > budget_.available()) return budget_.refusal("values", bytes);
-  auto block = AlignedBlock::allocate(bytes);
+  auto block = AlignedBlock::allocate(bytes, budget_.allocator);
   if (!block) return std::move(block).status();
   budget_.held += bytes;
   out = block->release();
@@ -61,7 +61,7 @@ Status BlockPool::map(uint64_t bytes, std::byte*& out) {
 }
 
 void BlockPool::unmap(std::byte* data, uint64_t bytes) {
-  const AlignedBlock gone = AlignedBlock::adopt(data, bytes);
+  const AlignedBlock gone = AlignedBlock::adopt(data, bytes, budget_.allocator);
   budget_.held -= bytes;
 }
 

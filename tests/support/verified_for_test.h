@@ -12,7 +12,10 @@ namespace mlc {
 class VerifiedBytesMaker {
  public:
   static VerifiedBytes make(Bytes bytes, std::string name) {
-    return VerifiedBytes(std::vector<std::byte>(bytes.begin(), bytes.end()), std::move(name));
+    auto copy = AlignedBlock::allocate(bytes.size());
+    if (!copy.ok()) std::abort();
+    std::copy(bytes.begin(), bytes.end(), copy->data());
+    return VerifiedBytes(std::move(*copy), std::move(name));
   }
 };
 

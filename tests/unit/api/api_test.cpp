@@ -303,11 +303,11 @@ TEST_CASE("senseless options are refused with a sentence") {
     CHECK(model == nullptr);
     return told.message;
   };
-  CHECK(refusal(nullptr) == "open: no path, memory or descriptor");
+  CHECK(refusal(nullptr) == "open: no path, memory, descriptor or reader");
   auto o = sized<MlcOpenOptions>();
-  CHECK(refusal(&o) == "open: no path, memory or descriptor");
+  CHECK(refusal(&o) == "open: no path, memory, descriptor or reader");
   o.path = "";
-  CHECK(refusal(&o) == "open: no path, memory or descriptor");
+  CHECK(refusal(&o) == "open: no path, memory, descriptor or reader");
   o.path = api_sample().signed_file.c_str();
   for (const int32_t verify : {17, -1, MLC_VERIFY_LAZY + 4}) {
     o.verify = verify;
