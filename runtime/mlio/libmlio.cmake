@@ -3,6 +3,7 @@
 find_package(JPEG REQUIRED)  # again: imported targets are seen in one folder only
 find_package(PNG REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(Threads REQUIRED)
 set(parts mlc_base mlc_pipeline_schema mlc_io mlc_pipeline mlc_services mlc_mlio)
 set(sources ${PROJECT_SOURCE_DIR}/runtime/mlio/mlio.cpp)
 add_library(mlio_shared SHARED)

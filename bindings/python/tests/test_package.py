@@ -46,8 +46,7 @@ class Stubs(unittest.TestCase):
 
     def test_types_are_checked(self):
         if importlib.util.find_spec("mypy") is None:
-            print("skipped: types of the package (mypy is not installed)")
-            self.skipTest("mypy is not installed")
+            support.skip("types of the package (mypy is not installed)")
         use = support.SCRATCH / "use.py"
         use.write_text("import mlrt\n"
                        "model: mlrt.Model = mlrt.open('x.mlc', threads=1)\n"

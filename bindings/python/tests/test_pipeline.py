@@ -63,8 +63,7 @@ class Text(unittest.TestCase):
     def test_the_line_of_text_is_read(self):
         source = support.MODELS / "ppocr_v4_rec.onnx"
         if not source.is_file():
-            print("skipped: the line of text (ppocr_v4_rec.onnx is not here)")
-            self.skipTest("the model is not here")
+            support.skip("the line of text (ppocr_v4_rec.onnx is not here)")
         path = support.container(str(source), "--pipeline", str(support.ROOT / "examples/ocr/pipeline.json"), targets="native")
         model = mlrt.open(path)
         line = model(support.MODELS / "text_line.png")

@@ -187,7 +187,8 @@ TEST_CASE("without trust native code is not run, and the portable form answers")
       CHECK(refused->told.number == 2001);
     }
     CHECK_MESSAGE(by_name.told.message.find("variant 'native-test' does not fit this machine") == 0, by_name.told.message);
-    CHECK_MESSAGE(by_name.told.text.find("native-test   " + trust) != std::string::npos, by_name.told.text);
+    CHECK(by_name.told.text.find("native code needs trust, and the file is ") != std::string::npos);
+    CHECK(by_name.told.text.find("native-test   fits, and needs trust") != std::string::npos);
 
     Opened allowed(file, "", true);
     REQUIRE(allowed.told.code == MLC_OK);
