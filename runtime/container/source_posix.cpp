@@ -34,6 +34,8 @@ bool folder_is_open_to_others(int fd) {
   return !sticky && others_may_write(info);
 }
 
+constexpr const char* kHowToReplace = "rename a new file over it instead of writing into it, or open it with verify: copy";
+
 Writers writers_of(int fd, const struct stat& info) {
   const int seals = ::fcntl(fd, F_GET_SEALS);  // fails but for files of memory
   if (seals >= 0 && (seals & F_SEAL_WRITE) != 0 && (seals & F_SEAL_SHRINK) != 0) return Writers::Nobody;
@@ -60,7 +62,7 @@ class FileSource final : public Source {
       ssize_t n = ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return Status(Code::NotFound, "cannot read {}: {}", path_, std::strerror(errno));
-      if (n == 0) return Status(Code::Malformed, "{} became shorter while it was read", path_);
+      if (n == 0) return Status(Code::Malformed, 6001, "{} became shorter while it was read", path_).hint(kHowToReplace);
       offset += static_cast<uint64_t>(n);
       out = out.subspan(static_cast<size_t>(n));
     }
@@ -93,7 +95,7 @@ class FileSource final : public Source {
     if (size == size_ && now.st_mtim.tv_sec == modified_.tv_sec && now.st_mtim.tv_nsec == modified_.tv_nsec) return ok();
     Status changed(Code::Malformed, 6001, "{} was changed while it was in use", path_);
     if (size != size_) changed.facts.push_back(compose("{} bytes found, {} when it was opened", size, size_));
-    return std::move(changed).hint("rename a new file over it instead of writing into it, or open it with verify: copy");
+    return std::move(changed).hint(kHowToReplace);
   }
 
  private:
