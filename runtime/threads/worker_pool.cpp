@@ -91,12 +91,13 @@ unsigned WorkerPool::waiting() {
 bool WorkerPool::seat(Team& team) {
   if (free_ < team.workers_) return false;
   free_ -= team.workers_;
-  for (Slot& slot : slots_) {
-    if (slot.taken) continue;
-    slot.taken = true;
-    team.slots_.push_back(&slot);  // there is room for all
-    if (team.slots_.size() == team.workers_) break;
+  unsigned count = 0;
+  for (Slot* slot = slots_.data(); count < team.workers_; ++slot) {
+    if (slot->taken) continue;
+    slot->taken = true;
+    team.slots_[count++] = slot;
   }
+  team.is_here_ = true;
   return true;
 }
 
@@ -137,10 +138,10 @@ bool WorkerPool::borrow(Team& team, WorkMeter& meter) {
 void WorkerPool::give_back(Team& team) {
   crowd_.working.fetch_sub(static_cast<int32_t>(team.workers_ - 1), std::memory_order_relaxed);
   mu_.lock();
-  for (Slot* slot : team.slots_) slot->taken = false;
+  for (unsigned w = 0; w < team.workers_; ++w) team.slots_[w]->taken = false;
   free_ += team.workers_;
   const Slot& awake = *team.slots_[1];
-  team.slots_.clear();
+  team.is_here_ = false;
   // What was borrowed for a run of some microseconds costs several times as much to hand over.
   if (waiters_ && free_ >= waiters_->team.workers_ && may_come_back(team)) {
     favoured_ = &team;
