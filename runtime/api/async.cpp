@@ -36,8 +36,17 @@ int run_async(MlcSession* s, const MlcRunOptions* o, const MlcTensor* in, uint32
   if (!options) return fail(std::move(options).status(), error);
   if (s->is_running.exchange(true, std::memory_order_acquire)) return fail(goes_on(), error);
   AsyncRun& run = s->async;
-  run = {*options, text_or_empty(options->program), in, num_in, out, num_out, done, user};
-  if (options->program) run.options.program = run.program.c_str();
+  run.options = *options;
+  if (options->program) {
+    run.program = options->program;
+    run.options.program = run.program.c_str();
+  }
+  run.inputs = in;
+  run.num_inputs = num_in;
+  run.outputs = out;
+  run.num_outputs = num_out;
+  run.done = done;
+  run.user = user;
   if (options->cancel) options->cancel->hold();
   s->not_done.fetch_add(1, std::memory_order_relaxed);
   Status started = s->session->pool().runners().start(&run_and_tell, s);
