@@ -534,6 +534,39 @@ void Executor::reset_states() {
     if (s.data()) std::memset(s.data(), 0, s.size());
 }
 
+StateView Executor::state(uint32_t index) const {
+  StateView out{DType::None, {states_[index].data(), static_cast<size_t>(states_[index].size())}};
+  for (const Function& f : plan_.functions)
+    for (const Buffer& b : f.buffers)
+      if (b.kind == BufferKind::State && b.index == index) out.dtype = b.dtype;
+  return out;
+}
+
+Status Executor::set_states(std::span<const Bytes> values) {
+  std::vector<AlignedBlock> fresh(states_.size());
+  uint64_t more = 0;  // than now is held, while both are there
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].empty() || (states_[i].data() && values[i].size() == states_[i].size())) continue;
+    const uint64_t bytes = values[i].size();
+    if (bytes > budget_->available() - more) return budget_->refusal("states", bytes);
+    auto block = AlignedBlock::allocate(bytes, budget_->allocator);
+    if (!block) return std::move(block).status().note("state");
+    fresh[i] = std::move(*block);
+    more += bytes;
+  }
+  reset_states();
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (fresh[i].data()) {
+      budget_->held += fresh[i].size();
+      budget_->held -= states_[i].size();
+      states_[i] = std::move(fresh[i]);
+    }
+    if (!values[i].empty()) std::memcpy(states_[i].data(), values[i].data(), values[i].size());
+  }
+  ++generation_;
+  return ok();
+}
+
 std::optional<Executor::ProfileEntry> Executor::profile(uint32_t function, uint64_t index) const {
   const bool program = plan_.functions[function].is_program();
   for (size_t at = function; at < (program ? functions_.size() : function + 1); ++at) {

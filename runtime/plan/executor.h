@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/checked.h"
 #include "base/dtype.h"
 #include "base/status.h"
 #include "base/work_meter.h"
@@ -88,6 +89,10 @@ struct RunOptions {
   const std::atomic<bool>* cancelled = nullptr;  // ends the run when it is set; null: nobody does
   std::optional<WorkLimits> work;                // instead of the session's
 };
+struct StateView {
+  DType dtype = DType::None;
+  Bytes bytes;  // none: no run has used it, and a run will find zeros
+};
 struct MemoryBudget;
 struct Service;
 class ProgramRunner;
@@ -114,6 +119,12 @@ class Executor {
   Status infer(uint32_t function, std::span<const InputArg> inputs, std::vector<std::vector<int64_t>>& shapes);
 
   void reset_states();  // to zeros
+  // By index; valid until the next run or set_states.
+  uint32_t num_states() const { return static_cast<uint32_t>(states_.size()); }
+  StateView state(uint32_t index) const;
+  // All of them to these bytes, which are copied; none: to zeros. Resource, and they are what they were. A run that wants one
+  // of another length fails.
+  Status set_states(std::span<const Bytes> values);
 
   uint64_t arena_bytes() const { return arena_.size(); }
 
