@@ -15,12 +15,18 @@ uint64_t now_ns() {
 
 }  // namespace
 
-void WorkMeter::start(const WorkLimits& limits, const std::atomic<bool>* cancelled) {
+void WorkMeter::start(const WorkLimits& limits, CancelFlag* cancelled) {
   limits_ = limits;
   cancelled_ = cancelled;
   started_ns_ = now_ns();
   left_.store(limits.units, std::memory_order_relaxed);
   why_.store(Stop::None, std::memory_order_relaxed);
+}
+
+void WorkMeter::sleep(uint32_t count) {
+  if (limits_.time_ns == WorkLimits::kNone) return bell().sleep(count, kForever);
+  const uint64_t used = ns_used();
+  if (used < limits_.time_ns) bell().sleep(count, limits_.time_ns - used);
 }
 
 bool WorkMeter::in_time() {

@@ -12,6 +12,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/cancel_flag.h"
+
 namespace mlc {
 
 struct WorkLimits {
@@ -35,12 +37,17 @@ class WorkMeter {
 
   // Begins a run: the clock starts. The run ends when `cancelled` is set, be it before it begins; null: never. It outlives
   // the run.
-  void start(const WorkLimits& limits, const std::atomic<bool>* cancelled = nullptr);
+  void start(const WorkLimits& limits, CancelFlag* cancelled = nullptr);
+
+  // For a run that waits for somebody, who rings this when it need not wait any longer.
+  Bell& bell() { return cancelled_ ? cancelled_->bell() : bell_; }
+  // Sleeps until the bell has been rung since its `count` was taken, the run is cancelled, or time is up: `poll` tells.
+  void sleep(uint32_t count);
 
   // Whether the run may go on, with a look at the clock where there is a deadline.
   bool poll() {
     if (why() != Stop::None) return false;
-    if (cancelled_ && cancelled_->load(std::memory_order_relaxed)) {
+    if (cancelled_ && cancelled_->is_set()) {
       stop(Stop::Cancelled);
       return false;
     }
@@ -71,8 +78,9 @@ class WorkMeter {
   uint64_t draw_limited(uint64_t least, uint64_t most);
 
   WorkLimits limits_;
-  const std::atomic<bool>* cancelled_ = nullptr;
+  CancelFlag* cancelled_ = nullptr;
   uint64_t started_ns_ = 0;
+  Bell bell_;
   alignas(64) std::atomic<Stop> why_{Stop::None};
   alignas(64) std::atomic<uint64_t> left_{0};  // a line of its own: workers write to it
 };

@@ -10,7 +10,7 @@ int cancel_create(MlcCancel** out, MlcError** error) {
 }
 
 void cancel(MlcCancel* token) {
-  if (token) token->cancelled.store(true, std::memory_order_relaxed);
+  if (token) token->cancelled.set();
 }
 
 void cancel_release(MlcCancel* token) {

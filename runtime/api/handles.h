@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cancel_flag.h"
 #include "base/status.h"
 #include "runtime/api/mlc.h"
 #include "runtime/api/model.h"
@@ -30,6 +31,22 @@ struct MlcModel {
   std::vector<std::vector<std::vector<int64_t>>> golden_shapes;  // per program and input, of its first golden vector
 };
 
+struct MlcPool {
+  std::unique_ptr<mlc::WorkerPool> pool;
+};
+
+// What run_async was given.
+struct AsyncRun {
+  MlcRunOptions options{};  // `program` is that of the next
+  std::string program;
+  const MlcTensor* inputs = nullptr;
+  uint32_t num_inputs = 0;
+  MlcTensor* outputs = nullptr;
+  uint32_t num_outputs = 0;
+  MlcDone done = nullptr;
+  void* user = nullptr;
+};
+
 struct MlcSession {
   std::unique_ptr<mlc::api::Session> session;  // first: its allocator is the one of what follows
   std::vector<mlc::exec::InputArg> inputs;  // reused, so that a run allocates nothing
@@ -39,11 +56,14 @@ struct MlcSession {
   std::vector<std::vector<int64_t>> inferred;
   std::string selftest_text;
   mlc::AlignedBlock saved_state;
+  AsyncRun async;
+  std::atomic<bool> is_running{false};   // `async`, up to its call of `done`
+  std::atomic<uint32_t> not_done{0};     // calls of `done` that have not returned
 };
 
 // Its owners are the application and the runs that go on by themselves; the last one deletes it.
 struct MlcCancel {
-  std::atomic<bool> cancelled{false};
+  mlc::CancelFlag cancelled;
   std::atomic<uint32_t> owners{1};
 
   void hold() { owners.fetch_add(1, std::memory_order_relaxed); }

@@ -150,7 +150,7 @@ Status run_tensors(MlcSession* s, const MlcRunOptions& options, const MlcTensor*
     s->outputs[port].data = out[i].data;
     s->outputs[port].capacity = out[i].bytes;
   }
-  const std::atomic<bool>* cancelled = options.cancel ? &options.cancel->cancelled : nullptr;
+  CancelFlag* cancelled = options.cancel ? &options.cancel->cancelled : nullptr;
   MLC_RETURN_IF_ERROR(s->session->run(function, s->inputs, s->outputs, {cancelled, options.time_limit_ns}));
   uint64_t items = 0;
   for (const exec::OutputArg& o : s->outputs) items += count_items(o);
@@ -163,12 +163,16 @@ Status run_tensors(MlcSession* s, const MlcRunOptions& options, const MlcTensor*
   return ok();
 }
 
+Status goes_on() { return Status(Code::Usage, "a run of this session goes on: wait until its `done` is called"); }
+
 namespace table {
 
 int run(MlcSession* s, const MlcRunOptions* o, const MlcTensor* in, uint32_t num_in, MlcTensor* out, uint32_t num_out,
         MlcError** error) {
   const auto options = read_options(o, "MlcRunOptions");
-  Status status = options.ok() ? run_tensors(s, *options, in, num_in, out, num_out) : options.status();
+  Status status = options.ok() ? ok() : options.status();
+  if (status.ok() && s && s->is_running.load(std::memory_order_acquire)) status = goes_on();
+  if (status.ok()) status = run_tensors(s, *options, in, num_in, out, num_out);
   return status.ok() ? int{MLC_OK} : fail(std::move(status), error);
 }
 

@@ -9,4 +9,6 @@ namespace mlc::api {
 Status run_tensors(MlcSession* session, const MlcRunOptions& options, const MlcTensor* inputs, uint32_t num_inputs,
                    MlcTensor* outputs, uint32_t num_outputs);
 
+Status goes_on();  // why a session cannot be run now
+
 }  // namespace mlc::api

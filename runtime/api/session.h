@@ -1,7 +1,6 @@
 // One variant of a model, loaded, with its workers and memory. Used by one thread at a time.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,6 +17,7 @@ namespace mlc::api {
 struct SessionOptions {
   std::string variant, require;
   unsigned threads = 0;
+  WorkerPool* pool = nullptr;  // outlives the session; null: that of the process
   bool pin_caller = false;
   bool profile = false;
   LimitOptions limits;
@@ -25,7 +25,7 @@ struct SessionOptions {
 };
 
 struct RunOptions {
-  const std::atomic<bool>* cancelled = nullptr;  // null: nobody cancels
+  CancelFlag* cancelled = nullptr;  // null: nobody cancels
   uint64_t time_ns = 0;                          // 0: what the session's options say
 };
 
@@ -38,7 +38,8 @@ class Session {
   const Model& model() const { return model_; }
   const format::Variant& variant() const { return model_.manifest().variants[variant_]; }
   const std::string& note() const { return note_; }
-  unsigned threads() const { return pool_->workers(); }
+  unsigned threads() const { return executor_->workers(); }
+  WorkerPool& pool() { return *pool_; }
   exec::Executor& executor() { return *executor_; }
   const exec::Executor& executor() const { return *executor_; }
   const exec::Plan& plan() const { return plan_; }
@@ -53,7 +54,7 @@ class Session {
 
  private:
   explicit Session(const Model& model) : model_(model) {}
-  Status load(Compatible token, const SessionOptions& options);
+  Status load(Compatible token, const TeamOptions& team, const SessionOptions& options);
   // A plan that nobody vouches for uses no service that its variant does not declare.
   Status check_declared() const;
 
@@ -72,7 +73,8 @@ class Session {
   uint32_t variant_ = 0;
   std::string note_;
   std::optional<Allocator> allocator_;
-  std::unique_ptr<WorkerPool> pool_;
+  WorkerPool::Common common_pool_;  // none: the application's is used
+  WorkerPool* pool_ = nullptr;
   std::unique_ptr<Weights> weights_;
   exec::Plan plan_;
   std::unique_ptr<KernelModule> module_;

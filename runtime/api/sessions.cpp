@@ -17,6 +17,7 @@ Result<SessionOptions> session_options(const MlcSessionOptions* given) {
   options.variant = text_or_empty(o.variant);
   options.require = text_or_empty(o.require);
   options.threads = o.threads;
+  options.pool = o.pool ? o.pool->pool.get() : nullptr;
   options.pin_caller = o.pin_caller != 0;
   options.profile = o.profile != 0;
   options.limits.time_ns = o.time_limit_ns;
@@ -42,7 +43,11 @@ int session_create(const MlcModel* m, const MlcSessionOptions* o, MlcSession** o
   return MLC_OK;
 }
 
-void session_release(MlcSession* s) { delete s; }
+void session_release(MlcSession* s) {
+  if (!s) return;
+  while (const uint32_t runs = s->not_done.load(std::memory_order_acquire)) futex_wait(s->not_done, runs);
+  delete s;
+}
 
 int session_info(const MlcSession* s, MlcSessionInfo* out) {
   if (!s) return MLC_USAGE;

@@ -5,7 +5,7 @@
 
 #include "base/compose.h"
 #include "runtime/container/state.h"
-#include "runtime/threads/worker_pool.h"
+#include "runtime/threads/team.h"
 #include "signing/hash_tree.h"
 
 namespace mlc::container {
@@ -138,13 +138,17 @@ void Container::prepare_weights() const {
   if (threads < 2) return;
   auto pool = WorkerPool::create({.workers = static_cast<unsigned>(threads)});
   if (!pool) return;
-  (*pool)->run(
+  Team team(**pool);
+  WorkMeter unlimited;
+  if (!team.gather(unlimited).ok()) return;
+  team.run(
       [](void* context, unsigned) {
         Work& w = *static_cast<Work*>(context);
         for (size_t i = w.next++; i < w.leaves.size(); i = w.next++)
           w.container.prepare(w.leaves[i].segment, w.leaves[i].offset, w.leaves[i].length);
       },
       &work);
+  team.dismiss();
 }
 
 Status Container::verify_all() const {

@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/compose.h"
+#include "base/on_exit.h"
 #include "runtime/memory/poison.h"
 #include "runtime/plan/binding.h"
 #include "runtime/plan/program.h"
@@ -101,11 +102,11 @@ std::string complaint_about_list(const Port& port, uint8_t depth, const InputArg
 
 }  // namespace
 
-Executor::Executor(const Plan& plan, const KernelModule& module, const Constants& constants, WorkerPool& pool,
+Executor::Executor(const Plan& plan, const KernelModule& module, const Constants& constants, const TeamOptions& team,
                    const Limits& limits)
-    : plan_(plan), module_(module), constants_(constants), pool_(pool), limits_(limits),
+    : plan_(plan), module_(module), constants_(constants), team_(team), limits_(limits),
       budget_(std::make_unique<MemoryBudget>(MemoryBudget{limits.max_memory_bytes, 0, limits.allocator})) {
-  scratch_.resize(pool.workers());
+  scratch_.resize(team_.workers());
   states_.resize(plan.num_states);
   functions_.resize(plan.functions.size());
   if (plan.call_depth > 0) programs_ = std::make_unique<ProgramRunner>(*this, plan, limits, *budget_);
@@ -114,13 +115,13 @@ Executor::Executor(const Plan& plan, const KernelModule& module, const Constants
 Executor::~Executor() = default;
 
 Result<std::unique_ptr<Executor>> Executor::create(const Plan& plan, const KernelModule& module,
-                                                   const Constants& constants, WorkerPool& pool,
+                                                   const Constants& constants, const TeamOptions& team,
                                                    const Limits& limits, std::span<const Service> services) {
   for (const Function& f : plan.functions)
     for (const Step& s : f.steps)
       if (s.op == StepOp::Host && !find_service(services, s.service))
         return Status(Code::NoVariant, 2001, compose("the application does not offer the service '{}'", s.service));
-  std::unique_ptr<Executor> e(new Executor(plan, module, constants, pool, limits));
+  std::unique_ptr<Executor> e(new Executor(plan, module, constants, team, limits));
   e->services_ = services;
   // Every launch of every function is judged before the first one runs.
   for (uint32_t f = 0; f < plan.functions.size(); ++f) MLC_RETURN_IF_ERROR(e->check_kernels(f));
@@ -201,16 +202,20 @@ Status Executor::acquire_constants(uint32_t function) {
     if (f.buffers[i].kind != BufferKind::Constant) continue;
     for (uint64_t at = 0; at < f.buffers[i].constant_bytes; at += kPieceBytes) work.pieces.push_back({i, at});
   }
-  pool_.run(
-      [](void* context, unsigned) {
-        Work& w = *static_cast<Work*>(context);
-        for (size_t i = w.next++; i < w.pieces.size() && w.meter.poll(); i = w.next++) {
-          const Buffer& b = w.f.buffers[w.pieces[i].buffer];
-          const uint64_t offset = w.pieces[i].offset;
-          w.constants.prepare(b.index, b.copy, offset, std::min(kPieceBytes, b.constant_bytes - offset));
-        }
-      },
-      &work);
+  const auto prepare = [](void* context, unsigned) {
+    Work& w = *static_cast<Work*>(context);
+    for (size_t i = w.next++; i < w.pieces.size() && w.meter.poll(); i = w.next++) {
+      const Buffer& b = w.f.buffers[w.pieces[i].buffer];
+      const uint64_t offset = w.pieces[i].offset;
+      w.constants.prepare(b.index, b.copy, offset, std::min(kPieceBytes, b.constant_bytes - offset));
+    }
+  };
+  if (work.pieces.size() > 1) {
+    MLC_RETURN_IF_ERROR(gather());
+    team_.run(prepare, &work);
+  } else {
+    prepare(&work, 0);
+  }
   MLC_RETURN_IF_ERROR(why_stopped());
   state.constants.assign(f.buffers.size(), nullptr);
   for (uint32_t i = 0; i < f.buffers.size(); ++i) {
@@ -385,13 +390,19 @@ void Executor::work(void* context, unsigned worker) {
       else if (s.op != InstrOp::None) run.move(s, launch);
     }
     // Who sees that the run ends does nothing any more but waits for the others here, where all leave together.
-    if (run.workers == 1 ? stopped : s.barrier && e.pool_.barrier().wait(stopped)) return;
+    if (run.workers == 1 ? stopped : s.barrier && e.team_.barrier().wait(stopped)) return;
     if (profiling) {
       const uint64_t after = now_ns();
       run.state.profile_ns[i] += after - before;
       before = after;
     }
   }
+}
+
+Status Executor::gather() {
+  Status status = team_.gather(meter_);
+  MLC_RETURN_IF_ERROR(why_stopped());
+  return status;
 }
 
 Status Executor::why_stopped() const {
@@ -416,12 +427,18 @@ Status Executor::why_stopped() const {
 Status Executor::run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs,
                      const RunOptions& options) {
   meter_.start(options.work.value_or(limits_.work), options.cancelled);
-  Status status = meter_.poll() ? run_function(function, inputs, outputs) : why_stopped();
+  Status status = run_with_team(function, inputs, outputs);
   if (status.code != Code::Resource || status.number != 0) return status;
   status.number = 6006;
   return std::move(status)
       .fact("used: {} of the {} bytes of memory that the session may hold", budget_->held, budget_->limit)
       .hint("--memory-limit 1G lets it hold more");
+}
+
+Status Executor::run_with_team(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {
+  team_.start_run();
+  const OnExit end([&] { team_.end_run(); });
+  return meter_.poll() ? run_function(function, inputs, outputs) : why_stopped();
 }
 
 Status Executor::run_function(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {
@@ -487,9 +504,13 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
   if (profiling_) state.profile_ns.resize(f.body.size());
 
   // What one worker does alone needs no others to wake up.
-  Run run{*this, f, *binding, state, binding->small ? 1 : pool_.workers()};
-  if (run.workers == 1) work(&run, 0);
-  else pool_.run(&Executor::work, &run);
+  Run run{*this, f, *binding, state, binding->small ? 1 : team_.workers()};
+  if (run.workers == 1) {
+    work(&run, 0);
+  } else {
+    MLC_RETURN_IF_ERROR(gather());
+    team_.run(&Executor::work, &run);
+  }
   if (profiling_) ++state.profile_runs;
   MLC_RETURN_IF_ERROR(why_stopped());
   if (const int32_t fault = run.fault.load(); fault != 0) {
@@ -530,8 +551,11 @@ Status Executor::infer(uint32_t function, std::span<const InputArg> inputs, std:
 }
 
 void Executor::reset_states() {
-  for (AlignedBlock& s : states_)
-    if (s.data()) std::memset(s.data(), 0, s.size());
+  for (AlignedBlock& s : states_) {
+    budget_->held -= s.size();
+    s = AlignedBlock();
+  }
+  ++generation_;
 }
 
 StateView Executor::state(uint32_t index) const {
@@ -554,9 +578,8 @@ Status Executor::set_states(std::span<const Bytes> values) {
     fresh[i] = std::move(*block);
     more += bytes;
   }
-  reset_states();
   for (size_t i = 0; i < values.size(); ++i) {
-    if (fresh[i].data()) {
+    if (fresh[i].data() || values[i].empty()) {
       budget_->held += fresh[i].size();
       budget_->held -= states_[i].size();
       states_[i] = std::move(fresh[i]);

@@ -25,7 +25,7 @@
 #include "runtime/loader.h"
 #include "runtime/memory/aligned_block.h"
 #include "runtime/plan/plan.h"
-#include "runtime/threads/worker_pool.h"
+#include "runtime/threads/team.h"
 
 namespace mlc::exec {
 
@@ -86,7 +86,7 @@ struct Limits {
 };
 // Of one run.
 struct RunOptions {
-  const std::atomic<bool>* cancelled = nullptr;  // ends the run when it is set; null: nobody does
+  CancelFlag* cancelled = nullptr;  // ends the run when it is set; null: nobody does
   std::optional<WorkLimits> work;                // instead of the session's
 };
 struct StateView {
@@ -104,7 +104,7 @@ class Executor {
  public:
   // `services` (service.h) outlive the executor. NoVariant if the plan needs one that is not among them.
   static Result<std::unique_ptr<Executor>> create(const Plan& plan, const KernelModule& module,
-                                                  const Constants& constants, WorkerPool& pool, const Limits& limits,
+                                                  const Constants& constants, const TeamOptions& team, const Limits& limits,
                                                   std::span<const Service> services = {});
   ~Executor();
   Executor(const Executor&) = delete;
@@ -118,7 +118,7 @@ class Executor {
   // it. Unsupported for programs: there only a run tells.
   Status infer(uint32_t function, std::span<const InputArg> inputs, std::vector<std::vector<int64_t>>& shapes);
 
-  void reset_states();  // to zeros
+  void reset_states();  // to zeros, of whatever length the next run wants
   // By index; valid until the next run or set_states.
   uint32_t num_states() const { return static_cast<uint32_t>(states_.size()); }
   StateView state(uint32_t index) const;
@@ -126,6 +126,7 @@ class Executor {
   // of another length fails.
   Status set_states(std::span<const Bytes> values);
 
+  unsigned workers() const { return team_.workers(); }
   uint64_t arena_bytes() const { return arena_.size(); }
 
   // Nanoseconds of each instruction of the functions run so far, on worker 0 up to its barrier; for a program those of
@@ -145,9 +146,12 @@ class Executor {
   friend class ProgramRunner;
   struct FunctionState;
   struct Run;
-  Executor(const Plan& plan, const KernelModule& module, const Constants& constants, WorkerPool& pool, const Limits& limits);
+  Executor(const Plan& plan, const KernelModule& module, const Constants& constants, const TeamOptions& team,
+           const Limits& limits);
 
+  Status run_with_team(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
   Status run_function(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
+  Status gather();             // all workers of the team
   Status why_stopped() const;  // of a run that the meter ended
   Status check_arguments(const Function& f, std::span<const InputArg> inputs) const;
   Status read_elements(const Function& f, std::span<const InputArg> inputs);
@@ -169,7 +173,7 @@ class Executor {
   const Plan& plan_;
   const KernelModule& module_;
   const Constants& constants_;
-  WorkerPool& pool_;
+  Team team_;
   const Limits limits_;
   std::span<const Service> services_;
   std::unique_ptr<MemoryBudget> budget_;  // of all that follows together, which is gone before it

@@ -39,6 +39,7 @@ Status ProgramRunner::host_step(const Step& s, std::span<Value> args, std::span<
   view(args);
   ServiceCall call(s, inputs_, pool_, results);
   const Service& service = *find_service(executor_.services_, s.service);  // Executor::create has found it
+  executor_.team_.dismiss();  // the service may take its time, and run other sessions
   Status status = service.run(service, call);
   if (!status.ok()) return std::move(status).note(service.name);
   for (const Value& value : results)

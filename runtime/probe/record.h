@@ -42,6 +42,7 @@ struct Cache {
 
 struct Topology {
   std::vector<int> allowed_cpus;        // affinity mask ∩ effective cpuset, ascending
+  std::vector<unsigned> core_of;        // for each of them: its physical core, an index of worker_cpus
   std::vector<int> worker_cpus;         // one CPU per physical core, in the order workers are pinned
   unsigned cores = 1;
   unsigned packages = 1;

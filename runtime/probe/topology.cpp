@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <set>
 
 #include "base/compose.h"
 #include "runtime/probe/cgroup.h"
@@ -97,7 +96,7 @@ void probe_topology(const Sources& s, Record& record) {
   }
   t.quota_cpus = limits.quota_cpus;
 
-  std::set<std::string> cores;  // the core's CPU list names the core
+  std::vector<std::string> cores;  // the core's CPU list names the core
   std::vector<int64_t> packages, capacities;
   const auto add_new = [](std::vector<int64_t>& known, std::optional<int64_t> number) {
     if (number && std::find(known.begin(), known.end(), *number) == known.end()) known.push_back(*number);
@@ -105,7 +104,12 @@ void probe_topology(const Sources& s, Record& record) {
   for (int cpu : t.allowed_cpus) {
     const auto list = cores_of(s, cpu);
     const std::string core = list ? std::string(trimmed(*list)) : compose("cpu{}", cpu);
-    if (cores.insert(core).second) t.worker_cpus.push_back(cpu);
+    const auto known = std::find(cores.begin(), cores.end(), core);
+    t.core_of.push_back(static_cast<unsigned>(known - cores.begin()));
+    if (known == cores.end()) {
+      cores.push_back(core);
+      t.worker_cpus.push_back(cpu);
+    }
     add_new(packages, int_in(s, cpu_dir(cpu), "/topology/physical_package_id"));
     add_new(capacities, int_in(s, cpu_dir(cpu), "/cpu_capacity"));
   }

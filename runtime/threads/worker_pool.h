@@ -1,5 +1,13 @@
-// Worker threads that are created and pinned once and then run the same job together, again and again: one fork per
-// run of a model, not one per operator. Worker 0 is the thread that calls `run`.
+// The threads that runs of many sessions share. A run borrows as many as it needs, all at once, through its session's Team
+// (team.h); runs that find too few wait, asleep, and are served in the order in which they came. So runs of one pool never
+// compete for a CPU, and none holds some threads while it waits for others.
+//
+// The pool has one slot for each thread that may work at one time. A team takes a slot for each of its workers; the caller
+// of the run is worker 0 and sits in the lowest. The threads of the other slots are started when a team first needs them,
+// so there are never more than `workers` - 1, and none where every session has one worker.
+//
+// A child of fork() has the pools but none of their threads. A pool there is as new: nothing is borrowed, and threads are
+// started when they are needed. What was running in other threads at the fork is lost in the child and is to be left alone.
 #pragma once
 
 #include <pthread.h>
@@ -7,54 +15,104 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "base/status.h"
+#include "base/work_meter.h"
 #include "runtime/threads/barrier.h"
+#include "runtime/threads/runners.h"
 
 namespace mlc {
 
+class Team;
+
 struct PoolOptions {
-  unsigned workers = 1;        // including the caller
-  std::vector<int> cpus;       // worker w >= 1 is pinned to cpus[w]; with too few entries workers stay unpinned
-  bool pin_caller = false;     // pin the thread that creates the pool to cpus[0] as well
+  unsigned workers = 1;    // that work at one time, the callers of runs among them
+  std::vector<int> cpus;   // where its threads may run; empty: where the thread may that first needs them
+  std::vector<int> seats;  // a CPU for each worker, where it stays if it is pinned; fewer than workers: nobody is
+  bool pin = false;        // pin every worker; else only those of teams of all workers
 };
 
 class WorkerPool {
  public:
-  // Resource if the threads cannot be started. CPUs that cannot be pinned to are ignored: pinning is for speed.
+  // Starts no thread. CPUs that the system does not let us use are ignored: they are for speed.
   static Result<std::unique_ptr<WorkerPool>> create(const PoolOptions& options);
-  ~WorkerPool();
+  // The pool that the process shares: made with these options for the first that joins, and gone with the last, so that
+  // no thread is left behind.
+  struct Leave {
+    void operator()(WorkerPool*) const;
+  };
+  using Common = std::unique_ptr<WorkerPool, Leave>;
+  static Result<Common> join_common(const PoolOptions& options);
+  ~WorkerPool();  // nobody uses it any more
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  unsigned workers() const { return workers_; }
-  Barrier& barrier() { return barrier_; }
+  unsigned workers() const { return static_cast<unsigned>(slots_.size()); }
+  const Crowd& crowd() const { return crowd_; }
+  Runners& runners() { return runners_; }  // for runs that nobody waits for
 
-  // Calls job(context, worker) once on every worker and returns when all have returned. Not from two threads at once,
-  // and not from inside a job. Allocates nothing.
-  using Job = void (*)(void* context, unsigned worker);
-  void run(Job job, void* context);
+  // As of now, for tests.
+  unsigned threads() const { return threads_.load(); }  // started so far
+  unsigned waiting();                                   // runs that wait for workers
 
  private:
-  explicit WorkerPool(unsigned workers) : workers_(workers), barrier_(workers) {}
-  struct Start {
-    WorkerPool* pool;
-    unsigned worker;
-    int cpu;
-  };
-  static void* thread_main(void* start);
-  void work(unsigned worker);
+  friend class Team;
 
-  const unsigned workers_;
-  Barrier barrier_;
-  std::vector<Start> starts_;
-  std::vector<pthread_t> threads_;
-  Job job_ = nullptr;        // written before `epoch_` moves, read after
-  void* context_ = nullptr;
-  bool stop_ = false;
-  alignas(128) std::atomic<uint32_t> epoch_{0};
-  alignas(128) std::atomic<uint32_t> sleepers_{0};
+  // Lines of their own for what the thread, those who arrive, and the caller wait for or write to.
+  struct Slot {
+    alignas(128) std::atomic<uint32_t> turn{0};  // moves when the thread has something to do
+    std::atomic<uint32_t> sleepers{0};
+    Team* team = nullptr;  // that has work; null: the thread ends. This and the next are written before `turn` moves
+    unsigned worker = 0;
+    alignas(128) std::atomic<uint32_t> arrived{0};  // workers of the team whose caller sits here, at the end of a job
+    alignas(128) std::atomic<uint32_t> jobs_done{0};  // of that caller's
+    std::atomic<uint32_t> caller_sleeps{0};
+    // Of whoever has taken the slot:
+    alignas(128) WorkerPool* pool = nullptr;
+    pthread_t thread{};
+    bool has_thread = false;
+    uint32_t first_turn = 0;  // `turn` when the thread was started
+    bool taken = false;       // guarded by mu_
+  };
+  struct Waiter {
+    Team& team;
+    Bell& bell;
+    Waiter* next = nullptr;
+    bool served = false;
+  };
+
+  explicit WorkerPool(const PoolOptions& options);
+
+  // Borrows slots for all workers of the team. False: the meter ended the run, which has none.
+  bool borrow(Team& team, WorkMeter& meter);
+  void give_back(Team& team);
+  bool seat(Team& team);  // if there are enough slots; mu_ is held
+  void serve_waiters();   // mu_ is held, and given up for moments
+  Status start_thread(Slot& slot);
+  const int& seat_of(const Slot& slot) const { return seats_[static_cast<size_t>(&slot - slots_.data())]; }
+  bool pins(unsigned team_size) const { return !seats_.empty() && (pin_ || team_size == workers()); }
+
+  static void* thread_main(void* slot);
+  void work(Slot& slot);
+
+  // All pools of the process, for the child of a fork.
+  static void before_fork();
+  static void after_fork();
+  static void after_fork_in_child();
+  void forget_threads();
+
+  const std::vector<int> cpus_, seats_;
+  const bool pin_;
+  WorkerPool* next_pool_ = nullptr;  // guarded by the lock of the list
+  Crowd crowd_;
+  std::atomic<unsigned> threads_{0};
+  std::mutex mu_;
+  std::vector<Slot> slots_;
+  unsigned free_;                  // slots; guarded by mu_
+  Waiter* waiters_ = nullptr;      // the one that came first; guarded by mu_
+  Runners runners_;                // last: their runs use all of the above
 };
 
 }  // namespace mlc

@@ -64,7 +64,7 @@ kernel "scale" tiles (floordiv (add $ "n" 15) 16) range %b %e {
   return std::move(module->bytes);
 }
 
-// main: the kernel. rows: a list without and with one of its items, and that item. last: the x of the run before.
+// main: the kernel. rows: a list without and with one of its items, and that item. shift: the x of the run before.
 inline std::vector<std::byte> sample_plan(int64_t factor) {
   const auto plan = plan::parse(R"(plan function "main" {
     $0 = const 4 $1 = const 16 $2 = dim 0 0 $3 = const )" + std::to_string(factor) + R"( $4 = mul $2 $0 $5 = ceildiv $2 $1
@@ -82,7 +82,7 @@ inline std::vector<std::byte> sample_plan(int64_t factor) {
     %3 = erase (%0, %1)
     %4 = make (%3, %0)
   }
-  function "last" {
+  function "shift" {
     $0 = dim 0 0 $1 = const 4 $2 = mul $0 $1 $3 = const 0
     buffer #0 f32 bytes $2 input 0 buffer #1 f32 bytes $2 output 0 buffer #2 f32 bytes $2 state 0
     input "x" f32 [$0] #0 output "y" f32 [$0] #1 arena $3
@@ -122,13 +122,13 @@ inline void add_sample_programs(container::ContainerBuilder& b) {
   port.dtype = DType::I64;
   rows.inputs.push_back(port);
   b.add_method(rows);
-  format::Method last = method;
-  last.name = "last";
+  format::Method shift = method;
+  shift.name = "shift";
   port.dtype = DType::F32;
   port.name = "before";
   port.dims = {format::DimRef::symbol(0)};
-  last.state = {port};
-  const uint32_t last_method = b.add_method(last);
+  shift.state = {port};
+  const uint32_t shift_method = b.add_method(shift);
   format::Golden golden;
   golden.name = "first";
   golden.method = main;
@@ -140,7 +140,7 @@ inline void add_sample_programs(container::ContainerBuilder& b) {
   b.add_golden(golden);
   format::Golden zeros;
   zeros.name = "zeros";
-  zeros.method = last_method;
+  zeros.method = shift_method;
   zeros.entry = format::GoldenEntry::Run;
   zeros.bindings = {2};
   zeros.inputs.push_back(b.golden_array(0, DType::F32, {2}, bytes_of_values(std::vector<float>{5, 6})));

@@ -75,7 +75,7 @@ int use(const ApiSample& s, const char* variant, Books& of_model, Books& of_sess
   list.list_depth = list.num_items = 1;
   list.items = &item;
   if (const Told told = session.run("rows", {list, mlc_tensor(&position, MLC_I64, 0, nullptr)}); told.code != MLC_OK) return told.code;
-  if (const Told told = session.run("last", {item}); told.code != MLC_OK) return told.code;
+  if (const Told told = session.run("shift", {item}); told.code != MLC_OK) return told.code;
   MlcBytes saved{};
   if (const int code = lib().state_save(session.session, &saved, nullptr); code != MLC_OK) return code;
   const std::vector<char> copy(static_cast<const char*>(saved.data), static_cast<const char*>(saved.data) + saved.bytes);
@@ -102,7 +102,7 @@ TEST_CASE("an allocator that has no memory at any of its calls is a lack of memo
   const ApiSample& s = api_sample();
   for (const char* variant : {"native-test", "portable"})
     for (const bool model : {true, false})
-      for (uint64_t failing = 1;; ++failing) {
+      for (uint64_t failing = 1, survived = 0;; ++failing) {
         REQUIRE(failing < 1000);
         Books of_model, of_session;
         (model ? of_model : of_session).failing = failing;
@@ -113,10 +113,11 @@ TEST_CASE("an allocator that has no memory at any of its calls is a lack of memo
         }
         if ((model ? of_model : of_session).calls < failing) {
           CHECK(code == MLC_OK);
+          CHECK(survived <= 1);  // the copy of the weights: workers that prepare it may fail, the run asks again
           break;
         }
-        // A variant whose parts cannot be read for want of memory was wanted by name: there is no other.
-        CHECK_MESSAGE(code == MLC_RESOURCE, failing);
+        survived += model && code == MLC_OK;
+        CHECK_MESSAGE((code == MLC_RESOURCE || (model && code == MLC_OK)), failing);
       }
 }
 

@@ -128,7 +128,7 @@ TEST_CASE("inputs are checked: name, type, rank, size, missing, twice, unknown p
     CHECK(told.code == MLC_USAGE);
     CHECK_MESSAGE(told.message == std::string("no program '") + program + "' in variant 'native-test'", told.message);
     REQUIRE(told.facts.size() == 1);
-    CHECK(told.facts[0] == "it has main, rows, last");
+    CHECK(told.facts[0] == "it has main, rows, shift");
   }
   CHECK(session.answer(iota(16)) == expected_answer(iota(16)));  // as usable as before
 }

@@ -14,10 +14,10 @@ TEST_CASE("a meter without limits counts nothing and never ends a run, but for c
   CHECK(meter.take(UINT64_MAX));
   CHECK(meter.draw(1, 100) == 100);
   CHECK(meter.units_used() == 0);
-  std::atomic<bool> cancelled{false};
+  CancelFlag cancelled;
   meter.start({}, &cancelled);
   CHECK(meter.poll());
-  cancelled = true;
+  cancelled.set();
   CHECK_FALSE(meter.poll());
   CHECK_FALSE(meter.take(1));
   CHECK(meter.why() == Stop::Cancelled);
@@ -29,7 +29,7 @@ TEST_CASE("a meter without limits counts nothing and never ends a run, but for c
 
 TEST_CASE("work is given out to the last unit, and what is given back can be had again") {
   WorkMeter meter;
-  std::atomic<bool> cancelled{false};
+  CancelFlag cancelled;
   meter.start({.units = 1000}, &cancelled);
   CHECK(meter.draw(1, 600) == 600);
   CHECK(meter.draw(1, 600) == 400);
@@ -39,7 +39,7 @@ TEST_CASE("work is given out to the last unit, and what is given back can be had
   CHECK(meter.why() == Stop::None);
   CHECK_FALSE(meter.take(1));
   CHECK(meter.why() == Stop::Work);
-  cancelled = true;
+  cancelled.set();
   CHECK_FALSE(meter.poll());
   CHECK(meter.why() == Stop::Work);  // the first reason stays
 }

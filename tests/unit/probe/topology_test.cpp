@@ -46,6 +46,7 @@ TEST_CASE("one worker per physical core, not per sibling") {
   const Topology t = topology_of(s);
   CHECK(t.cores == 2);
   CHECK(t.worker_cpus == std::vector<int>{0, 1});
+  CHECK(t.core_of == std::vector<unsigned>{0, 1, 0, 1});
   CHECK(t.workers == 2);
 }
 

@@ -24,7 +24,7 @@
 #include "runtime/memory/code_memory.h"
 #include "runtime/sandbox/landlock.h"
 #include "runtime/sandbox/sandbox.h"
-#include "runtime/threads/worker_pool.h"
+#include "runtime/threads/team.h"
 
 using namespace mlc;
 using namespace mlc::sandbox;
@@ -209,10 +209,14 @@ TEST_CASE("what the runtime needs works: open files, memory, threads, time, outp
     if (write(s.fd, "!", 1) != 1 || fsync(s.fd) != 0) return 4;
     std::string large(64 << 20, 'x');
     large.resize(96 << 20);
-    auto pool = WorkerPool::create({.workers = 4, .cpus = {0, 0, 0, 0}, .pin_caller = true});
+    auto pool = WorkerPool::create({.workers = 4, .cpus = {0}, .seats = {0, 0, 0, 0}, .pin = true});
     if (!pool) return 5;
+    Team team({**pool, 4, /*pin_caller=*/true});
+    WorkMeter unlimited;
+    if (!team.gather(unlimited).ok()) return 5;
     std::atomic<unsigned> ran = 0;
-    (*pool)->run([](void* context, unsigned) { ++*static_cast<std::atomic<unsigned>*>(context); }, &ran);
+    team.run([](void* context, unsigned) { ++*static_cast<std::atomic<unsigned>*>(context); }, &ran);
+    team.dismiss();
     if (ran != 4) return 6;
     pthread_t thread;
     if (pthread_create(&thread, nullptr, nothing, nullptr) != 0 || pthread_join(thread, nullptr) != 0) return 7;

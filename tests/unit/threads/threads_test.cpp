@@ -4,27 +4,19 @@
 
 #include <array>
 
-#include "runtime/threads/worker_pool.h"
+#include "tests/unit/threads/gathered.h"
 
 using namespace mlc;
-
-namespace {
-
-std::unique_ptr<WorkerPool> pool_of(unsigned workers, std::vector<int> cpus = {}) {
-  PoolOptions o;
-  o.workers = workers;
-  o.cpus = std::move(cpus);
-  return WorkerPool::create(o).value();
-}
-
-}  // namespace
+using test::Gathered;
+using test::pool_of;
 
 TEST_CASE("every worker runs the job once per run, and run returns after all of them") {
   for (unsigned n : {1u, 2u, 3u, 7u}) {
-    auto pool = pool_of(n);
+    const auto pool = pool_of(n);
+    Gathered team(*pool);
     std::array<std::atomic<int>, 8> calls{};
     for (int round = 1; round <= 200; ++round) {
-      pool->run([](void* c, unsigned w) { ++(*static_cast<std::array<std::atomic<int>, 8>*>(c))[w]; }, &calls);
+      team->run([](void* c, unsigned w) { ++(*static_cast<std::array<std::atomic<int>, 8>*>(c))[w]; }, &calls);
       for (unsigned w = 0; w < 8; ++w) CHECK(calls[w].load() == (w < n ? round : 0));
     }
   }
@@ -32,24 +24,22 @@ TEST_CASE("every worker runs the job once per run, and run returns after all of 
 
 TEST_CASE("after a barrier each worker sees what the others wrote before it, more workers than CPUs included") {
   for (unsigned n : {2u, 5u}) {
+    const auto pool = pool_of(n);
+    Gathered team(*pool);
     struct State {
-      WorkerPool* pool;
-      unsigned n;
+      Team& team;
       std::array<int, 8> value{};  // not atomic: the barrier orders the accesses
       std::atomic<int> wrong{0};
-    } state;
-    auto pool = pool_of(n);
-    state.pool = pool.get();
-    state.n = n;
-    pool->run(
+    } state{*team};
+    team->run(
         [](void* c, unsigned w) {
           State& s = *static_cast<State*>(c);
           for (int round = 1; round <= 300; ++round) {
             s.value[w] = round;
-            s.pool->barrier().wait();
-            for (unsigned other = 0; other < s.n; ++other)
+            s.team.barrier().wait();
+            for (unsigned other = 0; other < s.team.workers(); ++other)
               if (s.value[other] != round) ++s.wrong;
-            s.pool->barrier().wait();
+            s.team.barrier().wait();
           }
         },
         &state);
@@ -58,13 +48,14 @@ TEST_CASE("after a barrier each worker sees what the others wrote before it, mor
 }
 
 TEST_CASE("workers that fell asleep wake up again") {
-  auto pool = pool_of(3);
+  const auto pool = pool_of(3);
+  Gathered team(*pool);
   std::atomic<int> calls{0};
   for (int round = 0; round < 5; ++round) {
     usleep(3000);  // far beyond the spinning
-    pool->run(
+    team->run(
         [](void* c, unsigned w) {
-          if (w == 0) usleep(2000);  // the others sleep at the barrier meanwhile
+          if (w == 0) usleep(2000);  // the others sleep at the end meanwhile
           ++*static_cast<std::atomic<int>*>(c);
         },
         &calls);
@@ -72,18 +63,48 @@ TEST_CASE("workers that fell asleep wake up again") {
   CHECK(calls == 15);
 }
 
-TEST_CASE("CPUs that do not exist only lose the pinning; a senseless number of workers is refused") {
-  auto pool = pool_of(2, {1 << 20, -3});
+TEST_CASE("where those who work outnumber the CPUs, workers meet all the same") {
+  const auto pool = pool_of(3);
+  Gathered team(*pool);
+  Team singles[] = {Team({*pool, 1}), Team({*pool, 1}), Team({*pool, 1})};
+  for (Team& single : singles) single.start_run();
+  CHECK(!pool->crowd().fits());
   std::atomic<int> calls{0};
-  pool->run([](void* c, unsigned) { ++*static_cast<std::atomic<int>*>(c); }, &calls);
+  for (int round = 1; round <= 200; ++round) {
+    struct State {
+      Team& team;
+      std::atomic<int>& calls;
+    } state{*team, calls};
+    team->run(
+        [](void* c, unsigned) {
+          State& s = *static_cast<State*>(c);
+          ++s.calls;
+          s.team.barrier().wait();
+        },
+        &state);
+    CHECK(calls == 3 * round);
+  }
+  for (Team& single : singles) single.end_run();
+  CHECK(pool->crowd().fits());
+}
+
+TEST_CASE("CPUs that do not exist only lose the pinning; a senseless number of workers is refused") {
+  PoolOptions o{.workers = 2, .cpus = {1 << 20, -3}, .seats = {1 << 20, -3}, .pin = true};
+  const auto pool = WorkerPool::create(o).value();
+  Gathered team({*pool, 0, /*pin_caller=*/true});
+  std::atomic<int> calls{0};
+  team->run([](void* c, unsigned) { ++*static_cast<std::atomic<int>*>(c); }, &calls);
   CHECK(calls == 2);
-  PoolOptions none;
-  none.workers = 0;
-  CHECK(!WorkerPool::create(none));
-  none.workers = 1u << 30;
-  CHECK(!WorkerPool::create(none));
+  for (unsigned senseless : {0u, 4097u, 1u << 30}) {
+    o.workers = senseless;
+    CHECK(WorkerPool::create(o).status().code == Code::Usage);
+  }
 }
 
 TEST_CASE("a pool that never ran a job ends") {
-  for (int i = 0; i < 20; ++i) pool_of(4);
+  for (int i = 0; i < 20; ++i) {
+    const auto idle = pool_of(4);
+    const auto gathered = pool_of(4);
+    Gathered team(*gathered);
+  }
 }

@@ -1,10 +1,6 @@
-#include <linux/futex.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
-#include <climits>
-
+#include "base/futex.h"
 #include "runtime/threads/barrier.h"
 
 namespace mlc {
@@ -31,9 +27,10 @@ void pause_cpu() {
 
 }  // namespace
 
-void wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, std::atomic<uint32_t>& sleepers) {
+void wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, std::atomic<uint32_t>& sleepers,
+                     const Crowd& crowd) {
   int64_t deadline = 0;
-  for (;;) {
+  do {
     for (unsigned i = 0; i < kSpinsPerClock; ++i) {
       if (word.load(std::memory_order_acquire) != old) return;
       pause_cpu();
@@ -41,18 +38,16 @@ void wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, std::atomi
     const int64_t now = now_ns();
     if (deadline == 0) deadline = now + kSpinNs;
     else if (now >= deadline) break;
-  }
+  } while (crowd.fits());
   // The waker changes the word, then reads `sleepers`; we raise `sleepers`, then the kernel reads the word. One of the
   // two sees the other.
   sleepers.fetch_add(1, std::memory_order_seq_cst);
-  while (word.load(std::memory_order_seq_cst) == old)
-    syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, old, nullptr, nullptr, 0);
+  while (word.load(std::memory_order_seq_cst) == old) futex_wait(word, old);
   sleepers.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void wake_all(const std::atomic<uint32_t>& word, const std::atomic<uint32_t>& sleepers) {
-  if (sleepers.load(std::memory_order_seq_cst) != 0)
-    syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  if (sleepers.load(std::memory_order_seq_cst) != 0) futex_wake(&word);
 }
 
 bool Barrier::wait(bool leave) {
@@ -66,7 +61,7 @@ bool Barrier::wait(bool leave) {
     generation_.store(generation + 1, std::memory_order_seq_cst);
     wake_all(generation_, sleepers_);
   } else {
-    wait_for_change(generation_, generation, sleepers_);
+    wait_for_change(generation_, generation, sleepers_, crowd_);
   }
   return answer_.load(std::memory_order_relaxed);
 }

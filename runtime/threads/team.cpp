@@ -1,0 +1,68 @@
+#include "runtime/threads/team.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "base/on_exit.h"
+#include "runtime/threads/affinity.h"
+
+namespace mlc {
+
+Team::Team(const TeamOptions& options)
+    : pool_(options.pool), workers_(options.workers == 0 ? pool_.workers() : std::min(options.workers, pool_.workers())),
+      pin_caller_(options.pin_caller), barrier_(workers_, pool_.crowd_) {
+  slots_.reserve(workers_);
+}
+
+Team::~Team() { assert(slots_.empty() && "a run goes on"); }
+
+void Team::end_run() {
+  dismiss();
+  pool_.crowd_.working.fetch_sub(1, std::memory_order_relaxed);
+}
+
+Status Team::gather(WorkMeter& meter) {
+  if (workers_ == 1 || !slots_.empty()) return ok();
+  if (!pool_.borrow(*this, meter)) return Status(Code::Cancelled, "the run ended while it waited for threads");
+  bool complete = false;
+  const OnExit leave([&] {
+    if (!complete) dismiss();
+  });
+  for (unsigned w = 1; w < workers_; ++w) MLC_RETURN_IF_ERROR(pool_.start_thread(*slots_[w]));
+  complete = true;
+  if (pin_caller_ && pool_.pins(workers_) && !Runners::on_runner()) pin_caller();
+  return ok();
+}
+
+void Team::pin_caller() {
+  const int& seat = pool_.seat_of(*slots_[0]);
+  if (seat == caller_seat_ && pthread_equal(caller_, pthread_self())) return;
+  stay_on({&seat, 1});
+  caller_seat_ = seat;
+  caller_ = pthread_self();
+}
+
+void Team::dismiss() {
+  if (!slots_.empty()) pool_.give_back(*this);
+}
+
+void Team::run(Job job, void* context) {
+  if (workers_ == 1) return job(context, 0);
+  assert(slots_.size() == workers_ && "nobody is here");
+  job_ = job;
+  context_ = context;
+  WorkerPool::Slot& home = *slots_[0];
+  const uint32_t done = home.jobs_done.load(std::memory_order_relaxed);
+  home.arrived.store(0, std::memory_order_relaxed);
+  for (unsigned w = 1; w < workers_; ++w) {
+    WorkerPool::Slot& slot = *slots_[w];
+    slot.team = this;
+    slot.worker = w;
+    slot.turn.store(slot.turn.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+    wake_all(slot.turn, slot.sleepers);
+  }
+  job(context, 0);
+  wait_for_change(home.jobs_done, done, home.caller_sleeps, pool_.crowd_);
+}
+
+}  // namespace mlc

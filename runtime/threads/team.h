@@ -1,0 +1,70 @@
+// The workers of one session: how many its runs want, and, while one of them needs more than its caller, the threads that
+// the pool has lent it. They run one job after the other together: one fork per run of a model, not one per operator.
+//
+//   team.start_run();                 the calling thread works; it is worker 0 of what follows
+//   team.gather(meter);               waits for its turn to have all workers; may be left out where worker 0 is enough
+//   team.run(job, context);           as often as needed; barrier() is where the workers of a job meet
+//   team.dismiss();                   the others may work for another team; before calling what may run another session
+//   team.end_run();
+#pragma once
+
+#include <pthread.h>
+
+#include <vector>
+
+#include "base/status.h"
+#include "base/work_meter.h"
+#include "runtime/threads/barrier.h"
+#include "runtime/threads/worker_pool.h"
+
+namespace mlc {
+
+struct TeamOptions {
+  TeamOptions(WorkerPool& pool, unsigned workers = 0, bool pin_caller = false)  // not explicit: a pool is a team of all
+      : pool(pool), workers(workers), pin_caller(pin_caller) {}
+
+  WorkerPool& pool;    // outlives the team
+  unsigned workers;    // 0, or more than the pool has: all
+  bool pin_caller;     // where the pool pins the others, callers stay on the CPU that it has for them
+};
+
+class Team {
+ public:
+  explicit Team(const TeamOptions& options);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  unsigned workers() const { return workers_; }
+  Barrier& barrier() { return barrier_; }
+
+  void start_run() { pool_.crowd_.working.fetch_add(1, std::memory_order_relaxed); }
+  void end_run();
+
+  // Nothing if the workers are here already. Cancelled: the meter, which says why, ended the run; Resource: a thread
+  // cannot be started. Nobody is here then.
+  Status gather(WorkMeter& meter);
+  // Nothing if they are not here.
+  void dismiss();
+
+  // Calls job(context, worker) once on every worker and returns when all have returned. Not from inside a job. Allocates
+  // nothing.
+  using Job = void (*)(void* context, unsigned worker);
+  void run(Job job, void* context);
+
+ private:
+  friend class WorkerPool;
+  void pin_caller();
+
+  WorkerPool& pool_;
+  const unsigned workers_;
+  const bool pin_caller_;
+  int caller_seat_ = -1;       // where `caller_` was pinned to
+  pthread_t caller_{};
+  Barrier barrier_;
+  std::vector<WorkerPool::Slot*> slots_;  // of the workers that are here
+  Job job_ = nullptr;
+  void* context_ = nullptr;
+};
+
+}  // namespace mlc

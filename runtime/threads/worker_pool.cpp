@@ -1,0 +1,219 @@
+#include "runtime/threads/worker_pool.h"
+
+#include <cassert>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "base/compose.h"
+#include "runtime/threads/affinity.h"
+#include "runtime/threads/team.h"
+
+namespace mlc {
+namespace {
+
+constexpr unsigned kMaxWorkers = 4096;
+
+std::mutex list_mu;
+WorkerPool* first_pool = nullptr;  // guarded by list_mu
+
+std::mutex common_mu;  // taken before list_mu
+WorkerPool* common_pool = nullptr;  // this and the next guarded by common_mu
+unsigned common_users = 0;
+
+}  // namespace
+
+Result<std::unique_ptr<WorkerPool>> WorkerPool::create(const PoolOptions& options) {
+  if (options.workers < 1 || options.workers > kMaxWorkers)
+    return Status(Code::Usage, "number of threads: found {}, expected 1 to {}", options.workers, kMaxWorkers);
+  static const int watched = pthread_atfork(&before_fork, &after_fork, &after_fork_in_child);
+  if (watched != 0) return Status(Code::Resource, "forks cannot be watched: {}", std::strerror(watched));
+  std::unique_ptr<WorkerPool> pool(new WorkerPool(options));
+  list_mu.lock();
+  pool->next_pool_ = first_pool;
+  first_pool = pool.get();
+  list_mu.unlock();
+  return pool;
+}
+
+Result<WorkerPool::Common> WorkerPool::join_common(const PoolOptions& options) {
+  const std::lock_guard lock(common_mu);
+  if (!common_pool) {
+    MLC_ASSIGN(std::unique_ptr<WorkerPool> pool, create(options));
+    common_pool = pool.release();
+  }
+  ++common_users;
+  return Common(common_pool);
+}
+
+void WorkerPool::Leave::operator()(WorkerPool*) const {
+  const std::lock_guard lock(common_mu);
+  if (--common_users > 0) return;
+  delete common_pool;
+  common_pool = nullptr;
+}
+
+WorkerPool::WorkerPool(const PoolOptions& options)
+    : cpus_(options.cpus), seats_(options.seats.size() < options.workers ? std::vector<int>() : options.seats),
+      pin_(options.pin), crowd_(static_cast<int32_t>(options.workers)), slots_(options.workers), free_(options.workers),
+      runners_(options.workers, cpus_) {
+  for (Slot& slot : slots_) slot.pool = this;
+}
+
+WorkerPool::~WorkerPool() {
+  assert(free_ == workers() && "a run goes on");
+  list_mu.lock();
+  WorkerPool** at = &first_pool;
+  while (*at != this) at = &(*at)->next_pool_;
+  *at = next_pool_;
+  list_mu.unlock();
+  for (Slot& slot : slots_) {
+    if (!slot.has_thread) continue;
+    slot.team = nullptr;
+    slot.turn.fetch_add(1, std::memory_order_seq_cst);
+    wake_all(slot.turn, slot.sleepers);
+    pthread_join(slot.thread, nullptr);
+  }
+}
+
+unsigned WorkerPool::waiting() {
+  unsigned count = 0;
+  mu_.lock();
+  for (const Waiter* w = waiters_; w; w = w->next) ++count;
+  mu_.unlock();
+  return count;
+}
+
+bool WorkerPool::seat(Team& team) {
+  if (free_ < team.workers_) return false;
+  free_ -= team.workers_;
+  for (Slot& slot : slots_) {
+    if (slot.taken) continue;
+    slot.taken = true;
+    team.slots_.push_back(&slot);  // there is room for all
+    if (team.slots_.size() == team.workers_) break;
+  }
+  return true;
+}
+
+bool WorkerPool::borrow(Team& team, WorkMeter& meter) {
+  const auto others = static_cast<int32_t>(team.workers_ - 1);
+  mu_.lock();
+  bool served = !waiters_ && seat(team);
+  if (!served) {
+    crowd_.working.fetch_sub(1, std::memory_order_relaxed);
+    Waiter waiter{team, meter.bell()};
+    Waiter** last = &waiters_;
+    while (*last) last = &(*last)->next;
+    *last = &waiter;
+    for (;;) {
+      const uint32_t count = waiter.bell.count();
+      served = waiter.served;
+      if (served || !meter.poll()) break;
+      mu_.unlock();
+      meter.sleep(count);
+      mu_.lock();
+    }
+    if (!served) {
+      Waiter** at = &waiters_;
+      while (*at != &waiter) at = &(*at)->next;
+      *at = waiter.next;
+      serve_waiters();  // it may have been the one that those behind it waited for
+    }
+    crowd_.working.fetch_add(1, std::memory_order_relaxed);
+  }
+  mu_.unlock();
+  if (served) crowd_.working.fetch_add(others, std::memory_order_relaxed);
+  return served;
+}
+
+void WorkerPool::give_back(Team& team) {
+  crowd_.working.fetch_sub(static_cast<int32_t>(team.workers_ - 1), std::memory_order_relaxed);
+  mu_.lock();
+  for (Slot* slot : team.slots_) slot->taken = false;
+  free_ += team.workers_;
+  team.slots_.clear();
+  serve_waiters();
+  mu_.unlock();
+}
+
+void WorkerPool::serve_waiters() {
+  while (waiters_ && seat(waiters_->team)) {
+    Waiter& waiter = *waiters_;
+    waiters_ = waiter.next;
+    waiter.served = true;
+    const void* bell = waiter.bell.strike();
+    mu_.unlock();  // or it would wake up only to wait for the lock
+    futex_wake(bell);
+    mu_.lock();
+  }
+}
+
+Status WorkerPool::start_thread(Slot& slot) {
+  if (slot.has_thread) return ok();
+  slot.first_turn = slot.turn.load(std::memory_order_relaxed);
+  if (const int error = pthread_create(&slot.thread, nullptr, &thread_main, &slot); error != 0)
+    return Status(Code::Resource, "thread {} of {} could not be started: {}", &slot - slots_.data(), workers(),
+                  std::strerror(error));
+  slot.has_thread = true;
+  ++threads_;
+  return ok();
+}
+
+void* WorkerPool::thread_main(void* slot) {
+  Slot& s = *static_cast<Slot*>(slot);
+  s.pool->work(s);
+  return nullptr;
+}
+
+void WorkerPool::work(Slot& slot) {
+  stay_on(cpus_);
+  bool pinned = false;
+  for (uint32_t turn = slot.first_turn;; ++turn) {
+    wait_for_change(slot.turn, turn, slot.sleepers, crowd_);
+    if (!slot.team) return;
+    Team& team = *slot.team;
+    if (const bool pin = pins(team.workers_); pin != pinned) {
+      stay_on(pin ? std::span(&seat_of(slot), 1) : std::span(cpus_));
+      pinned = pin;
+    }
+    // When the last one has arrived, the caller goes on and the team may be gone: what is touched then is the pool's.
+    Slot& home = *team.slots_[0];
+    const uint32_t others = team.workers_ - 1;
+    team.job_(team.context_, slot.worker);
+    if (home.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < others) continue;
+    home.jobs_done.store(home.jobs_done.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+    wake_all(home.jobs_done, home.caller_sleeps);
+  }
+}
+
+void WorkerPool::before_fork() {
+  common_mu.lock();
+  list_mu.lock();
+}
+
+void WorkerPool::after_fork() {
+  list_mu.unlock();
+  common_mu.unlock();
+}
+
+void WorkerPool::after_fork_in_child() {
+  for (WorkerPool* pool = first_pool; pool; pool = pool->next_pool_) pool->forget_threads();
+  after_fork();
+}
+
+// Other threads may have been anywhere at the fork, and whatever they held is held for ever.
+void WorkerPool::forget_threads() {
+  new (&mu_) std::mutex;
+  waiters_ = nullptr;
+  free_ = workers();
+  threads_ = 0;
+  crowd_.working = 0;
+  runners_.forget();
+  for (Slot& slot : slots_) {
+    slot.taken = slot.has_thread = false;
+    slot.sleepers = slot.caller_sleeps = 0;
+  }
+}
+
+}  // namespace mlc
