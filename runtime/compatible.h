@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/memory/code_memory.h"
+#include "runtime/memory/code_pages.h"
 #include "schema/features.h"
 
 namespace mlc {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "base/on_exit.h"
 #include "runtime/threads/affinity.h"
 
 namespace mlc {
@@ -29,11 +30,12 @@ Status Team::gather(WorkMeter& meter) {
   if (workers_ == 1 || is_here_) return ok();
   run_since_ns_ = meter.started_ns();
   if (!pool_.borrow(*this, meter)) return Status(Code::Cancelled, "the run ended while it waited for threads");
-  for (unsigned w = 1; w < workers_; ++w)
-    if (Status started = pool_.start_thread(*slots_[w]); !started.ok()) {
-      dismiss();
-      return started;
-    }
+  bool complete = false;
+  const OnExit leave([&] {
+    if (!complete) dismiss();
+  });
+  for (unsigned w = 1; w < workers_; ++w) MLC_RETURN_IF_ERROR(pool_.start_thread(*slots_[w]));
+  complete = true;
   if (pins_caller_) pin_caller(pool_.seat_of(*slots_[0]));
   return ok();
 }
