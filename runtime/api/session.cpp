@@ -126,7 +126,7 @@ Status Session::run(uint32_t function, std::span<const exec::InputArg> inputs, s
 }
 
 Result<uint32_t> Session::function(const char* name) const {
-  const std::string_view program = name ? name : model_.manifest().methods[model_.main_method()].name;
+  const std::string_view program = name ? std::string_view(name) : model_.manifest().methods[model_.main_method()].name;
   if (const auto index = plan_.find(program)) return *index;
   Status s(Code::Usage, "no program '{}' in variant '{}'", program, variant().name);
   std::string names;
