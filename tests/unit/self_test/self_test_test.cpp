@@ -100,6 +100,8 @@ TEST_CASE("a crash apart is a status that names the signal, and an end without a
   const Status left = cli::run_apart([]() -> Status { ::_exit(3); });
   CHECK(left.code == Code::SelfTest);
   CHECK(left.message.find("exit code 3") != std::string::npos);
+  // How a process ends that has no memory to say anything: nothing is known of the variant.
+  CHECK(cli::run_apart([]() -> Status { ::_exit(7); }).code == Code::Resource);
 }
 
 TEST_CASE("right answers pass in every variant of this machine") {
