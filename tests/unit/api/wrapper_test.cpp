@@ -172,9 +172,9 @@ TEST_CASE("what is in a container, as values") {
   CHECK(info.id == "test/sample");
   CHECK(info.version == 7);
   CHECK(info.root.size() == 64);
-  CHECK(info.num_golden == 1);
+  CHECK(info.num_golden == 2);
   const auto programs = model.programs();
-  REQUIRE(programs.size() == 2);
+  REQUIRE(programs.size() == 3);
   CHECK(programs[0].name == "main");
   CHECK(programs[0].is_default);
   REQUIRE(programs[0].inputs.size() == 1);
@@ -277,6 +277,17 @@ TEST_CASE("a stop token or a source that was cancelled ends the run, and the ses
   CHECK(session.run({x_of(kX)}, {.stop = stop.get_token(), .cancel = &*both}).error().code() == MLC_CANCELLED);
   CHECK(session.run({x_of(kX)}, {.cancel = &*both}).error().code() == MLC_CANCELLED);
   CHECK(answer_in(session.run({x_of(kX)})) == expected_answer(kX));
+}
+
+TEST_CASE("state is saved, restored and reset") {
+  auto session = session_of(open_sample());
+  const auto saved = session.state_save();
+  REQUIRE_MESSAGE(saved, why(saved));
+  const std::vector<std::byte> bytes(saved->begin(), saved->end());
+  CHECK(session.state_reset());
+  CHECK(session.state_restore(bytes));
+  const std::vector<std::byte> damaged(3);
+  CHECK(session.state_restore(damaged).error().code() == MLC_MALFORMED);
 }
 
 TEST_CASE("the value of an error ends the program with its text") {
