@@ -102,7 +102,7 @@ namespace detail {
 // A result was not looked at before it was used: `error` is what it held, if not a value.
 [[noreturn]] inline void misused(const Error* error) {
   const std::string_view why = error ? error->text() : "no error";
-  std::fprintf(stderr, "mlrt: the %s of a result was asked for that holds %.*s\n", error ? "value" : "error",
+  std::fprintf(stderr, "mlrt: the %s of a result was asked for that holds: %.*s\n", error ? "value" : "error",
                static_cast<int>(why.size()), why.data());
   std::abort();
 }

@@ -28,6 +28,7 @@ void Team::end_run() {
 
 Status Team::gather(WorkMeter& meter) {
   if (workers_ == 1 || !slots_.empty()) return ok();
+  run_since_ns_ = meter.started_ns();
   if (!pool_.borrow(*this, meter)) return Status(Code::Cancelled, "the run ended while it waited for threads");
   for (unsigned w = 1; w < workers_; ++w)
     if (Status started = pool_.start_thread(*slots_[w]); !started.ok()) {

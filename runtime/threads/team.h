@@ -66,6 +66,7 @@ class Team {
   pthread_t caller_{};
   Barrier barrier_;
   std::vector<WorkerPool::Slot*> slots_;  // of the workers that are here
+  uint64_t run_since_ns_ = 0;             // the run that they are here for
   Job job_ = nullptr;
   void* context_ = nullptr;
 };

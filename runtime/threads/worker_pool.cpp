@@ -13,8 +13,8 @@
 namespace mlc {
 namespace {
 
-constexpr unsigned kMaxWorkers = 4096;
-// A run that waits is passed over for so long, and not at all when nobody has come for so long.
+constexpr unsigned kMostWorkers = 4096;
+// A run that waits is passed over for so long, by runs that are shorter, and not when nobody has come back for the second.
 constexpr uint64_t kPatienceNs = 1'000'000;
 constexpr uint64_t kGraceNs = 5'000;
 
@@ -28,8 +28,8 @@ unsigned common_users = 0;
 }  // namespace
 
 Result<std::unique_ptr<WorkerPool>> WorkerPool::create(const PoolOptions& options) {
-  if (options.workers < 1 || options.workers > kMaxWorkers)
-    return Status(Code::Usage, "number of threads: found {}, expected 1 to {}", options.workers, kMaxWorkers);
+  if (options.workers < 1 || options.workers > kMostWorkers)
+    return Status(Code::Usage, "number of threads: found {}, expected 1 to {}", options.workers, kMostWorkers);
   static const int watched = pthread_atfork(&before_fork, &after_fork, &after_fork_in_child);
   if (watched != 0) return Status(Code::Resource, "forks cannot be watched: {}", std::strerror(watched));
   std::unique_ptr<WorkerPool> pool(new WorkerPool(options));
@@ -103,7 +103,7 @@ bool WorkerPool::seat(Team& team) {
 bool WorkerPool::borrow(Team& team, WorkMeter& meter) {
   const auto others = static_cast<int32_t>(team.workers_ - 1);
   mu_.lock();
-  if (passed_over_ && !may_overtake()) serve_waiters();
+  if (passed_over_ && !(favoured_ == &team && may_come_back(team))) serve_waiters();
   bool served = (!waiters_ || passed_over_) && seat(team);
   if (served) {
     serve_waiters();  // there may be enough slots for them as well
@@ -142,7 +142,8 @@ void WorkerPool::give_back(Team& team) {
   const Slot& awake = *team.slots_[1];
   team.slots_.clear();
   // What was borrowed for a run of some microseconds costs several times as much to hand over.
-  if (waiters_ && free_ >= waiters_->team.workers_ && may_overtake()) {
+  if (waiters_ && free_ >= waiters_->team.workers_ && may_come_back(team)) {
+    favoured_ = &team;
     passed_over_.store(true, std::memory_order_seq_cst);
     if (awake.sleepers.load(std::memory_order_seq_cst) != 0) serve_waiters();
   } else {
@@ -151,7 +152,10 @@ void WorkerPool::give_back(Team& team) {
   mu_.unlock();
 }
 
-bool WorkerPool::may_overtake() const { return now_ns() - waiters_->since_ns < kPatienceNs; }
+bool WorkerPool::may_come_back(const Team& team) const {
+  const uint64_t now = now_ns();
+  return now - waiters_->since_ns < kPatienceNs && now - team.run_since_ns_ < kPatienceNs;
+}
 
 void WorkerPool::serve_waiters() {
   passed_over_.store(false, std::memory_order_relaxed);

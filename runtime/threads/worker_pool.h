@@ -91,7 +91,7 @@ class WorkerPool {
   void give_back(Team& team);
   bool seat(Team& team);  // if there are enough slots; mu_ is held
   void serve_waiters();   // mu_ is held, and given up for moments
-  bool may_overtake() const;  // mu_ is held
+  bool may_come_back(const Team& team) const;  // before the run that waits; mu_ is held
   void wait_for_turn(Slot& slot, uint32_t turn);
   Status start_thread(Slot& slot);
   const int& seat_of(const Slot& slot) const { return seats_[static_cast<size_t>(&slot - slots_.data())]; }
@@ -113,7 +113,9 @@ class WorkerPool {
   std::vector<Slot> slots_;
   unsigned free_;                  // slots; guarded by mu_
   Waiter* waiters_ = nullptr;      // the one that came first; guarded by mu_
-  std::atomic<bool> passed_over_{false};  // there are slots for `waiters_`, which was not told yet; set with mu_ held
+  // There are slots for `waiters_`, which was not told yet: this team may have them again. Changed with mu_ held.
+  std::atomic<bool> passed_over_{false};
+  const Team* favoured_ = nullptr;
   Runners runners_;                // last: their runs use all of the above
 };
 

@@ -151,6 +151,8 @@ def wrong_usage_is_exit_2(tools):
                  ["digits.mlc", "-i", IMAGES[0], "--pipeline", "other"],
                  ["digits.mlc", "-i", IMAGES[0], "-o", "answer.xyz"],
                  ["digits.mlc", "-i", IMAGES[0], "-o", "answer.npz"],
+                 ["digits.mlc", "-i", IMAGES[0], "--dim", "steps[0].height=20"], ["digits.mlc", "-i", "picture=12"],
+                 ["completion"], ["completion", "csh"],
                  ["digits.mlc", "--raw", "-i", "random", "--program", "nobody"]):
         done = tools.run("mlrun", *args, code=2)
         assert done.stdout == "" and done.stderr != "", (args, done)

@@ -1,5 +1,8 @@
 // Pools that the application makes, and which CPUs they are made of.
 #include "runtime/api/pool.h"
+
+#include <sched.h>
+
 #include "tests/support/api_sample.h"
 
 using namespace mlc;
@@ -101,4 +104,23 @@ TEST_CASE("a pool that cannot be is refused") {
   o.num_cpus = 0;
   CHECK(create().code == MLC_OK);
   lib().pool_release(pool);
+}
+
+TEST_CASE("a session of one thread leaves its caller where it is: other processes do the same") {
+  const ApiSample& s = api_sample();
+  Opened m(s.signed_file, s.public_key_file);
+  const probe::Topology& t = probe::host().topology;
+  if (t.cores < 2) return;
+  auto options = sized<MlcSessionOptions>();
+  options.threads = 1;
+  options.pin_caller = 1;
+  MlcSession* session = nullptr;
+  REQUIRE(lib().session_create(m.model, &options, &session, nullptr) == MLC_OK);
+  auto report = sized<MlcSelftest>();
+  CHECK(lib().selftest(session, nullptr, &report, nullptr) == MLC_OK);
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  REQUIRE(sched_getaffinity(0, sizeof mine, &mine) == 0);
+  CHECK(CPU_COUNT(&mine) == static_cast<int>(t.allowed_cpus.size()));
+  lib().session_release(session);
 }

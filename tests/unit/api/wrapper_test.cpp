@@ -4,7 +4,10 @@
 #include <doctest/doctest.h>
 
 #include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <csignal>
 
 #include "tests/support/api_sample.h"
 #include "tests/support/decoder_sample.h"
@@ -276,15 +279,25 @@ TEST_CASE("a stop token or a source that was cancelled ends the run, and the ses
   CHECK(answer_in(session.run({x_of(kX)})) == expected_answer(kX));
 }
 
-TEST_CASE("state is saved, restored and reset") {
-  auto session = session_of(open_sample());
-  const auto saved = session.state_save();
-  REQUIRE_MESSAGE(saved, why(saved));
-  const std::vector<std::byte> bytes(saved->begin(), saved->end());
-  CHECK(session.state_reset());
-  CHECK(session.state_restore(bytes));
-  const std::vector<std::byte> damaged(3);
-  CHECK(session.state_restore(damaged).error().code() == MLC_MALFORMED);
+TEST_CASE("the value of an error ends the program with its text") {
+  int pipe_ends[2];
+  REQUIRE(::pipe(pipe_ends) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGABRT, SIG_DFL);
+    ::dup2(pipe_ends[1], 2);
+    mlrt::Result<int> none = mlrt::Error(MLC_NO, "there is no number");
+    ::_exit(none.value());
+  }
+  ::close(pipe_ends[1]);
+  char said[200] = {};
+  CHECK(::read(pipe_ends[0], said, sizeof said - 1) > 0);
+  ::close(pipe_ends[0]);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGABRT);
+  CHECK(std::string(said) == "mlrt: the value of a result was asked for that holds: there is no number\n");
 }
 
 TEST_CASE("a profile names the instructions") {

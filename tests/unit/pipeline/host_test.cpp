@@ -172,7 +172,6 @@ TEST_CASE("decoders of a pipeline keep to the limit that they are given") {
   const auto refused = decoded({.memory = 100, .all = true});
   REQUIRE(!refused.ok());
   CHECK(refused.status().code == Code::Resource);
-  CHECK(refused.status().message.find("at most 100 bytes are allowed for decoding") != std::string::npos);
 }
 
 TEST_CASE("all lists of a pipeline are bounded together") {
