@@ -2,8 +2,8 @@
 //
 // Two kinds of failure. A broken invariant is a bug and is asserted. Bad input or a missing resource is a value: the
 // function returns a Status (or a Result<T>), the caller looks at it ([[nodiscard]]) and adds what it knows on the way
-// up with `note`. Nothing here throws, prints or exits; `runtime/`, `loaders/` and `signing/` are built without
-// exceptions and use nothing else.
+// up with `note`. Nothing here throws, prints or exits; `runtime/`, `loaders/` and `signing/` use nothing
+// else. What has no memory for a Status is told by the standard library's exception: out_of_memory.h.
 //
 // Messages: lower case, no final full stop; name the item, the value found and the value expected, then one line of
 // `help` that can be acted on.

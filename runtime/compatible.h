@@ -6,16 +6,10 @@
 #include <string>
 #include <utility>
 
+#include "runtime/memory/code_pages.h"
 #include "schema/features.h"
 
 namespace mlc {
-
-// How executable memory is obtained. Tried in this order by the probe, with real code.
-enum class CodePages : uint8_t {
-  None,       // not at all: only the portable form runs
-  Anonymous,  // S1: written into an anonymous mapping, then made read-execute
-  SealedFd,   // S2: written into a memfd, sealed, mapped read-execute
-};
 
 // What a loader needs to know about the host, fixed at the time of the match.
 struct HostFacts {

@@ -9,6 +9,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include "base/on_exit.h"
 #include "signing/file.h"
 #include "signing/key_types.h"
 
@@ -116,15 +117,17 @@ Result<PublicKey> PublicKey::from_pem(std::string_view pem) {
   char* header = nullptr;
   unsigned char* data = nullptr;
   long len = 0;
+  const OnExit free([&] {
+    OPENSSL_free(name);
+    OPENSSL_free(header);
+    OPENSSL_free(data);
+    BIO_free(bio);
+  });
   const bool read = bio && PEM_read_bio(bio, &name, &header, &data, &len) == 1;
   ERR_clear_error();
   Result<PublicKey> key = not_a_public_key();
   if (read && std::string_view(name) == "PUBLIC KEY" && *header == 0 && len > 0)
     key = from_der(std::as_bytes(std::span(data, static_cast<size_t>(len))));
-  OPENSSL_free(name);
-  OPENSSL_free(header);
-  OPENSSL_free(data);
-  BIO_free(bio);
   return key;
 }
 
@@ -137,13 +140,13 @@ Result<PublicKey> PublicKey::load(const std::string& path) {
 
 std::string PublicKey::pem() const {
   BIO* bio = BIO_new(BIO_s_mem());
+  const OnExit free([&] { BIO_free(bio); });
   std::string text;
   if (bio && PEM_write_bio_PUBKEY(bio, key_.get()) == 1) {
     char* data = nullptr;
     const long len = BIO_get_mem_data(bio, &data);
     if (len > 0) text.assign(data, static_cast<size_t>(len));
   }
-  BIO_free(bio);
   ERR_clear_error();
   return text;
 }

@@ -12,6 +12,7 @@
 #include <climits>
 
 #include "base/compose.h"
+#include "base/on_exit.h"
 
 namespace mlc::signing {
 
@@ -209,7 +210,11 @@ Result<std::vector<std::string>> OwnedFolder::names(size_t most) const {
   const auto failed = [&] { return Status(Code::NotFound, 3305, "{}: cannot be listed: {}", path_, ::strerror(errno)); };
   const int copy = ::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0);
   DIR* dir = copy < 0 ? nullptr : ::fdopendir(copy);
-  if (dir == nullptr) return failed();
+  if (dir == nullptr) {
+    if (copy >= 0) ::close(copy);
+    return failed();
+  }
+  const OnExit close_folder([&] { ::closedir(dir); });
   ::rewinddir(dir);
   errno = 0;
   while (const dirent* entry = ::readdir(dir)) {
@@ -217,7 +222,6 @@ Result<std::vector<std::string>> OwnedFolder::names(size_t most) const {
     errno = 0;
   }
   const bool read = errno == 0;
-  ::closedir(dir);
   if (!read) return failed();
   if (names.size() > most) return Status(Code::NotFound, 3305, "{}: more than {} entries", path_, most);
   std::sort(names.begin(), names.end());

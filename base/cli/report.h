@@ -5,6 +5,7 @@
 // in it (exit_code, code, message, facts, help) and nothing on stderr.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,7 @@ struct Report {
   std::string text;   // for people, with its line ends
   ordered_json json;  // fields after "schema" and "ok"
   Status failure;
+  std::shared_ptr<const void> in_use;  // by who answers: released behind the answer, since a large file takes its time
 };
 
 // Prints and returns the exit code. An answer that stdout did not take is a failure.

@@ -97,20 +97,21 @@ std::string range_text(const Dim& dim) {
          (dim.multiple > 1 ? " by " + std::to_string(dim.multiple) : "");
 }
 
-// Extents that inputs have are given from outside, the others are what the run makes of them.
+// Those that inputs have: the others are what the run makes of them.
 std::string extent_lines(const Method& method) {
   std::vector<bool> given(method.dims.size());
   for (const auto* ports : {&method.inputs, &method.core_inputs, &method.state})
     for (const Port& port : *ports)
       for (const DimRef& dim : port.dims)
         if (dim.dim) given[*dim.dim] = true;
-  std::string in, out;
-  for (size_t k = 0; k < method.dims.size(); ++k) (given[k] ? in : out) += (given[k] ? "   " : " ") + (given[k] ? range_text(method.dims[k]) : method.dims[k].name);
-  return (in.empty() ? "" : line("extents", in.substr(3))) + (out.empty() ? "" : line("run gives", out.substr(1)));
+  std::string text;
+  for (size_t k = 0; k < method.dims.size(); ++k)
+    if (given[k]) text += (text.empty() ? "" : "   ") + range_text(method.dims[k]);
+  return text.empty() ? "" : line("extents", text);
 }
 
-compile::ShownPort shown(const Method& method, const Port& port, const char* title) {
-  compile::ShownPort out{title, port.name, std::string(name_of(port.dtype)), port.list_depth == 0, {}, {}};
+compile::ShownPort shown(const Method& method, const Port& port, const std::string& title) {
+  compile::ShownPort out{title, port.name, std::string(name_of(port.dtype)), port.list_depth == 0, {}, {}, title.ends_with("out")};
   for (uint8_t k = 0; k < port.list_depth; ++k) out.type = "list of " + out.type;
   for (const DimRef& dim : port.dims)
     out.extents.push_back(dim.dim ? method.dims[*dim.dim].name : dim.extent ? std::to_string(*dim.extent) : dim.expr);

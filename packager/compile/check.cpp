@@ -11,9 +11,9 @@
 namespace mlc::compile {
 namespace {
 
-ShownPort shown(const nest::Function& function, uint32_t number, const char* title) {
+ShownPort shown(const nest::Function& function, uint32_t number, bool is_output) {
   const nest::Array& array = function.arrays[number];
-  ShownPort port{title, array.name, std::string(name_of(array.dtype)), array.list_depth == 0, {}, {}};
+  ShownPort port{is_output ? "output" : "input", array.name, std::string(name_of(array.dtype)), array.list_depth == 0, {}, {}, is_output};
   for (uint8_t k = 0; k < array.list_depth; ++k) port.type = "list of " + port.type;
   for (const ir::Expr* extent : array.shape) port.extents.push_back(extent->op == ir::Op::Sym ? extent->sym->name : ir::to_string(extent));
   return port;
@@ -98,11 +98,11 @@ void describe_extents(const nest::Function& function, const std::map<const ir::S
     report.assumed += (report.assumed.empty() ? "" : ", ") + name + " = " + std::to_string(typical.at(sym));
   }
   for (uint32_t input : function.inputs) {
-    report.ports.push_back(shown(function, input, "input"));
+    report.ports.push_back(shown(function, input, /*is_output=*/false));
     report.inputs.push_back(described(report.ports.back()));
   }
   for (uint32_t output : function.outputs) {
-    report.ports.push_back(shown(function, output, "output"));
+    report.ports.push_back(shown(function, output, /*is_output=*/true));
     report.outputs.push_back(described(report.ports.back()));
   }
 }

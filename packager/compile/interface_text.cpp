@@ -12,10 +12,16 @@ namespace {
 constexpr size_t kTextColumn = 14;
 constexpr size_t kShortExtent = 12;        // needs no name even if it is computed
 constexpr size_t kLongestExplained = 400;  // bytes of an expression; all of it is in --json
+const std::string kUnknown = "?";
 constexpr size_t kLeastFolded = 3;         // names that become one line
 
 // A number or a name, and no expression.
 bool is_word(const std::string& extent) { return extent.find_first_of("(*+-/,") == extent.npos; }
+
+// Whether the extent is named for what it is: this axis of this port, which no input decides.
+bool is_own(const ShownPort& port, size_t axis) {
+  return port.is_output && port.extents[axis].ends_with(port.name + "." + std::to_string(axis));
+}
 
 // Names for the computed extents of one program.
 class Names {
@@ -65,7 +71,7 @@ std::string described(const Names& names, const ShownPort& port) {
   std::string text = port.type;
   if (port.has_shape) {
     text += "[";
-    for (size_t k = 0; k < port.extents.size(); ++k) text += (k == 0 ? "" : ",") + names.text(port.extents[k]);
+    for (size_t k = 0; k < port.extents.size(); ++k) text += (k == 0 ? "" : ",") + (is_own(port, k) ? kUnknown : names.text(port.extents[k]));
     text += "]";
   }
   return text + (port.notes.empty() ? "" : "  " + port.notes);
@@ -98,7 +104,7 @@ std::string lines_of(const Group& group) {
   const size_t count = group.names.size();
   if (count >= kLeastFolded)
     return line(group.title, group.first.before + std::to_string(group.first.number) + ".." + std::to_string(group.first.number + count - 1) +
-                                 group.first.after + "  " + group.type + "   " + std::to_string(count) + " arrays");
+                                 group.first.after + "  " + group.type + "   x" + std::to_string(count));
   for (const std::string& name : group.names) out += line(group.title, name + "  " + group.type);
   return out;
 }
@@ -145,6 +151,9 @@ std::string interface_lines(const std::vector<ShownPort>& ports) {
   }
   std::string out = names.explained();
   for (const Group& group : groups) out += lines_of(group);
+  for (const ShownPort& port : ports)
+    for (size_t axis = 0; axis < port.extents.size(); ++axis)
+      if (is_own(port, axis)) return out + line(kUnknown, "what only the run tells");
   return out;
 }
 

@@ -1,7 +1,9 @@
 // The interface of a program as lines for people: short ones, whatever the model is like.
 //
 //   where       a = floordiv((num_samples + 1), 64)              extents that are computed have a letter, explained once
-//   in          past.0..11.key  f32[batch,4,a,8]   12 arrays     names that count up are one line
+//   in          past.0..11.key  f32[batch,4,a,8]   x12           names that count up are one line
+//   out         present.0..11.key  f32[batch,4,?,8]   x12
+//   ?           what only the run tells
 #pragma once
 
 #include <cstdint>
@@ -20,8 +22,9 @@ struct ShownPort {
   std::string title;                 // "in"
   std::string name, type;            // "x", "f32"
   bool has_shape = true;             // a list has none
-  std::vector<std::string> extents;  // "3", "batch", "(batch + 1)"
+  std::vector<std::string> extents;  // "3", "batch", "(batch + 1)"; "y.0" in an output "y": what only the run tells
   std::string notes;                 // "image  optional"
+  bool is_output = false;
 };
 std::string interface_lines(const std::vector<ShownPort>& ports);
 

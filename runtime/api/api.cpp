@@ -1,4 +1,8 @@
 // The table, and the two symbols of the library.
+#include <type_traits>
+
+#include "base/out_of_memory.h"
+#include "runtime/api/handles.h"
 #include "runtime/api/mlc.h"
 #include "runtime/api/table.h"
 
@@ -6,10 +10,36 @@ namespace {
 
 namespace table = mlc::api::table;
 
+template <class... Args>
+MlcError** error_among(Args... args) {
+  MlcError** error = nullptr;
+  const auto look = [&](auto arg) {
+    if constexpr (std::is_same_v<decltype(arg), MlcError**>) error = arg;
+  };
+  (look(args), ...);
+  return error;
+}
+
+// An entry of the table that gives MLC_RESOURCE where there is no memory.
+template <auto kFunction>
+struct Guarded;
+template <class... Args, int (*kFunction)(Args...)>
+struct Guarded<kFunction> {
+  static int call(Args... args) {
+    int code = MLC_OK;
+    if (mlc::has_memory_for([&] { code = kFunction(args...); })) return code;
+    return mlc::api::fail_without_memory(error_among(args...));
+  }
+};
+template <auto kFunction>
+constexpr auto guarded = &Guarded<kFunction>::call;
+
+// What stands here without a guard takes no memory.
+
 constexpr MlcApi kApi = {
     MLC_API_VERSION,
     sizeof(MlcApi),
-    table::open,
+    guarded<table::open>,
     table::model_release,
     table::model_info,
     table::model_note,
@@ -17,30 +47,30 @@ constexpr MlcApi kApi = {
     table::port,
     table::explain,
     table::failing,
-    table::choose,
+    guarded<table::choose>,
     table::asset,
-    table::asset_data,
-    table::golden_inputs,
-    table::authenticate,
+    guarded<table::asset_data>,
+    guarded<table::golden_inputs>,
+    guarded<table::authenticate>,
     table::file_info,
-    table::open_file,
+    guarded<table::open_file>,
     table::file_release,
-    table::pool_create,
+    guarded<table::pool_create>,
     table::pool_release,
-    table::session_create,
+    guarded<table::session_create>,
     table::session_release,
     table::session_info,
-    table::cancel_create,
+    guarded<table::cancel_create>,
     table::cancel,
     table::cancel_release,
-    table::run,
-    table::run_async,
-    table::infer_shapes,
-    table::state_reset,
-    table::state_save,
-    table::state_restore,
-    table::selftest,
-    table::profile,
+    guarded<table::run>,
+    guarded<table::run_async>,
+    guarded<table::infer_shapes>,
+    guarded<table::state_reset>,
+    guarded<table::state_save>,
+    guarded<table::state_restore>,
+    guarded<table::selftest>,
+    guarded<table::profile>,
     table::error_code,
     table::error_text,
     table::error_message,

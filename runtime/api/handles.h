@@ -48,13 +48,14 @@ struct AsyncRun {
 };
 
 struct MlcSession {
-  std::unique_ptr<mlc::api::Session> session;
+  std::unique_ptr<mlc::api::Session> session;  // first: its allocator is the one of what follows
   std::vector<mlc::exec::InputArg> inputs;  // reused, so that a run allocates nothing
   std::vector<mlc::exec::OutputArg> outputs;
   std::vector<mlc::exec::InputArg> input_items;  // of lists
   std::vector<MlcTensor> output_items;
   std::vector<std::vector<int64_t>> inferred;
   std::string selftest_text;
+  mlc::AlignedBlock saved_state;
   AsyncRun async;
   std::atomic<bool> is_running{false};   // `async`, up to its call of `done`
   std::atomic<uint32_t> not_done{0};     // calls of `done` that have not returned
@@ -75,6 +76,10 @@ namespace mlc::api {
 
 // The code of a failure; and the error, if the caller wants one.
 int fail(Status status, MlcError** error);
+// The same where there was no memory. Needs none: the error is the one that is kept for this.
+int fail_without_memory(MlcError** error);
+// What that error says. Short enough to need no memory.
+inline Status no_memory() { return Status(Code::Resource, "no memory"); }
 
 // Usage where a function of it is missing; nothing for null.
 Result<std::optional<Allocator>> allocator_of(const MlcAllocator* given);

@@ -6,7 +6,7 @@ add_library(mlrt_shared SHARED ${sources})
 set_target_properties(mlrt_shared PROPERTIES OUTPUT_NAME mlrt EXPORT_NAME mlrt
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib
   LINK_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/api/libmlrt.map)
-target_compile_options(mlrt_shared PRIVATE -fno-exceptions -Wno-restrict "$<$<CONFIG:Release>:${MLC_SMALL_CODE}>")
+target_compile_options(mlrt_shared PRIVATE -Wno-restrict "$<$<CONFIG:Release>:${MLC_SMALL_CODE}>")
 target_compile_definitions(mlrt_shared PRIVATE MLC_VERSION_TEXT="${PROJECT_VERSION}")
 target_link_libraries(mlrt_shared PRIVATE ${libraries})
 include(CheckLinkerFlag)

@@ -4,6 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/out_of_memory.h"
+#include "runtime/api/handles.h"
+
 namespace mlc::api {
 namespace {
 
@@ -19,8 +22,12 @@ void* give(MlcServiceCall* call, uint32_t output, int32_t dtype, uint32_t rank, 
   const auto type = static_cast<DType>(dtype < 0 || dtype > MLC_I2 ? 0 : dtype);
   const bool has_shape = shape && rank <= MLC_MAX_RANK;
   void* data = nullptr;
-  c.failure = c.inner->make(output, has_shape || rank == 0 ? type : DType::None, {shape, has_shape ? rank : 0}, data);
-  return data;
+  // What calls this is no code that exceptions may go through.
+  const bool enough = has_memory_for([&] {
+    c.failure = c.inner->make(output, has_shape || rank == 0 ? type : DType::None, {shape, has_shape ? rank : 0}, data);
+  });
+  if (!enough) c.failure = no_memory();
+  return enough ? data : nullptr;
 }
 
 Status run(const exec::Service& self, exec::ServiceCall& inner) {

@@ -67,7 +67,7 @@ Status Session::load(Compatible token, const SessionOptions& options) {
   const bool is_trusted = model_.is_trusted();
   if (!is_trusted) MLC_RETURN_IF_ERROR(check_declared());
   exec::Limits limits = limits_for(is_trusted, options.limits, probe::host().memory.effective_free_bytes);
-  limits.allocator = allocator_ ? &*allocator_ : nullptr;
+  limits.allocator = allocator();
   const TeamOptions team(*pool_, options.threads, options.pin_caller);
   MLC_ASSIGN(executor_, exec::Executor::create(plan_, *module_, *weights_, team, limits, model_.services()));
   return ok();

@@ -43,6 +43,7 @@ class Session {
   exec::Executor& executor() { return *executor_; }
   const exec::Executor& executor() const { return *executor_; }
   const exec::Plan& plan() const { return plan_; }
+  const Allocator* allocator() const { return allocator_ ? &*allocator_ : nullptr; }  // null: the system's memory
 
   // Executor::run, and E6001 instead of answers from a mapped file that has changed.
   Status run(uint32_t function, std::span<const exec::InputArg> inputs, std::span<exec::OutputArg> outputs,

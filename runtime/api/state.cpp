@@ -1,7 +1,75 @@
+#include <algorithm>
+#include <utility>
+
 #include "runtime/api/handles.h"
+#include "runtime/api/state_bytes.h"
 #include "runtime/api/table.h"
 
-namespace mlc::api::table {
+namespace mlc::api {
+namespace {
+
+// The state of this index: what the manifest says of it, if it does.
+struct NamedState {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+NamedState named_state(const format::Manifest& manifest, uint32_t index, uint64_t elements) {
+  NamedState out{compose("state.{}", index), {static_cast<int64_t>(elements)}};
+  std::vector<const format::Port*> ports;  // each name once
+  for (const format::Method& m : manifest.methods)
+    for (const format::Port& p : m.state)
+      if (std::none_of(ports.begin(), ports.end(), [&](const auto* known) { return known->name == p.name; })) ports.push_back(&p);
+  if (index >= ports.size()) return out;
+  out.name = ports[index]->name;
+  std::vector<int64_t> shape;
+  for (const format::DimRef& d : ports[index]->dims) shape.push_back(d.extent.value_or(-1));
+  if (checked_product(shape) == elements) out.shape = std::move(shape);
+  return out;
+}
+
+Status save(MlcSession& s, MlcBytes& out) {
+  const exec::Executor& executor = s.session->executor();
+  const container::Container& c = s.session->model().container();
+  std::vector<NamedState> names(executor.num_states());
+  std::vector<StateArray> arrays;
+  for (uint32_t i = 0; i < executor.num_states(); ++i) {
+    const exec::StateView state = executor.state(i);
+    if (state.dtype == DType::Str) return Status(Code::Unsupported, "state_save: state {} holds strings", i);
+    if (state.bytes.empty()) continue;  // no run has used it: zeros
+    names[i] = named_state(c.manifest(), i, state.bytes.size() / bytes_of(state.dtype));
+    arrays.push_back({names[i].name, state.dtype, names[i].shape, state.bytes});
+  }
+  MLC_ASSIGN(s.saved_state, encode_state(c.root(), arrays, s.session->allocator()));
+  out = {s.saved_state.data(), s.saved_state.size()};
+  return ok();
+}
+
+Status restore(MlcSession& s, Bytes bytes) {
+  exec::Executor& executor = s.session->executor();
+  const container::Container& c = s.session->model().container();
+  MLC_ASSIGN(const SavedState saved, decode_state(bytes));
+  if (saved.root != c.root()) return Status(Code::InputMismatch, "the saved state is of another container than {}", c.name());
+  std::vector<Bytes> values(executor.num_states());
+  size_t found = 0;
+  for (uint32_t i = 0; i < executor.num_states(); ++i) {
+    const std::string name = named_state(c.manifest(), i, 0).name;
+    const auto array = std::find_if(saved.arrays.begin(), saved.arrays.end(), [&](const StateArray& a) { return a.name == name; });
+    if (array == saved.arrays.end()) continue;
+    const DType dtype = executor.state(i).dtype;
+    if (dtype == DType::Str || array->dtype != dtype)
+      return Status(Code::InputMismatch, "state '{}': found {}, expected {}", name, name_of(array->dtype), name_of(dtype));
+    values[i] = array->bytes;
+    ++found;
+  }
+  if (found != saved.arrays.size())
+    return Status(Code::InputMismatch, "the saved state has {} arrays, variant '{}' knows {} of them", saved.arrays.size(),
+                  s.session->variant().name, found);
+  return executor.set_states(values);
+}
+
+}  // namespace
+
+namespace table {
 
 int state_reset(MlcSession* s, MlcError** error) {
   if (!s) return fail(Status(Code::Usage, "state_reset: no session"), error);
@@ -9,12 +77,18 @@ int state_reset(MlcSession* s, MlcError** error) {
   return MLC_OK;
 }
 
-int state_save(MlcSession*, MlcBytes*, MlcError** error) {
-  return fail(Status(Code::Unsupported, "state_save: not in this build"), error);
+int state_save(MlcSession* s, MlcBytes* out, MlcError** error) {
+  if (!s || !out) return fail(Status(Code::Usage, "state_save: no session, or no place for the result"), error);
+  *out = {};
+  Status status = save(*s, *out);
+  return status.ok() ? int{MLC_OK} : fail(std::move(status), error);
 }
 
-int state_restore(MlcSession*, const void*, uint64_t, MlcError** error) {
-  return fail(Status(Code::Unsupported, "state_restore: not in this build"), error);
+int state_restore(MlcSession* s, const void* data, uint64_t bytes, MlcError** error) {
+  if (!s || !data) return fail(Status(Code::Usage, "state_restore: no session, or no bytes"), error);
+  Status status = restore(*s, {static_cast<const std::byte*>(data), static_cast<size_t>(bytes)});
+  return status.ok() ? int{MLC_OK} : fail(std::move(status), error);
 }
 
-}  // namespace mlc::api::table
+}  // namespace table
+}  // namespace mlc::api

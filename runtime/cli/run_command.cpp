@@ -24,15 +24,20 @@ struct RunOptions {
   bool as_json = false;
 };
 
+struct InUse {
+  OpenModel model;
+  OpenSession session;  // of the model
+};
+
 Result<Report> run(const RunOptions& o, OpenFiles& files) {
-  MLC_ASSIGN(const OpenModel model, open_model(files));
+  MLC_ASSIGN(OpenModel model, open_model(files));
   MLC_ASSIGN(mlio::Target target, choose_target(model, o.input));
   MLC_RETURN_IF_ERROR(check_variant(model, o.variant));
   MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
   const uint64_t start = now_ns();
   MLC_ASSIGN(const std::vector<NamedTensor> inputs, make_inputs(model, target, o.input, files.inputs, memory));
   const uint64_t pre_ns = now_ns() - start;
-  MLC_ASSIGN(const OpenSession session, open_session(model, o.variant, {.taken = memory.shared_with_session()}));
+  MLC_ASSIGN(OpenSession session, open_session(model, o.variant, {.taken = memory.shared_with_session()}));
   say_what_crashed(model.info.file, session.info.variant);
 
   const uint64_t ready = now_ns();
@@ -63,6 +68,7 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   if (o.output.empty()) report.json["outputs"] = json_of(answers);
   else report.json["output_file"] = o.output;
   report.json["timings"] = {{"open_ns", open_ns}, {"pre_ns", pre_ns}, {"run_ns", ran - ready}, {"post_ns", done - ran}};
+  report.in_use = std::make_shared<const InUse>(InUse{std::move(model), std::move(session)});
   return report;
 }
 

@@ -1,5 +1,5 @@
 // Memory whose size comes from a file: it fits the limits and the file by the time this is called, but the machine may
-// still not have it. A vector cannot say so without exceptions, so the size is tried first.
+// still not have it. A vector says so by an exception, which knows no size; so a large one is tried first.
 #pragma once
 
 #include <cstddef>

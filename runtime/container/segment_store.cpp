@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/compose.h"
+#include "base/out_of_memory.h"
 #include "runtime/container/zstd_frames.h"
 #include "signing/hash_tree.h"
 
@@ -148,9 +149,12 @@ Result<const std::byte*> SegmentStore::acquire(uint32_t segment, uint64_t offset
 }
 
 void SegmentStore::prepare(uint32_t segment, uint64_t offset, uint64_t length) const {
-  auto map = healthy_weights(segment, offset, length);
-  if (!map.ok()) return;
-  if (Status status = (*map)->hash_unclaimed(offset, length); !status.ok()) poison_.set(status);
+  // Workers call this. Where there is no memory `acquire` will say so.
+  (void)has_memory_for([&] {
+    auto map = healthy_weights(segment, offset, length);
+    if (!map.ok()) return;
+    if (Status status = (*map)->hash_unclaimed(offset, length); !status.ok()) poison_.set(status);
+  });
 }
 
 }  // namespace mlc::container

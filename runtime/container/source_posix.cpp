@@ -9,9 +9,12 @@
 
 #include "base/compose.h"
 #include "runtime/container/source.h"
+#include "signing/file.h"
 
 namespace mlc::container {
 namespace {
+
+using signing::Descriptor;
 
 // The mode says who may write, access control lists included: their mask stands where the group's bits are.
 bool others_may_write(const struct stat& info) {
@@ -34,6 +37,8 @@ bool folder_is_open_to_others(int fd) {
   return !sticky && others_may_write(info);
 }
 
+constexpr const char* kHowToReplace = "rename a new file over it instead of writing into it, or open it with verify: copy";
+
 Writers writers_of(int fd, const struct stat& info) {
   const int seals = ::fcntl(fd, F_GET_SEALS);  // fails but for files of memory
   if (seals >= 0 && (seals & F_SEAL_WRITE) != 0 && (seals & F_SEAL_SHRINK) != 0) return Writers::Nobody;
@@ -42,12 +47,11 @@ Writers writers_of(int fd, const struct stat& info) {
 
 class FileSource final : public Source {
  public:
-  FileSource(std::string path, int fd, const struct stat& info)
-      : path_(std::move(path)), fd_(fd), size_(static_cast<uint64_t>(info.st_size)), modified_(info.st_mtim),
-        writers_(writers_of(fd, info)) {}
+  // Takes `fd` over where it succeeds.
+  FileSource(std::string path, Descriptor& fd, const struct stat& info)
+      : path_(std::move(path)), writers_(writers_of(fd.get(), info)), fd_(std::move(fd)), size_(static_cast<uint64_t>(info.st_size)), modified_(info.st_mtim) {}
   ~FileSource() override {
     if (mapping_ != nullptr) ::munmap(mapping_, size_);
-    ::close(fd_);
   }
 
   const std::string& name() const override { return path_; }
@@ -57,10 +61,10 @@ class FileSource final : public Source {
     if (!range_within(offset, out.size(), size_))
       return Status(Code::Malformed, "bytes {} to {} + {} lie beyond the end of {}", offset, offset, out.size(), path_);
     while (!out.empty()) {
-      ssize_t n = ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset));
+      ssize_t n = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return Status(Code::NotFound, "cannot read {}: {}", path_, std::strerror(errno));
-      if (n == 0) return Status(Code::Malformed, "{} became shorter while it was read", path_);
+      if (n == 0) return Status(Code::Malformed, 6001, "{} became shorter while it was read", path_).hint(kHowToReplace);
       offset += static_cast<uint64_t>(n);
       out = out.subspan(static_cast<size_t>(n));
     }
@@ -70,7 +74,7 @@ class FileSource final : public Source {
   Result<const std::byte*> map() const override {
     std::lock_guard lock(mu_);
     if (mapping_ == nullptr) {
-      void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd_, 0);
+      void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
       if (address == MAP_FAILED) return Status(Code::Resource, "cannot map {}: {}", path_, std::strerror(errno));
       mapping_ = address;
     }
@@ -78,7 +82,7 @@ class FileSource final : public Source {
   }
 
   void will_need(uint64_t offset, uint64_t length) const override {
-    (void)::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_WILLNEED);
+    (void)::posix_fadvise(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_WILLNEED);
   }
 
   Writers writers() const override { return writers_; }
@@ -88,20 +92,20 @@ class FileSource final : public Source {
   Status unchanged() const override {
     if (writers_ == Writers::Nobody) return ok();
     struct stat now = {};
-    if (::fstat(fd_, &now) != 0) return Status(Code::NotFound, "cannot look at {}: {}", path_, std::strerror(errno));
+    if (::fstat(fd_.get(), &now) != 0) return Status(Code::NotFound, "cannot look at {}: {}", path_, std::strerror(errno));
     const auto size = static_cast<uint64_t>(now.st_size);
     if (size == size_ && now.st_mtim.tv_sec == modified_.tv_sec && now.st_mtim.tv_nsec == modified_.tv_nsec) return ok();
     Status changed(Code::Malformed, 6001, "{} was changed while it was in use", path_);
     if (size != size_) changed.facts.push_back(compose("{} bytes found, {} when it was opened", size, size_));
-    return std::move(changed).hint("rename a new file over it instead of writing into it, or open it with verify: copy");
+    return std::move(changed).hint(kHowToReplace);
   }
 
  private:
   const std::string path_;
-  const int fd_;
+  const Writers writers_;
+  const Descriptor fd_;
   const uint64_t size_;
   const timespec modified_;
-  const Writers writers_;
   mutable std::mutex mu_;
   mutable void* mapping_ = nullptr;  // guarded by mu_ until set, constant afterwards
 };
@@ -114,14 +118,10 @@ std::string kind_of(mode_t mode) {
   return "not a regular file";
 }
 
-// Takes `fd` over.
-Result<std::unique_ptr<Source>> source_of(int fd, const std::string& name) {
+Result<std::unique_ptr<Source>> source_of(Descriptor fd, const std::string& name) {
   struct stat info = {};
-  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    std::string kind = kind_of(info.st_mode);
-    ::close(fd);
-    return Status(Code::NotFound, "{} is {}, not a container", name, kind);
-  }
+  if (::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode))
+    return Status(Code::NotFound, "{} is {}, not a container", name, kind_of(info.st_mode));
   return std::unique_ptr<Source>(std::make_unique<FileSource>(name, fd, info));
 }
 
@@ -129,16 +129,16 @@ Result<std::unique_ptr<Source>> source_of(int fd, const std::string& name) {
 
 Result<std::unique_ptr<Source>> open_file(const std::string& path) {
   // O_NONBLOCK: opening a pipe that nobody writes to must not wait.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (fd < 0) return Status(Code::NotFound, "cannot open {}: {}", path, std::strerror(errno));
-  return source_of(fd, path);
+  Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (!fd.valid()) return Status(Code::NotFound, "cannot open {}: {}", path, std::strerror(errno));
+  return source_of(std::move(fd), path);
 }
 
 Result<std::unique_ptr<Source>> open_descriptor(int fd, const std::string& given_name) {
   const std::string name = given_name.empty() ? compose("descriptor {}", fd) : given_name;
-  const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  if (own < 0) return Status(Code::NotFound, "cannot open {}: {}", name, std::strerror(errno));
-  return source_of(own, name);
+  Descriptor own(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  if (!own.valid()) return Status(Code::NotFound, "cannot open {}: {}", name, std::strerror(errno));
+  return source_of(std::move(own), name);
 }
 
 }  // namespace mlc::container

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/compose.h"
+#include "base/on_exit.h"
 #include "signing/hash_tree.h"
 
 namespace mlc::container {
@@ -64,10 +65,14 @@ void WeightMap::read_ahead(uint64_t leaf) {
 }
 
 Status WeightMap::settle(uint64_t leaf) {
+  LeafState found = Unknown;  // also where memory for the failure is missing: somebody else may try
+  const OnExit tell([&] {
+    states_[leaf].store(found, std::memory_order_release);
+    states_[leaf].notify_all();
+  });
   read_ahead(leaf);
   Status status = fetch_and_hash(leaf);
-  states_[leaf].store(status.ok() ? Good : Bad, std::memory_order_release);
-  states_[leaf].notify_all();
+  found = status.ok() ? Good : Bad;
   return status;
 }
 

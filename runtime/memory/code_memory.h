@@ -11,7 +11,7 @@
 
 #include "base/checked.h"
 #include "base/status.h"
-#include "runtime/compatible.h"
+#include "runtime/memory/code_pages.h"
 
 namespace mlc {
 

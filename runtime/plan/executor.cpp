@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/compose.h"
+#include "base/on_exit.h"
 #include "runtime/memory/poison.h"
 #include "runtime/plan/binding.h"
 #include "runtime/plan/program.h"
@@ -428,14 +429,18 @@ Status Executor::why_stopped() const {
 Status Executor::run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs,
                      const RunOptions& options) {
   meter_.start(options.work.value_or(limits_.work), options.cancelled);
-  team_.start_run();
-  Status status = meter_.poll() ? run_function(function, inputs, outputs) : why_stopped();
-  team_.end_run();
+  Status status = run_with_team(function, inputs, outputs);
   if (status.code != Code::Resource || status.number != 0) return status;
   status.number = 6006;
   return std::move(status)
       .fact("used: {} of the {} bytes of memory that the session may hold", budget_->held, budget_->limit)
       .hint("--memory-limit 1G lets it hold more");
+}
+
+Status Executor::run_with_team(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {
+  team_.start_run();
+  const OnExit end([&] { team_.end_run(); });
+  return meter_.poll() ? run_function(function, inputs, outputs) : why_stopped();
 }
 
 Status Executor::run_function(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {
@@ -547,8 +552,43 @@ Status Executor::infer(uint32_t function, std::span<const InputArg> inputs, std:
 }
 
 void Executor::reset_states() {
-  for (AlignedBlock& s : states_)
-    if (s.data()) std::memset(s.data(), 0, s.size());
+  for (AlignedBlock& s : states_) {
+    budget_->held -= s.size();
+    s = AlignedBlock();
+  }
+  ++generation_;
+}
+
+StateView Executor::state(uint32_t index) const {
+  StateView out{DType::None, {states_[index].data(), static_cast<size_t>(states_[index].size())}};
+  for (const Function& f : plan_.functions)
+    for (const Buffer& b : f.buffers)
+      if (b.kind == BufferKind::State && b.index == index) out.dtype = b.dtype;
+  return out;
+}
+
+Status Executor::set_states(std::span<const Bytes> values) {
+  std::vector<AlignedBlock> fresh(states_.size());
+  uint64_t more = 0;  // than now is held, while both are there
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].empty() || (states_[i].data() && values[i].size() == states_[i].size())) continue;
+    const uint64_t bytes = values[i].size();
+    if (bytes > budget_->available() - more) return budget_->refusal("states", bytes);
+    auto block = AlignedBlock::allocate(bytes, budget_->allocator);
+    if (!block) return std::move(block).status().note("state");
+    fresh[i] = std::move(*block);
+    more += bytes;
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (fresh[i].data() || values[i].empty()) {
+      budget_->held += fresh[i].size();
+      budget_->held -= states_[i].size();
+      states_[i] = std::move(fresh[i]);
+    }
+    if (!values[i].empty()) std::memcpy(states_[i].data(), values[i].data(), values[i].size());
+  }
+  ++generation_;
+  return ok();
 }
 
 std::optional<Executor::ProfileEntry> Executor::profile(uint32_t function, uint64_t index) const {

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/checked.h"
 #include "base/dtype.h"
 #include "base/status.h"
 #include "base/work_meter.h"
@@ -90,6 +91,10 @@ struct RunOptions {
   CancelFlag* cancelled = nullptr;  // ends the run when it is set; null: nobody does
   std::optional<WorkLimits> work;                // instead of the session's
 };
+struct StateView {
+  DType dtype = DType::None;
+  Bytes bytes;  // none: no run has used it, and a run will find zeros
+};
 struct MemoryBudget;
 struct Service;
 class ProgramRunner;
@@ -115,7 +120,13 @@ class Executor {
   // it. Unsupported for programs: there only a run tells.
   Status infer(uint32_t function, std::span<const InputArg> inputs, std::vector<std::vector<int64_t>>& shapes);
 
-  void reset_states();  // to zeros
+  void reset_states();  // to zeros, of whatever length the next run wants
+  // By index; valid until the next run or set_states.
+  uint32_t num_states() const { return static_cast<uint32_t>(states_.size()); }
+  StateView state(uint32_t index) const;
+  // All of them to these bytes, which are copied; none: to zeros. Resource, and they are what they were. A run that wants one
+  // of another length fails.
+  Status set_states(std::span<const Bytes> values);
 
   unsigned workers() const { return team_.workers(); }
   uint64_t arena_bytes() const { return arena_.size(); }
@@ -140,6 +151,7 @@ class Executor {
   Executor(const Plan& plan, const KernelModule& module, const Constants& constants, const TeamOptions& team,
            const Limits& limits);
 
+  Status run_with_team(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
   Status run_function(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
   Status gather();             // all workers of the team
   Status why_stopped() const;  // of a run that the meter ended

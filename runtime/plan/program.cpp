@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/compose.h"
+#include "base/on_exit.h"
 #include "runtime/plan/binding.h"
 
 namespace mlc::exec {
@@ -72,6 +73,15 @@ Status ProgramRunner::run(uint32_t function, std::span<const InputArg> inputs, s
   main_results_.clear();
   strings_.clear();
   steps_left_ = max_steps_;
+  bool succeeded = false;
+  const OnExit clean([&] {
+    main_args_.clear();
+    if (!succeeded) {
+      main_results_.clear();
+      for (Frame& frame : frames_) frame.clear();
+    }
+    work_.close();
+  });
   MLC_RETURN_IF_ERROR(main_args_.resize(inputs.size()));
   MLC_RETURN_IF_ERROR(main_results_.resize(f.outputs.size()));
   Status status;
@@ -85,8 +95,7 @@ Status ProgramRunner::run(uint32_t function, std::span<const InputArg> inputs, s
     else status = keep(main_results_[i]);
   }
   for (size_t i = 0; i < outputs.size() && status.ok(); ++i) status = give_output(f.outputs[i], main_results_[i], outputs[i]);
-  if (!status.ok()) main_results_.clear();
-  work_.close();
+  succeeded = status.ok();
   return status;
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/compose.h"
+#include "base/on_exit.h"
 #include "runtime/memory/code_memory.h"
 #include "runtime/probe/native.h"
 #include "runtime/probe/probe.h"
@@ -75,6 +76,7 @@ class LinuxSources final : public Sources {
   std::optional<std::string> read_file(const std::string& path) const override {
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) return std::nullopt;
+    const OnExit close_file([&] { close(fd); });
     std::string text;
     char buffer[4096];
     bool good = true;
@@ -85,7 +87,6 @@ class LinuxSources final : public Sources {
       if (n <= 0) break;
       text.append(buffer, static_cast<size_t>(n));
     }
-    close(fd);
     return good ? std::optional(std::move(text)) : std::nullopt;
   }
   uint64_t page_size() const override {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "base/on_exit.h"
 #include "runtime/threads/affinity.h"
 
 namespace mlc {
@@ -10,11 +11,10 @@ namespace mlc {
 Team::Team(const TeamOptions& options)
     : pool_(options.pool), workers_(options.workers == 0 ? pool_.workers() : std::min(options.workers, pool_.workers())),
       is_pinned_(!pool_.seats_.empty() && (pool_.pin_ || (options.pin_caller && workers_ == pool_.workers()))),
-      pins_caller_(is_pinned_ && options.pin_caller), barrier_(workers_, pool_.crowd_) {
-  slots_.reserve(workers_);
-}
+      pins_caller_(is_pinned_ && options.pin_caller), barrier_(workers_, pool_.crowd_),
+      slots_(new WorkerPool::Slot*[workers_]) {}
 
-Team::~Team() { assert(slots_.empty() && "a run goes on"); }
+Team::~Team() { assert(!is_here_ && "a run goes on"); }
 
 void Team::start_run() {
   pool_.crowd_.working.fetch_add(1, std::memory_order_relaxed);
@@ -27,14 +27,15 @@ void Team::end_run() {
 }
 
 Status Team::gather(WorkMeter& meter) {
-  if (workers_ == 1 || !slots_.empty()) return ok();
+  if (workers_ == 1 || is_here_) return ok();
   run_since_ns_ = meter.started_ns();
   if (!pool_.borrow(*this, meter)) return Status(Code::Cancelled, "the run ended while it waited for threads");
-  for (unsigned w = 1; w < workers_; ++w)
-    if (Status started = pool_.start_thread(*slots_[w]); !started.ok()) {
-      dismiss();
-      return started;
-    }
+  bool complete = false;
+  const OnExit leave([&] {
+    if (!complete) dismiss();
+  });
+  for (unsigned w = 1; w < workers_; ++w) MLC_RETURN_IF_ERROR(pool_.start_thread(*slots_[w]));
+  complete = true;
   if (pins_caller_) pin_caller(pool_.seat_of(*slots_[0]));
   return ok();
 }
@@ -47,12 +48,12 @@ void Team::pin_caller(const int& seat) {
 }
 
 void Team::dismiss() {
-  if (!slots_.empty()) pool_.give_back(*this);
+  if (is_here_) pool_.give_back(*this);
 }
 
 void Team::run(Job job, void* context) {
   if (workers_ == 1) return job(context, 0);
-  assert(slots_.size() == workers_ && "nobody is here");
+  assert(is_here_ && "nobody is here");
   job_ = job;
   context_ = context;
   WorkerPool::Slot& home = *slots_[0];

@@ -10,7 +10,8 @@
 
 #include <pthread.h>
 
-#include <vector>
+#include <memory>
+#include <span>
 
 #include "base/status.h"
 #include "base/work_meter.h"
@@ -65,8 +66,9 @@ class Team {
   int caller_seat_ = -1;       // where `caller_` was pinned to
   pthread_t caller_{};
   Barrier barrier_;
-  std::vector<WorkerPool::Slot*> slots_;  // of the workers that are here
-  uint64_t run_since_ns_ = 0;             // the run that they are here for
+  const std::unique_ptr<WorkerPool::Slot*[]> slots_;  // of the workers
+  bool is_here_ = false;                              // the workers are: `slots_` are theirs
+  uint64_t run_since_ns_ = 0;                         // the run that they are here for
   Job job_ = nullptr;
   void* context_ = nullptr;
 };

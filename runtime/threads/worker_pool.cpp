@@ -91,24 +91,26 @@ unsigned WorkerPool::waiting() {
 bool WorkerPool::seat(Team& team) {
   if (free_ < team.workers_) return false;
   free_ -= team.workers_;
-  for (Slot& slot : slots_) {
-    if (slot.taken) continue;
-    slot.taken = true;
-    team.slots_.push_back(&slot);  // there is room for all
-    if (team.slots_.size() == team.workers_) break;
+  // From now on: who waits on a CPU that one of them is going to need must not spin there.
+  crowd_.working.fetch_add(static_cast<int32_t>(team.workers_), std::memory_order_relaxed);
+  unsigned count = 0;
+  for (Slot* slot = slots_.data(); count < team.workers_; ++slot) {
+    if (slot->taken) continue;
+    slot->taken = true;
+    team.slots_[count++] = slot;
   }
+  team.is_here_ = true;
   return true;
 }
 
 bool WorkerPool::borrow(Team& team, WorkMeter& meter) {
-  const auto others = static_cast<int32_t>(team.workers_ - 1);
+  crowd_.working.fetch_sub(1, std::memory_order_relaxed);  // the caller is one of those who are seated
   mu_.lock();
   if (passed_over_ && !(favoured_ == &team && may_come_back(team))) serve_waiters();
   bool served = (!waiters_ || passed_over_) && seat(team);
   if (served) {
     serve_waiters();  // there may be enough slots for them as well
   } else {
-    crowd_.working.fetch_sub(1, std::memory_order_relaxed);
     Waiter waiter{team, meter.bell(), now_ns()};
     Waiter** last = &waiters_;
     while (*last) last = &(*last)->next;
@@ -125,22 +127,21 @@ bool WorkerPool::borrow(Team& team, WorkMeter& meter) {
       Waiter** at = &waiters_;
       while (*at != &waiter) at = &(*at)->next;
       *at = waiter.next;
+      crowd_.working.fetch_add(1, std::memory_order_relaxed);
       serve_waiters();  // it may have been the one that those behind it waited for
     }
-    crowd_.working.fetch_add(1, std::memory_order_relaxed);
   }
   mu_.unlock();
-  if (served) crowd_.working.fetch_add(others, std::memory_order_relaxed);
   return served;
 }
 
 void WorkerPool::give_back(Team& team) {
   crowd_.working.fetch_sub(static_cast<int32_t>(team.workers_ - 1), std::memory_order_relaxed);
   mu_.lock();
-  for (Slot* slot : team.slots_) slot->taken = false;
+  for (unsigned w = 0; w < team.workers_; ++w) team.slots_[w]->taken = false;
   free_ += team.workers_;
   const Slot& awake = *team.slots_[1];
-  team.slots_.clear();
+  team.is_here_ = false;
   // What was borrowed for a run of some microseconds costs several times as much to hand over.
   if (waiters_ && free_ >= waiters_->team.workers_ && may_come_back(team)) {
     favoured_ = &team;

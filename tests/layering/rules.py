@@ -53,9 +53,12 @@ FLATBUFFERS = (
     "tests/",
 )
 
-# Libraries that report errors as values and are built without exceptions.
+# Libraries that report errors as values: no throw, try and catch but in the one header where a lack of memory ends.
 NO_EXCEPTIONS = ("base/", "schema/", "signing/", "runtime/", "loaders/")
-NO_EXCEPTIONS_BUT = ("base/cli/", "runtime/cli/", "runtime/trust/", "runtime/mlio/mlio.cpp")
+NO_EXCEPTIONS_BUT = ("base/cli/", "runtime/cli/", "runtime/trust/", "runtime/mlio/mlio.cpp", "base/out_of_memory.h")
+# Those of libmlrt are unwound through on the way there; all others of these folders are built with -fno-exceptions.
+UNWOUND = ("mlc_base", "mlc_schema", "mlc_signing", "mlc_container_reader", "mlc_probe", "mlc_match", "mlc_threads",
+           "mlc_memory", "mlc_plan", "mlc_loader_elf", "mlc_loader_portable", "mlrt", "mlrt_shared")
 
 # Who may print, ask the environment or end the process: tools, tests. Libraries answer.
 SPEAKERS = ("base/cli/", "packager/cli/", "runtime/cli/", "tests/", "bench/")

@@ -1,5 +1,5 @@
 // A container with code that runs: y[i] = a x[i] + w[i], w[k] = k, compiled by the packager's own emitters for this
-// machine and as portable code, with a weight, a golden vector, an asset, a program on lists and a variant for no machine at
+// machine and as portable code, with a weight, a golden vector, an asset, programs on lists and with state, and a variant for no machine at
 // all. The portable form has a = 3 and so has the native one, unless the test wants to see which of them answers.
 #pragma once
 
@@ -64,7 +64,7 @@ kernel "scale" tiles (floordiv (add $ "n" 15) 16) range %b %e {
   return std::move(module->bytes);
 }
 
-// main: the kernel. rows: a list without and with one of its items, and that item.
+// main: the kernel. rows: a list without and with one of its items, and that item. shift: the x of the run before.
 inline std::vector<std::byte> sample_plan(int64_t factor) {
   const auto plan = plan::parse(R"(plan function "main" {
     $0 = const 4 $1 = const 16 $2 = dim 0 0 $3 = const )" + std::to_string(factor) + R"( $4 = mul $2 $0 $5 = ceildiv $2 $1
@@ -81,6 +81,13 @@ inline std::vector<std::byte> sample_plan(int64_t factor) {
     %2 = at (%0, %1) "SequenceAt_0"
     %3 = erase (%0, %1)
     %4 = make (%3, %0)
+  }
+  function "shift" {
+    $0 = dim 0 0 $1 = const 4 $2 = mul $0 $1 $3 = const 0
+    buffer #0 f32 bytes $2 input 0 buffer #1 f32 bytes $2 output 0 buffer #2 f32 bytes $2 state 0
+    input "x" f32 [$0] #0 output "y" f32 [$0] #1 arena $3
+    copy (#1, #2) one
+    copy (#2, #0) one
   })");
   REQUIRE_MESSAGE(plan.ok(), plan.status().text());
   return plan::encode(*plan);
@@ -115,6 +122,13 @@ inline void add_sample_programs(container::ContainerBuilder& b) {
   port.dtype = DType::I64;
   rows.inputs.push_back(port);
   b.add_method(rows);
+  format::Method shift = method;
+  shift.name = "shift";
+  port.dtype = DType::F32;
+  port.name = "before";
+  port.dims = {format::DimRef::symbol(0)};
+  shift.state = {port};
+  const uint32_t shift_method = b.add_method(shift);
   format::Golden golden;
   golden.name = "first";
   golden.method = main;
@@ -124,6 +138,14 @@ inline void add_sample_programs(container::ContainerBuilder& b) {
   golden.outputs.push_back(b.golden_array(0, DType::F32, {4}, bytes_of_values(std::vector<float>{3, 7, 11, 15})));
   golden.tolerance.push_back({0, format::Metric::Rel, 1e-6});
   b.add_golden(golden);
+  format::Golden zeros;
+  zeros.name = "zeros";
+  zeros.method = shift_method;
+  zeros.entry = format::GoldenEntry::Run;
+  zeros.bindings = {2};
+  zeros.inputs.push_back(b.golden_array(0, DType::F32, {2}, bytes_of_values(std::vector<float>{5, 6})));
+  zeros.outputs.push_back(b.golden_array(0, DType::F32, {2}, bytes_of_values(std::vector<float>{0, 0})));
+  b.add_golden(zeros);
 }
 
 // Variants, in the order of the manifest: alien, native-test, portable.
@@ -250,12 +272,10 @@ struct Session {
   MlcSession* session = nullptr;
   Told told;
 
-  explicit Session(const Opened& opened, const char* variant = nullptr, uint32_t threads = 0, const char* require = nullptr) {
+  explicit Session(const Opened& opened, const char* variant = nullptr, uint32_t threads = 0, const char* require = nullptr)
+      : Session(opened, options_of(variant, threads, require)) {}
+  Session(const Opened& opened, const MlcSessionOptions& o) {
     REQUIRE_MESSAGE(opened.model, opened.told.text);
-    auto o = sized<MlcSessionOptions>();
-    o.variant = variant;
-    o.require = require;
-    o.threads = threads;
     told = told_by([&](MlcError** error) { return lib().session_create(opened.model, &o, &session, error); });
     CHECK((session != nullptr) == (told.code == MLC_OK));
   }
@@ -286,6 +306,15 @@ struct Session {
     REQUIRE_MESSAGE(ran.code == MLC_OK, ran.text);
     const auto* y = static_cast<const float*>(out[0].data);
     return {y, y + out[0].bytes / 4};
+  }
+
+ private:
+  static MlcSessionOptions options_of(const char* variant, uint32_t threads, const char* require) {
+    auto o = sized<MlcSessionOptions>();
+    o.variant = variant;
+    o.require = require;
+    o.threads = threads;
+    return o;
   }
 };
 

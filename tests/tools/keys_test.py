@@ -87,6 +87,13 @@ def keys_are_never_overwritten(t):
     assert not (t.dir / "x.pem").exists()
 
 
+def verify_says_whether_the_weights_were_read(t):
+    path = sample(t)
+    t.run("mlpack", "sign", path)
+    assert "ok, the weights not read: --deep" in t.run("mlpack", "verify", path).stdout
+    assert "ok, every leaf" in t.run("mlpack", "verify", path, "--deep").stdout
+
+
 def trust_accepts_keys_and_the_named_signer_of_a_file(t):
     key_id = t.json("mlpack", "keygen", "-o", "k.pem")["key_id"]
     path = sample(t, key="k.pem")

@@ -45,6 +45,16 @@ void add_caches(Method& method) {
     }
 }
 
+// Their length is known when the run ends.
+void add_results_of_the_run(Method& method) {
+  for (int k = 0; k < 3; ++k) {
+    Port cut = port("cut." + std::to_string(k) + ".state");
+    cut.dims = {DimRef::symbol(0), DimRef::symbol(static_cast<uint32_t>(method.dims.size()))};
+    method.dims.push_back({cut.name + ".1", 0, INT64_MAX, 1});
+    method.outputs.push_back(cut);
+  }
+}
+
 void make_rich(container::ContainerBuilder& builder, Method& method) {
   builder.manifest.model.title = "A sample";
   builder.manifest.model.licence = "CC0-1.0";
@@ -75,6 +85,7 @@ void make_rich(container::ContainerBuilder& builder, Method& method) {
   audio.dims = {DimRef::symbol(0), DimRef::symbol(1)};
   method.inputs.push_back(audio);
   add_caches(method);
+  add_results_of_the_run(method);
 }
 
 Status write_sample(const std::string& path, uint64_t version, bool rich) {
@@ -137,7 +148,7 @@ Status write_sample(const std::string& path, uint64_t version, bool rich) {
   golden.outputs = {builder.golden_array(0, DType::F32, {4}, pattern(16, 7))};
   if (rich) {
     golden.entry = GoldenEntry::Core;
-    golden.bindings = {1, 100, 64};
+    golden.bindings = {1, 100, 64, 5, 5, 5};
     golden.tolerance = {{0, Metric::Abs, 1e-4}};
   }
   builder.add_golden(golden);

@@ -167,6 +167,13 @@ TEST_CASE("null where the header does not allow it is wrong usage, and nothing e
   open_with([&](auto& o) { o.num_services = 1, o.services = no_service; });
   open_with([](auto& o) { o.num_untrusted_services = 1; });
   open_with([&](auto& o) { o.num_untrusted_services = 1, o.untrusted_services = no_text; });
+  const MlcBytes no_bytes{};
+  open_with([](auto& o) { o.num_trust_key_data = 1; });
+  open_with([&](auto& o) { o.num_trust_key_data = 1, o.trust_key_data = &no_bytes; });
+  auto no_reader = sized<MlcReader>();
+  open_with([&](auto& o) { o.path = nullptr, o.reader = &no_reader; });
+  auto no_allocator = sized<MlcAllocator>();
+  open_with([&](auto& o) { o.allocator = &no_allocator; });
   auto whole = sized<MlcOpenOptions>();
   whole.path = s.unsigned_file.c_str();
   MlcFile* file = nullptr;
@@ -210,6 +217,9 @@ TEST_CASE("null where the header does not allow it is wrong usage, and nothing e
   MlcSession* another = nullptr;
   refused([&](MlcError** e) { return a.session_create(nullptr, nullptr, &another, e); });
   refused([&](MlcError** e) { return a.session_create(model, nullptr, nullptr, e); });
+  auto with_allocator = sized<MlcSessionOptions>();
+  with_allocator.allocator = &no_allocator;
+  refused([&](MlcError** e) { return a.session_create(model, &with_allocator, &another, e); });
   auto session_info = sized<MlcSessionInfo>();
   refused_silently(a.session_info(nullptr, &session_info));
   refused([&](MlcError** e) { return a.pool_create(nullptr, nullptr, e); });
@@ -225,6 +235,10 @@ TEST_CASE("null where the header does not allow it is wrong usage, and nothing e
   refused([&](MlcError** e) { return a.infer_shapes(session, nullptr, nullptr, 1, &tensor, 1, e); });
   refused([&](MlcError** e) { return a.infer_shapes(session, nullptr, &in, 1, nullptr, 1, e); });
   refused([&](MlcError** e) { return a.state_reset(nullptr, e); });
+  refused([&](MlcError** e) { return a.state_save(nullptr, &bytes, e); });
+  refused([&](MlcError** e) { return a.state_save(session, nullptr, e); });
+  refused([&](MlcError** e) { return a.state_restore(nullptr, &x, 4, e); });
+  refused([&](MlcError** e) { return a.state_restore(session, nullptr, 4, e); });
   auto result = sized<MlcSelftest>();
   refused([&](MlcError** e) { return a.selftest(nullptr, nullptr, &result, e); });
   refused([&](MlcError** e) { return a.selftest(session, nullptr, nullptr, e); });

@@ -128,7 +128,7 @@ TEST_CASE("inputs are checked: name, type, rank, size, missing, twice, unknown p
     CHECK(told.code == MLC_USAGE);
     CHECK_MESSAGE(told.message == std::string("no program '") + program + "' in variant 'native-test'", told.message);
     REQUIRE(told.facts.size() == 1);
-    CHECK(told.facts[0] == "it has main, rows");
+    CHECK(told.facts[0] == "it has main, rows, shift");
   }
   CHECK(session.answer(iota(16)) == expected_answer(iota(16)));  // as usable as before
 }
@@ -184,7 +184,7 @@ TEST_CASE("the self-test passes on right code and fails on code that computes so
       auto result = sized<MlcSelftest>();
       const Told told = told_by([&](MlcError** e) { return lib().selftest(session.session, nullptr, &result, e); });
       CHECK(told.code == (right ? MLC_OK : MLC_SELFTEST));
-      CHECK(result.vectors == 1);
+      CHECK(result.vectors == 2);
       CHECK(result.failures == (right ? 0 : 1));
       CHECK(result.max_abs == (right ? 0 : 4));
       CHECK(result.max_rel == doctest::Approx(right ? 0 : 4.0 / 15));

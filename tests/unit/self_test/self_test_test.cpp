@@ -17,7 +17,7 @@ using namespace mlc;
 
 namespace {
 
-const auto kSilent = [](const std::string&) {};
+const auto kSilent = [](const compile::Stage&) {};
 
 // y = 2x of four floats, portable and for this machine, with golden vectors of these names. `answer`: what is expected of the
 // second element, which is 2 * 0.5.

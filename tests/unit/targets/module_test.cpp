@@ -30,7 +30,7 @@ TEST_CASE("modules of every target keep the rules of the loader") {
   std::vector<std::unique_ptr<RandomKernel>> keep;
   const auto kernels = some_kernels(pool, 8, keep);
   for (const Target& t : targets::all_targets()) {
-    if (!t.standard || t.family == Family::Portable) continue;
+    if (!is_plain(t) || t.family == Family::Portable) continue;
     auto module = targets::emit_module(t, kernels);
     if (!module.ok()) FAIL(t.name << ": " << module.status().text());
     const Machine machine = t.family == Family::X86       ? Machine::X86_64
@@ -49,7 +49,7 @@ TEST_CASE("emitting twice gives the same bytes") {
   std::vector<std::unique_ptr<RandomKernel>> keep;
   const auto kernels = some_kernels(pool, 14, keep);
   for (const Target& t : targets::all_targets()) {
-    if (!t.standard) continue;
+    if (!is_plain(t)) continue;
     auto a = targets::emit_module(t, kernels), b = targets::emit_module(t, kernels);
     REQUIRE(a.ok());
     REQUIRE(b.ok());

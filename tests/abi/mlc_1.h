@@ -1,0 +1,433 @@
+/* The library's contract, in C. `mlc_get_api` and `mlc_version_string` are the only symbols; everything else is behind
+ * the table, whose fields are only ever appended.
+ *
+ *   const MlcApi* mlc = mlc_get_api(MLC_API_VERSION);   null: the library is older than this header
+ *
+ * Structs. All but MlcTensor, MlcString, MlcBytes and MlcService, which stay as they are, start with `size`, which the caller sets to
+ * sizeof before the call, of structs that it fills and of structs that the library fills. New fields are only appended.
+ * The library reads and writes no byte behind `size`: a field that the caller's header does not have yet counts as zero,
+ * and of a struct to be filled the fields that the library does not know yet become zero. MLC_USAGE where `size` is
+ * smaller than the struct was in version 1.
+ *
+ * Handles are opaque; release accepts null. Everything else that is null where this header does not allow it gives
+ * MLC_USAGE. Functions that return int give 0 or one of the codes below, and, where the last parameter is an MlcError**
+ * that is not null, an error to be released. Where there is no memory for an error, code and sentence are there
+ * nevertheless: the error is one that the library keeps for this.
+ *
+ * What must outlive what. A model outlives its sessions. What options point to is copied, but for the memory of
+ * MlcOpenOptions, readers, allocators, pools and the `user` of services, which outlive the model or session that was made
+ * with them. Strings and bytes handed out belong to the handle they came from and live as long as it does, unless said
+ * otherwise.
+ *
+ * Threads. A model is immutable and may be shared by threads. A session is used by one thread at a time; many sessions of
+ * one model share one copy of the weights. Cancel tokens and pools may be used by all threads at once.
+ *
+ * The library prints nothing, never exits, throws nothing out, installs no signal handlers and reads no environment
+ * variables. Memory that cannot be had is MLC_RESOURCE; model and session can be used as before. A container file that is
+ * truncated while it is mapped may raise SIGBUS in whoever reads it: see MLC_VERIFY_*.
+ */
+#ifndef MLC_RUNTIME_API_MLC_H
+#define MLC_RUNTIME_API_MLC_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MLC_API_VERSION 1u
+#define MLC_EXPORT __attribute__((visibility("default")))
+
+typedef struct MlcFile MlcFile;
+typedef struct MlcModel MlcModel;
+typedef struct MlcSession MlcSession;
+typedef struct MlcError MlcError;
+typedef struct MlcCancel MlcCancel;
+typedef struct MlcPool MlcPool;
+
+/* The numbers are the exit codes of the tools. */
+enum {
+  MLC_OK = 0, MLC_NO = 1, MLC_USAGE = 2, MLC_NOT_FOUND = 3, MLC_MALFORMED = 4, MLC_NO_VARIANT = 5,
+  MLC_INPUT_MISMATCH = 6, MLC_RESOURCE = 7, MLC_CANCELLED = 8, MLC_UNSIGNED = 10, MLC_UNTRUSTED = 11,
+  MLC_BAD_SIGNATURE = 12, MLC_EXPIRED = 13, MLC_UNSUPPORTED = 20, MLC_SELFTEST = 21, MLC_INTERNAL = 70
+};
+
+/* Element types; the numbers of base/dtype.h. */
+typedef enum MlcDType {
+  MLC_NONE = 0, MLC_F64 = 1, MLC_F32 = 2, MLC_F16 = 3, MLC_BF16 = 4, MLC_F8E4M3 = 5, MLC_F8E5M2 = 6, MLC_I64 = 7,
+  MLC_I32 = 8, MLC_I16 = 9, MLC_I8 = 10, MLC_I4 = 11, MLC_U64 = 12, MLC_U32 = 13, MLC_U16 = 14, MLC_U8 = 15,
+  MLC_U4 = 16, MLC_BOOL = 17, MLC_STR = 18, MLC_F8E4M3FNUZ = 19, MLC_F8E5M2FNUZ = 20,
+  MLC_F4E2M1 = 21, MLC_F8E8M0 = 22, MLC_U2 = 23, MLC_I2 = 24
+} MlcDType;
+
+#define MLC_MAX_RANK 8
+
+/* An element of an array of MLC_STR: bytes, meant to be UTF-8, without a zero at the end. Those of an output belong to
+ * the session until its next run, also where the array itself is memory of the caller. */
+typedef struct MlcString {
+  const char* data;
+  uint64_t bytes;
+} MlcString;
+
+typedef struct MlcBytes {
+  const void* data;
+  uint64_t bytes;
+} MlcBytes;
+
+/* A dense array in C order, or a list of arrays (of such lists, ...) where a port has a list_depth that is not 0. An
+ * optional is a list of at most one item; a list among the inputs that is not given is empty. A map of the model is two
+ * ports: NAME.keys, and NAME.values with the value of each key at its place, in each row if there are several maps.
+ *
+ * An array. As an input it is borrowed for the length of the call, and used without a copy if `data` is
+ * 64-byte aligned (and, for the untrusted, a multiple of 64 bytes long). As an output, `data` null asks for memory of the
+ * session, valid until its next run; otherwise `bytes` is the capacity. After a run dtype, rank, shape and bytes of outputs
+ * say what is there; `shape` belongs to the session.
+ *
+ * A list has the items `items`, whose list_depth is one less, and no data, rank or shape of its own. Those of an output
+ * belong to the session, with all that they point to, until its next run. */
+typedef struct MlcTensor {
+  const char* name; /* null: by position */
+  void* data;
+  uint64_t bytes;
+  int32_t dtype; /* an MlcDType; what a caller writes may be any number */
+  uint32_t rank;
+  const int64_t* shape;
+  uint32_t list_depth; /* 0: an array */
+  uint32_t num_items;
+  const struct MlcTensor* items;
+  uint64_t reserved[2]; /* 0; for memory of devices */
+} MlcTensor;
+
+/* Memory of the application: for arenas, outputs, copies of inputs and of weights, and all else that grows with the model's
+ * data. Small things (names, tables of the manifest) come from the heap. `allocate` gives `bytes` at a multiple of
+ * `alignment`, a power of two, or null; it and `release` may be called by several threads at once. */
+typedef struct MlcAllocator {
+  uint32_t size;
+  void* (*allocate)(void* user, uint64_t bytes, uint64_t alignment);
+  void (*release)(void* user, void* memory, uint64_t bytes, uint64_t alignment);
+  void* user;
+} MlcAllocator;
+
+/* A container that the application reads: `read` fills `out` with `bytes` bytes from `offset` on and gives 0, or another
+ * number, after which what needed them fails with MLC_NOT_FOUND. It may be called by several threads at once, as long as
+ * the model lives. Weights are copied, as they are used and verified (MLC_VERIFY_COPY). */
+typedef struct MlcReader {
+  uint32_t size;
+  uint64_t bytes; /* of the container */
+  int (*read)(void* user, uint64_t offset, void* out, uint64_t bytes);
+  void* user;
+} MlcReader;
+
+/* The untrusted. A file whose native code may not run (MlcModelInfo.native_allowed is 0) runs in its portable form, with
+ * no services but those of untrusted_services, at most 1.5 s for each run and 192 MiB of memory for each session, unless
+ * the session's options say otherwise. spec/untrusted.md has the whole of it. */
+#define MLC_NO_LIMIT UINT64_MAX
+
+/* Services. What a model needs that neither its code nor this library has, decoding a picture above all, is done by the
+ * application: a function that it registers by name when it opens the model. A variant that needs a service which is not
+ * registered does not fit (`explain` says so); a name that no model asks for costs nothing. The services that mlrun
+ * offers, and what each promises, are in spec/services.md; whoever registers one of these names promises the same.
+ *
+ * One call. `options` and the inputs belong to the library and stay for the length of the call; inputs are arrays, and
+ * their names and num_items are not set. For each result the function asks `result` for memory, once, with its type and
+ * shape, and fills it: 64-byte aligned, for the elements that the shape has. Null: the result is not what the model
+ * wants, or there is no memory; the run fails then, and the function returns, with any code. It returns 0 when all
+ * results are there, or MLC_INPUT_MISMATCH, MLC_MALFORMED, MLC_RESOURCE or MLC_UNSUPPORTED (anything else counts as
+ * MLC_INTERNAL) with a sentence in `message`, which ends with a zero. The run fails with code and sentence.
+ *
+ * The function is called by the thread that runs the session, and by several at once where there are several sessions.
+ * It may cancel the session, and call nothing else of it. It throws nothing and leaves by returning. Inputs may come from
+ * a file of a stranger: a function that needs more than `memory_bytes` returns MLC_RESOURCE. */
+typedef struct MlcServiceCall {
+  uint32_t size;
+  uint32_t num_inputs, num_outputs;
+  const char* options;
+  const MlcTensor* inputs;
+  void* (*result)(struct MlcServiceCall* call, uint32_t output, int32_t dtype, uint32_t rank, const int64_t* shape);
+  char message[256];
+  uint64_t memory_bytes;           /* what the function may take while it runs, with its results: what is left of the
+                                      session's limit; a library whose `size` ends before this field sets none */
+} MlcServiceCall;
+
+typedef struct MlcService {
+  const char* name;                /* "image.decode"; copied */
+  int (*run)(void* user, MlcServiceCall* call);
+  void* user;                      /* outlives the model */
+} MlcService;
+
+/* When and where weights are compared with their digests. LAZY: they are mapped, and compared before their first use; size
+ * and time of the file are looked at before and after each run, which fails with E6001 if they have changed. FULL: as LAZY,
+ * and everything is compared by `open`. COPY: they are read into memory and compared there; whatever is written to the file
+ * after they are used for the first time has no effect. AUTO: COPY where others than this user and root may write to the
+ * file or its folder, by mode or as owners, else LAZY. Where the policy has a strict rule for the model, a file that can
+ * change is always copied. A file of memory (memfd_create) that is sealed against writing and shrinking cannot: it is
+ * mapped. */
+enum { MLC_VERIFY_AUTO = 0, MLC_VERIFY_FULL = 1, MLC_VERIFY_COPY = 2, MLC_VERIFY_LAZY = 3 };
+
+typedef struct MlcOpenOptions {
+  uint32_t size;
+  const char* path;                /* a container file, or: */
+  const void* memory;              /* a container in memory that outlives the model and does not change */
+  uint64_t memory_bytes;
+  int32_t verify;                  /* MLC_VERIFY_* */
+  int32_t allow_unsigned;          /* run native code of a file that nobody trusted has signed */
+  const char* const* trust_keys;   /* PEM files of public keys */
+  uint32_t num_trust_keys;
+  const char* policy;              /* a trust.json; null: /etc/mlc/trust.json, else that of config_folder, if there */
+  const char* config_folder;       /* its trust/ and trust.json are read; null: nobody is trusted but trust_keys */
+  const MlcService* services;      /* that the application offers */
+  uint32_t num_services;
+  const char* const* untrusted_services; /* names of those of them that a file may use though nobody trusts it */
+  uint32_t num_untrusted_services;
+  int32_t use_fd;                  /* not 0: the container is the open file `fd`, if there is no path and no memory */
+  int32_t fd;                      /* stays the caller's, who may close it when the call returns */
+  const char* state_folder;        /* where the versions seen are remembered; null: nowhere, no version is too old */
+  int32_t allow_older;             /* open a version below one that was accepted before */
+  const MlcReader* reader;         /* the container, if there is no path, no memory and no descriptor */
+  const char* name;                /* of the container in messages, where there is no path; null: what it was opened from */
+  const MlcBytes* trust_key_data;  /* public keys in memory, as PEM */
+  uint32_t num_trust_key_data;
+  const MlcAllocator* allocator;   /* for what the model keeps; null: the library's own */
+} MlcOpenOptions;
+
+/* Opening in two steps, for who handles files of strangers. `authenticate` opens the file, reads trust folder, keys and
+ * policy, and checks signatures and digests; the file's bytes are hashed and but for header page and signature block not
+ * looked into. It refuses a file whose signer the policy does not accept, and remembers the version of one that it does.
+ * `open_file` does the rest and reads nothing more from outside but the file, which is open, and writes nothing. Between
+ * the two a process can fork, and the child can give up its privileges before it looks into the file. */
+enum { MLC_NATIVE_NEVER = 0, MLC_NATIVE_DEPENDS = 1, MLC_NATIVE_CERTAIN = 2 };
+
+typedef struct MlcFileInfo {
+  uint32_t size;
+  const char* file;
+  int32_t native_code;             /* may it run? NEVER and CERTAIN: so it is, unless `open_file` refuses the file;
+                                      DEPENDS: on what the file says of itself, open_file decides */
+  int32_t is_signed;               /* by some key, trusted or not */
+} MlcFileInfo;
+
+typedef struct MlcModelInfo {
+  uint32_t size;
+  const char* file;
+  const char* id;                  /* org/name */
+  uint64_t version;
+  const char* root;                /* 64 hex digits that identify the content */
+  const char* trust;               /* one sentence: who signed it, or why nobody is trusted */
+  const char* trust_help;          /* the command that would trust the signer, may be empty */
+  int32_t native_allowed;
+  int32_t is_signed;
+  uint64_t file_bytes;
+  uint32_t num_programs, num_variants, num_golden, num_notes, num_assets;
+  int32_t is_copied;               /* weights are copied into memory as they are verified; else they are mapped */
+} MlcModelInfo;
+
+typedef struct MlcProgram {
+  uint32_t size;
+  const char* name;
+  int32_t is_default;
+  uint32_t num_inputs, num_outputs;
+} MlcProgram;
+
+typedef struct MlcPort {
+  uint32_t size;
+  const char* name;
+  MlcDType dtype;
+  uint32_t rank;
+  int64_t extents[MLC_MAX_RANK];      /* -1 where it depends on the input */
+  const char* dims[MLC_MAX_RANK];     /* the name or expression of such an extent, else empty */
+  int64_t min[MLC_MAX_RANK], max[MLC_MAX_RANK]; /* of a named extent; -1 where it follows from others */
+  uint32_t list_depth;                /* not 0: a list of arrays, or of such lists; they may differ in shape */
+} MlcPort;
+
+/* A file inside of the container: labels, a pipeline. */
+typedef struct MlcAsset {
+  uint32_t size;
+  const char* name;
+  const char* media_type;
+  uint64_t bytes;
+} MlcAsset;
+
+enum { MLC_FITS = 0, MLC_FITS_NOT = 1, MLC_FITS_UNKNOWN = 2 };
+
+typedef struct MlcVariant {
+  uint32_t size;
+  const char* name;
+  const char* target;
+  const char* family;
+  int32_t fits;              /* MLC_FITS, ... */
+  const char* reason;        /* every failing clause with its source; empty if it fits */
+  uint64_t estimate_ns;      /* 0: none */
+  uint32_t num_failing;
+} MlcVariant;
+
+typedef struct MlcClause {
+  uint32_t size;
+  const char* clause;
+  const char* answer;        /* "no", "unknown" */
+  const char* source;
+} MlcClause;
+
+/* Threads that sessions share. A session needs a number of them for the length of a run; runs that find too few of them idle
+ * wait, in the order in which they came. So sessions of one pool never compete for a CPU, however many there are. The thread
+ * that calls `run` is one of those that work. */
+typedef struct MlcPoolOptions {
+  uint32_t size;
+  uint32_t threads;          /* that work at one time; 0: one per usable physical core */
+  const int32_t* cpus;       /* that they may run on, of those that the process may use; null: all */
+  uint32_t num_cpus;
+  int32_t pin;               /* each thread stays on a CPU of its own. 0: they are left to the scheduler unless the pool
+                                has as many threads as there are usable cores */
+} MlcPoolOptions;
+
+typedef struct MlcSessionOptions {
+  uint32_t size;
+  const char* variant;       /* exactly this one; null: the best that fits */
+  const char* require;       /* "native", or a variant, target or family; null: anything */
+  uint32_t threads;          /* that work on a run, the caller's among them; 0: all of the pool; never more than these */
+  int32_t pin_caller;        /* keep the calling thread on the CPU that the pool has for it */
+  int32_t profile;           /* measure every instruction */
+  /* Of each run, on the clock: beyond it the run ends with MLC_CANCELLED and E6004. 0: 1.5 s for the untrusted, none for
+   * others. For the untrusted a limit on work follows from it (E6005, MLC_RESOURCE). */
+  uint64_t time_limit_ns;
+  /* Bytes that the session may hold: arena, outputs, values, copies of inputs (E6006, MLC_RESOURCE). 0: 192 MiB for the
+   * untrusted, else most of the memory that is free when the session is created. */
+  uint64_t memory_limit;
+  MlcPool* pool;             /* null: the one that all sessions of the process share which name none */
+  const MlcAllocator* allocator; /* for what the session holds; null: the library's own */
+} MlcSessionOptions;
+
+/* Of one run. `cancel` ends it, from any thread, with MLC_CANCELLED: within 100 ms in portable code and in the steps of
+ * programs, but only between the launches of native kernels, as time limits too. A token that was cancelled stays so: a run
+ * that starts with it ends at once. One token may be given to any number of runs; it is released when they are over. */
+typedef struct MlcRunOptions {
+  uint32_t size;
+  const char* program;       /* null: `main`, or the container's default one if there is none of this name */
+  MlcCancel* cancel;         /* null: the run cannot be cancelled */
+  uint64_t time_limit_ns;    /* instead of the session's; 0: the session's */
+} MlcRunOptions;
+
+/* The end of a run that went on by itself: the code, and the error that belongs to the function, which releases it. It is
+ * called once, by a thread of the library, when nothing of the run is in use any more: from then on, and also within, the
+ * session may be used again. It throws nothing. */
+typedef void (*MlcDone)(void* user, int code, MlcError* error);
+
+typedef struct MlcSessionInfo {
+  uint32_t size;
+  const char* variant;
+  int32_t is_portable;
+  uint32_t threads;
+  uint64_t arena_bytes;
+  const char* note;          /* why better variants were not taken although they fit, empty if they were */
+} MlcSessionInfo;
+
+typedef struct MlcSelftest {
+  uint32_t size;
+  uint32_t vectors, failures;
+  double max_abs, max_rel;   /* largest difference, and relative to the largest expected value of its output */
+  const char* text;          /* the first failure; valid until the session's next selftest */
+} MlcSelftest;
+
+typedef struct MlcProfileEntry {
+  uint32_t size;
+  const char* name;
+  uint64_t ns, runs;
+} MlcProfileEntry;
+
+typedef struct MlcApi {
+  uint32_t version;
+  uint32_t size;
+
+  int (*open)(const MlcOpenOptions* options, MlcModel** out, MlcError** error);
+  void (*model_release)(MlcModel* model);
+  int (*model_info)(const MlcModel* model, MlcModelInfo* out);
+  const char* (*model_note)(const MlcModel* model, uint32_t index); /* null behind the last */
+  int (*program)(const MlcModel* model, uint32_t index, MlcProgram* out);
+  int (*port)(const MlcModel* model, uint32_t program, int32_t is_output, uint32_t index, MlcPort* out);
+  int (*explain)(const MlcModel* model, uint32_t variant, MlcVariant* out);
+  int (*failing)(const MlcModel* model, uint32_t variant, uint32_t index, MlcClause* out);
+  /* The variant that a session with these wishes, each of which may be null, would try first. */
+  int (*choose)(const MlcModel* model, const char* variant, const char* require, uint32_t* out, MlcError** error);
+  int (*asset)(const MlcModel* model, uint32_t index, MlcAsset* out);
+  /* The bytes of an asset; valid as long as the model. */
+  int (*asset_data)(const MlcModel* model, const char* name, MlcBytes* out, MlcError** error);
+  /* The inputs of the first golden vector of a program; valid as long as the model. `count` is that of the program.
+   * MLC_NOT_FOUND if there is none, or lists are among them. */
+  int (*golden_inputs)(const MlcModel* model, uint32_t program, MlcTensor* inputs, uint32_t count, MlcError** error);
+
+  /* Opening in two steps, see MlcFileInfo. open_file uses the file up, which is still to be released. */
+  int (*authenticate)(const MlcOpenOptions* options, MlcFile** out, MlcError** error);
+  int (*file_info)(const MlcFile* file, MlcFileInfo* out);
+  int (*open_file)(MlcFile* file, MlcModel** out, MlcError** error);
+  void (*file_release)(MlcFile* file);
+
+  /* Options may be null. */
+  int (*pool_create)(const MlcPoolOptions* options, MlcPool** out, MlcError** error);
+  void (*pool_release)(MlcPool* pool);
+  int (*session_create)(const MlcModel* model, const MlcSessionOptions* options, MlcSession** out, MlcError** error);
+  /* Waits for the run of run_async, if one goes on. Not from within its MlcDone. */
+  void (*session_release)(MlcSession* session);
+  int (*session_info)(const MlcSession* session, MlcSessionInfo* out);
+
+  int (*cancel_create)(MlcCancel** out, MlcError** error);
+  void (*cancel)(MlcCancel* token);
+  void (*cancel_release)(MlcCancel* token);
+
+  /* Options may be null; inputs and outputs may where their number is 0. */
+  int (*run)(MlcSession* session, const MlcRunOptions* options, const MlcTensor* inputs, uint32_t num_inputs,
+             MlcTensor* outputs, uint32_t num_outputs, MlcError** error);
+  /* As run, on a thread of the library. Gives an error only where nothing was started; `done` is not called then. The
+   * tensors, and what they point to, stay until `done` is called, which finds the outputs set; options are copied. */
+  int (*run_async)(MlcSession* session, const MlcRunOptions* options, const MlcTensor* inputs, uint32_t num_inputs,
+                   MlcTensor* outputs, uint32_t num_outputs, MlcDone done, void* user, MlcError** error);
+  /* Sets dtype, rank, shape and bytes of the outputs for inputs of these types and shapes, without running. Data is
+   * looked at only where shapes depend on it. `program` as in MlcRunOptions. MLC_UNSUPPORTED where only a run tells. */
+  int (*infer_shapes)(MlcSession* session, const char* program, const MlcTensor* inputs, uint32_t num_inputs,
+                      MlcTensor* outputs, uint32_t num_outputs, MlcError** error);
+
+  /* State that the model keeps between runs: all of it to its first values; as bytes, valid until the session is used
+   * again; and from such bytes, of a session of any variant of the same container, else MLC_INPUT_MISMATCH. Bytes that are
+   * damaged are MLC_MALFORMED, and the state stays as it was. */
+  int (*state_reset)(MlcSession* session, MlcError** error);
+  int (*state_save)(MlcSession* session, MlcBytes* out, MlcError** error);
+  int (*state_restore)(MlcSession* session, const void* data, uint64_t bytes, MlcError** error);
+
+  /* Runs the golden vector of this name; null: every one. MLC_SELFTEST if one differs by more than its tolerance;
+   * MLC_NOT_FOUND if there is none of the name. */
+  int (*selftest)(MlcSession* session, const char* vector, MlcSelftest* out, MlcError** error);
+  /* One instruction of a program, after runs with `profile`. MLC_NOT_FOUND behind the last. `program` may be null. */
+  int (*profile)(const MlcSession* session, const char* program, uint32_t index, MlcProfileEntry* out);
+
+  /* Of null: MLC_OK, 0 and empty texts. */
+  int (*error_code)(const MlcError* error);
+  const char* (*error_text)(const MlcError* error);    /* "error[E4001]: ..." with its facts and help, several lines */
+  const char* (*error_message)(const MlcError* error); /* the sentence alone */
+  int (*error_number)(const MlcError* error);          /* of "E4001", 0: none */
+  const char* (*error_fact)(const MlcError* error, uint32_t index); /* null behind the last */
+  const char* (*error_help)(const MlcError* error);    /* may be empty */
+  void (*error_release)(MlcError* error);
+} MlcApi;
+
+MLC_EXPORT const MlcApi* mlc_get_api(uint32_t version);
+MLC_EXPORT const char* mlc_version_string(void);
+
+static inline uint64_t mlc_dtype_bytes(int32_t t) {
+  switch (t) {
+    case MLC_F64: case MLC_I64: case MLC_U64: return 8;
+    case MLC_F32: case MLC_I32: case MLC_U32: return 4;
+    case MLC_F16: case MLC_BF16: case MLC_I16: case MLC_U16: return 2;
+    case MLC_STR: return sizeof(MlcString);
+    case MLC_NONE: return 0;
+    default: return 1;
+  }
+}
+
+/* `shape` is borrowed. */
+static inline MlcTensor mlc_tensor(void* data, int32_t dtype, uint32_t rank, const int64_t* shape) {
+  MlcTensor t = {0, data, mlc_dtype_bytes(dtype), dtype, rank, shape, 0, 0, 0, {0, 0}};
+  for (uint32_t i = 0; i < rank; ++i) t.bytes *= (uint64_t)(shape[i] < 0 ? 0 : shape[i]);
+  return t;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
