@@ -1,9 +1,5 @@
 # libmlio.so with its one symbol. All of it is compiled with exceptions, of which there is one: that of an allocation that
 # failed finds its way to the table, which makes MLC_RESOURCE of it, and leaves nothing behind.
-find_package(JPEG REQUIRED)  # again: imported targets are seen in one folder only
-find_package(PNG REQUIRED)
-find_package(ZLIB REQUIRED)
-find_package(Threads REQUIRED)
 set(parts mlc_base mlc_pipeline_schema mlc_io mlc_pipeline mlc_services mlc_mlio)
 set(sources ${PROJECT_SOURCE_DIR}/runtime/mlio/mlio.cpp)
 add_library(mlio_shared SHARED)
@@ -16,14 +12,11 @@ foreach(part ${parts})
   endforeach()
   target_compile_definitions(mlio_shared PRIVATE $<TARGET_PROPERTY:${part},COMPILE_DEFINITIONS>)
   target_include_directories(mlio_shared PRIVATE $<TARGET_PROPERTY:${part},INCLUDE_DIRECTORIES>)
-  get_target_property(libraries ${part} LINK_LIBRARIES)
-  if(libraries)
-    list(REMOVE_ITEM libraries ${parts})
-    target_link_libraries(mlio_shared PRIVATE ${libraries})
-  endif()
 endforeach()
 target_include_directories(mlio_shared INTERFACE ${PROJECT_SOURCE_DIR})
 target_sources(mlio_shared PRIVATE ${sources})
+# For what they link in turn: all that the archives have is there already.
+target_link_libraries(mlio_shared PRIVATE ${parts})
 set_target_properties(mlio_shared PROPERTIES OUTPUT_NAME mlio VERSION 1.0.0 SOVERSION 1
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib LINK_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/mlio/libmlio.map)
 target_compile_options(mlio_shared PRIVATE -fvisibility=hidden -ffunction-sections -fdata-sections

@@ -48,7 +48,8 @@ typedef struct MlioOutput {
   int32_t kind;             /* MLIO_ARRAY, ... */
 } MlioOutput;
 
-/* An input as the user has it: an array, or the bytes of a file, whose kind its first bytes tell. Stays as it is. */
+/* An input as the user has it: an array, or the bytes of a file, whose kind its first bytes tell. In place of the file of a
+ * picture, the array that its decoder makes (spec/pipeline.md). Stays as it is. */
 typedef struct MlioGiven {
   const char* name;         /* null: the only input; also that of an .npz of several arrays, which have names */
   const MlcTensor* tensor;  /* an array without lists and strings; null: `file` */

@@ -18,11 +18,26 @@ std::string listed(const std::vector<std::string>& words) {
   return all;
 }
 
+// Why an array cannot stand for the file of an input, or an empty string: it can if it is what each decoder would make of
+// the file, a picture.
+std::string mismatch_of_array(const Pipeline& p, ValueId id, const HostTensor& t) {
+  std::string expected = listed(p.value(id).accept);
+  bool fits = true;
+  for (const Step& step : p.steps) {
+    if (step.in.empty() || step.in[0] != id) continue;
+    const std::optional<Picture>& picture = p.value(step.out[0]).picture;
+    const bool is_picture = std::holds_alternative<DecodeImage>(step.what) && picture;
+    fits = fits && is_picture && t.dtype == DType::U8 && t.shape.size() == 3 && t.shape[2] == picture->channels;
+    if (is_picture) expected += ", or u8[height,width," + std::to_string(picture->channels) + "]";
+  }
+  return fits ? "" : "found " + type_text(t.dtype, t.shape) + ", expected " + expected;
+}
+
 // Why a given input does not fit its value, or an empty string.
-std::string mismatch(const Value& v, const GivenInput& given) {
+std::string mismatch(const Pipeline& p, ValueId id, const GivenInput& given) {
+  const Value& v = p.value(id);
   if (v.kind == ValueKind::Tensor) return given.tensor ? "" : "found a file, expected an array (.npy, .npz or raw)";
-  if (given.tensor)
-    return "found " + type_text(given.tensor->dtype, given.tensor->shape) + ", expected " + listed(v.accept);
+  if (given.tensor) return mismatch_of_array(p, id, *given.tensor);
   auto media = io::media_of(given.file);
   if (std::find(v.accept.begin(), v.accept.end(), io::media_type(media)) != v.accept.end()) return {};
   return "found " + std::string(io::describe_bytes(given.file)) + ", expected " + listed(v.accept);
@@ -68,7 +83,7 @@ Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> gi
   }
   for (ValueId id : p.inputs) {
     const Value& v = p.value(id);
-    std::string why = of_value[id] ? mismatch(v, *of_value[id]) : "missing, expected " + listed(v.accept);
+    std::string why = of_value[id] ? mismatch(p, id, *of_value[id]) : "missing, expected " + listed(v.accept);
     if (!why.empty()) problems.push_back(v.name + "   " + why);
   }
   if (!problems.empty()) {
@@ -85,6 +100,10 @@ Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> gi
   io::DecodeLimits left = limits;
   for (const Step& step : p.steps) {
     auto decode = [&](auto decoder, const auto& what) -> Status {
+      if (values[step.in[0]]) {  // decoded already; another step may want it too
+        MLC_ASSIGN(values[step.out[0]], values[step.in[0]]->clone());
+        return ok();
+      }
       auto t = decoder(what, of_value[step.in[0]]->file, left);
       if (!t.ok()) return std::move(t).status().note("input '" + p.value(step.in[0]).name + "'");
       left = left.after(t->data.size());

@@ -19,7 +19,8 @@ namespace mlc::pipeline {
 // Bytes of the asset of that name. They must outlive only the call of `create`.
 using AssetLookup = std::function<Result<Bytes>(std::string_view name)>;
 
-// One input of a pipeline as the user gave it: the bytes of a file, or a tensor where the input is an array.
+// One input of a pipeline as the user gave it: the bytes of a file, or a tensor where the input is an array, or a picture
+// that the user has decoded.
 struct GivenInput {
   std::string name;  // empty: the only input
   Bytes file;        // borrowed until `before` returns

@@ -168,14 +168,14 @@ class _Runner:
     def _of(self) -> Model:
         raise NotImplementedError
 
-    def run(self, inputs: Mapping[str, Any] | PathOrBytes | None = None, /, *, program: str | None = None,
+    def run(self, inputs: Any = None, /, *, program: str | None = None,
             pipeline: str | None = None, raw: bool | None = None, top: int = 0, cancel: _core.Cancel | None = None,
             time_limit: float | None = None, tensors: bool = False, **arrays: Any) -> dict[str, Any]:
         """Runs once and gives the outputs by name.
 
-        Files (a path, or the bytes of a file) go through the pipeline of the container, and the answers are lists of
-        Scored, Lines and arrays; arrays alone feed the program and give arrays, unless the pipeline takes arrays. `raw`
-        decides it by hand. Inputs whose names are no words of Python, or options of this function, come as a dict in
+        Inputs of the pipeline of the container, by name, go through it, and the answers are lists of Scored, Lines and
+        arrays: files (a path, or the bytes of a file), and pictures that are decoded already, u8[height,width,channels].
+        Arrays by the names of the program's inputs feed the program and give arrays. `raw` decides it by hand. Inputs whose names are no words of Python, or options of this function, come as a dict in
         front; a single file in front is the only input.
 
         program, pipeline: by name, where there are several
@@ -206,8 +206,8 @@ class _Runner:
         files = {name: _file_bytes(value) for name, value in given.items()}
         return _answers(self._runs.run_pipeline(chosen, files, top, cancel, limit, tensors))
 
-    def __call__(self, inputs: PathOrBytes, /, **options: Any) -> Any:
-        """The answer to one file: that of the pipeline if it has one answer, else all of them by name."""
+    def __call__(self, inputs: Any, /, **options: Any) -> Any:
+        """The answer to one file, or picture: that of the pipeline if it has one answer, else all of them by name."""
         answers = self.run(inputs, **options)
         return next(iter(answers.values())) if len(answers) == 1 else answers
 
@@ -267,6 +267,7 @@ class Model(_Runner):
         self._default = self.programs.index("main") if "main" in self.programs else next(
             (i for i, (_, is_default) in enumerate(programs) if is_default), 0)
         self._pipelines: dict[str, _core.Pipeline | None] = {}
+        self._of_pipeline: set[str] | None = None  # names of its inputs that arrays may be given for
 
     def _of(self) -> Model:
         return self
@@ -386,23 +387,25 @@ class Model(_Runner):
             return None
         if pipeline is not None:
             return self._pipeline(pipeline)
-        any_file = False
-        for value in given.values():
-            any_file = any_file or _is_file(value)
-        if not any_file and raw is None and self._takes_no_arrays():
+        if raw is None and self._are_for_program(given):
             return None
         found = self._pipeline("")
         if found is None and raw is False:
             raise UsageError("this container has no pipeline", help="mlpack build --pipeline puts one in")
         return found
 
-    def _takes_no_arrays(self) -> bool:
-        """Whether arrays alone cannot be meant for the pipeline."""
-        if not hasattr(self, "_no_arrays"):
+    def _are_for_program(self, given: dict[Any, Any]) -> bool:
+        """Whether these are arrays that are not meant for the pipeline: not by their names."""
+        if self._of_pipeline is None:
             has = any(a["name"] == "pipeline.json" for a in self._handle.info()["assets"])
             pipeline = self._pipeline("") if has else None
-            self._no_arrays = pipeline is None or not any(is_array for _, is_array, _ in pipeline.inputs())
-        return self._no_arrays
+            names = pipeline.inputs() if pipeline else []
+            # An input of both is the pipeline's if that takes an array.
+            self._of_pipeline = {n for n, is_array, _ in names if is_array or n not in self.inputs}
+        for name, value in given.items():
+            if name is None or name in self._of_pipeline or _is_file(value):
+                return False
+        return True
 
 
 def _pem(key: Any) -> str | None:

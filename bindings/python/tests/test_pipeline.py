@@ -1,11 +1,24 @@
 """Files in, answers out, through the pipeline of the container."""
+import struct
 import unittest
+import zlib
 
 import support
 
 import numpy as np
 
 import mlrt
+
+
+def png(pixels):
+    """A file of a gray picture."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    height, width, _ = pixels.shape
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
 class Digits(unittest.TestCase):
@@ -54,6 +67,16 @@ class Digits(unittest.TestCase):
             mlrt.open(support.relu()).run(support.PICTURE)
         with self.assertRaises(mlrt.UsageError):
             self.model.run(picture=support.PICTURE, pipeline="other")
+
+    def test_a_decoded_picture_is_answered_like_its_file(self):
+        pixels = np.random.default_rng(1).integers(0, 256, (40, 30, 1), np.uint8)
+        file = png(pixels)
+        expected = self.model.run(picture=file)
+        self.assertEqual(self.model.run(picture=pixels), expected)
+        self.assertEqual(self.model(pixels), expected["digits"])
+        with self.assertRaises(mlrt.InputMismatch) as caught:
+            self.model.run(picture=np.zeros((9, 7, 3), np.uint8))
+        self.assertIn("u8[height,width,1]", caught.exception.facts[0])
 
     def test_arrays_feed_the_program(self):
         self.assertEqual(list(self.model.run(image=np.zeros((1, 1, 28, 28), np.float32))), ["logits"])

@@ -159,6 +159,30 @@ TEST_CASE("the digits pipeline prepares its images and names the answer") {
   CHECK(rows[0][1].label == "9");
 }
 
+TEST_CASE("a picture may be given as its decoder would give it, and as nothing else") {
+  HostPipeline host = example(MLC_SOURCE_DIR "/examples/digits");
+  const auto before = [&](DType dtype, std::vector<int64_t> shape) {
+    std::vector<GivenInput> given(1);
+    auto tensor = HostTensor::zeros(dtype, std::move(shape));
+    REQUIRE(tensor.ok());
+    if (tensor->data.size() > 5) tensor->data.data()[5] = std::byte{7};
+    given[0].tensor = std::move(*tensor);
+    return host.before(std::move(given));
+  };
+  const auto values = before(DType::U8, {40, 30, 1});
+  REQUIRE_MESSAGE(values.ok(), values.status().text());
+  REQUIRE(values->size() == 1);
+  CHECK((*values)[0].tensor.shape == std::vector<int64_t>{40, 30, 1});
+  CHECK((*values)[0].tensor.as<uint8_t>()[5] == 7);
+  const auto wrong = before(DType::U8, {40, 30, 3});
+  REQUIRE(!wrong.ok());
+  CHECK(wrong.status().number == 4001);
+  REQUIRE(wrong.status().facts.size() == 1);
+  CHECK(wrong.status().facts[0] == "picture   found u8[40,30,3], expected image/png, image/jpeg, or u8[height,width,1]");
+  CHECK(!before(DType::U8, {40, 30}).ok());
+  CHECK(!before(DType::F32, {40, 30, 1}).ok());
+}
+
 TEST_CASE("decoders of a pipeline keep to the limit that they are given") {
   HostPipeline host = example(MLC_SOURCE_DIR "/examples/digits");
   const auto file = io::read_file(MLC_SOURCE_DIR "/examples/digits/images/plain_7.png");
