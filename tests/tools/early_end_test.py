@@ -54,7 +54,7 @@ def little_memory_is_an_error_and_leaves_nothing(t):
     t.run("mlpack", "keygen")
     codes = {}
     starts = least_that_loads(t)
-    for size in range(starts, starts + 800, 40):
+    for size in [*range(starts, starts + 200, 25), starts + 400, starts + 800]:
         done = build(t, "--target", "native,armv8-a", RLIMIT_AS=size * MB)
         codes[size] = done.returncode
         assert done.returncode in (0, 7), (size, done.returncode, done.stdout, done.stderr)
@@ -109,7 +109,7 @@ def a_full_disk_is_an_error_and_leaves_nothing(t):
 
 def stopped_with(t, found, *flags):
     """A build that stands still while `found` is there: (process, its children). Such a moment is waited for, in build after build."""
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + 600  # of a machine that is busy with other things
     while time.monotonic() < deadline:
         command = [t.bin / "mlpack", "build", EXAMPLE / "digits.onnx", "--pipeline", EXAMPLE / "pipeline.json", "-o", "out/d.mlc", *flags]
         process = subprocess.Popen(list(map(str, command)), cwd=t.dir, env=t.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
