@@ -1,20 +1,10 @@
 #include "base/work_meter.h"
 
-#include <time.h>
-
 #include <algorithm>
 
+#include "base/clock.h"
+
 namespace mlc {
-namespace {
-
-uint64_t now_ns() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
-}
-
-}  // namespace
-
 void WorkMeter::start(const WorkLimits& limits, CancelFlag* cancelled) {
   limits_ = limits;
   cancelled_ = cancelled;

@@ -68,6 +68,7 @@ class WorkMeter {
   const WorkLimits& limits() const { return limits_; }
   uint64_t units_used() const;  // 0 without a limit: nobody counts then
   uint64_t ns_used() const;
+  uint64_t started_ns() const { return started_ns_; }  // by base/clock.h; 0: not started
 
  private:
   void stop(Stop why) {

@@ -45,7 +45,7 @@ void Session::Weights::prepare(uint32_t tensor, uint32_t copy, uint64_t offset, 
   container_.prepare(copies[copy].ref.segment, copies[copy].ref.offset + offset, length);
 }
 
-Status Session::load(Compatible token, const TeamOptions& team, const SessionOptions& options) {
+Status Session::load(Compatible token, const SessionOptions& options) {
   const container::Container& c = model_.container();
   const format::Variant& v = variant();
   if (!v.plan || !v.module) return Status(Code::Unsupported, "variant '{}' has no plan or no code", v.name);
@@ -73,6 +73,7 @@ Status Session::load(Compatible token, const TeamOptions& team, const SessionOpt
   if (!is_trusted) MLC_RETURN_IF_ERROR(check_declared());
   exec::Limits limits = limits_for(is_trusted, options.limits, probe::host().memory.effective_free_bytes);
   limits.allocator = allocator();
+  const TeamOptions team(*pool_, options.threads, options.pin_caller);
   MLC_ASSIGN(executor_, exec::Executor::create(plan_, *module_, *weights_, team, limits, model_.services()));
   return ok();
 }
@@ -98,14 +99,13 @@ Result<std::unique_ptr<Session>> Session::create(const Model& model, const Sessi
     MLC_ASSIGN(session->common_pool_, WorkerPool::join_common(pool));
   }
   session->pool_ = options.pool ? options.pool : session->common_pool_.get();
-  const TeamOptions team(*session->pool_, options.threads, options.pin_caller);
 
   Matcher matcher = model.copy_of_matcher();
   for (;;) {
     MLC_ASSIGN(const std::vector<uint32_t> candidates, matcher.candidates(options.variant, options.require));
     session->variant_ = candidates.front();
     auto token = matcher.admit(session->variant_);
-    Status failure = token ? session->load(std::move(*token), team, options) : std::move(token).status();
+    Status failure = token ? session->load(std::move(*token), options) : std::move(token).status();
     if (failure.ok()) break;
     if (!may_fall_back(failure.code) || !options.variant.empty()) return failure;
     if (!session->note_.empty()) session->note_ += "; ";

@@ -54,7 +54,7 @@ class Session {
 
  private:
   explicit Session(const Model& model) : model_(model) {}
-  Status load(Compatible token, const TeamOptions& team, const SessionOptions& options);
+  Status load(Compatible token, const SessionOptions& options);
   // A plan that nobody vouches for uses no service that its variant does not declare.
   Status check_declared() const;
 

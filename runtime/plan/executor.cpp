@@ -1,13 +1,12 @@
 #include "runtime/plan/executor.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/compose.h"
 #include "base/on_exit.h"
 #include "runtime/memory/poison.h"
@@ -20,12 +19,6 @@ namespace {
 
 constexpr uint64_t kPieceBytes = 1u << 20;  // of a constant: what one worker prepares at a time
 constexpr size_t kMaxBindings = 16;  // sets of input shapes kept per function
-
-uint64_t now_ns() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
-}
 
 const char* fault_text(int32_t fault) {
   switch (fault) {

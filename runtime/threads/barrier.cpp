@@ -1,19 +1,13 @@
-#include <time.h>
-
-#include "base/futex.h"
 #include "runtime/threads/barrier.h"
+
+#include "base/clock.h"
+#include "base/futex.h"
 
 namespace mlc {
 namespace {
 
-constexpr int64_t kSpinNs = 50'000;
+constexpr uint64_t kSpinNs = 50'000;
 constexpr unsigned kSpinsPerClock = 64;  // reading the clock costs more than a turn of the loop
-
-int64_t now_ns() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-}
 
 void pause_cpu() {
 #if defined(__x86_64__)
@@ -27,23 +21,33 @@ void pause_cpu() {
 
 }  // namespace
 
-void wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, std::atomic<uint32_t>& sleepers,
-                     const Crowd& crowd) {
-  int64_t deadline = 0;
+bool spin_for_change(const std::atomic<uint32_t>& word, uint32_t old, uint64_t at_most_ns, const Crowd& crowd,
+                     const std::atomic<bool>* also) {
+  uint64_t deadline = 0;
   do {
     for (unsigned i = 0; i < kSpinsPerClock; ++i) {
-      if (word.load(std::memory_order_acquire) != old) return;
+      if (word.load(std::memory_order_acquire) != old) return true;
+      if (also && also->load(std::memory_order_relaxed)) return false;
       pause_cpu();
     }
-    const int64_t now = now_ns();
-    if (deadline == 0) deadline = now + kSpinNs;
+    const uint64_t now = now_ns();
+    if (deadline == 0) deadline = now + at_most_ns;
     else if (now >= deadline) break;
   } while (crowd.fits());
+  return false;
+}
+
+bool wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, std::atomic<uint32_t>& sleepers, const Crowd& crowd,
+                     const std::atomic<bool>* also) {
+  if (spin_for_change(word, old, kSpinNs, crowd, also)) return true;
   // The waker changes the word, then reads `sleepers`; we raise `sleepers`, then the kernel reads the word. One of the
   // two sees the other.
   sleepers.fetch_add(1, std::memory_order_seq_cst);
-  while (word.load(std::memory_order_seq_cst) == old) futex_wait(word, old);
+  bool changed = false;
+  while (!(changed = word.load(std::memory_order_seq_cst) != old) && !(also && also->load(std::memory_order_seq_cst)))
+    futex_wait(word, old);
   sleepers.fetch_sub(1, std::memory_order_relaxed);
+  return changed;
 }
 
 void wake_all(const std::atomic<uint32_t>& word, const std::atomic<uint32_t>& sleepers) {

@@ -41,8 +41,14 @@ class Barrier {
   alignas(128) std::atomic<uint32_t> sleepers_{0};
 };
 
-// Waits until `word` differs from `old`: spins for at most 50 us, then sleeps. `sleepers` counts who sleeps.
-void wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, std::atomic<uint32_t>& sleepers, const Crowd& crowd);
+// Waits until `word` differs from `old`: spins for at most 50 us, then sleeps. `sleepers` counts who sleeps. True, unless
+// `also` ended it: it was set before the sleep began. Who sets it, with memory_order_seq_cst, sees in `sleepers` whether it
+// came too late.
+bool wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, std::atomic<uint32_t>& sleepers, const Crowd& crowd,
+                     const std::atomic<bool>* also = nullptr);
+// The spinning alone. True if `word` differs.
+bool spin_for_change(const std::atomic<uint32_t>& word, uint32_t old, uint64_t at_most_ns, const Crowd& crowd,
+                     const std::atomic<bool>* also = nullptr);
 // To be called after `word` was changed with memory_order_seq_cst.
 void wake_all(const std::atomic<uint32_t>& word, const std::atomic<uint32_t>& sleepers);
 

@@ -10,11 +10,17 @@ namespace mlc {
 
 Team::Team(const TeamOptions& options)
     : pool_(options.pool), workers_(options.workers == 0 ? pool_.workers() : std::min(options.workers, pool_.workers())),
-      pin_caller_(options.pin_caller), barrier_(workers_, pool_.crowd_) {
+      is_pinned_(!pool_.seats_.empty() && (pool_.pin_ || (options.pin_caller && workers_ == pool_.workers()))),
+      pins_caller_(is_pinned_ && options.pin_caller), barrier_(workers_, pool_.crowd_) {
   slots_.reserve(workers_);
 }
 
 Team::~Team() { assert(slots_.empty() && "a run goes on"); }
+
+void Team::start_run() {
+  pool_.crowd_.working.fetch_add(1, std::memory_order_relaxed);
+  if (pool_.workers() == 1 && pins_caller_) pin_caller(pool_.seats_.front());
+}
 
 void Team::end_run() {
   dismiss();
@@ -23,6 +29,7 @@ void Team::end_run() {
 
 Status Team::gather(WorkMeter& meter) {
   if (workers_ == 1 || !slots_.empty()) return ok();
+  run_since_ns_ = meter.started_ns();
   if (!pool_.borrow(*this, meter)) return Status(Code::Cancelled, "the run ended while it waited for threads");
   bool complete = false;
   const OnExit leave([&] {
@@ -30,13 +37,12 @@ Status Team::gather(WorkMeter& meter) {
   });
   for (unsigned w = 1; w < workers_; ++w) MLC_RETURN_IF_ERROR(pool_.start_thread(*slots_[w]));
   complete = true;
-  if (pin_caller_ && pool_.pins(workers_) && !Runners::on_runner()) pin_caller();
+  if (pins_caller_) pin_caller(pool_.seat_of(*slots_[0]));
   return ok();
 }
 
-void Team::pin_caller() {
-  const int& seat = pool_.seat_of(*slots_[0]);
-  if (seat == caller_seat_ && pthread_equal(caller_, pthread_self())) return;
+void Team::pin_caller(const int& seat) {
+  if ((seat == caller_seat_ && pthread_equal(caller_, pthread_self())) || Runners::on_runner()) return;
   stay_on({&seat, 1});
   caller_seat_ = seat;
   caller_ = pthread_self();

@@ -25,7 +25,9 @@ struct TeamOptions {
 
   WorkerPool& pool;    // outlives the team
   unsigned workers;    // 0, or more than the pool has: all
-  bool pin_caller;     // where the pool pins the others, callers stay on the CPU that it has for them
+  // Callers stay on the CPU that the pool has for them, where it pins workers. It does so as well, unasked, where the team is
+  // all there are: no thread of it can be in the way of another then.
+  bool pin_caller;
 };
 
 class Team {
@@ -38,7 +40,7 @@ class Team {
   unsigned workers() const { return workers_; }
   Barrier& barrier() { return barrier_; }
 
-  void start_run() { pool_.crowd_.working.fetch_add(1, std::memory_order_relaxed); }
+  void start_run();
   void end_run();
 
   // Nothing if the workers are here already. Cancelled: the meter, which says why, ended the run; Resource: a thread
@@ -54,15 +56,17 @@ class Team {
 
  private:
   friend class WorkerPool;
-  void pin_caller();
+  void pin_caller(const int& seat);
 
   WorkerPool& pool_;
   const unsigned workers_;
-  const bool pin_caller_;
+  const bool is_pinned_;
+  const bool pins_caller_;
   int caller_seat_ = -1;       // where `caller_` was pinned to
   pthread_t caller_{};
   Barrier barrier_;
   std::vector<WorkerPool::Slot*> slots_;  // of the workers that are here
+  uint64_t run_since_ns_ = 0;             // the run that they are here for
   Job job_ = nullptr;
   void* context_ = nullptr;
 };

@@ -5,6 +5,7 @@
 #include <new>
 #include <string>
 
+#include "base/clock.h"
 #include "base/compose.h"
 #include "runtime/threads/affinity.h"
 #include "runtime/threads/team.h"
@@ -12,7 +13,10 @@
 namespace mlc {
 namespace {
 
-constexpr unsigned kMaxWorkers = 4096;
+constexpr unsigned kMostWorkers = 4096;
+// A run that waits is passed over for so long, by runs that are shorter, and not when nobody has come back for the second.
+constexpr uint64_t kPatienceNs = 1'000'000;
+constexpr uint64_t kGraceNs = 5'000;
 
 std::mutex list_mu;
 WorkerPool* first_pool = nullptr;  // guarded by list_mu
@@ -24,8 +28,8 @@ unsigned common_users = 0;
 }  // namespace
 
 Result<std::unique_ptr<WorkerPool>> WorkerPool::create(const PoolOptions& options) {
-  if (options.workers < 1 || options.workers > kMaxWorkers)
-    return Status(Code::Usage, "number of threads: found {}, expected 1 to {}", options.workers, kMaxWorkers);
+  if (options.workers < 1 || options.workers > kMostWorkers)
+    return Status(Code::Usage, "number of threads: found {}, expected 1 to {}", options.workers, kMostWorkers);
   static const int watched = pthread_atfork(&before_fork, &after_fork, &after_fork_in_child);
   if (watched != 0) return Status(Code::Resource, "forks cannot be watched: {}", std::strerror(watched));
   std::unique_ptr<WorkerPool> pool(new WorkerPool(options));
@@ -99,10 +103,13 @@ bool WorkerPool::seat(Team& team) {
 bool WorkerPool::borrow(Team& team, WorkMeter& meter) {
   const auto others = static_cast<int32_t>(team.workers_ - 1);
   mu_.lock();
-  bool served = !waiters_ && seat(team);
-  if (!served) {
+  if (passed_over_ && !(favoured_ == &team && may_come_back(team))) serve_waiters();
+  bool served = (!waiters_ || passed_over_) && seat(team);
+  if (served) {
+    serve_waiters();  // there may be enough slots for them as well
+  } else {
     crowd_.working.fetch_sub(1, std::memory_order_relaxed);
-    Waiter waiter{team, meter.bell()};
+    Waiter waiter{team, meter.bell(), now_ns()};
     Waiter** last = &waiters_;
     while (*last) last = &(*last)->next;
     *last = &waiter;
@@ -132,12 +139,26 @@ void WorkerPool::give_back(Team& team) {
   mu_.lock();
   for (Slot* slot : team.slots_) slot->taken = false;
   free_ += team.workers_;
+  const Slot& awake = *team.slots_[1];
   team.slots_.clear();
-  serve_waiters();
+  // What was borrowed for a run of some microseconds costs several times as much to hand over.
+  if (waiters_ && free_ >= waiters_->team.workers_ && may_come_back(team)) {
+    favoured_ = &team;
+    passed_over_.store(true, std::memory_order_seq_cst);
+    if (awake.sleepers.load(std::memory_order_seq_cst) != 0) serve_waiters();
+  } else {
+    serve_waiters();
+  }
   mu_.unlock();
 }
 
+bool WorkerPool::may_come_back(const Team& team) const {
+  const uint64_t now = now_ns();
+  return now - waiters_->since_ns < kPatienceNs && now - team.run_since_ns_ < kPatienceNs;
+}
+
 void WorkerPool::serve_waiters() {
+  passed_over_.store(false, std::memory_order_relaxed);
   while (waiters_ && seat(waiters_->team)) {
     Waiter& waiter = *waiters_;
     waiters_ = waiter.next;
@@ -166,16 +187,25 @@ void* WorkerPool::thread_main(void* slot) {
   return nullptr;
 }
 
+void WorkerPool::wait_for_turn(Slot& slot, uint32_t turn) {
+  while (!wait_for_change(slot.turn, turn, slot.sleepers, crowd_, &passed_over_)) {
+    if (spin_for_change(slot.turn, turn, kGraceNs, crowd_)) return;
+    mu_.lock();
+    if (passed_over_) serve_waiters();
+    mu_.unlock();
+  }
+}
+
 void WorkerPool::work(Slot& slot) {
   stay_on(cpus_);
   bool pinned = false;
   for (uint32_t turn = slot.first_turn;; ++turn) {
-    wait_for_change(slot.turn, turn, slot.sleepers, crowd_);
+    wait_for_turn(slot, turn);
     if (!slot.team) return;
     Team& team = *slot.team;
-    if (const bool pin = pins(team.workers_); pin != pinned) {
-      stay_on(pin ? std::span(&seat_of(slot), 1) : std::span(cpus_));
-      pinned = pin;
+    if (pinned != team.is_pinned_) {
+      pinned = team.is_pinned_;
+      stay_on(pinned ? std::span(&seat_of(slot), 1) : std::span(cpus_));
     }
     // When the last one has arrived, the caller goes on and the team may be gone: what is touched then is the pool's.
     Slot& home = *team.slots_[0];
@@ -206,6 +236,7 @@ void WorkerPool::after_fork_in_child() {
 void WorkerPool::forget_threads() {
   new (&mu_) std::mutex;
   waiters_ = nullptr;
+  passed_over_ = false;
   free_ = workers();
   threads_ = 0;
   crowd_.working = 0;

@@ -31,7 +31,7 @@ struct PoolOptions {
   unsigned workers = 1;    // that work at one time, the callers of runs among them
   std::vector<int> cpus;   // where its threads may run; empty: where the thread may that first needs them
   std::vector<int> seats;  // a CPU for each worker, where it stays if it is pinned; fewer than workers: nobody is
-  bool pin = false;        // pin every worker; else only those of teams of all workers
+  bool pin = false;        // pin every worker; else only those of teams of all workers with pin_caller
 };
 
 class WorkerPool {
@@ -79,6 +79,7 @@ class WorkerPool {
   struct Waiter {
     Team& team;
     Bell& bell;
+    uint64_t since_ns;
     Waiter* next = nullptr;
     bool served = false;
   };
@@ -90,10 +91,10 @@ class WorkerPool {
   void give_back(Team& team);
   bool seat(Team& team);  // if there are enough slots; mu_ is held
   void serve_waiters();   // mu_ is held, and given up for moments
+  bool may_come_back(const Team& team) const;  // before the run that waits; mu_ is held
+  void wait_for_turn(Slot& slot, uint32_t turn);
   Status start_thread(Slot& slot);
   const int& seat_of(const Slot& slot) const { return seats_[static_cast<size_t>(&slot - slots_.data())]; }
-  bool pins(unsigned team_size) const { return !seats_.empty() && (pin_ || team_size == workers()); }
-
   static void* thread_main(void* slot);
   void work(Slot& slot);
 
@@ -112,6 +113,9 @@ class WorkerPool {
   std::vector<Slot> slots_;
   unsigned free_;                  // slots; guarded by mu_
   Waiter* waiters_ = nullptr;      // the one that came first; guarded by mu_
+  // There are slots for `waiters_`, which was not told yet: this team may have them again. Changed with mu_ held.
+  std::atomic<bool> passed_over_{false};
+  const Team* favoured_ = nullptr;
   Runners runners_;                // last: their runs use all of the above
 };
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <atomic>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -246,4 +247,58 @@ TEST_CASE("the pool of the process is one for all who join, and ends with the la
   CHECK(second->threads() == 2);
   second.reset();
   CHECK(WorkerPool::join_common({.workers = 5}).value()->workers() == 5);
+}
+
+TEST_CASE("a run that waits gets its workers although another session never pauses") {
+  const auto pool = pool_of(2);
+  std::atomic<bool> end{false};
+  std::thread hog([&] {
+    Team team(*pool);
+    WorkMeter meter;
+    while (!end) {
+      meter.start({});  // runs so short that they may be repeated before one that waits
+      team.start_run();
+      CHECK(team.gather(meter).ok());
+      team.run([](void*, unsigned) {}, nullptr);
+      team.end_run();
+    }
+  });
+  while (pool->threads() == 0) sched_yield();
+  for (int round = 0; round < 3; ++round) Gathered all(*pool);
+  end = true;
+  hog.join();
+}
+
+TEST_CASE("workers stay on their CPUs for teams of all that pin their callers, and are free for others") {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  REQUIRE(sched_getaffinity(0, sizeof mine, &mine) == 0);
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &mine)) cpus.push_back(cpu);
+  if (cpus.size() < 2) return;
+  // How many CPUs each worker of a team may use.
+  const auto choices = [](const TeamOptions& options) {
+    std::vector<int> counts(options.workers);
+    Gathered team(options);
+    team->run(
+        [](void* c, unsigned w) {
+          cpu_set_t set;
+          CPU_ZERO(&set);
+          sched_getaffinity(0, sizeof set, &set);
+          (*static_cast<std::vector<int>*>(c))[w] = CPU_COUNT(&set);
+        },
+        &counts);
+    return counts;
+  };
+  const int all = static_cast<int>(cpus.size());
+  for (const bool pin : {false, true}) {
+    const auto pool = WorkerPool::create({.workers = 3, .cpus = cpus, .seats = {cpus[0], cpus[1], cpus[1]}, .pin = pin}).value();
+    std::thread application([&] {  // with a thread of its own, which is pinned
+      CHECK(choices({*pool, 3}) == std::vector<int>{all, pin ? 1 : all, pin ? 1 : all});
+      CHECK(choices({*pool, 3, true}) == std::vector<int>{1, 1, 1});
+      CHECK(choices({*pool, 2}) == std::vector<int>{1, pin ? 1 : all});
+    });
+    application.join();
+  }
 }
