@@ -267,15 +267,19 @@ typedef struct MlcClause {
 } MlcClause;
 
 /* Threads that sessions share. A session needs a number of them for the length of a run; runs that find too few of them idle
- * wait, in the order in which they came. So sessions of one pool never compete for a CPU, however many there are. The thread
- * that calls `run` is one of those that work. */
+ * wait, asleep, in the order in which they came (but short runs of another session may go on for a millisecond). So sessions of
+ * one pool never compete for a CPU, however many there are. The thread that calls `run` is one of those that work: a run of one
+ * thread waits for nobody. Nothing is held while a service is called, which may run other sessions; functions of readers and
+ * allocators run none. Threads are started when a run first needs them. In the child of a fork pools and sessions can be used
+ * as before, but for sessions that another thread was running at that moment: those are left alone there. */
 typedef struct MlcPoolOptions {
   uint32_t size;
   uint32_t threads;          /* that work at one time; 0: one per usable physical core */
   const int32_t* cpus;       /* that they may run on, of those that the process may use; null: all */
   uint32_t num_cpus;
-  int32_t pin;               /* each thread stays on a CPU of its own. 0: they are left to the scheduler unless the pool
-                                has as many threads as there are usable cores */
+  int32_t pin;               /* each thread stays on a CPU of its own. 0: they are left to the scheduler, but for runs that
+                                need all threads of a pool that has as many as there are usable cores, if the session's
+                                options say `pin_caller` */
 } MlcPoolOptions;
 
 typedef struct MlcSessionOptions {
@@ -283,7 +287,7 @@ typedef struct MlcSessionOptions {
   const char* variant;       /* exactly this one; null: the best that fits */
   const char* require;       /* "native", or a variant, target or family; null: anything */
   uint32_t threads;          /* that work on a run, the caller's among them; 0: all of the pool; never more than these */
-  int32_t pin_caller;        /* keep the calling thread on the CPU that the pool has for it */
+  int32_t pin_caller;        /* where the pool's threads stay on a CPU of their own, those that call `run` do, too */
   int32_t profile;           /* measure every instruction */
   /* Of each run, on the clock: beyond it the run ends with MLC_CANCELLED and E6004. 0: 1.5 s for the untrusted, none for
    * others. For the untrusted a limit on work follows from it (E6005, MLC_RESOURCE). */
