@@ -167,7 +167,7 @@ enum { MLC_VERIFY_AUTO = 0, MLC_VERIFY_FULL = 1, MLC_VERIFY_COPY = 2, MLC_VERIFY
 typedef struct MlcOpenOptions {
   uint32_t size;
   const char* path;                /* a container file, or: */
-  const void* memory;              /* a container in memory that outlives the model and does not change */
+  const void* memory;              /* a container in memory that outlives the model and does not change, at a multiple of 256 */
   uint64_t memory_bytes;
   int32_t verify;                  /* MLC_VERIFY_* */
   int32_t allow_unsigned;          /* run native code of a file that nobody trusted has signed */

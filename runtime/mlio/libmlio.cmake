@@ -13,11 +13,12 @@ foreach(part ${parts})
   target_compile_definitions(mlio_shared PRIVATE $<TARGET_PROPERTY:${part},COMPILE_DEFINITIONS>)
   target_include_directories(mlio_shared PRIVATE $<TARGET_PROPERTY:${part},INCLUDE_DIRECTORIES>)
 endforeach()
-target_include_directories(mlio_shared INTERFACE ${PROJECT_SOURCE_DIR})
+target_include_directories(mlio_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
 target_sources(mlio_shared PRIVATE ${sources})
 # For what they link in turn: all that the archives have is there already.
 target_link_libraries(mlio_shared PRIVATE ${parts})
-set_target_properties(mlio_shared PROPERTIES OUTPUT_NAME mlio VERSION 1.0.0 SOVERSION 1
+set_target_properties(mlio_shared PROPERTIES OUTPUT_NAME mlio EXPORT_NAME mlio VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR}
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib LINK_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/mlio/libmlio.map)
 target_compile_options(mlio_shared PRIVATE -fvisibility=hidden -ffunction-sections -fdata-sections
   "$<$<CONFIG:Release>:-Os>")

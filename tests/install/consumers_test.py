@@ -30,7 +30,7 @@ def components_are_parts_of_the_tree():
         seen += [p.relative_to(part) for p in part.rglob("*") if not p.is_dir()]
     assert sorted(seen) == sorted(everything), sorted(set(seen) ^ everything)
     names = {str(p) for p in everything}
-    for name in ("bin/mlrun", "bin/mlpack", "include/mlrt/mlc.h", "include/mlrt/mlc.hpp", "share/man/man1/mlrun.1",
+    for name in ("bin/mlrun", "bin/mlpack", "include/mlrt/mlc.h", "include/mlrt/mlc.hpp", "include/mlrt/mlio.h", "share/man/man1/mlrun.1",
                  "share/man/man1/mlpack.1", "share/man/man5/mlc.5", "share/man/man5/mlc-pipeline.5",
                  "share/bash-completion/completions/mlrun", "share/zsh/site-functions/_mlpack",
                  "share/fish/vendor_completions.d/mlrun.fish"):
@@ -122,6 +122,11 @@ def c_programs_build_with_pkg_config_and_with_plain_flags():
         check_program("./digit_plain")
         dynamic = output("readelf", "-d", machine.home / "digit_plain")
         assert "[libmlrt.so.1]" in dynamic, dynamic
+        flags = machine.run("pkg-config", "--cflags", "--libs", "mlio").stdout.split()
+        machine.run(cc, "-std=c99", *WARNINGS, "examples/c/answers.c", *flags, "-o", "answers_c")
+        picture = "examples/digits/images/photo_3.jpg"
+        assert machine.run("./answers_c", "digits.mlc", picture, "publisher.pub.pem").stdout.startswith("3 "), picture
+        machine.run("./answers_c", "digits.mlc", "publisher.pub.pem", code=6)  # no picture
     version = machine.run("pkg-config", "--modversion", "mlrt").stdout.strip()
     assert (library() / f"libmlrt.so.{version}").is_file(), version
 
