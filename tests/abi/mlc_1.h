@@ -389,7 +389,7 @@ typedef struct MlcApi {
 
   /* State that the model keeps between runs: all of it to its first values; as bytes, valid until the session is used
    * again; and from such bytes, of a session of any variant of the same container, else MLC_INPUT_MISMATCH. Bytes that are
-   * damaged are MLC_MALFORMED, and the state stays as it was. */
+   * damaged are MLC_MALFORMED, and the state stays as it was. spec/state.md has the format. MLC_UNSUPPORTED: strings. */
   int (*state_reset)(MlcSession* session, MlcError** error);
   int (*state_save)(MlcSession* session, MlcBytes* out, MlcError** error);
   int (*state_restore)(MlcSession* session, const void* data, uint64_t bytes, MlcError** error);

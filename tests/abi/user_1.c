@@ -105,6 +105,8 @@ int main(int argc, char** argv) {
   MlcFile* file = 0;
   MlcModel* model = 0;
   MlcSession* session = 0;
+  MlcPool* pool = 0;
+  MlcPoolOptions pool_options = {sizeof pool_options};
   const char* keys[1];
   if (argc != 3 || !mlc || mlc->version < MLC_API_VERSION || mlc->size < sizeof *mlc || !*mlc_version_string()) return 1;
   keys[0] = argv[2];
@@ -116,11 +118,15 @@ int main(int argc, char** argv) {
   EXPECT(file_info.native_code == MLC_NATIVE_CERTAIN && file_info.is_signed);
   CALL(mlc->open_file(file, &model, &error));
   mlc->file_release(file);
+  pool_options.threads = 1;
+  CALL(mlc->pool_create(&pool_options, &pool, &error));
+  session_options.pool = pool;
   session_options.profile = 1;
   if (describe(mlc, model)) return 1;
   CALL(mlc->session_create(model, &session_options, &session, &error));
   if (run(mlc, session)) return 1;
   mlc->session_release(session);
+  mlc->pool_release(pool);
   mlc->model_release(model);
   return 0;
 }
