@@ -1,5 +1,7 @@
 #include "base/cli/program.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <exception>
 #include <memory>
@@ -47,6 +49,12 @@ class ExamplesFirst : public CLI::Formatter {
     return out + "\n";
   }
 };
+
+// "--trust KEY FILE": an option that may be given several times takes one value each time, and leaves the next word alone.
+void take_one_value_each(CLI::App& app) {
+  for (CLI::Option* option : app.get_options([](CLI::Option* o) { return !o->get_positional(); })) option->allow_extra_args(false);
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) take_one_value_each(*command);
+}
 
 bool is_option(const std::string& word) { return word.size() > 1 && word[0] == '-'; }
 
@@ -131,6 +139,12 @@ Status reason(const CLI::App& app, const CLI::ParseError& error, const std::vect
 
 }  // namespace
 
+void open_closed_streams() {
+  constexpr int kModes[] = {O_RDONLY, O_RDONLY, O_WRONLY};  // what is written to an output that is open for reading fails
+  for (int stream = 0; stream < 3; ++stream)
+    if (fcntl(stream, F_GETFD) < 0) [[maybe_unused]] const int lowest = open("/dev/null", kModes[stream]);  // becomes the lowest one that is free
+}
+
 void set_up(CLI::App& app) {
   app.require_subcommand(1);
   app.set_version_flag("--version", app.get_name() + " " + MLC_VERSION_TEXT);
@@ -161,6 +175,7 @@ int run_program(CLI::App& app, std::vector<std::string> words, const std::string
   const bool about_all = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "--version");
   const bool imply = !implied.empty() && !words.empty() && !about_all && !knows(commands_of(app), words[0]);
   if (imply) words.insert(words.begin(), implied);
+  take_one_value_each(app);
   try {
     if (!given.empty() && given[0] == kCompleteWord)
       return finish("complete", false, Report{complete(app, implied, {given.begin() + 1, given.end()}, values_of), {}, {}});

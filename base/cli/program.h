@@ -16,6 +16,10 @@ namespace mlc::cli {
 inline constexpr const char* kHelpCommand = "help";
 inline constexpr const char* kExitCodesTopic = "exit-codes";
 
+// Call first. Standard streams that whoever started the process has closed are opened, so that no file which is opened later
+// is taken for one of them: input is empty, output fails, errors go nowhere.
+void open_closed_streams();
+
 // --version, and help texts of 80 columns with the examples on top. Call before commands are added: they inherit it.
 void set_up(CLI::App& app);
 

@@ -10,6 +10,7 @@
 
 int main(int argc, char** argv) {
   using namespace mlc::cli;
+  open_closed_streams();
   handle_early_ends(argc, argv);
   CLI::App app("mlpack makes, signs and inspects containers of machine-learning models", "mlpack");
   app.footer("Examples:\n  mlpack check model.onnx\n  mlpack build model.onnx -o model.mlc\n");

@@ -9,6 +9,7 @@
 
 int main(int argc, char** argv) {
   using namespace mlc::cli;
+  open_closed_streams();
   install_crash_handlers();
   CLI::App app("mlrun checks a container, picks the best variant for this machine and runs it", "mlrun");
   app.footer("Examples:\n  mlrun cat.mlc --input cat.jpg\n  mlrun explain cat.mlc\n");

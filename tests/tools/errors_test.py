@@ -8,6 +8,7 @@ import platform
 import re
 import shutil
 import struct
+import subprocess
 
 from onnx_file import model, node, port, tensor
 from tool_test import main
@@ -315,6 +316,36 @@ def damaged_containers_name_the_segment(t):
     refuses(t, 3, "absent.mlc", "mlrun", "absent.mlc", "-i", IMAGE)
 
 
+def options_of_several_values_leave_the_next_word_alone(t):
+    t.run("mlpack", "keygen", "-o", "k.pem")
+    t.run("mlpack", "build", "--key", "k.pem", "--pipeline", EXAMPLE / "pipeline.json", "--target", "native", EXAMPLE / "digits.onnx",
+          "-o", "d.mlc")
+    t.run("mlrun", "--trust", "k.pub.pem", "d.mlc", "-i", IMAGE)
+    t.run("mlrun", "--raw", "-i", "zeros", "--dim", "N=2", "d.mlc")
+    t.run("mlrun", "trust", "--models", "demo/*", "k.pub.pem")
+    refuses(t, 2, "words", "mlrun", "d.mlc", "words", "-i", IMAGE)
+
+
+def closed_standard_streams_are_no_files(t):
+    """Where whoever starts a tool has closed some of them, nothing is written into a file that took their place."""
+    def shell(command, code):
+        done = subprocess.run(["sh", "-c", command], cwd=t.dir, env=t.env, capture_output=True, text=True)
+        assert done.returncode == code, (command, done)
+    (t.dir / "m.onnx").write_bytes(identity())
+    t.run("mlpack", "build", "m.onnx", "--target", "native", "-o", "signed.mlc")
+    t.run("mlpack", "build", "m.onnx", "--target", "native", "--no-sign", "-o", "unsigned.mlc")
+    mlrun, mlpack = t.bin / "mlrun", t.bin / "mlpack"
+    for file in ("signed.mlc", "unsigned.mlc"):
+        t.run("mlrun", file, "-i", "zeros", "-o", "expected.json")
+        for closed in (">&- 2>&-", "<&- 2>&-", "<&- >&- 2>&-"):
+            shell(f"{mlrun} {file} -i zeros -o answer.json {closed}", 0)
+            assert (t.dir / "answer.json").read_text() == (t.dir / "expected.json").read_text(), (file, closed)
+        shell(f"{mlrun} {file} -i zeros <&-", 0)
+        shell(f"{mlrun} {file} -i zeros >&-", 3)
+    shell(f"{mlpack} build m.onnx --target native -o signed.mlc --force >&-", 3)
+    t.run("mlrun", "selftest", "signed.mlc")
+
+
 if __name__ == "__main__":
     main([files_that_are_no_model_are_called_what_they_are, models_cut_anywhere_are_refused,
           operators_that_nobody_knows_are_all_listed_with_counts, models_that_make_no_sense_name_the_node,
@@ -322,4 +353,5 @@ if __name__ == "__main__":
           pipelines_that_do_not_fit_are_refused_with_the_nearest_word, all_that_does_not_fit_is_told_at_once_with_its_place,
           a_pipeline_can_be_checked_without_building, an_array_that_needs_pickle_does_not_fit, a_container_for_another_machine_says_so,
           flags_of_mlrun_name_the_nearest, unsigned_and_unknown_signers_run_portable_and_say_how_to_trust,
-          damaged_containers_name_the_segment])
+          damaged_containers_name_the_segment, options_of_several_values_leave_the_next_word_alone,
+          closed_standard_streams_are_no_files])

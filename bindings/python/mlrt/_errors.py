@@ -6,7 +6,7 @@ class Error(Exception):
     """An error of the library.
 
     code:    the class of the failure, which is the exit code of the tools (`mlrun help exit-codes`)
-    number:  "E4001", for `mlpack help errors`, or None
+    number:  "E4001", or None
     message: the sentence alone
     facts:   what was found, what was expected, item by item
     help:    what to do about it, or ""
