@@ -432,9 +432,9 @@ Status Executor::run(uint32_t function, std::span<const InputArg> inputs, std::s
   Status status = run_with_team(function, inputs, outputs);
   if (status.code != Code::Resource || status.number != 0) return status;
   status.number = 6006;
-  return std::move(status)
-      .fact("used: {} of the {} bytes of memory that the session may hold", budget_->held, budget_->limit)
-      .hint("--memory-limit 1G lets it hold more");
+  status = std::move(status).fact("used: {} of the {} bytes of memory that the session may hold", budget_->held, budget_->limit);
+  // Larger limits are what this machine has, or what the user has said.
+  return budget_->limit < uint64_t{1} << 30 ? std::move(status).hint("--memory-limit 1G lets it hold more") : status;
 }
 
 Status Executor::run_with_team(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {
