@@ -738,8 +738,15 @@ class Session {
   }
   // These outputs alone.
   Result<Outputs> run(std::span<const Input> inputs, std::span<const Output> outputs, const RunOptions& options = {}) {
+    // What the run gives bears the model's names, for it outlives `outputs`.
+    const std::vector<MlcTensor> known = state_->outputs_of(options.program);
     std::vector<MlcTensor> bound;
-    for (const Output& o : outputs) bound.push_back(o.bind());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      MlcTensor& t = bound.emplace_back(outputs[i].bind());
+      if (!t.name && i < known.size()) t.name = known[i].name;
+      for (const MlcTensor& k : known)
+        if (t.name && std::string_view(t.name) == k.name) t.name = k.name;
+    }
     return run_into(inputs, std::move(bound), options);
   }
   Result<Outputs> run(std::initializer_list<Input> inputs, std::initializer_list<Output> outputs, const RunOptions& options = {}) {
