@@ -83,23 +83,23 @@ std::vector<loop::Kernel> product_kernels(Chain& chain, const targets::Target& t
   return std::move(*kernels);
 }
 
-// Statements that add products to sums: as many in a kernel that takes its sums from registers as without an epilogue.
-size_t multiplications(const std::vector<loop::StmtPtr>& block) {
+// Statements that add to a sum: as many in a kernel that takes its sums from registers as without an epilogue.
+size_t additions(const std::vector<loop::StmtPtr>& block) {
   size_t n = 0;
   for (const loop::StmtPtr& s : block) {
-    n += s->kind == loop::StmtKind::Assign && s->value->type.dtype == DType::F32 && (s->value->op == ir::Op::Fma || s->value->op == ir::Op::Add);
-    n += multiplications(s->body) + multiplications(s->orelse);
+    n += s->kind == loop::StmtKind::Assign && s->value->type.dtype == DType::F32 && ir::depends_on(s->value, s->var);
+    n += additions(s->body) + additions(s->orelse);
   }
   return n;
 }
 
-size_t multiplications_alone(const Product& p, const targets::Target& target) {
+size_t additions_alone(const Product& p, const targets::Target& target) {
   static std::map<std::pair<std::string, std::string>, size_t> known;
   auto [at, is_new] = known.try_emplace({p.name, target.name}, 0);
   if (is_new) {
     Chain chain(1);
     chain.product(p);
-    at->second = multiplications(product_kernels(chain, target).back().body);
+    at->second = additions(product_kernels(chain, target).back().body);
   }
   return at->second;
 }
@@ -115,7 +115,7 @@ void check(Chain& chain, const Product& p, const std::string& title, const targe
   const auto kernels = product_kernels(chain, target);
   if (!kernels.empty()) {
     CHECK_MESSAGE(kernels.back().schedule.find(p.schedule) == 0, p.name, ", ", title, " by ", kernels.back().schedule, "\n", nest::print(chain.f));
-    CHECK_MESSAGE(multiplications(kernels.back().body) == multiplications_alone(p, target), p.name, ", ", title, " computes its sum again");
+    CHECK_MESSAGE(additions(kernels.back().body) == additions_alone(p, target), p.name, ", ", title, " computes its sum again");
   }
   if (!numbers) return;
   REQUIRE_MESSAGE(want.ok(), (want.ok() ? "" : want.status().text()));
