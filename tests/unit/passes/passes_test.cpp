@@ -288,6 +288,19 @@ TEST_CASE_FIXTURE(Net, "what is read by two convolutions is stored once, equal s
   CHECK(relus == 1);
 }
 
+TEST_CASE_FIXTURE(Net, "statements that differ only far inside a large expression stay two") {
+  auto x = input("x", DType::F32, {k(4)});
+  auto large = [&](const std::string& name, double last) {
+    return map(name, {x}, [&](auto v) {
+      const Expr* e = v[0];
+      for (int n = 0; n < 24; ++n) e = ctx.binary(Op::Mul, e, e);  // as text longer than any that is printed
+      return ctx.binary(Op::Add, e, r(last));
+    });
+  };
+  finish(add("y", large("a", 1), map("b", {large("c", 2)}, [&](auto v) { return ctx.binary(Op::Mul, v[0], r(3)); })));
+  REQUIRE_OK(optimise());
+}
+
 TEST_CASE_FIXTURE(Net, "constants are computed, numbers replace single elements") {
   auto x = input("x", DType::F32, {k(4)});
   auto two = constant("two", {1}, {2}), v = constant("v", {4}, {1, 2, 3, 4});
