@@ -95,6 +95,7 @@ void Expander::execute(const Stmt& s) {
     case StmtKind::Map: return map_statement(s);
     case StmtKind::Push: return push_statement(s);
     case StmtKind::Each: return each_statement(s);
+    case StmtKind::Graph: return graph_statement(s);
     case StmtKind::Proc: return proc_statement(s);
     default: fail_here(s.pos, "this statement belongs into a proc");
   }

@@ -90,6 +90,7 @@ class GraphExpander {
   Status add_node(const model::Node& node);
   Status call_library(const model::Node& node);
   Status fix_lengths(const model::Node& node, lang::Call& call);  // told_lengths.cpp
+  Result<std::vector<lang::Value>> inline_for_text(const model::Node& node, const model::Graph& body, const std::vector<lang::Value>& inputs);
   Result<std::vector<lang::Value>> call(const std::string& op, int64_t opset, std::map<std::string, lang::Attribute> attributes,
                                         const std::vector<lang::Value>& inputs, const std::string& source, const std::string& name = "");
   int64_t opset_of(const model::Node& node) const;
