@@ -211,6 +211,19 @@ TEST_CASE("a dim that an attribute gives stays a number beside an extent that on
   CHECK(x.function.arrays[x.outputs[0].array].shape[0]->is_int(3));
 }
 
+TEST_CASE("a short-time transform takes a real signal with and without its last axis") {
+  std::vector<std::vector<float>> answers;
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{1, 8, 1}, std::vector<int64_t>{1, 8}}) {
+    Expanded x;
+    expand_text(x, "", "STFT", {f32(shape, {1, 2, 4, 8, 7, 5, 3, 1}), i64({}, {2}), f32({4}, {1, 2, 3, 4})});
+    const nest::Tensor answer = run(x)[0];
+    CHECK(answer.shape == std::vector<int64_t>{1, 3, 3, 2});
+    answers.push_back(answer.values<float>());
+  }
+  CHECK(answers[0][0] == 1 + 2*2 + 3*4 + 4*8);
+  CHECK(answers[0] == answers[1]);
+}
+
 TEST_CASE("attributes are checked by name, presence, type and length") {
   const std::string text =
       "op A@1(x: f32[i...]) -> y: f32[i...]\n  attr need: int; attr list: int[i] = 1; attr real: float = 0.5; attr m: {a, b} = a\n  y[i] = x[i] + need + total(list)\n";
