@@ -70,8 +70,8 @@ class Build {
 
   Status check_print_after() {
     const std::string& wanted = options_.print_after;
-    std::string known = "known: all import expand";
-    bool found = wanted.empty() || wanted == "all" || wanted == "import" || wanted == "expand";
+    std::string known = "known: all import expand lower";
+    bool found = wanted.empty() || wanted == "all" || wanted == "import" || wanted == "expand" || wanted == "lower";
     for (const std::string& pass : passes::Options().pipeline) {
       found = found || pass == wanted;
       known += " " + pass;
@@ -202,6 +202,10 @@ class Build {
       const Progress progress = counted(nth("target", k, targets.size()) + ", " + target->name, "kernels");
       MLC_ASSIGN(CompiledVariant variant, compile_variant(ctx_, *library_, parts_, weights_, *target, progress));
       report_.variants.push_back({target->name, variant.module.size(), variant.plan.size(), variant.num_kernels, variant.num_launches});
+      if (prints("lower")) {
+        std::fprintf(stderr, "; kernels for %s\n", target->name.c_str());
+        for (const std::string& line : variant.schedules) std::fprintf(stderr, "%s\n", line.c_str());
+      }
       variants_.push_back(std::move(variant));
     }
     return ok();
