@@ -1,11 +1,13 @@
 #include "packager/compile/build.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <set>
 #include <sstream>
 
+#include "base/counted.h"
 #include "packager/compile/expand.h"
 #include "packager/compile/golden.h"
 #include "packager/compile/pipelines.h"
@@ -69,8 +71,8 @@ class Build {
 
   Status check_print_after() {
     const std::string& wanted = options_.print_after;
-    std::string known = "known: all import expand";
-    bool found = wanted.empty() || wanted == "all" || wanted == "import" || wanted == "expand";
+    std::string known = "known: all import expand lower";
+    bool found = wanted.empty() || wanted == "all" || wanted == "import" || wanted == "expand" || wanted == "lower";
     for (const std::string& pass : passes::Options().pipeline) {
       found = found || pass == wanted;
       known += " " + pass;
@@ -163,13 +165,26 @@ class Build {
   }
 
   Status compute_golden() {
+    // What the clock cannot count is as good as for ever.
+    constexpr double kLongest = 1e9;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<int64_t>(std::min(options_.golden_seconds, kLongest) * 1e3));
     for (Program& program : programs_) {
-      stage("golden vectors", "programs", static_cast<size_t>(&program - programs_.data()), programs_.size());
-      auto golden = make_golden(program.function, program.is_pipeline);
+      GoldenOptions options;
+      options.takes_pictures = program.is_pipeline;
+      if (!program.is_pipeline) options.given = options_.golden;
+      options.deadline = until;
+      options.progress = counted("golden vectors of " + program.function.name, "steps");
+      auto golden = make_golden(program.function, options);
       if (!golden.ok()) return std::move(golden).status().note(program.function.name);
       program.golden = std::move(golden).value();
+      if (!program.golden.missing.empty()) warn_of_missing(program);
     }
     return ok();
+  }
+  void warn_of_missing(const Program& program) {
+    const bool late = program.golden.missing_time;
+    report_.warnings.push_back("no golden vector for '" + program.function.name + "': " + program.golden.missing +
+                               (late ? "; --golden-time SECONDS gives more time, " : "; ") + "--golden in.npz takes inputs of yours");
   }
 
   Status run_passes() {
@@ -188,6 +203,10 @@ class Build {
       const Progress progress = counted(nth("target", k, targets.size()) + ", " + target->name, "kernels");
       MLC_ASSIGN(CompiledVariant variant, compile_variant(ctx_, *library_, parts_, weights_, *target, progress));
       report_.variants.push_back({target->name, variant.module.size(), variant.plan.size(), variant.num_kernels, variant.num_launches});
+      if (prints("lower")) {
+        std::fprintf(stderr, "; kernels for %s\n", target->name.c_str());
+        for (const std::string& line : variant.schedules) std::fprintf(stderr, "%s\n", line.c_str());
+      }
       variants_.push_back(std::move(variant));
     }
     return ok();
@@ -210,15 +229,15 @@ class Build {
     report_.file_bytes = fs::file_size(options_.output_path);
     std::set<std::string> ops;
     for (const model::Node& node : model_.graph.nodes) ops.insert(node.domain + ":" + node.op);
-    report_.model_line = "opset " + std::to_string(model_.opsets.at("ai.onnx")) + ", " + std::to_string(model_.graph.nodes.size()) + " nodes, " +
-                         std::to_string(ops.size()) + " operators, " + million(weights_.num_parameters()) + " parameters";
+    report_.model_line = "opset " + std::to_string(model_.opsets.at("ai.onnx")) + ", " + mlc::counted(model_.graph.nodes.size(), "node") + ", " +
+                         mlc::counted(ops.size(), "operator") + ", " + million(weights_.num_parameters()) + " parameters";
     return ok();
   }
 
   FinishedFile finished(const std::string& path, const container::ContainerBuilder& builder) const {
     FinishedFile file{path, {}};
     for (size_t k = programs_.size(); k-- > 0;)
-      for (const GoldenVector& golden : programs_[k].golden) {
+      for (const GoldenVector& golden : programs_[k].golden.vectors) {
         const std::string name = golden_name(programs_[k].method.name, golden);
         const auto& recorded = builder.finished().golden;
         if (std::any_of(recorded.begin(), recorded.end(), [&](const format::Golden& g) { return g.name == name; })) file.vectors.push_back({name, golden.operations});

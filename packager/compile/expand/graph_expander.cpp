@@ -183,6 +183,7 @@ Status GraphExpander::call_library(const Node& node) {
     if (value.list) return refuse(node, "input '" + input + "' is " + type_text(value) + ", a tensor is expected");
     call.inputs.emplace_back(value.tensor);
   }
+  MLC_RETURN_IF_ERROR(fix_lengths(node, call));
   call.outputs.clear();
   for (size_t k = 0; k < node.outputs.size(); ++k) call.outputs.push_back(wanted(node, k));
   call.output_names = node.outputs;
