@@ -38,6 +38,7 @@ void Expander::bind_temporary(const Target& t, const Value& value, const std::st
   ArrayInfo a;
   target_index(t, &a.slots);
   const nest::Array& made = function_.arrays[value.array];
+  if (made.dtype == DType::Str) mismatch(what + " holds strings, numbers are expected");
   if (made.shape.size() != a.slots.size())
     mismatch(what + " has " + std::to_string(made.shape.size()) + " axes, expected " + std::to_string(a.slots.size()));
   for (size_t axis = 0; axis < a.slots.size(); ++axis) {

@@ -26,7 +26,7 @@ Made by `operator_page spec/operators.md tests/conformance/README.md` from `ops/
 
 A definition stands at the oldest opset whose text it is and serves every later one until the next; several of one version are
 told apart by their conditions, in this order. The language is `spec/operator-language.md`. Classes of element types: `float`
-(f64, f32, f16, bf16, f8e4m3, f8e4m3fnuz, f8e5m2, f8e5m2fnuz), `signed` (i64 to i4), `unsigned` (u64 to u4), `int` (both), `num`
+(f64, f32, f16, bf16 and those of 8 and 4 bits), `signed` (i64 to i2), `unsigned` (u64 to u2), `int` (both), `num`
 (`float` and `int`), `any` (with bool and str). Tests are ONNX's node tests, by set; what passes where is in
 `tests/conformance/README.md`.
 
@@ -134,7 +134,7 @@ std::string page(const std::string& tests_page) {
   }
   text += "| all | " + std::to_string(in_text) + " | " + std::to_string(coded) + " |\n\n## In C++\n\n";
   text += "`Constant` is a tensor of the file (`packager/import`). `Einsum` is a text made from its equation (`packager/lang/einsum.cpp`).\n"
-          "Control flow and lists have no arrays as results or run other graphs, which a text about elements cannot say\n"
+          "Control flow runs its graphs as often as the run says and lists are no arrays, which a text about elements cannot say\n"
           "(`packager/compile/expand/control.cpp`, `lists.cpp`). `ImageDecoder` is done by the application\n"
           "(`packager/compile/expand/services.cpp`, `spec/services.md`). What looks into strings is a step of a program, and so are casts\n"
           "from and to them (`packager/compile/expand/strings.cpp`, `tokens.cpp`). Maps are two arrays each (`maps.cpp`):\n\n";

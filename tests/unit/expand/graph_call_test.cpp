@@ -72,6 +72,7 @@ TEST_CASE("a graph of another form than the text says is refused") {
   CHECK(says(refused("input %t : f32[A, B]\n %v = ai.onnx.Concat(%t, %t) {axis = 1}\n output %v : f32[*]\n"),
              "attribute 'body': output 0, axis 1"));
   CHECK(says(refused("input %t : f32[A, B]\n %u = ai.onnx.ReduceSum(%t) {keepdims = 0}\n output %u : f32[*]\n"), "has 0 axes, expected 2"));
+  CHECK(says(refused("input %t : f32[A, B]\n %u = ai.onnx.Cast(%t) {to = 8}\n output %u : str[*]\n"), "holds strings, numbers are expected"));
   CHECK(says(refused("input %t : f32[A, B]\n %u = ai.onnx.SequenceConstruct(%t)\n output %u : list(f32[*])\n"), "a tensor is expected"));
 }
 
