@@ -6,6 +6,7 @@
 
 #include "packager/compile/code_cache.h"
 #include "packager/compile/kernel_key.h"
+#include "packager/compile/shared_kernels.h"
 #include "packager/lower/lower.h"
 #include "packager/nest/key.h"
 #include "packager/plan/plan_builder.h"
@@ -122,7 +123,21 @@ class VariantCompiler {
       }
       all.plans.push_back(std::move(plan));
     }
+    share(all);
     return all;
+  }
+
+  void share(Lowered& all) {
+    const std::vector<SharedKernel> shared = share_kernels(ctx_, all.kernels);
+    std::vector<std::vector<Place>> users(all.kernels.size());
+    for (size_t k = 0; k < shared.size(); ++k) users[shared[k].number].insert(users[shared[k].number].end(), all.users[k].begin(), all.users[k].end());
+    all.users = std::move(users);
+    for (plan::FunctionPlan& plan : all.plans)
+      for (plan::Launch& launch : plan.launches) {
+        const SharedKernel& kernel = shared[launch.entry];
+        launch.scalars.insert(launch.scalars.end(), kernel.scalars.begin(), kernel.scalars.end());
+        launch.entry = kernel.number;
+      }
   }
 
   // Networks repeat their blocks: a nest that does what one before it did is not lowered again.
@@ -159,7 +174,7 @@ class VariantCompiler {
     for (loop::Kernel& kernel : *lowered) {
       plan::Launch& launch = launches.emplace_back();
       launch.params = kernel.params;
-      launch.scalars = kernel.scalars;
+      for (const ir::Sym* sym : kernel.scalars) launch.scalars.push_back(ctx_.sym(sym));
       launch.tiles = kernel.tiles;
       auto [found, is_new] = all.entry_of.emplace(kernel_key(kernel), all.kernels.size());
       launch.entry = found->second;

@@ -8,35 +8,50 @@ namespace mlc::ir {
 namespace {
 
 // Begin items that are no numbers; numbers end with a comma.
-constexpr char kNode = '(', kNull = '-';
+constexpr char kNode = '(', kNull = '-', kConstant = '#', kOpen = '?';
 
 }  // namespace
 
 void StructureKey::number(int64_t value) { text_ += std::to_string(value) + ","; }
+
+void StructureKey::constant(const Expr* e) {
+  text_ += kConstant;
+  number(static_cast<int64_t>(e->type.dtype)), number(e->type.lanes);
+  number(is_float(e->type.dtype) ? std::bit_cast<int64_t>(e->f) : e->i);
+}
 
 void StructureKey::expression(const Expr* e) {
   if (!e) {
     text_ += kNull;
     return;
   }
+  if (e->is_const()) return constant(e);
   walk(e, [&](const Expr* node) {
-    if (!nodes_.emplace(node, static_cast<int64_t>(nodes_.size())).second) return;
+    if (node->is_const() || !nodes_.emplace(node, static_cast<int64_t>(nodes_.size())).second) return;
     text_ += kNode;
     number(static_cast<int64_t>(node->op)), number(static_cast<int64_t>(node->type.dtype)), number(node->type.lanes);
     switch (node->op) {
       case Op::Var: case Op::Sym: case Op::Dim: leaf_(*this, node); break;
-      case Op::Const: number(is_float(node->type.dtype) ? std::bit_cast<int64_t>(node->f) : node->i); break;
       case Op::Load: number(static_cast<int64_t>(node->access)), leaf_(*this, node); break;
       case Op::Fold:
         leaf_(*this, node);
-        text_ += node->fold->where ? std::to_string(nodes_.at(node->fold->where)) + "," : std::string(1, kNull);
+        reference(node->fold->where);
         break;
       default: number(node->i); break;
     }
     number(static_cast<int64_t>(node->args.size()));
-    for (const Expr* arg : node->args) number(nodes_.at(arg));
+    for (size_t k = 0; k < node->args.size(); ++k) {
+      if (open_ && open_(node, k)) text_ += kOpen;
+      else reference(node->args[k]);
+    }
   });
-  number(nodes_.at(e));
+  reference(e);
+}
+
+void StructureKey::reference(const Expr* e) {
+  if (!e) text_ += kNull;
+  else if (e->is_const()) constant(e);
+  else number(nodes_.at(e));
 }
 
 }  // namespace mlc::ir

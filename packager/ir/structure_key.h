@@ -16,7 +16,9 @@ class StructureKey {
   // Writes numbers for what names a node when it is met first: a Var, Sym or Dim, the array of a Load, combiner and dims of a
   // Fold.
   using Leaf = std::function<void(StructureKey& key, const Expr* leaf)>;
-  explicit StructureKey(Leaf leaf) : leaf_(std::move(leaf)) {}
+  // Whether an argument is left open: anything may stand there. Asked once per argument of every node.
+  using Open = std::function<bool(const Expr* node, size_t argument)>;
+  explicit StructureKey(Leaf leaf, Open open = {}) : leaf_(std::move(leaf)), open_(std::move(open)) {}
 
   void number(int64_t value);
   // The nodes of `e` that have not been written yet, then the number of `e`, which may be null.
@@ -25,7 +27,11 @@ class StructureKey {
   std::string take() { return std::move(text_); }
 
  private:
+  void constant(const Expr* e);
+  void reference(const Expr* e);  // to what has been written
+
   const Leaf leaf_;
+  const Open open_;
   std::string text_;
   std::unordered_map<const Expr*, int64_t> nodes_;
 };
