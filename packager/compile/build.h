@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "packager/compile/golden.h"
 #include "signing/hash_tree.h"
 #include "targets/target.h"
 
@@ -50,6 +51,8 @@ struct BuildOptions {
   unsigned threads = 0;                           // 0: as many as this process may use
   std::string cache_folder;                       // code of kernels compiled before (code_cache.h); empty: none is kept
   double tolerance = 1e-3;                        // of golden vectors, relative to the largest output
+  std::vector<GivenVector> golden;                // inputs of the model's golden vectors; none: they are drawn
+  double golden_seconds = 30;                     // to draw and answer the golden vectors of all programs
   std::string print_after;                        // pass whose result goes to stderr
   // Told before each stage, and during it whenever something more is done, on any thread. May be empty.
   std::function<void(const Stage&)> progress;
@@ -74,6 +77,7 @@ struct BuildReport {
   Digest root{};
   uint64_t file_bytes = 0;
   std::string key_name;    // empty: unsigned
+  std::vector<std::string> warnings;  // a line each
 };
 
 // Writes options.output_path complete or not at all. What can be known to be wrong before anything is compiled is told before:

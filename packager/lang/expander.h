@@ -128,6 +128,7 @@ class Expander {
   DType element_type(const std::string& element, Pos pos) const;
   bool class_admits(const std::string& cls, DType t) const;
   void bind_dims();
+  void bind_given_dims();
   bool bind_param_ranks(const Param& param, const std::vector<Ex>& shape, size_t item);
   void bind_broadcasts();
   void bind_extent(const std::string& dim, size_t index, Ex extent, const std::string& origin);

@@ -13,6 +13,7 @@
 // result is the same number by number. Arrays that are outputs or have other readers stay.
 #include <algorithm>
 
+#include "packager/nest/contraction.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 
@@ -49,9 +50,9 @@ Sites sites_of(const nest::Function& f, const nest::Statement& s, uint32_t y) {
       if (e->op == Op::Fold) inner *= estimate(e->fold->dims);
       for (const Expr* a : e->args) repeats[a] = std::max(repeats[a], inner);
       if (e->op == Op::Fold && e->fold->where) repeats[e->fold->where] = std::max(repeats[e->fold->where], inner);
-      if (e->op == Op::Fold && is_contraction(e))
-        for (const Expr* operand : e->args[0]->args)
-          if (operand->array == y) out.in_contraction = true;
+      if (nest::is_contraction(e))
+        for (const Expr* factor : e->args[0]->args)
+          if (nest::operand_load(factor)->array == y) out.in_contraction = true;
     }
     for (const Expr* e : order) {
       if (e->op != Op::Load || e->array != y) continue;

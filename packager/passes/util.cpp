@@ -112,11 +112,6 @@ double cost_of(const Expr* root) {
   return cost;
 }
 
-bool is_contraction(const Expr* fold) {
-  return fold->op == Op::Fold && fold->fold->combiner->join == ir::Join::Sum && fold->args[0]->op == Op::Mul &&
-         fold->args[0]->args[0]->op == Op::Load && fold->args[0]->args[1]->op == Op::Load;
-}
-
 size_t node_count(const Expr* root, size_t limit) {
   size_t n = 0;
   ir::walk(root, [&](const Expr* e) { n += is_transcendental(e->op) ? 24 : 1; });

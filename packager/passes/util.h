@@ -47,7 +47,6 @@ double estimate(const Expr* extent);
 double estimate(const std::vector<const ir::Dim*>& dims);
 // Arithmetic below e, folds not included; transcendental functions count 15, divisions 4.
 double cost_of(const Expr* e);
-bool is_contraction(const Expr* fold);  // sum of a product of two loads
 // Operations below e; a transcendental function counts as what its text expands to, roughly.
 size_t node_count(const Expr* e, size_t limit);
 

@@ -196,6 +196,21 @@ TEST_CASE("products of dims divide exactly or fail") {
   CHECK(says(failure(text, "A", {f32({5}, std::vector<float>(5))}, {{"group", int64_t{0}}}), "a factor is 0"));
 }
 
+TEST_CASE("a dim that an attribute gives stays a number beside an extent that only the run knows") {
+  const std::string text =
+      "op A@1(x: f32[(g, c)], w: f32[(g, m), c]) -> y: f32[(g, m)]\n  attr group: int = 1\n  dim g = group\n  y[(g, m)] = sum(x[(g, c)]*w[(g, m), c] for c)\n";
+  Expanded x;
+  Input free = f32({2}, {1, 2});
+  free.symbols = {"channels"};
+  const Result<lang::Library> library = parse(text);
+  REQUIRE(library.ok());
+  lang::Call call;
+  call.name = "A";
+  expand(x, *library, call, {free, f32({3, 2}, {1, 2, 3, 4, 5, 6})});
+  REQUIRE(x.status.ok());
+  CHECK(x.function.arrays[x.outputs[0].array].shape[0]->is_int(3));
+}
+
 TEST_CASE("attributes are checked by name, presence, type and length") {
   const std::string text =
       "op A@1(x: f32[i...]) -> y: f32[i...]\n  attr need: int; attr list: int[i] = 1; attr real: float = 0.5; attr m: {a, b} = a\n  y[i] = x[i] + need + total(list)\n";
