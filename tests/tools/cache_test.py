@@ -19,7 +19,7 @@ def build(t, *flags, file="m.onnx", out="m.mlc", targets=TARGETS):
     built = t.json("mlpack", "build", file, "-o", out, "--target", targets, "--no-sign", "--no-selftest", *flags)
     assert all(phase["seconds"] >= 0 for phase in built["phases"]), built
     names = [phase["name"] for phase in built["phases"]]
-    assert names[:4] == ["import", "expand", "golden vectors", "optimise"] and names[-1] == "pack", names
+    assert names[:2] == ["import", "expand"] and "optimise" in names and names[-1] == "pack", names
     return built["cache"], (t.dir / out).read_bytes()
 
 
