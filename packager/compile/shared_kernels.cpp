@@ -99,7 +99,7 @@ class Pattern {
   }
 
   const Places places_;
-  ir::StructureKey key_{[this](ir::StructureKey&, const Expr* e) { leaf(e); },
+  ir::StructureKey key_{[this](ir::StructureKey&, const Expr* e) { leaf(e); }, ir::StructureKey::Extents::Inside,
                         [this](const Expr* parent, size_t k) {
                           const bool open = places_.is_open(parent, k);
                           if (open) open_.push_back(parent->args[k]->i);

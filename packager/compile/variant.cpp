@@ -6,6 +6,7 @@
 
 #include "packager/compile/code_cache.h"
 #include "packager/compile/kernel_key.h"
+#include "packager/compile/lift_extents.h"
 #include "packager/compile/shared_kernels.h"
 #include "packager/lower/lower.h"
 #include "packager/nest/key.h"
@@ -174,8 +175,8 @@ class VariantCompiler {
     for (loop::Kernel& kernel : *lowered) {
       plan::Launch& launch = launches.emplace_back();
       launch.params = kernel.params;
-      for (const ir::Sym* sym : kernel.scalars) launch.scalars.push_back(ctx_.sym(sym));
       launch.tiles = kernel.tiles;
+      launch.scalars = lift_extents(ctx_, kernel);
       auto [found, is_new] = all.entry_of.emplace(kernel_key(kernel), all.kernels.size());
       launch.entry = found->second;
       if (is_new) {

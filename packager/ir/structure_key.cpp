@@ -8,7 +8,7 @@ namespace mlc::ir {
 namespace {
 
 // Begin items that are no numbers; numbers end with a comma.
-constexpr char kNode = '(', kNull = '-', kConstant = '#', kOpen = '?';
+constexpr char kNode = '(', kNull = '-', kConstant = '#', kOpen = '?', kExtent = '=';
 
 }  // namespace
 
@@ -26,7 +26,7 @@ void StructureKey::expression(const Expr* e) {
     return;
   }
   if (e->is_const()) return constant(e);
-  walk(e, [&](const Expr* node) {
+  const auto visit = [&](const Expr* node) {
     if (node->is_const() || !nodes_.emplace(node, static_cast<int64_t>(nodes_.size())).second) return;
     text_ += kNode;
     number(static_cast<int64_t>(node->op)), number(static_cast<int64_t>(node->type.dtype)), number(node->type.lanes);
@@ -35,23 +35,32 @@ void StructureKey::expression(const Expr* e) {
       case Op::Load: number(static_cast<int64_t>(node->access)), leaf_(*this, node); break;
       case Op::Fold:
         leaf_(*this, node);
-        reference(node->fold->where);
+        refer(node->fold->where);
         break;
       default: number(node->i); break;
     }
     number(static_cast<int64_t>(node->args.size()));
     for (size_t k = 0; k < node->args.size(); ++k) {
       if (open_ && open_(node, k)) text_ += kOpen;
-      else reference(node->args[k]);
+      else refer(node->args[k]);
     }
-  });
-  reference(e);
+  };
+  if (extents_ == Extents::AsOne) walk_past_extents(e, visit);
+  else walk(e, visit);
+  refer(e);
 }
 
-void StructureKey::reference(const Expr* e) {
-  if (!e) text_ += kNull;
-  else if (e->is_const()) constant(e);
-  else number(nodes_.at(e));
+void StructureKey::refer(const Expr* e) {
+  if (!e) {
+    text_ += kNull;
+  } else if (e->is_const()) {
+    constant(e);
+  } else if (extents_ == Extents::AsOne && is_extent(e)) {
+    text_ += kExtent;
+    number(e->id);
+  } else {
+    number(nodes_.at(e));
+  }
 }
 
 }  // namespace mlc::ir
