@@ -19,7 +19,7 @@ Result<std::string> xdg_folder(const char* variable, const char* otherwise) {
   char buffer[4096];
   if (::getpwuid_r(::getuid(), &entry, buffer, sizeof buffer, &found) == 0 && found && entry.pw_dir[0] == '/')
     return compose("{}/{}/mlc", entry.pw_dir, otherwise);
-  return Status(Code::NotFound, "no folder for keys: neither {} nor HOME is set", variable)
+  return Status(Code::NotFound, "no folder of this user's own: neither {} nor HOME is set", variable)
       .hint("export HOME=/path/to/a/folder");
 }
 
@@ -27,6 +27,7 @@ Result<std::string> xdg_folder(const char* variable, const char* otherwise) {
 
 Result<std::string> config_folder() { return xdg_folder("XDG_CONFIG_HOME", ".config"); }
 Result<std::string> state_folder() { return xdg_folder("XDG_STATE_HOME", ".local/state"); }
+Result<std::string> cache_folder() { return xdg_folder("XDG_CACHE_HOME", ".cache"); }
 
 std::string user_key_path(const std::string& config_folder) { return config_folder + "/key.pem"; }
 std::string trust_folder(const std::string& config_folder) { return config_folder + "/trust"; }

@@ -7,11 +7,11 @@
 namespace mlc::targets {
 
 Result<Module> emit_module(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>* large,
-                           const Progress& progress) {
+                           const EmitOptions& options) {
   if (large) large->clear();
-  if (target.family == Family::Portable) return portable::emit(target, kernels, progress);
+  if (target.family == Family::Portable) return portable::emit(target, kernels, options.progress);
   std::vector<LargeFrame> found;
-  MLC_ASSIGN(Module module, emit_elf(target, kernels, found, progress));
+  MLC_ASSIGN(Module module, emit_elf(target, kernels, found, options));
   if (!found.empty() && !large)
     return Status(Code::Internal, "kernel " + kernels[found[0].kernel].name + " needs a stack frame of " + std::to_string(found[0].bytes) +
                                       " bytes for " + target.name + ", at most " + std::to_string(kMaxFrame) + " are allowed");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,12 +61,30 @@ struct Module {
   std::vector<std::byte> bytes;
   std::vector<uint64_t> scratch_bytes;  // per kernel
 };
+// Code that was compiled before, by a key that tells its kernel, target and compiler from all others. Asked on any thread, several
+// at a time perhaps.
+class CodeStore {
+ public:
+  virtual ~CodeStore() = default;
+  virtual std::optional<std::vector<std::byte>> find(const std::string& key) = 0;
+  virtual void keep(const std::string& key, std::span<const std::byte> code) = 0;
+};
+
+struct EmitOptions {
+  unsigned threads = 0;  // 0: as many as this process may use. The bytes do not depend on it.
+  Progress progress;     // counts kernels; may be empty
+  // Of the kernels, each another, fit for names of symbols. Needed for a store only, which then is asked before a kernel is
+  // compiled, and told what it became.
+  std::span<const std::string> keys = {};
+  CodeStore* store = nullptr;
+};
+
 // Compiles kernels to one linked module (ELF for CPU families, portable code for `portable`); entry k is kernels[k].
 // Equal input gives equal bytes. Kernels must have passed loop::verify.
 // Kernels that need a frame above kMaxFrame are an error; with `large` they are told there instead, by number, and the
-// module has no bytes. `progress` counts kernels.
+// module has no bytes.
 Result<Module> emit_module(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>* large = nullptr,
-                           const Progress& progress = {});
+                           const EmitOptions& options = {});
 // Proves from the bytes that the module uses no instruction outside the target's features (hardware.md section 5).
 Status audit_module(const Target& target, std::span<const std::byte> module);
 

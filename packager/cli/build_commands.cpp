@@ -19,6 +19,7 @@
 #include "packager/cli/self_test.h"
 #include "packager/compile/build.h"
 #include "packager/compile/check.h"
+#include "packager/compile/code_cache.h"
 #include "targets/target.h"
 
 namespace mlc::cli {
@@ -30,7 +31,7 @@ struct BuildFlags {
   compile::BuildOptions options;
   std::vector<std::string> targets, dims, golden;
   std::string progress = "auto";
-  bool force = false, no_sign = false, no_selftest = false, as_json = false;
+  bool force = false, no_sign = false, no_selftest = false, no_cache = false, as_json = false;
 };
 
 Result<std::vector<const targets::Target*>> targets_named(const std::vector<std::string>& names) {
@@ -87,6 +88,14 @@ std::string megabytes(uint64_t bytes) {
   return text;
 }
 
+// What a build found in the folder of compiled kernels.
+void report_cache(const compile::BuildReport::Cache& cache, std::ostringstream& text, ordered_json& json) {
+  json = {{"found", cache.found}, {"compiled", cache.compiled}};
+  if (!cache.unused.ok()) json["unused"] = cache.unused.message;
+  if (!cache.unused.ok()) text << "  cache     not used: " << cache.unused.message << "\n";
+  else if (cache.found) text << "  cache     " << cache.found << " of " << cache.found + cache.compiled << " kernels were compiled before\n";
+}
+
 Result<Report> run_build(BuildFlags& flags) {
   MLC_ASSIGN(flags.options.targets, targets_named(flags.targets));
   for (const std::string& dim : flags.dims) {
@@ -98,6 +107,9 @@ Result<Report> run_build(BuildFlags& flags) {
     flags.options.golden.push_back(std::move(vector));
   }
   flags.options.sign = !flags.no_sign;
+  if (flags.no_cache) flags.options.cache_folder.clear();
+  else if (flags.options.cache_folder.empty())
+    if (auto folder = compile::code_cache_folder(); folder.ok()) flags.options.cache_folder = std::move(folder).value();
   MLC_RETURN_IF_ERROR(may_write(flags.options.output_path, flags.force));
   ProgressLine progress(flags.progress, flags.as_json);
   flags.options.progress = [&](const compile::Stage& stage) { progress.show(stage); };
@@ -123,6 +135,8 @@ Result<Report> run_build(BuildFlags& flags) {
   const std::string root = "sha256:" + to_hex(built->root);
   text << "\n  wrote     " << flags.options.output_path << "   " << megabytes(built->file_bytes) << "   root " << root << "   "
        << (built->key_name.empty() ? "not signed" : "signed by " + built->key_name) << "\n";
+  ordered_json cache = nullptr;
+  if (built->cache) report_cache(*built->cache, text, cache);
   text << "  tested    " << (tested ? tested->text() : "nothing: --no-selftest") << "\n";
   report.text = text.str();
   ordered_json selftest = nullptr;
@@ -135,7 +149,8 @@ Result<Report> run_build(BuildFlags& flags) {
     }
   }
   report.json = {{"file", flags.options.output_path}, {"root", root}, {"bytes", built->file_bytes}, {"key", built->key_name}, {"variants", variants}, {"selftest", selftest},
-                 {"warnings", built->warnings}};
+                 {"cache", cache}, {"phases", ordered_json::array()}, {"warnings", built->warnings}};
+  for (const ProgressLine::Phase& phase : progress.phases()) report.json["phases"].push_back({{"name", phase.name}, {"seconds", phase.seconds}});
   return report;
 }
 
@@ -161,6 +176,9 @@ void add_build(CLI::App& app, int& exit_code) {
   command->add_option("--golden-time", o.golden_seconds, "seconds that may be spent on drawing golden vectors and answering them; where they do not suffice the file has none")
       ->check(CLI::NonNegativeNumber)->default_val(o.golden_seconds);
   command->add_flag("--no-selftest", flags->no_selftest, "write the file without running its golden vectors here");
+  command->add_option("--threads", o.threads, "threads that compile at once; the file does not depend on it (default: one per core)")->check(CLI::Range(1, 4096));
+  command->add_option("--cache", o.cache_folder, "folder of kernels compiled before (default: this user's own; see mlpack cache)");
+  command->add_flag("--no-cache", flags->no_cache, "compile all kernels, keep none");
   command->add_option("--progress", flags->progress, "auto, tty, plain or none")->check(CLI::IsMember({"auto", "tty", "plain", "none"}));
   command->add_option("--print-after", o.print_after, "print the program after this pass, on stderr");
   command->add_flag("-f,--force", flags->force, "replace an output file that is no container");

@@ -3,6 +3,7 @@
 
 #include "base/cli/program.h"
 #include "packager/cli/build_commands.h"
+#include "packager/cli/cache_commands.h"
 #include "packager/cli/complete_values.h"
 #include "packager/cli/early_end.h"
 #include "packager/cli/inspect_commands.h"
@@ -19,6 +20,7 @@ int main(int argc, char** argv) {
   add_build_commands(app, exit_code);
   add_inspect_commands(app, exit_code);
   add_keys_commands(app, exit_code);
+  add_cache_commands(app, exit_code);
   add_completion_command(app, exit_code);
   add_help_command(app, "  mlpack help build\n  mlpack help exit-codes\n", exit_code);
   return run_program(app, {argv + 1, argv + argc}, "", values_of_line, exit_code);

@@ -16,6 +16,8 @@ namespace {
 using namespace std::chrono_literals;
 constexpr auto kQuiet = 500ms, kPause = 100ms;
 
+double seconds_since(std::chrono::steady_clock::time_point begin) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
+
 size_t columns() {
   struct winsize size {};
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
@@ -28,7 +30,7 @@ std::string progress_text(const compile::Stage& stage) {
   return stage.name + ": " + stage.parts + " " + std::to_string(stage.done) + " of " + std::to_string(stage.total);
 }
 
-ProgressLine::ProgressLine(const std::string& mode, bool as_json) : start_(std::chrono::steady_clock::now()) {
+ProgressLine::ProgressLine(const std::string& mode, bool as_json) {
   if (mode == "plain") mode_ = Mode::Plain;
   if (mode == "tty") mode_ = Mode::Tty;
   if (mode == "auto") {
@@ -44,20 +46,23 @@ ProgressLine::ProgressLine(const std::string& mode, bool as_json) : start_(std::
   }
 }
 
-double ProgressLine::seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-
 void ProgressLine::show(const compile::Stage& stage) {
   const std::lock_guard lock(mu_);
-  if (stage.name != stage_.name) say_finished();
-  // Threads count up and tell it in any order.
-  else if (stage.done < stage_.done) return;
+  if (stage.name != stage_.name) {
+    finish_stage();
+    begin_ = Clock::now();
+  } else if (stage.done < stage_.done) {
+    return;  // threads count up and tell it in any order
+  }
   stage_ = stage;
 }
 
-void ProgressLine::say_finished() {
-  if (mode_ != Mode::Plain || stage_.name.empty()) return;
+void ProgressLine::finish_stage() {
+  if (stage_.name.empty()) return;
+  phases_.push_back({stage_.name, seconds_since(begin_)});
+  if (mode_ != Mode::Plain) return;
   const std::string parts = stage_.total == 0 ? "" : std::string(": ") + stage_.parts + " " + std::to_string(stage_.total);
-  std::fprintf(stderr, "%6.1f s  %s%s\n", seconds(), stage_.name.c_str(), parts.c_str());
+  std::fprintf(stderr, "%6.1f s  %s%s\n", phases_.back().seconds, stage_.name.c_str(), parts.c_str());
 }
 
 void ProgressLine::keep_drawing() {
@@ -66,7 +71,7 @@ void ProgressLine::keep_drawing() {
   line_is_shown(true);
   do {
     char time[32];
-    std::snprintf(time, sizeof time, "%6.1f s  ", seconds());
+    std::snprintf(time, sizeof time, "%6.1f s  ", seconds_since(begin_));
     std::fprintf(stderr, "\r\033[K%s", (time + progress_text(stage_)).substr(0, columns() - 1).c_str());
     std::fflush(stderr);
   } while (!wake_.wait_for(lock, kPause, [&] { return done_; }));
@@ -77,7 +82,7 @@ void ProgressLine::keep_drawing() {
 void ProgressLine::clear() {
   {
     const std::lock_guard lock(mu_);
-    say_finished();
+    finish_stage();
     stage_ = {};
     done_ = true;
   }

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/counted.h"
+#include "packager/compile/code_cache.h"
 #include "packager/compile/expand.h"
 #include "packager/compile/golden.h"
 #include "packager/compile/pipelines.h"
@@ -198,10 +199,12 @@ class Build {
     std::vector<const targets::Target*> targets = options_.targets;
     const targets::Target* portable = targets::find_target("portable");
     if (std::find(targets.begin(), targets.end(), portable) == targets.end()) targets.push_back(portable);
+    const std::unique_ptr<CodeCache> cache = open_cache();
     for (size_t k = 0; k < targets.size(); ++k) {
       const targets::Target* target = targets[k];
       const Progress progress = counted(nth("target", k, targets.size()) + ", " + target->name, "kernels");
-      MLC_ASSIGN(CompiledVariant variant, compile_variant(ctx_, *library_, parts_, weights_, *target, progress));
+      const VariantOptions options{progress, options_.threads, cache.get()};
+      MLC_ASSIGN(CompiledVariant variant, compile_variant(ctx_, *library_, parts_, weights_, *target, options));
       report_.variants.push_back({target->name, variant.module.size(), variant.plan.size(), variant.num_kernels, variant.num_launches});
       if (prints("lower")) {
         std::fprintf(stderr, "; kernels for %s\n", target->name.c_str());
@@ -209,7 +212,23 @@ class Build {
       }
       variants_.push_back(std::move(variant));
     }
+    if (cache) {
+      report_.cache->found = cache->found();
+      report_.cache->compiled = cache->missed();
+      if (cache->missed() > 0) (void)cache->shrink(CodeCache::kLimit);  // another build may be at it
+    }
     return ok();
+  }
+
+  // None: none is wanted, or what it needs is not there.
+  std::unique_ptr<CodeCache> open_cache() {
+    if (options_.cache_folder.empty()) return nullptr;
+    report_.cache.emplace();
+    Result<std::unique_ptr<CodeCache>> cache = Status(Code::Unsupported, "this mlpack was linked without a build id");
+    if (!compiler_identity().empty()) cache = CodeCache::open(options_.cache_folder);
+    if (cache.ok()) return std::move(cache).value();
+    report_.cache->unused = std::move(cache).status();
+    return nullptr;
   }
 
   Status pack() {

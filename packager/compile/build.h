@@ -48,6 +48,8 @@ struct BuildOptions {
   uint64_t version = 1;
   std::string key_path;                           // empty: the user's own key
   bool sign = true;
+  unsigned threads = 0;                           // 0: as many as this process may use
+  std::string cache_folder;                       // code of kernels compiled before (code_cache.h); empty: none is kept
   double tolerance = 1e-3;                        // of golden vectors, relative to the largest output
   std::vector<GivenVector> golden;                // inputs of the model's golden vectors; none: they are drawn
   double golden_seconds = 30;                     // to draw and answer the golden vectors of all programs
@@ -64,6 +66,12 @@ struct BuildReport {
     uint64_t module_bytes = 0, plan_bytes = 0;
     size_t kernels = 0, launches = 0;
   };
+  // Kernels of machine code that earlier builds had compiled, and those that were compiled now.
+  struct Cache {
+    size_t found = 0, compiled = 0;
+    Status unused;           // why the folder is not used
+  };
+  std::optional<Cache> cache;  // none: none was asked for
   std::string model_line;  // "opset 12, 70 nodes, 7 operators, 3.5 M parameters"
   std::vector<Variant> variants;
   Digest root{};

@@ -49,7 +49,9 @@ class Lifter {
     auto [found, is_new] = symbol_of_.try_emplace(e, e);
     if (!is_new) return found->second;
     const ir::Interval range = ir::interval_of(e);
-    const ir::Sym* sym = e->op == Op::Sym ? e->sym : ctx_.declare_sym("=" + std::to_string(e->id), range.lo, range.hi, ir::divisor_of(e));
+    // A new symbol in each kernel: operands are ordered by age, and one that an earlier target had made would stand elsewhere.
+    const auto fresh = [&] { return "=" + std::to_string(ctx_.fresh_var({DType::I64, 1})->i); };
+    const ir::Sym* sym = e->op == Op::Sym ? e->sym : ctx_.declare_sym(fresh(), range.lo, range.hi, ir::divisor_of(e));
     used_.emplace_back(sym, e);
     return found->second = ctx_.sym(sym);
   }

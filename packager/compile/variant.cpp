@@ -1,10 +1,13 @@
 #include "packager/compile/variant.h"
 
 #include <algorithm>
+#include <mutex>
 #include <unordered_map>
 
+#include "packager/compile/code_cache.h"
 #include "packager/compile/kernel_key.h"
 #include "packager/compile/lift_extents.h"
+#include "packager/compile/shared_kernels.h"
 #include "packager/lower/lower.h"
 #include "packager/nest/key.h"
 #include "packager/plan/plan_builder.h"
@@ -12,6 +15,37 @@
 
 namespace mlc::compile {
 namespace {
+
+// The code of this module's kernels, which is asked for again where one of them has to be lowered in another way, and behind it
+// that of earlier builds.
+class RecentCode final : public targets::CodeStore {
+ public:
+  explicit RecentCode(targets::CodeStore* earlier) : earlier_(earlier) {}
+
+  std::optional<std::vector<std::byte>> find(const std::string& key) override {
+    {
+      const std::lock_guard lock(mu_);
+      if (auto found = code_.find(key); found != code_.end()) return found->second;
+    }
+    auto code = earlier_ ? earlier_->find(key) : std::nullopt;
+    if (code) remember(key, *code);
+    return code;
+  }
+  void keep(const std::string& key, std::span<const std::byte> code) override {
+    remember(key, code);
+    if (earlier_) earlier_->keep(key, code);
+  }
+
+ private:
+  void remember(const std::string& key, std::span<const std::byte> code) {
+    const std::lock_guard lock(mu_);
+    code_.emplace(key, std::vector<std::byte>(code.begin(), code.end()));
+  }
+
+  targets::CodeStore* const earlier_;
+  std::mutex mu_;
+  std::unordered_map<std::string, std::vector<std::byte>> code_;  // guarded by mu_
+};
 
 struct Place {
   const nest::Function* function = nullptr;
@@ -36,8 +70,8 @@ using LoweredNests = std::unordered_map<std::string, LoweredNest>;  // by rung a
 class VariantCompiler {
  public:
   VariantCompiler(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts, const WeightStore& weights, const targets::Target& target,
-                  const Progress& progress)
-      : ctx_(ctx), parts_(parts), weights_(weights), target_(target), progress_(progress),
+                  const VariantOptions& options)
+      : ctx_(ctx), parts_(parts), weights_(weights), target_(target), options_(options), store_(options.store),
         expand_([&library](ir::Context& c, ir::Op op, const ir::Expr* arg) { return library.expand_math(c, op, arg); }) {}
 
   Result<CompiledVariant> run() {
@@ -47,7 +81,7 @@ class VariantCompiler {
     while (true) {
       MLC_ASSIGN(lowered, lower_all());
       std::vector<targets::LargeFrame> large;
-      MLC_ASSIGN(targets::Module module, targets::emit_module(target_, lowered.kernels, &large, progress_));
+      MLC_ASSIGN(targets::Module module, emit(lowered.kernels, large, options_.progress));
       variant.module = std::move(module.bytes);
       if (large.empty()) break;
       for (const targets::LargeFrame& frame : large)
@@ -66,6 +100,12 @@ class VariantCompiler {
   }
 
  private:
+  Result<targets::Module> emit(const std::vector<loop::Kernel>& kernels, std::vector<targets::LargeFrame>& large, const Progress& progress) {
+    std::vector<std::string> keys;
+    for (const loop::Kernel& kernel : kernels) keys.push_back(code_key(compiler_identity(), target_, kernel_key(kernel)));
+    return targets::emit_module(target_, kernels, &large, {.threads = options_.threads, .progress = progress, .keys = keys, .store = &store_});
+  }
+
   unsigned rung_of(const nest::Statement& statement) const {
     auto found = rungs_.find(&statement);
     return found == rungs_.end() ? 0 : found->second;
@@ -85,7 +125,21 @@ class VariantCompiler {
       }
       all.plans.push_back(std::move(plan));
     }
+    share(all);
     return all;
+  }
+
+  void share(Lowered& all) {
+    const std::vector<SharedKernel> shared = share_kernels(ctx_, all.kernels);
+    std::vector<std::vector<Place>> users(all.kernels.size());
+    for (size_t k = 0; k < shared.size(); ++k) users[shared[k].number].insert(users[shared[k].number].end(), all.users[k].begin(), all.users[k].end());
+    all.users = std::move(users);
+    for (plan::FunctionPlan& plan : all.plans)
+      for (plan::Launch& launch : plan.launches) {
+        const SharedKernel& kernel = shared[launch.entry];
+        launch.scalars.insert(launch.scalars.end(), kernel.scalars.begin(), kernel.scalars.end());
+        launch.entry = kernel.number;
+      }
   }
 
   // Networks repeat their blocks: a nest that does what one before it did is not lowered again.
@@ -148,7 +202,7 @@ class VariantCompiler {
       auto lowered = lower::lower(ctx_, *place.function, *place.statement, target_, expand_, rung);
       if (!lowered.ok()) continue;
       std::vector<targets::LargeFrame> large;
-      auto module = targets::emit_module(target_, *lowered, &large);
+      auto module = emit(*lowered, large, {});
       if (!module.ok()) return std::move(module).status();
       if (large.empty()) {
         for (const Place& user : users) rungs_[user.statement] = std::max(rung_of(*user.statement), rung);
@@ -165,7 +219,8 @@ class VariantCompiler {
   const passes::Parts& parts_;
   const WeightStore& weights_;
   const targets::Target& target_;
-  const Progress& progress_;
+  const VariantOptions& options_;
+  RecentCode store_;
   lower::MathExpander expand_;
   std::unordered_map<const nest::Statement*, unsigned> rungs_;  // of those that need another than the first
 };
@@ -173,8 +228,8 @@ class VariantCompiler {
 }  // namespace
 
 Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts,
-                                        const WeightStore& weights, const targets::Target& target, const Progress& progress) {
-  return VariantCompiler(ctx, library, parts, weights, target, progress).run();
+                                        const WeightStore& weights, const targets::Target& target, const VariantOptions& options) {
+  return VariantCompiler(ctx, library, parts, weights, target, options).run();
 }
 
 }  // namespace mlc::compile

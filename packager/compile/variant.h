@@ -24,9 +24,15 @@ struct CompiledVariant {
   std::vector<std::string> schedules;  // a line per kernel: the template that made it, its name
 };
 
+struct VariantOptions {
+  Progress progress;                          // counts kernels; may be empty
+  unsigned threads = 0;                       // targets::EmitOptions
+  targets::CodeStore* store = nullptr;        // of earlier builds; may be null
+};
+
 // Segments have passed all passes and are shared by all targets (layouts do not depend on the target, so that weights
-// exist once); `weights` is sealed. The module has passed the audit when this returns. `progress` counts kernels.
+// exist once); `weights` is sealed. The module has passed the audit when this returns.
 Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts,
-                                        const WeightStore& weights, const targets::Target& target, const Progress& progress = {});
+                                        const WeightStore& weights, const targets::Target& target, const VariantOptions& options = {});
 
 }  // namespace mlc::compile

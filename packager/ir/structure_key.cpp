@@ -8,34 +8,42 @@ namespace mlc::ir {
 namespace {
 
 // Begin items that are no numbers; numbers end with a comma.
-constexpr char kNode = '(', kNull = '-', kExtent = '=';
+constexpr char kNode = '(', kNull = '-', kConstant = '#', kOpen = '?', kExtent = '=';
 
 }  // namespace
 
 void StructureKey::number(int64_t value) { text_ += std::to_string(value) + ","; }
+
+void StructureKey::constant(const Expr* e) {
+  text_ += kConstant;
+  number(static_cast<int64_t>(e->type.dtype)), number(e->type.lanes);
+  number(is_float(e->type.dtype) ? std::bit_cast<int64_t>(e->f) : e->i);
+}
 
 void StructureKey::expression(const Expr* e) {
   if (!e) {
     text_ += kNull;
     return;
   }
+  if (e->is_const()) return constant(e);
   const auto visit = [&](const Expr* node) {
-    if (!nodes_.emplace(node, static_cast<int64_t>(nodes_.size())).second) return;
+    if (node->is_const() || !nodes_.emplace(node, static_cast<int64_t>(nodes_.size())).second) return;
     text_ += kNode;
     number(static_cast<int64_t>(node->op)), number(static_cast<int64_t>(node->type.dtype)), number(node->type.lanes);
     switch (node->op) {
       case Op::Var: case Op::Sym: case Op::Dim: leaf_(*this, node); break;
-      case Op::Const: number(is_float(node->type.dtype) ? std::bit_cast<int64_t>(node->f) : node->i); break;
       case Op::Load: number(static_cast<int64_t>(node->access)), leaf_(*this, node); break;
       case Op::Fold:
         leaf_(*this, node);
-        if (node->fold->where) refer(node->fold->where);
-        else text_ += kNull;
+        refer(node->fold->where);
         break;
       default: number(node->i); break;
     }
     number(static_cast<int64_t>(node->args.size()));
-    for (const Expr* arg : node->args) refer(arg);
+    for (size_t k = 0; k < node->args.size(); ++k) {
+      if (open_ && open_(node, k)) text_ += kOpen;
+      else refer(node->args[k]);
+    }
   };
   if (extents_ == Extents::AsOne) walk_past_extents(e, visit);
   else walk(e, visit);
@@ -43,9 +51,16 @@ void StructureKey::expression(const Expr* e) {
 }
 
 void StructureKey::refer(const Expr* e) {
-  const bool whole = extents_ == Extents::AsOne && is_extent(e);
-  if (whole) text_ += kExtent;
-  number(whole ? e->id : nodes_.at(e));
+  if (!e) {
+    text_ += kNull;
+  } else if (e->is_const()) {
+    constant(e);
+  } else if (extents_ == Extents::AsOne && is_extent(e)) {
+    text_ += kExtent;
+    number(e->id);
+  } else {
+    number(nodes_.at(e));
+  }
 }
 
 }  // namespace mlc::ir

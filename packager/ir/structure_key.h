@@ -18,7 +18,10 @@ class StructureKey {
   using Leaf = std::function<void(StructureKey& key, const Expr* leaf)>;
   // What is_extent is part of the structure, or a thing of its own that is the same in things of one Context alone.
   enum class Extents { Inside, AsOne };
-  explicit StructureKey(Leaf leaf, Extents extents = Extents::Inside) : leaf_(std::move(leaf)), extents_(extents) {}
+  // Whether an argument is left open: anything may stand there. Asked once per argument of every node.
+  using Open = std::function<bool(const Expr* node, size_t argument)>;
+  explicit StructureKey(Leaf leaf, Extents extents = Extents::Inside, Open open = {})
+      : leaf_(std::move(leaf)), extents_(extents), open_(std::move(open)) {}
 
   void number(int64_t value);
   // The nodes of `e` that have not been written yet, then the number of `e`, which may be null.
@@ -27,10 +30,12 @@ class StructureKey {
   std::string take() { return std::move(text_); }
 
  private:
-  void refer(const Expr* e);
+  void constant(const Expr* e);
+  void refer(const Expr* e);  // to what has been written
 
   const Leaf leaf_;
   const Extents extents_;
+  const Open open_;
   std::string text_;
   std::unordered_map<const Expr*, int64_t> nodes_;
 };

@@ -1,7 +1,7 @@
 #include "targets/llvm/emit.h"
 
 #include <atomic>
-#include <map>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -15,29 +15,101 @@ namespace mlc::targets {
 
 namespace {
 
-// Kernels of one object. Fixed, so that the bytes do not depend on how many threads compile.
-constexpr size_t kKernelsPerObject = 6;
+// One kernel, compiled. What a store keeps of it are two numbers of 8 bytes, little-endian, then the object.
+struct Code {
+  uint64_t scratch = 0;      // bytes that it needs
+  uint64_t large_frame = 0;  // bytes of its frame where that is larger than it may be
+  std::vector<char> object;
 
-std::string kernel_symbol(size_t k) { return "mlc_kernel_" + std::to_string(k); }
-
-// `scratch`: memory that each kernel needs, by number.
-Result<ObjectCompiler::Object> compile_group(const Target& target, std::span<const loop::Kernel> kernels, size_t first,
-                                             std::vector<uint64_t>& scratch) {
-  MLC_ASSIGN(auto compiler, ObjectCompiler::create(target));
-  llvm::LLVMContext context;
-  llvm::Module module("kernels", context);
-  compiler->prepare(module);
-  const Abilities abilities = abilities_of(target);
-  KernelEmitter emitter(module, abilities);
-  for (size_t k = 0; k < kernels.size(); ++k) {
-    MLC_RETURN_IF_ERROR(emitter.emit(kernels[k], kernel_symbol(first + k)));
-    scratch[first + k] = emitter.scratch_bytes();
+  std::vector<std::byte> bytes() const {
+    std::vector<std::byte> out;
+    for (const uint64_t value : {scratch, large_frame})
+      for (unsigned k = 0; k < 8; ++k) out.push_back(static_cast<std::byte>(value >> (8 * k)));
+    const std::span<const std::byte> data = std::as_bytes(std::span(object));
+    out.insert(out.end(), data.begin(), data.end());
+    return out;
   }
-  return compiler->compile(module);
+  static std::optional<Code> of(std::span<const std::byte> bytes) {
+    if (bytes.size() < 16) return std::nullopt;
+    Code code;
+    for (unsigned k = 0; k < 8; ++k) {
+      code.scratch |= static_cast<uint64_t>(bytes[k]) << (8 * k);
+      code.large_frame |= static_cast<uint64_t>(bytes[8 + k]) << (8 * k);
+    }
+    for (const std::byte b : bytes.subspan(16)) code.object.push_back(static_cast<char>(b));
+    return code;
+  }
+};
+
+// One kernel in a module of its own, so that its bytes depend on nothing else.
+Result<Code> compile_kernel(ObjectCompiler& compiler, const Abilities& abilities, const loop::Kernel& kernel, const std::string& symbol) {
+  llvm::LLVMContext context;
+  llvm::Module module("kernel", context);
+  compiler.prepare(module);
+  KernelEmitter emitter(module, abilities);
+  MLC_RETURN_IF_ERROR(emitter.emit(kernel, symbol));
+  MLC_ASSIGN(ObjectCompiler::Object object, compiler.compile(module));
+  return Code{emitter.scratch_bytes(), object.large_frame, std::move(object.bytes)};
 }
 
+// All kernels, by number, on several threads. Each takes the next one that nobody has taken, so after a failure all before it
+// get their result, and the first failure is always the same one.
+class KernelCompiler {
+ public:
+  KernelCompiler(const Target& target, std::span<const loop::Kernel> kernels, const std::vector<std::string>& symbols, const EmitOptions& options)
+      : target_(target), kernels_(kernels), symbols_(symbols), options_(options), abilities_(abilities_of(target)), code_(kernels.size()) {}
+
+  Result<std::vector<Code>> run() {
+    const unsigned threads = options_.threads ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
+    run_on_threads(static_cast<unsigned>(std::min<size_t>(kernels_.size(), threads)), [this] { work(); });
+    if (failed_ < kernels_.size()) return std::move(failure_);
+    return std::move(code_);
+  }
+
+ private:
+  void work() {
+    std::unique_ptr<ObjectCompiler> compiler;
+    for (size_t k; !stop_ && (k = next_++) < kernels_.size();) {
+      if (Status s = one(k, compiler); !s.ok()) {
+        stop_ = true;
+        const std::lock_guard lock(mu_);
+        if (k < failed_) failed_ = k, failure_ = std::move(s);
+      }
+      const size_t so_far = ++done_;
+      if (options_.progress) options_.progress(so_far, kernels_.size());
+    }
+  }
+
+  Status one(size_t k, std::unique_ptr<ObjectCompiler>& compiler) {
+    if (options_.store)
+      if (const auto kept = options_.store->find(options_.keys[k]))
+        if (auto code = Code::of(*kept)) {
+          code_[k] = std::move(*code);
+          return ok();
+        }
+    if (!compiler) {
+      MLC_ASSIGN(compiler, ObjectCompiler::create(target_));
+    }
+    MLC_ASSIGN(code_[k], compile_kernel(*compiler, abilities_, kernels_[k], symbols_[k]));
+    if (options_.store) options_.store->keep(options_.keys[k], code_[k].bytes());
+    return ok();
+  }
+
+  const Target& target_;
+  const std::span<const loop::Kernel> kernels_;
+  const std::vector<std::string>& symbols_;
+  const EmitOptions& options_;
+  const Abilities abilities_;
+  std::vector<Code> code_;  // each by the thread that took its number
+  std::atomic<size_t> next_ = 0, done_ = 0;
+  std::atomic<bool> stop_ = false;
+  std::mutex mu_;  // guards the two below
+  size_t failed_ = SIZE_MAX;
+  Status failure_;
+};
+
 // mlrun_query and what it answers: MlrunModule and its MlrunEntry table (schema/module_abi.h), in read-only data.
-Result<ObjectCompiler::Object> compile_query(const Target& target, const std::vector<uint64_t>& scratch) {
+Result<ObjectCompiler::Object> compile_query(const Target& target, const std::vector<std::string>& symbols, const std::vector<uint64_t>& scratch) {
   MLC_ASSIGN(auto compiler, ObjectCompiler::create(target));
   llvm::LLVMContext context;
   llvm::Module module("query", context);
@@ -52,7 +124,7 @@ Result<ObjectCompiler::Object> compile_query(const Target& target, const std::ve
   auto* kernel_type = llvm::FunctionType::get(i32, {ptr, i32, i32}, false);
   std::vector<llvm::Constant*> rows;
   for (size_t k = 0; k < scratch.size(); ++k) {
-    auto* f = llvm::Function::Create(kernel_type, llvm::GlobalValue::ExternalLinkage, kernel_symbol(k), module);
+    auto* f = llvm::Function::Create(kernel_type, llvm::GlobalValue::ExternalLinkage, symbols[k], module);
     hidden(f);
     rows.push_back(llvm::ConstantStruct::get(entry_type, {b.getInt32(static_cast<uint32_t>(k)), b.getInt32(0),
                                                           b.getInt64(scratch[k]), f}));
@@ -79,43 +151,20 @@ Result<ObjectCompiler::Object> compile_query(const Target& target, const std::ve
 
 }  // namespace
 
-Result<Module> emit_elf(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>& large, const Progress& progress) {
+Result<Module> emit_elf(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>& large, const EmitOptions& options) {
   initialize_llvm();
+  std::vector<std::string> symbols;
+  for (size_t k = 0; k < kernels.size(); ++k) symbols.push_back("mlc_kernel_" + (options.store ? options.keys[k] : std::to_string(k)));
+  MLC_ASSIGN(std::vector<Code> compiled, KernelCompiler(target, kernels, symbols, options).run());
   Module out;
-  out.scratch_bytes.resize(kernels.size());
-  const size_t num_groups = (kernels.size() + kKernelsPerObject - 1) / kKernelsPerObject;
-  std::vector<ObjectCompiler::Object> groups(num_groups);
-  std::vector<Status> statuses(num_groups);
-  std::atomic<size_t> next = 0, done = 0;
-  auto work = [&] {
-    for (size_t g; (g = next++) < num_groups;) {
-      const size_t first = g * kKernelsPerObject, count = std::min(kKernelsPerObject, kernels.size() - first);
-      auto object = compile_group(target, kernels.subspan(first, count), first, out.scratch_bytes);
-      if (object.ok())
-        groups[g] = std::move(object).value();
-      else
-        statuses[g] = std::move(object).status();
-      const size_t so_far = done += count;
-      if (progress) progress(so_far, kernels.size());
-    }
-  };
-  run_on_threads(static_cast<unsigned>(std::min<size_t>(num_groups, std::thread::hardware_concurrency())), work);
-  for (Status& s : statuses)
-    if (!s.ok()) return std::move(s);
-
-  std::map<std::string, size_t> number;
-  for (size_t k = 0; k < kernels.size(); ++k) number.emplace(kernel_symbol(k), k);
   std::vector<std::vector<char>> objects;
-  for (ObjectCompiler::Object& group : groups) {
-    for (const auto& [function, bytes] : group.large) {
-      auto kernel = number.find(function);
-      if (kernel == number.end()) return Status(Code::Internal, "the stack frame of " + function + " is too large");
-      large.push_back({kernel->second, bytes});
-    }
-    objects.push_back(std::move(group.bytes));
+  for (size_t k = 0; k < compiled.size(); ++k) {
+    if (compiled[k].large_frame) large.push_back({k, compiled[k].large_frame});
+    out.scratch_bytes.push_back(compiled[k].scratch);
+    objects.push_back(std::move(compiled[k].object));
   }
   if (!large.empty()) return Module();
-  MLC_ASSIGN(ObjectCompiler::Object query, compile_query(target, out.scratch_bytes));
+  MLC_ASSIGN(ObjectCompiler::Object query, compile_query(target, symbols, out.scratch_bytes));
   objects.push_back(std::move(query.bytes));
   MLC_ASSIGN(out.bytes, link_module(target, objects));
   return out;

@@ -5,7 +5,7 @@
 
 namespace mlc::targets {
 
-// `large`: kernels whose frames are too large, in order; then the module is empty. `progress` counts kernels.
-Result<Module> emit_elf(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>& large, const Progress& progress);
+// `large`: kernels whose frames are too large, in order; then the module is empty.
+Result<Module> emit_elf(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>& large, const EmitOptions& options);
 
 }  // namespace mlc::targets

@@ -35,11 +35,10 @@ constexpr int64_t kFrameReserve = 64;
 
 // Errors of the code generator arrive here instead of ending the process.
 struct Diagnostics final : llvm::DiagnosticHandler {
-  Diagnostics(std::string& out, std::vector<std::pair<std::string, uint64_t>>& frames) : text(out), large(frames) {}
+  Diagnostics(std::string& out, uint64_t& frame) : text(out), large_frame(frame) {}
   bool handleDiagnostics(const llvm::DiagnosticInfo& info) override {
     if (info.getKind() == llvm::DK_StackSize) {
-      const auto& frame = llvm::cast<llvm::DiagnosticInfoStackSize>(info);
-      large.emplace_back(frame.getFunction().getName().str(), frame.getStackSize());
+      large_frame = std::max<uint64_t>(large_frame, llvm::cast<llvm::DiagnosticInfoStackSize>(info).getStackSize());
     } else if (info.getSeverity() == llvm::DS_Error) {
       llvm::raw_string_ostream stream(text);
       llvm::DiagnosticPrinterRawOStream printer(stream);
@@ -49,7 +48,7 @@ struct Diagnostics final : llvm::DiagnosticHandler {
     return true;
   }
   std::string& text;
-  std::vector<std::pair<std::string, uint64_t>>& large;
+  uint64_t& large_frame;
 };
 
 // Moves invariant values out of innermost loops; attributes may ask for the others, or for none.
@@ -191,7 +190,7 @@ void ObjectCompiler::prepare(llvm::Module& module) const {
 Result<ObjectCompiler::Object> ObjectCompiler::compile(llvm::Module& module) {
   std::string diagnostics;
   Object object;
-  module.getContext().setDiagnosticHandler(std::make_unique<Diagnostics>(diagnostics, object.large));
+  module.getContext().setDiagnosticHandler(std::make_unique<Diagnostics>(diagnostics, object.large_frame));
   const std::string vector_bits = std::to_string(target_.vector_bytes * 8);
   for (llvm::Function& f : module) {
     if (f.isDeclaration()) continue;

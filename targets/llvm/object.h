@@ -21,7 +21,7 @@ class ObjectCompiler {
   void prepare(llvm::Module& module) const;
   struct Object {
     std::vector<char> bytes;
-    std::vector<std::pair<std::string, uint64_t>> large;  // functions whose frames are above kMaxFrame, and their bytes
+    uint64_t large_frame = 0;  // bytes of the largest frame above kMaxFrame, if there is one
   };
   // Attributes of every function, simplification, code generation. Equal IR gives equal bytes.
   Result<Object> compile(llvm::Module& module);

@@ -293,6 +293,7 @@ def main():
     os.makedirs(work, exist_ok=True)
     os.environ.setdefault("XDG_CONFIG_HOME", os.path.join(work, "home"))
     os.environ.setdefault("XDG_STATE_HOME", os.path.join(work, "home"))
+    os.environ.setdefault("XDG_CACHE_HOME", os.path.join(work, "home"))
     check = Check(args, work)
     try:
         for source in sources(args.shared, work):

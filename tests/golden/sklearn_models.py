@@ -183,7 +183,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         folder = args.keep or work
         os.makedirs(folder, exist_ok=True)
-        os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.path.join(work, "home")
+        os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.environ["XDG_CACHE_HOME"] = os.path.join(work, "home")
         for name, estimator, target, types, inputs in models():
             if args.only and args.only not in name:
                 continue

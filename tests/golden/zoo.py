@@ -152,7 +152,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=3)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
-        os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.path.join(work, "home")
+        os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.environ["XDG_CACHE_HOME"] = os.path.join(work, "home")
         check = Check(args, work)
         for name in args.model:
             try:

@@ -10,7 +10,7 @@ from tool_test import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/digits"
-SECTIONS = ("build", "check", "targets", "inspect", "diff", "size", "keygen", "sign", "verify", "trust", "help", "usage")
+SECTIONS = ("build", "cache", "check", "targets", "inspect", "diff", "size", "keygen", "sign", "verify", "trust", "help", "usage")
 # Nothing that the tools can be brought to make here has these.
 UNSEEN = {
     "inspect": {"variants[].unusable": "files of a later version", "notes[]": "files of a later version"},
@@ -115,8 +115,10 @@ def answers(t, fields):
 
     model, pipe = EXAMPLE / "digits.onnx", EXAMPLE / "pipeline.json"
     ask("build", model, "--pipeline", pipe, "-o", "d.mlc", "--target", "armv8-a,native")
-    ask("build", model, "-o", "u.mlc", "--target", "portable", "--no-sign", "--no-selftest", "--id", "a/b", "--model-version", "3", "--golden-time", 0)
+    ask("build", model, "-o", "u.mlc", "--target", "portable", "--no-sign", "--no-selftest", "--no-cache", "--id", "a/b", "--model-version", "3", "--golden-time", 0)
     ask("build", model, "-o", "u.mlc", "--target", "x86-64-v9", code=2)
+    ask("build", model, "-o", "u.mlc", "--target", "portable", "--no-sign", "--no-selftest", "--cache", model)  # which is no folder
+    ask("cache", "--clear")
     ask("check", model, "--pipeline", pipe)
     ask("check", ROOT / "tests/tools/json_test.py", code=4)
     ask("targets")

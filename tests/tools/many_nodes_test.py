@@ -16,7 +16,7 @@ def floats(*values):
 
 
 def a_long_chain_of_elementwise_nodes(t):
-    count = 30000
+    count = 10000
     nodes = [node(["Relu", "Neg", "Abs"][k % 3], [f"v{k}" if k else "x"], [f"v{k + 1}" if k + 1 < count else "y"]) for k in range(count)]
     built = build(t, "chain", nodes, [port("x", "f32", [2, 4])], [port("y", "f32", [2, 4])])
     assert built["variants"][0]["launches"] < count / 20, built
@@ -41,6 +41,28 @@ def equal_layers_share_their_kernels(t):
     assert built["variants"][0]["kernels"] < 20 < layers < built["variants"][0]["launches"], built
 
 
+def pieces_and_steps_share_their_kernels(t):
+    """The pieces of concatenations and the steps of an unrolled recurrence differ in offsets and lengths, which are told to
+    one kernel; the golden vector runs natively and interpreted."""
+    steps, nodes, weights = 30, [], [tensor("w", "f32", [8, 8], floats(*[(k * 7 % 16 - 8) / 32 for k in range(64)])), tensor("axis", "i64", [1], struct.pack("<q", 0))]
+    state, pieces = "h", []
+    for k in range(steps):
+        for name, value in (("begin", k), ("end", k + 1)):
+            weights.append(tensor(f"{name}{k}", "i64", [1], struct.pack("<q", value)))
+        nodes += [node("Slice", ["x", f"begin{k}", f"end{k}", "axis"], [f"x{k}"]), node("MatMul", [f"x{k}", "w"], [f"m{k}"]),
+                  node("Add", [f"m{k}", state], [f"a{k}"]), node("Tanh", [f"a{k}"], [f"h{k}"])]
+        state = f"h{k}"
+        pieces += [state, "h"] if k % 3 else [state]
+        nodes.append(node("Concat", pieces, [f"c{k}"], axis=0))
+    nodes.append(node("Concat", [f"c{k}" for k in range(steps)], ["y"], axis=0))
+    rows = sum(k + 1 + (k + 1) - (k // 3 + 1) for k in range(steps))
+    (t.dir / "steps.onnx").write_bytes(model(nodes, [port("x", "f32", [steps, 8]), port("h", "f32", [1, 8])], [port("y", "f32", [rows, 8])], weights))
+    built = t.json("mlpack", "build", "steps.onnx", "-o", "steps.mlc", "--target", "native")
+    for variant in built["variants"]:
+        assert variant["kernels"] < 100 < 400 < variant["launches"], built
+    assert all("reason" not in v and v["vectors"] for v in built["selftest"]["variants"]), built
+
+
 def a_wide_graph(t):
     width = 3000
     nodes, sums = [], []
@@ -59,4 +81,4 @@ def a_wide_graph(t):
 
 
 if __name__ == "__main__":
-    main([a_long_chain_of_elementwise_nodes, a_long_chain_with_constants, equal_layers_share_their_kernels, a_wide_graph])
+    main([a_long_chain_of_elementwise_nodes, a_long_chain_with_constants, equal_layers_share_their_kernels, pieces_and_steps_share_their_kernels, a_wide_graph])

@@ -24,7 +24,7 @@ def container(tools):
     if not (built / "digits.mlc").exists():
         maker = Tools(tools.bin)
         maker.home = built / "home"
-        maker.env = dict(os.environ, XDG_CONFIG_HOME=str(maker.home), XDG_STATE_HOME=str(maker.dir / "state"))
+        maker.env = dict(os.environ, XDG_CONFIG_HOME=str(maker.home), XDG_STATE_HOME=str(maker.dir / "state"), XDG_CACHE_HOME=str(maker.dir / "cache"))
         foreign = "armv8-a" if os.uname().machine == "x86_64" else "x86-64-v2"
         maker.run("mlpack", "build", EXAMPLE / "digits.onnx", "--pipeline", EXAMPLE / "pipeline.json",
                   "-o", built / "digits.mlc", "--target", f"native,{foreign}")

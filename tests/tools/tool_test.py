@@ -21,7 +21,8 @@ class Tools:
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="mlc-tools-"))
         self.home = self.dir / "home"
         self.state = self.dir / "state"
-        self.env = dict(os.environ, XDG_CONFIG_HOME=str(self.home), XDG_STATE_HOME=str(self.state))
+        self.cache = self.dir / "cache"
+        self.env = dict(os.environ, XDG_CONFIG_HOME=str(self.home), XDG_STATE_HOME=str(self.state), XDG_CACHE_HOME=str(self.cache))
         self.wrapper = []  # what runs the programs, "unshare ..."
 
     def run(self, program, *args, code=0, user=None):

@@ -17,6 +17,7 @@ atexit.register(shutil.rmtree, SCRATCH, True)
 # The library looks for keys where the tools put them.
 os.environ["XDG_CONFIG_HOME"] = str(SCRATCH / "config")
 os.environ["XDG_STATE_HOME"] = str(SCRATCH / "state")
+os.environ["XDG_CACHE_HOME"] = str(SCRATCH / "cache")
 os.umask(0o022)  # what others may change is not believed
 
 sys.path.insert(0, str(ROOT / "tests/tools"))
