@@ -103,7 +103,9 @@ const Expr* Body::value(const Expr* e, const Expr* guard) {
   if (guard && !facts.needs_guard(e)) guard = nullptr;
   DimSet blocked = 0;
   for (size_t k = scopes_.size(); k-- > 0;) {
-    if (auto it = scopes_[k].memo.find({e, guard}); it != scopes_[k].memo.end()) return it->second;
+    // What was computed for every case serves each of them.
+    for (const Expr* when : {guard, static_cast<const Expr*>(nullptr)})
+      if (auto it = scopes_[k].memo.find({e, when}); it != scopes_[k].memo.end()) return it->second;
     blocked |= scopes_[k].hidden;
     if (scopes_[k].isolated || (facts.dims(e) & blocked)) break;
   }

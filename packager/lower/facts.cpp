@@ -87,7 +87,11 @@ const Facts::Fact& Facts::of(const Expr* root) {
         f.fold = true;
         break;
       }
-      default: f.cost += e->op >= Op::Exp && e->op <= Op::Erf ? 15 : 1;
+      default: {
+        // Floats below f32 are widened for every operation, and rounded after it.
+        const bool small = is_float(e->type.dtype) && bits_of(e->type.dtype) < 32;
+        f.cost += e->op >= Op::Exp && e->op <= Op::Erf ? 15 : small ? 5 : 1;
+      }
     }
     facts_[e] = f;
   });

@@ -276,7 +276,8 @@ Tuple Body::fold(const Expr* e, const Expr* guard) {
   if (guard && !facts.needs_guard(e)) guard = nullptr;
   DimSet blocked = 0;
   for (size_t k = scopes_.size(); k-- > 0;) {
-    if (auto it = scopes_[k].folds.find({e, guard}); it != scopes_[k].folds.end()) return it->second;
+    for (const Expr* when : {guard, static_cast<const Expr*>(nullptr)})
+      if (auto it = scopes_[k].folds.find({e, when}); it != scopes_[k].folds.end()) return it->second;
     blocked |= scopes_[k].hidden;
     if (scopes_[k].isolated || (facts.dims(e) & blocked)) break;
   }

@@ -58,13 +58,15 @@ inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std:
   for (size_t a = 0; a < f.arrays.size(); ++a) {
     Placement place(f.arrays[a], shape_of(f.arrays[a], symbols));
     memory[a].resize(static_cast<size_t>(place.elements) * bytes_of(f.arrays[a].dtype));
+    const auto fill = [&](std::span<const std::byte> from_bytes) {
+      place.each([&](int64_t from, int64_t to) {
+        ir::store_element(f.arrays[a].dtype, memory[a].data(), static_cast<uint64_t>(to),
+                          ir::load_element(f.arrays[a].dtype, from_bytes.data(), static_cast<uint64_t>(from)));
+      });
+    };
     for (size_t k = 0; k < f.inputs.size(); ++k)
-      if (f.inputs[k] == a) {
-        place.each([&](int64_t from, int64_t to) {
-          ir::store_element(f.arrays[a].dtype, memory[a].data(), static_cast<uint64_t>(to),
-                            ir::load_element(f.arrays[a].dtype, inputs[k].bytes.data(), static_cast<uint64_t>(from)));
-        });
-      }
+      if (f.inputs[k] == a) fill(inputs[k].bytes);
+    if (f.arrays[a].data) fill(f.arrays[a].data->bytes);
   }
   auto value = [&](const ir::Sym* s) -> std::optional<int64_t> {
     auto it = symbols.find(s);
@@ -122,6 +124,29 @@ inline const ir::Expr* test_math(ir::Context& ctx, ir::Op op, const ir::Expr* x)
   return sum;
 }
 
+struct Difference {
+  double error = 0, largest = 1e-30;  // largest finite value
+  int64_t worst = 0;                  // element
+};
+
+inline Difference difference(const nest::Tensor& want, const nest::Tensor& got) {
+  Difference r;
+  for (int64_t e = 0; e < want.elements(); ++e) {
+    ir::Scalar x = ir::load_element(want.dtype, want.bytes.data(), static_cast<uint64_t>(e));
+    ir::Scalar y = ir::load_element(got.dtype, got.bytes.data(), static_cast<uint64_t>(e));
+    if (!is_float(want.dtype)) {
+      x.f = static_cast<double>(x.i);
+      y.f = static_cast<double>(y.i);
+    }
+    if (std::isnan(x.f) && std::isnan(y.f)) continue;
+    if (std::isfinite(x.f)) r.largest = std::max(r.largest, std::abs(x.f));
+    if (x.f == y.f) continue;
+    const double d = std::isfinite(x.f) && std::isfinite(y.f) ? std::abs(x.f - y.f) : 1e30;
+    if (d > r.error) r.error = d, r.worst = e;
+  }
+  return r;
+}
+
 // Random inputs, oracle, lowered form, comparison. Returns the schedules for further checks.
 inline std::vector<std::string> check_lowering(ir::Context& ctx, const nest::Function& f, const targets::Target& target,
                                                const Symbols& symbols = {}, uint32_t seed = 1,
@@ -139,29 +164,12 @@ inline std::vector<std::string> check_lowering(ir::Context& ctx, const nest::Fun
   for (size_t k = 0; k < want->size(); ++k) {
     const nest::Tensor &w = (*want)[k], &g = got.outputs[k];
     REQUIRE(w.shape == g.shape);
-    double largest = 1e-30, error = 0;
-    int64_t worst = 0;
-    for (int64_t e = 0; e < w.elements(); ++e) {
-      ir::Scalar x = ir::load_element(w.dtype, w.bytes.data(), static_cast<uint64_t>(e));
-      ir::Scalar y = ir::load_element(g.dtype, g.bytes.data(), static_cast<uint64_t>(e));
-      if (!is_float(w.dtype)) {
-        x.f = static_cast<double>(x.i);
-        y.f = static_cast<double>(y.i);
-      }
-      if (std::isnan(x.f) && std::isnan(y.f)) continue;
-      if (x.f == y.f) {
-        if (std::isfinite(x.f)) largest = std::max(largest, std::abs(x.f));
-        continue;
-      }
-      double d = std::isfinite(x.f) && std::isfinite(y.f) ? std::abs(x.f - y.f) : 1e30;
-      largest = std::max(largest, std::isfinite(x.f) ? std::abs(x.f) : 0.0);
-      if (d > error) error = d, worst = e;
-    }
+    const Difference d = difference(w, g);
     CAPTURE(target.name);
     CAPTURE(got.schedules.back());
-    CAPTURE(worst);
+    CAPTURE(d.worst);
     CAPTURE(seed);
-    CHECK(error <= (is_float(w.dtype) ? tolerance * std::max(largest, 1.0) : 0));
+    CHECK(d.error <= (is_float(w.dtype) ? tolerance * std::max(d.largest, 1.0) : 0));
   }
   return got.schedules;
 }

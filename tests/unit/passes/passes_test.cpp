@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "packager/ir/broadcast.h"
+#include "packager/nest/contraction.h"
 #include "packager/nest/print.h"
 #include "packager/nest/verify.h"
 #include "packager/passes/pack.h"
@@ -126,7 +127,7 @@ TEST_CASE_FIXTURE(Net, "a residual block becomes one nest per convolution, norma
     CHECK(folds == 1);
     // The contraction's weights lie in panels, taps outermost.
     walk(st.nest->writes[0].value, [&](const Expr* e) {
-      if (passes::is_contraction(e))
+      if (nest::is_contraction(e))
         for (const Expr* l : e->args[0]->args)
           if (fn.arrays[l->array].kind == Array::Kind::Const) {
             ++panels;
@@ -169,7 +170,7 @@ TEST_CASE_FIXTURE(Net, "padding becomes bounds of the sum") {
   INFO(print(fn));
   REQUIRE(fn.body.size() == 1);
   const Expr* value = fn.body[0].nest->writes[0].value;
-  REQUIRE(passes::is_contraction(value));
+  REQUIRE(nest::is_contraction(value));
   CHECK(value->fold->where != nullptr);
 }
 
