@@ -115,8 +115,12 @@ class Expander {
   friend struct ScopedConditions;
 
   // --- messages
+  const std::string& file() const;  // of the text that is evaluated
   const std::string& domain() const;                      // in which functions are looked up
+  // For who writes definitions; the user of one that is built in learns only that it does not cover the node.
   [[noreturn]] void fail_here(Pos pos, std::string message) const;
+  // For everybody: `message` is about what the node was given.
+  [[noreturn]] void fail_call(Pos pos, std::string message) const;
   [[noreturn]] void mismatch(std::string message) const;  // the call does not fit this definition
   static std::string shown(Ex e);                         // cut where it would fill pages: extents of long chains do
   std::string where() const;                              // "Conv_12 (ai.onnx.Conv, opset 11)"
@@ -139,6 +143,7 @@ class Expander {
   Ex broadcast_to(Ex full, Ex actual, const std::string& what, const std::string& origin_full, const std::string& origin_actual,
                   Ex* step = nullptr);
   Ex known_equal(Ex a, Ex b) const;                        // one for both if a check says that they are; else null
+  std::string unmet(Ex condition, const Stmt& s) const;
   void require(Ex condition, const std::string& message);  // proved, or refuted (Failure), or a run-time check
   void solve_products(bool final);
   std::optional<size_t> rank_of_pack(const std::string& name);

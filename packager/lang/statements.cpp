@@ -3,6 +3,7 @@
 
 #include "packager/ir/numeric.h"
 #include "packager/lang/expander.h"
+#include "packager/lang/explain.h"
 #include "packager/lang/scopes.h"
 #include "packager/nest/names.h"
 
@@ -32,7 +33,7 @@ Expander::Applies Expander::run() {
       auto known = settle(conjunction(eval(s.value), s.pos));
       if (!known) mismatch("'when' at line " + std::to_string(s.pos.line) + " cannot be settled while building");
       if (!*known) {
-        why_not = Status(Code::Unsupported, where() + ": the condition at " + op_.file + ":" + std::to_string(s.pos.line) + " does not hold");
+        why_not = not_covered(function_, call_, op_.file, s.pos.line);
         return Applies::No;
       }
       continue;
@@ -86,9 +87,7 @@ void Expander::execute(const Stmt& s) {
       Val v = eval(s.value);
       for (const Val& item : as_list(v)) {
         Ex c = conjunction(item, s.pos);
-        require(c, !s.text.empty() ? s.text
-                                   : "the check at " + op_.file + ":" + std::to_string(s.pos.line) + " fails: " +
-                                         (s.value->kind == NodeKind::Compare ? shown(c) : "see the definition"));
+        require(c, !s.text.empty() ? s.text : unmet(c, s));
       }
       return;
     }
@@ -98,6 +97,16 @@ void Expander::execute(const Stmt& s) {
     case StmtKind::Proc: return proc_statement(s);
     default: fail_here(s.pos, "this statement belongs into a proc");
   }
+}
+
+// What a check without a sentence of its own says: what had to hold, if that can be read.
+std::string Expander::unmet(Ex condition, const Stmt& s) const {
+  constexpr size_t kLongest = 100;  // letters
+  std::string text = ir::to_string(condition);
+  std::erase(text, '$');
+  const bool readable = s.value->kind == NodeKind::Compare && !condition->is_const() && text.size() <= kLongest;
+  return "extents or values do not fit each other" + (readable ? ", " + text + " must hold" : std::string()) + " (" + op_.file + ":" +
+         std::to_string(s.pos.line) + ")";
 }
 
 void Expander::let_clause(const Stmt& s) {

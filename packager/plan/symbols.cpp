@@ -114,7 +114,7 @@ Result<uint32_t> SymbolTable::emit_node(const ir::Expr* e) {
   if (e->op == Op::Sym) {
     auto found = bound_.find(e->sym);
     if (found == bound_.end())
-      return Status(Code::Unsupported, 2010, "the extent '" + e->sym->name + "' does not follow from the shape of any input");
+      return Status(Code::Unsupported, 2010, "the extent '" + e->sym->name + "' does not follow from any input");
     return found->second;
   }
   // Symbols compute in double; a float is a double that is rounded after each operation.
@@ -147,7 +147,7 @@ Result<uint32_t> SymbolTable::emit_node(const ir::Expr* e) {
     const uint32_t symbol = emit(*op, arg(0), arg(1), arg(2));
     return floating ? rounded(symbol) : symbol;
   }
-  return Status(Code::Unsupported, 2010, "an extent uses an operation that plans do not have: " + ir::to_string(e));
+  return Status(Code::Unsupported, 2010, "an extent is computed in a way that is not supported");
 }
 
 }  // namespace mlc::plan
