@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "packager/compile/kernel_key.h"
+#include "packager/compile/lift_extents.h"
 #include "packager/lower/lower.h"
 #include "packager/nest/key.h"
 #include "packager/plan/plan_builder.h"
@@ -58,6 +59,7 @@ class VariantCompiler {
     MLC_RETURN_IF_ERROR(targets::audit_module(target_, variant.module));
     for (const plan::FunctionPlan& plan : lowered.plans) variant.num_launches += plan.launches.size();
     variant.num_kernels = lowered.kernels.size();
+    for (const loop::Kernel& kernel : lowered.kernels) variant.schedules.push_back(kernel.schedule + "  " + kernel.name);
     MLC_ASSIGN(variant.plan, plan_of(lowered));
     for (const nest::Program& program : parts_.programs)
       for (const nest::Step& step : program.steps)
@@ -135,8 +137,8 @@ class VariantCompiler {
     for (loop::Kernel& kernel : *lowered) {
       plan::Launch& launch = launches.emplace_back();
       launch.params = kernel.params;
-      launch.scalars = kernel.scalars;
       launch.tiles = kernel.tiles;
+      launch.scalars = lift_extents(ctx_, kernel);
       auto [found, is_new] = all.entry_of.emplace(kernel_key(kernel), all.kernels.size());
       launch.entry = found->second;
       if (is_new) {

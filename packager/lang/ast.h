@@ -88,7 +88,7 @@ struct Param {
 struct AttrDecl {
   std::string name;
   Pos pos;
-  enum class Kind : uint8_t { Int, Float, String, Type, Tensor, Enum } kind = Kind::Int;
+  enum class Kind : uint8_t { Int, Float, String, Type, Tensor, Enum, Graph } kind = Kind::Int;
   std::vector<std::string> enumerators;
   bool list = false;
   std::vector<const Node*> shape;  // of a list: numbers and names of dims or packs; outer first
@@ -113,6 +113,7 @@ enum class StmtKind : uint8_t {
   Map,     // targets = value
   Push,    // targets[0] <- value for names by `by`
   Each,    // targets[0] = value for each text
+  Graph,   // targets = graph text(names)
   // Procs; For and below only inside.
   Proc,    // for names { body }
   ForDims, ForRange, While, If, Var, Assign, Store, Alloc, Yield,
@@ -127,6 +128,7 @@ struct Stmt {
   const Node* bound = nullptr;  // While: bound; ForRange: one past the last number
   const Node* by = nullptr;     // Push
   std::string text;             // Each: the parameter; Check: what is wrong if it fails
+  std::string source;           // Check: the condition as written
   TypeSpec type;                // Alloc
   std::vector<Stmt> body, orelse;
 };
@@ -134,6 +136,7 @@ struct Stmt {
 struct TypeVariable {
   std::string name;
   std::vector<std::string> classes;  // class or dtype names; any of them
+  std::string fallback;              // what it is if no input says it: an earlier variable, or a dtype name; may be empty
 };
 
 struct Result_ {  // one declared result
@@ -213,6 +216,7 @@ struct Failure {
   std::string file = {};  // of the definition that says no more than that it does not cover the case; else empty
   int line = 0;
   std::string reason = {};  // why, if that can be told in the words of a model
+  bool is_other_case = false;  // the definition is one for inputs of other ranks
 };
 [[noreturn]] void fail(Status status);
 [[noreturn]] void fail_at(const std::string& file, Pos pos, std::string message);

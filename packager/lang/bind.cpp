@@ -11,11 +11,11 @@ namespace {
 
 std::string axis_of(size_t axis, const std::string& param) { return "axis " + std::to_string(axis) + " of " + param; }
 
+}  // namespace
+
 std::string item_name(const Param& p, size_t item) {
   return p.many ? p.name + "[" + std::to_string(item) + "]" : p.name;
 }
-
-}  // namespace
 
 void Expander::collect_inputs() {
   inputs_.resize(op_.params.size());
@@ -127,6 +127,12 @@ void Expander::bind_types() {
       if (inputs_[p][item].present)
         bind_type(op_.params[p].type.element, function_.arrays[inputs_[p][item].array].dtype,
                   "input " + item_name(op_.params[p], item));
+  for (const auto& v : op_.type_variables) {
+    if (v.fallback.empty() || types_.count(v.name)) continue;
+    const auto other = types_.find(v.fallback);
+    const auto fixed = other == types_.end() ? dtype_named(v.fallback) : other->second;
+    if (fixed) bind_type(v.name, *fixed, v.name + ", which no input says,");
+  }
 }
 
 std::optional<size_t> Expander::rank_of_pack(const std::string& name) {
@@ -219,11 +225,10 @@ bool Expander::bind_param_ranks(const Param& param, const std::vector<Ex>& shape
   }
   if (unknown.size() > 1) return false;
   if (unknown.size() == 1) {
-    if (known > rank)
-      mismatch(what + " has rank " + std::to_string(rank) + ", expected at least " + std::to_string(known));
+    if (known > rank) wrong_rank(what, rank, known, true);
     pack_ranks_[unknown[0]->name] = rank - known;
   } else if (known != rank) {
-    mismatch(what + " has rank " + std::to_string(rank) + ", expected " + std::to_string(known));
+    wrong_rank(what, rank, known, false);
   }
   return true;
 }
@@ -259,6 +264,13 @@ void Expander::bind_dims() {
       }
       todo.push_back({&param, item, &shape});
     }
+  }
+  // Ranks that are wrong whatever the packs have come first: extents of the wrong axes say nothing.
+  for (const Todo& t : todo) {
+    const auto& specs = t.param->type.dims;
+    const auto packs = static_cast<size_t>(std::count_if(specs.begin(), specs.end(), [](const auto& d) { return d.kind == DimSpec::Kind::Pack; }));
+    const size_t axes = specs.size() - packs, rank = t.shape->size();
+    if (packs > 0 ? rank < axes : rank != axes) wrong_rank("input " + item_name(*t.param, t.item), rank, axes, packs > 0);
   }
   // Dims before the first pack and behind the last are bound first: a rank clause may ask for their extents.
   for (const Todo& t : todo) {
@@ -326,7 +338,18 @@ void Expander::bind_dims() {
     todo = std::move(later);
   }
   bind_broadcasts();
+  bind_given_dims();
   solve_products(false);
+}
+
+// Dims that a clause sets to an attribute (`dim g = group`) are numbers of the call: known before any product is divided out. Divided
+// out of an extent that only the run knows, such a dim, and all that follows from it, would be a quotient instead of a number.
+void Expander::bind_given_dims() {
+  for (const auto& s : op_.body) {
+    if (s.kind != StmtKind::Dim || s.value->kind != NodeKind::Name) continue;
+    const AttrDecl* given = op_.attr(s.value->text);
+    if (given && attribute(*given).kind != Val::Kind::Absent) set_dim(s.names[0], attribute(*given), s.pos);
+  }
 }
 
 // Parameters with ~: a run of broadcasting dims between ordinary ones. Extents meet from the right.
@@ -357,8 +380,7 @@ void Expander::bind_broadcasts() {
         return w;
       };
       const size_t left = width(0, begin), right = width(end, specs.size());
-      if (left + right > shape.size())
-        mismatch("input " + name + " has rank " + std::to_string(shape.size()) + ", expected at least " + std::to_string(left + right));
+      if (left + right > shape.size()) wrong_rank("input " + name, shape.size(), left + right, true);
       auto bind_plain = [&](size_t from, size_t to, size_t at) {
         for (size_t k = from; k < to; ++k) {
           const auto& d = specs[k];
@@ -501,7 +523,11 @@ void Expander::require(Ex condition, const std::string& message) {
   if (known) mismatch(message);
   for (const auto& c : function_.checks)
     if (c.condition == condition) return;
-  function_.checks.push_back({condition, where() + ": " + message});
+  constexpr size_t kLongest = 200;  // the plan keeps it
+  std::string inputs;
+  for (const std::string& input : inputs_shown()) inputs += (inputs.empty() ? "" : ", ") + input;
+  if (inputs.size() > kLongest) inputs = inputs.substr(0, kLongest) + " ...";
+  function_.checks.push_back({condition, where() + ": " + message + (inputs.empty() ? "" : "; inputs " + inputs)});
 }
 
 void Expander::solve_products(bool final) {

@@ -3,6 +3,7 @@
 //   attributes.cpp  the call's attributes against their declarations
 //   eval.cpp        expressions (operations.cpp; reads: access.cpp; calls: functions.cpp; folds: folds.cpp)
 //   statements.cpp  clauses, maps, pushes, scans, for each
+//   graphs.cpp      graphs of the model's that a text calls
 //   procs.cpp       imperative blocks
 //   elements.cpp    values of small tensors, by evaluating the statements on symbols
 //
@@ -93,6 +94,9 @@ struct Input {
 // What kernels see of an element: strings are numbers of texts there (texts.h).
 constexpr DType in_memory(DType t) { return t == DType::Str ? DType::U64 : t; }
 
+// "x", "xs[2]"
+std::string item_name(const Param& param, size_t item);
+
 class Expander {
  public:
   Expander(const Module& module, ir::Context& ctx, nest::Function& function, const Call& call, const OpDef& op);
@@ -122,6 +126,10 @@ class Expander {
   // For everybody: `message` is about what the node was given.
   [[noreturn]] void fail_call(Pos pos, std::string message) const;
   [[noreturn]] void mismatch(std::string message) const;  // the call does not fit this definition
+  [[noreturn]] void wrong_rank(const std::string& what, size_t rank, size_t expected, bool or_more) const;
+  Status refusal(const std::string& message) const;
+  std::vector<std::string> inputs_shown() const;
+  std::string sides_of(const Node* compare);
   static std::string shown(Ex e);                         // cut where it would fill pages: extents of long chains do
   std::string where() const;                              // "Conv_12 (ai.onnx.Conv, opset 11)"
 
@@ -132,6 +140,7 @@ class Expander {
   DType element_type(const std::string& element, Pos pos) const;
   bool class_admits(const std::string& cls, DType t) const;
   void bind_dims();
+  void bind_given_dims();
   bool bind_param_ranks(const Param& param, const std::vector<Ex>& shape, size_t item);
   void bind_broadcasts();
   void bind_extent(const std::string& dim, size_t index, Ex extent, const std::string& origin);
@@ -143,7 +152,6 @@ class Expander {
   Ex broadcast_to(Ex full, Ex actual, const std::string& what, const std::string& origin_full, const std::string& origin_actual,
                   Ex* step = nullptr);
   Ex known_equal(Ex a, Ex b) const;                        // one for both if a check says that they are; else null
-  std::string unmet(Ex condition, const Stmt& s) const;
   void require(Ex condition, const std::string& message);  // proved, or refuted (Failure), or a run-time check
   void solve_products(bool final);
   std::optional<size_t> rank_of_pack(const std::string& name);
@@ -210,7 +218,7 @@ class Expander {
   Val element(const ArrayInfo& array, size_t k);
   std::vector<const ir::Sym*> read_back(uint32_t array, size_t count);
   Ex computed(Ex value, const std::string& name);
-  const std::vector<Ex>& known_elements(uint32_t array);
+  const std::vector<Ex>& known_elements(uint32_t array) const;
   std::optional<size_t> const_extent(Ex e) const;
   void mark_safe(Ex index, Ex extent) { safe_.insert({index, extent}); }
   std::optional<size_t> linear_const_index(const std::vector<Ex>& shape, const std::vector<Ex>& index) const;
@@ -243,6 +251,9 @@ class Expander {
   void map_statement(const Stmt& s);
   void push_statement(const Stmt& s);
   void each_statement(const Stmt& s);
+  void graph_statement(const Stmt& s);
+  void bind_temporary(const Target& t, const Value& value, const std::string& what);
+  Value whole_array(const std::string& name, Pos pos);
   void emit(nest::Nest n);
   std::vector<std::string> dims_in(const std::vector<const Node*>& index);
   ArrayInfo* target_array(const Target& t, DType type_of_temporary, const std::vector<Slot>& slots);
@@ -283,7 +294,7 @@ class Expander {
   std::map<std::string, Val> tensor_attributes_;
 
   std::map<std::string, std::vector<ArrayInfo>> arrays_;  // by name; several for `many`
-  std::map<uint32_t, std::vector<Ex>> elements_;          // of arrays of the function
+  mutable std::map<uint32_t, std::vector<Ex>> elements_;          // of arrays of the function
   std::map<uint32_t, std::vector<Ex>> partial_;           // being filled in by several statements: null where unknown
 
   struct LetInfo {

@@ -26,7 +26,7 @@ Status told_to_user(Failure&& failure, const nest::Function& function, const Cal
     if (!failure.reason.empty()) reasons.emplace_back(Code::Malformed, std::move(failure.reason));
     return not_covered(function, call, failure.file, failure.line, reasons);
   }
-  return with_operands(std::move(failure.status), function, call);
+  return std::move(failure.status);
 }
 }  // namespace
 
@@ -151,13 +151,17 @@ Result<std::vector<Value>> Library::expand(ir::Context& ctx, nest::Function& fun
   std::vector<Status> errors;
   std::vector<Failure*> telling;
   for (Failure& f : failures) {
-    if (f.status.code == Code::Unsupported) continue;
+    if (f.is_other_case || f.status.code == Code::Unsupported) continue;
     if (!f.file.empty() && is_builtin(f.file) && f.reason.empty()) continue;
     errors.push_back(f.reason.empty() ? f.status : Status(Code::Malformed, f.reason));
     telling.push_back(&f);
   }
   if (telling.size() == 1) return told_to_user(std::move(*telling[0]), function, call);
-  return not_covered(function, call, (*first)->file, (*first)->pos.line, errors);
+  if (is_builtin((*first)->file)) return not_covered(function, call, (*first)->file, (*first)->pos.line, errors);
+  Status s(Code::Malformed, node + "no definition of " + name + " at opset " + std::to_string(call.opset) + " applies");
+  for (const Failure& f : failures)
+    if (std::find(s.facts.begin(), s.facts.end(), f.status.message) == s.facts.end()) s.facts.push_back(f.status.message);
+  return s;
 }
 
 Result<std::vector<Value>> Library::expand_einsum(ir::Context& ctx, nest::Function& function, const Call& call) const {

@@ -15,6 +15,19 @@ constexpr int kMaxTree = 250;
 constexpr size_t kMaxFile = 4u << 20;
 constexpr size_t kMaxStatements = 10000;  // of one definition, those of its clauses included
 
+// Without comments and ends of lines.
+std::string in_one_line(std::string_view text) {
+  std::string line;
+  bool is_comment = false;
+  for (const char c : text) {
+    is_comment = c != '\n' && (is_comment || c == '#');
+    const bool is_blank = is_comment || c == ' ' || c == '\n' || c == '\r' || c == '\t';
+    if (!is_blank) line += c;
+    else if (!line.empty() && line.back() != ' ') line += ' ';
+  }
+  return line;
+}
+
 class Parser {
  public:
   Parser(Module& module, const std::string& file, const std::string& text)
@@ -403,6 +416,7 @@ class Parser {
       expect(":");
       do v.classes.push_back(name("a class of element types"));
       while (accept("|"));
+      if (accept("=")) v.fallback = name("an element type");
       r.push_back(std::move(v));
     } while (accept(","));
     expect(">");
@@ -568,7 +582,8 @@ class Parser {
       else if (type == "string") a.kind = AttrDecl::Kind::String;
       else if (type == "type") a.kind = AttrDecl::Kind::Type;
       else if (type == "tensor") a.kind = AttrDecl::Kind::Tensor;
-      else error("'int', 'float', 'string', 'type', 'tensor' or '{' expected, found '" + type + "'");
+      else if (type == "graph") a.kind = AttrDecl::Kind::Graph;
+      else error("'int', 'float', 'string', 'type', 'tensor', 'graph' or '{' expected, found '" + type + "'");
       if (a.kind == AttrDecl::Kind::Type || a.kind == AttrDecl::Kind::Tensor) a.type_variable = name("a type variable");
       if (accept("[")) {
         Bracket bracket(*this);
@@ -582,6 +597,7 @@ class Parser {
     }
     a.optional = accept("?");
     if (accept("=")) a.fallback = expr();
+    if (a.kind == AttrDecl::Kind::Graph && (a.list || a.fallback)) error("a graph is no list and has no default");
     for (auto& n : ns) {
       if (o.attr(n) || o.param(n)) fail_at(file_, pos, "a second declaration of '" + n + "'");
       a.name = n;
@@ -597,6 +613,15 @@ class Parser {
     t.index = items("]");
     expect("]");
     return t;
+  }
+  void graph_call(Stmt& s) {
+    s.kind = StmtKind::Graph;
+    take();
+    s.text = name("the attribute that is a graph");
+    expect("(");
+    Bracket bracket(*this);
+    s.names = names();
+    expect(")");
   }
   void statement(OpDef& o) {
     Stmt s;
@@ -623,7 +648,9 @@ class Parser {
     else if (accept("rank")) { s.kind = StmtKind::Rank; s.names = {name("a pack")}; expect("="); s.value = expr(); }
     else if (accept("check")) {
       s.kind = StmtKind::Check;
+      const size_t begin = peek().offset;
       s.value = expr();
+      s.source = in_one_line(std::string_view(text_).substr(begin, tokens_[at_ - 1].end - begin));
       if (accept("else")) {
         if (peek().kind != TokenKind::String) error("a sentence in quotes expected, found " + found());
         s.text = take().text;
@@ -648,6 +675,11 @@ class Parser {
         s.by = expr();
       } else {
         expect("=");
+        if (at("graph") && peek(1).kind == TokenKind::Name) {
+          graph_call(s);
+          o.body.push_back(std::move(s));
+          return;
+        }
         s.kind = StmtKind::Map;
         s.value = expr();
         if (accept("for")) {

@@ -87,26 +87,30 @@ void Expander::execute(const Stmt& s) {
       Val v = eval(s.value);
       for (const Val& item : as_list(v)) {
         Ex c = conjunction(item, s.pos);
-        require(c, !s.text.empty() ? s.text : unmet(c, s));
+        // On symbols the condition says which extents do not fit; where all is known nothing but false is left of it.
+        require(c, !s.text.empty() ? s.text : "expected " + (c->is_const() ? s.source + sides_of(s.value) : shown(c)));
       }
       return;
     }
     case StmtKind::Map: return map_statement(s);
     case StmtKind::Push: return push_statement(s);
     case StmtKind::Each: return each_statement(s);
+    case StmtKind::Graph: return graph_statement(s);
     case StmtKind::Proc: return proc_statement(s);
     default: fail_here(s.pos, "this statement belongs into a proc");
   }
 }
 
-// What a check without a sentence of its own says: what had to hold, if that can be read.
-std::string Expander::unmet(Ex condition, const Stmt& s) const {
-  constexpr size_t kLongest = 100;  // letters
-  std::string text = ir::to_string(condition);
-  std::erase(text, '$');
-  const bool readable = s.value->kind == NodeKind::Compare && !condition->is_const() && text.size() <= kLongest;
-  return "extents or values do not fit each other" + (readable ? ", " + text + " must hold" : std::string()) + " (" + op_.file + ":" +
-         std::to_string(s.pos.line) + ")";
+// ", found 49 and 192": the numbers that a comparison compares, where they are known.
+std::string Expander::sides_of(const Node* compare) {
+  std::string found;
+  if (compare->kind != NodeKind::Compare) return found;
+  for (const Node* side : compare->kids) {
+    const Val v = eval(side);
+    if (!v.is_scalar() || !v.e || !v.e->is_const()) return {};
+    found += (found.empty() ? ", found " : " and ") + shown(v.e);
+  }
+  return found;
 }
 
 void Expander::let_clause(const Stmt& s) {
@@ -407,8 +411,8 @@ void Expander::check_coverage() {
       // The regions tile one axis; all others they cover.
       std::optional<size_t> tiled;
       for (size_t axis = 0; axis < a.slots.size(); ++axis) {
-        bool whole = true;
-        for (auto& region : regions) whole = whole && region.offset[axis]->is_int(0) && settle(ctx_.binary(ir::Op::Eq, region.extent[axis], a.slots[axis].extent)) == true;
+        bool whole = std::all_of(regions.begin(), regions.end(), [&](const Region& region) { return region.offset[axis]->is_int(0); });
+        for (auto& region : regions) whole = whole && settle(ctx_.binary(ir::Op::Eq, region.extent[axis], a.slots[axis].extent)) == true;
         if (whole) continue;
         if (regions.size() == 1) {
           Ex offset = regions[0].offset[axis];

@@ -36,6 +36,8 @@ Result<std::vector<loop::Kernel>> lower_on(const Rung& rung, const Job& job, con
   if (contracted) return std::move(*contracted);
   MLC_ASSIGN(auto slid, stencil(job, flat));
   if (slid) return std::move(*slid);
+  MLC_ASSIGN(auto turned, transpose(job, flat));
+  if (turned) return std::move(*turned);
   return generic(job, flat);
 }
 

@@ -5,6 +5,7 @@
 // extents of zero included. Templates (design: kernels.md section 5) are tried in order; the generic one takes all:
 //   contraction  one sum of products of two loads: register tiles, panels, epilogue on the accumulators
 //   stencil      small constant windows with a contiguous dim (depthwise convolution, pooling)
+//   transpose    maps whose write and loads are contiguous along different dims: blocks through scratch memory
 //   generic      maps, folds, scans and pushes, vectorised along the contiguous dim
 //   proc         imperative blocks
 #pragma once

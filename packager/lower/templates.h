@@ -23,6 +23,7 @@ using Kernels = std::vector<loop::Kernel>;
 Result<Kernels> generic(const Job& job, const FlatNest& nest);
 Result<std::optional<Kernels>> contraction(const Job& job, const FlatNest& nest);
 Result<std::optional<Kernels>> stencil(const Job& job, const FlatNest& nest);
+Result<std::optional<Kernels>> transpose(const Job& job, const FlatNest& nest);
 Result<Kernels> lower_proc(const Job& job, const nest::Function& f, const nest::Proc& proc);
 
 // A kernel under construction: `tiles` and the loop over them are its skeleton.

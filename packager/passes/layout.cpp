@@ -11,12 +11,16 @@
 // last axis) and each window (pooling, depthwise) votes for its channel axis to be innermost, weighted with its work;
 // contractions over the last axis vote for row-major. Arrays that elementwise nests read and write at equal indices
 // vote together. The axis with the most votes becomes innermost, the others keep their order: channels last.
+//
+// Inputs and outputs that lie otherwise than a contraction wants are copied once, instead of being read or written across
+// their grain by every tap of it.
 #include <algorithm>
 #include <map>
 #include <numeric>
 
 #include "packager/ir/broadcast.h"
 #include "packager/nest/contraction.h"
+#include "packager/nest/names.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 
@@ -116,7 +120,7 @@ bool weight_layout(const nest::Array& w, const Roles& r, nest::Layout& out) {
 
 class Assigner {
  public:
-  Assigner(ir::Context& ctx, nest::Function& f) : ctx_(ctx), f_(f), parent_(f.arrays.size()), votes_(f.arrays.size()), decided_(f.arrays.size(), false) {
+  Assigner(ir::Context& ctx, nest::Function& f) : ctx_(ctx), f_(f), parent_(f.arrays.size()), votes_(f.arrays.size()), decided_(f.arrays.size(), false), crossed_(f.arrays.size(), false) {
     std::iota(parent_.begin(), parent_.end(), 0u);
     for (nest::Array& a : f.arrays) a.layout = {};
   }
@@ -124,16 +128,13 @@ class Assigner {
   void run() {
     for (nest::Statement& s : f_.body)
       if (s.nest) visit(s);
-    std::vector<bool> fixed(f_.arrays.size(), false);
-    for (uint32_t o : f_.outputs) fixed[o] = true;
     // Votes of a group are those of all of its members.
     std::map<uint32_t, std::map<int, double>> groups;
     for (uint32_t i = 0; i < votes_.size(); ++i)
       for (auto [axis, weight] : votes_[i]) groups[root(i)][axis] += weight;
-    for (uint32_t i = 0; i < votes_.size(); ++i) {
-      nest::Array& a = f_.arrays[i];
-      size_t rank = a.shape.size();
-      if (a.kind != nest::Array::Kind::Temp || fixed[i] || rank < 3 || rank > 5) continue;
+    for (uint32_t i = 0, count = static_cast<uint32_t>(votes_.size()); i < count; ++i) {
+      const size_t rank = f_.arrays[i].shape.size();
+      if (f_.arrays[i].kind == nest::Array::Kind::Const || rank < 3 || rank > 5) continue;
       auto it = groups.find(root(i));
       if (it == groups.end()) continue;
       auto best = std::max_element(it->second.begin(), it->second.end(), [](auto& x, auto& y) { return x.second < y.second; });
@@ -143,11 +144,62 @@ class Assigner {
       for (size_t k = 0; k < rank; ++k)
         if (k != axis) order.push_back(static_cast<uint8_t>(k));
       order.push_back(static_cast<uint8_t>(axis));
-      a.layout = nest::permuted(std::move(order));
+      const bool output = std::find(f_.outputs.begin(), f_.outputs.end(), i) != f_.outputs.end();
+      const bool input = f_.arrays[i].kind == nest::Array::Kind::Input;
+      if (!input && !output) f_.arrays[i].layout = nest::permuted(std::move(order));
+      else if (input != output && crossed_[i] && worth_copying(i, axis)) copy(i, nest::permuted(std::move(order)), output);
     }
+    for (nest::Statement& s : copies_in_) f_.body.push_back(std::move(s));
+    std::rotate(f_.body.begin(), f_.body.end() - static_cast<ptrdiff_t>(copies_in_.size()), f_.body.end());
+    for (nest::Statement& s : copies_out_) f_.body.push_back(std::move(s));
   }
 
  private:
+  static constexpr double kLine = 16;                 // elements of a cache line
+  static constexpr double kWorthLaunch = 8192;        // elements whose copy takes longer than to launch it
+
+  bool worth_copying(uint32_t array, size_t axis) {
+    const std::vector<const Expr*>& shape = f_.arrays[array].shape;
+    double elements = 1, stride = 1;
+    for (size_t k = 0; k < shape.size(); ++k) {
+      elements *= estimate(shape[k]);
+      if (k > axis) stride *= estimate(shape[k]);
+    }
+    return estimate(shape[axis]) >= kLine && stride >= kLine && elements >= kWorthLaunch;
+  }
+
+  // All nests use a copy of an input or output in this layout.
+  void copy(uint32_t array, nest::Layout layout, bool output) {
+    const auto names = [&](const std::vector<uint32_t>& arrays) { return std::find(arrays.begin(), arrays.end(), array) != arrays.end(); };
+    for (const nest::Statement& s : f_.body)
+      if (!s.nest && (names(written(s)) || names(read(s)))) return;
+    const auto twin = static_cast<uint32_t>(f_.arrays.size());
+    nest::Array a = f_.arrays[array];
+    a.name = nest::unique_name(f_, a.name + "@" + nest::to_string(layout, static_cast<unsigned>(a.shape.size())), "");
+    a.kind = nest::Array::Kind::Temp;
+    a.layout = std::move(layout);
+    f_.arrays.push_back(std::move(a));
+    for (nest::Statement& s : f_.body) {
+      if (!s.nest) continue;
+      map_roots(s, [&](const Expr* root) {
+        return replace_loads(ctx_, root, array, [&](const Expr* l) { return ctx_.load(twin, l->type, {l->args.begin(), l->args.end()}, l->access); });
+      });
+      for (nest::Write& w : s.nest->writes)
+        if (w.array == array) w.array = twin;
+    }
+    nest::Statement s;
+    s.source = f_.arrays[array].name + (output ? ", as it is given" : ", as it is used");
+    s.nest = std::make_unique<nest::Nest>();
+    std::vector<const Expr*> index;
+    for (const Expr* extent : f_.arrays[array].shape) {
+      s.nest->dims.push_back(ctx_.declare_dim("e" + std::to_string(index.size()), extent));
+      index.push_back(ctx_.dim(s.nest->dims.back()));
+    }
+    const uint32_t from = output ? twin : array, to = output ? array : twin;
+    s.nest->writes.push_back({to, index, ctx_.load(from, {f_.arrays[from].dtype, 1}, index)});
+    (output ? copies_out_ : copies_in_).push_back(std::move(s));
+  }
+
   uint32_t root(uint32_t i) {
     while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
     return i;
@@ -199,12 +251,17 @@ class Assigner {
     if (!roles_of(ctx_, *s.nest, fold, a, b, r)) return false;
     if (r.n < 0) {
       // Depthwise: a window over a, with weights.
-      if (is_weight(b)) place(s, w, b, r);
+      if (!is_weight(b)) return false;
+      crossed_[a->array] = crossed_[w.array] = true;
+      place(s, w, b, r);
       return false;
     }
     if (is_weight(b)) place(s, w, b, r);
     vote(w.array, written_axis(w, r.n_dims), work);
-    if (r.k_dim) vote(a->array, axis_of(ctx_, a, r.k_dim), work);
+    if (estimate(r.n_dims) >= kLine) cross_all_at(w);
+    if (!r.k_dim) return true;
+    vote(a->array, axis_of(ctx_, a, r.k_dim), work);
+    crossed_[a->array] = crossed_[a->array] || estimate(r.k_dim->extent) >= kLine;
     return true;
   }
 
@@ -225,9 +282,18 @@ class Assigner {
         if (!moving || channel < 0) return;
         vote(l->array, channel, work);
         if (w.index.size() != l->args.size()) return;
-        for (size_t k = 0; k < w.index.size(); ++k)
-          if (w.index[k] == l->args[static_cast<size_t>(channel)]) vote(w.array, static_cast<int>(k), work);
+        const Expr* at = l->args[static_cast<size_t>(channel)];
+        for (size_t k = 0; k < w.index.size(); ++k)  // of a concatenation: behind other channels
+          if (w.index[k] == at || (at->op == Op::Dim && ir::depends_on(w.index[k], at))) vote(w.array, static_cast<int>(k), work);
       });
+  }
+
+  // What is written along columns, and what is read at the same places.
+  void cross_all_at(const nest::Write& w) {
+    crossed_[w.array] = true;
+    ir::walk(w.value, [&](const Expr* e) {
+      if (e->op == Op::Load && std::equal(e->args.begin(), e->args.end(), w.index.begin(), w.index.end())) crossed_[e->array] = true;
+    });
   }
 
   void place(nest::Statement& s, nest::Write& w, const Expr* b, const Roles& r) {
@@ -256,6 +322,7 @@ class Assigner {
       parent_.push_back(copy);
       votes_.emplace_back();
       decided_.push_back(true);
+      crossed_.push_back(false);
     }
     (void)s;
     w.value = ctx_.substitute(w.value, {{b, ctx_.load(copy, b->type, {b->args.begin(), b->args.end()}, b->access)}});
@@ -266,6 +333,8 @@ class Assigner {
   std::vector<uint32_t> parent_;
   std::vector<std::map<int, double>> votes_;
   std::vector<bool> decided_;
+  std::vector<bool> crossed_;  // by contractions that want another axis innermost: worth a copy
+  std::vector<nest::Statement> copies_in_, copies_out_;
 };
 
 }  // namespace

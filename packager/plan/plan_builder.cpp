@@ -283,8 +283,8 @@ class FunctionWriter {
         MLC_ASSIGN(const uint32_t buffer, buffer_of(param.array));
         buffers.push_back(buffer);
       }
-      for (const ir::Sym* sym : launch.scalars) {
-        MLC_ASSIGN(const uint32_t symbol, symbol_of(ctx_.sym(sym), "what " + launch.source + " gives"));
+      for (const ir::Expr* scalar : launch.scalars) {
+        MLC_ASSIGN(const uint32_t symbol, symbol_of(scalar, "what " + launch.source + " gives"));
         scalars.push_back(symbol);
       }
       MLC_ASSIGN(const uint32_t tiles, symbol_of(launch.tiles, "what " + launch.source + " gives"));

@@ -4,7 +4,6 @@ Allowed is 1e-3 of the largest value of an output; where arithmetic is coarse (h
 itself gives, or 1.5 times what ONNX Runtime differs from itself with and without its optimiser, whichever is more. A quantised
 classifier must also give the same top answer, unless ONNX Runtime does not agree with itself on it.
 """
-import json
 import os
 import subprocess
 
@@ -22,6 +21,16 @@ def session(path, optimised=True):
     if not optimised:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def reference(path, given):
+    """A session whose optimiser does not break the model: now and then a rewrite of it fails on some shapes."""
+    best = session(path)
+    try:
+        best.run(None, given)
+    except onnxruntime.capi.onnxruntime_pybind11_state.OnnxRuntimeException:
+        return session(path, optimised=False)
+    return best
 
 
 def feeds(path):
@@ -73,23 +82,23 @@ def answer_of(mlrun, container, given, work, names):
 def compare(model, folder, container, mlrun):
     """{difference, allowed, message}; message is empty where both cases agree."""
     path = os.path.join(folder, "model.onnx")
-    plain, names = session(path, optimised=False) if model.form.precision != "bf16" else None, output_names(path)
-    optimised = session(path) if plain else None
+    has_kernels, names = model.form.precision != "bf16", output_names(path)
+    exact = model.form.precision == "f32" and not model.form.quantiser
     result = {"difference": 0.0, "allowed": TOLERANCE[model.form.precision], "message": ""}
     for number in (1, 2):
         given = os.path.join(folder, f"case{number}.npz")
-        if plain:
-            want = optimised.run(names, feeds(given))
-            itself = plain.run(names, feeds(given))
+        if has_kernels:
+            want = reference(path, feeds(given)).run(names, feeds(given))
+            itself = want if exact else session(path, optimised=False).run(names, feeds(given))
         else:
             with np.load(os.path.join(folder, f"answer{number}.npz")) as arrays:
                 want = itself = [arrays[name] for name in arrays.files]
         have = answer_of(mlrun, container, given, folder, names)
         allowed = TOLERANCE[model.form.precision]
-        if model.form.precision != "f32" or model.form.quantiser:
+        if not exact:
             allowed = max(allowed, 1.5 * worst(names, itself, want)[0])
         found, why = worst(names, want, have)
-        if not found <= allowed and plain and model.form.precision + model.form.quantiser != "f32":
+        if not found <= allowed and not exact:
             found, why = min((found, why), worst(names, itself, have))
         if not found <= result["difference"]:
             result["difference"], result["allowed"] = found, allowed

@@ -4,10 +4,12 @@
     suite.py --bin build/release/bin [--venv DIR] [--cache DIR] [--only PATTERN ...] [--again] [--table RESULTS.md]
 
 Exports and records are kept in the cache (default: $MLC_EXPORTS, else build/exporters), so that a run that was interrupted goes
-on where it stopped; a model is built again when mlpack or its export changed, or with --again. Needs requirements.txt from PyPI:
-in the interpreter at hand, or in the virtual environment --venv, which is made where it is missing.
+on where it stopped. A model is measured again when its export changed, when it failed and the tools changed, or with --again; the
+table says at which commits its models were. Needs requirements.txt from PyPI: in the interpreter at hand, or in the virtual
+environment --venv, which is made where it is missing.
 """
 import argparse
+import collections
 import hashlib
 import json
 import multiprocessing
@@ -119,14 +121,19 @@ def measured(model, folder, tools, args):
     return record
 
 
-def described(args, mlpack):
+def commit_of(folder):
+    return subprocess.run(["git", "-C", folder, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+
+
+def described(records):
     """What ran where."""
     import onnxruntime
     import torch
     import transformers
     model = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
-    commit = subprocess.run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    return (f"Commit {commit}, {model}, {os.cpu_count()} cores; PyTorch {torch.__version__}, transformers {transformers.__version__}, ONNX Runtime {onnxruntime.__version__}. "
+    commits = collections.Counter(r["commit"] for r in records if "commit" in r)
+    measured_at = ", ".join(f"{commit} ({count} models)" for commit, count in commits.most_common())
+    return (f"Measured at commit {measured_at}; {model}, {os.cpu_count()} cores; PyTorch {torch.__version__}, transformers {transformers.__version__}, ONNX Runtime {onnxruntime.__version__}. "
             f"Load of the machine at the end: {os.getloadavg()[2]:.1f}. One thread, `mlpack build --target native`, times are the least of interleaved rounds; "
             "`ratio` is ONNX Runtime's time over ours, `difference` is relative to the largest value of an output.")
 
@@ -148,21 +155,21 @@ def main():
         print(f"skipped: the exporters' suite ({error}); give --venv DIR")
         return 0
     tools = {tool: os.path.abspath(os.path.join(args.bin, tool)) for tool in ("mlpack", "mlrun")}
-    tool_digest, records, bad = digest(*tools.values()), [], 0
+    of_tools, commit, records, bad = digest(*tools.values()), commit_of(HERE), [], 0
     for model in models:
         folder = os.path.join(os.path.abspath(args.cache), model.name)
         message = export(model, folder, args.limit)
         if args.export_only:
             print(f"{model.name:40} {message[:160]}", flush=True)
             continue
-        kept, key = os.path.join(folder, "record.json"), ""
+        kept = os.path.join(folder, "record.json")
         record = {"name": model.name, "family": model.family, "architecture": model.architecture, "failed": "export", "message": message}
         if not message:
-            key = tool_digest + digest(os.path.join(folder, "model.onnx"))
+            of_export = digest(os.path.join(folder, "model.onnx"))
             record = json.load(open(kept)) if os.path.exists(kept) else {}
-            if args.again or record.get("key") != key:
-                record = measured(model, folder, tools, args)
-                record["key"] = key
+            stale = record.get("export") != of_export or (record["failed"] and record.get("tools") != of_tools)
+            if args.again or stale:
+                record = measured(model, folder, tools, args) | {"tools": of_tools, "export": of_export, "commit": commit}
                 with open(kept, "w") as f:
                     json.dump(record, f)
         bad += record["failed"] in ("build", "compare", "time")
@@ -171,7 +178,7 @@ def main():
     if args.table and records:
         import table
         with open(args.table, "w") as f:
-            f.write(table.table(records, described(args, tools["mlpack"])))
+            f.write(table.table(records, described(records)))
     return 1 if bad else 0
 
 

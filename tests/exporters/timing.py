@@ -29,8 +29,9 @@ def ours(mlrun, container, given, seconds):
 def timed(model, folder, container, mlrun, rounds, seconds):
     """{ours_ms, theirs_ms} of the first case; theirs_ms is None where ONNX Runtime has no kernels for the model."""
     given = os.path.join(folder, "case1.npz")
-    session = compare.session(os.path.join(folder, "model.onnx")) if model.form.precision != "bf16" else None
-    names, arrays = [o.name for o in session.get_outputs()] if session else [], compare.feeds(given)
+    arrays = compare.feeds(given)
+    session = compare.reference(os.path.join(folder, "model.onnx"), arrays) if model.form.precision != "bf16" else None
+    names = [o.name for o in session.get_outputs()] if session else []
     mine, other = float("inf"), float("inf")
     for _ in range(rounds):
         mine = min(mine, ours(mlrun, container, given, seconds))

@@ -127,6 +127,7 @@ inline const ir::Expr* test_math(ir::Context& ctx, ir::Op op, const ir::Expr* x)
 struct Difference {
   double error = 0, largest = 1e-30;  // largest finite value
   int64_t worst = 0;                  // element
+  int64_t apart = 0;                  // elements that are not nearly equal
 };
 
 inline Difference difference(const nest::Tensor& want, const nest::Tensor& got) {
@@ -143,6 +144,7 @@ inline Difference difference(const nest::Tensor& want, const nest::Tensor& got) 
     if (x.f == y.f) continue;
     const double d = std::isfinite(x.f) && std::isfinite(y.f) ? std::abs(x.f - y.f) : 1e30;
     if (d > r.error) r.error = d, r.worst = e;
+    r.apart += d > 2e-5 * std::max(1.0, std::abs(x.f));
   }
   return r;
 }

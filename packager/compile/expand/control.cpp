@@ -1,7 +1,9 @@
 // If, Loop, Scan and SequenceMap. A body that surely runs exactly once is expanded in place.
 #include <algorithm>
 
+#include "base/counted.h"
 #include "packager/compile/expand/graph_expander.h"
+
 
 namespace mlc::compile {
 
@@ -61,7 +63,7 @@ Result<Item> GraphExpander::tensor_input(const Node& node, const Inputs& in, siz
 
 Result<std::vector<Item>> GraphExpander::inline_body(const model::Graph& graph, const std::vector<Item>& inputs, const std::string& source) {
   if (graph.inputs.size() != inputs.size())
-    return Status(Code::Malformed, source + ": the body has " + std::to_string(graph.inputs.size()) + " inputs, " + std::to_string(inputs.size()) + " are given");
+    return Status(Code::Malformed, source + ": the body has " + counted(graph.inputs.size(), "input") + ", " + std::to_string(inputs.size()) + " are given");
   GraphExpander body(all_, function_, this);
   for (size_t k = 0; k < inputs.size(); ++k) body.bind(graph.inputs[k].name, inputs[k]);
   MLC_RETURN_IF_ERROR(body.expand(graph));
@@ -186,6 +188,20 @@ Status GraphExpander::add_if(const Node& node, const Inputs& in) {
   return ok();
 }
 
+// The number of an iteration and the condition have no axes, or one of extent 1 where the body declares them so.
+Item GraphExpander::as_declared(const model::Port& port, Item scalar) {
+  if (!port.has_shape || port.shape.size() != 1) return scalar;
+  const nest::Array one = function_.arrays[scalar.tensor.array];
+  Emit emit(ctx_, function_, port.name);
+  if (one.kind == nest::Array::Kind::Const) {
+    scalar.tensor.array = emit.array(port.name, one.dtype, {ctx_.integer(1)}, nest::Array::Kind::Const);
+    function_.arrays[scalar.tensor.array].data = one.data;
+  } else {
+    scalar.tensor.array = emit.with_first_axis(port.name, scalar.tensor.array);
+  }
+  return scalar;
+}
+
 Status GraphExpander::add_loop(const Node& node, const Inputs& in) {
   MLC_ASSIGN(const model::Graph* graph, body_of(node, "body"));
   if (graph->inputs.size() < 2 || graph->outputs.empty()) return refuse(node, "the body of a loop has at least two inputs and an output");
@@ -215,8 +231,8 @@ Status GraphExpander::add_loop(const Node& node, const Inputs& in) {
   }
   const size_t carried = plan.carried.size();
   if (graph->inputs.size() != 2 + carried || graph->outputs.size() < 1 + carried || node.outputs.size() > graph->outputs.size() - 1)
-    return refuse(node, "the body has " + std::to_string(graph->inputs.size()) + " inputs and " + std::to_string(graph->outputs.size()) +
-                            " outputs, the node " + std::to_string(in.size()) + " and " + std::to_string(node.outputs.size()));
+    return refuse(node, "the body has " + counted(graph->inputs.size(), "input") + " and " + counted(graph->outputs.size(), "output") +
+                            ", the node " + std::to_string(in.size()) + " and " + std::to_string(node.outputs.size()));
   plan.num_scanned = graph->outputs.size() - 1 - carried;
   bool collects = false;
   for (size_t k = 0; k + 1 < graph->outputs.size(); ++k) {
@@ -230,8 +246,7 @@ Status GraphExpander::add_loop(const Node& node, const Inputs& in) {
   }
   if (trips == 1 && goes == 1) {
     Emit emit(ctx_, function_, node.label());
-    const Item iteration = Item::of(emit.constant(0)), condition = Item::of(emit.constant(1, DType::Bool));
-    std::vector<Item> inputs{iteration, condition};
+    std::vector<Item> inputs{as_declared(graph->inputs[0], Item::of(emit.constant(0))), as_declared(graph->inputs[1], Item::of(emit.constant(1, DType::Bool)))};
     inputs.insert(inputs.end(), plan.carried.begin(), plan.carried.end());
     MLC_ASSIGN(std::vector<Item> results, inline_body(*graph, inputs, node.label()));
     for (size_t k = 0; k < node.outputs.size(); ++k) {
@@ -245,8 +260,8 @@ Status GraphExpander::add_loop(const Node& node, const Inputs& in) {
     return ok();
   }
   plan.run = [&](GraphExpander& body, const Item& iteration, const Item& condition, const std::vector<Item>& values) -> Result<LoopPlan::Run> {
-    body.bind(graph->inputs[0].name, iteration);
-    body.bind(graph->inputs[1].name, condition);
+    body.bind(graph->inputs[0].name, body.as_declared(graph->inputs[0], iteration));
+    body.bind(graph->inputs[1].name, body.as_declared(graph->inputs[1], condition));
     for (size_t k = 0; k < values.size(); ++k) body.bind(graph->inputs[2 + k].name, values[k]);
     MLC_RETURN_IF_ERROR(body.expand(*graph));
     LoopPlan::Run run;
@@ -332,7 +347,7 @@ Status GraphExpander::add_scan(const Node& node, const Inputs& in) {
   MLC_ASSIGN(const model::Graph* graph, body_of(node, "body"));
   const int64_t given = int_attribute(node, "num_scan_inputs", 0);
   if (given < 1 || static_cast<size_t>(given) > in.size() || graph->inputs.size() != in.size())
-    return refuse(node, "num_scan_inputs is " + std::to_string(given) + ", the node has " + std::to_string(in.size()) + " inputs and the body " + std::to_string(graph->inputs.size()));
+    return refuse(node, "num_scan_inputs is " + std::to_string(given) + ", the node has " + counted(in.size(), "input") + " and the body " + std::to_string(graph->inputs.size()));
   const size_t num_inputs = static_cast<size_t>(given), num_states = in.size() - num_inputs;
   if (graph->outputs.size() < num_states || node.outputs.size() > graph->outputs.size()) return refuse(node, "the body has " + std::to_string(graph->outputs.size()) + " outputs, the node " + std::to_string(node.outputs.size()));
   const size_t num_outputs = graph->outputs.size() - num_states;
@@ -387,7 +402,7 @@ Status GraphExpander::add_scan8(const Node& node, const Inputs& in) {
   MLC_ASSIGN(const model::Graph* graph, body_of(node, "body"));
   const int64_t given = int_attribute(node, "num_scan_inputs", 0);
   if (in.empty() || given < 1 || static_cast<size_t>(given) + 1 > in.size() || graph->inputs.size() + 1 != in.size())
-    return refuse(node, "num_scan_inputs is " + std::to_string(given) + ", the node has " + std::to_string(in.size()) + " inputs");
+    return refuse(node, "num_scan_inputs is " + std::to_string(given) + ", the node has " + counted(in.size(), "input"));
   const size_t num_inputs = static_cast<size_t>(given), num_states = in.size() - 1 - num_inputs;
   if (graph->outputs.size() < num_states || node.outputs.size() > graph->outputs.size()) return refuse(node, "the body has too few outputs");
   const size_t num_outputs = graph->outputs.size() - num_states;

@@ -119,9 +119,11 @@ TEST_CASE_FIXTURE(Net, "a residual block becomes one nest per convolution, norma
   finish(y);
   REQUIRE_OK(optimise());
   INFO(print(fn));
-  REQUIRE(fn.body.size() == 3);
+  REQUIRE(fn.body.size() == 4);  // the last one copies the output, whose columns lie far apart
+  CHECK(fn.body[3].nest->writes[0].value->op == Op::Load);
   size_t panels = 0;
-  for (const Statement& st : fn.body) {
+  for (size_t n = 0; n < 3; ++n) {
+    const Statement& st = fn.body[n];
     size_t folds = 0;
     walk(st.nest->writes[0].value, [&](const Expr* e) { folds += e->op == Op::Fold; });
     CHECK(folds == 1);
@@ -143,6 +145,21 @@ TEST_CASE_FIXTURE(Net, "a residual block becomes one nest per convolution, norma
   CHECK(fn.arrays[x].layout.is_row_major());
   CHECK(fn.arrays[y].layout.is_row_major());
   CHECK(passes::used_constants(fn).size() == 6);
+}
+
+TEST_CASE_FIXTURE(Net, "inputs and outputs are copied where contractions would go across their grain, and only if that is worth a launch") {
+  for (int64_t channels : {4, 64})
+    for (int64_t size : {4, 32}) {
+      Net net;
+      auto x = net.input("x", DType::F32, {net.k(1), net.k(channels), net.k(size), net.k(size)});
+      auto w = net.random_constant("w", {channels, channels, 3, 3}, 1);
+      auto y = net.relu("y", net.add("add", net.conv("conv", x, w, 1), x));
+      net.finish(y);
+      REQUIRE_OK(net.optimise());
+      CHECK(net.fn.body.size() == (channels == 64 && size == 32 ? 3 : 1));
+      CHECK(net.fn.arrays[x].layout.is_row_major());
+      CHECK(net.fn.arrays[y].layout.is_row_major());
+    }
 }
 
 TEST_CASE_FIXTURE(Net, "depthwise weights lie by taps, and the window votes for channels last") {
@@ -269,6 +286,19 @@ TEST_CASE_FIXTURE(Net, "what is read by two convolutions is stored once, equal s
   size_t relus = 0;
   for (const Statement& s : fn.body) relus += s.source == "a" || s.source == "same";
   CHECK(relus == 1);
+}
+
+TEST_CASE_FIXTURE(Net, "statements that differ only far inside a large expression stay two") {
+  auto x = input("x", DType::F32, {k(4)});
+  auto large = [&](const std::string& name, double last) {
+    return map(name, {x}, [&](auto v) {
+      const Expr* e = v[0];
+      for (int n = 0; n < 24; ++n) e = ctx.binary(Op::Mul, e, e);  // as text longer than any that is printed
+      return ctx.binary(Op::Add, e, r(last));
+    });
+  };
+  finish(add("y", large("a", 1), map("b", {large("c", 2)}, [&](auto v) { return ctx.binary(Op::Mul, v[0], r(3)); })));
+  REQUIRE_OK(optimise());
 }
 
 TEST_CASE_FIXTURE(Net, "constants are computed, numbers replace single elements") {
