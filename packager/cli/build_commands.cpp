@@ -82,6 +82,15 @@ Result<compile::DimBound> parse_dim(const std::string& text) {
   return bound;
 }
 
+Result<std::vector<compile::DimBound>> parse_dims(const std::vector<std::string>& texts) {
+  std::vector<compile::DimBound> dims;
+  for (const std::string& text : texts) {
+    MLC_ASSIGN(compile::DimBound bound, parse_dim(text));
+    dims.push_back(std::move(bound));
+  }
+  return dims;
+}
+
 std::string megabytes(uint64_t bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f MB", static_cast<double>(bytes) / 1e6);
@@ -98,10 +107,7 @@ void report_cache(const compile::BuildReport::Cache& cache, std::ostringstream& 
 
 Result<Report> run_build(BuildFlags& flags) {
   MLC_ASSIGN(flags.options.targets, targets_named(flags.targets));
-  for (const std::string& dim : flags.dims) {
-    MLC_ASSIGN(compile::DimBound bound, parse_dim(dim));
-    flags.options.dims.push_back(std::move(bound));
-  }
+  MLC_ASSIGN(flags.options.dims, parse_dims(flags.dims));
   for (const std::string& path : flags.golden) {
     MLC_ASSIGN(compile::GivenVector vector, read_golden(path));
     flags.options.golden.push_back(std::move(vector));
@@ -206,6 +212,7 @@ void add_targets(CLI::App& app, int& exit_code) {
 void add_check(CLI::App& app, int& exit_code) {
   struct Flags {
     compile::CheckOptions options;
+    std::vector<std::string> dims;
     bool as_json = false;
   };
   auto flags = std::make_shared<Flags>();
@@ -213,16 +220,20 @@ void add_check(CLI::App& app, int& exit_code) {
                                   "  mlpack check model.onnx\n  mlpack check model.onnx --pipeline pipeline.json\n", flags->as_json);
   command->add_option("MODEL", flags->options.model_path, "ONNX file")->required();
   command->add_option("--pipeline", flags->options.pipeline_path, "pre- and post-processing (pipeline.json)");
+  command->add_option("--dim", flags->dims, "bounds of a free extent, as of build");
   command->add_option("--ops", flags->options.operator_folders, "folder with operators of your own (*.mlop)");
   command->callback([flags, &exit_code] {
     const auto run = [&]() -> Result<Report> {
+      MLC_ASSIGN(flags->options.dims, parse_dims(flags->dims));
       MLC_ASSIGN(const compile::CheckReport found, compile::check(flags->options));
       Report report;
       report.text = found.text();
+      ordered_json slow = ordered_json::array();
+      for (const auto& [node, share] : found.slow) slow.push_back({{"node", node}, {"share", share}});
       report.json = {{"opset", found.opset}, {"nodes", found.nodes}, {"operators", found.operators}, {"versions", found.versions}, {"parameters", found.parameters},
                      {"inputs", found.inputs}, {"outputs", found.outputs}, {"pipelines", found.pipelines}, {"free_extents", found.free_extents}, {"assumed", found.assumed},
                      {"operations", found.cost.operations}, {"constant_bytes", found.cost.constant_bytes}, {"activation_bytes", found.cost.activation_bytes},
-                     {"at_least", found.cost.at_least}, {"decided_at_run_time", found.decided}, {"native_targets", found.native}};
+                     {"at_least", found.cost.at_least}, {"decided_at_run_time", found.decided}, {"slow", slow}, {"tried", found.is_tried}, {"native_targets", found.native}};
       report.failure = found.problem;
       return report;
     };

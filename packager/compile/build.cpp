@@ -119,33 +119,7 @@ class Build {
     MLC_ASSIGN(model_, import::import_onnx(options_.model_path));
     if (prints("import")) std::fputs(model::print(model_).c_str(), stderr);
     MLC_RETURN_IF_ERROR(check_operators(*library_, model_));
-    return apply_bounds();
-  }
-
-  // Bounds on free extents are declared, fixed ones replace the name wherever it stands.
-  Status apply_bounds() {
-    std::set<std::string> free;
-    const auto each_free = [&](const auto& visit) {
-      for (model::Port& port : model_.graph.inputs)
-        for (size_t axis = 0; axis < port.shape.size(); ++axis)
-          if (std::holds_alternative<std::string>(port.shape[axis])) visit(free_axis_name(port, axis), port.shape[axis]);
-    };
-    each_free([&](const std::string& name, model::Axis&) { free.insert(name); });
-    for (const DimBound& bound : options_.dims) {
-      if (!free.count(bound.name)) {
-        std::string known;
-        for (const std::string& name : free) known += (known.empty() ? "it has '" : ", '") + name + "'";
-        return Status(Code::Usage, "--dim: the model has no free extent '" + bound.name + "'").fact(known.empty() ? "all of its extents are fixed" : known);
-      }
-      if (bound.lo < bound.hi) {
-        ctx_.declare_sym(bound.name, bound.lo, bound.hi);
-        continue;
-      }
-      each_free([&](const std::string& name, model::Axis& axis) {
-        if (name == bound.name) axis = bound.lo;
-      });
-    }
-    return ok();
+    return apply_bounds(ctx_, options_.dims, model_);
   }
 
   Status load_pipeline() {

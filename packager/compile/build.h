@@ -7,17 +7,12 @@
 #include <vector>
 
 #include "base/status.h"
+#include "packager/compile/dims.h"
 #include "packager/compile/golden.h"
 #include "signing/hash_tree.h"
 #include "targets/target.h"
 
 namespace mlc::compile {
-
-// Bounds of a free extent ("--dim batch=1..8"); equal ends freeze it.
-struct DimBound {
-  std::string name;
-  int64_t lo = 0, hi = INT64_MAX;
-};
 
 // A container that is complete and has not got its name yet.
 struct FinishedFile {

@@ -5,6 +5,7 @@
 
 #include "packager/compile/expand.h"
 #include "packager/compile/pipelines.h"
+#include "packager/compile/programs.h"
 #include "packager/import/onnx.h"
 #include "targets/target.h"
 
@@ -107,6 +108,53 @@ void describe_extents(const nest::Function& function, const std::map<const ir::S
   }
 }
 
+size_t num_statements(const nest::Function& function) {
+  size_t n = 0;
+  std::vector<const nest::Function*> open = {&function};
+  while (!open.empty()) {
+    const nest::Function* f = open.back();
+    open.pop_back();
+    n += f->body.size();
+    for (const nest::Statement& statement : f->body)
+      if (statement.control)
+        for (const auto& body : statement.control->bodies) open.push_back(body.get());
+  }
+  return n;
+}
+
+// Any target with vectors stands for all: what is scalar on it is on others.
+const targets::Target* target_with_vectors() {
+  for (const targets::Target& target : targets::all_targets())
+    if (target.family != targets::Family::Portable && target.vector_bytes >= 16) return &target;
+  return targets::find_target("portable");
+}
+
+void find_slow(const passes::Parts& parts, const std::vector<LoweredStatement>& lowered, const std::map<const ir::Sym*, int64_t>& extents, CheckReport& report) {
+  constexpr double kMuch = 0.05;
+  std::vector<Estimate> costs;
+  double all = 0;
+  for (const auto& segment : parts.segments) {
+    costs.push_back(estimate(*segment, extents));
+    all += costs.back().operations;
+  }
+  std::map<std::string, double> slow;
+  for (const LoweredStatement& s : lowered)
+    if (s.is_scalar) slow[parts.segments[s.segment]->body[s.statement].source] += costs[s.segment].of_statement[s.statement];
+  for (const auto& [node, operations] : slow)
+    if (operations >= kMuch * all && all > 0) report.slow.push_back({node, operations / all});
+  std::stable_sort(report.slow.begin(), report.slow.end(), [](const auto& a, const auto& b) { return a.share > b.share; });
+}
+
+// The rest of a build's way up to machine code, so that nothing is left for it to refuse.
+Status compile_all_but_code(ir::Context& ctx, const lang::Library& library, std::vector<Program> programs, const std::map<const ir::Sym*, int64_t>& typical,
+                            CheckReport& report) {
+  WeightStore weights;
+  MLC_ASSIGN(const passes::Parts parts, optimise(ctx, programs, weights));
+  MLC_ASSIGN(const std::vector<LoweredStatement> lowered, try_variant(ctx, library, parts, weights, *target_with_vectors()));
+  find_slow(parts, lowered, typical, report);
+  return ok();
+}
+
 std::string scaled(double value, double step, const std::vector<const char*>& units) {
   size_t unit = 0;
   while (value >= step && unit + 1 < units.size()) value /= step, ++unit;
@@ -128,13 +176,14 @@ Result<CheckReport> check(const CheckOptions& options) {
   if (!options.pipeline_path.empty()) {
     MLC_ASSIGN(pipelines, load_pipelines(options.pipeline_path));
   }
-  MLC_ASSIGN(const model::Model model, import::import_onnx(options.model_path));
+  MLC_ASSIGN(model::Model model, import::import_onnx(options.model_path));
   CheckReport report;
   report.opset = model.opsets.at("ai.onnx");
   count_nodes(library, model, report);
   report.problem = check_operators(library, model);
   if (!report.problem.ok()) return report;
   ir::Context ctx;
+  MLC_RETURN_IF_ERROR(apply_bounds(ctx, options.dims, model));
   auto function = expand_model(ctx, library, model, "main");
   if (!function.ok()) {
     report.problem = std::move(function).status();
@@ -145,10 +194,17 @@ Result<CheckReport> check(const CheckOptions& options) {
   count_decisions(*function, report);
   report.cost = estimate(*function, typical);
   for (const pipeline::Pipeline& p : pipelines.parsed.pipelines) report.pipelines.push_back(described(p));
-  if (auto around = expand_pipelines(ctx, library, model, pipelines); !around.ok()) {
+  auto around = expand_pipelines(ctx, library, model, pipelines);
+  if (!around.ok()) {
     report.problem = std::move(around).status();
     return report;
   }
+  std::vector<Program> programs;
+  programs.push_back({.function = std::move(*function)});
+  for (nest::Function& pipeline : *around) programs.push_back({.function = std::move(pipeline), .is_pipeline = true});
+  report.is_tried = std::all_of(programs.begin(), programs.end(), [](const Program& p) { return num_statements(p.function) <= kMostTried; });
+  if (report.is_tried) report.problem = compile_all_but_code(ctx, library, std::move(programs), typical, report);
+  if (!report.problem.ok()) return report;
   for (const targets::Target& target : targets::all_targets())
     if (target.family != targets::Family::Portable) report.native.push_back(target.name);
   return report;
@@ -177,9 +233,17 @@ std::string CheckReport::text() const {
   std::string run_time;
   for (const auto& [kind, count] : decided) run_time += (run_time.empty() ? "" : ", ") + std::to_string(count) + " " + (count == 1 ? kWords.at(kind).first : kWords.at(kind).second);
   if (!run_time.empty()) out += line("at run time", run_time + ": steps of the plan between kernels, on every target");
+  constexpr size_t kShown = 5;
+  for (size_t k = 0; k < slow.size() && k < kShown; ++k) {
+    char share[16];
+    std::snprintf(share, sizeof share, "%.0f %%", 100 * slow[k].share);
+    out += line(k == 0 ? "slow" : "", slow[k].node + ": " + share + " of the work, one element at a time");
+  }
   std::string targets;
   for (const std::string& target : native) targets += target + " ";
-  return out + line("runs on", targets + "(machine code), portable (interpreted)") + "  compiles for every target\n";
+  return out + line("runs on", targets + "(machine code), portable (interpreted)") +
+         (is_tried ? "  compiles for every target\n"
+                   : "  operators and extents are right; of more than " + std::to_string(kMostTried) + " operations in all, the rest is seen by build\n");
 }
 
 }  // namespace mlc::compile

@@ -1,4 +1,5 @@
-// What `mlpack check` finds: everything that build would refuse, without compiling.
+// What `mlpack check` finds: everything that build would refuse. It does what a build does before it makes machine code,
+// but for models of more than kMostTried statements, of which only the operators and extents are looked at.
 #pragma once
 
 #include <map>
@@ -6,15 +7,19 @@
 #include <vector>
 
 #include "base/status.h"
+#include "packager/compile/dims.h"
 #include "packager/compile/estimate.h"
 #include "packager/compile/interface_text.h"
 
 namespace mlc::compile {
 
+inline constexpr size_t kMostTried = 10'000;
+
 struct CheckOptions {
   std::string model_path;
   std::string pipeline_path;  // empty: none
   std::vector<std::string> operator_folders;
+  std::vector<DimBound> dims;
 };
 
 struct CheckReport {
@@ -30,6 +35,13 @@ struct CheckReport {
   std::string assumed;                         // "N = 1, W = 64": what the estimates stand for; empty: nothing is free
   Estimate cost;                               // of one run, before the passes, which can only make it less
   std::map<std::string, size_t> decided;       // what only the run decides: "branch", "loop", "list", "size": how many
+  // Nodes with much of the work, handled one element at a time: "conv1 (Conv)" and which part of all operations that is.
+  struct Slow {
+    std::string node;
+    double share = 0;
+  };
+  std::vector<Slow> slow;                      // largest first
+  bool is_tried = false;                       // the model was not too large to be tried out
   std::vector<std::string> native;             // targets with machine code; every model also has the portable form
   Status problem;                              // OK: it will compile
   std::string text() const;

@@ -40,7 +40,9 @@ class Estimator {
         begin(array);
         if (f_.arrays[array].kind == nest::Array::Kind::Const) constants.insert(array);
       }
+      const double before = sum_.operations;
       work(f_.body[k]);
+      sum_.of_statement.push_back(sum_.operations - before);
       for (uint32_t array : used)
         if (last[array] == k) alive -= size[array];
     }
@@ -98,8 +100,22 @@ class Estimator {
           if (array != nest::kNoArray) visit(array);
   }
 
+  // Of one instance of a block: what a loop's bounds do not tell is run once. Nesting follows the operator's text.
+  double steps(const std::vector<loop::StmtPtr>& body) {
+    double n = 0;
+    for (const loop::StmtPtr& s : body) {
+      double times = 1;
+      if (s->kind == loop::StmtKind::For) {
+        const int64_t end = extent(s->end), begin = extent(s->begin);
+        times = std::max<double>(1, static_cast<double>(end - begin) / static_cast<double>(std::max<int64_t>(s->step, 1)));
+      }
+      n += s->body.empty() && s->orelse.empty() ? 1 : times * std::max(steps(s->body), steps(s->orelse));
+    }
+    return n;
+  }
+
   void work(const nest::Statement& s) {
-    if (s.proc) sum_.operations += points(s.proc->dims);
+    if (s.proc) sum_.operations += points(s.proc->dims) * steps(s.proc->body);
     if (s.nest) {
       double per_point = 0;
       for (const nest::Write& write : s.nest->writes)

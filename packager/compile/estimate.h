@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "packager/nest/nest.h"
 
@@ -16,11 +17,12 @@ std::map<const ir::Sym*, int64_t> typical_extents(const nest::Function& function
 
 struct Estimate {
   // A map counts one operation per point, or two for every point of each of its folds (a multiply and an add); a block
-  // counts its points; bodies count once per branch that may be taken and once per loop.
+  // counts the steps of its loops; bodies count once per branch that may be taken and once per loop.
   double operations = 0;
   double constant_bytes = 0;   // of the weights that statements read
   double activation_bytes = 0; // most of inputs, results and what lies between them, alive at once
   bool at_least = false;       // sizes or repetitions that only the run tells are in it
+  std::vector<double> of_statement;  // operations of each statement of the function
 };
 Estimate estimate(const nest::Function& function, const std::map<const ir::Sym*, int64_t>& extents);
 

@@ -199,7 +199,15 @@ class Expander {
     return results;
   }
 
+  Status ports_fit() const {
+    for (const auto& [what, count] : {std::pair{"inputs", model_.graph.inputs.size()}, {"outputs", model_.graph.outputs.size()}})
+      if (count > format::kMaxPorts)
+        return Status(Code::Unsupported, 2011, "the model has " + std::to_string(count) + " " + what + ", at most " + std::to_string(format::kMaxPorts) + " are possible");
+    return ok();
+  }
+
   Status add_inputs() {
+    MLC_RETURN_IF_ERROR(ports_fit());
     for (const model::Port& port : model_.graph.inputs) {
       if (port.map_key != DType::None) {
         MLC_RETURN_IF_ERROR(add_map(port));

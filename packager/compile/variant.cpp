@@ -67,6 +67,9 @@ struct LoweredNest {
 };
 using LoweredNests = std::unordered_map<std::string, LoweredNest>;  // by rung and nest::lowering_key
 
+// Whether it handles one element at a time.
+bool is_scalar(const loop::Kernel& kernel) { return kernel.schedule == "generic x1" || kernel.schedule == "proc"; }
+
 class VariantCompiler {
  public:
   VariantCompiler(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts, const WeightStore& weights, const targets::Target& target,
@@ -91,12 +94,24 @@ class VariantCompiler {
     for (const plan::FunctionPlan& plan : lowered.plans) variant.num_launches += plan.launches.size();
     variant.num_kernels = lowered.kernels.size();
     for (const loop::Kernel& kernel : lowered.kernels) variant.schedules.push_back(kernel.schedule + "  " + kernel.name);
-    MLC_ASSIGN(variant.plan, plan::write_plan(ctx_, lowered.plans, parts_.programs));
+    MLC_ASSIGN(variant.plan, plan_of(lowered));
     for (const nest::Program& program : parts_.programs)
       for (const nest::Step& step : program.steps)
         if (!step.service.empty()) variant.services.insert(step.service);
-    MLC_RETURN_IF_ERROR(plan::verify(variant.plan, static_cast<uint32_t>(variant.num_kernels)));
     return variant;
+  }
+
+  Result<std::vector<LoweredStatement>> try_out() {
+    MLC_ASSIGN(const Lowered lowered, lower_all());
+    if (auto plan = plan_of(lowered); !plan.ok()) return std::move(plan).status();
+    std::vector<LoweredStatement> all;
+    for (size_t segment = 0; segment < lowered.plans.size(); ++segment)
+      for (const plan::Launch& launch : lowered.plans[segment].launches) {
+        const bool is_new = all.empty() || all.back().segment != segment || all.back().statement != launch.statement;
+        if (is_new) all.push_back({segment, launch.statement, true});
+        all.back().is_scalar = all.back().is_scalar && is_scalar(lowered.kernels[launch.entry]);
+      }
+    return all;
   }
 
  private:
@@ -195,6 +210,12 @@ class VariantCompiler {
     all.users[launch.entry].push_back(place);
   }
 
+  Result<std::vector<std::byte>> plan_of(const Lowered& lowered) {
+    MLC_ASSIGN(std::vector<std::byte> plan, plan::write_plan(ctx_, lowered.plans, parts_.programs));
+    MLC_RETURN_IF_ERROR(plan::verify(plan, static_cast<uint32_t>(lowered.kernels.size())));
+    return plan;
+  }
+
   // Finds the next lowering whose frames are small enough, for all statements that have a kernel, compiling one alone.
   Status climb(const std::vector<Place>& users, const std::string& kernel, uint64_t bytes) {
     const Place& place = users.front();
@@ -230,6 +251,11 @@ class VariantCompiler {
 Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts,
                                         const WeightStore& weights, const targets::Target& target, const VariantOptions& options) {
   return VariantCompiler(ctx, library, parts, weights, target, options).run();
+}
+
+Result<std::vector<LoweredStatement>> try_variant(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts,
+                                                  const WeightStore& weights, const targets::Target& target) {
+  return VariantCompiler(ctx, library, parts, weights, target, {}).try_out();
 }
 
 }  // namespace mlc::compile

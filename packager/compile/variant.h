@@ -35,4 +35,13 @@ struct VariantOptions {
 Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts,
                                         const WeightStore& weights, const targets::Target& target, const VariantOptions& options = {});
 
+// What a statement of a segment becomes.
+struct LoweredStatement {
+  size_t segment = 0, statement = 0;
+  bool is_scalar = false;  // its code handles one element at a time
+};
+// As compile_variant, without making code: fails as that would, in a fraction of the time.
+Result<std::vector<LoweredStatement>> try_variant(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts,
+                                                  const WeightStore& weights, const targets::Target& target);
+
 }  // namespace mlc::compile

@@ -197,7 +197,7 @@ Val Expander::load(ArrayInfo& array, const std::vector<Ex>& index, ir::Access ac
 Val Expander::read(ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos) {
   const Param* param = array.param;
   if (param && !array.present) {  // absent: the default, in the declared type where that is known
-    if (!param->fallback) fail_here(pos, "input " + array.name + " is absent and has no default");
+    if (!param->fallback) fail_call(pos, "input " + array.name + " is absent and has no default");
     Frame frame;
     frame.barrier = true;
     frames_.push_back(frame);

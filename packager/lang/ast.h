@@ -213,6 +213,9 @@ Status error_at(const std::string& file, Pos pos, std::string message);
 // How parser and evaluator unwind inside this library; the public functions turn it into its Status.
 struct Failure {
   Status status;
+  std::string file = {};  // of the definition that says no more than that it does not cover the case; else empty
+  int line = 0;
+  std::string reason = {};  // why, if that can be told in the words of a model
   bool is_other_case = false;  // the definition is one for inputs of other ranks
 };
 [[noreturn]] void fail(Status status);

@@ -231,7 +231,7 @@ Val Expander::shape_list(const AttrDecl& decl, Val flat) {
       lengths.push_back(r ? *r : extents_of(n->text, n->pos).size());
     } else {
       auto e = extents_of(n->text, n->pos);
-      if (e.size() != 1 || !e[0]->is_const()) fail_here(decl.pos, "the length of attribute " + decl.name + " is not known while building");
+      if (e.size() != 1 || !e[0]->is_const()) fail_call(decl.pos, "the length of attribute " + decl.name + " is not known while building");
       lengths.push_back(static_cast<size_t>(e[0]->i));
     }
   }

@@ -118,7 +118,7 @@ void Expander::bind_type(const std::string& element, DType actual, const std::st
 DType Expander::element_type(const std::string& element, Pos pos) const {
   if (auto fixed = dtype_named(element)) return *fixed;
   if (auto it = types_.find(element); it != types_.end()) return in_memory(it->second);
-  fail_here(pos, "the element type " + element + " does not follow from the inputs of this call");
+  fail_call(pos, "the element type " + element + " does not follow from the inputs of this call");
 }
 
 void Expander::bind_types() {
@@ -374,7 +374,7 @@ void Expander::bind_broadcasts() {
         for (size_t k = from; k < to; ++k) {
           if (specs[k].kind != DimSpec::Kind::Pack) { ++w; continue; }
           auto r = rank_of_pack(specs[k].name);
-          if (!r) fail_here(specs[k].pos, "the rank of " + specs[k].name + " does not follow from this call");
+          if (!r) fail_call(specs[k].pos, "the rank of " + specs[k].name + " does not follow from this call");
           w += *r;
         }
         return w;
@@ -442,7 +442,7 @@ void Expander::bind_broadcasts() {
         if (d->kind == DimSpec::Kind::Dim && g.dims.size() == 1 && g.actual.size() <= 1) {
           bind_extent(d->name, 0, g.actual.empty() ? ctx_.integer(1) : g.actual[0], axis_of(g.first, g.name));
         } else {
-          fail_here(d->pos, "the extent of " + d->name + " does not follow from this call");
+          fail_call(d->pos, "the extent of " + d->name + " does not follow from this call");
         }
       }
       for (Ex e : dim_info(d->name).extents) full.push_back(e);

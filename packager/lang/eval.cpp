@@ -4,6 +4,7 @@
 
 #include "packager/ir/text.h"
 #include "packager/lang/expander.h"
+#include "packager/lang/explain.h"
 #include "packager/lang/scopes.h"
 
 namespace mlc::lang {
@@ -20,14 +21,19 @@ struct Deeper {
 
 }  // namespace
 
-void Expander::fail_here(Pos pos, std::string message) const {
-  std::string file = op_.file;
+const std::string& Expander::file() const {
   for (auto f = frames_.rbegin(); f != frames_.rend(); ++f)
-    if (f->barrier && !f->file.empty()) {
-      file = f->file;
-      break;
-    }
-  fail(error_at(file, pos, where() + ": " + message));
+    if (f->barrier && !f->file.empty()) return f->file;
+  return op_.file;
+}
+
+void Expander::fail_here(Pos pos, std::string message) const {
+  throw Failure{error_at(file(), pos, where() + ": " + message), file(), pos.line};
+}
+
+void Expander::fail_call(Pos pos, std::string message) const {
+  Status status = error_at(file(), pos, where() + ": " + message);
+  throw Failure{std::move(status), file(), pos.line, std::move(message)};
 }
 
 const std::string& Expander::domain() const {
@@ -83,7 +89,7 @@ Status Expander::refusal(const std::string& message) const {
 void Expander::mismatch(std::string message) const { fail(refusal(message)); }
 
 void Expander::wrong_rank(const std::string& what, size_t rank, size_t expected, bool or_more) const {
-  throw Failure{refusal(what + " has rank " + std::to_string(rank) + ", expected " + (or_more ? "at least " : "") + std::to_string(expected)), true};
+  throw Failure{.status = refusal(what + " has rank " + std::to_string(rank) + ", expected " + (or_more ? "at least " : "") + std::to_string(expected)), .is_other_case = true};
 }
 
 Val Expander::scalar(Ex e, bool soft) {
@@ -340,7 +346,7 @@ Val Expander::eval_extent(const Node* n) {
     return scalar(e.at(0), true);
   }
   if (ArrayInfo* a = find_array(n->text)) {
-    if (a->param && !a->present) fail_here(n->pos, "input " + n->text + " is absent");
+    if (a->param && !a->present) fail_call(n->pos, "input " + n->text + " is absent");
     if (a->is_local) fail_here(n->pos, "the shape of a local array is that of its dims");
     return soft_list(function_.arrays[a->id].shape);
   }
@@ -400,7 +406,7 @@ Val Expander::eval_match(const Node* n) {
       // In `by match ...` the arm names a combiner.
       return eval(arm);
     }
-  fail_here(n->pos, "'match' has no case for " + text);
+  fail_call(n->pos, "'match' has no case for " + text);
 }
 
 Val Expander::index_list(const Val& l, const Val& at, Pos pos) {
@@ -503,7 +509,7 @@ Val Expander::eval_comprehension(const Node* n, const Val* neutral) {
   if (n->has_range) {
     const int64_t lo = as_number(eval(n->kids[1]), n->pos, "the start of a range");
     const int64_t hi = as_number(eval(n->kids[2]), n->pos, "the end of a range");
-    if (hi > lo && static_cast<uint64_t>(hi) - static_cast<uint64_t>(lo) > kMaxList) fail_here(n->pos, "a list of more than 4096 items");
+    if (hi > lo && static_cast<uint64_t>(hi) - static_cast<uint64_t>(lo) > kMaxList) fail_call(n->pos, "a list of more than 4096 items");
     for (int64_t v = lo; v < hi; ++v) items.push_back(soft_int(v));
   } else {
     Val source = eval(n->kids[1]);
@@ -542,7 +548,7 @@ Ex Expander::as_index(const Val& v, Pos pos) {
 int64_t Expander::as_number(const Val& v, Pos pos, const char* what) {
   if (v.is_list() && v.items.size() == 1) return as_number(v.items[0], pos, what);
   Ex e = as_index(v, pos);
-  if (!e->is_const()) fail_here(pos, std::string(what) + " must be known while building, it is " + shown(e));
+  if (!e->is_const()) fail_call(pos, std::string(what) + " must be known while building, it is " + extent_text(e));
   return e->i;
 }
 

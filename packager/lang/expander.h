@@ -119,8 +119,12 @@ class Expander {
   friend struct ScopedConditions;
 
   // --- messages
+  const std::string& file() const;  // of the text that is evaluated
   const std::string& domain() const;                      // in which functions are looked up
+  // For who writes definitions; the user of one that is built in learns only that it does not cover the node.
   [[noreturn]] void fail_here(Pos pos, std::string message) const;
+  // For everybody: `message` is about what the node was given.
+  [[noreturn]] void fail_call(Pos pos, std::string message) const;
   [[noreturn]] void mismatch(std::string message) const;  // the call does not fit this definition
   [[noreturn]] void wrong_rank(const std::string& what, size_t rank, size_t expected, bool or_more) const;
   Status refusal(const std::string& message) const;

@@ -103,7 +103,7 @@ std::optional<Val> Expander::call_list_function(const Node* n) {
       const std::string& name = kids[0]->text;
       if (const Param* p = op_.param(name)) {
         const Input& in = inputs_[static_cast<size_t>(p - op_.params.data())].at(0);
-        if (!in.present) fail_here(n->pos, "input " + name + " is absent");
+        if (!in.present) fail_call(n->pos, "input " + name + " is absent");
         return soft_int(static_cast<int64_t>(function_.arrays[in.array].shape.size()));
       }
       if (auto it = dims_.find(name); it != dims_.end()) {
@@ -391,7 +391,7 @@ std::optional<Val> Expander::call_scalar_function(const std::string& name, const
     if (name == "cdiv") {
       return lift(args, pos, [&](const std::vector<Val>& v) {
         Ex a = as_index(v[0], pos), b = as_index(v[1], pos);
-        if (b->is_int(0)) fail_here(pos, "division by zero");
+        if (b->is_int(0)) fail_call(pos, "division by zero");
         if (b->is_const() && b->i < 0)  // rounds up: divide the opposites
           return scalar(ctx_.ceildiv(ctx_.unary(ir::Op::Neg, a), ctx_.integer(-b->i)), v[0].soft && v[1].soft);
         if (!b->is_const() && ir::interval_of(b).lo < 1)  // of either sign

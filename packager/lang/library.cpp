@@ -7,6 +7,7 @@
 #include "packager/lang/ast.h"
 #include "packager/lang/einsum.h"
 #include "packager/lang/expander.h"
+#include "packager/lang/explain.h"
 #include "packager/lang/lang.h"
 #include "packager/lang/parser.h"
 #include "packager/lang/texts.h"
@@ -17,6 +18,18 @@ Status error_at(const std::string& file, Pos pos, std::string message) {
   return Status(Code::Malformed, file + ":" + std::to_string(pos.line) + ":" + std::to_string(pos.column) + ": " + std::move(message));
 }
 void fail(Status status) { throw Failure{std::move(status)}; }
+
+namespace {
+Status told_to_user(Failure&& failure, const nest::Function& function, const Call& call) {
+  if (!failure.file.empty() && is_builtin(failure.file)) {
+    std::vector<Status> reasons;
+    if (!failure.reason.empty()) reasons.emplace_back(Code::Malformed, std::move(failure.reason));
+    return not_covered(function, call, failure.file, failure.line, reasons);
+  }
+  return std::move(failure.status);
+}
+}  // namespace
+
 void fail_at(const std::string& file, Pos pos, std::string message) { fail(error_at(file, pos, std::move(message))); }
 
 struct Library::Impl {
@@ -111,7 +124,7 @@ Result<std::vector<Value>> Library::expand(ir::Context& ctx, nest::Function& fun
   const bool texts = std::any_of(call.inputs.begin(), call.inputs.end(), [&](const auto& v) {
     return v && v->array < function.arrays.size() && function.arrays[v->array].dtype == DType::Str;
   });
-  std::vector<Status> reasons, errors;
+  std::vector<Failure> failures;
   for (auto it = first; it != list->end() && (*it)->since == (*first)->since; ++it) {
     Expander expander(impl_->module, ctx, function, call, **it);
     try {
@@ -122,24 +135,32 @@ Result<std::vector<Value>> Library::expand(ir::Context& ctx, nest::Function& fun
         }
         return expander.outputs();
       }
-      reasons.push_back(expander.why_not);
+      failures.push_back({expander.why_not});
     } catch (Failure& f) {
       undo();
-      if (expander.committed()) return std::move(f.status);
-      if (!f.is_other_case && f.status.code != Code::Unsupported) errors.push_back(f.status);
-      reasons.push_back(std::move(f.status));
+      if (expander.committed()) return told_to_user(std::move(f), function, call);
+      failures.push_back(std::move(f));
     } catch (const std::exception& e) {
       undo();
       return Status(Code::Internal, node + name + ": " + e.what());
     }
     undo();
   }
-  if (reasons.size() == 1) return reasons[0];
+  if (failures.size() == 1) return told_to_user(std::move(failures[0]), function, call);
   // A definition that failed by itself says more than one that did not mean this case.
-  if (errors.size() == 1) return errors[0];
+  std::vector<Status> errors;
+  std::vector<Failure*> telling;
+  for (Failure& f : failures) {
+    if (f.is_other_case || f.status.code == Code::Unsupported) continue;
+    if (!f.file.empty() && is_builtin(f.file) && f.reason.empty()) continue;
+    errors.push_back(f.reason.empty() ? f.status : Status(Code::Malformed, f.reason));
+    telling.push_back(&f);
+  }
+  if (telling.size() == 1) return told_to_user(std::move(*telling[0]), function, call);
+  if (is_builtin((*first)->file)) return not_covered(function, call, (*first)->file, (*first)->pos.line, errors);
   Status s(Code::Malformed, node + "no definition of " + name + " at opset " + std::to_string(call.opset) + " applies");
-  for (auto& r : reasons)
-    if (std::find(s.facts.begin(), s.facts.end(), r.message) == s.facts.end()) s.facts.push_back(r.message);
+  for (const Failure& f : failures)
+    if (std::find(s.facts.begin(), s.facts.end(), f.status.message) == s.facts.end()) s.facts.push_back(f.status.message);
   return s;
 }
 
@@ -162,7 +183,7 @@ Result<std::vector<Value>> Library::expand_einsum(ir::Context& ctx, nest::Functi
     function.arrays.resize(arrays);
     function.body.erase(function.body.begin() + static_cast<long>(body), function.body.end());
     function.checks.resize(checks);
-    return std::move(f.status);
+    return with_operands(std::move(f.status), function, call);
   } catch (const std::exception& e) {
     function.arrays.resize(arrays);
     function.body.erase(function.body.begin() + static_cast<long>(body), function.body.end());

@@ -163,7 +163,7 @@ Val Expander::binary(const std::string& op, const Val& a, const Val& b, Pos pos)
     }
     o = ir::Op::Div;
   }
-  if ((o == ir::Op::FloorDiv || o == ir::Op::FloorMod) && x.soft && y.e->is_int(0)) fail_here(pos, "division by zero");
+  if ((o == ir::Op::FloorDiv || o == ir::Op::FloorMod) && x.soft && y.e->is_int(0)) fail_call(pos, "division by zero");
   return scalar(ctx_.binary(o, x.e, y.e), x.soft);
 }
 
@@ -289,7 +289,7 @@ std::optional<bool> Expander::settle(Ex c) {
 
 bool Expander::truth(const Val& v, Pos pos, const char* what) {
   auto known = settle(conjunction(v, pos));
-  if (!known) fail_here(pos, std::string(what) + " must be settled while building, it depends on " + shown(conjunction(v, pos)));
+  if (!known) fail_call(pos, std::string(what) + " must be known while building");
   return *known;
 }
 

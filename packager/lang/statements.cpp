@@ -3,6 +3,7 @@
 
 #include "packager/ir/numeric.h"
 #include "packager/lang/expander.h"
+#include "packager/lang/explain.h"
 #include "packager/lang/scopes.h"
 #include "packager/nest/names.h"
 
@@ -32,7 +33,7 @@ Expander::Applies Expander::run() {
       auto known = settle(conjunction(eval(s.value), s.pos));
       if (!known) mismatch("'when' at line " + std::to_string(s.pos.line) + " cannot be settled while building");
       if (!*known) {
-        why_not = Status(Code::Unsupported, where() + ": the condition at " + op_.file + ":" + std::to_string(s.pos.line) + " does not hold");
+        why_not = not_covered(function_, call_, op_.file, s.pos.line);
         return Applies::No;
       }
       continue;

@@ -167,7 +167,7 @@ const Expr* Body::named(const Expr* x, const Expr* guard) {
 
 const Expr* Body::transcendental(Op op, const Expr* arg) {
   const Expr* text = expand_ ? expand_(ctx, op, arg) : nullptr;
-  if (!text) fail("no text for operation " + std::to_string(int(op)) + " on " + std::string(name_of(arg->type.dtype)));
+  if (!text) fail("there is no such function of " + std::string(name_of(arg->type.dtype)));
   return text;
 }
 
@@ -190,7 +190,7 @@ const Expr* Body::generic(const Expr* e, const Expr* guard) {
                                                                                : ctx.unary(e->op, args[0]);
     case 2: return ctx.binary(e->op, args[0], args[1]);
     case 3: return e->op == Op::Fma ? ctx.fma(args[0], args[1], args[2]) : ctx.select(args[0], args[1], args[2]);
-    default: fail("operation " + std::to_string(int(e->op)) + " has no form in Loop"); return nullptr;
+    default: fail("operation " + std::to_string(int(e->op)) + " cannot be compiled"); return nullptr;
   }
 }
 
@@ -329,7 +329,7 @@ const Expr* Body::power(const Expr* e, const Expr* guard) {
   const Expr* log = expand_ ? expand_(ctx, Op::Log, ctx.unary(Op::Abs, a)) : nullptr;
   const Expr* exp = log ? expand_(ctx, Op::Exp, ctx.binary(Op::Mul, p, log)) : nullptr;
   if (!exp) {
-    fail("no text for pow on " + std::string(name_of(t)));
+    fail("there is no power of " + std::string(name_of(t)));
     return nullptr;
   }
   const Expr* whole = ctx.binary(Op::Eq, ctx.unary(Op::Trunc, p), p);

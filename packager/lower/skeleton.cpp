@@ -68,8 +68,8 @@ void collect_symbols(const std::vector<loop::StmtPtr>& block, std::unordered_set
 }  // namespace
 
 Result<loop::Kernel> Skeleton::finish(const Body& body) {
-  if (!body.error().empty()) return Status(Code::Unsupported, kernel.name + ": " + body.error());
-  if (body.facts.overflow()) return Status(Code::Unsupported, kernel.name + ": more than 64 dims in one statement");
+  if (!body.error().empty()) return Status(Code::Unsupported, body.error());
+  if (body.facts.overflow()) return Status(Code::Unsupported, "it has loops over more than 64 axes at once");
   std::unordered_set<const Expr*> seen;
   collect_symbols(kernel.tiles, seen, kernel.scalars);
   for (const loop::Param& p : kernel.params) collect_symbols(p.elements, seen, kernel.scalars);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "packager/plan/arena.h"
 #include "packager/plan/symbols.h"
+#include "schema/format.h"
 #include "schema/generated/plan_generated.h"
 #include "schema/module_abi.h"
 
@@ -20,7 +22,11 @@ constexpr uint32_t kPlanFormat = 1;
 class FunctionWriter {
  public:
   FunctionWriter(ir::Context& ctx, const FunctionPlan& plan, fbs::FlatBufferBuilder& out)
-      : ctx_(ctx), plan_(plan), function_(*plan.function), out_(out), buffer_of_(function_.arrays.size(), kNone) {}
+      : ctx_(ctx), plan_(plan), function_(*plan.function), out_(out), buffer_of_(function_.arrays.size(), kNone) {
+    for (const Launch& launch : plan_.launches)
+      for (const loop::Param& param : launch.params)
+        if (param.role == loop::Role::Array && param.written) writers_.emplace(param.array, &launch);
+  }
 
   // A program, whose interface `plan.function` is.
   Result<fbs::Offset<Function>> write(const nest::Program& program, const std::map<std::string, uint32_t>& number_of) {
@@ -59,6 +65,7 @@ class FunctionWriter {
   }
 
   Result<fbs::Offset<Function>> write() {
+    MLC_RETURN_IF_ERROR(ports_fit());
     MLC_RETURN_IF_ERROR(bind_symbols());
     MLC_RETURN_IF_ERROR(add_interface_buffers());
     MLC_RETURN_IF_ERROR(add_arena_buffers());
@@ -74,7 +81,7 @@ class FunctionWriter {
       MLC_ASSIGN(auto port, output_port(function_.outputs[k], output_buffers_[k]));
       outputs.push_back(port);
     }
-    MLC_ASSIGN(const uint32_t arena_bytes, symbols_.symbol_of(arena_bytes_));
+    MLC_ASSIGN(const uint32_t arena_bytes, symbol_of(arena_bytes_, "all arrays together"));
     return CreateFunction(out_, out_.CreateString(function_.name), symbols_.num_symbols(),
                           out_.CreateVectorOfStructs(symbols_.instructions()), out_.CreateVector(checks_), out_.CreateVector(inputs),
                           out_.CreateVector(outputs), out_.CreateVector(buffers_), arena_bytes, out_.CreateVector(body_));
@@ -142,7 +149,7 @@ class FunctionWriter {
       check_bounds(element.sym);
     }
     for (const nest::Function::Definition& definition : function_.definitions)
-      MLC_RETURN_IF_ERROR(symbols_.define(definition.sym, definition.value));
+      if (auto defined = symbols_.define(definition.sym, definition.value); !defined.ok()) return not_computed(definition.value, "'" + definition.sym->name + "'");
     return ok();
   }
 
@@ -159,22 +166,51 @@ class FunctionWriter {
     checks_.push_back(CreateCheck(out_, *condition, symbols_.num_symbols(), out_.CreateString(message)));
   }
 
+  Status ports_fit() const {
+    const size_t most = std::max(function_.inputs.size(), function_.outputs.size());
+    if (most <= format::kMaxPorts) return ok();
+    return Status(Code::Unsupported, 2011, std::to_string(most) + " arrays pass at once between what branches, loops and lists divide, at most " +
+                                               std::to_string(format::kMaxPorts) + " may")
+        .fact("the part that ends with " + (function_.body.empty() ? function_.name : function_.body.back().source));
+  }
+
+  // The value of `e`, which decides the size of `what`.
+  Result<uint32_t> symbol_of(const ir::Expr* e, const std::string& what) {
+    auto symbol = symbols_.symbol_of(e);
+    if (symbol.ok() || symbol.status().code != Code::Unsupported) return symbol;
+    return not_computed(e, what);
+  }
+  static Status not_computed(const ir::Expr* e, const std::string& what) {
+    std::set<std::string> free;
+    ir::walk(e, [&](const ir::Expr* x) {
+      if (x->op == ir::Op::Sym) free.insert(x->sym->name);
+    });
+    Status status(Code::Unsupported, 2010, "the size of " + what + " follows from free extents in a way that is not supported");
+    for (const std::string& name : free) status.facts.push_back("free extent: " + name);
+    return std::move(status).hint("--dim NAME=VALUE gives such an extent one value; other exporters, or fixed shapes while exporting, help too");
+  }
+  // "'y' of Conv_3 (Conv)"
+  std::string array_text(uint32_t array) const {
+    const auto writer = writers_.find(array);
+    return "'" + function_.arrays[array].name + "'" + (writer == writers_.end() ? "" : " of " + writer->second->source);
+  }
+
   const ir::Expr* bytes_of_array(const nest::Array& array) {
     return ctx_.mul(nest::stored_elements(ctx_, array.layout, array.shape), ctx_.integer(bytes_of(array.dtype)));
   }
 
-  Result<uint32_t> add_buffer(BufferKind kind, DType dtype, const ir::Expr* size, uint32_t index, uint32_t copy, const ir::Expr* offset) {
-    MLC_ASSIGN(const uint32_t bytes, symbols_.symbol_of(size));
+  Result<uint32_t> add_buffer(BufferKind kind, DType dtype, const ir::Expr* size, uint32_t index, uint32_t copy, const ir::Expr* offset, const std::string& what) {
+    MLC_ASSIGN(const uint32_t bytes, symbol_of(size, what));
     uint32_t offset_symbol = 0;
     if (offset) {
-      MLC_ASSIGN(offset_symbol, symbols_.symbol_of(offset));
+      MLC_ASSIGN(offset_symbol, symbol_of(offset, "what lies before " + what));
     }
     buffers_.push_back(CreateBuffer(out_, kind, static_cast<uint8_t>(dtype), index, copy, bytes, offset_symbol));
     return static_cast<uint32_t>(buffers_.size() - 1);
   }
 
   Result<uint32_t> add_array(BufferKind kind, uint32_t array, uint32_t index, uint32_t copy) {
-    return add_buffer(kind, function_.arrays[array].dtype, bytes_of_array(function_.arrays[array]), index, copy, nullptr);
+    return add_buffer(kind, function_.arrays[array].dtype, bytes_of_array(function_.arrays[array]), index, copy, nullptr, array_text(array));
   }
 
   Status add_interface_buffers() {
@@ -202,6 +238,7 @@ class FunctionWriter {
     struct Tenant {
       uint32_t* buffer;
       DType dtype;
+      std::string what;
     };
     std::vector<Tenant> tenants;
     std::vector<Interim> lives;
@@ -213,14 +250,14 @@ class FunctionWriter {
         uint32_t* buffer = is_array ? &buffer_of_[param.array] : &workspace_[{plan_.launches[step].statement, param.array}];
         auto [found, is_new] = tenant_of.emplace(buffer, tenants.size());
         if (is_new) {
-          tenants.push_back({buffer, param.dtype});
+          tenants.push_back({buffer, param.dtype, is_array ? array_text(param.array) : "a workspace of " + plan_.launches[step].source});
           lives.push_back({is_array ? bytes_of_array(function_.arrays[param.array]) : ctx_.mul(param.elements, ctx_.integer(bytes_of(param.dtype))), step, step, nullptr});
         }
         lives[found->second].last = step;
       }
     arena_bytes_ = place_in_arena(ctx_, lives);
     for (size_t k = 0; k < tenants.size(); ++k) {
-      MLC_ASSIGN(*tenants[k].buffer, add_buffer(BufferKind_Arena, tenants[k].dtype, lives[k].bytes, 0, 0, lives[k].offset));
+      MLC_ASSIGN(*tenants[k].buffer, add_buffer(BufferKind_Arena, tenants[k].dtype, lives[k].bytes, 0, 0, lives[k].offset, tenants[k].what));
     }
     return ok();
   }
@@ -247,10 +284,10 @@ class FunctionWriter {
         buffers.push_back(buffer);
       }
       for (const ir::Expr* scalar : launch.scalars) {
-        MLC_ASSIGN(const uint32_t symbol, symbols_.symbol_of(scalar));
+        MLC_ASSIGN(const uint32_t symbol, symbol_of(scalar, "what " + launch.source + " gives"));
         scalars.push_back(symbol);
       }
-      MLC_ASSIGN(const uint32_t tiles, symbols_.symbol_of(launch.tiles));
+      MLC_ASSIGN(const uint32_t tiles, symbol_of(launch.tiles, "what " + launch.source + " gives"));
       body_.push_back(CreateInstr(out_, InstrOp_Launch, launch.entry, out_.CreateVector(buffers), out_.CreateVector(scalars), tiles,
                                   Share_Static, /*barrier=*/true, 0, out_.CreateString(launch.source)));
     }
@@ -279,7 +316,7 @@ class FunctionWriter {
   // After everything else: the shape program is complete then, and nothing has run yet.
   Status add_checks() {
     for (const nest::Function::Check& check : function_.checks) {
-      MLC_ASSIGN(const uint32_t condition, symbols_.symbol_of(check.condition));
+      MLC_ASSIGN(const uint32_t condition, symbol_of(check.condition, "something (" + shortened(check.message) + ")"));
       checks_.push_back(CreateCheck(out_, condition, symbols_.num_symbols(), out_.CreateString(shortened(check.message))));
     }
     return ok();
@@ -294,7 +331,7 @@ class FunctionWriter {
         shape.push_back(symbols_.input_axis(input, axis));
         continue;
       }
-      MLC_ASSIGN(const uint32_t symbol, symbols_.symbol_of(array.shape[axis]));
+      MLC_ASSIGN(const uint32_t symbol, symbol_of(array.shape[axis], "input '" + array.name + "'"));
       shape.push_back(symbol);
     }
     return CreatePort(out_, out_.CreateString(array.name), static_cast<uint8_t>(array.dtype), buffer, out_.CreateVector(shape), array.list_depth, input);
@@ -304,7 +341,7 @@ class FunctionWriter {
     const nest::Array& array = function_.arrays[array_number];
     std::vector<uint32_t> shape;
     for (const ir::Expr* extent : array.shape) {
-      MLC_ASSIGN(const uint32_t symbol, symbols_.symbol_of(extent));
+      MLC_ASSIGN(const uint32_t symbol, symbol_of(extent, "output " + array_text(array_number)));
       shape.push_back(symbol);
     }
     return CreatePort(out_, out_.CreateString(array.name), static_cast<uint8_t>(array.dtype), buffer, out_.CreateVector(shape));
@@ -321,6 +358,7 @@ class FunctionWriter {
   std::vector<fbs::Offset<Check>> checks_;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> workspace_;  // {statement, number} to buffer
   const ir::Expr* arena_bytes_ = nullptr;
+  std::map<uint32_t, const Launch*> writers_;  // of arrays, for messages
 };
 
 }  // namespace
@@ -342,7 +380,7 @@ Result<std::vector<std::byte>> write_plan(ir::Context& ctx, const std::vector<Fu
     if (part.program) interface.function = &part.program->interface;
     FunctionWriter writer(ctx, part.segment ? *part.segment : interface, out);
     auto function = part.segment ? writer.write() : writer.write(*part.program, number_of);
-    if (!function.ok()) return std::move(function).status().note("plan of '" + name + "'");
+    if (!function.ok()) return function.status().code == Code::Internal ? std::move(function).status().note("plan of '" + name + "'") : std::move(function).status();
     written.push_back(*function);
   }
   FinishPlanBuffer(out, CreatePlan(out, kPlanFormat, MLRUN_MODULE_ABI, out.CreateVector(written)));

@@ -165,21 +165,23 @@ def large_models_are_answered(tools):
     wide = [node("Relu", ["x"], [f"t{k}"], f"n{k}") for k in range(10_000)]
     branch = lambda which, op, k: body(which, [node(op, ["x"], [f"{op}{k}"], f"{op}{k}")], [y(f"{op}{k}")])  # noqa: E731
     ifs = [with_bodies("If", ["c"], [f"t{k}"], [branch("then_branch", "Relu", k), branch("else_branch", "Neg", k)], f"if{k}") for k in range(2000)]
+    joined = lambda n: model(ifs[:n] + [node("Sum", [f"t{k}" for k in range(n)], ["y"], "sum")], [port("c", "bool", []), X], [y()])  # noqa: E731
     concat = [node("Concat", [f"t{k}" if k else "x", "x"], [f"t{k + 1}"], f"n{k}", axis=0) for k in range(5000)]
     cases = {
         "a chain of 100,000 nodes": chain("Relu", 100_000),
         "a chain of 20,000 additions": chain("Add", 20_000, ["x"]),
         "an input used 10,000 times": model(wide + [node("Sum", [f"t{k}" for k in range(10_000)], ["y"], "sum")], [X], [y()]),
-        "10,000 outputs": model(wide, [X], [y(f"t{k}") for k in range(10_000)]),
-        "2,000 branches": model(ifs + [node("Sum", [f"t{k}" for k in range(2000)], ["y"], "sum")], [port("c", "bool", []), X], [y()]),
+        "500 branches": joined(500),
         "a chain of 5,000 Concat": model(concat, [X], [port("t5000", "f32", [20_004, 8])]),
         "100,000 weights that nobody reads": one("Relu", initializers=[tensor(f"w{k}", "f32", [1], bytes(4)) for k in range(100_000)]),
-        "20,000 names of extents": one("Relu", ports=[X] + [port(f"p{k}", "f32", [f"a{k}", f"b{k}"]) for k in range(10_000)]),
+        "2,000 names of extents": one("Relu", ports=[X] + [port(f"p{k}", "f32", [f"a{k}", f"b{k}"]) for k in range(1000)]),
         "no elements": one("Relu", ports=[port("x", "f32", [0, 8])], out=port("y", "f32", [0, 8])),
     }
     for what, bytes_ in cases.items():
         done = check(tools, bytes_)
         assert done.returncode == 0, f"{what}: exit {done.returncode}\n{done.stderr[:800]}"
+    refuses(tools, {"10,000 outputs": (model(wide, [X], [y(f"t{k}") for k in range(10_000)]), "10000 outputs", "1024"),
+                    "2,000 branches": (joined(2000), "2000 arrays", "1024", "sum")})
 
 
 if __name__ == "__main__":

@@ -146,6 +146,7 @@ def answers(t, fields):
     (t.dir / "bad.mlc").write_bytes((t.dir / "d.mlc").read_bytes()[:-200])
     ask("verify", "bad.mlc", code=4)
     control(t)
+    ask("check", "slow.onnx")
     ask("check", "c.onnx")
     damaged(t, "d.mlc", "hurt.mlc")
     (t.home / "mlc/trust/odd.pem").write_text("no key")  # grants nothing, and is told
@@ -157,6 +158,9 @@ def control(t):
     """A model with a step that only the run decides."""
     nodes = [onnx_file.node("NonZero", ["x"], ["y"], "some")]
     (t.dir / "c.onnx").write_bytes(onnx_file.model(nodes, [onnx_file.port("x", "f32", ["n"])], [onnx_file.port("y", "i64", [1, "m"])]))
+    nodes = [onnx_file.node("NonMaxSuppression", ["boxes", "scores", "most"], ["y"])]
+    ports = [onnx_file.port("boxes", "f32", [1, 200, 4]), onnx_file.port("scores", "f32", [1, 3, 200])]
+    (t.dir / "slow.onnx").write_bytes(onnx_file.model(nodes, ports, [onnx_file.port("y", "i64", ["m", 3])], [onnx_file.tensor("most", "i64", [1], (9).to_bytes(8, "little"))]))
 
 
 def damaged(t, source, target):

@@ -1,0 +1,82 @@
+"""What `mlpack check` passes is built, what it refuses is refused with the same words, and they are words of the model."""
+import struct
+
+from onnx_file import model, node, port, tensor
+from tool_test import main
+
+# What only those who write operators or the compiler know.
+INSIDE = ("push", "tdiv", "left side", "plans do not have", "//", "floordiv", "$", "nest", "the check at", "condition at")
+
+
+def i64(name, *values):
+    return tensor(name, "i64", [len(values)], struct.pack(f"<{len(values)}q", *values))
+
+
+def both_refuse(t, name, data, words, number, *options):
+    (t.dir / name).write_bytes(data)
+    said = []
+    for command in (["check", name], ["build", name, "-o", "never.mlc", "--target", "portable"]):
+        done = t.run("mlpack", *command, *options, code=(4, 20))
+        assert number is None or f"error[E{number}]" in done.stderr, done.stderr
+        for word in words:
+            assert word in done.stderr, (word, done.stderr)
+        for word in INSIDE:
+            assert word not in done.stderr, (word, done.stderr)
+        said.append((done.returncode, done.stderr))
+    assert said[0] == said[1], said
+    assert not (t.dir / "never.mlc").exists()
+
+
+def extents_that_no_run_can_compute_are_named(t):
+    nodes = [node("Shape", ["x"], ["s"]), node("Sub", ["s", "one"], ["a"]), node("Div", ["a", "eight"], ["b"]),
+             node("ConstantOfShape", ["b"], ["y"], name="fill")]
+    data = model(nodes, [port("x", "f32", ["width"])], [port("y", "f32", ["n"])], [i64("one", 1), i64("eight", 8)])
+    (t.dir / "m.onnx").write_bytes(data)
+    done = t.run("mlpack", "check", "m.onnx", code=(0, 4, 20))
+    built = t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "portable", code=done.returncode)
+    assert done.returncode == 0 or done.stderr == built.stderr, (done.stderr, built.stderr)
+    for word in INSIDE:
+        assert word not in done.stderr, done.stderr
+
+
+def an_operator_that_is_not_covered_is_named_with_what_it_was_given(t):
+    count = 70
+    joined = model([node("Concat", [f"x{k}" for k in range(count)], ["y"], name="join", axis=0)],
+                   [port(f"x{k}", "f32", [f"n{k}", 2]) for k in range(count)], [port("y", "f32", ["n", 2])])
+    (t.dir / "joined.onnx").write_bytes(joined)
+    done = t.run("mlpack", "check", "joined.onnx", code=(0, 20))
+    if done.returncode:
+        both_refuse(t, "joined.onnx", joined, ["join (Concat", "'x0': f32[n0, 2]", "and 62 more", "axis: 0", "--dim", "--ops"], 2015)
+    axes = model([node("Unsqueeze", ["x", "a"], ["y"], name="grow")], [port("x", "f32", ["N", 7]), port("a", "i64", ["K"])], [port("y", "f32", None)])
+    both_refuse(t, "axes.onnx", axes, ["grow (Unsqueeze", "'a': i64[K]", "not known while building", "--dim"], 2015)
+    (t.dir / "axes.onnx").write_bytes(axes)
+
+
+def shapes_that_cannot_be_multiplied_are_shown(t):
+    table = tensor("w", "f32", [4, 3], bytes(48))
+    wrong = model([node("MatMul", ["x", "w"], ["y"], name="mm")], [port("x", "f32", ["N", 3])], [port("y", "f32", ["N", 3])], [table])
+    both_refuse(t, "wrong.onnx", wrong, ["mm (", "MatMul", "'x' f32[N,3]", "'w' f32[4,3]", "differ"], None)
+
+
+def bounds_count_as_in_a_build(t):
+    axes = model([node("ReduceSum", ["x", "a"], ["y"], name="sum")], [port("x", "f32", ["N", 7]), port("a", "i64", ["K"])], [port("y", "f32", None)])
+    (t.dir / "m.onnx").write_bytes(axes)
+    assert "no free extent 'Q'" in t.run("mlpack", "check", "m.onnx", "--dim", "Q=3", code=2).stderr
+    codes = [t.run("mlpack", *command, "m.onnx", *more, "--dim", "K=1", code=(0, 4, 20)).returncode
+             for command, more in ((["check"], []), (["build"], ["-o", "m.mlc", "--target", "portable"]))]
+    assert codes[0] == codes[1], codes
+
+
+def slow_nodes_are_named_with_their_part_of_the_work(t):
+    boxes = [tensor("most", "i64", [1], struct.pack("<q", 10)), tensor("overlap", "f32", [1], struct.pack("<f", 0.5))]
+    (t.dir / "m.onnx").write_bytes(model([node("NonMaxSuppression", ["boxes", "scores", "most", "overlap"], ["y"], name="nms")],
+                                         [port("boxes", "f32", [1, 200, 4]), port("scores", "f32", [1, 3, 200])], [port("y", "i64", None)], boxes))
+    assert "nms (NonMaxSuppression)" in t.run("mlpack", "check", "m.onnx").stdout
+    slow = t.json("mlpack", "check", "m.onnx")["slow"]
+    assert slow[0]["node"] == "nms (NonMaxSuppression)" and 0.05 <= slow[0]["share"] <= 1, slow
+    (t.dir / "quick.onnx").write_bytes(model([node("Relu", ["x"], ["y"])], [port("x", "f32", [64, 64])], [port("y", "f32", [64, 64])]))
+    assert t.json("mlpack", "check", "quick.onnx")["slow"] == []
+
+
+main([extents_that_no_run_can_compute_are_named, an_operator_that_is_not_covered_is_named_with_what_it_was_given,
+      shapes_that_cannot_be_multiplied_are_shown, bounds_count_as_in_a_build, slow_nodes_are_named_with_their_part_of_the_work])
