@@ -79,7 +79,6 @@ Status validate_arrays(const Manifest& m, const Golden& golden, const std::vecto
 
 Status validate_golden(const Manifest& m) {
   MLC_RETURN_IF_ERROR(check_count("golden", m.golden.size(), 0, kMaxGolden));
-  std::vector<bool> tested(m.methods.size());
   uint64_t total = 0;
   for (size_t i = 0; i < m.golden.size(); ++i) {
     const Golden& golden = m.golden[i];
@@ -102,16 +101,7 @@ Status validate_golden(const Manifest& m) {
     if (Status s = check_tolerances(golden.tolerance, outputs.size(), unknown_metric); !s.ok())
       return place.wrong("{}", s.message);
     if (unknown_metric) return place.wrong("states its tolerance in an unknown metric");
-    tested[golden.method] = true;
   }
-  const auto has_lists = [](const std::vector<Port>& ports) {
-    return std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.list_depth > 0 || port.dtype == DType::Str; });
-  };
-  // What asks the application for a service answers as that does, so nothing can be expected of it beforehand.
-  const bool served = std::any_of(m.variants.begin(), m.variants.end(),
-                                  [](const Variant& v) { return v.family == "portable" && !v.features.empty(); });
-  for (size_t i = 0; i < tested.size() && !served; ++i)
-    if (!tested[i] && !has_lists(m.methods[i].inputs) && !has_lists(m.methods[i].outputs)) return Place{"methods", i, m.methods[i].name}.wrong("has no golden vector");
   return check_sorted(m.golden, "golden", [](const Golden& x) -> std::string_view { return x.name; });
 }
 

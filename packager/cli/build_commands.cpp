@@ -14,6 +14,7 @@
 #include "base/cli/report.h"
 #include "base/nearest_name.h"
 #include "packager/cli/container_file.h"
+#include "packager/cli/golden_files.h"
 #include "packager/cli/progress.h"
 #include "packager/cli/self_test.h"
 #include "packager/compile/build.h"
@@ -27,7 +28,7 @@ using nlohmann::ordered_json;
 
 struct BuildFlags {
   compile::BuildOptions options;
-  std::vector<std::string> targets, dims;
+  std::vector<std::string> targets, dims, golden;
   std::string progress = "auto";
   bool force = false, no_sign = false, no_selftest = false, as_json = false;
 };
@@ -90,6 +91,10 @@ Result<Report> run_build(BuildFlags& flags) {
     MLC_ASSIGN(compile::DimBound bound, parse_dim(dim));
     flags.options.dims.push_back(std::move(bound));
   }
+  for (const std::string& path : flags.golden) {
+    MLC_ASSIGN(compile::GivenVector vector, read_golden(path));
+    flags.options.golden.push_back(std::move(vector));
+  }
   flags.options.sign = !flags.no_sign;
   if (!flags.force && !may_overwrite(flags.options.output_path))
     return Status(Code::Usage, flags.options.output_path + " exists and is no container").hint("pass --force to replace it");
@@ -104,6 +109,8 @@ Result<Report> run_build(BuildFlags& flags) {
   auto built = compile::build(flags.options);
   progress.clear();
   if (!built.ok()) return std::move(built).status();
+  if (!flags.as_json)
+    for (const std::string& warning : built->warnings) note("warning: " + printable(warning));
   Report report;
   std::ostringstream text;
   text << "  import    " << flags.options.model_path << "   " << built->model_line << "\n  variants ";
@@ -126,7 +133,8 @@ Result<Report> run_build(BuildFlags& flags) {
       selftest["variants"].push_back(std::move(entry));
     }
   }
-  report.json = {{"file", flags.options.output_path}, {"root", root}, {"bytes", built->file_bytes}, {"key", built->key_name}, {"variants", variants}, {"selftest", selftest}};
+  report.json = {{"file", flags.options.output_path}, {"root", root}, {"bytes", built->file_bytes}, {"key", built->key_name}, {"variants", variants}, {"selftest", selftest},
+                 {"warnings", built->warnings}};
   return report;
 }
 
@@ -148,6 +156,9 @@ void add_build(CLI::App& app, int& exit_code) {
   command->add_option("--model-version", o.version, "version of the model, 1 or more");
   command->add_option("--key", o.key_path, "private key to sign with (default: this user's own key)");
   command->add_flag("--no-sign", flags->no_sign, "leave the container unsigned");
+  command->add_option("--golden", flags->golden, "inputs of a golden vector (.npz), once for each, instead of drawn ones");
+  command->add_option("--golden-time", o.golden_seconds, "seconds that may be spent on drawing golden vectors and answering them; where they do not suffice the file has none")
+      ->check(CLI::NonNegativeNumber)->default_val(o.golden_seconds);
   command->add_flag("--no-selftest", flags->no_selftest, "write the file without running its golden vectors here");
   command->add_option("--progress", flags->progress, "auto, tty, plain or none")->check(CLI::IsMember({"auto", "tty", "plain", "none"}));
   command->add_option("--print-after", o.print_after, "print the program after this pass, on stderr");

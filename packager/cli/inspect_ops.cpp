@@ -188,7 +188,7 @@ void add_data(const ContainerFile& file, const InspectOptions& options, Report& 
   report.json["assets"] = assets_json(manifest);
   for (const Golden& vector : manifest.golden)
     golden += (golden.empty() ? "" : " · ") + vector.name + " (" + manifest.methods[vector.method].name + ")";
-  report.text += line("golden", plural(manifest.golden.size(), "vector") + ": " + golden);
+  report.text += line("golden", manifest.golden.empty() ? "none, so nothing here tells whether answers are right" : plural(manifest.golden.size(), "vector") + ": " + golden);
   report.json["golden"] = golden_json(manifest);
   if (!manifest.operators.empty()) {
     std::string names;

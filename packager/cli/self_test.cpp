@@ -68,7 +68,7 @@ std::vector<std::string> chosen(const compile::FinishedFile& file, bool portable
 }  // namespace
 
 std::string SelfTestReport::text() const {
-  if (vectors == 0) return "nothing: the file has no golden vectors (strings, lists and services have none)";
+  if (vectors == 0) return "nothing: the file has no golden vectors";
   std::string here, elsewhere;
   for (const Variant& v : variants) {
     if (!v.reason.empty()) {

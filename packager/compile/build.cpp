@@ -1,6 +1,7 @@
 #include "packager/compile/build.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <set>
@@ -163,13 +164,26 @@ class Build {
   }
 
   Status compute_golden() {
+    // What the clock cannot count is as good as for ever.
+    constexpr double kLongest = 1e9;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<int64_t>(std::min(options_.golden_seconds, kLongest) * 1e3));
     for (Program& program : programs_) {
-      stage("golden vectors", "programs", static_cast<size_t>(&program - programs_.data()), programs_.size());
-      auto golden = make_golden(program.function, program.is_pipeline);
+      GoldenOptions options;
+      options.takes_pictures = program.is_pipeline;
+      if (!program.is_pipeline) options.given = options_.golden;
+      options.deadline = until;
+      options.progress = counted("golden vectors of " + program.function.name, "steps");
+      auto golden = make_golden(program.function, options);
       if (!golden.ok()) return std::move(golden).status().note(program.function.name);
       program.golden = std::move(golden).value();
+      if (!program.golden.missing.empty()) warn_of_missing(program);
     }
     return ok();
+  }
+  void warn_of_missing(const Program& program) {
+    const bool late = program.golden.missing_time;
+    report_.warnings.push_back("no golden vector for '" + program.function.name + "': " + program.golden.missing +
+                               (late ? "; --golden-time SECONDS gives more time, " : "; ") + "--golden in.npz takes inputs of yours");
   }
 
   Status run_passes() {
@@ -222,7 +236,7 @@ class Build {
   FinishedFile finished(const std::string& path, const container::ContainerBuilder& builder) const {
     FinishedFile file{path, {}};
     for (size_t k = programs_.size(); k-- > 0;)
-      for (const GoldenVector& golden : programs_[k].golden) {
+      for (const GoldenVector& golden : programs_[k].golden.vectors) {
         const std::string name = golden_name(programs_[k].method.name, golden);
         const auto& recorded = builder.finished().golden;
         if (std::any_of(recorded.begin(), recorded.end(), [&](const format::Golden& g) { return g.name == name; })) file.vectors.push_back({name, golden.operations});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "packager/compile/golden.h"
 #include "signing/hash_tree.h"
 #include "targets/target.h"
 
@@ -48,6 +49,8 @@ struct BuildOptions {
   std::string key_path;                           // empty: the user's own key
   bool sign = true;
   double tolerance = 1e-3;                        // of golden vectors, relative to the largest output
+  std::vector<GivenVector> golden;                // inputs of the model's golden vectors; none: they are drawn
+  double golden_seconds = 30;                     // to draw and answer the golden vectors of all programs
   std::string print_after;                        // pass whose result goes to stderr
   // Told before each stage, and during it whenever something more is done, on any thread. May be empty.
   std::function<void(const Stage&)> progress;
@@ -66,6 +69,7 @@ struct BuildReport {
   Digest root{};
   uint64_t file_bytes = 0;
   std::string key_name;    // empty: unsigned
+  std::vector<std::string> warnings;  // a line each
 };
 
 // Writes options.output_path complete or not at all. What can be known to be wrong before anything is compiled is told before:

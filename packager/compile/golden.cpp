@@ -1,70 +1,28 @@
 #include "packager/compile/golden.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <optional>
-#include <set>
 
 #include "base/checked.h"
 #include "packager/compile/estimate.h"
+#include "packager/compile/golden_draw.h"
+#include "packager/compile/golden_extents.h"
+#include "packager/compile/golden_given.h"
+#include "packager/ir/numeric.h"
+#include "schema/format.h"
 
 namespace mlc::compile {
 namespace {
 
-// Tried in turn for all free extents but the first axis of an input, which is a batch nearly everywhere. Answers that tell
-// little are put up with after a few: an output may be empty whatever the extents are.
+// Answers that tell little are put up with after a few: an output may be empty whatever the extents are.
 constexpr int kMaxPoor = 3;
 constexpr size_t kLargeOutput = 1 << 20;  // bytes: a container should not consist of expected answers
-constexpr uint64_t kMaxInputBytes = uint64_t{4} << 30;
+constexpr double kLargeWork = 3e10;       // operations, some ten seconds of the interpreter: other extents are tried before
 constexpr int64_t kExtents[] = {32, 64, 96, 128, 160, 224, 16, 8, 320, 640, 1, 1024, 4096};
-
-// SplitMix64 of a counter: https://prng.di.unimi.it/splitmix64.c
-uint64_t hashed(uint64_t counter) {
-  uint64_t z = counter + 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
-template <class T>
-void put(std::byte* at, T value) {
-  std::memcpy(at, &value, sizeof value);
-}
-
-uint16_t to_half(float f) {  // normal numbers only, truncated: any value near is as good
-  const uint32_t bits = std::bit_cast<uint32_t>(f);
-  const int32_t exponent = static_cast<int32_t>(bits >> 23 & 255) - 127 + 15;
-  if (exponent <= 0) return static_cast<uint16_t>(bits >> 16 & 0x8000);
-  return static_cast<uint16_t>((bits >> 16 & 0x8000) | exponent << 10 | (bits >> 13 & 1023));
-}
-
-nest::Tensor drawn(DType dtype, std::vector<int64_t> shape, uint64_t seed) {
-  nest::Tensor tensor;
-  tensor.dtype = dtype;
-  tensor.shape = shape;
-  uint64_t count = 1;
-  for (int64_t extent : shape) count *= static_cast<uint64_t>(extent);
-  const unsigned width = bytes_of(dtype);
-  tensor.bytes.resize(count * width);
-  for (uint64_t k = 0; k < count; ++k) {
-    const uint64_t random = hashed(seed << 32 ^ k);
-    const float unit = static_cast<float>(random >> 40) * 0x1p-23f - 1.0f;  // [-1, 1)
-    std::byte* at = tensor.bytes.data() + k * width;
-    switch (dtype) {
-      case DType::F32: put(at, unit); break;
-      case DType::F64: put(at, static_cast<double>(unit)); break;
-      case DType::F16: put(at, to_half(unit)); break;
-      case DType::BF16: put(at, static_cast<uint16_t>(std::bit_cast<uint32_t>(unit) >> 16)); break;
-      case DType::U8: case DType::I8: put(at, static_cast<uint8_t>(random)); break;
-      case DType::F4E2M1: *at = static_cast<std::byte>(random & 15); break;
-      case DType::F8E8M0: *at = static_cast<std::byte>(123 + (random & 7)); break;
-      default: *at = static_cast<std::byte>(random & 1); break;  // the low byte of any integer or truth value
-    }
-  }
-  return tensor;
-}
+constexpr int64_t kManyInBatch = 4;       // tried where a batch of one tells nothing
 
 // Whether an answer tells right from wrong: elements are there in some output, none is NaN or infinite, and they differ.
 bool is_informative(const std::vector<nest::Tensor>& outputs) {
@@ -82,28 +40,10 @@ bool is_informative(const std::vector<nest::Tensor>& outputs) {
   return differ;
 }
 
-size_t bytes_of(const std::vector<nest::Tensor>& outputs) {
+size_t bytes_of(const std::vector<nest::Tensor>& tensors) {
   size_t bytes = 0;
-  for (const nest::Tensor& output : outputs) bytes += output.bytes.size();
+  for (const nest::Tensor& tensor : tensors) bytes += tensor.bytes.size();
   return bytes;
-}
-
-std::set<const ir::Sym*> batch_symbols(const nest::Function& function) {
-  std::set<const ir::Sym*> batch;
-  for (uint32_t input : function.inputs) {
-    const nest::Array& array = function.arrays[input];
-    // A picture is [height, width, channels]: no batch there.
-    if (array.dtype != DType::U8 && !array.shape.empty() && array.shape[0]->op == ir::Op::Sym) batch.insert(array.shape[0]->sym);
-  }
-  return batch;
-}
-
-std::vector<const ir::Sym*> input_symbols(const nest::Function& function) {
-  std::vector<const ir::Sym*> symbols;
-  for (uint32_t input : function.inputs)
-    for (const ir::Expr* extent : function.arrays[input].shape)
-      if (extent->op == ir::Op::Sym && std::find(symbols.begin(), symbols.end(), extent->sym) == symbols.end()) symbols.push_back(extent->sym);
-  return symbols;
 }
 
 bool asks_services(const nest::Function& function) {
@@ -118,50 +58,6 @@ bool asks_services(const nest::Function& function) {
     }
   }
   return false;
-}
-
-// The admissible value nearest to `wanted` from below, or the least admissible one.
-int64_t admissible(const ir::Sym* sym, int64_t wanted) {
-  const int64_t clamped = std::clamp(wanted, std::max<int64_t>(sym->lo, 0), sym->hi);
-  const int64_t below = clamped / sym->multiple * sym->multiple;
-  return below >= sym->lo ? below : below + sym->multiple;
-}
-
-// Conditions of the function and of its bodies that two extents are equal; also those that leave a choice, as of extents
-// that are equal or broadcast: vectors show the usual case.
-void equalities(const nest::Function& function, std::vector<const ir::Expr*>& out) {
-  for (const auto& check : function.checks) {
-    const ir::Expr* first = check.condition;
-    while (first->op == ir::Op::Or) first = first->args[0];
-    if (first->op == ir::Op::Eq) out.push_back(first);
-  }
-  for (const nest::Statement& s : function.body)
-    if (s.control)
-      for (const auto& body : s.control->bodies) equalities(*body, out);
-}
-
-// Checks that two extents agree decide one of them, the batch last: a mask is as long as what came before and what is new
-// together.
-void agree(const std::vector<const ir::Expr*>& checks, const std::vector<const ir::Sym*>& symbols, const std::set<const ir::Sym*>& batch,
-           std::map<std::string, int64_t>& extents) {
-  const auto value_of = [&](const ir::Sym* sym) -> std::optional<int64_t> {
-    auto found = extents.find(sym->name);
-    return found == extents.end() ? std::nullopt : std::optional(found->second);
-  };
-  std::set<const ir::Sym*> decided;
-  const auto decide = [&](const ir::Expr* one, const ir::Expr* other) {
-    if (one->op != ir::Op::Sym || decided.count(one->sym) || std::find(symbols.begin(), symbols.end(), one->sym) == symbols.end()) return false;
-    const auto value = ir::evaluate_extent(other, value_of);
-    if (!value || *value < 0 || admissible(one->sym, *value) != *value) return false;
-    extents[one->sym->name] = *value;
-    decided.insert(one->sym);
-    return true;
-  };
-  for (const ir::Expr* check : checks) {
-    const ir::Expr *first = check->args[0], *second = check->args[1];
-    if (first->op == ir::Op::Sym && batch.count(first->sym)) std::swap(first, second);
-    if (!decide(first, second)) decide(second, first);
-  }
 }
 
 // Answers as multiples of a 2^14th of the largest one, thirty times finer than the usual tolerance: they pack into a third of
@@ -189,49 +85,172 @@ constexpr Picture kLandscape = {"landscape", 27, 40}, kPortrait = {"portrait", 4
 constexpr int64_t kScales[] = {1, 2, 4, 8, 16, 32};
 constexpr double kMaxPictureOperations = 2e10;  // of a program that is answered, and run, for more than one picture
 
+// Both ends are numbers that a double holds, and no mere limits of a type.
+bool is_exact(Range range) { return range.lo > -0x1p52 && range.hi < 0x1p52; }
+
 class GoldenMaker {
  public:
-  using Extents = std::map<std::string, int64_t>;
+  GoldenMaker(const nest::Function& oracle, const GoldenOptions& options) : oracle_(oracle), options_(options), finder_(oracle) {}
 
-  explicit GoldenMaker(const nest::Function& oracle)
-      : oracle_(oracle), batch_(batch_symbols(oracle)), symbols_(input_symbols(oracle)) {
-    equalities(oracle, checks_);
-  }
-
-  Result<GoldenVector> any() const {
-    Status last(Code::Internal, "no extents tried");
-    std::optional<GoldenVector> poor;  // taken if no extents give a better one
-    std::optional<GoldenVector> large;  // told enough, taken if no smaller one does
-    int64_t least = INT64_MAX;
-    int num_poor = 0;
-    for (int64_t extent : kExtents) {
-      if (extent >= least) continue;
+  Result<GoldenSet> given() {
+    GoldenSet set;
+    for (const GivenVector& vector : options_.given) {
       GoldenVector golden;
-      for (const ir::Sym* sym : symbols_) golden.extents[sym->name] = admissible(sym, batch_.count(sym) ? 1 : extent);
-      agree(checks_, symbols_, batch_, golden.extents);
-      MLC_ASSIGN(golden.inputs, inputs(golden.extents));
-      auto outputs = nest::interpret(oracle_, golden.inputs);
-      if (outputs.ok()) {
-        golden.outputs = std::move(outputs).value();
-        if (is_informative(golden.outputs)) {
-          if (symbols_.empty() || bytes_of(golden.outputs) <= kLargeOutput) return measured(std::move(golden));
-          large = std::move(golden);
-          least = extent;
-          continue;
-        }
-        if (large) break;
-        if (!poor) poor = std::move(golden);
-        if (++num_poor == kMaxPoor) break;
-      } else {
-        last = std::move(outputs).status();
+      MLC_ASSIGN(golden.inputs, inputs_given(oracle_, vector));
+      Sizes sizes;
+      for (size_t k = 0; k < oracle_.inputs.size(); ++k) {
+        const auto& shape = oracle_.arrays[oracle_.inputs[k]].shape;
+        for (size_t axis = 0; axis < shape.size(); ++axis)
+          if (shape[axis]->op == ir::Op::Sym) sizes[shape[axis]->sym] = golden.inputs[k].shape[axis];
       }
-      if (symbols_.empty()) break;
+      auto outputs = answer(golden.inputs, options_.deadline);
+      if (!outputs.ok()) return std::move(outputs).status().note(vector.source);
+      golden.outputs = std::move(outputs).value();
+      golden.name = name_for(vector, set.vectors);
+      set.vectors.push_back(finished(std::move(golden), sizes));
     }
-    if (!large && !poor) return std::move(last).note("golden vector");
-    return measured(std::move(large ? *large : *poor));
+    return set;
   }
 
-  Result<std::vector<GoldenVector>> pictures() const {
+  Result<GoldenSet> drawn_ones() {
+    GoldenSet set;
+    if (options_.takes_pictures) set.vectors = pictures();
+    if (set.vectors.empty()) {
+      any();
+      if (chosen_) set.vectors.push_back(finished(std::move(*chosen_), chosen_sizes_));
+    }
+    if (failure_.code == Code::Internal) return std::move(failure_).note("golden vector");
+    if (set.vectors.empty()) {
+      set.missing_time = nest::has_passed(options_.deadline);
+      set.missing = failure_.ok() ? "there was no time" : failure_.message;
+    }
+    return set;
+  }
+
+  // Of values that lie in the same bounds whatever the extents are.
+  std::vector<Range> ranges() {
+    std::vector<Range> all(oracle_.inputs.size());
+    const SizeChoice one = finder_.near(kExtents[0], 1, options_.deadline), other = finder_.near(kExtents[0] / 4, 2, options_.deadline);
+    if (one.bounds.num_conflicts > 0 || other.bounds.num_conflicts > 0) return all;
+    for (size_t k = 0; k < all.size(); ++k) {
+      const auto first = one.bounds.inputs.find(oracle_.inputs[k]), second = other.bounds.inputs.find(oracle_.inputs[k]);
+      if (first == one.bounds.inputs.end() || second == other.bounds.inputs.end()) continue;
+      if (first->second.range == second->second.range && is_exact(first->second.range) && !first->second.is_summed) all[k] = first->second.range;
+    }
+    return all;
+  }
+
+ private:
+  struct Candidate {
+    SizeChoice choice;
+    double operations = 0;
+  };
+
+  // Sizes in the order in which they are tried, found when they are asked for: first those that fit and are little work.
+  class Candidates {
+   public:
+    explicit Candidates(const GoldenMaker& maker) : maker_(maker) {}
+
+    const Candidate* next() {
+      while (next_size_ <= std::size(kExtents)) {
+        const Candidate* found = add();
+        if (found) return found;
+      }
+      if (!sorted_) {
+        std::stable_sort(later_.begin(), later_.end(), [](const Candidate* a, const Candidate* b) {
+          const auto order = [](const Candidate* c) { return std::pair(c->choice.bounds.num_conflicts, c->operations > kLargeWork ? c->operations : 0); };
+          return order(a) < order(b);
+        });
+        sorted_ = true;
+      }
+      return next_later_ < later_.size() ? later_[next_later_++] : nullptr;
+    }
+    bool is_last() const { return next_size_ > std::size(kExtents) && next_later_ >= later_.size(); }
+
+   private:
+    // The next size, unless it is a known one or has to wait.
+    const Candidate* add() {
+      const size_t k = next_size_++;
+      const bool many = k == std::size(kExtents);
+      SizeChoice choice = maker_.finder_.near(kExtents[many ? 0 : k], many ? kManyInBatch : 1, maker_.options_.deadline);
+      if (maker_.finder_.free().empty() || nest::has_passed(maker_.options_.deadline)) next_size_ = std::size(kExtents) + 1;
+      if (std::any_of(all_.begin(), all_.end(), [&](const auto& c) { return c->choice.sizes == choice.sizes; })) return nullptr;
+      const double operations = estimate(maker_.oracle_, choice.sizes).operations;
+      const bool waits = choice.bounds.num_conflicts > 0 || operations > kLargeWork;
+      all_.push_back(std::make_unique<Candidate>(Candidate{std::move(choice), operations}));
+      if (!waits) return all_.back().get();
+      later_.push_back(all_.back().get());
+      return nullptr;
+    }
+
+    const GoldenMaker& maker_;
+    std::vector<std::unique_ptr<Candidate>> all_;
+    std::vector<const Candidate*> later_;
+    size_t next_size_ = 0, next_later_ = 0;  // the size behind those of kExtents is a larger batch
+    bool sorted_ = false;
+  };
+
+  bool takes_integers() const {
+    return std::any_of(oracle_.inputs.begin(), oracle_.inputs.end(), [&](uint32_t input) { return !is_float(oracle_.arrays[input].dtype); });
+  }
+
+  // Sets chosen_ to the first vector that tells enough, or to the best that there is; else failure_ to the first reason.
+  void any() {
+    for (const Draw how : {Draw::WithinBounds, Draw::Zeros, Draw::Ones}) {
+      if (how != Draw::WithinBounds && !takes_integers()) return;
+      try_all(how);
+      if (chosen_ || failure_.code == Code::Internal || nest::has_passed(options_.deadline)) return;
+    }
+  }
+
+  void try_all(Draw how) {
+    bool is_large = false;
+    int num_poor = 0;
+    Candidates all(*this);
+    while (const Candidate* candidate = all.next()) {
+      // One that tells enough, and is only large, is worth no larger one.
+      if (is_large && candidate->operations >= estimate_of_chosen_) continue;
+      auto golden = attempt(candidate->choice, how, all.is_last() ? options_.deadline : half_of_what_is_left());
+      if (!golden) {
+        if (failure_.code == Code::Internal) return;
+        continue;
+      }
+      const bool told = is_informative(golden->outputs), small = bytes_of(golden->outputs) <= kLargeOutput || finder_.free().empty();
+      if (!told && is_large) return;
+      if (told || !chosen_) {
+        chosen_ = std::move(golden);
+        chosen_sizes_ = candidate->choice.sizes;
+        estimate_of_chosen_ = candidate->operations;
+      }
+      if (told && small) return;
+      is_large = told;
+      if (!told && ++num_poor == kMaxPoor) return;
+    }
+  }
+
+  nest::Deadline half_of_what_is_left() const {
+    if (options_.deadline == nest::Deadline::max()) return options_.deadline;
+    const auto now = std::chrono::steady_clock::now();
+    return now + (options_.deadline - now) / 2;
+  }
+
+  std::optional<GoldenVector> attempt(const SizeChoice& choice, Draw how, nest::Deadline deadline) {
+    GoldenVector golden;
+    auto given = inputs(choice, how);
+    auto outputs = given.ok() ? answer(*given, deadline) : Result<std::vector<nest::Tensor>>(std::move(given).status());
+    if (outputs.ok() && bytes_of(*given) + bytes_of(*outputs) > format::kMaxGoldenLen)
+      outputs = Status(Code::Resource, "its arrays take more than the " + std::to_string(format::kMaxGoldenLen >> 20) + " MiB that a container may spend on them");
+    if (!outputs.ok()) {
+      const bool first = failure_.ok() || (how == Draw::WithinBounds && outputs.status().code == Code::Cancelled);
+      if (first || outputs.status().code == Code::Internal) failure_ = std::move(outputs).status();
+      return std::nullopt;
+    }
+    golden.inputs = std::move(given).value();
+    golden.outputs = std::move(outputs).value();
+    return golden;
+  }
+
+  std::vector<GoldenVector> pictures() {
     std::vector<GoldenVector> all;
     int64_t scale = 0;
     int num_poor = 0;
@@ -240,15 +259,13 @@ class GoldenMaker {
       if (!golden) continue;
       const bool told = is_informative(golden->outputs);
       if (told || all.empty()) {
-        all.assign(1, std::move(*golden));
+        all.clear();
+        all.push_back(std::move(*golden));
         scale = s;
       }
       if (told || ++num_poor == kMaxPoor) break;
     }
-    if (all.empty() || all[0].inputs.empty()) {  // not of this form
-      MLC_ASSIGN(GoldenVector one, any());
-      return std::vector<GoldenVector>{std::move(one)};
-    }
+    if (all.empty() || all[0].inputs.empty()) return {};  // not of this form
     for (const auto& [other, at] : {std::pair{kOnePixel, int64_t{1}}, {kPortrait, scale}}) {
       if (all[0].operations > kMaxPictureOperations) break;
       auto golden = picture(other, at);
@@ -260,79 +277,91 @@ class GoldenMaker {
     return all;
   }
 
- private:
-  Result<std::vector<nest::Tensor>> inputs(const Extents& extents) const {
-    const auto value_of = [&](const ir::Sym* sym) -> std::optional<int64_t> {
-      auto found = extents.find(sym->name);
-      return found == extents.end() ? std::nullopt : std::optional(found->second);
-    };
-    std::vector<nest::Tensor> all;
-    for (size_t k = 0; k < oracle_.inputs.size(); ++k) {
-      const nest::Array& array = oracle_.arrays[oracle_.inputs[k]];
-      std::vector<int64_t> shape;
-      for (const ir::Expr* e : array.shape) {
-        auto value = ir::evaluate_extent(e, value_of);
-        if (!value) return Status(Code::Internal, "the shape of input '" + array.name + "' does not follow from its symbols");
-        shape.push_back(*value);
-      }
-      uint64_t bytes = std::max(1u, mlc::bytes_of(array.dtype));
-      for (int64_t d : shape) {
-        const auto more = checked_mul(bytes, static_cast<uint64_t>(std::max<int64_t>(d, 1)));
-        if (!more || *more > kMaxInputBytes)
-          return Status(Code::Resource, "golden vector: input '" + array.name + "' has more than " + std::to_string(kMaxInputBytes >> 30) + " GiB");
-        bytes = *more;
-      }
-      all.push_back(drawn(array.dtype, std::move(shape), k + 1));
-    }
-    return all;
-  }
-
   // The answer to pictures of this size, or as near to it as the program takes; nothing if it takes none.
-  std::optional<GoldenVector> picture(const Picture& p, int64_t scale) const {
-    GoldenVector golden;
-    golden.name = p.name;
-    for (const ir::Sym* sym : symbols_) golden.extents[sym->name] = admissible(sym, scale);
+  std::optional<GoldenVector> picture(const Picture& p, int64_t scale) {
+    Sizes sizes;
+    for (const ir::Sym* sym : finder_.free()) sizes[sym] = admissible(sym, scale);
     for (uint32_t input : oracle_.inputs) {
       const std::vector<const ir::Expr*>& shape = oracle_.arrays[input].shape;
       for (const auto& [axis, side] : {std::pair{size_t{0}, p.height}, {size_t{1}, p.width}})
-        if (shape.size() == 3 && shape[axis]->op == ir::Op::Sym) golden.extents[shape[axis]->sym->name] = admissible(shape[axis]->sym, side * scale);
+        if (shape.size() == 3 && shape[axis]->op == ir::Op::Sym) sizes[shape[axis]->sym] = admissible(shape[axis]->sym, side * scale);
     }
-    agree(checks_, symbols_, batch_, golden.extents);
-    auto given = inputs(golden.extents);
-    if (!given.ok()) return std::nullopt;
-    golden.inputs = std::move(given).value();
-    auto outputs = nest::interpret(oracle_, golden.inputs);
-    if (!outputs.ok()) return std::nullopt;
-    golden.outputs = std::move(outputs).value();
-    return measured(std::move(golden));
+    const SizeChoice choice = finder_.fitted(std::move(sizes));
+    auto golden = attempt(choice, Draw::WithinBounds, options_.deadline);
+    if (!golden) return std::nullopt;
+    golden->name = p.name;
+    return finished(std::move(*golden), choice.sizes);
   }
 
-  GoldenVector measured(GoldenVector golden) const {
-    std::map<const ir::Sym*, int64_t> values;
-    for (const ir::Sym* sym : symbols_) values[sym] = golden.extents.at(sym->name);
-    golden.operations = estimate(oracle_, values).operations;
+  Result<std::vector<nest::Tensor>> inputs(const SizeChoice& choice, Draw how) const {
+    std::vector<nest::Tensor> all;
+    uint64_t total = 0;
+    for (size_t k = 0; k < oracle_.inputs.size(); ++k) {
+      const nest::Array& array = oracle_.arrays[oracle_.inputs[k]];
+      MLC_ASSIGN(std::vector<int64_t> shape, shape_of(array, choice.sizes));
+      uint64_t bytes = std::max(1u, mlc::bytes_of(array.dtype));
+      for (int64_t d : shape) bytes = checked_mul(bytes, static_cast<uint64_t>(std::max<int64_t>(d, 1))).value_or(UINT64_MAX);
+      total = bytes > format::kMaxGoldenLen ? UINT64_MAX : total + bytes;
+      if (total > format::kMaxGoldenLen)
+        return Status(Code::Resource, "input '" + array.name + "' is larger than the " + std::to_string(format::kMaxGoldenLen >> 20) + " MiB that a container may spend on them");
+      const auto bounds = choice.bounds.inputs.find(oracle_.inputs[k]);
+      all.push_back(drawn(array.dtype, std::move(shape), k + 1, bounds == choice.bounds.inputs.end() ? InputBounds{} : bounds->second, how));
+    }
+    for (const auto& element : finder_.elements())
+      for (size_t k = 0; k < all.size(); ++k)
+        if (oracle_.inputs[k] == element.input && element.element < static_cast<uint64_t>(all[k].elements()))
+          ir::store_element(all[k].dtype, all[k].bytes.data(), element.element, {choice.sizes.at(element.sym), 0});
+    return all;
+  }
+
+  Result<std::vector<int64_t>> shape_of(const nest::Array& array, const Sizes& sizes) const {
+    std::vector<int64_t> shape;
+    for (const ir::Expr* e : array.shape) {
+      const auto value = ir::evaluate_extent(e, [&](const ir::Sym* sym) -> std::optional<int64_t> {
+        const auto found = sizes.find(sym);
+        return found == sizes.end() ? std::nullopt : std::optional(found->second);
+      });
+      if (!value || *value < 0) return Status(Code::Internal, "the shape of input '" + array.name + "' does not follow from its symbols");
+      shape.push_back(*value);
+    }
+    return shape;
+  }
+
+  Result<std::vector<nest::Tensor>> answer(const std::vector<nest::Tensor>& given, nest::Deadline deadline) const {
+    nest::InterpretOptions how;
+    how.deadline = deadline;
+    if (options_.progress)
+      how.after_statement = [&](size_t statement, const std::vector<nest::Tensor>&) { options_.progress(statement + 1, oracle_.body.size()); };
+    return nest::interpret(oracle_, given, how);
+  }
+
+  GoldenVector finished(GoldenVector golden, const Sizes& sizes) const {
+    for (const ir::Sym* sym : finder_.extents()) golden.extents[sym->name] = sizes.at(sym);
+    golden.operations = estimate(oracle_, sizes).operations;
     return golden;
   }
 
   const nest::Function& oracle_;
-  std::set<const ir::Sym*> batch_;
-  std::vector<const ir::Sym*> symbols_;
-  std::vector<const ir::Expr*> checks_;
+  const GoldenOptions& options_;
+  SizeFinder finder_;
+  std::optional<GoldenVector> chosen_;
+  Sizes chosen_sizes_;
+  double estimate_of_chosen_ = 0;
+  Status failure_;  // of the first attempt
 };
 
 }  // namespace
 
-Result<std::vector<GoldenVector>> make_golden(const nest::Function& oracle, bool takes_pictures) {
-  std::vector<GoldenVector> all;
-  const auto is_recorded = [&](uint32_t port) { return oracle.arrays[port].list_depth == 0 && oracle.arrays[port].dtype != DType::Str; };
-  if (!std::all_of(oracle.inputs.begin(), oracle.inputs.end(), is_recorded) || std::none_of(oracle.outputs.begin(), oracle.outputs.end(), is_recorded))
-    return all;
-  if (asks_services(oracle)) return all;
-  const GoldenMaker maker(oracle);
-  if (takes_pictures) return maker.pictures();
-  MLC_ASSIGN(GoldenVector one, maker.any());
-  all.push_back(std::move(one));
-  return all;
+Result<GoldenSet> make_golden(const nest::Function& oracle, const GoldenOptions& options) {
+  const auto can_be_recorded = [&](uint32_t port) { return oracle.arrays[port].list_depth == 0 && oracle.arrays[port].dtype != DType::Str; };
+  if (!options.given.empty()) MLC_RETURN_IF_ERROR(can_be_given(oracle));
+  if (!std::all_of(oracle.inputs.begin(), oracle.inputs.end(), can_be_recorded) || std::none_of(oracle.outputs.begin(), oracle.outputs.end(), can_be_recorded))
+    return GoldenSet{};
+  if (asks_services(oracle)) return GoldenSet{};
+  GoldenMaker maker(oracle, options);
+  MLC_ASSIGN(GoldenSet set, options.given.empty() ? maker.drawn_ones() : maker.given());
+  set.ranges = maker.ranges();
+  return set;
 }
 
 std::string golden_name(const std::string& program, const GoldenVector& golden) { return golden.name.empty() ? program : program + "/" + golden.name; }

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/progress.h"
 #include "base/status.h"
+#include "packager/compile/value_bounds.h"
 #include "packager/container/builder.h"
 #include "packager/nest/interpret.h"
 
@@ -19,17 +21,42 @@ struct GoldenVector {
   double operations = 0;                      // of a run, roughly (estimate.h)
 };
 
-// Inputs are drawn from a counter-based generator (equal builds give equal vectors): floats uniform in [-1, 1), integers
-// 0 or 1, so that they are legal as indices of any table of two rows, 8-bit integers over their whole range (pictures).
-// Free extents take the first of a few plausible values with which the interpreter succeeds and the answer tells right from
-// wrong (a picture so small that a pooling leaves nothing of it gives NaN everywhere). `oracle` is the function
-// as expanded, before any pass. Containers hold no lists and no strings: there is no vector for a function that takes such,
-// or gives nothing else; and for one that asks a service of the application, whose answer is not this program's to record.
+// A vector's inputs that the user gives.
+struct GivenVector {
+  std::string source;  // the file, for messages
+  std::map<std::string, nest::Tensor> arrays;
+};
+
+struct GoldenOptions {
+  // A function that takes pictures of any size: inputs [height, width, channels].
+  bool takes_pictures = false;
+  std::vector<GivenVector> given;  // instead of drawn ones
+  nest::Deadline deadline = nest::Deadline::max();
+  Progress progress;  // counts the statements of one run
+};
+
+struct GoldenSet {
+  std::vector<GoldenVector> vectors;
+  std::string missing;           // why there is none although the container could hold one; else empty
+  bool missing_time = false;     // more time might give one
+  std::vector<Range> ranges;     // per input: what its values must lie in whatever the extents are
+};
+
+// What a container can hold: no lists, no strings, nothing that a service of the application answers, which is not this
+// program's to record. There are no vectors for a function that takes such, or gives nothing else, and nothing is missing.
 //
-// A function that takes pictures of any size (`takes_pictures`: inputs [height, width, channels]) has three vectors, first
+// Inputs are drawn as golden_draw.h says, within what the indices of the function demand (value_bounds.h). Free extents take
+// the first of a few plausible values with which the interpreter succeeds and the answer tells right from
+// wrong (a picture so small that a pooling leaves nothing of it gives NaN everywhere); where none does, other values of the
+// integers are tried. `oracle` is the function as expanded, before any pass.
+//
+// A function that takes pictures has three vectors, first
 // "landscape", then "one pixel" and "portrait" as far as it takes such pictures, and they do not make the file or the build
 // much larger (1 MiB of answers each, 2e10 operations). What decoders give is drawn, files are not decoded.
-Result<std::vector<GoldenVector>> make_golden(const nest::Function& oracle, bool takes_pictures = false);
+//
+// Fails for given vectors that are not what the function takes, and where the interpreter finds a bug of this program. That
+// none can be drawn is no failure.
+Result<GoldenSet> make_golden(const nest::Function& oracle, const GoldenOptions& options = {});
 
 // Is it an array that containers hold?
 bool is_recorded(const nest::Tensor& value);

@@ -51,9 +51,11 @@ void add_program(container::ContainerBuilder& builder, const Program& program, d
   if (program.is_pipeline)
     for (format::Port& port : method.inputs)
       if (port.dtype == DType::U8 && port.dims.size() == 3) port.media = format::Media::Image;
+  for (size_t k = 0; k < program.golden.ranges.size(); ++k)
+    if (const Range range = program.golden.ranges[k]; range.is_bounded()) method.inputs[k].range = {range.lo, range.hi};
   const uint32_t handle = builder.add_method(std::move(method));
   if (program.is_pipeline) builder.manifest.model.default_method = handle;
-  for (const GoldenVector& golden : program.golden) {
+  for (const GoldenVector& golden : program.golden.vectors) {
     const bool given = std::all_of(golden.inputs.begin(), golden.inputs.end(), is_recorded);
     if (!given || std::none_of(golden.outputs.begin(), golden.outputs.end(), is_recorded)) continue;
     add_golden(builder, golden, golden_name(program.method.name, golden), handle, tolerance);

@@ -30,7 +30,7 @@ namespace mlc::compile {
 
 struct Program {
   nest::Function function;    // until `optimise` cuts it into parts
-  std::vector<GoldenVector> golden;
+  GoldenSet golden;
   bool is_pipeline = false;   // takes pictures, and is what runs by default
   format::Method method;      // its interface, set by `optimise`
 };

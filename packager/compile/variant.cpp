@@ -4,7 +4,9 @@
 #include <unordered_map>
 
 #include "packager/compile/kernel_key.h"
+#include "packager/compile/lift_extents.h"
 #include "packager/lower/lower.h"
+#include "packager/nest/key.h"
 #include "packager/plan/plan_builder.h"
 #include "packager/plan/verify.h"
 
@@ -19,9 +21,17 @@ struct Place {
 // Kernels of all statements, each once, and the plans that launch them.
 struct Lowered {
   std::vector<loop::Kernel> kernels;
+  std::unordered_map<std::string, uint32_t> entry_of;  // by kernel_key
   std::vector<std::vector<Place>> users;  // per kernel
   std::vector<plan::FunctionPlan> plans;
 };
+
+// What a nest became, and the arrays of its function in the order of its key.
+struct LoweredNest {
+  std::vector<uint32_t> arrays;
+  std::vector<plan::Launch> launches;
+};
+using LoweredNests = std::unordered_map<std::string, LoweredNest>;  // by rung and nest::lowering_key
 
 class VariantCompiler {
  public:
@@ -63,35 +73,72 @@ class VariantCompiler {
 
   Result<Lowered> lower_all() {
     Lowered all;
-    std::unordered_map<std::string, uint32_t> entry_of;
+    LoweredNests known;
     for (const auto& segment : parts_.segments) {
       const nest::Function* function = segment.get();
       plan::FunctionPlan plan;
       plan.function = function;
       plan.constant = [this, function](uint32_t array) { return weights_.place_of(*function, array); };
       for (const nest::Statement& statement : function->body) {
-        auto lowered = lower::lower(ctx_, *function, statement, target_, expand_, rung_of(statement));
-        if (!lowered.ok()) return std::move(lowered).status().note(statement.source + " for " + target_.name);
-        for (loop::Kernel& kernel : *lowered) {
-          plan::Launch launch;
-          launch.statement = static_cast<uint32_t>(&statement - function->body.data());
-          launch.params = kernel.params;
-          launch.scalars = kernel.scalars;
-          launch.tiles = kernel.tiles;
-          launch.source = statement.source;
-          auto [found, is_new] = entry_of.emplace(kernel_key(kernel), all.kernels.size());
-          launch.entry = found->second;
-          if (is_new) {
-            all.kernels.push_back(std::move(kernel));
-            all.users.emplace_back();
-          }
-          all.users[launch.entry].push_back({function, &statement});
-          plan.launches.push_back(std::move(launch));
-        }
+        MLC_ASSIGN(std::vector<plan::Launch> launches, launches_of({function, &statement}, all, known));
+        for (plan::Launch& launch : launches) plan.launches.push_back(std::move(launch));
       }
       all.plans.push_back(std::move(plan));
     }
     return all;
+  }
+
+  // Networks repeat their blocks: a nest that does what one before it did is not lowered again.
+  Result<std::vector<plan::Launch>> launches_of(const Place& place, Lowered& all, LoweredNests& known) {
+    const nest::Statement& statement = *place.statement;
+    LoweredNest* same = nullptr;
+    nest::LoweringKey key;
+    if (statement.nest) {
+      key = nest::lowering_key(*place.function, *statement.nest);
+      auto [found, is_new] = known.try_emplace(std::to_string(rung_of(statement)) + ":" + key.text);
+      same = &found->second;
+      if (!is_new) {
+        std::unordered_map<uint32_t, uint32_t> here;
+        for (size_t k = 0; k < key.arrays.size(); ++k) here.emplace(same->arrays[k], key.arrays[k]);
+        std::vector<plan::Launch> launches = same->launches;
+        for (plan::Launch& launch : launches) {
+          for (loop::Param& param : launch.params)
+            if (param.role == loop::Role::Array) param.array = here.at(param.array), param.name = place.function->arrays[param.array].name;
+          take_place(launch, place, all);
+        }
+        return launches;
+      }
+    }
+    MLC_ASSIGN(std::vector<plan::Launch> launches, lower_statement(place, all));
+    if (same) *same = {std::move(key.arrays), launches};
+    return launches;
+  }
+
+  Result<std::vector<plan::Launch>> lower_statement(const Place& place, Lowered& all) {
+    const nest::Statement& statement = *place.statement;
+    auto lowered = lower::lower(ctx_, *place.function, statement, target_, expand_, rung_of(statement));
+    if (!lowered.ok()) return std::move(lowered).status().note(statement.source + " for " + target_.name);
+    std::vector<plan::Launch> launches;
+    for (loop::Kernel& kernel : *lowered) {
+      plan::Launch& launch = launches.emplace_back();
+      launch.params = kernel.params;
+      launch.tiles = kernel.tiles;
+      launch.scalars = lift_extents(ctx_, kernel);
+      auto [found, is_new] = all.entry_of.emplace(kernel_key(kernel), all.kernels.size());
+      launch.entry = found->second;
+      if (is_new) {
+        all.kernels.push_back(std::move(kernel));
+        all.users.emplace_back();
+      }
+      take_place(launch, place, all);
+    }
+    return launches;
+  }
+
+  static void take_place(plan::Launch& launch, const Place& place, Lowered& all) {
+    launch.statement = static_cast<uint32_t>(place.statement - place.function->body.data());
+    launch.source = place.statement->source;
+    all.users[launch.entry].push_back(place);
   }
 
   // Finds the next lowering whose frames are small enough, for all statements that have a kernel, compiling one alone.

@@ -1,5 +1,6 @@
 #include "packager/ir/context.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -23,7 +24,7 @@ uint64_t hash_of(const Expr& e, std::span<const Expr* const> args) {
   h = mix(h, std::bit_cast<uint64_t>(e.f));
   h = mix(h, reinterpret_cast<uintptr_t>(e.sym) ^ reinterpret_cast<uintptr_t>(e.dim) ^ reinterpret_cast<uintptr_t>(e.fold));
   for (const Expr* a : args) h = mix(h, a->id);
-  return h;
+  return h ^ h >> 32;  // tables take the low bits
 }
 
 bool same(const Expr& a, const Expr& b, std::span<const Expr* const> args) {
@@ -46,6 +47,35 @@ Scalar scalar_of(const Expr* e) { return {e->i, e->f}; }
 
 }  // namespace
 
+void NodeTable::insert(const Node* node) {
+  const auto put = [&](const Slot& slot) {
+    size_t at = slot.hash & (slots_.size() - 1);
+    while (slots_[at].node) at = (at + 1) & (slots_.size() - 1);
+    slots_[at] = slot;
+  };
+  if (++size_ * 2 > slots_.size()) {
+    std::vector<Slot> before(slots_.size() * 2);
+    before.swap(slots_);
+    for (const Slot& slot : before)
+      if (slot.node) put(slot);
+  }
+  put({node->hash, node});
+}
+
+std::span<const Expr* const> ArgumentStore::keep(std::span<const Expr* const> row) {
+  constexpr size_t kBlock = 4096;
+  if (row.empty()) return {};
+  if (row.size() > left_) {
+    left_ = std::max(row.size(), kBlock);
+    blocks_.push_back(std::make_unique<const Expr*[]>(left_));
+    end_ = blocks_.back().get() + left_;
+  }
+  const Expr** to = end_ - left_;
+  std::copy(row.begin(), row.end(), to);
+  left_ -= row.size();
+  return {to, row.size()};
+}
+
 Context::Context() : impl_(std::make_unique<Impl>(*this)) {
   static constexpr const char* kNames[] = {"sum", "prod", "min", "max", "any", "all", "last"};
   for (unsigned j = 0; j < 7; ++j) {
@@ -60,22 +90,15 @@ Context::~Context() = default;
 
 const Expr* Context::Impl::make(Expr proto, std::span<const Expr* const> arguments) {
   uint64_t h = hash_of(proto, arguments);
-  auto [first, last] = table.equal_range(h);
-  for (; first != last; ++first)
-    if (same(proto, *first->second, arguments)) return first->second;
+  if (const Node* known = table.find(h, [&](const Node& n) { return same(proto, n, arguments); })) return known;
   Node n;
   static_cast<Expr&>(n) = proto;
-  if (!arguments.empty()) {
-    args.emplace_back(arguments.begin(), arguments.end());
-    n.args = args.back();
-  } else {
-    n.args = {};
-  }
+  n.args = args.keep(arguments);
   n.id = static_cast<uint32_t>(nodes.size());
   n.hash = h;
   set_facts(n);
   nodes.push_back(n);
-  table.emplace(h, &nodes.back());
+  table.insert(&nodes.back());
   return &nodes.back();
 }
 

@@ -17,6 +17,7 @@ struct Node : Expr {
   bool data = false;      // made of a load or a fold: i64 arithmetic with it may wrap
   bool running = false;   // holds a Dim
   bool choice = false;    // holds a Select
+  bool extent = false;    // is_extent
   uint64_t hash = 0;
   mutable const Poly* poly = nullptr;
 };
@@ -33,14 +34,47 @@ Interval multiply(Interval a, Interval b);
 Interval interval_of(const Monomial& m);
 Interval interval_of(const Poly& p);
 
+// The nodes of a Context by structure: open addressing, as there are many and each is looked up often.
+class NodeTable {
+ public:
+  // The node of this hash for which `is_it` holds, or null.
+  template <class Test>
+  const Node* find(uint64_t hash, const Test& is_it) const {
+    for (size_t at = hash; ; ++at) {
+      const Slot& slot = slots_[at & (slots_.size() - 1)];
+      if (!slot.node || (slot.hash == hash && is_it(*slot.node))) return slot.node;
+    }
+  }
+  void insert(const Node* node);
+
+ private:
+  struct Slot {
+    uint64_t hash = 0;
+    const Node* node = nullptr;
+  };
+  std::vector<Slot> slots_ = std::vector<Slot>(1024);  // a power of two, at most half of them taken
+  size_t size_ = 0;
+};
+
+// Rows of arguments, which stay where they are and are given back together.
+class ArgumentStore {
+ public:
+  std::span<const Expr* const> keep(std::span<const Expr* const> row);
+
+ private:
+  std::vector<std::unique_ptr<const Expr*[]>> blocks_;
+  const Expr** end_ = nullptr;  // of the last block
+  size_t left_ = 0;             // in it
+};
+
 struct Context::Impl {
   explicit Impl(Context& c) : ctx(c) {}
   Context& ctx;
 
   // Storage. Deques: addresses stay.
   std::deque<Node> nodes;
-  std::deque<std::vector<const Expr*>> args;
-  std::unordered_multimap<uint64_t, const Node*> table;
+  ArgumentStore args;
+  NodeTable table;
   std::deque<ir::Sym> syms;
   std::unordered_map<std::string, const ir::Sym*> sym_by_name;
   std::deque<ir::Dim> dims;
@@ -75,6 +109,7 @@ struct Context::Impl {
   void normalise(Poly& p);
   const Expr* monomial(const Monomial& m);
   const Expr* index_binary(Op op, const Expr* a, const Expr* b);
+  const Expr* without_bits(Op op, const Expr* a, int64_t b);
   const Expr* floor_divide(const Expr* a, const Expr* b);
   const Expr* floor_modulo(const Expr* a, const Expr* b);
   const Expr* divide_constant(Poly p, int64_t c, bool modulo);

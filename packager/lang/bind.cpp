@@ -127,6 +127,12 @@ void Expander::bind_types() {
       if (inputs_[p][item].present)
         bind_type(op_.params[p].type.element, function_.arrays[inputs_[p][item].array].dtype,
                   "input " + item_name(op_.params[p], item));
+  for (const auto& v : op_.type_variables) {
+    if (v.fallback.empty() || types_.count(v.name)) continue;
+    const auto other = types_.find(v.fallback);
+    const auto fixed = other == types_.end() ? dtype_named(v.fallback) : other->second;
+    if (fixed) bind_type(v.name, *fixed, v.name + ", which no input says,");
+  }
 }
 
 std::optional<size_t> Expander::rank_of_pack(const std::string& name) {
@@ -326,7 +332,18 @@ void Expander::bind_dims() {
     todo = std::move(later);
   }
   bind_broadcasts();
+  bind_given_dims();
   solve_products(false);
+}
+
+// Dims that a clause sets to an attribute (`dim g = group`) are numbers of the call: known before any product is divided out. Divided
+// out of an extent that only the run knows, such a dim, and all that follows from it, would be a quotient instead of a number.
+void Expander::bind_given_dims() {
+  for (const auto& s : op_.body) {
+    if (s.kind != StmtKind::Dim || s.value->kind != NodeKind::Name) continue;
+    const AttrDecl* given = op_.attr(s.value->text);
+    if (given && attribute(*given).kind != Val::Kind::Absent) set_dim(s.names[0], attribute(*given), s.pos);
+  }
 }
 
 // Parameters with ~: a run of broadcasting dims between ordinary ones. Extents meet from the right.

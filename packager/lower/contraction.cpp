@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "packager/nest/contraction.h"
+
 namespace mlc::lower {
 
 using ir::Expr;
@@ -10,7 +12,7 @@ using ir::Op;
 
 namespace {
 
-// The only fold of what is written, if it is a plain sum of f32 products of two loads that may be evaluated at every point.
+// The only fold of what is written, if it is a plain sum in f32 of products of two loads that may be evaluated at every point.
 const Expr* the_sum(Facts& facts, const FlatNest& nest) {
   const Expr* value = nest.writes[0].value;
   const Expr* sum = nullptr;
@@ -20,11 +22,9 @@ const Expr* the_sum(Facts& facts, const FlatNest& nest) {
     only &= sum == nullptr;
     sum = e;
   });
-  if (!sum || !only || sum->fold->combiner->join != ir::Join::Sum || sum->type.dtype != DType::F32) return nullptr;
-  const Expr* product = sum->args[0];
-  if (product->op != Op::Mul) return nullptr;
-  for (const Expr* x : product->args)
-    if (x->op != Op::Load || x->args.size() != 1 || x->type.dtype != DType::F32) return nullptr;
+  if (!sum || !only || !nest::is_contraction(sum) || sum->type.dtype != DType::F32) return nullptr;
+  for (const Expr* factor : sum->args[0]->args)
+    if (factor->type.dtype != DType::F32 || nest::operand_load(factor)->args.size() != 1) return nullptr;
   return nest.folds_anywhere || !facts.needs_guard(sum) || is_unconditional(value, sum) ? sum : nullptr;
 }
 
@@ -79,8 +79,8 @@ std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest) {
   std::optional<Recognised> best;
   double best_rank = -1;
   for (int side = 0; side < 2; ++side) {
-    const Expr *a = sum->args[0]->args[static_cast<size_t>(1 - side)],
-               *b = sum->args[0]->args[static_cast<size_t>(side)];
+    const Expr *a = nest::operand_load(sum->args[0]->args[static_cast<size_t>(1 - side)]),
+               *b = nest::operand_load(sum->args[0]->args[static_cast<size_t>(side)]);
     if (!affine(ctx, facts, a->args[0], sum->fold->dims)) continue;
     for (const ir::Dim* n : nest.dims) {
       if (facts.depends(a, n) || !facts.depends(b, n)) continue;
@@ -210,7 +210,7 @@ Result<std::optional<Kernels>> packed(const Job& job, const FlatNest& nest, cons
   w.buffer = 1;
   w.dtype = DType::F32;
   w.address = place(ctx.dim(panel), ctx.dim(lane));
-  w.value = ctx.select(ctx.binary(Op::Lt, column, c.n->extent), source, ctx.number(0, DType::F32));
+  w.value = ctx.select(ctx.binary(Op::Lt, column, c.n->extent), ctx.cast(DType::F32, source), ctx.number(0, DType::F32));
   pack.writes.push_back(w);
   pack.params = {nest.params[c.b->array], workspace};
   pack.params[0].written = false;
@@ -225,6 +225,7 @@ Result<std::optional<Kernels>> packed(const Job& job, const FlatNest& nest, cons
   product.params.push_back(workspace);
   Expr panel_load = *c.b;
   panel_load.array = static_cast<uint32_t>(product.params.size() - 1);
+  panel_load.type = {DType::F32, 1};
   on_panels.b = ctx.raw(panel_load, {c.b->args[0]});  // the address itself comes from b_rest
   on_panels.b_rest = place(ctx.integer(0), ctx.integer(0));
   const Expr* per_panel = sixteen;

@@ -14,7 +14,7 @@ namespace mlc::lower {
 
 struct Contraction {
   const ir::Expr* fold = nullptr;        // the node in the value, replaced by the accumulators
-  const ir::Expr *a = nullptr, *b = nullptr;  // loads
+  const ir::Expr *a = nullptr, *b = nullptr;  // loads; elements that are not f32 are converted when they are read
   const ir::Dim* n = nullptr;
   const ir::Dim* m = nullptr;            // row dim of the tile; null: a single row
   const ir::Dim* m_outer = nullptr;      // next row dim, looped over inside a tile; may be null

@@ -55,7 +55,8 @@ DimSet Facts::bit(const ir::Dim* d) {
 
 const Facts::Fact& Facts::of(const Expr* root) {
   if (auto it = facts_.find(root); it != facts_.end()) return it->second;
-  ir::walk(root, [&](const Expr* e) {
+  // Extents are numbers that the plan works out: nothing is known of them, and they cost nothing.
+  ir::walk_past_extents(root, [&](const Expr* e) {
     if (facts_.contains(e)) return;
     Fact f;
     for (const Expr* a : e->args) {
@@ -87,7 +88,11 @@ const Facts::Fact& Facts::of(const Expr* root) {
         f.fold = true;
         break;
       }
-      default: f.cost += e->op >= Op::Exp && e->op <= Op::Erf ? 15 : 1;
+      default: {
+        // Floats below f32 are widened for every operation, and rounded after it.
+        const bool small = is_float(e->type.dtype) && bits_of(e->type.dtype) < 32;
+        f.cost += e->op >= Op::Exp && e->op <= Op::Erf ? 15 : small ? 5 : 1;
+      }
     }
     facts_[e] = f;
   });

@@ -380,10 +380,9 @@ class Gemm {
       const Expr* au = ctx_.mul(a_k, ctx_.integer(u));
       std::vector<const Expr*> b(g.vectors);
       for (unsigned j = 0; j < g.vectors; ++j)
-        b[j] = k_.b.let(loop::vec_load(ctx_, c_.b->array, {DType::F32, static_cast<uint16_t>(lanes_)},
-                                       ctx_.add(ctx_.add(b_at, bu), column_offset[j]), mask[j]));
+        b[j] = k_.b.let(operand(c_.b, lanes_, ctx_.add(ctx_.add(b_at, bu), column_offset[j]), mask[j]));
       for (unsigned r = lo; r < hi; ++r) {
-        const Expr* a = loop::vec_load(ctx_, c_.a->array, {DType::F32, 1}, ctx_.add(ctx_.add(a_at, au), row_offset[r]));
+        const Expr* a = operand(c_.a, 1, ctx_.add(ctx_.add(a_at, au), row_offset[r]), nullptr);
         a = loop::splat(ctx_, a, lanes_);
         if (!reached.empty())
           a = loop::vec_select(ctx_, reached[r], a, loop::splat(ctx_, ctx_.number(0, DType::F32), lanes_));
@@ -414,6 +413,13 @@ class Gemm {
     const Expr* whole = k_.b.let(ctx_.mul(ctx_.floordiv(count, ctx_.integer(unroll)), ctx_.integer(unroll)));
     loop_over(zero, whole, unroll);
     if (unroll > 1) loop_over(whole, count, 1);
+  }
+
+  // Elements of a factor in f32.
+  const Expr* operand(const Expr* load, unsigned lanes, const Expr* at, const Expr* mask) {
+    const auto count = static_cast<uint16_t>(lanes);
+    const Expr* elements = loop::vec_load(ctx_, load->array, {load->type.dtype, count}, at, mask);
+    return load->type.dtype == DType::F32 ? elements : ctx_.convert(Op::Cast, {DType::F32, count}, elements);
   }
 
   const Expr* total_of(const Group& g, unsigned r, unsigned j) {

@@ -584,7 +584,7 @@ class Machine {
 
 }  // namespace
 
-void run_block(const BlockProgram& p, std::vector<Tensor>& arrays, const Function& f, unsigned threads, Fault& fault) {
+void run_block(const BlockProgram& p, std::vector<Tensor>& arrays, const Function& f, unsigned threads, Deadline deadline, Fault& fault) {
   int64_t rows = 1;
   double work = 1;
   std::vector<size_t> outer;
@@ -628,10 +628,12 @@ void run_block(const BlockProgram& p, std::vector<Tensor>& arrays, const Functio
               rest /= p.extents[outer[k]];
             }
             machine.block(row, lane, std::min(machine.limit(), lanes - lane));
+            if (has_passed(deadline)) machine.own_.set_late();
           }
       if (machine.failed()) {
         std::lock_guard lock(mutex);
-        fault.set(machine.own_.bug, machine.own_.message);
+        if (machine.own_.late) fault.set_late();
+        else fault.set(machine.own_.bug, machine.own_.message);
         next = rows;
         return;
       }

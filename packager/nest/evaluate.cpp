@@ -187,6 +187,7 @@ struct ProcRun {
 
   bool go() {
     if (--steps == 0) at.fault.set(true, "procedure does not end");
+    at.watch_time();
     return !at.fault.failed;
   }
   // Recursion follows the nesting of the operator's text.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "packager/ir/numeric.h"
+#include "packager/nest/deadline.h"
 #include "packager/nest/nest.h"
 #include "packager/nest/tensor.h"
 
@@ -16,12 +17,17 @@ namespace mlc::nest {
 struct Fault {
   bool failed = false;
   bool bug = false;   // an access that was claimed to be proved
+  bool late = false;  // nothing is wrong but the time
   std::string message;
   void set(bool is_bug, std::string text) {
     if (failed) return;
     failed = true;
     bug = is_bug;
     message = std::move(text);
+  }
+  void set_late() {
+    late = late || !failed;
+    set(false, "it takes too long");
   }
 };
 
@@ -35,6 +41,7 @@ struct Evaluator {
   std::unordered_map<const ir::Dim*, int64_t> dims;
   std::unordered_map<int64_t, ir::Scalar> vars;
   Fault fault;
+  Deadline deadline = Deadline::max();
 
   ir::Scalar value(const ir::Expr* e);
   int64_t integer(const ir::Expr* e) { return value(e).i; }
@@ -49,6 +56,12 @@ struct Evaluator {
   void combine(const ir::Combiner* c, DType type, std::vector<ir::Scalar>& left, const std::vector<ir::Scalar>& right);
   std::vector<ir::Scalar> units(const ir::Combiner* c, DType type);
 
+  // Asks the clock now and then, since most steps take less time than that.
+  void watch_time() {
+    constexpr unsigned kStepsPerLook = 1024;
+    if (++steps_ % kStepsPerLook == 0 && has_passed(deadline)) fault.set_late();
+  }
+
   // Runs `body` for every point of `dims` in order, outer to inner, while nothing failed.
   template <class F>
   void for_points(const std::vector<const ir::Dim*>& over, F&& body) {
@@ -60,6 +73,7 @@ struct Evaluator {
     }
     while (!fault.failed) {
       body();
+      watch_time();
       size_t k = over.size();
       while (k > 0 && ++dims[over[k - 1]] == extents[k - 1]) dims[over[--k]] = 0;
       if (k == 0) break;
@@ -70,6 +84,7 @@ struct Evaluator {
  private:
   std::vector<ir::Scalar> fold(const ir::Expr* e);
   int depth_ = 0;
+  unsigned steps_ = 0;
 };
 
 // A proc at the present point of its dims; `steps` bounds all loops together.

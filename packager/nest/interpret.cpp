@@ -25,6 +25,7 @@ class Interpreter {
     at_.function = &f_;
     at_.arrays = &arrays_;
     at_.symbols = &symbols_;
+    at_.deadline = options.deadline;
   }
 
   // May be called again: a body runs many times. `around`: values of the symbols of the function around this one.
@@ -36,6 +37,7 @@ class Interpreter {
     MLC_RETURN_IF_ERROR(checks());
     for (size_t i = 0; i < f_.body.size(); ++i) {
       const Statement& s = f_.body[i];
+      if (has_passed(options_.deadline)) return too_late(s.source);
       MLC_RETURN_IF_ERROR(s.nest ? nest(s) : s.proc ? proc(s) : control(s));
       if (s.control) MLC_RETURN_IF_ERROR(checks());
       if (options_.after_statement && depth_ == 0) options_.after_statement(i, arrays_);
@@ -79,8 +81,11 @@ class Interpreter {
     return ok();
   }
 
+  static Status too_late(const std::string& where) { return Status(Code::Cancelled, "there was no time for more than what comes before '" + where + "'"); }
+
   Status failed(const std::string& where) {
     if (!at_.fault.failed) return ok();
+    if (at_.fault.late) return too_late(where);
     return Status(at_.fault.bug ? Code::Internal : Code::InputMismatch, where + ": " + at_.fault.message);
   }
 
@@ -220,7 +225,7 @@ class Interpreter {
     auto program = compile_block(f_, s, at_);
     if (!program.ok()) return std::move(program).status();
     unsigned threads = options_.threads ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
-    run_block(*program, arrays_, f_, threads, at_.fault);
+    run_block(*program, arrays_, f_, threads, options_.deadline, at_.fault);
     return failed(s.source);
   }
 
@@ -293,6 +298,7 @@ class Interpreter {
                     : c.kind == Control::Kind::Host   ? host(c)
                     : is_about_strings(c.kind)        ? strings(c)
                                                       : list(c);
+    if (status.code == Code::Cancelled) return too_late(s.source);
     return status.ok() ? ok() : std::move(status).note(s.source);
   }
 
@@ -335,6 +341,7 @@ class Interpreter {
     o.threads = options_.threads;
     o.point_by_point = options_.point_by_point;
     o.max_iterations = options_.max_iterations;
+    o.deadline = options_.deadline;
     o.host = options_.host;
     o.memory_limit = options_.memory_limit - std::min(used_, options_.memory_limit);
     return o;

@@ -3,7 +3,7 @@
 // Arithmetic is that of ir/expr.h: f32 in float per operation, f16 and bf16 computed in float and rounded, sums of f16
 // and bf16 accumulated in f32, in the order of the fold's dims. Layouts are ignored: arrays are row-major here.
 // A Checked index out of range, a While beyond its bound and a failed Check are errors that name the statement; so is
-// whatever a Control refuses, and a Loop that runs longer than `max_iterations`.
+// whatever a Control refuses, a Loop that runs longer than `max_iterations`, and (Cancelled) what is not done by `deadline`.
 #pragma once
 
 #include <functional>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "packager/nest/deadline.h"
 #include "packager/nest/nest.h"
 #include "packager/nest/tensor.h"
 
@@ -25,6 +26,7 @@ struct InterpretOptions {
   bool point_by_point = false; // every nest through the scalar evaluator: the oracle of the oracle
   uint64_t memory_limit = uint64_t{16} << 30;  // bytes of all arrays together
   uint64_t max_iterations = uint64_t{1} << 20;          // of one Loop
+  Deadline deadline = Deadline::max();
   std::unordered_map<const ir::Sym*, int64_t> symbols;  // those that no input shape tells
   HostService host;  // empty: there is no service
   // Called after each statement with the arrays by number; empty bytes where not computed yet.

@@ -51,13 +51,13 @@ Result<Tensor> insert(const std::vector<const Tensor*>& inputs) {
 }
 
 Result<Tensor> concat(const Control& c, const Tensor& list, const Array& result) {
-  const size_t rank = result.shape.size(), axis = static_cast<size_t>(c.axis);
+  const size_t rank = result.shape.size(), axis = c.set.axis;
   if (list.list_depth != 1) return refuse("only lists of arrays are concatenated");
   if (list.items.empty()) return refuse("an empty list is concatenated");
-  if (c.axis < 0 || axis >= rank) return refuse("axis " + std::to_string(c.axis) + " does not exist");
+  if (axis >= rank) return refuse("axis " + std::to_string(axis) + " does not exist");
   auto shape_of = [&](const Tensor& t) {
     std::vector<int64_t> shape = t.shape;
-    if (c.new_axis && axis <= shape.size()) shape.insert(shape.begin() + static_cast<long>(axis), 1);
+    if (c.set.new_axis && axis <= shape.size()) shape.insert(shape.begin() + static_cast<long>(axis), 1);
     return shape;
   };
   std::vector<int64_t> shape = shape_of(list.items[0]);
@@ -84,8 +84,8 @@ Result<Tensor> concat(const Control& c, const Tensor& list, const Array& result)
 }
 
 Result<Tensor> split(const Control& c, const Tensor& whole, const Tensor* lengths, const Array& result) {
-  const size_t axis = static_cast<size_t>(c.axis);
-  if (whole.list_depth != 0 || c.axis < 0 || axis >= whole.shape.size()) return refuse("axis " + std::to_string(c.axis) + " does not exist");
+  const size_t axis = c.set.axis;
+  if (whole.list_depth != 0 || axis >= whole.shape.size()) return refuse("axis " + std::to_string(axis) + " does not exist");
   const int64_t extent = whole.shape[axis];
   std::vector<int64_t> pieces;
   if (!lengths || lengths->shape.empty()) {
@@ -115,7 +115,7 @@ Result<Tensor> split(const Control& c, const Tensor& whole, const Tensor* length
     const size_t run = inner * static_cast<size_t>(n);
     for (size_t o = 0; o < outer && run; ++o) std::memcpy(piece.bytes.data() + o * run, whole.bytes.data() + o * stride + offset, run);
     offset += run;
-    if (c.new_axis) {
+    if (c.set.drop_axis) {
       if (n != 1) return refuse("a piece of " + std::to_string(n) + " has no single place to drop");
       piece.shape.erase(piece.shape.begin() + static_cast<long>(axis));
     }

@@ -92,7 +92,7 @@ struct Control {
     ListLength,  // list -> i64 []
     ListConcat,  // list -> array: the items along `axis`, which is a new one if `new_axis`
     // array, lengths (i64 [n], or i64 [] for equal pieces of which the last may be shorter; kNoArray: pieces of 1) ->
-    // list of pieces along `axis`, which is dropped from pieces of one element if `new_axis`
+    // list of pieces along `axis`, which is dropped from pieces of one element if `drop_axis`
     ListSplit,
     // Strings. Below the interface a string is a u64: its place in a table of the run in which every text is once, so
     // that equal texts have equal numbers; 0 is the empty text. Arrays and lists of DType::Str are inputs and outputs only
@@ -102,27 +102,41 @@ struct Control {
     StringsMake,  // text (u8 [bytes]), ends (i64 [n], not falling) -> u64 [n]: the pieces of the text
     StringConcat,  // two u64 arrays of one shape -> u64 array: one text behind the other
     // u64 array, separator (u64, one element; empty: runs of blanks) -> u64 array with one more axis, i64 array of the
-    // numbers of pieces. At most `axis` cuts per text.
+    // numbers of pieces. At most `max_cuts` cuts per text.
     StringSplit,
     // u64 array, table (as for StringMatch) -> as StringSplit: the longest pieces, from the left, that the table accepts; what
-    // stands between them if `new_axis`. Pieces of less than `axis` letters, and empty ones, are left out.
+    // stands between them if `between`. Pieces of less than `min_letters` letters, and empty ones, are left out.
     StringTokens,
-    // u64 [n], texts to leave out (u64 [k]) -> u64 [m]. `axis`: 1 lower, 2 upper, 0 no change; + 4: case counts.
+    // u64 [n], texts to leave out (u64 [k]) -> u64 [m], with `case_change`; `match_case`: case counts in the comparison.
     StringNormalize,
     StringMatch,       // u64 array, table (i32 [n], base/text.h: accepts) -> bool array
     StringRank,        // u64 array -> i64 array: how many of the different texts in it come before this one, byte by byte
     StringFromNumber,  // array of any numbers but small floats -> u64 array
-    NumberFromString,  // u64 array -> f64 array, or an i64 array if `new_axis`
+    NumberFromString,  // u64 array -> f64 array, or an i64 array if `integers`
     Host,  // arrays but strings... -> arrays: what `service` of the application makes of them, told `options` as well
   };
+  enum class CaseChange : uint8_t { None, Lower, Upper };  // numbered as in schema/plan.fbs
+
+  // What the operation is told beside its operands; each kind reads the fields that name it.
+  struct Settings {
+    uint32_t axis = 0;         // ListConcat, ListSplit
+    bool new_axis = false;     // ListConcat
+    bool drop_axis = false;    // ListSplit
+    uint32_t max_cuts = 0;     // StringSplit
+    uint32_t min_letters = 0;  // StringTokens
+    bool between = false;      // StringTokens
+    CaseChange case_change = CaseChange::None;  // StringNormalize
+    bool match_case = false;   // StringNormalize
+    bool integers = false;     // NumberFromString
+  };
+
   Kind kind = Kind::Read;
+  Settings set;
   std::vector<uint32_t> inputs, outputs;  // arrays of the function; kNoArray: absent, not wanted
   std::vector<const ir::Sym*> symbols;    // Read only
   // Their extents may contain symbols of the function around them, whose values they see.
   std::vector<std::unique_ptr<Function>> bodies;
   uint32_t carried = 0;  // Loop only
-  int64_t axis = 0;      // ListConcat, ListSplit, StringSplit, StringTokens, StringNormalize; not negative
-  bool new_axis = false; // ListConcat, ListSplit, StringTokens, NumberFromString
   std::string service, options;  // Host; no byte of the options is 0
 };
 

@@ -222,6 +222,27 @@ class Parser {
     }
     return ok();
   }
+  Status settings(Control::Settings& set) {
+    const auto numbered = [&](const char* word, uint32_t& out) -> Status {
+      if (!in_.accept(word)) return ok();
+      MLC_ASSIGN(const int64_t n, integer());
+      if (n < 0 || n > UINT32_MAX) return in_.error("'" + std::string(word) + "' takes a number of 0 to 4294967295");
+      out = static_cast<uint32_t>(n);
+      return ok();
+    };
+    MLC_RETURN_IF_ERROR(numbered("axis", set.axis));
+    set.new_axis = in_.accept("new");
+    set.drop_axis = in_.accept("drop");
+    MLC_RETURN_IF_ERROR(numbered("cuts", set.max_cuts));
+    MLC_RETURN_IF_ERROR(numbered("letters", set.min_letters));
+    set.between = in_.accept("between");
+    if (in_.accept("lower")) set.case_change = Control::CaseChange::Lower;
+    else if (in_.accept("upper")) set.case_change = Control::CaseChange::Upper;
+    set.match_case = in_.accept("match_case");
+    set.integers = in_.accept("integers");
+    return ok();
+  }
+
   Status control() {
     if (depth_ >= kMaxDepth) return in_.error("bodies are nested deeper than " + std::to_string(kMaxDepth));
     Statement s;
@@ -241,10 +262,7 @@ class Parser {
       if (n < 0 || static_cast<uint64_t>(n) > c.inputs.size()) return in_.error("a loop carries what it is given");
       c.carried = static_cast<uint32_t>(n);
     }
-    if (in_.accept("axis")) {
-      MLC_ASSIGN(c.axis, integer());
-    }
-    c.new_axis = in_.accept("new");
+    MLC_RETURN_IF_ERROR(settings(c.set));
     if (in_.accept("service")) {
       c.service = in_.next().text;
       c.options = in_.next().text;

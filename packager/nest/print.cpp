@@ -300,6 +300,24 @@ class Printer {
     return s;
   }
 
+  // What differs from the default, in the words of the plan's text.
+  static std::string settings(const Control::Settings& set) {
+    std::string s;
+    const auto number = [&](const char* word, uint32_t n) { if (n) s += " " + std::string(word) + " " + std::to_string(n); };
+    const auto flag = [&](const char* word, bool on) { if (on) s += " " + std::string(word); };
+    number("axis", set.axis);
+    flag("new", set.new_axis);
+    flag("drop", set.drop_axis);
+    number("cuts", set.max_cuts);
+    number("letters", set.min_letters);
+    flag("between", set.between);
+    flag("lower", set.case_change == Control::CaseChange::Lower);
+    flag("upper", set.case_change == Control::CaseChange::Upper);
+    flag("match_case", set.match_case);
+    flag("integers", set.integers);
+    return s;
+  }
+
   // Bodies are nested as deeply as they are; what is deeper than a function may be is not shown.
   std::string control(const Statement& st) {
     const Control& c = *st.control;
@@ -311,8 +329,7 @@ class Printer {
     std::string s = "control " + std::string(kControlKinds[static_cast<size_t>(c.kind)]) + " " + quoted(st.source) + " reads" +
                     operands(c.inputs) + " writes" + operands(c.outputs);
     if (c.carried) s += " carried " + std::to_string(c.carried);
-    if (c.axis) s += " axis " + std::to_string(c.axis);
-    if (c.new_axis) s += " new";
+    s += settings(c.set);
     if (c.kind == Control::Kind::Host) s += " service " + quoted(c.service) + " " + quoted(c.options);
     for (const ir::Sym* sym : c.symbols) s += " " + ir::print_sym(sym);
     for (const auto& body : c.bodies)

@@ -16,8 +16,7 @@ struct Step {
   std::vector<std::string> functions;              // segments and programs by name; they begin with the caller's name and "/"
   std::vector<uint32_t> inputs, outputs;           // values; kNoArray: absent, not wanted
   uint32_t carried = 0;
-  int64_t axis = 0;
-  bool new_axis = false;
+  Control::Settings set;
   std::string service, options;
   std::vector<int64_t> extents;                    // Host: of the results, one after the other; -1: the run tells
   std::string source;

@@ -85,9 +85,9 @@ Result<std::vector<Tensor>> split(const Control& c, const Tensor& whole, const T
     if (separator.empty()) {
       std::string_view rest = text, token;
       rows.emplace_back();
-      while (next_token(rest, table.data(), table.size(), c.new_axis, static_cast<uint64_t>(c.axis), token)) rows.back().emplace_back(token);
+      while (next_token(rest, table.data(), table.size(), c.set.between, c.set.min_letters, token)) rows.back().emplace_back(token);
     } else {
-      rows.push_back(pieces_of(text, separator[0], static_cast<uint64_t>(c.axis)));
+      rows.push_back(pieces_of(text, separator[0], c.set.max_cuts));
     }
     counts.push_back(static_cast<int64_t>(rows.back().size()));
     most = std::max(most, rows.back().size());
@@ -103,7 +103,8 @@ Result<std::vector<Tensor>> split(const Control& c, const Tensor& whole, const T
 }
 
 Result<Tensor> normalize(const Control& c, const Tensor& given, const Tensor& left_out) {
-  const bool exact = (c.axis & 4) != 0;
+  using CaseChange = Control::CaseChange;
+  const bool exact = c.set.match_case;
   MLC_ASSIGN(const auto texts, texts_of(given));
   MLC_ASSIGN(auto stop, texts_of(left_out));
   if (!exact)
@@ -111,7 +112,7 @@ Result<Tensor> normalize(const Control& c, const Tensor& given, const Tensor& le
   std::vector<std::string> kept;
   for (const std::string& text : texts) {
     if (std::find(stop.begin(), stop.end(), exact ? text : in_case(text, false)) != stop.end()) continue;
-    kept.push_back((c.axis & 3) == 0 ? text : in_case(text, (c.axis & 3) == 2));
+    kept.push_back(c.set.case_change == CaseChange::None ? text : in_case(text, c.set.case_change == CaseChange::Upper));
   }
   if (kept.empty()) kept.emplace_back();
   return numbers_of({static_cast<int64_t>(kept.size())}, kept);
@@ -218,10 +219,10 @@ Result<std::vector<Tensor>> run_strings(const Control& c, const std::vector<cons
       return std::vector<Tensor>{Tensor::of<uint8_t>(DType::Bool, first.shape, truths)};
     }
     case Kind::NumberFromString: {
-      Tensor out = Tensor::zeros(c.new_axis ? DType::I64 : DType::F64, first.shape);
+      Tensor out = Tensor::zeros(c.set.integers ? DType::I64 : DType::F64, first.shape);
       for (size_t k = 0; k < texts.size(); ++k) {
         std::byte* const to = out.bytes.data() + 8 * k;
-        if (c.new_axis ? !read_integer(texts[k], *reinterpret_cast<int64_t*>(to)) : !read_real(texts[k], *reinterpret_cast<double*>(to)))
+        if (c.set.integers ? !read_integer(texts[k], *reinterpret_cast<int64_t*>(to)) : !read_real(texts[k], *reinterpret_cast<double*>(to)))
           return refuse("'" + texts[k].substr(0, 100) + "' is no number");
       }
       return std::vector<Tensor>{std::move(out)};

@@ -494,18 +494,18 @@ class Verifier {
       case Kind::ListAt: good = counts(2, 2, 1, 0) && listed(0) && is_single(in[1], DType::I64) && item(out[0], in[0]); break;
       case Kind::ListLength: good = counts(1, 1, 1, 0) && listed(0) && (!out[0] || is_single(out[0], DType::I64)); break;
       case Kind::ListConcat:
-        good = counts(1, 1, 1, 0) && listed(0) && c.axis >= 0 && item(out[0], in[0]) && (!out[0] || static_cast<size_t>(c.axis) < out[0]->shape.size());
+        good = counts(1, 1, 1, 0) && listed(0) && item(out[0], in[0]) && (!out[0] || c.set.axis < out[0]->shape.size());
         break;
       case Kind::ListSplit:
-        good = counts(1, 2, 1, 0) && in[0] && !in[0]->list_depth && c.axis >= 0 && static_cast<size_t>(c.axis) < in[0]->shape.size() && item(in[0], out[0]);
+        good = counts(1, 2, 1, 0) && in[0] && !in[0]->list_depth && c.set.axis < in[0]->shape.size() && item(in[0], out[0]);
         break;
       case Kind::StringsIn: good = counts(1, 1, 1, 0) && strings(in[0], out[0]); break;
       case Kind::StringsOut: good = counts(1, 1, 1, 0) && strings(out[0], in[0]); break;
       case Kind::StringsMake: good = counts(2, 2, 1, 0) && array(0, DType::U8) && array(1, DType::I64); break;
       case Kind::StringConcat: good = counts(2, 2, 1, 0) && array(0, DType::U64) && array(1, DType::U64) && alike(in[0], in[1]); break;
-      case Kind::StringSplit: good = counts(2, 2, 2, 0) && array(0, DType::U64) && is_single(in[1], DType::U64) && c.axis >= 0; break;
-      case Kind::StringNormalize: good = counts(2, 2, 1, 0) && array(0, DType::U64) && array(1, DType::U64) && c.axis >= 0 && c.axis < 8; break;
-      case Kind::StringTokens: good = counts(2, 2, 2, 0) && array(0, DType::U64) && array(1, DType::I32) && c.axis >= 0; break;
+      case Kind::StringSplit: good = counts(2, 2, 2, 0) && array(0, DType::U64) && is_single(in[1], DType::U64); break;
+      case Kind::StringNormalize: good = counts(2, 2, 1, 0) && array(0, DType::U64) && array(1, DType::U64); break;
+      case Kind::StringTokens: good = counts(2, 2, 2, 0) && array(0, DType::U64) && array(1, DType::I32); break;
       case Kind::StringRank: good = counts(1, 1, 1, 0) && array(0, DType::U64); break;
       case Kind::StringMatch: good = counts(2, 2, 1, 0) && array(0, DType::U64) && array(1, DType::I32); break;
       case Kind::StringFromNumber: good = counts(1, 1, 1, 0) && in[0] && !in[0]->list_depth; break;

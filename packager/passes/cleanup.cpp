@@ -1,8 +1,7 @@
 // Dead statements, equal statements, and arrays that only rename another one.
 #include <algorithm>
-#include <map>
 
-#include "packager/ir/text.h"
+#include "packager/nest/key.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 
@@ -12,67 +11,35 @@ namespace {
 using ir::Op;
 
 // Reads of `from` become reads of `to`, whose elements are the same.
-void redirect(ir::Context& ctx, nest::Function& f, uint32_t from, uint32_t to) {
-  for (nest::Statement& s : f.body) {
+void redirect(ir::Context& ctx, nest::Function& f, Uses& uses, uint32_t from, uint32_t to) {
+  for (size_t reader : std::set<size_t>(uses.readers[from])) {
+    nest::Statement& s = f.body[reader];
     map_roots(s, [&](const Expr* root) {
       return replace_loads(ctx, root, from, [&](const Expr* e) { return ctx.load(to, e->type, {e->args.begin(), e->args.end()}, e->access); });
     });
     if (s.proc) std::replace(s.proc->reads.begin(), s.proc->reads.end(), from, to);
+    update_reads(uses, f, reader);
   }
 }
 
-// Text of a nest with its dims numbered and its results left out: equal texts, equal results.
+// Equal for statements of equal results; empty if it is not to be merged.
 std::string key_of(const nest::Nest& n) {
-  std::map<const ir::Dim*, std::string> numbers;
-  auto number = [&](const ir::Dim* d) -> std::string {
-    auto it = numbers.find(d);
-    if (it != numbers.end()) return it->second;
-    std::string name = "d" + std::to_string(numbers.size());
-    numbers.emplace(d, name);
-    return name;
-  };
-  std::string key;
-  for (const ir::Dim* d : n.dims) key += number(d) + ":" + ir::to_string(d->extent) + ",";
-  ir::Names names;
-  std::string extents;
-  names.dim = [&](const ir::Dim* d) {
-    bool fresh = !numbers.contains(d);
-    std::string name = number(d);
-    if (fresh) extents += name + ":" + ir::to_string(d->extent) + ",";
-    return name;
-  };
-  auto text = [&](const Expr* e) {
-    // Custom combiners of one name may differ: their identity is part of the key.
-    ir::walk(e, [&](const Expr* x) {
-      if (x->op == Op::Fold) extents += std::to_string(reinterpret_cast<uintptr_t>(x->fold->combiner)) + ",";
-    });
-    return ir::print(e, names);
-  };
-  if (n.where) key += "where " + text(n.where);
-  if (n.scan_dim) return {};
-  for (const nest::Write& w : n.writes) {
-    if (w.push) return {};
-    key += "|" + std::string(name_of(w.value->type.dtype)) + "[";
-    for (const Expr* e : w.index) key += text(e) + ",";
-    key += "]=" + text(w.value);
-    if (key.size() > 20000) return {};
-  }
-  return key + "|" + extents;
+  if (n.scan_dim || std::any_of(n.writes.begin(), n.writes.end(), [](const nest::Write& w) { return w.push; })) return {};
+  return nest::key_of(n, [](ir::StructureKey& key, uint32_t array) { key.number(array); });
 }
 
 bool merge_equal(ir::Context& ctx, nest::Function& f) {
   bool changed = false;
-  std::map<std::string, size_t> first;
+  Uses uses = uses_of(f);
+  std::unordered_map<std::string, size_t> first;
   for (size_t i = 0; i < f.body.size(); ++i) {
     const nest::Statement& s = f.body[i];
     if (!s.nest) continue;
-    Uses uses = changed ? uses_of(f) : Uses{};
     std::string key = key_of(*s.nest);
     if (key.empty()) continue;
     auto [it, fresh] = first.try_emplace(std::move(key), i);
     if (fresh) continue;
     const nest::Statement& other = f.body[it->second];
-    uses = uses_of(f);
     bool whole = true;
     for (size_t w = 0; w < s.nest->writes.size(); ++w) {
       uint32_t a = s.nest->writes[w].array, b = other.nest->writes[w].array;
@@ -81,7 +48,7 @@ bool merge_equal(ir::Context& ctx, nest::Function& f) {
     }
     if (!whole) continue;
     for (size_t w = 0; w < s.nest->writes.size(); ++w)
-      redirect(ctx, f, s.nest->writes[w].array, other.nest->writes[w].array);
+      redirect(ctx, f, uses, s.nest->writes[w].array, other.nest->writes[w].array);
     changed = true;
   }
   return changed;
@@ -164,9 +131,10 @@ bool read_through(ir::Context& ctx, nest::Function& f) {
       if (!possible) break;
     }
     if (!possible) continue;
-    for (size_t reader : uses.readers[y])
+    for (size_t reader : std::set<size_t>(uses.readers[y])) {
       map_roots(f.body[reader], [&](const Expr* root) { return replace_loads(ctx, root, y, composed); });
-    uses = uses_of(f);
+      update_reads(uses, f, reader);
+    }
     changed = true;
   }
   return changed;

@@ -48,18 +48,50 @@ bool computable(const nest::Function& f, const nest::Statement& s, double& work,
   return good;
 }
 
+// The statements `taken` of a function as one of their own, which has no other arrays: what is done about a few statements
+// must not cost what the whole function does.
+class Excerpt {
+ public:
+  Excerpt(ir::Context& ctx, nest::Function& whole, const std::vector<size_t>& taken, const std::vector<uint32_t>& results)
+      : ctx_(ctx), whole_(whole), taken_(taken) {
+    for (size_t i : taken) {
+      nest::renumber(ctx, whole.body[i], [this](uint32_t array) { return number_of(array); });
+      part_.body.push_back(std::move(whole.body[i]));
+    }
+    for (uint32_t result : results) part_.outputs.push_back(number_of(result));
+  }
+  // The statements return.
+  ~Excerpt() {
+    for (size_t k = 0; k < taken_.size(); ++k) {
+      nest::renumber(ctx_, part_.body[k], [this](uint32_t array) { return arrays_[array]; });
+      whole_.body[taken_[k]] = std::move(part_.body[k]);
+    }
+  }
+  Excerpt(const Excerpt&) = delete;
+  const nest::Function& function() const { return part_; }
+
+ private:
+  uint32_t number_of(uint32_t array) {
+    auto [found, is_new] = numbers_.emplace(array, static_cast<uint32_t>(arrays_.size()));
+    if (is_new) {
+      arrays_.push_back(array);
+      part_.arrays.push_back(whole_.arrays[array]);
+    }
+    return found->second;
+  }
+
+  ir::Context& ctx_;
+  nest::Function& whole_;
+  const std::vector<size_t>& taken_;
+  nest::Function part_;
+  std::vector<uint32_t> arrays_;  // by number in the part
+  std::unordered_map<uint32_t, uint32_t> numbers_;
+};
+
 // Computes the results of these statements; false if that does not work out.
-bool compute(nest::Function& f, const std::vector<size_t>& statements, const std::vector<uint32_t>& results) {
-  nest::Function part;
-  part.arrays = f.arrays;
-  std::vector<bool> needed(f.arrays.size(), false);
-  for (size_t i : statements) for (uint32_t a : read(f.body[i])) needed[a] = true;
-  for (size_t a = 0; a < part.arrays.size(); ++a)
-    if (!needed[a] && part.arrays[a].kind == nest::Array::Kind::Const) part.arrays[a].kind = nest::Array::Kind::Temp;
-  part.outputs = results;
-  for (size_t i : statements) part.body.push_back(std::move(f.body[i]));
-  auto values = nest::interpret(part, {});
-  for (size_t k = 0; k < statements.size(); ++k) f.body[statements[k]] = std::move(part.body[k]);
+bool compute(ir::Context& ctx, nest::Function& f, const std::vector<size_t>& statements, const std::vector<uint32_t>& results) {
+  const Excerpt excerpt(ctx, f, statements, results);
+  auto values = nest::interpret(excerpt.function(), {});
   if (!values.ok()) return false;
   for (size_t k = 0; k < results.size(); ++k) {
     auto bytes = std::make_shared<std::vector<std::byte>>(std::move((*values)[k].bytes));
@@ -127,7 +159,7 @@ Status fold_constants(ir::Context& ctx, nest::Function& f) {
     }
     if (work > kWork || output_bytes > input_bytes + kGrowth) continue;
     std::sort(group.begin(), group.end());
-    if (!compute(f, group, results)) continue;
+    if (!compute(ctx, f, group, results)) continue;
     for (size_t k : group) gone[k] = true;
   }
   std::vector<nest::Statement> kept;

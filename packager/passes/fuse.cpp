@@ -13,6 +13,7 @@
 // result is the same number by number. Arrays that are outputs or have other readers stay.
 #include <algorithm>
 
+#include "packager/nest/contraction.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 
@@ -49,9 +50,9 @@ Sites sites_of(const nest::Function& f, const nest::Statement& s, uint32_t y) {
       if (e->op == Op::Fold) inner *= estimate(e->fold->dims);
       for (const Expr* a : e->args) repeats[a] = std::max(repeats[a], inner);
       if (e->op == Op::Fold && e->fold->where) repeats[e->fold->where] = std::max(repeats[e->fold->where], inner);
-      if (e->op == Op::Fold && is_contraction(e))
-        for (const Expr* operand : e->args[0]->args)
-          if (operand->array == y) out.in_contraction = true;
+      if (nest::is_contraction(e))
+        for (const Expr* factor : e->args[0]->args)
+          if (nest::operand_load(factor)->array == y) out.in_contraction = true;
     }
     for (const Expr* e : order) {
       if (e->op != Op::Load || e->array != y) continue;
@@ -184,7 +185,7 @@ class Fuser {
     if (!plain_map(f_.body[i], p)) return false;
     uint32_t y = p.write->array;
     const auto& readers = uses_.readers[y];
-    if (uses_.output[y] || uses_.writers[y].size() != 1 || readers.empty() || readers.front() <= i) return false;
+    if (uses_.output[y] || uses_.writers[y].size() != 1 || readers.empty() || *readers.begin() <= i) return false;
     for (size_t r : readers)
       if (!f_.body[r].nest || f_.body[r].nest->scan_dim) return false;
     bool folds = passes::has_fold(p.write->value);
@@ -197,7 +198,7 @@ class Fuser {
       if (node_count(p.write->value, kMaxNodes) + nodes(f_.body[r]) > kMaxNodes) return false;
       if (arrays_of(f_.body[i], f_.body[r]) > kMaxArrays) return false;
     }
-    if (readers.size() == 1 && epilogue(readers[0], sites[0], p)) return true;
+    if (readers.size() == 1 && epilogue(*readers.begin(), sites[0], p)) return true;
     if (folds) return false;
     bool padding = is_padding(p.write->value);
     double evaluations = 0;
@@ -207,7 +208,7 @@ class Fuser {
     }
     double cost = cost_of(p.write->value);
     if (padding ? sites.size() > 2 : (evaluations - 1) * cost > 4 && evaluations > 1.05) return false;
-    for (size_t r : std::vector<size_t>(readers)) replace(r, y, p);
+    for (size_t r : std::set<size_t>(readers)) replace(r, y, p);
     return true;
   }
 
@@ -224,12 +225,11 @@ class Fuser {
   }
 
   void replace(size_t reader, uint32_t y, const PlainMap& p) {
-    const std::vector<uint32_t> before = read(f_.body[reader]);
     map_roots(f_.body[reader], [&](const Expr* root) {
       const Expr* e = replace_loads(ctx_, root, y, [&](const Expr* load) { return composed(ctx_, p, load); });
       return e == root ? root : bounds_from_padding(ctx_, e);
     });
-    update_reads(uses_, f_, reader, before);
+    update_reads(uses_, f_, reader);
   }
 
   static bool in_address(const nest::Statement& s, uint32_t y) {

@@ -1,6 +1,6 @@
 // Where arrays lie in memory. Inputs, outputs and everything not named here are row-major.
 //
-// Weights (constants multiplied in a contraction, f32), by the axes of the array:
+// Weights (constants multiplied in a contraction; f32, f16, bf16), by the axes of the array:
 //   one axis N indexed by map dims that the other operand does not know, one axis K indexed by a fold dim,
 //   further axes T by other fold dims      ->  T outermost, then [N/16][K][16]   panels; MatMul: [N/16][K][16]
 //   no axis N (depthwise: the channel indexes both operands)  ->  T outermost, channel innermost: [T][C]
@@ -19,6 +19,7 @@
 #include <numeric>
 
 #include "packager/ir/broadcast.h"
+#include "packager/nest/contraction.h"
 #include "packager/nest/names.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
@@ -82,7 +83,7 @@ bool roles_of(ir::Context& ctx, const nest::Nest& nest, const Expr* fold, const 
 
 bool weight_layout(const nest::Array& w, const Roles& r, nest::Layout& out) {
   size_t rank = w.shape.size();
-  if (w.dtype != DType::F32 || rank < 2) return false;
+  if ((w.dtype != DType::F32 && w.dtype != DType::F16 && w.dtype != DType::BF16) || rank < 2) return false;
   if (!std::all_of(w.shape.begin(), w.shape.end(), [](const Expr* e) { return e->is_const(); })) return false;
   auto piece = [](int axis, int64_t divisor = 1, int64_t extent = 0) { return nest::Piece{static_cast<uint8_t>(axis), divisor, extent}; };
   std::vector<bool> done(rank, false);
@@ -228,7 +229,7 @@ class Assigner {
       });
       for (const Expr* fold : folds) {
         double work = estimate(n.dims) * estimate(fold->fold->dims);
-        if (!(is_contraction(fold) && contraction(s, w, fold, work))) window(n, w, fold, work);
+        if (!(nest::is_contraction(fold) && contraction(s, w, fold, work))) window(n, w, fold, work);
       }
     }
   }
@@ -243,7 +244,7 @@ class Assigner {
   }
 
   bool contraction(nest::Statement& s, nest::Write& w, const Expr* fold, double work) {
-    const Expr *a = fold->args[0]->args[0], *b = fold->args[0]->args[1];
+    const Expr *a = nest::operand_load(fold->args[0]->args[0]), *b = nest::operand_load(fold->args[0]->args[1]);
     auto is_weight = [&](const Expr* l) { return f_.arrays[l->array].kind == nest::Array::Kind::Const; };
     if (is_weight(a) && !is_weight(b)) std::swap(a, b);
     Roles r;

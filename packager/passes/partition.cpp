@@ -274,8 +274,7 @@ class Partitioner {
     Step step;
     step.kind = c.kind;
     step.carried = c.carried;
-    step.axis = c.axis;
-    step.new_axis = c.new_axis;
+    step.set = c.set;
     step.service = c.service;
     step.options = c.options;
     if (c.kind == Control::Kind::Host)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "packager/nest/contraction.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 
@@ -37,11 +38,11 @@ class Scaler {
     const Expr*& value = f_.body[i].nest->writes[0].value;
     const Expr *fold = nullptr, *w = nullptr;
     ir::walk(value, [&](const Expr* e) {
-      if (is_contraction(e) && e->type.dtype == DType::F32) fold = fold ? nullptr : e;
+      if (nest::is_contraction(e) && e->type.dtype == DType::F32) fold = fold ? nullptr : e;
     });
     if (!fold) return;
     for (const Expr* l : fold->args[0]->args)
-      if (f_.arrays[l->array].kind == nest::Array::Kind::Const && l->access == ir::Access::Proved) w = w ? nullptr : l;
+      if (l->op == Op::Load && f_.arrays[l->array].kind == nest::Array::Kind::Const && l->access == ir::Access::Proved) w = w ? nullptr : l;
     if (!w || uses_.readers[w->array].size() != 1 || uses_.output[w->array]) return;
     // Axes of w that are a plain map dim of the nest: what A and B may depend on.
     channels_.clear();

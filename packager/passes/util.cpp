@@ -8,35 +8,38 @@ namespace mlc::passes {
 using ir::Op;
 
 const Expr* replace_loads(ir::Context& ctx, const Expr* root, uint32_t array, const std::function<const Expr*(const Expr*)>& with) {
-  for (;;) {
-    const Expr* found = nullptr;
-    ir::walk(root, [&](const Expr* e) {
-      if (!found && e->op == Op::Load && e->array == array) found = e;
-    });
-    if (!found) return root;
-    root = ctx.substitute(root, {{found, with(found)}});
+  std::vector<const Expr*> loads;  // arguments first
+  ir::walk(root, [&](const Expr* e) {
+    if (e->op == Op::Load && e->array == array) loads.push_back(e);
+  });
+  std::unordered_map<const Expr*, const Expr*> replacement;
+  for (const Expr* load : loads) {
+    std::vector<const Expr*> index(load->args.begin(), load->args.end());
+    if (!replacement.empty())
+      for (const Expr*& e : index) e = ctx.substitute(e, replacement);
+    replacement.emplace(load, with(ctx.load(array, load->type, std::move(index), load->access)));
   }
+  return loads.empty() ? root : ctx.substitute(root, replacement);
 }
 
 Uses uses_of(const nest::Function& f) {
   Uses u;
   u.writers.resize(f.arrays.size());
   u.readers.resize(f.arrays.size());
+  u.reads.resize(f.body.size());
   u.output.assign(f.arrays.size(), false);
   for (uint32_t o : f.outputs) u.output[o] = true;
   for (size_t i = 0; i < f.body.size(); ++i) {
     for (uint32_t a : written(f.body[i])) u.writers[a].push_back(i);
-    for (uint32_t a : read(f.body[i])) u.readers[a].push_back(i);
+    update_reads(u, f, i);
   }
   return u;
 }
 
-void update_reads(Uses& uses, const nest::Function& f, size_t s, const std::vector<uint32_t>& before) {
-  for (uint32_t a : before) std::erase(uses.readers[a], s);
-  for (uint32_t a : read(f.body[s])) {
-    auto& readers = uses.readers[a];
-    readers.insert(std::lower_bound(readers.begin(), readers.end(), s), s);
-  }
+void update_reads(Uses& uses, const nest::Function& f, size_t s) {
+  for (uint32_t a : uses.reads[s]) uses.readers[a].erase(s);
+  uses.reads[s] = read(f.body[s]);
+  for (uint32_t a : uses.reads[s]) uses.readers[a].insert(uses.readers[a].end(), s);
 }
 
 bool plain_map(const nest::Statement& s, PlainMap& out) {
@@ -107,11 +110,6 @@ double cost_of(const Expr* root) {
     }
   });
   return cost;
-}
-
-bool is_contraction(const Expr* fold) {
-  return fold->op == Op::Fold && fold->fold->combiner->join == ir::Join::Sum && fold->args[0]->op == Op::Mul &&
-         fold->args[0]->args[0]->op == Op::Load && fold->args[0]->args[1]->op == Op::Load;
 }
 
 size_t node_count(const Expr* root, size_t limit) {

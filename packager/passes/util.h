@@ -1,6 +1,7 @@
 // What several passes ask about a function.
 #pragma once
 
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -19,13 +20,17 @@ using nest::written;
 // Every load of `array` below root replaced by what `with` makes of it, innermost first (its result must not load it).
 const Expr* replace_loads(ir::Context& ctx, const Expr* root, uint32_t array, const std::function<const Expr*(const Expr*)>& with);
 
+// Who reads and writes what. A pass asks for it once and keeps it true, so that its work does not grow with the square of
+// the statements.
 struct Uses {
-  std::vector<std::vector<size_t>> writers, readers;  // statements, by array; ascending, distinct
+  std::vector<std::vector<size_t>> writers;  // statements, by array; ascending, distinct
+  std::vector<std::set<size_t>> readers;     // statements, by array
+  std::vector<std::vector<uint32_t>> reads;  // arrays, by statement; ascending, distinct
   std::vector<bool> output;
 };
 Uses uses_of(const nest::Function& f);
 // Statement `s` of `f` was rewritten and reads other arrays than before.
-void update_reads(Uses& uses, const nest::Function& f, size_t s, const std::vector<uint32_t>& before);
+void update_reads(Uses& uses, const nest::Function& f, size_t s);
 
 // A nest that writes one array, a value per element: no push, scan or condition, and the write index is plain dims (each
 // of the nest's once) and zeros. `axis_dim` has the dim of each axis, null where the index is 0.
@@ -42,7 +47,6 @@ double estimate(const Expr* extent);
 double estimate(const std::vector<const ir::Dim*>& dims);
 // Arithmetic below e, folds not included; transcendental functions count 15, divisions 4.
 double cost_of(const Expr* e);
-bool is_contraction(const Expr* fold);  // sum of a product of two loads
 // Operations below e; a transcendental function counts as what its text expands to, roughly.
 size_t node_count(const Expr* e, size_t limit);
 

@@ -44,14 +44,14 @@ class FunctionWriter {
       const bool is_typed = !step.is_call && step.kind == nest::Control::Kind::ListMake && step.inputs.empty();
       const bool is_host = !step.is_call && step.kind == nest::Control::Kind::Host;
       const nest::Program::Value* result = is_typed ? &program.values[step.outputs[0]] : nullptr;
-      const Settings set = settings_of(step);
+      const nest::Control::Settings& set = step.set;
       steps.push_back(CreateStep(out_, step_op(step), out_.CreateVector(callees), out_.CreateVector(step.inputs), out_.CreateVector(step.outputs),
                                  step.carried, set.axis, set.new_axis, out_.CreateString(step.source),
                                  static_cast<uint8_t>(result ? result->dtype : DType::None), result ? result->list_depth : uint8_t{0},
                                  is_host ? out_.CreateString(step.service) : 0,
                                  is_host ? out_.CreateString(step.options) : 0,
                                  is_host ? out_.CreateVector(results_of(step, program)) : 0, set.drop_axis, set.max_cuts, set.min_letters, set.between,
-                                 set.case_change, set.match_case, set.integers));
+                                 static_cast<fb::plan::CaseChange>(set.case_change), set.match_case, set.integers));
     }
     return CreateFunction(out_, out_.CreateString(function_.name), symbols_.num_symbols(),
                           out_.CreateVectorOfStructs(symbols_.instructions()), out_.CreateVector(checks_), out_.CreateVector(inputs),
@@ -94,29 +94,6 @@ class FunctionWriter {
       extent += value.rank;
     }
     return results;
-  }
-
-  // What a step is told beside its operands. In nest::Step two fields serve all kinds, here each meaning has its own.
-  struct Settings {
-    uint32_t axis = 0, max_cuts = 0, min_letters = 0;
-    bool new_axis = false, drop_axis = false, between = false, match_case = false, integers = false;
-    fb::plan::CaseChange case_change = CaseChange_None;
-  };
-  static Settings settings_of(const nest::Step& step) {
-    using Kind = nest::Control::Kind;
-    Settings out;
-    if (step.is_call) return out;
-    const auto number = static_cast<uint32_t>(step.axis);
-    if (step.kind == Kind::ListConcat) out.axis = number, out.new_axis = step.new_axis;
-    if (step.kind == Kind::ListSplit) out.axis = number, out.drop_axis = step.new_axis;
-    if (step.kind == Kind::StringSplit) out.max_cuts = number;
-    if (step.kind == Kind::StringTokens) out.min_letters = number, out.between = step.new_axis;
-    if (step.kind == Kind::StringNormalize) {
-      out.case_change = static_cast<fb::plan::CaseChange>(number & 3);
-      out.match_case = (number & 4) != 0;
-    }
-    if (step.kind == Kind::NumberFromString) out.integers = step.new_axis;
-    return out;
   }
 
   static StepOp step_op(const nest::Step& step) {
@@ -269,8 +246,8 @@ class FunctionWriter {
         MLC_ASSIGN(const uint32_t buffer, buffer_of(param.array));
         buffers.push_back(buffer);
       }
-      for (const ir::Sym* sym : launch.scalars) {
-        MLC_ASSIGN(const uint32_t symbol, symbols_.symbol_of(ctx_.sym(sym)));
+      for (const ir::Expr* scalar : launch.scalars) {
+        MLC_ASSIGN(const uint32_t symbol, symbols_.symbol_of(scalar));
         scalars.push_back(symbol);
       }
       MLC_ASSIGN(const uint32_t tiles, symbols_.symbol_of(launch.tiles));

@@ -1,14 +1,11 @@
 #include "runtime/cli/program_io.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
-#include <map>
 
 #include <CLI/CLI.hpp>
 
 #include "base/cli/columns.h"
-#include "base/nearest_name.h"
+#include "runtime/cli/made_up.h"
 #include "runtime/io/input_spec.h"
 #include "runtime/probe/probe.h"
 #include "schema/pipeline/pipeline.h"
@@ -26,91 +23,65 @@ uint64_t bytes_held(const HostTensor& t) {
   return bytes;
 }
 
-using Dims = std::map<std::string, int64_t>;
-
-Result<Dims> parse_dims(const std::vector<std::string>& given) {
-  Dims dims;
-  for (const std::string& text : given) {
-    const size_t equals = text.rfind('=');  // the name may be an expression
-    int64_t value = 0;
-    const char* end = text.data() + text.size();
-    const char* begin = equals == std::string::npos ? end : text.data() + equals + 1;
-    const auto r = std::from_chars(begin, end, value);
-    if (r.ec != std::errc() || r.ptr != end || value < 0)
-      return Status(Code::Usage, "--dim: '" + text + "' is not of the form NAME=N");
-    dims[text.substr(0, equals)] = value;
-  }
-  return dims;
-}
-
-// A made-up tensor for a port: named extents as given by --dim, else their smallest value but at least 1.
-Result<HostTensor> made_up(const MlcPort& port, const Dims& dims, bool random, uint64_t seed, InputMemory& memory) {
-  if (port.list_depth > 0)
-    return Status(Code::InputMismatch, 4001, std::string(port.name) + " is a list, which is not made up")
-        .hint("-i " + std::string(port.name) + "=FILE.npy for each item, in order");
-  if (port.dtype == MLC_STR)
-    return Status(Code::InputMismatch, 4001, std::string(port.name) + " takes strings, which are not made up")
-        .hint("-i " + std::string(port.name) + "=FILE.npy, an array of U or S elements, or =FILE.txt, a line for each");
-  std::vector<int64_t> shape;
-  for (uint32_t i = 0; i < port.rank; ++i) {
-    if (port.extents[i] >= 0) {
-      shape.push_back(port.extents[i]);
-    } else if (auto d = dims.find(port.dims[i]); d != dims.end()) {
-      shape.push_back(d->second);
-    } else if (port.max[i] < 0) {  // an expression: it follows from other extents
-      return Status(Code::InputMismatch, 4001, std::string(port.name) + ": extent '" + port.dims[i] + "' is not known")
-          .hint("--dim " + std::string(port.dims[i]) + "=N, or give an array");
-    } else {
-      shape.push_back(std::max<int64_t>(1, port.min[i]));
-    }
-  }
-  const auto dtype = static_cast<DType>(port.dtype);
-  MLC_ASSIGN(const uint64_t bytes, tensor_size(dtype, shape));
-  MLC_RETURN_IF_ERROR(memory.take_made_up(bytes, std::string(port.name) + " " + type_text(dtype, shape)));
-  MLC_ASSIGN(HostTensor t, HostTensor::zeros(dtype, std::move(shape)));
-  if (random) io::fill_random(t, seed);
-  return t;
-}
-
 // Bare arrays for the ports of a program.
 class RawInputs {
  public:
-  RawInputs(const OpenModel& model, const mlio::Target& target, Dims dims, InputMemory& memory)
-      : has_pipeline_(target.has_pipeline), dims_(std::move(dims)), memory_(memory) {
-    const uint32_t program = target.program;
-    for (uint32_t i = 0; i < mlio::program_at(model, program).num_inputs; ++i) ports_.push_back(mlio::port_at(model, program, false, i));
-    given_.resize(ports_.size());
+  static Result<RawInputs> of(const OpenModel& model, const mlio::Target& target, const std::vector<std::string>& dims,
+                              InputMemory& memory) {
+    MLC_ASSIGN(MadeUpInputs made_up, MadeUpInputs::of(model, target.program, dims));
+    return RawInputs(target.has_pipeline, std::move(made_up), memory);
   }
 
-  // Every --dim names a free extent of some input.
-  Status check_dims() const {
-    std::vector<std::string> known;
-    for (const MlcPort& p : ports_)
-      for (std::string& name : free_extents(p)) known.push_back(std::move(name));
-    for (const auto& [name, value] : dims_) {
-      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-      Status s(Code::Usage, "--dim: " + unknown_word("extent", name, known));
-      if (known.empty()) s.facts.emplace_back("all extents of the inputs are fixed");
-      for (const MlcPort& p : ports_) s.facts.push_back(std::string(p.name) + "   " + port_text(p));
-      return s;
-    }
+  // Whatever is given comes before what is made up, which fits it and fills the rest.
+  Status add_all(const std::vector<io::InputSpec>& specs, io::InputFiles& files) {
+    for (const io::InputSpec& spec : specs)
+      if (!is_made_up(spec)) MLC_RETURN_IF_ERROR(add(spec, files));
+    for (size_t i = 0; i < ports_.size(); ++i)
+      for (const HostTensor& t : given_[i]) made_up_.fit(ports_[i], t);
+    for (const io::InputSpec& spec : specs)
+      if (is_made_up(spec) && !spec.name.empty()) MLC_RETURN_IF_ERROR(make_up(spec));
+    for (const io::InputSpec& spec : specs)
+      if (is_made_up(spec) && spec.name.empty()) MLC_RETURN_IF_ERROR(make_up(spec));
     return ok();
   }
 
-  Status add(const io::InputSpec& spec, io::InputFiles& files) {
-    using Kind = io::InputSpec::Kind;
-    if (spec.kind == Kind::Random || spec.kind == Kind::Zeros) {
-      bool any = false;
-      for (size_t i = 0; i < ports_.size(); ++i) {
-        if (!spec.name.empty() ? spec.name != ports_[i].name : !given_[i].empty()) continue;
-        MLC_ASSIGN(HostTensor made, made_up(ports_[i], dims_, spec.kind == Kind::Random, i + 1, memory_));
-        given_[i].clear();
-        given_[i].push_back(std::move(made));
-        any = true;
-      }
-      return any || spec.name.empty() ? ok() : unknown(spec.name);
+  Result<std::vector<NamedTensor>> take() {
+    Status missing;
+    for (size_t i = 0; i < ports_.size(); ++i) {
+      if (!given_[i].empty() || ports_[i].list_depth > 0) continue;  // a list may be empty
+      if (missing.ok()) missing = Status(Code::InputMismatch, 4001, "inputs are missing");
+      missing.facts.push_back(std::string(ports_[i].name) + "   missing, expected " + port_text(ports_[i]));
     }
-    if (spec.kind == Kind::Number) return add_number(spec);
+    if (!missing.ok()) return std::move(missing).hint("-i NAME=FILE.npy, -i FILE.npz, or -i random");
+    std::vector<NamedTensor> out;
+    for (size_t i = 0; i < ports_.size(); ++i)
+      for (HostTensor& t : given_[i]) out.push_back({ports_[i].name, std::move(t)});
+    return out;
+  }
+
+ private:
+  RawInputs(bool has_pipeline, MadeUpInputs made_up, InputMemory& memory)
+      : has_pipeline_(has_pipeline), memory_(memory), made_up_(std::move(made_up)), ports_(made_up_.ports()), given_(ports_.size()) {}
+
+  static bool is_made_up(const io::InputSpec& spec) {
+    return spec.kind == io::InputSpec::Kind::Random || spec.kind == io::InputSpec::Kind::Zeros;
+  }
+
+  // The input of this name; without one, all that have nothing yet.
+  Status make_up(const io::InputSpec& spec) {
+    bool any = false;
+    for (size_t i = 0; i < ports_.size(); ++i) {
+      if (!spec.name.empty() ? spec.name != ports_[i].name : !given_[i].empty()) continue;
+      if (!given_[i].empty()) return given_twice(spec.name);
+      MLC_ASSIGN(HostTensor made, made_up_.make(i, spec.kind == io::InputSpec::Kind::Random, memory_));
+      given_[i].push_back(std::move(made));
+      any = true;
+    }
+    return any || spec.name.empty() ? ok() : unknown(spec.name);
+  }
+
+  Status add(const io::InputSpec& spec, io::InputFiles& files) {
+    if (spec.kind == io::InputSpec::Kind::Number) return add_number(spec);
     MLC_ASSIGN(io::LoadedInput loaded, io::load_input(spec, files, memory_.for_files()));
     for (const NamedTensor& t : loaded.tensors) memory_.take_files(bytes_held(t.tensor));
     if (loaded.tensors.empty()) memory_.take_files(loaded.bytes.size());
@@ -137,21 +108,6 @@ class RawInputs {
     return ok();
   }
 
-  Result<std::vector<NamedTensor>> take() {
-    Status missing;
-    for (size_t i = 0; i < ports_.size(); ++i) {
-      if (!given_[i].empty() || ports_[i].list_depth > 0) continue;  // a list may be empty
-      if (missing.ok()) missing = Status(Code::InputMismatch, 4001, "inputs are missing");
-      missing.facts.push_back(std::string(ports_[i].name) + "   missing, expected " + port_text(ports_[i]));
-    }
-    if (!missing.ok()) return std::move(missing).hint("-i NAME=FILE.npy, -i FILE.npz, or -i random");
-    std::vector<NamedTensor> out;
-    for (size_t i = 0; i < ports_.size(); ++i)
-      for (HostTensor& t : given_[i]) out.push_back({ports_[i].name, std::move(t)});
-    return out;
-  }
-
- private:
   // An input that takes strings and has none yet: of this name, or the first. A list of them takes an item each time.
   size_t input_for_lines(const std::string& name) const {
     for (size_t i = 0; i < ports_.size(); ++i)
@@ -196,6 +152,8 @@ class RawInputs {
     return place(spec.name, std::move(number));
   }
 
+  static Status given_twice(const std::string& name) { return Status(Code::InputMismatch, 4001, "input '" + name + "' is given twice"); }
+
   Status unknown(const std::string& name) const {
     Status s(Code::InputMismatch, 4001, "there is no input '" + name + "'");
     for (const MlcPort& p : ports_) s.facts.push_back(std::string(p.name) + "   " + port_text(p));
@@ -224,7 +182,7 @@ class RawInputs {
       // An array without a name is the first input that has none yet.
       const bool is_list = ports_[i].list_depth > 0;
       if (name.empty() ? !given_[i].empty() && !is_list : !is_called(ports_[i], name)) continue;
-      if (!given_[i].empty() && !is_list) return Status(Code::InputMismatch, 4001, "input '" + name + "' is given twice");
+      if (!given_[i].empty() && !is_list) return given_twice(name);
       given_[i].push_back(std::move(tensor));
       return ok();
     }
@@ -232,8 +190,8 @@ class RawInputs {
   }
 
   bool has_pipeline_;
-  Dims dims_;
   InputMemory& memory_;
+  MadeUpInputs made_up_;
   std::vector<MlcPort> ports_;
   std::vector<std::vector<HostTensor>> given_;  // one tensor, or the items of a list
 };
@@ -328,7 +286,7 @@ void add_input_options(CLI::App& app, InputOptions& o) {
   app.add_flag("--raw", o.raw, "feed arrays to the bare model, without the pipeline");
   app.add_option("--pipeline", o.pipeline, "which pipeline, where the file has several");
   app.add_option("--program", o.program, "which program to feed with --raw; default: main");
-  app.add_option("--dim", o.dims, "NAME=N: a free extent of what is made up");
+  app.add_option("--dim", o.dims, "NAME=N: a free extent of what is made up; default: as given arrays or the golden vector have it");
 }
 
 Result<mlio::Target> choose_target(const OpenModel& model, const InputOptions& o) {
@@ -349,22 +307,18 @@ Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const mlio:
   if (target.pipeline && !o.dims.empty())
     return Status(Code::Usage, "--dim: the pipeline makes arrays of the sizes that its inputs have").hint("--raw -i random");
   if (target.pipeline) return pipeline_inputs(target, specs, files, memory);
-  MLC_ASSIGN(Dims dims, parse_dims(o.dims));
-  RawInputs inputs(model, target, std::move(dims), memory);
-  MLC_RETURN_IF_ERROR(inputs.check_dims());
-  for (const io::InputSpec& spec : specs) MLC_RETURN_IF_ERROR(inputs.add(spec, files));
+  MLC_ASSIGN(RawInputs inputs, RawInputs::of(model, target, o.dims, memory));
+  MLC_RETURN_IF_ERROR(inputs.add_all(specs, files));
   return inputs.take();
 }
 
 Result<std::vector<NamedTensor>> make_up_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& o,
                                                 InputMemory& memory) {
-  MLC_ASSIGN(Dims dims, parse_dims(o.dims));
-  RawInputs inputs(model, target, std::move(dims), memory);
-  MLC_RETURN_IF_ERROR(inputs.check_dims());
+  MLC_ASSIGN(RawInputs inputs, RawInputs::of(model, target, o.dims, memory));
   io::InputSpec random;
   random.kind = io::InputSpec::Kind::Random;
   io::InputFiles none;
-  MLC_RETURN_IF_ERROR(inputs.add(random, none));
+  MLC_RETURN_IF_ERROR(inputs.add_all({random}, none));
   return inputs.take();
 }
 

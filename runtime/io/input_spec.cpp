@@ -1,6 +1,7 @@
 #include "runtime/io/input_spec.h"
 
 #include <algorithm>
+#include <cassert>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -274,6 +275,14 @@ void fill_random(HostTensor& t, uint64_t seed) {
     case DType::Bool: fill(t.as<uint8_t>(), [](uint64_t r) { return r >> 63; }); break;
     case DType::None: case DType::Str: break;
   }
+}
+
+void draw_from(Bytes elements, uint64_t seed, HostTensor& t) {
+  const size_t width = bytes_of(t.dtype);
+  assert(width > 0 && elements.size() >= width);
+  uint64_t state = seed;
+  for (size_t at = 0; at < t.data.size(); at += width)
+    std::memcpy(t.data.data() + at, elements.data() + next_random(state) % (elements.size() / width) * width, width);
 }
 
 }  // namespace mlc::io

@@ -1,7 +1,7 @@
 // The argument of `-i [NAME=]X` and what it stands for.
 //
 //   X = FILE | -          a file or stdin: image, audio, .npy, .npz, decided by its first bytes
-//   X = random | zeros    made up for the type and shape that the model wants
+//   X = random | zeros    made up for the type and shape that the model wants; without NAME, for all that is not given
 //   X = @FILE:TYPE[DIMS]  raw little-endian elements of exactly that size, "@t.bin:f32[1,3,224,224]"
 //   X = FILE.npz:ARRAY    one array of an archive
 //   NAME=NUMBER           for an input of one element: -12, 0.5, 1e-3, true, false
@@ -59,5 +59,7 @@ std::vector<std::string> paths_possible(std::string_view text);
 // Deterministic contents for `random`: floats uniform in [-1, 1), u8 0..255, other integers 0..9 (so that they are
 // valid in most index tables), bool 0 or 1. Equal seeds give equal bytes on every machine.
 void fill_random(HostTensor& tensor, uint64_t seed);
+// Each element is one of `elements`, which are of the tensor's type, at least one.
+void draw_from(Bytes elements, uint64_t seed, HostTensor& tensor);
 
 }  // namespace mlc::io

@@ -322,7 +322,6 @@ const Case kCases[] = {
     {"golden of entry 9", [](Manifest& m) { m.golden[0].entry = static_cast<format::GoldenEntry>(9); }, "entry 9"},
     {"golden longer than its shape", [](Manifest& m) { m.golden[0].inputs[0].ref.length = 12; }, "bytes, 16 expected"},
     {"golden without output", [](Manifest& m) { m.golden[0].outputs.clear(); }, "expects no output"},
-    {"method without golden", [](Manifest& m) { m.golden.pop_back(); }, "has no golden vector"},
     {"operator in weights", [](Manifest& m) { m.operators[0].text.segment = segment_named(m, "weights"); },
      "operator text expected"},
     {"needs a future feature", [](Manifest& m) { m.required = {17}; }, "format feature 17"},

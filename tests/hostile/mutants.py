@@ -7,6 +7,7 @@ import os
 import pathlib
 import resource
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,30 @@ SECONDS = float(os.environ.get("MLC_MUTANT_SECONDS", "2"))
 MEMORY = 4 << 30  # of address space; what is resident is limited by mlrun itself
 
 
-def models():
+def npy(path, values):
+    """A file of 64-bit integers."""
+    head = str({"descr": "<i8", "fortran_order": False, "shape": (len(values),)}).encode()
+    head += b" " * (63 - (10 + len(head)) % 64) + b"\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack(f"<{len(values)}q", *values))
+    return path
+
+
+def node_inputs(folder):
+    """Inputs that fit cases of the ONNX set: drawn ones would be refused before the mutated code is reached."""
+    numbers = npy(folder / "numbers.npy", [1, 2, 3, 4, 5, 6])
+    days = folder / "days.txt"
+    days.write_text("monday\ntuesday\nwednesday\nthursday\n")
+    return {
+        "test_loop11": ["trip_count=5", "cond=1", "y=-2"],
+        "test_loop13_seq": ["trip_count=5", "cond=1", "seq_empty=7"],
+        "test_sequence_insert_at_back": [f"sequence={numbers}", f"sequence={numbers}", f"tensor={npy(folder / 'three.npy', [7, 8, 9])}"],
+        "test_tfidfvectorizer_tf_uniandbigrams_skip5": ["random"],
+        "test_strnormalizer_export_monday_casesensintive_upper": [f"x={days}"],
+        "test_if_opt": ["random"],
+    }
+
+
+def models(folder):
     """Name, model, options of the build, input: pictures, arrays, strings and lists, control flow."""
     shared = ROOT.parent / "shared" / "models"
     digits = ROOT / "examples/digits"
@@ -32,10 +56,9 @@ def models():
     custom = ROOT / "examples/custom_operator"
     yield "faces", custom / "faces.onnx", ["--ops", custom / "ops"], ["--raw", "-i", "random"]
     nodes = pathlib.Path("/usr/share/libonnx-testdata/data/node")
-    for case in ("test_loop11", "test_loop13_seq", "test_sequence_insert_at_back", "test_tfidfvectorizer_tf_uniandbigrams_skip5",
-                 "test_strnormalizer_export_monday_casesensintive_upper", "test_if_opt"):
+    for case, inputs in node_inputs(folder).items():
         if (nodes / case / "model.onnx").exists():
-            yield case, nodes / case / "model.onnx", [], ["--raw", "-i", "random"]
+            yield case, nodes / case / "model.onnx", [], ["--raw", *(word for value in inputs for word in ("-i", value))]
     if (shared / "ppocr_cls.onnx").exists():
         yield "ppocr_cls", shared / "ppocr_cls.onnx", [], ["--raw", "-i", "random"]
 
@@ -68,7 +91,9 @@ def campaign(name, model, how, options, folder):
     code, text, _ = run("mlpack", *build, *how)
     if code != 0:
         return collections.Counter(), [f"{name}: not built: {text.decode(errors='replace').strip()}"]
-    _, good, _, _ = answer(original, options)
+    code, good, text, _ = answer(original, options)
+    if code != 0:
+        return collections.Counter(), [f"{name}: does not answer: {text.decode(errors='replace').strip()}"]
     subprocess.run([BIN / "mutants", original, folder, str(COUNT), str(SEED)], check=True)
     counts, bad, slowest = collections.Counter(), [], 0.0
     for n in range(COUNT):
@@ -89,7 +114,8 @@ def campaign(name, model, how, options, folder):
 
 def main():
     total, bad = collections.Counter(), []
-    for name, model, how, options in models():
+    inputs = pathlib.Path(tempfile.mkdtemp(prefix="mlc-mutants-"))
+    for name, model, how, options in models(inputs):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="mlc-mutants-"))
         try:
             counts, wrong = campaign(name, model, how, options, folder)
@@ -97,6 +123,7 @@ def main():
             bad += wrong
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(inputs, ignore_errors=True)
     print(f"{sum(total.values())} mutants, exit codes {dict(sorted(total.items(), key=str))}, {len(bad)} findings")
     for line in bad[:20]:
         print("FAIL ", line)

@@ -62,13 +62,14 @@ class NestMaker {
   }
 
   // y[m, n] = act(sum x[m, k] * w[k, n] + b[n]); w in panels.
-  void matmul(const Expr* M, const Expr* K, const Expr* N, bool panels = true, bool relu = true) {
-    uint32_t x = array("x", DType::F32, {M, K}), w = array("w", DType::F32, {K, N}), b = array("b", DType::F32, {N});
+  // Elements of 16 bits are summed in f32, as the operator language says.
+  void matmul(const Expr* M, const Expr* K, const Expr* N, bool panels = true, bool relu = true, DType factors = DType::F32) {
+    uint32_t x = array("x", factors, {M, K}), w = array("w", factors, {K, N}), b = array("b", DType::F32, {N});
     uint32_t y = output("y", DType::F32, {M, N});
     if (panels) f.arrays[w].layout.pieces = {{1, 16, 0}, {0, 1, 0}, {1, 1, 16}};
     auto m = dim("m", M), k = dim("k", K), c = dim("n", N);
     const Expr* sum =
-        fold(ir::Join::Sum, {k}, ctx.binary(ir::Op::Mul, load(x, {at(m), at(k)}), load(w, {at(k), at(c)})));
+        fold(ir::Join::Sum, {k}, ctx.binary(ir::Op::Mul, ctx.cast(DType::F32, load(x, {at(m), at(k)})), ctx.cast(DType::F32, load(w, {at(k), at(c)}))));
     const Expr* v = ctx.binary(ir::Op::Add, sum, load(b, {at(c)}));
     if (relu) v = ctx.binary(ir::Op::Max, v, ctx.number(0, DType::F32));
     map({m, c}, y, {at(m), at(c)}, v, "matmul");

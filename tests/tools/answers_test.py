@@ -4,7 +4,7 @@ import math
 import struct
 
 from mlrun_test import ask
-from onnx_file import model, node, port
+from onnx_file import model, node, port, tensor
 from tool_test import main
 
 FORMATS = {"f32": "f", "f64": "d", "f16": "e", "i32": "i", "i64": "q", "u8": "B", "bool": "?"}
@@ -94,6 +94,28 @@ def numbers_and_arrays_of_archives_are_inputs(t):
         answer = ask(t, "m.mlc", "-i", "x=y.npz:z", "-i", "s=2", "-i", "k=0", *words, code=6)
         assert "no array 'z'" in answer["message"] and answer["facts"] == ["it has y"], answer
 
+def what_is_drawn_fits_together(t):
+    """A mask is as long as what came before and what is new together; ids are rows of a table of two."""
+    nodes = [node("Gather", ["table", "ids"], ["new"]), node("Concat", ["past", "new"], ["all"], axis=0),
+             node("MatMul", ["mask", "all"], ["m"]), node("Mul", ["m", "scale"], ["y"])]
+    ports = [port("ids", "i64", ["S"]), port("past", "f32", ["P", 3]), port("mask", "f32", [1, "T"]), port("scale", "f32", [])]
+    table = tensor("table", "f32", [2, 3], struct.pack("<6f", *range(6)))
+    (t.dir / "m.onnx").write_bytes(model(nodes, ports, [port("y", "f32", [1, 3])], [table]))
+    t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "portable")
+
+    def y(*words):
+        return ask(t, "m.mlc", *words)["outputs"]["y"]["data"]
+    drawn = y("-i", "random")
+    assert any(drawn) and not any(y("-i", "zeros")), drawn
+    # What is given comes before what is drawn, in whatever order they are named; the rest stays as it was.
+    for words in (("random", "scale=0"), ("scale=0", "random"), ("mask=zeros", "random"), ("random", "mask=zeros")):
+        assert not any(y(*(word for w in words for word in ("-i", w)))), words
+    assert y("-i", "scale=2", "-i", "random") == [2 * v for v in y("-i", "random", "-i", "scale=1")]
+    # Extents that are known fit what is drawn beside them: 3 + 5 = 8.
+    words = ("-i", "random", "-i", feed(t, "i64", [1, 0, 1]).replace("x=", "ids="), "--dim", "P=5", "--dim", "T=8")
+    assert len(y(*words)) == 3
+    assert "given twice" in ask(t, "m.mlc", "-i", "random", "-i", "scale=1", "-i", "scale=2", code=6)["message"]
+
 if __name__ == "__main__":
-    main([arrays_of_any_length_are_complete, more_than_a_million_elements_are_left_out_of_stdout_and_said_to_be,
+    main([what_is_drawn_fits_together, arrays_of_any_length_are_complete, more_than_a_million_elements_are_left_out_of_stdout_and_said_to_be,
           every_type_has_its_values, numbers_and_arrays_of_archives_are_inputs])

@@ -115,7 +115,7 @@ def answers(t, fields):
 
     model, pipe = EXAMPLE / "digits.onnx", EXAMPLE / "pipeline.json"
     ask("build", model, "--pipeline", pipe, "-o", "d.mlc", "--target", "armv8-a,native")
-    ask("build", model, "-o", "u.mlc", "--target", "portable", "--no-sign", "--no-selftest", "--id", "a/b", "--model-version", "3")
+    ask("build", model, "-o", "u.mlc", "--target", "portable", "--no-sign", "--no-selftest", "--id", "a/b", "--model-version", "3", "--golden-time", 0)
     ask("build", model, "-o", "u.mlc", "--target", "x86-64-v9", code=2)
     ask("check", model, "--pipeline", pipe)
     ask("check", ROOT / "tests/tools/json_test.py", code=4)

@@ -298,8 +298,8 @@ Status GraphExpander::split_to_sequence(const Node& node, const Inputs& in) {
   if (has_split) { MLC_ASSIGN(lengths, position_array(*in[1], source)); }
   list->array = emit.array(name, a.dtype, {}, nest::Array::Kind::Temp, 1);
   nest::Control& control = emit.control(Kind::ListSplit, {whole.tensor.array, lengths}, {list->array});
-  control.axis = axis;
-  control.new_axis = drop;
+  control.set.axis = static_cast<uint32_t>(axis);
+  control.set.drop_axis = drop;
   give(node, 0, item_of(list));
   return ok();
 }
@@ -349,8 +349,8 @@ Status GraphExpander::concat_from_sequence(const Node& node, const Inputs& in) {
   Emit emit(ctx_, function_, source);
   const uint32_t out = emit.array(name, list.dtype, std::move(shape));
   nest::Control& control = emit.control(Kind::ListConcat, {list.array}, {out});
-  control.axis = axis;
-  control.new_axis = new_axis;
+  control.set.axis = static_cast<uint32_t>(axis);
+  control.set.new_axis = new_axis;
   give(node, 0, Item::of(out));
   return ok();
 }

@@ -92,7 +92,7 @@ struct GraphExpander::StringCall {
     shape.push_back(g.ctx_.sym(g.fresh_symbol(name(0) + ".pieces", 0, INT64_MAX)));
     const uint32_t pieces = emit.array(name(0), DType::Str, shape), counts = like(in[0]->tensor.array, DType::I64, name(1));
     nest::Control& c = emit.control(Kind::StringSplit, {in[0]->tensor.array, by.tensor.array}, {pieces, counts});
-    c.axis = cuts < 0 || cuts > UINT32_MAX ? UINT32_MAX : cuts;
+    c.set.max_cuts = cuts < 0 || cuts > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(cuts);
     g.give(node, 0, Item::of(pieces));
     g.give(node, 1, Item::of(counts));
     return ok();
@@ -102,11 +102,11 @@ struct GraphExpander::StringCall {
     MLC_RETURN_IF_ERROR(wants(1));
     const auto* action = attribute<std::string>(node, "case_change_action");
     const auto* stop = attribute<Texts>(node, "stopwords");
-    int64_t mode = 0;
-    if (action && *action == "LOWER") mode = 1;
-    else if (action && *action == "UPPER") mode = 2;
+    nest::Control::Settings set;
+    if (action && *action == "LOWER") set.case_change = nest::Control::CaseChange::Lower;
+    else if (action && *action == "UPPER") set.case_change = nest::Control::CaseChange::Upper;
     else if (action && *action != "NONE") return g.refuse(node, "case_change_action is '" + *action + "'");
-    if (int_attribute(node, "is_case_sensitive", 0)) mode |= 4;
+    set.match_case = int_attribute(node, "is_case_sensitive", 0) != 0;
     const size_t rank = array(0).shape.size();
     if (rank != 1 && rank != 2) return g.refuse(node, "the input is " + g.type_text(*in[0]) + ", [C] or [1, C] is expected");
     uint32_t words = in[0]->tensor.array;
@@ -122,7 +122,7 @@ struct GraphExpander::StringCall {
     MLC_ASSIGN(const Item stops, g.string_constant("", {static_cast<int64_t>(left_out.size())}, left_out));
     const std::string wish = rank == 1 ? name(0) : "";
     uint32_t out = emit.array(wish, DType::Str, {g.ctx_.sym(g.fresh_symbol(name(0) + ".kept", 1, INT64_MAX))});
-    emit.control(Kind::StringNormalize, {words, stops.tensor.array}, {out}).axis = mode;
+    emit.control(Kind::StringNormalize, {words, stops.tensor.array}, {out}).set = set;
     if (rank == 2) out = emit.with_first_axis(name(0), out);
     g.give(node, 0, Item::of(out));
     return ok();
@@ -338,7 +338,7 @@ Result<uint32_t> GraphExpander::numbers_of_text(uint32_t from, DType to, const s
   Emit emit(ctx_, function_, source);
   const auto shape = function_.arrays[from].shape;
   const uint32_t out = emit.array("", is_float(to) ? DType::F64 : DType::I64, shape);
-  emit.control(Kind::NumberFromString, {from}, {out}).new_axis = !is_float(to);
+  emit.control(Kind::NumberFromString, {from}, {out}).set.integers = !is_float(to);
   return text_call("ai.onnx", "Cast", 13, {out}, {{"to", to}}, source, name);
 }
 

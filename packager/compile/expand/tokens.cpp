@@ -35,8 +35,8 @@ Status GraphExpander::add_tokenizer(const Node& node, const Item& texts) {
   shape.push_back(ctx_.sym(fresh_symbol(name + ".tokens", 0, INT64_MAX)));
   const uint32_t tokens = emit.array("", DType::Str, shape), counts = emit.array("", DType::I64, counted);
   nest::Control& c = emit.control(nest::Control::Kind::StringTokens, {texts.tensor.array, states}, {tokens, counts});
-  c.axis = letters;
-  c.new_axis = separators && !by_letter;
+  c.set.min_letters = static_cast<uint32_t>(letters);
+  c.set.between = separators && !by_letter;
   MLC_ASSIGN(const Item words, string_constant("", {3}, {*padding, "\x02", "\x03"}));
   MLC_ASSIGN(const uint32_t out, text_call("mlc.strings", "Padded", 1, {tokens, counts, words.tensor.array}, {{"mark", int64_t{mark}}}, source, name));
   give(node, 0, Item::of(out));

@@ -184,7 +184,6 @@ TEST_CASE("The builder refuses what a reader would refuse, with the item named")
     CHECK_MESSAGE(bytes.status().message.find(expected) != std::string::npos, bytes.status().message);
   };
   refused([](auto& b) { b.manifest.model.id = "Sample"; }, "model id");
-  refused([](auto& b) { b.manifest.golden.clear(); }, "has no golden vector");
   refused([](auto& b) { b.manifest.variants.pop_back(); b.manifest.variants.pop_back(); }, "of family portable found");
   refused([](auto& b) { b.add_asset("../labels", "labels", bytes_of("x")); }, "plain file name");
   refused([](auto& b) { b.add_asset("labels.txt", "labels", bytes_of("x")); }, "assets");

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <set>
 
 #include "runtime/io/npy.h"
 #include "tests/unit/io/fixtures.h"
@@ -220,4 +221,12 @@ TEST_CASE("random contents repeat, differ by seed, and are finite in every type"
   auto ids = HostTensor::zeros(DType::I64, {500});
   fill_random(*ids, 4);
   for (int64_t v : ids->as<int64_t>()) CHECK((v >= 0 && v < 10));
+}
+
+TEST_CASE("elements are drawn from those that are known to be legal, all of them in time") {
+  const int16_t legal[] = {-3, 800, 1600};
+  auto t = HostTensor::zeros(DType::I16, {500});
+  draw_from(std::as_bytes(std::span(legal)), 1, *t);
+  std::set<int16_t> drawn(t->as<int16_t>().begin(), t->as<int16_t>().end());
+  CHECK(drawn == std::set<int16_t>(std::begin(legal), std::end(legal)));
 }

@@ -196,6 +196,21 @@ TEST_CASE("products of dims divide exactly or fail") {
   CHECK(says(failure(text, "A", {f32({5}, std::vector<float>(5))}, {{"group", int64_t{0}}}), "a factor is 0"));
 }
 
+TEST_CASE("a dim that an attribute gives stays a number beside an extent that only the run knows") {
+  const std::string text =
+      "op A@1(x: f32[(g, c)], w: f32[(g, m), c]) -> y: f32[(g, m)]\n  attr group: int = 1\n  dim g = group\n  y[(g, m)] = sum(x[(g, c)]*w[(g, m), c] for c)\n";
+  Expanded x;
+  Input free = f32({2}, {1, 2});
+  free.symbols = {"channels"};
+  const Result<lang::Library> library = parse(text);
+  REQUIRE(library.ok());
+  lang::Call call;
+  call.name = "A";
+  expand(x, *library, call, {free, f32({3, 2}, {1, 2, 3, 4, 5, 6})});
+  REQUIRE(x.status.ok());
+  CHECK(x.function.arrays[x.outputs[0].array].shape[0]->is_int(3));
+}
+
 TEST_CASE("attributes are checked by name, presence, type and length") {
   const std::string text =
       "op A@1(x: f32[i...]) -> y: f32[i...]\n  attr need: int; attr list: int[i] = 1; attr real: float = 0.5; attr m: {a, b} = a\n  y[i] = x[i] + need + total(list)\n";
@@ -207,6 +222,31 @@ TEST_CASE("attributes are checked by name, presence, type and length") {
   CHECK(says(failure(text, "A", x, {{"need", int64_t{1}}, {"needed", int64_t{1}}}), "unknown attribute 'needed'"));
   CHECK(says(failure(text, "A", x, {{"need", int64_t{1}}, {"m", std::string("c")}}), "attribute 'm' is 'c', expected one of a, b"));
   CHECK(says(failure(text, "A", x, {{"need", int64_t{1}}, {"list", std::vector<int64_t>{1, 2, 3}}}), "attribute 'list' has 3 values, expected 2"));
+}
+
+TEST_CASE("a type that no input says has its default") {
+  const std::string text = "op A@1<T: float, S: float = T, U: i8 | i16 = i16>(x: T[d], s: S[]?, u: U[]?) -> y: S[d], z: U[d]\n"
+                           "  y[d] = S(x[d]) + (present(s) ? s : S(0))\n  z[d] = U(x[d])\n";
+  auto types = [&](const std::vector<Input>& inputs) {
+    Expanded x;
+    expand_text(x, text, "A", inputs, {}, {true, true});
+    const auto y = run(x);
+    return std::pair(y[0].dtype, y[1].dtype);
+  };
+  CHECK(types({f32({1}, {1})}) == std::pair(DType::F32, DType::I16));
+  CHECK(types({f32({1}, {1}), data<double>(DType::F64, {}, {2})}) == std::pair(DType::F64, DType::I16));
+  CHECK(types({f32({1}, {1}), absent(), data<int8_t>(DType::I8, {}, {2})}) == std::pair(DType::F32, DType::I8));
+  const std::string narrow = "op A@1<T: num, S: float = T>(x: T[d], s: S[]?) -> y: T[d]\n  y[d] = x[d]\n";
+  CHECK(says(failure(narrow, "A", {i64({1}, {1}, false)}), "S, which no input says, has element type i64, expected float"));
+}
+
+TEST_CASE("attributes that are graphs are told from others") {
+  const std::string text = "op A@1(x: f32[d]) -> y: f32[d]\n  attr g: graph?; attr k: int = 0\n  t[d] = graph g(x)\n  y[d] = t[d] + (present(g) ? 1 : 0)\n";
+  const lang::GraphAttr same{[](const std::vector<lang::Value>& inputs) -> Result<std::vector<lang::Value>> { return inputs; }};
+  CHECK(floats(text, "A", {f32({1}, {5})}) == std::vector<float>{5});
+  CHECK(floats(text, "A", {f32({1}, {5})}, {{"g", same}}) == std::vector<float>{6});
+  CHECK(says(failure(text, "A", {f32({1}, {5})}, {{"g", int64_t{1}}}), "attribute 'g' is an int, expected a graph"));
+  CHECK(says(failure(text, "A", {f32({1}, {5})}, {{"k", same}}), "attribute 'k' is a graph, expected an int"));
 }
 
 TEST_CASE("an element type numbered 0 asks for the default") {

@@ -50,6 +50,22 @@ TEST_CASE("products of many sizes, weights in panels or as rows") {
   });
 }
 
+TEST_CASE("factors of 16 bits are converted in registers") {
+  on_targets([](const targets::Target& t) {
+    for (DType factors : {DType::F16, DType::BF16})
+      for (bool panels : {true, false})
+        for (auto [m, k, n] : {std::tuple{1, 40, 30}, {7, 16, 32}, {13, 5, 49}}) {
+          ir::Context ctx;
+          NestMaker maker(ctx);
+          maker.matmul(maker.n(m), maker.n(k), maker.n(n), panels, true, factors);
+          CAPTURE(m);
+          CAPTURE(k);
+          CAPTURE(n);
+          check_contraction(ctx, maker.f, t);
+        }
+  });
+}
+
 TEST_CASE("one kernel for all values of symbolic rows, depth and columns") {
   on_targets([](const targets::Target& t) {
     ir::Context ctx;

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "packager/ir/broadcast.h"
+#include "packager/nest/contraction.h"
 #include "packager/nest/print.h"
 #include "packager/nest/verify.h"
 #include "packager/passes/pack.h"
@@ -128,7 +129,7 @@ TEST_CASE_FIXTURE(Net, "a residual block becomes one nest per convolution, norma
     CHECK(folds == 1);
     // The contraction's weights lie in panels, taps outermost.
     walk(st.nest->writes[0].value, [&](const Expr* e) {
-      if (passes::is_contraction(e))
+      if (nest::is_contraction(e))
         for (const Expr* l : e->args[0]->args)
           if (fn.arrays[l->array].kind == Array::Kind::Const) {
             ++panels;
@@ -186,7 +187,7 @@ TEST_CASE_FIXTURE(Net, "padding becomes bounds of the sum") {
   INFO(print(fn));
   REQUIRE(fn.body.size() == 1);
   const Expr* value = fn.body[0].nest->writes[0].value;
-  REQUIRE(passes::is_contraction(value));
+  REQUIRE(nest::is_contraction(value));
   CHECK(value->fold->where != nullptr);
 }
 
@@ -285,6 +286,19 @@ TEST_CASE_FIXTURE(Net, "what is read by two convolutions is stored once, equal s
   size_t relus = 0;
   for (const Statement& s : fn.body) relus += s.source == "a" || s.source == "same";
   CHECK(relus == 1);
+}
+
+TEST_CASE_FIXTURE(Net, "statements that differ only far inside a large expression stay two") {
+  auto x = input("x", DType::F32, {k(4)});
+  auto large = [&](const std::string& name, double last) {
+    return map(name, {x}, [&](auto v) {
+      const Expr* e = v[0];
+      for (int n = 0; n < 24; ++n) e = ctx.binary(Op::Mul, e, e);  // as text longer than any that is printed
+      return ctx.binary(Op::Add, e, r(last));
+    });
+  };
+  finish(add("y", large("a", 1), map("b", {large("c", 2)}, [&](auto v) { return ctx.binary(Op::Mul, v[0], r(3)); })));
+  REQUIRE_OK(optimise());
 }
 
 TEST_CASE_FIXTURE(Net, "constants are computed, numbers replace single elements") {

@@ -28,9 +28,9 @@ void answer(const std::string& steps, Answered& out) {
   auto function = pipeline::expand_pipeline(out.ctx, *library, {}, parsed->pipelines[0]);
   REQUIRE_MESSAGE(function.ok(), (function.ok() ? "" : function.status().text()));
   out.function = std::move(function).value();
-  auto golden = compile::make_golden(out.function, true);
+  auto golden = compile::make_golden(out.function, {.takes_pictures = true});
   REQUIRE_MESSAGE(golden.ok(), (golden.ok() ? "" : golden.status().text()));
-  out.golden = std::move(golden).value();
+  out.golden = std::move(golden).value().vectors;
 }
 
 std::vector<std::string> names(const Answered& a) {

@@ -1,0 +1,114 @@
+"""Outputs of `mlrun` against those of ONNX Runtime, case by case.
+
+Allowed is 1e-3 of the largest value of an output; where arithmetic is coarse (half precision, quantised nets) as much as the type
+itself gives, or 1.5 times what ONNX Runtime differs from itself with and without its optimiser, whichever is more. A quantised
+classifier must also give the same top answer, unless ONNX Runtime does not agree with itself on it.
+"""
+import os
+import subprocess
+
+import numpy as np
+import onnxruntime
+
+TOLERANCE = {"f32": 1e-3, "f16": 4e-3, "bf16": 3e-2}
+
+
+def session(path, optimised=True):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def reference(path, given):
+    """A session whose optimiser does not break the model: now and then a rewrite of it fails on some shapes."""
+    best = session(path)
+    try:
+        best.run(None, given)
+    except onnxruntime.capi.onnxruntime_pybind11_state.OnnxRuntimeException:
+        return session(path, optimised=False)
+    return best
+
+
+def feeds(path):
+    with np.load(path, allow_pickle=True) as arrays:
+        return {name: arrays[name].astype(object) if arrays[name].dtype.kind == "U" else arrays[name] for name in arrays.files}
+
+
+def distance(want, have):
+    """Largest difference over the largest value; infinite where shapes, types of answer or places of non-finite values differ."""
+    want, have = np.asarray(want), np.asarray(have)
+    if want.shape != have.shape:
+        return float("inf"), f"shape {list(have.shape)}, expected {list(want.shape)}"
+    if want.size == 0:
+        return 0.0, ""
+    if want.dtype.kind not in "fiu":
+        wrong = float(np.mean(want.astype(str) != have.astype(str)))
+        return wrong, f"{wrong:.1%} of the values differ" if wrong else ""
+    want, have = want.astype(np.float64), have.astype(np.float64)
+    finite = np.isfinite(want)
+    if not (finite == np.isfinite(have)).all() or not (want[~finite & ~np.isnan(want)] == have[~finite & ~np.isnan(want)]).all():
+        return float("inf"), "not finite in other places"
+    if not finite.any():
+        return 0.0, ""
+    scale = max(float(np.abs(want[finite]).max()), 1e-30)
+    return float(np.abs(have[finite] - want[finite]).max()) / scale, ""
+
+
+def worst(names, want, have):
+    found = [(*distance(w, h), name) for name, w, h in zip(names, want, have)]
+    value, why, name = max(found, key=lambda f: f[0])
+    return value, f"{name}: {why}" if why else ""
+
+
+def same_top(want, have):
+    """Whether the first output names the same class for every row, where it looks like classes."""
+    want, have = np.asarray(want[0]), np.asarray(have[0])
+    return want.ndim != 2 or want.dtype.kind != "f" or want.shape != have.shape or bool((want.argmax(1) == have.argmax(1)).all())
+
+
+def answer_of(mlrun, container, given, work, names):
+    path = os.path.join(work, "answer.npz")
+    done = subprocess.run([mlrun, "run", container, "--raw", "-i", given, "-o", path, "--time-limit", "none"], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"mlrun: exit {done.returncode}: {done.stderr.strip()}")
+    with np.load(path, allow_pickle=True) as arrays:
+        return [arrays[name] for name in names]
+
+
+def compare(model, folder, container, mlrun):
+    """{difference, allowed, message}; message is empty where both cases agree."""
+    path = os.path.join(folder, "model.onnx")
+    has_kernels, names = model.form.precision != "bf16", output_names(path)
+    exact = model.form.precision == "f32" and not model.form.quantiser
+    result = {"difference": 0.0, "allowed": TOLERANCE[model.form.precision], "message": ""}
+    for number in (1, 2):
+        given = os.path.join(folder, f"case{number}.npz")
+        if has_kernels:
+            want = reference(path, feeds(given)).run(names, feeds(given))
+            itself = want if exact else session(path, optimised=False).run(names, feeds(given))
+        else:
+            with np.load(os.path.join(folder, f"answer{number}.npz")) as arrays:
+                want = itself = [arrays[name] for name in arrays.files]
+        have = answer_of(mlrun, container, given, folder, names)
+        allowed = TOLERANCE[model.form.precision]
+        if not exact:
+            allowed = max(allowed, 1.5 * worst(names, itself, want)[0])
+        found, why = worst(names, want, have)
+        if not found <= allowed and not exact:
+            found, why = min((found, why), worst(names, itself, have))
+        if not found <= result["difference"]:
+            result["difference"], result["allowed"] = found, allowed
+        if not found <= allowed:
+            result["message"] = f"case {number}: {found:.1e} of {allowed:.1e}" + (f", {why}" if why else "")
+        elif model.form.quantiser and same_top(want, itself) and not same_top(want, have):
+            result["message"] = f"case {number}: another top answer"
+    return result
+
+
+def output_names(path):
+    import onnx
+    return [value.name for value in onnx.load(path, load_external_data=False).graph.output]

@@ -1,0 +1,75 @@
+"""Golden vectors of a build: the user's own, drawn ones, and none."""
+import struct
+import zipfile
+
+from onnx_file import model, node, port, tensor
+from tool_test import main
+
+
+def npy(code, shape, data):
+    head = str({"descr": code, "fortran_order": False, "shape": shape}).encode()
+    head += b" " * (63 - (10 + len(head)) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + data
+
+
+def npz(path, **arrays):
+    with zipfile.ZipFile(path, "w") as z:
+        for name, array in arrays.items():
+            z.writestr(name + ".npy", npy(*array))
+
+
+def lookup(t):
+    """Rows of a table of four."""
+    table = tensor("table", "f32", [4, 2], struct.pack("<8f", *range(8)))
+    (t.dir / "m.onnx").write_bytes(model([node("Gather", ["table", "ids"], ["y"])], [port("ids", "i64", ["n"])], [port("y", "f32", ["n", 2])], [table]))
+
+
+def build(t, *args, **more):
+    return t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "portable", *args, **more)
+
+
+def the_users_own_vectors_are_in_the_file(t):
+    lookup(t)
+    npz(t.dir / "in.npz", ids=("<i8", (2,), struct.pack("<2q", 3, 1)))
+    npz(t.dir / "other.npz", ids=("<i8", (3,), struct.pack("<3q", 0, 0, 2)))
+    assert "2 vectors" in build(t, "--golden", "in.npz", "--golden", "other.npz").stdout
+    vectors = t.json("mlpack", "inspect", "m.mlc")["golden"]
+    assert [(v["name"], v["bindings"]) for v in vectors] == [("main/in", [2]), ("main/other", [3])], vectors
+    t.run("mlrun", "selftest", "m.mlc")
+
+
+def vectors_that_do_not_fit_are_refused(t):
+    lookup(t)
+    npz(t.dir / "type.npz", ids=("<i4", (2,), bytes(8)))
+    npz(t.dir / "name.npz", idx=("<i8", (2,), bytes(16)))
+    npz(t.dir / "far.npz", ids=("<i8", (1,), struct.pack("<q", 9)))
+    (t.dir / "text.npz").write_text("ids = 3")
+    for name, code, words in (("type.npz", 2, "'ids' is i32[2], the model takes i64[n]"), ("name.npz", 2, "unknown input 'idx', did you mean 'ids'?"),
+                              ("far.npz", 6, "index 9"), ("text.npz", 4, "numpy.savez"), ("none.npz", 3, "none.npz")):
+        done = build(t, "--golden", name, code=code)
+        assert words in done.stderr and name in done.stderr, done.stderr
+        assert not (t.dir / "m.mlc").exists()
+
+
+def a_build_without_vectors_says_why_and_so_does_its_file(t):
+    lookup(t)
+    done = build(t, "--golden-time", 0)
+    warning = "warning: no golden vector for 'main': there was no time"
+    assert done.stderr.startswith(warning) and "--golden in.npz" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert "no golden vectors" in done.stdout
+    answer = t.json("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "portable", "--golden-time", 0)
+    assert len(answer["warnings"]) == 1 and answer["selftest"]["vectors"] == 0, answer
+    assert "golden" in t.run("mlpack", "inspect", "m.mlc").stdout
+    assert t.json("mlpack", "inspect", "m.mlc")["golden"] == []
+    assert "no golden vectors" in t.run("mlrun", "selftest", "m.mlc", code=21).stderr
+
+
+def the_interface_says_which_values_an_input_takes(t):
+    lookup(t)
+    build(t)
+    ids = t.json("mlpack", "inspect", "m.mlc")["programs"][0]["inputs"][0]
+    assert ids["values"] == [0, 3], ids
+
+
+main([the_users_own_vectors_are_in_the_file, vectors_that_do_not_fit_are_refused, a_build_without_vectors_says_why_and_so_does_its_file,
+      the_interface_says_which_values_an_input_takes])

@@ -1,0 +1,160 @@
+// Inputs that fit what the model does with them.
+#include <algorithm>
+#include <set>
+
+#include "packager/compile/golden.h"
+#include "tests/unit/expand/support.h"
+
+using namespace mlc;
+using namespace mlc::expand_test;
+
+namespace {
+
+compile::GoldenSet golden_of(const Expanded& x, const compile::GoldenOptions& options = {}) {
+  REQUIRE_MESSAGE(x.status.ok(), x.status.text());
+  auto golden = compile::make_golden(x.function, options);
+  REQUIRE_MESSAGE(golden.ok(), (golden.ok() ? std::string() : golden.status().text()));
+  return std::move(golden).value();
+}
+
+compile::GoldenVector only_one(const Expanded& x) {
+  compile::GoldenSet set = golden_of(x);
+  REQUIRE_MESSAGE(set.vectors.size() == 1, set.missing);
+  return std::move(set.vectors[0]);
+}
+
+std::set<int64_t> different(const Tensor& t) {
+  const auto values = t.values<int64_t>();
+  return {values.begin(), values.end()};
+}
+
+// A table of this many rows, as a sum: initializers need a file.
+std::string rows(int n) {
+  const std::string extent = std::to_string(n);
+  return "%n = ai.onnx.Constant() { value_int = " + extent + " }\n%z = ai.onnx.Constant() { value_int = 0 }\n%o = ai.onnx.Constant() { value_int = 1 }\n"
+         "%range = ai.onnx.Range(%z, %n, %o)\n%table = ai.onnx.Cast(%range) { to = 1 }\n";
+}
+
+}  // namespace
+
+TEST_CASE("indices of a table are drawn from all of its rows") {
+  Expanded x("graph \"g\" { input %ids : i64[N, S]\n" + rows(50) + "%y = ai.onnx.Gather(%table, %ids)\noutput %y : f32[*] }");
+  const auto golden = only_one(x);
+  const auto ids = different(golden.inputs[0]);
+  CHECK(ids.size() > 10);
+  CHECK(*ids.begin() >= 0);
+  CHECK(*ids.rbegin() < 50);
+  const auto set = golden_of(x);
+  CHECK(set.ranges[0] == compile::Range{0, 49});
+}
+
+TEST_CASE("what lies between an input and an index is followed backwards") {
+  const auto range = [](const std::string& steps) {
+    Expanded x("graph \"g\" { input %ids : i64[3]\n" + rows(10) + steps + "%y = ai.onnx.Gather(%table, %i)\noutput %y : f32[*] }");
+    const auto set = golden_of(x);
+    REQUIRE_MESSAGE(set.vectors.size() == 1, set.missing);
+    return set.ranges[0];
+  };
+  CHECK(range("%c = ai.onnx.Constant() { value_int = 105 }\n%i = ai.onnx.Sub(%ids, %c)\n") == compile::Range{105, 114});
+  CHECK(range("%c = ai.onnx.Constant() { value_int = 3 }\n%i = ai.onnx.Mul(%ids, %c)\n") == compile::Range{0, 3});
+  CHECK(range("%a = ai.onnx.Cast(%ids) { to = 6 }\n%i = ai.onnx.Neg(%a)\n") == compile::Range{-9, 0});
+  CHECK(range("%c = ai.onnx.Constant() { value_int = 4 }\n%a = ai.onnx.Div(%ids, %c)\n%i = ai.onnx.Identity(%a)\n") == compile::Range{0, 39});
+}
+
+TEST_CASE("a sequence and what came before it are no longer than the table of positions") {
+  Expanded x("graph \"g\" { input %x : f32[B, S] input %past : f32[B, P]\n" + rows(20) + R"(
+    %xs = ai.onnx.Shape(%x) { start = 1, end = 2 }
+    %ps = ai.onnx.Shape(%past) { start = 1, end = 2 }
+    %all = ai.onnx.Add(%xs, %ps)
+    %end = ai.onnx.Squeeze(%all)
+    %positions = ai.onnx.Range(%z, %end, %o)
+    %y = ai.onnx.Gather(%table, %positions)
+    output %y : f32[*]
+  })");
+  const auto golden = only_one(x);
+  CHECK(golden.extents.at("S") + golden.extents.at("P") <= 20);
+  CHECK(golden.extents.at("S") + golden.extents.at("P") > 2);
+}
+
+TEST_CASE("places to scatter to lie in the array, and there are several") {
+  Expanded x(R"(graph "g" { input %x : f32[N] input %i : i64[M] input %u : f32[M]
+    %y = ai.onnx.ScatterElements(%x, %i, %u) output %y : f32[*] })");
+  const auto golden = only_one(x);
+  CHECK(golden.extents.at("N") > 1);
+  CHECK(different(golden.inputs[1]).size() > 1);
+}
+
+TEST_CASE("a shape that is an input is one that the array can take") {
+  Expanded x(R"(graph "g" { input %x : f32[N, 6] input %s : i64[2] %y = ai.onnx.Reshape(%x, %s) output %y : f32[*] })");
+  only_one(x);
+  Expanded cast(R"(graph "g" { input %x : f32[N, 3, 2] input %s : i32[2] %c = ai.onnx.Cast(%s) { to = 7 } %y = ai.onnx.Reshape(%x, %c) output %y : f32[*] })");
+  only_one(cast);
+}
+
+TEST_CASE("a slice between two inputs is not empty") {
+  Expanded x(R"(graph "g" { input %x : f32[N, 8] input %a : i64[2] input %b : i64[2] %y = ai.onnx.Slice(%x, %a, %b) output %y : f32[*] })");
+  CHECK(only_one(x).outputs[0].elements() > 0);
+}
+
+TEST_CASE("pairs of a row and a column are looked at one by one") {
+  Expanded x(R"(graph "g" { input %x : f32[1, S]
+    %z = ai.onnx.Constant() { value_int = 0 }
+    %o = ai.onnx.Constant() { value_int = 1 }
+    %shape = ai.onnx.Shape(%x)
+    %zeros = ai.onnx.ConstantOfShape(%shape)
+    %row = ai.onnx.Cast(%zeros) { to = 7 }
+    %xs = ai.onnx.Shape(%x) { start = 1, end = 2 }
+    %end = ai.onnx.Squeeze(%xs)
+    %range = ai.onnx.Range(%z, %end, %o)
+    %column = ai.onnx.Expand(%range, %shape)
+    %axis = ai.onnx.Constant() { value_ints = [2] }
+    %rows = ai.onnx.Unsqueeze(%row, %axis)
+    %columns = ai.onnx.Unsqueeze(%column, %axis)
+    %pairs = ai.onnx.Concat(%rows, %columns) { axis = 2 }
+    %y = ai.onnx.GatherND(%x, %pairs)
+    output %y : f32[*]
+  })");
+  CHECK(only_one(x).extents.at("S") == 32);
+}
+
+TEST_CASE("a loop without an end leaves the file without a vector, and is named") {
+  Expanded x(R"(graph "g" {
+    input %x : f32[2]
+    %t = ai.onnx.Constant() { value_int = 1 }
+    %go = ai.onnx.Cast(%t) { to = 9 }
+    %spin = ai.onnx.Loop(_, %go, %x) {
+      body = graph "b" {
+        input %i : i64[]
+        input %c : bool[]
+        input %v : f32[2]
+        %w = ai.onnx.Add(%v, %v)
+        output %c : bool[]
+        output %w : f32[2]
+      }
+    }
+    output %spin : f32[2]
+  })");
+  const auto set = golden_of(x, {.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(200)});
+  CHECK(set.vectors.empty());
+  CHECK_MESSAGE(set.missing.find("spin") != std::string::npos, set.missing);
+  CHECK(set.missing_time);
+}
+
+TEST_CASE("given inputs are taken as they are, and everything that does not fit is said") {
+  Expanded x(R"(graph "g" { input %x : f32[N, 2] input %y : f32[N, 2] %s = ai.onnx.Add(%x, %y) output %s : f32[*] })");
+  REQUIRE(x.status.ok());
+  const Tensor one = f32({2, 2}, {1, 2, 3, 4});
+  const auto set = golden_of(x, {.given = {{"in.npz", {{"x", one}, {"y", one}}}, {"in.npz", {{"x", one}, {"y", one}}}}});
+  REQUIRE(set.vectors.size() == 2);
+  CHECK(set.vectors[0].name == "in");
+  CHECK(set.vectors[1].name == "in 2");
+  CHECK(floats(set.vectors[0].outputs[0]) == std::vector<float>{2, 4, 6, 8});
+  const auto refused = compile::make_golden(x.function, {.given = {{"in.npz", {{"x", i64({2, 2}, {1, 2, 3, 4})}, {"yy", one}}}}});
+  REQUIRE(!refused.ok());
+  const std::string text = refused.status().text();
+  for (const char* words : {"in.npz", "unknown input 'yy', did you mean 'y'?", "'x' is i64[2, 2], the model takes f32[N, 2]", "input 'y' is missing: f32[N, 2] expected"})
+    CHECK_MESSAGE(text.find(words) != std::string::npos, text);
+  const auto apart = compile::make_golden(x.function, {.given = {{"in.npz", {{"x", one}, {"y", f32({1, 2}, {1, 2})}}}}});
+  REQUIRE(!apart.ok());
+  CHECK(apart.status().text().find("N is 2 elsewhere") != std::string::npos);
+}

@@ -1,0 +1,76 @@
+#include "packager/nest/key.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/support/nest_builder.h"
+
+using namespace mlc;
+using namespace mlc::ir;
+using namespace mlc::nest;
+using mlc::test::NestBuilder;
+
+namespace {
+
+struct Keys : NestBuilder {
+  // out[d] = value(x[d]) over a dim of its own.
+  uint32_t map(uint32_t x, int64_t n, const std::function<const Expr*(const Expr*)>& value) {
+    const uint32_t y = array("t" + std::to_string(fn.arrays.size()), DType::F32, {k(n)});
+    auto i = dim("i", n);
+    nest("map", {i}, {{y, {d(i)}, value(load(x, {d(i)}))}});
+    return y;
+  }
+  std::string merge_key(size_t s) {
+    return key_of(*fn.body[s].nest, [](StructureKey& key, uint32_t array) { key.number(array); });
+  }
+  LoweringKey lower_key(size_t s) { return lowering_key(fn, *fn.body[s].nest); }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(Keys, "nests that compute the same have one key, whatever their dims and results are called") {
+  auto x = input("x", DType::F32, {k(4)}), z = input("z", DType::F32, {k(4)});
+  auto twice = [&](const Expr* e) { return ctx.binary(Op::Mul, e, r(2)); };
+  map(x, 4, twice), map(x, 4, twice), map(z, 4, twice), map(x, 3, twice);
+  map(x, 4, [&](const Expr* e) { return ctx.binary(Op::Mul, e, r(3)); });
+  CHECK(merge_key(0) == merge_key(1));
+  CHECK(merge_key(0) != merge_key(2));  // another array
+  CHECK(merge_key(0) != merge_key(3));  // other extents
+  CHECK(merge_key(0) != merge_key(4));  // another number
+}
+
+TEST_CASE_FIXTURE(Keys, "nests that differ in nothing but their arrays are lowered once") {
+  auto x = input("x", DType::F32, {k(4)}), z = input("z", DType::F32, {k(4)}), longer = input("l", DType::F32, {k(5)});
+  auto twice = [&](const Expr* e) { return ctx.binary(Op::Mul, e, r(2)); };
+  auto y = map(x, 4, twice), w = map(z, 4, twice);
+  map(longer, 4, twice);
+  auto plus_x = [&](const Expr* e) { return ctx.binary(Op::Add, e, load(x, {k(0)})); };
+  map(x, 4, plus_x), map(z, 4, plus_x);
+  CHECK(lower_key(0).text == lower_key(1).text);
+  CHECK(lower_key(0).arrays == std::vector<uint32_t>{x, y});
+  CHECK(lower_key(1).arrays == std::vector<uint32_t>{z, w});
+  CHECK(lower_key(0).text != lower_key(2).text);  // the shape of an array is another
+  CHECK(lower_key(3).text != lower_key(4).text);  // one array twice is not two arrays
+}
+
+TEST_CASE_FIXTURE(Keys, "the order of a fold's dims counts") {
+  auto x = input("x", DType::F32, {k(3), k(3)});
+  auto y = output("y", DType::F32, {});
+  auto sum = [&](bool turned) {
+    auto a = dim("a", 3), b = dim("b", 3);
+    std::vector<const Dim*> dims{a, b};
+    if (turned) std::swap(dims[0], dims[1]);
+    return ctx.fold({ctx.builtin(Join::Sum), dims, nullptr}, {load(x, {d(a), d(b)})});
+  };
+  nest("s", {}, {{y, {}, sum(false)}}), nest("s", {}, {{y, {}, sum(false)}}), nest("s", {}, {{y, {}, sum(true)}});
+  CHECK(merge_key(0) == merge_key(1));
+  CHECK(merge_key(0) != merge_key(2));
+}
+
+TEST_CASE_FIXTURE(Keys, "the key of a value used over and over is as long as its graph") {
+  auto x = input("x", DType::F32, {k(4)});
+  map(x, 4, [&](const Expr* e) {
+    for (int n = 0; n < 60; ++n) e = ctx.binary(Op::Mul, ctx.binary(Op::Add, e, r(n + 1)), ctx.binary(Op::Sub, e, r(n + 1)));
+    return e;
+  });
+  CHECK(merge_key(0).size() < 20000);
+}
