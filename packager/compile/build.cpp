@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/counted.h"
 #include "packager/compile/expand.h"
 #include "packager/compile/golden.h"
 #include "packager/compile/pipelines.h"
@@ -228,8 +229,8 @@ class Build {
     report_.file_bytes = fs::file_size(options_.output_path);
     std::set<std::string> ops;
     for (const model::Node& node : model_.graph.nodes) ops.insert(node.domain + ":" + node.op);
-    report_.model_line = "opset " + std::to_string(model_.opsets.at("ai.onnx")) + ", " + std::to_string(model_.graph.nodes.size()) + " nodes, " +
-                         std::to_string(ops.size()) + " operators, " + million(weights_.num_parameters()) + " parameters";
+    report_.model_line = "opset " + std::to_string(model_.opsets.at("ai.onnx")) + ", " + mlc::counted(model_.graph.nodes.size(), "node") + ", " +
+                         mlc::counted(ops.size(), "operator") + ", " + million(weights_.num_parameters()) + " parameters";
     return ok();
   }
 

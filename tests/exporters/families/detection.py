@@ -2,24 +2,37 @@
 from registry import Example, add
 
 
-def spread(module, words, gain):
-    """Widens the last layers whose names hold one of the words, so that random scores are well apart and some pass the thresholds."""
+def spread(module, gains):
+    """Widens the last layers, by parts of their names, so that random scores are well apart and some pass the thresholds."""
     import torch
     with torch.no_grad():
         for name, parameter in module.named_parameters():
-            if any(word in name for word in words) and parameter.dim() > 1:
-                parameter.mul_(gain / parameter.std().clamp(min=1e-6) / parameter[0].numel() ** 0.5)
-            elif any(word in name for word in words):
-                parameter.zero_()
+            for word, gain in gains.items():
+                if word in name and parameter.dim() > 1:
+                    parameter.mul_(gain / parameter.std().clamp(min=1e-6) / parameter[0].numel() ** 0.5)
+                elif word in name:
+                    parameter.zero_()
 
 
-def of_torchvision(name, size, words, gain, outputs, **options):
+def settle(backbone, size):
+    """Normalises by what the random layers give: else a deep network answers nearly zero everywhere."""
+    import torch
+    norms = [m for m in backbone.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    for norm in norms:
+        norm.momentum = 1.0
+    with torch.no_grad():
+        backbone.train()(torch.rand(2, 3, size, size) * 4 - 2)
+    backbone.eval()
+
+
+def of_torchvision(name, size, gains, outputs, **options):
     def make():
         import torch
         import torchvision
         torch.manual_seed(3)
         module = getattr(torchvision.models.detection, name)(weights=None, weights_backbone=None, **options).eval()
-        spread(module, words, gain)
+        settle(module.backbone, size)
+        spread(module, gains)
 
         def call(m, image):
             (found,) = m([image])
@@ -97,23 +110,26 @@ def yolo():
                    {"image": {2: "height", 3: "width"}})
 
 
-RCNN = ("cls_logits", "cls_score", "bbox_pred")
+RCNN = {"cls": 4.0, "bbox_pred": 0.3}
+DENSE = {"cls_logits": 20.0, "bbox_reg": 0.3, "bbox_ctrness": 4.0}
 BOXES = ("boxes", "scores", "labels")
+SMALL = {"min_size": 128, "max_size": 160}
+FEW = {"rpn_pre_nms_top_n_test": 200, "rpn_post_nms_top_n_test": 50}
 TORCHVISION = [
-    ("faster r-cnn", "fasterrcnn_mobilenet_v3_large_320_fpn", 160, RCNN, 1.0, BOXES, {"min_size": 160, "max_size": 192}, "ts"),
-    ("faster r-cnn", "fasterrcnn_resnet50_fpn", 128, RCNN, 1.0, BOXES, {"min_size": 128, "max_size": 160, "rpn_pre_nms_top_n_test": 200, "rpn_post_nms_top_n_test": 50}, "ts.free"),
-    ("mask r-cnn", "maskrcnn_resnet50_fpn", 128, RCNN, 1.0, (*BOXES, "masks"), {"min_size": 128, "max_size": 160, "rpn_pre_nms_top_n_test": 200, "rpn_post_nms_top_n_test": 50}, "ts.free"),
-    ("keypoint r-cnn", "keypointrcnn_resnet50_fpn", 128, RCNN, 1.0, (*BOXES, "keypoints"), {"min_size": 128, "max_size": 160, "rpn_pre_nms_top_n_test": 200, "rpn_post_nms_top_n_test": 50}, "ts.free"),
-    ("retinanet", "retinanet_resnet50_fpn", 128, ("cls_logits", "bbox_reg"), 1.0, BOXES, {"min_size": 128, "max_size": 160, "num_classes": 11}, "ts.free"),
-    ("fcos", "fcos_resnet50_fpn", 128, ("cls_logits", "bbox_ctrness", "bbox_reg"), 1.0, BOXES, {"min_size": 128, "max_size": 160, "num_classes": 11}, "ts.free"),
-    ("ssd", "ssd300_vgg16", 300, ("classification_head",), 1.0, BOXES, {"num_classes": 5}, "ts"),
-    ("ssdlite", "ssdlite320_mobilenet_v3_large", 320, ("classification_head",), 1.0, BOXES, {"num_classes": 5}, "ts"),
+    ("faster r-cnn", "fasterrcnn_mobilenet_v3_large_320_fpn", 160, RCNN, BOXES, {"min_size": 160, "max_size": 192}, "ts"),
+    ("faster r-cnn", "fasterrcnn_resnet50_fpn", 128, RCNN, BOXES, SMALL | FEW, "ts.free"),
+    ("mask r-cnn", "maskrcnn_resnet50_fpn", 128, RCNN, (*BOXES, "masks"), SMALL | FEW, "ts.free"),
+    ("keypoint r-cnn", "keypointrcnn_resnet50_fpn", 128, RCNN, (*BOXES, "keypoints"), SMALL | FEW, "ts.free"),
+    ("retinanet", "retinanet_resnet50_fpn", 128, DENSE, BOXES, SMALL | {"num_classes": 11}, "ts.free"),
+    ("fcos", "fcos_resnet50_fpn", 128, DENSE, BOXES, SMALL | {"num_classes": 11}, "ts.free"),
+    ("ssd", "ssd300_vgg16", 300, {"classification_head": 4.0}, BOXES, {"num_classes": 5}, "ts"),
+    ("ssdlite", "ssdlite320_mobilenet_v3_large", 320, {"classification_head": 4.0}, BOXES, {"num_classes": 5}, "ts"),
 ]
-for architecture, name, size, words, gain, outputs, options, forms in TORCHVISION:
-    add("detection", architecture, name, of_torchvision(name, size, words, gain, outputs, **options), forms)
+for architecture, name, size, gains, outputs, options, forms in TORCHVISION:
+    add("detection", architecture, name, of_torchvision(name, size, gains, outputs, **options), forms)
 
-SMALL = dict(d_model=64, encoder_layers=1, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=128, decoder_ffn_dim=128, num_queries=20)
-add("detection", "detr", "detr", of_transformers("DetrForObjectDetection", "DetrConfig", 96, **SMALL, use_timm_backbone=False, use_pretrained_backbone=False), "ts.free dynamo")
+FEW_LAYERS = dict(d_model=64, encoder_layers=1, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=128, decoder_ffn_dim=128, num_queries=20)
+add("detection", "detr", "detr", of_transformers("DetrForObjectDetection", "DetrConfig", 96, **FEW_LAYERS, use_timm_backbone=False, use_pretrained_backbone=False), "ts.free dynamo")
 add("detection", "rt-detr", "rt_detr", of_transformers("RTDetrForObjectDetection", "RTDetrConfig", 128, d_model=64, encoder_hidden_dim=64, encoder_ffn_dim=128, decoder_layers=2,
                                                       decoder_ffn_dim=128, decoder_attention_heads=4, num_queries=20, decoder_in_channels=[64, 64, 64]), "ts dynamo")
 add("detection", "yolos", "yolos", of_transformers("YolosForObjectDetection", "YolosConfig", 64, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128,

@@ -41,19 +41,18 @@ def boosted(library, regression):
     return make
 
 
-def sentences():
-    def make():
-        import numpy as np
-        from skl2onnx import to_onnx
-        from skl2onnx.common.data_types import StringTensorType
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-        texts = ["the cat sat on the mat", "a dog barked at the cat", "birds sing and the bird sang", "dogs bark and cats purr"] * 4
-        model = make_pipeline(TfidfVectorizer(), LogisticRegression()).fit(texts, [0, 1, 2, 1] * 4)
-        made = to_onnx(model, initial_types=[("text", StringTensorType([None]))], options={id(model): {"zipmap": False}}, target_opset={"": 17, "ai.onnx.ml": 3})
-        return Direct(made, [{"text": np.array(texts[:2])}, {"text": np.array(["one bird and two dogs", "nothing here", "the mat"])}])
-    return make()
+def categories():
+    import numpy as np
+    from skl2onnx import to_onnx
+    from skl2onnx.common.data_types import StringTensorType
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder
+    rng = np.random.default_rng(0)
+    x = np.array(["red", "green", "blue", "a colour"], dtype=object)[rng.integers(0, 4, (60, 2))]
+    model = make_pipeline(OneHotEncoder(handle_unknown="ignore"), LogisticRegression()).fit(x, (x[:, 0] == "red").astype(int) + (x[:, 1] == "blue"))
+    made = to_onnx(model, initial_types=[("colours", StringTensorType([None, 2]))], options={id(model): {"zipmap": False}}, target_opset={"": 17, "ai.onnx.ml": 3})
+    return Direct(made, [{"colours": x[:2].astype(str)}, {"colours": np.array([["red", "blue"], ["unheard of", "green"], ["blue", "a colour"]])}])
 
 
 def lazy(module, name, *scaler, **options):
@@ -91,4 +90,4 @@ for architecture, name, estimator, regression in ESTIMATORS:
 for library in ("lightgbm", "xgboost"):
     for regression in (False, True):
         add("tabular", library, f"{library}_{'regressor' if regression else 'classifier'}", boosted(library, regression), "direct")
-add("tabular", "tf-idf", "tfidf_logistic", sentences, "direct")
+add("tabular", "categories", "onehot_logistic", categories, "direct")
