@@ -12,8 +12,9 @@ using ir::Op;
 
 namespace {
 
-// The only fold of `value`, if it is a plain sum in f32 of products of two loads that may be evaluated at every point.
-const Expr* the_sum(Facts& facts, const Expr* value) {
+// The only fold of what is written, if it is a plain sum in f32 of products of two loads that may be evaluated at every point.
+const Expr* the_sum(Facts& facts, const FlatNest& nest) {
+  const Expr* value = nest.writes[0].value;
   const Expr* sum = nullptr;
   bool only = true;
   ir::walk(value, [&](const Expr* e) {
@@ -24,7 +25,7 @@ const Expr* the_sum(Facts& facts, const Expr* value) {
   if (!sum || !only || !nest::is_contraction(sum) || sum->type.dtype != DType::F32) return nullptr;
   for (const Expr* factor : sum->args[0]->args)
     if (factor->type.dtype != DType::F32 || nest::operand_load(factor)->args.size() != 1) return nullptr;
-  return !facts.needs_guard(sum) || is_unconditional(value, sum) ? sum : nullptr;
+  return nest.folds_anywhere || !facts.needs_guard(sum) || is_unconditional(value, sum) ? sum : nullptr;
 }
 
 const Expr* coefficient(ir::Context& ctx, const Expr* e, const ir::Dim* d) {
@@ -72,7 +73,7 @@ std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest) {
   if (nest.writes.size() != 1 || nest.writes[0].push || nest.scan_dim || nest.where) return std::nullopt;
   const FlatWrite& w = nest.writes[0];
   Facts facts;
-  const Expr* sum = the_sum(facts, w.value);
+  const Expr* sum = the_sum(facts, nest);
   if (!sum) return std::nullopt;
 
   std::optional<Recognised> best;

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "packager/ir/broadcast.h"
+#include "packager/lower/body.h"
 #include "packager/lower/facts.h"
 
 namespace mlc::lower {
@@ -86,8 +87,32 @@ const Expr* flatten(ir::Context& ctx, const nest::Function& f, Params& params, c
   });
 }
 
+namespace {
+
+// Whether all that `fold` reads is in range where its condition holds.
+bool in_range_alone(ir::Context& ctx, const nest::Function& f, const Expr* fold) {
+  const std::vector<const Expr*> given = conjuncts(ctx, fold->fold->where);
+  bool all = true;
+  if (fold->fold->where) ir::walk(fold->fold->where, [&](const Expr* e) { all &= e->op != Op::Load; });
+  for (const Expr* body : fold->args)
+    ir::walk(body, [&](const Expr* e) {
+      all &= e->op != Op::Fold;
+      if (!all || e->op != Op::Load) return;
+      const std::vector<const Expr*> index(e->args.begin(), e->args.end());
+      all = e->access != Access::Checked && (in_range(ctx, index, f.arrays[e->array].shape) ||
+                                             ir::proves(ctx, range_condition(ctx, index, f.arrays[e->array].shape), given));
+    });
+  return all;
+}
+
+}  // namespace
+
 Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::Nest& nest) {
   FlatNest flat;
+  for (const nest::Write& w : nest.writes)
+    ir::walk(w.value, [&](const Expr* e) {
+      if (e->op == Op::Fold && flat.folds_anywhere) flat.folds_anywhere = in_range_alone(ctx, f, e);
+    });
   Params params(f);
   flat.dims = nest.dims;
   if (nest.where) flat.where = flatten(ctx, f, params, nest.where);

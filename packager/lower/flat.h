@@ -31,6 +31,9 @@ struct FlatNest {
   const ir::Dim* scan_dim = nullptr;
   const ir::Combiner* scan_combiner = nullptr;
   bool scan_exclusive = false, scan_reverse = false;
+  // Every fold of the values is in range under its own condition alone: it may be evaluated where the arm of a select that
+  // it stands in is not taken.
+  bool folds_anywhere = true;
   std::vector<loop::Param> params;
 };
 

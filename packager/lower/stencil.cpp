@@ -132,7 +132,7 @@ class Stencil {
     if (!fold_ || !fits || fold_->args.size() != 1) return false;
     Join j = fold_->fold->combiner->join;
     if (j != Join::Sum && j != Join::Max && j != Join::Min) return false;
-    return is_unconditional(value, fold_) && !facts().has_fold(fold_->args[0]);
+    return (n_.folds_anywhere || is_unconditional(value, fold_)) && !facts().has_fold(fold_->args[0]);
   }
 
   // Rows of outputs run along the next dim in memory; the one after it counts the rows.

@@ -282,8 +282,9 @@ class Assigner {
         if (!moving || channel < 0) return;
         vote(l->array, channel, work);
         if (w.index.size() != l->args.size()) return;
-        for (size_t k = 0; k < w.index.size(); ++k)
-          if (w.index[k] == l->args[static_cast<size_t>(channel)]) vote(w.array, static_cast<int>(k), work);
+        const Expr* at = l->args[static_cast<size_t>(channel)];
+        for (size_t k = 0; k < w.index.size(); ++k)  // of a concatenation: behind other channels
+          if (w.index[k] == at || (at->op == Op::Dim && ir::depends_on(w.index[k], at))) vote(w.array, static_cast<int>(k), work);
       });
   }
 

@@ -71,17 +71,19 @@ std::vector<Step> steps() {
   return all;
 }
 
-// Optimises and lowers; the kernels of the statement with the sum, none if it is not needed (z xor z).
+// Optimises and lowers; the last kernel of each statement with a sum: none if it is not needed (z xor z).
 std::vector<loop::Kernel> product_kernels(Chain& chain, const targets::Target& target) {
   chain.finish();
   const Status optimised = passes::run(chain.ctx, chain.f);
   REQUIRE_MESSAGE(optimised.ok(), optimised.text());
-  const auto product = std::find_if(chain.f.body.begin(), chain.f.body.end(), has_fold);
-  if (product == chain.f.body.end()) return {};
-  CHECK(std::none_of(product + 1, chain.f.body.end(), has_fold));
-  auto kernels = lower::lower(chain.ctx, chain.f, *product, target, expand_math);
-  REQUIRE_MESSAGE(kernels.ok(), (kernels.ok() ? "" : kernels.status().text()));
-  return std::move(*kernels);
+  std::vector<loop::Kernel> found;
+  for (const nest::Statement& s : chain.f.body) {
+    if (!has_fold(s)) continue;
+    auto kernels = lower::lower(chain.ctx, chain.f, s, target, expand_math);
+    REQUIRE_MESSAGE(kernels.ok(), (kernels.ok() ? "" : kernels.status().text()));
+    found.push_back(std::move(kernels->back()));
+  }
+  return found;
 }
 
 // Statements that add to a sum: as many in a kernel that takes its sums from registers as without an epilogue.
@@ -115,9 +117,9 @@ void check(Chain& chain, const Product& p, const std::string& title, const targe
   chain.finish();
   if (numbers) want = nest::interpret(chain.f, chain.inputs, {.threads = 1});
   const auto kernels = product_kernels(chain, target);
-  if (!kernels.empty()) {
-    CHECK_MESSAGE(kernels.back().schedule.find(p.schedule) == 0, p.name, ", ", title, " by ", kernels.back().schedule, "\n", nest::print(chain.f));
-    CHECK_MESSAGE(additions(kernels.back().body) == additions_alone(p, target), p.name, ", ", title, " computes its sum again");
+  for (const loop::Kernel& kernel : kernels) {
+    CHECK_MESSAGE(kernel.schedule.find(p.schedule) == 0, p.name, ", ", title, " by ", kernel.schedule, "\n", nest::print(chain.f));
+    CHECK_MESSAGE(additions(kernel.body) == additions_alone(p, target), p.name, ", ", title, " computes its sum again");
   }
   if (!numbers) return;
   REQUIRE_MESSAGE(want.ok(), (want.ok() ? "" : want.status().text()));
@@ -172,4 +174,65 @@ TEST_CASE("chains of three operators after a product, each operator in several")
       check(chain, p, title, target(turn), turn % 2 == 0, true);
     }
   }
+}
+
+TEST_CASE("epilogues of several operands: requantisation, masks, residuals, gates, padding, concatenation") {
+  const std::vector<std::pair<std::string, std::function<void(Chain&, const Product&)>>> epilogues = {
+      {"requantised",
+       [](Chain& c, const Product&) {
+         c.node("QuantizeLinear", {c.value(), c.constant(DType::F32, {}, 0.25), c.constant(DType::U8, {}, 100)});
+         c.node("DequantizeLinear", {c.value(), c.constant(DType::F32, {}, 0.25), c.constant(DType::U8, {}, 100)});
+       }},
+      {"quantised", [](Chain& c, const Product&) { c.node("QuantizeLinear", {c.value(), c.constant(DType::F32, {}, 0.25), c.constant(DType::I8, {}, -3)}); }},
+      {"masked", [](Chain& c, const Product&) { c.node("Where", {c.like(DType::Bool), c.value(), c.constant(DType::F32, {}, -8)}); }},
+      {"masked out", [](Chain& c, const Product&) { c.node("Where", {c.like(DType::Bool), c.like(DType::F32), c.value()}); }},
+      {"clipped", [](Chain& c, const Product&) { c.node("Clip", {c.value(), c.constant(DType::F32, {}, -1), c.constant(DType::F32, {}, 2)}); }},
+      {"residual, leaky",
+       [](Chain& c, const Product&) {
+         c.node("Add", {c.like(DType::F32), c.value()});
+         c.node("LeakyRelu", {c.value()}, {{"alpha", 0.125}});
+       }},
+      {"leaky, residual",
+       [](Chain& c, const Product&) {
+         c.node("LeakyRelu", {c.value()}, {{"alpha", 0.125}});
+         c.node("Add", {c.value(), c.like(DType::F32)});
+       }},
+      {"gated by its own sigmoid",
+       [](Chain& c, const Product&) {
+         const uint32_t z = c.value();
+         c.node("Sigmoid", {z});
+         c.node("Mul", {z, c.value()});
+       }},
+      {"gated by another product",
+       [](Chain& c, const Product& p) {
+         const uint32_t z = c.value();
+         c.product(p);
+         c.node("Sigmoid", {c.value()});
+         c.node("Mul", {z, c.value()});
+       }},
+      {"leaky and padded",
+       [](Chain& c, const Product&) {
+         c.node("LeakyRelu", {c.value()}, {{"alpha", 0.125}});
+         c.node("Pad", {c.value(), c.constant(DType::I64, {static_cast<int64_t>(2 * c.shape().size())}, 1)});
+       }},
+      {"leaky and concatenated",
+       [](Chain& c, const Product&) {
+         c.node("LeakyRelu", {c.value()}, {{"alpha", 0.125}});
+         c.node("Concat", {c.like(DType::F32), c.value()}, {{"axis", static_cast<int64_t>(c.channel())}});
+       }},
+      {"written and used",
+       [](Chain& c, const Product&) {
+         c.node("Elu", {c.value()});
+         c.keep();
+         c.node("PRelu", {c.value(), c.constant(DType::F32, {}, 0.5)});
+       }},
+  };
+  size_t turn = 0;
+  for (const auto& [name, append] : epilogues)
+    for (const Product& p : products()) {
+      Chain chain(static_cast<uint32_t>(turn));
+      chain.product(p);
+      append(chain, p);
+      check(chain, p, name, target(turn++), true);
+    }
 }

@@ -68,7 +68,39 @@ class Chain {
     return false;
   }
 
-  void finish() { f.outputs = {value_}; }
+  // An operator of any operands. The numbers are those of arrays; kNone: absent.
+  static constexpr uint32_t kNone = nest::kNoArray;
+  void node(const std::string& op, const std::vector<uint32_t>& operands, std::map<std::string, lang::Attribute> attributes = {}) {
+    lang::Call call{.name = op, .opset = 21, .attributes = std::move(attributes), .source = op};
+    for (uint32_t a : operands) call.inputs.push_back(a == kNone ? std::nullopt : std::optional(lang::Value{a, {}}));
+    auto r = library().expand(ctx, f, call);
+    REQUIRE_MESSAGE(r.ok(), (r.ok() ? "" : r.status().text()));
+    value_ = (*r)[0].array;
+  }
+  uint32_t like(DType t) { return array("other", t, shape(), false); }
+  uint32_t constant(DType t, const std::vector<int64_t>& shape, double value) {
+    const uint32_t a = array("c", t, shape, true);
+    auto bytes = std::make_shared<std::vector<std::byte>>(f.arrays[a].data->bytes.begin(), f.arrays[a].data->bytes.end());
+    for (size_t k = 0; k < bytes->size() / bytes_of(t); ++k) ir::store_element(t, bytes->data(), k, {static_cast<int64_t>(value), value});
+    auto data = std::make_shared<nest::ConstData>();
+    data->bytes = *bytes;
+    data->owner = bytes;
+    f.arrays[a].data = data;
+    return a;
+  }
+  uint32_t value() const { return value_; }
+  size_t channel() const { return channel_; }  // axis of the columns
+  std::vector<int64_t> shape() const {
+    std::vector<int64_t> out;
+    for (const ir::Expr* e : f.arrays[value_].shape) out.push_back(e->i);
+    return out;
+  }
+
+  void keep() { kept_.push_back(value_); }  // as an output, too
+  void finish() {
+    f.outputs = {value_};
+    f.outputs.insert(f.outputs.end(), kept_.begin(), kept_.end());
+  }
   DType dtype() const { return f.arrays[value_].dtype; }
 
   ir::Context ctx;
@@ -105,12 +137,6 @@ class Chain {
     return id;
   }
 
-  std::vector<int64_t> shape() const {
-    std::vector<int64_t> out;
-    for (const ir::Expr* e : f.arrays[value_].shape) out.push_back(e->i);
-    return out;
-  }
-
   void cast(DType t) {
     lang::Call call{.name = "Cast", .opset = 21, .attributes = {{"to", t}}, .source = "cast"};
     call.inputs = {lang::Value{value_, {}}};
@@ -139,6 +165,7 @@ class Chain {
 
   std::mt19937 rng_;
   uint32_t value_ = 0;
+  std::vector<uint32_t> kept_;
   size_t channel_ = 1;
 };
 
