@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "packager/compile/kernel_key.h"
+#include "packager/compile/lift_extents.h"
 #include "packager/lower/lower.h"
 #include "packager/nest/key.h"
 #include "packager/plan/plan_builder.h"
@@ -120,8 +121,8 @@ class VariantCompiler {
     for (loop::Kernel& kernel : *lowered) {
       plan::Launch& launch = launches.emplace_back();
       launch.params = kernel.params;
-      launch.scalars = kernel.scalars;
       launch.tiles = kernel.tiles;
+      launch.scalars = lift_extents(ctx_, kernel);
       auto [found, is_new] = all.entry_of.emplace(kernel_key(kernel), all.kernels.size());
       launch.entry = found->second;
       if (is_new) {

@@ -22,7 +22,7 @@ namespace {
 using model::kMaxGraphDepth;
 // Messages in messages that protobuf follows; its parser takes stack for each. A body takes three of them.
 constexpr int kMaxMessageDepth = 4096;
-constexpr int64_t kNewestOpset = 25;  // of ai.onnx: what later ones change is not known
+constexpr int64_t kNewestOpset = 28;  // of ai.onnx: what later ones change is not known
 constexpr uint64_t kMaxModelBytes = INT32_MAX;  // protobuf's own limit
 
 // What is read along the way.

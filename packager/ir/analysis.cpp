@@ -9,8 +9,11 @@ namespace mlc::ir {
 
 Interval interval_of(const Expr* e) { return node(e)->interval; }
 int64_t divisor_of(const Expr* e) { return node(e)->divisor; }
+bool is_extent(const Expr* e) { return node(e)->extent; }
 
-void walk(const Expr* root, const std::function<void(const Expr*)>& visit) {
+namespace {
+
+void walk_from(const Expr* root, bool extents, const std::function<void(const Expr*)>& visit) {
   std::unordered_set<const Expr*> seen;
   std::vector<std::pair<const Expr*, bool>> stack{{root, false}};
   while (!stack.empty()) {
@@ -20,7 +23,7 @@ void walk(const Expr* root, const std::function<void(const Expr*)>& visit) {
       visit(e);
       continue;
     }
-    if (!seen.insert(e).second) {
+    if ((!extents && node(e)->extent) || !seen.insert(e).second) {
       stack.pop_back();
       continue;
     }
@@ -30,14 +33,20 @@ void walk(const Expr* root, const std::function<void(const Expr*)>& visit) {
   }
 }
 
+}  // namespace
+
+void walk(const Expr* e, const std::function<void(const Expr*)>& visit) { walk_from(e, true, visit); }
+void walk_past_extents(const Expr* e, const std::function<void(const Expr*)>& visit) { walk_from(e, false, visit); }
+
 bool depends_on(const Expr* root, const Expr* leaf) {
+  const bool in_extents = is_extent(leaf);
   std::unordered_set<const Expr*> seen;
   std::vector<const Expr*> stack{root};
   while (!stack.empty()) {
     const Expr* e = stack.back();
     stack.pop_back();
     if (e == leaf) return true;
-    if (!seen.insert(e).second) continue;
+    if ((!in_extents && is_extent(e)) || !seen.insert(e).second) continue;
     stack.insert(stack.end(), e->args.begin(), e->args.end());
     if (e->op == Op::Fold && e->fold->where) stack.push_back(e->fold->where);
   }

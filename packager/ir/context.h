@@ -97,6 +97,10 @@ bool proves(Context& ctx, const Expr* condition, std::span<const Expr* const> gi
 // Largest known constant that divides `e` always (0 for the constant 0).
 int64_t divisor_of(const Expr* e);
 
+// True if `e` is made of what is known before the kernels run, by operations that can be worked out there: the arithmetic
+// of extents. Anything else is computed by a kernel and read back.
+bool is_extent(const Expr* e);
+
 // Linear form of an i64 expression in some leaves: e = rest + sum coefficient[k] * leaf[k], the coefficients and the
 // rest free of those leaves. Nothing if `e` is not linear in them.
 struct Linear {
@@ -108,6 +112,9 @@ std::optional<Linear> linear_in(Context& ctx, const Expr* e, std::span<const Exp
 // Calls `visit` once per distinct node below and including `e`, arguments first (bodies of folds and their `where`
 // included). Not recursive.
 void walk(const Expr* e, const std::function<void(const Expr*)>& visit);
+
+// The same, but what is_extent is passed over: no load, dim or variable is in it, however long it is.
+void walk_past_extents(const Expr* e, const std::function<void(const Expr*)>& visit);
 
 bool depends_on(const Expr* e, const Expr* node);  // true if `node` occurs in e (the extents of dims are not searched)
 

@@ -17,6 +17,7 @@ struct Node : Expr {
   bool data = false;      // made of a load or a fold: i64 arithmetic with it may wrap
   bool running = false;   // holds a Dim
   bool choice = false;    // holds a Select
+  bool extent = false;    // is_extent
   uint64_t hash = 0;
   mutable const Poly* poly = nullptr;
 };
@@ -108,6 +109,7 @@ struct Context::Impl {
   void normalise(Poly& p);
   const Expr* monomial(const Monomial& m);
   const Expr* index_binary(Op op, const Expr* a, const Expr* b);
+  const Expr* without_bits(Op op, const Expr* a, int64_t b);
   const Expr* floor_divide(const Expr* a, const Expr* b);
   const Expr* floor_modulo(const Expr* a, const Expr* b);
   const Expr* divide_constant(Poly p, int64_t c, bool modulo);

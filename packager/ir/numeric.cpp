@@ -272,7 +272,9 @@ Scalar apply_unary(Op op, DType from, DType to, Scalar a) {
     case Op::Bitcast: {
       std::byte bytes[8] = {};
       store_element(from, bytes, 0, a);
-      return load_element(to, bytes, 0);
+      if (bits_of(to) < 8) bytes[0] &= static_cast<std::byte>((1u << bits_of(to)) - 1);  // of an integer the sign is extended there
+      const Scalar r = load_element(to, bytes, 0);
+      return is_float(to) ? r : Scalar{wrap_to(to, r.i), 0};
     }
     case Op::Not: return {a.i == 0, 0};
     case Op::BitNot: return {wrap_to(from, ~a.i), 0};

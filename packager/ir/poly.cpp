@@ -2,7 +2,21 @@
 
 #include <algorithm>
 
+#include "packager/ir/impl.h"
+
 namespace mlc::ir {
+namespace {
+
+// Sizes of what is known before the kernels run, and of what moves with a dim, are bounded apart: an index into a long
+// sum of extents keeps its dims.
+bool too_large(const Poly& p) {
+  if (p.terms.size() <= kMaxTerms) return false;
+  const auto moves = [](const Term& t) { return std::any_of(t.factors.begin(), t.factors.end(), [](const Expr* f) { return node(f)->running; }); };
+  const auto running = static_cast<size_t>(std::count_if(p.terms.begin(), p.terms.end(), moves));
+  return running > kMaxTerms || p.terms.size() - running > kMaxTerms;
+}
+
+}  // namespace
 
 int compare(const Monomial& a, const Monomial& b) {
   size_t n = std::min(a.size(), b.size());
@@ -44,7 +58,7 @@ std::optional<Poly> poly_add(const Poly& a, const Poly& b, int64_t scale) {
     i += order <= 0;
     j += order >= 0;
   }
-  if (r.terms.size() > kMaxTerms) return std::nullopt;
+  if (too_large(r)) return std::nullopt;
   return r;
 }
 

@@ -127,6 +127,12 @@ bool decides_more(const Poly& p, const Expr* choice) {
   return false;
 }
 
+// A lower bound of p of fewer terms.
+Poly without_positive(Poly p) {
+  std::erase_if(p.terms, [](const Term& t) { return t.k > 0 && interval_of(t.factors).lo >= 0; });
+  return p;
+}
+
 }  // namespace
 
 bool Context::Impl::non_negative_poly(const Poly& p, int& fuel, int depth) {
@@ -209,7 +215,7 @@ bool Context::Impl::non_negative_poly(const Poly& p, int& fuel, int depth) {
   for (const Term& t : p.terms) {
     for (size_t f = 0; f < t.factors.size(); ++f) {
       const Expr* a = t.factors[f];
-      if (a->op != Op::FloorDiv && a->op != Op::FloorMod && a->op != Op::Min && a->op != Op::Max) continue;
+      if (a->op != Op::FloorDiv && a->op != Op::FloorMod && a->op != Op::Min && a->op != Op::Max && a->op != Op::Add) continue;
       Monomial others = t.factors;
       others.erase(others.begin() + static_cast<ptrdiff_t>(f));
       if (interval_of(others).lo < 0) continue;
@@ -244,6 +250,19 @@ bool Context::Impl::non_negative_poly(const Poly& p, int& fuel, int depth) {
       }
       if (!exact(a)) continue;
       const Poly &x = poly_of(a->args[0]), &y = poly_of(a->args[1]);
+      if (a->op == Op::Add) {  // a sum of more terms than a polynomial has: either side, and the bound of the other
+        const auto beside = [&](const Poly& side, Interval other) {
+          const int64_t bound = t.k > 0 ? other.lo : other.hi;
+          if (bound == INT64_MIN || bound == INT64_MAX) return false;
+          const auto least = poly_add(side, constant_poly(bound));
+          const auto part = least ? poly_mul(factor, *least) : std::nullopt;
+          auto sum = part ? poly_add(*rest, *part) : std::nullopt;
+          if (part && !sum) sum = poly_add(without_positive(*rest), *part);
+          return sum && non_negative_poly(*sum, fuel, depth - 1);
+        };
+        if (beside(x, node(a->args[1])->interval) || beside(y, node(a->args[0])->interval)) return true;
+        continue;
+      }
       if ((a->op == Op::Min) == (t.k < 0) ? holds(x) || holds(y) : holds(x) && holds(y)) return true;
     }
   }

@@ -36,6 +36,25 @@ int64_t divisor_of_monomial(const Monomial& m) {
   return d;
 }
 
+// Reals are those that a double holds together with what is rounded away.
+bool is_extent_type(DType t) { return is_int(t) || t == DType::Bool || t == DType::F32 || t == DType::F64; }
+
+// Whether the operation of n can be worked out before the kernels run, its operands being so (plan/symbols.cpp).
+bool is_extent_operation(const Node& n) {
+  if (!is_extent_type(n.type.dtype) || n.type.lanes != 1) return false;
+  const bool real = !n.args.empty() && is_float(n.args.back()->type.dtype);
+  switch (n.op) {
+    case Op::Const: case Op::Sym: case Op::Neg: case Op::Abs: case Op::Add: case Op::Sub: case Op::Mul: case Op::Min: case Op::Max:
+    case Op::Lt: case Op::Le: case Op::Eq: case Op::Ne: case Op::Select: case Op::Cast:
+      return true;
+    case Op::Not: case Op::And: case Op::Or: case Op::FloorDiv: case Op::FloorMod: case Op::TruncDiv: case Op::TruncMod:
+      return !real;
+    case Op::Floor: case Op::Ceil: case Op::Trunc: case Op::Rint: case Op::Sqrt: case Op::IsNan: case Op::Div:
+      return real;
+    default: return false;
+  }
+}
+
 }  // namespace
 
 // Bounds at the ends of int64 stay there: they mean "unbounded".
@@ -90,7 +109,9 @@ void Context::Impl::set_facts(Node& n) {
   n.data = n.op == Op::Load || n.op == Op::Fold;
   n.running = n.op == Op::Dim;
   n.choice = n.op == Op::Select;
+  n.extent = is_extent_operation(n);
   for (const Expr* a : n.args) {
+    n.extent &= node(a)->extent;
     n.data |= node(a)->data;
     n.running |= node(a)->running;
     n.choice |= node(a)->choice;
@@ -381,11 +402,15 @@ const Expr* Context::Impl::index_binary(Op op, const Expr* a, const Expr* b) {
       else if (exact(a) && node(a)->interval.lo >= 0 && node(b)->interval.lo > 0)
         r = op == Op::TruncDiv ? floor_divide(a, b) : floor_modulo(a, b);
       else if (b->is_int(1)) r = op == Op::TruncDiv ? a : ctx.integer(0);
+      // Above -b the quotient of a negative number is 0.
+      else if (op == Op::TruncDiv && b->is_const() && b->i > 0 && exact(a) && node(a)->interval.lo > -b->i)
+        r = floor_divide(ctx.max(a, ctx.integer(0)), b);
       break;
     case Op::Min: case Op::Max: r = min_max(op, a, b); break;
     case Op::Lt: case Op::Le: case Op::Eq: case Op::Ne: r = compare(op, a, b); break;
     default:
       if (constants) r = ctx.integer(apply_binary(op, DType::I64, {a->i, 0}, {b->i, 0}).i);
+      else if (const Expr* plain = node(a)->extent && b->is_const() ? without_bits(op, a, b->i) : nullptr) r = plain;
       else if (op == Op::Pow && b->is_int(1)) r = a;
       else if (op == Op::Pow && b->is_int(0)) r = ctx.integer(1);
       else if ((op == Op::BitAnd || op == Op::BitOr) && a == b) r = a;
@@ -394,6 +419,27 @@ const Expr* Context::Impl::index_binary(Op op, const Expr* a, const Expr* b) {
   if (!r) r = make_binary(op, i64, a, b);
   simplified[Key{op, a, b}] = r;
   return r;
+}
+
+// Shifts, masks and small powers of extents as the arithmetic that proofs and plans know; null for others.
+const Expr* Context::Impl::without_bits(Op op, const Expr* a, int64_t b) {
+  constexpr int64_t kLargestShift = 62, kLargestPower = 6;
+  const auto power_of_two = [](int64_t v) { return v > 0 && (v & (v - 1)) == 0; };
+  switch (op) {
+    case Op::Shl: return 0 <= b && b <= kLargestShift ? ctx.mul(a, ctx.integer(int64_t{1} << b)) : nullptr;
+    case Op::Shr: return 0 <= b && b <= kLargestShift ? ctx.floordiv(a, ctx.integer(int64_t{1} << b)) : nullptr;
+    case Op::BitAnd:
+      if (b >= 0 && b < INT64_MAX && power_of_two(b + 1)) return ctx.floormod(a, ctx.integer(b + 1));
+      if (b < 0 && b > INT64_MIN && power_of_two(-b)) return ctx.sub(a, ctx.floormod(a, ctx.integer(-b)));
+      return nullptr;
+    case Op::Pow: {
+      if (b < 2 || b > kLargestPower) return nullptr;
+      const Expr* product = a;
+      for (int64_t k = 1; k < b; ++k) product = ctx.mul(product, a);
+      return product;
+    }
+    default: return nullptr;
+  }
 }
 
 const Expr* Context::Impl::floor_divide(const Expr* a, const Expr* b) {

@@ -8,7 +8,7 @@ namespace mlc::ir {
 namespace {
 
 // Begin items that are no numbers; numbers end with a comma.
-constexpr char kNode = '(', kNull = '-';
+constexpr char kNode = '(', kNull = '-', kExtent = '=';
 
 }  // namespace
 
@@ -19,7 +19,7 @@ void StructureKey::expression(const Expr* e) {
     text_ += kNull;
     return;
   }
-  walk(e, [&](const Expr* node) {
+  const auto visit = [&](const Expr* node) {
     if (!nodes_.emplace(node, static_cast<int64_t>(nodes_.size())).second) return;
     text_ += kNode;
     number(static_cast<int64_t>(node->op)), number(static_cast<int64_t>(node->type.dtype)), number(node->type.lanes);
@@ -29,14 +29,23 @@ void StructureKey::expression(const Expr* e) {
       case Op::Load: number(static_cast<int64_t>(node->access)), leaf_(*this, node); break;
       case Op::Fold:
         leaf_(*this, node);
-        text_ += node->fold->where ? std::to_string(nodes_.at(node->fold->where)) + "," : std::string(1, kNull);
+        if (node->fold->where) refer(node->fold->where);
+        else text_ += kNull;
         break;
       default: number(node->i); break;
     }
     number(static_cast<int64_t>(node->args.size()));
-    for (const Expr* arg : node->args) number(nodes_.at(arg));
-  });
-  number(nodes_.at(e));
+    for (const Expr* arg : node->args) refer(arg);
+  };
+  if (extents_ == Extents::AsOne) walk_past_extents(e, visit);
+  else walk(e, visit);
+  refer(e);
+}
+
+void StructureKey::refer(const Expr* e) {
+  const bool whole = extents_ == Extents::AsOne && is_extent(e);
+  if (whole) text_ += kExtent;
+  number(whole ? e->id : nodes_.at(e));
 }
 
 }  // namespace mlc::ir

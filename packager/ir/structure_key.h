@@ -16,7 +16,9 @@ class StructureKey {
   // Writes numbers for what names a node when it is met first: a Var, Sym or Dim, the array of a Load, combiner and dims of a
   // Fold.
   using Leaf = std::function<void(StructureKey& key, const Expr* leaf)>;
-  explicit StructureKey(Leaf leaf) : leaf_(std::move(leaf)) {}
+  // What is_extent is part of the structure, or a thing of its own that is the same in things of one Context alone.
+  enum class Extents { Inside, AsOne };
+  explicit StructureKey(Leaf leaf, Extents extents = Extents::Inside) : leaf_(std::move(leaf)), extents_(extents) {}
 
   void number(int64_t value);
   // The nodes of `e` that have not been written yet, then the number of `e`, which may be null.
@@ -25,7 +27,10 @@ class StructureKey {
   std::string take() { return std::move(text_); }
 
  private:
+  void refer(const Expr* e);
+
   const Leaf leaf_;
+  const Extents extents_;
   std::string text_;
   std::unordered_map<const Expr*, int64_t> nodes_;
 };

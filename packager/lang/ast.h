@@ -88,7 +88,7 @@ struct Param {
 struct AttrDecl {
   std::string name;
   Pos pos;
-  enum class Kind : uint8_t { Int, Float, String, Type, Tensor, Enum } kind = Kind::Int;
+  enum class Kind : uint8_t { Int, Float, String, Type, Tensor, Enum, Graph } kind = Kind::Int;
   std::vector<std::string> enumerators;
   bool list = false;
   std::vector<const Node*> shape;  // of a list: numbers and names of dims or packs; outer first
@@ -113,6 +113,7 @@ enum class StmtKind : uint8_t {
   Map,     // targets = value
   Push,    // targets[0] <- value for names by `by`
   Each,    // targets[0] = value for each text
+  Graph,   // targets = graph text(names)
   // Procs; For and below only inside.
   Proc,    // for names { body }
   ForDims, ForRange, While, If, Var, Assign, Store, Alloc, Yield,
@@ -134,6 +135,7 @@ struct Stmt {
 struct TypeVariable {
   std::string name;
   std::vector<std::string> classes;  // class or dtype names; any of them
+  std::string fallback;              // what it is if no input says it: an earlier variable, or a dtype name; may be empty
 };
 
 struct Result_ {  // one declared result

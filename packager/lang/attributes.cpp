@@ -22,7 +22,7 @@ namespace {
 
 const char* kind_of(const Attribute& a) {
   static constexpr const char* kNames[] = {"an int", "a float", "a string", "a list of ints", "a list of floats",
-                                           "a list of strings", "a tensor", "an element type"};
+                                           "a list of strings", "a tensor", "an element type", "a graph"};
   return kNames[a.index()];
 }
 
@@ -153,6 +153,9 @@ Val Expander::attribute_value(const AttrDecl& decl, const Attribute& value) {
       if (r.dtype == DType::None) mismatch("attribute '" + decl.name + "' names no element type that is known here");
       return r;
     }
+    case AttrDecl::Kind::Graph:
+      if (!std::holds_alternative<GraphAttr>(value)) wrong("a graph");
+      return {};  // only a statement calls it
     case AttrDecl::Kind::Tensor: {
       auto* t = std::get_if<TensorAttr>(&value);
       if (!t) wrong("a tensor");

@@ -127,6 +127,12 @@ void Expander::bind_types() {
       if (inputs_[p][item].present)
         bind_type(op_.params[p].type.element, function_.arrays[inputs_[p][item].array].dtype,
                   "input " + item_name(op_.params[p], item));
+  for (const auto& v : op_.type_variables) {
+    if (v.fallback.empty() || types_.count(v.name)) continue;
+    const auto other = types_.find(v.fallback);
+    const auto fixed = other == types_.end() ? dtype_named(v.fallback) : other->second;
+    if (fixed) bind_type(v.name, *fixed, v.name + ", which no input says,");
+  }
 }
 
 std::optional<size_t> Expander::rank_of_pack(const std::string& name) {

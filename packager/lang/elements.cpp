@@ -222,6 +222,7 @@ void Expander::fold_elements(const nest::Nest& n) {
       }
       Ex v = evaluator.eval(w.value);
       if (!v || place >= before[k].size()) return;
+      if (!v->is_const() && !ir::is_extent(v)) return;  // the run computes it
       const DType t = function_.arrays[w.array].dtype;
       if (!is_int(t) && v->type.dtype != t) return;
       if (w.push && w.join != ir::Join::Last) {

@@ -3,6 +3,7 @@
 //   attributes.cpp  the call's attributes against their declarations
 //   eval.cpp        expressions (operations.cpp; reads: access.cpp; calls: functions.cpp; folds: folds.cpp)
 //   statements.cpp  clauses, maps, pushes, scans, for each
+//   graphs.cpp      graphs of the model's that a text calls
 //   procs.cpp       imperative blocks
 //   elements.cpp    values of small tensors, by evaluating the statements on symbols
 //
@@ -239,6 +240,9 @@ class Expander {
   void map_statement(const Stmt& s);
   void push_statement(const Stmt& s);
   void each_statement(const Stmt& s);
+  void graph_statement(const Stmt& s);
+  void bind_temporary(const Target& t, const Value& value, const std::string& what);
+  Value whole_array(const std::string& name, Pos pos);
   void emit(nest::Nest n);
   std::vector<std::string> dims_in(const std::vector<const Node*>& index);
   ArrayInfo* target_array(const Target& t, DType type_of_temporary, const std::vector<Slot>& slots);

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -50,10 +51,16 @@ struct TensorAttr {
   std::shared_ptr<const nest::ConstData> data;
 };
 
+// A graph as an attribute: appends its statements to the function of the call, for these arrays of that function as its
+// inputs, and answers its outputs.
+struct GraphAttr {
+  std::function<Result<std::vector<Value>>(const std::vector<Value>& inputs)> expand;
+};
+
 // The value of an attribute. A `type` attribute of the language accepts a DType, or an int that numbers an element type
 // as onnx.TensorProto does.
 using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
-                               std::vector<std::string>, TensorAttr, DType>;
+                               std::vector<std::string>, TensorAttr, DType, GraphAttr>;
 
 struct Call {
   std::string domain;  // "" reads as "ai.onnx"

@@ -85,9 +85,9 @@ class Checker {
         if (!type && !fn && !builtin_functions().count(n->text)) fail_at(file_, n->pos, "unknown function '" + n->text + "'");
         if (fn && fn->params.size() != n->kids.size())
           fail_at(file_, n->pos, n->text + " takes " + std::to_string(fn->params.size()) + " arguments, not " + std::to_string(n->kids.size()));
-        const bool of_result = n->text == "present" || n->text == "count";
+        const bool by_name = op && (n->text == "present" || n->text == "count");
         for (const Node* kid : n->kids)
-          if (!(of_result && op && kid->kind == NodeKind::Name && op->result(kid->text))) expr(kid);
+          if (!(by_name && kid->kind == NodeKind::Name && (op->result(kid->text) || is_graph(kid->text)))) expr(kid);
         return;
       }
       case NodeKind::SatCast:
@@ -130,6 +130,11 @@ class Checker {
       for (const auto& m : *set)
         if (m.size() > 3 && n.size() > 3 && (m.starts_with(n) || n.starts_with(m))) return "; is '" + m + "' meant?";
     return "";
+  }
+
+  bool is_graph(const std::string& name) const {
+    const AttrDecl* a = op->attr(name);
+    return a && a->kind == AttrDecl::Kind::Graph;
   }
 
   // Exhaustive over the attribute's cases, save those that `when` excludes.
@@ -177,6 +182,16 @@ class Checker {
         for (const Target& t : s.targets) target(t, in_proc);
         expr(s.value);
         if (!in_proc) for (const Target& t : s.targets) arrays.insert(t.array);
+        return;
+      case StmtKind::Graph:
+        if (!is_graph(s.text)) fail_at(file_, s.pos, "'" + s.text + "' is no attribute that holds a graph");
+        for (const auto& name : s.names)
+          if (!arrays.count(name)) fail_at(file_, s.pos, "the graph is given '" + name + "', which is no array");
+        for (const Target& t : s.targets) {
+          target(t, false);
+          if (op->result(t.array)) fail_at(file_, t.pos, "a graph makes arrays of its own: write the result " + t.array + " in a statement behind it");
+          arrays.insert(t.array);
+        }
         return;
       case StmtKind::Dims: dim_list(s.value); return;
       case StmtKind::Proc:
@@ -252,6 +267,8 @@ void check_op(const Module& module, const OpDef& op) {
   for (const auto& v : op.type_variables) {
     for (const auto& cls : v.classes)
       if (!is_class(cls)) fail_at(op.file, op.pos, "'" + cls + "' is no class of element types");
+    if (!v.fallback.empty() && !c.types.count(v.fallback) && !dtype_named(v.fallback))
+      fail_at(op.file, op.pos, "'" + v.fallback + "' is no element type and no variable before " + v.name);
     c.types.insert(v.name);
   }
   for (const auto& a : op.attrs)
@@ -281,7 +298,7 @@ void check_op(const Module& module, const OpDef& op) {
   for (const auto& s : op.body)
     if (s.kind == StmtKind::Dim || s.kind == StmtKind::Dims || s.kind == StmtKind::Exists || s.kind == StmtKind::Rank) c.dims.insert(s.names[0]);
   for (const auto& a : op.attrs) {
-    c.names.insert(a.name);
+    if (a.kind != AttrDecl::Kind::Graph) c.names.insert(a.name);
     c.cases.insert(a.enumerators.begin(), a.enumerators.end());
     if (a.kind == AttrDecl::Kind::Tensor) c.arrays.insert(a.name);
     if (a.list && a.shape.size() == 1 && a.shape[0]->kind == NodeKind::Name) c.dims.insert(a.shape[0]->text);
@@ -330,7 +347,10 @@ void check_names(const Module& module) {
     const std::string& name = combiner.name;
     if (builtin_combiners().count(name)) fail_at(combiner.file, combiner.pos, name + " is a built-in combiner");
     Checker c(module, combiner.domain, combiner.file);
-    for (const auto& v : combiner.type_variables) c.types.insert(v.name);
+    for (const auto& v : combiner.type_variables) {
+      if (!v.fallback.empty()) fail_at(combiner.file, combiner.pos, "the types of a combiner have no defaults");
+      c.types.insert(v.name);
+    }
     for (const auto& [field, type] : combiner.fields)
       if (!c.types.count(type) && !dtype_named(type)) fail_at(combiner.file, combiner.pos, "unknown element type '" + type + "'");
     for (const Node* u : combiner.units) c.expr(u);

@@ -403,6 +403,7 @@ class Parser {
       expect(":");
       do v.classes.push_back(name("a class of element types"));
       while (accept("|"));
+      if (accept("=")) v.fallback = name("an element type");
       r.push_back(std::move(v));
     } while (accept(","));
     expect(">");
@@ -568,7 +569,8 @@ class Parser {
       else if (type == "string") a.kind = AttrDecl::Kind::String;
       else if (type == "type") a.kind = AttrDecl::Kind::Type;
       else if (type == "tensor") a.kind = AttrDecl::Kind::Tensor;
-      else error("'int', 'float', 'string', 'type', 'tensor' or '{' expected, found '" + type + "'");
+      else if (type == "graph") a.kind = AttrDecl::Kind::Graph;
+      else error("'int', 'float', 'string', 'type', 'tensor', 'graph' or '{' expected, found '" + type + "'");
       if (a.kind == AttrDecl::Kind::Type || a.kind == AttrDecl::Kind::Tensor) a.type_variable = name("a type variable");
       if (accept("[")) {
         Bracket bracket(*this);
@@ -582,6 +584,7 @@ class Parser {
     }
     a.optional = accept("?");
     if (accept("=")) a.fallback = expr();
+    if (a.kind == AttrDecl::Kind::Graph && (a.list || a.fallback)) error("a graph is no list and has no default");
     for (auto& n : ns) {
       if (o.attr(n) || o.param(n)) fail_at(file_, pos, "a second declaration of '" + n + "'");
       a.name = n;
@@ -597,6 +600,15 @@ class Parser {
     t.index = items("]");
     expect("]");
     return t;
+  }
+  void graph_call(Stmt& s) {
+    s.kind = StmtKind::Graph;
+    take();
+    s.text = name("the attribute that is a graph");
+    expect("(");
+    Bracket bracket(*this);
+    s.names = names();
+    expect(")");
   }
   void statement(OpDef& o) {
     Stmt s;
@@ -648,6 +660,11 @@ class Parser {
         s.by = expr();
       } else {
         expect("=");
+        if (at("graph") && peek(1).kind == TokenKind::Name) {
+          graph_call(s);
+          o.body.push_back(std::move(s));
+          return;
+        }
         s.kind = StmtKind::Map;
         s.value = expr();
         if (accept("for")) {

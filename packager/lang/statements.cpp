@@ -95,6 +95,7 @@ void Expander::execute(const Stmt& s) {
     case StmtKind::Map: return map_statement(s);
     case StmtKind::Push: return push_statement(s);
     case StmtKind::Each: return each_statement(s);
+    case StmtKind::Graph: return graph_statement(s);
     case StmtKind::Proc: return proc_statement(s);
     default: fail_here(s.pos, "this statement belongs into a proc");
   }
@@ -398,8 +399,8 @@ void Expander::check_coverage() {
       // The regions tile one axis; all others they cover.
       std::optional<size_t> tiled;
       for (size_t axis = 0; axis < a.slots.size(); ++axis) {
-        bool whole = true;
-        for (auto& region : regions) whole = whole && region.offset[axis]->is_int(0) && settle(ctx_.binary(ir::Op::Eq, region.extent[axis], a.slots[axis].extent)) == true;
+        bool whole = std::all_of(regions.begin(), regions.end(), [&](const Region& region) { return region.offset[axis]->is_int(0); });
+        for (auto& region : regions) whole = whole && settle(ctx_.binary(ir::Op::Eq, region.extent[axis], a.slots[axis].extent)) == true;
         if (whole) continue;
         if (regions.size() == 1) {
           Ex offset = regions[0].offset[axis];

@@ -55,7 +55,8 @@ DimSet Facts::bit(const ir::Dim* d) {
 
 const Facts::Fact& Facts::of(const Expr* root) {
   if (auto it = facts_.find(root); it != facts_.end()) return it->second;
-  ir::walk(root, [&](const Expr* e) {
+  // Extents are numbers that the plan works out: nothing is known of them, and they cost nothing.
+  ir::walk_past_extents(root, [&](const Expr* e) {
     if (facts_.contains(e)) return;
     Fact f;
     for (const Expr* a : e->args) {

@@ -43,7 +43,7 @@ std::string key_of(const Nest& nest, const std::function<void(StructureKey& key,
         break;
       default: put(k, e->id); break;
     }
-  });
+  }, StructureKey::Extents::AsOne);
   put(key, nest.dims.size());
   for (const ir::Dim* dim : nest.dims) put_dim(key, dim);
   key.expression(nest.where);

@@ -96,7 +96,7 @@ void map_roots(Statement& s, const std::function<const Expr*(const Expr*)>& chan
 void for_loads(const Statement& s, const std::function<void(const Expr*)>& visit) {
   std::unordered_set<const Expr*> seen;
   for_roots(s, [&](const Expr* root) {
-    ir::walk(root, [&](const Expr* e) {
+    ir::walk_past_extents(root, [&](const Expr* e) {
       if (e->op == Op::Load && seen.insert(e).second) visit(e);
     });
   });

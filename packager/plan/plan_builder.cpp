@@ -246,8 +246,8 @@ class FunctionWriter {
         MLC_ASSIGN(const uint32_t buffer, buffer_of(param.array));
         buffers.push_back(buffer);
       }
-      for (const ir::Sym* sym : launch.scalars) {
-        MLC_ASSIGN(const uint32_t symbol, symbols_.symbol_of(ctx_.sym(sym)));
+      for (const ir::Expr* scalar : launch.scalars) {
+        MLC_ASSIGN(const uint32_t symbol, symbols_.symbol_of(scalar));
         scalars.push_back(symbol);
       }
       MLC_ASSIGN(const uint32_t tiles, symbols_.symbol_of(launch.tiles));

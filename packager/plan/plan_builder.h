@@ -22,7 +22,7 @@ struct Launch {
   uint32_t entry = 0;
   uint32_t statement = 0;
   std::vector<loop::Param> params;
-  std::vector<const ir::Sym*> scalars;
+  std::vector<const ir::Expr*> scalars;  // extents
   const ir::Expr* tiles = nullptr;
   std::string source;
 };

@@ -36,8 +36,6 @@ std::optional<SymbolOp> double_op(Op op) {
     case Op::Sub: return SymbolOp_FSub;
     case Op::Mul: return SymbolOp_FMul;
     case Op::Div: return SymbolOp_FDiv;
-    case Op::Min: return SymbolOp_FMin;
-    case Op::Max: return SymbolOp_FMax;
     case Op::Sqrt: return SymbolOp_FSqrt;
     case Op::Lt: return SymbolOp_FLt;
     case Op::Le: return SymbolOp_FLe;
@@ -73,7 +71,6 @@ bool SymbolTable::knows(const ir::Expr* e) const {
 std::optional<uint32_t> SymbolTable::in_bounds(const ir::Sym* sym) {
   std::optional<uint32_t> all;
   const uint32_t value = bound_.at(sym);
-  const auto constant = [&](int64_t v) { return emit(SymbolOp_Const, 0, 0, 0, v); };
   const auto demand = [&](uint32_t condition) { all = all ? emit(SymbolOp_And, *all, condition) : condition; };
   if (sym->lo > 0) {  // no extent is negative
     const uint32_t lo = constant(sym->lo);
@@ -106,48 +103,98 @@ Result<uint32_t> SymbolTable::symbol_of(const ir::Expr* e) {
   return known_.at(e);
 }
 
+uint32_t SymbolTable::constant(int64_t value) { return emit(SymbolOp_Const, 0, 0, 0, value); }
+uint32_t SymbolTable::real_constant(double value) { return emit(SymbolOp_FConst, 0, 0, 0, std::bit_cast<int64_t>(value)); }
+
+// Toward zero: rounded up where the signs differ, else down.
+uint32_t SymbolTable::truncated_quotient(uint32_t a, uint32_t b) {
+  const uint32_t down = emit(SymbolOp_FloorDiv, a, b), up = emit(SymbolOp_CeilDiv, a, b);
+  return emit(SymbolOp_Select, signs_differ(a, b), up, down);
+}
+
+// The floor modulus has the sign of b; where a has the other one it is one b too much. Nothing here overflows.
+uint32_t SymbolTable::truncated_remainder(uint32_t a, uint32_t b) {
+  const uint32_t rest = emit(SymbolOp_Mod, a, b);
+  const uint32_t much = emit(SymbolOp_And, rest, signs_differ(a, b));
+  return emit(SymbolOp_Sub, rest, emit(SymbolOp_Select, much, b, constant(0)));
+}
+
+uint32_t SymbolTable::signs_differ(uint32_t a, uint32_t b) {
+  const uint32_t zero = constant(0);
+  const uint32_t a_below = emit(SymbolOp_Lt, a, zero), b_below = emit(SymbolOp_Lt, b, zero);
+  return emit(SymbolOp_Ne, a_below, b_below);
+}
+
+uint32_t SymbolTable::equal_reals(uint32_t a, uint32_t b) {
+  const uint32_t below = emit(SymbolOp_FLe, a, b), above = emit(SymbolOp_FLe, b, a);
+  return emit(SymbolOp_And, below, above);
+}
+
+// FMin and FMax drop a NaN in their second operand; that of an expression is kept.
+uint32_t SymbolTable::real_extremum(SymbolOp op, uint32_t a, uint32_t b) {
+  const uint32_t is_number = emit(SymbolOp_FLe, b, b);
+  return emit(SymbolOp_Select, is_number, emit(op, a, b), b);
+}
+
+// What plans have no instruction for, made of those they have.
+std::optional<uint32_t> SymbolTable::composed(const ir::Expr* e, std::span<const uint32_t> args) {
+  const bool real = is_float(e->args[0]->type.dtype);
+  // floor, ceil and rint give integers in a plan; as a floating-point value they are converted back.
+  const auto whole = [&](SymbolOp op) { return emit(SymbolOp_ToDouble, emit(op, args[0])); };
+  switch (e->op) {
+    case Op::Floor: return whole(SymbolOp_FFloor);
+    case Op::Ceil: return whole(SymbolOp_FCeil);
+    case Op::Rint: return whole(SymbolOp_FRint);
+    case Op::Trunc: return whole(SymbolOp_FTrunc);
+    case Op::Neg: return real ? emit(SymbolOp_FSub, real_constant(-0.0), args[0]) : emit(SymbolOp_Sub, constant(0), args[0]);
+    case Op::Abs:
+      if (real) return emit(SymbolOp_FMax, args[0], emit(SymbolOp_FSub, real_constant(-0.0), args[0]));
+      return emit(SymbolOp_Max, args[0], emit(SymbolOp_Sub, constant(0), args[0]));
+    case Op::IsNan: return emit(SymbolOp_Not, emit(SymbolOp_FLe, args[0], args[0]));
+    case Op::Min: case Op::Max:
+      if (!real) return std::nullopt;
+      return real_extremum(e->op == Op::Min ? SymbolOp_FMin : SymbolOp_FMax, args[0], args[1]);
+    case Op::Eq:
+      if (!real) return std::nullopt;
+      return equal_reals(args[0], args[1]);
+    case Op::Ne:
+      if (!real) return std::nullopt;
+      return emit(SymbolOp_Not, equal_reals(args[0], args[1]));
+    case Op::TruncDiv: return truncated_quotient(args[0], args[1]);
+    case Op::TruncMod: return truncated_remainder(args[0], args[1]);
+    default: return std::nullopt;
+  }
+}
+
+uint32_t SymbolTable::converted(DType from, DType to, uint32_t value) {
+  if (to == DType::Bool) return is_float(from) ? emit(SymbolOp_Not, equal_reals(value, real_constant(0))) : emit(SymbolOp_Ne, value, constant(0));
+  if (is_float(to)) return is_float(from) ? value : emit(SymbolOp_ToDouble, value);
+  return is_float(from) ? emit(SymbolOp_FTrunc, value) : value;
+}
+
 Result<uint32_t> SymbolTable::emit_node(const ir::Expr* e) {
   const bool floating = is_float(e->type.dtype);
-  const auto arg = [&](size_t k) { return k < e->args.size() ? known_.at(e->args[k]) : 0u; };
-  if (e->op == Op::Const)
-    return floating ? emit(SymbolOp_FConst, 0, 0, 0, std::bit_cast<int64_t>(e->f)) : emit(SymbolOp_Const, 0, 0, 0, e->i);
+  if (e->op == Op::Const) return floating ? real_constant(e->f) : constant(e->i);
   if (e->op == Op::Sym) {
     auto found = bound_.find(e->sym);
     if (found == bound_.end())
       return Status(Code::Unsupported, 2010, "the extent '" + e->sym->name + "' does not follow from the shape of any input");
     return found->second;
   }
+  if (!ir::is_extent(e))
+    return Status(Code::Unsupported, 2010, "the extent " + ir::to_string(e) + " cannot be computed before the run");
+  uint32_t args[3] = {};
+  for (size_t k = 0; k < e->args.size(); ++k) args[k] = known_.at(e->args[k]);
+  const std::span<const uint32_t> given(args, e->args.size());
+  const bool real_operands = is_float(e->args.back()->type.dtype);
+  std::optional<uint32_t> symbol;
+  if (e->op == Op::Cast) symbol = converted(e->args[0]->type.dtype, e->type.dtype, args[0]);
+  if (!symbol) symbol = composed(e, given);
+  if (!symbol)
+    if (const auto op = real_operands ? double_op(e->op) : integer_op(e->op)) symbol = emit(*op, args[0], args[1], args[2]);
+  if (!symbol) return Status(Code::Internal, 2010, "no instruction for the extent " + ir::to_string(e));
   // Symbols compute in double; a float is a double that is rounded after each operation.
-  const auto rounded = [&](uint32_t symbol) { return e->type.dtype == DType::F32 ? emit(SymbolOp_FRoundF32, symbol) : symbol; };
-  if (e->op == Op::Cast) {
-    const bool from_float = is_float(e->args[0]->type.dtype);
-    if (from_float && floating) return rounded(arg(0));
-    if (from_float) return emit(SymbolOp_FTrunc, arg(0));
-    if (floating) return rounded(emit(SymbolOp_ToDouble, arg(0)));
-    if (e->type.dtype == DType::Bool) return emit(SymbolOp_Ne, arg(0), emit(SymbolOp_Const, 0, 0, 0, 0));
-    return arg(0);
-  }
-  const bool float_operands = !e->args.empty() && is_float(e->args.back()->type.dtype);
-  // floor, ceil and rint give integers in a plan; as a floating-point value they are converted back.
-  const auto whole = [&](SymbolOp op) { return emit(SymbolOp_ToDouble, emit(op, arg(0))); };
-  switch (e->op) {
-    case Op::Floor: return whole(SymbolOp_FFloor);
-    case Op::Ceil: return whole(SymbolOp_FCeil);
-    case Op::Rint: return whole(SymbolOp_FRint);
-    case Op::Trunc: return whole(SymbolOp_FTrunc);
-    case Op::Neg:
-      if (floating) return emit(SymbolOp_FSub, emit(SymbolOp_FConst, 0, 0, 0, std::bit_cast<int64_t>(-0.0)), arg(0));
-      return emit(SymbolOp_Sub, emit(SymbolOp_Const, 0, 0, 0, 0), arg(0));
-    case Op::Abs:
-      if (!floating) return emit(SymbolOp_Max, arg(0), emit(SymbolOp_Sub, emit(SymbolOp_Const, 0, 0, 0, 0), arg(0)));
-      break;
-    default: break;
-  }
-  if (auto op = float_operands ? double_op(e->op) : integer_op(e->op)) {
-    const uint32_t symbol = emit(*op, arg(0), arg(1), arg(2));
-    return floating ? rounded(symbol) : symbol;
-  }
-  return Status(Code::Unsupported, 2010, "an extent uses an operation that plans do not have: " + ir::to_string(e));
+  return e->type.dtype == DType::F32 ? emit(SymbolOp_FRoundF32, *symbol) : *symbol;
 }
 
 }  // namespace mlc::plan

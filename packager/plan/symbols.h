@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -28,7 +29,7 @@ class SymbolTable {
   // is right. Written as it stands: an ir::Context would simplify it by the very bounds that it asks for.
   std::optional<uint32_t> in_bounds(const ir::Sym* sym);
   bool is_bound(const ir::Sym* sym) const { return bound_.count(sym) != 0; }
-  // The symbol that holds the value of `e` (Const, Sym and arithmetic).
+  // The symbol that holds the value of `e`, which ir::is_extent.
   Result<uint32_t> symbol_of(const ir::Expr* e);
   uint32_t num_symbols() const { return static_cast<uint32_t>(instrs_.size()); }
   const std::vector<fb::plan::SymbolInstr>& instructions() const { return instrs_; }
@@ -36,6 +37,15 @@ class SymbolTable {
  private:
   uint32_t emit(fb::plan::SymbolOp op, uint32_t a = 0, uint32_t b = 0, uint32_t c = 0, int64_t imm = 0);
   Result<uint32_t> emit_node(const ir::Expr* e);
+  std::optional<uint32_t> composed(const ir::Expr* e, std::span<const uint32_t> args);
+  uint32_t converted(DType from, DType to, uint32_t value);
+  uint32_t constant(int64_t value);
+  uint32_t real_constant(double value);
+  uint32_t truncated_quotient(uint32_t a, uint32_t b);
+  uint32_t truncated_remainder(uint32_t a, uint32_t b);
+  uint32_t signs_differ(uint32_t a, uint32_t b);
+  uint32_t equal_reals(uint32_t a, uint32_t b);
+  uint32_t real_extremum(fb::plan::SymbolOp op, uint32_t a, uint32_t b);
 
   std::unordered_map<const ir::Sym*, uint32_t> bound_;
   std::unordered_map<const ir::Expr*, uint32_t> known_;

@@ -4,7 +4,7 @@
     tests/conformance/coverage.py [--ops DIR] [--all]          needs: pip install onnx
     tests/conformance/coverage.py --runtime                    the operators of com.microsoft, needs: pip install onnxruntime
 
-For every operator of ai.onnx that a model of opset 7 to 25 can resolve to (so also older versions that opset 7 still
+For every operator of ai.onnx that a model of opset 7 to 28 can resolve to (so also older versions that opset 7 still
 uses), it reads the headers of the definitions in force at that version and compares them with the schema of the installed
 onnx package: the operator exists, every attribute is declared, every element type of every type constraint is accepted at
 the position of each input. It reads texts only, runs nothing: what a definition computes is what node tests and
@@ -22,16 +22,16 @@ import sys
 
 import onnx
 
-FLOATS = "double float float16 bfloat16 float8e4m3fn float8e5m2 float8e4m3fnuz float8e5m2fnuz".split()
-SIGNED = "int64 int32 int16 int8 int4".split()
-UNSIGNED = "uint64 uint32 uint16 uint8 uint4".split()
+FLOATS = "double float float16 bfloat16 float8e4m3fn float8e5m2 float8e4m3fnuz float8e5m2fnuz float8e8m0 float6e2m3 float6e3m2 float4e2m1".split()
+SIGNED = "int64 int32 int16 int8 int4 int2".split()
+UNSIGNED = "uint64 uint32 uint16 uint8 uint4 uint2".split()
 CLASSES = {"float": FLOATS, "int": SIGNED + UNSIGNED, "signed": SIGNED, "unsigned": UNSIGNED,
            "num": FLOATS + SIGNED + UNSIGNED, "any": FLOATS + SIGNED + UNSIGNED + ["bool", "string"]}
 NAMES = {"f64": "double", "f32": "float", "f16": "float16", "bf16": "bfloat16", "f8e4m3": "float8e4m3fn", "f8e5m2": "float8e5m2",
-         "f8e4m3fnuz": "float8e4m3fnuz", "f8e5m2fnuz": "float8e5m2fnuz", "bool": "bool", "str": "string",
-         **{f"{s}{n}": f"{'u' if s == 'u' else ''}int{n}" for s in "iu" for n in (64, 32, 16, 8, 4)}}
-# Element types that the language lacks; schemas of opset 23 and later name them.
-UNKNOWN = {"complex64", "complex128", "float4e2m1", "float8e8m0", "int2", "uint2"}
+         "f8e4m3fnuz": "float8e4m3fnuz", "f8e5m2fnuz": "float8e5m2fnuz",
+         "f8e8m0": "float8e8m0", "f6e2m3": "float6e2m3", "f6e3m2": "float6e3m2", "f4e2m1": "float4e2m1", "bool": "bool", "str": "string",
+         **{f"{s}{n}": f"{'u' if s == 'u' else ''}int{n}" for s in "iu" for n in (64, 32, 16, 8, 4, 2)}}
+UNKNOWN = {"complex64", "complex128"}  # element types that the language lacks
 ELSEWHERE = set("""If Loop Scan SequenceMap SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
     SplitToSequence ConcatFromSequence Optional OptionalGetElement OptionalHasElement ImageDecoder StringNormalizer StringConcat
     StringSplit RegexFullMatch Einsum""".split())  # Einsum's text is made from its equation (packager/lang/einsum.h)
@@ -74,13 +74,13 @@ def split_outside(text, separator=","):
 
 
 class Definition:
-    def __init__(self, name, since, text, where):
+    def __init__(self, name, since, text, where, clauses):
         self.name, self.since, self.where = name, since, where
         header, body = re.match(r"(.*?->.*?)(?=\n  \S|\n?\Z)(.*)", text, re.S).groups()
         m = re.match(r"op \w+@\d+(<(.*?)>)?\((.*)\)\s*->", header, re.S)
         self.variables = {}
         for v in split_outside(m.group(2) or ""):
-            names, kind = v.split(":")
+            names, kind = re.sub(r"=.*", "", v).split(":")
             for n in names.split(","):
                 self.variables[n.strip()] = types_of(kind, {})
         self.inputs = []
@@ -88,6 +88,8 @@ class Definition:
             kind = re.sub(r"^(sym|const)\s+", "", p.split(":", 1)[1].strip())
             self.inputs.append((types_of(re.match(r"[\w]+", kind).group(0), self.variables), p.endswith("many")))
         body = re.sub(r"#.*", "", body)
+        while used := re.search(r"\buse (\w+)", body):
+            body = body.replace(used.group(0), clauses[used.group(1)])
         self.attributes = set()
         for m in re.finditer(r"\battr ([\w, ]+):", body):
             self.attributes |= {a.strip() for a in m.group(1).split(",")}
@@ -98,12 +100,15 @@ def definitions(folder, wanted="ai.onnx"):
     for path in sorted(pathlib.Path(folder).glob("*.mlop")):
         text = path.read_text()
         domain = "ai.onnx"
+        clauses = {}
         for block in re.split(r"\n(?=\S)", text):
             if block.startswith("domain"):
                 domain = block.split()[1]
+            if block.startswith("clauses"):
+                clauses[block.split()[1]] = block
             m = re.match(r"op (\w+)@(\d+)", block)
             if m and domain == wanted:
-                table[m.group(1)].append(Definition(m.group(1), int(m.group(2)), re.sub(r"(?m)^#.*\n?", "", block), path.name))
+                table[m.group(1)].append(Definition(m.group(1), int(m.group(2)), re.sub(r"(?m)^#.*\n?", "", block), path.name, clauses))
     return table
 
 
@@ -113,7 +118,7 @@ def in_force(candidates, version):
 
 
 def schemas():
-    """(name, version, schema) of all that a model of opset 7 to 25 can mean."""
+    """(name, version, schema) of all that a model of opset 7 to 28 can mean."""
     by_name = collections.defaultdict(dict)
     for s in onnx.defs.get_all_schemas_with_history():
         if s.domain == "":
@@ -122,7 +127,7 @@ def schemas():
         versions = by_name[name]
         oldest = max((v for v in versions if v <= 7), default=0)
         for v in sorted(versions):
-            if oldest <= v <= 25 and not (versions[v].deprecated):
+            if oldest <= v <= 28 and not (versions[v].deprecated):
                 yield name, v, versions[v]
 
 

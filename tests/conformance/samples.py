@@ -94,6 +94,13 @@ add("And Or Xor", np.array([[True], [False]]), np.array([True, False, True]))
 add("BitwiseAnd BitwiseOr BitwiseXor", A * 3, B * 2)
 add("BitShift", np.abs(A) * 2, np.array([1.0, 0.5, 0]), direction="LEFT")
 add("BitShift", np.abs(A) * 4, np.array([1.0, 0.5, 0]), direction="RIGHT")
+add("Mod", np.array([4, -4, 5, -5, 0.5, 3e4, 0, 0, 3, -3, np.inf, 1]), np.array([2, 3, -3, 2, -1.5, 0.75, -2, 2, -np.inf, np.inf, 2, 0]), first=28,
+    types={"T": ["float", "double", "float16"]}, oracle="reference", exact=True)
+add("BitShift", A * 8, np.array([1.0, 0.5, 2]), first=28, direction="RIGHT", types={"T": [f"int{n}" for n in (8, 16, 32, 64)]}, oracle="reference")
+add("BitShift", A * 8, np.array([-1.0, 40, 4]), first=28, direction="RIGHT", types={"T": [f"int{n}" for n in (8, 16, 32, 64)]}, oracle="reference")
+add("BitShift", A * 40, np.array([1.0, 3, -1]), first=28, direction="LEFT", types={"T": [f"int{n}" for n in (8, 16, 32, 64)]}, oracle="reference")
+add("SwiGLU", A, A[::-1].copy())
+add("SwiGLU", A, A[::-1].copy(), alpha=1.5)
 add("Where", np.array([[True], [False]]), A, B)
 add("PRelu", A, B)
 
@@ -109,6 +116,26 @@ def numbered(t):
 _table["Cast"] = [Sample([np.array([0.0, 1, 2, 3])], lambda c: {"to": numbered(c["T2"])}, exact=True),
                   Sample([np.array([-1.5, 1.25, 2.75, -3])], lambda c: {"to": numbered(c["T2"])}, exact=True,
                          types={"T1": ["float", "double", "float16"], "T2": [t for t in CASTS if not t.startswith("u")]})]
+# Of the same width; the second one first to a float, where there is one.
+WIDTHS = ["double int64 uint64", "float int32 uint32", "float16 bfloat16 int16 uint16",
+          "float8e4m3fn float8e5m2 float8e4m3fnuz float8e5m2fnuz float8e8m0 int8 uint8", "float4e2m1 int4 uint4", "int2 uint2"]
+
+
+def of_same_width(t, step):
+    if t == "bool":
+        return "uint8"
+    types = next(w.split() for w in WIDTHS if t in w.split())
+    return types[(types.index(t) + step) % len(types)]
+
+
+def bits_as(x, to):
+    from onnx import helper
+    return x.view(helper.tensor_dtype_to_np_dtype(to))
+
+
+for step in (1, 2, 5):
+    add("BitCast", np.array([-1.5, 1.25, 2.75, 0, -3]), types={"T2": ["float"]}, oracle=bits_as, exact=True)
+    _table["BitCast"][-1].attributes = lambda c, step=step: {"to": numbered(of_same_width(c["T1"], step))}
 add("CastLike", np.array([0.0, 1, 2, 3]), np.array([1.0]), exact=True)
 
 # --- movement
@@ -165,11 +192,15 @@ add("Pad", real(3, 4), i64(2, 5), None, i64(1), first=19, mode="wrap", exact=Tru
 add("DepthToSpace", real(1, 8, 2, 3), blocksize=2, exact=True)
 add("DepthToSpace", real(1, 8, 2, 3), blocksize=2, mode="CRD", first=11, exact=True)
 add("SpaceToDepth", real(1, 2, 4, 6), blocksize=2, exact=True)
+add("SpaceToDepth", more(1, 2, 4, 6), blocksize=2, mode="CRD", first=28, exact=True)
 add("EyeLike", real(3, 4), exact=True)
 _table["EyeLike"].append(Sample([real(3, 4)], lambda c: {"k": 1, "dtype": numbered(c["T2"])}, exact=True, types={"T1": ["float"]}))
 add("Range", np.float64(1), np.float64(6), np.float64(2))
 add("Range", np.float64(6), np.float64(1), np.float64(-2), types={"T": ["float", "double", "int16", "int32", "int64"]})
 add("Range", np.float64(2), np.float64(1), np.float64(2))
+add("Range", np.float64(2040), np.float64(2060), np.float64(1), first=27, types={"T": ["float16"]}, oracle="reference", exact=True)
+add("Range", np.float64(248), np.float64(264), np.float64(1), first=27, types={"T": ["bfloat16"]}, oracle="reference", exact=True)
+add("Range", np.float64(0), np.float64(8), np.float64(0.75), first=27, stash_type=11, types={"T": ["float16", "bfloat16"]}, oracle="reference", exact=True)
 add("Trilu", more(3, 4), i64(-2).reshape(()), exact=True)
 add("Trilu", more(3, 4), i64(7).reshape(()), exact=True)
 add("Trilu", real(3, 4), exact=True)
@@ -210,6 +241,10 @@ add("CumSum", real(2, 4), np.array(-2, np.int64), exclusive=1, reverse=1)
 add("CumSum", more(2, 3, 2), np.array(0, np.int64), reverse=1)
 add("CumSum", more(2, 3, 2), np.array([-1], np.int32), exclusive=1)
 add("CumSum", np.zeros((2, 0, 3)), np.array(1, np.int32))
+add("CumProd", more(2, 4), np.array(1, np.int32))
+add("CumProd", more(2, 4), np.array(-2, np.int64), exclusive=1, reverse=1)
+add("CumProd", more(2, 3, 2), np.array(0, np.int64), reverse=1)
+add("CumProd", np.zeros((2, 0, 3)), np.array(1, np.int32))
 T = np.array([[3, 1, 2, -1, 0], [0.5, 2.5, -0.5, 1, 3]]) / 2
 add("TopK", T, outputs=(1, 1), last=9, k=2)
 add("TopK", T, i64(2), outputs=(1, 1), first=10)
@@ -331,6 +366,8 @@ for o in ("Softmax", "LogSoftmax", "Hardmax"):
 add("Softmax LogSoftmax", N, axis=0)
 add("LpNormalization", N)
 add("LpNormalization", N, axis=1, p=1)
+add("LpNormalization", np.array([[0.0, 0], [3, 4]]), axis=1, oracle="reference")
+add("LpNormalization", np.array([[0.0, 1], [0, 3]]), axis=0, p=1, oracle="reference")
 add("LRN", real(1, 6, 3, 1), size=3, alpha=0.5, beta=0.75, bias=1.5, oracle="runtime")  # the reference takes one channel more
 add("MeanVarianceNormalization", real(2, 3, 2, 2))
 add("MeanVarianceNormalization", real(2, 3, 2, 2), axes=[0, 2])
@@ -423,6 +460,9 @@ add("RotaryEmbedding", real(2, 3, 12), CS, CS[::-1].copy(), i64(0, 1, 2, 3, 4, 5
 SIGNAL = rng.uniform(0.1, 1, (1, 8, 2))  # no sums that cancel
 add("DFT", SIGNAL, axis=1, last=19)
 add("DFT", SIGNAL, inverse=1, axis=1, last=19)
+add("DFT", SIGNAL, axis=1, first=17, last=19, inverse=1, onesided=1, oracle="reference")
+add("DFT", later.uniform(0.1, 1, (2, 5, 3, 2)), None, i64(1).reshape(()), first=20, inverse=1, onesided=1, oracle="reference")
+add("DFT", later.uniform(0.1, 1, (2, 5, 2)), i64(7).reshape(()), i64(-2).reshape(()), first=20, inverse=1, onesided=1, types={"T2": ["int64"]}, oracle="reference")
 add("DFT", SIGNAL[:, :, :1].copy(), None, i64(1).reshape(()), first=20, onesided=1)
 for axis in (-2, -3, 0, 2):
     add("DFT", later.uniform(0.1, 1, (2, 3, 4, 1)), None, i64(axis).reshape(()), first=20)
@@ -499,3 +539,13 @@ add("Dropout", X, last=11, ratio=0.25)   # before opset 12 ONNX does not say wha
 add("Dropout", X, np.float64(0.25), np.array(False), first=12, outputs=(1, 1))
 add("Dropout", X, np.array(0.25, np.float32), np.array(True), first=12, outputs=(1, 1), seed=9, types=ONLY, oracle=lambda x, ratio, training, seed: [
     np.where(uniform(x.size, seed).reshape(x.shape) >= ratio, x / (1 - ratio), 0).astype(np.float32), uniform(x.size, seed).reshape(x.shape) >= ratio])
+
+# --- linear attention and the convolution before it
+for rule in ("linear", "gated", "delta", "gated_delta"):
+    fades, differs = "gated" in rule, "delta" in rule
+    add("LinearAttention", more(2, 3, 8) / 2, more(2, 3, 4) / 2, more(2, 3, 6), more(2, 2, 2, 3), -np.abs(more(2, 3, 4)) if fades else None,
+        np.abs(more(2, 3, 2)) / 2 if differs else None, outputs=(1, 1), update_rule=rule, q_num_heads=4, kv_num_heads=2, oracle="reference")
+add("LinearAttention", more(1, 2, 4), more(1, 2, 4), more(1, 2, 4), None, -np.abs(more(1, 2, 2)), np.abs(more(1, 2, 1)) / 2, outputs=(1, 1), q_num_heads=2,
+    kv_num_heads=2, scale=0.5, same={"S": "T"}, oracle="reference")
+add("CausalConvWithState", more(2, 3, 5), more(3, 1, 4), more(3), more(2, 3, 3), outputs=(1, 1), activation="silu", oracle="reference")
+add("CausalConvWithState", more(2, 3, 2), more(3, 1, 4), outputs=(1, 1), oracle="reference")

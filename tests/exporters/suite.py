@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models as users export them: exported, built, compared with ONNX Runtime and timed against it, one after the other.
 
-    suite.py --bin build/release/bin [--venv DIR] [--cache DIR] [--only PATTERN ...] [--again] [--table RESULTS.md]
+    suite.py --bin build/release/bin [--venv DIR] [--cache DIR] [--only PATTERN ...] [--again | --recorded] [--table RESULTS.md]
 
 Exports and records are kept in the cache (default: $MLC_EXPORTS, else build/exporters), so that a run that was interrupted goes
 on where it stopped. A model is measured again when its export changed, when it failed and the tools changed, or with --again; the
@@ -32,6 +32,7 @@ def parsed():
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("--again", action="store_true", help="build again what has a record")
     parser.add_argument("--export-only", action="store_true", help="fill the cache and stop")
+    parser.add_argument("--recorded", action="store_true", help="measure nothing: the table of what the cache has records of")
     parser.add_argument("--limit", type=float, default=300, help="seconds that a build or an export may take")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.3, help="of each runtime in each round")
@@ -158,6 +159,8 @@ def main():
     of_tools, commit, records, bad = digest(*tools.values()), commit_of(HERE), [], 0
     for model in models:
         folder = os.path.join(os.path.abspath(args.cache), model.name)
+        if args.recorded and not any(os.path.exists(os.path.join(folder, name)) for name in ("record.json", "failed.txt")):
+            continue
         message = export(model, folder, args.limit)
         if args.export_only:
             print(f"{model.name:40} {message[:160]}", flush=True)
@@ -168,7 +171,7 @@ def main():
             of_export = digest(os.path.join(folder, "model.onnx"))
             record = json.load(open(kept)) if os.path.exists(kept) else {}
             stale = record.get("export") != of_export or (record["failed"] and record.get("tools") != of_tools)
-            if args.again or stale:
+            if (args.again or stale) and not args.recorded:
                 record = measured(model, folder, tools, args) | {"tools": of_tools, "export": of_export, "commit": commit}
                 with open(kept, "w") as f:
                     json.dump(record, f)

@@ -1,11 +1,9 @@
 """One container, and masks of which only the run tells along which axes they broadcast: attention with a mask for all, one
 per row of keys, one per sequence, one per point; and one sequence under many masks."""
-import array
-import io
 import math
 import struct
-import zipfile
 
+import npz_file
 from onnx_file import model, node, port, tensor
 from tool_test import main
 
@@ -68,25 +66,12 @@ def expected(x, batch, length, mask, shape):
     return result
 
 
-def npy(shape, values):
-    head = "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }" % "".join(f"{n}, " for n in shape)
-    head += " " * (-(len(head) + 11) % 64) + "\n"
-    return b"\x93NUMPY\x01\0" + struct.pack("<H", len(head)) + head.encode() + array.array("f", values).tobytes()
-
-
 def run(t, variant, x, x_shape, mask, mask_shape, code=0):
-    with zipfile.ZipFile(t.dir / "in.npz", "w") as z:
-        z.writestr("x.npy", npy(x_shape, x))
-        z.writestr("mask.npy", npy(mask_shape, mask))
+    npz_file.write(t.dir / "in.npz", {"x": ("f32", x_shape, x), "mask": ("f32", mask_shape, mask)})
     done = t.run("mlrun", "run", "a.mlc", "--raw", "-i", "in.npz", "-o", "out.npz", "--variant", variant, code=code)
     if code:
         return done.stdout + done.stderr
-    with zipfile.ZipFile(t.dir / "out.npz") as z:
-        data = io.BytesIO(z.read("y.npy"))
-    data.seek(8)
-    head = data.read(struct.unpack("<H", data.read(2))[0]).decode()
-    shape = eval(head, {})["shape"]  # noqa: what mlrun wrote
-    values = array.array("f", data.read())
+    shape, values = npz_file.read(t.dir / "out.npz")["y"]
     assert len(values) == math.prod(shape), (shape, len(values))
     return shape, values
 

@@ -100,7 +100,7 @@ def graphs_that_are_not_well_formed_are_refused_by_the_name_of_the_node(tools):
         "operator": (one("Nonesuch", name="odd"), "Nonesuch", "'odd'"),
         "domain": (model([node("Relu", ["x"], ["y"], "odd", "com.nobody")], [X], [y()]), "com.nobody:Relu", "'odd'"),
         "opset 0": (one("Relu", opset=0), "version 0"),
-        "opset 999": (one("Relu", opset=999), "opset 999", "up to opset 25"),
+        "opset 999": (one("Relu", opset=999), "opset 999", "up to opset 28"),
         "a name of 1 MB": (one("Add", name="n" * 1_000_000), "input b is missing", "bytes) ..."),
     })
 

@@ -186,6 +186,20 @@ Status GraphExpander::add_if(const Node& node, const Inputs& in) {
   return ok();
 }
 
+// The number of an iteration and the condition have no axes, or one of extent 1 where the body declares them so.
+Item GraphExpander::as_declared(const model::Port& port, Item scalar) {
+  if (!port.has_shape || port.shape.size() != 1) return scalar;
+  const nest::Array one = function_.arrays[scalar.tensor.array];
+  Emit emit(ctx_, function_, port.name);
+  if (one.kind == nest::Array::Kind::Const) {
+    scalar.tensor.array = emit.array(port.name, one.dtype, {ctx_.integer(1)}, nest::Array::Kind::Const);
+    function_.arrays[scalar.tensor.array].data = one.data;
+  } else {
+    scalar.tensor.array = emit.with_first_axis(port.name, scalar.tensor.array);
+  }
+  return scalar;
+}
+
 Status GraphExpander::add_loop(const Node& node, const Inputs& in) {
   MLC_ASSIGN(const model::Graph* graph, body_of(node, "body"));
   if (graph->inputs.size() < 2 || graph->outputs.empty()) return refuse(node, "the body of a loop has at least two inputs and an output");
@@ -230,8 +244,7 @@ Status GraphExpander::add_loop(const Node& node, const Inputs& in) {
   }
   if (trips == 1 && goes == 1) {
     Emit emit(ctx_, function_, node.label());
-    const Item iteration = Item::of(emit.constant(0)), condition = Item::of(emit.constant(1, DType::Bool));
-    std::vector<Item> inputs{iteration, condition};
+    std::vector<Item> inputs{as_declared(graph->inputs[0], Item::of(emit.constant(0))), as_declared(graph->inputs[1], Item::of(emit.constant(1, DType::Bool)))};
     inputs.insert(inputs.end(), plan.carried.begin(), plan.carried.end());
     MLC_ASSIGN(std::vector<Item> results, inline_body(*graph, inputs, node.label()));
     for (size_t k = 0; k < node.outputs.size(); ++k) {
@@ -245,8 +258,8 @@ Status GraphExpander::add_loop(const Node& node, const Inputs& in) {
     return ok();
   }
   plan.run = [&](GraphExpander& body, const Item& iteration, const Item& condition, const std::vector<Item>& values) -> Result<LoopPlan::Run> {
-    body.bind(graph->inputs[0].name, iteration);
-    body.bind(graph->inputs[1].name, condition);
+    body.bind(graph->inputs[0].name, body.as_declared(graph->inputs[0], iteration));
+    body.bind(graph->inputs[1].name, body.as_declared(graph->inputs[1], condition));
     for (size_t k = 0; k < values.size(); ++k) body.bind(graph->inputs[2 + k].name, values[k]);
     MLC_RETURN_IF_ERROR(body.expand(*graph));
     LoopPlan::Run run;

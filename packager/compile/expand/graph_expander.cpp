@@ -10,14 +10,17 @@ using model::Node;
 
 namespace {
 
-lang::Attribute attribute_of(const model::Attribute& value) {
+// `graph`: what a body becomes.
+lang::Attribute attribute_of(const model::Attribute& value, const std::function<lang::GraphAttr(const std::shared_ptr<const model::Graph>&)>& graph) {
   return std::visit(
-      [](const auto& v) -> lang::Attribute {
+      [&](const auto& v) -> lang::Attribute {
         using T = std::decay_t<decltype(v)>;
         if constexpr (std::is_same_v<T, model::Tensor>) {
           return lang::TensorAttr{v.dtype, v.shape, std::make_shared<nest::ConstData>(nest::ConstData{v.bytes, v.owner})};
-        } else if constexpr (std::is_same_v<T, std::shared_ptr<const model::Graph>> || std::is_same_v<T, model::Port>) {
-          return std::string();  // no operator text asks for a graph or a type
+        } else if constexpr (std::is_same_v<T, std::shared_ptr<const model::Graph>>) {
+          return graph(v);
+        } else if constexpr (std::is_same_v<T, model::Port>) {
+          return std::string();  // no operator text asks for a type
         } else {
           return v;
         }
@@ -148,13 +151,29 @@ Status GraphExpander::add_node(const Node& node) {
   return call_library(node);
 }
 
+// A body that an operator's text calls: tensors in, tensors out.
+Result<std::vector<lang::Value>> GraphExpander::inline_for_text(const Node& node, const model::Graph& body, const std::vector<lang::Value>& inputs) {
+  std::vector<Item> items;
+  for (const lang::Value& value : inputs) items.push_back({value, nullptr});
+  MLC_ASSIGN(const std::vector<Item> results, inline_body(body, items, node.label()));
+  std::vector<lang::Value> values;
+  for (const Item& result : results) {
+    if (result.list) return refuse(node, "a body answers " + type_text(result) + ", a tensor is expected");
+    values.push_back(result.tensor);
+  }
+  return values;
+}
+
 Status GraphExpander::call_library(const Node& node) {
   lang::Call call;
   call.domain = node.domain;
   call.name = node.op;
   call.opset = opset_of(node);
   call.source = node.label();
-  for (const auto& [name, value] : node.attributes) call.attributes[name] = attribute_of(value);
+  const auto graph = [&](const std::shared_ptr<const model::Graph>& body) {
+    return lang::GraphAttr{[this, &node, body](const std::vector<lang::Value>& inputs) { return inline_for_text(node, *body, inputs); }};
+  };
+  for (const auto& [name, value] : node.attributes) call.attributes[name] = attribute_of(value, graph);
   for (const std::string& input : node.inputs) {
     if (input.empty()) {
       call.inputs.emplace_back(std::nullopt);
@@ -164,6 +183,7 @@ Status GraphExpander::call_library(const Node& node) {
     if (value.list) return refuse(node, "input '" + input + "' is " + type_text(value) + ", a tensor is expected");
     call.inputs.emplace_back(value.tensor);
   }
+  MLC_RETURN_IF_ERROR(fix_lengths(node, call));
   call.outputs.clear();
   for (size_t k = 0; k < node.outputs.size(); ++k) call.outputs.push_back(wanted(node, k));
   call.output_names = node.outputs;

@@ -89,6 +89,8 @@ class GraphExpander {
   uint32_t adopt_array(uint32_t outer);
   Status add_node(const model::Node& node);
   Status call_library(const model::Node& node);
+  Status fix_lengths(const model::Node& node, lang::Call& call);  // told_lengths.cpp
+  Result<std::vector<lang::Value>> inline_for_text(const model::Node& node, const model::Graph& body, const std::vector<lang::Value>& inputs);
   Result<std::vector<lang::Value>> call(const std::string& op, int64_t opset, std::map<std::string, lang::Attribute> attributes,
                                         const std::vector<lang::Value>& inputs, const std::string& source, const std::string& name = "");
   int64_t opset_of(const model::Node& node) const;
@@ -108,6 +110,7 @@ class GraphExpander {
   Status structural(const model::Node& node);
   Status add_if(const model::Node& node, const Inputs& in);
   Status add_loop(const model::Node& node, const Inputs& in);
+  Item as_declared(const model::Port& port, Item scalar);
   Status add_scan(const model::Node& node, const Inputs& in);
   Status add_scan8(const model::Node& node, const Inputs& in);
   Status add_sequence_map(const model::Node& node, const Inputs& in);

@@ -70,6 +70,6 @@ add("segmentation", "lraspp", "lraspp_mobilenet_v3_large", torchvision_net("lras
 add("segmentation", "deeplab v3", "deeplabv3_mobilenet_v3_large", torchvision_net("deeplabv3_mobilenet_v3_large", "mobilenet"), "ts.free")
 add("segmentation", "fcn", "fcn_resnet50", torchvision_net("fcn_resnet50", "resnet"), "dynamo")
 add("segmentation", "u-net", "unet", unet, "ts.free dynamo.free ts.f16 ts.free.qdq")
-add("segmentation", "segformer", "segformer", segformer, "ts.free dynamo.free")
-add("segmentation", "upernet", "upernet", upernet, "ts.free")
+add("segmentation", "segformer", "segformer", segformer, "ts.free dynamo")
+add("segmentation", "upernet", "upernet", upernet, "dynamo")
 add("segmentation", "dpt", "dpt", dpt, "dynamo.free")

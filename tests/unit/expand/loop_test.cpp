@@ -245,3 +245,30 @@ TEST_CASE("bodies that multiply when they are nested come to an end") {
   Expanded x("graph \"g\" { input %n : i64[] input %u0 : f32[1] " + text + " output %v0 : f32[*] }");
   CHECK(x.status.text().find("when they are expanded") != std::string::npos);
 }
+
+TEST_CASE("the number of an iteration and the condition have an axis where the body declares one") {
+  for (const std::string trips : {"1", "3"}) {
+    Expanded x(R"(graph "g" {
+      input %x : f32[4]
+      %n = ai.onnx.Constant() {value_int = )" + trips + R"(}
+      %l = ai.onnx.SequenceEmpty()
+      %all = ai.onnx.Loop(%n, _, %l) {body = graph "body" {
+        input %i : i64[1]
+        input %c : bool[1]
+        input %before : list(f32[?])
+        %one = ai.onnx.Constant() {value_int = 1}
+        %next = ai.onnx.Add(%i, %one)
+        %axis = ai.onnx.Constant() {value_ints = [0]}
+        %piece = ai.onnx.Slice(%x, %i, %next, %axis)
+        %after = ai.onnx.SequenceInsert(%before, %piece)
+        output %c : bool[1]
+        output %after : list(f32[?])
+      }}
+      %y = ai.onnx.ConcatFromSequence(%all) {axis = 0}
+      output %y : f32[*]
+    })");
+    const auto n = static_cast<size_t>(std::stoi(trips));
+    const std::vector<float> values{1, 2, 3, 4};
+    CHECK(floats(x.good({f32({4}, values)})[0]) == std::vector<float>(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(n)));
+  }
+}

@@ -97,3 +97,48 @@ TEST_CASE("what only a constant can say is asked for in so many words") {
   Expanded x(R"(graph "g" { input %x : f32[2, 3] input %a : i64[K] %y = ai.onnx.ReduceSum(%x, %a) {keepdims = 0} output %y : f32[*] })");
   CHECK(x.status.text().find("must be known while building") != std::string::npos);
 }
+
+TEST_CASE("what a plan cannot compute of extents is computed by the run and read back") {
+  Expanded x(R"(graph "g" {
+    input %x : f32[N]
+    %n = ai.onnx.Shape(%x)
+    %r = ai.onnx.Cast(%n) {to = 1}
+    %e = ai.onnx.Exp(%r)
+    %i = ai.onnx.Cast(%e) {to = 7}
+    %y = ai.onnx.ConstantOfShape(%i)
+    output %y : f32[*]
+  })");
+  CHECK(x.controls(nest::Control::Kind::Read) == 1);
+  CHECK(x.good({f32({3}, {1, 2, 3})})[0].shape == std::vector<int64_t>{20});
+  CHECK(x.good({f32({0}, {})})[0].shape == std::vector<int64_t>{1});
+}
+
+TEST_CASE("extents divided as C does it stay in the plan") {
+  Expanded x(R"(graph "g" {
+    input %x : f32[N]
+    %n = ai.onnx.Shape(%x)
+    %three = ai.onnx.Constant() {value_ints = [3]}
+    %eight = ai.onnx.Constant() {value_ints = [8]}
+    %d = ai.onnx.Sub(%n, %three)
+    %q = ai.onnx.Div(%d, %eight)
+    %m = ai.onnx.Mod(%d, %eight) {fmod = 1}
+    %t = ai.onnx.Mul(%m, %m)
+    %s = ai.onnx.Add(%t, %q)
+    %y = ai.onnx.ConstantOfShape(%s)
+    output %y : f32[*]
+  })");
+  CHECK(x.controls(nest::Control::Kind::Read) == 0);
+  for (int64_t n = 0; n < 30; ++n)
+    CHECK(x.good({f32({n}, std::vector<float>(static_cast<size_t>(n)))})[0].shape[0] == (n - 3) / 8 + (n - 3) % 8 * ((n - 3) % 8));
+}
+
+TEST_CASE("a list of sizes of free length is as long as the rank that is declared, or that it goes with") {
+  Expanded x(R"(graph "g" { input %x : f32[N, 2] input %s : i64[K] %y = ai.onnx.Reshape(%x, %s) output %y : f32[A, B, C] })");
+  const Tensor v = f32({3, 2}, {1, 2, 3, 4, 5, 6});
+  CHECK(x.good({v, i64({3}, {1, -1, 3})})[0].shape == std::vector<int64_t>{1, 2, 3});
+  x.bad({v, i64({2}, {6, 1})}, "'s' must have 3 elements");
+  Expanded tile(R"(graph "g" { input %x : f32[N, 2] input %s : i64[K] %y = ai.onnx.Tile(%x, %s) output %y : f32[*] })");
+  CHECK(tile.good({v, i64({2}, {1, 2})})[0].shape == std::vector<int64_t>{3, 4});
+  Expanded none(R"(graph "g" { input %x : f32[N, 2] input %s : i64[K] %y = ai.onnx.Reshape(%x, %s) output %y : f32[*] })");
+  none.bad({}, "declare the rank of 'y'");
+}

@@ -41,12 +41,12 @@ struct Expanded {
   ir::Context ctx;
   nest::Function function;
   Status status;
-  explicit Expanded(const std::string& graph, const std::string& opset = "17") {
+  explicit Expanded(const std::string& graph, const std::string& opset = "17", const lang::Library& operators = library()) {
     auto parsed = model::parse("model\nopset ai.onnx " + opset + "\n" + graph, {});
     REQUIRE_MESSAGE(parsed.ok(), (parsed.ok() ? std::string() : parsed.status().text()));
     const Status good = model::verify(*parsed);
     REQUIRE_MESSAGE(good.ok(), good.text());
-    auto expanded = compile::expand_model(ctx, library(), *parsed, "main");
+    auto expanded = compile::expand_model(ctx, operators, *parsed, "main");
     if (expanded.ok()) function = std::move(expanded).value();
     else status = std::move(expanded).status();
   }

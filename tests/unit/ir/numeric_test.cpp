@@ -54,6 +54,18 @@ TEST_CASE("f8e8m0 is an exponent alone") {
   CHECK(highest_finite(DType::F8E8M0) == 0x1p127);
 }
 
+TEST_CASE("types of less than 8 bits keep their bits where they are read as another one of their width") {
+  for (int64_t v = 0; v < 16; ++v) {
+    const int64_t negative = v < 8 ? v : v - 16;
+    CHECK(apply_unary(Op::Bitcast, DType::U4, DType::I4, {v, 0}).i == negative);
+    CHECK(apply_unary(Op::Bitcast, DType::I4, DType::U4, {negative, 0}).i == v);
+    const double number = f8_value(DType::F4E2M1, static_cast<uint8_t>(v));
+    CHECK(apply_unary(Op::Bitcast, DType::I4, DType::F4E2M1, {negative, 0}).f == number);
+    CHECK(apply_unary(Op::Bitcast, DType::F4E2M1, DType::I4, {0, number}).i == negative);
+  }
+  for (int64_t v = 0; v < 4; ++v) CHECK(apply_unary(Op::Bitcast, DType::U2, DType::I2, {v, 0}).i == (v < 2 ? v : v - 4));
+}
+
 TEST_CASE("integers of two bits wrap, saturate and lie a byte each") {
   for (int64_t v = -9; v <= 9; ++v) {
     CAPTURE(v);

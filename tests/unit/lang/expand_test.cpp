@@ -237,6 +237,31 @@ TEST_CASE("attributes are checked by name, presence, type and length") {
   CHECK(says(failure(text, "A", x, {{"need", int64_t{1}}, {"list", std::vector<int64_t>{1, 2, 3}}}), "attribute 'list' has 3 values, expected 2"));
 }
 
+TEST_CASE("a type that no input says has its default") {
+  const std::string text = "op A@1<T: float, S: float = T, U: i8 | i16 = i16>(x: T[d], s: S[]?, u: U[]?) -> y: S[d], z: U[d]\n"
+                           "  y[d] = S(x[d]) + (present(s) ? s : S(0))\n  z[d] = U(x[d])\n";
+  auto types = [&](const std::vector<Input>& inputs) {
+    Expanded x;
+    expand_text(x, text, "A", inputs, {}, {true, true});
+    const auto y = run(x);
+    return std::pair(y[0].dtype, y[1].dtype);
+  };
+  CHECK(types({f32({1}, {1})}) == std::pair(DType::F32, DType::I16));
+  CHECK(types({f32({1}, {1}), data<double>(DType::F64, {}, {2})}) == std::pair(DType::F64, DType::I16));
+  CHECK(types({f32({1}, {1}), absent(), data<int8_t>(DType::I8, {}, {2})}) == std::pair(DType::F32, DType::I8));
+  const std::string narrow = "op A@1<T: num, S: float = T>(x: T[d], s: S[]?) -> y: T[d]\n  y[d] = x[d]\n";
+  CHECK(says(failure(narrow, "A", {i64({1}, {1}, false)}), "S, which no input says, has element type i64, expected float"));
+}
+
+TEST_CASE("attributes that are graphs are told from others") {
+  const std::string text = "op A@1(x: f32[d]) -> y: f32[d]\n  attr g: graph?; attr k: int = 0\n  t[d] = graph g(x)\n  y[d] = t[d] + (present(g) ? 1 : 0)\n";
+  const lang::GraphAttr same{[](const std::vector<lang::Value>& inputs) -> Result<std::vector<lang::Value>> { return inputs; }};
+  CHECK(floats(text, "A", {f32({1}, {5})}) == std::vector<float>{5});
+  CHECK(floats(text, "A", {f32({1}, {5})}, {{"g", same}}) == std::vector<float>{6});
+  CHECK(says(failure(text, "A", {f32({1}, {5})}, {{"g", int64_t{1}}}), "attribute 'g' is an int, expected a graph"));
+  CHECK(says(failure(text, "A", {f32({1}, {5})}, {{"k", same}}), "attribute 'k' is a graph, expected an int"));
+}
+
 TEST_CASE("an element type numbered 0 asks for the default") {
   const std::string text = "op A@1<T: any>(x: T[d...]) -> y: S[d...]\n  attr to: type S = f64\n  y[d] = S(x[d])\n"
                            "op B@1<T: any>(x: T[d...]) -> y: S[d...]\n  attr to: type S\n  y[d] = S(x[d])\n";

@@ -75,6 +75,8 @@ TEST_CASE("names are checked before any call") {
   CHECK(says(refusal("op A@1(x: f32[d...]) -> y: f32[d...]\n  y[d] = mean(x[d] for d)\n"), "unknown combiner 'mean'"));
   CHECK(says(refusal("op A@1(x: Q[d...]) -> y: Q[d...]\n  y[d] = x[d]\n"), "unknown element type 'Q'"));
   CHECK(says(refusal("op A@1<T: thing>(x: T[d...]) -> y: T[d...]\n  y[d] = x[d]\n"), "'thing' is no class"));
+  CHECK(says(refusal("op A@1<T: num, S: num = R>(x: T[d...]) -> y: T[d...]\n  y[d] = x[d]\n"), "'R' is no element type and no variable before S"));
+  CHECK(says(refusal("combiner c<T: num = f32>(a: T) unit 0\n  join a, b = a.a + b.a\n"), "the types of a combiner have no defaults"));
   CHECK(says(refusal("op A@1(x: f32[d...]) -> y: f32[d...]\n  y[d] = |e|\n"), "there is no dim 'e'"));
   CHECK(says(refusal("op A@1(x: f32[d@where]) -> y: f32[d]\n  y[d] = x[d]\n"), "no attribute that could hold an axis"));
   CHECK(says(refusal("op A@1(x: f32[d...]) -> y: f32[d...], z: f32[d...]\n  y[d] = x[d]\n"), "result z is never written"));
@@ -92,6 +94,16 @@ TEST_CASE("a match covers every case of its attribute that 'when' leaves") {
   CHECK(says(refusal(head + "  y[d] = match m { a => x[d]; b => 1; c => 2; e => 3 }\n"), "'e' is no case of m"));
   CHECK(parse(head + "  when m != c\n  y[d] = match m { a => x[d]; b => 1 }\n").ok());
   CHECK(parse(head + "  when m == a or m == b\n  y[d] = match m { a => x[d]; b => 1 }\n").ok());
+}
+
+TEST_CASE("a graph is called by a statement, with arrays that are there") {
+  const std::string head = "op A@1(x: f32[d]) -> y: f32[d]\n  attr g: graph\n";
+  CHECK(parse(head + "  check present(g)\n  t[d], u[d] = graph g(x, x)\n  y[d] = t[d] + u[d]\n").ok());
+  CHECK(says(refusal(head + "  t[d] = graph x(x)\n  y[d] = t[d]\n"), "'x' is no attribute that holds a graph"));
+  CHECK(says(refusal(head + "  t[d] = graph g(z)\n  y[d] = x[d]\n"), "given 'z', which is no array"));
+  CHECK(says(refusal(head + "  y[d] = graph g(x)\n"), "write the result y in a statement behind it"));
+  CHECK(says(refusal(head + "  y[d] = g\n"), "unknown name 'g'"));
+  CHECK(says(refusal("op A@1(x: f32[d]) -> y: f32[d]\n  attr g: graph = 1\n  y[d] = x[d]\n"), "a graph is no list and has no default"));
 }
 
 TEST_CASE("a proc stores to results and its own arrays only") {

@@ -1,0 +1,77 @@
+#include "packager/compile/lift_extents.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+
+#include "packager/ir/context.h"
+
+namespace mlc::compile {
+namespace {
+
+using ir::Expr;
+using ir::Op;
+
+class Lifter {
+ public:
+  Lifter(ir::Context& ctx, loop::Kernel& kernel) : ctx_(ctx), kernel_(kernel) {}
+
+  std::vector<const Expr*> run() {
+    expression(kernel_.tiles);
+    for (loop::Param& param : kernel_.params) expression(param.elements);
+    block(kernel_.body);
+    std::vector<const ir::Sym*> scalars;
+    std::vector<const Expr*> values;
+    for (const auto& [sym, value] : used_) {
+      scalars.push_back(sym);
+      values.push_back(value);
+    }
+    kernel_.scalars = std::move(scalars);
+    return values;
+  }
+
+ private:
+  void block(std::vector<loop::StmtPtr>& statements) {
+    for (loop::StmtPtr& s : statements) {
+      for (const Expr** e : {&s->begin, &s->end, &s->cond, &s->bound, &s->value}) expression(*e);
+      for (const Expr*& e : s->index) expression(e);
+      block(s->body), block(s->orelse);
+    }
+  }
+
+  void expression(const Expr*& e) {
+    if (e) e = ctx_.rewrite(e, [this](const Expr* x) { return replaced(x); });
+  }
+
+  // Null: not a number of the plan as a whole.
+  const Expr* replaced(const Expr* e) {
+    if (e->is_const() || e->type != ir::Type{DType::I64, 1} || !ir::is_extent(e) || !never_fails(e)) return nullptr;
+    auto [found, is_new] = symbol_of_.try_emplace(e, e);
+    if (!is_new) return found->second;
+    const ir::Interval range = ir::interval_of(e);
+    const ir::Sym* sym = e->op == Op::Sym ? e->sym : ctx_.declare_sym("=" + std::to_string(e->id), range.lo, range.hi, ir::divisor_of(e));
+    used_.emplace_back(sym, e);
+    return found->second = ctx_.sym(sym);
+  }
+
+  // The plan computes it whether the kernel needs it or not, so it must have a value.
+  bool never_fails(const Expr* root) {
+    bool sure = true;
+    ir::walk(root, [&](const Expr* e) {
+      const bool divides = e->op == Op::FloorDiv || e->op == Op::FloorMod || e->op == Op::TruncDiv || e->op == Op::TruncMod;
+      sure = sure && !is_float(e->type.dtype) && (!divides || ir::interval_of(e->args[1]).lo > 0);
+    });
+    return sure;
+  }
+
+  ir::Context& ctx_;
+  loop::Kernel& kernel_;
+  std::unordered_map<const Expr*, const Expr*> symbol_of_;
+  std::vector<std::pair<const ir::Sym*, const Expr*>> used_;  // in order of the kernel
+};
+
+}  // namespace
+
+std::vector<const ir::Expr*> lift_extents(ir::Context& ctx, loop::Kernel& kernel) { return Lifter(ctx, kernel).run(); }
+
+}  // namespace mlc::compile

@@ -1,0 +1,14 @@
+// What a kernel computes of symbols alone is the same in all of its calls: the plan computes it, and the kernel gets it as
+// a scalar. Kernels that differ only in such numbers, as those of the pieces of a Concat, are then one.
+#pragma once
+
+#include <vector>
+
+#include "packager/loop/loop.h"
+
+namespace mlc::compile {
+
+// Puts a symbol for every such number in the kernel. The value of each scalar of the kernel, over the symbols from before.
+std::vector<const ir::Expr*> lift_extents(ir::Context& ctx, loop::Kernel& kernel);
+
+}  // namespace mlc::compile
