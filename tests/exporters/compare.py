@@ -29,7 +29,7 @@ def reference(path, given):
     best = session(path)
     try:
         best.run(None, given)
-    except onnxruntime.capi.onnxruntime_pybind11_state.OnnxRuntimeException:
+    except Exception:  # noqa: BLE001  ONNX Runtime raises what it likes
         return session(path, optimised=False)
     return best
 
