@@ -42,7 +42,7 @@ enum class Code : uint8_t {
   Internal = 70,      // a bug of ours
 };
 
-// One failure, with the facts that explain it. `number` is the permanent E-number of `mlpack help errors` (0: none).
+// One failure, with the facts that explain it. `number` is its permanent number, shown as E4001 (0: none).
 struct [[nodiscard]] Status {
   Code code = Code::Ok;
   uint16_t number = 0;

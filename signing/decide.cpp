@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/compose.h"
+#include "base/counted.h"
 #include "base/json.h"
 #include "signing/policy.h"
 #include "signing/version_marks.h"
@@ -69,7 +70,7 @@ class Decision {
   }
   void refuse(Trust trust, Status status) {
     if (trust_.is_binding())
-      status = std::move(status).fact("{} is binding: --policy, --trust, --allow-unsigned and --allow-older cannot weaken it",
+      status = std::move(status).fact("{} is binding: options (policy, trust, allow-unsigned, allow-older) cannot weaken it",
                                       trust_.policy_path());
     verdict_.trust = trust;
     verdict_.may_run = MayRun::Refused;
@@ -205,7 +206,7 @@ class Decision {
     return refuse_or_warn(asked(options_.allow_older) || lenient(rule_.level), Trust::TooOld,
                           Status(Code::Expired, 3205, "{} is version {} of {}, and version {} was accepted here before",
                                  options_.file, version_, model(), seen)
-                              .hint("mlrun --allow-older, if you mean this version"));
+                              .hint("mlrun --allow-older, or allow_older, if you mean this version"));
   }
   // Keys that would have counted, had they not been withdrawn or run out.
   bool check_lost_keys() {
@@ -227,18 +228,35 @@ class Decision {
     const SignatureReport* unknown = first_with(SignatureStatus::UnknownKey);
     const SignatureReport* scoped = first_with(SignatureStatus::OutOfScope);
     if (!accepted_.empty()) {
-      reason = compose("{} of {} signatures that {} asks for: {}", accepted_.size(), rule_.threshold, policy_name(),
-                       join(accepted_));
+      reason = compose("signed by {} only, {} of the {} that {} asks for", join(accepted_), accepted_.size(),
+                       counted(rule_.threshold, "signer"), policy_name());
     } else if (unknown) {
       reason = compose("signed by key {}, which is not trusted here", unknown->key_id.substr(0, kKeyIdPrefix));
       // The full id on the line: what is trusted is what was shown, whatever the file has become meanwhile.
       verdict_.help = compose("mlrun trust {} --id {}", options_.file, unknown->key_id);
     } else if (scoped) {
       reason = compose("signed by {}, which is not trusted for model {} by {}", scoped->name, model(), policy_name());
+      verdict_.help = how_to_widen(*scoped);
     } else {
       reason = "signed by a key whose role does not suffice";
     }
     settle(Trust::UnknownSigner, std::move(reason), Code::Untrusted, 3002);
+  }
+  // What lets a key that is trusted for other models speak for this one. Ids that a shell might read otherwise are not
+  // made part of a command.
+  std::string how_to_widen(const SignatureReport& report) const {
+    const auto is_plain = [](unsigned char c) { return std::isalnum(c) || c == '/' || c == '-' || c == '_' || c == '.'; };
+    if (!std::all_of(id_.begin(), id_.end(), is_plain)) return {};
+    for (const TrustedKey& entry : trust_.keys()) {
+      if (entry.key.id_hex() != report.key_id || entry.name != report.name) continue;
+      if (entry.origin == KeyOrigin::PolicyFile) return compose("add {} to the models of key {} in {}", model(), entry.name, policy_name());
+      if (entry.origin != KeyOrigin::UserFolder) return {};
+      if (rule_.level == Level::Strict) return compose("add the key to {}: under its strict rule your own trust folder does not count", policy_name());
+      std::string command = compose("mlrun trust {} --id {}", options_.file, report.key_id);
+      for (const std::string& glob : entry.models) command += compose(" --models '{}'", glob);
+      return command + compose(" --models '{}'", id_);
+    }
+    return {};
   }
   // Before the model is known: refused if it would be refused as any model.
   void not_signed_by_anybody() {
@@ -250,7 +268,7 @@ class Decision {
   }
   void not_signed() {
     verdict_.help = compose("mlpack sign {} --key KEY{}", options_.file,
-                            trust_.is_binding() ? "" : ", or mlrun --allow-unsigned for this run only");
+                            trust_.is_binding() ? "" : ", or for this run only mlrun --allow-unsigned, allow_unsigned");
     settle(Trust::Unsigned, "not signed", Code::Unsigned, 3001);
   }
   // The three columns of the table for a file that nobody trusted signed.
@@ -260,7 +278,7 @@ class Decision {
       return accept(std::move(reason), trust);
     }
     if (options_.allow_unsigned)
-      verdict_.warnings.push_back(compose("--allow-unsigned does not count, {} is binding", policy_name()));
+      verdict_.warnings.push_back(compose("that unsigned files are allowed does not count, {} is binding", policy_name()));
     if (rule_.level != Level::Strict) return accept(std::move(reason), trust, MayRun::PortableOnly);
     Status status(code, number, "{} is {}, and {} is strict", options_.file, reason, policy_name());
     refuse(trust, std::move(status).hint(verdict_.help));

@@ -81,6 +81,11 @@ std::optional<Digest> digest_from_hex(std::string_view hex) {
   return digest;
 }
 
+std::optional<Digest> digest_named(std::string_view text) {
+  constexpr std::string_view kPrefix = "sha256:";
+  return digest_from_hex(text.starts_with(kPrefix) ? text.substr(kPrefix.size()) : text);
+}
+
 LeafHasher::LeafHasher(uint32_t len) {
   sha_.update(Bytes(&kLeafTag, 1));
   sha_.update_u32(len);

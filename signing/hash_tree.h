@@ -58,6 +58,8 @@ class Sha256 {
 // 64 lower-case hex digits, and back (upper case, other lengths and other characters: none).
 [[nodiscard]] std::string to_hex(Bytes bytes);
 [[nodiscard]] std::optional<Digest> digest_from_hex(std::string_view hex);
+// The same of "sha256:..." too, as tools show the root of a file.
+[[nodiscard]] std::optional<Digest> digest_named(std::string_view text);
 
 // One leaf. `stored` is what lies in the file (for zstd the frame), shorter than 2^32 bytes.
 [[nodiscard]] Digest leaf_digest(Bytes stored);

@@ -151,6 +151,12 @@ std::string PublicKey::pem() const {
   return text;
 }
 
+bool PublicKey::is_called(std::string_view digits) const {
+  std::string lower(digits);
+  for (char& c : lower) c = c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+  return id_hex().starts_with(lower);
+}
+
 bool PublicKey::verify(Bytes message, Bytes signature) const {
   const KeyTraits& traits = key_traits(type_);
   if (traits.md) {

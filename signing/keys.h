@@ -51,6 +51,7 @@ class PublicKey {
   const Digest& id() const { return id_; }              // SHA-256 of der()
   std::string id_hex() const { return to_hex(id_); }
   std::string id_prefix() const { return id_hex().substr(0, kKeyIdPrefix); }
+  bool is_called(std::string_view digits) const;        // the id begins with them, in either case
   std::string pem() const;                              // as PEM_write_bio_PUBKEY prints it
 
   // True if `signature` is a valid signature of `message`. Anything else, failures inside libcrypto included, is false.

@@ -139,7 +139,7 @@ class Walk {
     const uid_t user = ::geteuid();
     Status status(Code::Untrusted, 3304, "{}: not believed, {} belongs to user {}", path_, place, info.st_uid);
     if (user == 0) return std::move(status).hint("chown root {}, or run with root's own HOME (sudo -H)", place);
-    return std::move(status).fact("expected user {} or root", user).hint("sudo chown {} {}", user, place);
+    return std::move(status).fact("expected user {} or root", user).hint("set HOME to a folder of your own; or, if {} is meant to be yours, sudo chown {} {}", place, user, place);
   }
   Status check(const struct stat& info, const std::string& place) const {
     if (!belongs_here(info.st_uid)) return foreign(info, place);

@@ -66,11 +66,12 @@ struct Entry {
     if (json.find(key) && out.empty()) return refuse("'{}' is empty and matches nothing", {key});
     return out;
   }
-  Result<std::vector<Digest>> digests(const char* key) const {
+  // Of roots, or of keys: ids of keys have no "sha256:" in front anywhere.
+  Result<std::vector<Digest>> digests(const char* key, bool of_roots) const {
     MLC_ASSIGN(const std::vector<Entry> entries, array(key));
     std::vector<Digest> out;
     for (const Entry& entry : entries) {
-      const auto digest = digest_from_hex(entry.json.text());
+      const auto digest = of_roots ? digest_named(entry.json.text()) : digest_from_hex(entry.json.text());
       if (!digest) return entry.refuse("not 64 lower-case hex digits");
       out.push_back(*digest);
     }
@@ -183,8 +184,8 @@ Result<PolicyFile> parse_policy(Bytes json, const std::string& name) {
     MLC_ASSIGN(PolicyRule rule, read_rule(entry));
     policy.rules.push_back(std::move(rule));
   }
-  MLC_ASSIGN(policy.revoked_keys, top.digests("revoked_keys"));
-  MLC_ASSIGN(policy.revoked_roots, top.digests("revoked_roots"));
+  MLC_ASSIGN(policy.revoked_keys, top.digests("revoked_keys", false));
+  MLC_ASSIGN(policy.revoked_roots, top.digests("revoked_roots", true));
   return policy;
 }
 

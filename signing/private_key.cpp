@@ -25,6 +25,16 @@ Status crypto_failed(std::string_view what) {
   return Status(Code::Internal, "libcrypto could not {}", what);
 }
 
+bool is_public_key(std::string_view pem) { return pem.find("BEGIN PUBLIC KEY") != std::string_view::npos; }
+
+Status public_key_given() { return Status(Code::Malformed, 3301, "this is a public key, a private key is expected"); }
+
+// Where keygen puts the private half: KEY.pem for KEY.pub.pem.
+std::string private_half_of(const std::string& path) {
+  constexpr std::string_view kPublic = ".pub.pem";
+  return path.ends_with(kPublic) ? path.substr(0, path.size() - kPublic.size()) + ".pem" : "";
+}
+
 }  // namespace
 
 Result<PrivateKey> PrivateKey::adopt(PkeyHandle key) {
@@ -61,8 +71,7 @@ Result<PrivateKey> PrivateKey::from_pem(std::string_view pem) {
     if (pem.find("ENCRYPTED") != std::string_view::npos)
       return Status(Code::Malformed, 3301, "an encrypted private key, which is not supported")
           .hint("openssl pkey -in KEY -out PLAIN, kept at mode 0600");
-    if (pem.find("BEGIN PUBLIC KEY") != std::string_view::npos)
-      return Status(Code::Malformed, 3301, "this is a public key, a private key is expected");
+    if (is_public_key(pem)) return public_key_given();
     return refused;
   }
   // The usual files have compressed or missing public points only by accident; re-encode through a fixed form.
@@ -72,9 +81,19 @@ Result<PrivateKey> PrivateKey::from_pem(std::string_view pem) {
 }
 
 Result<PrivateKey> PrivateKey::load(const std::string& path) {
-  MLC_ASSIGN(std::string text, read_small_file(path, kMaxKeyFile, /*private_only=*/true));
-  auto key = from_pem(text);
-  OPENSSL_cleanse(text.data(), text.size());
+  auto text = read_small_file(path, kMaxKeyFile, /*private_only=*/true);
+  // Who may read a public key does not matter: that it is one comes first.
+  auto anyones = text.ok() ? Result<std::string>(std::string()) : read_small_file(path, kMaxKeyFile);
+  const bool is_public = is_public_key(text.ok() ? *text : anyones.ok() ? *anyones : "");
+  if (anyones.ok()) OPENSSL_cleanse(anyones->data(), anyones->size());
+  if (is_public) {
+    const std::string half = private_half_of(path);
+    Status status = public_key_given().note(path);
+    return half.empty() ? std::move(status).hint("give the file of its private half (BEGIN PRIVATE KEY)") : std::move(status).hint("--key {}", half);
+  }
+  if (!text.ok()) return std::move(text).status();
+  auto key = from_pem(*text);
+  OPENSSL_cleanse(text->data(), text->size());
   if (!key.ok()) return std::move(key).status().note(path);
   return key;
 }

@@ -56,7 +56,7 @@ Result<std::vector<std::string>> remove_trusted_key(const std::string& config_fo
   Status none(Code::NotFound, "no trusted key has an id that begins with {}", id);
   for (const FolderKey& entry : folder.keys) {
     none.facts.push_back(entry.key.key.id_hex());
-    if (!entry.key.key.id_hex().starts_with(id)) continue;
+    if (!entry.key.key.is_called(id)) continue;
     if (::unlink(entry.path.c_str()) != 0)
       return Status(Code::NotFound, "{}: cannot be removed: {}", entry.path, ::strerror(errno));
     removed.push_back(entry.path);

@@ -181,7 +181,8 @@ int run_program(CLI::App& app, std::vector<std::string> words, const std::string
       return finish("complete", false, Report{complete(app, implied, {given.begin() + 1, given.end()}, values_of), {}, {}});
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // last word first, as CLI11 wants them
   } catch (const CLI::Success& answered) {
-    return app.exit(answered);
+    const int code = app.exit(answered);  // prints the help
+    return code == 0 ? flush_answer() : code;
   } catch (const CLI::ParseError& error) {
     const auto parsed = app.get_subcommands();
     const std::string command = parsed.empty() ? "" : parsed.front()->get_name();

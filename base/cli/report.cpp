@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iostream>
 
 namespace mlc::cli {
 namespace {
@@ -62,12 +63,15 @@ int finish(std::string_view command, bool as_json, const Result<Report>& result)
     if (result.ok()) print(stdout, result->text);
     if (!failure.ok()) note(shortened(failure.text()));
   }
-  // A full disk or a closed pipe behind stdout must not look like success.
-  if (std::fflush(stdout) != 0 && failure.ok()) {
-    note("error: the answer could not be written to standard output");
-    return static_cast<int>(Code::NotFound);
-  }
-  return static_cast<int>(failure.code);
+  return failure.ok() ? flush_answer() : static_cast<int>(failure.code);
+}
+
+// A full disk or a closed pipe behind stdout must not look like success.
+int flush_answer() {
+  const bool was_written = std::cout.flush().good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (was_written) return 0;
+  note("error: the answer could not be written to standard output");
+  return static_cast<int>(Code::NotFound);
 }
 
 void note(const std::string& line) { print(stderr, line + "\n"); }

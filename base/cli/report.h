@@ -27,6 +27,8 @@ struct Report {
 
 // Prints and returns the exit code. An answer that stdout did not take is a failure.
 [[nodiscard]] int finish(std::string_view command, bool as_json, const Result<Report>& result);
+// 0, or 3 and a line on stderr where standard output does not take what was printed.
+[[nodiscard]] int flush_answer();
 
 // What a command that failed prints with --json.
 [[nodiscard]] std::string failure_json(std::string_view command, const Status& failure);

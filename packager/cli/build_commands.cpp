@@ -75,7 +75,9 @@ Result<compile::DimBound> parse_dim(const std::string& text) {
   };
   const bool good = dots == std::string::npos ? parse(range, bound.lo) && (bound.hi = bound.lo, true)
                                               : parse(range.substr(0, dots), bound.lo) && parse(range.substr(dots + 2), bound.hi);
-  if (!good || bound.lo < 0 || bound.hi < bound.lo) return wrong;
+  if (!good || bound.lo < 0) return wrong;
+  if (bound.hi < bound.lo)
+    return Status(Code::Usage, "--dim '" + text + "': the low bound " + std::to_string(bound.lo) + " is above the high bound " + std::to_string(bound.hi));
   return bound;
 }
 
@@ -96,8 +98,7 @@ Result<Report> run_build(BuildFlags& flags) {
     flags.options.golden.push_back(std::move(vector));
   }
   flags.options.sign = !flags.no_sign;
-  if (!flags.force && !may_overwrite(flags.options.output_path))
-    return Status(Code::Usage, flags.options.output_path + " exists and is no container").hint("pass --force to replace it");
+  MLC_RETURN_IF_ERROR(may_write(flags.options.output_path, flags.force));
   ProgressLine progress(flags.progress, flags.as_json);
   flags.options.progress = [&](const compile::Stage& stage) { progress.show(stage); };
   std::optional<SelfTestReport> tested;

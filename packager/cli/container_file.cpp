@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/links.h"
 #include "packager/container/output_file.h"
 #include "runtime/container/header.h"
 #include "schema/format.h"
@@ -59,14 +60,9 @@ Result<ContainerFile> open_container_file(const std::string& path) {
 }
 
 Status write_with_block(const ContainerFile& file, const std::vector<std::byte>& block, const std::string& output) {
+  MLC_ASSIGN(const std::string place, behind_links(output));
   std::error_code error;
-  // Through a symbolic link the file behind it is replaced, not the link.
-  std::filesystem::path place = output;
-  const bool link = std::filesystem::is_symlink(place, error);
-  error.clear();  // not there yet is no error
-  if (link) place = std::filesystem::canonical(place, error);
-  if (error) return Status(Code::NotFound, output + ": " + error.message());
-  const std::string staged = place.string() + ".unverified." + std::to_string(::getpid());
+  const std::string staged = place + ".unverified." + std::to_string(::getpid());
   const Unfinished unfinished(staged);
   {
     MLC_ASSIGN(container::OutputFile out, container::OutputFile::create(staged));
@@ -96,16 +92,26 @@ Status write_with_block(const ContainerFile& file, const std::vector<std::byte>&
   return status;
 }
 
-bool may_overwrite(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) return true;
-  if (!std::filesystem::is_regular_file(path, error)) return false;
+namespace {
+
+bool begins_as_container(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::array<char, 8> magic{};
   in.read(magic.data(), magic.size());
   const auto expected = std::as_bytes(std::span(format::kMagic));
   const auto found = std::as_bytes(std::span(magic));
   return in.gcount() == 8 && std::equal(found.begin(), found.end(), expected.begin());
+}
+
+}  // namespace
+
+Status may_write(const std::string& path, bool force) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return ok();
+  if (std::filesystem::is_directory(path, error))
+    return Status(Code::Usage, path + " is a folder").hint("-o " + (path.ends_with('/') ? path : path + "/") + "NAME.mlc");
+  if (force || (std::filesystem::is_regular_file(path, error) && begins_as_container(path))) return ok();
+  return Status(Code::Usage, path + " exists and is no container").hint("--force replaces it");
 }
 
 }  // namespace mlc::cli

@@ -31,7 +31,7 @@ struct ContainerFile {
 [[nodiscard]] Status write_with_block(const ContainerFile& file, const std::vector<std::byte>& block,
                                       const std::string& output);
 
-// True if the file does not exist or begins like a container: what may be overwritten without --force.
-[[nodiscard]] bool may_overwrite(const std::string& path);
+// OK if there is no such file, or it begins like a container, or anything is to be replaced; Usage otherwise, and for folders.
+[[nodiscard]] Status may_write(const std::string& path, bool force);
 
 }  // namespace mlc::cli

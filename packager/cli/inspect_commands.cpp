@@ -8,6 +8,7 @@
 
 #include "base/cli/program.h"
 #include "base/cli/report.h"
+#include "packager/cli/diff_ops.h"
 #include "packager/cli/inspect_ops.h"
 #include "packager/cli/size_ops.h"
 
@@ -102,6 +103,18 @@ void add_inspect_commands(CLI::App& app, int& exit_code) {
     inspect->add_flag("--plan", options->plan, "only the plans, as text: what the runtime executes");
     inspect->callback(
         [options, as_json, &exit_code] { exit_code = finish("inspect", *as_json, inspect_container(*options)); });
+  }
+  {
+    struct Flags {
+      std::string a, b;
+      bool as_json = false;
+    };
+    auto flags = std::make_shared<Flags>();
+    CLI::App* diff = add_command(app, "diff", "what differs between two containers",
+                                 "  mlpack diff cat-1.mlc cat-2.mlc\n  mlpack diff cat-1.mlc cat-2.mlc --json\n", flags->as_json);
+    diff->add_option("A", flags->a, "container")->required();
+    diff->add_option("B", flags->b, "container")->required();
+    diff->callback([flags, &exit_code] { exit_code = finish("diff", flags->as_json, diff_containers(flags->a, flags->b)); });
   }
   {
     auto flags = std::make_shared<SizeFlags>();

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string_view>
 
+#include "base/counted.h"
 #include "packager/cli/container_file.h"
 #include "packager/cli/inspect_json.h"
 #include "packager/cli/size_ops.h"
@@ -22,10 +23,6 @@ using compile::line;
 using nlohmann::ordered_json;
 
 constexpr std::string_view kPipelineAsset = "pipeline.json";
-
-std::string plural(size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
 
 // Who signed it, in the eyes of this user. Being refused is an answer here, not a failure.
 struct SignedBy {
@@ -171,7 +168,7 @@ void add_variants(const ContainerFile& file, const std::string& only, Report& re
                        std::string(name_of(variant.module_format)) + "  " + human_bytes(bytes);
     if (!present) text += "  absent (thinned)";
     else if (!variant.unusable.empty()) text += "  not usable: " + variant.unusable;
-    if (!variant.features.empty()) text += "  asks for " + plural(variant.features.size(), "feature");
+    if (!variant.features.empty()) text += "  asks for " + counted(variant.features.size(), "feature");
     report.text += line("variant", text);
     if (only.empty()) continue;
     if (!variant.features.empty()) report.text += line("", "  wants " + features_text(variant));
@@ -188,7 +185,7 @@ void add_data(const ContainerFile& file, const InspectOptions& options, Report& 
   report.json["assets"] = assets_json(manifest);
   for (const Golden& vector : manifest.golden)
     golden += (golden.empty() ? "" : " · ") + vector.name + " (" + manifest.methods[vector.method].name + ")";
-  report.text += line("golden", manifest.golden.empty() ? "none, so nothing here tells whether answers are right" : plural(manifest.golden.size(), "vector") + ": " + golden);
+  report.text += line("golden", manifest.golden.empty() ? "none, so nothing here tells whether answers are right" : counted(manifest.golden.size(), "vector") + ": " + golden);
   report.json["golden"] = golden_json(manifest);
   if (!manifest.operators.empty()) {
     std::string names;
@@ -197,7 +194,7 @@ void add_data(const ContainerFile& file, const InspectOptions& options, Report& 
   }
   uint64_t elements = 0;
   for (const Tensor& tensor : manifest.tensors) elements += num_elements(tensor);
-  report.text += line("weights", plural(manifest.tensors.size(), "tensor") + ", " + plural(elements, "element"));
+  report.text += line("weights", counted(manifest.tensors.size(), "tensor") + ", " + counted(elements, "element"));
   report.json["tensors"] = {{"count", manifest.tensors.size()}, {"elements", exact(elements)}};
   if (options.tensors) {
     report.json["tensors"]["entries"] = tensors_json(manifest);

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/counted.h"
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "packager/cli/signing_ops.h"
@@ -56,8 +57,7 @@ Result<Report> run_sign(Command<SignOptions>& command) {
   MLC_ASSIGN(const SignResult result, sign_container(command.options));
   Report report;
   report.text = "signed   " + result.output + "   root " + root_name(result.root) + "   by " + result.key_name + " (" +
-                std::to_string(result.num_signatures) +
-                (result.num_signatures == 1 ? " signature)\n" : " signatures)\n");
+                counted(result.num_signatures, "signature") + ")\n";
   report.json = {{"file", result.output}, {"root", root_name(result.root)}, {"key", result.key_name},
                  {"key_id", result.key_id}, {"signatures", result.num_signatures}};
   return report;

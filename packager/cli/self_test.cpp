@@ -3,6 +3,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/counted.h"
 #include "packager/cli/apart.h"
 #include "runtime/api/mlc.h"
 #include "runtime/api/sized.h"
@@ -78,7 +79,7 @@ std::string SelfTestReport::text() const {
     here += (here.empty() ? "" : " · ") + v.name;
     if (v.vectors < vectors) here += " (" + std::to_string(v.vectors) + " of them)";
   }
-  std::string line = here.empty() ? "nothing: no variant runs here" : std::to_string(vectors) + (vectors == 1 ? " vector: " : " vectors: ") + here;
+  std::string line = here.empty() ? "nothing: no variant runs here" : counted(vectors, "vector") + ": " + here;
   return elsewhere.empty() ? line : line + "   not here: " + elsewhere;
 }
 

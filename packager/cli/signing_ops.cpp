@@ -127,8 +127,7 @@ Result<KeygenResult> keygen(const KeygenOptions& options) {
 Result<SignResult> sign_container(const SignOptions& options) {
   const std::string output = options.output.empty() ? options.file : options.output;
   MLC_ASSIGN(const ContainerFile file, open_container_file(options.file));
-  if (!options.force && !may_overwrite(output))
-    return Status(Code::Usage, output + " exists and is not a container").hint("--force overwrites it");
+  MLC_RETURN_IF_ERROR(may_write(output, options.force));
   MLC_RETURN_IF_ERROR(container::OutputFile::try_create(output));
   MLC_ASSIGN(const NamedKey key, signing_key(options.key_file));
   MLC_ASSIGN(SignatureBlock block, block_to_extend(file, options));
@@ -154,14 +153,14 @@ Result<VerifyResult> verify_container(const VerifyOptions& options) {
   result.model_version = file->manifest().model.version;
   result.verdict = file->verdict();
   result.problems = options.deep ? file->verify_report() : check_small_segments(*file);
-  if (!options.expect_root.empty() && options.expect_root != to_hex(result.root) &&
-      options.expect_root != "sha256:" + to_hex(result.root))
+  if (!options.expect_root.empty() && digest_named(options.expect_root) != result.root)
     result.problems.push_back(Status(Code::BadSignature, 3102, options.file + " has another root than expected")
                                   .fact("expected  " + options.expect_root)
                                   .fact("found     sha256:" + to_hex(result.root)));
   if (!options.expect_id.empty() && options.expect_id != result.model_id)
-    result.problems.push_back(Status(Code::No, options.file + " is model '" + result.model_id + "', expected '" +
-                                                   options.expect_id + "'"));
+    result.problems.push_back(Status(Code::BadSignature, 3102, options.file + " is another model than expected")
+                                  .fact("expected  " + options.expect_id)
+                                  .fact("found     " + result.model_id));
   result.outcome = outcome_of(result, options.file);
   return result;
 }

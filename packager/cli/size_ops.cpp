@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <set>
 
+#include "base/counted.h"
 #include "schema/placement.h"
 
 namespace mlc::cli {
@@ -24,10 +25,6 @@ void sort_by_size(SizeEntry& entry) {
   std::stable_sort(entry.children.begin(), entry.children.end(),
                    [](const SizeEntry& a, const SizeEntry& b) { return a.bytes > b.bytes; });
   for (SizeEntry& child : entry.children) sort_by_size(child);
-}
-
-std::string counted(size_t count, const char* one, const char* several) {
-  return std::to_string(count) + " " + (count == 1 ? one : several);
 }
 
 // A segment left out of this copy of the file takes no bytes.
@@ -62,7 +59,7 @@ void add_overhead(SizeEntry& root, const ContainerFile& file) {
       if (item.offset != 0) leaves += item.leaves, tables += item.table_len;
   add(root, {"hash tree", tables, counted(leaves, "leaf", "leaves"), {}});
   const uint64_t signatures = file.authentication.signatures().size();
-  add(root, {"signature", opened.file_size() - opened.body_size(), counted(signatures, "signature", "signatures"), {}});
+  add(root, {"signature", opened.file_size() - opened.body_size(), counted(signatures, "signature"), {}});
   add(root, {"alignment", opened.file_size() - root.bytes, "zeros between items", {}});
 }
 
@@ -85,9 +82,9 @@ const char* kind_title(SegmentKind kind) {
 
 std::string kind_note(const Manifest& manifest, SegmentKind kind) {
   if (kind == SegmentKind::Weights)
-    return counted(manifest.tensors.size(), "tensor", "tensors") + ", one copy for " +
-           counted(manifest.variants.size(), "variant", "variants");
-  if (kind == SegmentKind::Golden) return counted(manifest.golden.size(), "vector", "vectors");
+    return counted(manifest.tensors.size(), "tensor") + ", one copy for " +
+           counted(manifest.variants.size(), "variant");
+  if (kind == SegmentKind::Golden) return counted(manifest.golden.size(), "vector");
   return {};
 }
 
@@ -135,7 +132,7 @@ void add_variants(SizeEntry& root, const container::Container& file) {
     if (users[i].size() == 1 && (manifest.variants.size() > 1 || manifest.segments[i].kind != SegmentKind::Weights)) {
       add(own[*users[i].begin()], std::move(entry));
     } else if (users[i].size() > 1) {
-      entry.note = counted(users[i].size(), "variant", "variants") + (entry.note.empty() ? "" : ", " + entry.note);
+      entry.note = counted(users[i].size(), "variant") + (entry.note.empty() ? "" : ", " + entry.note);
       add(shared, std::move(entry));
     } else {
       add(common, std::move(entry));

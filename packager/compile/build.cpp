@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/counted.h"
 #include "packager/compile/expand.h"
 #include "packager/compile/golden.h"
 #include "packager/compile/pipelines.h"
@@ -70,8 +71,8 @@ class Build {
 
   Status check_print_after() {
     const std::string& wanted = options_.print_after;
-    std::string known = "known: all import expand";
-    bool found = wanted.empty() || wanted == "all" || wanted == "import" || wanted == "expand";
+    std::string known = "known: all import expand lower";
+    bool found = wanted.empty() || wanted == "all" || wanted == "import" || wanted == "expand" || wanted == "lower";
     for (const std::string& pass : passes::Options().pipeline) {
       found = found || pass == wanted;
       known += " " + pass;
@@ -202,6 +203,10 @@ class Build {
       const Progress progress = counted(nth("target", k, targets.size()) + ", " + target->name, "kernels");
       MLC_ASSIGN(CompiledVariant variant, compile_variant(ctx_, *library_, parts_, weights_, *target, progress));
       report_.variants.push_back({target->name, variant.module.size(), variant.plan.size(), variant.num_kernels, variant.num_launches});
+      if (prints("lower")) {
+        std::fprintf(stderr, "; kernels for %s\n", target->name.c_str());
+        for (const std::string& line : variant.schedules) std::fprintf(stderr, "%s\n", line.c_str());
+      }
       variants_.push_back(std::move(variant));
     }
     return ok();
@@ -224,8 +229,8 @@ class Build {
     report_.file_bytes = fs::file_size(options_.output_path);
     std::set<std::string> ops;
     for (const model::Node& node : model_.graph.nodes) ops.insert(node.domain + ":" + node.op);
-    report_.model_line = "opset " + std::to_string(model_.opsets.at("ai.onnx")) + ", " + std::to_string(model_.graph.nodes.size()) + " nodes, " +
-                         std::to_string(ops.size()) + " operators, " + million(weights_.num_parameters()) + " parameters";
+    report_.model_line = "opset " + std::to_string(model_.opsets.at("ai.onnx")) + ", " + mlc::counted(model_.graph.nodes.size(), "node") + ", " +
+                         mlc::counted(ops.size(), "operator") + ", " + million(weights_.num_parameters()) + " parameters";
     return ok();
   }
 

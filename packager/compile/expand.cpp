@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/checked.h"
+#include "base/counted.h"
 #include "base/nearest_name.h"
 #include "base/problems.h"
 #include "packager/compile/expand/graph_expander.h"
@@ -77,7 +78,7 @@ class Expander {
  private:
   static Status rank_fits(const char* what, const std::string& name, size_t rank) {
     if (rank <= format::kMaxRank) return ok();
-    return Status(Code::Unsupported, 2011, std::string(what) + " '" + name + "' has " + std::to_string(rank) + " axes, inputs and outputs may have " +
+    return Status(Code::Unsupported, 2011, std::string(what) + " '" + name + "' has " + counted(rank, "axis", "axes") + ", inputs and outputs may have " +
                                                std::to_string(format::kMaxRank));
   }
 
@@ -319,10 +320,10 @@ Status check_operators(const lang::Library& library, const model::Model& model) 
     }
   }
   if (missing.empty()) return ok();
-  Status status(Code::Unsupported, 2004, std::to_string(missing.size()) + (missing.size() == 1 ? " operator is" : " operators are") +
-                " not supported (" + std::to_string(nodes) + " of " + std::to_string(total) + " nodes)");
+  Status status(Code::Unsupported, 2004, counted(missing.size(), "operator is", "operators are") +
+                " not supported (" + std::to_string(nodes) + " of " + counted(total, "node") + ")");
   for (const auto& [name, entry] : missing)
-    status.facts.push_back(name + "  " + std::to_string(entry.count) + (entry.count == 1 ? " node" : " nodes") + ", first '" + entry.first + "'" + entry.why);
+    status.facts.push_back(name + "  " + counted(entry.count, "node") + ", first '" + entry.first + "'" + entry.why);
   if (layout)
     return std::move(status).hint("ONNX Runtime optimised this file for the machine it ran on: " + std::string(layout) +
                                   " is a layout of that machine. Give the file from before, or optimise it at ORT_ENABLE_EXTENDED");

@@ -56,6 +56,7 @@ class VariantCompiler {
     MLC_RETURN_IF_ERROR(targets::audit_module(target_, variant.module));
     for (const plan::FunctionPlan& plan : lowered.plans) variant.num_launches += plan.launches.size();
     variant.num_kernels = lowered.kernels.size();
+    for (const loop::Kernel& kernel : lowered.kernels) variant.schedules.push_back(kernel.schedule + "  " + kernel.name);
     MLC_ASSIGN(variant.plan, plan::write_plan(ctx_, lowered.plans, parts_.programs));
     for (const nest::Program& program : parts_.programs)
       for (const nest::Step& step : program.steps)

@@ -21,6 +21,7 @@ struct CompiledVariant {
   std::set<std::string> services;  // of the application, that the plan asks for
   size_t num_kernels = 0;   // emitted
   size_t num_launches = 0;  // of all segments
+  std::vector<std::string> schedules;  // a line per kernel: the template that made it, its name
 };
 
 // Segments have passed all passes and are shared by all targets (layouts do not depend on the target, so that weights

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/links.h"
+
 namespace mlc::container {
 namespace {
 
@@ -37,12 +39,12 @@ Status OutputFile::failed(const char* what) const {
 
 Result<OutputFile> OutputFile::create(const std::string& path) {
   OutputFile file;
-  file.path_ = path;
+  MLC_ASSIGN(file.path_, behind_links(path));
   struct stat existing;
-  if (::stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode))
+  if (::stat(file.path_.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode))
     return Status(Code::Usage, "output " + path + " exists and is not a regular file");
   for (int attempt = 0; attempt < 100; ++attempt) {
-    file.temporary_ = path + ".tmp" + std::to_string(::getpid()) + "." + std::to_string(attempt);
+    file.temporary_ = file.path_ + ".tmp" + std::to_string(::getpid()) + "." + std::to_string(attempt);
     file.unfinished_.emplace(file.temporary_);  // before it exists: no signal finds it unknown
     file.fd_ = ::open(file.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (file.fd_ >= 0) return file;

@@ -1,4 +1,5 @@
-// A file that appears complete or not at all: written under a temporary name in the same folder, synced, renamed.
+// A file that appears complete or not at all: written under a temporary name in the same folder, synced, renamed. Where
+// `path` is a symbolic link, the file behind it is written.
 #pragma once
 
 #include <optional>

@@ -132,7 +132,7 @@ std::string print(const Expr* root, const Names& names, size_t limit) {
           if (e->type.lanes != 1) p.text = "splat<" + std::to_string(e->type.lanes) + ">(" + p.text + ")";
           if (p.text[0] == '-') p.precedence = kProduct - 1;
           break;
-        case Op::Sym: p.text = print_sym(e->sym); break;
+        case Op::Sym: p.text = names.sym ? names.sym(e->sym) : print_sym(e->sym); break;
         case Op::Dim: p.text = dim_name(e->dim); break;
         case Op::Var: p.text = names.var ? names.var(e->i) : "#" + std::to_string(e->i); break;
         case Op::Load:

@@ -23,6 +23,7 @@ namespace mlc::ir {
 // How things are called. The default names everything as in its declaration.
 struct Names {
   std::function<std::string(const Dim*)> dim;
+  std::function<std::string(const Sym*)> sym;
   std::function<std::string(int64_t)> var;
   std::unordered_map<const Expr*, std::string> defined;  // nodes that are printed as this text
 };

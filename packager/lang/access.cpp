@@ -12,7 +12,7 @@ std::optional<size_t> Expander::const_extent(Ex e) const {
 }
 
 // Elements of an array of the function that are known while building; empty if they are not (or there are none).
-const std::vector<Ex>& Expander::known_elements(uint32_t array) {
+const std::vector<Ex>& Expander::known_elements(uint32_t array) const {
   static const std::vector<Ex> none;
   if (auto it = elements_.find(array); it != elements_.end()) return it->second;
   if (array >= function_.arrays.size()) return none;

@@ -128,6 +128,7 @@ struct Stmt {
   const Node* bound = nullptr;  // While: bound; ForRange: one past the last number
   const Node* by = nullptr;     // Push
   std::string text;             // Each: the parameter; Check: what is wrong if it fails
+  std::string source;           // Check: the condition as written
   TypeSpec type;                // Alloc
   std::vector<Stmt> body, orelse;
 };
@@ -212,6 +213,7 @@ Status error_at(const std::string& file, Pos pos, std::string message);
 // How parser and evaluator unwind inside this library; the public functions turn it into its Status.
 struct Failure {
   Status status;
+  bool is_other_case = false;  // the definition is one for inputs of other ranks
 };
 [[noreturn]] void fail(Status status);
 [[noreturn]] void fail_at(const std::string& file, Pos pos, std::string message);

@@ -11,11 +11,11 @@ namespace {
 
 std::string axis_of(size_t axis, const std::string& param) { return "axis " + std::to_string(axis) + " of " + param; }
 
+}  // namespace
+
 std::string item_name(const Param& p, size_t item) {
   return p.many ? p.name + "[" + std::to_string(item) + "]" : p.name;
 }
-
-}  // namespace
 
 void Expander::collect_inputs() {
   inputs_.resize(op_.params.size());
@@ -225,11 +225,10 @@ bool Expander::bind_param_ranks(const Param& param, const std::vector<Ex>& shape
   }
   if (unknown.size() > 1) return false;
   if (unknown.size() == 1) {
-    if (known > rank)
-      mismatch(what + " has rank " + std::to_string(rank) + ", expected at least " + std::to_string(known));
+    if (known > rank) wrong_rank(what, rank, known, true);
     pack_ranks_[unknown[0]->name] = rank - known;
   } else if (known != rank) {
-    mismatch(what + " has rank " + std::to_string(rank) + ", expected " + std::to_string(known));
+    wrong_rank(what, rank, known, false);
   }
   return true;
 }
@@ -265,6 +264,13 @@ void Expander::bind_dims() {
       }
       todo.push_back({&param, item, &shape});
     }
+  }
+  // Ranks that are wrong whatever the packs have come first: extents of the wrong axes say nothing.
+  for (const Todo& t : todo) {
+    const auto& specs = t.param->type.dims;
+    const auto packs = static_cast<size_t>(std::count_if(specs.begin(), specs.end(), [](const auto& d) { return d.kind == DimSpec::Kind::Pack; }));
+    const size_t axes = specs.size() - packs, rank = t.shape->size();
+    if (packs > 0 ? rank < axes : rank != axes) wrong_rank("input " + item_name(*t.param, t.item), rank, axes, packs > 0);
   }
   // Dims before the first pack and behind the last are bound first: a rank clause may ask for their extents.
   for (const Todo& t : todo) {
@@ -374,8 +380,7 @@ void Expander::bind_broadcasts() {
         return w;
       };
       const size_t left = width(0, begin), right = width(end, specs.size());
-      if (left + right > shape.size())
-        mismatch("input " + name + " has rank " + std::to_string(shape.size()) + ", expected at least " + std::to_string(left + right));
+      if (left + right > shape.size()) wrong_rank("input " + name, shape.size(), left + right, true);
       auto bind_plain = [&](size_t from, size_t to, size_t at) {
         for (size_t k = from; k < to; ++k) {
           const auto& d = specs[k];
@@ -518,7 +523,11 @@ void Expander::require(Ex condition, const std::string& message) {
   if (known) mismatch(message);
   for (const auto& c : function_.checks)
     if (c.condition == condition) return;
-  function_.checks.push_back({condition, where() + ": " + message});
+  constexpr size_t kLongest = 200;  // the plan keeps it
+  std::string inputs;
+  for (const std::string& input : inputs_shown()) inputs += (inputs.empty() ? "" : ", ") + input;
+  if (inputs.size() > kLongest) inputs = inputs.substr(0, kLongest) + " ...";
+  function_.checks.push_back({condition, where() + ": " + message + (inputs.empty() ? "" : "; inputs " + inputs)});
 }
 
 void Expander::solve_products(bool final) {

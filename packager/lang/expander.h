@@ -94,6 +94,9 @@ struct Input {
 // What kernels see of an element: strings are numbers of texts there (texts.h).
 constexpr DType in_memory(DType t) { return t == DType::Str ? DType::U64 : t; }
 
+// "x", "xs[2]"
+std::string item_name(const Param& param, size_t item);
+
 class Expander {
  public:
   Expander(const Module& module, ir::Context& ctx, nest::Function& function, const Call& call, const OpDef& op);
@@ -119,6 +122,10 @@ class Expander {
   const std::string& domain() const;                      // in which functions are looked up
   [[noreturn]] void fail_here(Pos pos, std::string message) const;
   [[noreturn]] void mismatch(std::string message) const;  // the call does not fit this definition
+  [[noreturn]] void wrong_rank(const std::string& what, size_t rank, size_t expected, bool or_more) const;
+  Status refusal(const std::string& message) const;
+  std::vector<std::string> inputs_shown() const;
+  std::string sides_of(const Node* compare);
   static std::string shown(Ex e);                         // cut where it would fill pages: extents of long chains do
   std::string where() const;                              // "Conv_12 (ai.onnx.Conv, opset 11)"
 
@@ -207,7 +214,7 @@ class Expander {
   Val element(const ArrayInfo& array, size_t k);
   std::vector<const ir::Sym*> read_back(uint32_t array, size_t count);
   Ex computed(Ex value, const std::string& name);
-  const std::vector<Ex>& known_elements(uint32_t array);
+  const std::vector<Ex>& known_elements(uint32_t array) const;
   std::optional<size_t> const_extent(Ex e) const;
   void mark_safe(Ex index, Ex extent) { safe_.insert({index, extent}); }
   std::optional<size_t> linear_const_index(const std::vector<Ex>& shape, const std::vector<Ex>& index) const;
@@ -283,7 +290,7 @@ class Expander {
   std::map<std::string, Val> tensor_attributes_;
 
   std::map<std::string, std::vector<ArrayInfo>> arrays_;  // by name; several for `many`
-  std::map<uint32_t, std::vector<Ex>> elements_;          // of arrays of the function
+  mutable std::map<uint32_t, std::vector<Ex>> elements_;          // of arrays of the function
   std::map<uint32_t, std::vector<Ex>> partial_;           // being filled in by several statements: null where unknown
 
   struct LetInfo {

@@ -111,7 +111,7 @@ Result<std::vector<Value>> Library::expand(ir::Context& ctx, nest::Function& fun
   const bool texts = std::any_of(call.inputs.begin(), call.inputs.end(), [&](const auto& v) {
     return v && v->array < function.arrays.size() && function.arrays[v->array].dtype == DType::Str;
   });
-  std::vector<Status> reasons;
+  std::vector<Status> reasons, errors;
   for (auto it = first; it != list->end() && (*it)->since == (*first)->since; ++it) {
     Expander expander(impl_->module, ctx, function, call, **it);
     try {
@@ -126,6 +126,7 @@ Result<std::vector<Value>> Library::expand(ir::Context& ctx, nest::Function& fun
     } catch (Failure& f) {
       undo();
       if (expander.committed()) return std::move(f.status);
+      if (!f.is_other_case && f.status.code != Code::Unsupported) errors.push_back(f.status);
       reasons.push_back(std::move(f.status));
     } catch (const std::exception& e) {
       undo();
@@ -135,12 +136,10 @@ Result<std::vector<Value>> Library::expand(ir::Context& ctx, nest::Function& fun
   }
   if (reasons.size() == 1) return reasons[0];
   // A definition that failed by itself says more than one that did not mean this case.
-  std::vector<Status> errors;
-  for (auto& r : reasons)
-    if (r.code != Code::Unsupported) errors.push_back(r);
   if (errors.size() == 1) return errors[0];
   Status s(Code::Malformed, node + "no definition of " + name + " at opset " + std::to_string(call.opset) + " applies");
-  for (auto& r : reasons) s.facts.push_back(r.message);
+  for (auto& r : reasons)
+    if (std::find(s.facts.begin(), s.facts.end(), r.message) == s.facts.end()) s.facts.push_back(r.message);
   return s;
 }
 

@@ -15,6 +15,19 @@ constexpr int kMaxTree = 250;
 constexpr size_t kMaxFile = 4u << 20;
 constexpr size_t kMaxStatements = 10000;  // of one definition, those of its clauses included
 
+// Without comments and ends of lines.
+std::string in_one_line(std::string_view text) {
+  std::string line;
+  bool is_comment = false;
+  for (const char c : text) {
+    is_comment = c != '\n' && (is_comment || c == '#');
+    const bool is_blank = is_comment || c == ' ' || c == '\n' || c == '\r' || c == '\t';
+    if (!is_blank) line += c;
+    else if (!line.empty() && line.back() != ' ') line += ' ';
+  }
+  return line;
+}
+
 class Parser {
  public:
   Parser(Module& module, const std::string& file, const std::string& text)
@@ -635,7 +648,9 @@ class Parser {
     else if (accept("rank")) { s.kind = StmtKind::Rank; s.names = {name("a pack")}; expect("="); s.value = expr(); }
     else if (accept("check")) {
       s.kind = StmtKind::Check;
+      const size_t begin = peek().offset;
       s.value = expr();
+      s.source = in_one_line(std::string_view(text_).substr(begin, tokens_[at_ - 1].end - begin));
       if (accept("else")) {
         if (peek().kind != TokenKind::String) error("a sentence in quotes expected, found " + found());
         s.text = take().text;

@@ -86,9 +86,8 @@ void Expander::execute(const Stmt& s) {
       Val v = eval(s.value);
       for (const Val& item : as_list(v)) {
         Ex c = conjunction(item, s.pos);
-        require(c, !s.text.empty() ? s.text
-                                   : "the check at " + op_.file + ":" + std::to_string(s.pos.line) + " fails: " +
-                                         (s.value->kind == NodeKind::Compare ? shown(c) : "see the definition"));
+        // On symbols the condition says which extents do not fit; where all is known nothing but false is left of it.
+        require(c, !s.text.empty() ? s.text : "expected " + (c->is_const() ? s.source + sides_of(s.value) : shown(c)));
       }
       return;
     }
@@ -99,6 +98,18 @@ void Expander::execute(const Stmt& s) {
     case StmtKind::Proc: return proc_statement(s);
     default: fail_here(s.pos, "this statement belongs into a proc");
   }
+}
+
+// ", found 49 and 192": the numbers that a comparison compares, where they are known.
+std::string Expander::sides_of(const Node* compare) {
+  std::string found;
+  if (compare->kind != NodeKind::Compare) return found;
+  for (const Node* side : compare->kids) {
+    const Val v = eval(side);
+    if (!v.is_scalar() || !v.e || !v.e->is_const()) return {};
+    found += (found.empty() ? ", found " : " and ") + shown(v.e);
+  }
+  return found;
 }
 
 void Expander::let_clause(const Stmt& s) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/counted.h"
 #include "runtime/api/handles.h"
 #include "runtime/api/sizes.h"
 #include "runtime/api/table.h"
@@ -154,7 +155,7 @@ int golden_inputs(const MlcModel* m, uint32_t program, MlcTensor* inputs, uint32
     if (count == ports.size() && std::any_of(ports.begin(), ports.end(), [](const auto& p) { return p.list_depth > 0; }))
       break;
     if (count != g.inputs.size() || count != ports.size())
-      return fail(Status(Code::Usage, "golden_inputs: the program has {} inputs", ports.size()), error);
+      return fail(Status(Code::Usage, "golden_inputs: the program has {}", counted(ports.size(), "input")), error);
     for (uint32_t i = 0; i < count; ++i) {
       const auto& a = g.inputs[i];
       if (a.port >= count) return fail(Status(Code::Malformed, "golden vector: no such input"), error);

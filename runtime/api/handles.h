@@ -12,6 +12,7 @@
 #include "runtime/api/mlc.h"
 #include "runtime/api/model.h"
 #include "runtime/api/session.h"
+#include "runtime/plan/memory_budget.h"
 
 struct MlcError {
   mlc::Status status;
@@ -52,7 +53,8 @@ struct MlcSession {
   std::vector<mlc::exec::InputArg> inputs;  // reused, so that a run allocates nothing
   std::vector<mlc::exec::OutputArg> outputs;
   std::vector<mlc::exec::InputArg> input_items;  // of lists
-  std::vector<MlcTensor> output_items;
+  std::vector<MlcTensor> output_items;      // of lists
+  mlc::exec::Charge output_items_charge;
   std::vector<std::vector<int64_t>> inferred;
   std::string selftest_text;
   mlc::AlignedBlock saved_state;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/compose.h"
+#include "base/counted.h"
 #include "runtime/api/sizes.h"
 #include "runtime/api/table.h"
 
@@ -84,7 +85,7 @@ Status bind_inputs(MlcSession* s, const exec::Function& f, const MlcTensor* in, 
     s->inputs[i].list_depth = p.list_depth;
     if (p.list_depth > 0) continue;  // an empty one
     if (missing.ok()) missing = Status(Code::InputMismatch, 4001, "an input is missing");
-    missing.facts.push_back(compose("{}   missing, expected {} with {} axes", p.name, name_of(p.dtype), p.shape.size()));
+    missing.facts.push_back(compose("{}   missing, expected {} with {}", p.name, name_of(p.dtype), counted(p.shape.size(), "axis", "axes")));
   }
   return missing;
 }
@@ -111,7 +112,7 @@ void show_output(const exec::OutputArg& o, MlcTensor*& room, MlcTensor& out) {
 
 Status check_pointers(const MlcSession* s, const MlcTensor* in, uint32_t num_in, const MlcTensor* out, uint32_t num_out) {
   if (!s) return Status(Code::Usage, "no session");
-  if (num_in > 0 && !in) return Status(Code::Usage, "{} inputs are announced, there are none", num_in);
+  if (num_in > 0 && !in) return Status(Code::Usage, "{} announced, there are none", counted(num_in, "input"));
   if (num_out > 0 && !out) return Status(Code::Usage, "{} outputs are announced, there are none", num_out);
   return ok();
 }
@@ -150,10 +151,13 @@ Status run_tensors(MlcSession* s, const MlcRunOptions& options, const MlcTensor*
     s->outputs[port].data = out[i].data;
     s->outputs[port].capacity = out[i].bytes;
   }
+  s->output_items = {};
+  s->output_items_charge = {};
   CancelFlag* cancelled = options.cancel ? &options.cancel->cancelled : nullptr;
   MLC_RETURN_IF_ERROR(s->session->run(function, s->inputs, s->outputs, {cancelled, options.time_limit_ns}));
   uint64_t items = 0;
   for (const exec::OutputArg& o : s->outputs) items += count_items(o);
+  MLC_RETURN_IF_ERROR(s->session->executor().charge("views of the items of lists", items * sizeof(MlcTensor), s->output_items_charge));
   s->output_items.assign(items, {});
   MlcTensor* room = s->output_items.data();
   for (uint32_t i = 0; i < num_out; ++i) {

@@ -8,6 +8,7 @@
 
 #include "base/cli/program.h"
 #include "base/cli/report.h"
+#include "base/counted.h"
 #include "runtime/cli/bench_measure.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/crash.h"
@@ -90,7 +91,7 @@ std::string fed_text(const BenchInputs& inputs, const std::vector<Extent>& exten
   std::string out = inputs.from;
   for (size_t i = 0; i < extents.size() && i < kMostNamed; ++i)
     out += ", " + printable(extents[i].name) + "=" + std::to_string(extents[i].value);
-  if (extents.size() > kMostNamed) out += " and " + std::to_string(extents.size() - kMostNamed) + " extents more";
+  if (extents.size() > kMostNamed) out += " and " + counted(extents.size() - kMostNamed, "extent") + " more";
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/cli/report.h"
+#include "base/counted.h"
 #include "runtime/cli/isolation.h"
 #include "runtime/services/services.h"
 #include "signing/policy.h"
@@ -147,7 +148,7 @@ Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o
 
 void say_what_runs(const OpenModel& model, const OpenSession& session, const std::string& figures) {
   std::string out = session.info.variant;
-  out += " · " + std::to_string(session.info.threads) + (session.info.threads == 1 ? " thread" : " threads");
+  out += " · " + counted(session.info.threads, "thread");
   if (!model.info.is_signed) out += " · unsigned";
   if (model.isolated) out += " · isolated";
   note(out + " · " + figures);

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/cli/columns.h"
+#include "base/counted.h"
 #include "runtime/cli/made_up.h"
 #include "runtime/io/input_spec.h"
 #include "runtime/probe/probe.h"
@@ -138,7 +139,7 @@ class RawInputs {
     for (int64_t& extent : shape)
       if (extent < 0) extent = rest;
     if (rest < 0 || (!is_taken && rest != 1))
-      return Status(Code::InputMismatch, 4001, path + " has " + std::to_string(lines.size()) + " lines, " + port.name + " is " + port_text(port));
+      return Status(Code::InputMismatch, 4001, path + " has " + counted(lines.size(), "line") + ", " + port.name + " is " + port_text(port));
     return HostTensor::of_strings(std::move(shape), std::move(lines));
   }
 
@@ -214,7 +215,14 @@ Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, con
     for (const NamedTensor& t : l.tensors) memory.take_files(bytes_held(t.tensor));
     mlio::give(spec.name, l, given);
   }
-  MLC_ASSIGN(std::vector<NamedTensor> decoded, target.pipeline->before(std::move(given), memory.for_files()));
+  const bool has_arrays = std::any_of(loaded.begin(), loaded.end(), [](const io::LoadedInput& l) { return !l.tensors.empty(); });
+  const auto nameless = std::count_if(specs.begin(), specs.end(), [](const io::InputSpec& s) { return s.name.empty(); });
+  auto before = target.pipeline->before(std::move(given), memory.for_files());
+  if (!before.ok() && before.status().code == Code::InputMismatch && before.status().help.empty()) {
+    if (has_arrays) return std::move(before).status().hint("--raw feeds arrays to the bare program");
+    if (nameless > 1) return std::move(before).status().hint("-i NAME=FILE for each");
+  }
+  MLC_ASSIGN(std::vector<NamedTensor> decoded, std::move(before));
   for (const NamedTensor& t : decoded) memory.take_files(bytes_held(t.tensor));
   return decoded;
 }
@@ -314,7 +322,12 @@ Result<std::vector<NamedTensor>> make_inputs(const OpenModel& model, const mlio:
 
 Result<std::vector<NamedTensor>> make_up_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& o,
                                                 InputMemory& memory) {
-  MLC_ASSIGN(RawInputs inputs, RawInputs::of(model, target, o.dims, memory));
+  auto bare = RawInputs::of(model, target, o.dims, memory);
+  if (!bare.ok()) {
+    const bool is_piped = target.pipeline && bare.status().code == Code::Usage;
+    return is_piped ? std::move(bare).status().hint("--raw: extents of the bare program, which the pipeline feeds") : std::move(bare).status();
+  }
+  RawInputs& inputs = *bare;
   io::InputSpec random;
   random.kind = io::InputSpec::Kind::Random;
   io::InputFiles none;

@@ -6,6 +6,7 @@
 #include "base/cli/columns.h"
 #include "base/cli/program.h"
 #include "base/cli/report.h"
+#include "base/counted.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/crash.h"
 #include "runtime/cli/isolation.h"
@@ -63,10 +64,9 @@ Result<Report> selftest(const SelftestOptions& o, OpenFiles& files) {
       } else {
         status = std::move(session).status();
       }
-      char numbers[96];
-      std::snprintf(numbers, sizeof numbers, " %u vectors, %u threads, max |d| %.2g, relative %.2g\n", result.vectors,
-                    workers, result.max_abs, result.max_rel);
-      if (status.ok()) report.text += "ok    " + name + numbers;
+      char numbers[64];
+      std::snprintf(numbers, sizeof numbers, "max |d| %.2g, relative %.2g\n", result.max_abs, result.max_rel);
+      if (status.ok()) report.text += "ok    " + name + " " + counted(result.vectors, "vector") + ", " + counted(workers, "thread") + ", " + numbers;
       else report.text += "fail  " + name + " " + printable(status.message) + "\n";
       ordered_json entry = {{"name", v.name}, {"answer", status.ok() ? "ok" : "fail"}, {"threads", workers},
                             {"vectors", result.vectors}, {"max_abs", result.max_abs}, {"max_rel", result.max_rel}};

@@ -65,7 +65,7 @@ Status Container::may_read(uint32_t segment) const {
   Code code = verdict.trust == signing::Trust::Unsigned ? Code::Unsigned : Code::Untrusted;
   return Status(code, "{} holds native code, and {} may run its portable form only: {}",
                 label_of(manifest().segments[segment]), name(), verdict.reason)
-      .hint(verdict.help.empty() ? "mlrun --allow-unsigned" : verdict.help);
+      .hint(verdict.help.empty() ? "mlrun --allow-unsigned, or allow_unsigned" : verdict.help);
 }
 
 Result<VerifiedBytes> Container::segment(uint32_t index) const {

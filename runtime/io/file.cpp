@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/links.h"
+
 namespace mlc::io {
 namespace {
 
@@ -92,7 +94,8 @@ Result<FileWriter> FileWriter::create(const std::string& path) {
     w.file_ = stdout;
     return w;
   }
-  std::string name = path + ".XXXXXX";
+  MLC_ASSIGN(w.path_, behind_links(path));
+  std::string name = w.path_ + ".XXXXXX";
   int fd = ::mkostemp(name.data(), O_CLOEXEC);
   if (fd < 0) return io_error(path, "write");
   w.temporary_ = name;

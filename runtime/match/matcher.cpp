@@ -86,7 +86,7 @@ Status Matcher::none_left(std::string what) const {
     for (const format::Variant& v : variants_)
       for (uint32_t feature : v.features)
         if (match::is_service_named(feature, service))
-          return std::move(s).hint("--allow-service {} lets this file use it although nobody trusts it", service);
+          return std::move(s).hint("mlrun --allow-service {}, or untrusted_services, lets this file use it although nobody trusts it", service);
   if (wants_trust) {
     s.message += ": native code needs trust, and the file is " + policy_.why_not;
     return std::move(s).hint(policy_.how_to_allow);
@@ -118,7 +118,7 @@ Result<std::vector<uint32_t>> Matcher::candidates(std::string_view variant, std:
     if (!variant.empty())
       what = compose("variant '{}' does not fit this machine", variant);
     else if (!require.empty())
-      what = compose("--require {}: no such variant fits this machine", require);
+      what = compose("'{}' is required, and no such variant fits this machine", require);
     return none_left(compose("{} ({}, {})", what, name_of(record_.machine), record_.os_release));
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/counted.h"
 #include "runtime/io/media.h"
 #include "runtime/pipeline/host_steps.h"
 #include "schema/pipeline/lines.h"
@@ -69,13 +70,18 @@ Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> gi
   // Match by name; report everything that does not fit at once.
   std::vector<GivenInput*> of_value(p.values.size(), nullptr);
   std::vector<std::string> problems;
+  const auto nameless = std::count_if(given.begin(), given.end(), [](const GivenInput& g) { return g.name.empty(); });
+  if (nameless > 0) {
+    std::string names;
+    for (ValueId id : p.inputs) names += (names.empty() ? "" : ", ") + quoted(p.value(id).name);
+    problems.push_back(counted(static_cast<uint64_t>(nameless), "input") + " without a name, and the pipeline takes " + names);
+  }
   for (GivenInput& g : given) {
+    if (g.name.empty()) continue;
     auto is_it = [&](ValueId id) { return p.value(id).name == g.name; };
     auto found = std::find_if(p.inputs.begin(), p.inputs.end(), is_it);
     if (found == p.inputs.end())
-      problems.push_back(g.name.empty()
-                             ? "an input without a name, and the pipeline has " + std::to_string(p.inputs.size())
-                             : quoted(g.name) + " is no input of the pipeline");
+      problems.push_back(quoted(g.name) + " is no input of the pipeline");
     else if (of_value[*found])
       problems.push_back(quoted(g.name) + " given twice");
     else
@@ -83,12 +89,12 @@ Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> gi
   }
   for (ValueId id : p.inputs) {
     const Value& v = p.value(id);
+    if (!of_value[id] && nameless > 0) continue;  // it may be meant
     std::string why = of_value[id] ? mismatch(p, id, *of_value[id]) : "missing, expected " + listed(v.accept);
     if (!why.empty()) problems.push_back(v.name + "   " + why);
   }
   if (!problems.empty()) {
-    Status s(Code::InputMismatch, 4001,
-             std::to_string(problems.size()) + (problems.size() == 1 ? " input does" : " inputs do") + " not fit");
+    Status s(Code::InputMismatch, 4001, "the inputs of the pipeline do not fit");
     s.facts = std::move(problems);
     return s;
   }

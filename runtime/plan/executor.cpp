@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/compose.h"
+#include "base/counted.h"
 #include "base/on_exit.h"
 #include "runtime/memory/poison.h"
 #include "runtime/plan/binding.h"
@@ -147,7 +148,7 @@ Status Executor::check_kernels(uint32_t function) {
 
 Status Executor::check_arguments(const Function& f, std::span<const InputArg> inputs) const {
   if (inputs.size() != f.inputs.size())
-    return Status(Code::InputMismatch, 4001, "{} inputs given, '{}' takes {}", inputs.size(), f.name, f.inputs.size());
+    return Status(Code::InputMismatch, 4001, "{} given, '{}' takes {}", counted(inputs.size(), "input"), f.name, f.inputs.size());
   Status status;
   const auto complain = [&](const Port& port, std::string what) {
     if (status.ok()) status = Status(Code::InputMismatch, 4001, "an input does not fit");
@@ -159,7 +160,7 @@ Status Executor::check_arguments(const Function& f, std::span<const InputArg> in
     if (in.list_depth != port.list_depth) {
       complain(port, compose(port.list_depth > 0 ? "found an array, expected a list" : "found a list, expected an array"));
     } else if (in.list_depth == 0 && in.shape.size() != port.shape.size()) {
-      complain(port, compose("found {} axes, expected {}", in.shape.size(), port.shape.size()));
+      complain(port, compose("found {}, expected {}", counted(in.shape.size(), "axis", "axes"), port.shape.size()));
     } else if (in.list_depth == 0) {
       std::string what = complaint_about(port, in);
       if (!what.empty()) complain(port, std::move(what));
@@ -423,18 +424,26 @@ Status Executor::why_stopped() const {
   if (limits.units != WorkLimits::kNone) s = std::move(s).fact("used: {} units of work", meter_.units_used());
   return std::move(s)
       .fact("used: {} ms, {} bytes of memory", meter_.ns_used() / 1'000'000, budget_->held)
-      .hint("--time-limit 10s lets it run longer, and do more work in that time");
+      .hint("mlrun --time-limit 10s, or time_limit, lets it run longer, and do more work in that time");
 }
 
 Status Executor::run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs,
                      const RunOptions& options) {
   meter_.start(options.work.value_or(limits_.work), options.cancelled);
-  Status status = run_with_team(function, inputs, outputs);
+  return with_memory_used(run_with_team(function, inputs, outputs));
+}
+
+Status Executor::charge(std::string_view what, uint64_t bytes, Charge& out) {
+  return with_memory_used(Charge::take(*budget_, what, bytes, out));
+}
+
+Status Executor::with_memory_used(Status status) const {
   if (status.code != Code::Resource || status.number != 0) return status;
   status.number = 6006;
+  if (budget_->limit == UINT64_MAX) return std::move(status).fact("used: {} bytes of memory, the session has no limit", budget_->held);
   status = std::move(status).fact("used: {} of the {} bytes of memory that the session may hold", budget_->held, budget_->limit);
   // Larger limits are what this machine has, or what the user has said.
-  return budget_->limit < uint64_t{1} << 30 ? std::move(status).hint("--memory-limit 1G lets it hold more") : status;
+  return budget_->limit < uint64_t{1} << 30 ? std::move(status).hint("mlrun --memory-limit 1G, or memory_limit, lets it hold more") : status;
 }
 
 Status Executor::run_with_team(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {

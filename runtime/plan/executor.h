@@ -96,6 +96,7 @@ struct StateView {
   Bytes bytes;  // none: no run has used it, and a run will find zeros
 };
 struct MemoryBudget;
+class Charge;
 struct Service;
 class ProgramRunner;
 
@@ -128,6 +129,9 @@ class Executor {
   // of another length fails.
   Status set_states(std::span<const Bytes> values);
 
+  // Counts memory of who uses the executor against what its session may hold. Resource, E6006.
+  Status charge(std::string_view what, uint64_t bytes, Charge& out);
+
   unsigned workers() const { return team_.workers(); }
   uint64_t arena_bytes() const { return arena_.size(); }
 
@@ -155,6 +159,7 @@ class Executor {
   Status run_function(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
   Status gather();             // all workers of the team
   Status why_stopped() const;  // of a run that the meter ended
+  Status with_memory_used(Status status) const;  // E6006, where memory was not enough
   Status check_arguments(const Function& f, std::span<const InputArg> inputs) const;
   Status read_elements(const Function& f, std::span<const InputArg> inputs);
   Result<Binding*> bind(uint32_t function, std::span<const InputArg> inputs);

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/compose.h"
+#include "base/counted.h"
 #include "base/on_exit.h"
 #include "runtime/plan/binding.h"
 
@@ -32,7 +33,7 @@ Status read_number(const Value& array, std::string_view what, int64_t& out) {
 
 Status read_condition(const Value& array, bool& out) {
   if (array->size != 1)
-    return Status(Code::InputMismatch, compose("the condition has {} elements, expected one", array->size));
+    return Status(Code::InputMismatch, compose("the condition has {}, expected one", counted(array->size, "element")));
   out = *array->data != std::byte{0};
   return ok();
 }
@@ -203,8 +204,8 @@ Status ProgramRunner::call(uint32_t function, std::span<Value> args, std::span<V
   for (size_t i = 0; i < f.outputs.size() && status.ok(); ++i) {
     results[i] = frame.values[f.outputs[i].value];
     if (f.outputs[i].list_depth == 0 && results[i]->rank != f.outputs[i].rank)
-      status = Status(Code::InputMismatch, compose("output '{}' of '{}' has {} axes, expected {}", f.outputs[i].name,
-                                                   f.name, results[i]->rank, f.outputs[i].rank));
+      status = Status(Code::InputMismatch, compose("output '{}' of '{}' has {}, expected {}", f.outputs[i].name,
+                                                   f.name, counted(results[i]->rank, "axis", "axes"), f.outputs[i].rank));
   }
   frame.clear();
   return status;

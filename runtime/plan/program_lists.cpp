@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/compose.h"
+#include "base/counted.h"
 #include "runtime/plan/program.h"
 
 namespace mlc::exec {
@@ -91,7 +92,7 @@ Status ProgramRunner::concat(const Step& s, const Value& list, Value& out) {
   const Value first = list.item(0);
   const size_t rank = first->rank, axis = s.axis, result_rank = rank + (s.new_axis ? 1 : 0);
   if (axis >= result_rank || result_rank > format::kMaxRank)
-    return mismatch(compose("axis {} of arrays with {} axes", axis, rank));
+    return mismatch(compose("axis {} of arrays with {}", axis, counted(rank, "axis", "axes")));
   uint64_t along = 0, bytes = 0;
   for (uint64_t i = 0; i < list->size; ++i) {
     if (!work_.spend(1)) return executor_.why_stopped();
@@ -131,7 +132,7 @@ Status ProgramRunner::concat(const Step& s, const Value& list, Value& out) {
 
 Status ProgramRunner::split(const Step& s, const Value& array, const Value& lengths, Value& out) {
   const size_t rank = array->rank, axis = s.axis;
-  if (axis >= rank) return mismatch(compose("axis {} of an array with {} axes", axis, rank));
+  if (axis >= rank) return mismatch(compose("axis {} of an array with {}", axis, counted(rank, "axis", "axes")));
   const int64_t extent = array->shape[axis];
   // Pieces of one length, or of those listed.
   int64_t each = 1;

@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/compose.h"
+#include "base/counted.h"
 
 namespace mlc::exec {
 namespace {
@@ -121,6 +122,24 @@ Status check_fixed_extents(const Function& f, std::span<const Shape> shapes, std
   return check_input_shapes(f, shapes, symbols, &known);
 }
 
+// With the shapes that were found, of inputs that have free extents.
+Status misfit(const Function& f, const std::string& why, std::span<const Shape> shapes) {
+  constexpr size_t kMostFacts = 16;
+  Status status(Code::InputMismatch, 4002, "these input shapes do not fit: " + why);
+  std::vector<bool> fixed(f.num_symbols, false);
+  for (const SymbolInstr& i : f.shape)
+    if (i.op == SymbolOp::Const) fixed[i.dst] = true;
+  size_t more = 0;
+  for (size_t i = 0; i < f.inputs.size(); ++i) {
+    const auto& extents = f.inputs[i].shape;
+    if (std::all_of(extents.begin(), extents.end(), [&](Symbol s) { return fixed[s]; })) continue;
+    if (status.facts.size() < kMostFacts) status.facts.push_back(compose("{}   found {}", f.inputs[i].name, shape_text(shapes[i])));
+    else ++more;
+  }
+  if (more > 0) status.facts.push_back(compose("and {} more", more));
+  return status;
+}
+
 }  // namespace
 
 Status evaluate_shapes(const Function& f, std::span<const Shape> shapes, std::span<const int64_t> elements,
@@ -131,14 +150,14 @@ Status evaluate_shapes(const Function& f, std::span<const Shape> shapes, std::sp
   for (size_t i = 0; i <= f.shape.size(); ++i) {
     for (; next_check < f.checks.size() && f.checks[next_check].after == i; ++next_check)
       if (symbols[f.checks[next_check].condition] == 0)
-        return Status(Code::InputMismatch, 4002, "these input shapes do not fit: " + f.checks[next_check].message);
+        return misfit(f, f.checks[next_check].message, shapes);
     if (i == f.shape.size()) break;
     if (f.shape[i].op == SymbolOp::InputElement) {
       const SymbolInstr& read = f.shape[i];
       const auto count = checked_product(shapes[read.a]);
       if (count && read.b >= *count)
         return Status(Code::InputMismatch, 4001,
-                      "input '{}' has {} elements, '{}' reads element {}", f.inputs[read.a].name, *count, f.name, read.b);
+                      "input '{}' has {}, '{}' reads element {}", f.inputs[read.a].name, counted(*count, "element"), f.name, read.b);
       symbols[read.dst] = elements[next_element++];
       continue;
     }

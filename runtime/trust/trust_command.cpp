@@ -24,6 +24,10 @@ Result<Report> run_trust(const trust::TrustOptions& options) {
   Report report;
   report.text = "trusted  " + result.key_id + "\nfor      " + scope_text(options.models) + "\nin       " + result.path + "\n";
   report.json = {{"key_id", result.key_id}, {"path", result.path}, {"models", options.models}};
+  if (result.models_before) {
+    if (*result.models_before != options.models) report.text += "before   " + scope_text(*result.models_before) + "\n";
+    report.json["models_before"] = *result.models_before;
+  }
   return report;
 }
 
@@ -77,7 +81,7 @@ void add_trust_command(CLI::App& app, int& exit_code) {
                                   flags->as_json);
   auto* key = command->add_option("key", flags->options.source, "public key in PEM, or a container for its signer");
   command->add_option("--id", flags->options.expect_id, "id of the key, or its first 16 or more digits");
-  command->add_option("--models", flags->options.models, "model ids, * for any characters (repeatable)")->take_all();
+  command->add_option("--models", flags->options.models, "model ids, * for any characters (repeatable); in place of those that the key is trusted for")->take_all();
   auto* list = command->add_flag("--list", flags->list, "list the keys of your trust folder")->excludes(key);
   command->add_option("--remove", flags->remove, "remove the key with this id, or its first 16 or more digits")->excludes(key)->excludes(list);
   command->callback([flags, &exit_code] {

@@ -48,7 +48,7 @@ Result<TrustResult> trust_key(const TrustOptions& options) {
   if (!options.expect_id.empty()) {
     const bool long_enough = options.expect_id.size() >= kKeyIdPrefix;
     const auto wanted = std::find_if(candidates.begin(), candidates.end(), [&](const PublicKey& key) {
-      return long_enough && key.id_hex().starts_with(options.expect_id);
+      return long_enough && key.is_called(options.expect_id);
     });
     if (wanted == candidates.end()) {
       Status status(Code::Untrusted, 3002, options.source + " has no key whose id begins with " + options.expect_id + " (at least " +
@@ -58,8 +58,13 @@ Result<TrustResult> trust_key(const TrustOptions& options) {
     }
     candidates = {*wanted};
   }
-  MLC_ASSIGN(const std::string path, add_trusted_key(folder, candidates.front(), options.models));
-  return TrustResult{candidates.front().id_hex(), path};
+  const PublicKey& key = candidates.front();
+  MLC_ASSIGN(const FolderKeys before, list_trusted_keys(folder));
+  MLC_ASSIGN(const std::string path, add_trusted_key(folder, key, options.models));
+  TrustResult result{key.id_hex(), path, {}};
+  for (const FolderKey& entry : before.keys)  // a key has one file beside that of its owner
+    if (entry.key.key.id_hex() == result.key_id && entry.path.find("/local-") == std::string::npos) result.models_before = entry.key.models;
+  return result;
 }
 
 }  // namespace mlc::trust

@@ -1,6 +1,7 @@
 // Trusting a key from now on, as a function: what `mlpack trust` and `mlrun trust` do.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct TrustOptions {
 };
 struct TrustResult {
   std::string key_id, path;
+  std::optional<std::vector<std::string>> models_before;  // the scope that was replaced, if the key was trusted already
 };
 // Of a container only the signatures are looked at. Usage: a container and no id, for a file cannot say whom to trust.
 // Unsigned, Untrusted: the container has no such signer.

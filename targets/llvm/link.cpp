@@ -39,7 +39,7 @@ class TemporaryFolder {
   const std::string& path() const { return path_; }
   Status status() const {
     if (!path_.empty()) return ok();
-    return Status(Code::Resource, "no temporary folder could be made").hint("set TMPDIR to a writable folder");
+    return Status(Code::NotFound, "no temporary folder could be made").hint("set TMPDIR to a writable folder");
   }
 
  private:

@@ -148,7 +148,7 @@ class CaseRun {
           if (port.name == loaded_.model.graph.inputs[k].name) inputs_.push_back(loaded_.inputs[k]);
       programs_.clear();
       programs_.push_back({.function = std::move(function).value()});
-      programs_[0].golden = {golden()};
+      programs_[0].golden.vectors = {golden()};
       return ok();
     }
     return last;

@@ -31,11 +31,19 @@ def components_are_parts_of_the_tree():
     assert sorted(seen) == sorted(everything), sorted(set(seen) ^ everything)
     names = {str(p) for p in everything}
     for name in ("bin/mlrun", "bin/mlpack", "include/mlrt/mlc.h", "include/mlrt/mlc.hpp", "include/mlrt/mlio.h", "share/man/man1/mlrun.1",
-                 "share/man/man1/mlpack.1", "share/man/man5/mlc.5", "share/man/man5/mlc-pipeline.5",
+                 "share/man/man1/mlpack.1", "share/man/man5/mlc.5", "share/man/man5/mlc-pipeline.5", "share/man/man5/mlc-trust.5",
                  "share/bash-completion/completions/mlrun", "share/zsh/site-functions/_mlpack",
                  "share/fish/vendor_completions.d/mlrun.fish"):
         assert name in names, name
     assert (SCRATCH / "runtime/opt/mlrt/bin/mlrun").exists() and not (SCRATCH / "runtime/opt/mlrt/bin/mlpack").exists()
+
+
+def the_readme_names_what_is_there():
+    documents = machine.prefix / "share/doc/mlrt"
+    named = re.findall(r"`((?:\w+/)+[\w.-]*)`", (documents / "README.md").read_text())
+    assert len(named) > 5, named
+    for path in named:
+        assert (documents / path).exists(), path
 
 
 def the_library_has_its_name_and_two_symbols():
@@ -91,7 +99,7 @@ def run_tools():
                        "publisher.pub.pem", without=["LD_LIBRARY_PATH"])
     assert re.match(r"\s*7\s", done.stdout), done.stdout
     assert "ok" in machine.run("mlpack", "verify", "digits.mlc", "--deep", "--key", "publisher.pub.pem").stdout
-    for page in ("mlrun", "mlpack", "mlc", "mlc-pipeline"):
+    for page in ("mlrun", "mlpack", "mlc", "mlc-pipeline", "mlc-trust"):
         where = machine.run("man", "-w", page).stdout.strip()
         assert where.startswith(str(machine.prefix)), where
     assert "packed machine-learning model" in machine.run("man", "-M", machine.prefix / "share/man", "mlrun").stdout

@@ -116,6 +116,70 @@ def models_that_make_no_sense_name_the_node(t):
     build_refuses(t, 4, "'w'", "short.onnx", number="1015")
 
 
+def shapes_that_do_not_fit_are_shown(t):
+    """Before a run and while building: the node, its inputs by name with their shapes, and what was expected."""
+    def product(a, b):
+        (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["a", "b"], ["y"], name="proj")], [port("a", "f32", a), port("b", "f32", b)],
+                                             [port("y", "f32", [2, 5])]))
+    product([2, 3], [4, 5])
+    text = build_refuses(t, 4, ["proj (ai.onnx.MatMul", "3 (axis 1 of a) and 4 (axis 0 of b) differ", "a f32[2,3]", "b f32[4,5]"], "m.onnx")
+    assert text.count("differ") == 1, text
+    (t.dir / "r.onnx").write_bytes(model([node("Reshape", ["a", "to"], ["y"], name="r")], [port("a", "f32", [2, 3])], [port("y", "f32", None)],
+                                         [tensor("to", "i64", [2], struct.pack("<2q", 7, 7))]))
+    build_refuses(t, 4, ["r (ai.onnx.Reshape", "found 49 and 6", "'a' f32[2,3]", "'to' i64[2] = 7, 7"], "r.onnx")
+    product([2, "K"], ["L", 5])
+    t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "portable", "--no-selftest")
+    text = refuses(t, 6, ["proj (ai.onnx.MatMul", "K (axis 1 of a) and L (axis 0 of b) differ", "a f32[2,K]", "b f32[L,5]", "a   found [2,3]",
+                          "b   found [4,5]"], "mlrun", "run", "m.mlc", "-i", "random", "--dim", "K=3", "--dim", "L=4", number="4002")
+    assert "$" not in text, text
+
+
+def one_of_a_thing_is_not_several(t):
+    (t.dir / "m.onnx").write_bytes(identity())
+    text = t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "portable")
+    text = text.stdout + text.stderr + t.run("mlrun", "selftest", "m.mlc", "--threads", "1").stdout
+    assert "1 node, 1 operator," in text and "1 vector, 1 thread," in text, text
+    assert not re.search(r"\b1 (nodes|operators|vectors|threads)\b", text), text
+
+
+def the_output_is_a_file_and_links_stay_links(t):
+    (t.dir / "m.onnx").write_bytes(identity())
+    build = ("mlpack", "build", "m.onnx", "--target", "portable", "-o")
+    for force in ((), ("--force",)):
+        text = refuses(t, 2, [". is a folder", "help: -o ./NAME.mlc"], *build, ".", *force)
+        assert "--force" not in text, text
+    (t.dir / "folder").mkdir()
+    (t.dir / "link.mlc").symlink_to("folder/behind.mlc")  # where nothing is yet
+    for _ in range(2):
+        t.run(*build, "link.mlc")
+        assert (t.dir / "link.mlc").is_symlink() and (t.dir / "folder/behind.mlc").is_file()
+    (t.dir / "y.npz").symlink_to("folder/y.npz")
+    t.run("mlrun", "link.mlc", "-i", "random", "-o", "y.npz")
+    assert (t.dir / "y.npz").is_symlink() and (t.dir / "folder/y.npz").is_file()
+    t.env["TMPDIR"] = str(t.dir / "absent")  # where modules are linked
+    refuses(t, 3, "TMPDIR", *build[:3], "--target", "native", "-o", "n.mlc")
+
+
+def an_answer_that_is_not_taken_is_no_success(t):
+    if not pathlib.Path("/dev/full").exists():
+        return
+    with open("/dev/full", "w") as full:
+        for tool in ("mlpack", "mlrun"):
+            for words in (["--help"], ["--version"], ["trust", "--help"], ["help"], ["help", "exit-codes"], ["completion", "bash"]):
+                done = subprocess.run([str(t.bin / tool), *words], env=t.env, stdout=full, stderr=subprocess.PIPE, text=True)
+                assert done.returncode == 3 and "could not be written" in done.stderr, (tool, words, done)
+
+
+def inputs_of_a_pipeline_are_named_and_arrays_go_around_it(t):
+    t.run("mlpack", "build", EXAMPLE / "digits.onnx", "--pipeline", EXAMPLE / "pipeline.json", "-o", "d.mlc", "--target", "portable")
+    text = refuses(t, 6, ["2 inputs without a name, and the pipeline takes 'picture'", "help: -i NAME=FILE for each"],
+                   "mlrun", "d.mlc", "-i", IMAGE, "-i", IMAGE)
+    assert "missing" not in text, text
+    t.run("mlrun", "d.mlc", "--raw", "-i", "random", "-o", "y.npz")
+    refuses(t, 6, ["'logits' is no input of the pipeline", "help: --raw feeds arrays to the bare program"], "mlrun", "d.mlc", "-i", "y.npz")
+    refuses(t, 2, ["unknown extent 'N'", "help: --raw: extents of the bare program"], "mlrun", "bench", "d.mlc", "--dim", "N=2")
+
+
 def flags_of_build_are_checked_before_work_begins(t):
     (t.dir / "m.onnx").write_bytes(identity())
     refuses(t, 2, ["x86-64-v9", "x86-64-v", "armv9", "mlpack targets"],
@@ -128,7 +192,7 @@ def flags_of_build_are_checked_before_work_begins(t):
     refuses(t, 2, "unknown command 'explian', did you mean 'explain'", "mlrun", "explian", "m.mlc")
     refuses(t, 2, "'b.mlc' is one argument too many", "mlrun", "a.mlc", "b.mlc")
     refuses(t, 2, "unknown option '--vresion'", "mlrun", "--vresion")
-    for dim, word in {"n=4..2": "LOW..HIGH", "n": "LOW..HIGH", "n=-1": "LOW..HIGH", "n=1..x": "LOW..HIGH",
+    for dim, word in {"n=4..2": "the low bound 4 is above the high bound 2", "n": "LOW..HIGH", "n=-1": "LOW..HIGH", "n=1..x": "LOW..HIGH",
                       "m=2": "it has 'n'"}.items():
         build_refuses(t, 2, word, "m.onnx", "--dim", dim)
     build_refuses(t, 3, "nokey.pem", "m.onnx", "--key", "nokey.pem")
@@ -249,7 +313,7 @@ def a_container_for_another_machine_says_so(t):
     (t.dir / "m.onnx").write_bytes(identity())
     foreign = "x86-64-v2" if platform.machine() == "aarch64" else "armv8-a"
     t.run("mlpack", "build", "m.onnx", "-o", "f.mlc", "--target", foreign)
-    refuses(t, 5, ["--require native", foreign, "portable", "help: "], "mlrun", "f.mlc", "-i", "zeros", "--require", "native")
+    refuses(t, 5, ["'native' is required", foreign, "portable", "help: "], "mlrun", "f.mlc", "-i", "zeros", "--require", "native")
     refuses(t, 5, foreign, "mlrun", "f.mlc", "-i", "zeros", "--variant", foreign)
     refuses(t, 2, ["no variant 'x86'", foreign, "portable"], "mlrun", "f.mlc", "-i", "zeros", "--variant", "x86")
     done = t.run("mlrun", "f.mlc", "-i", "zeros")
@@ -280,7 +344,7 @@ def unsigned_and_unknown_signers_run_portable_and_say_how_to_trust(t):
     done = t.run("mlrun", "k.mlc", "-i", "zeros")
     assert done.stderr.startswith("portable ") and "mlrun trust " in done.stderr, done.stderr
     assert max(map(len, done.stderr.splitlines())) <= 100, "a key that is not trusted is told in short lines\n" + done.stderr
-    refuses(t, 5, "--require native", "mlrun", "k.mlc", "-i", "zeros", "--require", "native")
+    refuses(t, 5, "'native' is required", "mlrun", "k.mlc", "-i", "zeros", "--require", "native")
     done = t.run("mlrun", "k.mlc", "-i", "zeros", "--trust", "k.pub.pem")
     assert not done.stderr.startswith("portable "), done.stderr
     command = t.run("mlrun", "k.mlc", "-i", "zeros").stderr
@@ -349,6 +413,8 @@ def closed_standard_streams_are_no_files(t):
 if __name__ == "__main__":
     main([files_that_are_no_model_are_called_what_they_are, models_cut_anywhere_are_refused,
           operators_that_nobody_knows_are_all_listed_with_counts, models_that_make_no_sense_name_the_node,
+          shapes_that_do_not_fit_are_shown, one_of_a_thing_is_not_several, the_output_is_a_file_and_links_stay_links,
+          an_answer_that_is_not_taken_is_no_success, inputs_of_a_pipeline_are_named_and_arrays_go_around_it,
           flags_of_build_are_checked_before_work_begins, a_frozen_extent_is_fixed_under_each_of_its_names,
           pipelines_that_do_not_fit_are_refused_with_the_nearest_word, all_that_does_not_fit_is_told_at_once_with_its_place,
           a_pipeline_can_be_checked_without_building, an_array_that_needs_pickle_does_not_fit, a_container_for_another_machine_says_so,

@@ -1,4 +1,6 @@
 """mlpack inspect and size, as a user runs them."""
+import struct
+
 import onnx_file
 from tool_test import main
 
@@ -50,6 +52,57 @@ def tensors_are_listed_with_their_bytes(t):
     assert [(e["name"], e["bytes"]) for e in weights["entries"]] == [("w", 2_400_000)], weights
     text = t.run("mlpack", "size", "s.mlc", "--min", "1%").stdout.splitlines()
     assert "100.0 %" in text[0] and "others" in text[-1], text
+
+
+def diff(t, a, b, code=1):
+    answer = t.json("mlpack", "diff", a, b, code=code, stderr=None)
+    return {(d["part"], d["name"], d["field"]): (d["a"], d["b"]) for d in answer["differences"]}
+
+
+def linear(t, name, weight, more=(), opset=13):
+    """y = x w, with more inputs that are added; as NAME.mlc."""
+    inputs = [onnx_file.port("x", "f32", ["N", 2])] + [onnx_file.port(m, "f32", ["N", 2]) for m in more]
+    nodes, last = [onnx_file.node("MatMul", ["x", "w"], ["p"])], "p"
+    for m in more:
+        nodes.append(onnx_file.node("Add", [last, m], [last + m]))
+        last += m
+    nodes.append(onnx_file.node("Identity", [last], ["y"]))
+    w = onnx_file.tensor("w", "f32", [2, 2], struct.pack("<4f", *weight))
+    (t.dir / "m.onnx").write_bytes(onnx_file.model(nodes, inputs, [onnx_file.port("y", "f32", ["N", 2])], [w], opset))
+    t.run("mlpack", "build", "m.onnx", "-o", f"{name}.mlc", "--target", "portable", "--no-selftest", "--id", "acme/linear")
+    return f"{name}.mlc"
+
+
+def diff_tells_what_differs_and_nothing_else(t):
+    a = linear(t, "a", (1, 2, 3, 4))
+    assert diff(t, a, a, code=0) == {}
+    same = linear(t, "same", (1, 2, 3, 4))  # built again
+    assert diff(t, a, same, code=0) == {}
+    assert t.run("mlpack", "diff", a, same).stdout.startswith("equal   sha256:")
+
+    b = linear(t, "b", (1, 2, 3, 5))
+    found = diff(t, a, b)
+    assert ("weight", "w", "content") in found and ("identity", "", "root") in found, found
+    assert not {"program", "variant", "pipeline", "signer", "asset"} & {part for part, _, _ in found}, found
+    done = t.run("mlpack", "diff", a, b, code=1)
+    assert "  weight      w  content  sha256:" in done.stdout and " -> sha256:" in done.stdout, done.stdout
+    assert "a.mlc and b.mlc differ" in done.stderr, done.stderr
+    assert {key: (y, x) for key, (x, y) in diff(t, b, a).items()} == found
+
+    found = diff(t, a, linear(t, "c", (1, 2, 3, 4), more=("z",)))
+    assert found["program", "main", "inputs z"][0] is None and "z" not in str(found["program", "main", "inputs z"][0]), found
+    assert ("weight", "w", "content") not in found, found
+
+    t.run("mlpack", "keygen", "-o", "k.pem")
+    t.run("mlpack", "sign", "same.mlc", "--key", "k.pem")
+    found = diff(t, a, "same.mlc")
+    assert [(part, field, a) for (part, _, field), (a, _) in found.items()] == [("signer", "", None)], found
+    t.run("mlpack", "build", "m.onnx", "-o", "v.mlc", "--target", "portable,x86-64-v2", "--no-selftest", "--id", "acme/linear", "--model-version", "2")
+    found = diff(t, "c.mlc", "v.mlc")
+    assert found["identity", "", "version"] == ("1", "2") and found["variant", "x86-64-v2", ""][0] is None, found
+    assert found["segment", "code/x86-64-v2", ""][0] is None, found
+    t.run("mlpack", "diff", a, "absent.mlc", code=3)
+    t.run("mlpack", "diff", a, code=2)
 
 
 def inspect_says_what_is_inside(t):
@@ -151,4 +204,4 @@ def bad_input_gets_a_sentence(t):
 
 
 main([value for value in list(globals().values()) if getattr(value, "__module__", "") == "__main__"
-      and callable(value) and value.__name__ not in ("sample", "leaves")])
+      and callable(value) and value.__name__ not in ("sample", "leaves", "diff", "linear")])

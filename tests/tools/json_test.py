@@ -10,7 +10,7 @@ from tool_test import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/digits"
-SECTIONS = ("build", "check", "targets", "inspect", "size", "keygen", "sign", "verify", "trust", "help", "usage")
+SECTIONS = ("build", "check", "targets", "inspect", "diff", "size", "keygen", "sign", "verify", "trust", "help", "usage")
 # Nothing that the tools can be brought to make here has these.
 UNSEEN = {
     "inspect": {"variants[].unusable": "files of a later version", "notes[]": "files of a later version"},
@@ -124,6 +124,8 @@ def answers(t, fields):
     ask("help", "exit-codes")
     ask("help", "build")
     ask("size", "d.mlc")
+    ask("diff", "d.mlc", "d.mlc")
+    ask("diff", "d.mlc", "u.mlc", code=1)
     ask("keygen", "-o", "k.pem")
     ask("sign", "u.mlc", "--key", "k.pem")
     ask("verify", "u.mlc", code=11)
@@ -131,6 +133,7 @@ def answers(t, fields):
     ask("verify", "d.mlc", "--expect-root", "0" * 64, code=12)
     ask("trust", "u.mlc", code=2)
     key_id = ask("trust", "k.pub.pem", "--models", "a/*")["key_id"]
+    ask("trust", "k.pub.pem", "--models", "b/*")
     (t.home / "mlc/trust/damaged.pem").write_text("no key")
     ask("trust", "--list")
     ask("trust", "--remove", key_id)

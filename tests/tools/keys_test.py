@@ -1,5 +1,6 @@
 """mlpack keygen, sign, verify and trust, as a user runs them."""
 import os
+import shlex
 import shutil
 import stat
 import subprocess
@@ -67,11 +68,19 @@ def output_goes_elsewhere_and_overwrites_no_other_kind_of_file(t):
     t.run("mlpack", "sign", path, "-o", "notes.txt", "--force")
     t.run("mlpack", "verify", "notes.txt")
     t.run("mlpack", "sign", path, "-o", "no/such/folder.mlc", code=3)
+    for force in ((), ("--force",)):
+        answer = t.json("mlpack", "sign", path, "-o", ".", *force, code=2)
+        assert ". is a folder" in answer["message"] and answer["help"] == "-o ./NAME.mlc", answer
     os.chmod(path, 0o640)
     (t.dir / "link.mlc").symlink_to("s.mlc")
     t.run("mlpack", "sign", "link.mlc")
     assert (t.dir / "link.mlc").is_symlink() and mode(path) == 0o640
     t.run("mlpack", "verify", path)
+    (t.dir / "new.mlc").symlink_to("behind.mlc")  # where nothing is yet
+    t.run("mlpack", "sign", path, "-o", "new.mlc")
+    assert (t.dir / "new.mlc").is_symlink() and not (t.dir / "behind.mlc").is_symlink()
+    (t.dir / "round.mlc").symlink_to("round.mlc")
+    t.run("mlpack", "sign", path, "-o", "round.mlc", code=(2, 3))
 
 
 def keys_are_never_overwritten(t):
@@ -223,7 +232,8 @@ def policies_are_enforced(t):
     path = sample(t)
     t.json("mlpack", "verify", path, "--policy", policy, code=10)
     t.run("mlpack", "sign", path, "--key", "a.pem")
-    t.json("mlpack", "verify", path, "--policy", policy, code=11)
+    answer = t.json("mlpack", "verify", path, "--policy", policy, code=11)
+    assert answer["message"] == f"{path} is signed by a only, 1 of the 2 signers that policy {policy} asks for", answer
     t.run("mlpack", "sign", path, "--key", "b.pem")
     t.run("mlpack", "verify", path, "--policy", policy)
     policy.write_text(policy.read_text().replace('"threshold"', '"treshold"'))
@@ -236,7 +246,52 @@ def expectations_are_compared(t):
     t.run("mlpack", "verify", path, "--expect-root", root, "--expect-id", "acme/sample")
     t.run("mlpack", "verify", path, "--expect-root", root.removeprefix("sha256:"))
     t.run("mlpack", "verify", path, "--expect-root", "sha256:" + "0" * 64, code=12)
-    t.run("mlpack", "verify", path, "--expect-id", "acme/other", code=1)
+    t.run("mlpack", "verify", path, "--expect-root", root[:-1] + ("0" if root[-1] != "0" else "1"), code=12)
+    t.run("mlpack", "verify", path, "--expect-id", "acme/other", code=12)
+
+
+def a_public_key_does_not_sign_and_the_private_one_is_named(t):
+    path = sample(t)
+    t.run("mlpack", "keygen", "-o", "k.pem")
+    shutil.copy(t.dir / "k.pub.pem", t.dir / "public.pem")
+    for name, help in (("k.pub.pem", "--key k.pem"), ("public.pem", "BEGIN PRIVATE KEY")):
+        answer = t.json("mlpack", "sign", path, "--key", name, code=4)
+        assert "this is a public key" in answer["message"] and help in answer["help"], answer
+        assert "chmod" not in str(answer), answer
+
+
+def a_key_trusted_for_other_models_says_how_to_widen_its_scope(t):
+    key_id = t.json("mlpack", "keygen", "-o", "k.pem")["key_id"]
+    path = sample(t, key="k.pem")
+    first = t.json("mlpack", "trust", "k.pub.pem", "--models", "other/*")
+    assert "models_before" not in first, first
+    answer = t.json("mlpack", "verify", path, code=11)
+    assert "not trusted for model \"acme/sample\"" in answer["message"], answer
+    assert answer["help"] == f"mlrun trust {path} --id {key_id} --models 'other/*' --models 'acme/sample'", answer
+    t.run(*shlex.split(answer["help"]))
+    t.run("mlpack", "verify", path)
+    # What a key was trusted for until now is told.
+    assert "before   other/* acme/sample" in t.run("mlrun", "trust", "k.pub.pem", "--models", "acme/*").stdout
+    assert t.json("mlpack", "trust", "k.pub.pem")["models_before"] == ["acme/*"]
+    assert "before" not in t.run("mlrun", "trust", "k.pub.pem").stdout
+    # In a policy it is the policy that is changed.
+    pem = (t.dir / "k.pub.pem").read_text().replace("\n", "\\n")
+    (t.dir / "p.json").write_text(f'{{"keys":[{{"id":"k","pem":"{pem}","models":["b/*"]}}],"rules":[{{"models":["*"],"level":"strict"}}]}}')
+    help = t.json("mlpack", "verify", path, "--policy", "p.json", code=11)["help"]
+    assert help == 'add "acme/sample" to the models of key k in policy p.json', help
+
+
+def ids_and_roots_are_taken_as_they_are_shown(t):
+    key_id = t.json("mlpack", "keygen", "-o", "k.pem")["key_id"]
+    path = sample(t, key="k.pem")
+    t.run("mlrun", "trust", path, "--id", key_id.upper())
+    root = t.json("mlpack", "verify", path)["root"]
+    for text in (root, root.removeprefix("sha256:")):
+        (t.dir / "p.json").write_text(policy_with(t, "k", f',"revoked_roots":["{text}"]'))
+        assert "revoked" in t.json("mlpack", "verify", path, "--policy", "p.json", code=13)["message"]
+    (t.dir / "p.json").write_text(policy_with(t, "k", f',"revoked_keys":["sha256:{key_id}"]'))
+    t.json("mlpack", "verify", path, "--policy", "p.json", code=2)
+    assert len(t.json("mlrun", "trust", "--remove", key_id.upper()[:20])["removed"]) == 1
 
 
 def policy_with(t, key, more=""):
@@ -293,6 +348,8 @@ def files_of_other_users_are_not_believed_not_even_by_root(t):
     os.chown(t.dir / "k.pem", 0, 0)
     os.chmod(t.dir / "k.pem", 0o640)
     assert "chmod 600" in t.run("mlpack", "sign", path, "--key", "k.pem", code=11).stderr
+    done = t.run("mlrun", "explain", path, user=OTHER, code=11)
+    assert "help: set HOME to a folder of your own" in done.stderr, done.stderr
     # Root makes no files in a home that is not its own.
     shutil.rmtree(t.home / "mlc")
     assert "E3304" in t.run("mlpack", "keygen", code=11).stderr

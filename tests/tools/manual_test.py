@@ -9,7 +9,7 @@ from tool_test import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MAN = ROOT / "man"
-PAGES = ("mlpack.1", "mlrun.1", "mlc.5", "mlc-pipeline.5")
+PAGES = ("mlpack.1", "mlrun.1", "mlc.5", "mlc-pipeline.5", "mlc-trust.5")
 
 
 def the_pages_are_what_help_says(t):
@@ -19,7 +19,7 @@ def the_pages_are_what_help_says(t):
 
 
 def every_command_has_a_help_and_a_section(t):
-    wanted = {"mlpack": {"build", "inspect", "size", "verify", "sign", "keygen", "targets", "check", "trust", "completion", "help"},
+    wanted = {"mlpack": {"build", "inspect", "diff", "size", "verify", "sign", "keygen", "targets", "check", "trust", "completion", "help"},
               "mlrun": {"run", "probe", "explain", "bench", "selftest", "trust", "completion", "help"}}
     for tool, names in wanted.items():
         overview = t.run(tool, "--help").stdout
@@ -99,6 +99,28 @@ def the_example_of_the_pipeline_page_is_the_one_of_the_specification(t):
     example = json.loads(re.search(r"\.nf\n(.*?)\.fi", page, re.S).group(1))
     spec = (ROOT / "spec/pipeline.md").read_text()
     assert example == json.loads(re.search(r"```json\n(.*?)```", spec, re.S).group(1)), example
+
+
+def the_trust_page_has_every_key_that_the_parser_knows(t):
+    page = (MAN / "mlc-trust.5").read_text()
+
+    def listed(*sections):
+        texts = [re.search(rf"^\.SH {section}\n(.*?)(?=^\.SH )", page, re.M | re.S).group(1) for section in sections]
+        return {key for text in texts for key in re.findall(r"^\.T[PQ]\n\.B (\w+)$", text, re.M)}
+    for place, keys in (('{"keys": [{"zzz": 1}]}', listed("KEYS")), ('{"rules": [{"zzz": 1}]}', listed("RULES")),
+                        ('{"zzz": 1}', listed("THE WHOLE") | {"keys", "rules"})):
+        (t.dir / "p.json").write_text(place)
+        answer = t.json("mlpack", "verify", "p.mlc", "--policy", "p.json", code=2)
+        known = re.search(r"known here: ([\w ]+)", "\n".join(answer["facts"])).group(1)
+        assert set(known.split()) == keys, (place, known)
+    # The example is one, but for the key, the id and the root, which are cut.
+    example = re.search(r"^\.SH FORM\n\.nf\n(.*?)\.fi", page, re.M | re.S).group(1).replace("\\-", "-").replace("\\e", "\\")
+    example = example.replace("5f0c21d3a09be4c7...", "0" * 64).replace("sha256:0f5e...", "sha256:" + "0" * 64)
+    t.run("mlpack", "keygen", "-o", "k.pem")
+    example = json.loads(example)
+    example["keys"][0]["pem"] = (t.dir / "k.pub.pem").read_text()
+    (t.dir / "p.json").write_text(json.dumps(example))
+    assert t.json("mlpack", "verify", "p.mlc", "--policy", "p.json", code=3)["message"]  # the policy is read, the file is not there
 
 
 def the_pages_are_clean_for_groff(t):

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple, Union
 
-from . import _core
+from . import _async, _core
 from ._arrays import numpy_type
+from ._async import Run
 from ._errors import NoVariant, UsageError
 
 PathOrBytes = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
@@ -118,7 +119,7 @@ def _folder(variable: str, otherwise: str) -> str:
 
 
 def _wishes(require: str | None, variant: str | None, threads: int, time_limit: float | None,
-            memory_limit: float | None, profile: bool = False) -> _core.SessionWishes:
+            memory_limit: float | None, profile: bool = False, pool: _core.ThreadPool | None = None) -> _core.SessionWishes:
     if threads < 0:
         raise ValueError(f"threads is {threads}, expected a number of threads, or 0 for all")
     w = _core.SessionWishes()
@@ -128,6 +129,7 @@ def _wishes(require: str | None, variant: str | None, threads: int, time_limit: 
     w.time_limit_ns = _nanoseconds(time_limit)
     w.memory_limit = _bytes_limit(memory_limit)
     w.profile = profile
+    w.pool = pool
     return w
 
 
@@ -183,13 +185,36 @@ class _Runner:
         cancel:      a Cancel, by which another thread can end the run
         time_limit:  seconds, in place of the session's
         tensors:     give mlrt.Tensor (for DLPack of any type) in place of NumPy arrays"""
+        chosen, index, given = self._meant(inputs, arrays, program, pipeline, raw)
+        limit = 0 if time_limit is None else _nanoseconds(time_limit)
+        if chosen is None:
+            found: dict[str, Any] = self._runs.run(index, given, cancel, limit, tensors)
+            return found
+        return _answers(self._runs.run_pipeline(chosen, given, top, cancel, limit, tensors))
+
+    def run_async(self, inputs: Any = None, /, *, program: str | None = None,
+                  pipeline: str | None = None, raw: bool | None = None, top: int = 0, cancel: _core.Cancel | None = None,
+                  time_limit: float | None = None, tensors: bool = False, **arrays: Any) -> Run:
+        """As `run`, but it goes on by itself: gives a Run, which is a concurrent.futures.Future and may be awaited.
+
+        Inputs that are borrowed, such as NumPy arrays, must not change until the run is over."""
+        chosen, index, given = self._meant(inputs, arrays, program, pipeline, raw)
+        limit = 0 if time_limit is None else _nanoseconds(time_limit)
+        runs = self._runs
+        if chosen is None:
+            return _async.start(runs, index, given, cancel, limit, tensors)
+        pipe = chosen
+        return _async.start_call(lambda token: _answers(runs.run_pipeline(pipe, given, top, token, limit, tensors)), cancel)
+
+    def _meant(self, inputs: Any, arrays: dict[str, Any], program: str | None, pipeline: str | None,
+               raw: bool | None) -> tuple[_core.Pipeline | None, int, dict[Any, Any]]:
+        """The pipeline or, without one, the program that is to run, and what it is given."""
         if inputs is None:
             given: dict[Any, Any] = arrays
         elif isinstance(inputs, Mapping):
             given = {**inputs, **arrays}
         else:
             given = {None: inputs, **arrays}
-        limit = 0 if time_limit is None else _nanoseconds(time_limit)
         model = self._of()
         chosen = model._pipeline_for(given, program, pipeline, raw)
         if chosen is None:
@@ -201,10 +226,8 @@ class _Runner:
                 if isinstance(value, (str, os.PathLike)):
                     given = model._with_files(index, given)
                     break
-            found: dict[str, Any] = self._runs.run(index, given, cancel, limit, tensors)
-            return found
-        files = {name: _file_bytes(value) for name, value in given.items()}
-        return _answers(self._runs.run_pipeline(chosen, files, top, cancel, limit, tensors))
+            return None, index, given
+        return chosen, 0, {name: _file_bytes(value) for name, value in given.items()}
 
     def __call__(self, inputs: Any, /, **options: Any) -> Any:
         """The answer to one file, or picture: that of the pipeline if it has one answer, else all of them by name."""
@@ -332,11 +355,12 @@ class Model(_Runner):
     # Sessions.
 
     def session(self, *, threads: int | None = None, variant: str | None = None, require: str | None = None,
-                time_limit: float | None = None, memory_limit: float | None = None, profile: bool = False) -> Session:
+                time_limit: float | None = None, memory_limit: float | None = None, profile: bool = False,
+                pool: _core.ThreadPool | None = None) -> Session:
         """A session of one's own. What is not given is as for `open`."""
         own = self._wishes
         wishes = _wishes(require or own.require, variant or own.variant, own.threads if threads is None else threads,
-                         time_limit, memory_limit, profile)
+                         time_limit, memory_limit, profile, pool or own.pool)
         if time_limit is None:
             wishes.time_limit_ns = own.time_limit_ns
         if memory_limit is None:
@@ -418,7 +442,7 @@ def _pem(key: Any) -> str | None:
 def open(source: PathOrBytes, *, allow_unsigned: bool = False, trust_keys: list[Any] | tuple[Any, ...] = (),
          policy: str | os.PathLike[str] | None = None, require: str | None = None, variant: str | None = None,
          threads: int = 0, verify: str = "auto", time_limit: float | None = None, memory_limit: float | None = None,
-         allow_older: bool = False, untrusted_services: list[str] | tuple[str, ...] = (),
+         pool: _core.ThreadPool | None = None, allow_older: bool = False, untrusted_services: list[str] | tuple[str, ...] = (),
          config_folder: str | os.PathLike[str] | None = None, state_folder: str | os.PathLike[str] | None = None) -> Model:
     """Opens a container: a path, or its bytes, which are not copied.
 
@@ -426,7 +450,8 @@ def open(source: PathOrBytes, *, allow_unsigned: bool = False, trust_keys: list[
     trust_keys:   public keys to trust beside those of this machine: paths of PEM files, or PEM as bytes
     policy:       a trust.json in place of the machine's
     require:      "native", or a variant, target or family, else NoVariant; variant: exactly this one
-    threads:      that work on a run; 0: all cores
+    threads:      that work on a run; 0: all of the pool
+    pool:         a ThreadPool that several models share; None: that of the process, with a thread for each core
     verify:       "auto", "lazy", "full", "copy": when weights are compared with their digests
     time_limit:   seconds for a run, memory_limit: bytes for a session; inf for none. Files that nobody trusts have
                   1.5 s and 192 MiB unless it is said
@@ -445,5 +470,8 @@ def open(source: PathOrBytes, *, allow_unsigned: bool = False, trust_keys: list[
         "config_folder": _folder("XDG_CONFIG_HOME", ".config") if config_folder is None else os.fspath(config_folder),
         "state_folder": _folder("XDG_STATE_HOME", ".local/state") if state_folder is None else os.fspath(state_folder),
     }
-    wishes = _wishes(require, variant, threads, time_limit, memory_limit)
-    return Model(_core.open(options), wishes)
+    wishes = _wishes(require, variant, threads, time_limit, memory_limit, pool=pool)
+    handle = _core.open(options)
+    if require or variant:
+        handle.choose(wishes.variant, wishes.require)  # NoVariant now, not at the first run
+    return Model(handle, wishes)

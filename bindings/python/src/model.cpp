@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "hooks.h"
+#include "interrupt.h"
 #include "pipeline.h"
 #include "tensor.h"
 
@@ -103,12 +104,23 @@ Cancel::Cancel() {
   check(mlc().cancel_create(&token_, &error), error);
 }
 
+ThreadPool::ThreadPool(uint32_t threads, std::vector<int32_t> cpus, bool pin) {
+  auto o = sized<MlcPoolOptions>();
+  o.threads = threads;
+  o.cpus = cpus.empty() ? nullptr : cpus.data(), o.num_cpus = static_cast<uint32_t>(cpus.size());
+  o.pin = pin;
+  MlcError* error = nullptr;
+  mlrt::check(mlc().pool_create(&o, &pool_, &error), error);
+}
+
 std::unique_ptr<Session> Session::create(std::shared_ptr<OpenModel> model, const SessionWishes& w) {
   auto o = sized<MlcSessionOptions>();
   o.variant = or_null(w.variant), o.require = or_null(w.require);
   o.threads = w.threads, o.profile = w.profile;
   o.time_limit_ns = w.time_limit_ns, o.memory_limit = w.memory_limit;
+  o.pool = w.pool ? w.pool->pool() : nullptr;
   std::unique_ptr<Session> session(new Session);
+  session->pool_ = w.pool;
   session->model_ = std::move(model);
   MlcError* error = nullptr;
   int code = MLC_OK;
@@ -120,11 +132,15 @@ std::unique_ptr<Session> Session::create(std::shared_ptr<OpenModel> model, const
   return session;
 }
 
-std::unique_lock<std::mutex> Session::use() const {
-  std::unique_lock lock(used_, std::try_to_lock);
-  if (!lock.owns_lock())
+Session::~Session() {
+  const nb::gil_scoped_release unlocked;  // a run that ends just now may want it
+  mlc().session_release(handle_);
+}
+
+InUse Session::use() const {
+  if (used_.exchange(true, std::memory_order_acquire))
     raise_error(MLC_USAGE, 0, "the session is in use by another thread", {}, "a session for each thread, or model.run, which takes care of it");
-  return lock;
+  return InUse(used_);
 }
 
 void CopyBound::take(uint64_t bytes, const char* name) {
@@ -167,53 +183,67 @@ nb::object Session::output(const MlcTensor& out, nb::handle owned, bool tensors,
   return tensors ? tensor : as_numpy(tensor);
 }
 
-nb::dict Session::run(uint32_t index, nb::dict given, const RunWishes& wishes) {
+void Session::bind(uint32_t index, nb::dict given, bool tensors, Arrays& arrays) const {
   if (index >= model_->programs.size()) raise_error(MLC_USAGE, 0, "there is no such program");
   const Program& program = model_->programs[index];
-  Inputs inputs;
-  std::vector<MlcTensor> in, out(program.outputs.size());
+  arrays.program = &program;
+  arrays.tensors = tensors;
+  std::vector<MlcTensor>&in = arrays.in, &out = arrays.out;
+  out.resize(program.outputs.size());
   static const Port unknown;
   for (auto [key, value] : given) {
     const char* name = nb::borrow<nb::str>(key).c_str();  // owned by the dict
     const Port* port = &unknown;
     for (const Port& p : program.inputs)
       if (p.name == name) port = &p;
-    in.push_back(inputs.add(name, *port, value));
+    in.push_back(arrays.inputs.add(name, *port, value));
   }
-  const auto lock = use();
-  auto options = sized<MlcRunOptions>();
-  options.program = program.name.c_str();
-  options.cancel = wishes.cancel ? wishes.cancel->token() : nullptr;
-  options.time_limit_ns = wishes.time_limit_ns;
-  MlcError* error = nullptr;
   const auto num_in = static_cast<uint32_t>(in.size()), num_out = static_cast<uint32_t>(out.size());
 
   // Memory for what has a known shape, so that the library writes where Python reads.
-  std::vector<nb::object> owned(out.size(), nb::none());
+  arrays.owned.assign(out.size(), nb::none());
   bool all_fixed = true;
   for (const Port& p : program.outputs) all_fixed = all_fixed && p.is_fixed();
   std::vector<MlcTensor> shapes(out.size());
-  const bool inferred = !all_fixed && mlc().infer_shapes(handle_, options.program, in.data(), num_in, shapes.data(), num_out, nullptr) == MLC_OK;
+  const bool inferred = !all_fixed && mlc().infer_shapes(handle_, program.name.c_str(), in.data(), num_in, shapes.data(), num_out, nullptr) == MLC_OK;
   for (size_t i = 0; i < out.size(); ++i) {
     const Port& p = program.outputs[i];
     if (p.list_depth > 0 || p.dtype == MLC_STR || !(p.is_fixed() || inferred)) continue;
-    owned[i] = p.is_fixed() ? nb::cast(Tensor(p.dtype, p.extents.data(), static_cast<uint32_t>(p.extents.size())))
+    arrays.owned[i] = p.is_fixed() ? nb::cast(Tensor(p.dtype, p.extents.data(), static_cast<uint32_t>(p.extents.size())))
                             : nb::cast(Tensor(p.dtype, shapes[i].shape, shapes[i].rank));
-    out[i] = nb::cast<const Tensor&>(owned[i]).view();
+    out[i] = nb::cast<const Tensor&>(arrays.owned[i]).view();
   }
+}
+
+nb::dict Session::results(Arrays& arrays) const {
+  nb::dict results;
+  CopyBound bound(*model_);
+  for (size_t i = 0; i < arrays.out.size(); ++i) {
+    arrays.out[i].name = arrays.program->outputs[i].name.c_str();
+    results[arrays.out[i].name] = output(arrays.out[i], arrays.owned[i], arrays.tensors, bound);
+  }
+  return results;
+}
+
+nb::dict Session::run(uint32_t index, nb::dict given, const RunWishes& wishes) {
+  const auto lock = use();
+  Arrays arrays;
+  bind(index, std::move(given), wishes.tensors, arrays);
+  Interruptible interruptible(wishes.cancel);
+  auto options = sized<MlcRunOptions>();
+  options.program = arrays.program->name.c_str();
+  options.cancel = interruptible.token();
+  options.time_limit_ns = wishes.time_limit_ns;
+  MlcError* error = nullptr;
   int code = MLC_OK;
   {
     const nb::gil_scoped_release unlocked;
-    code = mlc().run(handle_, &options, in.data(), num_in, out.data(), num_out, &error);
+    code = mlc().run(handle_, &options, arrays.in.data(), static_cast<uint32_t>(arrays.in.size()), arrays.out.data(),
+                     static_cast<uint32_t>(arrays.out.size()), &error);
   }
+  interruptible.check(error);
   check(code, error);
-  nb::dict results;
-  CopyBound bound(*model_);
-  for (size_t i = 0; i < out.size(); ++i) {
-    out[i].name = program.outputs[i].name.c_str();
-    results[out[i].name] = output(out[i], owned[i], wishes.tensors, bound);
-  }
-  return results;
+  return results(arrays);
 }
 
 nb::dict Session::info() const {
@@ -274,7 +304,7 @@ void Session::state_restore(nb::bytes state) {
   check(mlc().state_restore(handle_, state.data(), state.size(), &error), error);
 }
 
-Pool::Lease Pool::lease() {
+std::unique_ptr<Session> Pool::take() {
   std::unique_ptr<Session> session;
   {
     const std::lock_guard lock(mutex_);
@@ -284,7 +314,7 @@ Pool::Lease Pool::lease() {
     }
   }
   if (!session) session = Session::create(model_, wishes_);
-  return {*this, std::move(session)};
+  return session;
 }
 
 Pool::Lease::~Lease() {
@@ -426,6 +456,10 @@ void add_model(nb::module_& m) {
       .def("golden_inputs", &golden_inputs, nb::arg("program"));
   m.def("open", &open_model, nb::arg("options"));
 
+  nb::class_<ThreadPool>(m, "ThreadPool")
+      .def("__init__",
+           [](ThreadPool* made, uint32_t threads, std::vector<int32_t> cpus, bool pin) { new (made) ThreadPool(threads, std::move(cpus), pin); },
+           nb::arg("threads") = 0, nb::kw_only(), nb::arg("cpus") = std::vector<int32_t>(), nb::arg("pin") = false);
   nb::class_<SessionWishes>(m, "SessionWishes")
       .def(nb::init<>())
       .def_rw("variant", &SessionWishes::variant)
@@ -433,7 +467,8 @@ void add_model(nb::module_& m) {
       .def_rw("threads", &SessionWishes::threads)
       .def_rw("time_limit_ns", &SessionWishes::time_limit_ns)
       .def_rw("memory_limit", &SessionWishes::memory_limit)
-      .def_rw("profile", &SessionWishes::profile);
+      .def_rw("profile", &SessionWishes::profile)
+      .def_rw("pool", &SessionWishes::pool, nb::arg().none());
   nb::class_<Session>(m, "Session")
       .def_static("create", &Session::create, nb::arg("model"), nb::arg("wishes"))
       .def("run",

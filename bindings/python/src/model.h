@@ -2,10 +2,12 @@
 // bytes that it was opened from.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "inputs.h"
@@ -44,8 +46,21 @@ class Cancel {
   bool is_cancelled_ = false;
 };
 
+// Threads that several sessions share.
+class ThreadPool {
+ public:
+  ThreadPool(uint32_t threads, std::vector<int32_t> cpus, bool pin);
+  ThreadPool(const ThreadPool&) = delete;
+  ~ThreadPool() { mlc().pool_release(pool_); }
+  MlcPool* pool() const { return pool_; }
+
+ private:
+  MlcPool* pool_ = nullptr;
+};
+
 struct SessionWishes {
   std::string variant, require;
+  std::shared_ptr<ThreadPool> pool;  // null: that of the process
   uint32_t threads = 0;
   uint64_t time_limit_ns = 0, memory_limit = 0;
   bool profile = false;
@@ -64,10 +79,37 @@ class CopyBound {
   uint64_t left_;
 };
 
+// Taken while a session is used; may be given back by another thread than that which took it.
+class InUse {
+ public:
+  InUse() = default;
+  explicit InUse(std::atomic<bool>& flag) : flag_(&flag) {}
+  InUse(InUse&& other) noexcept : flag_(std::exchange(other.flag_, nullptr)) {}
+  InUse& operator=(InUse&& other) noexcept {
+    std::swap(flag_, other.flag_);
+    return *this;
+  }
+  ~InUse() {
+    if (flag_) flag_->store(false, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<bool>* flag_ = nullptr;
+};
+
+// What a run of arrays takes and gives, for as long as it lasts.
+struct Arrays {
+  const Program* program = nullptr;
+  Inputs inputs;
+  std::vector<MlcTensor> in, out;
+  std::vector<nb::object> owned;  // memory that the library writes to and Python reads
+  bool tensors = false;           // give Tensor, not NumPy arrays
+};
+
 class Session {
  public:
   static std::unique_ptr<Session> create(std::shared_ptr<OpenModel> model, const SessionWishes& wishes);
-  ~Session() { mlc().session_release(handle_); }
+  ~Session();
 
   struct RunWishes {
     const Cancel* cancel = nullptr;
@@ -75,6 +117,9 @@ class Session {
     bool tensors = false;  // give Tensor, not NumPy arrays
   };
   nb::dict run(uint32_t program, nb::dict inputs, const RunWishes& wishes);
+  // The parts of it, for a run that goes on by itself (async.h).
+  void bind(uint32_t program, nb::dict inputs, bool tensors, Arrays& out) const;
+  nb::dict results(Arrays& arrays) const;
 
   nb::dict info() const;
   nb::dict selftest(const std::optional<std::string>& vector);
@@ -85,7 +130,7 @@ class Session {
 
   MlcSession* handle() const { return handle_; }
   // Held while the session is used; raises MLC_USAGE where another thread does.
-  std::unique_lock<std::mutex> use() const;
+  InUse use() const;
   // An output as Python has it. `owned`: the Tensor that the library has written to, or none: then the data is copied.
   nb::object output(const MlcTensor& out, nb::handle owned, bool tensors, CopyBound& bound) const;
   const OpenModel& model() const { return *model_; }
@@ -94,8 +139,9 @@ class Session {
   Session() = default;
 
   std::shared_ptr<OpenModel> model_;
+  std::shared_ptr<ThreadPool> pool_;
   MlcSession* handle_ = nullptr;
-  mutable std::mutex used_;
+  mutable std::atomic<bool> used_{false};
 };
 
 // Sessions of one model for whoever runs it, from any thread: an idle one, or a new one.
@@ -109,14 +155,18 @@ class Pool {
     Lease(const Lease&) = delete;
     ~Lease();
     Session* operator->() const { return session_.get(); }
+    Session& operator*() const { return *session_; }
 
    private:
     Pool& pool_;
     std::unique_ptr<Session> session_;
   };
-  Lease lease();
+  Lease lease() { return {*this, take()}; }
+  std::unique_ptr<Lease> new_lease() { return std::make_unique<Lease>(*this, take()); }
 
  private:
+  std::unique_ptr<Session> take();
+
   std::shared_ptr<OpenModel> model_;
   const SessionWishes wishes_;
   std::mutex mutex_;

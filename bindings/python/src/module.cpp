@@ -1,6 +1,7 @@
 // The extension module mlrt._core: the C libraries as classes. What users see is in mlrt/*.py.
 #include <nanobind/nanobind.h>
 
+#include "async.h"
 #include "hooks.h"
 #include "model.h"
 #include "pipeline.h"
@@ -43,4 +44,5 @@ NB_MODULE(_core, m) {
   add_tensor(m);
   add_model(m);
   add_pipeline(m);
+  add_async(m);
 }

@@ -1,5 +1,7 @@
 #include "pipeline.h"
 
+#include "interrupt.h"
+
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -99,8 +101,9 @@ nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict given
     }
   }
   const auto lock = session.use();
+  Interruptible interruptible(cancel);
   auto run = sized<MlcRunOptions>();
-  run.cancel = cancel ? cancel->token() : nullptr;
+  run.cancel = interruptible.token();
   run.time_limit_ns = time_limit_ns;
   auto options = sized<MlioRunOptions>();
   options.run = &run;
@@ -113,6 +116,7 @@ nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict given
     code = mlio().run(pipeline.handle(), session.handle(), &options, inputs.data(), static_cast<uint32_t>(inputs.size()),
                       &made, &error);
   }
+  interruptible.check(error);
   check(code, error);
   const std::unique_ptr<MlioAnswers, ReleaseAnswers> answers(made);
   nb::list out;

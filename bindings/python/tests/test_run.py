@@ -234,12 +234,16 @@ class Errors(unittest.TestCase):
         np.testing.assert_array_equal(model.run(x=[1, 2, 3, 4])["y"], [1, 2, 3, 4])  # as before
 
     def test_no_variant_says_why(self):
-        model = mlrt.open(support.relu(), require="cuda")
-        with self.assertRaises(mlrt.NoVariant) as caught:
-            model.run(x=[1, 2, 3, 4])
-        self.assertEqual(caught.exception.code, 5)
-        self.assertTrue(caught.exception.facts)
-        self.assertIsNone(model.explain()["chosen"])
+        for wish in ({"require": "cuda"}, {"variant": "portable", "require": "native"}):
+            with self.assertRaises(mlrt.NoVariant) as caught:
+                mlrt.open(support.relu(), **wish)  # not as late as the first run
+            self.assertEqual(caught.exception.code, 5)
+            self.assertTrue(caught.exception.facts)
+            self.assertNotIn("--require", str(caught.exception))
+        with self.assertRaises(mlrt.UsageError):
+            mlrt.open(support.relu(), variant="x86-64-v9")
+        with self.assertRaises(mlrt.NoVariant):
+            mlrt.open(support.relu()).session(require="cuda")
 
     def test_a_file_that_is_not_there(self):
         with self.assertRaises(mlrt.NotFound) as caught:
@@ -252,8 +256,8 @@ class Errors(unittest.TestCase):
         self.assertTrue(model.session().info()["is_portable"])
         self.assertFalse(model.inspect()["native_allowed"])
         self.assertEqual(model.run(x=[1, -2, 3, -4])["y"].tolist(), [1, 0, 3, 0])
-        with self.assertRaises(mlrt.Error):
-            mlrt.open(path, config_folder="", state_folder="", require="native").run(x=[1, 2, 3, 4])
+        with self.assertRaises(mlrt.NoVariant):
+            mlrt.open(path, config_folder="", state_folder="", require="native")
         native = mlrt.open(path, config_folder="", state_folder="", allow_unsigned=True)
         self.assertFalse(native.session().info()["is_portable"])
 

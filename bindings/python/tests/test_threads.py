@@ -1,8 +1,12 @@
 """Threads, the end of runs, and what is left behind."""
+import asyncio
 import ctypes
 import gc
 import os
 import resource
+import subprocess
+import sys
+import textwrap
 import threading
 import unittest
 from concurrent.futures import ThreadPoolExecutor
@@ -81,6 +85,117 @@ class Threads(unittest.TestCase):
         self.assertIn("another thread", caught.exception.message)
         self.assertIsInstance(ended[0], mlrt.Cancelled)
         self.assertEqual(session.run(x=np.ones((2, 2), np.float32))["y"].tolist(), [[2, 2], [2, 2]])
+
+
+class Async(unittest.TestCase):
+    def test_a_run_goes_on_by_itself_and_is_a_future(self):
+        model = mlrt.open(support.relu())
+        runs = [model.run_async(x=[i, -1, 2, -3]) for i in range(50)]
+        for i, run in enumerate(runs):
+            self.assertEqual(run.result(60)["y"].tolist(), [i, 0, 2, 0])
+            self.assertTrue(run.done())
+        session = model.session()
+        self.assertEqual(session.run_async({"x": [1, 2, 3, 4]}).result(60)["y"].tolist(), [1, 2, 3, 4])
+        self.assertEqual(session.run(x=[1, 2, 3, 4])["y"].tolist(), [1, 2, 3, 4])  # free again
+        with self.assertRaises(mlrt.InputMismatch):
+            model.run_async(x=np.zeros((2, 2), np.float32)).result(60)
+        del session, model  # the run keeps what it needs
+        run = mlrt.open(support.relu()).run_async(x=[1, 2, 3, 4])
+        gc.collect()
+        self.assertEqual(run.result(60)["y"].tolist(), [1, 2, 3, 4])
+
+    def test_pipelines_too(self):
+        model = mlrt.open(support.digits())
+        self.assertEqual(model.run_async(support.PICTURE).result(60), model.run(support.PICTURE))
+
+    def test_it_is_awaited(self):
+        model = mlrt.open(support.relu())
+
+        async def work():
+            return await asyncio.gather(*(model.run_async(x=[i, -1, 2, -3]) for i in range(8)))
+
+        self.assertEqual([a["y"][0] for a in asyncio.run(work())], list(range(8)))
+
+    def test_a_session_is_in_use_until_its_run_is_over_and_cancel_ends_it(self):
+        session = mlrt.open(support.square(), variant="portable", memory_limit=float("inf")).session()
+        x = np.ones((4000, 4000), np.float32)  # minutes
+        run = session.run_async(x=x)
+        with self.assertRaises(mlrt.UsageError):
+            session.run(x=np.ones((2, 2), np.float32))
+        run.cancel()
+        with self.assertRaises(mlrt.Cancelled):
+            run.result(60)
+        self.assertEqual(session.run(x=np.ones((2, 2), np.float32))["y"].tolist(), [[2, 2], [2, 2]])
+
+        async def work():
+            await asyncio.wait_for(session.run_async(x=x), 0.05)
+
+        with self.assertRaises(asyncio.TimeoutError):
+            asyncio.run(work())
+
+    def test_the_process_ends_though_a_run_goes_on(self):
+        process = script(f"""
+            import mlrt, numpy as np
+            model = mlrt.open({str(support.square())!r}, variant="portable", memory_limit=float("inf"))
+            run = model.run_async(x=np.ones((4000, 4000), np.float32))
+        """)
+        self.assertEqual(process.communicate(timeout=120)[0], "")
+        self.assertEqual(process.returncode, 0)
+
+    def test_models_share_a_pool_of_threads(self):
+        pool = mlrt.ThreadPool(2)
+        models = [mlrt.open(path, pool=pool) for path in (support.relu(), support.square())]
+        self.assertEqual([m.session().info()["threads"] for m in models], [2, 2])
+        self.assertEqual(models[0].session(pool=mlrt.ThreadPool(1)).info()["threads"], 1)
+        del pool
+        self.assertEqual(models[1].run(x=np.ones((2, 2), np.float32))["y"].tolist(), [[2, 2], [2, 2]])
+        with self.assertRaises(mlrt.Error):
+            mlrt.ThreadPool(1, cpus=[1 << 20])
+
+
+class Interrupt(unittest.TestCase):
+    """Ctrl-C, as a process of its own gets it."""
+
+    def answer(self, options="", handler=""):
+        """Of a run of minutes, and a signal when it goes on."""
+        process = script(f"""
+            import mlrt, numpy as np, os, signal, threading
+            model = mlrt.open({str(support.square())!r}, variant="portable", memory_limit=float("inf"))
+            session = model.session()
+            {handler}
+
+            def interrupt():
+                while True:
+                    try:
+                        session.state_reset()
+                    except mlrt.UsageError:  # in use
+                        return os.kill(os.getpid(), signal.SIGINT)
+
+            threading.Thread(target=interrupt).start()
+            try:
+                while True:  # which of the two comes first
+                    try:
+                        session.run(x=np.ones((4000, 4000), np.float32){options})
+                    except mlrt.UsageError:
+                        pass
+            except KeyboardInterrupt:
+                print("interrupted", session.run(x=np.ones((2, 2), np.float32))["y"].tolist())
+            except mlrt.Cancelled:
+                print("cancelled")
+        """)
+        return process.communicate(timeout=120)[0]
+
+    def test_a_run_ends_with_keyboard_interrupt(self):
+        for options in ("", ", cancel=mlrt.Cancel()"):
+            self.assertEqual(self.answer(options), "interrupted [[2.0, 2.0], [2.0, 2.0]]\n")
+
+    def test_a_handler_of_the_programs_own_decides(self):
+        # At its time limit, not by the signal, which the handler takes.
+        self.assertEqual(self.answer(", time_limit=1", "signal.signal(signal.SIGINT, lambda *_: None)"), "cancelled\n")
+
+
+def script(text):
+    return subprocess.Popen([sys.executable, "-c", textwrap.dedent(text)], stdout=subprocess.PIPE, text=True)
 
 
 def descriptors():

@@ -1,7 +1,9 @@
 // If, Loop, Scan and SequenceMap. A body that surely runs exactly once is expanded in place.
 #include <algorithm>
 
+#include "base/counted.h"
 #include "packager/compile/expand/graph_expander.h"
+
 
 namespace mlc::compile {
 
@@ -61,7 +63,7 @@ Result<Item> GraphExpander::tensor_input(const Node& node, const Inputs& in, siz
 
 Result<std::vector<Item>> GraphExpander::inline_body(const model::Graph& graph, const std::vector<Item>& inputs, const std::string& source) {
   if (graph.inputs.size() != inputs.size())
-    return Status(Code::Malformed, source + ": the body has " + std::to_string(graph.inputs.size()) + " inputs, " + std::to_string(inputs.size()) + " are given");
+    return Status(Code::Malformed, source + ": the body has " + counted(graph.inputs.size(), "input") + ", " + std::to_string(inputs.size()) + " are given");
   GraphExpander body(all_, function_, this);
   for (size_t k = 0; k < inputs.size(); ++k) body.bind(graph.inputs[k].name, inputs[k]);
   MLC_RETURN_IF_ERROR(body.expand(graph));
@@ -229,8 +231,8 @@ Status GraphExpander::add_loop(const Node& node, const Inputs& in) {
   }
   const size_t carried = plan.carried.size();
   if (graph->inputs.size() != 2 + carried || graph->outputs.size() < 1 + carried || node.outputs.size() > graph->outputs.size() - 1)
-    return refuse(node, "the body has " + std::to_string(graph->inputs.size()) + " inputs and " + std::to_string(graph->outputs.size()) +
-                            " outputs, the node " + std::to_string(in.size()) + " and " + std::to_string(node.outputs.size()));
+    return refuse(node, "the body has " + counted(graph->inputs.size(), "input") + " and " + counted(graph->outputs.size(), "output") +
+                            ", the node " + std::to_string(in.size()) + " and " + std::to_string(node.outputs.size()));
   plan.num_scanned = graph->outputs.size() - 1 - carried;
   bool collects = false;
   for (size_t k = 0; k + 1 < graph->outputs.size(); ++k) {
@@ -345,7 +347,7 @@ Status GraphExpander::add_scan(const Node& node, const Inputs& in) {
   MLC_ASSIGN(const model::Graph* graph, body_of(node, "body"));
   const int64_t given = int_attribute(node, "num_scan_inputs", 0);
   if (given < 1 || static_cast<size_t>(given) > in.size() || graph->inputs.size() != in.size())
-    return refuse(node, "num_scan_inputs is " + std::to_string(given) + ", the node has " + std::to_string(in.size()) + " inputs and the body " + std::to_string(graph->inputs.size()));
+    return refuse(node, "num_scan_inputs is " + std::to_string(given) + ", the node has " + counted(in.size(), "input") + " and the body " + std::to_string(graph->inputs.size()));
   const size_t num_inputs = static_cast<size_t>(given), num_states = in.size() - num_inputs;
   if (graph->outputs.size() < num_states || node.outputs.size() > graph->outputs.size()) return refuse(node, "the body has " + std::to_string(graph->outputs.size()) + " outputs, the node " + std::to_string(node.outputs.size()));
   const size_t num_outputs = graph->outputs.size() - num_states;
@@ -400,7 +402,7 @@ Status GraphExpander::add_scan8(const Node& node, const Inputs& in) {
   MLC_ASSIGN(const model::Graph* graph, body_of(node, "body"));
   const int64_t given = int_attribute(node, "num_scan_inputs", 0);
   if (in.empty() || given < 1 || static_cast<size_t>(given) + 1 > in.size() || graph->inputs.size() + 1 != in.size())
-    return refuse(node, "num_scan_inputs is " + std::to_string(given) + ", the node has " + std::to_string(in.size()) + " inputs");
+    return refuse(node, "num_scan_inputs is " + std::to_string(given) + ", the node has " + counted(in.size(), "input"));
   const size_t num_inputs = static_cast<size_t>(given), num_states = in.size() - 1 - num_inputs;
   if (graph->outputs.size() < num_states || node.outputs.size() > graph->outputs.size()) return refuse(node, "the body has too few outputs");
   const size_t num_outputs = graph->outputs.size() - num_states;

@@ -21,7 +21,7 @@ constexpr SizeList kSizeLists[] = {
 }  // namespace
 
 Status GraphExpander::fix_lengths(const model::Node& node, lang::Call& call) {
-  if (node.domain != "ai.onnx") return ok();
+  if (node.domain != "ai.onnx" || node.outputs.empty()) return ok();
   const auto present = [&](size_t k) { return k < call.inputs.size() && call.inputs[k]; };
   for (const SizeList& list : kSizeLists) {
     if (node.op != list.op || !present(list.input)) continue;

@@ -95,7 +95,7 @@ TEST_CASE("inputs are checked: name, type, rank, size, missing, twice, unknown p
   refused({t}, "the program has no 'z'");
   CHECK(mentions(session.run("main", {t}), "known: x"));
   refused({}, "an input is missing");
-  CHECK(mentions(session.run("main", {}), "x   missing, expected f32 with 1 axes"));
+  CHECK(mentions(session.run("main", {}), "x   missing, expected f32 with 1 axis"));
   refused({good, good}, "more tensors than the program has");
   t.name = "x";
   refused({t, t}, "input 'x' is given twice");
@@ -196,6 +196,39 @@ TEST_CASE("the self-test passes on right code and fails on code that computes so
       CHECK(std::string(result.text) == complaint);
       CHECK(lib().selftest(session.session, "second", &result, nullptr) == MLC_NOT_FOUND);
     }
+}
+
+TEST_CASE("views of the items of lists count against what the session may hold") {
+  const ApiSample& s = api_sample();
+  Opened m(s.signed_file, s.public_key_file);
+  float a = 1;
+  const int64_t one = 1, position = 0;
+  const std::vector<MlcTensor> items(2000, mlc_tensor(&a, MLC_F32, 1, &one));
+  MlcTensor list{}, index = mlc_tensor(const_cast<int64_t*>(&position), MLC_I64, 0, nullptr);
+  list.list_depth = 1;
+  list.num_items = static_cast<uint32_t>(items.size());
+  list.items = items.data();
+  index.name = "p";
+  const auto run = [&](uint64_t limit) {
+    auto o = sized<MlcSessionOptions>();
+    o.variant = "portable";
+    o.memory_limit = limit;
+    Session session(m, o);
+    if (!session.session) return session.told;
+    std::vector<MlcTensor> out(2);
+    return session.run("rows", {list, index}, &out);
+  };
+  // The least limit with which it runs; with less these views are what is missing, being made last.
+  uint64_t too_little = 1, enough = uint64_t{64} << 20;
+  REQUIRE(run(enough).code == MLC_OK);
+  while (enough - too_little > 1) {
+    const uint64_t middle = too_little + (enough - too_little) / 2;
+    (run(middle).code == MLC_OK ? enough : too_little) = middle;
+  }
+  const Told told = run(too_little);
+  CHECK(told.code == MLC_RESOURCE);
+  CHECK_MESSAGE(mentions(told, "E6006"), told.text);
+  CHECK_MESSAGE(mentions(told, "views of the items of lists"), told.text);
 }
 
 TEST_CASE("lists go in and out; sizes that only a run tells are told by it") {

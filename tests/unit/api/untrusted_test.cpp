@@ -185,7 +185,7 @@ TEST_CASE("a file that nobody trusts gets a service only by name, and only if it
     Opened o({kDecoder, {}, {}, {}, {kImageDecode}}, {}, {}, &decode);
     CHECK(o.code == MLC_NO_VARIANT);
     CHECK_MESSAGE(has(o.text, "lacks app.image.decode (a file that nobody trusts gets it only if it is allowed to)"), o.text);
-    CHECK_MESSAGE(has(o.text, "help: --allow-service image.decode"), o.text);
+    CHECK_MESSAGE(has(o.text, "help: mlrun --allow-service image.decode, or untrusted_services"), o.text);
   }
   {
     Opened o({kDecoder, {}, {}, {}, {kImageDecode}}, {}, {"image.decode"}, &decode);

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "base/counted.h"
 #include "base/status.h"
 
 using mlc::compose;
@@ -13,6 +14,14 @@ TEST_CASE("every {} stands for the next piece, whatever its type") {
   CHECK(compose("{}", INT64_MIN) == "-9223372036854775808");
   CHECK(compose("{} {}", UINT64_MAX, int8_t{-1}) == "18446744073709551615 -1");
   CHECK(compose("{}", uint8_t{65}) == "65");
+}
+
+TEST_CASE("one of a thing is not several") {
+  CHECK(mlc::counted(0, "vector") == "0 vectors");
+  CHECK(mlc::counted(1, "vector") == "1 vector");
+  CHECK(mlc::counted(3, "vector") == "3 vectors");
+  CHECK(mlc::counted(1, "axis", "axes") == "1 axis");
+  CHECK(mlc::counted(2, "axis", "axes") == "2 axes");
 }
 
 TEST_CASE("braces in a pattern and in pieces are text") {

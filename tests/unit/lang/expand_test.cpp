@@ -8,6 +8,12 @@ using namespace mlc::lang_test;
 
 namespace {
 
+Status refused(const std::string& text, const std::string& name, const std::vector<Input>& inputs) {
+  Expanded x;
+  expand_text(x, text, name, inputs);
+  return x.status;
+}
+
 std::string failure(const std::string& text, const std::string& name, const std::vector<Input>& inputs,
                     std::map<std::string, lang::Attribute> attributes = {}, std::vector<bool> outputs = {true}) {
   Expanded x;
@@ -148,7 +154,7 @@ TEST_CASE("a symbol broadcasts to a constant at run time, and to an extent that 
   p.inputs = {f32({1}, {10}).tensor, f32({3}, {1, 2, 3}).tensor};
   auto r = nest::interpret(p.function, p.inputs, {.threads = 1});
   CHECK_FALSE(r.ok());
-  CHECK(says(r.status().message, "is neither 1 nor $n"));
+  CHECK(says(r.status().message, "is neither 1 nor n"));
 }
 
 TEST_CASE("what broadcast once has one extent, whatever it meets then") {
@@ -180,6 +186,31 @@ TEST_CASE("bounds without 1, and a check that says so, leave extents equal") {
     x.inputs = {f32({1}, {10}).tensor, f32({3}, {1, 2, 3}).tensor};
     CHECK_FALSE(nest::interpret(x.function, x.inputs, {.threads = 1}).ok());
   }
+}
+
+TEST_CASE("a condition that does not hold is shown with what it compares, and with the inputs") {
+  const std::string text = "op A@1(x: f32[d...], z: sym i64[e]) -> y: f32[d...]\n  check prod(|d|) ==  # a comment\n      z[0] + z[1]\n  y[d] = x[d]\n";
+  const Status s = refused(text, "A", {f32({2, 3}, std::vector<float>(6)), i64({2}, {3, 4})});
+  CHECK(says(s.message, "expected prod(|d|) == z[0] + z[1], found 6 and 7"));
+  CHECK(says(s.message, "node (ai.onnx.A, opset 100)"));
+  CHECK(s.facts.size() == 3);
+  CHECK(says(s.facts.at(0), "x"));
+  CHECK(says(s.facts.at(0), "f32[2,3]"));
+  CHECK(says(s.facts.at(1), "i64[2] = 3, 4"));
+}
+
+TEST_CASE("of definitions for several ranks the one for these ranks says what is wrong, once") {
+  const std::string text =
+      "op A@1(x: f32[m, k], z: f32[k, n]) -> y: f32[m, n]\n  y[m, n] = sum(x[m, k] * z[k, n] for k)\n"
+      "op A@1(x: f32[k], z: f32[k, n]) -> y: f32[n]\n  y[n] = sum(x[k] * z[k, n] for k)\n"
+      "op A@1(x: f32[k], z: f32[k]) -> y: f32[]\n  y[] = sum(x[k] * z[k] for k)\n";
+  const Status s = refused(text, "A", {f32({2, 3}, std::vector<float>(6)), f32({4, 5}, std::vector<float>(20))});
+  CHECK(says(s.message, "dim k: 3 (axis 1 of x) and 4 (axis 0 of z) differ"));
+  CHECK(s.facts.size() == 3);
+  // None of them is for an array of rank 3.
+  const Status other = refused(text, "A", {f32({1, 2, 3}, std::vector<float>(6)), f32({3, 5}, std::vector<float>(15))});
+  CHECK(says(other.message, "no definition of ai.onnx.A"));
+  CHECK(other.facts.size() == 2);
 }
 
 TEST_CASE("an extent of one known while building reads index 0") {

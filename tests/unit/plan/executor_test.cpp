@@ -211,7 +211,7 @@ TEST_CASE("inputs that do not fit are named with what was found and expected") {
     return rig.executor->run(0, {&in, 1}, {}).text();
   };
   CHECK(run(DType::I32, {10, 3}, 120).find("x   found i32, expected f32") != std::string::npos);
-  CHECK(run(DType::F32, {30}, 120).find("found 1 axes, expected 2") != std::string::npos);
+  CHECK(run(DType::F32, {30}, 120).find("found 1 axis, expected 2") != std::string::npos);
   CHECK(run(DType::F32, {10, 3}, 119).find("has 119 bytes, its shape takes 120") != std::string::npos);
   CHECK(run(DType::F32, {-1, 3}, 120).find("negative") != std::string::npos);
   CHECK(run(DType::F32, {INT64_MAX, INT64_MAX}, 120).find("too large") != std::string::npos);

@@ -180,7 +180,7 @@ TEST_CASE("a threshold counts distinct keys, however often and under however man
   const Verdict twice = decide_on(sample, trust);
   CHECK(twice.status.code == Code::Untrusted);
   CHECK(twice.signatures[1].status == SignatureStatus::Duplicate);
-  CHECK(twice.reason.find("1 of 2") != std::string::npos);
+  CHECK(twice.reason.find("1 of the 2") != std::string::npos);
 
   sample.also_sign(c);
   CHECK(decide_on(sample, trust).status.code == Code::Untrusted);

@@ -1,0 +1,54 @@
+// What kernels get of extents as numbers.
+#include <doctest/doctest.h>
+
+#include "packager/compile/kernel_key.h"
+#include "packager/compile/lift_extents.h"
+#include "packager/ir/context.h"
+#include "packager/loop/build.h"
+
+using namespace mlc;
+using ir::Context;
+using ir::Expr;
+using ir::Op;
+
+namespace {
+
+// y[offset + i] = x[i] for i of one tile each.
+loop::Kernel copy_to(Context& ctx, const Expr* offset, const Expr* tiles) {
+  loop::Kernel k;
+  k.name = "copy";
+  k.tiles = tiles;
+  k.tile_begin = ctx.fresh_var({DType::I64, 1});
+  k.tile_end = ctx.fresh_var({DType::I64, 1});
+  loop::Builder b(ctx, k.body);
+  b.with_for(k.tile_begin, k.tile_end, 1, [&](const Expr* i) {
+    b.store(1, ctx.add(offset, i), ctx.load(0, {DType::F32, 1}, {i}));
+  });
+  return k;
+}
+
+}  // namespace
+
+TEST_CASE("kernels that differ only in what they compute of extents are one, and the plan computes that") {
+  Context ctx;
+  const Expr *a = ctx.sym(ctx.declare_sym("a")), *b = ctx.sym(ctx.declare_sym("b")), *c = ctx.sym(ctx.declare_sym("c"));
+  const Expr *near = ctx.mul(a, ctx.integer(3)), *far = ctx.add(ctx.mul(a, b), ctx.floordiv(c, ctx.integer(2)));
+  loop::Kernel first = copy_to(ctx, near, b), second = copy_to(ctx, far, ctx.sub(c, a));
+  CHECK(compile::kernel_key(first) != compile::kernel_key(second));
+  CHECK(compile::lift_extents(ctx, first) == std::vector<const Expr*>{b, near});
+  CHECK(compile::lift_extents(ctx, second) == std::vector<const Expr*>{ctx.sub(c, a), far});
+  CHECK(compile::kernel_key(first) == compile::kernel_key(second));
+  CHECK(first.scalars.size() == 2);
+  CHECK(first.scalars[0] == b->sym);  // a symbol stays itself
+  CHECK(ir::interval_of(ctx.sym(first.scalars[1])).lo == 0);
+  CHECK(first.scalars[1]->multiple == 3);
+}
+
+TEST_CASE("what may have no value stays in the kernel") {
+  Context ctx;
+  const Expr *a = ctx.sym(ctx.declare_sym("a")), *b = ctx.sym(ctx.declare_sym("b")), *c = ctx.sym(ctx.declare_sym("c", 1));
+  loop::Kernel k = copy_to(ctx, ctx.floordiv(a, b), a);
+  CHECK(compile::lift_extents(ctx, k) == std::vector<const Expr*>{a, b});
+  k = copy_to(ctx, ctx.floordiv(a, c), a);
+  CHECK(compile::lift_extents(ctx, k) == std::vector<const Expr*>{a, ctx.floordiv(a, c)});
+}
