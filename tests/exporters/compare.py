@@ -1,8 +1,9 @@
 """Outputs of `mlrun` against those of ONNX Runtime, case by case.
 
 Allowed is 1e-3 of the largest value of an output; where arithmetic is coarse (half precision, quantised nets) as much as the type
-itself gives, or 1.5 times what ONNX Runtime differs from itself with and without its optimiser, whichever is more. A quantised
-classifier must also give the same top answer, unless ONNX Runtime does not agree with itself on it.
+itself gives, or 1.5 times what ONNX Runtime differs from itself (with and without its optimiser, and for inputs changed by a
+millionth), whichever is more. A quantised classifier must also give the same top answer, unless ONNX Runtime does not agree with
+itself on it.
 """
 import os
 import subprocess
@@ -28,7 +29,7 @@ def reference(path, given):
     best = session(path)
     try:
         best.run(None, given)
-    except onnxruntime.capi.onnxruntime_pybind11_state.OnnxRuntimeException:
+    except Exception:  # noqa: BLE001  ONNX Runtime raises what it likes
         return session(path, optimised=False)
     return best
 
@@ -64,6 +65,13 @@ def worst(names, want, have):
     return value, f"{name}: {why}" if why else ""
 
 
+def others(path, names, given):
+    """What ONNX Runtime answers without its optimiser, and for inputs that differ by a millionth: where a net rounds, that is enough for a step."""
+    plain = session(path, optimised=False)
+    nudged = {name: x * (1 + np.resize([1e-6, -1e-6], x.shape)).astype(x.dtype) if x.dtype == np.float32 else x for name, x in given.items()}
+    return [plain.run(names, given), plain.run(names, nudged)]
+
+
 def same_top(want, have):
     """Whether the first output names the same class for every row, where it looks like classes."""
     want, have = np.asarray(want[0]), np.asarray(have[0])
@@ -89,22 +97,21 @@ def compare(model, folder, container, mlrun):
         given = os.path.join(folder, f"case{number}.npz")
         if has_kernels:
             want = reference(path, feeds(given)).run(names, feeds(given))
-            itself = want if exact else session(path, optimised=False).run(names, feeds(given))
+            itself = [want] if exact else others(path, names, feeds(given))
         else:
             with np.load(os.path.join(folder, f"answer{number}.npz")) as arrays:
-                want = itself = [arrays[name] for name in arrays.files]
+                want = [arrays[name] for name in arrays.files]
+                itself = [want]
         have = answer_of(mlrun, container, given, folder, names)
         allowed = TOLERANCE[model.form.precision]
         if not exact:
-            allowed = max(allowed, 1.5 * worst(names, itself, want)[0])
-        found, why = worst(names, want, have)
-        if not found <= allowed and not exact:
-            found, why = min((found, why), worst(names, itself, have))
+            allowed = max(allowed, 1.5 * max(worst(names, other, want)[0] for other in itself))
+        found, why = min(worst(names, one, have) for one in [want, *itself])
         if not found <= result["difference"]:
             result["difference"], result["allowed"] = found, allowed
         if not found <= allowed:
             result["message"] = f"case {number}: {found:.1e} of {allowed:.1e}" + (f", {why}" if why else "")
-        elif model.form.quantiser and same_top(want, itself) and not same_top(want, have):
+        elif model.form.quantiser and all(same_top(want, other) for other in itself) and not same_top(want, have):
             result["message"] = f"case {number}: another top answer"
     return result
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models as users export them: exported, built, compared with ONNX Runtime and timed against it, one after the other.
 
-    suite.py --bin build/release/bin [--venv DIR] [--cache DIR] [--only PATTERN ...] [--again] [--table RESULTS.md]
+    suite.py --bin build/release/bin [--venv DIR] [--cache DIR] [--only PATTERN ...] [--again | --recorded] [--table RESULTS.md]
 
 Exports and records are kept in the cache (default: $MLC_EXPORTS, else build/exporters), so that a run that was interrupted goes
 on where it stopped. A model is measured again when its export changed, when it failed and the tools changed, or with --again; the
@@ -32,6 +32,7 @@ def parsed():
     parser.add_argument("--list", action="store_true", help="print the names and stop")
     parser.add_argument("--again", action="store_true", help="build again what has a record")
     parser.add_argument("--export-only", action="store_true", help="fill the cache and stop")
+    parser.add_argument("--recorded", action="store_true", help="measure nothing: the table of what the cache has records of")
     parser.add_argument("--limit", type=float, default=300, help="seconds that a build or an export may take")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.3, help="of each runtime in each round")
@@ -125,7 +126,7 @@ def commit_of(folder):
     return subprocess.run(["git", "-C", folder, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
 
 
-def described(records):
+def described(records, registered):
     """What ran where."""
     import onnxruntime
     import torch
@@ -133,7 +134,8 @@ def described(records):
     model = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
     commits = collections.Counter(r["commit"] for r in records if "commit" in r)
     measured_at = ", ".join(f"{commit} ({count} models)" for commit, count in commits.most_common())
-    return (f"Measured at commit {measured_at}; {model}, {os.cpu_count()} cores; PyTorch {torch.__version__}, transformers {transformers.__version__}, ONNX Runtime {onnxruntime.__version__}. "
+    return (f"{len(records)} of the {registered} models of the suite, measured at commit {measured_at}; {model}, {os.cpu_count()} cores; "
+            f"PyTorch {torch.__version__}, transformers {transformers.__version__}, ONNX Runtime {onnxruntime.__version__}. "
             f"Load of the machine at the end: {os.getloadavg()[2]:.1f}. One thread, `mlpack build --target native`, times are the least of interleaved rounds; "
             "`ratio` is ONNX Runtime's time over ours, `difference` is relative to the largest value of an output.")
 
@@ -158,6 +160,8 @@ def main():
     of_tools, commit, records, bad = digest(*tools.values()), commit_of(HERE), [], 0
     for model in models:
         folder = os.path.join(os.path.abspath(args.cache), model.name)
+        if args.recorded and not any(os.path.exists(os.path.join(folder, name)) for name in ("record.json", "failed.txt")):
+            continue
         message = export(model, folder, args.limit)
         if args.export_only:
             print(f"{model.name:40} {message[:160]}", flush=True)
@@ -168,7 +172,7 @@ def main():
             of_export = digest(os.path.join(folder, "model.onnx"))
             record = json.load(open(kept)) if os.path.exists(kept) else {}
             stale = record.get("export") != of_export or (record["failed"] and record.get("tools") != of_tools)
-            if args.again or stale:
+            if (args.again or stale) and not args.recorded:
                 record = measured(model, folder, tools, args) | {"tools": of_tools, "export": of_export, "commit": commit}
                 with open(kept, "w") as f:
                     json.dump(record, f)
@@ -178,7 +182,7 @@ def main():
     if args.table and records:
         import table
         with open(args.table, "w") as f:
-            f.write(table.table(records, described(records)))
+            f.write(table.table(records, described(records, len(models))))
     return 1 if bad else 0
 
 

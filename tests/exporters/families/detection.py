@@ -77,7 +77,7 @@ def yolo():
     class Yolo(nn.Module):
         def __init__(self, classes=8):
             super().__init__()
-            self.stem = nn.Sequential(cbs(3, 16, 6, 2), cbs(16, 32, 3, 2), C3(32, 32))
+            self.stem = nn.Sequential(cbs(3, 16, 3, 2), cbs(16, 32, 3, 2), C3(32, 32))
             self.p3, self.p4, self.p5 = (nn.Sequential(cbs(a, b, 3, 2), C3(b, b)) for a, b in ((32, 64), (64, 128), (128, 128)))
             self.n4, self.n3 = C3(256, 64), C3(128, 64)
             self.heads = nn.ModuleList(nn.Conv2d(c, 5 + classes, 1) for c in (64, 64, 128))

@@ -1,9 +1,9 @@
 """Masks, depth: networks that answer a picture."""
-from registry import Example, add
+from registry import add
 from .pictures import pictures
 
 
-def torchvision_net(name, backbone):
+def torchvision_net(name):
     def make():
         import torchvision
         made = pictures(torchvision.models.get_model(name, weights=None, weights_backbone=None, num_classes=5), 64, True)
@@ -66,10 +66,10 @@ def dpt():
     return made
 
 
-add("segmentation", "lraspp", "lraspp_mobilenet_v3_large", torchvision_net("lraspp_mobilenet_v3_large", "mobilenet"), "ts.free dynamo")
-add("segmentation", "deeplab v3", "deeplabv3_mobilenet_v3_large", torchvision_net("deeplabv3_mobilenet_v3_large", "mobilenet"), "ts.free")
-add("segmentation", "fcn", "fcn_resnet50", torchvision_net("fcn_resnet50", "resnet"), "dynamo")
+add("segmentation", "lraspp", "lraspp_mobilenet_v3_large", torchvision_net("lraspp_mobilenet_v3_large"), "ts.free dynamo")
+add("segmentation", "deeplab v3", "deeplabv3_mobilenet_v3_large", torchvision_net("deeplabv3_mobilenet_v3_large"), "ts.free")
+add("segmentation", "fcn", "fcn_resnet50", torchvision_net("fcn_resnet50"), "dynamo")
 add("segmentation", "u-net", "unet", unet, "ts.free dynamo.free ts.f16 ts.free.qdq")
-add("segmentation", "segformer", "segformer", segformer, "ts.free dynamo.free")
-add("segmentation", "upernet", "upernet", upernet, "ts.free")
+add("segmentation", "segformer", "segformer", segformer, "ts.free dynamo")
+add("segmentation", "upernet", "upernet", upernet, "dynamo")
 add("segmentation", "dpt", "dpt", dpt, "dynamo.free")

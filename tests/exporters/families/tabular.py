@@ -74,7 +74,6 @@ ESTIMATORS = [
     ("random forest", "forest", lazy("ensemble", "RandomForestClassifier", n_estimators=20, random_state=0), False),
     ("random forest", "forest_regressor", lazy("ensemble", "RandomForestRegressor", n_estimators=20, random_state=0), True),
     ("gradient boosting", "boosting", lazy("ensemble", "GradientBoostingClassifier", n_estimators=10, random_state=0), False),
-    ("histogram boosting", "histogram_boosting", lazy("ensemble", "HistGradientBoostingRegressor", max_iter=10), True),
     ("svm", "svc", lazy("svm", "SVC", "StandardScaler", probability=True, random_state=0), False),
     ("svm", "svr", lazy("svm", "SVR", "RobustScaler"), True),
     ("nearest neighbours", "knn", lazy("neighbors", "KNeighborsClassifier"), False),
