@@ -39,8 +39,8 @@ struct Doubling {
     std::vector<compile::Program> programs;
     programs.push_back({.function = std::move(m.f)});
     for (const std::string& name : vectors) {
-      programs[0].golden.push_back({{nest::Tensor::of<float>(DType::F32, {4}, {0, 0.5f, 1, 2})}, {nest::Tensor::of<float>(DType::F32, {4}, {0, answer, 2, 4})}, {}, name});
-      file.vectors.push_back({compile::golden_name("main", programs[0].golden.back()), 1});
+      programs[0].golden.vectors.push_back({{nest::Tensor::of<float>(DType::F32, {4}, {0, 0.5f, 1, 2})}, {nest::Tensor::of<float>(DType::F32, {4}, {0, answer, 2, 4})}, {}, name});
+      file.vectors.push_back({compile::golden_name("main", programs[0].golden.vectors.back()), 1});
     }
     compile::WeightStore weights;
     auto parts = compile::optimise(ctx, programs, weights);
