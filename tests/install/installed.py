@@ -51,7 +51,8 @@ class Machine:
 
     def environment(self):
         library = next(self.prefix.glob("**/libmlrt.so.1")).parent
-        return {"PATH": f"{self.prefix}/bin:/usr/local/bin:/usr/bin:/bin", "HOME": str(self.home), "LANG": "C.UTF-8",
+        python = pathlib.Path(sys.executable).parent  # with the modules that the tests see
+        return {"PATH": f"{self.prefix}/bin:{python}:/usr/local/bin:/usr/bin:/bin", "HOME": str(self.home), "LANG": "C.UTF-8",
                 "LD_LIBRARY_PATH": str(library), "PKG_CONFIG_PATH": str(library / "pkgconfig"),
                 "CMAKE_PREFIX_PATH": str(self.prefix), "MANPATH": f"{self.prefix}/share/man:"}
 

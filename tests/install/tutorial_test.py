@@ -4,6 +4,7 @@ which has all components, or the edge, which has the runtime alone. `needs=M`: o
 output; an ellipsis stands for anything."""
 import re
 import subprocess
+import sys
 
 from installed import ROOT, SCRATCH, Machine, install, main
 
@@ -24,7 +25,7 @@ def setting(words, name):
 
 
 def has_module(name):
-    return subprocess.run(["python3", "-c", f"import {name}"], capture_output=True).returncode == 0
+    return subprocess.run([sys.executable, "-c", f"import {name}"], capture_output=True).returncode == 0
 
 
 def run_block(machine, words, text):
