@@ -13,6 +13,16 @@
 
 namespace mlc::signing {
 
+bool write_all(const Descriptor& fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd.get(), bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return true;
+}
+
 namespace {
 
 Status system_error(Code code, const std::string& path, std::string_view what) {
@@ -25,16 +35,6 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-bool write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = ::write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    text.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
-
 // A complete, synced file beside `path`; the caller moves or links it into place.
 Result<std::string> write_beside(const std::string& path, std::string_view text, mode_t mode) {
   static std::atomic<unsigned> counter{0};
@@ -43,7 +43,7 @@ Result<std::string> write_beside(const std::string& path, std::string_view text,
   Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   if (!fd.valid()) return system_error(Code::NotFound, temporary, "cannot create the file");
   const bool written =
-      ::fchmod(fd.get(), mode) == 0 && write_all(fd.get(), text) && ::fsync(fd.get()) == 0 && fd.close();
+      ::fchmod(fd.get(), mode) == 0 && write_all(fd, text) && ::fsync(fd.get()) == 0 && fd.close();
   if (!written) {
     Status status = system_error(Code::NotFound, temporary, "cannot write the file");
     ::unlink(temporary.c_str());

@@ -33,6 +33,9 @@ class Descriptor {
 // From where the descriptor is to the end, at most `limit` bytes (else Malformed). `path` is for messages.
 [[nodiscard]] Result<std::string> read_all(const Descriptor& fd, const std::string& path, size_t limit);
 
+// False if not all of it could be written; errno says why.
+[[nodiscard]] bool write_all(const Descriptor& fd, std::string_view bytes);
+
 // The whole of a regular file of at most `limit` bytes. NotFound: missing, not readable, not a regular file (a FIFO is
 // refused without blocking); Malformed: longer. With `private_only`, Untrusted (E3303) unless the opened file belongs to
 // this user and nobody else may read or write it; root is no exception.

@@ -29,16 +29,6 @@ bool is_key(std::string_view name) {
 // Of the key, which is the entry's name, and of its code.
 Digest digest_of(const std::string& key, std::string_view code) { return sha256(to_hex(sha256(key)) + to_hex(sha256(code))); }
 
-bool write_whole(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
-
 }  // namespace
 
 struct CodeCache::Entry {
@@ -89,7 +79,7 @@ void CodeCache::keep(const std::string& key, std::span<const std::byte> code) {
   const Unfinished unfinished(folder_.path() + "/" + temporary);
   Descriptor fd(::openat(folder_.descriptor(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.valid()) return;
-  const bool written = write_whole(fd.get(), bytes);
+  const bool written = signing::write_all(fd, bytes);
   if (!(fd.close() && written && ::renameat(folder_.descriptor(), temporary.c_str(), folder_.descriptor(), key.c_str()) == 0))
     ::unlinkat(folder_.descriptor(), temporary.c_str(), 0);
 }

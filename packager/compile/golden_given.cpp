@@ -46,13 +46,12 @@ bool fits(const nest::Array& array, const nest::Tensor& tensor, std::map<const i
 }  // namespace
 
 Status can_be_given(const nest::Function& function) {
-  for (const auto* ports : {&function.inputs, &function.outputs})
-    for (uint32_t port : *ports) {
-      const nest::Array& array = function.arrays[port];
-      if (ports == &function.inputs && (array.list_depth > 0 || array.dtype == DType::Str))
-        return Status(Code::Usage, "--golden: input '" + array.name + "' takes " + (array.list_depth ? "a list" : "strings") + ", and containers keep no golden vectors of such")
-            .hint("leave --golden out: the file is built without vectors");
-    }
+  for (uint32_t input : function.inputs) {
+    const nest::Array& array = function.arrays[input];
+    if (array.list_depth > 0 || array.dtype == DType::Str)
+      return Status(Code::Usage, "--golden: input '" + array.name + "' takes " + (array.list_depth ? "a list" : "strings") + ", and containers keep no golden vectors of such")
+          .hint("leave --golden out: the file is built without vectors");
+  }
   return ok();
 }
 

@@ -10,7 +10,8 @@ using ir::Expr;
 using ir::Op;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr int kMaxDepth = 200;  // of an expression that is followed backwards
+constexpr int kMaxDepth = 200;      // of an expression that is followed backwards
+constexpr int kMaxVisits = 10'000;  // for one demand: what is shared is followed from each of its users
 constexpr Range kTruth = {0, 1};
 
 // Products of ends, of which 0 * inf is 0.
@@ -175,7 +176,8 @@ bool Ranges::demand(const Expr* e, Range wanted, Demands& demands, bool is_summe
   if (wanted.contains(now.range)) return true;
   if (wanted.is_empty() || now.range.within(wanted).is_empty()) return false;
   if (!now.is_free) return false;
-  if (depth > kMaxDepth) return true;
+  if (depth == 0) visits_ = 0;
+  if (depth > kMaxDepth || ++visits_ > kMaxVisits) return true;
   const auto same = [&](const Expr* a) { return demand(a, wanted, demands, is_summed, depth + 1); };
   switch (e->op) {
     case Op::Load: {

@@ -54,6 +54,7 @@ class Ranges {
 
   const Known& outside_;
   std::unordered_map<const ir::Expr*, ValueRange> known_;
+  int visits_ = 0;  // by the demand that is followed
 };
 
 // Of the points of a fold or a running fold.
