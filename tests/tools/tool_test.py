@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -53,6 +54,8 @@ class Tools:
 def main(tests):
     """Runs each function with fresh Tools; the exit status counts the failures."""
     os.umask(0o022)  # what others may change is not believed
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background of a shell ignores
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and nohup
     failed = skipped = 0
     for test in tests:
         tools = Tools(sys.argv[1])

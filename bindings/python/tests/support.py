@@ -4,6 +4,7 @@ import functools
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ os.environ["XDG_CONFIG_HOME"] = str(SCRATCH / "config")
 os.environ["XDG_STATE_HOME"] = str(SCRATCH / "state")
 os.environ["XDG_CACHE_HOME"] = str(SCRATCH / "cache")
 os.umask(0o022)  # what others may change is not believed
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background of a shell ignores
 
 sys.path.insert(0, str(ROOT / "tests/tools"))
 import onnx_file  # noqa: E402

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
@@ -61,12 +62,13 @@ class Threads(unittest.TestCase):
         """Another thread finds the session in use, and ends a run that would take minutes."""
         session = mlrt.open(support.square(), variant="portable", memory_limit=float("inf")).session()
         token = mlrt.Cancel()
+        x = np.ones((4000, 4000), np.float32)
         ended = []
 
         def work():
             while not ended:  # until it is this thread that runs
                 try:
-                    session.run(x=np.ones((4000, 4000), np.float32), cancel=token)
+                    session.run(x=x, cancel=token)
                     ended.append(None)
                 except mlrt.Cancelled as error:
                     ended.append(error)
@@ -79,6 +81,7 @@ class Threads(unittest.TestCase):
             with self.assertRaises(mlrt.UsageError) as caught:
                 while True:
                     session.run(x=np.ones((2, 2), np.float32))
+                    time.sleep(0.01)  # the other thread's turn
         finally:
             token.cancel()
             thread.join()
@@ -139,7 +142,7 @@ class Async(unittest.TestCase):
             model = mlrt.open({str(support.square())!r}, variant="portable", memory_limit=float("inf"))
             run = model.run_async(x=np.ones((4000, 4000), np.float32))
         """)
-        self.assertEqual(process.communicate(timeout=120)[0], "")
+        self.assertEqual(answer_of(process), "")
         self.assertEqual(process.returncode, 0)
 
     def test_models_share_a_pool_of_threads(self):
@@ -159,7 +162,7 @@ class Interrupt(unittest.TestCase):
     def answer(self, options="", handler=""):
         """Of a run of minutes, and a signal when it goes on."""
         process = script(f"""
-            import mlrt, numpy as np, os, signal, threading
+            import mlrt, numpy as np, os, signal, threading, time
             model = mlrt.open({str(support.square())!r}, variant="portable", memory_limit=float("inf"))
             session = model.session()
             {handler}
@@ -170,8 +173,9 @@ class Interrupt(unittest.TestCase):
                         session.state_reset()
                     except mlrt.UsageError:  # in use
                         return os.kill(os.getpid(), signal.SIGINT)
+                    time.sleep(0.01)  # the other thread's turn
 
-            threading.Thread(target=interrupt).start()
+            threading.Thread(target=interrupt, daemon=True).start()
             try:
                 while True:  # which of the two comes first
                     try:
@@ -183,7 +187,7 @@ class Interrupt(unittest.TestCase):
             except mlrt.Cancelled:
                 print("cancelled")
         """)
-        return process.communicate(timeout=120)[0]
+        return answer_of(process)
 
     def test_a_run_ends_with_keyboard_interrupt(self):
         for options in ("", ", cancel=mlrt.Cancel()"):
@@ -196,6 +200,13 @@ class Interrupt(unittest.TestCase):
 
 def script(text):
     return subprocess.Popen([sys.executable, "-c", textwrap.dedent(text)], stdout=subprocess.PIPE, text=True)
+
+
+def answer_of(process):
+    try:
+        return process.communicate(timeout=120)[0]
+    finally:
+        process.kill()  # or one that does not end would be waited for by whoever reads what it prints
 
 
 def descriptors():
