@@ -3,6 +3,7 @@
 
 #include "packager/ir/numeric.h"
 #include "packager/lang/expander.h"
+#include "packager/lang/scopes.h"
 
 namespace mlc::lang {
 
@@ -194,154 +195,150 @@ Val Expander::load(ArrayInfo& array, const std::vector<Ex>& index, ir::Access ac
 }
 
 // array[index...], the nodes of the index from `first` on.
+// What an absent input reads as: its default, in the declared type where that is known.
+Val Expander::read_default(const ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos) {
+  const Param& param = *array.param;
+  if (!param.fallback) fail_call(pos, "input " + array.name + " is absent and has no default");
+  Val v;
+  {
+    ScopedFrame frame(*this, /*barrier=*/true);
+    v = eval(param.fallback);
+  }
+  const bool everything = index.size() == first + 1 && index[first]->kind == NodeKind::Star;
+  if (v.is_list() && index.size() > first && !everything) {
+    for (size_t k = first; k < index.size(); ++k) v = index_list(v, eval(index[k]), pos);
+  } else if (everything && !v.is_list()) {
+    // One default for all elements: as many as the dims say, where they say so; else it spreads by itself.
+    auto it = dims_.find(param.type.dims.empty() ? "" : param.type.dims[0].name);
+    if (it != dims_.end() && it->second.known) {
+      auto n = extents_of(it->first, pos);
+      if (n.size() == 1 && n[0]->is_const()) v = list(std::vector<Val>(static_cast<size_t>(std::max<int64_t>(n[0]->i, 0)), v));
+    }
+  }
+  const std::string& type = param.type.element;
+  if (param.mode != ParamMode::Array || !v.is_scalar() || !(dtype_named(type) || types_.count(type))) return v;
+  const DType t = element_type(type, pos);
+  return scalar(v.special == Val::Special::None ? adapt(v, t, pos) : special_number(v.special, t, pos), false);
+}
+
+// Of `sym` and `const` inputs: elements as numbers, at places known while building. None: the place is not.
+std::optional<Val> Expander::read_numbers(const ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos) {
+  const auto& shape = function_.arrays[array.id].shape;
+  if (index.size() == first + 1 && index[first]->kind == NodeKind::Star) {
+    size_t count = 1;
+    for (Ex e : shape) {
+      auto n = const_extent(e);
+      if (!n) mismatch("input " + array.name + " is wanted as numbers, but its length is not known while building");
+      count *= *n;
+    }
+    if (count > kMaxElements * 16) mismatch("input " + array.name + " has too many elements to be wanted as numbers");
+    std::vector<Val> items;
+    for (size_t k = 0; k < count; ++k) items.push_back(element(array, k));
+    return list(std::move(items));
+  }
+  if (index.size() == first) {
+    for (Ex e : shape)
+      if (!e->is_int(1)) fail_here(pos, array.name + " is an array: it needs an index");
+    return element(array, 0);
+  }
+  std::vector<Ex> at;
+  bool constant = true;
+  for (size_t k = first; k < index.size(); ++k) {
+    Val v = eval(index[k]);
+    for (const Val& item : as_list(v)) {
+      at.push_back(as_index(item, pos));
+      constant = constant && at.back()->is_const();
+    }
+  }
+  if (!constant || at.size() != shape.size()) return {};
+  auto k = linear_const_index(shape, at);
+  if (!k) mismatch("input " + array.name + " is read outside its extent");
+  return element(array, *k);
+}
+
+// At its first use: the declared dims against the array, aligned to the right where they broadcast.
+void Expander::match_declared_dims(ArrayInfo& array, Pos pos) {
+  const auto& shape = function_.arrays[array.id].shape;
+  array.slots = slots_of(array.param->type, pos);
+  size_t first_group = 0, group = 0, at = 0;
+  bool any = false;
+  for (const auto& d : array.param->type.dims) {
+    const size_t width = d.kind == DimSpec::Kind::Pack || d.kind == DimSpec::Kind::Dim ? extents_of(d.name, pos).size() : 1;
+    if (d.broadcast) {
+      if (!any) first_group = at;
+      any = true;
+      group += width;
+    }
+    at += width;
+  }
+  if (array.slots.size() < shape.size())
+    mismatch("input " + array.name + " has rank " + std::to_string(shape.size()) + ", at most " + std::to_string(array.slots.size()) + " is possible");
+  const size_t missing = array.slots.size() - shape.size();
+  if (missing > group) mismatch("input " + array.name + " has rank " + std::to_string(shape.size()) + ", expected " + std::to_string(array.slots.size()));
+  for (size_t k = 0; k < array.slots.size(); ++k) {
+    Slot& s = array.slots[k];
+    const bool broadcast = any && k >= first_group && k < first_group + group;
+    if (broadcast && k < first_group + missing) {
+      s.actual = nullptr;
+      continue;
+    }
+    s.actual = shape[k < first_group || !any ? k : k - missing];
+    const std::string axis = "axis " + std::to_string(k) + " of the array";
+    s.extent = broadcast ? broadcast_to(s.extent, s.actual, "input " + array.name, "declared extent", axis, &s.step)
+                         : unify(s.extent, s.actual, "input " + array.name, "declared extent", axis);
+  }
+}
+
+// The places that an index names, one per axis; a tuple is the places in a product of dims.
+Expander::IndexItems Expander::index_items(const std::vector<const Node*>& index, size_t first) {
+  IndexItems r;
+  auto add = [&](Val v, bool is_product) {
+    r.items.push_back(std::move(v));
+    r.product.push_back(is_product);
+  };
+  for (size_t k = first; k < index.size(); ++k) {
+    const Node* n = index[k];
+    if (n->kind == NodeKind::Star) {
+      if (r.star) fail_here(n->pos, "a second '*' in one index");
+      r.star = r.items.size();
+      add(soft_int(0), false);
+      continue;
+    }
+    Val v = eval(n);
+    if (v.kind == Val::Kind::Tuple) add(std::move(v), true);
+    else
+      for (Val& item : as_list(v)) add(std::move(item), false);
+  }
+  return r;
+}
+
 Val Expander::read(ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos) {
   const Param* param = array.param;
-  if (param && !array.present) {  // absent: the default, in the declared type where that is known
-    if (!param->fallback) fail_call(pos, "input " + array.name + " is absent and has no default");
-    Frame frame;
-    frame.barrier = true;
-    frames_.push_back(frame);
-    Val v = eval(param->fallback);
-    frames_.pop_back();
-    const bool everything = index.size() == first + 1 && index[first]->kind == NodeKind::Star;
-    if (v.is_list() && index.size() > first && !everything) {
-      for (size_t k = first; k < index.size(); ++k) v = index_list(v, eval(index[k]), pos);
-    } else if (everything && !v.is_list()) {
-      // One default for all elements: as many as the dims say, where they say so; else it spreads by itself.
-      auto it = dims_.find(param->type.dims.empty() ? "" : param->type.dims[0].name);
-      if (it != dims_.end() && it->second.known) {
-        auto n = extents_of(it->first, pos);
-        if (n.size() == 1 && n[0]->is_const()) {
-          std::vector<Val> items(static_cast<size_t>(std::max<int64_t>(n[0]->i, 0)), v);
-          v = list(std::move(items));
-        }
-      }
-    }
-    if (param->mode == ParamMode::Array && v.is_scalar() && v.special == Val::Special::None) {
-      const std::string& t = param->type.element;
-      if (dtype_named(t) || types_.count(t)) v = scalar(adapt(v, element_type(t, pos), pos), false);
-    } else if (param->mode == ParamMode::Array && v.is_scalar()) {
-      const std::string& t = param->type.element;
-      if (dtype_named(t) || types_.count(t)) v = scalar(special_number(v.special, element_type(t, pos), pos), false);
-    }
-    return v;
-  }
+  if (param && !array.present) return read_default(array, index, first, pos);
   if (param && param->many && !item_) fail_here(pos, param->name + " is many arrays: read it under 'for each' or as an item of a list");
-
-  // sym and const: elements as numbers, at places known while building.
-  if (param && param->mode != ParamMode::Array) {
-    const auto& shape = function_.arrays[array.id].shape;
-    if (index.size() == first + 1 && index[first]->kind == NodeKind::Star) {
-      size_t count = 1;
-      for (Ex e : shape) {
-        auto n = const_extent(e);
-        if (!n) mismatch("input " + array.name + " is wanted as numbers, but its length is not known while building");
-        count *= *n;
-      }
-      if (count > kMaxElements * 16) mismatch("input " + array.name + " has too many elements to be wanted as numbers");
-      std::vector<Val> items;
-      for (size_t k = 0; k < count; ++k) items.push_back(element(array, k));
-      return list(std::move(items));
-    }
-    if (index.size() == first) {
-      for (Ex e : shape)
-        if (!e->is_int(1)) fail_here(pos, array.name + " is an array: it needs an index");
-      return element(array, 0);
-    }
-    std::vector<Ex> at;
-    bool constant = true;
-    for (size_t k = first; k < index.size(); ++k) {
-      Val v = eval(index[k]);
-      for (const Val& item : as_list(v)) {
-        at.push_back(as_index(item, pos));
-        constant = constant && at.back()->is_const();
-      }
-    }
-    if (constant && at.size() == shape.size()) {
-      auto k = linear_const_index(shape, at);
-      if (!k) mismatch("input " + array.name + " is read outside its extent");
-      return element(array, *k);
-    }
-  }
+  if (param && param->mode != ParamMode::Array)
+    if (auto numbers = read_numbers(array, index, first, pos)) return *numbers;
   if (array.slots.empty() && array.scalar_like) {
     if (index.size() > first) fail_here(pos, array.name + " is a single number: it takes no index");
     return load(array, std::vector<Ex>(function_.arrays[array.id].shape.size(), ctx_.integer(0)), ir::Access::Proved);
   }
-  if (array.slots.empty() && param) {
-    // First use: the declared dims against the array, aligned to the right where they broadcast.
-    const auto& shape = function_.arrays[array.id].shape;
-    array.slots = slots_of(param->type, pos);
-    size_t first_group = 0, group = 0, at = 0;
-    bool any = false;
-    for (const auto& d : param->type.dims) {
-      const size_t width = d.kind == DimSpec::Kind::Pack || d.kind == DimSpec::Kind::Dim ? extents_of(d.name, pos).size() : 1;
-      if (d.broadcast) {
-        if (!any) first_group = at;
-        any = true;
-        group += width;
-      }
-      at += width;
-    }
-    if (array.slots.size() < shape.size())
-      mismatch("input " + array.name + " has rank " + std::to_string(shape.size()) + ", at most " + std::to_string(array.slots.size()) + " is possible");
-    const size_t missing = array.slots.size() - shape.size();
-    if (missing > group) mismatch("input " + array.name + " has rank " + std::to_string(shape.size()) + ", expected " + std::to_string(array.slots.size()));
-    for (size_t k = 0; k < array.slots.size(); ++k) {
-      Slot& s = array.slots[k];
-      const bool broadcast = any && k >= first_group && k < first_group + group;
-      if (broadcast && k < first_group + missing) {
-        s.actual = nullptr;
-        continue;
-      }
-      Ex actual = shape[k < first_group || !any ? k : k - missing];
-      s.actual = actual;
-      const std::string axis = "axis " + std::to_string(k) + " of the array";
-      if (!broadcast) {
-        s.extent = unify(s.extent, actual, "input " + array.name, "declared extent", axis);
-        continue;
-      }
-      s.extent = broadcast_to(s.extent, actual, "input " + array.name, "declared extent", axis, &s.step);
-    }
+  if (array.slots.empty() && param) match_declared_dims(array, pos);
+  IndexItems at = index_items(index, first);
+  auto load_it = [&] {
+    ir::Access access;
+    const auto place = resolve_index(array, at.items, at.product, pos, &access);
+    return load(array, place, access);
+  };
+  if (!at.star) return load_it();
+  if (*at.star >= array.slots.size()) fail_here(pos, array.name + " has " + std::to_string(array.slots.size()) + " axes, the index has more");
+  auto n = const_extent(array.slots[*at.star].extent);
+  if (!n || *n > 1024) fail_here(pos, "'*' lists the elements along an axis whose extent is known while building");
+  std::vector<Val> r;
+  for (size_t k = 0; k < *n; ++k) {
+    at.items[*at.star] = soft_int(static_cast<int64_t>(k));
+    r.push_back(load_it());
   }
-  std::vector<Val> items;
-  std::vector<bool> product;
-  std::optional<size_t> star;
-  for (size_t k = first; k < index.size(); ++k) {
-    const Node* n = index[k];
-    if (n->kind == NodeKind::Star) {
-      if (star) fail_here(n->pos, "a second '*' in one index");
-      star = items.size();
-      items.push_back(soft_int(0));
-      product.push_back(false);
-      continue;
-    }
-    Val v = eval(n);
-    if (v.kind == Val::Kind::Tuple) {
-      items.push_back(std::move(v));
-      product.push_back(true);
-      continue;
-    }
-    for (Val& item : as_list(v)) {
-      items.push_back(std::move(item));
-      product.push_back(false);
-    }
-  }
-  if (star) {
-    if (*star >= array.slots.size()) fail_here(pos, array.name + " has " + std::to_string(array.slots.size()) + " axes, the index has more");
-    auto n = const_extent(array.slots[*star].extent);
-    if (!n || *n > 1024) fail_here(pos, "'*' lists the elements along an axis whose extent is known while building");
-    std::vector<Val> r;
-    for (size_t k = 0; k < *n; ++k) {
-      items[*star] = soft_int(static_cast<int64_t>(k));
-      ir::Access access;
-      auto at = resolve_index(array, items, product, pos, &access);
-      r.push_back(load(array, at, access));
-    }
-    return list(std::move(r));
-  }
-  ir::Access access;
-  auto at = resolve_index(array, items, product, pos, &access);
-  return load(array, at, access);
+  return list(std::move(r));
 }
 
 }  // namespace mlc::lang

@@ -1,7 +1,7 @@
 // Private to the library: one attempt to apply one definition to one call. Steps, each in a file of its own:
 //   bind.cpp        inputs to parameters, element types, ranks, unification of dims
 //   attributes.cpp  the call's attributes against their declarations
-//   eval.cpp        expressions (operations.cpp; reads: access.cpp; calls: functions.cpp; folds: folds.cpp)
+//   eval.cpp        expressions (operations.cpp; reads: access.cpp; calls: functions.cpp, builtins.cpp; folds: folds.cpp)
 //   statements.cpp  clauses, maps, pushes, scans, for each
 //   graphs.cpp      graphs of the model's that a text calls
 //   procs.cpp       imperative blocks
@@ -117,6 +117,7 @@ class Expander {
   friend struct ScopedDims;
   friend struct ScopedFrame;
   friend struct ScopedConditions;
+  friend class BuiltinCall;
 
   // --- messages
   const std::string& file() const;  // of the text that is evaluated
@@ -211,6 +212,15 @@ class Expander {
   const Val* find_local(const std::string& name) const;
   bool in_function() const;                          // op-level names are hidden
   Val read(ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos);
+  Val read_default(const ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos);
+  std::optional<Val> read_numbers(const ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos);
+  void match_declared_dims(ArrayInfo& array, Pos pos);
+  struct IndexItems {
+    std::vector<Val> items;
+    std::vector<bool> product;
+    std::optional<size_t> star;  // the place of '*'
+  };
+  IndexItems index_items(const std::vector<const Node*>& index, size_t first);
   std::vector<Ex> resolve_index(ArrayInfo& array, const std::vector<Val>& items, const std::vector<bool>& product,
                                 Pos pos, ir::Access* access);
   Val load(ArrayInfo& array, const std::vector<Ex>& index, ir::Access access);
@@ -226,7 +236,7 @@ class Expander {
   // --- functions.cpp
   Val call(const Node* n);
   Val call_fn(const FnDef& fn, std::vector<Val> args, Pos pos);
-  std::optional<Val> call_list_function(const Node* n);
+  std::optional<Val> call_builtin(const Node* n);   // builtins.cpp
   std::optional<Val> call_scalar_function(const std::string& name, const std::vector<Val>& args, Pos pos);
   Val flat(const std::vector<Val>& index, const std::vector<Val>& extents, Pos pos);
   Val unflat(const Val& place, const std::vector<Val>& extents, Pos pos);
@@ -241,6 +251,8 @@ class Expander {
   const ir::Combiner* combiner_for(const CombinerDef& def, const std::vector<Val>& args, std::vector<DType>& types, Pos pos);
   const ir::Combiner* named_combiner(const std::string& name);
   Ex where_of(const Node* n);                       // simplified; null: always
+  Ex unit_of(const ir::Combiner& c, size_t k, DType t);
+  Ex join_of(const ir::Combiner& c, size_t k, const std::vector<Ex>& accumulators, const std::vector<Ex>& values);
   Val fold_in_proc(const ir::Combiner* c, const std::vector<const ir::Dim*>& dims, Ex where, std::vector<Ex> bodies);
 
   // --- statements.cpp
@@ -270,6 +282,18 @@ class Expander {
   void cut_to_yields(nest::Statement statement);
   void proc_block(const std::vector<Stmt>& body, std::vector<loop::StmtPtr>& out);
   void proc_one(const Stmt& s);
+  void proc_let(const Stmt& s);
+  void proc_var(const Stmt& s);
+  void proc_assign(const Stmt& s);
+  void proc_for_dims(const Stmt& s);
+  void proc_for_range(const Stmt& s);
+  void proc_while(const Stmt& s);
+  void proc_if(const Stmt& s);
+  void proc_alloc(const Stmt& s);
+  void proc_store(const Stmt& s);
+  void proc_yield(const Stmt& s);
+  Val proc_number(const Node* n);
+  Ex named(Ex value, std::vector<loop::StmtPtr>& at);
   bool stable(Ex e) const;
 
   // --- elements.cpp

@@ -140,193 +140,230 @@ void Expander::proc_block(const std::vector<Stmt>& body, std::vector<loop::StmtP
 }
 
 void Expander::proc_one(const Stmt& s) {
-  auto& out = *blocks_.back();
-  auto number = [&](const Node* n) {
-    Val v = eval(n);
-    if (!v.is_scalar()) fail_here(n->pos, "a number expected");
-    return v;
-  };
   switch (s.kind) {
-    case StmtKind::Let: {
-      Val v = eval(s.value);
-      if (v.is_scalar() && v.special == Val::Special::None && !v.e->is_const()) {
-        auto let = make(loop::StmtKind::Let);
-        let->var = ctx_.fresh_var(v.e->type);
-        let->value = v.e;
-        v = scalar(let->var, v.soft);
-        out.push_back(std::move(let));
-      }
-      frames_.back().names[s.names[0]] = v;
-      return;
-    }
-    case StmtKind::Var: {
-      Val v = number(s.value);
-      if (v.special != Val::Special::None) fail_here(s.pos, "the type of " + s.names[0] + " does not follow from its first value");
-      auto local = make(loop::StmtKind::Local);
-      local->var = ctx_.fresh_var(v.e->type);
-      local->value = v.e;
-      variables_.insert(local->var);
-      Val var = scalar(local->var, v.soft);
-      var.text = "var";  // assignable
-      out.push_back(std::move(local));
-      frames_.back().names[s.names[0]] = var;
-      return;
-    }
-    case StmtKind::Assign: {
-      const Val* known = find_local(s.names[0]);
-      if (!known || known->text != "var") fail_here(s.pos, "'" + s.names[0] + "' is no variable of this proc");
-      const Val target = *known;
-      Val v = number(s.value);
-      auto assign = make(loop::StmtKind::Assign);
-      assign->var = target.e;
-      assign->value = adapt(v, target.e->type.dtype, s.pos);
-      blocks_.back()->push_back(std::move(assign));
-      version_ = next_version_++;
-      return;
-    }
-    case StmtKind::ForDims: {
-      // Nested loops, outer first; a dim of extent one needs none.
-      auto saved = bound_;
-      const auto saved_version = version_;
-      const size_t conditions = conditions_.size();
-      std::vector<loop::StmtPtr>* at = &out;
-      for (const auto& name : s.names) {
-        auto it = dims_.find(name);
-        if (it == dims_.end()) fail_here(s.pos, "there is no dim '" + name + "'");
-        if (it->second.alias) fail_here(s.pos, "'" + name + "' is made of other dims: loop over those");
-        const auto extents = extents_of(name, s.pos);
-        auto& places = bound_[name];
-        places.assign(extents.size(), nullptr);
-        for (size_t k = 0; k < extents.size(); ++k) {
-          if (extents[k]->is_int(1)) {
-            places[k] = ctx_.integer(0);
-            continue;
-          }
-          auto loop_stmt = make(loop::StmtKind::For);
-          loop_stmt->var = places[k] = ctx_.fresh_var({DType::I64, 1});
-          loop_stmt->begin = ctx_.integer(0);
-          loop_stmt->end = extents[k];
-          conditions_.push_back(ctx_.binary(ir::Op::Le, loop_stmt->begin, loop_stmt->var));
-          conditions_.push_back(ctx_.binary(ir::Op::Lt, loop_stmt->var, loop_stmt->end));
-          mark_safe(places[k], extents[k]);
-          auto* inner = &loop_stmt->body;
-          at->push_back(std::move(loop_stmt));
-          at = inner;
-        }
-      }
-      version_ = next_version_++;
-      proc_block(s.body, *at);
-      bound_ = std::move(saved);
-      conditions_.resize(conditions);
-      version_ = saved_version;
-      return;
-    }
-    case StmtKind::ForRange: {
-      Ex lo = as_index(number(s.value), s.pos), hi = as_index(number(s.bound), s.pos);
-      auto loop_stmt = make(loop::StmtKind::For);
-      loop_stmt->var = ctx_.fresh_var({DType::I64, 1});
-      loop_stmt->begin = lo;
-      loop_stmt->end = hi;
-      const size_t conditions = conditions_.size();
-      if (stable(lo)) conditions_.push_back(ctx_.binary(ir::Op::Le, lo, loop_stmt->var));
-      if (stable(hi)) conditions_.push_back(ctx_.binary(ir::Op::Lt, loop_stmt->var, hi));
-      auto* inner = &loop_stmt->body;
-      Ex var = loop_stmt->var;
-      blocks_.back()->push_back(std::move(loop_stmt));
-      {
-        ScopedFrame frame(*this);
-        frames_.back().names[s.names[0]] = scalar(var, true);
-        proc_block(s.body, *inner);
-      }
-      conditions_.resize(conditions);
-      return;
-    }
-    case StmtKind::While: {
-      const size_t before = out.size();
-      Val c = eval(s.value);
-      if (out.size() != before) fail_here(s.pos, "the condition of a while cannot hold a fold over an unknown extent: use a variable");
-      auto loop_stmt = make(loop::StmtKind::While);
-      loop_stmt->cond = conjunction(c, s.pos);
-      loop_stmt->bound = as_index(number(s.bound), s.pos);
-      auto* inner = &loop_stmt->body;
-      blocks_.back()->push_back(std::move(loop_stmt));
-      proc_block(s.body, *inner);  // the condition is no fact inside: variables change
-      return;
-    }
-    case StmtKind::If: {
-      Ex c = conjunction(eval(s.value), s.pos);
-      auto branch = make(loop::StmtKind::If);
-      branch->cond = c;
-      auto* then = &branch->body;
-      auto* other = &branch->orelse;
-      blocks_.back()->push_back(std::move(branch));
-      {
-        ScopedConditions scope(*this, stable(c) ? c : nullptr);
-        proc_block(s.body, *then);
-      }
-      ScopedConditions scope(*this, stable(c) ? negated(c) : nullptr);
-      proc_block(s.orelse, *other);
-      return;
-    }
-    case StmtKind::Alloc: {
-      if (arrays_.count(s.names[0])) fail_here(s.pos, "a second array " + s.names[0]);
-      ArrayInfo a;
-      a.name = s.names[0];
-      a.present = a.is_local = true;
-      a.dtype = element_type(s.type.element, s.pos);
-      a.slots = slots_of(s.type, s.pos);
-      a.id = nest::kFirstLocal + static_cast<uint32_t>(proc_->locals.size());
-      loop::LocalArray local;
-      local.name = a.name;
-      local.dtype = a.dtype;
-      for (const Slot& slot : a.slots) local.shape.push_back(slot.extent);
-      proc_->locals.push_back(std::move(local));
-      arrays_[a.name].push_back(std::move(a));
-      return;
-    }
-    case StmtKind::Store: {
-      const Target& t = s.targets[0];
-      ArrayInfo* a = find_array(t.array);
-      if (!a || a->param || !(a->is_result || a->is_local)) fail_here(t.pos, "a proc stores to results and to its own arrays; " + t.array + " is neither");
-      proc_writes_.insert(t.array);
-      std::vector<Val> items;
-      std::vector<bool> product;
-      for (const Node* n : t.index) {
-        Val v = eval(n);
-        if (v.kind == Val::Kind::Tuple) {
-          items.push_back(v);
-          product.push_back(true);
-        } else {
-          for (Val& item : as_list(v)) {
-            items.push_back(item);
-            product.push_back(false);
-          }
-        }
-      }
-      auto store = make(loop::StmtKind::Store);
-      store->array = a->id;
-      store->index = resolve_index(*a, items, product, t.pos, nullptr);
-      store->value = adapt(number(s.value), a->dtype, s.pos);
-      blocks_.back()->push_back(std::move(store));
-      return;
-    }
-    case StmtKind::Yield: {
-      auto it = existential_.find(s.names[0]);
-      if (it == existential_.end()) fail_here(s.pos, s.names[0] + " is no existential dim");
-      if (blocks_.size() != 1 || !proc_->dims.empty()) fail_here(s.pos, "'yield' belongs to the end of a proc that has one instance");
-      if (counts_ == nest::kNoArray)
-        counts_ = new_array((call_.source.empty() ? op_.name : call_.source) + ".counts", DType::I64, {ctx_.integer(static_cast<int64_t>(existential_.size()))});
-      const auto position = std::find(existential_order_.begin(), existential_order_.end(), s.names[0]) - existential_order_.begin();
-      auto store = make(loop::StmtKind::Store);
-      store->array = counts_;
-      store->index = {ctx_.integer(position)};
-      store->value = as_index(number(s.value), s.pos);
-      blocks_.back()->push_back(std::move(store));
-      it->second.yielded = true;
-      return;
-    }
+    case StmtKind::Let: return proc_let(s);
+    case StmtKind::Var: return proc_var(s);
+    case StmtKind::Assign: return proc_assign(s);
+    case StmtKind::ForDims: return proc_for_dims(s);
+    case StmtKind::ForRange: return proc_for_range(s);
+    case StmtKind::While: return proc_while(s);
+    case StmtKind::If: return proc_if(s);
+    case StmtKind::Alloc: return proc_alloc(s);
+    case StmtKind::Store: return proc_store(s);
+    case StmtKind::Yield: return proc_yield(s);
     default: fail_here(s.pos, "this statement does not belong into a proc");
   }
+}
+
+Val Expander::proc_number(const Node* n) {
+  Val v = eval(n);
+  if (!v.is_scalar()) fail_here(n->pos, "a number expected");
+  return v;
+}
+
+void Expander::proc_let(const Stmt& s) {
+  Val v = eval(s.value);
+  if (v.is_scalar() && v.special == Val::Special::None && !v.e->is_const()) v = scalar(named(v.e, *blocks_.back()), v.soft);
+  frames_.back().names[s.names[0]] = v;
+}
+
+void Expander::proc_var(const Stmt& s) {
+  Val v = proc_number(s.value);
+  if (v.special != Val::Special::None) fail_here(s.pos, "the type of " + s.names[0] + " does not follow from its first value");
+  auto local = make(loop::StmtKind::Local);
+  local->var = ctx_.fresh_var(v.e->type);
+  local->value = v.e;
+  variables_.insert(local->var);
+  Val var = scalar(local->var, v.soft);
+  var.text = "var";  // assignable
+  blocks_.back()->push_back(std::move(local));
+  frames_.back().names[s.names[0]] = var;
+}
+
+void Expander::proc_assign(const Stmt& s) {
+  const Val* known = find_local(s.names[0]);
+  if (!known || known->text != "var") fail_here(s.pos, "'" + s.names[0] + "' is no variable of this proc");
+  const Val target = *known;
+  Val v = proc_number(s.value);
+  auto assign = make(loop::StmtKind::Assign);
+  assign->var = target.e;
+  assign->value = adapt(v, target.e->type.dtype, s.pos);
+  blocks_.back()->push_back(std::move(assign));
+  version_ = next_version_++;
+}
+
+// Nested loops, outer first; a dim of extent one needs none.
+void Expander::proc_for_dims(const Stmt& s) {
+  auto saved = bound_;
+  const auto saved_version = version_;
+  const size_t conditions = conditions_.size();
+  std::vector<loop::StmtPtr>* at = blocks_.back();
+  for (const auto& name : s.names) {
+    auto it = dims_.find(name);
+    if (it == dims_.end()) fail_here(s.pos, "there is no dim '" + name + "'");
+    if (it->second.alias) fail_here(s.pos, "'" + name + "' is made of other dims: loop over those");
+    const auto extents = extents_of(name, s.pos);
+    auto& places = bound_[name];
+    places.assign(extents.size(), nullptr);
+    for (size_t k = 0; k < extents.size(); ++k) {
+      if (extents[k]->is_int(1)) {
+        places[k] = ctx_.integer(0);
+        continue;
+      }
+      auto loop_stmt = make(loop::StmtKind::For);
+      loop_stmt->var = places[k] = ctx_.fresh_var({DType::I64, 1});
+      loop_stmt->begin = ctx_.integer(0);
+      loop_stmt->end = extents[k];
+      conditions_.push_back(ctx_.binary(ir::Op::Le, loop_stmt->begin, loop_stmt->var));
+      conditions_.push_back(ctx_.binary(ir::Op::Lt, loop_stmt->var, loop_stmt->end));
+      mark_safe(places[k], extents[k]);
+      auto* inner = &loop_stmt->body;
+      at->push_back(std::move(loop_stmt));
+      at = inner;
+    }
+  }
+  version_ = next_version_++;
+  proc_block(s.body, *at);
+  bound_ = std::move(saved);
+  conditions_.resize(conditions);
+  version_ = saved_version;
+}
+
+void Expander::proc_for_range(const Stmt& s) {
+  Ex lo = as_index(proc_number(s.value), s.pos), hi = as_index(proc_number(s.bound), s.pos);
+  auto loop_stmt = make(loop::StmtKind::For);
+  loop_stmt->var = ctx_.fresh_var({DType::I64, 1});
+  loop_stmt->begin = lo;
+  loop_stmt->end = hi;
+  const size_t conditions = conditions_.size();
+  if (stable(lo)) conditions_.push_back(ctx_.binary(ir::Op::Le, lo, loop_stmt->var));
+  if (stable(hi)) conditions_.push_back(ctx_.binary(ir::Op::Lt, loop_stmt->var, hi));
+  auto* inner = &loop_stmt->body;
+  Ex var = loop_stmt->var;
+  blocks_.back()->push_back(std::move(loop_stmt));
+  {
+    ScopedFrame frame(*this);
+    frames_.back().names[s.names[0]] = scalar(var, true);
+    proc_block(s.body, *inner);
+  }
+  conditions_.resize(conditions);
+}
+
+void Expander::proc_while(const Stmt& s) {
+  const size_t before = blocks_.back()->size();
+  Val c = eval(s.value);
+  if (blocks_.back()->size() != before) fail_here(s.pos, "the condition of a while cannot hold a fold over an unknown extent: use a variable");
+  auto loop_stmt = make(loop::StmtKind::While);
+  loop_stmt->cond = conjunction(c, s.pos);
+  loop_stmt->bound = as_index(proc_number(s.bound), s.pos);
+  auto* inner = &loop_stmt->body;
+  blocks_.back()->push_back(std::move(loop_stmt));
+  proc_block(s.body, *inner);  // the condition is no fact inside: variables change
+}
+
+void Expander::proc_if(const Stmt& s) {
+  Ex c = conjunction(eval(s.value), s.pos);
+  auto branch = make(loop::StmtKind::If);
+  branch->cond = c;
+  auto* then = &branch->body;
+  auto* other = &branch->orelse;
+  blocks_.back()->push_back(std::move(branch));
+  {
+    ScopedConditions scope(*this, stable(c) ? c : nullptr);
+    proc_block(s.body, *then);
+  }
+  ScopedConditions scope(*this, stable(c) ? negated(c) : nullptr);
+  proc_block(s.orelse, *other);
+}
+
+void Expander::proc_alloc(const Stmt& s) {
+  if (arrays_.count(s.names[0])) fail_here(s.pos, "a second array " + s.names[0]);
+  ArrayInfo a;
+  a.name = s.names[0];
+  a.present = a.is_local = true;
+  a.dtype = element_type(s.type.element, s.pos);
+  a.slots = slots_of(s.type, s.pos);
+  a.id = nest::kFirstLocal + static_cast<uint32_t>(proc_->locals.size());
+  loop::LocalArray local;
+  local.name = a.name;
+  local.dtype = a.dtype;
+  for (const Slot& slot : a.slots) local.shape.push_back(slot.extent);
+  proc_->locals.push_back(std::move(local));
+  arrays_[a.name].push_back(std::move(a));
+}
+
+void Expander::proc_store(const Stmt& s) {
+  const Target& t = s.targets[0];
+  ArrayInfo* a = find_array(t.array);
+  if (!a || a->param || !(a->is_result || a->is_local)) fail_here(t.pos, "a proc stores to results and to its own arrays; " + t.array + " is neither");
+  proc_writes_.insert(t.array);
+  const IndexItems at = index_items(t.index, 0);
+  if (at.star) fail_here(t.pos, "'*' cannot stand on the left side");
+  auto store = make(loop::StmtKind::Store);
+  store->array = a->id;
+  store->index = resolve_index(*a, at.items, at.product, t.pos, nullptr);
+  store->value = adapt(proc_number(s.value), a->dtype, s.pos);
+  blocks_.back()->push_back(std::move(store));
+}
+
+void Expander::proc_yield(const Stmt& s) {
+  auto it = existential_.find(s.names[0]);
+  if (it == existential_.end()) fail_here(s.pos, s.names[0] + " is no existential dim");
+  if (blocks_.size() != 1 || !proc_->dims.empty()) fail_here(s.pos, "'yield' belongs to the end of a proc that has one instance");
+  if (counts_ == nest::kNoArray)
+    counts_ = new_array((call_.source.empty() ? op_.name : call_.source) + ".counts", DType::I64, {ctx_.integer(static_cast<int64_t>(existential_.size()))});
+  const auto position = std::find(existential_order_.begin(), existential_order_.end(), s.names[0]) - existential_order_.begin();
+  auto store = make(loop::StmtKind::Store);
+  store->array = counts_;
+  store->index = {ctx_.integer(position)};
+  store->value = as_index(proc_number(s.value), s.pos);
+  blocks_.back()->push_back(std::move(store));
+  it->second.yielded = true;
+}
+
+// What a fold starts with.
+Ex Expander::unit_of(const ir::Combiner& c, size_t k, DType t) {
+  switch (c.join) {
+    case ir::Join::Sum: case ir::Join::Last: return ctx_.integer(0, t);
+    case ir::Join::Prod: return ctx_.integer(1, t);
+    case ir::Join::Min: return special_number(Val::Special::Top, t, {});
+    case ir::Join::Max: return special_number(Val::Special::Bottom, t, {});
+    case ir::Join::Any: return ctx_.boolean(false);
+    case ir::Join::All: return ctx_.boolean(true);
+    case ir::Join::Custom: break;
+  }
+  return c.units[k];
+}
+
+// The k-th accumulator after one more element.
+Ex Expander::join_of(const ir::Combiner& c, size_t k, const std::vector<Ex>& accumulators, const std::vector<Ex>& values) {
+  Ex a = accumulators[k], v = values[k];
+  switch (c.join) {
+    case ir::Join::Sum: return ctx_.binary(ir::Op::Add, a, v);
+    case ir::Join::Prod: return ctx_.binary(ir::Op::Mul, a, v);
+    case ir::Join::Min: return ctx_.binary(ir::Op::Min, a, v);
+    case ir::Join::Max: return ctx_.binary(ir::Op::Max, a, v);
+    case ir::Join::Any: return ctx_.binary(ir::Op::Or, a, v);
+    case ir::Join::All: return ctx_.binary(ir::Op::And, a, v);
+    case ir::Join::Last: return v;
+    case ir::Join::Custom: break;
+  }
+  std::unordered_map<Ex, Ex> map;
+  for (size_t j = 0; j < values.size(); ++j) {
+    map[c.left[j]] = accumulators[j];
+    map[c.right[j]] = values[j];
+  }
+  return ctx_.substitute(c.joins[k], map);
+}
+
+// A variable that holds `value` from here on.
+Ex Expander::named(Ex value, std::vector<loop::StmtPtr>& at) {
+  auto let = make(loop::StmtKind::Let);
+  let->var = ctx_.fresh_var(value->type);
+  let->value = value;
+  Ex var = let->var;
+  at.push_back(std::move(let));
+  return var;
 }
 
 // A fold inside a proc: a variable and loops, before the statement that uses it.
@@ -334,22 +371,11 @@ Val Expander::fold_in_proc(const ir::Combiner* c, const std::vector<const ir::Di
   std::unordered_map<Ex, Ex> rename;
   std::vector<loop::StmtPtr>* at = blocks_.back();
   std::vector<Ex> accumulators;
-  std::vector<Ex> units;
   for (size_t k = 0; k < bodies.size(); ++k) {
     const DType t = bodies[k]->type.dtype;
-    Ex unit = nullptr;
-    switch (c->join) {
-      case ir::Join::Sum: case ir::Join::Last: unit = ctx_.integer(0, t); break;
-      case ir::Join::Prod: unit = ctx_.integer(1, t); break;
-      case ir::Join::Min: unit = special_number(Val::Special::Top, t, {}); break;
-      case ir::Join::Max: unit = special_number(Val::Special::Bottom, t, {}); break;
-      case ir::Join::Any: unit = ctx_.boolean(false); break;
-      case ir::Join::All: unit = ctx_.boolean(true); break;
-      case ir::Join::Custom: unit = c->units[k]; break;
-    }
     auto local = make(loop::StmtKind::Local);
     local->var = ctx_.fresh_var({t, 1});
-    local->value = unit;
+    local->value = unit_of(*c, k, t);
     accumulators.push_back(local->var);
     at->push_back(std::move(local));
   }
@@ -373,45 +399,13 @@ Val Expander::fold_in_proc(const ir::Combiner* c, const std::vector<const ir::Di
   std::vector<Ex> values;
   for (Ex b : bodies) {
     Ex v = ctx_.substitute(b, rename);
-    if (bodies.size() > 1) {
-      auto let = make(loop::StmtKind::Let);
-      let->var = ctx_.fresh_var(v->type);
-      let->value = v;
-      v = let->var;
-      at->push_back(std::move(let));
-    }
+    if (bodies.size() > 1) v = named(v, *at);
     values.push_back(v);
   }
   std::vector<Ex> joined;
-  for (size_t k = 0; k < values.size(); ++k) {
-    Ex a = accumulators[k], v = values[k];
-    switch (c->join) {
-      case ir::Join::Sum: joined.push_back(ctx_.binary(ir::Op::Add, a, v)); break;
-      case ir::Join::Prod: joined.push_back(ctx_.binary(ir::Op::Mul, a, v)); break;
-      case ir::Join::Min: joined.push_back(ctx_.binary(ir::Op::Min, a, v)); break;
-      case ir::Join::Max: joined.push_back(ctx_.binary(ir::Op::Max, a, v)); break;
-      case ir::Join::Any: joined.push_back(ctx_.binary(ir::Op::Or, a, v)); break;
-      case ir::Join::All: joined.push_back(ctx_.binary(ir::Op::And, a, v)); break;
-      case ir::Join::Last: joined.push_back(v); break;
-      case ir::Join::Custom: {
-        std::unordered_map<Ex, Ex> map;
-        for (size_t j = 0; j < values.size(); ++j) {
-          map[c->left[j]] = accumulators[j];
-          map[c->right[j]] = values[j];
-        }
-        joined.push_back(ctx_.substitute(c->joins[k], map));
-        break;
-      }
-    }
-  }
+  for (size_t k = 0; k < values.size(); ++k) joined.push_back(join_of(*c, k, accumulators, values));
   if (joined.size() > 1)  // all joined values are computed before the first is stored
-    for (Ex& j : joined) {
-      auto let = make(loop::StmtKind::Let);
-      let->var = ctx_.fresh_var(j->type);
-      let->value = j;
-      j = let->var;
-      at->push_back(std::move(let));
-    }
+    for (Ex& j : joined) j = named(j, *at);
   for (size_t k = 0; k < joined.size(); ++k) {
     auto assign = make(loop::StmtKind::Assign);
     assign->var = accumulators[k];

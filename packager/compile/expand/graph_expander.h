@@ -114,12 +114,14 @@ class GraphExpander {
   Status add_scan(const model::Node& node, const Inputs& in);
   Status add_scan8(const model::Node& node, const Inputs& in);
   Status add_sequence_map(const model::Node& node, const Inputs& in);
+  struct ListCall;  // one node (lists.cpp)
   Status add_list_operator(const model::Node& node, const Inputs& in);
   Status split_to_sequence(const model::Node& node, const Inputs& in);
   Status concat_from_sequence(const model::Node& node, const Inputs& in);
   Result<Item> list_at(const List& list, uint32_t position, const std::string& source, const std::string& name, const model::Port* hint);
   Result<uint32_t> position_array(const Item& position, const std::string& source);
   Result<std::vector<Item>> inline_body(const model::Graph& body, const std::vector<Item>& inputs, const std::string& source);
+  struct LoopBuild;  // one loop (loop_build.cpp)
   Result<std::vector<Item>> build_loop(const LoopPlan& plan);
   struct ScanShape;
   Result<std::vector<Item>> scan_loop(const model::Node& node, const model::Graph& body, std::vector<Item> states, const std::vector<Item>& inputs,

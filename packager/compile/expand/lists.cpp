@@ -1,6 +1,7 @@
 // Sequences and optionals. What is known of a list while building stays there: a position that is a constant then picks
 // an item without any list at run time.
 #include <algorithm>
+#include <map>
 
 #include "packager/compile/expand/graph_expander.h"
 
@@ -54,184 +55,197 @@ Result<Item> GraphExpander::list_at(const List& list, uint32_t position, const s
   return Item::of(out);
 }
 
-Status GraphExpander::add_list_operator(const Node& node, const Inputs& in) {
+// One node that makes, takes or asks for lists. Where all of a list is known while building, so is the answer.
+struct GraphExpander::ListCall {
+  GraphExpander& g;
+  const Node& node;
+  const Inputs& in;
   const std::string source = node.label();
-  const std::string name = node.outputs.empty() ? "" : node.outputs[0];
+  const std::string name = node.outputs[0];
+  Emit emit = Emit(g.ctx_, g.function_, source);
+
+  Status construct();
+  Status empty();
+  Status optional();
+  Status has_element();
+  Status get_element();
+  Status length();
+  Status at();
+  Status insert();
+  Status erase();
+  Status split() { return g.split_to_sequence(node, in); }
+  Status concat() { return g.concat_from_sequence(node, in); }
+
+ private:
+  bool has(size_t k) const { return k < in.size() && in[k]; }
+  Status give(Item value) {
+    g.give(node, 0, std::move(value));
+    return ok();
+  }
+  DType type_of(const Item& item) const { return item.list ? item.list->dtype : g.function_.arrays[item.tensor.array].dtype; }
+  Result<std::optional<size_t>> known_place(size_t k, size_t count, bool or_end = false);
+  Result<uint32_t> place_of_run(size_t k);
+  Item of_run(const List& like, const ItemShape& shape);
+  Item known(const List& like, std::vector<Item> items) { return item_of(g.made_of(like.dtype, like.depth, like.optional, std::move(items))); }
+};
+
+Status GraphExpander::add_list_operator(const Node& node, const Inputs& in) {
+  using C = ListCall;
+  static const std::map<std::string, Status (C::*)()> kOperators = {
+      {"SequenceConstruct", &C::construct}, {"SequenceEmpty", &C::empty}, {"Optional", &C::optional}, {"OptionalHasElement", &C::has_element},
+      {"OptionalGetElement", &C::get_element}, {"SequenceLength", &C::length}, {"SequenceAt", &C::at}, {"SequenceInsert", &C::insert},
+      {"SequenceErase", &C::erase}, {"SplitToSequence", &C::split}, {"ConcatFromSequence", &C::concat}};
   if (!wanted(node, 0)) return ok();
-  Emit emit(ctx_, function_, source);
-  // A position among `count` places, where it is known while building.
-  auto place = [&](size_t k, size_t count) -> Result<std::optional<size_t>> {
-    MLC_ASSIGN(const Item position, tensor_input(node, in, k));
-    const nest::Array& a = function_.arrays[position.tensor.array];
-    if (!is_int(a.dtype)) return refuse(node, "the position is " + type_text(position) + ", an integer is expected");
-    const auto known = number_of(position.tensor);
-    if (!known) return std::optional<size_t>();
-    const int64_t n = static_cast<int64_t>(count);
-    if (*known < -n || *known >= n) return refuse(node, "position " + std::to_string(*known) + " in a sequence of " + std::to_string(n));
-    return std::optional<size_t>(static_cast<size_t>(*known < 0 ? *known + n : *known));
-  };
-  // A copy of what is known about a list, as one of the run in a new array.
-  auto of_run = [&](const List& like) {
-    auto list = std::make_shared<List>(like);
-    list->items.reset();
-    list->array = emit.array(name, like.dtype, {}, nest::Array::Kind::Temp, like.depth);
-    return list;
-  };
-  auto has = [&](size_t k) { return k < in.size() && in[k]; };
+  const auto found = kOperators.find(node.op);
+  if (found == kOperators.end()) return refuse(node, "is not known here");
+  C call{*this, node, in};
+  return (call.*found->second)();
+}
 
-  if (node.op == "SequenceConstruct") {
-    std::vector<Item> items;
-    DType dtype = DType::None;
-    for (size_t k = 0; k < in.size(); ++k) {
-      MLC_ASSIGN(Item item, tensor_input(node, in, k));
-      const DType t = function_.arrays[item.tensor.array].dtype;
-      if (k > 0 && t != dtype) return refuse(node, "items of different element types");
-      dtype = t;
-      items.push_back(std::move(item));
-    }
-    if (items.empty()) return refuse(node, "at least one input is expected");
-    give(node, 0, item_of(made_of(dtype, 1, false, std::move(items))));
-    return ok();
-  }
-  if (node.op == "SequenceEmpty") {
-    const DType dtype = lang::dtype_of_onnx(int_attribute(node, "dtype", 1));
-    if (dtype == DType::None) return refuse(node, "attribute 'dtype' names no element type");
-    give(node, 0, item_of(made_of(dtype, 1, false, {})));
-    return ok();
-  }
-  if (node.op == "Optional") {
-    if (has(0)) {
-      const DType dtype = in[0]->list ? in[0]->list->dtype : function_.arrays[in[0]->tensor.array].dtype;
-      give(node, 0, item_of(made_of(dtype, in[0]->list ? static_cast<uint8_t>(in[0]->list->depth + 1) : 1, true, {*in[0]})));
-      return ok();
-    }
-    auto at = node.attributes.find("type");
-    const auto* type = at == node.attributes.end() ? nullptr : std::get_if<model::Port>(&at->second);
-    if (!type || type->dtype == DType::None) return refuse(node, "an empty optional wants the attribute 'type'");
-    const uint8_t depth = type->optional ? type->list_depth : static_cast<uint8_t>(type->list_depth + 1);
-    give(node, 0, item_of(made_of(type->dtype, depth, true, {})));
-    return ok();
-  }
-  if (node.op == "OptionalHasElement") {
-    if (!has(0) || !in[0]->list || !in[0]->list->optional || in[0]->list->items) {
-      const bool there = has(0) && (!in[0]->list || !in[0]->list->optional || !in[0]->list->items->empty());
-      const uint32_t out = emit.constant(there, DType::Bool);
-      give(node, 0, {lang::Value{out, {ctx_.boolean(there)}}, nullptr});
-      return ok();
-    }
-    const uint32_t length = emit.array("", DType::I64, {});
-    emit.control(Kind::ListLength, {in[0]->list->array}, {length});
-    give(node, 0, Item::of(emit.truth(name, ctx_.binary(ir::Op::Ne, emit.load(length), ctx_.integer(0)))));
-    return ok();
-  }
-  if (node.op == "OptionalGetElement") {
-    if (!has(0)) return refuse(node, "the optional is empty");
-    const Item& value = *in[0];
-    if (!value.list || !value.list->optional) {
-      give(node, 0, value);
-      return ok();
-    }
-    if (value.list->items) {
-      if (value.list->items->empty()) return refuse(node, "the optional is empty");
-      give(node, 0, value.list->items->front());
-      return ok();
-    }
-    MLC_ASSIGN(Item item, list_at(*value.list, emit.constant(0), source, name, hint(name)));
-    give(node, 0, std::move(item));
-    return ok();
-  }
-  if (node.op == "SplitToSequence") return split_to_sequence(node, in);
-  if (node.op == "ConcatFromSequence") return concat_from_sequence(node, in);
+// Input k as a position among `count` places, or behind them, where it is known while building.
+Result<std::optional<size_t>> GraphExpander::ListCall::known_place(size_t k, size_t count, bool or_end) {
+  MLC_ASSIGN(const Item position, g.tensor_input(node, in, k));
+  if (!is_int(g.function_.arrays[position.tensor.array].dtype)) return g.refuse(node, "the position is " + g.type_text(position) + ", an integer is expected");
+  const auto given = g.number_of(position.tensor);
+  if (!given) return std::optional<size_t>();
+  const int64_t n = static_cast<int64_t>(count);
+  if (*given < -n || *given >= n + or_end) return g.refuse(node, "position " + std::to_string(*given) + " in a sequence of " + std::to_string(n));
+  return std::optional<size_t>(static_cast<size_t>(*given < 0 ? *given + n : *given));
+}
 
-  MLC_ASSIGN(const Item sequence, list_input(node, in, 0));
+// The same as an array; none where the node leaves it out.
+Result<uint32_t> GraphExpander::ListCall::place_of_run(size_t k) {
+  if (!has(k)) return nest::kNoArray;
+  MLC_ASSIGN(const Item position, g.tensor_input(node, in, k));
+  return g.position_array(position, source);
+}
+
+// A list of the run in a new array.
+Item GraphExpander::ListCall::of_run(const List& like, const ItemShape& shape) {
+  auto list = std::make_shared<List>(like);
+  list->items.reset();
+  list->shape = shape;
+  list->array = emit.array(name, like.dtype, {}, nest::Array::Kind::Temp, like.depth);
+  return item_of(std::move(list));
+}
+
+Status GraphExpander::ListCall::construct() {
+  std::vector<Item> items;
+  for (size_t k = 0; k < in.size(); ++k) {
+    MLC_ASSIGN(Item item, g.tensor_input(node, in, k));
+    if (k > 0 && type_of(item) != type_of(items[0])) return g.refuse(node, "items of different element types");
+    items.push_back(std::move(item));
+  }
+  if (items.empty()) return g.refuse(node, "at least one input is expected");
+  const DType dtype = type_of(items[0]);
+  return give(item_of(g.made_of(dtype, 1, false, std::move(items))));
+}
+
+Status GraphExpander::ListCall::empty() {
+  const DType dtype = lang::dtype_of_onnx(int_attribute(node, "dtype", 1));
+  if (dtype == DType::None) return g.refuse(node, "attribute 'dtype' names no element type");
+  return give(item_of(g.made_of(dtype, 1, false, {})));
+}
+
+Status GraphExpander::ListCall::optional() {
+  if (has(0)) return give(item_of(g.made_of(type_of(*in[0]), in[0]->list ? static_cast<uint8_t>(in[0]->list->depth + 1) : 1, true, {*in[0]})));
+  const auto at = node.attributes.find("type");
+  const auto* type = at == node.attributes.end() ? nullptr : std::get_if<model::Port>(&at->second);
+  if (!type || type->dtype == DType::None) return g.refuse(node, "an empty optional wants the attribute 'type'");
+  const uint8_t depth = type->optional ? type->list_depth : static_cast<uint8_t>(type->list_depth + 1);
+  return give(item_of(g.made_of(type->dtype, depth, true, {})));
+}
+
+Status GraphExpander::ListCall::has_element() {
+  if (!has(0) || !in[0]->list || !in[0]->list->optional || in[0]->list->items) {
+    const bool there = has(0) && (!in[0]->list || !in[0]->list->optional || !in[0]->list->items->empty());
+    return give({lang::Value{emit.constant(there, DType::Bool), {g.ctx_.boolean(there)}}, nullptr});
+  }
+  const uint32_t length = emit.array("", DType::I64, {});
+  emit.control(Kind::ListLength, {in[0]->list->array}, {length});
+  return give(Item::of(emit.truth(name, g.ctx_.binary(ir::Op::Ne, emit.load(length), g.ctx_.integer(0)))));
+}
+
+Status GraphExpander::ListCall::get_element() {
+  if (!has(0)) return g.refuse(node, "the optional is empty");
+  const Item& value = *in[0];
+  if (!value.list || !value.list->optional) return give(value);
+  if (value.list->items) {
+    if (value.list->items->empty()) return g.refuse(node, "the optional is empty");
+    return give(value.list->items->front());
+  }
+  MLC_ASSIGN(Item item, g.list_at(*value.list, emit.constant(0), source, name, g.hint(name)));
+  return give(std::move(item));
+}
+
+Status GraphExpander::ListCall::length() {
+  MLC_ASSIGN(const Item sequence, g.list_input(node, in, 0));
+  if (sequence.list->items) {
+    const int64_t n = static_cast<int64_t>(sequence.list->items->size());
+    return give({lang::Value{emit.constant(n), {g.ctx_.integer(n)}}, nullptr});
+  }
+  const uint32_t out = emit.array(name, DType::I64, {});
+  emit.control(Kind::ListLength, {sequence.list->array}, {out});
+  return give(Item::of(out));
+}
+
+Status GraphExpander::ListCall::at() {
+  MLC_ASSIGN(const Item sequence, g.list_input(node, in, 0));
+  MLC_ASSIGN(const Item position, g.tensor_input(node, in, 1));
+  if (sequence.list->items) {
+    MLC_ASSIGN(const auto at, known_place(1, sequence.list->items->size()));
+    if (at) return give((*sequence.list->items)[*at]);
+  }
+  List list = *sequence.list;
+  MLC_ASSIGN(list.array, g.array_of(sequence, source));
+  MLC_ASSIGN(const uint32_t at, g.position_array(position, source));
+  MLC_ASSIGN(Item item, g.list_at(list, at, source, name, g.hint(name)));
+  return give(std::move(item));
+}
+
+// Negative positions count from the end, where nothing can be inserted behind: -1 is before the last.
+Status GraphExpander::ListCall::insert() {
+  MLC_ASSIGN(const Item sequence, g.list_input(node, in, 0));
   const List& list = *sequence.list;
-  if (node.op == "SequenceLength") {
-    if (list.items) {
-      const int64_t n = static_cast<int64_t>(list.items->size());
-      give(node, 0, {lang::Value{emit.constant(n), {ctx_.integer(n)}}, nullptr});
-      return ok();
+  if (!has(1)) return g.refuse(node, "input 1 is missing");
+  const Item& item = *in[1];
+  if (type_of(item) != list.dtype || (item.list ? item.list->depth : 0) + 1 != list.depth)
+    return g.refuse(node, g.type_text(item) + " is inserted into " + g.type_text(sequence));
+  if (list.items) {
+    std::optional<size_t> at = list.items->size();
+    if (has(2)) { MLC_ASSIGN(at, known_place(2, list.items->size(), true)); }
+    if (at) {
+      std::vector<Item> items = *list.items;
+      items.insert(items.begin() + static_cast<long>(*at), item);
+      return give(known(list, std::move(items)));
     }
-    const uint32_t out = emit.array(name, DType::I64, {});
-    emit.control(Kind::ListLength, {list.array}, {out});
-    give(node, 0, Item::of(out));
-    return ok();
   }
-  if (node.op == "SequenceAt") {
-    MLC_ASSIGN(const Item position, tensor_input(node, in, 1));
-    if (list.items) {
-      MLC_ASSIGN(const auto at, place(1, list.items->size()));
-      if (at) {
-        give(node, 0, (*list.items)[*at]);
-        return ok();
-      }
+  MLC_ASSIGN(const uint32_t before, g.array_of(sequence, source));
+  MLC_ASSIGN(const uint32_t inserted, g.array_of(item, source));
+  MLC_ASSIGN(const uint32_t at, place_of_run(2));
+  const Item longer = of_run(list, joined(list.shape, g.shape_of(item)));
+  emit.control(Kind::ListInsert, {before, inserted, at}, {longer.list->array});
+  return give(longer);
+}
+
+Status GraphExpander::ListCall::erase() {
+  MLC_ASSIGN(const Item sequence, g.list_input(node, in, 0));
+  const List& list = *sequence.list;
+  if (list.items) {
+    if (list.items->empty()) return g.refuse(node, "an item of an empty sequence is erased");
+    std::optional<size_t> at = list.items->size() - 1;
+    if (has(1)) { MLC_ASSIGN(at, known_place(1, list.items->size())); }
+    if (at) {
+      std::vector<Item> items = *list.items;
+      items.erase(items.begin() + static_cast<long>(*at));
+      return give(known(list, std::move(items)));
     }
-    List of_the_run = list;
-    MLC_ASSIGN(of_the_run.array, array_of(sequence, source));
-    MLC_ASSIGN(const uint32_t at, position_array(position, source));
-    MLC_ASSIGN(Item item, list_at(of_the_run, at, source, name, hint(name)));
-    give(node, 0, std::move(item));
-    return ok();
   }
-  if (node.op == "SequenceInsert") {
-    if (!has(1)) return refuse(node, "input 1 is missing");
-    const Item& item = *in[1];
-    const DType dtype = item.list ? item.list->dtype : function_.arrays[item.tensor.array].dtype;
-    if (dtype != list.dtype || (item.list ? item.list->depth : 0) + 1 != list.depth)
-      return refuse(node, type_text(item) + " is inserted into " + type_text(sequence));
-    if (list.items) {
-      std::optional<size_t> at = list.items->size();
-      if (has(2)) {
-        // Negative positions count from the end, where nothing can be inserted behind: -1 is before the last.
-        MLC_ASSIGN(const Item position, tensor_input(node, in, 2));
-        const auto known = number_of(position.tensor);
-        const int64_t n = static_cast<int64_t>(list.items->size());
-        if (known && (*known < -n || *known > n)) return refuse(node, "position " + std::to_string(*known) + " in a sequence of " + std::to_string(n));
-        at = known ? std::optional(static_cast<size_t>(*known < 0 ? *known + n : *known)) : std::nullopt;
-      }
-      if (at) {
-        std::vector<Item> items = *list.items;
-        items.insert(items.begin() + static_cast<long>(*at), item);
-        give(node, 0, item_of(made_of(list.dtype, list.depth, list.optional, std::move(items))));
-        return ok();
-      }
-    }
-    MLC_ASSIGN(const uint32_t before, array_of(sequence, source));
-    MLC_ASSIGN(const uint32_t inserted, array_of(item, source));
-    uint32_t at = nest::kNoArray;
-    if (has(2)) {
-      MLC_ASSIGN(const Item position, tensor_input(node, in, 2));
-      MLC_ASSIGN(at, position_array(position, source));
-    }
-    auto longer = of_run(list);
-    longer->shape = joined(list.shape, shape_of(item));
-    emit.control(Kind::ListInsert, {before, inserted, at}, {longer->array});
-    give(node, 0, item_of(longer));
-    return ok();
-  }
-  if (node.op == "SequenceErase") {
-    if (list.items) {
-      if (list.items->empty()) return refuse(node, "an item of an empty sequence is erased");
-      std::optional<size_t> at = list.items->size() - 1;
-      if (has(1)) { MLC_ASSIGN(at, place(1, list.items->size())); }
-      if (at) {
-        std::vector<Item> items = *list.items;
-        items.erase(items.begin() + static_cast<long>(*at));
-        give(node, 0, item_of(made_of(list.dtype, list.depth, list.optional, std::move(items))));
-        return ok();
-      }
-    }
-    MLC_ASSIGN(const uint32_t before, array_of(sequence, source));
-    uint32_t at = nest::kNoArray;
-    if (has(1)) {
-      MLC_ASSIGN(const Item position, tensor_input(node, in, 1));
-      MLC_ASSIGN(at, position_array(position, source));
-    }
-    auto shorter = of_run(list);
-    emit.control(Kind::ListErase, {before, at}, {shorter->array});
-    give(node, 0, item_of(shorter));
-    return ok();
-  }
-  return refuse(node, "is not known here");
+  MLC_ASSIGN(const uint32_t before, g.array_of(sequence, source));
+  MLC_ASSIGN(const uint32_t at, place_of_run(1));
+  const Item shorter = of_run(list, list.shape);
+  emit.control(Kind::ListErase, {before, at}, {shorter.list->array});
+  return give(shorter);
 }
 
 Status GraphExpander::split_to_sequence(const Node& node, const Inputs& in) {
