@@ -119,6 +119,25 @@ struct Context::Impl {
   std::optional<Poly> difference(const Expr* a, const Expr* b, int64_t plus);  // a - b + plus
 
   // prove.cpp
+  // What a proof builds asks questions of its own (is this minimum settled?), whose proofs build in their turn. With an end of its own for
+  // each, they multiply with the depth of the expression, so all draw on what the outermost question may cost. An answer that this cut
+  // short is not remembered: asked alone, it may be another.
+  class Question {
+   public:
+    explicit Question(Impl& impl) : impl_(impl) {
+      if (impl_.questions++ == 0) impl_.steps_left = kStepsOfQuestion;
+    }
+    ~Question() { --impl_.questions; }
+    Question(const Question&) = delete;
+    Question& operator=(const Question&) = delete;
+
+   private:
+    Impl& impl_;
+  };
+  static constexpr int kStepsOfQuestion = 300;
+  unsigned questions = 0;  // under way, one within the other
+  int steps_left = 0;      // of the outermost one
+  bool cut_short() const { return questions > 0 && steps_left < 0; }
   bool non_negative_poly(const Poly& p, int& fuel, int depth);
   bool is_non_negative(const Poly& p);  // with the fuel of one question, remembered
   // A lower bound of p: dims at the ends where it is least; nothing if none could go.

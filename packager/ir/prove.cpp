@@ -3,7 +3,7 @@
 // A dim in which the polynomial is monotone is replaced by the end of its range where the polynomial is least; symbols
 // are shifted to start at zero, after which non-negative coefficients decide; quotients, remainders, minima and maxima
 // are replaced by their bounds, one at a time. Conditions that hold are subtracted so that a term cancels. All of it is
-// sound and none of it complete; the fuel bounds the time.
+// sound and none of it complete; the fuel bounds the time of one proof, and steps that of all the proofs within it.
 #include <algorithm>
 
 #include "packager/ir/impl.h"
@@ -138,7 +138,7 @@ Poly without_positive(Poly p) {
 bool Context::Impl::non_negative_poly(const Poly& p, int& fuel, int depth) {
   Interval v = interval_of(p);
   if (v.lo >= 0) return true;
-  if (v.hi < 0 || depth == 0 || --fuel < 0) return false;
+  if (v.hi < 0 || depth == 0 || --fuel < 0 || --steps_left < 0) return false;
 
   std::vector<const Expr*> dims;
   int steps = 2000;
@@ -303,8 +303,10 @@ bool Context::Impl::is_non_negative(const Poly& p) {
   auto [it, fresh] = non_negative.try_emplace(key, false);
   if (!fresh) return it->second;
   int fuel = 60;
-  bool yes = non_negative_poly(poly_of(key), fuel, 10);
-  non_negative[key] = yes;
+  const Question question(*this);
+  const bool yes = non_negative_poly(poly_of(key), fuel, 10);
+  if (yes || questions == 1 || !cut_short()) non_negative[key] = yes;
+  else non_negative.erase(key);
   return yes;
 }
 
@@ -340,10 +342,15 @@ struct Prover {
     }
   }
 
+  bool on_its_own(const Poly& p) {
+    int own = 60;
+    const Context::Impl::Question question(impl);
+    return impl.non_negative_poly(p, own, 10);
+  }
+
   // p >= 0 if p times m minus a fact times k is, k and m positive.
   bool holds(const Poly& p, int depth) {
-    int own = 60;
-    if (impl.non_negative_poly(p, own, 10)) return true;
+    if (on_its_own(p)) return true;
     if (depth == 0) return false;
     // A quotient that stands alone is multiplied out, so that conditions on its dividend apply.
     for (const Term& t : p.terms) {

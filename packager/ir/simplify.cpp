@@ -64,21 +64,15 @@ Interval interval_add(Interval a, Interval b) {
 }
 
 Interval multiply(Interval a, Interval b) {
-  // Infinite bounds as values far outside; 0 times infinity is 0.
-  auto wide = [](int64_t v) {
-    return v == INT64_MIN ? -(static_cast<__int128>(1) << 64) : v == INT64_MAX ? static_cast<__int128>(1) << 64 : v;
+  const auto times = [](int64_t x, int64_t y) {
+    if (x == 0 || y == 0) return int64_t{0};  // of "unbounded", too
+    const bool unbounded = x == INT64_MIN || x == INT64_MAX || y == INT64_MIN || y == INT64_MAX;
+    int64_t p;
+    if (!unbounded && !__builtin_mul_overflow(x, y, &p)) return p;
+    return (x < 0) == (y < 0) ? INT64_MAX : INT64_MIN;
   };
-  auto times = [](__int128 x, __int128 y) -> __int128 {
-    if (x == 0 || y == 0) return 0;
-    __int128 limit = static_cast<__int128>(1) << 64;
-    bool negative = (x < 0) != (y < 0);
-    __int128 ax = x < 0 ? -x : x, ay = y < 0 ? -y : y;
-    __int128 p = ax > limit / ay ? limit : ax * ay;
-    return negative ? -p : p;
-  };
-  __int128 p[] = {times(wide(a.lo), wide(b.lo)), times(wide(a.lo), wide(b.hi)), times(wide(a.hi), wide(b.lo)),
-                  times(wide(a.hi), wide(b.hi))};
-  return {clamp128(*std::min_element(p, p + 4)), clamp128(*std::max_element(p, p + 4))};
+  const auto [lo, hi] = std::minmax({times(a.lo, b.lo), times(a.lo, b.hi), times(a.hi, b.lo), times(a.hi, b.hi)});
+  return {lo, hi};
 }
 
 Interval scale(Interval a, int64_t k) { return multiply(a, {k, k}); }
@@ -417,7 +411,7 @@ const Expr* Context::Impl::index_binary(Op op, const Expr* a, const Expr* b) {
       break;
   }
   if (!r) r = make_binary(op, i64, a, b);
-  simplified[Key{op, a, b}] = r;
+  if (!cut_short()) simplified[Key{op, a, b}] = r;
   return r;
 }
 
