@@ -194,8 +194,8 @@ namespace {
 Result<std::optional<Kernels>> packed(const Job& job, const FlatNest& nest, const Contraction& c) {
   ir::Context& ctx = job.ctx;
   Facts facts;
-  double rows = (c.m ? estimate(c.m->extent) : 1) * (c.m_outer ? estimate(c.m_outer->extent) : 1);
-  if (rows < 8) return std::optional<Kernels>{};  // packing costs as much as four rows
+  const Expr* rows = ctx.mul(c.m ? c.m->extent : ctx.integer(1), c.m_outer ? c.m_outer->extent : ctx.integer(1));
+  if (rows->is_const() && rows->i < 8) return std::optional<Kernels>{};  // packing costs as much as four rows
   const Expr* sixteen = ctx.integer(16);
   const Expr* num_panels = ctx.ceildiv(c.n->extent, sixteen);
 
