@@ -67,93 +67,118 @@ std::optional<Columns> split_columns(ir::Context& ctx, const Expr* address, cons
   return Columns{lin->rest, lin->coefficients[0], lin->coefficients[1]};
 }
 
+// Rows: dims that only A knows and in which it is affine, the innermost in the output as tile rows; all others are batches.
+void choose_rows(ir::Context& ctx, Facts& facts, const FlatNest& nest, Contraction& c) {
+  std::vector<const ir::Dim*> rows;
+  for (const ir::Dim* d : nest.dims)
+    if (d != c.n && facts.depends(c.a, d) && !facts.depends(c.b, d)) {
+      std::vector<const ir::Dim*> inner = c.fold->fold->dims;
+      inner.insert(inner.end(), rows.begin(), rows.end());
+      inner.push_back(d);
+      if (affine(ctx, facts, c.a->args[0], inner)) rows.push_back(d);
+    }
+  auto stride = [&](const ir::Dim* d) {
+    const Expr* s = coefficient(ctx, nest.writes[0].address, d);
+    return s && facts.dims(s) == 0 && !has_load(s) ? std::abs(estimate(s)) : 1e18;
+  };
+  std::stable_sort(rows.begin(), rows.end(), [&](auto x, auto y) { return stride(x) < stride(y); });
+  c.a_m = ctx.integer(0);
+  if (!rows.empty()) {
+    c.m = rows[0];
+    c.a_m = coefficient(ctx, c.a->args[0], c.m);
+  }
+  if (rows.size() > 1) c.m_outer = rows[1];
+  for (const ir::Dim* d : nest.dims)
+    if (d != c.n && d != c.m && d != c.m_outer) c.batch.push_back(d);
+}
+
+// k: contiguous in A if there is such a dim, else the longest; never one that conditions cut short. All others are taps. Where
+// conditions are about all of them (one input channel), k is a dim of its own with a single value.
+void choose_k(ir::Context& ctx, Facts& facts, Contraction& c) {
+  const ir::Fold& fold = *c.fold->fold;
+  for (const ir::Dim* d : fold.dims) {
+    if (fold.where && facts.depends(fold.where, d)) continue;
+    bool unit = coefficient(ctx, c.a->args[0], d)->is_int(1);
+    bool have_unit = c.k && coefficient(ctx, c.a->args[0], c.k)->is_int(1);
+    if (!c.k || (unit && !have_unit) || (unit == have_unit && estimate(d->extent) > estimate(c.k->extent))) c.k = d;
+  }
+  if (!c.k) c.k = ctx.declare_dim("k", ctx.integer(1));
+  for (const ir::Dim* d : fold.dims)
+    if (d != c.k) c.taps.push_back(d);
+  c.a_k = coefficient(ctx, c.a->args[0], c.k);
+  c.b_k = coefficient(ctx, c.b_rest, c.k);
+}
+
+// Every condition must be affine in the dims that change within a tile.
+bool conditions_fit(ir::Context& ctx, Facts& facts, const Contraction& c) {
+  std::vector<const ir::Dim*> inner = c.fold->fold->dims;
+  if (c.m) inner.push_back(c.m);
+  return std::all_of(c.conditions.begin(), c.conditions.end(), [&](const Expr* term) {
+    return (term->op == Op::Lt || term->op == Op::Le) && term->args[0]->type.dtype == DType::I64 &&
+           affine(ctx, facts, ctx.sub(term->args[1], term->args[0]), inner);
+  });
+}
+
+// The product with `a` as rows and `n`, a dim of `b`, as columns.
+std::optional<Recognised> with_columns(ir::Context& ctx, Facts& facts, const FlatNest& nest, const Expr* sum, const Expr* a, const Expr* b, const ir::Dim* n,
+                                       unsigned lanes) {
+  if (sum->fold->where && facts.depends(sum->fold->where, n)) return std::nullopt;
+  auto columns = split_columns(ctx, b->args[0], n);
+  if (!columns || facts.dims(columns->panel) || facts.dims(columns->lane)) return std::nullopt;
+  if (!affine(ctx, facts, columns->rest, sum->fold->dims)) return std::nullopt;
+  Recognised r;
+  Contraction& c = r.c;
+  c.fold = sum;
+  c.a = a;
+  c.b = b;
+  c.n = n;
+  c.b_rest = columns->rest;
+  c.b_panel = columns->panel;
+  c.padded_panels = !columns->panel->is_int(16);
+  c.conditions = conjuncts(ctx, sum->fold->where);
+  choose_k(ctx, facts, c);
+  const bool side_by_side = columns->lane->is_int(1);
+  if (!side_by_side && n->extent->is_const() && n->extent->i <= nest::kFewColumns && c.a_k->is_int(1) && c.b_k->is_int(1))
+    c.k_lanes = nest::lanes_along_k(c.k->extent, lanes);
+  if (c.along_k()) c.b_n = columns->lane;
+  r.needs_pack = !side_by_side && !c.along_k();
+  if (r.needs_pack && sum->fold->where && facts.needs_guard(b)) return std::nullopt;  // packing reads all of B
+  choose_rows(ctx, facts, nest, c);
+  if (!conditions_fit(ctx, facts, c)) return std::nullopt;
+  // A row needs several columns: otherwise (a matrix times a vector) the generic template is as good.
+  if (!c.along_k() && n->extent->is_const() && n->extent->i < 4) return std::nullopt;
+  return r;
+}
+
+// A single column is no dim of the nest: then B is a vector that no map dim knows.
+const ir::Dim* single_column(ir::Context& ctx, Facts& facts, const FlatNest& nest, const Expr* b) {
+  if (std::any_of(nest.dims.begin(), nest.dims.end(), [&](const ir::Dim* d) { return facts.depends(b, d); })) return nullptr;
+  return ctx.declare_dim("column", ctx.integer(1));
+}
+
 }  // namespace
 
-std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest) {
+std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest, unsigned lanes) {
   if (nest.writes.size() != 1 || nest.writes[0].push || nest.scan_dim || nest.where) return std::nullopt;
-  const FlatWrite& w = nest.writes[0];
   Facts facts;
   const Expr* sum = the_sum(facts, nest);
   if (!sum) return std::nullopt;
-
   std::optional<Recognised> best;
   double best_rank = -1;
   for (int side = 0; side < 2; ++side) {
     const Expr *a = nest::operand_load(sum->args[0]->args[static_cast<size_t>(1 - side)]),
                *b = nest::operand_load(sum->args[0]->args[static_cast<size_t>(side)]);
     if (!affine(ctx, facts, a->args[0], sum->fold->dims)) continue;
-    for (const ir::Dim* n : nest.dims) {
-      if (facts.depends(a, n) || !facts.depends(b, n)) continue;
-      if (sum->fold->where && facts.depends(sum->fold->where, n)) continue;
-      auto columns = split_columns(ctx, b->args[0], n);
-      if (!columns || facts.dims(columns->panel) || facts.dims(columns->lane)) continue;
-      if (!affine(ctx, facts, columns->rest, sum->fold->dims)) continue;
-
-      Recognised r;
-      Contraction& c = r.c;
-      c.fold = sum;
-      c.a = a;
-      c.b = b;
-      c.n = n;
-      c.b_rest = columns->rest;
-      c.b_panel = columns->panel;
-      c.padded_panels = !columns->panel->is_int(16);
-      r.needs_pack = !columns->lane->is_int(1);
-      if (r.needs_pack && sum->fold->where && facts.needs_guard(b)) continue;  // packing reads all of B
-      c.conditions = conjuncts(ctx, sum->fold->where);
-
-      // k: contiguous in A if there is such a dim, else the longest; never one that conditions cut short.
-      for (const ir::Dim* d : sum->fold->dims) {
-        if (sum->fold->where && facts.depends(sum->fold->where, d)) continue;
-        bool unit = coefficient(ctx, a->args[0], d)->is_int(1);
-        bool have_unit = c.k && coefficient(ctx, a->args[0], c.k)->is_int(1);
-        if (!c.k || (unit && !have_unit) || (unit == have_unit && estimate(d->extent) > estimate(c.k->extent))) c.k = d;
-      }
-      if (!c.k) continue;
-      for (const ir::Dim* d : sum->fold->dims)
-        if (d != c.k) c.taps.push_back(d);
-      c.a_k = coefficient(ctx, a->args[0], c.k);
-      c.b_k = coefficient(ctx, c.b_rest, c.k);
-
-      // Rows: dims that only A knows, the innermost in the output as tile rows.
-      std::vector<const ir::Dim*> rows;
-      for (const ir::Dim* d : nest.dims)
-        if (d != n && facts.depends(a, d) && !facts.depends(b, d)) {
-          std::vector<const ir::Dim*> inner = sum->fold->dims;
-          inner.insert(inner.end(), rows.begin(), rows.end());
-          inner.push_back(d);
-          if (affine(ctx, facts, a->args[0], inner)) rows.push_back(d);
-        }
-      auto stride = [&](const ir::Dim* d) {
-        const Expr* s = coefficient(ctx, w.address, d);
-        return s && facts.dims(s) == 0 && !has_load(s) ? std::abs(estimate(s)) : 1e18;
-      };
-      std::stable_sort(rows.begin(), rows.end(), [&](auto x, auto y) { return stride(x) < stride(y); });
-      if (!rows.empty()) {
-        c.m = rows[0];
-        c.a_m = coefficient(ctx, a->args[0], c.m);
-      } else {
-        c.a_m = ctx.integer(0);
-      }
-      if (rows.size() > 1) c.m_outer = rows[1];
-      for (const ir::Dim* d : nest.dims)
-        if (d != n && d != c.m && d != c.m_outer) c.batch.push_back(d);
-
-      // Every condition must be affine in the dims that change within a tile.
-      std::vector<const ir::Dim*> inner = sum->fold->dims;
-      if (c.m) inner.push_back(c.m);
-      bool fits = true;
-      for (const Expr* term : c.conditions) {
-        bool affine_term = (term->op == Op::Lt || term->op == Op::Le) && term->args[0]->type.dtype == DType::I64 &&
-                           affine(ctx, facts, ctx.sub(term->args[1], term->args[0]), inner);
-        fits &= affine_term;
-      }
-      if (!fits) continue;
-      // A row needs several columns: otherwise (a matrix times a vector) the generic template is as good.
-      if (n->extent->is_const() && n->extent->i < 4) continue;
-      double rank = (r.needs_pack ? 0 : 1e12) +
-                    (coefficient(ctx, w.address, n) && coefficient(ctx, w.address, n)->is_int(1) ? 1e9 : 0) +
-                    std::min(estimate(n->extent), 1e6);
+    std::vector<const ir::Dim*> columns;
+    for (const ir::Dim* n : nest.dims)
+      if (!facts.depends(a, n) && facts.depends(b, n)) columns.push_back(n);
+    const ir::Dim* single = single_column(ctx, facts, nest, b);
+    if (single) columns.push_back(single);
+    for (const ir::Dim* n : columns) {
+      auto r = with_columns(ctx, facts, nest, sum, a, b, n, lanes);
+      if (!r || (n == single && !r->c.m)) continue;
+      const Expr* step = coefficient(ctx, nest.writes[0].address, n);
+      double rank = (r->needs_pack ? 0 : 1e12) + (step && step->is_int(1) ? 1e9 : 0) + std::min(estimate(n->extent), 1e6);
       if (rank > best_rank) {
         best_rank = rank;
         best = std::move(r);
@@ -169,8 +194,8 @@ namespace {
 Result<std::optional<Kernels>> packed(const Job& job, const FlatNest& nest, const Contraction& c) {
   ir::Context& ctx = job.ctx;
   Facts facts;
-  double rows = (c.m ? estimate(c.m->extent) : 1) * (c.m_outer ? estimate(c.m_outer->extent) : 1);
-  if (rows < 8) return std::optional<Kernels>{};  // packing costs as much as four rows
+  const Expr* rows = ctx.mul(c.m ? c.m->extent : ctx.integer(1), c.m_outer ? c.m_outer->extent : ctx.integer(1));
+  if (rows->is_const() && rows->i < 8) return std::optional<Kernels>{};  // packing costs as much as four rows
   const Expr* sixteen = ctx.integer(16);
   const Expr* num_panels = ctx.ceildiv(c.n->extent, sixteen);
 
@@ -241,7 +266,7 @@ Result<std::optional<Kernels>> packed(const Job& job, const FlatNest& nest, cons
 }  // namespace
 
 Result<std::optional<Kernels>> contraction(const Job& job, const FlatNest& nest) {
-  auto r = recognise(job.ctx, nest);
+  auto r = recognise(job.ctx, nest, std::min(16u, job.target.f32_lanes()));
   if (!r) return std::optional<Kernels>{};
   if (r->needs_pack) return packed(job, nest, r->c);
   MLC_ASSIGN(loop::Kernel kernel, gemm(job, nest, r->c));

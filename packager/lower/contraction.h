@@ -4,6 +4,9 @@
 //
 // n is a map dim along which B is contiguous: 16 columns of a panel, or a row-major row. Rows m are map dims that only
 // A knows. Everything around the sum is the epilogue, evaluated on the accumulators.
+//
+// With few columns a vector of columns would be mostly empty. Then vectors run along k, which is contiguous in both
+// factors; an accumulator is summed across its lanes before the epilogue, which runs along the rows.
 #pragma once
 
 #include <optional>
@@ -28,6 +31,10 @@ struct Contraction {
   bool padded_panels = false;            // columns up to a multiple of 16 exist and are zero
   // Strides of A, and of B along k.
   const ir::Expr *a_m = nullptr, *a_k = nullptr, *b_k = nullptr;
+  // Few columns: lanes of a vector along k (they divide k), and the stride of B along n.
+  unsigned k_lanes = 1;
+  const ir::Expr* b_n = nullptr;
+  bool along_k() const { return k_lanes > 1; }
 };
 
 // Register tile: rows x (vectors of the target) columns.
@@ -36,14 +43,17 @@ struct RegisterTile {
   unsigned k_chains = 1;  // independent accumulators along k, for tiles too small to hide the latency of an FMA
 };
 RegisterTile choose_tile(const targets::Target& target, double rows, bool rows_known, double columns);
+// For vectors along k.
+RegisterTile choose_tile_along_k(const targets::Target& target, double rows, bool rows_known, unsigned columns);
 unsigned chains_for(unsigned rows, unsigned vectors);
 
-// Recognises `nest`; B as it lies. A product whose B is contiguous along k instead comes back with `needs_pack`.
+// Recognises `nest`; B as it lies. A product whose B is contiguous along k instead comes back with `needs_pack`, unless its
+// columns are few. `lanes`: f32 elements of a vector.
 struct Recognised {
   Contraction c;
   bool needs_pack = false;
 };
-std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest);
+std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest, unsigned lanes);
 
 Result<loop::Kernel> gemm(const Job& job, const FlatNest& nest, const Contraction& c);
 

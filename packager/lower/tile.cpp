@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "packager/lower/contraction.h"
+#include "packager/nest/contraction.h"
 
 namespace mlc::lower {
 
@@ -77,6 +78,14 @@ RegisterTile choose_tile(const targets::Target& target, double rows, bool rows_k
     }
   }
   return {best.rows, best.vectors, chains_for(best.rows, best.vectors)};
+}
+
+RegisterTile choose_tile_along_k(const targets::Target& target, double rows, bool rows_known, unsigned columns) {
+  constexpr unsigned kMany[nest::kFewColumns] = {12, 12, 8, 6}, kSome[nest::kFewColumns] = {8, 5, 3, 2};
+  unsigned most = (target.vector_registers >= 32 ? kMany : kSome)[columns - 1];
+  if (!rows_known) most = std::min(most, 8u);  // every height gets code
+  if (rows_known && rows < most) most = std::max(1u, static_cast<unsigned>(rows));
+  return {most, columns, chains_for(most, columns)};
 }
 
 }  // namespace mlc::lower

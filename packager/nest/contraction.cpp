@@ -16,4 +16,10 @@ bool is_contraction(const ir::Expr* fold) {
   return operand_load(fold->args[0]->args[0]) && operand_load(fold->args[0]->args[1]);
 }
 
+unsigned lanes_along_k(const ir::Expr* k_extent, unsigned lanes) {
+  if (!k_extent->is_const()) return 1;
+  while (lanes > 1 && k_extent->i % lanes != 0) lanes /= 2;
+  return lanes >= 4 ? lanes : 1;
+}
+
 }  // namespace mlc::nest

@@ -1,7 +1,7 @@
 // Statements that read only constants are computed now, with the interpreter; loads of single constants become numbers.
 //
-// Bounds: a result may be larger than what it is made of only up to kGrowth bytes (Expand of a scalar stays a map), and
-// the work is limited. What fails to compute (an index out of range, say) stays and fails at run time with its name.
+// Bounds: a result may be larger than what it is made of only up to kGrowth bytes (Expand of a scalar stays a map), or
+// kCostlyGrowth where each run would compute long for an element (a sum, a sine), and the work is limited. What fails to compute (an index out of range, say) stays and fails at run time with its name.
 #include <algorithm>
 
 #include "packager/ir/numeric.h"
@@ -14,7 +14,11 @@ namespace {
 
 using ir::Op;
 
-constexpr double kGrowth = 1 << 16, kWork = 4e9;
+constexpr double kGrowth = 1 << 16, kCostlyGrowth = 1 << 20, kCostly = 32, kWork = 4e9;
+
+bool is_costly(const Expr* e) {
+  return e->op == Op::Exp || e->op == Op::Log || e->op == Op::Sin || e->op == Op::Cos || e->op == Op::Tanh || e->op == Op::Pow;
+}
 
 bool constant_extents(const nest::Array& a) {
   return std::all_of(a.shape.begin(), a.shape.end(), [](const Expr* e) { return e->is_const(); });
@@ -46,6 +50,22 @@ bool computable(const nest::Function& f, const nest::Statement& s, double& work,
   });
   work += points * inner * (s.proc ? 1000 : 1);
   return good;
+}
+
+// Rough number of operations that an element of the results of these statements costs.
+double cost_of_element(const nest::Statement& s) {
+  double cost = 0;
+  for_roots(s, [&](const Expr* root) {
+    ir::walk(root, [&](const Expr* e) {
+      if (is_costly(e)) cost += 16;
+      if (e->op == Op::FloorDiv || e->op == Op::FloorMod) cost += 8;
+      if (e->op != Op::Fold) return;
+      double points = 1;
+      for (const ir::Dim* d : e->fold->dims) points *= static_cast<double>(d->extent->is_const() ? d->extent->i : 1);
+      cost += points;
+    });
+  });
+  return cost;
 }
 
 // The statements `taken` of a function as one of their own, which has no other arrays: what is done about a few statements
@@ -149,15 +169,18 @@ Status fold_constants(ir::Context& ctx, nest::Function& f) {
           if (std::find(group.begin(), group.end(), w) == group.end()) group.push_back(w);
         }
       }
-    double work = 0, input_bytes = 0, output_bytes = 0;
-    for (size_t k : group) possible = possible && computable(f, f.body[k], work, input_bytes);
+    double work = 0, input_bytes = 0, output_bytes = 0, cost = 0;
+    for (size_t k : group) {
+      possible = possible && computable(f, f.body[k], work, input_bytes);
+      cost = std::max(cost, cost_of_element(f.body[k]));
+    }
     if (!possible) continue;
     for (uint32_t a : results) {
       double n = bytes_of(f.arrays[a].dtype);
       for (const Expr* e : f.arrays[a].shape) n *= static_cast<double>(std::max<int64_t>(0, e->i));
       output_bytes += n;
     }
-    if (work > kWork || output_bytes > input_bytes + kGrowth) continue;
+    if (work > kWork || output_bytes > input_bytes + (cost >= kCostly ? kCostlyGrowth : kGrowth)) continue;
     std::sort(group.begin(), group.end());
     if (!compute(ctx, f, group, results)) continue;
     for (size_t k : group) gone[k] = true;

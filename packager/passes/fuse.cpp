@@ -220,8 +220,40 @@ class Fuser {
     if (own_fold && has_fold(*to.nest)) return false;
     // A push or a condition around it would leave points out: then the work of a fold is not worth guessing about.
     if (own_fold && to.nest->where) return false;
+    if (own_fold && tears_columns(p, s.loads[0])) return false;
     replace(reader, p.write->array, p);
     return true;
+  }
+
+  // Columns of a product with weights lie in panels of sixteen (layout.cpp). Where the reader takes its axis of columns apart into
+  // shorter pieces (DepthToSpace), no panel could be stored at once: the product is stored as it is, and read from there.
+  bool tears_columns(const PlainMap& p, const Expr* load) {
+    bool tears = false;
+    ir::walk(p.write->value, [&](const Expr* fold) {
+      if (!nest::is_contraction(fold)) return;
+      for (size_t side = 0; side < 2; ++side) {
+        const Expr *weights = nest::operand_load(fold->args[0]->args[side]), *rows = nest::operand_load(fold->args[0]->args[1 - side]);
+        if (f_.arrays[weights->array].kind != nest::Array::Kind::Const) continue;
+        for (size_t k = 0; k < load->args.size(); ++k) {
+          const Expr* column = p.axis_dim[k] ? ctx_.dim(p.axis_dim[k]) : nullptr;
+          if (column && ir::depends_on(weights, column) && !ir::depends_on(rows, column)) tears |= is_torn(load->args[k]);
+        }
+      }
+    });
+    return tears;
+  }
+  // A number of several digits of which the last is neither panels nor half of one; few columns need none.
+  bool is_torn(const Expr* index) {
+    if (index->op == Op::Dim) return false;
+    bool whole = false, few = true;
+    ir::walk(index, [&](const Expr* e) {
+      if (e->op != Op::Dim) return;
+      const Expr *leaf[] = {e}, *extent = e->dim->extent;
+      auto linear = ir::linear_in(ctx_, index, leaf);
+      whole |= linear && linear->coefficients[0]->is_int(1) && extent->is_const() && (extent->i == 8 || extent->i % 16 == 0);
+      few &= extent->is_const() && extent->i <= nest::kFewColumns;
+    });
+    return !whole && !few;
   }
 
   void replace(size_t reader, uint32_t y, const PlainMap& p) {

@@ -3,6 +3,7 @@
 // Weights (constants multiplied in a contraction; f32, f16, bf16), by the axes of the array:
 //   one axis N indexed by map dims that the other operand does not know, one axis K indexed by a fold dim,
 //   further axes T by other fold dims      ->  T outermost, then [N/16][K][16]   panels; MatMul: [N/16][K][16]
+//   the same with few columns (a map in one, two, three channels)  ->  T outermost, K innermost: [T][N][K]
 //   no axis N (depthwise: the channel indexes both operands)  ->  T outermost, channel innermost: [T][C]
 //   a batch of matrices: the batch axes stay outermost
 // A constant that two contractions want differently is stored once per layout.
@@ -81,6 +82,12 @@ bool roles_of(ir::Context& ctx, const nest::Nest& nest, const Expr* fold, const 
   return true;
 }
 
+// So few that vectors along k are fuller than vectors of columns; a dim of one column is no dim of the nest.
+bool few_columns(const Roles& r) {
+  return r.k_dim && nest::lanes_along_k(r.k_dim->extent, 16) > 1 && (r.n >= 0 || r.channel < 0) &&
+         std::all_of(r.n_dims.begin(), r.n_dims.end(), [](const ir::Dim* d) { return d->extent->is_const() && d->extent->i <= nest::kFewColumns; });
+}
+
 bool weight_layout(const nest::Array& w, const Roles& r, nest::Layout& out) {
   size_t rank = w.shape.size();
   if ((w.dtype != DType::F32 && w.dtype != DType::F16 && w.dtype != DType::BF16) || rank < 2) return false;
@@ -105,16 +112,19 @@ bool weight_layout(const nest::Array& w, const Roles& r, nest::Layout& out) {
     for (size_t a = 0; a < rank; ++a)  // batches of matrices, axes of one element
       if (!done[a]) out.pieces.push_back(piece(static_cast<int>(a)));
     for (int t : taps) out.pieces.push_back(piece(t));
-    out.pieces.push_back(piece(r.n, 16));
+    const bool few = few_columns(r);
+    out.pieces.push_back(few ? piece(r.n) : piece(r.n, 16));
     out.pieces.push_back(piece(k));
-    out.pieces.push_back(piece(r.n, 1, 16));
+    if (!few) out.pieces.push_back(piece(r.n, 1, 16));
     return true;
   }
-  if (r.channel < 0 || r.k >= 0) return false;
+  const bool one_column = few_columns(r);
+  if (!one_column && (r.channel < 0 || r.k >= 0)) return false;
+  const int innermost = one_column ? r.k : r.channel;
   for (int t : r.taps) put(t);
   for (size_t a = 0; a < rank; ++a)
-    if (!done[a] && static_cast<int>(a) != r.channel) put(static_cast<int>(a));
-  put(r.channel);
+    if (!done[a] && static_cast<int>(a) != innermost) put(static_cast<int>(a));
+  put(innermost);
   return true;
 }
 
@@ -249,15 +259,16 @@ class Assigner {
     if (is_weight(a) && !is_weight(b)) std::swap(a, b);
     Roles r;
     if (!roles_of(ctx_, *s.nest, fold, a, b, r)) return false;
-    if (r.n < 0) {
+    if (r.n < 0 && !few_columns(r)) {
       // Depthwise: a window over a, with weights.
       if (!is_weight(b)) return false;
       crossed_[a->array] = crossed_[w.array] = true;
       place(s, w, b, r);
       return false;
     }
+    if (r.n < 0 && !is_weight(b)) return false;
     if (is_weight(b)) place(s, w, b, r);
-    vote(w.array, written_axis(w, r.n_dims), work);
+    if (!few_columns(r)) vote(w.array, written_axis(w, r.n_dims), work);
     if (estimate(r.n_dims) >= kLine) cross_all_at(w);
     if (!r.k_dim) return true;
     vote(a->array, axis_of(ctx_, a, r.k_dim), work);

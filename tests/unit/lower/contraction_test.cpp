@@ -104,6 +104,83 @@ TEST_CASE("convolutions: strides, padding, dilation, groups, odd maps, residuals
   });
 }
 
+namespace {
+
+// A convolution with few output channels as layouts are assigned: weights with the input channels innermost, the result as a model's output.
+void few_channels(NestMaker& maker, const NestMaker::Conv& p, bool rows_side_by_side, const Expr* H = nullptr, const Expr* W = nullptr) {
+  maker.conv(p, H, W);
+  for (nest::Array& a : maker.f.arrays) {
+    if (a.name == "w") a.layout = nest::permuted({2, 3, 0, 1});
+    if (a.name == "y" && rows_side_by_side) a.layout = {};
+  }
+}
+
+void check_along_k(ir::Context& ctx, const nest::Function& f, const targets::Target& t, const test::Symbols& symbols = {}) {
+  auto schedules = test::check_lowering(ctx, f, t, symbols);
+  if (t.f32_lanes() >= 4) CHECK(schedules.back().find("along k") != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("with few columns vectors run along k") {
+  on_targets([](const targets::Target& t) {
+    for (bool side_by_side : {true, false})
+      for (NestMaker::Conv p : {NestMaker::Conv{.h = 7, .w = 7, .c = 16, .m = 1},
+                                {.h = 5, .w = 19, .c = 20, .m = 2},
+                                {.h = 4, .w = 26, .c = 32, .m = 3, .residual = true},
+                                {.h = 9, .w = 9, .c = 8, .m = 3, .kh = 7, .kw = 7, .stride = 2, .pad = 3},
+                                {.h = 5, .w = 5, .c = 12, .m = 4, .kh = 1, .kw = 1, .pad = 0},
+                                {.h = 3, .w = 2, .c = 4, .m = 3, .kh = 5, .kw = 5, .pad = 2},
+                                {.h = 6, .w = 6, .c = 64, .m = 4, .group = 2}}) {
+        ir::Context ctx;
+        NestMaker maker(ctx);
+        few_channels(maker, p, side_by_side);
+        CAPTURE(p.c);
+        CAPTURE(p.m);
+        check_along_k(ctx, maker.f, t);
+      }
+  });
+}
+
+TEST_CASE("few columns, and height and width are symbols") {
+  on_targets([](const targets::Target& t) {
+    for (int64_t m : {1, 3}) {
+      ir::Context ctx;
+      NestMaker maker(ctx);
+      const ir::Sym *H = ctx.declare_sym("H", 1, 4096), *W = ctx.declare_sym("W", 1, 4096);
+      few_channels(maker, {.c = 16, .m = m}, true, ctx.sym(H), ctx.sym(W));
+      for (auto [h, w] : {std::pair{1, 1}, {3, 7}, {4, 13}, {2, 40}}) check_along_k(ctx, maker.f, t, {{H, h}, {W, w}});
+    }
+  });
+}
+
+TEST_CASE("few columns and a long epilogue, which runs over several rows at once") {
+  on_targets([](const targets::Target& t) {
+    for (bool side_by_side : {true, false}) {
+      ir::Context ctx;
+      NestMaker maker(ctx);
+      few_channels(maker, {.h = 3, .w = 21, .c = 16, .m = 3}, side_by_side);
+      nest::Write& w = maker.f.body[0].nest->writes[0];
+      for (int k = 0; k < 2; ++k)
+        w.value = ctx.binary(Op::Div, w.value, ctx.binary(Op::Add, ctx.number(1, DType::F32), ctx.unary(Op::Exp, ctx.unary(Op::Neg, w.value))));
+      check_along_k(ctx, maker.f, t);
+    }
+  });
+}
+
+TEST_CASE("a convolution of one channel is a contraction over its taps") {
+  on_targets([](const targets::Target& t) {
+    for (NestMaker::Conv p : {NestMaker::Conv{.h = 9, .w = 12, .c = 1, .m = 32, .kh = 5, .kw = 5, .pad = 2}, {.h = 6, .w = 7, .c = 1, .m = 20, .stride = 2}}) {
+      ir::Context ctx;
+      NestMaker maker(ctx);
+      maker.conv(p);
+      for (nest::Array& a : maker.f.arrays)
+        if (a.name == "w") a.layout.pieces = {{2, 1, 0}, {0, 16, 0}, {3, 1, 0}, {0, 1, 16}};
+      check_contraction(ctx, maker.f, t);
+    }
+  });
+}
+
 TEST_CASE("convolutions whose batch, height and width are symbols") {
   on_targets([](const targets::Target& t) {
     ir::Context ctx;

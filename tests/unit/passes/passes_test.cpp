@@ -174,6 +174,37 @@ TEST_CASE_FIXTURE(Net, "depthwise weights lie by taps, and the window votes for 
   CHECK(to_string(fn.arrays[t].layout, 4) == "[0][2][3][1]");
 }
 
+TEST_CASE_FIXTURE(Net, "weights of few columns lie with k innermost, and their input has its channels last") {
+  for (int64_t columns : {1, 3, 5}) {
+    Net net;
+    auto x = net.input("x", DType::F32, {net.k(1), net.k(8), net.k(6), net.k(6)});
+    auto w = net.random_constant("w", {columns, 16, 3, 3}, 1), w1 = net.random_constant("w1", {16, 8, 1, 1}, 2);
+    auto t = net.relu("t", net.conv("conv", x, w1, 0));
+    net.finish(net.relu("y", net.conv("few", t, w, 1)));
+    REQUIRE_OK(net.optimise());
+    CAPTURE(columns);
+    CHECK(to_string(net.fn.arrays[w].layout, 4) == (columns < 5 ? "[2][3][0][1]" : "[2][3][0/16][1][0%16]"));
+    CHECK(to_string(net.fn.arrays[t].layout, 4) == "[0][2][3][1]");
+  }
+}
+
+TEST_CASE_FIXTURE(Net, "a convolution is stored as it is where its channels are taken apart into pieces of less than half a panel") {
+  for (auto [channels, side, statements] : {std::tuple{3, 2, 1}, {5, 2, 2}, {5, 4, 2}, {5, 8, 1}}) {  // the first: pieces of few columns
+    Net net;
+    auto x = net.input("x", DType::F32, {net.k(1), net.k(8), net.k(5), net.k(6)});
+    auto c = net.conv("conv", x, net.random_constant("w", {channels * side * side, 8, 1, 1}, 1), 0);
+    auto y = net.array("y", DType::F32, {net.k(1), net.k(channels), net.k(5 * side), net.k(6 * side)});
+    auto m = net.dim("m", channels), h = net.dim("h", 5), p = net.dim("p", side), w = net.dim("w", 6), q = net.dim("q", side);
+    const auto joined = [&](const Dim* outer, const Dim* inner) { return net.ctx.add(net.ctx.mul(net.d(outer), net.k(side)), net.d(inner)); };
+    auto channel = net.ctx.add(net.ctx.mul(joined(m, p), net.k(side)), net.d(q));
+    net.nest("DepthToSpace", {m, h, p, w, q}, {{y, {net.k(0), net.d(m), joined(h, p), joined(w, q)}, net.load(c, {net.k(0), channel, net.d(h), net.d(w)})}});
+    net.finish(y);
+    REQUIRE_OK(net.optimise());
+    CAPTURE(side);
+    CHECK(net.fn.body.size() == static_cast<size_t>(statements));
+  }
+}
+
 TEST_CASE_FIXTURE(Net, "padding becomes bounds of the sum") {
   auto x = input("x", DType::F32, {k(1), k(3), k(6), k(6)});
   auto w = random_constant("w", {5, 3, 3, 3}, 1);
@@ -313,6 +344,21 @@ TEST_CASE_FIXTURE(Net, "constants are computed, numbers replace single elements"
   std::vector<float> got(4);
   std::memcpy(got.data(), fn.arrays[scaled].data->bytes.data(), 16);
   CHECK(got == std::vector<float>{2, 4, 6, 8});
+}
+
+TEST_CASE_FIXTURE(Net, "a constant of many elements is stored if each takes long to compute") {
+  for (bool costly : {true, false}) {
+    Net net;
+    auto x = net.input("x", DType::F32, {net.k(200), net.k(200)});
+    auto table = net.array("table", DType::F32, {net.k(200), net.k(200)});
+    auto dims = net.dims_of(table);
+    auto number = net.ctx.convert(Op::Cast, {DType::F32, 1}, net.ctx.mul(net.d(dims[0]), net.d(dims[1])));
+    auto value = costly ? net.ctx.binary(Op::Add, net.ctx.unary(Op::Sin, number), net.ctx.unary(Op::Cos, number)) : number;
+    net.nest("table", dims, {{table, net.at(dims), value}});
+    net.fn.outputs.push_back(net.map("y", {x, table}, [&](auto e) { return net.ctx.binary(Op::Mul, e[0], e[1]); }));
+    REQUIRE_OK(net.optimise());
+    CHECK((net.fn.arrays[table].kind == Array::Kind::Const) == costly);
+  }
 }
 
 TEST_CASE_FIXTURE(Net, "packing is the address of the layout, element by element") {

@@ -1,0 +1,81 @@
+// Emits a contraction as register tiles: `gemm.cpp` divides the work, `gemm_tile.cpp` emits one tile.
+#pragma once
+
+#include "packager/lower/contraction.h"
+
+namespace mlc::lower {
+
+class Gemm {
+ public:
+  Gemm(const Job& job, const FlatNest& nest, const Contraction& c);
+  Result<loop::Kernel> run();
+
+ private:
+  // ---- blocking ----
+  void choose_blocks();
+  void choose_epilogue_lanes();
+
+  // ---- columns ----
+  struct Group {
+    const ir::Expr* first = nullptr;  // column
+    unsigned vectors = 1;
+    const ir::Expr* limit = nullptr;  // columns beyond it do not exist (null: all do)
+  };
+  void groups(const ir::Expr* begin, const ir::Expr* end);
+  // The lanes of the vector at this column of the group that exist; null: all.
+  const ir::Expr* column_mask(const Group& g, const ir::Expr* column);
+
+  // ---- rows ----
+  void outer_rows(const Group& g);
+  void row_tiles(const Group& g, const ir::Expr* begin, const ir::Expr* end);
+  void run_of_tiles(const Group& g, const ir::Expr* begin, const ir::Expr* end, unsigned height, bool check_rows);
+
+  // ---- edges of the image ----
+  // With constant sizes: which row tiles some tap does not reach completely.
+  void find_edges();
+  // The value of edge tap `k` in a combination.
+  int64_t tap_value(size_t k, int64_t combo) const;
+  bool reaches(int64_t row, int64_t combo);
+  void pruned_tile(const Group& g, int64_t first, unsigned height);
+
+  // ---- one register tile ----
+  void begin_tile(const ir::Expr* first_row, unsigned height, const Group& g);
+  const ir::Expr*& acc(unsigned chain, unsigned row, unsigned j, const Group& g);
+  void tile(const Group& g, const ir::Expr* first_row, unsigned height, bool check_rows);
+  // Loops over the taps that are not in `done`, with bounds from their conditions.
+  void taps(size_t level, const std::vector<const ir::Dim*>& done, const std::function<void()>& body);
+  void tap_loop(size_t level, const std::vector<const ir::Dim*>& done, const std::function<void()>& body);
+  // acc[r] += A[row r] * B for all of k, rows lo .. hi-1. `reached`: which rows exist (empty: all).
+  void k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<const ir::Expr*>& reached);
+  unsigned accumulator_lanes() const { return c_.along_k() ? c_.k_lanes : lanes_; }
+  // Elements of a factor in f32.
+  const ir::Expr* operand(const ir::Expr* load, unsigned lanes, const ir::Expr* at, const ir::Expr* mask);
+  const ir::Expr* total_of(const Group& g, unsigned r, unsigned j);
+  void epilogue(const Group& g);
+  void epilogue_along_rows(const Group& g);
+  // The epilogue on the sums of one row and one vector of columns.
+  void finish_vector(const Group& g, const ir::Expr* total, const ir::Expr* row, const ir::Expr* column, const ir::Expr* mask);
+
+  const Job& job_;
+  const FlatNest& n_;
+  const Contraction& c_;
+  ir::Context& ctx_;
+  Skeleton k_;
+  Body s_;
+  unsigned lanes_, width_ = 16;         // columns of a vector; of a group
+  unsigned epilogue_lanes_ = 1;         // vectors along k: rows that go through the epilogue at once
+  RegisterTile tile_;
+  const ir::Expr *rows_, *columns_, *num_row_tiles_ = nullptr, *num_groups_ = nullptr;
+  std::vector<const ir::Expr*> row_terms_, tap_terms_;  // conditions with and without the row dim
+  int64_t row_chunk_ = 1, group_chunk_ = 1;
+  bool groups_outside_ = false, long_epilogue_ = false;
+  std::vector<bool> edges_;             // per row tile; empty: not known statically
+  std::vector<const ir::Dim*> edge_taps_;
+  // The tile being emitted.
+  const ir::Expr *row_begin_ = nullptr, *row_end_ = nullptr, *row_base_ = nullptr, *row_extra_ = nullptr;
+  const ir::Expr* first_row_ = nullptr;
+  unsigned height_ = 0, chains_ = 1;
+  std::vector<const ir::Expr*> acc_;
+};
+
+}  // namespace mlc::lower
