@@ -1,5 +1,6 @@
 // Private to the library: one attempt to apply one definition to one call. Steps, each in a file of its own:
-//   bind.cpp        inputs to parameters, element types, ranks, unification of dims
+//   bind_types.cpp  inputs to parameters, element types
+//   bind.cpp        ranks, unification of dims (bind_broadcasts.cpp: axes that broadcast)
 //   attributes.cpp  the call's attributes against their declarations
 //   eval.cpp        expressions (operations.cpp; reads: access.cpp; calls: functions.cpp, builtins.cpp; folds: folds.cpp)
 //   statements.cpp  clauses, maps, pushes, scans, for each
@@ -96,6 +97,8 @@ constexpr DType in_memory(DType t) { return t == DType::Str ? DType::U64 : t; }
 
 // "x", "xs[2]"
 std::string item_name(const Param& param, size_t item);
+// "axis 1 of x"
+std::string axis_of(size_t axis, const std::string& param);
 
 class Expander {
  public:
@@ -134,7 +137,7 @@ class Expander {
   static std::string shown(Ex e);                         // cut where it would fill pages: extents of long chains do
   std::string where() const;                              // "Conv_12 (ai.onnx.Conv, opset 11)"
 
-  // --- bind.cpp
+  // --- bind_types.cpp, bind.cpp, bind_broadcasts.cpp
   void collect_inputs();
   void bind_types();
   void bind_type(const std::string& element, DType actual, const std::string& what);
@@ -143,7 +146,20 @@ class Expander {
   void bind_dims();
   void bind_given_dims();
   bool bind_param_ranks(const Param& param, const std::vector<Ex>& shape, size_t item);
+  struct Given { const Param* param; size_t item; const std::vector<Ex>* shape; };
+  std::vector<Given> given_shapes();
+  void bind_outer_dims(const Given& g);
+  void bind_axes(const Param& param, const std::vector<Ex>& shape, size_t item, size_t from, size_t to, size_t at);
+  struct Group {  // the axes of an input that broadcast
+    std::string name;
+    std::vector<const DimSpec*> dims;
+    std::vector<Ex> actual;
+    size_t first;
+  };
   void bind_broadcasts();
+  Group broadcast_group(const Param& param, size_t item, const std::vector<Ex>& shape);
+  void widen_pack(const Group& g);
+  void check_broadcast(const Group& g);
   void bind_extent(const std::string& dim, size_t index, Ex extent, const std::string& origin);
   Ex unify(Ex a, Ex b, const std::string& what, const std::string& origin_a, const std::string& origin_b);
   // Two extents that broadcast, symmetrically; what both together are.
@@ -238,6 +254,12 @@ class Expander {
   Val call_fn(const FnDef& fn, std::vector<Val> args, Pos pos);
   std::optional<Val> call_builtin(const Node* n);   // builtins.cpp
   std::optional<Val> call_scalar_function(const std::string& name, const std::vector<Val>& args, Pos pos);
+  std::optional<Val> call_of_one(const std::string& name, const std::vector<Val>& args, Pos pos);
+  std::optional<Val> call_of_two(const std::string& name, const std::vector<Val>& args, Pos pos);
+  std::optional<Val> call_of_three(const std::string& name, const std::vector<Val>& args, Pos pos);
+  Val real_argument(const std::string& name, const Val& v, Pos pos);
+  Ex quotient_up(Ex a, Ex b, Pos pos);
+  Ex power(Ex x, Ex exponent);
   Val flat(const std::vector<Val>& index, const std::vector<Val>& extents, Pos pos);
   Val unflat(const Val& place, const std::vector<Val>& extents, Pos pos);
   Val exact_quotient(const Val& a, const Val& b);

@@ -62,94 +62,106 @@ Val Expander::call_fn(const FnDef& fn, std::vector<Val> args, Pos pos) {
 }
 
 std::optional<Val> Expander::call_scalar_function(const std::string& name, const std::vector<Val>& args, Pos pos) {
-  auto real_of = [&](Val v) {  // functions of real numbers take soft integers too
-    if (v.special != Val::Special::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
-    if (v.soft && is_int(v.e->type.dtype)) v = scalar(ctx_.cast(DType::F64, v.e), true);
-    return v;
-  };
-  if (args.size() == 1) {
-    if (auto it = unary_functions().find(name); it != unary_functions().end()) {
-      const ir::Op op = it->second;
-      return lift(args, pos, [&](const std::vector<Val>& v) {
-        if (v[0].special != Val::Special::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
-        const DType t = v[0].e->type.dtype;
-        if (is_int(t) && keeps_integers(op)) return v[0];
-        if (op == ir::Op::Abs) return scalar(ctx_.unary(op, v[0].e), v[0].soft);
-        if (op == ir::Op::BitNot) {
-          if (!is_int(t)) fail_here(pos, "bnot wants an integer");
-          return scalar(ctx_.unary(op, v[0].e), v[0].soft);
-        }
-        Val x = real_of(v[0]);
-        if (!is_float(x.e->type.dtype)) fail_here(pos, name + " wants a real number, not " + std::string(name_of(x.e->type.dtype)));
-        return scalar(ctx_.unary(op, x.e), x.soft);
-      });
-    }
-    if (name == "int") {
-      return lift(args, pos, [&](const std::vector<Val>& v) {
-        if (v[0].special != Val::Special::None) fail_here(pos, "int wants a number");
-        return scalar(ctx_.cast(DType::I64, v[0].e), v[0].soft);
-      });
-    }
-    if (name == "real") {
-      return lift(args, pos, [&](const std::vector<Val>& v) {
-        if (v[0].special != Val::Special::None) fail_here(pos, "real wants a number");
-        return scalar(ctx_.cast(DType::F64, v[0].e), v[0].soft);
-      });
-    }
-    if (name == "sq") return binary("*", args[0], args[0], pos);
-    if (name == "rsqrt") {
-      return lift(args, pos, [&](const std::vector<Val>& v) {
-        Val x = real_of(v[0]);
-        if (!is_float(x.e->type.dtype)) fail_here(pos, "rsqrt wants a real number");
-        return scalar(ctx_.binary(ir::Op::Div, ctx_.number(1, x.e->type.dtype), ctx_.unary(ir::Op::Sqrt, x.e)), x.soft);
-      });
-    }
-  }
   if ((name == "min" || name == "max") && args.size() > 2) {
     Val r = args[0];
     for (size_t k = 1; k < args.size(); ++k) r = *call_scalar_function(name, {r, args[k]}, pos);
     return r;
   }
-  if (args.size() == 2) {
-    if (auto it = binary_functions().find(name); it != binary_functions().end()) {
-      const ir::Op op = it->second;
-      return lift(args, pos, [&](const std::vector<Val>& v) {
-        Val x = v[0], y = v[1];
-        const DType t = meet(x, y, pos);
-        if (t == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
-        const bool bits = op == ir::Op::BitAnd || op == ir::Op::BitOr || op == ir::Op::BitXor || op == ir::Op::Shl || op == ir::Op::Shr;
-        if (t == DType::Bool || (bits && !is_int(t))) fail_here(pos, name + " wants " + (bits ? "integers" : "numbers"));
-        return scalar(ctx_.binary(op, x.e, y.e), x.soft);
-      });
-    }
-    if (name == "cdiv") {
-      return lift(args, pos, [&](const std::vector<Val>& v) {
-        Ex a = as_index(v[0], pos), b = as_index(v[1], pos);
-        if (b->is_int(0)) fail_call(pos, "division by zero");
-        if (b->is_const() && b->i < 0)  // rounds up: divide the opposites
-          return scalar(ctx_.ceildiv(ctx_.unary(ir::Op::Neg, a), ctx_.integer(-b->i)), v[0].soft && v[1].soft);
-        if (!b->is_const() && ir::interval_of(b).lo < 1)  // of either sign
-          return scalar(ctx_.unary(ir::Op::Neg, ctx_.floordiv(ctx_.unary(ir::Op::Neg, a), b)), v[0].soft && v[1].soft);
-        return scalar(ctx_.ceildiv(a, b), v[0].soft && v[1].soft);
-      });
-    }
-    if (name == "pow") {
-      return lift(args, pos, [&](const std::vector<Val>& v) {
-        Val x = v[0], y = v[1];
-        const DType t = meet(x, y, pos);
-        if (t == DType::None || t == DType::Bool) fail_here(pos, "pow wants numbers");
-        if (is_float(t) && y.e->is_const()) {  // the cases that need no logarithm
-          if (y.e->f == 1) return x;
-          if (y.e->f == 2) return scalar(ctx_.mul(x.e, x.e), x.soft);
-          if (y.e->f == 3) return scalar(ctx_.mul(ctx_.mul(x.e, x.e), x.e), x.soft);
-          if (y.e->f == 0.5) return scalar(ctx_.unary(ir::Op::Sqrt, x.e), x.soft);
-          if (y.e->f == -1) return scalar(ctx_.binary(ir::Op::Div, ctx_.number(1, t), x.e), x.soft);
-        }
-        return scalar(ctx_.binary(ir::Op::Pow, x.e, y.e), x.soft);
-      });
-    }
+  switch (args.size()) {
+    case 1: return call_of_one(name, args, pos);
+    case 2: return call_of_two(name, args, pos);
+    case 3: return call_of_three(name, args, pos);
+    default: return {};
   }
-  if (args.size() == 3 && name == "clamp") {
+}
+
+// The argument of a function of real numbers, which takes soft integers too.
+Val Expander::real_argument(const std::string& name, const Val& v, Pos pos) {
+  if (v.special != Val::Special::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
+  const Val x = v.soft && is_int(v.e->type.dtype) ? scalar(ctx_.cast(DType::F64, v.e), true) : v;
+  if (!is_float(x.e->type.dtype)) fail_here(pos, name + " wants a real number, not " + std::string(name_of(x.e->type.dtype)));
+  return x;
+}
+
+std::optional<Val> Expander::call_of_one(const std::string& name, const std::vector<Val>& args, Pos pos) {
+  if (auto it = unary_functions().find(name); it != unary_functions().end()) {
+    const ir::Op op = it->second;
+    return lift(args, pos, [&](const std::vector<Val>& v) {
+      if (v[0].special != Val::Special::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
+      const DType t = v[0].e->type.dtype;
+      if (is_int(t) && keeps_integers(op)) return v[0];
+      if (op == ir::Op::BitNot && !is_int(t)) fail_here(pos, "bnot wants an integer");
+      const Val x = op == ir::Op::Abs || op == ir::Op::BitNot ? v[0] : real_argument(name, v[0], pos);
+      return scalar(ctx_.unary(op, x.e), x.soft);
+    });
+  }
+  if (name == "int" || name == "real") {
+    return lift(args, pos, [&](const std::vector<Val>& v) {
+      if (v[0].special != Val::Special::None) fail_here(pos, name + " wants a number");
+      return scalar(ctx_.cast(name == "int" ? DType::I64 : DType::F64, v[0].e), v[0].soft);
+    });
+  }
+  if (name == "sq") return binary("*", args[0], args[0], pos);
+  if (name == "rsqrt") {
+    return lift(args, pos, [&](const std::vector<Val>& v) {
+      const Val x = real_argument(name, v[0], pos);
+      return scalar(ctx_.binary(ir::Op::Div, ctx_.number(1, x.e->type.dtype), ctx_.unary(ir::Op::Sqrt, x.e)), x.soft);
+    });
+  }
+  return {};
+}
+
+std::optional<Val> Expander::call_of_two(const std::string& name, const std::vector<Val>& args, Pos pos) {
+  if (auto it = binary_functions().find(name); it != binary_functions().end()) {
+    const ir::Op op = it->second;
+    return lift(args, pos, [&](const std::vector<Val>& v) {
+      Val x = v[0], y = v[1];
+      const DType t = meet(x, y, pos);
+      if (t == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
+      const bool bits = op == ir::Op::BitAnd || op == ir::Op::BitOr || op == ir::Op::BitXor || op == ir::Op::Shl || op == ir::Op::Shr;
+      if (t == DType::Bool || (bits && !is_int(t))) fail_here(pos, name + " wants " + (bits ? "integers" : "numbers"));
+      return scalar(ctx_.binary(op, x.e, y.e), x.soft);
+    });
+  }
+  if (name == "cdiv") {
+    return lift(args, pos, [&](const std::vector<Val>& v) {
+      return scalar(quotient_up(as_index(v[0], pos), as_index(v[1], pos), pos), v[0].soft && v[1].soft);
+    });
+  }
+  if (name == "pow") {
+    return lift(args, pos, [&](const std::vector<Val>& v) {
+      Val x = v[0], y = v[1];
+      const DType t = meet(x, y, pos);
+      if (t == DType::None || t == DType::Bool) fail_here(pos, "pow wants numbers");
+      return scalar(power(x.e, y.e), x.soft);
+    });
+  }
+  return {};
+}
+
+// a / b, rounded up, b of either sign.
+Ex Expander::quotient_up(Ex a, Ex b, Pos pos) {
+  if (b->is_int(0)) fail_call(pos, "division by zero");
+  if (b->is_const() && b->i < 0) return ctx_.ceildiv(ctx_.unary(ir::Op::Neg, a), ctx_.integer(-b->i));  // divide the opposites
+  if (!b->is_const() && ir::interval_of(b).lo < 1) return ctx_.unary(ir::Op::Neg, ctx_.floordiv(ctx_.unary(ir::Op::Neg, a), b));
+  return ctx_.ceildiv(a, b);
+}
+
+// Without a logarithm where the exponent needs none.
+Ex Expander::power(Ex x, Ex exponent) {
+  const DType t = x->type.dtype;
+  if (is_float(t) && exponent->is_const()) {
+    if (exponent->f == 1) return x;
+    if (exponent->f == 2) return ctx_.mul(x, x);
+    if (exponent->f == 3) return ctx_.mul(ctx_.mul(x, x), x);
+    if (exponent->f == 0.5) return ctx_.unary(ir::Op::Sqrt, x);
+    if (exponent->f == -1) return ctx_.binary(ir::Op::Div, ctx_.number(1, t), x);
+  }
+  return ctx_.binary(ir::Op::Pow, x, exponent);
+}
+
+std::optional<Val> Expander::call_of_three(const std::string& name, const std::vector<Val>& args, Pos pos) {
+  if (name == "clamp") {
     return lift(args, pos, [&](const std::vector<Val>& v) {
       std::vector<Val> m = v;
       if (meet_all(m, pos) == DType::None) fail_here(pos, "clamp wants a number");
@@ -161,11 +173,10 @@ std::optional<Val> Expander::call_scalar_function(const std::string& name, const
       return r;
     });
   }
-  if (args.size() == 3 && name == "fma") {
+  if (name == "fma") {
     return lift(args, pos, [&](const std::vector<Val>& v) {
       std::vector<Val> m = v;
-      const DType t = meet_all(m, pos);
-      if (!is_float(t)) fail_here(pos, "fma wants real numbers");
+      if (!is_float(meet_all(m, pos))) fail_here(pos, "fma wants real numbers");
       return scalar(ctx_.fma(m[0].e, m[1].e, m[2].e), m[0].soft);
     });
   }

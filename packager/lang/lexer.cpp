@@ -15,6 +15,45 @@ constexpr std::string_view kPunct[] = {"...", "..", "=>", "->", "<-", "//", "=="
                                        "/",   "%",  "<",  "=",  ">",  "?",  ":",  ";",  ",",  ".",  "(", ")", "{",
                                        "}",   "[",  "]",  "|",  "~",  "@"};
 
+// Where the digits of a real number end that begins at `at`; `at` itself behind an integer's.
+size_t end_of_real(const std::string& text, size_t at) {
+  auto digits = [&](size_t k) {
+    while (k < text.size() && is_digit(text[k])) ++k;
+    return k;
+  };
+  size_t end = at;
+  if (end + 1 < text.size() && text[end] == '.' && is_digit(text[end + 1])) end = digits(end + 1);
+  if (end >= text.size() || text[end] != 'e') return end;
+  size_t exponent = end + 1;
+  if (exponent < text.size() && (text[exponent] == '-' || text[exponent] == '+')) ++exponent;
+  return exponent < text.size() && is_digit(text[exponent]) ? digits(exponent) : end;
+}
+
+// Reads the number at token.offset: 12, 0x1f, 1.5e-3. Answers where it ends.
+size_t number(const std::string& file, const std::string& text, Token& token) {
+  const size_t at = token.offset;
+  const bool hex = text[at] == '0' && at + 1 < text.size() && (text[at + 1] == 'x' || text[at + 1] == 'X');
+  size_t end = hex ? at + 2 : at;
+  while (end < text.size() && (is_digit(text[end]) || (hex && text[end] >= 'a' && text[end] <= 'f'))) ++end;
+  if (!hex) {
+    const size_t real = end_of_real(text, end);
+    token.is_real = real != end;
+    end = real;
+  }
+  token.kind = TokenKind::Number;
+  token.text = text.substr(at, end - at);
+  const char* first = text.data() + at;
+  const char* last = text.data() + end;
+  uint64_t bits = 0;
+  const std::from_chars_result read = token.is_real ? std::from_chars(first, last, token.real)
+                                      : hex         ? std::from_chars(first + 2, last, bits, 16)
+                                                    : std::from_chars(first, last, token.integer);
+  if (hex) token.integer = static_cast<int64_t>(bits);
+  if (read.ec != std::errc() || read.ptr != last || (end < text.size() && is_name_start(text[end])))
+    fail_at(file, token.pos, "'" + token.text + "' is not a number that this language can hold");
+  return end;
+}
+
 }  // namespace
 
 std::vector<Token> tokenize(const std::string& file, const std::string& text) {
@@ -47,49 +86,7 @@ std::vector<Token> tokenize(const std::string& file, const std::string& text) {
       token.text = text.substr(at, end - at);
       at = end;
     } else if (is_digit(c)) {
-      size_t end = at;
-      const bool hex = c == '0' && at + 1 < text.size() && (text[at + 1] == 'x' || text[at + 1] == 'X');
-      if (hex) {
-        end += 2;
-        while (end < text.size() && (is_digit(text[end]) || (text[end] >= 'a' && text[end] <= 'f'))) ++end;
-      } else {
-        while (end < text.size() && is_digit(text[end])) ++end;
-        if (end + 1 < text.size() && text[end] == '.' && is_digit(text[end + 1])) {
-          token.is_real = true;
-          ++end;
-          while (end < text.size() && is_digit(text[end])) ++end;
-        }
-        size_t exponent = end;
-        if (exponent < text.size() && text[exponent] == 'e') {
-          ++exponent;
-          if (exponent < text.size() && (text[exponent] == '-' || text[exponent] == '+')) ++exponent;
-          if (exponent < text.size() && is_digit(text[exponent])) {
-            token.is_real = true;
-            while (exponent < text.size() && is_digit(text[exponent])) ++exponent;
-            end = exponent;
-          }
-        }
-      }
-      token.kind = TokenKind::Number;
-      token.text = text.substr(at, end - at);
-      const char* first = text.data() + at;
-      const char* last = text.data() + end;
-      bool good;
-      if (token.is_real) {
-        auto r = std::from_chars(first, last, token.real);
-        good = r.ec == std::errc() && r.ptr == last;
-      } else if (hex) {
-        uint64_t bits = 0;
-        auto r = std::from_chars(first + 2, last, bits, 16);
-        token.integer = static_cast<int64_t>(bits);
-        good = r.ec == std::errc() && r.ptr == last && end > at + 2;
-      } else {
-        auto r = std::from_chars(first, last, token.integer);
-        good = r.ec == std::errc() && r.ptr == last;
-      }
-      if (!good || (end < text.size() && is_name_start(text[end])))
-        fail_at(file, token.pos, "'" + token.text + "' is not a number that this language can hold");
-      at = end;
+      at = number(file, text, token);
     } else if (c == '"') {
       size_t end = at + 1;
       while (end < text.size() && text[end] != '"' && text[end] != '\n') ++end;

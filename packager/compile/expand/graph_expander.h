@@ -108,6 +108,7 @@ class GraphExpander {
   // --- structural operators: inputs are there (nullopt: absent), results go to values_
   using Inputs = std::vector<std::optional<Item>>;
   Status structural(const model::Node& node);
+  struct BranchBuild;  // one If (branch_build.cpp)
   Status add_if(const model::Node& node, const Inputs& in);
   Status add_loop(const model::Node& node, const Inputs& in);
   Item as_declared(const model::Port& port, Item scalar);
