@@ -76,6 +76,45 @@ void shorten(std::vector<nest::Tensor>& outputs) {
   }
 }
 
+// What the order of a sum of a few thousand products changes.
+constexpr double kJitter = 0x1p-19;
+// Beyond it a vector would tell nothing.
+constexpr double kMaxTolerance = 0.1;
+
+// Whether sums of floats and roundings to integers meet in a function, which makes its answers jump.
+bool rounds_sums(const nest::Function& function) {
+  bool sums = false, rounds = false;
+  for (const nest::Statement& s : function.body) {
+    if (!s.nest) continue;
+    for (const nest::Write& w : s.nest->writes)
+      ir::walk(w.value, [&](const ir::Expr* e) {
+        sums = sums || (e->op == ir::Op::Fold && is_float(e->type.dtype));
+        const bool converts = e->op == ir::Op::SatCast || e->op == ir::Op::Cast;
+        rounds = rounds || e->op == ir::Op::Rint || (converts && is_int(e->type.dtype) && is_float(e->args[0]->type.dtype));
+      });
+  }
+  return sums && rounds;
+}
+
+// The largest difference, relative to the largest value of its output; 0 where shapes differ.
+double spread_of(const std::vector<nest::Tensor>& answers, const std::vector<nest::Tensor>& shaken) {
+  double spread = 0;
+  for (size_t k = 0; k < answers.size() && k < shaken.size(); ++k) {
+    const nest::Tensor &a = answers[k], &b = shaken[k];
+    if (!is_recorded(a) || a.shape != b.shape || a.dtype != b.dtype) continue;
+    double largest = 0, apart = 0;
+    for (uint64_t i = 0; i < static_cast<uint64_t>(a.elements()); ++i) {
+      const ir::Scalar x = ir::load_element(a.dtype, a.bytes.data(), i), y = ir::load_element(b.dtype, b.bytes.data(), i);
+      const double u = is_float(a.dtype) ? x.f : static_cast<double>(x.i), v = is_float(a.dtype) ? y.f : static_cast<double>(y.i);
+      if (!std::isfinite(u) || !std::isfinite(v)) continue;
+      largest = std::max(largest, std::fabs(u));
+      apart = std::max(apart, std::fabs(u - v));
+    }
+    if (largest > 0) spread = std::max(spread, apart / largest);
+  }
+  return spread;
+}
+
 struct Picture {
   const char* name;
   int64_t height, width;
@@ -90,7 +129,8 @@ bool is_exact(Range range) { return range.lo > -0x1p52 && range.hi < 0x1p52; }
 
 class GoldenMaker {
  public:
-  GoldenMaker(const nest::Function& oracle, const GoldenOptions& options) : oracle_(oracle), options_(options), finder_(oracle) {}
+  GoldenMaker(const nest::Function& oracle, const GoldenOptions& options)
+      : oracle_(oracle), options_(options), finder_(oracle), rounds_sums_(rounds_sums(oracle)) {}
 
   Result<GoldenSet> given() {
     GoldenSet set;
@@ -327,9 +367,10 @@ class GoldenMaker {
     return shape;
   }
 
-  Result<std::vector<nest::Tensor>> answer(const std::vector<nest::Tensor>& given, nest::Deadline deadline) const {
+  Result<std::vector<nest::Tensor>> answer(const std::vector<nest::Tensor>& given, nest::Deadline deadline, double jitter = 0) const {
     nest::InterpretOptions how;
     how.deadline = deadline;
+    how.jitter = jitter;
     if (options_.progress)
       how.after_statement = [&](size_t statement, const std::vector<nest::Tensor>&) { options_.progress(statement + 1, oracle_.body.size()); };
     return nest::interpret(oracle_, given, how);
@@ -338,12 +379,17 @@ class GoldenMaker {
   GoldenVector finished(GoldenVector golden, const Sizes& sizes) const {
     for (const ir::Sym* sym : finder_.extents()) golden.extents[sym->name] = sizes.at(sym);
     golden.operations = estimate(oracle_, sizes).operations;
+    if (rounds_sums_) {
+      const auto shaken = answer(golden.inputs, options_.deadline, kJitter);
+      if (shaken.ok()) golden.spread = spread_of(golden.outputs, *shaken);
+    }
     return golden;
   }
 
   const nest::Function& oracle_;
   const GoldenOptions& options_;
   SizeFinder finder_;
+  bool rounds_sums_;
   std::optional<GoldenVector> chosen_;
   Sizes chosen_sizes_;
   double estimate_of_chosen_ = 0;
@@ -387,7 +433,7 @@ void add_golden(container::ContainerBuilder& builder, const GoldenVector& golden
       if (auto dim = described.outputs[port].dims[axis].dim) extents.emplace(described.dims[*dim].name, golden.outputs[port].shape[axis]);
   for (const format::Dim& dim : described.dims) entry.bindings.push_back(extents[dim.name]);
   for (uint32_t port = 0; port < golden.outputs.size(); ++port)
-    if (is_recorded(golden.outputs[port])) entry.tolerance.push_back({port, format::Metric::Rel, tolerance});
+    if (is_recorded(golden.outputs[port])) entry.tolerance.push_back({port, format::Metric::Rel, std::max(tolerance, std::min(4 * golden.spread, kMaxTolerance))});
   builder.add_golden(std::move(entry));
 }
 

@@ -1,6 +1,7 @@
 #include "packager/nest/interpret.h"
 
 #include <algorithm>
+#include <bit>
 #include <thread>
 
 #include "packager/nest/block.h"
@@ -10,6 +11,12 @@
 
 namespace mlc::nest {
 namespace {
+
+bool sums_floats(const ir::Expr* value) {
+  bool found = false;
+  ir::walk(value, [&](const ir::Expr* e) { found = found || (e->op == ir::Op::Fold && e->fold->combiner->join == ir::Join::Sum && is_float(e->type.dtype)); });
+  return found;
+}
 
 using ir::Scalar;
 
@@ -226,7 +233,21 @@ class Interpreter {
     if (!program.ok()) return std::move(program).status();
     unsigned threads = options_.threads ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
     run_block(*program, arrays_, f_, threads, options_.deadline, at_.fault);
+    if (options_.jitter != 0)
+      for (const Write& w : s.nest->writes)
+        if (sums_floats(w.value)) shake(arrays_[w.array]);
     return failed(s.source);
+  }
+
+  void shake(Tensor& t) const {
+    if (!is_float(t.dtype)) return;
+    const uint64_t count = static_cast<uint64_t>(t.elements());
+    for (uint64_t k = 0; k < count; ++k) {
+      Scalar v = ir::load_element(t.dtype, t.bytes.data(), k);
+      v.f *= std::popcount(k) % 2 == 0 ? 1 + options_.jitter : 1 - options_.jitter;  // neighbours along any axis differ
+      v.f = ir::round_to(t.dtype, v.f);
+      ir::store_element(t.dtype, t.bytes.data(), k, v);
+    }
   }
 
   void points(const Nest& nest) {
@@ -343,6 +364,7 @@ class Interpreter {
     o.max_iterations = options_.max_iterations;
     o.deadline = options_.deadline;
     o.host = options_.host;
+    o.jitter = options_.jitter;
     o.memory_limit = options_.memory_limit - std::min(used_, options_.memory_limit);
     return o;
   }

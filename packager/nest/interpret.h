@@ -29,6 +29,9 @@ struct InterpretOptions {
   Deadline deadline = Deadline::max();
   std::unordered_map<const ir::Sym*, int64_t> symbols;  // those that no input shape tells
   HostService host;  // empty: there is no service
+  // Not 0: what statements with a sum of floats write is multiplied by 1 + jitter and 1 - jitter in turn. Tells how far
+  // answers move where sums are rounded in another order.
+  double jitter = 0;
   // Called after each statement with the arrays by number; empty bytes where not computed yet.
   std::function<void(size_t statement, const std::vector<Tensor>& arrays)> after_statement;
 };

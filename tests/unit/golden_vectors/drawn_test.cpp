@@ -158,3 +158,15 @@ TEST_CASE("given inputs are taken as they are, and everything that does not fit 
   REQUIRE(!apart.ok());
   CHECK(apart.status().text().find("N is 2 elsewhere") != std::string::npos);
 }
+
+TEST_CASE("where sums are rounded to integers the vector says how far the answer may move") {
+  const auto of = [](const std::string& between) {
+    Expanded x("graph \"g\" { input %x : f32[64, 64]\n%c = ai.onnx.Constant() { value_float = 1000.0 }\n%s = ai.onnx.MatMul(%x, %x)\n%m = ai.onnx.Mul(%s, %c)\n" +
+               between + "%y = ai.onnx.MatMul(%r, %x)\noutput %y : f32[*] }");
+    return only_one(x);
+  };
+  CHECK(of("%r = ai.onnx.Relu(%m)\n").spread == 0);
+  const auto rounded = of("%r = ai.onnx.Round(%m)\n");
+  CHECK(rounded.spread > 1e-7);
+  CHECK(rounded.spread < 1e-2);
+}

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""Whole models against ONNX Runtime and OpenVINO on this machine, interleaved.
+
+    compare.py --bin build/release/bin --out DIR [--threads 1 2] [--rounds 5] [--seconds 1] [--only WORDS] [--work DIR]
+
+Every runtime is a process of its own, pinned to as many CPUs as it has threads. All get the same inputs; outputs are compared
+before anything is timed. In every round each runs for the same time, one after the other, in turns. Writes DIR/results.json,
+DIR/README.md (tables) and DIR/page.html (plots). Needs onnx, onnxruntime, openvino and numpy (PyPI), and what the wheel of
+bindings/python needs.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import onnx
+
+import cases
+import report
+
+HERE = pathlib.Path(__file__).resolve().parent
+PEERS = ("mlrt", "onnxruntime", "openvino")
+
+
+def package(bin_folder, work):
+    """The Python package of this build, unpacked."""
+    folder = work / "package"
+    if not folder.is_dir():
+        done = subprocess.run([cases.ROOT / "bindings/python/build_wheel.sh", "--libraries", bin_folder.parent / "lib", "--out", work],
+                              env=os.environ | {"PYTHON": sys.executable}, stdout=subprocess.PIPE, text=True, check=True)
+        with zipfile.ZipFile(done.stdout.strip()) as wheel:
+            wheel.extractall(folder)
+    return folder
+
+
+def drawn_inputs(path, dims):
+    """Arrays for all inputs: normal numbers, token ids, and masks that hide nothing."""
+    random, arrays = np.random.default_rng(5), {}
+    graph = onnx.load(str(path), load_external_data=False).graph
+    constants = {w.name for w in graph.initializer}
+    for port in graph.input:
+        if port.name in constants:
+            continue
+        tensor = port.type.tensor_type
+        shape = [d.dim_value if d.HasField("dim_value") else dims.get(d.dim_param, 1) for d in tensor.shape.dim]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        if np.issubdtype(dtype, np.floating):
+            arrays[port.name] = random.standard_normal(shape).astype(dtype)
+        elif "mask" in port.name or dtype == np.bool_:
+            arrays[port.name] = np.ones(shape, dtype)
+        else:
+            arrays[port.name] = random.integers(0, 200, shape).astype(dtype)
+    return arrays
+
+
+class Peer:
+    """A runtime with a model open in it."""
+
+    def __init__(self, kind, model, inputs, threads, packages):
+        cpus = sorted(os.sched_getaffinity(0))[:threads]
+        self.process = subprocess.Popen([sys.executable, HERE / "peer.py", kind, model, inputs, str(threads)], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        env=os.environ | {"PYTHONPATH": str(packages)}, preexec_fn=lambda: os.sched_setaffinity(0, cpus))
+        self.rounds = []
+        self.facts = self.reply()
+
+    def reply(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError((self.process.stderr.read().strip().splitlines() or ["no answer"])[-1][:300])
+        return json.loads(line)
+
+    def ask(self, **command):
+        self.process.stdin.write(json.dumps(command) + "\n")
+        self.process.stdin.flush()
+        return self.reply()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def difference(ours, theirs):
+    """The largest, relative to the largest value of its output; None where outputs cannot be compared."""
+    worst = 0.0
+    for name in ours:
+        if name not in theirs or ours[name].shape != theirs[name].shape:
+            return None
+        a, b = (np.asarray(x[name], np.float64) for x in (ours, theirs))
+        if a.size:
+            worst = max(worst, float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30)))
+    return worst
+
+
+def compare(case, threads, args, work, packages):
+    path = cases.model_file(case, work)
+    if path is None:
+        return None
+    container = work / f"{path.stem}.mlc"
+    if not container.is_file():
+        subprocess.run([args.bin / "mlpack", "build", path, "-o", container, "--target", "native", "--progress", "none"], check=True,
+                       stdout=subprocess.DEVNULL)
+    inputs = work / "inputs.npz"
+    np.savez(inputs, **drawn_inputs(path, dict(case.dims)))
+    row = {"case": case.name, "family": case.family, "threads": threads, "bytes": {"onnx": path.stat().st_size, "mlc": container.stat().st_size}}
+    peers = {}
+    for kind in PEERS:
+        try:
+            peers[kind] = Peer(kind, container if kind == "mlrt" else path, inputs, threads, packages)
+            answer = work / f"{kind}.npz"
+            peers[kind].facts |= peers[kind].ask(answer=str(answer))
+            with np.load(answer) as file:
+                peers[kind].answer = dict(file)
+        except RuntimeError as why:
+            row.setdefault("failures", {})[kind] = str(why)
+            peers.pop(kind, None)
+    row["difference"] = {k: difference(peers["mlrt"].answer, p.answer) for k, p in peers.items() if k != "mlrt" and "mlrt" in peers}
+    order = list(peers)
+    for turn in range(args.rounds):
+        for kind in order[turn % len(order):] + order[:turn % len(order)]:
+            peers[kind].rounds.append(peers[kind].ask(seconds=args.seconds))
+    for kind, peer in peers.items():
+        row[kind] = peer.facts | {"min_ms": min(r["min_ms"] for r in peer.rounds),
+                                  "median_ms": float(np.median([r["median_ms"] for r in peer.rounds]))}
+        peer.end()
+    return row
+
+
+def machine():
+    with open("/proc/cpuinfo") as file:
+        name = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), platform.machine())
+    return f"{name}, {len(os.sched_getaffinity(0))} CPUs, Linux {platform.release()}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/compare"))
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--only", nargs="+", default=[], help="cases whose names hold one of these words")
+    args = parser.parse_args()
+    work = args.work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    args.bin = args.bin.resolve()
+    packages = package(args.bin, work)
+    rows, missing = [], []
+    for case in cases.CASES:
+        if args.only and not any(word in case.name for word in args.only):
+            continue
+        for threads in args.threads:
+            row = compare(case, threads, args, work, packages)
+            if row is None:
+                missing.append(case.name)
+                break
+            rows.append(row)
+            print(report.line(row), flush=True)
+    options = f"--threads {' '.join(map(str, args.threads))} --rounds {args.rounds} --seconds {args.seconds:g}" + (f" --only {' '.join(args.only)}" if args.only else "")
+    results = {"machine": machine(), "command": f"bench/compare/compare.py {options}", "missing": missing, "rows": rows}
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    (args.out / "README.md").write_text(report.table(results))
+    (args.out / "page.html").write_text(report.page(results))
+
+
+if __name__ == "__main__":
+    main()
