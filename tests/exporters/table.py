@@ -33,6 +33,14 @@ def summary(records):
         yield (f"ONNX Runtime's time over ours: geometric mean {statistics.geometric_mean(ratios):.2f}, median {statistics.median(ratios):.2f}, "
                f"least {ratios[0]:.2f}; {sum(x < 1 for x in ratios)} of {len(ratios)} are slower than ONNX Runtime.")
         yield f"Build: median {statistics.median(seconds):.1f} s, longest {max(seconds):.1f} s."
+    yield from order(fine)
+
+
+def order(records):
+    moved = [f"{r['name']} ({r['compare']['moved']})" for r in records if (r.get("compare") or {}).get("moved")]
+    if moved:
+        yield ("Boxes whose scores differ by less than a ten-thousandth of the largest are compared in whichever order they come; "
+               f"rows that came in another one, in both cases together: {', '.join(moved)}.")
 
 
 def table(records, description):
