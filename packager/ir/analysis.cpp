@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "packager/ir/evaluate.h"
 #include "packager/ir/impl.h"
-#include "packager/ir/numeric.h"
 
 namespace mlc::ir {
 
@@ -106,42 +106,50 @@ std::optional<Scalar> checked_binary(Op op, DType t, Scalar a, Scalar b) {
 
 }  // namespace
 
-std::optional<int64_t> evaluate_extent(const Expr* root, const std::function<std::optional<int64_t>(const Sym*)>& value_of) {
-  std::unordered_map<const Expr*, std::optional<Scalar>> done;
-  std::optional<Scalar> result;
+ExtentEvaluator::ExtentEvaluator(const Expr* root) {
+  std::unordered_map<const Expr*, uint32_t> places;
   walk(root, [&](const Expr* e) {
-    std::optional<Scalar> v;
-    auto arg = [&](size_t i) -> const std::optional<Scalar>& { return done.at(e->args[i]); };
-    switch (e->op) {
-      case Op::Const: v = Scalar{e->i, e->f}; break;
-      case Op::Sym:
-        if (auto x = value_of(e->sym)) v = Scalar{*x, 0};
-        break;
-      case Op::Select:
-        if (arg(0)) v = arg(arg(0)->i ? 1 : 2);
-        break;
-      case Op::And: case Op::Or:
-        if (!arg(0)) break;
-        v = (arg(0)->i != 0) == (e->op == Op::Or) ? arg(0) : arg(1);
-        break;
-      case Op::Fma:
-        if (arg(0) && arg(1) && arg(2)) {
-          auto p = checked_binary(Op::Mul, e->type.dtype, *arg(0), *arg(1));
-          if (p) v = checked_binary(Op::Add, e->type.dtype, *p, *arg(2));
-        }
-        break;
-      case Op::Load: case Op::Fold: case Op::Field: case Op::Dim: case Op::Var: break;
-      default:
-        if (e->type.lanes != 1) break;
-        if (e->args.size() == 1 && arg(0)) v = apply_unary(e->op, e->args[0]->type.dtype, e->type.dtype, *arg(0));
-        if (e->args.size() == 2 && arg(0) && arg(1)) v = checked_binary(e->op, e->args[0]->type.dtype, *arg(0), *arg(1));
-        break;
-    }
-    if (e->args.size() == 1 && v && e->op == Op::Neg && e->type.dtype == DType::I64 && v->i == INT64_MIN) v.reset();
-    done.emplace(e, v);
-    if (e == root) result = v;
+    Step step{e, {}};
+    for (size_t k = 0; k < std::min(e->args.size(), std::size(step.args)); ++k) step.args[k] = places.at(e->args[k]);
+    places.emplace(e, static_cast<uint32_t>(steps_.size()));
+    steps_.push_back(step);
   });
+  values_.resize(steps_.size());
+}
+
+std::optional<Scalar> ExtentEvaluator::value_of_step(const Step& step, const SymValues& value_of) const {
+  const Expr* e = step.expr;
+  const auto arg = [&](size_t i) -> const std::optional<Scalar>& { return values_[step.args[i]]; };
+  switch (e->op) {
+    case Op::Const: return Scalar{e->i, e->f};
+    case Op::Sym:
+      if (const auto x = value_of(e->sym)) return Scalar{*x, 0};
+      return std::nullopt;
+    case Op::Select: return arg(0) ? arg(arg(0)->i ? 1 : 2) : std::nullopt;
+    case Op::And: case Op::Or:
+      if (!arg(0)) return std::nullopt;
+      return (arg(0)->i != 0) == (e->op == Op::Or) ? arg(0) : arg(1);
+    case Op::Fma: {
+      if (!arg(0) || !arg(1) || !arg(2)) return std::nullopt;
+      const auto product = checked_binary(Op::Mul, e->type.dtype, *arg(0), *arg(1));
+      return product ? checked_binary(Op::Add, e->type.dtype, *product, *arg(2)) : std::nullopt;
+    }
+    case Op::Load: case Op::Fold: case Op::Field: case Op::Dim: case Op::Var: return std::nullopt;
+    default: break;
+  }
+  if (e->type.lanes != 1 || !arg(0)) return std::nullopt;
+  if (e->args.size() == 2 && arg(1)) return checked_binary(e->op, e->args[0]->type.dtype, *arg(0), *arg(1));
+  if (e->args.size() != 1) return std::nullopt;
+  const Scalar v = apply_unary(e->op, e->args[0]->type.dtype, e->type.dtype, *arg(0));
+  return e->op == Op::Neg && e->type.dtype == DType::I64 && v.i == INT64_MIN ? std::nullopt : std::optional(v);
+}
+
+std::optional<int64_t> ExtentEvaluator::operator()(const SymValues& value_of) {
+  for (size_t k = 0; k < steps_.size(); ++k) values_[k] = value_of_step(steps_[k], value_of);
+  const std::optional<Scalar>& result = values_.back();
   return result ? std::optional(result->i) : std::nullopt;
 }
+
+std::optional<int64_t> evaluate_extent(const Expr* root, const SymValues& value_of) { return ExtentEvaluator(root)(value_of); }
 
 }  // namespace mlc::ir

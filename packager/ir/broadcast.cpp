@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "packager/ir/evaluate.h"
+
 namespace mlc::ir {
 namespace {
 
@@ -46,7 +48,8 @@ bool may_differ_by_one(const Expr* a, const Expr* b) {
   for (const Sym* s : symbols[1])
     if (std::find(all.begin(), all.end(), s) == all.end()) all.push_back(s);
   std::unordered_map<const Sym*, int64_t> values;
-  const auto value_of = [&](const Sym* s) { return std::optional(values.at(s)); };
+  const SymValues value_of = [&](const Sym* s) { return std::optional(values.at(s)); };
+  ExtentEvaluator of_a(a), of_b(b);
   const auto set = [&](const Sym* s, int64_t v) {
     v = std::clamp(v, std::max<int64_t>(s->lo, 0), s->hi);
     values[s] = s->multiple > 1 ? std::max(v / s->multiple * s->multiple, s->lo) : v;
@@ -61,18 +64,18 @@ bool may_differ_by_one(const Expr* a, const Expr* b) {
   };
   const auto differ_at = [&](size_t way, int64_t v) {
     set_all(way, v);
-    const auto x = evaluate_extent(a, value_of), y = evaluate_extent(b, value_of);
+    const auto x = of_a(value_of), y = of_b(value_of);
     return x && y && *x != *y && (*x == 1 || *y == 1);
   };
   for (size_t way = 0; way < ways; ++way) {
     for (int64_t v = 1; v < kLargestTried; v += v < 40 ? 1 : v / 4)
       if (differ_at(way, v)) return true;
-    for (const Expr* e : {a, b}) {  // behind windows and strides an extent is 1 for a few large values only
+    for (ExtentEvaluator* of : {&of_a, &of_b}) {  // behind windows and strides an extent is 1 for a few large values only
       int64_t below = 1, above = kLargestTried;
       while (above - below > 1) {
         const int64_t middle = below + (above - below) / 2;
         set_all(way, middle);
-        const auto x = evaluate_extent(e, value_of);
+        const auto x = (*of)(value_of);
         if (x && *x == 1 && differ_at(way, middle)) return true;
         (x && *x > 1 ? above : below) = middle;
       }

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "packager/ir/broadcast.h"
+#include "packager/ir/evaluate.h"
 
 using namespace mlc;
 using namespace mlc::ir;
@@ -121,4 +122,19 @@ TEST_CASE("reads of what broadcasts are in range by their form and by what is ch
   CHECK_FALSE(broadcast_in_range(x.ctx, x.ctx.mul(e, sa), x.a));
   const Expr* checked = x.ctx.binary(Op::Or, x.ctx.binary(Op::Eq, x.c, x.a), x.ctx.binary(Op::Eq, x.a, x.one));
   CHECK(broadcast_in_range(x.ctx, x.ctx.mul(e, sa), x.a, std::vector<const Expr*>{checked}));
+}
+
+TEST_CASE("an evaluator gives what the extent is for one set of values after another") {
+  Extents x;
+  const Expr* quotient = x.ctx.floordiv(x.ctx.mul(x.both(x.a, x.b), x.ctx.integer(6)), x.c);
+  ExtentEvaluator of(x.ctx.add(quotient, x.ctx.min(x.a, x.c)));
+  const auto value = [&](int64_t a, int64_t b, std::optional<int64_t> c) {
+    return of([&](const Sym* s) { return s->name == "a" ? std::optional(a) : s->name == "b" ? std::optional(b) : c; });
+  };
+  CHECK(value(1, 7, 4) == 11);
+  CHECK_FALSE(value(1, 7, 0));  // a division by zero
+  CHECK_FALSE(value(1, 7, std::nullopt));
+  CHECK(value(5, 1, 10) == 8);
+  CHECK_FALSE(value(INT64_MAX, 1, 1));
+  CHECK(value(1, 7, 4) == 11);
 }
