@@ -16,7 +16,10 @@ class Lifter {
  public:
   Lifter(ir::Context& ctx, loop::Kernel& kernel) : ctx_(ctx), kernel_(kernel) {}
 
-  std::vector<const Expr*> run() {
+  std::vector<const Expr*> run(std::span<const Expr* const> computed) {
+    for (const Expr* size : computed) compute_anyway(size);
+    for (const loop::Param& param : kernel_.params) compute_anyway(param.elements);
+    compute_anyway(kernel_.tiles);
     expression(kernel_.tiles);
     for (loop::Param& param : kernel_.params) expression(param.elements);
     block(kernel_.body);
@@ -45,7 +48,7 @@ class Lifter {
 
   // Null: not a number of the plan as a whole.
   const Expr* replaced(const Expr* e) {
-    if (e->is_const() || e->type != ir::Type{DType::I64, 1} || !ir::is_extent(e) || !never_fails(e)) return nullptr;
+    if (e->is_const() || e->type != ir::Type{DType::I64, 1} || !ir::is_extent(e) || !has_value(e)) return nullptr;
     auto [found, is_new] = symbol_of_.try_emplace(e, e);
     if (!is_new) return found->second;
     const ir::Interval range = ir::interval_of(e);
@@ -56,24 +59,40 @@ class Lifter {
     return found->second = ctx_.sym(sym);
   }
 
-  // The plan computes it whether the kernel needs it or not, so it must have a value.
-  bool never_fails(const Expr* root) {
-    bool sure = true;
-    ir::walk(root, [&](const Expr* e) {
+  // Sizes of buffers, and the number of tiles: the plan computes both arms of each choice in them.
+  void compute_anyway(const Expr* size) {
+    if (size) ir::walk(size, [this](const Expr* e) { has_value_[e] = true; });
+  }
+
+  // The plan computes a scalar whether the kernel needs it or not, so nothing in it may fail but what the plan computes anyway.
+  bool has_value(const Expr* root) {
+    std::vector<const Expr*> open{root};
+    while (!open.empty()) {
+      const Expr* e = open.back();
+      const size_t before = open.size();
+      if (!has_value_.contains(e))
+        for (const Expr* arg : e->args)
+          if (!has_value_.contains(arg)) open.push_back(arg);
+      if (open.size() != before) continue;
+      open.pop_back();
       const bool divides = e->op == Op::FloorDiv || e->op == Op::FloorMod || e->op == Op::TruncDiv || e->op == Op::TruncMod;
-      sure = sure && !is_float(e->type.dtype) && (!divides || ir::interval_of(e->args[1]).lo > 0);
-    });
-    return sure;
+      const bool may_fail = is_float(e->type.dtype) || (divides && ir::interval_of(e->args[1]).lo <= 0);
+      has_value_.try_emplace(e, !may_fail && std::all_of(e->args.begin(), e->args.end(), [this](const Expr* arg) { return has_value_.at(arg); }));
+    }
+    return has_value_.at(root);
   }
 
   ir::Context& ctx_;
   loop::Kernel& kernel_;
   std::unordered_map<const Expr*, const Expr*> symbol_of_;
+  std::unordered_map<const Expr*, bool> has_value_;
   std::vector<std::pair<const ir::Sym*, const Expr*>> used_;  // in order of the kernel
 };
 
 }  // namespace
 
-std::vector<const ir::Expr*> lift_extents(ir::Context& ctx, loop::Kernel& kernel) { return Lifter(ctx, kernel).run(); }
+std::vector<const Expr*> lift_extents(ir::Context& ctx, loop::Kernel& kernel, std::span<const Expr* const> computed) {
+  return Lifter(ctx, kernel).run(computed);
+}
 
 }  // namespace mlc::compile

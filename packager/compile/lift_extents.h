@@ -2,13 +2,16 @@
 // a scalar. Kernels that differ only in such numbers, as those of the pieces of a Concat, are then one.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "packager/loop/loop.h"
 
 namespace mlc::compile {
 
-// Puts a symbol for every such number in the kernel. The value of each scalar of the kernel, over the symbols from before.
-std::vector<const ir::Expr*> lift_extents(ir::Context& ctx, loop::Kernel& kernel);
+// Puts a symbol for every such number in the kernel. The value of each scalar of the kernel, over the symbols from before. What may
+// have no value (a quotient by zero) stays in the kernel, which may not come to it, unless it is part of what the plan computes in
+// any case: of `computed`, the sizes of the kernel's arrays.
+std::vector<const ir::Expr*> lift_extents(ir::Context& ctx, loop::Kernel& kernel, std::span<const ir::Expr* const> computed = {});
 
 }  // namespace mlc::compile

@@ -10,6 +10,7 @@
 #include "packager/compile/shared_kernels.h"
 #include "packager/lower/lower.h"
 #include "packager/nest/key.h"
+#include "packager/nest/layout.h"
 #include "packager/plan/plan_builder.h"
 #include "packager/plan/verify.h"
 
@@ -192,7 +193,13 @@ class VariantCompiler {
       plan::Launch& launch = launches.emplace_back();
       launch.params = kernel.params;
       launch.tiles = kernel.tiles;
-      launch.scalars = lift_extents(ctx_, kernel);
+      std::vector<const ir::Expr*> sizes;
+      for (const loop::Param& param : kernel.params) {
+        if (param.role != loop::Role::Array) continue;
+        const nest::Array& array = place.function->arrays[param.array];
+        sizes.push_back(nest::stored_elements(ctx_, array.layout, array.shape));
+      }
+      launch.scalars = lift_extents(ctx_, kernel, sizes);
       auto [found, is_new] = all.entry_of.emplace(kernel_key(kernel), all.kernels.size());
       launch.entry = found->second;
       if (is_new) {

@@ -52,3 +52,14 @@ TEST_CASE("what may have no value stays in the kernel") {
   k = copy_to(ctx, ctx.floordiv(a, c), a);
   CHECK(compile::lift_extents(ctx, k) == std::vector<const Expr*>{a, ctx.floordiv(a, c)});
 }
+
+TEST_CASE("what may have no value is lifted where the size of a buffer has it, so that the plan computes it anyway") {
+  Context ctx;
+  const Expr *a = ctx.sym(ctx.declare_sym("a")), *b = ctx.sym(ctx.declare_sym("b")), *c = ctx.sym(ctx.declare_sym("c"));
+  const Expr *part = ctx.floordiv(a, b), *other = ctx.floordiv(b, a);
+  const Expr* size = ctx.mul(ctx.select(ctx.binary(Op::Eq, c, ctx.integer(0)), ctx.integer(4), part), c);
+  loop::Kernel k = copy_to(ctx, ctx.add(part, c), a);
+  CHECK(compile::lift_extents(ctx, k, {{size}}) == std::vector<const Expr*>{a, ctx.add(part, c)});
+  k = copy_to(ctx, other, a);
+  CHECK(compile::lift_extents(ctx, k, {{size}}) == std::vector<const Expr*>{a, b});  // a quotient of its own stays
+}
