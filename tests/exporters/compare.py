@@ -3,7 +3,7 @@
 Allowed is 1e-3 of the largest value of an output; where arithmetic is coarse (half precision, quantised nets) as much as the type
 itself gives, or 1.5 times what ONNX Runtime differs from itself (with and without its optimiser, and for inputs changed by a
 millionth), whichever is more. A quantised classifier must also give the same top answer, unless ONNX Runtime does not agree with
-itself on it. A detector lists its boxes by falling scores: rows whose scores differ by less than a ten-thousandth of the largest
+itself on it. A detector lists its boxes by falling scores: rows whose scores differ by less than what is allowed, a thousandth of the largest,
 may stand in any order among themselves, as they do from one run of ONNX Runtime to another.
 """
 import os

@@ -1,7 +1,7 @@
 """The rows of a detector's answer, which are sorted by score: those of equal scores in the order of another answer."""
 import numpy as np
 
-SAME_SCORE = 1e-4  # of the largest
+SAME_SCORE = 1e-3  # of the largest: what a score may be wrong by (compare.py)
 
 
 def scores_of(answers):

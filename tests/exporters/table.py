@@ -39,7 +39,7 @@ def summary(records):
 def order(records):
     moved = [f"{r['name']} ({r['compare']['moved']})" for r in records if (r.get("compare") or {}).get("moved")]
     if moved:
-        yield ("Boxes whose scores differ by less than a ten-thousandth of the largest are compared in whichever order they come; "
+        yield ("Boxes whose scores differ by less than a thousandth of the largest are compared in whichever order they come; "
                f"rows that came in another one, in both cases together: {', '.join(moved)}.")
 
 
