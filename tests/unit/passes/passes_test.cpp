@@ -189,6 +189,21 @@ TEST_CASE_FIXTURE(Net, "weights of few columns lie with k innermost, and their i
   }
 }
 
+TEST_CASE_FIXTURE(Net, "three channels stay planes, for whoever writes them") {
+  for (int64_t channels : {3, 8}) {
+    Net net;
+    auto x = net.input("x", DType::F32, {net.k(1), net.k(channels), net.k(6), net.k(6)});
+    auto read_twice = net.relu("t", x);
+    auto y = net.conv("conv", read_twice, net.random_constant("w", {16, channels, 3, 3}, 1), 1);
+    net.fn.outputs = {read_twice, y};
+    auto t = net.map("u", {read_twice}, [&](auto e) { return net.ctx.unary(Op::Exp, e[0]); });
+    net.finish(net.relu("z", net.conv("other", t, net.random_constant("v", {16, channels, 3, 3}, 2), 1)));
+    REQUIRE_OK(net.optimise());
+    CAPTURE(channels);
+    CHECK(net.fn.arrays[t].layout.is_row_major() == (channels == 3));
+  }
+}
+
 TEST_CASE_FIXTURE(Net, "a convolution is stored as it is where its channels are taken apart into pieces of less than half a panel") {
   for (auto [channels, side, statements] : {std::tuple{3, 2, 1}, {5, 2, 2}, {5, 4, 2}, {5, 8, 1}}) {  // the first: pieces of few columns
     Net net;
