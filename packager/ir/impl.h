@@ -114,6 +114,7 @@ struct Context::Impl {
   const Expr* floor_modulo(const Expr* a, const Expr* b);
   const Expr* divide_constant(Poly p, int64_t c, bool modulo);
   const Expr* divide_symbolic(const Expr* a, const Expr* b, bool modulo);
+  const Expr* divide_by_part(const Poly& p, const Poly& n, bool modulo);
   const Expr* compare(Op op, const Expr* a, const Expr* b);
   const Expr* min_max(Op op, const Expr* a, const Expr* b);
   std::optional<Poly> difference(const Expr* a, const Expr* b, int64_t plus);  // a - b + plus

@@ -7,7 +7,8 @@
 //   (8*a + 4*b + c) // 8  = a + b // 2         if 0 <= c < 4    part that cannot reach the next multiple
 //   ((x + 1) // 2 + 1) // 2 = (x + 3) // 4                      nested divisions
 // and the remainder likewise; a quotient and a remainder of the same division meet again in a sum. By a symbolic divisor
-// known to be positive: long division by its leading monomial, then the remainder is proved to lie in 0..divisor-1.
+// known to be positive: long division by its leading monomial, then the remainder is proved to lie in 0..divisor-1; else
+//   (2*n*a + b) // (8*n)  = a // 4             if 0 <= b < 2*n
 #include <algorithm>
 
 #include "packager/ir/broadcast.h"
@@ -594,12 +595,42 @@ const Expr* Context::Impl::divide_symbolic(const Expr* a, const Expr* b, bool mo
     const Expr* rest = ctx.binary(op, from_poly(d->r), b);
     return modulo ? rest : ctx.add(from_poly(d->q), rest);
   }
+  if (const Expr* shorter = divide_by_part(p, n, modulo)) return shorter;
   if (!modulo && p.terms.size() == 1 && p.c == 0 && p.terms[0].k == 1 && p.terms[0].factors.size() == 1) {
     const Expr* inner = p.terms[0].factors[0];
     if (inner->op == Op::FloorDiv && node(inner->args[1])->interval.lo > 0 && exact(inner->args[0]))
       return ctx.floordiv(inner->args[0], ctx.mul(inner->args[1], b));
   }
   return make_binary(op, i64, from_poly(p), b);
+}
+
+// p = g*m*u + low with 0 <= low < g*m, where n = k*m is positive and g divides k: u is divided by the number k/g. Null: it is not so.
+const Expr* Context::Impl::divide_by_part(const Poly& p, const Poly& n, bool modulo) {
+  if (n.terms.size() != 1 || n.c != 0) return nullptr;
+  const Monomial& m = n.terms[0].factors;
+  const int64_t k = n.terms[0].k;
+  int64_t g = k;
+  Poly u{{}, 0}, low{{}, p.c};
+  for (const Term& t : p.terms) {
+    const auto rest = divide(t.factors, m);
+    if (!rest) {
+      low.terms.push_back(t);
+      continue;
+    }
+    g = gcd(g, t.k);
+    if (rest->empty()) u.c = t.k;
+    else u.terms.push_back({*rest, t.k});
+  }
+  if (g == k || (u.terms.empty() && u.c == 0)) return nullptr;
+  const Poly part{{{m, g}}, -1};  // the largest that low may be
+  const auto room = poly_add(part, low, -1);
+  if (!room || !is_non_negative(low) || !is_non_negative(*room)) return nullptr;
+  for (Term& t : u.terms) t.k /= g;
+  u.c /= g;
+  std::sort(u.terms.begin(), u.terms.end(), [](const Term& x, const Term& y) { return ir::compare(x.factors, y.factors) < 0; });
+  const Expr* inner = ctx.binary(modulo ? Op::FloorMod : Op::FloorDiv, from_poly(u), ctx.integer(k / g));
+  if (!modulo) return inner;
+  return ctx.add(ctx.mul(inner, from_poly(Poly{{{m, g}}, 0})), from_poly(low));
 }
 
 const Expr* Context::Impl::compare(Op op, const Expr* a, const Expr* b) {

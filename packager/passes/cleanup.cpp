@@ -1,8 +1,9 @@
-// Dead statements, equal statements, and arrays that only rename another one.
+// Dead statements, equal statements, arrays that only rename another one, and divisions that are none where there is a point.
 #include <algorithm>
 
 #include "packager/nest/key.h"
 #include "packager/passes/all.h"
+#include "packager/passes/split.h"
 #include "packager/passes/util.h"
 
 namespace mlc::passes {
@@ -182,6 +183,11 @@ Status cleanup(ir::Context& ctx, nest::Function& f) {
     changed |= merge_equal(ctx, f);
     remove_dead(f);
     if (!changed) break;
+  }
+  for (nest::Statement& s : f.body) {
+    if (!s.nest || !divides_by_extents(s)) continue;
+    const Positive positive(ctx, *s.nest);
+    map_roots(s, [&](const Expr* e) { return positive.back(positive.there(e)); });
   }
   return ok();
 }

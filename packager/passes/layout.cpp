@@ -271,7 +271,8 @@ class Assigner {
     if (!few_columns(r)) vote(w.array, written_axis(w, r.n_dims), work);
     if (estimate(r.n_dims) >= kLine) cross_all_at(w);
     if (!r.k_dim) return true;
-    vote(a->array, axis_of(ctx_, a, r.k_dim), work);
+    // Three channels innermost would leave whoever writes them vectors of two; broadcasts read them as well from planes.
+    if (few_columns(r) || estimate(r.k_dim->extent) > nest::kFewColumns) vote(a->array, axis_of(ctx_, a, r.k_dim), work);
     crossed_[a->array] = crossed_[a->array] || estimate(r.k_dim->extent) >= kLine;
     return true;
   }

@@ -4,6 +4,7 @@
 //   cleanup         dead statements, equal statements, copies and renamings (Reshape, Transpose, Slice, ...) read through
 //   scale-weights   a constant scale and shift per output channel after a contraction goes into its weights and bias
 //   fuse            maps go into their readers, elementwise chains into the contraction or fold they follow
+//   split-dims      a dim that is divided by extents that the run decides becomes several dims, which divide nothing
 //   layout          activations channels-last where convolutions want it, weights as panels
 //
 // Each is one file and leaves a function that nest/verify.h accepts. `check` interprets the function before and after

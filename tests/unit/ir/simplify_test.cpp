@@ -86,6 +86,15 @@ TEST_CASE_FIXTURE(Fixture, "symbolic divisors divide") {
   CHECK(ctx.floordiv(ctx.add(ctx.mul(a, s), d), s) == a);
   CHECK(ctx.floormod(ctx.add(ctx.mul(a, s), d), s) == d);
   CHECK(ctx.floordiv(ctx.product(std::vector{n, k(64), m}), ctx.mul(k(8), m)) == ctx.mul(n, k(8)));
+  // A part of the divisor: 6*n rows of which each has m elements, by groups of 4*n*m elements and of 24.
+  auto row = dim("row", ctx.mul(n, k(2))), group = dim("group", 30), place = ctx.add(ctx.mul(row, m), c);
+  auto at = ctx.add(ctx.product(std::vector{group, n, m, k(2)}), place);
+  CHECK(ctx.floordiv(at, ctx.product(std::vector{k(8), n, m})) == ctx.floordiv(group, k(4)));
+  CHECK(ctx.floormod(at, ctx.product(std::vector{k(8), n, m})) ==
+        ctx.add(ctx.product(std::vector{ctx.floormod(group, k(4)), n, m, k(2)}), place));
+  auto wide = ctx.add(at, ctx.mul(n, m));  // may reach the next multiple: stays
+  CHECK(ctx.floordiv(wide, ctx.product(std::vector{k(8), n, m}))->op == Op::FloorDiv);
+  CHECK(depends_on(ctx.floordiv(wide, ctx.product(std::vector{k(8), n, m})), n));
   // Not known to be positive: stays.
   auto z = ctx.sym(ctx.declare_sym("Z", 0));
   CHECK(ctx.floordiv(ctx.mul(z, k(3)), z)->op == Op::FloorDiv);

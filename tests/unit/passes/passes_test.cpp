@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include "packager/ir/broadcast.h"
+#include "packager/ir/numeric.h"
 #include "packager/nest/contraction.h"
 #include "packager/nest/print.h"
 #include "packager/nest/verify.h"
@@ -188,6 +189,21 @@ TEST_CASE_FIXTURE(Net, "weights of few columns lie with k innermost, and their i
   }
 }
 
+TEST_CASE_FIXTURE(Net, "three channels stay planes, for whoever writes them") {
+  for (int64_t channels : {3, 8}) {
+    Net net;
+    auto x = net.input("x", DType::F32, {net.k(1), net.k(channels), net.k(6), net.k(6)});
+    auto read_twice = net.relu("t", x);
+    auto y = net.conv("conv", read_twice, net.random_constant("w", {16, channels, 3, 3}, 1), 1);
+    net.fn.outputs = {read_twice, y};
+    auto t = net.map("u", {read_twice}, [&](auto e) { return net.ctx.unary(Op::Exp, e[0]); });
+    net.finish(net.relu("z", net.conv("other", t, net.random_constant("v", {16, channels, 3, 3}, 2), 1)));
+    REQUIRE_OK(net.optimise());
+    CAPTURE(channels);
+    CHECK(net.fn.arrays[t].layout.is_row_major() == (channels == 3));
+  }
+}
+
 TEST_CASE_FIXTURE(Net, "a convolution is stored as it is where its channels are taken apart into pieces of less than half a panel") {
   for (auto [channels, side, statements] : {std::tuple{3, 2, 1}, {5, 2, 2}, {5, 4, 2}, {5, 8, 1}}) {  // the first: pieces of few columns
     Net net;
@@ -203,6 +219,44 @@ TEST_CASE_FIXTURE(Net, "a convolution is stored as it is where its channels are 
     CAPTURE(side);
     CHECK(net.fn.body.size() == static_cast<size_t>(statements));
   }
+}
+
+TEST_CASE_FIXTURE(Net, "a reshape of free extents, which may be zero, divides nothing") {
+  auto h = ctx.sym(ctx.declare_sym("H", 0)), w = ctx.sym(ctx.declare_sym("W", 0));
+  auto x = input("x", DType::F32, {k(2), k(12), h, w});
+  // [2, 12, H, W] to [2, 3, 4*H*W] as of a normalisation by groups, and back to double each element.
+  auto area = ctx.mul(h, w), group = ctx.mul(k(4), area);
+  auto grouped = array("grouped", DType::F32, {k(2), k(3), group});
+  auto g = dims_of(grouped);
+  auto flat = ctx.add(ctx.mul(d(g[1]), group), d(g[2]));
+  nest("Reshape", g, {{grouped, at(g), load(x, {d(g[0]), ctx.floordiv(ctx.floordiv(flat, w), h), ctx.floormod(ctx.floordiv(flat, w), h), ctx.floormod(flat, w)})}});
+  auto total = array("total", DType::F32, {k(2), k(3)});
+  auto n = dims_of(total);
+  auto i = dim("i", group);
+  nest("Sum", n, {{total, at(n), ctx.fold({ctx.builtin(Join::Sum), {i}, nullptr}, {load(grouped, {d(n[0]), d(n[1]), d(i)})})}});
+  auto y = array("y", DType::F32, {k(2), k(12), h, w});
+  auto o = dims_of(y);
+  auto place = ctx.add(ctx.mul(ctx.add(ctx.mul(d(o[1]), h), d(o[2])), w), d(o[3]));
+  nest("Back", o, {{y, at(o), ctx.binary(Op::Add, load(grouped, {d(o[0]), ctx.floordiv(place, group), ctx.floormod(place, group)}),
+                                         load(total, {d(o[0]), ctx.floordiv(place, group)}))}});
+  finish(y);
+  const auto answers = [&](int64_t height, int64_t width) {
+    Tensor given = Tensor::zeros(DType::F32, {2, 12, height, width});
+    for (int64_t e = 0; e < given.elements(); ++e) ir::store_element(DType::F32, given.bytes.data(), static_cast<uint64_t>(e), {0, static_cast<double>(e % 7)});
+    const std::vector<Tensor> inputs{std::move(given)};
+    auto results = interpret(fn, inputs);
+    REQUIRE(results.ok());
+    return (*results)[0].bytes;
+  };
+  const std::vector<std::pair<int64_t, int64_t>> sizes{{3, 5}, {1, 1}, {4, 1}, {0, 3}};
+  std::vector<std::vector<std::byte>> before;
+  for (auto [height, width] : sizes) before.push_back(answers(height, width));
+  REQUIRE_OK(passes::run(ctx, fn, {}));
+  INFO(print(fn));
+  for (size_t k = 0; k < sizes.size(); ++k) CHECK(answers(sizes[k].first, sizes[k].second) == before[k]);
+  for (const Statement& s : fn.body)
+    for (const Write& write : s.nest->writes)
+      walk(write.value, [&](const Expr* e) { CHECK_FALSE(((e->op == Op::FloorDiv || e->op == Op::FloorMod) && !e->args[1]->is_const())); });
 }
 
 TEST_CASE_FIXTURE(Net, "padding becomes bounds of the sum") {

@@ -1,0 +1,129 @@
+// A dim that is taken apart by divisions becomes several dims. Reshape of free extents reads x[.., i // w % h, i % w] for i < c*h*w:
+// as a nest over c, h and w it divides nothing, and what lies side by side is seen to. Only where a divisor is an extent that the run
+// decides: divisions by numbers are cheap. The array that is written keeps its axis, whose index becomes (c*h + h')*w + w'.
+#include "packager/passes/split.h"
+
+#include <algorithm>
+
+#include "packager/passes/all.h"
+
+namespace mlc::passes {
+
+using ir::Op;
+
+namespace {
+
+// The factors of an extent that are neither numbers nor sums, and may be 0 for all that is known.
+std::vector<const Expr*> unsure_factors(const Expr* extent) {
+  std::vector<const Expr*> found, stack{extent};
+  while (!stack.empty()) {
+    const Expr* e = stack.back();
+    stack.pop_back();
+    if (e->op == Op::Mul) stack.insert(stack.end(), e->args.begin(), e->args.end());
+    else if (!e->is_const() && e->op != Op::Add && e->op != Op::Sub && ir::interval_of(e).lo == 0) found.push_back(e);
+  }
+  return found;
+}
+
+// What i is divided by in `e`.
+std::vector<const Expr*> divisors_of(ir::Context& ctx, const std::vector<const Expr*>& roots, const Expr* i) {
+  std::vector<const Expr*> found;
+  const auto add = [&](const Expr* d) {
+    if (!d->is_int(1) && std::find(found.begin(), found.end(), d) == found.end()) found.push_back(d);
+  };
+  for (const Expr* root : roots)
+    ir::walk(root, [&](const Expr* e) {
+      if ((e->op != Op::FloorDiv && e->op != Op::FloorMod) || e->type.dtype != DType::I64) return;
+      const Expr* x = e->args[0];
+      if (x == i) add(e->args[1]);
+      else if (e->op == Op::FloorMod && x->op == Op::FloorDiv && x->args[0] == i) add(ctx.mul(x->args[1], e->args[1]));
+    });
+  return found;
+}
+
+// The extents of the dims that i < extent becomes, the innermost first; empty: the divisors do not divide each other.
+std::vector<const Expr*> parts(ir::Context& ctx, std::vector<const Expr*> divisors, const Expr* extent) {
+  std::erase(divisors, extent);
+  divisors.push_back(extent);
+  std::vector<const Expr*> found;
+  const Expr* before = ctx.integer(1);
+  while (!divisors.empty()) {
+    const auto next = std::find_if(divisors.begin(), divisors.end(), [&](const Expr* d) {
+      return std::all_of(divisors.begin(), divisors.end(), [&](const Expr* other) { return ctx.floormod(other, d)->is_int(0); });
+    });
+    if (next == divisors.end() || !ctx.floormod(*next, before)->is_int(0)) return {};
+    found.push_back(ctx.floordiv(*next, before));
+    before = *next;
+    divisors.erase(next);
+  }
+  return found;
+}
+
+void split_statement(ir::Context& ctx, nest::Statement& s) {
+  const Positive positive(ctx, *s.nest);
+  std::vector<const Expr*> roots;
+  for_roots(s, [&](const Expr* e) { roots.push_back(positive.there(e)); });
+  std::vector<const ir::Dim*> dims;
+  std::unordered_map<const Expr*, const Expr*> replaced;
+  for (const ir::Dim* d : s.nest->dims) {
+    const Expr* i = positive.there(ctx.dim(d));
+    const std::vector<const Expr*> divisors = divisors_of(ctx, roots, i);
+    const bool worth = std::any_of(divisors.begin(), divisors.end(), [](const Expr* e) { return !e->is_const(); });
+    const std::vector<const Expr*> extents = worth && d != s.nest->scan_dim ? parts(ctx, divisors, i->dim->extent) : std::vector<const Expr*>{};
+    if (extents.size() < 2) {
+      dims.push_back(d);
+      continue;
+    }
+    const Expr *place = ctx.integer(0), *weight = ctx.integer(1);
+    std::vector<const ir::Dim*> inner_first;
+    for (const Expr* extent : extents) {
+      inner_first.push_back(ctx.declare_dim(d->name, positive.extent_back(extent)));
+      place = ctx.add(place, ctx.mul(ctx.dim(inner_first.back()), positive.extent_back(weight)));
+      weight = ctx.mul(weight, extent);
+    }
+    dims.insert(dims.end(), inner_first.rbegin(), inner_first.rend());
+    replaced.emplace(ctx.dim(d), place);
+  }
+  if (replaced.empty()) return;
+  s.nest->dims = std::move(dims);
+  const Positive of_parts(ctx, *s.nest);
+  map_roots(s, [&](const Expr* e) { return of_parts.back(of_parts.there(ctx.substitute(e, replaced))); });
+}
+
+}  // namespace
+
+Positive::Positive(ir::Context& ctx, const nest::Nest& nest) : ctx_(ctx) {
+  for (const ir::Dim* d : nest.dims)
+    for (const Expr* e : unsure_factors(d->extent)) {
+      if (there_.contains(e)) continue;
+      const Expr* p = ctx.sym(ctx.declare_sym("positive " + ir::to_string(e), 1, ir::interval_of(e).hi, std::max<int64_t>(1, ir::divisor_of(e))));
+      there_.emplace(e, p);
+      extents_back_.emplace(p, e);
+    }
+  back_ = extents_back_;
+  const std::unordered_map<const Expr*, const Expr*> positive = there_;
+  for (const ir::Dim* d : nest.dims) {
+    const Expr* extent = ctx.substitute(d->extent, positive);
+    if (extent == d->extent) continue;
+    const Expr* p = ctx.dim(ctx.declare_dim(d->name, extent));
+    there_.emplace(ctx.dim(d), p);
+    back_.emplace(p, ctx.dim(d));
+  }
+}
+
+bool divides_by_extents(const nest::Statement& s) {
+  bool found = false;
+  for_roots(s, [&](const Expr* root) {
+    ir::walk(root, [&](const Expr* e) { found |= (e->op == Op::FloorDiv || e->op == Op::FloorMod) && e->type.dtype == DType::I64 && !e->args[1]->is_const(); });
+  });
+  return found;
+}
+
+Status split_dims(ir::Context& ctx, nest::Function& f) {
+  for (nest::Statement& s : f.body)
+    if (s.nest && divides_by_extents(s) && std::none_of(s.nest->writes.begin(), s.nest->writes.end(), [](const nest::Write& w) { return w.push; }))
+      split_statement(ctx, s);
+  return ok();
+}
+
+}  // namespace mlc::passes
