@@ -34,6 +34,16 @@ def a_long_chain_takes_memory_by_its_length(t):
     assert peaks[1] - peaks[0] < 10000 * 8, peaks
 
 
+def a_long_attribute_takes_memory_by_its_bytes(t):
+    """An entry is a number, not an expression of some hundred bytes."""
+    peaks = []
+    for count in (100, 300000):
+        nodes = [node("Constant", [], ["c"], value_floats=[k / 1024 for k in range(count)]), node("Add", ["x", "c"], ["y"])]
+        (t.dir / "attribute.onnx").write_bytes(model(nodes, [port("x", "f32", [1])], [port("y", "f32", [count])], []))
+        peaks.append(peak_kilobytes(t, "mlpack", "build", "attribute.onnx", "-o", f"attribute{count}.mlc", "--target", "portable", "--no-selftest"))
+    assert peaks[1] - peaks[0] < 300000 * 100 // 1000, peaks
+
+
 def peak_kilobytes(t, tool, *args):
     done = subprocess.Popen([str(t.bin / tool), *args], cwd=t.dir, env=t.env, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(done.pid, 0)
@@ -100,4 +110,4 @@ def a_wide_graph(t):
 
 
 if __name__ == "__main__":
-    main([a_long_chain_of_elementwise_nodes, a_long_chain_takes_memory_by_its_length, a_long_chain_with_constants, equal_layers_share_their_kernels, pieces_and_steps_share_their_kernels, a_wide_graph])
+    main([a_long_chain_of_elementwise_nodes, a_long_chain_takes_memory_by_its_length, a_long_attribute_takes_memory_by_its_bytes, a_long_chain_with_constants, equal_layers_share_their_kernels, pieces_and_steps_share_their_kernels, a_wide_graph])
