@@ -137,12 +137,13 @@ std::vector<Ex> Expander::resolve_index(ArrayInfo& array, const std::vector<Val>
     const Slot& slot = array.slots[k];
     Val v = items[k];
     if (product[k]) {
-      if (slot.factors.size() != v.items.size()) fail_here(pos, "axis " + std::to_string(k) + " of " + array.name + " is no such product");
+      const std::vector<Val> parts = v.is_list() ? as_list(v) : v.items;
+      if (slot.factors.size() != parts.size()) fail_here(pos, "axis " + std::to_string(k) + " of " + array.name + " is no such product");
       Ex sum = ctx_.integer(0);
       bool safe = true;
-      for (size_t f = 0; f < v.items.size(); ++f) {
-        Ex i = as_index(v.items[f], pos);
-        safe = safe && prove_access(i, &v.items[f], slot.factors[f]) == ir::Access::Proved;
+      for (size_t f = 0; f < parts.size(); ++f) {
+        Ex i = as_index(parts[f], pos);
+        safe = safe && prove_access(i, &parts[f], slot.factors[f]) == ir::Access::Proved;
         sum = ctx_.add(ctx_.mul(sum, slot.factors[f]), i);
       }
       if (safe) mark_safe(sum, slot.extent);

@@ -71,7 +71,7 @@ void Expander::bind_attributes() {
         if (!declared) {
           DimInfo& info = dim_info(dim);
           info.known = true;
-          info.extents = {ctx_.integer(static_cast<int64_t>(attribute_value(a, *attributes_[a.name]).items.size()))};
+          info.extents = {ctx_.integer(static_cast<int64_t>(attribute_value(a, *attributes_[a.name]).length()))};
           info.origins = {"length of attribute " + a.name};
         }
       }
@@ -90,9 +90,9 @@ Val Expander::attribute_value(const AttrDecl& decl, const Attribute& value) {
   switch (decl.kind) {
     case AttrDecl::Kind::Int:
       if (decl.list) {
-        std::vector<Val> items;
+        Numbers items;
         if (auto* v = std::get_if<std::vector<int64_t>>(&value)) {
-          for (int64_t i : *v) items.push_back(soft_int(i));
+          items.values = *v;
         } else if (auto* f = std::get_if<std::vector<double>>(&value); f && f->empty()) {
         } else {
           wrong("a list of ints");
@@ -104,9 +104,10 @@ Val Expander::attribute_value(const AttrDecl& decl, const Attribute& value) {
       break;
     case AttrDecl::Kind::Float:
       if (decl.list) {
-        std::vector<Val> items;
+        Numbers items{DType::F64, {}};
         if (auto* v = std::get_if<std::vector<double>>(&value)) {
-          for (double f : *v) items.push_back(scalar(ctx_.number(f, DType::F64), true));
+          items.values.reserve(v->size());
+          for (double f : *v) items.values.push_back(std::bit_cast<int64_t>(f));
         } else if (auto* i = std::get_if<std::vector<int64_t>>(&value); i && i->empty()) {
         } else {
           wrong("a list of floats");
@@ -200,7 +201,8 @@ Val Expander::attribute(const AttrDecl& decl) {
     if (auto it = tensor_attributes_.find(decl.name); it != tensor_attributes_.end()) return it->second;
     Val number = eval(decl.fallback);
     if (!number.is_const() || number.soft) fail_here(decl.pos, "the default of a tensor is a typed constant: f32(0)");
-    const uint32_t id = new_table({number.e});
+    const DType type = number.e->type.dtype;
+    const uint32_t id = new_table(type, {is_float(type) ? DType::F64 : DType::I64, {is_float(type) ? std::bit_cast<int64_t>(number.e->f) : number.e->i}});
     Val r = list({soft_int(id), soft_list({ctx_.integer(1)})});
     r.dtype = number.e->type.dtype;
     return tensor_attributes_[decl.name] = r;
@@ -223,7 +225,7 @@ Val Expander::shape_list(const AttrDecl& decl, Val flat) {
     auto it = dims_.find(n->text);
     if (it == dims_.end()) {
       if (!flat.is_list()) return flat;
-      lengths.push_back(flat.items.size());  // int[e] with e declared nowhere: any length
+      lengths.push_back(flat.length());  // int[e] with e declared nowhere: any length
       continue;
     }
     if (it->second.pack) {
@@ -241,16 +243,19 @@ Val Expander::shape_list(const AttrDecl& decl, Val flat) {
     std::vector<Val> items(inner * outer, flat);
     flat = list(std::move(items));
   }
-  if (flat.items.size() != inner * outer) {
+  if (flat.length() != inner * outer) {
     std::string hint;
     for (const Node* n : decl.shape) hint += (hint.empty() ? "" : ", ") + n->text;
-    mismatch("attribute '" + decl.name + "' has " + std::to_string(flat.items.size()) + " values, expected " +
+    mismatch("attribute '" + decl.name + "' has " + std::to_string(flat.length()) + " values, expected " +
              std::to_string(inner * outer) + " ([" + hint + "])");
   }
   if (lengths.size() == 1) return flat;
   std::vector<Val> rows;
-  for (size_t k = 0; k < outer; ++k)
-    rows.push_back(list({flat.items.begin() + static_cast<long>(k * inner), flat.items.begin() + static_cast<long>((k + 1) * inner)}));
+  for (size_t k = 0; k < outer; ++k) {
+    std::vector<Val> row;
+    for (size_t j = 0; j < inner; ++j) row.push_back(item(flat, k * inner + j));
+    rows.push_back(list(std::move(row)));
+  }
   return list(std::move(rows));
 }
 

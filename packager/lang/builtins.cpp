@@ -1,6 +1,6 @@
 // Built-in functions that are answered while building: of names, lists and element types. spec/operator-language.md has them.
 #include <algorithm>
-#include <set>
+#include <numeric>
 #include <unordered_map>
 
 #include "packager/lang/expander.h"
@@ -31,7 +31,7 @@ class BuiltinCall {
   Val assume();
   Val known();
   // Of one list.
-  Val len() { return soft_int(list_of(0).size()); }
+  Val len() { return soft_int(whole_list(0).length()); }
   Val fold();
   Val extreme();
   Val all() { return x_.scalar(x_.conjunction(argument(0), n_->pos), true); }
@@ -62,9 +62,20 @@ class BuiltinCall {
   Val truth(bool v) { return x_.scalar(ctx_.boolean(v), true); }
   const std::vector<Input>& items_of(const Param& p) { return x_.inputs_[static_cast<size_t>(&p - x_.op_.params.data())]; }
   std::string name_of();
-  std::vector<Val> list_of(size_t k);
+  Val whole_list(size_t k);
+  std::vector<Val> list_of(size_t k) { return x_.as_list(whole_list(k)); }
   std::vector<size_t> places(size_t k, size_t count);
-  std::vector<Ex> numbers_of(size_t k);
+  // Numbers that are known while building, their type, and their positions by ascending value, equal ones as they stand.
+  struct Constants {
+    DType type = DType::I64;
+    std::vector<ir::Scalar> values;
+
+    bool before(const ir::Scalar& a, const ir::Scalar& b) const;
+    std::vector<size_t> order() const;
+  };
+  Constants constants_of(size_t k);
+  Constants integers_of(size_t k);
+  const nest::Array* constant_array(const Node* n);
   DType type_of();
 
   Expander& x_;
@@ -105,18 +116,20 @@ std::string BuiltinCall::name_of() {
   return kid(0)->text;
 }
 
-std::vector<Val> BuiltinCall::list_of(size_t k) {
+Val BuiltinCall::whole_list(size_t k) {
   Val v = argument(k);
   if (!v.is_list()) x_.fail_here(kid(k)->pos, name_ + " wants a list here");
-  return std::move(v.items);
+  return v;
 }
 
 // Positions in a list of `count`; negative ones count from its end.
 std::vector<size_t> BuiltinCall::places(size_t k, size_t count) {
   const int64_t size = static_cast<int64_t>(count);
   std::vector<size_t> r;
-  for (const Val& v : x_.as_list(argument(k))) {
-    const int64_t given = x_.as_number(v, kid(k)->pos, "a position");
+  const Val all = argument(k);
+  const bool plain = all.numbers && all.numbers->dtype == DType::I64;
+  for (size_t j = 0; j < (all.is_list() ? all.length() : 1); ++j) {
+    const int64_t given = plain ? all.numbers->values[j] : x_.as_number(all.is_list() ? x_.item(all, j) : all, kid(k)->pos, "a position");
     const int64_t at = given < 0 ? given + size : given;
     if (at < 0 || at >= size) x_.mismatch("position " + std::to_string(given) + " in a list of " + std::to_string(count));
     r.push_back(static_cast<size_t>(at));
@@ -124,15 +137,54 @@ std::vector<size_t> BuiltinCall::places(size_t k, size_t count) {
   return r;
 }
 
-// For joins of lists by value, of operators whose attributes are tables. Equal constants are one expression.
-std::vector<Ex> BuiltinCall::numbers_of(size_t k) {
-  std::vector<Ex> r;
-  for (const Val& v : list_of(k)) {
-    Ex e = x_.as_index(v, n_->pos);
-    if (!e->is_const()) x_.fail_here(kid(k)->pos, name_ + " wants numbers that are known while building");
-    r.push_back(e);
+// The array that a name stands for, if that is a tensor attribute or an array; it must be constant.
+const nest::Array* BuiltinCall::constant_array(const Node* n) {
+  if (n->kind != NodeKind::Name || x_.in_function() || x_.find_local(n->text) || x_.lets_.count(n->text)) return nullptr;
+  const AttrDecl* a = x_.op_.attr(n->text);
+  if (a && a->kind != AttrDecl::Kind::Tensor) return nullptr;
+  const ArrayInfo* given = a ? nullptr : x_.find_array(n->text);
+  if (!a && !given) return nullptr;
+  const nest::Array& array = x_.function_.arrays[given ? given->id : static_cast<uint32_t>(x_.attribute(*a).items.at(0).e->i)];
+  if (array.kind != nest::Array::Kind::Const || !array.data || bytes_of(array.dtype) == 0) x_.fail_call(n->pos, n->text + " must be known while building");
+  return &array;
+}
+
+BuiltinCall::Constants BuiltinCall::constants_of(size_t k) {
+  Constants r;
+  if (const nest::Array* array = constant_array(kid(k))) {
+    r.type = array->dtype;
+    const size_t count = array->data->bytes.size() / bytes_of(r.type);
+    for (size_t j = 0; j < count; ++j) r.values.push_back(ir::load_element(r.type, array->data->bytes.data(), j));
+    return r;
+  }
+  const Val v = whole_list(k);
+  bool real = v.numbers && v.numbers->dtype == DType::F64;
+  for (const Val& item : v.items) real = real || (item.is_const() && is_float(item.e->type.dtype));
+  r.type = real ? DType::F64 : DType::I64;
+  for (size_t j = 0; v.numbers && j < v.length(); ++j) r.values.push_back(v.numbers->at(j));
+  for (const Val& item : v.items) {
+    if (!item.is_const()) x_.fail_here(kid(k)->pos, name_ + " wants numbers that are known while building");
+    r.values.push_back(real && !is_float(item.e->type.dtype) ? ir::Scalar{0, static_cast<double>(item.e->i)} : ir::Scalar{item.e->i, item.e->f});
   }
   return r;
+}
+
+BuiltinCall::Constants BuiltinCall::integers_of(size_t k) {
+  Constants r = constants_of(k);
+  if (is_float(r.type) && !r.values.empty()) x_.fail_here(kid(k)->pos, name_ + " wants integers");
+  return r;
+}
+
+bool BuiltinCall::Constants::before(const ir::Scalar& a, const ir::Scalar& b) const {
+  if (is_float(type)) return a.f < b.f || (b.f != b.f && a.f == a.f);
+  return type == DType::U64 ? static_cast<uint64_t>(a.i) < static_cast<uint64_t>(b.i) : a.i < b.i;
+}
+
+std::vector<size_t> BuiltinCall::Constants::order() const {
+  std::vector<size_t> at(values.size());
+  std::iota(at.begin(), at.end(), size_t{0});
+  std::stable_sort(at.begin(), at.end(), [&](size_t a, size_t b) { return before(values[a], values[b]); });
+  return at;
 }
 
 DType BuiltinCall::type_of() {
@@ -233,7 +285,12 @@ Val BuiltinCall::fold() {
 }
 
 Val BuiltinCall::extreme() {
-  const auto items = x_.as_list(argument(0));
+  const Val all = argument(0);
+  if (all.numbers && all.numbers->dtype == DType::I64) {
+    const auto [lowest, highest] = std::minmax_element(all.numbers->values.begin(), all.numbers->values.end());
+    return x_.soft_int(name_ == "min" ? *lowest : *highest);
+  }
+  const auto items = x_.as_list(all);
   if (items.empty()) fail(name_ + " of an empty list");
   Val r = items[0];
   for (size_t k = 1; k < items.size(); ++k) r = *x_.call_scalar_function(name_, {r, items[k]}, n_->pos);
@@ -252,31 +309,37 @@ Val BuiltinCall::rev() {
   return x_.list(std::move(v));
 }
 
-// Positions by ascending value, equal ones as they stand.
+// Joins of lists by value, for operators whose attributes are tables: by sorting, which no choice of numbers makes slow.
+// Positions by ascending value, NaN last, equal ones as they stand.
 Val BuiltinCall::order() {
-  const auto v = numbers_of(0);
-  std::vector<size_t> at(v.size());
-  for (size_t k = 0; k < v.size(); ++k) at[k] = k;
-  std::stable_sort(at.begin(), at.end(), [&](size_t a, size_t b) { return v[a]->i < v[b]->i; });
-  std::vector<Val> r;
-  for (size_t k : at) r.push_back(soft_int(k));
-  return x_.list(std::move(r));
+  const auto at = constants_of(0).order();
+  return x_.list(Numbers{DType::I64, {at.begin(), at.end()}});
 }
 
 // Each value once, as they first appear.
 Val BuiltinCall::unique() {
-  std::set<Ex> seen;
-  std::vector<Val> r;
-  for (Ex e : numbers_of(0))
-    if (seen.insert(e).second) r.push_back(x_.scalar(e, true));
+  const Constants v = integers_of(0);
+  const auto at = v.order();
+  std::vector<size_t> first;
+  for (size_t k = 0; k < at.size(); ++k)
+    if (k == 0 || v.values[at[k - 1]].i != v.values[at[k]].i) first.push_back(at[k]);
+  std::sort(first.begin(), first.end());
+  Numbers r;
+  for (size_t k : first) r.values.push_back(v.values[k].i);
   return x_.list(std::move(r));
 }
 
 Val BuiltinCall::pick() {
-  const auto v = list_of(0);
-  std::vector<Val> r;
-  for (size_t k : places(1, v.size())) r.push_back(v[k]);
-  return x_.list(std::move(r));
+  const Val v = whole_list(0);
+  const auto at = places(1, v.length());
+  if (v.numbers) {
+    Numbers r{v.numbers->dtype, {}};
+    for (size_t k : at) r.values.push_back(v.numbers->values[k]);
+    return x_.list(std::move(r));
+  }
+  ListBuilder r(ctx_);
+  for (size_t k : at) r.add(v.items[k]);
+  return r.done();
 }
 
 Val BuiltinCall::drop() {
@@ -294,8 +357,8 @@ Val BuiltinCall::put() {
   auto v = list_of(0);
   const auto at = places(1, v.size());
   const Val given = argument(2);
-  if (given.is_list() && given.items.size() != at.size()) fail("put: as many values as positions");
-  for (size_t k = 0; k < at.size(); ++k) v[at[k]] = given.is_list() ? given.items[k] : given;
+  if (given.is_list() && given.length() != at.size()) fail("put: as many values as positions");
+  for (size_t k = 0; k < at.size(); ++k) v[at[k]] = given.is_list() ? x_.item(given, k) : given;
   return x_.list(std::move(v));
 }
 
@@ -305,7 +368,7 @@ Val BuiltinCall::slice() {
   const int64_t size = static_cast<int64_t>(v.size());
   const int64_t lo = std::clamp<int64_t>(x_.as_number(argument(1), n_->pos, "a position"), 0, size);
   const int64_t hi = std::clamp<int64_t>(x_.as_number(argument(2), n_->pos, "a position"), lo, size);
-  return x_.list({v.begin() + lo, v.begin() + hi});
+  return x_.list(std::vector<Val>(v.begin() + lo, v.begin() + hi));
 }
 
 Val BuiltinCall::has() {
@@ -318,13 +381,12 @@ Val BuiltinCall::has() {
 
 // find(list, values): where each value stands first, -1 if nowhere.
 Val BuiltinCall::find() {
-  std::unordered_map<Ex, int64_t> first;
-  int64_t at = 0;
-  for (Ex e : numbers_of(0)) first.emplace(e, at++);
-  std::vector<Val> r;
-  for (Ex e : numbers_of(1)) {
-    const auto it = first.find(e);
-    r.push_back(x_.soft_int(it == first.end() ? -1 : it->second));
+  const Constants v = integers_of(0), wanted = integers_of(1);
+  const auto at = v.order();
+  Numbers r;
+  for (const ir::Scalar& one : wanted.values) {
+    const auto found = std::lower_bound(at.begin(), at.end(), one, [&](size_t k, const ir::Scalar& value) { return v.before(v.values[k], value); });
+    r.values.push_back(found != at.end() && v.values[*found].i == one.i ? static_cast<int64_t>(*found) : -1);
   }
   return x_.list(std::move(r));
 }

@@ -13,6 +13,7 @@
 // not. Soft integers are i64 expressions, soft reals f64 ones, or f32 if elements of a `sym f32` went in.
 #pragma once
 
+#include <bit>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,6 +23,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "packager/ir/numeric.h"
 #include "packager/lang/ast.h"
 #include "packager/lang/lang.h"
 
@@ -33,6 +35,18 @@ struct FlatPlace {  // flat(index, extents), kept so that unflat can rename inst
   std::vector<Ex> index, extents;
 };
 
+// Items of a list that are plain numbers, as those of attributes are: there may be millions, and an entry takes eight bytes
+// where a Val and its expression take some hundred.
+struct Numbers {
+  DType dtype = DType::I64;     // of all items: I64, F64 or Bool
+  std::vector<int64_t> values;  // of F64: the bits
+
+  ir::Scalar at(size_t k) const {
+    if (dtype == DType::F64) return {0, std::bit_cast<double>(values[k])};
+    return {values[k], 0};
+  }
+};
+
 struct Val {
   enum class Kind : uint8_t { Scalar, List, Tuple, Enum, String, Type, Record, Absent } kind = Kind::Absent;
   enum class Special : uint8_t { None, Lowest, Highest, Bottom, Top } special = Special::None;
@@ -42,13 +56,30 @@ struct Val {
   DType dtype = DType::None;         // Type
   std::string text;                  // Enum, String
   const AttrDecl* attr = nullptr;    // Enum
-  std::vector<Val> items;            // List, Tuple, Record
+  std::vector<Val> items;            // List without `numbers`, Tuple, Record
+  std::shared_ptr<const Numbers> numbers;  // List: its items
   const CombinerDef* record = nullptr;
   std::shared_ptr<const FlatPlace> flat;
 
   bool is_scalar() const { return kind == Kind::Scalar; }
   bool is_list() const { return kind == Kind::List; }
   bool is_const() const { return is_scalar() && special == Special::None && e->is_const(); }
+  size_t length() const { return numbers ? numbers->values.size() : items.size(); }  // List
+};
+
+// A list in the making: Numbers as long as plain numbers of one type are added.
+class ListBuilder {
+ public:
+  explicit ListBuilder(ir::Context& ctx) : ctx_(ctx) {}
+  void add(Val item);
+  Val done();
+
+ private:
+  void spread();
+
+  ir::Context& ctx_;
+  Numbers numbers_;
+  std::vector<Val> items_;
 };
 
 // One dim or pack of the definition.
@@ -219,6 +250,10 @@ class Expander {
   bool build_time(const Node* n);
   static Val scalar(Ex e, bool soft);
   static Val list(std::vector<Val> items);
+  static Val list(Numbers numbers);
+  Val item(const Val& list, size_t k);
+  std::optional<Val> on_numbers(ir::Op op, const Val& a, const Val& b);
+  Val table_of(const Numbers& numbers, const Val& at, Ex index);
   Val soft_int(int64_t v) { return scalar(ctx_.integer(v), true); }
   Val soft_list(const std::vector<Ex>& es);
   Val cast(DType to, const Val& v, Pos pos);
@@ -297,7 +332,7 @@ class Expander {
   void declare_result(ArrayInfo& array, std::optional<size_t> item = {});
   bool wanted(const Target& t);
   uint32_t new_array(const std::string& name, DType dtype, std::vector<Ex> shape);
-  uint32_t new_table(const std::vector<Ex>& numbers);
+  uint32_t new_table(DType dtype, const Numbers& numbers);
 
   // --- procs.cpp
   void proc_statement(const Stmt& s);

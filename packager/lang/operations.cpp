@@ -20,19 +20,39 @@ Val Expander::lift(const std::vector<Val>& args, Pos pos, const std::function<Va
     if (a.kind == Val::Kind::Tuple || a.kind == Val::Kind::Record) fail_here(pos, "a tuple is no number");
     if (a.kind == Val::Kind::Absent) fail_here(pos, "an absent attribute is read");
     if (!a.is_list()) continue;
-    if (any && n != a.items.size())
-      fail_here(pos, "lists of different length meet: " + std::to_string(n) + " and " + std::to_string(a.items.size()));
-    n = a.items.size();
+    if (any && n != a.length())
+      fail_here(pos, "lists of different length meet: " + std::to_string(n) + " and " + std::to_string(a.length()));
+    n = a.length();
     any = true;
   }
   if (!any) return f(args);
-  std::vector<Val> r;
-  std::vector<Val> each = args;
+  ListBuilder r(ctx_);
+  std::vector<Val> each;
+  for (const Val& a : args) each.push_back(a.is_list() ? Val() : a);
   for (size_t k = 0; k < n; ++k) {
     for (size_t j = 0; j < args.size(); ++j)
-      if (args[j].is_list()) each[j] = args[j].items[k];
-    r.push_back(lift(each, pos, f));
+      if (args[j].is_list()) each[j] = item(args[j], k);
+    r.add(lift(each, pos, f));
   }
+  return r.done();
+}
+
+// The same of plain integers or truth values, without an expression of each.
+std::optional<Val> Expander::on_numbers(ir::Op op, const Val& a, const Val& b) {
+  const auto type_of = [](const Val& v) {
+    if (v.numbers) return v.numbers->dtype;
+    return v.is_const() && v.soft ? v.e->type.dtype : DType::None;
+  };
+  const bool logic = op == ir::Op::And || op == ir::Op::Or;
+  const DType wanted = logic ? DType::Bool : DType::I64;
+  if (!(a.numbers || b.numbers) || type_of(a) != wanted || type_of(b) != wanted) return {};
+  if (a.numbers && b.numbers && a.length() != b.length()) return {};
+  const bool arithmetic = op == ir::Op::Add || op == ir::Op::Sub || op == ir::Op::Mul;
+  Numbers r{arithmetic ? DType::I64 : DType::Bool, {}};
+  const size_t count = a.numbers ? a.length() : b.length();
+  r.values.reserve(count);
+  const auto at = [](const Val& v, size_t k) { return v.numbers ? v.numbers->at(k) : ir::Scalar{v.e->i, 0}; };
+  for (size_t k = 0; k < count; ++k) r.values.push_back(ir::apply_binary(op, wanted, at(a, k), at(b, k)).i);
   return list(std::move(r));
 }
 
@@ -141,6 +161,8 @@ DType Expander::meet_all(std::vector<Val>& vals, Pos pos) {
 }
 
 Val Expander::binary(const std::string& op, const Val& a, const Val& b, Pos pos) {
+  if (op == "+" || op == "-" || op == "*")
+    if (auto r = on_numbers(op == "+" ? ir::Op::Add : op == "-" ? ir::Op::Sub : ir::Op::Mul, a, b)) return *std::move(r);
   if (a.is_list() || b.is_list())
     return lift({a, b}, pos, [&](const std::vector<Val>& v) { return binary(op, v[0], v[1], pos); });
   Val x = a, y = b;
@@ -218,8 +240,12 @@ Val Expander::compare(const std::string& op, const Val& a, const Val& b, Pos pos
     if (op != "==" && op != "!=") fail_here(pos, "element types are compared by '==' or '!='");
     return scalar(ctx_.boolean((a.dtype == b.dtype) == (op == "==")), true);
   }
-  if (a.is_list() || b.is_list())
+  if (a.is_list() || b.is_list()) {
+    const bool turned = op == ">" || op == ">=";
+    const ir::Op same = op == "==" ? ir::Op::Eq : op == "!=" ? ir::Op::Ne : op == "<" || op == ">" ? ir::Op::Lt : ir::Op::Le;
+    if (auto r = on_numbers(same, turned ? b : a, turned ? a : b)) return *std::move(r);
     return lift({a, b}, pos, [&](const std::vector<Val>& v) { return compare(op, v[0], v[1], pos); });
+  }
   Val x = a, y = b;
   const DType t = meet(x, y, pos);
   if (t == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
@@ -241,15 +267,20 @@ Ex Expander::as_bool(const Val& v, Pos pos) {
 
 Ex Expander::conjunction(const Val& v, Pos pos) {
   if (!v.is_list()) return as_bool(v, pos);
+  if (v.numbers && v.numbers->dtype == DType::Bool) {
+    const auto& values = v.numbers->values;
+    return ctx_.boolean(std::all_of(values.begin(), values.end(), [](int64_t truth) { return truth != 0; }));
+  }
   Ex all = ctx_.boolean(true);
-  for (const Val& item : v.items) {
-    Ex c = conjunction(item, pos);
+  for (const Val& part : as_list(v)) {
+    Ex c = conjunction(part, pos);
     all = all->is_const() ? (all->i ? c : all) : c->is_const() ? (c->i ? all : c) : ctx_.binary(ir::Op::And, all, c);
   }
   return all;
 }
 
 Val Expander::logic(bool is_and, const Val& a, const Val& b, Pos pos) {
+  if (auto r = on_numbers(is_and ? ir::Op::And : ir::Op::Or, a, b)) return *std::move(r);
   if (a.is_list() || b.is_list())
     return lift({a, b}, pos, [&](const std::vector<Val>& v) { return logic(is_and, v[0], v[1], pos); });
   Ex x = as_bool(a, pos), y = as_bool(b, pos);

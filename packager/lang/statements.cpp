@@ -155,7 +155,7 @@ void Expander::set_dim(const std::string& name, const Val& v, Pos pos) {
   if (of_many && v.is_list()) {
     info.per_item = info.known = true;
     info.item_extents.clear();
-    for (const Val& item : v.items) info.item_extents.push_back(to_extent(item));
+    for (const Val& item : as_list(v)) info.item_extents.push_back(to_extent(item));
     return;
   }
   std::vector<Ex> extents;
@@ -222,14 +222,14 @@ uint32_t Expander::new_array(const std::string& name, DType dtype, std::vector<E
 }
 
 // A constant one-dimensional array of these numbers.
-uint32_t Expander::new_table(const std::vector<Ex>& numbers) {
-  const DType t = numbers.at(0)->type.dtype;
-  auto bytes = std::make_shared<std::vector<std::byte>>(numbers.size() * bytes_of(t));
-  for (size_t k = 0; k < numbers.size(); ++k) ir::store_element(t, bytes->data(), k, {numbers[k]->i, numbers[k]->f});
+uint32_t Expander::new_table(DType t, const Numbers& numbers) {
+  const size_t count = numbers.values.size();
+  auto bytes = std::make_shared<std::vector<std::byte>>(count * bytes_of(t));
+  for (size_t k = 0; k < count; ++k) ir::store_element(t, bytes->data(), k, numbers.at(k));
   auto data = std::make_shared<nest::ConstData>();
   data->bytes = *bytes;
   data->owner = bytes;
-  const uint32_t id = new_array((call_.source.empty() ? op_.name : call_.source) + ".table", t, {ctx_.integer(static_cast<int64_t>(numbers.size()))});
+  const uint32_t id = new_array((call_.source.empty() ? op_.name : call_.source) + ".table", t, {ctx_.integer(static_cast<int64_t>(count))});
   function_.arrays[id].kind = nest::Array::Kind::Const;
   function_.arrays[id].data = data;
   return id;

@@ -111,10 +111,10 @@ bool invertible(ir::Context& ctx, const std::vector<const ir::Dim*>& dims, std::
 const Expr* composed(ir::Context& ctx, const PlainMap& p, const Expr* load) {
   std::unordered_map<const Expr*, const Expr*> at;
   for (size_t k = 0; k < load->args.size(); ++k)
-    if (p.axis_dim[k]) at.emplace(ctx.dim(p.axis_dim[k]), load->args[k]);
+    if (p.axis_dim[k] && ctx.dim(p.axis_dim[k]) != load->args[k]) at.emplace(ctx.dim(p.axis_dim[k]), load->args[k]);
   for (const ir::Dim* d : p.nest->dims)
     if (d->extent->is_int(1)) at.insert_or_assign(ctx.dim(d), ctx.integer(0));
-  return ctx.substitute(p.write->value, at);
+  return at.empty() ? p.write->value : ctx.substitute(p.write->value, at);
 }
 
 bool has_fold(const nest::Nest& n) {
@@ -221,6 +221,7 @@ class Fuser {
     // A push or a condition around it would leave points out: then the work of a fold is not worth guessing about.
     if (own_fold && to.nest->where) return false;
     if (own_fold && tears_columns(p, s.loads[0])) return false;
+    take_dims(f_.body[reader], p, s.loads[0]);
     replace(reader, p.write->array, p);
     return true;
   }
@@ -254,6 +255,23 @@ class Fuser {
       few &= extent->is_const() && extent->i <= nest::kFewColumns;
     });
     return !whole && !few;
+  }
+
+  // The only reader, if it runs over the elements as they lie and is the smaller of both, takes the dims of the producer, which
+  // is gone then: a long chain grows at its end, where it would be written anew, with other dims, by each node that joins it.
+  void take_dims(nest::Statement& to, const PlainMap& p, const Expr* load) {
+    if (nodes(to) >= node_count(p.write->value, kMaxNodes)) return;
+    std::vector<const ir::Dim*> dims = to.nest->dims;
+    std::unordered_map<const Expr*, const Expr*> renamed;
+    for (size_t k = 0; k < load->args.size(); ++k) {
+      const ir::Dim* dim = p.axis_dim[k];
+      if (!dim) continue;
+      const auto at = std::find_if(to.nest->dims.begin(), to.nest->dims.end(), [&](const ir::Dim* d) { return ctx_.dim(d) == load->args[k]; });
+      if (at == to.nest->dims.end() || (*at)->extent != dim->extent || !renamed.emplace(load->args[k], ctx_.dim(dim)).second) return;
+      dims[static_cast<size_t>(at - to.nest->dims.begin())] = dim;
+    }
+    map_roots(to, [&](const Expr* root) { return ctx_.substitute(root, renamed); });
+    to.nest->dims = std::move(dims);
   }
 
   void replace(size_t reader, uint32_t y, const PlainMap& p) {

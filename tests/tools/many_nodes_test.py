@@ -1,6 +1,8 @@
 """Graphs of many thousands of nodes: the work of a build grows with their number, not with its square (which would take hours
 here), and nodes of one shape and operation share a kernel."""
+import os
 import struct
+import subprocess
 
 from onnx_file import model, node, port, tensor
 from tool_test import main
@@ -20,6 +22,33 @@ def a_long_chain_of_elementwise_nodes(t):
     nodes = [node(["Relu", "Neg", "Abs"][k % 3], [f"v{k}" if k else "x"], [f"v{k + 1}" if k + 1 < count else "y"]) for k in range(count)]
     built = build(t, "chain", nodes, [port("x", "f32", [2, 4])], [port("y", "f32", [2, 4])])
     assert built["variants"][0]["launches"] < count / 20, built
+
+
+def a_long_chain_takes_memory_by_its_length(t):
+    """What joins a chain leaves the expression of the chain as it is: a node takes some kilobytes, not some ten."""
+    peaks = []
+    for count in (100, 10000):
+        nodes = [node(["Relu", "Neg", "Abs"][k % 3], [f"v{k}" if k else "x"], [f"v{k + 1}" if k + 1 < count else "y"]) for k in range(count)]
+        (t.dir / "chain.onnx").write_bytes(model(nodes, [port("x", "f32", [2, 4])], [port("y", "f32", [2, 4])], []))
+        peaks.append(peak_kilobytes(t, "mlpack", "build", "chain.onnx", "-o", f"chain{count}.mlc", "--target", "portable", "--no-selftest"))
+    assert peaks[1] - peaks[0] < 10000 * 8, peaks
+
+
+def a_long_attribute_takes_memory_by_its_bytes(t):
+    """An entry is a number, not an expression of some hundred bytes."""
+    peaks = []
+    for count in (100, 300000):
+        nodes = [node("Constant", [], ["c"], value_floats=[k / 1024 for k in range(count)]), node("Add", ["x", "c"], ["y"])]
+        (t.dir / "attribute.onnx").write_bytes(model(nodes, [port("x", "f32", [1])], [port("y", "f32", [count])], []))
+        peaks.append(peak_kilobytes(t, "mlpack", "build", "attribute.onnx", "-o", f"attribute{count}.mlc", "--target", "portable", "--no-selftest"))
+    assert peaks[1] - peaks[0] < 300000 * 100 // 1000, peaks
+
+
+def peak_kilobytes(t, tool, *args):
+    done = subprocess.Popen([str(t.bin / tool), *args], cwd=t.dir, env=t.env, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(done.pid, 0)
+    assert status == 0, (tool, args, status)
+    return usage.ru_maxrss
 
 
 def a_long_chain_with_constants(t):
@@ -81,4 +110,4 @@ def a_wide_graph(t):
 
 
 if __name__ == "__main__":
-    main([a_long_chain_of_elementwise_nodes, a_long_chain_with_constants, equal_layers_share_their_kernels, pieces_and_steps_share_their_kernels, a_wide_graph])
+    main([a_long_chain_of_elementwise_nodes, a_long_chain_takes_memory_by_its_length, a_long_attribute_takes_memory_by_its_bytes, a_long_chain_with_constants, equal_layers_share_their_kernels, pieces_and_steps_share_their_kernels, a_wide_graph])

@@ -2,6 +2,8 @@
 // (packager/lang/texts.h); what looks into strings becomes Controls here. Arrays of strings have DType::Str until the model is
 // expanded, then they become the u64 numbers that they are in a program (nest.h: StringsIn).
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 #include "packager/compile/expand/attributes.h"
 #include "packager/compile/expand/graph_expander.h"
@@ -211,11 +213,21 @@ struct GraphExpander::StringCall {
     return look_up(keys, values, other);
   }
 
+  // Where texts stand among the keys. A run numbers its texts 1, 2, ..., so a table that has a place for each number up to the
+  // highest of a key finds all of them in the time that it takes to look at each once.
+  Result<uint32_t> places_of_texts(uint32_t texts, uint32_t keys) {
+    MLC_ASSIGN(const uint32_t number, call("mlc.strings", "Numbers", 1, {texts}));
+    MLC_ASSIGN(const uint32_t key, call("mlc.strings", "Numbers", 1, {keys}));
+    MLC_ASSIGN(const uint32_t highest, call("mlc.strings", "Highest", 1, {key}));
+    return call("mlc.strings", "FindNumbers", 1, {number, key, highest});
+  }
+
   Status look_up(const Labels& keys, const Labels& values, const Labels& other) {
     if (keys.text != is_text(0) || values.text != other.text) return g.refuse(node, "labels are of another type than the input or the default");
     const auto extent = [&](const Labels& l) { return g.function_.arrays[l.array].shape[0]; };
     if (extent(keys) != extent(values)) return g.refuse(node, "there are not as many values as keys");
-    MLC_ASSIGN(const uint32_t at, call("mlc.strings", "Find", 1, {in[0]->tensor.array, keys.array}));
+    auto found = keys.text ? places_of_texts(in[0]->tensor.array, keys.array) : call("mlc.strings", "Find", 1, {in[0]->tensor.array, keys.array});
+    MLC_ASSIGN(const uint32_t at, std::move(found));
     MLC_ASSIGN(const uint32_t out, call("mlc.strings", "Pick", 1, {at, values.array, other.array}, {}, name(0)));
     g.give(node, 0, Item::of(out));
     return ok();
@@ -306,13 +318,14 @@ struct GraphExpander::StringCall {
     if (!words) return g.refuse(node, "'" + strings + "' is missing");
     Texts known;
     std::vector<int64_t> places;
+    std::map<std::string_view, int64_t> first;  // a tree: no choice of words makes it slow
     for (const std::string& word : *words) {
-      const auto found = std::find(known.begin(), known.end(), word);
-      places.push_back(found - known.begin());
-      if (found == known.end()) known.push_back(word);
+      const auto [found, is_new] = first.emplace(word, static_cast<int64_t>(known.size()));
+      places.push_back(found->second);
+      if (is_new) known.push_back(word);
     }
     MLC_ASSIGN(const Labels keys, strings_of(known));
-    MLC_ASSIGN(const uint32_t at, call("mlc.strings", "Find", 1, {in[0]->tensor.array, keys.array}));
+    MLC_ASSIGN(const uint32_t at, places_of_texts(in[0]->tensor.array, keys.array));
     Node on_numbers = node;
     on_numbers.attributes.erase(strings);
     on_numbers.attributes[numbers] = places;

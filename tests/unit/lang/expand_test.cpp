@@ -487,6 +487,24 @@ TEST_CASE("many inputs in a row take turns") {
   CHECK(says(refusal("op A@1(xs: f32[d] many, c: f32[], by: f32[] many) -> y: f32[d]\n  y[d] = 1\n"), "the 'many' inputs stand apart"));
 }
 
+TEST_CASE("lists of plain numbers stay numbers in arithmetic, comparisons and choices") {
+  auto list = [](const std::string& e) {
+    return floats("op A@1(x: f32[]) -> y: f32[k]\n  attr v: int[q] = [7, 3, -2]\n  attr r: float[p] = [0.5, 2.0, 4.0]\n  let l = " + e + "\n  dim k = len(l)\n  y[k] = f32(l[k])\n", "A",
+                  {f32({}, {0})}, {{"v", std::vector<int64_t>{7, 3, -2}}});
+  };
+  CHECK(list("v*4 - v + [1, 2, 3]") == std::vector<float>{22, 11, -3});
+  CHECK(list("10 - v") == std::vector<float>{3, 7, 12});
+  CHECK(list("v // 2") == std::vector<float>{3, 1, -1});
+  CHECK(list("r*v") == std::vector<float>{3.5, 6, -8});
+  CHECK(list("v >= 3 ? v : r") == std::vector<float>{7, 3, 4});
+  CHECK(list("v == 7 or (0 < v and v < 5) ? [1, 1, 1] : [0, 0, 0]") == std::vector<float>{1, 1, 0});
+  CHECK(list("[e > 0 ? e : 0.25 for e in v]") == std::vector<float>{7, 3, 0.25});
+  CHECK(list("[max(v), min(v), all(v > -3) ? 1 : 0, any(v == 3) ? 1 : 0]") == std::vector<float>{7, -2, 1, 1});
+  CHECK(list("pick(rev(v), [0, -1])") == std::vector<float>{-2, 7});
+  CHECK(list("put(v, 1, 9)") == std::vector<float>{7, 9, -2});
+  CHECK(list("drop(r, [0])") == std::vector<float>{2, 4});
+}
+
 TEST_CASE("lists of numbers are joined by value") {
   auto list = [](const std::string& e, const std::string& more = "") {
     return floats("op A@1(x: f32[]) -> y: f32[k]\n  attr v: int[q] = [7, 3, 7, 5, 3]\n  let l = " + e + "\n  dim k = len(l)\n" + more + "  y[k] = f32(l[k])\n", "A",
@@ -496,6 +514,10 @@ TEST_CASE("lists of numbers are joined by value") {
   CHECK(list("order(v)") == std::vector<float>{1, 4, 3, 0, 2});
   CHECK(list("unique(v)") == std::vector<float>{7, 3, 5});
   CHECK(list("v[order(v)]") == std::vector<float>{3, 3, 5, 7, 7});
+  CHECK(list("order([0.5, nan, -1.5, 0.5])") == std::vector<float>{2, 0, 3, 1});
+  // Constant arrays too, by the order of their type.
+  CHECK(floats("op A@1(x: f32[n]) -> y: f32[n]\n  let l = order(x)\n  y[n] = x[l[n]]\n", "A", {data<float>(DType::F32, {3}, {2.5, -1, 0.5}, true)}) == std::vector<float>{-1, 0.5, 2.5});
+  CHECK(says(failure("op A@1(x: f32[n]) -> y: f32[n]\n  let l = order(x)\n  y[n] = x[l[n]]\n", "A", {f32({2}, {1, 2})}), "known while building"));
   CHECK(says(failure("op A@1(x: i64[n]) -> y: f32[n]\n  y[n] = f32(order([x[0], 1])[0])\n", "A", {i64({2}, {1, 2}, false)}), "known while building"));
 }
 
