@@ -18,6 +18,7 @@ class Lifter {
 
   std::vector<const Expr*> run() {
     expression(kernel_.tiles);
+    for (loop::Cut& cut : kernel_.cuts) expression(cut.units);
     for (loop::Param& param : kernel_.params) expression(param.elements);
     block(kernel_.body);
     std::vector<const ir::Sym*> scalars;
@@ -45,7 +46,7 @@ class Lifter {
 
   // Null: not a number of the plan as a whole.
   const Expr* replaced(const Expr* e) {
-    if (e->is_const() || e->type != ir::Type{DType::I64, 1} || !ir::is_extent(e) || !never_fails(e)) return nullptr;
+    if (e->is_const() || e->type != ir::Type{DType::I64, 1} || !ir::is_extent(e) || !ir::always_has_value(e)) return nullptr;
     auto [found, is_new] = symbol_of_.try_emplace(e, e);
     if (!is_new) return found->second;
     const ir::Interval range = ir::interval_of(e);
@@ -54,16 +55,6 @@ class Lifter {
     const ir::Sym* sym = e->op == Op::Sym ? e->sym : ctx_.declare_sym(fresh(), range.lo, range.hi, ir::divisor_of(e));
     used_.emplace_back(sym, e);
     return found->second = ctx_.sym(sym);
-  }
-
-  // The plan computes it whether the kernel needs it or not, so it must have a value.
-  bool never_fails(const Expr* root) {
-    bool sure = true;
-    ir::walk(root, [&](const Expr* e) {
-      const bool divides = e->op == Op::FloorDiv || e->op == Op::FloorMod || e->op == Op::TruncDiv || e->op == Op::TruncMod;
-      sure = sure && !is_float(e->type.dtype) && (!divides || ir::interval_of(e->args[1]).lo > 0);
-    });
-    return sure;
   }
 
   ir::Context& ctx_;

@@ -192,6 +192,8 @@ class VariantCompiler {
       plan::Launch& launch = launches.emplace_back();
       launch.params = kernel.params;
       launch.tiles = kernel.tiles;
+      launch.cuts = kernel.cuts;
+      launch.work = kernel.work;
       launch.scalars = lift_extents(ctx_, kernel);
       auto [found, is_new] = all.entry_of.emplace(kernel_key(kernel), all.kernels.size());
       launch.entry = found->second;

@@ -11,6 +11,15 @@ Interval interval_of(const Expr* e) { return node(e)->interval; }
 int64_t divisor_of(const Expr* e) { return node(e)->divisor; }
 bool is_extent(const Expr* e) { return node(e)->extent; }
 
+bool always_has_value(const Expr* root) {
+  bool sure = true;
+  walk(root, [&](const Expr* e) {
+    const bool divides = e->op == Op::FloorDiv || e->op == Op::FloorMod || e->op == Op::TruncDiv || e->op == Op::TruncMod;
+    sure = sure && !is_float(e->type.dtype) && (!divides || interval_of(e->args[1]).lo > 0);
+  });
+  return sure;
+}
+
 namespace {
 
 void walk_from(const Expr* root, bool extents, const std::function<void(const Expr*)>& visit) {
