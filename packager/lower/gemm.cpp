@@ -14,7 +14,6 @@
 #include "packager/lower/gemm.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace mlc::lower {
 

@@ -3,7 +3,6 @@
 // so that every cache line is read and written once. One at a time, such loads touch a line per element, and lines a power of
 // two apart push each other out.
 #include <algorithm>
-#include <cmath>
 
 #include "packager/lower/templates.h"
 

@@ -122,12 +122,13 @@ constexpr uint64_t kSmallCopy = 16 << 10;
 
 // The tiles of a launch, and how many workers share them; puts its chunks where its kernel reads them.
 Status cut_launch(const Function& f, const Instr& in, unsigned workers, Executor::Binding& b, BoundInstr& s) {
-  const auto is_count = [](int64_t n) { return n >= 0 && n <= INT32_MAX; };
-  Work work{static_cast<uint64_t>(b.symbols[in.tiles]), {}, 0, std::nullopt};
-  if (!is_count(b.symbols[in.tiles])) return bad(f, "number of tiles of {} is out of range", {in.name});
+  const int64_t tiles = b.symbols[in.tiles];
+  if (tiles < 0 || tiles > INT32_MAX) return bad(f, "number of tiles of {} is out of range", {in.name});
+  Work work{static_cast<uint64_t>(tiles), {}, 0, std::nullopt};
   for (const Cut& cut : in.cuts) {
-    if (!is_count(b.symbols[cut.units])) return bad(f, "number of units of {} is out of range", {in.name});
-    work.axes[work.num_axes++] = {static_cast<uint64_t>(b.symbols[cut.units]), static_cast<double>(b.symbols[cut.bytes])};
+    const int64_t units = b.symbols[cut.units];
+    if (units < 0 || static_cast<uint64_t>(units) > kMaxUnits) return bad(f, "number of units of {} is out of range", {in.name});
+    work.axes[work.num_axes++] = {static_cast<uint64_t>(units), static_cast<double>(b.symbols[cut.bytes])};
   }
   if (in.work != kNoSymbol) work.nanoseconds = static_cast<double>(b.symbols[in.work]);
   const Chunks chunks = choose_chunks(work, workers);

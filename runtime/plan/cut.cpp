@@ -21,7 +21,7 @@ std::optional<Division> divided(const Work& work, const std::array<uint64_t, kMa
     const uint64_t units = work.axes[k].units;
     const uint64_t chunk = std::max<uint64_t>(1, ceil_div(units, parts[k]));
     d.chunks.of[k] = chunk;
-    d.chunks.tiles *= ceil_div(units, chunk);  // both below 2^31
+    d.chunks.tiles *= ceil_div(units, chunk);  // tiles below 2^31 times parts
     if (d.chunks.tiles > INT32_MAX) return std::nullopt;
     points *= static_cast<double>(chunk);
     d.bytes += static_cast<double>(chunk) * work.axes[k].bytes;

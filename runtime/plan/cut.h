@@ -15,8 +15,10 @@
 
 namespace mlc::exec {
 
+inline constexpr uint64_t kMaxUnits = uint64_t{1} << 53;
+
 struct CutAxis {
-  uint64_t units = 0;  // at most INT32_MAX
+  uint64_t units = 0;  // at most kMaxUnits
   double bytes = 0;    // that a tile reads for each quantum, whatever its other axes are
 };
 
@@ -36,8 +38,8 @@ struct Chunks {
 // A worker that takes part does so for this long, at least: beside it, meeting costs little.
 inline constexpr double kLeastNanoseconds = 2000;
 
-// Of all divisions into as many shares as are worth it (or as divide well), one whose largest share is the least. Where some are within
-// 3 % of that, the one whose workers read the fewest bytes, then the one that cuts along the first axes.
+// Of all divisions into at most as many shares as are worth it, one whose largest share is the least. Of several within 3 %
+// of that the one whose workers read the fewest bytes, then the one that cuts along the first axes.
 Chunks choose_chunks(const Work& work, unsigned workers);
 
 }  // namespace mlc::exec

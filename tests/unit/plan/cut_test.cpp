@@ -25,9 +25,9 @@ uint64_t largest_share(const Work& w, const Chunks& c) {
 
 TEST_CASE("chunks cover every axis once, whatever is asked") {
   std::mt19937_64 random(3);
-  const uint64_t sizes[] = {0, 1, 2, 3, 7, 16, 19, 24, 97, 128, 1000, 65537, INT32_MAX};
+  const uint64_t sizes[] = {0, 1, 2, 3, 7, 16, 19, 24, 97, 128, 1000, 65537, INT32_MAX, kMaxUnits};
   for (int round = 0; round < 20000; ++round) {
-    Work w{sizes[random() % std::size(sizes)], {}, random() % (kMaxCuts + 1), std::nullopt};
+    Work w{sizes[random() % (std::size(sizes) - 1)], {}, random() % (kMaxCuts + 1), std::nullopt};
     for (size_t k = 0; k < w.num_axes; ++k) w.axes[k] = {sizes[random() % std::size(sizes)], static_cast<double>(random() % 1000)};
     if (random() % 2) w.nanoseconds = static_cast<double>(static_cast<int64_t>(random()));
     const auto workers = static_cast<unsigned>(random() % 17);

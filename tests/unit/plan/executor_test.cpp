@@ -502,7 +502,7 @@ TEST_CASE("every point of a launch that is cut is done once, by any number of wo
 }
 
 TEST_CASE("units that are no count are refused when shapes are bound") {
-  for (int64_t units : {int64_t{-1}, int64_t{1} << 31, INT64_MIN}) {
+  for (int64_t units : {int64_t{-1}, (int64_t{1} << 53) + 1, INT64_MIN}) {
     PlanMaker m = PlanMaker::two_steps();
     m.body[0].cuts = {{m.constant(units), 0, m.constant(INT64_MIN)}};
     Rig rig(m, 3);
