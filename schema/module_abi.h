@@ -40,7 +40,7 @@ typedef struct MlrunHost {
 typedef struct MlrunLaunch {
   void* const* buffers;    /* in the order of the kernel's parameters */
   const uint64_t* lengths; /* bytes of each */
-  const int64_t* scalars;  /* integer symbols, in the order of the kernel's scalars */
+  const int64_t* scalars;  /* integers, in the order of the kernel's scalars, then the chunks of its cuts */
   void* scratch;           /* this worker's, scratch_bytes of the entry, 64-byte aligned, content unspecified */
   uint32_t worker;
   uint32_t workers;

@@ -83,6 +83,7 @@ void run_once(Case& c) {
     }
     std::vector<int64_t> scalars;
     for (const ir::Sym* sym : c.kernels[k].scalars) scalars.push_back(c.symbols.at(sym));
+    for (const loop::Cut& cut : c.kernels[k].cuts) scalars.push_back(std::max<int64_t>(1, value(c, cut.units)));  // one worker: whole
     MlrunLaunch launch{pointers.data(), lengths.data(), scalars.data(), c.scratch.data(), 0, 1};
     c.module->entry(k).run(&launch, 0, static_cast<uint32_t>(value(c, c.kernels[k].tiles)));
   }

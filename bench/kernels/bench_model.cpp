@@ -131,6 +131,7 @@ int run(int argc, char** argv) {
       l.kernel.params = k.params;
       l.kernel.scalars = k.scalars;
       l.kernel.tiles = k.tiles;
+      l.kernel.cuts = k.cuts;
       launches.push_back(std::move(l));
       kernels.push_back(std::move(k));
     }
@@ -187,6 +188,7 @@ int run(int argc, char** argv) {
       lengths.push_back(b->bytes);
     }
     for (const ir::Sym* s : l.kernel.scalars) scalars.push_back(symbols.count(s) ? symbols[s] : value(ctx.sym(s)));
+    for (const loop::Cut& cut : l.kernel.cuts) scalars.push_back(std::max<int64_t>(1, value(cut.units)));  // one worker: whole
     const MlrunEntry& e = (*module)->entry(l.entry);
     if (e.scratch_bytes > scratch.size()) scratch.resize(e.scratch_bytes);
     MlrunLaunch launch{pointers.data(), lengths.data(), scalars.data(), scratch.data(), 0, 1};

@@ -17,6 +17,8 @@ class KeyWriter {
     for (const loop::LocalArray& local : kernel.locals) number(local.dtype), key_.expression(local.count);
     number(kernel.hoisting);
     key_.expression(kernel.tile_begin), key_.expression(kernel.tile_end), key_.expression(kernel.tiles);
+    number(kernel.cuts.size());
+    for (const loop::Cut& cut : kernel.cuts) key_.expression(cut.chunk), key_.expression(cut.units);
     block(kernel.body);
   }
   std::string take() { return key_.take(); }

@@ -19,8 +19,10 @@ class Lifter {
   std::vector<const Expr*> run(std::span<const Expr* const> computed) {
     for (const Expr* size : computed) compute_anyway(size);
     for (const loop::Param& param : kernel_.params) compute_anyway(param.elements);
+    for (const loop::Cut& cut : kernel_.cuts) compute_anyway(cut.units);
     compute_anyway(kernel_.tiles);
     expression(kernel_.tiles);
+    for (loop::Cut& cut : kernel_.cuts) expression(cut.units);
     for (loop::Param& param : kernel_.params) expression(param.elements);
     block(kernel_.body);
     std::vector<const ir::Sym*> scalars;
@@ -75,9 +77,7 @@ class Lifter {
           if (!has_value_.contains(arg)) open.push_back(arg);
       if (open.size() != before) continue;
       open.pop_back();
-      const bool divides = e->op == Op::FloorDiv || e->op == Op::FloorMod || e->op == Op::TruncDiv || e->op == Op::TruncMod;
-      const bool may_fail = is_float(e->type.dtype) || (divides && ir::interval_of(e->args[1]).lo <= 0);
-      has_value_.try_emplace(e, !may_fail && std::all_of(e->args.begin(), e->args.end(), [this](const Expr* arg) { return has_value_.at(arg); }));
+      has_value_.try_emplace(e, !ir::may_fail(e) && std::all_of(e->args.begin(), e->args.end(), [this](const Expr* arg) { return has_value_.at(arg); }));
     }
     return has_value_.at(root);
   }

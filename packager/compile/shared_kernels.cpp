@@ -70,6 +70,8 @@ class Pattern {
     for (const loop::Param& param : kernel.params) number(param.dtype), number(param.written);
     for (const loop::LocalArray& local : kernel.locals) number(local.dtype), key_.expression(local.count);
     key_.expression(kernel.tile_begin), key_.expression(kernel.tile_end);
+    number(kernel.cuts.size());
+    for (const loop::Cut& cut : kernel.cuts) key_.expression(cut.chunk);
     block(kernel.body);
   }
   std::string take() { return key_.take(); }

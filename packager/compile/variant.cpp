@@ -193,6 +193,8 @@ class VariantCompiler {
       plan::Launch& launch = launches.emplace_back();
       launch.params = kernel.params;
       launch.tiles = kernel.tiles;
+      launch.cuts = kernel.cuts;
+      launch.work = kernel.work;
       std::vector<const ir::Expr*> sizes;
       for (const loop::Param& param : kernel.params) {
         if (param.role != loop::Role::Array) continue;

@@ -11,6 +11,17 @@ Interval interval_of(const Expr* e) { return node(e)->interval; }
 int64_t divisor_of(const Expr* e) { return node(e)->divisor; }
 bool is_extent(const Expr* e) { return node(e)->extent; }
 
+bool may_fail(const Expr* e) {
+  const bool divides = e->op == Op::FloorDiv || e->op == Op::FloorMod || e->op == Op::TruncDiv || e->op == Op::TruncMod;
+  return is_float(e->type.dtype) || (divides && interval_of(e->args[1]).lo <= 0);
+}
+
+bool always_has_value(const Expr* root) {
+  bool sure = true;
+  walk(root, [&](const Expr* e) { sure = sure && !may_fail(e); });
+  return sure;
+}
+
 namespace {
 
 void walk_from(const Expr* root, bool extents, const std::function<void(const Expr*)>& visit) {

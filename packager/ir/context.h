@@ -100,6 +100,10 @@ int64_t divisor_of(const Expr* e);
 // True if `e` is made of what is known before the kernels run, by operations that can be worked out there: the arithmetic
 // of extents. Anything else is computed by a kernel and read back.
 bool is_extent(const Expr* e);
+// True if an extent has a value whatever its symbols are (but for overflow): no division by what may be zero, no real number
+// that may be none.
+bool always_has_value(const Expr* e);
+bool may_fail(const Expr* e);  // its own operation, whatever its arguments are
 
 // Linear form of an i64 expression in some leaves: e = rest + sum coefficient[k] * leaf[k], the coefficients and the
 // rest free of those leaves. Nothing if `e` is not linear in them.

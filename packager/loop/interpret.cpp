@@ -1,5 +1,6 @@
 #include "packager/loop/interpret.h"
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_map>
 
@@ -36,10 +37,10 @@ class Interpreter {
     if (run_.buffers.size() != k_.params.size()) return Status(Code::Internal, "wrong number of buffers");
     for (const LocalArray& l : k_.locals)
       scratch_.emplace_back(static_cast<size_t>(l.count->i) * bytes_of(l.dtype), std::byte{0xA5});
-    auto tiles = ir::evaluate_extent(k_.tiles, run_.value);
-    if (!tiles) return Status(Code::Internal, "tile count cannot be evaluated");
+    MLC_ASSIGN(const Division division, divide(k_, run_));
     vars_[k_.tile_begin] = {Scalar{run_.tile_begin, 0}};
-    vars_[k_.tile_end] = {Scalar{run_.tile_end < 0 ? *tiles : run_.tile_end, 0}};
+    vars_[k_.tile_end] = {Scalar{run_.tile_end < 0 ? division.tiles : run_.tile_end, 0}};
+    for (size_t k = 0; k < k_.cuts.size(); ++k) vars_[k_.cuts[k].chunk] = {Scalar{division.chunks[k], 0}};
     block(k_.body);
     if (!error_.empty()) return Status(Code::Internal, "kernel " + k_.name + ": " + error_);
     return fault_;
@@ -220,6 +221,21 @@ class Interpreter {
 };
 
 }  // namespace
+
+Result<Division> divide(const Kernel& kernel, const Run& run) {
+  const auto tiles = ir::evaluate_extent(kernel.tiles, run.value);
+  if (!tiles) return Status(Code::Internal, "tile count cannot be evaluated");
+  Division d{{}, *tiles};
+  for (const Cut& cut : kernel.cuts) {
+    const auto units = ir::evaluate_extent(cut.units, run.value);
+    if (!units) return Status(Code::Internal, "units of a cut cannot be evaluated");
+    const int64_t whole = std::max<int64_t>(1, *units), k = static_cast<int64_t>(d.chunks.size());
+    d.chunks.push_back(k < std::ssize(run.chunks) ? run.chunks[static_cast<size_t>(k)] : whole);
+    if (d.chunks.back() < 1 || d.chunks.back() > whole) return Status(Code::Internal, "a chunk that is larger than its axis");
+    d.tiles *= (*units + d.chunks.back() - 1) / d.chunks.back();
+  }
+  return d;
+}
 
 Result<int32_t> interpret(const Kernel& kernel, const Run& run) { return Interpreter(kernel, run).go(); }
 

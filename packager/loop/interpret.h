@@ -17,7 +17,15 @@ struct Run {
   std::vector<std::span<std::byte>> buffers;                    // per parameter
   std::function<std::optional<int64_t>(const ir::Sym*)> value;  // of the kernel's scalars
   int64_t tile_begin = 0, tile_end = -1;                        // -1: all tiles
+  std::vector<int64_t> chunks;                                  // per cut; those that are missing: all of the axis
 };
+
+// The chunk of each cut, and how many tiles that makes. Internal if an extent has no value, or a chunk none from 1 to units.
+struct Division {
+  std::vector<int64_t> chunks;
+  int64_t tiles = 0;
+};
+Result<Division> divide(const Kernel& kernel, const Run& run);
 
 // The fault code of the kernel (0: none), or a Status for a broken rule: an access out of range, a division by zero.
 Result<int32_t> interpret(const Kernel& kernel, const Run& run);

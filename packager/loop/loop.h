@@ -79,8 +79,18 @@ enum class Hoisting : uint8_t {
   None,       // nowhere; nothing is kept in a register between statements either
 };
 
+// An axis along which the tiles of a kernel are cut: into chunks of neighbouring quanta, the last of them as long as what
+// is left. Whoever launches it chooses the chunk, from 1 to max(1, units), and passes it behind the scalars: no result
+// depends on it.
+struct Cut {
+  const ir::Expr* chunk = nullptr;  // an i64 Var that the body may use anywhere
+  const ir::Expr* units = nullptr;  // quanta: an extent over the scalars (evaluated by the plan)
+  const ir::Expr* bytes = nullptr;  // for the plan: read for each quantum, whatever the other axes are; an extent
+};
+
 // One entry of a module. Buffers are numbered: params first, then locals. Body runs for the tiles of one call:
-// tile_begin and tile_end are i64 Vars that it may use anywhere; it normally starts with a For over them.
+// tile_begin and tile_end are i64 Vars that it may use anywhere; it normally starts with a For over them. There are
+// `tiles` times, for each cut, ceildiv(units, chunk) of them; cuts are inside, the last one innermost.
 struct Kernel {
   std::string name;
   std::vector<Param> params;
@@ -90,7 +100,9 @@ struct Kernel {
   const ir::Expr* tile_end = nullptr;
   Hoisting hoisting = Hoisting::All;
   std::string schedule;                 // which template made it, for people: "contraction 7x32"
-  const ir::Expr* tiles = nullptr;      // number of tiles: an extent over `scalars` (evaluated by the plan)
+  const ir::Expr* tiles = nullptr;      // number of tiles apart from cuts: an extent over `scalars` (evaluated by the plan)
+  std::vector<Cut> cuts;
+  const ir::Expr* work = nullptr;       // for the plan: nanoseconds that all tiles take one worker, roughly; an extent
   std::vector<StmtPtr> body;
 };
 

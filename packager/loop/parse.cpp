@@ -324,6 +324,11 @@ class Parser {
       k.params.push_back(std::move(p));
     }
     while (accept("scalar")) k.scalars.push_back(ctx_.declare_sym(string()));
+    while (accept("cut")) {
+      Cut& cut = k.cuts.emplace_back();
+      cut.chunk = var(Type{DType::I64, 1});
+      cut.units = expr();
+    }
     while (is("local") && pos_ < text_.size() && lookahead_is_string()) {
       next();
       LocalArray l;

@@ -36,6 +36,12 @@ class Verifier {
       return bad("tile range is not a pair of variables");
     bound_.insert(k_.tile_begin);
     bound_.insert(k_.tile_end);
+    for (const Cut& cut : k_.cuts) {
+      if (!cut.chunk || cut.chunk->op != Op::Var || cut.chunk->type != kIndex || !bound_.insert(cut.chunk).second)
+        return bad("the chunk of a cut is no variable of its own");
+      if (!cut.units || cut.units->type != kIndex) return bad("a cut without units");
+      MLC_RETURN_IF_ERROR(expr(cut.units, true));
+    }
     return block(k_.body, 0);
   }
 

@@ -46,6 +46,19 @@ bool is_unconditional(const Expr* value, const Expr* part) {
   return false;
 }
 
+double cost_alone(const Expr* e) {
+  switch (e->op) {
+    case Op::Const: case Op::Sym: case Op::Var: case Op::Dim: return 0;
+    case Op::Load: return static_cast<double>(e->args.size()) + 1;
+    case Op::Fold: return 1;
+    default: {
+      // Floats below f32 are widened for every operation, and rounded after it.
+      const bool narrow = is_float(e->type.dtype) && bits_of(e->type.dtype) < 32;
+      return e->op >= Op::Exp && e->op <= Op::Erf ? 15 : narrow ? 5 : 1;
+    }
+  }
+}
+
 DimSet Facts::bit(const ir::Dim* d) {
   auto [it, fresh] = bits_.try_emplace(d, static_cast<unsigned>(bits_.size()));
   if (it->second < 64) return DimSet{1} << it->second;
@@ -71,7 +84,7 @@ const Facts::Fact& Facts::of(const Expr* root) {
       case Op::Dim: f.dims |= bit(e->dim); break;
       case Op::Load:
         f.guard |= e->access != ir::Access::Clamped;
-        f.cost = e->args.size() + 1;  // addresses are cheap: strength-reduced
+        f.cost = cost_alone(e);  // addresses are cheap: strength-reduced
         break;
       case Op::Fold: {
         if (e->fold->where) {
@@ -84,15 +97,11 @@ const Facts::Fact& Facts::of(const Expr* root) {
           f.dims &= ~bit(d);
           points *= estimate(d->extent);
         }
-        f.cost = (f.cost + 1) * points;
+        f.cost = (f.cost + cost_alone(e)) * points;
         f.fold = true;
         break;
       }
-      default: {
-        // Floats below f32 are widened for every operation, and rounded after it.
-        const bool small = is_float(e->type.dtype) && bits_of(e->type.dtype) < 32;
-        f.cost += e->op >= Op::Exp && e->op <= Op::Erf ? 15 : small ? 5 : 1;
-      }
+      default: f.cost += cost_alone(e);
     }
     facts_[e] = f;
   });

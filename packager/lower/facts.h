@@ -37,6 +37,9 @@ class Facts {
   bool overflow_ = false;
 };
 
+// Rough number of scalar operations of the node without its operands; of a fold, per point.
+double cost_alone(const ir::Expr* e);
+
 // An extent for the purpose of choosing schedules: symbols count as 64, within their bounds.
 double estimate(const ir::Expr* extent);
 

@@ -1,18 +1,19 @@
 // Emits a contraction as register tiles (design: kernels.md sections 6 to 8).
 //
-//   tile of the launch   batch point, range of rows, range of column groups
-//     column group       as many columns as a register tile is wide; B's panels of it stay in L1 or L2
-//       outer row dim    (output rows of a convolution)
-//         row tile       heights differ by one at most, so that there is never a one-row tail
-//           taps, k      accumulators are locals; rows of a tile that a tap does not reach are left out
-//           epilogue
+//   tile of the launch   batch point, range of rows, range of column groups, as the launch is cut
+//     block of groups    where B is larger than L2 and rows are few: as many groups as stay there; else all
+//       block of rows    as many as stay in L2 while all of these groups go by
+//         column group   as many columns as a register tile is wide; B's panels of it stay in L1 or L2
+//           outer row dim  (output rows of a convolution)
+//             row tile   heights differ by one at most, so that there is never a one-row tail
+//               taps, k  accumulators are locals; rows of a tile that a tap does not reach are left out
+//               epilogue
 //
 // Rows outside the image: where sizes are constants, the tiles at the edge are code of their own that leaves the rows
 // out; where they are symbols, a tap that does not reach all rows of a tile reads zeros for the others.
 #include "packager/lower/gemm.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace mlc::lower {
 
@@ -21,9 +22,11 @@ using ir::Op;
 
 namespace {
 
-constexpr double kTileFlops = 4e6;        // some 20 to 40 us of one core
-constexpr double kBlockBytes = 384 << 10; // of A that one tile reads: within half of a common L2
-constexpr double kMinRows = 64;           // fewer rows per tile would read B from beyond L2 too often
+constexpr int64_t kBlockSteps = 2'000'000;  // products of numbers in a block
+constexpr int64_t kBlockBytes = 384 << 10;  // of A that one block reads: within half of a common L2
+constexpr int64_t kMinRows = 64;            // fewer rows per block would read B from beyond L2 too often
+constexpr int64_t kManyBlocks = 8;          // of rows: all of A is better read once then than all of B
+constexpr double kStepNs = 0.25;            // of a vector: two at once
 constexpr size_t kMaxEdgeTiles = 6;
 constexpr double kLongEpilogue = 14;        // operations: more than bias, residual, activation by min and max
 constexpr int64_t kMaxUnrolledTaps = 16;
@@ -48,7 +51,11 @@ Result<loop::Kernel> Gemm::run() {
   num_groups_ = ctx_.ceildiv(columns_, ctx_.integer(width_));
   for (const Expr* term : c_.conditions)
     (s_.facts.depends(term, c_.m ? c_.m : c_.n) ? row_terms_ : tap_terms_).push_back(term);
-  choose_blocks();
+  row_space_ = c_.m_outer ? c_.m_outer->extent : num_row_tiles_;
+  unit_rows_ = c_.m_outer ? rows_ : ctx_.integer(tile_.rows);
+  std::vector<const Expr*> depths;
+  for (const ir::Dim* d : c_.fold->fold->dims) depths.push_back(d->extent);
+  k_total_ = ctx_.product(depths);
   find_edges();
   long_epilogue_ = s_.facts.cost(n_.writes[0].value) - s_.facts.cost(c_.fold) > kLongEpilogue && job_.target.f32_lanes() > 1;
   choose_epilogue_lanes();
@@ -57,18 +64,11 @@ Result<loop::Kernel> Gemm::run() {
 
   std::vector<const Expr*> extents;
   for (const ir::Dim* d : c_.batch) extents.push_back(d->extent);
-  const Expr* row_space = c_.m_outer ? c_.m_outer->extent : num_row_tiles_;
-  const Expr* row_chunks = ctx_.ceildiv(row_space, ctx_.integer(row_chunk_));
-  const Expr* group_chunks = ctx_.ceildiv(num_groups_, ctx_.integer(group_chunk_));
-  extents.push_back(groups_outside_ ? group_chunks : row_chunks);
-  extents.push_back(groups_outside_ ? row_chunks : group_chunks);
-  k_.over_tiles(extents, [&](const std::vector<const Expr*>& at) {
+  const Axis row_axis{row_space_, product({ctx_.integer(4), c_.k->extent, unit_rows_})};
+  const Axis group_axis{num_groups_, product({ctx_.integer(4), k_total_, ctx_.integer(width_)})};
+  k_.over_tiles(extents, {row_axis, group_axis}, [&](const std::vector<const Expr*>& at, const std::vector<Range>& ranges) {
     s_.scoped([&] {
       for (size_t k = 0; k < c_.batch.size(); ++k) s_.bind(c_.batch[k], at[k]);
-      const Expr* row_index = at[at.size() - (groups_outside_ ? 1 : 2)];
-      const Expr* group_index = at[at.size() - (groups_outside_ ? 2 : 1)];
-      row_begin_ = k_.b.let(ctx_.mul(row_index, ctx_.integer(row_chunk_)));
-      row_end_ = k_.b.let(ctx_.min(ctx_.add(row_begin_, ctx_.integer(row_chunk_)), row_space));
       if (rows_->is_const()) {
         row_base_ = ctx_.integer(rows_->i / std::max<int64_t>(num_row_tiles_->i, 1));
         row_extra_ = ctx_.integer(rows_->i - row_base_->i * num_row_tiles_->i);
@@ -76,31 +76,55 @@ Result<loop::Kernel> Gemm::run() {
         row_base_ = k_.b.let(ctx_.floordiv(rows_, ctx_.max(num_row_tiles_, ctx_.integer(1))));
         row_extra_ = k_.b.let(ctx_.sub(rows_, ctx_.mul(row_base_, num_row_tiles_)));
       }
-      const Expr* begin = k_.b.let(ctx_.mul(group_index, ctx_.integer(group_chunk_)));
-      const Expr* end = k_.b.let(ctx_.min(ctx_.add(begin, ctx_.integer(group_chunk_)), num_groups_));
-      groups(begin, end);
+      in_blocks(ranges[0], ranges[1]);
     });
   });
+  extents.insert(extents.end(), {rows_, columns_, k_total_});
+  if (c_.m_outer) extents.push_back(c_.m_outer->extent);
+  k_.takes(kStepNs / std::max(lanes_, c_.k_lanes), extents);
   return k_.finish(s_);
 }
 
-void Gemm::choose_blocks() {
-  double k_total = 1;
-  for (const ir::Dim* d : c_.fold->fold->dims) k_total *= std::max(1.0, estimate(d->extent));
-  double rows = std::max(1.0, estimate(rows_)), columns = std::max(1.0, estimate(columns_));
-  double unit_rows = c_.m_outer ? rows : tile_.rows;  // rows of one step of the row space
-  double units = c_.m_outer ? std::max(1.0, estimate(c_.m_outer->extent)) : std::ceil(rows / tile_.rows);
-  double row_bytes = 4 * std::max(1.0, estimate(c_.k->extent));
-  double limit = std::max(1.0, std::floor(kBlockBytes / (row_bytes * unit_rows)));
-  double wanted = std::max(kTileFlops / (2 * k_total * columns * unit_rows), kMinRows / unit_rows);
-  double chunk = std::clamp(std::round(wanted), 1.0, std::min(limit, units));
-  double chunks = std::ceil(units / chunk);  // of equal size
-  row_chunk_ = static_cast<int64_t>(std::ceil(units / chunks));
-  double group_flops = 2 * k_total * width_ * unit_rows * static_cast<double>(row_chunk_);
-  double groups = std::ceil(columns / width_);
-  double per_tile = std::clamp(std::floor(kTileFlops / group_flops), 1.0, groups);
-  group_chunk_ = static_cast<int64_t>(std::ceil(groups / std::ceil(groups / per_tile)));
-  groups_outside_ = k_total * columns * 4 > kBlockBytes && units <= 8 * static_cast<double>(row_chunk_);
+const Expr* Gemm::product(std::initializer_list<const Expr*> factors) { return ctx_.product(std::vector<const Expr*>(factors)); }
+
+const Expr* Gemm::about(int64_t all, const Expr* each) {
+  const Expr* n = ctx_.max(each, ctx_.integer(1));
+  return ctx_.max(ctx_.floordiv(ctx_.add(ctx_.integer(all), ctx_.floordiv(n, ctx_.integer(2))), n), ctx_.integer(1));
+}
+
+const Expr* Gemm::at_most(int64_t all, const Expr* each) {
+  return ctx_.max(ctx_.floordiv(ctx_.integer(all), ctx_.max(each, ctx_.integer(1))), ctx_.integer(1));
+}
+
+void Gemm::in_blocks(const Range& rows, const Range& groups_range) {
+  const Expr* step = product({k_total_, columns_, unit_rows_});
+  const Expr* wanted = ctx_.max(about(kBlockSteps, step), about(kMinRows, unit_rows_));
+  const Expr* block = k_.b.let(ctx_.min(wanted, at_most(kBlockBytes / 4, product({c_.k->extent, unit_rows_}))));
+  const Expr* span = k_.b.let(ctx_.sub(rows.end, rows.begin));
+  const Expr* groups_outside = ctx_.binary(Op::And, ctx_.binary(Op::Lt, ctx_.integer(kBlockBytes / 4), ctx_.mul(k_total_, columns_)),
+                                           ctx_.binary(Op::Le, span, ctx_.mul(block, ctx_.integer(kManyBlocks))));
+  const Expr* rows_at_once = ctx_.mul(unit_rows_, ctx_.min(block, span));
+  const Expr* few_groups = at_most(kBlockSteps, product({k_total_, ctx_.integer(width_), rows_at_once}));
+  const Expr* group_block = k_.b.let(ctx_.select(groups_outside, few_groups, num_groups_));
+  even_parts(groups_range, group_block, [&](const Range& some) {
+    even_parts(rows, block, [&](const Range& part) {
+      row_begin_ = part.begin;
+      row_end_ = part.end;
+      groups(some.begin, some.end);
+    });
+  });
+}
+
+void Gemm::even_parts(const Range& range, const Expr* most, const std::function<void(const Range&)>& body) {
+  const Expr* length = ctx_.sub(range.end, range.begin);
+  const Expr* parts = k_.b.let(ctx_.ceildiv(length, ctx_.max(most, ctx_.integer(1))));
+  if (parts->is_int(1)) return body(range);
+  const auto begin_of = [&](const Expr* part) {
+    return ctx_.add(range.begin, ctx_.floordiv(ctx_.mul(part, length), ctx_.max(parts, ctx_.integer(1))));
+  };
+  k_.b.with_for(ctx_.integer(0), parts, 1, [&](const Expr* part) {
+    s_.scoped([&] { body({k_.b.let(begin_of(part)), k_.b.let(begin_of(ctx_.add(part, ctx_.integer(1))))}); });
+  });
 }
 
 // Sums across lanes are scalars: the epilogue takes several rows at once, where they are written side by side or it is long.
@@ -178,13 +202,17 @@ void Gemm::row_tiles(const Group& g, const Expr* begin, const Expr* end) {
     unsigned h = static_cast<unsigned>(base + (i < extra));
     int64_t first = i * base + std::min(i, extra);
     if (edges_[static_cast<size_t>(i)]) {
-      s_.scoped([&] { pruned_tile(g, first, h); });
+      const Expr* at = ctx_.integer(i);
+      const Expr* is_here = ctx_.binary(Op::And, ctx_.binary(Op::Le, begin, at), ctx_.binary(Op::Lt, at, end));
+      const auto tile = [&] { s_.scoped([&] { pruned_tile(g, first, h); }); };
+      if (is_here->is_const()) tile();
+      else k_.b.with_if(is_here, tile);
       ++i;
       continue;
     }
     int64_t stop = i;
     while (stop < total && !edges_[static_cast<size_t>(stop)] && base + (stop < extra) == h) ++stop;
-    run_of_tiles(g, ctx_.integer(i), ctx_.integer(stop), h, false);
+    run_of_tiles(g, ctx_.max(begin, ctx_.integer(i)), ctx_.min(end, ctx_.integer(stop)), h, false);
     i = stop;
   }
 }
@@ -204,7 +232,6 @@ void Gemm::run_of_tiles(const Group& g, const Expr* begin, const Expr* end, unsi
 // With constant sizes: which row tiles some tap does not reach completely.
 void Gemm::find_edges() {
   if (row_terms_.empty() || !rows_->is_const() || !c_.m) return;
-  if (!c_.m_outer && row_chunk_ < num_row_tiles_->i) return;  // tiles are not at known places
   DimSet mentioned = 0, allowed = s_.facts.bit(c_.m);
   for (const Expr* term : row_terms_) mentioned |= s_.facts.dims(term);
   int64_t combinations = 1;

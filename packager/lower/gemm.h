@@ -11,8 +11,15 @@ class Gemm {
   Result<loop::Kernel> run();
 
  private:
-  // ---- blocking ----
-  void choose_blocks();
+  // ---- blocks, for the caches ----
+  // What of A a block reads stays in L2 while the groups go by; of B, if groups are outside, while the rows do.
+  void in_blocks(const Range& rows, const Range& groups_range);
+  // `range` in parts of at most `most`, which differ by one.
+  void even_parts(const Range& range, const ir::Expr* most, const std::function<void(const Range&)>& body);
+  const ir::Expr* product(std::initializer_list<const ir::Expr*> factors);
+  // How many of `each` make about, or at most, `all`; at least one.
+  const ir::Expr* about(int64_t all, const ir::Expr* each);
+  const ir::Expr* at_most(int64_t all, const ir::Expr* each);
   void choose_epilogue_lanes();
 
   // ---- columns ----
@@ -67,12 +74,15 @@ class Gemm {
   RegisterTile tile_;
   const ir::Expr *rows_, *columns_, *num_row_tiles_ = nullptr, *num_groups_ = nullptr;
   std::vector<const ir::Expr*> row_terms_, tap_terms_;  // conditions with and without the row dim
-  int64_t row_chunk_ = 1, group_chunk_ = 1;
-  bool groups_outside_ = false, long_epilogue_ = false;
+  const ir::Expr* row_space_ = nullptr; // what a launch is cut along: outer rows, or row tiles
+  const ir::Expr* unit_rows_ = nullptr; // rows of one step of it
+  const ir::Expr* k_total_ = nullptr;
+  bool long_epilogue_ = false;
   std::vector<bool> edges_;             // per row tile; empty: not known statically
   std::vector<const ir::Dim*> edge_taps_;
   // The tile being emitted.
-  const ir::Expr *row_begin_ = nullptr, *row_end_ = nullptr, *row_base_ = nullptr, *row_extra_ = nullptr;
+  const ir::Expr *row_begin_ = nullptr, *row_end_ = nullptr;  // of its block
+  const ir::Expr *row_base_ = nullptr, *row_extra_ = nullptr;
   const ir::Expr* first_row_ = nullptr;
   unsigned height_ = 0, chains_ = 1;
   std::vector<const ir::Expr*> acc_;

@@ -1,8 +1,7 @@
 // The template that takes every nest.
 //
 // Loops follow the memory order of the write; the contiguous dim is innermost and vectorised, with a masked or scalar
-// rest. A tile is a point of the outermost dims and a range of the next one, sized to some ten microseconds. Folds that
-// do not depend on inner loops are evaluated outside of them (a softmax's maximum once per row).
+// rest. A launch may be cut along the outermost dims that are not of one point. Folds that do not depend on inner loops are evaluated outside of them (a softmax's maximum once per row).
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -94,21 +93,14 @@ class Generic {
     order_dims();
     choose_vector();
     k_.kernel.schedule = "generic x" + std::to_string(width_);
-    choose_tiles();
-    std::vector<const Expr*> extents;
-    for (size_t k = 0; k < split_; ++k) extents.push_back(order_[k]->extent);
-    if (chunked_) extents.push_back(ctx_.ceildiv(order_[split_]->extent, ctx_.integer(chunk_)));
-    k_.over_tiles(extents, [&](const std::vector<const Expr*>& at) {
+    const std::vector<Axis> axes = choose_axes();
+    k_.over_tiles({}, axes, [&](const std::vector<const Expr*>&, const std::vector<Range>& ranges) {
       s_.scoped([&] {
-        for (size_t k = 0; k < split_; ++k) s_.bind(order_[k], at[k]);
-        s_.by_steps(vector_steps(), [&] {
-          if (!chunked_) return level(split_, ctx_.integer(0), split_ < order_.size() ? order_[split_]->extent : nullptr);
-          const Expr* lo = k_.b.let(ctx_.mul(at.back(), ctx_.integer(chunk_)));
-          const Expr* hi = k_.b.let(ctx_.min(ctx_.add(lo, ctx_.integer(chunk_)), order_[split_]->extent));
-          level(split_, lo, hi);
-        });
+        for (size_t k = 0; k < cut_.size(); ++k) range_[cut_[k]] = points_of(k_, ranges[k], quantum(cut_[k]), cut_[k]->extent);
+        s_.by_steps(vector_steps(), [&] { level(0); });
       });
     });
+    say_work();
     MLC_ASSIGN(loop::Kernel kernel, k_.finish(s_));
     Kernels r;
     r.push_back(std::move(kernel));
@@ -220,51 +212,41 @@ class Generic {
     return better;
   }
 
-  void choose_tiles() {
-    double per_point = 1;
-    for (const FlatWrite& w : n_.writes) per_point += s_.facts.cost(w.value) + 1;
-    if (n_.scan_dim) per_point *= std::max(1.0, estimate(n_.scan_dim->extent));
-    double work = per_point;  // of everything inside loop k
-    size_t k = order_.size();
-    while (k > 0) {
-      double n = std::max(1.0, estimate(order_[k - 1]->extent));
-      double inner = work * (order_[k - 1] == vector_ ? std::ceil(n / width_) : n);
-      if (inner > kTileWork && k <= parallel_) {
-        split_ = k - 1;
-        chunked_ = true;
-        double points = std::max(1.0, std::floor(kTileWork / work)) * (order_[k - 1] == vector_ ? width_ : 1);
-        chunk_ = static_cast<int64_t>(std::min(points, 1e9));
-        if (order_[k - 1] == vector_ && chunk_ > 1024) chunk_ = chunk_ / 1024 * 1024;
-        if (order_[k - 1]->extent->is_const() && chunk_ >= order_[k - 1]->extent->i)
-          chunk_ = std::max<int64_t>(order_[k - 1]->extent->i, 1);
-        return;
-      }
-      work = inner;
-      --k;
-    }
-    split_ = 0;
-    chunked_ = false;
-    if (!order_.empty() && parallel_ > 0) {  // one tile by estimate; symbols may be larger than estimated
-      bool symbolic =
-          std::any_of(order_.begin(), order_.end(), [](const ir::Dim* d) { return !d->extent->is_const(); });
-      double n = std::max(1.0, estimate(order_[0]->extent));
-      if (symbolic) {
-        chunked_ = true;
-        double points = std::max(1.0, std::floor(kTileWork / (work / n)));
-        chunk_ = static_cast<int64_t>(std::min(points, 1e9));
-        if (order_[0] == vector_) chunk_ = (chunk_ + width_ - 1) / width_ * width_;
-      }
-    }
+  // Of the dim along which the write is contiguous whole lines are a quantum, so that no line is written by two workers and
+  // vectors begin where they would in the whole row.
+  int64_t quantum(const ir::Dim* d) const {
+    return d == vector_ ? std::max<int64_t>(width_, 64 / bytes_of(n_.writes[0].dtype)) : 1;
   }
 
-  void level(size_t l, const Expr* lo, const Expr* hi) {
+  std::vector<Axis> choose_axes() {
+    std::vector<Axis> axes;
+    for (size_t k = 0; k < parallel_ && axes.size() < kMostCuts; ++k) {
+      if (order_[k]->extent->is_int(1)) continue;
+      cut_.push_back(order_[k]);
+      axes.push_back({ctx_.ceildiv(order_[k]->extent, ctx_.integer(quantum(order_[k])))});
+    }
+    return axes;
+  }
+
+  void say_work() {
+    const Expr* per_point = ctx_.number(0, DType::F64);
+    for (const FlatWrite& w : n_.writes)
+      per_point = ctx_.binary(Op::Add, per_point, ctx_.binary(Op::Add, k_.operations(w.value), ctx_.number(1, DType::F64)));
+    std::vector<const Expr*> extents;
+    for (const ir::Dim* d : n_.dims) extents.push_back(d->extent);
+    k_.takes(kOperationNs / width_, extents, per_point);
+  }
+
+  void level(size_t l) {
     if (l == order_.size()) return point();
     const ir::Dim* d = order_[l];
+    const auto cut = range_.find(d);
+    const Expr *lo = cut == range_.end() ? ctx_.integer(0) : cut->second.begin, *hi = cut == range_.end() ? d->extent : cut->second.end;
     DimSet inner = n_.scan_dim ? s_.facts.bit(n_.scan_dim) : 0;
     for (size_t k = l; k < order_.size(); ++k) inner |= s_.facts.bit(order_[k]);
     if (!n_.where)
       for (const FlatWrite& w : n_.writes) s_.hoist(w.value, inner);
-    auto next = [&] { level(l + 1, ctx_.integer(0), l + 1 < order_.size() ? order_[l + 1]->extent : nullptr); };
+    auto next = [&] { level(l + 1); };
     if (d != vector_) return s_.with_for(d, lo, hi, 1, next);
 
     // Whole vectors; then narrower ones where the rest is a constant; then masked lanes, or one at a time.
@@ -345,12 +327,11 @@ class Generic {
   Skeleton k_;
   Body s_;
   std::vector<const ir::Dim*> order_;  // outer to inner
-  size_t parallel_ = 0;                // the first so many may be split over tiles
+  size_t parallel_ = 0;                // along the first so many a launch may be cut
   const ir::Dim* vector_ = nullptr;
   unsigned width_ = 1;
-  size_t split_ = 0;                   // dims before this one are decoded from the tile
-  bool chunked_ = false;               // order_[split_] is cut into ranges of chunk_
-  int64_t chunk_ = 1;
+  std::vector<const ir::Dim*> cut_;    // in the order of the axes
+  std::unordered_map<const ir::Dim*, Range> range_;  // of the points of a tile
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ class ProcLowering {
     for (Local& l : locals_)
       if (l.constant) l.buffer += static_cast<uint32_t>(fixed);
     k_.kernel.schedule = "proc";
-    k_.over_tiles(extents, [&](const std::vector<const Expr*>& at) {
+    k_.over_tiles(extents, {}, [&](const std::vector<const Expr*>& at, const std::vector<Range>&) {
       s_.scoped([&] {
         for (size_t k = 0; k < p_.dims.size(); ++k) s_.bind(p_.dims[k], at[k]);
         instance_ = ctx_.integer(0);

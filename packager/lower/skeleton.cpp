@@ -16,29 +16,89 @@ Skeleton::Skeleton(const Job& job) : b(job.ctx, kernel.body), ctx(job.ctx) {
   kernel.tiles = ctx.integer(1);
 }
 
-void Skeleton::over_tiles(const std::vector<const Expr*>& extents,
-                          const std::function<void(const std::vector<const Expr*>&)>& body) {
-  kernel.tiles = ctx.integer(1);
-  for (const Expr* e : extents) kernel.tiles = ctx.mul(kernel.tiles, e);
-  b.with_for(kernel.tile_begin, kernel.tile_end, 1, [&](const Expr* t) {
-    std::vector<const Expr*> index(extents.size());
-    const Expr* left = t;
-    size_t outermost = 0;
-    while (outermost < extents.size() && extents[outermost]->is_int(1)) ++outermost;
-    for (size_t k = extents.size(); k-- > 0;) {
-      if (extents[k]->is_int(1)) {
-        index[k] = ctx.integer(0);
-      } else if (k == outermost) {
-        index[k] = left;
-      } else {
-        // A tile exists, hence no extent is zero here; max says so where the hardware would trap.
-        const Expr* n = ctx.max(extents[k], ctx.integer(1));
-        index[k] = b.let(ctx.floormod(left, n));
-        left = b.let(ctx.floordiv(left, n));
-      }
+void Skeleton::over_tiles(const std::vector<const Expr*>& extents, const std::vector<Axis>& axes,
+                          const std::function<void(const std::vector<const Expr*>&, const std::vector<Range>&)>& body) {
+  kernel.tiles = ctx.product(extents);
+  std::vector<const Expr*> counts = extents, chunks(axes.size());
+  for (size_t k = 0; k < axes.size(); ++k) {
+    const Expr* units = axes[k].units;
+    if (units->is_const() && units->i <= 1) {
+      kernel.tiles = ctx.mul(kernel.tiles, units);
+      counts.push_back(units);
+      continue;
     }
-    body(index);
+    chunks[k] = ctx.fresh_var({DType::I64, 1});
+    kernel.cuts.push_back({chunks[k], units, for_plan(axes[k].bytes ? axes[k].bytes : ctx.integer(0))});
+    counts.push_back(b.let(ctx.ceildiv(units, chunks[k])));
+  }
+  b.with_for(kernel.tile_begin, kernel.tile_end, 1, [&](const Expr* t) {
+    std::vector<const Expr*> index = decoded(t, counts);
+    std::vector<Range> ranges;
+    for (size_t k = 0; k < axes.size(); ++k) {
+      if (!chunks[k]) {
+        ranges.push_back({ctx.integer(0), axes[k].units});
+        continue;
+      }
+      const Expr* begin = b.let(ctx.mul(index[extents.size() + k], chunks[k]));
+      ranges.push_back({begin, b.let(ctx.min(ctx.add(begin, chunks[k]), axes[k].units))});
+    }
+    index.resize(extents.size());
+    body(index, ranges);
   });
+}
+
+// One index per count from the number of a tile.
+std::vector<const Expr*> Skeleton::decoded(const Expr* tile, const std::vector<const Expr*>& counts) {
+  std::vector<const Expr*> index(counts.size());
+  const Expr* left = tile;
+  size_t outermost = 0;
+  while (outermost < counts.size() && counts[outermost]->is_int(1)) ++outermost;
+  for (size_t k = counts.size(); k-- > 0;) {
+    if (counts[k]->is_int(1)) {
+      index[k] = ctx.integer(0);
+    } else if (k == outermost) {
+      index[k] = left;
+    } else {
+      // A tile exists, hence no extent is zero here; max says so where the hardware would trap.
+      const Expr* n = ctx.max(counts[k], ctx.integer(1));
+      index[k] = b.let(ctx.floormod(left, n));
+      left = b.let(ctx.floordiv(left, n));
+    }
+  }
+  return index;
+}
+
+const Expr* Skeleton::for_plan(const Expr* e) {
+  if (ir::is_extent(e) && ir::always_has_value(e)) return e;
+  return ctx.integer(static_cast<int64_t>(std::min(estimate(e), 1e9)));
+}
+
+void Skeleton::takes(double nanoseconds, const std::vector<const Expr*>& extents, const Expr* operations) {
+  const Expr* all = ctx.number(nanoseconds, DType::F64);
+  if (operations) all = ctx.binary(Op::Mul, all, operations);
+  for (const Expr* e : extents) all = ctx.binary(Op::Mul, all, ctx.cast(DType::F64, for_plan(e)));
+  // A day is as good as more, and fits.
+  kernel.work = ctx.cast(DType::I64, ctx.binary(Op::Min, all, ctx.number(86400e9, DType::F64)));
+}
+
+const Expr* Skeleton::operations(const Expr* root) {
+  std::unordered_map<const Expr*, const Expr*> known;
+  const auto number = [&](double n) { return ctx.number(n, DType::F64); };
+  ir::walk_past_extents(root, [&](const Expr* e) {
+    const Expr* sum = number(cost_alone(e));
+    if (e->op != Op::Load)  // addresses are cheap
+      for (const Expr* a : e->args) sum = ctx.binary(Op::Add, sum, known.count(a) ? known.at(a) : number(0));
+    if (e->op == Op::Fold)
+      for (const ir::Dim* d : e->fold->dims) sum = ctx.binary(Op::Mul, sum, ctx.cast(DType::F64, for_plan(d->extent)));
+    known[e] = sum;
+  });
+  return known.count(root) ? known.at(root) : number(0);
+}
+
+Range points_of(Skeleton& k, const Range& range, int64_t quantum, const Expr* extent) {
+  if (quantum == 1) return range;
+  const Expr* n = k.ctx.integer(quantum);
+  return {k.b.let(k.ctx.mul(range.begin, n)), k.b.let(k.ctx.min(k.ctx.mul(range.end, n), extent))};
 }
 
 namespace {
@@ -72,6 +132,7 @@ Result<loop::Kernel> Skeleton::finish(const Body& body) {
   if (body.facts.overflow()) return Status(Code::Unsupported, "it has loops over more than 64 axes at once");
   std::unordered_set<const Expr*> seen;
   collect_symbols(kernel.tiles, seen, kernel.scalars);
+  for (const loop::Cut& cut : kernel.cuts) collect_symbols(cut.units, seen, kernel.scalars);
   for (const loop::Param& p : kernel.params) collect_symbols(p.elements, seen, kernel.scalars);
   collect_symbols(kernel.body, seen, kernel.scalars);
   MLC_RETURN_IF_ERROR(loop::verify(kernel));

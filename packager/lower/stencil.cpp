@@ -49,48 +49,30 @@ class Stencil {
     k_.kernel.params = n_.params;
     choose_blocks();
     k_.kernel.schedule = "stencil " + std::to_string(block_) + "x" + std::to_string(lanes_);
-    const Expr* one = ctx_.integer(1);
-    const Expr* rows = line_ ? line_->extent : one;
-    double window = 1;
-    for (const ir::Dim* d : fold_->fold->dims) window *= std::max(1.0, estimate(d->extent));
-    double row_work = std::max(1.0, estimate(row_->extent)) * (window + 3);
-    double wanted = std::max(1.0, std::floor(kTileWork / row_work)), num_rows = std::max(1.0, estimate(rows));
-    int64_t row_chunk = static_cast<int64_t>(std::ceil(num_rows / std::ceil(num_rows / std::min(wanted, num_rows))));
-    int64_t vectors = static_cast<int64_t>(std::clamp(std::floor(wanted / num_rows), 1.0, 64.0));
-    int64_t line = std::max<int64_t>(lanes_, 64 / bytes_of(n_.writes[0].dtype));  // whole cache lines
-    int64_t channel_chunk = (vectors * lanes_ + line - 1) / line * line;
+    const Expr* rows = line_ ? line_->extent : ctx_.integer(1);
+    const int64_t line = std::max<int64_t>(lanes_, 64 / bytes_of(n_.writes[0].dtype));  // whole cache lines
     const bool streams =
         line_ && !shared_by_channels() &&
         estimate(line_->extent) * estimate(row_->extent) * estimate(channel_->extent) * 4 > kStreamBytes;
-    if (streams) {  // a tile is all channels of some lines
-      double line_work = row_work * std::ceil(std::max(1.0, estimate(channel_->extent)) / lanes_);
-      double lines = std::clamp(std::floor(kTileWork / line_work), 4.0, num_rows);
-      row_chunk = static_cast<int64_t>(std::ceil(num_rows / std::ceil(num_rows / lines)));
-    }
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : outer_) extents.push_back(d->extent);
-    extents.push_back(streams ? ctx_.integer(1) : ctx_.ceildiv(channel_->extent, ctx_.integer(channel_chunk)));
-    extents.push_back(ctx_.ceildiv(rows, ctx_.integer(row_chunk)));
-    k_.over_tiles(extents, [&](const std::vector<const Expr*>& at) {
+    // A tile of what streams has all channels of its lines.
+    std::vector<Axis> axes{{rows}};
+    if (!streams) axes.insert(axes.begin(), {ctx_.ceildiv(channel_->extent, ctx_.integer(line))});
+    k_.over_tiles(extents, axes, [&](const std::vector<const Expr*>& at, const std::vector<Range>& ranges) {
       s_.scoped([&] {
         for (size_t k = 0; k < outer_.size(); ++k) s_.bind(outer_[k], at[k]);
-        auto range = [&](const Expr* index, int64_t chunk, const Expr* end) {
-          const Expr* lo = k_.b.let(ctx_.mul(index, ctx_.integer(chunk)));
-          return std::pair(lo, k_.b.let(ctx_.min(ctx_.add(lo, ctx_.integer(chunk)), end)));
-        };
-        auto [c_lo, c_hi] = streams ? std::pair(ctx_.integer(0), channel_->extent)
-                                    : range(at[at.size() - 2], channel_chunk, channel_->extent);
-        auto [r_lo, r_hi] = range(at.back(), row_chunk, rows);
-        if (streams) {
-          auto each = [&, c_lo = c_lo, c_hi = c_hi] { line_with_channels_inside(c_lo, c_hi); };
-          return line_ ? s_.with_for(line_, r_lo, r_hi, 1, each) : each();
-        }
+        const auto [r_lo, r_hi] = ranges.back();
+        if (streams) return s_.with_for(line_, r_lo, r_hi, 1, [&] { line_with_channels_inside(ctx_.integer(0), channel_->extent); });
+        const auto [c_lo, c_hi] = points_of(k_, ranges[0], line, channel_->extent);
         channels(c_lo, c_hi, [&, r_lo = r_lo, r_hi = r_hi](const std::function<void()>& each) {
           if (!line_) return each();
           s_.with_for(line_, r_lo, r_hi, 1, each);
         });
       });
     });
+    extents.insert(extents.end(), {rows, row_->extent, channel_->extent});
+    k_.takes(kOperationNs / lanes_, extents, k_.operations(n_.writes[0].value));
     return k_.finish(s_);
   }
 

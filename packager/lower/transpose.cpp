@@ -3,7 +3,6 @@
 // so that every cache line is read and written once. One at a time, such loads touch a line per element, and lines a power of
 // two apart push each other out.
 #include <algorithm>
-#include <cmath>
 
 #include "packager/lower/templates.h"
 
@@ -13,8 +12,6 @@ using ir::Expr;
 using ir::Op;
 
 namespace {
-
-constexpr double kTileElements = 32 << 10;
 
 class Transpose {
  public:
@@ -50,23 +47,19 @@ class Transpose {
     std::vector<const ir::Dim*> outer;
     for (const ir::Dim* d : n_.dims)
       if (d != across_ && d != along_) outer.push_back(d);
-    const double columns = std::max(1.0, estimate(along_->extent)), rows = std::max(1.0, estimate(across_->extent));
-    const auto blocks_of = [](double n, int64_t size) { return std::max(1.0, std::ceil(n / static_cast<double>(size))); };
-    const double wide = std::clamp(std::floor(kTileElements / static_cast<double>(height_ * lanes_)), 1.0, blocks_of(columns, lanes_));
-    const double high = std::clamp(std::floor(kTileElements / (static_cast<double>(height_) * columns)), 1.0, blocks_of(rows, height_));
-    const int64_t columns_chunk = static_cast<int64_t>(wide) * lanes_, rows_chunk = static_cast<int64_t>(high) * height_;
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : outer) extents.push_back(d->extent);
-    extents.push_back(ctx_.ceildiv(across_->extent, ctx_.integer(rows_chunk)));
-    extents.push_back(ctx_.ceildiv(along_->extent, ctx_.integer(columns_chunk)));
-    k_.over_tiles(extents, [&](const std::vector<const Expr*>& at) {
+    const std::vector<Axis> axes{{ctx_.ceildiv(across_->extent, ctx_.integer(height_))}, {ctx_.ceildiv(along_->extent, ctx_.integer(lanes_))}};
+    k_.over_tiles(extents, axes, [&](const std::vector<const Expr*>& at, const std::vector<Range>& ranges) {
       s_.scoped([&] {
         for (size_t k = 0; k < outer.size(); ++k) s_.bind(outer[k], at[k]);
-        const auto [row, row_end] = range(at[at.size() - 2], rows_chunk, across_->extent);
-        const auto [column, column_end] = range(at.back(), columns_chunk, along_->extent);
+        const auto [row, row_end] = points_of(k_, ranges[0], height_, across_->extent);
+        const auto [column, column_end] = points_of(k_, ranges[1], lanes_, along_->extent);
         blocks(row, row_end, column, column_end);
       });
     });
+    extents.insert(extents.end(), {across_->extent, along_->extent});
+    k_.takes(kOperationNs / lanes_, extents, k_.operations(n_.writes[0].value));
     return k_.finish(s_);
   }
 
@@ -86,11 +79,6 @@ class Transpose {
       if (step && step->is_int(1) && stride && !stride->is_int(0) && !stride->is_int(1)) found.push_back(e);
     });
     return found;
-  }
-
-  std::pair<const Expr*, const Expr*> range(const Expr* index, int64_t chunk, const Expr* end) {
-    const Expr* lo = k_.b.let(ctx_.mul(index, ctx_.integer(chunk)));
-    return {lo, k_.b.let(ctx_.min(ctx_.add(lo, ctx_.integer(chunk)), end))};
   }
 
   const Expr* whole(const Expr* lo, const Expr* hi, int64_t size) {

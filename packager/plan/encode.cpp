@@ -32,10 +32,13 @@ class Encoder {
       buffers.push_back(fbp::CreateBuffer(out_, static_cast<fbp::BufferKind>(b.kind), static_cast<uint8_t>(b.dtype), b.index,
                                           b.copy, b.bytes, b.offset));
     std::vector<fbs::Offset<fbp::Instr>> body;
-    for (const exec::Instr& i : f.body)
+    for (const exec::Instr& i : f.body) {
+      std::vector<fbs::Offset<fbp::Cut>> cuts;
+      for (const exec::Cut& cut : i.cuts) cuts.push_back(fbp::CreateCut(out_, cut.units, cut.scalar, cut.bytes));
       body.push_back(fbp::CreateInstr(out_, static_cast<fbp::InstrOp>(i.op), i.kernel, out_.CreateVector(i.buffers),
-                                      out_.CreateVector(i.scalars), i.tiles, static_cast<fbp::Share>(i.share), i.barrier,
+                                      out_.CreateVector(i.scalars), i.tiles, out_.CreateVector(cuts), i.work, i.barrier,
                                       i.fill, out_.CreateString(i.name)));
+    }
     return fbp::CreateFunction(out_, out_.CreateString(f.name), f.num_symbols, out_.CreateVectorOfStructs(shape),
                                out_.CreateVector(checks), inputs, outputs, out_.CreateVector(buffers), f.arena_bytes,
                                out_.CreateVector(body), f.num_values, out_.CreateVector(steps(f)));

@@ -251,12 +251,15 @@ class Parser {
       MLC_RETURN_IF_ERROR(list("(", ")", i.scalars, &Parser::symbol));
       MLC_RETURN_IF_ERROR(in_.expect("tiles"));
       MLC_RETURN_IF_ERROR(symbol(i.tiles));
+      while (in_.accept("cut")) {
+        Cut& cut = i.cuts.emplace_back();
+        MLC_RETURN_IF_ERROR(number(cut.scalar));
+        MLC_RETURN_IF_ERROR(symbol(cut.units));
+        MLC_RETURN_IF_ERROR(symbol(cut.bytes));
+      }
+      if (in_.accept("work")) MLC_RETURN_IF_ERROR(symbol(i.work));
     }
     if (op == InstrOp::Fill) MLC_RETURN_IF_ERROR(number(i.fill));
-    const std::string word = in_.next().text;
-    const auto share = std::find(std::begin(kShareWords), std::end(kShareWords), word);
-    if (share == std::end(kShareWords)) return in_.error("no share '" + word + "'");
-    i.share = static_cast<Share>(share - std::begin(kShareWords));
     i.barrier = !in_.accept("nobarrier");
     return in_.peek().kind == Lexer::Token::String ? string(i.name) : ok();
   }

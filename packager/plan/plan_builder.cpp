@@ -288,8 +288,19 @@ class FunctionWriter {
         scalars.push_back(symbol);
       }
       MLC_ASSIGN(const uint32_t tiles, symbol_of(launch.tiles, "what " + launch.source + " gives"));
+      std::vector<fbs::Offset<Cut>> cuts;
+      for (const loop::Cut& cut : launch.cuts) {
+        MLC_ASSIGN(const uint32_t units, symbol_of(cut.units, "what " + launch.source + " gives"));
+        MLC_ASSIGN(const uint32_t bytes, symbol_of(cut.bytes, "what " + launch.source + " reads"));
+        cuts.push_back(CreateCut(out_, units, static_cast<uint32_t>(scalars.size()), bytes));
+        scalars.push_back(units);
+      }
+      uint32_t work = kNone;
+      if (launch.work) {
+        MLC_ASSIGN(work, symbol_of(launch.work, "what " + launch.source + " does"));
+      }
       body_.push_back(CreateInstr(out_, InstrOp_Launch, launch.entry, out_.CreateVector(buffers), out_.CreateVector(scalars), tiles,
-                                  Share_Static, /*barrier=*/true, 0, out_.CreateString(launch.source)));
+                                  out_.CreateVector(cuts), work, /*barrier=*/true, 0, out_.CreateString(launch.source)));
     }
     return ok();
   }
@@ -298,7 +309,7 @@ class FunctionWriter {
     for (uint32_t k : copied_outputs_) {
       MLC_ASSIGN(const uint32_t source, buffer_of(function_.outputs[k]));
       const std::vector<uint32_t> buffers{output_buffers_[k], source};
-      body_.push_back(CreateInstr(out_, InstrOp_Copy, 0, out_.CreateVector(buffers), 0, 0, Share_One, true, 0,
+      body_.push_back(CreateInstr(out_, InstrOp_Copy, 0, out_.CreateVector(buffers), 0, 0, 0, kNone, true, 0,
                                   out_.CreateString("copy to output " + function_.arrays[function_.outputs[k]].name)));
     }
     return ok();

@@ -24,6 +24,8 @@ struct Launch {
   std::vector<loop::Param> params;
   std::vector<const ir::Expr*> scalars;  // extents
   const ir::Expr* tiles = nullptr;
+  std::vector<loop::Cut> cuts;           // their chunks are passed behind the scalars
+  const ir::Expr* work = nullptr;        // null: not known
   std::string source;
 };
 

@@ -175,11 +175,19 @@ class Printer {
       out_ += "  launch " + std::to_string(i.kernel) + " (" + joined(i.buffers, buffer) + ") (" + joined(i.scalars, symbol) +
               ") tiles " + symbol(i.tiles);
       symbols = {i.tiles};
+      for (const Cut& cut : i.cuts) {
+        out_ += " cut " + std::to_string(cut.scalar) + " " + symbol(cut.units) + " " + symbol(cut.bytes);
+        symbols.insert(symbols.end(), {cut.units, cut.bytes});
+      }
+      if (i.work != kNoSymbol) {
+        out_ += " work " + symbol(i.work);
+        symbols.push_back(i.work);
+      }
     } else {
       out_ += std::string(i.op == InstrOp::Copy ? "  copy (" : "  fill (") + joined(i.buffers, buffer) + ")";
       if (i.op == InstrOp::Fill) out_ += " " + std::to_string(i.fill);
     }
-    out_ += " " + std::string(kShareWords[static_cast<size_t>(i.share)]) + (i.barrier ? "" : " nobarrier");
+    if (!i.barrier) out_ += " nobarrier";
     if (!i.name.empty()) out_ += " " + quoted(i.name);
     out_ += value(symbols) + "\n";
   }

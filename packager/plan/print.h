@@ -11,9 +11,9 @@
 //     buffer #2 f32 bytes $2 arena $0
 //     input "x" f32 [$1, $0] #0
 //     arena $2
-//     launch 12 (#0, #1, #2) ($2) tiles $1 static "Conv_0"
-//     copy (#3, #2) one
-//     fill (#2) 127 static nobarrier
+//     launch 12 (#0, #1, #2) ($2, $1) tiles $0 cut 1 $1 $2 work $2 "Conv_0"  ; scalar 1, units, bytes of each; nanoseconds
+//     copy (#3, #2)
+//     fill (#2) 127 nobarrier
 //   }
 //
 // A program declares values instead of buffers, and has steps:
@@ -67,8 +67,6 @@ inline constexpr std::string_view kSymbolOpWords[] = {
     "ffloor", "fceil", "frint", "ftrunc", "fmin", "fmax", "flt", "fle", "fconst", "fsqrt", "froundf32",
     "element"};
 static_assert(std::size(kSymbolOpWords) == exec::kLastSymbolOp + 1);
-inline constexpr std::string_view kShareWords[] = {"static", "counter", "one"};
-static_assert(std::size(kShareWords) == exec::kLastShare + 1);
 inline constexpr std::string_view kStepWords[] = {"",   "call",   "branch", "loop",   "make", "insert",
                                                   "erase", "at", "length", "concat", "split",
                                                   "stringsin", "stringsout", "stringsmake", "stringconcat", "stringsplit",

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/compose.h"
 #include "runtime/memory/poison.h"
+#include "runtime/plan/cut.h"
 
 namespace mlc::exec {
 namespace {
@@ -105,32 +106,48 @@ Status check_copy(const Function& f, const Executor::Binding& b, uint32_t to, ui
 
 // How many of what instructions say a binding lays out.
 struct Totals {
-  uint64_t operands = 0, scalars = 0, counters = 0;
+  uint64_t operands = 0, scalars = 0;
 };
 Totals totals_of(const Function& f) {
   Totals t;
   for (const Instr& i : f.body) {
     t.operands += i.buffers.size();
     t.scalars += i.scalars.size();
-    t.counters += i.op == InstrOp::Launch && i.share == Share::Counter ? 1 : 0;
   }
   return t;
 }
 
-// Copies up to this length are not worth the waking of other workers.
+// A worker's share of a copy, at least: less is not worth the waking of another.
 constexpr uint64_t kSmallCopy = 16 << 10;
 
-Status resolve_steps(const Function& f, Executor::Binding& b) {
+// The tiles of a launch, and how many workers share them; puts its chunks where its kernel reads them.
+Status cut_launch(const Function& f, const Instr& in, unsigned workers, Executor::Binding& b, BoundInstr& s) {
+  const int64_t tiles = b.symbols[in.tiles];
+  if (tiles < 0 || tiles > INT32_MAX) return bad(f, "number of tiles of {} is out of range", {in.name});
+  Work work{static_cast<uint64_t>(tiles), {}, 0, std::nullopt};
+  for (const Cut& cut : in.cuts) {
+    const int64_t units = b.symbols[cut.units];
+    if (units < 0 || static_cast<uint64_t>(units) > kMaxUnits) return bad(f, "number of units of {} is out of range", {in.name});
+    work.axes[work.num_axes++] = {static_cast<uint64_t>(units), static_cast<double>(b.symbols[cut.bytes])};
+  }
+  if (in.work != kNoSymbol) work.nanoseconds = static_cast<double>(b.symbols[in.work]);
+  const Chunks chunks = choose_chunks(work, workers);
+  for (size_t k = 0; k < in.cuts.size(); ++k) b.scalars[s.scalars + in.cuts[k].scalar] = static_cast<int64_t>(chunks.of[k]);
+  s.tiles = static_cast<uint32_t>(chunks.tiles);
+  s.shares = chunks.shares;
+  return ok();
+}
+
+Status resolve_steps(const Function& f, unsigned workers, Executor::Binding& b) {
   const Totals totals = totals_of(f);
   b.steps.reserve(f.body.size());
   b.operand_buffers.reserve(totals.operands);
   b.lengths.reserve(totals.operands);
   b.scalars.reserve(totals.scalars);
-  b.small = true;
+  b.shares = 1;
   for (const Instr& in : f.body) {
     BoundInstr s;
     s.op = in.op;
-    s.share = in.share;
     s.barrier = in.barrier;
     s.fill = in.fill;
     s.kernel = in.kernel;
@@ -144,19 +161,13 @@ Status resolve_steps(const Function& f, Executor::Binding& b) {
       b.lengths.push_back(b.buffer_bytes[buffer]);
     }
     for (Symbol symbol : in.scalars) b.scalars.push_back(b.symbols[symbol]);
-    if (in.op == InstrOp::Launch) {
-      const int64_t tiles = b.symbols[in.tiles];
-      if (tiles < 0 || tiles > INT32_MAX) return bad(f, "number of tiles of {} is out of range", {in.name});
-      s.tiles = static_cast<uint32_t>(tiles);
-      b.small = b.small && tiles <= 1;
-      if (in.share == Share::Counter) s.counter = b.num_counters++;
-    }
-    if (in.op != InstrOp::Launch) b.small = b.small && b.buffer_bytes[in.buffers[0]] <= kSmallCopy;
+    if (in.op == InstrOp::Launch) MLC_RETURN_IF_ERROR(cut_launch(f, in, workers, b, s));
+    else s.shares = static_cast<uint32_t>(std::clamp<uint64_t>(b.buffer_bytes[in.buffers[0]] / kSmallCopy, 1, workers));
     if (in.op == InstrOp::Copy) MLC_RETURN_IF_ERROR(check_copy(f, b, in.buffers[0], in.buffers[1]));
+    b.shares = std::max(b.shares, s.shares);
     b.steps.push_back(s);
   }
   b.pointers.resize(b.operand_buffers.size());
-  b.counters = std::make_unique<TileCounter[]>(b.num_counters);
   return ok();
 }
 
@@ -172,8 +183,6 @@ void Executor::Binding::clear() {
   pointers.clear();
   input_patches.clear();
   output_patches.clear();
-  counters.reset();
-  num_counters = 0;
   arena_bytes = 0;
   generation = ~uint64_t{0};
 }
@@ -189,13 +198,13 @@ uint64_t binding_bytes(const Function& f) {
   return sizeof(B) + 2 * sizeof(int64_t) * numbers + f.outputs.size() * sizeof(std::vector<int64_t>) +
          2 * f.buffers.size() * sizeof(B::StateUse) + f.body.size() * sizeof(BoundInstr) +
          t.operands * (sizeof(uint32_t) + sizeof(void*) + sizeof(uint64_t) + 2 * sizeof(B::Patch)) +
-         t.scalars * sizeof(int64_t) + t.counters * sizeof(TileCounter);
+         t.scalars * sizeof(int64_t);
 }
 
-Status resolve(const Function& f, Executor::Binding& b) {
+Status resolve(const Function& f, unsigned workers, Executor::Binding& b) {
   MLC_RETURN_IF_ERROR(resolve_ports(f, b));
   MLC_RETURN_IF_ERROR(resolve_buffers(f, b));
-  return resolve_steps(f, b);
+  return resolve_steps(f, workers, b);
 }
 
 void place(const Function& f, Executor::Binding& b, std::byte* arena, std::span<const AlignedBlock> states,

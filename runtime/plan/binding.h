@@ -2,7 +2,6 @@
 // Internal to the executor.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -18,19 +17,13 @@ constexpr uint64_t kMovedPiece = 1 << 20;  // bytes that are copied or filled be
 // One instruction, with its operands as ranges of the binding's arrays.
 struct BoundInstr {
   InstrOp op = InstrOp::None;
-  Share share = Share::Static;
   bool barrier = true;
   uint8_t fill = 0;
   uint32_t kernel = 0;
   uint32_t tiles = 0;
+  uint32_t shares = 1;    // as many workers take part, the first ones
   uint32_t operands = 0;  // first of `pointers` and `lengths`
   uint32_t scalars = 0;
-  uint32_t counter = 0;   // Counter only
-};
-
-// Claimed chunks of one launch, on a line of its own.
-struct alignas(64) TileCounter {
-  std::atomic<uint32_t> claimed{0};
 };
 
 struct Executor::Binding {
@@ -55,10 +48,8 @@ struct Executor::Binding {
   std::vector<uint64_t> lengths;
   std::vector<int64_t> scalars;
   std::vector<Patch> input_patches, output_patches;
-  std::unique_ptr<TileCounter[]> counters;
-  uint32_t num_counters = 0;
   uint64_t generation = ~uint64_t{0};  // of the memory that `pointers` points into
-  bool small = false;                  // so little work that one worker does all of it
+  uint32_t shares = 1;                 // the most of any step: one worker does all of it where this is 1
   Charge charge;                       // for all of this
 
   void clear();  // keeps what memory it can
@@ -77,8 +68,9 @@ struct Executor::FunctionState {
 
 // Bytes that a binding of this function takes: the same whatever the shapes are.
 uint64_t binding_bytes(const Function& f);
-// Turns symbols into sizes and steps and checks every range against what it must lie in. `b.symbols` is filled.
-Status resolve(const Function& f, Executor::Binding& b);
+// Turns symbols into sizes and steps for so many workers and checks every range against what it must lie in. `b.symbols` is
+// filled.
+Status resolve(const Function& f, unsigned workers, Executor::Binding& b);
 // Sets the addresses of everything but inputs and outputs.
 void place(const Function& f, Executor::Binding& b, std::byte* arena, std::span<const AlignedBlock> states,
            std::span<const std::byte* const> constants);

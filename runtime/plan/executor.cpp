@@ -44,9 +44,10 @@ void clear_line_behind(std::byte* data, uint64_t bytes) {
   if (bytes % 64 != 0) std::memset(data + bytes, 0, 64 - bytes % 64);
 }
 
-// [begin, end) of worker w's equal share of n.
-std::pair<uint64_t, uint64_t> share_of(uint64_t n, unsigned w, unsigned workers) {
-  const uint64_t each = n / workers, rest = n % workers;
+// [begin, end) of worker w's equal share of n, of which the first `shares` workers have one.
+std::pair<uint64_t, uint64_t> share_of(uint64_t n, unsigned w, unsigned shares) {
+  if (w >= shares) return {n, n};
+  const uint64_t each = n / shares, rest = n % shares;
   const uint64_t begin = w * each + std::min<uint64_t>(w, rest);
   return {begin, begin + each + (w < rest ? 1 : 0)};
 }
@@ -239,7 +240,7 @@ Status Executor::fill_binding(uint32_t function, std::span<const InputArg> input
   MLC_RETURN_IF_ERROR(read_elements(f, inputs));
   out.key.insert(out.key.end(), elements_.begin(), elements_.end());
   MLC_RETURN_IF_ERROR(evaluate_shapes(f, shapes, elements_, out.symbols));
-  return f.is_program() ? ok() : resolve(f, out);
+  return f.is_program() ? ok() : resolve(f, team_.workers(), out);
 }
 
 // To elements_. What lies outside of its input is 0 here and refused when shapes are evaluated.
@@ -333,37 +334,21 @@ struct Executor::Run {
 
 // This worker's tiles.
 void Executor::Run::launch(const BoundInstr& s, uint32_t step, const MlrunLaunch& launch) {
-  const auto call = [&](uint64_t begin, uint64_t end) {
-    if (begin >= end) return true;
-    if constexpr (kAddressSanitizer) {
-      const AlignedBlock& scratch = executor.scratch_[launch.worker];
-      expose(scratch.data(), executor.module_.scratch_bytes(s.kernel), scratch.size());
-    }
-    const int32_t answer = executor.module_.run(s.kernel, launch, static_cast<uint32_t>(begin), static_cast<uint32_t>(end),
-                                                executor.meter_);
-    if (answer != MLRUN_FAULT_NONE && answer != kRunStopped) fail(answer, step);
-    return answer == MLRUN_FAULT_NONE;
-  };
-  if (s.share == Share::Counter && workers > 1) {
-    const uint64_t chunk = std::max<uint64_t>(1, s.tiles / (uint64_t{workers} * 4));
-    std::atomic<uint32_t>& counter = binding.counters[s.counter].claimed;
-    for (;;) {
-      const uint64_t begin = uint64_t{counter.fetch_add(1, std::memory_order_relaxed)} * chunk;
-      if (begin >= s.tiles || stopped() || !call(begin, std::min<uint64_t>(s.tiles, begin + chunk))) break;
-    }
-  } else if (s.share == Share::One) {
-    if (launch.worker == 0) call(0, s.tiles);
-  } else {
-    const auto [begin, end] = share_of(s.tiles, launch.worker, workers);
-    call(begin, end);
+  const auto [begin, end] = share_of(s.tiles, launch.worker, s.shares);
+  if (begin >= end) return;
+  if constexpr (kAddressSanitizer) {
+    const AlignedBlock& scratch = executor.scratch_[launch.worker];
+    expose(scratch.data(), executor.module_.scratch_bytes(s.kernel), scratch.size());
   }
+  const int32_t answer = executor.module_.run(s.kernel, launch, static_cast<uint32_t>(begin), static_cast<uint32_t>(end),
+                                              executor.meter_);
+  if (answer != MLRUN_FAULT_NONE && answer != kRunStopped) fail(answer, step);
 }
 
 // This worker's part of a copy or fill: whole cache lines, so that no line is written by two.
 void Executor::Run::move(const BoundInstr& s, const MlrunLaunch& launch) {
   const uint64_t length = launch.lengths[0];
-  auto [begin, end] = share_of((length + 63) / 64, launch.worker, workers);
-  if (s.share == Share::One) begin = 0, end = launch.worker == 0 ? (length + 63) / 64 : 0;
+  auto [begin, end] = share_of((length + 63) / 64, launch.worker, s.shares);
   begin *= 64, end = std::min(end * 64, length);
   auto* to = static_cast<std::byte*>(launch.buffers[0]);
   while (begin < end) {
@@ -511,11 +496,10 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
   expose_buffers(f, *binding, arena_);
   for (const Binding::Patch& p : binding->input_patches) binding->pointers[p.operand] = state.input_pointers[p.port];
   for (const Binding::Patch& p : binding->output_patches) binding->pointers[p.operand] = state.output_pointers[p.port];
-  for (uint32_t i = 0; i < binding->num_counters; ++i) binding->counters[i].claimed.store(0, std::memory_order_relaxed);
   if (profiling_) state.profile_ns.resize(f.body.size());
 
   // What one worker does alone needs no others to wake up.
-  Run run{*this, f, *binding, state, binding->small ? 1 : team_.workers()};
+  Run run{*this, f, *binding, state, binding->shares == 1 ? 1 : team_.workers()};
   if (run.workers == 1) {
     work(&run, 0);
   } else {

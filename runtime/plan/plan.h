@@ -31,8 +31,6 @@ enum class BufferKind : uint8_t { None = 0, Input, Output, Constant, Arena, Stat
 inline constexpr uint8_t kLastBufferKind = static_cast<uint8_t>(BufferKind::State);
 enum class InstrOp : uint8_t { None = 0, Launch, Copy, Fill };
 inline constexpr uint8_t kLastInstrOp = static_cast<uint8_t>(InstrOp::Fill);
-enum class Share : uint8_t { Static = 0, Counter, One };
-inline constexpr uint8_t kLastShare = static_cast<uint8_t>(Share::One);
 enum class StepOp : uint8_t {
   None = 0, Call, Branch, Loop, ListMake, ListInsert, ListErase, ListAt, ListLength, ListConcat, ListSplit,
   StringsIn, StringsOut, StringsMake, StringConcat, StringSplit, StringNormalize, StringMatch, StringFromNumber,
@@ -45,6 +43,8 @@ inline constexpr uint32_t kMaxCallDepth = 64;     // functions that stand in eac
 inline constexpr uint8_t kMaxListDepth = format::kMaxListDepth;
 
 using Symbol = uint32_t;  // index into the symbols of a function
+inline constexpr Symbol kNoSymbol = UINT32_MAX;
+inline constexpr size_t kMaxCuts = 3;  // of one launch
 
 struct SymbolInstr {
   SymbolOp op = SymbolOp::None;
@@ -73,13 +73,21 @@ struct Buffer {
   }
 };
 
+// An axis along which a launch is cut into tiles of `chunk` quanta; the chunk is chosen when shapes are bound (cut.h).
+struct Cut {
+  Symbol units = 0;
+  uint32_t scalar = 0;  // of the launch, where the chunk is put
+  Symbol bytes = 0;     // read for each quantum
+};
+
 struct Instr {
   InstrOp op = InstrOp::None;
   uint32_t kernel = 0;
   std::vector<uint32_t> buffers;
   std::vector<Symbol> scalars;
-  Symbol tiles = 0;
-  Share share = Share::Static;
+  Symbol tiles = 0;             // apart from cuts
+  std::vector<Cut> cuts;        // at most kMaxCuts
+  Symbol work = kNoSymbol;      // nanoseconds that the launch takes one worker, roughly
   bool barrier = true;
   uint8_t fill = 0;
   std::string name;

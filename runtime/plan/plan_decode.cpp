@@ -141,7 +141,7 @@ class FunctionDecoder {
     for (uint32_t i = 0; good && i < length_of(in_.body()); ++i) {
       const fbp::Instr& instr = *in_.body()->Get(i);
       good = budget_.afford(length_of(instr.buffers()), 4) && budget_.afford(length_of(instr.scalars()), 4) &&
-             budget_.afford(instr.name() ? instr.name()->size() : 0, 1);
+             budget_.afford(length_of(instr.cut()), kTable) && budget_.afford(instr.name() ? instr.name()->size() : 0, 1);
     }
     good = good && budget_.afford(length_of(in_.steps()), kStep);
     uint64_t written = length_of(in_.inputs());
@@ -310,12 +310,11 @@ class FunctionDecoder {
       Instr instr;
       if (in.name()) instr.name = shown(*in.name());
       at_ = {"instruction", i, instr.name};
-      const auto op = static_cast<uint8_t>(in.op()), share = static_cast<uint8_t>(in.share());
-      if (op == 0 || op > kLastInstrOp || share > kLastShare) return wrong("operation");
+      const auto op = static_cast<uint8_t>(in.op());
+      if (op == 0 || op > kLastInstrOp) return wrong("operation");
       if (length_of(in.buffers()) > kMaxOperands || length_of(in.scalars()) > kMaxOperands)
         return wrong("too many operands, at most 4096 are read");
       instr.op = static_cast<InstrOp>(op);
-      instr.share = static_cast<Share>(share);
       instr.barrier = in.barrier();
       instr.fill = static_cast<uint8_t>(in.imm());
       for (uint32_t k = 0; k < length_of(in.buffers()); ++k) {
@@ -333,6 +332,9 @@ class FunctionDecoder {
           if (!is_integer(in.tiles())) return wrong("tile count is not an integer symbol");
           instr.kernel = in.index();
           instr.tiles = in.tiles();
+          instr.work = in.work();
+          if (instr.work != kNoSymbol && !is_integer(instr.work)) return wrong("work is not an integer symbol");
+          MLC_RETURN_IF_ERROR(read_cuts(in, instr));
           break;
         case InstrOp::Copy:
           if (instr.buffers.size() != 2 || !out_.buffers[instr.buffers[0]].writable()) return wrong("operands");
@@ -342,6 +344,18 @@ class FunctionDecoder {
           break;
       }
       out_.body.push_back(std::move(instr));
+    }
+    return ok();
+  }
+
+  Status read_cuts(const fbp::Instr& in, Instr& instr) {
+    if (length_of(in.cut()) > kMaxCuts) return wrong("too many cuts, at most 3 are read");
+    for (uint32_t k = 0; k < length_of(in.cut()); ++k) {
+      const fbp::Cut& cut = *in.cut()->Get(k);
+      const bool again = std::any_of(instr.cuts.begin(), instr.cuts.end(), [&](const Cut& c) { return c.scalar == cut.scalar(); });
+      if (cut.scalar() >= instr.scalars.size() || again) return wrong("no scalar of its own for a cut");
+      if (!is_integer(cut.units()) || !is_integer(cut.bytes())) return wrong("size of a cut is not an integer symbol");
+      instr.cuts.push_back({cut.units(), cut.scalar(), cut.bytes()});
     }
     return ok();
   }

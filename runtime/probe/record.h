@@ -47,7 +47,7 @@ struct Topology {
   unsigned cores = 1;
   unsigned packages = 1;
   unsigned numa_nodes = 1;
-  bool uneven_cores = false;            // capacities differ: tiles are claimed, not dealt out
+  bool uneven_cores = false;            // capacities differ
   std::optional<double> quota_cpus;     // CPUs' worth of run time, the least of all ancestors; none = no limit
   unsigned workers = 1;                 // max(1, min(cores, floor(quota)))
   std::string workers_reason;

@@ -25,6 +25,9 @@ struct CheckBuilder;
 struct Buffer;
 struct BufferBuilder;
 
+struct Cut;
+struct CutBuilder;
+
 struct Instr;
 struct InstrBuilder;
 
@@ -248,39 +251,6 @@ inline const char *EnumNameInstrOp(InstrOp e) {
   if (flatbuffers::IsOutRange(e, InstrOp_None, InstrOp_Fill)) return "";
   const size_t index = static_cast<size_t>(e);
   return EnumNamesInstrOp()[index];
-}
-
-enum Share : uint8_t {
-  Share_Static = 0,
-  Share_Counter = 1,
-  Share_One = 2,
-  Share_MIN = Share_Static,
-  Share_MAX = Share_One
-};
-
-inline const Share (&EnumValuesShare())[3] {
-  static const Share values[] = {
-    Share_Static,
-    Share_Counter,
-    Share_One
-  };
-  return values;
-}
-
-inline const char * const *EnumNamesShare() {
-  static const char * const names[4] = {
-    "Static",
-    "Counter",
-    "One",
-    nullptr
-  };
-  return names;
-}
-
-inline const char *EnumNameShare(Share e) {
-  if (flatbuffers::IsOutRange(e, Share_Static, Share_One)) return "";
-  const size_t index = static_cast<size_t>(e);
-  return EnumNamesShare()[index];
 }
 
 enum StepOp : uint8_t {
@@ -637,6 +607,67 @@ inline flatbuffers::Offset<Buffer> CreateBuffer(
   return builder_.Finish();
 }
 
+struct Cut FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
+  typedef CutBuilder Builder;
+  enum FlatBuffersVTableOffset FLATBUFFERS_VTABLE_UNDERLYING_TYPE {
+    VT_UNITS = 4,
+    VT_SCALAR = 6,
+    VT_BYTES = 8
+  };
+  uint32_t units() const {
+    return GetField<uint32_t>(VT_UNITS, 0);
+  }
+  uint32_t scalar() const {
+    return GetField<uint32_t>(VT_SCALAR, 0);
+  }
+  uint32_t bytes() const {
+    return GetField<uint32_t>(VT_BYTES, 0);
+  }
+  bool Verify(flatbuffers::Verifier &verifier) const {
+    return VerifyTableStart(verifier) &&
+           VerifyField<uint32_t>(verifier, VT_UNITS, 4) &&
+           VerifyField<uint32_t>(verifier, VT_SCALAR, 4) &&
+           VerifyField<uint32_t>(verifier, VT_BYTES, 4) &&
+           verifier.EndTable();
+  }
+};
+
+struct CutBuilder {
+  typedef Cut Table;
+  flatbuffers::FlatBufferBuilder &fbb_;
+  flatbuffers::uoffset_t start_;
+  void add_units(uint32_t units) {
+    fbb_.AddElement<uint32_t>(Cut::VT_UNITS, units, 0);
+  }
+  void add_scalar(uint32_t scalar) {
+    fbb_.AddElement<uint32_t>(Cut::VT_SCALAR, scalar, 0);
+  }
+  void add_bytes(uint32_t bytes) {
+    fbb_.AddElement<uint32_t>(Cut::VT_BYTES, bytes, 0);
+  }
+  explicit CutBuilder(flatbuffers::FlatBufferBuilder &_fbb)
+        : fbb_(_fbb) {
+    start_ = fbb_.StartTable();
+  }
+  flatbuffers::Offset<Cut> Finish() {
+    const auto end = fbb_.EndTable(start_);
+    auto o = flatbuffers::Offset<Cut>(end);
+    return o;
+  }
+};
+
+inline flatbuffers::Offset<Cut> CreateCut(
+    flatbuffers::FlatBufferBuilder &_fbb,
+    uint32_t units = 0,
+    uint32_t scalar = 0,
+    uint32_t bytes = 0) {
+  CutBuilder builder_(_fbb);
+  builder_.add_bytes(bytes);
+  builder_.add_scalar(scalar);
+  builder_.add_units(units);
+  return builder_.Finish();
+}
+
 struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   typedef InstrBuilder Builder;
   enum FlatBuffersVTableOffset FLATBUFFERS_VTABLE_UNDERLYING_TYPE {
@@ -645,10 +676,11 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_BUFFERS = 8,
     VT_SCALARS = 10,
     VT_TILES = 12,
-    VT_SHARE = 14,
-    VT_BARRIER = 16,
-    VT_IMM = 18,
-    VT_NAME = 20
+    VT_CUT = 14,
+    VT_WORK = 16,
+    VT_BARRIER = 18,
+    VT_IMM = 20,
+    VT_NAME = 22
   };
   mlc::fb::plan::InstrOp op() const {
     return static_cast<mlc::fb::plan::InstrOp>(GetField<uint8_t>(VT_OP, 0));
@@ -665,8 +697,11 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   uint32_t tiles() const {
     return GetField<uint32_t>(VT_TILES, 0);
   }
-  mlc::fb::plan::Share share() const {
-    return static_cast<mlc::fb::plan::Share>(GetField<uint8_t>(VT_SHARE, 0));
+  const flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Cut>> *cut() const {
+    return GetPointer<const flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Cut>> *>(VT_CUT);
+  }
+  uint32_t work() const {
+    return GetField<uint32_t>(VT_WORK, 4294967295);
   }
   bool barrier() const {
     return GetField<uint8_t>(VT_BARRIER, 1) != 0;
@@ -686,7 +721,10 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyOffset(verifier, VT_SCALARS) &&
            verifier.VerifyVector(scalars()) &&
            VerifyField<uint32_t>(verifier, VT_TILES, 4) &&
-           VerifyField<uint8_t>(verifier, VT_SHARE, 1) &&
+           VerifyOffset(verifier, VT_CUT) &&
+           verifier.VerifyVector(cut()) &&
+           verifier.VerifyVectorOfTables(cut()) &&
+           VerifyField<uint32_t>(verifier, VT_WORK, 4) &&
            VerifyField<uint8_t>(verifier, VT_BARRIER, 1) &&
            VerifyField<int64_t>(verifier, VT_IMM, 8) &&
            VerifyOffset(verifier, VT_NAME) &&
@@ -714,8 +752,11 @@ struct InstrBuilder {
   void add_tiles(uint32_t tiles) {
     fbb_.AddElement<uint32_t>(Instr::VT_TILES, tiles, 0);
   }
-  void add_share(mlc::fb::plan::Share share) {
-    fbb_.AddElement<uint8_t>(Instr::VT_SHARE, static_cast<uint8_t>(share), 0);
+  void add_cut(flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Cut>>> cut) {
+    fbb_.AddOffset(Instr::VT_CUT, cut);
+  }
+  void add_work(uint32_t work) {
+    fbb_.AddElement<uint32_t>(Instr::VT_WORK, work, 4294967295);
   }
   void add_barrier(bool barrier) {
     fbb_.AddElement<uint8_t>(Instr::VT_BARRIER, static_cast<uint8_t>(barrier), 1);
@@ -744,19 +785,21 @@ inline flatbuffers::Offset<Instr> CreateInstr(
     flatbuffers::Offset<flatbuffers::Vector<uint32_t>> buffers = 0,
     flatbuffers::Offset<flatbuffers::Vector<uint32_t>> scalars = 0,
     uint32_t tiles = 0,
-    mlc::fb::plan::Share share = mlc::fb::plan::Share_Static,
+    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Cut>>> cut = 0,
+    uint32_t work = 4294967295,
     bool barrier = true,
     int64_t imm = 0,
     flatbuffers::Offset<flatbuffers::String> name = 0) {
   InstrBuilder builder_(_fbb);
   builder_.add_imm(imm);
   builder_.add_name(name);
+  builder_.add_work(work);
+  builder_.add_cut(cut);
   builder_.add_tiles(tiles);
   builder_.add_scalars(scalars);
   builder_.add_buffers(buffers);
   builder_.add_index(index);
   builder_.add_barrier(barrier);
-  builder_.add_share(share);
   builder_.add_op(op);
   return builder_.Finish();
 }
@@ -768,12 +811,14 @@ inline flatbuffers::Offset<Instr> CreateInstrDirect(
     const std::vector<uint32_t> *buffers = nullptr,
     const std::vector<uint32_t> *scalars = nullptr,
     uint32_t tiles = 0,
-    mlc::fb::plan::Share share = mlc::fb::plan::Share_Static,
+    const std::vector<flatbuffers::Offset<mlc::fb::plan::Cut>> *cut = nullptr,
+    uint32_t work = 4294967295,
     bool barrier = true,
     int64_t imm = 0,
     const char *name = nullptr) {
   auto buffers__ = buffers ? _fbb.CreateVector<uint32_t>(*buffers) : 0;
   auto scalars__ = scalars ? _fbb.CreateVector<uint32_t>(*scalars) : 0;
+  auto cut__ = cut ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::plan::Cut>>(*cut) : 0;
   auto name__ = name ? _fbb.CreateString(name) : 0;
   return mlc::fb::plan::CreateInstr(
       _fbb,
@@ -782,7 +827,8 @@ inline flatbuffers::Offset<Instr> CreateInstrDirect(
       buffers__,
       scalars__,
       tiles,
-      share,
+      cut__,
+      work,
       barrier,
       imm,
       name__);

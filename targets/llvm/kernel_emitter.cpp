@@ -115,13 +115,15 @@ Status KernelEmitter::emit(const loop::Kernel& kernel, const std::string& name) 
     if (!others.empty()) buffer.no_alias = llvm::MDNode::get(context_, others);
     buffers_.push_back(buffer);
   }
-  if (!kernel.scalars.empty()) {
+  const size_t num_scalars = kernel.scalars.size() + kernel.cuts.size();
+  if (num_scalars > 0) {
     llvm::Value* scalars = field(offsetof(MlrunLaunch, scalars));
-    for (size_t k = 0; k < kernel.scalars.size(); ++k) {
+    for (size_t k = 0; k < num_scalars; ++k) {
       auto* load = b_.CreateAlignedLoad(b_.getInt64Ty(), b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), scalars, k),
                                         llvm::Align(8));
       load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
-      syms_[kernel.scalars[k]] = load;
+      if (k < kernel.scalars.size()) syms_[kernel.scalars[k]] = load;
+      else vars_[kernel.cuts[k - kernel.scalars.size()].chunk->i] = load;
     }
   }
   if (kernel.tile_begin) vars_[kernel.tile_begin->i] = b_.CreateZExt(function_->getArg(1), b_.getInt64Ty());

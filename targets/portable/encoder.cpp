@@ -239,10 +239,13 @@ Status Encoder::encode(const loop::Kernel& kernel, std::vector<std::byte>& out) 
   open_scope();
   for (auto [var, number] : {std::pair{kernel.tile_begin, 0}, {kernel.tile_end, 1}})
     if (var) vars_[var->i] = emit(PortableOp::Tile, Kind::I64, 1, kNone, kNone, kNone, number);
+  const size_t num_scalars = kernel.scalars.size() + kernel.cuts.size();
+  for (size_t k = 0; k < kernel.cuts.size(); ++k)
+    vars_[kernel.cuts[k].chunk->i] = emit(PortableOp::Scalar, Kind::I64, 1, kNone, kNone, kNone, static_cast<int64_t>(kernel.scalars.size() + k));
   block(kernel.body);
   const std::vector<Instruction> code = close_scope().code;
   if (!status_.ok()) return std::move(status_);
-  if (kernel.params.size() > 0xffff || kernel.locals.size() > 0xffff || kernel.scalars.size() > 0xffff)
+  if (kernel.params.size() > 0xffff || kernel.locals.size() > 0xffff || num_scalars > 0xffff)
     return Status(Code::Internal, "kernel " + kernel.name + ": too many parameters");
 
   auto add = [&](uint64_t v, unsigned bytes) {
@@ -251,7 +254,7 @@ Status Encoder::encode(const loop::Kernel& kernel, std::vector<std::byte>& out) 
   auto pad = [&] {
     while (out.size() % 8) add(0, 1);
   };
-  add(kernel.params.size(), 2), add(kernel.locals.size(), 2), add(kernel.scalars.size(), 2), add(registers_.size(), 2);
+  add(kernel.params.size(), 2), add(kernel.locals.size(), 2), add(num_scalars, 2), add(registers_.size(), 2);
   add(code.size(), 4), add(0, 4);
   for (const loop::Param& p : kernel.params) add(p.written ? mlc::portable::kParamWritten : 0, 1);
   pad();

@@ -190,6 +190,12 @@ TEST_CASE("limits of plans") {
   const auto operands = [](uint64_t n) {
     return plan(changed_plan([n](PlanMaker& m) { m.body[0].scalars.resize(n, m.body[0].scalars[0]); }));
   };
+  const auto cuts = [](uint64_t n) {
+    return plan(changed_plan([n](PlanMaker& m) {
+      m.body[0].scalars.resize(n, m.body[0].scalars[0]);
+      for (uint32_t k = 0; k < n; ++k) m.body[0].cuts.push_back({m.body[0].tiles, k, m.body[0].tiles});
+    }));
+  };
   const auto states = [](uint64_t n) {
     return plan(changed_plan([n](PlanMaker& m) {
       m.buffer(fbp::BufferKind_State, DType::F32, static_cast<uint32_t>(n - 1), m.buffers[0].bytes);
@@ -225,6 +231,7 @@ TEST_CASE("limits of plans") {
       {"plan.ports", 1024, ports, "too many ports, at most 1024"},
       {"plan.axes", 8, axes, "too many axes, at most 8"},
       {"plan.operands", 4096, operands, "too many operands, at most 4096"},
+      {"plan.cuts", 3, cuts, "too many cuts, at most 3"},
       {"plan.states", 4096, states, "the last is 4095"},
       {"plan.message", 4096, message, "longer than 4096 bytes"},
       {"plan.name", 255, name, "name of a function"},

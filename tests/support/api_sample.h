@@ -71,7 +71,7 @@ inline std::vector<std::byte> sample_plan(int64_t factor) {
     $6 = const 0 $7 = const 65536
     buffer #0 f32 bytes $4 input 0 buffer #1 f32 bytes $7 constant 0 copy 0 buffer #2 f32 bytes $4 output 0
     input "x" f32 [$2] #0 output "y" f32 [$2] #2 arena $6
-    launch 0 (#0, #1, #2) ($3, $2) tiles $5 static "scale"
+    launch 0 (#0, #1, #2) ($3, $2) tiles $5 "scale"
   }
   function "rows" {
     input "l" f32 list 1 %0
@@ -86,8 +86,8 @@ inline std::vector<std::byte> sample_plan(int64_t factor) {
     $0 = dim 0 0 $1 = const 4 $2 = mul $0 $1 $3 = const 0
     buffer #0 f32 bytes $2 input 0 buffer #1 f32 bytes $2 output 0 buffer #2 f32 bytes $2 state 0
     input "x" f32 [$0] #0 output "y" f32 [$0] #1 arena $3
-    copy (#1, #2) one
-    copy (#2, #0) one
+    copy (#1, #2)
+    copy (#2, #0)
   })");
   REQUIRE_MESSAGE(plan.ok(), plan.status().text());
   return plan::encode(*plan);

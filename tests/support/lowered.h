@@ -50,9 +50,10 @@ struct Lowered {
   std::vector<nest::Tensor> outputs;
 };
 
-// Lowers every statement and runs the kernels. Tiles are run in two calls, as two workers would.
+// Lowers every statement and runs the kernels, cut into so many parts along each axis. Tiles are run in two calls, as two
+// workers would.
 inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std::vector<nest::Tensor>& inputs,
-                           const targets::Target& target, const Symbols& symbols, const lower::MathExpander& expand) {
+                           const targets::Target& target, const Symbols& symbols, const lower::MathExpander& expand, int64_t parts = 3) {
   Lowered result;
   std::vector<std::vector<std::byte>> memory(f.arrays.size());
   for (size_t a = 0; a < f.arrays.size(); ++a) {
@@ -89,7 +90,9 @@ inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std:
         w.resize(static_cast<size_t>(extent_value(p.elements, symbols)) * bytes_of(p.dtype), std::byte{0xEE});
         run.buffers.emplace_back(w);
       }
-      int64_t tiles = extent_value(k.tiles, symbols), half = tiles / 2;
+      for (const loop::Cut& cut : k.cuts)
+        run.chunks.push_back(std::max<int64_t>(1, (extent_value(cut.units, symbols) + parts - 1) / parts));
+      const int64_t tiles = loop::divide(k, run).value().tiles, half = tiles / 2;
       for (auto [begin, end] : {std::pair{half, tiles}, std::pair{int64_t{0}, half}}) {
         run.tile_begin = begin;
         run.tile_end = end;
@@ -163,6 +166,9 @@ inline std::vector<std::string> check_lowering(ir::Context& ctx, const nest::Fun
   REQUIRE_MESSAGE(want.ok(), (want.ok() ? "" : want.status().text()));
   Lowered got = run_lowered(ctx, f, inputs, target, symbols, test_math);
   CHECK(got.fault == 0);
+  const Lowered uncut = run_lowered(ctx, f, inputs, target, symbols, test_math, 1);
+  for (size_t k = 0; k < uncut.outputs.size(); ++k)
+    CHECK_MESSAGE(got.outputs[k].bytes == uncut.outputs[k].bytes, "results depend on how a launch is cut: ", got.schedules.back());
   for (size_t k = 0; k < want->size(); ++k) {
     const nest::Tensor &w = (*want)[k], &g = got.outputs[k];
     REQUIRE(w.shape == g.shape);

@@ -21,12 +21,16 @@ struct PlanMaker {
     uint32_t buffer;
     std::vector<uint32_t> shape;
   };
+  struct CutSpec {
+    uint32_t units, scalar, bytes;
+  };
   struct InstrSpec {
     fbp::InstrOp op = fbp::InstrOp_Launch;
     uint32_t index = 0;
     std::vector<uint32_t> buffers, scalars;
     uint32_t tiles = 0;
-    fbp::Share share = fbp::Share_Static;
+    std::vector<CutSpec> cuts = {};
+    uint32_t work = UINT32_MAX;
     bool barrier = true;
     int64_t imm = 0;
     std::string name = {};
@@ -79,9 +83,12 @@ struct PlanMaker {
     for (const auto& x : buffers)
       bs.push_back(fbp::CreateBuffer(b, x.kind, static_cast<uint8_t>(x.dtype), x.index, x.copy, x.bytes, x.offset));
     std::vector<flatbuffers::Offset<fbp::Instr>> is;
-    for (const auto& i : body)
+    for (const auto& i : body) {
+      std::vector<flatbuffers::Offset<fbp::Cut>> cuts;
+      for (const CutSpec& c : i.cuts) cuts.push_back(fbp::CreateCut(b, c.units, c.scalar, c.bytes));
       is.push_back(fbp::CreateInstr(b, i.op, i.index, b.CreateVector(i.buffers), b.CreateVector(i.scalars), i.tiles,
-                                    i.share, i.barrier, i.imm, b.CreateString(i.name)));
+                                    b.CreateVector(cuts), i.work, i.barrier, i.imm, b.CreateString(i.name)));
+    }
     const auto f = fbp::CreateFunction(
         b, b.CreateString(name), static_cast<uint32_t>(static_cast<int>(symbols.size()) + extra_symbols),
         b.CreateVectorOfStructs(symbols), b.CreateVector(cs), in, out, b.CreateVector(bs), arena_bytes,

@@ -55,7 +55,7 @@ FILLED = """plan function "main" {
   $0 = const 1 $1 = const %d $2 = const 0
   buffer #0 u8 bytes $0 input 0 buffer #1 u8 bytes $1 output 0
   input "x" u8 [$0] #0 output "y" u8 [$1] #1 arena $2
-  fill (#1) 7 static
+  fill (#1) 7
 }"""
 DECODER = """plan function "main" {
   $0 = dim 0 0
@@ -93,11 +93,11 @@ def ends(tools, code, what, args=("-i", "zeros"), seconds=6.0):
 
 
 def a_kernel_or_program_without_end_is_ended(tools):
-    container(tools, KERNEL % "launch 0 (#1) () tiles $0 one", spinning(2**62))
+    container(tools, KERNEL % "launch 0 (#1) () tiles $0", spinning(2**62))
     text = ends(tools, 8, "error[E6004]: the run took longer than its time limit of 1500 ms")
     assert "used: 1" in text and "--time-limit" in text, text
     ends(tools, 8, "limit of 100 ms", ("-i", "zeros", "--time-limit", "100ms"))
-    container(tools, KERNEL % ("launch 0 (#1) () tiles $1 static\n" * 3000), spinning(2**34))
+    container(tools, KERNEL % ("launch 0 (#1) () tiles $1\n" * 3000), spinning(2**34))
     ends(tools, 8, "E6004")
     container(tools, PROGRAM)
     ends(tools, 8, "E6004")
@@ -149,7 +149,7 @@ def what_is_wrong_with_the_file_is_the_files_mistake(tools):
     # Kernel 0 jumps more often than it says it may: a rule of portable code. An index outside of an array may come from values.
     bounded = module([instruction(CONST, 0, imm=5), instruction(CONST, 2, imm=1), instruction(WHILE_BEGIN, 1, 0),
                       instruction(WHILE_TEST, a=2), instruction(WHILE_END)], [(I64, 1), (I64, 1), (MASK, 1)], [1])
-    container(tools, KERNEL % "launch 0 (#1) () tiles $0 one", bounded)
+    container(tools, KERNEL % "launch 0 (#1) () tiles $0", bounded)
     ends(tools, 4, "a loop exceeded its bound")
 
 

@@ -37,7 +37,7 @@ std::vector<std::byte> plan_bytes() {
     input "x" u8 [$1] #0
     output "y" u8 [$0] #1
     arena $2
-    copy (#1, #2) one
+    copy (#1, #2)
   })");
   REQUIRE_MESSAGE(plan.ok(), plan.status().text());
   return plan::encode(*plan);

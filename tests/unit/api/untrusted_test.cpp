@@ -26,7 +26,7 @@ const char* const kOneKernel = R"(plan function "main" {
   $0 = dim 0 0 $1 = const 64 $2 = const 0 $3 = const 1
   buffer #0 u8 bytes $0 input 0 buffer #1 u8 bytes $1 output 0
   input "x" u8 [$0] #0 output "y" u8 [$1] #1 arena $2
-  launch 0 (#0, #1) () tiles $3 one
+  launch 0 (#0, #1) () tiles $3
 })";
 const char* const kEndlessProgram = R"(plan function "main" {
   $0 = const 64
@@ -165,7 +165,7 @@ TEST_CASE("a plan that wants more memory than it may have is refused before it h
     $0 = dim 0 0 $1 = const 6442450944 $2 = const 0
     buffer #0 u8 bytes $0 input 0 buffer #1 u8 bytes $1 output 0
     input "x" u8 [$0] #0 output "y" u8 [$1] #1 arena $2
-    fill (#1) 1 static
+    fill (#1) 1
   })", {}, {}, {}, {}});
   CHECK(o.run() == MLC_RESOURCE);
   CHECK_MESSAGE(has(o.text, "error[E6006]"), o.text);
@@ -255,7 +255,7 @@ TEST_CASE("kernels see zeros behind a container in memory that ends with a tenso
     buffer #0 u8 bytes $3 constant 0 copy 0 buffer #1 u8 bytes $1 output 0
     input "x" u8 [$0] #2 output "y" u8 [$1] #1 arena $2
     buffer #2 u8 bytes $0 input 0
-    launch 0 (#0, #1) () tiles $3 one
+    launch 0 (#0, #1) () tiles $3
   })";
   Opened o({plan, copying_kernel(), {std::byte{'w'}}, {}, {}});
   alignas(64) char x[64] = {};

@@ -32,7 +32,6 @@ TEST_CASE("the numbers of the schema and of the decoded plan are the same") {
   CHECK(static_cast<int>(fbp::SymbolOp_MAX) == kLastSymbolOp);
   CHECK(static_cast<int>(fbp::BufferKind_MAX) == kLastBufferKind);
   CHECK(static_cast<int>(fbp::InstrOp_MAX) == kLastInstrOp);
-  CHECK(static_cast<int>(fbp::Share_MAX) == kLastShare);
   CHECK(static_cast<int>(fbp::StepOp_MAX) == kLastStepOp);
   CHECK(static_cast<int>(fbp::CaseChange_MAX) == kLastCaseChange);
   CHECK(static_cast<int>(fbp::SymbolOp_Select) == static_cast<int>(SymbolOp::Select));
@@ -103,7 +102,15 @@ TEST_CASE("each rule of a plan is enforced") {
   says("too many axes", [](M& m) { m.inputs[0].shape.assign(9, 0); });
   says("its name is none", [](M& m) { m.outputs[0].name.assign(300, 'y'); });
   says("instruction 0: operation", [](M& m) { m.body[0].op = fbp::InstrOp(0); });
-  says("instruction 1: operation", [](M& m) { m.body[1].share = fbp::Share(3); });
+  says("instruction 1: work is not", [](M& m) { m.body[1].work = 1000; });
+  says("no scalar of its own", [](M& m) { m.body[0].cuts = {{3, 1, 0}}; });
+  says("no scalar of its own", [](M& m) { m.body[0].cuts = {{3, 0, 0}, {3, 0, 0}}; });
+  says("size of a cut", [](M& m) { m.body[0].cuts = {{1000, 0, 0}}; });
+  says("size of a cut", [](M& m) { m.body[0].cuts = {{3, 0, 1000}}; });
+  says("too many cuts", [](M& m) {
+    m.body[0].scalars.assign(4, 3);
+    m.body[0].cuts = {{3, 0, 0}, {3, 1, 0}, {3, 2, 0}, {3, 3, 0}};
+  });
   says("no such kernel", [](M& m) { m.body[0].index = 2; });
   says("instruction 0: no such buffer", [](M& m) { m.body[0].buffers[1] = 3; });
   says("scalar is not", [](M& m) { m.body[0].scalars[0] = 1000; });

@@ -102,11 +102,11 @@ std::vector<float> iota(int n) {
 
 }  // namespace
 
-TEST_CASE("two launches through the arena, static and counted shares, one to five workers") {
-  for (fbp::Share share : {fbp::Share_Static, fbp::Share_Counter, fbp::Share_One})
+TEST_CASE("two launches through the arena, much and little work, one to five workers") {
+  for (int64_t work : {int64_t{-1}, int64_t{1}, int64_t{5000}, INT64_MAX})
     for (unsigned workers : {1u, 2u, 5u}) {
       PlanMaker m = PlanMaker::two_steps();
-      for (auto& i : m.body) i.share = share;
+      for (auto& i : m.body) i.work = m.constant(work);
       Rig rig(m, workers);
       REQUIRE(rig.start().ok());
       for (int n : {1, 7, 100, 7}) {
@@ -319,7 +319,7 @@ TEST_CASE("constants are acquired once, before the first run, and a damaged one 
   PlanMaker m = PlanMaker::two_steps();
   m.buffers.push_back({fbp::BufferKind_Constant, DType::F32, 0, 0, m.constant(64), 0});
   m.buffers[1].bytes = m.buffers[1].bytes;
-  m.body.push_back({fbp::InstrOp_Copy, 0, {4, 3}, {}, 0, fbp::Share_One});
+  m.body.push_back({fbp::InstrOp_Copy, 0, {4, 3}, {}, 0});
   m.buffers.push_back({fbp::BufferKind_Output, DType::F32, 0, 0, m.constant(64), 0});
   Rig rig(m, 2);
   for (int i = 0; i < 16; ++i) rig.constants.values[i] = 100 + float(i);
@@ -342,7 +342,7 @@ TEST_CASE("constants are acquired once, before the first run, and a damaged one 
 TEST_CASE("the workers prepare a large constant together, each byte once") {
   PlanMaker m = PlanMaker::two_steps();
   m.buffers.push_back({fbp::BufferKind_Constant, DType::F32, 0, 0, m.constant(64), 0});
-  m.body.push_back({fbp::InstrOp_Copy, 0, {4, 3}, {}, 0, fbp::Share_One});
+  m.body.push_back({fbp::InstrOp_Copy, 0, {4, 3}, {}, 0});
   m.buffers.push_back({fbp::BufferKind_Output, DType::F32, 0, 0, m.constant(64), 0});
   const uint64_t bytes = (5u << 20) + 100;
   Rig rig(m, 3, bytes);
@@ -382,7 +382,7 @@ TEST_CASE("states start as zeros, live across runs and can be reset; copies and 
   m.arena_bytes = zero;
   m.inputs = {{"x", DType::F32, x, {hundred}}};
   m.outputs = {{"y", DType::F32, y, {hundred}}};
-  m.body.push_back({fbp::InstrOp_Fill, 0, {y}, {}, 0, fbp::Share_Static, true, 0x1ff});
+  m.body.push_back({fbp::InstrOp_Fill, 0, {y}, {}, 0, {}, UINT32_MAX, true, 0x1ff});
   m.body.push_back({fbp::InstrOp_Copy, 0, {y, old}, {}, 0});
   m.body.push_back({fbp::InstrOp_Copy, 0, {old, x}, {}, 0});
   for (unsigned workers : {1u, 3u}) {
@@ -418,7 +418,6 @@ TEST_CASE("more sets of shapes than are kept still work, and shapes can be infer
 TEST_CASE("what is kept for each set of shapes counts against the limit, and goes when others need the room") {
   PlanMaker m = PlanMaker::two_steps();
   auto launch = m.body[1];
-  launch.share = fbp::Share_Counter;
   m.body.resize(1);
   for (int i = 0; i < 5000; ++i) m.body.push_back(launch);  // more than 100 bytes each
   Rig rig(m);
@@ -443,5 +442,74 @@ TEST_CASE("an executor for whose shapes the memory does not suffice runs smaller
     const Status s = rig.run(iota(3 * n), {n, 3}, out);
     REQUIRE_MESSAGE(s.ok() == (n < 50'000), s.text());
     if (s.ok()) CHECK(static_cast<float*>(out.data)[3 * n - 1] == 2 * float(3 * n));
+  }
+}
+
+namespace {
+
+// One kernel, cut along rows and columns: scalars rows, columns, chunk of columns, chunk of rows. It adds 1 to each point.
+struct GridModule final : KernelModule {
+  mutable std::atomic<uint64_t> calls{0};
+  uint32_t num_kernels() const override { return 1; }
+  uint64_t scratch_bytes(uint32_t) const override { return 0; }
+  Status accepts(uint32_t, const LaunchForm&) const override { return ok(); }
+  int32_t run(uint32_t, const MlrunLaunch& l, uint32_t begin, uint32_t end, WorkMeter&) const override {
+    ++calls;
+    const int64_t rows = l.scalars[0], columns = l.scalars[1], width = l.scalars[2], height = l.scalars[3];
+    const int64_t across = (columns + width - 1) / width;
+    for (int64_t t = begin; t < end; ++t)
+      for (int64_t r = t / across * height; r < std::min(rows, (t / across + 1) * height); ++r)
+        for (int64_t c = t % across * width; c < std::min(columns, (t % across + 1) * width); ++c)
+          static_cast<float*>(l.buffers[1])[r * columns + c] += 1;
+    return 0;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("every point of a launch that is cut is done once, by any number of workers") {
+  PlanMaker m;
+  const uint32_t one = m.constant(1), four = m.constant(4), rows = m.dim(0, 0), columns = m.dim(0, 1);
+  const uint32_t bytes = m.op(fbp::SymbolOp_Mul, m.op(fbp::SymbolOp_Mul, rows, columns), four);
+  const uint32_t x = m.buffer(fbp::BufferKind_Input, DType::F32, 0, bytes);
+  const uint32_t y = m.buffer(fbp::BufferKind_Output, DType::F32, 0, bytes);
+  m.arena_bytes = m.constant(0);
+  m.inputs = {{"x", DType::F32, x, {rows, columns}}};
+  m.outputs = {{"y", DType::F32, y, {rows, columns}}};
+  m.body.push_back({fbp::InstrOp_Copy, 0, {y, x}, {}, 0});
+  m.body.push_back({fbp::InstrOp_Launch, 0, {x, y}, {rows, columns, one, one}, one, {{rows, 3, columns}, {columns, 2, rows}}});
+  const Plan plan = decode_plan(m.bytes(), {1, {}}).value();
+  for (unsigned workers : {1u, 2u, 3u, 7u}) {
+    PoolOptions o;
+    o.workers = workers;
+    const auto pool = WorkerPool::create(o).value();
+    GridModule module;
+    FakeConstants constants;
+    const auto executor = std::move(Executor::create(plan, module, constants, *pool, {})).value();
+    for (auto [height, width] : {std::pair<int64_t, int64_t>{19, 24}, {1, 100}, {5, 1}, {1, 1}, {0, 3}, {7, 7}}) {
+      const std::vector<float> values(static_cast<size_t>(height * width) + 1, 0.0f);
+      const std::vector<int64_t> shape{height, width};
+      const InputArg in{DType::F32, shape, values.data(), static_cast<uint64_t>(height * width * 4)};
+      OutputArg out;
+      module.calls = 0;
+      const Status s = executor->run(0, {&in, 1}, {&out, 1});
+      REQUIRE_MESSAGE(s.ok(), s.text());
+      for (int64_t i = 0; i < height * width; ++i) CHECK(static_cast<float*>(out.data)[i] == 1);
+      CHECK(module.calls <= workers);
+      if (height * width >= 100) CHECK(module.calls == workers);
+    }
+  }
+}
+
+TEST_CASE("units that are no count are refused when shapes are bound") {
+  for (int64_t units : {int64_t{-1}, (int64_t{1} << 53) + 1, INT64_MIN}) {
+    PlanMaker m = PlanMaker::two_steps();
+    m.body[0].cuts = {{m.constant(units), 0, m.constant(INT64_MIN)}};
+    Rig rig(m, 3);
+    REQUIRE(rig.start().ok());
+    OutputArg out;
+    const Status s = rig.run(iota(30), {10, 3}, out);
+    CHECK(s.code == Code::Malformed);
+    CHECK(s.message.find("units") != std::string::npos);
   }
 }

@@ -33,10 +33,10 @@ PlanMaker everything() {
   const uint32_t weights = m.buffer(fbp::BufferKind_Constant, DType::F32, 1, hundred);
   const uint32_t state = m.buffer(fbp::BufferKind_State, DType::F32, 2, hundred);
   const uint32_t work = m.buffer(fbp::BufferKind_Arena, DType::F32, 0, hundred, m.constant(6400));
-  m.body.push_back({fbp::InstrOp_Copy, 0, {work, weights}, {}, 0, fbp::Share_One});
-  m.body.push_back({fbp::InstrOp_Launch, 2, {state, work}, {root, half}, root, fbp::Share_Counter, false});
+  m.body.push_back({fbp::InstrOp_Copy, 0, {work, weights}, {}, 0});
+  m.body.push_back({fbp::InstrOp_Launch, 2, {state, work}, {root, half}, root, {{hundred, 1, half}, {root, 0, zero}}, half, false});
   m.body.push_back({fbp::InstrOp_Launch, 3, {work, state, 0}, {}, zero});
-  m.body.push_back({fbp::InstrOp_Fill, 0, {work}, {}, 0, fbp::Share_Static, true, 0x7f});
+  m.body.push_back({fbp::InstrOp_Fill, 0, {work}, {}, 0, {}, UINT32_MAX, true, 0x7f});
   return m;
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("plans with any values anywhere are refused or run within their buffer
     for (uint64_t k = 1 + random() % 3; k > 0; --k) {
       const auto any = [&](size_t n) { return static_cast<uint32_t>(random() % n); };
       const auto symbol = [&] { return any(m.symbols.size()); };
-      switch (random() % 12) {
+      switch (random() % 14) {
         case 0: case 1: case 2: case 3: case 4: {
           fbp::SymbolInstr& s = m.symbols[symbol()];
           const auto what = random() % 4;
@@ -81,6 +81,12 @@ TEST_CASE("plans with any values anywhere are refused or run within their buffer
           break;
         }
         case 10: m.body[any(m.body.size())].tiles = symbol(); break;
+        case 11: m.body[any(m.body.size())].work = symbol(); break;
+        case 12: {
+          auto& cuts = m.body[3].cuts;
+          cuts[any(2)] = {symbol(), any(3), symbol()};
+          break;
+        }
         default: {
           auto& port = random() % 2 ? m.inputs[0] : m.outputs[0];
           port.shape[any(port.shape.size())] = symbol();

@@ -48,9 +48,10 @@ bool same(const exec::Function& a, const exec::Function& b) {
          }) &&
          all(a.inputs, b.inputs, [](const exec::Port& x, const exec::Port& y) { return same(x, y); }) &&
          all(a.outputs, b.outputs, [](const exec::Port& x, const exec::Port& y) { return same(x, y); }) &&
-         all(a.body, b.body, [](const exec::Instr& x, const exec::Instr& y) {
-           return x.op == y.op && x.kernel == y.kernel && x.buffers == y.buffers && x.scalars == y.scalars &&
-                  (x.op != exec::InstrOp::Launch || x.tiles == y.tiles) && x.share == y.share && x.barrier == y.barrier &&
+         all(a.body, b.body, [&](const exec::Instr& x, const exec::Instr& y) {
+           const auto same_cut = [](const exec::Cut& c, const exec::Cut& d) { return c.units == d.units && c.scalar == d.scalar && c.bytes == d.bytes; };
+           return all(x.cuts, y.cuts, same_cut) && x.op == y.op && x.kernel == y.kernel && x.buffers == y.buffers && x.scalars == y.scalars &&
+                  (x.op != exec::InstrOp::Launch || x.tiles == y.tiles) && x.work == y.work && x.barrier == y.barrier &&
                   (x.op != exec::InstrOp::Fill || x.fill == y.fill) && x.name == y.name;
          }) &&
          a.num_values == b.num_values && all(a.steps, b.steps, [](const exec::Step& x, const exec::Step& y) {
@@ -96,7 +97,7 @@ TEST_CASE("the text says what a reader wants to know") {
         "  buffer #2 f32 bytes $5 arena $0  ; $5, 0\n"
         "  input \"x\" f32 [$3, $1] #0  ; $3, 3\n  output \"y\" f32 [$3, $1] #1  ; $3, 3\n"
         "  arena $5\n"
-        "  launch 0 (#0, #2) ($4) tiles $3 static\n  launch 1 (#2, #1) ($4) tiles $3 static\n}\n");
+        "  launch 0 (#0, #2) ($4) tiles $3\n  launch 1 (#2, #1) ($4) tiles $3\n}\n");
 }
 
 TEST_CASE("the words for operations are those of the schema") {
@@ -127,8 +128,9 @@ TEST_CASE("what is no plan is refused with the line") {
   says("plan function \"f\" {\nbuffer #0 f31", "no element type");
   says("plan function \"f\" {\nbuffer #0 f32 bytes $0 none", "no kind of buffer");
   says("plan function \"f\" {\nlaunch 0 (#0 #1)", "expected ','");
-  says("plan function \"f\" {\nfill (#0) 256 static", "expected a number in range");
-  says("plan function \"f\" {\ncopy (#0, #1) somehow", "no share");
+  says("plan function \"f\" {\nfill (#0) 256", "expected a number in range");
+  says("plan function \"f\" {\nlaunch 0 () () tiles $0 cut $1", "expected a number");
+  says("plan function \"f\" {\nlaunch 0 () () tiles $0 cut 0 $1 work", "expected '$'");
   says("plan function \"f\" {\nyield", "unexpected 'yield'");
   says("plan function \"f\" {\n", "unexpected ''");
 }

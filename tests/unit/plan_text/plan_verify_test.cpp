@@ -9,14 +9,14 @@ using namespace mlc;
 namespace {
 
 // x -> a -> b -> y, with a and b in the arena; `b_at` is where b lies, `arena` its size.
-std::string refusal(const std::string& b_at, const std::string& arena, const std::string& third = "launch 2 (#2, #1) () tiles $0 static \"third\"") {
+std::string refusal(const std::string& b_at, const std::string& arena, const std::string& third = "launch 2 (#2, #1) () tiles $0 \"third\"") {
   const std::string text =
       "plan function \"main\" { $0 = dim 0 0 $1 = const 4 $2 = mul $0 $1 $3 = const 0 $4 = const 64 $5 = add $2 $4"
       " $6 = floordiv $5 $4 $7 = mul $6 $4 $8 = add $7 $7 $9 = const 128"
       " buffer #0 f32 bytes $2 input 0 buffer #1 f32 bytes $2 output 0"
       " buffer #2 f32 bytes $2 arena $3 buffer #3 f32 bytes $2 arena " + b_at +
       " input \"x\" f32 [$0] #0 output \"y\" f32 [$0] #1 arena " + arena +
-      " launch 0 (#0, #2) () tiles $0 static \"first\" launch 1 (#2, #3) () tiles $0 static \"second\" " + third + " }";
+      " launch 0 (#0, #2) () tiles $0 \"first\" launch 1 (#2, #3) () tiles $0 \"second\" " + third + " }";
   auto plan = plan::parse(text);
   REQUIRE_MESSAGE(plan.ok(), (plan.ok() ? std::string() : plan.status().message));
   return plan::verify(plan::encode(*plan), 3).message;
@@ -31,21 +31,21 @@ TEST_CASE("buffers that share bytes while both are alive are found, also where o
         std::string::npos);
   // 128 bytes hold 32 floats: seven do not reach it, a hundred do.
   CHECK(refusal("$9", "$8").find("does not lie in the arena") != std::string::npos);
-  CHECK(!refusal("$3", "$8", "launch 2 (#3, #1) () tiles $0 static").empty());  // alive together in the second
+  CHECK(!refusal("$3", "$8", "launch 2 (#3, #1) () tiles $0").empty());  // alive together in the second
 }
 
 TEST_CASE("buffers that share bytes one after the other are fine") {
   const std::string text =
       "plan function \"main\" { $0 = const 256 $1 = const 0 buffer #0 u8 bytes $0 arena $1 buffer #1 u8 bytes $0 arena $1"
       " buffer #2 u8 bytes $0 output 0 output \"y\" u8 [$0] #2 arena $0"
-      " fill (#0) 1 static copy (#2, #0) static fill (#1) 2 static copy (#2, #1) static }";
+      " fill (#0) 1 copy (#2, #0) fill (#1) 2 copy (#2, #1) }";
   CHECK(plan::verify(plan::encode(plan::parse(text).value()), 0).message.empty());
-  const std::string both = text.substr(0, text.size() - 1) + "fill (#0) 3 static }";
+  const std::string both = text.substr(0, text.size() - 1) + "fill (#0) 3 }";
   CHECK(plan::verify(plan::encode(plan::parse(both).value()), 0).message.find("buffers 0 and 1") != std::string::npos);
 }
 
 TEST_CASE("what the runtime would refuse is an error of the packager") {
-  const std::string text = "plan function \"main\" { $0 = const 1 arena $0 launch 3 () () tiles $0 static }";
+  const std::string text = "plan function \"main\" { $0 = const 1 arena $0 launch 3 () () tiles $0 }";
   CHECK(plan::verify(plan::encode(plan::parse(text).value()), 3).message.find("no such kernel") != std::string::npos);
   CHECK(plan::verify(plan::encode(plan::parse(text).value()), 4).message.empty());
 }

@@ -59,34 +59,34 @@ function "s/add" {
   $0 = dim 0 0 $1 = const 4 $2 = mul $0 $1 $3 = const 1 $4 = const 0
   buffer #0 f32 bytes $2 input 0 buffer #1 f32 bytes $2 output 0
   input "x" f32 [$0] #0 output "y" f32 [$0] #1 arena $4
-  launch 0 (#0, #1) () tiles $3 static "add"
+  launch 0 (#0, #1) () tiles $3 "add"
 }
 function "s/concat" {
   $0 = dim 0 0 $1 = dim 1 0 $2 = add $0 $1 $3 = const 4 $4 = mul $0 $3 $5 = mul $1 $3 $6 = mul $2 $3 $7 = const 1
   buffer #0 f32 bytes $4 input 0 buffer #1 f32 bytes $5 input 1 buffer #2 f32 bytes $6 output 0
   input "x" f32 [$0] #0 input "y" f32 [$1] #1 output "z" f32 [$2] #2 arena $4
-  launch 1 (#0, #1, #2) () tiles $7 static "concat"
+  launch 1 (#0, #1, #2) () tiles $7 "concat"
 }
 function "s/fault" { $0 = const 1 $1 = dim 0 0 $2 = const 0 buffer #0 f32 bytes $2 input 0 input "x" f32 [$1] #0 arena $0
-  launch 5 (#0) () tiles $0 static "broken" }
+  launch 5 (#0) () tiles $0 "broken" }
 function "s/less3" {
   $0 = const 8 $1 = const 1 $2 = const 3
   buffer #0 i64 bytes $0 input 0 buffer #1 bool bytes $1 output 0
   input "n" i64 [] #0 output "less" bool [] #1 arena $0
-  launch 2 (#0, #1) ($2) tiles $1 static "less"
+  launch 2 (#0, #1) ($2) tiles $1 "less"
 }
 function "s/range" {
   $0 = element 0 0 $1 = const 4 $2 = mul $0 $1 $3 = const 1 $4 = const 8 $5 = const 0 $6 = const 100 $7 = lt $0 $6
   check $7 after 8 "fewer than 100 are wanted"
   buffer #0 i64 bytes $4 input 0 buffer #1 f32 bytes $2 output 0
   input "n" i64 [] #0 output "y" f32 [$0] #1 arena $5
-  launch 4 (#1) ($0) tiles $3 static "range"
+  launch 4 (#1) ($0) tiles $3 "range"
 }
 function "s/square" {
   $0 = const 8 $1 = element 0 0 $2 = const 1
   buffer #0 i64 bytes $0 input 0 buffer #1 i64 bytes $0 output 0
   input "n" i64 [] #0 output "nn" i64 [] #1 arena $0
-  launch 3 (#0, #1) ($1) tiles $2 static "square"
+  launch 3 (#0, #1) ($1) tiles $2 "square"
 }
 )";
 
@@ -345,7 +345,7 @@ TEST_CASE("without an iteration the extents of scanned values come from the segm
     buffer #0 i64 bytes $4 input 0 buffer #1 bool bytes $3 input 1 buffer #2 f32 bytes $2 input 2
     buffer #3 bool bytes $3 output 0 buffer #4 f32 bytes $2 output 1
     input "i" i64 [] #0 input "c" bool [] #1 input "x" f32 [$0] #2 output "c" bool [] #3 output "y" f32 [$0] #4 arena $4
-    copy (#3, #1) static copy (#4, #2) static
+    copy (#3, #1) copy (#4, #2)
   })"), {6, {}}).value();
   Kernels kernels;
   NoConstants constants;
