@@ -17,9 +17,10 @@ enum class DType : uint8_t {
   F8E4M3FNUZ = 19, F8E5M2FNUZ = 20,
   F4E2M1 = 21, F8E8M0 = 22,  // E8M0: a power of two, 2^-127 to 2^127, and one not-a-number; no sign, no zero
   U2 = 23, I2 = 24,
+  F6E2M3 = 25, F6E3M2 = 26,
 };
 
-inline constexpr DType kLastDType = DType::I2;
+inline constexpr DType kLastDType = DType::F6E3M2;
 
 // Bits of one element in memory (Str: 0, it has no fixed size).
 constexpr unsigned bits_of(DType t) {
@@ -29,17 +30,19 @@ constexpr unsigned bits_of(DType t) {
     case DType::F16: case DType::BF16: case DType::I16: case DType::U16: return 16;
     case DType::F8E4M3: case DType::F8E5M2: case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ:
     case DType::F8E8M0: case DType::I8: case DType::U8: case DType::Bool: return 8;
+    case DType::F6E2M3: case DType::F6E3M2: return 6;
     case DType::I4: case DType::U4: case DType::F4E2M1: return 4;
     case DType::U2: case DType::I2: return 2;
     case DType::None: case DType::Str: return 0;
   }
   return 0;
 }
-// Bytes of one element in an unpacked array (types of 4 and 2 bits take a byte each there).
+// Bytes of one element in an unpacked array (types of 6, 4 and 2 bits take a byte each there).
 constexpr unsigned bytes_of(DType t) { return (bits_of(t) + 7) / 8; }
 
 constexpr bool is_float(DType t) {
-  return (t >= DType::F64 && t <= DType::F8E5M2) || (t >= DType::F8E4M3FNUZ && t <= DType::F8E8M0);
+  return (t >= DType::F64 && t <= DType::F8E5M2) || (t >= DType::F8E4M3FNUZ && t <= DType::F8E8M0) ||
+         t == DType::F6E2M3 || t == DType::F6E3M2;
 }
 constexpr bool is_signed_int(DType t) { return (t >= DType::I64 && t <= DType::I4) || t == DType::I2; }
 constexpr bool is_unsigned_int(DType t) { return (t >= DType::U64 && t <= DType::U4) || t == DType::U2; }
@@ -59,6 +62,7 @@ constexpr std::string_view name_of(DType t) {
     case DType::F8E4M3FNUZ: return "f8e4m3fnuz"; case DType::F8E5M2FNUZ: return "f8e5m2fnuz";
     case DType::F4E2M1: return "f4e2m1"; case DType::F8E8M0: return "f8e8m0";
     case DType::U2: return "u2"; case DType::I2: return "i2";
+    case DType::F6E2M3: return "f6e2m3"; case DType::F6E3M2: return "f6e3m2";
   }
   return "?";
 }

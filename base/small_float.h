@@ -1,4 +1,4 @@
-// f16, bf16 and the floats of 8 and 4 bits in plain integer arithmetic: the same rules as the code that compiled kernels contain
+// f16, bf16 and the floats of 8, 6 and 4 bits in plain integer arithmetic: the same rules as the code that compiled kernels contain
 // (decode: move the bits and scale by a power of two; encode: add half a unit, ties to even; subnormals by an addition).
 #pragma once
 
@@ -22,7 +22,9 @@ constexpr SmallFormat small_format(DType t) {
     case DType::F8E4M3: return {8, 3, 7, 0x7f, 0x7f, false, false};
     case DType::F8E5M2: return {8, 2, 15, 0x7c, 0x7e, true, false};
     case DType::F8E4M3FNUZ: return {8, 3, 8, 0x80, 0x80, false, true};
-    case DType::F4E2M1: return {4, 1, 1, 7, 8, false, false};  // no NaN: -0 stands for it
+    case DType::F4E2M1: return {4, 1, 1, 7, 8, false, false};  // no NaN: -0 stands for it, as in those of 6 bits
+    case DType::F6E2M3: return {6, 3, 1, 31, 32, false, false};
+    case DType::F6E3M2: return {6, 2, 3, 31, 32, false, false};
     case DType::F8E8M0: return {8, 0, 127, 255, 255, false, false};
     default: return {8, 2, 16, 0x80, 0x80, false, true};
   }
@@ -54,6 +56,8 @@ inline float decode_small(DType t, uint32_t bits) {
     case DType::F8E5M2: return decode_small<DType::F8E5M2>(bits);
     case DType::F8E4M3FNUZ: return decode_small<DType::F8E4M3FNUZ>(bits);
     case DType::F4E2M1: return decode_small<DType::F4E2M1>(bits);
+    case DType::F6E2M3: return decode_small<DType::F6E2M3>(bits);
+    case DType::F6E3M2: return decode_small<DType::F6E3M2>(bits);
     case DType::F8E8M0: return decode_small<DType::F8E8M0>(bits);
     default: return decode_small<DType::F8E5M2FNUZ>(bits);
   }

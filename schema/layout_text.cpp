@@ -117,7 +117,7 @@ Result<uint64_t> stored_bytes(const ParsedLayout& layout, DType dtype, std::span
   }
   unsigned bits = bits_of(dtype);
   if (bits == 0) return Status(Code::Malformed, "elements of type {} have no size", name_of(dtype));
-  if (bits < 8) return elements / (8 / bits) + (elements % (8 / bits) != 0);
+  if (bits < 8) return elements / 8 * bits + (elements % 8 * bits + 7) / 8;
   auto bytes = checked_mul(elements, bits / 8);
   if (!bytes) return Status(Code::Malformed, "the number of bytes exceeds 2^64");
   return *bytes;

@@ -65,7 +65,7 @@ Status validate_arrays(const Manifest& m, const Golden& golden, const std::vecto
     if (Status s = check_ref(m, array.ref, SegmentKind::Golden); !s.ok()) return place.wrong("{}", s.message);
     if (array.shape.size() > kMaxRank) return place.wrong("array of rank {}", array.shape.size());
     MLC_RETURN_IF_ERROR(validate_shape(golden, array, port, place));
-    std::optional<uint64_t> bytes = bytes_of(array.dtype);  // as a run takes and gives them: elements of 4 and 2 bits a byte each
+    std::optional<uint64_t> bytes = bytes_of(array.dtype);  // as a run takes and gives them: elements of less than 8 bits a byte each
     for (uint64_t extent : array.shape) bytes = bytes ? checked_mul(*bytes, extent) : bytes;
     if (!bytes) return place.wrong("the size of a golden array overflows");
     if (*bytes != array.ref.length)

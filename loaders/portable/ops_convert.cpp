@@ -124,6 +124,8 @@ Handler find(Op op, DType type, Kind from, Kind to) {
         case DType::F8E4M3FNUZ: return small<DType::F8E4M3FNUZ, V>(op);
         case DType::F8E5M2FNUZ: return small<DType::F8E5M2FNUZ, V>(op);
         case DType::F4E2M1: return small<DType::F4E2M1, V>(op);
+        case DType::F6E2M3: return small<DType::F6E2M3, V>(op);
+        case DType::F6E3M2: return small<DType::F6E3M2, V>(op);
         case DType::F8E8M0: return small<DType::F8E8M0, V>(op);
         default: return nullptr;
       }

@@ -53,7 +53,7 @@ nest::Tensor drawn(DType dtype, std::vector<int64_t> shape, uint64_t seed, const
     std::byte* at = tensor.bytes.data() + k * width;
     double unit = static_cast<double>(static_cast<float>(random >> 40) * 0x1p-23f - 1.0f);  // [-1, 1)
     if (is_bounded) unit = bounds.range.lo + (unit + 1) / 2 * (bounds.range.hi - bounds.range.lo);
-    if (dtype == DType::F4E2M1) *at = static_cast<std::byte>(random & 15);
+    if (bits_of(dtype) < 8 && is_real) *at = static_cast<std::byte>(random & ((1u << bits_of(dtype)) - 1));
     else if (dtype == DType::F8E8M0) *at = static_cast<std::byte>(123 + (random & 7));
     else if (is_real) ir::store_element(dtype, tensor.bytes.data(), k, {0, unit});
     else ir::store_element(dtype, tensor.bytes.data(), k, {interval.lo + static_cast<int64_t>(random % choices), 0});

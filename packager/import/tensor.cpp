@@ -33,7 +33,7 @@ std::shared_ptr<std::vector<std::byte>> typed_data(const Proto& proto, DType dty
     case DType::I16: return narrow<int16_t>(proto.int32_data());
     case DType::U16: case DType::F16: case DType::BF16: return narrow<uint16_t>(proto.int32_data());
     case DType::I8: case DType::I4: case DType::I2: return narrow<int8_t>(proto.int32_data());
-    case DType::U8: case DType::U4: case DType::U2: case DType::Bool: case DType::F4E2M1: case DType::F8E8M0:
+    case DType::U8: case DType::U4: case DType::U2: case DType::Bool: case DType::F4E2M1: case DType::F6E2M3: case DType::F6E3M2: case DType::F8E8M0:
     case DType::F8E4M3: case DType::F8E5M2: case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ:
       return narrow<uint8_t>(proto.int32_data());
     case DType::None: case DType::Str: return nullptr;
@@ -41,13 +41,17 @@ std::shared_ptr<std::vector<std::byte>> typed_data(const Proto& proto, DType dty
   return nullptr;
 }
 
-// Two elements of 4 bits or four of 2 bits per byte, the first in the low bits, to one per byte (integers with a sign
-// are extended).
+// Elements of 6, 4 or 2 bits, one behind the other from the low bits on, to one per byte (integers with a sign are
+// extended).
 std::shared_ptr<std::vector<std::byte>> unpack_bits(const std::byte* packed, uint64_t count, DType dtype) {
   auto out = std::make_shared<std::vector<std::byte>>(count);
-  const unsigned bits = bits_of(dtype), per_byte = 8 / bits, mask = (1u << bits) - 1, sign = is_signed_int(dtype) ? 1u << (bits - 1) : 0;
+  const unsigned bits = bits_of(dtype), mask = (1u << bits) - 1, sign = is_signed_int(dtype) ? 1u << (bits - 1) : 0;
   for (uint64_t k = 0; k < count; ++k) {
-    const unsigned v = std::to_integer<unsigned>(packed[k / per_byte]) >> (bits * (k % per_byte)) & mask;
+    const uint64_t byte = k / 8 * bits + k % 8 * bits / 8;
+    const unsigned shift = static_cast<unsigned>(k % 8 * bits % 8);
+    unsigned v = std::to_integer<unsigned>(packed[byte]) >> shift;
+    if (shift + bits > 8) v |= std::to_integer<unsigned>(packed[byte + 1]) << (8 - shift);
+    v &= mask;
     (*out)[k] = static_cast<std::byte>((v ^ sign) - sign);
   }
   return out;
@@ -135,6 +139,8 @@ Result<DType> dtype_of(int32_t type, const std::string& who) {
     case 24: return DType::F8E8M0;
     case 25: return DType::U2;
     case 26: return DType::I2;
+    case 27: return DType::F6E2M3;
+    case 28: return DType::F6E3M2;
     case Proto::COMPLEX64: case Proto::COMPLEX128:
       return Status(Code::Unsupported, 2006, who + " has complex elements, which are not supported");
     default: return Status(Code::Malformed, 1010, who + " has the unknown element type " + std::to_string(type));
@@ -159,9 +165,10 @@ Result<model::Tensor> tensor_of(const Proto& proto, const TensorSource& source) 
     tensor.strings.assign(proto.string_data().begin(), proto.string_data().end());
     return tensor;
   }
-  const bool packed = bits_of(tensor.dtype) < 8;
-  const uint64_t per_byte = packed ? 8 / bits_of(tensor.dtype) : 1;
-  auto stored = packed ? std::optional(*count / per_byte + (*count % per_byte != 0)) : checked_mul(*count, bytes_of(tensor.dtype));
+  const unsigned bits = bits_of(tensor.dtype);
+  const bool typed = proto.data_location() != Proto::EXTERNAL && !proto.has_raw_data();
+  const bool packed = bits < 8 && !(typed && bits == 6);  // an entry of int32_data is one element of 6 bits, or a byte of smaller ones
+  auto stored = packed ? std::optional(*count / 8 * bits + (*count % 8 * bits + 7) / 8) : checked_mul(*count, bytes_of(tensor.dtype));
   if (!stored) return Status(Code::Malformed, 1015, "the bytes of " + who + " overflow 64 bits");
 
   const std::byte* data = nullptr;
@@ -171,13 +178,12 @@ Result<model::Tensor> tensor_of(const Proto& proto, const TensorSource& source) 
     if (!external) return std::move(external).status().note(who);
     data = external->bytes.data(), size = external->bytes.size();
     tensor.owner = external->owner;
-  } else if (proto.has_raw_data()) {
+  } else if (!typed) {
     data = reinterpret_cast<const std::byte*>(proto.raw_data().data());
     size = proto.raw_data().size();
     tensor.owner = source.owner;
   } else {
     auto bytes = typed_data(proto, tensor.dtype);
-    // An entry of int32_data holds a byte of packed elements as well.
     data = bytes->data(), size = bytes->size();
     tensor.owner = bytes;
   }

@@ -25,6 +25,8 @@ constexpr Format format_of(DType t) {
     case DType::F8E4M3FNUZ: return {4, 3, 8, Format::Fnuz};
     case DType::F8E5M2FNUZ: return {5, 2, 16, Format::Fnuz};
     case DType::F4E2M1: return {2, 1, 1, Format::Finite};
+    case DType::F6E2M3: return {2, 3, 1, Format::Finite};
+    case DType::F6E3M2: return {3, 2, 3, Format::Finite};
     default: return {8, 23, 127, Format::Ieee};
   }
 }
@@ -122,7 +124,7 @@ double round_to(DType type, double value) {
     case DType::F64: return value;
     case DType::F32: return static_cast<float>(value);
     case DType::F16: case DType::BF16: case DType::F8E4M3: case DType::F8E5M2: case DType::F8E4M3FNUZ:
-    case DType::F8E5M2FNUZ: case DType::F4E2M1: return decode(format_of(type), encode(format_of(type), value));
+    case DType::F8E5M2FNUZ: case DType::F6E2M3: case DType::F6E3M2: case DType::F4E2M1: return decode(format_of(type), encode(format_of(type), value));
     case DType::F8E8M0: return decode_e8m0(encode_e8m0(value));
     default: return value;
   }
@@ -165,6 +167,8 @@ double lowest_finite(DType type) {
     case DType::F8E4M3FNUZ: return -240;
     case DType::F8E5M2FNUZ: return -57344;
     case DType::F4E2M1: return -6;
+    case DType::F6E2M3: return -7.5;
+    case DType::F6E3M2: return -28;
     case DType::F8E8M0: return 0x1p-127;
     default: return 0;
   }
@@ -365,7 +369,7 @@ Scalar load_element(DType type, const void* data, uint64_t index) {
     case DType::F16: return {0, f16_value(at<uint16_t>(data, index))};
     case DType::BF16: return {0, bf16_value(at<uint16_t>(data, index))};
     case DType::F8E4M3: case DType::F8E5M2: case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ:
-    case DType::F8E8M0: case DType::F4E2M1:
+    case DType::F8E8M0: case DType::F6E2M3: case DType::F6E3M2: case DType::F4E2M1:
       return {0, f8_value(type, at<uint8_t>(data, index))};
     case DType::I64: case DType::U64: return {at<int64_t>(data, index), 0};
     case DType::I32: return {at<int32_t>(data, index), 0};
@@ -387,7 +391,7 @@ void store_element(DType type, void* data, uint64_t index, Scalar v) {
     case DType::F16: return put(data, index, static_cast<uint16_t>(encode(format_of(type), v.f)));
     case DType::BF16: return put(data, index, static_cast<uint16_t>(encode(format_of(type), v.f)));
     case DType::F8E4M3: case DType::F8E5M2: case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ:
-    case DType::F8E8M0: case DType::F4E2M1:
+    case DType::F8E8M0: case DType::F6E2M3: case DType::F6E3M2: case DType::F4E2M1:
       return put(data, index, tiny_bits(type, v.f));
     case DType::I64: case DType::U64: return put(data, index, v.i);
     case DType::I32: case DType::U32: return put(data, index, static_cast<uint32_t>(v.i));

@@ -13,7 +13,7 @@
 namespace mlc::ir {
 
 // Round to nearest, ties to even; overflow gives infinity (f8e4m3, the fnuz types and f8e8m0, which have none: NaN;
-// f4e2m1, which has no NaN either: the largest number, and -0 for NaN). f8e8m0 holds powers of two only: the sign is
+// f6e2m3, f6e3m2 and f4e2m1, which have no NaN either: the largest number, and -0 for NaN). f8e8m0 holds powers of two only: the sign is
 // dropped, a tie goes up, 0 gives 2^-127.
 uint16_t f16_bits(float value);
 float f16_value(uint16_t bits);
@@ -39,7 +39,7 @@ Scalar apply_unary(Op op, DType from, DType to, Scalar a);
 // Arithmetic and comparisons; `type` is the type of the operands.
 Scalar apply_binary(Op op, DType type, Scalar a, Scalar b);
 
-// Element `index` of an array in memory, and back (types of 4 and 2 bits take a byte each).
+// Element `index` of an array in memory, and back (types of less than 8 bits take a byte each).
 Scalar load_element(DType type, const void* data, uint64_t index);
 void store_element(DType type, void* data, uint64_t index, Scalar value);
 

@@ -44,7 +44,7 @@ struct Value {
 // The element type that onnx.TensorProto.DataType gives this number; None if it is not known.
 DType dtype_of_onnx(int64_t number);
 
-// A tensor as an attribute. Elements are row-major; types of 4 and 2 bits take a byte each.
+// A tensor as an attribute. Elements are row-major; types of less than 8 bits take a byte each.
 struct TensorAttr {
   DType dtype = DType::None;
   std::vector<int64_t> shape;

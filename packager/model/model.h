@@ -14,7 +14,7 @@
 
 namespace mlc::model {
 
-// A constant tensor. Elements are row-major, little-endian; types of 4 and 2 bits one per byte. `bytes` borrows from `owner`, so
+// A constant tensor. Elements are row-major, little-endian; types of less than 8 bits one per byte. `bytes` borrows from `owner`, so
 // a weight of the file exists once however many nodes read it.
 struct Tensor {
   DType dtype = DType::None;

@@ -11,7 +11,7 @@ namespace mlc::api {
 namespace {
 
 static_assert(MLC_U8 == static_cast<int>(DType::U8) && MLC_BOOL == static_cast<int>(DType::Bool));
-static_assert(MLC_I2 == static_cast<int>(DType::I2) && DType::I2 == kLastDType && MLC_MAX_RANK == format::kMaxRank);
+static_assert(MLC_F6E3M2 == static_cast<int>(DType::F6E3M2) && DType::F6E3M2 == kLastDType && MLC_MAX_RANK == format::kMaxRank);
 static_assert(MLC_INTERNAL == static_cast<int>(Code::Internal) && MLC_EXPIRED == static_cast<int>(Code::Expired));
 
 // The arrays that a plan takes and gives: the core ports where a method has such.

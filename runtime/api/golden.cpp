@@ -54,6 +54,11 @@ double value_of(DType t, Bytes b, uint64_t i) {
       const auto bits = element<uint8_t>(b, i);
       return small_float(static_cast<uint8_t>((bits & 8) << 4 | (bits & 7)), 2, 1, false);
     }
+    case DType::F6E2M3: case DType::F6E3M2: {  // bit 5
+      const auto bits = element<uint8_t>(b, i);
+      const int mantissa = t == DType::F6E2M3 ? 3 : 2;
+      return small_float(static_cast<uint8_t>((bits & 32) << 2 | (bits & 31)), 5 - mantissa, mantissa, false);
+    }
     case DType::F8E8M0: {
       const int exponent = element<uint8_t>(b, i);
       return exponent == 255 ? NAN : std::ldexp(1, exponent - 127);

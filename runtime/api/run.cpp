@@ -46,7 +46,7 @@ Status bind_input(const MlcTensor& t, DType dtype, uint32_t depth, exec::InputAr
   if (t.reserved[0] != 0 || t.reserved[1] != 0) return not_zero();
   if (t.list_depth != depth || (depth > 0 && t.num_items > 0 && !t.items)) return Status(Code::InputMismatch, 4001, "no such list");
   if (depth == 0) {
-    if (t.dtype <= 0 || t.dtype > MLC_I2 || t.rank > 64 || (t.rank > 0 && !t.shape))
+    if (t.dtype <= 0 || t.dtype > static_cast<int>(kLastDType) || t.rank > 64 || (t.rank > 0 && !t.shape))
       return Status(Code::InputMismatch, 4001, "no valid type or shape");
     out = {static_cast<DType>(t.dtype), {t.shape, t.rank}, t.data, t.bytes};
     return ok();

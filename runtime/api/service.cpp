@@ -19,7 +19,7 @@ void* give(MlcServiceCall* call, uint32_t output, int32_t dtype, uint32_t rank, 
   Call& c = *static_cast<Call*>(call);
   if (!c.failure.ok()) return nullptr;
   // A type that is none becomes None, which no step wants.
-  const auto type = static_cast<DType>(dtype < 0 || dtype > MLC_I2 ? 0 : dtype);
+  const auto type = static_cast<DType>(dtype < 0 || dtype > static_cast<int>(kLastDType) ? 0 : dtype);
   const bool has_shape = shape && rank <= MLC_MAX_RANK;
   void* data = nullptr;
   // What calls this is no code that exceptions may go through.

@@ -44,7 +44,7 @@ void for_each_value(const HostTensor& t, F see) {
       for (uint16_t v : t.as<uint16_t>()) see(static_cast<double>(decode_small(t.dtype, v)));
       return;
     case DType::F8E4M3: case DType::F8E5M2: case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ: case DType::F4E2M1:
-    case DType::F8E8M0:
+    case DType::F8E8M0: case DType::F6E2M3: case DType::F6E3M2:
       for (uint8_t v : t.as<uint8_t>()) see(static_cast<double>(decode_small(t.dtype, v)));
       return;
     case DType::None: case DType::Str: return;

@@ -269,6 +269,7 @@ void fill_random(HostTensor& t, uint64_t seed) {
     case DType::I4: fill(t.as<uint8_t>(), [](uint64_t r) { return (r >> 33) % 8; }); break;
     case DType::U4: fill(t.as<uint8_t>(), small); break;
     case DType::F4E2M1: fill(t.as<uint8_t>(), [](uint64_t r) { return r >> 60; }); break;
+    case DType::F6E2M3: case DType::F6E3M2: fill(t.as<uint8_t>(), [](uint64_t r) { return r >> 58; }); break;
     case DType::F8E8M0: fill(t.as<uint8_t>(), [](uint64_t r) { return 119 + (r >> 60); }); break;  // 2^-8 to 2^7
     case DType::U2: fill(t.as<uint8_t>(), [](uint64_t r) { return r >> 62; }); break;
     case DType::I2: fill(t.as<uint8_t>(), [](uint64_t r) { return static_cast<int64_t>(r) >> 62; }); break;

@@ -227,7 +227,7 @@ std::string_view descr_of(DType t) {
   switch (t) {
     case DType::F64: return "<f8"; case DType::F32: return "<f4"; case DType::F16: return "<f2";
     case DType::BF16: return "|V2";
-    case DType::F8E4M3: case DType::F8E5M2: case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ: case DType::F8E8M0: case DType::F4E2M1: return "|V1";
+    case DType::F8E4M3: case DType::F8E5M2: case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ: case DType::F8E8M0: case DType::F4E2M1: case DType::F6E2M3: case DType::F6E3M2: return "|V1";
     case DType::I64: return "<i8"; case DType::I32: return "<i4"; case DType::I16: return "<i2";
     case DType::I8: case DType::I4: case DType::I2: return "|i1";
     case DType::U64: return "<u8"; case DType::U32: return "<u4"; case DType::U16: return "<u2";

@@ -18,7 +18,7 @@ Result<HostTensor> parse_npy_within(Bytes file, const DecodeLimits& limits);
 
 // The header that precedes `tensor.data` in a file, version 1, padded to a multiple of 64 bytes as NumPy does.
 // Strings have no data: what stands for them is part of the answer.
-// Floats of 8 and 4 bits are written as V1, bf16 as V2, integers of 4 and 2 bits as whole bytes; V1 cannot be read back,
+// Floats of 8 bits and less are written as V1, bf16 as V2, integers of 4 and 2 bits as whole bytes; V1 cannot be read back,
 // because it does not say which of them it is.
 Result<std::vector<std::byte>> npy_header(const HostTensor& tensor);
 

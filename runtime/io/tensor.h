@@ -1,6 +1,6 @@
 // A tensor in host memory: what decoders return and what a run is given. It owns its bytes, unless it was made by `view`.
 //
-// Elements lie densely in C order, little-endian, one byte for types of 4 and 2 bits and bool (base/dtype.h). The bytes are
+// Elements lie densely in C order, little-endian, one byte for types of less than 8 bits and bool (base/dtype.h). The bytes are
 // aligned to kHostAlignment, so that a run can bind them without a copy. Types move; `clone` copies on purpose. Running
 // out of memory is a Status, never an exception, because sizes come from files.
 #pragma once

@@ -50,7 +50,7 @@ llvm::Value* KernelEmitter::constant(const Expr& e) {
   const DType t = e.type.dtype;
   if (t == DType::F64 || t == DType::F32)
     return llvm::ConstantFP::get(type, rounded(e.f, t));
-  if (t == DType::F4E2M1 || t == DType::F8E8M0)  // APFloat has not both; the instructions fold
+  if (t == DType::F4E2M1 || t == DType::F6E2M3 || t == DType::F6E3M2 || t == DType::F8E8M0)  // no APFloat; the instructions fold
     return f64_to_small(splat_const(e.f, with_lanes(b_.getDoubleTy(), e.type.lanes)), t);
   if (is_small(t)) return llvm::ConstantInt::get(type, rounded(e.f, t).bitcastToAPInt());
   return llvm::ConstantInt::get(type, llvm::APInt(64, static_cast<uint64_t>(e.i)).trunc(type->getScalarSizeInBits()));
@@ -313,6 +313,8 @@ llvm::Value* KernelEmitter::sat_cast(Value* a, DType from, DType to) {
     if (!is_small(to)) return cast(a, from, to);
     // To a small float: clamped to its finite range; NaN stays.
     const double largest = to == DType::F4E2M1   ? 6
+                           : to == DType::F6E2M3 ? 7.5
+                           : to == DType::F6E3M2 ? 28
                            : to == DType::F8E8M0 ? 0x1p127
                                                  : llvm::APFloat::getLargest(semantics_of(to)).convertToDouble();
     llvm::Value* limit = splat_const(largest, a->getType());

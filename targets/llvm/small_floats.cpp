@@ -28,7 +28,9 @@ Format format_of(DType t) {
     case DType::F8E5M2: return {8, 2, 15, 0x7c, 0x7e, true, false};
     case DType::F8E4M3FNUZ: return {8, 3, 8, 0x80, 0x80, false, true};
     case DType::F8E5M2FNUZ: return {8, 2, 16, 0x80, 0x80, false, true};
-    case DType::F4E2M1: return {4, 1, 1, 7, 8, false, false};  // no NaN: -0 stands for it
+    case DType::F4E2M1: return {4, 1, 1, 7, 8, false, false};  // no NaN: -0 stands for it, here and below
+    case DType::F6E2M3: return {6, 3, 1, 31, 32, false, false};
+    case DType::F6E3M2: return {6, 2, 3, 31, 32, false, false};
     default: return {16, 7, 127, 0x7f80, 0x7fc0, true, false};  // bf16
   }
 }
@@ -57,7 +59,7 @@ llvm::Value* KernelEmitter::to_f32(Value* v, DType t) {
     value = b_.CreateSelect(b_.CreateICmpUGE(magnitude, u32(f.top)), b_.CreateOr(value, u32(0x7f800000)), value);
   else if (f.fnuz)
     value = b_.CreateSelect(b_.CreateICmpEQ(bits, u32(0x80)), u32(0x7fc00000), value);
-  else if (t != DType::F4E2M1)
+  else if (f.bits == 8)
     value = b_.CreateSelect(b_.CreateICmpEQ(magnitude, u32(f.nan)), u32(0x7fc00000), value);
   return b_.CreateBitCast(b_.CreateOr(value, sign), f32);
 }

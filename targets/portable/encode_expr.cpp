@@ -482,6 +482,8 @@ Encoder::R Encoder::sat_cast(R a, unsigned lanes, DType from, DType to) {
                          : to == DType::F8E4M3 ? 448
                          : to == DType::F8E4M3FNUZ ? 240
                          : to == DType::F4E2M1     ? 6
+                         : to == DType::F6E2M3     ? 7.5
+                         : to == DType::F6E3M2     ? 28
                          : to == DType::F8E8M0     ? 0x1p127
                                                    : 57344;
     a = emit(PortableOp::Min, fk, lanes, float_constant(fk, lanes, limit), a);

@@ -32,10 +32,11 @@ import samples
 DTYPES = {"double": np.float64, "float": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16,
           "float8e4m3fn": ml_dtypes.float8_e4m3fn, "float8e5m2": ml_dtypes.float8_e5m2, "float8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
           "float8e5m2fnuz": ml_dtypes.float8_e5m2fnuz, "int4": ml_dtypes.int4, "uint4": ml_dtypes.uint4,
-          "float8e8m0": ml_dtypes.float8_e8m0fnu, "float4e2m1": ml_dtypes.float4_e2m1fn, "int2": ml_dtypes.int2, "uint2": ml_dtypes.uint2, "bool": np.bool_, "string": np.object_,
+          "float8e8m0": ml_dtypes.float8_e8m0fnu, "float6e2m3": ml_dtypes.float6_e2m3fn, "float6e3m2": ml_dtypes.float6_e3m2fn, "float4e2m1": ml_dtypes.float4_e2m1fn,
+          "int2": ml_dtypes.int2, "uint2": ml_dtypes.uint2, "bool": np.bool_, "string": np.object_,
           **{f"{u}int{n}": getattr(np, f"{u}int{n}") for u in ("", "u") for n in (8, 16, 32, 64)}}
 NARROW = {TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2, TensorProto.FLOAT8E4M3FNUZ,
-          TensorProto.FLOAT8E5M2FNUZ, TensorProto.FLOAT8E8M0, TensorProto.FLOAT4E2M1}
+          TensorProto.FLOAT8E5M2FNUZ, TensorProto.FLOAT8E8M0, TensorProto.FLOAT6E2M3, TensorProto.FLOAT6E3M2, TensorProto.FLOAT4E2M1}
 NARROW_TOLERANCE = {"rtol": 0.02, "atol": 0.01}
 WIDE_TOLERANCE = {"rtol": 1e-3, "atol": 1e-6}   # sums that cancel leave the noise of their order
 onnxruntime.set_default_logger_severity(4)
@@ -111,10 +112,10 @@ def by_runtime(model, feeds):
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     for port in session.get_inputs():
-        if any(t in port.type for t in ("bfloat16", "float8", "float4", "int4", "int2")):
+        if any(t in port.type for t in ("bfloat16", "float8", "float6", "float4", "int4", "int2")):
             raise TypeError("no NumPy form of " + port.type)
     for port in session.get_outputs():
-        if any(t in port.type for t in ("bfloat16", "float8", "float4", "int4", "int2")):
+        if any(t in port.type for t in ("bfloat16", "float8", "float6", "float4", "int4", "int2")):
             raise TypeError("no NumPy form of " + port.type)
     return session.run(None, feeds)
 

@@ -118,7 +118,7 @@ _table["Cast"] = [Sample([np.array([0.0, 1, 2, 3])], lambda c: {"to": numbered(c
                          types={"T1": ["float", "double", "float16"], "T2": [t for t in CASTS if not t.startswith("u")]})]
 # Of the same width; the second one first to a float, where there is one.
 WIDTHS = ["double int64 uint64", "float int32 uint32", "float16 bfloat16 int16 uint16",
-          "float8e4m3fn float8e5m2 float8e4m3fnuz float8e5m2fnuz float8e8m0 int8 uint8", "float4e2m1 int4 uint4", "int2 uint2"]
+          "float8e4m3fn float8e5m2 float8e4m3fnuz float8e5m2fnuz float8e8m0 int8 uint8", "float6e2m3 float6e3m2", "float4e2m1 int4 uint4", "int2 uint2"]
 
 
 def of_same_width(t, step):

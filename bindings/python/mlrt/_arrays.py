@@ -21,7 +21,8 @@ NUMPY = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "i64": np.int6
 EXTENDED = {"bf16": ("bfloat16", np.uint16), "f8e4m3": ("float8_e4m3fn", np.uint8), "f8e5m2": ("float8_e5m2", np.uint8),
             "f8e4m3fnuz": ("float8_e4m3fnuz", np.uint8), "f8e5m2fnuz": ("float8_e5m2fnuz", np.uint8),
             "f4e2m1": ("float4_e2m1fn", np.uint8), "f8e8m0": ("float8_e8m0fnu", np.uint8), "i4": ("int4", np.int8),
-            "u4": ("uint4", np.uint8), "i2": ("int2", np.int8), "u2": ("uint2", np.uint8)}
+            "u4": ("uint4", np.uint8), "i2": ("int2", np.int8), "u2": ("uint2", np.uint8),
+            "f6e2m3": ("float6_e2m3fn", np.uint8), "f6e3m2": ("float6_e3m2fn", np.uint8)}
 _BY_NAME = {name: short for short, (name, _) in EXTENDED.items()}
 
 

@@ -46,13 +46,13 @@ struct Known {
   int32_t dtype;  // of mlc.h
   uint8_t code, bits;
 };
-// Integers of 4 and 2 bits take a byte each here, as whole bytes do there.
+// Elements of 6, 4 and 2 bits take a byte each here, as whole bytes do there.
 inline constexpr Known kKnown[] = {
     {MLC_I8, 0, 8},   {MLC_I16, 0, 16}, {MLC_I32, 0, 32}, {MLC_I64, 0, 64},  {MLC_U8, 1, 8},
     {MLC_U16, 1, 16}, {MLC_U32, 1, 32}, {MLC_U64, 1, 64}, {MLC_F16, 2, 16},  {MLC_F32, 2, 32},
     {MLC_F64, 2, 64}, {MLC_BF16, 4, 16}, {MLC_BOOL, 6, 8}, {MLC_F8E4M3, 10, 8}, {MLC_F8E4M3FNUZ, 11, 8},
     {MLC_F8E5M2, 12, 8}, {MLC_F8E5M2FNUZ, 13, 8}, {MLC_F8E8M0, 14, 8}, {MLC_I4, 0, 8}, {MLC_I2, 0, 8},
-    {MLC_U4, 1, 8},   {MLC_U2, 1, 8},   {MLC_F4E2M1, 1, 8}};
+    {MLC_U4, 1, 8},   {MLC_U2, 1, 8},   {MLC_F4E2M1, 1, 8}, {MLC_F6E2M3, 1, 8}, {MLC_F6E3M2, 1, 8}};
 
 // MLC_NONE: none of them.
 inline int32_t dtype_of(DataType t) {

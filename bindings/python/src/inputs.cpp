@@ -36,7 +36,7 @@ int32_t meant(int32_t found, int32_t wanted) {
   switch (wanted) {
     case MLC_BF16: return found == MLC_U16 ? wanted : found;
     case MLC_F8E4M3: case MLC_F8E5M2: case MLC_F8E4M3FNUZ: case MLC_F8E5M2FNUZ: case MLC_F4E2M1: case MLC_F8E8M0:
-    case MLC_U4: case MLC_U2:
+    case MLC_F6E2M3: case MLC_F6E3M2: case MLC_U4: case MLC_U2:
       return found == MLC_U8 ? wanted : found;
     case MLC_I4: case MLC_I2: return found == MLC_I8 ? wanted : found;
     default: return found;
@@ -143,7 +143,7 @@ MlcTensor Inputs::add_array(const char* name, int32_t dtype, nb::handle value) {
     if (!add_buffer(converted[0], out) && !add_dlpack(converted[0], out)) 
       throw nb::type_error("no array of elements that a model can take");
     const auto said = nb::cast<nb::str>(converted[1]);  // of ml_dtypes, which come as integers; else empty
-    for (int32_t number = MLC_F64; *said.c_str() && number <= MLC_I2; ++number)
+    for (int32_t number = MLC_F64; *said.c_str() && number <= MLC_F6E3M2; ++number)
       if (std::strcmp(said.c_str(), dtype_name(number)) == 0) out.dtype = number;
   } else {
     out.dtype = meant(out.dtype, dtype);

@@ -64,8 +64,8 @@ const char* buffer_format(int32_t dtype) {
 const char* dtype_name(int32_t dtype) {
   static constexpr const char* kNames[] = {"none", "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64", "i32", "i16",
                                            "i8", "i4", "u64", "u32", "u16", "u8", "u4", "bool", "str", "f8e4m3fnuz",
-                                           "f8e5m2fnuz", "f4e2m1", "f8e8m0", "u2", "i2"};
-  return dtype >= 0 && dtype <= MLC_I2 ? kNames[dtype] : "unknown";
+                                           "f8e5m2fnuz", "f4e2m1", "f8e8m0", "u2", "i2", "f6e2m3", "f6e3m2"};
+  return dtype >= 0 && dtype <= MLC_F6E3M2 ? kNames[dtype] : "unknown";
 }
 
 Tensor::Tensor(int32_t dtype, const int64_t* shape, uint32_t rank) : dtype_(dtype), shape_(shape, shape + rank), strides_(rank) {
@@ -171,7 +171,7 @@ void add_tensor(nb::module_& m) {
         return "mlrt.Tensor(" + text + "])";
       });
   m.def("zeros", [](const std::string& dtype, const std::vector<int64_t>& shape) {
-    for (int32_t number = MLC_F64; number <= MLC_I2; ++number)
+    for (int32_t number = MLC_F64; number <= MLC_F6E3M2; ++number)
       if (dtype == dtype_name(number) && buffer_format(number)) {
         Tensor t(number, shape.data(), static_cast<uint32_t>(shape.size()));
         std::memset(t.data(), 0, t.bytes());

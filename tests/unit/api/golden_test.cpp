@@ -45,6 +45,8 @@ TEST_CASE("every element type has its values") {
   check_pair<uint8_t>(DType::F8E4M3FNUZ, 0x40, 0x48, 1);    // 1, 2
   check_pair<uint8_t>(DType::F8E5M2FNUZ, 0x40, 0x44, 1);    // 1, 2
   check_pair<uint8_t>(DType::F4E2M1, 0x2, 0xf, 7);          // 1, -6
+  check_pair<uint8_t>(DType::F6E2M3, 0x8, 0x3c, 7);         // 1, -6
+  check_pair<uint8_t>(DType::F6E3M2, 0xc, 0x3c, 17);        // 1, -16
   check_pair<uint8_t>(DType::F8E8M0, 127, 129, 3);          // 1, 4
   check_pair<int64_t>(DType::I64, -5, 7, 12);
   check_pair<int32_t>(DType::I32, INT32_MIN, INT32_MAX, 4294967295.0);

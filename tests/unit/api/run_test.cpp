@@ -108,7 +108,7 @@ TEST_CASE("inputs are checked: name, type, rank, size, missing, twice, unknown p
   t = good;
   t.data = nullptr;
   refused({t}, "x");
-  for (const int32_t dtype : {99, 0, -1, MLC_I2 + 1}) {
+  for (const int32_t dtype : {99, 0, -1, MLC_F6E3M2 + 1}) {
     t = good;
     t.dtype = dtype;
     refused({t}, "no valid type or shape");

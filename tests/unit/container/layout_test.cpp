@@ -26,6 +26,8 @@ TEST_CASE("A layout says how many bytes a copy has") {
   CHECK(bytes_needed("dense", DType::U2, {5}) == 2);
   CHECK(bytes_needed("dense", DType::F4E2M1, {5}) == 3);
   CHECK(bytes_needed("dense", DType::F8E8M0, {5}) == 5);
+  CHECK(bytes_needed("dense", DType::F6E2M3, {5}) == 4);
+  CHECK(bytes_needed("dense", DType::F6E3M2, {8}) == 6);
   CHECK(bytes_needed("dense", DType::F32, {0, 7}) == 0);
   CHECK(bytes_needed("K,N->[N/16][K/1][16][1]", DType::F32, {3, 20}) == 2 * 3 * 16 * 4);
   CHECK(bytes_needed("K,N->[N/16][K/4][16][4]", DType::I8, {5, 16}) == 1 * 2 * 16 * 4);

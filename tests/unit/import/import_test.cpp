@@ -83,6 +83,8 @@ TEST_CASE("every spelling of a tensor's data gives the same bytes") {
   g.initializers.push_back(tensor("float4", 23, {3}, raw("\xa1\x0f")));
   g.initializers.push_back(tensor("uint2", 25, {5}, raw("\xe4\x02")));
   g.initializers.push_back(tensor("int2", 26, {5}, data(5, varint(0xe4) + varint(2))));  // int32_data: a byte each
+  g.initializers.push_back(tensor("float6", 27, {5}, raw("\x01\x32\xfc\x15")));  // 24 bits hold four
+  g.initializers.push_back(tensor("entries", 28, {3}, data(5, varint(1) + varint(63) + varint(32))));  // int32_data: one each
   const auto m = read_model(model_file(graph(g))).value();
   const model::Tensor& nibbles = m.graph.initializers.at("nibbles");
   REQUIRE(nibbles.bytes.size() == 3);
@@ -99,6 +101,8 @@ TEST_CASE("every spelling of a tensor's data gives the same bytes") {
   holds("float4", DType::F4E2M1, {1, 10, 15});
   holds("uint2", DType::U2, {0, 1, 2, 3, 2});
   holds("int2", DType::I2, {0, 1, -2, -1, -2});
+  holds("float6", DType::F6E2M3, {1, 8, 3, 63, 21});
+  holds("entries", DType::F6E3M2, {1, 63, 32});
 }
 
 TEST_CASE("nodes in any order are sorted, cycles and missing values are named") {

@@ -38,6 +38,34 @@ TEST_CASE("conversions to f4e2m1 go to the nearest, ties to even, and stay withi
   CHECK(highest_finite(DType::F4E2M1) == 6);
 }
 
+TEST_CASE("the numbers of the floats of 6 bits are those of the standard, conversions go to the nearest and stay within them") {
+  struct { DType type; int mantissa, bias; double largest; } formats[] = {{DType::F6E2M3, 3, 1, 7.5}, {DType::F6E3M2, 2, 3, 28}};
+  for (const auto& f : formats) {
+    CAPTURE(name_of(f.type));
+    const auto value = [&](int code) {
+      const int exponent = code >> f.mantissa, fraction = code & ((1 << f.mantissa) - 1);
+      return exponent ? std::ldexp((1 << f.mantissa) + fraction, exponent - f.bias - f.mantissa) : std::ldexp(fraction, 1 - f.bias - f.mantissa);
+    };
+    CHECK(value(31) == f.largest);
+    for (int code = 0; code < 32; ++code) {
+      const float want = static_cast<float>(value(code));
+      for (const int sign : {0, 32}) {
+        CHECK(f8_value(f.type, static_cast<uint8_t>(code | sign)) == (sign ? -want : want));
+        CHECK(f8_bits(f.type, sign ? -want : want) == (code | sign));
+      }
+      if (code == 31) continue;
+      const double half = (value(code) + value(code + 1)) / 2;
+      CHECK(round_to(f.type, half) == value(code + (code & 1)));
+      CHECK(round_to(f.type, std::nextafter(half, 0)) == value(code));
+      CHECK(round_to(f.type, std::nextafter(half, 99)) == value(code + 1));
+    }
+    for (const float v : {30.0f, 1e30f, kInf}) CHECK(round_to(f.type, v) == f.largest);
+    CHECK(f8_bits(f.type, kNan) == 32);
+    CHECK(lowest_finite(f.type) == -f.largest);
+    CHECK(highest_finite(f.type) == f.largest);
+  }
+}
+
 TEST_CASE("f8e8m0 is an exponent alone") {
   for (int code = 0; code < 255; ++code) {
     const float value = f8_value(DType::F8E8M0, static_cast<uint8_t>(code));

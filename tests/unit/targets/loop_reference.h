@@ -40,6 +40,8 @@ inline SmallFormat small_format(DType t) {
     case DType::F8E5M2: return {8, 5, 2, 15, true, false};
     case DType::F8E4M3FNUZ: return {8, 4, 3, 8, false, true};
     case DType::F4E2M1: return {4, 2, 1, 1, false, false, true};
+    case DType::F6E2M3: return {6, 2, 3, 1, false, false, true};
+    case DType::F6E3M2: return {6, 3, 2, 3, false, false, true};
     default: return {8, 5, 2, 16, false, true};
   }
 }

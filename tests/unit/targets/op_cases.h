@@ -32,7 +32,7 @@ inline const std::vector<DType>& all_dtypes() {
   static const std::vector<DType> types = {
       DType::F64, DType::F32, DType::F16, DType::BF16, DType::F8E4M3, DType::F8E5M2, DType::F8E4M3FNUZ,
       DType::F8E5M2FNUZ, DType::I64, DType::I32, DType::I16, DType::I8, DType::I4, DType::U64, DType::U32, DType::U16,
-      DType::U8, DType::U4, DType::Bool, DType::F4E2M1, DType::F8E8M0, DType::U2, DType::I2};
+      DType::U8, DType::U4, DType::Bool, DType::F4E2M1, DType::F8E8M0, DType::U2, DType::I2, DType::F6E2M3, DType::F6E3M2};
   return types;
 }
 
