@@ -148,7 +148,7 @@ Status give(const MlioGiven& g, std::vector<mlc::io::LoadedInput>& loaded, std::
   if (g.tensor) {
     const MlcTensor& t = *g.tensor;
     const auto what = [&] { return "input '" + name + "'"; };
-    if (t.list_depth > 0 || t.dtype <= MLC_NONE || t.dtype > static_cast<int>(kLastDType) || t.dtype == MLC_STR || t.rank > MLC_MAX_RANK ||
+    if (t.list_depth > 0 || t.dtype <= MLC_NONE || t.dtype > static_cast<int>(mlc::kLastDType) || t.dtype == MLC_STR || t.rank > MLC_MAX_RANK ||
         (t.rank > 0 && !t.shape) || (t.bytes > 0 && !t.data))
       return Status(Code::InputMismatch, 4001, "no valid type, shape or data").note(what());
     auto view = HostTensor::view(static_cast<mlc::DType>(t.dtype), {t.shape, t.shape + t.rank}, t.data, t.bytes);
