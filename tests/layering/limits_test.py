@@ -40,7 +40,7 @@ CONSTANTS = {
     "kMaxSteps": "pipeline.steps", "kMaxInputs": "pipeline.inputs", "kMaxListBytes": "list.bytes",
     "kMaxLines": "list.lines", "kMaxGuesses": "of messages", "kMaxSide": "a number of a step: what it is checked for",
     "kMaxFunctions": "plan.functions", "kMaxSymbols": "plan.symbols", "kMaxItems": "plan.items",
-    "kMaxOperands": "plan.operands", "kMaxStates": "plan.states", "kMaxTextLen": "plan.message",
+    "kMaxOperands": "plan.operands", "kMaxCuts": "plan.cuts", "kMaxUnits": "what a double holds; refused when shapes are bound", "kMaxStates": "plan.states", "kMaxTextLen": "plan.message",
     "kMaxCallDepth": "plan.calls", "kMaxBindings": "a cache",
     "kMaxListedItems": "plan.listed-items",
     "kMaxKernels": "portable.kernels", "kMaxLanes": "portable.lanes", "kMaxLocalBytes": "portable.local-bytes",

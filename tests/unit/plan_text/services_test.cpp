@@ -236,7 +236,7 @@ TEST_CASE("plans with services that are put together wrongly are refused") {
                                                                                {15, INT64_MAX, 1},
                                                                                {0, 1, -1},
                                                                                {-1, 1, -1},
-                                                                               {25, 1, -1},
+                                                                               {static_cast<int64_t>(kLastDType) + 1, 1, -1},
                                                                                {INT64_MAX, 1, -1},
                                                                                {271, 1, -1}})
     CHECK(changed([&](Step& s) { s.results = numbers; }) == unfit);
