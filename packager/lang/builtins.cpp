@@ -286,12 +286,12 @@ Val BuiltinCall::fold() {
 
 Val BuiltinCall::extreme() {
   const Val all = argument(0);
+  if (all.is_list() && all.length() == 0) fail(name_ + " of an empty list");
   if (all.numbers && all.numbers->dtype == DType::I64) {
     const auto [lowest, highest] = std::minmax_element(all.numbers->values.begin(), all.numbers->values.end());
     return x_.soft_int(name_ == "min" ? *lowest : *highest);
   }
   const auto items = x_.as_list(all);
-  if (items.empty()) fail(name_ + " of an empty list");
   Val r = items[0];
   for (size_t k = 1; k < items.size(); ++k) r = *x_.call_scalar_function(name_, {r, items[k]}, n_->pos);
   return r;

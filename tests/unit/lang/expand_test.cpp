@@ -503,6 +503,8 @@ TEST_CASE("lists of plain numbers stay numbers in arithmetic, comparisons and ch
   CHECK(list("pick(rev(v), [0, -1])") == std::vector<float>{-2, 7});
   CHECK(list("put(v, 1, 9)") == std::vector<float>{7, 9, -2});
   CHECK(list("drop(r, [0])") == std::vector<float>{2, 4});
+  for (const std::string f : {"min", "max"})
+    CHECK(says(failure("op A@1(x: f32[]) -> y: f32[]\n  attr v: int[q]\n  y[] = f32(" + f + "(v))\n", "A", {f32({}, {0})}, {{"v", std::vector<int64_t>{}}}), "of an empty list"));
 }
 
 TEST_CASE("lists of numbers are joined by value") {
