@@ -30,7 +30,8 @@ Status GraphExpander::fix_lengths(const model::Node& node, lang::Call& call) {
     if (shape.size() != 1 || shape[0]->is_const()) continue;
     // As many as there are axes named; of two lists one is empty.
     if ((node.op == "Pad" && present(3)) || node.attributes.count("axes") || (node.op == "Resize" && present(2) && present(3))) continue;
-    const size_t rank = list.of_result && !present(0) ? 0 : function_.arrays[call.inputs[0]->array].shape.size();
+    if (!list.of_result && !present(0)) continue;  // the operator's text refuses that
+    const size_t rank = present(0) ? function_.arrays[call.inputs[0]->array].shape.size() : 0;
     std::optional<size_t> axes;
     if (!list.of_result) axes = rank;
     else if (const model::Port* port = hint(node.outputs.at(0)); port && port->has_shape && !port->list_depth) axes = port->shape.size();

@@ -142,3 +142,9 @@ TEST_CASE("a list of sizes of free length is as long as the rank that is declare
   Expanded none(R"(graph "g" { input %x : f32[N, 2] input %s : i64[K] %y = ai.onnx.Reshape(%x, %s) output %y : f32[*] })");
   none.bad({}, "declare the rank of 'y'");
 }
+
+TEST_CASE("a list of sizes of free length without the array that it is for is refused") {
+  Expanded x(R"(graph "g" { input %s : f32[N] %y = ai.onnx.Resize(_, _, %s) {mode = "nearest"} output %y : f32[*] })");
+  REQUIRE_FALSE(x.status.ok());
+  CHECK(x.status.text().find("Resize") != std::string::npos);
+}
