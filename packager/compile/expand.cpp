@@ -82,19 +82,34 @@ class Expander {
                                                std::to_string(format::kMaxRank));
   }
 
+  // "conv1 (Conv): ", of the first statement that has to do with an array; empty if none has.
+  std::string place_of(size_t array) const {
+    for (const nest::Statement& s : function_.body) {
+      if (!s.nest) continue;
+      bool found = false;
+      for (const nest::Write& w : s.nest->writes) {
+        found = found || w.array == array;
+        ir::walk(w.value, [&](const ir::Expr* e) { found = found || (e->op == ir::Op::Load && e->array == array); });
+      }
+      if (found) return s.source + ": ";
+    }
+    return "";
+  }
+
   // Extents that are known, and the bytes they make, must fit 64 bits: the run could only refuse them.
   Status sizes_fit() const {
     const auto none = [](const ir::Sym*) -> std::optional<int64_t> { return std::nullopt; };
-    for (const nest::Array& array : function_.arrays) {
+    for (size_t id = 0; id < function_.arrays.size(); ++id) {
+      const nest::Array& array = function_.arrays[id];
       uint64_t bytes = std::max(1u, bytes_of(array.dtype));
       for (const ir::Expr* extent : array.shape) {
         bool constant = true;  // an overflow stays as it is written
         ir::walk(extent, [&](const ir::Expr* e) { constant = constant && (e->args.empty() ? e->is_const() : e->op != ir::Op::Load); });
         if (!constant) continue;
         const auto value = ir::evaluate_extent(extent, none);
-        if (!value) return Status(Code::Malformed, 1015, "the extent " + ir::to_string(extent) + " of '" + array.name + "' overflows 64 bits");
+        if (!value) return Status(Code::Malformed, 1015, place_of(id) + "the extent " + ir::to_string(extent) + " of '" + array.name + "' overflows 64 bits");
         const auto more = checked_mul(bytes, static_cast<uint64_t>(std::max<int64_t>(*value, 1)));
-        if (!more || *more > INT64_MAX) return Status(Code::Malformed, 1015, "the bytes of '" + array.name + "' overflow 64 bits");
+        if (!more || *more > INT64_MAX) return Status(Code::Malformed, 1015, place_of(id) + "the bytes of '" + array.name + "' overflow 64 bits");
         bytes = *more;
       }
     }

@@ -164,6 +164,9 @@ Result<std::vector<lang::Value>> GraphExpander::inline_for_text(const Node& node
   return values;
 }
 
+// Of a value inside a model: no operator needs so many, and what follows would work on each pair of them.
+constexpr size_t kMaxAxes = 64;
+
 Status GraphExpander::call_library(const Node& node) {
   lang::Call call;
   call.domain = node.domain;
@@ -191,8 +194,12 @@ Status GraphExpander::call_library(const Node& node) {
     if (name.find('\n') != std::string::npos) name.clear();  // not of the model: strings.cpp
   if (call.outputs.empty()) return ok();
   MLC_ASSIGN(const std::vector<lang::Value> outputs, all_.library.expand(ctx_, function_, call));
-  for (size_t k = 0; k < node.outputs.size(); ++k)
-    if (call.outputs[k]) values_[node.outputs[k]] = {outputs[k], nullptr};
+  for (size_t k = 0; k < node.outputs.size(); ++k) {
+    if (!call.outputs[k]) continue;
+    if (const size_t rank = function_.arrays[outputs[k].array].shape.size(); rank > kMaxAxes)
+      return refuse(node, "'" + node.outputs[k] + "' has " + std::to_string(rank) + " axes, at most " + std::to_string(kMaxAxes) + " are possible");
+    values_[node.outputs[k]] = {outputs[k], nullptr};
+  }
   return ok();
 }
 

@@ -148,3 +148,11 @@ TEST_CASE("a list of sizes of free length without the array that it is for is re
   REQUIRE_FALSE(x.status.ok());
   CHECK(x.status.text().find("Resize") != std::string::npos);
 }
+
+TEST_CASE("a value with more axes than any operator needs is refused at its node") {
+  std::string axes;
+  for (int k = 0; k < 70; ++k) axes += (k ? ", " : "") + std::to_string(k);
+  Expanded x("graph \"g\" { input %x : f32[2]\n%a = ai.onnx.Constant() { value_ints = [" + axes + "] }\n%y = ai.onnx.Unsqueeze(%x, %a)\n"
+             "%s = ai.onnx.ReduceSum(%y) { keepdims = 0 }\noutput %s : f32[*] }");
+  CHECK(x.status.text().find("71 axes, at most 64") != std::string::npos);
+}
