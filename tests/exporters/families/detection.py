@@ -30,12 +30,13 @@ def of_torchvision(name, size, gains, outputs, **options):
     return make
 
 
-def of_transformers(kind, config, size, **options):
+def of_transformers(kind, config, size, gains=None, **options):
     def make():
         import torch
         import transformers
         torch.manual_seed(3)
         module = getattr(transformers, kind)(getattr(transformers, config)(**options)).eval()
+        spread(module, gains or {})
 
         def call(m, image):
             found = m(pixel_values=image)
@@ -118,7 +119,7 @@ for architecture, name, size, gains, outputs, options, forms in TORCHVISION:
 
 FEW_LAYERS = dict(d_model=64, encoder_layers=1, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=128, decoder_ffn_dim=128, num_queries=20)
 add("detection", "detr", "detr", of_transformers("DetrForObjectDetection", "DetrConfig", 96, **FEW_LAYERS, use_timm_backbone=False, use_pretrained_backbone=False), "ts.free dynamo")
-add("detection", "rt-detr", "rt_detr", of_transformers("RTDetrForObjectDetection", "RTDetrConfig", 128, d_model=64, encoder_hidden_dim=64, encoder_ffn_dim=128, decoder_layers=2,
+add("detection", "rt-detr", "rt_detr", of_transformers("RTDetrForObjectDetection", "RTDetrConfig", 128, {"score_head": 8.0, "class_embed": 8.0}, d_model=64, encoder_hidden_dim=64, encoder_ffn_dim=128, decoder_layers=2,
                                                       decoder_ffn_dim=128, decoder_attention_heads=4, num_queries=20, decoder_in_channels=[64, 64, 64]), "ts dynamo")
 add("detection", "yolos", "yolos", of_transformers("YolosForObjectDetection", "YolosConfig", 64, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128,
                                                   image_size=[64, 64], num_detection_tokens=10), "ts.free")
