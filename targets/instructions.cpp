@@ -1,0 +1,59 @@
+#include "targets/instructions.h"
+
+#include <optional>
+
+#include "targets/family.h"
+
+namespace mlc::targets {
+
+namespace {
+
+constexpr DType kU8 = DType::U8, kI8 = DType::I8, kI16 = DType::I16, kBF16 = DType::BF16, kNone = DType::None;
+
+constexpr DotInstruction kInstructions[] = {
+    {"vpdpbusd", DotForm::Native, Family::X86, kU8, kI8, "x86.avx512vnni", 1, 0},
+    {"vpdpbusd", DotForm::Native, Family::X86, kU8, kI8, "x86.avxvnni", 1, 0},
+    {"vpdpwssd", DotForm::Native, Family::X86, kI16, kI16, "x86.avx512vnni", 1, 0},
+    {"vpdpwssd", DotForm::Native, Family::X86, kI16, kI16, "x86.avxvnni", 1, 0},
+    {"vdpbf16ps", DotForm::Native, Family::X86, kBF16, kBF16, "x86.avx512bf16", 1, 0},
+    {"pmaddwd", DotForm::Pairs, Family::X86, kU8, kI8, "x86.base", 4, 3},
+    {"pmaddwd", DotForm::Pairs, Family::X86, kI8, kI8, "x86.base", 4, 3},
+    {"pmaddwd", DotForm::Pairs, Family::X86, kU8, kU8, "x86.base", 4, 2},
+    {"pmaddwd", DotForm::Pairs, Family::X86, kI16, kI16, "x86.base", 2, 0},
+    {"sdot", DotForm::Native, Family::AArch64, kI8, kI8, "a64.dotprod", 1, 0},
+    {"udot", DotForm::Native, Family::AArch64, kU8, kU8, "a64.dotprod", 1, 0},
+    {"usdot", DotForm::Native, Family::AArch64, kU8, kI8, "a64.i8mm", 1, 0},
+    {"bfdot", DotForm::Native, Family::AArch64, kBF16, kBF16, "a64.bf16", 1, 0},
+};
+// A multiplication and an addition per lane of a group, and two shifts to widen it.
+constexpr DotInstruction kPlain[] = {
+    {"plain", DotForm::Plain, Family::Portable, kNone, kNone, "", 8, 8},  // groups of four
+    {"plain", DotForm::Plain, Family::Portable, kNone, kNone, "", 4, 4},  // of two
+};
+
+DType other_sign(DType t) { return t == kU8 ? kI8 : t == kI8 ? kU8 : kNone; }
+
+// How `row` computes operands of these types, if it can.
+std::optional<DotChoice> match(const DotInstruction& row, DType a, DType b) {
+  using Flip = DotChoice::Flip;
+  for (const Flip flip : {Flip::None, Flip::Second, Flip::First})
+    for (const bool swapped : {false, true}) {
+      const DType first = swapped ? b : a, second = swapped ? a : b;
+      if (row.a == (flip == Flip::First ? other_sign(first) : first) && row.b == (flip == Flip::Second ? other_sign(second) : second))
+        return DotChoice{&row, swapped, flip};
+    }
+  return std::nullopt;
+}
+
+}  // namespace
+
+DotChoice choose_dot(const Target& target, DType a, DType b) {
+  DotChoice best{&kPlain[bits_of(a) == 8 ? 0 : 1]};
+  for (const DotInstruction& row : kInstructions) {
+    if (row.family != target.family || !has_feature(target, row.feature)) continue;
+    if (const auto choice = match(row, a, b); choice && choice->steps() < best.steps()) best = *choice;
+  }
+  return best;
+}
+
+}  // namespace mlc::targets
