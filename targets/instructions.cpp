@@ -1,6 +1,11 @@
 #include "targets/instructions.h"
 
+#include <algorithm>
 #include <optional>
+#include <set>
+#include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "targets/family.h"
 
@@ -45,6 +50,28 @@ std::optional<DotChoice> match(const DotInstruction& row, DType a, DType b) {
   return std::nullopt;
 }
 
+using Operands = std::set<std::pair<DType, DType>>;  // of all Dots
+
+void add_dots(const std::vector<loop::StmtPtr>& block, std::unordered_set<const ir::Expr*>& seen, Operands& out) {
+  const auto expression = [&](const ir::Expr* root) {
+    std::vector<const ir::Expr*> stack;
+    if (root) stack.push_back(root);
+    while (!stack.empty()) {
+      const ir::Expr* e = stack.back();
+      stack.pop_back();
+      if (!seen.insert(e).second) continue;
+      if (e->op == ir::Op::Dot) out.emplace(e->args[1]->type.dtype, e->args[2]->type.dtype);
+      stack.insert(stack.end(), e->args.begin(), e->args.end());
+    }
+  };
+  for (const loop::StmtPtr& s : block) {
+    for (const ir::Expr* e : {s->begin, s->end, s->cond, s->bound, s->value}) expression(e);
+    for (const ir::Expr* e : s->index) expression(e);
+    add_dots(s->body, seen, out);
+    add_dots(s->orelse, seen, out);
+  }
+}
+
 }  // namespace
 
 DotChoice choose_dot(const Target& target, DType a, DType b) {
@@ -54,6 +81,18 @@ DotChoice choose_dot(const Target& target, DType a, DType b) {
     if (const auto choice = match(row, a, b); choice && choice->steps() < best.steps()) best = *choice;
   }
   return best;
+}
+
+const Target& least_target(const Target& target, const loop::Kernel& kernel) {
+  std::unordered_set<const ir::Expr*> seen;
+  Operands dots;
+  if (!target.base.empty()) add_dots(kernel.body, seen, dots);
+  const Target* least = &target;
+  for (const Target* base = find_target(target.base); base; base = find_target(base->base)) {
+    if (!std::all_of(dots.begin(), dots.end(), [&](const auto& d) { return choose_dot(*base, d.first, d.second) == choose_dot(target, d.first, d.second); })) break;
+    least = base;
+  }
+  return *least;
 }
 
 }  // namespace mlc::targets

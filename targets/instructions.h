@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/dtype.h"
+#include "packager/loop/loop.h"
 #include "targets/target.h"
 
 namespace mlc::targets {
@@ -36,7 +37,12 @@ struct DotChoice {
   enum class Flip : uint8_t { None, First, Second } flip = Flip::None;  // of the instruction's operands
 
   unsigned steps() const { return instruction->steps + (flip != Flip::None); }
+  friend bool operator==(const DotChoice&, const DotChoice&) = default;
 };
 DotChoice choose_dot(const Target& target, DType a, DType b);
+
+// Of `target` and those it is based on the one that asks for least and computes every Dot of the kernel in the same way: what
+// the kernel's code is made for, so that targets which differ in nothing that a kernel uses have the same code for it.
+const Target& least_target(const Target& target, const loop::Kernel& kernel);
 
 }  // namespace mlc::targets

@@ -191,6 +191,24 @@ TEST_CASE("a Dot is the instruction that its target has for it") {
   }
 }
 
+TEST_CASE("code is made for the least target that has the instructions it uses") {
+  const Target& all = *targets::find_target("x86-64-v4+vnni+bf16");
+  const Target& plain = *targets::find_target("x86-64-v4");
+  ir::Context ctx;
+  const auto least = [&](DType a, DType b) { return targets::least_target(all, dot_case(ctx, a, b, 16, false).kernel).name; };
+  CHECK(least(DType::U8, DType::I8) == "x86-64-v4+vnni");
+  CHECK(least(DType::BF16, DType::BF16) == "x86-64-v4+vnni+bf16");
+  Pool pool;
+  std::vector<loop::Kernel> kernels;
+  kernels.push_back(op_case(pool, Op::Mul, DType::I16, DType::I16, 16, 2).kernel);
+  kernels.push_back(op_case(pool, Op::Cast, DType::F32, DType::BF16, 16, 1).kernel);
+  for (const loop::Kernel& k : kernels) CHECK(&targets::least_target(all, k) == &plain);
+  auto a = targets::emit_module(all, kernels), b = targets::emit_module(plain, kernels);
+  REQUIRE((a.ok() && b.ok()));
+  CHECK(a->bytes == b->bytes);
+  CHECK(&targets::least_target(plain, kernels[0]) == &plain);
+}
+
 TEST_CASE("which signs suit a target can be asked") {
   using targets::choose_dot;
   const auto steps = [](const char* target, DType a, DType b) { return choose_dot(*targets::find_target(target), a, b).steps(); };
