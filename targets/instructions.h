@@ -22,9 +22,10 @@ struct DotInstruction {
   DotForm form;
   Family family;
   DType a, b;                // what it multiplies
-  std::string_view feature;  // registry name that a target must list
+  std::string_view feature;  // registry name that a target must list; empty: all targets of the family
   unsigned steps;            // instructions for one vector of sums
   unsigned splits;           // for one vector of either operand, shared by all sums that it enters
+  unsigned parts;            // registers that a vector of an operand takes then
 };
 
 // How a target computes Dot(acc, a, b) for operands of these types.
@@ -37,6 +38,7 @@ struct DotChoice {
   enum class Flip : uint8_t { None, First, Second } flip = Flip::None;  // of the instruction's operands
 
   unsigned steps() const { return instruction->steps + (flip != Flip::None); }
+  unsigned parts() const { return instruction->parts + (flip != Flip::None); }  // registers for a vector of an operand
   friend bool operator==(const DotChoice&, const DotChoice&) = default;
 };
 DotChoice choose_dot(const Target& target, DType a, DType b);

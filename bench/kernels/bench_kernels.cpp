@@ -272,7 +272,9 @@ int main(int argc, char** argv) {
     };
     // What products of bytes can reach, signs as each target likes them and not.
     for (const DType a : {DType::U8, DType::I8}) {
-      const int64_t rows = target->vector_registers >= 32 ? 6 : 4, vectors = target->vector_registers >= 32 ? 4 : 2, groups = 64;
+      // As many rows as registers hold beside the columns, one row in its parts and a product.
+      const int64_t parts = targets::choose_dot(*target, a, DType::I8).parts(), registers = target->vector_registers, groups = 64;
+      const int64_t vectors = registers < 32 ? 2 : parts == 1 ? 4 : 3, rows = (registers - vectors * parts - parts - 1) / vectors;
       Case c;
       c.name = "dot tile " + std::string(name_of(a)) + " x i8 " + std::to_string(rows) + "x" + std::to_string(vectors * target->f32_lanes());
       if (c.name.find(only) == std::string::npos) continue;

@@ -216,6 +216,9 @@ TEST_CASE("which signs suit a target can be asked") {
   CHECK(steps("x86-64-v4+vnni", DType::I8, DType::I8) == 2);
   CHECK(steps("x86-64-v4", DType::U8, DType::I8) == steps("x86-64-v4", DType::I8, DType::I8));
   CHECK(steps("armv8-a+dotprod+fp16", DType::I8, DType::I8) < steps("armv8-a+dotprod+fp16", DType::U8, DType::I8));
+  CHECK(steps("portable", DType::I8, DType::U8) == 1);
+  CHECK(choose_dot(*targets::find_target("x86-64-v3"), DType::U8, DType::I8).parts() == 2);
+  CHECK(choose_dot(*targets::find_target("x86-64-v3+vnni"), DType::U8, DType::I8).parts() == 1);
   CHECK(steps("armv8-a+dotprod+fp16", DType::U8, DType::I8) < steps("armv8-a", DType::U8, DType::I8));
 }
 
