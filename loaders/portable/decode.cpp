@@ -127,7 +127,7 @@ class KernelDecoder {
         const bool each = i.b != kNoRegister || registers_[i.a].lanes > 1 || lanes % kBlock != 0;  // lane by lane
         return each ? 1 + lanes / 4 : blocks;
       }
-      case Op::Dot: return registers_[i.a].blocks() * 4;
+      case Op::Dot: return registers_[i.a].blocks();
       case Op::Div: case Op::Sqrt: case Op::Floor: case Op::Ceil: case Op::Trunc: case Op::Rint: case Op::Pack:
       case Op::Unpack: case Op::ToInt: case Op::ToIntU: return blocks * 4;
       default: return blocks;
