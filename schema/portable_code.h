@@ -78,6 +78,7 @@ enum class Op : uint8_t {
   Ramp = 17,       // I32, I64; a: one lane; lane k is a + k * imm
   Extract = 18,    // dst: one lane; lane imm of a
   Insert = 19,     // lanes imm .. of dst become a (fewer lanes), the others stay
+  Repeat = 21,     // a: lanes that divide those of dst, over and over
   Select = 20,     // a: Mask; b where set, else c
   // One operand.
   Neg = 30, Abs = 31, Floor = 32, Ceil = 33, Trunc = 34, Rint = 35, Sqrt = 36,  // the last five: floats
@@ -101,6 +102,9 @@ enum class Op : uint8_t {
   Lt = 100, Le = 101, Eq = 102, Ne = 103, LtU = 104, LeU = 105,  // dst: Mask; Eq and Ne also of Masks
   Fma = 110,       // floats: a * b + c, two roundings
   FmaSplat = 111,  // the same with a of one lane
+  // I32, F32; c: as dst, a and b: G times its lanes. Lane l is c[l] + a[G*l]*b[G*l] + a[G*l + 1]*b[G*l + 1] + .., in that
+  // order, floats rounded after each product and each sum.
+  Dot = 112,
   // Horizontal; dst has one lane, a a power of two of them: halves are combined until one is left.
   SumLanes = 120, ProdLanes = 121, MinLanes = 122, MaxLanes = 123, MinLanesU = 124, MaxLanesU = 125,  // not Sum, Prod of Masks
 };

@@ -13,6 +13,7 @@ Target target_of_row(std::string_view name, Family family, std::string triple) {
   t.llvm_triple = std::move(triple);
   const TargetRow* row = target_named(name);
   assert(row && "a target without a row in schema/targets.tbl");
+  if (name.find('+') != std::string_view::npos) t.base = row->extends;
   for_each_feature(*row, [&](Feature f) {
     const size_t row = feature_index(f);
     t.features.emplace_back(kFeatures[row].name);

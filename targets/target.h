@@ -19,6 +19,7 @@ enum class Family : uint8_t { Portable, X86, AArch64, RiscV };
 
 struct Target {
   std::string name;                   // "x86-64-v3"
+  std::string base;                   // the target that has all but some instructions for ir::Op::Dot of this one; may be empty
   Family family = Family::Portable;
   std::vector<std::string> features;  // registry names (schema/features.tbl), sorted: the requirement list of the variant
   std::string llvm_triple;            // empty for portable

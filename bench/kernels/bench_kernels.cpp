@@ -16,6 +16,7 @@
 #include "packager/loop/print.h"
 #include "packager/lower/lower.h"
 #include "packager/lower/templates.h"
+#include "targets/instructions.h"
 #include "tests/support/nests.h"
 
 namespace {
@@ -48,6 +49,40 @@ loop::Kernel ceiling_kernel(ir::Context& ctx, const targets::Target& t, int64_t 
     for (const Expr* a : acc) b.assign(a, loop::vec_fma(ctx, a, x, y));
   });
   for (int i = 0; i < 12; ++i) b.store(0, ctx.integer(128 + 64 * i), acc[static_cast<size_t>(i)]);
+  return k;
+}
+
+// The register tile of a product of bytes that lie in L1: for each group of four, rows of `a` times columns of a panel.
+loop::Kernel dot_tile_kernel(ir::Context& ctx, const targets::Target& t, DType a, DType b, int64_t rows, int64_t vectors, int64_t groups) {
+  loop::Kernel k;
+  k.name = "dot tile";
+  k.schedule = std::string(targets::choose_dot(t, a, b).instruction->name);
+  k.params.push_back({"a", a, false, 0, loop::Role::Array, nullptr});
+  k.params.push_back({"b", b, false, 1, loop::Role::Array, nullptr});
+  k.params.push_back({"c", DType::I32, true, 2, loop::Role::Array, nullptr});
+  k.tile_begin = ctx.fresh_var({DType::I64, 1});
+  k.tile_end = ctx.fresh_var({DType::I64, 1});
+  k.tiles = ctx.integer(100);
+  const auto lanes = static_cast<uint16_t>(t.f32_lanes()), wide = static_cast<uint16_t>(4 * lanes);
+  loop::Builder build(ctx, k.body);
+  build.with_for(k.tile_begin, k.tile_end, 1, [&](const Expr*) {
+    std::vector<const Expr*> sums;
+    for (int64_t n = 0; n < rows * vectors; ++n) sums.push_back(build.local(loop::vec_load(ctx, 2, {DType::I32, lanes}, ctx.integer(n * lanes))));
+    build.with_for(ctx.integer(0), ctx.integer(groups), 1, [&](const Expr* g) {
+      std::vector<const Expr*> columns;
+      for (int64_t v = 0; v < vectors; ++v)
+        columns.push_back(build.let(loop::vec_load(ctx, 1, {b, wide}, ctx.add(ctx.mul(g, ctx.integer(vectors * wide)), ctx.integer(v * wide)))));
+      for (int64_t m = 0; m < rows; ++m) {
+        const Expr* group = loop::vec_load(ctx, 0, {a, 4}, ctx.add(ctx.mul(g, ctx.integer(4)), ctx.integer(m * groups * 4)));
+        const Expr* row = build.let(loop::splat_group(ctx, group, wide));
+        for (int64_t v = 0; v < vectors; ++v) {
+          const Expr* sum = sums[static_cast<size_t>(m * vectors + v)];
+          build.assign(sum, loop::vec_dot(ctx, sum, row, columns[static_cast<size_t>(v)]));
+        }
+      }
+    });
+    for (int64_t n = 0; n < rows * vectors; ++n) build.store(2, ctx.integer(n * lanes), sums[static_cast<size_t>(n)]);
+  });
   return k;
 }
 
@@ -134,6 +169,25 @@ void summarise(const char* label, Case& c, const Case& ceiling) {
   std::fflush(stdout);
 }
 
+// Ceiling and case in turn.
+void time_both(const char* label, Case& c, Case& ceiling, int rounds) {
+  double once = now();
+  run_once(c);
+  once = now() - once;
+  const int repeat = std::max(1, static_cast<int>(0.01 / std::max(once, 1e-7)));
+  ceiling.times.clear();
+  for (int r = 0; r < rounds; ++r) {
+    const double t0 = now();
+    run_once(ceiling);
+    const double t1 = now();
+    for (int k = 0; k < repeat; ++k) run_once(c);
+    const double t2 = now();
+    ceiling.times.push_back(t1 - t0);
+    c.times.push_back((t2 - t1) / repeat);
+  }
+  summarise(label, c, ceiling);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -203,21 +257,7 @@ int main(int argc, char** argv) {
         wrong = true;
         return;
       }
-      double once = now();
-      run_once(c);
-      once = now() - once;
-      int repeat = std::max(1, static_cast<int>(0.01 / std::max(once, 1e-7)));
-      ceiling.times.clear();
-      for (int r = 0; r < rounds; ++r) {
-        double t0 = now();
-        run_once(ceiling);
-        double t1 = now();
-        for (int k = 0; k < repeat; ++k) run_once(c);
-        double t2 = now();
-        ceiling.times.push_back(t1 - t0);
-        c.times.push_back((t2 - t1) / repeat);
-      }
-      summarise(name.c_str(), c, ceiling);
+      time_both(name.c_str(), c, ceiling, rounds);
       if (print) std::printf("compiled in %.1f ms\n", compile * 1e3);
     };
     auto gemm = [&](int64_t m, int64_t k, int64_t n) {
@@ -230,6 +270,25 @@ int main(int argc, char** argv) {
       measure(label, 2.0 * static_cast<double>(oh * ow * p.m * (p.c / p.group) * p.kh * p.kw),
               [=](test::NestMaker& f) { f.conv(p); });
     };
+    // What products of bytes can reach, signs as each target likes them and not.
+    for (const DType a : {DType::U8, DType::I8}) {
+      // As many rows as registers hold beside the columns, one row in its parts and a product.
+      const int64_t parts = targets::choose_dot(*target, a, DType::I8).parts(), registers = target->vector_registers, groups = 64;
+      const int64_t vectors = registers < 32 ? 2 : parts == 1 ? 4 : 3, rows = (registers - vectors * parts - parts - 1) / vectors;
+      Case c;
+      c.name = "dot tile " + std::string(name_of(a)) + " x i8 " + std::to_string(rows) + "x" + std::to_string(vectors * target->f32_lanes());
+      if (c.name.find(only) == std::string::npos) continue;
+      c.flop = 2.0 * 100 * static_cast<double>(rows * vectors * target->f32_lanes() * groups * 4);
+      c.kernels.push_back(dot_tile_kernel(ctx, *target, a, DType::I8, rows, vectors, groups));
+      auto m = bench::Loaded::compile(*target, c.kernels);
+      if (!m.ok()) {
+        std::fprintf(stderr, "%s\n", m.status().text().c_str());
+        return 1;
+      }
+      c.module = std::move(*m);
+      for (int k = 0; k < 3; ++k) c.buffers.emplace_back(size_t{8192});
+      time_both(name.c_str(), c, ceiling, rounds);
+    }
     gemm(512, 768, 768);
     gemm(128, 768, 768);
     gemm(128, 3072, 768);

@@ -127,6 +127,7 @@ class KernelDecoder {
         const bool each = i.b != kNoRegister || registers_[i.a].lanes > 1 || lanes % kBlock != 0;  // lane by lane
         return each ? 1 + lanes / 4 : blocks;
       }
+      case Op::Dot: return registers_[i.a].blocks();
       case Op::Div: case Op::Sqrt: case Op::Floor: case Op::Ceil: case Op::Trunc: case Op::Rint: case Op::Pack:
       case Op::Unpack: case Op::ToInt: case Op::ToIntU: return blocks * 4;
       default: return blocks;
@@ -237,6 +238,10 @@ class KernelDecoder {
       case Op::Splat:
         if (!o.has(true, true, false, false) || !o.bare() || !is(o.a, o.dst->kind, 1)) return wrong(i);
         return data(s, move_handler(op, o.dst->kind, o.dst->lanes > 1));
+      case Op::Repeat:
+        if (!o.has(true, true, false, false) || !o.bare() || o.a->kind != o.dst->kind || o.dst->lanes % o.a->lanes != 0) return wrong(i);
+        s.imm = o.a->lanes;
+        return data(s, move_handler(op, o.dst->kind, true));
       case Op::Ramp:
         if (!o.has(true, true, false, false) || !o.plain() || !is(o.a, o.dst->kind, 1) ||
             (o.dst->kind != Kind::I32 && o.dst->kind != Kind::I64))
@@ -294,6 +299,13 @@ class KernelDecoder {
             !same(o.c, o.dst))
           return wrong(i);
         return data(s, float_handler(op, o.dst->kind, o.dst->lanes > 1));
+      case Op::Dot: {
+        if (!o.has(true, true, true, true) || !o.bare() || !same(o.c, o.dst) || !same(o.a, o.b) || o.a->kind != o.dst->kind ||
+            o.a->lanes % o.dst->lanes != 0)
+          return wrong(i);
+        s.imm = o.a->lanes / o.dst->lanes;
+        return data(s, lanes_handler(op, o.dst->kind));
+      }
       case Op::SumLanes: case Op::ProdLanes: case Op::MinLanes: case Op::MaxLanes: case Op::MinLanesU: case Op::MaxLanesU:
         if (!o.has(true, true, false, false) || !o.bare() || !is(o.dst, o.a->kind, 1) ||
             (o.a->lanes & (o.a->lanes - 1)) != 0)

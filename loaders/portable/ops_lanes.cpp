@@ -48,6 +48,13 @@ const Step* splat(const Step* s, Frame& f) {
   return s + 1;
 }
 template <class T, bool V>
+const Step* repeat(const Step* s, Frame& f) {  // imm: lanes of a
+  const T* a = at<T>(f, s->a);
+  T* d = at<T>(f, s->dst);
+  for (unsigned k = 0, group = static_cast<unsigned>(s->imm); k < s->lanes; k += group) std::memmove(d + k, a, group * sizeof(T));
+  return s + 1;
+}
+template <class T, bool V>
 const Step* ramp(const Step* s, Frame& f) {
   using U = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   const U base = *at<U>(f, s->a), step = static_cast<U>(s->imm);
@@ -73,6 +80,7 @@ Handler find(Op op) {
     case Op::Move: return move<T, V>;
     case Op::Select: return select<T, V>;
     case Op::Splat: return splat<T, V>;
+    case Op::Repeat: return repeat<T, V>;
     case Op::Extract: return extract<T, V>;
     case Op::Insert: return insert<T, V>;
     case Op::Ramp:
@@ -90,6 +98,23 @@ const Step* fold(const Step* s, Frame& f) {
   for (unsigned n = s->lanes / 2; n; n /= 2)
     for (unsigned k = 0; k < n; ++k) v[k] = F()(v[k], v[k + n]);
   *at<T>(f, s->dst) = v[0];
+  return s + 1;
+}
+
+// imm: lanes of a and b for each of dst. dst may be c.
+template <class T>
+const Step* dot(const Step* s, Frame& f) {
+  T* d = at<T>(f, s->dst);
+  const T *a = at<T>(f, s->a), *b = at<T>(f, s->b), *c = at<T>(f, s->c);
+  const unsigned group = static_cast<unsigned>(s->imm);
+  for (unsigned l = 0; l < s->lanes; ++l) {
+    T sum = c[l];
+    for (unsigned g = l * group; g < (l + 1) * group; ++g) {
+      const T product = a[g] * b[g];
+      sum += product;
+    }
+    d[l] = sum;
+  }
   return s + 1;
 }
 
@@ -123,6 +148,7 @@ Handler move_handler(Op op, Kind kind, bool vector) {
 }
 
 Handler lanes_handler(Op op, Kind kind) {
+  if (op == Op::Dot) return kind == Kind::I32 ? dot<uint32_t> : kind == Kind::F32 ? dot<float> : nullptr;
   switch (kind) {
     case Kind::F32: return find_fold<float, float>(op);
     case Kind::F64: return find_fold<double, double>(op);

@@ -169,7 +169,7 @@ void add_build(CLI::App& app, int& exit_code) {
   auto& o = flags->options;
   command->add_option("MODEL", o.model_path, "ONNX file")->required();
   command->add_option("-o,--output", o.output_path, "the container to write")->required();
-  command->add_option("--target", flags->targets, "targets, separated by commas: names of 'mlpack targets'; native, the best that this machine can run; all of them (default)")
+  command->add_option("--target", flags->targets, "targets, separated by commas: names of 'mlpack targets'; native, the best that this machine can run; all, of which the file gets those that gain something by their instructions (default)")
       ->delimiter(',')->default_val(std::vector<std::string>{"all"})->default_str("all");
   command->add_option("--pipeline", o.pipeline_path, "pre- and post-processing (pipeline.json)");
   command->add_option("--dim", flags->dims, "bounds of a free extent, NAME=LOW..HIGH, or NAME=VALUE to freeze it");

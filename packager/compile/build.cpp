@@ -179,13 +179,15 @@ class Build {
       const Progress progress = counted(nth("target", k, targets.size()) + ", " + target->name, "kernels");
       const VariantOptions options{progress, options_.threads, cache.get()};
       MLC_ASSIGN(CompiledVariant variant, compile_variant(ctx_, *library_, parts_, weights_, *target, options));
-      report_.variants.push_back({target->name, variant.module.size(), variant.plan.size(), variant.num_kernels, variant.num_launches});
       if (prints("lower")) {
         std::fprintf(stderr, "; kernels for %s\n", target->name.c_str());
         for (const std::string& line : variant.schedules) std::fprintf(stderr, "%s\n", line.c_str());
       }
       variants_.push_back(std::move(variant));
     }
+    drop_equal_variants(variants_);
+    for (const CompiledVariant& v : variants_)
+      report_.variants.push_back({v.target->name, v.module.size(), v.plan.size(), v.num_kernels, v.num_launches});
     if (cache) {
       report_.cache->found = cache->found();
       report_.cache->compiled = cache->missed();

@@ -13,6 +13,7 @@
 #include "packager/nest/layout.h"
 #include "packager/plan/plan_builder.h"
 #include "packager/plan/verify.h"
+#include "targets/instructions.h"
 
 namespace mlc::compile {
 namespace {
@@ -118,7 +119,7 @@ class VariantCompiler {
  private:
   Result<targets::Module> emit(const std::vector<loop::Kernel>& kernels, std::vector<targets::LargeFrame>& large, const Progress& progress) {
     std::vector<std::string> keys;
-    for (const loop::Kernel& kernel : kernels) keys.push_back(code_key(compiler_identity(), target_, kernel_key(kernel)));
+    for (const loop::Kernel& kernel : kernels) keys.push_back(code_key(compiler_identity(), targets::least_target(target_, kernel), kernel_key(kernel)));
     return targets::emit_module(target_, kernels, &large, {.threads = options_.threads, .progress = progress, .keys = keys, .store = &store_});
   }
 
@@ -265,6 +266,21 @@ Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& l
 Result<std::vector<LoweredStatement>> try_variant(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts,
                                                   const WeightStore& weights, const targets::Target& target) {
   return VariantCompiler(ctx, library, parts, weights, target, {}).try_out();
+}
+
+void drop_equal_variants(std::vector<CompiledVariant>& variants) {
+  const auto is_superfluous = [&](const CompiledVariant& v) {
+    for (const targets::Target* base = targets::find_target(v.target->base); base; base = targets::find_target(base->base))
+      for (const CompiledVariant& other : variants)
+        if (other.target == base && other.module == v.module && other.plan == v.plan && other.services == v.services) return true;
+    return false;
+  };
+  std::vector<bool> superfluous;
+  for (const CompiledVariant& v : variants) superfluous.push_back(is_superfluous(v));
+  std::vector<CompiledVariant> kept;
+  for (size_t k = 0; k < variants.size(); ++k)
+    if (!superfluous[k]) kept.push_back(std::move(variants[k]));
+  variants = std::move(kept);
 }
 
 }  // namespace mlc::compile

@@ -35,6 +35,9 @@ struct VariantOptions {
 Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts,
                                         const WeightStore& weights, const targets::Target& target, const VariantOptions& options = {});
 
+// Takes those out that a target on which theirs is based makes superfluous: with the same code and the same plan, for more machines.
+void drop_equal_variants(std::vector<CompiledVariant>& variants);
+
 // What a statement of a segment becomes.
 struct LoweredStatement {
   size_t segment = 0, statement = 0;

@@ -59,12 +59,19 @@ enum class Op : uint8_t {
   Select,  // args[0] ? args[1] : args[2]; lazy: the arm not taken reads nothing
   Fma,     // a * b + c; fused where the hardware is, else two roundings
   // Vectors, Loop only.
-  Splat,    // one lane to type.lanes
+  Splat,    // args[0], one lane or a group of neighbouring ones, over and over to type.lanes
   Ramp,     // args[0] + {0, 1, ..., lanes - 1} * i
   Extract,  // lane `i` of args[0]
   SumLanes, ProdLanes, MinLanes, MaxLanes,  // horizontal, pairwise tree, to one lane
   Widen,    // concatenation of args into one vector (all of equal type)
+  Dot,      // lane l of args[0] + sum of the products of the lanes of args[1] and args[2] that are as wide as it: see below
 };
+
+// Dot(acc, a, b). A lane of acc (type of the result) is as wide as a group of G neighbouring lanes of a and of b:
+//   r[l] = acc[l] + sum over g in 0 .. G of a[G*l + g] * b[G*l + g]
+// a, b of i8 or u8, each with its own sign: G = 4, acc i32; of i16: G = 2, acc i32. These are exact and wrap in i32 like any
+// sum. a, b of bf16: G = 2, acc f32; products are exact, in which order the three terms are added, whether they are rounded in
+// between, and whether subnormal ones count is the target's.
 
 // How a Load's index is known to lie in its array.
 enum class Access : uint8_t {

@@ -22,7 +22,7 @@ const Expr* Context::rebuild(const Expr* e, std::vector<const Expr*> args) {
     case Op::Select: return select(args[0], args[1], args[2]);
     case Op::Fma: return fma(args[0], args[1], args[2]);
     case Op::Ramp: case Op::Extract: case Op::SumLanes: case Op::ProdLanes: case Op::MinLanes: case Op::MaxLanes:
-    case Op::Widen: {
+    case Op::Widen: case Op::Dot: {
       Expr copy = *e;
       copy.args = {};
       return raw(copy, std::move(args));

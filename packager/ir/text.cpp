@@ -50,6 +50,7 @@ constexpr Named kNamed[] = {
     {Op::TruncMod, "tmod", 2}, {Op::Min, "min", 2}, {Op::Max, "max", 2}, {Op::Pow, "pow", 2},
     {Op::Select, "select", 3}, {Op::Fma, "fma", 3}, {Op::SumLanes, "sum_lanes", 1}, {Op::ProdLanes, "prod_lanes", 1},
     {Op::MinLanes, "min_lanes", 1}, {Op::MaxLanes, "max_lanes", 1}, {Op::Widen, "widen", 0},
+    {Op::Dot, "dot", 3},
 };
 std::string_view name_of(Op op) {
   for (const Named& n : kNamed)

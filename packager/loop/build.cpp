@@ -108,6 +108,16 @@ const Expr* splat(ir::Context& ctx, const Expr* a, unsigned lanes) {
   return ctx.raw(node(Op::Splat, a->type.dtype, lanes), {a});
 }
 
+const Expr* splat_group(ir::Context& ctx, const Expr* group, unsigned lanes) {
+  if (group->type.lanes == lanes) return group;
+  assert(lanes % group->type.lanes == 0);
+  return ctx.raw(node(Op::Splat, group->type.dtype, lanes), {group});
+}
+
+const Expr* vec_dot(ir::Context& ctx, const Expr* acc, const Expr* a, const Expr* b) {
+  return ctx.raw(node(Op::Dot, acc->type.dtype, acc->type.lanes), {acc, a, b});
+}
+
 const Expr* vec_unary(ir::Context& ctx, Op op, const Expr* a) {
   if (a->type.lanes == 1) return ctx.unary(op, a);
   DType to = op == Op::IsNan || op == Op::IsInf || op == Op::Not ? DType::Bool : a->type.dtype;

@@ -54,6 +54,9 @@ const ir::Expr* vec_fma(ir::Context& ctx, const ir::Expr* a, const ir::Expr* b, 
 const ir::Expr* vec_convert(ir::Context& ctx, ir::Op op, DType to, const ir::Expr* a);
 const ir::Expr* splat(ir::Context& ctx, const ir::Expr* a, unsigned lanes);  // `a` itself if it has these lanes
 const ir::Expr* ramp(ir::Context& ctx, const ir::Expr* base, unsigned lanes, int64_t stride = 1);
+// A group of neighbouring lanes, as one load brings it, over and over: what a Dot multiplies with each group of another vector.
+const ir::Expr* splat_group(ir::Context& ctx, const ir::Expr* group, unsigned lanes);
+const ir::Expr* vec_dot(ir::Context& ctx, const ir::Expr* acc, const ir::Expr* a, const ir::Expr* b);
 const ir::Expr* extract(ir::Context& ctx, const ir::Expr* a, unsigned lane);
 const ir::Expr* widen(ir::Context& ctx, std::vector<const ir::Expr*> parts);
 const ir::Expr* vec_load(ir::Context& ctx, uint32_t array, ir::Type type, const ir::Expr* index,

@@ -29,6 +29,15 @@ Scalar fold_lanes(Op op, DType type, Value v) {
   return v[0];
 }
 
+// In the order of the lanes; floats are rounded after each addition.
+Scalar add_products(DType sum, Scalar acc, const Value& a, const Value& b, size_t first, size_t group) {
+  for (size_t g = first; g < first + group; ++g) {
+    if (is_float(sum)) acc.f = ir::round_to(sum, acc.f + a[g].f * b[g].f);
+    else acc.i = ir::wrap_to(sum, acc.i + a[g].i * b[g].i);
+  }
+  return acc;
+}
+
 class Interpreter {
  public:
   Interpreter(const Kernel& k, const Run& run) : k_(k), run_(run) {}
@@ -115,7 +124,9 @@ class Interpreter {
         }
         return r;
       }
-      case Op::Splat: for (auto& s : r) s = arg(e, 0)[0]; return r;
+      case Op::Splat:
+        for (unsigned l = 0; l < lanes; ++l) r[l] = arg(e, 0)[l % arg(e, 0).size()];
+        return r;
       case Op::Ramp:
         for (unsigned l = 0; l < lanes; ++l) r[l].i = ir::wrap_to(e->type.dtype, arg(e, 0)[0].i + e->i * l);
         return r;
@@ -127,6 +138,12 @@ class Interpreter {
         size_t at = 0;
         for (size_t i = 0; i < e->args.size(); ++i)
           for (const Scalar& s : arg(e, i)) r[at++] = s;
+        return r;
+      }
+      case Op::Dot: {
+        const size_t group = arg(e, 1).size() / lanes;
+        for (unsigned l = 0; l < lanes; ++l)
+          r[l] = add_products(e->type.dtype, arg(e, 0)[l], arg(e, 1), arg(e, 2), l * group, group);
         return r;
       }
       case Op::Select:

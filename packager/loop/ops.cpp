@@ -21,6 +21,7 @@ constexpr OpInfo kOps[] = {
     {Op::Splat, "splat", 1, 1}, {Op::Ramp, "ramp", 1, 1}, {Op::Extract, "extract", 1, 1},
     {Op::SumLanes, "sumlanes", 1, 1}, {Op::ProdLanes, "prodlanes", 1, 1}, {Op::MinLanes, "minlanes", 1, 1},
     {Op::MaxLanes, "maxlanes", 1, 1}, {Op::Widen, "widen", 2, 64},
+    {Op::Dot, "dot", 3, 3},
 };
 }  // namespace
 
@@ -34,6 +35,12 @@ const OpInfo* op_named(std::string_view name) {
   for (const OpInfo& info : kOps)
     if (info.name == name) return &info;
   return nullptr;
+}
+
+DType dot_sum(DType a, DType b) {
+  const auto is_byte = [](DType t) { return t == DType::I8 || t == DType::U8; };
+  if ((is_byte(a) && is_byte(b)) || (a == DType::I16 && b == a)) return DType::I32;
+  return a == DType::BF16 && b == a ? DType::F32 : DType::None;
 }
 
 bool is_comparison(Op op) { return op >= Op::Lt && op <= Op::Ne; }

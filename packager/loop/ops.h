@@ -17,5 +17,7 @@ struct OpInfo {
 const OpInfo* op_info(ir::Op op);
 const OpInfo* op_named(std::string_view name);
 bool is_comparison(ir::Op op);
+// The type in which Op::Dot sums products of these; None if it does not take them.
+DType dot_sum(DType a, DType b);
 
 }  // namespace mlc::loop

@@ -93,7 +93,8 @@ class Verifier {
         if (arg(0).dtype != DType::I64 || (arg(0).lanes != 1 && arg(0).lanes != lanes)) return wrong();
         if (n == 2 && arg(1) != Type{DType::Bool, e->type.lanes}) return wrong();
         return ok();
-      case Op::Splat: return arg(0) == Type{e->type.dtype, 1} && lanes > 1 ? ok() : wrong();
+      case Op::Splat:
+        return arg(0).dtype == e->type.dtype && arg(0).lanes < lanes && lanes % arg(0).lanes == 0 ? ok() : wrong();
       case Op::Ramp: return arg(0) == Type{e->type.dtype, 1} && is_int(e->type.dtype) && lanes > 1 ? ok() : wrong();
       case Op::Extract:
         return arg(0).dtype == e->type.dtype && lanes == 1 && e->i >= 0 && e->i < arg(0).lanes ? ok() : wrong();
@@ -103,6 +104,11 @@ class Verifier {
         for (const Expr* a : e->args)
           if (a->type != arg(0)) return wrong();
         return arg(0).dtype == e->type.dtype && arg(0).lanes * e->args.size() == lanes ? ok() : wrong();
+      }
+      case Op::Dot: {
+        const DType a = arg(1).dtype, b = arg(2).dtype;
+        if (arg(0) != e->type || dot_sum(a, b) != e->type.dtype || arg(1).lanes != arg(2).lanes) return wrong();
+        return arg(1).lanes * bits_of(a) == lanes * bits_of(e->type.dtype) ? ok() : wrong();
       }
       case Op::Cast: case Op::SatCast: return arg(0).lanes == lanes ? ok() : wrong();
       case Op::Bitcast:

@@ -235,7 +235,7 @@ class Verifier {
         if (e->type != type(0) || e->type != type(1) || e->type != type(2) || !is_float(e->type.dtype)) wrong();
         return;
       case Op::Splat: case Op::Ramp: case Op::Extract: case Op::SumLanes: case Op::ProdLanes: case Op::MinLanes:
-      case Op::MaxLanes: case Op::Widen:
+      case Op::MaxLanes: case Op::Widen: case Op::Dot:
         return say("vector operation in a nest");
     }
   }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <unordered_map>
 
 #include "base/run_on_threads.h"
 #include "schema/module_abi.h"
@@ -42,7 +43,8 @@ struct Code {
 };
 
 // One kernel in a module of its own, so that its bytes depend on nothing else.
-Result<Code> compile_kernel(ObjectCompiler& compiler, const Abilities& abilities, const loop::Kernel& kernel, const std::string& symbol) {
+Result<Code> compile_kernel(ObjectCompiler& compiler, const Target& target, const loop::Kernel& kernel, const std::string& symbol) {
+  const Abilities abilities = abilities_of(target);
   llvm::LLVMContext context;
   llvm::Module module("kernel", context);
   compiler.prepare(module);
@@ -57,7 +59,7 @@ Result<Code> compile_kernel(ObjectCompiler& compiler, const Abilities& abilities
 class KernelCompiler {
  public:
   KernelCompiler(const Target& target, std::span<const loop::Kernel> kernels, const std::vector<std::string>& symbols, const EmitOptions& options)
-      : target_(target), kernels_(kernels), symbols_(symbols), options_(options), abilities_(abilities_of(target)), code_(kernels.size()) {}
+      : target_(target), kernels_(kernels), symbols_(symbols), options_(options), code_(kernels.size()) {}
 
   Result<std::vector<Code>> run() {
     const unsigned threads = options_.threads ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
@@ -67,10 +69,12 @@ class KernelCompiler {
   }
 
  private:
+  using Compilers = std::unordered_map<const Target*, std::unique_ptr<ObjectCompiler>>;
+
   void work() {
-    std::unique_ptr<ObjectCompiler> compiler;
+    Compilers compilers;
     for (size_t k; !stop_ && (k = next_++) < kernels_.size();) {
-      if (Status s = one(k, compiler); !s.ok()) {
+      if (Status s = one(k, compilers); !s.ok()) {
         stop_ = true;
         const std::lock_guard lock(mu_);
         if (k < failed_) failed_ = k, failure_ = std::move(s);
@@ -80,17 +84,19 @@ class KernelCompiler {
     }
   }
 
-  Status one(size_t k, std::unique_ptr<ObjectCompiler>& compiler) {
+  Status one(size_t k, Compilers& compilers) {
     if (options_.store)
       if (const auto kept = options_.store->find(options_.keys[k]))
         if (auto code = Code::of(*kept)) {
           code_[k] = std::move(*code);
           return ok();
         }
+    const Target& target = least_target(target_, kernels_[k]);
+    std::unique_ptr<ObjectCompiler>& compiler = compilers[&target];
     if (!compiler) {
-      MLC_ASSIGN(compiler, ObjectCompiler::create(target_));
+      MLC_ASSIGN(compiler, ObjectCompiler::create(target));
     }
-    MLC_ASSIGN(code_[k], compile_kernel(*compiler, abilities_, kernels_[k], symbols_[k]));
+    MLC_ASSIGN(code_[k], compile_kernel(*compiler, target, kernels_[k], symbols_[k]));
     if (options_.store) options_.store->keep(options_.keys[k], code_[k].bytes());
     return ok();
   }
@@ -99,7 +105,6 @@ class KernelCompiler {
   const std::span<const loop::Kernel> kernels_;
   const std::vector<std::string>& symbols_;
   const EmitOptions& options_;
-  const Abilities abilities_;
   std::vector<Code> code_;  // each by the thread that took its number
   std::atomic<size_t> next_ = 0, done_ = 0;
   std::atomic<bool> stop_ = false;

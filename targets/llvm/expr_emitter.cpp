@@ -176,7 +176,10 @@ llvm::Value* KernelEmitter::node(const Expr& e) {
       Value* v = can_.fma ? intrinsic(llvm::Intrinsic::fma, {a, b, c}) : b_.CreateFAdd(b_.CreateFMul(a, b), c);
       return from_f32(v, t);
     }
-    case Op::Splat: return e.type.lanes == 1 ? arg(e, 0) : b_.CreateVectorSplat(e.type.lanes, arg(e, 0));
+    case Op::Splat:
+      if (e.type.lanes == e.args[0]->type.lanes) return arg(e, 0);
+      if (e.args[0]->type.lanes > 1) return splat_group(arg(e, 0), e.type, e.args[0]->type.lanes);
+      return b_.CreateVectorSplat(e.type.lanes, arg(e, 0));
     case Op::Ramp: {
       llvm::Type* type = reg_type(e.type);
       if (e.type.lanes == 1) return arg(e, 0);
@@ -193,40 +196,42 @@ llvm::Value* KernelEmitter::node(const Expr& e) {
       return b_.CreateExtractElement(arg(e, 0), static_cast<uint64_t>(e.i));
     case Op::SumLanes: case Op::ProdLanes: case Op::MinLanes: case Op::MaxLanes: return reduce(e, arg(e, 0));
     case Op::Widen: {
-      // Concatenated pairwise; a single lane starts as a vector of one.
       std::vector<Value*> parts;
-      for (unsigned k = 0; k < e.args.size(); ++k) {
-        Value* v = arg(e, k);
-        if (!v->getType()->isVectorTy())
-          v = b_.CreateInsertElement(llvm::PoisonValue::get(llvm::FixedVectorType::get(v->getType(), 1)), v, uint64_t{0});
-        parts.push_back(v);
-      }
-      while (parts.size() > 1) {
-        std::vector<Value*> next;
-        for (size_t k = 0; k + 1 < parts.size(); k += 2) {
-          auto lanes = [](Value* v) { return llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements(); };
-          Value *a = parts[k], *b = parts[k + 1];
-          const unsigned n = lanes(a), m = lanes(b);
-          if (m < n) {  // operands of a shuffle have equal types: widen the shorter one first
-            std::vector<int> pad(n, -1);
-            for (unsigned j = 0; j < m; ++j) pad[j] = static_cast<int>(j);
-            b = b_.CreateShuffleVector(b, pad);
-          }
-          std::vector<int> both;
-          for (unsigned j = 0; j < n + m; ++j) both.push_back(static_cast<int>(j));
-          next.push_back(b_.CreateShuffleVector(a, b, both));
-        }
-        if (parts.size() % 2) next.push_back(parts.back());
-        parts = std::move(next);
-      }
-      return parts.empty() ? nullptr : parts[0];
+      for (unsigned k = 0; k < e.args.size(); ++k) parts.push_back(arg(e, k));
+      return concatenate(std::move(parts));
     }
+    case Op::Dot: return dot(e);
     case Op::Dim: case Op::Fold: case Op::Field: case Op::Exp: case Op::Log: case Op::Sin: case Op::Cos: case Op::Tan:
     case Op::Asin: case Op::Acos: case Op::Atan: case Op::Sinh: case Op::Cosh: case Op::Tanh: case Op::Asinh:
     case Op::Acosh: case Op::Atanh: case Op::Erf:
       return nullptr;
   }
   return nullptr;
+}
+
+llvm::Value* KernelEmitter::concatenate(std::vector<Value*> parts) {
+  for (Value*& v : parts)
+    if (!v->getType()->isVectorTy())
+      v = b_.CreateInsertElement(llvm::PoisonValue::get(llvm::FixedVectorType::get(v->getType(), 1)), v, uint64_t{0});
+  while (parts.size() > 1) {  // pairwise
+    std::vector<Value*> next;
+    for (size_t k = 0; k + 1 < parts.size(); k += 2) {
+      auto lanes = [](Value* v) { return llvm::cast<llvm::FixedVectorType>(v->getType())->getNumElements(); };
+      Value *a = parts[k], *b = parts[k + 1];
+      const unsigned n = lanes(a), m = lanes(b);
+      if (m < n) {  // operands of a shuffle have equal types: widen the shorter one first
+        std::vector<int> pad(n, -1);
+        for (unsigned j = 0; j < m; ++j) pad[j] = static_cast<int>(j);
+        b = b_.CreateShuffleVector(b, pad);
+      }
+      std::vector<int> both;
+      for (unsigned j = 0; j < n + m; ++j) both.push_back(static_cast<int>(j));
+      next.push_back(b_.CreateShuffleVector(a, b, both));
+    }
+    if (parts.size() % 2) next.push_back(parts.back());
+    parts = std::move(next);
+  }
+  return parts.empty() ? nullptr : parts[0];
 }
 
 }  // namespace mlc::targets

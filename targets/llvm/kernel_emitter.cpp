@@ -17,6 +17,7 @@ Abilities abilities_of(const Target& t) {
   a.round = t.family == Family::AArch64 || has_feature(t, "x86.sse41");
   a.f16_convert = t.family == Family::AArch64 || has_feature(t, "x86.f16c");
   a.ieee_minmax = t.family == Family::AArch64;
+  a.target = &t;
   return a;
 }
 

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "targets/instructions.h"
 #include "targets/target.h"
 
 namespace mlc::targets {
@@ -21,6 +22,7 @@ struct Abilities {
   bool round = false;      // floor, ceil, trunc, rint as instructions
   bool f16_convert = false;  // conversions between f16 and f32
   bool ieee_minmax = false;  // min and max that propagate NaN
+  const Target* target = nullptr;  // must outlive this
 };
 Abilities abilities_of(const Target& target);
 
@@ -111,7 +113,17 @@ class KernelEmitter {
   Value* sat_cast(Value* a, DType from, DType to);
   Value* bitcast(Value* a, ir::Type from, ir::Type to);
   Value* reduce(const Expr& e, Value* a);
+  Value* concatenate(std::vector<Value*> parts);  // of equal type; a single lane counts as a vector of one
   Value* per_lane(llvm::Function* f, Value* a, Value* b);
+
+  // Groups of lanes (dot.cpp).
+  Value* take_lanes(Value* v, unsigned first, unsigned count);
+  Value* splat_group(Value* group, ir::Type type, unsigned lanes);
+  Value* dot(const Expr& e);
+  Value* native_dot_of(const DotChoice& how, Value* acc, Value* a, Value* b);
+  Value* half_of_bytes(Value* bytes, bool is_signed, bool odd);
+  Value* pairs_dot(Value* acc, Value* a, Value* b, DType a_type, DType b_type);
+  Value* plain_dot(Value* acc, Value* a, Value* b, DType a_type, DType b_type);
 
   // Small floats.
   Value* to_f32(Value* bits, DType from);    // identity for f32

@@ -139,7 +139,7 @@ int Encoder::broadcast_operand(const Expr& e) const {
   if (e.op != Op::Fma || !is_float(e.type.dtype) || e.type.lanes == 1) return -1;
   for (int k = 0; k < 2; ++k) {
     const Expr* x = e.args[static_cast<size_t>(k)];
-    if (x->op == Op::Splat || (x->op == Op::Var && broadcasts_.count(x->i))) return k;
+    if ((x->op == Op::Splat && x->args[0]->type.lanes == 1) || (x->op == Op::Var && broadcasts_.count(x->i))) return k;
   }
   return -1;
 }
@@ -297,7 +297,10 @@ Encoder::R Encoder::node(const Expr& e) {
       const R one = x->op == Op::Splat ? find(x->args[0]) : broadcasts_.at(x->i);
       return fit(emit(PortableOp::FmaSplat, kind, lanes, one, arg(e, static_cast<unsigned>(1 - k)), arg(e, 2)), lanes, t);
     }
-    case Op::Splat: return lanes == 1 ? arg(e, 0) : emit(PortableOp::Splat, kind, lanes, arg(e, 0));
+    case Op::Splat:
+      if (lanes == e.args[0]->type.lanes) return arg(e, 0);
+      return emit(e.args[0]->type.lanes == 1 ? PortableOp::Splat : PortableOp::Repeat, kind, lanes, arg(e, 0));
+    case Op::Dot: return emit(PortableOp::Dot, kind, lanes, arg(e, 1), arg(e, 2), arg(e, 0));
     case Op::Ramp:
       if (lanes == 1) return arg(e, 0);
       if (!is_int(t)) return kNone;

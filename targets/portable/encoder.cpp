@@ -202,7 +202,8 @@ Encoder::R Encoder::hold(const Expr* e, bool own) {
 
 void Encoder::let(const Stmt& s) {
   scopes_.back().vars.push_back(s.var->i);
-  if (s.kind == StmtKind::Let && s.value->op == ir::Op::Splat && s.value->type.lanes > 1) {
+  if (s.kind == StmtKind::Let && s.value->op == ir::Op::Splat && s.value->type.lanes > 1 &&
+      s.value->args[0]->type.lanes == 1) {
     // A broadcast is kept as its one lane; most users take it as such (FmaSplat).
     broadcasts_[s.var->i] = hold(s.value->args[0], false);
     return;

@@ -12,7 +12,8 @@ void add_targets(std::vector<Target>& out) {
   constexpr Row rows[] = {
       {"x86-64-v1", 16, 16, false, false}, {"x86-64-v2", 16, 16, false, false},
       {"x86-64-v3", 32, 16, true, false},  {"x86-64-v3+vnni", 32, 16, true, false},
-      {"x86-64-v4", 64, 32, true, true},   {"x86-64-v4+vnni+bf16", 64, 32, true, true},
+      {"x86-64-v4", 64, 32, true, true},   {"x86-64-v4+vnni", 64, 32, true, true},
+      {"x86-64-v4+vnni+bf16", 64, 32, true, true},
   };
   for (const Row& row : rows) {
     Target t = target_of_row(row.name, Family::X86, "x86_64-pc-linux-elf");

@@ -105,6 +105,14 @@ TEST_CASE("each rule of the format refuses what breaks it") {
   CHECK(refusal(A().add(P::Insert, A::kV, A::kF, kNo, kNo, 16)) != "");
   CHECK(refusal(A().add(P::Insert, A::kV, A::kF, kNo, kNo, INT64_MIN)) != "");
   CHECK(refusal(A().add(P::Insert, A::kV, A::kV, kNo, kNo, 1)) != "");
+  CHECK(refusal(A().add(P::Repeat, A::kV, A::kF)) == "");
+  CHECK(refusal(A().add(P::Repeat, A::kF, A::kV)) != "");                        // more lanes than dst
+  CHECK(refusal(A().add(P::Repeat, A::kIv, A::kF)) != "");
+  CHECK(refusal(A().add(P::Dot, A::kF, A::kV, A::kV, A::kF)) == "");
+  CHECK(refusal(A().add(P::Dot, A::kF, A::kV, A::kF, A::kF)) != "");             // unlike operands
+  CHECK(refusal(A().add(P::Dot, A::kV, A::kF, A::kF, A::kV)) != "");             // fewer lanes than dst
+  CHECK(refusal(A().add(P::Dot, A::kF, A::kV, A::kV, A::kV)) != "");
+  CHECK(refusal(A().add(P::Dot, A::kI, A::kI, A::kI, A::kI)) != "");             // neither I32 nor F32
   CHECK(refusal(A().add(P::Wrap, A::kIv, A::kIv, kNo, kNo, 0, DType::I32)) != "");
   CHECK(refusal(A().add(P::Pack, A::kIv, A::kV, kNo, kNo, 0, DType::F32)) != "");
   CHECK(refusal(A().add(P::FaultIf, kNo, A::kM, kNo, kNo, 4)) != "");

@@ -250,7 +250,22 @@ class Reference {
         break;
       case Op::And: if (n == 1 && !arg(0)[0].i) return {{0, 0}}; break;
       case Op::Or: if (n == 1 && arg(0)[0].i) return {{0, 1}}; break;
-      case Op::Splat: return Lanes(n, arg(0)[0]);
+      case Op::Splat: {
+        const Lanes v = arg(0);
+        Lanes out(n);
+        for (size_t k = 0; k < n; ++k) out[k] = v[k % v.size()];
+        return out;
+      }
+      case Op::Dot: {  // of integers
+        Lanes sum = arg(0);
+        const Lanes a = arg(1), b = arg(2);
+        for (size_t k = 0; k < a.size(); ++k) {
+          Lane& l = sum[k / (a.size() / n)];
+          l.i = wrap(l.i + a[k].i * b[k].i, t);
+          l.any |= a[k].any || b[k].any;
+        }
+        return sum;
+      }
       case Op::Ramp: {
         const Lane base = arg(0)[0];
         Lanes out(n);

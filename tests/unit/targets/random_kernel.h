@@ -139,6 +139,7 @@ class RandomKernel {
         default: return p_.make(pick(2) ? Op::Add : pick(2) ? Op::Mul : Op::Sub, t, {sub(), sub()});
       }
     }
+    if (t.dtype == DType::I32 && pick(6) == 0) return p_.make(Op::Dot, t, {sub(), bytes(4 * t.lanes), bytes(4 * t.lanes)});
     switch (pick(8)) {
       case 0: return p_.make(Op::Cast, t, {value({t.dtype == DType::I64 ? DType::I32 : DType::I64, t.lanes}, depth - 1)});
       case 1: return p_.make(Op::SatCast, t, {value({DType::F32, t.lanes}, depth - 1)});
@@ -148,6 +149,14 @@ class RandomKernel {
       case 5: return p_.make(pick(2) ? Op::Shl : Op::Shr, t, {sub(), constant(t, int64_t(pick(12)))});
       default: return p_.make(pick(2) ? Op::Add : pick(2) ? Op::Mul : Op::Sub, t, {sub(), sub()});
     }
+  }
+
+  // An operand of a Dot: many bytes, or a group of four over and over.
+  const Expr* bytes(int lanes) {
+    const auto n = static_cast<uint16_t>(lanes), loaded = pick(2) ? n : uint16_t{4};
+    const Expr* e = p_.load(2, {DType::U8, loaded}, index(loaded));
+    if (loaded < n) e = p_.splat(e, n);
+    return pick(2) ? e : p_.make(Op::Bitcast, {DType::I8, n}, {e});
   }
 
   // -0 becomes 0: which zero a minimum returns is not specified.

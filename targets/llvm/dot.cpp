@@ -1,0 +1,136 @@
+// Op::Dot: a group of lanes of each operand, multiplied lane by lane and added to one lane of the accumulator that is as wide
+// as the group. Which instruction serves a target is in targets/instructions.cpp; all memory is little-endian, so the first
+// lane of a group is the low bits of the wide one.
+#include <llvm/IR/IntrinsicsAArch64.h>
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include "targets/instructions.h"
+#include "targets/llvm/kernel_emitter.h"
+
+namespace mlc::targets {
+
+namespace {
+
+using llvm::Intrinsic::ID;
+
+unsigned lanes_of(llvm::Value* v) {
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
+  return vector ? vector->getNumElements() : 1;
+}
+
+// Of one width: 4, 8 or 16 lanes of the accumulator.
+ID by_lanes(unsigned lanes, ID four, ID eight, ID sixteen) { return lanes == 4 ? four : lanes == 8 ? eight : sixteen; }
+
+ID native_dot(std::string_view name, unsigned lanes) {
+  using namespace llvm::Intrinsic;
+  if (name == "vpdpbusd") return by_lanes(lanes, x86_avx512_vpdpbusd_128, x86_avx512_vpdpbusd_256, x86_avx512_vpdpbusd_512);
+  if (name == "vpdpwssd") return by_lanes(lanes, x86_avx512_vpdpwssd_128, x86_avx512_vpdpwssd_256, x86_avx512_vpdpwssd_512);
+  if (name == "vdpbf16ps") return by_lanes(lanes, x86_avx512bf16_dpbf16ps_128, x86_avx512bf16_dpbf16ps_256, x86_avx512bf16_dpbf16ps_512);
+  if (name == "sdot") return aarch64_neon_sdot;
+  if (name == "udot") return aarch64_neon_udot;
+  return name == "usdot" ? aarch64_neon_usdot : aarch64_neon_bfdot;
+}
+
+}  // namespace
+
+// `count` neighbouring lanes as a vector; lanes beyond those of `v` have any value.
+llvm::Value* KernelEmitter::take_lanes(Value* v, unsigned first, unsigned count) {
+  if (!v->getType()->isVectorTy())
+    return b_.CreateInsertElement(llvm::PoisonValue::get(with_lanes(v->getType(), count)), v, uint64_t{0});
+  if (lanes_of(v) == count) return v;
+  std::vector<int> pick;
+  for (unsigned k = first; k < first + count; ++k) pick.push_back(k < lanes_of(v) ? static_cast<int>(k) : -1);
+  return b_.CreateShuffleVector(v, pick);
+}
+
+// A group of lanes over and over: through one integer as wide as the group where there is one, which code generators know to
+// broadcast from memory.
+llvm::Value* KernelEmitter::splat_group(Value* group, ir::Type type, unsigned lanes) {
+  const unsigned bits = bits_of(type.dtype) * lanes;
+  if (bits_of(type.dtype) >= 8 && bits <= 64 && (bits & (bits - 1)) == 0) {
+    Value* wide = b_.CreateBitCast(group, b_.getIntNTy(bits));
+    return b_.CreateBitCast(b_.CreateVectorSplat(type.lanes / lanes, wide), reg_type(type));
+  }
+  std::vector<int> pick;
+  for (unsigned k = 0; k < type.lanes; ++k) pick.push_back(static_cast<int>(k % lanes));
+  return b_.CreateShuffleVector(group, pick);
+}
+
+llvm::Value* KernelEmitter::dot(const Expr& e) {
+  DType a_type = e.args[1]->type.dtype, b_type = e.args[2]->type.dtype;
+  const DotChoice how = choose_dot(*can_.target, a_type, b_type);
+  Value *acc = arg(e, 0), *a = arg(e, 1), *b = arg(e, 2);
+  if (how.swapped) std::swap(a, b), std::swap(a_type, b_type);
+  if (how.instruction->form == DotForm::Plain) return plain_dot(acc, a, b, a_type, b_type);
+  // Vector by vector of the target.
+  const unsigned lanes = e.type.lanes, group = lanes_of(a) / lanes;
+  const unsigned width = std::clamp(lanes, 4u, can_.target->vector_bytes / 4);
+  auto one = [&](Value* sum, Value* x, Value* y) {
+    return how.instruction->form == DotForm::Pairs ? pairs_dot(sum, x, y, a_type, b_type) : native_dot_of(how, sum, x, y);
+  };
+  std::vector<Value*> parts;
+  for (unsigned first = 0; first < lanes; first += width)
+    parts.push_back(one(take_lanes(acc, first, width), take_lanes(a, first * group, width * group), take_lanes(b, first * group, width * group)));
+  Value* all = concatenate(std::move(parts));
+  if (lanes == 1) return b_.CreateExtractElement(all, uint64_t{0});
+  return take_lanes(all, 0, lanes);
+}
+
+llvm::Value* KernelEmitter::native_dot_of(const DotChoice& how, Value* acc, Value* a, Value* b) {
+  const std::string_view name = how.instruction->name;
+  const unsigned lanes = lanes_of(acc);
+  const ID id = native_dot(name, lanes);
+  auto call = [&](Value* sum, Value* x, Value* y) -> Value* {
+    if (how.instruction->a == DType::BF16) {
+      llvm::Type* type = with_lanes(b_.getBFloatTy(), 2 * lanes);
+      x = b_.CreateBitCast(x, type), y = b_.CreateBitCast(y, type);
+    }
+    if (how.instruction->family == Family::AArch64) return b_.CreateIntrinsic(id, {sum->getType(), x->getType()}, {sum, x, y});
+    if (how.instruction->a == DType::BF16) return b_.CreateIntrinsic(id, {}, {sum, x, y});
+    return b_.CreateIntrinsic(id, {}, {sum, b_.CreateBitCast(x, sum->getType()), b_.CreateBitCast(y, sum->getType())});
+  };
+  if (how.flip == DotChoice::Flip::None) return call(acc, a, b);
+  Value* signs = splat_int(0x80, a->getType());
+  Value* zero = llvm::Constant::getNullValue(acc->getType());
+  if (how.flip == DotChoice::Flip::First) return call(b_.CreateSub(acc, call(zero, signs, b)), b_.CreateXor(a, signs), b);
+  return call(b_.CreateSub(acc, call(zero, a, signs)), a, b_.CreateXor(b, signs));
+}
+
+// The bytes 0, 2, 4 .. (or 1, 3, 5 ..) as lanes of 16 bits.
+llvm::Value* KernelEmitter::half_of_bytes(Value* bytes, bool is_signed, bool odd) {
+  Value* v = b_.CreateBitCast(bytes, with_lanes(b_.getInt16Ty(), lanes_of(bytes) / 2));
+  if (!odd && !is_signed) return b_.CreateAnd(v, splat_int(0xff, v->getType()));
+  if (!odd) v = b_.CreateShl(v, 8);
+  return is_signed ? b_.CreateAShr(v, 8) : b_.CreateLShr(v, 8);
+}
+
+llvm::Value* KernelEmitter::pairs_dot(Value* acc, Value* a, Value* b, DType a_type, DType b_type) {
+  using namespace llvm::Intrinsic;
+  const ID id = by_lanes(lanes_of(acc), x86_sse2_pmadd_wd, x86_avx2_pmadd_wd, x86_avx512_pmaddw_d_512);
+  auto pairs = [&](Value* x, Value* y) { return b_.CreateIntrinsic(id, {}, {x, y}); };
+  if (bits_of(a_type) == 16) return b_.CreateAdd(acc, pairs(a, b));
+  auto half = [&](bool odd) {
+    return pairs(half_of_bytes(a, is_signed_int(a_type), odd), half_of_bytes(b, is_signed_int(b_type), odd));
+  };
+  return b_.CreateAdd(acc, b_.CreateAdd(half(false), half(true)));
+}
+
+// Lanes of a group one after the other, each widened to a lane of the accumulator.
+llvm::Value* KernelEmitter::plain_dot(Value* acc, Value* a, Value* b, DType a_type, DType b_type) {
+  const bool is_float_sum = acc->getType()->isFPOrFPVectorTy();
+  const unsigned bits = bits_of(a_type), group = 32 / bits;
+  llvm::Type* wide = with_lanes(b_.getInt32Ty(), lanes_of(acc));
+  a = b_.CreateBitCast(a, wide), b = b_.CreateBitCast(b, wide);
+  auto lane = [&](Value* v, DType t, unsigned g) {
+    Value* high = b_.CreateShl(v, 32 - bits * (g + 1));
+    if (!is_float_sum) return is_signed_int(t) ? b_.CreateAShr(high, 32 - bits) : b_.CreateLShr(high, 32 - bits);
+    return b_.CreateBitCast(b_.CreateAnd(high, splat_int(0xffff0000, wide)), acc->getType());  // bf16 is the high half of f32
+  };
+  for (unsigned g = 0; g < group; ++g) {
+    Value *x = lane(a, a_type, g), *y = lane(b, b_type, g);
+    acc = is_float_sum ? b_.CreateFAdd(acc, b_.CreateFMul(x, y)) : b_.CreateAdd(acc, b_.CreateMul(x, y));
+  }
+  return acc;
+}
+
+}  // namespace mlc::targets
