@@ -20,7 +20,8 @@ void LaneLoop::run(const ProcAccess::Loop& bounds) {
   lane_ = access_.new_dim("lane", ctx_.integer(how_.lanes));
   for (const auto& [local, how] : how_.facts.joined) {
     const Expr* unit = s_.value(unit_of(ctx_, *ctx_.builtin(how), 0, local->type.dtype));
-    for (unsigned k = 0; k < how_.copies; ++k) partials_[local].push_back(b_.local(wide(unit)));
+    std::vector<const Expr*>& partials = partials_.emplace_back();
+    for (unsigned k = 0; k < how_.copies; ++k) partials.push_back(b_.local(wide(unit)));
   }
   access_.within(loop_, bounds, nullptr, [&] {
     whole_groups();
@@ -83,10 +84,11 @@ void LaneLoop::rest() {
 }
 
 void LaneLoop::join_partials() {
-  for (const auto& [local, how] : how_.facts.joined) {
+  for (size_t j = 0; j < partials_.size(); ++j) {
+    const auto& [local, how] = how_.facts.joined[j];
     const ir::Combiner& c = *ctx_.builtin(how);
-    std::vector<const Expr*> total{partials_[local][0]};
-    for (size_t k = 1; k < partials_[local].size(); ++k) total = {b_.let(s_.join(c, total, {partials_[local][k]})[0])};
+    std::vector<const Expr*> total{partials_[j][0]};
+    for (size_t k = 1; k < partials_[j].size(); ++k) total = {b_.let(s_.join(c, total, {partials_[j][k]})[0])};
     b_.assign(local, s_.join(c, {local}, {b_.let(s_.across_lanes(c, total)[0])})[0]);
   }
 }
@@ -97,9 +99,10 @@ void LaneLoop::vectors(const std::vector<const Expr*>& at, const Expr* tail) {
     copies_.assign(at.size(), {});
     for (size_t k = 0; k < at.size(); ++k) {
       copies_[k].is[ctx_.dim(v_)] = at[k];
-      for (const auto& [local, partials] : partials_) {
+      for (size_t j = 0; j < partials_.size(); ++j) {
+        const Expr* local = how_.facts.joined[j].local;
         const Expr* name = copies_[k].is[local] = ctx_.fresh_var(local->type);
-        s_.define(name, partials[k]);
+        s_.define(name, partials_[j][k]);
       }
     }
     block(loop_.body);
@@ -158,7 +161,7 @@ const Expr* LaneLoop::next_of(const Copy& c, const Stmt& s, const Expr* flat, co
 
 void LaneLoop::assign(const Stmt& s) {
   const Expr* flat = access_.flat(s.value);
-  const bool joined = how_.facts.joined.contains(s.var);
+  const bool joined = how_.facts.joins(s.var);
   std::vector<const Expr*> olds, values;
   s_.scoped([&] {
     for (const Copy& c : copies_) {

@@ -82,7 +82,7 @@ class LaneLoop {
   const InLanes& how_;
   std::function<void()> one_;
   const ir::Dim *v_ = nullptr, *lane_ = nullptr;
-  std::unordered_map<const ir::Expr*, std::vector<const ir::Expr*>> partials_;  // by joined local, one per copy
+  std::vector<std::vector<const ir::Expr*>> partials_;  // of each joined local, one per copy
   std::vector<Copy> copies_;
 };
 

@@ -33,7 +33,7 @@ class Analysis {
     if (loop_.kind != StmtKind::For || loop_.step != 1) return std::nullopt;
     defined_.insert(loop_.var);
     block(loop_.body, false);
-    for (const auto& [var, how] : result_.joined) joins_only(var);
+    for (const Independent::Joined& j : result_.joined) joins_only(j.local);
     for (const auto& [array, accesses] : accesses_)
       if (accesses.stored) ok_ &= apart(accesses);
     if (!ok_) return std::nullopt;
@@ -113,9 +113,8 @@ class Analysis {
     const auto how = join_of(s.value->op);
     ok_ &= how.has_value();
     if (!ok_) return;
-    const auto [it, fresh] = result_.joined.try_emplace(s.var, *how);
-    ok_ &= fresh || it->second == *how;
-    result_.varying.insert(s.var);
+    for (const Independent::Joined& j : result_.joined) ok_ &= j.local != s.var || j.how == *how;
+    if (result_.varying.insert(s.var).second) result_.joined.push_back({s.var, *how});
   }
 
   // `var` stands nowhere but as one operand of what is assigned to it.
@@ -145,7 +144,7 @@ class Analysis {
     if (!linear || !linear->coefficients[0]->is_const() || linear->coefficients[0]->i == 0) return false;
     bool fixed = true;
     ir::walk(linear->rest, [&](const Expr* x) {
-      if (x->op == Op::Var) fixed &= !defined_.contains(x) && !result_.joined.contains(x);
+      if (x->op == Op::Var) fixed &= !defined_.contains(x) && !result_.joins(x);
       if (x->op == Op::Load) fixed &= !accesses_.at(x->array).stored;
     });
     return fixed;
@@ -166,6 +165,10 @@ bool Independent::varies(const Expr* e, const Expr* var) const {
   bool found = false;
   ir::walk(e, [&](const Expr* x) { found |= x == var || varying.contains(x); });
   return found;
+}
+
+bool Independent::joins(const Expr* local) const {
+  return std::any_of(joined.begin(), joined.end(), [&](const Joined& j) { return j.local == local; });
 }
 
 std::optional<Independent> independent(ir::Context& ctx, const Stmt& loop) { return Analysis(ctx, loop).run(); }

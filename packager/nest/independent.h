@@ -2,8 +2,8 @@
 #pragma once
 
 #include <optional>
-#include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "packager/ir/context.h"
 #include "packager/loop/loop.h"
@@ -16,7 +16,12 @@ struct Independent {
   std::unordered_set<const ir::Expr*> varying;
   // Locals from outside to which iterations only join something (`s = s + x`), and how. The order is not kept: a sum of real
   // numbers whose order counts is named before it is assigned (lang/procs.cpp).
-  std::unordered_map<const ir::Expr*, ir::Join> joined;
+  struct Joined {
+    const ir::Expr* local;
+    ir::Join how;
+  };
+  std::vector<Joined> joined;
+  bool joins(const ir::Expr* local) const;
 
   // Whether `e` differs between iterations of the loop over `var`.
   bool varies(const ir::Expr* e, const ir::Expr* var) const;

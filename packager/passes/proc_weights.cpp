@@ -19,10 +19,12 @@ class Weights {
  public:
   Weights(ir::Context& ctx, const nest::Function& f) : ctx_(ctx), f_(f) {}
 
+  // Inner loops first: those are the ones that run in lanes.
   void block(const std::vector<loop::StmtPtr>& stmts) {
     for (const loop::StmtPtr& s : stmts) {
+      block(s->body);
+      block(s->orelse);
       if (s->kind == StmtKind::For && nest::independent(ctx_, *s)) inside(s->body, *s, {});
-      else block(s->body), block(s->orelse);
     }
   }
 
@@ -85,7 +87,7 @@ class Weights {
     r.panels = ir::divisor_of(offset) % kPanel == 0 && a.shape[static_cast<size_t>(r.n)]->i % kPanel == 0;
     const auto known = std::find_if(found_.begin(), found_.end(), [&](const Roles& o) { return o.array == r.array; });
     if (known == found_.end()) found_.push_back(r);
-    else known->panels &= r.panels;
+    else if (known->n == r.n && known->k == r.k) known->panels &= r.panels;
   }
 
   ir::Context& ctx_;
