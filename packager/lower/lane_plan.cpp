@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "packager/lower/proc_lanes.h"
+#include "packager/nest/contraction.h"
 
 namespace mlc::lower {
 
@@ -12,10 +13,10 @@ using ir::Expr;
 using ir::Op;
 using loop::Stmt;
 using loop::StmtKind;
+using nest::kPanel;
 
 namespace {
 
-constexpr int64_t kPanel = 16;
 constexpr double kLoop = 2;           // what a loop takes itself, in operations
 constexpr double kAcrossLanes = 8;    // joining the lanes of a vector
 constexpr unsigned kSums = 8;         // enough to hide the latency of a multiplication with addition

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "packager/lower/templates.h"
+#include "packager/nest/contraction.h"
 
 namespace mlc::lower {
 
@@ -10,10 +11,7 @@ using ir::Expr;
 using ir::Op;
 using loop::Stmt;
 using loop::StmtKind;
-
-namespace {
-constexpr int64_t kPanel = 16;
-}
+using nest::kPanel;
 
 void LaneLoop::run(const ProcAccess::Loop& bounds) {
   v_ = bounds.d;

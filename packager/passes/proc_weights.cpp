@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "packager/nest/contraction.h"
 #include "packager/nest/independent.h"
 
 namespace mlc::passes {
@@ -12,8 +13,7 @@ using ir::Expr;
 using ir::Op;
 using loop::Stmt;
 using loop::StmtKind;
-
-constexpr int64_t kPanel = 16;
+using nest::kPanel;
 
 class Weights {
  public:

@@ -280,6 +280,20 @@ TEST_CASE("folds over one range become one loop, and their weights lie in panels
   }
 }
 
+TEST_CASE("a proc says what it takes") {
+  const auto work_of = [](int64_t k) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    gates(m, 32, k, 1, false);
+    auto kernels = lower::lower(ctx, m.f, m.f.body[0], *targets::find_target("x86-64-v3"), {});
+    REQUIRE(kernels.ok());
+    REQUIRE(kernels->back().work);
+    return test::extent_value(kernels->back().work, {});
+  };
+  CHECK(work_of(4) > 0);
+  CHECK(work_of(4000) > 500 * work_of(4));
+}
+
 TEST_CASE("rows that are no constant are folded in lanes") {
   ir::Context ctx;
   NestMaker m(ctx);
