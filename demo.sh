@@ -15,7 +15,7 @@ cmake --preset release >/dev/null
 cmake --build --preset release --target mlpack mlrun | tail -n 1
 mkdir -p "$work"
 
-say "One file for five CPU targets and the portable form"
+say "One file for every CPU target and the portable form"
 show $bin/mlpack build $example/digits.onnx --pipeline $example/pipeline.json -o $work/digits.mlc --target all
 show $bin/mlpack size $work/digits.mlc
 

@@ -41,8 +41,12 @@ llvm::Value* KernelEmitter::to_f32(Value* v, DType t) {
   if (!is_small(t)) return v;
   llvm::Type* i32 = v->getType()->getWithNewType(b_.getInt32Ty());
   llvm::Type* f32 = v->getType()->getWithNewType(b_.getFloatTy());
-  if (t == DType::F16 && can_.f16_convert)
-    return b_.CreateFPExt(b_.CreateBitCast(v, v->getType()->getWithNewType(b_.getHalfTy())), f32);
+  if (t == DType::F16 && can_.f16_convert) {
+    Value* wide = b_.CreateFPExt(b_.CreateBitCast(v, v->getType()->getWithNewType(b_.getHalfTy())), f32);
+    // LLVM would take a comparison of what was converted back to halves, and compare these one by one where vectors of them have
+    // no instructions.
+    return llvm::isa<llvm::Constant>(wide) ? wide : intrinsic(llvm::Intrinsic::arithmetic_fence, {wide});
+  }
   Value* bits = b_.CreateZExt(v, i32);
   auto u32 = [&](uint32_t c) { return splat_int(c, i32); };
   if (t == DType::BF16) return b_.CreateBitCast(b_.CreateShl(bits, u32(16)), f32);

@@ -14,24 +14,12 @@ def spread(module, gains):
                     parameter.zero_()
 
 
-def settle(backbone, size):
-    """Normalises by what the random layers give: else a deep network answers nearly zero everywhere."""
-    import torch
-    norms = [m for m in backbone.modules() if isinstance(m, torch.nn.BatchNorm2d)]
-    for norm in norms:
-        norm.momentum = 1.0
-    with torch.no_grad():
-        backbone.train()(torch.rand(2, 3, size, size) * 4 - 2)
-    backbone.eval()
-
-
 def of_torchvision(name, size, gains, outputs, **options):
     def make():
         import torch
         import torchvision
         torch.manual_seed(3)
         module = getattr(torchvision.models.detection, name)(weights=None, weights_backbone=None, **options).eval()
-        settle(module.backbone, size)
         spread(module, gains)
 
         def call(m, image):
@@ -42,12 +30,13 @@ def of_torchvision(name, size, gains, outputs, **options):
     return make
 
 
-def of_transformers(kind, config, size, **options):
+def of_transformers(kind, config, size, gains=None, **options):
     def make():
         import torch
         import transformers
         torch.manual_seed(3)
         module = getattr(transformers, kind)(getattr(transformers, config)(**options)).eval()
+        spread(module, gains or {})
 
         def call(m, image):
             found = m(pixel_values=image)
@@ -82,7 +71,7 @@ def yolo():
             self.n4, self.n3 = C3(256, 64), C3(128, 64)
             self.heads = nn.ModuleList(nn.Conv2d(c, 5 + classes, 1) for c in (64, 64, 128))
             for head in self.heads:
-                nn.init.normal_(head.weight, std=1.0)
+                nn.init.normal_(head.weight, std=1.5 / head.in_channels**0.5)  # more: scores of 1 everywhere
 
         def forward(self, x):
             p3 = self.p3(self.stem(x))
@@ -130,7 +119,7 @@ for architecture, name, size, gains, outputs, options, forms in TORCHVISION:
 
 FEW_LAYERS = dict(d_model=64, encoder_layers=1, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=128, decoder_ffn_dim=128, num_queries=20)
 add("detection", "detr", "detr", of_transformers("DetrForObjectDetection", "DetrConfig", 96, **FEW_LAYERS, use_timm_backbone=False, use_pretrained_backbone=False), "ts.free dynamo")
-add("detection", "rt-detr", "rt_detr", of_transformers("RTDetrForObjectDetection", "RTDetrConfig", 128, d_model=64, encoder_hidden_dim=64, encoder_ffn_dim=128, decoder_layers=2,
+add("detection", "rt-detr", "rt_detr", of_transformers("RTDetrForObjectDetection", "RTDetrConfig", 128, {"score_head": 8.0, "class_embed": 8.0}, d_model=64, encoder_hidden_dim=64, encoder_ffn_dim=128, decoder_layers=2,
                                                       decoder_ffn_dim=128, decoder_attention_heads=4, num_queries=20, decoder_in_channels=[64, 64, 64]), "ts dynamo")
 add("detection", "yolos", "yolos", of_transformers("YolosForObjectDetection", "YolosConfig", 64, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128,
                                                   image_size=[64, 64], num_detection_tokens=10), "ts.free")

@@ -57,6 +57,35 @@ TEST_CASE("emitting twice gives the same bytes") {
   }
 }
 
+// y[0..16) = x[0..16) between 0.25 and 0.5.
+loop::Kernel clamped(ir::Context& ctx, DType dtype) {
+  loop::Kernel kernel;
+  kernel.name = "clamped";
+  kernel.params = {{"x", dtype, false, 0, {}, nullptr}, {"y", dtype, true, 1, {}, nullptr}};
+  kernel.tile_begin = ctx.fresh_var({DType::I64, 1});
+  kernel.tile_end = ctx.fresh_var({DType::I64, 1});
+  kernel.tiles = ctx.integer(1);
+  loop::Builder b(ctx, kernel.body);
+  const auto limit = [&](double v) { return loop::splat(ctx, ctx.number(v, dtype), 16); };
+  const ir::Expr* x = loop::vec_binary(ctx, ir::Op::Max, loop::vec_load(ctx, 0, {dtype, 16}, ctx.integer(0)), limit(0.25));
+  b.store(1, ctx.integer(0), loop::vec_binary(ctx, ir::Op::Min, x, limit(0.5)));
+  return kernel;
+}
+
+TEST_CASE("halves are compared as vectors, where vectors of them are converted") {
+  ir::Context ctx;
+  std::vector<loop::Kernel> kernels;
+  for (const DType dtype : {DType::F32, DType::F16}) kernels.push_back(clamped(ctx, dtype));
+  for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
+    const Target& t = *targets::find_target(name);
+    const auto singles = targets::emit_module(t, std::span(kernels).subspan(0, 1)), halves = targets::emit_module(t, std::span(kernels).subspan(1, 1));
+    REQUIRE(singles.ok());
+    REQUIRE(halves.ok());
+    INFO(name << ": " << singles->bytes.size() << ", " << halves->bytes.size());
+    CHECK(halves->bytes.size() < singles->bytes.size() + 200);  // one by one: more than a thousand
+  }
+}
+
 // y[0] = a sum over many names, forwards and then backwards.
 loop::Kernel crowded(ir::Context& ctx, loop::Hoisting hoisting) {
   loop::Kernel kernel;
