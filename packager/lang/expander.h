@@ -351,6 +351,7 @@ class Expander {
   void proc_yield(const Stmt& s);
   Val proc_number(const Node* n);
   Ex named(Ex value, std::vector<loop::StmtPtr>& at);
+  Ex in_order(Ex value, std::vector<loop::StmtPtr>& at);
   bool stable(Ex e) const;
 
   // --- elements.cpp

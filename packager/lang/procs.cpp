@@ -187,7 +187,7 @@ void Expander::proc_assign(const Stmt& s) {
   Val v = proc_number(s.value);
   auto assign = make(loop::StmtKind::Assign);
   assign->var = target.e;
-  assign->value = adapt(v, target.e->type.dtype, s.pos);
+  assign->value = in_order(adapt(v, target.e->type.dtype, s.pos), *blocks_.back());
   blocks_.back()->push_back(std::move(assign));
   version_ = next_version_++;
 }
@@ -366,6 +366,13 @@ Ex Expander::named(Ex value, std::vector<loop::StmtPtr>& at) {
   return var;
 }
 
+// A sum of real numbers that goes by steps: lowering may change the order of what a variable is assigned at once
+// (nest/independent.h), not of what has a name.
+Ex Expander::in_order(Ex value, std::vector<loop::StmtPtr>& at) {
+  const bool rounds = is_float(value->type.dtype) && (value->op == ir::Op::Add || value->op == ir::Op::Mul);
+  return rounds ? named(value, at) : value;
+}
+
 // A fold inside a proc: a variable and loops, before the statement that uses it.
 Val Expander::fold_in_proc(const ir::Combiner* c, const std::vector<const ir::Dim*>& dims, Ex where, std::vector<Ex> bodies) {
   std::unordered_map<Ex, Ex> rename;
@@ -404,8 +411,10 @@ Val Expander::fold_in_proc(const ir::Combiner* c, const std::vector<const ir::Di
   }
   std::vector<Ex> joined;
   for (size_t k = 0; k < values.size(); ++k) joined.push_back(join_of(*c, k, accumulators, values));
-  if (joined.size() > 1)  // all joined values are computed before the first is stored
-    for (Ex& j : joined) j = named(j, *at);
+  for (Ex& j : joined) {
+    if (joined.size() > 1) j = named(j, *at);  // all joined values are computed before the first is stored
+    else if (!c->commutative) j = in_order(j, *at);
+  }
   for (size_t k = 0; k < joined.size(); ++k) {
     auto assign = make(loop::StmtKind::Assign);
     assign->var = accumulators[k];

@@ -55,6 +55,9 @@ class Body {
   std::vector<const ir::Expr*> join(const ir::Combiner& c, const std::vector<const ir::Expr*>& left,
                                     std::vector<const ir::Expr*> right);
 
+  // One value per field out of vectors of partial results.
+  std::vector<const ir::Expr*> across_lanes(const ir::Combiner& c, std::vector<const ir::Expr*> fields);
+
   unsigned lanes() const { return lanes_; }
   const ir::Dim* vector_dim() const { return vdim_; }
   const ir::Expr* tail() const { return tail_; }
@@ -100,8 +103,6 @@ class Body {
   const ir::Expr* named(const ir::Expr* x, const ir::Expr* guard);
   const ir::Expr* transcendental(ir::Op op, const ir::Expr* arg);
   std::vector<const ir::Expr*> fold(const ir::Expr* e, const ir::Expr* guard);
-  // One value per field out of vectors of partial results.
-  std::vector<const ir::Expr*> across_lanes(const ir::Combiner& c, std::vector<const ir::Expr*> fields);
   bool depends_on_lanes(const ir::Expr* e) { return vdim_ && facts.depends(e, vdim_); }
 
   friend class FoldLowering;

@@ -46,39 +46,40 @@ unsigned natural_lanes(const targets::Target& target, const FlatNest& nest) {
   return std::min(64u, std::max(1u, target.vector_bytes / bytes));
 }
 
-void emit_writes(Body& s, loop::Builder& b, const FlatNest& nest, const Expr* mask) {
+void emit_write(Body& s, loop::Builder& b, const FlatWrite& w, const Expr* mask) {
   ir::Context& ctx = s.ctx;
-  for (const FlatWrite& w : nest.writes) {
-    const Expr* value = s.value(w.value, mask);
+  const Expr* value = s.value(w.value, mask);
+  if (!s.error().empty()) return;
+  const Expr* store_mask = mask;
+  if (w.in_range) {
+    const Expr* ok = s.value(w.in_range, mask);
     if (!s.error().empty()) return;
-    const Expr* store_mask = mask;
-    if (w.in_range) {
-      const Expr* ok = s.value(w.in_range, mask);
-      if (!s.error().empty()) return;
-      const Expr* bad = s.both(mask, loop::vec_unary(ctx, Op::Not, ok));
-      if (!bad) bad = ctx.boolean(true);  // never in range
-      if (s.tail() && bad->type.lanes > 1) bad = s.both(s.tail(), bad);
-      b.fault(bad, 1);
-      store_mask = mask;
-    }
-    const Expr* index;
-    if (s.vector_dim() && s.facts.depends(w.address, s.vector_dim())) {
-      const Expr* leaf[] = {ctx.dim(s.vector_dim())};
-      auto lin = ir::linear_in(ctx, w.address, leaf);
-      index = lin && lin->coefficients[0]->is_int(1) ? s.scalar(w.address, mask)
-                                                     : loop::splat(ctx, s.value(w.address, mask), s.lanes());
-      value = loop::splat(ctx, value, s.lanes());
-      store_mask = s.both(store_mask, s.tail());
-    } else {
-      index = s.value(w.address, mask);
-    }
-    if (w.push && w.join != Join::Last) {
-      const Expr* old = loop::vec_load(ctx, w.buffer, value->type, index, store_mask);
-      value = builtin_join(ctx, *ctx.builtin(w.join), {old}, {value})[0];
-    }
-    if (store_mask) store_mask = loop::splat(ctx, store_mask, value->type.lanes);
-    b.store(w.buffer, index, value, store_mask);
+    const Expr* bad = s.both(mask, loop::vec_unary(ctx, Op::Not, ok));
+    if (!bad) bad = ctx.boolean(true);  // never in range
+    if (s.tail() && bad->type.lanes > 1) bad = s.both(s.tail(), bad);
+    b.fault(bad, 1);
   }
+  const Expr* index;
+  if (s.vector_dim() && s.facts.depends(w.address, s.vector_dim())) {
+    const Expr* leaf[] = {ctx.dim(s.vector_dim())};
+    auto lin = ir::linear_in(ctx, w.address, leaf);
+    index = lin && lin->coefficients[0]->is_int(1) ? s.scalar(w.address, mask)
+                                                   : loop::splat(ctx, s.value(w.address, mask), s.lanes());
+    value = loop::splat(ctx, value, s.lanes());
+    store_mask = s.both(store_mask, s.tail());
+  } else {
+    index = s.value(w.address, mask);
+  }
+  if (w.push && w.join != Join::Last) {
+    const Expr* old = loop::vec_load(ctx, w.buffer, value->type, index, store_mask);
+    value = builtin_join(ctx, *ctx.builtin(w.join), {old}, {value})[0];
+  }
+  if (store_mask) store_mask = loop::splat(ctx, store_mask, value->type.lanes);
+  b.store(w.buffer, index, value, store_mask);
+}
+
+void emit_writes(Body& s, loop::Builder& b, const FlatNest& nest, const Expr* mask) {
+  for (const FlatWrite& w : nest.writes) emit_write(s, b, w, mask);
 }
 
 namespace {

@@ -73,7 +73,8 @@ const ir::Dim* contiguous_dim(ir::Context& ctx, const FlatNest& nest);
 // Lanes for vectors of what `nest` computes on: by the widest type among its values.
 unsigned natural_lanes(const targets::Target& target, const FlatNest& nest);
 
-// Stores what the nest writes at the dims as bound in `s`; `mask` restricts lanes or is null.
+// Stores what is written, one array or all of the nest, at the dims as bound in `s`; `mask` restricts lanes or is null.
+void emit_write(Body& s, loop::Builder& b, const FlatWrite& write, const ir::Expr* mask);
 void emit_writes(Body& s, loop::Builder& b, const FlatNest& nest, const ir::Expr* mask);
 
 }  // namespace mlc::lower

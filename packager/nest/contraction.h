@@ -12,6 +12,8 @@ const ir::Expr* operand_load(const ir::Expr* factor);
 // A sum over products of two such factors.
 bool is_contraction(const ir::Expr* fold);
 
+// Columns of a panel, in the layout of weights.
+constexpr int64_t kPanel = 16;
 // Columns so few that vectors of a product run along k instead (packager/lower/contraction.h), where k allows it.
 constexpr int64_t kFewColumns = 4;
 // The longest vector of elements along k, a power of two up to `lanes` of which k is a multiple; 1: too short to be worth it.

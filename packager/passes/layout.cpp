@@ -6,7 +6,8 @@
 //   the same with few columns (a map in one, two, three channels)  ->  T outermost, K innermost: [T][N][K]
 //   no axis N (depthwise: the channel indexes both operands)  ->  T outermost, channel innermost: [T][C]
 //   a batch of matrices: the batch axes stay outermost
-// A constant that two contractions want differently is stored once per layout.
+// A constant that two contractions want differently is stored once per layout. What procs want (proc_weights.h) holds where no
+// contraction wants anything.
 //
 // Activations of rank 3 to 5: each contraction of convolution form (its K axis, and the N axis of its result, are not the
 // last axis) and each window (pooling, depthwise) votes for its channel axis to be innermost, weighted with its work;
@@ -23,6 +24,7 @@
 #include "packager/nest/contraction.h"
 #include "packager/nest/names.h"
 #include "packager/passes/all.h"
+#include "packager/passes/proc_weights.h"
 #include "packager/passes/util.h"
 
 namespace mlc::passes {
@@ -58,13 +60,20 @@ bool roles_of(ir::Context& ctx, const nest::Nest& nest, const Expr* fold, const 
     if (in(b) && !in(a) && !d->extent->is_int(1)) own.push_back(d);
   }
   r = {};
-  double k_extent = 0;
+  // N is the longest of the axes that only b knows; the others tell apart matrices (the directions of a recurrent net).
+  double k_extent = 0, n_extent = 0;
   for (size_t k = 0; k < b->args.size(); ++k) {
     const Expr* e = b->args[k];
     bool has_fold = mentions_any(ctx, e, folded), has_own = mentions_any(ctx, e, own);
     if (has_own) {
-      if (has_fold || r.n >= 0) return false;
+      if (has_fold) return false;
+      std::vector<const ir::Dim*> dims;
+      for (const ir::Dim* d : own)
+        if (ir::depends_on(e, ctx.dim(d))) dims.push_back(d);
+      if (estimate(dims) <= n_extent) continue;
+      n_extent = estimate(dims);
       r.n = static_cast<int>(k);
+      r.n_dims = std::move(dims);
     } else if (has_fold) {
       r.taps.push_back(static_cast<int>(k));
       // K: a fold dim that is a plain index of both; the longest.
@@ -78,7 +87,6 @@ bool roles_of(ir::Context& ctx, const nest::Nest& nest, const Expr* fold, const 
     }
   }
   if (r.k >= 0) std::erase(r.taps, r.k);
-  r.n_dims = own;
   return true;
 }
 
@@ -138,6 +146,8 @@ class Assigner {
   void run() {
     for (nest::Statement& s : f_.body)
       if (s.nest) visit(s);
+    for (const nest::Statement& s : f_.body)
+      if (s.proc) visit(*s.proc);
     // Votes of a group are those of all of its members.
     std::map<uint32_t, std::map<int, double>> groups;
     for (uint32_t i = 0; i < votes_.size(); ++i)
@@ -241,6 +251,14 @@ class Assigner {
         double work = estimate(n.dims) * estimate(fold->fold->dims);
         if (!(nest::is_contraction(fold) && contraction(s, w, fold, work))) window(n, w, fold, work);
       }
+    }
+  }
+
+  void visit(const nest::Proc& p) {
+    for (WeightLayout& w : weights_of(ctx_, f_, p)) {
+      if (decided_[w.array]) continue;
+      decided_[w.array] = true;
+      f_.arrays[w.array].layout = std::move(w.layout);
     }
   }
 

@@ -5,6 +5,7 @@
 //   scale-weights   a constant scale and shift per output channel after a contraction goes into its weights and bias
 //   fuse            maps go into their readers, elementwise chains into the contraction or fold they follow
 //   split-dims      a dim that is divided by extents that the run decides becomes several dims, which divide nothing
+//   procs           loops of procs: indices written out, folds over the same range in one loop
 //   layout          activations channels-last where convolutions want it, weights as panels
 //
 // Each is one file and leaves a function that nest/verify.h accepts. `check` interprets the function before and after

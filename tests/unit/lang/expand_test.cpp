@@ -1,6 +1,7 @@
 // What definitions mean, and what is refused at a call.
 #include <random>
 
+#include "packager/nest/independent.h"
 #include "tests/unit/lang/support.h"
 
 using namespace mlc;
@@ -474,6 +475,25 @@ TEST_CASE("procs have loops with bounds, variables, local arrays and may read ba
   REQUIRE(x.status.ok());
   auto r = nest::interpret(x.function, x.inputs, {.threads = 1});
   CHECK_FALSE(r.ok());
+}
+
+TEST_CASE("a fold of a proc has no order, what a variable is assigned step by step has") {
+  Expanded x;
+  expand_text(x,
+              "op A@1(x: f32[n]) -> y: f32[n]\n"
+              "  proc {\n"
+              "    var s = f32(0)\n"
+              "    for n { s = s + x[n] }\n"
+              "    let t = sum(x[n] for n)\n"
+              "    var k = 0\n"
+              "    for n { k = k + i64(x[n]) }\n"
+              "    for n { y[n] = s + t + f32(k) } }\n",
+              "A", {f32({3}, {1, 2, 3})});
+  REQUIRE_MESSAGE(x.status.ok(), x.status.text());
+  std::vector<bool> free;
+  for (const loop::StmtPtr& s : x.function.body[0].proc->body)
+    if (s->kind == loop::StmtKind::For) free.push_back(nest::independent(x.ctx, *s).has_value());
+  CHECK(free == std::vector<bool>{false, true, true, true});
 }
 
 TEST_CASE("many inputs in a row take turns") {

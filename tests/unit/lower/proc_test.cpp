@@ -54,7 +54,7 @@ TEST_CASE("a proc sorts rows, its array in scratch or in a workspace") {
     ir::Context ctx;
     NestMaker fixed(ctx);
     sorting(fixed, fixed.n(4), fixed.n(11));
-    CHECK(test::check_lowering(ctx, fixed.f, t).back() == "proc");
+    CHECK(test::check_lowering(ctx, fixed.f, t).back().starts_with("proc"));
     NestMaker free(ctx);
     const ir::Sym *R = ctx.declare_sym("R", 0, 100), *N = ctx.declare_sym("N", 0, 100);
     sorting(free, ctx.sym(R), ctx.sym(N));

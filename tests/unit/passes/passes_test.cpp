@@ -189,6 +189,19 @@ TEST_CASE_FIXTURE(Net, "weights of few columns lie with k innermost, and their i
   }
 }
 
+TEST_CASE_FIXTURE(Net, "of several axes that only the weights know the longest is N, the others tell apart matrices") {
+  auto x = input("x", DType::F32, {k(9), k(12)});
+  auto w = random_constant("w", {2, 48, 12}, 1);
+  auto s = dim("s", k(9)), direction = dim("d", 2), g = dim("g", 48), i = dim("i", 12);
+  uint32_t y = array("y", DType::F32, {k(9), k(2), k(48)});
+  auto sum = ctx.fold({ctx.builtin(Join::Sum), {i}, nullptr},
+                      {ctx.binary(Op::Mul, load(x, {d(s), d(i)}), load(w, {d(direction), d(g), d(i)}))});
+  nest("product", {s, direction, g}, {{y, {d(s), d(direction), d(g)}, sum}});
+  finish(y);
+  REQUIRE_OK(optimise());
+  CHECK(to_string(fn.arrays[w].layout, 3) == "[0][1/16][2][1%16]");
+}
+
 TEST_CASE_FIXTURE(Net, "three channels stay planes, for whoever writes them") {
   for (int64_t channels : {3, 8}) {
     Net net;
