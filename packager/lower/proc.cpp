@@ -38,7 +38,8 @@ class ProcLowering {
     if (params_.list.size() != fixed)
       return Status(Code::Internal, k_.kernel.name + ": a proc touches an array it does not declare");
     k_.kernel.params = std::move(params_.list);
-    MLC_ASSIGN(loop::Kernel kernel, k_.finish(s_));
+    MLC_RETURN_IF_ERROR(s_.status());
+    MLC_ASSIGN(loop::Kernel kernel, k_.finish());
     Kernels r;
     r.push_back(std::move(kernel));
     return r;
