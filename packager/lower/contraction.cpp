@@ -196,6 +196,7 @@ Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest)
   const auto r = recognise(ctx, nest, vector_lanes(job));
   if (!r || !r->needs_pack) return std::optional<loop::Kernel>{};
   const Contraction& c = r->c;
+  if (c.b->array >= nest.params.size()) return std::optional<loop::Kernel>{};  // local: gone with the tile
   const Expr* rows = ctx.mul(c.m ? c.m->extent : ctx.integer(1), c.m_outer ? c.m_outer->extent : ctx.integer(1));
   if (rows->is_const() && rows->i < 8) return std::optional<loop::Kernel>{};  // packing costs as much as four rows
 
@@ -224,6 +225,7 @@ Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest)
   workspace.dtype = DType::F32;
   workspace.role = loop::Role::Workspace;
   workspace.elements = ctx.product(extents);
+  for (const loop::Param& param : nest.params) workspace.array += param.role == loop::Role::Workspace;
 
   FlatNest pack;
   pack.dims = outer;
@@ -245,7 +247,7 @@ Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest)
   pack.params[0].written = false;
   pack.params[1].written = true;
   Job pack_job = job;
-  pack_job.name = job.name + ".pack";
+  pack_job.name = job.name + ".pack" + (workspace.array ? std::to_string(workspace.array) : "");
   MLC_ASSIGN(loop::Kernel kernel, kernel_of(pack_job, pack, /*templates=*/false));
 
   // The product reads the workspace, which is one more parameter of the nest.

@@ -6,8 +6,6 @@
 
 namespace mlc::lower {
 
-namespace {
-
 std::string kernel_name(const std::string& source) {
   std::string name;
   for (char c : source)
@@ -16,6 +14,8 @@ std::string kernel_name(const std::string& source) {
   while (!name.empty() && name.back() == '_') name.pop_back();
   return name.empty() ? "kernel" : name.substr(0, 100);
 }
+
+namespace {
 
 struct Rung {
   unsigned vector_parts;  // vectors of the target's width divided by this; 0: none

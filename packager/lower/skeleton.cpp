@@ -144,6 +144,7 @@ Result<loop::Kernel> Skeleton::finish(const Expr* work) {
   collect_symbols(kernel.tiles, seen, kernel.scalars);
   for (const loop::Cut& cut : kernel.cuts) collect_symbols(cut.units, seen, kernel.scalars);
   for (const loop::Param& p : kernel.params) collect_symbols(p.elements, seen, kernel.scalars);
+  for (const loop::LocalArray& local : kernel.locals) collect_symbols(local.count, seen, kernel.scalars);
   collect_symbols(kernel.body, seen, kernel.scalars);
   MLC_RETURN_IF_ERROR(loop::verify(kernel));
   return std::move(kernel);

@@ -19,6 +19,9 @@ struct Job {
   std::string name;  // of the kernel
 };
 
+// "<source>" with unsuitable characters replaced.
+std::string kernel_name(const std::string& source);
+
 using Kernels = std::vector<loop::Kernel>;
 
 // An axis along which a kernel may be cut anywhere between quanta, and what a tile reads for each of these.
