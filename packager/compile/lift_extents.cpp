@@ -20,10 +20,12 @@ class Lifter {
     for (const Expr* size : computed) compute_anyway(size);
     for (const loop::Param& param : kernel_.params) compute_anyway(param.elements);
     for (const loop::Cut& cut : kernel_.cuts) compute_anyway(cut.units);
+    for (const loop::LocalArray& local : kernel_.locals) compute_anyway(local.count);
     compute_anyway(kernel_.tiles);
     expression(kernel_.tiles);
     for (loop::Cut& cut : kernel_.cuts) expression(cut.units);
     for (loop::Param& param : kernel_.params) expression(param.elements);
+    for (loop::LocalArray& local : kernel_.locals) expression(local.count);
     block(kernel_.body);
     std::vector<const ir::Sym*> scalars;
     std::vector<const Expr*> values;

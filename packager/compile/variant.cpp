@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "packager/compile/code_cache.h"
 #include "packager/compile/kernel_key.h"
 #include "packager/compile/lift_extents.h"
 #include "packager/compile/shared_kernels.h"
 #include "packager/lower/lower.h"
+#include "packager/nest/group.h"
 #include "packager/nest/key.h"
 #include "packager/nest/layout.h"
 #include "packager/plan/plan_builder.h"
@@ -52,6 +54,7 @@ class RecentCode final : public targets::CodeStore {
 struct Place {
   const nest::Function* function = nullptr;
   const nest::Statement* statement = nullptr;
+  bool is_group = false;  // the statement and those that join it
 };
 
 // Kernels of all statements, each once, and the plans that launch them.
@@ -136,8 +139,16 @@ class VariantCompiler {
       plan::FunctionPlan plan;
       plan.function = function;
       plan.constant = [this, function](uint32_t array) { return weights_.place_of(*function, array); };
-      for (const nest::Statement& statement : function->body) {
-        MLC_ASSIGN(std::vector<plan::Launch> launches, launches_of({function, &statement}, all, known));
+      const nest::Lifetimes lifetimes(*function);
+      for (size_t k = 0; k < function->body.size(); ++k) {
+        if (const size_t count = nest::marked_group(*function, k); count > 1) {
+          MLC_ASSIGN(const bool done, add_group(*function, lifetimes, k, count, all, known, plan));
+          if (done) {
+            k += count - 1;
+            continue;
+          }
+        }
+        MLC_ASSIGN(std::vector<plan::Launch> launches, launches_of({function, &function->body[k]}, all, known));
         for (plan::Launch& launch : launches) plan.launches.push_back(std::move(launch));
       }
       all.plans.push_back(std::move(plan));
@@ -159,43 +170,75 @@ class VariantCompiler {
       }
   }
 
-  // Networks repeat their blocks: a nest that does what one before it did is not lowered again.
+  // Networks repeat their blocks: what does the same as something before it is not lowered again.
+  static std::vector<plan::Launch> repeated(const LoweredNest& same, const std::vector<uint32_t>& arrays, const Place& place, Lowered& all) {
+    std::unordered_map<uint32_t, uint32_t> here;
+    for (size_t k = 0; k < arrays.size(); ++k) here.emplace(same.arrays[k], arrays[k]);
+    std::vector<plan::Launch> launches = same.launches;
+    for (plan::Launch& launch : launches) {
+      for (loop::Param& param : launch.params)
+        if (param.role == loop::Role::Array) param.array = here.at(param.array), param.name = place.function->arrays[param.array].name;
+      take_place(launch, place, all);
+    }
+    return launches;
+  }
+
   Result<std::vector<plan::Launch>> launches_of(const Place& place, Lowered& all, LoweredNests& known) {
     const nest::Statement& statement = *place.statement;
     LoweredNest* same = nullptr;
     nest::LoweringKey key;
     if (statement.nest) {
-      key = nest::lowering_key(*place.function, *statement.nest);
+      const nest::Nest* const nest = statement.nest.get();
+      key = nest::lowering_key(*place.function, {&nest, 1});
       auto [found, is_new] = known.try_emplace(std::to_string(rung_of(statement)) + ":" + key.text);
       same = &found->second;
-      if (!is_new) {
-        std::unordered_map<uint32_t, uint32_t> here;
-        for (size_t k = 0; k < key.arrays.size(); ++k) here.emplace(same->arrays[k], key.arrays[k]);
-        std::vector<plan::Launch> launches = same->launches;
-        for (plan::Launch& launch : launches) {
-          for (loop::Param& param : launch.params)
-            if (param.role == loop::Role::Array) param.array = here.at(param.array), param.name = place.function->arrays[param.array].name;
-          take_place(launch, place, all);
-        }
-        return launches;
-      }
+      if (!is_new) return repeated(*same, key.arrays, place, all);
     }
     MLC_ASSIGN(std::vector<plan::Launch> launches, lower_statement(place, all));
     if (same) *same = {std::move(key.arrays), launches};
     return launches;
   }
 
+  // False: its statements are lowered one by one.
+  Result<bool> add_group(const nest::Function& function, const nest::Lifetimes& lifetimes, size_t first, size_t count, Lowered& all,
+                         LoweredNests& known, plan::FunctionPlan& plan) {
+    const Place place{&function, &function.body[first], true};
+    const auto group = apart_.contains(place.statement) ? std::nullopt : nest::group_of(function, lifetimes, first, count);
+    if (!group) return false;
+    nest::LoweringKey key = nest::lowering_key(function, group->nests);
+    std::string text = "group:" + key.text;
+    for (const nest::Group::Local& local : group->locals)
+      text += ":" + std::to_string(std::find(key.arrays.begin(), key.arrays.end(), local.array) - key.arrays.begin());
+    auto [found, is_new] = known.try_emplace(std::move(text));
+    std::vector<plan::Launch> launches;
+    if (!is_new) {
+      launches = repeated(found->second, key.arrays, place, all);
+    } else {
+      auto lowered = lower::lower_group(ctx_, function, *group, place.statement->source, target_, expand_);
+      if (!lowered.ok()) return std::move(lowered).status().note(place.statement->source + " for " + target_.name);
+      if (*lowered) launches = launches_of_kernels(**lowered, place, all);
+      found->second = {std::move(key.arrays), launches};
+    }
+    for (plan::Launch& launch : launches) plan.launches.push_back(std::move(launch));
+    return !launches.empty();
+  }
+
   Result<std::vector<plan::Launch>> lower_statement(const Place& place, Lowered& all) {
     const nest::Statement& statement = *place.statement;
     auto lowered = lower::lower(ctx_, *place.function, statement, target_, expand_, rung_of(statement));
     if (!lowered.ok()) return std::move(lowered).status().note(statement.source + " for " + target_.name);
+    return launches_of_kernels(*lowered, place, all);
+  }
+
+  std::vector<plan::Launch> launches_of_kernels(std::vector<loop::Kernel>& kernels, const Place& place, Lowered& all) {
     std::vector<plan::Launch> launches;
-    for (loop::Kernel& kernel : *lowered) {
+    for (loop::Kernel& kernel : kernels) {
       plan::Launch& launch = launches.emplace_back();
       launch.params = kernel.params;
       launch.tiles = kernel.tiles;
       launch.cuts = kernel.cuts;
       launch.work = kernel.work;
+      launch.scratch = symbolic_scratch(kernel);
       std::vector<const ir::Expr*> sizes;
       for (const loop::Param& param : kernel.params) {
         if (param.role != loop::Role::Array) continue;
@@ -214,9 +257,29 @@ class VariantCompiler {
     return launches;
   }
 
+  // Bytes of the local arrays whose size follows from extents; null if there are none.
+  const ir::Expr* symbolic_scratch(const loop::Kernel& kernel) {
+    const ir::Expr* bytes = nullptr;
+    for (const loop::LocalArray& local : kernel.locals) {
+      if (local.count->is_const()) continue;
+      const ir::Expr* more = ctx_.mul(local.count, ctx_.integer(bytes_of(local.dtype)));
+      bytes = bytes ? ctx_.add(bytes, more) : more;
+    }
+    return bytes;
+  }
+
+  // "add_58 (Add) to matmul_60 (MatMul)"
+  static std::string source_of(const Place& place) {
+    const std::string& first = place.statement->source;
+    if (!place.is_group) return first;
+    const auto at = static_cast<size_t>(place.statement - place.function->body.data());
+    const std::string& last = place.function->body[at + nest::marked_group(*place.function, at) - 1].source;
+    return first == last ? first : first + " to " + last;
+  }
+
   static void take_place(plan::Launch& launch, const Place& place, Lowered& all) {
     launch.statement = static_cast<uint32_t>(place.statement - place.function->body.data());
-    launch.source = place.statement->source;
+    launch.source = source_of(place);
     all.users[launch.entry].push_back(place);
   }
 
@@ -228,6 +291,10 @@ class VariantCompiler {
 
   // Finds the next lowering whose frames are small enough, for all statements that have a kernel, compiling one alone.
   Status climb(const std::vector<Place>& users, const std::string& kernel, uint64_t bytes) {
+    bool was_group = false;
+    for (const Place& user : users)
+      if (user.is_group) was_group = apart_.insert(user.statement).second;
+    if (was_group) return ok();
     const Place& place = users.front();
     for (unsigned rung = rung_of(*place.statement) + 1; rung < lower::kRungs; ++rung) {
       auto lowered = lower::lower(ctx_, *place.function, *place.statement, target_, expand_, rung);
@@ -254,6 +321,7 @@ class VariantCompiler {
   RecentCode store_;
   lower::MathExpander expand_;
   std::unordered_map<const nest::Statement*, unsigned> rungs_;  // of those that need another than the first
+  std::unordered_set<const nest::Statement*> apart_;            // of groups whose statements are lowered one by one
 };
 
 }  // namespace

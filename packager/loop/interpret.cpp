@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "base/checked.h"
 #include "packager/ir/context.h"
 #include "packager/ir/numeric.h"
 #include "packager/loop/ops.h"
@@ -29,6 +30,8 @@ Scalar fold_lanes(Op op, DType type, Value v) {
   return v[0];
 }
 
+constexpr uint64_t kMaxScratch = 1u << 30;  // bytes of one local array
+
 // In the order of the lanes; floats are rounded after each addition.
 Scalar add_products(DType sum, Scalar acc, const Value& a, const Value& b, size_t first, size_t group) {
   for (size_t g = first; g < first + group; ++g) {
@@ -44,8 +47,12 @@ class Interpreter {
 
   Result<int32_t> go() {
     if (run_.buffers.size() != k_.params.size()) return Status(Code::Internal, "wrong number of buffers");
-    for (const LocalArray& l : k_.locals)
-      scratch_.emplace_back(static_cast<size_t>(l.count->i) * bytes_of(l.dtype), std::byte{0xA5});
+    for (const LocalArray& l : k_.locals) {
+      const auto count = ir::evaluate_extent(l.count, run_.value);
+      const auto bytes = count && *count >= 0 ? checked_mul(static_cast<uint64_t>(*count), bytes_of(l.dtype)) : std::nullopt;
+      if (!bytes || *bytes > kMaxScratch) return Status(Code::Internal, "local array " + l.name + " has no size");
+      scratch_.emplace_back(*bytes, std::byte{0xA5});
+    }
     MLC_ASSIGN(const Division division, divide(k_, run_));
     vars_[k_.tile_begin] = {Scalar{run_.tile_begin, 0}};
     vars_[k_.tile_end] = {Scalar{run_.tile_end < 0 ? division.tiles : run_.tile_end, 0}};

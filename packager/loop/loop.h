@@ -48,11 +48,15 @@ struct Stmt {
   std::vector<StmtPtr> body, orelse;
 };
 
+constexpr int64_t kLocalUnit = 64;  // elements: at least a line of the cache
+
 // Memory of one worker for the duration of a tile range. Elements are not initialised.
 struct LocalArray {
   std::string name;
   DType dtype = DType::None;
-  const ir::Expr* count = nullptr;           // kernels: a constant; lies in the launch's scratch
+  // Kernels: a constant, or an extent over the scalars that is a multiple of `kLocalUnit`; lies in the launch's scratch, constant
+  // ones first.
+  const ir::Expr* count = nullptr;
   std::vector<const ir::Expr*> shape;        // procs only
 };
 

@@ -23,8 +23,9 @@ class Verifier {
     for (const Param& p : k_.params)
       if (bits_of(p.dtype) == 0) return bad("parameter " + p.name + " has no element type");
     for (const LocalArray& l : k_.locals)
-      if (!l.count || !l.count->is_const() || l.count->i < 0 || l.count->i > kMaxLocalElements)
-        return bad("local array " + l.name + " needs a constant size");
+      if (!l.count || (l.count->is_const() ? l.count->i < 0 || l.count->i > kMaxLocalElements : ir::divisor_of(l.count) % kLocalUnit != 0))
+        return bad("local array " + l.name + " needs a size: a constant, or a multiple of " + std::to_string(kLocalUnit));
+      else if (!l.count->is_const()) MLC_RETURN_IF_ERROR(expr(l.count, true));
     if (!k_.tiles || k_.tiles->type != kIndex) return bad("no tile count");
     // `tiles` is evaluated by the plan: no variables, no loads.
     MLC_RETURN_IF_ERROR(expr(k_.tiles, true));

@@ -64,6 +64,7 @@ class Body {
 
   // The first thing that could not be lowered; empty: all well.
   const std::string& error() const { return error_; }
+  Status status() const;
   void fail(std::string what) {
     if (error_.empty()) error_ = std::move(what);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "packager/lower/gemm.h"
 #include "packager/nest/contraction.h"
 
 namespace mlc::lower {
@@ -156,6 +157,8 @@ const ir::Dim* single_column(ir::Context& ctx, Facts& facts, const FlatNest& nes
   return ctx.declare_dim("column", ctx.integer(1));
 }
 
+unsigned vector_lanes(const Job& job) { return std::min(16u, job.target.f32_lanes()); }
+
 }  // namespace
 
 std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest, unsigned lanes) {
@@ -188,45 +191,48 @@ std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest, unsi
   return best;
 }
 
-namespace {
-
-// B contiguous along k (the K of Q * K^T): packed into panels by a kernel of its own.
-Result<std::optional<Kernels>> packed(const Job& job, const FlatNest& nest, const Contraction& c) {
+Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest) {
   ir::Context& ctx = job.ctx;
-  Facts facts;
+  const auto r = recognise(ctx, nest, vector_lanes(job));
+  if (!r || !r->needs_pack) return std::optional<loop::Kernel>{};
+  const Contraction& c = r->c;
+  if (c.b->array >= nest.params.size()) return std::optional<loop::Kernel>{};  // local: gone with the tile
   const Expr* rows = ctx.mul(c.m ? c.m->extent : ctx.integer(1), c.m_outer ? c.m_outer->extent : ctx.integer(1));
-  if (rows->is_const() && rows->i < 8) return std::optional<Kernels>{};  // packing costs as much as four rows
-  const Expr* sixteen = ctx.integer(16);
-  const Expr* num_panels = ctx.ceildiv(c.n->extent, sixteen);
+  if (rows->is_const() && rows->i < 8) return std::optional<loop::Kernel>{};  // packing costs as much as four rows
 
   // The workspace: [batch dims that B depends on][panel][k dims][16].
+  Facts facts;
+  const Expr* sixteen = ctx.integer(16);
+  const Expr* num_panels = ctx.ceildiv(c.n->extent, sixteen);
   std::vector<const ir::Dim*> outer, inner = c.taps;
   for (const ir::Dim* d : c.batch)
     if (facts.depends(c.b, d)) outer.push_back(d);
   inner.push_back(c.k);
   const ir::Dim* panel = ctx.declare_dim("panel", num_panels);
   const ir::Dim* lane = ctx.declare_dim("lane", sixteen);
-  const Expr* column = ctx.add(ctx.mul(ctx.dim(panel), sixteen), ctx.dim(lane));
-  auto place = [&](const Expr* panel_index, const Expr* lane_index) {
+  const auto place = [&](const Expr* panel_index, const Expr* lane_index) {
     const Expr* at = ctx.integer(0);
     for (const ir::Dim* d : outer) at = ctx.add(ctx.mul(at, d->extent), ctx.dim(d));
     at = ctx.add(ctx.mul(at, num_panels), panel_index);
     for (const ir::Dim* d : inner) at = ctx.add(ctx.mul(at, d->extent), ctx.dim(d));
     return ctx.add(ctx.mul(at, sixteen), lane_index);
   };
+  std::vector<const Expr*> extents{num_panels, sixteen};
+  for (const auto* dims : {&outer, &inner})
+    for (const ir::Dim* d : *dims) extents.push_back(d->extent);
   loop::Param workspace;
   workspace.name = "panels";
   workspace.dtype = DType::F32;
   workspace.role = loop::Role::Workspace;
-  workspace.elements = ctx.mul(num_panels, sixteen);
-  for (const ir::Dim* d : outer) workspace.elements = ctx.mul(workspace.elements, d->extent);
-  for (const ir::Dim* d : inner) workspace.elements = ctx.mul(workspace.elements, d->extent);
+  workspace.elements = ctx.product(extents);
+  for (const loop::Param& param : nest.params) workspace.array += param.role == loop::Role::Workspace;
 
   FlatNest pack;
   pack.dims = outer;
   pack.dims.push_back(panel);
   pack.dims.insert(pack.dims.end(), inner.begin(), inner.end());
   pack.dims.push_back(lane);
+  const Expr* column = ctx.add(ctx.mul(ctx.dim(panel), sixteen), ctx.dim(lane));
   Expr load = *c.b;
   load.array = 0;
   load.access = ir::Access::Proved;
@@ -241,38 +247,26 @@ Result<std::optional<Kernels>> packed(const Job& job, const FlatNest& nest, cons
   pack.params[0].written = false;
   pack.params[1].written = true;
   Job pack_job = job;
-  pack_job.name = job.name + ".pack";
-  MLC_ASSIGN(Kernels kernels, generic(pack_job, pack));
+  pack_job.name = job.name + ".pack" + (workspace.array ? std::to_string(workspace.array) : "");
+  MLC_ASSIGN(loop::Kernel kernel, kernel_of(pack_job, pack, /*templates=*/false));
 
-  // The product over the workspace, which is one more parameter of the nest.
-  FlatNest product = nest;
-  Contraction on_panels = c;
-  product.params.push_back(workspace);
+  // The product reads the workspace, which is one more parameter of the nest.
   Expr panel_load = *c.b;
-  panel_load.array = static_cast<uint32_t>(product.params.size() - 1);
+  panel_load.array = static_cast<uint32_t>(nest.params.size());
   panel_load.type = {DType::F32, 1};
-  on_panels.b = ctx.raw(panel_load, {c.b->args[0]});  // the address itself comes from b_rest
-  on_panels.b_rest = place(ctx.integer(0), ctx.integer(0));
-  const Expr* per_panel = sixteen;
-  for (const ir::Dim* d : inner) per_panel = ctx.mul(per_panel, d->extent);
-  on_panels.b_panel = per_panel;
-  on_panels.b_k = sixteen;
-  on_panels.padded_panels = true;
-  MLC_ASSIGN(loop::Kernel kernel, gemm(job, product, on_panels));
-  kernels.push_back(std::move(kernel));
-  return std::optional<Kernels>(std::move(kernels));
+  panel_load.access = ir::Access::Clamped;
+  const Expr* n = ctx.dim(c.n);
+  const Expr* from_panels = ctx.raw(panel_load, {place(ctx.floordiv(n, sixteen), ctx.floormod(n, sixteen))});
+  const Expr* factor = c.fold->args[0]->args[nest::operand_load(c.fold->args[0]->args[0]) == c.b ? 0 : 1];
+  nest.writes[0].value = ctx.rewrite(nest.writes[0].value, [&](const Expr* e) { return e == factor ? from_panels : nullptr; });
+  nest.params.push_back(workspace);
+  return std::optional<loop::Kernel>(std::move(kernel));
 }
 
-}  // namespace
-
-Result<std::optional<Kernels>> contraction(const Job& job, const FlatNest& nest) {
-  auto r = recognise(job.ctx, nest, std::min(16u, job.target.f32_lanes()));
-  if (!r) return std::optional<Kernels>{};
-  if (r->needs_pack) return packed(job, nest, r->c);
-  MLC_ASSIGN(loop::Kernel kernel, gemm(job, nest, r->c));
-  Kernels kernels;
-  kernels.push_back(std::move(kernel));
-  return std::optional<Kernels>(std::move(kernels));
+StagePtr contraction(const Job& job, const FlatNest& nest, Skeleton& k) {
+  auto r = recognise(job.ctx, nest, vector_lanes(job));
+  if (!r || r->needs_pack) return nullptr;
+  return std::make_unique<Gemm>(job, nest, k, std::move(r->c));
 }
 
 }  // namespace mlc::lower

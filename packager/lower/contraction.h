@@ -55,6 +55,4 @@ struct Recognised {
 };
 std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest, unsigned lanes);
 
-Result<loop::Kernel> gemm(const Job& job, const FlatNest& nest, const Contraction& c);
-
 }  // namespace mlc::lower

@@ -14,6 +14,7 @@ using ir::Expr;
 using ir::Op;
 
 uint32_t Params::of(uint32_t array, bool written) {
+  if (const auto local = locals.find(array); local != locals.end()) return nest::kFirstLocal + local->second.number;
   for (uint32_t k = 0; k < list.size(); ++k)
     if (list[k].role == loop::Role::Array && list[k].array == array) {
       list[k].written |= written;
@@ -26,6 +27,15 @@ uint32_t Params::of(uint32_t array, bool written) {
   p.array = array;
   list.push_back(std::move(p));
   return static_cast<uint32_t>(list.size() - 1);
+}
+
+const Expr* Params::address(ir::Context& ctx, uint32_t array, const std::vector<const Expr*>& index) const {
+  const nest::Array& whole = f_.arrays[array];
+  const auto local = locals.find(array);
+  if (local == locals.end()) return nest::address(ctx, whole.layout, whole.shape, index);
+  std::vector<const Expr*> at;
+  for (size_t axis = 0; axis < index.size(); ++axis) at.push_back(ctx.sub(index[axis], local->second.origin[axis]));
+  return nest::address(ctx, whole.layout, local->second.shape, at);
 }
 
 const Expr* range_condition(ir::Context& ctx, const std::vector<const Expr*>& index,
@@ -63,7 +73,7 @@ const Expr* flat_load(ir::Context& ctx, const nest::Function& f, Params& params,
   node.type = load->type;
   node.array = params.of(load->array);
   node.access = load->access;
-  std::vector<const Expr*> args{nest::address(ctx, array.layout, array.shape, index)};
+  std::vector<const Expr*> args{params.address(ctx, load->array, index)};
   bool empty_possible = false;  // an array without elements has no place to clamp to
   for (const Expr* n : array.shape) empty_possible |= ir::interval_of(n).lo < 1;
   if (load->access == Access::Proved || (load->access == Access::Clamped && !empty_possible)) {
@@ -108,12 +118,16 @@ bool in_range_alone(ir::Context& ctx, const nest::Function& f, const Expr* fold)
 }  // namespace
 
 Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::Nest& nest) {
+  Params params(f);
+  return flatten(ctx, f, nest, params);
+}
+
+Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::Nest& nest, Params& params) {
   FlatNest flat;
   for (const nest::Write& w : nest.writes)
     ir::walk(w.value, [&](const Expr* e) {
       if (e->op == Op::Fold && flat.folds_anywhere) flat.folds_anywhere = in_range_alone(ctx, f, e);
     });
-  Params params(f);
   flat.dims = nest.dims;
   if (nest.where) flat.where = flatten(ctx, f, params, nest.where);
   for (const nest::Write& w : nest.writes) {
@@ -123,7 +137,7 @@ Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::
     for (const Expr* i : w.index) out.index.push_back(flatten(ctx, f, params, i));
     out.buffer = params.of(w.array, true);
     out.dtype = array.dtype;
-    out.address = nest::address(ctx, array.layout, array.shape, out.index);
+    out.address = params.address(ctx, w.array, out.index);
     out.push = w.push;
     out.join = w.join;
     if (w.push && !in_range(ctx, out.index, array.shape)) out.in_range = range_condition(ctx, out.index, array.shape);
@@ -133,7 +147,7 @@ Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::
   flat.scan_combiner = nest.scan_combiner;
   flat.scan_exclusive = nest.scan_exclusive;
   flat.scan_reverse = nest.scan_reverse;
-  flat.params = std::move(params.list);
+  flat.params = params.list;
   return flat;
 }
 
@@ -265,6 +279,16 @@ bool shrink_a_fold(ir::Context& ctx, FlatNest& n) {
 
 }  // namespace
 
+void substitute(ir::Context& ctx, FlatNest& n, const std::unordered_map<const Expr*, const Expr*>& map) {
+  for (FlatWrite& w : n.writes) {
+    w.address = ctx.substitute(w.address, map);
+    w.value = ctx.substitute(w.value, map);
+    if (w.in_range) w.in_range = ctx.substitute(w.in_range, map);
+    for (const Expr*& i : w.index) i = ctx.substitute(i, map);
+  }
+  if (n.where) n.where = ctx.substitute(n.where, map);
+}
+
 void collapse(ir::Context& ctx, FlatNest& n) {
   bool push = std::any_of(n.writes.begin(), n.writes.end(), [](const FlatWrite& w) { return w.push; });
   for (size_t k = 0; k < n.dims.size();) {  // dims of extent one
@@ -272,14 +296,7 @@ void collapse(ir::Context& ctx, FlatNest& n) {
       ++k;
       continue;
     }
-    std::unordered_map<const Expr*, const Expr*> zero{{ctx.dim(n.dims[k]), ctx.integer(0)}};
-    for (FlatWrite& w : n.writes) {
-      w.address = ctx.substitute(w.address, zero);
-      w.value = ctx.substitute(w.value, zero);
-      if (w.in_range) w.in_range = ctx.substitute(w.in_range, zero);
-      for (const Expr*& i : w.index) i = ctx.substitute(i, zero);
-    }
-    if (n.where) n.where = ctx.substitute(n.where, zero);
+    substitute(ctx, n, {{ctx.dim(n.dims[k]), ctx.integer(0)}});
     n.dims.erase(n.dims.begin() + static_cast<ptrdiff_t>(k));
   }
   if (n.where && n.where->is_int(1)) n.where = nullptr;

@@ -5,6 +5,7 @@
 //   access Checked  second argument: the Bool that it is in range; a fault where it is not
 #pragma once
 
+#include <unordered_map>
 #include <vector>
 
 #include "base/status.h"
@@ -37,12 +38,22 @@ struct FlatNest {
   std::vector<loop::Param> params;
 };
 
-// The parameters of a kernel under construction: one per array of the function it touches.
+// An array of the function of which a kernel keeps some rows only, in a local array.
+struct LocalRows {
+  uint32_t number = 0;                   // of the local array: as a buffer, kFirstLocal behind it until all parameters are known
+  std::vector<const ir::Expr*> origin;   // per axis: the index of what is kept first
+  std::vector<const ir::Expr*> shape;    // of what is kept
+};
+
+// The parameters of a kernel under construction: one per array of the function it touches that is not local.
 class Params {
  public:
   explicit Params(const nest::Function& f) : f_(f) {}
   uint32_t of(uint32_t array, bool written = false);
+  // The linear address of an element.
+  const ir::Expr* address(ir::Context& ctx, uint32_t array, const std::vector<const ir::Expr*>& index) const;
   std::vector<loop::Param> list;
+  std::unordered_map<uint32_t, LocalRows> locals;  // by array
 
  private:
   const nest::Function& f_;
@@ -59,6 +70,10 @@ const ir::Expr* range_condition(ir::Context& ctx, const std::vector<const ir::Ex
 const ir::Expr* flatten(ir::Context& ctx, const nest::Function& f, Params& params, const ir::Expr* e);
 
 Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::Nest& nest);
+// The same with parameters that several nests share; the nest has those that there are so far.
+Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::Nest& nest, Params& params);
+// Replaces dims and variables in all expressions; who does that removes the dims.
+void substitute(ir::Context& ctx, FlatNest& nest, const std::unordered_map<const ir::Expr*, const ir::Expr*>& map);
 // Merges neighbouring map dims where every address walks through them without a gap, likewise dims of folds; dims of
 // extent one disappear. Fewer, longer loops.
 void collapse(ir::Context& ctx, FlatNest& nest);

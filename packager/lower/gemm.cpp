@@ -33,20 +33,15 @@ constexpr int64_t kMaxUnrolledTaps = 16;
 
 }  // namespace
 
-Gemm::Gemm(const Job& job, const FlatNest& nest, const Contraction& c)
-    : job_(job), n_(nest), c_(c), ctx_(job.ctx), k_(job), s_(job.ctx, job.target, job.expand, k_.b) {
-  lanes_ = c.along_k() ? 1 : std::min(16u, std::max(1u, job.target.f32_lanes()));
-  rows_ = c.m ? c.m->extent : ctx_.integer(1);
-  columns_ = c.n->extent;
-}
-
-Result<loop::Kernel> Gemm::run() {
-  k_.kernel.params = n_.params;
+Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c) : Stage(job, nest, k), c_(std::move(c)) {
+  lanes_ = c_.along_k() ? 1 : std::min(16u, std::max(1u, job.target.f32_lanes()));
+  rows_ = c_.m ? c_.m->extent : ctx_.integer(1);
+  columns_ = c_.n->extent;
   tile_ = c_.along_k() ? choose_tile_along_k(job_.target, estimate(rows_), rows_->is_const(), static_cast<unsigned>(columns_->i))
                        : choose_tile(job_.target, estimate(rows_), rows_->is_const(), estimate(columns_));
   width_ = tile_.vectors * lanes_;
-  k_.kernel.schedule = "contraction " + std::to_string(tile_.rows) + "x" + std::to_string(width_);
-  if (c_.along_k()) k_.kernel.schedule += " along k x" + std::to_string(c_.k_lanes);
+  schedule = "contraction " + std::to_string(tile_.rows) + "x" + std::to_string(width_);
+  if (c_.along_k()) schedule += " along k x" + std::to_string(c_.k_lanes);
   num_row_tiles_ = ctx_.ceildiv(rows_, ctx_.integer(tile_.rows));
   num_groups_ = ctx_.ceildiv(columns_, ctx_.integer(width_));
   for (const Expr* term : c_.conditions)
@@ -60,29 +55,26 @@ Result<loop::Kernel> Gemm::run() {
   long_epilogue_ = s_.facts.cost(n_.writes[0].value) - s_.facts.cost(c_.fold) > kLongEpilogue && job_.target.f32_lanes() > 1;
   choose_epilogue_lanes();
   if (long_epilogue_ || epilogue_lanes_ > 1)
-    k_.kernel.locals.push_back({"tile", DType::F32, ctx_.integer(tile_.rows * int64_t{width_}), {}});
+    scratch_ = k_.scratch("tile", DType::F32, ctx_.integer(tile_.rows * int64_t{width_}));
 
-  std::vector<const Expr*> extents;
+  batch = c_.batch;
+  axes = {{row_space_, product({ctx_.integer(4), c_.k->extent, unit_rows_})},
+          {num_groups_, product({ctx_.integer(4), k_total_, ctx_.integer(width_)})}};
+  std::vector<const Expr*> extents{rows_, columns_, k_total_};
   for (const ir::Dim* d : c_.batch) extents.push_back(d->extent);
-  const Axis row_axis{row_space_, product({ctx_.integer(4), c_.k->extent, unit_rows_})};
-  const Axis group_axis{num_groups_, product({ctx_.integer(4), k_total_, ctx_.integer(width_)})};
-  k_.over_tiles(extents, {row_axis, group_axis}, [&](const std::vector<const Expr*>& at, const std::vector<Range>& ranges) {
-    s_.scoped([&] {
-      for (size_t k = 0; k < c_.batch.size(); ++k) s_.bind(c_.batch[k], at[k]);
-      if (rows_->is_const()) {
-        row_base_ = ctx_.integer(rows_->i / std::max<int64_t>(num_row_tiles_->i, 1));
-        row_extra_ = ctx_.integer(rows_->i - row_base_->i * num_row_tiles_->i);
-      } else {
-        row_base_ = k_.b.let(ctx_.floordiv(rows_, ctx_.max(num_row_tiles_, ctx_.integer(1))));
-        row_extra_ = k_.b.let(ctx_.sub(rows_, ctx_.mul(row_base_, num_row_tiles_)));
-      }
-      in_blocks(ranges[0], ranges[1]);
-    });
-  });
-  extents.insert(extents.end(), {rows_, columns_, k_total_});
   if (c_.m_outer) extents.push_back(c_.m_outer->extent);
-  k_.takes(kStepNs / std::max(lanes_, c_.k_lanes), extents);
-  return k_.finish(s_);
+  work = k_.takes(kStepNs / std::max(lanes_, c_.k_lanes), extents);
+}
+
+void Gemm::part(const std::vector<Range>& ranges) {
+  if (rows_->is_const()) {
+    row_base_ = ctx_.integer(rows_->i / std::max<int64_t>(num_row_tiles_->i, 1));
+    row_extra_ = ctx_.integer(rows_->i - row_base_->i * num_row_tiles_->i);
+  } else {
+    row_base_ = k_.b.let(ctx_.floordiv(rows_, ctx_.max(num_row_tiles_, ctx_.integer(1))));
+    row_extra_ = k_.b.let(ctx_.sub(rows_, ctx_.mul(row_base_, num_row_tiles_)));
+  }
+  in_blocks(ranges[0], ranges[1]);
 }
 
 const Expr* Gemm::product(std::initializer_list<const Expr*> factors) { return ctx_.product(std::vector<const Expr*>(factors)); }
@@ -290,10 +282,6 @@ void Gemm::pruned_tile(const Group& g, int64_t first, unsigned height) {
     });
   }
   epilogue(g);
-}
-
-Result<loop::Kernel> gemm(const Job& job, const FlatNest& nest, const Contraction& c) {
-  return Gemm(job, nest, c).run();
 }
 
 }  // namespace mlc::lower

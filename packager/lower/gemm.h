@@ -5,12 +5,12 @@
 
 namespace mlc::lower {
 
-class Gemm {
+class Gemm final : public Stage {
  public:
-  Gemm(const Job& job, const FlatNest& nest, const Contraction& c);
-  Result<loop::Kernel> run();
+  Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c);
 
  private:
+  void part(const std::vector<Range>& ranges) override;
   // ---- blocks, for the caches ----
   // What of A a block reads stays in L2 while the groups go by; of B, if groups are outside, while the rows do.
   void in_blocks(const Range& rows, const Range& groups_range);
@@ -63,12 +63,7 @@ class Gemm {
   // The epilogue on the sums of one row and one vector of columns.
   void finish_vector(const Group& g, const ir::Expr* total, const ir::Expr* row, const ir::Expr* column, const ir::Expr* mask);
 
-  const Job& job_;
-  const FlatNest& n_;
-  const Contraction& c_;
-  ir::Context& ctx_;
-  Skeleton k_;
-  Body s_;
+  const Contraction c_;
   unsigned lanes_, width_ = 16;         // columns of a vector; of a group
   unsigned epilogue_lanes_ = 1;         // vectors along k: rows that go through the epilogue at once
   RegisterTile tile_;
@@ -78,6 +73,7 @@ class Gemm {
   const ir::Expr* unit_rows_ = nullptr; // rows of one step of it
   const ir::Expr* k_total_ = nullptr;
   bool long_epilogue_ = false;
+  uint32_t scratch_ = 0;                // of the epilogue: a tile of sums
   std::vector<bool> edges_;             // per row tile; empty: not known statically
   std::vector<const ir::Dim*> edge_taps_;
   // The tile being emitted.

@@ -188,15 +188,14 @@ void Gemm::epilogue(const Group& g) {
     return;
   }
   // A long one is code only once: accumulators go through scratch memory, which stays in L1.
-  const uint32_t scratch = static_cast<uint32_t>(k_.kernel.params.size());
   const int64_t row = g.vectors * int64_t{lanes_};
   for (unsigned r = 0; r < height_; ++r)
     for (unsigned j = 0; j < g.vectors; ++j)
-      k_.b.store(scratch, ctx_.integer(r * row + j * int64_t{lanes_}), total_of(g, r, j));
+      k_.b.store(scratch_, ctx_.integer(r * row + j * int64_t{lanes_}), total_of(g, r, j));
   k_.b.with_for(ctx_.integer(0), ctx_.integer(height_), 1, [&](const Expr* r) {
     k_.b.with_for(ctx_.integer(0), ctx_.integer(row), lanes_, [&](const Expr* column) {
       const Expr* at = ctx_.add(ctx_.mul(r, ctx_.integer(row)), column);
-      const Expr* total = k_.b.let(loop::vec_load(ctx_, scratch, {DType::F32, static_cast<uint16_t>(lanes_)}, at));
+      const Expr* total = k_.b.let(loop::vec_load(ctx_, scratch_, {DType::F32, static_cast<uint16_t>(lanes_)}, at));
       finish_vector(g, total, r, column, column_mask(g, column));
     });
   });
@@ -205,9 +204,8 @@ void Gemm::epilogue(const Group& g) {
 // The epilogue on the sums of one row and one vector of columns.
 // Scalars of several rows, column after column: through scratch memory they become vectors.
 void Gemm::epilogue_along_rows(const Group& g) {
-  const uint32_t scratch = static_cast<uint32_t>(k_.kernel.params.size());
   for (unsigned j = 0; j < g.vectors; ++j)
-    for (unsigned r = 0; r < height_; ++r) k_.b.store(scratch, ctx_.integer(int64_t{j} * tile_.rows + r), total_of(g, r, j));
+    for (unsigned r = 0; r < height_; ++r) k_.b.store(scratch_, ctx_.integer(int64_t{j} * tile_.rows + r), total_of(g, r, j));
   for (unsigned r = 0, lanes = epilogue_lanes_; r < height_; r += lanes) {
     const unsigned rest = height_ - r;
     if (!job_.target.has_masks)
@@ -218,7 +216,7 @@ void Gemm::epilogue_along_rows(const Group& g) {
     k_.b.with_for(ctx_.integer(0), ctx_.integer(g.vectors), 1, [&](const Expr* j) {
       s_.scoped([&] {
         const Expr* at = ctx_.add(ctx_.mul(j, ctx_.integer(tile_.rows)), ctx_.integer(r));
-        const Expr* sums = k_.b.let(loop::vec_load(ctx_, scratch, {DType::F32, static_cast<uint16_t>(lanes)}, at, exists));
+        const Expr* sums = k_.b.let(loop::vec_load(ctx_, scratch_, {DType::F32, static_cast<uint16_t>(lanes)}, at, exists));
         s_.bind(c_.n, ctx_.add(g.first, j));
         s_.bind(c_.m, ctx_.add(first_row_, ctx_.integer(r)));
         const auto finish = [&] {

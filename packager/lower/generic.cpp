@@ -84,31 +84,22 @@ void emit_writes(Body& s, loop::Builder& b, const FlatNest& nest, const Expr* ma
 
 namespace {
 
-class Generic {
+class Generic final : public Stage {
  public:
-  Generic(const Job& job, const FlatNest& nest)
-      : job_(job), n_(nest), ctx_(job.ctx), k_(job), s_(job.ctx, job.target, job.expand, k_.b) {}
-
-  Result<Kernels> run() {
-    k_.kernel.params = n_.params;
+  Generic(const Job& job, const FlatNest& nest, Skeleton& k) : Stage(job, nest, k) {
     order_dims();
     choose_vector();
-    k_.kernel.schedule = "generic x" + std::to_string(width_);
-    const std::vector<Axis> axes = choose_axes();
-    k_.over_tiles({}, axes, [&](const std::vector<const Expr*>&, const std::vector<Range>& ranges) {
-      s_.scoped([&] {
-        for (size_t k = 0; k < cut_.size(); ++k) range_[cut_[k]] = points_of(k_, ranges[k], quantum(cut_[k]), cut_[k]->extent);
-        s_.by_steps(vector_steps(), [&] { level(0); });
-      });
-    });
+    schedule = "generic x" + std::to_string(width_);
+    choose_axes();
     say_work();
-    MLC_ASSIGN(loop::Kernel kernel, k_.finish(s_));
-    Kernels r;
-    r.push_back(std::move(kernel));
-    return r;
   }
 
  private:
+  void part(const std::vector<Range>& ranges) override {
+    for (size_t k = 0; k < cut_.size(); ++k) range_[cut_[k]] = points_of(k_, ranges[k], quantum(cut_[k]), cut_[k]->extent);
+    s_.by_steps(vector_steps(), [&] { level(0); });
+  }
+
   bool pushes() const {
     return std::any_of(n_.writes.begin(), n_.writes.end(), [](const FlatWrite& w) { return w.push; });
   }
@@ -219,14 +210,12 @@ class Generic {
     return d == vector_ ? std::max<int64_t>(width_, 64 / bytes_of(n_.writes[0].dtype)) : 1;
   }
 
-  std::vector<Axis> choose_axes() {
-    std::vector<Axis> axes;
+  void choose_axes() {
     for (size_t k = 0; k < parallel_ && axes.size() < kMostCuts; ++k) {
       if (order_[k]->extent->is_int(1)) continue;
       cut_.push_back(order_[k]);
       axes.push_back({ctx_.ceildiv(order_[k]->extent, ctx_.integer(quantum(order_[k])))});
     }
-    return axes;
   }
 
   void say_work() {
@@ -235,7 +224,7 @@ class Generic {
       per_point = ctx_.binary(Op::Add, per_point, ctx_.binary(Op::Add, k_.operations(w.value), ctx_.number(1, DType::F64)));
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : n_.dims) extents.push_back(d->extent);
-    k_.takes(kOperationNs / width_, extents, per_point);
+    work = k_.takes(kOperationNs / width_, extents, per_point);
   }
 
   void level(size_t l) {
@@ -322,11 +311,6 @@ class Generic {
     k_.b.store(w.buffer, index, value, mask);
   }
 
-  const Job& job_;
-  const FlatNest& n_;
-  ir::Context& ctx_;
-  Skeleton k_;
-  Body s_;
   std::vector<const ir::Dim*> order_;  // outer to inner
   size_t parallel_ = 0;                // along the first so many a launch may be cut
   const ir::Dim* vector_ = nullptr;
@@ -337,6 +321,6 @@ class Generic {
 
 }  // namespace
 
-Result<Kernels> generic(const Job& job, const FlatNest& nest) { return Generic(job, nest).run(); }
+StagePtr generic(const Job& job, const FlatNest& nest, Skeleton& k) { return std::make_unique<Generic>(job, nest, k); }
 
 }  // namespace mlc::lower

@@ -6,8 +6,6 @@
 
 namespace mlc::lower {
 
-namespace {
-
 std::string kernel_name(const std::string& source) {
   std::string name;
   for (char c : source)
@@ -16,6 +14,8 @@ std::string kernel_name(const std::string& source) {
   while (!name.empty() && name.back() == '_') name.pop_back();
   return name.empty() ? "kernel" : name.substr(0, 100);
 }
+
+namespace {
 
 struct Rung {
   unsigned vector_parts;  // vectors of the target's width divided by this; 0: none
@@ -31,17 +31,37 @@ Result<std::vector<loop::Kernel>> lower_on(const Rung& rung, const Job& job, con
   MLC_ASSIGN(FlatNest flat, flatten(job.ctx, function, *statement.nest));
   split_phases(job.ctx, flat);
   collapse(job.ctx, flat);
-  if (rung.vector_parts == 0) return generic(job, flat);
-  MLC_ASSIGN(auto contracted, contraction(job, flat));
-  if (contracted) return std::move(*contracted);
-  MLC_ASSIGN(auto slid, stencil(job, flat));
-  if (slid) return std::move(*slid);
-  MLC_ASSIGN(auto turned, transpose(job, flat));
-  if (turned) return std::move(*turned);
-  return generic(job, flat);
+  Kernels kernels;
+  const bool templates = rung.vector_parts > 0;
+  if (templates) {
+    MLC_ASSIGN(auto packing, pack_columns(job, flat));
+    if (packing) kernels.push_back(std::move(*packing));
+  }
+  MLC_ASSIGN(loop::Kernel kernel, kernel_of(job, flat, templates));
+  kernels.push_back(std::move(kernel));
+  return kernels;
 }
 
 }  // namespace
+
+StagePtr stage_of(const Job& job, const FlatNest& nest, Skeleton& k, bool templates) {
+  if (templates)
+    for (auto* make : {contraction, stencil, transpose})
+      if (StagePtr stage = make(job, nest, k)) return stage;
+  return generic(job, nest, k);
+}
+
+Result<loop::Kernel> kernel_of(const Job& job, const FlatNest& nest, bool templates) {
+  Skeleton k(job);
+  k.kernel.params = nest.params;
+  const StagePtr stage = stage_of(job, nest, k, templates);
+  k.kernel.schedule = stage->schedule;
+  std::vector<const ir::Expr*> extents;
+  for (const ir::Dim* d : stage->batch) extents.push_back(d->extent);
+  k.over_tiles(extents, stage->axes, [&](const std::vector<const ir::Expr*>& at, const std::vector<Range>& ranges) { stage->emit(at, ranges); });
+  MLC_RETURN_IF_ERROR(stage->status());
+  return k.finish(stage->work);
+}
 
 Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& function,
                                         const nest::Statement& statement, const targets::Target& target,

@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 #include "packager/loop/loop.h"
+#include "packager/nest/group.h"
 #include "packager/nest/nest.h"
 #include "targets/target.h"
 
@@ -37,5 +38,11 @@ inline constexpr unsigned kRungs = 6;
 Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& function,
                                         const nest::Statement& statement, const targets::Target& target,
                                         const MathExpander& expand, unsigned rung = 0);
+
+// All of a group in one kernel, behind those that prepare what it reads. Nothing: its statements are better lowered one by one, or
+// this target cannot have local arrays whose size the run decides.
+Result<std::optional<std::vector<loop::Kernel>>> lower_group(ir::Context& ctx, const nest::Function& function, const nest::Group& group,
+                                                             const std::string& source, const targets::Target& target,
+                                                             const MathExpander& expand);
 
 }  // namespace mlc::lower

@@ -35,10 +35,10 @@ class ProcLowering {
     });
     if (access_.params.list.size() != fixed)
       return Status(Code::Internal, k_.kernel.name + ": a proc touches an array it does not declare");
-    k_.takes(kOperationNs, extents, operations(p_.body));
     k_.kernel.schedule = lanes_ > 1 ? "proc x" + std::to_string(lanes_) : "proc";
     k_.kernel.params = std::move(access_.params.list);
-    MLC_ASSIGN(loop::Kernel kernel, k_.finish(s_));
+    MLC_RETURN_IF_ERROR(s_.status());
+    MLC_ASSIGN(loop::Kernel kernel, k_.finish(k_.takes(kOperationNs, extents, operations(p_.body))));
     Kernels r;
     r.push_back(std::move(kernel));
     return r;

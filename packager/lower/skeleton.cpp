@@ -73,12 +73,16 @@ const Expr* Skeleton::for_plan(const Expr* e) {
   return ctx.integer(static_cast<int64_t>(std::min(estimate(e), 1e9)));
 }
 
-void Skeleton::takes(double nanoseconds, const std::vector<const Expr*>& extents, const Expr* operations) {
+const Expr* Skeleton::takes(double nanoseconds, const std::vector<const Expr*>& extents, const Expr* operations) {
   const Expr* all = ctx.number(nanoseconds, DType::F64);
   if (operations) all = ctx.binary(Op::Mul, all, operations);
   for (const Expr* e : extents) all = ctx.binary(Op::Mul, all, ctx.cast(DType::F64, for_plan(e)));
-  // A day is as good as more, and fits.
-  kernel.work = ctx.cast(DType::I64, ctx.binary(Op::Min, all, ctx.number(86400e9, DType::F64)));
+  return all;
+}
+
+uint32_t Skeleton::scratch(std::string name, DType dtype, const Expr* count) {
+  kernel.locals.push_back({std::move(name), dtype, count, {}});
+  return static_cast<uint32_t>(kernel.params.size() + kernel.locals.size() - 1);
 }
 
 const Expr* Skeleton::operations(const Expr* root) {
@@ -127,13 +131,20 @@ void collect_symbols(const std::vector<loop::StmtPtr>& block, std::unordered_set
 
 }  // namespace
 
-Result<loop::Kernel> Skeleton::finish(const Body& body) {
-  if (!body.error().empty()) return Status(Code::Unsupported, body.error());
-  if (body.facts.overflow()) return Status(Code::Unsupported, "it has loops over more than 64 axes at once");
+Status Body::status() const {
+  if (!error_.empty()) return Status(Code::Unsupported, error_);
+  if (facts.overflow()) return Status(Code::Unsupported, "it has loops over more than 64 axes at once");
+  return ok();
+}
+
+Result<loop::Kernel> Skeleton::finish(const Expr* work) {
+  // A day is as good as more, and fits.
+  if (work) kernel.work = ctx.cast(DType::I64, ctx.binary(Op::Min, work, ctx.number(86400e9, DType::F64)));
   std::unordered_set<const Expr*> seen;
   collect_symbols(kernel.tiles, seen, kernel.scalars);
   for (const loop::Cut& cut : kernel.cuts) collect_symbols(cut.units, seen, kernel.scalars);
   for (const loop::Param& p : kernel.params) collect_symbols(p.elements, seen, kernel.scalars);
+  for (const loop::LocalArray& local : kernel.locals) collect_symbols(local.count, seen, kernel.scalars);
   collect_symbols(kernel.body, seen, kernel.scalars);
   MLC_RETURN_IF_ERROR(loop::verify(kernel));
   return std::move(kernel);

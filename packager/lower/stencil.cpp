@@ -24,10 +24,9 @@ constexpr size_t kMaxEdgeBlocks = 4;
 constexpr int64_t kMaxStride = 4;
 constexpr double kStreamBytes = 2 << 20;  // an output larger than a core's cache
 
-class Stencil {
+class Stencil final : public Stage {
  public:
-  Stencil(const Job& job, const FlatNest& nest)
-      : job_(job), n_(nest), ctx_(job.ctx), k_(job), s_(job.ctx, job.target, job.expand, k_.b) {}
+  using Stage::Stage;
 
   bool recognise() {
     if (n_.writes.size() != 1 || n_.writes[0].push || n_.scan_dim || n_.where) return false;
@@ -45,38 +44,33 @@ class Stencil {
     return split_conditions();
   }
 
-  Result<loop::Kernel> run() {
-    k_.kernel.params = n_.params;
+  void prepare() {
     choose_blocks();
-    k_.kernel.schedule = "stencil " + std::to_string(block_) + "x" + std::to_string(lanes_);
+    schedule = "stencil " + std::to_string(block_) + "x" + std::to_string(lanes_);
     const Expr* rows = line_ ? line_->extent : ctx_.integer(1);
-    const int64_t line = std::max<int64_t>(lanes_, 64 / bytes_of(n_.writes[0].dtype));  // whole cache lines
-    const bool streams =
-        line_ && !shared_by_channels() &&
-        estimate(line_->extent) * estimate(row_->extent) * estimate(channel_->extent) * 4 > kStreamBytes;
-    std::vector<const Expr*> extents;
-    for (const ir::Dim* d : outer_) extents.push_back(d->extent);
+    streams_ = line_ && !shared_by_channels() &&
+               estimate(line_->extent) * estimate(row_->extent) * estimate(channel_->extent) * 4 > kStreamBytes;
     // A tile of what streams has all channels of its lines.
-    std::vector<Axis> axes{{rows}};
-    if (!streams) axes.insert(axes.begin(), {ctx_.ceildiv(channel_->extent, ctx_.integer(line))});
-    k_.over_tiles(extents, axes, [&](const std::vector<const Expr*>& at, const std::vector<Range>& ranges) {
-      s_.scoped([&] {
-        for (size_t k = 0; k < outer_.size(); ++k) s_.bind(outer_[k], at[k]);
-        const auto [r_lo, r_hi] = ranges.back();
-        if (streams) return s_.with_for(line_, r_lo, r_hi, 1, [&] { line_with_channels_inside(ctx_.integer(0), channel_->extent); });
-        const auto [c_lo, c_hi] = points_of(k_, ranges[0], line, channel_->extent);
-        channels(c_lo, c_hi, [&, r_lo = r_lo, r_hi = r_hi](const std::function<void()>& each) {
-          if (!line_) return each();
-          s_.with_for(line_, r_lo, r_hi, 1, each);
-        });
-      });
-    });
+    axes = {{rows}};
+    if (!streams_) axes.insert(axes.begin(), {ctx_.ceildiv(channel_->extent, ctx_.integer(channel_quantum()))});
+    std::vector<const Expr*> extents;
+    for (const ir::Dim* d : batch) extents.push_back(d->extent);
     extents.insert(extents.end(), {rows, row_->extent, channel_->extent});
-    k_.takes(kOperationNs / lanes_, extents, k_.operations(n_.writes[0].value));
-    return k_.finish(s_);
+    work = k_.takes(kOperationNs / lanes_, extents, k_.operations(n_.writes[0].value));
   }
 
  private:
+  void part(const std::vector<Range>& ranges) override {
+    const auto [r_lo, r_hi] = ranges.back();
+    if (streams_) return s_.with_for(line_, r_lo, r_hi, 1, [&] { line_with_channels_inside(ctx_.integer(0), channel_->extent); });
+    const auto [c_lo, c_hi] = points_of(k_, ranges[0], channel_quantum(), channel_->extent);
+    channels(c_lo, c_hi, [&, r_lo = r_lo, r_hi = r_hi](const std::function<void()>& each) {
+      if (!line_) return each();
+      s_.with_for(line_, r_lo, r_hi, 1, each);
+    });
+  }
+  int64_t channel_quantum() const { return std::max<int64_t>(lanes_, 64 / bytes_of(n_.writes[0].dtype)); }  // whole cache lines
+
   Facts& facts() { return s_.facts; }
 
   // Whether what is read along channels lies close there: a block holds all it reads in registers, and elements gathered from
@@ -131,7 +125,7 @@ class Stencil {
     for (auto& [stride, d] : strides) {
       if (!row_ && facts().depends(fold_, d)) row_ = d;
       else if (row_ && !line_) line_ = d;
-      else outer_.push_back(d);
+      else batch.push_back(d);
     }
     return row_ != nullptr;
   }
@@ -429,33 +423,25 @@ class Stencil {
     });
   }
 
-  const Job& job_;
-  const FlatNest& n_;
-  ir::Context& ctx_;
-  Skeleton k_;
-  Body s_;
   unsigned lanes_ = 1;
   const Expr* fold_ = nullptr;
   const ir::Dim *channel_ = nullptr, *row_ = nullptr, *line_ = nullptr;
-  std::vector<const ir::Dim*> outer_;
   std::vector<const ir::Dim*> column_taps_, line_taps_;   // window dims that the row's conditions mention, and others
   std::vector<const Expr*> row_terms_, line_terms_;
   int64_t num_columns_ = 1;
   std::function<void(const std::function<void()>&, const std::function<void()>&)> inner_channels_;  // null: outside
-  bool unroll_lines_ = false, static_rows_ = false;
+  bool streams_ = false, unroll_lines_ = false, static_rows_ = false;
   int64_t block_ = 4, num_blocks_ = 0, base_ = 0, extra_ = 0;
   std::vector<bool> edges_;
 };
 
 }  // namespace
 
-Result<std::optional<Kernels>> stencil(const Job& job, const FlatNest& nest) {
-  Stencil s(job, nest);
-  if (!s.recognise()) return std::optional<Kernels>{};
-  MLC_ASSIGN(loop::Kernel kernel, s.run());
-  Kernels kernels;
-  kernels.push_back(std::move(kernel));
-  return std::optional<Kernels>(std::move(kernels));
+StagePtr stencil(const Job& job, const FlatNest& nest, Skeleton& k) {
+  auto stage = std::make_unique<Stencil>(job, nest, k);
+  if (!stage->recognise()) return nullptr;
+  stage->prepare();
+  return stage;
 }
 
 }  // namespace mlc::lower

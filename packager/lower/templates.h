@@ -1,6 +1,7 @@
-// The templates and what they share. Each takes a flat nest and either makes kernels or declines (nullopt).
+// The templates and what they share. Each takes a flat nest and either becomes a stage of a kernel or declines (null).
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,13 +19,10 @@ struct Job {
   std::string name;  // of the kernel
 };
 
-using Kernels = std::vector<loop::Kernel>;
+// "<source>" with unsuitable characters replaced.
+std::string kernel_name(const std::string& source);
 
-Result<Kernels> generic(const Job& job, const FlatNest& nest);
-Result<std::optional<Kernels>> contraction(const Job& job, const FlatNest& nest);
-Result<std::optional<Kernels>> stencil(const Job& job, const FlatNest& nest);
-Result<std::optional<Kernels>> transpose(const Job& job, const FlatNest& nest);
-Result<Kernels> lower_proc(const Job& job, const nest::Function& f, const nest::Proc& proc);
+using Kernels = std::vector<loop::Kernel>;
 
 // An axis along which a kernel may be cut anywhere between quanta, and what a tile reads for each of these.
 struct Axis {
@@ -43,14 +41,16 @@ struct Skeleton {
   // may be any product.
   void over_tiles(const std::vector<const ir::Expr*>& extents, const std::vector<Axis>& axes,
                   const std::function<void(const std::vector<const ir::Expr*>&, const std::vector<Range>&)>& body);
-  // Says what all tiles take: so many nanoseconds for each point of `extents`.
-  void takes(double nanoseconds, const std::vector<const ir::Expr*>& extents, const ir::Expr* operations = nullptr);
+  // What so many nanoseconds for each point of `extents` make together, as a double over symbols.
+  const ir::Expr* takes(double nanoseconds, const std::vector<const ir::Expr*>& extents, const ir::Expr* operations = nullptr);
   // `e` if the plan can work it out whatever the symbols are, else what it is guessed to be.
   const ir::Expr* for_plan(const ir::Expr* e);
   // Operations on scalars that one evaluation of `e` takes, as a double over symbols.
   const ir::Expr* operations(const ir::Expr* e);
-  // Collects scalars, verifies.
-  Result<loop::Kernel> finish(const Body& body);
+  // Memory of a worker, for as long as a tile takes; its number as a buffer. All parameters are known by then.
+  uint32_t scratch(std::string name, DType dtype, const ir::Expr* count);
+  // All tiles together take `work` (`takes`; null: not known). Collects scalars, verifies.
+  Result<loop::Kernel> finish(const ir::Expr* work = nullptr);
 
   loop::Kernel kernel;
   loop::Builder b;
@@ -64,6 +64,56 @@ constexpr size_t kMostCuts = 3;  // of one launch, in a plan
 
 // What one operation on vectors takes, roughly: there are up to four at once, and some wait for memory.
 constexpr double kOperationNs = 0.5;
+
+// How a template computes one nest: what a launch of it may be cut along, and the code of a part of it. A kernel of its own
+// has a part for each tile; in a group, a part is all of a block of rows.
+class Stage {
+ public:
+  Stage(const Job& job, const FlatNest& nest, Skeleton& k)
+      : job_(job), n_(nest), ctx_(job.ctx), k_(k), s_(job.ctx, job.target, job.expand, k.b) {}
+  virtual ~Stage() = default;
+
+  // Writes the code of one point of `batch` and of these quanta of each axis where the skeleton's builder stands.
+  void emit(const std::vector<const ir::Expr*>& at, const std::vector<Range>& ranges) {
+    s_.scoped([&] {
+      for (size_t k = 0; k < batch.size(); ++k) s_.bind(batch[k], at[k]);
+      part(ranges);
+    });
+  }
+  // Ok if all of it could be lowered.
+  Status status() const { return s_.status(); }
+
+  std::string schedule;                // for people: "contraction 7x32"
+  std::vector<const ir::Dim*> batch;   // outermost, one point at a time
+  std::vector<Axis> axes;
+  const ir::Expr* work = nullptr;      // nanoseconds for all points (Skeleton::takes)
+
+ protected:
+  virtual void part(const std::vector<Range>& ranges) = 0;
+
+  const Job& job_;
+  const FlatNest& n_;
+  ir::Context& ctx_;
+  Skeleton& k_;
+  Body s_;
+};
+using StagePtr = std::unique_ptr<Stage>;
+
+// The templates. Null: this is none of its nests. `generic` takes all. The nest must outlive the stage.
+StagePtr contraction(const Job& job, const FlatNest& nest, Skeleton& k);
+StagePtr stencil(const Job& job, const FlatNest& nest, Skeleton& k);
+StagePtr transpose(const Job& job, const FlatNest& nest, Skeleton& k);
+StagePtr generic(const Job& job, const FlatNest& nest, Skeleton& k);
+// The first that takes it.
+StagePtr stage_of(const Job& job, const FlatNest& nest, Skeleton& k, bool templates = true);
+// The kernel that does nothing else.
+Result<loop::Kernel> kernel_of(const Job& job, const FlatNest& nest, bool templates = true);
+
+// A product whose columns lie apart, side by side along the sum (the K of Q * K^T), is changed to read panels from a workspace;
+// the kernel that writes these comes back. Nothing: `nest` is no such product.
+Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest);
+
+Result<Kernels> lower_proc(const Job& job, const nest::Function& f, const nest::Proc& proc);
 
 // The points lo .. hi of a dim of `extent` points that lie in `range`, whose quanta are `quantum` points.
 Range points_of(Skeleton& k, const Range& range, int64_t quantum, const ir::Expr* extent);

@@ -13,10 +13,9 @@ using ir::Op;
 
 namespace {
 
-class Transpose {
+class Transpose final : public Stage {
  public:
-  Transpose(const Job& job, const FlatNest& nest)
-      : job_(job), n_(nest), ctx_(job.ctx), k_(job), s_(job.ctx, job.target, job.expand, k_.b) {}
+  using Stage::Stage;
 
   bool recognise() {
     if (n_.writes.size() != 1 || n_.writes[0].push || n_.writes[0].in_range || n_.scan_dim || n_.where) return false;
@@ -35,35 +34,28 @@ class Transpose {
     return true;
   }
 
-  Result<loop::Kernel> run() {
-    k_.kernel.params = n_.params;
-    k_.kernel.schedule = "transpose x" + std::to_string(lanes_);
+  void prepare() {
+    schedule = "transpose x" + std::to_string(lanes_);
     const int64_t line = 64 / bytes_of(n_.writes[0].dtype);
     height_ = (std::max<int64_t>(line, lanes_) + lanes_ - 1) / lanes_ * lanes_;
-    for (const Expr* load : loads_) {
-      scratch_.push_back(static_cast<uint32_t>(k_.kernel.params.size() + k_.kernel.locals.size()));
-      k_.kernel.locals.push_back({"block" + std::to_string(scratch_.size()), load->type.dtype, ctx_.integer(height_ * lanes_), {}});
-    }
-    std::vector<const ir::Dim*> outer;
-    for (const ir::Dim* d : n_.dims)
-      if (d != across_ && d != along_) outer.push_back(d);
+    for (const Expr* load : loads_)
+      scratch_.push_back(k_.scratch("block" + std::to_string(scratch_.size() + 1), load->type.dtype, ctx_.integer(height_ * lanes_)));
     std::vector<const Expr*> extents;
-    for (const ir::Dim* d : outer) extents.push_back(d->extent);
-    const std::vector<Axis> axes{{ctx_.ceildiv(across_->extent, ctx_.integer(height_))}, {ctx_.ceildiv(along_->extent, ctx_.integer(lanes_))}};
-    k_.over_tiles(extents, axes, [&](const std::vector<const Expr*>& at, const std::vector<Range>& ranges) {
-      s_.scoped([&] {
-        for (size_t k = 0; k < outer.size(); ++k) s_.bind(outer[k], at[k]);
-        const auto [row, row_end] = points_of(k_, ranges[0], height_, across_->extent);
-        const auto [column, column_end] = points_of(k_, ranges[1], lanes_, along_->extent);
-        blocks(row, row_end, column, column_end);
-      });
-    });
-    extents.insert(extents.end(), {across_->extent, along_->extent});
-    k_.takes(kOperationNs / lanes_, extents, k_.operations(n_.writes[0].value));
-    return k_.finish(s_);
+    for (const ir::Dim* d : n_.dims) {
+      if (d != across_ && d != along_) batch.push_back(d);
+      extents.push_back(d->extent);
+    }
+    axes = {{ctx_.ceildiv(across_->extent, ctx_.integer(height_))}, {ctx_.ceildiv(along_->extent, ctx_.integer(lanes_))}};
+    work = k_.takes(kOperationNs / lanes_, extents, k_.operations(n_.writes[0].value));
   }
 
  private:
+  void part(const std::vector<Range>& ranges) override {
+    const auto [row, row_end] = points_of(k_, ranges[0], height_, across_->extent);
+    const auto [column, column_end] = points_of(k_, ranges[1], lanes_, along_->extent);
+    blocks(row, row_end, column, column_end);
+  }
+
   const Expr* coefficient(const Expr* address, const ir::Dim* d) {
     const Expr* leaf[] = {ctx_.dim(d)};
     const auto linear = ir::linear_in(ctx_, address, leaf);
@@ -159,11 +151,6 @@ class Transpose {
     return k_.b.let(loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, first, lanes_), loop::splat(ctx_, limit, lanes_)));
   }
 
-  const Job& job_;
-  const FlatNest& n_;
-  ir::Context& ctx_;
-  Skeleton k_;
-  Body s_;
   const ir::Dim *across_ = nullptr, *along_ = nullptr;  // contiguous in the write; in the loads
   unsigned lanes_ = 1;
   int64_t height_ = 16;  // of a block along `across_`: whole cache lines of the write; its width is a vector
@@ -173,13 +160,11 @@ class Transpose {
 
 }  // namespace
 
-Result<std::optional<Kernels>> transpose(const Job& job, const FlatNest& nest) {
-  Transpose t(job, nest);
-  if (!t.recognise()) return std::optional<Kernels>{};
-  MLC_ASSIGN(loop::Kernel kernel, t.run());
-  Kernels kernels;
-  kernels.push_back(std::move(kernel));
-  return std::optional<Kernels>(std::move(kernels));
+StagePtr transpose(const Job& job, const FlatNest& nest, Skeleton& k) {
+  auto stage = std::make_unique<Transpose>(job, nest, k);
+  if (!stage->recognise()) return nullptr;
+  stage->prepare();
+  return stage;
 }
 
 }  // namespace mlc::lower

@@ -62,7 +62,7 @@ std::string key_of(const Nest& nest, const std::function<void(StructureKey& key,
   return key.take();
 }
 
-LoweringKey lowering_key(const Function& function, const Nest& nest) {
+LoweringKey lowering_key(const Function& function, std::span<const Nest* const> nests) {
   LoweringKey out;
   std::unordered_map<uint32_t, size_t> numbers;
   const auto name = [&](StructureKey& key, uint32_t array) {
@@ -72,10 +72,12 @@ LoweringKey lowering_key(const Function& function, const Nest& nest) {
     out.arrays.push_back(array);
     put_array(key, function.arrays[array]);
   };
-  out.text = key_of(nest, name);
-  StructureKey results({});
-  for (const Write& write : nest.writes) name(results, write.array);
-  out.text += results.text();
+  for (const Nest* nest : nests) {
+    out.text += key_of(*nest, name);
+    StructureKey results({});
+    for (const Write& write : nest->writes) name(results, write.array);
+    out.text += results.text();
+  }
   return out;
 }
 

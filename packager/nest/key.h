@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,11 +16,12 @@ namespace mlc::nest {
 std::string key_of(const Nest& nest, const std::function<void(ir::StructureKey& key, uint32_t array)>& name);
 
 // The same for all that lowering sees of a nest: element types, shapes and layouts of the arrays read and written, by the order
-// in which they are met. Two nests of one key become kernels that are equal but for the numbers of their arrays.
+// in which they are met; of several nests one after the other. What has one key becomes kernels that are equal but for the numbers of
+// their arrays.
 struct LoweringKey {
   std::string text;
   std::vector<uint32_t> arrays;  // in that order
 };
-LoweringKey lowering_key(const Function& function, const Nest& nest);
+LoweringKey lowering_key(const Function& function, std::span<const Nest* const> nests);
 
 }  // namespace mlc::nest

@@ -149,6 +149,7 @@ struct Statement {
   std::unique_ptr<Nest> nest;  // exactly one of the three
   std::unique_ptr<Proc> proc;
   std::unique_ptr<Control> control;
+  bool joins = false;  // in one launch with the statement before it, where lowering can do that (group.h)
 };
 
 struct Function {

@@ -309,6 +309,7 @@ class Parser {
       n.scan_exclusive = in_.accept("exclusive");
       n.scan_reverse = in_.accept("reverse");
     }
+    s.joins = in_.accept("joins");
     MLC_RETURN_IF_ERROR(in_.expect("{"));
     scope_.defined.clear();
     while (!in_.accept("}")) {

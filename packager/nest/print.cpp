@@ -237,6 +237,7 @@ class Printer {
     if (n.scan_dim)
       s += " scan " + dim_names_.at(n.scan_dim) + " by " + n.scan_combiner->name + (n.scan_exclusive ? " exclusive" : "") +
            (n.scan_reverse ? " reverse" : "");
+    if (st.joins) s += " joins";
     s += " {\n" + definitions;
     for (const Write& w : n.writes) {
       s += (w.push ? "  push %" : "  write %") + std::to_string(w.array) + "[" + use(w.index) + "] = " + use({w.value});

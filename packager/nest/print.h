@@ -9,7 +9,7 @@
 //   inputs %0   outputs %2
 //   check $N <= 512 "too long"
 //   define $M = $N / 2                    ; a symbol that stands for an expression
-//   nest "Conv_12 (Conv)" (n, m) where n < 3 scan m by sum exclusive reverse {
+//   nest "Conv_12 (Conv)" (n, m) where n < 3 scan m by sum exclusive reverse joins {
 //     let @0 = ...                        ; expressions that occur more than once
 //     write %2[n, m] = max(@0, 0.0)
 //     push %3[n] = @0 by last

@@ -7,11 +7,17 @@
 //   inline     the producer has no fold: its value is computed where it is read, if that costs less than storing it. A
 //              value read once per element always; a cheap one also where it is read more often. Never into the sum of
 //              products of a contraction, whose operands stay plain loads.
+//   scale      the producer is x / z or x * z, and a contraction that reads it sums along what z does not know: z is applied to the
+//              sum. The quotient of a softmax is taken once per row of the product, not once per key.
 //   padding    the producer is cond ? x : 0 (Pad) and a contraction sums over it: the condition becomes a bound of the sum.
 //
+// A copy that takes an axis apart (the heads of attention, put side by side again) gets a dim for each part first: then it is an
+// epilogue like others.
+//
 // Values are taken at composed indices, and every element read was written by exactly one point of the producer, so the
-// result is the same number by number. Arrays that are outputs or have other readers stay.
+// result is the same number by number, but for `scale`, which rounds otherwise. Arrays that are outputs or have other readers stay.
 #include <algorithm>
+#include <optional>
 
 #include "packager/nest/contraction.h"
 #include "packager/passes/all.h"
@@ -155,6 +161,19 @@ const Expr* bounds_from_padding(ir::Context& ctx, const Expr* root) {
   }
 }
 
+// What a producer multiplies or divides by: value = load op factor.
+struct Scaling {
+  const Expr *load = nullptr, *factor = nullptr;
+  Op op = Op::Mul;
+};
+std::optional<Scaling> scaling_of(const Expr* value) {
+  if (value->type.dtype != DType::F32 || (value->op != Op::Mul && value->op != Op::Div)) return std::nullopt;
+  for (size_t side = 0; side < (value->op == Op::Mul ? 2u : 1u); ++side)
+    if (value->args[side]->op == Op::Load && value->args[side]->type == value->type)
+      return Scaling{value->args[side], value->args[1 - side], value->op};
+  return std::nullopt;
+}
+
 // cond ? load : 0, without loads in the condition.
 bool is_padding(const Expr* value) {
   if (value->op != Op::Select) return false;
@@ -199,6 +218,8 @@ class Fuser {
       if (arrays_of(f_.body[i], f_.body[r]) > kMaxArrays) return false;
     }
     if (readers.size() == 1 && epilogue(*readers.begin(), sites[0], p)) return true;
+    if (readers.size() == 1 && side_by_side(*readers.begin(), sites[0], p)) return true;
+    if (readers.size() == 1 && scale(*readers.begin(), sites[0], p)) return true;
     if (folds) return false;
     bool padding = is_padding(p.write->value);
     double evaluations = 0;
@@ -224,6 +245,74 @@ class Fuser {
     take_dims(f_.body[reader], p, s.loads[0]);
     replace(reader, p.write->array, p);
     return true;
+  }
+
+  // The reader takes an axis apart that it then writes in one piece: as an epilogue with a dim for each part.
+  bool side_by_side(size_t reader, Sites s, const PlainMap& p) {
+    nest::Statement& to = f_.body[reader];
+    if (s.loads.size() != 1 || s.in_fold || has_fold(*to.nest) || to.nest->where || !multiplies_values(p.write->value)) return false;
+    const nest::Nest before = *to.nest;
+    split_divided(to, s);
+    if (epilogue(reader, s, p)) return true;
+    *to.nest = before;
+    return false;
+  }
+  // A product without weights, whose results are not channels of a picture.
+  bool multiplies_values(const Expr* value) const {
+    bool found = false;
+    ir::walk(value, [&](const Expr* e) {
+      if (!nest::is_contraction(e)) return;
+      found = true;
+      for (const Expr* factor : e->args[0]->args) found &= f_.arrays[nest::operand_load(factor)->array].kind != nest::Array::Kind::Const;
+    });
+    return found;
+  }
+
+  // y = x[.., d // c, d % c] becomes y[.., c*a + b] = x[.., a, b].
+  void split_divided(nest::Statement& to, Sites& s) {
+    const std::vector<const Expr*> index(s.loads[0]->args.begin(), s.loads[0]->args.end());
+    for (const Expr* e : index) {
+      if (e->op != Op::FloorMod || e->args[0]->op != Op::Dim || !e->args[1]->is_const()) continue;
+      const ir::Dim* d = e->args[0]->dim;
+      const Expr *c = e->args[1], *quotient = ctx_.floordiv(e->args[0], c);
+      const auto at = std::find(to.nest->dims.begin(), to.nest->dims.end(), d);
+      if (c->i < 1 || at == to.nest->dims.end() || ir::divisor_of(d->extent) % c->i != 0 || std::find(index.begin(), index.end(), quotient) == index.end()) continue;
+      const ir::Dim *a = ctx_.declare_dim(d->name + "1", ctx_.floordiv(d->extent, c)), *b = ctx_.declare_dim(d->name + "0", c);
+      to.nest->dims.insert(to.nest->dims.erase(at), {a, b});
+      const std::unordered_map<const Expr*, const Expr*> whole{{ctx_.dim(d), ctx_.add(ctx_.mul(ctx_.dim(a), c), ctx_.dim(b))}};
+      map_roots(to, [&](const Expr* root) { return ctx_.substitute(root, whole); });
+      s.loads[0] = ctx_.substitute(s.loads[0], whole);
+    }
+  }
+
+  bool scale(size_t reader, const Sites& s, const PlainMap& p) {
+    const auto scaling = scaling_of(p.write->value);
+    if (!scaling || s.loads.size() != 1 || !s.in_contraction) return false;
+    const Expr* load = s.loads[0];
+    const Expr *found = nullptr, *factor = nullptr;
+    size_t side = 0;
+    for_roots(f_.body[reader], [&](const Expr* root) {
+      ir::walk(root, [&](const Expr* e) {
+        if (!nest::is_contraction(e)) return;
+        for (size_t k = 0; k < 2; ++k)
+          if (e->args[0]->args[k] == load) found = e, side = k;
+      });
+    });
+    if (!found || found->args[0]->args[1 - side] == load) return false;
+    const Expr* composed_value = composed(ctx_, p, load);
+    const auto here = scaling_of(composed_value);
+    if (!here || passes::has_fold(here->factor) || mentions_any(here->factor, found->fold->dims)) return false;
+    factor = here->factor;
+    std::vector<const Expr*> operands{here->load, found->args[0]->args[1 - side]};
+    if (side == 1) std::swap(operands[0], operands[1]);
+    const Expr* sum = ctx_.fold(*found->fold, {ctx_.binary(Op::Mul, operands[0], operands[1])});
+    const Expr* scaled = ctx_.binary(here->op, sum, factor);
+    map_roots(f_.body[reader], [&](const Expr* root) { return ctx_.substitute(root, {{found, scaled}}); });
+    update_reads(uses_, f_, reader);
+    return true;
+  }
+  bool mentions_any(const Expr* e, const std::vector<const ir::Dim*>& dims) {
+    return std::any_of(dims.begin(), dims.end(), [&](const ir::Dim* d) { return ir::depends_on(e, ctx_.dim(d)); });
   }
 
   // Columns of a product with weights lie in panels of sixteen (layout.cpp). Where the reader takes its axis of columns apart into

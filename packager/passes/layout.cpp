@@ -274,7 +274,12 @@ class Assigner {
   bool contraction(nest::Statement& s, nest::Write& w, const Expr* fold, double work) {
     const Expr *a = nest::operand_load(fold->args[0]->args[0]), *b = nest::operand_load(fold->args[0]->args[1]);
     auto is_weight = [&](const Expr* l) { return f_.arrays[l->array].kind == nest::Array::Kind::Const; };
-    if (is_weight(a) && !is_weight(b)) std::swap(a, b);
+    // Of two values, whatever order they are multiplied in: the left one is that along which the sum runs; else the right one is that
+    // which knows the columns as they are written.
+    const auto runs_along = [&](const Expr* l) { return !l->args.empty() && l->args.back()->op == Op::Dim && mentions_any(ctx_, l->args.back(), fold->fold->dims); };
+    const auto has_columns = [&](const Expr* l) { return !w.index.empty() && w.index.back()->op == Op::Dim && ir::depends_on(l, w.index.back()); };
+    const bool turned = runs_along(a) != runs_along(b) ? runs_along(b) : has_columns(a) && !has_columns(b);
+    if (is_weight(b) == is_weight(a) ? turned : is_weight(a)) std::swap(a, b);
     Roles r;
     if (!roles_of(ctx_, *s.nest, fold, a, b, r)) return false;
     if (r.n < 0 && !few_columns(r)) {

@@ -7,6 +7,7 @@
 //   split-dims      a dim that is divided by extents that the run decides becomes several dims, which divide nothing
 //   procs           loops of procs: indices written out, folds over the same range in one loop
 //   layout          activations channels-last where convolutions want it, weights as panels
+//   group           neighbours that share their rows are marked to run in one launch
 //
 // Each is one file and leaves a function that nest/verify.h accepts. `check` interprets the function before and after
 // every pass on random inputs and fails where the answers differ: for tests and for finding a bad rewrite.

@@ -258,6 +258,7 @@ class Parser {
         MLC_RETURN_IF_ERROR(symbol(cut.bytes));
       }
       if (in_.accept("work")) MLC_RETURN_IF_ERROR(symbol(i.work));
+      if (in_.accept("scratch")) MLC_RETURN_IF_ERROR(symbol(i.scratch));
     }
     if (op == InstrOp::Fill) MLC_RETURN_IF_ERROR(number(i.fill));
     i.barrier = !in_.accept("nobarrier");

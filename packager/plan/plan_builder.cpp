@@ -299,8 +299,12 @@ class FunctionWriter {
       if (launch.work) {
         MLC_ASSIGN(work, symbol_of(launch.work, "what " + launch.source + " does"));
       }
+      uint32_t scratch = kNone;
+      if (launch.scratch) {
+        MLC_ASSIGN(scratch, symbol_of(launch.scratch, "what " + launch.source + " keeps"));
+      }
       body_.push_back(CreateInstr(out_, InstrOp_Launch, launch.entry, out_.CreateVector(buffers), out_.CreateVector(scalars), tiles,
-                                  out_.CreateVector(cuts), work, /*barrier=*/true, 0, out_.CreateString(launch.source)));
+                                  out_.CreateVector(cuts), work, /*barrier=*/true, 0, out_.CreateString(launch.source), scratch));
     }
     return ok();
   }

@@ -26,6 +26,7 @@ struct Launch {
   const ir::Expr* tiles = nullptr;
   std::vector<loop::Cut> cuts;           // their chunks are passed behind the scalars
   const ir::Expr* work = nullptr;        // null: not known
+  const ir::Expr* scratch = nullptr;     // bytes of local arrays whose size follows from extents; null: none
   std::string source;
 };
 

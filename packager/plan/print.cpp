@@ -183,6 +183,10 @@ class Printer {
         out_ += " work " + symbol(i.work);
         symbols.push_back(i.work);
       }
+      if (i.scratch != kNoSymbol) {
+        out_ += " scratch " + symbol(i.scratch);
+        symbols.push_back(i.scratch);
+      }
     } else {
       out_ += std::string(i.op == InstrOp::Copy ? "  copy (" : "  fill (") + joined(i.buffers, buffer) + ")";
       if (i.op == InstrOp::Fill) out_ += " " + std::to_string(i.fill);

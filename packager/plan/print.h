@@ -11,7 +11,7 @@
 //     buffer #2 f32 bytes $2 arena $0
 //     input "x" f32 [$1, $0] #0
 //     arena $2
-//     launch 12 (#0, #1, #2) ($2, $1) tiles $0 cut 1 $1 $2 work $2 "Conv_0"  ; scalar 1, units, bytes of each; nanoseconds
+//     launch 12 (#0, #1, #2) ($2, $1) tiles $0 cut 1 $1 $2 work $2 scratch $2 "Conv_0"  ; scalar 1, units, bytes of each; nanoseconds; bytes
 //     copy (#3, #2)
 //     fill (#2) 127 nobarrier
 //   }

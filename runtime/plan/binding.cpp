@@ -161,6 +161,10 @@ Status resolve_steps(const Function& f, unsigned workers, Executor::Binding& b) 
       b.lengths.push_back(b.buffer_bytes[buffer]);
     }
     for (Symbol symbol : in.scalars) b.scalars.push_back(b.symbols[symbol]);
+    if (in.scratch != kNoSymbol) {
+      if (b.symbols[in.scratch] < 0) return bad(f, "scratch of {} is negative", {in.name});
+      s.scratch_bytes = static_cast<uint64_t>(b.symbols[in.scratch]);
+    }
     if (in.op == InstrOp::Launch) MLC_RETURN_IF_ERROR(cut_launch(f, in, workers, b, s));
     else s.shares = static_cast<uint32_t>(std::clamp<uint64_t>(b.buffer_bytes[in.buffers[0]] / kSmallCopy, 1, workers));
     if (in.op == InstrOp::Copy) MLC_RETURN_IF_ERROR(check_copy(f, b, in.buffers[0], in.buffers[1]));
@@ -183,7 +187,7 @@ void Executor::Binding::clear() {
   pointers.clear();
   input_patches.clear();
   output_patches.clear();
-  arena_bytes = 0;
+  arena_bytes = scratch_bytes = 0;
   generation = ~uint64_t{0};
 }
 

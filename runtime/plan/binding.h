@@ -24,6 +24,7 @@ struct BoundInstr {
   uint32_t shares = 1;    // as many workers take part, the first ones
   uint32_t operands = 0;  // first of `pointers` and `lengths`
   uint32_t scalars = 0;
+  uint64_t scratch_bytes = 0;  // that each worker passes to the kernel
 };
 
 struct Executor::Binding {
@@ -48,6 +49,7 @@ struct Executor::Binding {
   std::vector<uint64_t> lengths;
   std::vector<int64_t> scalars;
   std::vector<Patch> input_patches, output_patches;
+  uint64_t scratch_bytes = 0;          // of each worker
   uint64_t generation = ~uint64_t{0};  // of the memory that `pointers` points into
   uint32_t shares = 1;                 // the most of any step: one worker does all of it where this is 1
   Charge charge;                       // for all of this
@@ -59,7 +61,6 @@ struct Executor::FunctionState {
   std::vector<std::unique_ptr<Binding>> bindings;
   std::vector<const std::byte*> constants;  // per buffer; null for other kinds
   bool constants_ready = false;
-  uint64_t scratch_bytes = 0;
   std::vector<AlignedBlock> input_copies, output_blocks;
   std::vector<void*> input_pointers, output_pointers;
   std::vector<uint64_t> profile_ns;

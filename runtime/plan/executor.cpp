@@ -133,7 +133,6 @@ Result<std::unique_ptr<Executor>> Executor::create(const Plan& plan, const Kerne
 }
 
 Status Executor::check_kernels(uint32_t function) {
-  FunctionState& state = functions_[function];
   std::vector<uint8_t> writable;
   for (const Instr& i : plan_.functions[function].body) {
     if (i.op != InstrOp::Launch) continue;
@@ -142,7 +141,6 @@ Status Executor::check_kernels(uint32_t function) {
     for (uint32_t b : i.buffers) writable.push_back(plan_.functions[function].buffers[b].writable());
     Status s = module_.accepts(i.kernel, {writable, static_cast<uint32_t>(i.scalars.size())});
     if (!s.ok()) return std::move(s).note("kernel {} ({})", i.kernel, i.name);
-    state.scratch_bytes = std::max(state.scratch_bytes, module_.scratch_bytes(i.kernel));
   }
   return ok();
 }
@@ -240,7 +238,16 @@ Status Executor::fill_binding(uint32_t function, std::span<const InputArg> input
   MLC_RETURN_IF_ERROR(read_elements(f, inputs));
   out.key.insert(out.key.end(), elements_.begin(), elements_.end());
   MLC_RETURN_IF_ERROR(evaluate_shapes(f, shapes, elements_, out.symbols));
-  return f.is_program() ? ok() : resolve(f, team_.workers(), out);
+  if (f.is_program()) return ok();
+  MLC_RETURN_IF_ERROR(resolve(f, team_.workers(), out));
+  for (BoundInstr& s : out.steps) {
+    if (s.op != InstrOp::Launch) continue;
+    const auto all = checked_add(s.scratch_bytes, module_.scratch_bytes(s.kernel));
+    if (!all) return Status(Code::Resource, "function '{}' wants more scratch memory than there is", f.name);
+    s.scratch_bytes = *all;
+    out.scratch_bytes = std::max(out.scratch_bytes, *all);
+  }
+  return ok();
 }
 
 // To elements_. What lies outside of its input is 0 here and refused when shapes are evaluated.
@@ -297,8 +304,8 @@ Result<Executor::Binding*> Executor::bind(uint32_t function, std::span<const Inp
 
   MLC_RETURN_IF_ERROR(acquire_constants(function));
   MLC_RETURN_IF_ERROR(grow(arena_, binding->arena_bytes, "arena"));
-  if (state.scratch_bytes > 0)
-    for (AlignedBlock& s : scratch_) MLC_RETURN_IF_ERROR(grow(s, state.scratch_bytes, "scratch"));
+  if (binding->scratch_bytes > 0)
+    for (AlignedBlock& s : scratch_) MLC_RETURN_IF_ERROR(grow(s, binding->scratch_bytes, "scratch"));
   for (const Binding::StateUse& use : binding->states) {
     AlignedBlock& block = states_[use.state];
     if (block.data() && block.size() != use.bytes)
@@ -338,7 +345,7 @@ void Executor::Run::launch(const BoundInstr& s, uint32_t step, const MlrunLaunch
   if (begin >= end) return;
   if constexpr (kAddressSanitizer) {
     const AlignedBlock& scratch = executor.scratch_[launch.worker];
-    expose(scratch.data(), executor.module_.scratch_bytes(s.kernel), scratch.size());
+    expose(scratch.data(), s.scratch_bytes, scratch.size());
   }
   const int32_t answer = executor.module_.run(s.kernel, launch, static_cast<uint32_t>(begin), static_cast<uint32_t>(end),
                                               executor.meter_);

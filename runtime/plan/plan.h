@@ -88,6 +88,7 @@ struct Instr {
   Symbol tiles = 0;             // apart from cuts
   std::vector<Cut> cuts;        // at most kMaxCuts
   Symbol work = kNoSymbol;      // nanoseconds that the launch takes one worker, roughly
+  Symbol scratch = kNoSymbol;   // bytes of scratch behind those of the kernel's entry
   bool barrier = true;
   uint8_t fill = 0;
   std::string name;

@@ -334,6 +334,8 @@ class FunctionDecoder {
           instr.tiles = in.tiles();
           instr.work = in.work();
           if (instr.work != kNoSymbol && !is_integer(instr.work)) return wrong("work is not an integer symbol");
+          instr.scratch = in.scratch();
+          if (instr.scratch != kNoSymbol && !is_integer(instr.scratch)) return wrong("scratch is not an integer symbol");
           MLC_RETURN_IF_ERROR(read_cuts(in, instr));
           break;
         case InstrOp::Copy:

@@ -680,7 +680,8 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_WORK = 16,
     VT_BARRIER = 18,
     VT_IMM = 20,
-    VT_NAME = 22
+    VT_NAME = 22,
+    VT_SCRATCH = 24
   };
   mlc::fb::plan::InstrOp op() const {
     return static_cast<mlc::fb::plan::InstrOp>(GetField<uint8_t>(VT_OP, 0));
@@ -712,6 +713,9 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   const flatbuffers::String *name() const {
     return GetPointer<const flatbuffers::String *>(VT_NAME);
   }
+  uint32_t scratch() const {
+    return GetField<uint32_t>(VT_SCRATCH, 4294967295);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyField<uint8_t>(verifier, VT_OP, 1) &&
@@ -729,6 +733,7 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyField<int64_t>(verifier, VT_IMM, 8) &&
            VerifyOffset(verifier, VT_NAME) &&
            verifier.VerifyString(name()) &&
+           VerifyField<uint32_t>(verifier, VT_SCRATCH, 4) &&
            verifier.EndTable();
   }
 };
@@ -767,6 +772,9 @@ struct InstrBuilder {
   void add_name(flatbuffers::Offset<flatbuffers::String> name) {
     fbb_.AddOffset(Instr::VT_NAME, name);
   }
+  void add_scratch(uint32_t scratch) {
+    fbb_.AddElement<uint32_t>(Instr::VT_SCRATCH, scratch, 4294967295);
+  }
   explicit InstrBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -789,9 +797,11 @@ inline flatbuffers::Offset<Instr> CreateInstr(
     uint32_t work = 4294967295,
     bool barrier = true,
     int64_t imm = 0,
-    flatbuffers::Offset<flatbuffers::String> name = 0) {
+    flatbuffers::Offset<flatbuffers::String> name = 0,
+    uint32_t scratch = 4294967295) {
   InstrBuilder builder_(_fbb);
   builder_.add_imm(imm);
+  builder_.add_scratch(scratch);
   builder_.add_name(name);
   builder_.add_work(work);
   builder_.add_cut(cut);
@@ -815,7 +825,8 @@ inline flatbuffers::Offset<Instr> CreateInstrDirect(
     uint32_t work = 4294967295,
     bool barrier = true,
     int64_t imm = 0,
-    const char *name = nullptr) {
+    const char *name = nullptr,
+    uint32_t scratch = 4294967295) {
   auto buffers__ = buffers ? _fbb.CreateVector<uint32_t>(*buffers) : 0;
   auto scalars__ = scalars ? _fbb.CreateVector<uint32_t>(*scalars) : 0;
   auto cut__ = cut ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::plan::Cut>>(*cut) : 0;
@@ -831,7 +842,8 @@ inline flatbuffers::Offset<Instr> CreateInstrDirect(
       work,
       barrier,
       imm,
-      name__);
+      name__,
+      scratch);
 }
 
 struct Step FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {

@@ -24,9 +24,10 @@ Abilities abilities_of(const Target& t) {
 Result<ScratchLayout> layout_scratch(const loop::Kernel& kernel) {
   ScratchLayout layout;
   for (const loop::LocalArray& local : kernel.locals) {
-    if (!local.count || !local.count->is_const() || local.count->i < 0)
-      return Status(Code::Internal, "local array " + local.name + " of kernel " + kernel.name + " has no constant size");
+    if (!local.count || (local.count->is_const() && local.count->i < 0))
+      return Status(Code::Internal, "local array " + local.name + " of kernel " + kernel.name + " has no size");
     layout.offsets.push_back(layout.bytes);
+    if (!local.count->is_const()) continue;
     auto bytes = checked_mul(static_cast<uint64_t>(local.count->i), bytes_of(local.dtype));
     if (bytes) bytes = checked_add(*bytes, layout.bytes);
     if (bytes) bytes = checked_align(*bytes, 64);
@@ -130,9 +131,24 @@ Status KernelEmitter::emit(const loop::Kernel& kernel, const std::string& name) 
   if (kernel.tile_begin) vars_[kernel.tile_begin->i] = b_.CreateZExt(function_->getArg(1), b_.getInt64Ty());
   if (kernel.tile_end) vars_[kernel.tile_end->i] = b_.CreateZExt(function_->getArg(2), b_.getInt64Ty());
 
+  place_symbolic_locals(scratch_base);
   block(kernel.body);
   b_.CreateRet(b_.getInt32(MLRUN_FAULT_NONE));
   return std::move(status_);
+}
+
+// Behind all that the entry of the kernel asks for (schema/plan.fbs: Instr.scratch).
+void KernelEmitter::place_symbolic_locals(Value* scratch) {
+  Value* offset = b_.getInt64(scratch_bytes_);
+  for (size_t k = 0; k < kernel_->locals.size(); ++k) {
+    const loop::LocalArray& local = kernel_->locals[k];
+    if (local.count->is_const()) continue;
+    if (frugal_) return fail("keeps its values in scratch memory, whose size must be known then");
+    buffers_[kernel_->params.size() + k].base = b_.CreateInBoundsGEP(b_.getInt8Ty(), scratch, offset);
+    Value* count = eval(local.count);
+    if (!count) return;
+    offset = b_.CreateAdd(offset, b_.CreateMul(count, b_.getInt64(bytes_of(local.dtype))));
+  }
 }
 
 void KernelEmitter::block(const std::vector<loop::StmtPtr>& body) {

@@ -29,7 +29,8 @@ Abilities abilities_of(const Target& target);
 // Attribute of a function for which LLVM shall not move values out of loops: "innermost", "none" (loop::Hoisting).
 inline constexpr char kHoistingAttribute[] = "mlc-hoisting";
 
-// Lays out the local arrays of a kernel in its scratch memory: offset of each, and the total. 64-byte aligned.
+// Lays out the local arrays of constant size in a kernel's scratch memory: offset of each, and the total. 64-byte aligned. Others lie
+// behind these, in order.
 struct ScratchLayout {
   std::vector<uint64_t> offsets;
   uint64_t bytes = 0;
@@ -55,6 +56,7 @@ class KernelEmitter {
   static llvm::Type* with_lanes(llvm::Type* scalar, unsigned lanes);
 
   // Statements.
+  void place_symbolic_locals(llvm::Value* scratch);
   void block(const std::vector<loop::StmtPtr>& body);
   void statement(const loop::Stmt& s);
   void for_loop(const loop::Stmt& s);

@@ -50,6 +50,21 @@ struct Lowered {
   std::vector<nest::Tensor> outputs;
 };
 
+// The kernels of the statement, and how many statements they are.
+inline std::vector<loop::Kernel> lowered_at(ir::Context& ctx, const nest::Function& f, const nest::Lifetimes& lifetimes, size_t first,
+                                            const targets::Target& target, const lower::MathExpander& expand, size_t& count) {
+  count = nest::marked_group(f, first);
+  if (const auto group = count > 1 ? nest::group_of(f, lifetimes, first, count) : std::nullopt) {
+    auto kernels = lower::lower_group(ctx, f, *group, f.body[first].source, target, expand);
+    REQUIRE_MESSAGE(kernels.ok(), (kernels.ok() ? "" : kernels.status().text()));
+    if (*kernels) return std::move(**kernels);
+  }
+  count = 1;
+  auto kernels = lower::lower(ctx, f, f.body[first], target, expand);
+  REQUIRE_MESSAGE(kernels.ok(), (kernels.ok() ? "" : kernels.status().text()));
+  return std::move(*kernels);
+}
+
 // Lowers every statement and runs the kernels, cut into so many parts along each axis. Tiles are run in two calls, as two
 // workers would.
 inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std::vector<nest::Tensor>& inputs,
@@ -73,11 +88,11 @@ inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std:
     auto it = symbols.find(s);
     return it == symbols.end() ? std::nullopt : std::optional(it->second);
   };
-  for (const nest::Statement& s : f.body) {
-    auto kernels = lower::lower(ctx, f, s, target, expand);
-    REQUIRE_MESSAGE(kernels.ok(), (kernels.ok() ? "" : kernels.status().text()));
+  const nest::Lifetimes lifetimes(f);
+  for (size_t s = 0, count = 1; s < f.body.size(); s += count) {
+    const std::vector<loop::Kernel> kernels = lowered_at(ctx, f, lifetimes, s, target, expand, count);
     std::unordered_map<uint32_t, std::vector<std::byte>> workspaces;
-    for (const loop::Kernel& k : *kernels) {
+    for (const loop::Kernel& k : kernels) {
       result.schedules.push_back(k.schedule);
       loop::Run run;
       run.value = value;

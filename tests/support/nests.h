@@ -2,6 +2,7 @@
 // compiler gives them.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -160,6 +161,41 @@ class NestMaker {
     const Expr* sum = fold(ir::Join::Sum, {j},
                            ctx.binary(ir::Op::Mul, load(p, {at(h), at(i), at(j)}), load(v, {at(j), at(h), at(d)})));
     map({i, h, d}, o, {at(i), at(h), at(d)}, sum, "mix");
+  }
+
+  // o[i, h, d] = sum softmax(s)[h, i, j] * v[j, g, d] with s = 0.35 * q[i, h] * k[j, g] + mask[i, j], as the operators' texts have
+  // it: one maximum, one exponential, one sum, one quotient. Heads share keys and values in groups g.
+  void attention(int64_t heads, int64_t groups, const Expr* L, const Expr* U, int64_t depth) {
+    auto H = n(heads), G = n(groups), D = n(depth);
+    const auto temp = [&](std::string name, std::vector<const Expr*> shape) {
+      return array(std::move(name), DType::F32, std::move(shape), nest::Array::Kind::Temp);
+    };
+    uint32_t q = array("q", DType::F32, {L, H, D}), k = array("k", DType::F32, {U, G, D}), v = array("v", DType::F32, {U, G, D}),
+             mask = array("mask", DType::F32, {L, U});
+    uint32_t s = temp("s", {H, L, U}), top = temp("top", {H, L}), part = temp("part", {H, L, U}), all = temp("all", {H, L}),
+             p = temp("p", {H, L, U}), o = output("o", DType::F32, {L, H, D});
+    const auto mul = [&](const Expr* a, const Expr* b) { return ctx.binary(ir::Op::Mul, a, b); };
+    const auto stage = [&](uint32_t y, bool keys, const std::function<const Expr*(const Expr*, const Expr*, const Expr*)>& value) {
+      auto h = dim("h", H), i = dim("i", L), j = dim("j", U);
+      std::vector<const Expr*> index{at(h), at(i)};
+      Dims dims{h, i};
+      if (keys) index.push_back(at(j)), dims.push_back(j);
+      map(dims, y, index, value(at(h), at(i), at(j)), "attention");
+    };
+    const auto group = [&](const Expr* h) { return ctx.floordiv(h, n(heads / groups)); };
+    stage(s, true, [&](auto h, auto i, auto j) {
+      auto d = dim("d", D);
+      const Expr* sum = fold(ir::Join::Sum, {d}, mul(load(q, {i, h, at(d)}), load(k, {j, group(h), at(d)})));
+      return ctx.binary(ir::Op::Add, mul(sum, ctx.number(0.35, DType::F32)), load(mask, {i, j}));
+    });
+    stage(top, false, [&](auto h, auto i, auto j) { return fold(ir::Join::Max, {j->dim}, load(s, {h, i, j})); });
+    stage(part, true, [&](auto h, auto i, auto j) {
+      return ctx.unary(ir::Op::Exp, ctx.binary(ir::Op::Sub, load(s, {h, i, j}), load(top, {h, i})));
+    });
+    stage(all, false, [&](auto h, auto i, auto j) { return fold(ir::Join::Sum, {j->dim}, load(part, {h, i, j})); });
+    stage(p, true, [&](auto h, auto i, auto j) { return ctx.binary(ir::Op::Div, load(part, {h, i, j}), load(all, {h, i})); });
+    auto h = dim("h", H), i = dim("i", L), j = dim("j", U), d = dim("d", D);
+    map({i, h, d}, o, {at(i), at(h), at(d)}, fold(ir::Join::Sum, {j}, mul(load(p, {at(h), at(i), at(j)}), load(v, {at(j), group(at(h)), at(d)}))), "mix");
   }
 
   ir::Context& ctx;

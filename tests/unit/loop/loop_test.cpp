@@ -164,7 +164,7 @@ TEST_CASE("the verifier names what is wrong") {
                    b.store(1, c.integer(0), c.number(0, DType::F32), loop::splat(c, c.boolean(true), 4));
                  }),
                  "mask"));
-  CHECK(contains(broken([](auto& c, auto& k, auto&) { k.locals[0].count = c.sym(k.scalars[0]); }), "constant size"));
+  CHECK(contains(broken([](auto& c, auto& k, auto&) { k.locals[0].count = c.sym(k.scalars[0]); }), "a multiple of 64"));
   CHECK(contains(broken([](auto&, auto& k, auto&) { k.body[0]->cond = nullptr; }), "condition"));
   CHECK(contains(broken([](auto& c, auto&, auto& b) {
           const Expr* v = b.let(c.add(b.local(c.integer(1)), c.integer(1)));

@@ -22,7 +22,10 @@ struct Keys : NestBuilder {
   std::string merge_key(size_t s) {
     return key_of(*fn.body[s].nest, [](StructureKey& key, uint32_t array) { key.number(array); });
   }
-  LoweringKey lower_key(size_t s) { return lowering_key(fn, *fn.body[s].nest); }
+  LoweringKey lower_key(size_t s) { 
+    const Nest* const nest = fn.body[s].nest.get();
+    return lowering_key(fn, {&nest, 1});
+  }
 };
 
 }  // namespace

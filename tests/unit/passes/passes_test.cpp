@@ -365,7 +365,54 @@ TEST_CASE_FIXTURE(Net, "softmax keeps its sums, and nothing expensive is compute
   finish(y);
   REQUIRE_OK(optimise());
   INFO(print(fn));
-  CHECK(fn.body.size() == 3);
+  REQUIRE(fn.body.size() == 3);
+  // One launch, a row after the other.
+  CHECK(!fn.body[0].joins);
+  CHECK(fn.body[1].joins);
+  CHECK(fn.body[2].joins);
+}
+
+TEST_CASE_FIXTURE(Net, "attention is one launch: the quotient of its softmax leaves the product, its heads are written side by side") {
+  auto H = k(3), N = k(40), U = k(20), D = k(8);
+  auto q = input("q", DType::F32, {N, H, D}), ks = input("k", DType::F32, {U, H, D}), v = input("v", DType::F32, {U, H, D});
+  auto scores = array("scores", DType::F32, {H, N, U}), all = array("all", DType::F32, {H, N}), p = array("p", DType::F32, {H, N, U}),
+       mixed = array("mixed", DType::F32, {H, N, D}), y = array("y", DType::F32, {N, k(24)});
+  auto h = dim("h", H), n = dim("n", N), u = dim("u", U), e = dim("e", D);
+  auto product = [&](const Expr* a, const Expr* b, const Dim* over) { return ctx.fold({ctx.builtin(Join::Sum), {over}, nullptr}, {ctx.binary(Op::Mul, a, b)}); };
+  nest("scores", {h, n, u}, {{scores, {d(h), d(n), d(u)}, ctx.unary(Op::Abs, product(load(q, {d(n), d(h), d(e)}), load(ks, {d(u), d(h), d(e)}), e))}});
+  auto sum = ctx.fold({ctx.builtin(Join::Sum), {u}, nullptr}, {load(scores, {d(h), d(n), d(u)})});
+  nest("all", {h, n}, {{all, {d(h), d(n)}, ctx.binary(Op::Add, sum, r(1))}});
+  nest("p", {h, n, u}, {{p, {d(h), d(n), d(u)}, ctx.binary(Op::Div, load(scores, {d(h), d(n), d(u)}), load(all, {d(h), d(n)}))}});
+  nest("mixed", {h, n, e}, {{mixed, {d(h), d(n), d(e)}, product(load(p, {d(h), d(n), d(u)}), load(v, {d(u), d(h), d(e)}), u)}});
+  auto c = dim("c", 24);
+  nest("merge", {n, c}, {{y, {d(n), d(c)}, load(mixed, {ctx.floordiv(d(c), k(8)), d(n), ctx.floormod(d(c), k(8))})}});
+  finish(y);
+  REQUIRE_OK(optimise());
+  INFO(print(fn));
+  REQUIRE(fn.body.size() == 3);
+  CHECK(fn.body[1].joins);
+  CHECK(fn.body[2].joins);
+  CHECK(fn.body[2].nest->writes[0].array == y);
+  CHECK(fn.body[2].nest->writes[0].value->op == Op::Div);
+}
+
+TEST_CASE_FIXTURE(Net, "a product with weights, and a fold across what lies side by side, start launches of their own") {
+  auto x = input("x", DType::F32, {k(200), k(32)});
+  auto w = random_constant("w", {32, 48}, 3);
+  auto a = dim("a", 200), c = dim("c", 32), o = dim("o", 48), s = dim("s", 200);
+  auto part = array("part", DType::F32, {k(200)}), y = array("y", DType::F32, {k(200), k(48)}), t = array("t", DType::F32, {k(200), k(32)}),
+       columns = array("columns", DType::F32, {k(48)}), z = array("z", DType::F32, {k(200), k(48)});
+  nest("part", {a}, {{part, {d(a)}, ctx.fold({ctx.builtin(Join::Max), {c}, nullptr}, {load(x, {d(a), d(c)})})}});
+  nest("t", {a, c}, {{t, {d(a), d(c)}, ctx.unary(Op::Tanh, ctx.binary(Op::Add, load(x, {d(a), d(c)}), load(part, {d(a)})))}});
+  nest("y", {a, o}, {{y, {d(a), d(o)}, ctx.fold({ctx.builtin(Join::Sum), {c}, nullptr}, {ctx.binary(Op::Mul, load(t, {d(a), d(c)}), load(w, {d(c), d(o)}))})}});
+  nest("columns", {o}, {{columns, {d(o)}, ctx.fold({ctx.builtin(Join::Max), {s}, nullptr}, {load(y, {d(s), d(o)})})}});
+  nest("z", {a, o}, {{z, {d(a), d(o)}, ctx.binary(Op::Sub, load(y, {d(a), d(o)}), load(columns, {d(o)}))}});
+  finish(z);
+  REQUIRE_OK(optimise());
+  INFO(print(fn));
+  REQUIRE(fn.body.size() == 5);
+  CHECK(fn.body[1].joins);
+  for (size_t k = 2; k < 5; ++k) CHECK(!fn.body[k].joins);
 }
 
 TEST_CASE_FIXTURE(Net, "what may broadcast at run time is computed where it is read, unless it is a sum of products") {

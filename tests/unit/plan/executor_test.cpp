@@ -30,6 +30,7 @@ struct FakeModule final : KernelModule {
   int32_t fault = MLRUN_FAULT_INDEX;
   mutable std::atomic<uint64_t> tiles_run{0};
   bool refuse_read_only = false;
+  uint64_t symbolic_scratch = 0;  // that kernel 0 writes behind its own
   uint32_t num_kernels() const override { return kernels; }
   uint64_t scratch_bytes(uint32_t k) const override { return k == 0 ? 256 : 0; }
   Status accepts(uint32_t, const LaunchForm& form) const override {
@@ -39,6 +40,7 @@ struct FakeModule final : KernelModule {
   }
   int32_t run(uint32_t k, const MlrunLaunch& l, uint32_t begin, uint32_t end, WorkMeter&) const override {
     tiles_run += end - begin;
+    if (k == 0) std::memset(static_cast<std::byte*>(l.scratch) + 256, 1, symbolic_scratch);
     const auto* x = static_cast<const float*>(l.buffers[0]);
     auto* y = static_cast<float*>(l.buffers[1]);
     for (uint32_t i = begin * 3; i < end * 3; ++i) {
@@ -302,6 +304,19 @@ TEST_CASE("memory beyond the limit is refused, not tried") {
   REQUIRE(rig.start({.max_memory_bytes = 1 << 20}).ok());
   OutputArg out;
   CHECK(rig.run(iota(30), {10, 3}, out).code == Code::Resource);
+}
+
+TEST_CASE("scratch that a launch asks for is there behind the kernel's own, and is refused where it is too much or negative") {
+  for (const auto& [bytes, code] : {std::pair{int64_t{1} << 12, Code::Ok}, {int64_t{1} << 40, Code::Resource}, {INT64_MAX, Code::Resource}, {int64_t{-64}, Code::Malformed}}) {
+    PlanMaker m = PlanMaker::two_steps();
+    m.body[0].scratch = m.constant(bytes);
+    Rig rig(m);
+    rig.module.symbolic_scratch = 1 << 12;
+    REQUIRE(rig.start({.max_memory_bytes = 1 << 20}).ok());
+    OutputArg out;
+    const Status s = rig.run(iota(30), {10, 3}, out);
+    CHECK_MESSAGE(s.code == code, bytes, ": ", s.message);
+  }
 }
 
 TEST_CASE("a module that does not accept a launch stops the load") {

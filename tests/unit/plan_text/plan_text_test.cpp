@@ -51,7 +51,7 @@ bool same(const exec::Function& a, const exec::Function& b) {
          all(a.body, b.body, [&](const exec::Instr& x, const exec::Instr& y) {
            const auto same_cut = [](const exec::Cut& c, const exec::Cut& d) { return c.units == d.units && c.scalar == d.scalar && c.bytes == d.bytes; };
            return all(x.cuts, y.cuts, same_cut) && x.op == y.op && x.kernel == y.kernel && x.buffers == y.buffers && x.scalars == y.scalars &&
-                  (x.op != exec::InstrOp::Launch || x.tiles == y.tiles) && x.work == y.work && x.barrier == y.barrier &&
+                  (x.op != exec::InstrOp::Launch || x.tiles == y.tiles) && x.work == y.work && x.scratch == y.scratch && x.barrier == y.barrier &&
                   (x.op != exec::InstrOp::Fill || x.fill == y.fill) && x.name == y.name;
          }) &&
          a.num_values == b.num_values && all(a.steps, b.steps, [](const exec::Step& x, const exec::Step& y) {
@@ -131,6 +131,7 @@ TEST_CASE("what is no plan is refused with the line") {
   says("plan function \"f\" {\nfill (#0) 256", "expected a number in range");
   says("plan function \"f\" {\nlaunch 0 () () tiles $0 cut $1", "expected a number");
   says("plan function \"f\" {\nlaunch 0 () () tiles $0 cut 0 $1 work", "expected '$'");
+  says("plan function \"f\" {\nlaunch 0 () () tiles $0 scratch", "expected '$'");
   says("plan function \"f\" {\nyield", "unexpected 'yield'");
   says("plan function \"f\" {\n", "unexpected ''");
 }

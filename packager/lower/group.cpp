@@ -1,0 +1,240 @@
+// Several nests in one kernel (nest/group.h). Blocks of rows go through all of them, one nest after the other, so that what is
+// local stays in the cache of a core.
+//
+//   tile of the launch     a point of the outer rows, a range of blocks of the innermost rows
+//     block
+//       stage              a nest over the rows of the block, as its template writes it
+//
+// A block is a quantum of the launch, whatever the number of workers. How many rows it has follows from what a row keeps in
+// local arrays: enough for the register tiles of a product, few enough for the cache.
+#include <algorithm>
+
+#include "packager/lower/templates.h"
+#include "packager/nest/contraction.h"
+
+namespace mlc::lower {
+
+using ir::Expr;
+using ir::Op;
+
+namespace {
+
+constexpr int64_t kLocalBytes = 384 << 10;  // of a block: within half of a common L2
+constexpr int64_t kMapRows = 8;             // norms, softmax: what a row touches stays in L1
+constexpr int64_t kProductRows = 48, kLeastProductRows = 8;  // panels are read once per block
+
+class GroupLowering {
+ public:
+  GroupLowering(const Job& job, const nest::Function& f, const nest::Group& group)
+      : job_(job), f_(f), g_(group), ctx_(job.ctx), k_(job), params_(f) {}
+
+  Result<std::optional<Kernels>> run() {
+    for (size_t k = 0; k < g_.locals.size(); ++k) memory_.push_back(take_over(k));
+    choose_block();
+    if (job_.target.family == targets::Family::Portable && !block_bytes_->is_const()) return std::optional<Kernels>{};
+    bind_rows();
+    place_locals();
+    Kernels kernels;
+    for (const nest::Nest* nest : g_.nests) {
+      MLC_ASSIGN(FlatNest flat, flatten(ctx_, f_, *nest, params_));
+      MLC_ASSIGN(auto packing, pack_columns(job_, flat));
+      if (packing) kernels.push_back(std::move(*packing));
+      params_.list = std::move(flat.params);
+      stages_.push_back(std::move(flat));
+    }
+    for (size_t k = 0; k < stages_.size(); ++k) at_one_block(stages_[k], k);
+    MLC_ASSIGN(loop::Kernel kernel, kernel_of_stages());
+    kernels.push_back(std::move(kernel));
+    return std::optional<Kernels>(std::move(kernels));
+  }
+
+ private:
+  const Expr* extent_of(size_t row) const { return g_.rows[row].dims[0]->extent; }
+  size_t innermost() const { return g_.rows.size() - 1; }
+
+  // Elements of a local array for one row.
+  const Expr* per_row(const nest::Group::Local& local) {
+    std::vector<const Expr*> shape = f_.arrays[local.array].shape;
+    for (size_t axis : local.axes) shape[axis] = ctx_.integer(1);
+    return nest::stored_elements(ctx_, f_.arrays[local.array].layout, shape);
+  }
+
+  // The number of a local array as memory. What is read for the last time where something of its size is written, element by
+  // element, is overwritten.
+  uint32_t take_over(size_t number) {
+    const nest::Group::Local& local = g_.locals[number];
+    const nest::Array& array = f_.arrays[local.array];
+    const nest::Nest& writer = *g_.nests[local.writer];
+    for (size_t k = 0; k < number && writer.writes.size() == 1; ++k) {
+      const nest::Group::Local& old = g_.locals[k];
+      const nest::Array& before = f_.arrays[old.array];
+      if (old.last_reader != local.writer || old.axes != local.axes) continue;
+      if (before.dtype != array.dtype || before.shape != array.shape || !(before.layout == array.layout)) continue;
+      bool same_place = true;
+      ir::walk(writer.writes[0].value, [&](const Expr* e) {
+        same_place &= e->op != Op::Fold;
+        if (e->op == Op::Load && e->array == old.array)
+          same_place &= std::equal(e->args.begin(), e->args.end(), writer.writes[0].index.begin(), writer.writes[0].index.end());
+      });
+      if (same_place) return memory_[k];
+    }
+    return num_memories_++;
+  }
+
+  void choose_block() {
+    bool product = false;
+    for (const nest::Nest* nest : g_.nests)
+      for (const nest::Write& w : nest->writes)
+        ir::walk(w.value, [&](const Expr* e) { product |= e->op == Op::Fold && nest::is_contraction(e); });
+    const Expr* most = ctx_.integer(product ? kProductRows : kMapRows);
+    const Expr* least = ctx_.integer(product ? kLeastProductRows : 1);
+    const Expr* bytes = ctx_.integer(0);
+    uint32_t counted = 0;
+    for (size_t k = 0; k < g_.locals.size(); ++k)
+      if (memory_[k] == counted) {
+        bytes = ctx_.add(bytes, ctx_.mul(per_row(g_.locals[k]), ctx_.integer(bytes_of(f_.arrays[g_.locals[k].array].dtype))));
+        ++counted;
+      }
+    const Expr* fit = ctx_.floordiv(ctx_.integer(kLocalBytes), ctx_.max(bytes, ctx_.integer(1)));
+    block_ = ctx_.max(ctx_.min(fit, most), least);
+    // All rows in one block is all there are; heights that are constants are better code.
+    const Expr* rows = extent_of(innermost());
+    if (block_->is_const() && rows->is_const()) {
+      block_ = ctx_.integer(std::max<int64_t>(1, std::min(block_->i, rows->i)));
+      exact_ = rows->i % block_->i == 0;
+    }
+    block_bytes_ = ctx_.mul(bytes, block_);
+  }
+
+  void bind_rows() {
+    for (size_t row = 0; row < innermost(); ++row) at_.push_back(ctx_.fresh_var({DType::I64, 1}));
+    at_.push_back(ctx_.fresh_var({DType::I64, 1}));  // the first row of the block
+    height_ = exact_ ? block_ : ctx_.fresh_var({DType::I64, 1});
+  }
+
+  void place_locals() {
+    for (size_t k = 0; k < g_.locals.size(); ++k) {
+      const nest::Group::Local& local = g_.locals[k];
+      const nest::Array& array = f_.arrays[local.array];
+      LocalRows rows{memory_[k], std::vector<const Expr*>(array.shape.size(), ctx_.integer(0)), array.shape};
+      for (size_t row = 0; row < g_.rows.size(); ++row) {
+        rows.origin[local.axes[row]] = at_[row];
+        rows.shape[local.axes[row]] = row == innermost() ? block_ : ctx_.integer(1);
+      }
+      const Expr* count = nest::stored_elements(ctx_, array.layout, rows.shape);
+      if (!count->is_const()) {
+        const Expr* unit = ctx_.integer(loop::kLocalUnit);
+        count = ctx_.mul(ctx_.ceildiv(count, unit), unit);
+      }
+      if (memory_[k] == k_.kernel.locals.size()) k_.kernel.locals.push_back({array.name, array.dtype, count, {}});
+      params_.locals.emplace(local.array, std::move(rows));
+    }
+  }
+
+  // The nest at the rows of one block; buffers get their numbers.
+  void at_one_block(FlatNest& flat, size_t nest) {
+    std::unordered_map<const Expr*, const Expr*> map;
+    for (size_t row = 0; row < g_.rows.size(); ++row) {
+      const ir::Dim* d = g_.rows[row].dims[nest];
+      const auto place = std::find(flat.dims.begin(), flat.dims.end(), d);
+      if (row < innermost()) {
+        map.emplace(ctx_.dim(d), at_[row]);
+        flat.dims.erase(place);
+        continue;
+      }
+      *place = ctx_.declare_dim(d->name, height_);
+      map.emplace(ctx_.dim(d), ctx_.add(at_[row], ctx_.dim(*place)));
+    }
+    substitute(ctx_, flat, map);
+    flat.params = params_.list;
+    const auto numbered = [&](uint32_t buffer) {
+      return buffer < nest::kFirstLocal ? buffer : buffer - nest::kFirstLocal + static_cast<uint32_t>(params_.list.size());
+    };
+    std::function<const Expr*(const Expr*)> renumber = [&](const Expr* e) -> const Expr* {
+      if (e->op != Op::Load || e->array < nest::kFirstLocal) return nullptr;
+      Expr load = *e;
+      load.array = numbered(e->array);
+      std::vector<const Expr*> args;
+      for (const Expr* a : e->args) args.push_back(ctx_.rewrite(a, renumber));
+      return ctx_.raw(load, std::move(args));
+    };
+    for (FlatWrite& w : flat.writes) {
+      w.buffer = numbered(w.buffer);
+      w.value = ctx_.rewrite(w.value, renumber);
+    }
+    collapse(ctx_, flat);
+  }
+
+  Result<loop::Kernel> kernel_of_stages() {
+    k_.kernel.params = params_.list;
+    std::vector<StagePtr> made;
+    for (const FlatNest& flat : stages_) made.push_back(stage_of(job_, flat, k_));
+    const Expr* rows = extent_of(innermost());
+    const Expr* blocks = ctx_.ceildiv(rows, block_);
+    std::vector<const Expr*> outer, all;
+    for (size_t row = 0; row < innermost(); ++row) outer.push_back(extent_of(row));
+    k_.over_tiles(outer, {{blocks}}, [&](const std::vector<const Expr*>& at, const std::vector<Range>& ranges) {
+      for (size_t row = 0; row < innermost(); ++row) name(at_[row], at[row]);
+      k_.b.with_for(ranges[0].begin, ranges[0].end, 1, [&](const Expr* block) {
+        name(at_.back(), ctx_.mul(block, block_));
+        if (!exact_) name(height_, ctx_.min(block_, ctx_.sub(rows, at_.back())));
+        for (const StagePtr& stage : made) emit_all(*stage, {});
+      });
+    });
+    const Expr* work = ctx_.number(0, DType::F64);
+    for (const StagePtr& stage : made) {
+      MLC_RETURN_IF_ERROR(stage->status());
+      work = ctx_.binary(Op::Add, work, stage->work);
+      k_.kernel.schedule += (k_.kernel.schedule.empty() ? "" : ", ") + stage->schedule;
+    }
+    all = outer;
+    all.push_back(blocks);
+    for (const Expr* e : all) work = ctx_.binary(Op::Mul, work, ctx_.cast(DType::F64, k_.for_plan(e)));
+    return k_.finish(work);
+  }
+
+  // let var = value, for a variable that expressions mention already.
+  void name(const Expr* var, const Expr* value) {
+    loop::Stmt& s = k_.b.append(loop::StmtKind::Let);
+    s.var = var;
+    s.value = value;
+  }
+
+  void emit_all(Stage& stage, std::vector<const Expr*> at) {
+    if (at.size() < stage.batch.size()) {
+      k_.b.with_for(ctx_.integer(0), stage.batch[at.size()]->extent, 1, [&](const Expr* point) {
+        std::vector<const Expr*> more = at;
+        more.push_back(point);
+        emit_all(stage, std::move(more));
+      });
+      return;
+    }
+    std::vector<Range> whole;
+    for (const Axis& axis : stage.axes) whole.push_back({ctx_.integer(0), axis.units});
+    stage.emit(at, whole);
+  }
+
+  const Job& job_;
+  const nest::Function& f_;
+  const nest::Group& g_;
+  ir::Context& ctx_;
+  Skeleton k_;
+  Params params_;
+  std::vector<FlatNest> stages_;
+  std::vector<uint32_t> memory_;       // of each local array; several may share one
+  uint32_t num_memories_ = 0;
+  const Expr *block_ = nullptr, *block_bytes_ = nullptr;  // rows; all local arrays together
+  bool exact_ = false;                 // every block has `block_` rows
+  std::vector<const Expr*> at_;        // variables: a point of the outer rows, the first row of the block
+  const Expr* height_ = nullptr;       // rows of the block
+};
+
+}  // namespace
+
+Result<std::optional<Kernels>> lower_group(ir::Context& ctx, const nest::Function& function, const nest::Group& group,
+                                           const std::string& source, const targets::Target& target, const MathExpander& expand) {
+  const Job job{ctx, target, expand, kernel_name(source)};
+  return GroupLowering(job, function, group).run();
+}
+
+}  // namespace mlc::lower

@@ -1,0 +1,110 @@
+// Which nests run in one launch (nest/group.h): chains of neighbours in which each reads what one before it wrote, at the rows that
+// all of them share. What they pass on stays in a core's cache and is never stored, and workers meet once instead of once per nest.
+//
+// A chain ends where sharing its rows would cost more than it saves:
+//   weights     a product with what does not depend on the rows reads all of it for every block of rows
+//   stride      the rows are what lies side by side: vectors would be as long as a block
+//   few rows    there is less to divide among workers than in each nest alone
+#include <algorithm>
+
+#include "packager/nest/contraction.h"
+#include "packager/nest/group.h"
+#include "packager/passes/all.h"
+#include "packager/passes/util.h"
+
+namespace mlc::passes {
+namespace {
+
+using ir::Op;
+using nest::Group;
+
+constexpr size_t kMaxNests = 12;
+constexpr double kFewBlocks = 16, kBlockRows = 8;  // blocks of rows that are enough to divide
+constexpr double kSmall = 1 << 15;                 // points of all nests that are not worth dividing
+
+class Grouper {
+ public:
+  Grouper(ir::Context& ctx, nest::Function& f) : ctx_(ctx), f_(f), lifetimes_(f) {}
+
+  void run() {
+    for (nest::Statement& s : f_.body) s.joins = false;
+    for (size_t first = 0; first < f_.body.size();) {
+      size_t count = 1;
+      while (count < kMaxNests && first + count < f_.body.size() && continues(first, count)) ++count;
+      while (count > 1 && !pays(first, count)) --count;
+      for (size_t k = 1; k < count; ++k) f_.body[first + k].joins = true;
+      first += count;
+    }
+  }
+
+ private:
+  // Whether statement first + count may be one more of the group.
+  bool continues(size_t first, size_t count) const {
+    const nest::Statement& next = f_.body[first + count];
+    if (!next.nest) return false;
+    const auto inputs = read(next);
+    const bool reads = std::any_of(f_.body.begin() + static_cast<ptrdiff_t>(first), f_.body.begin() + static_cast<ptrdiff_t>(first + count),
+                                   [&](const nest::Statement& s) {
+                                     for (uint32_t y : written(s))
+                                       if (std::binary_search(inputs.begin(), inputs.end(), y)) return true;
+                                     return false;
+                                   });
+    const auto group = reads ? nest::group_of(f_, lifetimes_, first, count + 1) : std::nullopt;
+    if (!group) return false;
+    for (size_t k = 0; k <= count; ++k)
+      if (!suits(first + k, *group, k)) return false;
+    return true;
+  }
+
+  bool on_row(const Group& group, size_t nest, const Expr* e) const {
+    return std::any_of(group.rows.begin(), group.rows.end(), [&](const Group::Row& row) { return ir::depends_on(e, ctx_.dim(row.dims[nest])); });
+  }
+
+  bool suits(size_t statement, const Group& group, size_t nest) const {
+    bool fits = true;
+    for_roots(f_.body[statement], [&](const Expr* root) {
+      ir::walk(root, [&](const Expr* e) {
+        if (!nest::is_contraction(e)) return;
+        for (const Expr* factor : e->args[0]->args) fits &= on_row(group, nest, nest::operand_load(factor));
+      });
+    });
+    for_loads(f_.body[statement], [&](const Expr* load) { fits &= !across(load->array, load->args, group, nest); });
+    for (const nest::Write& w : group.nests[nest]->writes) fits &= !across(w.array, w.index, group, nest);
+    return fits;
+  }
+
+  // The rows of a block lie side by side, and what belongs to one of them apart.
+  bool across(uint32_t array, std::span<const Expr* const> index, const Group& group, size_t nest) const {
+    if (index.empty()) return false;
+    const nest::Layout& layout = f_.arrays[array].layout;
+    const size_t innermost = layout.pieces.empty() ? index.size() - 1 : layout.pieces.back().axis;
+    if (!ir::depends_on(index[innermost], ctx_.dim(group.rows.back().dims[nest]))) return false;
+    return std::any_of(index.begin(), index.end(), [&](const Expr* e) {
+      bool other = false;
+      ir::walk(e, [&](const Expr* x) { other |= x->op == Op::Dim && !on_row(group, nest, x); });
+      return other;
+    });
+  }
+
+  bool pays(size_t first, size_t count) const {
+    const auto group = nest::group_of(f_, lifetimes_, first, count);
+    if (!group) return false;
+    double rows = 1, points = 0;
+    for (const Group::Row& row : group->rows) rows *= estimate(row.dims[0]->extent);
+    for (const nest::Nest* n : group->nests) points += estimate(n->dims);
+    return rows >= kFewBlocks * kBlockRows || points <= kSmall;
+  }
+
+  ir::Context& ctx_;
+  nest::Function& f_;
+  const nest::Lifetimes lifetimes_;
+};
+
+}  // namespace
+
+Status group(ir::Context& ctx, nest::Function& f) {
+  Grouper(ctx, f).run();
+  return ok();
+}
+
+}  // namespace mlc::passes
