@@ -9,6 +9,7 @@
 #include "base/nearest_name.h"
 #include "base/problems.h"
 #include "packager/compile/expand/graph_expander.h"
+#include "packager/nest/names.h"
 #include "schema/format.h"
 
 namespace mlc::compile {
@@ -47,13 +48,15 @@ class Expander {
     MLC_ASSIGN(const auto results, expand_nodes());
     for (const model::Port& port : model_.graph.outputs)
       for (const std::string& name : names_of(port)) {
-        const nest::Array& array = function_.arrays[results.at(name).array];
+        nest::Array& array = function_.arrays[results.at(name).array];
         MLC_RETURN_IF_ERROR(rank_fits("output", name, array.shape.size()));
         if (!port.list_depth && port.map_key == DType::None && port.dtype != DType::None && port.dtype != array.dtype)
           return Status(Code::Malformed, 1012, "output '" + name + "' is declared as " + std::string(name_of(port.dtype)) + ", the graph gives " +
                                                    std::string(name_of(array.dtype)));
         function_.outputs.push_back(results.at(name).array);
+        if (array.kind == nest::Array::Kind::Temp) array.name = name;
       }
+    nest::interface_names_first(function_);
     return sizes_fit();
   }
 

@@ -11,4 +11,7 @@ namespace mlc::nest {
 // is unique unless the user's names collide on purpose. Arrays that got their names once keep them meanwhile.
 std::string unique_name(Function& function, const std::string& wish, const std::string& otherwise);
 
+// Inputs and outputs keep their names, which are the user's; of other arrays those that have one of these get another.
+void interface_names_first(Function& function);
+
 }  // namespace mlc::nest

@@ -1,9 +1,9 @@
 #include "packager/pipeline/expand_pipeline.h"
 
 #include <algorithm>
-#include <set>
 
 #include "packager/compile/expand.h"
+#include "packager/nest/names.h"
 
 namespace mlc::pipeline {
 namespace {
@@ -86,7 +86,7 @@ class Expander {
       if (!done.ok()) return placed(std::move(done));
     }
     for (const ValueId id : array_outputs(pipeline_)) MLC_RETURN_IF_ERROR(add_output(id));
-    name_apart();
+    nest::interface_names_first(function_);
     return std::move(function_);
   }
 
@@ -135,20 +135,6 @@ class Expander {
     function_.outputs.push_back(value.array);
     function_.arrays[value.array].name = pipeline_.value(id).name;
     return ok();
-  }
-
-  // Names of the interface are the pipeline's; arrays of models and steps that happen to have the same ones give way.
-  void name_apart() {
-    std::set<std::string> names;
-    std::vector<bool> is_interface(function_.arrays.size());
-    for (const auto* side : {&function_.inputs, &function_.outputs})
-      for (uint32_t array : *side) is_interface[array] = names.insert(function_.arrays[array].name).second;
-    for (size_t k = 0; k < function_.arrays.size(); ++k) {
-      if (is_interface[k]) continue;
-      std::string& name = function_.arrays[k].name;
-      const std::string stem = name;
-      for (size_t n = 2; !names.insert(name).second; ++n) name = stem + "#" + std::to_string(n);
-    }
   }
 
   // One operator of one argument and one result.

@@ -14,24 +14,12 @@ def spread(module, gains):
                     parameter.zero_()
 
 
-def settle(backbone, size):
-    """Normalises by what the random layers give: else a deep network answers nearly zero everywhere."""
-    import torch
-    norms = [m for m in backbone.modules() if isinstance(m, torch.nn.BatchNorm2d)]
-    for norm in norms:
-        norm.momentum = 1.0
-    with torch.no_grad():
-        backbone.train()(torch.rand(2, 3, size, size) * 4 - 2)
-    backbone.eval()
-
-
 def of_torchvision(name, size, gains, outputs, **options):
     def make():
         import torch
         import torchvision
         torch.manual_seed(3)
         module = getattr(torchvision.models.detection, name)(weights=None, weights_backbone=None, **options).eval()
-        settle(module.backbone, size)
         spread(module, gains)
 
         def call(m, image):

@@ -166,12 +166,12 @@ def raft():
                    call=lambda m, one, two: m(one, two, num_flow_updates=2)[-1])
 
 
-def video(name, frames=8):
+def video(name, frames=8, size=32):
     def make():
         import torch
         import torchvision
         options = {"num_classes": 10}
-        return Example(torchvision.models.get_model(name, weights=None, **options).eval(), lambda batch: {"clip": torch.rand(batch, 3, frames, 32, 32)},
+        return Example(torchvision.models.get_model(name, weights=None, **options).eval(), lambda batch: {"clip": torch.rand(batch, 3, frames, size, size)},
                        [{"batch": 1}, {"batch": 2}], {"clip": {0: "batch"}})
     return make
 
@@ -234,6 +234,6 @@ add("generative", "swin2sr", "swin2sr", swin2sr, "ts")
 add("generative", "raft", "raft_small", raft, "ts")
 add("video", "r3d", "r3d_18", video("r3d_18"), "ts.free")
 add("video", "r2plus1d", "r2plus1d_18", video("r2plus1d_18"), "dynamo")
-add("video", "s3d", "s3d", video("s3d", 16), "ts")
+add("video", "s3d", "s3d", video("s3d", 16, 224), "ts")
 add("video", "mvit", "mvit_video", mvit_video, "ts.free dynamo")
 add("multimodal", "clip", "clip", clip, "ts.free dynamo")

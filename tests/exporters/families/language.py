@@ -34,11 +34,13 @@ def encoder(kind, config, mask=True, **options):
     return make
 
 
-def decoder(kind, config, **options):
+def decoder(kind, config, mask=True, **options):
     """All logits, no cache."""
     def make():
         module = made(kind, config, {**SMALL, "attn_implementation": "eager", **options, "use_cache": False})
-        return tokens(module, lambda m, ids, mask: m(input_ids=ids, attention_mask=mask, use_cache=False).logits)
+        if mask:
+            return tokens(module, lambda m, ids, mask: m(input_ids=ids, attention_mask=mask, use_cache=False).logits)
+        return tokens(module, lambda m, ids: m(input_ids=ids, use_cache=False).logits, mask=False)
     return make
 
 
@@ -129,10 +131,10 @@ DECODERS = [
     ("mixtral", "MixtralForCausalLM", "MixtralConfig", GQA | {"num_local_experts": 4}, "dynamo"),
     ("qwen3", "Qwen3ForCausalLM", "Qwen3Config", GQA | {"head_dim": 16}, "dynamo.free"),
     ("mamba", "MambaForCausalLM", "MambaConfig", {"state_size": 8}, "ts dynamo"),
-    ("rwkv", "RwkvForCausalLM", "RwkvConfig", {"attention_hidden_size": 64}, "ts"),
 ]
 for name, kind, config, options, forms in DECODERS:
     add("language", name, name, decoder(kind, config, **options), forms)
+add("language", "rwkv", "rwkv", decoder("RwkvForCausalLM", "RwkvConfig", mask=False, attention_hidden_size=64), "ts")
 
 add("language", "gpt2", "gpt2_cache", cached("GPT2LMHeadModel", "GPT2Config", 4, 16, n_positions=64), "ts.free dynamo.free")
 add("language", "llama", "llama_cache", cached("LlamaForCausalLM", "LlamaConfig", 2, 16, **GQA), "ts.free dynamo.free")

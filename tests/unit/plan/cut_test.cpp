@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <climits>
 #include <random>
 
 using namespace mlc::exec;
@@ -81,4 +82,13 @@ TEST_CASE("little work is left to fewer workers") {
   CHECK(choose_chunks(work_of(1, {{1000, 0}}, 1e6), 8).shares == 8);
   CHECK(choose_chunks(work_of(40, {}, -5.0), 8).shares == 1);
   CHECK(choose_chunks(work_of(40, {}), 8).shares == 8);
+}
+
+TEST_CASE("what is tried is bounded, however many workers there are") {
+  for (const unsigned workers : {192u, 100'000u, UINT_MAX}) {
+    const Work w = work_of(1, {{kMaxUnits, 3}, {kMaxUnits, 2}, {kMaxUnits, 1}});
+    const Chunks c = choose_chunks(w, workers);  // without a bound: for hours
+    CHECK(c.tiles <= INT32_MAX);
+    CHECK(c.shares > std::min<unsigned>(workers, INT_MAX) / 2);
+  }
 }
