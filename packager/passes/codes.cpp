@@ -131,7 +131,9 @@ class Codes {
     const Expr* sum = ctx_.fold(fold, {ctx_.binary(Op::Mul, a, ctx_.cast(DType::I32, weights(c.b.load, axes, DType::I8, taken)))});
     if (zero != taken) sum = ctx_.binary(Op::Sub, sum, ctx_.binary(Op::Mul, ctx_.fold(fold, {a}), ctx_.binary(Op::Sub, zero, taken)));
     if (za->is_int(0)) return sum;
-    return ctx_.binary(Op::Add, sum, ctx_.binary(Op::Mul, za, sum_of_weights(c.b.load, axes)));
+    const Expr* times = za->is_const() ? za : number(1);
+    const Expr* sums = sum_of_weights(c.b.load, axes, times);
+    return ctx_.binary(Op::Add, sum, times == za ? sums : ctx_.binary(Op::Mul, za, sums));
   }
 
   // The number that a zero point is for all channels, or what it was.
@@ -197,8 +199,8 @@ class Codes {
     return ctx_.load(constant(load->array, axes.dims, dtype, value, ", codes"), {dtype, 1}, at);
   }
 
-  // The load from sum(zero - weight), along the axes that are not summed.
-  const Expr* sum_of_weights(const Expr* load, const Axes& axes) {
+  // The load from times*sum(zero - weight), along the axes that are not summed.
+  const Expr* sum_of_weights(const Expr* load, const Axes& axes, const Expr* times) {
     std::vector<const ir::Dim*> kept;
     ir::Fold fold{ctx_.builtin(ir::Join::Sum), {}, nullptr};
     std::vector<const Expr*> index, at;
@@ -208,7 +210,7 @@ class Codes {
       if (!axes.folded[k]) at.push_back(load->args[k]);
     }
     const Expr* sum = ctx_.fold(fold, {ctx_.binary(Op::Sub, axes.zero, ctx_.cast(DType::I32, ctx_.load(load->array, load->type, index)))});
-    return ctx_.load(constant(load->array, kept, DType::I32, sum, ", sums"), {DType::I32, 1}, at);
+    return ctx_.load(constant(load->array, kept, DType::I32, ctx_.binary(Op::Mul, times, sum), ", sums"), {DType::I32, 1}, at);
   }
 
   uint32_t constant(uint32_t of, const std::vector<const ir::Dim*>& dims, DType dtype, const Expr* value, const char* what) {
