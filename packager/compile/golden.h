@@ -19,9 +19,13 @@ struct GoldenVector {
   std::map<std::string, int64_t> extents;     // of its symbols
   std::string name;                           // among those of its function; empty: the only one
   double operations = 0;                      // of a run, roughly (estimate.h)
-  // How far the answer moves, relative to the largest output, where sums are rounded in another order. Measured where numbers are
-  // rounded to integers on the way (quantised models, mostly): one that falls on the other side changes all that follows.
-  double spread = 0;
+  // How far each output moves, relative to its largest value, where sums are rounded in another order; infinite where its shape
+  // changes. Measured where numbers become integers on the way (quantised models) or are picked (detectors): one that falls on the
+  // other side changes all that follows. With floats of 16 bits: where sums are off by a step of them.
+  std::vector<double> spread;
+
+  // Whether a variant can be told right from wrong by this output: it is recorded, and does not move too far for that.
+  bool tells(size_t output) const;
 };
 
 // A vector's inputs that the user gives.
@@ -66,7 +70,7 @@ bool is_recorded(const nest::Tensor& value);
 // What the vector of a program is called in a container.
 std::string golden_name(const std::string& program, const GoldenVector& golden);
 // Stores a vector of method `method`; tolerance relative to the largest output, more where the answer's spread demands it. Outputs
-// that are not recorded are left out.
+// that tell nothing are left out.
 void add_golden(container::ContainerBuilder& builder, const GoldenVector& golden, const std::string& name, uint32_t method, double tolerance);
 
 }  // namespace mlc::compile

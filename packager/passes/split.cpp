@@ -96,7 +96,8 @@ Positive::Positive(ir::Context& ctx, const nest::Nest& nest) : ctx_(ctx) {
   for (const ir::Dim* d : nest.dims)
     for (const Expr* e : unsure_factors(d->extent)) {
       if (there_.contains(e)) continue;
-      const Expr* p = ctx.sym(ctx.declare_sym("positive " + ir::to_string(e), 1, ir::interval_of(e).hi, std::max<int64_t>(1, ir::divisor_of(e))));
+      // Not by its text, which is cut short where it is long: two extents would be one.
+      const Expr* p = ctx.sym(ctx.declare_sym("positive " + std::to_string(e->id), 1, ir::interval_of(e).hi, std::max<int64_t>(1, ir::divisor_of(e))));
       there_.emplace(e, p);
       extents_back_.emplace(p, e);
     }

@@ -27,11 +27,17 @@ def settle(module, run):
     norms = [m for m in module.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm) and m.track_running_stats]
     if not norms:
         return
+
+    def measured(norm, inputs):
+        norm.train(inputs[0].numel() > inputs[0].shape[1])  # one value per channel has no spread
+
     for norm in norms:
         norm.momentum = 1.0
-        norm.train()
+    hooks = [norm.register_forward_pre_hook(measured) for norm in norms]
     with torch.no_grad():
         run()
+    for hook in hooks:
+        hook.remove()
     for norm in norms:
         norm.eval()
 

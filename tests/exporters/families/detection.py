@@ -70,7 +70,7 @@ def yolo():
             self.n4, self.n3 = C3(256, 64), C3(128, 64)
             self.heads = nn.ModuleList(nn.Conv2d(c, 5 + classes, 1) for c in (64, 64, 128))
             for head in self.heads:
-                nn.init.normal_(head.weight, std=1.0)
+                nn.init.normal_(head.weight, std=1.5 / head.in_channels**0.5)  # more: scores of 1 everywhere
 
         def forward(self, x):
             p3 = self.p3(self.stem(x))

@@ -259,6 +259,40 @@ TEST_CASE_FIXTURE(Net, "a reshape of free extents, which may be zero, divides no
       walk(write.value, [&](const Expr* e) { CHECK_FALSE(((e->op == Op::FloorDiv || e->op == Op::FloorMod) && !e->args[1]->is_const())); });
 }
 
+TEST_CASE_FIXTURE(Net, "two long extents stay two, though their texts are cut short alike") {
+  const auto long_extent = [&](const char* symbol) {
+    const Expr* e = ctx.sym(ctx.declare_sym(symbol, 0));
+    for (int64_t step = 0; step < 300; ++step) e = ctx.floormod(ctx.add(ctx.mul(e, k(7)), k(step)), k(step % 2 ? 101 : 103));
+    return e;
+  };
+  const Expr *height = long_extent("H"), *width = long_extent("W");
+  REQUIRE(height != width);
+  REQUIRE(to_string(height) == to_string(width));
+  auto h = ctx.sym(ctx.declare_sym("H", 0)), w = ctx.sym(ctx.declare_sym("W", 0));
+  input("x", DType::F32, {h, w});
+  for (auto [outer, inner] : {std::pair{height, width}, {width, height}}) {  // whichever of the two comes to stand for both
+    const std::string name = fn.outputs.empty() ? "a" : "b";
+    auto t = array(name, DType::F32, {outer, inner});
+    auto o = dims_of(t);
+    nest("Numbers", o, {{t, at(o), ctx.cast(DType::F32, ctx.add(ctx.mul(d(o[0]), k(100)), d(o[1])))}});
+    auto y = array(name + ".flat", DType::F32, {ctx.mul(outer, inner)});
+    auto i = dims_of(y);
+    nest("Reshape", i, {{y, at(i), load(t, {ctx.floordiv(d(i[0]), inner), ctx.floormod(d(i[0]), inner)})}});
+    fn.outputs.insert(fn.outputs.end(), {t, y});
+  }
+  const auto answer = [&](int64_t rows, int64_t columns) {
+    auto results = interpret(fn, std::vector<Tensor>{Tensor::zeros(DType::F32, {rows, columns})});
+    REQUIRE(results.ok());
+    return std::pair{(*results)[1].bytes, (*results)[3].bytes};
+  };
+  const std::vector<std::pair<int64_t, int64_t>> sizes{{3, 5}, {1, 2}, {4, 1}, {7, 3}};
+  std::vector<decltype(answer(1, 1))> before;
+  for (auto [rows, columns] : sizes) before.push_back(answer(rows, columns));
+  REQUIRE(before[0].first.size() != before[1].first.size());
+  REQUIRE_OK(passes::run(ctx, fn, {}));
+  for (size_t n = 0; n < sizes.size(); ++n) CHECK((answer(sizes[n].first, sizes[n].second) == before[n]));
+}
+
 TEST_CASE_FIXTURE(Net, "padding becomes bounds of the sum") {
   auto x = input("x", DType::F32, {k(1), k(3), k(6), k(6)});
   auto w = random_constant("w", {5, 3, 3, 3}, 1);
