@@ -40,6 +40,7 @@ const Expr* product(ir::Context& ctx, const std::vector<const Expr*>& factors) {
 // One factor, its scale and zero point taken off.
 std::optional<Operand> operand_of(ir::Context& ctx, const Expr* factor, const std::vector<const ir::Dim*>& folded) {
   Operand o;
+  o.factor = factor;
   std::vector<const Expr*> changing, fixed;  // what the folded dims change, and what they do not
   split_factors(factor, folded, changing, fixed);
   if (changing.size() > 1 || (changing.empty() && fixed.size() != 1)) return std::nullopt;
@@ -110,9 +111,7 @@ Contraction Contraction::swapped() const {
 
 bool is_sum_of_operand(const Expr* fold, const Contraction& c, const Operand& operand) {
   if (fold->op != Op::Fold || fold->fold->combiner != c.fold->fold->combiner || fold->fold->dims != c.fold->fold->dims) return false;
-  if (fold->fold->where != c.fold->fold->where || operand.zero || operand.scale) return false;
-  const Expr* body = fold->args[0];
-  return body == c.fold->args[0]->args[0] ? operand.load == c.a.load : body == c.fold->args[0]->args[1] && operand.load == c.b.load;
+  return fold->fold->where == c.fold->fold->where && fold->args[0] == operand.factor && !operand.zero && !operand.scale;
 }
 
 unsigned lanes_along_k(const ir::Expr* k_extent, unsigned lanes) {

@@ -15,6 +15,7 @@
 namespace mlc::nest {
 
 struct Operand {
+  const ir::Expr* factor = nullptr;  // of the product, as it stands there
   const ir::Expr* load = nullptr;    // of an array
   const ir::Expr* zero = nullptr;    // of a code, in the type of the sum, free of the folded dims; null: 0
   const ir::Expr* scale = nullptr;   // free of the folded dims; null: 1
@@ -27,7 +28,7 @@ struct Operand {
 
 struct Contraction {
   const ir::Expr* fold = nullptr;
-  Operand a, b;                      // as written: b is the second factor
+  Operand a, b;                      // in the order of the product, which means nothing
   // Dims of the scope: of both operands, of a alone, of b alone. Folded dims: k, a plain index of both that nothing restricts;
   // all others are taps.
   std::vector<const ir::Dim*> batch, m, n, k, taps;
@@ -42,7 +43,7 @@ struct Contraction {
 // The product that `fold` is, where the dims of `scope` run around it; nothing, if it is none.
 std::optional<Contraction> contraction_of(ir::Context& ctx, std::span<const ir::Dim* const> scope, const ir::Expr* fold);
 
-// The sum of one operand of `c` over the same points, sum(code): what a zero point of the other one multiplies.
+// Whether `fold` is the sum of one operand of `c` over the same points, sum(code): what a zero point of the other one multiplies.
 bool is_sum_of_operand(const ir::Expr* fold, const Contraction& c, const Operand& operand);
 
 // Codes of a column lie in groups of this many along k: what instructions on 8 bits multiply and add at once.

@@ -23,6 +23,11 @@ struct Products : NestBuilder {
     const Expr* e = ctx.cast(DType::I32, load);
     return zero ? ctx.binary(Op::Sub, e, zero) : e;
   }
+  // The product with `a` the operand that loads `array`, whatever stands first.
+  std::optional<Contraction> from(uint32_t array, const Expr* fold) {
+    auto p = contraction_of(ctx, scope, fold);
+    return p && p->a.load->array != array ? p->swapped() : p;
+  }
   const Expr* i32(int64_t v) { return ctx.integer(v, DType::I32); }
 };
 
@@ -31,7 +36,7 @@ struct Products : NestBuilder {
 TEST_CASE_FIXTURE(Products, "every dim of a product has one role") {
   const auto x = input("x", DType::F32, {k(2), k(7), k(8)}), w = input("w", DType::F32, {k(2), k(16), k(8), k(3)});
   const Expr *left = load(x, {d(b), ctx.add(d(m), d(u)), d(c)}), *right = load(w, {d(b), d(n), d(c), d(u)});
-  const auto p = contraction_of(ctx, scope, sum({c, u}, left, right));
+  const auto p = from(x, sum({c, u}, left, right));
   REQUIRE(p);
   CHECK(p->batch == Dims{b});
   CHECK(p->m == Dims{m});
@@ -58,7 +63,7 @@ TEST_CASE_FIXTURE(Products, "what a condition restricts is no k") {
 TEST_CASE_FIXTURE(Products, "codes have zero points and scales, and read something outside of an image") {
   const auto x = input("x", DType::U8, {k(5), k(8)}), w = input("w", DType::I8, {k(8), k(16)}), z = input("z", DType::I8, {k(16)});
   const Expr *xs = load(x, {d(m), d(c)}), *ws = load(w, {d(c), d(n)}), *zero = ctx.cast(DType::I32, load(z, {d(n)}));
-  auto p = contraction_of(ctx, scope, sum({c}, code(xs, i32(7)), code(ws, zero)));
+  auto p = from(x, sum({c}, code(xs, i32(7)), code(ws, zero)));
   REQUIRE(p);
   CHECK(p->a.zero == i32(7));
   CHECK(p->b.zero == zero);
@@ -68,7 +73,7 @@ TEST_CASE_FIXTURE(Products, "codes have zero points and scales, and read somethi
 
   const Expr* inside = ctx.binary(Op::Lt, d(m), k(4));
   const Expr *padded = ctx.select(inside, ctx.cast(DType::I32, xs), i32(7)), *product = sum({c}, padded, code(ws, nullptr));
-  p = contraction_of(ctx, scope, product);
+  p = from(x, product);
   REQUIRE(p);
   CHECK(p->a.inside == inside);
   CHECK(p->a.outside == i32(7));
@@ -78,7 +83,7 @@ TEST_CASE_FIXTURE(Products, "codes have zero points and scales, and read somethi
   CHECK_FALSE(is_sum_of_operand(ctx.fold(*product->fold, {ctx.cast(DType::I32, xs)}), *p, p->a));
 
   const Expr* scaled = ctx.binary(Op::Mul, ctx.cast(DType::F32, xs), r(0.5));
-  p = contraction_of(ctx, scope, sum({c}, scaled, ctx.cast(DType::F32, ws)));
+  p = from(x, sum({c}, scaled, ctx.cast(DType::F32, ws)));
   REQUIRE(p);
   CHECK(p->a.scale == r(0.5));
 }
