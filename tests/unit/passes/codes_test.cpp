@@ -165,3 +165,21 @@ TEST_CASE("activations of i8 that only products and maps use lie in memory as u8
   const auto got = net.answers(inputs);
   CHECK(want[1].bytes == got[1].bytes);
 }
+
+TEST_CASE("who takes dequantised elements one after the other reads the codes") {
+  ir::Context ctx;
+  Quantised net(ctx);
+  const uint32_t x = net.array("x", DType::U8, {net.n(5), net.n(12)}), real = net.dequantised(x, 9, net.real(0.02));
+  for (const char* name : {"y", "z"}) {
+    const uint32_t out = net.output(name, DType::F32, {net.n(5), net.n(12)});
+    auto a = net.dim("a", net.n(5)), b = net.dim("b", net.n(12));
+    net.map({a, b}, out, {net.at(a), net.at(b)}, ctx.binary(Op::Max, net.load(real, {net.at(a), net.at(b)}), net.real(name[0])));
+  }
+  const std::vector<nest::Tensor> inputs{net.random(DType::U8, {5, 12})};
+  const auto want = net.answers(inputs);
+  net.run();
+  INFO(nest::print(net.f));
+  CHECK(net.f.body.size() == 2);
+  const auto got = net.answers(inputs);
+  for (size_t k = 0; k < 2; ++k) CHECK(want[k].bytes == got[k].bytes);
+}
