@@ -13,20 +13,38 @@ using ir::Op;
 
 namespace {
 
-// The only fold of what is written, if it is a plain sum in f32 of products of two loads that may be evaluated at every point.
-const Expr* the_sum(Facts& facts, const FlatNest& nest) {
+// The only product in what is written, if a tile can sum it and it may be evaluated at every point; with it, for codes, the
+// sums of one operand over the same points.
+struct Product {
+  nest::Contraction c;
+  const Expr *sum_of_a = nullptr, *sum_of_b = nullptr;
+};
+std::optional<Product> the_product(ir::Context& ctx, Facts& facts, const FlatNest& nest) {
   const Expr* value = nest.writes[0].value;
-  const Expr* sum = nullptr;
-  bool only = true;
+  std::optional<Product> product;
+  std::vector<const Expr*> folds;
   ir::walk(value, [&](const Expr* e) {
-    if (e->op != Op::Fold) return;
-    only &= sum == nullptr;
-    sum = e;
+    if (e->op == Op::Fold) folds.push_back(e);
   });
-  if (!sum || !only || !nest::is_contraction(sum) || sum->type.dtype != DType::F32) return nullptr;
-  for (const Expr* factor : sum->args[0]->args)
-    if (factor->type.dtype != DType::F32 || nest::operand_load(factor)->args.size() != 1) return nullptr;
-  return nest.folds_anywhere || !facts.needs_guard(sum) || is_unconditional(value, sum) ? sum : nullptr;
+  for (const Expr* fold : folds) {
+    const auto c = nest::contraction_of(ctx, nest.dims, fold);
+    if (!c) continue;
+    if (product) return std::nullopt;
+    product = Product{*c};
+  }
+  if (!product) return std::nullopt;
+  const nest::Contraction& c = product->c;
+  for (const Expr* fold : folds) {
+    if (fold == c.fold) continue;
+    const bool of_a = nest::is_sum_of_operand(fold, c, c.a);
+    if (!of_a && !nest::is_sum_of_operand(fold, c, c.b)) return std::nullopt;
+    (of_a ? product->sum_of_a : product->sum_of_b) = fold;
+  }
+  const bool codes = c.acc() == DType::I32 && c.a.is_code() && c.b.is_code();
+  if (!codes && (c.acc() != DType::F32 || folds.size() != 1 || !c.is_plain())) return std::nullopt;
+  for (const nest::Operand* o : {&c.a, &c.b})
+    if (o->is_code() != codes || o->load->args.size() != 1 || o->zero || o->scale) return std::nullopt;
+  return nest.folds_anywhere || !facts.needs_guard(c.fold) || is_unconditional(value, c.fold) ? product : std::nullopt;
 }
 
 const Expr* coefficient(ir::Context& ctx, const Expr* e, const ir::Dim* d) {
@@ -66,6 +84,25 @@ std::optional<Columns> split_columns(ir::Context& ctx, const Expr* address, cons
   auto lin = ir::linear_in(ctx, at, leaves);
   if (!lin) return std::nullopt;
   return Columns{lin->rest, lin->coefficients[0], lin->coefficients[1]};
+}
+
+// `address` of codes with n = 16*panel + lane and k = 4*group + i, where these lie as instructions on groups want them.
+struct Groups {
+  const Expr *rest, *panel, *group;
+};
+std::optional<Groups> split_groups(ir::Context& ctx, const Expr* address, const ir::Dim* n, const ir::Dim* k) {
+  const auto split = [&](const ir::Dim* d, int64_t size, std::vector<const Expr*>& parts) {
+    const Expr* some = ctx.integer(size);
+    parts.push_back(ctx.dim(ctx.declare_dim("outer", ctx.ceildiv(d->extent, some))));
+    parts.push_back(ctx.dim(ctx.declare_dim("inner", some)));
+    return ctx.add(ctx.mul(some, parts[parts.size() - 2]), parts.back());
+  };
+  std::vector<const Expr*> leaves;
+  const Expr* at = ctx.substitute(address, {{ctx.dim(n), split(n, nest::kPanel, leaves)}});
+  at = ctx.substitute(at, {{ctx.dim(k), split(k, nest::kGroup, leaves)}});
+  auto lin = ir::linear_in(ctx, at, leaves);
+  if (!lin || !lin->coefficients[1]->is_int(nest::kGroup) || !lin->coefficients[3]->is_int(1)) return std::nullopt;
+  return Groups{lin->rest, lin->coefficients[0], lin->coefficients[2]};
 }
 
 // Rows: dims that only A knows and in which it is affine, the innermost in the output as tile rows; all others are batches.
@@ -121,8 +158,8 @@ bool conditions_fit(ir::Context& ctx, Facts& facts, const Contraction& c) {
 }
 
 // The product with `a` as rows and `n`, a dim of `b`, as columns.
-std::optional<Recognised> with_columns(ir::Context& ctx, Facts& facts, const FlatNest& nest, const Expr* sum, const Expr* a, const Expr* b, const ir::Dim* n,
-                                       unsigned lanes) {
+std::optional<Recognised> with_columns(ir::Context& ctx, Facts& facts, const FlatNest& nest, const nest::Contraction& p, const ir::Dim* n, unsigned lanes) {
+  const Expr *sum = p.fold, *a = p.a.load, *b = p.b.load;
   if (sum->fold->where && facts.depends(sum->fold->where, n)) return std::nullopt;
   auto columns = split_columns(ctx, b->args[0], n);
   if (!columns || facts.dims(columns->panel) || facts.dims(columns->lane)) return std::nullopt;
@@ -151,6 +188,41 @@ std::optional<Recognised> with_columns(ir::Context& ctx, Facts& facts, const Fla
   return r;
 }
 
+// The same of codes, whose columns lie in groups along k. No group is cut short by a condition.
+std::optional<Recognised> with_groups(ir::Context& ctx, Facts& facts, const FlatNest& nest, const nest::Contraction& p, const Expr* sum_of_a, const ir::Dim* n) {
+  const ir::Fold& fold = *p.fold->fold;
+  const Expr* where = fold.where ? fold.where : p.a.inside;
+  if (p.b.inside || (fold.where && p.a.inside) || p.b.code() != DType::I8 || (where && facts.depends(where, n))) return std::nullopt;
+  Recognised r;
+  Contraction& c = r.c;
+  for (const ir::Dim* k : fold.dims) {
+    if ((where && facts.depends(where, k)) || !k->extent->is_const() || k->extent->i < 1) continue;
+    const auto groups = split_groups(ctx, p.b.load->args[0], n, k);
+    if (!groups || facts.dims(groups->panel) || facts.dims(groups->group)) continue;
+    c.k = k;
+    c.b_rest = groups->rest;
+    c.b_panel = groups->panel;
+    c.b_k = groups->group;
+  }
+  if (!c.k || facts.has_fold(c.b_rest)) return std::nullopt;
+  for (const ir::Dim* d : fold.dims)
+    if (d != c.k) c.taps.push_back(d);
+  if (!affine(ctx, facts, c.b_rest, c.taps)) return std::nullopt;
+  c.fold = p.fold;
+  c.a = p.a.load;
+  c.b = p.b.load;
+  c.n = n;
+  c.padded_panels = true;
+  c.conditions = conjuncts(ctx, where);
+  c.outside = p.a.inside ? p.a.outside : nullptr;
+  c.sum_of_a = sum_of_a;
+  c.a_k = coefficient(ctx, c.a->args[0], c.k);
+  choose_rows(ctx, facts, nest, c);
+  if (!conditions_fit(ctx, facts, c)) return std::nullopt;
+  if (c.outside && (facts.has_fold(c.outside) || facts.dims(c.outside) || facts.needs_guard(c.outside))) return std::nullopt;
+  return r;
+}
+
 // A single column is no dim of the nest: then B is a vector that no map dim knows.
 const ir::Dim* single_column(ir::Context& ctx, Facts& facts, const FlatNest& nest, const Expr* b) {
   if (std::any_of(nest.dims.begin(), nest.dims.end(), [&](const ir::Dim* d) { return facts.depends(b, d); })) return nullptr;
@@ -164,21 +236,23 @@ unsigned vector_lanes(const Job& job) { return std::min(16u, job.target.f32_lane
 std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest, unsigned lanes) {
   if (nest.writes.size() != 1 || nest.writes[0].push || nest.scan_dim || nest.where) return std::nullopt;
   Facts facts;
-  const Expr* sum = the_sum(facts, nest);
-  if (!sum) return std::nullopt;
+  const auto product = the_product(ctx, facts, nest);
+  if (!product) return std::nullopt;
+  const Expr* sum = product->c.fold;
+  const bool codes = product->c.a.is_code();
   std::optional<Recognised> best;
   double best_rank = -1;
-  for (int side = 0; side < 2; ++side) {
-    const Expr *a = nest::operand_load(sum->args[0]->args[static_cast<size_t>(1 - side)]),
-               *b = nest::operand_load(sum->args[0]->args[static_cast<size_t>(side)]);
+  for (const bool swap : {true, false}) {
+    const nest::Contraction side = swap ? product->c.swapped() : product->c;
+    const Expr *a = side.a.load, *b = side.b.load;
+    const Expr *sum_of_a = swap ? product->sum_of_b : product->sum_of_a, *sum_of_b = swap ? product->sum_of_a : product->sum_of_b;
+    if (sum_of_b) continue;
     if (!affine(ctx, facts, a->args[0], sum->fold->dims)) continue;
-    std::vector<const ir::Dim*> columns;
-    for (const ir::Dim* n : nest.dims)
-      if (!facts.depends(a, n) && facts.depends(b, n)) columns.push_back(n);
-    const ir::Dim* single = single_column(ctx, facts, nest, b);
+    std::vector<const ir::Dim*> columns = side.n;
+    const ir::Dim* single = codes ? nullptr : single_column(ctx, facts, nest, b);
     if (single) columns.push_back(single);
     for (const ir::Dim* n : columns) {
-      auto r = with_columns(ctx, facts, nest, sum, a, b, n, lanes);
+      auto r = codes ? with_groups(ctx, facts, nest, side, sum_of_a, n) : with_columns(ctx, facts, nest, side, n, lanes);
       if (!r || (n == single && !r->c.m)) continue;
       const Expr* step = coefficient(ctx, nest.writes[0].address, n);
       double rank = (r->needs_pack ? 0 : 1e12) + (step && step->is_int(1) ? 1e9 : 0) + std::min(estimate(n->extent), 1e6);
@@ -257,7 +331,8 @@ Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest)
   panel_load.access = ir::Access::Clamped;
   const Expr* n = ctx.dim(c.n);
   const Expr* from_panels = ctx.raw(panel_load, {place(ctx.floordiv(n, sixteen), ctx.floormod(n, sixteen))});
-  const Expr* factor = c.fold->args[0]->args[nest::operand_load(c.fold->args[0]->args[0]) == c.b ? 0 : 1];
+  const auto product = nest::contraction_of(ctx, nest.dims, c.fold);
+  const Expr* factor = product->b.load == c.b ? product->b.factor : product->a.factor;
   nest.writes[0].value = ctx.rewrite(nest.writes[0].value, [&](const Expr* e) { return e == factor ? from_panels : nullptr; });
   nest.params.push_back(workspace);
   return std::optional<loop::Kernel>(std::move(kernel));

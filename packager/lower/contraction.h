@@ -5,6 +5,8 @@
 // n is a map dim along which B is contiguous: 16 columns of a panel, or a row-major row. Rows m are map dims that only
 // A knows. Everything around the sum is the epilogue, evaluated on the accumulators.
 //
+// Codes of 8 bits are multiplied in groups of four along k, which lie side by side in both factors; the sums are of i32.
+//
 // With few columns a vector of columns would be mostly empty. Then vectors run along k, which is contiguous in both
 // factors; an accumulator is summed across its lanes before the epilogue, which runs along the rows.
 #pragma once
@@ -12,6 +14,7 @@
 #include <optional>
 
 #include "packager/lower/templates.h"
+#include "packager/nest/contraction.h"
 
 namespace mlc::lower {
 
@@ -24,17 +27,23 @@ struct Contraction {
   std::vector<const ir::Dim*> batch;     // all other map dims, outer to inner
   std::vector<const ir::Dim*> taps;      // fold dims but k, outer to inner; may be empty
   const ir::Dim* k = nullptr;
-  std::vector<const ir::Expr*> conditions;  // conjuncts of the fold's where
+  std::vector<const ir::Expr*> conditions;  // conjuncts: which points exist
+  const ir::Expr* outside = nullptr;     // codes: what points that do not exist read; null: they add nothing
+  const ir::Expr* sum_of_a = nullptr;    // codes: another fold of the value, over a alone
 
   // B's element address at column 16*panel + lane: b_rest + panel*b_panel + lane, where b_rest is free of n.
   const ir::Expr *b_rest = nullptr, *b_panel = nullptr;
   bool padded_panels = false;            // columns up to a multiple of 16 exist and are zero
-  // Strides of A, and of B along k.
+  // Strides of A, and of B along k: from one element, of codes from one group, to the next.
   const ir::Expr *a_m = nullptr, *a_k = nullptr, *b_k = nullptr;
   // Few columns: lanes of a vector along k (they divide k), and the stride of B along n.
   unsigned k_lanes = 1;
   const ir::Expr* b_n = nullptr;
   bool along_k() const { return k_lanes > 1; }
+  // Codes of 8 bits: sums in i32, groups of codes along k side by side in B.
+  bool codes() const { return fold->type.dtype == DType::I32; }
+  // Elements of k that one step takes, and how far B moves with it.
+  unsigned step() const { return codes() ? unsigned{nest::kGroup} : k_lanes; }
 };
 
 // Register tile: rows x (vectors of the target) columns.
@@ -42,7 +51,8 @@ struct RegisterTile {
   unsigned rows = 1, vectors = 1;
   unsigned k_chains = 1;  // independent accumulators along k, for tiles too small to hide the latency of an FMA
 };
-RegisterTile choose_tile(const targets::Target& target, double rows, bool rows_known, double columns);
+// `more`: vectors that each row takes beside its accumulators.
+RegisterTile choose_tile(const targets::Target& target, double rows, bool rows_known, double columns, unsigned more = 0);
 // For vectors along k.
 RegisterTile choose_tile_along_k(const targets::Target& target, double rows, bool rows_known, unsigned columns);
 unsigned chains_for(unsigned rows, unsigned vectors);

@@ -226,10 +226,22 @@ bool merge_map_dims(ir::Context& ctx, FlatNest& n, size_t a, size_t b) {
   return true;
 }
 
-// The fold `e` with two of its dims merged, or with a dim of extent one dropped; null if nothing can be done.
-const Expr* smaller_fold(ir::Context& ctx, const Expr* e) {
-  const ir::Fold& fold = *e->fold;
-  std::vector<const Expr*> bodies(e->args.begin(), e->args.end());
+// Folds over the same points, with two of their dims merged, or with a dim of extent one dropped; nothing if that cannot be
+// done to all of them. What sums the same points goes on doing so.
+std::vector<const Expr*> smaller_folds(ir::Context& ctx, const std::vector<const Expr*>& folds) {
+  const ir::Fold& fold = *folds[0]->fold;
+  std::vector<const Expr*> bodies;
+  for (const Expr* e : folds) bodies.insert(bodies.end(), e->args.begin(), e->args.end());
+  const auto rebuilt = [&](const ir::Fold& f, const std::vector<const Expr*>& all) {
+    std::vector<const Expr*> out;
+    auto at = all.begin();
+    for (const Expr* e : folds) {
+      const auto end = at + static_cast<ptrdiff_t>(e->args.size());
+      out.push_back(ctx.fold(f, {at, end}));
+      at = end;
+    }
+    return out;
+  };
   for (size_t k = 0; k < fold.dims.size() && fold.dims.size() > 1; ++k) {
     if (!fold.dims[k]->extent->is_int(1)) continue;
     ir::Fold f = fold;
@@ -238,7 +250,7 @@ const Expr* smaller_fold(ir::Context& ctx, const Expr* e) {
     for (const Expr*& b : bodies) b = ctx.substitute(b, zero);
     if (f.where) f.where = ctx.substitute(f.where, zero);
     if (f.where && f.where->is_int(1)) f.where = nullptr;
-    return ctx.fold(std::move(f), std::move(bodies));
+    return rebuilt(f, bodies);
   }
   Facts facts;
   for (size_t a = 0; a < fold.dims.size(); ++a)
@@ -256,9 +268,9 @@ const Expr* smaller_fold(ir::Context& ctx, const Expr* e) {
       ir::Fold f = fold;
       f.dims[a] = merge.merged();
       f.dims.erase(f.dims.begin() + static_cast<ptrdiff_t>(b));
-      return ctx.fold(std::move(f), std::move(merged));
+      return rebuilt(f, merged);
     }
-  return nullptr;
+  return {};
 }
 
 bool shrink_a_fold(ir::Context& ctx, FlatNest& n) {
@@ -267,12 +279,17 @@ bool shrink_a_fold(ir::Context& ctx, FlatNest& n) {
     ir::walk(w.value, [&](const Expr* e) {
       if (e->op == Op::Fold) folds.push_back(e);
     });
-    for (const Expr* e : folds)
-      if (const Expr* smaller = smaller_fold(ctx, e)) {
-        for (FlatWrite& x : n.writes)
-          x.value = ctx.rewrite(x.value, [&](const Expr* y) { return y == e ? smaller : nullptr; });
-        return true;
-      }
+    for (const Expr* e : folds) {
+      std::vector<const Expr*> alike;
+      for (const Expr* o : folds)
+        if (o->fold->combiner == e->fold->combiner && o->fold->dims == e->fold->dims && o->fold->where == e->fold->where) alike.push_back(o);
+      const std::vector<const Expr*> smaller = smaller_folds(ctx, alike);
+      if (smaller.empty()) continue;
+      std::unordered_map<const Expr*, const Expr*> replaced;
+      for (size_t k = 0; k < alike.size(); ++k) replaced.emplace(alike[k], smaller[k]);
+      for (FlatWrite& x : n.writes) x.value = ctx.substitute(x.value, replaced);
+      return true;
+    }
   }
   return false;
 }

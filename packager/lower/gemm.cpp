@@ -38,14 +38,15 @@ Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c) : S
   rows_ = c_.m ? c_.m->extent : ctx_.integer(1);
   columns_ = c_.n->extent;
   tile_ = c_.along_k() ? choose_tile_along_k(job_.target, estimate(rows_), rows_->is_const(), static_cast<unsigned>(columns_->i))
-                       : choose_tile(job_.target, estimate(rows_), rows_->is_const(), estimate(columns_));
+                       : choose_tile(job_.target, estimate(rows_), rows_->is_const(), estimate(columns_), c_.sum_of_a ? 1 : 0);
   width_ = tile_.vectors * lanes_;
   schedule = "contraction " + std::to_string(tile_.rows) + "x" + std::to_string(width_);
+  if (c_.codes()) schedule += " of codes";
   if (c_.along_k()) schedule += " along k x" + std::to_string(c_.k_lanes);
   num_row_tiles_ = ctx_.ceildiv(rows_, ctx_.integer(tile_.rows));
   num_groups_ = ctx_.ceildiv(columns_, ctx_.integer(width_));
   for (const Expr* term : c_.conditions)
-    (s_.facts.depends(term, c_.m ? c_.m : c_.n) ? row_terms_ : tap_terms_).push_back(term);
+    (c_.outside || s_.facts.depends(term, c_.m ? c_.m : c_.n) ? row_terms_ : tap_terms_).push_back(term);
   row_space_ = c_.m_outer ? c_.m_outer->extent : num_row_tiles_;
   unit_rows_ = c_.m_outer ? rows_ : ctx_.integer(tile_.rows);
   std::vector<const Expr*> depths;
@@ -55,15 +56,16 @@ Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c) : S
   long_epilogue_ = s_.facts.cost(n_.writes[0].value) - s_.facts.cost(c_.fold) > kLongEpilogue && job_.target.f32_lanes() > 1;
   choose_epilogue_lanes();
   if (long_epilogue_ || epilogue_lanes_ > 1)
-    scratch_ = k_.scratch("tile", DType::F32, ctx_.integer(tile_.rows * int64_t{width_}));
+    scratch_ = k_.scratch("tile", c_.fold->type.dtype, ctx_.integer(tile_.rows * int64_t{width_}));
+  if (long_epilogue_ && c_.sum_of_a) scratch_of_sums_ = k_.scratch("sums", DType::I32, ctx_.integer(tile_.rows));
 
   batch = c_.batch;
-  axes = {{row_space_, product({ctx_.integer(4), c_.k->extent, unit_rows_})},
-          {num_groups_, product({ctx_.integer(4), k_total_, ctx_.integer(width_)})}};
+  const Expr* bytes = ctx_.integer(c_.codes() ? 1 : 4);  // of an element
+  axes = {{row_space_, product({bytes, c_.k->extent, unit_rows_})}, {num_groups_, product({bytes, k_total_, ctx_.integer(width_)})}};
   std::vector<const Expr*> extents{rows_, columns_, k_total_};
   for (const ir::Dim* d : c_.batch) extents.push_back(d->extent);
   if (c_.m_outer) extents.push_back(c_.m_outer->extent);
-  work = k_.takes(kStepNs / std::max(lanes_, c_.k_lanes), extents);
+  work = k_.takes(kStepNs / std::max(lanes_, c_.k_lanes) / (c_.codes() ? nest::kGroup : 1), extents);
 }
 
 void Gemm::part(const std::vector<Range>& ranges) {
@@ -223,7 +225,7 @@ void Gemm::run_of_tiles(const Group& g, const Expr* begin, const Expr* end, unsi
 
 // With constant sizes: which row tiles some tap does not reach completely.
 void Gemm::find_edges() {
-  if (row_terms_.empty() || !rows_->is_const() || !c_.m) return;
+  if (row_terms_.empty() || !rows_->is_const() || !c_.m || c_.outside) return;  // rows that read something else stay
   DimSet mentioned = 0, allowed = s_.facts.bit(c_.m);
   for (const Expr* term : row_terms_) mentioned |= s_.facts.dims(term);
   int64_t combinations = 1;

@@ -57,11 +57,17 @@ class Gemm final : public Stage {
   unsigned accumulator_lanes() const { return c_.along_k() ? c_.k_lanes : lanes_; }
   // Elements of a factor in f32.
   const ir::Expr* operand(const ir::Expr* load, unsigned lanes, const ir::Expr* at, const ir::Expr* mask);
+  // What a row has of `count` elements along k, in each lane; `reached` is null if it exists.
+  const ir::Expr* row_operand(const ir::Expr* at, unsigned count, const ir::Expr* reached);
+  void multiply_add(const ir::Expr* acc, const ir::Expr* a, const ir::Expr* b);
+  const ir::Expr* joined(std::vector<const ir::Expr*> parts);
   const ir::Expr* total_of(const Group& g, unsigned r, unsigned j);
+  // Codes: the sum of row `r` of A, in each lane.
+  const ir::Expr* sum_of_row(unsigned r);
   void epilogue(const Group& g);
   void epilogue_along_rows(const Group& g);
   // The epilogue on the sums of one row and one vector of columns.
-  void finish_vector(const Group& g, const ir::Expr* total, const ir::Expr* row, const ir::Expr* column, const ir::Expr* mask);
+  void finish_vector(const Group& g, const ir::Expr* total, const ir::Expr* row_sum, const ir::Expr* row, const ir::Expr* column, const ir::Expr* mask);
 
   const Contraction c_;
   unsigned lanes_, width_ = 16;         // columns of a vector; of a group
@@ -73,7 +79,7 @@ class Gemm final : public Stage {
   const ir::Expr* unit_rows_ = nullptr; // rows of one step of it
   const ir::Expr* k_total_ = nullptr;
   bool long_epilogue_ = false;
-  uint32_t scratch_ = 0;                // of the epilogue: a tile of sums
+  uint32_t scratch_ = 0, scratch_of_sums_ = 0;  // of the epilogue: a tile of sums; those of its rows of A
   std::vector<bool> edges_;             // per row tile; empty: not known statically
   std::vector<const ir::Dim*> edge_taps_;
   // The tile being emitted.
@@ -81,7 +87,7 @@ class Gemm final : public Stage {
   const ir::Expr *row_base_ = nullptr, *row_extra_ = nullptr;
   const ir::Expr* first_row_ = nullptr;
   unsigned height_ = 0, chains_ = 1;
-  std::vector<const ir::Expr*> acc_;
+  std::vector<const ir::Expr*> acc_, row_sums_;
 };
 
 }  // namespace mlc::lower

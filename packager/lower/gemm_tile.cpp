@@ -14,8 +14,10 @@ void Gemm::begin_tile(const Expr* first_row, unsigned height, const Group& g) {
   height_ = height;
   chains_ = chains_for(height, g.vectors);
   acc_.clear();
-  const Expr* zero = loop::splat(ctx_, ctx_.number(0, DType::F32), accumulator_lanes());
+  row_sums_.clear();
+  const Expr* zero = loop::splat(ctx_, ctx_.number(0, c_.fold->type.dtype), accumulator_lanes());
   for (unsigned k = 0; k < chains_ * height * g.vectors; ++k) acc_.push_back(k_.b.local(zero));
+  for (unsigned k = 0; c_.sum_of_a && k < chains_ * height; ++k) row_sums_.push_back(k_.b.local(zero));
 }
 
 const Expr*& Gemm::acc(unsigned chain, unsigned row, unsigned j, const Group& g) {
@@ -30,7 +32,7 @@ void Gemm::tile(const Group& g, const Expr* first_row, unsigned height, bool che
     const Expr* any = ctx_.boolean(false);
     for (unsigned r = 0; r < height; ++r) {
       s_.scoped([&] {
-        s_.bind(c_.m, ctx_.add(first_row, ctx_.integer(r)));
+        if (c_.m) s_.bind(c_.m, ctx_.add(first_row, ctx_.integer(r)));
         const Expr* all = ctx_.boolean(true);
         for (const Expr* term : row_terms_) all = ctx_.binary(Op::And, all, s_.value(term));
         reached.push_back(k_.b.let(all));
@@ -39,8 +41,8 @@ void Gemm::tile(const Group& g, const Expr* first_row, unsigned height, bool che
     }
     // Conditions are affine in the row: what holds at both ends holds between.
     const Expr* whole = ctx_.binary(Op::And, reached.front(), reached.back());
-    k_.b.with_if(whole, [&] { s_.scoped([&] { k_loop(g, 0, height, {}); }); },
-                 [&] { k_.b.with_if(any, [&] { s_.scoped([&] { k_loop(g, 0, height, reached); }); }); });
+    const auto partly = [&] { s_.scoped([&] { k_loop(g, 0, height, reached); }); };
+    k_.b.with_if(whole, [&] { s_.scoped([&] { k_loop(g, 0, height, {}); }); }, [&] { c_.outside ? partly() : k_.b.with_if(any, partly); });
   });
   epilogue(g);
 }
@@ -98,58 +100,60 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
   s_.bind(c_.k, zero);
   if (c_.m) s_.bind(c_.m, first_row_);
   const Expr* a_base = k_.b.let(s_.value(c_.a->args[0]));
-  const Expr *a_m = s_.value(c_.a_m), *a_k = s_.value(c_.a_k), *b_k = s_.value(c_.b_k);
+  // Strides of a step, which takes `depth` elements of k.
+  const unsigned depth = c_.step();
+  const Expr *a_m = s_.value(c_.a_m), *a_step = ctx_.mul(s_.value(c_.a_k), ctx_.integer(depth)),
+             *b_step = ctx_.mul(s_.value(c_.b_k), ctx_.integer(c_.k_lanes));
   const auto column_at = [&](const Expr* panel, const Expr* lane) {
-    return ctx_.add(ctx_.mul(s_.value(c_.b_panel), panel), c_.b_n ? ctx_.mul(s_.value(c_.b_n), lane) : lane);
+    const Expr* of_lane = c_.b_n ? s_.value(c_.b_n) : ctx_.integer(c_.codes() ? nest::kGroup : 1);
+    return ctx_.add(ctx_.mul(s_.value(c_.b_panel), panel), ctx_.mul(of_lane, lane));
   };
-  const Expr* sixteen = ctx_.integer(16);
+  const Expr* sixteen = ctx_.integer(nest::kPanel);
   const Expr* b_base = k_.b.let(ctx_.add(s_.value(c_.b_rest), column_at(ctx_.floordiv(g.first, sixteen), ctx_.floormod(g.first, sixteen))));
   std::vector<const Expr*> row_offset(hi), column_offset(g.vectors), mask(g.vectors);
   for (unsigned r = lo; r < hi; ++r) {
     const Expr* at = ctx_.mul(a_m, ctx_.integer(r));
-    // A row that does not exist reads the first elements of the buffer instead and counts as zero.
+    // A row that does not exist reads the first elements of the buffer instead and counts as zero, or what stands outside.
     if (!reached.empty()) at = ctx_.select(reached[r], at, ctx_.sub(zero, a_base));
     row_offset[r] = k_.b.let(at);
   }
   for (unsigned j = 0; j < g.vectors; ++j) {
     int64_t column = j * int64_t{lanes_};
-    column_offset[j] = k_.b.let(column_at(ctx_.integer(column / 16), ctx_.integer(column % 16)));
+    column_offset[j] = k_.b.let(column_at(ctx_.integer(column / nest::kPanel), ctx_.integer(column % nest::kPanel)));
     const Expr* m = c_.padded_panels ? nullptr : column_mask(g, ctx_.integer(column));
     mask[j] = m && !m->is_const() ? k_.b.let(m) : nullptr;
   }
+  const Expr* ones = c_.sum_of_a ? loop::splat(ctx_, ctx_.integer(1, DType::I8), accumulator_lanes() * depth) : nullptr;
 
-  auto step = [&](const Expr* a_at, const Expr* b_at, unsigned u) {
-    const Expr* bu = ctx_.mul(b_k, ctx_.integer(int64_t{u} * c_.k_lanes));
-    const Expr* au = ctx_.mul(a_k, ctx_.integer(int64_t{u} * c_.k_lanes));
+  auto step = [&](const Expr* a_at, const Expr* b_at, unsigned u, unsigned count) {
+    const Expr* bu = ctx_.mul(b_step, ctx_.integer(u));
+    const Expr* au = ctx_.mul(a_step, ctx_.integer(u));
     std::vector<const Expr*> b(g.vectors);
-    for (unsigned j = 0; j < g.vectors; ++j)
-      b[j] = k_.b.let(operand(c_.b, accumulator_lanes(), ctx_.add(ctx_.add(b_at, bu), column_offset[j]), mask[j]));
+    for (unsigned j = 0; j < g.vectors; ++j) {
+      const Expr* at = ctx_.add(ctx_.add(b_at, bu), column_offset[j]);
+      const auto codes = static_cast<uint16_t>(accumulator_lanes() * depth);
+      b[j] = k_.b.let(c_.codes() ? loop::vec_load(ctx_, c_.b->array, {c_.b->type.dtype, codes}, at) : operand(c_.b, accumulator_lanes(), at, mask[j]));
+    }
     for (unsigned r = lo; r < hi; ++r) {
-      const Expr* a = operand(c_.a, c_.k_lanes, ctx_.add(ctx_.add(a_at, au), row_offset[r]), nullptr);
-      a = loop::splat(ctx_, a, accumulator_lanes());
-      if (!reached.empty())
-        a = loop::vec_select(ctx_, reached[r], a, loop::splat(ctx_, ctx_.number(0, DType::F32), accumulator_lanes()));
-      a = k_.b.let(a);
-      for (unsigned j = 0; j < g.vectors; ++j) {
-        const Expr* x = acc(u % chains_, r, j, g);
-        k_.b.assign(x, loop::vec_fma(ctx_, a, b[j], x));
-      }
+      const Expr* a = k_.b.let(row_operand(ctx_.add(ctx_.add(a_at, au), row_offset[r]), count, reached.empty() ? nullptr : reached[r]));
+      for (unsigned j = 0; j < g.vectors; ++j) multiply_add(acc(u % chains_, r, j, g), a, b[j]);
+      if (ones) multiply_add(row_sums_[(u % chains_) * height_ + r], a, ones);
     }
   };
 
-  const Expr* count = ctx_.floordiv(s_.scalar(c_.k->extent), ctx_.integer(c_.k_lanes));
+  const Expr* count = ctx_.floordiv(s_.scalar(c_.k->extent), ctx_.integer(depth));
   int64_t unroll = 2;
   if (count->is_const() && count->i <= 8) unroll = std::max<int64_t>(count->i, 1);
   else if (tile_.rows * tile_.vectors >= 28 || job_.target.vector_registers <= 16)
     unroll = 1;  // no register to spare
   unroll = std::max<int64_t>(unroll, chains_);
+  const auto steps_at = [&](const Expr* k, int64_t by, unsigned elements) {
+    const Expr* a_at = k_.b.let(ctx_.add(a_base, ctx_.mul(k, a_step)));
+    const Expr* b_at = k_.b.let(ctx_.add(b_base, ctx_.mul(k, b_step)));
+    for (int64_t u = 0; u < by; ++u) step(a_at, b_at, static_cast<unsigned>(u), elements);
+  };
   auto loop_over = [&](const Expr* begin, const Expr* end, int64_t by) {
-    auto body = [&](const Expr* k) {
-      const Expr* vector = ctx_.mul(k, ctx_.integer(c_.k_lanes));
-      const Expr* a_at = k_.b.let(ctx_.add(a_base, ctx_.mul(vector, a_k)));
-      const Expr* b_at = k_.b.let(ctx_.add(b_base, ctx_.mul(vector, b_k)));
-      for (int64_t u = 0; u < by; ++u) step(a_at, b_at, static_cast<unsigned>(u));
-    };
+    auto body = [&](const Expr* k) { steps_at(k, by, depth); };
     if (begin->is_const() && end->is_const() && begin->i >= end->i) return;
     if (begin->is_const() && end->is_const() && end->i - begin->i == by) return body(begin);
     k_.b.with_for(begin, end, by, body);
@@ -157,6 +161,35 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
   const Expr* whole = k_.b.let(ctx_.mul(ctx_.floordiv(count, ctx_.integer(unroll)), ctx_.integer(unroll)));
   loop_over(zero, whole, unroll);
   if (unroll > 1) loop_over(whole, count, 1);
+  if (c_.codes() && c_.k->extent->i % depth != 0) steps_at(count, 1, static_cast<unsigned>(c_.k->extent->i % depth));  // k is constant
+}
+
+const Expr* Gemm::row_operand(const Expr* at, unsigned count, const Expr* reached) {
+  if (!c_.codes()) {
+    const Expr* a = loop::splat(ctx_, operand(c_.a, c_.k_lanes, at, nullptr), accumulator_lanes());
+    return reached ? loop::vec_select(ctx_, reached, a, loop::splat(ctx_, ctx_.number(0, DType::F32), accumulator_lanes())) : a;
+  }
+  const DType code = c_.a->type.dtype;
+  const auto group = static_cast<uint16_t>(nest::kGroup);
+  const Expr *stride = s_.value(c_.a_k), *a = nullptr, *none = ctx_.integer(0, code);
+  const auto whole = [&](const std::function<const Expr*(unsigned)>& element) {
+    std::vector<const Expr*> parts;
+    for (unsigned i = 0; i < group; ++i) parts.push_back(i < count ? element(i) : none);
+    return loop::widen(ctx_, std::move(parts));
+  };
+  // Beside the last elements of a row anything may lie, or nothing; rows that do not lie along k are gathered.
+  const Expr* exists = count == group ? nullptr : loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, ctx_.integer(0), group), loop::splat(ctx_, ctx_.integer(count), group));
+  if (stride->is_int(1) && (!exists || job_.target.has_masks)) a = loop::vec_load(ctx_, c_.a->array, {code, group}, at, exists);
+  else a = whole([&](unsigned i) { return loop::vec_load(ctx_, c_.a->array, {code, 1}, ctx_.add(at, ctx_.mul(stride, ctx_.integer(i)))); });
+  if (reached) {
+    const Expr* outside = c_.outside ? ctx_.cast(code, s_.value(c_.outside)) : none;
+    a = loop::vec_select(ctx_, reached, a, count == group ? loop::splat(ctx_, outside, group) : whole([&](unsigned) { return outside; }));
+  }
+  return loop::splat_group(ctx_, a, accumulator_lanes() * group);
+}
+
+void Gemm::multiply_add(const Expr* acc, const Expr* a, const Expr* b) {
+  k_.b.assign(acc, c_.codes() ? loop::vec_dot(ctx_, acc, a, b) : loop::vec_fma(ctx_, a, b, acc));
 }
 
 // Elements of a factor in f32.
@@ -166,42 +199,57 @@ const Expr* Gemm::operand(const Expr* load, unsigned lanes, const Expr* at, cons
   return load->type.dtype == DType::F32 ? elements : ctx_.convert(Op::Cast, {DType::F32, count}, elements);
 }
 
-const Expr* Gemm::total_of(const Group& g, unsigned r, unsigned j) {
-  std::vector<const Expr*> parts;
-  for (unsigned ch = 0; ch < chains_; ++ch) parts.push_back(acc(ch, r, j, g));
+const Expr* Gemm::joined(std::vector<const Expr*> parts) {
   while (parts.size() > 1) {
     for (size_t k = 0; k < parts.size() / 2; ++k)
       parts[k] = loop::vec_binary(ctx_, Op::Add, parts[k], parts[k + parts.size() / 2]);
     parts.resize(parts.size() / 2);
   }
-  if (c_.along_k()) return k_.b.let(loop::lanes_fold(ctx_, Op::SumLanes, parts[0]));
-  return chains_ > 1 ? k_.b.let(parts[0]) : parts[0];
+  return parts[0];
+}
+
+const Expr* Gemm::total_of(const Group& g, unsigned r, unsigned j) {
+  std::vector<const Expr*> parts;
+  for (unsigned ch = 0; ch < chains_; ++ch) parts.push_back(acc(ch, r, j, g));
+  const Expr* total = joined(std::move(parts));
+  if (c_.along_k()) return k_.b.let(loop::lanes_fold(ctx_, Op::SumLanes, total));
+  return chains_ > 1 ? k_.b.let(total) : total;
+}
+
+const Expr* Gemm::sum_of_row(unsigned r) {
+  if (!c_.sum_of_a) return nullptr;
+  std::vector<const Expr*> parts;
+  for (unsigned ch = 0; ch < chains_; ++ch) parts.push_back(row_sums_[ch * height_ + r]);
+  return k_.b.let(joined(std::move(parts)));
 }
 
 void Gemm::epilogue(const Group& g) {
   if (epilogue_lanes_ > 1) return epilogue_along_rows(g);
   if (!long_epilogue_) {
-    for (unsigned r = 0; r < height_; ++r)
+    for (unsigned r = 0; r < height_; ++r) {
+      const Expr* row_sum = sum_of_row(r);
       for (unsigned j = 0; j < g.vectors; ++j)
-        finish_vector(g, total_of(g, r, j), ctx_.integer(r), ctx_.integer(j * int64_t{lanes_}),
-                      column_mask(g, ctx_.integer(j * int64_t{lanes_})));
+        finish_vector(g, total_of(g, r, j), row_sum, ctx_.integer(r), ctx_.integer(j * int64_t{lanes_}), column_mask(g, ctx_.integer(j * int64_t{lanes_})));
+    }
     return;
   }
   // A long one is code only once: accumulators go through scratch memory, which stays in L1.
   const int64_t row = g.vectors * int64_t{lanes_};
-  for (unsigned r = 0; r < height_; ++r)
+  for (unsigned r = 0; r < height_; ++r) {
     for (unsigned j = 0; j < g.vectors; ++j)
       k_.b.store(scratch_, ctx_.integer(r * row + j * int64_t{lanes_}), total_of(g, r, j));
+    if (c_.sum_of_a) k_.b.store(scratch_of_sums_, ctx_.integer(r), lanes_ > 1 ? loop::extract(ctx_, sum_of_row(r), 0) : sum_of_row(r));
+  }
   k_.b.with_for(ctx_.integer(0), ctx_.integer(height_), 1, [&](const Expr* r) {
+    const Expr* row_sum = c_.sum_of_a ? k_.b.let(loop::vec_load(ctx_, scratch_of_sums_, {DType::I32, 1}, r)) : nullptr;
     k_.b.with_for(ctx_.integer(0), ctx_.integer(row), lanes_, [&](const Expr* column) {
       const Expr* at = ctx_.add(ctx_.mul(r, ctx_.integer(row)), column);
-      const Expr* total = k_.b.let(loop::vec_load(ctx_, scratch_, {DType::F32, static_cast<uint16_t>(lanes_)}, at));
-      finish_vector(g, total, r, column, column_mask(g, column));
+      const Expr* total = k_.b.let(loop::vec_load(ctx_, scratch_, {c_.fold->type.dtype, static_cast<uint16_t>(lanes_)}, at));
+      finish_vector(g, total, row_sum, r, column, column_mask(g, column));
     });
   });
 }
 
-// The epilogue on the sums of one row and one vector of columns.
 // Scalars of several rows, column after column: through scratch memory they become vectors.
 void Gemm::epilogue_along_rows(const Group& g) {
   for (unsigned j = 0; j < g.vectors; ++j)
@@ -229,19 +277,20 @@ void Gemm::epilogue_along_rows(const Group& g) {
   }
 }
 
-void Gemm::finish_vector(const Group& g, const Expr* total, const Expr* row, const Expr* column, const Expr* mask) {
+// The epilogue on the sums of one row and one vector of columns.
+void Gemm::finish_vector(const Group& g, const Expr* total, const Expr* row_sum, const Expr* row, const Expr* column, const Expr* mask) {
+  const auto finish = [&] {
+    s_.define(c_.fold, total);
+    if (row_sum) s_.define(c_.sum_of_a, row_sum);
+    emit_writes(s_, k_.b, n_, nullptr);
+  };
   s_.scoped([&] {
     if (c_.m) s_.bind(c_.m, ctx_.add(first_row_, row));
     s_.bind(c_.n, ctx_.add(g.first, column));
     if (mask) mask = k_.b.let(mask);
-    if (lanes_ == 1) {
-      auto one = [&] { s_.scoped([&] { s_.define(c_.fold, total); emit_writes(s_, k_.b, n_, nullptr); }); };
-      return mask ? k_.b.with_if(mask, one) : one();
-    }
-    s_.vectorised(c_.n, lanes_, mask, [&] {
-      s_.define(c_.fold, total);
-      emit_writes(s_, k_.b, n_, nullptr);
-    });
+    if (lanes_ > 1) return s_.vectorised(c_.n, lanes_, mask, finish);
+    const auto one = [&] { s_.scoped(finish); };
+    mask ? k_.b.with_if(mask, one) : one();
   });
 }
 

@@ -85,7 +85,7 @@ class GroupLowering {
     bool product = false;
     for (const nest::Nest* nest : g_.nests)
       for (const nest::Write& w : nest->writes)
-        ir::walk(w.value, [&](const Expr* e) { product |= e->op == Op::Fold && nest::is_contraction(e); });
+        ir::walk(w.value, [&](const Expr* e) { product |= nest::contraction_of(ctx_, nest->dims, e).has_value(); });
     const Expr* most = ctx_.integer(product ? kProductRows : kMapRows);
     const Expr* least = ctx_.integer(product ? kLeastProductRows : 1);
     const Expr* bytes = ctx_.integer(0);

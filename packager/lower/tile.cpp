@@ -26,8 +26,19 @@ std::vector<Shape> legal(const targets::Target& t) {
   return {{5, 1}};
 }
 
-double cycles(unsigned rows, unsigned vectors) {
-  double fma = rows * vectors / 2.0, loads = (rows + vectors) / 2.0, latency = 4.0 / chains_for(rows, vectors);
+// Accumulators, what each row has beside them, a vector of each column, one of a row and one that all use.
+std::vector<Shape> legal_with_more(const targets::Target& t, unsigned more) {
+  std::vector<Shape> shapes;
+  for (const Shape& s : legal(t)) {
+    Shape fits = s;
+    while (fits.rows > 1 && fits.rows * (fits.vectors + more) + fits.vectors + 2 > t.vector_registers) --fits.rows;
+    shapes.push_back(fits);
+  }
+  return shapes;
+}
+
+double cycles(unsigned rows, unsigned vectors, unsigned more) {
+  double fma = rows * (vectors + more) / 2.0, loads = (rows + vectors) / 2.0, latency = 4.0 / chains_for(rows, vectors);
   return std::max({fma, loads, latency}) + 0.2;
 }
 
@@ -39,9 +50,9 @@ unsigned chains_for(unsigned rows, unsigned vectors) {
   return chains;
 }
 
-RegisterTile choose_tile(const targets::Target& target, double rows, bool rows_known, double columns) {
+RegisterTile choose_tile(const targets::Target& target, double rows, bool rows_known, double columns, unsigned more) {
   unsigned lanes = std::min(16u, std::max(1u, target.f32_lanes()));
-  std::vector<Shape> candidates = legal(target);
+  std::vector<Shape> candidates = more ? legal_with_more(target, more) : legal(target);
   if (rows_known && rows >= 1) {
     // Fewer rows than a tile has: the accumulators go to columns.
     std::vector<Shape> low;
@@ -68,7 +79,7 @@ RegisterTile choose_tile(const targets::Target& target, double rows, bool rows_k
            rest = vectors - groups * s.vectors;
     auto column_cost = [&](unsigned h) {
       if (h == 0) return 0.0;
-      return groups * cycles(h, s.vectors) + (rest > 0 ? cycles(h, static_cast<unsigned>(rest)) : 0.0);
+      return groups * cycles(h, s.vectors, more) + (rest > 0 ? cycles(h, static_cast<unsigned>(rest), more) : 0.0);
     };
     double cost = extra * column_cost(static_cast<unsigned>(base) + 1) +
                   (tiles - extra) * column_cost(static_cast<unsigned>(base));

@@ -1,19 +1,117 @@
 #include "packager/nest/contraction.h"
 
+#include <algorithm>
+
 namespace mlc::nest {
 
+using ir::Expr;
 using ir::Op;
 
-const ir::Expr* operand_load(const ir::Expr* factor) {
-  if (factor->op == Op::Load) return factor;
-  if (factor->op != Op::Cast || factor->type.dtype != DType::F32 || factor->args[0]->op != Op::Load) return nullptr;
-  const DType stored = factor->args[0]->type.dtype;
-  return stored == DType::F16 || stored == DType::BF16 ? factor->args[0] : nullptr;
+namespace {
+
+bool mentions(const Expr* e, const std::vector<const ir::Dim*>& dims) {
+  bool found = false;
+  ir::walk(e, [&](const Expr* x) { found |= x->op == Op::Dim && std::find(dims.begin(), dims.end(), x->dim) != dims.end(); });
+  return found;
 }
 
-bool is_contraction(const ir::Expr* fold) {
-  if (fold->op != Op::Fold || fold->fold->combiner->join != ir::Join::Sum || fold->args[0]->op != Op::Mul) return false;
-  return operand_load(fold->args[0]->args[0]) && operand_load(fold->args[0]->args[1]);
+// A load, or what it is converted to without loss in the type of the sum.
+const Expr* element(const Expr* e) {
+  if (e->op == Op::Load) return e;
+  if (e->op != Op::Cast || e->args[0]->op != Op::Load) return nullptr;
+  const DType from = e->args[0]->type.dtype, to = e->type.dtype;
+  const bool is_short = from == DType::I8 || from == DType::U8 || from == DType::I16 || from == DType::U16;
+  if (is_short) return to == DType::I32 || to == DType::F32 ? e->args[0] : nullptr;
+  return to == DType::F32 && (from == DType::F16 || from == DType::BF16) ? e->args[0] : nullptr;
+}
+
+void split_factors(const Expr* e, const std::vector<const ir::Dim*>& folded, std::vector<const Expr*>& changing, std::vector<const Expr*>& fixed) {
+  if (!mentions(e, folded)) return fixed.push_back(e);
+  if (e->op != Op::Mul) return changing.push_back(e);
+  for (const Expr* arg : e->args) split_factors(arg, folded, changing, fixed);
+}
+
+const Expr* product(ir::Context& ctx, const std::vector<const Expr*>& factors) {
+  const Expr* p = factors[0];
+  for (size_t k = 1; k < factors.size(); ++k) p = ctx.binary(Op::Mul, p, factors[k]);
+  return p;
+}
+
+// One factor, its scale and zero point taken off.
+std::optional<Operand> operand_of(ir::Context& ctx, const Expr* factor, const std::vector<const ir::Dim*>& folded) {
+  Operand o;
+  o.factor = factor;
+  std::vector<const Expr*> changing, fixed;  // what the folded dims change, and what they do not
+  split_factors(factor, folded, changing, fixed);
+  if (changing.size() > 1 || (changing.empty() && fixed.size() != 1)) return std::nullopt;
+  const Expr* code = changing.empty() ? factor : changing[0];
+  if (!changing.empty() && !fixed.empty()) o.scale = product(ctx, fixed);
+  if (code->op == Op::Select && code->type.dtype == DType::I32 && !mentions(code->args[2], folded)) {
+    o.inside = code->args[0];
+    o.outside = code->args[2];
+    code = code->args[1];
+  }
+  if (code->op == Op::Sub && !mentions(code->args[1], folded)) {
+    o.zero = code->args[1];
+    code = code->args[0];
+  }
+  o.load = element(code);
+  if (!o.load || (o.zero && !o.is_code())) return std::nullopt;
+  return o;
+}
+
+// Whether `d` is an index of the load as it stands, and part of no other.
+bool is_plain_index(ir::Context& ctx, const Expr* load, const ir::Dim* d) {
+  size_t plain = 0, uses = 0;
+  for (const Expr* e : load->args) {
+    plain += e == ctx.dim(d);
+    uses += ir::depends_on(e, ctx.dim(d));
+  }
+  return plain == 1 && uses == 1;
+}
+
+}  // namespace
+
+std::optional<Contraction> contraction_of(ir::Context& ctx, std::span<const ir::Dim* const> scope, const Expr* fold) {
+  if (fold->op != Op::Fold || fold->fold->combiner->join != ir::Join::Sum || fold->args[0]->op != Op::Mul) return std::nullopt;
+  const std::vector<const ir::Dim*>& folded = fold->fold->dims;
+  const auto a = operand_of(ctx, fold->args[0]->args[0], folded), b = operand_of(ctx, fold->args[0]->args[1], folded);
+  if (!a || !b) return std::nullopt;
+  Contraction c;
+  c.fold = fold;
+  c.a = *a;
+  c.b = *b;
+  const auto knows = [&](const Operand& o, const ir::Dim* d) {
+    return std::any_of(o.load->args.begin(), o.load->args.end(), [&](const Expr* e) { return ir::depends_on(e, ctx.dim(d)); });
+  };
+  for (const ir::Dim* d : scope) (!knows(c.b, d) ? c.m : knows(c.a, d) ? c.batch : c.n).push_back(d);
+  const auto restricted = [&](const ir::Dim* d) {
+    for (const Expr* where : {fold->fold->where, c.a.inside, c.b.inside})
+      if (where && ir::depends_on(where, ctx.dim(d))) return true;
+    return false;
+  };
+  for (const ir::Dim* d : folded)
+    (is_plain_index(ctx, c.a.load, d) && is_plain_index(ctx, c.b.load, d) && !restricted(d) ? c.k : c.taps).push_back(d);
+  return c;
+}
+
+Contraction Contraction::swapped() const {
+  Contraction other = *this;
+  std::swap(other.a, other.b);
+  // Dims that no operand knows stay with the rows.
+  other.m = n;
+  other.n.clear();
+  for (const ir::Dim* d : m) {
+    bool known = false;
+    ir::walk(a.load, [&](const Expr* e) { known |= e->op == Op::Dim && e->dim == d; });
+    (known ? other.n : other.m).push_back(d);
+  }
+  return other;
+}
+
+bool is_sum_of_operand(const Expr* fold, const Contraction& c, const Operand& operand) {
+  if (fold->op != Op::Fold || fold->fold->combiner != c.fold->fold->combiner || fold->fold->dims != c.fold->fold->dims) return false;
+  return fold->fold->where == c.fold->fold->where && fold->args[0] == operand.factor && !operand.zero && !operand.scale;
 }
 
 unsigned lanes_along_k(const ir::Expr* k_extent, unsigned lanes) {

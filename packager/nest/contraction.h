@@ -1,17 +1,53 @@
-// What counts as a product of two arrays: the rule that layouts, fusion and lowering share.
+// What every pass, layout and template means by "a product": a sum over products of elements of two arrays.
+//
+//   sum( a[batch, m, taps, k] * b[batch, n, taps, k]  for taps, k  where ..)
+//
+// An element is a number as it lies in memory (f16 and bf16 are converted to f32, in which their products are summed), or a
+// code of 8 bits: then the number is scale * (code - zero). Around the sum stands the epilogue, which is nobody's business here.
 #pragma once
 
-#include "packager/ir/expr.h"
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "packager/ir/context.h"
 
 namespace mlc::nest {
 
-// The load behind one factor of a product: the factor itself, or what it converts to f32 without loss (f16 and bf16,
-// whose products are summed in f32). Null: it is neither.
-const ir::Expr* operand_load(const ir::Expr* factor);
+struct Operand {
+  const ir::Expr* factor = nullptr;  // of the product, as it stands there
+  const ir::Expr* load = nullptr;    // of an array
+  const ir::Expr* zero = nullptr;    // of a code, in the type of the sum, free of the folded dims; null: 0
+  const ir::Expr* scale = nullptr;   // free of the folded dims; null: 1
+  // What points that do not exist read instead of an element, and the condition that they do: `where` of this operand alone.
+  const ir::Expr *inside = nullptr, *outside = nullptr;
+  DType code() const { return load->type.dtype; }
+  bool is_code() const { return load->type.dtype == DType::I8 || load->type.dtype == DType::U8; }
+  bool is_plain() const { return !zero && !scale && !inside; }
+};
 
-// A sum over products of two such factors.
-bool is_contraction(const ir::Expr* fold);
+struct Contraction {
+  const ir::Expr* fold = nullptr;
+  Operand a, b;                      // in the order of the product, which means nothing
+  // Dims of the scope: of both operands, of a alone, of b alone. Folded dims: k, a plain index of both that nothing restricts;
+  // all others are taps.
+  std::vector<const ir::Dim*> batch, m, n, k, taps;
+  DType acc() const { return fold->type.dtype; }
+  bool is_plain() const { return a.is_plain() && b.is_plain(); }
+  // sum(code * code), where a may be padded.
+  bool is_plain_product() const { return !a.zero && !a.scale && b.is_plain(); }
+  // The same product, its factors the other way round.
+  Contraction swapped() const;
+};
 
+// The product that `fold` is, where the dims of `scope` run around it; nothing, if it is none.
+std::optional<Contraction> contraction_of(ir::Context& ctx, std::span<const ir::Dim* const> scope, const ir::Expr* fold);
+
+// Whether `fold` is the sum of one operand of `c` over the same points, sum(code): what a zero point of the other one multiplies.
+bool is_sum_of_operand(const ir::Expr* fold, const Contraction& c, const Operand& operand);
+
+// Codes of a column lie in groups of this many along k: what instructions on 8 bits multiply and add at once.
+constexpr int64_t kGroup = 4;
 // Columns of a panel, in the layout of weights.
 constexpr int64_t kPanel = 16;
 // Columns so few that vectors of a product run along k instead (packager/lower/contraction.h), where k allows it.

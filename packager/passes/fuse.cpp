@@ -39,7 +39,7 @@ struct Sites {
   double per_element = 0;                 // evaluations of loads, over the elements of the array
 };
 
-Sites sites_of(const nest::Function& f, const nest::Statement& s, uint32_t y) {
+Sites sites_of(ir::Context& ctx, const nest::Function& f, const nest::Statement& s, uint32_t y) {
   Sites out;
   double elements = 1;
   for (const Expr* e : f.arrays[y].shape) elements *= estimate(e);
@@ -56,9 +56,7 @@ Sites sites_of(const nest::Function& f, const nest::Statement& s, uint32_t y) {
       if (e->op == Op::Fold) inner *= estimate(e->fold->dims);
       for (const Expr* a : e->args) repeats[a] = std::max(repeats[a], inner);
       if (e->op == Op::Fold && e->fold->where) repeats[e->fold->where] = std::max(repeats[e->fold->where], inner);
-      if (nest::is_contraction(e))
-        for (const Expr* factor : e->args[0]->args)
-          if (nest::operand_load(factor)->array == y) out.in_contraction = true;
+      if (const auto c = nest::contraction_of(ctx, s.nest->dims, e)) out.in_contraction |= c->a.load->array == y || c->b.load->array == y;
     }
     for (const Expr* e : order) {
       if (e->op != Op::Load || e->array != y) continue;
@@ -112,15 +110,6 @@ bool invertible(ir::Context& ctx, const std::vector<const ir::Dim*>& dims, std::
     if (weight != shape[k]) return false;
   }
   return left.empty();
-}
-
-const Expr* composed(ir::Context& ctx, const PlainMap& p, const Expr* load) {
-  std::unordered_map<const Expr*, const Expr*> at;
-  for (size_t k = 0; k < load->args.size(); ++k)
-    if (p.axis_dim[k] && ctx.dim(p.axis_dim[k]) != load->args[k]) at.emplace(ctx.dim(p.axis_dim[k]), load->args[k]);
-  for (const ir::Dim* d : p.nest->dims)
-    if (d->extent->is_int(1)) at.insert_or_assign(ctx.dim(d), ctx.integer(0));
-  return at.empty() ? p.write->value : ctx.substitute(p.write->value, at);
 }
 
 bool has_fold(const nest::Nest& n) {
@@ -210,7 +199,7 @@ class Fuser {
     bool folds = passes::has_fold(p.write->value);
     std::vector<Sites> sites;
     for (size_t r : readers) {
-      sites.push_back(sites_of(f_, f_.body[r], y));
+      sites.push_back(sites_of(ctx_, f_, f_.body[r], y));
       if (sites.back().checked || sites.back().loads.empty()) return false;
       // A read index or condition that depends on y's values stays a plain load.
       if (in_address(f_.body[r], y)) return false;
@@ -261,9 +250,10 @@ class Fuser {
   bool multiplies_values(const Expr* value) const {
     bool found = false;
     ir::walk(value, [&](const Expr* e) {
-      if (!nest::is_contraction(e)) return;
-      found = true;
-      for (const Expr* factor : e->args[0]->args) found &= f_.arrays[nest::operand_load(factor)->array].kind != nest::Array::Kind::Const;
+      const auto c = nest::contraction_of(ctx_, {}, e);
+      if (!c) return;
+      const auto is_value = [&](const nest::Operand& o) { return f_.arrays[o.load->array].kind != nest::Array::Kind::Const; };
+      found = is_value(c->a) && is_value(c->b);
     });
     return found;
   }
@@ -293,7 +283,8 @@ class Fuser {
     size_t side = 0;
     for_roots(f_.body[reader], [&](const Expr* root) {
       ir::walk(root, [&](const Expr* e) {
-        if (!nest::is_contraction(e)) return;
+        const auto c = nest::contraction_of(ctx_, f_.body[reader].nest->dims, e);
+        if (!c) return;
         for (size_t k = 0; k < 2; ++k)
           if (e->args[0]->args[k] == load) found = e, side = k;
       });
@@ -320,14 +311,12 @@ class Fuser {
   bool tears_columns(const PlainMap& p, const Expr* load) {
     bool tears = false;
     ir::walk(p.write->value, [&](const Expr* fold) {
-      if (!nest::is_contraction(fold)) return;
-      for (size_t side = 0; side < 2; ++side) {
-        const Expr *weights = nest::operand_load(fold->args[0]->args[side]), *rows = nest::operand_load(fold->args[0]->args[1 - side]);
-        if (f_.arrays[weights->array].kind != nest::Array::Kind::Const) continue;
-        for (size_t k = 0; k < load->args.size(); ++k) {
-          const Expr* column = p.axis_dim[k] ? ctx_.dim(p.axis_dim[k]) : nullptr;
-          if (column && ir::depends_on(weights, column) && !ir::depends_on(rows, column)) tears |= is_torn(load->args[k]);
-        }
+      const auto found = nest::contraction_of(ctx_, p.nest->dims, fold);
+      if (!found) return;
+      for (const nest::Contraction& c : {*found, found->swapped()}) {
+        if (f_.arrays[c.b.load->array].kind != nest::Array::Kind::Const) continue;
+        for (size_t k = 0; k < load->args.size(); ++k)
+          if (p.axis_dim[k] && std::find(c.n.begin(), c.n.end(), p.axis_dim[k]) != c.n.end()) tears |= is_torn(load->args[k]);
       }
     });
     return tears;

@@ -64,8 +64,7 @@ class Grouper {
     bool fits = true;
     for_roots(f_.body[statement], [&](const Expr* root) {
       ir::walk(root, [&](const Expr* e) {
-        if (!nest::is_contraction(e)) return;
-        for (const Expr* factor : e->args[0]->args) fits &= on_row(group, nest, nest::operand_load(factor));
+        if (const auto c = nest::contraction_of(ctx_, group.nests[nest]->dims, e)) fits &= on_row(group, nest, c->a.load) && on_row(group, nest, c->b.load);
       });
     });
     for_loads(f_.body[statement], [&](const Expr* load) { fits &= !across(load->array, load->args, group, nest); });

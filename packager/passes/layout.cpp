@@ -43,28 +43,28 @@ int axis_of(ir::Context& ctx, const Expr* load, const ir::Dim* d) {
   return -1;
 }
 
+// The axes of operand b of a contraction, by the roles of the dims that index them.
 struct Roles {
-  int n = -1, k = -1;       // axes of B; n -1: depthwise
+  int n = -1, k = -1;       // n -1: depthwise
   int channel = -1;         // depthwise: the axis both operands share
-  std::vector<int> taps;    // axes of B with other fold dims
+  std::vector<int> taps;    // axes with other fold dims
   const ir::Dim* k_dim = nullptr;
   std::vector<const ir::Dim*> n_dims;
+  bool codes = false;       // of 8 bits, multiplied in groups along k
 };
 
-// The axes of operand b of a contraction, seen from operand a.
-bool roles_of(ir::Context& ctx, const nest::Nest& nest, const Expr* fold, const Expr* a, const Expr* b, Roles& r) {
-  const auto& folded = fold->fold->dims;
-  std::vector<const ir::Dim*> own;  // map dims that only b knows
-  for (const ir::Dim* d : nest.dims) {
-    auto in = [&](const Expr* l) { return std::any_of(l->args.begin(), l->args.end(), [&](const Expr* e) { return ir::depends_on(e, ctx.dim(d)); }); };
-    if (in(b) && !in(a) && !d->extent->is_int(1)) own.push_back(d);
-  }
+bool roles_of(ir::Context& ctx, const nest::Nest& nest, const nest::Contraction& c, Roles& r) {
+  const Expr* b = c.b.load;
   r = {};
+  std::vector<const ir::Dim*> own;  // of b alone
+  for (const ir::Dim* d : c.n)
+    if (!d->extent->is_int(1)) own.push_back(d);
+  r.codes = c.acc() == DType::I32 && b->type.dtype == DType::I8 && c.is_plain_product();
   // N is the longest of the axes that only b knows; the others tell apart matrices (the directions of a recurrent net).
   double k_extent = 0, n_extent = 0;
   for (size_t k = 0; k < b->args.size(); ++k) {
     const Expr* e = b->args[k];
-    bool has_fold = mentions_any(ctx, e, folded), has_own = mentions_any(ctx, e, own);
+    bool has_fold = mentions_any(ctx, e, c.fold->fold->dims), has_own = mentions_any(ctx, e, own);
     if (has_own) {
       if (has_fold) return false;
       std::vector<const ir::Dim*> dims;
@@ -76,8 +76,8 @@ bool roles_of(ir::Context& ctx, const nest::Nest& nest, const Expr* fold, const 
       r.n_dims = std::move(dims);
     } else if (has_fold) {
       r.taps.push_back(static_cast<int>(k));
-      // K: a fold dim that is a plain index of both; the longest.
-      if (e->op == Op::Dim && axis_of(ctx, a, e->dim) >= 0 && estimate(e->dim->extent) > k_extent) {
+      const bool is_k = e->op == Op::Dim && std::find(c.k.begin(), c.k.end(), e->dim) != c.k.end();
+      if (is_k && estimate(e->dim->extent) > k_extent) {
         k_extent = estimate(e->dim->extent);
         r.k = static_cast<int>(k);
         r.k_dim = e->dim;
@@ -92,13 +92,14 @@ bool roles_of(ir::Context& ctx, const nest::Nest& nest, const Expr* fold, const 
 
 // So few that vectors along k are fuller than vectors of columns; a dim of one column is no dim of the nest.
 bool few_columns(const Roles& r) {
-  return r.k_dim && nest::lanes_along_k(r.k_dim->extent, 16) > 1 && (r.n >= 0 || r.channel < 0) &&
+  return r.k_dim && !r.codes && nest::lanes_along_k(r.k_dim->extent, 16) > 1 && (r.n >= 0 || r.channel < 0) &&
          std::all_of(r.n_dims.begin(), r.n_dims.end(), [](const ir::Dim* d) { return d->extent->is_const() && d->extent->i <= nest::kFewColumns; });
 }
 
 bool weight_layout(const nest::Array& w, const Roles& r, nest::Layout& out) {
   size_t rank = w.shape.size();
-  if ((w.dtype != DType::F32 && w.dtype != DType::F16 && w.dtype != DType::BF16) || rank < 2) return false;
+  const bool is_float = w.dtype == DType::F32 || w.dtype == DType::F16 || w.dtype == DType::BF16;
+  if ((!is_float && w.dtype != DType::I16 && !r.codes) || rank < 2) return false;
   if (!std::all_of(w.shape.begin(), w.shape.end(), [](const Expr* e) { return e->is_const(); })) return false;
   auto piece = [](int axis, int64_t divisor = 1, int64_t extent = 0) { return nest::Piece{static_cast<uint8_t>(axis), divisor, extent}; };
   std::vector<bool> done(rank, false);
@@ -115,15 +116,17 @@ bool weight_layout(const nest::Array& w, const Roles& r, nest::Layout& out) {
       taps.pop_back();
     }
     if (k < 0) return false;
+    if (!is_float && !r.codes) return false;
     for (int t : taps) done[static_cast<size_t>(t)] = true;
     done[static_cast<size_t>(r.n)] = done[static_cast<size_t>(k)] = true;
     for (size_t a = 0; a < rank; ++a)  // batches of matrices, axes of one element
       if (!done[a]) out.pieces.push_back(piece(static_cast<int>(a)));
     for (int t : taps) out.pieces.push_back(piece(t));
     const bool few = few_columns(r);
-    out.pieces.push_back(few ? piece(r.n) : piece(r.n, 16));
-    out.pieces.push_back(piece(k));
-    if (!few) out.pieces.push_back(piece(r.n, 1, 16));
+    out.pieces.push_back(few ? piece(r.n) : piece(r.n, nest::kPanel));
+    out.pieces.push_back(piece(k, r.codes ? nest::kGroup : 1));
+    if (!few) out.pieces.push_back(piece(r.n, 1, nest::kPanel));
+    if (r.codes) out.pieces.push_back(piece(k, 1, nest::kGroup));
     return true;
   }
   const bool one_column = few_columns(r);
@@ -249,7 +252,7 @@ class Assigner {
       });
       for (const Expr* fold : folds) {
         double work = estimate(n.dims) * estimate(fold->fold->dims);
-        if (!(nest::is_contraction(fold) && contraction(s, w, fold, work))) window(n, w, fold, work);
+        if (!contraction(s, w, fold, work)) window(n, w, fold, work);
       }
     }
   }
@@ -272,30 +275,35 @@ class Assigner {
   }
 
   bool contraction(nest::Statement& s, nest::Write& w, const Expr* fold, double work) {
-    const Expr *a = nest::operand_load(fold->args[0]->args[0]), *b = nest::operand_load(fold->args[0]->args[1]);
-    auto is_weight = [&](const Expr* l) { return f_.arrays[l->array].kind == nest::Array::Kind::Const; };
+    auto is_weight = [&](const nest::Operand& o) { return f_.arrays[o.load->array].kind == nest::Array::Kind::Const; };
+    auto c = nest::contraction_of(ctx_, s.nest->dims, fold);
+    if (!c) return false;
     // Of two values, whatever order they are multiplied in: the left one is that along which the sum runs; else the right one is that
     // which knows the columns as they are written.
-    const auto runs_along = [&](const Expr* l) { return !l->args.empty() && l->args.back()->op == Op::Dim && mentions_any(ctx_, l->args.back(), fold->fold->dims); };
-    const auto has_columns = [&](const Expr* l) { return !w.index.empty() && w.index.back()->op == Op::Dim && ir::depends_on(l, w.index.back()); };
-    const bool turned = runs_along(a) != runs_along(b) ? runs_along(b) : has_columns(a) && !has_columns(b);
-    if (is_weight(b) == is_weight(a) ? turned : is_weight(a)) std::swap(a, b);
+    const auto runs_along = [&](const nest::Operand& o) {
+      return !o.load->args.empty() && o.load->args.back()->op == Op::Dim && mentions_any(ctx_, o.load->args.back(), fold->fold->dims);
+    };
+    const auto has_columns = [&](const nest::Operand& o) { return !w.index.empty() && w.index.back()->op == Op::Dim && ir::depends_on(o.load, w.index.back()); };
+    const bool turned = runs_along(c->a) != runs_along(c->b) ? runs_along(c->b) : has_columns(c->a) && !has_columns(c->b);
+    if (is_weight(c->b) == is_weight(c->a) ? turned : is_weight(c->a)) c = c->swapped();
     Roles r;
-    if (!roles_of(ctx_, *s.nest, fold, a, b, r)) return false;
+    if (!roles_of(ctx_, *s.nest, *c, r)) return false;
+    const Expr *a = c->a.load, *b = c->b.load;
     if (r.n < 0 && !few_columns(r)) {
       // Depthwise: a window over a, with weights.
-      if (!is_weight(b)) return false;
+      if (!is_weight(c->b)) return false;
       crossed_[a->array] = crossed_[w.array] = true;
       place(s, w, b, r);
       return false;
     }
-    if (r.n < 0 && !is_weight(b)) return false;
-    if (is_weight(b)) place(s, w, b, r);
+    if (r.n < 0 && !is_weight(c->b)) return false;
+    if (is_weight(c->b)) place(s, w, b, r);
     if (!few_columns(r)) vote(w.array, written_axis(w, r.n_dims), work);
     if (estimate(r.n_dims) >= kLine) cross_all_at(w);
     if (!r.k_dim) return true;
-    // Three channels innermost would leave whoever writes them vectors of two; broadcasts read them as well from planes.
-    if (few_columns(r) || estimate(r.k_dim->extent) > nest::kFewColumns) vote(a->array, axis_of(ctx_, a, r.k_dim), work);
+    // Three channels innermost would leave whoever writes them vectors of two; broadcasts read them as well from planes, where
+    // they are not of whole groups.
+    if (few_columns(r) || r.codes || estimate(r.k_dim->extent) > nest::kFewColumns) vote(a->array, axis_of(ctx_, a, r.k_dim), work);
     crossed_[a->array] = crossed_[a->array] || estimate(r.k_dim->extent) >= kLine;
     return true;
   }

@@ -15,12 +15,12 @@
 namespace mlc::passes {
 
 std::vector<NamedPass> all_passes() {
-  return {{"fold-constants", fold_constants}, {"cleanup", cleanup}, {"scale-weights", scale_weights},
-          {"fuse", fuse}, {"split-dims", split_dims}, {"procs", simplify_procs}, {"layout", assign_layouts}, {"group", group}};
+  return {{"algebra", algebra}, {"fold-constants", fold_constants}, {"cleanup", cleanup}, {"scale-weights", scale_weights},
+          {"fuse", fuse}, {"codes", codes}, {"split-dims", split_dims}, {"procs", simplify_procs}, {"layout", assign_layouts}, {"group", group}};
 }
 
 std::vector<std::string> default_pipeline() {
-  return {"fold-constants", "cleanup", "fuse", "scale-weights", "fold-constants", "cleanup", "split-dims", "procs", "layout", "group"};
+  return {"algebra", "fold-constants", "cleanup", "fuse", "scale-weights", "codes", "fold-constants", "cleanup", "split-dims", "procs", "layout", "group"};
 }
 
 std::vector<uint32_t> used_constants(const nest::Function& f) {

@@ -1,9 +1,11 @@
 // Rewrites of a Nest function, in a fixed order that is a list of names.
 //
+//   algebra         scales leave sums of products, dequantised products become products of codes
 //   fold-constants  statements whose inputs are all constant are computed now
 //   cleanup         dead statements, equal statements, copies and renamings (Reshape, Transpose, Slice, ...) read through
 //   scale-weights   a constant scale and shift per output channel after a contraction goes into its weights and bias
 //   fuse            maps go into their readers, elementwise chains into the contraction or fold they follow
+//   codes           zero points of 8 bits leave sums of products, weights are signed and activations are not
 //   split-dims      a dim that is divided by extents that the run decides becomes several dims, which divide nothing
 //   procs           loops of procs: indices written out, folds over the same range in one loop
 //   layout          activations channels-last where convolutions want it, weights as panels

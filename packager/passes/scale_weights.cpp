@@ -38,7 +38,8 @@ class Scaler {
     const Expr*& value = f_.body[i].nest->writes[0].value;
     const Expr *fold = nullptr, *w = nullptr;
     ir::walk(value, [&](const Expr* e) {
-      if (nest::is_contraction(e) && e->type.dtype == DType::F32) fold = fold ? nullptr : e;
+      const auto c = nest::contraction_of(ctx_, f_.body[i].nest->dims, e);
+      if (c && c->acc() == DType::F32 && c->is_plain()) fold = fold ? nullptr : e;
     });
     if (!fold) return;
     for (const Expr* l : fold->args[0]->args)

@@ -60,6 +60,15 @@ bool plain_map(const nest::Statement& s, PlainMap& out) {
   return std::all_of(left.begin(), left.end(), [](const ir::Dim* d) { return d->extent->is_int(1); });
 }
 
+const Expr* composed(ir::Context& ctx, const PlainMap& p, const Expr* load) {
+  std::unordered_map<const Expr*, const Expr*> at;
+  for (size_t k = 0; k < load->args.size(); ++k)
+    if (p.axis_dim[k] && ctx.dim(p.axis_dim[k]) != load->args[k]) at.emplace(ctx.dim(p.axis_dim[k]), load->args[k]);
+  for (const ir::Dim* d : p.nest->dims)
+    if (d->extent->is_int(1)) at.insert_or_assign(ctx.dim(d), ctx.integer(0));
+  return at.empty() ? p.write->value : ctx.substitute(p.write->value, at);
+}
+
 bool has_fold(const Expr* root) {
   bool found = false;
   ir::walk(root, [&](const Expr* e) { found |= e->op == Op::Fold; });

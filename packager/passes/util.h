@@ -40,6 +40,8 @@ struct PlainMap {
   std::vector<const ir::Dim*> axis_dim;
 };
 bool plain_map(const nest::Statement& s, PlainMap& out);
+// What it writes where `load` reads it.
+const Expr* composed(ir::Context& ctx, const PlainMap& p, const Expr* load);
 
 bool has_fold(const Expr* e);
 // Points of dims as a number; symbols count as 64 within their bounds.

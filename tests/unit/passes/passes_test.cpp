@@ -130,7 +130,7 @@ TEST_CASE_FIXTURE(Net, "a residual block becomes one nest per convolution, norma
     CHECK(folds == 1);
     // The contraction's weights lie in panels, taps outermost.
     walk(st.nest->writes[0].value, [&](const Expr* e) {
-      if (nest::is_contraction(e))
+      if (nest::contraction_of(ctx, {}, e))
         for (const Expr* l : e->args[0]->args)
           if (fn.arrays[l->array].kind == Array::Kind::Const) {
             ++panels;
@@ -319,7 +319,7 @@ TEST_CASE_FIXTURE(Net, "padding becomes bounds of the sum") {
   INFO(print(fn));
   REQUIRE(fn.body.size() == 1);
   const Expr* value = fn.body[0].nest->writes[0].value;
-  REQUIRE(nest::is_contraction(value));
+  REQUIRE(nest::contraction_of(ctx, {}, value));
   CHECK(value->fold->where != nullptr);
 }
 

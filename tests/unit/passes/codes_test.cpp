@@ -1,0 +1,185 @@
+// Products of quantised arrays: what DequantizeLinear made of codes is multiplied as codes.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+
+#include "packager/ir/numeric.h"
+#include "packager/nest/contraction.h"
+#include "packager/nest/interpret.h"
+#include "packager/nest/print.h"
+#include "packager/passes/passes.h"
+#include "packager/passes/util.h"
+#include "tests/support/nests.h"
+
+using namespace mlc;
+using ir::Expr;
+using ir::Op;
+using test::NestMaker;
+
+namespace {
+
+struct Quantised : NestMaker {
+  std::mt19937 rng{5};
+  explicit Quantised(ir::Context& ctx) : NestMaker(ctx) {}
+
+  uint32_t constant(const std::string& name, DType t, const std::vector<int64_t>& shape) {
+    std::vector<const Expr*> extents;
+    for (int64_t e : shape) extents.push_back(n(e));
+    const uint32_t a = array(name, t, extents, nest::Array::Kind::Const);
+    auto bytes = std::make_shared<std::vector<std::byte>>(random(t, shape).bytes);
+    f.arrays[a].data = std::make_shared<nest::ConstData>(nest::ConstData{Bytes(*bytes), bytes});
+    return a;
+  }
+  nest::Tensor random(DType t, std::vector<int64_t> shape) {
+    nest::Tensor x = nest::Tensor::zeros(t, std::move(shape));
+    for (int64_t k = 0; k < x.elements(); ++k)
+      ir::store_element(t, x.bytes.data(), static_cast<uint64_t>(k), {static_cast<int64_t>(rng() % 256), 0.01 + static_cast<double>(rng() % 100) / 1000});
+    return x;
+  }
+  // y = (f32(x) - zero) * scale, of an axis where these are arrays.
+  uint32_t dequantised(uint32_t x, double zero, const Expr* scale) {
+    const uint32_t y = array(f.arrays[x].name + ", dequantised", DType::F32, f.arrays[x].shape, nest::Array::Kind::Temp);
+    dims.clear();
+    std::vector<const Expr*> index;
+    for (const Expr* e : f.arrays[x].shape) {
+      dims.push_back(dim("d", e));
+      index.push_back(at(dims.back()));
+    }
+    if (!scale) scale = load(constant("scales", DType::F32, {f.arrays[x].shape.back()->i}), {index.back()});
+    const Expr* code = ctx.binary(Op::Sub, ctx.cast(DType::F32, load(x, index)), ctx.number(zero, DType::F32));
+    map(dims, y, index, ctx.binary(Op::Mul, code, scale), "DequantizeLinear");
+    return y;
+  }
+  uint32_t product(uint32_t x, uint32_t w, const Expr* K) {
+    const Expr *M = f.arrays[x].shape[0], *N = f.arrays[w].shape[1];
+    const uint32_t y = output("y", DType::F32, {M, N});
+    auto m = dim("m", M), c = dim("n", N), k = dim("k", K);
+    map({m, c}, y, {at(m), at(c)}, fold(ir::Join::Sum, {k}, ctx.binary(Op::Mul, load(x, {at(m), at(k)}), load(w, {at(k), at(c)}))), "MatMul");
+    return y;
+  }
+  const Expr* real(double v) { return ctx.number(v, DType::F32); }
+  // The type in which products are summed, of all in the function.
+  std::vector<DType> sums() {
+    std::vector<DType> found;
+    for (const nest::Statement& s : f.body)
+      passes::for_roots(s, [&](const Expr* root) {
+        ir::walk(root, [&](const Expr* e) {
+          if (auto c = nest::contraction_of(ctx, s.nest->dims, e)) found.push_back(c->acc());
+        });
+      });
+    return found;
+  }
+  std::vector<nest::Tensor> answers(const std::vector<nest::Tensor>& inputs) {
+    auto r = nest::interpret(f, inputs);
+    REQUIRE_MESSAGE(r.ok(), (r.ok() ? "" : r.status().text()));
+    return std::move(*r);
+  }
+  void run() {
+    const Status s = passes::run(ctx, f, {});
+    REQUIRE_MESSAGE(s.ok(), s.text());
+  }
+
+  std::vector<const ir::Dim*> dims;
+};
+
+}  // namespace
+
+TEST_CASE("a product of dequantised arrays is summed in integers, their scales outside") {
+  for (DType activations : {DType::U8, DType::I8})
+    for (DType weights : {DType::U8, DType::I8})
+      for (double zero : {0.0, 3.0})
+        for (int64_t K : {2, 7, 64}) {
+          ir::Context ctx;
+          Quantised net(ctx);
+          const uint32_t x = net.array("x", activations, {net.n(5), net.n(K)}), w = net.constant("w", weights, {K, 19});
+          net.product(net.dequantised(x, zero, net.real(0.02)), net.dequantised(w, 2 * zero, nullptr), net.n(K));
+          const std::vector<nest::Tensor> inputs{net.random(activations, {5, K})};
+          const auto want = net.answers(inputs);
+          net.run();
+          INFO(nest::print(net.f));
+          CHECK(net.sums() == std::vector{DType::I32});
+          const auto got = net.answers(inputs);
+          // Each term is at most 258*0.02 * 262*0.11.
+          const double bound = std::ldexp(static_cast<double>(K) * 258 * 0.02 * 262 * 0.11, -20);
+          for (int64_t e = 0; e < want[0].elements(); ++e) {
+            const double a = ir::load_element(DType::F32, want[0].bytes.data(), static_cast<uint64_t>(e)).f;
+            CHECK(std::abs(a - ir::load_element(DType::F32, got[0].bytes.data(), static_cast<uint64_t>(e)).f) <= bound);
+          }
+        }
+}
+
+TEST_CASE("sums that i32 may not hold, and of lengths that nobody knows, stay sums of numbers") {
+  for (bool free : {true, false}) {
+    ir::Context ctx;
+    Quantised net(ctx);
+    const Expr* K = free ? ctx.sym(ctx.declare_sym("K", 1)) : net.n(40000);
+    const uint32_t x = net.array("x", DType::U8, {net.n(2), K}), w = net.array("w", DType::U8, {K, net.n(8)});
+    net.product(net.dequantised(x, 1, net.real(0.02)), net.dequantised(w, 1, net.real(0.5)), K);
+    net.run();
+    CHECK(net.sums() == std::vector{DType::F32});
+  }
+}
+
+TEST_CASE("a scale along what is summed over does not leave the sum") {
+  ir::Context ctx;
+  Quantised net(ctx);
+  const uint32_t x = net.array("x", DType::U8, {net.n(2), net.n(16)}), w = net.constant("w", DType::U8, {16, 8});
+  net.product(net.dequantised(x, 1, nullptr), net.dequantised(w, 1, net.real(0.5)), net.n(16));
+  net.run();
+  for (DType t : net.sums()) CHECK(t == DType::F32);
+}
+
+TEST_CASE("constant scales of plain numbers leave a sum of products") {
+  ir::Context ctx;
+  Quantised net(ctx);
+  const uint32_t x = net.array("x", DType::F32, {net.n(4), net.n(6)}), w = net.array("w", DType::F32, {net.n(6), net.n(8)});
+  const uint32_t y = net.output("y", DType::F32, {net.n(4), net.n(8)});
+  auto m = net.dim("m", net.n(4)), c = net.dim("n", net.n(8)), k = net.dim("k", net.n(6));
+  const Expr* left = ctx.binary(Op::Mul, net.load(x, {net.at(m), net.at(k)}), net.real(0.5));
+  net.map({m, c}, y, {net.at(m), net.at(c)}, net.fold(ir::Join::Sum, {k}, ctx.binary(Op::Mul, left, net.load(w, {net.at(k), net.at(c)}))));
+  net.run();
+  const Expr* value = net.f.body[0].nest->writes[0].value;
+  CHECK(value->op == Op::Mul);
+  bool plain = false;
+  ir::walk(value, [&](const Expr* e) {
+    if (auto p = nest::contraction_of(ctx, {}, e)) plain = p->is_plain();
+  });
+  CHECK(plain);
+}
+
+TEST_CASE("activations of i8 that only products and maps use lie in memory as u8, with the same numbers") {
+  ir::Context ctx;
+  Quantised net(ctx);
+  const uint32_t given = net.array("x", DType::I8, {net.n(5), net.n(12)}), made = net.array("made", DType::I8, {net.n(5), net.n(12)}, nest::Array::Kind::Temp);
+  auto a = net.dim("a", net.n(5)), b = net.dim("b", net.n(12));
+  net.map({a, b}, made, {net.at(a), net.at(b)}, ctx.binary(Op::BitXor, net.load(given, {net.at(a), net.at(b)}), ctx.integer(3, DType::I8)));
+  net.product(net.dequantised(made, -128, net.real(0.02)), net.dequantised(net.constant("w", DType::I8, {12, 16}), 0, net.real(0.5)), net.n(12));
+  const uint32_t z = net.output("z", DType::I8, {net.n(5), net.n(12)});
+  net.map({a, b}, z, {net.at(a), net.at(b)}, ctx.binary(Op::Max, net.load(made, {net.at(a), net.at(b)}), ctx.integer(0, DType::I8)));
+  const std::vector<nest::Tensor> inputs{net.random(DType::I8, {5, 12})};
+  const auto want = net.answers(inputs);
+  net.run();
+  INFO(nest::print(net.f));
+  CHECK(net.f.arrays[made].dtype == DType::U8);
+  const auto got = net.answers(inputs);
+  CHECK(want[1].bytes == got[1].bytes);
+}
+
+TEST_CASE("who takes dequantised elements one after the other reads the codes") {
+  ir::Context ctx;
+  Quantised net(ctx);
+  const uint32_t x = net.array("x", DType::U8, {net.n(5), net.n(12)}), real = net.dequantised(x, 9, net.real(0.02));
+  for (const char* name : {"y", "z"}) {
+    const uint32_t out = net.output(name, DType::F32, {net.n(5), net.n(12)});
+    auto a = net.dim("a", net.n(5)), b = net.dim("b", net.n(12));
+    net.map({a, b}, out, {net.at(a), net.at(b)}, ctx.binary(Op::Max, net.load(real, {net.at(a), net.at(b)}), net.real(name[0])));
+  }
+  const std::vector<nest::Tensor> inputs{net.random(DType::U8, {5, 12})};
+  const auto want = net.answers(inputs);
+  net.run();
+  INFO(nest::print(net.f));
+  CHECK(net.f.body.size() == 2);
+  const auto got = net.answers(inputs);
+  for (size_t k = 0; k < 2; ++k) CHECK(want[k].bytes == got[k].bytes);
+}
