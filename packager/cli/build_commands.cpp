@@ -30,7 +30,7 @@ using nlohmann::ordered_json;
 struct BuildFlags {
   compile::BuildOptions options;
   std::vector<std::string> targets, dims, golden;
-  std::string progress = "auto";
+  std::string progress = "auto", forms = "all", derived;
   bool force = false, no_sign = false, no_selftest = false, no_cache = false, as_json = false;
 };
 
@@ -91,6 +91,15 @@ Result<std::vector<compile::DimBound>> parse_dims(const std::vector<std::string>
   return dims;
 }
 
+// "none" or a number of bytes
+Result<uint64_t> parse_derived(const std::string& text) {
+  uint64_t bytes = 0;
+  if (text == "none") return bytes;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (error == std::errc() && end == text.data() + text.size()) return bytes;
+  return Status(Code::Usage, "--derived '" + text + "' is neither none nor a number of bytes");
+}
+
 std::string megabytes(uint64_t bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f MB", static_cast<double>(bytes) / 1e6);
@@ -111,6 +120,10 @@ Result<Report> run_build(BuildFlags& flags) {
   for (const std::string& path : flags.golden) {
     MLC_ASSIGN(compile::GivenVector vector, read_golden(path));
     flags.options.golden.push_back(std::move(vector));
+  }
+  flags.options.forms = flags.forms != "none";
+  if (!flags.derived.empty()) {
+    MLC_ASSIGN(flags.options.most_derived, parse_derived(flags.derived));
   }
   flags.options.sign = !flags.no_sign;
   if (flags.no_cache) flags.options.cache_folder.clear();
@@ -174,6 +187,9 @@ void add_build(CLI::App& app, int& exit_code) {
   command->add_option("--pipeline", o.pipeline_path, "pre- and post-processing (pipeline.json)");
   command->add_option("--dim", flags->dims, "bounds of a free extent, NAME=LOW..HIGH, or NAME=VALUE to freeze it");
   command->add_option("--ops", o.operator_folders, "folder with operators of your own (*.mlop)");
+  command->add_option("--forms", flags->forms, "all, or none: whether convolutions may be computed with fewer multiplications, which rounds a little more")
+      ->check(CLI::IsMember({"all", "none"}))->default_val("all");
+  command->add_option("--derived", flags->derived, "memory for constants that are computed when the model is opened: none or BYTES (default: 64 MiB)");
   command->add_option("--id", o.id, "model id, organisation/name (default local/<file name>)");
   command->add_option("--model-version", o.version, "version of the model, 1 or more");
   command->add_option("--key", o.key_path, "private key to sign with (default: this user's own key)");

@@ -48,6 +48,8 @@ struct BuildOptions {
   double tolerance = 1e-3;                        // of golden vectors, relative to the largest output
   std::vector<GivenVector> golden;                // inputs of the model's golden vectors; none: they are drawn
   double golden_seconds = 30;                     // to draw and answer the golden vectors of all programs
+  bool forms = true;                              // products may be computed in other ways, which round otherwise
+  std::optional<uint64_t> most_derived;           // bytes of derived constants; none: what is usual (passes.h)
   std::string print_after;                        // pass whose result goes to stderr
   // Told before each stage, and during it whenever something more is done, on any thread. May be empty.
   std::function<void(const Stage&)> progress;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "packager/compile/interface.h"
+#include "packager/passes/derive.h"
 #include "schema/audit.h"
 #include "schema/features.h"
 #include "schema/module_abi.h"
@@ -39,9 +40,11 @@ Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs,
   }
   for (const auto& segment : parts.segments) {
     MLC_RETURN_IF_ERROR(passes::run(ctx, *segment, options));
-    for (uint32_t array : passes::used_constants(*segment)) weights.add(*segment, array);
     if (progress) progress(static_cast<size_t>(&segment - parts.segments.data()) + 1, parts.segments.size());
   }
+  passes::collect_derived(ctx, parts);
+  for (const auto& segment : parts.segments)
+    for (uint32_t array : passes::used_constants(*segment)) weights.add(*segment, array);
   weights.seal();
   return parts;
 }

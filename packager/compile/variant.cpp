@@ -284,7 +284,7 @@ class VariantCompiler {
   }
 
   Result<std::vector<std::byte>> plan_of(const Lowered& lowered) {
-    MLC_ASSIGN(std::vector<std::byte> plan, plan::write_plan(ctx_, lowered.plans, parts_.programs));
+    MLC_ASSIGN(std::vector<std::byte> plan, plan::write_plan(ctx_, lowered.plans, parts_.programs, {parts_.derive, parts_.derived}));
     MLC_RETURN_IF_ERROR(plan::verify(plan, static_cast<uint32_t>(lowered.kernels.size())));
     return plan;
   }

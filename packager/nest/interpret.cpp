@@ -193,7 +193,7 @@ class Interpreter {
   Status allocate(uint32_t number) {
     if (number >= arrays_.size()) return Status(Code::Internal, "no array " + std::to_string(number));
     const Array& a = f_.arrays[number];
-    if (a.kind != Array::Kind::Temp) return Status(Code::Internal, "'" + a.name + "' is written but not a result");
+    if (!a.is_result()) return Status(Code::Internal, "'" + a.name + "' is written but not a result");
     if (arrays_[number].dtype != DType::None) return ok();
     std::vector<int64_t> shape;
     MLC_RETURN_IF_ERROR(shape_of(a, shape));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct ConstData {
 };
 
 struct Array {
-  enum class Kind : uint8_t { Temp, Input, Const };
+  // Derived: a constant of the model that statements compute from constants, once for each opened model.
+  enum class Kind : uint8_t { Temp, Input, Const, Derived };
   std::string name;   // of the source value where there is one; unique in the function
   Kind kind = Kind::Temp;
   DType dtype = DType::None;
@@ -33,7 +35,11 @@ struct Array {
   // Not 0: a list of arrays of this element type whose shapes differ (1), a list of such lists (2), ... An optional is
   // a list of at most one item. `shape` is empty then. Only Controls read and write lists.
   uint8_t list_depth = 0;
+  uint32_t derived = 0;  // Derived only: its number in the plan, given by passes/derive
+
+  bool is_result() const { return kind == Kind::Temp || kind == Kind::Derived; }  // what statements write
 };
+constexpr std::string_view kArrayKinds[] = {"temp", "input", "const", "derived"};  // in texts
 
 // One array element per point of the nest's dims (those that satisfy `where`).
 struct Write {

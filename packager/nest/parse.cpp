@@ -135,8 +135,9 @@ class Parser {
     Array a;
     a.name = in_.next().text;
     std::string kind = in_.next().text;
-    if (kind != "temp" && kind != "input" && kind != "const") return in_.error("no kind of array '" + kind + "'");
-    a.kind = kind == "temp" ? Array::Kind::Temp : kind == "input" ? Array::Kind::Input : Array::Kind::Const;
+    const auto known = std::find(std::begin(kArrayKinds), std::end(kArrayKinds), kind);
+    if (known == std::end(kArrayKinds)) return in_.error("no kind of array '" + kind + "'");
+    a.kind = static_cast<Array::Kind>(known - std::begin(kArrayKinds));
     MLC_ASSIGN(ir::Type type, ir::parse_type(in_));
     a.dtype = type.dtype;
     MLC_ASSIGN(a.shape, list("[", "]"));

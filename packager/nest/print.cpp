@@ -162,9 +162,8 @@ class Printer {
 
   std::string array(size_t i) {
     const Array& a = f_.arrays[i];
-    static constexpr std::string_view kKinds[] = {"temp", "input", "const"};
     std::string s = "array %" + std::to_string(i) + " " + quoted(a.name) + " " +
-                    std::string(kKinds[static_cast<size_t>(a.kind)]) + " " + std::string(name_of(a.dtype)) + " [" +
+                    std::string(kArrayKinds[static_cast<size_t>(a.kind)]) + " " + std::string(name_of(a.dtype)) + " [" +
                     list(a.shape) + "]";
     if (a.list_depth) s += " list " + std::to_string(a.list_depth);
     if (!a.layout.pieces.empty()) s += " layout " + to_string(a.layout, static_cast<unsigned>(a.shape.size()));

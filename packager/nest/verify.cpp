@@ -80,6 +80,7 @@ class Verifier {
     }
     if (a.kind == Array::Kind::Const && (!constant || !a.data || a.data->bytes.size() != bytes))
       say("constant '" + a.name + "' lacks its data");
+    if (a.kind == Array::Kind::Derived && !constant) say("derived constant '" + a.name + "' has an extent that the run decides");
     if (a.kind != Array::Kind::Const && a.data) say("'" + a.name + "' has data but is no constant");
     // Per axis: one outermost piece, and splits that meet: the divisor of a piece is the divisor of the next inner one
     // times its extent.
@@ -347,7 +348,7 @@ class Verifier {
     for (const Write& w : n.writes) {
       if (!known(w.array)) continue;
       const Array& a = f_.arrays[w.array];
-      if (a.kind != Array::Kind::Temp) say("'" + a.name + "' is written but is no result");
+      if (!a.is_result()) say("'" + a.name + "' is written but is no result");
       if (a.list_depth) say("the list '" + a.name + "' is written as an array");
       if (state_[w.array].read) say("'" + a.name + "' is written after it was read");
       if (w.index.size() != a.shape.size()) say("'" + a.name + "' is written with " + std::to_string(w.index.size()) + " indices");

@@ -19,6 +19,9 @@ namespace mlc::passes {
 struct Parts {
   std::vector<std::unique_ptr<nest::Function>> segments;
   std::vector<nest::Program> programs;
+  // Of passes/derive.h: the segment that computes derived constants, and the bytes of each of these.
+  std::string derive;
+  std::vector<uint64_t> derived;
 };
 
 // Adds what `function` becomes to `parts`: a segment or a program of its name, and what that calls.

@@ -10,17 +10,35 @@
 #include "packager/nest/print.h"
 #include "packager/nest/verify.h"
 #include "packager/passes/all.h"
+#include "packager/passes/forms/winograd.h"
 #include "packager/passes/util.h"
 
 namespace mlc::passes {
 
+namespace {
+
+constexpr std::string_view kForms[] = {"winograd"};
+
+}  // namespace
+
 std::vector<NamedPass> all_passes() {
-  return {{"algebra", algebra}, {"fold-constants", fold_constants}, {"cleanup", cleanup}, {"scale-weights", scale_weights},
-          {"fuse", fuse}, {"codes", codes}, {"split-dims", split_dims}, {"procs", simplify_procs}, {"layout", assign_layouts}, {"group", group}};
+  const auto plain = [](Status (*pass)(ir::Context&, nest::Function&)) {
+    return [pass](ir::Context& ctx, nest::Function& f, const Options&) { return pass(ctx, f); };
+  };
+  return {{"algebra", plain(algebra)}, {"fold-constants", plain(fold_constants)}, {"cleanup", plain(cleanup)},
+          {"scale-weights", plain(scale_weights)}, {"fuse", plain(fuse)}, {"codes", plain(codes)}, {"split-dims", plain(split_dims)},
+          {"procs", plain(simplify_procs)}, {"layout", plain(assign_layouts)},
+          {"winograd", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived); }},
+          {"group", plain(group)}};
 }
 
 std::vector<std::string> default_pipeline() {
-  return {"algebra", "fold-constants", "cleanup", "fuse", "scale-weights", "codes", "fold-constants", "cleanup", "split-dims", "procs", "layout", "group"};
+  return {"algebra", "fold-constants", "cleanup", "fuse", "scale-weights", "codes", "fold-constants", "cleanup", "split-dims", "procs", "layout", "winograd", "group"};
+}
+
+std::vector<std::string> without_forms(std::vector<std::string> pipeline) {
+  std::erase_if(pipeline, [](const std::string& pass) { return std::find(std::begin(kForms), std::end(kForms), pass) != std::end(kForms); });
+  return pipeline;
 }
 
 std::vector<uint32_t> used_constants(const nest::Function& f) {
@@ -101,7 +119,7 @@ Status run(ir::Context& ctx, nest::Function& f, const Options& options) {
   for (const std::string& name : options.pipeline) {
     auto it = std::find_if(known.begin(), known.end(), [&](const NamedPass& p) { return p.name == name; });
     if (it == known.end()) return Status(Code::Usage, "no pass '" + name + "'");
-    MLC_RETURN_IF_ERROR(it->pass(ctx, f));
+    MLC_RETURN_IF_ERROR(it->pass(ctx, f, options));
     if (options.print_after == name || options.print_after == "all") {
       std::string text = nest::print(f);
       if (options.print) options.print(name, text);

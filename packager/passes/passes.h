@@ -9,6 +9,7 @@
 //   split-dims      a dim that is divided by extents that the run decides becomes several dims, which divide nothing
 //   procs           loops of procs: indices written out, folds over the same range in one loop
 //   layout          activations channels-last where convolutions want it, weights as panels
+//   winograd        a form: 3x3 convolutions with fewer multiplications, where that is faster
 //   group           neighbours that share their rows are marked to run in one launch
 //
 // Each is one file and leaves a function that nest/verify.h accepts. `check` interprets the function before and after
@@ -25,21 +26,27 @@
 
 namespace mlc::passes {
 
-using Pass = Status (*)(ir::Context&, nest::Function&);
-struct NamedPass {
-  std::string_view name;
-  Pass pass;
-};
-std::vector<NamedPass> all_passes();
 std::vector<std::string> default_pipeline();
+std::vector<std::string> without_forms(std::vector<std::string> pipeline);
+
+// Twice what ResNet-50 asks for, a third of what files that nobody trusts may hold.
+constexpr uint64_t kUsualDerived = 64 << 20;
 
 struct Options {
   std::vector<std::string> pipeline = default_pipeline();
+  uint64_t most_derived = kUsualDerived;  // bytes of derived constants that forms may ask for in a function
   std::string print_after;  // name of a pass, or "all"
   std::function<void(std::string_view pass, const std::string& text)> print;  // default: standard error
   bool verify = true;       // structure after every pass (index ranges only with `check`)
   bool check = false;
 };
+
+using Pass = std::function<Status(ir::Context&, nest::Function&, const Options&)>;
+struct NamedPass {
+  std::string_view name;
+  Pass pass;
+};
+std::vector<NamedPass> all_passes();
 
 Status run(ir::Context& ctx, nest::Function& f, const Options& options = {});
 

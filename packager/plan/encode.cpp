@@ -13,7 +13,7 @@ class Encoder {
   std::vector<std::byte> run(const exec::Plan& plan) {
     std::vector<fbs::Offset<fbp::Function>> functions;
     for (const exec::Function& f : plan.functions) functions.push_back(function(f));
-    fbp::FinishPlanBuffer(out_, fbp::CreatePlan(out_, 1, MLRUN_MODULE_ABI, out_.CreateVector(functions)));
+    fbp::FinishPlanBuffer(out_, fbp::CreatePlan(out_, 1, MLRUN_MODULE_ABI, out_.CreateVector(functions), plan.derived.empty() ? 0 : out_.CreateVector(plan.derived), plan.derive));
     const auto* bytes = reinterpret_cast<const std::byte*>(out_.GetBufferPointer());
     return {bytes, bytes + out_.GetSize()};
   }

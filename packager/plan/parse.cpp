@@ -17,6 +17,11 @@ class Parser {
   Result<Plan> run() {
     Plan plan;
     MLC_RETURN_IF_ERROR(in_.expect("plan"));
+    std::string derive;
+    if (in_.accept("derive")) {
+      MLC_RETURN_IF_ERROR(string(derive));
+      while (in_.peek().kind == Lexer::Token::Number) MLC_RETURN_IF_ERROR(number(plan.derived.emplace_back()));
+    }
     while (in_.peek().kind != Lexer::Token::End) {
       MLC_RETURN_IF_ERROR(in_.expect("function"));
       f_ = {};
@@ -32,6 +37,11 @@ class Parser {
         if (b.kind == BufferKind::State && b.index < UINT32_MAX) plan.num_states = std::max(plan.num_states, b.index + 1);
       plan.functions.push_back(std::move(f_));
       ++functions_;
+    }
+    if (!plan.derived.empty()) {
+      const auto found = plan.find(derive);
+      if (!found) return Status(Code::Malformed, "no function '" + derive + "'");
+      plan.derive = *found;
     }
     for (const Callee& c : callees_) {
       const auto found = plan.find(c.name);
@@ -147,7 +157,7 @@ class Parser {
       return symbol(b.offset);
     }
     for (const auto& [word, kind] : {std::pair{"input", BufferKind::Input}, {"output", BufferKind::Output},
-                                     {"constant", BufferKind::Constant}, {"state", BufferKind::State}})
+                                     {"constant", BufferKind::Constant}, {"state", BufferKind::State}, {"derived", BufferKind::Derived}})
       if (in_.accept(word)) b.kind = kind;
     if (b.kind == BufferKind::None) return in_.error("no kind of buffer '" + in_.peek().text + "'");
     MLC_RETURN_IF_ERROR(number(b.index));

@@ -263,6 +263,9 @@ class FunctionWriter {
   }
 
   Result<uint32_t> buffer_of(uint32_t array) {
+    if (buffer_of_[array] == kNone && function_.arrays[array].kind == nest::Array::Kind::Derived) {
+      MLC_ASSIGN(buffer_of_[array], add_array(BufferKind_Derived, array, function_.arrays[array].derived, 0));
+    }
     if (buffer_of_[array] == kNone) {  // constants get a buffer when first used
       if (function_.arrays[array].kind != nest::Array::Kind::Const)
         return Status(Code::Internal, "array '" + function_.arrays[array].name + "' is used but never placed");
@@ -378,7 +381,7 @@ class FunctionWriter {
 
 }  // namespace
 
-Result<std::vector<std::byte>> write_plan(ir::Context& ctx, const std::vector<FunctionPlan>& segments, const std::vector<nest::Program>& programs) {
+Result<std::vector<std::byte>> write_plan(ir::Context& ctx, const std::vector<FunctionPlan>& segments, const std::vector<nest::Program>& programs, const DerivedPlan& derived) {
   struct Part {
     const FunctionPlan* segment = nullptr;  // one of the two
     const nest::Program* program = nullptr;
@@ -398,7 +401,8 @@ Result<std::vector<std::byte>> write_plan(ir::Context& ctx, const std::vector<Fu
     if (!function.ok()) return function.status().code == Code::Internal ? std::move(function).status().note("plan of '" + name + "'") : std::move(function).status();
     written.push_back(*function);
   }
-  FinishPlanBuffer(out, CreatePlan(out, kPlanFormat, MLRUN_MODULE_ABI, out.CreateVector(written)));
+  FinishPlanBuffer(out, CreatePlan(out, kPlanFormat, MLRUN_MODULE_ABI, out.CreateVector(written), derived.bytes.empty() ? 0 : out.CreateVector(derived.bytes),
+                                    derived.bytes.empty() ? UINT32_MAX : number_of.at(derived.function)));
   const auto* bytes = reinterpret_cast<const std::byte*>(out.GetBufferPointer());
   return std::vector<std::byte>(bytes, bytes + out.GetSize());
 }

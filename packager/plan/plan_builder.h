@@ -37,8 +37,14 @@ struct FunctionPlan {
   std::function<std::pair<uint32_t, uint32_t>(uint32_t array)> constant;
 };
 
+// The constants that a segment, which has neither inputs nor outputs, derives for the others: the bytes of each, by number.
+struct DerivedPlan {
+  std::string function;
+  std::vector<uint64_t> bytes;  // empty: there are none, and no such segment
+};
+
 // The bytes of a plan segment. Functions are sorted by name. Fails if a symbol has no source in the inputs' shapes.
 Result<std::vector<std::byte>> write_plan(ir::Context& ctx, const std::vector<FunctionPlan>& segments,
-                                          const std::vector<nest::Program>& programs = {});
+                                          const std::vector<nest::Program>& programs = {}, const DerivedPlan& derived = {});
 
 }  // namespace mlc::plan

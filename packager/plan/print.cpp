@@ -41,6 +41,12 @@ std::string joined(const List& list, One one) {
   return s;
 }
 
+std::string joined_bytes(const std::vector<uint64_t>& list) {
+  std::string s;
+  for (const uint64_t bytes : list) s += " " + std::to_string(bytes);
+  return s;
+}
+
 class Printer {
  public:
   Printer(const Plan& plan, const Function& f) : plan_(plan), f_(f) {
@@ -104,6 +110,7 @@ class Printer {
         symbols.push_back(b.offset);
         break;
       case BufferKind::State: out_ += " state " + std::to_string(b.index); break;
+      case BufferKind::Derived: out_ += " derived " + std::to_string(b.index); break;
     }
     out_ += value(symbols) + "\n";
   }
@@ -206,6 +213,7 @@ class Printer {
 
 std::string print(const Plan& plan) {
   std::string out = "plan\n";
+  if (plan.derive < plan.functions.size()) out += "derive " + quoted(plan.functions[plan.derive].name) + joined_bytes(plan.derived) + "\n";
   for (const Function& f : plan.functions) out += Printer(plan, f).run();
   return out;
 }

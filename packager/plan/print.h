@@ -16,6 +16,13 @@
 //     fill (#2) 127 nobarrier
 //   }
 //
+// Derived constants are told in front of the functions: who computes them, and the bytes of each. Buffers name them by number.
+//
+//   plan
+//   derive "derive" 9437184 2359296
+//   ...
+//     buffer #1 f32 bytes $2 derived 0
+//
 // A program declares values instead of buffers, and has steps:
 //
 //   function "loop" {

@@ -134,6 +134,13 @@ Result<Bytes> Model::golden_array(const format::Ref& ref) const {
   return keep(key, container_->bytes(ref));
 }
 
+std::shared_ptr<exec::DerivedConstants> Model::derived(uint32_t variant) const {
+  const std::lock_guard lock(mu_);
+  auto& found = derived_[variant];
+  if (!found) found = std::make_shared<exec::DerivedConstants>(allocator_.get());
+  return found;
+}
+
 uint32_t Model::main_method() const {
   if (const auto main = container_->find_method("main")) return *main;
   return manifest().model.default_method;

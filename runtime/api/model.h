@@ -13,6 +13,7 @@
 #include "runtime/container/source.h"
 #include "runtime/loader.h"
 #include "runtime/match/matcher.h"
+#include "runtime/plan/derived.h"
 #include "runtime/plan/service.h"
 #include "signing/policy.h"
 #include "signing/version_marks.h"
@@ -69,6 +70,9 @@ class Model {
   Result<Bytes> asset(std::string_view name) const;
   Result<Bytes> golden_array(const format::Ref& ref) const;
 
+  // The derived constants of a variant, for all of its sessions. Thread-safe.
+  std::shared_ptr<exec::DerivedConstants> derived(uint32_t variant) const;
+
   // The method that `run` means: "main", or else the default one.
   uint32_t main_method() const;
 
@@ -83,6 +87,7 @@ class Model {
   Matcher matcher_;
   mutable std::mutex mu_;
   mutable std::map<std::string, VerifiedBytes> kept_;  // guarded by mu_
+  mutable std::map<uint32_t, std::shared_ptr<exec::DerivedConstants>> derived_;  // by variant; guarded by mu_
 };
 
 }  // namespace mlc::api

@@ -69,7 +69,7 @@ Status Session::load(Compatible token, const SessionOptions& options) {
   exec::Limits limits = limits_for(is_trusted, options.limits, probe::host().memory.effective_free_bytes);
   limits.allocator = allocator();
   const TeamOptions team(*pool_, options.threads, options.pin_caller);
-  MLC_ASSIGN(executor_, exec::Executor::create(plan_, *module_, *weights_, team, limits, model_.services()));
+  MLC_ASSIGN(executor_, exec::Executor::create(plan_, *module_, *weights_, team, limits, model_.services(), model_.derived(variant_)));
   return ok();
 }
 

@@ -71,6 +71,9 @@ Status resolve_buffers(const Function& f, Executor::Binding& b) {
       case BufferKind::Constant:
         if (bytes > buffer.constant_bytes) return wrong("is longer than its tensor");
         break;
+      case BufferKind::Derived:
+        if (bytes > buffer.constant_bytes) return wrong("is longer than the derived constant");
+        break;
       case BufferKind::Arena:
         if (b.symbols[buffer.offset] < 0 || b.symbols[buffer.offset] % 64 != 0)
           return wrong("starts at a negative or unaligned offset");
@@ -219,7 +222,8 @@ void place(const Function& f, Executor::Binding& b, std::byte* arena, std::span<
       case BufferKind::None:
       case BufferKind::Input:
       case BufferKind::Output: break;  // per run
-      case BufferKind::Constant: b.pointers[i] = const_cast<std::byte*>(constants[buffer]); break;
+      case BufferKind::Constant:
+      case BufferKind::Derived: b.pointers[i] = const_cast<std::byte*>(constants[buffer]); break;
       case BufferKind::Arena: b.pointers[i] = arena + b.buffer_offsets[buffer]; break;
       case BufferKind::State: b.pointers[i] = states[f.buffers[buffer].index].data(); break;
     }

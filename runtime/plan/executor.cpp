@@ -1,6 +1,7 @@
 #include "runtime/plan/executor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "base/on_exit.h"
 #include "runtime/memory/poison.h"
 #include "runtime/plan/binding.h"
+#include "runtime/plan/derived.h"
 #include "runtime/plan/program.h"
 #include "runtime/plan/shape_program.h"
 
@@ -120,13 +122,15 @@ Executor::~Executor() = default;
 
 Result<std::unique_ptr<Executor>> Executor::create(const Plan& plan, const KernelModule& module,
                                                    const Constants& constants, const TeamOptions& team,
-                                                   const Limits& limits, std::span<const Service> services) {
+                                                   const Limits& limits, std::span<const Service> services,
+                                                   std::shared_ptr<DerivedConstants> derived) {
   for (const Function& f : plan.functions)
     for (const Step& s : f.steps)
       if (s.op == StepOp::Host && !find_service(services, s.service))
         return Status(Code::NoVariant, 2001, compose("the application does not offer the service '{}'", s.service));
   std::unique_ptr<Executor> e(new Executor(plan, module, constants, team, limits));
   e->services_ = services;
+  e->derived_ = derived ? std::move(derived) : std::make_shared<DerivedConstants>(limits.allocator);
   // Every launch of every function is judged before the first one runs.
   for (uint32_t f = 0; f < plan.functions.size(); ++f) MLC_RETURN_IF_ERROR(e->check_kernels(f));
   return e;
@@ -221,10 +225,51 @@ Status Executor::acquire_constants(uint32_t function) {
   MLC_RETURN_IF_ERROR(why_stopped());
   state.constants.assign(f.buffers.size(), nullptr);
   for (uint32_t i = 0; i < f.buffers.size(); ++i) {
+    if (f.buffers[i].kind == BufferKind::Derived) state.constants[i] = derived_->blocks[f.buffers[i].index].data();
     if (f.buffers[i].kind != BufferKind::Constant) continue;
     MLC_ASSIGN(state.constants[i], constants_.acquire(f.buffers[i].index, f.buffers[i].copy));
   }
   state.constants_ready = true;
+  return ok();
+}
+
+Status Executor::derive_constants() {
+  if (derived_charge_) return ok();
+  uint64_t bytes = 0;
+  for (const uint64_t each : plan_.derived) bytes += each;  // decode_plan limits the sum
+  auto charge = std::make_unique<Charge>();
+  if (programs_ && bytes > budget_->available()) programs_->trim();
+  MLC_RETURN_IF_ERROR(Charge::take(*budget_, "derived constants", bytes, *charge));
+  // Another session may be at it: a run that waits for it can still be cancelled.
+  while (!derived_->mu.try_lock_for(std::chrono::milliseconds(10)))
+    if (!meter_.poll()) return why_stopped();
+  const std::lock_guard lock(derived_->mu, std::adopt_lock);
+  if (!derived_->is_ready) {
+    const bool profiling = std::exchange(profiling_, false);  // of runs, which this is none of
+    Status status = compute_derived();
+    profiling_ = profiling;
+    if (!status.ok()) {
+      derived_->blocks.clear();
+      functions_[plan_.derive].bindings.clear();  // they point into these
+      functions_[plan_.derive].constants_ready = false;
+      return std::move(status).note("deriving constants");
+    }
+    derived_->is_ready = true;
+  }
+  derived_charge_ = std::move(charge);
+  return ok();
+}
+
+// Under the lock of `derived_`.
+Status Executor::compute_derived() {
+  for (const uint64_t bytes : plan_.derived) {
+    auto block = AlignedBlock::allocate(bytes, derived_->allocator);
+    if (!block) return std::move(block).status().note("derived constants");
+    derived_->blocks.push_back(std::move(*block));
+  }
+  MLC_ASSIGN(Binding * binding, bind(plan_.derive, {}));
+  MLC_RETURN_IF_ERROR(run_segment(plan_.derive, *binding, {}, {}));
+  functions_[plan_.derive].bindings.clear();  // it will not run again
   return ok();
 }
 
@@ -302,6 +347,9 @@ Result<Executor::Binding*> Executor::bind(uint32_t function, std::span<const Inp
   }
   if (f.is_program()) return binding;
 
+  const auto is_derived = [](const Buffer& b) { return b.kind == BufferKind::Derived; };
+  if (!state.constants_ready && function != plan_.derive && std::any_of(f.buffers.begin(), f.buffers.end(), is_derived))
+    MLC_RETURN_IF_ERROR(derive_constants());
   MLC_RETURN_IF_ERROR(acquire_constants(function));
   MLC_RETURN_IF_ERROR(grow(arena_, binding->arena_bytes, "arena"));
   if (binding->scratch_bytes > 0)
@@ -446,6 +494,7 @@ Status Executor::run_with_team(uint32_t function, std::span<const InputArg> inpu
 
 Status Executor::run_function(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {
   const Function& f = plan_.functions[function];
+  if (function == plan_.derive) return Status(Code::Usage, "'{}' derives the constants of the others, and is not run by itself", f.name);
   MLC_RETURN_IF_ERROR(check_arguments(f, inputs));
   if (outputs.size() > f.outputs.size())
     return Status(Code::Usage, "{} outputs given, '{}' has {}", outputs.size(), f.name, f.outputs.size());

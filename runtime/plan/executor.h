@@ -95,6 +95,7 @@ struct StateView {
   DType dtype = DType::None;
   Bytes bytes;  // none: no run has used it, and a run will find zeros
 };
+struct DerivedConstants;
 struct MemoryBudget;
 class Charge;
 struct Service;
@@ -105,10 +106,12 @@ const Service* find_service(std::span<const Service> services, std::string_view 
 
 class Executor {
  public:
-  // `services` (service.h) outlive the executor. NoVariant if the plan needs one that is not among them.
+  // `services` (service.h) outlive the executor. NoVariant if the plan needs one that is not among them. `derived` (derived.h):
+  // shared by executors of this plan and this module, with these constants; null: this one computes its own.
   static Result<std::unique_ptr<Executor>> create(const Plan& plan, const KernelModule& module,
                                                   const Constants& constants, const TeamOptions& team, const Limits& limits,
-                                                  std::span<const Service> services = {});
+                                                  std::span<const Service> services = {},
+                                                  std::shared_ptr<DerivedConstants> derived = nullptr);
   ~Executor();
   Executor(const Executor&) = delete;
 
@@ -173,6 +176,9 @@ class Executor {
     return data && reinterpret_cast<uintptr_t>(data) % 64 == 0 && (!limits_.confine_loads || bytes % 64 == 0);
   }
   Status acquire_constants(uint32_t function);
+  // Before the first run that reads them: all derived constants are there, and counted.
+  Status derive_constants();
+  Status compute_derived();
   Status check_kernels(uint32_t function);
   Status grow(AlignedBlock& block, uint64_t bytes, std::string_view what);
   static void work(void* run, unsigned worker);
@@ -184,6 +190,8 @@ class Executor {
   const Limits limits_;
   std::span<const Service> services_;
   std::unique_ptr<MemoryBudget> budget_;  // of all that follows together, which is gone before it
+  std::shared_ptr<DerivedConstants> derived_;
+  std::unique_ptr<Charge> derived_charge_;  // none: they are not there yet
   AlignedBlock arena_;
   std::vector<AlignedBlock> scratch_;  // one per worker
   std::vector<AlignedBlock> states_;

@@ -27,8 +27,8 @@ enum class SymbolOp : uint8_t {
   InputElement,
 };
 inline constexpr uint8_t kLastSymbolOp = static_cast<uint8_t>(SymbolOp::InputElement);
-enum class BufferKind : uint8_t { None = 0, Input, Output, Constant, Arena, State };
-inline constexpr uint8_t kLastBufferKind = static_cast<uint8_t>(BufferKind::State);
+enum class BufferKind : uint8_t { None = 0, Input, Output, Constant, Arena, State, Derived };
+inline constexpr uint8_t kLastBufferKind = static_cast<uint8_t>(BufferKind::Derived);
 enum class InstrOp : uint8_t { None = 0, Launch, Copy, Fill };
 inline constexpr uint8_t kLastInstrOp = static_cast<uint8_t>(InstrOp::Fill);
 enum class StepOp : uint8_t {
@@ -40,6 +40,8 @@ inline constexpr uint8_t kLastStepOp = static_cast<uint8_t>(StepOp::Host);
 
 inline constexpr uint32_t kNoValue = UINT32_MAX;  // an operand that is absent, a result that nobody wants
 inline constexpr uint32_t kMaxCallDepth = 64;     // functions that stand in each other
+inline constexpr uint64_t kMaxDerivedBytes = uint64_t{1} << 46;
+inline constexpr uint32_t kNoFunction = UINT32_MAX;
 inline constexpr uint8_t kMaxListDepth = format::kMaxListDepth;
 
 using Symbol = uint32_t;  // index into the symbols of a function
@@ -66,10 +68,11 @@ struct Buffer {
   uint32_t copy = 0;
   Symbol bytes = 0;
   Symbol offset = 0;            // Arena only
-  uint64_t constant_bytes = 0;  // Constant only: length of the tensor's copy
+  uint64_t constant_bytes = 0;  // Constant and Derived only: length of the tensor's copy, of the derived constant
+  bool derives = false;         // Derived only: of the function that computes it
 
   bool writable() const {
-    return kind == BufferKind::Output || kind == BufferKind::Arena || kind == BufferKind::State;
+    return kind == BufferKind::Output || kind == BufferKind::Arena || kind == BufferKind::State || derives;
   }
 };
 
@@ -158,6 +161,8 @@ struct Plan {
   std::vector<Function> functions;  // sorted by name, names are unique
   uint32_t num_states = 0;          // one more than the largest state index used
   uint32_t call_depth = 0;          // of programs in each other, segments not counted; at most kMaxCallDepth
+  std::vector<uint64_t> derived;    // bytes of each derived constant; their sum is below kMaxDerivedBytes
+  uint32_t derive = kNoFunction;    // computes them; kNoFunction if there are none
 
   // Index of a function; none if there is no such one.
   std::optional<uint32_t> find(std::string_view name) const;

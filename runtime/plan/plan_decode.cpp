@@ -92,8 +92,9 @@ Signature signature_of(SymbolOp op) {
 
 class FunctionDecoder {
  public:
-  FunctionDecoder(const fbp::Function& in, const PlanContext& context, Budget& budget)
-      : in_(in), context_(context), budget_(budget) {}
+  // `plan`: what its functions share, which has been read; `derives`: whether this one computes the derived constants.
+  FunctionDecoder(const fbp::Function& in, const Plan& plan, bool derives, const PlanContext& context, Budget& budget)
+      : in_(in), plan_(plan), derives_(derives), context_(context), budget_(budget) {}
 
   Result<Function> decode() {
     if (!is_name(*in_.name())) return bad("name of a function");
@@ -118,6 +119,8 @@ class FunctionDecoder {
       return bad("too many items in a list, at most {} are read", kMaxItems);
     if (is_program() ? length_of(in_.buffers()) + length_of(in_.body()) > 0 : length_of(in_.steps()) > 0)
       return bad("is half a program");
+    if (derives_ && (is_program() || length_of(in_.inputs()) + length_of(in_.outputs()) > 0))
+      return bad("derives constants, but is no segment without inputs and outputs");
     if (length_of(in_.inputs()) > format::kMaxPorts || length_of(in_.outputs()) > format::kMaxPorts)
       return bad("too many ports, at most {} are read", format::kMaxPorts);
     // Room for every symbol has to come with an instruction that writes it, so that the file's size bounds it.
@@ -236,7 +239,7 @@ class FunctionDecoder {
       if (kind == 0 || kind > kLastBufferKind) return wrong("kind");
       if (!dtype || bytes_of(*dtype) == 0) return wrong("element type");
       if (!is_integer(b.bytes())) return wrong("length is not an integer symbol");
-      Buffer buffer{static_cast<BufferKind>(kind), *dtype, b.index(), b.copy(), b.bytes(), b.offset(), 0};
+      Buffer buffer{static_cast<BufferKind>(kind), *dtype, b.index(), b.copy(), b.bytes(), b.offset()};
       switch (buffer.kind) {
         case BufferKind::None: break;
         case BufferKind::Input:
@@ -256,7 +259,13 @@ class FunctionDecoder {
           uses_arena = true;
           break;
         case BufferKind::State:
+          if (derives_) return wrong("derived constants do not depend on states");
           if (buffer.index >= kMaxStates) return wrong("no such state, the last is 4095");
+          break;
+        case BufferKind::Derived:
+          if (buffer.index >= plan_.derived.size()) return wrong("no such derived constant");
+          buffer.constant_bytes = plan_.derived[buffer.index];
+          buffer.derives = derives_;
           break;
       }
       out_.buffers.push_back(buffer);
@@ -420,6 +429,8 @@ class FunctionDecoder {
   };
 
   const fbp::Function& in_;
+  const Plan& plan_;
+  const bool derives_;
   const PlanContext& context_;
   Budget& budget_;
   Function out_;
@@ -435,6 +446,37 @@ std::optional<uint32_t> Plan::find(std::string_view name) const {
     if (functions[i].name == name) return i;
   return std::nullopt;
 }
+
+namespace {
+
+// What functions share: the sizes of derived constants, and the number of who computes them.
+Status read_derived(const fbp::Plan& in, Budget& budget, Plan& plan) {
+  if (!budget.afford(length_of(in.derived()), sizeof(uint64_t))) return bad("plan: its parts share bytes");
+  plan.derived.resize(length_of(in.derived()));
+  // Like structs, 8-byte numbers in a vector may lie at any multiple of four.
+  if (!plan.derived.empty()) std::memcpy(plan.derived.data(), in.derived()->Data(), plan.derived.size() * sizeof(uint64_t));
+  uint64_t total = 0;
+  for (const uint64_t bytes : plan.derived) {
+    const auto sum = checked_add(total, bytes);
+    if (!sum || *sum > kMaxDerivedBytes) return bad("plan: derived constants are too large, at most {} bytes are read", kMaxDerivedBytes);
+    total = *sum;
+  }
+  plan.derive = in.derive();
+  if (plan.derived.empty() ? plan.derive != kNoFunction : plan.derive >= length_of(in.functions()))
+    return bad("plan: no function derives the constants, or one derives none");
+  return ok();
+}
+
+// Who computes constants does so once, for whoever needs them.
+Status check_not_called(const Plan& plan) {
+  for (const Function& f : plan.functions)
+    for (const Step& s : f.steps)
+      if (std::find(s.functions.begin(), s.functions.end(), plan.derive) != s.functions.end())
+        return bad("plan: '{}' calls the function that derives constants", f.name);
+  return ok();
+}
+
+}  // namespace
 
 Result<Plan> decode_plan(Bytes bytes, const PlanContext& context) {
   if (bytes.size() < 16 || bytes.size() > format::kMaxPlanLen)
@@ -456,8 +498,9 @@ Result<Plan> decode_plan(Bytes bytes, const PlanContext& context) {
     return bad("plan: number of functions is {}, 1 to {} expected", length_of(in.functions()), kMaxFunctions);
   Plan plan;
   Budget budget(bytes.size());
+  MLC_RETURN_IF_ERROR(read_derived(in, budget, plan));
   for (const fbp::Function* f : *in.functions()) {
-    auto function = FunctionDecoder(*f, context, budget).decode();
+    auto function = FunctionDecoder(*f, plan, plan.functions.size() == plan.derive, context, budget).decode();
     if (!function) return std::move(function).status().note("plan: " + format::quoted({f->name()->c_str(), f->name()->size()}));
     if (!plan.functions.empty() && plan.functions.back().name >= function->name)
       return bad("plan: functions are not sorted by name");
@@ -466,6 +509,7 @@ Result<Plan> decode_plan(Bytes bytes, const PlanContext& context) {
     plan.functions.push_back(std::move(*function));
   }
   MLC_RETURN_IF_ERROR(check_programs(plan));
+  if (plan.derive != kNoFunction) MLC_RETURN_IF_ERROR(check_not_called(plan));
   return plan;
 }
 

@@ -182,37 +182,40 @@ enum BufferKind : uint8_t {
   BufferKind_Constant = 3,
   BufferKind_Arena = 4,
   BufferKind_State = 5,
+  BufferKind_Derived = 6,
   BufferKind_MIN = BufferKind_None,
-  BufferKind_MAX = BufferKind_State
+  BufferKind_MAX = BufferKind_Derived
 };
 
-inline const BufferKind (&EnumValuesBufferKind())[6] {
+inline const BufferKind (&EnumValuesBufferKind())[7] {
   static const BufferKind values[] = {
     BufferKind_None,
     BufferKind_Input,
     BufferKind_Output,
     BufferKind_Constant,
     BufferKind_Arena,
-    BufferKind_State
+    BufferKind_State,
+    BufferKind_Derived
   };
   return values;
 }
 
 inline const char * const *EnumNamesBufferKind() {
-  static const char * const names[7] = {
+  static const char * const names[8] = {
     "None",
     "Input",
     "Output",
     "Constant",
     "Arena",
     "State",
+    "Derived",
     nullptr
   };
   return names;
 }
 
 inline const char *EnumNameBufferKind(BufferKind e) {
-  if (flatbuffers::IsOutRange(e, BufferKind_None, BufferKind_State)) return "";
+  if (flatbuffers::IsOutRange(e, BufferKind_None, BufferKind_Derived)) return "";
   const size_t index = static_cast<size_t>(e);
   return EnumNamesBufferKind()[index];
 }
@@ -1460,7 +1463,9 @@ struct Plan FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   enum FlatBuffersVTableOffset FLATBUFFERS_VTABLE_UNDERLYING_TYPE {
     VT_FORMAT = 4,
     VT_MODULE_ABI = 6,
-    VT_FUNCTIONS = 8
+    VT_FUNCTIONS = 8,
+    VT_DERIVED = 10,
+    VT_DERIVE = 12
   };
   uint32_t format() const {
     return GetField<uint32_t>(VT_FORMAT, 0);
@@ -1471,6 +1476,12 @@ struct Plan FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   const flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Function>> *functions() const {
     return GetPointer<const flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Function>> *>(VT_FUNCTIONS);
   }
+  const flatbuffers::Vector<uint64_t> *derived() const {
+    return GetPointer<const flatbuffers::Vector<uint64_t> *>(VT_DERIVED);
+  }
+  uint32_t derive() const {
+    return GetField<uint32_t>(VT_DERIVE, 4294967295);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyField<uint32_t>(verifier, VT_FORMAT, 4) &&
@@ -1478,6 +1489,9 @@ struct Plan FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyOffsetRequired(verifier, VT_FUNCTIONS) &&
            verifier.VerifyVector(functions()) &&
            verifier.VerifyVectorOfTables(functions()) &&
+           VerifyOffset(verifier, VT_DERIVED) &&
+           verifier.VerifyVector(derived()) &&
+           VerifyField<uint32_t>(verifier, VT_DERIVE, 4) &&
            verifier.EndTable();
   }
 };
@@ -1495,6 +1509,12 @@ struct PlanBuilder {
   void add_functions(flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Function>>> functions) {
     fbb_.AddOffset(Plan::VT_FUNCTIONS, functions);
   }
+  void add_derived(flatbuffers::Offset<flatbuffers::Vector<uint64_t>> derived) {
+    fbb_.AddOffset(Plan::VT_DERIVED, derived);
+  }
+  void add_derive(uint32_t derive) {
+    fbb_.AddElement<uint32_t>(Plan::VT_DERIVE, derive, 4294967295);
+  }
   explicit PlanBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -1511,8 +1531,12 @@ inline flatbuffers::Offset<Plan> CreatePlan(
     flatbuffers::FlatBufferBuilder &_fbb,
     uint32_t format = 0,
     uint32_t module_abi = 0,
-    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Function>>> functions = 0) {
+    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Function>>> functions = 0,
+    flatbuffers::Offset<flatbuffers::Vector<uint64_t>> derived = 0,
+    uint32_t derive = 4294967295) {
   PlanBuilder builder_(_fbb);
+  builder_.add_derive(derive);
+  builder_.add_derived(derived);
   builder_.add_functions(functions);
   builder_.add_module_abi(module_abi);
   builder_.add_format(format);
@@ -1523,13 +1547,18 @@ inline flatbuffers::Offset<Plan> CreatePlanDirect(
     flatbuffers::FlatBufferBuilder &_fbb,
     uint32_t format = 0,
     uint32_t module_abi = 0,
-    const std::vector<flatbuffers::Offset<mlc::fb::plan::Function>> *functions = nullptr) {
+    const std::vector<flatbuffers::Offset<mlc::fb::plan::Function>> *functions = nullptr,
+    const std::vector<uint64_t> *derived = nullptr,
+    uint32_t derive = 4294967295) {
   auto functions__ = functions ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::plan::Function>>(*functions) : 0;
+  auto derived__ = derived ? _fbb.CreateVector<uint64_t>(*derived) : 0;
   return mlc::fb::plan::CreatePlan(
       _fbb,
       format,
       module_abi,
-      functions__);
+      functions__,
+      derived__,
+      derive);
 }
 
 inline const mlc::fb::plan::Plan *GetPlan(const void *buf) {

@@ -41,6 +41,7 @@ CONSTANTS = {
     "kMaxLines": "list.lines", "kMaxGuesses": "of messages", "kMaxSide": "a number of a step: what it is checked for",
     "kMaxFunctions": "plan.functions", "kMaxSymbols": "plan.symbols", "kMaxItems": "plan.items",
     "kMaxOperands": "plan.operands", "kMaxCuts": "plan.cuts", "kMaxUnits": "what a double holds; refused when shapes are bound", "kMaxStates": "plan.states", "kMaxTextLen": "plan.message",
+    "kMaxDerivedBytes": "what a session may hold at all, which is asked before anything is derived",
     "kMaxCallDepth": "plan.calls", "kMaxBindings": "a cache",
     "kMaxListedItems": "plan.listed-items",
     "kMaxKernels": "portable.kernels", "kMaxLanes": "portable.lanes", "kMaxLocalBytes": "portable.local-bytes",

@@ -93,8 +93,9 @@ struct Net : NestBuilder {
     return y;
   }
   void finish(uint32_t y) { fn.outputs.push_back(y); }
-  Status optimise() {
+  Status optimise(std::vector<std::string> pipeline = passes::default_pipeline()) {
     passes::Options o;
+    o.pipeline = std::move(pipeline);
     o.check = true;
     return passes::run(ctx, fn, o);
   }
@@ -156,7 +157,7 @@ TEST_CASE_FIXTURE(Net, "inputs and outputs are copied where contractions would g
       auto w = net.random_constant("w", {channels, channels, 3, 3}, 1);
       auto y = net.relu("y", net.add("add", net.conv("conv", x, w, 1), x));
       net.finish(y);
-      REQUIRE_OK(net.optimise());
+      REQUIRE_OK(net.optimise(passes::without_forms(passes::default_pipeline())));
       CHECK(net.fn.body.size() == (channels == 64 && size == 32 ? 3 : 1));
       CHECK(net.fn.arrays[x].layout.is_row_major());
       CHECK(net.fn.arrays[y].layout.is_row_major());

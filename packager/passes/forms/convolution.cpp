@@ -1,0 +1,165 @@
+#include "packager/passes/forms/convolution.h"
+
+#include <algorithm>
+
+#include "packager/nest/contraction.h"
+
+namespace mlc::passes {
+namespace {
+
+using ir::Dim;
+using ir::Op;
+
+bool knows(ir::Context& ctx, const Expr* e, const Dim* d) { return ir::depends_on(e, ctx.dim(d)); }
+bool knows_any(ir::Context& ctx, const Expr* e, const std::vector<const Dim*>& dims) {
+  return std::any_of(dims.begin(), dims.end(), [&](const Dim* d) { return knows(ctx, e, d); });
+}
+
+// e = out + tap + what no dim knows, times the same number.
+bool slides(ir::Context& ctx, const Expr* e, const Dim* out, const Dim* tap, const std::vector<const Dim*>& all) {
+  const Expr* leaves[] = {ctx.dim(out), ctx.dim(tap)};
+  const auto linear = ir::linear_in(ctx, e, leaves);
+  return linear && linear->coefficients[0] == linear->coefficients[1] && linear->coefficients[0]->is_const() && !linear->coefficients[0]->is_int(0) &&
+         !knows_any(ctx, linear->rest, all);
+}
+
+// The axis that lies innermost in memory.
+size_t innermost(const nest::Array& a) { return a.layout.pieces.empty() ? a.shape.size() - 1 : a.layout.pieces.back().axis; }
+
+const Expr* only_fold(const Expr* value) {
+  const Expr* fold = nullptr;
+  size_t folds = 0;
+  ir::walk(value, [&](const Expr* e) {
+    if (e->op == Op::Fold) fold = e, ++folds;
+  });
+  return folds == 1 ? fold : nullptr;
+}
+
+void add_conjuncts(const Expr* e, std::vector<const Expr*>& out) {
+  if (!e) return;
+  if (e->op != Op::And) return out.push_back(e);
+  for (const Expr* term : e->args) add_conjuncts(term, out);
+}
+
+class Recogniser {
+ public:
+  Recogniser(ir::Context& ctx, const nest::Function& f, int64_t taps) : ctx_(ctx), f_(f), taps_(taps) {}
+
+  bool run(size_t statement, Convolution& out) {
+    PlainMap map;
+    if (!plain_map(f_.body[statement], map)) return false;
+    c_ = {};
+    c_.statement = statement;
+    c_.nest = map.nest;
+    c_.write = map.write;
+    c_.fold = only_fold(map.write->value);
+    if (!c_.fold || c_.fold->type.dtype != DType::F32 || !nest::contraction_of(ctx_, map.nest->dims, c_.fold) || c_.fold->fold->dims.size() != 3) return false;
+    for (size_t side = 0; side < 2; ++side) {
+      c_.x = c_.fold->args[0]->args[side];
+      c_.w = c_.fold->args[0]->args[1 - side];
+      if (!weights() || !input() || !conditions()) continue;
+      out = c_;
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  static bool is_f32_load(const Expr* e) { return e->op == Op::Load && e->type.dtype == DType::F32 && e->access == ir::Access::Proved; }
+
+  // w[m, c, u, v] in any order: m a map dim, c, u and v those of the sum; c is the one that x knows as it is.
+  bool weights() {
+    if (!is_f32_load(c_.w) || !is_f32_load(c_.x) || f_.arrays[c_.w->array].kind != nest::Array::Kind::Const || c_.w->args.size() != 4) return false;
+    if (f_.arrays[c_.w->array].dtype != DType::F32 || f_.arrays[c_.x->array].dtype != DType::F32) return false;
+    c_.m = c_.c = nullptr;
+    for (const Expr* e : c_.w->args) {
+      if (e->op != Op::Dim) return false;
+      const auto& folded = c_.fold->fold->dims;
+      if (std::find(folded.begin(), folded.end(), e->dim) != folded.end()) continue;
+      if (c_.m || std::find(c_.nest->dims.begin(), c_.nest->dims.end(), e->dim) == c_.nest->dims.end()) return false;
+      c_.m = e->dim;
+    }
+    for (const Dim* d : c_.fold->fold->dims) {
+      const bool is_plain = std::find(c_.x->args.begin(), c_.x->args.end(), ctx_.dim(d)) != c_.x->args.end();
+      if (is_plain && !c_.c) c_.c = d;
+    }
+    return c_.m && c_.c && c_.m->extent->is_const() && c_.c->extent->is_const() && !knows_any(ctx_, c_.w, others_than(c_.m));
+  }
+
+  std::vector<const Dim*> others_than(const Dim* m) const {
+    std::vector<const Dim*> others;
+    for (const Dim* d : c_.nest->dims)
+      if (d != m) others.push_back(d);
+    return others;
+  }
+
+  // x[.., c, p + u + .., q + v + ..]; its other axes and the dims of these know only batches.
+  bool input() {
+    std::vector<const Dim*> all = c_.nest->dims;
+    all.insert(all.end(), c_.fold->fold->dims.begin(), c_.fold->fold->dims.end());
+    size_t sliding = 0;
+    std::vector<const Expr*> others;
+    for (size_t axis = 0; axis < c_.x->args.size(); ++axis) {
+      const Expr* e = c_.x->args[axis];
+      if (e == ctx_.dim(c_.c)) {
+        if (innermost(f_.arrays[c_.x->array]) != axis) return false;
+        continue;
+      }
+      const Dim* tap = nullptr;
+      for (const Dim* d : c_.fold->fold->dims)
+        if (d != c_.c && knows(ctx_, e, d)) tap = d;
+      if (!tap) {
+        others.push_back(e);
+        continue;
+      }
+      const Dim* out = nullptr;
+      for (const Dim* d : c_.nest->dims)
+        if (d != c_.m && knows(ctx_, e, d)) out = d;
+      if (!out || sliding == 2 || !tap->extent->is_int(taps_) || !slides(ctx_, e, out, tap, without(all, out, tap))) return false;
+      const Expr* leaf[] = {ctx_.dim(out)};
+      if (!ir::linear_in(ctx_, e, leaf)->coefficients[0]->is_int(1)) return false;
+      c_.out[sliding] = out, c_.tap[sliding] = tap, c_.axis[sliding] = axis;
+      ++sliding;
+    }
+    if (sliding != 2 || c_.out[0] == c_.out[1] || c_.tap[0] == c_.tap[1]) return false;
+    c_.batch.clear();
+    for (const Dim* d : c_.nest->dims)
+      if (d != c_.m && d != c_.out[0] && d != c_.out[1]) c_.batch.push_back(d);
+    const nest::Array& y = f_.arrays[c_.write->array];
+    return std::none_of(others.begin(), others.end(), [&](const Expr* e) { return knows_any(ctx_, e, without(all, nullptr, nullptr, c_.batch)); }) &&
+           c_.write->index[innermost(y)] == ctx_.dim(c_.m);
+  }
+
+  static std::vector<const Dim*> without(std::vector<const Dim*> dims, const Dim* a, const Dim* b, const std::vector<const Dim*>& more = {}) {
+    std::erase_if(dims, [&](const Dim* d) { return d == a || d == b || std::find(more.begin(), more.end(), d) != more.end(); });
+    return dims;
+  }
+
+  // Each is about the place of rows, or that of columns.
+  bool conditions() {
+    c_.conditions.clear();
+    add_conjuncts(c_.fold->fold->where, c_.conditions);
+    std::vector<const Dim*> all = c_.nest->dims;
+    all.insert(all.end(), c_.fold->fold->dims.begin(), c_.fold->fold->dims.end());
+    return std::all_of(c_.conditions.begin(), c_.conditions.end(), [&](const Expr* term) {
+      if ((term->op != Op::Lt && term->op != Op::Le) || term->args[0]->type.dtype != DType::I64) return false;
+      const Expr* difference = ctx_.sub(term->args[1], term->args[0]);
+      for (size_t k = 0; k < 2; ++k)
+        if (slides(ctx_, difference, c_.out[k], c_.tap[k], without(all, c_.out[k], c_.tap[k]))) return true;
+      return false;
+    });
+  }
+
+  ir::Context& ctx_;
+  const nest::Function& f_;
+  const int64_t taps_;
+  Convolution c_;
+};
+
+}  // namespace
+
+bool find_convolution(ir::Context& ctx, const nest::Function& f, size_t statement, int64_t taps, Convolution& out) {
+  return Recogniser(ctx, f, taps).run(statement, out);
+}
+
+}  // namespace mlc::passes
