@@ -3,6 +3,7 @@
 //
 // A chain ends where sharing its rows would cost more than it saves:
 //   weights     a product with what does not depend on the rows reads all of it for every block of rows
+//   columns     rows that only one factor of a product knows beside rows that only the other one knows: no columns are left to it
 //   stride      the rows are what lies side by side: vectors would be as long as a block
 //   few rows    there is less to divide among workers than in each nest alone
 #include <algorithm>
@@ -60,11 +61,18 @@ class Grouper {
     return std::any_of(group.rows.begin(), group.rows.end(), [&](const Group::Row& row) { return ir::depends_on(e, ctx_.dim(row.dims[nest])); });
   }
 
+  static bool has_row(const Group& group, size_t nest, const std::vector<const ir::Dim*>& dims) {
+    return std::any_of(group.rows.begin(), group.rows.end(), [&](const Group::Row& row) { return std::find(dims.begin(), dims.end(), row.dims[nest]) != dims.end(); });
+  }
+
   bool suits(size_t statement, const Group& group, size_t nest) const {
     bool fits = true;
     for_roots(f_.body[statement], [&](const Expr* root) {
       ir::walk(root, [&](const Expr* e) {
-        if (const auto c = nest::contraction_of(ctx_, group.nests[nest]->dims, e)) fits &= on_row(group, nest, c->a.load) && on_row(group, nest, c->b.load);
+        const auto c = nest::contraction_of(ctx_, group.nests[nest]->dims, e);
+        if (!c) return;
+        fits &= on_row(group, nest, c->a.load) && on_row(group, nest, c->b.load);
+        fits &= !has_row(group, nest, c->m) || !has_row(group, nest, c->n);
       });
     });
     for_loads(f_.body[statement], [&](const Expr* load) { fits &= !across(load->array, load->args, group, nest); });

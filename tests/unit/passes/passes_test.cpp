@@ -307,6 +307,20 @@ TEST_CASE_FIXTURE(Net, "two long extents stay two, though their texts are cut sh
   for (size_t n = 0; n < sizes.size(); ++n) CHECK((answer(sizes[n].first, sizes[n].second) == before[n]));
 }
 
+TEST_CASE_FIXTURE(Net, "two convolutions whose results are added stay two launches: sharing channels would leave no columns to their products") {
+  auto x = input("x", DType::F32, {k(1), k(32), k(14), k(14)});
+  auto a = conv("a", x, random_constant("wa", {64, 32, 1, 1}, 1), 0), b = conv("b", x, random_constant("wb", {64, 32, 1, 1}, 2), 0);
+  finish(relu("y", add("sum", a, b)));
+  REQUIRE_OK(optimise());
+  INFO(print(fn));
+  size_t products = 0;
+  for (const Statement& s : fn.body) {
+    for (const Write& write : s.nest->writes) walk(write.value, [&](const Expr* e) { products += e->op == Op::Fold; });
+    CHECK_FALSE(s.joins);
+  }
+  CHECK(products == 2);
+}
+
 TEST_CASE_FIXTURE(Net, "padding becomes bounds of the sum") {
   auto x = input("x", DType::F32, {k(1), k(3), k(6), k(6)});
   auto w = random_constant("w", {5, 3, 3, 3}, 1);
