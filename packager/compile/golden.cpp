@@ -418,7 +418,7 @@ class GoldenMaker {
 bool tells_something(const GoldenVector& golden) {
   bool tells = false;
   for (size_t k = 0; k < golden.outputs.size(); ++k) {
-    if (std::isinf(golden.spread[k])) return false;
+    if (std::isinf(golden.spread_of(k))) return false;
     tells |= golden.tells(k);
   }
   return tells;
@@ -443,7 +443,7 @@ Result<GoldenSet> make_golden(const nest::Function& oracle, const GoldenOptions&
 
 std::string golden_name(const std::string& program, const GoldenVector& golden) { return golden.name.empty() ? program : program + "/" + golden.name; }
 
-bool GoldenVector::tells(size_t output) const { return is_recorded(outputs[output]) && 4 * spread[output] <= kMaxTolerance; }
+bool GoldenVector::tells(size_t output) const { return is_recorded(outputs[output]) && 4 * spread_of(output) <= kMaxTolerance; }
 
 bool is_recorded(const nest::Tensor& t) { return t.list_depth == 0 && t.dtype != DType::Str; }
 
@@ -467,7 +467,7 @@ void add_golden(container::ContainerBuilder& builder, const GoldenVector& golden
     for (size_t axis = 0; axis < golden.outputs[port].shape.size(); ++axis)
       if (auto dim = described.outputs[port].dims[axis].dim) extents.emplace(described.dims[*dim].name, golden.outputs[port].shape[axis]);
   for (const format::Dim& dim : described.dims) entry.bindings.push_back(extents[dim.name]);
-  for (const format::GoldenArray& output : entry.outputs) entry.tolerance.push_back({output.port, format::Metric::Rel, std::max(tolerance, 4 * golden.spread[output.port])});
+  for (const format::GoldenArray& output : entry.outputs) entry.tolerance.push_back({output.port, format::Metric::Rel, std::max(tolerance, 4 * golden.spread_of(output.port))});
   builder.add_golden(std::move(entry));
 }
 

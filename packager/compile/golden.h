@@ -22,7 +22,8 @@ struct GoldenVector {
   // How far each output moves, relative to its largest value, where sums are rounded in another order; infinite where its shape
   // changes. Measured where numbers become integers on the way (quantised models) or are picked (detectors): one that falls on the
   // other side changes all that follows. With floats of 16 bits: where sums are off by a step of them.
-  std::vector<double> spread;
+  std::vector<double> spread;  // empty: nothing moves
+  double spread_of(size_t output) const { return output < spread.size() ? spread[output] : 0; }
 
   // Whether a variant can be told right from wrong by this output: it is recorded, and does not move too far for that.
   bool tells(size_t output) const;

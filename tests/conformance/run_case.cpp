@@ -186,7 +186,6 @@ class CaseRun {
   // Every program of a container has one: here the case itself.
   compile::GoldenVector golden() const {
     compile::GoldenVector golden{inputs_, loaded_.outputs, {}};
-    golden.spread.assign(golden.outputs.size(), 0);  // the case says what is right
     const nest::Function& function = programs_[0].function;
     for (size_t k = 0; k < function.inputs.size(); ++k) {
       const nest::Array& array = function.arrays[function.inputs[k]];

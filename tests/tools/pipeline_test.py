@@ -122,10 +122,12 @@ def a_build_runs_its_golden_vectors(t):
 def native_is_what_a_file_for_all_targets_would_run_here(t):
     identity_model(t, "m.onnx", [2, 3])
     every = t.json("mlpack", "build", "m.onnx", "-o", "all.mlc")["variants"]
-    assert {v["name"] for v in every} == {v["name"] for v in t.json("mlpack", "targets")["targets"]}, every
+    names, known = {v["name"] for v in every}, {v["name"] for v in t.json("mlpack", "targets")["targets"]}
+    # Nothing is multiplied here: targets that add dot products to another one gain nothing, and are not in the file.
+    assert names < known and all("+" in name for name in known - names), (names, known)
     chosen = t_json(t, "explain", "all.mlc")["chosen"]
-    native = t.json("mlpack", "build", "m.onnx", "-o", "native.mlc", "--target", "native")["variants"]
-    assert {v["name"] for v in native} == {chosen, "portable"}, (chosen, native)
+    native = {v["name"] for v in t.json("mlpack", "build", "m.onnx", "-o", "native.mlc", "--target", "native")["variants"]} - {"portable"}
+    assert len(native) == 1 and (native == {chosen} or next(iter(native)).startswith(chosen + "+")), (chosen, native)
 
 
 def progress_says_what_of_how_many(t):
