@@ -86,6 +86,10 @@ std::optional<Columns> split_columns(ir::Context& ctx, const Expr* address, cons
   return Columns{lin->rest, lin->coefficients[0], lin->coefficients[1]};
 }
 
+// Whether column 0 is the first of a panel, whatever stands in the rest of its address. Where columns are taken apart (column 3*p + q
+// of 9), q begins somewhere inside, and sixteen of them would not all lie in this panel.
+bool begins_at_panel(const Expr* rest, int64_t elements) { return rest->is_int(0) || ir::divisor_of(rest) % elements == 0; }
+
 // `address` of codes with n = 16*panel + lane and k = 4*group + i, where these lie as instructions on groups want them.
 struct Groups {
   const Expr *rest, *panel, *group;
@@ -172,7 +176,7 @@ std::optional<Recognised> with_columns(ir::Context& ctx, Facts& facts, const Fla
   c.n = n;
   c.b_rest = columns->rest;
   c.b_panel = columns->panel;
-  c.padded_panels = !columns->panel->is_int(16);
+  c.padded_panels = !columns->panel->is_int(16) && begins_at_panel(columns->rest, nest::kPanel);
   c.conditions = conjuncts(ctx, sum->fold->where);
   choose_k(ctx, facts, c);
   const bool side_by_side = columns->lane->is_int(1);
@@ -198,7 +202,7 @@ std::optional<Recognised> with_groups(ir::Context& ctx, Facts& facts, const Flat
   for (const ir::Dim* k : fold.dims) {
     if ((where && facts.depends(where, k)) || !k->extent->is_const() || k->extent->i < 1) continue;
     const auto groups = split_groups(ctx, p.b.load->args[0], n, k);
-    if (!groups || facts.dims(groups->panel) || facts.dims(groups->group)) continue;
+    if (!groups || facts.dims(groups->panel) || facts.dims(groups->group) || !begins_at_panel(groups->rest, nest::kPanel * nest::kGroup)) continue;
     c.k = k;
     c.b_rest = groups->rest;
     c.b_panel = groups->panel;

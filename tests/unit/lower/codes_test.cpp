@@ -19,6 +19,7 @@ struct Case {
   DType activations = DType::U8, weights = DType::U8;
   int zero_a = 0, zero_w = 128;
   bool zero_per_channel = false, free_extents = false, produced = true;
+  int64_t side = 1;  // columns go to places of side x side, as DepthToSpace does it
 };
 
 class CodeNet : public NestMaker {
@@ -59,19 +60,24 @@ class CodeNet : public NestMaker {
     const uint32_t w = constant("w", p.weights, {p.m, p.c / p.group, p.kernel, p.kernel}, low, low + 255);
     const uint32_t b = constant("b", DType::I32, {p.m}, -1000, 1000);
     const uint32_t z = p.zero_per_channel ? constant("z", p.weights, {p.m}, low, low + 255) : 0;
-    const uint32_t y = output("y", DType::I32, {n(p.n), n(p.m), out(H), out(W)});
+    const uint32_t y = output("y", DType::I32, {n(p.n), n(p.m / (p.side * p.side)), ctx.mul(out(H), n(p.side)), ctx.mul(out(W), n(p.side))});
     auto dn = dim("n", n(p.n)), dg = dim("g", n(p.group)), dm = dim("m", n(p.m / p.group)), dp = dim("p", out(H)), dq = dim("q", out(W)),
          dc = dim("c", n(p.c / p.group)), du = dim("u", n(p.kernel)), dv = dim("v", n(p.kernel));
     const auto place = [&](const ir::Dim* o, const ir::Dim* k) { return ctx.add(ctx.add(ctx.mul(at(o), n(p.stride)), at(k)), n(-p.pad)); };
     const Expr *ih = place(dp, du), *iw = place(dq, dv);
     const Expr* channel = p.group == 1 ? at(dc) : ctx.add(ctx.mul(at(dg), n(p.c / p.group)), at(dc));
-    const Expr* column = p.group == 1 ? at(dm) : ctx.add(ctx.mul(at(dg), n(p.m / p.group)), at(dm));
+    auto ds = dim("s", n(p.side)), dt = dim("t", n(p.side));
+    const Expr* column = p.side > 1     ? ctx.add(ctx.mul(at(ds), n(p.side)), at(dt))
+                         : p.group == 1 ? at(dm)
+                                        : ctx.add(ctx.mul(at(dg), n(p.m / p.group)), at(dm));
     const Expr* zero = p.zero_per_channel ? i32(load(z, {column})) : ctx.integer(p.zero_w, DType::I32);
     const Expr* code = ctx.binary(Op::Sub, i32(load(x, {at(dn), channel, ih, iw})), ctx.integer(p.zero_a, DType::I32));
     const Expr* weight = ctx.binary(Op::Sub, i32(load(w, {column, at(dc), at(du), at(dv)})), zero);
     const Expr* where = p.pad ? ctx.binary(Op::And, within(ih, H), within(iw, W)) : nullptr;
     const Expr* sum = fold(ir::Join::Sum, {dc, du, dv}, ctx.binary(Op::Mul, code, weight), where);
-    map({dn, dg, dm, dp, dq}, y, {at(dn), column, at(dp), at(dq)}, ctx.binary(Op::Add, load(b, {column}), sum), "conv");
+    const Expr* value = ctx.binary(Op::Add, load(b, {column}), sum);
+    if (p.side > 1) map({dn, dp, ds, dq, dt}, y, {at(dn), n(0), ctx.add(ctx.mul(at(dp), n(p.side)), at(ds)), ctx.add(ctx.mul(at(dq), n(p.side)), at(dt))}, value, "conv");
+    else map({dn, dg, dm, dp, dq}, y, {at(dn), column, at(dp), at(dq)}, value, "conv");
   }
 
  private:
@@ -132,6 +138,17 @@ TEST_CASE("depthwise convolutions of codes, and those of few groups") {
     for (const Case& p : {Case{.c = 32, .m = 32, .group = 32}, Case{.c = 19, .m = 19, .stride = 2, .group = 19, .zero_a = 9},
                           Case{.c = 32, .m = 32, .group = 32, .zero_a = 3, .zero_per_channel = true}, Case{.c = 8, .m = 32, .group = 2, .zero_a = 3}})
       check_conv(p, target, 5);
+}
+
+TEST_CASE("columns that are taken apart, a few of them") {
+  for (const char* target : kTargets)
+    for (const Case& p : {Case{.c = 32, .m = 9, .side = 3}, Case{.c = 32, .m = 9, .zero_a = 120, .side = 3}, Case{.c = 32, .m = 9, .zero_a = 120, .free_extents = true, .side = 3},
+                          Case{.c = 5, .m = 4, .zero_a = 9, .zero_per_channel = true, .free_extents = true, .side = 2}}) {
+      CAPTURE(target);
+      CAPTURE(p.zero_a);
+      CAPTURE(p.free_extents);
+      check_conv(p, target, 7);
+    }
 }
 
 TEST_CASE("random convolutions of codes") {
