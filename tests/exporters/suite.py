@@ -90,6 +90,7 @@ def export(model, folder, limit):
             message = next((line for line in reversed(log.read().splitlines()) if line.strip()), f"exit {child.exitcode}")
     else:
         message = ""
+    message = message.replace(folder + os.sep, "")
     if message:
         with open(said, "w") as f:
             f.write(message)
@@ -115,7 +116,7 @@ def measured(model, folder, tools, args):
         except Exception as error:  # noqa: BLE001  any failure of a library is a row of the table
             message = f"{type(error).__name__}: {error}"
         if message:
-            record["failed"], record["message"] = stage, message
+            record["failed"], record["message"] = stage, message.replace(folder + os.sep, "")
             break
     if os.path.exists(container):
         os.remove(container)
