@@ -127,17 +127,18 @@ def commit_of(folder):
     return subprocess.run(["git", "-C", folder, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
 
 
-def described(records, registered):
+def described(records, registered, recorded):
     """What ran where."""
     import onnxruntime
     import torch
     import transformers
     model = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), platform.machine())
     commits = collections.Counter(r["commit"] for r in records if "commit" in r)
+    load = "" if recorded else f"Load of the machine at the end: {os.getloadavg()[2]:.1f}. "
     measured_at = ", ".join(f"{commit} ({count} models)" for commit, count in commits.most_common())
     return (f"{len(records)} of the {registered} models of the suite, measured at commit {measured_at}; {model}, {os.cpu_count()} cores; "
             f"PyTorch {torch.__version__}, transformers {transformers.__version__}, ONNX Runtime {onnxruntime.__version__}. "
-            f"Load of the machine at the end: {os.getloadavg()[2]:.1f}. One thread, `mlpack build --target native`, times are the least of interleaved rounds; "
+            f"{load}One thread, `mlpack build --target native`, times are the least of interleaved rounds; "
             "`ratio` is ONNX Runtime's time over ours, `difference` is relative to the largest value of an output.")
 
 
@@ -183,7 +184,7 @@ def main():
     if args.table and records:
         import table
         with open(args.table, "w") as f:
-            f.write(table.table(records, described(records, len(models))))
+            f.write(table.table(records, described(records, len(models), args.recorded)))
     return 1 if bad else 0
 
 

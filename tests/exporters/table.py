@@ -1,6 +1,8 @@
 """RESULTS.md from the records of a run: what failed first, then a row per model, by family."""
 import statistics
 
+FAR = 0.05  # of the largest value: what differs by more, as ONNX Runtime does from itself, has not been shown to be right
+
 STAGES = {"export": "not exported", "build": "does not build", "compare": "differs", "time": "cannot be timed"}
 
 
@@ -28,7 +30,11 @@ def summary(records):
     fine = [r for r in records if not r["failed"]]
     ratios = sorted(x for x in map(ratio, fine) if x)
     seconds = [r["build"]["seconds"] for r in fine]
-    yield f"{len(records)} models of {len({r['architecture'] for r in records})} architectures; {len(fine)} build and agree."
+    far = [r for r in fine if (r.get("compare") or {}).get("difference", 0) > FAR]
+    yield f"{len(records)} models of {len({r['architecture'] for r in records})} architectures; {len(fine)} build, {len(fine) - len(far)} agree."
+    if far:
+        names = ", ".join(f"{r['name']} ({r['compare']['difference']:.2g}, itself {r['compare']['allowed'] / 1.5:.2g})" for r in far)
+        yield f"Far apart, as ONNX Runtime is from itself, which tells little: {names}."
     if ratios:
         yield (f"ONNX Runtime's time over ours: geometric mean {statistics.geometric_mean(ratios):.2f}, median {statistics.median(ratios):.2f}, "
                f"least {ratios[0]:.2f}; {sum(x < 1 for x in ratios)} of {len(ratios)} are slower than ONNX Runtime.")
