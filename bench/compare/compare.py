@@ -61,10 +61,11 @@ def drawn_inputs(path, dims):
 class Peer:
     """A runtime with a model open in it."""
 
-    def __init__(self, kind, model, inputs, threads, packages):
+    def __init__(self, kind, model, inputs, threads, packages, log):
         cpus = sorted(os.sched_getaffinity(0))[:threads]
+        self.log = log  # a file: a pipe that nobody reads would stop a runtime that warns a lot
         self.process = subprocess.Popen([sys.executable, HERE / "peer.py", kind, model, inputs, str(threads)], text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log.open("w"),
                                         env=os.environ | {"PYTHONPATH": str(packages)}, preexec_fn=lambda: os.sched_setaffinity(0, cpus))
         self.rounds = []
         self.facts = self.reply()
@@ -72,7 +73,7 @@ class Peer:
     def reply(self):
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError((self.process.stderr.read().strip().splitlines() or ["no answer"])[-1][:300])
+            raise RuntimeError((self.log.read_text(errors="replace").strip().splitlines() or ["no answer"])[-1][:300])
         return json.loads(line)
 
     def ask(self, **command):
@@ -111,7 +112,7 @@ def compare(case, threads, args, work, packages):
     peers = {}
     for kind in PEERS:
         try:
-            peers[kind] = Peer(kind, container if kind == "mlrt" else path, inputs, threads, packages)
+            peers[kind] = Peer(kind, container if kind == "mlrt" else path, inputs, threads, packages, work / f"{kind}.log")
             answer = work / f"{kind}.npz"
             peers[kind].facts |= peers[kind].ask(answer=str(answer))
             with np.load(answer) as file:
