@@ -1,30 +1,13 @@
 #include <algorithm>
 
-#include "schema/features.h"
-#include "targets/family.h"
+#include "targets/families.h"
 #include "targets/llvm/host.h"
 
 namespace mlc::targets {
 
-Target target_of_row(std::string_view name, Family family, std::string triple) {
-  Target t;
-  t.name = name;
-  t.family = family;
-  t.llvm_triple = std::move(triple);
-  const TargetRow* row = target_named(name);
-  assert(row && "a target without a row in schema/targets.tbl");
-  if (name.find('+') != std::string_view::npos) t.base = row->extends;
-  for_each_feature(*row, [&](Feature f) {
-    const size_t row = feature_index(f);
-    t.features.emplace_back(kFeatures[row].name);
-    for (std::string_view rest = kFeatures[row].llvm; !rest.empty();) {
-      const size_t comma = std::min(rest.find(','), rest.size());
-      t.llvm_features.push_back("+" + std::string(rest.substr(0, comma)));
-      rest.remove_prefix(std::min(comma + 1, rest.size()));
-    }
-  });
-  std::sort(t.features.begin(), t.features.end());
-  return t;
+std::span<const Emitter* const> emitters() {
+  static const Emitter* const all[] = {&x86::emitter(), &aarch64::emitter(), &riscv::emitter(), &portable::emitter()};
+  return all;
 }
 
 bool has_feature(const Target& target, std::string_view name) {
@@ -34,10 +17,7 @@ bool has_feature(const Target& target, std::string_view name) {
 std::span<const Target> all_targets() {
   static const std::vector<Target> targets = [] {
     std::vector<Target> all;
-    x86::add_targets(all);
-    aarch64::add_targets(all);
-    riscv::add_targets(all);
-    portable::add_targets(all);
+    for (const Emitter* emitter : emitters()) all.insert(all.end(), emitter->targets().begin(), emitter->targets().end());
     return all;
   }();
   return targets;
@@ -51,12 +31,24 @@ const Target* find_target(std::string_view name) {
 
 const Target* native_target() {
   const Target* best = nullptr;
-  const Family host = host_family();
-  for (const Target& t : all_targets()) {
-    if (t.family != host || !host_has(t.llvm_features)) continue;
-    if (!best || t.features.size() > best->features.size()) best = &t;
-  }
+  for (const Target& t : all_targets())
+    if (t.machine != Machine::None && runs_here(t) && (!best || t.features.size() > best->features.size())) best = &t;
   return best ? best : find_target("portable");
 }
+
+Status can_emit(const Target& target) { return target.emitter->can_emit(); }
+
+Result<Module> emit_module(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>* large,
+                           const EmitOptions& options) {
+  std::vector<LargeFrame> found;
+  MLC_ASSIGN(Module module, target.emitter->emit(target, kernels, found, options));
+  if (!found.empty() && !large)
+    return Status(Code::Internal, "kernel " + kernels[found[0].kernel].name + " needs a stack frame of " + std::to_string(found[0].bytes) +
+                                      " bytes for " + target.name + ", at most " + std::to_string(kMaxFrame) + " are allowed");
+  if (large) *large = std::move(found);
+  return module;
+}
+
+Status audit_module(const Target& target, std::span<const std::byte> module) { return target.emitter->audit(target, module); }
 
 }  // namespace mlc::targets

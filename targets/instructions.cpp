@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "targets/family.h"
+#include "targets/families.h"
 
 namespace mlc::targets {
 
@@ -16,29 +16,29 @@ namespace {
 constexpr DType kU8 = DType::U8, kI8 = DType::I8, kI16 = DType::I16, kBF16 = DType::BF16, kNone = DType::None;
 
 constexpr DotInstruction kInstructions[] = {
-    {"vpdpbusd", DotForm::Native, Family::X86, kU8, kI8, "x86.avx512vnni", 1, 0, 1},
-    {"vpdpbusd", DotForm::Native, Family::X86, kU8, kI8, "x86.avxvnni", 1, 0, 1},
-    {"vpdpwssd", DotForm::Native, Family::X86, kI16, kI16, "x86.avx512vnni", 1, 0, 1},
-    {"vpdpwssd", DotForm::Native, Family::X86, kI16, kI16, "x86.avxvnni", 1, 0, 1},
-    {"vdpbf16ps", DotForm::Native, Family::X86, kBF16, kBF16, "x86.avx512bf16", 1, 0, 1},
-    {"pmaddwd", DotForm::Pairs, Family::X86, kU8, kI8, "x86.base", 4, 3, 2},
-    {"pmaddwd", DotForm::Pairs, Family::X86, kI8, kI8, "x86.base", 4, 3, 2},
-    {"pmaddwd", DotForm::Pairs, Family::X86, kU8, kU8, "x86.base", 4, 2, 2},
-    {"pmaddwd", DotForm::Pairs, Family::X86, kI16, kI16, "x86.base", 2, 0, 1},
-    {"sdot", DotForm::Native, Family::AArch64, kI8, kI8, "a64.dotprod", 1, 0, 1},
-    {"udot", DotForm::Native, Family::AArch64, kU8, kU8, "a64.dotprod", 1, 0, 1},
-    {"usdot", DotForm::Native, Family::AArch64, kU8, kI8, "a64.i8mm", 1, 0, 1},
-    {"bfdot", DotForm::Native, Family::AArch64, kBF16, kBF16, "a64.bf16", 1, 0, 1},
-    {"Dot", DotForm::Native, Family::Portable, kU8, kI8, "", 1, 0, 1},
-    {"Dot", DotForm::Native, Family::Portable, kI8, kI8, "", 1, 0, 1},
-    {"Dot", DotForm::Native, Family::Portable, kU8, kU8, "", 1, 0, 1},
-    {"Dot", DotForm::Native, Family::Portable, kI16, kI16, "", 1, 0, 1},
-    {"Dot", DotForm::Native, Family::Portable, kBF16, kBF16, "", 1, 0, 1},
+    {"vpdpbusd", DotForm::Native, Machine::X86_64, kU8, kI8, "x86.avx512vnni", 1, 0, 1},
+    {"vpdpbusd", DotForm::Native, Machine::X86_64, kU8, kI8, "x86.avxvnni", 1, 0, 1},
+    {"vpdpwssd", DotForm::Native, Machine::X86_64, kI16, kI16, "x86.avx512vnni", 1, 0, 1},
+    {"vpdpwssd", DotForm::Native, Machine::X86_64, kI16, kI16, "x86.avxvnni", 1, 0, 1},
+    {"vdpbf16ps", DotForm::Native, Machine::X86_64, kBF16, kBF16, "x86.avx512bf16", 1, 0, 1},
+    {"pmaddwd", DotForm::Pairs, Machine::X86_64, kU8, kI8, "x86.base", 4, 3, 2},
+    {"pmaddwd", DotForm::Pairs, Machine::X86_64, kI8, kI8, "x86.base", 4, 3, 2},
+    {"pmaddwd", DotForm::Pairs, Machine::X86_64, kU8, kU8, "x86.base", 4, 2, 2},
+    {"pmaddwd", DotForm::Pairs, Machine::X86_64, kI16, kI16, "x86.base", 2, 0, 1},
+    {"sdot", DotForm::Native, Machine::AArch64, kI8, kI8, "a64.dotprod", 1, 0, 1},
+    {"udot", DotForm::Native, Machine::AArch64, kU8, kU8, "a64.dotprod", 1, 0, 1},
+    {"usdot", DotForm::Native, Machine::AArch64, kU8, kI8, "a64.i8mm", 1, 0, 1},
+    {"bfdot", DotForm::Native, Machine::AArch64, kBF16, kBF16, "a64.bf16", 1, 0, 1},
+    {"Dot", DotForm::Native, Machine::None, kU8, kI8, "", 1, 0, 1},
+    {"Dot", DotForm::Native, Machine::None, kI8, kI8, "", 1, 0, 1},
+    {"Dot", DotForm::Native, Machine::None, kU8, kU8, "", 1, 0, 1},
+    {"Dot", DotForm::Native, Machine::None, kI16, kI16, "", 1, 0, 1},
+    {"Dot", DotForm::Native, Machine::None, kBF16, kBF16, "", 1, 0, 1},
 };
 // A multiplication and an addition per lane of a group, and two shifts to widen it.
 constexpr DotInstruction kPlain[] = {
-    {"plain", DotForm::Plain, Family::Portable, kNone, kNone, "", 8, 8, 4},  // groups of four
-    {"plain", DotForm::Plain, Family::Portable, kNone, kNone, "", 4, 4, 2},  // of two
+    {"plain", DotForm::Plain, Machine::None, kNone, kNone, "", 8, 8, 4},  // groups of four
+    {"plain", DotForm::Plain, Machine::None, kNone, kNone, "", 4, 4, 2},  // of two
 };
 
 DType other_sign(DType t) { return t == kU8 ? kI8 : t == kI8 ? kU8 : kNone; }
@@ -82,7 +82,7 @@ void add_dots(const std::vector<loop::StmtPtr>& block, std::unordered_set<const 
 DotChoice choose_dot(const Target& target, DType a, DType b) {
   DotChoice best{&kPlain[bits_of(a) == 8 ? 0 : 1]};
   for (const DotInstruction& row : kInstructions) {
-    if (row.family != target.family || !(row.feature.empty() || has_feature(target, row.feature))) continue;
+    if (row.machine != target.machine || !(row.feature.empty() || has_feature(target, row.feature))) continue;
     if (const auto choice = match(row, a, b); choice && choice->steps() < best.steps()) best = *choice;
   }
   return best;

@@ -20,9 +20,9 @@ enum class DotForm : uint8_t {
 struct DotInstruction {
   std::string_view name;     // as an assembler calls it; "plain"
   DotForm form;
-  Family family;
+  Machine machine;           // None: the portable form
   DType a, b;                // what it multiplies
-  std::string_view feature;  // registry name that a target must list; empty: all targets of the family
+  std::string_view feature;  // registry name that a target must list; empty: all targets of the machine
   unsigned steps;            // instructions for one vector of sums
   unsigned splits;           // for one vector of either operand, shared by all sums that it enters
   unsigned parts;            // registers that a vector of an operand takes then

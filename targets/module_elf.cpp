@@ -21,14 +21,14 @@ Status broken(std::string what) { return Status(Code::Malformed, "not a module: 
 
 }  // namespace
 
-Result<ModuleElf> read_module_elf(std::span<const std::byte> module, Family family) {
+Result<ModuleElf> read_module_elf(std::span<const std::byte> module, Machine machine) {
   Elf64_Ehdr header;
   if (!read_at(module, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
       header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB)
     return broken("no 64-bit little-endian ELF");
-  const uint16_t machine = family == Family::X86 ? EM_X86_64 : family == Family::AArch64 ? EM_AARCH64 : EM_RISCV;
-  if (header.e_machine != machine)
-    return broken("machine " + std::to_string(header.e_machine) + ", expected " + std::to_string(machine));
+  const auto expected = static_cast<uint16_t>(machine);  // numbered as in ELF
+  if (header.e_machine != expected)
+    return broken("machine " + std::to_string(header.e_machine) + ", expected " + std::to_string(expected));
   if (header.e_type != ET_DYN || header.e_phentsize != sizeof(Elf64_Phdr)) return broken("not a shared object");
   ModuleElf out;
   for (unsigned k = 0; k < header.e_phnum; ++k) {

@@ -2,7 +2,7 @@
 // module keeps all rules of the format is the loader's question (loaders/elf).
 #pragma once
 
-#include "targets/family.h"
+#include "targets/cpu_emitter.h"
 
 namespace mlc::targets {
 
@@ -10,6 +10,6 @@ struct ModuleElf {
   std::vector<CodeRange> code;  // views into the module
 };
 
-Result<ModuleElf> read_module_elf(std::span<const std::byte> module, Family family);
+Result<ModuleElf> read_module_elf(std::span<const std::byte> module, Machine machine);
 
 }  // namespace mlc::targets

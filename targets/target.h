@@ -1,5 +1,5 @@
-// What a target is: a named set of features, and the facts that schedules need. Described once per family in
-// targets/<family>/; no LLVM type appears here, so lowering and the plan may include it.
+// What a target is: a named set of features, and the facts that schedules need. Described once per machine in
+// targets/<machine>/; no LLVM type appears here, so lowering and the plan may include it.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,34 @@
 #include "base/progress.h"
 #include "base/status.h"
 #include "packager/loop/loop.h"
+#include "schema/features.h"
 
 namespace mlc::targets {
 
-enum class Family : uint8_t { Portable, X86, AArch64, RiscV };
+class Emitter;  // emitter.h
 
 struct Target {
   std::string name;                   // "x86-64-v3"
   std::string base;                   // the target that has all but some instructions for ir::Op::Dot of this one; may be empty
-  Family family = Family::Portable;
+  const Emitter* emitter = nullptr;   // that makes its modules
+  Machine machine = Machine::None;    // whose instructions these are; None: an interpreter runs them
   std::vector<std::string> features;  // registry names (schema/features.tbl), sorted: the requirement list of the variant
-  std::string llvm_triple;            // empty for portable
-  std::vector<std::string> llvm_features;  // "+avx2", ... on the family's baseline CPU
+  std::string llvm_triple;            // empty: not by LLVM
+  std::vector<std::string> llvm_features;  // "+avx2", ... on the machine's baseline CPU
 
   // Facts for schedules. Where vectors are split into scalars (rv64gc), a "register" is a group of scalar ones.
   unsigned vector_bytes = 16;    // widest register that code should use
   unsigned vector_registers = 16;
   bool has_fma = false;          // a fused multiply-add instruction: Op::Fma may be fused
   bool has_masks = false;        // masked loads and stores are cheap
+  bool has_sized_locals = true;  // local arrays may be as large as extents of the run say
   unsigned f32_lanes() const { return vector_bytes / 4; }
 };
 
 // All targets this build can emit, in a fixed order, `portable` last: what `--target all` means.
 std::span<const Target> all_targets();
 const Target* find_target(std::string_view name);
+bool has_feature(const Target& target, std::string_view name);
 // Of the targets whose features the build machine has, the one that asks for most: what a file for all targets would run
 // here ("native"). Never null, at worst `portable`.
 const Target* native_target();

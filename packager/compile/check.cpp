@@ -125,7 +125,7 @@ size_t num_statements(const nest::Function& function) {
 // Any target with vectors stands for all: what is scalar on it is on others.
 const targets::Target* target_with_vectors() {
   for (const targets::Target& target : targets::all_targets())
-    if (target.family != targets::Family::Portable && target.vector_bytes >= 16) return &target;
+    if (target.machine != Machine::None && target.vector_bytes >= 16) return &target;
   return targets::find_target("portable");
 }
 
@@ -206,7 +206,7 @@ Result<CheckReport> check(const CheckOptions& options) {
   if (report.is_tried) report.problem = compile_all_but_code(ctx, library, std::move(programs), typical, report);
   if (!report.problem.ok()) return report;
   for (const targets::Target& target : targets::all_targets())
-    if (target.family != targets::Family::Portable) report.native.push_back(target.name);
+    if (target.machine != Machine::None) report.native.push_back(target.name);
   return report;
 }
 

@@ -6,30 +6,9 @@
 #include "packager/passes/derive.h"
 #include "schema/audit.h"
 #include "schema/features.h"
-#include "schema/module_abi.h"
+#include "targets/emitter.h"
 
 namespace mlc::compile {
-namespace {
-
-// What every module of machine code needs beside the features of its instructions.
-void require_host(const targets::Target& target, format::Variant& variant) {
-  Machine machine = Machine::None;
-  switch (target.family) {
-    case targets::Family::Portable: break;
-    case targets::Family::X86: machine = Machine::X86_64; break;
-    case targets::Family::AArch64: machine = Machine::AArch64; break;
-    case targets::Family::RiscV: machine = Machine::RiscV64; break;
-  }
-  const auto clause = [&](Feature feature, format::ClauseOp op, int64_t value) {
-    variant.clauses.push_back({static_cast<uint32_t>(feature), op, {value}});
-  };
-  clause(Feature::HostArch, format::ClauseOp::Equal, static_cast<int64_t>(machine));
-  clause(Feature::OsPageSize, format::ClauseOp::Divides, 65536);  // alignment of a module's segments
-  clause(Feature::ModuleAbi, format::ClauseOp::AtLeast, MLRUN_MODULE_ABI);
-  variant.features.push_back(static_cast<uint32_t>(Feature::OsCodePages));
-}
-
-}  // namespace
 
 Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const passes::Options& options,
                                const Progress& progress) {
@@ -67,15 +46,12 @@ void add_program(container::ContainerBuilder& builder, const Program& program, d
 
 void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled, const Program& main, double tolerance) {
   const targets::Target& target = *compiled.target;
-  const bool portable = target.family == targets::Family::Portable;
   format::Variant variant;
   variant.name = variant.target = target.name;
-  variant.family = portable ? "portable" : "cpu";
-  variant.module_format = portable ? format::ModuleFormat::Portable : format::ModuleFormat::Elf;
-  for (const std::string& feature : target.features) variant.features.push_back(static_cast<uint32_t>(feature_named(feature)));
+  target.emitter->require(target, variant);
+  const bool portable = variant.module_format == format::ModuleFormat::Portable;  // runs anywhere, so it is always kept
   for (const std::string& service : compiled.services)
     variant.features.push_back(static_cast<uint32_t>(feature_named(std::string(kServicePrefix) + service)));
-  if (!portable) require_host(target, variant);
   std::sort(variant.features.begin(), variant.features.end());
   if (!portable) variant.audit = format::Audit{"mlpack", MLC_VERSION, {}};  // the digest is the builder's to fill in
   for (uint32_t port = 0; port < main.method.outputs.size(); ++port) variant.tolerance.push_back({port, format::Metric::Rel, tolerance});

@@ -31,7 +31,7 @@ class GroupLowering {
   Result<std::optional<Kernels>> run() {
     for (size_t k = 0; k < g_.locals.size(); ++k) memory_.push_back(take_over(k));
     choose_block();
-    if (job_.target.family == targets::Family::Portable && !block_bytes_->is_const()) return std::optional<Kernels>{};
+    if (!job_.target.has_sized_locals && !block_bytes_->is_const()) return std::optional<Kernels>{};
     bind_rows();
     place_locals();
     Kernels kernels;

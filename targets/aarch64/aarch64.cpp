@@ -1,16 +1,17 @@
 // AArch64 with fixed-width NEON code; a fused multiply-add and conversions of f16 are part of its baseline.
-#include "targets/family.h"
+#include "targets/families.h"
 
 namespace mlc::targets::aarch64 {
 
-void add_targets(std::vector<Target>& out) {
-  for (const char* name : {"armv8-a", "armv8-a+dotprod+fp16", "armv8-a+i8mm+bf16"}) {
-    Target t = target_of_row(name, Family::AArch64, "aarch64-unknown-linux-elf");
-    t.vector_bytes = 16;
-    t.vector_registers = 32;
-    t.has_fma = true;
-    out.push_back(std::move(t));
-  }
+const Emitter& emitter() {
+  static const CpuEmitter all("aarch64-unknown-linux-elf",
+                              {
+                                  {"armv8-a", 16, 32, true, false},
+                                  {"armv8-a+dotprod+fp16", 16, 32, true, false},
+                                  {"armv8-a+i8mm+bf16", 16, 32, true, false},
+                              },
+                              audit);
+  return all;
 }
 
 }  // namespace mlc::targets::aarch64

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "targets/family.h"
+#include "targets/families.h"
 
 namespace mlc::targets {
 

@@ -85,7 +85,7 @@ llvm::Value* KernelEmitter::native_dot_of(const DotChoice& how, Value* acc, Valu
       llvm::Type* type = with_lanes(b_.getBFloatTy(), 2 * lanes);
       x = b_.CreateBitCast(x, type), y = b_.CreateBitCast(y, type);
     }
-    if (how.instruction->family == Family::AArch64) return b_.CreateIntrinsic(id, {sum->getType(), x->getType()}, {sum, x, y});
+    if (how.instruction->machine == Machine::AArch64) return b_.CreateIntrinsic(id, {sum->getType(), x->getType()}, {sum, x, y});
     if (how.instruction->a == DType::BF16) return b_.CreateIntrinsic(id, {}, {sum, x, y});
     return b_.CreateIntrinsic(id, {}, {sum, b_.CreateBitCast(x, sum->getType()), b_.CreateBitCast(y, sum->getType())});
   };

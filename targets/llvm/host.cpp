@@ -5,21 +5,22 @@
 
 namespace mlc::targets {
 
-Family host_family() {
+Machine host_machine() {
 #if defined(__x86_64__)
-  return Family::X86;
+  return Machine::X86_64;
 #elif defined(__aarch64__)
-  return Family::AArch64;
+  return Machine::AArch64;
 #elif defined(__riscv) && __riscv_xlen == 64
-  return Family::RiscV;
+  return Machine::RiscV64;
 #else
-  return Family::Portable;
+  return Machine::None;
 #endif
 }
 
-bool host_has(const std::vector<std::string>& llvm_features) {
+bool runs_here(const Target& target) {
+  if (target.machine != Machine::None && target.machine != host_machine()) return false;
   const llvm::StringMap<bool> host = llvm::sys::getHostCPUFeatures();
-  for (const std::string& feature : llvm_features) {
+  for (const std::string& feature : target.llvm_features) {
     const std::string name = feature.substr(1);
     // Part of every 64-bit x86; LLVM does not report it.
     if (name == "x87") continue;

@@ -8,8 +8,8 @@
 
 namespace mlc::targets {
 
-Family host_family();  // Portable if there is no emitter for this machine
-// True if the operating system lets this machine use all of the given LLVM features ("+avx2").
-bool host_has(const std::vector<std::string>& llvm_features);
+Machine host_machine();  // None if there is no emitter for it
+// Whether the code of a target runs here: of this machine, and the operating system lets it use all of its features.
+bool runs_here(const Target& target);
 
 }  // namespace mlc::targets

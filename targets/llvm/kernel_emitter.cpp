@@ -4,7 +4,7 @@
 
 #include "base/checked.h"
 #include "schema/module_abi.h"
-#include "targets/family.h"
+#include "targets/families.h"
 
 namespace mlc::targets {
 
@@ -14,9 +14,9 @@ using loop::StmtKind;
 Abilities abilities_of(const Target& t) {
   Abilities a;
   a.fma = t.has_fma;
-  a.round = t.family == Family::AArch64 || has_feature(t, "x86.sse41");
-  a.f16_convert = t.family == Family::AArch64 || has_feature(t, "x86.f16c");
-  a.ieee_minmax = t.family == Family::AArch64;
+  a.round = t.machine == Machine::AArch64 || has_feature(t, "x86.sse41");
+  a.f16_convert = t.machine == Machine::AArch64 || has_feature(t, "x86.f16c");
+  a.ieee_minmax = t.machine == Machine::AArch64;
   a.target = &t;
   return a;
 }

@@ -22,7 +22,7 @@
 
 #include <mutex>
 
-#include "targets/family.h"
+#include "targets/families.h"
 #include "targets/llvm/kernel_emitter.h"
 #include "targets/llvm/link.h"
 
@@ -153,20 +153,20 @@ Result<std::unique_ptr<ObjectCompiler>> ObjectCompiler::create(const Target& tar
   const llvm::Target* backend = llvm::TargetRegistry::lookupTarget(target.llvm_triple, error);
   if (!backend) return Status(Code::Unsupported, "no code generator for " + target.name + ": " + error);
   for (const std::string& f : target.llvm_features) self->features_ += (self->features_.empty() ? "" : ",") + f;
-  switch (target.family) {
-    case Family::X86: self->cpu_ = "x86-64"; break;
-    case Family::AArch64:
+  switch (target.machine) {
+    case Machine::X86_64: self->cpu_ = "x86-64"; break;
+    case Machine::AArch64:
       self->cpu_ = "generic";
       self->features_ += ",+reserve-x18";  // the platform's register on Windows, macOS and Android
       break;
-    case Family::RiscV: self->cpu_ = "generic-rv64"; break;
-    case Family::Portable: return Status(Code::Internal, "LLVM was asked for portable code");
+    case Machine::RiscV64: self->cpu_ = "generic-rv64"; break;
+    case Machine::None: return Status(Code::Internal, "LLVM was asked for portable code");
   }
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // only Op::Fma is fused
   options.FunctionSections = true;
   options.DataSections = true;
-  if (target.family == Family::RiscV) options.MCOptions.ABIName = "lp64d";
+  if (target.machine == Machine::RiscV64) options.MCOptions.ABIName = "lp64d";
   self->machine_.reset(backend->createTargetMachine(target.llvm_triple, self->cpu_, self->features_, options,
                                                     llvm::Reloc::PIC_, llvm::CodeModel::Small,
                                                     llvm::CodeGenOptLevel::Aggressive));
@@ -178,12 +178,12 @@ void ObjectCompiler::prepare(llvm::Module& module) const {
   module.setTargetTriple(target_.llvm_triple);
   module.setDataLayout(machine_->createDataLayout());
   module.setPICLevel(llvm::PICLevel::SmallPIC);
-  if (target_.family == Family::X86) module.addModuleFlag(llvm::Module::Override, "cf-protection-branch", 1);
-  if (target_.family == Family::AArch64) {
+  if (target_.machine == Machine::X86_64) module.addModuleFlag(llvm::Module::Override, "cf-protection-branch", 1);
+  if (target_.machine == Machine::AArch64) {
     module.addModuleFlag(llvm::Module::Min, "branch-target-enforcement", 1);
     module.addModuleFlag(llvm::Module::Min, "sign-return-address", uint32_t{0});
   }
-  if (target_.family == Family::RiscV)
+  if (target_.machine == Machine::RiscV64)
     module.addModuleFlag(llvm::Module::Error, "target-abi", llvm::MDString::get(module.getContext(), "lp64d"));
 }
 
@@ -195,8 +195,8 @@ Result<ObjectCompiler::Object> ObjectCompiler::compile(llvm::Module& module) {
   for (llvm::Function& f : module) {
     if (f.isDeclaration()) continue;
     f.addFnAttr(llvm::Attribute::NoUnwind);
-    if (target_.family == Family::X86) f.addFnAttr(llvm::Attribute::NoRedZone);
-    if (target_.family == Family::AArch64) f.addFnAttr("branch-target-enforcement");
+    if (target_.machine == Machine::X86_64) f.addFnAttr(llvm::Attribute::NoRedZone);
+    if (target_.machine == Machine::AArch64) f.addFnAttr("branch-target-enforcement");
     f.addFnAttr("no-builtins");
     f.addFnAttr("no-jump-tables", "true");
     f.addFnAttr("target-cpu", cpu_);

@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "targets/family.h"
+#include "targets/families.h"
 
 namespace mlc::targets::x86 {
 

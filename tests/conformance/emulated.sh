@@ -8,11 +8,11 @@ arch=${2:?$usage}
 shift 2
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 case $arch in
-  aarch64) family=aarch64 target=armv8-a ;;
-  riscv64) family=riscv target=rv64gc ;;
+  aarch64) target=armv8-a ;;
+  riscv64) target=rv64gc ;;
   *) echo "$usage" >&2; exit 2 ;;
 esac
 emulator=$(command -v "qemu-$arch-static" || command -v "qemu-$arch") || { echo "skipped: no emulator for $arch"; exit 77; }
 program=$here/../../build/emulated/run_container.$arch
 "$here/../emulated/build_mlrun.sh" "$arch" "$program" run_container
-exec "$runner" --emulator "$family=$emulator $program" --path "$target" "$@"
+exec "$runner" --emulator "$arch=$emulator $program" --path "$target" "$@"

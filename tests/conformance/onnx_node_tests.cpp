@@ -24,7 +24,7 @@ constexpr char kUsage[] =
     "\n"
     "  --set       test data (default 1.12=/usr/share/libonnx-testdata/data)\n"
     "  --path      interpreter, portable, native, or a target (default the first three)\n"
-    "  --emulator  runs targets of a family (x86, aarch64, riscv) by COMMAND, words parted by spaces\n"
+    "  --emulator  runs targets of a machine (x86-64, aarch64, riscv64) by COMMAND, words parted by spaces\n"
     "  --only      cases whose name contains TEXT; --op: cases of an operator\n"
     "  --rtol      relative tolerance instead of the cases' own\n"
     "  --every     of those the N-th, 2N-th, ... only\n"
@@ -101,16 +101,6 @@ bool parse(int argc, char** argv, Options& o) {
   return true;
 }
 
-const char* family_name(targets::Family family) {
-  switch (family) {
-    case targets::Family::X86: return "x86";
-    case targets::Family::AArch64: return "aarch64";
-    case targets::Family::RiscV: return "riscv";
-    case targets::Family::Portable: break;
-  }
-  return "portable";
-}
-
 bool find_paths(Options& o) {
   for (const std::string& name : o.paths) {
     if (name == "interpreter") {
@@ -125,8 +115,8 @@ bool find_paths(Options& o) {
       return false;
     }
     Path path{target->name, target, {}};
-    for (const auto& [family, command] : o.emulators) {
-      if (family != family_name(target->family)) continue;
+    for (const auto& [machine, command] : o.emulators) {
+      if (machine != name_of(target->machine)) continue;
       std::vector<std::string> words(1);
       for (char c : command) {
         if (c != ' ') words.back() += c;

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "targets/family.h"
+#include "targets/families.h"
 #include "tests/unit/targets/loop_builder.h"
 
 namespace mlc {
@@ -19,8 +19,8 @@ std::string audit(const char* name, const Code8& code) {
   REQUIRE(t != nullptr);
   uint64_t count = 0;
   const targets::CodeRange range = {std::as_bytes(std::span(code)), 0x10000};
-  const Status s = t->family == targets::Family::X86       ? targets::x86::audit(*t, range, count)
-                   : t->family == targets::Family::AArch64 ? targets::aarch64::audit(*t, range, count)
+  const Status s = t->machine == Machine::X86_64       ? targets::x86::audit(*t, range, count)
+                   : t->machine == Machine::AArch64 ? targets::aarch64::audit(*t, range, count)
                                                            : targets::riscv::audit(*t, range, count);
   return s.ok() ? "" : s.text();
 }

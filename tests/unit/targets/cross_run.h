@@ -23,8 +23,8 @@ struct CrossLaunch {
 
 class CrossMachine {
  public:
-  explicit CrossMachine(targets::Family family) {
-    const std::string arch = family == targets::Family::AArch64 ? "aarch64" : "riscv64";
+  explicit CrossMachine(Machine machine) {
+    const std::string arch = machine == Machine::AArch64 ? "aarch64" : "riscv64";
     const std::string compiler = arch + "-linux-gnu-g++";
     qemu_ = "qemu-" + arch + "-static";
     if (!works("command -v " + compiler) || !works("command -v " + qemu_)) return;

@@ -5,7 +5,7 @@
 #include "packager/loop/interpret.h"
 #include "packager/loop/print.h"
 #include "packager/loop/verify.h"
-#include "targets/family.h"
+#include "targets/families.h"
 #include "targets/instructions.h"
 #include "targets/llvm/disassemble.h"
 #include "targets/llvm/host.h"
@@ -94,9 +94,9 @@ TEST_CASE("Dot and the splat of a group are refused with operands that do not fi
 
 TEST_CASE("Dot gives its formula's answer on every target of this machine") {
   for (const Target& t : targets::all_targets()) {
-    if (t.family != targets::host_family()) continue;
+    if (t.machine != targets::host_machine()) continue;
     Emitted e(t);
-    if (!targets::host_has(t.llvm_features)) {
+    if (!targets::runs_here(t)) {
       MESSAGE("skipped: " << t.name << " does not run here");
       continue;
     }
@@ -117,9 +117,9 @@ TEST_CASE("Dot gives its formula's answer on every target of this machine") {
 
 TEST_CASE("Dot gives its formula's answer on the targets of other machines, emulated") {
   for (const Target& t : targets::all_targets()) {
-    if (t.family == targets::host_family() || (t.family != targets::Family::AArch64 && t.family != targets::Family::RiscV)) continue;
+    if (t.machine == targets::host_machine() || (t.machine != Machine::AArch64 && t.machine != Machine::RiscV64)) continue;
     Emitted e(t);
-    CrossMachine cross(t.family);
+    CrossMachine cross(t.machine);
     if (!cross.ready()) {
       MESSAGE("skipped: " << t.name << " is emitted and audited, but not run (no cross compiler or qemu)");
       continue;
@@ -141,11 +141,11 @@ TEST_CASE("Dot gives its formula's answer on the targets of other machines, emul
 
 // How often a module has an instruction: x86 by its mnemonic, AArch64 by the beginning of LLVM's name.
 size_t count_instructions(const Target& target, std::span<const std::byte> module, std::string_view name) {
-  auto elf = targets::read_module_elf(module, target.family);
+  auto elf = targets::read_module_elf(module, target.machine);
   REQUIRE(elf.ok());
   size_t found = 0;
   for (const targets::CodeRange& code : elf->code) {
-    if (target.family == targets::Family::AArch64) {
+    if (target.machine == Machine::AArch64) {
       (void)targets::disassemble(target, {}, code, [&](const targets::Instruction& i) -> Status {
         return found += i.name.substr(0, name.size()) == name, ok();
       });

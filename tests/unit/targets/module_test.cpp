@@ -13,7 +13,6 @@ namespace mlc {
 namespace {
 
 using namespace testing;
-using targets::Family;
 using targets::Target;
 
 std::vector<loop::Kernel> some_kernels(Pool& pool, uint64_t count, std::vector<std::unique_ptr<RandomKernel>>& keep) {
@@ -30,11 +29,11 @@ TEST_CASE("modules of every target keep the rules of the loader") {
   std::vector<std::unique_ptr<RandomKernel>> keep;
   const auto kernels = some_kernels(pool, 8, keep);
   for (const Target& t : targets::all_targets()) {
-    if (!is_plain(t) || t.family == Family::Portable) continue;
+    if (!is_plain(t) || t.machine == Machine::None) continue;
     auto module = targets::emit_module(t, kernels);
     if (!module.ok()) FAIL(t.name << ": " << module.status().text());
-    const Machine machine = t.family == Family::X86       ? Machine::X86_64
-                            : t.family == Family::AArch64 ? Machine::AArch64
+    const Machine machine = t.machine == Machine::X86_64       ? Machine::X86_64
+                            : t.machine == Machine::AArch64 ? Machine::AArch64
                                                           : Machine::RiscV64;
     auto image = elf::parse_image(module->bytes, machine, 65536);
     CHECK_MESSAGE(image.ok(), t.name << ": " << (image.ok() ? "" : image.status().text()));
@@ -149,14 +148,14 @@ TEST_CASE("targets are what the registry says") {
     for (const std::string& f : t.features) CHECK_MESSAGE(feature_named(f) != Feature::None, f);
   const Target* native = targets::native_target();
   CHECK(native != nullptr);
-  CHECK((native->family == Family::Portable || targets::host_has(native->llvm_features)));
+  CHECK((native->machine == Machine::None || targets::runs_here(*native)));
   for (const Target& t : targets::all_targets())
-    if (t.family == native->family && targets::host_has(t.llvm_features)) CHECK_MESSAGE(t.features.size() <= native->features.size(), t.name << " is better than " << native->name);
+    if (t.machine == native->machine && targets::runs_here(t)) CHECK_MESSAGE(t.features.size() <= native->features.size(), t.name << " is better than " << native->name);
 }
 
 TEST_CASE("faults, bounds and early returns of native code") {
   const Target* native = targets::native_target();
-  if (native->family == Family::Portable) {
+  if (native->machine == Machine::None) {
     MESSAGE("skipped: no target for this machine");
     return;
   }

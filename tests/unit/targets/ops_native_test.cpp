@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 
-#include "targets/family.h"
+#include "targets/families.h"
 #include "targets/llvm/host.h"
 #include "tests/unit/targets/cross_run.h"
 #include "tests/unit/targets/native_module.h"
@@ -13,7 +13,7 @@ namespace {
 using namespace testing;
 using targets::Target;
 
-bool runs_here(const Target& t) { return t.family == targets::host_family() && targets::host_has(t.llvm_features); }
+bool is_native(const Target& t) { return t.machine != Machine::None && targets::runs_here(t); }
 
 void check_result(const Target& target, const OpCase& c, const CaseData& d) {
   const int64_t bad = first_difference(d.buffers[3].data.get(), d.expected, d.unspecified, c.to);
@@ -54,7 +54,7 @@ void check_all(const Target& target, uint16_t lanes, CrossMachine* cross = nullp
     }
     return;
   }
-  if (!runs_here(target)) {
+  if (!is_native(target)) {
     MESSAGE("skipped: " << target.name << " does not run here");
     return;
   }
@@ -75,23 +75,23 @@ void check_all(const Target& target, uint16_t lanes, CrossMachine* cross = nullp
 
 TEST_CASE("every operation on every type gives the reference's answer on this machine") {
   for (const Target& t : targets::all_targets()) {
-    if (t.family == targets::Family::Portable) continue;
-    if (t.family != targets::host_family() || !is_plain(t)) continue;
-    if (t.name == "x86-64-v3" || t.family != targets::Family::X86) check_all(t, 1);
+    if (t.machine == Machine::None) continue;
+    if (t.machine != targets::host_machine() || !is_plain(t)) continue;
+    if (t.name == "x86-64-v3" || t.machine != Machine::X86_64) check_all(t, 1);
     check_all(t, 16);
   }
 }
 
 TEST_CASE("every operation on every type for the baseline of this machine's family") {
   for (const Target& t : targets::all_targets())
-    if (t.name == "x86-64-v1" && t.family == targets::host_family()) check_all(t, 4);
+    if (t.name == "x86-64-v1" && t.machine == targets::host_machine()) check_all(t, 4);
 }
 
 TEST_CASE("every operation on every type gives the reference's answer on other machines, emulated") {
   for (const Target& t : targets::all_targets()) {
-    if (!is_plain(t) || t.family == targets::host_family()) continue;
-    if (t.family != targets::Family::AArch64 && t.family != targets::Family::RiscV) continue;
-    CrossMachine cross(t.family);
+    if (!is_plain(t) || t.machine == targets::host_machine()) continue;
+    if (t.machine != Machine::AArch64 && t.machine != Machine::RiscV64) continue;
+    CrossMachine cross(t.machine);
     if (!cross.ready()) MESSAGE("skipped: " << t.name << " is emitted and audited, but not run (no cross compiler or qemu)");
     check_all(t, 4, cross.ready() ? &cross : nullptr);
   }

@@ -14,7 +14,7 @@ using targets::Target;
 TEST_CASE("random kernels give the reference's answer on this machine") {
   constexpr uint64_t kKernels = 120;
   for (const Target& t : targets::all_targets()) {
-    if (t.family != targets::host_family() || !is_plain(t) || !targets::host_has(t.llvm_features)) continue;
+    if (t.machine != targets::host_machine() || !is_plain(t) || !targets::runs_here(t)) continue;
     Pool pool;
     std::vector<std::unique_ptr<RandomKernel>> made;
     std::vector<loop::Kernel> kernels;
@@ -54,8 +54,8 @@ TEST_CASE("random kernels give the reference's answer on this machine") {
 TEST_CASE("random kernels give the reference's answer on other machines, emulated") {
   constexpr uint64_t kKernels = 60;
   for (const Target& t : targets::all_targets()) {
-    if (t.family == targets::host_family() || !is_plain(t) || t.family == targets::Family::Portable) continue;
-    CrossMachine cross(t.family);
+    if (t.machine == targets::host_machine() || !is_plain(t) || t.machine == Machine::None) continue;
+    CrossMachine cross(t.machine);
     if (!cross.ready()) {
       MESSAGE("skipped: " << t.name << ": no cross compiler or qemu");
       continue;

@@ -1,0 +1,25 @@
+// The emitters there are, one folder each, and the audits of machine code, which tests call too.
+#pragma once
+
+#include "targets/cpu_emitter.h"
+
+namespace mlc::targets {
+
+// An audit fails with an instruction's address and text as facts. `num_instructions` counts upward.
+namespace x86 {
+const Emitter& emitter();
+Status audit(const Target& target, const CodeRange& code, uint64_t& num_instructions);
+}  // namespace x86
+namespace aarch64 {
+const Emitter& emitter();
+Status audit(const Target& target, const CodeRange& code, uint64_t& num_instructions);
+}  // namespace aarch64
+namespace riscv {
+const Emitter& emitter();
+Status audit(const Target& target, const CodeRange& code, uint64_t& num_instructions);
+}  // namespace riscv
+namespace portable {
+const Emitter& emitter();
+}  // namespace portable
+
+}  // namespace mlc::targets
