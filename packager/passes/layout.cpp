@@ -278,14 +278,7 @@ class Assigner {
     auto is_weight = [&](const nest::Operand& o) { return f_.arrays[o.load->array].kind == nest::Array::Kind::Const; };
     auto c = nest::contraction_of(ctx_, s.nest->dims, fold);
     if (!c) return false;
-    // Of two values, whatever order they are multiplied in: the left one is that along which the sum runs; else the right one is that
-    // which knows the columns as they are written.
-    const auto runs_along = [&](const nest::Operand& o) {
-      return !o.load->args.empty() && o.load->args.back()->op == Op::Dim && mentions_any(ctx_, o.load->args.back(), fold->fold->dims);
-    };
-    const auto has_columns = [&](const nest::Operand& o) { return !w.index.empty() && w.index.back()->op == Op::Dim && ir::depends_on(o.load, w.index.back()); };
-    const bool turned = runs_along(c->a) != runs_along(c->b) ? runs_along(c->b) : has_columns(c->a) && !has_columns(c->b);
-    if (is_weight(c->b) == is_weight(c->a) ? turned : is_weight(c->a)) c = c->swapped();
+    if (is_weight(c->b) == is_weight(c->a) ? nest::is_turned(*c, w.index) : is_weight(c->a)) c = c->swapped();
     Roles r;
     if (!roles_of(ctx_, *s.nest, *c, r)) return false;
     const Expr *a = c->a.load, *b = c->b.load;
