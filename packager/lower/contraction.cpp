@@ -90,11 +90,11 @@ std::optional<Columns> split_columns(ir::Context& ctx, const Expr* address, cons
 // of 9), q begins somewhere inside, and sixteen of them would not all lie in this panel.
 bool begins_at_panel(const Expr* rest, int64_t elements) { return rest->is_int(0) || ir::divisor_of(rest) % elements == 0; }
 
-// `address` of codes with n = 16*panel + lane and k = 4*group + i, where these lie as instructions on groups want them.
+// `address` of codes with n = 16*panel + lane and k = group*outer + i, where these lie as instructions on groups want them.
 struct Groups {
   const Expr *rest, *panel, *group;
 };
-std::optional<Groups> split_groups(ir::Context& ctx, const Expr* address, const ir::Dim* n, const ir::Dim* k) {
+std::optional<Groups> split_groups(ir::Context& ctx, const Expr* address, const ir::Dim* n, const ir::Dim* k, int64_t group) {
   const auto split = [&](const ir::Dim* d, int64_t size, std::vector<const Expr*>& parts) {
     const Expr* some = ctx.integer(size);
     parts.push_back(ctx.dim(ctx.declare_dim("outer", ctx.ceildiv(d->extent, some))));
@@ -103,9 +103,9 @@ std::optional<Groups> split_groups(ir::Context& ctx, const Expr* address, const 
   };
   std::vector<const Expr*> leaves;
   const Expr* at = ctx.substitute(address, {{ctx.dim(n), split(n, nest::kPanel, leaves)}});
-  at = ctx.substitute(at, {{ctx.dim(k), split(k, nest::kGroup, leaves)}});
+  at = ctx.substitute(at, {{ctx.dim(k), split(k, group, leaves)}});
   auto lin = ir::linear_in(ctx, at, leaves);
-  if (!lin || !lin->coefficients[1]->is_int(nest::kGroup) || !lin->coefficients[3]->is_int(1)) return std::nullopt;
+  if (!lin || !lin->coefficients[1]->is_int(group) || !lin->coefficients[3]->is_int(1)) return std::nullopt;
   return Groups{lin->rest, lin->coefficients[0], lin->coefficients[2]};
 }
 
@@ -196,20 +196,23 @@ std::optional<Recognised> with_columns(ir::Context& ctx, Facts& facts, const Fla
 std::optional<Recognised> with_groups(ir::Context& ctx, Facts& facts, const FlatNest& nest, const nest::Contraction& p, const Expr* sum_of_a, const ir::Dim* n) {
   const ir::Fold& fold = *p.fold->fold;
   const Expr* where = fold.where ? fold.where : p.a.inside;
-  if (p.b.inside || p.a.zero || (fold.where && p.a.inside) || !nest::is_signed_code(p.b) || (where && facts.depends(where, n))) return std::nullopt;
+  const bool pairs = nest::is_product_of_pairs(p);
+  if (p.b.inside || p.a.zero || (fold.where && p.a.inside) || !(pairs || nest::is_signed_code(p.b)) || (where && facts.depends(where, n))) return std::nullopt;
   Recognised r;
   Contraction& c = r.c;
+  c.group = pairs ? nest::kPair : nest::kGroup;
   const auto restricted = [&](const ir::Dim* k) { return where && facts.depends(where, k); };
   for (const ir::Dim* k : fold.dims) {
     if (p.b.zero || restricted(k) || (k->extent->is_const() && k->extent->i < 1)) continue;
-    const auto groups = split_groups(ctx, p.b.load->args[0], n, k);
-    if (!groups || facts.dims(groups->panel) || facts.dims(groups->group) || !begins_at_panel(groups->rest, nest::kPanel * nest::kGroup)) continue;
+    const auto groups = split_groups(ctx, p.b.load->args[0], n, k, c.group);
+    if (!groups || facts.dims(groups->panel) || facts.dims(groups->group) || !begins_at_panel(groups->rest, nest::kPanel * c.group)) continue;
     c.k = k;
     c.b_rest = groups->rest;
     c.b_panel = groups->panel;
     c.b_k = groups->group;
   }
   if (c.k && facts.has_fold(c.b_rest)) return std::nullopt;
+  if (!c.k && pairs) return std::nullopt;
   r.needs_pack = !c.k;
   if (r.needs_pack) {  // all of B is read, whatever the conditions
     if (facts.needs_guard(p.b.load) && (where || !nest.folds_anywhere)) return std::nullopt;
@@ -265,7 +268,8 @@ std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest, unsi
     const ir::Dim* single = codes ? nullptr : single_column(ctx, facts, nest, b);
     if (single) columns.push_back(single);
     for (const ir::Dim* n : columns) {
-      auto r = codes ? with_groups(ctx, facts, nest, side, sum_of_a, n) : with_columns(ctx, facts, nest, side, n, lanes);
+      auto r = codes || nest::is_product_of_pairs(side) ? with_groups(ctx, facts, nest, side, sum_of_a, n) : std::nullopt;
+      if (!r && !codes) r = with_columns(ctx, facts, nest, side, n, lanes);
       if (!r || (n == single && !r->c.m)) continue;
       const Expr* step = coefficient(ctx, nest.writes[0].address, n);
       double rank = (r->needs_pack ? 0 : 1e12) + (step && step->is_int(1) ? 1e9 : 0) + std::min(estimate(n->extent), 1e6);
@@ -283,8 +287,8 @@ Panels::Panels(ir::Context& ctx, const Contraction& c, const FlatNest& nest) : c
   for (const ir::Dim* d : c.batch)
     if (facts.depends(c.b, d)) outer.push_back(d);
   count = ctx.ceildiv(c.n->extent, ctx.integer(nest::kPanel));
-  groups = ctx.ceildiv(c.k->extent, ctx.integer(c.group()));
-  std::vector<const Expr*> extents{count, groups, ctx.integer(nest::kPanel * c.group())};
+  groups = ctx.ceildiv(c.k->extent, ctx.integer(c.group));
+  std::vector<const Expr*> extents{count, groups, ctx.integer(nest::kPanel * c.group)};
   for (const ir::Dim* d : outer) extents.push_back(d->extent);
   for (const ir::Dim* d : c.taps) extents.push_back(d->extent);
   workspace.name = "panels";
@@ -295,7 +299,7 @@ Panels::Panels(ir::Context& ctx, const Contraction& c, const FlatNest& nest) : c
 }
 
 const Expr* Panels::at(const Expr* panel, const Expr* lane, const Expr* k) const {
-  const Expr *group = ctx_.integer(c_.group()), *at = ctx_.integer(0);
+  const Expr *group = ctx_.integer(c_.group), *at = ctx_.integer(0);
   for (const ir::Dim* d : outer) at = ctx_.add(ctx_.mul(at, d->extent), ctx_.dim(d));
   at = ctx_.add(ctx_.mul(at, count), panel);
   for (const ir::Dim* d : c_.taps) at = ctx_.add(ctx_.mul(at, d->extent), ctx_.dim(d));

@@ -40,11 +40,11 @@ struct Contraction {
   unsigned k_lanes = 1;
   const ir::Expr* b_n = nullptr;
   bool along_k() const { return k_lanes > 1; }
-  // Codes of 8 bits: sums in i32, groups of codes along k side by side in B.
+  // Codes of 8 bits: sums in i32. Groups of these, and pairs of bf16, lie side by side along k in B.
   bool codes() const { return fold->type.dtype == DType::I32; }
-  int64_t group() const { return codes() ? nest::kGroup : 1; }
+  int64_t group = 1;
   // Elements of k that one step takes, and how far B moves with it.
-  unsigned step() const { return codes() ? unsigned{nest::kGroup} : k_lanes; }
+  unsigned step() const { return group > 1 ? static_cast<unsigned>(group) : k_lanes; }
 };
 
 // Register tile: rows x (vectors of the target) columns.

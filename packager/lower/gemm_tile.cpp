@@ -105,7 +105,7 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
   const Expr *a_m = s_.value(c_.a_m), *a_step = ctx_.mul(s_.value(c_.a_k), ctx_.integer(depth)),
              *b_step = ctx_.mul(s_.value(c_.b_k), ctx_.integer(c_.k_lanes));
   const auto column_at = [&](const Expr* panel, const Expr* lane) {
-    const Expr* of_lane = c_.b_n ? s_.value(c_.b_n) : ctx_.integer(c_.codes() ? nest::kGroup : 1);
+    const Expr* of_lane = c_.b_n ? s_.value(c_.b_n) : ctx_.integer(c_.group);
     return ctx_.add(ctx_.mul(s_.value(c_.b_panel), panel), ctx_.mul(of_lane, lane));
   };
   const Expr* sixteen = ctx_.integer(nest::kPanel);
@@ -132,7 +132,7 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
     for (unsigned j = 0; j < g.vectors; ++j) {
       const Expr* at = ctx_.add(ctx_.add(b_at, bu), column_offset[j]);
       const auto codes = static_cast<uint16_t>(accumulator_lanes() * depth);
-      b[j] = k_.b.let(c_.codes() ? loop::vec_load(ctx_, c_.b->array, {c_.b->type.dtype, codes}, at) : operand(c_.b, accumulator_lanes(), at, mask[j]));
+      b[j] = k_.b.let(c_.group > 1 ? loop::vec_load(ctx_, c_.b->array, {c_.b->type.dtype, codes}, at) : operand(c_.b, accumulator_lanes(), at, mask[j]));
     }
     for (unsigned r = lo; r < hi; ++r) {
       const Expr* a = k_.b.let(row_operand(ctx_.add(ctx_.add(a_at, au), row_offset[r]), count, reached.empty() ? nullptr : reached[r]));
@@ -161,7 +161,7 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
   const Expr* whole = k_.b.let(ctx_.mul(ctx_.floordiv(count, ctx_.integer(unroll)), ctx_.integer(unroll)));
   loop_over(zero, whole, unroll);
   if (unroll > 1) loop_over(whole, count, 1);
-  if (!c_.codes()) return;
+  if (c_.group == 1) return;
   const Expr* rest = k_.b.let(ctx_.floormod(s_.scalar(c_.k->extent), ctx_.integer(depth)));
   const auto last = [&] { steps_at(count, 1, rest); };
   if (!rest->is_const()) k_.b.with_if(ctx_.binary(Op::Lt, zero, rest), last);
@@ -169,13 +169,13 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
 }
 
 const Expr* Gemm::row_operand(const Expr* at, const Expr* count, const Expr* reached) {
-  if (!c_.codes()) {
+  if (c_.group == 1) {
     const Expr* a = loop::splat(ctx_, operand(c_.a, c_.k_lanes, at, nullptr), accumulator_lanes());
     return reached ? loop::vec_select(ctx_, reached, a, loop::splat(ctx_, ctx_.number(0, DType::F32), accumulator_lanes())) : a;
   }
   const DType code = c_.a->type.dtype;
-  const auto group = static_cast<uint16_t>(nest::kGroup);
-  const Expr *stride = s_.value(c_.a_k), *a = nullptr, *none = ctx_.integer(0, code);
+  const auto group = static_cast<uint16_t>(c_.group);
+  const Expr *stride = s_.value(c_.a_k), *a = nullptr, *none = ctx_.number(0, code);
   const bool is_whole = count->is_int(group);
   const auto whole = [&](const std::function<const Expr*(unsigned)>& element) {
     std::vector<const Expr*> parts;
@@ -198,7 +198,7 @@ const Expr* Gemm::row_operand(const Expr* at, const Expr* count, const Expr* rea
 }
 
 void Gemm::multiply_add(const Expr* acc, const Expr* a, const Expr* b) {
-  k_.b.assign(acc, c_.codes() ? loop::vec_dot(ctx_, acc, a, b) : loop::vec_fma(ctx_, a, b, acc));
+  k_.b.assign(acc, c_.group > 1 ? loop::vec_dot(ctx_, acc, a, b) : loop::vec_fma(ctx_, a, b, acc));
 }
 
 // Elements of a factor in f32.

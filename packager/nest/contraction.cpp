@@ -109,6 +109,10 @@ Contraction Contraction::swapped() const {
   return other;
 }
 
+bool is_product_of_pairs(const Contraction& c) {
+  return c.acc() == DType::F32 && c.is_plain() && c.a.code() == DType::BF16 && c.b.code() == DType::BF16;
+}
+
 bool is_signed_code(const Operand& o) {
   return o.code() == DType::I8 ? !o.zero : o.code() == DType::U8 && o.zero && o.zero->is_int(128);
 }
