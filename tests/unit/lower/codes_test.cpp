@@ -221,6 +221,40 @@ TEST_CASE("products of two values are tiles of codes, packed for every run") {
     }
 }
 
+TEST_CASE("products of bf16 are tiles of pairs") {
+  for (const char* target : kTargets)
+    for (const auto& [M, K, N, is_free] : {std::tuple{20, 24, 32, false}, {1, 64, 48, false}, {13, 31, 19, false}, {9, 17, 70, true}, {5, 2, 8, false}}) {
+      CAPTURE(target);
+      CAPTURE(K);
+      CAPTURE(N);
+      ir::Context ctx;
+      std::mt19937 rng(3);
+      CodeNet net(ctx, rng);
+      const ir::Sym* rows = ctx.declare_sym("M", 1);
+      const Expr* extent = is_free ? ctx.sym(rows) : net.n(M);
+      const uint32_t x = net.array("x", DType::F32, {extent, net.n(K)});
+      const uint32_t w = net.array("w", DType::F32, {net.n(K), net.n(N)}, nest::Array::Kind::Const);
+      auto bytes = std::make_shared<std::vector<std::byte>>(test::random_tensor(rng, DType::F32, {K, N}).bytes);
+      net.f.arrays[w].data = std::make_shared<nest::ConstData>(nest::ConstData{Bytes(*bytes), bytes});
+      const uint32_t y = net.output("y", DType::F32, {extent, net.n(N)});
+      auto m = net.dim("m", extent), n = net.dim("n", net.n(N)), k = net.dim("k", net.n(K));
+      net.map({m, n}, y, {net.at(m), net.at(n)}, net.fold(ir::Join::Sum, {k}, ctx.binary(Op::Mul, net.load(x, {net.at(m), net.at(k)}), net.load(w, {net.at(k), net.at(n)}))), "product");
+      const std::vector<nest::Tensor> inputs{test::random_tensor(rng, DType::F32, {M, K})};
+      const auto in_f32 = nest::interpret(net.f, inputs);
+      const Status passed = passes::run(ctx, net.f, {.pipeline = passes::with_products_in_bf16(passes::default_pipeline())});
+      REQUIRE_MESSAGE(passed.ok(), passed.text());
+      const auto want = nest::interpret(net.f, inputs);
+      REQUIRE(in_f32.ok());
+      REQUIRE(want.ok());
+      const auto got = test::run_lowered(ctx, net.f, inputs, *targets::find_target(target), {{rows, M}}, test::test_math);
+      CHECK(got.schedules.back().find("of pairs") != std::string::npos);
+      const test::Difference rounded = test::difference(in_f32->front(), want->front()), native = test::difference(want->front(), got.outputs.front());
+      CHECK(rounded.error > 0);  // the factors are rounded, once each
+      CHECK(rounded.error <= std::ldexp(1, -7) * rounded.largest * std::sqrt(K));
+      CHECK(native.error <= std::ldexp(static_cast<double>(K), -23) * 16);
+    }
+}
+
 TEST_CASE("random convolutions of codes") {
   std::mt19937 rng(11);
   const auto pick = [&](std::initializer_list<int64_t> values) { return values.begin()[rng() % values.size()]; };
