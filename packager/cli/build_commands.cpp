@@ -27,10 +27,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
+// Of golden vectors, relative to the largest output: what a model of some dozen layers loses to factors of 8 bits.
+constexpr double kToleranceOfBf16 = 3e-2;
+
 struct BuildFlags {
   compile::BuildOptions options;
   std::vector<std::string> targets, dims, golden;
-  std::string progress = "auto", forms = "all", derived;
+  std::string progress = "auto", forms = "all", precision = "f32", derived;
   bool force = false, no_sign = false, no_selftest = false, no_cache = false, as_json = false;
 };
 
@@ -122,6 +125,10 @@ Result<Report> run_build(BuildFlags& flags) {
     flags.options.golden.push_back(std::move(vector));
   }
   flags.options.forms = flags.forms != "none";
+  if (flags.precision == "bf16") {
+    flags.options.products_in_bf16 = true;
+    flags.options.tolerance = kToleranceOfBf16;
+  }
   if (!flags.derived.empty()) {
     MLC_ASSIGN(flags.options.most_derived, parse_derived(flags.derived));
   }
@@ -189,6 +196,8 @@ void add_build(CLI::App& app, int& exit_code) {
   command->add_option("--ops", o.operator_folders, "folder with operators of your own (*.mlop)");
   command->add_option("--forms", flags->forms, "all, or none: whether convolutions may be computed with fewer multiplications, which rounds a little more")
       ->check(CLI::IsMember({"all", "none"}))->default_val("all");
+  command->add_option("--precision", flags->precision, "f32, or bf16: of what products with weights multiply; bf16 halves these weights and rounds to 8 bits, sums stay f32")
+      ->check(CLI::IsMember({"f32", "bf16"}))->default_val("f32");
   command->add_option("--derived", flags->derived, "memory for constants that are computed when the model is opened: none or BYTES (default: 64 MiB)");
   command->add_option("--id", o.id, "model id, organisation/name (default local/<file name>)");
   command->add_option("--model-version", o.version, "version of the model, 1 or more");

@@ -166,6 +166,7 @@ class Build {
     passes::Options options;
     options.print_after = options_.print_after;
     if (options_.most_derived) options.most_derived = *options_.most_derived;
+    if (options_.products_in_bf16) options.pipeline = passes::with_products_in_bf16(options.pipeline);
     if (!options_.forms) options.pipeline = passes::without_forms(options.pipeline);
     MLC_ASSIGN(parts_, optimise(ctx_, programs_, weights_, options, counted("optimise", "parts")));
     return ok();

@@ -49,6 +49,7 @@ struct BuildOptions {
   std::vector<GivenVector> golden;                // inputs of the model's golden vectors; none: they are drawn
   double golden_seconds = 30;                     // to draw and answer the golden vectors of all programs
   bool forms = true;                              // products may be computed in other ways, which round otherwise
+  bool products_in_bf16 = false;                  // both factors of products with weights are rounded to bf16
   std::optional<uint64_t> most_derived;           // bytes of derived constants; none: what is usual (passes.h)
   std::string print_after;                        // pass whose result goes to stderr
   // Told before each stage, and during it whenever something more is done, on any thread. May be empty.

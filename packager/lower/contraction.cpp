@@ -43,7 +43,7 @@ std::optional<Product> the_product(ir::Context& ctx, Facts& facts, const FlatNes
   const bool codes = c.acc() == DType::I32 && c.a.is_code() && c.b.is_code();
   if (!codes && (c.acc() != DType::F32 || folds.size() != 1 || !c.is_plain())) return std::nullopt;
   for (const nest::Operand* o : {&c.a, &c.b})
-    if (o->is_code() != codes || o->load->args.size() != 1 || o->zero || o->scale) return std::nullopt;
+    if (o->is_code() != codes || o->load->args.size() != 1 || (o->zero && !nest::is_signed_code(*o)) || o->scale) return std::nullopt;
   return nest.folds_anywhere || !facts.needs_guard(c.fold) || is_unconditional(value, c.fold) ? product : std::nullopt;
 }
 
@@ -90,11 +90,11 @@ std::optional<Columns> split_columns(ir::Context& ctx, const Expr* address, cons
 // of 9), q begins somewhere inside, and sixteen of them would not all lie in this panel.
 bool begins_at_panel(const Expr* rest, int64_t elements) { return rest->is_int(0) || ir::divisor_of(rest) % elements == 0; }
 
-// `address` of codes with n = 16*panel + lane and k = 4*group + i, where these lie as instructions on groups want them.
+// `address` of codes with n = 16*panel + lane and k = group*outer + i, where these lie as instructions on groups want them.
 struct Groups {
   const Expr *rest, *panel, *group;
 };
-std::optional<Groups> split_groups(ir::Context& ctx, const Expr* address, const ir::Dim* n, const ir::Dim* k) {
+std::optional<Groups> split_groups(ir::Context& ctx, const Expr* address, const ir::Dim* n, const ir::Dim* k, int64_t group) {
   const auto split = [&](const ir::Dim* d, int64_t size, std::vector<const Expr*>& parts) {
     const Expr* some = ctx.integer(size);
     parts.push_back(ctx.dim(ctx.declare_dim("outer", ctx.ceildiv(d->extent, some))));
@@ -103,9 +103,9 @@ std::optional<Groups> split_groups(ir::Context& ctx, const Expr* address, const 
   };
   std::vector<const Expr*> leaves;
   const Expr* at = ctx.substitute(address, {{ctx.dim(n), split(n, nest::kPanel, leaves)}});
-  at = ctx.substitute(at, {{ctx.dim(k), split(k, nest::kGroup, leaves)}});
+  at = ctx.substitute(at, {{ctx.dim(k), split(k, group, leaves)}});
   auto lin = ir::linear_in(ctx, at, leaves);
-  if (!lin || !lin->coefficients[1]->is_int(nest::kGroup) || !lin->coefficients[3]->is_int(1)) return std::nullopt;
+  if (!lin || !lin->coefficients[1]->is_int(group) || !lin->coefficients[3]->is_int(1)) return std::nullopt;
   return Groups{lin->rest, lin->coefficients[0], lin->coefficients[2]};
 }
 
@@ -196,22 +196,34 @@ std::optional<Recognised> with_columns(ir::Context& ctx, Facts& facts, const Fla
 std::optional<Recognised> with_groups(ir::Context& ctx, Facts& facts, const FlatNest& nest, const nest::Contraction& p, const Expr* sum_of_a, const ir::Dim* n) {
   const ir::Fold& fold = *p.fold->fold;
   const Expr* where = fold.where ? fold.where : p.a.inside;
-  if (p.b.inside || (fold.where && p.a.inside) || p.b.code() != DType::I8 || (where && facts.depends(where, n))) return std::nullopt;
+  const bool pairs = nest::is_product_of_pairs(p);
+  if (p.b.inside || p.a.zero || (fold.where && p.a.inside) || !(pairs || nest::is_signed_code(p.b)) || (where && facts.depends(where, n))) return std::nullopt;
   Recognised r;
   Contraction& c = r.c;
+  c.group = pairs ? nest::kPair : nest::kGroup;
+  const auto restricted = [&](const ir::Dim* k) { return where && facts.depends(where, k); };
   for (const ir::Dim* k : fold.dims) {
-    if ((where && facts.depends(where, k)) || !k->extent->is_const() || k->extent->i < 1) continue;
-    const auto groups = split_groups(ctx, p.b.load->args[0], n, k);
-    if (!groups || facts.dims(groups->panel) || facts.dims(groups->group) || !begins_at_panel(groups->rest, nest::kPanel * nest::kGroup)) continue;
+    if (p.b.zero || restricted(k) || (k->extent->is_const() && k->extent->i < 1)) continue;
+    const auto groups = split_groups(ctx, p.b.load->args[0], n, k, c.group);
+    if (!groups || facts.dims(groups->panel) || facts.dims(groups->group) || !begins_at_panel(groups->rest, nest::kPanel * c.group)) continue;
     c.k = k;
     c.b_rest = groups->rest;
     c.b_panel = groups->panel;
     c.b_k = groups->group;
   }
-  if (!c.k || facts.has_fold(c.b_rest)) return std::nullopt;
+  if (c.k && facts.has_fold(c.b_rest)) return std::nullopt;
+  if (!c.k && pairs) return std::nullopt;
+  r.needs_pack = !c.k;
+  if (r.needs_pack) {  // all of B is read, whatever the conditions
+    if (facts.needs_guard(p.b.load) && (where || !nest.folds_anywhere)) return std::nullopt;
+    if (n->extent->is_const() && n->extent->i < nest::kFewColumns) return std::nullopt;
+    for (const ir::Dim* k : fold.dims)
+      if (!restricted(k) && (!c.k || estimate(k->extent) > estimate(c.k->extent))) c.k = k;
+    if (!c.k || (c.k->extent->is_const() && c.k->extent->i < nest::kGroup)) return std::nullopt;
+  }
   for (const ir::Dim* d : fold.dims)
     if (d != c.k) c.taps.push_back(d);
-  if (!affine(ctx, facts, c.b_rest, c.taps)) return std::nullopt;
+  if (!r.needs_pack && !affine(ctx, facts, c.b_rest, c.taps)) return std::nullopt;
   c.fold = p.fold;
   c.a = p.a.load;
   c.b = p.b.load;
@@ -256,7 +268,8 @@ std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest, unsi
     const ir::Dim* single = codes ? nullptr : single_column(ctx, facts, nest, b);
     if (single) columns.push_back(single);
     for (const ir::Dim* n : columns) {
-      auto r = codes ? with_groups(ctx, facts, nest, side, sum_of_a, n) : with_columns(ctx, facts, nest, side, n, lanes);
+      auto r = codes || nest::is_product_of_pairs(side) ? with_groups(ctx, facts, nest, side, sum_of_a, n) : std::nullopt;
+      if (!r && !codes) r = with_columns(ctx, facts, nest, side, n, lanes);
       if (!r || (n == single && !r->c.m)) continue;
       const Expr* step = coefficient(ctx, nest.writes[0].address, n);
       double rank = (r->needs_pack ? 0 : 1e12) + (step && step->is_int(1) ? 1e9 : 0) + std::min(estimate(n->extent), 1e6);
@@ -269,6 +282,61 @@ std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest, unsi
   return best;
 }
 
+Panels::Panels(ir::Context& ctx, const Contraction& c, const FlatNest& nest) : ctx_(ctx), c_(c) {
+  Facts facts;
+  for (const ir::Dim* d : c.batch)
+    if (facts.depends(c.b, d)) outer.push_back(d);
+  count = ctx.ceildiv(c.n->extent, ctx.integer(nest::kPanel));
+  groups = ctx.ceildiv(c.k->extent, ctx.integer(c.group));
+  std::vector<const Expr*> extents{count, groups, ctx.integer(nest::kPanel * c.group)};
+  for (const ir::Dim* d : outer) extents.push_back(d->extent);
+  for (const ir::Dim* d : c.taps) extents.push_back(d->extent);
+  workspace.name = "panels";
+  workspace.dtype = c.codes() ? DType::I8 : DType::F32;
+  workspace.role = loop::Role::Workspace;
+  workspace.elements = ctx.product(extents);
+  for (const loop::Param& param : nest.params) workspace.array += param.role == loop::Role::Workspace;
+}
+
+const Expr* Panels::at(const Expr* panel, const Expr* lane, const Expr* k) const {
+  const Expr *group = ctx_.integer(c_.group), *at = ctx_.integer(0);
+  for (const ir::Dim* d : outer) at = ctx_.add(ctx_.mul(at, d->extent), ctx_.dim(d));
+  at = ctx_.add(ctx_.mul(at, count), panel);
+  for (const ir::Dim* d : c_.taps) at = ctx_.add(ctx_.mul(at, d->extent), ctx_.dim(d));
+  at = ctx_.add(ctx_.mul(at, groups), ctx_.floordiv(k, group));
+  at = ctx_.add(ctx_.mul(at, ctx_.integer(nest::kPanel)), lane);
+  return ctx_.add(ctx_.mul(at, group), ctx_.floormod(k, group));
+}
+
+namespace {
+
+Result<loop::Kernel> pack_numbers(const Job& job, const Contraction& c, const Panels& panels, const loop::Param& source) {
+  ir::Context& ctx = job.ctx;
+  const ir::Dim *panel = ctx.declare_dim("panel", panels.count), *lane = ctx.declare_dim("lane", ctx.integer(nest::kPanel));
+  FlatNest pack;
+  pack.dims = panels.outer;
+  pack.dims.push_back(panel);
+  pack.dims.insert(pack.dims.end(), c.taps.begin(), c.taps.end());
+  pack.dims.push_back(c.k);
+  pack.dims.push_back(lane);
+  const Expr* column = ctx.add(ctx.mul(ctx.dim(panel), ctx.integer(nest::kPanel)), ctx.dim(lane));
+  Expr load = *c.b;
+  load.array = 0;
+  load.access = ir::Access::Proved;
+  const Expr* element = ctx.raw(load, {ctx.substitute(c.b->args[0], {{ctx.dim(c.n), column}})});
+  FlatWrite w;
+  w.buffer = 1;
+  w.dtype = DType::F32;
+  w.address = panels.at(ctx.dim(panel), ctx.dim(lane), ctx.dim(c.k));
+  w.value = ctx.select(ctx.binary(Op::Lt, column, c.n->extent), ctx.cast(DType::F32, element), ctx.number(0, DType::F32));
+  pack.writes.push_back(w);
+  pack.params = {source, panels.workspace};
+  pack.params[1].written = true;
+  return kernel_of(job, pack, /*templates=*/false);
+}
+
+}  // namespace
+
 Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest) {
   ir::Context& ctx = job.ctx;
   const auto r = recognise(ctx, nest, vector_lanes(job));
@@ -276,69 +344,27 @@ Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest)
   const Contraction& c = r->c;
   if (c.b->array >= nest.params.size()) return std::optional<loop::Kernel>{};  // local: gone with the tile
   const Expr* rows = ctx.mul(c.m ? c.m->extent : ctx.integer(1), c.m_outer ? c.m_outer->extent : ctx.integer(1));
-  if (rows->is_const() && rows->i < 8) return std::optional<loop::Kernel>{};  // packing costs as much as four rows
+  if (rows->is_const() && rows->i < nest::kRowsWorthPacking) return std::optional<loop::Kernel>{};
 
-  // The workspace: [batch dims that B depends on][panel][k dims][16].
-  Facts facts;
-  const Expr* sixteen = ctx.integer(16);
-  const Expr* num_panels = ctx.ceildiv(c.n->extent, sixteen);
-  std::vector<const ir::Dim*> outer, inner = c.taps;
-  for (const ir::Dim* d : c.batch)
-    if (facts.depends(c.b, d)) outer.push_back(d);
-  inner.push_back(c.k);
-  const ir::Dim* panel = ctx.declare_dim("panel", num_panels);
-  const ir::Dim* lane = ctx.declare_dim("lane", sixteen);
-  const auto place = [&](const Expr* panel_index, const Expr* lane_index) {
-    const Expr* at = ctx.integer(0);
-    for (const ir::Dim* d : outer) at = ctx.add(ctx.mul(at, d->extent), ctx.dim(d));
-    at = ctx.add(ctx.mul(at, num_panels), panel_index);
-    for (const ir::Dim* d : inner) at = ctx.add(ctx.mul(at, d->extent), ctx.dim(d));
-    return ctx.add(ctx.mul(at, sixteen), lane_index);
-  };
-  std::vector<const Expr*> extents{num_panels, sixteen};
-  for (const auto* dims : {&outer, &inner})
-    for (const ir::Dim* d : *dims) extents.push_back(d->extent);
-  loop::Param workspace;
-  workspace.name = "panels";
-  workspace.dtype = DType::F32;
-  workspace.role = loop::Role::Workspace;
-  workspace.elements = ctx.product(extents);
-  for (const loop::Param& param : nest.params) workspace.array += param.role == loop::Role::Workspace;
-
-  FlatNest pack;
-  pack.dims = outer;
-  pack.dims.push_back(panel);
-  pack.dims.insert(pack.dims.end(), inner.begin(), inner.end());
-  pack.dims.push_back(lane);
-  const Expr* column = ctx.add(ctx.mul(ctx.dim(panel), sixteen), ctx.dim(lane));
-  Expr load = *c.b;
-  load.array = 0;
-  load.access = ir::Access::Proved;
-  const Expr* source = ctx.raw(load, {ctx.substitute(c.b->args[0], {{ctx.dim(c.n), column}})});
-  FlatWrite w;
-  w.buffer = 1;
-  w.dtype = DType::F32;
-  w.address = place(ctx.dim(panel), ctx.dim(lane));
-  w.value = ctx.select(ctx.binary(Op::Lt, column, c.n->extent), ctx.cast(DType::F32, source), ctx.number(0, DType::F32));
-  pack.writes.push_back(w);
-  pack.params = {nest.params[c.b->array], workspace};
-  pack.params[0].written = false;
-  pack.params[1].written = true;
+  const Panels panels(ctx, c, nest);
+  const auto product = nest::contraction_of(ctx, nest.dims, c.fold);
+  const nest::Operand& operand = product->b.load == c.b ? product->b : product->a;
+  loop::Param source = nest.params[c.b->array];
+  source.written = false;
   Job pack_job = job;
-  pack_job.name = job.name + ".pack" + (workspace.array ? std::to_string(workspace.array) : "");
-  MLC_ASSIGN(loop::Kernel kernel, kernel_of(pack_job, pack, /*templates=*/false));
+  pack_job.name = job.name + ".pack" + (panels.workspace.array ? std::to_string(panels.workspace.array) : "");
+  MLC_ASSIGN(loop::Kernel kernel, c.codes() ? pack_codes(pack_job, c, panels, source, operand.zero != nullptr) : pack_numbers(pack_job, c, panels, source));
 
   // The product reads the workspace, which is one more parameter of the nest.
   Expr panel_load = *c.b;
   panel_load.array = static_cast<uint32_t>(nest.params.size());
-  panel_load.type = {DType::F32, 1};
+  panel_load.type = {panels.workspace.dtype, 1};
   panel_load.access = ir::Access::Clamped;
-  const Expr* n = ctx.dim(c.n);
-  const Expr* from_panels = ctx.raw(panel_load, {place(ctx.floordiv(n, sixteen), ctx.floormod(n, sixteen))});
-  const auto product = nest::contraction_of(ctx, nest.dims, c.fold);
-  const Expr* factor = product->b.load == c.b ? product->b.factor : product->a.factor;
+  const Expr *n = ctx.dim(c.n), *sixteen = ctx.integer(nest::kPanel);
+  const Expr* from_panels = ctx.cast(c.fold->type.dtype, ctx.raw(panel_load, {panels.at(ctx.floordiv(n, sixteen), ctx.floormod(n, sixteen), ctx.dim(c.k))}));
+  const Expr* factor = operand.factor;
   nest.writes[0].value = ctx.rewrite(nest.writes[0].value, [&](const Expr* e) { return e == factor ? from_panels : nullptr; });
-  nest.params.push_back(workspace);
+  nest.params.push_back(panels.workspace);
   return std::optional<loop::Kernel>(std::move(kernel));
 }
 

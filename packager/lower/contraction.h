@@ -40,10 +40,11 @@ struct Contraction {
   unsigned k_lanes = 1;
   const ir::Expr* b_n = nullptr;
   bool along_k() const { return k_lanes > 1; }
-  // Codes of 8 bits: sums in i32, groups of codes along k side by side in B.
+  // Codes of 8 bits: sums in i32. Groups of these, and pairs of bf16, lie side by side along k in B.
   bool codes() const { return fold->type.dtype == DType::I32; }
+  int64_t group = 1;
   // Elements of k that one step takes, and how far B moves with it.
-  unsigned step() const { return codes() ? unsigned{nest::kGroup} : k_lanes; }
+  unsigned step() const { return group > 1 ? static_cast<unsigned>(group) : k_lanes; }
 };
 
 // Register tile: rows x (vectors of the target) columns.
@@ -64,5 +65,23 @@ struct Recognised {
   bool needs_pack = false;
 };
 std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest, unsigned lanes);
+
+// Panels of B in a workspace: [batch dims that B knows][panel][taps][groups of k][16][codes of a group], of one element each in f32.
+struct Panels {
+  Panels(ir::Context& ctx, const Contraction& c, const FlatNest& nest);
+  // Where column 16*panel + lane has element `k` lies.
+  const ir::Expr* at(const ir::Expr* panel, const ir::Expr* lane, const ir::Expr* k) const;
+
+  std::vector<const ir::Dim*> outer;
+  const ir::Expr* count = nullptr;   // of panels in a matrix
+  const ir::Expr* groups = nullptr;  // along k
+  loop::Param workspace;
+
+ private:
+  ir::Context& ctx_;
+  const Contraction& c_;
+};
+// The kernel that copies codes into these (pack_codes.cpp). `source` and the workspace are its parameters.
+Result<loop::Kernel> pack_codes(const Job& job, const Contraction& c, const Panels& panels, const loop::Param& source, bool flip_sign);
 
 }  // namespace mlc::lower

@@ -41,7 +41,7 @@ Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c) : S
                        : choose_tile(job_.target, estimate(rows_), rows_->is_const(), estimate(columns_), c_.sum_of_a ? 1 : 0);
   width_ = tile_.vectors * lanes_;
   schedule = "contraction " + std::to_string(tile_.rows) + "x" + std::to_string(width_);
-  if (c_.codes()) schedule += " of codes";
+  if (c_.group > 1) schedule += c_.codes() ? " of codes" : " of pairs";
   if (c_.along_k()) schedule += " along k x" + std::to_string(c_.k_lanes);
   num_row_tiles_ = ctx_.ceildiv(rows_, ctx_.integer(tile_.rows));
   num_groups_ = ctx_.ceildiv(columns_, ctx_.integer(width_));
@@ -60,12 +60,12 @@ Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c) : S
   if (long_epilogue_ && c_.sum_of_a) scratch_of_sums_ = k_.scratch("sums", DType::I32, ctx_.integer(tile_.rows));
 
   batch = c_.batch;
-  const Expr* bytes = ctx_.integer(c_.codes() ? 1 : 4);  // of an element
+  const Expr* bytes = ctx_.integer(bytes_of(c_.b->type.dtype));  // of an element
   axes = {{row_space_, product({bytes, c_.k->extent, unit_rows_})}, {num_groups_, product({bytes, k_total_, ctx_.integer(width_)})}};
   std::vector<const Expr*> extents{rows_, columns_, k_total_};
   for (const ir::Dim* d : c_.batch) extents.push_back(d->extent);
   if (c_.m_outer) extents.push_back(c_.m_outer->extent);
-  work = k_.takes(kStepNs / std::max(lanes_, c_.k_lanes) / (c_.codes() ? nest::kGroup : 1), extents);
+  work = k_.takes(kStepNs / std::max(lanes_, c_.k_lanes) / static_cast<double>(c_.group), extents);
 }
 
 void Gemm::part(const std::vector<Range>& ranges) {

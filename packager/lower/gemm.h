@@ -58,7 +58,7 @@ class Gemm final : public Stage {
   // Elements of a factor in f32.
   const ir::Expr* operand(const ir::Expr* load, unsigned lanes, const ir::Expr* at, const ir::Expr* mask);
   // What a row has of `count` elements along k, in each lane; `reached` is null if it exists.
-  const ir::Expr* row_operand(const ir::Expr* at, unsigned count, const ir::Expr* reached);
+  const ir::Expr* row_operand(const ir::Expr* at, const ir::Expr* count, const ir::Expr* reached);
   void multiply_add(const ir::Expr* acc, const ir::Expr* a, const ir::Expr* b);
   const ir::Expr* joined(std::vector<const ir::Expr*> parts);
   const ir::Expr* total_of(const Group& g, unsigned r, unsigned j);

@@ -105,7 +105,7 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
   const Expr *a_m = s_.value(c_.a_m), *a_step = ctx_.mul(s_.value(c_.a_k), ctx_.integer(depth)),
              *b_step = ctx_.mul(s_.value(c_.b_k), ctx_.integer(c_.k_lanes));
   const auto column_at = [&](const Expr* panel, const Expr* lane) {
-    const Expr* of_lane = c_.b_n ? s_.value(c_.b_n) : ctx_.integer(c_.codes() ? nest::kGroup : 1);
+    const Expr* of_lane = c_.b_n ? s_.value(c_.b_n) : ctx_.integer(c_.group);
     return ctx_.add(ctx_.mul(s_.value(c_.b_panel), panel), ctx_.mul(of_lane, lane));
   };
   const Expr* sixteen = ctx_.integer(nest::kPanel);
@@ -125,14 +125,14 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
   }
   const Expr* ones = c_.sum_of_a ? loop::splat(ctx_, ctx_.integer(1, DType::I8), accumulator_lanes() * depth) : nullptr;
 
-  auto step = [&](const Expr* a_at, const Expr* b_at, unsigned u, unsigned count) {
+  auto step = [&](const Expr* a_at, const Expr* b_at, unsigned u, const Expr* count) {
     const Expr* bu = ctx_.mul(b_step, ctx_.integer(u));
     const Expr* au = ctx_.mul(a_step, ctx_.integer(u));
     std::vector<const Expr*> b(g.vectors);
     for (unsigned j = 0; j < g.vectors; ++j) {
       const Expr* at = ctx_.add(ctx_.add(b_at, bu), column_offset[j]);
       const auto codes = static_cast<uint16_t>(accumulator_lanes() * depth);
-      b[j] = k_.b.let(c_.codes() ? loop::vec_load(ctx_, c_.b->array, {c_.b->type.dtype, codes}, at) : operand(c_.b, accumulator_lanes(), at, mask[j]));
+      b[j] = k_.b.let(c_.group > 1 ? loop::vec_load(ctx_, c_.b->array, {c_.b->type.dtype, codes}, at) : operand(c_.b, accumulator_lanes(), at, mask[j]));
     }
     for (unsigned r = lo; r < hi; ++r) {
       const Expr* a = k_.b.let(row_operand(ctx_.add(ctx_.add(a_at, au), row_offset[r]), count, reached.empty() ? nullptr : reached[r]));
@@ -147,13 +147,13 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
   else if (tile_.rows * tile_.vectors >= 28 || job_.target.vector_registers <= 16)
     unroll = 1;  // no register to spare
   unroll = std::max<int64_t>(unroll, chains_);
-  const auto steps_at = [&](const Expr* k, int64_t by, unsigned elements) {
+  const auto steps_at = [&](const Expr* k, int64_t by, const Expr* elements) {
     const Expr* a_at = k_.b.let(ctx_.add(a_base, ctx_.mul(k, a_step)));
     const Expr* b_at = k_.b.let(ctx_.add(b_base, ctx_.mul(k, b_step)));
     for (int64_t u = 0; u < by; ++u) step(a_at, b_at, static_cast<unsigned>(u), elements);
   };
   auto loop_over = [&](const Expr* begin, const Expr* end, int64_t by) {
-    auto body = [&](const Expr* k) { steps_at(k, by, depth); };
+    auto body = [&](const Expr* k) { steps_at(k, by, ctx_.integer(depth)); };
     if (begin->is_const() && end->is_const() && begin->i >= end->i) return;
     if (begin->is_const() && end->is_const() && end->i - begin->i == by) return body(begin);
     k_.b.with_for(begin, end, by, body);
@@ -161,35 +161,44 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
   const Expr* whole = k_.b.let(ctx_.mul(ctx_.floordiv(count, ctx_.integer(unroll)), ctx_.integer(unroll)));
   loop_over(zero, whole, unroll);
   if (unroll > 1) loop_over(whole, count, 1);
-  if (c_.codes() && c_.k->extent->i % depth != 0) steps_at(count, 1, static_cast<unsigned>(c_.k->extent->i % depth));  // k is constant
+  if (c_.group == 1) return;
+  const Expr* rest = k_.b.let(ctx_.floormod(s_.scalar(c_.k->extent), ctx_.integer(depth)));
+  const auto last = [&] { steps_at(count, 1, rest); };
+  if (!rest->is_const()) k_.b.with_if(ctx_.binary(Op::Lt, zero, rest), last);
+  else if (rest->i > 0) last();
 }
 
-const Expr* Gemm::row_operand(const Expr* at, unsigned count, const Expr* reached) {
-  if (!c_.codes()) {
+const Expr* Gemm::row_operand(const Expr* at, const Expr* count, const Expr* reached) {
+  if (c_.group == 1) {
     const Expr* a = loop::splat(ctx_, operand(c_.a, c_.k_lanes, at, nullptr), accumulator_lanes());
     return reached ? loop::vec_select(ctx_, reached, a, loop::splat(ctx_, ctx_.number(0, DType::F32), accumulator_lanes())) : a;
   }
   const DType code = c_.a->type.dtype;
-  const auto group = static_cast<uint16_t>(nest::kGroup);
-  const Expr *stride = s_.value(c_.a_k), *a = nullptr, *none = ctx_.integer(0, code);
+  const auto group = static_cast<uint16_t>(c_.group);
+  const Expr *stride = s_.value(c_.a_k), *a = nullptr, *none = ctx_.number(0, code);
+  const bool is_whole = count->is_int(group);
   const auto whole = [&](const std::function<const Expr*(unsigned)>& element) {
     std::vector<const Expr*> parts;
-    for (unsigned i = 0; i < group; ++i) parts.push_back(i < count ? element(i) : none);
+    for (unsigned i = 0; i < group; ++i) parts.push_back(count->is_const() && i >= count->i ? none : element(i));
     return loop::widen(ctx_, std::move(parts));
   };
   // Beside the last elements of a row anything may lie, or nothing; rows that do not lie along k are gathered.
-  const Expr* exists = count == group ? nullptr : loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, ctx_.integer(0), group), loop::splat(ctx_, ctx_.integer(count), group));
+  const Expr* exists = is_whole ? nullptr : loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, ctx_.integer(0), group), loop::splat(ctx_, count, group));
   if (stride->is_int(1) && (!exists || job_.target.has_masks)) a = loop::vec_load(ctx_, c_.a->array, {code, group}, at, exists);
-  else a = whole([&](unsigned i) { return loop::vec_load(ctx_, c_.a->array, {code, 1}, ctx_.add(at, ctx_.mul(stride, ctx_.integer(i)))); });
+  else a = whole([&](unsigned i) {
+    const Expr* is_there = is_whole || count->is_const() ? nullptr : ctx_.binary(Op::Lt, ctx_.integer(i), count);
+    return loop::vec_load(ctx_, c_.a->array, {code, 1}, ctx_.add(at, ctx_.mul(stride, ctx_.integer(i))), is_there);
+  });
   if (reached) {
     const Expr* outside = c_.outside ? ctx_.cast(code, s_.value(c_.outside)) : none;
-    a = loop::vec_select(ctx_, reached, a, count == group ? loop::splat(ctx_, outside, group) : whole([&](unsigned) { return outside; }));
+    const auto element = [&](unsigned i) { return is_whole || count->is_const() ? outside : ctx_.select(ctx_.binary(Op::Lt, ctx_.integer(i), count), outside, none); };
+    a = loop::vec_select(ctx_, reached, a, is_whole ? loop::splat(ctx_, outside, group) : whole(element));
   }
   return loop::splat_group(ctx_, a, accumulator_lanes() * group);
 }
 
 void Gemm::multiply_add(const Expr* acc, const Expr* a, const Expr* b) {
-  k_.b.assign(acc, c_.codes() ? loop::vec_dot(ctx_, acc, a, b) : loop::vec_fma(ctx_, a, b, acc));
+  k_.b.assign(acc, c_.group > 1 ? loop::vec_dot(ctx_, acc, a, b) : loop::vec_fma(ctx_, a, b, acc));
 }
 
 // Elements of a factor in f32.

@@ -109,6 +109,31 @@ Contraction Contraction::swapped() const {
   return other;
 }
 
+bool is_product_of_pairs(const Contraction& c) {
+  return c.acc() == DType::F32 && c.is_plain() && c.a.code() == DType::BF16 && c.b.code() == DType::BF16;
+}
+
+bool is_signed_code(const Operand& o) {
+  return o.code() == DType::I8 ? !o.zero : o.code() == DType::U8 && o.zero && o.zero->is_int(128);
+}
+
+bool is_turned(const Contraction& c, std::span<const Expr* const> written) {
+  const auto runs_along = [&](const Operand& o) {
+    return !o.load->args.empty() && o.load->args.back()->op == Op::Dim && mentions(o.load->args.back(), c.fold->fold->dims);
+  };
+  const auto has_columns = [&](const Operand& o) { return !written.empty() && written.back()->op == Op::Dim && ir::depends_on(o.load, written.back()); };
+  return runs_along(c.a) != runs_along(c.b) ? runs_along(c.b) : has_columns(c.a) && !has_columns(c.b);
+}
+
+bool is_worth_packing(const Contraction& c) {
+  const auto points = [](const std::vector<const ir::Dim*>& dims) {
+    double all = 1;
+    for (const ir::Dim* d : dims) all *= d->extent->is_const() ? static_cast<double>(d->extent->i) : static_cast<double>(kRowsWorthPacking);
+    return all;
+  };
+  return points(c.m) >= kRowsWorthPacking && points(c.n) >= kFewColumns;
+}
+
 bool is_sum_of_operand(const Expr* fold, const Contraction& c, const Operand& operand) {
   if (fold->op != Op::Fold || fold->fold->combiner != c.fold->fold->combiner || fold->fold->dims != c.fold->fold->dims) return false;
   return fold->fold->where == c.fold->fold->where && fold->args[0] == operand.factor && !operand.zero && !operand.scale;

@@ -43,15 +43,30 @@ struct Contraction {
 // The product that `fold` is, where the dims of `scope` run around it; nothing, if it is none.
 std::optional<Contraction> contraction_of(ir::Context& ctx, std::span<const ir::Dim* const> scope, const ir::Expr* fold);
 
+// A sum in f32 of products of bf16: pairs of them along k are multiplied at once.
+bool is_product_of_pairs(const Contraction& c);
+
+// A code as instructions want the second factor: of i8, or of u8 less 128, which is the same with its first bit flipped.
+bool is_signed_code(const Operand& operand);
+// Of two values, whatever order they are multiplied in: whether `b` should be the first. That is the one along which the sum runs;
+// else the second is the one that knows the columns as they are written.
+bool is_turned(const Contraction& c, std::span<const ir::Expr* const> written);
+// Whether there are rows enough that copying `b` into panels pays, and columns to fill these.
+bool is_worth_packing(const Contraction& c);
+
 // Whether `fold` is the sum of one operand of `c` over the same points, sum(code): what a zero point of the other one multiplies.
 bool is_sum_of_operand(const ir::Expr* fold, const Contraction& c, const Operand& operand);
 
 // Codes of a column lie in groups of this many along k: what instructions on 8 bits multiply and add at once.
 constexpr int64_t kGroup = 4;
+// The same of bf16.
+constexpr int64_t kPair = 2;
 // Columns of a panel, in the layout of weights.
 constexpr int64_t kPanel = 16;
 // Columns so few that vectors of a product run along k instead (packager/lower/contraction.h), where k allows it.
 constexpr int64_t kFewColumns = 4;
+// Packing columns costs as much as this many rows of a product, nearly.
+constexpr int64_t kRowsWorthPacking = 8;
 // The longest vector of elements along k, a power of two up to `lanes` of which k is a multiple; 1: too short to be worth it.
 unsigned lanes_along_k(const ir::Expr* k_extent, unsigned lanes);
 

@@ -8,6 +8,7 @@ namespace mlc::passes {
 
 Status algebra(ir::Context& ctx, nest::Function& f);
 Status codes(ir::Context& ctx, nest::Function& f);
+Status products_in_bf16(ir::Context& ctx, nest::Function& f);
 Status fold_constants(ir::Context& ctx, nest::Function& f);
 Status cleanup(ir::Context& ctx, nest::Function& f);
 Status scale_weights(ir::Context& ctx, nest::Function& f);

@@ -7,6 +7,9 @@
 // leaves out read za, so that one sum over b serves all positions. Arithmetic of i32 wraps, hence all of this is exact.
 //
 // A product without columns (depthwise) is no job for such instructions: there the weights become i16, without a zero point.
+//
+// Where both factors are values of the run, the second one is written as a code of i8 too (one of u8 less 128, which packing it
+// into panels does on the way), and its sums per column are a statement in front of the product.
 #include <algorithm>
 #include <map>
 
@@ -28,30 +31,51 @@ class Codes {
 
   void run() {
     make_activations_unsigned();
+    std::vector<nest::Statement> body;
     for (nest::Statement& s : f_.body) {
-      if (!s.nest) continue;
-      for (nest::Write& w : s.nest->writes)
-        w.value = ctx_.rewrite(w.value, [&](const Expr* e) -> const Expr* {
-          const auto c = product_with_weights(s.nest->dims, e);
-          return c && !is_done(*c) ? without_zero_points(*c) : nullptr;
-        });
+      if (s.nest)
+        for (nest::Write& w : s.nest->writes)
+          w.value = ctx_.rewrite(w.value, [&](const Expr* e) -> const Expr* {
+            if (const auto c = product_with_weights(s.nest->dims, e)) return is_done(*c) ? nullptr : without_zero_points(*c);
+            const auto c = product_of_values(*s.nest, w, e);
+            return c && (c->a.zero || !nest::is_signed_code(c->b)) ? with_signed_codes(*s.nest, *c) : nullptr;
+          });
+      body.insert(body.end(), std::make_move_iterator(sums_.begin()), std::make_move_iterator(sums_.end()));
+      sums_.clear();
+      body.push_back(std::move(s));
     }
-    // New statements read constants only: they go in front.
-    f_.body.insert(f_.body.begin(), std::make_move_iterator(added_.begin()), std::make_move_iterator(added_.end()));
+    // New statements that read constants only go in front.
+    f_.body = std::move(added_);
+    f_.body.insert(f_.body.end(), std::make_move_iterator(body.begin()), std::make_move_iterator(body.end()));
   }
 
  private:
   const Expr* number(int64_t n) { return ctx_.integer(n, DType::I32); }
 
-  // An integer product of codes, `b` the constant one.
-  std::optional<nest::Contraction> product_with_weights(const std::vector<const ir::Dim*>& scope, const Expr* e) {
+  bool is_weight(const nest::Operand& o) { return f_.arrays[o.load->array].kind == nest::Array::Kind::Const; }
+
+  // An integer product of codes.
+  std::optional<nest::Contraction> product_of_codes(const std::vector<const ir::Dim*>& scope, const Expr* e) {
     auto c = nest::contraction_of(ctx_, scope, e);
     if (!c || c->acc() != DType::I32 || !c->a.is_code() || !c->b.is_code() || c->a.scale || c->b.scale) return std::nullopt;
-    const auto is_weight = [&](const nest::Operand& o) { return f_.arrays[o.load->array].kind == nest::Array::Kind::Const; };
-    if (is_weight(c->a)) c = c->swapped();
-    if (!is_weight(c->b) || is_weight(c->a)) return std::nullopt;
     for (const nest::Operand* o : {&c->a, &c->b})
       if (o->inside || o->load->access == ir::Access::Checked) return std::nullopt;
+    return c;
+  }
+  // `b` is the constant one.
+  std::optional<nest::Contraction> product_with_weights(const std::vector<const ir::Dim*>& scope, const Expr* e) {
+    auto c = product_of_codes(scope, e);
+    if (c && is_weight(c->a)) c = c->swapped();
+    if (!c || !is_weight(c->b) || is_weight(c->a)) return std::nullopt;
+    return c;
+  }
+  // None is constant; `b` is the one that is worth being packed.
+  std::optional<nest::Contraction> product_of_values(const nest::Nest& nest, const nest::Write& w, const Expr* e) {
+    auto c = product_of_codes(nest.dims, e);
+    if (!c || is_weight(c->a) || is_weight(c->b)) return std::nullopt;
+    if (nest::is_turned(*c, w.index)) c = c->swapped();
+    const bool has_depth = std::any_of(c->k.begin(), c->k.end(), [](const ir::Dim* d) { return !d->extent->is_const() || d->extent->i >= nest::kGroup; });
+    if (!has_depth || !nest::is_worth_packing(*c)) return std::nullopt;
     return c;
   }
   static bool is_done(const nest::Contraction& c) { return c.b.load->type.dtype == DType::I8 && !c.b.zero && !c.a.zero; }
@@ -65,7 +89,8 @@ class Codes {
       if (s.nest)
         for (const nest::Write& w : s.nest->writes)
           ir::walk(w.value, [&](const Expr* e) {
-            const auto c = product_with_weights(s.nest->dims, e);
+            auto c = product_with_weights(s.nest->dims, e);
+            if (!c) c = product_of_values(*s.nest, w, e);
             if (c && c->a.code() == DType::I8) wanted[c->a.load->array] = true;
           });
     for (uint32_t a = 0; a < wanted.size(); ++a)
@@ -103,6 +128,8 @@ class Codes {
         const double zero = is_float(e->type.dtype) ? e->args[1]->f : static_cast<double>(e->args[1]->i);
         if (zero >= -kSign && zero < kSign && zero == static_cast<int>(zero)) return less(e->args[0], zero + kSign);
       }
+      if (e->op == Op::Sub && is_wide(e->args[0]) && e->type.dtype == DType::I32 && !e->args[1]->is_const())
+        return ctx_.binary(Op::Sub, ctx_.cast(DType::I32, code(e->args[0]->args[0])), ctx_.binary(Op::Add, reading_unsigned(e->args[1], a), number(kSign)));
       if (is_wide(e)) return less(e, kSign);
       if (!is_code(e)) return nullptr;
       return ctx_.convert(Op::Bitcast, {DType::I8, 1}, ctx_.binary(Op::BitXor, code(e), ctx_.integer(kSign, DType::U8)));
@@ -134,6 +161,36 @@ class Codes {
     const Expr* times = za->is_const() ? za : number(1);
     const Expr* sums = sum_of_weights(c.b.load, axes, times);
     return ctx_.binary(Op::Add, sum, times == za ? sums : ctx_.binary(Op::Mul, za, sums));
+  }
+
+  // The same of two values of the run.
+  const Expr* with_signed_codes(const nest::Nest& nest, const nest::Contraction& c) {
+    const Expr *za = c.a.zero ? c.a.zero : number(0), *zb = c.b.zero ? c.b.zero : number(0), *taken = number(c.b.code() == DType::U8 ? kSign : 0);
+    ir::Fold fold = *c.fold->fold;
+    const Expr *a = ctx_.cast(DType::I32, c.a.load), *b = ctx_.cast(DType::I32, c.b.load);
+    if (fold.where && !za->is_int(0)) {
+      a = ctx_.select(fold.where, a, za);
+      fold.where = nullptr;
+    }
+    const Expr* sum = ctx_.fold(fold, {ctx_.binary(Op::Mul, a, taken->is_int(0) ? b : ctx_.binary(Op::Sub, b, taken))});
+    if (zb != taken) sum = ctx_.binary(Op::Sub, sum, ctx_.binary(Op::Mul, ctx_.fold(fold, {a}), ctx_.binary(Op::Sub, zb, taken)));
+    if (za->is_int(0)) return sum;
+    return ctx_.binary(Op::Add, sum, ctx_.binary(Op::Mul, za, sum_of_values(nest, c, ctx_.fold(fold, {ctx_.binary(Op::Sub, zb, b)}))));
+  }
+
+  // The load from an array that `sum`, of the second factor alone, is computed into before.
+  const Expr* sum_of_values(const nest::Nest& nest, const nest::Contraction& c, const Expr* sum) {
+    std::vector<const ir::Dim*> dims;
+    std::vector<const Expr*> at;
+    std::unordered_map<const Expr*, const Expr*> here;
+    for (const ir::Dim* d : nest.dims)
+      if (ir::depends_on(sum, ctx_.dim(d))) {
+        dims.push_back(ctx_.declare_dim(d->name, d->extent));
+        at.push_back(ctx_.dim(d));
+        here.emplace(at.back(), ctx_.dim(dims.back()));
+      }
+    const uint32_t array = computed(sums_, c.b.load->array, dims, DType::I32, ctx_.substitute(sum, here), ", sums");
+    return ctx_.load(array, {DType::I32, 1}, at);
   }
 
   // The number that a zero point is for all channels, or what it was.
@@ -196,7 +253,7 @@ class Codes {
     std::vector<const Expr*> index;
     for (const ir::Dim* d : axes.dims) index.push_back(ctx_.dim(d));
     const Expr* value = ctx_.cast(dtype, ctx_.binary(Op::Sub, ctx_.cast(DType::I32, ctx_.load(load->array, load->type, index)), taken));
-    return ctx_.load(constant(load->array, axes.dims, dtype, value, ", codes"), {dtype, 1}, at);
+    return ctx_.load(computed(added_, load->array, axes.dims, dtype, value, ", codes"), {dtype, 1}, at);
   }
 
   // The load from times*sum(zero - weight), along the axes that are not summed.
@@ -210,10 +267,11 @@ class Codes {
       if (!axes.folded[k]) at.push_back(load->args[k]);
     }
     const Expr* sum = ctx_.fold(fold, {ctx_.binary(Op::Sub, axes.zero, ctx_.cast(DType::I32, ctx_.load(load->array, load->type, index)))});
-    return ctx_.load(constant(load->array, kept, DType::I32, ctx_.binary(Op::Mul, times, sum), ", sums"), {DType::I32, 1}, at);
+    return ctx_.load(computed(added_, load->array, kept, DType::I32, ctx_.binary(Op::Mul, times, sum), ", sums"), {DType::I32, 1}, at);
   }
 
-  uint32_t constant(uint32_t of, const std::vector<const ir::Dim*>& dims, DType dtype, const Expr* value, const char* what) {
+  // An array that a new statement computes.
+  uint32_t computed(std::vector<nest::Statement>& statements, uint32_t of, const std::vector<const ir::Dim*>& dims, DType dtype, const Expr* value, const char* what) {
     nest::Array a;
     a.name = nest::unique_name(f_, f_.arrays[of].name + what, "");
     a.dtype = dtype;
@@ -229,13 +287,14 @@ class Codes {
     const auto array = static_cast<uint32_t>(f_.arrays.size());
     f_.arrays.push_back(std::move(a));
     s.nest->writes.push_back({array, std::move(index), value});
-    added_.push_back(std::move(s));
+    statements.push_back(std::move(s));
     return array;
   }
 
   ir::Context& ctx_;
   nest::Function& f_;
-  std::vector<nest::Statement> added_;
+  std::vector<nest::Statement> added_;  // over constants
+  std::vector<nest::Statement> sums_;   // over values, to stand before the statement at hand
 };
 
 }  // namespace

@@ -73,11 +73,19 @@ class Grouper {
         if (!c) return;
         fits &= on_row(group, nest, c->a.load) && on_row(group, nest, c->b.load);
         fits &= !has_row(group, nest, c->m) || !has_row(group, nest, c->n);
+        // Codes are packed before the launch, where they are no weights.
+        const auto is_weight = [&](const nest::Operand& o) { return f_.arrays[o.load->array].kind == nest::Array::Kind::Const; };
+        if (c->acc() == DType::I32 && !is_weight(c->a) && !is_weight(c->b))
+          fits &= !is_local(group, c->a.load->array) && !is_local(group, c->b.load->array);
       });
     });
     for_loads(f_.body[statement], [&](const Expr* load) { fits &= !across(load->array, load->args, group, nest); });
     for (const nest::Write& w : group.nests[nest]->writes) fits &= !across(w.array, w.index, group, nest);
     return fits;
+  }
+
+  static bool is_local(const Group& group, uint32_t array) {
+    return std::any_of(group.locals.begin(), group.locals.end(), [&](const Group::Local& local) { return local.array == array; });
   }
 
   // The rows of a block lie side by side, and what belongs to one of them apart.

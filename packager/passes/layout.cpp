@@ -50,7 +50,8 @@ struct Roles {
   std::vector<int> taps;    // axes with other fold dims
   const ir::Dim* k_dim = nullptr;
   std::vector<const ir::Dim*> n_dims;
-  bool codes = false;       // of 8 bits, multiplied in groups along k
+  int64_t group = 1;        // elements along k that are multiplied at once: codes of 8 bits, bf16
+  bool codes() const { return group == nest::kGroup; }
 };
 
 bool roles_of(ir::Context& ctx, const nest::Nest& nest, const nest::Contraction& c, Roles& r) {
@@ -59,7 +60,7 @@ bool roles_of(ir::Context& ctx, const nest::Nest& nest, const nest::Contraction&
   std::vector<const ir::Dim*> own;  // of b alone
   for (const ir::Dim* d : c.n)
     if (!d->extent->is_int(1)) own.push_back(d);
-  r.codes = c.acc() == DType::I32 && b->type.dtype == DType::I8 && c.is_plain_product();
+  if (c.acc() == DType::I32 && b->type.dtype == DType::I8 && c.is_plain_product()) r.group = nest::kGroup;
   // N is the longest of the axes that only b knows; the others tell apart matrices (the directions of a recurrent net).
   double k_extent = 0, n_extent = 0;
   for (size_t k = 0; k < b->args.size(); ++k) {
@@ -87,19 +88,20 @@ bool roles_of(ir::Context& ctx, const nest::Nest& nest, const nest::Contraction&
     }
   }
   if (r.k >= 0) std::erase(r.taps, r.k);
+  if (nest::is_product_of_pairs(c) && r.k >= 0) r.group = nest::kPair;
   return true;
 }
 
 // So few that vectors along k are fuller than vectors of columns; a dim of one column is no dim of the nest.
 bool few_columns(const Roles& r) {
-  return r.k_dim && !r.codes && nest::lanes_along_k(r.k_dim->extent, 16) > 1 && (r.n >= 0 || r.channel < 0) &&
+  return r.k_dim && !r.codes() && nest::lanes_along_k(r.k_dim->extent, 16) > 1 && (r.n >= 0 || r.channel < 0) &&
          std::all_of(r.n_dims.begin(), r.n_dims.end(), [](const ir::Dim* d) { return d->extent->is_const() && d->extent->i <= nest::kFewColumns; });
 }
 
 bool weight_layout(const nest::Array& w, const Roles& r, nest::Layout& out) {
   size_t rank = w.shape.size();
   const bool is_float = w.dtype == DType::F32 || w.dtype == DType::F16 || w.dtype == DType::BF16;
-  if ((!is_float && w.dtype != DType::I16 && !r.codes) || rank < 2) return false;
+  if ((!is_float && w.dtype != DType::I16 && !r.codes()) || rank < 2) return false;
   if (!std::all_of(w.shape.begin(), w.shape.end(), [](const Expr* e) { return e->is_const(); })) return false;
   auto piece = [](int axis, int64_t divisor = 1, int64_t extent = 0) { return nest::Piece{static_cast<uint8_t>(axis), divisor, extent}; };
   std::vector<bool> done(rank, false);
@@ -116,17 +118,18 @@ bool weight_layout(const nest::Array& w, const Roles& r, nest::Layout& out) {
       taps.pop_back();
     }
     if (k < 0) return false;
-    if (!is_float && !r.codes) return false;
+    if (!is_float && !r.codes()) return false;
     for (int t : taps) done[static_cast<size_t>(t)] = true;
     done[static_cast<size_t>(r.n)] = done[static_cast<size_t>(k)] = true;
     for (size_t a = 0; a < rank; ++a)  // batches of matrices, axes of one element
       if (!done[a]) out.pieces.push_back(piece(static_cast<int>(a)));
     for (int t : taps) out.pieces.push_back(piece(t));
     const bool few = few_columns(r);
+    const int64_t group = few ? 1 : r.group;
     out.pieces.push_back(few ? piece(r.n) : piece(r.n, nest::kPanel));
-    out.pieces.push_back(piece(k, r.codes ? nest::kGroup : 1));
+    out.pieces.push_back(piece(k, group));
     if (!few) out.pieces.push_back(piece(r.n, 1, nest::kPanel));
-    if (r.codes) out.pieces.push_back(piece(k, 1, nest::kGroup));
+    if (group > 1) out.pieces.push_back(piece(k, 1, group));
     return true;
   }
   const bool one_column = few_columns(r);
@@ -278,14 +281,7 @@ class Assigner {
     auto is_weight = [&](const nest::Operand& o) { return f_.arrays[o.load->array].kind == nest::Array::Kind::Const; };
     auto c = nest::contraction_of(ctx_, s.nest->dims, fold);
     if (!c) return false;
-    // Of two values, whatever order they are multiplied in: the left one is that along which the sum runs; else the right one is that
-    // which knows the columns as they are written.
-    const auto runs_along = [&](const nest::Operand& o) {
-      return !o.load->args.empty() && o.load->args.back()->op == Op::Dim && mentions_any(ctx_, o.load->args.back(), fold->fold->dims);
-    };
-    const auto has_columns = [&](const nest::Operand& o) { return !w.index.empty() && w.index.back()->op == Op::Dim && ir::depends_on(o.load, w.index.back()); };
-    const bool turned = runs_along(c->a) != runs_along(c->b) ? runs_along(c->b) : has_columns(c->a) && !has_columns(c->b);
-    if (is_weight(c->b) == is_weight(c->a) ? turned : is_weight(c->a)) c = c->swapped();
+    if (is_weight(c->b) == is_weight(c->a) ? nest::is_turned(*c, w.index) : is_weight(c->a)) c = c->swapped();
     Roles r;
     if (!roles_of(ctx_, *s.nest, *c, r)) return false;
     const Expr *a = c->a.load, *b = c->b.load;
@@ -303,7 +299,7 @@ class Assigner {
     if (!r.k_dim) return true;
     // Three channels innermost would leave whoever writes them vectors of two; broadcasts read them as well from planes, where
     // they are not of whole groups.
-    if (few_columns(r) || r.codes || estimate(r.k_dim->extent) > nest::kFewColumns) vote(a->array, axis_of(ctx_, a, r.k_dim), work);
+    if (few_columns(r) || r.group > 1 || estimate(r.k_dim->extent) > nest::kFewColumns) vote(a->array, axis_of(ctx_, a, r.k_dim), work);
     crossed_[a->array] = crossed_[a->array] || estimate(r.k_dim->extent) >= kLine;
     return true;
   }

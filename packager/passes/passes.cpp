@@ -26,7 +26,7 @@ std::vector<NamedPass> all_passes() {
     return [pass](ir::Context& ctx, nest::Function& f, const Options&) { return pass(ctx, f); };
   };
   return {{"algebra", plain(algebra)}, {"fold-constants", plain(fold_constants)}, {"cleanup", plain(cleanup)},
-          {"scale-weights", plain(scale_weights)}, {"fuse", plain(fuse)}, {"codes", plain(codes)}, {"split-dims", plain(split_dims)},
+          {"scale-weights", plain(scale_weights)}, {"fuse", plain(fuse)}, {"products-in-bf16", plain(products_in_bf16)}, {"codes", plain(codes)}, {"split-dims", plain(split_dims)},
           {"procs", plain(simplify_procs)}, {"layout", plain(assign_layouts)},
           {"winograd", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived); }},
           {"group", plain(group)}};
@@ -34,6 +34,12 @@ std::vector<NamedPass> all_passes() {
 
 std::vector<std::string> default_pipeline() {
   return {"algebra", "fold-constants", "cleanup", "fuse", "scale-weights", "codes", "fold-constants", "cleanup", "split-dims", "procs", "layout", "winograd", "group"};
+}
+
+std::vector<std::string> with_products_in_bf16(std::vector<std::string> pipeline) {
+  constexpr const char* kPasses[] = {"products-in-bf16", "fold-constants", "cleanup", "fuse"};
+  pipeline.insert(std::find(pipeline.begin(), pipeline.end(), "codes"), std::begin(kPasses), std::end(kPasses));
+  return pipeline;
 }
 
 std::vector<std::string> without_forms(std::vector<std::string> pipeline) {

@@ -5,6 +5,7 @@
 //   cleanup         dead statements, equal statements, copies and renamings (Reshape, Transpose, Slice, ...) read through
 //   scale-weights   a constant scale and shift per output channel after a contraction goes into its weights and bias
 //   fuse            maps go into their readers, elementwise chains into the contraction or fold they follow
+//   products-in-bf16  only where asked for: both factors of products with weights are rounded to bf16
 //   codes           zero points of 8 bits leave sums of products, weights are signed and activations are not
 //   split-dims      a dim that is divided by extents that the run decides becomes several dims, which divide nothing
 //   procs           loops of procs: indices written out, folds over the same range in one loop
@@ -27,6 +28,8 @@
 namespace mlc::passes {
 
 std::vector<std::string> default_pipeline();
+// The same with products in bf16, which are fused anew.
+std::vector<std::string> with_products_in_bf16(std::vector<std::string> pipeline);
 std::vector<std::string> without_forms(std::vector<std::string> pipeline);
 
 // Twice what ResNet-50 asks for, a third of what files that nobody trusts may hold.

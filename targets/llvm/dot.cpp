@@ -128,7 +128,9 @@ llvm::Value* KernelEmitter::plain_dot(Value* acc, Value* a, Value* b, DType a_ty
   };
   for (unsigned g = 0; g < group; ++g) {
     Value *x = lane(a, a_type, g), *y = lane(b, b_type, g);
-    acc = is_float_sum ? b_.CreateFAdd(acc, b_.CreateFMul(x, y)) : b_.CreateAdd(acc, b_.CreateMul(x, y));
+    if (!is_float_sum) acc = b_.CreateAdd(acc, b_.CreateMul(x, y));
+    else if (can_.target->has_fma) acc = b_.CreateIntrinsic(llvm::Intrinsic::fma, {acc->getType()}, {x, y, acc});
+    else acc = b_.CreateFAdd(acc, b_.CreateFMul(x, y));
   }
   return acc;
 }

@@ -84,6 +84,44 @@ class CodeNet : public NestMaker {
   std::mt19937& rng_;
 };
 
+struct ValuesCase {
+  int64_t batch = 1, m = 20, k = 24, n = 32;
+  DType first = DType::U8, second = DType::U8;
+  enum class Zero : uint8_t { None, Constant, Loaded, PerColumn } zero_a = Zero::Constant, zero_b = Zero::Constant;
+  bool transposed = false, free_extents = false, second_first = false, produced = true;
+};
+
+// y = sum (x - zx) * (w - zw) of two values of the run, as MatMulInteger and QLinearMatMul say it.
+void product_of_values(CodeNet& net, const ValuesCase& p) {
+  ir::Context& ctx = net.ctx;
+  const auto extent = [&](const char* name, int64_t n) { return p.free_extents ? ctx.sym(ctx.declare_sym(name, 0)) : net.n(n); };
+  const Expr *B = net.n(p.batch), *M = extent("M", p.m), *K = extent("K", p.k), *N = extent("N", p.n);
+  uint32_t x = net.array("x", p.first, {B, M, K});
+  const uint32_t w = net.array("w", p.second, p.transposed ? std::vector{B, N, K} : std::vector{B, K, N});
+  if (p.produced) {
+    const uint32_t made = net.array("made", p.first, {B, M, K}, nest::Array::Kind::Temp);
+    auto b = net.dim("b", B), m = net.dim("m", M), k = net.dim("k", K);
+    const std::vector<const Expr*> at{net.at(b), net.at(m), net.at(k)};
+    net.map({b, m, k}, made, at, ctx.binary(Op::BitXor, net.load(x, at), ctx.integer(5, p.first)));
+    x = made;
+  }
+  auto b = net.dim("b", B), m = net.dim("m", M), n = net.dim("n", N), k = net.dim("k", K);
+  const auto less = [&](const Expr* code, ValuesCase::Zero zero, const char* name, int64_t number) {
+    using Zero = ValuesCase::Zero;
+    const Expr* value = net.i32(code);
+    const DType t = code->type.dtype;
+    if (zero == Zero::None) return value;
+    if (zero == Zero::Constant) return ctx.binary(Op::Sub, value, ctx.integer(number, DType::I32));
+    const bool one = zero == Zero::Loaded;
+    const uint32_t z = net.array(name, t, one ? std::vector<const Expr*>{} : std::vector{N});
+    return ctx.binary(Op::Sub, value, net.i32(net.load(z, one ? std::vector<const Expr*>{} : std::vector{net.at(n)})));
+  };
+  const Expr* a = less(net.load(x, {net.at(b), net.at(m), net.at(k)}), p.zero_a, "za", 7);
+  const Expr* c = less(net.load(w, p.transposed ? std::vector{net.at(b), net.at(n), net.at(k)} : std::vector{net.at(b), net.at(k), net.at(n)}), p.zero_b, "zb", 120);
+  const uint32_t y = net.output("y", DType::I32, {B, M, N});
+  net.map({b, m, n}, y, {net.at(b), net.at(m), net.at(n)}, net.fold(ir::Join::Sum, {k}, ctx.binary(Op::Mul, p.second_first ? c : a, p.second_first ? a : c)), "product");
+}
+
 // The answers before all passes are those of the kernels, to the last bit. The last schedule that is no copy comes back.
 std::string check(ir::Context& ctx, nest::Function& f, const char* target, std::mt19937& rng, const test::Symbols& symbols) {
   std::vector<nest::Tensor> inputs;
@@ -110,6 +148,16 @@ std::string check_conv(const Case& p, const char* target, unsigned seed) {
   net.conv(p);
   test::Symbols symbols;
   if (p.free_extents) symbols = {{ctx.declare_sym("H", 1), p.h}, {ctx.declare_sym("W", 1), p.w}};
+  return check(ctx, net.f, target, rng, symbols);
+}
+
+std::string check_values(const ValuesCase& p, const char* target, unsigned seed) {
+  ir::Context ctx;
+  std::mt19937 rng(seed);
+  CodeNet net(ctx, rng);
+  product_of_values(net, p);
+  test::Symbols symbols;
+  if (p.free_extents) symbols = {{ctx.declare_sym("M", 0), p.m}, {ctx.declare_sym("K", 0), p.k}, {ctx.declare_sym("N", 0), p.n}};
   return check(ctx, net.f, target, rng, symbols);
 }
 
@@ -148,6 +196,62 @@ TEST_CASE("columns that are taken apart, a few of them") {
       CAPTURE(p.zero_a);
       CAPTURE(p.free_extents);
       check_conv(p, target, 7);
+    }
+}
+
+TEST_CASE("products of two values are tiles of codes, packed for every run") {
+  using Zero = ValuesCase::Zero;
+  constexpr DType kI8 = DType::I8;
+  for (const char* target : kTargets)
+    for (const ValuesCase& p :
+         {ValuesCase{}, ValuesCase{.batch = 3, .n = 19}, ValuesCase{.k = 23, .n = 50, .second = kI8}, ValuesCase{.second = kI8, .zero_a = Zero::None, .zero_b = Zero::None},
+          ValuesCase{.first = kI8, .zero_a = Zero::Loaded, .zero_b = Zero::Loaded}, ValuesCase{.first = kI8, .second = kI8, .zero_b = Zero::PerColumn, .produced = false},
+          ValuesCase{.batch = 2, .k = 30, .zero_a = Zero::Loaded, .transposed = true}, ValuesCase{.n = 33, .zero_b = Zero::PerColumn, .transposed = true},
+          ValuesCase{.second_first = true}, ValuesCase{.transposed = true, .second_first = true}, ValuesCase{.free_extents = true},
+          ValuesCase{.batch = 2, .m = 9, .k = 27, .n = 21, .second = kI8, .zero_a = Zero::Loaded, .free_extents = true},
+          ValuesCase{.batch = 2, .m = 13, .k = 31, .n = 16, .zero_b = Zero::Loaded, .transposed = true, .free_extents = true}, ValuesCase{.k = 0, .free_extents = true},
+          ValuesCase{.m = 1, .k = 3, .n = 1, .free_extents = true}}) {
+      CAPTURE(target);
+      CAPTURE(p.batch);
+      CAPTURE(p.k);
+      CAPTURE(p.n);
+      CAPTURE(p.transposed);
+      CAPTURE(p.free_extents);
+      CHECK(check_values(p, target, 9).find("codes") != std::string::npos);
+    }
+}
+
+TEST_CASE("products of bf16 are tiles of pairs") {
+  for (const char* target : kTargets)
+    for (const auto& [M, K, N, is_free] : {std::tuple{20, 24, 32, false}, {1, 64, 48, false}, {13, 31, 19, false}, {9, 17, 70, true}, {5, 2, 8, false}}) {
+      CAPTURE(target);
+      CAPTURE(K);
+      CAPTURE(N);
+      ir::Context ctx;
+      std::mt19937 rng(3);
+      CodeNet net(ctx, rng);
+      const ir::Sym* rows = ctx.declare_sym("M", 1);
+      const Expr* extent = is_free ? ctx.sym(rows) : net.n(M);
+      const uint32_t x = net.array("x", DType::F32, {extent, net.n(K)});
+      const uint32_t w = net.array("w", DType::F32, {net.n(K), net.n(N)}, nest::Array::Kind::Const);
+      auto bytes = std::make_shared<std::vector<std::byte>>(test::random_tensor(rng, DType::F32, {K, N}).bytes);
+      net.f.arrays[w].data = std::make_shared<nest::ConstData>(nest::ConstData{Bytes(*bytes), bytes});
+      const uint32_t y = net.output("y", DType::F32, {extent, net.n(N)});
+      auto m = net.dim("m", extent), n = net.dim("n", net.n(N)), k = net.dim("k", net.n(K));
+      net.map({m, n}, y, {net.at(m), net.at(n)}, net.fold(ir::Join::Sum, {k}, ctx.binary(Op::Mul, net.load(x, {net.at(m), net.at(k)}), net.load(w, {net.at(k), net.at(n)}))), "product");
+      const std::vector<nest::Tensor> inputs{test::random_tensor(rng, DType::F32, {M, K})};
+      const auto in_f32 = nest::interpret(net.f, inputs);
+      const Status passed = passes::run(ctx, net.f, {.pipeline = passes::with_products_in_bf16(passes::default_pipeline())});
+      REQUIRE_MESSAGE(passed.ok(), passed.text());
+      const auto want = nest::interpret(net.f, inputs);
+      REQUIRE(in_f32.ok());
+      REQUIRE(want.ok());
+      const auto got = test::run_lowered(ctx, net.f, inputs, *targets::find_target(target), {{rows, M}}, test::test_math);
+      CHECK(got.schedules.back().find("of pairs") != std::string::npos);
+      const test::Difference rounded = test::difference(in_f32->front(), want->front()), native = test::difference(want->front(), got.outputs.front());
+      CHECK(rounded.error > 0);  // the factors are rounded, once each
+      CHECK(rounded.error <= std::ldexp(1, -7) * rounded.largest * std::sqrt(K));
+      CHECK(native.error <= std::ldexp(static_cast<double>(K), -23) * 16);
     }
 }
 
