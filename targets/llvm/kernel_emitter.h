@@ -64,6 +64,7 @@ class KernelEmitter {
   void if_else(const loop::Stmt& s);
   void return_if(Value* condition, int32_t code);
   void store(const loop::Stmt& s);
+  void prefetch(const loop::Stmt& s);
   llvm::AllocaInst* entry_alloca(llvm::Type* type);
   llvm::BasicBlock* new_block(const char* name);
 
