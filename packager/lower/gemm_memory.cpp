@@ -16,7 +16,7 @@ using ir::Op;
 namespace {
 
 constexpr int64_t kFetchFrom = 512 << 10;   // bytes of B; less stays in L2 from one use to the next
-constexpr int64_t kLongGroup = 256 << 10;   // bytes of a group's panels: two of them beside a block of A in a common L2
+constexpr int64_t kLongGroup = 160 << 10;   // bytes of a group's panels: two of them beside a block of A in a common L2
 constexpr int64_t kPartBytes = 160 << 10;   // of a group that goes by in parts
 
 }  // namespace

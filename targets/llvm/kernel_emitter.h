@@ -111,6 +111,8 @@ class KernelEmitter {
   Value* shift(bool left, bool is_signed, Value* a, Value* b);
   Value* compare(ir::Op op, DType dtype, Value* a, Value* b);
   Value* min_max(bool is_min, Value* a, Value* b);
+  Value* x86_min_max(bool is_min, Value* a, Value* b);
+  Value* x86_scaled(Value* a, Value* b);
   Value* round_to_integral(ir::Op op, Value* a);
   Value* cast(Value* a, DType from, DType to);
   Value* sat_cast(Value* a, DType from, DType to);
