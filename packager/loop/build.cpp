@@ -44,6 +44,12 @@ void Builder::store(uint32_t array, const Expr* index, const Expr* value, const 
   s.cond = mask;
 }
 
+void Builder::prefetch(uint32_t array, const Expr* index) {
+  Stmt& s = append(StmtKind::Prefetch);
+  s.array = array;
+  s.index = {index};
+}
+
 void Builder::fault(const Expr* cond, int32_t code) {
   if (cond->op == Op::Const && cond->i == 0) return;
   Stmt& s = append(StmtKind::Fault);

@@ -28,6 +28,7 @@ class Builder {
   void assign(const ir::Expr* var, const ir::Expr* value);
   void store(uint32_t array, const ir::Expr* index, const ir::Expr* value, const ir::Expr* mask = nullptr);
   void fault(const ir::Expr* cond, int32_t code);
+  void prefetch(uint32_t array, const ir::Expr* index);
 
   void with_for(const ir::Expr* begin, const ir::Expr* end, int64_t step,
                 const std::function<void(const ir::Expr* var)>& body);

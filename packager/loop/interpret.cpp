@@ -229,6 +229,7 @@ class Interpreter {
         }
         return;
       }
+      case StmtKind::Prefetch: return;
       case StmtKind::Fault:
         for (const Scalar& lane : eval(s.cond))
           if (lane.i) fault_ = s.fault;

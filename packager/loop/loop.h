@@ -25,6 +25,7 @@ enum class StmtKind : uint8_t {
   Assign,  // var = value
   Store,   // array[index] = value, only where cond (a mask) holds if there is one
   Fault,   // if cond (any lane of it): the kernel returns `fault` at once, or 0 if `fault` is 0
+  Prefetch, // the line of array[index] is wanted soon, in the cache that a core has beyond its first; nothing happens where there is none
 };
 
 enum class ForKind : uint8_t { Serial, Unroll };
@@ -42,8 +43,8 @@ struct Stmt {
   const ir::Expr* cond = nullptr;      // While, If: Bool; Store: mask of value's lanes, or null; Fault: Bool lanes
   const ir::Expr* bound = nullptr;     // While
   const ir::Expr* value = nullptr;     // Let, Local, Assign, Store
-  uint32_t array = 0;                  // Store: buffer number
-  std::vector<const ir::Expr*> index;  // Store: kernels: {linear element index} (many lanes: scatter); procs: per axis
+  uint32_t array = 0;                  // Store, Prefetch: buffer number
+  std::vector<const ir::Expr*> index;  // Prefetch: {linear element index}, in range or not. Store: kernels: {linear element index} (many lanes: scatter); procs: per axis
   int32_t fault = 0;                   // Fault: a code of schema/module_abi.h
   std::vector<StmtPtr> body, orelse;
 };

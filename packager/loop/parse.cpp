@@ -285,6 +285,12 @@ class Parser {
       s->value = expr();
       if (s->index.empty()) fail("store without index");
       if (accept("where")) s->cond = expr();
+    } else if (accept("prefetch")) {
+      s->kind = StmtKind::Prefetch;
+      s->array = index_number();
+      expect("[");
+      s->index.push_back(expr());
+      expect("]");
     } else if (accept("fault")) {
       s->kind = StmtKind::Fault;
       s->fault = static_cast<int32_t>(number());

@@ -178,6 +178,10 @@ class Printer {
         if (s.cond) out_ += " where " + expr(s.cond);
         break;
       }
+      case StmtKind::Prefetch:
+        begin_statement({s.index[0]});
+        out_ += "prefetch " + std::to_string(s.array) + " [" + expr(s.index[0]) + "]";
+        break;
       case StmtKind::Fault:
         begin_statement({s.cond});
         out_ += "fault " + std::to_string(s.fault) + " if " + expr(s.cond);

@@ -206,6 +206,10 @@ class Verifier {
         MLC_RETURN_IF_ERROR(expr(s.value, false));
         return s.cond ? typed(s.cond, {DType::Bool, lanes}, "mask of a store") : ok();
       }
+      case StmtKind::Prefetch:
+        if (s.array >= k_.params.size() + k_.locals.size()) return bad("prefetch from an unknown buffer");
+        if (s.index.size() != 1) return bad("prefetch needs one index");
+        return typed(s.index[0], kIndex, "index of a prefetch");
       case StmtKind::Fault:
         if (s.fault < 0 || !s.cond || s.cond->type.dtype != DType::Bool) return bad("fault without a condition");
         return expr(s.cond, false);

@@ -1,6 +1,7 @@
 #include "packager/lower/body.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "packager/ir/broadcast.h"
@@ -16,6 +17,16 @@ using ir::Type;
 namespace {
 constexpr int kIndexFault = 1;  // schema/module_abi.h
 bool is_transcendental(Op op) { return op >= Op::Exp && op <= Op::Erf; }
+
+// The argument of erf, whose quotient by a number (the root of two in GELU) may as well be a product: half an ulp of the
+// argument is no more than that of the result.
+const Expr* without_division(ir::Context& ctx, const Expr* e) {
+  const Expr* x = e->args[0];
+  if (e->op != Op::Erf || x->op != Op::Div || !x->args[1]->is_const()) return x;
+  const double inverse = 1 / x->args[1]->f;
+  if (!(std::abs(inverse) > 1e-30 && std::abs(inverse) < 1e30)) return x;
+  return ctx.binary(Op::Mul, x->args[0], ctx.number(inverse, x->type.dtype));
+}
 }  // namespace
 
 void Body::bind(const ir::Dim* d, const Expr* value) {
@@ -149,7 +160,7 @@ const Expr* Body::compute(const Expr* e, const Expr* guard) {
     case Op::Pow: return power(e, guard);
     default:
       if (is_transcendental(e->op)) {
-        const Expr* text = transcendental(e->op, named(e->args[0], guard));
+        const Expr* text = transcendental(e->op, named(without_division(ctx, e), guard));
         return text ? value(text, guard) : nullptr;
       }
       return generic(e, guard);

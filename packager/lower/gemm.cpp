@@ -23,7 +23,6 @@ using ir::Op;
 namespace {
 
 constexpr int64_t kBlockSteps = 2'000'000;  // products of numbers in a block
-constexpr int64_t kBlockBytes = 384 << 10;  // of A that one block reads: within half of a common L2
 constexpr int64_t kMinRows = 64;            // fewer rows per block would read B from beyond L2 too often
 constexpr int64_t kManyBlocks = 8;          // of rows: all of A is better read once then than all of B
 constexpr double kStepNs = 0.25;            // of a vector: two at once
@@ -55,6 +54,7 @@ Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c) : S
   find_edges();
   long_epilogue_ = s_.facts.cost(n_.writes[0].value) - s_.facts.cost(c_.fold) > kLongEpilogue && job_.target.f32_lanes() > 1;
   choose_epilogue_lanes();
+  choose_parts();
   if (long_epilogue_ || epilogue_lanes_ > 1)
     scratch_ = k_.scratch("tile", c_.fold->type.dtype, ctx_.integer(tile_.rows * int64_t{width_}));
   if (long_epilogue_ && c_.sum_of_a) scratch_of_sums_ = k_.scratch("sums", DType::I32, ctx_.integer(tile_.rows));
@@ -93,7 +93,8 @@ const Expr* Gemm::at_most(int64_t all, const Expr* each) {
 void Gemm::in_blocks(const Range& rows, const Range& groups_range) {
   const Expr* step = product({k_total_, columns_, unit_rows_});
   const Expr* wanted = ctx_.max(about(kBlockSteps, step), about(kMinRows, unit_rows_));
-  const Expr* block = k_.b.let(ctx_.min(wanted, at_most(kBlockBytes / 4, product({c_.k->extent, unit_rows_}))));
+  const Expr* depth = part_ > 0 ? ctx_.integer(part_) : c_.k->extent;
+  const Expr* block = k_.b.let(ctx_.min(wanted, at_most(kBlockBytes / 4, product({depth, unit_rows_}))));
   const Expr* span = k_.b.let(ctx_.sub(rows.end, rows.begin));
   const Expr* groups_outside = ctx_.binary(Op::And, ctx_.binary(Op::Lt, ctx_.integer(kBlockBytes / 4), ctx_.mul(k_total_, columns_)),
                                            ctx_.binary(Op::Le, span, ctx_.mul(block, ctx_.integer(kManyBlocks))));
@@ -104,7 +105,7 @@ void Gemm::in_blocks(const Range& rows, const Range& groups_range) {
     even_parts(rows, block, [&](const Range& part) {
       row_begin_ = part.begin;
       row_end_ = part.end;
-      groups(some.begin, some.end);
+      groups(some.begin, some.end, groups_range.end);
     });
   });
 }
@@ -132,11 +133,14 @@ void Gemm::choose_epilogue_lanes() {
   while (epilogue_lanes_ / 2 >= tile_.rows) epilogue_lanes_ /= 2;
 }
 
-void Gemm::groups(const Expr* begin, const Expr* end) {
+void Gemm::groups(const Expr* begin, const Expr* end, const Expr* end_of_all) {
   const Expr* full = ctx_.floordiv(columns_, ctx_.integer(width_));
   const Expr* last_full = ctx_.min(end, full);
   k_.b.with_for(begin, last_full, 1, [&](const Expr* g) {
-    s_.scoped([&] { outer_rows({k_.b.let(ctx_.mul(g, ctx_.integer(width_))), tile_.vectors, nullptr}); });
+    s_.scoped([&] {
+      const Expr* has_next = ctx_.binary(Op::Lt, ctx_.add(g, ctx_.integer(1)), ctx_.min(end_of_all, full));
+      outer_rows({k_.b.let(ctx_.mul(g, ctx_.integer(width_))), tile_.vectors, nullptr, has_next});
+    });
   });
   const Expr* first = ctx_.mul(full, ctx_.integer(width_));
   const Expr* rest = ctx_.sub(columns_, first);
@@ -168,7 +172,7 @@ const Expr* Gemm::column_mask(const Group& g, const Expr* column) {
 }
 
 void Gemm::outer_rows(const Group& g) {
-  if (!c_.m_outer) return row_tiles(g, row_begin_, row_end_);
+  if (!c_.m_outer) return in_parts([&] { row_tiles(g, row_begin_, row_end_); });
   s_.with_for(c_.m_outer, row_begin_, row_end_, 1, [&] { row_tiles(g, ctx_.integer(0), num_row_tiles_); });
 }
 
@@ -216,6 +220,7 @@ void Gemm::run_of_tiles(const Group& g, const Expr* begin, const Expr* end, unsi
   auto body = [&](const Expr* i) {
     s_.scoped([&] {
       const Expr* first = k_.b.let(ctx_.add(ctx_.mul(i, row_base_), ctx_.min(i, row_extra_)));
+      ahead_ = ahead_of(g, i);
       tile(g, first, height, check_rows);
     });
   };
@@ -270,6 +275,7 @@ bool Gemm::reaches(int64_t row, int64_t combo) {
 }
 
 void Gemm::pruned_tile(const Group& g, int64_t first, unsigned height) {
+  ahead_ = nullptr;
   begin_tile(ctx_.integer(first), height, g);
   int64_t combinations = 1;
   for (const ir::Dim* d : edge_taps_) combinations *= d->extent->i;

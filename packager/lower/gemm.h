@@ -27,10 +27,24 @@ class Gemm final : public Stage {
     const ir::Expr* first = nullptr;  // column
     unsigned vectors = 1;
     const ir::Expr* limit = nullptr;  // columns beyond it do not exist (null: all do)
+    const ir::Expr* has_next = nullptr;  // whether a whole group follows; null: none does
   };
-  void groups(const ir::Expr* begin, const ir::Expr* end);
+  void groups(const ir::Expr* begin, const ir::Expr* end, const ir::Expr* end_of_all);
   // The lanes of the vector at this column of the group that exist; null: all.
   const ir::Expr* column_mask(const Group& g, const ir::Expr* column);
+
+  // ---- B from beyond L2 (gemm_memory.cpp) ----
+  // B is larger than L2: the first row tiles of a group fetch the panels of the next one, one line per step.
+  void choose_parts();
+  // How far ahead of what tile `index` reads lies what it fetches; null: nothing.
+  const ir::Expr* ahead_of(const Group& g, const ir::Expr* index);
+  // A group that is too long for L2 goes by in parts of k, all rows of the block for each; sums wait in scratch memory.
+  void in_parts(const std::function<void()>& body);
+  void take_sums();
+  void keep_sums();
+  const ir::Expr* place_of_sum(size_t number);
+  int64_t sums_of_tile() const;
+  static constexpr int64_t kBlockBytes = 384 << 10;  // of A that one block reads: within half of a common L2
 
   // ---- rows ----
   void outer_rows(const Group& g);
@@ -82,6 +96,10 @@ class Gemm final : public Stage {
   uint32_t scratch_ = 0, scratch_of_sums_ = 0;  // of the epilogue: a tile of sums; those of its rows of A
   std::vector<bool> edges_;             // per row tile; empty: not known statically
   std::vector<const ir::Dim*> edge_taps_;
+  int64_t part_ = 0;                    // elements of k of a part; 0: all at once
+  bool fetches_ = false;
+  uint32_t scratch_of_parts_ = 0;
+  const ir::Expr *part_begin_ = nullptr, *ahead_ = nullptr, *slot_ = nullptr;  // of k; see ahead_of; number of the tile in its block
   // The tile being emitted.
   const ir::Expr *row_begin_ = nullptr, *row_end_ = nullptr;  // of its block
   const ir::Expr *row_base_ = nullptr, *row_extra_ = nullptr;

@@ -26,6 +26,7 @@ const Expr*& Gemm::acc(unsigned chain, unsigned row, unsigned j, const Group& g)
 
 void Gemm::tile(const Group& g, const Expr* first_row, unsigned height, bool check_rows) {
   begin_tile(first_row, height, g);
+  take_sums();
   taps(0, {}, [&] {
     if (!check_rows) return k_loop(g, 0, height, {});
     std::vector<const Expr*> reached;
@@ -44,7 +45,9 @@ void Gemm::tile(const Group& g, const Expr* first_row, unsigned height, bool che
     const auto partly = [&] { s_.scoped([&] { k_loop(g, 0, height, reached); }); };
     k_.b.with_if(whole, [&] { s_.scoped([&] { k_loop(g, 0, height, {}); }); }, [&] { c_.outside ? partly() : k_.b.with_if(any, partly); });
   });
-  epilogue(g);
+  if (!part_begin_) return epilogue(g);
+  const Expr* last = ctx_.binary(Op::Le, c_.k->extent, ctx_.add(part_begin_, ctx_.integer(part_)));
+  k_.b.with_if(last, [&] { s_.scoped([&] { epilogue(g); }); }, [&] { keep_sums(); });
 }
 
 // Loops over the taps that are not in `done`, with bounds from their conditions.
@@ -97,7 +100,7 @@ void Gemm::tap_loop(size_t level, const std::vector<const ir::Dim*>& done, const
 // acc[r] += A[row r] * B for all of k, rows lo .. hi-1. `reached`: which rows exist (empty: all).
 void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<const Expr*>& reached) {
   const Expr* zero = ctx_.integer(0);
-  s_.bind(c_.k, zero);
+  s_.bind(c_.k, part_begin_ ? part_begin_ : zero);
   if (c_.m) s_.bind(c_.m, first_row_);
   const Expr* a_base = k_.b.let(s_.value(c_.a->args[0]));
   // Strides of a step, which takes `depth` elements of k.
@@ -127,6 +130,7 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
 
   auto step = [&](const Expr* a_at, const Expr* b_at, unsigned u, const Expr* count) {
     const Expr* bu = ctx_.mul(b_step, ctx_.integer(u));
+    if (ahead_) k_.b.prefetch(c_.b->array, ctx_.add(ctx_.add(b_at, bu), ahead_));
     const Expr* au = ctx_.mul(a_step, ctx_.integer(u));
     std::vector<const Expr*> b(g.vectors);
     for (unsigned j = 0; j < g.vectors; ++j) {
@@ -141,7 +145,7 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
     }
   };
 
-  const Expr* count = ctx_.floordiv(s_.scalar(c_.k->extent), ctx_.integer(depth));
+  const Expr* count = ctx_.floordiv(part_begin_ ? ctx_.integer(part_) : s_.scalar(c_.k->extent), ctx_.integer(depth));
   int64_t unroll = 2;
   if (count->is_const() && count->i <= 8) unroll = std::max<int64_t>(count->i, 1);
   else if (tile_.rows * tile_.vectors >= 28 || job_.target.vector_registers <= 16)

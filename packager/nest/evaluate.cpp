@@ -219,6 +219,7 @@ struct ProcRun {
       case StmtKind::Fault:
         if (s.fault != 0 && at.truth(s.cond)) at.fault.set(false, "fault " + std::to_string(s.fault));
         return;
+      case StmtKind::Prefetch: return;
       case StmtKind::If: return block(at.truth(s.cond) ? s.body : s.orelse);
       case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: {
         Scalar v = s.value ? at.value(s.value) : Scalar{};

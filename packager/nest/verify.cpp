@@ -390,6 +390,7 @@ class Verifier {
         case loop::StmtKind::If: case loop::StmtKind::Fault:
           if (!s->cond) say("an if has a condition");
           break;
+        case loop::StmtKind::Prefetch: say("prefetches are for kernels"); break;
         case loop::StmtKind::Let: case loop::StmtKind::Assign: case loop::StmtKind::Local:
           if (!s->var || s->var->op != Op::Var || (s->kind != loop::StmtKind::Local && !s->value)) say("a variable has a value");
           else if (s->value && s->value->type != s->var->type) say("a variable is given a value of another type");

@@ -131,7 +131,8 @@ llvm::Value* KernelEmitter::min_max(bool is_min, Value* a, Value* b) {
     return f && !f->isNaN();
   };
   if (is_number(b)) std::swap(a, b);
-  Value* r = b_.CreateSelect(is_min ? b_.CreateFCmpOLT(a, b) : b_.CreateFCmpOGT(a, b), a, b);
+  Value* r = is_number(a) ? nullptr : x86_min_max(is_min, a, b);
+  if (!r) r = b_.CreateSelect(is_min ? b_.CreateFCmpOLT(a, b) : b_.CreateFCmpOGT(a, b), a, b);
   return is_number(a) ? r : b_.CreateSelect(b_.CreateFCmpUNO(a, a), a, r);
 }
 
@@ -173,7 +174,10 @@ llvm::Value* KernelEmitter::float_binary(Op op, Value* a, Value* b) {
   switch (op) {
     case Op::Add: return b_.CreateFAdd(a, b);
     case Op::Sub: return b_.CreateFSub(a, b);
-    case Op::Mul: return b_.CreateFMul(a, b);
+    case Op::Mul: {
+      Value* scaled = x86_scaled(a, b);
+      return scaled ? scaled : b_.CreateFMul(a, b);
+    }
     case Op::Div: return b_.CreateFDiv(a, b);
     case Op::FloorDiv: return round_to_integral(Op::Floor, b_.CreateFDiv(a, b));
     case Op::FloorMod:
@@ -268,6 +272,7 @@ llvm::Value* KernelEmitter::shift(bool left, bool is_signed, Value* a, Value* b)
   Value* amount = b_.CreateSelect(wide, splat_int(bits - 1, type), b);
   if (!left && is_signed) return b_.CreateAShr(a, amount);
   Value* r = left ? b_.CreateShl(a, amount) : b_.CreateLShr(a, amount);
+  if (auto* never = llvm::dyn_cast<llvm::Constant>(wide); never && never->isNullValue()) return r;
   return b_.CreateSelect(wide, splat_int(0, type), r);
 }
 

@@ -168,6 +168,7 @@ void KernelEmitter::statement(const Stmt& s) {
     case StmtKind::While: return while_loop(s);
     case StmtKind::If: return if_else(s);
     case StmtKind::Store: return store(s);
+    case StmtKind::Prefetch: return prefetch(s);
     case StmtKind::Let:
       if (Value* v = eval(s.value)) {
         if (!frugal_) vars_[s.var->i] = v;
@@ -347,6 +348,16 @@ llvm::Value* KernelEmitter::load(const Expr& e) {
   phi->addIncoming(loaded, yes);
   phi->addIncoming(llvm::Constant::getNullValue(type), from);
   return from_memory(phi, e.type);
+}
+
+void KernelEmitter::prefetch(const Stmt& s) {
+  if (s.array >= buffers_.size() || s.index.size() != 1) return fail("prefetches from an unknown buffer");
+  Value* index = eval(s.index[0]);
+  if (!index) return;
+  // The address may lie outside of the buffer: no "in bounds".
+  Value* pointer = b_.CreateGEP(mem_scalar(buffers_[s.array].dtype), buffers_[s.array].base, index);
+  constexpr uint32_t kRead = 0, kSecondLevel = 2, kData = 1;
+  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()}, {pointer, b_.getInt32(kRead), b_.getInt32(kSecondLevel), b_.getInt32(kData)});
 }
 
 void KernelEmitter::store(const Stmt& s) {

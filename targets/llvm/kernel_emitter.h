@@ -64,6 +64,7 @@ class KernelEmitter {
   void if_else(const loop::Stmt& s);
   void return_if(Value* condition, int32_t code);
   void store(const loop::Stmt& s);
+  void prefetch(const loop::Stmt& s);
   llvm::AllocaInst* entry_alloca(llvm::Type* type);
   llvm::BasicBlock* new_block(const char* name);
 
@@ -110,6 +111,8 @@ class KernelEmitter {
   Value* shift(bool left, bool is_signed, Value* a, Value* b);
   Value* compare(ir::Op op, DType dtype, Value* a, Value* b);
   Value* min_max(bool is_min, Value* a, Value* b);
+  Value* x86_min_max(bool is_min, Value* a, Value* b);
+  Value* x86_scaled(Value* a, Value* b);
   Value* round_to_integral(ir::Op op, Value* a);
   Value* cast(Value* a, DType from, DType to);
   Value* sat_cast(Value* a, DType from, DType to);

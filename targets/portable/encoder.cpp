@@ -84,6 +84,7 @@ void Encoder::statement(const Stmt& s) {
     case StmtKind::Let: case StmtKind::Local: return let(s);
     case StmtKind::Assign: return assign(s);
     case StmtKind::Store: return store(s);
+    case StmtKind::Prefetch: return;
     case StmtKind::Fault: {
       const R cond = eval(s.cond);
       Instruction i;

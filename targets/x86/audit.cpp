@@ -31,6 +31,7 @@ constexpr Row kRows[] = {
     {ZYDIS_ISA_SET_LONGMODE, {"x86.base"}},
     {ZYDIS_ISA_SET_FAT_NOP, {"x86.base"}},
     {ZYDIS_ISA_SET_SSE, {"x86.base"}},
+    {ZYDIS_ISA_SET_SSE_PREFETCH, {"x86.base"}},
     {ZYDIS_ISA_SET_SSE2, {"x86.base"}},
     {ZYDIS_ISA_SET_CET, {"x86.base"}},  // endbr64 only (below): a no-op before the feature existed
     {ZYDIS_ISA_SET_SSE3, {"x86.sse3"}},

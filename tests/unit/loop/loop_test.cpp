@@ -29,6 +29,7 @@ loop::Kernel example(ir::Context& ctx) {
   b.fault(ctx.binary(Op::Lt, ctx.sym(N), ctx.integer(0)), 1);
   b.with_for(k.tile_begin, k.tile_end, 1, [&](const Expr* t) {
     const Expr* at = b.let(ctx.mul(t, ctx.integer(4)));
+    b.prefetch(0, ctx.add(at, ctx.integer(1000)));
     const Expr* mask = b.let(loop::vec_binary(ctx, Op::Lt, loop::ramp(ctx, at, 4), loop::splat(ctx, ctx.sym(N), 4)));
     const Expr* x = b.local(loop::vec_load(ctx, 0, {DType::F32, 4}, at, mask));
     b.assign(x, loop::vec_binary(ctx, Op::Max, x, ctx.number(0, DType::F32)));

@@ -50,6 +50,28 @@ TEST_CASE("products of many sizes, weights in panels or as rows") {
   });
 }
 
+TEST_CASE("weights beyond L2 are fetched ahead, and long ones go by in parts") {
+  const auto lowered = [](int64_t k, int64_t n, int64_t m) {
+    ir::Context ctx;
+    NestMaker maker(ctx);
+    const ir::Sym* rows = ctx.declare_sym("rows", 0, 1 << 20, 1);
+    maker.matmul(ctx.sym(rows), maker.n(k), maker.n(n), /*panels=*/true);
+    check_contraction(ctx, maker.f, target("x86-64-v4"), {{rows, m}});
+    auto kernels = lower::lower(ctx, maker.f, maker.f.body[0], target("x86-64-v4"), {});
+    REQUIRE(kernels.ok());
+    return std::pair(kernels->back().schedule, loop::to_string(kernels->back()));
+  };
+  for (int64_t rows : {0, 5, 17, 64}) {
+    const auto [schedule, text] = lowered(2064, 80, rows);
+    CHECK(schedule.find("by parts of ") != std::string::npos);
+    CHECK(text.find("prefetch") != std::string::npos);
+  }
+  const auto [schedule, text] = lowered(100, 80, 7);
+  CHECK(schedule.find("parts") == std::string::npos);
+  CHECK(text.find("prefetch") == std::string::npos);
+  CHECK(lowered(2065, 80, 7).first.find("parts") == std::string::npos);  // no parts of one length
+}
+
 TEST_CASE("factors of 16 bits are converted in registers") {
   on_targets([](const targets::Target& t) {
     for (DType factors : {DType::F16, DType::BF16})
