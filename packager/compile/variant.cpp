@@ -285,7 +285,8 @@ class VariantCompiler {
 
   Result<std::vector<std::byte>> plan_of(const Lowered& lowered) {
     MLC_ASSIGN(std::vector<std::byte> plan, plan::write_plan(ctx_, lowered.plans, parts_.programs, {parts_.derive, parts_.derived}));
-    MLC_RETURN_IF_ERROR(plan::verify(plan, static_cast<uint32_t>(lowered.kernels.size())));
+    MLC_RETURN_IF_ERROR(plan::verify(plan, static_cast<uint32_t>(lowered.kernels.size()),
+                                     [&](uint32_t kernel, size_t operand) { return lowered.kernels[kernel].params[operand].written; }));
     return plan;
   }
 

@@ -271,7 +271,8 @@ class Parser {
       if (in_.accept("scratch")) MLC_RETURN_IF_ERROR(symbol(i.scratch));
     }
     if (op == InstrOp::Fill) MLC_RETURN_IF_ERROR(number(i.fill));
-    i.barrier = !in_.accept("nobarrier");
+    i.after = static_cast<uint32_t>(f_.body.size() - 1);
+    if (in_.accept("after")) MLC_RETURN_IF_ERROR(number(i.after));
     return in_.peek().kind == Lexer::Token::String ? string(i.name) : ok();
   }
 

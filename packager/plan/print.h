@@ -13,7 +13,7 @@
 //     arena $2
 //     launch 12 (#0, #1, #2) ($2, $1) tiles $0 cut 1 $1 $2 work $2 scratch $2 "Conv_0"  ; scalar 1, units, bytes of each; nanoseconds; bytes
 //     copy (#3, #2)
-//     fill (#2) 127 nobarrier
+//     fill (#2) 127 after 1              ; of the instructions before it only the first must be done
 //   }
 //
 // Derived constants are told in front of the functions: who computes them, and the bytes of each. Buffers name them by number.

@@ -124,7 +124,7 @@ Totals totals_of(const Function& f) {
 constexpr uint64_t kSmallCopy = 16 << 10;
 
 // The tiles of a launch, and how many workers share them; puts its chunks where its kernel reads them.
-Status cut_launch(const Function& f, const Instr& in, unsigned workers, Executor::Binding& b, BoundInstr& s) {
+Status cut_launch(const Function& f, const Instr& in, unsigned workers, int& tries, Executor::Binding& b, BoundInstr& s, Turn& turn) {
   const int64_t tiles = b.symbols[in.tiles];
   if (tiles < 0 || tiles > INT32_MAX) return bad(f, "number of tiles of {} is out of range", {in.name});
   Work work{static_cast<uint64_t>(tiles), {}, 0, std::nullopt};
@@ -134,24 +134,26 @@ Status cut_launch(const Function& f, const Instr& in, unsigned workers, Executor
     work.axes[work.num_axes++] = {static_cast<uint64_t>(units), static_cast<double>(b.symbols[cut.bytes])};
   }
   if (in.work != kNoSymbol) work.nanoseconds = static_cast<double>(b.symbols[in.work]);
-  const Chunks chunks = choose_chunks(work, workers);
+  const Chunks chunks = choose_chunks(work, workers, tries);
   for (size_t k = 0; k < in.cuts.size(); ++k) b.scalars[s.scalars + in.cuts[k].scalar] = static_cast<int64_t>(chunks.of[k]);
   s.tiles = static_cast<uint32_t>(chunks.tiles);
-  s.shares = chunks.shares;
+  turn.shares = chunks.shares;
   return ok();
 }
 
 Status resolve_steps(const Function& f, unsigned workers, Executor::Binding& b) {
   const Totals totals = totals_of(f);
   b.steps.reserve(f.body.size());
+  b.turns.reserve(f.body.size());
   b.operand_buffers.reserve(totals.operands);
   b.lengths.reserve(totals.operands);
   b.scalars.reserve(totals.scalars);
   b.shares = 1;
+  int tries = kTriesOfBinding;
   for (const Instr& in : f.body) {
     BoundInstr s;
     s.op = in.op;
-    s.barrier = in.barrier;
+    Turn turn{in.after, 1};
     s.fill = in.fill;
     s.kernel = in.kernel;
     s.operands = static_cast<uint32_t>(b.operand_buffers.size());
@@ -168,11 +170,12 @@ Status resolve_steps(const Function& f, unsigned workers, Executor::Binding& b) 
       if (b.symbols[in.scratch] < 0) return bad(f, "scratch of {} is negative", {in.name});
       s.scratch_bytes = static_cast<uint64_t>(b.symbols[in.scratch]);
     }
-    if (in.op == InstrOp::Launch) MLC_RETURN_IF_ERROR(cut_launch(f, in, workers, b, s));
-    else s.shares = static_cast<uint32_t>(std::clamp<uint64_t>(b.buffer_bytes[in.buffers[0]] / kSmallCopy, 1, workers));
+    if (in.op == InstrOp::Launch) MLC_RETURN_IF_ERROR(cut_launch(f, in, workers, tries, b, s, turn));
+    else turn.shares = static_cast<uint32_t>(std::clamp<uint64_t>(b.buffer_bytes[in.buffers[0]] / kSmallCopy, 1, workers));
     if (in.op == InstrOp::Copy) MLC_RETURN_IF_ERROR(check_copy(f, b, in.buffers[0], in.buffers[1]));
-    b.shares = std::max(b.shares, s.shares);
+    b.shares = std::max(b.shares, turn.shares);
     b.steps.push_back(s);
+    b.turns.push_back(turn);
   }
   b.pointers.resize(b.operand_buffers.size());
   return ok();
@@ -186,6 +189,7 @@ void Executor::Binding::clear() {
   output_shapes.clear();
   states.clear();
   steps.clear();
+  turns.clear();
   operand_buffers.clear();
   pointers.clear();
   input_patches.clear();
@@ -203,7 +207,7 @@ uint64_t binding_bytes(const Function& f) {
   // Every factor is below 200, every count below 2^32: no overflow. Vectors that grow item by item have up to twice the room.
   const uint64_t numbers = key + f.num_symbols + extents + 2 * f.buffers.size() + f.inputs.size() + f.outputs.size();
   return sizeof(B) + 2 * sizeof(int64_t) * numbers + f.outputs.size() * sizeof(std::vector<int64_t>) +
-         2 * f.buffers.size() * sizeof(B::StateUse) + f.body.size() * sizeof(BoundInstr) +
+         2 * f.buffers.size() * sizeof(B::StateUse) + f.body.size() * (sizeof(BoundInstr) + sizeof(Turn)) +
          t.operands * (sizeof(uint32_t) + sizeof(void*) + sizeof(uint64_t) + 2 * sizeof(B::Patch)) +
          t.scalars * sizeof(int64_t);
 }

@@ -324,7 +324,8 @@ class FunctionDecoder {
       if (length_of(in.buffers()) > kMaxOperands || length_of(in.scalars()) > kMaxOperands)
         return wrong("too many operands, at most 4096 are read");
       instr.op = static_cast<InstrOp>(op);
-      instr.barrier = in.barrier();
+      instr.after = in.after() == UINT32_MAX ? i : in.after();
+      if (instr.after > i) return wrong("waits for an instruction that comes later");
       instr.fill = static_cast<uint8_t>(in.imm());
       for (uint32_t k = 0; k < length_of(in.buffers()); ++k) {
         if (in.buffers()->Get(k) >= out_.buffers.size()) return wrong("no such buffer");

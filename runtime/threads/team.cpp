@@ -11,8 +11,9 @@ namespace mlc {
 Team::Team(const TeamOptions& options)
     : pool_(options.pool), workers_(options.workers == 0 ? pool_.workers() : std::min(options.workers, pool_.workers())),
       is_pinned_(!pool_.seats_.empty() && (pool_.pin_ || (options.pin_caller && workers_ == pool_.workers()))),
-      pins_caller_(is_pinned_ && options.pin_caller), barrier_(workers_, pool_.crowd_),
-      slots_(new WorkerPool::Slot*[workers_]) {}
+      pins_caller_(is_pinned_ && options.pin_caller), slots_(new WorkerPool::Slot*[workers_]) {}
+
+const Crowd& Team::crowd() const { return pool_.crowd_; }
 
 Team::~Team() { assert(!is_here_ && "a run goes on"); }
 

@@ -3,7 +3,7 @@
 //
 //   team.start_run();                 the calling thread works; it is worker 0 of what follows
 //   team.gather(meter);               waits for its turn to have all workers; may be left out where worker 0 is enough
-//   team.run(job, context);           as often as needed; barrier() is where the workers of a job meet
+//   team.run(job, context);           as often as needed
 //   team.dismiss();                   the others may work for another team; before calling what may run another session
 //   team.end_run();
 #pragma once
@@ -15,7 +15,7 @@
 
 #include "base/status.h"
 #include "base/work_meter.h"
-#include "runtime/threads/barrier.h"
+#include "runtime/threads/waiting.h"
 #include "runtime/threads/worker_pool.h"
 
 namespace mlc {
@@ -39,7 +39,7 @@ class Team {
   Team& operator=(const Team&) = delete;
 
   unsigned workers() const { return workers_; }
-  Barrier& barrier() { return barrier_; }
+  const Crowd& crowd() const;
 
   void start_run();
   void end_run();
@@ -65,7 +65,6 @@ class Team {
   const bool pins_caller_;
   int caller_seat_ = -1;       // where `caller_` was pinned to
   pthread_t caller_{};
-  Barrier barrier_;
   const std::unique_ptr<WorkerPool::Slot*[]> slots_;  // of the workers
   bool is_here_ = false;                              // the workers are: `slots_` are theirs
   uint64_t run_since_ns_ = 0;                         // the run that they are here for

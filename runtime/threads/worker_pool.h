@@ -20,7 +20,7 @@
 
 #include "base/status.h"
 #include "base/work_meter.h"
-#include "runtime/threads/barrier.h"
+#include "runtime/threads/waiting.h"
 #include "runtime/threads/runners.h"
 
 namespace mlc {

@@ -397,7 +397,7 @@ TEST_CASE("states start as zeros, live across runs and can be reset; copies and 
   m.arena_bytes = zero;
   m.inputs = {{"x", DType::F32, x, {hundred}}};
   m.outputs = {{"y", DType::F32, y, {hundred}}};
-  m.body.push_back({fbp::InstrOp_Fill, 0, {y}, {}, 0, {}, UINT32_MAX, true, 0x1ff});
+  m.body.push_back({fbp::InstrOp_Fill, 0, {y}, {}, 0, {}, UINT32_MAX, UINT32_MAX, 0x1ff});
   m.body.push_back({fbp::InstrOp_Copy, 0, {y, old}, {}, 0});
   m.body.push_back({fbp::InstrOp_Copy, 0, {old, x}, {}, 0});
   for (unsigned workers : {1u, 3u}) {
