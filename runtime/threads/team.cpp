@@ -42,10 +42,16 @@ Status Team::gather(WorkMeter& meter) {
 }
 
 void Team::pin_caller(const int& seat) {
-  if ((seat == caller_seat_ && pthread_equal(caller_, pthread_self())) || Runners::on_runner()) return;
-  stay_on({&seat, 1});
-  caller_seat_ = seat;
-  caller_ = pthread_self();
+  if (Runners::on_runner()) return;
+  if (!pthread_equal(caller_, pthread_self())) {
+    caller_ = pthread_self();
+    caller_cpu_ = -1;
+    caller_seat_ = {};
+  }
+  const bool stays = pool_.may_stay(caller_seat_);
+  if (stays ? seat == caller_cpu_ : caller_cpu_ < 0) return;
+  stay_on(stays ? std::span(&seat, 1) : std::span(pool_.cpus_));
+  caller_cpu_ = stays ? seat : -1;
 }
 
 void Team::dismiss() {

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "base/work_meter.h"
 #include "runtime/threads/waiting.h"
+#include "runtime/threads/affinity.h"
 #include "runtime/threads/worker_pool.h"
 
 namespace mlc {
@@ -63,7 +64,8 @@ class Team {
   const unsigned workers_;
   const bool is_pinned_;
   const bool pins_caller_;
-  int caller_seat_ = -1;       // where `caller_` was pinned to
+  int caller_cpu_ = -1;        // where `caller_` is pinned to; -1: it is not
+  Seat caller_seat_;
   pthread_t caller_{};
   const std::unique_ptr<WorkerPool::Slot*[]> slots_;  // of the workers
   bool is_here_ = false;                              // the workers are: `slots_` are theirs

@@ -188,6 +188,12 @@ void* WorkerPool::thread_main(void* slot) {
   return nullptr;
 }
 
+bool WorkerPool::may_stay(Seat& seat) const {
+  if (pin_ || cpus_.empty()) return true;  // that was asked for; there is nowhere else
+  const uint64_t now = now_ns();
+  return seat.is_time_to_look(now) ? seat.look(now, times_pushed_off()) : seat.stays(now);
+}
+
 void WorkerPool::wait_for_turn(Slot& slot, uint32_t turn) {
   while (!wait_for_change(slot.turn, turn, slot.sleepers, crowd_, &passed_over_)) {
     if (spin_for_change(slot.turn, turn, kGraceNs, crowd_)) return;
@@ -200,12 +206,13 @@ void WorkerPool::wait_for_turn(Slot& slot, uint32_t turn) {
 void WorkerPool::work(Slot& slot) {
   stay_on(cpus_);
   bool pinned = false;
+  Seat seat;
   for (uint32_t turn = slot.first_turn;; ++turn) {
     wait_for_turn(slot, turn);
     if (!slot.team) return;
     Team& team = *slot.team;
-    if (pinned != team.is_pinned_) {
-      pinned = team.is_pinned_;
+    if (const bool pins = team.is_pinned_ && may_stay(seat); pinned != pins) {
+      pinned = pins;
       stay_on(pinned ? std::span(&seat_of(slot), 1) : std::span(cpus_));
     }
     // When the last one has arrived, the caller goes on and the team may be gone: what is touched then is the pool's.

@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "base/work_meter.h"
 #include "runtime/threads/waiting.h"
+#include "runtime/threads/affinity.h"
 #include "runtime/threads/runners.h"
 
 namespace mlc {
@@ -94,6 +95,7 @@ class WorkerPool {
   bool may_come_back(const Team& team) const;  // before the run that waits; mu_ is held
   void wait_for_turn(Slot& slot, uint32_t turn);
   Status start_thread(Slot& slot);
+  bool may_stay(Seat& seat) const;  // the calling thread, where its team is pinned
   const int& seat_of(const Slot& slot) const { return seats_[static_cast<size_t>(&slot - slots_.data())]; }
   static void* thread_main(void* slot);
   void work(Slot& slot);
