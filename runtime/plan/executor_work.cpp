@@ -115,6 +115,7 @@ void Executor::work(void* context, unsigned worker) {
   Run& run = *static_cast<Run*>(context);
   Ranges& ranges = run.executor.ranges_;
   Ranges::Thread thread{.own = worker};
+  ranges.come(thread);
   while (ranges.next(thread))
     if (!run.execute(thread.range, thread.step, worker)) ranges.halt();
 }
@@ -132,8 +133,8 @@ Status Executor::execute(uint32_t function, Binding& binding) {
     for (uint32_t step = 0; step < binding.steps.size() && run.execute(0, step, 0); ++step) {}
   } else {
     MLC_RETURN_IF_ERROR(gather());
-    ranges_.start(binding.turns, team_.crowd());
-    team_.run(&Executor::work, &run);
+    ranges_.start(binding.turns, team_.crowd(), &team_);
+    team_.offer(&Executor::work, &run);
   }
   if (profiling_ && !f.body.empty()) run.count_until_now(0), ++state.profile_runs;
   MLC_RETURN_IF_ERROR(why_stopped());

@@ -1,6 +1,7 @@
 #include "runtime/plan/ranges.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -13,14 +14,22 @@ constexpr unsigned kSpinsPerLook = 64;  // about a microsecond: a thread that ru
 
 }  // namespace
 
-void Ranges::start(std::span<const Turn> turns, const Crowd& crowd) {
+void Ranges::start(std::span<const Turn> turns, const Crowd& crowd, Team* team) {
   turns_ = turns;
   crowd_ = &crowd;
+  team_ = team;
+  idle_.store(0, std::memory_order_relaxed);
   halted_.store(false, std::memory_order_relaxed);
   for (unsigned r = 0; r < count_; ++r) {
     ranges_[r].done.store(0, std::memory_order_relaxed);
     ranges_[r].held.store(false, std::memory_order_relaxed);
+    ranges_[r].is_away = false;
   }
+}
+
+void Ranges::come(const Thread& t) {
+  if (!std::exchange(ranges_[t.own].is_away, false)) return;
+  idle_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 uint32_t Ranges::skip(uint32_t range, uint32_t step) const {
@@ -58,16 +67,31 @@ void Ranges::move_to(uint32_t range, uint32_t step) {
   const uint32_t before = ranges_[range].done.load(std::memory_order_relaxed);
   if (before == step) return;
   ranges_[range].done.store(step, std::memory_order_seq_cst);
-  // Who sleeps raised `sleepers_` before the last look at the ranges: one of the two sees the other. Only the last range that
-  // passes a point changes what others may do.
-  if (sleepers_.load(std::memory_order_seq_cst) != 0 && least_done() > before) bell_.ring();
+  // Who is idle raised `idle_` before the last look at the ranges: one of the two sees the other.
+  if (idle_.load(std::memory_order_seq_cst) != 0 && lets_others_go_on(before)) wake();
+}
+
+// After a range went on from `before`: only the last one that passes what others wait for changes what they may do.
+bool Ranges::lets_others_go_on(uint32_t before) const {
+  const uint32_t least = least_done();
+  if (least <= before) return false;
+  for (unsigned r = 0; r < count_; ++r) {
+    const uint32_t step = ranges_[r].done.load(std::memory_order_seq_cst);
+    if (step < turns_.size() && turns_[step].after > before && turns_[step].after <= least) return true;
+  }
+  return least == turns_.size();
+}
+
+void Ranges::wake() {
+  bell_.ring();
+  if (team_) team_->call_back();
 }
 
 void Ranges::release(Thread& t) {
   t.holds = false;
   ranges_[t.range].held.store(false, std::memory_order_seq_cst);
   // Its thread may have fallen asleep because the range was held.
-  if (t.range != t.own && sleepers_.load(std::memory_order_seq_cst) != 0) bell_.ring();
+  if (t.range != t.own && idle_.load(std::memory_order_seq_cst) != 0) wake();
 }
 
 bool Ranges::take(Thread& t, uint32_t range) {
@@ -116,18 +140,24 @@ bool Ranges::wait_for_work(Thread& t) {
     if (deadline == 0) deadline = now + kSpinNs;
     if (now < deadline && crowd_->fits()) continue;
     deadline = 0;
-    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    idle_.fetch_add(1, std::memory_order_seq_cst);
     const uint32_t count = bell_.count();
     const bool over = is_over(t), found = !over && (take(t, t.own) || help(t));
-    if (!over && !found) bell_.sleep(count, kForever);
-    sleepers_.fetch_sub(1, std::memory_order_relaxed);
+    if (!over && !found) {
+      if (team_ && t.own != 0) {
+        ranges_[t.own].is_away = true;
+        return false;
+      }
+      bell_.sleep(count, kForever);
+    }
+    idle_.fetch_sub(1, std::memory_order_relaxed);
     if (over || found) return found;
   }
 }
 
 void Ranges::halt() {
   halted_.store(true, std::memory_order_seq_cst);
-  if (sleepers_.load(std::memory_order_seq_cst) != 0) bell_.ring();
+  if (idle_.load(std::memory_order_seq_cst) != 0) wake();
 }
 
 void Ranges::in_order(const std::function<size_t(size_t)>& choose, const std::function<bool(uint32_t, uint32_t)>& execute) {

@@ -7,7 +7,8 @@
 //
 // A thread executes its own range. While that waits, it executes the next instruction of a range that nobody holds: the
 // one whose thread has not come yet, or was pushed off its CPU. So who waits waits for work and not for threads. Who
-// finds nothing spins for a short time and then sleeps.
+// finds nothing spins for a short time and then sleeps; threads of a team leave the run until they are called back, so that its
+// end need not wait for a thread that has no CPU.
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,7 @@
 #include <span>
 
 #include "base/futex.h"
-#include "runtime/threads/waiting.h"
+#include "runtime/threads/team.h"
 
 namespace mlc::exec {
 
@@ -31,10 +32,11 @@ class Ranges {
  public:
   explicit Ranges(unsigned count) : count_(count), ranges_(new Range[count]) {}
 
-  // Before threads come. `turns`: one per instruction, outlives the run. Allocates nothing.
-  void start(std::span<const Turn> turns, const Crowd& crowd);
+  // Before threads come. `turns`: one per instruction, outlives the run. `team`: whose offered job the threads are in; null: they
+  // are others, and all of them come. Allocates nothing.
+  void start(std::span<const Turn> turns, const Crowd& crowd, Team* team = nullptr);
 
-  // One per thread of a run.
+  // One for each time that a thread comes. Range 0 is that of a thread which does not leave.
   struct Thread {
     uint32_t own = 0;        // its range
     // What it is to execute, after `next` said so:
@@ -45,7 +47,10 @@ class Ranges {
     uint32_t behind = 0;     // the first range that is not known to have done `wanted`
     uint32_t wanted = 0;
   };
-  // Says that the thread's instruction is done, if it had one, and waits for another. False: the run is over.
+  // To be called first.
+  void come(const Thread& t);
+  // Says that the thread's instruction is done, if it had one, and waits for another. False: the run is over, or it has nothing
+  // for this thread, which is called back.
   bool next(Thread& t);
   // Ends the run: `next` says so to all threads.
   void halt();
@@ -57,11 +62,14 @@ class Ranges {
   struct alignas(128) Range {
     std::atomic<uint32_t> done{0};  // instructions; written by who holds it
     std::atomic<bool> held{false};
+    bool is_away = false;  // its thread is, and is counted; of that thread
   };
 
   uint32_t skip(uint32_t range, uint32_t step) const;  // the first from `step` on in which it has a part
   bool have_done(Thread& t, uint32_t after);
   uint32_t least_done() const;
+  bool lets_others_go_on(uint32_t before) const;
+  void wake();
   bool may_go_on(Thread& t, uint32_t range);
   bool is_over(Thread& t);
   bool take(Thread& t, uint32_t range);
@@ -75,7 +83,8 @@ class Ranges {
   std::span<const Turn> turns_;
   const Crowd* crowd_ = nullptr;
   alignas(128) std::atomic<bool> halted_{false};
-  alignas(128) std::atomic<uint32_t> sleepers_{0};
+  Team* team_ = nullptr;
+  alignas(128) std::atomic<uint32_t> idle_{0};  // threads that sleep or are away
   Bell bell_;
 };
 

@@ -58,21 +58,50 @@ void Team::dismiss() {
   if (is_here_) pool_.give_back(*this);
 }
 
-void Team::run(Job job, void* context) {
-  if (workers_ == 1) return job(context, 0);
+void Team::leave_job(Job job, void* context, bool is_offer) {
   assert(is_here_ && "nobody is here");
   job_ = job;
   context_ = context;
-  WorkerPool::Slot& home = *slots_[0];
-  const uint32_t done = home.jobs_done.load(std::memory_order_relaxed);
-  home.arrived.store(0, std::memory_order_relaxed);
   for (unsigned w = 1; w < workers_; ++w) {
     WorkerPool::Slot& slot = *slots_[w];
     slot.team = this;
     slot.worker = w;
-    slot.turn.store(slot.turn.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+    slot.is_offer = is_offer;
+    slot.gate.store(WorkerPool::kOpen, std::memory_order_seq_cst);
+    slot.turn.fetch_add(1, std::memory_order_seq_cst);
     wake_all(slot.turn, slot.sleepers);
   }
+}
+
+// Who is about to leave took its turn before: it comes again.
+void Team::call_back() {
+  for (unsigned w = 1; w < workers_; ++w) {
+    WorkerPool::Slot& slot = *slots_[w];
+    slot.turn.fetch_add(1, std::memory_order_seq_cst);
+    wake_all(slot.turn, slot.sleepers);
+  }
+}
+
+void Team::offer(Job job, void* context) {
+  if (workers_ == 1) return job(context, 0);
+  leave_job(job, context, true);
+  job(context, 0);
+  for (unsigned w = 1; w < workers_; ++w) {
+    WorkerPool::Slot& slot = *slots_[w];
+    for (;;) {
+      uint32_t gate = WorkerPool::kOpen;
+      if (slot.gate.compare_exchange_strong(gate, WorkerPool::kShut, std::memory_order_seq_cst)) break;
+      wait_for_change(slot.gate, gate, slot.gate_sleepers, pool_.crowd_);
+    }
+  }
+}
+
+void Team::run(Job job, void* context) {
+  if (workers_ == 1) return job(context, 0);
+  WorkerPool::Slot& home = *slots_[0];
+  const uint32_t done = home.jobs_done.load(std::memory_order_relaxed);
+  home.arrived.store(0, std::memory_order_relaxed);
+  leave_job(job, context, false);
   job(context, 0);
   wait_for_change(home.jobs_done, done, home.caller_sleeps, pool_.crowd_);
 }

@@ -55,10 +55,16 @@ class Team {
   // nothing.
   using Job = void (*)(void* context, unsigned worker);
   void run(Job job, void* context);
+  // Calls job(context, 0), and job(context, worker) on those of the others who come before that has returned; who does not
+  // come, because the system has given its CPU away, is not waited for. Returns when all who came have returned.
+  void offer(Job job, void* context);
+  // From inside an offered job: it is called again on every worker whose call has returned. Worker 0 has none that could.
+  void call_back();
 
  private:
   friend class WorkerPool;
   void pin_caller(const int& seat);
+  void leave_job(Job job, void* context, bool is_offer);  // where the others find it
 
   WorkerPool& pool_;
   const unsigned workers_;

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <array>
@@ -83,4 +85,57 @@ TEST_CASE("a pool that never ran a job ends") {
     const auto gathered = pool_of(4);
     Gathered team(*gathered);
   }
+}
+
+namespace {
+
+std::atomic<bool> stuck{false}, let_go{false};
+
+// As if the system had given the thread's CPU away.
+void get_stuck(int) {
+  stuck = true;
+  while (!let_go) usleep(100);
+}
+
+struct Offered {
+  Team& team;
+  std::array<std::atomic<int>, 2> calls{};
+  std::atomic<int> enough{0};  // of worker 1, for worker 0 to return
+};
+void offered(void* c, unsigned w) {
+  auto& o = *static_cast<Offered*>(c);
+  ++o.calls[w];
+  while (w == 0 && o.calls[1] < o.enough) o.team.call_back();
+}
+
+}  // namespace
+
+TEST_CASE("an offered job does not wait for a thread that cannot come, and calls back those that can") {
+  const auto pool = pool_of(2);
+  Gathered team(*pool);
+  pthread_t thread{};
+  team->run([](void* c, unsigned w) { if (w == 1) *static_cast<pthread_t*>(c) = pthread_self(); }, &thread);
+  struct sigaction act = {}, before;
+  act.sa_handler = get_stuck;
+  sigaction(SIGUSR1, &act, &before);
+  for (int round = 0; round < 20; ++round) {
+    stuck = let_go = false;
+    pthread_kill(thread, SIGUSR1);
+    while (!stuck) usleep(10);
+    Offered alone{*team};
+    for (int k = 0; k < 3; ++k) team->offer(offered, &alone);
+    CHECK(alone.calls[0] == 3);
+    CHECK(alone.calls[1] == 0);
+    let_go = true;
+    Offered both{*team};
+    both.enough = 3;
+    team->offer(offered, &both);
+    CHECK(both.calls[0] == 1);
+    CHECK(both.calls[1] >= 3);
+    std::array<std::atomic<int>, 2> calls{};
+    team->run([](void* c, unsigned w) { ++(*static_cast<std::array<std::atomic<int>, 2>*>(c))[w]; }, &calls);
+    CHECK(calls[0] == 1);
+    CHECK(calls[1] == 1);
+  }
+  sigaction(SIGUSR1, &before, nullptr);
 }
