@@ -9,8 +9,8 @@ constexpr int kMostSteps = 200;  // of the proof that two places are apart
 
 }  // namespace
 
-void Order::place(uint32_t buffer, const ir::Expr* offset, const ir::Expr* bytes) {
-  places_[buffer] = {offset, ctx_.add(offset, bytes)};
+void Order::place(uint32_t buffer, const ir::Expr* offset, const ir::Expr* bytes, uint32_t memory) {
+  places_[buffer] = {offset, ctx_.add(offset, bytes), memory};
 }
 
 uint32_t Order::after(std::vector<Use> uses) {
@@ -29,7 +29,7 @@ uint32_t Order::after(std::vector<Use> uses) {
 bool Order::may_overlap(uint32_t a, uint32_t b) {
   if (a == b) return true;
   const auto one = places_.find(a), other = places_.find(b);
-  if (one == places_.end() || other == places_.end()) return false;
+  if (one == places_.end() || other == places_.end() || one->second.memory != other->second.memory) return false;
   const auto [known, is_new] = overlaps_.emplace(std::minmax(a, b), true);
   if (is_new) {
     int left = kMostSteps, right = kMostSteps;

@@ -19,14 +19,16 @@ class Order {
   };
 
   explicit Order(ir::Context& ctx) : ctx_(ctx) {}
-  // A buffer of the arena; others lie by themselves.
-  void place(uint32_t buffer, const ir::Expr* offset, const ir::Expr* bytes);
+  // A buffer of the arena, or of other memory that several have; what is not said of any lies by itself.
+  static constexpr uint32_t kArena = UINT32_MAX;
+  void place(uint32_t buffer, const ir::Expr* offset, const ir::Expr* bytes, uint32_t memory = kArena);
   // The next instruction, which uses these: how many, from the first, must be done before any part of it begins.
   uint32_t after(std::vector<Use> uses);
 
  private:
   struct Place {
     const ir::Expr *begin = nullptr, *end = nullptr;
+    uint32_t memory = 0;
   };
   bool may_overlap(uint32_t a, uint32_t b);
   bool is_surely_below(const ir::Expr* x, const ir::Expr* y, int& steps);

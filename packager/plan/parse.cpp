@@ -161,6 +161,10 @@ class Parser {
       if (in_.accept(word)) b.kind = kind;
     if (b.kind == BufferKind::None) return in_.error("no kind of buffer '" + in_.peek().text + "'");
     MLC_RETURN_IF_ERROR(number(b.index));
+    if (b.kind == BufferKind::Output && in_.accept("at")) {
+      b.kind = BufferKind::OutputPart;
+      return symbol(b.offset);
+    }
     if (b.kind != BufferKind::Constant) return ok();
     MLC_RETURN_IF_ERROR(in_.expect("copy"));
     return number(b.copy);

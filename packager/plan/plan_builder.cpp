@@ -225,11 +225,18 @@ class FunctionWriter {
       const uint32_t array = function_.outputs[k];
       MLC_ASSIGN(const uint32_t buffer, add_array(BufferKind_Output, array, k, 0));
       output_buffers_.push_back(buffer);
+      order_.place(buffer, ctx_.integer(0), bytes_of_array(function_.arrays[array]), k);
       // An output that is an input, a constant or an earlier output as well is copied at the end.
       if (buffer_of_[array] == kNone && function_.arrays[array].kind == nest::Array::Kind::Temp)
         buffer_of_[array] = buffer;
       else
         copied_outputs_.push_back(k);
+    }
+    for (const Parts::Part& part : plan_.parts.parts) {
+      const auto output = static_cast<uint32_t>(std::find(function_.outputs.begin(), function_.outputs.end(), part.output) - function_.outputs.begin());
+      const nest::Array& array = function_.arrays[part.array];
+      MLC_ASSIGN(buffer_of_[part.array], add_buffer(BufferKind_OutputPart, array.dtype, bytes_of_array(array), output, 0, part.offset, array_text(part.array)));
+      order_.place(buffer_of_[part.array], part.offset, bytes_of_array(array), output);
     }
     return ok();
   }

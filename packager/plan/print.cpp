@@ -105,6 +105,10 @@ class Printer {
       case BufferKind::Constant:
         out_ += " constant " + std::to_string(b.index) + " copy " + std::to_string(b.copy);
         break;
+      case BufferKind::OutputPart:
+        out_ += " output " + std::to_string(b.index) + " at " + symbol(b.offset);
+        symbols.push_back(b.offset);
+        break;
       case BufferKind::Arena:
         out_ += " arena " + symbol(b.offset);
         symbols.push_back(b.offset);

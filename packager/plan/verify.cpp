@@ -86,7 +86,11 @@ class FunctionVerifier {
   bool share_bytes(uint32_t a, uint32_t b, const std::vector<int64_t>& symbols) const {
     const Buffer &x = f_.buffers[a], &y = f_.buffers[b];
     if (a == b) return symbols[x.bytes] > 0;
-    if (x.kind != BufferKind::Arena || y.kind != BufferKind::Arena) return x.kind == y.kind && x.index == y.index && x.copy == y.copy;
+    const auto memory_of = [](const Buffer& of) { return of.kind == BufferKind::OutputPart ? BufferKind::Output : of.kind; };
+    if (memory_of(x) != memory_of(y)) return false;
+    if (x.kind != BufferKind::Arena && (x.index != y.index || x.copy != y.copy)) return false;
+    const bool in_parts = x.kind == BufferKind::Arena || (x.kind == BufferKind::OutputPart && y.kind == BufferKind::OutputPart);
+    if (!in_parts) return true;
     return symbols[x.offset] < symbols[y.offset] + symbols[y.bytes] && symbols[y.offset] < symbols[x.offset] + symbols[x.bytes];
   }
   bool in_each_others_way(const Instr& a, const Instr& b, const std::vector<int64_t>& symbols) const {

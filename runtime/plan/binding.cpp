@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/compose.h"
@@ -74,12 +75,16 @@ Status resolve_buffers(const Function& f, Executor::Binding& b) {
       case BufferKind::Derived:
         if (bytes > buffer.constant_bytes) return wrong("is longer than the derived constant");
         break;
-      case BufferKind::Arena:
+      case BufferKind::OutputPart:
+      case BufferKind::Arena: {
         if (b.symbols[buffer.offset] < 0 || b.symbols[buffer.offset] % 64 != 0)
           return wrong("starts at a negative or unaligned offset");
         offset = static_cast<uint64_t>(b.symbols[buffer.offset]);
-        if (!range_within(offset, bytes, b.arena_bytes)) return wrong("reaches beyond the arena");
+        const bool in_arena = buffer.kind == BufferKind::Arena;
+        if (!range_within(offset, bytes, in_arena ? b.arena_bytes : b.output_bytes[buffer.index]))
+          return wrong(in_arena ? "reaches beyond the arena" : "reaches beyond its output");
         break;
+      }
       case BufferKind::State: {
         if (buffer.index >= use_of.size()) use_of.resize(buffer.index + 1, kUnused);
         if (use_of[buffer.index] == kUnused) {
@@ -101,7 +106,12 @@ Status resolve_buffers(const Function& f, Executor::Binding& b) {
 Status check_copy(const Function& f, const Executor::Binding& b, uint32_t to, uint32_t from) {
   const uint64_t bytes = b.buffer_bytes[to];
   if (bytes != b.buffer_bytes[from]) return bad(f, "a copy between buffers of different lengths", {});
-  if (f.buffers[to].kind != BufferKind::Arena || f.buffers[from].kind != BufferKind::Arena) return ok();
+  const auto memory_of = [&](uint32_t buffer) {
+    const Buffer& x = f.buffers[buffer];
+    return x.kind == BufferKind::OutputPart ? std::pair(BufferKind::Output, x.index) : std::pair(x.kind, x.kind == BufferKind::Arena ? 0 : x.index);
+  };
+  const auto memory = memory_of(to);
+  if (memory != memory_of(from) || (memory.first != BufferKind::Arena && memory.first != BufferKind::Output)) return ok();
   const uint64_t low = std::min(b.buffer_offsets[to], b.buffer_offsets[from]);
   const uint64_t high = std::max(b.buffer_offsets[to], b.buffer_offsets[from]);
   return low != high && high - low < bytes ? bad(f, "a copy between buffers that overlap", {}) : ok();
@@ -161,7 +171,8 @@ Status resolve_steps(const Function& f, unsigned workers, Executor::Binding& b) 
     for (uint32_t buffer : in.buffers) {
       const auto operand = static_cast<uint32_t>(b.operand_buffers.size());
       if (f.buffers[buffer].kind == BufferKind::Input) b.input_patches.push_back({operand, f.buffers[buffer].index});
-      if (f.buffers[buffer].kind == BufferKind::Output) b.output_patches.push_back({operand, f.buffers[buffer].index});
+      if (f.buffers[buffer].kind == BufferKind::Output || f.buffers[buffer].kind == BufferKind::OutputPart)
+        b.output_patches.push_back({operand, f.buffers[buffer].index, b.buffer_offsets[buffer]});
       b.operand_buffers.push_back(buffer);
       b.lengths.push_back(b.buffer_bytes[buffer]);
     }
@@ -225,7 +236,8 @@ void place(const Function& f, Executor::Binding& b, std::byte* arena, std::span<
     switch (f.buffers[buffer].kind) {
       case BufferKind::None:
       case BufferKind::Input:
-      case BufferKind::Output: break;  // per run
+      case BufferKind::Output:
+      case BufferKind::OutputPart: break;  // per run
       case BufferKind::Constant:
       case BufferKind::Derived: b.pointers[i] = const_cast<std::byte*>(constants[buffer]); break;
       case BufferKind::Arena: b.pointers[i] = arena + b.buffer_offsets[buffer]; break;

@@ -28,6 +28,7 @@ struct BoundInstr {
 struct Executor::Binding {
   struct Patch {  // an operand whose address is known only at the run
     uint32_t operand = 0, port = 0;
+    uint64_t offset = 0;  // of bytes, in what the port has
   };
   struct StateUse {
     uint32_t state = 0;

@@ -182,7 +182,7 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
   }
   expose_buffers(f, *binding, arena_);
   for (const Binding::Patch& p : binding->input_patches) binding->pointers[p.operand] = state.input_pointers[p.port];
-  for (const Binding::Patch& p : binding->output_patches) binding->pointers[p.operand] = state.output_pointers[p.port];
+  for (const Binding::Patch& p : binding->output_patches) binding->pointers[p.operand] = static_cast<std::byte*>(state.output_pointers[p.port]) + p.offset;
   MLC_RETURN_IF_ERROR(execute(function, *binding));
   for (size_t i = 0; i < outputs.size(); ++i) {
     OutputArg& out = outputs[i];

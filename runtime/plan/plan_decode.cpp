@@ -254,6 +254,10 @@ class FunctionDecoder {
           buffer.constant_bytes = *length;
           break;
         }
+        case BufferKind::OutputPart:
+          if (buffer.index >= length_of(in_.outputs())) return wrong("no such output");
+          if (!is_integer(buffer.offset)) return wrong("offset is not an integer symbol");
+          break;
         case BufferKind::Arena:
           if (!is_integer(buffer.offset)) return wrong("offset is not an integer symbol");
           uses_arena = true;

@@ -183,11 +183,12 @@ enum BufferKind : uint8_t {
   BufferKind_Arena = 4,
   BufferKind_State = 5,
   BufferKind_Derived = 6,
+  BufferKind_OutputPart = 7,
   BufferKind_MIN = BufferKind_None,
-  BufferKind_MAX = BufferKind_Derived
+  BufferKind_MAX = BufferKind_OutputPart
 };
 
-inline const BufferKind (&EnumValuesBufferKind())[7] {
+inline const BufferKind (&EnumValuesBufferKind())[8] {
   static const BufferKind values[] = {
     BufferKind_None,
     BufferKind_Input,
@@ -195,13 +196,14 @@ inline const BufferKind (&EnumValuesBufferKind())[7] {
     BufferKind_Constant,
     BufferKind_Arena,
     BufferKind_State,
-    BufferKind_Derived
+    BufferKind_Derived,
+    BufferKind_OutputPart
   };
   return values;
 }
 
 inline const char * const *EnumNamesBufferKind() {
-  static const char * const names[8] = {
+  static const char * const names[9] = {
     "None",
     "Input",
     "Output",
@@ -209,13 +211,14 @@ inline const char * const *EnumNamesBufferKind() {
     "Arena",
     "State",
     "Derived",
+    "OutputPart",
     nullptr
   };
   return names;
 }
 
 inline const char *EnumNameBufferKind(BufferKind e) {
-  if (flatbuffers::IsOutRange(e, BufferKind_None, BufferKind_Derived)) return "";
+  if (flatbuffers::IsOutRange(e, BufferKind_None, BufferKind_OutputPart)) return "";
   const size_t index = static_cast<size_t>(e);
   return EnumNamesBufferKind()[index];
 }

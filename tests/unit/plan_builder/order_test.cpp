@@ -153,3 +153,17 @@ TEST_CASE("what lies over each other in the arena is one, what surely does not i
   CHECK(order.after({{3, true}}) == 3);
   CHECK(order.after({{0, false}}) == 1);
 }
+
+TEST_CASE("places in one output are compared, those in two are apart") {
+  ir::Context ctx;
+  const ir::Expr *n = ctx.sym(ctx.declare_sym("n")), *bytes = ctx.mul(n, ctx.integer(64));
+  plan::Order order(ctx);
+  order.place(0, ctx.integer(0), ctx.mul(bytes, ctx.integer(2)), 5);
+  order.place(1, ctx.integer(0), bytes, 5);
+  order.place(2, bytes, bytes, 5);
+  order.place(3, ctx.integer(0), bytes, 6);
+  CHECK(order.after({{1, true}}) == 0);
+  CHECK(order.after({{2, true}}) == 0);
+  CHECK(order.after({{3, true}}) == 0);
+  CHECK(order.after({{0, false}}) == 2);
+}

@@ -44,7 +44,7 @@ bool same(const exec::Function& a, const exec::Function& b) {
          }) &&
          all(a.buffers, b.buffers, [](const exec::Buffer& x, const exec::Buffer& y) {
            return x.kind == y.kind && x.dtype == y.dtype && x.index == y.index && x.copy == y.copy && x.bytes == y.bytes &&
-                  (x.kind != exec::BufferKind::Arena || x.offset == y.offset) && x.constant_bytes == y.constant_bytes;
+                  ((x.kind != exec::BufferKind::Arena && x.kind != exec::BufferKind::OutputPart) || x.offset == y.offset) && x.constant_bytes == y.constant_bytes;
          }) &&
          all(a.inputs, b.inputs, [](const exec::Port& x, const exec::Port& y) { return same(x, y); }) &&
          all(a.outputs, b.outputs, [](const exec::Port& x, const exec::Port& y) { return same(x, y); }) &&
