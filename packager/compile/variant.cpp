@@ -139,8 +139,10 @@ class VariantCompiler {
       plan::FunctionPlan plan;
       plan.function = function;
       plan.constant = [this, function](uint32_t array) { return weights_.place_of(*function, array); };
+      plan.parts = plan::parts_of_outputs(ctx_, *function);
       const nest::Lifetimes lifetimes(*function);
       for (size_t k = 0; k < function->body.size(); ++k) {
+        if (plan.parts.is_done[k]) continue;
         if (const size_t count = nest::marked_group(*function, k); count > 1) {
           MLC_ASSIGN(const bool done, add_group(*function, lifetimes, k, count, all, known, plan));
           if (done) {
@@ -285,7 +287,8 @@ class VariantCompiler {
 
   Result<std::vector<std::byte>> plan_of(const Lowered& lowered) {
     MLC_ASSIGN(std::vector<std::byte> plan, plan::write_plan(ctx_, lowered.plans, parts_.programs, {parts_.derive, parts_.derived}));
-    MLC_RETURN_IF_ERROR(plan::verify(plan, static_cast<uint32_t>(lowered.kernels.size())));
+    MLC_RETURN_IF_ERROR(plan::verify(plan, static_cast<uint32_t>(lowered.kernels.size()),
+                                     [&](uint32_t kernel, size_t operand) { return lowered.kernels[kernel].params[operand].written; }));
     return plan;
   }
 

@@ -32,7 +32,7 @@ using MathExpander = std::function<const ir::Expr*(ir::Context&, ir::Op, const i
 // at most `targets::kMaxFrame` bytes; nearly all have with the first.
 inline constexpr unsigned kRungs = 6;
 
-// Kernels to be launched in order, with a barrier between them. Names are "<source>" with unsuitable characters
+// Kernels to be launched in order, each after the one before. Names are "<source>" with unsuitable characters
 // replaced, then ".1", ".2" for the second and third. Deterministic. Every kernel passes loop::verify.
 // Fails with Code::Unsupported where an operation has no form in Loop.
 Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& function,

@@ -36,7 +36,7 @@ class Encoder {
       std::vector<fbs::Offset<fbp::Cut>> cuts;
       for (const exec::Cut& cut : i.cuts) cuts.push_back(fbp::CreateCut(out_, cut.units, cut.scalar, cut.bytes));
       body.push_back(fbp::CreateInstr(out_, static_cast<fbp::InstrOp>(i.op), i.kernel, out_.CreateVector(i.buffers),
-                                      out_.CreateVector(i.scalars), i.tiles, out_.CreateVector(cuts), i.work, i.barrier,
+                                      out_.CreateVector(i.scalars), i.tiles, out_.CreateVector(cuts), i.work, i.after,
                                       i.fill, out_.CreateString(i.name), i.scratch));
     }
     return fbp::CreateFunction(out_, out_.CreateString(f.name), f.num_symbols, out_.CreateVectorOfStructs(shape),

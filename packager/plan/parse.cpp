@@ -161,6 +161,10 @@ class Parser {
       if (in_.accept(word)) b.kind = kind;
     if (b.kind == BufferKind::None) return in_.error("no kind of buffer '" + in_.peek().text + "'");
     MLC_RETURN_IF_ERROR(number(b.index));
+    if (b.kind == BufferKind::Output && in_.accept("at")) {
+      b.kind = BufferKind::OutputPart;
+      return symbol(b.offset);
+    }
     if (b.kind != BufferKind::Constant) return ok();
     MLC_RETURN_IF_ERROR(in_.expect("copy"));
     return number(b.copy);
@@ -271,7 +275,8 @@ class Parser {
       if (in_.accept("scratch")) MLC_RETURN_IF_ERROR(symbol(i.scratch));
     }
     if (op == InstrOp::Fill) MLC_RETURN_IF_ERROR(number(i.fill));
-    i.barrier = !in_.accept("nobarrier");
+    i.after = static_cast<uint32_t>(f_.body.size() - 1);
+    if (in_.accept("after")) MLC_RETURN_IF_ERROR(number(i.after));
     return in_.peek().kind == Lexer::Token::String ? string(i.name) : ok();
   }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "packager/plan/arena.h"
+#include "packager/plan/order.h"
 #include "packager/plan/symbols.h"
 #include "schema/format.h"
 #include "schema/generated/plan_generated.h"
@@ -22,7 +23,7 @@ constexpr uint32_t kPlanFormat = 1;
 class FunctionWriter {
  public:
   FunctionWriter(ir::Context& ctx, const FunctionPlan& plan, fbs::FlatBufferBuilder& out)
-      : ctx_(ctx), plan_(plan), function_(*plan.function), out_(out), buffer_of_(function_.arrays.size(), kNone) {
+      : ctx_(ctx), plan_(plan), function_(*plan.function), out_(out), order_(ctx), buffer_of_(function_.arrays.size(), kNone) {
     for (const Launch& launch : plan_.launches)
       for (const loop::Param& param : launch.params)
         if (param.role == loop::Role::Array && param.written) writers_.emplace(param.array, &launch);
@@ -224,11 +225,18 @@ class FunctionWriter {
       const uint32_t array = function_.outputs[k];
       MLC_ASSIGN(const uint32_t buffer, add_array(BufferKind_Output, array, k, 0));
       output_buffers_.push_back(buffer);
+      order_.place(buffer, ctx_.integer(0), bytes_of_array(function_.arrays[array]), k);
       // An output that is an input, a constant or an earlier output as well is copied at the end.
       if (buffer_of_[array] == kNone && function_.arrays[array].kind == nest::Array::Kind::Temp)
         buffer_of_[array] = buffer;
       else
         copied_outputs_.push_back(k);
+    }
+    for (const Parts::Part& part : plan_.parts.parts) {
+      const auto output = static_cast<uint32_t>(std::find(function_.outputs.begin(), function_.outputs.end(), part.output) - function_.outputs.begin());
+      const nest::Array& array = function_.arrays[part.array];
+      MLC_ASSIGN(buffer_of_[part.array], add_buffer(BufferKind_OutputPart, array.dtype, bytes_of_array(array), output, 0, part.offset, array_text(part.array)));
+      order_.place(buffer_of_[part.array], part.offset, bytes_of_array(array), output);
     }
     return ok();
   }
@@ -258,6 +266,7 @@ class FunctionWriter {
     arena_bytes_ = place_in_arena(ctx_, lives);
     for (size_t k = 0; k < tenants.size(); ++k) {
       MLC_ASSIGN(*tenants[k].buffer, add_buffer(BufferKind_Arena, tenants[k].dtype, lives[k].bytes, 0, 0, lives[k].offset, tenants[k].what));
+      order_.place(*tenants[k].buffer, lives[k].offset, lives[k].bytes);
     }
     return ok();
   }
@@ -273,6 +282,12 @@ class FunctionWriter {
       MLC_ASSIGN(buffer_of_[array], add_array(BufferKind_Constant, array, tensor, copy));
     }
     return buffer_of_[array];
+  }
+
+  static std::vector<Order::Use> uses_of(const Launch& launch, const std::vector<uint32_t>& buffers) {
+    std::vector<Order::Use> uses;
+    for (size_t k = 0; k < buffers.size(); ++k) uses.push_back({buffers[k], launch.params[k].written});
+    return uses;
   }
 
   Status add_launches() {
@@ -307,7 +322,7 @@ class FunctionWriter {
         MLC_ASSIGN(scratch, symbol_of(launch.scratch, "what " + launch.source + " keeps"));
       }
       body_.push_back(CreateInstr(out_, InstrOp_Launch, launch.entry, out_.CreateVector(buffers), out_.CreateVector(scalars), tiles,
-                                  out_.CreateVector(cuts), work, /*barrier=*/true, 0, out_.CreateString(launch.source), scratch));
+                                  out_.CreateVector(cuts), work, order_.after(uses_of(launch, buffers)), 0, out_.CreateString(launch.source), scratch));
     }
     return ok();
   }
@@ -316,7 +331,8 @@ class FunctionWriter {
     for (uint32_t k : copied_outputs_) {
       MLC_ASSIGN(const uint32_t source, buffer_of(function_.outputs[k]));
       const std::vector<uint32_t> buffers{output_buffers_[k], source};
-      body_.push_back(CreateInstr(out_, InstrOp_Copy, 0, out_.CreateVector(buffers), 0, 0, 0, kNone, true, 0,
+      body_.push_back(CreateInstr(out_, InstrOp_Copy, 0, out_.CreateVector(buffers), 0, 0, 0, kNone,
+                                  order_.after({{buffers[0], true}, {buffers[1], false}}), 0,
                                   out_.CreateString("copy to output " + function_.arrays[function_.outputs[k]].name)));
     }
     return ok();
@@ -370,6 +386,7 @@ class FunctionWriter {
   const nest::Function& function_;
   fbs::FlatBufferBuilder& out_;
   SymbolTable symbols_;
+  Order order_;
   std::vector<uint32_t> buffer_of_, input_buffers_, output_buffers_, copied_outputs_;
   std::vector<fbs::Offset<Buffer>> buffers_;
   std::vector<fbs::Offset<Instr>> body_;

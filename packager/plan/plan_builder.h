@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "packager/loop/loop.h"
 #include "packager/nest/program.h"
+#include "packager/plan/parts.h"
 
 namespace mlc::plan {
 
@@ -32,7 +33,8 @@ struct Launch {
 
 struct FunctionPlan {
   const nest::Function* function = nullptr;  // must outlive the call
-  std::vector<Launch> launches;
+  std::vector<Launch> launches;  // of statements that are not done by `parts`
+  Parts parts;
   // The manifest tensor that holds a Const array in its layout, as {tensor, copy}.
   std::function<std::pair<uint32_t, uint32_t>(uint32_t array)> constant;
 };

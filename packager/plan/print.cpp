@@ -63,7 +63,7 @@ class Printer {
     for (const Port& p : f_.inputs) port("input", p);
     for (const Port& p : f_.outputs) port("output", p);
     if (!f_.is_program()) out_ += "  arena " + symbol(f_.arena_bytes) + value({f_.arena_bytes}) + "\n";
-    for (const Instr& i : f_.body) launch(i);
+    for (uint32_t i = 0; i < f_.body.size(); ++i) launch(f_.body[i], i);
     for (const Step& s : f_.steps) step(s);
     return out_ + "}\n";
   }
@@ -104,6 +104,10 @@ class Printer {
       case BufferKind::Output: out_ += " output " + std::to_string(b.index); break;
       case BufferKind::Constant:
         out_ += " constant " + std::to_string(b.index) + " copy " + std::to_string(b.copy);
+        break;
+      case BufferKind::OutputPart:
+        out_ += " output " + std::to_string(b.index) + " at " + symbol(b.offset);
+        symbols.push_back(b.offset);
         break;
       case BufferKind::Arena:
         out_ += " arena " + symbol(b.offset);
@@ -176,7 +180,7 @@ class Printer {
     }
   }
 
-  void launch(const Instr& i) {
+  void launch(const Instr& i, uint32_t number) {
     std::vector<Symbol> symbols;
     if (i.op == InstrOp::Launch) {
       out_ += "  launch " + std::to_string(i.kernel) + " (" + joined(i.buffers, buffer) + ") (" + joined(i.scalars, symbol) +
@@ -198,7 +202,7 @@ class Printer {
       out_ += std::string(i.op == InstrOp::Copy ? "  copy (" : "  fill (") + joined(i.buffers, buffer) + ")";
       if (i.op == InstrOp::Fill) out_ += " " + std::to_string(i.fill);
     }
-    if (!i.barrier) out_ += " nobarrier";
+    if (i.after < number) out_ += " after " + std::to_string(i.after);
     if (!i.name.empty()) out_ += " " + quoted(i.name);
     out_ += value(symbols) + "\n";
   }

@@ -9,11 +9,12 @@
 //     buffer #0 f32 bytes $2 input 0
 //     buffer #1 f32 bytes $2 constant 7 copy 0
 //     buffer #2 f32 bytes $2 arena $0
+//     buffer #3 f32 bytes $2 output 0 at $0   ; a part of it, from a byte on
 //     input "x" f32 [$1, $0] #0
 //     arena $2
 //     launch 12 (#0, #1, #2) ($2, $1) tiles $0 cut 1 $1 $2 work $2 scratch $2 "Conv_0"  ; scalar 1, units, bytes of each; nanoseconds; bytes
 //     copy (#3, #2)
-//     fill (#2) 127 nobarrier
+//     fill (#2) 127 after 1              ; of the instructions before it only the first must be done
 //   }
 //
 // Derived constants are told in front of the functions: who computes them, and the bytes of each. Buffers name them by number.

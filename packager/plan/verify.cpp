@@ -25,7 +25,7 @@ struct Tenant {
 
 class FunctionVerifier {
  public:
-  explicit FunctionVerifier(const Function& f) : f_(f), first_(f.buffers.size(), UINT32_MAX), last_(f.buffers.size(), 0) {
+  FunctionVerifier(const Function& f, const std::function<bool(uint32_t, size_t)>& writes) : f_(f), writes_(writes), first_(f.buffers.size(), UINT32_MAX), last_(f.buffers.size(), 0) {
     for (uint32_t i = 0; i < f.body.size(); ++i)
       for (uint32_t b : f.body[i].buffers) {
         first_[b] = std::min(first_[b], i);
@@ -48,6 +48,7 @@ class FunctionVerifier {
       const std::vector<int64_t> elements(f_.elements.size(), sample);
       if (!evaluate_shapes(f_, shapes, elements, symbols).ok()) continue;  // not a shape that the model takes
       MLC_RETURN_IF_ERROR(check_arena(symbols));
+      MLC_RETURN_IF_ERROR(check_order(symbols));
     }
     return ok();
   }
@@ -81,22 +82,47 @@ class FunctionVerifier {
     return ok();
   }
 
+  bool is_written(const Instr& i, size_t operand) const { return i.op == InstrOp::Launch ? writes_(i.kernel, operand) : operand == 0; }
+  bool share_bytes(uint32_t a, uint32_t b, const std::vector<int64_t>& symbols) const {
+    const Buffer &x = f_.buffers[a], &y = f_.buffers[b];
+    if (a == b) return symbols[x.bytes] > 0;
+    const auto memory_of = [](const Buffer& of) { return of.kind == BufferKind::OutputPart ? BufferKind::Output : of.kind; };
+    if (memory_of(x) != memory_of(y)) return false;
+    if (x.kind != BufferKind::Arena && (x.index != y.index || x.copy != y.copy)) return false;
+    const bool in_parts = x.kind == BufferKind::Arena || (x.kind == BufferKind::OutputPart && y.kind == BufferKind::OutputPart);
+    if (!in_parts) return true;
+    return symbols[x.offset] < symbols[y.offset] + symbols[y.bytes] && symbols[y.offset] < symbols[x.offset] + symbols[x.bytes];
+  }
+  bool in_each_others_way(const Instr& a, const Instr& b, const std::vector<int64_t>& symbols) const {
+    for (size_t i = 0; i < a.buffers.size(); ++i)
+      for (size_t k = 0; k < b.buffers.size(); ++k)
+        if ((is_written(a, i) || is_written(b, k)) && share_bytes(a.buffers[i], b.buffers[k], symbols)) return true;
+    return false;
+  }
+  Status check_order(const std::vector<int64_t>& symbols) const {
+    for (uint32_t i = 0; i < f_.body.size(); ++i)
+      for (uint32_t before = f_.body[i].after; before < i; ++before)
+        if (in_each_others_way(f_.body[before], f_.body[i], symbols)) return wrong(f_, name_of(i) + " does not wait for " + name_of(before));
+    return ok();
+  }
+
   std::string name_of(uint32_t instruction) const {
     return "instruction " + std::to_string(instruction) + " (" + f_.body[instruction].name + ")";
   }
 
   const Function& f_;
+  const std::function<bool(uint32_t, size_t)>& writes_;
   std::vector<uint32_t> first_, last_;
 };
 
 }  // namespace
 
-Status verify(Bytes bytes, uint32_t num_kernels) {
+Status verify(Bytes bytes, uint32_t num_kernels, const std::function<bool(uint32_t kernel, size_t operand)>& writes) {
   // Which tensors there are is decided when the container is packed.
   auto plan = decode_plan(bytes, {num_kernels, [](uint32_t, uint32_t) { return std::optional<uint64_t>(INT64_MAX); }});
   if (!plan) return Status(Code::Internal, "the plan that was written is refused: " + plan.status().message);
   for (const Function& f : plan->functions)
-    if (!f.is_program()) MLC_RETURN_IF_ERROR(FunctionVerifier(f).run());
+    if (!f.is_program()) MLC_RETURN_IF_ERROR(FunctionVerifier(f, writes).run());
   return ok();
 }
 

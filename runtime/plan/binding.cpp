@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/checked.h"
 #include "base/compose.h"
@@ -74,12 +75,16 @@ Status resolve_buffers(const Function& f, Executor::Binding& b) {
       case BufferKind::Derived:
         if (bytes > buffer.constant_bytes) return wrong("is longer than the derived constant");
         break;
-      case BufferKind::Arena:
+      case BufferKind::OutputPart:
+      case BufferKind::Arena: {
         if (b.symbols[buffer.offset] < 0 || b.symbols[buffer.offset] % 64 != 0)
           return wrong("starts at a negative or unaligned offset");
         offset = static_cast<uint64_t>(b.symbols[buffer.offset]);
-        if (!range_within(offset, bytes, b.arena_bytes)) return wrong("reaches beyond the arena");
+        const bool in_arena = buffer.kind == BufferKind::Arena;
+        if (!range_within(offset, bytes, in_arena ? b.arena_bytes : b.output_bytes[buffer.index]))
+          return wrong(in_arena ? "reaches beyond the arena" : "reaches beyond its output");
         break;
+      }
       case BufferKind::State: {
         if (buffer.index >= use_of.size()) use_of.resize(buffer.index + 1, kUnused);
         if (use_of[buffer.index] == kUnused) {
@@ -101,7 +106,12 @@ Status resolve_buffers(const Function& f, Executor::Binding& b) {
 Status check_copy(const Function& f, const Executor::Binding& b, uint32_t to, uint32_t from) {
   const uint64_t bytes = b.buffer_bytes[to];
   if (bytes != b.buffer_bytes[from]) return bad(f, "a copy between buffers of different lengths", {});
-  if (f.buffers[to].kind != BufferKind::Arena || f.buffers[from].kind != BufferKind::Arena) return ok();
+  const auto memory_of = [&](uint32_t buffer) {
+    const Buffer& x = f.buffers[buffer];
+    return x.kind == BufferKind::OutputPart ? std::pair(BufferKind::Output, x.index) : std::pair(x.kind, x.kind == BufferKind::Arena ? 0 : x.index);
+  };
+  const auto memory = memory_of(to);
+  if (memory != memory_of(from) || (memory.first != BufferKind::Arena && memory.first != BufferKind::Output)) return ok();
   const uint64_t low = std::min(b.buffer_offsets[to], b.buffer_offsets[from]);
   const uint64_t high = std::max(b.buffer_offsets[to], b.buffer_offsets[from]);
   return low != high && high - low < bytes ? bad(f, "a copy between buffers that overlap", {}) : ok();
@@ -124,7 +134,7 @@ Totals totals_of(const Function& f) {
 constexpr uint64_t kSmallCopy = 16 << 10;
 
 // The tiles of a launch, and how many workers share them; puts its chunks where its kernel reads them.
-Status cut_launch(const Function& f, const Instr& in, unsigned workers, Executor::Binding& b, BoundInstr& s) {
+Status cut_launch(const Function& f, const Instr& in, unsigned workers, int& tries, Executor::Binding& b, BoundInstr& s, Turn& turn) {
   const int64_t tiles = b.symbols[in.tiles];
   if (tiles < 0 || tiles > INT32_MAX) return bad(f, "number of tiles of {} is out of range", {in.name});
   Work work{static_cast<uint64_t>(tiles), {}, 0, std::nullopt};
@@ -134,24 +144,26 @@ Status cut_launch(const Function& f, const Instr& in, unsigned workers, Executor
     work.axes[work.num_axes++] = {static_cast<uint64_t>(units), static_cast<double>(b.symbols[cut.bytes])};
   }
   if (in.work != kNoSymbol) work.nanoseconds = static_cast<double>(b.symbols[in.work]);
-  const Chunks chunks = choose_chunks(work, workers);
+  const Chunks chunks = choose_chunks(work, workers, tries);
   for (size_t k = 0; k < in.cuts.size(); ++k) b.scalars[s.scalars + in.cuts[k].scalar] = static_cast<int64_t>(chunks.of[k]);
   s.tiles = static_cast<uint32_t>(chunks.tiles);
-  s.shares = chunks.shares;
+  turn.shares = chunks.shares;
   return ok();
 }
 
 Status resolve_steps(const Function& f, unsigned workers, Executor::Binding& b) {
   const Totals totals = totals_of(f);
   b.steps.reserve(f.body.size());
+  b.turns.reserve(f.body.size());
   b.operand_buffers.reserve(totals.operands);
   b.lengths.reserve(totals.operands);
   b.scalars.reserve(totals.scalars);
   b.shares = 1;
+  int tries = kTriesOfBinding;
   for (const Instr& in : f.body) {
     BoundInstr s;
     s.op = in.op;
-    s.barrier = in.barrier;
+    Turn turn{in.after, 1};
     s.fill = in.fill;
     s.kernel = in.kernel;
     s.operands = static_cast<uint32_t>(b.operand_buffers.size());
@@ -159,7 +171,8 @@ Status resolve_steps(const Function& f, unsigned workers, Executor::Binding& b) 
     for (uint32_t buffer : in.buffers) {
       const auto operand = static_cast<uint32_t>(b.operand_buffers.size());
       if (f.buffers[buffer].kind == BufferKind::Input) b.input_patches.push_back({operand, f.buffers[buffer].index});
-      if (f.buffers[buffer].kind == BufferKind::Output) b.output_patches.push_back({operand, f.buffers[buffer].index});
+      if (f.buffers[buffer].kind == BufferKind::Output || f.buffers[buffer].kind == BufferKind::OutputPart)
+        b.output_patches.push_back({operand, f.buffers[buffer].index, b.buffer_offsets[buffer]});
       b.operand_buffers.push_back(buffer);
       b.lengths.push_back(b.buffer_bytes[buffer]);
     }
@@ -168,11 +181,12 @@ Status resolve_steps(const Function& f, unsigned workers, Executor::Binding& b) 
       if (b.symbols[in.scratch] < 0) return bad(f, "scratch of {} is negative", {in.name});
       s.scratch_bytes = static_cast<uint64_t>(b.symbols[in.scratch]);
     }
-    if (in.op == InstrOp::Launch) MLC_RETURN_IF_ERROR(cut_launch(f, in, workers, b, s));
-    else s.shares = static_cast<uint32_t>(std::clamp<uint64_t>(b.buffer_bytes[in.buffers[0]] / kSmallCopy, 1, workers));
+    if (in.op == InstrOp::Launch) MLC_RETURN_IF_ERROR(cut_launch(f, in, workers, tries, b, s, turn));
+    else turn.shares = static_cast<uint32_t>(std::clamp<uint64_t>(b.buffer_bytes[in.buffers[0]] / kSmallCopy, 1, workers));
     if (in.op == InstrOp::Copy) MLC_RETURN_IF_ERROR(check_copy(f, b, in.buffers[0], in.buffers[1]));
-    b.shares = std::max(b.shares, s.shares);
+    b.shares = std::max(b.shares, turn.shares);
     b.steps.push_back(s);
+    b.turns.push_back(turn);
   }
   b.pointers.resize(b.operand_buffers.size());
   return ok();
@@ -186,6 +200,7 @@ void Executor::Binding::clear() {
   output_shapes.clear();
   states.clear();
   steps.clear();
+  turns.clear();
   operand_buffers.clear();
   pointers.clear();
   input_patches.clear();
@@ -203,7 +218,7 @@ uint64_t binding_bytes(const Function& f) {
   // Every factor is below 200, every count below 2^32: no overflow. Vectors that grow item by item have up to twice the room.
   const uint64_t numbers = key + f.num_symbols + extents + 2 * f.buffers.size() + f.inputs.size() + f.outputs.size();
   return sizeof(B) + 2 * sizeof(int64_t) * numbers + f.outputs.size() * sizeof(std::vector<int64_t>) +
-         2 * f.buffers.size() * sizeof(B::StateUse) + f.body.size() * sizeof(BoundInstr) +
+         2 * f.buffers.size() * sizeof(B::StateUse) + f.body.size() * (sizeof(BoundInstr) + sizeof(Turn)) +
          t.operands * (sizeof(uint32_t) + sizeof(void*) + sizeof(uint64_t) + 2 * sizeof(B::Patch)) +
          t.scalars * sizeof(int64_t);
 }
@@ -221,7 +236,8 @@ void place(const Function& f, Executor::Binding& b, std::byte* arena, std::span<
     switch (f.buffers[buffer].kind) {
       case BufferKind::None:
       case BufferKind::Input:
-      case BufferKind::Output: break;  // per run
+      case BufferKind::Output:
+      case BufferKind::OutputPart: break;  // per run
       case BufferKind::Constant:
       case BufferKind::Derived: b.pointers[i] = const_cast<std::byte*>(constants[buffer]); break;
       case BufferKind::Arena: b.pointers[i] = arena + b.buffer_offsets[buffer]; break;

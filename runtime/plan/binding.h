@@ -17,11 +17,9 @@ constexpr uint64_t kMovedPiece = 1 << 20;  // bytes that are copied or filled be
 // One instruction, with its operands as ranges of the binding's arrays.
 struct BoundInstr {
   InstrOp op = InstrOp::None;
-  bool barrier = true;
   uint8_t fill = 0;
   uint32_t kernel = 0;
   uint32_t tiles = 0;
-  uint32_t shares = 1;    // as many workers take part, the first ones
   uint32_t operands = 0;  // first of `pointers` and `lengths`
   uint32_t scalars = 0;
   uint64_t scratch_bytes = 0;  // that each worker passes to the kernel
@@ -30,6 +28,7 @@ struct BoundInstr {
 struct Executor::Binding {
   struct Patch {  // an operand whose address is known only at the run
     uint32_t operand = 0, port = 0;
+    uint64_t offset = 0;  // of bytes, in what the port has
   };
   struct StateUse {
     uint32_t state = 0;
@@ -44,6 +43,7 @@ struct Executor::Binding {
   std::vector<std::vector<int64_t>> output_shapes;
   std::vector<StateUse> states;
   std::vector<BoundInstr> steps;
+  std::vector<Turn> turns;                // of the steps
   std::vector<uint32_t> operand_buffers;  // the buffer behind each operand
   std::vector<void*> pointers;
   std::vector<uint64_t> lengths;

@@ -7,8 +7,8 @@ namespace {
 
 constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
-// Of divisions that are tried, twice: what binding a launch takes is bounded for any number of workers. All divisions are
-// among them for 64 workers over three axes, and for 190 over two.
+// Of divisions that are tried for one launch, twice. All divisions are among them for 64 workers over three axes, and for 190
+// over two.
 constexpr int kMostTries = 1024;
 
 struct Division {
@@ -55,7 +55,7 @@ bool advance(std::array<uint64_t, kMaxCuts>& parts, const Work& work, uint64_t m
 
 }  // namespace
 
-Chunks choose_chunks(const Work& work, unsigned workers) {
+Chunks choose_chunks(const Work& work, unsigned workers, int& left_of_binding) {
   uint64_t shares = std::clamp<uint64_t>(workers, 1, INT32_MAX);  // tiles can be no more
   if (work.nanoseconds && *work.nanoseconds < kLeastNanoseconds * static_cast<double>(shares))
     shares = static_cast<uint64_t>(std::max(1.0, *work.nanoseconds / kLeastNanoseconds));
@@ -68,10 +68,12 @@ Chunks choose_chunks(const Work& work, unsigned workers) {
   for (size_t k = 0; k < work.num_axes; ++k) left /= parts[k] = std::clamp<uint64_t>(work.axes[k].units, 1, left);
   const auto first = parts;
   double least = best.share;
+  const int most = std::clamp(left_of_binding, 1, kMostTries);
   int tries = 0;
   do {
     if (const auto d = divided(work, parts, shares)) least = std::min(least, d->share);
-  } while (++tries < kMostTries && advance(parts, work, shares));
+  } while (++tries < most && advance(parts, work, shares));
+  left_of_binding -= std::min(tries, left_of_binding);
 
   parts = first;
   tries = 0;
@@ -81,7 +83,7 @@ Chunks choose_chunks(const Work& work, unsigned workers) {
     if (!d || d->share > least * 1.03 || (found && d->bytes >= best.bytes)) continue;
     best = *d;
     found = true;
-  } while (++tries < kMostTries && advance(parts, work, shares));
+  } while (++tries < most && advance(parts, work, shares));
   return best.chunks;
 }
 

@@ -40,6 +40,10 @@ inline constexpr double kLeastNanoseconds = 2000;
 
 // Of all divisions into at most as many shares as are worth it, one whose largest share is the least. Of several within 3 %
 // of that the one whose workers read the fewest bytes, then the one that cuts along the first axes.
-Chunks choose_chunks(const Work& work, unsigned workers);
+// `tries`: of divisions that a binding may still look at, which this takes from; a launch always gets one.
+Chunks choose_chunks(const Work& work, unsigned workers, int& tries);
+
+// So many take some ten milliseconds: enough for a thousand launches along two axes and 64 workers.
+inline constexpr int kTriesOfBinding = 1 << 18;
 
 }  // namespace mlc::exec

@@ -12,10 +12,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/checked.h"
@@ -25,6 +27,7 @@
 #include "runtime/loader.h"
 #include "runtime/memory/aligned_block.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/ranges.h"
 #include "runtime/threads/team.h"
 
 namespace mlc::exec {
@@ -138,8 +141,8 @@ class Executor {
   unsigned workers() const { return team_.workers(); }
   uint64_t arena_bytes() const { return arena_.size(); }
 
-  // Nanoseconds of each instruction of the functions run so far, on worker 0 up to its barrier; for a program those of
-  // all segments. Off by default.
+  // Nanoseconds of each instruction of the functions run so far, in range 0 (ranges.h) and with what it waits for then; for a
+  // program those of all segments. Off by default.
   void set_profiling(bool on) { profiling_ = on; }
   struct ProfileEntry {
     std::string_view name;
@@ -148,6 +151,9 @@ class Executor {
   };
   // Nothing behind the last.
   std::optional<ProfileEntry> profile(uint32_t function, uint64_t index) const;
+
+  // For tests: one thread executes what all of them would, in an order that `choose` makes (Ranges::in_order). Null: off.
+  void set_order(std::function<size_t(size_t)> choose) { order_ = std::move(choose); }
 
   struct Binding;  // internal, see binding.h
 
@@ -164,6 +170,7 @@ class Executor {
   Status why_stopped() const;  // of a run that the meter ended
   Status with_memory_used(Status status) const;  // E6006, where memory was not enough
   Status check_arguments(const Function& f, std::span<const InputArg> inputs) const;
+  Status check_lists(const Function& f, std::span<const InputArg> inputs) const;  // of a program, behind the above
   Status read_elements(const Function& f, std::span<const InputArg> inputs);
   Result<Binding*> bind(uint32_t function, std::span<const InputArg> inputs);
   Status room_for_binding(uint32_t function, std::unique_ptr<Binding>& out);
@@ -171,6 +178,7 @@ class Executor {
   // Arguments are checked, and `binding` is theirs. `values`: they are values of a program, whose memory is the session's.
   Status run_segment(uint32_t function, Binding& binding, std::span<const InputArg> inputs, std::span<OutputArg> outputs,
                      bool values = false);
+  Status execute(uint32_t function, Binding& binding);  // everything has its place
   // Whether kernels may be given this memory of the caller as it is.
   bool may_lend(const void* data, uint64_t bytes) const {
     return data && reinterpret_cast<uintptr_t>(data) % 64 == 0 && (!limits_.confine_loads || bytes % 64 == 0);
@@ -187,6 +195,7 @@ class Executor {
   const KernelModule& module_;
   const Constants& constants_;
   Team team_;
+  Ranges ranges_;  // of the run
   const Limits limits_;
   std::span<const Service> services_;
   std::unique_ptr<MemoryBudget> budget_;  // of all that follows together, which is gone before it
@@ -201,6 +210,7 @@ class Executor {
   uint64_t generation_ = 0;  // changes whenever arena, scratch or states move
   WorkMeter meter_;  // of the run
   bool profiling_ = false;
+  std::function<size_t(size_t)> order_;  // null: none
 };
 
 }  // namespace mlc::exec

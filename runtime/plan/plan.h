@@ -27,8 +27,8 @@ enum class SymbolOp : uint8_t {
   InputElement,
 };
 inline constexpr uint8_t kLastSymbolOp = static_cast<uint8_t>(SymbolOp::InputElement);
-enum class BufferKind : uint8_t { None = 0, Input, Output, Constant, Arena, State, Derived };
-inline constexpr uint8_t kLastBufferKind = static_cast<uint8_t>(BufferKind::Derived);
+enum class BufferKind : uint8_t { None = 0, Input, Output, Constant, Arena, State, Derived, OutputPart };
+inline constexpr uint8_t kLastBufferKind = static_cast<uint8_t>(BufferKind::OutputPart);
 enum class InstrOp : uint8_t { None = 0, Launch, Copy, Fill };
 inline constexpr uint8_t kLastInstrOp = static_cast<uint8_t>(InstrOp::Fill);
 enum class StepOp : uint8_t {
@@ -67,12 +67,12 @@ struct Buffer {
   uint32_t index = 0;
   uint32_t copy = 0;
   Symbol bytes = 0;
-  Symbol offset = 0;            // Arena only
+  Symbol offset = 0;            // Arena and OutputPart only
   uint64_t constant_bytes = 0;  // Constant and Derived only: length of the tensor's copy, of the derived constant
   bool derives = false;         // Derived only: of the function that computes it
 
   bool writable() const {
-    return kind == BufferKind::Output || kind == BufferKind::Arena || kind == BufferKind::State || derives;
+    return kind == BufferKind::Output || kind == BufferKind::OutputPart || kind == BufferKind::Arena || kind == BufferKind::State || derives;
   }
 };
 
@@ -92,7 +92,7 @@ struct Instr {
   std::vector<Cut> cuts;        // at most kMaxCuts
   Symbol work = kNoSymbol;      // nanoseconds that the launch takes one worker, roughly
   Symbol scratch = kNoSymbol;   // bytes of scratch behind those of the kernel's entry
-  bool barrier = true;
+  uint32_t after = 0;           // no part of it begins before the first so many instructions are done; at most its own number
   uint8_t fill = 0;
   std::string name;
 };

@@ -254,6 +254,10 @@ class FunctionDecoder {
           buffer.constant_bytes = *length;
           break;
         }
+        case BufferKind::OutputPart:
+          if (buffer.index >= length_of(in_.outputs())) return wrong("no such output");
+          if (!is_integer(buffer.offset)) return wrong("offset is not an integer symbol");
+          break;
         case BufferKind::Arena:
           if (!is_integer(buffer.offset)) return wrong("offset is not an integer symbol");
           uses_arena = true;
@@ -324,7 +328,8 @@ class FunctionDecoder {
       if (length_of(in.buffers()) > kMaxOperands || length_of(in.scalars()) > kMaxOperands)
         return wrong("too many operands, at most 4096 are read");
       instr.op = static_cast<InstrOp>(op);
-      instr.barrier = in.barrier();
+      instr.after = in.after() == UINT32_MAX ? i : in.after();
+      if (instr.after > i) return wrong("waits for an instruction that comes later");
       instr.fill = static_cast<uint8_t>(in.imm());
       for (uint32_t k = 0; k < length_of(in.buffers()); ++k) {
         if (in.buffers()->Get(k) >= out_.buffers.size()) return wrong("no such buffer");

@@ -1,4 +1,4 @@
-// How many workers, and on which CPUs. One worker too many turns a barrier of 0.1 us into milliseconds, so the answer
+// How many workers, and on which CPUs. One worker too many turns a wait of 0.1 us into milliseconds, so the answer
 // counts what we may really use: the affinity mask, the effective cpuset, one CPU per physical core, and the run-time
 // quota rounded down.
 #include <algorithm>

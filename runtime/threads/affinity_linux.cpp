@@ -1,6 +1,7 @@
 #include "runtime/threads/affinity.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 
 namespace mlc {
 
@@ -11,6 +12,11 @@ void stay_on(std::span<const int> cpus) {
     if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(cpu, &set);
   // Of thread 0, the calling one: all that an isolated process may ask.
   if (CPU_COUNT(&set) > 0) sched_setaffinity(0, sizeof set, &set);
+}
+
+uint64_t times_pushed_off() {
+  rusage usage;
+  return getrusage(RUSAGE_THREAD, &usage) == 0 ? static_cast<uint64_t>(usage.ru_nivcsw) : 0;
 }
 
 }  // namespace mlc

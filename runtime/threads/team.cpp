@@ -11,8 +11,9 @@ namespace mlc {
 Team::Team(const TeamOptions& options)
     : pool_(options.pool), workers_(options.workers == 0 ? pool_.workers() : std::min(options.workers, pool_.workers())),
       is_pinned_(!pool_.seats_.empty() && (pool_.pin_ || (options.pin_caller && workers_ == pool_.workers()))),
-      pins_caller_(is_pinned_ && options.pin_caller), barrier_(workers_, pool_.crowd_),
-      slots_(new WorkerPool::Slot*[workers_]) {}
+      pins_caller_(is_pinned_ && options.pin_caller), slots_(new WorkerPool::Slot*[workers_]) {}
+
+const Crowd& Team::crowd() const { return pool_.crowd_; }
 
 Team::~Team() { assert(!is_here_ && "a run goes on"); }
 
@@ -41,31 +42,66 @@ Status Team::gather(WorkMeter& meter) {
 }
 
 void Team::pin_caller(const int& seat) {
-  if ((seat == caller_seat_ && pthread_equal(caller_, pthread_self())) || Runners::on_runner()) return;
-  stay_on({&seat, 1});
-  caller_seat_ = seat;
-  caller_ = pthread_self();
+  if (Runners::on_runner()) return;
+  if (!pthread_equal(caller_, pthread_self())) {
+    caller_ = pthread_self();
+    caller_cpu_ = -1;
+    caller_seat_ = {};
+  }
+  const bool stays = pool_.may_stay(caller_seat_);
+  if (stays ? seat == caller_cpu_ : caller_cpu_ < 0) return;
+  stay_on(stays ? std::span(&seat, 1) : std::span(pool_.cpus_));
+  caller_cpu_ = stays ? seat : -1;
 }
 
 void Team::dismiss() {
   if (is_here_) pool_.give_back(*this);
 }
 
-void Team::run(Job job, void* context) {
-  if (workers_ == 1) return job(context, 0);
+void Team::leave_job(Job job, void* context, bool is_offer) {
   assert(is_here_ && "nobody is here");
   job_ = job;
   context_ = context;
-  WorkerPool::Slot& home = *slots_[0];
-  const uint32_t done = home.jobs_done.load(std::memory_order_relaxed);
-  home.arrived.store(0, std::memory_order_relaxed);
   for (unsigned w = 1; w < workers_; ++w) {
     WorkerPool::Slot& slot = *slots_[w];
     slot.team = this;
     slot.worker = w;
-    slot.turn.store(slot.turn.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
+    slot.is_offer = is_offer;
+    slot.gate.store(WorkerPool::kOpen, std::memory_order_seq_cst);
+    slot.turn.fetch_add(1, std::memory_order_seq_cst);
     wake_all(slot.turn, slot.sleepers);
   }
+}
+
+// Who is about to leave took its turn before: it comes again.
+void Team::call_back() {
+  for (unsigned w = 1; w < workers_; ++w) {
+    WorkerPool::Slot& slot = *slots_[w];
+    slot.turn.fetch_add(1, std::memory_order_seq_cst);
+    wake_all(slot.turn, slot.sleepers);
+  }
+}
+
+void Team::offer(Job job, void* context) {
+  if (workers_ == 1) return job(context, 0);
+  leave_job(job, context, true);
+  job(context, 0);
+  for (unsigned w = 1; w < workers_; ++w) {
+    WorkerPool::Slot& slot = *slots_[w];
+    for (;;) {
+      uint32_t gate = WorkerPool::kOpen;
+      if (slot.gate.compare_exchange_strong(gate, WorkerPool::kShut, std::memory_order_seq_cst)) break;
+      wait_for_change(slot.gate, gate, slot.gate_sleepers, pool_.crowd_);
+    }
+  }
+}
+
+void Team::run(Job job, void* context) {
+  if (workers_ == 1) return job(context, 0);
+  WorkerPool::Slot& home = *slots_[0];
+  const uint32_t done = home.jobs_done.load(std::memory_order_relaxed);
+  home.arrived.store(0, std::memory_order_relaxed);
+  leave_job(job, context, false);
   job(context, 0);
   wait_for_change(home.jobs_done, done, home.caller_sleeps, pool_.crowd_);
 }

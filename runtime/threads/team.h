@@ -3,7 +3,7 @@
 //
 //   team.start_run();                 the calling thread works; it is worker 0 of what follows
 //   team.gather(meter);               waits for its turn to have all workers; may be left out where worker 0 is enough
-//   team.run(job, context);           as often as needed; barrier() is where the workers of a job meet
+//   team.run(job, context);           as often as needed
 //   team.dismiss();                   the others may work for another team; before calling what may run another session
 //   team.end_run();
 #pragma once
@@ -15,7 +15,8 @@
 
 #include "base/status.h"
 #include "base/work_meter.h"
-#include "runtime/threads/barrier.h"
+#include "runtime/threads/waiting.h"
+#include "runtime/threads/affinity.h"
 #include "runtime/threads/worker_pool.h"
 
 namespace mlc {
@@ -39,7 +40,7 @@ class Team {
   Team& operator=(const Team&) = delete;
 
   unsigned workers() const { return workers_; }
-  Barrier& barrier() { return barrier_; }
+  const Crowd& crowd() const;
 
   void start_run();
   void end_run();
@@ -54,18 +55,24 @@ class Team {
   // nothing.
   using Job = void (*)(void* context, unsigned worker);
   void run(Job job, void* context);
+  // Calls job(context, 0), and job(context, worker) on those of the others who come before that has returned; who does not
+  // come, because the system has given its CPU away, is not waited for. Returns when all who came have returned.
+  void offer(Job job, void* context);
+  // From inside an offered job: it is called again on every worker whose call has returned. Worker 0 has none that could.
+  void call_back();
 
  private:
   friend class WorkerPool;
   void pin_caller(const int& seat);
+  void leave_job(Job job, void* context, bool is_offer);  // where the others find it
 
   WorkerPool& pool_;
   const unsigned workers_;
   const bool is_pinned_;
   const bool pins_caller_;
-  int caller_seat_ = -1;       // where `caller_` was pinned to
+  int caller_cpu_ = -1;        // where `caller_` is pinned to; -1: it is not
+  Seat caller_seat_;
   pthread_t caller_{};
-  Barrier barrier_;
   const std::unique_ptr<WorkerPool::Slot*[]> slots_;  // of the workers
   bool is_here_ = false;                              // the workers are: `slots_` are theirs
   uint64_t run_since_ns_ = 0;                         // the run that they are here for

@@ -74,6 +74,7 @@ WorkerPool::~WorkerPool() {
   for (Slot& slot : slots_) {
     if (!slot.has_thread) continue;
     slot.team = nullptr;
+    slot.gate.store(kOpen, std::memory_order_seq_cst);
     slot.turn.fetch_add(1, std::memory_order_seq_cst);
     wake_all(slot.turn, slot.sleepers);
     pthread_join(slot.thread, nullptr);
@@ -188,6 +189,12 @@ void* WorkerPool::thread_main(void* slot) {
   return nullptr;
 }
 
+bool WorkerPool::may_stay(Seat& seat) const {
+  if (pin_ || cpus_.empty()) return true;  // that was asked for; there is nowhere else
+  const uint64_t now = now_ns();
+  return seat.is_time_to_look(now) ? seat.look(now, times_pushed_off()) : seat.stays(now);
+}
+
 void WorkerPool::wait_for_turn(Slot& slot, uint32_t turn) {
   while (!wait_for_change(slot.turn, turn, slot.sleepers, crowd_, &passed_over_)) {
     if (spin_for_change(slot.turn, turn, kGraceNs, crowd_)) return;
@@ -200,18 +207,30 @@ void WorkerPool::wait_for_turn(Slot& slot, uint32_t turn) {
 void WorkerPool::work(Slot& slot) {
   stay_on(cpus_);
   bool pinned = false;
-  for (uint32_t turn = slot.first_turn;; ++turn) {
+  Seat seat;
+  for (uint32_t turn = slot.first_turn;;) {
     wait_for_turn(slot, turn);
+    turn = slot.turn.load(std::memory_order_seq_cst);  // what is left here from now on moves it again
+    uint32_t open = kOpen;
+    if (!slot.gate.compare_exchange_strong(open, kInside, std::memory_order_seq_cst)) continue;  // it was done without us
     if (!slot.team) return;
     Team& team = *slot.team;
-    if (pinned != team.is_pinned_) {
-      pinned = team.is_pinned_;
+    if (const bool pins = team.is_pinned_ && may_stay(seat); pinned != pins) {
+      pinned = pins;
       stay_on(pinned ? std::span(&seat_of(slot), 1) : std::span(cpus_));
     }
-    // When the last one has arrived, the caller goes on and the team may be gone: what is touched then is the pool's.
+    // When the last one has arrived, or has left an offer, the caller goes on and the team may be gone: what is touched then is
+    // the pool's.
     Slot& home = *team.slots_[0];
     const uint32_t others = team.workers_ - 1;
+    const bool is_offer = slot.is_offer;
     team.job_(team.context_, slot.worker);
+    if (is_offer) {
+      slot.gate.store(kOpen, std::memory_order_seq_cst);
+      wake_all(slot.gate, slot.gate_sleepers);
+      continue;
+    }
+    slot.gate.store(kShut, std::memory_order_relaxed);
     if (home.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 < others) continue;
     home.jobs_done.store(home.jobs_done.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
     wake_all(home.jobs_done, home.caller_sleeps);
@@ -244,7 +263,8 @@ void WorkerPool::forget_threads() {
   runners_.forget();
   for (Slot& slot : slots_) {
     slot.taken = slot.has_thread = false;
-    slot.sleepers = slot.caller_sleeps = 0;
+    slot.sleepers = slot.caller_sleeps = slot.gate_sleepers = 0;
+    slot.gate = kShut;
   }
 }
 

@@ -20,7 +20,8 @@
 
 #include "base/status.h"
 #include "base/work_meter.h"
-#include "runtime/threads/barrier.h"
+#include "runtime/threads/waiting.h"
+#include "runtime/threads/affinity.h"
 #include "runtime/threads/runners.h"
 
 namespace mlc {
@@ -60,12 +61,19 @@ class WorkerPool {
  private:
   friend class Team;
 
+  // Whether the thread of a slot may begin the job that was left there. A thread may come late, when the caller has long gone:
+  // it reads nothing of the job before it has gone through.
+  enum Gate : uint32_t { kShut, kOpen, kInside };
+
   // Lines of their own for what the thread, those who arrive, and the caller wait for or write to.
   struct Slot {
     alignas(128) std::atomic<uint32_t> turn{0};  // moves when the thread has something to do
     std::atomic<uint32_t> sleepers{0};
-    Team* team = nullptr;  // that has work; null: the thread ends. This and the next are written before `turn` moves
+    alignas(128) std::atomic<uint32_t> gate{kShut};
+    std::atomic<uint32_t> gate_sleepers{0};  // the caller, who waits for the thread to leave
+    Team* team = nullptr;  // that has work; null: the thread ends. This and the next are written before the gate opens
     unsigned worker = 0;
+    bool is_offer = false;  // the thread need not come, and may come again
     alignas(128) std::atomic<uint32_t> arrived{0};  // workers of the team whose caller sits here, at the end of a job
     alignas(128) std::atomic<uint32_t> jobs_done{0};  // of that caller's
     std::atomic<uint32_t> caller_sleeps{0};
@@ -94,6 +102,7 @@ class WorkerPool {
   bool may_come_back(const Team& team) const;  // before the run that waits; mu_ is held
   void wait_for_turn(Slot& slot, uint32_t turn);
   Status start_thread(Slot& slot);
+  bool may_stay(Seat& seat) const;  // the calling thread, where its team is pinned
   const int& seat_of(const Slot& slot) const { return seats_[static_cast<size_t>(&slot - slots_.data())]; }
   static void* thread_main(void* slot);
   void work(Slot& slot);

@@ -183,11 +183,12 @@ enum BufferKind : uint8_t {
   BufferKind_Arena = 4,
   BufferKind_State = 5,
   BufferKind_Derived = 6,
+  BufferKind_OutputPart = 7,
   BufferKind_MIN = BufferKind_None,
-  BufferKind_MAX = BufferKind_Derived
+  BufferKind_MAX = BufferKind_OutputPart
 };
 
-inline const BufferKind (&EnumValuesBufferKind())[7] {
+inline const BufferKind (&EnumValuesBufferKind())[8] {
   static const BufferKind values[] = {
     BufferKind_None,
     BufferKind_Input,
@@ -195,13 +196,14 @@ inline const BufferKind (&EnumValuesBufferKind())[7] {
     BufferKind_Constant,
     BufferKind_Arena,
     BufferKind_State,
-    BufferKind_Derived
+    BufferKind_Derived,
+    BufferKind_OutputPart
   };
   return values;
 }
 
 inline const char * const *EnumNamesBufferKind() {
-  static const char * const names[8] = {
+  static const char * const names[9] = {
     "None",
     "Input",
     "Output",
@@ -209,13 +211,14 @@ inline const char * const *EnumNamesBufferKind() {
     "Arena",
     "State",
     "Derived",
+    "OutputPart",
     nullptr
   };
   return names;
 }
 
 inline const char *EnumNameBufferKind(BufferKind e) {
-  if (flatbuffers::IsOutRange(e, BufferKind_None, BufferKind_Derived)) return "";
+  if (flatbuffers::IsOutRange(e, BufferKind_None, BufferKind_OutputPart)) return "";
   const size_t index = static_cast<size_t>(e);
   return EnumNamesBufferKind()[index];
 }
@@ -681,7 +684,7 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_TILES = 12,
     VT_CUT = 14,
     VT_WORK = 16,
-    VT_BARRIER = 18,
+    VT_AFTER = 18,
     VT_IMM = 20,
     VT_NAME = 22,
     VT_SCRATCH = 24
@@ -707,8 +710,8 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   uint32_t work() const {
     return GetField<uint32_t>(VT_WORK, 4294967295);
   }
-  bool barrier() const {
-    return GetField<uint8_t>(VT_BARRIER, 1) != 0;
+  uint32_t after() const {
+    return GetField<uint32_t>(VT_AFTER, 4294967295);
   }
   int64_t imm() const {
     return GetField<int64_t>(VT_IMM, 0);
@@ -732,7 +735,7 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            verifier.VerifyVector(cut()) &&
            verifier.VerifyVectorOfTables(cut()) &&
            VerifyField<uint32_t>(verifier, VT_WORK, 4) &&
-           VerifyField<uint8_t>(verifier, VT_BARRIER, 1) &&
+           VerifyField<uint32_t>(verifier, VT_AFTER, 4) &&
            VerifyField<int64_t>(verifier, VT_IMM, 8) &&
            VerifyOffset(verifier, VT_NAME) &&
            verifier.VerifyString(name()) &&
@@ -766,8 +769,8 @@ struct InstrBuilder {
   void add_work(uint32_t work) {
     fbb_.AddElement<uint32_t>(Instr::VT_WORK, work, 4294967295);
   }
-  void add_barrier(bool barrier) {
-    fbb_.AddElement<uint8_t>(Instr::VT_BARRIER, static_cast<uint8_t>(barrier), 1);
+  void add_after(uint32_t after) {
+    fbb_.AddElement<uint32_t>(Instr::VT_AFTER, after, 4294967295);
   }
   void add_imm(int64_t imm) {
     fbb_.AddElement<int64_t>(Instr::VT_IMM, imm, 0);
@@ -798,7 +801,7 @@ inline flatbuffers::Offset<Instr> CreateInstr(
     uint32_t tiles = 0,
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::plan::Cut>>> cut = 0,
     uint32_t work = 4294967295,
-    bool barrier = true,
+    uint32_t after = 4294967295,
     int64_t imm = 0,
     flatbuffers::Offset<flatbuffers::String> name = 0,
     uint32_t scratch = 4294967295) {
@@ -806,13 +809,13 @@ inline flatbuffers::Offset<Instr> CreateInstr(
   builder_.add_imm(imm);
   builder_.add_scratch(scratch);
   builder_.add_name(name);
+  builder_.add_after(after);
   builder_.add_work(work);
   builder_.add_cut(cut);
   builder_.add_tiles(tiles);
   builder_.add_scalars(scalars);
   builder_.add_buffers(buffers);
   builder_.add_index(index);
-  builder_.add_barrier(barrier);
   builder_.add_op(op);
   return builder_.Finish();
 }
@@ -826,7 +829,7 @@ inline flatbuffers::Offset<Instr> CreateInstrDirect(
     uint32_t tiles = 0,
     const std::vector<flatbuffers::Offset<mlc::fb::plan::Cut>> *cut = nullptr,
     uint32_t work = 4294967295,
-    bool barrier = true,
+    uint32_t after = 4294967295,
     int64_t imm = 0,
     const char *name = nullptr,
     uint32_t scratch = 4294967295) {
@@ -843,7 +846,7 @@ inline flatbuffers::Offset<Instr> CreateInstrDirect(
       tiles,
       cut__,
       work,
-      barrier,
+      after,
       imm,
       name__,
       scratch);

@@ -31,7 +31,7 @@ struct PlanMaker {
     uint32_t tiles = 0;
     std::vector<CutSpec> cuts = {};
     uint32_t work = UINT32_MAX;
-    bool barrier = true;
+    uint32_t after = UINT32_MAX;
     int64_t imm = 0;
     std::string name = {};
     uint32_t scratch = UINT32_MAX;
@@ -88,7 +88,7 @@ struct PlanMaker {
       std::vector<flatbuffers::Offset<fbp::Cut>> cuts;
       for (const CutSpec& c : i.cuts) cuts.push_back(fbp::CreateCut(b, c.units, c.scalar, c.bytes));
       is.push_back(fbp::CreateInstr(b, i.op, i.index, b.CreateVector(i.buffers), b.CreateVector(i.scalars), i.tiles,
-                                    b.CreateVector(cuts), i.work, i.barrier, i.imm, b.CreateString(i.name), i.scratch));
+                                    b.CreateVector(cuts), i.work, i.after, i.imm, b.CreateString(i.name), i.scratch));
     }
     const auto f = fbp::CreateFunction(
         b, b.CreateString(name), static_cast<uint32_t>(static_cast<int>(symbols.size()) + extra_symbols),

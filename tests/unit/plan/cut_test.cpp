@@ -9,6 +9,11 @@ using namespace mlc::exec;
 
 namespace {
 
+Chunks choose_chunks(const Work& work, unsigned workers) {
+  int tries = kTriesOfBinding;
+  return mlc::exec::choose_chunks(work, workers, tries);
+}
+
 Work work_of(uint64_t tiles, std::initializer_list<CutAxis> axes, std::optional<double> nanoseconds = std::nullopt) {
   Work w{tiles, {}, 0, nanoseconds};
   for (const CutAxis& axis : axes) w.axes[w.num_axes++] = axis;
@@ -91,4 +96,16 @@ TEST_CASE("what is tried is bounded, however many workers there are") {
     CHECK(c.tiles <= INT32_MAX);
     CHECK(c.shares > std::min<unsigned>(workers, INT_MAX) / 2);
   }
+}
+
+TEST_CASE("what a binding may try is bounded as well; who comes later is cut along the first axis") {
+  const Work w = work_of(1, {{4000, 3}, {4000, 2}, {4000, 1}});
+  int tries = kTriesOfBinding, launches = 0;
+  for (; tries > 0; ++launches) mlc::exec::choose_chunks(w, 64, tries);
+  CHECK(launches > 100);
+  CHECK(launches < 2000);
+  const Chunks late = mlc::exec::choose_chunks(w, 64, tries);
+  CHECK(tries == 0);
+  CHECK(late.shares == 64);
+  CHECK(late.of[0] == 63);
 }

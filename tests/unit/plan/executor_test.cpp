@@ -397,7 +397,7 @@ TEST_CASE("states start as zeros, live across runs and can be reset; copies and 
   m.arena_bytes = zero;
   m.inputs = {{"x", DType::F32, x, {hundred}}};
   m.outputs = {{"y", DType::F32, y, {hundred}}};
-  m.body.push_back({fbp::InstrOp_Fill, 0, {y}, {}, 0, {}, UINT32_MAX, true, 0x1ff});
+  m.body.push_back({fbp::InstrOp_Fill, 0, {y}, {}, 0, {}, UINT32_MAX, UINT32_MAX, 0x1ff});
   m.body.push_back({fbp::InstrOp_Copy, 0, {y, old}, {}, 0});
   m.body.push_back({fbp::InstrOp_Copy, 0, {old, x}, {}, 0});
   for (unsigned workers : {1u, 3u}) {
@@ -526,5 +526,55 @@ TEST_CASE("units that are no count are refused when shapes are bound") {
     const Status s = rig.run(iota(30), {10, 3}, out);
     CHECK(s.code == Code::Malformed);
     CHECK(s.message.find("units") != std::string::npos);
+  }
+}
+
+TEST_CASE("parts of an output are written where they lie, and lie inside of it") {
+  struct Asked { int64_t bytes, offset; const char* refusal; };
+  for (const Asked& asked : {Asked{120, 128, ""}, {120, 192, ""}, {120, 0, ""}, {120, 256, "reaches beyond its output"}, {120, 100, "unaligned"},
+                             {120, -64, "negative"}, {120, INT64_MAX - 63, "reaches beyond its output"}, {312 + 1, 0, "reaches beyond its output"}}) {
+    PlanMaker m;
+    const uint32_t thirty = m.constant(30), bytes = m.constant(120), all = m.constant(78), all_bytes = m.constant(312), ten = m.constant(10);
+    const uint32_t x = m.buffer(fbp::BufferKind_Input, DType::F32, 0, bytes);
+    const uint32_t y = m.buffer(fbp::BufferKind_Output, DType::F32, 0, all_bytes);
+    const uint32_t part = m.buffer(fbp::BufferKind_OutputPart, DType::F32, 0, m.constant(asked.bytes), m.constant(asked.offset));
+    m.arena_bytes = m.constant(0);
+    m.inputs = {{"x", DType::F32, x, {thirty}}};
+    m.outputs = {{"y", DType::F32, y, {all}}};
+    m.body.push_back({fbp::InstrOp_Fill, 0, {y}});
+    m.body.push_back({fbp::InstrOp_Launch, 0, {x, part}, {thirty}, ten});
+    for (unsigned workers : {1u, 3u}) {
+      Rig rig(m, workers);
+      REQUIRE(rig.start().ok());
+      alignas(64) float given[80];
+      for (float* data : {static_cast<float*>(nullptr), given, given + 1}) {  // ours, the caller's, the caller's by a copy
+        OutputArg out{data, 312};
+        const Status status = rig.run(iota(30), {30}, out);
+        CHECK(status.message.find(asked.refusal) != std::string::npos);
+        CHECK(status.ok() == (*asked.refusal == 0));
+        if (!status.ok()) continue;
+        for (int64_t i = 0; i < 78; ++i) {
+          const int64_t at = i - asked.offset / 4;
+          CHECK(static_cast<float*>(out.data)[i] == (at >= 0 && at < 30 ? float(at) + 1 : 0.0f));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("copies within an output must not overlap") {
+  for (const auto& [offset, good] : {std::pair{0, true}, {64, false}, {128, true}}) {
+    PlanMaker m;
+    const uint32_t zero = m.constant(0), bytes = m.constant(128), all = m.constant(64), all_bytes = m.constant(256);
+    const uint32_t y = m.buffer(fbp::BufferKind_Output, DType::F32, 0, all_bytes);
+    const uint32_t a = m.buffer(fbp::BufferKind_OutputPart, DType::F32, 0, bytes, zero);
+    const uint32_t b = m.buffer(fbp::BufferKind_OutputPart, DType::F32, 0, bytes, m.constant(offset));
+    m.arena_bytes = zero;
+    m.outputs = {{"y", DType::F32, y, {all}}};
+    m.body.push_back({fbp::InstrOp_Copy, 0, {a, b}});
+    Rig rig(m, 2);
+    REQUIRE(rig.start().ok());
+    OutputArg out;
+    CHECK(rig.executor->run(0, {}, {&out, 1}).ok() == good);
   }
 }

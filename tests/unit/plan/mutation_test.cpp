@@ -36,7 +36,7 @@ PlanMaker everything() {
   m.body.push_back({fbp::InstrOp_Copy, 0, {work, weights}, {}, 0});
   m.body.push_back({fbp::InstrOp_Launch, 2, {state, work}, {root, half}, root, {{hundred, 1, half}, {root, 0, zero}}, half, false});
   m.body.push_back({fbp::InstrOp_Launch, 3, {work, state, 0}, {}, zero});
-  m.body.push_back({fbp::InstrOp_Fill, 0, {work}, {}, 0, {}, UINT32_MAX, true, 0x7f});
+  m.body.push_back({fbp::InstrOp_Fill, 0, {work}, {}, 0, {}, UINT32_MAX, UINT32_MAX, 0x7f});
   return m;
 }
 

@@ -44,14 +44,14 @@ bool same(const exec::Function& a, const exec::Function& b) {
          }) &&
          all(a.buffers, b.buffers, [](const exec::Buffer& x, const exec::Buffer& y) {
            return x.kind == y.kind && x.dtype == y.dtype && x.index == y.index && x.copy == y.copy && x.bytes == y.bytes &&
-                  (x.kind != exec::BufferKind::Arena || x.offset == y.offset) && x.constant_bytes == y.constant_bytes;
+                  ((x.kind != exec::BufferKind::Arena && x.kind != exec::BufferKind::OutputPart) || x.offset == y.offset) && x.constant_bytes == y.constant_bytes;
          }) &&
          all(a.inputs, b.inputs, [](const exec::Port& x, const exec::Port& y) { return same(x, y); }) &&
          all(a.outputs, b.outputs, [](const exec::Port& x, const exec::Port& y) { return same(x, y); }) &&
          all(a.body, b.body, [&](const exec::Instr& x, const exec::Instr& y) {
            const auto same_cut = [](const exec::Cut& c, const exec::Cut& d) { return c.units == d.units && c.scalar == d.scalar && c.bytes == d.bytes; };
            return all(x.cuts, y.cuts, same_cut) && x.op == y.op && x.kernel == y.kernel && x.buffers == y.buffers && x.scalars == y.scalars &&
-                  (x.op != exec::InstrOp::Launch || x.tiles == y.tiles) && x.work == y.work && x.scratch == y.scratch && x.barrier == y.barrier &&
+                  (x.op != exec::InstrOp::Launch || x.tiles == y.tiles) && x.work == y.work && x.scratch == y.scratch && x.after == y.after &&
                   (x.op != exec::InstrOp::Fill || x.fill == y.fill) && x.name == y.name;
          }) &&
          a.num_values == b.num_values && all(a.steps, b.steps, [](const exec::Step& x, const exec::Step& y) {

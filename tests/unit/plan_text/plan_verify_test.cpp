@@ -8,6 +8,8 @@ using namespace mlc;
 
 namespace {
 
+bool last_of_two(uint32_t, size_t operand) { return operand == 1; }
+
 // x -> a -> b -> y, with a and b in the arena; `b_at` is where b lies, `arena` its size.
 std::string refusal(const std::string& b_at, const std::string& arena, const std::string& third = "launch 2 (#2, #1) () tiles $0 \"third\"") {
   const std::string text =
@@ -19,7 +21,7 @@ std::string refusal(const std::string& b_at, const std::string& arena, const std
       " launch 0 (#0, #2) () tiles $0 \"first\" launch 1 (#2, #3) () tiles $0 \"second\" " + third + " }";
   auto plan = plan::parse(text);
   REQUIRE_MESSAGE(plan.ok(), (plan.ok() ? std::string() : plan.status().message));
-  return plan::verify(plan::encode(*plan), 3).message;
+  return plan::verify(plan::encode(*plan), 3, last_of_two).message;
 }
 
 }  // namespace
@@ -39,13 +41,21 @@ TEST_CASE("buffers that share bytes one after the other are fine") {
       "plan function \"main\" { $0 = const 256 $1 = const 0 buffer #0 u8 bytes $0 arena $1 buffer #1 u8 bytes $0 arena $1"
       " buffer #2 u8 bytes $0 output 0 output \"y\" u8 [$0] #2 arena $0"
       " fill (#0) 1 copy (#2, #0) fill (#1) 2 copy (#2, #1) }";
-  CHECK(plan::verify(plan::encode(plan::parse(text).value()), 0).message.empty());
+  CHECK(plan::verify(plan::encode(plan::parse(text).value()), 0, last_of_two).message.empty());
   const std::string both = text.substr(0, text.size() - 1) + "fill (#0) 3 }";
-  CHECK(plan::verify(plan::encode(plan::parse(both).value()), 0).message.find("buffers 0 and 1") != std::string::npos);
+  CHECK(plan::verify(plan::encode(plan::parse(both).value()), 0, last_of_two).message.find("buffers 0 and 1") != std::string::npos);
 }
 
 TEST_CASE("what the runtime would refuse is an error of the packager") {
   const std::string text = "plan function \"main\" { $0 = const 1 arena $0 launch 3 () () tiles $0 }";
-  CHECK(plan::verify(plan::encode(plan::parse(text).value()), 3).message.find("no such kernel") != std::string::npos);
-  CHECK(plan::verify(plan::encode(plan::parse(text).value()), 4).message.empty());
+  CHECK(plan::verify(plan::encode(plan::parse(text).value()), 3, last_of_two).message.find("no such kernel") != std::string::npos);
+  CHECK(plan::verify(plan::encode(plan::parse(text).value()), 4, last_of_two).message.empty());
+}
+
+TEST_CASE("instructions that do not wait for what they use are found") {
+  CHECK(refusal("$7", "$8", "launch 0 (#0, #1) () tiles $0 after 0 \"third\"").empty());
+  CHECK(refusal("$7", "$8", "launch 2 (#2, #1) () tiles $0 after 1 \"third\"").empty());
+  CHECK(refusal("$7", "$8", "launch 2 (#2, #1) () tiles $0 after 0 \"third\"").find("instruction 2 (third) does not wait for instruction 0 (first)") != std::string::npos);
+  CHECK(refusal("$7", "$8", "launch 2 (#0, #2) () tiles $0 after 1 \"third\"").find("does not wait for instruction 1") != std::string::npos);
+  CHECK(refusal("$7", "$8", "copy (#1, #3) after 1").find("does not wait for instruction 1") != std::string::npos);
 }

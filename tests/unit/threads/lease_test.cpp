@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <atomic>
+#include <barrier>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -205,11 +206,11 @@ TEST_CASE("many threads with teams of all sizes never have more workers than the
       Team team({*pool, 2 + static_cast<unsigned>(t) % 3});
       WorkMeter meter;
       struct State {
-        Team& team;
+        std::barrier<> meeting;
         std::atomic<int>& working;
         std::atomic<int>& most;
         std::atomic<int> calls{0};
-      } state{team, working, most};
+      } state{std::barrier<>(team.workers()), working, most};
       for (int round = 1; round <= kRounds; ++round) {
         team.start_run();
         if (!team.gather(meter).ok()) ++lost;
@@ -219,7 +220,7 @@ TEST_CASE("many threads with teams of all sizes never have more workers than the
                 State& s = *static_cast<State*>(c);
                 const int now = ++s.working;
                 for (int seen = s.most; seen < now && !s.most.compare_exchange_weak(seen, now);) {}
-                s.team.barrier().wait();
+                s.meeting.arrive_and_wait();
                 --s.working;
                 ++s.calls;
               },

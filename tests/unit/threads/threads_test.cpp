@@ -1,8 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <array>
+#include <barrier>
 
 #include "tests/unit/threads/gathered.h"
 
@@ -19,31 +22,6 @@ TEST_CASE("every worker runs the job once per run, and run returns after all of 
       team->run([](void* c, unsigned w) { ++(*static_cast<std::array<std::atomic<int>, 8>*>(c))[w]; }, &calls);
       for (unsigned w = 0; w < 8; ++w) CHECK(calls[w].load() == (w < n ? round : 0));
     }
-  }
-}
-
-TEST_CASE("after a barrier each worker sees what the others wrote before it, more workers than CPUs included") {
-  for (unsigned n : {2u, 5u}) {
-    const auto pool = pool_of(n);
-    Gathered team(*pool);
-    struct State {
-      Team& team;
-      std::array<int, 8> value{};  // not atomic: the barrier orders the accesses
-      std::atomic<int> wrong{0};
-    } state{*team};
-    team->run(
-        [](void* c, unsigned w) {
-          State& s = *static_cast<State*>(c);
-          for (int round = 1; round <= 300; ++round) {
-            s.value[w] = round;
-            s.team.barrier().wait();
-            for (unsigned other = 0; other < s.team.workers(); ++other)
-              if (s.value[other] != round) ++s.wrong;
-            s.team.barrier().wait();
-          }
-        },
-        &state);
-    CHECK(state.wrong == 0);
   }
 }
 
@@ -72,14 +50,14 @@ TEST_CASE("where those who work outnumber the CPUs, workers meet all the same") 
   std::atomic<int> calls{0};
   for (int round = 1; round <= 200; ++round) {
     struct State {
-      Team& team;
+      std::barrier<> meeting;
       std::atomic<int>& calls;
-    } state{*team, calls};
+    } state{std::barrier<>(3), calls};
     team->run(
         [](void* c, unsigned) {
           State& s = *static_cast<State*>(c);
           ++s.calls;
-          s.team.barrier().wait();
+          s.meeting.arrive_and_wait();
         },
         &state);
     CHECK(calls == 3 * round);
@@ -107,4 +85,57 @@ TEST_CASE("a pool that never ran a job ends") {
     const auto gathered = pool_of(4);
     Gathered team(*gathered);
   }
+}
+
+namespace {
+
+std::atomic<bool> stuck{false}, let_go{false};
+
+// As if the system had given the thread's CPU away.
+void get_stuck(int) {
+  stuck = true;
+  while (!let_go) usleep(100);
+}
+
+struct Offered {
+  Team& team;
+  std::array<std::atomic<int>, 2> calls{};
+  std::atomic<int> enough{0};  // of worker 1, for worker 0 to return
+};
+void offered(void* c, unsigned w) {
+  auto& o = *static_cast<Offered*>(c);
+  ++o.calls[w];
+  while (w == 0 && o.calls[1] < o.enough) o.team.call_back();
+}
+
+}  // namespace
+
+TEST_CASE("an offered job does not wait for a thread that cannot come, and calls back those that can") {
+  const auto pool = pool_of(2);
+  Gathered team(*pool);
+  pthread_t thread{};
+  team->run([](void* c, unsigned w) { if (w == 1) *static_cast<pthread_t*>(c) = pthread_self(); }, &thread);
+  struct sigaction act = {}, before;
+  act.sa_handler = get_stuck;
+  sigaction(SIGUSR1, &act, &before);
+  for (int round = 0; round < 20; ++round) {
+    stuck = let_go = false;
+    pthread_kill(thread, SIGUSR1);
+    while (!stuck) usleep(10);
+    Offered alone{*team};
+    for (int k = 0; k < 3; ++k) team->offer(offered, &alone);
+    CHECK(alone.calls[0] == 3);
+    CHECK(alone.calls[1] == 0);
+    let_go = true;
+    Offered both{*team};
+    both.enough = 3;
+    team->offer(offered, &both);
+    CHECK(both.calls[0] == 1);
+    CHECK(both.calls[1] >= 3);
+    std::array<std::atomic<int>, 2> calls{};
+    team->run([](void* c, unsigned w) { ++(*static_cast<std::array<std::atomic<int>, 2>*>(c))[w]; }, &calls);
+    CHECK(calls[0] == 1);
+    CHECK(calls[1] == 1);
+  }
+  sigaction(SIGUSR1, &before, nullptr);
 }

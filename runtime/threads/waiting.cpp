@@ -1,4 +1,4 @@
-#include "runtime/threads/barrier.h"
+#include "runtime/threads/waiting.h"
 
 #include "base/clock.h"
 #include "base/futex.h"
@@ -9,6 +9,8 @@ namespace {
 constexpr uint64_t kSpinNs = 50'000;
 constexpr unsigned kSpinsPerClock = 64;  // reading the clock costs more than a turn of the loop
 
+}  // namespace
+
 void pause_cpu() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -18,8 +20,6 @@ void pause_cpu() {
   __asm__ volatile("" ::: "memory");
 #endif
 }
-
-}  // namespace
 
 bool spin_for_change(const std::atomic<uint32_t>& word, uint32_t old, uint64_t at_most_ns, const Crowd& crowd,
                      const std::atomic<bool>* also) {
@@ -52,22 +52,6 @@ bool wait_for_change(const std::atomic<uint32_t>& word, uint32_t old, std::atomi
 
 void wake_all(const std::atomic<uint32_t>& word, const std::atomic<uint32_t>& sleepers) {
   if (sleepers.load(std::memory_order_seq_cst) != 0) futex_wake(&word);
-}
-
-bool Barrier::wait(bool leave) {
-  if (participants_ == 1) return leave;
-  const uint32_t generation = generation_.load(std::memory_order_relaxed);
-  if (leave) leave_.store(true, std::memory_order_relaxed);
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == participants_) {
-    arrived_.store(0, std::memory_order_relaxed);  // nobody arrives again before the generation changes
-    answer_.store(leave_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-    leave_.store(false, std::memory_order_relaxed);
-    generation_.store(generation + 1, std::memory_order_seq_cst);
-    wake_all(generation_, sleepers_);
-  } else {
-    wait_for_change(generation_, generation, sleepers_, crowd_);
-  }
-  return answer_.load(std::memory_order_relaxed);
 }
 
 }  // namespace mlc

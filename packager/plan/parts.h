@@ -1,0 +1,25 @@
+// Arrays that are written into an output as they are: keys and values side by side, a result under another shape. Such an
+// array is a part of the output's memory from the start, and nothing is copied.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "packager/nest/nest.h"
+
+namespace mlc::plan {
+
+struct Parts {
+  struct Part {
+    uint32_t array = 0, output = 0;    // arrays of the function
+    const ir::Expr* offset = nullptr;  // bytes of the output before it, a multiple of 64
+  };
+  std::vector<Part> parts;
+  std::vector<bool> is_done;  // per statement: it only copies a part to its place, and has no launch
+};
+
+// Of outputs whose elements are all written by statements that write a range of neighbours each, in order, so that no two write
+// the same: those ranges that are copies of a temporary array. No launch has both a part and its output among its operands.
+Parts parts_of_outputs(ir::Context& ctx, const nest::Function& f);
+
+}  // namespace mlc::plan

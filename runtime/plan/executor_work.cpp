@@ -1,0 +1,145 @@
+// What the threads of a run do.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "runtime/memory/poison.h"
+#include "runtime/plan/binding.h"
+#include "runtime/plan/ranges.h"
+
+namespace mlc::exec {
+namespace {
+
+const char* fault_text(int32_t fault) {
+  switch (fault) {
+    case MLRUN_FAULT_INDEX: return "an index lies outside its array";
+    case MLRUN_FAULT_DIVISION: return "integer division by zero";
+    case MLRUN_FAULT_BOUND: return "a loop exceeded its bound";
+    case MLRUN_FAULT_BAD_CODE: return "the code breaks its own rules";
+    default: return "unknown fault";
+  }
+}
+
+// An index or a divisor may come from the values of the inputs; the rest is up to the code.
+Status fault_status(int32_t fault, const Instr& at, Code broken_code) {
+  const bool of_values = fault == MLRUN_FAULT_INDEX || fault == MLRUN_FAULT_DIVISION;
+  Status s(of_values ? Code::InputMismatch : broken_code, of_values ? 4005 : 0, "kernel {}{} failed: {} (fault {})", at.kernel,
+           at.name.empty() ? "" : " (" + at.name + ")", fault_text(fault), fault);
+  if (of_values) s.facts.push_back("the values of the inputs do not fit the model, or the model's code is wrong");
+  return s;
+}
+
+// [begin, end) of worker w's equal share of n, of which the first `shares` workers have one.
+std::pair<uint64_t, uint64_t> share_of(uint64_t n, unsigned w, unsigned shares) {
+  if (w >= shares) return {n, n};
+  const uint64_t each = n / shares, rest = n % shares;
+  const uint64_t begin = w * each + std::min<uint64_t>(w, rest);
+  return {begin, begin + each + (w < rest ? 1 : 0)};
+}
+
+}  // namespace
+
+// What all threads of one run share.
+struct Executor::Run {
+  Executor& executor;
+  const Function& function;
+  Binding& binding;
+  FunctionState& state;
+  unsigned workers;
+  // Of the profile, by who holds range 0: what is counted now, and since when.
+  uint64_t since_ns = 0;
+  uint32_t counted = 0;
+  alignas(64) std::atomic<int32_t> fault{0};  // of the first kernel that failed
+  std::atomic<uint32_t> fault_at{0};
+
+  bool stopped() { return fault.load(std::memory_order_relaxed) != 0 || !executor.meter_.poll(); }
+  void fail(int32_t code, uint32_t step) {
+    int32_t none = 0;
+    if (fault.compare_exchange_strong(none, code)) fault_at.store(step);
+  }
+  // The part that a range has of an instruction, on the thread of this number. False: the run ends.
+  bool execute(uint32_t range, uint32_t step, unsigned thread);
+  void launch(const BoundInstr& s, const Turn& turn, uint32_t range, uint32_t step, const MlrunLaunch& launch);
+  void move(const BoundInstr& s, const Turn& turn, uint32_t range, const MlrunLaunch& launch);
+  // What lies between two parts of range 0, the waiting included, counts for the first.
+  void count_until_now(uint32_t next) {
+    const uint64_t now = now_ns();
+    if (since_ns != 0) state.profile_ns[counted] += now - since_ns;
+    since_ns = now;
+    counted = next;
+  }
+};
+
+bool Executor::Run::execute(uint32_t range, uint32_t step, unsigned thread) {
+  if (stopped()) return false;
+  if (executor.profiling_ && range == 0) count_until_now(step);
+  const BoundInstr& s = binding.steps[step];
+  const MlrunLaunch arguments{binding.pointers.data() + s.operands, binding.lengths.data() + s.operands, binding.scalars.data() + s.scalars,
+                              executor.scratch_[thread].data(), thread, workers};
+  if (s.op == InstrOp::Launch) launch(s, binding.turns[step], range, step, arguments);
+  else if (s.op != InstrOp::None) move(s, binding.turns[step], range, arguments);
+  return true;
+}
+
+// The tiles of a range.
+void Executor::Run::launch(const BoundInstr& s, const Turn& turn, uint32_t range, uint32_t step, const MlrunLaunch& launch) {
+  const auto [begin, end] = share_of(s.tiles, range, turn.shares);
+  if (begin >= end) return;
+  if constexpr (kAddressSanitizer) {
+    const AlignedBlock& scratch = executor.scratch_[launch.worker];
+    expose(scratch.data(), s.scratch_bytes, scratch.size());
+  }
+  const int32_t answer = executor.module_.run(s.kernel, launch, static_cast<uint32_t>(begin), static_cast<uint32_t>(end),
+                                              executor.meter_);
+  if (answer != MLRUN_FAULT_NONE && answer != kRunStopped) fail(answer, step);
+}
+
+// A range's part of a copy or fill: whole cache lines, so that no line is written by two.
+void Executor::Run::move(const BoundInstr& s, const Turn& turn, uint32_t range, const MlrunLaunch& launch) {
+  const uint64_t length = launch.lengths[0];
+  auto [begin, end] = share_of((length + 63) / 64, range, turn.shares);
+  begin *= 64, end = std::min(end * 64, length);
+  auto* to = static_cast<std::byte*>(launch.buffers[0]);
+  while (begin < end) {
+    const uint64_t piece = std::min(end - begin, kMovedPiece);
+    if (!executor.meter_.take(units_of(piece))) return;
+    if (s.op == InstrOp::Fill) std::memset(to + begin, s.fill, piece);
+    else std::memmove(to + begin, static_cast<const std::byte*>(launch.buffers[1]) + begin, piece);
+    begin += piece;
+  }
+}
+
+void Executor::work(void* context, unsigned worker) {
+  Run& run = *static_cast<Run*>(context);
+  Ranges& ranges = run.executor.ranges_;
+  Ranges::Thread thread{.own = worker};
+  ranges.come(thread);
+  while (ranges.next(thread))
+    if (!run.execute(thread.range, thread.step, worker)) ranges.halt();
+}
+
+Status Executor::execute(uint32_t function, Binding& binding) {
+  const Function& f = plan_.functions[function];
+  FunctionState& state = functions_[function];
+  if (profiling_) state.profile_ns.resize(f.body.size());
+  Run run{*this, f, binding, state, team_.workers()};
+  if (order_) {
+    ranges_.start(binding.turns, team_.crowd());
+    ranges_.in_order(order_, [&](uint32_t range, uint32_t step) { return run.execute(range, step, 0); });
+  } else if (binding.shares == 1) {  // what one worker does alone needs no others to wake up
+    run.workers = 1;
+    for (uint32_t step = 0; step < binding.steps.size() && run.execute(0, step, 0); ++step) {}
+  } else {
+    MLC_RETURN_IF_ERROR(gather());
+    ranges_.start(binding.turns, team_.crowd(), &team_);
+    team_.offer(&Executor::work, &run);
+  }
+  if (profiling_ && !f.body.empty()) run.count_until_now(0), ++state.profile_runs;
+  MLC_RETURN_IF_ERROR(why_stopped());
+  if (const int32_t fault = run.fault.load(); fault != 0) return fault_status(fault, f.body[run.fault_at.load()], limits_.broken_code);
+  return ok();
+}
+
+}  // namespace mlc::exec
