@@ -172,7 +172,12 @@ const Expr* Gemm::column_mask(const Group& g, const Expr* column) {
 }
 
 void Gemm::outer_rows(const Group& g) {
-  if (!c_.m_outer) return in_parts([&] { row_tiles(g, row_begin_, row_end_); });
+  if (!c_.m_outer)
+    return in_parts([&] {
+      plan_fetch(g);
+      row_tiles(g, row_begin_, row_end_);
+    });
+  plan_fetch(g);
   s_.with_for(c_.m_outer, row_begin_, row_end_, 1, [&] { row_tiles(g, ctx_.integer(0), num_row_tiles_); });
 }
 
@@ -202,7 +207,7 @@ void Gemm::row_tiles(const Group& g, const Expr* begin, const Expr* end) {
     if (edges_[static_cast<size_t>(i)]) {
       const Expr* at = ctx_.integer(i);
       const Expr* is_here = ctx_.binary(Op::And, ctx_.binary(Op::Le, begin, at), ctx_.binary(Op::Lt, at, end));
-      const auto tile = [&] { s_.scoped([&] { pruned_tile(g, first, h); }); };
+      const auto tile = [&] { s_.scoped([&] { pruned_tile(g, at, first, h); }); };
       if (is_here->is_const()) tile();
       else k_.b.with_if(is_here, tile);
       ++i;
@@ -220,7 +225,7 @@ void Gemm::run_of_tiles(const Group& g, const Expr* begin, const Expr* end, unsi
   auto body = [&](const Expr* i) {
     s_.scoped([&] {
       const Expr* first = k_.b.let(ctx_.add(ctx_.mul(i, row_base_), ctx_.min(i, row_extra_)));
-      ahead_ = ahead_of(g, i);
+      begin_fetch(i);
       tile(g, first, height, check_rows);
     });
   };
@@ -274,8 +279,8 @@ bool Gemm::reaches(int64_t row, int64_t combo) {
   return true;
 }
 
-void Gemm::pruned_tile(const Group& g, int64_t first, unsigned height) {
-  ahead_ = nullptr;
+void Gemm::pruned_tile(const Group& g, const Expr* index, int64_t first, unsigned height) {
+  begin_fetch(index);
   begin_tile(ctx_.integer(first), height, g);
   int64_t combinations = 1;
   for (const ir::Dim* d : edge_taps_) combinations *= d->extent->i;

@@ -34,10 +34,12 @@ class Gemm final : public Stage {
   const ir::Expr* column_mask(const Group& g, const ir::Expr* column);
 
   // ---- B from beyond L2 (gemm_memory.cpp) ----
-  // B is larger than L2: the first row tiles of a group fetch the panels of the next one, one line per step.
   void choose_parts();
-  // How far ahead of what tile `index` reads lies what it fetches; null: nothing.
-  const ir::Expr* ahead_of(const Group& g, const ir::Expr* index);
+  int64_t bytes_of_b() const;  // of an element
+  // B is larger than L2: while a group, or a part of it, is used, its row tiles fetch the next one.
+  void plan_fetch(const Group& g);
+  void begin_fetch(const ir::Expr* index);
+  void fetch(int64_t steps);
   // A group that is too long for L2 goes by in parts of k, all rows of the block for each; sums wait in scratch memory.
   void in_parts(const std::function<void()>& body);
   void take_sums();
@@ -57,7 +59,7 @@ class Gemm final : public Stage {
   // The value of edge tap `k` in a combination.
   int64_t tap_value(size_t k, int64_t combo) const;
   bool reaches(int64_t row, int64_t combo);
-  void pruned_tile(const Group& g, int64_t first, unsigned height);
+  void pruned_tile(const Group& g, const ir::Expr* index, int64_t first, unsigned height);
 
   // ---- one register tile ----
   void begin_tile(const ir::Expr* first_row, unsigned height, const Group& g);
@@ -99,7 +101,14 @@ class Gemm final : public Stage {
   int64_t part_ = 0;                    // elements of k of a part; 0: all at once
   bool fetches_ = false;
   uint32_t scratch_of_parts_ = 0;
-  const ir::Expr *part_begin_ = nullptr, *ahead_ = nullptr, *slot_ = nullptr;  // of k; see ahead_of; number of the tile in its block
+  const ir::Expr *part_begin_ = nullptr, *slot_ = nullptr;  // of k; number of the tile in its block
+  struct Fetch {
+    const ir::Expr* from = nullptr;             // in B; null: nothing is fetched
+    int64_t pieces = 1;                         // at the stride of panels
+    const ir::Expr* tiles_per_piece = nullptr;
+    const ir::Expr *per_tile = nullptr, *per_step = nullptr, *most = nullptr;  // elements; `most` in a turn of the loop
+    const ir::Expr* at = nullptr;               // a variable of the tile: what comes next
+  } fetch_;
   // The tile being emitted.
   const ir::Expr *row_begin_ = nullptr, *row_end_ = nullptr;  // of its block
   const ir::Expr *row_base_ = nullptr, *row_extra_ = nullptr;

@@ -130,7 +130,6 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
 
   auto step = [&](const Expr* a_at, const Expr* b_at, unsigned u, const Expr* count) {
     const Expr* bu = ctx_.mul(b_step, ctx_.integer(u));
-    if (ahead_) k_.b.prefetch(c_.b->array, ctx_.add(ctx_.add(b_at, bu), ahead_));
     const Expr* au = ctx_.mul(a_step, ctx_.integer(u));
     std::vector<const Expr*> b(g.vectors);
     for (unsigned j = 0; j < g.vectors; ++j) {
@@ -154,6 +153,7 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
   const auto steps_at = [&](const Expr* k, int64_t by, const Expr* elements) {
     const Expr* a_at = k_.b.let(ctx_.add(a_base, ctx_.mul(k, a_step)));
     const Expr* b_at = k_.b.let(ctx_.add(b_base, ctx_.mul(k, b_step)));
+    fetch(by);
     for (int64_t u = 0; u < by; ++u) step(a_at, b_at, static_cast<unsigned>(u), elements);
   };
   auto loop_over = [&](const Expr* begin, const Expr* end, int64_t by) {

@@ -2,7 +2,7 @@
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/PatternMatch.h>
 
-#include "targets/family.h"
+#include "targets/families.h"
 #include "targets/llvm/kernel_emitter.h"
 
 namespace mlc::targets {
@@ -23,7 +23,7 @@ unsigned lanes_of(Value* v) {
 // compares, a disjunction of masks and a blend. Null: there is no such instruction of this width.
 llvm::Value* KernelEmitter::x86_min_max(bool is_min, Value* a, Value* b) {
   using namespace llvm::Intrinsic;
-  if (can_.target->family != Family::X86 || !a->getType()->getScalarType()->isFloatTy()) return nullptr;
+  if (can_.target->machine != Machine::X86_64 || !a->getType()->getScalarType()->isFloatTy()) return nullptr;
   const unsigned lanes = lanes_of(a);
   if (lanes == 16 && has_feature(*can_.target, "x86.avx512f")) {
     constexpr uint32_t kCurrentDirection = 4;
@@ -40,7 +40,7 @@ llvm::Value* KernelEmitter::x86_scaled(Value* a, Value* b) {
   using namespace llvm::PatternMatch;
   using namespace llvm::Intrinsic;
   const unsigned lanes = lanes_of(a);
-  if (can_.target->family != Family::X86 || !a->getType()->getScalarType()->isFloatTy() || (lanes != 16 && lanes != 8 && lanes != 4)) return nullptr;
+  if (can_.target->machine != Machine::X86_64 || !a->getType()->getScalarType()->isFloatTy() || (lanes != 16 && lanes != 8 && lanes != 4)) return nullptr;
   if (!has_feature(*can_.target, "x86.avx512f") || (lanes < 16 && !has_feature(*can_.target, "x86.avx512vl"))) return nullptr;
   const auto power = [](auto exponent) { return m_BitCast(m_Shl(m_Add(exponent, m_SpecificInt(127)), m_SpecificInt(23))); };
   Value *p = nullptr, *n = nullptr, *whole = nullptr, *half = nullptr;

@@ -4,7 +4,7 @@
 
 #include "packager/nest/interpret.h"
 #include "packager/passes/passes.h"
-#include "targets/family.h"
+#include "targets/families.h"
 #include "targets/llvm/disassemble.h"
 #include "targets/module_elf.h"
 #include "tests/support/lowered.h"
@@ -52,7 +52,7 @@ struct Product : test::NestMaker {
 
 // Whether an instruction whose name begins so stands in a loop of the module that has no loop inside.
 bool in_inner_loop(const targets::Target& target, std::span<const std::byte> module, std::string_view name) {
-  auto elf = targets::read_module_elf(module, target.family);
+  auto elf = targets::read_module_elf(module, target.machine);
   REQUIRE(elf.ok());
   bool found = false;
   for (const targets::CodeRange& code : elf->code) {
@@ -132,7 +132,7 @@ TEST_CASE("inner loops of products have the instruction that an AArch64 target h
     bool constant;
     const char* instruction;
   };
-  testing::CrossMachine machine(targets::Family::AArch64);
+  testing::CrossMachine machine(Machine::AArch64);
   if (!machine.ready()) MESSAGE("looked at, but not run: no cross compiler or emulator");
   for (const Row& row : {Row{"armv8-a+dotprod+fp16", DType::U8, true, "SDOT"}, {"armv8-a+dotprod+fp16", DType::I8, false, "SDOT"},
                          {"armv8-a+i8mm+bf16", DType::U8, true, "USDOT"}, {"armv8-a+i8mm+bf16", DType::U8, false, "USDOT"},
