@@ -226,7 +226,9 @@ class FunctionDecoder {
           if (buffer.index >= length_of(in_.inputs())) return wrong("no such input");
           break;
         case BufferKind::Output:
+        case BufferKind::OutputPart:
           if (buffer.index >= length_of(in_.outputs())) return wrong("no such output");
+          if (buffer.kind == BufferKind::OutputPart && !is_integer(buffer.offset)) return wrong("offset is not an integer symbol");
           break;
         case BufferKind::Constant: {
           const auto length = context_.constant_bytes(buffer.index, buffer.copy);
@@ -234,10 +236,6 @@ class FunctionDecoder {
           buffer.constant_bytes = *length;
           break;
         }
-        case BufferKind::OutputPart:
-          if (buffer.index >= length_of(in_.outputs())) return wrong("no such output");
-          if (!is_integer(buffer.offset)) return wrong("offset is not an integer symbol");
-          break;
         case BufferKind::Arena:
           if (!is_integer(buffer.offset)) return wrong("offset is not an integer symbol");
           uses_arena = true;
