@@ -7,6 +7,7 @@
 
 #include "base/compose.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/plan_budget.h"
 #include "schema/format.h"
 #include "schema/generated/plan_generated.h"
 #include "schema/module_abi.h"
@@ -27,27 +28,6 @@ template <class... Args>
 Status bad(const char* pattern, const Args&... args) {
   return Status(Code::Malformed, pattern, args...);
 }
-
-// FlatBuffers may share parts: a million launches can name one list of operands, which would become a million copies.
-// The writer shares nothing, so everything that is copied out must fit into the length of the plan.
-class Budget {
- public:
-  explicit Budget(uint64_t bytes) : left_(bytes) {}
-  bool afford(uint64_t items, uint64_t bytes_each) {
-    const uint64_t cost = items * bytes_each;  // 32 bits times a small constant
-    if (cost > left_) left_ = 0, exhausted_ = true;
-    else left_ -= cost;
-    return !exhausted_;
-  }
-
- private:
-  uint64_t left_;
-  bool exhausted_ = false;
-};
-// An item of a list of tables takes at least its offset and the table's own.
-constexpr uint64_t kTable = 8;
-// A step says at least what it does and what it reads or writes, and is large once it is read.
-constexpr uint64_t kStep = 16;
 
 // What is only shown, never compared, may be any text in the file but not on a terminal.
 std::string shown(const flatbuffers::String& s) {
@@ -246,7 +226,9 @@ class FunctionDecoder {
           if (buffer.index >= length_of(in_.inputs())) return wrong("no such input");
           break;
         case BufferKind::Output:
+        case BufferKind::OutputPart:
           if (buffer.index >= length_of(in_.outputs())) return wrong("no such output");
+          if (buffer.kind == BufferKind::OutputPart && !is_integer(buffer.offset)) return wrong("offset is not an integer symbol");
           break;
         case BufferKind::Constant: {
           const auto length = context_.constant_bytes(buffer.index, buffer.copy);
@@ -254,10 +236,6 @@ class FunctionDecoder {
           buffer.constant_bytes = *length;
           break;
         }
-        case BufferKind::OutputPart:
-          if (buffer.index >= length_of(in_.outputs())) return wrong("no such output");
-          if (!is_integer(buffer.offset)) return wrong("offset is not an integer symbol");
-          break;
         case BufferKind::Arena:
           if (!is_integer(buffer.offset)) return wrong("offset is not an integer symbol");
           uses_arena = true;

@@ -92,6 +92,9 @@ TEST_CASE("each rule of a plan is enforced") {
   says("no such tensor", [](M& m) { m.buffers.push_back({fbp::BufferKind_Constant, DType::F32, 1, 0, 0, 0}); });
   says("no such tensor", [](M& m) { m.buffers.push_back({fbp::BufferKind_Constant, DType::F32, 0, 1, 0, 0}); });
   says("offset is not", [](M& m) { m.buffers[2].offset = 1000; });
+  says("no such output", [](M& m) { m.buffers.push_back({fbp::BufferKind_OutputPart, DType::F32, 1, 0, 0, 0}); });
+  says("offset is not", [](M& m) { m.buffers.push_back({fbp::BufferKind_OutputPart, DType::F32, 0, 0, 0, 1000}); });
+  says("another one", [](M& m) { m.buffers[1].kind = fbp::BufferKind_OutputPart; });
   says("no such state", [](M& m) { m.buffers.push_back({fbp::BufferKind_State, DType::F32, ~0u, 0, 0, 0}); });
   says("size of the arena", [](M& m) { m.arena_bytes = 1000; });
   says("input 0: no such buffer", [](M& m) { m.inputs[0].buffer = 9; });
@@ -104,6 +107,8 @@ TEST_CASE("each rule of a plan is enforced") {
   says("instruction 0: operation", [](M& m) { m.body[0].op = fbp::InstrOp(0); });
   says("instruction 1: work is not", [](M& m) { m.body[1].work = 1000; });
   says("instruction 1: scratch is not", [](M& m) { m.body[1].scratch = 1000; });
+  says("instruction 1: waits for an instruction that comes later", [](M& m) { m.body[1].after = 2; });
+  says("instruction 0: waits for an instruction that comes later", [](M& m) { m.body[0].after = UINT32_MAX - 1; });
   says("no scalar of its own", [](M& m) { m.body[0].cuts = {{3, 1, 0}}; });
   says("no scalar of its own", [](M& m) { m.body[0].cuts = {{3, 0, 0}, {3, 0, 0}}; });
   says("size of a cut", [](M& m) { m.body[0].cuts = {{1000, 0, 0}}; });

@@ -109,3 +109,35 @@ TEST_CASE("a run that is halted ends for all threads, those asleep included") {
   for (std::thread& t : threads) t.join();
   CHECK(parts == 3);
 }
+
+TEST_CASE("threads of a team leave while there is nothing for them, and come back") {
+  std::mt19937 random(5);
+  const auto pool = WorkerPool::create({.workers = 4}).value();
+  Team team(*pool);
+  WorkMeter meter;
+  team.start_run();
+  REQUIRE(team.gather(meter).ok());
+  Ranges ranges(4);
+  for (int round = 0; round < 20; ++round) {
+    struct Job {
+      Ranges& ranges;
+      Log log;
+      std::atomic<int> came{0};
+    } job{ranges, Log(random, 40, 4)};
+    ranges.start(job.log.turns, team.crowd(), &team);
+    team.offer(
+        [](void* context, unsigned worker) {
+          Job& j = *static_cast<Job*>(context);
+          Ranges::Thread t{.own = worker};
+          ++j.came;
+          j.ranges.come(t);
+          while (j.ranges.next(t)) {
+            if (t.step % 4 == 0) usleep(300);  // longer than anybody spins
+            j.log.execute(t.range, t.step);
+          }
+        },
+        &job);
+    CHECK(job.log.complete());
+  }
+  team.end_run();
+}
