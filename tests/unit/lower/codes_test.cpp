@@ -170,7 +170,7 @@ TEST_CASE("convolutions of codes are tiles, whatever their zero points, signs an
     for (const Case& p : {Case{}, Case{.zero_a = 7}, Case{.weights = DType::I8, .zero_w = 0}, Case{.activations = DType::I8, .zero_a = -128},
                           Case{.activations = DType::I8, .zero_a = 3, .zero_w = 1}, Case{.zero_a = 200, .zero_per_channel = true},
                           Case{.c = 3, .m = 20, .stride = 2, .zero_a = 114}, Case{.c = 7, .m = 5, .kernel = 1, .pad = 0, .zero_a = 9},
-                          Case{.c = 24, .m = 96, .kernel = 1, .pad = 0}, Case{.c = 16, .m = 33, .zero_a = 1, .free_extents = true},
+                          Case{.c = 24, .m = 96, .kernel = 1, .pad = 0}, Case{.c = 24, .m = 96, .kernel = 1, .pad = 0, .zero_a = 3, .zero_w = 120}, Case{.c = 16, .m = 33, .zero_a = 1, .free_extents = true},
                           Case{.c = 16, .m = 33, .zero_w = 120, .free_extents = true}, Case{.h = 1, .w = 1, .zero_a = 5},
                           Case{.c = 5, .produced = false}, Case{.activations = DType::I8, .zero_a = 4, .produced = false}}) {
       CAPTURE(target);
