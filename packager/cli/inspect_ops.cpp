@@ -194,7 +194,8 @@ void add_data(const ContainerFile& file, const InspectOptions& options, Report& 
   }
   uint64_t elements = 0;
   for (const Tensor& tensor : manifest.tensors) elements += num_elements(tensor);
-  report.text += line("weights", counted(manifest.tensors.size(), "tensor") + ", " + counted(elements, "element"));
+  const auto in_bf16 = std::count_if(manifest.tensors.begin(), manifest.tensors.end(), [](const Tensor& t) { return t.dtype == DType::BF16; });
+  report.text += line("weights", counted(manifest.tensors.size(), "tensor") + ", " + counted(elements, "element") + (in_bf16 ? ", " + std::to_string(in_bf16) + " in bf16" : ""));
   report.json["tensors"] = {{"count", manifest.tensors.size()}, {"elements", exact(elements)}};
   if (options.tensors) {
     report.json["tensors"]["entries"] = tensors_json(manifest);

@@ -46,7 +46,7 @@ Result<std::vector<loop::Kernel>> lower_on(const Rung& rung, const Job& job, con
 
 StagePtr stage_of(const Job& job, const FlatNest& nest, Skeleton& k, bool templates) {
   if (templates)
-    for (auto* make : {contraction, stencil, transpose})
+    for (auto* make : {contraction, decoded, stencil, transpose})
       if (StagePtr stage = make(job, nest, k)) return stage;
   return generic(job, nest, k);
 }

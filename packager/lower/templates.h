@@ -101,6 +101,7 @@ using StagePtr = std::unique_ptr<Stage>;
 
 // The templates. Null: this is none of its nests. `generic` takes all. The nest must outlive the stage.
 StagePtr contraction(const Job& job, const FlatNest& nest, Skeleton& k);
+StagePtr decoded(const Job& job, const FlatNest& nest, Skeleton& k);
 StagePtr stencil(const Job& job, const FlatNest& nest, Skeleton& k);
 StagePtr transpose(const Job& job, const FlatNest& nest, Skeleton& k);
 StagePtr generic(const Job& job, const FlatNest& nest, Skeleton& k);

@@ -16,6 +16,7 @@ Status fuse(ir::Context& ctx, nest::Function& f);
 Status simplify_procs(ir::Context& ctx, nest::Function& f);
 Status split_dims(ir::Context& ctx, nest::Function& f);
 Status assign_layouts(ir::Context& ctx, nest::Function& f);
+Status inline_weights(ir::Context& ctx, nest::Function& f);
 Status group(ir::Context& ctx, nest::Function& f);
 
 // Parts of cleanup that other passes end with.

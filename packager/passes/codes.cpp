@@ -23,6 +23,7 @@ namespace {
 
 using ir::Op;
 
+constexpr double kColumnsOfOneGroup = 64;
 constexpr int kSign = 128;  // between a code of u8 and the one of i8 that has all bits but the first in common
 
 class Codes {
@@ -36,7 +37,7 @@ class Codes {
       if (s.nest)
         for (nest::Write& w : s.nest->writes)
           w.value = ctx_.rewrite(w.value, [&](const Expr* e) -> const Expr* {
-            if (const auto c = product_with_weights(s.nest->dims, e)) return is_done(*c) ? nullptr : without_zero_points(*c);
+            if (const auto c = product_with_weights(s.nest->dims, e)) return is_done(*c) ? nullptr : without_zero_points(*s.nest, *c);
             const auto c = product_of_values(*s.nest, w, e);
             return c && (c->a.zero || !nest::is_signed_code(c->b)) ? with_signed_codes(*s.nest, *c) : nullptr;
           });
@@ -138,7 +139,7 @@ class Codes {
 
   // ---- zero points ----
 
-  const Expr* without_zero_points(const nest::Contraction& c) {
+  const Expr* without_zero_points(const nest::Nest& nest, const nest::Contraction& c) {
     const Expr* zero = c.b.zero ? same_everywhere(c.b.zero) : number(0);
     const bool has_columns = std::any_of(c.n.begin(), c.n.end(), [](const ir::Dim* d) { return !d->extent->is_int(1); });
     Axes axes;
@@ -156,7 +157,11 @@ class Codes {
       fold.where = nullptr;
     }
     const Expr* sum = ctx_.fold(fold, {ctx_.binary(Op::Mul, a, ctx_.cast(DType::I32, weights(c.b.load, axes, DType::I8, taken)))});
-    if (zero != taken) sum = ctx_.binary(Op::Sub, sum, ctx_.binary(Op::Mul, ctx_.fold(fold, {a}), ctx_.binary(Op::Sub, zero, taken)));
+    if (zero != taken) {
+      const Expr* sum_of_a = ctx_.fold(fold, {a});
+      if (is_summed_apart(c, fold)) sum_of_a = sum_of_values(nest, c.a.load->array, sum_of_a);
+      sum = ctx_.binary(Op::Sub, sum, ctx_.binary(Op::Mul, sum_of_a, ctx_.binary(Op::Sub, zero, taken)));
+    }
     if (za->is_int(0)) return sum;
     const Expr* times = za->is_const() ? za : number(1);
     const Expr* sums = sum_of_weights(c.b.load, axes, times);
@@ -175,11 +180,19 @@ class Codes {
     const Expr* sum = ctx_.fold(fold, {ctx_.binary(Op::Mul, a, taken->is_int(0) ? b : ctx_.binary(Op::Sub, b, taken))});
     if (zb != taken) sum = ctx_.binary(Op::Sub, sum, ctx_.binary(Op::Mul, ctx_.fold(fold, {a}), ctx_.binary(Op::Sub, zb, taken)));
     if (za->is_int(0)) return sum;
-    return ctx_.binary(Op::Add, sum, ctx_.binary(Op::Mul, za, sum_of_values(nest, c, ctx_.fold(fold, {ctx_.binary(Op::Sub, zb, b)}))));
+    return ctx_.binary(Op::Add, sum, ctx_.binary(Op::Mul, za, sum_of_values(nest, c.b.load->array, ctx_.fold(fold, {ctx_.binary(Op::Sub, zb, b)}))));
   }
 
-  // The load from an array that `sum`, of the second factor alone, is computed into before.
-  const Expr* sum_of_values(const nest::Nest& nest, const nest::Contraction& c, const Expr* sum) {
+  // Whether the sums of a row's codes are better computed once than by each group of columns, which takes a row along the product
+  // for them. Windows overlap: there an element would be read for each of them.
+  bool is_summed_apart(const nest::Contraction& c, const ir::Fold& fold) const {
+    double columns = 1;
+    for (const ir::Dim* d : c.n) columns *= estimate(d->extent);
+    return c.taps.empty() && !fold.where && columns > kColumnsOfOneGroup;
+  }
+
+  // The load from an array that `sum`, of one factor alone, the elements of `of`, is computed into before.
+  const Expr* sum_of_values(const nest::Nest& nest, uint32_t of, const Expr* sum) {
     std::vector<const ir::Dim*> dims;
     std::vector<const Expr*> at;
     std::unordered_map<const Expr*, const Expr*> here;
@@ -189,7 +202,7 @@ class Codes {
         at.push_back(ctx_.dim(d));
         here.emplace(at.back(), ctx_.dim(dims.back()));
       }
-    const uint32_t array = computed(sums_, c.b.load->array, dims, DType::I32, ctx_.substitute(sum, here), ", sums");
+    const uint32_t array = computed(sums_, of, dims, DType::I32, ctx_.substitute(sum, here), ", sums");
     return ctx_.load(array, {DType::I32, 1}, at);
   }
 

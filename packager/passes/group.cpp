@@ -70,7 +70,10 @@ class Grouper {
     for_roots(f_.body[statement], [&](const Expr* root) {
       ir::walk(root, [&](const Expr* e) {
         const auto c = nest::contraction_of(ctx_, group.nests[nest]->dims, e);
-        if (!c) return;
+        if (!c) {
+          fits &= !has_computed_weights(e);
+          return;
+        }
         fits &= on_row(group, nest, c->a.load) && on_row(group, nest, c->b.load);
         fits &= !has_row(group, nest, c->m) || !has_row(group, nest, c->n);
         // Codes are packed before the launch, where they are no weights.
@@ -82,6 +85,20 @@ class Grouper {
     for_loads(f_.body[statement], [&](const Expr* load) { fits &= !across(load->array, load->args, group, nest); });
     for (const nest::Write& w : group.nests[nest]->writes) fits &= !across(w.array, w.index, group, nest);
     return fits;
+  }
+
+  // A product with weights that are computed from constants on the way (inline_weights.cpp): they would be for each block of rows.
+  bool has_computed_weights(const Expr* fold) const {
+    if (fold->op != ir::Op::Fold || fold->args[0]->op != ir::Op::Mul) return false;
+    return std::any_of(fold->args[0]->args.begin(), fold->args[0]->args.end(), [&](const Expr* factor) {
+      bool reads = false, constant = true;
+      ir::walk(factor, [&](const Expr* e) {
+        if (e->op != ir::Op::Load) return;
+        reads = true;
+        constant &= f_.arrays[e->array].kind == nest::Array::Kind::Const;
+      });
+      return reads && constant && factor->op != ir::Op::Load;
+    });
   }
 
   static bool is_local(const Group& group, uint32_t array) {

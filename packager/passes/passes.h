@@ -10,6 +10,7 @@
 //   split-dims      a dim that is divided by extents that the run decides becomes several dims, which divide nothing
 //   procs           loops of procs: indices written out, folds over the same range in one loop
 //   layout          activations channels-last where convolutions want it, weights as panels
+//   inline-weights  weights that are computed from constants in every run go into the products that read them
 //   winograd        a form: 3x3 convolutions with fewer multiplications, where that is faster
 //   group           neighbours that share their rows are marked to run in one launch
 //

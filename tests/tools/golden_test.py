@@ -38,6 +38,18 @@ def the_users_own_vectors_are_in_the_file(t):
     t.run("mlrun", "selftest", "m.mlc")
 
 
+def products_in_bf16_are_asked_for_and_their_tolerance_is_recorded(t):
+    weights = tensor("w", "f32", [16, 32], struct.pack("<512f", *(0.37 * (k % 11) - 1.3 for k in range(512))))
+    (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["y"])], [port("x", "f32", ["n", 16])], [port("y", "f32", ["n", 32])], [weights]))
+    for precision, tolerance in ((), 1e-3), (("--precision", "f32"), 1e-3), (("--precision", "bf16"), 3e-2):
+        build(t, *precision)
+        found = t.json("mlpack", "inspect", "m.mlc", "--tensors")
+        assert [v["tolerance"][0]["value"] for v in found["golden"] + found["variants"]] == [tolerance] * (len(found["golden"]) + len(found["variants"])), found
+        assert found["golden"] and ("1 in bf16" in t.run("mlpack", "inspect", "m.mlc").stdout) == (tolerance == 3e-2)
+        t.run("mlrun", "selftest", "m.mlc")
+    build(t, "--precision", "f16", code=2)
+
+
 def vectors_that_do_not_fit_are_refused(t):
     lookup(t)
     npz(t.dir / "type.npz", ids=("<i4", (2,), bytes(8)))
@@ -71,5 +83,5 @@ def the_interface_says_which_values_an_input_takes(t):
     assert ids["values"] == [0, 3], ids
 
 
-main([the_users_own_vectors_are_in_the_file, vectors_that_do_not_fit_are_refused, a_build_without_vectors_says_why_and_so_does_its_file,
+main([the_users_own_vectors_are_in_the_file, products_in_bf16_are_asked_for_and_their_tolerance_is_recorded, vectors_that_do_not_fit_are_refused, a_build_without_vectors_says_why_and_so_does_its_file,
       the_interface_says_which_values_an_input_takes])

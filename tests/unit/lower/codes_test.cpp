@@ -170,7 +170,7 @@ TEST_CASE("convolutions of codes are tiles, whatever their zero points, signs an
     for (const Case& p : {Case{}, Case{.zero_a = 7}, Case{.weights = DType::I8, .zero_w = 0}, Case{.activations = DType::I8, .zero_a = -128},
                           Case{.activations = DType::I8, .zero_a = 3, .zero_w = 1}, Case{.zero_a = 200, .zero_per_channel = true},
                           Case{.c = 3, .m = 20, .stride = 2, .zero_a = 114}, Case{.c = 7, .m = 5, .kernel = 1, .pad = 0, .zero_a = 9},
-                          Case{.c = 24, .m = 96, .kernel = 1, .pad = 0}, Case{.c = 16, .m = 33, .zero_a = 1, .free_extents = true},
+                          Case{.c = 24, .m = 96, .kernel = 1, .pad = 0}, Case{.c = 24, .m = 96, .kernel = 1, .pad = 0, .zero_a = 3, .zero_w = 120}, Case{.c = 16, .m = 33, .zero_a = 1, .free_extents = true},
                           Case{.c = 16, .m = 33, .zero_w = 120, .free_extents = true}, Case{.h = 1, .w = 1, .zero_a = 5},
                           Case{.c = 5, .produced = false}, Case{.activations = DType::I8, .zero_a = 4, .produced = false}}) {
       CAPTURE(target);
@@ -252,6 +252,53 @@ TEST_CASE("products of bf16 are tiles of pairs") {
       CHECK(rounded.error > 0);  // the factors are rounded, once each
       CHECK(rounded.error <= std::ldexp(1, -7) * rounded.largest * std::sqrt(K));
       CHECK(native.error <= std::ldexp(static_cast<double>(K), -23) * 16);
+    }
+}
+
+TEST_CASE("weights of 4 bits with a scale and a zero point per block are decoded in registers") {
+  struct Blocks {
+    int64_t m = 20, k = 64, n = 48, block = 16;
+    bool free_rows = false, flat_scales = false, columns_last = false, zeros = true;
+  };
+  for (const char* target : kTargets)
+    for (const Blocks& p : {Blocks{}, Blocks{.m = 1}, Blocks{.m = 29, .free_rows = true, .flat_scales = true}, Blocks{.m = 3, .k = 30, .n = 16, .block = 6, .zeros = false},
+                            Blocks{.m = 13, .columns_last = true, .zeros = false}}) {
+      CAPTURE(target);
+      CAPTURE(p.m);
+      ir::Context ctx;
+      std::mt19937 rng(3);
+      CodeNet net(ctx, rng);
+      const ir::Sym* rows = ctx.declare_sym("M", 0);
+      const Expr* M = p.free_rows ? ctx.sym(rows) : net.n(p.m);
+      const int64_t blocks = p.k / p.block, bytes = p.block / 2;
+      const uint32_t x = net.array("x", DType::F32, {M, net.n(p.k)});
+      const uint32_t codes = p.columns_last ? net.constant("w", DType::U8, {blocks, bytes, p.n}, 0, 255) : net.constant("w", DType::U8, {p.n, blocks, bytes}, 0, 255);
+      const uint32_t scales = net.constant("s", DType::I8, p.flat_scales ? std::vector<int64_t>{p.n * blocks} : std::vector<int64_t>{p.n, blocks}, 1, 100);
+      const uint32_t zeros = p.zeros ? net.constant("z", DType::U8, {p.n, blocks}, 0, 15) : 0;
+      const uint32_t w = net.array("decoded", DType::F32, {net.n(p.n), net.n(p.k)}, nest::Array::Kind::Temp), y = net.output("y", DType::F32, {M, net.n(p.n)});
+      auto wn = net.dim("n", net.n(p.n)), wk = net.dim("k", net.n(p.k));
+      const auto real = [&](const Expr* e) { return ctx.cast(DType::F32, e); };
+      const Expr *block = ctx.floordiv(net.at(wk), net.n(p.block)), *byte = ctx.floordiv(ctx.floormod(net.at(wk), net.n(p.block)), net.n(2));
+      const Expr* packed = net.i32(net.load(codes, p.columns_last ? std::vector{block, byte, net.at(wn)} : std::vector{net.at(wn), block, byte}));
+      const Expr* shift = net.i32(ctx.mul(ctx.floormod(net.at(wk), net.n(2)), net.n(4)));
+      const Expr* code = real(ctx.binary(Op::BitAnd, ctx.binary(Op::Shr, packed, shift), ctx.integer(15, DType::I32)));
+      const Expr* zero = p.zeros ? real(net.load(zeros, {net.at(wn), block})) : ctx.number(8, DType::F32);
+      const Expr* scale = real(net.load(scales, p.flat_scales ? std::vector{ctx.add(ctx.mul(net.at(wn), net.n(blocks)), block)} : std::vector{net.at(wn), block}));
+      net.map({wn, wk}, w, {net.at(wn), net.at(wk)}, ctx.binary(Op::Mul, ctx.binary(Op::Sub, code, zero), ctx.binary(Op::Mul, scale, ctx.number(0.01, DType::F32))), "decode");
+      auto m = net.dim("m", M), n = net.dim("n", net.n(p.n)), k = net.dim("k", net.n(p.k));
+      const Expr* sum = net.fold(ir::Join::Sum, {k}, ctx.binary(Op::Mul, net.load(x, {net.at(m), net.at(k)}), net.load(w, {net.at(n), net.at(k)})));
+      net.map({m, n}, y, {net.at(m), net.at(n)}, ctx.binary(Op::Max, sum, ctx.number(0, DType::F32)), "product");
+      const std::vector<nest::Tensor> inputs{test::random_tensor(rng, DType::F32, {p.m, p.k})};
+      const auto want = nest::interpret(net.f, inputs);
+      REQUIRE(want.ok());
+      // What is small enough is computed once by fold-constants; larger matrices are not.
+      const Status passed = passes::run(ctx, net.f, {.pipeline = {"cleanup", "layout", "inline-weights", "group"}, .check = true});
+      REQUIRE_MESSAGE(passed.ok(), passed.text());
+      CHECK(net.f.body.size() == 1);
+      const auto got = test::run_lowered(ctx, net.f, inputs, *targets::find_target(target), {{rows, p.m}}, test::test_math);
+      CHECK(got.schedules.back().find("decoded") == 0);
+      const test::Difference d = test::difference(want->front(), got.outputs.front());
+      CHECK(d.error <= 1e-5 * d.largest);
     }
 }
 
