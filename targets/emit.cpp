@@ -3,6 +3,7 @@
 #include "targets/llvm/emit.h"
 #include "targets/llvm/link.h"
 #include "targets/module_elf.h"
+#include "targets/print_kernel.h"
 
 namespace mlc::targets {
 
@@ -17,6 +18,10 @@ Result<Module> emit_module(const Target& target, std::span<const loop::Kernel> k
                                       " bytes for " + target.name + ", at most " + std::to_string(kMaxFrame) + " are allowed");
   if (large) *large = std::move(found);
   return module;
+}
+
+Result<KernelText> print_kernel(const Target& target, const loop::Kernel& kernel) {
+  return target.family == Family::Portable ? KernelText() : print_elf_kernel(target, kernel);
 }
 
 Status can_emit(const Target& target) { return target.family == Family::Portable ? ok() : can_link(); }

@@ -420,8 +420,8 @@ void Executor::work(void* context, unsigned worker) {
   Executor& e = run.executor;
   Binding& b = run.binding;
   MlrunLaunch launch{nullptr, nullptr, nullptr, e.scratch_[worker].data(), worker, run.workers};
-  const bool profiling = e.profiling_ && worker == 0;
-  uint64_t before = profiling ? now_ns() : 0;
+  Moments* const moments = e.profiling_ ? run.state.profile.of(worker) : nullptr;
+  uint64_t before = moments ? now_ns() : 0;
   for (uint32_t i = 0; i < b.steps.size(); ++i) {
     const BoundInstr& s = b.steps[i];
     const bool stopped = run.stopped();
@@ -432,12 +432,13 @@ void Executor::work(void* context, unsigned worker) {
       if (s.op == InstrOp::Launch) run.launch(s, i, launch);
       else if (s.op != InstrOp::None) run.move(s, launch);
     }
+    const uint64_t done = moments ? now_ns() : 0;
     // Who sees that the run ends does nothing any more but waits for the others here, where all leave together.
     if (run.workers == 1 ? stopped : s.barrier && e.team_.barrier().wait(stopped)) return;
-    if (profiling) {
-      const uint64_t after = now_ns();
-      run.state.profile_ns[i] += after - before;
-      before = after;
+    if (moments) {
+      const uint64_t left = run.workers > 1 && s.barrier ? now_ns() : done;
+      moments[i] = {before, done, left};
+      before = left;
     }
   }
 }
@@ -552,7 +553,7 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
   expose_buffers(f, *binding, arena_);
   for (const Binding::Patch& p : binding->input_patches) binding->pointers[p.operand] = state.input_pointers[p.port];
   for (const Binding::Patch& p : binding->output_patches) binding->pointers[p.operand] = state.output_pointers[p.port];
-  if (profiling_) state.profile_ns.resize(f.body.size());
+  if (profiling_) MLC_RETURN_IF_ERROR(state.profile.begin(f, team_.workers(), *budget_));
 
   // What one worker does alone needs no others to wake up.
   Run run{*this, f, *binding, state, binding->shares == 1 ? 1 : team_.workers()};
@@ -562,12 +563,12 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
     MLC_RETURN_IF_ERROR(gather());
     team_.run(&Executor::work, &run);
   }
-  if (profiling_) ++state.profile_runs;
   MLC_RETURN_IF_ERROR(why_stopped());
   if (const int32_t fault = run.fault.load(); fault != 0) {
     const Instr& at = f.body[run.fault_at.load()];
     return fault_status(fault, at, limits_.broken_code);
   }
+  if (profiling_) state.profile.end(f, *binding, run.workers);
   for (size_t i = 0; i < outputs.size(); ++i) {
     OutputArg& out = outputs[i];
     if (!out.data) out.data = state.output_pointers[i], out.capacity = binding->output_bytes[i];
@@ -640,15 +641,31 @@ Status Executor::set_states(std::span<const Bytes> values) {
   return ok();
 }
 
-std::optional<Executor::ProfileEntry> Executor::profile(uint32_t function, uint64_t index) const {
+struct Executor::Profiled {
+  const Function& function;
+  const SegmentProfile& profile;
+  uint64_t index;
+};
+
+// Of a program the instructions of all segments, one behind the other.
+std::optional<Executor::Profiled> Executor::find_profiled(uint32_t function, uint64_t index) const {
   const bool program = plan_.functions[function].is_program();
   for (size_t at = function; at < (program ? functions_.size() : function + 1); ++at) {
-    const FunctionState& state = functions_[at];
-    if (index < state.profile_ns.size())
-      return ProfileEntry{plan_.functions[at].body[index].name, state.profile_ns[index], state.profile_runs};
-    index -= state.profile_ns.size();
+    const SegmentProfile& profile = functions_[at].profile;
+    if (index < profile.size()) return Profiled{plan_.functions[at], profile, index};
+    index -= profile.size();
   }
   return std::nullopt;
+}
+
+std::optional<Executor::ProfileEntry> Executor::profile(uint32_t function, uint64_t index) const {
+  const auto found = find_profiled(function, index);
+  return found ? std::optional(found->profile.entry(found->function, found->index)) : std::nullopt;
+}
+
+std::optional<Executor::Moments> Executor::moments(uint32_t function, uint64_t index, unsigned worker) const {
+  const auto found = worker < team_.workers() ? find_profiled(function, index) : std::nullopt;
+  return found ? std::optional(found->profile.moments(found->index, worker)) : std::nullopt;
 }
 
 }  // namespace mlc::exec
