@@ -44,12 +44,13 @@ std::string format(const char* form, Args... args) {
 // Of all launches of an operator, or of all there are, in a run.
 struct Sum {
   size_t launches = 0;
-  double ns = 0, waited_ns = 0, operations = 0, bytes = 0, bound_ns = 0, bounded_ns = 0;  // bounded_ns: of those whose bound is known
+  double ns = 0, median_ns = 0, waited_ns = 0, operations = 0, bytes = 0, bound_ns = 0, bounded_ns = 0;  // bounded_ns: of those whose bound is known
 
   void add(const ProfiledLaunch& l, const Ceilings& ceilings) {
     ++launches;
     ns += static_cast<double>(l.min_ns);
-    waited_ns += l.waited_ns;
+    waited_ns += static_cast<double>(l.waited_ns);
+    median_ns += static_cast<double>(l.median_ns);
     operations += l.all_operations();
     bytes += l.all_bytes();
     if (const double share = l.share_of_roof(ceilings); share >= 0) {
@@ -59,7 +60,7 @@ struct Sum {
   }
   double share_of_roof() const { return bounded_ns > 0 ? bound_ns / bounded_ns : -1; }
   // Of all threads' time.
-  double waited(unsigned threads) const { return ns > 0 ? waited_ns / (ns * threads) : 0; }
+  double waited(unsigned threads) const { return median_ns > 0 ? waited_ns / (median_ns * threads) : 0; }
 };
 
 ordered_json known(uint64_t figure) { return figure == MLC_NOT_KNOWN ? ordered_json() : ordered_json(figure); }
@@ -135,13 +136,13 @@ std::string table_of(const Profile& profile, const Ceilings& ceilings, const Sum
     }
     const std::string cut = std::to_string(l.tiles) + "/" + std::to_string(l.threads);
     out += line_of(ns, static_cast<double>(l.median_ns), all, l.all_operations(), l.all_bytes(), l.share_of_roof(ceilings), cut,
-                   ns > 0 ? l.waited_ns / (static_cast<double>(std::max<uint64_t>(l.median_ns, 1)) * ceilings.threads) : 0, l.name);
+                   static_cast<double>(l.waited_ns) / (static_cast<double>(std::max<uint64_t>(l.median_ns, 1)) * ceilings.threads), l.name);
   }
   if (order.size() > top) out += format("%10.1f            ", rest / 1e3) + "in " + std::to_string(order.size() - top) + " more (--top)\n";
   out += "\n" + std::string(kColumnNames) + "operator\n";
   for (const auto& [op, sum] : sums.of_operators)
-    out += line_of(sum.ns, sum.ns, all, sum.operations, sum.bytes, sum.share_of_roof(), std::to_string(sum.launches) + "x", sum.waited(ceilings.threads), op);
-  return out + line_of(all, all, all, sums.all.operations, sums.all.bytes, sums.all.share_of_roof(), std::to_string(sums.all.launches) + "x",
+    out += line_of(sum.ns, sum.median_ns, all, sum.operations, sum.bytes, sum.share_of_roof(), std::to_string(sum.launches) + "x", sum.waited(ceilings.threads), op);
+  return out + line_of(all, sums.all.median_ns, all, sums.all.operations, sums.all.bytes, sums.all.share_of_roof(), std::to_string(sums.all.launches) + "x",
                        sums.all.waited(ceilings.threads), "all");
 }
 

@@ -167,7 +167,7 @@ std::string table(const Profile& profile, const Ceilings& ceilings) {
     out += l.knows_work() ? format("<td>%.2f", l.all_bytes() / ns) : "<td>";
     out += l.knows_work() && l.all_bytes() > 0 ? format("<td>%.2f", l.all_operations() / l.all_bytes()) : "<td>";
     out += share < 0 ? "<td>" : format("<td>%.1f", 100 * share);
-    out += format("<td>%llu<td>%u<td>%.2f\n", static_cast<unsigned long long>(l.tiles), l.threads, l.waited_ns / 1e3);
+    out += format("<td>%llu<td>%u<td>%.2f\n", static_cast<unsigned long long>(l.tiles), l.threads, static_cast<double>(l.waited_ns) / 1e3);
   }
   return out + "</tbody></table>";
 }

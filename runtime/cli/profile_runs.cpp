@@ -15,9 +15,15 @@ constexpr size_t kFewestRuns = 3;
 using Key = std::pair<std::string, uint32_t>;
 struct Seen {
   uint32_t index = 0;
-  MlcProfileEntry before = sized<MlcProfileEntry>(), last = sized<MlcProfileEntry>(), first = sized<MlcProfileEntry>();
-  std::vector<uint64_t> samples;  // ns of each run in which it was executed
+  MlcProfileEntry before = sized<MlcProfileEntry>(), last = sized<MlcProfileEntry>();
+  std::vector<uint64_t> samples, waited;  // ns of each run in which it was executed
 };
+
+// Sorts them.
+uint64_t median_of(std::vector<uint64_t>& samples) {
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() / 2];
+}
 
 class Reader {
  public:
@@ -34,8 +40,9 @@ class Reader {
       Seen& s = found->second;
       s.index = i;
       s.before = std::exchange(s.last, e);
-      if (!counts) s.first = e;
-      else if (e.runs > s.before.runs) s.samples.push_back(e.ns - s.before.ns);
+      if (!counts || e.runs == s.before.runs) continue;
+      s.samples.push_back(e.ns - s.before.ns);
+      s.waited.push_back(e.waited_ns - s.before.waited_ns);
     }
   }
 
@@ -58,12 +65,10 @@ class Reader {
     out.of_bytes = e.of_bytes;
     out.kernel = e.kernel;
     out.each_run = e.runs - seen.before.runs;
-    std::vector<uint64_t>& ns = seen.samples;
-    std::sort(ns.begin(), ns.end());
-    if (!ns.empty()) {
-      out.min_ns = ns.front();
-      out.median_ns = ns[ns.size() / 2];
-      out.waited_ns = static_cast<double>(e.waited_ns - seen.first.waited_ns) / static_cast<double>(ns.size());
+    if (!seen.samples.empty()) {
+      out.median_ns = median_of(seen.samples);
+      out.min_ns = seen.samples.front();
+      out.waited_ns = median_of(seen.waited);
     }
     out.operations = e.operations;
     out.read = e.bytes_read;

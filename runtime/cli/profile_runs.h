@@ -18,7 +18,7 @@ struct ProfiledLaunch {
   uint32_t kernel = 0;
   uint64_t each_run = 0;              // times that it is executed in one, in the last
   uint64_t min_ns = 0, median_ns = 0; // of a run
-  double waited_ns = 0;               // of a run on average, all threads together
+  uint64_t waited_ns = 0;             // of a run, the median, all threads together
   uint64_t operations = 0, read = 0, written = 0;  // of one execution; MLC_NOT_KNOWN
   uint64_t tiles = 0;
   uint32_t threads = 0, num_cuts = 0;

@@ -39,7 +39,9 @@ def unknown_words_are_refused_with_the_known_ones(tools):
     text = build(tools, "--dump", "sorcery", code=2).stderr
     assert "unknown word 'sorcery'" in text and "known: nest schedule loop llvm asm import expand" in text, text
     assert "did you mean 'loop'" in build(tools, "--dump", "asm,lop", code=2).stderr
-    assert "unknown kernel 'Conv_99 (Conv)', did you mean '" in build(tools, "--dump", "loop", "--only", "Conv_99 (Conv)", code=2).stderr
+    name = shown(tools, "schedule").split("\n  of ")[1].split("\n")[0]
+    text = build(tools, "--dump", "loop", "--only", name + "x", "-f", code=2).stderr
+    assert f"unknown kernel '{name}x', did you mean '{name}'" in text, text
     assert "go with --dump" in build(tools, "--only", "x", code=2).stderr
     assert "--only: nothing" in build(tools, "--dump", "fuse", "--only", "x", code=2).stderr
     assert "both write to standard output" in build(tools, "--dump", "fuse", "--json", code=2).stdout
