@@ -18,11 +18,13 @@
 namespace mlc::cli {
 namespace {
 
-constexpr uint64_t kLoopNs = 20'000'000;  // of each measurement
-constexpr uint64_t kPieceNs = 1'000'000;  // the best of such pieces counts
+// The best of many pieces counts, each short enough to lie between two interruptions. Where others use the CPUs there are fewer.
+constexpr uint64_t kPieceNs = 100'000;
+constexpr int kPieces = 80;
+constexpr uint64_t kMostNs = 300'000'000;  // of each measurement
 constexpr int kChains = 12;               // independent sums: enough for the latency of any core
 
-// What a loop does in one step, and how often it is called between two looks at the clock.
+// What a thread does between two looks at the clock.
 struct Work {
   double (*run)(uint64_t steps, const float* data, uint64_t floats);  // units done
   const float* data = nullptr;
@@ -133,12 +135,14 @@ double rate_of(const Work& work) {
   uint64_t steps = 1;
   double best = 0;
   const uint64_t begin = now_ns();
-  for (uint64_t now = begin; now - begin < kLoopNs;) {
+  int pieces = 0;
+  for (uint64_t now = begin; pieces < kPieces && now - begin < kMostNs;) {
     const double units = work.run(steps, work.data, work.floats);
     const uint64_t after = now_ns();
     const uint64_t took = std::max<uint64_t>(after - now, 1);
     best = std::max(best, units * 1e9 / static_cast<double>(took));
-    if (took < kPieceNs / 2) steps *= 2;
+    if (took < kPieceNs) steps *= 2;
+    else ++pieces;
     now = after;
   }
   return best;
