@@ -49,6 +49,8 @@ Result<Module> emit_module(const Target& target, std::span<const loop::Kernel> k
   return module;
 }
 
+Result<KernelText> print_kernel(const Target& target, const loop::Kernel& kernel) { return target.emitter->print(target, kernel); }
+
 Status audit_module(const Target& target, std::span<const std::byte> module) { return target.emitter->audit(target, module); }
 
 }  // namespace mlc::targets

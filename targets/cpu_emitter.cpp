@@ -58,6 +58,8 @@ Result<Module> CpuEmitter::emit(const Target& target, std::span<const loop::Kern
   return emit_elf(target, kernels, large, options);
 }
 
+Result<KernelText> CpuEmitter::print(const Target& target, const loop::Kernel& kernel) const { return print_elf_kernel(target, kernel); }
+
 Status CpuEmitter::audit(const Target& target, std::span<const std::byte> module) const {
   const std::string where = "audit of the module for " + target.name;
   Result<ModuleElf> elf = read_module_elf(module, target.machine);

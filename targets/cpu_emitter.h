@@ -33,6 +33,7 @@ class CpuEmitter final : public Emitter {
   Status can_emit() const override;
   Result<Module> emit(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>& large,
                       const EmitOptions& options) const override;
+  Result<KernelText> print(const Target& target, const loop::Kernel& kernel) const override;
   Status audit(const Target& target, std::span<const std::byte> module) const override;
   void require(const Target& target, format::Variant& variant) const override;
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "schema/manifest.h"
+#include "targets/print_kernel.h"
 #include "targets/target.h"
 
 namespace mlc::targets {
@@ -23,6 +24,8 @@ class Emitter {
   // above kMaxFrame it is told in `large`, and the module has no bytes.
   virtual Result<Module> emit(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>& large,
                               const EmitOptions& options) const = 0;
+  // A kernel as it is compiled; empty where there is nothing to show.
+  virtual Result<KernelText> print(const Target&, const loop::Kernel&) const { return KernelText(); }
   // Proves from the bytes that the module keeps its format and uses nothing that the target does not list.
   virtual Status audit(const Target& target, std::span<const std::byte> module) const = 0;
   // Adds to a variant: its family, the format of its module, and the features and clauses that a machine must meet.

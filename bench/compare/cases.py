@@ -54,6 +54,11 @@ CASES = [
 ]
 
 
+def has_lengths(case):
+    """Whether its model is there at other lengths too."""
+    return sum(other.model == case.model for other in CASES) > 1
+
+
 def _zoo():
     """The architectures beside the checkout; none where they are missing."""
     source = SHARED / "zoo" / "zoo.py"

@@ -2,9 +2,11 @@
 """Whole models against ONNX Runtime and OpenVINO on this machine, interleaved.
 
     compare.py --bin build/release/bin --out DIR [--threads 1 2] [--rounds 5] [--seconds 1] [--only WORDS] [--work DIR]
+               [--start] [--busy] [--lengths] [--no-times]
 
 Every runtime is a process of its own, pinned to as many CPUs as it has threads. All get the same inputs; outputs are compared
-before anything is timed. In every round each runs for the same time, one after the other, in turns. Writes DIR/results.json,
+before anything is timed. In every round each runs for the same time, one after the other, in turns. --start, --busy and --lengths
+add what states.py measures; --no-times leaves all else out. Writes DIR/results.json,
 DIR/README.md (tables) and DIR/page.html (plots). Needs onnx, onnxruntime, openvino and numpy (PyPI), and what the wheel of
 bindings/python needs.
 """
@@ -22,6 +24,7 @@ import onnx
 
 import cases
 import report
+import states
 
 HERE = pathlib.Path(__file__).resolve().parent
 PEERS = ("mlrt", "onnxruntime", "openvino")
@@ -98,7 +101,8 @@ def difference(ours, theirs):
     return worst
 
 
-def compare(case, threads, args, work, packages):
+def prepared(case, args, work):
+    """(ONNX file, container, inputs) of a case; None where its source is missing."""
     path = cases.model_file(case, work)
     if path is None:
         return None
@@ -108,6 +112,25 @@ def compare(case, threads, args, work, packages):
                        stdout=subprocess.DEVNULL)
     inputs = work / "inputs.npz"
     np.savez(inputs, **drawn_inputs(path, dict(case.dims)))
+    return path, container, inputs
+
+
+def measured_states(case, args, files, packages):
+    """What --start, --busy and --lengths ask for."""
+    path, container, inputs = files
+    models = {kind: container if kind == "mlrt" else path for kind in PEERS}
+    row = {"case": case.name, "family": case.family}
+    if args.start:
+        row["start"] = states.start(models, inputs, args.threads[0], args.rounds, packages)
+    if args.busy:
+        row["busy"] = states.scaling(models, inputs, args.rounds, args.seconds, packages, busy=True)
+    if args.lengths and cases.has_lengths(case):
+        row["idle"] = states.scaling(models, inputs, args.rounds, args.seconds, packages, busy=False)
+    return row
+
+
+def compare(case, threads, args, files, work, packages):
+    path, container, inputs = files
     row = {"case": case.name, "family": case.family, "threads": threads, "bytes": {"onnx": path.stat().st_size, "mlc": container.stat().st_size}}
     peers = {}
     for kind in PEERS:
@@ -146,25 +169,35 @@ def main():
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--start", action="store_true", help="also fresh processes: time to the first answer, memory, files")
+    parser.add_argument("--busy", action="store_true", help="also two threads against one beside a busy process")
+    parser.add_argument("--lengths", action="store_true", help="also two threads over one, of cases that have several lengths")
+    parser.add_argument("--no-times", dest="times", action="store_false", help="nothing but these")
     parser.add_argument("--only", nargs="+", default=[], help="cases whose names hold one of these words")
     args = parser.parse_args()
     work = args.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     args.bin = args.bin.resolve()
     packages = package(args.bin, work)
-    rows, missing = [], []
+    rows, further, missing = [], [], []
     for case in cases.CASES:
         if args.only and not any(word in case.name for word in args.only):
             continue
-        for threads in args.threads:
-            row = compare(case, threads, args, work, packages)
-            if row is None:
-                missing.append(case.name)
-                break
+        files = prepared(case, args, work)
+        if files is None:
+            missing.append(case.name)
+            continue
+        for threads in args.threads if args.times else []:
+            row = compare(case, threads, args, files, work, packages)
             rows.append(row)
             print(report.line(row), flush=True)
-    options = f"--threads {' '.join(map(str, args.threads))} --rounds {args.rounds} --seconds {args.seconds:g}" + (f" --only {' '.join(args.only)}" if args.only else "")
-    results = {"machine": machine(), "command": f"bench/compare/compare.py {options}", "missing": missing, "rows": rows}
+        if args.start or args.busy or args.lengths:
+            further.append(measured_states(case, args, files, packages))
+            print(report.states_line(further[-1]), flush=True)
+    options = f"--threads {' '.join(map(str, args.threads))} --rounds {args.rounds} --seconds {args.seconds:g}" + "".join(
+        f" --{flag}" for flag in ("start", "busy", "lengths") if getattr(args, flag)) + ("" if args.times else " --no-times") + (
+        f" --only {' '.join(args.only)}" if args.only else "")
+    results = {"machine": machine(), "command": f"bench/compare/compare.py {options}", "missing": missing, "rows": rows, "states": further}
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     (args.out / "README.md").write_text(report.table(results))

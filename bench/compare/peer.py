@@ -5,6 +5,7 @@
 First it opens the model and runs once. Commands: {"seconds": S} runs for that long; {"answer": FILE} writes the outputs.
 """
 import json
+import os
 import resource
 import statistics
 import sys
@@ -62,6 +63,11 @@ class Ours:
         return self.session.run(self.arrays)
 
 
+def peak_mb():
+    """The most memory that was resident so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 KINDS = {"onnxruntime": OnnxRuntime, "openvino": OpenVino, "mlrt": Ours}
 
 
@@ -69,21 +75,24 @@ def main():
     kind, path, inputs, threads = sys.argv[1:]
     with np.load(inputs) as file:
         arrays = dict(file)
+    base, loading = peak_mb(), time.perf_counter()
     peer = KINDS[kind](path, int(threads))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_mb()
     start = time.perf_counter()
     opened = peer.open()
     opened_at = time.perf_counter()
     peer.use(opened, arrays)
     peer.run()
     first = time.perf_counter()
-    reply = {"version": peer.version, "open_ms": (opened_at - start) * 1e3, "first_ms": (first - start) * 1e3}
+    package = os.path.dirname(sys.modules[kind].__file__)
+    reply = {"version": peer.version, "load_ms": (start - loading) * 1e3, "open_ms": (opened_at - start) * 1e3, "first_ms": (first - start) * 1e3,
+             "rss_mb": peak_mb(), "base_rss_mb": base, "package": package}
     print(json.dumps(reply), flush=True)
     for line in sys.stdin:
         command = json.loads(line)
         if "answer" in command:
             np.savez(command["answer"], **peer.answer())
-            reply = {"peak_mb": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024}
+            reply = {"peak_mb": peak_mb() - before}
         else:
             times, end = [], time.perf_counter() + command["seconds"]
             while len(times) < 3 or time.perf_counter() < end:

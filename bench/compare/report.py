@@ -54,6 +54,55 @@ def summary(results):
     return lines
 
 
+def states_line(row):
+    """A line for the terminal of what states.py found."""
+    parts = [f"{row['case']:36}"]
+    for kind in NAMES:
+        words = []
+        if kind in row.get("start", {}):
+            s = row["start"][kind]
+            words.append(f"start {number(s['start_ms'])} ms, {number(s['rss_mb'])} MB")
+        words += [f"{name} {number(row[name][kind]['one_ms'] / row[name][kind]['two_ms'])}x" for name in ("busy", "idle") if kind in row.get(name, {})]
+        if words:
+            parts.append(f"{NAMES[kind]}: {', '.join(words)}")
+    return "  ".join(parts)
+
+
+# (title, text, columns of a peer, its figures) of what states.py found.
+def _start_figures(s):
+    return (s["start_ms"], s["first_ms"], s["open_ms"], s["rss_mb"], s["model_bytes"] / 1e6)
+
+
+def _scaling_figures(s):
+    return (s["one_ms"], s["two_ms"], s["one_ms"] / s["two_ms"])
+
+
+STATES = {
+    "start": ("A fresh process", "Least times of fresh processes, all runtimes in turn, files in the system's cache: milliseconds from the start of the process "
+              "(Python and numpy, the same for all, included) to the first answer; from opening the model to the first answer; opening alone; the peak of "
+              "resident memory of the process; the model's file.", ("start ms", "first ms", "open ms", "RSS MB", "file MB"), _start_figures),
+    "busy": ("Beside a busy process", "Another process never stops on the same two CPUs. Medians with one thread and with two, and what the second one brings.",
+             ("1 thread ms", "2 threads ms", "gain"), _scaling_figures),
+    "idle": ("Lengths", "Medians with one thread and with two, and what the second one brings.", ("1 thread ms", "2 threads ms", "gain"), _scaling_figures),
+}
+
+
+def state_tables(results):
+    """[(title, text, head, rows)]"""
+    found = []
+    for name, (title, text, columns, figures) in STATES.items():
+        rows = [[row["case"], *(number(v) for kind in NAMES for v in (figures(row[name][kind]) if kind in row[name] else [None] * len(columns)))]
+                for row in results.get("states", []) if name in row]
+        if rows:
+            found.append((title, text, ["case", *(f"{NAMES[kind]}: {c}" if k == 0 else c for kind in NAMES for k, c in enumerate(columns))], rows))
+    if any("start" in row for row in results.get("states", [])):
+        bytes_of = {k: next((r["start"][k]["runtime_bytes"] for r in results["states"] if k in r.get("start", {})), None) for k in NAMES}
+        title, text, head, rows = found[0]
+        sizes = ", ".join(f"{NAMES[k]} {number(b / 1e6)} MB" for k, b in bytes_of.items() if b)
+        found[0] = (title, f"{text} Files of the runtimes' Python packages: {sizes}.", head, rows)
+    return found
+
+
 def table(results):
     versions = {k: next((r[k]["version"] for r in results["rows"] if k in r), None) for k in NAMES}
     out = ["# Comparison", "", f"{results['machine']}. " + ", ".join(f"{NAMES[k]} {v}" for k, v in versions.items() if v) +
@@ -71,15 +120,18 @@ def table(results):
                 cells = [row["case"], row["threads"], *(number(time_of(row, k)) or "fails" for k in NAMES), number(ratio(row)), number(ratio(row, "median_ms")), worst(row)]
                 out.append("| " + " | ".join(map(str, cells)) + " |")
         out.append("")
-    out += ["## Start, memory, files", "", "From opening the file to the first answer, the program and its libraries loaded before; memory is the growth of the "
-            "resident set's peak; one thread.", "",
-            "| case | first answer, ms: mlrt | ONNX Runtime | OpenVINO | memory, MB: mlrt | ONNX Runtime | OpenVINO | file, MB: .onnx | .mlc |",
-            "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
-    for row in results["rows"]:
-        if row["threads"] == min(r["threads"] for r in results["rows"]):
-            cells = [row["case"], *(number(time_of(row, k, "first_ms")) for k in NAMES), *(number(time_of(row, k, "peak_mb")) for k in NAMES),
-                     *(number(row["bytes"][k] / 1e6) for k in ("onnx", "mlc"))]
-            out.append("| " + " | ".join(map(str, cells)) + " |")
+    if results["rows"]:
+        out += ["## Start, memory, files", "", "From opening the file to the first answer, the program and its libraries loaded before; memory is the growth of the "
+                "resident set's peak; one thread.", "",
+                "| case | first answer, ms: mlrt | ONNX Runtime | OpenVINO | memory, MB: mlrt | ONNX Runtime | OpenVINO | file, MB: .onnx | .mlc |",
+                "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
+        for row in results["rows"]:
+            if row["threads"] == min(r["threads"] for r in results["rows"]):
+                cells = [row["case"], *(number(time_of(row, k, "first_ms")) for k in NAMES), *(number(time_of(row, k, "peak_mb")) for k in NAMES),
+                         *(number(row["bytes"][k] / 1e6) for k in ("onnx", "mlc"))]
+                out.append("| " + " | ".join(map(str, cells)) + " |")
+    for title, text, head, rows in state_tables(results):
+        out += ["", f"## {title}", "", text, "", "| " + " | ".join(head) + " |", "| --- " * len(head) + "|", *("| " + " | ".join(row) + " |" for row in rows)]
     failures = [(r["case"], k, why) for r in results["rows"] for k, why in r.get("failures", {}).items()]
     if failures:
         out += ["", "## Failures", ""] + [f"- {case}, {NAMES[k]}: {why}" for case, k, why in dict.fromkeys(failures)]
@@ -106,11 +158,14 @@ def bars(rows):
 
 def page(results):
     parts = ["<!doctype html><meta charset=utf-8><title>Comparison</title><style>body{font:14px sans-serif;margin:2em}svg text{font:12px sans-serif}"
-             ".end{text-anchor:end}.middle{text-anchor:middle}.tick{stroke:#ddd}.one{stroke:#333}.win{fill:#3a7d44}.loss{fill:#b23a48}</style>",
+             ".end{text-anchor:end}.middle{text-anchor:middle}.tick{stroke:#ddd}.one{stroke:#333}td,th{padding:2px 8px;text-align:right}td:first-child{text-align:left}.win{fill:#3a7d44}.loss{fill:#b23a48}</style>",
              f"<h1>Comparison</h1><p>{html.escape(results['machine'])}<p><code>{html.escape(results['command'])}</code>"
              "<p>The faster peer's time over ours, least times: to the right ours is faster, to the left it is slower."]
     parts += [f"<p>{html.escape(text)}" for text in summary(results)]
     for threads in sorted({r["threads"] for r in results["rows"]}):
         rows = [r for r in results["rows"] if r["threads"] == threads and ratio(r)]
         parts.append(f"<h2>{threads} thread{'s' * (threads > 1)}</h2>{bars(rows)}" if rows else "")
+    for title, text, head, rows in state_tables(results):
+        cells = "".join(f"<tr>{''.join(f'<td>{html.escape(c)}' for c in row)}" for row in rows)
+        parts.append(f"<h2>{title}</h2><p>{html.escape(text)}<table><tr>{''.join(f'<th>{html.escape(c)}' for c in head)}{cells}</table>")
     return "\n".join(parts) + "\n"

@@ -14,6 +14,7 @@
 #include "base/cli/report.h"
 #include "base/nearest_name.h"
 #include "packager/cli/container_file.h"
+#include "packager/cli/dump_files.h"
 #include "packager/cli/golden_files.h"
 #include "packager/cli/progress.h"
 #include "packager/cli/self_test.h"
@@ -34,6 +35,7 @@ struct BuildFlags {
   compile::BuildOptions options;
   std::vector<std::string> targets, dims, golden;
   std::string progress = "auto", forms = "all", precision = "f32", derived;
+  std::string dump_folder;
   bool force = false, no_sign = false, no_selftest = false, no_cache = false, as_json = false;
 };
 
@@ -117,6 +119,22 @@ void report_cache(const compile::BuildReport::Cache& cache, std::ostringstream& 
   else if (cache.found) text << "  cache     " << cache.found << " of " << cache.found + cache.compiled << " kernels were compiled before\n";
 }
 
+// Where --dump shows things.
+Status set_up_dump(BuildFlags& flags) {
+  compile::DumpOptions& dump = flags.options.dump;
+  if (dump.levels.empty()) {
+    if (!dump.only.empty() || !flags.dump_folder.empty()) return Status(Code::Usage, "--only and --dump-dir go with --dump");
+    return ok();
+  }
+  if (flags.dump_folder.empty()) {
+    if (flags.as_json) return Status(Code::Usage, "--dump and --json both write to standard output").hint("--dump-dir DIR");
+    dump.show = show_on_stdout;
+    return ok();
+  }
+  dump.show = DumpFolder(flags.dump_folder);
+  return ok();
+}
+
 Result<Report> run_build(BuildFlags& flags) {
   MLC_ASSIGN(flags.options.targets, targets_named(flags.targets));
   MLC_ASSIGN(flags.options.dims, parse_dims(flags.dims));
@@ -132,6 +150,7 @@ Result<Report> run_build(BuildFlags& flags) {
   if (!flags.derived.empty()) {
     MLC_ASSIGN(flags.options.most_derived, parse_derived(flags.derived));
   }
+  MLC_RETURN_IF_ERROR(set_up_dump(flags));
   flags.options.sign = !flags.no_sign;
   if (flags.no_cache) flags.options.cache_folder.clear();
   else if (flags.options.cache_folder.empty())
@@ -211,7 +230,10 @@ void add_build(CLI::App& app, int& exit_code) {
   command->add_option("--cache", o.cache_folder, "folder of kernels compiled before (default: this user's own; see mlpack cache)");
   command->add_flag("--no-cache", flags->no_cache, "compile all kernels, keep none");
   command->add_option("--progress", flags->progress, "auto, tty, plain or none")->check(CLI::IsMember({"auto", "tty", "plain", "none"}));
-  command->add_option("--print-after", o.print_after, "print the program after this pass, on stderr");
+  command->add_option("--dump", o.dump.levels, "show, separated by commas: the program as it was read (import), as nests (expand), behind a pass (its name) or all of them (passes); of each kernel its nest, schedule, loop, llvm, asm")
+      ->delimiter(',');
+  command->add_option("--only", o.dump.only, "of kernels show this one, called as mlrun profile calls it");
+  command->add_option("--dump-dir", flags->dump_folder, "write what --dump shows to files in this folder, instead of standard output");
   command->add_flag("-f,--force", flags->force, "replace an output file that is no container");
   command->callback([flags, &exit_code] { exit_code = finish("build", flags->as_json, run_build(*flags)); });
 }

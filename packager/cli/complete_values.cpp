@@ -1,6 +1,7 @@
 #include "packager/cli/complete_values.h"
 
 #include "packager/cli/container_file.h"
+#include "packager/compile/dump.h"
 #include "runtime/trust/trust_command.h"
 #include "targets/target.h"
 
@@ -14,6 +15,14 @@ Completions target_names(const std::string& word) {
   Completions out;
   out.words = {{before + "all", "each of them"}, {before + "native", "what fits this machine"}};
   for (const targets::Target& target : targets::all_targets()) out.words.push_back({before + target.name, ""});
+  return out;
+}
+
+Completions dump_levels(const std::string& word) {
+  const size_t comma = word.rfind(',');
+  const std::string before = comma == word.npos ? "" : word.substr(0, comma + 1);
+  Completions out;
+  for (const std::string& level : compile::dump_words()) out.words.push_back({before + level, ""});
   return out;
 }
 
@@ -33,12 +42,13 @@ Completions names_in(const std::string& path, bool variants) {
 
 std::optional<Completions> values_of_line(const CommandLine& line) {
   if (line.option == "target") return target_names(line.word);
+  if (line.option == "dump") return dump_levels(line.word);
   if (line.option == "variant") return names_in(line.value("file"), true);
   if (line.option == "program") return names_in(line.value("file"), false);
   if (line.option == "remove") return trusted_key_ids();
   if (line.option == "by") return Completions{{{"kind", ""}, {"variant", ""}, {"segment", ""}, {"tensor", ""}}, false};
   if (line.option == "type") return Completions{{{"p256", ""}, {"p384", ""}, {"p521", ""}, {"ed25519", ""}}, false};
-  for (const char* text : {"dim", "id", "not-after", "expect-root", "expect-id", "models", "min", "print-after", "threads"})
+  for (const char* text : {"dim", "id", "not-after", "expect-root", "expect-id", "models", "min", "only", "threads"})
     if (line.option == text) return Completions{};
   return std::nullopt;
 }

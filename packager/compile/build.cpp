@@ -51,7 +51,7 @@ class Build {
   explicit Build(const BuildOptions& options) : options_(options) {}
 
   Result<BuildReport> run() {
-    MLC_RETURN_IF_ERROR(check_print_after());
+    MLC_RETURN_IF_ERROR(check_dump(options_.dump));
     MLC_RETURN_IF_ERROR(check_identity());
     MLC_RETURN_IF_ERROR(check_places());
     MLC_RETURN_IF_ERROR(load_key());
@@ -67,18 +67,10 @@ class Build {
   }
 
  private:
-  // --print-after: the levels as they come into being; passes::run prints after each of its own.
-  bool prints(std::string_view stage) const { return options_.print_after == stage || options_.print_after == "all"; }
-
-  Status check_print_after() {
-    const std::string& wanted = options_.print_after;
-    std::string known = "known: all import expand lower";
-    bool found = wanted.empty() || wanted == "all" || wanted == "import" || wanted == "expand" || wanted == "lower";
-    for (const std::string& pass : passes::Options().pipeline) {
-      found = found || pass == wanted;
-      known += " " + pass;
-    }
-    return found ? ok() : Status(Code::Usage, "--print-after: no pass '" + wanted + "'").fact(std::move(known));
+  // --dump: of the whole program. `text` is called where somebody wants it.
+  Status show(const std::string& level, const std::function<std::string()>& text) {
+    if (!options_.dump.wants(level) && !options_.dump.wants("passes")) return ok();
+    return options_.dump.show({.target = "", .kernel = "", .level = level, .text = text()});
   }
 
   Status check_identity() {
@@ -117,7 +109,7 @@ class Build {
   Status import_model() {
     stage("import");
     MLC_ASSIGN(model_, import::import_onnx(options_.model_path));
-    if (prints("import")) std::fputs(model::print(model_).c_str(), stderr);
+    MLC_RETURN_IF_ERROR(show("import", [&] { return model::print(model_); }));
     MLC_RETURN_IF_ERROR(check_operators(*library_, model_));
     return apply_bounds(ctx_, options_.dims, model_);
   }
@@ -135,7 +127,7 @@ class Build {
     MLC_ASSIGN(std::vector<nest::Function> pipelines, expand_pipelines(ctx_, *library_, model_, pipelines_));
     for (nest::Function& function : pipelines) programs_.push_back({.function = std::move(function), .is_pipeline = true});
     for (const Program& program : programs_)
-      if (prints("expand")) std::fprintf(stderr, "; after expand\n%s", nest::print(program.function).c_str());
+      MLC_RETURN_IF_ERROR(show("expand", [&] { return nest::print(program.function); }));
     return ok();
   }
 
@@ -164,7 +156,7 @@ class Build {
 
   Status run_passes() {
     passes::Options options;
-    options.print_after = options_.print_after;
+    options.after = [&](const std::string& pass, const nest::Function& f) { return show(pass, [&] { return nest::print(f); }); };
     if (options_.most_derived) options.most_derived = *options_.most_derived;
     if (options_.products_in_bf16) options.pipeline = passes::with_products_in_bf16(options.pipeline);
     if (!options_.forms) options.pipeline = passes::without_forms(options.pipeline);
@@ -180,12 +172,8 @@ class Build {
     for (size_t k = 0; k < targets.size(); ++k) {
       const targets::Target* target = targets[k];
       const Progress progress = counted(nth("target", k, targets.size()) + ", " + target->name, "kernels");
-      const VariantOptions options{progress, options_.threads, cache.get()};
+      const VariantOptions options{progress, options_.threads, cache.get(), &options_.dump};
       MLC_ASSIGN(CompiledVariant variant, compile_variant(ctx_, *library_, parts_, weights_, *target, options));
-      if (prints("lower")) {
-        std::fprintf(stderr, "; kernels for %s\n", target->name.c_str());
-        for (const std::string& line : variant.schedules) std::fprintf(stderr, "%s\n", line.c_str());
-      }
       variants_.push_back(std::move(variant));
     }
     drop_equal_variants(variants_);

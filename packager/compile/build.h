@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "packager/compile/dims.h"
+#include "packager/compile/dump.h"
 #include "packager/compile/golden.h"
 #include "signing/hash_tree.h"
 #include "targets/target.h"
@@ -51,7 +52,7 @@ struct BuildOptions {
   bool forms = true;                              // products may be computed in other ways, which round otherwise
   bool products_in_bf16 = false;                  // both factors of products with weights are rounded to bf16
   std::optional<uint64_t> most_derived;           // bytes of derived constants; none: what is usual (passes.h)
-  std::string print_after;                        // pass whose result goes to stderr
+  DumpOptions dump;
   // Told before each stage, and during it whenever something more is done, on any thread. May be empty.
   std::function<void(const Stage&)> progress;
   // Asked before the file gets its name; if it fails, the build does and leaves no file. May be empty.

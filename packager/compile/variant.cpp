@@ -2,20 +2,26 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/nearest_name.h"
 #include "packager/compile/code_cache.h"
 #include "packager/compile/kernel_key.h"
 #include "packager/compile/lift_extents.h"
 #include "packager/compile/shared_kernels.h"
 #include "packager/lower/lower.h"
+#include "packager/nest/figures.h"
 #include "packager/nest/group.h"
 #include "packager/nest/key.h"
 #include "packager/nest/layout.h"
+#include "packager/nest/print.h"
+#include "packager/loop/print.h"
 #include "packager/plan/plan_builder.h"
 #include "packager/plan/verify.h"
 #include "targets/instructions.h"
+#include "targets/print_kernel.h"
 
 namespace mlc::compile {
 namespace {
@@ -86,8 +92,10 @@ class VariantCompiler {
     CompiledVariant variant;
     variant.target = &target_;
     Lowered lowered;
+    std::vector<uint32_t> shown;  // kernels
     while (true) {
       MLC_ASSIGN(lowered, lower_all());
+      MLC_ASSIGN(shown, chosen_kernels(lowered));
       std::vector<targets::LargeFrame> large;
       MLC_ASSIGN(targets::Module module, emit(lowered.kernels, large, options_.progress));
       variant.module = std::move(module.bytes);
@@ -98,7 +106,7 @@ class VariantCompiler {
     MLC_RETURN_IF_ERROR(targets::audit_module(target_, variant.module));
     for (const plan::FunctionPlan& plan : lowered.plans) variant.num_launches += plan.launches.size();
     variant.num_kernels = lowered.kernels.size();
-    for (const loop::Kernel& kernel : lowered.kernels) variant.schedules.push_back(kernel.schedule + "  " + kernel.name);
+    MLC_RETURN_IF_ERROR(dump(lowered, shown));
     MLC_ASSIGN(variant.plan, plan_of(lowered));
     for (const nest::Program& program : parts_.programs)
       for (const nest::Step& step : program.steps)
@@ -218,7 +226,11 @@ class VariantCompiler {
     } else {
       auto lowered = lower::lower_group(ctx_, function, *group, place.statement->source, target_, expand_);
       if (!lowered.ok()) return std::move(lowered).status().note(place.statement->source + " for " + target_.name);
-      if (*lowered) launches = launches_of_kernels(**lowered, place, all);
+      if (*lowered) {
+        std::vector<uint32_t> locals;
+        for (const nest::Group::Local& local : group->locals) locals.push_back(local.array);
+        launches = launches_of_kernels(**lowered, nest::figures_of(ctx_, function, group->nests, locals), place, all);
+      }
       found->second = {std::move(key.arrays), launches};
     }
     for (plan::Launch& launch : launches) plan.launches.push_back(std::move(launch));
@@ -229,18 +241,36 @@ class VariantCompiler {
     const nest::Statement& statement = *place.statement;
     auto lowered = lower::lower(ctx_, *place.function, statement, target_, expand_, rung_of(statement));
     if (!lowered.ok()) return std::move(lowered).status().note(statement.source + " for " + target_.name);
-    return launches_of_kernels(*lowered, place, all);
+    const nest::Nest* const nest = statement.nest.get();
+    return launches_of_kernels(*lowered, nest ? nest::figures_of(ctx_, *place.function, {&nest, 1}) : nest::Figures(), place, all);
   }
 
-  std::vector<plan::Launch> launches_of_kernels(std::vector<loop::Kernel>& kernels, const Place& place, Lowered& all) {
+  // Of a kernel that prepares what the last one of its statement reads, and of a block whose steps nobody has counted.
+  nest::Figures moved_by(const loop::Kernel& kernel, const nest::Function& function) {
+    std::vector<const ir::Expr*> read, written;
+    for (const loop::Param& param : kernel.params) {
+      const ir::Expr* bytes = nullptr;
+      if (param.role == loop::Role::Array) bytes = nest::stored_bytes(ctx_, function.arrays[param.array]);
+      else if (ir::is_extent(param.elements) && ir::always_has_value(param.elements))
+        bytes = ctx_.binary(ir::Op::Mul, ctx_.cast(DType::F64, param.elements), ctx_.number(bytes_of(param.dtype), DType::F64));
+      (param.written ? written : read).push_back(bytes);
+    }
+    return nest::moved(ctx_, read, written);
+  }
+
+  // `figures`: of the statement.
+  std::vector<plan::Launch> launches_of_kernels(std::vector<loop::Kernel>& kernels, const nest::Figures& figures, const Place& place, Lowered& all) {
     std::vector<plan::Launch> launches;
     for (loop::Kernel& kernel : kernels) {
+      const bool is_last = &kernel == &kernels.back();
       plan::Launch& launch = launches.emplace_back();
       launch.params = kernel.params;
       launch.tiles = kernel.tiles;
       launch.cuts = kernel.cuts;
       launch.work = kernel.work;
       launch.scratch = symbolic_scratch(kernel);
+      launch.figures = is_last && figures.operations ? figures : moved_by(kernel, *place.function);
+      if (is_last) launch.figures.operations = figures.operations;
       std::vector<const ir::Expr*> sizes;
       for (const loop::Param& param : kernel.params) {
         if (param.role != loop::Role::Array) continue;
@@ -257,6 +287,68 @@ class VariantCompiler {
       take_place(launch, place, all);
     }
     return launches;
+  }
+
+  // What --only may call a kernel: as profiles do, as it is called in code, or by one of the statements that are in it.
+  std::set<std::string> names_of(const Lowered& all, size_t k) const {
+    std::set<std::string> names{all.kernels[k].name};
+    for (const Place& place : all.users[k]) {
+      names.insert(source_of(place));
+      const auto first = static_cast<size_t>(place.statement - place.function->body.data());
+      const size_t count = place.is_group ? nest::marked_group(*place.function, first) : 1;
+      for (size_t at = first; at < first + count; ++at) names.insert(place.function->body[at].source);
+    }
+    return names;
+  }
+
+  // Those of which --dump shows something, by number.
+  Result<std::vector<uint32_t>> chosen_kernels(const Lowered& all) const {
+    std::vector<uint32_t> chosen;
+    if (!options_.dump || !options_.dump->wants_kernels()) return chosen;
+    std::set<std::string> known;
+    for (uint32_t k = 0; k < all.kernels.size(); ++k) {
+      const std::set<std::string> names = names_of(all, k);
+      if (options_.dump->only.empty() || names.contains(options_.dump->only)) chosen.push_back(k);
+      known.insert(names.begin(), names.end());
+    }
+    if (!chosen.empty() || options_.dump->only.empty()) return chosen;
+    return Status(Code::Usage, "--only: " + unknown_word("kernel", options_.dump->only, {known.begin(), known.end()}))
+        .fact("kernels are called as 'mlrun profile' calls them, or as '--dump schedule' does");
+  }
+
+  Status dump(const Lowered& all, const std::vector<uint32_t>& kernels) const {
+    for (const uint32_t k : kernels) MLC_RETURN_IF_ERROR(dump_kernel(all, k));
+    return ok();
+  }
+
+  Status dump_kernel(const Lowered& all, uint32_t k) const {
+    const DumpOptions& options = *options_.dump;
+    const loop::Kernel& kernel = all.kernels[k];
+    const Place& place = all.users[k].front();
+    const auto show = [&](const char* level, const std::string& text) {
+      return options.wants(level) && !text.empty() ? options.show({target_.name, std::to_string(k) + "-" + kernel.name, level, text}) : ok();
+    };
+    const auto first = static_cast<size_t>(place.statement - place.function->body.data());
+    if (options.wants("nest"))
+      MLC_RETURN_IF_ERROR(show("nest", nest::print_statements(*place.function, first, place.is_group ? nest::marked_group(*place.function, first) : 1)));
+    MLC_RETURN_IF_ERROR(show("schedule", schedule_text(all, k)));
+    if (options.wants("loop")) MLC_RETURN_IF_ERROR(show("loop", loop::to_string(kernel)));
+    if (!options.wants("llvm") && !options.wants("asm")) return ok();
+    MLC_ASSIGN(const targets::KernelText text, targets::print_kernel(target_, kernel));
+    MLC_RETURN_IF_ERROR(show("llvm", text.llvm));
+    return show("asm", text.assembly);
+  }
+
+  // Its schedule, what it computes wherever it is launched, and along what it may be cut.
+  static std::string schedule_text(const Lowered& all, uint32_t k) {
+    const loop::Kernel& kernel = all.kernels[k];
+    std::string out = kernel.schedule + "\n";
+    std::set<std::string> sources;
+    for (const Place& place : all.users[k]) sources.insert(source_of(place));
+    for (const std::string& source : sources) out += "  of " + source + "\n";
+    out += "  tiles " + ir::to_string(kernel.tiles) + "\n";
+    for (const loop::Cut& cut : kernel.cuts) out += "  cut " + ir::to_string(cut.units) + ", bytes of each " + ir::to_string(cut.bytes) + "\n";
+    return out;
   }
 
   // Bytes of the local arrays whose size follows from extents; null if there are none.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "packager/compile/dump.h"
 #include "packager/compile/weights.h"
 #include "packager/ir/context.h"
 #include "packager/lang/lang.h"
@@ -21,13 +22,13 @@ struct CompiledVariant {
   std::set<std::string> services;  // of the application, that the plan asks for
   size_t num_kernels = 0;   // emitted
   size_t num_launches = 0;  // of all segments
-  std::vector<std::string> schedules;  // a line per kernel: the template that made it, its name
 };
 
 struct VariantOptions {
   Progress progress;                          // counts kernels; may be empty
   unsigned threads = 0;                       // targets::EmitOptions
   targets::CodeStore* store = nullptr;        // of earlier builds; may be null
+  const DumpOptions* dump = nullptr;          // what is shown of kernels; may be null
 };
 
 // Segments have passed all passes and are shared by all targets (layouts do not depend on the target, so that weights

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "packager/ir/text.h"
+#include "packager/nest/uses.h"
 
 namespace mlc::nest {
 
@@ -47,25 +48,30 @@ class Printer {
     names_.var = [this](int64_t v) { return "#" + std::to_string(vars_.at(v)); };
   }
 
+  // Statements alone, and what stands in them.
+  std::string part(size_t first, size_t count) {
+    std::set<uint32_t> used;
+    for (size_t k = first; k < first + count; ++k)
+      for (const auto& list : {read(f_.body[k]), written(f_.body[k])}) used.insert(list.begin(), list.end());
+    for (uint32_t a : used) for (const Expr* e : f_.arrays[a].shape) scan(e);
+    for (size_t k = first; k < first + count; ++k) scan_statement(f_.body[k]);
+    std::string body;
+    for (size_t k = first; k < first + count; ++k) body += statement(f_.body[k]);
+    std::string out = declarations();
+    for (uint32_t a : used) out += array(a);
+    return out + body;
+  }
+
   std::string run() {
     // What must be declared: found in order of appearance.
     for (const Array& a : f_.arrays) for (const Expr* e : a.shape) scan(e);
     for (const Function::Check& c : f_.checks) scan(c.condition);
     for (const Function::Definition& d : f_.definitions) scan(d.value);
     for (const Function::Element& e : f_.elements) symbol(e.sym);
-    for (const Statement& s : f_.body) {
-      if (s.nest) scan_nest(*s.nest);
-      else if (s.proc) scan_proc(*s.proc);
-      else for (const ir::Sym* sym : s.control->symbols) symbol(sym);
-    }
+    for (const Statement& s : f_.body) scan_statement(s);
     std::string body;
-    for (const Statement& s : f_.body) body += s.nest ? nest(s) : s.proc ? proc(s) : control(s);
-    std::string out = "function " + quoted(f_.name) + "\n";
-    for (const ir::Sym* s : syms_)
-      out += "sym " + ir::print_sym(s) + " " + std::to_string(s->lo) + " " + std::to_string(s->hi) + " multiple " +
-             std::to_string(s->multiple) + "\n";
-    for (const ir::Dim* d : dims_) out += "dim " + dim_names_.at(d) + " = " + ir::print(d->extent, names_) + "\n";
-    for (const ir::Combiner* c : combiners_) out += combiner(c);
+    for (const Statement& s : f_.body) body += statement(s);
+    std::string out = "function " + quoted(f_.name) + "\n" + declarations();
     for (size_t i = 0; i < f_.arrays.size(); ++i) out += array(i);
     out += "inputs" + numbers(f_.inputs) + "\noutputs" + numbers(f_.outputs) + "\n";
     for (const Function::Check& c : f_.checks) out += "check " + ir::print(c.condition, names_) + " " + quoted(c.message) + "\n";
@@ -77,6 +83,22 @@ class Printer {
   }
 
  private:
+  std::string statement(const Statement& s) { return s.nest ? nest(s) : s.proc ? proc(s) : control(s); }
+  void scan_statement(const Statement& s) {
+    if (s.nest) scan_nest(*s.nest);
+    else if (s.proc) scan_proc(*s.proc);
+    else for (const ir::Sym* sym : s.control->symbols) symbol(sym);
+  }
+  std::string declarations() {
+    std::string out;
+    for (const ir::Sym* s : syms_)
+      out += "sym " + ir::print_sym(s) + " " + std::to_string(s->lo) + " " + std::to_string(s->hi) + " multiple " +
+             std::to_string(s->multiple) + "\n";
+    for (const ir::Dim* d : dims_) out += "dim " + dim_names_.at(d) + " = " + ir::print(d->extent, names_) + "\n";
+    for (const ir::Combiner* c : combiners_) out += combiner(c);
+    return out;
+  }
+
   void scan_dim(const ir::Dim* d) {
     if (dim_names_.contains(d)) return;
     scan(d->extent);
@@ -369,5 +391,6 @@ class Printer {
 }  // namespace
 
 std::string print(const Function& f) { return Printer(f).run(); }
+std::string print_statements(const Function& f, size_t first, size_t count) { return Printer(f).part(first, count); }
 
 }  // namespace mlc::nest

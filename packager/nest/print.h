@@ -38,6 +38,8 @@
 namespace mlc::nest {
 
 std::string print(const Function& f);
+// Nests and procs alone, with the dims and arrays that stand in them: for people.
+std::string print_statements(const Function& f, size_t first, size_t count);
 // Of Control::Kind, in its order.
 inline constexpr std::string_view kControlKinds[] = {"read", "branch", "loop", "list_make", "list_insert", "list_erase",
                                                      "list_at", "list_length", "list_concat", "list_split",

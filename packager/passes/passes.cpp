@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <random>
 
 #include "packager/ir/numeric.h"
 #include "packager/nest/interpret.h"
-#include "packager/nest/print.h"
 #include "packager/nest/verify.h"
 #include "packager/passes/all.h"
 #include "packager/passes/forms/winograd.h"
@@ -126,11 +124,7 @@ Status run(ir::Context& ctx, nest::Function& f, const Options& options) {
     auto it = std::find_if(known.begin(), known.end(), [&](const NamedPass& p) { return p.name == name; });
     if (it == known.end()) return Status(Code::Usage, "no pass '" + name + "'");
     MLC_RETURN_IF_ERROR(it->pass(ctx, f, options));
-    if (options.print_after == name || options.print_after == "all") {
-      std::string text = nest::print(f);
-      if (options.print) options.print(name, text);
-      else std::fprintf(stderr, "; after %s\n%s", name.c_str(), text.c_str());
-    }
+    if (options.after) MLC_RETURN_IF_ERROR(options.after(name, f));
     if (options.verify)
       if (Status s = nest::verified(ctx, f, {.ranges = options.check}); !s.ok()) return std::move(s).note("after " + name);
     if (!options.check) continue;

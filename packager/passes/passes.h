@@ -39,8 +39,7 @@ constexpr uint64_t kUsualDerived = 64 << 20;
 struct Options {
   std::vector<std::string> pipeline = default_pipeline();
   uint64_t most_derived = kUsualDerived;  // bytes of derived constants that forms may ask for in a function
-  std::string print_after;  // name of a pass, or "all"
-  std::function<void(std::string_view pass, const std::string& text)> print;  // default: standard error
+  std::function<Status(const std::string& pass, const nest::Function& f)> after;  // each pass; may be empty
   bool verify = true;       // structure after every pass (index ranges only with `check`)
   bool check = false;
 };

@@ -273,6 +273,10 @@ class Parser {
       }
       if (in_.accept("work")) MLC_RETURN_IF_ERROR(symbol(i.work));
       if (in_.accept("scratch")) MLC_RETURN_IF_ERROR(symbol(i.scratch));
+      if (in_.accept("operations")) MLC_RETURN_IF_ERROR(symbol(i.operations));
+      if (in_.accept("read")) MLC_RETURN_IF_ERROR(symbol(i.read));
+      if (in_.accept("written")) MLC_RETURN_IF_ERROR(symbol(i.written));
+      i.of_bytes = in_.accept("of_bytes");
     }
     if (op == InstrOp::Fill) MLC_RETURN_IF_ERROR(number(i.fill));
     i.after = static_cast<uint32_t>(f_.body.size() - 1);

@@ -321,11 +321,19 @@ class FunctionWriter {
       if (launch.scratch) {
         MLC_ASSIGN(scratch, symbol_of(launch.scratch, "what " + launch.source + " keeps"));
       }
+      const nest::Figures& told = launch.figures;
+      MLC_ASSIGN(const uint32_t operations, figure_of(told.operations));
+      MLC_ASSIGN(const uint32_t read, figure_of(told.read));
+      MLC_ASSIGN(const uint32_t written, figure_of(told.written));
       body_.push_back(CreateInstr(out_, InstrOp_Launch, launch.entry, out_.CreateVector(buffers), out_.CreateVector(scalars), tiles,
-                                  out_.CreateVector(cuts), work, order_.after(uses_of(launch, buffers)), 0, out_.CreateString(launch.source), scratch));
+                                  out_.CreateVector(cuts), work, order_.after(uses_of(launch, buffers)), 0, out_.CreateString(launch.source), scratch,
+                                  operations, read, written, told.of_bytes));
     }
     return ok();
   }
+
+  // Not known where a symbol in it is not.
+  Result<uint32_t> figure_of(const ir::Expr* e) { return e && symbols_.knows(e) ? symbol_of(e, "a figure") : Result<uint32_t>(kNone); }
 
   Status add_output_copies() {
     for (uint32_t k : copied_outputs_) {

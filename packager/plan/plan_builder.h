@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "packager/loop/loop.h"
+#include "packager/nest/figures.h"
 #include "packager/nest/program.h"
 #include "packager/plan/parts.h"
 
@@ -28,6 +29,7 @@ struct Launch {
   std::vector<loop::Cut> cuts;           // their chunks are passed behind the scalars
   const ir::Expr* work = nullptr;        // null: not known
   const ir::Expr* scratch = nullptr;     // bytes of local arrays whose size follows from extents; null: none
+  nest::Figures figures;                 // for profiles
   std::string source;
 };
 

@@ -190,14 +190,17 @@ class Printer {
         out_ += " cut " + std::to_string(cut.scalar) + " " + symbol(cut.units) + " " + symbol(cut.bytes);
         symbols.insert(symbols.end(), {cut.units, cut.bytes});
       }
-      if (i.work != kNoSymbol) {
-        out_ += " work " + symbol(i.work);
-        symbols.push_back(i.work);
-      }
-      if (i.scratch != kNoSymbol) {
-        out_ += " scratch " + symbol(i.scratch);
-        symbols.push_back(i.scratch);
-      }
+      const auto optional = [&](const char* word, Symbol s) {
+        if (s == kNoSymbol) return;
+        out_ += std::string(" ") + word + " " + symbol(s);
+        symbols.push_back(s);
+      };
+      optional("work", i.work);
+      optional("scratch", i.scratch);
+      optional("operations", i.operations);
+      optional("read", i.read);
+      optional("written", i.written);
+      if (i.of_bytes) out_ += " of_bytes";
     } else {
       out_ += std::string(i.op == InstrOp::Copy ? "  copy (" : "  fill (") + joined(i.buffers, buffer) + ")";
       if (i.op == InstrOp::Fill) out_ += " " + std::to_string(i.fill);

@@ -78,6 +78,7 @@ constexpr MlcApi kApi = {
     table::error_fact,
     table::error_help,
     table::error_release,
+    guarded<table::profile_moments>,
 };
 
 }  // namespace

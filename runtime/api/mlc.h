@@ -331,11 +331,32 @@ typedef struct MlcSelftest {
   const char* text;          /* the first failure; valid until the session's next selftest */
 } MlcSelftest;
 
+#define MLC_NOT_KNOWN UINT64_MAX
+
 typedef struct MlcProfileEntry {
   uint32_t size;
   const char* name;
-  uint64_t ns, runs;
+  uint64_t ns, runs;         /* on the thread of the caller, until all threads have met; all runs together */
+  const char* function;      /* of the plan, in which the instruction stands */
+  uint64_t waited_ns;        /* of all runs and threads together: for others, each with its own part done */
+  /* What it does for the shapes of the last run, as the file says of itself; MLC_NOT_KNOWN where it does not. */
+  uint64_t operations, bytes_read, bytes_written;
+  int32_t of_bytes;          /* the operations are mostly products of 8 bits */
+  int32_t is_launch;         /* of `kernel`; else a copy */
+  uint32_t kernel;           /* its number in the variant's code */
+  /* How it was cut in the last run: into `tiles` parts, which `threads` shared; along each of `num_cuts` axes there are
+   * `units`, of which a part has `chunks`. */
+  uint32_t threads;
+  uint64_t tiles;
+  uint32_t num_cuts;
+  uint64_t units[3], chunks[3];
 } MlcProfileEntry;
+
+/* A thread at an instruction of the last run, in nanoseconds of one clock. All 0: it had no part in it. */
+typedef struct MlcProfileMoments {
+  uint32_t size;
+  uint64_t begin, done, left; /* its own part is done; it has met the others */
+} MlcProfileMoments;
 
 typedef struct MlcApi {
   uint32_t version;
@@ -409,6 +430,10 @@ typedef struct MlcApi {
   const char* (*error_fact)(const MlcError* error, uint32_t index); /* null behind the last */
   const char* (*error_help)(const MlcError* error);    /* may be empty */
   void (*error_release)(MlcError* error);
+
+  /* What thread `thread` of the session did at an instruction, numbered as by `profile`, in the last run. MLC_NOT_FOUND behind the
+   * last of either. */
+  int (*profile_moments)(const MlcSession* session, const char* program, uint32_t index, uint32_t thread, MlcProfileMoments* out);
 } MlcApi;
 
 MLC_EXPORT const MlcApi* mlc_get_api(uint32_t version);

@@ -1,4 +1,5 @@
 // Sessions, but for their runs and their state.
+#include <algorithm>
 #include <utility>
 
 #include "runtime/api/golden.h"
@@ -87,6 +88,34 @@ int profile(const MlcSession* s, const char* program, uint32_t index, MlcProfile
   told.name = entry->name.data();  // a whole string of the plan, so it ends with a zero
   told.ns = entry->ns;
   told.runs = entry->runs;
+  told.function = entry->function.data();
+  told.waited_ns = entry->waited_ns;
+  const exec::Executor::Figures& figures = entry->figures;
+  told.operations = figures.operations;
+  told.bytes_read = figures.read;
+  told.bytes_written = figures.written;
+  told.of_bytes = figures.of_bytes;
+  told.is_launch = entry->op == exec::InstrOp::Launch;
+  told.kernel = entry->kernel;
+  told.threads = figures.workers;
+  told.tiles = figures.tiles;
+  told.num_cuts = figures.num_cuts;
+  static_assert(exec::kMaxCuts == 3);
+  std::copy(figures.units.begin(), figures.units.end(), told.units);
+  std::copy(figures.chunks.begin(), figures.chunks.end(), told.chunks);
+  return fill(told, out);
+}
+
+int profile_moments(const MlcSession* s, const char* program, uint32_t index, uint32_t thread, MlcProfileMoments* out) {
+  if (!s || !is_fillable(out)) return MLC_USAGE;
+  const auto function = s->session->function(program);
+  if (!function) return MLC_USAGE;
+  const auto moments = s->session->executor().moments(*function, index, thread);
+  if (!moments) return MLC_NOT_FOUND;
+  MlcProfileMoments told{};
+  told.begin = moments->begin;
+  told.done = moments->done;
+  told.left = moments->left;
   return fill(told, out);
 }
 

@@ -31,6 +31,7 @@ template <> inline constexpr uint32_t kFirstSize<MlcRunOptions> = 32;
 template <> inline constexpr uint32_t kFirstSize<MlcSessionInfo> = 40;
 template <> inline constexpr uint32_t kFirstSize<MlcSelftest> = 40;
 template <> inline constexpr uint32_t kFirstSize<MlcProfileEntry> = 32;
+template <> inline constexpr uint32_t kFirstSize<MlcProfileMoments> = 32;
 
 // Whether there is a struct to be filled.
 template <class T>

@@ -36,6 +36,7 @@ void session_release(MlcSession* session);
 int session_info(const MlcSession* session, MlcSessionInfo* out);
 int selftest(MlcSession* session, const char* vector, MlcSelftest* out, MlcError** error);
 int profile(const MlcSession* session, const char* program, uint32_t index, MlcProfileEntry* out);
+int profile_moments(const MlcSession* session, const char* program, uint32_t index, uint32_t thread, MlcProfileMoments* out);
 
 // cancel.cpp
 int cancel_create(MlcCancel** out, MlcError** error);

@@ -34,58 +34,43 @@ struct Timed {
   uint64_t first_run_ns = 0, start = 0, end = 0;
 };
 
-class Runs {
- public:
-  Runs(const OpenSession& session, const MeasureOptions& options)
-      : session_(session), options_(options), outputs_(options.num_outputs) {
-    how_.program = options.program;
-  }
+Status warm_up(SessionRuns& runs, const MeasureOptions& options, Timed& out) {
+  const uint64_t begin = now_ns();
+  MLC_RETURN_IF_ERROR(runs.once());
+  out.first_run_ns = now_ns() - begin;
+  while (now_ns() - begin < options.warmup_ns) MLC_RETURN_IF_ERROR(runs.once());
+  return ok();
+}
 
-  // One output array for all runs: the loop allocates nothing.
-  Status once() {
-    std::fill(outputs_.begin(), outputs_.end(), MlcTensor{});
-    MlcError* error = nullptr;
-    return status_of(api().run(session_.session.get(), &how_, options_.inputs.data(), static_cast<uint32_t>(options_.inputs.size()),
-                               outputs_.data(), static_cast<uint32_t>(outputs_.size()), &error),
-                     error);
-  }
-
-  Status warm_up(Timed& out) {
-    const uint64_t begin = now_ns();
-    MLC_RETURN_IF_ERROR(once());
-    out.first_run_ns = now_ns() - begin;
-    while (now_ns() - begin < options_.warmup_ns) MLC_RETURN_IF_ERROR(once());
-    return ok();
-  }
-
-  Status measure(Timed& out, const std::atomic<bool>& failed) {
-    out.start = out.end = now_ns();
-    do {
-      MLC_RETURN_IF_ERROR(once());
-      const uint64_t after = now_ns();
-      out.samples.push_back(after - out.end);
-      out.end = after;
-    } while (out.end - out.start < options_.duration_ns && out.samples.size() < kMostSamples && !failed);
-    return ok();
-  }
-
- private:
-  const OpenSession& session_;
-  const MeasureOptions& options_;
-  MlcRunOptions how_ = sized<MlcRunOptions>();
-  std::vector<MlcTensor> outputs_;
-};
+Status measure_runs(SessionRuns& runs, const MeasureOptions& options, Timed& out, const std::atomic<bool>& failed) {
+  out.start = out.end = now_ns();
+  do {
+    MLC_RETURN_IF_ERROR(runs.once());
+    const uint64_t after = now_ns();
+    out.samples.push_back(after - out.end);
+    out.end = after;
+  } while (out.end - out.start < options.duration_ns && out.samples.size() < kMostSamples && !failed);
+  return ok();
+}
 
 void run_session(const OpenSession& session, const MeasureOptions& options, Timed& out, Shared& shared) {
-  Runs runs(session, options);
-  if (Status status = runs.warm_up(out); !status.ok()) shared.fail(std::move(status));
+  SessionRuns runs(session, options);
+  if (Status status = warm_up(runs, options, out); !status.ok()) shared.fail(std::move(status));
   out.samples.reserve(kMostSamples);
   shared.warm.arrive_and_wait();
   if (shared.failed) return;
-  if (Status status = runs.measure(out, shared.failed); !status.ok()) shared.fail(std::move(status));
+  if (Status status = measure_runs(runs, options, out, shared.failed); !status.ok()) shared.fail(std::move(status));
 }
 
 }  // namespace
+
+Status SessionRuns::once() {
+  std::fill(outputs_.begin(), outputs_.end(), MlcTensor{});
+  MlcError* error = nullptr;
+  return status_of(api().run(session_.session.get(), &how_, options_.inputs.data(), static_cast<uint32_t>(options_.inputs.size()),
+                             outputs_.data(), static_cast<uint32_t>(outputs_.size()), &error),
+                   error);
+}
 
 double Measured::mean_ns() const {
   return static_cast<double>(std::accumulate(samples.begin(), samples.end(), uint64_t{0})) /

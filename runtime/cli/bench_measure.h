@@ -27,6 +27,22 @@ struct MeasureOptions {
   uint64_t warmup_ns, duration_ns;
 };
 
+// The runs of one session. One output array for all of them: the loop allocates nothing.
+class SessionRuns {
+ public:
+  SessionRuns(const OpenSession& session, const MeasureOptions& options)
+      : session_(session), options_(options), outputs_(options.num_outputs) {
+    how_.program = options.program;
+  }
+  Status once();
+
+ private:
+  const OpenSession& session_;
+  const MeasureOptions& options_;
+  MlcRunOptions how_ = sized<MlcRunOptions>();
+  std::vector<MlcTensor> outputs_;
+};
+
 // Each session has a thread of its own, the first one this one; all begin to measure together. The first failure of any
 // ends all.
 Result<Measured> measure(const std::vector<OpenSession>& sessions, const MeasureOptions& options);

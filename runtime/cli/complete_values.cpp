@@ -109,7 +109,7 @@ std::optional<Completions> values_of_line(const CommandLine& line) {
   if (line.option == "pipeline") return from_container(line, add_pipelines);
   if (line.option == "dim") return from_container(line, add_extents);
   if (line.option == "remove") return trusted_key_ids();
-  for (const char* text : {"time-limit", "memory-limit", "duration", "warmup", "id", "models"})
+  for (const char* text : {"time-limit", "memory-limit", "duration", "warmup", "id", "models", "top"})
     if (line.option == text) return Completions{};
   return std::nullopt;
 }

@@ -41,10 +41,21 @@ Result<OpenFiles> open_files(const ContainerCommand& command) {
     MLC_ASSIGN(io::FileWriter writer, io::FileWriter::create(command.output));
     files.output.emplace(std::move(writer));
   }
+  for (const std::string& name : command.documents) {
+    std::optional<io::FileWriter>& document = files.documents.emplace_back();
+    if (name.empty()) continue;
+    MLC_ASSIGN(io::FileWriter writer, io::FileWriter::create(name));
+    document.emplace(std::move(writer));
+  }
   return files;
 }
 
-Status put_in_place(OpenFiles& files) { return files.output ? files.output->commit() : ok(); }
+Status put_in_place(OpenFiles& files) {
+  if (files.output) MLC_RETURN_IF_ERROR(files.output->commit());
+  for (auto& document : files.documents)
+    if (document) MLC_RETURN_IF_ERROR(document->commit());
+  return ok();
+}
 
 int answer_here(const ContainerCommand& command, OpenFiles& files, const std::function<Result<Report>(OpenFiles&)>& body) {
   if (command.as_json) crash_with_json(command.name);
@@ -126,7 +137,7 @@ int answer_isolated(const ContainerCommand& command, OpenFiles& files, const std
   if (!end) return finish(command.name, command.as_json, end.status());
   switch (end->signal) {
     case 0: break;
-    case SIGINT: case SIGTERM: case SIGHUP: case SIGQUIT: files.output.reset(); end_by_signal(end->signal); break;
+    case SIGINT: case SIGTERM: case SIGHUP: case SIGQUIT: files.output.reset(); files.documents.clear(); end_by_signal(end->signal); break;
     default: return finish(command.name, command.as_json, status_of_signal(end->signal, command.container.file));
   }
   if (end->exit_code != 0) return end->exit_code;

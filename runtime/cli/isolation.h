@@ -30,6 +30,7 @@ struct ContainerCommand {
     uint32_t threads = 0;                  // 0: as many as the host has workers
   } runs{};
   int keep = -1;                      // a descriptor that the answering process keeps
+  std::vector<std::string> documents{};  // further files that the answer writes, under any name; empty names: none
 };
 
 // What the answering process starts with.
@@ -39,6 +40,7 @@ struct OpenFiles {
   io::InputFiles inputs;
   bool uses_stdin = false;
   std::optional<io::FileWriter> output;  // filled by the answer, put in place if that is a success
+  std::vector<std::optional<io::FileWriter>> documents;  // likewise, one for each name
   bool isolated = false;
 };
 

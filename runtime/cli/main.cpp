@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   add_probe_command(app, exit_code);
   add_explain_command(app, exit_code);
   add_bench_command(app, exit_code);
+  add_profile_command(app, exit_code);
   add_selftest_command(app, exit_code);
   add_trust_command(app, exit_code);
   add_completion_command(app, exit_code);

@@ -9,6 +9,7 @@
 
 #include "runtime/plan/executor.h"
 #include "runtime/plan/memory_budget.h"
+#include "runtime/plan/profile.h"
 
 namespace mlc::exec {
 
@@ -63,8 +64,7 @@ struct Executor::FunctionState {
   bool constants_ready = false;
   std::vector<AlignedBlock> input_copies, output_blocks;
   std::vector<void*> input_pointers, output_pointers;
-  std::vector<uint64_t> profile_ns;
-  uint64_t profile_runs = 0;
+  SegmentProfile profile;
 };
 
 // Bytes that a binding of this function takes: the same whatever the shapes are.

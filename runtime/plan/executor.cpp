@@ -216,15 +216,31 @@ Status Executor::infer(uint32_t function, std::span<const InputArg> inputs, std:
   return ok();
 }
 
-std::optional<Executor::ProfileEntry> Executor::profile(uint32_t function, uint64_t index) const {
+struct Executor::Profiled {
+  const Function& function;
+  const SegmentProfile& profile;
+  uint64_t index;
+};
+
+// Of a program the instructions of all segments, one behind the other.
+std::optional<Executor::Profiled> Executor::find_profiled(uint32_t function, uint64_t index) const {
   const bool program = plan_.functions[function].is_program();
   for (size_t at = function; at < (program ? functions_.size() : function + 1); ++at) {
-    const FunctionState& state = functions_[at];
-    if (index < state.profile_ns.size())
-      return ProfileEntry{plan_.functions[at].body[index].name, state.profile_ns[index], state.profile_runs};
-    index -= state.profile_ns.size();
+    const SegmentProfile& profile = functions_[at].profile;
+    if (index < profile.size()) return Profiled{plan_.functions[at], profile, index};
+    index -= profile.size();
   }
   return std::nullopt;
+}
+
+std::optional<Executor::ProfileEntry> Executor::profile(uint32_t function, uint64_t index) const {
+  const auto found = find_profiled(function, index);
+  return found ? std::optional(found->profile.entry(found->function, found->index)) : std::nullopt;
+}
+
+std::optional<Executor::Moments> Executor::moments(uint32_t function, uint64_t index, unsigned worker) const {
+  const auto found = worker < team_.workers() ? find_profiled(function, index) : std::nullopt;
+  return found ? std::optional(found->profile.moments(found->index, worker)) : std::nullopt;
 }
 
 }  // namespace mlc::exec

@@ -10,6 +10,7 @@
 // buffer that reaches beyond the arena, a tensor, an input or an output. What kernels do inside their buffers is theirs.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -141,16 +142,35 @@ class Executor {
   unsigned workers() const { return team_.workers(); }
   uint64_t arena_bytes() const { return arena_.size(); }
 
-  // Nanoseconds of each instruction of the functions run so far, in range 0 (ranges.h) and with what it waits for then; for a
-  // program those of all segments. Off by default.
+  // What each instruction of the functions run so far took; for a program those of all segments. Off by default.
   void set_profiling(bool on) { profiling_ = on; }
+  static constexpr uint64_t kNotKnown = UINT64_MAX;
+  // What an instruction does for the shapes of the last run, as the plan says, and how it was cut among the workers.
+  struct Figures {
+    uint64_t operations = kNotKnown, read = kNotKnown, written = kNotKnown;  // bytes
+    bool of_bytes = false;     // mostly products of 8 bits
+    uint32_t workers = 0;      // that took part
+    uint64_t tiles = 0;
+    uint32_t num_cuts = 0;
+    std::array<uint64_t, kMaxCuts> units{}, chunks{};  // of each cut
+  };
   struct ProfileEntry {
-    std::string_view name;
-    uint64_t ns = 0;
+    std::string_view name, function;
+    uint64_t ns = 0;         // of all runs together: in range 0 (ranges.h), with what it waits for then
     uint64_t runs = 0;
+    uint64_t waited_ns = 0;  // of all runs and ranges together: for others, each with its own part done
+    InstrOp op = InstrOp::None;
+    uint32_t kernel = 0;
+    Figures figures;
   };
   // Nothing behind the last.
   std::optional<ProfileEntry> profile(uint32_t function, uint64_t index) const;
+  // A range at an instruction of the last run, on the clock of now_ns; there are as many as workers. All 0: it had no part in it.
+  struct Moments {
+    uint64_t begin = 0, done = 0, left = 0;  // its part is done; it goes on to the next one
+  };
+  // Nothing behind the last instruction and the last worker.
+  std::optional<Moments> moments(uint32_t function, uint64_t index, unsigned worker) const;
 
   // For tests: one thread executes what all of them would, in an order that `choose` makes (Ranges::in_order). Null: off.
   void set_order(std::function<size_t(size_t)> choose) { order_ = std::move(choose); }
@@ -160,6 +180,8 @@ class Executor {
  private:
   friend class ProgramRunner;
   struct FunctionState;
+  struct Profiled;  // an instruction of a segment
+  std::optional<Profiled> find_profiled(uint32_t function, uint64_t index) const;
   struct Run;
   Executor(const Plan& plan, const KernelModule& module, const Constants& constants, const TeamOptions& team,
            const Limits& limits);

@@ -48,9 +48,6 @@ struct Executor::Run {
   Binding& binding;
   FunctionState& state;
   unsigned workers;
-  // Of the profile, by who holds range 0: what is counted now, and since when.
-  uint64_t since_ns = 0;
-  uint32_t counted = 0;
   alignas(64) std::atomic<int32_t> fault{0};  // of the first kernel that failed
   std::atomic<uint32_t> fault_at{0};
 
@@ -63,23 +60,18 @@ struct Executor::Run {
   bool execute(uint32_t range, uint32_t step, unsigned thread);
   void launch(const BoundInstr& s, const Turn& turn, uint32_t range, uint32_t step, const MlrunLaunch& launch);
   void move(const BoundInstr& s, const Turn& turn, uint32_t range, const MlrunLaunch& launch);
-  // What lies between two parts of range 0, the waiting included, counts for the first.
-  void count_until_now(uint32_t next) {
-    const uint64_t now = now_ns();
-    if (since_ns != 0) state.profile_ns[counted] += now - since_ns;
-    since_ns = now;
-    counted = next;
-  }
 };
 
 bool Executor::Run::execute(uint32_t range, uint32_t step, unsigned thread) {
   if (stopped()) return false;
-  if (executor.profiling_ && range == 0) count_until_now(step);
+  Moments* const moments = executor.profiling_ ? state.profile.of(range) + step : nullptr;
+  if (moments) moments->begin = now_ns();
   const BoundInstr& s = binding.steps[step];
   const MlrunLaunch arguments{binding.pointers.data() + s.operands, binding.lengths.data() + s.operands, binding.scalars.data() + s.scalars,
                               executor.scratch_[thread].data(), thread, workers};
   if (s.op == InstrOp::Launch) launch(s, binding.turns[step], range, step, arguments);
   else if (s.op != InstrOp::None) move(s, binding.turns[step], range, arguments);
+  if (moments) moments->done = now_ns();
   return true;
 }
 
@@ -123,7 +115,7 @@ void Executor::work(void* context, unsigned worker) {
 Status Executor::execute(uint32_t function, Binding& binding) {
   const Function& f = plan_.functions[function];
   FunctionState& state = functions_[function];
-  if (profiling_) state.profile_ns.resize(f.body.size());
+  if (profiling_) MLC_RETURN_IF_ERROR(state.profile.begin(f, team_.workers(), *budget_));
   Run run{*this, f, binding, state, team_.workers()};
   if (order_) {
     ranges_.start(binding.turns, team_.crowd());
@@ -136,9 +128,9 @@ Status Executor::execute(uint32_t function, Binding& binding) {
     ranges_.start(binding.turns, team_.crowd(), &team_);
     team_.offer(&Executor::work, &run);
   }
-  if (profiling_ && !f.body.empty()) run.count_until_now(0), ++state.profile_runs;
   MLC_RETURN_IF_ERROR(why_stopped());
   if (const int32_t fault = run.fault.load(); fault != 0) return fault_status(fault, f.body[run.fault_at.load()], limits_.broken_code);
+  if (profiling_) state.profile.end(f, binding, run.workers);
   return ok();
 }
 

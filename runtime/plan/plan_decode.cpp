@@ -328,6 +328,7 @@ class FunctionDecoder {
           if (instr.work != kNoSymbol && !is_integer(instr.work)) return wrong("work is not an integer symbol");
           instr.scratch = in.scratch();
           if (instr.scratch != kNoSymbol && !is_integer(instr.scratch)) return wrong("scratch is not an integer symbol");
+          MLC_RETURN_IF_ERROR(read_figures(in, instr));
           MLC_RETURN_IF_ERROR(read_cuts(in, instr));
           break;
         case InstrOp::Copy:
@@ -339,6 +340,16 @@ class FunctionDecoder {
       }
       out_.body.push_back(std::move(instr));
     }
+    return ok();
+  }
+
+  Status read_figures(const fbp::Instr& in, Instr& instr) {
+    instr.operations = in.operations();
+    instr.read = in.read();
+    instr.written = in.written();
+    instr.of_bytes = in.of_bytes();
+    for (const Symbol s : {instr.operations, instr.read, instr.written})
+      if (s != kNoSymbol && !is_integer(s)) return wrong("a figure for profiles is not an integer symbol");
     return ok();
   }
 

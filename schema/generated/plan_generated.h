@@ -687,7 +687,11 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_AFTER = 18,
     VT_IMM = 20,
     VT_NAME = 22,
-    VT_SCRATCH = 24
+    VT_SCRATCH = 24,
+    VT_OPERATIONS = 26,
+    VT_READ = 28,
+    VT_WRITTEN = 30,
+    VT_OF_BYTES = 32
   };
   mlc::fb::plan::InstrOp op() const {
     return static_cast<mlc::fb::plan::InstrOp>(GetField<uint8_t>(VT_OP, 0));
@@ -722,6 +726,18 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   uint32_t scratch() const {
     return GetField<uint32_t>(VT_SCRATCH, 4294967295);
   }
+  uint32_t operations() const {
+    return GetField<uint32_t>(VT_OPERATIONS, 4294967295);
+  }
+  uint32_t read() const {
+    return GetField<uint32_t>(VT_READ, 4294967295);
+  }
+  uint32_t written() const {
+    return GetField<uint32_t>(VT_WRITTEN, 4294967295);
+  }
+  bool of_bytes() const {
+    return GetField<uint8_t>(VT_OF_BYTES, 0) != 0;
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyField<uint8_t>(verifier, VT_OP, 1) &&
@@ -740,6 +756,10 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyOffset(verifier, VT_NAME) &&
            verifier.VerifyString(name()) &&
            VerifyField<uint32_t>(verifier, VT_SCRATCH, 4) &&
+           VerifyField<uint32_t>(verifier, VT_OPERATIONS, 4) &&
+           VerifyField<uint32_t>(verifier, VT_READ, 4) &&
+           VerifyField<uint32_t>(verifier, VT_WRITTEN, 4) &&
+           VerifyField<uint8_t>(verifier, VT_OF_BYTES, 1) &&
            verifier.EndTable();
   }
 };
@@ -781,6 +801,18 @@ struct InstrBuilder {
   void add_scratch(uint32_t scratch) {
     fbb_.AddElement<uint32_t>(Instr::VT_SCRATCH, scratch, 4294967295);
   }
+  void add_operations(uint32_t operations) {
+    fbb_.AddElement<uint32_t>(Instr::VT_OPERATIONS, operations, 4294967295);
+  }
+  void add_read(uint32_t read) {
+    fbb_.AddElement<uint32_t>(Instr::VT_READ, read, 4294967295);
+  }
+  void add_written(uint32_t written) {
+    fbb_.AddElement<uint32_t>(Instr::VT_WRITTEN, written, 4294967295);
+  }
+  void add_of_bytes(bool of_bytes) {
+    fbb_.AddElement<uint8_t>(Instr::VT_OF_BYTES, static_cast<uint8_t>(of_bytes), 0);
+  }
   explicit InstrBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -804,9 +836,16 @@ inline flatbuffers::Offset<Instr> CreateInstr(
     uint32_t after = 4294967295,
     int64_t imm = 0,
     flatbuffers::Offset<flatbuffers::String> name = 0,
-    uint32_t scratch = 4294967295) {
+    uint32_t scratch = 4294967295,
+    uint32_t operations = 4294967295,
+    uint32_t read = 4294967295,
+    uint32_t written = 4294967295,
+    bool of_bytes = false) {
   InstrBuilder builder_(_fbb);
   builder_.add_imm(imm);
+  builder_.add_written(written);
+  builder_.add_read(read);
+  builder_.add_operations(operations);
   builder_.add_scratch(scratch);
   builder_.add_name(name);
   builder_.add_after(after);
@@ -816,6 +855,7 @@ inline flatbuffers::Offset<Instr> CreateInstr(
   builder_.add_scalars(scalars);
   builder_.add_buffers(buffers);
   builder_.add_index(index);
+  builder_.add_of_bytes(of_bytes);
   builder_.add_op(op);
   return builder_.Finish();
 }
@@ -832,7 +872,11 @@ inline flatbuffers::Offset<Instr> CreateInstrDirect(
     uint32_t after = 4294967295,
     int64_t imm = 0,
     const char *name = nullptr,
-    uint32_t scratch = 4294967295) {
+    uint32_t scratch = 4294967295,
+    uint32_t operations = 4294967295,
+    uint32_t read = 4294967295,
+    uint32_t written = 4294967295,
+    bool of_bytes = false) {
   auto buffers__ = buffers ? _fbb.CreateVector<uint32_t>(*buffers) : 0;
   auto scalars__ = scalars ? _fbb.CreateVector<uint32_t>(*scalars) : 0;
   auto cut__ = cut ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::plan::Cut>>(*cut) : 0;
@@ -849,7 +893,11 @@ inline flatbuffers::Offset<Instr> CreateInstrDirect(
       after,
       imm,
       name__,
-      scratch);
+      scratch,
+      operations,
+      read,
+      written,
+      of_bytes);
 }
 
 struct Step FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {

@@ -175,4 +175,17 @@ Result<Module> emit_elf(const Target& target, std::span<const loop::Kernel> kern
   return out;
 }
 
+Result<KernelText> print_elf_kernel(const Target& target, const loop::Kernel& kernel) {
+  initialize_llvm();
+  const Target& least = least_target(target, kernel);  // as KernelCompiler does
+  MLC_ASSIGN(const auto compiler, ObjectCompiler::create(least));
+  const Abilities abilities = abilities_of(least);
+  llvm::LLVMContext context;
+  llvm::Module module(kernel.name, context);
+  compiler->prepare(module);
+  KernelEmitter emitter(module, abilities);
+  MLC_RETURN_IF_ERROR(emitter.emit(kernel, kernel.name));
+  return compiler->print(module);
+}
+
 }  // namespace mlc::targets

@@ -96,7 +96,8 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
 // What TargetMachine::addPassesToEmitFile does, less one pass: MachineLICM takes the constants of an epilogue out of the
 // loop over register tiles, where they live through the innermost loop and push accumulators onto the stack (AVX2 6x16
 // with hard-swish: 44 instead of 110 GFLOP/s). What should leave a loop has left it in IR.
-bool add_code_generation(llvm::legacy::PassManager& passes, llvm::TargetMachine& target_machine, llvm::raw_pwrite_stream& out) {
+bool add_code_generation(llvm::legacy::PassManager& passes, llvm::TargetMachine& target_machine, llvm::raw_pwrite_stream& out,
+                         llvm::CodeGenFileType kind) {
   auto& machine = static_cast<llvm::LLVMTargetMachine&>(target_machine);
   llvm::TargetPassConfig* config = machine.createPassConfig(passes);
   config->setDisableVerify(true);
@@ -108,7 +109,7 @@ bool add_code_generation(llvm::legacy::PassManager& passes, llvm::TargetMachine&
   if (config->addISelPasses()) return false;
   config->addMachinePasses();
   config->setInitialized();
-  if (machine.addAsmPrinter(passes, out, nullptr, llvm::CodeGenFileType::ObjectFile, info->getMMI().getContext())) return false;
+  if (machine.addAsmPrinter(passes, out, nullptr, kind, info->getMMI().getContext())) return false;
   passes.add(llvm::createFreeMachineFunctionPass());
   return true;
 }
@@ -187,10 +188,8 @@ void ObjectCompiler::prepare(llvm::Module& module) const {
     module.addModuleFlag(llvm::Module::Error, "target-abi", llvm::MDString::get(module.getContext(), "lp64d"));
 }
 
-Result<ObjectCompiler::Object> ObjectCompiler::compile(llvm::Module& module) {
-  std::string diagnostics;
-  Object object;
-  module.getContext().setDiagnosticHandler(std::make_unique<Diagnostics>(diagnostics, object.large_frame));
+// Attributes and simplification.
+Status ObjectCompiler::optimise(llvm::Module& module) const {
   const std::string vector_bits = std::to_string(target_.vector_bytes * 8);
   for (llvm::Function& f : module) {
     if (f.isDeclaration()) continue;
@@ -210,15 +209,40 @@ Result<ObjectCompiler::Object> ObjectCompiler::compile(llvm::Module& module) {
   if (llvm::verifyModule(module, &broken_stream))
     return Status(Code::Internal, "the emitter made malformed LLVM IR: " + broken.substr(0, 400));
   simplify(module, *machine_);
-  llvm::SmallVector<char, 0> bytes;
-  llvm::raw_svector_ostream stream(bytes);
+  return ok();
+}
+
+Status ObjectCompiler::generate(llvm::Module& module, llvm::CodeGenFileType kind, llvm::SmallVectorImpl<char>& out, uint64_t& large_frame) {
+  std::string diagnostics;
+  module.getContext().setDiagnosticHandler(std::make_unique<Diagnostics>(diagnostics, large_frame));
+  llvm::raw_svector_ostream stream(out);
   llvm::legacy::PassManager passes;
-  if (!add_code_generation(passes, *machine_, stream))
+  if (!add_code_generation(passes, *machine_, stream, kind))
     return Status(Code::Internal, "LLVM cannot write objects for " + target_.name);
   passes.run(module);
-  if (!diagnostics.empty()) return Status(Code::Internal, "code generation for " + target_.name + ": " + diagnostics);
+  module.getContext().setDiagnosticHandler(nullptr);
+  return diagnostics.empty() ? ok() : Status(Code::Internal, "code generation for " + target_.name + ": " + diagnostics);
+}
+
+Result<ObjectCompiler::Object> ObjectCompiler::compile(llvm::Module& module) {
+  MLC_RETURN_IF_ERROR(optimise(module));
+  Object object;
+  llvm::SmallVector<char, 0> bytes;
+  MLC_RETURN_IF_ERROR(generate(module, llvm::CodeGenFileType::ObjectFile, bytes, object.large_frame));
   object.bytes.assign(bytes.begin(), bytes.end());
   return object;
+}
+
+Result<KernelText> ObjectCompiler::print(llvm::Module& module) {
+  MLC_RETURN_IF_ERROR(optimise(module));
+  KernelText out;
+  llvm::raw_string_ostream stream(out.llvm);
+  module.print(stream, nullptr);
+  llvm::SmallVector<char, 0> assembly;
+  uint64_t large_frame = 0;
+  MLC_RETURN_IF_ERROR(generate(module, llvm::CodeGenFileType::AssemblyFile, assembly, large_frame));
+  out.assembly.assign(assembly.begin(), assembly.end());
+  return out;
 }
 
 }  // namespace mlc::targets

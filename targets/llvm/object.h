@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "targets/print_kernel.h"
 #include "targets/target.h"
 
 namespace mlc::targets {
@@ -25,9 +26,13 @@ class ObjectCompiler {
   };
   // Attributes of every function, simplification, code generation. Equal IR gives equal bytes.
   Result<Object> compile(llvm::Module& module);
+  // The same, as texts.
+  Result<KernelText> print(llvm::Module& module);
 
  private:
   ObjectCompiler() = default;
+  Status optimise(llvm::Module& module) const;
+  Status generate(llvm::Module& module, llvm::CodeGenFileType kind, llvm::SmallVectorImpl<char>& out, uint64_t& large_frame);
   Target target_;
   std::string features_, cpu_;
   std::unique_ptr<llvm::TargetMachine> machine_;

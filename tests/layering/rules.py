@@ -64,7 +64,6 @@ UNWOUND = ("mlc_base", "mlc_schema", "mlc_signing", "mlc_container_reader", "mlc
 # Who may print, ask the environment or end the process: tools, tests. Libraries answer.
 SPEAKERS = ("base/cli/", "packager/cli/", "runtime/cli/", "tests/", "bench/")
 SILENT_BUT = {
-    "packager/passes/": "--print-after",
     "packager/compile/build.cpp": "SOURCE_DATE_EPOCH, which reproducible builds set",
     "signing/config_folder.cpp": "the user's configuration folder",
     "runtime/probe/": "sources of facts about the host",

@@ -35,6 +35,8 @@ struct PlanMaker {
     int64_t imm = 0;
     std::string name = {};
     uint32_t scratch = UINT32_MAX;
+    uint32_t operations = UINT32_MAX, read = UINT32_MAX, written = UINT32_MAX;
+    bool of_bytes = false;
   };
   struct BufferSpec {
     fbp::BufferKind kind;
@@ -88,7 +90,8 @@ struct PlanMaker {
       std::vector<flatbuffers::Offset<fbp::Cut>> cuts;
       for (const CutSpec& c : i.cuts) cuts.push_back(fbp::CreateCut(b, c.units, c.scalar, c.bytes));
       is.push_back(fbp::CreateInstr(b, i.op, i.index, b.CreateVector(i.buffers), b.CreateVector(i.scalars), i.tiles,
-                                    b.CreateVector(cuts), i.work, i.after, i.imm, b.CreateString(i.name), i.scratch));
+                                    b.CreateVector(cuts), i.work, i.after, i.imm, b.CreateString(i.name), i.scratch, i.operations, i.read,
+                                    i.written, i.of_bytes));
     }
     const auto f = fbp::CreateFunction(
         b, b.CreateString(name), static_cast<uint32_t>(static_cast<int>(symbols.size()) + extra_symbols),

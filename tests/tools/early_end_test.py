@@ -170,7 +170,7 @@ def what_is_wrong_is_told_before_anything_is_compiled(t):
         (3, ["--key", "absent.pem"], "absent.pem"), (11, ["--key", "open.pem"], "open.pem"), (4, ["--key", "key.txt"], "key.txt"),
         (2, ["--target", "x86-64-v9"], "x86-64-v9"), (3, ["--pipeline", "absent.json"], "absent.json"),
         (3, ["--pipeline", "p.json"], "E1003"), (3, ["--ops", "absent"], "absent"), (2, ["--dim", "n"], "--dim"),
-        (2, ["--print-after", "nothing"], "nothing"),
+        (2, ["--dump", "nothing"], "nothing"), (2, ["--dump", "import,lop"], "did you mean 'loop'"),
     )
     for code, flags, words in refusals:
         output = [] if "-o" in flags else ["-o", "m.mlc"]

@@ -9,7 +9,7 @@ from mlrun_test import IMAGES, container
 from onnx_file import list_of_maps, model, node, port
 from tool_test import main
 
-SECTIONS = ("run", "explain", "bench", "selftest", "probe", "completion")
+SECTIONS = ("run", "explain", "bench", "profile", "selftest", "probe", "completion")
 # Not on every machine, or not of any file that the tools make here.
 UNSEEN = {
     "explain": {"variants[].estimate_ns"},
@@ -40,7 +40,7 @@ def maps(t):
 
 def answers(t, fields):
     def ask(*args, code=0):
-        command = args[0] if args[0] in ("explain", "bench", "selftest", "probe", "completion", "trust", "help") else "run"
+        command = args[0] if args[0] in ("explain", "bench", "profile", "selftest", "probe", "completion", "trust", "help") else "run"
         done = t.run("mlrun", *args, "--json", code=code)
         answer = fields.look(json.loads(done.stdout))
         assert answer["schema"] == f"mlc.{command}/1" and answer["ok"] == (code == 0), answer
@@ -54,7 +54,9 @@ def answers(t, fields):
     ask("nowhere.mlc", "-i", "x", code=3)
     ask("explain", "digits.mlc")
     ask("explain", "digits.mlc", "--require", "cuda", code=5)
-    ask("bench", "digits.mlc", *SHORT, "--profile", "1")
+    ask("bench", "digits.mlc", *SHORT)
+    ask("profile", "digits.mlc", *SHORT)
+    ask("profile", "digits.mlc", "--variant", "nonesuch", code=2)
     ask("selftest", "digits.mlc")
     ask("selftest", "digits.mlc", "--time-limit", "1us", code=(8, 21))
     ask("probe")

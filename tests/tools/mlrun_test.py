@@ -105,8 +105,8 @@ def bench_reports_percentiles(tools):
     times = answer["latency_ns"]
     assert times["min"] <= times["p50"] <= times["p90"] <= times["p95"] <= times["p99"] <= times["max"], times
     assert answer["samples"] > 0 and answer["throughput_per_s"] > 0
-    answer = ask(tools, "bench", "digits.mlc", "--raw", "-i", "random", "--duration", "20ms", "--warmup", "0s", "--profile", "2")
-    assert answer["program"] == "main" and len(answer["profile"]) == 2, answer
+    answer = ask(tools, "bench", "digits.mlc", "--raw", "-i", "random", "--duration", "20ms", "--warmup", "0s")
+    assert answer["program"] == "main", answer
     fails(tools, 2, "no duration", "bench", "digits.mlc", "--duration", "5 parsecs")
 
 

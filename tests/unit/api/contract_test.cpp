@@ -95,6 +95,13 @@ TEST_CASE("of a struct to be filled the library writes the bytes that its size n
   const MlcTensor in = mlc_tensor(&x, MLC_F32, 1, &n);
   REQUIRE(lib().run(profiled, nullptr, &in, 1, nullptr, 0, nullptr) == MLC_OK);
   check_filling<MlcProfileEntry>([&](auto* out) { return lib().profile(profiled, nullptr, 0, out); }, offsetof(MlcProfileEntry, runs));
+  check_filling<MlcProfileMoments>([&](auto* out) { return lib().profile_moments(profiled, nullptr, 0, 0, out); }, offsetof(MlcProfileMoments, left));
+  auto moments = sized<MlcProfileMoments>();
+  CHECK(lib().profile_moments(profiled, nullptr, 0, 0, &moments) == MLC_OK);
+  CHECK((moments.begin > 0 && moments.begin <= moments.done && moments.done <= moments.left));
+  CHECK(lib().profile_moments(profiled, nullptr, 1000, 0, &moments) == MLC_NOT_FOUND);
+  CHECK(lib().profile_moments(profiled, nullptr, 0, 100000, &moments) == MLC_NOT_FOUND);
+  CHECK(lib().profile_moments(profiled, "nonesuch", 0, 0, &moments) == MLC_USAGE);
   lib().session_release(profiled);
 }
 

@@ -109,6 +109,9 @@ TEST_CASE("each rule of a plan is enforced") {
   says("instruction 1: scratch is not", [](M& m) { m.body[1].scratch = 1000; });
   says("instruction 1: waits for an instruction that comes later", [](M& m) { m.body[1].after = 2; });
   says("instruction 0: waits for an instruction that comes later", [](M& m) { m.body[0].after = UINT32_MAX - 1; });
+  says("instruction 1: a figure for profiles", [](M& m) { m.body[1].operations = 1000; });
+  says("instruction 1: a figure for profiles", [](M& m) { m.body[1].read = 1000; });
+  says("instruction 0: a figure for profiles", [](M& m) { m.body[0].written = 1000; });
   says("no scalar of its own", [](M& m) { m.body[0].cuts = {{3, 1, 0}}; });
   says("no scalar of its own", [](M& m) { m.body[0].cuts = {{3, 0, 0}, {3, 0, 0}}; });
   says("size of a cut", [](M& m) { m.body[0].cuts = {{1000, 0, 0}}; });

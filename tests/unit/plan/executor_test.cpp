@@ -124,6 +124,52 @@ TEST_CASE("two launches through the arena, much and little work, one to five wor
     }
 }
 
+TEST_CASE("a profile has the figures of the plan, and where each worker was when") {
+  for (unsigned workers : {1u, 3u}) {
+    PlanMaker m = PlanMaker::two_steps();
+    m.body[0].operations = m.constant(1234);
+    m.body[0].read = m.constant(-5);  // whoever wrote that
+    m.body[0].of_bytes = true;
+    m.body[1].written = m.constant(INT64_MAX);
+    Rig rig(m, workers);
+    REQUIRE(rig.start().ok());
+    CHECK(!rig.executor->profile(0, 0));
+    rig.executor->set_profiling(true);
+    OutputArg out;
+    for (int round = 0; round < 3; ++round) REQUIRE(rig.run(iota(300), {100, 3}, out).ok());
+    const auto first = rig.executor->profile(0, 0), second = rig.executor->profile(0, 1);
+    REQUIRE((first && second));
+    CHECK(!rig.executor->profile(0, 2));
+    CHECK(first->runs == 3);
+    CHECK(first->function == "main");
+    CHECK(first->figures.operations == 1234);
+    CHECK(first->figures.read == Executor::kNotKnown);
+    CHECK(first->figures.written == Executor::kNotKnown);
+    CHECK(first->figures.of_bytes);
+    CHECK(second->figures.operations == Executor::kNotKnown);
+    CHECK(second->figures.written == INT64_MAX);
+    CHECK(first->figures.workers <= workers);
+    uint64_t last = 0;
+    for (unsigned w = 0; w < workers; ++w) {
+      const auto a = rig.executor->moments(0, 0, w), b = rig.executor->moments(0, 1, w);
+      REQUIRE((a && b));
+      if (a->left == 0) continue;  // it was not asked
+      CHECK((a->begin > 0 && a->begin <= a->done && a->done <= a->left && a->left == b->begin && b->begin <= b->done && b->done <= b->left));
+      last = std::max(last, a->done);
+    }
+    for (unsigned w = 0; w < workers; ++w)  // nobody leaves before all are there
+      if (const auto a = rig.executor->moments(0, 0, w); a->left > 0) CHECK(a->left >= last);
+    CHECK(!rig.executor->moments(0, 0, workers));
+    CHECK(!rig.executor->moments(0, 2, 0));
+  }
+  // Its memory counts.
+  Rig rig(PlanMaker::two_steps(), 2);
+  REQUIRE(rig.start({.max_memory_bytes = 1 << 20}).ok());
+  rig.executor->set_profiling(true);
+  OutputArg out;
+  CHECK(rig.run(iota(3), {1, 3}, out).ok());
+}
+
 TEST_CASE("a run with known shapes allocates nothing") {
   Rig rig(PlanMaker::two_steps(), 2);
   REQUIRE(rig.start().ok());

@@ -81,7 +81,7 @@ TEST_CASE("plans with any values anywhere are refused or run within their buffer
           break;
         }
         case 10: m.body[any(m.body.size())].tiles = symbol(); break;
-        case 11: (any(2) ? m.body[any(m.body.size())].work : m.body[any(m.body.size())].scratch) = symbol(); break;
+        case 11: (any(2) ? m.body[any(m.body.size())].work : m.body[any(m.body.size())].scratch) = symbol(); m.body[any(m.body.size())].read = symbol(); break;
         case 12: {
           auto& cuts = m.body[3].cuts;
           cuts[any(2)] = {symbol(), any(3), symbol()};

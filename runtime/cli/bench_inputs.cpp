@@ -1,0 +1,106 @@
+#include "runtime/cli/bench_inputs.h"
+
+#include <algorithm>
+
+#include "base/counted.h"
+#include "runtime/io/input_spec.h"
+
+namespace mlc::cli {
+namespace {
+
+// The free extents of the inputs that are fed, in the order of the ports.
+struct Extent {
+  std::string name;
+  int64_t value;
+};
+std::vector<Extent> extents_fed(const OpenModel& model, const mlio::Target& target, const std::vector<MlcTensor>& inputs) {
+  std::vector<Extent> found;
+  for (uint32_t i = 0; i < mlio::program_at(model, target.program).num_inputs; ++i) {
+    const MlcPort port = mlio::port_at(model, target.program, false, i);
+    const auto fed = std::find_if(inputs.begin(), inputs.end(), [&](const MlcTensor& t) {
+      return t.list_depth == 0 && t.name && std::string_view(t.name) == port.name;
+    });
+    const MlcTensor* tensor = fed != inputs.end() ? &*fed : i < inputs.size() && !inputs[i].name ? &inputs[i] : nullptr;
+    if (!tensor || tensor->rank != port.rank || port.list_depth > 0) continue;
+    for (uint32_t k = 0; k < port.rank; ++k) {
+      const bool is_named = port.extents[k] < 0 && port.max[k] >= 0;
+      const auto same = [&](const Extent& e) { return e.name == port.dims[k]; };
+      if (is_named && std::none_of(found.begin(), found.end(), same)) found.push_back({port.dims[k], tensor->shape[k]});
+    }
+  }
+  return found;
+}
+
+// Where an array of a program is from: the text of the -i that gives it, where one says so by name or is the only one.
+std::string source_of(const OpenModel& model, const mlio::Target& target, const InputOptions& o, const BenchInputs& inputs,
+                      const std::string& name) {
+  if (std::string_view(inputs.from) != "given") return inputs.from;
+  const std::vector<std::string> names = input_names(model, target);
+  std::string unnamed;
+  for (const std::string& text : o.specs) {
+    const auto spec = io::parse_input_spec(text, names);
+    if (!spec) continue;
+    const std::string what = spec->kind == io::InputSpec::Kind::Random ? "random" : spec->kind == io::InputSpec::Kind::Zeros ? "zeros" : spec->path;
+    if (spec->name == name) return what;
+    if (spec->name.empty()) unnamed += (unnamed.empty() ? "" : ", ") + what;
+  }
+  return unnamed.empty() ? "given" : unnamed;
+}
+
+}  // namespace
+
+Result<BenchInputs> bench_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& o, io::InputFiles& files,
+                                 InputMemory& memory) {
+  BenchInputs in;
+  if (!o.specs.empty()) {
+    in.from = "given";
+    MLC_ASSIGN(in.owned, make_inputs(model, target, o, files, memory));
+    in.views = mlio::views_of(model, target.program, in.owned);
+    return in;
+  }
+  if (o.dims.empty()) {
+    in.from = "golden";
+    in.views.tensors.resize(mlio::program_at(model, target.program).num_inputs);
+    MlcError* error = nullptr;
+    const int code = api().golden_inputs(model.model.get(), target.program, in.views.tensors.data(),
+                                         static_cast<uint32_t>(in.views.tensors.size()), &error);
+    if (code == MLC_OK) return in;
+    Status why = status_of(code, error);
+    if (why.code != Code::NotFound) return why;
+  }
+  in.from = "random";
+  MLC_ASSIGN(in.owned, make_up_inputs(model, target, o, memory));
+  in.views = mlio::views_of(model, target.program, in.owned);
+  return in;
+}
+
+ordered_json fed_json(const OpenModel& model, const mlio::Target& target, const InputOptions& o, const BenchInputs& inputs) {
+  ordered_json fed = {{"from", inputs.from}, {"extents", ordered_json::object()}, {"arrays", ordered_json::array()}};
+  const std::vector<MlcTensor>& tensors = inputs.views.tensors;
+  for (const Extent& e : extents_fed(model, target, tensors)) fed["extents"][e.name] = e.value;
+  for (uint32_t i = 0; i < tensors.size(); ++i) {
+    const MlcTensor& t = tensors[i];
+    const uint32_t ports = mlio::program_at(model, target.program).num_inputs;
+    const std::string name = t.name ? t.name : i < ports ? mlio::port_at(model, target.program, false, i).name : "";
+    const bool is_list = t.list_depth > 0;
+    const std::string type = is_list ? "list" : type_text(static_cast<DType>(t.dtype), {t.shape, t.rank});
+    fed["arrays"].push_back({{"name", name}, {"type", type}, {"from", source_of(model, target, o, inputs, name)}});
+  }
+  return fed;
+}
+
+std::string fed_text(const ordered_json& fed) {
+  constexpr size_t kMostNamed = 6;
+  std::string out = fed["from"].get<std::string>();
+  size_t named = 0;
+  for (const auto& [name, value] : fed["extents"].items())
+    if (named++ < kMostNamed) out += ", " + printable(name) + "=" + std::to_string(value.get<int64_t>());
+  if (named > kMostNamed) out += " and " + counted(named - kMostNamed, "extent") + " more";
+  out += "\n";
+  for (const ordered_json& array : fed["arrays"])
+    out += "            " + printable(array["name"].get<std::string>()) + " " + array["type"].get<std::string>() + ", " +
+           printable(array["from"].get<std::string>()) + "\n";
+  return out;
+}
+
+}  // namespace mlc::cli

@@ -1,0 +1,26 @@
+// What bench and profile feed: what -i says; with --dim random arrays; else those of the golden vector, which are legal and of a
+// plausible shape; else random ones.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/cli/report.h"
+#include "runtime/cli/program_io.h"
+
+namespace mlc::cli {
+
+struct BenchInputs {
+  const char* from = "";  // "given", "random", "golden"
+  std::vector<NamedTensor> owned;
+  mlio::Views views;
+};
+Result<BenchInputs> bench_inputs(const OpenModel& model, const mlio::Target& target, const InputOptions& options, io::InputFiles& files,
+                                 InputMemory& memory);
+
+// {"from", "extents": {name: value}, "arrays": [{"name", "type", "from"}]}
+ordered_json fed_json(const OpenModel& model, const mlio::Target& target, const InputOptions& options, const BenchInputs& inputs);
+// Lines: where it is from and the free extents, then a line for each array.
+std::string fed_text(const ordered_json& fed);
+
+}  // namespace mlc::cli

@@ -1,0 +1,17 @@
+// A profile as files for people: a page with plots, and a trace for viewers of such.
+#pragma once
+
+#include <string>
+
+#include "runtime/cli/ceilings.h"
+#include "runtime/cli/profile_runs.h"
+
+namespace mlc::cli {
+
+// One page: summary lines, a roofline plot, the last run on a time line, and a table. It loads nothing from elsewhere.
+std::string profile_page(const Profile& profile, const Ceilings& ceilings, const std::string& title, const std::string& summary);
+
+// The last run in the format of Chrome's tracing, which Perfetto reads: https://ui.perfetto.dev
+std::string profile_trace(const Profile& profile);
+
+}  // namespace mlc::cli
