@@ -21,24 +21,18 @@ struct Deeper {
 
 }  // namespace
 
-const std::string& Expander::file() const {
-  for (auto f = frames_.rbegin(); f != frames_.rend(); ++f)
-    if (f->barrier && !f->file.empty()) return f->file;
-  return op_.file;
-}
-
 void Expander::fail_here(Pos pos, std::string message) const {
-  throw Failure{error_at(file(), pos, where() + ": " + message), file(), pos.line};
+  throw Failure{error_at(pos, where() + ": " + message), pos.file ? *pos.file : "", pos.line};
 }
 
 void Expander::fail_call(Pos pos, std::string message) const {
-  Status status = error_at(file(), pos, where() + ": " + message);
-  throw Failure{std::move(status), file(), pos.line, std::move(message)};
+  Status status = error_at(pos, where() + ": " + message);
+  throw Failure{std::move(status), pos.file ? *pos.file : "", pos.line, std::move(message)};
 }
 
 const std::string& Expander::domain() const {
   for (auto f = frames_.rbegin(); f != frames_.rend(); ++f)
-    if (f->barrier && !f->file.empty()) return f->domain;
+    if (f->domain) return *f->domain;
   return op_.domain;
 }
 
@@ -291,7 +285,7 @@ const Val* Expander::find_local(const std::string& name) const {
 
 bool Expander::in_function() const {
   for (const auto& f : frames_)
-    if (f.barrier && !f.file.empty()) return true;
+    if (f.domain) return true;
   return false;
 }
 
@@ -360,7 +354,7 @@ Val Expander::eval_name(const Node* n) {
   if (name == "pi") return scalar(ctx_.number(3.14159265358979323846, DType::F64), true);
   if (name == "nan") return scalar(ctx_.number(NAN, DType::F64), true);
   if (name == "inf") return scalar(ctx_.number(INFINITY, DType::F64), true);
-  if (const Result_* r = op_.result(name); r && !in_function()) fail_here(n->pos, "result " + name + " is read before it is written");
+  if (const ResultDecl* r = op_.result(name); r && !in_function()) fail_here(n->pos, "result " + name + " is read before it is written");
   if (!in_function())
     for (const auto& a : op_.attrs)
       for (const auto& e : a.enumerators)

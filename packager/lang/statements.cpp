@@ -33,7 +33,7 @@ Expander::Applies Expander::run() {
       auto known = settle(conjunction(eval(s.value), s.pos));
       if (!known) mismatch("'when' at line " + std::to_string(s.pos.line) + " cannot be settled while building");
       if (!*known) {
-        why_not = not_covered(function_, call_, op_.file, s.pos.line);
+        why_not = not_covered(function_, call_, *s.pos.file, s.pos.line);
         return Applies::No;
       }
       continue;
@@ -236,7 +236,7 @@ uint32_t Expander::new_table(DType t, const Numbers& numbers) {
 }
 
 bool Expander::wanted(const Target& t) {
-  const Result_* r = op_.result(t.array);
+  const ResultDecl* r = op_.result(t.array);
   if (!r) return true;
   if (r->many) return true;
   const size_t k = static_cast<size_t>(r - op_.results.data());
@@ -246,7 +246,7 @@ bool Expander::wanted(const Target& t) {
 
 // Makes the array of a result, or of one item of a `many` result.
 void Expander::declare_result(ArrayInfo& array, std::optional<size_t> item) {
-  const Result_& r = *array.result;
+  const ResultDecl& r = *array.result;
   const size_t place = static_cast<size_t>(&r - op_.results.data()) + item.value_or(0);
   array.slots = slots_of(r.type, r.pos, item);
   std::vector<Ex> shape;
@@ -263,7 +263,7 @@ void Expander::declare_result(ArrayInfo& array, std::optional<size_t> item) {
 // The array of a target: a result (made on first use) or a temporary (made by its first statement).
 ArrayInfo* Expander::target_array(const Target& t, DType temporary, const std::vector<Slot>& slots) {
   auto& list = arrays_[t.array];
-  if (const Result_* r = op_.result(t.array)) {
+  if (const ResultDecl* r = op_.result(t.array)) {
     if (r->many) {
       if (!item_) fail_here(t.pos, t.array + " is many arrays: write it under 'for each'");
       if (list.size() <= *item_) list.resize(*item_ + 1);
@@ -578,7 +578,7 @@ void Expander::push_statement(const Stmt& s) {
 
 void Expander::each_statement(const Stmt& s) {
   const Param* p = op_.param(s.text);
-  const Result_* r = op_.result(s.text);
+  const ResultDecl* r = op_.result(s.text);
   if (!(p && p->many) && !(r && r->many)) fail_here(s.pos, "'for each' runs over a 'many' input or output; " + s.text + " is none");
   const size_t count = p ? arrays_[p->name].size() : call_.outputs.size() - std::min<size_t>(call_.outputs.size(), static_cast<size_t>(r - op_.results.data()));
   Stmt one = s;
