@@ -2,8 +2,8 @@
 //   bind_types.cpp  inputs to parameters, element types
 //   bind.cpp        ranks, unification of dims (bind_broadcasts.cpp: axes that broadcast)
 //   attributes.cpp  the call's attributes against their declarations
-//   eval.cpp        expressions (operations.cpp; reads: access.cpp; calls: functions.cpp, builtins.cpp; folds: folds.cpp)
-//   statements.cpp  clauses, maps, pushes, scans, for each
+//   eval.cpp        expressions (operations.cpp, lists.cpp; reads: access.cpp; calls: functions.cpp, builtins.cpp; folds: folds.cpp)
+//   statements.cpp  clauses (array_statements.cpp: maps, pushes, scans, for each; targets.cpp: what they write)
 //   graphs.cpp      graphs of the model's that a text calls
 //   procs.cpp       imperative blocks
 //   elements.cpp    values of small tensors, by evaluating the statements on symbols
