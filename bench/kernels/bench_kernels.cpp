@@ -188,107 +188,63 @@ void time_both(const char* label, Case& c, Case& ceiling, int rounds) {
   summarise(label, c, ceiling);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  std::vector<std::string> names;
-  std::string only;
+struct Options {
+  std::vector<std::string> targets;
+  std::string only;  // in the names of cases
   int rounds = 15;
   bool print = false;
-  for (int k = 1; k < argc; ++k) {
-    if (!std::strcmp(argv[k], "--only") && k + 1 < argc) only = argv[++k];
-    else if (!std::strcmp(argv[k], "--rounds") && k + 1 < argc) rounds = std::atoi(argv[++k]);
-    else if (!std::strcmp(argv[k], "--print")) print = true;
-    else names.emplace_back(argv[k]);
-  }
-  if (names.empty()) names = {"x86-64-v4", "x86-64-v3"};
-  bool wrong = false;
-  for (const std::string& name : names) {
-    const targets::Target* target = targets::find_target(name);
-    if (!target) {
-      std::fprintf(stderr, "no target %s\n", name.c_str());
-      return 2;
-    }
-    ir::Context ctx;
-    Case ceiling;
-    ceiling.name = "FMA ceiling";
-    const int64_t steps = 200'000;
-    ceiling.flop = 24.0 * target->f32_lanes() * static_cast<double>(steps);
-    ceiling.kernels.push_back(ceiling_kernel(ctx, *target, steps));
-    auto module = bench::Loaded::compile(*target, ceiling.kernels);
-    if (!module.ok()) {
-      std::fprintf(stderr, "%s\n", module.status().text().c_str());
-      return 1;
-    }
-    ceiling.module = std::move(*module);
-    ceiling.buffers.emplace_back(1024);
-    for (size_t k = 0; k < 1024; ++k) ceiling.buffers[0].data[k] = 0.5f;
+};
 
-    auto measure = [&](const std::string& label, double flop, const std::function<void(test::NestMaker&)>& make,
-                       const std::unordered_map<const ir::Sym*, int64_t>& symbols = {}) {
-      if (label.find(only) == std::string::npos) return;
-      test::NestMaker maker(ctx);
-      make(maker);
-      Case c;
-      c.name = label;
-      c.flop = flop;
-      c.symbols = symbols;
-      auto kernels = lower::lower(ctx, maker.f, maker.f.body[0], *target, {});
-      if (!kernels.ok()) {
-        std::printf("%s: %s\n", label.c_str(), kernels.status().text().c_str());
-        return;
-      }
-      c.kernels = std::move(*kernels);
-      if (print)
-        for (const auto& k : c.kernels) std::printf("%s", loop::to_string(k).c_str());
-      double before = now();
-      auto m = bench::Loaded::compile(*target, c.kernels);
-      if (!m.ok()) {
-        std::printf("%s: %s\n", label.c_str(), m.status().text().c_str());
-        return;
-      }
-      double compile = now() - before;
-      c.module = std::move(*m);
-      for (const nest::Array& a : maker.f.arrays) c.buffers.emplace_back(stored(ctx, c, a));
-      c.scratch.resize(1 << 20);
-      run_once(c);
-      if (double d = largest_difference(ctx, maker.f, c); !(d < 1e-3)) {
-        std::printf("%-10s %-30s WRONG: differs by %g\n", name.c_str(), label.c_str(), d);
-        wrong = true;
-        return;
-      }
-      time_both(name.c_str(), c, ceiling, rounds);
-      if (print) std::printf("compiled in %.1f ms\n", compile * 1e3);
-    };
-    auto gemm = [&](int64_t m, int64_t k, int64_t n) {
-      measure("matmul " + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n),
-              2.0 * static_cast<double>(m * k * n), [=](test::NestMaker& f) { f.matmul(f.n(m), f.n(k), f.n(n)); });
-    };
-    auto conv = [&](const char* label, test::NestMaker::Conv p) {
-      int64_t oh = (p.h + 2 * p.pad - (p.kh - 1) * p.dilation - 1) / p.stride + 1,
-              ow = (p.w + 2 * p.pad - (p.kw - 1) * p.dilation - 1) / p.stride + 1;
-      measure(label, 2.0 * static_cast<double>(oh * ow * p.m * (p.c / p.group) * p.kh * p.kw),
-              [=](test::NestMaker& f) { f.conv(p); });
-    };
-    // What products of bytes can reach, signs as each target likes them and not.
+// The cases on one target, each timed in turn with the ceiling of its multiply-adds.
+class Bench {
+ public:
+  Bench(const targets::Target& target, std::string name, const Options& options)
+      : target_(target), name_(std::move(name)), options_(options) {}
+
+  // False: a case computed something else than the generic template.
+  Result<bool> run() {
+    MLC_RETURN_IF_ERROR(prepare_ceiling());
+    MLC_RETURN_IF_ERROR(dot_tiles());
+    fixed_extents();
+    symbolic_extents();
+    depthwise();
+    return all_right_;
+  }
+
+ private:
+  using Make = std::function<void(test::NestMaker&)>;
+  using Extents = std::unordered_map<const ir::Sym*, int64_t>;
+
+  Status prepare_ceiling() {
+    const int64_t steps = 200'000;
+    ceiling_.name = "FMA ceiling";
+    ceiling_.flop = 24.0 * target_.f32_lanes() * static_cast<double>(steps);
+    ceiling_.kernels.push_back(ceiling_kernel(ctx_, target_, steps));
+    MLC_ASSIGN(ceiling_.module, bench::Loaded::compile(target_, ceiling_.kernels));
+    ceiling_.buffers.emplace_back(1024);
+    for (size_t k = 0; k < 1024; ++k) ceiling_.buffers[0].data[k] = 0.5f;
+    return ok();
+  }
+
+  // What products of bytes can reach, signs as each target likes them and not.
+  Status dot_tiles() {
     for (const DType a : {DType::U8, DType::I8}) {
       // As many rows as registers hold beside the columns, one row in its parts and a product.
-      const int64_t parts = targets::choose_dot(*target, a, DType::I8).parts(), registers = target->vector_registers, groups = 64;
+      const int64_t parts = targets::choose_dot(target_, a, DType::I8).parts(), registers = target_.vector_registers, groups = 64;
       const int64_t vectors = registers < 32 ? 2 : parts == 1 ? 4 : 3, rows = (registers - vectors * parts - parts - 1) / vectors;
       Case c;
-      c.name = "dot tile " + std::string(name_of(a)) + " x i8 " + std::to_string(rows) + "x" + std::to_string(vectors * target->f32_lanes());
-      if (c.name.find(only) == std::string::npos) continue;
-      c.flop = 2.0 * 100 * static_cast<double>(rows * vectors * target->f32_lanes() * groups * 4);
-      c.kernels.push_back(dot_tile_kernel(ctx, *target, a, DType::I8, rows, vectors, groups));
-      auto m = bench::Loaded::compile(*target, c.kernels);
-      if (!m.ok()) {
-        std::fprintf(stderr, "%s\n", m.status().text().c_str());
-        return 1;
-      }
-      c.module = std::move(*m);
+      c.name = "dot tile " + std::string(name_of(a)) + " x i8 " + std::to_string(rows) + "x" + std::to_string(vectors * target_.f32_lanes());
+      if (c.name.find(options_.only) == std::string::npos) continue;
+      c.flop = 2.0 * 100 * static_cast<double>(rows * vectors * target_.f32_lanes() * groups * 4);
+      c.kernels.push_back(dot_tile_kernel(ctx_, target_, a, DType::I8, rows, vectors, groups));
+      MLC_ASSIGN(c.module, bench::Loaded::compile(target_, c.kernels));
       for (int k = 0; k < 3; ++k) c.buffers.emplace_back(size_t{8192});
-      time_both(name.c_str(), c, ceiling, rounds);
+      time_both(name_.c_str(), c, ceiling_, options_.rounds);
     }
+    return ok();
+  }
+
+  void fixed_extents() {
     gemm(512, 768, 768);
     gemm(128, 768, 768);
     gemm(128, 3072, 768);
@@ -304,18 +260,21 @@ int main(int argc, char** argv) {
     conv("conv 1x1 7^2 2048->512", {.h = 7, .w = 7, .c = 2048, .m = 512, .kh = 1, .kw = 1, .pad = 0});
     conv("conv 1x1 s2 56^2 256->512", {.h = 56, .w = 56, .c = 256, .m = 512, .kh = 1, .kw = 1, .stride = 2, .pad = 0});
     conv("conv 7x7 s2 224^2 3->64", {.h = 224, .w = 224, .c = 3, .m = 64, .kh = 7, .kw = 7, .stride = 2, .pad = 3});
-    const ir::Sym *S = ctx.declare_sym("S", 1, 4096), *H = ctx.declare_sym("H", 1, 4096),
-                  *W = ctx.declare_sym("W", 1, 4096);
+  }
+
+  void symbolic_extents() {
+    const ir::Sym *S = ctx_.declare_sym("S", 1, 4096), *H = ctx_.declare_sym("H", 1, 4096),
+                  *W = ctx_.declare_sym("W", 1, 4096);
     for (int64_t rows : {32, 128})
       measure("matmul S=" + std::to_string(rows) + " x384x1536", 2.0 * static_cast<double>(rows * 384 * 1536),
-              [&](test::NestMaker& f) { f.matmul(ctx.sym(S), f.n(384), f.n(1536)); }, {{S, rows}});
+              [&](test::NestMaker& f) { f.matmul(ctx_.sym(S), f.n(384), f.n(1536)); }, {{S, rows}});
     measure("conv 3x3 HxW=24x160 96->96", 2.0 * 24 * 160 * 96 * 96 * 9,
-            [&](test::NestMaker& f) { f.conv({.c = 96, .m = 96}, ctx.sym(H), ctx.sym(W)); }, {{H, 24}, {W, 160}});
+            [&](test::NestMaker& f) { f.conv({.c = 96, .m = 96}, ctx_.sym(H), ctx_.sym(W)); }, {{H, 24}, {W, 160}});
     measure("conv 1x1 HxW=24x160 96->24", 2.0 * 24 * 160 * 96 * 24,
-            [&](test::NestMaker& f) { f.conv({.c = 96, .m = 24, .kh = 1, .kw = 1, .pad = 0}, ctx.sym(H), ctx.sym(W)); },
+            [&](test::NestMaker& f) { f.conv({.c = 96, .m = 24, .kh = 1, .kw = 1, .pad = 0}, ctx_.sym(H), ctx_.sym(W)); },
             {{H, 24}, {W, 160}});
     for (bool symbolic : {false, true}) {
-      const Expr* L = symbolic ? ctx.sym(S) : ctx.integer(128);
+      const Expr* L = symbolic ? ctx_.sym(S) : ctx_.integer(128);
       std::unordered_map<const ir::Sym*, int64_t> at{{S, 128}};
       measure(
           symbolic ? "Q K^T 12 heads, S=128, 32" : "Q K^T 12 heads, 128, 32", 2.0 * 12 * 128 * 128 * 32,
@@ -325,15 +284,18 @@ int main(int argc, char** argv) {
           [=](test::NestMaker& f) { f.mix(12, L, 32); }, at);
     }
     measure("conv transpose 2x2 s2 24->24", 2.0 * 320 * 320 * 24 * 24,
-            [&](test::NestMaker& f) { f.conv_transpose(24, 24, 2, 2, 0, ctx.sym(H), ctx.sym(W)); },
+            [&](test::NestMaker& f) { f.conv_transpose(24, 24, 2, 2, 0, ctx_.sym(H), ctx_.sym(W)); },
             {{H, 160}, {W, 160}});
     measure("conv transpose 2x2 s2 24->1", 2.0 * 640 * 640 * 24,
-            [&](test::NestMaker& f) { f.conv_transpose(24, 1, 2, 2, 0, ctx.sym(H), ctx.sym(W)); },
+            [&](test::NestMaker& f) { f.conv_transpose(24, 1, 2, 2, 0, ctx_.sym(H), ctx_.sym(W)); },
             {{H, 320}, {W, 320}});
     measure(
         "depthwise 3x3 HxW=24x160 96", 2.0 * 24 * 160 * 96 * 9,
-        [&](test::NestMaker& f) { f.conv({.c = 96, .m = 96, .group = 96, .panels = false}, ctx.sym(H), ctx.sym(W)); },
+        [&](test::NestMaker& f) { f.conv({.c = 96, .m = 96, .group = 96, .panels = false}, ctx_.sym(H), ctx_.sym(W)); },
         {{H, 24}, {W, 160}});
+  }
+
+  void depthwise() {
     conv("depthwise 3x3 7^2 960", {.h = 7, .w = 7, .c = 960, .m = 960, .group = 960, .panels = false});
     conv("depthwise 3x3 s2 112^2 96",
          {.h = 112, .w = 112, .c = 96, .m = 96, .stride = 2, .group = 96, .panels = false});
@@ -344,5 +306,92 @@ int main(int argc, char** argv) {
          {.h = 14, .w = 14, .c = 672, .m = 672, .kh = 5, .kw = 5, .pad = 2, .group = 672, .panels = false});
     conv("depthwise 3x3 56^2 144", {.h = 56, .w = 56, .c = 144, .m = 144, .group = 144, .panels = false});
   }
-  return wrong ? 1 : 0;
+
+  void gemm(int64_t m, int64_t k, int64_t n) {
+    measure("matmul " + std::to_string(m) + "x" + std::to_string(k) + "x" + std::to_string(n),
+            2.0 * static_cast<double>(m * k * n), [=](test::NestMaker& f) { f.matmul(f.n(m), f.n(k), f.n(n)); });
+  }
+
+  void conv(const char* label, test::NestMaker::Conv p) {
+    int64_t oh = (p.h + 2 * p.pad - (p.kh - 1) * p.dilation - 1) / p.stride + 1,
+            ow = (p.w + 2 * p.pad - (p.kw - 1) * p.dilation - 1) / p.stride + 1;
+    measure(label, 2.0 * static_cast<double>(oh * ow * p.m * (p.c / p.group) * p.kh * p.kw),
+            [=](test::NestMaker& f) { f.conv(p); });
+  }
+
+  void measure(const std::string& label, double flop, const Make& make, const Extents& symbols = {}) {
+    if (label.find(options_.only) == std::string::npos) return;
+    test::NestMaker maker(ctx_);
+    make(maker);
+    Case c;
+    c.name = label;
+    c.flop = flop;
+    c.symbols = symbols;
+    auto kernels = lower::lower(ctx_, maker.f, maker.f.body[0], target_, {});
+    if (!kernels.ok()) {
+      std::printf("%s: %s\n", label.c_str(), kernels.status().text().c_str());
+      return;
+    }
+    c.kernels = std::move(*kernels);
+    if (options_.print)
+      for (const auto& k : c.kernels) std::printf("%s", loop::to_string(k).c_str());
+    const double before = now();
+    auto module = bench::Loaded::compile(target_, c.kernels);
+    if (!module.ok()) {
+      std::printf("%s: %s\n", label.c_str(), module.status().text().c_str());
+      return;
+    }
+    const double compile = now() - before;
+    c.module = std::move(*module);
+    for (const nest::Array& a : maker.f.arrays) c.buffers.emplace_back(stored(ctx_, c, a));
+    c.scratch.resize(1 << 20);
+    run_once(c);
+    if (double d = largest_difference(ctx_, maker.f, c); !(d < 1e-3)) {
+      std::printf("%-10s %-30s WRONG: differs by %g\n", name_.c_str(), label.c_str(), d);
+      all_right_ = false;
+      return;
+    }
+    time_both(name_.c_str(), c, ceiling_, options_.rounds);
+    if (options_.print) std::printf("compiled in %.1f ms\n", compile * 1e3);
+  }
+
+  const targets::Target& target_;
+  const std::string name_;
+  const Options& options_;
+  ir::Context ctx_;
+  Case ceiling_;
+  bool all_right_ = true;
+};
+
+Options options_of(int argc, char** argv) {
+  Options options;
+  for (int k = 1; k < argc; ++k) {
+    if (!std::strcmp(argv[k], "--only") && k + 1 < argc) options.only = argv[++k];
+    else if (!std::strcmp(argv[k], "--rounds") && k + 1 < argc) options.rounds = std::atoi(argv[++k]);
+    else if (!std::strcmp(argv[k], "--print")) options.print = true;
+    else options.targets.emplace_back(argv[k]);
+  }
+  if (options.targets.empty()) options.targets = {"x86-64-v4", "x86-64-v3"};
+  return options;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = options_of(argc, argv);
+  bool all_right = true;
+  for (const std::string& name : options.targets) {
+    const targets::Target* target = targets::find_target(name);
+    if (!target) {
+      std::fprintf(stderr, "no target %s\n", name.c_str());
+      return 2;
+    }
+    const auto right = Bench(*target, name, options).run();
+    if (!right.ok()) {
+      std::fprintf(stderr, "%s\n", right.status().text().c_str());
+      return 1;
+    }
+    all_right = all_right && *right;
+  }
+  return all_right ? 0 : 1;
 }

@@ -15,7 +15,8 @@
 namespace mlc::lang {
 
 struct Pos {
-  int line = 0, column = 0;  // from 1
+  int line = 0, column = 0;           // from 1
+  const std::string* file = nullptr;  // its name, which the module holds
 };
 
 enum class NodeKind : uint8_t {
@@ -110,6 +111,7 @@ enum class StmtKind : uint8_t {
   Rank,    // names[0] = value
   Exists,  // names[0] <= value
   Check, When,
+  Use,     // the clauses `text`, put here before anything is checked
   Map,     // targets = value
   Push,    // targets[0] <- value for names by `by`
   Each,    // targets[0] = value for each text
@@ -127,7 +129,8 @@ struct Stmt {
   const Node* value = nullptr;  // also the condition of While and If, the first number of ForRange
   const Node* bound = nullptr;  // While: bound; ForRange: one past the last number
   const Node* by = nullptr;     // Push
-  std::string text;             // Each: the parameter; Check: what is wrong if it fails
+  std::string text;             // Each: the parameter; Check: what is wrong if it fails; Use: the clauses
+  size_t attrs_above = 0;       // how many attributes stand above it
   std::string source;           // Check: the condition as written
   TypeSpec type;                // Alloc
   std::vector<Stmt> body, orelse;
@@ -139,20 +142,17 @@ struct TypeVariable {
   std::string fallback;              // what it is if no input says it: an earlier variable, or a dtype name; may be empty
 };
 
-struct Result_ {  // one declared result
+struct ResultDecl {
   std::string name;
   Pos pos;
   TypeSpec type;
   bool optional = false, many = false;
 };
 
-struct OpDef {
-  std::string domain, name, file, text;
-  int64_t since = 1;
+// What stands below the header of a definition; or a block of it that definitions share by its name.
+struct Clauses {
+  std::string domain, name, text;
   Pos pos;
-  std::vector<TypeVariable> type_variables;
-  std::vector<Param> params;
-  std::vector<Result_> results;
   std::vector<AttrDecl> attrs;
   std::vector<Stmt> body;  // clauses and statements in order, attributes taken out
 
@@ -160,25 +160,34 @@ struct OpDef {
     for (const auto& a : attrs) if (a.name == n) return &a;
     return nullptr;
   }
+};
+
+struct OpDef : Clauses {
+  std::string file;
+  int64_t since = 1;
+  std::vector<TypeVariable> type_variables;
+  std::vector<Param> params;
+  std::vector<ResultDecl> results;
+
   const Param* param(std::string_view n) const {
     for (const auto& p : params) if (p.name == n) return &p;
     return nullptr;
   }
-  const Result_* result(std::string_view n) const {
+  const ResultDecl* result(std::string_view n) const {
     for (const auto& r : results) if (r.name == n) return &r;
     return nullptr;
   }
 };
 
 struct FnDef {
-  std::string domain, name, file;
+  std::string domain, name;
   Pos pos;
   std::vector<std::string> params;
   const Node* body = nullptr;
 };
 
 struct CombinerDef {
-  std::string domain, name, file;
+  std::string domain, name;
   Pos pos;
   std::vector<TypeVariable> type_variables;
   std::vector<std::pair<std::string, std::string>> fields;  // name, element type
@@ -189,11 +198,13 @@ struct CombinerDef {
 
 // Everything parsed from a set of files. Nodes live as long as the module.
 struct Module {
+  std::deque<std::string> files;  // their names, in the order in which they were read
   std::deque<Node> nodes;
   std::deque<OpDef> ops;
   // Functions and combiners belong to a domain, written "domain:name"; those of ai.onnx are seen by all.
   std::map<std::string, FnDef> fns;
   std::map<std::string, CombinerDef> combiners;
+  std::map<std::string, std::vector<Clauses>> clauses;  // by name, in the order of the files
 
   const FnDef* fn(const std::string& domain, const std::string& name) const { return find(fns, domain, name); }
   const CombinerDef* combiner(const std::string& domain, const std::string& name) const { return find(combiners, domain, name); }
@@ -208,7 +219,7 @@ struct Module {
 };
 
 // "ops/pool.mlop:12:5: message"
-Status error_at(const std::string& file, Pos pos, std::string message);
+Status error_at(Pos pos, std::string message);
 
 // How parser and evaluator unwind inside this library; the public functions turn it into its Status.
 struct Failure {
@@ -219,6 +230,6 @@ struct Failure {
   bool is_other_case = false;  // the definition is one for inputs of other ranks
 };
 [[noreturn]] void fail(Status status);
-[[noreturn]] void fail_at(const std::string& file, Pos pos, std::string message);
+[[noreturn]] void fail_at(Pos pos, std::string message);
 
 }  // namespace mlc::lang

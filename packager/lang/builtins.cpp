@@ -199,7 +199,7 @@ Val BuiltinCall::present() {
     const auto& items = items_of(*p);
     return truth(!items.empty() && items[0].present);
   }
-  if (const Result_* r = x_.op_.result(name)) {
+  if (const ResultDecl* r = x_.op_.result(name)) {
     const size_t k = static_cast<size_t>(r - x_.op_.results.data());
     return truth(k < x_.call_.outputs.size() && x_.call_.outputs[k]);
   }
@@ -210,7 +210,7 @@ Val BuiltinCall::present() {
 Val BuiltinCall::count() {
   const std::string name = name_of();
   if (const Param* p = x_.op_.param(name)) return soft_int(items_of(*p).size());
-  if (const Result_* r = x_.op_.result(name); r && r->many)
+  if (const ResultDecl* r = x_.op_.result(name); r && r->many)
     return x_.soft_int(static_cast<int64_t>(x_.call_.outputs.size()) - (r - x_.op_.results.data()));
   fail("'" + name + "' is no 'many' input or output");
 }

@@ -2,8 +2,8 @@
 //   bind_types.cpp  inputs to parameters, element types
 //   bind.cpp        ranks, unification of dims (bind_broadcasts.cpp: axes that broadcast)
 //   attributes.cpp  the call's attributes against their declarations
-//   eval.cpp        expressions (operations.cpp; reads: access.cpp; calls: functions.cpp, builtins.cpp; folds: folds.cpp)
-//   statements.cpp  clauses, maps, pushes, scans, for each
+//   eval.cpp        expressions (operations.cpp, lists.cpp; reads: access.cpp; calls: functions.cpp, builtins.cpp; folds: folds.cpp)
+//   statements.cpp  clauses (array_statements.cpp: maps, pushes, scans, for each; targets.cpp: what they write)
 //   graphs.cpp      graphs of the model's that a text calls
 //   procs.cpp       imperative blocks
 //   elements.cpp    values of small tensors, by evaluating the statements on symbols
@@ -113,7 +113,7 @@ struct ArrayInfo {
   bool scalar_like = false;    // declared T[]: one element, whatever the rank
   std::vector<Ex> elements;
   const Param* param = nullptr;
-  const Result_* result = nullptr;
+  const ResultDecl* result = nullptr;
   bool wanted = true;          // results
 };
 
@@ -154,7 +154,6 @@ class Expander {
   friend class BuiltinCall;
 
   // --- messages
-  const std::string& file() const;  // of the text that is evaluated
   const std::string& domain() const;                      // in which functions are looked up
   // For who writes definitions; the user of one that is built in learns only that it does not cover the node.
   [[noreturn]] void fail_here(Pos pos, std::string message) const;
@@ -391,7 +390,7 @@ class Expander {
     std::map<std::string, Val> names;
     std::map<std::string, ArrayInfo*> arrays;     // items of a `many` parameter
     bool barrier = false;                         // names below are not visible: the body of a function
-    std::string file, domain;                     // of the function, of a barrier
+    const std::string* domain = nullptr;          // of the function whose body this is
   };
   std::vector<Frame> frames_;
   std::map<std::string, std::vector<Ex>> bound_;  // running indices of dims, per element; null: not bound

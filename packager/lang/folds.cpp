@@ -51,7 +51,7 @@ const ir::Combiner* Expander::combiner_for(const CombinerDef& def, const std::ve
   }
   auto [slot, fresh] = combiners_.try_emplace({def.name, types}, nullptr);
   if (!fresh) return slot->second;
-  ScopedFrame frame(*this, /*barrier=*/true, def.file, def.domain);
+  ScopedFrame frame(*this, def.domain);
   ir::Combiner c;
   c.name = def.name;
   c.join = ir::Join::Custom;

@@ -56,7 +56,7 @@ Val Expander::call(const Node* n) {
 Val Expander::call_fn(const FnDef& fn, std::vector<Val> args, Pos pos) {
   if (args.size() != fn.params.size())
     fail_here(pos, fn.name + " takes " + std::to_string(fn.params.size()) + " arguments, not " + std::to_string(args.size()));
-  ScopedFrame frame(*this, /*barrier=*/true, fn.file, fn.domain);
+  ScopedFrame frame(*this, fn.domain);
   for (size_t k = 0; k < args.size(); ++k) frames_.back().names[fn.params[k]] = std::move(args[k]);
   return eval(fn.body);
 }

@@ -30,7 +30,7 @@ size_t end_of_real(const std::string& text, size_t at) {
 }
 
 // Reads the number at token.offset: 12, 0x1f, 1.5e-3. Answers where it ends.
-size_t number(const std::string& file, const std::string& text, Token& token) {
+size_t number(const std::string& text, Token& token) {
   const size_t at = token.offset;
   const bool hex = text[at] == '0' && at + 1 < text.size() && (text[at + 1] == 'x' || text[at + 1] == 'X');
   size_t end = hex ? at + 2 : at;
@@ -50,17 +50,17 @@ size_t number(const std::string& file, const std::string& text, Token& token) {
                                                     : std::from_chars(first, last, token.integer);
   if (hex) token.integer = static_cast<int64_t>(bits);
   if (read.ec != std::errc() || read.ptr != last || (end < text.size() && is_name_start(text[end])))
-    fail_at(file, token.pos, "'" + token.text + "' is not a number that this language can hold");
+    fail_at(token.pos, "'" + token.text + "' is not a number that this language can hold");
   return end;
 }
 
 }  // namespace
 
-std::vector<Token> tokenize(const std::string& file, const std::string& text) {
+std::vector<Token> tokenize(const std::string& text, const std::string* file) {
   std::vector<Token> tokens;
   size_t at = 0, line_start = 0;
   int line = 1;
-  auto pos = [&](size_t offset) { return Pos{line, static_cast<int>(offset - line_start) + 1}; };
+  auto pos = [&](size_t offset) { return Pos{line, static_cast<int>(offset - line_start) + 1, file}; };
   while (at < text.size()) {
     const char c = text[at];
     if (c == '\n') {
@@ -86,11 +86,11 @@ std::vector<Token> tokenize(const std::string& file, const std::string& text) {
       token.text = text.substr(at, end - at);
       at = end;
     } else if (is_digit(c)) {
-      at = number(file, text, token);
+      at = number(text, token);
     } else if (c == '"') {
       size_t end = at + 1;
       while (end < text.size() && text[end] != '"' && text[end] != '\n') ++end;
-      if (end >= text.size() || text[end] != '"') fail_at(file, token.pos, "a string without its closing quote");
+      if (end >= text.size() || text[end] != '"') fail_at(token.pos, "a string without its closing quote");
       token.kind = TokenKind::String;
       token.text = text.substr(at + 1, end - at - 1);
       at = end + 1;
@@ -103,7 +103,7 @@ std::vector<Token> tokenize(const std::string& file, const std::string& text) {
         }
       if (token.text.empty()) {
         const unsigned byte = static_cast<unsigned char>(c);
-        fail_at(file, token.pos, byte > 32 && byte < 127 ? "the character '" + std::string(1, c) + "' has no meaning here"
+        fail_at(token.pos, byte > 32 && byte < 127 ? "the character '" + std::string(1, c) + "' has no meaning here"
                                                         : "byte " + std::to_string(byte) + " has no meaning here");
       }
       at += token.text.size();
@@ -112,7 +112,7 @@ std::vector<Token> tokenize(const std::string& file, const std::string& text) {
     tokens.push_back(std::move(token));
   }
   Token end;
-  end.pos = {line + 1, 0};
+  end.pos = {line + 1, 0, file};
   end.offset = end.end = text.size();
   tokens.push_back(end);
   return tokens;

@@ -21,7 +21,7 @@ struct Token {
   double real = 0;
 };
 
-// Throws Failure on a character or number that is not of the language.
-std::vector<Token> tokenize(const std::string& file, const std::string& text);
+// Throws Failure on a character or number that is not of the language. `file` is the name that positions get.
+std::vector<Token> tokenize(const std::string& text, const std::string* file);
 
 }  // namespace mlc::lang

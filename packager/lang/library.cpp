@@ -14,7 +14,8 @@
 
 namespace mlc::lang {
 
-Status error_at(const std::string& file, Pos pos, std::string message) {
+Status error_at(Pos pos, std::string message) {
+  const std::string file = pos.file ? *pos.file : "";
   return Status(Code::Malformed, file + ":" + std::to_string(pos.line) + ":" + std::to_string(pos.column) + ": " + std::move(message));
 }
 void fail(Status status) { throw Failure{std::move(status)}; }
@@ -30,7 +31,7 @@ Status told_to_user(Failure&& failure, const nest::Function& function, const Cal
 }
 }  // namespace
 
-void fail_at(const std::string& file, Pos pos, std::string message) { fail(error_at(file, pos, std::move(message))); }
+void fail_at(Pos pos, std::string message) { fail(error_at(pos, std::move(message))); }
 
 struct Library::Impl {
   Module module;
@@ -56,6 +57,7 @@ Result<Library> Library::parse(const std::vector<SourceFile>& files) {
       order[f.name] = order.size();
       parse_file(impl->module, f.name, f.text);
     }
+    put_clauses(impl->module);
     check_names(impl->module);
     for (const OpDef& op : impl->module.ops) impl->ops[{op.domain, op.name}].push_back(&op);
     for (auto& [key, list] : impl->ops)
@@ -244,7 +246,7 @@ Ex Expander::evaluate_fn(const Module& module, ir::Context& ctx, const FnDef& fn
     vals.push_back(scalar(v, false));
   }
   Val r = x.call_fn(fn, vals, fn.pos);
-  if (!r.is_scalar() || r.special != Val::Special::None) fail_at(fn.file, fn.pos, fn.name + " does not give a number");
+  if (!r.is_scalar() || r.special != Val::Special::None) fail_at(fn.pos, fn.name + " does not give a number");
   if (lanes == 1) return r.e;
   // Bottom-up with every node widened.
   std::vector<Ex> order;

@@ -33,8 +33,7 @@ bool is_class(const std::string& n) {
 
 class Checker {
  public:
-  Checker(const Module& module, const std::string& domain, const std::string& file)
-      : module_(module), domain_(domain), file_(file) {}
+  Checker(const Module& module, const std::string& domain) : module_(module), domain_(domain) {}
 
   std::set<std::string> names;       // of values
   std::set<std::string> dims;
@@ -48,10 +47,10 @@ class Checker {
     if (!n) return;
     switch (n->kind) {
       case NodeKind::Name:
-        if (!known(n->text)) fail_at(file_, n->pos, "unknown name '" + n->text + "'" + nearest(n->text));
+        if (!known(n->text)) fail_at(n->pos, "unknown name '" + n->text + "'" + nearest(n->text));
         return;
       case NodeKind::Extent:
-        if (!dims.count(n->text) && !arrays.count(n->text) && !names.count(n->text)) fail_at(file_, n->pos, "there is no dim '" + n->text + "'");
+        if (!dims.count(n->text) && !arrays.count(n->text) && !names.count(n->text)) fail_at(n->pos, "there is no dim '" + n->text + "'");
         return;
       case NodeKind::Let: {
         auto saved = names;
@@ -82,9 +81,9 @@ class Checker {
       case NodeKind::Call: {
         const bool type = types.count(n->text) || dtype_named(n->text);
         const FnDef* fn = module_.fn(domain_, n->text);
-        if (!type && !fn && !builtin_functions().count(n->text)) fail_at(file_, n->pos, "unknown function '" + n->text + "'");
+        if (!type && !fn && !builtin_functions().count(n->text)) fail_at(n->pos, "unknown function '" + n->text + "'");
         if (fn && fn->params.size() != n->kids.size())
-          fail_at(file_, n->pos, n->text + " takes " + std::to_string(fn->params.size()) + " arguments, not " + std::to_string(n->kids.size()));
+          fail_at(n->pos, n->text + " takes " + std::to_string(fn->params.size()) + " arguments, not " + std::to_string(n->kids.size()));
         const bool by_name = op && (n->text == "present" || n->text == "count");
         for (const Node* kid : n->kids)
           if (!(by_name && kid->kind == NodeKind::Name && (op->result(kid->text) || is_graph(kid->text)))) expr(kid);
@@ -92,12 +91,12 @@ class Checker {
       }
       case NodeKind::SatCast:
       case NodeKind::BitCast:
-        if (!types.count(n->text) && !dtype_named(n->text)) fail_at(file_, n->pos, "unknown element type '" + n->text + "'");
+        if (!types.count(n->text) && !dtype_named(n->text)) fail_at(n->pos, "unknown element type '" + n->text + "'");
         break;
       case NodeKind::Fold:
-        if (!builtin_combiners().count(n->text) && !module_.combiner(domain_, n->text)) fail_at(file_, n->pos, "unknown combiner '" + n->text + "'");
+        if (!builtin_combiners().count(n->text) && !module_.combiner(domain_, n->text)) fail_at(n->pos, "unknown combiner '" + n->text + "'");
         for (const auto& d : n->names)
-          if (!dims.count(d)) fail_at(file_, n->pos, "the fold runs over '" + d + "', which is no dim");
+          if (!dims.count(d)) fail_at(n->pos, "the fold runs over '" + d + "', which is no dim");
         expr(n->where);
         expr(n->exclusive);
         expr(n->reverse);
@@ -108,7 +107,7 @@ class Checker {
   }
 
   void type(const TypeSpec& t, Pos pos) {
-    if (!types.count(t.element) && !dtype_named(t.element)) fail_at(file_, pos, "unknown element type '" + t.element + "'");
+    if (!types.count(t.element) && !dtype_named(t.element)) fail_at(pos, "unknown element type '" + t.element + "'");
   }
 
   void statements(const std::vector<Stmt>& body, bool in_proc) {
@@ -144,13 +143,13 @@ class Checker {
     if (!a || a->kind != AttrDecl::Kind::Enum) return;
     for (const auto& arm : n->names)
       if (std::find(a->enumerators.begin(), a->enumerators.end(), arm) == a->enumerators.end())
-        fail_at(file_, n->pos, "'" + arm + "' is no case of " + a->name);
+        fail_at(n->pos, "'" + arm + "' is no case of " + a->name);
     for (const auto& e : a->enumerators) {
       if (std::find(n->names.begin(), n->names.end(), e) != n->names.end()) continue;
       bool excluded = false;
       for (const Stmt& s : op->body)
         if (s.kind == StmtKind::When) excluded = excluded || excludes(s.value, a->name, e);
-      if (!excluded) fail_at(file_, n->pos, "'match' on " + a->name + " has no case for " + e);
+      if (!excluded) fail_at(n->pos, "'match' on " + a->name + " has no case for " + e);
     }
   }
   // Does `c` fail whatever else holds, if attribute `name` is `value`?
@@ -163,9 +162,9 @@ class Checker {
   }
 
   void target(const Target& t, bool in_proc) {
-    if (op->param(t.array)) fail_at(file_, t.pos, "input " + t.array + " cannot be written");
+    if (op->param(t.array)) fail_at(t.pos, "input " + t.array + " cannot be written");
     if (in_proc && !op->result(t.array) && !local_arrays_.count(t.array))
-      fail_at(file_, t.pos, "a proc stores to results and to its own arrays; " + t.array + " is neither");
+      fail_at(t.pos, "a proc stores to results and to its own arrays; " + t.array + " is neither");
     for (const Node* n : t.index) expr(n);
   }
 
@@ -173,7 +172,7 @@ class Checker {
     switch (s.kind) {
       case StmtKind::Push:
         for (const auto& d : s.names)
-          if (!dims.count(d)) fail_at(file_, s.pos, "the push runs over '" + d + "', which is no dim");
+          if (!dims.count(d)) fail_at(s.pos, "the push runs over '" + d + "', which is no dim");
         target(s.targets[0], in_proc);
         expr(s.value);
         by(s.by);
@@ -184,12 +183,12 @@ class Checker {
         if (!in_proc) for (const Target& t : s.targets) arrays.insert(t.array);
         return;
       case StmtKind::Graph:
-        if (!is_graph(s.text)) fail_at(file_, s.pos, "'" + s.text + "' is no attribute that holds a graph");
+        if (!is_graph(s.text)) fail_at(s.pos, "'" + s.text + "' is no attribute that holds a graph");
         for (const auto& name : s.names)
-          if (!arrays.count(name)) fail_at(file_, s.pos, "the graph is given '" + name + "', which is no array");
+          if (!arrays.count(name)) fail_at(s.pos, "the graph is given '" + name + "', which is no array");
         for (const Target& t : s.targets) {
           target(t, false);
-          if (op->result(t.array)) fail_at(file_, t.pos, "a graph makes arrays of its own: write the result " + t.array + " in a statement behind it");
+          if (op->result(t.array)) fail_at(t.pos, "a graph makes arrays of its own: write the result " + t.array + " in a statement behind it");
           arrays.insert(t.array);
         }
         return;
@@ -199,7 +198,7 @@ class Checker {
         [[fallthrough]];
       case StmtKind::ForDims:
         for (const auto& d : s.names)
-          if (!dims.count(d)) fail_at(file_, s.pos, "the loop runs over '" + d + "', which is no dim");
+          if (!dims.count(d)) fail_at(s.pos, "the loop runs over '" + d + "', which is no dim");
         statements(s.body, true);
         return;
       case StmtKind::ForRange: {
@@ -214,7 +213,7 @@ class Checker {
       case StmtKind::Alloc:
         type(s.type, s.pos);
         for (const auto& d : s.type.dims)
-          if (d.kind != DimSpec::Kind::Literal && !d.name.empty() && !dims.count(d.name)) fail_at(file_, d.pos, "there is no dim '" + d.name + "'");
+          if (d.kind != DimSpec::Kind::Literal && !d.name.empty() && !dims.count(d.name)) fail_at(d.pos, "there is no dim '" + d.name + "'");
         local_arrays_.insert(s.names[0]);
         arrays.insert(s.names[0]);
         return;
@@ -237,7 +236,7 @@ class Checker {
       return;
     }
     if (n->kind != NodeKind::Name || !builtin_combiners().count(n->text))
-      fail_at(file_, n->pos, "a push combines by sum, prod, min, max, any, all or last");
+      fail_at(n->pos, "a push combines by sum, prod, min, max, any, all or last");
   }
   void dim_list(const Node* n) {
     if (n->kind == NodeKind::Call && n->text == "put" && n->kids.size() == 3) {
@@ -250,7 +249,6 @@ class Checker {
 
   const Module& module_;
   const std::string domain_;
-  const std::string& file_;
   std::set<std::string> local_arrays_;
 };
 
@@ -262,20 +260,22 @@ void add_dims(std::set<std::string>& dims, const TypeSpec& t) {
 }
 
 void check_op(const Module& module, const OpDef& op) {
-  Checker c(module, op.domain, op.file);
+  Checker c(module, op.domain);
   c.op = &op;
   for (const auto& v : op.type_variables) {
     for (const auto& cls : v.classes)
-      if (!is_class(cls)) fail_at(op.file, op.pos, "'" + cls + "' is no class of element types");
+      if (!is_class(cls)) fail_at(op.pos, "'" + cls + "' is no class of element types");
     if (!v.fallback.empty() && !c.types.count(v.fallback) && !dtype_named(v.fallback))
-      fail_at(op.file, op.pos, "'" + v.fallback + "' is no element type and no variable before " + v.name);
+      fail_at(op.pos, "'" + v.fallback + "' is no element type and no variable before " + v.name);
     c.types.insert(v.name);
   }
-  for (const auto& a : op.attrs)
+  for (const auto& a : op.attrs) {
+    if (op.param(a.name)) fail_at(a.pos, "a second declaration of '" + a.name + "'");
     if (!a.type_variable.empty()) c.types.insert(a.type_variable);
+  }
   std::set<std::string> seen;
   for (const auto& p : op.params) {
-    if (!seen.insert(p.name).second) fail_at(op.file, p.pos, "a second parameter '" + p.name + "'");
+    if (!seen.insert(p.name).second) fail_at(p.pos, "a second parameter '" + p.name + "'");
     add_dims(c.dims, p.type);
     c.arrays.insert(p.name);
     for (const auto& d : p.type.dims) {
@@ -283,14 +283,14 @@ void check_op(const Module& module, const OpDef& op) {
       const bool is_let = std::any_of(op.body.begin(), op.body.end(), [&](const Stmt& s) {
         return s.kind == StmtKind::Let && std::find(s.names.begin(), s.names.end(), d.axis) != s.names.end();
       });
-      if (!op.attr(d.axis) && !op.param(d.axis) && !is_let) fail_at(op.file, d.pos, "'" + d.axis + "' is no attribute that could hold an axis");
+      if (!op.attr(d.axis) && !op.param(d.axis) && !is_let) fail_at(d.pos, "'" + d.axis + "' is no attribute that could hold an axis");
     }
   }
   size_t rows_of_many = 0;
   for (size_t k = 0; k < op.params.size(); ++k) rows_of_many += op.params[k].many && (k == 0 || !op.params[k - 1].many);
-  if (rows_of_many > 1) fail_at(op.file, op.pos, "the 'many' inputs stand apart: they take turns only where they follow one another");
+  if (rows_of_many > 1) fail_at(op.pos, "the 'many' inputs stand apart: they take turns only where they follow one another");
   for (const auto& r : op.results) {
-    if (!seen.insert(r.name).second) fail_at(op.file, r.pos, "a second parameter or result '" + r.name + "'");
+    if (!seen.insert(r.name).second) fail_at(r.pos, "a second parameter or result '" + r.name + "'");
     std::set<std::string> result_dims;
     add_dims(result_dims, r.type);
     c.dims.insert(result_dims.begin(), result_dims.end());
@@ -304,7 +304,7 @@ void check_op(const Module& module, const OpDef& op) {
     if (a.list && a.shape.size() == 1 && a.shape[0]->kind == NodeKind::Name) c.dims.insert(a.shape[0]->text);
     if (a.kind == AttrDecl::Kind::Enum && a.fallback &&
         std::find(a.enumerators.begin(), a.enumerators.end(), a.fallback->text) == a.enumerators.end())
-      fail_at(op.file, a.pos, "the default of " + a.name + " is none of its cases");
+      fail_at(a.pos, "the default of " + a.name + " is none of its cases");
   }
   for (const auto& p : op.params) {
     c.type(p.type, p.pos);
@@ -322,13 +322,13 @@ void check_op(const Module& module, const OpDef& op) {
     std::set<std::string> ds;
     add_dims(ds, r.type);
     for (const auto& d : ds)
-      if (!sources.count(d)) fail_at(op.file, r.pos, "the extent of " + d + " of result " + r.name + " is never given");
+      if (!sources.count(d)) fail_at(r.pos, "the extent of " + d + " of result " + r.name + " is never given");
     bool written = false;
     for (const auto& s : op.body) {
       if (s.kind == StmtKind::Proc) written = true;
       for (const auto& t : s.targets) written = written || (t.array == r.name && s.kind != StmtKind::Push);
     }
-    if (!written && !r.optional) fail_at(op.file, r.pos, "result " + r.name + " is never written");
+    if (!written && !r.optional) fail_at(r.pos, "result " + r.name + " is never written");
   }
   c.statements(op.body, false);
 }
@@ -338,21 +338,21 @@ void check_op(const Module& module, const OpDef& op) {
 void check_names(const Module& module) {
   for (const auto& [key, fn] : module.fns) {
     const std::string& name = fn.name;
-    if (builtin_functions().count(name)) fail_at(fn.file, fn.pos, name + " is a built-in function");
-    Checker c(module, fn.domain, fn.file);
+    if (builtin_functions().count(name)) fail_at(fn.pos, name + " is a built-in function");
+    Checker c(module, fn.domain);
     c.names.insert(fn.params.begin(), fn.params.end());
     c.expr(fn.body);
   }
   for (const auto& [key, combiner] : module.combiners) {
     const std::string& name = combiner.name;
-    if (builtin_combiners().count(name)) fail_at(combiner.file, combiner.pos, name + " is a built-in combiner");
-    Checker c(module, combiner.domain, combiner.file);
+    if (builtin_combiners().count(name)) fail_at(combiner.pos, name + " is a built-in combiner");
+    Checker c(module, combiner.domain);
     for (const auto& v : combiner.type_variables) {
-      if (!v.fallback.empty()) fail_at(combiner.file, combiner.pos, "the types of a combiner have no defaults");
+      if (!v.fallback.empty()) fail_at(combiner.pos, "the types of a combiner have no defaults");
       c.types.insert(v.name);
     }
     for (const auto& [field, type] : combiner.fields)
-      if (!c.types.count(type) && !dtype_named(type)) fail_at(combiner.file, combiner.pos, "unknown element type '" + type + "'");
+      if (!c.types.count(type) && !dtype_named(type)) fail_at(combiner.pos, "unknown element type '" + type + "'");
     for (const Node* u : combiner.units) c.expr(u);
     c.names = {combiner.left, combiner.right};
     c.expr(combiner.joins[0]);

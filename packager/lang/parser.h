@@ -11,8 +11,11 @@ namespace mlc::lang {
 // Adds the definitions of one file. Throws Failure with file:line:column. Nesting of expressions and blocks is bounded.
 void parse_file(Module& module, const std::string& file, const std::string& text);
 
+// Puts the clauses that definitions `use` where they are used. Call after all files are parsed.
+void put_clauses(Module& module);
+
 // What parsing cannot see: unknown names, targets that are not results, attributes that hide each other, matches that
-// miss a case, unknown element types. Call after all files are parsed.
+// miss a case, unknown element types. Call after put_clauses.
 void check_names(const Module& module);
 
 }  // namespace mlc::lang

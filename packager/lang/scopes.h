@@ -6,12 +6,12 @@
 namespace mlc::lang {
 
 struct ScopedFrame {
-  explicit ScopedFrame(Expander& x, bool barrier = false, std::string file = {}, std::string domain = {}) : x(x) {
+  explicit ScopedFrame(Expander& x, bool barrier = false) : x(x) {
     x.frames_.emplace_back();
     x.frames_.back().barrier = barrier;
-    x.frames_.back().file = std::move(file);
-    x.frames_.back().domain = std::move(domain);
   }
+  // The body of a function or combiner of this domain.
+  ScopedFrame(Expander& x, const std::string& domain) : ScopedFrame(x, /*barrier=*/true) { x.frames_.back().domain = &domain; }
   ~ScopedFrame() { x.frames_.pop_back(); }
   ScopedFrame(const ScopedFrame&) = delete;
   Expander& x;

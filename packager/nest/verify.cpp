@@ -133,10 +133,49 @@ class Verifier {
     }
   }
 
+  void misfit(const Expr* e) { say("types do not fit in " + ir::to_string(e).substr(0, 200)); }
+
+  void load(const Expr* e) {
+    const DType* dtype = nullptr;
+    size_t rank = 0;
+    std::string name;
+    if (e->array >= kFirstLocal) {
+      size_t n = e->array - kFirstLocal;
+      if (!locals_ || n >= locals_->size()) return say("no local array %" + std::to_string(e->array));
+      dtype = &(*locals_)[n].dtype;
+      rank = (*locals_)[n].shape.size();
+      name = (*locals_)[n].name;
+    } else {
+      if (!known(e->array)) return;
+      const Array& a = f_.arrays[e->array];
+      dtype = &a.dtype;
+      rank = a.shape.size();
+      name = a.name;
+      if (a.list_depth) say("the list '" + name + "' is read as an array");
+      if (!state_[e->array].written && !own_.contains(e->array)) say("'" + name + "' is read before it is written");
+      state_[e->array].read = true;
+    }
+    if (e->type.dtype != *dtype) misfit(e);
+    if (e->args.size() != rank) say("'" + name + "' is read with " + std::to_string(e->args.size()) + " indices, it has " + std::to_string(rank) + " axes");
+    for (size_t i = 0; i < e->args.size(); ++i)
+      if (e->args[i]->type != ir::Type{DType::I64, 1}) misfit(e);
+  }
+
+  void fold(const Expr* e) {
+    constexpr ir::Type boolean{DType::Bool, 1};
+    const ir::Combiner* c = e->fold->combiner;
+    size_t fields = c->join == ir::Join::Custom ? c->joins.size() : 1;
+    if (e->args.size() != fields) return say("combiner '" + c->name + "' has another number of fields");
+    if (e->type != e->args[0]->type || (e->fold->where && e->fold->where->type != boolean)) misfit(e);
+    for (size_t i = 0; c->join == ir::Join::Custom && i < fields; ++i)
+      if (e->args[i]->type != c->left[i]->type || e->args[i]->type != c->units[i]->type || e->args[i]->type != c->joins[i]->type) misfit(e);
+    if ((c->join == ir::Join::Any || c->join == ir::Join::All) && e->args[0]->type != boolean) misfit(e);
+  }
+
   void node(const Expr* e, const std::set<const ir::Dim*>& bound, bool vars) {
     auto type = [&](size_t i) { return e->args[i]->type; };
-    auto wrong = [&] { say("types do not fit in " + ir::to_string(e).substr(0, 200)); };
-    constexpr ir::Type kBool{DType::Bool, 1}, kI64{DType::I64, 1};
+    auto wrong = [&] { misfit(e); };
+    constexpr ir::Type kBool{DType::Bool, 1};
     if (e->type.lanes != 1) return say("vector in a nest");
     switch (e->op) {
       case Op::Const: case Op::Sym: return;
@@ -146,42 +185,8 @@ class Verifier {
       case Op::Var:
         if (!vars) say("variable outside of a proc");
         return;
-      case Op::Load: {
-        const DType* dtype = nullptr;
-        size_t rank = 0;
-        std::string name;
-        if (e->array >= kFirstLocal) {
-          size_t n = e->array - kFirstLocal;
-          if (!locals_ || n >= locals_->size()) return say("no local array %" + std::to_string(e->array));
-          dtype = &(*locals_)[n].dtype;
-          rank = (*locals_)[n].shape.size();
-          name = (*locals_)[n].name;
-        } else {
-          if (!known(e->array)) return;
-          const Array& a = f_.arrays[e->array];
-          dtype = &a.dtype;
-          rank = a.shape.size();
-          name = a.name;
-          if (a.list_depth) say("the list '" + name + "' is read as an array");
-          if (!state_[e->array].written && !own_.contains(e->array)) say("'" + name + "' is read before it is written");
-          state_[e->array].read = true;
-        }
-        if (e->type.dtype != *dtype) wrong();
-        if (e->args.size() != rank) say("'" + name + "' is read with " + std::to_string(e->args.size()) + " indices, it has " + std::to_string(rank) + " axes");
-        for (size_t i = 0; i < e->args.size(); ++i)
-          if (type(i) != kI64) wrong();
-        return;
-      }
-      case Op::Fold: {
-        const ir::Combiner* c = e->fold->combiner;
-        size_t fields = c->join == ir::Join::Custom ? c->joins.size() : 1;
-        if (e->args.size() != fields) return say("combiner '" + c->name + "' has another number of fields");
-        if (e->type != type(0) || (e->fold->where && e->fold->where->type != kBool)) wrong();
-        for (size_t i = 0; c->join == ir::Join::Custom && i < fields; ++i)
-          if (type(i) != c->left[i]->type || type(i) != c->units[i]->type || type(i) != c->joins[i]->type) wrong();
-        if ((c->join == ir::Join::Any || c->join == ir::Join::All) && type(0) != kBool) wrong();
-        return;
-      }
+      case Op::Load: return load(e);
+      case Op::Fold: return fold(e);
       case Op::Field:
         if (e->args[0]->op != Op::Fold || static_cast<size_t>(e->i) >= e->args[0]->args.size() ||
             e->args[0]->args[static_cast<size_t>(e->i)]->type != e->type)

@@ -56,7 +56,7 @@ bool merge_equal(ir::Context& ctx, nest::Function& f) {
 }
 
 // Number of operations in an index that are not linear.
-size_t twists(const std::vector<const Expr*>& index) {
+size_t nonlinear_operations(const std::vector<const Expr*>& index) {
   size_t n = 0;
   for (const Expr* i : index)
     ir::walk(i, [&](const Expr* e) {
@@ -125,7 +125,8 @@ bool read_through(ir::Context& ctx, nest::Function& f) {
           if (r.value->is_const()) { possible = e->access != ir::Access::Checked; return; }
           const Expr* c = composed(e);
           if (c->op != Op::Load) { possible = false; return; }
-          size_t before = twists({e->args.begin(), e->args.end()}), after = twists({c->args.begin(), c->args.end()});
+          const size_t before = nonlinear_operations({e->args.begin(), e->args.end()});
+          const size_t after = nonlinear_operations({c->args.begin(), c->args.end()});
           if (after > before && (uses.readers[y].size() > 1 || in_fold(e))) possible = false;
         });
       });

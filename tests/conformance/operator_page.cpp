@@ -108,6 +108,24 @@ std::string trimmed(std::string text) {
   return text;
 }
 
+// The definitions of an operator, then the clauses that they use, each block once.
+std::string text_of(const Operator& definitions) {
+  static const std::string kBlock = "\nclauses ";
+  std::string own, shared;
+  std::set<std::string> seen;
+  for (const lang::OpInfo& definition : definitions) {
+    size_t at = std::min(definition.text.find(kBlock), definition.text.size());
+    own += trimmed(definition.text.substr(0, at)) + "\n";
+    while (at < definition.text.size()) {
+      const size_t end = std::min(definition.text.find(kBlock, at + 1), definition.text.size());
+      const std::string block = trimmed(definition.text.substr(at + 1, end - at - 1));
+      if (seen.insert(block).second) shared += block + "\n";
+      at = end;
+    }
+  }
+  return own + shared;
+}
+
 std::string page(const std::string& tests_page) {
   const auto library = lang::Library::parse(lang::Library::builtin_files());
   if (!library.ok()) return "";
@@ -148,9 +166,7 @@ std::string page(const std::string& tests_page) {
       for (const lang::OpInfo& definition : definitions) files.insert(definition.file);
       text += "\n### " + name + "\n\nSince " + versions_of(definitions) + "; types: " + types_of(definitions) + "; in";
       for (const std::string& file : files) text += " `" + file + "`";
-      text += tests_line(domain, name) + ".\n\n```\n";
-      for (const lang::OpInfo& definition : definitions) text += trimmed(definition.text) + "\n";
-      text += "```\n";
+      text += tests_line(domain, name) + ".\n\n```\n" + text_of(definitions) + "```\n";
     }
   }
   return text;

@@ -1,72 +1,20 @@
 #include "packager/compile/expand/regex.h"
 
 #include <algorithm>
-#include <compare>
-#include <map>
-#include <optional>
-#include <set>
 #include <utility>
+
+#include "packager/compile/expand/automaton.h"
+#include "packager/compile/expand/character_classes.h"
 
 namespace mlc::compile {
 namespace {
 
-constexpr uint32_t kLastCodePoint = 0x10FFFF;
-constexpr size_t kMaxNodes = 1 << 16, kMaxStates = 4096, kMaxDepth = 256;
+constexpr size_t kMaxNodes = 1 << 16, kMaxDepth = 256;
 constexpr int kMaxRepeat = 1000;  // as in RE2
 
-using Range = std::pair<uint32_t, uint32_t>;
-using Ranges = std::vector<Range>;  // of code points
-
-Ranges sorted(Ranges r) {
-  std::sort(r.begin(), r.end());
-  Ranges out;
-  for (const Range& x : r)
-    if (!out.empty() && x.first <= out.back().second + 1) out.back().second = std::max(out.back().second, x.second);
-    else out.push_back(x);
-  return out;
-}
-Ranges inverse(const Ranges& r) {
-  Ranges out;
-  uint32_t from = 0;
-  for (const Range& x : sorted(r)) {
-    if (x.first > from) out.push_back({from, x.first - 1});
-    from = x.second + 1;
-  }
-  if (from <= kLastCodePoint) out.push_back({from, kLastCodePoint});
-  return out;
-}
 void append(Ranges& to, const Ranges& more) { to.insert(to.end(), more.begin(), more.end()); }
 
-std::optional<Ranges> named_class(char c) {
-  switch (c) {
-    case 'd': return Ranges{{'0', '9'}};
-    case 'w': return Ranges{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-    case 's': return Ranges{{'\t', '\n'}, {'\f', '\r'}, {' ', ' '}};
-    case 'D': case 'W': case 'S': return inverse(*named_class(static_cast<char>(c + 32)));
-    default: return {};
-  }
-}
-const std::map<std::string, Ranges>& posix_classes() {
-  static const std::map<std::string, Ranges> classes = {
-      {"alnum", {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}}, {"alpha", {{'A', 'Z'}, {'a', 'z'}}}, {"ascii", {{0, 127}}},
-      {"blank", {{'\t', '\t'}, {' ', ' '}}}, {"cntrl", {{0, 31}, {127, 127}}}, {"digit", {{'0', '9'}}}, {"graph", {{'!', '~'}}},
-      {"lower", {{'a', 'z'}}}, {"print", {{' ', '~'}}}, {"punct", {{'!', '/'}, {':', '@'}, {'[', '`'}, {'{', '~'}}},
-      {"space", {{'\t', '\r'}, {' ', ' '}}}, {"upper", {{'A', 'Z'}}}, {"word", {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}},
-      {"xdigit", {{'0', '9'}, {'A', 'F'}, {'a', 'f'}}}};
-  return classes;
-}
-
-// Nodes with edges: bytes from `low` to `high`, or none (an empty edge, perhaps only where something holds).
-struct Edge {
-  enum class Kind : uint8_t { Byte, Empty, AtStart, AtEnd, Boundary, NoBoundary } kind = Kind::Empty;
-  uint8_t low = 0, high = 0;
-  uint32_t to = 0;
-};
-struct Part {
-  uint32_t in = 0, out = 0;
-};
-
-// Recursion: the depth of groups, limited.
+// Groups within groups are read by recursion, to a limited depth.
 class Compiler {
  public:
   explicit Compiler(const std::string& pattern) : p_(pattern) {}
@@ -74,9 +22,12 @@ class Compiler {
   Result<std::vector<int32_t>> run(bool anywhere) {
     const auto whole = alternatives(0);
     if (status_.ok() && at_ < p_.size()) fail("an unexpected ')'");
-    if (status_.ok() && anywhere && conditions_) unsupported("a condition on what is beside a piece");
+    if (status_.ok() && anywhere && automaton_.conditions) unsupported("a condition on what is beside a piece");
     if (!status_.ok()) return std::move(status_).note("in the pattern '" + p_ + "'");
-    return table(whole);
+    automaton_.whole = whole;
+    auto table = table_of(automaton_);
+    if (!table.ok()) return Status(table.status().code, "the pattern '" + p_ + "' " + table.status().message);
+    return table;
   }
 
  private:
@@ -92,16 +43,16 @@ class Compiler {
   }
 
   uint32_t node() {
-    if (nodes_.size() >= kMaxNodes) {
+    if (automaton_.nodes.size() >= kMaxNodes) {
       fail("too large", Code::Resource);
       return 0;
     }
-    nodes_.emplace_back();
-    return static_cast<uint32_t>(nodes_.size() - 1);
+    automaton_.nodes.emplace_back();
+    return static_cast<uint32_t>(automaton_.nodes.size() - 1);
   }
-  void link(uint32_t from, uint32_t to, Edge::Kind kind = Edge::Kind::Empty) { nodes_[from].push_back({kind, 0, 0, to}); }
+  void link(uint32_t from, uint32_t to, Edge::Kind kind = Edge::Kind::Empty) { automaton_.nodes[from].push_back({kind, 0, 0, to}); }
   void byte(uint32_t from, uint32_t to, uint32_t low, uint32_t high) {
-    nodes_[from].push_back({Edge::Kind::Byte, static_cast<uint8_t>(low), static_cast<uint8_t>(high), to});
+    automaton_.nodes[from].push_back({Edge::Kind::Byte, static_cast<uint8_t>(low), static_cast<uint8_t>(high), to});
   }
   Part empty() {
     const uint32_t n = node();
@@ -146,15 +97,7 @@ class Compiler {
     }
   }
   Part set(Ranges ranges) {
-    if (fold_case_) {
-      Ranges more;
-      for (const auto& [low, high] : ranges)
-        for (uint32_t c = 'A'; c <= 'Z'; ++c) {
-          if (c >= low && c <= high) more.push_back({c + 32, c + 32});
-          if (c + 32 >= low && c + 32 <= high) more.push_back({c, c});
-        }
-      append(ranges, more);
-    }
+    if (fold_case_) ranges = in_both_cases(std::move(ranges));
     const Part part{node(), node()};
     for (const Range& r : sorted(std::move(ranges)))
       if (status_.ok()) utf8(part.in, part.out, r.first, r.second);
@@ -234,15 +177,8 @@ class Compiler {
       ranges.push_back({low[0].first, high[0].first});
     }
     if (fold_case_ && negative) {  // what is left out is so in both cases
-      Ranges more;
-      for (const auto& [low, high] : ranges)
-        for (uint32_t c = 'A'; c <= 'Z'; ++c) {
-          if (c >= low && c <= high) more.push_back({c + 32, c + 32});
-          if (c + 32 >= low && c + 32 <= high) more.push_back({c, c});
-        }
-      append(ranges, more);
       const bool fold = std::exchange(fold_case_, false);
-      const Part part = set(inverse(ranges));
+      const Part part = set(inverse(in_both_cases(std::move(ranges))));
       fold_case_ = fold;
       return part;
     }
@@ -368,8 +304,8 @@ class Compiler {
   Part assertion(Edge::Kind kind) {
     const Part part{node(), node()};
     link(part.in, part.out, kind);
-    conditions_ = true;
-    words_ = words_ || kind == Edge::Kind::Boundary || kind == Edge::Kind::NoBoundary;
+    automaton_.conditions = true;
+    automaton_.words = automaton_.words || kind == Edge::Kind::Boundary || kind == Edge::Kind::NoBoundary;
     return part;
   }
   Part group(size_t depth) {
@@ -407,96 +343,11 @@ class Compiler {
     return inner;
   }
 
-  // What is known of a place between two bytes.
-  struct Place {
-    bool start = false, end = false, boundary = false, known = false;
-  };
-  // Everything that is reached without a byte; while a place is not known, over edges without a condition only.
-  std::vector<uint32_t> closed(std::vector<uint32_t> open, Place at) const {
-    std::set<uint32_t> seen(open.begin(), open.end());
-    const auto is_free = [&](Edge::Kind kind) {
-      switch (kind) {
-        case Edge::Kind::Byte: return false;
-        case Edge::Kind::Empty: return true;
-        case Edge::Kind::AtStart: return at.known && at.start;
-        case Edge::Kind::AtEnd: return at.known && at.end;
-        case Edge::Kind::Boundary: return at.known && at.boundary;
-        case Edge::Kind::NoBoundary: return at.known && !at.boundary;
-      }
-      return false;
-    };
-    while (!open.empty()) {
-      const uint32_t n = open.back();
-      open.pop_back();
-      for (const Edge& e : nodes_[n])
-        if (is_free(e.kind) && seen.insert(e.to).second) open.push_back(e.to);
-    }
-    return {seen.begin(), seen.end()};
-  }
-  static bool is_word(unsigned b) { return (b >= '0' && b <= '9') || (b >= 'A' && b <= 'Z') || b == '_' || (b >= 'a' && b <= 'z'); }
-
-  // A state is what may be next before the next byte is known, and what came before it.
-  struct State {
-    std::vector<uint32_t> nodes;
-    bool at_start = false, behind_word = false;
-    auto operator<=>(const State&) const = default;
-  };
-
-  Result<std::vector<int32_t>> table(Part whole) {
-    // Bytes that no edge tells apart are of one class.
-    std::vector<bool> starts(257, false);
-    starts[0] = true;
-    for (const auto& edges : nodes_)
-      for (const Edge& e : edges)
-        if (e.kind == Edge::Kind::Byte) starts[e.low] = starts[e.high + 1u] = true;
-    for (unsigned b = 1; words_ && b < 256; ++b)
-      if (is_word(b) != is_word(b - 1)) starts[b] = true;
-    std::vector<int32_t> class_of(256);
-    std::vector<uint8_t> sample;
-    for (unsigned b = 0; b < 256; ++b) {
-      if (starts[b]) sample.push_back(static_cast<uint8_t>(b));
-      class_of[b] = static_cast<int32_t>(sample.size() - 1);
-    }
-    std::vector<State> states;
-    std::map<State, int32_t> numbers;
-    std::vector<int32_t> ends, next(sample.size(), 0);
-    const auto number_of = [&](State state) {
-      const auto [found, is_new] = numbers.emplace(state, static_cast<int32_t>(states.size()));
-      if (is_new) {
-        const auto last = closed(state.nodes, {state.at_start, true, state.behind_word, true});
-        ends.push_back(std::binary_search(last.begin(), last.end(), whole.out) ? 1 : 0);
-        states.push_back(std::move(state));
-      }
-      return found->second;
-    };
-    number_of({});
-    number_of({closed({whole.in}, {}), true, false});
-    for (size_t s = 1; s < states.size(); ++s) {
-      if (states.size() > kMaxStates)
-        return Status(Code::Resource, "the pattern '" + p_ + "' takes more than " + std::to_string(kMaxStates) + " states");
-      for (const uint8_t b : sample) {
-        const bool word = words_ && is_word(b);
-        const std::vector<uint32_t> here =
-            conditions_ ? closed(states[s].nodes, {states[s].at_start, false, states[s].behind_word != word, true}) : states[s].nodes;
-        std::vector<uint32_t> reached;
-        for (const uint32_t n : here)
-          for (const Edge& e : nodes_[n])
-            if (e.kind == Edge::Kind::Byte && e.low <= b && b <= e.high) reached.push_back(e.to);
-        if (reached.empty()) next.push_back(0);
-        else next.push_back(number_of({closed(std::move(reached), {}), false, word}));
-      }
-    }
-    std::vector<int32_t> out{static_cast<int32_t>(states.size()), static_cast<int32_t>(sample.size())};
-    for (const auto* part : {&class_of, &ends, &next}) out.insert(out.end(), part->begin(), part->end());
-    return out;
-  }
-
   const std::string p_;
   size_t at_ = 0;
   bool fold_case_ = false, dot_all_ = false;
-  bool conditions_ = false, words_ = false;  // some edge has a condition; one about words
   Status status_;
-  std::vector<std::vector<Edge>> nodes_;
+  Automaton automaton_;
 };
 
 }  // namespace

@@ -245,7 +245,8 @@ TEST_CASE("definitions share clauses by name") {
   CHECK(own == 2);
   auto refused = [](const std::string& t) { return Status(Code::Malformed, refusal(t)); };
   CHECK(says(refused("op A@1(x: f32[d]) -> y: f32[d]\n  use twice\n  y[d] = x[d]\n"),
-             "test.mlop:2:7: there are no clauses 'twice' above in this file"));
+             "test.mlop:2:7: there are no clauses 'twice'"));
+  CHECK(says(refused("clauses a\n  use twice\n"), "test.mlop:2:7: there are no clauses 'twice'"));
   CHECK(says(refused("clauses a\n  let k = 1\nclauses a\n  let k = 1\n"), "a second block of clauses 'a'"));
   CHECK(
       says(refused("clauses a\n  attr k: int\nop A@1(x: f32[d]) -> y: f32[d]\n  attr k: int\n  use a\n  y[d] = x[d]\n"),
@@ -256,5 +257,37 @@ TEST_CASE("definitions share clauses by name") {
   for (int k = 1; k < 40; ++k)
     many += "clauses c" + std::to_string(k) + "\n  use c" + std::to_string(k - 1) + "\n  use c" +
             std::to_string(k - 1) + "\n";
+  many += "op A@1(x: f32[d]) -> y: f32[d]\n  use c39\n  y[d] = x[d]\n";
   CHECK(says(refused(many), "a definition of more than 10000 statements"));
+  CHECK(says(refused("clauses a\n  use b\nclauses b\n  use a\nop A@1(x: f32[d]) -> y: f32[d]\n  use a\n  y[d] = x[d]\n"),
+             "use each other without end"));
+  CHECK(says(refused("clauses a\n  attr x: int\nop A@1(x: f32[d]) -> y: f32[d]\n  use a\n  y[d] = x[d]\n"),
+             "a second declaration of 'x'"));
+}
+
+TEST_CASE("clauses are seen by the other files of their domain, a file's own first") {
+  const auto value = [](const std::vector<lang::SourceFile>& files, const std::string& domain) {
+    auto library = lang::Library::parse(files);
+    REQUIRE_MESSAGE(library.ok(), library.status().message);
+    ir::Context ctx;
+    nest::Function function;
+    lang::Call call;
+    call.domain = domain;
+    call.name = "A";
+    auto made = library->expand(ctx, function, call);
+    REQUIRE_MESSAGE(made.ok(), made.status().message);
+    return made->at(0).elements.at(0)->i;
+  };
+  const std::string op = "op A@1() -> y: i64[]\n  use k\n  y[] = k\n";
+  const lang::SourceFile plain = {"shared.mlop", "clauses k\n  let k = 1\n"};
+  const lang::SourceFile others = {"others.mlop", "domain other\nclauses k\n  let k = 2\n"};
+  CHECK(value({plain, others, {"own.mlop", op}}, "") == 1);
+  CHECK(value({{"own.mlop", op}, plain, others}, "") == 1);
+  CHECK(value({plain, others, {"own.mlop", "domain other\n" + op}}, "other") == 2);
+  CHECK(value({plain, {"own.mlop", "domain other\n" + op}}, "other") == 1);
+  CHECK(value({plain, others, {"own.mlop", op + "clauses k\n  let k = 3\n"}}, "") == 3);
+  // an error stands where its text does
+  auto library = lang::Library::parse({{"a.mlop", "clauses k\n  check 1 < unknown\n"}, {"own.mlop", op}});
+  REQUIRE(!library.ok());
+  CHECK(says(library.status(), "a.mlop:2:13: unknown name"));
 }
