@@ -220,7 +220,7 @@ void Gemm::run_of_tiles(const Group& g, const Expr* begin, const Expr* end, unsi
   auto body = [&](const Expr* i) {
     s_.scoped([&] {
       const Expr* first = k_.b.let(ctx_.add(ctx_.mul(i, row_base_), ctx_.min(i, row_extra_)));
-      ahead_ = ahead_of(g, i);
+      ahead_ = ahead_of(g, i, height);
       tile(g, first, height, check_rows);
     });
   };

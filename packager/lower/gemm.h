@@ -37,7 +37,7 @@ class Gemm final : public Stage {
   // B is larger than L2: the first row tiles of a group fetch the panels of the next one, one line per step.
   void choose_parts();
   // How far ahead of what tile `index` reads lies what it fetches; null: nothing.
-  const ir::Expr* ahead_of(const Group& g, const ir::Expr* index);
+  const ir::Expr* ahead_of(const Group& g, const ir::Expr* index, unsigned height);
   // A group that is too long for L2 goes by in parts of k, all rows of the block for each; sums wait in scratch memory.
   void in_parts(const std::function<void()>& body);
   void take_sums();

@@ -43,9 +43,9 @@ int64_t Gemm::sums_of_tile() const {
   return std::max<int64_t>(tile_.rows * int64_t{tile_.vectors}, kMostChained) * lanes_;
 }
 
-const Expr* Gemm::ahead_of(const Group& g, const Expr* index) {
+const Expr* Gemm::ahead_of(const Group& g, const Expr* index, unsigned height) {
   slot_ = ctx_.sub(index, row_begin_);
-  if (!fetches_ || !g.has_next) return nullptr;
+  if (!fetches_ || !g.has_next || height == 1) return nullptr;  // a single row reads each panel once: there is nothing to wait behind
   const int64_t panels = width_ / nest::kPanel;
   const Expr* number = slot_;
   if (c_.m_outer) number = ctx_.add(ctx_.mul(ctx_.sub(s_.bound(c_.m_outer), row_begin_), num_row_tiles_), index);

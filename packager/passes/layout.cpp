@@ -274,6 +274,14 @@ class Assigner {
     return axis;
   }
 
+  // d itself, or a part of so many elements: head*64 + d.
+  bool is_along(const Expr* index, const ir::Dim* d) {
+    if (index == ctx_.dim(d)) return true;
+    const Expr* leaf[] = {ctx_.dim(d)};
+    const auto linear = ir::linear_in(ctx_, index, leaf);
+    return linear && linear->coefficients[0]->is_int(1) && d->extent->is_const() && d->extent->i > 1 && ir::divisor_of(linear->rest) % d->extent->i == 0;
+  }
+
   bool contraction(nest::Statement& s, nest::Write& w, const Expr* fold, double work) {
     auto is_weight = [&](const nest::Operand& o) { return f_.arrays[o.load->array].kind == nest::Array::Kind::Const; };
     auto c = nest::contraction_of(ctx_, s.nest->dims, fold);
@@ -281,7 +289,7 @@ class Assigner {
     // Of two values, whatever order they are multiplied in: the left one is that along which the sum runs; else the right one is that
     // which knows the columns as they are written.
     const auto runs_along = [&](const nest::Operand& o) {
-      return !o.load->args.empty() && o.load->args.back()->op == Op::Dim && mentions_any(ctx_, o.load->args.back(), fold->fold->dims);
+      return !o.load->args.empty() && std::any_of(fold->fold->dims.begin(), fold->fold->dims.end(), [&](const ir::Dim* d) { return is_along(o.load->args.back(), d); });
     };
     const auto has_columns = [&](const nest::Operand& o) { return !w.index.empty() && w.index.back()->op == Op::Dim && ir::depends_on(o.load, w.index.back()); };
     const bool turned = runs_along(c->a) != runs_along(c->b) ? runs_along(c->b) : has_columns(c->a) && !has_columns(c->b);
