@@ -269,14 +269,70 @@ std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest, unsi
   return best;
 }
 
-Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest) {
+namespace {
+
+// Copies columns of `c.b` into panels; `place` is where an element of a panel lies, `outer` and `inner` the dims in front of the
+// columns and behind them. Whole panels read all of their columns; the last one, if it is not whole, has zeros behind them.
+class PackColumns {
+ public:
+  PackColumns(const Job& job, const FlatNest& nest, const Contraction& c, const std::vector<const ir::Dim*>& outer, const std::vector<const ir::Dim*>& inner)
+      : job_(job), ctx_(job.ctx), nest_(nest), c_(c), outer_(outer), inner_(inner) {}
+
+  template <class Place>
+  Status kernels(const loop::Param& workspace, const Place& place, Kernels& out) {
+    const Expr *sixteen = ctx_.integer(nest::kPanel), *whole = ctx_.floordiv(c_.n->extent, sixteen);
+    const Expr* rest = ctx_.sub(ctx_.ceildiv(c_.n->extent, sixteen), whole);
+    std::string suffix = ".pack" + (workspace.array ? std::to_string(workspace.array) : "");
+    for (const bool last : {false, true}) {
+      const Expr* count = last ? rest : whole;
+      if (count->is_int(0)) continue;
+      FlatNest pack;
+      const ir::Dim *panel = ctx_.declare_dim("panel", count), *lane = ctx_.declare_dim("lane", sixteen);
+      pack.dims = outer_;
+      pack.dims.push_back(panel);
+      pack.dims.insert(pack.dims.end(), inner_.begin(), inner_.end());
+      pack.dims.push_back(lane);
+      const Expr* number = last ? ctx_.add(whole, ctx_.dim(panel)) : ctx_.dim(panel);
+      const Expr* column = ctx_.add(ctx_.mul(number, sixteen), ctx_.dim(lane));
+      Expr load = *c_.b;
+      load.array = 0;
+      if (last) load.access = ir::Access::Proved;
+      FlatWrite w;
+      w.buffer = 1;
+      w.dtype = DType::F32;
+      w.address = place(number, ctx_.dim(lane));
+      w.value = ctx_.cast(DType::F32, ctx_.raw(load, {ctx_.substitute(c_.b->args[0], {{ctx_.dim(c_.n), column}})}));
+      if (last) w.value = ctx_.select(ctx_.binary(Op::Lt, column, c_.n->extent), w.value, ctx_.number(0, DType::F32));
+      pack.writes.push_back(w);
+      pack.params = {nest_.params[c_.b->array], workspace};
+      pack.params[0].written = false;
+      pack.params[1].written = true;
+      Job pack_job = job_;
+      pack_job.name = job_.name + suffix + (last ? ".last" : "");
+      MLC_ASSIGN(loop::Kernel kernel, kernel_of(pack_job, pack, /*templates=*/!last));
+      out.push_back(std::move(kernel));
+    }
+    return ok();
+  }
+
+ private:
+  const Job& job_;
+  ir::Context& ctx_;
+  const FlatNest& nest_;
+  const Contraction& c_;
+  const std::vector<const ir::Dim*>&outer_, &inner_;
+};
+
+}  // namespace
+
+Status pack_columns(const Job& job, FlatNest& nest, Kernels& kernels) {
   ir::Context& ctx = job.ctx;
   const auto r = recognise(ctx, nest, vector_lanes(job));
-  if (!r || !r->needs_pack) return std::optional<loop::Kernel>{};
+  if (!r || !r->needs_pack) return ok();
   const Contraction& c = r->c;
-  if (c.b->array >= nest.params.size()) return std::optional<loop::Kernel>{};  // local: gone with the tile
+  if (c.b->array >= nest.params.size()) return ok();  // local: gone with the tile
   const Expr* rows = ctx.mul(c.m ? c.m->extent : ctx.integer(1), c.m_outer ? c.m_outer->extent : ctx.integer(1));
-  if (rows->is_const() && rows->i < 8) return std::optional<loop::Kernel>{};  // packing costs as much as four rows
+  if (rows->is_const() && rows->i < 8) return ok();  // packing costs as much as four rows
 
   // The workspace: [batch dims that B depends on][panel][k dims][16].
   Facts facts;
@@ -286,8 +342,6 @@ Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest)
   for (const ir::Dim* d : c.batch)
     if (facts.depends(c.b, d)) outer.push_back(d);
   inner.push_back(c.k);
-  const ir::Dim* panel = ctx.declare_dim("panel", num_panels);
-  const ir::Dim* lane = ctx.declare_dim("lane", sixteen);
   const auto place = [&](const Expr* panel_index, const Expr* lane_index) {
     const Expr* at = ctx.integer(0);
     for (const ir::Dim* d : outer) at = ctx.add(ctx.mul(at, d->extent), ctx.dim(d));
@@ -304,29 +358,7 @@ Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest)
   workspace.role = loop::Role::Workspace;
   workspace.elements = ctx.product(extents);
   for (const loop::Param& param : nest.params) workspace.array += param.role == loop::Role::Workspace;
-
-  FlatNest pack;
-  pack.dims = outer;
-  pack.dims.push_back(panel);
-  pack.dims.insert(pack.dims.end(), inner.begin(), inner.end());
-  pack.dims.push_back(lane);
-  const Expr* column = ctx.add(ctx.mul(ctx.dim(panel), sixteen), ctx.dim(lane));
-  Expr load = *c.b;
-  load.array = 0;
-  load.access = ir::Access::Proved;
-  const Expr* source = ctx.raw(load, {ctx.substitute(c.b->args[0], {{ctx.dim(c.n), column}})});
-  FlatWrite w;
-  w.buffer = 1;
-  w.dtype = DType::F32;
-  w.address = place(ctx.dim(panel), ctx.dim(lane));
-  w.value = ctx.select(ctx.binary(Op::Lt, column, c.n->extent), ctx.cast(DType::F32, source), ctx.number(0, DType::F32));
-  pack.writes.push_back(w);
-  pack.params = {nest.params[c.b->array], workspace};
-  pack.params[0].written = false;
-  pack.params[1].written = true;
-  Job pack_job = job;
-  pack_job.name = job.name + ".pack" + (workspace.array ? std::to_string(workspace.array) : "");
-  MLC_ASSIGN(loop::Kernel kernel, kernel_of(pack_job, pack, /*templates=*/false));
+  MLC_RETURN_IF_ERROR(PackColumns(job, nest, c, outer, inner).kernels(workspace, place, kernels));
 
   // The product reads the workspace, which is one more parameter of the nest.
   Expr panel_load = *c.b;
@@ -339,7 +371,7 @@ Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest)
   const Expr* factor = product->b.load == c.b ? product->b.factor : product->a.factor;
   nest.writes[0].value = ctx.rewrite(nest.writes[0].value, [&](const Expr* e) { return e == factor ? from_panels : nullptr; });
   nest.params.push_back(workspace);
-  return std::optional<loop::Kernel>(std::move(kernel));
+  return ok();
 }
 
 StagePtr contraction(const Job& job, const FlatNest& nest, Skeleton& k) {
