@@ -310,41 +310,60 @@ const Expr* Panels::at(const Expr* panel, const Expr* lane, const Expr* k) const
 
 namespace {
 
-Result<loop::Kernel> pack_numbers(const Job& job, const Contraction& c, const Panels& panels, const loop::Param& source) {
+// Whole panels read all of their columns and are a transposition; the last one, if it is not whole, has zeros behind them.
+Result<loop::Kernel> pack_numbers(const Job& job, const Contraction& c, const Panels& panels, const loop::Param& source, bool last) {
   ir::Context& ctx = job.ctx;
-  const ir::Dim *panel = ctx.declare_dim("panel", panels.count), *lane = ctx.declare_dim("lane", ctx.integer(nest::kPanel));
+  const Expr *sixteen = ctx.integer(nest::kPanel), *whole = ctx.floordiv(c.n->extent, sixteen);
+  const ir::Dim *panel = ctx.declare_dim("panel", last ? ctx.sub(panels.count, whole) : whole), *lane = ctx.declare_dim("lane", sixteen);
   FlatNest pack;
   pack.dims = panels.outer;
   pack.dims.push_back(panel);
   pack.dims.insert(pack.dims.end(), c.taps.begin(), c.taps.end());
   pack.dims.push_back(c.k);
   pack.dims.push_back(lane);
-  const Expr* column = ctx.add(ctx.mul(ctx.dim(panel), ctx.integer(nest::kPanel)), ctx.dim(lane));
+  const Expr* number = last ? ctx.add(whole, ctx.dim(panel)) : ctx.dim(panel);
+  const Expr* column = ctx.add(ctx.mul(number, sixteen), ctx.dim(lane));
   Expr load = *c.b;
   load.array = 0;
-  load.access = ir::Access::Proved;
-  const Expr* element = ctx.raw(load, {ctx.substitute(c.b->args[0], {{ctx.dim(c.n), column}})});
+  if (last) load.access = ir::Access::Proved;
   FlatWrite w;
   w.buffer = 1;
   w.dtype = DType::F32;
-  w.address = panels.at(ctx.dim(panel), ctx.dim(lane), ctx.dim(c.k));
-  w.value = ctx.select(ctx.binary(Op::Lt, column, c.n->extent), ctx.cast(DType::F32, element), ctx.number(0, DType::F32));
+  w.address = panels.at(number, ctx.dim(lane), ctx.dim(c.k));
+  w.value = ctx.cast(DType::F32, ctx.raw(load, {ctx.substitute(c.b->args[0], {{ctx.dim(c.n), column}})}));
+  if (last) w.value = ctx.select(ctx.binary(Op::Lt, column, c.n->extent), w.value, ctx.number(0, DType::F32));
   pack.writes.push_back(w);
   pack.params = {source, panels.workspace};
   pack.params[1].written = true;
-  return kernel_of(job, pack, /*templates=*/false);
+  return kernel_of(job, pack, /*templates=*/!last);
+}
+
+Status pack_panels(const Job& job, const Contraction& c, const Panels& panels, const loop::Param& source, bool flip_sign, Kernels& kernels) {
+  if (c.codes()) {
+    MLC_ASSIGN(loop::Kernel kernel, pack_codes(job, c, panels, source, flip_sign));
+    kernels.push_back(std::move(kernel));
+    return ok();
+  }
+  for (const bool last : {false, true}) {
+    if (last ? ir::divisor_of(c.n->extent) % nest::kPanel == 0 : c.n->extent->is_const() && c.n->extent->i < nest::kPanel) continue;
+    Job part = job;
+    if (last) part.name += ".last";
+    MLC_ASSIGN(loop::Kernel kernel, pack_numbers(part, c, panels, source, last));
+    kernels.push_back(std::move(kernel));
+  }
+  return ok();
 }
 
 }  // namespace
 
-Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest) {
+Status pack_columns(const Job& job, FlatNest& nest, Kernels& kernels) {
   ir::Context& ctx = job.ctx;
   const auto r = recognise(ctx, nest, vector_lanes(job));
-  if (!r || !r->needs_pack) return std::optional<loop::Kernel>{};
+  if (!r || !r->needs_pack) return ok();
   const Contraction& c = r->c;
-  if (c.b->array >= nest.params.size()) return std::optional<loop::Kernel>{};  // local: gone with the tile
+  if (c.b->array >= nest.params.size()) return ok();  // local: gone with the tile
   const Expr* rows = ctx.mul(c.m ? c.m->extent : ctx.integer(1), c.m_outer ? c.m_outer->extent : ctx.integer(1));
-  if (rows->is_const() && rows->i < nest::kRowsWorthPacking) return std::optional<loop::Kernel>{};
+  if (rows->is_const() && rows->i < nest::kRowsWorthPacking) return ok();
 
   const Panels panels(ctx, c, nest);
   const auto product = nest::contraction_of(ctx, nest.dims, c.fold);
@@ -353,7 +372,7 @@ Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest)
   source.written = false;
   Job pack_job = job;
   pack_job.name = job.name + ".pack" + (panels.workspace.array ? std::to_string(panels.workspace.array) : "");
-  MLC_ASSIGN(loop::Kernel kernel, c.codes() ? pack_codes(pack_job, c, panels, source, operand.zero != nullptr) : pack_numbers(pack_job, c, panels, source));
+  MLC_RETURN_IF_ERROR(pack_panels(pack_job, c, panels, source, operand.zero != nullptr, kernels));
 
   // The product reads the workspace, which is one more parameter of the nest.
   Expr panel_load = *c.b;
@@ -365,7 +384,7 @@ Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest)
   const Expr* factor = operand.factor;
   nest.writes[0].value = ctx.rewrite(nest.writes[0].value, [&](const Expr* e) { return e == factor ? from_panels : nullptr; });
   nest.params.push_back(panels.workspace);
-  return std::optional<loop::Kernel>(std::move(kernel));
+  return ok();
 }
 
 StagePtr contraction(const Job& job, const FlatNest& nest, Skeleton& k) {

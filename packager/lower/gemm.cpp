@@ -225,7 +225,7 @@ void Gemm::run_of_tiles(const Group& g, const Expr* begin, const Expr* end, unsi
   auto body = [&](const Expr* i) {
     s_.scoped([&] {
       const Expr* first = k_.b.let(ctx_.add(ctx_.mul(i, row_base_), ctx_.min(i, row_extra_)));
-      begin_fetch(i);
+      begin_fetch(i, height);
       tile(g, first, height, check_rows);
     });
   };
@@ -280,7 +280,7 @@ bool Gemm::reaches(int64_t row, int64_t combo) {
 }
 
 void Gemm::pruned_tile(const Group& g, const Expr* index, int64_t first, unsigned height) {
-  begin_fetch(index);
+  begin_fetch(index, height);
   begin_tile(ctx_.integer(first), height, g);
   int64_t combinations = 1;
   for (const ir::Dim* d : edge_taps_) combinations *= d->extent->i;

@@ -38,7 +38,7 @@ class Gemm final : public Stage {
   int64_t bytes_of_b() const;  // of an element
   // B is larger than L2: while a group, or a part of it, is used, its row tiles fetch the next one.
   void plan_fetch(const Group& g);
-  void begin_fetch(const ir::Expr* index);
+  void begin_fetch(const ir::Expr* index, unsigned height);
   void fetch(int64_t steps);
   // A group that is too long for L2 goes by in parts of k, all rows of the block for each; sums wait in scratch memory.
   void in_parts(const std::function<void()>& body);

@@ -78,10 +78,10 @@ void Gemm::plan_fetch(const Group& g) {
   fetch_.most = k_.b.let(ctx_.mul(ctx_.integer(line), one_piece ? most : ctx_.integer(1)));
 }
 
-void Gemm::begin_fetch(const Expr* index) {
+void Gemm::begin_fetch(const Expr* index, unsigned height) {
   fetch_.at = nullptr;
   slot_ = ctx_.sub(index, row_begin_);
-  if (!fetch_.from) return;
+  if (!fetch_.from || height == 1) return;  // a single row reads each panel once: there is nothing to wait behind
   const Expr* tile = slot_;
   if (c_.m_outer) tile = ctx_.add(ctx_.mul(ctx_.sub(s_.bound(c_.m_outer), row_begin_), num_row_tiles_), index);
   const Expr* at = fetch_.from;

@@ -37,8 +37,7 @@ class GroupLowering {
     Kernels kernels;
     for (const nest::Nest* nest : g_.nests) {
       MLC_ASSIGN(FlatNest flat, flatten(ctx_, f_, *nest, params_));
-      MLC_ASSIGN(auto packing, pack_columns(job_, flat));
-      if (packing) kernels.push_back(std::move(*packing));
+      MLC_RETURN_IF_ERROR(pack_columns(job_, flat, kernels));
       params_.list = std::move(flat.params);
       stages_.push_back(std::move(flat));
     }

@@ -33,10 +33,7 @@ Result<std::vector<loop::Kernel>> lower_on(const Rung& rung, const Job& job, con
   collapse(job.ctx, flat);
   Kernels kernels;
   const bool templates = rung.vector_parts > 0;
-  if (templates) {
-    MLC_ASSIGN(auto packing, pack_columns(job, flat));
-    if (packing) kernels.push_back(std::move(*packing));
-  }
+  if (templates) MLC_RETURN_IF_ERROR(pack_columns(job, flat, kernels));
   MLC_ASSIGN(loop::Kernel kernel, kernel_of(job, flat, templates));
   kernels.push_back(std::move(kernel));
   return kernels;

@@ -112,7 +112,7 @@ Result<loop::Kernel> kernel_of(const Job& job, const FlatNest& nest, bool templa
 
 // A product whose columns lie apart, side by side along the sum (the K of Q * K^T), is changed to read panels from a workspace;
 // the kernel that writes these comes back. Nothing: `nest` is no such product.
-Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest);
+Status pack_columns(const Job& job, FlatNest& nest, Kernels& kernels);
 
 Result<Kernels> lower_proc(const Job& job, const nest::Function& f, const nest::Proc& proc);
 

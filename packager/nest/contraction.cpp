@@ -37,6 +37,14 @@ const Expr* product(ir::Context& ctx, const std::vector<const Expr*>& factors) {
   return p;
 }
 
+// d itself, or a part of so many elements: head*64 + d.
+bool is_along(ir::Context& ctx, const Expr* index, const ir::Dim* d) {
+  if (index == ctx.dim(d)) return true;
+  const Expr* leaf[] = {ctx.dim(d)};
+  const auto linear = ir::linear_in(ctx, index, leaf);
+  return linear && linear->coefficients[0]->is_int(1) && d->extent->is_const() && d->extent->i > 1 && ir::divisor_of(linear->rest) % d->extent->i == 0;
+}
+
 // One factor, its scale and zero point taken off.
 std::optional<Operand> operand_of(ir::Context& ctx, const Expr* factor, const std::vector<const ir::Dim*>& folded) {
   Operand o;
@@ -117,9 +125,10 @@ bool is_signed_code(const Operand& o) {
   return o.code() == DType::I8 ? !o.zero : o.code() == DType::U8 && o.zero && o.zero->is_int(128);
 }
 
-bool is_turned(const Contraction& c, std::span<const Expr* const> written) {
+bool is_turned(ir::Context& ctx, const Contraction& c, std::span<const Expr* const> written) {
   const auto runs_along = [&](const Operand& o) {
-    return !o.load->args.empty() && o.load->args.back()->op == Op::Dim && mentions(o.load->args.back(), c.fold->fold->dims);
+    const auto& folded = c.fold->fold->dims;
+    return !o.load->args.empty() && std::any_of(folded.begin(), folded.end(), [&](const ir::Dim* d) { return is_along(ctx, o.load->args.back(), d); });
   };
   const auto has_columns = [&](const Operand& o) { return !written.empty() && written.back()->op == Op::Dim && ir::depends_on(o.load, written.back()); };
   return runs_along(c.a) != runs_along(c.b) ? runs_along(c.b) : has_columns(c.a) && !has_columns(c.b);

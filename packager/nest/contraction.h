@@ -50,7 +50,7 @@ bool is_product_of_pairs(const Contraction& c);
 bool is_signed_code(const Operand& operand);
 // Of two values, whatever order they are multiplied in: whether `b` should be the first. That is the one along which the sum runs;
 // else the second is the one that knows the columns as they are written.
-bool is_turned(const Contraction& c, std::span<const ir::Expr* const> written);
+bool is_turned(ir::Context& ctx, const Contraction& c, std::span<const ir::Expr* const> written);
 // Whether there are rows enough that copying `b` into panels pays, and columns to fill these.
 bool is_worth_packing(const Contraction& c);
 

@@ -142,6 +142,27 @@ bool read_through(ir::Context& ctx, nest::Function& f) {
   return changed;
 }
 
+// What nobody reads but the statement that copies it to an output as it lies is written there in the first place, by however many
+// statements (a concatenation).
+void write_to_outputs(nest::Function& f) {
+  Uses uses = uses_of(f);
+  std::vector<size_t> gone;
+  for (size_t i = 0; i < f.body.size(); ++i) {
+    PlainMap copy;
+    if (!plain_map(f.body[i], copy) || copy.write->value->op != Op::Load || copy.write->value->access == ir::Access::Checked) continue;
+    const uint32_t y = copy.write->array, x = copy.write->value->array;
+    if (!uses.output[y] || uses.writers[y].size() != 1 || uses.output[x] || uses.readers[x].size() != 1 || f.arrays[x].kind != nest::Array::Kind::Temp) continue;
+    if (f.arrays[x].shape != f.arrays[y].shape || f.arrays[x].dtype != f.arrays[y].dtype || !std::equal(copy.write->index.begin(), copy.write->index.end(), copy.write->value->args.begin(), copy.write->value->args.end())) continue;
+    const auto is_nest = [&](size_t writer) { return writer < i && f.body[writer].nest && !f.body[writer].nest->scan_dim; };
+    if (uses.writers[x].empty() || !std::all_of(uses.writers[x].begin(), uses.writers[x].end(), is_nest)) continue;
+    for (size_t writer : uses.writers[x])
+      for (nest::Write& w : f.body[writer].nest->writes)
+        if (w.array == x) w.array = y;
+    gone.push_back(i);
+  }
+  for (size_t k = gone.size(); k-- > 0;) f.body.erase(f.body.begin() + static_cast<ptrdiff_t>(gone[k]));
+}
+
 // A map dim of one element is no dim.
 void drop_unit_dims(ir::Context& ctx, nest::Function& f) {
   for (nest::Statement& s : f.body) {
@@ -185,6 +206,7 @@ Status cleanup(ir::Context& ctx, nest::Function& f) {
     remove_dead(f);
     if (!changed) break;
   }
+  write_to_outputs(f);
   for (nest::Statement& s : f.body) {
     if (!s.nest || !divides_by_extents(s)) continue;
     const Positive positive(ctx, *s.nest);

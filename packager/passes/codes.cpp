@@ -74,7 +74,7 @@ class Codes {
   std::optional<nest::Contraction> product_of_values(const nest::Nest& nest, const nest::Write& w, const Expr* e) {
     auto c = product_of_codes(nest.dims, e);
     if (!c || is_weight(c->a) || is_weight(c->b)) return std::nullopt;
-    if (nest::is_turned(*c, w.index)) c = c->swapped();
+    if (nest::is_turned(ctx_, *c, w.index)) c = c->swapped();
     const bool has_depth = std::any_of(c->k.begin(), c->k.end(), [](const ir::Dim* d) { return !d->extent->is_const() || d->extent->i >= nest::kGroup; });
     if (!has_depth || !nest::is_worth_packing(*c)) return std::nullopt;
     return c;

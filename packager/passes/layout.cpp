@@ -281,7 +281,7 @@ class Assigner {
     auto is_weight = [&](const nest::Operand& o) { return f_.arrays[o.load->array].kind == nest::Array::Kind::Const; };
     auto c = nest::contraction_of(ctx_, s.nest->dims, fold);
     if (!c) return false;
-    if (is_weight(c->b) == is_weight(c->a) ? nest::is_turned(*c, w.index) : is_weight(c->a)) c = c->swapped();
+    if (is_weight(c->b) == is_weight(c->a) ? nest::is_turned(ctx_, *c, w.index) : is_weight(c->a)) c = c->swapped();
     Roles r;
     if (!roles_of(ctx_, *s.nest, *c, r)) return false;
     const Expr *a = c->a.load, *b = c->b.load;

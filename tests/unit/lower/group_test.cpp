@@ -119,7 +119,7 @@ TEST_CASE("attention of any extents equals its nests one by one") {
         m.attention(4, 2, m.n(queries), m.n(keys), 8);
         join_all(m.f);
         const auto schedules = test::check_lowering(ctx, m.f, *targets::find_target(target));
-        CHECK(schedules.size() <= 2);  // keys may be packed by a kernel of their own
+        CHECK(schedules.size() <= 3);  // keys may be packed by kernels of their own: whole panels, the last one
       }
 }
 

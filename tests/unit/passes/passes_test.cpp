@@ -368,6 +368,48 @@ TEST_CASE_FIXTURE(Net, "reshape and transpose are read through, heads split out 
   CHECK(matrices == 1);
 }
 
+TEST_CASE_FIXTURE(Net, "what is put together for an output alone is written there") {
+  for (const bool read_twice : {false, true}) {
+    Net net;
+    auto& ctx = net.ctx;
+    const auto L = ctx.sym(ctx.declare_sym("L", 1));
+    auto x = net.input("x", DType::F32, {L, net.k(6)}), z = net.input("z", DType::F32, {L, net.k(6)});
+    auto both = net.array("both", DType::F32, {net.k(2), L, net.k(6)}), y = net.array("y", DType::F32, {net.k(2), L, net.k(6)});
+    for (const auto& [part, source] : {std::pair{0, x}, {1, z}}) {
+      const auto dims = net.dims_of(source);
+      net.nest("part", dims, {{both, {net.k(part), net.d(dims[0]), net.d(dims[1])}, net.load(source, net.at(dims))}});
+    }
+    const auto dims = net.dims_of(both);
+    net.nest("copy", dims, {{y, net.at(dims), net.load(both, net.at(dims))}});
+    net.finish(y);
+    if (read_twice) net.fn.outputs.push_back(net.relu("more", both));
+    REQUIRE_OK(net.optimise());
+    INFO(print(net.fn));
+    if (read_twice) continue;
+    REQUIRE(net.fn.body.size() == 2);
+    for (const Statement& s : net.fn.body) CHECK(s.nest->writes[0].array == y);
+  }
+}
+
+TEST_CASE_FIXTURE(Net, "scores have their keys side by side also where a head is a part of a row") {
+  auto H = k(3), N = ctx.sym(ctx.declare_sym("N", 1)), D = k(8);
+  auto q = input("q", DType::F32, {k(1), N, k(24)}), ks = input("k", DType::F32, {k(1), H, N, D}), y = array("y", DType::F32, {k(1), H, N, N});
+  auto o = dim("o", 1), h = dim("h", H), n = dim("n", N), u = dim("u", N), e = dim("e", D);
+  const Expr* head = ctx.add(ctx.mul(d(h), k(8)), d(e));
+  auto scores = array("scores", DType::F32, {k(1), H, N, N});
+  nest("scores", {o, h, n, u}, {{scores, {d(o), d(h), d(n), d(u)}, ctx.fold({ctx.builtin(Join::Sum), {e}, nullptr}, {ctx.binary(Op::Mul, load(q, {d(o), d(n), head}), load(ks, {d(o), d(h), d(u), d(e)}))})}});
+  auto total = array("total", DType::F32, {k(1), H, N});
+  auto t = dims_of(total);
+  auto r = dim("r", N);
+  nest("total", t, {{total, at(t), ctx.fold({ctx.builtin(Join::Sum), {r}, nullptr}, {load(scores, {d(t[0]), d(t[1]), d(t[2]), d(r)})})}});
+  auto dims = dims_of(y);
+  nest("part", dims, {{y, at(dims), ctx.binary(Op::Div, load(scores, at(dims)), load(total, {d(dims[0]), d(dims[1]), d(dims[2])}))}});
+  finish(y);
+  REQUIRE_OK(optimise());
+  INFO(print(fn));
+  CHECK(fn.arrays[scores].layout.is_row_major());
+}
+
 TEST_CASE_FIXTURE(Net, "softmax keeps its sums, and nothing expensive is computed twice") {
   auto x = input("x", DType::F32, {k(4), k(20)});
   auto e = map("e", {x}, [&](auto v) { return ctx.unary(Op::Exp, v[0]); });
