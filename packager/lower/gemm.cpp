@@ -25,6 +25,7 @@ namespace {
 constexpr int64_t kBlockSteps = 2'000'000;  // products of numbers in a block
 constexpr int64_t kMinRows = 64;            // fewer rows per block would read B from beyond L2 too often
 constexpr int64_t kManyBlocks = 8;          // of rows: all of A is better read once then than all of B
+constexpr int64_t kSharedBytes = 16 << 20;  // of B: more comes from memory each time, while A stays in the shared cache
 constexpr double kStepNs = 0.25;            // of a vector: two at once
 constexpr size_t kMaxEdgeTiles = 6;
 constexpr double kLongEpilogue = 14;        // operations: more than bias, residual, activation by min and max
@@ -96,8 +97,9 @@ void Gemm::in_blocks(const Range& rows, const Range& groups_range) {
   const Expr* depth = part_ > 0 ? ctx_.integer(part_) : c_.k->extent;
   const Expr* block = k_.b.let(ctx_.min(wanted, at_most(kBlockBytes / 4, product({depth, unit_rows_}))));
   const Expr* span = k_.b.let(ctx_.sub(rows.end, rows.begin));
-  const Expr* groups_outside = ctx_.binary(Op::And, ctx_.binary(Op::Lt, ctx_.integer(kBlockBytes / 4), ctx_.mul(k_total_, columns_)),
-                                           ctx_.binary(Op::Le, span, ctx_.mul(block, ctx_.integer(kManyBlocks))));
+  const Expr* all_of_b = ctx_.mul(k_total_, columns_);
+  const Expr* few_rows = ctx_.binary(Op::Or, ctx_.binary(Op::Le, span, ctx_.mul(block, ctx_.integer(kManyBlocks))), ctx_.binary(Op::Lt, ctx_.integer(kSharedBytes / 4), all_of_b));
+  const Expr* groups_outside = ctx_.binary(Op::And, ctx_.binary(Op::Lt, ctx_.integer(kBlockBytes / 4), all_of_b), few_rows);
   const Expr* rows_at_once = ctx_.mul(unit_rows_, ctx_.min(block, span));
   const Expr* few_groups = at_most(kBlockSteps, product({k_total_, ctx_.integer(width_), rows_at_once}));
   const Expr* group_block = k_.b.let(ctx_.select(groups_outside, few_groups, num_groups_));
