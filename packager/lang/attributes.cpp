@@ -27,6 +27,16 @@ const char* kind_of(const Attribute& a) {
   return kNames[a.index()];
 }
 
+// The list that an attribute is; an empty one does not say of what, and may be given as one of any numbers. Null: it is none.
+template <class Item>
+const std::vector<Item>* list_in(const Attribute& value) {
+  static const std::vector<Item> none;
+  if (const auto* list = std::get_if<std::vector<Item>>(&value)) return list;
+  if (const auto* ints = std::get_if<std::vector<int64_t>>(&value); ints && ints->empty()) return &none;
+  if (const auto* floats = std::get_if<std::vector<double>>(&value); floats && floats->empty()) return &none;
+  return nullptr;
+}
+
 }  // namespace
 
 bool Expander::has_attribute(const AttrDecl& decl) const { return attributes_.count(decl.name) > 0; }
@@ -91,28 +101,20 @@ Val Expander::attribute_value(const AttrDecl& decl, const Attribute& value) {
   switch (decl.kind) {
     case AttrDecl::Kind::Int:
       if (decl.list) {
-        Numbers items;
-        if (auto* v = std::get_if<std::vector<int64_t>>(&value)) {
-          items.values = *v;
-        } else if (auto* f = std::get_if<std::vector<double>>(&value); f && f->empty()) {
-        } else {
-          wrong("a list of ints");
-        }
-        return list(std::move(items));
+        const auto* given = list_in<int64_t>(value);
+        if (!given) wrong("a list of ints");
+        return list(Numbers{DType::I64, *given});
       }
       if (auto* v = std::get_if<int64_t>(&value)) return soft_int(*v);
       wrong("an int");
       break;
     case AttrDecl::Kind::Float:
       if (decl.list) {
+        const auto* given = list_in<double>(value);
+        if (!given) wrong("a list of floats");
         Numbers items{DType::F64, {}};
-        if (auto* v = std::get_if<std::vector<double>>(&value)) {
-          items.values.reserve(v->size());
-          for (double f : *v) items.values.push_back(std::bit_cast<int64_t>(f));
-        } else if (auto* i = std::get_if<std::vector<int64_t>>(&value); i && i->empty()) {
-        } else {
-          wrong("a list of floats");
-        }
+        items.values.reserve(given->size());
+        for (double f : *given) items.values.push_back(std::bit_cast<int64_t>(f));
         return list(std::move(items));
       }
       if (auto* v = std::get_if<double>(&value)) return scalar(ctx_.number(*v, DType::F64), true);
@@ -120,13 +122,10 @@ Val Expander::attribute_value(const AttrDecl& decl, const Attribute& value) {
       break;
     case AttrDecl::Kind::String:
       if (decl.list) {
+        const auto* given = list_in<std::string>(value);
+        if (!given) wrong("a list of strings");
         std::vector<Val> items;
-        if (auto* v = std::get_if<std::vector<std::string>>(&value)) {
-          for (const auto& s : *v) items.push_back(text(s, Val::Kind::String));
-        } else if (auto* i = std::get_if<std::vector<int64_t>>(&value); i && i->empty()) {
-        } else {
-          wrong("a list of strings");
-        }
+        for (const auto& s : *given) items.push_back(text(s, Val::Kind::String));
         return list(std::move(items));
       }
       if (auto* v = std::get_if<std::string>(&value)) return text(*v, Val::Kind::String);
