@@ -217,7 +217,7 @@ Result<Report> profile_model(const ProfileOptions& o, const HostState& host, Ope
 
 void add_profile_command(CLI::App& app, int& exit_code) {
   auto o = std::make_shared<ProfileOptions>();
-  CLI::App* command = add_command(app, "profile", "what each launch takes, and what the machine could do",
+  CLI::App* command = add_command(app, "profile", "what each launch takes, and what the machine can do",
                                   "  mlrun profile net.mlc\n"
                                   "  mlrun profile net.mlc --dim N=8 --threads 1 --html net.html --json net.json\n",
                                   o->as_json);
