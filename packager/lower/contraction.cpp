@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "packager/lower/gemm.h"
 #include "packager/nest/contraction.h"
 
 namespace mlc::lower {
@@ -233,7 +232,7 @@ const ir::Dim* single_column(ir::Context& ctx, Facts& facts, const FlatNest& nes
   return ctx.declare_dim("column", ctx.integer(1));
 }
 
-unsigned vector_lanes(const Job& job) { return std::min(16u, job.target.f32_lanes()); }
+unsigned vector_lanes(const Job& job) { return std::min(16u, job.f32_lanes()); }
 
 }  // namespace
 
@@ -326,7 +325,7 @@ Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest)
   pack.params[1].written = true;
   Job pack_job = job;
   pack_job.name = job.name + ".pack" + (workspace.array ? std::to_string(workspace.array) : "");
-  MLC_ASSIGN(loop::Kernel kernel, kernel_of(pack_job, pack, /*templates=*/false));
+  MLC_ASSIGN(loop::Kernel kernel, kernel_of(pack_job, pack, /*tiles=*/false));
 
   // The product reads the workspace, which is one more parameter of the nest.
   Expr panel_load = *c.b;
@@ -340,12 +339,6 @@ Result<std::optional<loop::Kernel>> pack_columns(const Job& job, FlatNest& nest)
   nest.writes[0].value = ctx.rewrite(nest.writes[0].value, [&](const Expr* e) { return e == factor ? from_panels : nullptr; });
   nest.params.push_back(workspace);
   return std::optional<loop::Kernel>(std::move(kernel));
-}
-
-StagePtr contraction(const Job& job, const FlatNest& nest, Skeleton& k) {
-  auto r = recognise(job.ctx, nest, vector_lanes(job));
-  if (!r || r->needs_pack) return nullptr;
-  return std::make_unique<Gemm>(job, nest, k, std::move(r->c));
 }
 
 }  // namespace mlc::lower

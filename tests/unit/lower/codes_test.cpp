@@ -99,7 +99,7 @@ std::string check(ir::Context& ctx, nest::Function& f, const char* target, std::
   REQUIRE(got.fault == 0);
   for (size_t k = 0; k < want->size(); ++k) CHECK((*want)[k].bytes == got.outputs[k].bytes);
   for (const std::string& s : got.schedules)
-    if (s.find("contraction") == 0) return s;
+    if (s.starts_with("product") || s.starts_with("thin")) return s;
   return got.schedules.back();
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("convolutions of codes are tiles, whatever their zero points, signs an
       CAPTURE(p.c);
       CAPTURE(p.m);
       CAPTURE(p.zero_a);
-      CHECK(check_conv(p, target, 3).find("codes") != std::string::npos);
+      CHECK(check_conv(p, target, 3).find("instr dot.") != std::string::npos);
     }
 }
 
