@@ -84,6 +84,7 @@ class Verifier {
         return last && l.step != 1 ? refused("some points are not walked", &l) : ok();
       case Bind::Rows: return !d.rows || !last ? refused("it cannot be rows", &l) : ok();
       case Bind::Lanes:
+        if (l.count < 1 || l.count > kMostCopies) return refused("there are not so many vectors", &l);
         if (!last || !std::has_single_bit(static_cast<uint64_t>(l.step)) || l.step > d.lanes || l.step > kMostLanes) return refused("it has no such lanes", &l);
         return d.reduces && (!d.part || d.extent < 0 || d.extent % l.step != 0) ? refused("lanes of a fold divide it", &l) : ok();
       case Bind::Unroll:
