@@ -179,7 +179,7 @@ std::optional<Recognised> with_columns(ir::Context& ctx, Facts& facts, const Fla
   c.conditions = conjuncts(ctx, sum->fold->where);
   choose_k(ctx, facts, c);
   const bool side_by_side = columns->lane->is_int(1);
-  if (!side_by_side && n->extent->is_const() && n->extent->i <= nest::kFewColumns && c.a_k->is_int(1) && c.b_k->is_int(1))
+  if (!side_by_side && n->extent->is_const() && n->extent->i >= 1 && n->extent->i <= nest::kFewColumns && c.a_k->is_int(1) && c.b_k->is_int(1))
     c.k_lanes = nest::lanes_along_k(c.k->extent, lanes);
   if (c.along_k()) c.b_n = columns->lane;
   r.needs_pack = !side_by_side && !c.along_k();

@@ -105,6 +105,7 @@ class Products {
     k.step = c_.codes() ? nest::kGroup : 1;
     if (c_.along_k()) k.lanes = c_.k_lanes, k.serial = false;
     space.needs_lanes = true;
+    space.needs_rows = c_.m != nullptr;
     space.panel = c_.along_k() ? 0 : static_cast<unsigned>(nest::kPanel);
     space.most_vectors = 8;
     space.instructions = {instruction()};

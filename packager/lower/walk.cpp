@@ -254,7 +254,12 @@ void Walk::at_columns(const std::function<void()>& body) {
 
 void Walk::rows(size_t l) {
   const Tile outer = tile_;
-  by_window([&] { steps_[l].how->even ? even_rows(l) : fixed_rows(l); });
+  // Here, if the window's place is known here; else where its taps are.
+  bool placed = true;
+  for (size_t k = l + 1; k < steps_.size(); ++k)
+    for (const Expr* term : anchor_.tap_terms) placed &= !s_.facts.depends(term, steps_[k].dim);
+  const auto tiles = [&] { steps_[l].how->even ? even_rows(l) : fixed_rows(l); };
+  placed ? by_window(tiles) : tiles();
   tile_ = outer;
 }
 

@@ -97,7 +97,7 @@ struct Space {
     bool reduces = false;
     bool cut = false, serial = true, rows = false;
     bool block = false;        // loops over it in longer steps, around its last one
-    unsigned lanes = 1;        // at most, a power of two
+    unsigned lanes = 0;        // at most, a power of two; 0: none
     bool unroll = false;       // into copies for all values; it has a constant extent
     bool part = false;         // into `count` copies, chains, or vectors whose lanes divide the extent
     int64_t step = 1;          // of one point: codes are taken in groups

@@ -68,8 +68,8 @@ class Verifier {
       MLC_RETURN_IF_ERROR(words(d, l));
       if (k > 0 && l.bind == Bind::Cut) return refused("a dim is cut once", &l);
       if (!last && loops[k + 1]->step > l.step) return refused("an inner loop takes shorter steps", loops[k + 1]);
-      if (!last) MLC_RETURN_IF_ERROR(fits(l, *loops.back()));
     }
+    for (size_t k = 0; k + 1 < loops.size(); ++k) MLC_RETURN_IF_ERROR(fits(*loops[k], *loops.back()));
     return ok();
   }
 
@@ -108,9 +108,10 @@ class Verifier {
   }
 
   // What the outer loop of a dim leaves to its last one.
-  Status fits(const Loop& outer, const Loop& inner) const {
+  // Where it begins a vector must not depend on how a launch is cut: its lanes may add up in another order than one point does.
+  static Status fits(const Loop& outer, const Loop& inner) {
     if (inner.bind == Bind::Rows && (outer.step != inner.step || !inner.even)) return refused("rows are cut between tiles", &outer);
-    if (inner.bind == Bind::Lanes && space_.panel && outer.step % (inner.step * inner.count) != 0) return refused("columns are cut between groups", &outer);
+    if (inner.bind == Bind::Lanes && outer.step % (inner.step * inner.count) != 0) return refused("columns are cut between groups", &outer);
     return ok();
   }
 
