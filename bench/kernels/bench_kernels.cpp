@@ -133,7 +133,7 @@ double largest_difference(ir::Context& ctx, const nest::Function& f, Case& c) {
   const targets::Target& target = *targets::find_target("x86-64-v2");
   auto flat = lower::flatten(ctx, f, *f.body[0].nest);
   if (!flat.ok()) return 1e30;
-  auto kernel = lower::kernel_of({ctx, target, {}, "reference"}, *flat, /*templates=*/false);
+  auto kernel = lower::kernel_of({ctx, target, {}, "reference"}, *flat, /*tiles=*/false);
   if (!kernel.ok()) return 1e30;
   Case r;
   r.kernels.push_back(std::move(*kernel));

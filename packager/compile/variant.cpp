@@ -76,10 +76,13 @@ struct LoweredNest {
   std::vector<uint32_t> arrays;
   std::vector<plan::Launch> launches;
 };
-using LoweredNests = std::unordered_map<std::string, LoweredNest>;  // by rung and nest::lowering_key
+using LoweredNests = std::unordered_map<std::string, LoweredNest>;  // by candidate and nest::lowering_key
 
-// Whether it handles one element at a time.
-bool is_scalar(const loop::Kernel& kernel) { return kernel.schedule == "generic x1" || kernel.schedule == "proc"; }
+// Whether it handles one element at a time: point by point without lanes.
+bool is_scalar(const loop::Kernel& kernel) {
+  const auto how = schedule::parse(kernel.schedule);
+  return how.ok() && (how->family == schedule::Family::Map || how->family == schedule::Family::Proc) && schedule::is_scalar(*how);
+}
 
 class VariantCompiler {
  public:
@@ -101,7 +104,7 @@ class VariantCompiler {
       variant.module = std::move(module.bytes);
       if (large.empty()) break;
       for (const targets::LargeFrame& frame : large)
-        MLC_RETURN_IF_ERROR(climb(lowered.users[frame.kernel], lowered.kernels[frame.kernel].name, frame.bytes));
+        MLC_RETURN_IF_ERROR(choose_another(lowered.users[frame.kernel], lowered.kernels[frame.kernel].name, frame.bytes));
     }
     MLC_RETURN_IF_ERROR(targets::audit_module(target_, variant.module));
     for (const plan::FunctionPlan& plan : lowered.plans) variant.num_launches += plan.launches.size();
@@ -134,9 +137,10 @@ class VariantCompiler {
     return targets::emit_module(target_, kernels, &large, {.threads = options_.threads, .progress = progress, .keys = keys, .store = &store_});
   }
 
-  unsigned rung_of(const nest::Statement& statement) const {
-    auto found = rungs_.find(&statement);
-    return found == rungs_.end() ? 0 : found->second;
+  // Which of its candidates.
+  size_t choice_of(const nest::Statement& statement) const {
+    const auto found = choice_.find(&statement);
+    return found == choice_.end() ? 0 : found->second;
   }
 
   Result<Lowered> lower_all() {
@@ -200,7 +204,7 @@ class VariantCompiler {
     if (statement.nest) {
       const nest::Nest* const nest = statement.nest.get();
       key = nest::lowering_key(*place.function, {&nest, 1});
-      auto [found, is_new] = known.try_emplace(std::to_string(rung_of(statement)) + ":" + key.text);
+      auto [found, is_new] = known.try_emplace(std::to_string(choice_of(statement)) + ":" + key.text);
       same = &found->second;
       if (!is_new) return repeated(*same, key.arrays, place, all);
     }
@@ -239,10 +243,16 @@ class VariantCompiler {
 
   Result<std::vector<plan::Launch>> lower_statement(const Place& place, Lowered& all) {
     const nest::Statement& statement = *place.statement;
-    auto lowered = lower::lower(ctx_, *place.function, statement, target_, expand_, rung_of(statement));
+    auto lowered = lowered_by(place, choice_of(statement));
     if (!lowered.ok()) return std::move(lowered).status().note(statement.source + " for " + target_.name);
     const nest::Nest* const nest = statement.nest.get();
     return launches_of_kernels(*lowered, nest ? nest::figures_of(ctx_, *place.function, {&nest, 1}) : nest::Figures(), place, all);
+  }
+
+  Result<std::vector<loop::Kernel>> lowered_by(const Place& place, size_t candidate) {
+    if (candidate == 0) return lower::lower(ctx_, *place.function, *place.statement, target_, expand_);
+    MLC_ASSIGN(const std::vector<schedule::Schedule> all, lower::candidates(ctx_, *place.function, *place.statement, target_));
+    return lower::lower(ctx_, *place.function, *place.statement, target_, expand_, &all[std::min(candidate, all.size() - 1)]);
   }
 
   // Of a kernel that prepares what the last one of its statement reads, and of a block whose steps nobody has counted.
@@ -384,21 +394,22 @@ class VariantCompiler {
     return plan;
   }
 
-  // Finds the next lowering whose frames are small enough, for all statements that have a kernel, compiling one alone.
-  Status climb(const std::vector<Place>& users, const std::string& kernel, uint64_t bytes) {
+  // Takes the next candidate whose frames are small enough, for all statements that have a kernel, compiling one alone.
+  Status choose_another(const std::vector<Place>& users, const std::string& kernel, uint64_t bytes) {
     bool was_group = false;
     for (const Place& user : users)
       if (user.is_group) was_group = apart_.insert(user.statement).second;
     if (was_group) return ok();
     const Place& place = users.front();
-    for (unsigned rung = rung_of(*place.statement) + 1; rung < lower::kRungs; ++rung) {
-      auto lowered = lower::lower(ctx_, *place.function, *place.statement, target_, expand_, rung);
+    MLC_ASSIGN(const std::vector<schedule::Schedule> all, lower::candidates(ctx_, *place.function, *place.statement, target_));
+    for (size_t next = choice_of(*place.statement) + 1; next < all.size(); ++next) {
+      auto lowered = lower::lower(ctx_, *place.function, *place.statement, target_, expand_, &all[next]);
       if (!lowered.ok()) continue;
       std::vector<targets::LargeFrame> large;
       auto module = emit(*lowered, large, {});
       if (!module.ok()) return std::move(module).status();
       if (large.empty()) {
-        for (const Place& user : users) rungs_[user.statement] = std::max(rung_of(*user.statement), rung);
+        for (const Place& user : users) choice_[user.statement] = std::max(choice_of(*user.statement), next);
         return ok();
       }
       bytes = large.front().bytes;
@@ -415,8 +426,8 @@ class VariantCompiler {
   const VariantOptions& options_;
   RecentCode store_;
   lower::MathExpander expand_;
-  std::unordered_map<const nest::Statement*, unsigned> rungs_;  // of those that need another than the first
-  std::unordered_set<const nest::Statement*> apart_;            // of groups whose statements are lowered one by one
+  std::unordered_map<const nest::Statement*, size_t> choice_;  // of those that need another candidate than the first
+  std::unordered_set<const nest::Statement*> apart_;           // of groups whose statements are lowered one by one
 };
 
 }  // namespace

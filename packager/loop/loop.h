@@ -104,7 +104,7 @@ struct Kernel {
   const ir::Expr* tile_begin = nullptr;
   const ir::Expr* tile_end = nullptr;
   Hoisting hoisting = Hoisting::All;
-  std::string schedule;                 // which template made it, for people: "contraction 7x32"
+  std::string schedule;                 // what it was built from, as text (packager/schedule); of a group, one per nest
   const ir::Expr* tiles = nullptr;      // number of tiles apart from cuts: an extent over `scalars` (evaluated by the plan)
   std::vector<Cut> cuts;
   const ir::Expr* work = nullptr;       // for the plan: nanoseconds that all tiles take one worker, roughly; an extent

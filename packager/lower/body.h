@@ -19,8 +19,9 @@ namespace mlc::lower {
 
 class Body {
  public:
-  Body(ir::Context& ctx, const targets::Target& target, const MathExpander& expand, loop::Builder& builder)
-      : ctx(ctx), target(target), expand_(expand), b(builder) {
+  // No vector has more bytes than `vector_bytes`.
+  Body(ir::Context& ctx, const targets::Target& target, unsigned vector_bytes, const MathExpander& expand, loop::Builder& builder)
+      : ctx(ctx), target(target), vector_bytes(vector_bytes), expand_(expand), b(builder) {
     scopes_.emplace_back();
   }
 
@@ -71,6 +72,7 @@ class Body {
 
   ir::Context& ctx;
   const targets::Target& target;
+  const unsigned vector_bytes;
   Facts facts;
 
  private:
@@ -131,6 +133,18 @@ struct DimBound {
 };
 // Nothing if the term is not affine in `d` with a constant coefficient.
 std::optional<DimBound> bound_of(ir::Context& ctx, const ir::Expr* term, const ir::Dim* d);
+
+// The points of `d` that terms leave: bounds that follow from some of them, and those still to be tested at each point.
+// `is_bound`: whether a bound may be used (null: any).
+struct PointsOf {
+  const ir::Expr *begin = nullptr, *end = nullptr;
+  std::vector<const ir::Expr*> tests;
+};
+PointsOf points_under(ir::Context& ctx, const ir::Dim* d, const std::vector<const ir::Expr*>& terms,
+                      const std::function<bool(const ir::Expr* term, const DimBound& bound)>& is_bound);
+// Calls `body` with each combination of values of dims of constant extent.
+void for_each_tap(ir::Context& ctx, const std::vector<const ir::Dim*>& dims,
+                  const std::function<void(const std::unordered_map<const ir::Expr*, const ir::Expr*>& at)>& body);
 
 // The unit of a combiner's field; the join of two values of a built-in combiner (empty for custom ones).
 const ir::Expr* unit_of(ir::Context& ctx, const ir::Combiner& c, unsigned field, DType type);

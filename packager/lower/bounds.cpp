@@ -54,6 +54,34 @@ std::optional<DimBound> bound_of(ir::Context& ctx, const Expr* term, const ir::D
   return r;
 }
 
+PointsOf points_under(ir::Context& ctx, const ir::Dim* d, const std::vector<const Expr*>& terms,
+                      const std::function<bool(const Expr*, const DimBound&)>& is_bound) {
+  PointsOf points{ctx.integer(0), d->extent, {}};
+  for (const Expr* term : terms) {
+    const auto bound = bound_of(ctx, term, d);
+    if (!bound || (is_bound && !is_bound(term, *bound))) {
+      points.tests.push_back(term);
+      continue;
+    }
+    if (bound->begin) points.begin = ctx.max(points.begin, bound->begin);
+    if (bound->end) points.end = ctx.min(points.end, bound->end);
+  }
+  return points;
+}
+
+void for_each_tap(ir::Context& ctx, const std::vector<const ir::Dim*>& dims,
+                  const std::function<void(const std::unordered_map<const Expr*, const Expr*>&)>& body) {
+  std::unordered_map<const Expr*, const Expr*> at;
+  const std::function<void(size_t)> level = [&](size_t k) {
+    if (k == dims.size()) return body(at);
+    for (int64_t value = 0; value < dims[k]->extent->i; ++value) {
+      at[ctx.dim(dims[k])] = ctx.integer(value);
+      level(k + 1);
+    }
+  };
+  level(0);
+}
+
 const Expr* unit_of(ir::Context& ctx, const ir::Combiner& c, unsigned field, DType t) {
   auto number = [&](double f, int64_t i) {
     return is_float(t) ? ctx.number(f, t) : t == DType::Bool ? ctx.boolean(i != 0) : ctx.integer(i, t);

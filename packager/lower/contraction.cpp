@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "packager/lower/gemm.h"
 #include "packager/nest/contraction.h"
 
 namespace mlc::lower {
@@ -180,7 +179,7 @@ std::optional<Recognised> with_columns(ir::Context& ctx, Facts& facts, const Fla
   c.conditions = conjuncts(ctx, sum->fold->where);
   choose_k(ctx, facts, c);
   const bool side_by_side = columns->lane->is_int(1);
-  if (!side_by_side && n->extent->is_const() && n->extent->i <= nest::kFewColumns && c.a_k->is_int(1) && c.b_k->is_int(1))
+  if (!side_by_side && n->extent->is_const() && n->extent->i >= 1 && n->extent->i <= nest::kFewColumns && c.a_k->is_int(1) && c.b_k->is_int(1))
     c.k_lanes = nest::lanes_along_k(c.k->extent, lanes);
   if (c.along_k()) c.b_n = columns->lane;
   r.needs_pack = !side_by_side && !c.along_k();
@@ -245,7 +244,7 @@ const ir::Dim* single_column(ir::Context& ctx, Facts& facts, const FlatNest& nes
   return ctx.declare_dim("column", ctx.integer(1));
 }
 
-unsigned vector_lanes(const Job& job) { return std::min(16u, job.target.f32_lanes()); }
+unsigned vector_lanes(const Job& job) { return std::min(16u, job.f32_lanes()); }
 
 }  // namespace
 
@@ -335,7 +334,7 @@ Result<loop::Kernel> pack_numbers(const Job& job, const Contraction& c, const Pa
   pack.writes.push_back(w);
   pack.params = {source, panels.workspace};
   pack.params[1].written = true;
-  return kernel_of(job, pack, /*templates=*/!last);
+  return kernel_of(job, pack, /*tiles=*/!last);
 }
 
 Status pack_panels(const Job& job, const Contraction& c, const Panels& panels, const loop::Param& source, bool flip_sign, Kernels& kernels) {
@@ -385,12 +384,6 @@ Status pack_columns(const Job& job, FlatNest& nest, Kernels& kernels) {
   nest.writes[0].value = ctx.rewrite(nest.writes[0].value, [&](const Expr* e) { return e == factor ? from_panels : nullptr; });
   nest.params.push_back(panels.workspace);
   return ok();
-}
-
-StagePtr contraction(const Job& job, const FlatNest& nest, Skeleton& k) {
-  auto r = recognise(job.ctx, nest, vector_lanes(job));
-  if (!r || r->needs_pack) return nullptr;
-  return std::make_unique<Gemm>(job, nest, k, std::move(r->c));
 }
 
 }  // namespace mlc::lower

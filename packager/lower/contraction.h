@@ -50,13 +50,13 @@ struct Contraction {
 // Register tile: rows x (vectors of the target) columns.
 struct RegisterTile {
   unsigned rows = 1, vectors = 1;
-  unsigned k_chains = 1;  // independent accumulators along k, for tiles too small to hide the latency of an FMA
 };
-// `more`: vectors that each row takes beside its accumulators.
-RegisterTile choose_tile(const targets::Target& target, double rows, bool rows_known, double columns, unsigned more = 0);
+// Best first; at most eight. `more`: vectors that each row takes beside its accumulators.
+std::vector<RegisterTile> ranked_tiles(const Job& job, double rows, bool rows_known, double columns, unsigned more);
 // For vectors along k.
-RegisterTile choose_tile_along_k(const targets::Target& target, double rows, bool rows_known, unsigned columns);
-unsigned chains_for(unsigned rows, unsigned vectors);
+RegisterTile choose_tile_along_k(const Job& job, double rows, bool rows_known, unsigned columns);
+// Partial sums for each accumulator, so that `wanted` are under way.
+unsigned chains_for(unsigned rows, unsigned vectors, unsigned wanted);
 
 // Recognises `nest`; B as it lies. A product whose B is contiguous along k instead comes back with `needs_pack`, unless its
 // columns are few. `lanes`: f32 elements of a vector.

@@ -17,7 +17,9 @@ using ir::Op;
 
 namespace {
 
-constexpr unsigned kMostSteps = 8;  // elements of k at once
+constexpr int64_t kMostSteps = 8;  // elements of k at once
+constexpr int64_t kMostRows = 12;
+constexpr unsigned kChains = 8;     // enough to hide the latency of an FMA
 constexpr double kStepNs = 0.3;     // of a vector
 
 const Expr* element(const Expr* e) {
@@ -25,89 +27,99 @@ const Expr* element(const Expr* e) {
   return e->op == Op::Load && is_float(e->type.dtype) ? e : nullptr;
 }
 
+// A product whose second factor is more than an element of memory.
+struct DecodedProduct {
+  const Expr *fold = nullptr, *a = nullptr, *a_rest = nullptr, *a_k = nullptr, *a_m = nullptr, *w = nullptr;
+  const ir::Dim *n = nullptr, *m = nullptr, *k = nullptr;  // columns, rows (null: one), what is summed
+  std::vector<const ir::Dim*> batch;
+
+  const Expr* rows(ir::Context& ctx) const { return m ? m->extent : ctx.integer(1); }
+};
+
+bool factors_are(ir::Context& ctx, Facts& facts, const FlatNest& nest, const Expr* a, const Expr* w, DecodedProduct& r) {
+  r.a = element(a);
+  r.w = w;
+  if (!r.a || element(w) || facts.has_fold(w)) return false;
+  r.n = r.m = nullptr;
+  for (const ir::Dim* d : nest.dims) {
+    if (facts.depends(w, d)) {
+      if (r.n || facts.depends(r.a, d)) return false;
+      r.n = d;
+    } else if (facts.depends(r.a, d) && (!r.m || estimate(d->extent) > estimate(r.m->extent))) {
+      r.m = d;
+    }
+  }
+  if (!r.n || !r.n->extent->is_const() || r.n->extent->i % nest::kPanel != 0) return false;
+  std::vector<const Expr*> leaves{ctx.dim(r.k)};
+  if (r.m) leaves.push_back(ctx.dim(r.m));
+  const auto address = ir::linear_in(ctx, r.a->args[0], leaves);
+  if (!address) return false;
+  r.a_rest = address->rest;
+  r.a_k = address->coefficients[0];
+  r.a_m = r.m ? address->coefficients[1] : ctx.integer(0);
+  for (const ir::Dim* d : nest.dims)
+    if (d != r.n && d != r.m) r.batch.push_back(d);
+  return true;
+}
+
+std::optional<DecodedProduct> recognise_decoded(ir::Context& ctx, const FlatNest& nest) {
+  if (nest.writes.size() != 1 || nest.writes[0].push || nest.scan_dim || nest.where) return std::nullopt;
+  DecodedProduct r;
+  size_t folds = 0;
+  ir::walk(nest.writes[0].value, [&](const Expr* e) {
+    if (e->op == Op::Fold) r.fold = e, ++folds;
+  });
+  Facts facts;
+  if (folds != 1 || r.fold->type.dtype != DType::F32 || r.fold->fold->combiner->join != ir::Join::Sum || r.fold->fold->where) return std::nullopt;
+  if (r.fold->fold->dims.size() != 1 || r.fold->args[0]->op != Op::Mul || facts.needs_guard(r.fold)) return std::nullopt;
+  r.k = r.fold->fold->dims[0];
+  if (!r.k->extent->is_const() || r.k->extent->i < 1) return std::nullopt;
+  const Expr* const* factors = r.fold->args[0]->args.data();
+  if (factors_are(ctx, facts, nest, factors[0], factors[1], r) || factors_are(ctx, facts, nest, factors[1], factors[0], r)) return r;
+  return std::nullopt;
+}
+
 class Decoded final : public Stage {
  public:
-  using Stage::Stage;
-
-  bool recognise() {
-    if (n_.writes.size() != 1 || n_.writes[0].push || n_.scan_dim || n_.where) return false;
-    size_t folds = 0;
-    ir::walk(n_.writes[0].value, [&](const Expr* e) {
-      if (e->op == Op::Fold) fold_ = e, ++folds;
-    });
-    if (folds != 1 || fold_->type.dtype != DType::F32 || fold_->fold->combiner->join != ir::Join::Sum || fold_->fold->where) return false;
-    if (fold_->fold->dims.size() != 1 || fold_->args[0]->op != Op::Mul || s_.facts.needs_guard(fold_)) return false;
-    k_dim_ = fold_->fold->dims[0];
-    if (!k_dim_->extent->is_const()) return false;
-    const Expr* const* factors = fold_->args[0]->args.data();
-    return factors_are(factors[0], factors[1]) || factors_are(factors[1], factors[0]);
-  }
-
-  void prepare() {
-    lanes_ = std::min<unsigned>(nest::kPanel, std::max(1u, job_.target.f32_lanes()));
-    vectors_ = nest::kPanel / lanes_;
-    rows_ = std::max(1u, (job_.target.vector_registers >= 32 ? 16 : 8) / vectors_);
-    if (rows_ == 16) rows_ = 12;
-    if (extent_of_rows()->is_const()) rows_ = static_cast<unsigned>(std::clamp<int64_t>(extent_of_rows()->i, 1, rows_));
-    schedule = "decoded " + std::to_string(rows_) + "x" + std::to_string(nest::kPanel);
-    for (const ir::Dim* d : n_.dims)
-      if (d != n_dim_ && d != m_dim_) batch.push_back(d);
-    const Expr *rows = extent_of_rows(), *depth = k_dim_->extent, *tile = ctx_.integer(rows_);
-    axes = {{ctx_.ceildiv(rows, tile), ctx_.mul(ctx_.mul(ctx_.integer(4), depth), tile)}, {panel_->extent, ctx_.mul(ctx_.integer(nest::kPanel), depth)}};
-    std::vector<const Expr*> extents{rows, n_dim_->extent, depth};
+  Decoded(const Job& job, const FlatNest& nest, Skeleton& k, DecodedProduct r, const schedule::Schedule& how) : Stage(job, nest, k), r_(std::move(r)) {
+    schedule = schedule::print(how);
+    for (const schedule::Loop& l : how.loops) {
+      if (l.bind == schedule::Bind::Lanes) lanes_ = static_cast<unsigned>(l.step), vectors_ = l.count;
+      if (l.bind == schedule::Bind::Rows) rows_ = static_cast<unsigned>(l.step);
+      if (l.reduces) take_apart(l.count);
+      if (l.reduces) most_chains_ = l.chains;
+    }
+    batch = r_.batch;
+    const Expr *rows = r_.rows(ctx_), *depth = r_.k->extent, *tile = ctx_.integer(rows_);
+    if (r_.m) axes.push_back({ctx_.ceildiv(rows, tile), ctx_.mul(ctx_.mul(ctx_.integer(4), depth), tile)});
+    axes.push_back({panel_->extent, ctx_.mul(ctx_.integer(nest::kPanel), depth)});
+    std::vector<const Expr*> extents{rows, r_.n->extent, depth};
     for (const ir::Dim* d : batch) extents.push_back(d->extent);
     work = k_.takes(kStepNs / lanes_, extents);
   }
 
  private:
-  bool factors_are(const Expr* a, const Expr* w) {
-    a_ = element(a);
-    if (!a_ || element(w) || s_.facts.has_fold(w)) return false;
-    n_dim_ = m_dim_ = nullptr;
-    for (const ir::Dim* d : n_.dims) {
-      if (s_.facts.depends(w, d)) {
-        if (n_dim_ || s_.facts.depends(a_, d)) return false;
-        n_dim_ = d;
-      } else if (s_.facts.depends(a_, d) && (!m_dim_ || estimate(d->extent) > estimate(m_dim_->extent))) {
-        m_dim_ = d;
-      }
-    }
-    if (!n_dim_ || !n_dim_->extent->is_const() || n_dim_->extent->i % nest::kPanel != 0) return false;
-    std::vector<const Expr*> leaves{ctx_.dim(k_dim_)};
-    if (m_dim_) leaves.push_back(ctx_.dim(m_dim_));
-    const auto address = ir::linear_in(ctx_, a_->args[0], leaves);
-    if (!address) return false;
-    a_rest_ = address->rest;
-    a_k_ = address->coefficients[0];
-    a_m_ = m_dim_ ? address->coefficients[1] : ctx_.integer(0);
-    take_apart(w);
-    return true;
-  }
-
   // The weight at column 16*panel + lane and at each of the elements of k that are taken at once.
-  void take_apart(const Expr* w) {
-    unsigned steps = kMostSteps;
-    while (k_dim_->extent->i % steps != 0) steps /= 2;
-    panel_ = ctx_.declare_dim("panel", ctx_.integer(n_dim_->extent->i / nest::kPanel));
+  void take_apart(unsigned steps) {
+    panel_ = ctx_.declare_dim("panel", ctx_.integer(r_.n->extent->i / nest::kPanel));
     lane_ = ctx_.declare_dim("lane", ctx_.integer(nest::kPanel));
-    turn_ = ctx_.declare_dim("turn", ctx_.integer(k_dim_->extent->i / steps));
+    turn_ = ctx_.declare_dim("turn", ctx_.integer(r_.k->extent->i / steps));
     const Expr* column = ctx_.add(ctx_.mul(ctx_.integer(nest::kPanel), ctx_.dim(panel_)), ctx_.dim(lane_));
     for (unsigned u = 0; u < steps; ++u) {
       const Expr* k = ctx_.add(ctx_.mul(ctx_.integer(steps), ctx_.dim(turn_)), ctx_.integer(u));
-      weights_.push_back(ctx_.substitute(w, {{ctx_.dim(n_dim_), column}, {ctx_.dim(k_dim_), k}}));
+      weights_.push_back(ctx_.substitute(r_.w, {{ctx_.dim(r_.n), column}, {ctx_.dim(r_.k), k}}));
     }
   }
 
-  const Expr* extent_of_rows() { return m_dim_ ? m_dim_->extent : ctx_.integer(1); }
-
   void part(const std::vector<Range>& ranges) override {
-    s_.with_for(panel_, ranges[1].begin, ranges[1].end, 1, [&] {
+    s_.with_for(panel_, ranges.back().begin, ranges.back().end, 1, [&] {
+      if (!r_.m) return rows(ctx_.integer(0));
       k_.b.with_for(ranges[0].begin, ranges[0].end, 1, [&](const Expr* tile) { s_.scoped([&] { rows(tile); }); });
     });
   }
 
   void rows(const Expr* tile_index) {
-    const Expr *first = k_.b.let(ctx_.mul(tile_index, ctx_.integer(rows_))), *all = s_.scalar(extent_of_rows());
+    const Expr *first = k_.b.let(ctx_.mul(tile_index, ctx_.integer(rows_))), *all = s_.scalar(r_.rows(ctx_));
     const Expr* whole = ctx_.binary(Op::Le, ctx_.add(first, ctx_.integer(rows_)), all);
     const auto full = [&] { s_.scoped([&] { tile(first, rows_); }); };
     if (ir::divisor_of(all) % rows_ == 0) return full();
@@ -122,11 +134,11 @@ class Decoded final : public Stage {
   }
 
   void tile(const Expr* first, unsigned height) {
-    const unsigned chains = chains_for(height, vectors_);
+    const unsigned chains = chains_for(height, vectors_, most_chains_);
     std::vector<const Expr*> sums, row_at;
     const Expr* zero = loop::splat(ctx_, ctx_.number(0, DType::F32), lanes_);
     for (unsigned k = 0; k < chains * height * vectors_; ++k) sums.push_back(k_.b.local(zero));
-    const Expr *base = s_.scalar(a_rest_), *stride = s_.scalar(a_m_), *along = s_.scalar(a_k_);
+    const Expr *base = s_.scalar(r_.a_rest), *stride = s_.scalar(r_.a_m), *along = s_.scalar(r_.a_k);
     for (unsigned r = 0; r < height; ++r) row_at.push_back(k_.b.let(ctx_.add(base, ctx_.mul(stride, ctx_.add(first, ctx_.integer(r))))));
     const auto steps = static_cast<unsigned>(weights_.size());
     s_.with_for(turn_, ctx_.integer(0), turn_->extent, 1, [&] {
@@ -136,7 +148,7 @@ class Decoded final : public Stage {
         for (unsigned j = 0; j < vectors_; ++j) w.push_back(weight(u, j));
         for (unsigned r = 0; r < height; ++r) {
           const Expr* at = ctx_.add(row_at[r], ctx_.mul(along, ctx_.add(k, ctx_.integer(u))));
-          const Expr* a = loop::splat(ctx_, ctx_.cast(DType::F32, loop::vec_load(ctx_, a_->array, {a_->type.dtype, 1}, at)), lanes_);
+          const Expr* a = loop::splat(ctx_, ctx_.cast(DType::F32, loop::vec_load(ctx_, r_.a->array, {r_.a->type.dtype, 1}, at)), lanes_);
           a = k_.b.let(a);
           for (unsigned j = 0; j < vectors_; ++j) {
             const Expr* sum = sums[((u % chains) * height + r) * vectors_ + j];
@@ -165,30 +177,81 @@ class Decoded final : public Stage {
 
   void write(const Expr* row, unsigned j, const Expr* total) {
     s_.scoped([&] {
-      if (m_dim_) s_.bind(m_dim_, row);
-      s_.bind(n_dim_, ctx_.add(ctx_.mul(s_.bound(panel_), ctx_.integer(nest::kPanel)), ctx_.integer(j * int64_t{lanes_})));
+      if (r_.m) s_.bind(r_.m, row);
+      s_.bind(r_.n, ctx_.add(ctx_.mul(s_.bound(panel_), ctx_.integer(nest::kPanel)), ctx_.integer(j * int64_t{lanes_})));
       const auto finish = [&] {
-        s_.define(fold_, total);
+        s_.define(r_.fold, total);
         emit_writes(s_, k_.b, n_, nullptr);
       };
-      lanes_ > 1 ? s_.vectorised(n_dim_, lanes_, nullptr, finish) : finish();
+      lanes_ > 1 ? s_.vectorised(r_.n, lanes_, nullptr, finish) : finish();
     });
   }
 
-  const Expr *fold_ = nullptr, *a_ = nullptr, *a_rest_ = nullptr, *a_k_ = nullptr, *a_m_ = nullptr;
-  const ir::Dim *n_dim_ = nullptr, *m_dim_ = nullptr, *k_dim_ = nullptr;  // columns, rows (null: one), what is summed
+  const DecodedProduct r_;
   const ir::Dim *panel_ = nullptr, *lane_ = nullptr, *turn_ = nullptr;
   std::vector<const Expr*> weights_;
-  unsigned lanes_ = 1, vectors_ = 1, rows_ = 1;
+  unsigned lanes_ = 1, vectors_ = 1, rows_ = 1, most_chains_ = 1;
 };
 
 }  // namespace
 
-StagePtr decoded(const Job& job, const FlatNest& nest, Skeleton& k) {
-  auto stage = std::make_unique<Decoded>(job, nest, k);
-  if (!stage->recognise()) return nullptr;
-  stage->prepare();
-  return stage;
+std::optional<Schedules> decoded_products(const Job& job, const FlatNest& nest) {
+  auto found = recognise_decoded(job.ctx, nest);
+  if (!found) return std::nullopt;
+  const DecodedProduct& r = *found;
+  const int64_t lanes = std::min<int64_t>(nest::kPanel, job.f32_lanes()), vectors = nest::kPanel / lanes;
+  int64_t rows = std::max<int64_t>(1, (job.target.vector_registers >= 32 ? 16 : 8) / vectors);
+  if (rows == 16) rows = kMostRows;
+  if (r.m && r.m->extent->is_const()) rows = std::clamp<int64_t>(r.m->extent->i, 1, rows);
+  int64_t steps = kMostSteps;
+  while (r.k->extent->i % steps != 0) steps /= 2;
+
+  Schedules s;
+  s.space.family = schedule::Family::Decoded;
+  schedule::Schedule how{.family = schedule::Family::Decoded, .vector_bytes = job.vector_bytes()};
+  DimNames names;
+  std::vector<schedule::Loop> inner;
+  const auto add = [&](const std::string& name, const Expr* extent) -> schedule::Space::Dim& {
+    schedule::Space::Dim& d = s.space.dims.emplace_back();
+    d.name = name;
+    d.extent = extent->is_const() ? extent->i : -1;
+    d.cut = true;
+    d.serial = false;
+    return d;
+  };
+  for (const ir::Dim* d : r.batch) {
+    const std::string name = names.add(d);
+    add(name, d->extent);
+    how.loops.push_back({.dim = name, .bind = schedule::Bind::Cut});
+  }
+  if (r.m) {
+    const std::string name = names.add(r.m);
+    add(name, r.m->extent).rows = true;
+    how.loops.push_back({.dim = name, .step = rows, .bind = schedule::Bind::Cut});
+    inner.push_back({.dim = name, .step = rows, .bind = schedule::Bind::Rows, .tail = schedule::Tail::One});
+  }
+  const std::string columns = names.add(r.n), depth = names.add(r.k);
+  schedule::Space::Dim& n = add(columns, r.n->extent);
+  n.lanes = static_cast<unsigned>(lanes);
+  n.masked = true;
+  how.loops.push_back({.dim = columns, .step = nest::kPanel, .bind = schedule::Bind::Cut});
+  how.loops.push_back({.dim = columns, .step = lanes, .bind = schedule::Bind::Lanes, .count = static_cast<unsigned>(vectors)});
+  how.loops.insert(how.loops.end(), inner.begin(), inner.end());
+  schedule::Space::Dim& k = add(depth, r.k->extent);
+  k.cut = false;
+  k.reduces = k.part = k.exact = true;
+  how.loops.push_back({.dim = depth, .bind = schedule::Bind::Unroll, .count = static_cast<unsigned>(steps), .chains = kChains, .reduces = true});
+  how.instruction = "fma.f32";
+  s.space.needs_lanes = true;
+  s.space.needs_rows = r.m != nullptr;
+  s.space.panel = nest::kPanel;
+  s.space.most_vectors = static_cast<unsigned>(nest::kPanel);
+  s.space.instructions = {how.instruction};
+  s.ranked.push_back(std::move(how));
+  s.build = [&job, &nest, r = std::move(*found)](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
+    return std::make_unique<Decoded>(job, nest, k, r, how);
+  };
+  return s;
 }
 
 }  // namespace mlc::lower

@@ -113,7 +113,7 @@ class FoldLowering {
     if (!fold_.combiner->commutative || fold_.combiner->join == Join::Last) return;
     unsigned bytes = 1;
     for (const Expr* body : e_->args) bytes = std::max(bytes, bytes_of(body->type.dtype));
-    unsigned width = s_.target.vector_bytes / bytes;
+    unsigned width = s_.vector_bytes / bytes;
     int best = 0;
     for (const ir::Dim* d : fold_.dims) {
       int good = 0, bad = 0;
@@ -183,25 +183,15 @@ class FoldLowering {
       for (const Expr* body : e_->args)
         if (!s_.facts.needs_guard(body)) s_.hoist(body, inner);
 
-    const Expr *begin = ctx_.integer(0), *end = d->extent;
-    std::vector<const Expr*> tests;
-    for (const Expr* term : conditions_[l]) {
-      auto bound = bound_of(ctx_, term, d);
+    const auto [begin, end, tests] = points_under(ctx_, d, conditions_[l], [&](const Expr* term, const DimBound& bound) {
       // A bound is evaluated before the loop, where the terms before it in this loop do not hold yet.
-      bool in_order = term == conditions_[l].front() || !s_.facts.needs_guard(term);
-      bool usable = bound && in_order && !(bound->begin && s_.depends_on_lanes(bound->begin)) &&
-                    !(bound->end && s_.depends_on_lanes(bound->end));
-      if (!usable) {
-        tests.push_back(term);
-        continue;
-      }
-      if (bound->begin) begin = ctx_.max(begin, bound->begin);
-      if (bound->end) end = ctx_.min(end, bound->end);
-    }
+      const bool in_order = term == conditions_[l].front() || !s_.facts.needs_guard(term);
+      return in_order && !(bound.begin && s_.depends_on_lanes(bound.begin)) && !(bound.end && s_.depends_on_lanes(bound.end));
+    });
     const Expr* lo = s_.b.let(s_.scalar(begin, mask));
     const Expr* hi = s_.b.let(s_.scalar(end, mask));
     if (d == vector_) return vector_loop(d, lo, hi, tests);
-    s_.with_for(d, lo, hi, 1, [&] { under(tests, mask, [&](const Expr* m) { level(l + 1, m); }); });
+    s_.with_for(d, lo, hi, 1, [&, &tests = tests] { under(tests, mask, [&](const Expr* m) { level(l + 1, m); }); });
   }
 
   void vector_loop(const ir::Dim* d, const Expr* lo, const Expr* hi, const std::vector<const Expr*>& tests) {

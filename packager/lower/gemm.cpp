@@ -1,4 +1,4 @@
-// Emits a contraction as register tiles (design: kernels.md sections 6 to 8).
+// The schedules of a contraction, and its blocks for the caches (design: kernels.md sections 6 to 8).
 //
 //   tile of the launch   batch point, range of rows, range of column groups, as the launch is cut
 //     block of groups    where B is larger than L2 and rows are few: as many groups as stay there; else all
@@ -14,70 +14,281 @@
 #include "packager/lower/gemm.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace mlc::lower {
 
 using ir::Expr;
 using ir::Op;
+using schedule::Bind;
+using schedule::Family;
+using schedule::Loop;
 
 namespace {
 
-constexpr int64_t kBlockSteps = 2'000'000;  // products of numbers in a block
-constexpr int64_t kMinRows = 64;            // fewer rows per block would read B from beyond L2 too often
-constexpr int64_t kManyBlocks = 8;          // of rows: all of A is better read once then than all of B
-constexpr int64_t kSharedBytes = 16 << 20;  // of B: more comes from memory each time, while A stays in the shared cache
-constexpr double kStepNs = 0.25;            // of a vector: two at once
+constexpr schedule::Blocks kBlocks = {
+    .steps = 2'000'000,
+    .bytes = 384 << 10,  // within half of a common L2
+    .rows = 64,          // fewer would read B from beyond L2 too often
+    .passes = 8,         // over A: all of it is better read once then than all of B
+    .shared = 16 << 20,  // more comes from memory each time, while A stays in the shared cache
+};
+constexpr double kFetchFrom = 512 << 10;  // bytes of B; less stays in L2 from one use to the next
+constexpr double kPartBytes = 160 << 10;  // of a group: two of them beside a block of A in a common L2
+constexpr double kStepNs = 0.25;      // of a vector: two at once
 constexpr size_t kMaxEdgeTiles = 6;
-constexpr double kLongEpilogue = 14;        // operations: more than bias, residual, activation by min and max
-constexpr int64_t kMaxUnrolledTaps = 16;
+constexpr double kLongEpilogue = 14;  // operations: more than bias, residual, activation by min and max
+constexpr unsigned kChains = 8;       // enough to hide the latency of an FMA
+
+Anchor anchor_of(const Contraction& c) {
+  Facts facts;
+  Anchor anchor{c.m, c.taps, {}, {}};
+  for (const Expr* term : c.conditions)
+    (c.outside || (c.m && facts.depends(term, c.m)) ? anchor.row_terms : anchor.tap_terms).push_back(term);
+  return anchor;
+}
+
+class Products {
+ public:
+  Products(const Job& job, const FlatNest& nest, Contraction c) : job_(job), n_(nest), ctx_(job.ctx), c_(std::move(c)), anchor_(anchor_of(c_)) {}
+
+  Schedules run() {
+    Schedules s;
+    name_dims();
+    find_space(s.space);
+    const Expr* rows = c_.m ? c_.m->extent : ctx_.integer(1);
+    const std::vector<RegisterTile> tiles =
+        c_.along_k() ? std::vector{choose_tile_along_k(job_, estimate(rows), rows->is_const(), static_cast<unsigned>(c_.n->extent->i))}
+                     : ranked_tiles(job_, estimate(rows), rows->is_const(), estimate(c_.n->extent), c_.sum_of_a ? 1 : 0);
+    for (const RegisterTile& tile : tiles) s.ranked.push_back(schedule_of(tile));
+    s.build = [&job = job_, &nest = n_, c = c_, names = names_](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
+      return std::make_unique<Gemm>(job, nest, k, c, how, names);
+    };
+    return s;
+  }
+
+ private:
+  void name_dims() {
+    for (const ir::Dim* d : c_.batch) name_[d] = names_.add(d);
+    for (const ir::Dim* d : {c_.m_outer, c_.m, c_.n})
+      if (d) name_[d] = names_.add(d);
+    for (const ir::Dim* d : c_.taps) name_[d] = names_.add(d);
+    name_[c_.k] = names_.add(c_.k);
+  }
+  const std::string& name(const ir::Dim* d) const { return name_.at(d); }
+  static int64_t constant(const Expr* e) { return e->is_const() ? e->i : -1; }
+
+  void find_space(schedule::Space& space) {
+    space.family = c_.along_k() ? Family::Thin : Family::Product;
+    const auto add = [&](const ir::Dim* d) -> schedule::Space::Dim& {
+      schedule::Space::Dim& dim = space.dims.emplace_back();
+      dim.name = name(d);
+      dim.extent = constant(d->extent);
+      return dim;
+    };
+    for (const ir::Dim* d : c_.batch) add(d).cut = true;
+    if (c_.m_outer) add(c_.m_outer).cut = true;
+    if (c_.m) {
+      auto& m = add(c_.m);
+      m.cut = m.rows = m.even_only = true;
+      m.serial = false;
+      m.peel = may_peel();
+    }
+    auto& n = add(c_.n);
+    n.cut = n.masked = true;
+    n.serial = false;
+    n.lanes = c_.along_k() ? 1 : std::min(16u, job_.f32_lanes());
+    for (const ir::Dim* d : c_.taps) {
+      auto& tap = add(d);
+      tap.reduces = true;
+      tap.unroll = d->extent->is_const() && d->extent->i >= 1 && d->extent->i <= kMostCopies;
+      tap.peel = tap.unroll && may_peel_window(ctx_, facts_, anchor_, d);
+    }
+    auto& k = add(c_.k);
+    k.reduces = k.part = true;
+    k.step = c_.group;
+    if (c_.along_k()) k.lanes = c_.k_lanes, k.serial = false;
+    space.needs_lanes = true;
+    space.needs_rows = c_.m != nullptr;
+    space.panel = c_.along_k() ? 0 : static_cast<unsigned>(nest::kPanel);
+    space.most_vectors = 8;
+    space.instructions = {instruction()};
+    space.places = {"sums"};
+    space.fetch = lies_in_const_panels();
+    if (space.fetch && c_.m && !c_.m_outer && c_.taps.empty() && !c_.codes()) space.depth = c_.k->extent->i;
+  }
+  std::string instruction() const {
+    return c_.group > 1 ? "dot." + std::string(name_of(c_.a->type.dtype)) : "fma." + std::string(name_of(c_.fold->type.dtype));
+  }
+
+  bool may_peel() { return !c_.outside && may_peel_rows(ctx_, facts_, anchor_); }
+
+  schedule::Schedule schedule_of(const RegisterTile& tile) {
+    schedule::Schedule s;
+    s.family = c_.along_k() ? Family::Thin : Family::Product;
+    const int64_t lanes = c_.along_k() ? 1 : std::min(16u, job_.f32_lanes()), width = tile.vectors * lanes;
+    for (const ir::Dim* d : c_.batch) s.loops.push_back({.dim = name(d), .bind = Bind::Cut});
+    if (c_.m_outer) s.loops.push_back({.dim = name(c_.m_outer), .bind = Bind::Cut});
+    else if (c_.m) s.loops.push_back({.dim = name(c_.m), .step = tile.rows, .bind = Bind::Cut});
+    s.loops.push_back({.dim = name(c_.n), .step = width, .bind = Bind::Cut});
+    s.loops.push_back({.dim = name(c_.n), .step = lanes, .bind = Bind::Lanes, .count = tile.vectors});
+    if (c_.m_outer) s.loops.push_back({.dim = name(c_.m_outer)});
+    if (c_.m) {
+      Loop rows{.dim = name(c_.m), .step = tile.rows, .bind = Bind::Rows, .even = true};
+      rows.peel = may_peel() && num_edges(ctx_, facts_, anchor_, tile.rows) <= kMaxEdgeTiles;
+      s.loops.push_back(rows);
+    }
+    for (const ir::Dim* d : c_.taps) s.loops.push_back({.dim = name(d), .reduces = true});
+    s.loops.push_back(along_k(tile));
+    add_epilogue(tile, s);
+    s.blocks = kBlocks;
+    choose_memory(tile, s.blocks);
+    s.instruction = instruction();
+    s.vector_bytes = job_.vector_bytes();
+    return s;
+  }
+
+  bool lies_in_const_panels() const {
+    return !c_.along_k() && c_.padded_panels && constant(c_.n->extent) >= 1 && constant(c_.k->extent) >= 1 &&
+           std::all_of(c_.taps.begin(), c_.taps.end(), [](const ir::Dim* d) { return constant(d->extent) >= 1; });
+  }
+
+  // B that is larger than a part of L2 is fetched ahead; a group of it that is larger goes by in parts.
+  void choose_memory(const RegisterTile& tile, schedule::Blocks& blocks) {
+    const int64_t width = tile.vectors * std::min<int64_t>(16, job_.f32_lanes());
+    if (!lies_in_const_panels() || width % nest::kPanel != 0) return;
+    const int64_t bytes = bytes_of(c_.b->type.dtype);
+    double elements = static_cast<double>(c_.k->extent->i) * static_cast<double>(c_.n->extent->i);
+    for (const ir::Dim* d : c_.taps) elements *= static_cast<double>(d->extent->i);
+    blocks.fetch = elements * static_cast<double>(bytes) > kFetchFrom;
+    if (!blocks.fetch || !c_.m || c_.m_outer || !c_.taps.empty() || c_.codes()) return;
+    const int64_t k = c_.k->extent->i, least = static_cast<int64_t>(std::ceil(static_cast<double>(k * width * bytes) / kPartBytes));
+    if (least < 2) return;
+    for (int64_t parts = least; parts <= 2 * least && blocks.depth == 0; ++parts)
+      if (k % (2 * parts) == 0) blocks.depth = k / parts;
+  }
+
+  Loop along_k(const RegisterTile& tile) {
+    const int64_t step = c_.step();
+    const Expr* count = ctx_.floordiv(c_.k->extent, ctx_.integer(step));
+    unsigned unroll = 2;
+    if (count->is_const() && count->i <= 8) unroll = static_cast<unsigned>(std::max<int64_t>(count->i, 1));
+    else if (tile.rows * tile.vectors >= 28 || job_.target.vector_registers <= 16) unroll = 1;  // no register to spare
+    Loop k{.dim = name(c_.k), .step = step, .count = unroll, .chains = kChains, .reduces = true};
+    k.bind = c_.along_k() ? Bind::Lanes : unroll > 1 ? Bind::Unroll : Bind::Serial;
+    return k;
+  }
+
+  // Sums across lanes are scalars: the epilogue takes several rows at once, where they are written side by side or it is long.
+  // A long one is code only once: the sums go through memory.
+  void add_epilogue(const RegisterTile& tile, schedule::Schedule& s) {
+    const bool is_long = facts_.cost(n_.writes[0].value) - facts_.cost(c_.fold) > kLongEpilogue && job_.vector_bytes() > 4;
+    unsigned lanes = 1;
+    if (c_.along_k() && c_.m) {
+      const Expr* leaf[] = {ctx_.dim(c_.m)};
+      const auto lin = ir::linear_in(ctx_, n_.writes[0].address, leaf);
+      if (is_long || (lin && lin->coefficients[0]->is_int(1))) {
+        lanes = natural_lanes(job_, n_);
+        while (lanes / 2 >= tile.rows) lanes /= 2;
+      }
+    }
+    if (is_long || lanes > 1) s.places.push_back({"sums", lanes});
+  }
+
+  const Job& job_;
+  const FlatNest& n_;
+  ir::Context& ctx_;
+  const Contraction c_;
+  Facts facts_;
+  const Anchor anchor_;
+  DimNames names_;
+  std::unordered_map<const ir::Dim*, std::string> name_;
+};
 
 }  // namespace
 
-Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c) : Stage(job, nest, k), c_(std::move(c)) {
-  lanes_ = c_.along_k() ? 1 : std::min(16u, std::max(1u, job.target.f32_lanes()));
-  rows_ = c_.m ? c_.m->extent : ctx_.integer(1);
-  columns_ = c_.n->extent;
-  tile_ = c_.along_k() ? choose_tile_along_k(job_.target, estimate(rows_), rows_->is_const(), static_cast<unsigned>(columns_->i))
-                       : choose_tile(job_.target, estimate(rows_), rows_->is_const(), estimate(columns_), c_.sum_of_a ? 1 : 0);
-  width_ = tile_.vectors * lanes_;
-  schedule = "contraction " + std::to_string(tile_.rows) + "x" + std::to_string(width_);
-  if (c_.group > 1) schedule += c_.codes() ? " of codes" : " of pairs";
-  if (c_.along_k()) schedule += " along k x" + std::to_string(c_.k_lanes);
-  num_row_tiles_ = ctx_.ceildiv(rows_, ctx_.integer(tile_.rows));
-  num_groups_ = ctx_.ceildiv(columns_, ctx_.integer(width_));
-  for (const Expr* term : c_.conditions)
-    (c_.outside || s_.facts.depends(term, c_.m ? c_.m : c_.n) ? row_terms_ : tap_terms_).push_back(term);
-  row_space_ = c_.m_outer ? c_.m_outer->extent : num_row_tiles_;
-  unit_rows_ = c_.m_outer ? rows_ : ctx_.integer(tile_.rows);
+std::optional<Schedules> products(const Job& job, const FlatNest& nest) {
+  auto r = recognise(job.ctx, nest, std::min(16u, job.f32_lanes()));
+  if (!r || r->needs_pack) return std::nullopt;
+  return Products(job, nest, std::move(r->c)).run();
+}
+
+Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c, const schedule::Schedule& how, const DimNames& names)
+    : Walk(job, nest, k, how, names, anchor_of(c)), c_(std::move(c)) {
+  const Loop& columns = *loop_of(c_.n, Bind::Lanes);
+  const Loop& depth = *last_loop_of(c_.k);
+  lanes_ = static_cast<unsigned>(columns.step);
+  width_ = lanes_ * columns.count;
+  unroll_ = depth.count;
+  most_chains_ = depth.chains;
+  if (c_.along_k()) c_.k_lanes = static_cast<unsigned>(depth.step);
+  if (c_.m) most_rows_ = loop_of(c_.m, Bind::Rows)->step;
+  for (const schedule::Place& place : how_.places) {
+    epilogue_lanes_ = c_.m ? place.lanes : 1;
+    through_memory_ = true;
+  }
+  if (through_memory_) scratch_ = k_.scratch("tile", c_.fold->type.dtype, ctx_.integer(most_rows_ * width_));
+  if (through_memory_ && c_.sum_of_a) scratch_of_sums_ = k_.scratch("sums", DType::I32, ctx_.integer(most_rows_));
+
+  for (size_t l = 0, behind = 0; l < steps_.size(); ++l) {
+    if (steps_[l].dim == c_.n) behind = 1;
+    outer_inside_ |= behind && c_.m_outer && steps_[l].dim == c_.m_outer;
+  }
+  if (how_.blocks.depth > 0) {
+    const int64_t tiles = std::max<int64_t>(1, how_.blocks.bytes / 4 / (how_.blocks.depth * most_rows_));  // of a block, at most
+    scratch_of_parts_ = k_.scratch("parts", c_.fold->type.dtype, ctx_.integer(tiles * sums_of_tile()));
+  }
+
   std::vector<const Expr*> depths;
   for (const ir::Dim* d : c_.fold->fold->dims) depths.push_back(d->extent);
   k_total_ = ctx_.product(depths);
-  find_edges();
-  long_epilogue_ = s_.facts.cost(n_.writes[0].value) - s_.facts.cost(c_.fold) > kLongEpilogue && job_.target.f32_lanes() > 1;
-  choose_epilogue_lanes();
-  choose_parts();
-  if (long_epilogue_ || epilogue_lanes_ > 1)
-    scratch_ = k_.scratch("tile", c_.fold->type.dtype, ctx_.integer(tile_.rows * int64_t{width_}));
-  if (long_epilogue_ && c_.sum_of_a) scratch_of_sums_ = k_.scratch("sums", DType::I32, ctx_.integer(tile_.rows));
-
-  batch = c_.batch;
-  const Expr* bytes = ctx_.integer(bytes_of(c_.b->type.dtype));  // of an element
-  axes = {{row_space_, product({bytes, c_.k->extent, unit_rows_})}, {num_groups_, product({bytes, k_total_, ctx_.integer(width_)})}};
-  std::vector<const Expr*> extents{rows_, columns_, k_total_};
+  const Expr* bytes = ctx_.integer(bytes_of_b());
+  for (size_t k = 0; k < axes.size(); ++k) {
+    const ir::Dim* d = axis_dims_[k];
+    const Expr* step = ctx_.integer(loop_of(d, Bind::Cut)->step);
+    if (d == c_.n) axes[k].bytes = product({bytes, k_total_, step});
+    else if (d == c_.m) axes[k].bytes = product({bytes, c_.k->extent, step});
+    else if (d == c_.m_outer) axes[k].bytes = product({bytes, c_.k->extent, c_.m->extent});
+  }
+  std::vector<const Expr*> extents{c_.m ? c_.m->extent : ctx_.integer(1), c_.n->extent, k_total_};
   for (const ir::Dim* d : c_.batch) extents.push_back(d->extent);
   if (c_.m_outer) extents.push_back(c_.m_outer->extent);
   work = k_.takes(kStepNs / std::max(lanes_, c_.k_lanes) / static_cast<double>(c_.group), extents);
 }
 
-void Gemm::part(const std::vector<Range>& ranges) {
-  if (rows_->is_const()) {
-    row_base_ = ctx_.integer(rows_->i / std::max<int64_t>(num_row_tiles_->i, 1));
-    row_extra_ = ctx_.integer(rows_->i - row_base_->i * num_row_tiles_->i);
-  } else {
-    row_base_ = k_.b.let(ctx_.floordiv(rows_, ctx_.max(num_row_tiles_, ctx_.integer(1))));
-    row_extra_ = k_.b.let(ctx_.sub(rows_, ctx_.mul(row_base_, num_row_tiles_)));
-  }
-  in_blocks(ranges[0], ranges[1]);
+void Gemm::around(const std::function<void()>& loops) {
+  if (how_.blocks == schedule::Blocks{}) return loops();
+  // Rows in steps of the outer row dim, or of row tiles.
+  const auto is_walked = [&](const ir::Dim* d) { return d && std::any_of(steps_.begin(), steps_.end(), [&](const Step& s) { return s.dim == d; }); };
+  const ir::Dim* outer = is_walked(c_.m_outer) ? c_.m_outer : c_.m;
+  const Expr* unit_rows = outer == c_.m ? ctx_.integer(most_rows_) : c_.m->extent;
+  const auto in_steps = [&](const ir::Dim* d, int64_t step) {
+    return parts_.contains(d) ? parts_.at(d) : Part{{ctx_.integer(0), ctx_.ceildiv(d->extent, ctx_.integer(step))}, step, step};
+  };
+  const Part rows = outer ? in_steps(outer, outer == c_.m ? most_rows_ : 1) : Part{{ctx_.integer(0), ctx_.integer(1)}, 1, 0};
+  const Part groups = in_steps(c_.n, width_);
+  const auto& [steps, bytes, least_rows, passes, shared, depth, fetches] = how_.blocks;
+  const Expr* width = ctx_.integer(width_);
+  end_of_columns_ = ctx_.mul(ctx_.min(ctx_.floordiv(ctx_.mul(groups.range.end, ctx_.integer(groups.quantum)), width), ctx_.floordiv(c_.n->extent, width)), width);
+
+  const Expr* step = product({k_total_, c_.n->extent, unit_rows});
+  const Expr* wanted = ctx_.max(about(steps, step), about(least_rows, unit_rows));
+  const Expr* block = k_.b.let(ctx_.min(wanted, at_most(bytes / 4, product({depth > 0 ? ctx_.integer(depth) : c_.k->extent, unit_rows}))));
+  const Expr* span = k_.b.let(ctx_.sub(rows.range.end, rows.range.begin));
+  const Expr *all_of_b = ctx_.mul(k_total_, c_.n->extent), *few_rows = ctx_.binary(Op::Le, span, ctx_.mul(block, ctx_.integer(passes)));
+  if (shared > 0) few_rows = ctx_.binary(Op::Or, few_rows, ctx_.binary(Op::Lt, ctx_.integer(shared / 4), all_of_b));
+  const Expr* groups_outside = ctx_.binary(Op::And, ctx_.binary(Op::Lt, ctx_.integer(bytes / 4), all_of_b), few_rows);
+  const Expr* rows_at_once = ctx_.mul(unit_rows, ctx_.min(block, span));
+  const Expr* few_groups = at_most(steps, product({k_total_, ctx_.integer(groups.quantum), rows_at_once}));
+  const Expr* num_groups = ctx_.ceildiv(c_.n->extent, ctx_.integer(groups.quantum));
+  const Expr* group_block = k_.b.let(ctx_.select(groups_outside, few_groups, num_groups));
+  even_parts(groups.range, group_block, [&](const Range& some_groups) {
+    even_parts(rows.range, block, [&](const Range& some_rows) {
+      parts_[c_.n] = {some_groups, groups.quantum, groups.align};
+      if (outer) parts_[outer] = {some_rows, rows.quantum, rows.align};
+      loops();
+    });
+  });
 }
 
 const Expr* Gemm::product(std::initializer_list<const Expr*> factors) { return ctx_.product(std::vector<const Expr*>(factors)); }
@@ -89,27 +300,6 @@ const Expr* Gemm::about(int64_t all, const Expr* each) {
 
 const Expr* Gemm::at_most(int64_t all, const Expr* each) {
   return ctx_.max(ctx_.floordiv(ctx_.integer(all), ctx_.max(each, ctx_.integer(1))), ctx_.integer(1));
-}
-
-void Gemm::in_blocks(const Range& rows, const Range& groups_range) {
-  const Expr* step = product({k_total_, columns_, unit_rows_});
-  const Expr* wanted = ctx_.max(about(kBlockSteps, step), about(kMinRows, unit_rows_));
-  const Expr* depth = part_ > 0 ? ctx_.integer(part_) : c_.k->extent;
-  const Expr* block = k_.b.let(ctx_.min(wanted, at_most(kBlockBytes / 4, product({depth, unit_rows_}))));
-  const Expr* span = k_.b.let(ctx_.sub(rows.end, rows.begin));
-  const Expr* all_of_b = ctx_.mul(k_total_, columns_);
-  const Expr* few_rows = ctx_.binary(Op::Or, ctx_.binary(Op::Le, span, ctx_.mul(block, ctx_.integer(kManyBlocks))), ctx_.binary(Op::Lt, ctx_.integer(kSharedBytes / 4), all_of_b));
-  const Expr* groups_outside = ctx_.binary(Op::And, ctx_.binary(Op::Lt, ctx_.integer(kBlockBytes / 4), all_of_b), few_rows);
-  const Expr* rows_at_once = ctx_.mul(unit_rows_, ctx_.min(block, span));
-  const Expr* few_groups = at_most(kBlockSteps, product({k_total_, ctx_.integer(width_), rows_at_once}));
-  const Expr* group_block = k_.b.let(ctx_.select(groups_outside, few_groups, num_groups_));
-  even_parts(groups_range, group_block, [&](const Range& some) {
-    even_parts(rows, block, [&](const Range& part) {
-      row_begin_ = part.begin;
-      row_end_ = part.end;
-      groups(some.begin, some.end, groups_range.end);
-    });
-  });
 }
 
 void Gemm::even_parts(const Range& range, const Expr* most, const std::function<void(const Range&)>& body) {
@@ -124,46 +314,6 @@ void Gemm::even_parts(const Range& range, const Expr* most, const std::function<
   });
 }
 
-// Sums across lanes are scalars: the epilogue takes several rows at once, where they are written side by side or it is long.
-void Gemm::choose_epilogue_lanes() {
-  if (!c_.along_k() || !c_.m) return;
-  const Expr* leaf[] = {ctx_.dim(c_.m)};
-  auto lin = ir::linear_in(ctx_, n_.writes[0].address, leaf);
-  const bool side_by_side = lin && lin->coefficients[0]->is_int(1);
-  if (!side_by_side && !long_epilogue_) return;
-  epilogue_lanes_ = natural_lanes(job_.target, n_);
-  while (epilogue_lanes_ / 2 >= tile_.rows) epilogue_lanes_ /= 2;
-}
-
-void Gemm::groups(const Expr* begin, const Expr* end, const Expr* end_of_all) {
-  const Expr* full = ctx_.floordiv(columns_, ctx_.integer(width_));
-  const Expr* last_full = ctx_.min(end, full);
-  k_.b.with_for(begin, last_full, 1, [&](const Expr* g) {
-    s_.scoped([&] {
-      const Expr* has_next = ctx_.binary(Op::Lt, ctx_.add(g, ctx_.integer(1)), ctx_.min(end_of_all, full));
-      outer_rows({k_.b.let(ctx_.mul(g, ctx_.integer(width_))), tile_.vectors, nullptr, has_next});
-    });
-  });
-  const Expr* first = ctx_.mul(full, ctx_.integer(width_));
-  const Expr* rest = ctx_.sub(columns_, first);
-  if (rest->is_int(0)) return;
-  const Expr* here = ctx_.binary(Op::Lt, full, end);
-  if (rest->is_const()) {
-    unsigned vectors = static_cast<unsigned>((rest->i + lanes_ - 1) / lanes_);
-    k_.b.with_if(here, [&] {
-      s_.scoped([&] { outer_rows({first, vectors, rest->i % lanes_ ? columns_ : nullptr}); });
-    });
-    return;
-  }
-  unsigned narrow = std::min(width_, 16u);  // one panel after the other
-  k_.b.with_if(here, [&] {
-    first = k_.b.let(first);
-    k_.b.with_for(first, columns_, narrow, [&](const Expr* n0) {
-      s_.scoped([&] { outer_rows({n0, narrow / lanes_, columns_}); });
-    });
-  });
-}
-
 // The lanes of the vector at this column of the group that exist; null: all.
 const Expr* Gemm::column_mask(const Group& g, const Expr* column) {
   if (!g.limit) return nullptr;
@@ -171,132 +321,6 @@ const Expr* Gemm::column_mask(const Group& g, const Expr* column) {
   if (at->is_const() && g.limit->is_const() && at->i + int64_t{lanes_} <= g.limit->i) return nullptr;
   if (lanes_ == 1) return ctx_.binary(Op::Lt, at, g.limit);
   return loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, at, lanes_), loop::splat(ctx_, g.limit, lanes_));
-}
-
-void Gemm::outer_rows(const Group& g) {
-  if (!c_.m_outer)
-    return in_parts([&] {
-      plan_fetch(g);
-      row_tiles(g, row_begin_, row_end_);
-    });
-  plan_fetch(g);
-  s_.with_for(c_.m_outer, row_begin_, row_end_, 1, [&] { row_tiles(g, ctx_.integer(0), num_row_tiles_); });
-}
-
-void Gemm::row_tiles(const Group& g, const Expr* begin, const Expr* end) {
-  if (!rows_->is_const()) {  // each height once; a height occurs for one range of tiles
-    for (unsigned h = tile_.rows; h >= 1; --h) {
-      const Expr* n = ctx_.integer(h);
-      const Expr* lower = ctx_.binary(Op::Eq, row_base_, n);
-      const Expr* upper = ctx_.binary(Op::Eq, ctx_.add(row_base_, ctx_.integer(1)), n);
-      const Expr* lo = ctx_.select(lower, row_extra_, ctx_.integer(0));
-      const Expr* hi = ctx_.select(lower, num_row_tiles_, ctx_.select(upper, row_extra_, ctx_.integer(0)));
-      run_of_tiles(g, ctx_.max(begin, lo), ctx_.min(end, hi), h, !row_terms_.empty());
-    }
-    return;
-  }
-  int64_t base = row_base_->i, extra = row_extra_->i, total = num_row_tiles_->i;
-  if (edges_.empty()) {
-    run_of_tiles(g, ctx_.max(begin, ctx_.integer(0)), ctx_.min(end, ctx_.integer(extra)),
-                 static_cast<unsigned>(base + 1), !row_terms_.empty());
-    run_of_tiles(g, ctx_.max(begin, ctx_.integer(extra)), ctx_.min(end, ctx_.integer(total)),
-                 static_cast<unsigned>(base), !row_terms_.empty());
-    return;
-  }
-  for (int64_t i = 0; i < total;) {
-    unsigned h = static_cast<unsigned>(base + (i < extra));
-    int64_t first = i * base + std::min(i, extra);
-    if (edges_[static_cast<size_t>(i)]) {
-      const Expr* at = ctx_.integer(i);
-      const Expr* is_here = ctx_.binary(Op::And, ctx_.binary(Op::Le, begin, at), ctx_.binary(Op::Lt, at, end));
-      const auto tile = [&] { s_.scoped([&] { pruned_tile(g, at, first, h); }); };
-      if (is_here->is_const()) tile();
-      else k_.b.with_if(is_here, tile);
-      ++i;
-      continue;
-    }
-    int64_t stop = i;
-    while (stop < total && !edges_[static_cast<size_t>(stop)] && base + (stop < extra) == h) ++stop;
-    run_of_tiles(g, ctx_.max(begin, ctx_.integer(i)), ctx_.min(end, ctx_.integer(stop)), h, false);
-    i = stop;
-  }
-}
-
-void Gemm::run_of_tiles(const Group& g, const Expr* begin, const Expr* end, unsigned height, bool check_rows) {
-  if (height == 0 || (begin->is_const() && end->is_const() && begin->i >= end->i)) return;
-  auto body = [&](const Expr* i) {
-    s_.scoped([&] {
-      const Expr* first = k_.b.let(ctx_.add(ctx_.mul(i, row_base_), ctx_.min(i, row_extra_)));
-      begin_fetch(i, height);
-      tile(g, first, height, check_rows);
-    });
-  };
-  if (begin->is_const() && end->is_const() && end->i - begin->i == 1) return body(begin);
-  k_.b.with_for(begin, end, 1, body);
-}
-
-// With constant sizes: which row tiles some tap does not reach completely.
-void Gemm::find_edges() {
-  if (row_terms_.empty() || !rows_->is_const() || !c_.m || c_.outside) return;  // rows that read something else stay
-  DimSet mentioned = 0, allowed = s_.facts.bit(c_.m);
-  for (const Expr* term : row_terms_) mentioned |= s_.facts.dims(term);
-  int64_t combinations = 1;
-  for (const ir::Dim* d : c_.taps) {
-    if (!(mentioned & s_.facts.bit(d))) continue;
-    if (!d->extent->is_const() || d->extent->i > kMaxUnrolledTaps) return;
-    combinations *= d->extent->i;
-    if (combinations > kMaxUnrolledTaps) return;
-    allowed |= s_.facts.bit(d);
-    edge_taps_.push_back(d);
-  }
-  if (mentioned & ~allowed) return;
-  bool constant = true;
-  for (const Expr* term : row_terms_)
-    ir::walk(term, [&](const Expr* e) { constant &= e->op != Op::Sym && e->op != Op::Load; });
-  if (!constant || rows_->i > 4096) return;
-
-  int64_t total = num_row_tiles_->i, base = rows_->i / total, extra = rows_->i - base * total;
-  std::vector<bool> edges(static_cast<size_t>(total));
-  for (int64_t i = 0; i < total; ++i)
-    for (int64_t combo = 0; combo < combinations; ++combo) {
-      int64_t first = i * base + std::min(i, extra), h = base + (i < extra);
-      if (!reaches(first, combo) || !reaches(first + h - 1, combo)) edges[static_cast<size_t>(i)] = true;
-    }
-  if (static_cast<size_t>(std::count(edges.begin(), edges.end(), true)) <= kMaxEdgeTiles) edges_ = std::move(edges);
-}
-
-// The value of edge tap `k` in a combination.
-int64_t Gemm::tap_value(size_t k, int64_t combo) const {
-  for (size_t j = edge_taps_.size(); j-- > k + 1;) combo /= edge_taps_[j]->extent->i;
-  return combo % edge_taps_[k]->extent->i;
-}
-
-bool Gemm::reaches(int64_t row, int64_t combo) {
-  std::unordered_map<const Expr*, const Expr*> at{{ctx_.dim(c_.m), ctx_.integer(row)}};
-  for (size_t k = 0; k < edge_taps_.size(); ++k) at[ctx_.dim(edge_taps_[k])] = ctx_.integer(tap_value(k, combo));
-  for (const Expr* term : row_terms_) {
-    const Expr* holds = ctx_.substitute(term, at);
-    if (!holds->is_const() || !holds->i) return false;
-  }
-  return true;
-}
-
-void Gemm::pruned_tile(const Group& g, const Expr* index, int64_t first, unsigned height) {
-  begin_fetch(index, height);
-  begin_tile(ctx_.integer(first), height, g);
-  int64_t combinations = 1;
-  for (const ir::Dim* d : edge_taps_) combinations *= d->extent->i;
-  for (int64_t combo = 0; combo < combinations; ++combo) {
-    unsigned lo = 0, hi = height;
-    while (lo < hi && !reaches(first + lo, combo)) ++lo;
-    while (hi > lo && !reaches(first + hi - 1, combo)) --hi;
-    if (lo == hi) continue;
-    s_.scoped([&] {
-      for (size_t k = 0; k < edge_taps_.size(); ++k) s_.bind(edge_taps_[k], ctx_.integer(tap_value(k, combo)));
-      taps(0, edge_taps_, [&] { k_loop(g, lo, hi, {}); });
-    });
-  }
-  epilogue(g);
 }
 
 }  // namespace mlc::lower

@@ -16,61 +16,64 @@ using ir::Op;
 
 namespace {
 
-constexpr int64_t kFetchFrom = 512 << 10;   // bytes of B; less stays in L2 from one use to the next
-constexpr int64_t kLongGroup = 160 << 10;   // bytes of a group's panels: two of them beside a block of A in a common L2
 constexpr int64_t kLineBytes = 64;
-constexpr int64_t kPartBytes = 160 << 10;   // of a group that goes by in parts
 
 }  // namespace
 
-void Gemm::choose_parts() {
-  if (c_.along_k() || !c_.padded_panels || width_ % nest::kPanel != 0 || !k_total_->is_const() || !columns_->is_const()) return;
-  const int64_t bytes = bytes_of_b();
-  if (k_total_->i < 1 || columns_->i < 1 || k_total_->i > INT32_MAX || columns_->i > INT32_MAX) return;
-  fetches_ = k_total_->i * columns_->i > kFetchFrom / bytes;
-  const int64_t group = k_total_->i * int64_t{width_} * bytes, k = c_.k->extent->i;
-  if (!fetches_ || group <= kLongGroup || c_.codes() || c_.m_outer || !c_.taps.empty() || !c_.m) return;
-  const int64_t least = (group + kPartBytes - 1) / kPartBytes;
-  for (int64_t parts = least; parts <= 2 * least && part_ == 0; ++parts)
-    if (k % (2 * parts) == 0) part_ = k / parts;
-  if (part_ == 0) return;
-  const int64_t tiles = std::max<int64_t>(1, kBlockBytes / 4 / (part_ * tile_.rows));
-  schedule += " by parts of " + std::to_string(part_);
-  scratch_of_parts_ = k_.scratch("parts", c_.fold->type.dtype, ctx_.integer(tiles * sums_of_tile()));
+int64_t Gemm::bytes_of_b() const { return bytes_of(c_.b->type.dtype); }
+
+void Gemm::enter(size_t l) {
+  // Behind the columns, outside of all rows.
+  if (l > 0 && steps_[l - 1].dim == c_.n && how_.blocks.depth == 0) plan_fetch(columns_);
 }
 
-int64_t Gemm::bytes_of_b() const { return c_.codes() ? 1 : bytes_of(c_.b->type.dtype); }
+void Gemm::around_rows(const std::function<void()>& tiles) {
+  const int64_t depth = how_.blocks.depth;
+  if (depth == 0) return tiles();
+  k_.b.with_for(ctx_.integer(0), c_.k->extent, depth, [&](const Expr* begin) {
+    s_.scoped([&] {
+      part_begin_ = begin;
+      plan_fetch(columns_);
+      tiles();
+      part_begin_ = nullptr;
+    });
+  });
+}
 
-// Elements that a tile of any height keeps.
-int64_t Gemm::sums_of_tile() const {
-  constexpr int64_t kMostChained = 16;  // a tile of few sums has several of each
-  return std::max<int64_t>(tile_.rows * int64_t{tile_.vectors}, kMostChained) * lanes_;
+// How far behind what is read now lies what comes next: the same group further along k, or the group behind it.
+const Expr* Gemm::next_of_group(const Group& g) {
+  const Expr *stride = s_.value(c_.b_panel), *next = ctx_.mul(ctx_.integer(width_ / nest::kPanel), stride);
+  const Expr* exists = ctx_.binary(Op::Lt, ctx_.add(g.first, ctx_.integer(width_)), end_of_columns_);
+  if (!part_begin_) return ctx_.select(exists, next, ctx_.integer(0));
+  const int64_t depth = how_.blocks.depth;
+  const Expr *group = ctx_.integer(c_.group), *b_k = s_.value(c_.b_k), *done = ctx_.mul(ctx_.floordiv(part_begin_, group), b_k);
+  const Expr* more = ctx_.binary(Op::Lt, ctx_.add(part_begin_, ctx_.integer(depth)), c_.k->extent);
+  return ctx_.select(more, ctx_.mul(ctx_.integer(depth / c_.group), b_k), ctx_.select(exists, ctx_.sub(next, done), ctx_.integer(0)));
 }
 
 // What is fetched lies in one piece, or in one per panel. The row tiles are dealt out to the pieces, equally many to each.
 void Gemm::plan_fetch(const Group& g) {
   fetch_.from = nullptr;
-  if (!fetches_ || !g.has_next) return;
-  const int64_t panels = width_ / nest::kPanel, depth = part_ > 0 ? part_ : k_total_->i;
-  const bool one_piece = part_ == 0 && s_.value(c_.b_panel)->is_int(depth * nest::kPanel);
+  const bool is_whole = !g.limit && int64_t{g.vectors} * g.lanes == width_;
+  if (!how_.blocks.fetch || !is_whole || width_ % nest::kPanel != 0 || !c_.m) return;
+  const int64_t panels = width_ / nest::kPanel, depth = part_begin_ ? how_.blocks.depth : k_total_->i;
+  const bool one_piece = !part_begin_ && s_.value(c_.b_panel)->is_int(depth * nest::kPanel);
   const int64_t pieces = one_piece ? 1 : panels, piece = depth * width_ / pieces, line = kLineBytes / bytes_of_b();
-  const Expr *stride = s_.value(c_.b_panel), *next = ctx_.mul(ctx_.integer(panels), stride), *exists = g.has_next;
-  if (part_begin_) {
-    const Expr *b_k = s_.value(c_.b_k), *more = ctx_.binary(Op::Lt, ctx_.add(part_begin_, ctx_.integer(part_)), c_.k->extent);
-    next = ctx_.select(more, ctx_.mul(ctx_.integer(part_), b_k), ctx_.sub(next, ctx_.mul(part_begin_, b_k)));
-    exists = ctx_.binary(Op::Or, exists, more);
-  }
   const Expr* begin = nullptr;  // of what is read now
   s_.scoped([&] {
     s_.bind(c_.k, part_begin_ ? part_begin_ : ctx_.integer(0));
     for (const ir::Dim* d : c_.taps) s_.bind(d, ctx_.integer(0));
-    begin = k_.b.let(ctx_.add(s_.value(c_.b_rest), ctx_.mul(stride, ctx_.floordiv(g.first, ctx_.integer(nest::kPanel)))));
+    begin = k_.b.let(ctx_.add(s_.value(c_.b_rest), ctx_.mul(s_.value(c_.b_panel), ctx_.floordiv(g.first, ctx_.integer(nest::kPanel)))));
   });
-  const Expr* tiles = ctx_.sub(row_end_, row_begin_);
-  if (c_.m_outer) tiles = ctx_.mul(tiles, num_row_tiles_);
+  const Range rows = tiles_of_rows();
+  const Expr* tiles = ctx_.sub(rows.end, rows.begin);
+  if (outer_inside_) {
+    const Range outer = part_of(c_.m_outer).range;
+    tiles = ctx_.mul(tiles, ctx_.sub(outer.end, outer.begin));
+  }
   const Expr* per_piece = k_.b.let(ctx_.max(ctx_.floordiv(tiles, ctx_.integer(pieces)), ctx_.integer(1)));
   const Expr* most = ctx_.select(ctx_.binary(Op::Lt, per_piece, ctx_.integer(3)), ctx_.integer(1), ctx_.integer(2));
-  fetch_.from = k_.b.let(ctx_.add(begin, ctx_.select(exists, next, ctx_.integer(0))));
+  fetch_.from = k_.b.let(ctx_.add(begin, next_of_group(g)));
   fetch_.pieces = pieces;
   fetch_.tiles_per_piece = per_piece;
   fetch_.per_tile = k_.b.let(ctx_.floordiv(ctx_.integer(piece), per_piece));
@@ -78,12 +81,17 @@ void Gemm::plan_fetch(const Group& g) {
   fetch_.most = k_.b.let(ctx_.mul(ctx_.integer(line), one_piece ? most : ctx_.integer(1)));
 }
 
-void Gemm::begin_fetch(const Expr* index, unsigned height) {
+// Of the tile that begins here.
+void Gemm::begin_fetch() {
   fetch_.at = nullptr;
-  slot_ = ctx_.sub(index, row_begin_);
-  if (!fetch_.from || height == 1) return;  // a single row reads each panel once: there is nothing to wait behind
+  const Range rows = tiles_of_rows();
+  if (tile_.index) slot_ = ctx_.sub(tile_.index, rows.begin);
+  if (!fetch_.from || !tile_.index || tile_.height == 1) return;  // a single row reads each panel once: there is nothing to wait behind
   const Expr* tile = slot_;
-  if (c_.m_outer) tile = ctx_.add(ctx_.mul(ctx_.sub(s_.bound(c_.m_outer), row_begin_), num_row_tiles_), index);
+  if (outer_inside_) {
+    const Expr* before = ctx_.sub(s_.bound(c_.m_outer), part_of(c_.m_outer).range.begin);
+    tile = ctx_.add(ctx_.mul(before, ctx_.sub(rows.end, rows.begin)), tile);
+  }
   const Expr* at = fetch_.from;
   if (fetch_.pieces > 1) {
     const Expr* piece = k_.b.let(ctx_.min(ctx_.floordiv(tile, fetch_.tiles_per_piece), ctx_.integer(fetch_.pieces - 1)));
@@ -100,16 +108,8 @@ void Gemm::fetch(int64_t steps) {
   k_.b.assign(fetch_.at, ctx_.add(fetch_.at, ctx_.min(ctx_.mul(fetch_.per_step, ctx_.integer(steps)), fetch_.most)));
 }
 
-void Gemm::in_parts(const std::function<void()>& body) {
-  if (part_ == 0) return body();
-  k_.b.with_for(ctx_.integer(0), c_.k->extent, part_, [&](const Expr* begin) {
-    s_.scoped([&] {
-      part_begin_ = begin;
-      body();
-      part_begin_ = nullptr;
-    });
-  });
-}
+// Elements that a tile of any height keeps; one of few sums has several of each.
+int64_t Gemm::sums_of_tile() const { return std::max<int64_t>(most_rows_ * (width_ / lanes_), 2 * int64_t{most_chains_}) * lanes_; }
 
 const Expr* Gemm::place_of_sum(size_t number) {
   return ctx_.add(ctx_.mul(slot_, ctx_.integer(sums_of_tile())), ctx_.integer(static_cast<int64_t>(number) * lanes_));

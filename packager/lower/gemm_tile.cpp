@@ -9,92 +9,48 @@ namespace mlc::lower {
 using ir::Expr;
 using ir::Op;
 
-void Gemm::begin_tile(const Expr* first_row, unsigned height, const Group& g) {
-  first_row_ = first_row;
-  height_ = height;
-  chains_ = chains_for(height, g.vectors);
+void Gemm::begin_tile(const Group& g) {
+  first_row_ = tile_.first;
+  height_ = tile_.height;
+  chains_ = chains_for(height_, g.vectors, most_chains_);
   acc_.clear();
   row_sums_.clear();
   const Expr* zero = loop::splat(ctx_, ctx_.number(0, c_.fold->type.dtype), accumulator_lanes());
-  for (unsigned k = 0; k < chains_ * height * g.vectors; ++k) acc_.push_back(k_.b.local(zero));
-  for (unsigned k = 0; c_.sum_of_a && k < chains_ * height; ++k) row_sums_.push_back(k_.b.local(zero));
+  for (unsigned k = 0; k < chains_ * height_ * g.vectors; ++k) acc_.push_back(k_.b.local(zero));
+  for (unsigned k = 0; c_.sum_of_a && k < chains_ * height_; ++k) row_sums_.push_back(k_.b.local(zero));
 }
 
 const Expr*& Gemm::acc(unsigned chain, unsigned row, unsigned j, const Group& g) {
   return acc_[(chain * height_ + row) * g.vectors + j];
 }
 
-void Gemm::tile(const Group& g, const Expr* first_row, unsigned height, bool check_rows) {
-  begin_tile(first_row, height, g);
+void Gemm::leaf() {
+  const Group g = columns_;
+  begin_tile(g);
+  begin_fetch();
   take_sums();
-  taps(0, {}, [&] {
-    if (!check_rows) return k_loop(g, 0, height, {});
-    std::vector<const Expr*> reached;
-    const Expr* any = ctx_.boolean(false);
-    for (unsigned r = 0; r < height; ++r) {
-      s_.scoped([&] {
-        if (c_.m) s_.bind(c_.m, ctx_.add(first_row, ctx_.integer(r)));
-        const Expr* all = ctx_.boolean(true);
-        for (const Expr* term : row_terms_) all = ctx_.binary(Op::And, all, s_.value(term));
-        reached.push_back(k_.b.let(all));
-      });
-      any = ctx_.binary(Op::Or, any, reached.back());
-    }
-    // Conditions are affine in the row: what holds at both ends holds between.
-    const Expr* whole = ctx_.binary(Op::And, reached.front(), reached.back());
-    const auto partly = [&] { s_.scoped([&] { k_loop(g, 0, height, reached); }); };
-    k_.b.with_if(whole, [&] { s_.scoped([&] { k_loop(g, 0, height, {}); }); }, [&] { c_.outside ? partly() : k_.b.with_if(any, partly); });
-  });
+  taps([&](unsigned lo, unsigned hi) { tile_.checked ? checked_rows(g) : k_loop(g, lo, hi, {}); });
   if (!part_begin_) return epilogue(g);
-  const Expr* last = ctx_.binary(Op::Le, c_.k->extent, ctx_.add(part_begin_, ctx_.integer(part_)));
+  const Expr* last = ctx_.binary(Op::Le, c_.k->extent, ctx_.add(part_begin_, ctx_.integer(how_.blocks.depth)));
   k_.b.with_if(last, [&] { s_.scoped([&] { epilogue(g); }); }, [&] { keep_sums(); });
 }
 
-// Loops over the taps that are not in `done`, with bounds from their conditions.
-void Gemm::taps(size_t level, const std::vector<const ir::Dim*>& done, const std::function<void()>& body) {
-  auto is_done = [&](const ir::Dim* d) { return std::find(done.begin(), done.end(), d) != done.end(); };
-  if (level == 0) {  // conditions on none of the loops below
-    const Expr* outer = nullptr;
-    for (const Expr* term : tap_terms_)
-      if (std::none_of(c_.taps.begin(), c_.taps.end(),
-                       [&](const ir::Dim* d) { return !is_done(d) && s_.facts.depends(term, d); }))
-        outer = s_.both(outer, s_.value(term));
-    if (outer) {
-      k_.b.with_if(outer, [&] { s_.scoped([&] { tap_loop(0, done, body); }); });
-      return;
-    }
+void Gemm::checked_rows(const Group& g) {
+  std::vector<const Expr*> reached;
+  const Expr* any = ctx_.boolean(false);
+  for (unsigned r = 0; r < height_; ++r) {
+    s_.scoped([&] {
+      if (c_.m) s_.bind(c_.m, ctx_.add(first_row_, ctx_.integer(r)));
+      const Expr* all = ctx_.boolean(true);
+      for (const Expr* term : anchor_.row_terms) all = ctx_.binary(Op::And, all, s_.value(term));
+      reached.push_back(k_.b.let(all));
+    });
+    any = ctx_.binary(Op::Or, any, reached.back());
   }
-  tap_loop(level, done, body);
-}
-
-void Gemm::tap_loop(size_t level, const std::vector<const ir::Dim*>& done, const std::function<void()>& body) {
-  while (level < c_.taps.size() && std::find(done.begin(), done.end(), c_.taps[level]) != done.end()) ++level;
-  if (level == c_.taps.size()) return body();
-  const ir::Dim* d = c_.taps[level];
-  const Expr *begin = ctx_.integer(0), *end = d->extent;
-  const Expr* test = nullptr;
-  std::vector<const Expr*> tests;
-  for (const Expr* term : tap_terms_) {
-    if (!s_.facts.depends(term, d)) continue;
-    bool inner = false;  // mentions a dim of a deeper loop: belongs there
-    for (size_t k = level + 1; k < c_.taps.size(); ++k)
-      inner |= std::find(done.begin(), done.end(), c_.taps[k]) == done.end() && s_.facts.depends(term, c_.taps[k]);
-    if (inner) continue;
-    auto bound = bound_of(ctx_, term, d);
-    if (!bound) {
-      tests.push_back(term);
-      continue;
-    }
-    if (bound->begin) begin = ctx_.max(begin, bound->begin);
-    if (bound->end) end = ctx_.min(end, bound->end);
-  }
-  const Expr* lo = k_.b.let(s_.value(begin));
-  const Expr* hi = k_.b.let(s_.value(end));
-  s_.with_for(d, lo, hi, 1, [&] {
-    for (const Expr* t : tests) test = s_.both(test, s_.value(t));
-    if (!test) return tap_loop(level + 1, done, body);
-    k_.b.with_if(test, [&] { s_.scoped([&] { tap_loop(level + 1, done, body); }); });
-  });
+  // Conditions are affine in the row: what holds at both ends holds between.
+  const Expr* whole = ctx_.binary(Op::And, reached.front(), reached.back());
+  const auto partly = [&] { s_.scoped([&] { k_loop(g, 0, height_, reached); }); };
+  k_.b.with_if(whole, [&] { s_.scoped([&] { k_loop(g, 0, height_, {}); }); }, [&] { c_.outside ? partly() : k_.b.with_if(any, partly); });
 }
 
 // acc[r] += A[row r] * B for all of k, rows lo .. hi-1. `reached`: which rows exist (empty: all).
@@ -144,12 +100,8 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
     }
   };
 
-  const Expr* count = ctx_.floordiv(part_begin_ ? ctx_.integer(part_) : s_.scalar(c_.k->extent), ctx_.integer(depth));
-  int64_t unroll = 2;
-  if (count->is_const() && count->i <= 8) unroll = std::max<int64_t>(count->i, 1);
-  else if (tile_.rows * tile_.vectors >= 28 || job_.target.vector_registers <= 16)
-    unroll = 1;  // no register to spare
-  unroll = std::max<int64_t>(unroll, chains_);
+  const Expr* count = ctx_.floordiv(part_begin_ ? ctx_.integer(how_.blocks.depth) : s_.scalar(c_.k->extent), ctx_.integer(depth));
+  const int64_t unroll = std::max(unroll_, chains_);
   const auto steps_at = [&](const Expr* k, int64_t by, const Expr* elements) {
     const Expr* a_at = k_.b.let(ctx_.add(a_base, ctx_.mul(k, a_step)));
     const Expr* b_at = k_.b.let(ctx_.add(b_base, ctx_.mul(k, b_step)));
@@ -238,7 +190,7 @@ const Expr* Gemm::sum_of_row(unsigned r) {
 
 void Gemm::epilogue(const Group& g) {
   if (epilogue_lanes_ > 1) return epilogue_along_rows(g);
-  if (!long_epilogue_) {
+  if (!through_memory_) {
     for (unsigned r = 0; r < height_; ++r) {
       const Expr* row_sum = sum_of_row(r);
       for (unsigned j = 0; j < g.vectors; ++j)
@@ -266,7 +218,7 @@ void Gemm::epilogue(const Group& g) {
 // Scalars of several rows, column after column: through scratch memory they become vectors.
 void Gemm::epilogue_along_rows(const Group& g) {
   for (unsigned j = 0; j < g.vectors; ++j)
-    for (unsigned r = 0; r < height_; ++r) k_.b.store(scratch_, ctx_.integer(int64_t{j} * tile_.rows + r), total_of(g, r, j));
+    for (unsigned r = 0; r < height_; ++r) k_.b.store(scratch_, ctx_.integer(j * most_rows_ + r), total_of(g, r, j));
   for (unsigned r = 0, lanes = epilogue_lanes_; r < height_; r += lanes) {
     const unsigned rest = height_ - r;
     if (!job_.target.has_masks)
@@ -276,7 +228,7 @@ void Gemm::epilogue_along_rows(const Group& g) {
       exists = k_.b.let(loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, ctx_.integer(0), lanes), loop::splat(ctx_, ctx_.integer(rest), lanes)));
     k_.b.with_for(ctx_.integer(0), ctx_.integer(g.vectors), 1, [&](const Expr* j) {
       s_.scoped([&] {
-        const Expr* at = ctx_.add(ctx_.mul(j, ctx_.integer(tile_.rows)), ctx_.integer(r));
+        const Expr* at = ctx_.add(ctx_.mul(j, ctx_.integer(most_rows_)), ctx_.integer(r));
         const Expr* sums = k_.b.let(loop::vec_load(ctx_, scratch_, {DType::F32, static_cast<uint16_t>(lanes)}, at, exists));
         s_.bind(c_.n, ctx_.add(g.first, j));
         s_.bind(c_.m, ctx_.add(first_row_, ctx_.integer(r)));

@@ -1,4 +1,4 @@
-// The template that takes every nest.
+// The family that takes every nest.
 //
 // Loops follow the memory order of the write; the contiguous dim is innermost and vectorised, with a masked or scalar
 // rest. A launch may be cut along the outermost dims that are not of one point. Folds that do not depend on inner loops are evaluated outside of them (a softmax's maximum once per row).
@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "packager/ir/broadcast.h"
-#include "packager/lower/templates.h"
+#include "packager/lower/walk.h"
 
 namespace mlc::lower {
 
@@ -28,7 +28,7 @@ const ir::Dim* contiguous_dim(ir::Context& ctx, const FlatNest& nest) {
   return nullptr;
 }
 
-unsigned natural_lanes(const targets::Target& target, const FlatNest& nest) {
+unsigned natural_lanes(const Job& job, const FlatNest& nest, const ir::Dim* d) {
   unsigned bytes = 1;
   for (const FlatWrite& w : nest.writes) {
     // Addresses do not count: they are scalar, or gathers that cost what they cost.
@@ -43,8 +43,15 @@ unsigned natural_lanes(const targets::Target& target, const FlatNest& nest) {
         for (const Expr* a : e->args) stack.push_back(a);
     }
   }
-  return std::min(64u, std::max(1u, target.vector_bytes / bytes));
+  unsigned lanes = std::min(64u, std::max(1u, job.vector_bytes() / bytes));
+  if (d && d->extent->is_const())
+    while (lanes > 1 && static_cast<int64_t>(lanes) > d->extent->i) lanes /= 2;
+  return lanes;
 }
+
+int64_t line_quantum(const FlatNest& nest, int64_t lanes) { return std::max<int64_t>(lanes, 64 / bytes_of(nest.writes[0].dtype)); }
+
+schedule::Tail tail_of_lanes(const targets::Target& target) { return target.has_masks ? schedule::Tail::Mask : schedule::Tail::Narrow; }
 
 void emit_write(Body& s, loop::Builder& b, const FlatWrite& w, const Expr* mask) {
   ir::Context& ctx = s.ctx;
@@ -84,80 +91,32 @@ void emit_writes(Body& s, loop::Builder& b, const FlatNest& nest, const Expr* ma
 
 namespace {
 
-class Generic final : public Stage {
+class Map final : public Walk {
  public:
-  Generic(const Job& job, const FlatNest& nest, Skeleton& k) : Stage(job, nest, k) {
-    order_dims();
-    choose_vector();
-    schedule = "generic x" + std::to_string(width_);
-    choose_axes();
-    say_work();
+  Map(const Job& job, const FlatNest& nest, Skeleton& k, const schedule::Schedule& how, const DimNames& names) : Walk(job, nest, k, how, names, {}) {
+    double lanes = 1;
+    for (const Step& s : steps_)
+      if (s.how->bind == schedule::Bind::Lanes) vector_ = s.dim, lanes = static_cast<double>(s.how->step);
+    const Expr* per_point = ctx_.number(0, DType::F64);
+    for (const FlatWrite& w : n_.writes)
+      per_point = ctx_.binary(Op::Add, per_point, ctx_.binary(Op::Add, k_.operations(w.value), ctx_.number(1, DType::F64)));
+    std::vector<const Expr*> extents;
+    for (const ir::Dim* d : n_.dims) extents.push_back(d->extent);
+    work = k_.takes(kOperationNs / lanes, extents, per_point);
   }
 
  private:
-  void part(const std::vector<Range>& ranges) override {
-    for (size_t k = 0; k < cut_.size(); ++k) range_[cut_[k]] = points_of(k_, ranges[k], quantum(cut_[k]), cut_[k]->extent);
-    s_.by_steps(vector_steps(), [&] { level(0); });
+  void around(const std::function<void()>& loops) override { s_.by_steps(vector_steps(), loops); }
+
+  void enter(size_t l) override {
+    if (n_.where) return;
+    DimSet inner = n_.scan_dim ? s_.facts.bit(n_.scan_dim) : 0;
+    for (size_t k = l; k < steps_.size(); ++k) inner |= s_.facts.bit(steps_[k].dim);
+    for (const FlatWrite& w : n_.writes) s_.hoist(w.value, inner);
   }
 
-  bool pushes() const {
-    return std::any_of(n_.writes.begin(), n_.writes.end(), [](const FlatWrite& w) { return w.push; });
-  }
-  // Points with different values of `d` never write to one place: one axis of every write is `d` itself.
-  bool separates(const ir::Dim* d) const {
-    for (const FlatWrite& w : n_.writes)
-      if (std::find(w.index.begin(), w.index.end(), ctx_.dim(d)) == w.index.end()) return false;
-    return true;
-  }
-
-  void order_dims() {
-    order_ = n_.dims;
-    if (pushes()) {
-      // Dims that separate first, they may run in parallel; the others in their order, which is part of the meaning.
-      std::stable_partition(order_.begin(), order_.end(), [&](const ir::Dim* d) { return separates(d); });
-      parallel_ = static_cast<size_t>(
-          std::count_if(order_.begin(), order_.end(), [&](const ir::Dim* d) { return separates(d); }));
-      return;
-    }
-    std::unordered_map<const ir::Dim*, double> stride;
-    for (const ir::Dim* d : order_) {
-      const Expr* leaf[] = {ctx_.dim(d)};
-      auto lin = ir::linear_in(ctx_, n_.writes[0].address, leaf);
-      bool plain = lin && s_.facts.dims(lin->coefficients[0]) == 0;
-      if (plain) ir::walk(lin->coefficients[0], [&](const Expr* e) { plain &= e->op != Op::Load; });
-      stride[d] = plain ? std::abs(estimate(lin->coefficients[0])) : 0;
-    }
-    bool known = std::all_of(order_.begin(), order_.end(), [&](const ir::Dim* d) { return stride[d] > 0; });
-    if (known) std::stable_sort(order_.begin(), order_.end(), [&](auto a, auto b) { return stride[a] > stride[b]; });
-    parallel_ = order_.size();
-    if (n_.scan_dim) {
-      std::erase(order_, n_.scan_dim);
-      parallel_ = order_.size();
-    }
-  }
-
-  void choose_vector() {
-    const ir::Dim* v = contiguous_dim(ctx_, n_);
-    auto at = std::find(order_.begin(), order_.end(), v);
-    if (!v || at == order_.end() || v == n_.scan_dim) return;
-    if (pushes() && !separates(v)) return;
-    unsigned lanes = natural_lanes(job_.target, n_);
-    if (v->extent->is_const())
-      while (lanes > 1 && static_cast<int64_t>(lanes) > v->extent->i) lanes /= 2;
-    if (lanes < 2) return;
-    if (fold_is_better(v, lanes)) {
-      // Small dims go outside, so that what depends on them only stays in registers in the loops inside.
-      if (!pushes())
-        std::stable_partition(order_.begin(), order_.end(),
-                              [](const ir::Dim* d) { return d->extent->is_const() && d->extent->i <= 4; });
-      return;
-    }
-    width_ = lanes;
-    vector_ = v;
-    if (static_cast<size_t>(at - order_.begin()) < parallel_) --parallel_;
-    order_.erase(at);
-    order_.push_back(v);
-    if (!pushes()) parallel_ = order_.size();
+  void leaf() override {
+    at_columns([&] { n_.scan_dim ? scan() : point(); });
   }
 
   // Steps that decide whether a load along vectors, of the nest or of a fold, is one of neighbours or of one element.
@@ -182,89 +141,7 @@ class Generic final : public Stage {
     return steps;
   }
 
-  // Loads of a long fold would be gathers along `v`, but lie side by side along a dim of the fold.
-  bool fold_is_better(const ir::Dim* v, unsigned lanes) {
-    bool better = false;
-    for (const FlatWrite& w : n_.writes)
-      ir::walk(w.value, [&](const Expr* e) {
-        if (e->op != Op::Fold || !s_.facts.depends(e, v) || !e->fold->combiner->commutative) return;
-        for (const ir::Dim* d : e->fold->dims) {
-          if (d->extent->is_const() && d->extent->i < 2 * static_cast<int64_t>(lanes)) continue;
-          int gathers = 0, rows = 0, others = 0;
-          for (const Expr* body : e->args)
-            ir::walk(body, [&](const Expr* x) {
-              if (x->op != Op::Load) return;
-              auto unit = [&](const ir::Dim* dim) { return is_contiguous(ctx_, x->args[0], dim); };
-              if (s_.facts.depends(x, v) && !unit(v)) ++gathers;
-              if (s_.facts.depends(x, d) && distinct_values(x->args[0], d) > kFewValues) ++(unit(d) ? rows : others);
-            });
-          better |= gathers > 0 && rows > 0 && others == 0;
-        }
-      });
-    return better;
-  }
-
-  // Of the dim along which the write is contiguous whole lines are a quantum, so that no line is written by two workers and
-  // vectors begin where they would in the whole row.
-  int64_t quantum(const ir::Dim* d) const {
-    return d == vector_ ? std::max<int64_t>(width_, 64 / bytes_of(n_.writes[0].dtype)) : 1;
-  }
-
-  void choose_axes() {
-    for (size_t k = 0; k < parallel_ && axes.size() < kMostCuts; ++k) {
-      if (order_[k]->extent->is_int(1)) continue;
-      cut_.push_back(order_[k]);
-      axes.push_back({ctx_.ceildiv(order_[k]->extent, ctx_.integer(quantum(order_[k])))});
-    }
-  }
-
-  void say_work() {
-    const Expr* per_point = ctx_.number(0, DType::F64);
-    for (const FlatWrite& w : n_.writes)
-      per_point = ctx_.binary(Op::Add, per_point, ctx_.binary(Op::Add, k_.operations(w.value), ctx_.number(1, DType::F64)));
-    std::vector<const Expr*> extents;
-    for (const ir::Dim* d : n_.dims) extents.push_back(d->extent);
-    work = k_.takes(kOperationNs / width_, extents, per_point);
-  }
-
-  void level(size_t l) {
-    if (l == order_.size()) return point();
-    const ir::Dim* d = order_[l];
-    const auto cut = range_.find(d);
-    const Expr *lo = cut == range_.end() ? ctx_.integer(0) : cut->second.begin, *hi = cut == range_.end() ? d->extent : cut->second.end;
-    DimSet inner = n_.scan_dim ? s_.facts.bit(n_.scan_dim) : 0;
-    for (size_t k = l; k < order_.size(); ++k) inner |= s_.facts.bit(order_[k]);
-    if (!n_.where)
-      for (const FlatWrite& w : n_.writes) s_.hoist(w.value, inner);
-    auto next = [&] { level(l + 1); };
-    if (d != vector_) return s_.with_for(d, lo, hi, 1, next);
-
-    // Whole vectors; then narrower ones where the rest is a constant; then masked lanes, or one at a time.
-    const Expr* at = lo;
-    const Expr* span = ctx_.max(ctx_.sub(hi, lo), ctx_.integer(0));
-    bool fixed = lo->is_const() && hi->is_const();
-    for (unsigned w = width_; w >= 2; w /= 2) {
-      if (w != width_ && (!fixed || w < 4)) break;
-      const Expr* end = k_.b.let(ctx_.add(lo, ctx_.mul(ctx_.floordiv(span, ctx_.integer(w)), ctx_.integer(w))));
-      s_.with_for(d, at, end, w, [&] { s_.vectorised(d, w, nullptr, next); });
-      at = end;
-      if (job_.target.has_masks) break;
-    }
-    const Expr* more = ctx_.binary(Op::Lt, at, hi);
-    if (more->is_const() && !more->i) return;
-    if (!job_.target.has_masks) return s_.with_for(d, at, hi, 1, next);
-    k_.b.with_if(more, [&] {
-      s_.scoped([&] {
-        s_.bind(d, at);
-        const Expr* exists =
-            loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, at, width_), loop::splat(ctx_, hi, width_));
-        s_.vectorised(d, width_, k_.b.let(exists), next);
-      });
-    });
-  }
-
   void point() {
-    if (n_.scan_dim) return scan();
     if (!n_.where) return emit_writes(s_, k_.b, n_, nullptr);
     const Expr* c = s_.value(n_.where);
     if (c->type.lanes > 1) return emit_writes(s_, k_.b, n_, c);
@@ -311,16 +188,151 @@ class Generic final : public Stage {
     k_.b.store(w.buffer, index, value, mask);
   }
 
+  const ir::Dim* vector_ = nullptr;
+};
+
+class Maps {
+ public:
+  Maps(const Job& job, const FlatNest& nest) : job_(job), n_(nest), ctx_(job.ctx) {
+    order_dims();
+    choose_vector();
+  }
+
+  Schedules run() {
+    Schedules s;
+    s.space.family = schedule::Family::Map;
+    const bool pushing = pushes();
+    // Dims that do not separate come last, as their order is part of the meaning.
+    std::vector<const ir::Dim*> dims = order_;
+    std::stable_partition(dims.begin(), dims.end(), [&](const ir::Dim* d) { return !pushing || separates(d); });
+    for (const ir::Dim* d : dims) {
+      schedule::Space::Dim& dim = s.space.dims.emplace_back();
+      dim.name = name_[d] = names_.add(d);
+      dim.extent = d->extent->is_const() ? d->extent->i : -1;
+      dim.cut = dim.block = !pushing || separates(d);
+      s.space.ordered += !dim.cut;
+      if (d == vector_) dim.lanes = width_;
+    }
+    s.ranked.push_back(best());
+    s.build = [&job = job_, &nest = n_, names = names_](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
+      return std::make_unique<Map>(job, nest, k, how, names);
+    };
+    return s;
+  }
+
+ private:
+  schedule::Schedule best() {
+    schedule::Schedule s;
+    s.vector_bytes = job_.vector_bytes();
+    size_t cuts = 0;
+    for (size_t k = 0; k < parallel_ && cuts < kMostCuts; ++k) {
+      const ir::Dim* d = order_[k];
+      if (d->extent->is_int(1)) continue;
+      s.loops.push_back({.dim = name_[d], .step = d == vector_ ? line_quantum(n_, width_) : 1, .bind = schedule::Bind::Cut});
+      ++cuts;
+    }
+    for (const ir::Dim* d : order_) {
+      schedule::Loop l{.dim = name_[d]};
+      if (d == vector_) l.step = width_, l.bind = schedule::Bind::Lanes, l.tail = tail_of_lanes(job_.target);
+      s.loops.push_back(l);
+    }
+    return s;
+  }
+
+  bool pushes() const {
+    return std::any_of(n_.writes.begin(), n_.writes.end(), [](const FlatWrite& w) { return w.push; });
+  }
+  // Points with different values of `d` never write to one place: one axis of every write is `d` itself.
+  bool separates(const ir::Dim* d) const {
+    for (const FlatWrite& w : n_.writes)
+      if (std::find(w.index.begin(), w.index.end(), ctx_.dim(d)) == w.index.end()) return false;
+    return true;
+  }
+
+  void order_dims() {
+    order_ = n_.dims;
+    if (pushes()) {
+      // Dims that separate first, they may run in parallel; the others in their order, which is part of the meaning.
+      std::stable_partition(order_.begin(), order_.end(), [&](const ir::Dim* d) { return separates(d); });
+      parallel_ = static_cast<size_t>(
+          std::count_if(order_.begin(), order_.end(), [&](const ir::Dim* d) { return separates(d); }));
+      return;
+    }
+    std::unordered_map<const ir::Dim*, double> stride;
+    for (const ir::Dim* d : order_) {
+      const Expr* leaf[] = {ctx_.dim(d)};
+      auto lin = ir::linear_in(ctx_, n_.writes[0].address, leaf);
+      bool plain = lin && facts_.dims(lin->coefficients[0]) == 0;
+      if (plain) ir::walk(lin->coefficients[0], [&](const Expr* e) { plain &= e->op != Op::Load; });
+      stride[d] = plain ? std::abs(estimate(lin->coefficients[0])) : 0;
+    }
+    bool known = std::all_of(order_.begin(), order_.end(), [&](const ir::Dim* d) { return stride[d] > 0; });
+    if (known) std::stable_sort(order_.begin(), order_.end(), [&](auto a, auto b) { return stride[a] > stride[b]; });
+    parallel_ = order_.size();
+    if (n_.scan_dim) {
+      std::erase(order_, n_.scan_dim);
+      parallel_ = order_.size();
+    }
+  }
+
+  void choose_vector() {
+    const ir::Dim* v = contiguous_dim(ctx_, n_);
+    auto at = std::find(order_.begin(), order_.end(), v);
+    if (!v || at == order_.end() || v == n_.scan_dim) return;
+    if (pushes() && !separates(v)) return;
+    const unsigned lanes = natural_lanes(job_, n_, v);
+    if (lanes < 2) return;
+    if (fold_is_better(v, lanes)) {
+      // Small dims go outside, so that what depends on them only stays in registers in the loops inside.
+      if (!pushes())
+        std::stable_partition(order_.begin(), order_.end(),
+                              [](const ir::Dim* d) { return d->extent->is_const() && d->extent->i <= 4; });
+      return;
+    }
+    width_ = lanes;
+    vector_ = v;
+    if (static_cast<size_t>(at - order_.begin()) < parallel_) --parallel_;
+    order_.erase(at);
+    order_.push_back(v);
+    if (!pushes()) parallel_ = order_.size();
+  }
+
+  // Loads of a long fold would be gathers along `v`, but lie side by side along a dim of the fold.
+  bool fold_is_better(const ir::Dim* v, unsigned lanes) {
+    bool better = false;
+    for (const FlatWrite& w : n_.writes)
+      ir::walk(w.value, [&](const Expr* e) {
+        if (e->op != Op::Fold || !facts_.depends(e, v) || !e->fold->combiner->commutative) return;
+        for (const ir::Dim* d : e->fold->dims) {
+          if (d->extent->is_const() && d->extent->i < 2 * static_cast<int64_t>(lanes)) continue;
+          int gathers = 0, rows = 0, others = 0;
+          for (const Expr* body : e->args)
+            ir::walk(body, [&](const Expr* x) {
+              if (x->op != Op::Load) return;
+              auto unit = [&](const ir::Dim* dim) { return is_contiguous(ctx_, x->args[0], dim); };
+              if (facts_.depends(x, v) && !unit(v)) ++gathers;
+              if (facts_.depends(x, d) && distinct_values(x->args[0], d) > kFewValues) ++(unit(d) ? rows : others);
+            });
+          better |= gathers > 0 && rows > 0 && others == 0;
+        }
+      });
+    return better;
+  }
+
+  const Job& job_;
+  const FlatNest& n_;
+  ir::Context& ctx_;
+  Facts facts_;
   std::vector<const ir::Dim*> order_;  // outer to inner
   size_t parallel_ = 0;                // along the first so many a launch may be cut
   const ir::Dim* vector_ = nullptr;
   unsigned width_ = 1;
-  std::vector<const ir::Dim*> cut_;    // in the order of the axes
-  std::unordered_map<const ir::Dim*, Range> range_;  // of the points of a tile
+  DimNames names_;
+  std::unordered_map<const ir::Dim*, std::string> name_;
 };
 
 }  // namespace
 
-StagePtr generic(const Job& job, const FlatNest& nest, Skeleton& k) { return std::make_unique<Generic>(job, nest, k); }
+Schedules maps(const Job& job, const FlatNest& nest) { return Maps(job, nest).run(); }
 
 }  // namespace mlc::lower

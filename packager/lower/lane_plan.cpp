@@ -65,8 +65,8 @@ struct LanePlan::Lanes {
   const InLanes& how;
 };
 
-LanePlan::LanePlan(ir::Context& ctx, const targets::Target& target, const ProcAccess& access, const nest::Proc& p)
-    : ctx_(ctx), target_(target), access_(access) {
+LanePlan::LanePlan(ir::Context& ctx, unsigned vector_bytes, const ProcAccess& access, const nest::Proc& p)
+    : ctx_(ctx), vector_bytes_(vector_bytes), access_(access) {
   const Expr* panel = ctx.dim(ctx.declare_dim("panel", ctx.integer(INT32_MAX)));
   aligned_ = ctx.add(ctx.mul(ctx.integer(kPanel), panel), ctx.dim(ctx.declare_dim("lane", ctx.integer(kPanel))));
   choose(p.body);
@@ -128,7 +128,7 @@ bool LanePlan::fit(const Stmt& s, InLanes& how) const {
         });
       }
   });
-  how.lanes = std::min(64u, std::max(1u, target_.vector_bytes / bytes));
+  how.lanes = std::min(64u, std::max(1u, vector_bytes_ / bytes));
   const Expr* extent = ctx_.sub(s.end, s.begin);
   if (extent->is_const())
     while (how.lanes > 1 && static_cast<int64_t>(how.lanes) > extent->i) how.lanes /= 2;

@@ -15,44 +15,43 @@ std::string kernel_name(const std::string& source) {
   return name.empty() ? "kernel" : name.substr(0, 100);
 }
 
+std::string DimNames::add(const ir::Dim* d) {
+  std::string name;
+  for (const char c : d->name) name += c == ' ' || c == ':' || c == '|' || c == ';' || static_cast<unsigned char>(c) < 33 ? '_' : c;
+  if (name.empty() || name.size() > 40) name = "d";
+  const std::string first = name;
+  for (int number = 2; dim(name); ++number) name = first + "." + std::to_string(number);
+  all_.emplace_back(name, d);
+  return name;
+}
+
+const ir::Dim* DimNames::dim(const std::string& name) const {
+  for (const auto& [known, d] : all_)
+    if (known == name) return d;
+  return nullptr;
+}
+
+Schedules schedules_of(const Job& job, const FlatNest& nest, bool tiles) {
+  if (tiles)
+    for (auto* family : {products, decoded_products, windows, transposes})
+      if (auto found = family(job, nest)) return std::move(*found);
+  return maps(job, nest);
+}
+
+StagePtr stage_of(const Job& job, const FlatNest& nest, Skeleton& k) {
+  const Schedules all = schedules_of(job, nest);
+  return all.build(k, all.ranked.front());
+}
+
 namespace {
 
-struct Rung {
-  unsigned vector_parts;  // vectors of the target's width divided by this; 0: none
-  loop::Hoisting hoisting;
-};
-constexpr Rung kLadder[kRungs] = {{1, loop::Hoisting::All},       {1, loop::Hoisting::Innermost}, {2, loop::Hoisting::Innermost},
-                                  {4, loop::Hoisting::Innermost}, {0, loop::Hoisting::Innermost}, {0, loop::Hoisting::None}};
-
-Result<std::vector<loop::Kernel>> lower_on(const Rung& rung, const Job& job, const nest::Function& function,
-                                           const nest::Statement& statement) {
-  if (statement.proc) return lower_proc(job, function, *statement.proc);
-  if (!statement.nest || statement.nest->writes.empty()) return Status(Code::Internal, "a statement without writes");
-  MLC_ASSIGN(FlatNest flat, flatten(job.ctx, function, *statement.nest));
-  split_phases(job.ctx, flat);
-  collapse(job.ctx, flat);
-  Kernels kernels;
-  const bool templates = rung.vector_parts > 0;
-  if (templates) MLC_RETURN_IF_ERROR(pack_columns(job, flat, kernels));
-  MLC_ASSIGN(loop::Kernel kernel, kernel_of(job, flat, templates));
-  kernels.push_back(std::move(kernel));
-  return kernels;
-}
-
-}  // namespace
-
-StagePtr stage_of(const Job& job, const FlatNest& nest, Skeleton& k, bool templates) {
-  if (templates)
-    for (auto* make : {contraction, decoded, stencil, transpose})
-      if (StagePtr stage = make(job, nest, k)) return stage;
-  return generic(job, nest, k);
-}
-
-Result<loop::Kernel> kernel_of(const Job& job, const FlatNest& nest, bool templates) {
+Result<loop::Kernel> kernel_by(const Job& job, const FlatNest& nest, const Schedules& all, const schedule::Schedule& how) {
+  MLC_RETURN_IF_ERROR(schedule::verify(how, all.space));
   Skeleton k(job);
   k.kernel.params = nest.params;
-  const StagePtr stage = stage_of(job, nest, k, templates);
+  const StagePtr stage = all.build(k, how);
   k.kernel.schedule = stage->schedule;
+  k.kernel.hoisting = how.hoist;
   std::vector<const ir::Expr*> extents;
   for (const ir::Dim* d : stage->batch) extents.push_back(d->extent);
   k.over_tiles(extents, stage->axes, [&](const std::vector<const ir::Expr*>& at, const std::vector<Range>& ranges) { stage->emit(at, ranges); });
@@ -60,16 +59,81 @@ Result<loop::Kernel> kernel_of(const Job& job, const FlatNest& nest, bool templa
   return k.finish(stage->work);
 }
 
-Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& function,
-                                        const nest::Statement& statement, const targets::Target& target,
-                                        const MathExpander& expand, unsigned rung) {
-  if (rung >= kRungs) return Status(Code::Internal, "a lowering that does not exist");
-  const Rung& how = kLadder[rung];
-  targets::Target narrow = target;
-  narrow.vector_bytes = how.vector_parts == 0 ? 1 : std::max(8u, target.vector_bytes / how.vector_parts);
-  const Job job{ctx, narrow, expand, kernel_name(statement.source)};
-  MLC_ASSIGN(std::vector<loop::Kernel> kernels, lower_on(how, job, function, statement));
-  for (loop::Kernel& kernel : kernels) kernel.hoisting = how.hoisting;
+// A nest as its kernels see it, and the kernel that prepares what it reads.
+struct Prepared {
+  FlatNest flat;
+  Kernels before;
+};
+Result<Prepared> prepared(const Job& job, const nest::Function& function, const nest::Statement& statement, bool tiles) {
+  if (!statement.nest || statement.nest->writes.empty()) return Status(Code::Internal, "a statement without writes");
+  Prepared p;
+  MLC_ASSIGN(p.flat, flatten(job.ctx, function, *statement.nest));
+  split_phases(job.ctx, p.flat);
+  collapse(job.ctx, p.flat);
+  if (!tiles) return p;
+  MLC_RETURN_IF_ERROR(pack_columns(job, p.flat, p.before));
+  return p;
+}
+
+// Ways to keep values and vectors, each meant to need a smaller stack frame than the one before.
+struct Way {
+  unsigned vector_parts;  // vectors of the target's width divided by this; 0: none
+  loop::Hoisting hoist;
+  size_t most;            // schedules of this way
+};
+constexpr Way kWays[] = {{1, loop::Hoisting::All, 1},       {1, loop::Hoisting::Innermost, 3}, {2, loop::Hoisting::Innermost, 1},
+                         {4, loop::Hoisting::Innermost, 1}, {0, loop::Hoisting::Innermost, 1}, {0, loop::Hoisting::None, 1}};
+constexpr unsigned kLeastVector = 8;  // bytes
+
+unsigned vector_bytes(const targets::Target& target, const Way& way) {
+  return way.vector_parts == 0 ? 1 : std::min(target.vector_bytes, std::max(kLeastVector, target.vector_bytes / way.vector_parts));
+}
+
+}  // namespace
+
+Result<loop::Kernel> kernel_of(const Job& job, const FlatNest& nest, bool tiles) {
+  const Schedules all = schedules_of(job, nest, tiles);
+  return kernel_by(job, nest, all, all.ranked.front());
+}
+
+Result<std::vector<schedule::Schedule>> candidates(ir::Context& ctx, const nest::Function& function, const nest::Statement& statement,
+                                                   const targets::Target& target) {
+  std::vector<schedule::Schedule> found;
+  const MathExpander none;
+  for (const Way& way : kWays) {
+    const Job job{ctx, target, none, kernel_name(statement.source), vector_bytes(target, way)};
+    std::vector<schedule::Schedule> ranked;
+    if (statement.proc) {
+      ranked.push_back({.family = schedule::Family::Proc, .vector_bytes = job.vector_bytes()});
+    } else {
+      MLC_ASSIGN(const Prepared p, prepared(job, function, statement, way.vector_parts > 0));
+      ranked = schedules_of(job, p.flat, way.vector_parts > 0).ranked;
+    }
+    for (size_t k = 0; k < std::min(ranked.size(), way.most); ++k) {
+      ranked[k].hoist = way.hoist;
+      if (std::find(found.begin(), found.end(), ranked[k]) == found.end()) found.push_back(std::move(ranked[k]));
+    }
+  }
+  return found;
+}
+
+Result<Kernels> lower(ir::Context& ctx, const nest::Function& function, const nest::Statement& statement, const targets::Target& target,
+                      const MathExpander& expand, const schedule::Schedule* how) {
+  const Job job{ctx, target, expand, kernel_name(statement.source), how ? how->vector_bytes : target.vector_bytes};
+  const loop::Hoisting hoist = how ? how->hoist : loop::Hoisting::All;
+  Kernels kernels;
+  if (statement.proc) {
+    if (how) MLC_RETURN_IF_ERROR(schedule::verify(*how, {.family = schedule::Family::Proc}));
+    MLC_ASSIGN(kernels, lower_proc(job, function, *statement.proc, hoist));
+  } else {
+    const bool tiles = !how || how->family != schedule::Family::Map;
+    MLC_ASSIGN(Prepared p, prepared(job, function, statement, tiles));
+    const Schedules all = schedules_of(job, p.flat, tiles);
+    MLC_ASSIGN(loop::Kernel kernel, kernel_by(job, p.flat, all, how ? *how : all.ranked.front()));
+    kernels = std::move(p.before);
+    kernels.push_back(std::move(kernel));
+  }
+  for (loop::Kernel& kernel : kernels) kernel.hoisting = hoist;
   return kernels;
 }
 

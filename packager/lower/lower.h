@@ -2,12 +2,13 @@
 //
 // Addresses are resolved here: a parameter of a kernel is a flat buffer, and every load and store has a linear element
 // index from the layout of its array. Free symbols become scalars of the kernel, so one kernel serves all their values,
-// extents of zero included. Templates (design: kernels.md section 5) are tried in order; the generic one takes all:
-//   contraction  one sum of products of two loads: register tiles, panels, epilogue on the accumulators
-//   stencil      small constant windows with a contiguous dim (depthwise convolution, pooling)
-//   transpose    maps whose write and loads are contiguous along different dims: blocks through scratch memory
-//   generic      maps, folds, scans and pushes, vectorised along the contiguous dim
-//   proc         imperative blocks
+// extents of zero included. How a statement is computed is a schedule (packager/schedule), a value; families of these are
+// tried in order, the maps take all:
+//   product, thin  one sum of products of two loads: register tiles, panels, epilogue on the accumulators
+//   window         small constant windows with a contiguous dim (depthwise convolution, pooling)
+//   transpose      maps whose write and loads are contiguous along different dims: blocks through scratch memory
+//   map            maps, folds, scans and pushes, vectorised along the contiguous dim
+//   proc           imperative blocks
 #pragma once
 
 #include <functional>
@@ -18,6 +19,7 @@
 #include "packager/loop/loop.h"
 #include "packager/nest/group.h"
 #include "packager/nest/nest.h"
+#include "packager/schedule/schedule.h"
 #include "targets/target.h"
 
 namespace mlc::lower {
@@ -26,18 +28,17 @@ namespace mlc::lower {
 // of `arg`. Null if there is none for this operation and type, which makes lowering fail.
 using MathExpander = std::function<const ir::Expr*(ir::Context&, ir::Op, const ir::Expr* arg)>;
 
-// Of one statement there are several lowerings, each meant to need a smaller stack frame than the one before: the first
-// is what the templates choose; then values are kept in registers in innermost loops only, with vectors of half the
-// width, and of half of that; then without vectors and tiles; then without keeping any value. Kernels may have frames of
-// at most `targets::kMaxFrame` bytes; nearly all have with the first.
-inline constexpr unsigned kRungs = 6;
+// Schedules for a statement, best first, at most eight. Kernels may have stack frames of at most `targets::kMaxFrame` bytes, and
+// nearly all by the first have; who finds one that does not tries the next. The last has no vectors and keeps no value.
+Result<std::vector<schedule::Schedule>> candidates(ir::Context& ctx, const nest::Function& function, const nest::Statement& statement,
+                                                   const targets::Target& target);
 
-// Kernels to be launched in order, each after the one before. Names are "<source>" with unsuitable characters
-// replaced, then ".1", ".2" for the second and third. Deterministic. Every kernel passes loop::verify.
-// Fails with Code::Unsupported where an operation has no form in Loop.
-Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& function,
-                                        const nest::Statement& statement, const targets::Target& target,
-                                        const MathExpander& expand, unsigned rung = 0);
+// Kernels to be launched in order, each after the one before, by the first candidate or by the schedule given. Names are
+// "<source>" with unsuitable characters replaced, then ".1", ".2" for the second and third. Deterministic. Every kernel passes
+// loop::verify. Fails with Code::Unsupported where an operation has no form in Loop, with Code::Malformed where the schedule
+// does not suit the statement.
+Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& function, const nest::Statement& statement,
+                                        const targets::Target& target, const MathExpander& expand, const schedule::Schedule* how = nullptr);
 
 // All of a group in one kernel, behind those that prepare what it reads. Nothing: its statements are better lowered one by one, or
 // this target cannot have local arrays whose size the run decides.

@@ -18,7 +18,7 @@ constexpr double kPanelNs = 6;  // of one group of sixteen columns
 class PackCodes {
  public:
   PackCodes(const Job& job, const Contraction& c, const Panels& panels, bool flip)
-      : ctx_(job.ctx), c_(c), panels_(panels), flip_(flip), k_(job), s_(job.ctx, job.target, job.expand, k_.b) {
+      : ctx_(job.ctx), c_(c), panels_(panels), flip_(flip), k_(job), s_(job.ctx, job.target, job.vector_bytes(), job.expand, k_.b) {
     const Expr* leaves[] = {ctx_.dim(c.n), ctx_.dim(c.k)};
     const auto strides = ir::linear_in(ctx_, c.b->args[0], leaves);
     columns_side_by_side_ = strides && strides->coefficients[0]->is_int(1);

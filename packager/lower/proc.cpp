@@ -14,9 +14,12 @@ namespace {
 
 class ProcLowering {
  public:
-  ProcLowering(const Job& job, const nest::Function& f, const nest::Proc& p)
-      : p_(p), ctx_(job.ctx), k_(job), s_(job.ctx, job.target, job.expand, k_.b), access_(job.ctx, f, p),
-        plan_(job.ctx, job.target, access_, p) {}
+  ProcLowering(const Job& job, const nest::Function& f, const nest::Proc& p, loop::Hoisting hoist)
+      : p_(p), ctx_(job.ctx), k_(job), s_(job.ctx, job.target, job.vector_bytes(), job.expand, k_.b), access_(job.ctx, f, p),
+        plan_(job.ctx, job.vector_bytes(), access_, p) {
+    schedule_.vector_bytes = job.vector_bytes();
+    schedule_.hoist = hoist;
+  }
 
   Result<Kernels> run() {
     std::vector<const Expr*> extents;
@@ -35,7 +38,8 @@ class ProcLowering {
     });
     if (access_.params.list.size() != fixed)
       return Status(Code::Internal, k_.kernel.name + ": a proc touches an array it does not declare");
-    k_.kernel.schedule = lanes_ > 1 ? "proc x" + std::to_string(lanes_) : "proc";
+    schedule_.lanes = lanes_;
+    k_.kernel.schedule = schedule::print(schedule_);
     k_.kernel.params = std::move(access_.params.list);
     MLC_RETURN_IF_ERROR(s_.status());
     MLC_ASSIGN(loop::Kernel kernel, k_.finish(k_.takes(kOperationNs, extents, operations(p_.body))));
@@ -139,12 +143,13 @@ class ProcLowering {
   ProcAccess access_;
   LanePlan plan_;
   unsigned lanes_ = 1;
+  schedule::Schedule schedule_{.family = schedule::Family::Proc};
 };
 
 }  // namespace
 
-Result<Kernels> lower_proc(const Job& job, const nest::Function& f, const nest::Proc& proc) {
-  return ProcLowering(job, f, proc).run();
+Result<Kernels> lower_proc(const Job& job, const nest::Function& f, const nest::Proc& proc, loop::Hoisting hoist) {
+  return ProcLowering(job, f, proc, hoist).run();
 }
 
 }  // namespace mlc::lower

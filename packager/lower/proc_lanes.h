@@ -23,7 +23,7 @@ struct InLanes {
 // Which loops of a proc run in lanes: those where the estimate says that it pays, seen from outside.
 class LanePlan {
  public:
-  LanePlan(ir::Context& ctx, const targets::Target& target, const ProcAccess& access, const nest::Proc& p);
+  LanePlan(ir::Context& ctx, unsigned vector_bytes, const ProcAccess& access, const nest::Proc& p);
   const InLanes* of(const loop::Stmt& loop) const;
 
  private:
@@ -36,7 +36,7 @@ class LanePlan {
   bool fit(const loop::Stmt& s, InLanes& how) const;
 
   ir::Context& ctx_;
-  const targets::Target& target_;
+  const unsigned vector_bytes_;
   const ProcAccess& access_;
   const ir::Expr* aligned_;  // 16*c + l, with the dim l
   std::unordered_map<const loop::Stmt*, InLanes> chosen_;

@@ -1,6 +1,8 @@
-// The templates and what they share. Each takes a flat nest and either becomes a stage of a kernel or declines (null).
+// Families of schedules, and what they share. Each takes a flat nest and says which schedules there are for it, or declines.
 #pragma once
 
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,6 +11,7 @@
 #include "packager/lower/body.h"
 #include "packager/lower/flat.h"
 #include "packager/lower/lower.h"
+#include "packager/schedule/schedule.h"
 
 namespace mlc::lower {
 
@@ -16,7 +19,10 @@ struct Job {
   ir::Context& ctx;
   const targets::Target& target;
   const MathExpander& expand;
-  std::string name;  // of the kernel
+  std::string name;                // of the kernel
+  std::optional<unsigned> widest;  // vectors of more bytes are not wanted; those of the target, if nothing is said
+  unsigned vector_bytes() const { return widest.value_or(target.vector_bytes); }
+  unsigned f32_lanes() const { return std::max(1u, vector_bytes() / 4); }
 };
 
 // "<source>" with unsuitable characters replaced.
@@ -70,7 +76,7 @@ constexpr double kOperationNs = 0.5;
 class Stage {
  public:
   Stage(const Job& job, const FlatNest& nest, Skeleton& k)
-      : job_(job), n_(nest), ctx_(job.ctx), k_(k), s_(job.ctx, job.target, job.expand, k.b) {}
+      : job_(job), n_(nest), ctx_(job.ctx), k_(k), s_(job.ctx, job.target, job.vector_bytes(), job.expand, k.b) {}
   virtual ~Stage() = default;
 
   // Writes the code of one point of `batch` and of these quanta of each axis where the skeleton's builder stands.
@@ -83,7 +89,7 @@ class Stage {
   // Ok if all of it could be lowered.
   Status status() const { return s_.status(); }
 
-  std::string schedule;                // for people: "contraction 7x32"
+  std::string schedule;                // its text
   std::vector<const ir::Dim*> batch;   // outermost, one point at a time
   std::vector<Axis> axes;
   const ir::Expr* work = nullptr;      // nanoseconds for all points (Skeleton::takes)
@@ -99,30 +105,54 @@ class Stage {
 };
 using StagePtr = std::unique_ptr<Stage>;
 
-// The templates. Null: this is none of its nests. `generic` takes all. The nest must outlive the stage.
-StagePtr contraction(const Job& job, const FlatNest& nest, Skeleton& k);
-StagePtr decoded(const Job& job, const FlatNest& nest, Skeleton& k);
-StagePtr stencil(const Job& job, const FlatNest& nest, Skeleton& k);
-StagePtr transpose(const Job& job, const FlatNest& nest, Skeleton& k);
-StagePtr generic(const Job& job, const FlatNest& nest, Skeleton& k);
-// The first that takes it.
-StagePtr stage_of(const Job& job, const FlatNest& nest, Skeleton& k, bool templates = true);
-// The kernel that does nothing else.
-Result<loop::Kernel> kernel_of(const Job& job, const FlatNest& nest, bool templates = true);
+// Dims under names that no two of them share.
+class DimNames {
+ public:
+  std::string add(const ir::Dim* d);
+  const ir::Dim* dim(const std::string& name) const;  // null: there is none
+
+ private:
+  std::vector<std::pair<std::string, const ir::Dim*>> all_;
+};
+
+// The schedules of one family for a nest. The nest must outlive it and its stages.
+struct Schedules {
+  schedule::Space space;                     // what is legal
+  std::vector<schedule::Schedule> ranked;    // what is good, best first; never empty
+  // The stage that does what one that `space` allows says.
+  std::function<StagePtr(Skeleton& k, const schedule::Schedule& how)> build;
+};
+
+// The families. Nothing: this is none of their nests. `maps` takes all.
+std::optional<Schedules> products(const Job& job, const FlatNest& nest);
+std::optional<Schedules> decoded_products(const Job& job, const FlatNest& nest);
+std::optional<Schedules> windows(const Job& job, const FlatNest& nest);
+std::optional<Schedules> transposes(const Job& job, const FlatNest& nest);
+Schedules maps(const Job& job, const FlatNest& nest);
+// Those of the first family that takes it.
+Schedules schedules_of(const Job& job, const FlatNest& nest, bool tiles = true);
+// By the best of them.
+StagePtr stage_of(const Job& job, const FlatNest& nest, Skeleton& k);
+// The kernel that does nothing else, point by point unless `tiles`.
+Result<loop::Kernel> kernel_of(const Job& job, const FlatNest& nest, bool tiles = true);
 
 // A product whose columns lie apart, side by side along the sum (the K of Q * K^T), is changed to read panels from a workspace;
 // the kernel that writes these comes back. Nothing: `nest` is no such product.
 Status pack_columns(const Job& job, FlatNest& nest, Kernels& kernels);
 
-Result<Kernels> lower_proc(const Job& job, const nest::Function& f, const nest::Proc& proc);
+Result<Kernels> lower_proc(const Job& job, const nest::Function& f, const nest::Proc& proc, loop::Hoisting hoist);
 
 // The points lo .. hi of a dim of `extent` points that lie in `range`, whose quanta are `quantum` points.
 Range points_of(Skeleton& k, const Range& range, int64_t quantum, const ir::Expr* extent);
 
 // The dim along which the write is contiguous, or null.
 const ir::Dim* contiguous_dim(ir::Context& ctx, const FlatNest& nest);
-// Lanes for vectors of what `nest` computes on: by the widest type among its values.
-unsigned natural_lanes(const targets::Target& target, const FlatNest& nest);
+// Lanes for vectors of what `nest` computes on, by the widest type among its values; as many as `d` has points at most.
+unsigned natural_lanes(const Job& job, const FlatNest& nest, const ir::Dim* d = nullptr);
+// Whole lines of the cache, so that no two workers write to one.
+int64_t line_quantum(const FlatNest& nest, int64_t lanes);
+// What lanes that are left over become.
+schedule::Tail tail_of_lanes(const targets::Target& target);
 
 // Stores what is written, one array or all of the nest, at the dims as bound in `s`; `mask` restricts lanes or is null.
 void emit_write(Body& s, loop::Builder& b, const FlatWrite& write, const ir::Expr* mask);

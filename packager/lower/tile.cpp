@@ -11,13 +11,16 @@ namespace mlc::lower {
 
 namespace {
 
+constexpr size_t kMostTiles = 8;
+
 struct Shape {
   unsigned rows, vectors;
 };
 
-std::vector<Shape> legal(const targets::Target& t) {
-  if (t.vector_bytes >= 64) return {{7, 2}, {6, 4}, {8, 3}, {12, 2}, {14, 1}};
-  if (t.vector_bytes >= 32) {
+std::vector<Shape> legal(const Job& job) {
+  const targets::Target& t = job.target;
+  if (job.vector_bytes() >= 64) return {{7, 2}, {6, 4}, {8, 3}, {12, 2}, {14, 1}};
+  if (job.vector_bytes() >= 32) {
     if (t.vector_registers >= 32) return {{7, 2}, {6, 4}, {12, 2}};
     return {{6, 2}};
   }
@@ -27,32 +30,32 @@ std::vector<Shape> legal(const targets::Target& t) {
 }
 
 // Accumulators, what each row has beside them, a vector of each column, one of a row and one that all use.
-std::vector<Shape> legal_with_more(const targets::Target& t, unsigned more) {
+std::vector<Shape> legal_with_more(const Job& job, unsigned more) {
   std::vector<Shape> shapes;
-  for (const Shape& s : legal(t)) {
+  for (const Shape& s : legal(job)) {
     Shape fits = s;
-    while (fits.rows > 1 && fits.rows * (fits.vectors + more) + fits.vectors + 2 > t.vector_registers) --fits.rows;
+    while (fits.rows > 1 && fits.rows * (fits.vectors + more) + fits.vectors + 2 > job.target.vector_registers) --fits.rows;
     shapes.push_back(fits);
   }
   return shapes;
 }
 
 double cycles(unsigned rows, unsigned vectors, unsigned more) {
-  double fma = rows * (vectors + more) / 2.0, loads = (rows + vectors) / 2.0, latency = 4.0 / chains_for(rows, vectors);
+  double fma = rows * (vectors + more) / 2.0, loads = (rows + vectors) / 2.0, latency = 4.0 / chains_for(rows, vectors, 8);
   return std::max({fma, loads, latency}) + 0.2;
 }
 
 }  // namespace
 
-unsigned chains_for(unsigned rows, unsigned vectors) {
+unsigned chains_for(unsigned rows, unsigned vectors, unsigned wanted) {
   unsigned chains = 1;
-  while (chains < 4 && rows * vectors * chains < 8) chains *= 2;
+  while (chains < 4 && rows * vectors * chains < wanted) chains *= 2;
   return chains;
 }
 
-RegisterTile choose_tile(const targets::Target& target, double rows, bool rows_known, double columns, unsigned more) {
-  unsigned lanes = std::min(16u, std::max(1u, target.f32_lanes()));
-  std::vector<Shape> candidates = more ? legal_with_more(target, more) : legal(target);
+std::vector<RegisterTile> ranked_tiles(const Job& job, double rows, bool rows_known, double columns, unsigned more) {
+  const unsigned lanes = std::min(16u, job.f32_lanes());
+  std::vector<Shape> candidates = more ? legal_with_more(job, more) : legal(job);
   if (rows_known && rows >= 1) {
     // Fewer rows than a tile has: the accumulators go to columns.
     std::vector<Shape> low;
@@ -70,9 +73,7 @@ RegisterTile choose_tile(const targets::Target& target, double rows, bool rows_k
   } else {
     std::erase_if(candidates, [](const Shape& s) { return s.rows > 8; });  // every height gets code
   }
-  Shape best = candidates.front();
-  double best_cost = 1e300;
-  for (const Shape& s : candidates) {
+  const auto cost_of = [&](const Shape& s) {
     double tiles = std::max(1.0, std::ceil(rows / s.rows));
     double base = std::floor(rows / tiles), extra = rows - base * tiles;
     double vectors = std::ceil(columns / lanes), groups = std::floor(vectors / s.vectors),
@@ -81,22 +82,27 @@ RegisterTile choose_tile(const targets::Target& target, double rows, bool rows_k
       if (h == 0) return 0.0;
       return groups * cycles(h, s.vectors, more) + (rest > 0 ? cycles(h, static_cast<unsigned>(rest), more) : 0.0);
     };
-    double cost = extra * column_cost(static_cast<unsigned>(base) + 1) +
-                  (tiles - extra) * column_cost(static_cast<unsigned>(base));
-    if (cost < best_cost * 0.98) {
-      best_cost = cost;
-      best = s;
-    }
+    return extra * column_cost(static_cast<unsigned>(base) + 1) + (tiles - extra) * column_cost(static_cast<unsigned>(base));
+  };
+  // What is better by less than 2 % stands behind what comes first in the table.
+  std::vector<RegisterTile> ranked;
+  while (!candidates.empty() && ranked.size() < kMostTiles) {
+    size_t best = 0;
+    double best_cost = 1e300;
+    for (size_t k = 0; k < candidates.size(); ++k)
+      if (const double cost = cost_of(candidates[k]); cost < best_cost * 0.98) best_cost = cost, best = k;
+    ranked.push_back({candidates[best].rows, candidates[best].vectors});
+    candidates.erase(candidates.begin() + static_cast<std::ptrdiff_t>(best));
   }
-  return {best.rows, best.vectors, chains_for(best.rows, best.vectors)};
+  return ranked;
 }
 
-RegisterTile choose_tile_along_k(const targets::Target& target, double rows, bool rows_known, unsigned columns) {
+RegisterTile choose_tile_along_k(const Job& job, double rows, bool rows_known, unsigned columns) {
   constexpr unsigned kMany[nest::kFewColumns] = {12, 12, 8, 6}, kSome[nest::kFewColumns] = {8, 5, 3, 2};
-  unsigned most = (target.vector_registers >= 32 ? kMany : kSome)[columns - 1];
+  unsigned most = (job.target.vector_registers >= 32 ? kMany : kSome)[columns - 1];
   if (!rows_known) most = std::min(most, 8u);  // every height gets code
   if (rows_known && rows < most) most = std::max(1u, static_cast<unsigned>(rows));
-  return {most, columns, chains_for(most, columns)};
+  return {most, columns};
 }
 
 }  // namespace mlc::lower

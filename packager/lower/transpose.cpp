@@ -13,64 +13,41 @@ using ir::Op;
 
 namespace {
 
+struct Crossed {
+  const ir::Dim *across = nullptr, *along = nullptr;  // contiguous in the write; in the loads
+  std::vector<const Expr*> loads;
+};
+
 class Transpose final : public Stage {
  public:
-  using Stage::Stage;
-
-  bool recognise() {
-    if (n_.writes.size() != 1 || n_.writes[0].push || n_.writes[0].in_range || n_.scan_dim || n_.where) return false;
-    const FlatWrite& w = n_.writes[0];
-    across_ = contiguous_dim(ctx_, n_);
-    lanes_ = std::min(16u, natural_lanes(job_.target, n_));
-    if (!across_ || lanes_ < 4 || s_.facts.has_fold(w.value)) return false;
-    double longest = 0;
-    for (const ir::Dim* d : n_.dims)
-      if (d != across_ && crossed_loads(d).size() > 0 && estimate(d->extent) > longest) {
-        longest = estimate(d->extent);
-        along_ = d;
+  Transpose(const Job& job, const FlatNest& nest, Skeleton& k, const Crossed& c, const schedule::Schedule& how, const DimNames& names)
+      : Stage(job, nest, k), across_(c.across), along_(c.along), loads_(c.loads) {
+    schedule = schedule::print(how);
+    std::vector<const Expr*> extents;
+    for (const schedule::Loop& l : how.loops) {
+      const ir::Dim* d = names.dim(l.dim);
+      if (l.bind == schedule::Bind::Lanes) lanes_ = static_cast<unsigned>(l.step);
+      if (l.bind == schedule::Bind::Serial && l.step > 1) height_ = l.step;
+      if (l.bind != schedule::Bind::Cut) continue;
+      extents.push_back(d->extent);
+      if (d != across_ && d != along_) {
+        batch.push_back(d);
+        continue;
       }
-    if (!along_ || longest < lanes_ || estimate(across_->extent) < lanes_) return false;
-    loads_ = crossed_loads(along_);
-    return true;
-  }
-
-  void prepare() {
-    schedule = "transpose x" + std::to_string(lanes_);
-    const int64_t line = 64 / bytes_of(n_.writes[0].dtype);
-    height_ = (std::max<int64_t>(line, lanes_) + lanes_ - 1) / lanes_ * lanes_;
+      axes.push_back({ctx_.ceildiv(d->extent, ctx_.integer(l.step))});
+      axis_.push_back({d, l.step});
+    }
     for (const Expr* load : loads_)
       scratch_.push_back(k_.scratch("block" + std::to_string(scratch_.size() + 1), load->type.dtype, ctx_.integer(height_ * lanes_)));
-    std::vector<const Expr*> extents;
-    for (const ir::Dim* d : n_.dims) {
-      if (d != across_ && d != along_) batch.push_back(d);
-      extents.push_back(d->extent);
-    }
-    axes = {{ctx_.ceildiv(across_->extent, ctx_.integer(height_))}, {ctx_.ceildiv(along_->extent, ctx_.integer(lanes_))}};
     work = k_.takes(kOperationNs / lanes_, extents, k_.operations(n_.writes[0].value));
   }
 
  private:
   void part(const std::vector<Range>& ranges) override {
-    const auto [row, row_end] = points_of(k_, ranges[0], height_, across_->extent);
-    const auto [column, column_end] = points_of(k_, ranges[1], lanes_, along_->extent);
-    blocks(row, row_end, column, column_end);
-  }
-
-  const Expr* coefficient(const Expr* address, const ir::Dim* d) {
-    const Expr* leaf[] = {ctx_.dim(d)};
-    const auto linear = ir::linear_in(ctx_, address, leaf);
-    return linear && s_.facts.dims(linear->coefficients[0]) == 0 ? linear->coefficients[0] : nullptr;
-  }
-
-  // Loads of neighbours along `d` whose next element along `across_` lies elsewhere.
-  std::vector<const Expr*> crossed_loads(const ir::Dim* d) {
-    std::vector<const Expr*> found;
-    ir::walk(n_.writes[0].value, [&](const Expr* e) {
-      if (e->op != Op::Load || e->access != ir::Access::Clamped || e->args.size() != 1 || s_.facts.needs_guard(e->args[0])) return;
-      const Expr *step = coefficient(e->args[0], d), *stride = coefficient(e->args[0], across_);
-      if (step && step->is_int(1) && stride && !stride->is_int(0) && !stride->is_int(1)) found.push_back(e);
-    });
-    return found;
+    Range rows{ctx_.integer(0), across_->extent}, columns{ctx_.integer(0), along_->extent};
+    for (size_t k = 0; k < axis_.size(); ++k)
+      (axis_[k].first == across_ ? rows : columns) = points_of(k_, ranges[k], axis_[k].second, axis_[k].first->extent);
+    blocks(rows.begin, rows.end, columns.begin, columns.end);
   }
 
   const Expr* whole(const Expr* lo, const Expr* hi, int64_t size) {
@@ -151,20 +128,105 @@ class Transpose final : public Stage {
     return k_.b.let(loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, first, lanes_), loop::splat(ctx_, limit, lanes_)));
   }
 
-  const ir::Dim *across_ = nullptr, *along_ = nullptr;  // contiguous in the write; in the loads
+  const ir::Dim *across_, *along_;
+  const std::vector<const Expr*> loads_;
   unsigned lanes_ = 1;
-  int64_t height_ = 16;  // of a block along `across_`: whole cache lines of the write; its width is a vector
-  std::vector<const Expr*> loads_;
+  int64_t height_ = 16;  // of a block along `across_`; its width is a vector
+  std::vector<std::pair<const ir::Dim*, int64_t>> axis_;
   std::vector<uint32_t> scratch_;  // one per load
+};
+
+class Transposes {
+ public:
+  Transposes(const Job& job, const FlatNest& nest) : job_(job), n_(nest), ctx_(job.ctx) {}
+
+  bool recognise() {
+    if (n_.writes.size() != 1 || n_.writes[0].push || n_.writes[0].in_range || n_.scan_dim || n_.where) return false;
+    const FlatWrite& w = n_.writes[0];
+    c_.across = contiguous_dim(ctx_, n_);
+    lanes_ = std::min(16u, natural_lanes(job_, n_));
+    if (!c_.across || lanes_ < 4 || facts_.has_fold(w.value)) return false;
+    double longest = 0;
+    for (const ir::Dim* d : n_.dims)
+      if (d != c_.across && crossed_loads(d).size() > 0 && estimate(d->extent) > longest) {
+        longest = estimate(d->extent);
+        c_.along = d;
+      }
+    if (!c_.along || longest < lanes_ || estimate(c_.across->extent) < lanes_) return false;
+    c_.loads = crossed_loads(c_.along);
+    return true;
+  }
+
+  Schedules run() {
+    Schedules s;
+    s.space.family = schedule::Family::Transpose;
+    s.space.needs_lanes = true;
+    s.space.needed_places = s.space.places = {"loads"};
+    schedule::Schedule best{.family = schedule::Family::Transpose};
+    best.places = {{"loads"}};
+    best.vector_bytes = job_.vector_bytes();
+    for (const ir::Dim* d : n_.dims)
+      if (d != c_.across && d != c_.along) add(s.space, best, d, 1).serial = false;
+    // Whole cache lines of the write.
+    const int64_t line = 64 / bytes_of(n_.writes[0].dtype), height = (std::max<int64_t>(line, lanes_) + lanes_ - 1) / lanes_ * lanes_;
+    add(s.space, best, c_.across, height).block = true;
+    const std::string across = s.space.dims.back().name;
+    auto& along = add(s.space, best, c_.along, lanes_);
+    along.lanes = lanes_;
+    along.masked = true;
+    along.serial = false;
+    best.loops.push_back({.dim = across, .step = height});
+    best.loops.push_back({.dim = along.name, .step = lanes_, .bind = schedule::Bind::Lanes});
+    best.loops.push_back({.dim = across});
+    s.ranked.push_back(std::move(best));
+    s.build = [&job = job_, &nest = n_, c = c_, names = names_](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
+      return std::make_unique<Transpose>(job, nest, k, c, how, names);
+    };
+    return s;
+  }
+
+ private:
+  schedule::Space::Dim& add(schedule::Space& space, schedule::Schedule& how, const ir::Dim* d, int64_t quantum) {
+    schedule::Space::Dim& dim = space.dims.emplace_back();
+    dim.name = names_.add(d);
+    dim.extent = d->extent->is_const() ? d->extent->i : -1;
+    dim.cut = true;
+    how.loops.push_back({.dim = dim.name, .step = quantum, .bind = schedule::Bind::Cut});
+    return dim;
+  }
+
+  const Expr* coefficient(const Expr* address, const ir::Dim* d) {
+    const Expr* leaf[] = {ctx_.dim(d)};
+    const auto linear = ir::linear_in(ctx_, address, leaf);
+    return linear && facts_.dims(linear->coefficients[0]) == 0 ? linear->coefficients[0] : nullptr;
+  }
+
+  // Loads of neighbours along `d` whose next element along `across` lies elsewhere.
+  std::vector<const Expr*> crossed_loads(const ir::Dim* d) {
+    std::vector<const Expr*> found;
+    ir::walk(n_.writes[0].value, [&](const Expr* e) {
+      if (e->op != Op::Load || e->access != ir::Access::Clamped || e->args.size() != 1 || facts_.needs_guard(e->args[0])) return;
+      const Expr *step = coefficient(e->args[0], d), *stride = coefficient(e->args[0], c_.across);
+      if (step && step->is_int(1) && stride && !stride->is_int(0) && !stride->is_int(1)) found.push_back(e);
+    });
+    return found;
+  }
+
+  const Job& job_;
+  const FlatNest& n_;
+  ir::Context& ctx_;
+  Facts facts_;
+  Crossed c_;
+  unsigned lanes_ = 1;
+  DimNames names_;
 };
 
 }  // namespace
 
-StagePtr transpose(const Job& job, const FlatNest& nest, Skeleton& k) {
-  auto stage = std::make_unique<Transpose>(job, nest, k);
-  if (!stage->recognise()) return nullptr;
-  stage->prepare();
-  return stage;
+std::optional<Schedules> transposes(const Job& job, const FlatNest& nest) {
+  Transposes t(job, nest);
+  if (!t.recognise()) return std::nullopt;
+  return t.run();
 }
 
 }  // namespace mlc::lower

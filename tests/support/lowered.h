@@ -52,7 +52,8 @@ struct Lowered {
 
 // The kernels of the statement, and how many statements they are.
 inline std::vector<loop::Kernel> lowered_at(ir::Context& ctx, const nest::Function& f, const nest::Lifetimes& lifetimes, size_t first,
-                                            const targets::Target& target, const lower::MathExpander& expand, size_t& count) {
+                                            const targets::Target& target, const lower::MathExpander& expand, size_t& count,
+                                            const schedule::Schedule* how = nullptr) {
   count = nest::marked_group(f, first);
   if (const auto group = count > 1 ? nest::group_of(f, lifetimes, first, count) : std::nullopt) {
     auto kernels = lower::lower_group(ctx, f, *group, f.body[first].source, target, expand);
@@ -60,7 +61,7 @@ inline std::vector<loop::Kernel> lowered_at(ir::Context& ctx, const nest::Functi
     if (*kernels) return std::move(**kernels);
   }
   count = 1;
-  auto kernels = lower::lower(ctx, f, f.body[first], target, expand);
+  auto kernels = lower::lower(ctx, f, f.body[first], target, expand, how);
   REQUIRE_MESSAGE(kernels.ok(), (kernels.ok() ? "" : kernels.status().text()));
   return std::move(*kernels);
 }
@@ -68,7 +69,8 @@ inline std::vector<loop::Kernel> lowered_at(ir::Context& ctx, const nest::Functi
 // Lowers every statement and runs the kernels, cut into so many parts along each axis. Tiles are run in two calls, as two
 // workers would.
 inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std::vector<nest::Tensor>& inputs,
-                           const targets::Target& target, const Symbols& symbols, const lower::MathExpander& expand, int64_t parts = 3) {
+                           const targets::Target& target, const Symbols& symbols, const lower::MathExpander& expand, int64_t parts = 3,
+                           const schedule::Schedule* how = nullptr) {
   Lowered result;
   std::vector<std::vector<std::byte>> memory(f.arrays.size());
   for (size_t a = 0; a < f.arrays.size(); ++a) {
@@ -90,7 +92,7 @@ inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std:
   };
   const nest::Lifetimes lifetimes(f);
   for (size_t s = 0, count = 1; s < f.body.size(); s += count) {
-    const std::vector<loop::Kernel> kernels = lowered_at(ctx, f, lifetimes, s, target, expand, count);
+    const std::vector<loop::Kernel> kernels = lowered_at(ctx, f, lifetimes, s, target, expand, count, how);
     std::unordered_map<uint32_t, std::vector<std::byte>> workspaces;
     for (const loop::Kernel& k : kernels) {
       result.schedules.push_back(k.schedule);

@@ -26,7 +26,7 @@ const std::vector<Product>& products() {
       {"transposed conv 3-D", "ConvTranspose", {{"strides", Ints{2, 2, 2}}, {"pads", Ints{1, 1, 1, 1, 1, 1}}},
        {1, 4, 2, 3, 4}, {4, 16, 4, 4, 4}, {16}},
       {"conv with groups", "Conv", {{"pads", Ints{1, 1, 1, 1}}, {"group", int64_t{2}}}, {1, 8, 5, 6}, {32, 4, 3, 3}, {32}},
-      {"depthwise conv", "Conv", {{"pads", Ints{1, 1, 1, 1}}, {"group", int64_t{32}}}, {1, 32, 16, 17}, {32, 1, 3, 3}, {32}, false, "stencil"},
+      {"depthwise conv", "Conv", {{"pads", Ints{1, 1, 1, 1}}, {"group", int64_t{32}}}, {1, 32, 16, 17}, {32, 1, 3, 3}, {32}, false, "window"},
       {"gemm", "Gemm", {{"transB", int64_t{1}}}, {9, 20}, {33, 20}, {33}},
       {"matmul", "MatMul", {}, {2, 7, 12}, {12, 24}, {}},
       {"matmul of two inputs", "MatMul", {}, {2, 9, 12}, {2, 12, 24}, {}, true},

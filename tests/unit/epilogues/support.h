@@ -25,7 +25,7 @@ struct Product {
   std::map<std::string, lang::Attribute> attributes;
   std::vector<int64_t> x, w, bias;  // no bias: empty
   bool weights_are_input = false;
-  const char* schedule = "contraction";
+  const char* schedule = "product";
 };
 
 // An elementwise operator: how many operands that follow the value it takes, by its declaration.

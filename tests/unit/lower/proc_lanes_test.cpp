@@ -339,7 +339,7 @@ TEST_CASE("a lane out of range is a fault, a lane that a condition leaves out is
     p.finish({x}, {y});
     std::mt19937 rng(1);
     const auto r = test::run_lowered(ctx, m.f, {test::random_tensor(rng, DType::F32, {20})}, t, {}, {});
-    CHECK(r.schedules.back() == "proc x16");
+    CHECK(r.schedules.back().starts_with("proc x16 "));
     CHECK(r.fault == (guarded ? 0 : 1));
   }
 }

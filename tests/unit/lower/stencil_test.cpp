@@ -50,7 +50,7 @@ TEST_CASE("depthwise convolutions become stencils and agree") {
       m.conv(p);
       CAPTURE(p.h);
       CAPTURE(p.c);
-      CHECK(test::check_lowering(ctx, m.f, t).back().find("stencil") == 0);
+      CHECK(test::check_lowering(ctx, m.f, t).back().find("window") == 0);
     }
   });
 }
@@ -62,7 +62,7 @@ TEST_CASE("a depthwise convolution of symbolic size") {
     const ir::Sym *H = ctx.declare_sym("H", 1, 4096), *W = ctx.declare_sym("W", 1, 4096);
     m.conv({.c = 24, .m = 24, .group = 24, .panels = false}, ctx.sym(H), ctx.sym(W));
     for (auto [h, w] : {std::pair{1, 1}, {2, 2}, {1, 9}, {5, 12}, {3, 30}})
-      CHECK(test::check_lowering(ctx, m.f, t, {{H, h}, {W, w}}).back().find("stencil") == 0);
+      CHECK(test::check_lowering(ctx, m.f, t, {{H, h}, {W, w}}).back().find("window") == 0);
   });
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("images that are expected to be large keep channels innermost") {
       const ir::Sym *H = ctx.declare_sym("H", 1, 4096), *W = ctx.declare_sym("W", 1, 4096);
       m.conv({.c = c, .m = c, .group = c, .panels = false}, ctx.sym(H), ctx.sym(W));
       for (auto [h, w] : {std::pair{1, 1}, {3, 11}})
-        CHECK(test::check_lowering(ctx, m.f, t, {{H, h}, {W, w}}).back().find("stencil") == 0);
+        CHECK(test::check_lowering(ctx, m.f, t, {{H, h}, {W, w}}).back().find("window") == 0);
     }
   });
 }

@@ -224,7 +224,7 @@ TEST_CASE("scaling by a power of two, a maximum that keeps NaN, and a prefetch a
   const float p[16] = {1, 1.25f, 1.5f, -1, 0.75f, 1.9999999f, 1.3f, 1, NAN, 1, 1.1f, 1.2f, 1, -1.7f, 0, 1};
   const float x[16] = {0, -126, -140, -149, -150, -127, 127, 3.5f, 1, NAN, -133, -147, -152, -1, 9, -130};
   for (const Target& t : targets::all_targets()) {
-    if (t.family != targets::Family::X86) continue;
+    if (t.machine != Machine::X86_64) continue;
     const auto module = targets::emit_module(t, kernels);
     REQUIRE(module.ok());
     INFO(t.name);
@@ -232,7 +232,7 @@ TEST_CASE("scaling by a power of two, a maximum that keeps NaN, and a prefetch a
     CHECK(count_instructions(t, module->bytes, "vscalefps") == (wide ? 1 : 0));
     CHECK(count_instructions(t, module->bytes, "prefetcht1") == 1);
     if (wide) CHECK(count_instructions(t, module->bytes, "vmaxps") == 1);
-    if (t.family != targets::host_family() || !targets::host_has(t.llvm_features)) continue;
+    if (t.machine != targets::host_machine() || !targets::runs_here(t)) continue;
     NativeModule native(module->bytes);
     REQUIRE(native.get() != nullptr);
     alignas(64) float in[2][16], out[32];

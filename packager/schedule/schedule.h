@@ -1,0 +1,129 @@
+// How one statement is computed: which loops, in which order, in which steps, and what stands side by side in registers.
+//
+//   product n:1 cut | p:1 cut | m:32 cut | m:16 lanes x2 | p:1 | q:7 rows even peel || u:1 | v:1 | c:1 unroll 2 chains 8
+//     ; blocks 2000000 steps 393216 bytes 64 rows 8 passes ; instr fma.f32 ; vectors 64
+//
+// Loops stand outer to inner; behind `||` those of the fold whose partial results are kept in registers. A dim may have
+// several: an inner one walks what the outer one leaves. Folds without such loops are scheduled by rule.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "packager/loop/loop.h"
+
+namespace mlc::schedule {
+
+enum class Family : uint8_t {
+  Product,    // an outer product of rows and vectors of columns, accumulated
+  Thin,       // the same with vectors along the fold
+  Decoded,    // the same with columns that are computed from codes, vector by vector
+  Window,     // neighbouring points of a row, accumulated over a small window
+  Map,        // point by point
+  Transpose,  // blocks that are read along one dim and written along another
+  Proc,       // imperative blocks: which of their loops run in lanes is decided by rule
+};
+
+enum class Bind : uint8_t {
+  Serial,  // one step after the other
+  Cut,     // whoever launches the kernel cuts it between steps; without a further loop of this dim one point at a time
+  Rows,    // `step` neighbours at once, each with its own accumulators
+  Lanes,   // vectors of `step` lanes, `count` of them side by side
+  Unroll,  // a copy of the code for each value, or for `count` of them
+};
+
+// What becomes of the points that are left over.
+enum class Tail : uint8_t {
+  Mask,    // lanes: a vector of which some lanes exist
+  Narrow,  // lanes: shorter vectors while the rest is a constant, then one at a time
+  One,     // one at a time
+};
+
+struct Loop {
+  std::string dim;
+  int64_t step = 1;
+  Bind bind = Bind::Serial;
+  unsigned count = 1;   // Lanes: vectors; Unroll: copies, 0: of all
+  unsigned chains = 1;  // in a fold: partial sums under way, where accumulators are fewer; at most four for each
+  Tail tail = Tail::Mask;
+  bool even = false;    // Rows: heights differ by one at most, so that there is no short tail
+  // Rows: code of their own for rows that not all of the window reaches. Unroll: for windows that are reached wholly; others are loops.
+  bool peel = false;
+  bool reduces = false;
+  bool operator==(const Loop&) const = default;
+};
+
+// What lies in memory between two parts of the computation: "sums" of a tile before the epilogue, "loads" of a block.
+struct Place {
+  std::string what;
+  unsigned lanes = 1;  // sums: rows that the epilogue takes at once
+  bool operator==(const Place&) const = default;
+};
+
+// Parts of a launch whose operands stay in a cache. The first four zero: none.
+struct Blocks {
+  int64_t steps = 0;   // products in a block, about
+  int64_t bytes = 0;   // of the rows' operand that a block reads, at most
+  int64_t rows = 0;    // in a block, at least about
+  int64_t passes = 0;  // over the columns' operand, at most, where that is larger than `bytes`
+  int64_t shared = 0;  // bytes of the columns' operand from which on it is read once, whatever the passes; 0: none
+  int64_t depth = 0;   // of the fold: all rows of a block go by for so much of it, while sums wait in memory; 0: for all of it
+  bool fetch = false;  // while columns are used, the next ones are on their way
+  bool operator==(const Blocks&) const = default;
+};
+
+struct Schedule {
+  Family family = Family::Map;
+  std::vector<Loop> loops;
+  std::vector<Place> places;
+  Blocks blocks;
+  std::string instruction;     // of the accumulators: "fma.f32", "dot.u8"; empty: as the expression says
+  unsigned lanes = 1;          // Proc: of its widest loop
+  unsigned vector_bytes = 16;  // no vector is wider, whatever computes it
+  loop::Hoisting hoist = loop::Hoisting::All;
+  bool operator==(const Schedule&) const = default;
+};
+
+std::string print(const Schedule& schedule);
+// The inverse of print. Fails on anything else.
+Result<Schedule> parse(std::string_view text);
+// Whether nothing runs in lanes: vectors of one element only.
+bool is_scalar(const Schedule& schedule);
+
+// What may be done with the dims of a statement by one family. Found by whoever knows the statement.
+struct Space {
+  struct Dim {
+    std::string name;
+    int64_t extent = -1;       // -1: only the run knows
+    bool reduces = false;
+    bool cut = false, serial = true, rows = false;
+    bool block = false;        // loops over it in longer steps, around its last one
+    unsigned lanes = 0;        // at most, a power of two; 0: none
+    bool unroll = false;       // into copies for all values; it has a constant extent
+    bool exact = false;        // copies divide the extent
+    bool part = false;         // into `count` copies, chains, or vectors whose lanes divide the extent
+    int64_t step = 1;          // of one point: codes are taken in groups
+    bool peel = false;
+    bool needs_peel = false;   // rows in even heights, some of which not all of the window reaches: only with peel
+    bool even_only = false;    // rows of a fixed height do not exist
+    bool masked = false;       // what is left over of lanes is masked
+  };
+  Family family = Family::Map;
+  std::vector<Dim> dims;       // outer to inner, as far as their order has a meaning
+  size_t ordered = 0;          // the last so many of those that do not reduce keep their order
+  bool needs_lanes = false, needs_rows = false;
+  unsigned panel = 0;          // groups of columns are whole panels, or parts of one; 0: any number of vectors
+  unsigned most_vectors = 1;   // side by side
+  int64_t most_accumulators = 64;
+  int64_t depth = 0;           // a depth of blocks divides it; 0: blocks have none
+  bool fetch = false;          // blocks may fetch
+  std::vector<std::string> instructions, places, needed_places;
+};
+
+// Ok if a kernel built from it computes what the statement says.
+Status verify(const Schedule& schedule, const Space& space);
+
+}  // namespace mlc::schedule

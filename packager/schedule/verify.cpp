@@ -1,0 +1,190 @@
+#include <algorithm>
+#include <bit>
+
+#include "packager/schedule/schedule.h"
+
+namespace mlc::schedule {
+namespace {
+
+constexpr unsigned kMostVectorBytes = 64, kMostCopies = 64, kMostChains = 64, kMostLanes = 64;
+constexpr int64_t kMostHeight = 256;   // of a transposed block
+constexpr size_t kMostAxes = 3;       // of a launch, in a plan
+constexpr int64_t kMostHeights = 16;  // each has code of its own, where the run decides
+
+class Verifier {
+ public:
+  Verifier(const Schedule& s, const Space& space) : s_(s), space_(space) {}
+
+  Status run() {
+    if (s_.family != space_.family) return refused("it is of another family");
+    if (!std::has_single_bit(s_.vector_bytes) || s_.vector_bytes > kMostVectorBytes) return refused("vectors have 1 to 64 bytes, a power of two");
+    if (s_.family == Family::Proc) return s_.loops.empty() && s_.places.empty() ? ok() : refused("loops of a proc are its own");
+    MLC_RETURN_IF_ERROR(order());
+    for (const Space::Dim& d : space_.dims) MLC_RETURN_IF_ERROR(dim(d));
+    for (const Loop& l : s_.loops)
+      if (std::none_of(space_.dims.begin(), space_.dims.end(), [&](const Space::Dim& d) { return d.name == l.dim; })) return refused("there is no such dim", &l);
+    MLC_RETURN_IF_ERROR(registers());
+    return rest();
+  }
+
+ private:
+  static Status refused(const std::string& why, const Loop* l = nullptr) {
+    return Status(Code::Malformed, "schedule refused: " + why + (l ? " (" + l->dim + ":" + std::to_string(l->step) + ")" : ""));
+  }
+
+  // What is cut, then other map dims, then the fold.
+  Status order() {
+    int stage = 0;
+    for (const Loop& l : s_.loops) {
+      const int here = l.reduces ? 2 : l.bind == Bind::Cut ? 0 : 1;
+      if (here < stage) return refused(here == 0 ? "cuts stand outside of all other loops" : "a fold stands inside of all other loops", &l);
+      stage = here;
+    }
+    size_t axes = 0;
+    for (const Loop& l : s_.loops)
+      axes += l.bind == Bind::Cut && std::any_of(s_.loops.begin(), s_.loops.end(), [&](const Loop& other) { return &other != &l && other.dim == l.dim; });
+    if (axes > kMostAxes) return refused("a launch is cut along at most 3 dims");
+    std::vector<size_t> places;
+    const size_t maps = static_cast<size_t>(std::count_if(space_.dims.begin(), space_.dims.end(), [](const Space::Dim& d) { return !d.reduces; }));
+    for (const Loop& l : s_.loops)
+      for (size_t k = maps - std::min(maps, space_.ordered); k < maps; ++k)
+        if (space_.dims[k].name == l.dim) places.push_back(k);
+    if (!std::is_sorted(places.begin(), places.end()) || std::adjacent_find(places.begin(), places.end()) != places.end())
+      return refused("the order of its dims has a meaning");
+    return ok();
+  }
+
+  Status dim(const Space::Dim& d) {
+    std::vector<const Loop*> loops;
+    for (const Loop& l : s_.loops)
+      if (l.dim == d.name) loops.push_back(&l);
+    if (loops.empty()) return refused("no loop walks " + d.name);
+    for (size_t k = 0; k < loops.size(); ++k) {
+      const Loop& l = *loops[k];
+      const bool last = k + 1 == loops.size();
+      if (l.step < 1) return refused("a step is at least 1", &l);
+      if (l.reduces != d.reduces) return refused(d.reduces ? "a fold stands behind ||" : "it is not of the fold", &l);
+      MLC_RETURN_IF_ERROR(bind(d, l, last));
+      MLC_RETURN_IF_ERROR(words(d, l));
+      if (k > 0 && l.bind == Bind::Cut) return refused("a dim is cut once", &l);
+      if (!last && loops[k + 1]->step > l.step) return refused("an inner loop takes shorter steps", loops[k + 1]);
+    }
+    for (size_t k = 0; k + 1 < loops.size(); ++k) MLC_RETURN_IF_ERROR(fits(*loops[k], *loops.back()));
+    return ok();
+  }
+
+  static Status bind(const Space::Dim& d, const Loop& l, bool last) {
+    switch (l.bind) {
+      case Bind::Serial:
+        if (last ? !d.serial : !d.block) return refused("it cannot be a loop", &l);
+        if (!last && d.reduces) return refused("a fold is not cut into blocks", &l);
+        return last && l.step != d.step ? refused("some points are not walked", &l) : ok();
+      case Bind::Cut:
+        if (!d.cut || d.reduces) return refused("it cannot be cut", &l);
+        return last && l.step != 1 ? refused("some points are not walked", &l) : ok();
+      case Bind::Rows: return !d.rows || !last ? refused("it cannot be rows", &l) : ok();
+      case Bind::Lanes:
+        if (l.count < 1 || l.count > kMostCopies) return refused("there are not so many vectors", &l);
+        if (!last || !std::has_single_bit(static_cast<uint64_t>(l.step)) || l.step > d.lanes || l.step > kMostLanes) return refused("it has no such lanes", &l);
+        return d.reduces && (!d.part || d.extent < 0 || d.extent % l.step != 0) ? refused("lanes of a fold divide it", &l) : ok();
+      case Bind::Unroll:
+        if (!last || l.step != d.step) return refused("some points are not walked", &l);
+        if (d.exact && (l.count == 0 || d.extent % l.count != 0)) return refused("copies divide it", &l);
+        return (l.count == 0 ? !d.unroll : !d.part || l.count > kMostCopies) ? refused("it cannot be unrolled so", &l) : ok();
+    }
+    return refused("there is no such loop", &l);
+  }
+
+  static Status words(const Space::Dim& d, const Loop& l) {
+    const bool rows = l.bind == Bind::Rows, lanes = l.bind == Bind::Lanes;
+    if (l.chains < 1 || l.chains > kMostChains || (l.chains > 1 && !(d.reduces && d.part))) return refused("it has no chains", &l);
+    if (l.even && !rows) return refused("only rows are even", &l);
+    if (l.peel && !((rows && l.even && d.peel) || (l.bind == Bind::Unroll && l.count == 0 && d.peel))) return refused("it cannot be peeled", &l);
+    if (rows && l.even && d.needs_peel && !l.peel) return refused("rows at the edge read what does not exist", &l);
+    if (rows && !l.even && d.even_only) return refused("its rows are even", &l);
+    if (rows && l.even && d.extent < 0 && l.step > kMostHeights) return refused("there are too many heights", &l);
+    if (l.count != 1 && !lanes && l.bind != Bind::Unroll) return refused("only lanes and copies are counted", &l);
+    if (l.tail != Tail::Mask && !(rows && !l.even && l.tail == Tail::One) && !(lanes && l.count == 1 && !d.reduces && !d.masked)) return refused("it has no such tail", &l);
+    return rows && !l.even && l.tail != Tail::One ? refused("rows of a fixed height end one by one", &l) : ok();
+  }
+
+  // What the outer loop of a dim leaves to its last one.
+  // Where it begins a vector must not depend on how a launch is cut: its lanes may add up in another order than one point does.
+  Status fits(const Loop& outer, const Loop& inner) const {
+    const bool decoded = s_.family == Family::Decoded;
+    if (inner.bind == Bind::Rows && (outer.step != inner.step || !(inner.even || decoded))) return refused("rows are cut between tiles", &outer);
+    if (inner.bind == Bind::Lanes && decoded && outer.step != space_.panel) return refused("columns are cut between panels", &outer);
+    if (inner.bind == Bind::Lanes && outer.step % (inner.step * inner.count) != 0) return refused("columns are cut between groups", &outer);
+    return ok();
+  }
+
+  Status registers() const {
+    int64_t rows = 1, vectors = 1, num_rows = 0, num_lanes = 0;
+    for (const Loop& l : s_.loops) {
+      if (l.bind == Bind::Rows) rows = l.step, ++num_rows;
+      if (l.bind != Bind::Lanes || l.reduces) continue;
+      vectors = l.count, ++num_lanes;
+      const int64_t width = l.step * vectors, panel = space_.panel;
+      if (vectors < 1 || vectors > space_.most_vectors) return refused("there are not so many vectors", &l);
+      if (s_.family == Family::Decoded && width != panel) return refused("groups of columns are panels", &l);
+      if (panel && width % panel != 0 && panel % width != 0) return refused("groups of columns are panels or parts of one", &l);
+    }
+    if (s_.family == Family::Transpose) MLC_RETURN_IF_ERROR(block());
+    if (num_rows > 1 || num_lanes > 1) return refused("rows and lanes are of one dim each");
+    if (space_.needs_lanes && num_lanes == 0) return refused("its columns are lanes");
+    if (space_.needs_rows && num_rows == 0) return refused("it has rows");
+    return rows > space_.most_accumulators || rows * vectors > space_.most_accumulators ? refused("there are too many accumulators") : ok();
+  }
+
+  // What lies in memory between reading and writing: whole vectors both ways.
+  Status block() const {
+    int64_t height = 0, lanes = 0;
+    for (const Loop& l : s_.loops) {
+      if (l.bind == Bind::Serial && l.step > 1) height = height ? -1 : l.step;
+      if (l.bind == Bind::Lanes) lanes = l.step;
+    }
+    return lanes < 2 || height < lanes || height % lanes != 0 || height > kMostHeight ? refused("a block is some vectors wide and high") : ok();
+  }
+
+  Status rest() const {
+    const bool product = s_.family == Family::Product || s_.family == Family::Thin;
+    const auto has = [](const std::vector<std::string>& names, const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+    if (s_.instruction.empty() ? !space_.instructions.empty() : !has(space_.instructions, s_.instruction)) return refused("there is no instruction " + s_.instruction);
+    std::vector<std::string> seen;
+    for (const Place& p : s_.places) {
+      if (!has(space_.places, p.what) || has(seen, p.what)) return refused("there is no place for " + p.what);
+      if (p.lanes < 1 || p.lanes > kMostLanes || !std::has_single_bit(p.lanes) || (p.lanes > 1 && s_.family != Family::Thin)) return refused(p.what + " have no such lanes");
+      seen.push_back(p.what);
+    }
+    for (const std::string& place : space_.needed_places)
+      if (!has(seen, place)) return refused("there is no place for " + place);
+    if (s_.blocks != Blocks{} && !product) return refused("only products have blocks");
+    const int64_t parts[] = {s_.blocks.steps, s_.blocks.bytes, s_.blocks.rows, s_.blocks.passes};
+    const bool all = std::all_of(std::begin(parts), std::end(parts), [](int64_t n) { return n >= 1 && n <= int64_t{1} << 40; });
+    if (s_.blocks != Blocks{} && !all) return refused("a block has steps, bytes, rows and passes");
+    const int64_t depth = s_.blocks.depth;
+    if (depth < 0 || s_.blocks.shared < 0 || (depth > 0 && !has_depth(depth))) return refused("blocks have no such depth");
+    return s_.blocks.fetch && !space_.fetch ? refused("there is nothing to fetch") : ok();
+  }
+
+  // Of a group of columns all rows go by, for one part of the fold after the other.
+  bool has_depth(int64_t depth) const {
+    const Loop *columns = nullptr, *last = nullptr;
+    for (const Loop& l : s_.loops) {
+      if (l.reduces) continue;
+      last = &l;
+      if (l.bind == Bind::Lanes) columns = &l;
+    }
+    return space_.depth > 0 && space_.depth % depth == 0 && depth % space_.dims.back().step == 0 && columns && last->bind == Bind::Rows && last->even &&
+           columns + 1 == last;
+  }
+
+  const Schedule& s_;
+  const Space& space_;
+};
+
+}  // namespace
+
+Status verify(const Schedule& schedule, const Space& space) { return Verifier(schedule, space).run(); }
+
+}  // namespace mlc::schedule
