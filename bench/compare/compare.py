@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import platform
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -23,6 +24,7 @@ import numpy as np
 import onnx
 
 import cases
+import process
 import report
 import states
 
@@ -30,10 +32,15 @@ HERE = pathlib.Path(__file__).resolve().parent
 PEERS = ("mlrt", "onnxruntime", "openvino")
 
 
+def is_newer(file, than):
+    return file.exists() and file.stat().st_mtime > than.stat().st_mtime
+
+
 def package(bin_folder, work):
     """The Python package of this build, unpacked."""
     folder = work / "package"
-    if not folder.is_dir():
+    if not is_newer(folder, bin_folder / "mlrun"):
+        shutil.rmtree(folder, ignore_errors=True)
         done = subprocess.run([cases.ROOT / "bindings/python/build_wheel.sh", "--libraries", bin_folder.parent / "lib", "--out", work],
                               env=os.environ | {"PYTHON": sys.executable}, stdout=subprocess.PIPE, text=True, check=True)
         with zipfile.ZipFile(done.stdout.strip()) as wheel:
@@ -61,32 +68,13 @@ def drawn_inputs(path, dims):
     return arrays
 
 
-class Peer:
-    """A runtime with a model open in it."""
+class Peer(process.Process):
+    """One that is asked again and again."""
 
-    def __init__(self, kind, model, inputs, threads, packages, log):
-        cpus = sorted(os.sched_getaffinity(0))[:threads]
-        self.log = log  # a file: a pipe that nobody reads would stop a runtime that warns a lot
-        self.process = subprocess.Popen([sys.executable, HERE / "peer.py", kind, model, inputs, str(threads)], text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log.open("w"),
-                                        env=os.environ | {"PYTHONPATH": str(packages)}, preexec_fn=lambda: os.sched_setaffinity(0, cpus))
+    def __init__(self, kind, model, inputs, threads, packages):
+        super().__init__(kind, model, inputs, threads, packages, sorted(os.sched_getaffinity(0))[:threads])
         self.rounds = []
         self.facts = self.reply()
-
-    def reply(self):
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError((self.log.read_text(errors="replace").strip().splitlines() or ["no answer"])[-1][:300])
-        return json.loads(line)
-
-    def ask(self, **command):
-        self.process.stdin.write(json.dumps(command) + "\n")
-        self.process.stdin.flush()
-        return self.reply()
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait()
 
 
 def difference(ours, theirs):
@@ -107,7 +95,7 @@ def prepared(case, args, work):
     if path is None:
         return None
     container = work / f"{path.stem}.mlc"
-    if not container.is_file():
+    if not is_newer(container, args.bin / "mlpack"):
         subprocess.run([args.bin / "mlpack", "build", path, "-o", container, "--target", "native", "--progress", "none"], check=True,
                        stdout=subprocess.DEVNULL)
     inputs = work / "inputs.npz"
@@ -135,7 +123,7 @@ def compare(case, threads, args, files, work, packages):
     peers = {}
     for kind in PEERS:
         try:
-            peers[kind] = Peer(kind, container if kind == "mlrt" else path, inputs, threads, packages, work / f"{kind}.log")
+            peers[kind] = Peer(kind, container if kind == "mlrt" else path, inputs, threads, packages)
             answer = work / f"{kind}.npz"
             peers[kind].facts |= peers[kind].ask(answer=str(answer))
             with np.load(answer) as file:

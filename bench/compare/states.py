@@ -3,7 +3,6 @@
     start     a fresh process for every sample, of all runtimes in turn: from its start to the first answer
     scaling   two threads against one, on an idle machine or beside a process that never stops
 """
-import json
 import os
 import pathlib
 import statistics
@@ -11,32 +10,18 @@ import subprocess
 import sys
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-
-
-def spawn(kind, model, inputs, threads, packages, cpus):
-    return subprocess.Popen([sys.executable, HERE / "peer.py", kind, model, inputs, str(threads)], text=True, stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(packages)},
-                            preexec_fn=lambda: os.sched_setaffinity(0, cpus))
-
-
-def reply_of(process):
-    line = process.stdout.readline()
-    if not line:
-        raise RuntimeError((process.stderr.read().strip().splitlines() or ["no answer"])[-1][:300])
-    return json.loads(line)
+from process import Process
 
 
 def started(kind, model, inputs, threads, packages):
     """One fresh process: milliseconds from its start to the first answer, and what it says of itself."""
     begin = time.perf_counter()
-    process = spawn(kind, model, inputs, threads, packages, sorted(os.sched_getaffinity(0))[:threads])
+    peer = Process(kind, model, inputs, threads, packages, sorted(os.sched_getaffinity(0))[:threads])
     try:
-        facts = reply_of(process)
+        facts = peer.reply()
         facts["start_ms"] = (time.perf_counter() - begin) * 1e3
     finally:
-        process.stdin.close()
-        process.wait()
+        peer.end()
     return facts
 
 
@@ -95,20 +80,17 @@ def scaling(models, inputs, rounds, seconds, packages, busy):
         pair = {}
         try:
             for threads in (1, 2):
-                pair[threads] = spawn(kind, model, inputs, threads, packages, cpus)
-                reply_of(pair[threads])
+                pair[threads] = Process(kind, model, inputs, threads, packages, cpus)
+                pair[threads].reply()
             times = {1: [], 2: []}
             with Busy(busy, cpus):
                 for _ in range(rounds):
-                    for threads, process in pair.items():
-                        process.stdin.write(json.dumps({"seconds": seconds}) + "\n")
-                        process.stdin.flush()
-                        times[threads].append(reply_of(process)["median_ms"])
+                    for threads, peer in pair.items():
+                        times[threads].append(peer.ask(seconds=seconds)["median_ms"])
             row[kind] = {"one_ms": statistics.median(times[1]), "two_ms": statistics.median(times[2])}
         except RuntimeError as why:
             row.setdefault("failures", {})[kind] = str(why)
         finally:
-            for process in pair.values():
-                process.stdin.close()
-                process.wait()
+            for peer in pair.values():
+                peer.end()
     return row
