@@ -20,9 +20,21 @@ namespace {
 
 int never_prompt(char*, int, int, void*) { return -1; }
 
+Status no_memory() { return Status(Code::Resource, "no memory is left for a private key").hint("allow the process more of it"); }
+
+enum class Why { Memory, Silent, Other };
+// Why libcrypto failed, as it says; without memory it may not be able to. Forgets its errors.
+Why why_failed() {
+  Why why = Why::Silent;
+  while (const unsigned long error = ERR_get_error()) {
+    if (ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE) why = Why::Memory;
+    else if (why == Why::Silent) why = Why::Other;
+  }
+  return why;
+}
+
 Status crypto_failed(std::string_view what) {
-  ERR_clear_error();
-  return Status(Code::Internal, "libcrypto could not {}", what);
+  return why_failed() == Why::Memory ? no_memory() : Status(Code::Internal, "libcrypto could not {}", what);
 }
 
 bool is_public_key(std::string_view pem) { return pem.find("BEGIN PUBLIC KEY") != std::string_view::npos; }
@@ -40,8 +52,8 @@ std::string private_half_of(const std::string& path) {
 Result<PrivateKey> PrivateKey::adopt(PkeyHandle key) {
   unsigned char* der = nullptr;
   const int len = i2d_PUBKEY(key.get(), &der);
+  if (len <= 0) return why_failed() != Why::Other ? no_memory() : Status(Code::Malformed, 3301, "a private key of an unsupported type");
   ERR_clear_error();
-  if (len <= 0) return Status(Code::Malformed, 3301, "a private key of an unsupported type");
   auto public_key = PublicKey::from_der(std::as_bytes(std::span(der, static_cast<size_t>(len))));
   OPENSSL_free(der);
   if (!public_key.ok())
@@ -66,7 +78,9 @@ Result<PrivateKey> PrivateKey::from_pem(std::string_view pem) {
   BIO* bio = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
   PkeyHandle key(bio ? PEM_read_bio_PrivateKey(bio, nullptr, never_prompt, nullptr) : nullptr);
   BIO_free(bio);
+  const bool no_room = !key && why_failed() != Why::Other;
   ERR_clear_error();
+  if (no_room) return no_memory();
   if (!key) {
     if (pem.find("ENCRYPTED") != std::string_view::npos)
       return Status(Code::Malformed, 3301, "an encrypted private key, which is not supported")

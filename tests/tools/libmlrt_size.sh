@@ -1,9 +1,9 @@
 #!/bin/sh
-# libmlrt, which contains neither OpenSSL nor zstd, stays under 680 KB stripped, exports its two symbols only, and can
+# libmlrt, which contains neither OpenSSL nor zstd, stays under 688 KB stripped, exports its two symbols only, and can
 # reach neither sockets nor names on the network.
 #   libmlrt_size.sh libmlrt.so strip nm
 set -eu
-limit=696320
+limit=704512
 copy=$(mktemp)
 trap 'rm -f "$copy"' EXIT
 "$2" --strip-all -o "$copy" "$1"
