@@ -27,9 +27,10 @@ except ImportError:
 MODELS = ["mnist", "ppocr_cls", "ultraface_rfb_320", "ppocr_v4_det", "ppocr_v4_rec", "fastestdet", "mobilenet_v2_quant", "dtln_1",
           "dtln_2", "silero_vad_ifless", "silero_vad_v5", "magika_v3_3", "basic_pitch", "tiny_random_gpt2",
           "moonshine_tiny_encoder_int8", "moonshine_tiny_decoder_int8"]
-# Networks that quantise at run time: one rounding moves a whole row. ONNX Runtime differs from itself by 4.1e-2 and 1.5e-2
-# there, with and without its optimisations (expected/README.md); what is decoded must be equal.
-TOLERANCES = {"moonshine_tiny_encoder_int8": 6e-2, "moonshine_tiny_decoder_int8": 3e-2}
+# Networks that quantise at run time: one rounding moves a whole row. ONNX Runtime differs from itself by 5.6e-2 there when the
+# input moves by a ten-millionth, and by 1.5e-2 with and without its optimisations (expected/README.md); half as much again is
+# allowed, and what is decoded must be equal.
+TOLERANCES = {"moonshine_tiny_encoder_int8": 8.4e-2, "moonshine_tiny_decoder_int8": 3e-2}
 
 
 def run(command):
