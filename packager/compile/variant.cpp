@@ -261,8 +261,8 @@ class VariantCompiler {
     for (const loop::Param& param : kernel.params) {
       const ir::Expr* bytes = nullptr;
       if (param.role == loop::Role::Array) bytes = nest::stored_bytes(ctx_, function.arrays[param.array]);
-      else if (ir::is_extent(param.elements) && ir::always_has_value(param.elements))
-        bytes = ctx_.binary(ir::Op::Mul, ctx_.cast(DType::F64, param.elements), ctx_.number(bytes_of(param.dtype), DType::F64));
+      else if (const ir::Expr* elements = ir::with_value(ctx_, param.elements))
+        bytes = ctx_.binary(ir::Op::Mul, ctx_.cast(DType::F64, elements), ctx_.number(bytes_of(param.dtype), DType::F64));
       (param.written ? written : read).push_back(bytes);
     }
     return nest::moved(ctx_, read, written);

@@ -103,6 +103,9 @@ bool is_extent(const Expr* e);
 // True if an extent has a value whatever its symbols are (but for overflow): no division by what may be zero, no real number
 // that may be none.
 bool always_has_value(const Expr* e);
+// The extent `e` with a value whatever its symbols are: what is divided by zero is divided by one instead. For figures on which no
+// result depends. Null if it is no extent, or real numbers stand in it.
+const Expr* with_value(Context& ctx, const Expr* e);
 bool may_fail(const Expr* e);  // its own operation, whatever its arguments are
 
 // Linear form of an i64 expression in some leaves: e = rest + sum coefficient[k] * leaf[k], the coefficients and the

@@ -69,8 +69,8 @@ std::vector<const Expr*> Skeleton::decoded(const Expr* tile, const std::vector<c
 }
 
 const Expr* Skeleton::for_plan(const Expr* e) {
-  if (ir::is_extent(e) && ir::always_has_value(e)) return e;
-  return ctx.integer(static_cast<int64_t>(std::min(estimate(e), 1e9)));
+  if (const ir::Expr* known = ir::with_value(ctx, e)) return known;
+  return ctx.integer(static_cast<int64_t>(std::clamp(estimate(e), 1.0, 1e9)));
 }
 
 const Expr* Skeleton::takes(double nanoseconds, const std::vector<const Expr*>& extents, const Expr* operations) {

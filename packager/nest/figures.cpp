@@ -139,8 +139,9 @@ class Counter {
     for (const auto& [dims, times] : points) {
       const Expr* product = number(times);
       for (const ir::Dim* d : dims) {
-        if (!ir::is_extent(d->extent) || !ir::always_has_value(d->extent)) return nullptr;
-        product = ctx_.binary(Op::Mul, product, ctx_.cast(DType::F64, d->extent));
+        const Expr* extent = ir::with_value(ctx_, d->extent);
+        if (!extent) return nullptr;
+        product = ctx_.binary(Op::Mul, product, ctx_.cast(DType::F64, extent));
       }
       all = ctx_.binary(Op::Add, all, product);
     }
@@ -177,8 +178,9 @@ const Expr* stored_bytes(ir::Context& ctx, const Array& array) {
   if (array.list_depth > 0) return nullptr;
   const Expr* all = ctx.number(bits_of(array.dtype) / 8.0, DType::F64);
   for (const Expr* e : piece_extents(ctx, array.layout, array.shape)) {
-    if (!ir::is_extent(e) || !ir::always_has_value(e)) return nullptr;
-    all = ctx.binary(Op::Mul, all, ctx.cast(DType::F64, e));
+    const Expr* extent = ir::with_value(ctx, e);
+    if (!extent) return nullptr;
+    all = ctx.binary(Op::Mul, all, ctx.cast(DType::F64, extent));
   }
   return all;
 }
