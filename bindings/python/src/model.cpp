@@ -133,6 +133,7 @@ std::unique_ptr<Session> Session::create(std::shared_ptr<OpenModel> model, const
 }
 
 Session::~Session() {
+  memory_->close();
   const nb::gil_scoped_release unlocked;  // a run that ends just now may want it
   mlc().session_release(handle_);
 }
@@ -206,13 +207,17 @@ void Session::bind(uint32_t index, nb::dict given, bool tensors, Arrays& arrays)
   for (const Port& p : program.outputs) all_fixed = all_fixed && p.is_fixed();
   std::vector<MlcTensor> shapes(out.size());
   const bool inferred = !all_fixed && mlc().infer_shapes(handle_, program.name.c_str(), in.data(), num_in, shapes.data(), num_out, nullptr) == MLC_OK;
+  uint64_t kept = 0;
   for (size_t i = 0; i < out.size(); ++i) {
     const Port& p = program.outputs[i];
     if (p.list_depth > 0 || p.dtype == MLC_STR || !(p.is_fixed() || inferred)) continue;
-    arrays.owned[i] = p.is_fixed() ? nb::cast(Tensor(p.dtype, p.extents.data(), static_cast<uint32_t>(p.extents.size())))
-                            : nb::cast(Tensor(p.dtype, shapes[i].shape, shapes[i].rank));
-    out[i] = nb::cast<const Tensor&>(arrays.owned[i]).view();
+    arrays.owned[i] = p.is_fixed() ? nb::cast(Tensor(p.dtype, p.extents.data(), static_cast<uint32_t>(p.extents.size()), memory_))
+                            : nb::cast(Tensor(p.dtype, shapes[i].shape, shapes[i].rank, memory_));
+    const Tensor& tensor = nb::cast<const Tensor&>(arrays.owned[i]);
+    out[i] = tensor.view();
+    kept += tensor.kept_bytes();
   }
+  memory_->begin_run(kept);
 }
 
 nb::dict Session::results(Arrays& arrays) const {

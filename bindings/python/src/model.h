@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "inputs.h"
+#include "memory.h"
 
 namespace mlrt {
 
@@ -140,6 +141,7 @@ class Session {
 
   std::shared_ptr<OpenModel> model_;
   std::shared_ptr<ThreadPool> pool_;
+  std::shared_ptr<OutputMemory> memory_ = std::make_shared<OutputMemory>();
   MlcSession* handle_ = nullptr;
   mutable std::atomic<bool> used_{false};
 };

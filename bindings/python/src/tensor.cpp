@@ -68,7 +68,8 @@ const char* dtype_name(int32_t dtype) {
   return dtype >= 0 && dtype <= MLC_F6E3M2 ? kNames[dtype] : "unknown";
 }
 
-Tensor::Tensor(int32_t dtype, const int64_t* shape, uint32_t rank) : dtype_(dtype), shape_(shape, shape + rank), strides_(rank) {
+Tensor::Tensor(int32_t dtype, const int64_t* shape, uint32_t rank, const std::shared_ptr<OutputMemory>& memory)
+    : dtype_(dtype), shape_(shape, shape + rank), strides_(rank) {
   uint64_t bytes = mlc_dtype_bytes(dtype), room = bytes;
   for (uint32_t i = rank; i-- > 0;) {
     if (shape[i] < 0 || __builtin_mul_overflow(bytes, static_cast<uint64_t>(shape[i]), &bytes)) throw std::bad_alloc();
@@ -77,7 +78,12 @@ Tensor::Tensor(int32_t dtype, const int64_t* shape, uint32_t rank) : dtype_(dtyp
   }
   if (!buffer_format(dtype) || bytes > PTRDIFF_MAX - 64) throw std::bad_alloc();
   bytes_ = bytes;
-  data_.reset(std::aligned_alloc(64, std::max<uint64_t>(64, (bytes + 63) / 64 * 64)));
+  if (memory && bytes >= OutputMemory::kLarge) {
+    const uint64_t large = OutputMemory::room_for(bytes);
+    data_ = std::unique_ptr<void, GiveBack>(memory->take(large), {memory, large});
+  } else {
+    data_.reset(std::aligned_alloc(64, std::max<uint64_t>(64, (bytes + 63) / 64 * 64)));
+  }
   if (!data_) throw std::bad_alloc();
 }
 

@@ -7,18 +7,28 @@
 #include <vector>
 
 #include "errors.h"
+#include "memory.h"
 
 namespace mlrt {
+
+struct GiveBack {
+  void operator()(void* p) const { home ? home->give_back(p, room) : std::free(p); }
+  std::shared_ptr<OutputMemory> home;  // null: it is malloc's
+  uint64_t room = 0;
+};
 
 class Tensor {
  public:
   // Uninitialised, 64-byte aligned. Throws bad_alloc, also where the shape has no size.
-  Tensor(int32_t dtype, const int64_t* shape, uint32_t rank);
+  // Large ones from `memory`, if there is one.
+  Tensor(int32_t dtype, const int64_t* shape, uint32_t rank, const std::shared_ptr<OutputMemory>& memory = nullptr);
 
   int32_t dtype() const { return dtype_; }
   const std::vector<int64_t>& shape() const { return shape_; }
   void* data() const { return data_.get(); }
   uint64_t bytes() const { return bytes_; }
+  // Of its memory, those that go back to the session.
+  uint64_t kept_bytes() const { return data_.get_deleter().room; }
   MlcTensor view() const { return mlc_tensor(data_.get(), dtype_, static_cast<uint32_t>(shape_.size()), shape_.data()); }
 
   Tensor copy() const;
@@ -26,10 +36,7 @@ class Tensor {
   nb::object to_dlpack(nb::handle self, bool versioned) const;
 
  private:
-  struct Free {
-    void operator()(void* p) const { std::free(p); }
-  };
-  std::unique_ptr<void, Free> data_;
+  std::unique_ptr<void, GiveBack> data_;
   int32_t dtype_;
   uint64_t bytes_ = 0;
   std::vector<int64_t> shape_, strides_;  // strides in bytes

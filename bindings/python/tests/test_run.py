@@ -184,6 +184,30 @@ class Memory(unittest.TestCase):
             np.testing.assert_array_equal(first, before)
             self.assertNotEqual(first.ctypes.data, second.ctypes.data)
 
+    def test_memory_of_large_outputs_serves_the_next_run(self):
+        session = mlrt.open(support.double("f32")).session()
+        x = np.arange(1 << 19, dtype=np.float32)
+        def run(n):
+            tensor = session.run(x=x[:n], tensors=True)["y"]
+            np.testing.assert_array_equal(tensor, x[:n] * 2)
+            return tensor
+        held = run(x.size)
+        other = run(x.size)
+        self.assertNotEqual(held.pointer, other.pointer)  # nobody's memory is taken away
+        pointer, view = other.pointer, np.from_dlpack(other)
+        del other
+        third = run(x.size)
+        self.assertNotIn(third.pointer, (pointer, held.pointer))  # the view holds it
+        del view
+        again = run(x.size - 5)  # nearly as large
+        self.assertEqual(again.pointer, pointer)
+        np.testing.assert_array_equal(held, x * 2)
+        del again
+        small = run(7)  # a run of small outputs keeps nothing
+        del session, third
+        np.testing.assert_array_equal(held, x * 2)
+        self.assertEqual(small.shape, (7,))
+
     def test_results_live_longer_than_their_model(self):
         out = mlrt.open(support.relu()).run(x=[1, -2, 3, -4])["y"]
         self.assertEqual(out.tolist(), [1, 0, 3, 0])
