@@ -8,7 +8,7 @@ build=(g++ cmake ninja-build pkg-config llvm-19-dev liblld-19-dev libonnx-dev li
   libflatbuffers-dev flatbuffers-compiler libzstd-dev libssl-dev nlohmann-json3-dev libcli11-dev libjpeg-dev libpng-dev
   zlib1g-dev libopenjp2-7-dev libtiff-dev libwebp-dev libseccomp-dev libzydis-dev libzycore-dev)
 test=(doctest-dev ccache clang-19 libclang-rt-19-dev lld-19 python3 python3-numpy qemu-user-static g++-aarch64-linux-gnu
-  g++-riscv64-linux-gnu dpkg-dev libonnx-testdata man-db)
+  g++-riscv64-linux-gnu dpkg-dev libonnx-testdata man-db mesa-vulkan-drivers libvulkan1 vulkan-validationlayers spirv-tools)
 
 missing=()
 for package in "${build[@]}" "${test[@]}"; do

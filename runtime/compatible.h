@@ -30,15 +30,18 @@ class Compatible {
   uint32_t variant() const { return variant_; }            // index in the list that was matched
   const std::string& name() const { return name_; }        // for messages
   const HostFacts& host() const { return host_; }
+  // Of the device that it may run on (runtime/device_info.h); empty: the processor.
+  const std::string& device() const { return device_; }
 
  private:
   friend class Matcher;
-  Compatible(uint32_t variant, std::string name, const HostFacts& host)
-      : variant_(variant), name_(std::move(name)), host_(host) {}
+  Compatible(uint32_t variant, std::string name, const HostFacts& host, std::string device)
+      : variant_(variant), name_(std::move(name)), host_(host), device_(std::move(device)) {}
 
   uint32_t variant_;
   std::string name_;
   HostFacts host_;
+  std::string device_;  // its identity
 };
 
 }  // namespace mlc

@@ -26,17 +26,23 @@ struct LaunchForm {
   uint32_t num_scalars = 0;
 };
 
-// The kernels of one variant. Immutable after loading; every function may be called from several threads at once.
-class KernelModule {
+// The kernels of one variant, whoever runs them. Immutable after loading; every function may be called from several threads
+// at once.
+class KernelSet {
  public:
-  virtual ~KernelModule() = default;
+  virtual ~KernelSet() = default;
   virtual uint32_t num_kernels() const = 0;
-  // Bytes of scratch memory that each worker passes to this kernel. `kernel` < num_kernels().
-  virtual uint64_t scratch_bytes(uint32_t kernel) const = 0;
   // Whether this kernel may be launched with buffers and scalars of this form; asked once per launch instruction when
   // a plan is bound. Code that came without a trusted signature must be refused here if it could touch a buffer or
   // scalar that is not passed, or store to one that is read-only. Native code has no such description: OK.
   virtual Status accepts(uint32_t kernel, const LaunchForm& form) const = 0;
+};
+
+// Kernels that workers of this process run.
+class KernelModule : public KernelSet {
+ public:
+  // Bytes of scratch memory that each worker passes to this kernel. `kernel` < num_kernels().
+  virtual uint64_t scratch_bytes(uint32_t kernel) const = 0;
   // Runs tiles [tile_begin, tile_end). `kernel` < num_kernels(), the launch has the form that was accepted, and the
   // rules of schema/module_abi.h hold. Returns 0, a fault code of that header, or kRunStopped. Allocates nothing.
   //

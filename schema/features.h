@@ -59,6 +59,8 @@ constexpr std::string_view name_of(Feature f) {
 // Versions to come add services, so the ids are a range of their own.
 inline constexpr std::string_view kServicePrefix = "app.";
 constexpr bool is_service(uint32_t feature) { return feature >> 10 == 1; }
+// A fact of one device of the machine, not of the host.
+constexpr bool is_of_device(uint32_t feature) { return feature >> 10 == 2 || feature >> 10 == 3; }
 
 // ELF machine numbers: the values of host.arch.
 enum class Machine : uint16_t { None = 0, X86_64 = 62, AArch64 = 183, RiscV64 = 243 };

@@ -6,7 +6,7 @@
 namespace mlc::targets {
 
 std::span<const Emitter* const> emitters() {
-  static const Emitter* const all[] = {&x86::emitter(), &aarch64::emitter(), &riscv::emitter(), &portable::emitter()};
+  static const Emitter* const all[] = {&x86::emitter(), &aarch64::emitter(), &riscv::emitter(), &spirv::emitter(), &ptx::emitter(), &portable::emitter()};
   return all;
 }
 
@@ -14,18 +14,30 @@ bool has_feature(const Target& target, std::string_view name) {
   return std::binary_search(target.features.begin(), target.features.end(), name);
 }
 
+namespace {
+std::vector<Target> targets_where(bool is_device) {
+  std::vector<Target> found;
+  for (const Emitter* emitter : emitters())
+    for (const Target& target : emitter->targets())
+      if (target.is_device() == is_device) found.push_back(target);
+  return found;
+}
+}  // namespace
+
 std::span<const Target> all_targets() {
-  static const std::vector<Target> targets = [] {
-    std::vector<Target> all;
-    for (const Emitter* emitter : emitters()) all.insert(all.end(), emitter->targets().begin(), emitter->targets().end());
-    return all;
-  }();
+  static const std::vector<Target> targets = targets_where(false);
+  return targets;
+}
+
+std::span<const Target> device_targets() {
+  static const std::vector<Target> targets = targets_where(true);
   return targets;
 }
 
 const Target* find_target(std::string_view name) {
-  for (const Target& t : all_targets())
-    if (t.name == name) return &t;
+  for (const auto targets : {all_targets(), device_targets()})
+    for (const Target& t : targets)
+      if (t.name == name) return &t;
   return nullptr;
 }
 

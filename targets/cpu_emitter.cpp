@@ -58,7 +58,7 @@ Result<Module> CpuEmitter::emit(const Target& target, std::span<const loop::Kern
   return emit_elf(target, kernels, large, options);
 }
 
-Result<KernelText> CpuEmitter::print(const Target& target, const loop::Kernel& kernel) const { return print_elf_kernel(target, kernel); }
+Result<KernelText> CpuEmitter::print(const Target& target, const loop::Kernel& kernel) const { return print_compiled(target, kernel); }
 
 Status CpuEmitter::audit(const Target& target, std::span<const std::byte> module) const {
   const std::string where = "audit of the module for " + target.name;
@@ -71,7 +71,7 @@ Status CpuEmitter::audit(const Target& target, std::span<const std::byte> module
   return ok();
 }
 
-void CpuEmitter::require(const Target& target, format::Variant& variant) const {
+void CpuEmitter::require(const Target& target, std::span<const std::byte>, format::Variant& variant) const {
   variant.family = "cpu";
   variant.module_format = format::ModuleFormat::Elf;
   for (const std::string& feature : target.features) variant.features.push_back(static_cast<uint32_t>(feature_named(feature)));

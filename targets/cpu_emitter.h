@@ -35,7 +35,7 @@ class CpuEmitter final : public Emitter {
                       const EmitOptions& options) const override;
   Result<KernelText> print(const Target& target, const loop::Kernel& kernel) const override;
   Status audit(const Target& target, std::span<const std::byte> module) const override;
-  void require(const Target& target, format::Variant& variant) const override;
+  void require(const Target& target, std::span<const std::byte> module, format::Variant& variant) const override;
 
  private:
   std::vector<Target> targets_;

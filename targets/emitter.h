@@ -28,11 +28,12 @@ class Emitter {
   virtual Result<KernelText> print(const Target&, const loop::Kernel&) const { return KernelText(); }
   // Proves from the bytes that the module keeps its format and uses nothing that the target does not list.
   virtual Status audit(const Target& target, std::span<const std::byte> module) const = 0;
-  // Adds to a variant: its family, the format of its module, and the features and clauses that a machine must meet.
-  virtual void require(const Target& target, format::Variant& variant) const = 0;
+  // Adds to a variant: its family, the format of its module, and the features and clauses that a machine must meet. What the
+  // module uses decides where not all modules of a target ask for the same; it has passed the audit.
+  virtual void require(const Target& target, std::span<const std::byte> module, format::Variant& variant) const = 0;
 };
 
-// In the order in which a file for all targets holds their variants; the portable one is last.
+// In the order in which a file for all targets holds their variants; the portable one is last. Those of devices are among them.
 std::span<const Emitter* const> emitters();
 
 }  // namespace mlc::targets

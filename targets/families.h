@@ -18,6 +18,12 @@ namespace riscv {
 const Emitter& emitter();
 Status audit(const Target& target, const CodeRange& code, uint64_t& num_instructions);
 }  // namespace riscv
+namespace ptx {
+const Emitter& emitter();
+}  // namespace ptx
+namespace spirv {
+const Emitter& emitter();
+}  // namespace spirv
 namespace portable {
 const Emitter& emitter();
 }  // namespace portable

@@ -81,6 +81,7 @@ void add_dots(const std::vector<loop::StmtPtr>& block, std::unordered_set<const 
 
 DotChoice choose_dot(const Target& target, DType a, DType b) {
   DotChoice best{&kPlain[bits_of(a) == 8 ? 0 : 1]};
+  if (target.is_device()) return best;
   for (const DotInstruction& row : kInstructions) {
     if (row.machine != target.machine || !(row.feature.empty() || has_feature(target, row.feature))) continue;
     if (const auto choice = match(row, a, b); choice && choice->steps() < best.steps()) best = *choice;

@@ -26,6 +26,7 @@ struct Target {
   std::vector<std::string> features;  // registry names (schema/features.tbl), sorted: the requirement list of the variant
   std::string llvm_triple;            // empty: not by LLVM
   std::vector<std::string> llvm_features;  // "+avx2", ... on the machine's baseline CPU
+  std::string llvm_cpu;                    // devices: what LLVM calls the architecture, "sm_80"
 
   // Facts for schedules. Where vectors are split into scalars (rv64gc), a "register" is a group of scalar ones.
   unsigned vector_bytes = 16;    // widest register that code should use
@@ -33,11 +34,23 @@ struct Target {
   bool has_fma = false;          // a fused multiply-add instruction: Op::Fma may be fused
   bool has_masks = false;        // masked loads and stores are cheap
   bool has_sized_locals = true;  // local arrays may be as large as extents of the run say
+
+  // Devices. Kernels have blocks of this many lanes; 0: a processor, its kernels have none.
+  unsigned block_lanes = 0;
+  // Of one launch: its buffers, one for scalars where there are more than `pushed_scalars`, one for faults where there may be some.
+  // 0: as many as there are.
+  unsigned most_bindings = 0, pushed_scalars = 0;
+  unsigned buffer_alignment = 64;  // bytes: where buffers of a launch may begin in memory that they share
   unsigned f32_lanes() const { return vector_bytes / 4; }
+  unsigned most_buffers() const { return most_bindings > 2 ? most_bindings - 2 : 0; }  // whatever else a kernel has; 0: any number
+  bool is_device() const { return block_lanes > 0; }
 };
 
-// All targets this build can emit, in a fixed order, `portable` last: what `--target all` means.
+// All targets that run on a processor, in a fixed order, `portable` last: what `--target all` means.
 std::span<const Target> all_targets();
+// Those of devices, each beside one of the others: a file for a device runs on a processor as well.
+std::span<const Target> device_targets();
+// Of either.
 const Target* find_target(std::string_view name);
 bool has_feature(const Target& target, std::string_view name);
 // Of the targets whose features the build machine has, the one that asks for most: what a file for all targets would run

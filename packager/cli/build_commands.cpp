@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -12,12 +11,15 @@
 
 #include "base/cli/program.h"
 #include "base/cli/report.h"
-#include "base/nearest_name.h"
+#include "base/counted.h"
 #include "packager/cli/container_file.h"
 #include "packager/cli/dump_files.h"
 #include "packager/cli/golden_files.h"
+#include "packager/cli/model_flags.h"
 #include "packager/cli/progress.h"
 #include "packager/cli/self_test.h"
+#include "packager/cli/tune_commands.h"
+#include "packager/cli/tune_ops.h"
 #include "packager/compile/build.h"
 #include "packager/compile/check.h"
 #include "packager/compile/code_cache.h"
@@ -28,82 +30,14 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Of golden vectors, relative to the largest output: what a model of some dozen layers loses to factors of 8 bits.
-constexpr double kToleranceOfBf16 = 3e-2;
-
 struct BuildFlags {
   compile::BuildOptions options;
-  std::vector<std::string> targets, dims, golden;
-  std::string progress = "auto", forms = "all", precision = "f32", derived;
+  ModelFlags model;
+  std::vector<std::string> targets, golden;
+  std::string progress = "auto", tuned;
   std::string dump_folder;
-  bool force = false, no_sign = false, no_selftest = false, no_cache = false, as_json = false;
+  bool tuned_by_others = false, force = false, no_sign = false, no_selftest = false, no_cache = false, as_json = false;
 };
-
-Result<std::vector<const targets::Target*>> targets_named(const std::vector<std::string>& names) {
-  std::vector<const targets::Target*> found;
-  std::vector<std::string> problems;
-  const auto add = [&](const targets::Target* target) {
-    if (std::find(found.begin(), found.end(), target) == found.end()) found.push_back(target);
-  };
-  for (const std::string& name : names) {
-    if (name == "all") {
-      for (const targets::Target& target : targets::all_targets()) add(&target);
-    } else if (name == "native") {
-      add(targets::native_target());
-    } else if (const targets::Target* target = targets::find_target(name)) {
-      add(target);
-    } else {
-      std::vector<std::string> known = {"all", "native"};
-      for (const targets::Target& target : targets::all_targets()) known.push_back(target.name);
-      problems.push_back(unknown_word("target", name, known));
-    }
-  }
-  if (!problems.empty()) {
-    Status status(Code::Usage, problems.front());
-    status.facts.assign(problems.begin() + 1, problems.end());
-    return std::move(status).hint("mlpack targets");
-  }
-  return found;
-}
-
-// "batch=1..8" or "width=320"
-Result<compile::DimBound> parse_dim(const std::string& text) {
-  const Status wrong(Code::Usage, "--dim '" + text + "' is not NAME=LOW..HIGH or NAME=VALUE");
-  const size_t equals = text.rfind('=');
-  if (equals == std::string::npos || equals == 0) return wrong;
-  compile::DimBound bound;
-  bound.name = text.substr(0, equals);
-  const std::string range = text.substr(equals + 1);
-  const size_t dots = range.find("..");
-  const auto parse = [](const std::string& digits, int64_t& out) {
-    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
-    return error == std::errc() && end == digits.data() + digits.size() && !digits.empty();
-  };
-  const bool good = dots == std::string::npos ? parse(range, bound.lo) && (bound.hi = bound.lo, true)
-                                              : parse(range.substr(0, dots), bound.lo) && parse(range.substr(dots + 2), bound.hi);
-  if (!good || bound.lo < 0) return wrong;
-  if (bound.hi < bound.lo)
-    return Status(Code::Usage, "--dim '" + text + "': the low bound " + std::to_string(bound.lo) + " is above the high bound " + std::to_string(bound.hi));
-  return bound;
-}
-
-Result<std::vector<compile::DimBound>> parse_dims(const std::vector<std::string>& texts) {
-  std::vector<compile::DimBound> dims;
-  for (const std::string& text : texts) {
-    MLC_ASSIGN(compile::DimBound bound, parse_dim(text));
-    dims.push_back(std::move(bound));
-  }
-  return dims;
-}
-
-// "none" or a number of bytes
-Result<uint64_t> parse_derived(const std::string& text) {
-  uint64_t bytes = 0;
-  if (text == "none") return bytes;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-  if (error == std::errc() && end == text.data() + text.size()) return bytes;
-  return Status(Code::Usage, "--derived '" + text + "' is neither none nor a number of bytes");
-}
 
 std::string megabytes(uint64_t bytes) {
   char text[32];
@@ -117,6 +51,17 @@ void report_cache(const compile::BuildReport::Cache& cache, std::ostringstream& 
   if (!cache.unused.ok()) json["unused"] = cache.unused.message;
   if (!cache.unused.ok()) text << "  cache     not used: " << cache.unused.message << "\n";
   else if (cache.found) text << "  cache     " << cache.found << " of " << cache.found + cache.compiled << " kernels were compiled before\n";
+}
+
+// Empty without --tuned.
+Result<tune::Records> records_of(const BuildFlags& flags) {
+  if (flags.tuned.empty()) return tune::Records();
+  MLC_ASSIGN(tune::Records all, read_records(flags.tuned));
+  if (flags.tuned_by_others) return all;
+  tune::Records own = all.of_compiler(compiler_name());
+  if (const size_t others = all.all().size() - own.all().size(); others > 0)
+    note("warning: " + counted(others, "record") + " of '" + printable(flags.tuned) + "' are of another version of mlpack and not followed: mlpack tune again, or --tuned-by-others");
+  return own;
 }
 
 // Where --dump shows things.
@@ -135,21 +80,23 @@ Status set_up_dump(BuildFlags& flags) {
   return ok();
 }
 
+// "x86-64-v4 12 records"
+std::string tuned_text(const compile::BuildReport& built) {
+  std::string out;
+  for (const auto& v : built.variants)
+    if (v.tuned > 0) out += (out.empty() ? "" : " · ") + v.name + " " + counted(v.tuned, "record");
+  return out.empty() ? "nothing: no record is better than what this mlpack does" : out;
+}
+
 Result<Report> run_build(BuildFlags& flags) {
   MLC_ASSIGN(flags.options.targets, targets_named(flags.targets));
-  MLC_ASSIGN(flags.options.dims, parse_dims(flags.dims));
+  MLC_RETURN_IF_ERROR(apply(flags.model, flags.options));
   for (const std::string& path : flags.golden) {
     MLC_ASSIGN(compile::GivenVector vector, read_golden(path));
     flags.options.golden.push_back(std::move(vector));
   }
-  flags.options.forms = flags.forms != "none";
-  if (flags.precision == "bf16") {
-    flags.options.products_in_bf16 = true;
-    flags.options.tolerance = kToleranceOfBf16;
-  }
-  if (!flags.derived.empty()) {
-    MLC_ASSIGN(flags.options.most_derived, parse_derived(flags.derived));
-  }
+  MLC_ASSIGN(const tune::Records records, records_of(flags));
+  if (!flags.tuned.empty()) follow(records, flags.options);
   MLC_RETURN_IF_ERROR(set_up_dump(flags));
   flags.options.sign = !flags.no_sign;
   if (flags.no_cache) flags.options.cache_folder.clear();
@@ -175,11 +122,12 @@ Result<Report> run_build(BuildFlags& flags) {
   ordered_json variants = ordered_json::array();
   for (const auto& v : built->variants) {
     text << (variants.empty() ? " " : " · ") << v.name << " " << megabytes(v.module_bytes + v.plan_bytes);
-    variants.push_back({{"name", v.name}, {"module_bytes", v.module_bytes}, {"plan_bytes", v.plan_bytes}, {"kernels", v.kernels}, {"launches", v.launches}});
+    variants.push_back({{"name", v.name}, {"module_bytes", v.module_bytes}, {"plan_bytes", v.plan_bytes}, {"kernels", v.kernels}, {"launches", v.launches}, {"tuned", v.tuned}});
   }
   const std::string root = "sha256:" + to_hex(built->root);
   text << "\n  wrote     " << flags.options.output_path << "   " << megabytes(built->file_bytes) << "   root " << root << "   "
        << (built->key_name.empty() ? "not signed" : "signed by " + built->key_name) << "\n";
+  if (!flags.tuned.empty()) text << "  tuned     " << tuned_text(*built) << "\n";
   ordered_json cache = nullptr;
   if (built->cache) report_cache(*built->cache, text, cache);
   text << "  tested    " << (tested ? tested->text() : "nothing: --no-selftest") << "\n";
@@ -206,18 +154,13 @@ void add_build(CLI::App& app, int& exit_code) {
                                   "  mlpack build m.onnx --pipeline p.json --target x86-64-v3,armv8-a -o m.mlc\n",
                                   flags->as_json);
   auto& o = flags->options;
-  command->add_option("MODEL", o.model_path, "ONNX file")->required();
   command->add_option("-o,--output", o.output_path, "the container to write")->required();
-  command->add_option("--target", flags->targets, "targets, separated by commas: names of 'mlpack targets'; native, the best that this machine can run; all, of which the file gets those that gain something by their instructions (default)")
+  command->add_option("--target", flags->targets, "targets, separated by commas: names of 'mlpack targets'; native, the best that this machine can run; all, of which the file gets those that gain something by their instructions (default); vulkan or cuda, all of such devices, beside those of processors")
       ->delimiter(',')->default_val(std::vector<std::string>{"all"})->default_str("all");
   command->add_option("--pipeline", o.pipeline_path, "pre- and post-processing (pipeline.json)");
-  command->add_option("--dim", flags->dims, "bounds of a free extent, NAME=LOW..HIGH, or NAME=VALUE to freeze it");
-  command->add_option("--ops", o.operator_folders, "folder with operators of your own (*.mlop)");
-  command->add_option("--forms", flags->forms, "all, or none: whether convolutions may be computed with fewer multiplications, which rounds a little more")
-      ->check(CLI::IsMember({"all", "none"}))->default_val("all");
-  command->add_option("--precision", flags->precision, "f32, or bf16: of what products with weights multiply; bf16 halves these weights and rounds to 8 bits, sums stay f32")
-      ->check(CLI::IsMember({"f32", "bf16"}))->default_val("f32");
-  command->add_option("--derived", flags->derived, "memory for constants that are computed when the model is opened: none or BYTES (default: 64 MiB)");
+  add_model_flags(*command, flags->model);
+  command->add_option("--tuned", flags->tuned, "records of mlpack tune, whose schedules are taken where they are better");
+  command->add_flag("--tuned-by-others", flags->tuned_by_others, "also follow records that another version of mlpack has made");
   command->add_option("--id", o.id, "model id, organisation/name (default local/<file name>)");
   command->add_option("--model-version", o.version, "version of the model, 1 or more");
   command->add_option("--key", o.key_path, "private key to sign with (default: this user's own key)");
@@ -244,7 +187,11 @@ void add_targets(CLI::App& app, int& exit_code) {
   command->callback([as_json, &exit_code] {
     Report report;
     report.json["targets"] = ordered_json::array();
-    for (const targets::Target& target : targets::all_targets()) {
+    std::vector<const targets::Target*> all;
+    for (const auto some : {targets::all_targets(), targets::device_targets()})
+      for (const targets::Target& target : some) all.push_back(&target);
+    for (const targets::Target* each : all) {
+      const targets::Target& target = *each;
       std::string features;
       for (const std::string& feature : target.features) features += (features.empty() ? "" : " ") + feature;
       char line[64];

@@ -14,7 +14,8 @@ Completions target_names(const std::string& word) {
   const std::string before = comma == word.npos ? "" : word.substr(0, comma + 1);
   Completions out;
   out.words = {{before + "all", "each of them"}, {before + "native", "what fits this machine"}};
-  for (const targets::Target& target : targets::all_targets()) out.words.push_back({before + target.name, ""});
+  for (const auto some : {targets::all_targets(), targets::device_targets()})
+    for (const targets::Target& target : some) out.words.push_back({before + target.name, ""});
   return out;
 }
 
@@ -48,7 +49,7 @@ std::optional<Completions> values_of_line(const CommandLine& line) {
   if (line.option == "remove") return trusted_key_ids();
   if (line.option == "by") return Completions{{{"kind", ""}, {"variant", ""}, {"segment", ""}, {"tensor", ""}}, false};
   if (line.option == "type") return Completions{{{"p256", ""}, {"p384", ""}, {"p521", ""}, {"ed25519", ""}}, false};
-  for (const char* text : {"dim", "id", "not-after", "expect-root", "expect-id", "models", "min", "only", "threads"})
+  for (const char* text : {"dim", "id", "not-after", "expect-root", "expect-id", "models", "min", "only", "threads", "at", "time"})
     if (line.option == text) return Completions{};
   return std::nullopt;
 }

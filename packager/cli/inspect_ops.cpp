@@ -192,6 +192,11 @@ void add_data(const ContainerFile& file, const InspectOptions& options, Report& 
     for (const Operator& op : manifest.operators) names += " " + op.domain + (op.domain.empty() ? "" : ".") + op.name;
     report.text += line("operators", "own:" + names);
   }
+  report.json["tuning"] = ordered_json::array();
+  for (const Tuning& tuning : manifest.tuning) {
+    report.text += line("tuning", tuning.target + ", " + counted(tuning.count, "record"));
+    report.json["tuning"].push_back({{"target", tuning.target}, {"records", tuning.count}, {"segment", manifest.segments[tuning.segment].name}});
+  }
   uint64_t elements = 0;
   for (const Tensor& tensor : manifest.tensors) elements += num_elements(tensor);
   const auto in_bf16 = std::count_if(manifest.tensors.begin(), manifest.tensors.end(), [](const Tensor& t) { return t.dtype == DType::BF16; });

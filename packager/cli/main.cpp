@@ -8,6 +8,7 @@
 #include "packager/cli/early_end.h"
 #include "packager/cli/inspect_commands.h"
 #include "packager/cli/keys_commands.h"
+#include "packager/cli/tune_commands.h"
 
 int main(int argc, char** argv) {
   using namespace mlc::cli;
@@ -18,6 +19,7 @@ int main(int argc, char** argv) {
   set_up(app);
   int exit_code = 0;
   add_build_commands(app, exit_code);
+  add_tune_commands(app, exit_code);
   add_inspect_commands(app, exit_code);
   add_keys_commands(app, exit_code);
   add_cache_commands(app, exit_code);

@@ -5,30 +5,10 @@
 
 #include "base/counted.h"
 #include "packager/cli/apart.h"
-#include "runtime/api/mlc.h"
-#include "runtime/api/sized.h"
+#include "packager/cli/library.h"
 
 namespace mlc::cli {
 namespace {
-
-const MlcApi& api() {
-  static const MlcApi* const table = mlc_get_api(MLC_API_VERSION);
-  return *table;  // linked statically: never older than its header
-}
-
-struct Release {
-  void operator()(MlcModel* m) const { api().model_release(m); }
-  void operator()(MlcSession* s) const { api().session_release(s); }
-};
-
-// Takes the error and releases it.
-Status taken(int code, MlcError* error) {
-  Status s(static_cast<Code>(code), static_cast<uint16_t>(api().error_number(error)), api().error_message(error));
-  for (uint32_t k = 0; const char* fact = api().error_fact(error, k); ++k) s.facts.emplace_back(fact);
-  s.help = api().error_help(error);
-  api().error_release(error);
-  return s;
-}
 
 // A run that fails is as wrong as an answer that differs; only of one that lacks memory nothing is known.
 Status as_failure(Status s) {
@@ -42,13 +22,13 @@ Status run_vectors(MlcModel* model, const char* variant, const std::vector<std::
   options.time_limit_ns = options.memory_limit = MLC_NO_LIMIT;  // also where a policy keeps native code from running
   MlcSession* opened = nullptr;
   MlcError* error = nullptr;
-  if (const int code = api().session_create(model, &options, &opened, &error); code != MLC_OK) return as_failure(taken(code, error));
-  const std::unique_ptr<MlcSession, Release> session(opened);
+  if (const int code = api().session_create(model, &options, &opened, &error); code != MLC_OK) return as_failure(status_of(code, error));
+  const SessionHandle session(opened);
   for (const std::string& vector : vectors) {
     auto result = sized<MlcSelftest>();
     const int code = api().selftest(session.get(), vector.c_str(), &result, &error);
     if (code == MLC_OK) continue;
-    Status failure = taken(code, error);
+    Status failure = status_of(code, error);
     if (code == MLC_SELFTEST) failure.message = result.text;
     return as_failure(std::move(failure));
   }
@@ -92,8 +72,8 @@ Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::f
   options.allow_unsigned = 1;  // this process has just made it
   MlcModel* opened = nullptr;
   MlcError* error = nullptr;
-  if (const int code = api().open(&options, &opened, &error); code != MLC_OK) return taken(code, error).note("self-test");
-  const std::unique_ptr<MlcModel, Release> model(opened);
+  if (const int code = api().open(&options, &opened, &error); code != MLC_OK) return status_of(code, error).note("self-test");
+  const ModelHandle model(opened);
   auto info = sized<MlcModelInfo>();
   api().model_info(model.get(), &info);
   for (uint32_t k = 0; k < info.num_variants; ++k) {

@@ -166,19 +166,23 @@ class Build {
 
   Status compile_variants() {
     std::vector<const targets::Target*> targets = options_.targets;
+    const auto is_native = [](const targets::Target* target) { return target->machine != Machine::None; };
+    if (std::any_of(targets.begin(), targets.end(), [](const targets::Target* target) { return target->is_device(); }) &&
+        std::none_of(targets.begin(), targets.end(), is_native))
+      report_.warnings.push_back("no target of a processor stands beside those of devices: without a device the model is interpreted; --target native adds one");
     const targets::Target* portable = targets::find_target("portable");
     if (std::find(targets.begin(), targets.end(), portable) == targets.end()) targets.push_back(portable);
     const std::unique_ptr<CodeCache> cache = open_cache();
     for (size_t k = 0; k < targets.size(); ++k) {
       const targets::Target* target = targets[k];
       const Progress progress = counted(nth("target", k, targets.size()) + ", " + target->name, "kernels");
-      const VariantOptions options{progress, options_.threads, cache.get(), &options_.dump};
+      const VariantOptions options{progress, options_.threads, cache.get(), &options_.dump, options_.choose};
       MLC_ASSIGN(CompiledVariant variant, compile_variant(ctx_, *library_, parts_, weights_, *target, options));
       variants_.push_back(std::move(variant));
     }
     drop_equal_variants(variants_);
     for (const CompiledVariant& v : variants_)
-      report_.variants.push_back({v.target->name, v.module.size(), v.plan.size(), v.num_kernels, v.num_launches});
+      report_.variants.push_back({v.target->name, v.module.size(), v.plan.size(), v.num_kernels, v.num_launches, 0, v.launches});
     if (cache) {
       report_.cache->found = cache->found();
       report_.cache->compiled = cache->missed();
@@ -206,6 +210,7 @@ class Build {
     for (const auto& [name, bytes] : pipelines_.assets) builder.add_asset(name, "text/plain", bytes);
     if (!pipelines_.text.empty()) builder.add_asset(kPipelineAsset, "application/json", pipelines_.text);
     MLC_RETURN_IF_ERROR(weights_.write(builder));
+    add_tuning(builder);
     for (CompiledVariant& variant : variants_) add_variant(builder, variant, programs_.front(), options_.tolerance);
     MLC_RETURN_IF_ERROR(builder.finish(progress));
     std::function<Status(const std::string&)> accept;
@@ -218,6 +223,23 @@ class Build {
     report_.model_line = "opset " + std::to_string(model_.opsets.at("ai.onnx")) + ", " + mlc::counted(model_.graph.nodes.size(), "node") + ", " +
                          mlc::counted(ops.size(), "operator") + ", " + million(weights_.num_parameters()) + " parameters";
     return ok();
+  }
+
+  static std::vector<std::byte> bytes_of_text(const std::string& text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    return {bytes.begin(), bytes.end()};
+  }
+
+  void add_tuning(container::ContainerBuilder& builder) {
+    if (!options_.followed) return;
+    for (size_t k = 0; k < variants_.size(); ++k) {
+      TuningText tuning = options_.followed(variants_[k]);
+      report_.variants[k].tuned = tuning.records;
+      if (tuning.records == 0) continue;
+      const std::string& target = variants_[k].target->name;
+      const uint32_t segment = builder.add_segment("tuning/" + target, format::SegmentKind::Tuning, true, bytes_of_text(tuning.text));
+      builder.manifest.tuning.push_back({segment, tuning.records, target, sha256(compiler_identity())});
+    }
   }
 
   FinishedFile finished(const std::string& path, const container::ContainerBuilder& builder) const {

@@ -10,6 +10,7 @@
 #include "packager/compile/dims.h"
 #include "packager/compile/dump.h"
 #include "packager/compile/golden.h"
+#include "packager/compile/variant.h"
 #include "signing/hash_tree.h"
 #include "targets/target.h"
 
@@ -34,6 +35,12 @@ struct Stage {
 // "target 3 of 11" for the third; "target" if there is one only.
 std::string nth(const std::string& noun, size_t index, size_t count);
 
+// Records of tuning as they lie in the file.
+struct TuningText {
+  uint64_t records = 0;
+  std::string text;
+};
+
 struct BuildOptions {
   std::string model_path, output_path;
   std::string pipeline_path;                      // empty: bare arrays only
@@ -53,6 +60,9 @@ struct BuildOptions {
   bool products_in_bf16 = false;                  // both factors of products with weights are rounded to bf16
   std::optional<uint64_t> most_derived;           // bytes of derived constants; none: what is usual (passes.h)
   DumpOptions dump;
+  ChooseSchedule choose;                          // of nests (variant.h); may be empty
+  // The records that `choose` followed of what was compiled for a target; the file carries them. May be empty, as what it gives may.
+  std::function<TuningText(const CompiledVariant&)> followed;
   // Told before each stage, and during it whenever something more is done, on any thread. May be empty.
   std::function<void(const Stage&)> progress;
   // Asked before the file gets its name; if it fails, the build does and leaves no file. May be empty.
@@ -64,6 +74,8 @@ struct BuildReport {
     std::string name;
     uint64_t module_bytes = 0, plan_bytes = 0;
     size_t kernels = 0, launches = 0;
+    uint64_t tuned = 0;                       // records that were followed
+    std::vector<CompiledLaunch> in_order;     // with BuildOptions::choose
   };
   // Kernels of machine code that earlier builds had compiled, and those that were compiled now.
   struct Cache {

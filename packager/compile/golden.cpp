@@ -177,6 +177,9 @@ class GoldenMaker {
     return set;
   }
 
+  // Some answer was there in time, but not how far it moves.
+  bool is_late() const { return is_late_; }
+
   // Of values that lie in the same bounds whatever the extents are.
   std::vector<Range> ranges() {
     std::vector<Range> all(oracle_.inputs.size());
@@ -386,7 +389,7 @@ class GoldenMaker {
     return nest::interpret(oracle_, given, how);
   }
 
-  GoldenVector finished(GoldenVector golden, const Sizes& sizes) const {
+  GoldenVector finished(GoldenVector golden, const Sizes& sizes) {
     for (const ir::Sym* sym : finder_.extents()) golden.extents[sym->name] = sizes.at(sym);
     golden.operations = estimate(oracle_, sizes).operations;
     golden.spread.assign(golden.outputs.size(), 0);
@@ -394,7 +397,12 @@ class GoldenMaker {
     for (const double jitter : {change, -change}) {
       if (!may_jump_ && coarsest_step_ == 0) break;
       const auto shaken = answer(golden.inputs, options_.deadline, jitter);
-      if (!shaken.ok()) break;
+      if (!shaken.ok()) {
+        // How far it moves is not known: a right variant might be off by any step.
+        golden.spread.assign(golden.outputs.size(), INFINITY);
+        is_late_ |= shaken.status().code == Code::Cancelled;
+        break;
+      }
       for (size_t k = 0; k < golden.outputs.size(); ++k) golden.spread[k] = std::max(golden.spread[k], spread_of(golden.outputs[k], (*shaken)[k]));
     }
     // What drifts and does not jump is off by less: steps of a thousand sums rarely agree.
@@ -412,6 +420,7 @@ class GoldenMaker {
   Sizes chosen_sizes_;
   double estimate_of_chosen_ = 0;
   Status failure_;  // of the first attempt
+  bool is_late_ = false;
 };
 
 // An output is left to tell right from wrong, and the shapes of all are those of every variant.
@@ -436,7 +445,11 @@ Result<GoldenSet> make_golden(const nest::Function& oracle, const GoldenOptions&
   MLC_ASSIGN(GoldenSet set, options.given.empty() ? maker.drawn_ones() : maker.given());
   const bool some = !set.vectors.empty();
   std::erase_if(set.vectors, [](const GoldenVector& golden) { return !tells_something(golden); });
-  if (some && set.vectors.empty()) set.missing = "its answer depends on the order in which sums are rounded: it jumps by more than a tenth";
+  if (some && set.vectors.empty()) {
+    set.missing_time = maker.is_late();
+    set.missing = maker.is_late() ? "there was no time to see how far its answer moves where sums are rounded in another order"
+                                  : "its answer depends on the order in which sums are rounded: it jumps by more than a tenth";
+  }
   set.ranges = maker.ranges();
   return set;
 }

@@ -14,11 +14,12 @@ class KeyWriter {
     number(kernel.params.size());
     for (const loop::Param& param : kernel.params) number(param.dtype), number(param.written);
     number(kernel.locals.size());
-    for (const loop::LocalArray& local : kernel.locals) number(local.dtype), key_.expression(local.count);
+    for (const loop::LocalArray& local : kernel.locals) number(local.dtype), number(local.space), key_.expression(local.count);
     number(kernel.hoisting);
     key_.expression(kernel.tile_begin), key_.expression(kernel.tile_end), key_.expression(kernel.tiles);
     number(kernel.cuts.size());
     for (const loop::Cut& cut : kernel.cuts) key_.expression(cut.chunk), key_.expression(cut.units);
+    number(kernel.lanes);
     block(kernel.body);
   }
   std::string take() { return key_.take(); }

@@ -48,7 +48,7 @@ void add_variant(container::ContainerBuilder& builder, CompiledVariant& compiled
   const targets::Target& target = *compiled.target;
   format::Variant variant;
   variant.name = variant.target = target.name;
-  target.emitter->require(target, variant);
+  target.emitter->require(target, compiled.module, variant);
   const bool portable = variant.module_format == format::ModuleFormat::Portable;  // runs anywhere, so it is always kept
   for (const std::string& service : compiled.services)
     variant.features.push_back(static_cast<uint32_t>(feature_named(std::string(kServicePrefix) + service)));

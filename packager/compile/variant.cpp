@@ -20,6 +20,7 @@
 #include "packager/loop/print.h"
 #include "packager/plan/plan_builder.h"
 #include "packager/plan/verify.h"
+#include "packager/tune/records.h"
 #include "targets/instructions.h"
 #include "targets/print_kernel.h"
 
@@ -111,6 +112,7 @@ class VariantCompiler {
     variant.num_kernels = lowered.kernels.size();
     MLC_RETURN_IF_ERROR(dump(lowered, shown));
     MLC_ASSIGN(variant.plan, plan_of(lowered));
+    if (options_.choose) variant.launches = launches_in(lowered);
     for (const nest::Program& program : parts_.programs)
       for (const nest::Step& step : program.steps)
         if (!step.service.empty()) variant.services.insert(step.service);
@@ -151,7 +153,8 @@ class VariantCompiler {
       plan::FunctionPlan plan;
       plan.function = function;
       plan.constant = [this, function](uint32_t array) { return weights_.place_of(*function, array); };
-      plan.parts = plan::parts_of_outputs(ctx_, *function);
+      plan.alignment = target_.buffer_alignment;
+      plan.parts = plan::parts_of_outputs(ctx_, *function, plan.alignment);
       const nest::Lifetimes lifetimes(*function);
       for (size_t k = 0; k < function->body.size(); ++k) {
         if (plan.parts.is_done[k]) continue;
@@ -250,9 +253,43 @@ class VariantCompiler {
   }
 
   Result<std::vector<loop::Kernel>> lowered_by(const Place& place, size_t candidate) {
-    if (candidate == 0) return lower::lower(ctx_, *place.function, *place.statement, target_, expand_);
+    if (candidate == 0) {
+      MLC_ASSIGN(auto chosen, lowered_as_chosen(place));
+      if (chosen) return std::move(*chosen);
+      return lower::lower(ctx_, *place.function, *place.statement, target_, expand_);
+    }
     MLC_ASSIGN(const std::vector<schedule::Schedule> all, lower::candidates(ctx_, *place.function, *place.statement, target_));
     return lower::lower(ctx_, *place.function, *place.statement, target_, expand_, &all[std::min(candidate, all.size() - 1)]);
+  }
+
+  // None: nobody has chosen, or what does not suit.
+  Result<std::optional<std::vector<loop::Kernel>>> lowered_as_chosen(const Place& place) {
+    std::optional<std::vector<loop::Kernel>> none;
+    if (!options_.choose || !place.statement->nest) return none;
+    MLC_ASSIGN(const std::vector<schedule::Schedule> all, lower::alternatives(ctx_, *place.function, *place.statement, target_));
+    const std::optional<schedule::Schedule> how = options_.choose(target_, nest_of(place), all);
+    if (!how) return none;
+    auto kernels = lower::lower(ctx_, *place.function, *place.statement, target_, expand_, &*how);
+    if (!kernels.ok() && kernels.status().code == Code::Malformed) return none;
+    if (!kernels.ok()) return std::move(kernels).status();
+    return std::optional(std::move(kernels).value());
+  }
+
+  static std::string nest_of(const Place& place) {
+    if (place.is_group || !place.statement->nest) return "";
+    return tune::nest_name(nest::lasting_key(*place.function, *place.statement->nest));
+  }
+
+  static std::vector<CompiledLaunch> launches_in(const Lowered& lowered) {
+    std::vector<CompiledLaunch> all;
+    for (const plan::FunctionPlan& plan : lowered.plans)
+      for (const plan::Launch& launch : plan.launches) {
+        const nest::Statement& statement = plan.function->body[launch.statement];
+        const bool is_group = std::any_of(lowered.users[launch.entry].begin(), lowered.users[launch.entry].end(),
+                                          [&](const Place& user) { return user.statement == &statement && user.is_group; });
+        all.push_back({plan.function->name, launch.source, launch.statement, nest_of({plan.function, &statement, is_group}), lowered.kernels[launch.entry].schedule});
+      }
+    return all;
   }
 
   // Of a kernel that prepares what the last one of its statement reads, and of a block whose steps nobody has counted.

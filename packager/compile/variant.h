@@ -1,7 +1,9 @@
 // Compiles the functions of a container for one target: kernels, module, plan.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,23 +14,39 @@
 #include "packager/ir/context.h"
 #include "packager/lang/lang.h"
 #include "packager/passes/partition.h"
+#include "packager/schedule/schedule.h"
 #include "targets/target.h"
 
 namespace mlc::compile {
+
+// A launch of a plan, in the order of the plan.
+struct CompiledLaunch {
+  std::string function, source;
+  size_t statement = 0;   // of the function; statements of a group are one
+  std::string nest;       // tune::nest_name; empty: none that is scheduled alone
+  std::string schedule;   // of its kernel
+};
 
 struct CompiledVariant {
   const targets::Target* target = nullptr;
   std::vector<std::byte> module, plan;
   std::set<std::string> services;  // of the application, that the plan asks for
+  std::vector<CompiledLaunch> launches;  // where schedules were chosen by others
   size_t num_kernels = 0;   // emitted
   size_t num_launches = 0;  // of all segments
 };
+
+// Who knows better than this compiler how a nest is computed: one of `alternatives`, or any other that suits. None: the first of them.
+// A schedule that does not suit the nest is not followed.
+using ChooseSchedule = std::function<std::optional<schedule::Schedule>(const targets::Target& target, const std::string& nest,
+                                                                       const std::vector<schedule::Schedule>& alternatives)>;
 
 struct VariantOptions {
   Progress progress;                          // counts kernels; may be empty
   unsigned threads = 0;                       // targets::EmitOptions
   targets::CodeStore* store = nullptr;        // of earlier builds; may be null
   const DumpOptions* dump = nullptr;          // what is shown of kernels; may be null
+  ChooseSchedule choose = {};                 // asked for each nest that is not in a group; may be empty
 };
 
 // Segments have passed all passes and are shared by all targets (layouts do not depend on the target, so that weights

@@ -11,12 +11,11 @@
 
 #include <functional>
 #include <string>
-#include <string_view>
 #include <unordered_map>
-#include <vector>
 
 #include "base/status.h"
 #include "packager/ir/context.h"
+#include "packager/ir/lexer.h"
 
 namespace mlc::ir {
 
@@ -30,37 +29,6 @@ struct Names {
 // Beyond `limit` characters the text ends in an ellipsis.
 std::string print(const Expr* e, const Names& names = {}, size_t limit = 1 << 20);
 std::string print_sym(const Sym* s);
-
-// Tokens of the text forms: names, numbers, strings, and the operators as they stand. Comments start with ';'.
-class Lexer {
- public:
-  explicit Lexer(std::string_view text);
-  struct Token {
-    enum Kind { End, Name, Number, String, Punct } kind = End;
-    std::string text;
-    int line = 1;
-  };
-  const Token& peek() const { return token_; }
-  Token next();
-  bool is(std::string_view punct_or_name) const;
-  bool accept(std::string_view punct_or_name);
-  Status expect(std::string_view punct_or_name);
-  Status error(const std::string& what) const;
-  struct Mark {
-    size_t at;
-    int line;
-    Token token;
-  };
-  Mark mark() const { return {at_, line_, token_}; }
-  void reset(Mark m) { at_ = m.at; line_ = m.line; token_ = std::move(m.token); }
-
- private:
-  void scan();
-  std::string_view text_;
-  size_t at_ = 0;
-  int line_ = 1;
-  Token token_;
-};
 
 struct Scope {
   std::unordered_map<std::string, const Dim*> dims;

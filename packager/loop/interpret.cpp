@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/checked.h"
 #include "packager/ir/context.h"
 #include "packager/ir/numeric.h"
 #include "packager/loop/ops.h"
+#include "packager/loop/touches.h"
 
 namespace mlc::loop {
 
@@ -31,6 +33,8 @@ Scalar fold_lanes(Op op, DType type, Value v) {
 }
 
 constexpr uint64_t kMaxScratch = 1u << 30;  // bytes of one local array
+constexpr std::byte kPoison{0xA5};
+constexpr int32_t kLoopFault = 3;  // a loop that goes on beyond its bound
 
 // In the order of the lanes; floats are rounded after each addition.
 Scalar add_products(DType sum, Scalar acc, const Value& a, const Value& b, size_t first, size_t group) {
@@ -51,8 +55,9 @@ class Interpreter {
       const auto count = ir::evaluate_extent(l.count, run_.value);
       const auto bytes = count && *count >= 0 ? checked_mul(static_cast<uint64_t>(*count), bytes_of(l.dtype)) : std::nullopt;
       if (!bytes || *bytes > kMaxScratch) return Status(Code::Internal, "local array " + l.name + " has no size");
-      scratch_.emplace_back(*bytes, std::byte{0xA5});
+      scratch_.emplace_back(*bytes, kPoison);
     }
+    if (k_.lanes) prepare_lanes();
     MLC_ASSIGN(const Division division, divide(k_, run_));
     vars_[k_.tile_begin] = {Scalar{run_.tile_begin, 0}};
     vars_[k_.tile_end] = {Scalar{run_.tile_end < 0 ? division.tiles : run_.tile_end, 0}};
@@ -99,7 +104,8 @@ class Interpreter {
       base = run_.buffers[array].data();
       bytes = run_.buffers[array].size();
     } else {
-      auto& s = scratch_[array - k_.params.size()];
+      const size_t local = array - k_.params.size();
+      auto& s = k_.locals[local].space == Space::Private ? private_[static_cast<size_t>(who_.lane)][local] : scratch_[local];
       type = k_.locals[array - k_.params.size()].dtype;
       base = s.data();
       bytes = s.size();
@@ -107,6 +113,109 @@ class Interpreter {
     if (index >= 0 && static_cast<uint64_t>(index) < bytes / bytes_of(type)) return true;
     fail("element " + std::to_string(index) + " of buffer " + std::to_string(array) + " is out of range");
     return false;
+  }
+
+  // ---- lanes ----
+
+  void prepare_lanes() {
+    for (size_t k = 0; k < k_.params.size(); ++k)
+      touches_.emplace_back(k_.params[k].written ? run_.buffers[k].size() / bytes_of(k_.params[k].dtype) : 0);
+    for (size_t k = 0; k < k_.locals.size(); ++k)
+      touches_.emplace_back(k_.locals[k].space == Space::Shared ? scratch_[k].size() / bytes_of(k_.locals[k].dtype) : 0);
+    find_barriers(k_.body);
+  }
+  bool find_barriers(const std::vector<StmtPtr>& stmts) {
+    bool any = false;
+    for (const StmtPtr& s : stmts) {
+      const bool inside = find_barriers(s->body), otherwise = find_barriers(s->orelse);
+      if (s->kind == StmtKind::Barrier || inside || otherwise) has_barrier_.insert(s.get()), any = true;
+    }
+    return any;
+  }
+
+  // A block: its memories hold nothing of the one before.
+  void lanes(const Stmt& s) {
+    const int64_t begin = integer(s.begin), end = integer(s.end);
+    const auto outside = vars_;
+    ++who_.block, ++who_.phase;
+    for (size_t k = 0; k < k_.locals.size(); ++k) {
+      std::fill(scratch_[k].begin(), scratch_[k].end(), kPoison);
+      touches_[k_.params.size() + k].forget();
+    }
+    lane_vars_.assign(static_cast<size_t>(std::max<int64_t>(0, end - begin)), outside);
+    private_.assign(lane_vars_.size(), scratch_);
+    for (size_t l = 0; l < lane_vars_.size(); ++l) lane_vars_[l][s.var] = {Scalar{begin + static_cast<int64_t>(l), 0}};
+    together(s.body);
+    vars_ = outside;
+  }
+
+  void each_lane(const std::function<void()>& body) {
+    for (size_t l = 0; l < lane_vars_.size() && !stopped(); ++l) {
+      who_.lane = static_cast<int64_t>(l);
+      vars_.swap(lane_vars_[l]);
+      memo_.clear();
+      body();
+      vars_.swap(lane_vars_[l]);
+    }
+  }
+
+  // Every lane runs up to the next barrier, then all go on.
+  void together(const std::vector<StmtPtr>& stmts) {
+    for (size_t k = 0; k < stmts.size() && !stopped();) {
+      size_t end = k;
+      while (end < stmts.size() && !has_barrier_.contains(stmts[end].get())) ++end;
+      if (end > k)
+        each_lane([&] {
+          for (size_t at = k; at < end && !stopped(); ++at) memo_.clear(), stmt(*stmts[at]);
+        });
+      if (end < stmts.size() && !stopped()) together(*stmts[end]);
+      k = end + 1;
+    }
+  }
+
+  // What all lanes say of a statement that holds a barrier.
+  int64_t agreed(const Expr* e) {
+    std::optional<int64_t> all;
+    each_lane([&] {
+      const int64_t mine = integer(e);
+      if (all && *all != mine) fail("a barrier that not all lanes reach");
+      all = mine;
+    });
+    return all.value_or(0);
+  }
+
+  void together(const Stmt& s) {
+    switch (s.kind) {
+      case StmtKind::Barrier: ++who_.phase; return;
+      case StmtKind::If: return together(agreed(s.cond) ? s.body : s.orelse);
+      case StmtKind::For: {
+        const int64_t begin = agreed(s.begin), end = agreed(s.end);
+        for (int64_t i = begin; i < end && !stopped(); i += s.step) {
+          each_lane([&] { vars_[s.var] = {Scalar{i, 0}}; });
+          together(s.body);
+        }
+        return;
+      }
+      case StmtKind::While: {
+        const int64_t bound = agreed(s.bound);
+        for (int64_t n = 0; !stopped() && agreed(s.cond) && !stopped(); ++n) {
+          if (n >= bound) fault_ = kLoopFault;
+          else together(s.body);
+        }
+        return;
+      }
+      default: return fail("a barrier in a statement that has none");
+    }
+  }
+
+  void touch(uint32_t array, int64_t index, bool stores) {
+    const bool is_tracked = k_.lanes && (array < k_.params.size() ? k_.params[array].written : k_.locals[array - k_.params.size()].space == Space::Shared);
+    if (!is_tracked) return;
+    Touches& all = touches_[array];
+    const auto at = static_cast<size_t>(index);
+    if (stores ? all.write(at, who_) : all.read(at, who_)) return;
+    fail("lane " + std::to_string(who_.lane) + " meets another at element " + std::to_string(index) + " of " +
+         (array < k_.params.size() ? k_.params[array].name : k_.locals[array - k_.params.size()].name) + ", no barrier lies between");
   }
 
   Value compute(const Expr* e) {
@@ -127,7 +236,9 @@ class Interpreter {
           DType type;
           std::byte* base;
           int64_t index = at.size() == 1 ? at[0].i + l : at[l].i;
-          if (element(e->array, index, type, base)) r[l] = ir::load_element(type, base, static_cast<uint64_t>(index));
+          if (!element(e->array, index, type, base)) continue;
+          touch(e->array, index, false);
+          r[l] = ir::load_element(type, base, static_cast<uint64_t>(index));
         }
         return r;
       }
@@ -189,6 +300,7 @@ class Interpreter {
   void stmt(const Stmt& s) {
     switch (s.kind) {
       case StmtKind::For: {
+        if (s.for_kind == ForKind::Lanes) return lanes(s);
         int64_t begin = integer(s.begin), end = integer(s.end);
         for (int64_t i = begin; i < end && !stopped(); i += s.step) {
           vars_[s.var] = {Scalar{i, 0}};
@@ -202,7 +314,7 @@ class Interpreter {
           memo_.clear();
           if (!integer(s.cond)) return;
           if (n >= bound) {
-            fault_ = 3;
+            fault_ = kLoopFault;
             return;
           }
           block(s.body);
@@ -224,11 +336,13 @@ class Interpreter {
           DType type;
           std::byte* base;
           int64_t index = at.size() == 1 ? at[0].i + int64_t(l) : at[l].i;
-          if (element(s.array, index, type, base))
-            ir::store_element(type, base, static_cast<uint64_t>(index), value[l]);
+          if (!element(s.array, index, type, base)) continue;
+          touch(s.array, index, true);
+          ir::store_element(type, base, static_cast<uint64_t>(index), value[l]);
         }
         return;
       }
+      case StmtKind::Barrier: return fail("a barrier outside of lanes");
       case StmtKind::Prefetch: return;
       case StmtKind::Fault:
         for (const Scalar& lane : eval(s.cond))
@@ -240,7 +354,14 @@ class Interpreter {
   const Kernel& k_;
   const Run& run_;
   std::vector<std::vector<std::byte>> scratch_;
-  std::unordered_map<const Expr*, Value> vars_, memo_;
+  using Values = std::unordered_map<const Expr*, Value>;
+  Values vars_, memo_;
+  // Of the block at work.
+  LaneAt who_;
+  std::vector<Values> lane_vars_;
+  std::vector<std::vector<std::vector<std::byte>>> private_;  // per lane and local array
+  std::vector<Touches> touches_;                              // per buffer; those of buffers that nobody writes are empty
+  std::unordered_set<const Stmt*> has_barrier_;
   int32_t fault_ = 0;
   std::string error_;
 };

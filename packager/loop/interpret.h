@@ -1,5 +1,9 @@
 // The meaning of Loop, executed slowly on host buffers: the oracle for emitters and the first check of lowering. Every
 // access is checked against its buffer, every operand for its type; NaN and wrap-around behave as expr.h says.
+//
+// Of a device kernel every lane of a block runs up to the next Barrier, then all go on; memory of a block is poisoned when it
+// begins. An error: two lanes at one element, one of them writing, with no barrier between, wherever it lies and whichever
+// blocks they are of; a barrier that not all lanes of the block reach.
 #pragma once
 
 #include <cstdint>

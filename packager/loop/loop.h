@@ -25,17 +25,22 @@ enum class StmtKind : uint8_t {
   Assign,  // var = value
   Store,   // array[index] = value, only where cond (a mask) holds if there is one
   Fault,   // if cond (any lane of it): the kernel returns `fault` at once, or 0 if `fault` is 0
+  Barrier,  // device kernels: no lane of the block goes on before all have come here; what they stored is there for all of them
   Prefetch, // the line of array[index] is wanted soon, in the cache that a core has beyond its first; nothing happens where there is none
 };
 
-enum class ForKind : uint8_t { Serial, Unroll };
+enum class ForKind : uint8_t {
+  Serial,
+  Unroll,  // constant bounds; the emitter replicates the body
+  Lanes,   // device kernels: all values at once, each in a lane of its own
+};
 
 struct Stmt;
 using StmtPtr = std::unique_ptr<Stmt>;
 
 struct Stmt {
   StmtKind kind = StmtKind::For;
-  ForKind for_kind = ForKind::Serial;  // Unroll: constant bounds; the emitter replicates the body
+  ForKind for_kind = ForKind::Serial;
   const ir::Expr* var = nullptr;       // For, Let, Local, Assign: an Op::Var
   const ir::Expr* begin = nullptr;
   const ir::Expr* end = nullptr;
@@ -51,7 +56,13 @@ struct Stmt {
 
 constexpr int64_t kLocalUnit = 64;  // elements: at least a line of the cache
 
-// Memory of one worker for the duration of a tile range. Elements are not initialised.
+enum class Space : uint8_t {
+  Scratch,  // of one worker
+  Shared,   // device kernels: of one block, seen by all its lanes
+  Private,  // device kernels: of one lane; every index is a constant once loops are unrolled
+};
+
+// Memory for the duration of a tile range. Elements are not initialised.
 struct LocalArray {
   std::string name;
   DType dtype = DType::None;
@@ -59,6 +70,7 @@ struct LocalArray {
   // ones first.
   const ir::Expr* count = nullptr;
   std::vector<const ir::Expr*> shape;        // procs only
+  Space space = Space::Scratch;  // Scratch in kernels for processors, one of the others in those for devices
 };
 
 // What the plan binds to a parameter.
@@ -93,6 +105,8 @@ struct Cut {
   const ir::Expr* bytes = nullptr;  // for the plan: read for each quantum, whatever the other axes are; an extent
 };
 
+constexpr uint32_t kMaxBlockLanes = 1024;
+
 // One entry of a module. Buffers are numbered: params first, then locals. Body runs for the tiles of one call:
 // tile_begin and tile_end are i64 Vars that it may use anywhere; it normally starts with a For over them. There are
 // `tiles` times, for each cut, ceildiv(units, chunk) of them; cuts are inside, the last one innermost.
@@ -103,6 +117,10 @@ struct Kernel {
   std::vector<const ir::Sym*> scalars;  // launch arguments, the only Syms in the body
   const ir::Expr* tile_begin = nullptr;
   const ir::Expr* tile_end = nullptr;
+  // Devices: how many lanes a block has; 0 in kernels for processors. A block is a tile: the body is the loop over the tiles, and
+  // in it nothing but a loop of kind Lanes from 0 to this. Lanes run in any order; what one stores another may read behind a
+  // Barrier only. A Barrier stands where all lanes come or none does. There are no cuts, and vectors have at most four elements.
+  uint32_t lanes = 0;
   Hoisting hoisting = Hoisting::All;
   std::string schedule;                 // what it was built from, as text (packager/schedule); of a group, one per nest
   const ir::Expr* tiles = nullptr;      // number of tiles apart from cuts: an extent over `scalars` (evaluated by the plan)

@@ -247,9 +247,9 @@ class Parser {
   StmtPtr stmt(size_t depth) {
     auto s = std::make_unique<Stmt>();
     labels_.clear();
-    if (is("for") || is("unroll")) {
+    if (is("for") || is("unroll") || is("lanes")) {
       s->kind = StmtKind::For;
-      s->for_kind = is("unroll") ? ForKind::Unroll : ForKind::Serial;
+      s->for_kind = is("unroll") ? ForKind::Unroll : is("lanes") ? ForKind::Lanes : ForKind::Serial;
       next();
       s->var = var(Type{DType::I64, 1});
       expect("=");
@@ -285,6 +285,8 @@ class Parser {
       s->value = expr();
       if (s->index.empty()) fail("store without index");
       if (accept("where")) s->cond = expr();
+    } else if (accept("barrier")) {
+      s->kind = StmtKind::Barrier;
     } else if (accept("prefetch")) {
       s->kind = StmtKind::Prefetch;
       s->array = index_number();
@@ -313,6 +315,7 @@ class Parser {
     k.name = string();
     expect("tiles");
     k.tiles = expr();
+    if (accept("block")) k.lanes = static_cast<uint32_t>(number());
     expect("range");
     k.tile_begin = var(Type{DType::I64, 1});
     k.tile_end = var(Type{DType::I64, 1});
@@ -335,9 +338,10 @@ class Parser {
       cut.chunk = var(Type{DType::I64, 1});
       cut.units = expr();
     }
-    while (is("local") && pos_ < text_.size() && lookahead_is_string()) {
-      next();
+    while ((is("local") || is("shared") || is("private")) && pos_ < text_.size() && lookahead_is_string()) {
       LocalArray l;
+      l.space = is("shared") ? Space::Shared : is("private") ? Space::Private : Space::Scratch;
+      next();
       l.name = string();
       l.dtype = dtype(token_);
       next();

@@ -17,7 +17,7 @@ namespace {
 class Printer {
  public:
   std::string run(const Kernel& k) {
-    out_ = "kernel " + quoted(k.name) + " tiles " + expr(k.tiles) + " range " + var(k.tile_begin) + " " +
+    out_ = "kernel " + quoted(k.name) + " tiles " + expr(k.tiles) + (k.lanes ? " block " + std::to_string(k.lanes) : "") + " range " + var(k.tile_begin) + " " +
            var(k.tile_end) + " {\n";
     for (const Param& p : k.params) {
       out_ += "  param " + quoted(p.name) + " " + std::string(name_of(p.dtype)) + (p.written ? " out" : "");
@@ -29,7 +29,7 @@ class Printer {
     for (const ir::Sym* s : k.scalars) out_ += "  scalar " + quoted(s->name) + "\n";
     for (const Cut& cut : k.cuts) out_ += "  cut " + var(cut.chunk) + " " + expr(cut.units) + "\n";
     for (const LocalArray& l : k.locals)
-      out_ += "  local " + quoted(l.name) + " " + std::string(name_of(l.dtype)) + " " + expr(l.count) + "\n";
+      out_ += std::string("  ") + (l.space == Space::Shared ? "shared " : l.space == Space::Private ? "private " : "local ") + quoted(l.name) + " " + std::string(name_of(l.dtype)) + " " + expr(l.count) + "\n";
     block(k.body, 1);
     return out_ + "}\n";
   }
@@ -142,7 +142,7 @@ class Printer {
     switch (s.kind) {
       case StmtKind::For:
         begin_statement({s.begin, s.end});
-        out_ += std::string(s.for_kind == ForKind::Unroll ? "unroll " : "for ") + var(s.var) + " = " + expr(s.begin);
+        out_ += std::string(s.for_kind == ForKind::Unroll ? "unroll " : s.for_kind == ForKind::Lanes ? "lanes " : "for ") + var(s.var) + " = " + expr(s.begin);
         out_ += " .. " + expr(s.end) + " step " + std::to_string(s.step);
         nested(s.body, depth);
         break;
@@ -178,6 +178,7 @@ class Printer {
         if (s.cond) out_ += " where " + expr(s.cond);
         break;
       }
+      case StmtKind::Barrier: out_ += "barrier"; break;
       case StmtKind::Prefetch:
         begin_statement({s.index[0]});
         out_ += "prefetch " + std::to_string(s.array) + " [" + expr(s.index[0]) + "]";

@@ -4,6 +4,7 @@
 
 #include "packager/ir/context.h"
 #include "packager/loop/ops.h"
+#include "packager/loop/verify_lanes.h"
 
 namespace mlc::loop {
 
@@ -43,7 +44,8 @@ class Verifier {
       if (!cut.units || cut.units->type != kIndex) return bad("a cut without units");
       MLC_RETURN_IF_ERROR(expr(cut.units, true));
     }
-    return block(k_.body, 0);
+    MLC_RETURN_IF_ERROR(block(k_.body, 0));
+    return verify_lanes(k_);
   }
 
  private:
@@ -206,6 +208,7 @@ class Verifier {
         MLC_RETURN_IF_ERROR(expr(s.value, false));
         return s.cond ? typed(s.cond, {DType::Bool, lanes}, "mask of a store") : ok();
       }
+      case StmtKind::Barrier: return ok();
       case StmtKind::Prefetch:
         if (s.array >= k_.params.size() + k_.locals.size()) return bad("prefetch from an unknown buffer");
         if (s.index.size() != 1) return bad("prefetch needs one index");

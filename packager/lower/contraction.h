@@ -51,8 +51,9 @@ struct Contraction {
 struct RegisterTile {
   unsigned rows = 1, vectors = 1;
 };
-// Best first; at most eight. `more`: vectors that each row takes beside its accumulators.
-std::vector<RegisterTile> ranked_tiles(const Job& job, double rows, bool rows_known, double columns, unsigned more);
+// Best first; at most eight. `column_bytes`: of a column, for all of the fold (0: not known); `more`: vectors that each row takes beside its
+// accumulators.
+std::vector<RegisterTile> ranked_tiles(const Job& job, double rows, bool rows_known, double columns, double column_bytes, unsigned more);
 // For vectors along k.
 RegisterTile choose_tile_along_k(const Job& job, double rows, bool rows_known, unsigned columns);
 // Partial sums for each accumulator, so that `wanted` are under way.

@@ -35,6 +35,7 @@ struct FlatNest {
   // Every fold of the values is in range under its own condition alone: it may be evaluated where the arm of a select that
   // it stands in is not taken.
   bool folds_anywhere = true;
+  std::vector<uint32_t> weights;  // buffers of exponentials: rows of them may begin and end in zeros
   std::vector<loop::Param> params;
 };
 
@@ -74,6 +75,9 @@ Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::
 Result<FlatNest> flatten(ir::Context& ctx, const nest::Function& f, const nest::Nest& nest, Params& params);
 // Replaces dims and variables in all expressions; who does that removes the dims.
 void substitute(ir::Context& ctx, FlatNest& nest, const std::unordered_map<const ir::Expr*, const ir::Expr*>& map);
+class Facts;
+// `e` with its loads along `d` as ones that may only be made where the conditions around them hold.
+const ir::Expr* guarded(ir::Context& ctx, Facts& facts, const ir::Expr* e, const ir::Dim* d);
 // Merges neighbouring map dims where every address walks through them without a gap, likewise dims of folds; dims of
 // extent one disappear. Fewer, longer loops.
 void collapse(ir::Context& ctx, FlatNest& nest);

@@ -33,11 +33,12 @@ constexpr schedule::Blocks kBlocks = {
     .passes = 8,         // over A: all of it is better read once then than all of B
     .shared = 16 << 20,  // more comes from memory each time, while A stays in the shared cache
 };
-constexpr double kFetchFrom = 512 << 10;  // bytes of B; less stays in L2 from one use to the next
+constexpr double kFetchFrom = 32 << 10;   // bytes of B; where a model has little more, it may stay in L1 from one run to the next
 constexpr double kPartBytes = 160 << 10;  // of a group: two of them beside a block of A in a common L2
 constexpr double kStepNs = 0.25;      // of a vector: two at once
 constexpr size_t kMaxEdgeTiles = 6;
 constexpr double kLongEpilogue = 14;  // operations: more than bias, residual, activation by min and max
+constexpr int64_t kLateSteps = 4;     // of k, for each tap
 constexpr unsigned kChains = 8;       // enough to hide the latency of an FMA
 
 Anchor anchor_of(const Contraction& c) {
@@ -59,8 +60,9 @@ class Products {
     const Expr* rows = c_.m ? c_.m->extent : ctx_.integer(1);
     const std::vector<RegisterTile> tiles =
         c_.along_k() ? std::vector{choose_tile_along_k(job_, estimate(rows), rows->is_const(), static_cast<unsigned>(c_.n->extent->i))}
-                     : ranked_tiles(job_, estimate(rows), rows->is_const(), estimate(c_.n->extent), c_.sum_of_a ? 1 : 0);
+                     : ranked_tiles(job_, estimate(rows), rows->is_const(), estimate(c_.n->extent), bytes_of_column(), c_.sum_of_a ? 1 : 0);
     for (const RegisterTile& tile : tiles) s.ranked.push_back(schedule_of(tile));
+    s.other_blocks = other_blocks(tiles.front(), s.ranked.front().blocks);
     s.build = [&job = job_, &nest = n_, c = c_, names = names_](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
       return std::make_unique<Gemm>(job, nest, k, c, how, names);
     };
@@ -114,6 +116,7 @@ class Products {
     space.most_vectors = 8;
     space.instructions = {instruction()};
     space.places = {"sums"};
+    if (may_be_late()) space.places.push_back("late");
     space.fetch = lies_in_const_panels();
     if (space.fetch && c_.m && !c_.m_outer && c_.taps.empty() && !c_.codes()) space.depth = c_.k->extent->i;
   }
@@ -148,9 +151,25 @@ class Products {
     return s;
   }
 
+  // The epilogue of a tile beside the products of the next one, a part at each tap.
+  bool may_be_late() const {
+    return !c_.along_k() && c_.m && !c_.taps.empty() && std::all_of(c_.taps.begin(), c_.taps.end(), [](const ir::Dim* d) { return constant(d->extent) >= 1; });
+  }
+
   bool lies_in_const_panels() const {
     return !c_.along_k() && c_.padded_panels && constant(c_.n->extent) >= 1 && constant(c_.k->extent) >= 1 &&
            std::all_of(c_.taps.begin(), c_.taps.end(), [](const ir::Dim* d) { return constant(d->extent) >= 1; });
+  }
+
+  // Between two parts of it there should be products enough to hide them: the three channels of a picture are not. An interpreter has
+  // nothing beside anything.
+  bool is_better_late() const { return job_.target.machine != Machine::None && c_.codes() && may_be_late() && constant(c_.k->extent) >= kLateSteps * c_.step(); }
+
+  double bytes_of_column() const {
+    if (!lies_in_const_panels()) return 0;
+    double bytes = static_cast<double>(c_.k->extent->i * bytes_of(c_.b->type.dtype));
+    for (const ir::Dim* d : c_.taps) bytes *= static_cast<double>(d->extent->i);
+    return bytes;
   }
 
   // B that is larger than a part of L2 is fetched ahead; a group of it that is larger goes by in parts.
@@ -158,14 +177,37 @@ class Products {
     const int64_t width = tile.vectors * std::min<int64_t>(16, job_.f32_lanes());
     if (!lies_in_const_panels() || width % nest::kPanel != 0) return;
     const int64_t bytes = bytes_of(c_.b->type.dtype);
-    double elements = static_cast<double>(c_.k->extent->i) * static_cast<double>(c_.n->extent->i);
-    for (const ir::Dim* d : c_.taps) elements *= static_cast<double>(d->extent->i);
-    blocks.fetch = elements * static_cast<double>(bytes) > kFetchFrom;
+    double all = bytes_of_column() * static_cast<double>(c_.n->extent->i);
+    for (const ir::Dim* d : c_.batch)
+      if (facts_.depends(c_.b, d)) all *= estimate(d->extent);
+    blocks.fetch = all > kFetchFrom;
     if (!blocks.fetch || !c_.m || c_.m_outer || !c_.taps.empty() || c_.codes()) return;
     const int64_t k = c_.k->extent->i, least = static_cast<int64_t>(std::ceil(static_cast<double>(k * width * bytes) / kPartBytes));
     if (least < 2) return;
     for (int64_t parts = least; parts <= 2 * least && blocks.depth == 0; ++parts)
       if (k % (2 * parts) == 0) blocks.depth = k / parts;
+  }
+
+  // For caches of other sizes, and cores that fetch better or worse by themselves. Depths that do not divide are left out later.
+  std::vector<schedule::Blocks> other_blocks(const RegisterTile& tile, const schedule::Blocks& best) {
+    std::vector<schedule::Blocks> others;
+    for (const int64_t times : {2, 4}) {
+      schedule::Blocks larger = best, smaller = best;
+      larger.bytes *= times, smaller.bytes /= times;
+      larger.steps *= times, smaller.steps /= times;
+      others.insert(others.end(), {larger, smaller});
+    }
+    if (!lies_in_const_panels() || tile.vectors * std::min<int64_t>(16, job_.f32_lanes()) % nest::kPanel != 0) return others;
+    schedule::Blocks fetching = best;
+    fetching.fetch = !best.fetch;
+    if (!fetching.fetch) fetching.depth = 0;
+    others.push_back(fetching);
+    if (best.depth > 0) {
+      schedule::Blocks whole = best, deeper = best;
+      whole.depth = 0, deeper.depth *= 2;
+      others.insert(others.end(), {whole, deeper});
+    }
+    return others;
   }
 
   Loop along_k(const RegisterTile& tile) {
@@ -192,7 +234,7 @@ class Products {
         while (lanes / 2 >= tile.rows) lanes /= 2;
       }
     }
-    if (is_long || lanes > 1) s.places.push_back({"sums", lanes});
+    if (is_long || lanes > 1) s.places.push_back({is_long && is_better_late() ? "late" : "sums", lanes});
   }
 
   const Job& job_;
@@ -226,6 +268,7 @@ Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c, con
   for (const schedule::Place& place : how_.places) {
     epilogue_lanes_ = c_.m ? place.lanes : 1;
     through_memory_ = true;
+    is_late_ |= place.what == "late";
   }
   if (through_memory_) scratch_ = k_.scratch("tile", c_.fold->type.dtype, ctx_.integer(most_rows_ * width_));
   if (through_memory_ && c_.sum_of_a) scratch_of_sums_ = k_.scratch("sums", DType::I32, ctx_.integer(most_rows_));
@@ -242,6 +285,9 @@ Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c, con
   std::vector<const Expr*> depths;
   for (const ir::Dim* d : c_.fold->fold->dims) depths.push_back(d->extent);
   k_total_ = ctx_.product(depths);
+  find_beside();
+  find_mask();
+  weights_ = reads_weights();
   const Expr* bytes = ctx_.integer(bytes_of_b());
   for (size_t k = 0; k < axes.size(); ++k) {
     const ir::Dim* d = axis_dims_[k];
@@ -268,8 +314,7 @@ void Gemm::around(const std::function<void()>& loops) {
   const Part rows = outer ? in_steps(outer, outer == c_.m ? most_rows_ : 1) : Part{{ctx_.integer(0), ctx_.integer(1)}, 1, 0};
   const Part groups = in_steps(c_.n, width_);
   const auto& [steps, bytes, least_rows, passes, shared, depth, fetches] = how_.blocks;
-  const Expr* width = ctx_.integer(width_);
-  end_of_columns_ = ctx_.mul(ctx_.min(ctx_.floordiv(ctx_.mul(groups.range.end, ctx_.integer(groups.quantum)), width), ctx_.floordiv(c_.n->extent, width)), width);
+  end_of_columns_ = ctx_.min(ctx_.mul(groups.range.end, ctx_.integer(groups.quantum)), c_.n->extent);
 
   const Expr* step = product({k_total_, c_.n->extent, unit_rows});
   const Expr* wanted = ctx_.max(about(steps, step), about(least_rows, unit_rows));

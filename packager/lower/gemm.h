@@ -1,5 +1,5 @@
 // Emits a contraction as register tiles, by its schedule: `gemm.cpp` has the schedules and the blocks for the caches, `gemm_memory.cpp`
-// what is done about columns from far away, `gemm_tile.cpp` one tile.
+// what is done about columns from far away, `gemm_masks.cpp` what masks make superfluous, `gemm_tile.cpp` one tile.
 #pragma once
 
 #include "packager/lower/contraction.h"
@@ -30,9 +30,14 @@ class Gemm final : public Walk {
   int64_t bytes_of_b() const;  // of an element
   // While a group, or a part of it, is used, its row tiles fetch the next one.
   void plan_fetch(const Group& g);
-  const ir::Expr* next_of_group(const Group& g);
+  const ir::Expr* start_of_panel(const ir::Expr* panel);
+  const ir::Dim* batch_of_b();
+  const ir::Expr* start_of_next(const Group& g, const ir::Expr* begin);
   void begin_fetch();
   void fetch(int64_t steps);
+  // What the epilogue reads at the rows and columns of its tile.
+  void find_beside();
+  void fetch_beside(const Group& g);
   // A group goes by in parts of k, all rows of the block for each; sums wait in scratch memory.
   void take_sums();
   void keep_sums();
@@ -50,6 +55,16 @@ class Gemm final : public Walk {
   void checked_rows(const Group& g);
   // acc[r] += A[row r] * B for all of k, rows lo .. hi-1. `reached`: which rows exist (empty: all).
   void k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<const ir::Expr*>& reached);
+  // ---- masks (gemm_masks.cpp) ----
+  // The difference of both sides of a comparison, in column and row; nothing if it is not linear in them.
+  std::optional<ir::Linear> in_tile(const ir::Expr* term);
+  // Comparisons without which no sum is read.
+  void find_mask();
+  // Whether they may hold somewhere in the tile; null: always.
+  const ir::Expr* is_seen(const Group& g);
+  bool reads_weights() const;
+  // The part of 0 .. count outside of which all rows of the tile are zero.
+  Range terms_of_weights(const ir::Expr* a_base, const std::vector<const ir::Expr*>& row_offset, const ir::Expr* count);
   unsigned accumulator_lanes() const { return c_.along_k() ? c_.k_lanes : lanes_; }
   // Elements of a factor in f32.
   const ir::Expr* operand(const ir::Expr* load, unsigned lanes, const ir::Expr* at, const ir::Expr* mask);
@@ -62,6 +77,13 @@ class Gemm final : public Walk {
   const ir::Expr* sum_of_row(unsigned r);
   void epilogue(const Group& g);
   void epilogue_along_rows(const Group& g);
+  const ir::Expr* place_in_tile(const Group& g, const ir::Expr* row, unsigned j);
+  void finish_kept(const Group& g, const ir::Expr* row, const ir::Expr* column);
+  void in_columns(size_t l, const std::function<void()>& body) override;
+  void keep_for_later();
+  void late_rows(const Group& g, const ir::Expr* begin, const ir::Expr* end);
+  void late_row(const Group& g, const ir::Expr* row);
+  void some_late_rows(const Group& g);
   // The epilogue on the sums of one row and one vector of columns.
   void finish_vector(const Group& g, const ir::Expr* total, const ir::Expr* row_sum, const ir::Expr* row, const ir::Expr* column, const ir::Expr* mask);
 
@@ -69,13 +91,21 @@ class Gemm final : public Walk {
   unsigned lanes_ = 1, width_ = 16;     // columns of a vector; of a group
   unsigned unroll_ = 1, most_chains_ = 1;  // along k
   unsigned epilogue_lanes_ = 1;         // vectors along k: rows that go through the epilogue at once
+  std::vector<const ir::Expr*> mask_;   // comparisons
+  bool weights_ = false;                // rows may begin and end in zeros
   bool through_memory_ = false;         // the sums of a tile, before the epilogue
   int64_t most_rows_ = 1;               // of a tile
+  // Sums that wait for the epilogue while the taps of the next tile go by: variables of a group of columns.
+  bool is_late_ = false;
+  struct Late {
+    const ir::Expr *next = nullptr, *end = nullptr, *first_row = nullptr;  // rows of the tile; null: none waits here
+    std::vector<std::pair<const ir::Dim*, const ir::Expr*>> dims;          // where it lies in dims walked inside of the columns
+  } late_;
   const ir::Expr* k_total_ = nullptr;
   uint32_t scratch_ = 0, scratch_of_sums_ = 0;  // of the epilogue: a tile of sums; those of its rows of A
   // ---- B from beyond L2 ----
   bool outer_inside_ = false;                 // the outer row dim is walked for each group
-  const ir::Expr* end_of_columns_ = nullptr;  // of whole groups, in all blocks of the part
+  const ir::Expr* end_of_columns_ = nullptr;  // that the part has, in all of its blocks
   uint32_t scratch_of_parts_ = 0;
   const ir::Expr *part_begin_ = nullptr, *slot_ = nullptr;  // of k; number of the tile in its block
   struct Fetch {
@@ -85,6 +115,7 @@ class Gemm final : public Walk {
     const ir::Expr *per_tile = nullptr, *per_step = nullptr, *most = nullptr;  // elements; `most` in a turn of the loop
     const ir::Expr* at = nullptr;               // a variable of the tile: what comes next
   } fetch_;
+  std::vector<const ir::Expr*> beside_;  // loads
   // The tile being emitted.
   const ir::Expr* first_row_ = nullptr;
   unsigned height_ = 0, chains_ = 1;

@@ -5,6 +5,8 @@
 //           than one line makes it slower where there are two tiles: they read as fast as memory answers.
 //   parts   a group of panels that is longer than its share of L2 would come anew for each row tile. Parts of k of it go by for
 //           all rows of a block, one after the other. The sums wait in scratch memory in between: the same sums in the same order.
+//   beside  a residual is read once, where the result is written: a few lines of each row, which nobody asked for before. Each
+//           tile asks for its own as it begins, so that the epilogue does not wait.
 #include "packager/lower/gemm.h"
 
 #include <algorithm>
@@ -17,6 +19,7 @@ using ir::Op;
 namespace {
 
 constexpr int64_t kLineBytes = 64;
+constexpr int64_t kShortSum = 128;  // steps: over before memory has answered
 
 }  // namespace
 
@@ -40,31 +43,55 @@ void Gemm::around_rows(const std::function<void()>& tiles) {
   });
 }
 
-// How far behind what is read now lies what comes next: the same group further along k, or the group behind it.
-const Expr* Gemm::next_of_group(const Group& g) {
-  const Expr *stride = s_.value(c_.b_panel), *next = ctx_.mul(ctx_.integer(width_ / nest::kPanel), stride);
+// B's element at the beginning of panel `panel`, for the taps and the k that this part begins with.
+const Expr* Gemm::start_of_panel(const Expr* panel) {
+  const Expr* start = nullptr;
+  s_.scoped([&] {
+    s_.bind(c_.k, part_begin_ ? part_begin_ : ctx_.integer(0));
+    for (const ir::Dim* d : c_.taps) s_.bind(d, ctx_.integer(0));
+    start = ctx_.add(s_.value(c_.b_rest), ctx_.mul(s_.value(c_.b_panel), panel));
+  });
+  return start;
+}
+
+// The innermost dim of the batch that B has; null: it is the same for all of the batch.
+const ir::Dim* Gemm::batch_of_b() {
+  for (size_t k = c_.batch.size(); k-- > 0;)
+    if (s_.facts.depends(c_.b_rest, c_.batch[k])) return c_.batch[k];
+  return nullptr;
+}
+
+// Where what comes next begins: the same group further along k, the group behind it, the first one of the next point of the batch; where
+// nothing does, the group itself, which is there.
+const Expr* Gemm::start_of_next(const Group& g, const Expr* begin) {
+  const Expr *panel = ctx_.floordiv(g.first, ctx_.integer(nest::kPanel)), *next = ctx_.add(panel, ctx_.integer(width_ / nest::kPanel));
   const Expr* exists = ctx_.binary(Op::Lt, ctx_.add(g.first, ctx_.integer(width_)), end_of_columns_);
-  if (!part_begin_) return ctx_.select(exists, next, ctx_.integer(0));
+  const Expr* from = begin;
+  if (const ir::Dim* d = batch_of_b()) {
+    const Expr *point = ctx_.add(s_.bound(d), ctx_.integer(1)), *more = ctx_.binary(Op::Lt, point, d->extent);
+    s_.scoped([&] {
+      s_.bind(d, k_.b.let(ctx_.select(more, point, s_.bound(d))));
+      from = start_of_panel(ctx_.integer(0));
+    });
+    from = ctx_.select(more, from, begin);
+  }
+  if (!part_begin_) return ctx_.select(exists, start_of_panel(next), from);
   const int64_t depth = how_.blocks.depth;
   const Expr *group = ctx_.integer(c_.group), *b_k = s_.value(c_.b_k), *done = ctx_.mul(ctx_.floordiv(part_begin_, group), b_k);
   const Expr* more = ctx_.binary(Op::Lt, ctx_.add(part_begin_, ctx_.integer(depth)), c_.k->extent);
-  return ctx_.select(more, ctx_.mul(ctx_.integer(depth / c_.group), b_k), ctx_.select(exists, ctx_.sub(next, done), ctx_.integer(0)));
+  return ctx_.select(more, ctx_.add(begin, ctx_.mul(ctx_.integer(depth / c_.group), b_k)), ctx_.sub(ctx_.select(exists, start_of_panel(next), from), done));
 }
 
 // What is fetched lies in one piece, or in one per panel. The row tiles are dealt out to the pieces, equally many to each.
 void Gemm::plan_fetch(const Group& g) {
   fetch_.from = nullptr;
   const bool is_whole = !g.limit && int64_t{g.vectors} * g.lanes == width_;
-  if (!how_.blocks.fetch || !is_whole || width_ % nest::kPanel != 0 || !c_.m) return;
+  if (!how_.blocks.fetch || width_ % nest::kPanel != 0 || !c_.m) return;
+  if (!is_whole && (g.lanes != lanes_ || !batch_of_b())) return;  // behind the columns that are left over comes the next point of the batch, or nothing
   const int64_t panels = width_ / nest::kPanel, depth = part_begin_ ? how_.blocks.depth : k_total_->i;
   const bool one_piece = !part_begin_ && s_.value(c_.b_panel)->is_int(depth * nest::kPanel);
   const int64_t pieces = one_piece ? 1 : panels, piece = depth * width_ / pieces, line = kLineBytes / bytes_of_b();
-  const Expr* begin = nullptr;  // of what is read now
-  s_.scoped([&] {
-    s_.bind(c_.k, part_begin_ ? part_begin_ : ctx_.integer(0));
-    for (const ir::Dim* d : c_.taps) s_.bind(d, ctx_.integer(0));
-    begin = k_.b.let(ctx_.add(s_.value(c_.b_rest), ctx_.mul(s_.value(c_.b_panel), ctx_.floordiv(g.first, ctx_.integer(nest::kPanel)))));
-  });
+  const Expr* begin = k_.b.let(start_of_panel(ctx_.floordiv(g.first, ctx_.integer(nest::kPanel))));  // of what is read now
   const Range rows = tiles_of_rows();
   const Expr* tiles = ctx_.sub(rows.end, rows.begin);
   if (outer_inside_) {
@@ -73,7 +100,7 @@ void Gemm::plan_fetch(const Group& g) {
   }
   const Expr* per_piece = k_.b.let(ctx_.max(ctx_.floordiv(tiles, ctx_.integer(pieces)), ctx_.integer(1)));
   const Expr* most = ctx_.select(ctx_.binary(Op::Lt, per_piece, ctx_.integer(3)), ctx_.integer(1), ctx_.integer(2));
-  fetch_.from = k_.b.let(ctx_.add(begin, next_of_group(g)));
+  fetch_.from = k_.b.let(start_of_next(g, begin));
   fetch_.pieces = pieces;
   fetch_.tiles_per_piece = per_piece;
   fetch_.per_tile = k_.b.let(ctx_.floordiv(ctx_.integer(piece), per_piece));
@@ -106,6 +133,28 @@ void Gemm::fetch(int64_t steps) {
   k_.b.prefetch(c_.b->array, fetch_.at);
   if (fetch_.pieces == 1) k_.b.prefetch(c_.b->array, ctx_.add(fetch_.at, ctx_.integer(kLineBytes / bytes_of_b())));
   k_.b.assign(fetch_.at, ctx_.add(fetch_.at, ctx_.min(ctx_.mul(fetch_.per_step, ctx_.integer(steps)), fetch_.most)));
+}
+
+void Gemm::find_beside() {
+  if (!c_.m || c_.along_k() || (k_total_->is_const() && k_total_->i < kShortSum)) return;
+  ir::walk(n_.writes[0].value, [&](const Expr* e) {
+    if (e->op != Op::Load || e == c_.a || e == c_.b || e->array >= n_.params.size() || s_.facts.needs_guard(e)) return;
+    const Expr* at = e->args[0];
+    bool plain = s_.facts.depends(at, c_.m) && is_contiguous(ctx_, at, c_.n);
+    ir::walk(at, [&](const Expr* x) { plain &= x->op != Op::Load && x->op != Op::Fold; });
+    if (plain && std::find(beside_.begin(), beside_.end(), e) == beside_.end()) beside_.push_back(e);
+  });
+}
+
+void Gemm::fetch_beside(const Group& g) {
+  for (const Expr* load : beside_)
+    for (unsigned r = 0; r < height_; ++r)
+      for (int64_t column = 0; column < int64_t{g.vectors} * g.lanes; column += kLineBytes / bytes_of(load->type.dtype))
+        s_.scoped([&] {
+          s_.bind(c_.m, ctx_.add(first_row_, ctx_.integer(r)));
+          s_.bind(c_.n, ctx_.add(g.first, ctx_.integer(column)));
+          k_.b.prefetch(load->array, s_.value(load->args[0]));
+        });
 }
 
 // Elements that a tile of any height keeps; one of few sums has several of each.

@@ -1,4 +1,4 @@
-// One register tile of a contraction: loops over taps and k, then the epilogue on the accumulators.
+// One register tile of a contraction: loops over taps and k.
 #include "packager/lower/gemm.h"
 
 #include <algorithm>
@@ -28,8 +28,16 @@ void Gemm::leaf() {
   const Group g = columns_;
   begin_tile(g);
   begin_fetch();
+  fetch_beside(g);
   take_sums();
-  taps([&](unsigned lo, unsigned hi) { tile_.checked ? checked_rows(g) : k_loop(g, lo, hi, {}); });
+  const auto sum = [&] {
+    taps([&](unsigned lo, unsigned hi) {
+      some_late_rows(g);
+      tile_.checked ? checked_rows(g) : k_loop(g, lo, hi, {});
+    });
+  };
+  const Expr* seen = is_late_ ? nullptr : is_seen(g);  // what is late must pass the taps
+  seen ? k_.b.with_if(seen, [&] { s_.scoped(sum); }) : sum();
   if (!part_begin_) return epilogue(g);
   const Expr* last = ctx_.binary(Op::Le, c_.k->extent, ctx_.add(part_begin_, ctx_.integer(how_.blocks.depth)));
   k_.b.with_if(last, [&] { s_.scoped([&] { epilogue(g); }); }, [&] { keep_sums(); });
@@ -114,9 +122,12 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
     if (begin->is_const() && end->is_const() && end->i - begin->i == by) return body(begin);
     k_.b.with_for(begin, end, by, body);
   };
-  const Expr* whole = k_.b.let(ctx_.mul(ctx_.floordiv(count, ctx_.integer(unroll)), ctx_.integer(unroll)));
-  loop_over(zero, whole, unroll);
-  if (unroll > 1) loop_over(whole, count, 1);
+  // Vectors of terms are left out, so that a step is the same one of a turn whatever is.
+  const Range terms = weights_ ? terms_of_weights(a_base, row_offset, count) : Range{zero, count};
+  const Expr* turns = ctx_.floordiv(ctx_.sub(terms.end, terms.begin), ctx_.integer(unroll));
+  const Expr* whole = k_.b.let(ctx_.add(terms.begin, ctx_.mul(turns, ctx_.integer(unroll))));
+  loop_over(terms.begin, whole, unroll);
+  if (unroll > 1) loop_over(whole, terms.end, 1);
   if (c_.group == 1) return;
   const Expr* rest = k_.b.let(ctx_.floormod(s_.scalar(c_.k->extent), ctx_.integer(depth)));
   const auto last = [&] { steps_at(count, 1, rest); };
@@ -171,92 +182,6 @@ const Expr* Gemm::joined(std::vector<const Expr*> parts) {
     parts.resize(parts.size() / 2);
   }
   return parts[0];
-}
-
-const Expr* Gemm::total_of(const Group& g, unsigned r, unsigned j) {
-  std::vector<const Expr*> parts;
-  for (unsigned ch = 0; ch < chains_; ++ch) parts.push_back(acc(ch, r, j, g));
-  const Expr* total = joined(std::move(parts));
-  if (c_.along_k()) return k_.b.let(loop::lanes_fold(ctx_, Op::SumLanes, total));
-  return chains_ > 1 ? k_.b.let(total) : total;
-}
-
-const Expr* Gemm::sum_of_row(unsigned r) {
-  if (!c_.sum_of_a) return nullptr;
-  std::vector<const Expr*> parts;
-  for (unsigned ch = 0; ch < chains_; ++ch) parts.push_back(row_sums_[ch * height_ + r]);
-  return k_.b.let(joined(std::move(parts)));
-}
-
-void Gemm::epilogue(const Group& g) {
-  if (epilogue_lanes_ > 1) return epilogue_along_rows(g);
-  if (!through_memory_) {
-    for (unsigned r = 0; r < height_; ++r) {
-      const Expr* row_sum = sum_of_row(r);
-      for (unsigned j = 0; j < g.vectors; ++j)
-        finish_vector(g, total_of(g, r, j), row_sum, ctx_.integer(r), ctx_.integer(j * int64_t{lanes_}), column_mask(g, ctx_.integer(j * int64_t{lanes_})));
-    }
-    return;
-  }
-  // A long one is code only once: accumulators go through scratch memory, which stays in L1.
-  const int64_t row = g.vectors * int64_t{lanes_};
-  for (unsigned r = 0; r < height_; ++r) {
-    for (unsigned j = 0; j < g.vectors; ++j)
-      k_.b.store(scratch_, ctx_.integer(r * row + j * int64_t{lanes_}), total_of(g, r, j));
-    if (c_.sum_of_a) k_.b.store(scratch_of_sums_, ctx_.integer(r), lanes_ > 1 ? loop::extract(ctx_, sum_of_row(r), 0) : sum_of_row(r));
-  }
-  k_.b.with_for(ctx_.integer(0), ctx_.integer(height_), 1, [&](const Expr* r) {
-    const Expr* row_sum = c_.sum_of_a ? k_.b.let(loop::vec_load(ctx_, scratch_of_sums_, {DType::I32, 1}, r)) : nullptr;
-    k_.b.with_for(ctx_.integer(0), ctx_.integer(row), lanes_, [&](const Expr* column) {
-      const Expr* at = ctx_.add(ctx_.mul(r, ctx_.integer(row)), column);
-      const Expr* total = k_.b.let(loop::vec_load(ctx_, scratch_, {c_.fold->type.dtype, static_cast<uint16_t>(lanes_)}, at));
-      finish_vector(g, total, row_sum, r, column, column_mask(g, column));
-    });
-  });
-}
-
-// Scalars of several rows, column after column: through scratch memory they become vectors.
-void Gemm::epilogue_along_rows(const Group& g) {
-  for (unsigned j = 0; j < g.vectors; ++j)
-    for (unsigned r = 0; r < height_; ++r) k_.b.store(scratch_, ctx_.integer(j * most_rows_ + r), total_of(g, r, j));
-  for (unsigned r = 0, lanes = epilogue_lanes_; r < height_; r += lanes) {
-    const unsigned rest = height_ - r;
-    if (!job_.target.has_masks)
-      while (lanes > rest) lanes /= 2;
-    const Expr* exists = nullptr;
-    if (lanes > rest)
-      exists = k_.b.let(loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, ctx_.integer(0), lanes), loop::splat(ctx_, ctx_.integer(rest), lanes)));
-    k_.b.with_for(ctx_.integer(0), ctx_.integer(g.vectors), 1, [&](const Expr* j) {
-      s_.scoped([&] {
-        const Expr* at = ctx_.add(ctx_.mul(j, ctx_.integer(most_rows_)), ctx_.integer(r));
-        const Expr* sums = k_.b.let(loop::vec_load(ctx_, scratch_, {DType::F32, static_cast<uint16_t>(lanes)}, at, exists));
-        s_.bind(c_.n, ctx_.add(g.first, j));
-        s_.bind(c_.m, ctx_.add(first_row_, ctx_.integer(r)));
-        const auto finish = [&] {
-          s_.define(c_.fold, sums);
-          emit_writes(s_, k_.b, n_, nullptr);
-        };
-        lanes > 1 ? s_.vectorised(c_.m, lanes, exists, finish) : finish();
-      });
-    });
-  }
-}
-
-// The epilogue on the sums of one row and one vector of columns.
-void Gemm::finish_vector(const Group& g, const Expr* total, const Expr* row_sum, const Expr* row, const Expr* column, const Expr* mask) {
-  const auto finish = [&] {
-    s_.define(c_.fold, total);
-    if (row_sum) s_.define(c_.sum_of_a, row_sum);
-    emit_writes(s_, k_.b, n_, nullptr);
-  };
-  s_.scoped([&] {
-    if (c_.m) s_.bind(c_.m, ctx_.add(first_row_, row));
-    s_.bind(c_.n, ctx_.add(g.first, column));
-    if (mask) mask = k_.b.let(mask);
-    if (lanes_ > 1) return s_.vectorised(c_.n, lanes_, mask, finish);
-    const auto one = [&] { s_.scoped(finish); };
-    mask ? k_.b.with_if(mask, one) : one();
-  });
 }
 
 }  // namespace mlc::lower

@@ -1,7 +1,8 @@
 // The family that takes every nest.
 //
 // Loops follow the memory order of the write; the contiguous dim is innermost and vectorised, with a masked or scalar
-// rest. A launch may be cut along the outermost dims that are not of one point. Folds that do not depend on inner loops are evaluated outside of them (a softmax's maximum once per row).
+// rest. A launch may be cut along the outermost dims that are not of one point; on a device these are spread over the lanes of
+// blocks. Folds that do not depend on inner loops are evaluated outside of them (a softmax's maximum once per row).
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -91,6 +92,17 @@ void emit_writes(Body& s, loop::Builder& b, const FlatNest& nest, const Expr* ma
 
 namespace {
 
+constexpr int64_t kMostTurns = 4;  // channels of a picture, and one beside them
+
+// A plain write at which the values of `inner` lie side by side, and those of `outer` behind each other without a gap.
+bool takes_turns(ir::Context& ctx, const FlatNest& nest, const ir::Dim* inner, const ir::Dim* outer) {
+  if (nest.where || nest.scan_dim || nest.writes.size() != 1 || nest.writes[0].push || nest.writes[0].in_range) return false;
+  if (!inner->extent->is_const() || inner->extent->i < 2 || inner->extent->i > kMostTurns) return false;
+  const Expr* leaves[] = {ctx.dim(inner), ctx.dim(outer)};
+  const auto lin = ir::linear_in(ctx, nest.writes[0].address, leaves);
+  return lin && lin->coefficients[0]->is_int(1) && lin->coefficients[1]->is_int(inner->extent->i);
+}
+
 class Map final : public Walk {
  public:
   Map(const Job& job, const FlatNest& nest, Skeleton& k, const schedule::Schedule& how, const DimNames& names) : Walk(job, nest, k, how, names, {}) {
@@ -106,7 +118,10 @@ class Map final : public Walk {
   }
 
  private:
-  void around(const std::function<void()>& loops) override { s_.by_steps(vector_steps(), loops); }
+  void around(const std::function<void()>& loops) override {
+    if (how_.block) return loops();  // a lane has no vectors
+    s_.by_steps(vector_steps(), loops);
+  }
 
   void enter(size_t l) override {
     if (n_.where) return;
@@ -117,6 +132,32 @@ class Map final : public Walk {
 
   void leaf() override {
     at_columns([&] { n_.scan_dim ? scan() : point(); });
+  }
+
+  // Vectors of neighbours whose copies are written in turns (the channels of pixels): side by side, as they will lie in memory.
+  void copies(size_t l) override {
+    const ir::Dim* d = steps_[l].dim;
+    const auto n = static_cast<unsigned>(d->extent->i);
+    const bool whole = l + 1 == steps_.size() && columns_.lanes > 1 && !columns_.mask && !columns_.limit;
+    if (!whole || n_.writes.size() != 1 || !takes_turns(ctx_, n_, d, columns_.dim)) return Walk::copies(l);
+    const FlatWrite& w = n_.writes[0];
+    const unsigned lanes = columns_.lanes;
+    std::vector<const Expr*> values(n);
+    at_columns([&] {
+      for (unsigned u = 0; u < n; ++u)
+        s_.scoped([&] {
+          s_.bind(d, ctx_.integer(u));
+          values[u] = k_.b.let(loop::splat(ctx_, s_.value(w.value), lanes));
+        });
+    });
+    if (!s_.error().empty()) return;
+    s_.bind(d, ctx_.integer(0));
+    const Expr* first = k_.b.let(s_.scalar(w.address));
+    for (unsigned u = 0; u < n; ++u) {
+      std::vector<const Expr*> elements;
+      for (unsigned k = u * lanes; k < (u + 1) * lanes; ++k) elements.push_back(loop::extract(ctx_, values[k % n], k / n));
+      k_.b.store(w.buffer, ctx_.add(first, ctx_.integer(u * int64_t{lanes})), loop::widen(ctx_, std::move(elements)));
+    }
   }
 
   // Steps that decide whether a load along vectors, of the nest or of a fold, is one of neighbours or of one element.
@@ -201,6 +242,7 @@ class Maps {
   Schedules run() {
     Schedules s;
     s.space.family = schedule::Family::Map;
+    s.space.block = job_.target.block_lanes;
     const bool pushing = pushes();
     // Dims that do not separate come last, as their order is part of the meaning.
     std::vector<const ir::Dim*> dims = order_;
@@ -212,6 +254,7 @@ class Maps {
       dim.cut = dim.block = !pushing || separates(d);
       s.space.ordered += !dim.cut;
       if (d == vector_) dim.lanes = width_;
+      dim.unroll = d == turns_;
     }
     s.ranked.push_back(best());
     s.build = [&job = job_, &nest = n_, names = names_](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
@@ -224,16 +267,23 @@ class Maps {
   schedule::Schedule best() {
     schedule::Schedule s;
     s.vector_bytes = job_.vector_bytes();
+    s.block = job_.target.block_lanes;
+    if (s.block) {
+      for (size_t k = 0; k < order_.size(); ++k)
+        s.loops.push_back({.dim = name_[order_[k]], .bind = k < parallel_ ? schedule::Bind::Grid : schedule::Bind::Serial});
+      return s;
+    }
     size_t cuts = 0;
     for (size_t k = 0; k < parallel_ && cuts < kMostCuts; ++k) {
       const ir::Dim* d = order_[k];
-      if (d->extent->is_int(1)) continue;
+      if (d->extent->is_int(1) || d == turns_) continue;
       s.loops.push_back({.dim = name_[d], .step = d == vector_ ? line_quantum(n_, width_) : 1, .bind = schedule::Bind::Cut});
       ++cuts;
     }
     for (const ir::Dim* d : order_) {
       schedule::Loop l{.dim = name_[d]};
       if (d == vector_) l.step = width_, l.bind = schedule::Bind::Lanes, l.tail = tail_of_lanes(job_.target);
+      if (d == turns_) l.bind = schedule::Bind::Unroll, l.count = 0;
       s.loops.push_back(l);
     }
     return s;
@@ -280,6 +330,15 @@ class Maps {
     auto at = std::find(order_.begin(), order_.end(), v);
     if (!v || at == order_.end() || v == n_.scan_dim) return;
     if (pushes() && !separates(v)) return;
+    if (const ir::Dim* along = read_along(v)) {
+      turns_ = v;
+      vector_ = along;
+      width_ = natural_lanes(job_, n_, along);
+      std::erase(order_, along);
+      std::erase(order_, v);
+      order_.insert(order_.end(), {along, v});
+      return;
+    }
     const unsigned lanes = natural_lanes(job_, n_, v);
     if (lanes < 2) return;
     if (fold_is_better(v, lanes)) {
@@ -295,6 +354,23 @@ class Maps {
     order_.erase(at);
     order_.push_back(v);
     if (!pushes()) parallel_ = order_.size();
+  }
+
+  // Few values lie side by side in the write, and all that is read lies side by side along another dim, whose points follow them: vectors
+  // run along that one.
+  const ir::Dim* read_along(const ir::Dim* v) {
+    const auto takes = [&](const ir::Dim* d) {
+      if (d == v || estimate(d->extent) < 2 * natural_lanes(job_, n_, d) || natural_lanes(job_, n_, d) < 4 || !takes_turns(ctx_, n_, v, d)) return false;
+      bool reads = false, fits = !facts_.has_fold(n_.writes[0].value);
+      ir::walk(n_.writes[0].value, [&](const Expr* e) {
+        if (e->op != Op::Load) return;
+        fits &= e->args.size() == 1 && !facts_.needs_guard(e) && (!facts_.depends(e, d) || is_contiguous(ctx_, e->args[0], d));
+        reads |= facts_.depends(e, d) && facts_.depends(e, v) && !is_contiguous(ctx_, e->args[0], v);
+      });
+      return fits && reads;
+    };
+    const auto at = std::find_if(n_.dims.begin(), n_.dims.end(), takes);
+    return at == n_.dims.end() ? nullptr : *at;
   }
 
   // Loads of a long fold would be gathers along `v`, but lie side by side along a dim of the fold.
@@ -325,7 +401,7 @@ class Maps {
   Facts facts_;
   std::vector<const ir::Dim*> order_;  // outer to inner
   size_t parallel_ = 0;                // along the first so many a launch may be cut
-  const ir::Dim* vector_ = nullptr;
+  const ir::Dim *vector_ = nullptr, *turns_ = nullptr;  // `turns_`: innermost, in copies
   unsigned width_ = 1;
   DimNames names_;
   std::unordered_map<const ir::Dim*, std::string> name_;

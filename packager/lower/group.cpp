@@ -21,6 +21,7 @@ namespace {
 
 constexpr int64_t kLocalBytes = 384 << 10;  // of a block: within half of a common L2
 constexpr int64_t kMapRows = 8;             // norms, softmax: what a row touches stays in L1
+constexpr int64_t kLineBytes = 64, kShortRow = 4;  // lines: shorter rows lie behind each other
 constexpr int64_t kProductRows = 48, kLeastProductRows = 8;  // panels are read once per block
 
 class GroupLowering {
@@ -51,11 +52,26 @@ class GroupLowering {
   const Expr* extent_of(size_t row) const { return g_.rows[row].dims[0]->extent; }
   size_t innermost() const { return g_.rows.size() - 1; }
 
+  // The shape of a local array that has so many rows. What a row has is stored in whole lines of the cache, an odd number of them:
+  // vectors lie in one line each, and the lines of a register tile's rows in different sets of the cache.
+  std::vector<const Expr*> shape_of(const nest::Group::Local& local, const Expr* rows) {
+    const nest::Array& array = f_.arrays[local.array];
+    std::vector<const Expr*> shape = array.shape;
+    for (size_t axis : local.axes) shape[axis] = ctx_.integer(1);
+    shape[local.axes.back()] = rows;
+    const bool plain = array.layout.pieces.empty() || array.layout.is_row_major();
+    if (!plain || std::find(local.axes.begin(), local.axes.end(), shape.size() - 1) != local.axes.end()) return shape;
+    const Expr*& last = shape.back();
+    const int64_t line = kLineBytes / bytes_of(array.dtype);
+    if (last->is_const() && last->i < kShortRow * line) return shape;
+    const Expr* pairs = ctx_.floordiv(ctx_.ceildiv(last, ctx_.integer(line)), ctx_.integer(2));
+    last = ctx_.add(ctx_.mul(pairs, ctx_.integer(2 * line)), ctx_.integer(line));
+    return shape;
+  }
+
   // Elements of a local array for one row.
   const Expr* per_row(const nest::Group::Local& local) {
-    std::vector<const Expr*> shape = f_.arrays[local.array].shape;
-    for (size_t axis : local.axes) shape[axis] = ctx_.integer(1);
-    return nest::stored_elements(ctx_, f_.arrays[local.array].layout, shape);
+    return nest::stored_elements(ctx_, f_.arrays[local.array].layout, shape_of(local, ctx_.integer(1)));
   }
 
   // The number of a local array as memory. What is read for the last time where something of its size is written, element by
@@ -115,11 +131,8 @@ class GroupLowering {
     for (size_t k = 0; k < g_.locals.size(); ++k) {
       const nest::Group::Local& local = g_.locals[k];
       const nest::Array& array = f_.arrays[local.array];
-      LocalRows rows{memory_[k], std::vector<const Expr*>(array.shape.size(), ctx_.integer(0)), array.shape};
-      for (size_t row = 0; row < g_.rows.size(); ++row) {
-        rows.origin[local.axes[row]] = at_[row];
-        rows.shape[local.axes[row]] = row == innermost() ? block_ : ctx_.integer(1);
-      }
+      LocalRows rows{memory_[k], std::vector<const Expr*>(array.shape.size(), ctx_.integer(0)), shape_of(local, block_)};
+      for (size_t row = 0; row < g_.rows.size(); ++row) rows.origin[local.axes[row]] = at_[row];
       const Expr* count = nest::stored_elements(ctx_, array.layout, rows.shape);
       if (!count->is_const()) {
         const Expr* unit = ctx_.integer(loop::kLocalUnit);
@@ -161,7 +174,24 @@ class GroupLowering {
       w.buffer = numbered(w.buffer);
       w.value = ctx_.rewrite(w.value, renumber);
     }
+    for (const nest::Group::Local& local : g_.locals)
+      if (are_weights(local)) flat.weights.push_back(numbered(params_.locals.at(local.array).number + nest::kFirstLocal));
     collapse(ctx_, flat);
+  }
+
+  // Whether exponentials are written to it, or what is made of those.
+  bool are_weights(const nest::Group::Local& local) const {
+    bool found = false;
+    std::function<void(const Expr*)> look = [&](const Expr* e) {
+      found |= e->op == Op::Exp;
+      if (e->op == Op::Load)
+        for (const nest::Group::Local& other : g_.locals) found |= other.array == e->array && other.writer < local.writer && are_weights(other);
+      if (e->op == Op::Mul || e->op == Op::Div || e->op == Op::Select)
+        for (const Expr* a : e->args) look(a);
+    };
+    for (const nest::Write& w : g_.nests[local.writer]->writes)
+      if (w.array == local.array) look(w.value);
+    return found;
   }
 
   Result<loop::Kernel> kernel_of_stages() {
@@ -232,6 +262,7 @@ class GroupLowering {
 
 Result<std::optional<Kernels>> lower_group(ir::Context& ctx, const nest::Function& function, const nest::Group& group,
                                            const std::string& source, const targets::Target& target, const MathExpander& expand) {
+  if (target.is_device()) return std::optional<Kernels>{};
   const Job job{ctx, target, expand, kernel_name(source)};
   return GroupLowering(job, function, group).run();
 }

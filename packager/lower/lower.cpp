@@ -32,7 +32,7 @@ const ir::Dim* DimNames::dim(const std::string& name) const {
 }
 
 Schedules schedules_of(const Job& job, const FlatNest& nest, bool tiles) {
-  if (tiles)
+  if (tiles && !job.target.is_device())
     for (auto* family : {products, decoded_products, windows, transposes})
       if (auto found = family(job, nest)) return std::move(*found);
   return maps(job, nest);
@@ -54,7 +54,8 @@ Result<loop::Kernel> kernel_by(const Job& job, const FlatNest& nest, const Sched
   k.kernel.hoisting = how.hoist;
   std::vector<const ir::Expr*> extents;
   for (const ir::Dim* d : stage->batch) extents.push_back(d->extent);
-  k.over_tiles(extents, stage->axes, [&](const std::vector<const ir::Expr*>& at, const std::vector<Range>& ranges) { stage->emit(at, ranges); });
+  if (how.block) k.over_lanes(extents, how.block, [&](const std::vector<const ir::Expr*>& at) { stage->emit(at, {}); });
+  else k.over_tiles(extents, stage->axes, [&](const std::vector<const ir::Expr*>& at, const std::vector<Range>& ranges) { stage->emit(at, ranges); });
   MLC_RETURN_IF_ERROR(stage->status());
   return k.finish(stage->work);
 }
@@ -70,6 +71,10 @@ Result<Prepared> prepared(const Job& job, const nest::Function& function, const 
   MLC_ASSIGN(p.flat, flatten(job.ctx, function, *statement.nest));
   split_phases(job.ctx, p.flat);
   collapse(job.ctx, p.flat);
+  if (job.target.is_device()) {
+    MLC_ASSIGN(p.before, split_for_device(job, p.flat));
+    return p;
+  }
   if (!tiles) return p;
   MLC_RETURN_IF_ERROR(pack_columns(job, p.flat, p.before));
   return p;
@@ -84,6 +89,7 @@ struct Way {
 constexpr Way kWays[] = {{1, loop::Hoisting::All, 1},       {1, loop::Hoisting::Innermost, 3}, {2, loop::Hoisting::Innermost, 1},
                          {4, loop::Hoisting::Innermost, 1}, {0, loop::Hoisting::Innermost, 1}, {0, loop::Hoisting::None, 1}};
 constexpr unsigned kLeastVector = 8;  // bytes
+constexpr size_t kMostAlternatives = 16;
 
 unsigned vector_bytes(const targets::Target& target, const Way& way) {
   return way.vector_parts == 0 ? 1 : std::min(target.vector_bytes, std::max(kLeastVector, target.vector_bytes / way.vector_parts));
@@ -104,7 +110,7 @@ Result<std::vector<schedule::Schedule>> candidates(ir::Context& ctx, const nest:
     const Job job{ctx, target, none, kernel_name(statement.source), vector_bytes(target, way)};
     std::vector<schedule::Schedule> ranked;
     if (statement.proc) {
-      ranked.push_back({.family = schedule::Family::Proc, .vector_bytes = job.vector_bytes()});
+      ranked.push_back({.family = schedule::Family::Proc, .block = target.block_lanes, .vector_bytes = job.vector_bytes()});
     } else {
       MLC_ASSIGN(const Prepared p, prepared(job, function, statement, way.vector_parts > 0));
       ranked = schedules_of(job, p.flat, way.vector_parts > 0).ranked;
@@ -117,13 +123,30 @@ Result<std::vector<schedule::Schedule>> candidates(ir::Context& ctx, const nest:
   return found;
 }
 
+Result<std::vector<schedule::Schedule>> alternatives(ir::Context& ctx, const nest::Function& function, const nest::Statement& statement,
+                                                     const targets::Target& target) {
+  if (statement.proc) return std::vector{schedule::Schedule{.family = schedule::Family::Proc, .vector_bytes = target.vector_bytes}};
+  const MathExpander none;
+  const Job job{ctx, target, none, kernel_name(statement.source), target.vector_bytes};
+  MLC_ASSIGN(const Prepared p, prepared(job, function, statement, true));
+  const Schedules all = schedules_of(job, p.flat);
+  std::vector<schedule::Schedule> found = all.ranked;
+  for (const schedule::Blocks& blocks : all.other_blocks) {
+    found.push_back(found.front());
+    found.back().blocks = blocks;
+  }
+  std::erase_if(found, [&](const schedule::Schedule& s) { return !schedule::verify(s, all.space).ok(); });
+  found.resize(std::min(found.size(), kMostAlternatives));
+  return found;
+}
+
 Result<Kernels> lower(ir::Context& ctx, const nest::Function& function, const nest::Statement& statement, const targets::Target& target,
                       const MathExpander& expand, const schedule::Schedule* how) {
   const Job job{ctx, target, expand, kernel_name(statement.source), how ? how->vector_bytes : target.vector_bytes};
   const loop::Hoisting hoist = how ? how->hoist : loop::Hoisting::All;
   Kernels kernels;
   if (statement.proc) {
-    if (how) MLC_RETURN_IF_ERROR(schedule::verify(*how, {.family = schedule::Family::Proc}));
+    if (how) MLC_RETURN_IF_ERROR(schedule::verify(*how, {.family = schedule::Family::Proc, .block = target.block_lanes}));
     MLC_ASSIGN(kernels, lower_proc(job, function, *statement.proc, hoist));
   } else {
     const bool tiles = !how || how->family != schedule::Family::Map;

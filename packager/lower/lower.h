@@ -33,6 +33,11 @@ using MathExpander = std::function<const ir::Expr*(ir::Context&, ir::Op, const i
 Result<std::vector<schedule::Schedule>> candidates(ir::Context& ctx, const nest::Function& function, const nest::Statement& statement,
                                                    const targets::Target& target);
 
+// Schedules that are good somewhere, the first one is what `lower` takes: what is worth measuring. At most sixteen, one where there
+// is nothing to choose; code of any of them may still need a larger stack frame than there is.
+Result<std::vector<schedule::Schedule>> alternatives(ir::Context& ctx, const nest::Function& function, const nest::Statement& statement,
+                                                     const targets::Target& target);
+
 // Kernels to be launched in order, each after the one before, by the first candidate or by the schedule given. Names are
 // "<source>" with unsuitable characters replaced, then ".1", ".2" for the second and third. Deterministic. Every kernel passes
 // loop::verify. Fails with Code::Unsupported where an operation has no form in Loop, with Code::Malformed where the schedule

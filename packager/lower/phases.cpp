@@ -12,6 +12,13 @@ namespace mlc::lower {
 using ir::Expr;
 using ir::Op;
 
+const Expr* guarded(ir::Context& ctx, Facts& facts, const Expr* e, const ir::Dim* d) {
+  return ctx.rewrite(e, [&](const Expr* x) -> const Expr* {
+    if (x->op != Op::Load || x->access != ir::Access::Clamped || !facts.depends(x, d)) return nullptr;
+    return ctx.load(x->array, x->type, {x->args.begin(), x->args.end()}, ir::Access::Proved);
+  });
+}
+
 namespace {
 
 struct Divisible {  // E mod s == 0
@@ -35,14 +42,6 @@ std::optional<int64_t> inverse(int64_t c, int64_t s) {
   for (int64_t k = 1; k < s; ++k)
     if (c * k % s == 1) return k;
   return std::nullopt;
-}
-
-// `e` with its loads along `d` as ones that may only be made where the conditions around them hold.
-const Expr* guarded(ir::Context& ctx, Facts& facts, const Expr* e, const ir::Dim* d) {
-  return ctx.rewrite(e, [&](const Expr* x) -> const Expr* {
-    if (x->op != Op::Load || x->access != ir::Access::Clamped || !facts.depends(x, d)) return nullptr;
-    return ctx.load(x->array, x->type, {x->args.begin(), x->args.end()}, ir::Access::Proved);
-  });
 }
 
 bool split_one(ir::Context& ctx, FlatNest& nest, const Expr* fold) {

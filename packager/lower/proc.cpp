@@ -19,15 +19,16 @@ class ProcLowering {
         plan_(job.ctx, job.vector_bytes(), access_, p) {
     schedule_.vector_bytes = job.vector_bytes();
     schedule_.hoist = hoist;
+    schedule_.block = job.target.block_lanes;
   }
 
   Result<Kernels> run() {
     std::vector<const Expr*> extents;
     for (const ir::Dim* d : p_.dims) extents.push_back(d->extent);
-    access_.place_locals(ctx_.product(extents));
+    access_.place_locals(ctx_.product(extents), schedule_.block > 0);
     k_.kernel.locals = std::move(access_.scratch);
     const size_t fixed = access_.params.list.size();
-    k_.over_tiles(extents, {}, [&](const std::vector<const Expr*>& at, const std::vector<Range>&) {
+    const auto instance_at = [&](const std::vector<const Expr*>& at) {
       s_.scoped([&] {
         for (size_t k = 0; k < p_.dims.size(); ++k) s_.bind(p_.dims[k], at[k]);
         const Expr* instance = ctx_.integer(0);
@@ -35,7 +36,9 @@ class ProcLowering {
         access_.at_instance(instance);
         block(p_.body, 0);
       });
-    });
+    };
+    if (schedule_.block) k_.over_lanes(extents, schedule_.block, instance_at);
+    else k_.over_tiles(extents, {}, [&](const std::vector<const Expr*>& at, const std::vector<Range>&) { instance_at(at); });
     if (access_.params.list.size() != fixed)
       return Status(Code::Internal, k_.kernel.name + ": a proc touches an array it does not declare");
     schedule_.lanes = lanes_;
@@ -43,12 +46,26 @@ class ProcLowering {
     k_.kernel.params = std::move(access_.params.list);
     MLC_RETURN_IF_ERROR(s_.status());
     MLC_ASSIGN(loop::Kernel kernel, k_.finish(k_.takes(kOperationNs, extents, operations(p_.body))));
+    MLC_RETURN_IF_ERROR(fits(kernel));
     Kernels r;
     r.push_back(std::move(kernel));
     return r;
   }
 
  private:
+  Status fits(const loop::Kernel& kernel) const {
+    const targets::Target& target = s_.target;
+    if (!target.is_device() || target.most_bindings == 0) return ok();
+    const size_t bindings = kernel.params.size() + (kernel.scalars.size() > target.pushed_scalars) + may_fault(kernel.body);
+    if (bindings <= target.most_bindings) return ok();
+    return Status(Code::Unsupported, "it takes " + std::to_string(bindings) + " bindings at once, a launch has at most " + std::to_string(target.most_bindings));
+  }
+  static bool may_fault(const std::vector<loop::StmtPtr>& stmts) {
+    return std::any_of(stmts.begin(), stmts.end(), [](const loop::StmtPtr& s) {
+      return s->kind == StmtKind::Fault || s->kind == StmtKind::While || may_fault(s->body) || may_fault(s->orelse);
+    });
+  }
+
   // Checks are emitted anew for each statement: variables change.
   const Expr* flat_value(const Expr* flat) {
     const Expr* r = nullptr;
@@ -130,6 +147,7 @@ class ProcLowering {
       }
       case StmtKind::Store: return s_.scoped([&] { emit_write(s_, k_.b, access_.write(s), nullptr); });
       case StmtKind::Fault: k_.b.fault(value(s.cond), s.fault); return;
+      case StmtKind::Barrier:
       case StmtKind::Prefetch: return;
     }
   }

@@ -24,12 +24,13 @@ ProcAccess::ProcAccess(ir::Context& ctx, const nest::Function& f, const nest::Pr
   }
 }
 
-void ProcAccess::place_locals(const Expr* instances) {
+void ProcAccess::place_locals(const Expr* instances, bool interleaved) {
   uint32_t workspaces = 0;
+  instances_ = interleaved ? instances : nullptr;
   for (const loop::LocalArray& l : p_.locals) {
     Local place;
     place.elements = ctx_.product(l.shape);
-    place.constant = place.elements->is_const() && place.elements->i <= kMaxScratchElements;
+    place.constant = !interleaved && place.elements->is_const() && place.elements->i <= kMaxScratchElements;
     if (place.constant) {
       place.buffer = static_cast<uint32_t>(scratch.size());
       loop::LocalArray local;
@@ -118,6 +119,7 @@ const Expr* ProcAccess::unproved(const std::vector<const Expr*>& index, const st
 const Expr* ProcAccess::local_address(uint32_t local, const std::vector<const Expr*>& index) {
   const Expr* at = nest::address(ctx_, {}, p_.locals[local].shape, index);
   const Local& place = locals_[local];
+  if (instances_) return ctx_.add(ctx_.mul(at, instances_), instance_);
   return place.constant ? at : ctx_.add(ctx_.mul(instance_, place.elements), at);
 }
 

@@ -16,8 +16,9 @@ class ProcAccess {
   ProcAccess(ir::Context& ctx, const nest::Function& f, const nest::Proc& p);
 
   // Arrays of the block: those of constant size lie in scratch (`scratch`, numbered behind `params`), the others in a
-  // workspace with one part per instance.
-  void place_locals(const ir::Expr* instances);
+  // workspace with one part per instance. `interleaved`: all lie in workspaces, element by element those of all instances side
+  // by side, which are neighbouring lanes of a device.
+  void place_locals(const ir::Expr* instances, bool interleaved);
   void at_instance(const ir::Expr* number) { instance_ = number; }
 
   const ir::Expr* flat(const ir::Expr* e);
@@ -63,7 +64,7 @@ class ProcAccess {
   const nest::Function& f_;
   const nest::Proc& p_;
   std::vector<Local> locals_;
-  const ir::Expr* instance_ = nullptr;
+  const ir::Expr *instance_ = nullptr, *instances_ = nullptr;  // instances_: set where locals are interleaved
   std::unordered_map<const ir::Expr*, const ir::Expr*> loops_;  // variables of loops to what they are
   std::vector<const ir::Expr*> given_;
   std::unordered_set<const ir::Expr*> locals_that_change_;

@@ -119,6 +119,7 @@ void LaneLoop::stmt(const Stmt& s) {
     case StmtKind::Store: return store(s);
     case StmtKind::If: return branch(s);
     case StmtKind::For: return inner_loop(s);
+    case StmtKind::Barrier:
     case StmtKind::Prefetch: return;
     case StmtKind::While:
     case StmtKind::Fault: return s_.fail("a statement that does not run in lanes");

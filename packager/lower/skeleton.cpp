@@ -47,6 +47,26 @@ void Skeleton::over_tiles(const std::vector<const Expr*>& extents, const std::ve
   });
 }
 
+void Skeleton::over_lanes(const std::vector<const Expr*>& extents, unsigned block, const std::function<void(const std::vector<const Expr*>&)>& body) {
+  const Expr *points = ctx.product(extents), *size = ctx.integer(block);
+  kernel.lanes = block;
+  kernel.tiles = ctx.ceildiv(points, size);
+  b.with_for(kernel.tile_begin, kernel.tile_end, 1, [&](const Expr* tile) {
+    loop::Stmt& lanes = b.append(loop::StmtKind::For);
+    lanes.for_kind = loop::ForKind::Lanes;
+    lanes.var = ctx.fresh_var({DType::I64, 1});
+    lanes.begin = ctx.integer(0);
+    lanes.end = size;
+    const Expr* lane = lanes.var;
+    b.within(lanes.body, [&] {
+      const Expr* point = b.let(ctx.add(ctx.mul(tile, size), lane));
+      const auto one = [&] { body(decoded(point, extents)); };
+      if (ir::divisor_of(points) % block == 0) one();
+      else b.with_if(ctx.binary(Op::Lt, point, points), one);
+    });
+  });
+}
+
 // One index per count from the number of a tile.
 std::vector<const Expr*> Skeleton::decoded(const Expr* tile, const std::vector<const Expr*>& counts) {
   std::vector<const Expr*> index(counts.size());

@@ -47,6 +47,8 @@ struct Skeleton {
   // may be any product.
   void over_tiles(const std::vector<const ir::Expr*>& extents, const std::vector<Axis>& axes,
                   const std::function<void(const std::vector<const ir::Expr*>&, const std::vector<Range>&)>& body);
+  // Devices: the points of `extents`, each in a lane of its own, neighbours along the last in neighbouring lanes.
+  void over_lanes(const std::vector<const ir::Expr*>& extents, unsigned block, const std::function<void(const std::vector<const ir::Expr*>&)>& body);
   // What so many nanoseconds for each point of `extents` make together, as a double over symbols.
   const ir::Expr* takes(double nanoseconds, const std::vector<const ir::Expr*>& extents, const ir::Expr* operations = nullptr);
   // `e` if the plan can work it out whatever the symbols are, else what it is guessed to be.
@@ -119,6 +121,7 @@ class DimNames {
 struct Schedules {
   schedule::Space space;                     // what is legal
   std::vector<schedule::Schedule> ranked;    // what is good, best first; never empty
+  std::vector<schedule::Blocks> other_blocks;  // that the best might gain by on some machine
   // The stage that does what one that `space` allows says.
   std::function<StagePtr(Skeleton& k, const schedule::Schedule& how)> build;
 };
@@ -139,6 +142,10 @@ Result<loop::Kernel> kernel_of(const Job& job, const FlatNest& nest, bool tiles 
 // A product whose columns lie apart, side by side along the sum (the K of Q * K^T), is changed to read panels from a workspace;
 // the kernel that writes these comes back. Nothing: `nest` is no such product.
 Status pack_columns(const Job& job, FlatNest& nest, Kernels& kernels);
+
+// Devices: what a lane would compute again and again, folds that many points share, and what takes more buffers than a launch has,
+// becomes kernels of their own, which come back; `nest` is what is left, to be launched behind them.
+Result<Kernels> split_for_device(const Job& job, FlatNest& nest);
 
 Result<Kernels> lower_proc(const Job& job, const nest::Function& f, const nest::Proc& proc, loop::Hoisting hoist);
 

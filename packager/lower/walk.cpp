@@ -86,7 +86,7 @@ Walk::Walk(const Job& job, const FlatNest& nest, Skeleton& k, const schedule::Sc
   for (const Loop& l : how_.loops) all_.push_back({names.dim(l.dim), &l});
   for (const Step& s : all_) {
     if (s.how->reduces) continue;
-    if (s.how->bind != Bind::Cut) {
+    if (s.how->bind != Bind::Cut && s.how->bind != Bind::Grid) {
       steps_.push_back(s);
     } else if (last_loop_of(s.dim) == s.how) {
       batch.push_back(s.dim);
@@ -176,8 +176,18 @@ void Walk::walk(size_t l) {
     case Bind::Serial: return serial(l);
     case Bind::Lanes: return lanes(l);
     case Bind::Rows: return rows(l);
-    case Bind::Cut: case Bind::Unroll: return s_.fail("no loop of a map");
+    case Bind::Unroll: return copies(l);
+    case Bind::Cut: case Bind::Grid: return s_.fail("no loop of a map");
   }
+}
+
+void Walk::copies(size_t l) {
+  const ir::Dim* d = steps_[l].dim;
+  for (int64_t u = 0; u < d->extent->i; ++u)
+    s_.scoped([&] {
+      s_.bind(d, ctx_.integer(u));
+      walk(l + 1);
+    });
 }
 
 void Walk::serial(size_t l) {
@@ -246,7 +256,7 @@ void Walk::columns(size_t l, unsigned lanes, unsigned vectors, const Expr* limit
   columns_ = {d, s_.bound(d), lanes, vectors, limit, nullptr};
   if (limit && steps_[l].how->count == 1 && lanes > 1 && how_.instruction.empty())
     columns_.mask = k_.b.let(loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, columns_.first, lanes), loop::splat(ctx_, limit, lanes)));
-  walk(l + 1);
+  in_columns(l, [&] { walk(l + 1); });
   columns_ = outer;
 }
 

@@ -58,9 +58,13 @@ class Walk : public Stage {
   virtual void around(const std::function<void()>& loops) { loops(); }
   // Around all row tiles of even height: of a group of columns, and of an outer row.
   virtual void around_rows(const std::function<void()>& tiles) { tiles(); }
+  // Around all that is done for a group of columns, whose loop is `l`.
+  virtual void in_columns(size_t l, const std::function<void()>& body) { (void)l, body(); }
   // Where loop `l` begins.
   virtual void enter(size_t l) { (void)l; }
   virtual void leaf() = 0;
+  // Loop `l`, a copy for each value of a map dim: inside of all other loops it may be more than one point after the other.
+  virtual void copies(size_t l);
 
   const schedule::Loop* loop_of(const ir::Dim* d, schedule::Bind bind) const;
   const schedule::Loop* last_loop_of(const ir::Dim* d) const;
@@ -91,8 +95,9 @@ class Walk : public Stage {
   Tile tile_;
   Columns columns_;
 
- private:
   void walk(size_t l);
+
+ private:
   void serial(size_t l);
   // ---- vectors ----
   void lanes(size_t l);

@@ -96,7 +96,7 @@ struct BlockProgram {
 };
 
 // Compiles `nest` for these array shapes and symbol values (extents in `at` must evaluate).
-Result<BlockProgram> compile_block(const Function& f, const Statement& s, Evaluator& at);
+Result<BlockProgram> compile_block(const Statement& s, Evaluator& at);
 // Runs it over all points, or until `deadline`; nests that push run on one thread, in order.
 void run_block(const BlockProgram& p, std::vector<Tensor>& arrays, const Function& f, unsigned threads, Deadline deadline, Fault& fault);
 

@@ -9,11 +9,9 @@ using ir::Expr;
 using ir::Op;
 using ir::Scalar;
 
-namespace {
-// Sums of narrow types are kept wide until the fold is done.
-DType accumulator(const ir::Combiner* c, DType t) {
+DType accumulator(const ir::Combiner& c, DType t) {
   bool narrow = is_float(t) && bits_of(t) < 32;
-  return c->join == ir::Join::Sum && narrow ? DType::F32 : t;
+  return c.join == ir::Join::Sum && narrow ? DType::F32 : t;
 }
 
 Op op_of(ir::Join join) {
@@ -28,7 +26,6 @@ Op op_of(ir::Join join) {
   }
   return Op::Const;
 }
-}  // namespace
 
 std::string index_fault(const std::string& array, size_t axis, int64_t index, int64_t extent) {
   return "index " + std::to_string(index) + " of axis " + std::to_string(axis) + " is outside of '" + array + "', which has " +
@@ -163,7 +160,7 @@ void Evaluator::combine(const ir::Combiner* c, DType t, std::vector<Scalar>& lef
 
 std::vector<Scalar> Evaluator::fold(const Expr* e) {
   const ir::Fold& f = *e->fold;
-  DType wide = accumulator(f.combiner, e->type.dtype);
+  DType wide = accumulator(*f.combiner, e->type.dtype);
   std::vector<Scalar> total = units(f.combiner, wide);
   for_points(f.dims, [&] {
     if (!truth(f.where)) return;
@@ -219,6 +216,7 @@ struct ProcRun {
       case StmtKind::Fault:
         if (s.fault != 0 && at.truth(s.cond)) at.fault.set(false, "fault " + std::to_string(s.fault));
         return;
+      case StmtKind::Barrier:
       case StmtKind::Prefetch: return;
       case StmtKind::If: return block(at.truth(s.cond) ? s.body : s.orelse);
       case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: {

@@ -31,6 +31,11 @@ struct Fault {
   }
 };
 
+// The operation that a join of two values is; Last and Custom are none (Const).
+ir::Op op_of(ir::Join join);
+// The type a fold over values of type `t` adds up in: sums of narrow types are kept wide until the fold is done.
+DType accumulator(const ir::Combiner& c, DType t);
+
 std::string index_fault(const std::string& array, size_t axis, int64_t index, int64_t extent);
 
 struct Evaluator {

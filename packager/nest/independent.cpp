@@ -102,6 +102,7 @@ class Analysis {
         for (const Expr* i : s.index) root(i);
         root(s.value);
         return access(s.array, s.index, true);
+      case StmtKind::Barrier:
       case StmtKind::Prefetch: return;
       case StmtKind::While: case StmtKind::Fault: ok_ = false; return;
     }

@@ -16,15 +16,48 @@ void put(StructureKey& key, T value) {
   key.number(static_cast<int64_t>(value));
 }
 
-void put_array(StructureKey& key, const Array& array) {
-  put(key, array.dtype), put(key, array.shape.size()), put(key, array.layout.pieces.size());
-  for (const Expr* extent : array.shape) put(key, extent->id);
-  for (const Piece& piece : array.layout.pieces) put(key, piece.axis), put(key, piece.divisor), put(key, piece.extent);
-}
+// How things are named that belong to a Context, not to a nest.
+class Names {
+ public:
+  virtual ~Names() = default;
+  virtual StructureKey::Extents extents() const = 0;
+  virtual void leaf(StructureKey& key, const Expr* e) = 0;  // Var, Sym
+  virtual void combiner(StructureKey& key, const ir::Combiner& c) = 0;
+  virtual void extent(StructureKey& key, const Expr* e) = 0;
+};
 
-}  // namespace
+// Short, and good for things of one Context.
+class OfContext final : public Names {
+ public:
+  StructureKey::Extents extents() const override { return StructureKey::Extents::AsOne; }
+  void leaf(StructureKey& key, const Expr* e) override { put(key, e->id); }
+  void combiner(StructureKey& key, const ir::Combiner& c) override { put(key, reinterpret_cast<uintptr_t>(&c)); }  // those of one name may differ
+  void extent(StructureKey& key, const Expr* e) override { put(key, e->id); }
+};
 
-std::string key_of(const Nest& nest, const std::function<void(StructureKey& key, uint32_t array)>& name) {
+// By what they are: symbols and variables are numbered as they are met.
+class OfAllContexts final : public Names {
+ public:
+  StructureKey::Extents extents() const override { return StructureKey::Extents::Inside; }
+  void leaf(StructureKey& key, const Expr* e) override {
+    put(key, numbers_.emplace(e->op == Op::Sym ? static_cast<const void*>(e->sym) : e, numbers_.size()).first->second);
+  }
+  void combiner(StructureKey& key, const ir::Combiner& c) override {
+    put(key, c.join), put(key, c.commutative);
+    for (const auto* list : {&c.units, &c.left, &c.right, &c.joins}) {
+      put(key, list->size());
+      for (const Expr* e : *list) key.expression(e);
+    }
+  }
+  void extent(StructureKey& key, const Expr* e) override { key.expression(e); }
+
+ private:
+  std::unordered_map<const void*, size_t> numbers_;
+};
+
+using ArrayNames = std::function<void(StructureKey& key, uint32_t array)>;
+
+std::string text_of(const Nest& nest, Names& names, const ArrayNames& array) {
   std::vector<const ir::Dim*> dims;  // by number
   std::unordered_map<const ir::Dim*, size_t> numbers;
   const auto put_dim = [&](StructureKey& key, const ir::Dim* dim) {
@@ -35,22 +68,22 @@ std::string key_of(const Nest& nest, const std::function<void(StructureKey& key,
   StructureKey key([&](StructureKey& k, const Expr* e) {
     switch (e->op) {
       case Op::Dim: put_dim(k, e->dim); break;
-      case Op::Load: name(k, e->array); break;
+      case Op::Load: array(k, e->array); break;
       case Op::Fold:
-        put(k, reinterpret_cast<uintptr_t>(e->fold->combiner));  // those of one name may differ
+        names.combiner(k, *e->fold->combiner);
         put(k, e->fold->dims.size());
         for (const ir::Dim* dim : e->fold->dims) put_dim(k, dim);
         break;
-      default: put(k, e->id); break;
+      default: names.leaf(k, e); break;
     }
-  }, StructureKey::Extents::AsOne);
+  }, names.extents());
   put(key, nest.dims.size());
   for (const ir::Dim* dim : nest.dims) put_dim(key, dim);
   key.expression(nest.where);
   put(key, nest.scan_dim != nullptr);
   if (nest.scan_dim) {
     put_dim(key, nest.scan_dim);
-    put(key, reinterpret_cast<uintptr_t>(nest.scan_combiner)), put(key, nest.scan_exclusive), put(key, nest.scan_reverse);
+    names.combiner(key, *nest.scan_combiner), put(key, nest.scan_exclusive), put(key, nest.scan_reverse);
   }
   put(key, nest.writes.size());
   for (const Write& write : nest.writes) {
@@ -58,27 +91,48 @@ std::string key_of(const Nest& nest, const std::function<void(StructureKey& key,
     for (const Expr* e : write.index) key.expression(e);
     key.expression(write.value);
   }
-  for (const ir::Dim* dim : dims) put(key, dim->extent->id);
+  for (size_t k = 0; k < dims.size(); ++k) names.extent(key, dims[k]->extent);
   return key.take();
 }
 
-LoweringKey lowering_key(const Function& function, std::span<const Nest* const> nests) {
+LoweringKey lowering_key_by(Names& names, const Function& function, std::span<const Nest* const> nests) {
   LoweringKey out;
   std::unordered_map<uint32_t, size_t> numbers;
-  const auto name = [&](StructureKey& key, uint32_t array) {
-    auto [found, is_new] = numbers.emplace(array, out.arrays.size());
+  const auto name = [&](StructureKey& key, uint32_t number) {
+    auto [found, is_new] = numbers.emplace(number, out.arrays.size());
     put(key, found->second);
     if (!is_new) return;
-    out.arrays.push_back(array);
-    put_array(key, function.arrays[array]);
+    out.arrays.push_back(number);
+    const Array& array = function.arrays[number];
+    put(key, array.dtype), put(key, array.shape.size()), put(key, array.layout.pieces.size());
+    for (const Expr* extent : array.shape) names.extent(key, extent);
+    for (const Piece& piece : array.layout.pieces) put(key, piece.axis), put(key, piece.divisor), put(key, piece.extent);
   };
   for (const Nest* nest : nests) {
-    out.text += key_of(*nest, name);
-    StructureKey results({});
+    out.text += text_of(*nest, names, name);
+    StructureKey results([&](StructureKey& k, const Expr* e) { names.leaf(k, e); }, names.extents());
     for (const Write& write : nest->writes) name(results, write.array);
     out.text += results.text();
   }
   return out;
+}
+
+}  // namespace
+
+std::string key_of(const Nest& nest, const ArrayNames& name) {
+  OfContext names;
+  return text_of(nest, names, name);
+}
+
+LoweringKey lowering_key(const Function& function, std::span<const Nest* const> nests) {
+  OfContext names;
+  return lowering_key_by(names, function, nests);
+}
+
+std::string lasting_key(const Function& function, const Nest& nest) {
+  OfAllContexts names;
+  const Nest* const one = &nest;
+  return lowering_key_by(names, function, {&one, 1}).text;
 }
 
 }  // namespace mlc::nest

@@ -315,6 +315,7 @@ class Printer {
           s += "store %" + std::to_string(t.array) + "[" + list(t.index) + "] = " + text(t.value);
           if (t.cond) s += " where " + text(t.cond);
           break;
+        case loop::StmtKind::Barrier:
         case loop::StmtKind::Prefetch: break;  // kernels only
         case loop::StmtKind::Fault: s += "fault " + std::to_string(t.fault) + " if " + text(t.cond); break;
       }

@@ -6,14 +6,13 @@
 namespace mlc::plan {
 namespace {
 
-constexpr int64_t kAlignment = 64;
 // What a free extent is taken for when symbolic sizes are compared. Only the order of placement depends on it.
 constexpr int64_t kTypicalExtent = 256;
 
 bool live_together(const Interim& a, const Interim& b) { return a.first <= b.last && b.first <= a.last; }
 
-const ir::Expr* aligned(ir::Context& ctx, const ir::Expr* bytes) {
-  const ir::Expr* unit = ctx.integer(kAlignment);
+const ir::Expr* aligned(ir::Context& ctx, const ir::Expr* bytes, int64_t alignment) {
+  const ir::Expr* unit = ctx.integer(alignment);
   return ctx.mul(ctx.ceildiv(bytes, unit), unit);
 }
 
@@ -30,7 +29,8 @@ int64_t lowest_gap(std::vector<std::pair<int64_t, int64_t>> taken, int64_t size)
 
 }  // namespace
 
-const ir::Expr* place_in_arena(ir::Context& ctx, std::vector<Interim>& buffers) {
+const ir::Expr* place_in_arena(ir::Context& ctx, std::vector<Interim>& buffers, int64_t alignment) {
+  const auto whole = [&](int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
   const auto typical = [&](const ir::Expr* e) {
     return ir::evaluate_extent(e, [](const ir::Sym* s) {
              return std::optional(std::clamp(kTypicalExtent, s->lo, s->hi));
@@ -49,11 +49,11 @@ const ir::Expr* place_in_arena(ir::Context& ctx, std::vector<Interim>& buffers) 
   std::vector<size_t> placed;
   for (size_t k : order) {
     if (!buffers[k].bytes->is_const()) continue;
-    const int64_t bytes = (buffers[k].bytes->i + kAlignment - 1) / kAlignment * kAlignment;
+    const int64_t bytes = whole(buffers[k].bytes->i);
     std::vector<std::pair<int64_t, int64_t>> taken;
     for (size_t other : placed)
       if (live_together(buffers[k], buffers[other]))
-        taken.emplace_back(buffers[other].offset->i, buffers[other].offset->i + (buffers[other].bytes->i + kAlignment - 1) / kAlignment * kAlignment);
+        taken.emplace_back(buffers[other].offset->i, buffers[other].offset->i + whole(buffers[other].bytes->i));
     const int64_t at = lowest_gap(std::move(taken), bytes);
     buffers[k].offset = ctx.integer(at);
     constant_end = std::max(constant_end, at + bytes);
@@ -69,9 +69,9 @@ const ir::Expr* place_in_arena(ir::Context& ctx, std::vector<Interim>& buffers) 
     const ir::Expr* at = base;
     for (size_t other : placed)
       if (live_together(buffers[k], buffers[other]))
-        at = ctx.max(at, ctx.add(buffers[other].offset, aligned(ctx, buffers[other].bytes)));
+        at = ctx.max(at, ctx.add(buffers[other].offset, aligned(ctx, buffers[other].bytes, alignment)));
     buffers[k].offset = at;
-    arena = ctx.max(arena, ctx.add(at, aligned(ctx, buffers[k].bytes)));
+    arena = ctx.max(arena, ctx.add(at, aligned(ctx, buffers[k].bytes, alignment)));
     placed.push_back(k);
   }
   return arena;

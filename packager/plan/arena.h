@@ -14,8 +14,10 @@ struct Interim {
   const ir::Expr* offset = nullptr; // result
 };
 
-// Sets every offset, a multiple of 64, so that buffers that live at the same time do not overlap, and returns the size
+constexpr int64_t kArenaAlignment = 64;  // of processors; a device may want more (targets::Target::buffer_alignment)
+
+// Sets every offset, a multiple of `alignment`, so that buffers that live at the same time do not overlap, and returns the size
 // of the arena. Symbolic buffers are ordered by their size at `typical` values of the symbols.
-const ir::Expr* place_in_arena(ir::Context& ctx, std::vector<Interim>& buffers);
+const ir::Expr* place_in_arena(ir::Context& ctx, std::vector<Interim>& buffers, int64_t alignment = kArenaAlignment);
 
 }  // namespace mlc::plan

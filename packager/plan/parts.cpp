@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "packager/nest/group.h"
 #include "packager/nest/uses.h"
@@ -12,8 +14,6 @@ namespace {
 using ir::Expr;
 using ir::Op;
 
-constexpr int64_t kAlignment = 64;
-
 // Elements begin .. begin + count of an array, in the order of their addresses.
 struct Block {
   const Expr *begin = nullptr, *count = nullptr;
@@ -22,28 +22,30 @@ struct Block {
 
 class Finder {
  public:
-  Finder(ir::Context& ctx, const nest::Function& f) : ctx_(ctx), f_(f), touched_(f.body.size()) { found_.is_done.resize(f.body.size()); }
+  Finder(ir::Context& ctx, const nest::Function& f, int64_t alignment) : ctx_(ctx), f_(f), alignment_(alignment), is_alone_(f.body.size()) { found_.is_done.resize(f.body.size()); }
 
   Parts run() {
     for (size_t k = 0; k < f_.body.size();) {  // what is launched together is touched together
       const size_t count = std::max<size_t>(1, nest::marked_group(f_, k));
-      std::vector<uint32_t> all;
-      for (size_t s = k; s < k + count; ++s)
-        for (const std::vector<uint32_t>& some : {nest::read(f_.body[s]), nest::written(f_.body[s])}) all.insert(all.end(), some.begin(), some.end());
-      for (size_t s = k; s < k + count; ++s) touched_[s] = {all, count == 1};
+      for (size_t s = k; s < k + count; ++s) {
+        is_alone_[s] = count == 1;
+        for (const uint32_t array : nest::written(f_.body[s])) add(writers_[array], s);
+        for (const std::vector<uint32_t>& some : {nest::read(f_.body[s]), nest::written(f_.body[s])})
+          for (const uint32_t array : some) add(touching_[array], k);
+      }
       k += count;
     }
-    for (size_t k = 0; k < f_.outputs.size(); ++k)
-      if (std::find(f_.outputs.begin(), f_.outputs.begin() + static_cast<ptrdiff_t>(k), f_.outputs[k]) == f_.outputs.begin() + static_cast<ptrdiff_t>(k))
-        look_at(f_.outputs[k], {f_.outputs[k]}, ctx_.integer(0));
+    for (const uint32_t output : f_.outputs)
+      if (roots_.insert(output).second) look_at(output);
     return std::move(found_);
   }
 
  private:
-  struct Touched {
-    std::vector<uint32_t> arrays;
-    bool is_alone = true;  // the statement is no part of a group
-  };
+  // Statements in ascending order, each once.
+  static void add(std::vector<size_t>& statements, size_t s) {
+    if (statements.empty() || statements.back() != s) statements.push_back(s);
+  }
+
   struct Writer {
     size_t statement = 0;
     Block block;
@@ -73,9 +75,7 @@ class Finder {
 
   std::optional<std::vector<Writer>> writers_of(uint32_t output) {
     std::vector<Writer> writers;
-    for (size_t s = 0; s < f_.body.size(); ++s) {
-      const std::vector<uint32_t> written = nest::written(f_.body[s]);
-      if (std::find(written.begin(), written.end(), output) == written.end()) continue;
+    for (const size_t s : writers_[output]) {
       const nest::Nest* nest = f_.body[s].nest.get();
       if (!nest || nest->writes.size() != 1 || nest->writes[0].push || nest->where || nest->scan_dim) return std::nullopt;
       auto block = block_of(output, nest->writes[0].index, nest->dims);
@@ -97,22 +97,42 @@ class Finder {
     return equal(at, all);
   }
 
-  // An array whose memory is that of `around`, the output first, from a byte of that on. What is copied into a part is a part.
-  void look_at(uint32_t whole, std::vector<uint32_t> around, const Expr* begin) {
+  // An output, or a part of what is open before it.
+  struct Whole {
+    uint32_t array = 0;
+    const Expr* begin = nullptr;  // bytes of the output before it
+    std::vector<Writer> writers;
+    size_t next = 0;              // of the writers
+  };
+
+  std::vector<Writer> writers_that_cover(uint32_t whole) {
     const nest::Array& array = f_.arrays[whole];
-    if (array.kind != nest::Array::Kind::Temp || array.list_depth > 0) return;
-    const auto writers = writers_of(whole);
-    if (!writers || !cover_once(*writers, nest::stored_elements(ctx_, array.layout, array.shape))) return;
-    for (const Writer& writer : *writers) {
-      const auto source = copied_by(writer, array.dtype);
-      const Expr* offset = ctx_.add(begin, ctx_.mul(writer.block.begin, ctx_.integer(bytes_of(array.dtype))));
-      if (!source || (!is_zero(offset) && ir::divisor_of(offset) % kAlignment != 0)) continue;
-      if (std::any_of(around.begin(), around.end(), [&](uint32_t other) { return meet_elsewhere(*source, other, writer.statement); })) continue;
-      found_.parts.push_back({*source, around.front(), offset});
+    if (array.kind != nest::Array::Kind::Temp || array.list_depth > 0) return {};
+    auto writers = writers_of(whole);
+    if (!writers || !cover_once(*writers, nest::stored_elements(ctx_, array.layout, array.shape))) return {};
+    return std::move(*writers);
+  }
+
+  // What is copied into a part is a part. Parts in parts may be as deep as the model is long.
+  void look_at(uint32_t output) {
+    std::vector<Whole> open{{output, ctx_.integer(0), writers_that_cover(output), 0}};
+    while (!open.empty()) {
+      Whole& whole = open.back();
+      if (whole.next == whole.writers.size()) {
+        open.pop_back();
+        continue;
+      }
+      const Writer& writer = whole.writers[whole.next++];
+      const DType dtype = f_.arrays[whole.array].dtype;
+      const auto source = copied_by(writer, dtype);
+      const Expr* offset = ctx_.add(whole.begin, ctx_.mul(writer.block.begin, ctx_.integer(bytes_of(dtype))));
+      if (!source || (!is_zero(offset) && ir::divisor_of(offset) % alignment_ != 0)) continue;
+      const auto meets = [&](const Whole& other) { return meet_elsewhere(*source, other.array, writer.statement); };
+      if (std::any_of(open.begin(), open.end(), meets)) continue;
+      found_.parts.push_back({*source, output, offset});
       found_.is_done[writer.statement] = true;
-      std::vector<uint32_t> inside = around;
-      inside.push_back(*source);
-      look_at(*source, std::move(inside), offset);
+      is_part_.insert(*source);
+      open.push_back({*source, offset, writers_that_cover(*source), 0});
     }
   }
 
@@ -120,13 +140,11 @@ class Finder {
   std::optional<uint32_t> copied_by(const Writer& writer, DType dtype) {
     const nest::Nest& nest = *f_.body[writer.statement].nest;
     const Expr* value = nest.writes[0].value;
-    if (!touched_[writer.statement].is_alone || value->op != Op::Load) return std::nullopt;
+    if (!is_alone_[writer.statement] || value->op != Op::Load) return std::nullopt;
     const uint32_t source = value->array;
     const nest::Array& array = f_.arrays[source];
     if (array.kind != nest::Array::Kind::Temp || array.list_depth > 0 || array.dtype != dtype || value->type.dtype != dtype) return std::nullopt;
-    if (std::find(f_.outputs.begin(), f_.outputs.end(), source) != f_.outputs.end()) return std::nullopt;
-    for (const Parts::Part& part : found_.parts)
-      if (part.array == source) return std::nullopt;
+    if (outputs_.contains(source) || is_part_.contains(source)) return std::nullopt;
     const auto block = block_of(source, {value->args.begin(), value->args.end()}, nest.dims);
     if (!block || !is_zero(block->begin) || !equal(block->count, nest::stored_elements(ctx_, array.layout, array.shape))) return std::nullopt;
     for (size_t k = 0; k < nest.dims.size(); ++k)
@@ -134,24 +152,28 @@ class Finder {
     return source;
   }
 
-  // Whether something else has both among its operands: they would be two names of one memory.
-  bool meet_elsewhere(uint32_t a, uint32_t b, size_t statement) const {
-    for (size_t s = 0; s < f_.body.size(); ++s) {
-      const std::vector<uint32_t>& arrays = touched_[s].arrays;
-      const auto has = [&](uint32_t x) { return std::find(arrays.begin(), arrays.end(), x) != arrays.end(); };
-      if (s != statement && has(a) && has(b)) return true;
+  // Whether something else has both among its operands: they would be two names of one memory. `statement` is no part of a group.
+  bool meet_elsewhere(uint32_t a, uint32_t b, size_t statement) {
+    const std::vector<size_t> &of_a = touching_[a], &of_b = touching_[b];
+    for (size_t i = 0, j = 0; i < of_a.size() && j < of_b.size();) {
+      if (of_a[i] == of_b[j] && of_a[i] != statement) return true;
+      of_a[i] < of_b[j] ? ++i : ++j;
     }
     return false;
   }
 
   ir::Context& ctx_;
   const nest::Function& f_;
-  std::vector<Touched> touched_;
+  const int64_t alignment_;
+  const std::unordered_set<uint32_t> outputs_{f_.outputs.begin(), f_.outputs.end()};
+  std::unordered_set<uint32_t> roots_, is_part_;
+  std::unordered_map<uint32_t, std::vector<size_t>> writers_, touching_;  // by array: statements; of a group its first
+  std::vector<bool> is_alone_;                                           // the statement is no part of a group
   Parts found_;
 };
 
 }  // namespace
 
-Parts parts_of_outputs(ir::Context& ctx, const nest::Function& f) { return Finder(ctx, f).run(); }
+Parts parts_of_outputs(ir::Context& ctx, const nest::Function& f, int64_t alignment) { return Finder(ctx, f, alignment).run(); }
 
 }  // namespace mlc::plan

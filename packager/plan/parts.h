@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "packager/nest/nest.h"
+#include "packager/plan/arena.h"
 
 namespace mlc::plan {
 
 struct Parts {
   struct Part {
     uint32_t array = 0, output = 0;    // arrays of the function
-    const ir::Expr* offset = nullptr;  // bytes of the output before it, a multiple of 64
+    const ir::Expr* offset = nullptr;  // bytes of the output before it, a multiple of `alignment`
   };
   std::vector<Part> parts;
   std::vector<bool> is_done;  // per statement: it only copies a part to its place, and has no launch
@@ -20,6 +21,6 @@ struct Parts {
 
 // Of outputs whose elements are all written by statements that write a range of neighbours each, in order, so that no two write
 // the same: those ranges that are copies of a temporary array. No launch has both a part and its output among its operands.
-Parts parts_of_outputs(ir::Context& ctx, const nest::Function& f);
+Parts parts_of_outputs(ir::Context& ctx, const nest::Function& f, int64_t alignment = kArenaAlignment);
 
 }  // namespace mlc::plan

@@ -263,7 +263,7 @@ class FunctionWriter {
         }
         lives[found->second].last = step;
       }
-    arena_bytes_ = place_in_arena(ctx_, lives);
+    arena_bytes_ = place_in_arena(ctx_, lives, plan_.alignment);
     for (size_t k = 0; k < tenants.size(); ++k) {
       MLC_ASSIGN(*tenants[k].buffer, add_buffer(BufferKind_Arena, tenants[k].dtype, lives[k].bytes, 0, 0, lives[k].offset, tenants[k].what));
       order_.place(*tenants[k].buffer, lives[k].offset, lives[k].bytes);

@@ -3,7 +3,8 @@
 //
 // Arena. Lifetimes follow the order of the statements. Buffers are placed largest first; one of constant size goes into
 // the lowest gap that fits, one of symbolic size on top of whatever lives at the same time (its offset is a symbol, so
-// the arena is as small for a small input as a plan built for that input alone). All offsets are multiples of 64.
+// the arena is as small for a small input as a plan built for that input alone). All offsets are multiples of 64,
+// or of what a device wants.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,7 @@ struct FunctionPlan {
   const nest::Function* function = nullptr;  // must outlive the call
   std::vector<Launch> launches;  // of statements that are not done by `parts`
   Parts parts;
+  int64_t alignment = kArenaAlignment;
   // The manifest tensor that holds a Const array in its layout, as {tensor, copy}.
   std::function<std::pair<uint32_t, uint32_t>(uint32_t array)> constant;
 };

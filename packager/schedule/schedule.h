@@ -5,6 +5,10 @@
 //
 // Loops stand outer to inner; behind `||` those of the fold whose partial results are kept in registers. A dim may have
 // several: an inner one walks what the outer one leaves. Folds without such loops are scheduled by rule.
+//
+//   map i:1 grid | j:1 grid | k:1 ; block 128 ; vectors 1
+//
+// is of a device: the points of i and j are spread over the lanes of blocks.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +36,8 @@ enum class Bind : uint8_t {
   Cut,     // whoever launches the kernel cuts it between steps; without a further loop of this dim one point at a time
   Rows,    // `step` neighbours at once, each with its own accumulators
   Lanes,   // vectors of `step` lanes, `count` of them side by side
-  Unroll,  // a copy of the code for each value, or for `count` of them
+  Unroll,  // a copy of the code for each value, or for `count` of them; of a map dim inside of lanes: their vectors are written in turns
+  Grid,    // devices: spread over the lanes of blocks, each point of all such dims in a lane of its own; neighbours along the last
 };
 
 // What becomes of the points that are left over.
@@ -56,7 +61,8 @@ struct Loop {
   bool operator==(const Loop&) const = default;
 };
 
-// What lies in memory between two parts of the computation: "sums" of a tile before the epilogue, "loads" of a block.
+// What lies in memory between two parts of the computation: "sums" of a tile before the epilogue, which are "late" if it runs beside the
+// products of the next tile; "loads" of a block.
 struct Place {
   std::string what;
   unsigned lanes = 1;  // sums: rows that the epilogue takes at once
@@ -82,6 +88,7 @@ struct Schedule {
   Blocks blocks;
   std::string instruction;     // of the accumulators: "fma.f32", "dot.u8"; empty: as the expression says
   unsigned lanes = 1;          // Proc: of its widest loop
+  unsigned block = 0;          // devices: lanes of a block; 0: of a processor
   unsigned vector_bytes = 16;  // no vector is wider, whatever computes it
   loop::Hoisting hoist = loop::Hoisting::All;
   bool operator==(const Schedule&) const = default;
@@ -99,7 +106,7 @@ struct Space {
     std::string name;
     int64_t extent = -1;       // -1: only the run knows
     bool reduces = false;
-    bool cut = false, serial = true, rows = false;
+    bool cut = false, serial = true, rows = false;  // cut: of a device, spread over lanes
     bool block = false;        // loops over it in longer steps, around its last one
     unsigned lanes = 0;        // at most, a power of two; 0: none
     bool unroll = false;       // into copies for all values; it has a constant extent
@@ -114,6 +121,7 @@ struct Space {
   Family family = Family::Map;
   std::vector<Dim> dims;       // outer to inner, as far as their order has a meaning
   size_t ordered = 0;          // the last so many of those that do not reduce keep their order
+  unsigned block = 0;          // lanes of a device's blocks; 0: a processor
   bool needs_lanes = false, needs_rows = false;
   unsigned panel = 0;          // groups of columns are whole panels, or parts of one; 0: any number of vectors
   unsigned most_vectors = 1;   // side by side

@@ -8,7 +8,7 @@ namespace mlc::schedule {
 namespace {
 
 constexpr std::array<std::string_view, 7> kFamilies = {"product", "thin", "decoded", "window", "map", "transpose", "proc"};
-constexpr std::array<std::string_view, 5> kBinds = {"", "cut", "rows", "lanes", "unroll"};
+constexpr std::array<std::string_view, 6> kBinds = {"", "cut", "rows", "lanes", "unroll", "grid"};
 constexpr std::array<std::string_view, 3> kTails = {"mask", "narrow", "one"};
 constexpr std::array<std::string_view, 3> kHoistings = {"all", "innermost", "none"};
 constexpr int64_t kMost = 1ll << 40;
@@ -177,6 +177,9 @@ class Parser {
       if (word_.empty()) return error("an instruction is expected");
       s_.instruction = word_;
       next();
+    } else if (accept("block")) {
+      MLC_ASSIGN(const int64_t lanes, number(kMostSmall));
+      s_.block = static_cast<unsigned>(lanes);
     } else if (accept("vectors")) {
       MLC_ASSIGN(const int64_t bytes, number(kMostSmall));
       s_.vector_bytes = static_cast<unsigned>(bytes);
@@ -211,6 +214,7 @@ std::string print(const Schedule& s) {
             " rows " + std::to_string(s.blocks.passes) + " passes" + (s.blocks.shared ? " shared " + std::to_string(s.blocks.shared) : "") +
             (s.blocks.depth ? " depth " + std::to_string(s.blocks.depth) : "") + (s.blocks.fetch ? " fetch" : "");
   if (!s.instruction.empty()) text += " ; instr " + s.instruction;
+  if (s.block) text += " ; block " + std::to_string(s.block);
   text += " ; vectors " + std::to_string(s.vector_bytes);
   if (s.hoist != loop::Hoisting::All) text += " ; hoist " + std::string(kHoistings[static_cast<size_t>(s.hoist)]);
   return text;

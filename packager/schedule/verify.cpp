@@ -18,6 +18,7 @@ class Verifier {
   Status run() {
     if (s_.family != space_.family) return refused("it is of another family");
     if (!std::has_single_bit(s_.vector_bytes) || s_.vector_bytes > kMostVectorBytes) return refused("vectors have 1 to 64 bytes, a power of two");
+    if (s_.block != space_.block) return refused(space_.block ? "blocks have " + std::to_string(space_.block) + " lanes" : "a processor has no blocks");
     if (s_.family == Family::Proc) return s_.loops.empty() && s_.places.empty() ? ok() : refused("loops of a proc are its own");
     MLC_RETURN_IF_ERROR(order());
     for (const Space::Dim& d : space_.dims) MLC_RETURN_IF_ERROR(dim(d));
@@ -32,11 +33,11 @@ class Verifier {
     return Status(Code::Malformed, "schedule refused: " + why + (l ? " (" + l->dim + ":" + std::to_string(l->step) + ")" : ""));
   }
 
-  // What is cut, then other map dims, then the fold.
+  // What is cut or spread over a grid, then other map dims, then the fold.
   Status order() {
     int stage = 0;
     for (const Loop& l : s_.loops) {
-      const int here = l.reduces ? 2 : l.bind == Bind::Cut ? 0 : 1;
+      const int here = l.reduces ? 2 : l.bind == Bind::Cut || l.bind == Bind::Grid ? 0 : 1;
       if (here < stage) return refused(here == 0 ? "cuts stand outside of all other loops" : "a fold stands inside of all other loops", &l);
       stage = here;
     }
@@ -73,15 +74,18 @@ class Verifier {
     return ok();
   }
 
-  static Status bind(const Space::Dim& d, const Loop& l, bool last) {
+  Status bind(const Space::Dim& d, const Loop& l, bool last) const {
     switch (l.bind) {
       case Bind::Serial:
         if (last ? !d.serial : !d.block) return refused("it cannot be a loop", &l);
         if (!last && d.reduces) return refused("a fold is not cut into blocks", &l);
         return last && l.step != d.step ? refused("some points are not walked", &l) : ok();
       case Bind::Cut:
-        if (!d.cut || d.reduces) return refused("it cannot be cut", &l);
+        if (!d.cut || d.reduces || space_.block) return refused("it cannot be cut", &l);
         return last && l.step != 1 ? refused("some points are not walked", &l) : ok();
+      case Bind::Grid:
+        if (!d.cut || d.reduces || !space_.block) return refused("it cannot be spread over a grid", &l);
+        return l.step != 1 || !last ? refused("a lane has one point", &l) : ok();
       case Bind::Rows: return !d.rows || !last ? refused("it cannot be rows", &l) : ok();
       case Bind::Lanes:
         if (l.count < 1 || l.count > kMostCopies) return refused("there are not so many vectors", &l);

@@ -79,6 +79,7 @@ constexpr MlcApi kApi = {
     table::error_help,
     table::error_release,
     guarded<table::profile_moments>,
+    table::device,
 };
 
 }  // namespace

@@ -104,6 +104,8 @@ int explain(const MlcModel* m, uint32_t index, MlcVariant* out) {
   info.reason = m->reasons[index].c_str();
   info.estimate_ns = v.cost.empty() ? 0 : v.cost.front().ns;
   info.num_failing = static_cast<uint32_t>(a.failing.size());
+  const NamedDevice* const device = m->model->matcher().device_of(index);
+  info.device = device ? device->name.c_str() : "";
   return fill(info, out);
 }
 
@@ -125,6 +127,20 @@ int choose(const MlcModel* m, const char* variant, const char* require, uint32_t
   if (!r) return fail(std::move(r).status(), error);
   *out = r->front();
   return MLC_OK;
+}
+
+int device(const MlcModel* m, uint32_t index, MlcDevice* out) {
+  if (!m || !is_fillable(out)) return MLC_USAGE;
+  if (index >= m->model->devices().size()) return MLC_NOT_FOUND;
+  const NamedDevice& d = m->model->devices()[index];
+  MlcDevice info{};
+  info.name = d.name.c_str();
+  info.api = d.info.api.c_str();
+  info.title = d.info.title.c_str();
+  info.driver = d.info.driver.c_str();
+  info.is_software = d.info.is_software;
+  info.memory_bytes = d.info.memory_bytes;
+  return fill(info, out);
 }
 
 int asset(const MlcModel* m, uint32_t index, MlcAsset* out) {

@@ -189,6 +189,12 @@ typedef struct MlcOpenOptions {
   const MlcBytes* trust_key_data;  /* public keys in memory, as PEM */
   uint32_t num_trust_key_data;
   const MlcAllocator* allocator;   /* for what the model keeps; null: the library's own */
+  /* Devices beside the processor, where the library has loaders for them (libmlrt-gpu). `devices`: "auto" or null, those that are
+   * no software; "cpu", none; "gpu", all; or names, "gpu0,cpu". Drivers crash and hang while they are asked what there is:
+   * `probe_program` is a program that does it in a process of its own, called as `PROGRAM probe-child API`, which mlrun
+   * answers. Null: no device is known. */
+  const char* devices;
+  const char* probe_program;
 } MlcOpenOptions;
 
 /* Opening in two steps, for who handles files of strangers. `authenticate` opens the file, reads trust folder, keys and
@@ -258,7 +264,19 @@ typedef struct MlcVariant {
   const char* reason;        /* every failing clause with its source; empty if it fits */
   uint64_t estimate_ns;      /* 0: none */
   uint32_t num_failing;
+  const char* device;        /* that it fits on, "gpu0"; empty: the processor, or it does not fit */
 } MlcVariant;
+
+/* A device of this machine, asked for if the container has variants for devices whose code may run. */
+typedef struct MlcDevice {
+  uint32_t size;
+  const char* name;          /* "gpu0" */
+  const char* api;           /* "vulkan" */
+  const char* title;
+  const char* driver;
+  int32_t is_software;       /* the processor itself does the work: used where it is named */
+  uint64_t memory_bytes;
+} MlcDevice;
 
 typedef struct MlcClause {
   uint32_t size;
@@ -322,6 +340,7 @@ typedef struct MlcSessionInfo {
   uint32_t threads;
   uint64_t arena_bytes;
   const char* note;          /* why better variants were not taken although they fit, empty if they were */
+  const char* device;        /* that runs are on, "gpu0"; empty: the processor */
 } MlcSessionInfo;
 
 typedef struct MlcSelftest {
@@ -434,6 +453,9 @@ typedef struct MlcApi {
   /* What thread `thread` of the session did at an instruction, numbered as by `profile`, in the last run. MLC_NOT_FOUND behind the
    * last of either. */
   int (*profile_moments)(const MlcSession* session, const char* program, uint32_t index, uint32_t thread, MlcProfileMoments* out);
+
+  /* MLC_NOT_FOUND behind the last. */
+  int (*device)(const MlcModel* model, uint32_t index, MlcDevice* out);
 } MlcApi;
 
 MLC_EXPORT const MlcApi* mlc_get_api(uint32_t version);

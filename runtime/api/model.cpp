@@ -10,9 +10,10 @@
 
 namespace mlc::api {
 
-Model::Model(std::unique_ptr<Allocator> allocator, std::unique_ptr<container::Container> container, MatchPolicy policy)
+Model::Model(std::unique_ptr<Allocator> allocator, std::unique_ptr<container::Container> container, MatchPolicy policy, std::shared_ptr<const FoundDevices> devices)
     : allocator_(std::move(allocator)),
       container_(std::move(container)),
+      devices_(std::move(devices)),
       matcher_(probe::host(), container_->manifest().variants, std::move(policy)) {}
 
 namespace {
@@ -99,7 +100,15 @@ Result<std::unique_ptr<Model>> Model::open(ModelFile file) {
     (granted ? policy.services : policy.withheld).push_back(service.name);
     if (granted) services.push_back(service);
   }
-  std::unique_ptr<Model> model(new Model(std::move(allocator), std::move(*opened), std::move(policy)));
+  // Drivers are asked only for what may run.
+  std::shared_ptr<const FoundDevices> devices;
+  if (allowed && std::any_of((*opened)->manifest().variants.begin(), (*opened)->manifest().variants.end(), is_for_device)) {
+    MLC_ASSIGN(devices, find_devices(file.options.devices, (*opened)->manifest().variants));
+    policy.why_no_device = "this library has no loader for devices (libmlrt-gpu has)";
+    if (devices) policy.devices = devices->usable, policy.why_no_device = devices->why_not_more;
+  }
+  std::unique_ptr<Model> model(new Model(std::move(allocator), std::move(*opened), std::move(policy), std::move(devices)));
+  model->wants_device_ = names_devices(file.options.devices);
   model->services_ = std::move(services);
   model->notes_ = std::move(file.notes);
   for (const auto* more : {&model->container_->notes(), &model->container_->verdict().warnings})

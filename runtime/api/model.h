@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "runtime/api/devices.h"
 #include "runtime/container/container.h"
 #include "runtime/container/source.h"
 #include "runtime/loader.h"
@@ -35,6 +36,7 @@ struct ModelOptions {
   std::optional<Allocator> allocator;  // none: the system's memory
   std::vector<exec::Service> services;
   std::vector<std::string> untrusted_services;  // of these: for files whose native code may not run
+  DeviceChoice devices;
 };
 
 // A file that was authenticated, with what is needed to open it: nothing else is read from outside after this.
@@ -63,6 +65,10 @@ class Model {
   const Matcher& matcher() const { return matcher_; }
   // What the caller should know: of the container, of the verdict, of the versions seen.
   const std::vector<std::string>& notes() const { return notes_; }
+  // Of this machine, if the container has variants for them and their code may run.
+  std::span<const NamedDevice> devices() const { return devices_ ? std::span<const NamedDevice>(devices_->all) : std::span<const NamedDevice>(); }
+  // True: the caller named devices, and is to be told where none is used.
+  bool wants_device() const { return wants_device_; }
   // For a session, which may reject variants of its own copy.
   Matcher copy_of_matcher() const { return matcher_; }
 
@@ -73,21 +79,26 @@ class Model {
   // The derived constants of a variant, for all of its sessions. Thread-safe.
   std::shared_ptr<exec::DerivedConstants> derived(uint32_t variant) const;
 
+  SharedOnDevices& shared_on_devices() const { return on_devices_; }
+
   // The method that `run` means: "main", or else the default one.
   uint32_t main_method() const;
 
  private:
-  Model(std::unique_ptr<Allocator> allocator, std::unique_ptr<container::Container> container, MatchPolicy policy);
+  Model(std::unique_ptr<Allocator> allocator, std::unique_ptr<container::Container> container, MatchPolicy policy, std::shared_ptr<const FoundDevices> devices);
   Result<Bytes> keep(const std::string& key, Result<VerifiedBytes> bytes) const;
 
   std::unique_ptr<Allocator> allocator_;  // null: the system's memory; of all that follows
   std::unique_ptr<container::Container> container_;
   std::vector<std::string> notes_;
+  std::shared_ptr<const FoundDevices> devices_;  // null: none were asked for; of the matcher
+  bool wants_device_ = false;
   std::vector<exec::Service> services_;
   Matcher matcher_;
   mutable std::mutex mu_;
   mutable std::map<std::string, VerifiedBytes> kept_;  // guarded by mu_
   mutable std::map<uint32_t, std::shared_ptr<exec::DerivedConstants>> derived_;  // by variant; guarded by mu_
+  mutable SharedOnDevices on_devices_;
 };
 
 }  // namespace mlc::api

@@ -71,6 +71,9 @@ Result<ModelOptions> model_options(const MlcOpenOptions* given) {
   options.trust.config_folder = text_or_empty(o.config_folder);
   MLC_RETURN_IF_ERROR(read_keys(o, options.trust));
   MLC_RETURN_IF_ERROR(read_names(o.untrusted_services, o.num_untrusted_services, "name of a service", options.untrusted_services));
+  if (o.devices) options.devices.wanted = o.devices;
+  options.devices.probe_program = text_or_empty(o.probe_program);
+  MLC_RETURN_IF_ERROR(check_choice(options.devices));
   for (uint32_t i = 0; i < o.num_services; ++i) {
     if (!o.services || !o.services[i].name || !o.services[i].run)
       return Status(Code::Usage, "open: service {} of {} has no name or function", i, o.num_services);

@@ -46,30 +46,40 @@ void Session::Weights::prepare(uint32_t tensor, uint32_t copy, uint64_t offset, 
 }
 
 Status Session::load(Compatible token, const SessionOptions& options) {
-  const container::Container& c = model_.container();
   const format::Variant& v = variant();
   if (!v.plan || !v.module) return Status(Code::Unsupported, "variant '{}' has no plan or no code", v.name);
-  const auto loader = loader_for(v.module_format);
-  if (!loader)
-    return Status(Code::Unsupported, "no loader for modules of kind {}", name_of(v.module_format));
-  MLC_ASSIGN(const VerifiedBytes plan_bytes, c.segment(*v.plan));
-  MLC_ASSIGN(VerifiedBytes module_bytes, c.segment(*v.module));
-  MLC_ASSIGN(module_, loader->load(std::move(token), std::move(module_bytes)));
+  MLC_ASSIGN(VerifiedBytes module, model_.container().segment(*v.module));
+  weights_ = std::make_unique<Weights>(model_.container());
+  return is_for_device(v) ? load_for_device(std::move(token), std::move(module), options)
+                          : load_on_processor(std::move(token), std::move(module), options);
+}
 
+Status Session::load_plan(uint32_t num_kernels) {
+  const container::Container& c = model_.container();
+  MLC_ASSIGN(const VerifiedBytes bytes, c.segment(*variant().plan));
   const format::Manifest& m = c.manifest();
   exec::PlanContext context;
-  context.num_kernels = module_->num_kernels();
+  context.num_kernels = num_kernels;
   context.constant_bytes = [&m](uint32_t tensor, uint32_t copy) { return format::copy_bytes(m.tensors, tensor, copy); };
-  auto plan = exec::decode_plan(plan_bytes.bytes(), context);
-  if (!plan) return std::move(plan).status().note(plan_bytes.name());
+  auto plan = exec::decode_plan(bytes.bytes(), context);
+  if (!plan) return std::move(plan).status().note(bytes.name());
   plan_ = std::move(*plan);
-  weights_ = std::make_unique<Weights>(c);
-  const bool is_trusted = model_.is_trusted();
-  if (!is_trusted) MLC_RETURN_IF_ERROR(check_declared());
-  exec::Limits limits = limits_for(is_trusted, options.limits, probe::host().memory.effective_free_bytes);
+  return model_.is_trusted() ? ok() : check_declared();
+}
+
+exec::Limits Session::limits_of(const SessionOptions& options) const {
+  exec::Limits limits = limits_for(model_.is_trusted(), options.limits, probe::host().memory.effective_free_bytes);
   limits.allocator = allocator();
+  return limits;
+}
+
+Status Session::load_on_processor(Compatible token, VerifiedBytes bytes, const SessionOptions& options) {
+  const auto loader = loader_for(variant().module_format);
+  if (!loader) return Status(Code::Unsupported, "no loader for modules of kind {}", name_of(variant().module_format));
+  MLC_ASSIGN(module_, loader->load(std::move(token), std::move(bytes)));
+  MLC_RETURN_IF_ERROR(load_plan(module_->num_kernels()));
   const TeamOptions team(*pool_, options.threads, options.pin_caller);
-  MLC_ASSIGN(executor_, exec::Executor::create(plan_, *module_, *weights_, team, limits, model_.services(), model_.derived(variant_)));
+  MLC_ASSIGN(executor_, exec::Executor::create(plan_, *module_, *weights_, team, limits_of(options), model_.services(), model_.derived(variant_)));
   return ok();
 }
 
@@ -99,6 +109,8 @@ Result<std::unique_ptr<Session>> Session::create(const Model& model, const Sessi
   for (;;) {
     MLC_ASSIGN(const std::vector<uint32_t> candidates, matcher.candidates(options.variant, options.require));
     session->variant_ = candidates.front();
+    const NamedDevice* const device = matcher.device_of(session->variant_);
+    session->device_ = device ? device->name : "";
     auto token = matcher.admit(session->variant_);
     Status failure = token ? session->load(std::move(*token), options) : std::move(token).status();
     if (failure.ok()) break;
@@ -106,6 +118,10 @@ Result<std::unique_ptr<Session>> Session::create(const Model& model, const Sessi
     if (!session->note_.empty()) session->note_ += "; ";
     session->note_ += compose("{} left out: {}", session->variant().name, failure.message);
     matcher.reject(session->variant_, failure.message);
+  }
+  if (session->device_.empty() && model.wants_device() && options.variant.empty()) {
+    if (!session->note_.empty()) session->note_ += "; ";
+    session->note_ += compose("{} runs on the processor, since no variant runs on the devices that were named", session->variant().name);
   }
   session->executor_->set_profiling(options.profile);
   return session;

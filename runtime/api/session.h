@@ -38,6 +38,7 @@ class Session {
   const Model& model() const { return model_; }
   const format::Variant& variant() const { return model_.manifest().variants[variant_]; }
   const std::string& note() const { return note_; }
+  const std::string& device() const { return device_; }  // "gpu0"; empty: the processor
   unsigned threads() const { return executor_->workers(); }
   WorkerPool& pool() { return *pool_; }
   exec::Executor& executor() { return *executor_; }
@@ -55,6 +56,10 @@ class Session {
  private:
   explicit Session(const Model& model) : model_(model) {}
   Status load(Compatible token, const SessionOptions& options);
+  Status load_plan(uint32_t num_kernels);
+  Status load_on_processor(Compatible token, VerifiedBytes module, const SessionOptions& options);
+  Status load_for_device(Compatible token, VerifiedBytes module, const SessionOptions& options);
+  exec::Limits limits_of(const SessionOptions& options) const;
   // A plan that nobody vouches for uses no service that its variant does not declare.
   Status check_declared() const;
 
@@ -71,13 +76,13 @@ class Session {
 
   const Model& model_;
   uint32_t variant_ = 0;
-  std::string note_;
+  std::string note_, device_;
   std::optional<Allocator> allocator_;
   WorkerPool::Common common_pool_;  // none: the application's is used
   WorkerPool* pool_ = nullptr;
   std::unique_ptr<Weights> weights_;
   exec::Plan plan_;
-  std::unique_ptr<KernelModule> module_;
+  std::unique_ptr<KernelModule> module_;  // null: on a device
   std::unique_ptr<exec::Executor> executor_;  // last: it refers to all of the above
 };
 

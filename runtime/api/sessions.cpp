@@ -58,6 +58,7 @@ int session_info(const MlcSession* s, MlcSessionInfo* out) {
   info.threads = s->session->threads();
   info.arena_bytes = s->session->executor().arena_bytes();
   info.note = s->session->note().c_str();
+  info.device = s->session->device().c_str();
   return fill(info, out);
 }
 

@@ -22,6 +22,7 @@ int port(const MlcModel* model, uint32_t program, int32_t is_output, uint32_t in
 int explain(const MlcModel* model, uint32_t variant, MlcVariant* out);
 int failing(const MlcModel* model, uint32_t variant, uint32_t index, MlcClause* out);
 int choose(const MlcModel* model, const char* variant, const char* require, uint32_t* out, MlcError** error);
+int device(const MlcModel* model, uint32_t index, MlcDevice* out);
 int asset(const MlcModel* model, uint32_t index, MlcAsset* out);
 int asset_data(const MlcModel* model, const char* name, MlcBytes* out, MlcError** error);
 int golden_inputs(const MlcModel* model, uint32_t program, MlcTensor* inputs, uint32_t count, MlcError** error);

@@ -38,9 +38,22 @@ std::string trust_lines(const OpenModel& model) {
   return out;
 }
 
+// Those that were asked for, each with what it is.
+std::string device_lines(const OpenModel& model, ordered_json& json) {
+  std::string out;
+  auto d = sized<MlcDevice>();
+  for (uint32_t i = 0; api().device(model.model.get(), i, &d) == MLC_OK; ++i) {
+    const std::string what = printable(d.title) + ", " + d.api + ", " + std::to_string(d.memory_bytes >> 20) + " MiB";
+    out += in_lines(head("device"), std::string(d.name) + ", " + what + (d.is_software ? ", software: slower than the processor itself, used when named" : ""));
+    json.push_back({{"name", d.name}, {"api", d.api}, {"title", d.title}, {"driver", d.driver}, {"software", d.is_software != 0}, {"memory_bytes", d.memory_bytes}});
+  }
+  return out;
+}
+
 ordered_json variant_json(const MlcVariant& v, const std::vector<FailingClause>& failing) {
   const char* answer = v.fits == MLC_FITS ? "fits" : v.fits == MLC_FITS_NOT ? "no" : "unknown";
   ordered_json entry = {{"name", v.name}, {"target", v.target}, {"family", v.family}, {"answer", answer}};
+  if (*v.device) entry["device"] = v.device;
   if (v.estimate_ns) entry["estimate_ns"] = v.estimate_ns;
   if (!failing.empty()) {
     ordered_json missing = ordered_json::array();
@@ -54,7 +67,11 @@ ordered_json variant_json(const MlcVariant& v, const std::vector<FailingClause>&
 
 // What stands behind the name of a variant.
 std::string remark(const OpenModel& model, const MlcVariant& v, const std::vector<FailingClause>& failing) {
-  if (v.fits == MLC_FITS) return v.estimate_ns ? "estimate " + ms_text(v.estimate_ns) : "";
+  if (v.fits == MLC_FITS) {
+    std::string out = v.device;
+    if (v.estimate_ns) out += (out.empty() ? "estimate " : ", estimate ") + ms_text(v.estimate_ns);
+    return out;
+  }
   if (!failing.empty()) return printable(match::brief_reason(failing));
   return std::string_view(v.reason) == model.info.trust ? "needs trust" : printable(v.reason);
 }
@@ -84,7 +101,8 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
   }
   const probe::Record& host = probe::host();
   const bool copied = model.info.is_copied != 0;
-  report.text = host_lines(host, o.variant.threads) + trust_lines(model);
+  ordered_json devices = ordered_json::array();
+  report.text = host_lines(host, o.variant.threads) + device_lines(model, devices) + trust_lines(model);
   if (copied)
     report.text += in_lines(head("file"), "copied into memory as it is verified: --verify copy, a strict policy, or others may write to it");
   for (const std::string& some : lines) report.text += some;
@@ -96,6 +114,7 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
                  {"chosen", report.failure.ok() ? ordered_json(variant_at(model, chosen).name) : ordered_json()},
                  {"workers", probe::workers_for(host.topology, o.variant.threads)},
                  {"workers_reason", host.topology.workers_reason},
+                 {"devices", std::move(devices)},
                  {"variants", std::move(variants)}};
   return report;
 }

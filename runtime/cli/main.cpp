@@ -1,4 +1,6 @@
 // mlrun: registers its commands and nothing else. A first word that is none of them is a container to run.
+#include <string_view>
+
 #include <CLI/CLI.hpp>
 
 #include "base/cli/program.h"
@@ -11,6 +13,7 @@ int main(int argc, char** argv) {
   using namespace mlc::cli;
   open_closed_streams();
   install_crash_handlers();
+  if (argc == 3 && std::string_view(argv[1]) == "probe-child") return answer_probe(argv[2]);
   CLI::App app("mlrun checks a container, picks the best variant for this machine and runs it", "mlrun");
   app.footer("Examples:\n  mlrun cat.mlc --input cat.jpg\n  mlrun explain cat.mlc\n");
   set_up(app);

@@ -29,6 +29,7 @@ void add_container_options(CLI::App& app, ContainerOptions& o) {
                  "lazy: before first use; full: everything first; copy: into memory; auto: copy what others may write, "
                  "else lazy")
       ->check(CLI::IsMember({"auto", "lazy", "full", "copy"}));
+  app.add_option("--devices", o.devices, "auto: what is no software, and the processor; cpu; gpu; or names, gpu0,cpu");
   app.add_flag("--isolated", o.isolated, "in a process without privileges, as files are that nobody trusted signed");
 }
 
@@ -62,6 +63,9 @@ Result<FileHandle> authenticate(const ContainerOptions& o, uint64_t& ns) {
   options.num_untrusted_services = static_cast<uint32_t>(allowed.size());
   options.state_folder = state.ok() && o.remember ? state->c_str() : nullptr;
   options.allow_older = o.allow_older;
+  // A process without privileges reaches no driver.
+  options.devices = o.devices.c_str();
+  options.probe_program = o.isolated ? nullptr : "/proc/self/exe";
 
   const uint64_t start = now_ns();
   MlcFile* file = nullptr;
@@ -148,7 +152,7 @@ Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o
 
 void say_what_runs(const OpenModel& model, const OpenSession& session, const std::string& figures) {
   std::string out = session.info.variant;
-  out += " · " + counted(session.info.threads, "thread");
+  out += " · " + (*session.info.device ? std::string(session.info.device) : counted(session.info.threads, "thread"));
   if (!model.info.is_signed) out += " · unsigned";
   if (model.isolated) out += " · isolated";
   note(out + " · " + figures);

@@ -24,6 +24,7 @@ struct ContainerOptions {
   std::vector<std::string> services;  // that the file may use though nobody trusts it
   std::string verify = "auto";
   bool isolated = false;
+  std::string devices = "auto";
   bool remember = true;  // the versions seen
 };
 void add_container_options(CLI::App& app, ContainerOptions& options);

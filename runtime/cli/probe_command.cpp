@@ -5,6 +5,7 @@
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "runtime/cli/commands.h"
+#include "runtime/probe/devices.h"
 #include "runtime/probe/probe.h"
 #include "runtime/services/services.h"
 
@@ -22,6 +23,7 @@ bool is_of_this_host(std::string_view feature, Machine machine) {
   if (starts("x86.")) return machine == Machine::X86_64;
   if (starts("a64.")) return machine == Machine::AArch64;
   if (starts("rv.")) return machine == Machine::RiscV64;
+  if (starts("cuda.") || starts("vk.")) return false;  // of a device
   return true;
 }
 
@@ -41,6 +43,29 @@ std::string cpu_list(const std::vector<int>& cpus) {
     i = last + 1;
   }
   return out;
+}
+
+// What a child that may crash says of devices; nothing of them is known without it.
+void describe_devices(Report& report) {
+  constexpr uint64_t kDeadlineNs = 10'000'000'000;
+  ordered_json devices = ordered_json::array();
+  const auto found = probe::ask_child("/proc/self/exe", "vulkan", kDeadlineNs);
+  if (!found.ok()) report.text += "devices    none: " + printable(found.status().message) + "\n";
+  for (size_t i = 0; found.ok() && i < found->size(); ++i) {
+    const device::Info& d = (*found)[i];
+    report.text += "device     " + d.api + ", " + printable(d.title) + ", " + printable(d.driver) + ", " + std::to_string(d.memory_bytes >> 20) +
+                   " MiB" + (d.is_software ? ", software" : "") + "\n";
+    ordered_json facts = ordered_json::object();
+    for (const device::Fact& f : d.facts) {
+      std::string line(name_of(f.feature));
+      line.resize(24, ' ');
+      report.text += line + std::to_string(f.number) + "\n";
+      facts[std::string(name_of(f.feature))] = f.number;
+    }
+    devices.push_back({{"api", d.api}, {"identity", d.identity}, {"title", d.title}, {"driver", d.driver}, {"software", d.is_software},
+                       {"memory_bytes", d.memory_bytes}, {"facts", std::move(facts)}});
+  }
+  report.json["devices"] = std::move(devices);
 }
 
 Report describe(const probe::Record& r) {
@@ -102,15 +127,19 @@ void add_probe_command(CLI::App& app, int& exit_code) {
   struct Options {
     bool as_json = false;
     bool trust_hwcap_vector = false;
+    std::string devices = "auto";
   };
   auto o = std::make_shared<Options>();
   CLI::App* command = add_command(app, "probe", "what this machine has, and how we know",
                                   "  mlrun probe\n  mlrun probe --json\n", o->as_json);
   command->add_flag("--trust-hwcap-vector", o->trust_hwcap_vector,
                     "believe AT_HWCAP about the RISC-V vector unit on kernels without riscv_hwprobe");
+  command->add_option("--devices", o->devices, "cpu: ask no drivers for devices")->check(CLI::IsMember({"auto", "cpu"}));
   command->callback([o, &exit_code] {
     const auto sources = probe::system_sources();
-    exit_code = finish("probe", o->as_json, describe(probe::run(*sources, {o->trust_hwcap_vector})));
+    Report report = describe(probe::run(*sources, {o->trust_hwcap_vector}));
+    if (o->devices != "cpu") describe_devices(report);
+    exit_code = finish("probe", o->as_json, std::move(report));
   });
 }
 

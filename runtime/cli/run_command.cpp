@@ -62,6 +62,7 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   if (o.output.empty()) report.text = text_of(answers);
   report.json = {{"root", std::string("sha256:") + model.info.root},
                  {"variant", session.info.variant},
+                 {"device", session.info.device},
                  {"threads", session.info.threads},
                  {"trust", model.info.trust},
                  {"native_allowed", model.info.native_allowed != 0}};

@@ -48,6 +48,19 @@ bool holds(const format::Clause& c, int64_t value) {
 
 const char* const kNotKnown = "not known to this version";
 
+// The answer of the host, or of a device where the feature is one of devices: that is put in `out`. `i` < kNumFeatures.
+const probe::FeatureAnswer& answer_of(const probe::Record& record, size_t i, const NamedDevice* device, probe::FeatureAnswer& out) {
+  if (!is_of_device(static_cast<uint32_t>(kFeatures[i].feature))) return record.features[i];
+  out.source = device ? compose("{}, {}", device->name, device->info.title) : std::string("of a device, and none is asked");
+  if (!device) return out;
+  for (const device::Fact& f : device->info.facts) {
+    if (f.feature != kFeatures[i].feature) continue;
+    out.number = f.number;
+    out.answer = kFeatures[i].kind == FeatureKind::Number || f.number != 0 ? probe::Answer::Yes : probe::Answer::No;
+  }
+  return out;
+}
+
 }  // namespace
 
 bool is_service_named(uint32_t feature, std::string_view service) {
@@ -55,7 +68,7 @@ bool is_service_named(uint32_t feature, std::string_view service) {
   return i < kNumFeatures && is_service(feature) && kFeatures[i].name.substr(kServicePrefix.size()) == service;
 }
 
-ClauseAnswer evaluate_flag(const probe::Record& record, const MatchPolicy& policy, uint32_t feature) {
+ClauseAnswer evaluate_flag(const probe::Record& record, const MatchPolicy& policy, uint32_t feature, const NamedDevice* device) {
   const size_t i = feature_index(feature);
   if (i == kNumFeatures) return {probe::Answer::Unknown, feature_text(feature), kNotKnown};
   if (is_service(feature)) {
@@ -67,17 +80,19 @@ ClauseAnswer evaluate_flag(const probe::Record& record, const MatchPolicy& polic
                                                    : "the application does not offer it";
     return {probe::Answer::No, feature_text(feature), why};
   }
-  const probe::FeatureAnswer& a = record.features[i];
+  probe::FeatureAnswer of_device;
+  const probe::FeatureAnswer& a = answer_of(record, i, device, of_device);
   // A number required as if it were a flag would pass whatever its value.
   if (kFeatures[i].kind != FeatureKind::Flag) return {probe::Answer::Unknown, feature_text(feature), "is not a flag"};
   return {a.answer, feature_text(feature), a.source};
 }
 
-ClauseAnswer evaluate_clause(const probe::Record& record, const format::Clause& c) {
+ClauseAnswer evaluate_clause(const probe::Record& record, const format::Clause& c, const NamedDevice* device) {
   const size_t i = feature_index(c.id);
   ClauseAnswer out{probe::Answer::Unknown, clause_text(c), kNotKnown};
   if (i == kNumFeatures) return out;
-  const probe::FeatureAnswer& a = record.features[i];
+  probe::FeatureAnswer of_device;
+  const probe::FeatureAnswer& a = answer_of(record, i, device, of_device);
   out.source = a.source;
   if (kFeatures[i].kind != FeatureKind::Number) {
     out.source = "is not a number";

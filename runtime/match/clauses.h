@@ -18,7 +18,8 @@ struct ClauseAnswer {
 
 // Whether the feature is the service of this name.
 bool is_service_named(uint32_t feature, std::string_view service);
-ClauseAnswer evaluate_flag(const probe::Record& record, const MatchPolicy& policy, uint32_t feature);
-ClauseAnswer evaluate_clause(const probe::Record& record, const format::Clause& clause);
+// `device`: whose facts are asked for; null: of none.
+ClauseAnswer evaluate_flag(const probe::Record& record, const MatchPolicy& policy, uint32_t feature, const NamedDevice* device = nullptr);
+ClauseAnswer evaluate_clause(const probe::Record& record, const format::Clause& clause, const NamedDevice* device = nullptr);
 
 }  // namespace mlc::match

@@ -22,7 +22,28 @@ bool wants_amx(const format::Variant& v) {
 // What the packager expects a run to take, for the first shapes it recorded; 0 if it said nothing.
 uint64_t estimate_ns(const format::Variant& v) { return v.cost.empty() ? 0 : v.cost.front().ns; }
 
+// The least values that it asks of the host, by feature: of two that differ in nothing else the one that asks for more is for newer
+// hardware (cuda.cc >= 90).
+std::vector<std::pair<uint32_t, int64_t>> least_values(const format::Variant& v) {
+  std::vector<std::pair<uint32_t, int64_t>> out;
+  for (const format::Clause& c : v.clauses)
+    if (c.op == format::ClauseOp::AtLeast && c.values.size() == 1) out.emplace_back(c.id, c.values[0]);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
 size_t num_requirements(const format::Variant& v) { return v.features.size() + v.clauses.size(); }
+
+}  // namespace
+
+bool is_for_device(const format::Variant& v) {
+  return v.module_format == format::ModuleFormat::Ptx || v.module_format == format::ModuleFormat::Spirv;
+}
+
+namespace {
+
+// By which such code reaches a device.
+std::string_view api_of(const format::Variant& v) { return v.module_format == format::ModuleFormat::Ptx ? "cuda" : "vulkan"; }
 
 }  // namespace
 
@@ -49,22 +70,47 @@ Matcher::Matcher(const probe::Record& record, std::span<const format::Variant> v
   }
 }
 
+std::vector<FailingClause> Matcher::failing_on(const format::Variant& v, const NamedDevice* device) const {
+  std::vector<FailingClause> out;
+  const auto note = [&](match::ClauseAnswer a) {
+    if (a.answer != probe::Answer::Yes) out.push_back({std::move(a.text), a.answer, std::move(a.source)});
+  };
+  for (uint32_t feature : v.features) note(match::evaluate_flag(record_, policy_, feature, device));
+  for (const format::Clause& clause : v.clauses) note(match::evaluate_clause(record_, clause, device));
+  return out;
+}
+
 void Matcher::assess(Assessment& out) const {
   const format::Variant& v = variants_[out.variant];
-  out.failing.clear();
-  const auto note = [&](match::ClauseAnswer a) {
-    if (a.answer != probe::Answer::Yes) out.failing.push_back({std::move(a.text), a.answer, std::move(a.source)});
-  };
-  for (uint32_t feature : v.features) note(match::evaluate_flag(record_, policy_, feature));
-  for (const format::Clause& clause : v.clauses) note(match::evaluate_clause(record_, clause));
+  bool no_device = false;
+  out.device.reset();
+  if (!is_for_device(v)) {
+    out.failing = failing_on(v, nullptr);
+  } else {
+    out.failing.clear();
+    size_t asked = 0;
+    for (size_t d = 0; d < policy_.devices.size() && !out.device; ++d) {
+      if (policy_.devices[d].info.api != api_of(v)) continue;
+      std::vector<FailingClause> failing = failing_on(v, &policy_.devices[d]);
+      if (failing.empty()) out.device = d;
+      if (asked++ == 0 || failing.empty()) out.failing = std::move(failing);
+    }
+    no_device = asked == 0;
+  }
   if (out.refused.empty()) {
     if (!v.unusable.empty()) out.refused = v.unusable;
     else if (!is_portable(v) && !policy_.native_allowed) out.refused = policy_.why_not;
+    else if (no_device) out.refused = policy_.why_no_device.empty() ? compose("no device of {}", api_of(v)) : std::string(policy_.why_no_device);
   }
   out.fits = out.failing.empty() && out.refused.empty();
   out.unknown = !out.fits && out.refused.empty() &&
                 std::all_of(out.failing.begin(), out.failing.end(),
                             [](const FailingClause& f) { return f.answer == probe::Answer::Unknown; });
+}
+
+const NamedDevice* Matcher::device_of(uint32_t variant) const {
+  if (variant >= assessments_.size() || !assessments_[variant].fits || !assessments_[variant].device) return nullptr;
+  return &policy_.devices[*assessments_[variant].device];
 }
 
 bool Matcher::lacks_trust_only() const {
@@ -125,13 +171,16 @@ Result<std::vector<uint32_t>> Matcher::candidates(std::string_view variant, std:
   // Estimates count only if every native candidate has one: comparing some of them with a guess would prefer whoever
   // said nothing.
   const bool estimated = std::all_of(out.begin(), out.end(), [&](uint32_t i) {
-    return is_portable(variants_[i]) || estimate_ns(variants_[i]) > 0;
+    return is_portable(variants_[i]) || is_for_device(variants_[i]) || estimate_ns(variants_[i]) > 0;
   });
   const auto before = [&](uint32_t a, uint32_t b) {
     const format::Variant &x = variants_[a], &y = variants_[b];
     if (is_portable(x) != is_portable(y)) return is_portable(y);
-    if (estimated && estimate_ns(x) != estimate_ns(y)) return estimate_ns(x) < estimate_ns(y);
+    if (is_for_device(x) != is_for_device(y)) return is_for_device(x);
+    if (is_for_device(x) && assessments_[a].device != assessments_[b].device) return assessments_[a].device < assessments_[b].device;
+    if (estimated && !is_for_device(x) && estimate_ns(x) != estimate_ns(y)) return estimate_ns(x) < estimate_ns(y);
     if (num_requirements(x) != num_requirements(y)) return num_requirements(x) > num_requirements(y);
+    if (const auto least_x = least_values(x), least_y = least_values(y); least_x != least_y) return least_x > least_y;
     return a < b;
   };
   std::sort(out.begin(), out.end(), before);
@@ -148,7 +197,7 @@ Result<Compatible> Matcher::admit(uint32_t variant) {
       reject(variant, compose("permission for AMX refused: {}", std::strerror(error)));
   }
   if (!a.fits) return Status(Code::NoVariant, 2001, "variant '{}' does not fit: {}", v.name, a.reason());
-  return Compatible(variant, v.name, probe::host_facts(record_));
+  return Compatible(variant, v.name, probe::host_facts(record_), a.device ? policy_.devices[*a.device].info.identity : "");
 }
 
 void Matcher::reject(uint32_t variant, std::string why) {

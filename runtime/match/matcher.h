@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,10 +17,14 @@
 
 #include "base/status.h"
 #include "runtime/compatible.h"
+#include "runtime/device_info.h"
 #include "runtime/probe/record.h"
 #include "schema/manifest.h"
 
 namespace mlc {
+
+// Its code runs on a device beside the processor.
+bool is_for_device(const format::Variant& variant);
 
 // One requirement that is not met.
 struct FailingClause {
@@ -32,10 +37,17 @@ struct Assessment {
   uint32_t variant = 0;      // index in the list given to the matcher
   bool fits = false;         // in C
   bool unknown = false;      // does not fit, and nothing but unknown answers stands in the way
-  std::vector<FailingClause> failing;
+  std::vector<FailingClause> failing;  // of a variant for devices that fits on none: on the first one
+  std::optional<size_t> device;        // that it fits on: index in MatchPolicy::devices; none: the processor
   std::string refused;       // why it is no candidate although the hardware fits: policy, absent segments, failed load
 
   std::string reason() const;  // "x86.avx512f no (xcr0 ...); ..." or `refused`; empty if it fits
+};
+
+// A device of this machine: "gpu0".
+struct NamedDevice {
+  std::string name;
+  device::Info info;
 };
 
 struct MatchPolicy {
@@ -43,6 +55,9 @@ struct MatchPolicy {
   std::string why_not;       // printed for every native variant when it is false
   std::string how_to_allow = {};  // the help of an error where that is all that is missing
   std::vector<std::string> services = {};  // that the application offers: the features "app.<service>"
+  // That variants for devices may use, best first, which outlive the matcher; and why there are not more of them.
+  std::span<const NamedDevice> devices = {};
+  std::string_view why_no_device = {};
   std::vector<std::string> withheld = {};  // that it offers, but not to this file, because nobody trusts it
 };
 
@@ -54,6 +69,8 @@ class Matcher {
           int (*request_amx)());
 
   std::span<const Assessment> assessments() const { return assessments_; }  // in container order
+  // That this variant fits on; null: the processor, or it does not fit.
+  const NamedDevice* device_of(uint32_t variant) const;
 
   // The members of C that satisfy `variant` (a variant's name, or empty) and `require` ("native", or the name, target or
   // family of a variant, or empty), best first. NoVariant with every failing clause if there is none; Usage if `variant`
@@ -68,6 +85,7 @@ class Matcher {
 
  private:
   void assess(Assessment& out) const;
+  std::vector<FailingClause> failing_on(const format::Variant& variant, const NamedDevice* device) const;
   Status none_left(std::string what) const;
   bool lacks_trust_only() const;  // a native variant fits this machine, and the policy is all that stands in the way
 

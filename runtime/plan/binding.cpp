@@ -205,6 +205,8 @@ void Executor::Binding::clear() {
   pointers.clear();
   input_patches.clear();
   output_patches.clear();
+  pace = {};
+  placed.reset();
   arena_bytes = scratch_bytes = 0;
   generation = ~uint64_t{0};
 }

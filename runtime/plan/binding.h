@@ -9,6 +9,7 @@
 
 #include "runtime/plan/executor.h"
 #include "runtime/plan/memory_budget.h"
+#include "runtime/plan/pace.h"
 #include "runtime/plan/profile.h"
 
 namespace mlc::exec {
@@ -37,6 +38,10 @@ struct Executor::Binding {
   };
   // The extents of all inputs, one after the other, then the elements that the shape program reads.
   std::vector<int64_t> key;
+  struct Placed {  // what a SegmentRunner keeps for it
+    virtual ~Placed() = default;
+  };
+  std::unique_ptr<Placed> placed;
   std::vector<int64_t> symbols;
   uint64_t arena_bytes = 0;
   std::vector<uint64_t> buffer_bytes, buffer_offsets;  // per buffer of the function
@@ -53,6 +58,7 @@ struct Executor::Binding {
   uint64_t scratch_bytes = 0;          // of each worker
   uint64_t generation = ~uint64_t{0};  // of the memory that `pointers` points into
   uint32_t shares = 1;                 // the most of any step: one worker does all of it where this is 1
+  Pace pace;                           // of its runs
   Charge charge;                       // for all of this
 
   void clear();  // keeps what memory it can
@@ -75,6 +81,9 @@ Status resolve(const Function& f, unsigned workers, Executor::Binding& b);
 // Sets the addresses of everything but inputs and outputs.
 void place(const Function& f, Executor::Binding& b, std::byte* arena, std::span<const AlignedBlock> states,
            std::span<const std::byte* const> constants);
+
+// Of a kernel that failed, at an instruction.
+Status fault_status(int32_t fault, const Instr& at, Code broken_code);
 
 // Tells AddressSanitizer that of the arena's memory a run may touch its buffers and nothing between them.
 void expose_buffers(const Function& f, const Executor::Binding& b, const AlignedBlock& arena);

@@ -10,6 +10,7 @@
 #include "runtime/plan/binding.h"
 #include "runtime/plan/derived.h"
 #include "runtime/plan/program.h"
+#include "runtime/plan/segment_runner.h"
 
 namespace mlc::exec {
 namespace {
@@ -20,9 +21,9 @@ void clear_line_behind(std::byte* data, uint64_t bytes) {
 
 }  // namespace
 
-Executor::Executor(const Plan& plan, const KernelModule& module, const Constants& constants, const TeamOptions& team,
-                   const Limits& limits)
-    : plan_(plan), module_(module), constants_(constants), team_(team), ranges_(team_.workers()), limits_(limits),
+Executor::Executor(const Plan& plan, const KernelModule* module, std::unique_ptr<SegmentRunner> runner, const Constants& constants,
+                   const TeamOptions& team, const Limits& limits)
+    : plan_(plan), module_(module), runner_(std::move(runner)), constants_(constants), team_(team), ranges_(team_.workers()), limits_(limits),
       budget_(std::make_unique<MemoryBudget>(MemoryBudget{limits.max_memory_bytes, 0, limits.allocator})) {
   scratch_.resize(team_.workers());
   states_.resize(plan.num_states);
@@ -36,26 +37,42 @@ Result<std::unique_ptr<Executor>> Executor::create(const Plan& plan, const Kerne
                                                    const Constants& constants, const TeamOptions& team,
                                                    const Limits& limits, std::span<const Service> services,
                                                    std::shared_ptr<DerivedConstants> derived) {
-  for (const Function& f : plan.functions)
-    for (const Step& s : f.steps)
-      if (s.op == StepOp::Host && !find_service(services, s.service))
-        return Status(Code::NoVariant, 2001, compose("the application does not offer the service '{}'", s.service));
-  std::unique_ptr<Executor> e(new Executor(plan, module, constants, team, limits));
-  e->services_ = services;
+  std::unique_ptr<Executor> e(new Executor(plan, &module, nullptr, constants, team, limits));
   e->derived_ = derived ? std::move(derived) : std::make_shared<DerivedConstants>(limits.allocator);
-  // Every launch of every function is judged before the first one runs.
-  for (uint32_t f = 0; f < plan.functions.size(); ++f) MLC_RETURN_IF_ERROR(e->check_kernels(f));
+  MLC_RETURN_IF_ERROR(e->check_plan(services));
   return e;
 }
 
+Result<std::unique_ptr<Executor>> Executor::create(const Plan& plan, std::unique_ptr<SegmentRunner> runner,
+                                                   const Constants& constants, const TeamOptions& team,
+                                                   const Limits& limits, std::span<const Service> services) {
+  std::unique_ptr<Executor> e(new Executor(plan, nullptr, std::move(runner), constants, team, limits));
+  MLC_RETURN_IF_ERROR(e->check_plan(services));
+  return e;
+}
+
+uint64_t Executor::arena_bytes() const { return runner_ ? runner_->arena_bytes() : arena_.size(); }
+
+Status Executor::check_plan(std::span<const Service> services) {
+  for (const Function& f : plan_.functions)
+    for (const Step& s : f.steps)
+      if (s.op == StepOp::Host && !find_service(services, s.service))
+        return Status(Code::NoVariant, 2001, compose("the application does not offer the service '{}'", s.service));
+  services_ = services;
+  // Every launch of every function is judged before the first one runs.
+  for (uint32_t f = 0; f < plan_.functions.size(); ++f) MLC_RETURN_IF_ERROR(check_kernels(f));
+  return ok();
+}
+
 Status Executor::check_kernels(uint32_t function) {
+  const KernelSet& kernels = runner_ ? runner_->kernels() : *module_;
   std::vector<uint8_t> writable;
   for (const Instr& i : plan_.functions[function].body) {
     if (i.op != InstrOp::Launch) continue;
-    if (i.kernel >= module_.num_kernels()) return Status(Code::Malformed, "plan: no kernel {}", i.kernel);
+    if (i.kernel >= kernels.num_kernels()) return Status(Code::Malformed, "plan: no kernel {}", i.kernel);
     writable.clear();
     for (uint32_t b : i.buffers) writable.push_back(plan_.functions[function].buffers[b].writable());
-    Status s = module_.accepts(i.kernel, {writable, static_cast<uint32_t>(i.scalars.size())});
+    Status s = kernels.accepts(i.kernel, {writable, static_cast<uint32_t>(i.scalars.size())});
     if (!s.ok()) return std::move(s).note("kernel {} ({})", i.kernel, i.name);
   }
   return ok();
@@ -154,7 +171,7 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
   for (size_t i = 0; i < inputs.size(); ++i) {
     const uint64_t bytes = binding->input_bytes[i];
     state.input_pointers[i] = const_cast<void*>(inputs[i].data);
-    if (values || may_lend(inputs[i].data, bytes)) continue;
+    if (values || runner_ || may_lend(inputs[i].data, bytes)) continue;
     MLC_RETURN_IF_ERROR(grow(state.input_copies[i], bytes, "copy of an input"));
     expose(state.input_copies[i].data(), bytes, state.input_copies[i].size());
     if (bytes) std::memcpy(state.input_copies[i].data(), inputs[i].data, bytes);
@@ -167,7 +184,7 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
     if (given && outputs[i].capacity < bytes)
       return Status(Code::InputMismatch, 4004, "output '{}' takes {} bytes, {} are given", f.outputs[i].name,
                     bytes, outputs[i].capacity);
-    if (given && (values || may_lend(outputs[i].data, bytes))) {
+    if (given && (values || runner_ || may_lend(outputs[i].data, bytes))) {
       state.output_pointers[i] = outputs[i].data;
       if (!values && limits_.confine_loads && bytes > 0) std::memset(outputs[i].data, 0, bytes);
       continue;
@@ -176,11 +193,11 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
     expose(state.output_blocks[i].data(), bytes, state.output_blocks[i].size());
     state.output_pointers[i] = state.output_blocks[i].data();
   }
-  if (binding->generation != generation_) {  // a copy or an output moved; the arena did not, but the rule is one
+  if (!runner_ && binding->generation != generation_) {  // a copy or an output moved; the arena did not, but the rule is one
     place(f, *binding, arena_.data(), states_, state.constants);
     binding->generation = generation_;
   }
-  expose_buffers(f, *binding, arena_);
+  if (!runner_) expose_buffers(f, *binding, arena_);
   for (const Binding::Patch& p : binding->input_patches) binding->pointers[p.operand] = state.input_pointers[p.port];
   for (const Binding::Patch& p : binding->output_patches) binding->pointers[p.operand] = static_cast<std::byte*>(state.output_pointers[p.port]) + p.offset;
   MLC_RETURN_IF_ERROR(execute(function, *binding));

@@ -100,6 +100,7 @@ struct StateView {
   Bytes bytes;  // none: no run has used it, and a run will find zeros
 };
 struct DerivedConstants;
+class SegmentRunner;
 struct MemoryBudget;
 class Charge;
 struct Service;
@@ -116,6 +117,10 @@ class Executor {
                                                   const Constants& constants, const TeamOptions& team, const Limits& limits,
                                                   std::span<const Service> services = {},
                                                   std::shared_ptr<DerivedConstants> derived = nullptr);
+  // As above, on a device.
+  static Result<std::unique_ptr<Executor>> create(const Plan& plan, std::unique_ptr<SegmentRunner> runner,
+                                                  const Constants& constants, const TeamOptions& team, const Limits& limits,
+                                                  std::span<const Service> services = {});
   ~Executor();
   Executor(const Executor&) = delete;
 
@@ -140,7 +145,7 @@ class Executor {
   Status charge(std::string_view what, uint64_t bytes, Charge& out);
 
   unsigned workers() const { return team_.workers(); }
-  uint64_t arena_bytes() const { return arena_.size(); }
+  uint64_t arena_bytes() const;
 
   // What each instruction of the functions run so far took; for a program those of all segments. Off by default.
   void set_profiling(bool on) { profiling_ = on; }
@@ -183,8 +188,10 @@ class Executor {
   struct Profiled;  // an instruction of a segment
   std::optional<Profiled> find_profiled(uint32_t function, uint64_t index) const;
   struct Run;
-  Executor(const Plan& plan, const KernelModule& module, const Constants& constants, const TeamOptions& team,
-           const Limits& limits);
+  Executor(const Plan& plan, const KernelModule* module, std::unique_ptr<SegmentRunner> runner, const Constants& constants,
+           const TeamOptions& team, const Limits& limits);
+  // Whether all that the plan asks for is there.
+  Status check_plan(std::span<const Service> services);
 
   Status run_with_team(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
   Status run_function(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
@@ -201,6 +208,7 @@ class Executor {
   Status run_segment(uint32_t function, Binding& binding, std::span<const InputArg> inputs, std::span<OutputArg> outputs,
                      bool values = false);
   Status execute(uint32_t function, Binding& binding);  // everything has its place
+  Status execute_on_device(uint32_t function, Binding& binding);
   // Whether kernels may be given this memory of the caller as it is.
   bool may_lend(const void* data, uint64_t bytes) const {
     return data && reinterpret_cast<uintptr_t>(data) % 64 == 0 && (!limits_.confine_loads || bytes % 64 == 0);
@@ -214,7 +222,8 @@ class Executor {
   static void work(void* run, unsigned worker);
 
   const Plan& plan_;
-  const KernelModule& module_;
+  const KernelModule* const module_;      // null: a runner has the kernels
+  const std::unique_ptr<SegmentRunner> runner_;  // null: workers run them; of the bindings of functions_
   const Constants& constants_;
   Team team_;
   Ranges ranges_;  // of the run

@@ -35,7 +35,7 @@ Status Executor::fill_binding(uint32_t function, std::span<const InputArg> input
   MLC_RETURN_IF_ERROR(resolve(f, team_.workers(), out));
   for (BoundInstr& s : out.steps) {
     if (s.op != InstrOp::Launch) continue;
-    const auto all = checked_add(s.scratch_bytes, module_.scratch_bytes(s.kernel));
+    const auto all = checked_add(s.scratch_bytes, module_ ? module_->scratch_bytes(s.kernel) : 0);
     if (!all) return Status(Code::Resource, "function '{}' wants more scratch memory than there is", f.name);
     s.scratch_bytes = *all;
     out.scratch_bytes = std::max(out.scratch_bytes, *all);
@@ -80,9 +80,9 @@ Result<Executor::Binding*> Executor::bind(uint32_t function, std::span<const Inp
   const auto is_derived = [](const Buffer& b) { return b.kind == BufferKind::Derived; };
   if (!state.constants_ready && function != plan_.derive && std::any_of(f.buffers.begin(), f.buffers.end(), is_derived))
     MLC_RETURN_IF_ERROR(derive_constants());
-  MLC_RETURN_IF_ERROR(acquire_constants(function));
-  MLC_RETURN_IF_ERROR(grow(arena_, binding->arena_bytes, "arena"));
-  if (binding->scratch_bytes > 0)
+  if (!runner_) MLC_RETURN_IF_ERROR(acquire_constants(function));
+  if (!runner_) MLC_RETURN_IF_ERROR(grow(arena_, binding->arena_bytes, "arena"));
+  if (!runner_ && binding->scratch_bytes > 0)
     for (AlignedBlock& s : scratch_) MLC_RETURN_IF_ERROR(grow(s, binding->scratch_bytes, "scratch"));
   for (const Binding::StateUse& use : binding->states) {
     AlignedBlock& block = states_[use.state];
@@ -91,7 +91,7 @@ Result<Executor::Binding*> Executor::bind(uint32_t function, std::span<const Inp
                     use.bytes);
     MLC_RETURN_IF_ERROR(grow(block, use.bytes, "state"));
   }
-  if (binding->generation != generation_) {
+  if (!runner_ && binding->generation != generation_) {
     place(f, *binding, arena_.data(), states_, state.constants);
     binding->generation = generation_;
   }

@@ -63,6 +63,13 @@ Status Executor::acquire_constants(uint32_t function) {
 
 Status Executor::derive_constants() {
   if (derived_charge_) return ok();
+  if (runner_) {
+    const bool profiling = std::exchange(profiling_, false);
+    Status status = compute_derived();
+    profiling_ = profiling;
+    if (status.ok()) derived_charge_ = std::make_unique<Charge>();
+    return status.ok() ? ok() : std::move(status).note("deriving constants");
+  }
   uint64_t bytes = 0;
   for (const uint64_t each : plan_.derived) bytes += each;  // decode_plan limits the sum
   auto charge = std::make_unique<Charge>();
@@ -90,8 +97,8 @@ Status Executor::derive_constants() {
 
 // Under the lock of `derived_`.
 Status Executor::compute_derived() {
-  for (const uint64_t bytes : plan_.derived) {
-    auto block = AlignedBlock::allocate(bytes, derived_->allocator);
+  for (size_t i = 0; !runner_ && i < plan_.derived.size(); ++i) {
+    auto block = AlignedBlock::allocate(plan_.derived[i], derived_->allocator);
     if (!block) return std::move(block).status().note("derived constants");
     derived_->blocks.push_back(std::move(*block));
   }

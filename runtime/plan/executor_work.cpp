@@ -8,6 +8,7 @@
 #include "runtime/memory/poison.h"
 #include "runtime/plan/binding.h"
 #include "runtime/plan/ranges.h"
+#include "runtime/plan/segment_runner.h"
 
 namespace mlc::exec {
 namespace {
@@ -22,15 +23,6 @@ const char* fault_text(int32_t fault) {
   }
 }
 
-// An index or a divisor may come from the values of the inputs; the rest is up to the code.
-Status fault_status(int32_t fault, const Instr& at, Code broken_code) {
-  const bool of_values = fault == MLRUN_FAULT_INDEX || fault == MLRUN_FAULT_DIVISION;
-  Status s(of_values ? Code::InputMismatch : broken_code, of_values ? 4005 : 0, "kernel {}{} failed: {} (fault {})", at.kernel,
-           at.name.empty() ? "" : " (" + at.name + ")", fault_text(fault), fault);
-  if (of_values) s.facts.push_back("the values of the inputs do not fit the model, or the model's code is wrong");
-  return s;
-}
-
 // [begin, end) of worker w's equal share of n, of which the first `shares` workers have one.
 std::pair<uint64_t, uint64_t> share_of(uint64_t n, unsigned w, unsigned shares) {
   if (w >= shares) return {n, n};
@@ -40,6 +32,15 @@ std::pair<uint64_t, uint64_t> share_of(uint64_t n, unsigned w, unsigned shares) 
 }
 
 }  // namespace
+
+// An index or a divisor may come from the values of the inputs; the rest is up to the code.
+Status fault_status(int32_t fault, const Instr& at, Code broken_code) {
+  const bool of_values = fault == MLRUN_FAULT_INDEX || fault == MLRUN_FAULT_DIVISION;
+  Status s(of_values ? Code::InputMismatch : broken_code, of_values ? 4005 : 0, "kernel {}{} failed: {} (fault {})", at.kernel,
+           at.name.empty() ? "" : " (" + at.name + ")", fault_text(fault), fault);
+  if (of_values) s.facts.push_back("the values of the inputs do not fit the model, or the model's code is wrong");
+  return s;
+}
 
 // What all threads of one run share.
 struct Executor::Run {
@@ -58,6 +59,8 @@ struct Executor::Run {
   }
   // The part that a range has of an instruction, on the thread of this number. False: the run ends.
   bool execute(uint32_t range, uint32_t step, unsigned thread);
+  // Every part of every instruction, on the thread of the caller.
+  void alone();
   void launch(const BoundInstr& s, const Turn& turn, uint32_t range, uint32_t step, const MlrunLaunch& launch);
   void move(const BoundInstr& s, const Turn& turn, uint32_t range, const MlrunLaunch& launch);
 };
@@ -75,6 +78,12 @@ bool Executor::Run::execute(uint32_t range, uint32_t step, unsigned thread) {
   return true;
 }
 
+void Executor::Run::alone() {
+  for (uint32_t step = 0; step < binding.steps.size(); ++step)
+    for (uint32_t range = 0; range < binding.turns[step].shares; ++range)
+      if (!execute(range, step, 0)) return;
+}
+
 // The tiles of a range.
 void Executor::Run::launch(const BoundInstr& s, const Turn& turn, uint32_t range, uint32_t step, const MlrunLaunch& launch) {
   const auto [begin, end] = share_of(s.tiles, range, turn.shares);
@@ -83,8 +92,8 @@ void Executor::Run::launch(const BoundInstr& s, const Turn& turn, uint32_t range
     const AlignedBlock& scratch = executor.scratch_[launch.worker];
     expose(scratch.data(), s.scratch_bytes, scratch.size());
   }
-  const int32_t answer = executor.module_.run(s.kernel, launch, static_cast<uint32_t>(begin), static_cast<uint32_t>(end),
-                                              executor.meter_);
+  const int32_t answer = executor.module_->run(s.kernel, launch, static_cast<uint32_t>(begin), static_cast<uint32_t>(end),
+                                               executor.meter_);
   if (answer != MLRUN_FAULT_NONE && answer != kRunStopped) fail(answer, step);
 }
 
@@ -112,7 +121,20 @@ void Executor::work(void* context, unsigned worker) {
     if (!run.execute(thread.range, thread.step, worker)) ranges.halt();
 }
 
+Status Executor::execute_on_device(uint32_t function, Binding& binding) {
+  const Function& f = plan_.functions[function];
+  FunctionState& state = functions_[function];
+  if (profiling_) MLC_RETURN_IF_ERROR(state.profile.begin(f, team_.workers(), *budget_));
+  const SegmentCall call{function, f, binding, state.input_pointers, state.output_pointers, states_, limits_.broken_code, meter_,
+                         profiling_ ? state.profile.of(0) : nullptr};
+  Status status = runner_->run(call);
+  MLC_RETURN_IF_ERROR(why_stopped());
+  if (status.ok() && profiling_) state.profile.end(f, binding, 1);
+  return status;
+}
+
 Status Executor::execute(uint32_t function, Binding& binding) {
+  if (runner_) return execute_on_device(function, binding);
   const Function& f = plan_.functions[function];
   FunctionState& state = functions_[function];
   if (profiling_) MLC_RETURN_IF_ERROR(state.profile.begin(f, team_.workers(), *budget_));
@@ -122,11 +144,17 @@ Status Executor::execute(uint32_t function, Binding& binding) {
     ranges_.in_order(order_, [&](uint32_t range, uint32_t step) { return run.execute(range, step, 0); });
   } else if (binding.shares == 1) {  // what one worker does alone needs no others to wake up
     run.workers = 1;
-    for (uint32_t step = 0; step < binding.steps.size() && run.execute(0, step, 0); ++step) {}
+    run.alone();
   } else {
-    MLC_RETURN_IF_ERROR(gather());
-    ranges_.start(binding.turns, team_.crowd(), &team_);
-    team_.offer(&Executor::work, &run);
+    const uint64_t begin = now_ns();
+    if (binding.pace.is_alone() && !profiling_) {
+      run.alone();
+    } else {
+      MLC_RETURN_IF_ERROR(gather());
+      ranges_.start(binding.turns, team_.crowd(), &team_);
+      team_.offer(&Executor::work, &run);
+    }
+    binding.pace.ran(begin, now_ns(), team_.pushed_off_ns());
   }
   MLC_RETURN_IF_ERROR(why_stopped());
   if (const int32_t fault = run.fault.load(); fault != 0) return fault_status(fault, f.body[run.fault_at.load()], limits_.broken_code);

@@ -15,11 +15,13 @@ Team::Team(const TeamOptions& options)
 
 const Crowd& Team::crowd() const { return pool_.crowd_; }
 
+uint64_t Team::pushed_off_ns() const { return pool_.pushed_off_ns_.load(std::memory_order_relaxed); }
+
 Team::~Team() { assert(!is_here_ && "a run goes on"); }
 
 void Team::start_run() {
   pool_.crowd_.working.fetch_add(1, std::memory_order_relaxed);
-  if (pool_.workers() == 1 && pins_caller_) pin_caller(pool_.seats_.front());
+  if (pool_.workers() == 1 && pins_caller_ && !Runners::on_runner()) pin_caller(pool_.seats_.front(), may_caller_stay());
 }
 
 void Team::end_run() {
@@ -37,18 +39,21 @@ Status Team::gather(WorkMeter& meter) {
   });
   for (unsigned w = 1; w < workers_; ++w) MLC_RETURN_IF_ERROR(pool_.start_thread(*slots_[w]));
   complete = true;
-  if (pins_caller_) pin_caller(pool_.seat_of(*slots_[0]));
+  const bool stays = may_caller_stay();
+  if (pins_caller_ && !Runners::on_runner()) pin_caller(pool_.seat_of(*slots_[0]), stays);
   return ok();
 }
 
-void Team::pin_caller(const int& seat) {
-  if (Runners::on_runner()) return;
+bool Team::may_caller_stay() {
   if (!pthread_equal(caller_, pthread_self())) {
     caller_ = pthread_self();
     caller_cpu_ = -1;
     caller_seat_ = {};
   }
-  const bool stays = pool_.may_stay(caller_seat_);
+  return pool_.may_stay(caller_seat_);
+}
+
+void Team::pin_caller(const int& seat, bool stays) {
   if (stays ? seat == caller_cpu_ : caller_cpu_ < 0) return;
   stay_on(stays ? std::span(&seat, 1) : std::span(pool_.cpus_));
   caller_cpu_ = stays ? seat : -1;

@@ -41,6 +41,8 @@ class Team {
 
   unsigned workers() const { return workers_; }
   const Crowd& crowd() const;
+  // When it was last seen that a thread of the pool had been pushed off its CPU; 0: never.
+  uint64_t pushed_off_ns() const;
 
   void start_run();
   void end_run();
@@ -63,7 +65,8 @@ class Team {
 
  private:
   friend class WorkerPool;
-  void pin_caller(const int& seat);
+  bool may_caller_stay();
+  void pin_caller(const int& seat, bool stays);
   void leave_job(Job job, void* context, bool is_offer);  // where the others find it
 
   WorkerPool& pool_;

@@ -189,10 +189,14 @@ void* WorkerPool::thread_main(void* slot) {
   return nullptr;
 }
 
-bool WorkerPool::may_stay(Seat& seat) const {
-  if (pin_ || cpus_.empty()) return true;  // that was asked for; there is nowhere else
+bool WorkerPool::may_stay(Seat& seat) {
   const uint64_t now = now_ns();
-  return seat.is_time_to_look(now) ? seat.look(now, times_pushed_off()) : seat.stays(now);
+  bool stays = seat.stays(now);
+  if (seat.is_time_to_look(now)) {
+    stays = seat.look(now, times_pushed_off());
+    if (seat.pushed_off_ns() == now) pushed_off_ns_.store(now, std::memory_order_relaxed);
+  }
+  return stays || pin_ || cpus_.empty();  // pinning was asked for; there is nowhere else
 }
 
 void WorkerPool::wait_for_turn(Slot& slot, uint32_t turn) {
@@ -215,7 +219,7 @@ void WorkerPool::work(Slot& slot) {
     if (!slot.gate.compare_exchange_strong(open, kInside, std::memory_order_seq_cst)) continue;  // it was done without us
     if (!slot.team) return;
     Team& team = *slot.team;
-    if (const bool pins = team.is_pinned_ && may_stay(seat); pinned != pins) {
+    if (const bool pins = may_stay(seat) && team.is_pinned_; pinned != pins) {
       pinned = pins;
       stay_on(pinned ? std::span(&seat_of(slot), 1) : std::span(cpus_));
     }

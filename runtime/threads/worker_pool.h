@@ -102,7 +102,7 @@ class WorkerPool {
   bool may_come_back(const Team& team) const;  // before the run that waits; mu_ is held
   void wait_for_turn(Slot& slot, uint32_t turn);
   Status start_thread(Slot& slot);
-  bool may_stay(Seat& seat) const;  // the calling thread, where its team is pinned
+  bool may_stay(Seat& seat);  // the calling thread; looks whether it was pushed off, whether its team is pinned or not
   const int& seat_of(const Slot& slot) const { return seats_[static_cast<size_t>(&slot - slots_.data())]; }
   static void* thread_main(void* slot);
   void work(Slot& slot);
@@ -117,6 +117,7 @@ class WorkerPool {
   const bool pin_;
   WorkerPool* next_pool_ = nullptr;  // guarded by the lock of the list
   Crowd crowd_;
+  std::atomic<uint64_t> pushed_off_ns_{0};  // when it was last seen that a thread had been
   std::atomic<unsigned> threads_{0};
   std::mutex mu_;
   std::vector<Slot> slots_;

@@ -42,13 +42,16 @@ struct Code {
   }
 };
 
+std::unique_ptr<Frame> make_frame(const Target& target) { return is_ptx(target) ? make_gpu_frame() : make_cpu_frame(); }
+
 // One kernel in a module of its own, so that its bytes depend on nothing else.
 Result<Code> compile_kernel(ObjectCompiler& compiler, const Target& target, const loop::Kernel& kernel, const std::string& symbol) {
   const Abilities abilities = abilities_of(target);
   llvm::LLVMContext context;
   llvm::Module module("kernel", context);
   compiler.prepare(module);
-  KernelEmitter emitter(module, abilities);
+  const std::unique_ptr<Frame> frame = make_frame(target);
+  KernelEmitter emitter(module, abilities, *frame);
   MLC_RETURN_IF_ERROR(emitter.emit(kernel, symbol));
   MLC_ASSIGN(ObjectCompiler::Object object, compiler.compile(module));
   return Code{emitter.scratch_bytes(), object.large_frame, std::move(object.bytes)};
@@ -156,10 +159,24 @@ Result<ObjectCompiler::Object> compile_query(const Target& target, const std::ve
 
 }  // namespace
 
+std::vector<std::string> kernel_symbols(size_t count, const EmitOptions& options) {
+  std::vector<std::string> symbols;
+  for (size_t k = 0; k < count; ++k) symbols.push_back("mlc_kernel_" + (options.store ? options.keys[k] : std::to_string(k)));
+  return symbols;
+}
+
+Result<std::vector<std::string>> emit_texts(const Target& target, std::span<const loop::Kernel> kernels, const std::vector<std::string>& symbols,
+                                            const EmitOptions& options) {
+  initialize_llvm();
+  MLC_ASSIGN(const std::vector<Code> compiled, KernelCompiler(target, kernels, symbols, options).run());
+  std::vector<std::string> texts;
+  for (const Code& code : compiled) texts.emplace_back(code.object.begin(), code.object.end());
+  return texts;
+}
+
 Result<Module> emit_elf(const Target& target, std::span<const loop::Kernel> kernels, std::vector<LargeFrame>& large, const EmitOptions& options) {
   initialize_llvm();
-  std::vector<std::string> symbols;
-  for (size_t k = 0; k < kernels.size(); ++k) symbols.push_back("mlc_kernel_" + (options.store ? options.keys[k] : std::to_string(k)));
+  const std::vector<std::string> symbols = kernel_symbols(kernels.size(), options);
   MLC_ASSIGN(std::vector<Code> compiled, KernelCompiler(target, kernels, symbols, options).run());
   Module out;
   std::vector<std::vector<char>> objects;
@@ -175,7 +192,7 @@ Result<Module> emit_elf(const Target& target, std::span<const loop::Kernel> kern
   return out;
 }
 
-Result<KernelText> print_elf_kernel(const Target& target, const loop::Kernel& kernel) {
+Result<KernelText> print_compiled(const Target& target, const loop::Kernel& kernel) {
   initialize_llvm();
   const Target& least = least_target(target, kernel);  // as KernelCompiler does
   MLC_ASSIGN(const auto compiler, ObjectCompiler::create(least));
@@ -183,7 +200,8 @@ Result<KernelText> print_elf_kernel(const Target& target, const loop::Kernel& ke
   llvm::LLVMContext context;
   llvm::Module module(kernel.name, context);
   compiler->prepare(module);
-  KernelEmitter emitter(module, abilities);
+  const std::unique_ptr<Frame> frame = make_frame(target);
+  KernelEmitter emitter(module, abilities, *frame);
   MLC_RETURN_IF_ERROR(emitter.emit(kernel, kernel.name));
   return compiler->print(module);
 }

@@ -1,4 +1,6 @@
 // Expressions: types, the order of evaluation, what is remembered for how long. The operations are in expr_ops.cpp.
+#include <algorithm>
+
 #include "targets/llvm/kernel_emitter.h"
 
 namespace mlc::targets {
@@ -160,12 +162,22 @@ llvm::Value* KernelEmitter::node(const Expr& e) {
     case Op::Load: return load(e);
     case Op::Neg: case Op::Abs: case Op::Not: case Op::BitNot: case Op::Floor: case Op::Ceil: case Op::Trunc:
     case Op::Rint: case Op::Sqrt: case Op::IsNan: case Op::IsInf: return unary(e, arg(e, 0));
-    case Op::Cast: return cast(arg(e, 0), e.args[0]->type.dtype, e.type.dtype);
-    case Op::SatCast: return sat_cast(arg(e, 0), e.args[0]->type.dtype, e.type.dtype);
+    case Op::Cast: {
+      Value* v = codes_as_f32(e);
+      return v ? v : cast(arg(e, 0), e.args[0]->type.dtype, e.type.dtype);
+    }
+    case Op::SatCast: {
+      Value* v = codes(coding_of(e));
+      return v ? v : sat_cast(arg(e, 0), e.args[0]->type.dtype, e.type.dtype);
+    }
     case Op::Bitcast: return bitcast(arg(e, 0), e.args[0]->type, e.type);
+    case Op::BitXor: {
+      Value* v = codes(flipped_coding_of(e));
+      return v ? v : binary(e, arg(e, 0), arg(e, 1));
+    }
     case Op::Add: case Op::Sub: case Op::Mul: case Op::Div: case Op::FloorDiv: case Op::FloorMod: case Op::TruncDiv:
     case Op::TruncMod: case Op::Min: case Op::Max: case Op::Pow: case Op::And: case Op::Or: case Op::BitAnd:
-    case Op::BitOr: case Op::BitXor: case Op::Shl: case Op::Shr: case Op::Lt: case Op::Le: case Op::Eq: case Op::Ne:
+    case Op::BitOr: case Op::Shl: case Op::Shr: case Op::Lt: case Op::Le: case Op::Eq: case Op::Ne:
       return binary(e, arg(e, 0), arg(e, 1));
     case Op::Select: return b_.CreateSelect(arg(e, 0), arg(e, 1), arg(e, 2));
     case Op::Fma: {
@@ -196,6 +208,7 @@ llvm::Value* KernelEmitter::node(const Expr& e) {
       return b_.CreateExtractElement(arg(e, 0), static_cast<uint64_t>(e.i));
     case Op::SumLanes: case Op::ProdLanes: case Op::MinLanes: case Op::MaxLanes: return reduce(e, arg(e, 0));
     case Op::Widen: {
+      if (Value* v = shuffled(e)) return v;
       std::vector<Value*> parts;
       for (unsigned k = 0; k < e.args.size(); ++k) parts.push_back(arg(e, k));
       return concatenate(std::move(parts));
@@ -207,6 +220,24 @@ llvm::Value* KernelEmitter::node(const Expr& e) {
       return nullptr;
   }
   return nullptr;
+}
+
+// Lanes of few vectors in any order. Null: it is something else.
+llvm::Value* KernelEmitter::shuffled(const Expr& e) {
+  constexpr size_t kMostVectors = 4;
+  std::vector<const Expr*> from;
+  std::vector<int> lanes;
+  for (const Expr* part : e.args) {
+    if (part->op != Op::Extract || part->args[0]->type.lanes == 1 || !cache_.count(part->args[0]) || part->i < 0 || part->i >= part->args[0]->type.lanes) return nullptr;
+    const auto at = std::find(from.begin(), from.end(), part->args[0]);
+    lanes.push_back(static_cast<int>((at - from.begin()) * part->args[0]->type.lanes + part->i));
+    if (at == from.end()) from.push_back(part->args[0]);
+    if (from.size() > kMostVectors || part->args[0]->type != from[0]->type) return nullptr;
+  }
+  std::vector<Value*> vectors;
+  for (const Expr* v : from) vectors.push_back(value_of(v));
+  while (vectors.size() & (vectors.size() - 1)) vectors.push_back(llvm::PoisonValue::get(vectors[0]->getType()));
+  return b_.CreateShuffleVector(concatenate(std::move(vectors)), lanes);
 }
 
 llvm::Value* KernelEmitter::concatenate(std::vector<Value*> parts) {

@@ -121,7 +121,7 @@ llvm::Value* KernelEmitter::round_to_integral(Op op, Value* a) {
 }
 
 llvm::Value* KernelEmitter::min_max(bool is_min, Value* a, Value* b) {
-  if (can_.ieee_minmax) return intrinsic(is_min ? llvm::Intrinsic::minimum : llvm::Intrinsic::maximum, {a, b});
+  if (is_f64(a) ? can_.ieee_minmax_f64 : can_.ieee_minmax) return intrinsic(is_min ? llvm::Intrinsic::minimum : llvm::Intrinsic::maximum, {a, b});
   // "c < x ? c : x" is one instruction on x86 and gives x if either is NaN: enough when c is a number. In general a
   // NaN on the left has to win as well.
   auto is_number = [](Value* v) {
@@ -183,7 +183,7 @@ llvm::Value* KernelEmitter::float_binary(Op op, Value* a, Value* b) {
     case Op::FloorMod:
       return b_.CreateFSub(a, b_.CreateFMul(b, round_to_integral(Op::Floor, b_.CreateFDiv(a, b))));
     case Op::TruncDiv: return round_to_integral(Op::Trunc, b_.CreateFDiv(a, b));
-    case Op::TruncMod: return per_lane(fmod_function(module_, is_f64(a)), a, b);
+    case Op::TruncMod: return per_lane(fmod_function(module_, is_f64(a), can_.calls), a, b);
     case Op::Min: return min_max(true, a, b);
     case Op::Max: return min_max(false, a, b);
     default: return nullptr;
@@ -236,7 +236,7 @@ llvm::Value* KernelEmitter::int_binary(Op op, DType t, Value* a, Value* b, const
                                      splat_int(uint64_t{1} << 62, wide));
         exponent = b_.CreateSelect(huge, reduced, exponent);
       }
-      return b_.CreateTrunc(per_lane(ipow_function(module_), base, exponent), a->getType());
+      return b_.CreateTrunc(per_lane(ipow_function(module_, can_.calls), base, exponent), a->getType());
     }
     default: return nullptr;
   }

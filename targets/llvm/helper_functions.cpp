@@ -126,7 +126,7 @@ exit:
 }
 )";
 
-llvm::Function* add_function(llvm::Module& module, std::string name, std::string text,
+llvm::Function* add_function(llvm::Module& module, bool calls, std::string name, std::string text,
                              std::initializer_list<std::pair<std::string_view, std::string_view>> words) {
   if (llvm::Function* f = module.getFunction(name)) return f;
   auto replace = [&](std::string_view from, std::string_view to) {
@@ -138,23 +138,23 @@ llvm::Function* add_function(llvm::Module& module, std::string name, std::string
   llvm::SMDiagnostic error;
   if (llvm::parseAssemblyInto(llvm::MemoryBufferRef(text, name), &module, nullptr, error)) return nullptr;
   llvm::Function* f = module.getFunction(name);
-  f->addFnAttr(llvm::Attribute::NoInline);
+  f->addFnAttr(calls ? llvm::Attribute::NoInline : llvm::Attribute::AlwaysInline);
   return f;
 }
 
 }  // namespace
 
-llvm::Function* fmod_function(llvm::Module& module, bool is_f64) {
+llvm::Function* fmod_function(llvm::Module& module, bool is_f64, bool calls) {
   if (is_f64)
-    return add_function(module, "mlc.fmod.f64", kFmod,
+    return add_function(module, calls, "mlc.fmod.f64", kFmod,
                         {{"ABSMASK", "9223372036854775807"}, {"INFBITS", "9218868437227405312"},
                          {"MANTMASK", "4503599627370495"}, {"IMPLICIT", "4503599627370496"}, {"EXPBITS", "11"},
                          {", M\n", ", 52\n"}, {"INT", "i64"}, {"FP", "double"}});
-  return add_function(module, "mlc.fmod.f32", kFmod,
+  return add_function(module, calls, "mlc.fmod.f32", kFmod,
                       {{"ABSMASK", "2147483647"}, {"INFBITS", "2139095040"}, {"MANTMASK", "8388607"},
                        {"IMPLICIT", "8388608"}, {"EXPBITS", "8"}, {", M\n", ", 23\n"}, {"INT", "i32"}, {"FP", "float"}});
 }
 
-llvm::Function* ipow_function(llvm::Module& module) { return add_function(module, "mlc.ipow", kIpow, {}); }
+llvm::Function* ipow_function(llvm::Module& module, bool calls) { return add_function(module, calls, "mlc.ipow", kIpow, {}); }
 
 }  // namespace mlc::targets

@@ -2,7 +2,6 @@
 
 #include <llvm/IR/MDBuilder.h>
 
-#include "base/checked.h"
 #include "schema/module_abi.h"
 #include "targets/families.h"
 
@@ -13,33 +12,23 @@ using loop::StmtKind;
 
 Abilities abilities_of(const Target& t) {
   Abilities a;
+  if (is_ptx(t)) {
+    a.fma = a.round = true;
+    a.ieee_minmax = t.llvm_cpu != "sm_75";
+    a.calls = false;
+    a.target = &t;
+    return a;
+  }
   a.fma = t.has_fma;
   a.round = t.machine == Machine::AArch64 || has_feature(t, "x86.sse41");
   a.f16_convert = t.machine == Machine::AArch64 || has_feature(t, "x86.f16c");
-  a.ieee_minmax = t.machine == Machine::AArch64;
+  a.ieee_minmax = a.ieee_minmax_f64 = t.machine == Machine::AArch64;
   a.target = &t;
   return a;
 }
 
-Result<ScratchLayout> layout_scratch(const loop::Kernel& kernel) {
-  ScratchLayout layout;
-  for (const loop::LocalArray& local : kernel.locals) {
-    if (!local.count || (local.count->is_const() && local.count->i < 0))
-      return Status(Code::Internal, "local array " + local.name + " of kernel " + kernel.name + " has no size");
-    layout.offsets.push_back(layout.bytes);
-    if (!local.count->is_const()) continue;
-    auto bytes = checked_mul(static_cast<uint64_t>(local.count->i), bytes_of(local.dtype));
-    if (bytes) bytes = checked_add(*bytes, layout.bytes);
-    if (bytes) bytes = checked_align(*bytes, 64);
-    if (!bytes || *bytes > (uint64_t{1} << 32))
-      return Status(Code::Internal, "local arrays of kernel " + kernel.name + " are larger than 4 GiB");
-    layout.bytes = *bytes;
-  }
-  return layout;
-}
-
-KernelEmitter::KernelEmitter(llvm::Module& module, const Abilities& abilities)
-    : module_(module), context_(module.getContext()), can_(abilities), b_(module.getContext()) {}
+KernelEmitter::KernelEmitter(llvm::Module& module, const Abilities& abilities, Frame& frame)
+    : module_(module), context_(module.getContext()), can_(abilities), frame_(frame), b_(module.getContext()) {}
 
 void KernelEmitter::fail(std::string message) {
   if (status_.ok()) status_ = Status(Code::Internal, "kernel " + kernel_->name + ": " + std::move(message));
@@ -54,8 +43,7 @@ llvm::AllocaInst* KernelEmitter::entry_alloca(llvm::Type* type) {
   return at.CreateAlloca(type);
 }
 
-Status KernelEmitter::emit(const loop::Kernel& kernel, const std::string& name) {
-  kernel_ = &kernel;
+void KernelEmitter::forget_all() {
   status_ = {};
   buffers_.clear();
   syms_.clear();
@@ -68,83 +56,57 @@ Status KernelEmitter::emit(const loop::Kernel& kernel, const std::string& name) 
   uses_.clear();
   registers_.clear();
   shared_.clear();
-  frugal_ = kernel.hoisting == loop::Hoisting::None;
+}
+
+Status KernelEmitter::emit(const loop::Kernel& kernel, const std::string& name) {
+  forget_all();
+  kernel_ = &kernel;
+  MLC_ASSIGN(const Frame::Arguments arguments, frame_.open(b_, module_, kernel, name));
+  // Devices have no scratch memory; what does not fit in registers there their assembler sees to.
+  frugal_ = kernel.hoisting == loop::Hoisting::None && arguments.scratch;
+  if (kernel.hoisting != loop::Hoisting::All) arguments.function->addFnAttr(kHoistingAttribute, frugal_ ? "none" : "innermost");
   statements_left_ = 1'000'000;
-  MLC_ASSIGN(const ScratchLayout scratch, layout_scratch(kernel));
-  scratch_bytes_ = scratch.bytes;
+  take_arguments(arguments, name);
+  place_symbolic_locals();
+  block(kernel.body);
+  frame_.close(b_);
+  return std::move(status_);
+}
 
-  llvm::Type* ptr = b_.getPtrTy();
-  auto* type = llvm::FunctionType::get(b_.getInt32Ty(), {ptr, b_.getInt32Ty(), b_.getInt32Ty()}, false);
-  function_ = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, name, module_);
-  function_->setVisibility(llvm::GlobalValue::HiddenVisibility);
-  function_->setDSOLocal(true);
-  if (kernel.hoisting != loop::Hoisting::All) function_->addFnAttr(kHoistingAttribute, frugal_ ? "none" : "innermost");
-  b_.SetInsertPoint(new_block("entry"));
-
-  // MlrunLaunch: buffers, lengths, scalars, scratch, ...
-  llvm::Value* launch = function_->getArg(0);
-  auto field = [&](unsigned offset) {
-    auto* load = b_.CreateAlignedLoad(ptr, b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), launch, offset), llvm::Align(8));
-    load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
-    return load;
-  };
+void KernelEmitter::take_arguments(const Frame::Arguments& a, const std::string& name) {
+  function_ = a.function;
+  lane_ = a.lane;
+  scratch_ = a.scratch;
+  scratch_bytes_ = a.scratch_bytes;
   llvm::MDBuilder md(context_);
   llvm::MDNode* domain = md.createAnonymousAliasScopeDomain(name);
-  const size_t num_buffers = kernel.params.size() + kernel.locals.size();
   std::vector<llvm::Metadata*> scopes;
-  for (size_t k = 0; k < num_buffers; ++k) scopes.push_back(md.createAnonymousAliasScope(domain));
-  llvm::Value* bases = kernel.params.empty() ? nullptr : field(offsetof(MlrunLaunch, buffers));
-  llvm::Value* scratch_base = kernel.locals.empty() && !frugal_ ? nullptr : field(offsetof(MlrunLaunch, scratch));
-  scratch_ = scratch_base;
-  auto aligned64 = llvm::MDNode::get(context_, md.createConstant(b_.getInt64(64)));
-  if (auto* s = llvm::dyn_cast_or_null<llvm::LoadInst>(scratch_base)) s->setMetadata(llvm::LLVMContext::MD_align, aligned64);
-  for (size_t k = 0; k < num_buffers; ++k) {
+  for (size_t k = 0; k < a.buffers.size(); ++k) scopes.push_back(md.createAnonymousAliasScope(domain));
+  for (size_t k = 0; k < a.buffers.size(); ++k) {
+    const size_t num_params = kernel_->params.size();
     Buffer buffer;
-    if (k < kernel.params.size()) {
-      auto* load = b_.CreateAlignedLoad(ptr, b_.CreateConstInBoundsGEP1_64(ptr, bases, k), llvm::Align(8));
-      load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
-      load->setMetadata(llvm::LLVMContext::MD_align, aligned64);
-      buffer.base = load;
-      buffer.dtype = kernel.params[k].dtype;
-    } else {
-      const size_t local = k - kernel.params.size();
-      buffer.base = b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), scratch_base, scratch.offsets[local]);
-      buffer.dtype = kernel.locals[local].dtype;
-    }
+    buffer.base = a.buffers[k];
+    buffer.dtype = k < num_params ? kernel_->params[k].dtype : kernel_->locals[k - num_params].dtype;
     std::vector<llvm::Metadata*> others = scopes;
     others.erase(others.begin() + static_cast<ptrdiff_t>(k));
     buffer.scope = llvm::MDNode::get(context_, scopes[k]);
     if (!others.empty()) buffer.no_alias = llvm::MDNode::get(context_, others);
     buffers_.push_back(buffer);
   }
-  const size_t num_scalars = kernel.scalars.size() + kernel.cuts.size();
-  if (num_scalars > 0) {
-    llvm::Value* scalars = field(offsetof(MlrunLaunch, scalars));
-    for (size_t k = 0; k < num_scalars; ++k) {
-      auto* load = b_.CreateAlignedLoad(b_.getInt64Ty(), b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), scalars, k),
-                                        llvm::Align(8));
-      load->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
-      if (k < kernel.scalars.size()) syms_[kernel.scalars[k]] = load;
-      else vars_[kernel.cuts[k - kernel.scalars.size()].chunk->i] = load;
-    }
-  }
-  if (kernel.tile_begin) vars_[kernel.tile_begin->i] = b_.CreateZExt(function_->getArg(1), b_.getInt64Ty());
-  if (kernel.tile_end) vars_[kernel.tile_end->i] = b_.CreateZExt(function_->getArg(2), b_.getInt64Ty());
-
-  place_symbolic_locals(scratch_base);
-  block(kernel.body);
-  b_.CreateRet(b_.getInt32(MLRUN_FAULT_NONE));
-  return std::move(status_);
+  for (size_t k = 0; k < kernel_->scalars.size(); ++k) syms_[kernel_->scalars[k]] = a.scalars[k];
+  for (size_t k = 0; k < kernel_->cuts.size(); ++k) vars_[kernel_->cuts[k].chunk->i] = a.scalars[kernel_->scalars.size() + k];
+  if (kernel_->tile_begin) vars_[kernel_->tile_begin->i] = a.tile_begin;
+  if (kernel_->tile_end) vars_[kernel_->tile_end->i] = a.tile_end;
 }
 
 // Behind all that the entry of the kernel asks for (schema/plan.fbs: Instr.scratch).
-void KernelEmitter::place_symbolic_locals(Value* scratch) {
+void KernelEmitter::place_symbolic_locals() {
   Value* offset = b_.getInt64(scratch_bytes_);
   for (size_t k = 0; k < kernel_->locals.size(); ++k) {
     const loop::LocalArray& local = kernel_->locals[k];
     if (local.count->is_const()) continue;
     if (frugal_) return fail("keeps its values in scratch memory, whose size must be known then");
-    buffers_[kernel_->params.size() + k].base = b_.CreateInBoundsGEP(b_.getInt8Ty(), scratch, offset);
+    buffers_[kernel_->params.size() + k].base = b_.CreateInBoundsGEP(b_.getInt8Ty(), scratch_, offset);
     Value* count = eval(local.count);
     if (!count) return;
     offset = b_.CreateAdd(offset, b_.CreateMul(count, b_.getInt64(bytes_of(local.dtype))));
@@ -168,6 +130,9 @@ void KernelEmitter::statement(const Stmt& s) {
     case StmtKind::While: return while_loop(s);
     case StmtKind::If: return if_else(s);
     case StmtKind::Store: return store(s);
+    case StmtKind::Barrier:
+      if (!frame_.barrier(b_)) fail("a barrier in a kernel for processors");
+      return;
     case StmtKind::Prefetch: return prefetch(s);
     case StmtKind::Let:
       if (Value* v = eval(s.value)) {
@@ -190,34 +155,44 @@ void KernelEmitter::statement(const Stmt& s) {
       Value* c = eval(s.cond);
       if (!c) return;
       if (c->getType()->isVectorTy()) c = b_.CreateOrReduce(c);
-      return return_if(c, s.fault);
+      return fault_if(c, s.fault);
     }
   }
 }
 
-void KernelEmitter::return_if(Value* condition, int32_t code) {
+// `on_fault`: where a kernel goes on that does not return at a fault; null: with what comes next.
+void KernelEmitter::fault_if(Value* condition, int32_t code, llvm::BasicBlock* on_fault) {
   llvm::BasicBlock* stop = new_block("fault");
   llvm::BasicBlock* next = new_block("next");
   b_.CreateCondBr(condition, stop, next, llvm::MDBuilder(context_).createUnlikelyBranchWeights());
   b_.SetInsertPoint(stop);
-  b_.CreateRet(b_.getInt32(static_cast<uint32_t>(code)));
+  frame_.fault(b_, code, on_fault ? on_fault : next);
   b_.SetInsertPoint(next);
+}
+
+// The body once, for one value of the variable. What depends on that does not outlive it.
+void KernelEmitter::body_once(const Stmt& s, Value* var) {
+  const size_t mark = open_scope();
+  vars_[s.var->i] = var;
+  block(s.body);
+  end_statement();
+  close_scope(mark);
 }
 
 void KernelEmitter::for_loop(const Stmt& s) {
   if (s.step <= 0) return fail("a loop with a step below 1");
   if (s.for_kind == loop::ForKind::Unroll) {
     if (!s.begin->is_const() || !s.end->is_const()) return fail("unrolls a loop without constant bounds");
-    for (int64_t i = s.begin->i; i < s.end->i && status_.ok(); i += s.step) {
-      // Values that depend on the variable must not outlive this copy of the body.
-      const size_t mark = open_scope();
-      vars_[s.var->i] = b_.getInt64(static_cast<uint64_t>(i));
-      block(s.body);
-      end_statement();
-      close_scope(mark);
-    }
+    for (int64_t i = s.begin->i; i < s.end->i && status_.ok(); i += s.step) body_once(s, b_.getInt64(static_cast<uint64_t>(i)));
     return;
   }
+  if (s.for_kind == loop::ForKind::Lanes) {
+    if (!lane_) return fail("a loop over lanes in a kernel for processors");
+    if (!s.begin->is_int(0) || !s.end->is_int(kernel_->lanes) || s.step != 1) return fail("a loop over other lanes than those of a block");
+    return body_once(s, lane_);
+  }
+  if (frame_.is_one_tile() && kernel_->tile_begin && s.begin == kernel_->tile_begin && s.end == kernel_->tile_end)
+    return body_once(s, vars_.at(kernel_->tile_begin->i));
   Value* begin = eval(s.begin);
   Value* end = begin ? eval(s.end) : nullptr;
   if (!end) return;
@@ -245,7 +220,7 @@ void KernelEmitter::for_loop(const Stmt& s) {
   close_scope(mark);
   Value* next = b_.CreateNSWAdd(i, b_.getInt64(static_cast<uint64_t>(s.step)));
   i->addIncoming(next, b_.GetInsertBlock());
-  b_.CreateCondBr(b_.CreateICmpSLT(next, end), body, exit);
+  frame_.mark_loop(*b_.CreateCondBr(b_.CreateICmpSLT(next, end), body, exit));
   b_.SetInsertPoint(exit);
 }
 
@@ -267,11 +242,11 @@ void KernelEmitter::while_loop(const Stmt& s) {
   end_statement();
   b_.CreateCondBr(condition, body, exit);
   b_.SetInsertPoint(body);
-  return_if(b_.CreateICmpSGE(count, bound), MLRUN_FAULT_BOUND);
+  fault_if(b_.CreateICmpSGE(count, bound), MLRUN_FAULT_BOUND, exit);
   block(s.body);
   close_scope(mark);
   count->addIncoming(b_.CreateNSWAdd(count, b_.getInt64(1)), b_.GetInsertBlock());
-  b_.CreateBr(head);
+  frame_.mark_loop(*b_.CreateBr(head));
   b_.SetInsertPoint(exit);
 }
 
@@ -351,6 +326,7 @@ llvm::Value* KernelEmitter::load(const Expr& e) {
 }
 
 void KernelEmitter::prefetch(const Stmt& s) {
+  if (!frame_.has_prefetch()) return;
   if (s.array >= buffers_.size() || s.index.size() != 1) return fail("prefetches from an unknown buffer");
   Value* index = eval(s.index[0]);
   if (!index) return;

@@ -7,11 +7,14 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "targets/instructions.h"
+#include "targets/llvm/frame.h"
+#include "targets/quotient.h"
 #include "targets/target.h"
 
 namespace mlc::targets {
@@ -22,25 +25,22 @@ struct Abilities {
   bool round = false;      // floor, ceil, trunc, rint as instructions
   bool f16_convert = false;  // conversions between f16 and f32
   bool ieee_minmax = false;  // min and max that propagate NaN
+  bool ieee_minmax_f64 = false;
+  bool calls = true;       // functions may call each other; else what is called becomes part of its caller
   const Target* target = nullptr;  // must outlive this
 };
 Abilities abilities_of(const Target& target);
 
+// Its code is text for the assembler in NVIDIA's driver.
+inline bool is_ptx(const Target& target) { return target.is_device() && !target.llvm_triple.empty(); }
+
 // Attribute of a function for which LLVM shall not move values out of loops: "innermost", "none" (loop::Hoisting).
 inline constexpr char kHoistingAttribute[] = "mlc-hoisting";
 
-// Lays out the local arrays of constant size in a kernel's scratch memory: offset of each, and the total. 64-byte aligned. Others lie
-// behind these, in order.
-struct ScratchLayout {
-  std::vector<uint64_t> offsets;
-  uint64_t bytes = 0;
-};
-Result<ScratchLayout> layout_scratch(const loop::Kernel& kernel);
-
 class KernelEmitter {
  public:
-  KernelEmitter(llvm::Module& module, const Abilities& abilities);
-  // Adds the hidden function `name` to the module.
+  KernelEmitter(llvm::Module& module, const Abilities& abilities, Frame& frame);  // which must outlive it
+  // Adds the function `name` to the module.
   Status emit(const loop::Kernel& kernel, const std::string& name);
   // Scratch memory that the kernel emitted last needs.
   uint64_t scratch_bytes() const { return scratch_bytes_; }
@@ -56,13 +56,16 @@ class KernelEmitter {
   static llvm::Type* with_lanes(llvm::Type* scalar, unsigned lanes);
 
   // Statements.
-  void place_symbolic_locals(llvm::Value* scratch);
+  void forget_all();
+  void take_arguments(const Frame::Arguments& arguments, const std::string& name);
+  void place_symbolic_locals();
   void block(const std::vector<loop::StmtPtr>& body);
   void statement(const loop::Stmt& s);
   void for_loop(const loop::Stmt& s);
   void while_loop(const loop::Stmt& s);
   void if_else(const loop::Stmt& s);
-  void return_if(Value* condition, int32_t code);
+  void body_once(const loop::Stmt& s, Value* var);
+  void fault_if(Value* condition, int32_t code, llvm::BasicBlock* on_fault = nullptr);
   void store(const loop::Stmt& s);
   void prefetch(const loop::Stmt& s);
   llvm::AllocaInst* entry_alloca(llvm::Type* type);
@@ -118,6 +121,7 @@ class KernelEmitter {
   Value* sat_cast(Value* a, DType from, DType to);
   Value* bitcast(Value* a, ir::Type from, ir::Type to);
   Value* reduce(const Expr& e, Value* a);
+  Value* shuffled(const Expr& e);
   Value* concatenate(std::vector<Value*> parts);  // of equal type; a single lane counts as a vector of one
   Value* per_lane(llvm::Function* f, Value* a, Value* b);
 
@@ -129,6 +133,21 @@ class KernelEmitter {
   Value* half_of_bytes(Value* bytes, bool is_signed, bool odd);
   Value* pairs_dot(Value* acc, Value* a, Value* b, DType a_type, DType b_type);
   Value* plain_dot(Value* acc, Value* a, Value* b, DType a_type, DType b_type);
+
+  // Numbers rounded to codes of 8 bits (quantise.cpp).
+  struct Coding {
+    const Expr* real = nullptr;  // evaluated
+    std::optional<Quotient> quotient;  // by `divisor`, which `real` is yet to be divided by
+    double divisor = 1;
+    int zero = 0, of_nan = 0;  // zero point, code of NaN
+    DType type = DType::None;
+  };
+  std::optional<Coding> coding_of(const Expr& e) const;
+  std::optional<Coding> flipped_coding_of(const Expr& e) const;
+  Value* nearest_integers(Value* v, bool may_be_nan, int of_nan);
+  Value* wide_codes(const Coding& c, bool to_bytes);
+  Value* codes(const std::optional<Coding>& c);
+  Value* codes_as_f32(const Expr& e);
 
   // Small floats.
   Value* to_f32(Value* bits, DType from);    // identity for f32
@@ -144,6 +163,7 @@ class KernelEmitter {
   llvm::Module& module_;
   llvm::LLVMContext& context_;
   const Abilities& can_;
+  Frame& frame_;
   llvm::IRBuilder<> b_;
   const loop::Kernel* kernel_ = nullptr;
   llvm::Function* function_ = nullptr;
@@ -166,14 +186,15 @@ class KernelEmitter {
   bool frugal_ = false;
   std::unordered_map<const Expr*, uint32_t> uses_, registers_;  // frugal: in this statement; to evaluate it
   std::unordered_map<const Expr*, Slot> shared_;                // frugal: values of cache_ with several uses
+  Value* lane_ = nullptr;  // of a block
   Value* scratch_ = nullptr;
   uint64_t scratch_bytes_ = 0;
   unsigned lazy_depth_ = 0;
   uint64_t statements_left_ = 0;
 };
 
-// Whole-module helpers, added on first use: exact fmod of two floats, integer power.
-llvm::Function* fmod_function(llvm::Module& module, bool is_f64);
-llvm::Function* ipow_function(llvm::Module& module);
+// Whole-module helpers, added on first use: exact fmod of two floats, integer power. `calls`: as in Abilities.
+llvm::Function* fmod_function(llvm::Module& module, bool is_f64, bool calls);
+llvm::Function* ipow_function(llvm::Module& module, bool calls);
 
 }  // namespace mlc::targets

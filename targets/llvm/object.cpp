@@ -1,6 +1,7 @@
 #include "targets/llvm/object.h"
 
 #include <llvm/Analysis/AliasAnalysis.h>
+#include <llvm/Analysis/LoopInfo.h>
 #include <llvm/CodeGen/MachineModuleInfo.h>
 #include <llvm/CodeGen/Passes.h>
 #include <llvm/CodeGen/TargetPassConfig.h>
@@ -8,16 +9,21 @@
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
+#include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
+#include <llvm/Transforms/IPO/AlwaysInliner.h>
 #include <llvm/Transforms/InstCombine/InstCombine.h>
+#include <llvm/Transforms/Scalar.h>
 #include <llvm/Transforms/Scalar/ADCE.h>
 #include <llvm/Transforms/Scalar/EarlyCSE.h>
 #include <llvm/Transforms/Scalar/LICM.h>
 #include <llvm/Transforms/Scalar/LoopPassManager.h>
 #include <llvm/Transforms/Scalar/SROA.h>
+#include <llvm/Transforms/Scalar/ScalarizeMaskedMemIntrin.h>
+#include <llvm/Transforms/Scalar/Scalarizer.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
 #include <mutex>
@@ -61,8 +67,16 @@ struct HoistFromLoops : llvm::PassInfoMixin<HoistFromLoops> {
   }
 };
 
-// No vectoriser, no unroller, no idiom recognition: Loop has decided all that.
-void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
+// Lanes of a device have no vectors: left to it, the code generator would put some on a stack.
+void add_scalarizer(llvm::FunctionPassManager& passes) {
+  passes.addPass(llvm::ScalarizeMaskedMemIntrinPass());
+  llvm::ScalarizerPassOptions options;
+  options.ScalarizeLoadStore = true;
+  passes.addPass(llvm::ScalarizerPass(options));
+}
+
+// No vectoriser, no unroller, no idiom recognition: Loop has decided all that. Inlined are helpers of targets without calls.
+void simplify(llvm::Module& module, llvm::TargetMachine& machine, bool has_vectors) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
@@ -73,8 +87,12 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
+  llvm::ModulePassManager helpers;
+  helpers.addPass(llvm::AlwaysInlinerPass(/*InsertLifetime=*/false));
+  helpers.run(module, modules);
   llvm::FunctionPassManager passes;
   passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  if (!has_vectors) add_scalarizer(passes);
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   passes.addPass(llvm::InstCombinePass());
   passes.addPass(llvm::SimplifyCFGPass());
@@ -93,7 +111,30 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine) {
     if (!f.isDeclaration()) (f.getFnAttribute(kHoistingAttribute).getValueAsString() == "none" ? frugal : passes).run(f, functions);
 }
 
-// What TargetMachine::addPassesToEmitFile does, less one pass: MachineLICM takes the constants of an epilogue out of the
+// Loop strength reduction sees how an address came about, through the minima and products that are the place of a row tile,
+// and computes that again where it is used, in each turn of the innermost loop (products of a group, whose strides are no
+// constants: 78 instructions for 28 FMA). What does not change there leaves the loop again.
+struct HoistAddresses final : llvm::FunctionPass {
+  inline static char ID = 0;
+  HoistAddresses() : FunctionPass(ID) {}
+  void getAnalysisUsage(llvm::AnalysisUsage& usage) const override {
+    usage.addRequired<llvm::LoopInfoWrapperPass>();
+    usage.setPreservesCFG();
+  }
+  bool runOnFunction(llvm::Function& f) override {
+    if (f.getFnAttribute(kHoistingAttribute).getValueAsString() == "none") return false;
+    bool changed = false;
+    for (llvm::Loop* loop : getAnalysis<llvm::LoopInfoWrapperPass>().getLoopInfo().getLoopsInPreorder()) {
+      if (!loop->isInnermost()) continue;
+      for (llvm::BasicBlock* block : loop->blocks())
+        for (llvm::Instruction& i : llvm::make_early_inc_range(*block))
+          if (i.getType()->isIntegerTy() || i.getType()->isPointerTy()) loop->makeLoopInvariant(&i, changed);
+    }
+    return changed;
+  }
+};
+
+// What TargetMachine::addPassesToEmitFile does, with one pass more (above), and less another: MachineLICM takes the constants of an epilogue out of the
 // loop over register tiles, where they live through the innermost loop and push accumulators onto the stack (AVX2 6x16
 // with hard-swish: 44 instead of 110 GFLOP/s). What should leave a loop has left it in IR.
 bool add_code_generation(llvm::legacy::PassManager& passes, llvm::TargetMachine& target_machine, llvm::raw_pwrite_stream& out,
@@ -103,6 +144,7 @@ bool add_code_generation(llvm::legacy::PassManager& passes, llvm::TargetMachine&
   config->setDisableVerify(true);
   config->disablePass(&llvm::EarlyMachineLICMID);
   config->disablePass(&llvm::MachineLICMID);
+  config->insertPass(std::unique_ptr<llvm::Pass>(llvm::createLoopStrengthReducePass())->getPassID(), new HoistAddresses);
   auto* info = new llvm::MachineModuleInfoWrapperPass(&machine);
   passes.add(config);
   passes.add(info);
@@ -133,6 +175,10 @@ void initialize_llvm() {
     LLVMInitializeRISCVTargetMC();
     LLVMInitializeRISCVAsmPrinter();
     LLVMInitializeRISCVDisassembler();
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
   });
 }
 
@@ -161,7 +207,10 @@ Result<std::unique_ptr<ObjectCompiler>> ObjectCompiler::create(const Target& tar
       self->features_ += ",+reserve-x18";  // the platform's register on Windows, macOS and Android
       break;
     case Machine::RiscV64: self->cpu_ = "generic-rv64"; break;
-    case Machine::None: return Status(Code::Internal, "LLVM was asked for portable code");
+    case Machine::None:
+      if (!is_ptx(target)) return Status(Code::Internal, "LLVM was asked for portable code");
+      self->cpu_ = target.llvm_cpu;
+      break;
   }
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;  // only Op::Fma is fused
@@ -171,7 +220,9 @@ Result<std::unique_ptr<ObjectCompiler>> ObjectCompiler::create(const Target& tar
   self->machine_.reset(backend->createTargetMachine(target.llvm_triple, self->cpu_, self->features_, options,
                                                     llvm::Reloc::PIC_, llvm::CodeModel::Small,
                                                     llvm::CodeGenOptLevel::Aggressive));
-  if (!self->machine_) return Status(Code::Internal, "LLVM does not know the machine of " + target.name);
+  // Where it does not know the processor LLVM prints a line and takes another one.
+  if (!self->machine_ || !self->machine_->getMCSubtargetInfo()->isCPUStringValid(self->cpu_))
+    return Status(Code::Internal, "LLVM does not know the machine of " + target.name);
   return self;
 }
 
@@ -208,7 +259,7 @@ Status ObjectCompiler::optimise(llvm::Module& module) const {
   llvm::raw_string_ostream broken_stream(broken);
   if (llvm::verifyModule(module, &broken_stream))
     return Status(Code::Internal, "the emitter made malformed LLVM IR: " + broken.substr(0, 400));
-  simplify(module, *machine_);
+  simplify(module, *machine_, !is_ptx(target_));
   return ok();
 }
 
@@ -228,7 +279,8 @@ Result<ObjectCompiler::Object> ObjectCompiler::compile(llvm::Module& module) {
   MLC_RETURN_IF_ERROR(optimise(module));
   Object object;
   llvm::SmallVector<char, 0> bytes;
-  MLC_RETURN_IF_ERROR(generate(module, llvm::CodeGenFileType::ObjectFile, bytes, object.large_frame));
+  const auto kind = is_ptx(target_) ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
+  MLC_RETURN_IF_ERROR(generate(module, kind, bytes, object.large_frame));
   object.bytes.assign(bytes.begin(), bytes.end());
   return object;
 }

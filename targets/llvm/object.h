@@ -12,7 +12,7 @@
 
 namespace mlc::targets {
 
-// Registers the three families with LLVM, once.
+// Registers the families with LLVM, once.
 void initialize_llvm();
 
 class ObjectCompiler {
@@ -24,7 +24,8 @@ class ObjectCompiler {
     std::vector<char> bytes;
     uint64_t large_frame = 0;  // bytes of the largest frame above kMaxFrame, if there is one
   };
-  // Attributes of every function, simplification, code generation. Equal IR gives equal bytes.
+  // Attributes of every function, simplification, code generation. Equal IR gives equal bytes. What a device's driver assembles
+  // is the assembly.
   Result<Object> compile(llvm::Module& module);
   // The same, as texts.
   Result<KernelText> print(llvm::Module& module);

@@ -17,6 +17,12 @@ namespace mlc::targets::portable {
 using mlc::portable::Instruction;
 using mlc::portable::Kind;
 
+// Floats of less than 32 bits are kept in registers as f32, integers of less than 32 bits as i32.
+inline bool is_small(DType t) { return is_float(t) && t != DType::F32 && t != DType::F64; }
+inline bool is_narrow(DType t) { return is_int(t) && bits_of(t) < 32; }
+
+// Scopes, registers and statements are in encoder.cpp, expressions in encode_expr.cpp, what these are made of in
+// encode_memory.cpp, encode_operations.cpp and encode_casts.cpp.
 class Encoder {
  public:
   // Appends the kernel's bytes, in the form of schema/portable_code.h.
@@ -74,7 +80,6 @@ class Encoder {
   void let(const loop::Stmt& s);
   R hold(const Expr* e, bool own);
   void assign(const loop::Stmt& s);
-  void store(const loop::Stmt& s);
 
   // Instructions. `emit` picks the scope, finds an equal instruction or makes one.
   R emit(PortableOp op, Kind kind, unsigned lanes, R a = kNone, R b = kNone, R c = kNone, int64_t imm = 0, DType type = DType::None);
@@ -83,6 +88,7 @@ class Encoder {
   R constant(Kind kind, unsigned lanes, uint64_t bits) { return emit(PortableOp::Const, kind, lanes, kNone, kNone, kNone, static_cast<int64_t>(bits)); }
   R int_constant(Kind kind, unsigned lanes, int64_t value);
   R float_constant(Kind kind, unsigned lanes, double value);
+  R mask(R condition, unsigned lanes);  // one bit for each lane, of a condition that may be one for all
 
   // Expressions.
   R eval(const Expr* e);
@@ -92,14 +98,6 @@ class Encoder {
   int broadcast_operand(const Expr& fma) const;
   R node(const Expr& e);
   R arg(const Expr& e, unsigned k) const { return find(e.args[k]); }
-  R load(const Expr& e);
-  struct Address {
-    std::vector<const Expr*> terms;
-    int64_t displacement = 0;
-  };
-  Address split_address(const Expr* index);
-  R sum_of(const Address& address);
-  bool constant_value(const Expr* e, int64_t& out) const;
   R unary(const Expr& e, R a);
   R binary(const Expr& e, R a, R b);
   R int_binary(ir::Op op, DType t, unsigned lanes, R a, R b);
@@ -109,8 +107,22 @@ class Encoder {
   R sat_cast(R a, unsigned lanes, DType from, DType to);
   R bitcast(R a, unsigned lanes, DType from, DType to);
   R to_bits(R a, unsigned lanes, DType from);
+  // Bits of a small float, and the float of such bits.
+  R pack(R a, unsigned lanes, DType t) { return emit(PortableOp::Pack, Kind::I32, lanes, a, kNone, kNone, 0, t); }
+  R unpack(R bits, unsigned lanes, DType t) { return emit(PortableOp::Unpack, Kind::F32, lanes, bits, kNone, kNone, 0, t); }
   R fit(R a, unsigned lanes, DType t);  // wraps or rounds to a type narrower than its register
   R fail(std::string message);
+
+  // Memory.
+  R load(const Expr& e);
+  void store(const loop::Stmt& s);
+  struct Address {
+    std::vector<const Expr*> terms;
+    int64_t displacement = 0;
+  };
+  Address split_address(const Expr* index);
+  R sum_of(const Address& address);
+  bool constant_value(const Expr* e, int64_t& out) const;
 
   const loop::Kernel* kernel_ = nullptr;
   Status status_;

@@ -44,7 +44,7 @@ class PortableEmitter final : public Emitter {
     return programs.ok() ? ok() : std::move(programs).status();
   }
 
-  void require(const Target&, format::Variant& variant) const override {
+  void require(const Target&, std::span<const std::byte>, format::Variant& variant) const override {
     variant.family = "portable";
     variant.module_format = format::ModuleFormat::Portable;
   }

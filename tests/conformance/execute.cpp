@@ -56,9 +56,42 @@ nest::Tensor result(const exec::OutputArg& o) {
   return t;
 }
 
+class Weights final : public exec::Constants {
+ public:
+  explicit Weights(const container::Container& container) : container_(container) {}
+  Result<const std::byte*> acquire(uint32_t tensor, uint32_t copy) const override {
+    alignas(64) static constexpr std::byte kNothing[64] = {};
+    const auto& copies = container_.manifest().tensors[tensor].copies;
+    if (copies.empty()) return kNothing;  // a tensor without elements
+    const format::Ref& ref = copies[copy].ref;
+    return container_.acquire(ref.segment, ref.offset, ref.length);
+  }
+
+ private:
+  const container::Container& container_;
+};
+
+// What a session has, of another plan and other kernels.
+struct Replaced {
+  exec::Plan plan;
+  std::unique_ptr<Weights> weights;
+  std::unique_ptr<exec::Executor> executor;
+};
+Result<std::unique_ptr<Replaced>> replaced(const Instead& instead, const api::Model& model, api::Session& session) {
+  auto all = std::make_unique<Replaced>();
+  const format::Manifest& m = model.container().manifest();
+  exec::PlanContext context;
+  context.num_kernels = instead.module->num_kernels();
+  context.constant_bytes = [&m](uint32_t tensor, uint32_t copy) { return format::copy_bytes(m.tensors, tensor, copy); };
+  MLC_ASSIGN(all->plan, exec::decode_plan(instead.plan, context));
+  all->weights = std::make_unique<Weights>(model.container());
+  MLC_ASSIGN(all->executor, exec::Executor::create(all->plan, *instead.module, *all->weights, TeamOptions(session.pool(), 1), {}, model.services()));
+  return all;
+}
+
 }  // namespace
 
-Result<std::vector<nest::Tensor>> execute(Bytes container, const std::string& variant, const std::vector<nest::Tensor>& inputs) {
+Result<std::vector<nest::Tensor>> execute(Bytes container, const std::string& variant, const std::vector<nest::Tensor>& inputs, const Instead& instead) {
   const auto bytes = placed(container);
   if (!bytes) return Status(Code::Resource, "out of memory");
   api::ModelOptions how;
@@ -71,13 +104,20 @@ Result<std::vector<nest::Tensor>> execute(Bytes container, const std::string& va
   options.variant = variant;
   options.threads = 1;
   MLC_ASSIGN(const std::unique_ptr<api::Session> session, api::Session::create(*model, options));
-  MLC_ASSIGN(const uint32_t function, session->function("main"));
+  std::unique_ptr<Replaced> other;
+  if (instead.module) {
+    MLC_ASSIGN(other, replaced(instead, *model, *session));
+  }
+  const exec::Plan& plan = other ? other->plan : session->plan();
+  exec::Executor& executor = other ? *other->executor : session->executor();
+  const auto function = plan.find("main");
+  if (!function) return Status(Code::Internal, "the plan has no program 'main'");
   std::list<std::vector<exec::InputArg>> held;
   std::list<std::vector<exec::Text>> texts;
   std::vector<exec::InputArg> in;
   for (const nest::Tensor& t : inputs) in.push_back(argument(t, held, texts));
-  std::vector<exec::OutputArg> out(session->plan().functions[function].outputs.size());
-  MLC_RETURN_IF_ERROR(session->executor().run(function, in, out));
+  std::vector<exec::OutputArg> out(plan.functions[*function].outputs.size());
+  MLC_RETURN_IF_ERROR(executor.run(*function, in, out));
   std::vector<nest::Tensor> results;
   for (const exec::OutputArg& o : out) results.push_back(result(o));
   return results;

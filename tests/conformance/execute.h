@@ -7,10 +7,17 @@
 #include "base/checked.h"
 #include "base/status.h"
 #include "packager/nest/tensor.h"
+#include "runtime/loader.h"
 
 namespace mlc::conformance {
 
+// What runs instead of the plan and the code of a variant, with the constants of its container.
+struct Instead {
+  Bytes plan;
+  const KernelModule* module = nullptr;  // null: nothing does
+};
+
 // `container` may be unsigned. One worker. `inputs` in the order of the program's interface.
-Result<std::vector<nest::Tensor>> execute(Bytes container, const std::string& variant, const std::vector<nest::Tensor>& inputs);
+Result<std::vector<nest::Tensor>> execute(Bytes container, const std::string& variant, const std::vector<nest::Tensor>& inputs, const Instead& instead = {});
 
 }  // namespace mlc::conformance

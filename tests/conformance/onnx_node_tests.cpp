@@ -23,7 +23,8 @@ constexpr char kUsage[] =
     "       onnx_node_tests --model FILE [--dim NAME=N]... [--shapes] [--print] [--check] [--ops DIR]\n"
     "\n"
     "  --set       test data (default 1.12=/usr/share/libonnx-testdata/data)\n"
-    "  --path      interpreter, portable, native, or a target (default the first three)\n"
+    "  --path      interpreter, portable, native, or a target (default the first three); kernels of devices are interpreted,\n"
+    "              and with \"TARGET:code\" executed as they were emitted\n"
     "  --emulator  runs targets of a machine (x86-64, aarch64, riscv64) by COMMAND, words parted by spaces\n"
     "  --only      cases whose name contains TEXT; --op: cases of an operator\n"
     "  --rtol      relative tolerance instead of the cases' own\n"
@@ -102,19 +103,23 @@ bool parse(int argc, char** argv, Options& o) {
 }
 
 bool find_paths(Options& o) {
-  for (const std::string& name : o.paths) {
+  for (std::string name : o.paths) {
     if (name == "interpreter") {
       o.run.paths.push_back({name, nullptr, {}});
       continue;
     }
+    const bool executes = name.ends_with(":code");
+    if (executes) name.resize(name.size() - 5);
     const targets::Target* target = name == "native" ? targets::native_target() : targets::find_target(name);
     if (!target) {
       std::fprintf(stderr, "--path %s: no such target; known:", name.c_str());
-      for (const targets::Target& t : targets::all_targets()) std::fprintf(stderr, " %s", t.name.c_str());
+      for (const auto some : {targets::all_targets(), targets::device_targets()})
+        for (const targets::Target& t : some) std::fprintf(stderr, " %s", t.name.c_str());
       std::fprintf(stderr, "\n");
       return false;
     }
-    Path path{target->name, target, {}};
+    Path path{target->name, target, {}, executes};
+    if (target->is_device()) path.name += executes ? "-executed" : "-interpreted";
     for (const auto& [machine, command] : o.emulators) {
       if (machine != name_of(target->machine)) continue;
       std::vector<std::string> words(1);

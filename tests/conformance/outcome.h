@@ -18,6 +18,7 @@ struct Path {
   std::string name;                          // "interpreter", or that of the target
   const targets::Target* target = nullptr;   // null: the Nest interpreter
   std::shared_ptr<Emulated> emulator;        // runs the containers; null: in process
+  bool executes = false;                     // devices: the module's own instructions; else the kernels are interpreted
 };
 
 enum class Kind : uint8_t {

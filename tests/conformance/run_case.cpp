@@ -12,6 +12,8 @@
 #include "packager/nest/verify.h"
 #include "packager/passes/passes.h"
 #include "tests/conformance/execute.h"
+#include "tests/conformance/execute_images.h"
+#include "tests/conformance/interpret_kernels.h"
 #include "tests/conformance/interpreter_services.h"
 #include "tests/conformance/verdict.h"
 
@@ -156,9 +158,19 @@ class CaseRun {
 
   Result<std::vector<nest::Tensor>> answers(const Path& path) {
     if (!path.target) return nest::interpret(programs_[0].function, inputs_, {.threads = 1, .host = interpreter_services()});
+    if (path.target->is_device()) return on_device(path);
     MLC_ASSIGN(const std::vector<std::byte> container, container_for(*path.target));
     if (path.emulator) return path.emulator->run(container, path.target->name, inputs_);
     return execute(container, path.target->name, inputs_);
+  }
+
+  // The variant of a device, its kernels by interpretation or as they were emitted.
+  Result<std::vector<nest::Tensor>> on_device(const Path& path) {
+    MLC_ASSIGN(const std::vector<std::byte> container, container_for(*targets::find_target("portable")));
+    const KeptKernels kept(*path.target);
+    MLC_ASSIGN(const compile::CompiledVariant variant, compile::compile_variant(*ctx_, *options_.library, parts_, weights_, kept.target()));
+    if (path.executes) return execute_images(container, variant.plan, variant.module, inputs_);
+    return interpret_kernels(container, variant.plan, kept.kernels(), inputs_);
   }
 
   // What `mlpack build` writes for one target, without a signature: the portable form is in every container.

@@ -1,5 +1,5 @@
-// libs: mlc_loader_portable mlc_loader_elf mlc_plan
-// Limits of what runs: portable code, native modules, plans.
+// libs: mlc_loader_portable mlc_loader_elf mlc_plan mlc_schema
+// Limits of what runs: portable code, native modules, modules of devices, plans.
 #include <doctest/doctest.h>
 
 #include <sys/mman.h>
@@ -12,6 +12,7 @@
 #include "loaders/elf/elf_image.h"
 #include "loaders/portable/program.h"
 #include "runtime/plan/plan.h"
+#include "schema/gpu_module.h"
 #include "schema/portable_code.h"
 #include "tests/support/limits.h"
 #include "tests/support/plan_maker.h"
@@ -120,7 +121,52 @@ PlanMaker changed_plan(const std::function<void(PlanMaker&)>& change) {
   return maker;
 }
 
+// Entries in an image of their own each, up to the most of images; names differ.
+gpu::Module device_module(uint64_t entries, uint64_t images) {
+  gpu::Module m;
+  m.format = 4;
+  for (uint64_t i = 0; i < images; ++i) m.images.push_back({gpu::ImageKind::SpirV, 0, {}, std::vector<std::byte>(4)});
+  for (uint64_t k = 0; k < entries; ++k) {
+    gpu::Entry& e = m.entries.emplace_back();
+    e.name = std::to_string(k);
+    e.image = static_cast<uint32_t>(k % images);
+    e.lanes = {1, 1, 1};
+  }
+  return m;
+}
+Reader read_device_module(const gpu::Module& m) {
+  return [bytes = gpu::encode(m)] {
+    const auto decoded = gpu::decode(bytes);
+    return decoded.ok() ? ok() : decoded.status();
+  };
+}
+Reader entry_with(const std::function<void(gpu::Module&)>& change) {
+  gpu::Module m = device_module(1, 1);
+  change(m);
+  return read_device_module(m);
+}
+
 }  // namespace
+
+TEST_CASE("limits of modules of devices") {
+  const auto features = [](uint64_t n) {
+    return entry_with([n](gpu::Module& m) {
+      for (uint64_t f = 0; f < n; ++f) m.images[0].features.push_back(static_cast<uint32_t>(f));
+    });
+  };
+  const Limit limits[] = {
+      {"gpu-module.entries", 65'536, [](uint64_t n) { return read_device_module(device_module(n, 1)); }, "65537 entries, at most 65536"},
+      {"gpu-module.images", 65'536, [](uint64_t n) { return read_device_module(device_module(65'536, n)); }, "65537 images, at most 65536"},
+      {"gpu-module.features", 65'536, features, "65537 features, at most 65536"},
+      {"gpu-module.lanes", 1'024, [](uint64_t n) { return entry_with([n](gpu::Module& m) { m.entries[0].lanes[1] = static_cast<uint16_t>(n); }); },
+       "1025 lanes, expected 1 to 1024"},
+      {"gpu-module.buffers", 4'096, [](uint64_t n) { return entry_with([n](gpu::Module& m) { m.entries[0].num_buffers = static_cast<uint16_t>(n); }); },
+       "4097 buffers, at most 4096"},
+      {"gpu-module.scalars", 4'096, [](uint64_t n) { return entry_with([n](gpu::Module& m) { m.entries[0].num_scalars = static_cast<uint16_t>(n); }); },
+       "4097 scalars, at most 4096"},
+  };
+  check_limits(limits);
+}
 
 TEST_CASE("limits of portable code") {
   const Kernel empty;

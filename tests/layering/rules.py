@@ -7,11 +7,15 @@ EXCEPTIONS = {
     ("packager/cli/", "runtime/api/mlc.h"): "a build tests its file through the library's public header, as an application runs it",
     ("packager/cli/", "runtime/io/"): "golden vectors are given in the files that mlrun takes",
     ("packager/cli/", "runtime/trust/"): "one command of both tools",
+    ("packager/cli/", "runtime/probe/"): "records of tuning name the processor",
     ("packager/plan/", "runtime/plan/"): "text form and checks stand on the one verifier of plans",
     ("targets/", "packager/loop/"): "an emitter takes Loop structures",
     ("targets/", "packager/ir/"): "expressions inside of Loop structures",
     ("targets/portable/", "loaders/portable/program.h"): "the loader's verifier is the audit of portable code",
     ("loaders/", "runtime/loader.h"): "the interface that a loader implements",
+    ("loaders/", "runtime/device.h"): "the interface that a loader of a device implements",
+    ("loaders/", "runtime/device_info.h"): "what such a loader tells of a device",
+    ("loaders/", "runtime/device_api.h"): "what devices of all driver interfaces have in common",
     ("loaders/", "runtime/compatible.h"): "the matcher's token",
     ("loaders/", "runtime/verified.h"): "bytes that were verified",
     ("loaders/", "runtime/memory/"): "code pages",
@@ -49,6 +53,7 @@ FLATBUFFERS = (
     "packager/plan/plan_builder.cpp",
     "packager/plan/symbols.h",
     "runtime/container/manifest_decode.cpp",
+    "runtime/plan/decode_",
     "runtime/plan/plan_decode.cpp",
     "schema/generated/",
     "tests/",
@@ -59,7 +64,8 @@ NO_EXCEPTIONS = ("base/", "schema/", "signing/", "runtime/", "loaders/")
 NO_EXCEPTIONS_BUT = ("base/cli/", "runtime/cli/", "runtime/trust/", "runtime/mlio/mlio.cpp", "base/out_of_memory.h")
 # Those of libmlrt are unwound through on the way there; all others of these folders are built with -fno-exceptions.
 UNWOUND = ("mlc_base", "mlc_schema", "mlc_signing", "mlc_container_reader", "mlc_probe", "mlc_match", "mlc_threads",
-           "mlc_memory", "mlc_plan", "mlc_loader_elf", "mlc_loader_portable", "mlrt", "mlrt_shared")
+           "mlc_memory", "mlc_plan", "mlc_loader_elf", "mlc_loader_portable", "mlrt_parts", "mlrt", "mlrt_shared",
+           "mlc_plan_device", "mlc_probe_devices", "mlc_loader_cuda", "mlc_loader_vulkan", "mlrt_gpu", "mlrt_gpu_shared")
 
 # Who may print, ask the environment or end the process: tools, tests. Libraries answer.
 SPEAKERS = ("base/cli/", "packager/cli/", "runtime/cli/", "tests/", "bench/")

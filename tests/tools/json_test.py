@@ -10,9 +10,10 @@ from tool_test import main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/digits"
-SECTIONS = ("build", "cache", "check", "targets", "inspect", "diff", "size", "keygen", "sign", "verify", "trust", "help", "usage")
+SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "size", "keygen", "sign", "verify", "trust", "help", "usage")
 # Nothing that the tools can be brought to make here has these.
 UNSEEN = {
+    "tune": {"warnings[]": "schedules whose answers differ"},
     "inspect": {"variants[].unusable": "files of a later version", "notes[]": "files of a later version"},
 }
 # "as `a[]`": the fields of such an item.
@@ -118,6 +119,7 @@ def answers(t, fields):
     ask("build", model, "-o", "u.mlc", "--target", "portable", "--no-sign", "--no-selftest", "--no-cache", "--id", "a/b", "--model-version", "3", "--golden-time", 0)
     ask("build", model, "-o", "u.mlc", "--target", "x86-64-v9", code=2)
     ask("build", model, "-o", "u.mlc", "--target", "portable", "--no-sign", "--no-selftest", "--cache", model)  # which is no folder
+    tuned(t, ask)
     ask("cache", "--clear")
     ask("check", model, "--pipeline", pipe)
     ask("check", ROOT / "tests/tools/json_test.py", code=4)
@@ -161,6 +163,19 @@ def control(t):
     nodes = [onnx_file.node("NonMaxSuppression", ["boxes", "scores", "most"], ["y"])]
     ports = [onnx_file.port("boxes", "f32", [1, 200, 4]), onnx_file.port("scores", "f32", [1, 3, 200])]
     (t.dir / "slow.onnx").write_bytes(onnx_file.model(nodes, ports, [onnx_file.port("y", "i64", ["m", 3])], [onnx_file.tensor("most", "i64", [1], (9).to_bytes(8, "little"))]))
+
+
+def tuned(t, ask):
+    """A file whose only product follows a record that says it should."""
+    weights = onnx_file.tensor("w", "f32", [64, 48], bytes(4 * 64 * 48))
+    nodes = [onnx_file.node("MatMul", ["x", "w"], ["y"], "times")]
+    (t.dir / "p.onnx").write_bytes(onnx_file.model(nodes, [onnx_file.port("x", "f32", [9, 64])], [onnx_file.port("y", "f32", [9, 48])], [weights]))
+    ask("tune", "p.onnx", "-o", "p.tuning", "--target", "x86-64-v2", "--time", 0)
+    lines = [re.sub(r"^time \d+ \d+", "time 9 9", line) for line in (t.dir / "p.tuning").read_text().splitlines()]
+    lines[4] = re.sub(r"^time \d+ \d+", "time 1 1", lines[4])
+    (t.dir / "p.tuning").write_text("\n".join(lines) + "\n")
+    ask("build", "p.onnx", "-o", "p.mlc", "--target", "x86-64-v2", "--tuned", "p.tuning")
+    ask("inspect", "p.mlc")
 
 
 def damaged(t, source, target):

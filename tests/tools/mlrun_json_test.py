@@ -12,9 +12,11 @@ from tool_test import main
 SECTIONS = ("run", "explain", "bench", "profile", "selftest", "probe", "completion")
 # Not on every machine, or not of any file that the tools make here.
 UNSEEN = {
-    "explain": {"variants[].estimate_ns"},
+    "explain": {"variants[].estimate_ns", "variants[].device", "devices[].name", "devices[].api", "devices[].title", "devices[].driver",
+                "devices[].software", "devices[].memory_bytes"},  # with a device: gpu_test.py
     "probe": {"errors[]", "topology.caches[].level", "topology.caches[].type", "topology.caches[].size_bytes",
-              "topology.caches[].shared_by", "cpu.raw[]", "features.*.number"},
+              "topology.caches[].shared_by", "cpu.raw[]", "features.*.number", "devices[].api", "devices[].identity", "devices[].title",
+              "devices[].driver", "devices[].software", "devices[].memory_bytes", "devices[].facts.*"},
 }
 SHORT = ("--duration", "20ms", "--warmup", "0s")
 

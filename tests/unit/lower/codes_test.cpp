@@ -20,6 +20,7 @@ struct Case {
   int zero_a = 0, zero_w = 128;
   bool zero_per_channel = false, free_extents = false, produced = true;
   int64_t side = 1;  // columns go to places of side x side, as DepthToSpace does it
+  bool residual = false;  // becomes a code again, with another array added
 };
 
 class CodeNet : public NestMaker {
@@ -38,6 +39,15 @@ class CodeNet : public NestMaker {
     return a;
   }
   const Expr* i32(const Expr* e) { return ctx.cast(DType::I32, e); }
+
+  // The sum's code made real, and the other one's, added and made a code.
+  const Expr* added_code(const Expr* sum, const Expr* other) {
+    const auto real = [&](const Expr* e) { return ctx.cast(DType::F32, e); };
+    const auto by = [&](Op op, const Expr* e, double v) { return ctx.binary(op, e, ctx.number(v, DType::F32)); };
+    const Expr* first = ctx.convert(Op::SatCast, {DType::I8, 1}, by(Op::Add, ctx.unary(Op::Rint, by(Op::Mul, real(sum), 0.0009765625)), 3));
+    const Expr* both = ctx.binary(Op::Add, by(Op::Mul, by(Op::Sub, real(first), 3), 0.04), by(Op::Mul, real(other), 0.03));
+    return ctx.convert(Op::SatCast, {DType::U8, 1}, by(Op::Add, ctx.unary(Op::Rint, by(Op::Div, by(Op::Max, both, -1), 0.05)), 20));
+  }
 
   // y = b + sum (x - zx) * (w - zw), as QLinearConv and ConvInteger say it.
   void conv(const Case& p) {
@@ -60,7 +70,9 @@ class CodeNet : public NestMaker {
     const uint32_t w = constant("w", p.weights, {p.m, p.c / p.group, p.kernel, p.kernel}, low, low + 255);
     const uint32_t b = constant("b", DType::I32, {p.m}, -1000, 1000);
     const uint32_t z = p.zero_per_channel ? constant("z", p.weights, {p.m}, low, low + 255) : 0;
-    const uint32_t y = output("y", DType::I32, {n(p.n), n(p.m / (p.side * p.side)), ctx.mul(out(H), n(p.side)), ctx.mul(out(W), n(p.side))});
+    const std::vector<const Expr*> shape{n(p.n), n(p.m / (p.side * p.side)), ctx.mul(out(H), n(p.side)), ctx.mul(out(W), n(p.side))};
+    const uint32_t r = p.residual ? array("r", DType::I8, shape) : 0;
+    const uint32_t y = output("y", p.residual ? DType::U8 : DType::I32, shape);
     auto dn = dim("n", n(p.n)), dg = dim("g", n(p.group)), dm = dim("m", n(p.m / p.group)), dp = dim("p", out(H)), dq = dim("q", out(W)),
          dc = dim("c", n(p.c / p.group)), du = dim("u", n(p.kernel)), dv = dim("v", n(p.kernel));
     const auto place = [&](const ir::Dim* o, const ir::Dim* k) { return ctx.add(ctx.add(ctx.mul(at(o), n(p.stride)), at(k)), n(-p.pad)); };
@@ -76,6 +88,7 @@ class CodeNet : public NestMaker {
     const Expr* where = p.pad ? ctx.binary(Op::And, within(ih, H), within(iw, W)) : nullptr;
     const Expr* sum = fold(ir::Join::Sum, {dc, du, dv}, ctx.binary(Op::Mul, code, weight), where);
     const Expr* value = ctx.binary(Op::Add, load(b, {column}), sum);
+    if (p.residual) value = added_code(value, load(r, {at(dn), column, at(dp), at(dq)}));
     if (p.side > 1) map({dn, dp, ds, dq, dt}, y, {at(dn), n(0), ctx.add(ctx.mul(at(dp), n(p.side)), at(ds)), ctx.add(ctx.mul(at(dq), n(p.side)), at(dt))}, value, "conv");
     else map({dn, dg, dm, dp, dq}, y, {at(dn), column, at(dp), at(dq)}, value, "conv");
   }
@@ -179,6 +192,22 @@ TEST_CASE("convolutions of codes are tiles, whatever their zero points, signs an
       CAPTURE(p.zero_a);
       CHECK(check_conv(p, target, 3).find("instr dot.") != std::string::npos);
     }
+}
+
+TEST_CASE("a long epilogue runs beside the products of the next tile") {
+  for (const char* target : kTargets)
+    for (const Case& p : {Case{.c = 16, .m = 33, .h = 9, .w = 31, .residual = true}, Case{.n = 2, .c = 16, .m = 20, .h = 4, .w = 13, .stride = 2, .zero_a = 9, .residual = true},
+                          Case{.n = 2, .c = 16, .m = 33, .h = 5, .w = 26, .zero_w = 120, .free_extents = true, .residual = true}, Case{.c = 16, .h = 1, .w = 2, .residual = true},
+                          Case{.c = 19, .m = 48, .h = 2, .w = 40, .zero_a = 5, .free_extents = true, .residual = true},
+                          Case{.c = 20, .m = 64, .h = 6, .w = 12, .activations = DType::I8, .zero_w = 7, .zero_per_channel = true, .residual = true}}) {
+      CAPTURE(target);
+      CAPTURE(p.m);
+      CAPTURE(p.w);
+      CHECK(check_conv(p, target, 13).find(target == std::string("portable") ? "place sums" : "place late") != std::string::npos);
+    }
+  // A single tap, few channels: there is nothing to run beside.
+  CHECK(check_conv({.c = 3, .m = 32, .w = 20, .stride = 2, .residual = true}, "x86-64-v4", 13).find("place sums") != std::string::npos);
+  CHECK(check_conv({.c = 24, .m = 96, .kernel = 1, .pad = 0, .residual = true}, "x86-64-v4", 13).find("place sums") != std::string::npos);
 }
 
 TEST_CASE("depthwise convolutions of codes, and those of few groups") {
@@ -322,6 +351,7 @@ TEST_CASE("random convolutions of codes") {
     p.zero_per_channel = rng() % 3 == 0;
     p.free_extents = rng() % 3 == 0;
     p.produced = rng() % 4 != 0;
+    p.residual = rng() % 2 != 0;
     CAPTURE(seed);
     check_conv(p, kTargets[seed % std::size(kTargets)], seed);
   }

@@ -1,5 +1,6 @@
 #include "tests/support/lowered.h"
 #include "tests/support/nests.h"
+#include "targets/gpu/device_targets.h"
 
 using namespace mlc;
 using ir::Expr;
@@ -18,6 +19,7 @@ const targets::Target& target(const char* name) {
 template <class F>
 void on_targets(F f) {
   for (const char* name : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "rv64gc", "portable"}) f(target(name));
+  for (const char* name : {"vulkan-base", "cuda-sm80"}) f(targets::gpu::device_target(name));
 }
 
 const Expr* f32(ir::Context& ctx, double v) { return ctx.number(v, DType::F32); }

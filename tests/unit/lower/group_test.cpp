@@ -1,5 +1,9 @@
 // Several nests in one kernel, block of rows by block of rows. The oracle is the interpreter, which runs them one after the other.
 #include "packager/nest/group.h"
+
+#include <functional>
+#include <limits>
+
 #include "packager/nest/print.h"
 #include "tests/support/lowered.h"
 #include "tests/support/nests.h"
@@ -38,6 +42,54 @@ void norm(NestMaker& m, const Expr* B, const Expr* R, const Expr* C, bool kept =
   const Expr* scale = m.ctx.binary(Op::Add, m.load(power, {m.at(d[0]), m.at(d[1])}), m.ctx.number(1, DType::F32));
   m.map(d, y, {m.at(d[0]), m.at(d[1]), m.at(d[2])}, m.ctx.binary(Op::Div, off, scale));
   join_all(m.f);
+}
+
+// An exponential that is zero where it is small, as real ones are.
+const Expr* vanishing_exp(ir::Context& ctx, Op op, const Expr* x) {
+  if (op != Op::Exp) return nullptr;
+  const DType t = x->type.dtype;
+  const Expr *r = ctx.binary(Op::Mul, ctx.binary(Op::Max, x, ctx.number(-32, t)), ctx.number(1.0 / 64, t)), *sum = ctx.number(1, t);
+  for (int k = 8; k >= 1; --k) sum = ctx.binary(Op::Add, ctx.number(1, t), ctx.binary(Op::Mul, ctx.binary(Op::Mul, r, ctx.number(1.0 / k, t)), sum));
+  for (int k = 0; k < 6; ++k) sum = ctx.binary(Op::Mul, sum, sum);
+  return ctx.select(ctx.binary(Op::Lt, x, ctx.number(-30, t)), ctx.number(0, t), sum);
+}
+
+// Attention under a mask: `open` says which keys a query looks at, all others get `fill`.
+struct Masked {
+  int64_t queries, keys;
+  double fill;
+  std::function<bool(int64_t query, int64_t key)> open;
+
+  std::vector<nest::Tensor> inputs(const nest::Function& f, const test::Symbols& symbols) const {
+    std::mt19937 rng(3);
+    std::vector<nest::Tensor> made;
+    for (uint32_t a : f.inputs) made.push_back(test::random_tensor(rng, f.arrays[a].dtype, test::shape_of(f.arrays[a], symbols)));
+    for (int64_t i = 0; i < queries; ++i)
+      for (int64_t j = 0; j < keys; ++j) set(made[3], i * keys + j, open(i, j) ? 0 : fill);
+    return made;
+  }
+  static void set(nest::Tensor& t, int64_t element, double value) {
+    ir::Scalar v;
+    v.f = value;
+    ir::store_element(t.dtype, t.bytes.data(), static_cast<uint64_t>(element), v);
+  }
+};
+
+std::vector<nest::Tensor> interpreted(const nest::Function& f, const std::vector<nest::Tensor>& inputs, const test::Symbols& symbols) {
+  nest::InterpretOptions options;
+  options.threads = 1;
+  options.symbols = symbols;
+  auto r = nest::interpret(f, inputs, options);
+  REQUIRE_MESSAGE(r.ok(), (r.ok() ? "" : r.status().text()));
+  return std::move(*r);
+}
+
+// Whether every loop that multiplies and adds stands in an If.
+bool sums_are_conditional(const std::vector<loop::StmtPtr>& block) {
+  return std::all_of(block.begin(), block.end(), [](const loop::StmtPtr& s) {
+    if (s->kind == loop::StmtKind::If) return true;
+    return !(s->kind == loop::StmtKind::Assign && s->value->op == Op::Fma) && sums_are_conditional(s->body);
+  });
 }
 
 }  // namespace
@@ -144,4 +196,104 @@ TEST_CASE("a row that needs more than the cache still has a block") {
   m.attention(1, 1, m.n(9), ctx.sym(U), 4);
   join_all(m.f);
   test::check_lowering(ctx, m.f, *targets::find_target("x86-64-v4"), {{U, 20000}}, 1, 1e-4);
+}
+
+TEST_CASE("attention under a mask equals its nests, whatever the mask leaves open") {
+  constexpr double kNone = -std::numeric_limits<double>::infinity(), kLowest = std::numeric_limits<float>::lowest();
+  const std::pair<const char*, std::function<bool(int64_t, int64_t)>> kOpen[] = {
+      {"causal", [](int64_t i, int64_t j) { return j <= i + 3; }},
+      {"a window", [](int64_t i, int64_t j) { return j <= i && j > i - 20; }},
+      {"the first keys", [](int64_t, int64_t j) { return j < 17; }},
+      {"the last keys", [](int64_t, int64_t j) { return j >= 70; }},
+      {"one here and there", [](int64_t i, int64_t j) { return j % 64 == i % 64; }},
+      {"no key of some rows", [](int64_t i, int64_t j) { return i % 5 != 0 && j <= i; }}};
+  constexpr std::pair<int64_t, int64_t> kSizes[] = {{1, 100}, {50, 1}, {61, 64}, {53, 131}, {0, 64}};
+  constexpr double kFills[] = {kNone, kLowest, -10000.0};
+  size_t turn = 0;
+  for (const char* target : {"x86-64-v3", "x86-64-v4", "portable"})
+    for (const auto& [name, open] : kOpen)
+      for (const auto& [queries, keys] : kSizes) {
+        const double fill = kFills[++turn % 3];
+        const bool known = turn % 2 == 0;
+        CAPTURE(target);
+        CAPTURE(name);
+        CAPTURE(queries);
+        CAPTURE(keys);
+        CAPTURE(fill);
+        CAPTURE(known);
+        ir::Context ctx;
+        NestMaker m(ctx);
+        const ir::Sym *L = ctx.declare_sym("L", 0, 1 << 20, 1), *U = ctx.declare_sym("U", 0, 1 << 20, 1);
+        const test::Symbols symbols{{L, queries}, {U, keys}};
+        m.attention(2, 1, known ? m.n(queries) : ctx.sym(L), known ? m.n(keys) : ctx.sym(U), 16);
+        join_all(m.f);
+        const auto inputs = Masked{queries, keys, fill, open}.inputs(m.f, symbols);
+        const nest::Tensor want = interpreted(m.f, inputs, symbols)[0];
+        const auto got = test::run_lowered(ctx, m.f, inputs, *targets::find_target(target), symbols, vanishing_exp);
+        CHECK(got.fault == 0);
+        const test::Difference d = test::difference(want, got.outputs[0]);
+        CHECK(d.error <= 4e-5 * std::max(d.largest, 1.0));
+        const auto uncut = test::run_lowered(ctx, m.f, inputs, *targets::find_target(target), symbols, vanishing_exp, 1);
+        CHECK(uncut.outputs[0].bytes == got.outputs[0].bytes);
+      }
+}
+
+TEST_CASE("values of keys that no row of a tile looks at are not read") {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const char* target : {"x86-64-v3", "x86-64-v4", "portable"})
+    for (const bool last : {true, false}) {
+      CAPTURE(target);
+      ir::Context ctx;
+      NestMaker m(ctx);
+      const int64_t queries = 30, keys = 150, depth = 16;
+      m.attention(1, 1, m.n(queries), m.n(keys), depth);
+      join_all(m.f);
+      const auto open = [&](int64_t, int64_t j) { return last ? j < 60 : j >= 101; };
+      auto inputs = Masked{queries, keys, -kInfinity, open}.inputs(m.f, {});
+      const nest::Tensor want = interpreted(m.f, inputs, {})[0];
+      // Zero times infinity would be no number; what lies in whole vectors that are masked counts for nothing.
+      for (int64_t j = last ? 64 : 0; j < (last ? keys : 96); ++j)
+        for (int64_t d = 0; d < depth; ++d) Masked::set(inputs[2], j * depth + d, kInfinity);
+      const auto got = test::run_lowered(ctx, m.f, inputs, *targets::find_target(target), {}, vanishing_exp);
+      const test::Difference d = test::difference(want, got.outputs[0]);
+      CHECK(d.error <= 4e-5 * std::max(d.largest, 1.0));
+    }
+}
+
+TEST_CASE("sums that a comparison of row and column masks are not made, and nothing else changes") {
+  // s[i, j] = select(seen, sum q[i, d] * k[j, d], fill), where `seen` is linear in i and j, or part of it is, or nothing.
+  enum Kind { Causal, Window, NotBefore, WithArray, Elsewhere, Product };
+  for (const char* target : {"x86-64-v3", "x86-64-v4", "portable"})
+    for (const Kind kind : {Causal, Window, NotBefore, WithArray, Elsewhere, Product})
+      for (const auto& [queries, keys] : {std::pair{1, 70}, {61, 64}, {53, 131}, {0, 64}, {64, 0}})
+        for (const bool known : {true, false}) {
+          CAPTURE(target);
+          CAPTURE(kind);
+          CAPTURE(queries);
+          CAPTURE(keys);
+          ir::Context ctx;
+          NestMaker m(ctx);
+          const ir::Sym *L = ctx.declare_sym("L", 0, 1 << 20, 1), *U = ctx.declare_sym("U", 0, 1 << 20, 1);
+          const Expr *rows = known ? m.n(queries) : ctx.sym(L), *columns = known ? m.n(keys) : ctx.sym(U), *depth = m.n(24);
+          const uint32_t q = m.array("q", DType::F32, {rows, depth}), k = m.array("k", DType::F32, {columns, depth}),
+                         open = m.array("open", DType::I64, {columns}), s = m.output("s", DType::F32, {rows, columns});
+          auto i = m.dim("i", rows), j = m.dim("j", columns), d = m.dim("d", depth);
+          const Expr* sum = m.fold(Join::Sum, {d}, ctx.binary(Op::Mul, m.load(q, {m.at(i), m.at(d)}), m.load(k, {m.at(j), m.at(d)})));
+          const Expr* causal = ctx.binary(Op::Le, m.at(j), ctx.add(m.at(i), m.n(5)));
+          const auto both = [&](const Expr* a, const Expr* b) { return ctx.binary(Op::And, a, b); };
+          const Expr* fill = ctx.number(-std::numeric_limits<double>::infinity(), DType::F32);
+          const Expr* value = ctx.select(causal, sum, fill);
+          if (kind == Window) value = ctx.select(both(causal, ctx.binary(Op::Lt, ctx.sub(m.at(i), m.n(9)), m.at(j))), sum, fill);
+          if (kind == NotBefore) value = ctx.select(ctx.binary(Op::Lt, m.at(j), ctx.mul(m.n(2), m.at(i))), fill, sum);
+          if (kind == WithArray) value = ctx.select(both(causal, ctx.binary(Op::Lt, m.load(open, {m.at(j)}), m.n(3))), sum, fill);
+          if (kind == Elsewhere) value = ctx.binary(Op::Add, ctx.select(causal, sum, ctx.number(3, DType::F32)), ctx.binary(Op::Mul, sum, sum));
+          if (kind == Product) value = ctx.select(ctx.binary(Op::Lt, ctx.mul(m.at(i), m.at(j)), m.n(700)), sum, fill);
+          m.map({i, j}, s, {m.at(i), m.at(j)}, value);
+          test::check_lowering(ctx, m.f, *targets::find_target(target), {{L, queries}, {U, keys}});
+
+          if (known) continue;
+          const auto kernels = lower::lower(ctx, m.f, m.f.body[0], *targets::find_target(target), test::test_math);
+          REQUIRE(kernels.ok());
+          CHECK(sums_are_conditional(kernels->back().body) == (kind != Elsewhere && kind != Product));
+        }
 }

@@ -2,6 +2,7 @@
 // condition fails here even where what it reads is thrown away.
 #include "tests/support/lowered.h"
 #include "tests/support/nests.h"
+#include "targets/gpu/device_targets.h"
 
 using namespace mlc;
 using ir::Expr;
@@ -18,6 +19,7 @@ void on_targets(F f) {
     REQUIRE(t);
     f(*t);
   }
+  f(targets::gpu::device_target("vulkan-base"));
 }
 
 const Expr* f32(ir::Context& ctx, double v) { return ctx.number(v, DType::F32); }

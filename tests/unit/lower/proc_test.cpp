@@ -1,6 +1,7 @@
 #include "packager/loop/build.h"
 #include "tests/support/lowered.h"
 #include "tests/support/nests.h"
+#include "targets/gpu/device_targets.h"
 
 using namespace mlc;
 using ir::Expr;
@@ -49,8 +50,9 @@ void sorting(NestMaker& m, const Expr* rows, const Expr* n) {
 }  // namespace
 
 TEST_CASE("a proc sorts rows, its array in scratch or in a workspace") {
-  for (const char* name : {"x86-64-v3", "rv64gc", "portable"}) {
-    const targets::Target& t = *targets::find_target(name);
+  const targets::Target device = targets::gpu::device_target("vulkan-base");
+  for (const char* name : {"x86-64-v3", "rv64gc", "portable", "vulkan-base"}) {
+    const targets::Target& t = name == device.name ? device : *targets::find_target(name);
     ir::Context ctx;
     NestMaker fixed(ctx);
     sorting(fixed, fixed.n(4), fixed.n(11));

@@ -26,7 +26,7 @@ schedule::Schedule changed(std::mt19937& rng, schedule::Schedule s) {
       case 5: l.even = !l.even; break;
       case 6: l.bind = static_cast<schedule::Bind>(rng() % 5); break;
       case 7: std::swap(l, s.loops[rng() % s.loops.size()]); break;
-      case 8: s.places.empty() ? s.places.push_back({"sums", one_of<unsigned>(rng, {1, 2, 4, 8})}) : s.places.clear(); break;
+      case 8: s.places.empty() ? s.places.push_back({one_of(rng, {"sums", "late"}), one_of<unsigned>(rng, {1, 1, 2, 4, 8})}) : s.places.clear(); break;
       case 9:
         s.blocks = rng() % 2 ? schedule::Blocks{} : schedule::Blocks{one_of<int64_t>(rng, {1, 500, 5000}), one_of<int64_t>(rng, {16, 4096}), 1 + int64_t(rng() % 9), 1 + int64_t(rng() % 3),
                                                          one_of<int64_t>(rng, {0, 100}), one_of<int64_t>(rng, {0, 1, 2, 3, 5, 8}), rng() % 2 == 0};
@@ -57,9 +57,18 @@ void check_schedules(ir::Context& ctx, const nest::Function& f, const char* name
   options.symbols = symbols;
   const auto want = nest::interpret(f, inputs, options);
   REQUIRE(want.ok());
-  const auto all = lower::candidates(ctx, f, f.body[0], target);
+  auto all = lower::candidates(ctx, f, f.body[0], target);
   REQUIRE(all.ok());
   REQUIRE(all->size() >= 2);
+  const auto alternatives = lower::alternatives(ctx, f, f.body[0], target);  // that tuning tries: all of them are legal
+  REQUIRE(alternatives.ok());
+  REQUIRE(alternatives->size() >= 1);
+  CHECK(alternatives->front() == all->front());
+  for (const schedule::Schedule& how : *alternatives) {
+    CAPTURE(schedule::print(how));
+    CHECK(lower::lower(ctx, f, f.body[0], target, test::test_math, &how).ok());
+  }
+  all->insert(all->end(), alternatives->begin() + 1, alternatives->end());
   for (int round = 0; round < 24; ++round) {
     schedule::Schedule how = (*all)[rng() % all->size()];
     if (round >= 2) how = changed(rng, how);
@@ -151,6 +160,16 @@ TEST_CASE("legal schedules of maps and transposes are right to the last bit") {
     const ir::Dim *i = m.dim("i", r), *j = m.dim("j", c);
     const ir::Expr* v = m.load(x, across ? std::vector{m.at(j), m.at(i)} : std::vector{m.at(i), m.at(j)});
     m.map({i, j}, y, {m.at(i), m.at(j)}, m.ctx.binary(ir::Op::Max, v, m.ctx.number(0.25, DType::F32)));
+    return true;
+  });
+}
+
+TEST_CASE("legal schedules of channels that are put side by side are right to the last bit") {
+  check_many(15, true, [](NestMaker& m, std::mt19937& rng, const auto& extent) {
+    const ir::Expr *points = extent(one_of<int64_t>(rng, {33, 64, 77})), *rows = m.n(1 + int64_t(rng() % 2)), *c = m.n(one_of<int64_t>(rng, {2, 3, 4}));
+    const uint32_t x = m.array("x", DType::F32, {rows, c, points}), y = m.output("y", DType::F32, {rows, points, c});
+    const ir::Dim *r = m.dim("r", rows), *p = m.dim("p", points), *k = m.dim("k", c);
+    m.map({r, k, p}, y, {m.at(r), m.at(p), m.at(k)}, m.ctx.binary(ir::Op::Max, m.load(x, {m.at(r), m.at(k), m.at(p)}), m.ctx.number(0.25, DType::F32)));
     return true;
   });
 }

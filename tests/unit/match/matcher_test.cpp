@@ -85,6 +85,17 @@ TEST_CASE("a complete estimate decides before the number of features, a partial 
   CHECK(names(all, Matcher(record, all).candidates("", "").value()) == "x86-64-v3 x86-64-v4 x86-64-v2 portable");
 }
 
+TEST_CASE("of variants that ask for equally much the one that asks for the newest comes first") {
+  const auto record = probe::run(test::FakeSources::x86_v4());  // os.page_size is 4096
+  auto all = std::vector(3, variant_for("x86-64-v3"));
+  const int64_t least[] = {512, 4096, 1024};
+  for (size_t k = 0; k < all.size(); ++k) {
+    all[k].name = "v" + std::to_string(k);
+    all[k].clauses.push_back({static_cast<uint32_t>(Feature::OsPageSize), format::ClauseOp::AtLeast, {least[k]}});
+  }
+  CHECK(names(all, Matcher(record, all).candidates("", "").value()) == "v1 v2 v0");
+}
+
 TEST_CASE("--variant picks within C; outside it prints the failing clauses; an unknown name is a usage error") {
   const auto record = probe::run(test::FakeSources::x86_v4());
   const auto all = fleet();

@@ -77,3 +77,23 @@ TEST_CASE_FIXTURE(Keys, "the key of a value used over and over is as long as its
   });
   CHECK(merge_key(0).size() < 20000);
 }
+
+TEST_CASE("a lasting key is the same in every context, and names no symbol") {
+  // y[i] = sum over j of x[i, j] * by, of N rows; other things are made before, so that nothing has the same number.
+  const auto key = [](const char* symbol, int64_t length, double by, Join join, int made_before) {
+    Keys keys;
+    for (int n = 0; n < made_before; ++n) keys.map(keys.input("b" + std::to_string(n), DType::F32, {keys.k(9)}), 9, [&](const Expr* e) { return keys.ctx.binary(Op::Add, e, keys.r(7)); });
+    const Expr* rows = keys.ctx.sym(keys.ctx.declare_sym(symbol, 0, 4096));
+    const uint32_t x = keys.input("x", DType::F32, {rows, keys.k(length)}), y = keys.array("y", DType::F32, {rows});
+    const Dim *i = keys.dim("i", rows), *j = keys.dim("j", length);
+    const Expr* value = keys.ctx.binary(Op::Mul, keys.load(x, {keys.d(i), keys.d(j)}), keys.r(by));
+    keys.nest("s", {i}, {{y, {keys.d(i)}, keys.ctx.fold({keys.ctx.builtin(join), {j}, nullptr}, {value})}});
+    return lasting_key(keys.fn, *keys.fn.body.back().nest);
+  };
+  const std::string first = key("N", 8, 2, Join::Sum, 0);
+  CHECK(key("N", 8, 2, Join::Sum, 5) == first);
+  CHECK(key("batch", 8, 2, Join::Sum, 3) == first);
+  CHECK(key("N", 9, 2, Join::Sum, 0) != first);
+  CHECK(key("N", 8, 3, Join::Sum, 0) != first);
+  CHECK(key("N", 8, 2, Join::Max, 0) != first);
+}

@@ -1,7 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <Zydis/Zydis.h>
-
 #include <cmath>
 
 #include "packager/loop/interpret.h"
@@ -9,9 +7,8 @@
 #include "packager/loop/verify.h"
 #include "targets/families.h"
 #include "targets/instructions.h"
-#include "targets/llvm/disassemble.h"
 #include "targets/llvm/host.h"
-#include "targets/module_elf.h"
+#include "tests/unit/targets/count_instructions.h"
 #include "tests/unit/targets/cross_run.h"
 #include "tests/unit/targets/dot_cases.h"
 #include "tests/unit/targets/native_module.h"
@@ -139,29 +136,6 @@ TEST_CASE("Dot gives its formula's answer on the targets of other machines, emul
       CHECK_MESSAGE(first_wrong_sum(data[k]) < 0, t.name << " " << e.cases[k].kernel.name << " sum " << first_wrong_sum(data[k]));
     }
   }
-}
-
-// How often a module has an instruction: x86 by its mnemonic, AArch64 by the beginning of LLVM's name.
-size_t count_instructions(const Target& target, std::span<const std::byte> module, std::string_view name) {
-  auto elf = targets::read_module_elf(module, target.machine);
-  REQUIRE(elf.ok());
-  size_t found = 0;
-  for (const targets::CodeRange& code : elf->code) {
-    if (target.machine == Machine::AArch64) {
-      (void)targets::disassemble(target, {}, code, [&](const targets::Instruction& i) -> Status {
-        return found += i.name.substr(0, name.size()) == name, ok();
-      });
-      continue;
-    }
-    ZydisDecoder decoder;
-    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-    ZydisDecodedInstruction i;
-    for (size_t at = 0; at < code.bytes.size(); at += i.length) {
-      REQUIRE(ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, code.bytes.data() + at, code.bytes.size() - at, &i)));
-      found += name == ZydisMnemonicGetString(i.mnemonic);
-    }
-  }
-  return found;
 }
 
 TEST_CASE("a Dot is the instruction that its target has for it") {

@@ -199,6 +199,7 @@ class Reference {
         vars_[s.var->i] = std::move(v);
         return 0;
       }
+      case loop::StmtKind::Barrier:
       case loop::StmtKind::Prefetch: return 0;
       case loop::StmtKind::Fault:
         for (const Lane& l : eval(s.cond)) if (l.i) return s.fault;

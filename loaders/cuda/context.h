@@ -1,0 +1,61 @@
+// An open device: what all of its objects share. The context is the one that CUDA keeps for each device and process; it does not
+// survive a wrong access, and then every call of ours answers that without asking the driver.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/status.h"
+#include "loaders/cuda/physical.h"
+
+namespace mlc::cuda {
+
+class Context {
+ public:
+  // `library` outlives it.
+  static Result<std::unique_ptr<Context>> open(const Library& library, Physical physical);
+  ~Context();
+  Context(const Context&) = delete;
+
+  const Physical& physical() const { return physical_; }
+  const Library& call() const { return call_; }
+
+  // What a call answered. Remembers that the device is lost.
+  Status check(Code32 code, const char* call);
+  // Why it is lost; OK if it is not.
+  Status alive() const;
+  void give_up(std::string why);
+  // Its objects may be in use by what never ends: they are left as they are.
+  bool is_lost() const;
+
+  // Of memory of its own: so many bytes more may be asked for.
+  Status reserve(uint64_t bytes);
+  void release(uint64_t bytes);
+
+ private:
+  friend class Current;
+  Context(const Library& library, Physical physical) : call_(library), physical_(std::move(physical)) {}
+
+  const Library& call_;
+  const Physical physical_;
+  Handle handle_ = nullptr;
+  mutable std::mutex mu_;
+  std::string lost_;         // guarded by mu_; empty: it is not
+  uint64_t held_bytes_ = 0;  // guarded by mu_
+};
+
+// The context is the calling thread's while this lives. Calls of the driver stand behind one whose status is OK.
+class Current {
+ public:
+  explicit Current(Context& context);
+  ~Current();
+  Current(const Current&) = delete;
+  const Status& status() const { return status_; }
+
+ private:
+  Context& context_;
+  Status status_;
+};
+
+}  // namespace mlc::cuda

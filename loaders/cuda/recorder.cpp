@@ -1,0 +1,100 @@
+#include "loaders/cuda/recorder.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/checked.h"
+
+namespace mlc::cuda {
+namespace {
+
+constexpr uint32_t kMostColumns = 65'535;  // blocks along x
+
+DevicePtr address_of(const device::Range& r) { return static_cast<const CudaMemory&>(*r.memory).address(r.offset); }
+
+}  // namespace
+
+device::Fault CudaRecording::fault() const {
+  device::Fault out;
+  if (!faults_) return out;
+  std::memcpy(&out.code, faults_seen_->data(), 4);
+  std::memcpy(&out.launch, faults_seen_->data() + 4, 4);
+  return out;
+}
+
+Status CudaRecording::launch(const Dispatch& d, Handle stream) const {
+  const gpu::Entry& e = *d.kernel.entry;
+  std::vector<void*> parameters(d.num_arguments);
+  for (size_t k = 0; k < d.num_arguments; ++k) parameters[k] = const_cast<uint64_t*>(&arguments_[d.first + k]);
+  const uint32_t columns = std::min(d.tiles, kMostColumns), rows = (d.tiles - 1) / kMostColumns + 1;
+  return context_.check(context_.call().LaunchKernel(d.kernel.function, columns, rows, 1, e.lanes[0], 1, 1, e.dynamic_shared_bytes, stream, parameters.data(), nullptr),
+                        "cuLaunchKernel");
+}
+
+Status CudaRecording::play(Handle stream) const {
+  const Library& call = context_.call();
+  if (faults_) MLC_RETURN_IF_ERROR(context_.check(call.MemsetD8Async(faults_->address(0), 0, 8, stream), "cuMemsetD8Async"));
+  for (const auto& c : commands_) {
+    if (const auto* d = std::get_if<Dispatch>(&c)) {
+      if (Status s = launch(*d, stream); !s.ok()) return std::move(s).note("kernel '{}'", d->kernel.entry->name);
+    } else if (const auto* copy = std::get_if<Copy>(&c)) {
+      MLC_RETURN_IF_ERROR(context_.check(call.MemcpyAsync(copy->to, copy->from, copy->bytes, stream), "cuMemcpyAsync"));
+    } else if (const auto* fill = std::get_if<Fill>(&c)) {
+      MLC_RETURN_IF_ERROR(context_.check(call.MemsetD8Async(fill->to, fill->byte, fill->bytes, stream), "cuMemsetD8Async"));
+    }
+  }
+  if (!faults_) return ok();
+  return context_.check(call.MemcpyAsync(faults_seen_->address(0), faults_->address(0), 8, stream), "cuMemcpyAsync");
+}
+
+Status CudaRecorder::check_range(const device::Range& r) const {
+  if (!r.memory || !range_within(r.offset, r.length, r.memory->size())) return Status(Code::Internal, "a buffer beyond its memory");
+  const uint64_t alignment = context_.physical().limits.buffer_alignment;
+  if (r.offset % alignment != 0) return Status(Code::Unsupported, "a buffer that begins at {}, multiples of {} are expected", r.offset, alignment);
+  return ok();
+}
+
+Status CudaRecorder::launch(const device::Module& module, const device::Launch& l) {
+  MLC_ASSIGN(const Kernel kernel, static_cast<const CudaModule&>(module).kernel(l.kernel));
+  const gpu::Entry& e = *kernel.entry;
+  if (l.buffers.size() != e.num_buffers || l.scalars.size() != e.num_scalars) return Status(Code::Internal, "'{}' launched in another form", e.name);
+  for (const device::Range& r : l.buffers)
+    if (Status s = check_range(r); !s.ok()) return std::move(s).note("kernel '{}'", e.name);
+  for (size_t k = 0; k < l.scalars.size() && k < 64; ++k)
+    if ((e.narrow >> k & 1) && l.scalars[k] != static_cast<int32_t>(l.scalars[k]))
+      return Status(Code::Unsupported, "kernel '{}': scalar {} is {}, which does not fit in 32 bits", e.name, k, l.scalars[k]);
+  if ((uint64_t{l.tiles} + kMostColumns - 1) / kMostColumns > context_.physical().rows)
+    return Status(Code::Unsupported, "kernel '{}': {} tiles, {} takes {} rows of them", e.name, l.tiles, context_.physical().info.title, context_.physical().rows);
+  if (l.tiles == 0) return ok();
+  if (e.may_fault && !out_->faults_) {
+    MLC_ASSIGN(out_->faults_, CudaMemory::allocate(context_, 8, device::MemoryKind::Local));
+    MLC_ASSIGN(out_->faults_seen_, CudaMemory::allocate(context_, 8, device::MemoryKind::Readback));
+  }
+  std::vector<uint64_t>& arguments = out_->arguments_;
+  CudaRecording::Dispatch d{kernel, l.tiles, arguments.size(), 0};
+  for (const device::Range& r : l.buffers) arguments.push_back(address_of(r));
+  arguments.push_back(l.tiles);  // of four bytes, which stand first in memory
+  arguments.push_back(l.number);
+  for (const int64_t s : l.scalars) arguments.push_back(static_cast<uint64_t>(s));
+  if (e.may_fault) arguments.push_back(out_->faults_->address(0));
+  d.num_arguments = arguments.size() - d.first;
+  out_->commands_.push_back(d);
+  return ok();
+}
+
+void CudaRecorder::copy(const device::Range& to, const device::Range& from) {
+  const bool nothing = to.length == 0 || (to.memory == from.memory && to.offset == from.offset);
+  if (!nothing) out_->commands_.push_back(CudaRecording::Copy{address_of(to), address_of(from), to.length});
+}
+
+void CudaRecorder::fill(const device::Range& to, uint8_t byte) {
+  if (to.length > 0) out_->commands_.push_back(CudaRecording::Fill{address_of(to), to.length, byte});
+}
+
+Result<std::unique_ptr<device::Recording>> CudaRecorder::finish() {
+  MLC_RETURN_IF_ERROR(context_.alive());
+  return std::unique_ptr<device::Recording>(std::move(out_));
+}
+
+}  // namespace mlc::cuda

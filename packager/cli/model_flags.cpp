@@ -1,0 +1,122 @@
+#include "packager/cli/model_flags.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <CLI/CLI.hpp>
+
+#include "base/nearest_name.h"
+
+
+namespace mlc::cli {
+namespace {
+
+// Of golden vectors, relative to the largest output: what a model of some dozen layers loses to factors of 8 bits.
+constexpr double kToleranceOfBf16 = 3e-2;
+
+// "batch=1..8" or "width=320"
+Result<compile::DimBound> parse_dim(const std::string& text) {
+  const Status wrong(Code::Usage, "--dim '" + text + "' is not NAME=LOW..HIGH or NAME=VALUE");
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0) return wrong;
+  compile::DimBound bound;
+  bound.name = text.substr(0, equals);
+  const std::string range = text.substr(equals + 1);
+  const size_t dots = range.find("..");
+  const auto parse = [](const std::string& digits, int64_t& out) {
+    auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
+    return error == std::errc() && end == digits.data() + digits.size() && !digits.empty();
+  };
+  const bool good = dots == std::string::npos ? parse(range, bound.lo) && (bound.hi = bound.lo, true)
+                                              : parse(range.substr(0, dots), bound.lo) && parse(range.substr(dots + 2), bound.hi);
+  if (!good || bound.lo < 0) return wrong;
+  if (bound.hi < bound.lo)
+    return Status(Code::Usage, "--dim '" + text + "': the low bound " + std::to_string(bound.lo) + " is above the high bound " + std::to_string(bound.hi));
+  return bound;
+}
+
+// "none" or a number of bytes
+Result<uint64_t> parse_derived(const std::string& text) {
+  uint64_t bytes = 0;
+  if (text == "none") return bytes;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (error == std::errc() && end == text.data() + text.size()) return bytes;
+  return Status(Code::Usage, "--derived '" + text + "' is neither none nor a number of bytes");
+}
+
+// The targets of a kind of devices: "vulkan" is all that begin with "vulkan-".
+std::vector<const targets::Target*> devices_of(const std::string& family) {
+  std::vector<const targets::Target*> found;
+  for (const targets::Target& target : targets::device_targets())
+    if (target.name.starts_with(family + "-")) found.push_back(&target);
+  return found;
+}
+
+}  // namespace
+
+Result<std::vector<const targets::Target*>> targets_named(const std::vector<std::string>& names) {
+  std::vector<const targets::Target*> found;
+  std::vector<std::string> problems;
+  const auto add = [&](const targets::Target* target) {
+    if (std::find(found.begin(), found.end(), target) == found.end()) found.push_back(target);
+  };
+  for (const std::string& name : names) {
+    if (name == "all") {
+      for (const targets::Target& target : targets::all_targets()) add(&target);
+    } else if (name == "native") {
+      add(targets::native_target());
+    } else if (const targets::Target* target = targets::find_target(name)) {
+      add(target);
+    } else if (const auto family = devices_of(name); !family.empty()) {
+      for (const targets::Target* target : family) add(target);
+    } else {
+      std::vector<std::string> known = {"all", "native"};
+      for (const auto some : {targets::all_targets(), targets::device_targets()})
+        for (const targets::Target& target : some) known.push_back(target.name);
+      problems.push_back(unknown_word("target", name, known));
+    }
+  }
+  if (!problems.empty()) {
+    Status status(Code::Usage, problems.front());
+    status.facts.assign(problems.begin() + 1, problems.end());
+    return std::move(status).hint("mlpack targets");
+  }
+  return found;
+}
+
+Result<std::vector<compile::DimBound>> parse_dims(const std::vector<std::string>& texts) {
+  std::vector<compile::DimBound> dims;
+  for (const std::string& text : texts) {
+    MLC_ASSIGN(compile::DimBound bound, parse_dim(text));
+    dims.push_back(std::move(bound));
+  }
+  return dims;
+}
+
+void add_model_flags(CLI::App& command, ModelFlags& flags) {
+  command.add_option("MODEL", flags.path, "ONNX file")->required();
+  command.add_option("--dim", flags.dims, "bounds of a free extent, NAME=LOW..HIGH, or NAME=VALUE to freeze it");
+  command.add_option("--ops", flags.operator_folders, "folder with operators of your own (*.mlop)");
+  command.add_option("--forms", flags.forms, "all, or none: whether convolutions may be computed with fewer multiplications, which rounds a little more")
+      ->check(CLI::IsMember({"all", "none"}))->default_val("all");
+  command.add_option("--precision", flags.precision, "f32, or bf16: of what products with weights multiply; bf16 halves these weights and rounds to 8 bits, sums stay f32")
+      ->check(CLI::IsMember({"f32", "bf16"}))->default_val("f32");
+  command.add_option("--derived", flags.derived, "memory for constants that are computed when the model is opened: none or BYTES (default: 64 MiB)");
+}
+
+Status apply(const ModelFlags& flags, compile::BuildOptions& options) {
+  options.model_path = flags.path;
+  options.operator_folders = flags.operator_folders;
+  MLC_ASSIGN(options.dims, parse_dims(flags.dims));
+  options.forms = flags.forms != "none";
+  if (flags.precision == "bf16") {
+    options.products_in_bf16 = true;
+    options.tolerance = kToleranceOfBf16;
+  }
+  if (!flags.derived.empty()) {
+    MLC_ASSIGN(options.most_derived, parse_derived(flags.derived));
+  }
+  return ok();
+}
+
+}  // namespace mlc::cli

@@ -1,0 +1,29 @@
+// What commands ask that compile a model: which file, and how it is read and optimised.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "packager/compile/build.h"
+#include "targets/target.h"
+
+namespace CLI {
+class App;
+}
+
+namespace mlc::cli {
+
+struct ModelFlags {
+  std::string path;
+  std::vector<std::string> dims, operator_folders;
+  std::string forms = "all", precision = "f32", derived;
+};
+void add_model_flags(CLI::App& command, ModelFlags& flags);
+Status apply(const ModelFlags& flags, compile::BuildOptions& options);
+
+// Of --target, each once; Usage names all that are unknown.
+Result<std::vector<const targets::Target*>> targets_named(const std::vector<std::string>& names);
+// Of --dim.
+Result<std::vector<compile::DimBound>> parse_dims(const std::vector<std::string>& texts);
+
+}  // namespace mlc::cli

@@ -1,0 +1,164 @@
+#include "packager/loop/verify_lanes.h"
+
+#include <functional>
+#include <unordered_set>
+
+#include "packager/ir/context.h"
+
+namespace mlc::loop {
+namespace {
+
+using ir::Expr;
+using ir::Op;
+
+using Visit = std::function<void(const Stmt&)>;
+void each(const std::vector<StmtPtr>& block, const Visit& visit) {
+  for (const StmtPtr& s : block) {
+    visit(*s);
+    each(s->body, visit);
+    each(s->orelse, visit);
+  }
+}
+
+// Which variables may differ between the lanes of a block. A lane's number does; what is computed from it, what is loaded from memory
+// that lanes write, and what changes under a condition that differs does too.
+class Uniformity {
+ public:
+  Uniformity(const Kernel& k, const Stmt& lanes) : k_(k) {
+    varying_.insert(lanes.var);
+    for (size_t before = 0; before != varying_.size();) {  // loops carry values around
+      before = varying_.size();
+      mark(lanes.body, false);
+    }
+  }
+
+  bool differs(const Expr* root) const {
+    bool found = false;
+    ir::walk(root, [&](const Expr* e) {
+      found |= e->op == Op::Var && varying_.contains(e);
+      found |= e->op == Op::Load && (e->array >= k_.params.size() || k_.params[e->array].written);
+    });
+    return found;
+  }
+
+  // Whether the lanes of a block may part at this statement.
+  bool parts(const Stmt& s) const {
+    for (const Expr* e : {s.begin, s.end, s.kind == StmtKind::Store ? nullptr : s.cond, s.bound})
+      if (e && differs(e)) return true;
+    return false;
+  }
+
+ private:
+  void mark(const std::vector<StmtPtr>& block, bool apart) {
+    for (const StmtPtr& s : block) {
+      const bool inside = apart || parts(*s);
+      if (s->kind == StmtKind::For && inside) varying_.insert(s->var);
+      const bool binds = s->kind == StmtKind::Let || s->kind == StmtKind::Local || s->kind == StmtKind::Assign;
+      if (binds && (apart || differs(s->value))) varying_.insert(s->var);
+      mark(s->body, inside);
+      mark(s->orelse, inside);
+    }
+  }
+
+  const Kernel& k_;
+  std::unordered_set<const Expr*> varying_;
+};
+
+class LanesVerifier {
+ public:
+  explicit LanesVerifier(const Kernel& k) : k_(k) {}
+
+  Status run() {
+    if (k_.lanes == 0) return processor();
+    if (k_.lanes > kMaxBlockLanes) return bad("a block of " + std::to_string(k_.lanes) + " lanes");
+    if (!k_.cuts.empty()) return bad("a cut in a kernel for devices");
+    MLC_RETURN_IF_ERROR(memories());
+    MLC_ASSIGN(const Stmt* lanes, outer_loops());
+    MLC_RETURN_IF_ERROR(inner_loops(*lanes));
+    const Uniformity uniformity(k_, *lanes);
+    return barriers(lanes->body, uniformity, false);
+  }
+
+ private:
+  Status bad(const std::string& what) const { return Status(Code::Internal, "kernel " + k_.name + ": " + what); }
+
+  Status processor() const {
+    for (const LocalArray& l : k_.locals)
+      if (l.space != Space::Scratch) return bad("local array " + l.name + " lies in the memory of a block");
+    bool found = false;
+    each(k_.body, [&](const Stmt& s) { found |= s.kind == StmtKind::Barrier || (s.kind == StmtKind::For && s.for_kind == ForKind::Lanes); });
+    return found ? bad("lanes or a barrier in a kernel for processors") : ok();
+  }
+
+  Status memories() const {
+    for (const LocalArray& l : k_.locals) {
+      if (l.space == Space::Scratch) return bad("local array " + l.name + " lies in the scratch of a processor");
+      if (!l.count->is_const()) return bad("local array " + l.name + " has a size that only the run knows");
+    }
+    return ok();
+  }
+
+  // The loop over the tiles, and in it nothing but the loop over lanes.
+  Result<const Stmt*> outer_loops() const {
+    const auto only = [](const std::vector<StmtPtr>& block, ForKind kind) -> const Stmt* {
+      const bool is_one = block.size() == 1 && block[0]->kind == StmtKind::For && block[0]->for_kind == kind && block[0]->step == 1;
+      return is_one ? block[0].get() : nullptr;
+    };
+    const Stmt* tiles = only(k_.body, ForKind::Serial);
+    if (!tiles || tiles->begin != k_.tile_begin || tiles->end != k_.tile_end) return bad("the body is no loop over the tiles");
+    const Stmt* lanes = only(tiles->body, ForKind::Lanes);
+    if (!lanes || !lanes->begin->is_int(0) || !lanes->end->is_int(k_.lanes)) return bad("the loop over tiles holds no loop over the lanes alone");
+    return lanes;
+  }
+
+  Status inner_loops(const Stmt& lanes) const {
+    Status result;
+    std::unordered_set<const Expr*> unrolled;
+    const auto wrong = [&](const std::string& what) {
+      if (result.ok()) result = bad(what);
+    };
+    const auto check = [&](const Expr* root) {
+      if (!root) return;
+      ir::walk(root, [&](const Expr* e) {
+        if (e == k_.tile_begin || e == k_.tile_end) wrong("a lane knows nothing of other tiles");
+        if (e->type.lanes > kMaxDeviceVector) wrong("a vector of " + std::to_string(e->type.lanes) + " elements");
+        if (e->op == Op::Load && is_private(e->array) && !is_constant(e->args[0], unrolled)) wrong("the place in an array of one lane is no constant");
+      });
+    };
+    each(lanes.body, [&](const Stmt& s) {
+      if (s.kind == StmtKind::For && s.for_kind == ForKind::Lanes) wrong("lanes in lanes");
+      if (s.kind == StmtKind::For && s.for_kind == ForKind::Unroll) unrolled.insert(s.var);
+      for (const Expr* e : {s.begin, s.end, s.cond, s.bound, s.value}) check(e);
+      for (const Expr* e : s.index) check(e);
+      if (s.kind == StmtKind::Store && is_private(s.array) && !is_constant(s.index[0], unrolled)) wrong("the place in an array of one lane is no constant");
+    });
+    return result;
+  }
+
+  bool is_private(uint32_t array) const { return array >= k_.params.size() && k_.locals[array - k_.params.size()].space == Space::Private; }
+
+  // Once loops are unrolled.
+  static bool is_constant(const Expr* index, const std::unordered_set<const Expr*>& unrolled) {
+    bool constant = true;
+    ir::walk(index, [&](const Expr* e) { constant &= e->op != Op::Load && e->op != Op::Sym && (e->op != Op::Var || unrolled.contains(e)); });
+    return constant;
+  }
+
+  Status barriers(const std::vector<StmtPtr>& block, const Uniformity& uniformity, bool apart) const {
+    for (const StmtPtr& s : block) {
+      if (s->kind == StmtKind::Barrier && apart) return bad("a barrier that not all lanes may reach");
+      const bool inside = apart || uniformity.parts(*s);
+      MLC_RETURN_IF_ERROR(barriers(s->body, uniformity, inside));
+      MLC_RETURN_IF_ERROR(barriers(s->orelse, uniformity, inside));
+    }
+    return ok();
+  }
+
+  const Kernel& k_;
+};
+
+}  // namespace
+
+Status verify_lanes(const Kernel& kernel) { return LanesVerifier(kernel).run(); }
+
+}  // namespace mlc::loop

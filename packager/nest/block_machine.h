@@ -1,0 +1,142 @@
+// The machine of one thread that runs a block program (block.h): its registers, the point at which it stands, what it sets
+// aside. One machine is used for many blocks; programs and arrays are shared, and must outlive it.
+//
+//   block_run.cpp         blocks and instructions; the threads that share a nest
+//   block_arithmetic.cpp  operations on registers
+//   block_memory.cpp      loads and stores
+//   block_fold.cpp        folds
+//   block_products.cpp    sums of products, nearly all the work of a model
+//
+// A register has room for `max_lanes` values (or for one, if it is uniform), of which the present block uses `lanes_`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "packager/ir/numeric.h"
+#include "packager/nest/block.h"
+
+namespace mlc::nest {
+
+class BlockMachine {
+ public:
+  BlockMachine(const BlockProgram& program, std::vector<Tensor>& arrays, const Function& function);
+
+  // Lanes a block may have, at least 1.
+  int64_t max_lanes() const { return max_lanes_; }
+  // Computes and stores lanes first .. first + lanes of the row whose other map dims are in `row`.
+  void run_block(const std::vector<int64_t>& row, int64_t first, int64_t lanes);
+
+  bool failed() const { return fault_.failed; }
+  const Fault& fault() const { return fault_; }
+  void set_late() { fault_.set_late(); }
+
+ private:
+  // --- registers ---
+  float* floats(int r) { return reinterpret_cast<float*>(&memory_[offset_[static_cast<size_t>(r)]]); }
+  double* doubles(int r) { return reinterpret_cast<double*>(&memory_[offset_[static_cast<size_t>(r)]]); }
+  int64_t* ints(int r) { return &memory_[offset_[static_cast<size_t>(r)]]; }
+  bool uniform(int r) const { return program_.registers[static_cast<size_t>(r)].uniform; }
+  int64_t count(int r) const { return uniform(r) ? 1 : lanes_; }
+  Register::Class kind(int r) const { return program_.registers[static_cast<size_t>(r)].kind; }
+
+  ir::Scalar get(int r, int64_t lane) {
+    switch (kind(r)) {
+      case Register::F32: return {0, floats(r)[lane]};
+      case Register::F64: return {0, doubles(r)[lane]};
+      case Register::Int: return {ints(r)[lane], 0};
+    }
+    return {};
+  }
+  void set(int r, int64_t lane, ir::Scalar v) {
+    switch (kind(r)) {
+      case Register::F32: floats(r)[lane] = static_cast<float>(v.f); return;
+      case Register::F64: doubles(r)[lane] = v.f; return;
+      case Register::Int: ints(r)[lane] = v.i; return;
+    }
+  }
+  // Whether a mask lets a lane through, or all of them; without a mask (-1) all are.
+  bool any(int mask);
+  bool all(int mask);
+  void copy(int dst, int from);
+  void broadcast(int dst, int from);         // lane 0 to all
+  void take(int dst, int from, int mask);    // copies where the mask is set
+
+  // --- the point ---
+  int64_t extent(int slot) const { return program_.extents[static_cast<size_t>(slot)]; }
+  // At the first lane of the block.
+  int64_t value_of(const Affine& a) const {
+    int64_t v = a.c;
+    for (size_t d = 0; d < a.k.size(); ++d) v += a.k[d] * point_[d];
+    return v;
+  }
+  int64_t lane_step(const Affine& a) const {
+    return program_.lane >= 0 && static_cast<size_t>(program_.lane) < a.k.size() ? a.k[static_cast<size_t>(program_.lane)] : 0;
+  }
+  void move(int slot, int64_t value) {
+    point_[static_cast<size_t>(slot)] = value;
+    if (int r = program_.dim_reg[static_cast<size_t>(slot)]; r >= 0) ints(r)[0] = value;
+  }
+
+  // --- instructions ---
+  void run(const std::vector<Instr>& code);
+  void unary(const Instr& i);
+  bool real_unary(const Instr& i);
+  void binary(ir::Op op, DType type, int dst, int a, int b);
+  bool real_binary(ir::Op op, DType type, int dst, int a, int b);
+  bool int_binary(ir::Op op, DType type, int dst, int a, int b);
+  void select(int dst, int condition, int a, int b);
+  void fma(const Instr& i);
+  void and_masks(const Instr& i);
+  void narrow(DType type, int r);  // rounds floats to a narrower type
+  void wrap(DType type, int r);    // integers to those of the type
+
+  // --- memory ---
+  void load(const AccessCode& c, int dst);
+  void load_row(const AccessCode& c, int dst);
+  void store(size_t write);
+  bool row_inside(const AccessCode& c, int64_t lanes) const;
+  bool is_read(const AccessCode& c, int dst, int64_t lane);
+  int64_t element(const AccessCode& c, int64_t lane, bool active);
+  void fault(const AccessCode& c, size_t axis, int64_t index);
+
+  // --- folds ---
+  void fold(const FoldCode& f);
+  bool next_point(const FoldCode& f);
+  void combine(const FoldCode& f);
+  void sum_of_products(const FoldCode& f);
+  void sum_rows(const FoldCode& f, float* total, int64_t rows);
+  void add_products(const FoldCode& f, float* total, int64_t rows);
+  // Lanes [first, second) where all conditions of the fold hold, at step `k` of its innermost dim.
+  std::pair<int64_t, int64_t> lanes_that_count(const FoldCode& f, int64_t k, int64_t lanes) const;
+  bool edges_hold(const FoldCode& f, int64_t k, int64_t first, int64_t last);
+
+  // An axis along which a read might leave its array.
+  struct Edge {
+    const AccessCode* access;
+    size_t axis;
+    const Affine* index;
+    int64_t base;  // where the innermost dim is 0
+  };
+  // Rows of a group that were computed together.
+  struct Kept {
+    std::vector<int64_t> key;  // map dims, the group's rounded down, lanes; empty: nothing yet
+    std::vector<float> rows;
+  };
+
+  const BlockProgram& program_;
+  std::vector<Tensor>& arrays_;
+  const Function& function_;
+  std::vector<int64_t> point_;   // value of every dim slot; of the lane dim: its first lane
+  std::vector<size_t> offset_;   // of each register in memory_
+  std::vector<int64_t> memory_;
+  int64_t max_lanes_ = 1, lanes_ = 1;
+  Fault fault_;
+  std::vector<Kept> kept_;       // by fold
+  std::vector<int64_t> key_, bounds_;  // of the sum at hand: kept here for their memory alone
+  std::vector<Edge> edges_;
+};
+
+}  // namespace mlc::nest

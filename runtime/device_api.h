@@ -1,0 +1,94 @@
+// What devices of all driver interfaces have in common, for loaders/<api>. `Api` names an interface's types: Context, Library, Physical,
+// Memory, Module, Queue and Recorder, its `physical_devices(library)`, and `kName`, as people call it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/device.h"
+#include "schema/gpu_module.h"
+
+namespace mlc::device {
+
+// Whether a kernel may be launched so. `writes(buffer)`: it stores to it.
+template <class Writes>
+Status check_form(const gpu::Entry& e, const LaunchForm& form, const Writes& writes) {
+  if (form.writable.size() != e.num_buffers)
+    return Status(Code::Malformed, "'{}' launched with {} buffers, expected {}", e.name, form.writable.size(), e.num_buffers);
+  if (form.num_scalars != e.num_scalars)
+    return Status(Code::Malformed, "'{}' launched with {} scalars, expected {}", e.name, form.num_scalars, e.num_scalars);
+  for (uint32_t k = 0; k < form.writable.size(); ++k)
+    if (writes(k) && !form.writable[k]) return Status(Code::Malformed, "'{}' stores to buffer {}, which is read-only", e.name, k);
+  return ok();
+}
+
+template <class Api>
+class DeviceBy final : public Device {
+ public:
+  explicit DeviceBy(std::unique_ptr<typename Api::Context> context) : context_(std::move(context)) {}
+
+  const Info& info() const override { return context_->physical().info; }
+  const Limits& limits() const override { return context_->physical().limits; }
+
+  Result<std::unique_ptr<Memory>> allocate(uint64_t bytes, MemoryKind kind) override {
+    MLC_ASSIGN(auto memory, Api::Memory::allocate(*context_, bytes, kind));
+    return std::unique_ptr<Memory>(std::move(memory));
+  }
+
+  Result<std::unique_ptr<Module>> load(Compatible, VerifiedBytes bytes) override {
+    MLC_RETURN_IF_ERROR(context_->alive());
+    auto decoded = gpu::decode(bytes.bytes());
+    if (!decoded.ok()) return std::move(decoded).status().note(bytes.name());
+    auto module = Api::Module::load(*context_, std::move(*decoded));
+    if (!module.ok()) return std::move(module).status().note(bytes.name());
+    return std::unique_ptr<Module>(std::move(*module));
+  }
+
+  Result<std::unique_ptr<Recorder>> make_recorder() override {
+    MLC_RETURN_IF_ERROR(context_->alive());
+    return std::unique_ptr<Recorder>(std::make_unique<typename Api::Recorder>(*context_));
+  }
+
+  Result<std::unique_ptr<Queue>> make_queue() override {
+    MLC_ASSIGN(auto queue, Api::Queue::make(*context_));
+    return std::unique_ptr<Queue>(std::move(queue));
+  }
+
+  void give_up(std::string why) override { context_->give_up(std::move(why)); }
+
+ private:
+  const std::unique_ptr<typename Api::Context> context_;
+};
+
+template <class Api>
+Result<std::vector<Info>> list_devices_by() {
+  MLC_ASSIGN(const auto* library, Api::Library::open());
+  MLC_ASSIGN(auto found, Api::physical_devices(*library));
+  std::vector<Info> out;
+  for (auto& physical : found) out.push_back(std::move(physical.info));
+  return out;
+}
+
+// Opened once for the process and kept: at its end drivers have threads of their own.
+template <class Api>
+Result<Device*> open_device_by(std::string_view identity) {
+  static std::mutex mu;
+  static auto& opened = *new std::map<std::string, std::unique_ptr<DeviceBy<Api>>, std::less<>>();
+  const std::lock_guard lock(mu);
+  if (const auto found = opened.find(identity); found != opened.end()) return found->second.get();
+  MLC_ASSIGN(const auto* library, Api::Library::open());
+  MLC_ASSIGN(auto all, Api::physical_devices(*library));
+  for (auto& physical : all) {
+    if (physical.info.identity != identity) continue;
+    MLC_ASSIGN(auto context, Api::Context::open(*library, std::move(physical)));
+    return opened.emplace(std::string(identity), std::make_unique<DeviceBy<Api>>(std::move(context))).first->second.get();
+  }
+  return Status(Code::NoVariant, "no device {} by {} any more", identity, Api::kName);
+}
+
+}  // namespace mlc::device

@@ -1,0 +1,44 @@
+// The tensors of a container in the memory of a device: uploaded once, whoever needs them first, for all sessions and variants
+// of the container on that device. What lies there are the stored bytes.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "runtime/device.h"
+#include "runtime/plan/executor.h"
+
+namespace mlc::exec {
+
+class DeviceConstants {
+ public:
+  // `device` outlives it.
+  explicit DeviceConstants(device::Device& device) : device_(device) {}
+
+  struct Wanted {
+    uint32_t tensor = 0, copy = 0;
+    uint64_t bytes = 0;
+    device::Range at;  // filled: as long as this object
+  };
+  // Resource if they do not fit; what came before is there then. Cancelled by the meter, between pieces. Thread-safe.
+  Status acquire(std::span<Wanted> wanted, const Constants& constants, WorkMeter& meter);
+
+ private:
+  Status upload(const device::Range& to, const std::byte* from, WorkMeter& meter);
+
+  device::Device& device_;
+  std::mutex mu_;
+  std::map<std::pair<uint32_t, uint32_t>, device::Range> found_;  // guarded by mu_, as are all that follow
+  std::vector<std::unique_ptr<device::Memory>> blocks_;
+  std::unique_ptr<device::Memory> staging_;
+  std::unique_ptr<device::Queue> queue_;
+};
+
+// Waits for what was submitted last, and gives the device up if that takes longer than `deadline_ns`.
+Status wait_for(device::Device& device, device::Queue& queue, uint64_t deadline_ns);
+
+}  // namespace mlc::exec

@@ -1,0 +1,255 @@
+#include "runtime/plan/device_runner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/clock.h"
+
+namespace mlc::exec {
+namespace {
+
+// A run that takes this long, and ten times longer than its plan says, will not end.
+constexpr uint64_t kLeastDeadline = 10'000'000'000, kSoftwareDeadline = 600'000'000'000;
+
+uint64_t padded(uint64_t bytes) { return checked_align(bytes, 256).value_or(UINT64_MAX); }
+
+// Which memory was read and written since the last barrier.
+class Hazards {
+ public:
+  // Whether an access must wait for one before it.
+  bool conflicts(const device::Range& r, bool writes) const {
+    return std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& a) {
+      return (a.writes || writes) && a.range.memory == r.memory && a.range.offset < end(r) && r.offset < end(a.range);
+    });
+  }
+  void add(const device::Range& r, bool writes) { accesses_.push_back({r, writes}); }
+  void clear() { accesses_.clear(); }
+
+ private:
+  struct Access {
+    device::Range range;
+    bool writes;
+  };
+  // Kernels may reach to the end of a line.
+  static uint64_t end(const device::Range& r) { return r.offset + (r.length + 63) / 64 * 64; }
+  std::vector<Access> accesses_;
+};
+
+}  // namespace
+
+// What was recorded of a binding. One recording; where instructions are measured, one for each of them between one of the
+// inputs and one of the outputs.
+struct DeviceRunner::Placed final : Executor::Binding::Placed {
+  std::vector<std::unique_ptr<device::Recording>> recordings;
+  uint64_t generation = ~uint64_t{0};
+  bool apart = false;
+};
+
+DeviceRunner::DeviceRunner(device::Device& device, std::unique_ptr<device::Module> module, const Plan& plan, const Constants& constants,
+                           DeviceConstants& weights)
+    : device_(device), module_(std::move(module)), plan_(plan), constants_(constants), weights_(weights), ports_(plan.functions.size()),
+      states_(plan.num_states), derived_(plan.derived.size()) {}
+
+DeviceRunner::~DeviceRunner() = default;
+
+Result<std::unique_ptr<DeviceRunner>> DeviceRunner::create(device::Device& device, std::unique_ptr<device::Module> module, const Plan& plan,
+                                                           const Constants& constants, DeviceConstants& weights) {
+  std::unique_ptr<DeviceRunner> out(new DeviceRunner(device, std::move(module), plan, constants, weights));
+  MLC_ASSIGN(out->queue_, device.make_queue());
+  return out;
+}
+
+Status DeviceRunner::grow(Memory& memory, uint64_t bytes, device::MemoryKind kind, std::string_view what) {
+  if (memory && memory->size() >= bytes) return ok();
+  memory.reset();  // the old one goes first, so that both together are never more than there is
+  ++generation_;
+  auto bigger = device_.allocate(bytes, kind);
+  if (!bigger.ok()) return std::move(bigger).status().note(what);
+  memory = std::move(*bigger);
+  return ok();
+}
+
+Status DeviceRunner::acquire_constants(const SegmentCall& call) {
+  Ports& ports = ports_[call.number];
+  if (ports.constants_ready) return ok();
+  std::vector<DeviceConstants::Wanted> wanted;
+  for (const Buffer& b : call.function.buffers)
+    if (b.kind == BufferKind::Constant) wanted.push_back({b.index, b.copy, b.constant_bytes, {}});
+  MLC_RETURN_IF_ERROR(weights_.acquire(wanted, constants_, call.meter));
+  ports.constants.assign(call.function.buffers.size(), {});
+  for (size_t i = 0, next = 0; i < ports.constants.size(); ++i)
+    if (call.function.buffers[i].kind == BufferKind::Constant) ports.constants[i] = wanted[next++].at;
+  ports.constants_ready = true;
+  return ok();
+}
+
+// Memory for everything that is not constant.
+Status DeviceRunner::make_room(const SegmentCall& call) {
+  const Executor::Binding& b = call.binding;
+  Ports& ports = ports_[call.number];
+  ports.inputs.resize(b.input_bytes.size());
+  ports.outputs.resize(b.output_bytes.size());
+  uint64_t up = 0, down = 0;
+  // Ports are of memory that the host has, so their sums do not overflow; sizes from the plan alone may.
+  for (size_t i = 0; i < b.input_bytes.size(); up += padded(b.input_bytes[i++]))
+    MLC_RETURN_IF_ERROR(grow(ports.inputs[i], b.input_bytes[i], device::MemoryKind::Local, "input"));
+  for (size_t i = 0; i < b.output_bytes.size(); down += padded(b.output_bytes[i++]))
+    MLC_RETURN_IF_ERROR(grow(ports.outputs[i], b.output_bytes[i], device::MemoryKind::Local, "output"));
+  for (const auto& use : b.states) {
+    MLC_RETURN_IF_ERROR(grow(states_[use.state], use.bytes, device::MemoryKind::Local, "state"));
+    up += padded(use.bytes), down += padded(use.bytes);
+  }
+  for (const Buffer& buffer : call.function.buffers)
+    if (buffer.kind == BufferKind::Derived)
+      MLC_RETURN_IF_ERROR(grow(derived_[buffer.index], plan_.derived[buffer.index], device::MemoryKind::Local, "derived constants"));
+  // One line behind the arena: a buffer of no bytes at its end begins somewhere, too.
+  const auto arena = checked_add(b.arena_bytes, 256);
+  MLC_RETURN_IF_ERROR(grow(arena_, arena.value_or(UINT64_MAX), device::MemoryKind::Local, "arena"));
+  MLC_RETURN_IF_ERROR(grow(staging_, up, device::MemoryKind::Staging, "inputs of a device"));
+  return grow(readback_, down, device::MemoryKind::Readback, "outputs of a device");
+}
+
+device::Range DeviceRunner::range_of(const SegmentCall& call, uint32_t buffer) const {
+  const Buffer& of = call.function.buffers[buffer];
+  const uint64_t bytes = call.binding.buffer_bytes[buffer], offset = call.binding.buffer_offsets[buffer];
+  const Ports& ports = ports_[call.number];
+  switch (of.kind) {
+    case BufferKind::None: break;
+    case BufferKind::Input: return {ports.inputs[of.index].get(), 0, bytes};
+    case BufferKind::Output: return {ports.outputs[of.index].get(), 0, bytes};
+    case BufferKind::OutputPart: return {ports.outputs[of.index].get(), offset, bytes};
+    case BufferKind::Arena: return {arena_.get(), offset, bytes};
+    case BufferKind::State: return {states_[of.index].get(), 0, bytes};
+    case BufferKind::Derived: return {derived_[of.index].get(), 0, bytes};
+    case BufferKind::Constant: {
+      device::Range r = ports.constants[buffer];
+      r.length = bytes;  // resolve has compared it with the tensor
+      return r;
+    }
+  }
+  return {};
+}
+
+Status DeviceRunner::record_step(const SegmentCall& call, uint32_t step, device::Recorder& recorder) {
+  const BoundInstr& s = call.binding.steps[step];
+  const Instr& in = call.function.body[step];
+  std::vector<device::Range> ranges;
+  for (size_t k = 0; k < in.buffers.size(); ++k) ranges.push_back(range_of(call, in.buffers[k]));
+  switch (s.op) {
+    case InstrOp::None: return ok();
+    case InstrOp::Copy: recorder.copy(ranges[0], ranges[1]); return ok();
+    case InstrOp::Fill: recorder.fill(ranges[0], s.fill); return ok();
+    case InstrOp::Launch: break;
+  }
+  const std::span<const int64_t> scalars(call.binding.scalars.data() + s.scalars, in.scalars.size());
+  Status status = recorder.launch(*module_, {s.kernel, s.tiles, step, ranges, scalars});
+  return status.ok() ? ok() : std::move(status).note(in.name);
+}
+
+Status DeviceRunner::record(const SegmentCall& call, Placed& out) {
+  const Executor::Binding& b = call.binding;
+  const Ports& ports = ports_[call.number];
+  const bool apart = call.moments != nullptr;
+  out.recordings.clear();
+  MLC_ASSIGN(auto recorder, device_.make_recorder());
+  const auto cut = [&]() -> Status {
+    MLC_ASSIGN(auto recording, recorder->finish());
+    out.recordings.push_back(std::move(recording));
+    MLC_ASSIGN(recorder, device_.make_recorder());
+    return ok();
+  };
+  uint64_t at = 0;
+  const auto upload = [&](const Memory& to, uint64_t bytes) {
+    recorder->copy({to.get(), 0, bytes}, {staging_.get(), at, bytes});
+    at += padded(bytes);
+  };
+  for (size_t i = 0; i < b.input_bytes.size(); ++i) upload(ports.inputs[i], b.input_bytes[i]);
+  for (const auto& use : b.states) upload(states_[use.state], use.bytes);
+  recorder->barrier();
+  if (apart) MLC_RETURN_IF_ERROR(cut());
+
+  Hazards hazards;
+  for (uint32_t step = 0; step < b.steps.size(); ++step) {
+    const Instr& in = call.function.body[step];
+    const auto writes = [&](size_t k) { return in.op == InstrOp::Launch ? module_->writes(in.kernel, static_cast<uint32_t>(k)) : k == 0; };
+    bool waits = false;
+    for (size_t k = 0; k < in.buffers.size(); ++k) waits = waits || hazards.conflicts(range_of(call, in.buffers[k]), writes(k));
+    if (waits) recorder->barrier(), hazards.clear();
+    for (size_t k = 0; k < in.buffers.size(); ++k) hazards.add(range_of(call, in.buffers[k]), writes(k));
+    MLC_RETURN_IF_ERROR(record_step(call, step, *recorder));
+    if (apart) MLC_RETURN_IF_ERROR(cut());
+  }
+
+  recorder->barrier();
+  at = 0;
+  const auto download = [&](const Memory& from, uint64_t bytes) {
+    recorder->copy({readback_.get(), at, bytes}, {from.get(), 0, bytes});
+    at += padded(bytes);
+  };
+  for (size_t i = 0; i < b.output_bytes.size(); ++i) download(ports.outputs[i], b.output_bytes[i]);
+  for (const auto& use : b.states) download(states_[use.state], use.bytes);
+  MLC_ASSIGN(auto recording, recorder->finish());
+  out.recordings.push_back(std::move(recording));
+  out.generation = generation_;
+  out.apart = apart;
+  return ok();
+}
+
+uint64_t DeviceRunner::deadline_ns(const SegmentCall& call) const {
+  uint64_t predicted = 0;
+  for (const Instr& in : call.function.body) {
+    const int64_t work = in.work == kNoSymbol ? 0 : call.binding.symbols[in.work];
+    predicted = checked_add(predicted, work > 0 ? static_cast<uint64_t>(work) : 0).value_or(UINT64_MAX);
+  }
+  const uint64_t least = device_.info().is_software ? kSoftwareDeadline : kLeastDeadline;
+  return std::max(least, checked_mul(predicted, 10).value_or(UINT64_MAX));
+}
+
+Status DeviceRunner::submit(const SegmentCall& call, device::Recording& recording) {
+  MLC_RETURN_IF_ERROR(queue_->submit(recording));
+  MLC_RETURN_IF_ERROR(wait_for(device_, *queue_, deadline_ns(call)));
+  const device::Fault fault = recording.fault();
+  if (fault.code == 0) return ok();
+  if (fault.launch >= call.function.body.size()) return Status(call.broken_code, "a kernel failed with fault {}, in no launch", fault.code);
+  return fault_status(static_cast<int32_t>(fault.code), call.function.body[fault.launch], call.broken_code);
+}
+
+Status DeviceRunner::run(const SegmentCall& call) {
+  const Executor::Binding& b = call.binding;
+  MLC_RETURN_IF_ERROR(acquire_constants(call));
+  MLC_RETURN_IF_ERROR(make_room(call));
+  if (!call.binding.placed) call.binding.placed = std::make_unique<Placed>();
+  auto& placed = static_cast<Placed&>(*call.binding.placed);
+  if (placed.recordings.empty() || placed.generation != generation_ || placed.apart != (call.moments != nullptr))
+    if (Status s = record(call, placed); !s.ok()) {
+      placed.recordings.clear();
+      return s;
+    }
+
+  uint64_t at = 0;
+  const auto put = [&](const void* from, uint64_t bytes) {
+    if (bytes > 0) std::memcpy(staging_->data() + at, from, bytes);
+    at += padded(bytes);
+  };
+  for (size_t i = 0; i < b.input_bytes.size(); ++i) put(call.inputs[i], b.input_bytes[i]);
+  for (const auto& use : b.states) put(call.states[use.state].data(), use.bytes);
+  for (size_t i = 0; i < placed.recordings.size(); ++i) {
+    if (!call.meter.poll()) return ok();
+    const bool is_step = placed.apart && i > 0 && i + 1 < placed.recordings.size();
+    if (is_step) call.moments[i - 1].begin = now_ns();
+    MLC_RETURN_IF_ERROR(submit(call, *placed.recordings[i]));
+    if (is_step) call.moments[i - 1].done = now_ns();
+  }
+  at = 0;
+  const auto get = [&](void* to, uint64_t bytes) {
+    if (bytes > 0) std::memcpy(to, readback_->data() + at, bytes);
+    at += padded(bytes);
+  };
+  for (size_t i = 0; i < b.output_bytes.size(); ++i) get(call.outputs[i], b.output_bytes[i]);
+  for (const auto& use : b.states) get(call.states[use.state].data(), use.bytes);
+  return ok();
+}
+
+}  // namespace mlc::exec

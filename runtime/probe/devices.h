@@ -1,0 +1,25 @@
+// Devices beside the processor, asked in another process: drivers crash and hang while they are asked. The text that goes
+// between the two is here.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "runtime/device_info.h"
+
+namespace mlc::probe {
+
+inline constexpr uint64_t kMostDeviceText = 64 << 10;
+
+std::string device_text(std::span<const device::Info> devices);
+// Of a process that may have been led astray: Malformed if anything in it is not as device_text writes it.
+Result<std::vector<device::Info>> parse_device_text(std::string_view text);
+
+// Runs `program probe-child API`, which writes device_text to its standard output. NotFound if it cannot be started or fails,
+// with what it said; Resource if it crashed or answered nothing within the deadline, after which it is killed.
+Result<std::vector<device::Info>> ask_child(const std::string& program, const char* api, uint64_t deadline_ns);
+
+}  // namespace mlc::probe

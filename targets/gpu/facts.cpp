@@ -1,0 +1,44 @@
+#include "targets/gpu/facts.h"
+
+#include "base/checked.h"
+
+namespace mlc::targets::gpu {
+
+namespace {
+
+void add(const std::vector<loop::StmtPtr>& block, KernelFacts& facts) {
+  for (const loop::StmtPtr& s : block) {
+    facts.may_fault |= s->kind == loop::StmtKind::While || (s->kind == loop::StmtKind::Fault && s->fault != 0);
+    facts.may_return |= s->kind == loop::StmtKind::Fault && s->fault == 0;
+    facts.has_barriers |= s->kind == loop::StmtKind::Barrier;
+    add(s->body, facts);
+    add(s->orelse, facts);
+  }
+}
+
+}  // namespace
+
+KernelFacts facts_of(const loop::Kernel& kernel) {
+  KernelFacts facts;
+  add(kernel.body, facts);
+  return facts;
+}
+
+Result<SharedLayout> layout_shared(const loop::Kernel& kernel) {
+  SharedLayout layout;
+  for (const loop::LocalArray& local : kernel.locals) {
+    layout.offsets.push_back(layout.bytes);
+    if (local.space != loop::Space::Shared) continue;
+    if (!local.count || !local.count->is_const() || local.count->i < 0)
+      return Status(Code::Internal, "local array " + local.name + " of kernel " + kernel.name + " has no constant size");
+    auto bytes = checked_mul(static_cast<uint64_t>(local.count->i), bytes_of(local.dtype));
+    if (bytes) bytes = checked_add(*bytes, layout.bytes);
+    if (bytes) bytes = checked_align(*bytes, 16);
+    if (!bytes || *bytes > kMostShared)
+      return Status(Code::Internal, "a block of kernel " + kernel.name + " shares more than " + std::to_string(kMostShared) + " bytes");
+    layout.bytes = *bytes;
+  }
+  return layout;
+}
+
+}  // namespace mlc::targets::gpu

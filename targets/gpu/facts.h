@@ -1,0 +1,27 @@
+// What a kernel for devices does beside computing, as its module tells the loader (schema/gpu_module.h).
+#pragma once
+
+#include <vector>
+
+#include "base/status.h"
+#include "packager/loop/loop.h"
+
+namespace mlc::targets::gpu {
+
+struct KernelFacts {
+  bool may_fault = false;     // needs the fault buffer
+  bool has_barriers = false;
+  bool may_return = false;    // a Fault of code 0: all is done
+};
+KernelFacts facts_of(const loop::Kernel& kernel);
+
+// The memory of a block is one array. Offsets are 16-byte aligned; those of local arrays of a lane have no meaning.
+struct SharedLayout {
+  std::vector<uint64_t> offsets;  // of each local array
+  uint64_t bytes = 0;
+};
+inline constexpr uint64_t kMostShared = 227 * 1024;       // that any device has for a block
+inline constexpr uint64_t kMostStaticShared = 48 * 1024;  // that the code itself may state; what is more the launch gives
+Result<SharedLayout> layout_shared(const loop::Kernel& kernel);
+
+}  // namespace mlc::targets::gpu

@@ -1,0 +1,281 @@
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/ptx/executor.h"
+
+namespace {
+
+using namespace mlc::testing;
+using mlc::targets::ptx::Entry;
+using mlc::targets::ptx::Image;
+
+struct Function {
+  const Entry* entry = nullptr;
+  uint64_t most_dynamic_shared = 0;  // beyond 48 KiB only if asked for
+};
+struct Module {
+  Image image;
+  std::map<std::string, Function> functions;
+};
+
+struct Fake {
+  std::recursive_mutex mu;
+  std::map<std::string, int64_t> script;
+  lanes::Memory memory;
+  std::map<uint64_t, std::vector<std::byte>> blocks;  // of the device, by address
+  std::map<uint64_t, size_t> host;                    // pinned
+  std::map<const void*, std::unique_ptr<Module>> modules;
+  std::map<const void*, int> streams, events;
+  int sticky = 0;
+  int64_t allocations = 0, launches = 0;
+  uint64_t allocated = 0;
+  bool initialised = false;
+  std::string error;  // of the last launch that went wrong
+  uintptr_t next_handle = 0x1000;
+
+  int64_t number(const std::string& name, int64_t otherwise) const {
+    const auto found = script.find(name);
+    return found == script.end() ? otherwise : found->second;
+  }
+  void reset(const char* text) {
+    std::istringstream in(text ? text : "");
+    script.clear();
+    for (std::string word; in >> word;)
+      if (const size_t equal = word.find('='); equal != word.npos) script[word.substr(0, equal)] = std::atoll(word.c_str() + equal + 1);
+    sticky = 0, allocations = launches = 0;
+    error.clear();
+  }
+  void* handle() { return reinterpret_cast<void*>(next_handle += 16); }
+};
+
+Fake& fake() {
+  static Fake& f = *[] {
+    auto* made = new Fake;
+    made->reset(std::getenv("MLC_FAKE_CUDA"));
+    return made;
+  }();
+  return f;
+}
+
+thread_local std::vector<void*> contexts;
+void* const kContext = reinterpret_cast<void*>(uintptr_t{0xc0de});
+
+// The state every call of a context asks first.
+int ready() {
+  if (!fake().initialised) return 3;
+  if (contexts.empty() || contexts.back() != kContext) return 201;
+  return fake().sticky;
+}
+
+#define FAKE_LOCK const std::lock_guard lock(fake().mu)
+#define FAKE_READY \
+  FAKE_LOCK;       \
+  if (const int code = ready()) return code
+
+// The bytes at an address of the device or of pinned memory; null: not all of them are there.
+std::byte* resolve(uint64_t address, size_t bytes) {
+  for (auto& [at, data] : fake().blocks)
+    if (address >= at && address - at <= data.size() && bytes <= data.size() - (address - at)) return data.data() + (address - at);
+  for (auto& [at, size] : fake().host)
+    if (address >= at && address - at <= size && bytes <= size - (address - at)) return reinterpret_cast<std::byte*>(address);
+  return nullptr;
+}
+
+int code_of(const std::string& error) {
+  return error.find("out of range") != error.npos ? 700 : error.find("misaligned") != error.npos ? 716 : 719;
+}
+
+}  // namespace
+
+extern "C" {
+
+// For tests. What it pretends to be from now on; what was allocated stays.
+void mlc_fake_cuda_reset(const char* script) {
+  FAKE_LOCK;
+  fake().reset(script);
+}
+const char* mlc_fake_cuda_error() { return fake().error.c_str(); }
+uint64_t mlc_fake_cuda_allocated() { return fake().allocated; }
+
+int cuInit(unsigned flags) {
+  FAKE_LOCK;
+  if (flags != 0) return 1;
+  const int code = int(fake().number("init", 0));
+  fake().initialised = code == 0;
+  return code;
+}
+int cuDriverGetVersion(int* version) { return *version = int(fake().number("driver", 13000)), 0; }
+int cuDeviceGetCount(int* count) { return *count = 1, fake().initialised ? 0 : 3; }
+int cuDeviceGet(int* device, int ordinal) { return *device = 0, ordinal == 0 ? 0 : 101; }
+int cuDeviceGetName(char* name, int size, int) { return std::snprintf(name, size_t(size), "Fake %d", int(fake().number("cc", 90))), 0; }
+int cuDeviceGetUuid(unsigned char* uuid, int) {
+  for (int k = 0; k < 16; ++k) uuid[k] = static_cast<unsigned char>(0xa0 + k);
+  return 0;
+}
+int cuDeviceGetAttribute(int* value, int attribute, int) {
+  const int cc = int(fake().number("cc", 90));
+  const std::map<int, int> all = {{1, 1024}, {5, 0x7fffffff}, {6, 65535}, {8, 49152}, {75, cc / 10}, {76, cc % 10}, {97, cc >= 90 ? 232448 : cc >= 80 ? 166912 : 65536}};
+  const auto found = all.find(attribute);
+  return found == all.end() ? 1 : (*value = found->second, 0);
+}
+int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = size_t(fake().number("memory", int64_t{1} << 30)), 0; }
+int cuDevicePrimaryCtxRetain(void** context, int) { return *context = kContext, fake().initialised ? 0 : 3; }
+int cuDevicePrimaryCtxRelease_v2(int) { return 0; }
+int cuCtxPushCurrent_v2(void* context) { return context != kContext ? 201 : (contexts.push_back(context), 0); }
+int cuCtxPopCurrent_v2(void** context) {
+  if (contexts.empty()) return 201;
+  *context = contexts.back();
+  contexts.pop_back();
+  return 0;
+}
+
+int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
+  FAKE_READY;
+  Fake& f = fake();
+  if (bytes == 0) return 1;
+  if (++f.allocations == f.number("fail_allocation", -1) || f.allocated + bytes > uint64_t(f.number("memory", int64_t{1} << 30))) return 2;
+  std::vector<std::byte> data(bytes, std::byte{0xCD});
+  f.memory.track = bytes <= 1 << 20;
+  const uint64_t at = f.memory.add(data, true);
+  f.blocks.emplace(at, std::move(data));  // its bytes stay where they are
+  f.allocated += bytes;
+  return *address = at, 0;
+}
+int cuMemFree_v2(uint64_t address) {
+  FAKE_READY;
+  const auto block = fake().blocks.find(address);
+  if (block == fake().blocks.end()) return 1;
+  fake().allocated -= block->second.size();
+  fake().memory.remove(address);
+  fake().blocks.erase(block);
+  return 0;
+}
+int cuMemHostAlloc(void** out, size_t bytes, unsigned) {
+  FAKE_READY;
+  *out = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  if (!*out) return 2;
+  fake().host[reinterpret_cast<uintptr_t>(*out)] = bytes;
+  return 0;
+}
+int cuMemFreeHost(void* data) {
+  FAKE_READY;
+  if (fake().host.erase(reinterpret_cast<uintptr_t>(data)) == 0) return 1;
+  std::free(data);
+  return 0;
+}
+int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void* stream) {
+  FAKE_READY;
+  std::byte *target = resolve(to, bytes), *source = resolve(from, bytes);
+  if (!target || !source || !fake().streams.contains(stream)) return 1;
+  std::memmove(target, source, bytes);
+  return 0;
+}
+int cuMemsetD8Async(uint64_t to, unsigned char byte, size_t bytes, void* stream) {
+  FAKE_READY;
+  std::byte* target = resolve(to, bytes);
+  if (!target || !fake().streams.contains(stream)) return 1;
+  std::memset(target, byte, bytes);
+  return 0;
+}
+
+int cuModuleLoadDataEx(void** module, const void* image, unsigned num_options, int* options, void** values) {
+  FAKE_READY;
+  const auto* text = static_cast<const char*>(image);
+  if (std::memcmp(text, "\x7f" "ELF", 4) == 0) return 209;
+  auto parsed = mlc::targets::ptx::parse(text);
+  if (!parsed.ok()) {
+    for (unsigned k = 0; k + 1 < num_options; ++k)
+      if (options[k] == 5 && options[k + 1] == 6) std::snprintf(static_cast<char*>(values[k]), reinterpret_cast<uintptr_t>(values[k + 1]), "%s", parsed.status().text().c_str());
+    return 218;
+  }
+  // The releases of CUDA that brought these versions.
+  const std::map<unsigned, int> releases = {{65, 10020}, {70, 11000}, {78, 11080}, {80, 12000}};
+  const auto release = releases.find(parsed->version);
+  if (release == releases.end() || release->second > fake().number("driver", 13000)) return 222;
+  if (int(parsed->sm) > fake().number("cc", 90)) return 218;
+  auto made = std::make_unique<Module>();
+  made->image = std::move(*parsed);
+  for (const Entry& e : made->image.entries) made->functions[e.name].entry = &e;
+  *module = fake().handle();
+  fake().modules[*module] = std::move(made);
+  return 0;
+}
+int cuModuleUnload(void* module) {
+  FAKE_READY;
+  return fake().modules.erase(module) ? 0 : 400;
+}
+int cuModuleGetFunction(void** function, void* module, const char* name) {
+  FAKE_READY;
+  const auto found = fake().modules.find(module);
+  if (found == fake().modules.end()) return 400;
+  const auto f = found->second->functions.find(name);
+  return f == found->second->functions.end() ? 500 : (*function = &f->second, 0);
+}
+int cuFuncSetAttribute(void* function, int attribute, int value) {
+  FAKE_READY;
+  int most = 0;
+  cuDeviceGetAttribute(&most, 97, 0);
+  auto* f = static_cast<Function*>(function);
+  if (attribute != 8 || value < 0 || uint64_t(value) + f->entry->shared_bytes > uint64_t(most)) return 1;
+  f->most_dynamic_shared = uint64_t(value);
+  return 0;
+}
+
+int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void* stream, void** parameters, void** extra) {
+  FAKE_READY;
+  Fake& f = fake();
+  const auto* kernel = static_cast<const Function*>(function);
+  const Entry& e = *kernel->entry;
+  if (!f.streams.contains(stream) || extra || !gx || !gy || gz != 1 || gy > 65535 || bx == 0 || bx > e.max_lanes[0] || by != 1 || bz != 1) return 1;
+  if (shared > std::max<uint64_t>(kernel->most_dynamic_shared, 49152 - std::min(49152u, e.shared_bytes))) return 1;
+  std::vector<uint64_t> arguments;
+  for (size_t k = 0; k < e.params.size(); ++k) {
+    uint64_t value = 0;
+    std::memcpy(&value, parameters[k], e.params[k].bytes);
+    arguments.push_back(value);
+  }
+  if (++f.launches == f.number("fail_launch", -1)) return f.sticky = 719, 0;
+  ptx::Executor program(e, arguments);
+  lanes::Launch launch;
+  launch.lanes = bx;
+  launch.grid = {gx, gy, 1};
+  launch.shared_bytes = e.shared_bytes + shared;
+  f.error = program.error().empty() ? lanes::run(program, f.memory, launch) : program.error();
+  if (!f.error.empty()) f.sticky = code_of(f.error);  // told by later calls
+  return 0;
+}
+
+int cuStreamCreate(void** stream, unsigned) {
+  FAKE_READY;
+  return fake().streams[*stream = fake().handle()] = 1, 0;
+}
+int cuStreamDestroy_v2(void* stream) {
+  FAKE_READY;
+  return fake().streams.erase(stream) ? 0 : 400;
+}
+int cuEventCreate(void** event, unsigned) {
+  FAKE_READY;
+  return fake().events[*event = fake().handle()] = 1, 0;
+}
+int cuEventDestroy_v2(void* event) {
+  FAKE_READY;
+  return fake().events.erase(event) ? 0 : 400;
+}
+int cuEventRecord(void* event, void* stream) {
+  FAKE_READY;
+  return fake().events.contains(event) && fake().streams.contains(stream) ? 0 : 400;
+}
+#ifndef MLC_FAKE_CUDA_OLD
+int cuEventQuery(void* event) {
+  FAKE_READY;
+  if (!fake().events.contains(event)) return 400;
+  return fake().number("hang", 0) ? 600 : 0;
+}
+#endif
+
+}  // extern "C"

@@ -1,0 +1,254 @@
+// A machine that runs blocks of lanes, for the executors of SPIR-V and of PTX: what a device does, one instruction at a time, with
+// every access checked. It knows nothing of a format: a Program decodes its own instructions and tells what a lane does next.
+//
+//   lanes::Memory memory;
+//   const uint64_t in = memory.add(bytes_in, /*writable=*/false), out = memory.add(bytes_out, true);
+//   lanes::Launch launch{.lanes = 128, .grid = {tiles, 1, 1}, .shared_bytes = 4096};
+//   const std::string wrong = lanes::run(program, memory, launch);   // empty: all lanes of all blocks came to their end
+//
+// Of the lanes of a block that can go on, those at the least pc take the next step together, so lanes that parted meet again as soon
+// as they can where code is laid out in order. A lane that waits at a barrier goes on when all lanes wait there. Found: accesses that
+// are misaligned or not within one range, stores to what is read only, lanes that touch the same byte without a barrier between them
+// (of different blocks: at all) while one of them writes, barriers where some lanes of the block do not come, and programs that do
+// not end.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mlc::testing::lanes {
+
+// Who touched a byte last. `epoch` counts the barriers of a block.
+struct Touch {
+  uint32_t block = 0, epoch = 0;
+  uint16_t lane = 0;
+  bool any = false, several = false;  // several: reads by more than one lane of this epoch
+};
+struct Shadow {
+  Touch write, read;
+};
+
+// True if this access and an earlier one are in no order. Remembers it.
+inline bool races(Shadow& s, bool is_write, uint32_t block, uint32_t epoch, uint16_t lane) {
+  const auto ordered = [&](const Touch& t) {
+    if (!t.any) return true;
+    if (t.block != block) return false;
+    return t.epoch != epoch || (t.lane == lane && !t.several);
+  };
+  const bool bad = !ordered(s.write) || (is_write && !ordered(s.read));
+  if (is_write) {
+    s.write = {block, epoch, lane, true, false};
+  } else {
+    const bool same = s.read.any && s.read.block == block && s.read.epoch == epoch;
+    s.read = {block, epoch, lane, true, same && (s.read.several || s.read.lane != lane)};
+  }
+  return bad;
+}
+
+// The memory of a device: ranges at addresses of their own, with nothing between them. What is added must outlive it.
+class Memory {
+ public:
+  static constexpr uint64_t kFirst = 0x100000000, kGap = 4096;
+
+  // The address of the range: a multiple of 256.
+  uint64_t add(std::span<std::byte> bytes, bool writable) {
+    const uint64_t at = next_;
+    ranges_.push_back({at, bytes, writable, std::vector<Shadow>(track ? bytes.size() : 0)});
+    next_ += (bytes.size() + 255) / 256 * 256 + kGap;
+    return at;
+  }
+  // What was added at this address is gone; nothing comes to lie there again.
+  void remove(uint64_t address) {
+    std::erase_if(ranges_, [&](const Range& r) { return r.address == address; });
+  }
+  struct Range {
+    uint64_t address = 0;
+    std::span<std::byte> bytes;
+    bool writable = false;
+    std::vector<Shadow> shadow;
+  };
+  // The range that holds all of these bytes; null if there is none.
+  Range* find(uint64_t address, uint64_t size) {
+    for (Range& r : ranges_)
+      if (address >= r.address && address - r.address <= r.bytes.size() && size <= r.bytes.size() - (address - r.address)) return &r;
+    return nullptr;
+  }
+  // Between launches: all that was done before is in order with what follows.
+  void forget() {
+    for (Range& r : ranges_) std::fill(r.shadow.begin(), r.shadow.end(), Shadow{});
+  }
+
+  bool track = true;  // races in it are looked for (24 bytes for each byte); set before `add`
+
+ private:
+  std::vector<Range> ranges_;
+  uint64_t next_ = kFirst;
+};
+
+struct Launch {
+  uint32_t lanes = 1;                    // of a block, at most 1024
+  std::array<uint32_t, 3> grid{1, 1, 1};  // blocks
+  uint64_t first = 0;                     // blocks before this one are left out
+  uint64_t shared_bytes = 0;
+  uint64_t max_steps = 1'000'000'000;     // of all lanes together
+};
+
+class Block;
+
+class Program {
+ public:
+  virtual ~Program() = default;
+  virtual uint32_t num_registers() const = 0;  // of a lane, 64 bits each; all zero before the first step
+  // Executes the instruction at `pc` for these lanes, in ascending order. Of each it must call exactly one of Block's go_to, finish
+  // and wait, or fail for all.
+  virtual void step(Block& block, uint32_t pc, std::span<const uint32_t> lanes) = 0;
+};
+
+enum class Space : uint8_t { Global, Shared };
+
+class Block {
+ public:
+  Block(Memory& memory, const Launch& launch)
+      : memory_(memory), launch_(launch), pc_(launch.lanes), state_(launch.lanes), shared_(launch.shared_bytes), shared_shadow_(launch.shared_bytes) {}
+
+  const Launch& launch() const { return launch_; }
+  const std::array<uint32_t, 3>& index() const { return index_; }  // of the block in its grid
+  std::span<uint64_t> registers(uint32_t lane) { return std::span(registers_).subspan(size_t(lane) * num_registers_, num_registers_); }
+  uint32_t epoch() const { return epoch_; }
+  std::span<std::byte> shared() { return shared_; }
+
+  // What the lane does next.
+  void go_to(uint32_t lane, uint32_t pc) { pc_[lane] = pc; }
+  void finish(uint32_t lane) { state_[lane] = State::Finished; }
+  void wait(uint32_t lane, uint32_t pc_behind) { state_[lane] = State::Waiting, pc_[lane] = pc_behind; }
+
+  // `size` is 1, 2, 4 or 8; false, and the run fails, if the access is wrong.
+  bool load(uint32_t lane, Space space, uint64_t address, unsigned size, uint64_t& value) {
+    value = 0;
+    const std::byte* at = access(lane, space, address, size, false, true);
+    if (at) std::memcpy(&value, at, size);
+    return at != nullptr;
+  }
+  bool store(uint32_t lane, Space space, uint64_t address, unsigned size, uint64_t value) {
+    std::byte* at = access(lane, space, address, size, true, true);
+    if (at) std::memcpy(at, &value, size);
+    return at != nullptr;
+  }
+  // Compares and exchanges; such accesses race with nothing.
+  bool exchange(uint32_t lane, Space space, uint64_t address, unsigned size, uint64_t expected, uint64_t value, uint64_t& old) {
+    old = 0;
+    std::byte* at = access(lane, space, address, size, true, false);
+    if (!at) return false;
+    std::memcpy(&old, at, size);
+    if (old == expected) std::memcpy(at, &value, size);
+    return true;
+  }
+  // The bytes of an access that was checked; null if it is wrong. For accesses that are wider, or that end later.
+  std::byte* access(uint32_t lane, Space space, uint64_t address, uint64_t size, bool is_write, bool may_race) {
+    const auto where = [&] { return (space == Space::Shared ? " of shared memory at " : " at ") + std::to_string(address); };
+    const auto what = [&] { return std::string(is_write ? "store of " : "load of ") + std::to_string(size) + " bytes"; };
+    if (size == 0 || address % size != 0) return fail(lane, what() + where() + " is misaligned"), nullptr;
+    std::byte* at;
+    Shadow* shadow;
+    if (space == Space::Shared) {
+      if (address > shared_.size() || size > shared_.size() - address) return fail(lane, what() + where() + " is out of range"), nullptr;
+      at = shared_.data() + address, shadow = shared_shadow_.data() + address;
+    } else {
+      Memory::Range* r = memory_.find(address, size);
+      if (!r) return fail(lane, what() + where() + " is out of range"), nullptr;
+      if (is_write && !r->writable) return fail(lane, what() + where() + " is to what is read only"), nullptr;
+      at = r->bytes.data() + (address - r->address), shadow = r->shadow.empty() ? nullptr : r->shadow.data() + (address - r->address);
+    }
+    if (shadow && may_race)
+      for (uint64_t k = 0; k < size; ++k)
+        if (races(shadow[k], is_write, number_, epoch_, static_cast<uint16_t>(lane)))
+          return fail(lane, what() + where() + " races with another lane"), nullptr;
+    return at;
+  }
+
+  void fail(uint32_t lane, const std::string& message) {
+    if (!error_.empty()) return;
+    error_ = "block " + std::to_string(index_[0]) + "," + std::to_string(index_[1]) + " lane " + std::to_string(lane) + " pc " +
+             std::to_string(now_) + ": " + message;
+  }
+  bool failed() const { return !error_.empty(); }
+
+ private:
+  friend std::string run(Program& program, Memory& memory, const Launch& launch);
+  enum class State : uint8_t { Running, Waiting, Finished };
+
+  void begin(Program& program, std::array<uint32_t, 3> index, uint32_t number) {
+    index_ = index, number_ = number, epoch_ = 0, num_registers_ = program.num_registers();
+    registers_.assign(size_t(launch_.lanes) * num_registers_, 0);
+    std::fill(pc_.begin(), pc_.end(), 0);
+    std::fill(state_.begin(), state_.end(), State::Running);
+    std::fill(shared_.begin(), shared_.end(), std::byte{0xA5});
+    std::fill(shared_shadow_.begin(), shared_shadow_.end(), Shadow{});
+  }
+
+  // False when no lane can go on.
+  bool advance(Program& program, uint64_t& steps) {
+    now_ = UINT32_MAX;
+    for (uint32_t k = 0; k < launch_.lanes; ++k)
+      if (state_[k] == State::Running) now_ = std::min(now_, pc_[k]);
+    if (now_ == UINT32_MAX) return release();
+    together_.clear();
+    for (uint32_t k = 0; k < launch_.lanes; ++k)
+      if (state_[k] == State::Running && pc_[k] == now_) together_.push_back(k);
+    steps += together_.size();
+    if (steps > launch_.max_steps) fail(together_[0], "the program does not end");
+    else program.step(*this, now_, together_);
+    return !failed();
+  }
+
+  // All lanes wait or are at their end.
+  bool release() {
+    uint32_t waiting = 0, first = 0;
+    for (uint32_t k = launch_.lanes; k-- > 0;)
+      if (state_[k] == State::Waiting) ++waiting, first = k;
+    if (waiting == 0) return false;
+    now_ = pc_[first];
+    if (waiting != launch_.lanes) return fail(first, "waits at a barrier that other lanes never reach"), false;
+    for (uint32_t k = 0; k < launch_.lanes; ++k) {
+      if (pc_[k] != pc_[first]) return fail(k, "waits at another barrier than lane " + std::to_string(first)), false;
+      state_[k] = State::Running;
+    }
+    ++epoch_;
+    return true;
+  }
+
+  Memory& memory_;
+  Launch launch_;
+  std::vector<uint32_t> pc_, together_;
+  std::vector<State> state_;
+  std::vector<std::byte> shared_;
+  std::vector<Shadow> shared_shadow_;
+  std::vector<uint64_t> registers_;
+  std::array<uint32_t, 3> index_{};
+  uint32_t number_ = 0, epoch_ = 0, num_registers_ = 0, now_ = 0;
+  std::string error_;
+};
+
+// Blocks run one after the other, the last one first: nothing may depend on their order. The first thing that went wrong; empty if
+// nothing did.
+inline std::string run(Program& program, Memory& memory, const Launch& launch) {
+  if (launch.lanes == 0 || launch.lanes > 1024) return "a block of " + std::to_string(launch.lanes) + " lanes";
+  Block block(memory, launch);
+  uint64_t steps = 0;
+  const uint64_t blocks = uint64_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
+  if (blocks > UINT32_MAX) return "too many blocks";
+  memory.forget();
+  for (uint64_t n = blocks; n-- > launch.first && !block.failed();) {
+    const uint64_t x = n % launch.grid[0], y = n / launch.grid[0] % launch.grid[1], z = n / launch.grid[0] / launch.grid[1];
+    block.begin(program, {uint32_t(x), uint32_t(y), uint32_t(z)}, uint32_t(n));
+    while (block.advance(program, steps)) {}
+  }
+  return block.error_;
+}
+
+}  // namespace mlc::testing::lanes

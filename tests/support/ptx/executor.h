@@ -1,0 +1,270 @@
+// Runs an entry of PTX on the machine of lanes:
+//
+//   const auto image = targets::ptx::parse(text);
+//   ptx::Executor program(image->entries[0], {address_a, address_b, tiles, launch, n});   // one number for each parameter
+//   const std::string wrong = program.error().empty() ? lanes::run(program, memory, launch) : program.error();
+//
+// The entry must outlive it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "targets/ptx/parse.h"
+#include "tests/support/lanes/lanes.h"
+#include "tests/support/ptx/values.h"
+
+namespace mlc::testing::ptx {
+
+class Executor final : public lanes::Program {
+ public:
+  Executor(const targets::ptx::Entry& entry, std::vector<uint64_t> params) : entry_(entry), params_(std::move(params)) {
+    if (params_.size() != entry.params.size()) error_ = "the entry has " + std::to_string(entry.params.size()) + " parameters";
+    for (const targets::ptx::Instruction& i : entry.code) code_.push_back(decode(i));
+  }
+
+  const std::string& error() const { return error_; }  // of decoding
+  uint32_t num_registers() const override { return entry_.num_registers; }
+
+  void step(lanes::Block& block, uint32_t pc, std::span<const uint32_t> lanes) override {
+    const Step& s = code_[pc];
+    for (const uint32_t lane : lanes) {
+      if (block.failed()) return;
+      const std::span<uint64_t> regs = block.registers(lane);
+      if (s.in->has_guard && (regs[s.in->guard] != 0) == s.in->guard_negated) block.go_to(lane, pc + 1);
+      else (this->*s.run)({block, regs, s, lane, pc});
+    }
+  }
+
+ private:
+  using Operand = targets::ptx::Operand;
+  struct Step;
+  struct At {
+    lanes::Block& block;
+    std::span<uint64_t> regs;
+    const Step& s;
+    uint32_t lane, pc;
+  };
+  using Run = void (Executor::*)(const At&);
+  using Compute = bool (*)(const Step&, const uint64_t* in, uint64_t& out);  // false: undefined
+  struct Step {
+    const targets::ptx::Instruction* in = nullptr;
+    Run run = nullptr;
+    Compute compute = nullptr;
+    ValueType type, first_type;
+    std::string_view how;  // a modifier: "lt", "rzi"
+    unsigned vector = 1;   // ld, st
+    bool is_pack = false, is_unpack = false;
+  };
+
+  static unsigned bits_of_class(targets::ptx::RegClass c) {
+    using enum targets::ptx::RegClass;
+    return c == Pred ? 1 : c == B16 ? 16 : c == B32 || c == F32 ? 32 : 64;
+  }
+  static bool is_braced(const targets::ptx::Instruction& i) { return i.op->parts[0] == "mov" && i.num_operands == 3; }
+
+  uint64_t value(const At& at, const Operand& o) const {
+    using Kind = Operand::Kind;
+    switch (o.kind) {
+      case Kind::Register: return at.regs[o.number];
+      case Kind::Number: return low_bits(uint64_t(o.value), at.s.type.bits);
+      case Kind::Special: return o.number == uint32_t(targets::ptx::SpecialRegister::TidX)   ? at.lane
+                                 : o.number == uint32_t(targets::ptx::SpecialRegister::CtaidX) ? at.block.index()[0]
+                                                                                               : at.block.index()[1];
+      case Kind::SharedAddress: return uint64_t(o.value);
+      case Kind::Label: case Kind::Param: return 0;
+    }
+    return 0;
+  }
+  static void set(const At& at, const Operand& o, uint64_t v) { at.regs[o.number] = low_bits(v, bits_of_class(o.reg_class)); }
+  static uint64_t extended(uint64_t v, ValueType t) { return t.is_signed() ? uint64_t(sign_extended(v, t.bits)) : low_bits(v, t.bits); }
+
+  void compute(const At& at) {
+    const targets::ptx::Instruction& i = *at.s.in;
+    uint64_t in[5] = {}, out = 0;
+    for (unsigned k = 1; k < i.num_operands; ++k) in[k - 1] = value(at, i.operands[k]);
+    if (!at.s.compute(at.s, in, out)) return at.block.fail(at.lane, i.op->name + " of what it is not defined for");
+    set(at, i.operands[0], out);
+    at.block.go_to(at.lane, at.pc + 1);
+  }
+  void pack(const At& at) {  // and unpack: mov of halves in braces
+    const targets::ptx::Instruction& i = *at.s.in;
+    const unsigned half = at.s.type.bits / 2;
+    if (bits_of_class(i.operands[0].reg_class) == half) {
+      const uint64_t whole = value(at, i.operands[2]);
+      set(at, i.operands[0], whole);
+      set(at, i.operands[1], whole >> half);
+    } else {
+      set(at, i.operands[0], value(at, i.operands[1]) | value(at, i.operands[2]) << half);
+    }
+    at.block.go_to(at.lane, at.pc + 1);
+  }
+  void branch(const At& at) { at.block.go_to(at.lane, at.s.in->operands[0].number); }
+  void finish(const At& at) { at.block.finish(at.lane); }
+  void barrier(const At& at) { at.block.wait(at.lane, at.pc + 1); }
+
+  void load_param(const At& at) {
+    const Operand& from = at.s.in->operands[1];
+    if (from.value != 0 || at.s.type.bits != 8 * entry_.params[from.number].bytes) return at.block.fail(at.lane, "load of a part of a parameter");
+    set(at, at.s.in->operands[0], params_[from.number]);
+    at.block.go_to(at.lane, at.pc + 1);
+  }
+  lanes::Space space_of(const At& at) const { return at.s.in->op->parts[1] == "shared" ? lanes::Space::Shared : lanes::Space::Global; }
+  uint64_t address(const At& at, const Operand& o) const {
+    return (o.kind == Operand::Kind::Register ? at.regs[o.number] : 0) + uint64_t(o.value);
+  }
+  void load(const At& at) {
+    const targets::ptx::Instruction& i = *at.s.in;
+    const unsigned bytes = at.s.type.bits / 8;
+    const std::byte* from = at.block.access(at.lane, space_of(at), address(at, i.operands[at.s.vector]), bytes * at.s.vector, false, true);
+    if (!from) return;
+    for (unsigned k = 0; k < at.s.vector; ++k) {
+      uint64_t v = 0;
+      std::memcpy(&v, from + k * bytes, bytes);
+      set(at, i.operands[k], extended(v, at.s.type));
+    }
+    at.block.go_to(at.lane, at.pc + 1);
+  }
+  void store(const At& at) {
+    const targets::ptx::Instruction& i = *at.s.in;
+    const unsigned bytes = at.s.type.bits / 8;
+    std::byte* to = at.block.access(at.lane, space_of(at), address(at, i.operands[0]), bytes * at.s.vector, true, true);
+    if (!to) return;
+    for (unsigned k = 0; k < at.s.vector; ++k) {
+      const uint64_t v = value(at, i.operands[1 + k]);
+      std::memcpy(to + k * bytes, &v, bytes);
+    }
+    at.block.go_to(at.lane, at.pc + 1);
+  }
+  void compare_and_swap(const At& at) {
+    const targets::ptx::Instruction& i = *at.s.in;
+    uint64_t old = 0;
+    if (!at.block.exchange(at.lane, lanes::Space::Global, address(at, i.operands[1]), at.s.type.bits / 8, value(at, i.operands[2]), value(at, i.operands[3]), old)) return;
+    set(at, i.operands[0], old);
+    at.block.go_to(at.lane, at.pc + 1);
+  }
+
+  Step decode(const targets::ptx::Instruction& i);
+  static Compute computation(std::string_view name, const Step& s);
+  static Compute float_computation(std::string_view name);
+  static Compute integer_computation(std::string_view name);
+
+  const targets::ptx::Entry& entry_;
+  std::vector<uint64_t> params_;
+  std::vector<Step> code_;
+  std::string error_;
+};
+
+inline Executor::Step Executor::decode(const targets::ptx::Instruction& i) {
+  const targets::ptx::Opcode& op = *i.op;
+  Step s;
+  s.in = &i;
+  if (!op.type.empty()) s.type = ValueType::of(op.type), s.first_type = ValueType::of(op.first_type);
+  if (op.parts.size() > 1) s.how = op.parts[1];
+  const std::string_view name = op.parts[0];
+  if (name == "ld" || name == "st") {
+    for (const std::string_view part : op.parts) s.vector = part == "v2" ? 2 : part == "v4" ? 4 : s.vector;
+    s.run = s.how == "param" ? &Executor::load_param : name == "ld" ? &Executor::load : &Executor::store;
+  } else if (name == "bra") {
+    s.run = &Executor::branch;
+  } else if (name == "ret") {
+    s.run = &Executor::finish;
+  } else if (name == "bar") {
+    s.run = &Executor::barrier;
+  } else if (name == "atom") {
+    s.run = &Executor::compare_and_swap;
+  } else if (is_braced(i)) {
+    s.run = &Executor::pack;
+  } else {
+    s.run = &Executor::compute;
+    s.compute = computation(name, s);
+    if (!s.compute) error_ = "the executor does not know '" + op.name + "'";
+  }
+  return s;
+}
+
+inline Executor::Compute Executor::computation(std::string_view name, const Step& s) {
+  static const std::map<std::string_view, Compute> any = {
+      {"mov", [](const Step&, const uint64_t* in, uint64_t& out) { return out = in[0], true; }},
+      {"selp", [](const Step&, const uint64_t* in, uint64_t& out) { return out = in[2] ? in[0] : in[1], true; }},
+      {"cvt", [](const Step& t, const uint64_t* in, uint64_t& out) {
+         const uint64_t v = converted(in[0], t.type, t.first_type, t.how);
+         return out = t.first_type.is_float() ? v : extended(low_bits(v, t.first_type.bits), t.first_type), true;
+       }},
+      {"setp", [](const Step& t, const uint64_t* in, uint64_t& out) {
+         out = !t.type.is_float()     ? compared_int(t.how, in[0], in[1], t.type)
+               : t.type.bits == 32    ? compared(t.how, as_f32(in[0]), as_f32(in[1]))
+                                      : compared(t.how, as_f64(in[0]), as_f64(in[1]));
+         return true;
+       }},
+  };
+  if (const auto found = any.find(name); found != any.end()) return found->second;
+  return s.type.is_float() ? float_computation(name) : integer_computation(name);
+}
+
+// A computation of f32 and f64 alike.
+#define MLC_PTX_FLOAT(expression)                                       \
+  [](const Step& t, const uint64_t* in, uint64_t& out) {                \
+    const auto run = [&]<class F>(F a, F b, F c) -> F {                 \
+      (void)b, (void)c, (void)t;                                        \
+      return expression;                                                \
+    };                                                                  \
+    if (t.type.bits == 32) out = bits_of(run(as_f32(in[0]), as_f32(in[1]), as_f32(in[2]))); \
+    else out = bits_of(run(as_f64(in[0]), as_f64(in[1]), as_f64(in[2]))); \
+    return true;                                                        \
+  }
+inline Executor::Compute Executor::float_computation(std::string_view name) {
+  static const std::map<std::string_view, Compute> all = {
+      {"add", MLC_PTX_FLOAT(a + b)},
+      {"sub", MLC_PTX_FLOAT(a - b)},
+      {"mul", MLC_PTX_FLOAT(a * b)},
+      {"div", MLC_PTX_FLOAT(a / b)},
+      {"fma", MLC_PTX_FLOAT(std::fma(a, b, c))},
+      {"rcp", MLC_PTX_FLOAT(F(1) / a)},
+      {"sqrt", MLC_PTX_FLOAT(std::sqrt(a))},
+      {"abs", MLC_PTX_FLOAT(std::fabs(a))},
+      {"neg", MLC_PTX_FLOAT(-a)},
+      {"min", MLC_PTX_FLOAT(smaller_float(true, t.how == "NaN", a, b))},
+      {"max", MLC_PTX_FLOAT(smaller_float(false, t.how == "NaN", a, b))},
+  };
+  const auto found = all.find(name);
+  return found == all.end() ? nullptr : found->second;
+}
+#undef MLC_PTX_FLOAT
+
+// The result is cut to the width of the register that it goes to.
+#define MLC_PTX_INTEGER(expression) \
+  [](const Step& t, const uint64_t* in, uint64_t& out) { return (void)t, out = (expression), true; }
+inline Executor::Compute Executor::integer_computation(std::string_view name) {
+  static const std::map<std::string_view, Compute> all = {
+      {"add", MLC_PTX_INTEGER(in[0] + in[1])},
+      {"sub", MLC_PTX_INTEGER(in[0] - in[1])},
+      {"mul", MLC_PTX_INTEGER(t.how == "lo"   ? in[0] * in[1]
+                              : t.how == "hi" ? high_product(in[0], in[1], t.type)
+                                              : wide_product(in[0], in[1], t.type))},
+      {"mad", MLC_PTX_INTEGER((t.how == "lo" ? in[0] * in[1] : wide_product(in[0], in[1], t.type)) + in[2])},
+      {"div", [](const Step& t, const uint64_t* in, uint64_t& out) { return quotient(in[0], in[1], t.type, false, out); }},
+      {"rem", [](const Step& t, const uint64_t* in, uint64_t& out) { return quotient(in[0], in[1], t.type, true, out); }},
+      {"abs", MLC_PTX_INTEGER(sign_extended(in[0], t.type.bits) < 0 ? 0 - in[0] : in[0])},
+      {"neg", MLC_PTX_INTEGER(0 - in[0])},
+      {"min", MLC_PTX_INTEGER(smaller(true, in[0], in[1], t.type))},
+      {"max", MLC_PTX_INTEGER(smaller(false, in[0], in[1], t.type))},
+      {"clz", MLC_PTX_INTEGER(uint64_t(std::countl_zero(in[0])) - (64 - t.type.bits))},
+      {"bfe", MLC_PTX_INTEGER(field_of(in[0], in[1], in[2], t.type))},
+      {"bfi", MLC_PTX_INTEGER(with_field(in[0], in[1], in[2], in[3], t.type))},
+      {"prmt", MLC_PTX_INTEGER(permuted(in[0], in[1], in[2]))},
+      {"shf", MLC_PTX_INTEGER(funnel(t.how == "l", in[0], in[1], in[2]))},
+      {"and", MLC_PTX_INTEGER(in[0] & in[1])},
+      {"or", MLC_PTX_INTEGER(in[0] | in[1])},
+      {"xor", MLC_PTX_INTEGER(in[0] ^ in[1])},
+      {"not", MLC_PTX_INTEGER(~in[0])},
+      {"shl", MLC_PTX_INTEGER(shifted(true, in[0], in[1], t.type))},
+      {"shr", MLC_PTX_INTEGER(shifted(false, in[0], in[1], t.type))},
+  };
+  const auto found = all.find(name);
+  return found == all.end() ? nullptr : found->second;
+}
+#undef MLC_PTX_INTEGER
+
+}  // namespace mlc::testing::ptx

@@ -1,0 +1,44 @@
+"""A model on a device of NVIDIA, from mlpack to an answer, on the libcuda of the tests (tests/support/fakecuda). Wants its
+folder in MLC_FAKE_CUDA_FOLDER."""
+import json
+import os
+import re
+import struct
+
+from onnx_file import model, node, port, tensor
+from tool_test import main
+
+
+def built(t, *targets):
+    w = tensor("w", "f32", [24, 40], struct.pack("<960f", *(0.01 * k for k in range(960))))
+    (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["z"], "product"), node("Softmax", ["z"], ["y"], "rows")],
+                                         [port("x", "f32", ["n", 24])], [port("y", "f32", None)], [w], opset=17))
+    t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "-f", "--target", ",".join(targets))
+    t.env["LD_LIBRARY_PATH"] = os.environ["MLC_FAKE_CUDA_FOLDER"]
+
+
+def every_variant_of_a_device_gives_the_right_answer(t):
+    built(t, "cuda", "native")
+    done = t.run("mlrun", "selftest", "m.mlc", "--allow-unsigned", "--devices", "gpu")
+    for name in ("cuda-sm75", "cuda-sm80", "cuda-sm90"):
+        assert re.search(rf"ok\s+{name}\s", done.stdout + done.stderr), done.stdout + done.stderr
+
+
+def a_variant_fits_on_devices_that_are_new_enough(t):
+    built(t, "cuda", "native")
+    t.env["MLC_FAKE_CUDA"] = "cc=80"
+    explained = json.loads(t.run("mlrun", "explain", "m.mlc", "--allow-unsigned", "--devices", "gpu", "--json").stdout)
+    answers = {v["name"]: v["answer"] for v in explained["variants"]}
+    assert [answers[f"cuda-sm{n}"] for n in (75, 80, 90)] == ["fits", "fits", "no"], answers
+
+
+def without_a_device_the_processor_runs_it(t):
+    built(t, "cuda-sm75", "native")
+    t.env["MLC_FAKE_CUDA"] = "init=100"
+    explained = t.run("mlrun", "explain", "m.mlc", "--allow-unsigned")
+    assert "CUDA_ERROR_NO_DEVICE" in explained.stdout + explained.stderr, explained.stdout
+    t.run("mlrun", "selftest", "m.mlc", "--allow-unsigned")
+
+
+if __name__ == "__main__":
+    main([every_variant_of_a_device_gives_the_right_answer, a_variant_fits_on_devices_that_are_new_enough, without_a_device_the_processor_runs_it])

@@ -1,0 +1,110 @@
+"""Variants for devices: what mlpack writes beside those of processors, what it says of them, and that a file with one still
+runs where there is no device."""
+import json
+import re
+import struct
+
+from onnx_file import model, node, port, tensor
+from tool_test import main
+
+
+def small(t, rows="n"):
+    w = tensor("w", "f32", [24, 40], struct.pack("<960f", *(0.01 * k for k in range(960))))
+    (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["z"], "product"), node("Softmax", ["z"], ["y"], "rows"), node("Relu", ["z"], ["r"], "relu")],
+                                         [port("x", "f32", [rows, 24])], [port("y", "f32", None), port("r", "f32", None)], [w], opset=17))
+
+
+def build(t, *targets):
+    done = t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "-f", "--json", "--target", ",".join(targets))
+    return json.loads(done.stdout)
+
+
+def a_device_stands_beside_a_processor(t):
+    small(t)
+    report = build(t, "vulkan", "native")
+    names = [v["name"] for v in report["variants"]]
+    assert names[0] == "vulkan-base" and names[-1] == "portable" and len(names) == 3, names
+    assert not any("processor" in w for w in report["warnings"]), report["warnings"]
+    tested = {v["name"]: v for v in report["selftest"]["variants"]}
+    assert "vulkan-base" in tested, tested
+    for name in names[1:]:
+        assert not tested[name].get("reason"), tested
+
+
+def a_device_alone_is_warned_of(t):
+    small(t)
+    report = build(t, "vulkan-base")
+    assert [v["name"] for v in report["variants"]] == ["vulkan-base", "portable"]
+    assert any("no target of a processor" in w for w in report["warnings"]), report["warnings"]
+
+
+def all_are_processors(t):
+    small(t)
+    assert not any(v["name"].startswith(("vulkan", "cuda")) for v in build(t, "all")["variants"])
+
+
+def a_variant_says_what_it_asks_of_a_device(t):
+    small(t)
+    build(t, "vulkan", "native")
+    about = json.loads(t.run("mlpack", "inspect", "m.mlc", "--json").stdout)
+    variant = {v["name"]: v for v in about["variants"]}["vulkan-base"]
+    assert variant["family"] == "vulkan" and variant["format"] == "spirv", variant
+    assert {"vk.shader_int64", "vk.storage8", "vk.storage16", "vk.f32_inf_nan_keep"} <= set(variant["features"]), variant
+    assert any(c.startswith("vk.max_storage_buffers") for c in variant["clauses"]), variant
+    assert variant["audit"]["tool"] == "mlpack", variant
+
+
+def its_plan_has_no_cuts_and_begins_buffers_at_multiples_of_256(t):
+    small(t, rows=5)
+    build(t, "vulkan")
+    plan = t.run("mlpack", "inspect", "m.mlc", "--plan", "--variant", "vulkan-base").stdout
+    launches = [line for line in plan.split("\n") if line.strip().startswith("launch ")]
+    assert launches and not any(" cut " in line for line in launches), plan
+    # A row's maximum and sum, and what is made of them.
+    assert sum('"rows' in line for line in launches) >= 2, plan
+    offsets = [int(n) for n in re.findall(r" arena \S+ +; \d+, (\d+)", plan)]
+    assert len(offsets) >= 3 and max(offsets) > 0 and all(n % 256 == 0 for n in offsets), plan
+
+
+def it_runs_without_a_device(t):
+    small(t)
+    build(t, "vulkan", "native")
+    explained = json.loads(t.run("mlrun", "explain", "m.mlc", "--allow-unsigned", "--json").stdout)
+    answers = {v["name"]: v["answer"] for v in explained["variants"]}
+    assert "vulkan-base" in answers and list(answers.values()).count("fits") >= 2, explained
+    t.run("mlrun", "selftest", "m.mlc", "--allow-unsigned")
+
+
+def schedules_of_devices_are_shown(t):
+    small(t)
+    done = t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "-f", "--target", "vulkan", "--dump", "schedule,loop", "--only", "relu (Relu)")
+    device = [part for part in done.stdout.split("; ") if part.startswith(("schedule of", "loop of")) and "for vulkan-base" in part]
+    assert any(re.search(r"map .* grid", part) for part in device), done.stdout
+    assert "block 128" in done.stdout and "lanes %" in done.stdout, done.stdout
+
+
+def cuda_is_three_targets(t):
+    small(t)
+    report = build(t, "cuda", "native")
+    names = [v["name"] for v in report["variants"]]
+    assert names[:3] == ["cuda-sm75", "cuda-sm80", "cuda-sm90"] and names[-1] == "portable" and len(names) == 5, names
+    about = json.loads(t.run("mlpack", "inspect", "m.mlc", "--json").stdout)
+    by_name = {v["name"]: v for v in about["variants"]}
+    for name, capability, driver in (("cuda-sm75", 75, 10020), ("cuda-sm80", 80, 11000), ("cuda-sm90", 90, 11080)):
+        variant = by_name[name]
+        assert variant["family"] == "cuda" and variant["format"] == "ptx" and "cuda.base" in variant["features"], variant
+        asked = " ".join(variant["clauses"])
+        assert re.search(rf"cuda\.cc\D+{capability}\b", asked) and re.search(rf"cuda\.driver_api\D+{driver}\b", asked), asked
+    t.run("mlrun", "selftest", "m.mlc", "--allow-unsigned")
+
+
+def text_of_devices_is_shown(t):
+    small(t)
+    done = t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "-f", "--target", "cuda-sm80", "--dump", "asm", "--only", "relu (Relu)")
+    assert ".target sm_80" in done.stdout and ".visible .entry" in done.stdout and "bra" in done.stdout, done.stdout[:2000]
+
+
+if __name__ == "__main__":
+    main([a_device_stands_beside_a_processor, a_device_alone_is_warned_of, all_are_processors, a_variant_says_what_it_asks_of_a_device,
+          its_plan_has_no_cuts_and_begins_buffers_at_multiples_of_256, it_runs_without_a_device, schedules_of_devices_are_shown,
+          cuda_is_three_targets, text_of_devices_is_shown])

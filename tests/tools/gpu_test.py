@@ -1,0 +1,98 @@
+"""Models on a device of this machine, lavapipe if there is no other: equal to the processor, chosen only as the user says, and
+without a message of Vulkan's validation layer. Skipped where no device is found."""
+import json
+import pathlib
+import struct
+
+from npz_file import read, write
+from onnx_file import model, node, port, tensor
+from tool_test import Skipped, main
+
+LAYER = pathlib.Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json")
+VALIDATED = pathlib.Path(__file__).resolve().parent / "validated.sh"
+
+
+def need_device(t):
+    devices = json.loads(t.run("mlrun", "probe", "--json").stdout)["devices"]
+    if not any(d["api"] == "vulkan" for d in devices):
+        raise Skipped("no device of Vulkan")
+
+
+def build(t, targets="vulkan,native"):
+    w = tensor("w", "f32", [24, 40], struct.pack("<960f", *(0.01 * (k % 97) for k in range(960))))
+    (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["z"], "product"), node("Softmax", ["z"], ["y"], "rows"), node("Relu", ["z"], ["r"], "relu")],
+                                         [port("x", "f32", ["n", 24])], [port("y", "f32", None), port("r", "f32", None)], [w], opset=17))
+    t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "-f", "--progress", "none", "--golden-time", "0", "--target", targets)
+
+
+def feed(t, rows):
+    write(t.dir / "in.npz", {"x": ("f32", (rows, 24), [(k * 37 % 101 - 50) / 50 for k in range(rows * 24)])})
+
+
+def answers(t, *options):
+    done = t.run("mlrun", "run", "m.mlc", "-i", "in.npz", "-o", "out.npz", "--json", *options)
+    return json.loads(done.stdout), {name: values for name, (_, values) in read(t.dir / "out.npz").items()}
+
+
+def a_device_answers_as_the_processor_does(t):
+    need_device(t)
+    build(t)
+    for rows in (1, 7, 300):
+        feed(t, rows)
+        report, expected = answers(t, "--devices", "cpu")
+        assert report["device"] == "" and report["variant"] != "vulkan-base", report
+        t.wrapper = [str(VALIDATED)] if LAYER.exists() else []
+        report, found = answers(t, "--devices", "gpu")
+        t.wrapper = []
+        assert report["device"] == "gpu0" and report["variant"] == "vulkan-base", report
+        assert expected.keys() == found.keys() == {"y", "r"}, found.keys()
+        for name in expected:
+            assert len(expected[name]) == len(found[name]) == rows * 40
+            worst = max(abs(a - b) for a, b in zip(expected[name], found[name]))
+            assert worst <= 1e-5 * max(1.0, *map(abs, expected[name])), (name, worst)
+
+
+def devices_are_used_as_the_user_says(t):
+    need_device(t)
+    build(t)
+    feed(t, 2)
+    found = json.loads(t.run("mlrun", "explain", "m.mlc", "--json", "--devices", "gpu").stdout)
+    assert found["chosen"] == "vulkan-base" and found["devices"], found
+    assert [v["device"] for v in found["variants"] if v["name"] == "vulkan-base"] == ["gpu0"], found
+    auto = json.loads(t.run("mlrun", "explain", "m.mlc", "--json").stdout)
+    if all(d["software"] for d in auto["devices"]):
+        assert auto["chosen"] != "vulkan-base", auto
+        reason = next(v["reason"] for v in auto["variants"] if v["name"] == "vulkan-base")
+        assert "software" in reason and "--devices gpu0" in reason, reason
+        assert "vulkan" in t.run("mlrun", "run", "m.mlc", "-i", "in.npz", "--require", "vulkan", code=5).stderr
+    none = json.loads(t.run("mlrun", "explain", "m.mlc", "--json", "--devices", "cpu").stdout)
+    assert not none["devices"] and none["chosen"] != "vulkan-base", none
+    t.run("mlrun", "run", "m.mlc", "-i", "in.npz", "--devices", "gpu", "--require", "cuda", code=5)
+    t.run("mlrun", "run", "m.mlc", "-i", "in.npz", "--devices", "gpu", "--require", "vulkan")
+    assert "gpu99" in t.run("mlrun", "run", "m.mlc", "-i", "in.npz", "--devices", "gpu99", code=2).stderr
+    t.run("mlrun", "run", "m.mlc", "-i", "in.npz", "--devices", "everything", code=2)
+
+
+def a_fall_back_prints_one_line(t):
+    build(t, "native")
+    feed(t, 2)
+    done = t.run("mlrun", "run", "m.mlc", "-i", "in.npz", "--devices", "gpu")
+    lines = [line for line in done.stderr.splitlines() if "runs on the processor" in line]
+    assert len(lines) == 1, done.stderr
+    build(t)
+    assert "runs on the processor" in t.run("mlrun", "run", "m.mlc", "-i", "in.npz", "--devices", "gpu", "--isolated").stderr
+    t.env["VK_ICD_FILENAMES"] = t.env["VK_DRIVER_FILES"] = "/nonexistent/icd.json"
+    done = t.run("mlrun", "run", "m.mlc", "-i", "in.npz", "--devices", "gpu")
+    assert done.stderr.count("runs on the processor") == 1, done.stderr
+    assert "vulkan" in t.run("mlrun", "run", "m.mlc", "-i", "in.npz", "--require", "vulkan", code=5).stderr
+
+
+def instructions_are_measured_on_a_device(t):
+    need_device(t)
+    build(t)
+    feed(t, 3)
+    report = json.loads(t.run("mlrun", "profile", "m.mlc", "-i", "in.npz", "--devices", "gpu", "--json").stdout)
+    assert report["variant"] == "vulkan-base", report["variant"]
+
+
+main([a_device_answers_as_the_processor_does, devices_are_used_as_the_user_says, a_fall_back_prints_one_line, instructions_are_measured_on_a_device])

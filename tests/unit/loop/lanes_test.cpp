@@ -1,0 +1,163 @@
+// Kernels for devices: what verify refuses, and what the interpreter finds when lanes run.
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "packager/loop/interpret.h"
+#include "packager/loop/print.h"
+#include "packager/loop/verify.h"
+
+using namespace mlc;
+
+namespace {
+
+// A kernel of two blocks of four lanes over x (read) and y (written); the body is what a lane %3 of block %2 does.
+std::string kernel(const std::string& body, const std::string& locals = "", const std::string& lanes = "lanes %3 = 0 .. 4 step 1") {
+  return "kernel \"k\" tiles 2 block 4 range %0 %1 {\n"
+         "  param \"x\" i32 array 0\n  param \"y\" i32 out array 1\n" + locals +
+         "  for %2 = %0 .. %1 step 1 {\n    " + lanes + " {\n" + body + "    }\n  }\n}\n";
+}
+
+loop::Kernel parsed(ir::Context& ctx, const std::string& text) {
+  auto all = loop::parse(ctx, text);
+  REQUIRE_MESSAGE(all.ok(), (all.ok() ? "" : all.status().text()));
+  REQUIRE(all->size() == 1);
+  return std::move((*all)[0]);
+}
+
+std::string refused(const std::string& text) {
+  ir::Context ctx;
+  return loop::verify(parsed(ctx, text)).message;
+}
+
+struct Ran {
+  Result<int32_t> result;
+  std::vector<int32_t> y;
+  std::string error() const { return result.ok() ? "" : result.status().message; }
+};
+
+Ran ran(const std::string& text) {
+  ir::Context ctx;
+  const loop::Kernel k = parsed(ctx, text);
+  std::vector<int32_t> x = {10, 20, 30, 40, 50, 60, 70, 80}, y(8, -1);
+  loop::Run run;
+  run.buffers = {std::as_writable_bytes(std::span(x)), std::as_writable_bytes(std::span(y))};
+  run.value = [](const ir::Sym*) { return std::nullopt; };
+  auto result = loop::interpret(k, run);
+  return {std::move(result), y};
+}
+
+// The element of its own that each lane of each block has.
+const std::string kMine = "      let %4 = (add (mul %2 4) %3)\n";
+
+}  // namespace
+
+TEST_CASE("lanes reverse a block through its memory") {
+  const std::string text = kernel(kMine +
+                                  "      store 2 [%3] (load.i32 0 %4)\n"
+                                  "      barrier\n"
+                                  "      store 1 [%4] (load.i32 2 (sub 3 %3))\n",
+                                  "  shared \"s\" i32 4\n");
+  CHECK(refused(text) == "");
+  const Ran r = ran(text);
+  CHECK(r.error() == "");
+  CHECK(r.y == std::vector<int32_t>{40, 30, 20, 10, 80, 70, 60, 50});
+  ir::Context ctx, other;
+  const std::string printed = loop::to_string(parsed(ctx, text));
+  CHECK(printed.find("barrier") != std::string::npos);
+  CHECK(loop::to_string(parsed(other, printed)) == printed);
+}
+
+TEST_CASE("lanes that meet without a barrier are found") {
+  const std::string exchange = "      store 2 [%3] (load.i32 0 %4)\n      store 1 [%4] (load.i32 2 (sub 3 %3))\n";
+  CHECK(ran(kernel(kMine + exchange, "  shared \"s\" i32 4\n")).error().find("of s, no barrier lies between") != std::string::npos);
+  // Two lanes write to one place, and a lane writes what another has read.
+  CHECK(ran(kernel(kMine + "      store 1 [%2] (load.i32 0 %4)\n")).error().find("element 0 of y") != std::string::npos);
+  CHECK(ran(kernel("      let %4 = (add (mul %2 4) %3)\n      let %5.i32 = (load.i32 1 (add (mul %2 4) (floormod (add %3 1) 4)))\n"
+                   "      store 1 [%4] %5.i32\n")).error().find("meets another") != std::string::npos);
+  // Blocks meet in no order, whatever barriers they have.
+  CHECK(ran(kernel("      barrier\n      if (eq.bool %3 0) {\n        store 1 [0] i32:1\n      }\n      barrier\n")).error().find("meets another at element 0 of y") !=
+        std::string::npos);
+  // The same element over and over, by one lane.
+  CHECK(ran(kernel(kMine + "      store 1 [%4] i32:1\n      store 1 [%4] (add.i32 (load.i32 1 %4) i32:1)\n")).y == std::vector<int32_t>(8, 2));
+}
+
+TEST_CASE("a loop around a barrier is walked by all lanes together") {
+  // Sums by halves: after each step half of the lanes are left.
+  const Ran r = ran(kernel(kMine +
+                           "      store 2 [%3] (load.i32 0 %4)\n"
+                           "      local %5 = 2\n"
+                           "      while (lt.bool 0 %5) within 8 {\n"
+                           "        barrier\n"
+                           "        if (lt.bool %3 %5) {\n"
+                           "          store 2 [%3] (add.i32 (load.i32 2 %3) (load.i32 2 (add %3 %5)))\n"
+                           "        }\n"
+                           "        %5 = (floordiv %5 2)\n"
+                           "      }\n"
+                           "      barrier\n"
+                           "      store 1 [%4] (load.i32 2 0)\n",
+                           "  shared \"s\" i32 4\n"));
+  CHECK(r.error() == "");
+  CHECK(r.y == std::vector<int32_t>{100, 100, 100, 100, 260, 260, 260, 260});
+}
+
+TEST_CASE("a barrier that not all lanes reach is an error when it runs, and refused before") {
+  const std::string some = kernel("      if (lt.bool %3 2) {\n        barrier\n      }\n");
+  CHECK(ran(some).error().find("not all lanes reach") != std::string::npos);
+  CHECK(refused(some).find("not all lanes may reach") != std::string::npos);
+  const std::string turns = kernel("      for %4 = 0 .. %3 step 1 {\n        barrier\n      }\n");
+  CHECK(ran(turns).error().find("not all lanes reach") != std::string::npos);
+  CHECK(refused(turns).find("not all lanes may reach") != std::string::npos);
+}
+
+TEST_CASE("verify follows what differs between lanes") {
+  const auto under = [](const std::string& before, const std::string& condition) {
+    return refused(kernel(before + "      if " + condition + " {\n        barrier\n      }\n", "  shared \"s\" i32 4\n"));
+  };
+  const std::string parts = "not all lanes may reach";
+  CHECK(under("", "(lt.bool %2 1)") == "");                                                   // of the block
+  CHECK(under("", "(lt.bool (load.i32 0 %2) i32:5)") == "");                                  // nobody writes x
+  CHECK(under("", "(lt.bool (load.i32 1 %2) i32:5)").find(parts) != std::string::npos);       // somebody writes y
+  CHECK(under("", "(lt.bool (load.i32 2 0) i32:5)").find(parts) != std::string::npos);
+  CHECK(under("      let %4 = (add %3 1)\n", "(lt.bool %4 1)").find(parts) != std::string::npos);
+  CHECK(under("      local %4 = 0\n      if (lt.bool %3 1) {\n        %4 = 1\n      }\n", "(lt.bool %4 1)").find(parts) != std::string::npos);
+  // What differs comes around with the next turn.
+  const std::string around = "      local %4 = 0\n      local %5 = 0\n      for %6 = 0 .. 3 step 1 {\n        %4 = %5\n        %5 = %3\n      }\n";
+  CHECK(under(around, "(lt.bool %4 1)").find(parts) != std::string::npos);
+  CHECK(under("      local %4 = 0\n      for %6 = 0 .. 3 step 1 {\n        %4 = (add %4 %6)\n      }\n", "(lt.bool %4 1)") == "");
+}
+
+TEST_CASE("verify names what is wrong with a kernel for devices") {
+  const std::string nothing = "      let %4 = 0\n";
+  CHECK(refused(kernel(nothing)) == "");
+  CHECK(refused(kernel(nothing, "", "lanes %3 = 0 .. 5 step 1")).find("over the lanes alone") != std::string::npos);
+  CHECK(refused(kernel(nothing, "", "for %3 = 0 .. 4 step 1")).find("over the lanes alone") != std::string::npos);
+  CHECK(refused(kernel("      lanes %4 = 0 .. 4 step 1 {\n      }\n")).find("lanes in lanes") != std::string::npos);
+  CHECK(refused(kernel("      let %4 = (add %0 1)\n")).find("other tiles") != std::string::npos);
+  CHECK(refused(kernel(nothing, "  local \"l\" i32 4\n")).find("scratch of a processor") != std::string::npos);
+  CHECK(refused(kernel("      store 2 [%3] i32:1\n", "  private \"p\" i32 4\n")).find("no constant") != std::string::npos);
+  CHECK(refused(kernel("      unroll %4 = 0 .. 4 step 1 {\n        store 2 [%4] i32:1\n      }\n", "  private \"p\" i32 4\n")) == "");
+  CHECK(refused(kernel("      let %4.i64x8 = (ramp.i64x8 1 %3)\n")).find("a vector of 8 elements") != std::string::npos);
+  std::string outer = kernel(nothing);
+  outer.insert(outer.find("  for %2"), "  let %9 = 0\n");
+  CHECK(refused(outer).find("no loop over the tiles") != std::string::npos);
+  std::string processor = kernel(nothing);
+  processor.erase(processor.find(" block 4"), 8);
+  CHECK(refused(processor).find("in a kernel for processors") != std::string::npos);
+  std::string many = kernel(nothing);
+  many.replace(many.find("block 4"), 7, "block 4096");
+  CHECK(refused(many).find("4096 lanes") != std::string::npos);
+}
+
+TEST_CASE("arrays of a lane are its own, and memory of a block holds nothing of the one before") {
+  const Ran r = ran(kernel(kMine +
+                           "      store 3 [0] (load.i32 0 %4)\n"
+                           "      barrier\n"
+                           "      store 1 [%4] (select.i32 (eq.bool %3 0) (load.i32 2 0) (load.i32 3 0))\n"
+                           "      barrier\n"
+                           "      if (eq.bool %3 1) {\n        store 2 [0] i32:5\n      }\n",
+                           "  shared \"s\" i32 1\n  private \"p\" i32 1\n"));
+  CHECK(r.error() == "");
+  constexpr auto poison = static_cast<int32_t>(0xA5A5A5A5u);
+  CHECK(r.y == std::vector<int32_t>{poison, 20, 30, 40, poison, 60, 70, 80});
+}

@@ -1,0 +1,156 @@
+// The audit's parser: what it takes, and what the driver's assembler would take but it must not.
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "targets/families.h"
+#include "targets/ptx/audit.h"
+#include "targets/ptx/parse.h"
+#include "tests/support/ptx/executor.h"
+
+namespace mlc {
+namespace {
+
+using namespace targets::ptx;
+
+constexpr std::string_view kHeader = ".version 6.5\n.target sm_75\n.address_size 64\n";
+
+std::string entry(std::string_view body, std::string_view declarations = "") {
+  return std::string(kHeader) + ".visible .entry k(\n.param .u64 k_param_0,\n.param .u32 k_param_1\n)\n.maxntid 32, 1, 1\n{\n.reg .pred %p<3>;\n.reg .b16 %rs<4>;\n" +
+         ".reg .b32 %r<4>;\n.reg .f32 %f<4>;\n.reg .b64 %rd<4>;\n.reg .f64 %fd<3>;\n" + std::string(declarations) + std::string(body) + "ret;\n}\n";
+}
+std::string refusal(const std::string& text) {
+  const auto image = parse(text);
+  return image.ok() ? "" : image.status().text();
+}
+bool taken(std::string_view body) {
+  const std::string why = refusal(entry(body));
+  if (!why.empty()) MESSAGE(why);
+  return why.empty();
+}
+
+TEST_CASE("an entry is read with its parameters, lanes, registers and code") {
+  const auto image = parse(entry("ld.param.u64 %rd1, [k_param_0];\nmov.u32 %r1, %tid.x;\n$L_1:\nsetp.lt.s32 %p1, %r1, -5;\n@!%p1 bra $L_1;\n"
+                                 "st.global.f32 [%rd1+-4], %f3;\n"));
+  REQUIRE_MESSAGE(image.ok(), image.status().text());
+  CHECK(image->version == 65);
+  CHECK(image->sm == 75);
+  REQUIRE(image->entries.size() == 1);
+  const Entry& e = image->entries[0];
+  CHECK(e.name == "k");
+  REQUIRE(e.params.size() == 2);
+  CHECK(e.params[0].bytes == 8);
+  CHECK(e.params[1].bytes == 4);
+  CHECK(e.max_lanes == std::array<uint32_t, 3>{32, 1, 1});
+  CHECK(e.num_registers == 22);
+  REQUIRE(e.code.size() == 6);
+  CHECK(e.code[2].operands[2].value == -5);
+  CHECK(e.code[3].has_guard);
+  CHECK(e.code[3].guard_negated);
+  CHECK(e.code[3].operands[0].number == 2);
+  CHECK(e.code[4].operands[0].is_memory);
+  CHECK(e.code[4].operands[0].value == -4);
+}
+
+TEST_CASE("forms that the code generator uses are taken") {
+  CHECK(taken("mov.b32 %r1, %f1;\nmov.b64 %fd1, %rd1;\nmov.f32 %f1, 0f3F800000;\nmov.f64 %fd1, 0d3FF0000000000000;\n"));
+  CHECK(taken("mov.b32 {%rs1, %rs2}, %r1;\nmov.b32 %r1, {%rs1, %rs2};\nmov.b64 {%r1, %r2}, %rd1;\n"));
+  CHECK(taken("{ .reg .b16 tmp; mov.b32 {tmp, %rs1}, %r1; }\n{ .reg .b32 tmp; mov.b64 {tmp, %r1}, %rd1; }\n"));
+  CHECK(taken("ld.global.nc.v4.f32 {%f0, %f1, %f2, %f3}, [%rd1+16];\nst.global.v2.u32 [%rd1], {%r0, %r1};\n"));
+  CHECK(taken("ld.global.u8 %rs1, [%rd1];\nst.global.u8 [%rd1], %r1;\ncvt.s64.s8 %rd1, %rd2;\ncvt.u32.u8 %r1, %rs1;\n"));
+  CHECK(taken("$L_a:\n.pragma \"nounroll\";\n@%p1 bra $L_a;\nbar.sync 0;\n"));
+  CHECK(refusal(entry("mov.u64 %rd1, k_shared;\nld.shared.f32 %f1, [k_shared+8];\n", ".shared .align 16 .b8 k_shared[64];\n")).empty());
+}
+
+TEST_CASE("what our code must never hold stops the build by name") {
+  for (const std::string_view line : {"call.uni foo, ();", "trap;", "exit;", "brkpt;", "nanosleep.u32 5;", "mov.u64 %rd1, %clock64;", "mov.u32 %r1, %laneid;",
+                                      "atom.global.sys.cas.b64 %rd1, [%rd2], 0, %rd3;", "atom.global.add.f32 %f1, [%rd1], %f2;", "red.global.add.f32 [%rd1], %f2;",
+                                      "brx.idx %r1, $L_a;", "ld.local.f32 %f1, [%rd1];", "ld.f32 %f1, [%rd1];", "st.f32 [%rd1], %f1;", "cvta.to.global.u64 %rd1, %rd2;",
+                                      "add.f32 %f1, %f2, %f3;", "mul.f32 %f1, %f2, %f3;", "fma.rn.ftz.f32 %f1, %f2, %f3, %f1;", "div.approx.f32 %f1, %f2, %f3;",
+                                      "div.full.f32 %f1, %f2, %f3;", "sqrt.approx.f32 %f1, %f2;", "ex2.approx.f32 %f1, %f2;", "sin.approx.f32 %f1, %f2;",
+                                      "membar.sys;", "vote.sync.any.pred %p1, %p2, -1;", "bar.sync 1;", "bar.arrive 0, 32;"}) {
+    const std::string text = refusal(entry(std::string(line) + "\n"));
+    CHECK_MESSAGE(!text.empty(), line);
+  }
+  CHECK(refusal(entry("trap;\n")).find("'trap'") != std::string::npos);
+  CHECK(refusal(entry("@%p1 bar.sync 0;\n")).find("barrier under a predicate") != std::string::npos);
+  CHECK(!refusal(entry("", ".local .align 4 .b8 depot[8];\n")).empty());
+  CHECK(!refusal(std::string(kHeader) + ".visible .func f()\n{\nret;\n}\n").empty());
+  CHECK(!refusal(std::string(kHeader) + ".global .align 4 .b8 g[8];\n" + entry("").substr(kHeader.size())).empty());
+  CHECK(!refusal(entry("// a comment\n")).empty());
+}
+
+TEST_CASE("operands of other types, names that nobody declared, and code without an end are refused") {
+  for (const std::string_view line : {"add.rn.f32 %f1, %f2, %r1;", "add.s32 %r1, %r2, %rd1;", "add.s32 %r1, %r2;", "add.s32 %r1, %r2, %r3, %r1;", "add.s32 5, %r2, %r3;",
+                                      "setp.lt.s32 %r1, %r2, %r3;", "mul.wide.u32 %r1, %r2, 4;", "ld.global.f32 %r1, [%rd1];", "ld.global.u32 %rs1, [%rd1];",
+                                      "ld.global.f32 %f1, [%r1];", "ld.param.u64 %rd1, [%rd2];", "ld.param.u64 %rd1, [nobody];", "ld.global.f32 %f1, [k_param_0];",
+                                      "mov.u32 %r1, %r9;", "mov.u32 %r1, %rx1;", "mov.u32 %r01, %r1;", "bra $L_none;", "@%r1 bra $L_none;", "mov.u32 %r1, 4294967296;", "mov.u16 %rs1, 65536;",
+                                      "mov.u16 %rs1, -32769;", "mov.f32 %f1, 1;", "mov.f32 %f1, 0f3F80000;", "mov.f32 %f1, 0d3FF0000000000000;", "mov.b32 %r1, %rd1;",
+                                      "ld.global.v2.f32 %f1, [%rd1];", "ld.global.v2.f32 {%f1}, [%rd1];", "ld.global.v2.f32 {%f1, %f2, %f3}, [%rd1];",
+                                      "ld.shared.f32 %f1, [%rd1+99999999999];", "st.global.f32 [%rd1], 0f3F800000;", "mov.u64 %rd1, nobody;", "{ add.s32 %r1, %r1, 1; }"})
+    CHECK_MESSAGE(!refusal(entry(std::string(line) + "\n")).empty(), line);
+  std::string open = entry("");
+  open.replace(open.find("ret;"), 4, "mov.u32 %r1, 1;");
+  CHECK(refusal(open).find("without ret") != std::string::npos);
+  open = entry("");
+  open.replace(open.find("ret;"), 4, "@%p1 ret;");
+  CHECK(refusal(open).find("without ret") != std::string::npos);
+  CHECK(!refusal(entry("$L_a:\n$L_a:\n")).empty());
+  CHECK(!refusal(entry("", ".reg .b32 %r<4>;\n")).empty());
+  CHECK(!refusal(entry("", ".reg .b32 %many<99999999>;\n")).empty());
+  CHECK(!refusal(std::string(kHeader)).empty());
+  CHECK(!refusal("").empty());
+}
+
+TEST_CASE("each beginning of a text is refused, and no byte of it can be changed into a crash") {
+  const std::string text = entry("ld.param.u64 %rd1, [k_param_0];\n$L_1:\n.pragma \"nounroll\";\nld.global.v2.f32 {%f1, %f2}, [%rd1+8];\n@%p1 bra $L_1;\n");
+  REQUIRE(refusal(text).empty());
+  for (size_t n = 0; n + 2 < text.size(); ++n) CHECK(!refusal(text.substr(0, n)).empty());
+  for (size_t n = 0; n < text.size(); ++n)
+    for (const char c : {'\0', ' ', '{', '[', ';', '9', '%', '$', '.', '\xff'}) {
+      std::string changed = text;
+      changed[n] = c;
+      (void)parse(changed);
+    }
+}
+
+TEST_CASE("the executor knows every opcode of the table") {
+  // Through the names of the kinds of opcodes and of their types.
+  std::set<std::string> seen;
+  for (const char* base : {"add", "sub", "mul.lo", "mul.hi", "mul.wide", "mad.lo", "mad.wide", "div", "rem", "abs", "neg", "min", "max", "clz", "bfe", "bfi", "prmt",
+                           "shf.l.wrap", "shf.r.wrap", "and", "or", "xor", "not", "shl", "shr", "setp.lt", "selp", "mov", "add.rn", "sub.rn", "mul.rn", "div.rn",
+                           "fma.rn", "rcp.rn", "sqrt.rn", "min.NaN", "max.NaN"})
+    for (const char* type : {"s16", "u16", "b16", "s32", "u32", "b32", "s64", "u64", "b64", "f32", "f64", "pred"}) {
+      const Opcode* op = find_opcode(std::string(base) + "." + type);
+      if (!op) continue;
+      Entry e;
+      Instruction i;
+      i.op = op;
+      e.code.push_back(i);
+      const testing::ptx::Executor program(e, {});
+      CHECK_MESSAGE(program.error().empty(), program.error());
+      seen.insert(op->name);
+    }
+  CHECK(seen.size() > 100);
+}
+
+TEST_CASE("an instruction that came later than the target is named") {
+  const std::string text = entry("min.NaN.f32 %f1, %f2, %f3;\n");
+  const auto image = parse(text);
+  REQUIRE(image.ok());
+  const auto target = [](std::string_view name) { return targets::find_target(name); };
+  REQUIRE(target("cuda-sm75") != nullptr);
+  const auto classes = audit_image(*target("cuda-sm75"), *image);
+  REQUIRE(!classes.ok());
+  CHECK(classes.status().text().find("min.NaN.f32") != std::string::npos);
+  CHECK(!audit_image(*target("cuda-sm80"), *image).ok());  // of another header
+  std::string newer = text;
+  newer.replace(newer.find("6.5"), 3, "7.0");
+  newer.replace(newer.find("sm_75"), 5, "sm_80");
+  const auto image80 = parse(newer);
+  REQUIRE(image80.ok());
+  CHECK(audit_image(*target("cuda-sm80"), *image80).ok());
+}
+
+}  // namespace
+}  // namespace mlc
