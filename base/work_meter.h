@@ -66,6 +66,7 @@ class WorkMeter {
 
   Stop why() const { return why_.load(std::memory_order_relaxed); }  // None: it may go on, as far as anybody has looked
   const WorkLimits& limits() const { return limits_; }
+  CancelFlag* cancelled() const { return cancelled_; }  // null: nobody cancels
   uint64_t units_used() const;  // 0 without a limit: nobody counts then
   uint64_t ns_used() const;
   uint64_t started_ns() const { return started_ns_; }  // by base/clock.h; 0: not started

@@ -173,13 +173,17 @@ class Build {
     const targets::Target* portable = targets::find_target("portable");
     if (std::find(targets.begin(), targets.end(), portable) == targets.end()) targets.push_back(portable);
     const std::unique_ptr<CodeCache> cache = open_cache();
+    LeftOut left_out;
     for (size_t k = 0; k < targets.size(); ++k) {
       const targets::Target* target = targets[k];
       const Progress progress = counted(nth("target", k, targets.size()) + ", " + target->name, "kernels");
       const VariantOptions options{progress, options_.threads, cache.get(), &options_.dump, options_.choose};
-      MLC_ASSIGN(CompiledVariant variant, compile_variant(ctx_, *library_, parts_, weights_, *target, options));
-      variants_.push_back(std::move(variant));
+      auto variant = compile_variant(ctx_, *library_, parts_, weights_, *target, options);
+      if (variant.ok()) variants_.push_back(std::move(*variant));
+      else if (target->is_device() && variant.status().code == Code::Unsupported) left_out.emplace_back(target, std::move(variant).status());
+      else return std::move(variant).status();
     }
+    MLC_RETURN_IF_ERROR(leave_out(left_out));
     drop_equal_variants(variants_);
     for (const CompiledVariant& v : variants_)
       report_.variants.push_back({v.target->name, v.module.size(), v.plan.size(), v.num_kernels, v.num_launches, 0, v.launches});
@@ -187,6 +191,19 @@ class Build {
       report_.cache->found = cache->found();
       report_.cache->compiled = cache->missed();
       if (cache->missed() > 0) (void)cache->shrink(CodeCache::kLimit);  // another build may be at it
+    }
+    return ok();
+  }
+
+  // Devices that cannot do something of the model, and why.
+  using LeftOut = std::vector<std::pair<const targets::Target*, Status>>;
+  // The file is made without them, unless there is nothing else that was asked for.
+  Status leave_out(LeftOut& left_out) {
+    if (!left_out.empty() && left_out.size() == options_.targets.size()) return std::move(left_out.front().second);
+    for (const auto& [target, why] : left_out) {
+      std::string line = "no variant for " + target->name + ": " + why.message;
+      for (const std::string& fact : why.facts) line += "; " + fact;
+      report_.warnings.push_back(std::move(line));
     }
     return ok();
   }

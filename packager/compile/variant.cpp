@@ -17,6 +17,7 @@
 #include "packager/nest/key.h"
 #include "packager/nest/layout.h"
 #include "packager/nest/print.h"
+#include "packager/loop/back_edges.h"
 #include "packager/loop/print.h"
 #include "packager/plan/plan_builder.h"
 #include "packager/plan/verify.h"
@@ -316,6 +317,7 @@ class VariantCompiler {
       launch.cuts = kernel.cuts;
       launch.work = kernel.work;
       launch.scratch = symbolic_scratch(kernel);
+      if (target_.is_device()) launch.steps = loop::back_edges(ctx_, kernel);
       launch.figures = is_last && figures.operations ? figures : moved_by(kernel, *place.function);
       if (is_last) launch.figures.operations = figures.operations;
       std::vector<const ir::Expr*> sizes;

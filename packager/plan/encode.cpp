@@ -37,7 +37,7 @@ class Encoder {
       for (const exec::Cut& cut : i.cuts) cuts.push_back(fbp::CreateCut(out_, cut.units, cut.scalar, cut.bytes));
       body.push_back(fbp::CreateInstr(out_, static_cast<fbp::InstrOp>(i.op), i.kernel, out_.CreateVector(i.buffers),
                                       out_.CreateVector(i.scalars), i.tiles, out_.CreateVector(cuts), i.work, i.after,
-                                      i.fill, out_.CreateString(i.name), i.scratch, i.operations, i.read, i.written, i.of_bytes));
+                                      i.fill, out_.CreateString(i.name), i.scratch, i.operations, i.read, i.written, i.of_bytes, i.steps));
     }
     return fbp::CreateFunction(out_, out_.CreateString(f.name), f.num_symbols, out_.CreateVectorOfStructs(shape),
                                out_.CreateVector(checks), inputs, outputs, out_.CreateVector(buffers), f.arena_bytes,

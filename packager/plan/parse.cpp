@@ -277,6 +277,7 @@ class Parser {
       if (in_.accept("read")) MLC_RETURN_IF_ERROR(symbol(i.read));
       if (in_.accept("written")) MLC_RETURN_IF_ERROR(symbol(i.written));
       i.of_bytes = in_.accept("of_bytes");
+      if (in_.accept("steps")) MLC_RETURN_IF_ERROR(symbol(i.steps));
     }
     if (op == InstrOp::Fill) MLC_RETURN_IF_ERROR(number(i.fill));
     i.after = static_cast<uint32_t>(f_.body.size() - 1);

@@ -321,13 +321,17 @@ class FunctionWriter {
       if (launch.scratch) {
         MLC_ASSIGN(scratch, symbol_of(launch.scratch, "what " + launch.source + " keeps"));
       }
+      uint32_t steps = kNone;
+      if (launch.steps) {
+        MLC_ASSIGN(steps, symbol_of(launch.steps, "what " + launch.source + " repeats"));
+      }
       const nest::Figures& told = launch.figures;
       MLC_ASSIGN(const uint32_t operations, figure_of(told.operations));
       MLC_ASSIGN(const uint32_t read, figure_of(told.read));
       MLC_ASSIGN(const uint32_t written, figure_of(told.written));
       body_.push_back(CreateInstr(out_, InstrOp_Launch, launch.entry, out_.CreateVector(buffers), out_.CreateVector(scalars), tiles,
                                   out_.CreateVector(cuts), work, order_.after(uses_of(launch, buffers)), 0, out_.CreateString(launch.source), scratch,
-                                  operations, read, written, told.of_bytes));
+                                  operations, read, written, told.of_bytes, steps));
     }
     return ok();
   }

@@ -29,6 +29,7 @@ struct Launch {
   const ir::Expr* tiles = nullptr;
   std::vector<loop::Cut> cuts;           // their chunks are passed behind the scalars
   const ir::Expr* work = nullptr;        // null: not known
+  const ir::Expr* steps = nullptr;       // turns of the loops of a lane of a device, at most; null: any number
   const ir::Expr* scratch = nullptr;     // bytes of local arrays whose size follows from extents; null: none
   nest::Figures figures;                 // for profiles
   std::string source;

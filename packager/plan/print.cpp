@@ -201,6 +201,7 @@ class Printer {
       optional("read", i.read);
       optional("written", i.written);
       if (i.of_bytes) out_ += " of_bytes";
+      optional("steps", i.steps);
     } else {
       out_ += std::string(i.op == InstrOp::Copy ? "  copy (" : "  fill (") + joined(i.buffers, buffer) + ")";
       if (i.op == InstrOp::Fill) out_ += " " + std::to_string(i.fill);

@@ -14,6 +14,7 @@
 //     arena $2
 //     launch 12 (#0, #1, #2) ($2, $1) tiles $0 cut 1 $1 $2 work $2 scratch $2 "Conv_0"  ; scalar 1, units, bytes of each; nanoseconds; bytes
 //     launch 3 (#0, #1) () tiles $0 operations $2 read $2 written $1 of_bytes "MatMul_1"  ; figures for profiles
+//     launch 4 (#0, #1) () tiles $0 steps $2 "ReduceSum_2"  ; of a device: turns of the loops of a lane
 //     copy (#3, #2)
 //     fill (#2) 127 after 1              ; of the instructions before it only the first must be done
 //   }

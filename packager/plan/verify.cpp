@@ -49,6 +49,7 @@ class FunctionVerifier {
       if (!evaluate_shapes(f_, shapes, elements, symbols).ok()) continue;  // not a shape that the model takes
       MLC_RETURN_IF_ERROR(check_arena(symbols));
       MLC_RETURN_IF_ERROR(check_order(symbols));
+      MLC_RETURN_IF_ERROR(check_steps(symbols));
     }
     return ok();
   }
@@ -103,6 +104,12 @@ class FunctionVerifier {
     for (uint32_t i = 0; i < f_.body.size(); ++i)
       for (uint32_t before = f_.body[i].after; before < i; ++before)
         if (in_each_others_way(f_.body[before], f_.body[i], symbols)) return wrong(f_, name_of(i) + " does not wait for " + name_of(before));
+    return ok();
+  }
+
+  Status check_steps(const std::vector<int64_t>& symbols) const {
+    for (uint32_t i = 0; i < f_.body.size(); ++i)
+      if (f_.body[i].steps != kNoSymbol && symbols[f_.body[i].steps] < 0) return wrong(f_, name_of(i) + " has loops of less than no turns");
     return ok();
   }
 

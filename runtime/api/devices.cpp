@@ -112,6 +112,16 @@ Result<std::shared_ptr<const FoundDevices>> find_devices(const DeviceChoice& cho
   return {std::make_shared<const FoundDevices>(std::move(out))};
 }
 
+Result<std::unique_ptr<Session>> Session::create_on_processor(const Model& model, SessionOptions options) {
+  if (!options.variant.empty())
+    return Status(Code::NoVariant, 2001, "only variant '{}' may run, as was asked for", options.variant);
+  Matcher matcher = model.copy_of_matcher();
+  for (const Assessment& a : matcher.assessments())
+    if (is_for_device(model.manifest().variants[a.variant])) matcher.reject(a.variant, "the device cannot do this");
+  options.profile = false;
+  return load_best(model, matcher, options);
+}
+
 // One thread, which waits for the device.
 Status Session::load_for_device(Compatible token, VerifiedBytes bytes, const SessionOptions& options) {
   const std::string identity = token.device();
@@ -128,7 +138,14 @@ Status Session::load_for_device(Compatible token, VerifiedBytes bytes, const Ses
     if (!found) found = std::make_unique<exec::DeviceConstants>(*device);
     weights = found.get();
   }
-  MLC_ASSIGN(auto runner, exec::DeviceRunner::create(*device, std::move(module), plan_, *weights_, *weights));
+  const auto other = std::make_shared<std::unique_ptr<Session>>();
+  const auto open = [this, options, other]() -> Result<exec::Substitute::Other> {
+    MLC_ASSIGN(*other, create_on_processor(model_, options));
+    return exec::Substitute::Other{&(*other)->plan_, (*other)->executor_.get(), (*other)->variant().name};
+  };
+  const auto tell = [this](const std::string& line) { note_ += (note_.empty() ? "" : "; ") + line; };
+  MLC_ASSIGN(auto runner, exec::DeviceRunner::create(*device, std::move(module), plan_, *weights_, *weights,
+                                                     std::make_unique<exec::Substitute>(open, tell)));
   const TeamOptions team(*pool_, 1, options.pin_caller);
   MLC_ASSIGN(executor_, exec::Executor::create(plan_, std::move(runner), *weights_, team, limits_of(options), model_.services()));
   return ok();

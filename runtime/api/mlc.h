@@ -339,7 +339,8 @@ typedef struct MlcSessionInfo {
   int32_t is_portable;
   uint32_t threads;
   uint64_t arena_bytes;
-  const char* note;          /* why better variants were not taken although they fit, empty if they were */
+  const char* note;          /* why better variants were not taken although they fit, and what was done on the processor since
+                                the device could not; empty: nothing of the kind. Runs may add to it: valid until the next one */
   const char* device;        /* that runs are on, "gpu0"; empty: the processor */
 } MlcSessionInfo;
 

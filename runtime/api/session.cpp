@@ -96,7 +96,7 @@ Status Session::check_declared() const {
   return ok();
 }
 
-Result<std::unique_ptr<Session>> Session::create(const Model& model, const SessionOptions& options) {
+Result<std::unique_ptr<Session>> Session::load_best(const Model& model, Matcher& matcher, const SessionOptions& options) {
   std::unique_ptr<Session> session(new Session(model));
   session->allocator_ = options.allocator;
   if (!options.pool) {
@@ -105,7 +105,6 @@ Result<std::unique_ptr<Session>> Session::create(const Model& model, const Sessi
   }
   session->pool_ = options.pool ? options.pool : session->common_pool_.get();
 
-  Matcher matcher = model.copy_of_matcher();
   for (;;) {
     MLC_ASSIGN(const std::vector<uint32_t> candidates, matcher.candidates(options.variant, options.require));
     session->variant_ = candidates.front();
@@ -119,11 +118,17 @@ Result<std::unique_ptr<Session>> Session::create(const Model& model, const Sessi
     session->note_ += compose("{} left out: {}", session->variant().name, failure.message);
     matcher.reject(session->variant_, failure.message);
   }
+  session->executor_->set_profiling(options.profile);
+  return session;
+}
+
+Result<std::unique_ptr<Session>> Session::create(const Model& model, const SessionOptions& options) {
+  Matcher matcher = model.copy_of_matcher();
+  MLC_ASSIGN(auto session, load_best(model, matcher, options));
   if (session->device_.empty() && model.wants_device() && options.variant.empty()) {
     if (!session->note_.empty()) session->note_ += "; ";
     session->note_ += compose("{} runs on the processor, since no variant runs on the devices that were named", session->variant().name);
   }
-  session->executor_->set_profiling(options.profile);
   return session;
 }
 

@@ -37,7 +37,7 @@ class Session {
 
   const Model& model() const { return model_; }
   const format::Variant& variant() const { return model_.manifest().variants[variant_]; }
-  const std::string& note() const { return note_; }
+  const std::string& note() const { return note_; }  // runs may add to it
   const std::string& device() const { return device_; }  // "gpu0"; empty: the processor
   unsigned threads() const { return executor_->workers(); }
   WorkerPool& pool() { return *pool_; }
@@ -55,6 +55,10 @@ class Session {
 
  private:
   explicit Session(const Model& model) : model_(model) {}
+  // The best that `matcher` has left.
+  static Result<std::unique_ptr<Session>> load_best(const Model& model, Matcher& matcher, const SessionOptions& options);
+  // What does what a device cannot (devices.cpp): the best of the variants for processors, as far as the options allow one.
+  static Result<std::unique_ptr<Session>> create_on_processor(const Model& model, SessionOptions options);
   Status load(Compatible token, const SessionOptions& options);
   Status load_plan(uint32_t num_kernels);
   Status load_on_processor(Compatible token, VerifiedBytes module, const SessionOptions& options);

@@ -125,6 +125,7 @@ Result<Report> bench(const BenchOptions& o, const HostState& host, OpenFiles& fi
   say_what_runs(model, session, "program " + printable(program.name));
 
   MLC_ASSIGN(const Measured measured, measure(sessions, {program.name, inputs.views.tensors, program.num_outputs, warmup, duration}));
+  for (const OpenSession& each : sessions) say_what_fell_back(each);
   Report report;
   report.json = {{"root", std::string("sha256:") + model.info.root},
                  {"variant", session.info.variant},

@@ -146,8 +146,22 @@ Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o
   out.session.reset(session);
   out.load_ns = now_ns() - start;
   api().session_info(session, &out.info);
-  if (*out.info.note) note("warning: " + printable(out.info.note));
+  out.noted = out.info.note;
+  if (!out.noted.empty()) note("warning: " + printable(out.noted));
   return out;
+}
+
+std::string fell_back(const OpenSession& session) {
+  auto info = sized<MlcSessionInfo>();
+  api().session_info(session.session.get(), &info);
+  std::string_view added = info.note;
+  added.remove_prefix(std::min(added.size(), session.noted.size()));
+  if (added.starts_with("; ")) added.remove_prefix(2);
+  return printable(added);
+}
+
+void say_what_fell_back(const OpenSession& session) {
+  if (const std::string added = fell_back(session); !added.empty()) note("warning: " + added);
 }
 
 void say_what_runs(const OpenModel& model, const OpenSession& session, const std::string& figures) {

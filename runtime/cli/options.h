@@ -64,6 +64,7 @@ struct OpenSession {
   SessionHandle session;
   MlcSessionInfo info = sized<MlcSessionInfo>();
   uint64_t load_ns = 0;
+  std::string noted;  // of the info's note, which runs add to: `note` itself is valid until the next one
 };
 struct SessionUse {
   bool profile = false;
@@ -72,6 +73,10 @@ struct SessionUse {
 };
 // Loads a variant. `note` of the info goes to stderr: falling back is never silent.
 Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& options, const SessionUse& use = {});
+// What runs have added to the note since: that something was done on the processor in place of a device. Empty: nothing.
+std::string fell_back(const OpenSession& session);
+// The same on stderr.
+void say_what_fell_back(const OpenSession& session);
 // NoVariant and Usage as open_session, before anything is loaded.
 Status check_variant(const OpenModel& model, const VariantOptions& options);
 

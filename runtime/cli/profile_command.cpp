@@ -179,6 +179,7 @@ Result<Report> profile_model(const ProfileOptions& o, const HostState& host, Ope
 
   Ceilings ceilings = measure_ceilings(session.info.threads);
   MLC_ASSIGN(const Profile found, profile(session, {program.name, inputs.views.tensors, program.num_outputs, warmup, duration}));
+  say_what_fell_back(session);
   ceilings.merge(measure_ceilings(session.info.threads));
   const Sums sums = sums_of(found, ceilings);
   Report report;

@@ -44,6 +44,7 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   const mlio::Views views = mlio::views_of(model, target.program, inputs);
   MLC_ASSIGN(const std::vector<MlcTensor> outputs, mlio::run_once(model, session.session.get(), target.program, nullptr, views.tensors));
   const uint64_t ran = now_ns();
+  say_what_fell_back(session);
   MLC_ASSIGN(std::vector<NamedTensor> results, mlio::results_of(model, target.program, outputs));
   std::vector<pipeline::Answer> answers;
   if (target.pipeline) {
@@ -66,6 +67,7 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
                  {"threads", session.info.threads},
                  {"trust", model.info.trust},
                  {"native_allowed", model.info.native_allowed != 0}};
+  if (const std::string added = fell_back(session); !added.empty()) report.json["fell_back"] = added;
   if (o.output.empty()) report.json["outputs"] = json_of(answers);
   else report.json["output_file"] = o.output;
   report.json["timings"] = {{"open_ns", open_ns}, {"pre_ns", pre_ns}, {"run_ns", ran - ready}, {"post_ns", done - ran}};

@@ -55,23 +55,31 @@ Result<Report> selftest(const SelftestOptions& o, OpenFiles& files) {
       Status status;
       auto result = sized<MlcSelftest>();
       uint32_t workers = n;
+      std::string device = v.device;
       if (auto session = open_session(model, options); session) {
         workers = session->info.threads;
         say_what_crashed(model.info.file, v.name);
         MlcError* error = nullptr;
         status = status_of(api().selftest(session->session.get(), nullptr, &result, &error), error);
-        ran = true;
       } else {
         status = std::move(session).status();
       }
       char numbers[64];
       std::snprintf(numbers, sizeof numbers, "max |d| %.2g, relative %.2g\n", result.max_abs, result.max_rel);
-      if (status.ok()) report.text += "ok    " + name + " " + counted(result.vectors, "vector") + ", " + counted(workers, "thread") + ", " + numbers;
-      else report.text += "fail  " + name + " " + printable(status.message) + "\n";
-      ordered_json entry = {{"name", v.name}, {"answer", status.ok() ? "ok" : "fail"}, {"threads", workers},
-                            {"vectors", result.vectors}, {"max_abs", result.max_abs}, {"max_rel", result.max_rel}};
+      const std::string where = device.empty() ? counted(workers, "thread") : device;
+      if (status.code == Code::NoVariant && !device.empty()) {  // its shapes or loops are not for this device, which said so
+        report.text += in_lines("skip  " + name + " ", where + ": " + printable(status.message));
+        variants.push_back({{"name", v.name}, {"device", device}, {"answer", "skip"}, {"reason", status.message}});
+        break;
+      }
+      if (status.ok()) report.text += "ok    " + name + " " + counted(result.vectors, "vector") + ", " + where + ", " + numbers;
+      else report.text += in_lines("fail  " + name + " ", (device.empty() ? "" : device + ": ") + printable(status.message));
+      ordered_json entry = {{"name", v.name}};
+      if (!device.empty()) entry["device"] = device;
+      entry.update({{"answer", status.ok() ? "ok" : "fail"}, {"threads", workers}, {"vectors", result.vectors}, {"max_abs", result.max_abs}, {"max_rel", result.max_rel}});
       if (!status.ok()) entry["reason"] = status.message;
       variants.push_back(std::move(entry));
+      ran = true;
       if (!status.ok() && report.failure.ok()) report.failure = std::move(status);
     }
   }

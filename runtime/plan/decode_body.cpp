@@ -103,21 +103,15 @@ Status FunctionDecoder::read_launch(const fbp::Instr& in, Instr& instr) {
   instr.kernel = in.index();
   instr.tiles = in.tiles();
   instr.work = in.work();
-  if (instr.work != kNoSymbol && !is_integer(instr.work)) return wrong("work is not an integer symbol");
   instr.scratch = in.scratch();
-  if (instr.scratch != kNoSymbol && !is_integer(instr.scratch)) return wrong("scratch is not an integer symbol");
-  MLC_RETURN_IF_ERROR(read_figures(in, instr));
-  return read_cuts(in, instr);
-}
-
-Status FunctionDecoder::read_figures(const fbp::Instr& in, Instr& instr) const {
   instr.operations = in.operations();
   instr.read = in.read();
   instr.written = in.written();
   instr.of_bytes = in.of_bytes();
-  for (const Symbol s : {instr.operations, instr.read, instr.written})
-    if (s != kNoSymbol && !is_integer(s)) return wrong("a figure for profiles is not an integer symbol");
-  return ok();
+  instr.steps = in.steps();
+  for (const Symbol s : {instr.work, instr.scratch, instr.operations, instr.read, instr.written, instr.steps})
+    if (s != kNoSymbol && !is_integer(s)) return wrong("work, scratch, steps or a figure is not an integer symbol");
+  return read_cuts(in, instr);
 }
 
 Status FunctionDecoder::read_cuts(const fbp::Instr& in, Instr& instr) const {

@@ -78,7 +78,6 @@ class FunctionDecoder {
   Status read_buffers();
   Status read_body();
   Status read_launch(const fbp::Instr& in, Instr& instr);
-  Status read_figures(const fbp::Instr& in, Instr& instr) const;
   Status read_cuts(const fbp::Instr& in, Instr& instr) const;
 
   Status read_steps();

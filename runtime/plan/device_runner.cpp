@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "base/compose.h"
 
 namespace mlc::exec {
 namespace {
@@ -45,18 +46,22 @@ struct DeviceRunner::Placed final : Executor::Binding::Placed {
   std::vector<std::unique_ptr<device::Recording>> recordings;
   uint64_t generation = ~uint64_t{0};
   bool apart = false;
+  Status refused;   // the device cannot do this, and a substitute does
+  bool is_ready = false;  // nothing but running it can fail
 };
 
 DeviceRunner::DeviceRunner(device::Device& device, std::unique_ptr<device::Module> module, const Plan& plan, const Constants& constants,
-                           DeviceConstants& weights)
-    : device_(device), module_(std::move(module)), plan_(plan), constants_(constants), weights_(weights), ports_(plan.functions.size()),
+                           DeviceConstants& weights, std::unique_ptr<Substitute> substitute)
+    : device_(device), module_(std::move(module)), plan_(plan), constants_(constants), weights_(weights), substitute_(std::move(substitute)),
+      ports_(plan.functions.size()),
       states_(plan.num_states), derived_(plan.derived.size()) {}
 
 DeviceRunner::~DeviceRunner() = default;
 
 Result<std::unique_ptr<DeviceRunner>> DeviceRunner::create(device::Device& device, std::unique_ptr<device::Module> module, const Plan& plan,
-                                                           const Constants& constants, DeviceConstants& weights) {
-  std::unique_ptr<DeviceRunner> out(new DeviceRunner(device, std::move(module), plan, constants, weights));
+                                                           const Constants& constants, DeviceConstants& weights,
+                                                           std::unique_ptr<Substitute> substitute) {
+  std::unique_ptr<DeviceRunner> out(new DeviceRunner(device, std::move(module), plan, constants, weights, std::move(substitute)));
   MLC_ASSIGN(out->queue_, device.make_queue());
   return out;
 }
@@ -216,17 +221,49 @@ Status DeviceRunner::submit(const SegmentCall& call, device::Recording& recordin
   return fault_status(static_cast<int32_t>(fault.code), call.function.body[fault.launch], call.broken_code);
 }
 
-Status DeviceRunner::run(const SegmentCall& call) {
-  const Executor::Binding& b = call.binding;
+// A device that ends loops silently must not come to that.
+Status DeviceRunner::within_budget(const SegmentCall& call) const {
+  const uint64_t budget = device_.limits().loop_budget;
+  for (size_t k = 0; budget != 0 && k < call.function.body.size(); ++k) {
+    const Instr& in = call.function.body[k];
+    if (in.op != InstrOp::Launch || call.binding.steps[k].tiles == 0) continue;
+    const int64_t steps = in.steps == kNoSymbol ? INT64_MAX : call.binding.symbols[in.steps];
+    if (steps >= 0 && static_cast<uint64_t>(steps) <= budget) continue;
+    return Status(Code::Unsupported, "loops of {} may make {} turns, {} ends them after {}", in.name,
+                  steps < INT32_MAX ? compose("{}", steps) : std::string("any number of"), device_.info().title, budget);
+  }
+  return ok();
+}
+
+Status DeviceRunner::prepare(const SegmentCall& call, Placed& placed) {
+  MLC_RETURN_IF_ERROR(within_budget(call));
+  const auto is_derived = [](const Buffer& b) { return b.kind == BufferKind::Derived; };
+  if (!not_derived_.ok() && std::any_of(call.function.buffers.begin(), call.function.buffers.end(), is_derived)) return not_derived_;
   MLC_RETURN_IF_ERROR(acquire_constants(call));
   MLC_RETURN_IF_ERROR(make_room(call));
+  if (!placed.recordings.empty() && placed.generation == generation_ && placed.apart == (call.moments != nullptr)) return ok();
+  Status s = record(call, placed);
+  if (!s.ok()) placed.recordings.clear();
+  return s;
+}
+
+Status DeviceRunner::run(const SegmentCall& call) {
   if (!call.binding.placed) call.binding.placed = std::make_unique<Placed>();
   auto& placed = static_cast<Placed&>(*call.binding.placed);
-  if (placed.recordings.empty() || placed.generation != generation_ || placed.apart != (call.moments != nullptr))
-    if (Status s = record(call, placed); !s.ok()) {
-      placed.recordings.clear();
-      return s;
-    }
+  placed.is_ready = false;
+  Status status = placed.refused.ok() ? run_on_device(call, placed) : placed.refused;
+  if (status.ok() || !substitute_ || (status.code != Code::Unsupported && status.code != Code::Resource)) return status;
+  if (!call.meter.poll()) return ok();
+  if (!placed.is_ready) placed.refused = status;  // it would be refused again, and what others have on the device would move for it
+  if (call.number != plan_.derive) return substitute_->run(call, status, placed.is_ready);
+  not_derived_ = std::move(status);  // who needs them is done by the substitute, which has its own
+  return ok();
+}
+
+Status DeviceRunner::run_on_device(const SegmentCall& call, Placed& placed) {
+  const Executor::Binding& b = call.binding;
+  MLC_RETURN_IF_ERROR(prepare(call, placed));
+  placed.is_ready = true;
 
   uint64_t at = 0;
   const auto put = [&](const void* from, uint64_t bytes) {

@@ -8,14 +8,18 @@
 #include "runtime/plan/device_constants.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/segment_runner.h"
+#include "runtime/plan/substitute.h"
 
 namespace mlc::exec {
 
 class DeviceRunner final : public SegmentRunner {
  public:
-  // All but the module outlive it. `weights` is shared by the sessions of the container on this device.
+  // All but what it is given outlive it. `weights` is shared by the sessions of the container on this device. `substitute` does what
+  // the device cannot: sizes and loops beyond its limits (Unsupported), what it has no memory for, and everything once it is lost
+  // (Resource); null: such calls fail.
   static Result<std::unique_ptr<DeviceRunner>> create(device::Device& device, std::unique_ptr<device::Module> module, const Plan& plan,
-                                                      const Constants& constants, DeviceConstants& weights);
+                                                      const Constants& constants, DeviceConstants& weights,
+                                                      std::unique_ptr<Substitute> substitute = nullptr);
   ~DeviceRunner() override;
 
   const KernelSet& kernels() const override { return *module_; }
@@ -32,7 +36,10 @@ class DeviceRunner final : public SegmentRunner {
   struct Placed;
 
   DeviceRunner(device::Device& device, std::unique_ptr<device::Module> module, const Plan& plan, const Constants& constants,
-               DeviceConstants& weights);
+               DeviceConstants& weights, std::unique_ptr<Substitute> substitute);
+  Status run_on_device(const SegmentCall& call, Placed& placed);
+  Status prepare(const SegmentCall& call, Placed& placed);
+  Status within_budget(const SegmentCall& call) const;
   Status acquire_constants(const SegmentCall& call);
   Status make_room(const SegmentCall& call);
   Status grow(Memory& memory, uint64_t bytes, device::MemoryKind kind, std::string_view what);
@@ -47,6 +54,8 @@ class DeviceRunner final : public SegmentRunner {
   const Plan& plan_;
   const Constants& constants_;
   DeviceConstants& weights_;
+  const std::unique_ptr<Substitute> substitute_;  // null: none
+  Status not_derived_;                            // why the derived constants are not on the device
   std::unique_ptr<device::Queue> queue_;
   std::vector<Ports> ports_;  // per function
   Memory arena_, staging_, readback_;

@@ -94,6 +94,7 @@ struct Instr {
   Symbol scratch = kNoSymbol;   // bytes of scratch behind those of the kernel's entry
   Symbol operations = kNoSymbol, read = kNoSymbol, written = kNoSymbol;  // for profiles; bytes of buffers
   bool of_bytes = false;        // mostly products of 8 bits
+  Symbol steps = kNoSymbol;     // of a device: turns that the loops of a lane make at most; kNoSymbol: any number
   uint32_t after = 0;           // no part of it begins before the first so many instructions are done; at most its own number
   uint8_t fill = 0;
   std::string name;

@@ -691,7 +691,8 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_OPERATIONS = 26,
     VT_READ = 28,
     VT_WRITTEN = 30,
-    VT_OF_BYTES = 32
+    VT_OF_BYTES = 32,
+    VT_STEPS = 34
   };
   mlc::fb::plan::InstrOp op() const {
     return static_cast<mlc::fb::plan::InstrOp>(GetField<uint8_t>(VT_OP, 0));
@@ -738,6 +739,9 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   bool of_bytes() const {
     return GetField<uint8_t>(VT_OF_BYTES, 0) != 0;
   }
+  uint32_t steps() const {
+    return GetField<uint32_t>(VT_STEPS, 4294967295);
+  }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
            VerifyField<uint8_t>(verifier, VT_OP, 1) &&
@@ -760,6 +764,7 @@ struct Instr FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyField<uint32_t>(verifier, VT_READ, 4) &&
            VerifyField<uint32_t>(verifier, VT_WRITTEN, 4) &&
            VerifyField<uint8_t>(verifier, VT_OF_BYTES, 1) &&
+           VerifyField<uint32_t>(verifier, VT_STEPS, 4) &&
            verifier.EndTable();
   }
 };
@@ -813,6 +818,9 @@ struct InstrBuilder {
   void add_of_bytes(bool of_bytes) {
     fbb_.AddElement<uint8_t>(Instr::VT_OF_BYTES, static_cast<uint8_t>(of_bytes), 0);
   }
+  void add_steps(uint32_t steps) {
+    fbb_.AddElement<uint32_t>(Instr::VT_STEPS, steps, 4294967295);
+  }
   explicit InstrBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -840,9 +848,11 @@ inline flatbuffers::Offset<Instr> CreateInstr(
     uint32_t operations = 4294967295,
     uint32_t read = 4294967295,
     uint32_t written = 4294967295,
-    bool of_bytes = false) {
+    bool of_bytes = false,
+    uint32_t steps = 4294967295) {
   InstrBuilder builder_(_fbb);
   builder_.add_imm(imm);
+  builder_.add_steps(steps);
   builder_.add_written(written);
   builder_.add_read(read);
   builder_.add_operations(operations);
@@ -876,7 +886,8 @@ inline flatbuffers::Offset<Instr> CreateInstrDirect(
     uint32_t operations = 4294967295,
     uint32_t read = 4294967295,
     uint32_t written = 4294967295,
-    bool of_bytes = false) {
+    bool of_bytes = false,
+    uint32_t steps = 4294967295) {
   auto buffers__ = buffers ? _fbb.CreateVector<uint32_t>(*buffers) : 0;
   auto scalars__ = scalars ? _fbb.CreateVector<uint32_t>(*scalars) : 0;
   auto cut__ = cut ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::plan::Cut>>(*cut) : 0;
@@ -897,7 +908,8 @@ inline flatbuffers::Offset<Instr> CreateInstrDirect(
       operations,
       read,
       written,
-      of_bytes);
+      of_bytes,
+      steps);
 }
 
 struct Step FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {

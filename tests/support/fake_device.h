@@ -25,7 +25,8 @@ struct FakeDevice final : device::Device {
 
   device::Info told;
   device::Limits limit{256, uint64_t{1} << 32, uint64_t{1} << 32, 0};
-  uint64_t fail_allocation = 0;  // the n-th from now on; 0: none
+  uint64_t fail_allocation = 0, fail_recording = 0, fail_submission = 0;  // the n-th from now on; 0: none
+  uint64_t lose_at_wait = 0;                                              // likewise
   bool hangs = false, loses = false;
   std::string lost;
   uint64_t live_memory = 0, allocations = 0, recordings = 0, submissions = 0, launches = 0;
@@ -101,6 +102,7 @@ struct FakeDevice final : device::Device {
     void barrier() override { made->commands.push_back({{}, {}, true, false}); }
     Result<std::unique_ptr<device::Recording>> finish() override {
       ++device.recordings;
+      if (device.is_due(device.fail_recording)) return Status(Code::Resource, "fake: no memory for a recording");
       return std::unique_ptr<device::Recording>(std::move(made));
     }
     void add(std::vector<Access> accesses, std::function<void()> run) {
@@ -114,6 +116,7 @@ struct FakeDevice final : device::Device {
     explicit FakeQueue(FakeDevice& d) : device(d) {}
     Status submit(device::Recording& r) override {
       if (!device.lost.empty()) return Status(Code::Resource, device.lost);
+      if (device.is_due(device.fail_submission)) return Status(Code::Resource, "fake: not submitted");
       ++device.submissions;
       auto& recording = static_cast<FakeRecording&>(r);
       recording.first = {};
@@ -136,18 +139,21 @@ struct FakeDevice final : device::Device {
       return ok();
     }
     Result<bool> wait(uint64_t) override {
-      if (device.loses) device.lost = "fake: VK_ERROR_DEVICE_LOST";
+      if (device.loses || device.is_due(device.lose_at_wait)) device.lost = "fake: VK_ERROR_DEVICE_LOST";
       if (!device.lost.empty()) return Status(Code::Resource, device.lost);
       return !device.hangs;
     }
     FakeDevice& device;
   };
 
+  static bool is_due(uint64_t& left) { return left != 0 && --left == 0; }
+
   const device::Info& info() const override { return told; }
   const device::Limits& limits() const override { return limit; }
   Result<std::unique_ptr<device::Memory>> allocate(uint64_t size, device::MemoryKind kind) override {
     ++allocations;
-    if (fail_allocation != 0 && --fail_allocation == 0) return Status(Code::Resource, "fake: no {} bytes", size);
+    if (!lost.empty()) return Status(Code::Resource, lost);
+    if (is_due(fail_allocation)) return Status(Code::Resource, "fake: no {} bytes", size);
     if (size > limit.allocation_bytes) return Status(Code::Resource, "fake: {} bytes at once", size);
     return std::unique_ptr<device::Memory>(std::make_unique<FakeMemory>(*this, size, kind));
   }

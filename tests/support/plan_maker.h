@@ -37,6 +37,7 @@ struct PlanMaker {
     uint32_t scratch = UINT32_MAX;
     uint32_t operations = UINT32_MAX, read = UINT32_MAX, written = UINT32_MAX;
     bool of_bytes = false;
+    uint32_t steps = UINT32_MAX;
   };
   struct BufferSpec {
     fbp::BufferKind kind;
@@ -91,7 +92,7 @@ struct PlanMaker {
       for (const CutSpec& c : i.cuts) cuts.push_back(fbp::CreateCut(b, c.units, c.scalar, c.bytes));
       is.push_back(fbp::CreateInstr(b, i.op, i.index, b.CreateVector(i.buffers), b.CreateVector(i.scalars), i.tiles,
                                     b.CreateVector(cuts), i.work, i.after, i.imm, b.CreateString(i.name), i.scratch, i.operations, i.read,
-                                    i.written, i.of_bytes));
+                                    i.written, i.of_bytes, i.steps));
     }
     const auto f = fbp::CreateFunction(
         b, b.CreateString(name), static_cast<uint32_t>(static_cast<int>(symbols.size()) + extra_symbols),

@@ -104,7 +104,46 @@ def text_of_devices_is_shown(t):
     assert ".target sm_80" in done.stdout and ".visible .entry" in done.stdout and "bra" in done.stdout, done.stdout[:2000]
 
 
+MANY = 20  # arrays in one block, more than a launch of Vulkan takes
+
+
+def wide(t):
+    names = [f"x{k}" for k in range(MANY)]
+    ops = t.dir / "ops"
+    ops.mkdir(exist_ok=True)
+    (ops / "wide.mlop").write_text("domain example\nop Wide@1(" + ", ".join(f"{name}: f32[n]" for name in names) + ") -> y: f32[n]\n  proc {\n    for n { y[n] = " +
+                                   " + ".join(f"{name}[n]" for name in names) + " } }\n")
+    (t.dir / "m.onnx").write_bytes(model([node("Wide", names, ["y"], "wide", domain="example")], [port(name, "f32", [5]) for name in names],
+                                         [port("y", "f32", [5])], [], opset=17, domains=("example",)))
+
+
+def a_device_that_cannot_do_an_operator_gets_no_variant(t):
+    wide(t)
+    done = t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "-f", "--json", "--ops", "ops", "--target", "vulkan,cuda-sm80,native")
+    report = json.loads(done.stdout)
+    names = [v["name"] for v in report["variants"]]
+    assert "vulkan-base" not in names and names[0] == "cuda-sm80" and len(names) == 3, names
+    told = [w for w in report["warnings"] if "no variant for vulkan-base" in w]
+    assert len(told) == 1 and "wide" in told[0] and "bindings" in told[0], report["warnings"]
+    assert done.stderr.count("no variant for vulkan-base") == 1, done.stderr
+    t.run("mlrun", "selftest", "m.mlc", "--allow-unsigned")
+    refused = t.run("mlpack", "build", "m.onnx", "-o", "n.mlc", "--no-sign", "--ops", "ops", "--target", "vulkan", code=20)
+    assert "bindings" in refused.stderr and not (t.dir / "n.mlc").exists(), refused.stderr
+
+
+def turns_of_loops_stand_in_the_plan(t):
+    small(t)
+    build(t, "vulkan")
+    plan = t.run("mlpack", "inspect", "m.mlc", "--plan", "--variant", "vulkan-base").stdout
+    launches = [line for line in plan.split("\n") if line.strip().startswith("launch ")]
+    assert launches and all(re.search(r" steps \$\d+", line) for line in launches), plan
+    product = next(line for line in launches if '"product' in line)
+    assert re.search(r"; .*\b25\b", product), product  # a product of 24 terms
+    plan = t.run("mlpack", "inspect", "m.mlc", "--plan", "--variant", "portable").stdout
+    assert " steps " not in plan, plan
+
+
 if __name__ == "__main__":
-    main([a_device_stands_beside_a_processor, a_device_alone_is_warned_of, all_are_processors, a_variant_says_what_it_asks_of_a_device,
+    main([a_device_that_cannot_do_an_operator_gets_no_variant, turns_of_loops_stand_in_the_plan, a_device_stands_beside_a_processor, a_device_alone_is_warned_of, all_are_processors, a_variant_says_what_it_asks_of_a_device,
           its_plan_has_no_cuts_and_begins_buffers_at_multiples_of_256, it_runs_without_a_device, schedules_of_devices_are_shown,
           cuda_is_three_targets, text_of_devices_is_shown])

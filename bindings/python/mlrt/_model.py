@@ -250,7 +250,8 @@ class Session(_Runner):
         return str(self._runs.info()["variant"])
 
     def info(self) -> dict[str, Any]:
-        """variant, is_portable, threads, arena_bytes, note (why better variants were not taken)."""
+        """variant, is_portable, threads, arena_bytes, note (why better variants were not taken,
+        and what was done on the processor since a device could not)."""
         return dict(self._runs.info())
 
     def selftest(self, vector: str | None = None) -> Selftest:

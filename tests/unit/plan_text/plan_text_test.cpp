@@ -52,7 +52,7 @@ bool same(const exec::Function& a, const exec::Function& b) {
            const auto same_cut = [](const exec::Cut& c, const exec::Cut& d) { return c.units == d.units && c.scalar == d.scalar && c.bytes == d.bytes; };
            return all(x.cuts, y.cuts, same_cut) && x.op == y.op && x.kernel == y.kernel && x.buffers == y.buffers && x.scalars == y.scalars &&
                   (x.op != exec::InstrOp::Launch || x.tiles == y.tiles) && x.work == y.work && x.scratch == y.scratch &&
-                  x.operations == y.operations && x.read == y.read && x.written == y.written && x.of_bytes == y.of_bytes && x.after == y.after &&
+                  x.operations == y.operations && x.read == y.read && x.written == y.written && x.of_bytes == y.of_bytes && x.steps == y.steps && x.after == y.after &&
                   (x.op != exec::InstrOp::Fill || x.fill == y.fill) && x.name == y.name;
          }) &&
          a.num_values == b.num_values && all(a.steps, b.steps, [](const exec::Step& x, const exec::Step& y) {
