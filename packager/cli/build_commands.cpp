@@ -137,6 +137,7 @@ Result<Report> run_build(BuildFlags& flags) {
     selftest = {{"vectors", tested->vectors}, {"variants", ordered_json::array()}};
     for (const auto& v : tested->variants) {
       ordered_json entry = {{"name", v.name}, {"vectors", v.vectors}};
+      if (!v.device.empty()) entry["device"] = v.device;
       if (!v.reason.empty()) entry["reason"] = v.reason;
       selftest["variants"].push_back(std::move(entry));
     }

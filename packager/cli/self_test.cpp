@@ -1,6 +1,8 @@
 #include "packager/cli/self_test.h"
 
 #include <cstring>
+#include <filesystem>
+#include <limits>
 #include <memory>
 
 #include "base/counted.h"
@@ -12,7 +14,7 @@ namespace {
 
 // A run that fails is as wrong as an answer that differs; only of one that lacks memory nothing is known.
 Status as_failure(Status s) {
-  if (s.code != Code::Resource) s.code = Code::SelfTest;
+  if (s.code != Code::Resource && s.code != Code::NoVariant) s.code = Code::SelfTest;
   return s;
 }
 
@@ -35,15 +37,37 @@ Status run_vectors(MlcModel* model, const char* variant, const std::vector<std::
   return ok();
 }
 
-std::vector<std::string> chosen(const compile::FinishedFile& file, bool portable) {
+// Up to so many operations, and at least as many vectors.
+std::vector<std::string> chosen(const compile::FinishedFile& file, double most_operations, size_t least) {
   std::vector<std::string> names;
   double operations = 0;
   for (const compile::FinishedFile::Vector& vector : file.vectors) {
     operations += vector.operations;
-    if (portable && !names.empty() && operations > kPortableOperations) break;
+    if (names.size() >= least && operations > most_operations) break;
     names.push_back(vector.name);
   }
   return names;
+}
+
+// Who asks drivers for devices in a process of its own: the mlrun beside this program. Empty: there is none.
+std::string probe_program() {
+  std::error_code failed;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  const std::filesystem::path beside = self.parent_path() / "mlrun";
+  return !failed && std::filesystem::exists(beside, failed) ? beside.string() : std::string();
+}
+
+// By its name in this process; none: `d` is not changed.
+void find_device(const MlcModel* model, const char* name, MlcDevice& d) {
+  auto each = sized<MlcDevice>();
+  for (uint32_t k = 0; api().device(model, k, &each) == MLC_OK; ++k)
+    if (std::strcmp(each.name, name) == 0) d = each;
+}
+
+std::vector<std::string> vectors_for(const compile::FinishedFile& file, const MlcVariant& v, const MlcDevice& device) {
+  constexpr double kAll = std::numeric_limits<double>::infinity();
+  if (std::strcmp(v.family, "portable") == 0) return chosen(file, kPortableOperations, 1);
+  return chosen(file, device.is_software ? kSoftwareOperations : kAll, 0);
 }
 
 }  // namespace
@@ -56,7 +80,7 @@ std::string SelfTestReport::text() const {
       elsewhere += (elsewhere.empty() ? "" : ", ") + v.name;
       continue;
     }
-    here += (here.empty() ? "" : " · ") + v.name;
+    here += (here.empty() ? "" : " · ") + v.name + (v.device.empty() ? "" : " on " + v.device);
     if (v.vectors < vectors) here += " (" + std::to_string(v.vectors) + " of them)";
   }
   std::string line = here.empty() ? "nothing: no variant runs here" : counted(vectors, "vector") + ": " + here;
@@ -70,6 +94,9 @@ Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::f
   options.path = file.path.c_str();
   options.verify = MLC_VERIFY_LAZY;
   options.allow_unsigned = 1;  // this process has just made it
+  const std::string prober = probe_program();
+  options.probe_program = prober.empty() ? nullptr : prober.c_str();
+  options.devices = prober.empty() ? "auto" : "gpu";
   MlcModel* opened = nullptr;
   MlcError* error = nullptr;
   if (const int code = api().open(&options, &opened, &error); code != MLC_OK) return status_of(code, error).note("self-test");
@@ -85,12 +112,21 @@ Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::f
       variant.reason = v.reason;
       continue;
     }
-    const std::vector<std::string> vectors = chosen(file, std::strcmp(v.family, "portable") == 0);
-    variant.vectors = vectors.size();
+    auto device = sized<MlcDevice>();
+    device.title = "";
+    find_device(model.get(), v.device, device);
+    const std::vector<std::string> vectors = vectors_for(file, v, device);
+    if (vectors.empty() && report.vectors > 0) variant.reason = std::string("its golden vectors are long for software such as ") + device.title;
     if (vectors.empty()) continue;
+    variant.vectors = vectors.size();
+    variant.device = device.title;
     progress({compile::nth("self-test of variant", k, info.num_variants) + ", " + variant.name, "vectors", 0, vectors.size()});
     Status status = run_apart([&] { return run_vectors(model.get(), v.name, vectors); });
     if (status.ok()) continue;
+    if (status.code == Code::NoVariant && !variant.device.empty()) {  // the device says that it cannot do this
+      variant = {variant.name, 0, "", status.message};
+      continue;
+    }
     status.message = "variant '" + variant.name + "': " + status.message;
     if (status.code == Code::Resource) return std::move(status).note("self-test").hint("more memory, or --no-selftest writes the file untested");
     return std::move(status).hint("this is a bug of mlpack; --no-selftest writes the file as it is");

@@ -1,4 +1,5 @@
 // The last step of a build: the golden vectors of the finished file, in every variant that runs on this machine.
+// Variants for devices run on those that drivers show here, those of software included.
 //
 // It goes through the library's C API, as any application does, so what is tested is what will run: the reader, the loaders, the
 // code. Each variant runs in a process of its own: wrong code may crash, and the build says which variant that was.
@@ -17,6 +18,7 @@ struct SelfTestReport {
   struct Variant {
     std::string name;
     size_t vectors = 0;  // that were run
+    std::string device;  // that ran them; empty: the processor
     std::string reason;  // why it does not run here; empty: it does
   };
   size_t vectors = 0;  // of the file
@@ -25,9 +27,9 @@ struct SelfTestReport {
   std::string text() const;  // one line, for people
 };
 
-// Native variants run all vectors. The portable one, which is slow, runs them in the order of `file.vectors` as long as they
-// make up at most this many operations, and at least the first.
-inline constexpr double kPortableOperations = 2e9;
+// Native variants run all vectors. The portable one, and devices of software, are slow: they run them in the order of `file.vectors` as
+// long as these make up at most so many operations; the portable one runs the first in any case.
+inline constexpr double kPortableOperations = 2e9, kSoftwareOperations = 1e9;
 
 // SelfTest, with variant, vector, element and both values, if an answer is wrong, or a run fails or crashes.
 Result<SelfTestReport> self_test(const compile::FinishedFile& file, const std::function<void(const compile::Stage&)>& progress);

@@ -49,8 +49,14 @@ std::vector<NamedDevice> named(std::vector<device::Info> found) {
 struct Api {
   format::ModuleFormat format = format::ModuleFormat::None;
   const char* name = nullptr;
+  std::string FoundDevices::* why_not = nullptr;
 };
-constexpr Api kApis[] = {{format::ModuleFormat::Ptx, "cuda"}, {format::ModuleFormat::Spirv, "vulkan"}};
+constexpr Api kApis[] = {{format::ModuleFormat::Ptx, "cuda", &FoundDevices::why_no_cuda}, {format::ModuleFormat::Spirv, "vulkan", &FoundDevices::why_no_vulkan}};
+
+std::string& why_not(FoundDevices& found, std::string_view api) {
+  const auto* of = std::find_if(std::begin(kApis), std::end(kApis), [&](const Api& a) { return a.name == api; });
+  return found.*(of == std::end(kApis) ? kApis[0] : *of).why_not;
+}
 
 // Those that drivers show which some variant is for.
 FoundDevices ask_drivers(const DeviceChoice& choice, std::span<const format::Variant> variants) {
@@ -63,8 +69,7 @@ FoundDevices ask_drivers(const DeviceChoice& choice, std::span<const format::Var
       for (device::Info& info : *asked) found.push_back(std::move(info));
       continue;
     }
-    if (!out.why_not_more.empty()) out.why_not_more += "; ";
-    out.why_not_more += asked.ok() ? compose("{}: no device", api.name) : compose("{}: {}", api.name, asked.status().message);
+    out.*api.why_not = asked.ok() ? compose("{}: no device", api.name) : compose("{}: {}", api.name, asked.status().message);
   }
   out.all = named(std::move(found));
   return out;
@@ -87,7 +92,7 @@ bool names_devices(const DeviceChoice& choice) { return choice.wanted != "auto" 
 
 Result<std::shared_ptr<const FoundDevices>> find_devices(const DeviceChoice& choice, std::span<const format::Variant> variants) {
   MLC_RETURN_IF_ERROR(check_choice(choice));
-  const auto none = [](const char* why) { return std::make_shared<const FoundDevices>(FoundDevices{{}, {}, why}); };
+  const auto none = [](const char* why) { return std::make_shared<const FoundDevices>(FoundDevices{{}, {}, why, why}); };
   if (choice.wanted == "cpu") return {none("only the processor is to be used")};
   if (std::none_of(std::begin(kApis), std::end(kApis), [&](const Api& api) { return has_modules(variants, api.format); }))
     return {none("no loader for such devices")};
@@ -100,13 +105,14 @@ Result<std::shared_ptr<const FoundDevices>> find_devices(const DeviceChoice& cho
     if (is_name(name) && std::none_of(out.all.begin(), out.all.end(), [&](const NamedDevice& d) { return d.name == name; })) {
       Status s(Code::Usage, "there is no device '{}'", name);
       for (const NamedDevice& d : out.all) s.facts.push_back(compose("{}   {}, {}", d.name, d.info.title, d.info.api));
-      if (!out.why_not_more.empty()) s.facts.push_back(out.why_not_more);
+      for (const Api& api : kApis)
+        if (!(out.*api.why_not).empty()) s.facts.push_back(out.*api.why_not);
       return s;
     }
   for (const NamedDevice& d : out.all) {
     if (choice.wanted == "auto" ? !d.info.is_software : wants(kPrefix) || wants(d.name)) out.usable.push_back(d);
-    else if (out.why_not_more.empty())
-      out.why_not_more = compose(d.info.is_software ? "{}, {}, is software: used when it is named (--devices {})" : "{}, {}, is not among --devices {}", d.name,
+    else if (std::string& why = why_not(out, d.info.api); why.empty())
+      why = compose(d.info.is_software ? "{}, {}, is software: used when it is named (--devices {})" : "{}, {}, is not among --devices {}", d.name,
                                  d.info.title, d.info.is_software ? std::string_view(d.name) : std::string_view(choice.wanted));
   }
   return {std::make_shared<const FoundDevices>(std::move(out))};

@@ -28,7 +28,7 @@ bool names_devices(const DeviceChoice& choice);
 struct FoundDevices {
   std::vector<NamedDevice> usable;  // best first
   std::vector<NamedDevice> all;
-  std::string why_not_more;
+  std::string why_no_cuda, why_no_vulkan;  // more of them
 };
 // Asks for devices of the modules that the variants have. Usage if `wanted` names one that is not there. Null: this library
 // has no loader for any.

@@ -104,8 +104,8 @@ Result<std::unique_ptr<Model>> Model::open(ModelFile file) {
   std::shared_ptr<const FoundDevices> devices;
   if (allowed && std::any_of((*opened)->manifest().variants.begin(), (*opened)->manifest().variants.end(), is_for_device)) {
     MLC_ASSIGN(devices, find_devices(file.options.devices, (*opened)->manifest().variants));
-    policy.why_no_device = "this library has no loader for devices (libmlrt-gpu has)";
-    if (devices) policy.devices = devices->usable, policy.why_no_device = devices->why_not_more;
+    policy.why_no_cuda = policy.why_no_vulkan = "this library has no loader for devices (libmlrt-gpu has)";
+    if (devices) policy.devices = devices->usable, policy.why_no_cuda = devices->why_no_cuda, policy.why_no_vulkan = devices->why_no_vulkan;
   }
   std::unique_ptr<Model> model(new Model(std::move(allocator), std::move(*opened), std::move(policy), std::move(devices)));
   model->wants_device_ = names_devices(file.options.devices);

@@ -73,7 +73,8 @@ Matcher::Matcher(const probe::Record& record, std::span<const format::Variant> v
 std::vector<FailingClause> Matcher::failing_on(const format::Variant& v, const NamedDevice* device) const {
   std::vector<FailingClause> out;
   const auto note = [&](match::ClauseAnswer a) {
-    if (a.answer != probe::Answer::Yes) out.push_back({std::move(a.text), a.answer, std::move(a.source)});
+    if (a.answer == probe::Answer::Yes) return;
+    out.push_back({std::move(a.text), a.answer, a.source.empty() ? std::string("nobody tells") : std::move(a.source)});
   };
   for (uint32_t feature : v.features) note(match::evaluate_flag(record_, policy_, feature, device));
   for (const format::Clause& clause : v.clauses) note(match::evaluate_clause(record_, clause, device));
@@ -100,7 +101,8 @@ void Matcher::assess(Assessment& out) const {
   if (out.refused.empty()) {
     if (!v.unusable.empty()) out.refused = v.unusable;
     else if (!is_portable(v) && !policy_.native_allowed) out.refused = policy_.why_not;
-    else if (no_device) out.refused = policy_.why_no_device.empty() ? compose("no device of {}", api_of(v)) : std::string(policy_.why_no_device);
+    else if (no_device) out.refused = v.module_format == format::ModuleFormat::Ptx ? policy_.why_no_cuda : policy_.why_no_vulkan;
+    if (no_device && out.refused.empty()) out.refused = compose("no device of {}", api_of(v));
   }
   out.fits = out.failing.empty() && out.refused.empty();
   out.unknown = !out.fits && out.refused.empty() &&

@@ -55,9 +55,9 @@ struct MatchPolicy {
   std::string why_not;       // printed for every native variant when it is false
   std::string how_to_allow = {};  // the help of an error where that is all that is missing
   std::vector<std::string> services = {};  // that the application offers: the features "app.<service>"
-  // That variants for devices may use, best first, which outlive the matcher; and why there are not more of them.
+  // That variants for devices may use, best first, which outlive the matcher; and why there are not more of either kind.
   std::span<const NamedDevice> devices = {};
-  std::string_view why_no_device = {};
+  std::string_view why_no_cuda = {}, why_no_vulkan = {};
   std::vector<std::string> withheld = {};  // that it offers, but not to this file, because nobody trusts it
 };
 

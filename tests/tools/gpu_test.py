@@ -2,6 +2,7 @@
 without a message of Vulkan's validation layer. Skipped where no device is found."""
 import json
 import pathlib
+import re
 import struct
 
 from npz_file import read, write
@@ -18,11 +19,11 @@ def need_device(t):
         raise Skipped("no device of Vulkan")
 
 
-def build(t, targets="vulkan,native"):
+def build(t, targets="vulkan,native", golden="0"):
     w = tensor("w", "f32", [24, 40], struct.pack("<960f", *(0.01 * (k % 97) for k in range(960))))
     (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["z"], "product"), node("Softmax", ["z"], ["y"], "rows"), node("Relu", ["z"], ["r"], "relu")],
                                          [port("x", "f32", ["n", 24])], [port("y", "f32", None), port("r", "f32", None)], [w], opset=17))
-    t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "-f", "--progress", "none", "--golden-time", "0", "--target", targets)
+    return t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "-f", "--progress", "none", "--golden-time", golden, "--target", targets)
 
 
 def feed(t, rows):
@@ -132,7 +133,9 @@ def what_a_device_cannot_do_the_processor_does(t):
 
 def golden_vectors_run_on_the_device(t):
     need_device(t)
-    build(t)
+    done = build(t, golden="30")
+    tested = next(line for line in done.stdout.splitlines() if line.strip().startswith("tested"))
+    assert re.search(r"vulkan-base on \S", tested) and "not here" not in tested, done.stdout
     report = json.loads(t.run("mlrun", "selftest", "m.mlc", "--devices", "gpu", "--json").stdout)
     tested = {v["name"]: v for v in report["variants"]}
     assert tested["vulkan-base"]["device"] == "gpu0" and tested["vulkan-base"]["answer"] == "ok", tested

@@ -13,6 +13,7 @@ EXAMPLE = ROOT / "examples/digits"
 SECTIONS = ("build", "tune", "cache", "check", "targets", "inspect", "diff", "size", "keygen", "sign", "verify", "trust", "help", "usage")
 # Nothing that the tools can be brought to make here has these.
 UNSEEN = {
+    "build": {"selftest.variants[].device": "a device of this machine"},
     "tune": {"warnings[]": "schedules whose answers differ"},
     "inspect": {"variants[].unusable": "files of a later version", "notes[]": "files of a later version"},
 }

@@ -137,7 +137,8 @@ TEST_CASE("variants for devices fit on a device, and the token names it") {
   const auto matcher = [&](std::vector<NamedDevice> devices, std::string_view why = {}) {
     MatchPolicy policy;
     policy.devices = kept.emplace_back(std::move(devices));
-    policy.why_no_device = why;
+    policy.why_no_vulkan = why;
+    policy.why_no_cuda = "no card";
     return Matcher(probe::host(), variants, policy);
   };
   Matcher two = matcher({{"gpu0", some_device(1010, true)}, {"gpu1", some_device(1300, false)}});
@@ -167,6 +168,13 @@ TEST_CASE("variants for devices fit on a device, and the token names it") {
   const Matcher none = matcher({}, "nobody asked");
   CHECK(!none.assessments()[1].fits);
   CHECK(none.assessments()[1].reason() == "nobody asked");
+  variants[1].module_format = format::ModuleFormat::Ptx;
+  CHECK(matcher({{"gpu1", some_device(1300, false)}}).assessments()[1].reason() == "no card");
+  variants[1].module_format = format::ModuleFormat::Spirv;
+  for (const Feature feature : {Feature::RvV, Feature::A64Dotprod, Feature::X86Avx512f, Feature::VkStorage16}) {  // what no probe looked for has a source, too
+    variants[1].features = {static_cast<uint32_t>(feature)};
+    CHECK(matcher({{"gpu1", some_device(1300, false)}}).assessments()[1].reason().find("()") == std::string::npos);
+  }
 }
 
 }  // namespace
