@@ -7,12 +7,14 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "packager/loop/build.h"
 #include "packager/lower/facts.h"
+#include "packager/lower/flat.h"
 #include "packager/lower/lower.h"
 
 namespace mlc::lower {
@@ -40,6 +42,8 @@ class Body {
   void by_steps(const std::vector<const ir::Expr*>& steps, const std::function<void()>& body);
   // A node that is known to have this value in the current scope (an accumulator for a fold).
   void define(const ir::Expr* node, const ir::Expr* value) { scopes_.back().memo[{node, nullptr}] = value; }
+  // Folds that write on their way. Must outlive this.
+  void keep(const std::vector<Kept>& kept) { kept_ = kept; }
 
   // ---- expressions ----
   // `guard`: lowered Bool under which the value is needed (null: always).
@@ -118,6 +122,7 @@ class Body {
   const ir::Expr* tail_ = nullptr;
   std::vector<Scope> scopes_;
   std::string error_;
+  std::span<const Kept> kept_;
   std::vector<const ir::Expr*> ones_;  // broadcast steps that are 1 here
   int depth_ = 0;
   static constexpr int kMaxDepth = 3000;  // fused chains are kept shorter than this by fusion

@@ -25,6 +25,12 @@ struct FlatWrite {
   ir::Join join = ir::Join::Last;
 };
 
+// A value of each point of a fold that is written where the fold runs, before it is joined. The value is needed everywhere.
+struct Kept {
+  const ir::Expr* fold = nullptr;
+  FlatWrite write;
+};
+
 struct FlatNest {
   std::vector<const ir::Dim*> dims;
   const ir::Expr* where = nullptr;
@@ -35,6 +41,7 @@ struct FlatNest {
   // Every fold of the values is in range under its own condition alone: it may be evaluated where the arm of a select that
   // it stands in is not taken.
   bool folds_anywhere = true;
+  std::vector<Kept> kept;
   std::vector<uint32_t> weights;  // buffers of exponentials: rows of them may begin and end in zeros
   std::vector<loop::Param> params;
 };

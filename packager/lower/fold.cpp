@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "packager/lower/body.h"
+#include "packager/lower/templates.h"
 
 namespace mlc::lower {
 
@@ -234,6 +234,7 @@ class FoldLowering {
   }
 
   void leaf(const Tuple& acc, const Expr* mask) {
+    write_kept();
     Tuple x;
     for (const Expr* body : e_->args) x.push_back(s_.value(body, mask));
     if (!s_.error().empty()) return;
@@ -244,6 +245,15 @@ class FoldLowering {
       joined[k] = acc.size() > 1 ? s_.b.let(j) : j;
     }
     for (size_t k = 0; k < acc.size(); ++k) s_.b.assign(acc[k], joined[k]);
+  }
+
+  // Computed once, and before anything is written: it may lie where it was read.
+  void write_kept() {
+    for (const Kept& k : s_.kept_) {
+      if (k.fold != e_) continue;
+      s_.define(k.write.value, s_.b.let(s_.value(k.write.value)));
+      emit_write(s_, s_.b, k.write, nullptr);
+    }
   }
 
   Body& s_;

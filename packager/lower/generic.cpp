@@ -106,6 +106,7 @@ bool takes_turns(ir::Context& ctx, const FlatNest& nest, const ir::Dim* inner, c
 class Map final : public Walk {
  public:
   Map(const Job& job, const FlatNest& nest, Skeleton& k, const schedule::Schedule& how, const DimNames& names) : Walk(job, nest, k, how, names, {}) {
+    s_.keep(n_.kept);
     double lanes = 1;
     for (const Step& s : steps_)
       if (s.how->bind == schedule::Bind::Lanes) vector_ = s.dim, lanes = static_cast<double>(s.how->step);

@@ -43,6 +43,7 @@ class GroupLowering {
       stages_.push_back(std::move(flat));
     }
     for (size_t k = 0; k < stages_.size(); ++k) at_one_block(stages_[k], k);
+    join_folds(ctx_, stages_, params_.list.size());
     MLC_ASSIGN(loop::Kernel kernel, kernel_of_stages());
     kernels.push_back(std::move(kernel));
     return std::optional<Kernels>(std::move(kernels));

@@ -32,7 +32,7 @@ const ir::Dim* DimNames::dim(const std::string& name) const {
 }
 
 Schedules schedules_of(const Job& job, const FlatNest& nest, bool tiles) {
-  if (tiles && !job.target.is_device())
+  if (tiles && nest.kept.empty() && !job.target.is_device())
     for (auto* family : {products, decoded_products, windows, transposes})
       if (auto found = family(job, nest)) return std::move(*found);
   return maps(job, nest);

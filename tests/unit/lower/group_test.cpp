@@ -175,6 +175,66 @@ TEST_CASE("attention of any extents equals its nests one by one") {
       }
 }
 
+// y = d / (1 + sum of d^2), d = x - top of x, in four nests; `others`: a fifth one reads the tops as well.
+void differences(NestMaker& m, const Expr* R, const Expr* C, bool others) {
+  const auto temp = [&](const char* name, std::vector<const Expr*> shape) { return m.array(name, DType::F32, std::move(shape), nest::Array::Kind::Temp); };
+  const uint32_t x = m.array("x", DType::F32, {R, C}), top = temp("top", {R}), d = temp("d", {R, C}), all = temp("all", {R}), y = m.output("y", DType::F32, {R, C});
+  const auto nest = [&](uint32_t written, bool columns, const std::function<const Expr*(const Expr*, const Expr*)>& value) {
+    auto r = m.dim("r", R), c = m.dim("c", C);
+    if (columns) m.map({r, c}, written, {m.at(r), m.at(c)}, value(m.at(r), m.at(c)));
+    else m.map({r}, written, {m.at(r)}, value(m.at(r), m.at(c)));
+  };
+  nest(top, false, [&](auto r, auto c) { return m.fold(Join::Max, {c->dim}, m.load(x, {r, c})); });
+  nest(d, true, [&](auto r, auto c) { return m.ctx.binary(Op::Sub, m.load(x, {r, c}), m.load(top, {r})); });
+  nest(all, false, [&](auto r, auto c) {
+    const Expr* off = m.load(d, {r, c});
+    return m.ctx.binary(Op::Add, m.fold(Join::Sum, {c->dim}, m.ctx.binary(Op::Mul, off, off)), m.ctx.number(1, DType::F32));
+  });
+  nest(y, true, [&](auto r, auto c) { return m.ctx.binary(Op::Div, m.load(d, {r, c}), m.load(all, {r})); });
+  if (others) {
+    const uint32_t z = m.output("z", DType::F32, {R, C});
+    nest(z, true, [&](auto r, auto c) { return m.ctx.binary(Op::Mul, m.load(x, {r, c}), m.load(top, {r})); });
+  }
+  join_all(m.f);
+}
+
+size_t num_nests(const std::string& schedule, const std::string& family) {
+  size_t count = 0;
+  for (size_t at = 0; (at = schedule.find(family + " ", at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
+TEST_CASE("what is written for each row and folded at once goes by once") {
+  for (const char* target : kTargets)
+    for (const int64_t rows : {0, 1, 8, 29})
+      for (const int64_t columns : {1, 64, 77, 300})
+        for (const bool others : {false, true})
+          for (const bool known : {true, false}) {
+            CAPTURE(target);
+            CAPTURE(rows);
+            CAPTURE(columns);
+            CAPTURE(others);
+            ir::Context ctx;
+            NestMaker m(ctx);
+            const ir::Sym *R = ctx.declare_sym("R", 0, 1 << 20, 1), *C = ctx.declare_sym("C", 0, 1 << 20, 1);
+            differences(m, known ? m.n(rows) : ctx.sym(R), known ? m.n(columns) : ctx.sym(C), others);
+            const auto schedules = test::check_lowering(ctx, m.f, *targets::find_target(target), {{R, rows}, {C, columns}});
+            // Long rows lie apart, so they are still rows. Tops that somebody else reads are a nest of their own.
+            if (schedules.size() == 1 && rows > 1 && columns >= 64) CHECK(num_nests(schedules[0], "map") == (others ? 4 : 2));
+          }
+}
+
+TEST_CASE("the maximum, the exponentials and the sum of attention are one nest") {
+  for (const int64_t keys : {100, 256}) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    m.attention(2, 1, m.n(61), m.n(keys), 16);
+    join_all(m.f);
+    const auto schedules = test::check_lowering(ctx, m.f, *targets::find_target("x86-64-v4"));
+    CHECK(num_nests(schedules.back(), "map") + num_nests(schedules.back(), "product") == 4);  // scores, these three, quotients, values
+  }
+}
+
 TEST_CASE("extents that the run decides, down to none at all") {
   for (const char* target : {"x86-64-v3", "x86-64-v4", "portable"})
     for (auto [queries, keys] : {std::pair{0, 5}, {5, 0}, {1, 1}, {1, 100}, {50, 7}, {61, 64}}) {
