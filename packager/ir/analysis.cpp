@@ -4,6 +4,7 @@
 
 #include "packager/ir/evaluate.h"
 #include "packager/ir/impl.h"
+#include "packager/ir/typical.h"
 
 namespace mlc::ir {
 
@@ -162,5 +163,19 @@ std::optional<int64_t> ExtentEvaluator::operator()(const SymValues& value_of) {
 }
 
 std::optional<int64_t> evaluate_extent(const Expr* root, const SymValues& value_of) { return ExtentEvaluator(root)(value_of); }
+
+std::optional<int64_t> typical(const Expr* root) {
+  ExtentEvaluator evaluate(root);
+  std::optional<int64_t> first;
+  for (const int64_t guess : {64, 64 * 64, 64 * 64 * 64}) {
+    const auto v = evaluate([guess](const Sym* s) -> std::optional<int64_t> {
+      const int64_t unit = std::max<int64_t>(s->multiple, 1), n = std::clamp<int64_t>(guess, s->lo, std::max(s->lo, s->hi));
+      return std::clamp(std::max(n / unit, int64_t{1}) * unit, std::min(s->lo, s->hi), std::max(s->lo, s->hi));
+    });
+    if (v && *v > 0) return v;
+    if (guess == 64) first = v;
+  }
+  return first;
+}
 
 }  // namespace mlc::ir

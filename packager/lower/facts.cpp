@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "packager/ir/broadcast.h"
+#include "packager/ir/typical.h"
 
 namespace mlc::lower {
 
@@ -11,10 +12,7 @@ using ir::Op;
 
 double estimate(const Expr* extent) {
   if (extent->is_const()) return static_cast<double>(std::max<int64_t>(extent->i, 0));
-  auto v = ir::evaluate_extent(extent, [](const ir::Sym* s) -> std::optional<int64_t> {
-    int64_t guess = std::clamp<int64_t>(64, s->lo, std::max(s->lo, s->hi));
-    return guess / std::max<int64_t>(s->multiple, 1) * std::max<int64_t>(s->multiple, 1);
-  });
+  const auto v = ir::typical(extent);
   return v ? static_cast<double>(std::max<int64_t>(*v, 0)) : 64;
 }
 

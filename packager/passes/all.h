@@ -17,7 +17,10 @@ Status simplify_procs(ir::Context& ctx, nest::Function& f);
 Status split_dims(ir::Context& ctx, nest::Function& f);
 Status assign_layouts(ir::Context& ctx, nest::Function& f);
 Status inline_weights(ir::Context& ctx, nest::Function& f);
+Status derive_weights(ir::Context& ctx, nest::Function& f, uint64_t most);
+Status split_folds(ir::Context& ctx, nest::Function& f);
 Status group(ir::Context& ctx, nest::Function& f);
+Status prologues(ir::Context& ctx, nest::Function& f);
 
 // Parts of cleanup that other passes end with.
 void remove_dead(nest::Function& f);

@@ -27,11 +27,12 @@ std::vector<NamedPass> all_passes() {
           {"scale-weights", plain(scale_weights)}, {"fuse", plain(fuse)}, {"products-in-bf16", plain(products_in_bf16)}, {"codes", plain(codes)}, {"split-dims", plain(split_dims)},
           {"procs", plain(simplify_procs)}, {"layout", plain(assign_layouts)}, {"inline-weights", plain(inline_weights)},
           {"winograd", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived); }},
-          {"group", plain(group)}};
+          {"derive-weights", [](ir::Context& ctx, nest::Function& f, const Options& o) { return derive_weights(ctx, f, o.most_derived); }},
+          {"split-folds", plain(split_folds)}, {"group", plain(group)}, {"prologues", plain(prologues)}};
 }
 
 std::vector<std::string> default_pipeline() {
-  return {"algebra", "fold-constants", "cleanup", "fuse", "scale-weights", "codes", "fold-constants", "cleanup", "split-dims", "procs", "layout", "inline-weights", "winograd", "group"};
+  return {"algebra", "fold-constants", "cleanup", "fuse", "scale-weights", "codes", "fold-constants", "cleanup", "split-dims", "procs", "layout", "inline-weights", "winograd", "derive-weights", "split-folds", "group", "prologues"};
 }
 
 std::vector<std::string> with_products_in_bf16(std::vector<std::string> pipeline) {

@@ -7,12 +7,15 @@
 //   fuse            maps go into their readers, elementwise chains into the contraction or fold they follow
 //   products-in-bf16  only where asked for: both factors of products with weights are rounded to bf16
 //   codes           zero points of 8 bits leave sums of products, weights are signed and activations are not
-//   split-dims      a dim that is divided by extents that the run decides becomes several dims, which divide nothing
+//   split-dims      a dim that is divided by extents that the run decides, or of which vectors would be torn, becomes several dims, which divide nothing
 //   procs           loops of procs: indices written out, folds over the same range in one loop
 //   layout          activations channels-last where convolutions want it, weights as panels
 //   inline-weights  weights that are computed from constants in every run go into the products that read them
 //   winograd        a form: 3x3 convolutions with fewer multiplications, where that is faster
+//   derive-weights  what is computed from constants in every run becomes a constant of the opened model
+//   split-folds     folds over a whole array become folds over its pieces, which workers divide among them
 //   group           neighbours that share their rows are marked to run in one launch
+//   prologues       numbers that take less than a launch are computed by each statement that reads them
 //
 // Each is one file and leaves a function that nest/verify.h accepts. `check` interprets the function before and after
 // every pass on random inputs and fails where the answers differ: for tests and for finding a bad rewrite.
@@ -38,7 +41,7 @@ constexpr uint64_t kUsualDerived = 64 << 20;
 
 struct Options {
   std::vector<std::string> pipeline = default_pipeline();
-  uint64_t most_derived = kUsualDerived;  // bytes of derived constants that forms may ask for in a function
+  uint64_t most_derived = kUsualDerived;  // bytes of derived constants that a function may ask for
   std::function<Status(const std::string& pass, const nest::Function& f)> after;  // each pass; may be empty
   bool verify = true;       // structure after every pass (index ranges only with `check`)
   bool check = false;

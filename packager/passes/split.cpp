@@ -1,6 +1,6 @@
 // A dim that is taken apart by divisions becomes several dims. Reshape of free extents reads x[.., i // w % h, i % w] for i < c*h*w:
 // as a nest over c, h and w it divides nothing, and what lies side by side is seen to. Only where a divisor is an extent that the run
-// decides: divisions by numbers are cheap. The array that is written keeps its axis, whose index becomes (c*h + h')*w + w'.
+// decides, or a number of which vectors along the dim would not stay within one quotient: other divisions are cheap. The array that is written keeps its axis, whose index becomes (c*h + h')*w + w'.
 #include "packager/passes/split.h"
 
 #include <algorithm>
@@ -12,6 +12,8 @@ namespace mlc::passes {
 using ir::Op;
 
 namespace {
+
+constexpr int64_t kVector = 16, kLeastPiece = 8;  // elements
 
 // The factors of an extent that are neither numbers nor sums, and may be 0 for all that is known.
 std::vector<const Expr*> unsure_factors(const Expr* extent) {
@@ -59,6 +61,20 @@ std::vector<const Expr*> parts(ir::Context& ctx, std::vector<const Expr*> diviso
   return found;
 }
 
+// Whether vectors along `i`, the last index of what is written, would hold numbers of several quotients, which lie apart in what is
+// read, but those of one quotient lie side by side.
+bool tears_vectors(ir::Context& ctx, const nest::Nest& nest, const Expr* i, const std::vector<const Expr*>& divisors) {
+  if (nest.writes.size() != 1 || nest.scan_dim || nest.writes[0].index.empty() || nest.writes[0].index.back() != i) return false;
+  for (const Expr* d : divisors) {
+    if (!d->is_const() || d->i < kLeastPiece || d->i % kVector == 0) continue;
+    const Expr* rest = ctx.floormod(i, d);
+    bool found = false;
+    ir::walk(nest.writes[0].value, [&](const Expr* e) { found |= e->op == Op::Load && !e->args.empty() && e->args.back() == rest; });
+    if (found) return true;
+  }
+  return false;
+}
+
 void split_statement(ir::Context& ctx, nest::Statement& s) {
   const Positive positive(ctx, *s.nest);
   std::vector<const Expr*> roots;
@@ -68,7 +84,7 @@ void split_statement(ir::Context& ctx, nest::Statement& s) {
   for (const ir::Dim* d : s.nest->dims) {
     const Expr* i = positive.there(ctx.dim(d));
     const std::vector<const Expr*> divisors = divisors_of(ctx, roots, i);
-    const bool worth = std::any_of(divisors.begin(), divisors.end(), [](const Expr* e) { return !e->is_const(); });
+    const bool worth = std::any_of(divisors.begin(), divisors.end(), [](const Expr* e) { return !e->is_const(); }) || tears_vectors(ctx, *s.nest, ctx.dim(d), divisors);
     const std::vector<const Expr*> extents = worth && d != s.nest->scan_dim ? parts(ctx, divisors, i->dim->extent) : std::vector<const Expr*>{};
     if (extents.size() < 2) {
       dims.push_back(d);
@@ -112,6 +128,18 @@ Positive::Positive(ir::Context& ctx, const nest::Nest& nest) : ctx_(ctx) {
   }
 }
 
+namespace {
+
+bool divides(const nest::Statement& s) {
+  bool found = false;
+  for_roots(s, [&](const Expr* root) {
+    ir::walk(root, [&](const Expr* e) { found |= (e->op == Op::FloorDiv || e->op == Op::FloorMod) && e->type.dtype == DType::I64; });
+  });
+  return found;
+}
+
+}  // namespace
+
 bool divides_by_extents(const nest::Statement& s) {
   bool found = false;
   for_roots(s, [&](const Expr* root) {
@@ -122,7 +150,7 @@ bool divides_by_extents(const nest::Statement& s) {
 
 Status split_dims(ir::Context& ctx, nest::Function& f) {
   for (nest::Statement& s : f.body)
-    if (s.nest && divides_by_extents(s) && std::none_of(s.nest->writes.begin(), s.nest->writes.end(), [](const nest::Write& w) { return w.push; }))
+    if (s.nest && divides(s) && std::none_of(s.nest->writes.begin(), s.nest->writes.end(), [](const nest::Write& w) { return w.push; }))
       split_statement(ctx, s);
   return ok();
 }

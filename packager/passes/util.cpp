@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "packager/ir/typical.h"
+
 namespace mlc::passes {
 
 using ir::Op;
@@ -76,9 +78,7 @@ bool has_fold(const Expr* root) {
 }
 
 double estimate(const Expr* extent) {
-  auto v = ir::evaluate_extent(extent, [](const ir::Sym* s) -> std::optional<int64_t> {
-    return std::clamp<int64_t>(64, s->lo, s->hi) / s->multiple * s->multiple + (s->multiple > 64 ? s->multiple : 0);
-  });
+  const auto v = ir::typical(extent);
   return v && *v > 0 ? static_cast<double>(*v) : 1;
 }
 double estimate(const std::vector<const ir::Dim*>& dims) {

@@ -53,12 +53,19 @@ bool advance(std::array<uint64_t, kMaxCuts>& parts, const Work& work, uint64_t m
   return false;
 }
 
+// How many share so much work at most.
+uint64_t shares_worth(double nanoseconds) {
+  uint64_t few = 1;
+  const auto least = [](uint64_t n) { return std::min(kLeastNanoseconds, kLeastOfFew * static_cast<double>(n)) * static_cast<double>(n); };
+  while (least(few + 1) <= nanoseconds && few < kLeastNanoseconds / kLeastOfFew) ++few;
+  return std::max(few, static_cast<uint64_t>(std::max(0.0, nanoseconds / kLeastNanoseconds)));
+}
+
 }  // namespace
 
 Chunks choose_chunks(const Work& work, unsigned workers, int& left_of_binding) {
   uint64_t shares = std::clamp<uint64_t>(workers, 1, INT32_MAX);  // tiles can be no more
-  if (work.nanoseconds && *work.nanoseconds < kLeastNanoseconds * static_cast<double>(shares))
-    shares = static_cast<uint64_t>(std::max(1.0, *work.nanoseconds / kLeastNanoseconds));
+  if (work.nanoseconds) shares = std::min(shares, shares_worth(*work.nanoseconds));
   std::array<uint64_t, kMaxCuts> parts;
   parts.fill(1);
   Division best = *divided(work, parts, shares);

@@ -81,9 +81,9 @@ TEST_CASE("of equal divisions the one that reads less is taken, then the first a
 }
 
 TEST_CASE("little work is left to fewer workers") {
-  CHECK(choose_chunks(work_of(1, {{1000, 0}}, 3999), 8).shares == 1);
-  CHECK(choose_chunks(work_of(1, {{1000, 0}}, 3999), 8).of[0] == 1000);
-  CHECK(choose_chunks(work_of(1, {{1000, 0}}, 4000), 8).shares == 2);
+  CHECK(choose_chunks(work_of(1, {{1000, 0}}, 599), 8).shares == 1);
+  CHECK(choose_chunks(work_of(1, {{1000, 0}}, 599), 8).of[0] == 1000);
+  CHECK(choose_chunks(work_of(1, {{1000, 0}}, 600), 8).shares == 2);
   CHECK(choose_chunks(work_of(1, {{1000, 0}}, 1e6), 8).shares == 8);
   CHECK(choose_chunks(work_of(40, {}, -5.0), 8).shares == 1);
   CHECK(choose_chunks(work_of(40, {}), 8).shares == 8);
@@ -108,4 +108,21 @@ TEST_CASE("what a binding may try is bounded as well; who comes later is cut alo
   CHECK(tries == 0);
   CHECK(late.shares == 64);
   CHECK(late.of[0] == 63);
+}
+
+TEST_CASE("few workers share little work, many share much") {
+  const auto shares = [](double nanoseconds, unsigned workers) { return choose_chunks(work_of(1, {{100000, 0}}, nanoseconds), workers).shares; };
+  CHECK(shares(-5, 2) == 1);
+  CHECK(shares(500, 2) == 1);
+  CHECK(shares(600, 2) == 2);
+  CHECK(shares(1300, 8) == 2);
+  CHECK(shares(1400, 8) == 3);
+  CHECK(shares(25000, 64) == 12);
+  CHECK(shares(100000, 64) == 50);
+  CHECK(shares(1e18, 64) == 64);
+  for (double t = 0, before = 1; t < 300000; t += 100) {
+    const double now = shares(t, 128);
+    CHECK(now >= before);
+    before = now;
+  }
 }
