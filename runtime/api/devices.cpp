@@ -123,7 +123,7 @@ Result<std::unique_ptr<Session>> Session::create_on_processor(const Model& model
     return Status(Code::NoVariant, 2001, "only variant '{}' may run, as was asked for", options.variant);
   Matcher matcher = model.copy_of_matcher();
   for (const Assessment& a : matcher.assessments())
-    if (is_for_device(model.manifest().variants[a.variant])) matcher.reject(a.variant, "the device cannot do this");
+    if (is_for_device(model.manifest().variants[a.variant])) matcher.reject(a.variant, "not for the processor");
   options.profile = false;
   return load_best(model, matcher, options);
 }

@@ -14,7 +14,7 @@ bool last_of_two(uint32_t, size_t operand) { return operand == 1; }
 std::string refusal(const std::string& b_at, const std::string& arena, const std::string& third = "launch 2 (#2, #1) () tiles $0 \"third\"") {
   const std::string text =
       "plan function \"main\" { $0 = dim 0 0 $1 = const 4 $2 = mul $0 $1 $3 = const 0 $4 = const 64 $5 = add $2 $4"
-      " $6 = floordiv $5 $4 $7 = mul $6 $4 $8 = add $7 $7 $9 = const 128"
+      " $6 = floordiv $5 $4 $7 = mul $6 $4 $8 = add $7 $7 $9 = const 128 $10 = sub $3 $4"
       " buffer #0 f32 bytes $2 input 0 buffer #1 f32 bytes $2 output 0"
       " buffer #2 f32 bytes $2 arena $3 buffer #3 f32 bytes $2 arena " + b_at +
       " input \"x\" f32 [$0] #0 output \"y\" f32 [$0] #1 arena " + arena +
@@ -34,6 +34,12 @@ TEST_CASE("buffers that share bytes while both are alive are found, also where o
   // 128 bytes hold 32 floats: seven do not reach it, a hundred do.
   CHECK(refusal("$9", "$8").find("does not lie in the arena") != std::string::npos);
   CHECK(!refusal("$3", "$8", "launch 2 (#3, #1) () tiles $0").empty());  // alive together in the second
+}
+
+TEST_CASE("loops have no less than no turns") {
+  const std::string third = "launch 2 (#3, #1) () tiles $0 steps ";
+  CHECK(refusal("$7", "$8", third + "$9").empty());
+  CHECK(refusal("$7", "$8", third + "$10").find("instruction 2") != std::string::npos);
 }
 
 TEST_CASE("buffers that share bytes one after the other are fine") {
