@@ -22,6 +22,7 @@ using nest::Group;
 constexpr size_t kMaxNests = 12;
 constexpr double kFewBlocks = 16, kBlockRows = 8;  // blocks of rows that are enough to divide
 constexpr double kSmall = 1 << 15;                 // points of all nests that are not worth dividing
+constexpr double kLongRow = 2048;                  // points of a fold that count as well
 
 class Grouper {
  public:
@@ -118,12 +119,23 @@ class Grouper {
     });
   }
 
+  // Points of the longest fold of a nest that is no product, if it is long.
+  double most_folded(const nest::Nest& n) const {
+    double most = 1;
+    for (const nest::Write& w : n.writes)
+      ir::walk(w.value, [&](const Expr* e) {
+        if (e->op != Op::Fold || nest::contraction_of(ctx_, n.dims, e)) return;
+        if (const double folded = estimate(e->fold->dims); folded >= kLongRow) most = std::max(most, folded);
+      });
+    return most;
+  }
+
   bool pays(size_t first, size_t count) const {
     const auto group = nest::group_of(f_, lifetimes_, first, count);
     if (!group) return false;
     double rows = 1, points = 0;
     for (const Group::Row& row : group->rows) rows *= estimate(row.dims[0]->extent);
-    for (const nest::Nest* n : group->nests) points += estimate(n->dims);
+    for (const nest::Nest* n : group->nests) points += estimate(n->dims) * most_folded(*n);
     return rows >= kFewBlocks * kBlockRows || points <= kSmall;
   }
 

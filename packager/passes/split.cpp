@@ -22,6 +22,7 @@ std::vector<const Expr*> unsure_factors(const Expr* extent) {
     const Expr* e = stack.back();
     stack.pop_back();
     if (e->op == Op::Mul) stack.insert(stack.end(), e->args.begin(), e->args.end());
+    else if (e->op == Op::FloorDiv && !e->args[1]->is_const()) stack.push_back(e->args[1]);  // a quotient by 0 is none
     else if (!e->is_const() && e->op != Op::Add && e->op != Op::Sub && ir::interval_of(e).lo == 0) found.push_back(e);
   }
   return found;
@@ -75,8 +76,8 @@ bool tears_vectors(ir::Context& ctx, const nest::Nest& nest, const Expr* i, cons
   return false;
 }
 
-void split_statement(ir::Context& ctx, nest::Statement& s) {
-  const Positive positive(ctx, *s.nest);
+void split_statement(ir::Context& ctx, const nest::Function& f, nest::Statement& s) {
+  const Positive positive(ctx, *s.nest, &f);
   std::vector<const Expr*> roots;
   for_roots(s, [&](const Expr* e) { roots.push_back(positive.there(e)); });
   std::vector<const ir::Dim*> dims;
@@ -102,13 +103,35 @@ void split_statement(ir::Context& ctx, nest::Statement& s) {
   }
   if (replaced.empty()) return;
   s.nest->dims = std::move(dims);
-  const Positive of_parts(ctx, *s.nest);
+  const Positive of_parts(ctx, *s.nest, &f);
   map_roots(s, [&](const Expr* e) { return of_parts.back(of_parts.there(ctx.substitute(e, replaced))); });
 }
 
 }  // namespace
 
-Positive::Positive(ir::Context& ctx, const nest::Nest& nest) : ctx_(ctx) {
+// What every point reads has elements: of an extent x - n that x is more than n.
+void Positive::add_read(const nest::Nest& nest, const nest::Function& f) {
+  for (const nest::Write& w : nest.writes) {
+    if (w.value->op != Op::Load) continue;
+    for (const Expr* extent : f.arrays[w.value->array].shape) {
+      if (extent->is_const() || ir::interval_of(extent).lo > 0) continue;
+      const Expr* atom = nullptr;
+      ir::walk(extent, [&](const Expr* e) {
+        const Expr* leaf[] = {e};
+        if (e == extent || e->is_const() || e->type != ir::Type{DType::I64, 1}) return;
+        const auto sum = ir::linear_in(ctx_, extent, leaf);
+        if (sum && sum->coefficients[0]->is_int(1) && sum->rest->is_const()) atom = e;
+      });
+      if (!atom || there_.contains(atom)) continue;
+      const Expr* p = ctx_.sym(ctx_.declare_sym("positive " + std::to_string(extent->id), 1));
+      there_.emplace(atom, ctx_.add(p, ctx_.sub(atom, extent)));
+      extents_back_.emplace(p, extent);
+    }
+  }
+}
+
+Positive::Positive(ir::Context& ctx, const nest::Nest& nest, const nest::Function* f) : ctx_(ctx) {
+  if (f) add_read(nest, *f);
   for (const ir::Dim* d : nest.dims)
     for (const Expr* e : unsure_factors(d->extent)) {
       if (there_.contains(e)) continue;
@@ -151,7 +174,7 @@ bool divides_by_extents(const nest::Statement& s) {
 Status split_dims(ir::Context& ctx, nest::Function& f) {
   for (nest::Statement& s : f.body)
     if (s.nest && divides(s) && std::none_of(s.nest->writes.begin(), s.nest->writes.end(), [](const nest::Write& w) { return w.push; }))
-      split_statement(ctx, s);
+      split_statement(ctx, f, s);
   return ok();
 }
 

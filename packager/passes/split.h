@@ -8,12 +8,15 @@ namespace mlc::passes {
 // The expressions of one nest with symbols and dims of which the simplifier knows that they are positive.
 class Positive {
  public:
-  Positive(ir::Context& ctx, const nest::Nest& nest);
+  // With `f`, whose nest it is, also of extents of what every point reads.
+  Positive(ir::Context& ctx, const nest::Nest& nest, const nest::Function* f = nullptr);
   const Expr* there(const Expr* e) const { return ctx_.substitute(e, there_); }
   const Expr* back(const Expr* e) const { return ctx_.substitute(e, back_); }
   const Expr* extent_back(const Expr* e) const { return ctx_.substitute(e, extents_back_); }
 
  private:
+  void add_read(const nest::Nest& nest, const nest::Function& f);
+
   ir::Context& ctx_;
   std::unordered_map<const Expr*, const Expr*> there_, back_, extents_back_;
 };

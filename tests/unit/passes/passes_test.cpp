@@ -739,3 +739,40 @@ TEST_CASE("random small functions keep their meaning through all passes") {
     REQUIRE_MESSAGE(s.ok(), "seed " << seed << ": " << (s.ok() ? "" : s.message) << facts << "\n" << before << "\n" << print(b.fn));
   }
 }
+
+TEST_CASE_FIXTURE(Net, "what is computed from constants alone is derived once, as far as there is room") {
+  for (const uint64_t most : {uint64_t{0}, uint64_t{3999}, uint64_t{4000}, passes::kUsualDerived}) {
+    Net net;
+    auto x = net.input("x", DType::F32, {net.k(10), net.k(100)});
+    auto a = net.random_constant("a", {10, 100}, 1), b = net.random_constant("b", {10, 100}, 2);
+    auto w = net.add("w", a, b);
+    auto y = net.array("y", DType::F32, {net.k(10), net.k(10)});
+    auto i = net.dim("i", 10), j = net.dim("j", 10), k = net.dim("k", 100);
+    auto product = net.ctx.binary(Op::Mul, net.load(x, {net.d(i), net.d(k)}), net.load(w, {net.d(j), net.d(k)}));
+    net.nest("product", {i, j}, {{y, {net.d(i), net.d(j)}, net.ctx.fold({net.ctx.builtin(Join::Sum), {k}, nullptr}, {product})}});
+    net.finish(y);
+    passes::Options o;
+    o.pipeline = {"layout", "derive-weights"};
+    o.check = true;
+    o.most_derived = most;
+    REQUIRE_OK(passes::run(net.ctx, net.fn, o));
+    CAPTURE(most);
+    CHECK((net.fn.arrays[w].kind == Array::Kind::Derived) == (most >= 4000));
+    CHECK(net.fn.arrays[y].kind == Array::Kind::Temp);
+  }
+}
+
+TEST_CASE_FIXTURE(Net, "a dim that holds heads of 36 numbers is taken apart, one of 32 is not") {
+  for (const int64_t size : {32, 36, 4}) {
+    Net net;
+    auto x = net.input("x", DType::F32, {net.k(8), net.k(50), net.k(size)});
+    auto y = net.array("y", DType::F32, {net.k(50), net.k(8 * size)});
+    auto s = net.dim("s", 50), c = net.dim("c", 8 * size);
+    net.nest("merge", {s, c}, {{y, {net.d(s), net.d(c)}, net.load(x, {net.ctx.floordiv(net.d(c), net.k(size)), net.d(s), net.ctx.floormod(net.d(c), net.k(size))})}});
+    net.finish(y);
+    REQUIRE_OK(net.optimise({"split-dims"}));
+    CAPTURE(size);
+    REQUIRE(net.fn.body.size() == 1);
+    CHECK(net.fn.body[0].nest->dims.size() == (size == 36 ? 3 : 2));
+  }
+}
