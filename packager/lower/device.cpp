@@ -50,8 +50,10 @@ class Splitting {
   Splitting(const Job& job, FlatNest& nest, Numbers& numbers) : job_(job), ctx_(job.ctx), n_(nest), numbers_(numbers) {}
 
   Result<Kernels> run() {
-    MLC_RETURN_IF_ERROR(shared_folds());
-    MLC_RETURN_IF_ERROR(long_folds());
+    if (!device_lines(job_, n_)) {  // those fold together what the points of a row share
+      MLC_RETURN_IF_ERROR(shared_folds());
+      MLC_RETURN_IF_ERROR(long_folds());
+    }
     const unsigned most = job_.target.most_buffers();
     for (int round = 0; most && buffers_of(n_).size() > most; ++round) {
       if (round == kMostRounds) return too_many();

@@ -35,6 +35,9 @@ Schedules schedules_of(const Job& job, const FlatNest& nest, bool tiles) {
   if (tiles && nest.kept.empty() && !job.target.is_device())
     for (auto* family : {products, decoded_products, windows, transposes})
       if (auto found = family(job, nest)) return std::move(*found);
+  if (tiles && job.target.is_device())
+    for (auto* family : {device_products, device_lines})
+      if (auto found = family(job, nest)) return std::move(*found);
   return maps(job, nest);
 }
 
@@ -54,7 +57,8 @@ Result<loop::Kernel> kernel_by(const Job& job, const FlatNest& nest, const Sched
   k.kernel.hoisting = how.hoist;
   std::vector<const ir::Expr*> extents;
   for (const ir::Dim* d : stage->batch) extents.push_back(d->extent);
-  if (how.block) k.over_lanes(extents, how.block, [&](const std::vector<const ir::Expr*>& at) { stage->emit(at, {}); });
+  if (!stage->grid.empty()) k.over_blocks(stage->grid, how.block, [&](const auto& at, const ir::Expr* lane) { stage->emit_block(at, lane); });
+  else if (how.block) k.over_lanes(extents, how.block, [&](const std::vector<const ir::Expr*>& at) { stage->emit(at, {}); });
   else k.over_tiles(extents, stage->axes, [&](const std::vector<const ir::Expr*>& at, const std::vector<Range>& ranges) { stage->emit(at, ranges); });
   MLC_RETURN_IF_ERROR(stage->status());
   return k.finish(stage->work);

@@ -47,27 +47,37 @@ void Skeleton::over_tiles(const std::vector<const Expr*>& extents, const std::ve
   });
 }
 
-void Skeleton::over_lanes(const std::vector<const Expr*>& extents, unsigned block, const std::function<void(const std::vector<const Expr*>&)>& body) {
-  const Expr *points = ctx.product(extents), *size = ctx.integer(block);
+void Skeleton::over_blocks(const std::vector<const Expr*>& extents, unsigned block,
+                           const std::function<void(const std::vector<const Expr*>& at, const Expr* lane)>& body) {
   kernel.lanes = block;
-  kernel.tiles = ctx.ceildiv(points, size);
+  kernel.tiles = ctx.product(extents);
   b.with_for(kernel.tile_begin, kernel.tile_end, 1, [&](const Expr* tile) {
     loop::Stmt& lanes = b.append(loop::StmtKind::For);
     lanes.for_kind = loop::ForKind::Lanes;
     lanes.var = ctx.fresh_var({DType::I64, 1});
     lanes.begin = ctx.integer(0);
-    lanes.end = size;
+    lanes.end = ctx.integer(block);
     const Expr* lane = lanes.var;
-    b.within(lanes.body, [&] {
-      const Expr* point = b.let(ctx.add(ctx.mul(tile, size), lane));
-      const auto one = [&] { body(decoded(point, extents)); };
-      if (ir::divisor_of(points) % block == 0) one();
-      else b.with_if(ctx.binary(Op::Lt, point, points), one);
-    });
+    b.within(lanes.body, [&] { body(decoded(tile, extents), lane); });
   });
 }
 
-// One index per count from the number of a tile.
+void Skeleton::over_lanes(const std::vector<const Expr*>& extents, unsigned block, const std::function<void(const std::vector<const Expr*>&)>& body) {
+  const Expr *points = ctx.product(extents), *size = ctx.integer(block);
+  over_blocks({ctx.ceildiv(points, size)}, block, [&](const std::vector<const Expr*>& at, const Expr* lane) {
+    const Expr* point = b.let(ctx.add(ctx.mul(at[0], size), lane));
+    const auto one = [&] { body(decoded(point, extents)); };
+    if (ir::divisor_of(points) % block == 0) one();
+    else b.with_if(ctx.binary(Op::Lt, point, points), one);
+  });
+}
+
+uint32_t Skeleton::shared(std::string name, DType dtype, int64_t count) {
+  const uint32_t number = scratch(std::move(name), dtype, ctx.integer(count));
+  kernel.locals.back().space = loop::Space::Shared;
+  return number;
+}
+
 std::vector<const Expr*> Skeleton::decoded(const Expr* tile, const std::vector<const Expr*>& counts) {
   std::vector<const Expr*> index(counts.size());
   const Expr* left = tile;

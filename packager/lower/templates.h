@@ -49,12 +49,19 @@ struct Skeleton {
                   const std::function<void(const std::vector<const ir::Expr*>&, const std::vector<Range>&)>& body);
   // Devices: the points of `extents`, each in a lane of its own, neighbours along the last in neighbouring lanes.
   void over_lanes(const std::vector<const ir::Expr*>& extents, unsigned block, const std::function<void(const std::vector<const ir::Expr*>&)>& body);
+  // Devices: a block of lanes for each point of `extents`.
+  void over_blocks(const std::vector<const ir::Expr*>& extents, unsigned lanes,
+                   const std::function<void(const std::vector<const ir::Expr*>& at, const ir::Expr* lane)>& body);
+  // One index per count from the number of a point, the last running fastest.
+  std::vector<const ir::Expr*> decoded(const ir::Expr* point, const std::vector<const ir::Expr*>& counts);
   // What so many nanoseconds for each point of `extents` make together, as a double over symbols.
   const ir::Expr* takes(double nanoseconds, const std::vector<const ir::Expr*>& extents, const ir::Expr* operations = nullptr);
   // `e` if the plan can work it out whatever the symbols are, else what it is guessed to be.
   const ir::Expr* for_plan(const ir::Expr* e);
   // Operations on scalars that one evaluation of `e` takes, as a double over symbols.
   const ir::Expr* operations(const ir::Expr* e);
+  // Devices: memory that the lanes of a block share.
+  uint32_t shared(std::string name, DType dtype, int64_t count);
   // Memory of a worker, for as long as a tile takes; its number as a buffer. All parameters are known by then.
   uint32_t scratch(std::string name, DType dtype, const ir::Expr* count);
   // All tiles together take `work` (`takes`; null: not known). Collects scalars, verifies.
@@ -63,9 +70,6 @@ struct Skeleton {
   loop::Kernel kernel;
   loop::Builder b;
   ir::Context& ctx;
-
- private:
-  std::vector<const ir::Expr*> decoded(const ir::Expr* tile, const std::vector<const ir::Expr*>& counts);
 };
 
 constexpr size_t kMostCuts = 3;  // of one launch, in a plan
@@ -88,16 +92,22 @@ class Stage {
       part(ranges);
     });
   }
+  // Devices: the code of a lane of the block `at`, where `grid` says how many blocks there are.
+  void emit_block(const std::vector<const ir::Expr*>& at, const ir::Expr* lane) {
+    s_.scoped([&] { block(at, lane); });
+  }
   // Ok if all of it could be lowered.
   Status status() const { return s_.status(); }
 
   std::string schedule;                // its text
   std::vector<const ir::Dim*> batch;   // outermost, one point at a time
   std::vector<Axis> axes;
+  std::vector<const ir::Expr*> grid;   // of blocks whose lanes work together, instead of batch and axes; empty: none do
   const ir::Expr* work = nullptr;      // nanoseconds for all points (Skeleton::takes)
 
  protected:
   virtual void part(const std::vector<Range>& ranges) = 0;
+  virtual void block(const std::vector<const ir::Expr*>& at, const ir::Expr* lane) { (void)at, (void)lane; }
 
   const Job& job_;
   const FlatNest& n_;
@@ -131,6 +141,8 @@ std::optional<Schedules> products(const Job& job, const FlatNest& nest);
 std::optional<Schedules> decoded_products(const Job& job, const FlatNest& nest);
 std::optional<Schedules> windows(const Job& job, const FlatNest& nest);
 std::optional<Schedules> transposes(const Job& job, const FlatNest& nest);
+std::optional<Schedules> device_products(const Job& job, const FlatNest& nest);
+std::optional<Schedules> device_lines(const Job& job, const FlatNest& nest);
 Schedules maps(const Job& job, const FlatNest& nest);
 // Those of the first family that takes it.
 Schedules schedules_of(const Job& job, const FlatNest& nest, bool tiles = true);

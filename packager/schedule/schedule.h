@@ -9,6 +9,10 @@
 //   map i:1 grid | j:1 grid | k:1 ; block 128 ; vectors 1
 //
 // is of a device: the points of i and j are spread over the lanes of blocks.
+//
+//   tile m:1 grid | n:1 grid || k:1 ; tile 64 x 64 depth 16 copies 4 ; instr fma.f32 ; block 64 ; vectors 16
+//
+// is of one, too: a block of 64 lanes has a tile of 64 by 64 points of the product.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +33,9 @@ enum class Family : uint8_t {
   Map,        // point by point
   Transpose,  // blocks that are read along one dim and written along another
   Proc,       // imperative blocks: which of their loops run in lanes is decided by rule
+  Tile,       // devices: a block has a tile of a product, its factors pass through memory that the lanes share
+  Slices,     // devices: a block has few rows of some columns of a product, and each lane a slice of the fold
+  Lines,      // devices: lanes of a block share a row, whose folds they do together before they write it
 };
 
 enum class Bind : uint8_t {
@@ -81,11 +88,21 @@ struct Blocks {
   bool operator==(const Blocks&) const = default;
 };
 
+// Devices: what a block has of a product; Lines: its rows, and lanes of each. All zero: nothing of both.
+struct Tile {
+  int64_t rows = 0, columns = 0;
+  int64_t depth = 0;    // of the fold, between two barriers; Slices: lanes that share a column
+  unsigned copies = 0;  // of the code for a step of it
+  bool flat = false;    // all dims of the fold are walked as one, else the last one in each point of the others
+  bool operator==(const Tile&) const = default;
+};
+
 struct Schedule {
   Family family = Family::Map;
   std::vector<Loop> loops;
   std::vector<Place> places;
   Blocks blocks;
+  Tile tile;
   std::string instruction;     // of the accumulators: "fma.f32", "dot.u8"; empty: as the expression says
   unsigned lanes = 1;          // Proc: of its widest loop
   unsigned block = 0;          // devices: lanes of a block; 0: of a processor
@@ -128,6 +145,8 @@ struct Space {
   int64_t most_accumulators = 64;
   int64_t depth = 0;           // a depth of blocks divides it; 0: blocks have none
   bool fetch = false;          // blocks may fetch
+  int64_t tile_rows = 0;       // Slices: those of the product, which all lanes of a block have
+  unsigned shared_bytes = 0;   // devices: of a block
   std::vector<std::string> instructions, places, needed_places;
 };
 

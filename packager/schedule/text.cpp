@@ -7,7 +7,7 @@
 namespace mlc::schedule {
 namespace {
 
-constexpr std::array<std::string_view, 7> kFamilies = {"product", "thin", "decoded", "window", "map", "transpose", "proc"};
+constexpr std::array<std::string_view, 10> kFamilies = {"product", "thin", "decoded", "window", "map", "transpose", "proc", "tile", "slices", "lines"};
 constexpr std::array<std::string_view, 6> kBinds = {"", "cut", "rows", "lanes", "unroll", "grid"};
 constexpr std::array<std::string_view, 3> kTails = {"mask", "narrow", "one"};
 constexpr std::array<std::string_view, 3> kHoistings = {"all", "innermost", "none"};
@@ -173,6 +173,16 @@ class Parser {
         MLC_ASSIGN(s_.blocks.depth, number());
       }
       s_.blocks.fetch = accept("fetch");
+    } else if (accept("tile")) {
+      MLC_ASSIGN(s_.tile.rows, number());
+      if (!accept("x")) return error("rows x columns are expected");
+      MLC_ASSIGN(s_.tile.columns, number());
+      if (!accept("depth")) return error("the depth of a tile is expected");
+      MLC_ASSIGN(s_.tile.depth, number());
+      if (!accept("copies")) return error("the copies of a step are expected");
+      MLC_ASSIGN(const int64_t copies, number(kMostSmall));
+      s_.tile.copies = static_cast<unsigned>(copies);
+      s_.tile.flat = accept("flat");
     } else if (accept("instr")) {
       if (word_.empty()) return error("an instruction is expected");
       s_.instruction = word_;
@@ -213,6 +223,9 @@ std::string print(const Schedule& s) {
     text += " ; blocks " + std::to_string(s.blocks.steps) + " steps " + std::to_string(s.blocks.bytes) + " bytes " + std::to_string(s.blocks.rows) +
             " rows " + std::to_string(s.blocks.passes) + " passes" + (s.blocks.shared ? " shared " + std::to_string(s.blocks.shared) : "") +
             (s.blocks.depth ? " depth " + std::to_string(s.blocks.depth) : "") + (s.blocks.fetch ? " fetch" : "");
+  if (s.tile != Tile{})
+    text += " ; tile " + std::to_string(s.tile.rows) + " x " + std::to_string(s.tile.columns) + " depth " + std::to_string(s.tile.depth) + " copies " +
+            std::to_string(s.tile.copies) + (s.tile.flat ? " flat" : "");
   if (!s.instruction.empty()) text += " ; instr " + s.instruction;
   if (s.block) text += " ; block " + std::to_string(s.block);
   text += " ; vectors " + std::to_string(s.vector_bytes);

@@ -9,6 +9,7 @@ namespace {
 constexpr unsigned kMostVectorBytes = 64, kMostCopies = 64, kMostChains = 64, kMostLanes = 64;
 constexpr int64_t kMostHeight = 256;   // of a transposed block
 constexpr size_t kMostAxes = 3;       // of a launch, in a plan
+constexpr int64_t kTileSide = 8;      // lanes of a tile, along rows and along columns
 constexpr int64_t kMostHeights = 16;  // each has code of its own, where the run decides
 
 class Verifier {
@@ -162,6 +163,7 @@ class Verifier {
     }
     for (const std::string& place : space_.needed_places)
       if (!has(seen, place)) return refused("there is no place for " + place);
+    MLC_RETURN_IF_ERROR(tile());
     if (s_.blocks != Blocks{} && !product) return refused("only products have blocks");
     const int64_t parts[] = {s_.blocks.steps, s_.blocks.bytes, s_.blocks.rows, s_.blocks.passes};
     const bool all = std::all_of(std::begin(parts), std::end(parts), [](int64_t n) { return n >= 1 && n <= int64_t{1} << 40; });
@@ -169,6 +171,34 @@ class Verifier {
     const int64_t depth = s_.blocks.depth;
     if (depth < 0 || s_.blocks.shared < 0 || (depth > 0 && !has_depth(depth))) return refused("blocks have no such depth");
     return s_.blocks.fetch && !space_.fetch ? refused("there is nothing to fetch") : ok();
+  }
+
+  // Every lane of a tile has as many rows and columns as the others, and brings as much of each factor.
+  Status tile() const {
+    const Tile& t = s_.tile;
+    if (s_.family == Family::Slices) return slices();
+    if (s_.family == Family::Lines) return lines();
+    if (s_.family != Family::Tile) return t == Tile{} ? ok() : refused("only products of devices have tiles");
+    const auto is_side = [&](int64_t n) { return n == 2 * kTileSide || n == 4 * kTileSide || n == 8 * kTileSide; };
+    const int64_t lanes = space_.block;
+    if (!is_side(t.rows) || !is_side(t.columns)) return refused("a tile has 16, 32 or 64 rows and columns");
+    if (t.depth < 1 || t.depth > kMostCopies || t.depth % (lanes / std::min(t.rows, t.columns)) != 0) return refused("the lanes do not divide the depth of a tile");
+    if (t.copies < 1 || t.depth % t.copies != 0) return refused("copies divide the depth of a tile");
+    const int64_t sums = s_.places.empty() ? 0 : t.rows * t.columns;
+    return (std::max((t.rows + t.columns) * t.depth, sums)) * 4 > space_.shared_bytes ? refused("the tile is larger than the memory of a block") : ok();
+  }
+  Status slices() const {
+    const Tile& t = s_.tile;
+    if (t.rows != space_.tile_rows || t.columns < 1 || t.depth < 1 || t.columns > s_.block || t.columns * t.depth != s_.block) return refused("lanes are columns times slices");
+    return t.copies < 1 || t.copies > kMostCopies ? refused("there are not so many copies") : ok();
+  }
+
+  // Half of the lanes of a row join what the other half has, then half of these.
+  Status lines() const {
+    const Tile& t = s_.tile;
+    if (t.columns < 1 || !std::has_single_bit(static_cast<uint64_t>(t.columns)) || t.rows < 1 || t.rows > s_.block || t.rows * t.columns != s_.block)
+      return refused("lanes are rows times lanes of a row, a power of two");
+    return t.depth != 1 || t.copies != 1 || t.flat ? refused("rows have neither depth nor copies") : ok();
   }
 
   // Of a group of columns all rows go by, for one part of the fold after the other.

@@ -2,6 +2,9 @@
 
 #include <llvm/IR/MDBuilder.h>
 
+#include <algorithm>
+
+#include "packager/ir/context.h"
 #include "schema/module_abi.h"
 #include "targets/families.h"
 
@@ -280,6 +283,16 @@ llvm::Value* KernelEmitter::element_pointer(uint32_t array, DType dtype, Value* 
   return b_.CreateInBoundsGEP(mem_scalar(dtype), buffers_[array].base, index);
 }
 
+// Of an access. Memory that lanes share begins at multiples of 16 bytes: vectors that do, too, are one access there.
+llvm::Align KernelEmitter::alignment(uint32_t array, ir::Type type, const Expr* index) const {
+  constexpr uint64_t kOfBlock = 16;
+  const uint64_t element = bytes_of(type.dtype);
+  const size_t num_params = kernel_->params.size();
+  if (type.lanes == 1 || array < num_params || kernel_->locals[array - num_params].space != loop::Space::Shared) return llvm::Align(element);
+  const auto begins = static_cast<uint64_t>(ir::divisor_of(index)) * element;
+  return llvm::Align(begins == 0 ? kOfBlock : std::clamp(begins & ~(begins - 1), element, kOfBlock));
+}
+
 llvm::Value* KernelEmitter::from_memory(Value* v, ir::Type type) {
   if (type.dtype == DType::Bool) return b_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType()));
   if (bits_of(type.dtype) < 8) return b_.CreateTrunc(v, reg_type(type));
@@ -299,7 +312,7 @@ llvm::Value* KernelEmitter::load(const Expr& e) {
   Value* mask = e.args.size() > 1 ? arg(e, 1) : nullptr;
   llvm::Type* scalar = mem_scalar(e.type.dtype);
   llvm::Type* type = with_lanes(scalar, e.type.lanes);
-  const llvm::Align align(bytes_of(e.type.dtype));
+  const llvm::Align align = alignment(e.array, e.type, e.args[0]);
   Value* pointer = element_pointer(e.array, e.type.dtype, index);
   if (index->getType()->isVectorTy()) {
     if (!mask) mask = b_.getAllOnesMask(llvm::ElementCount::getFixed(e.type.lanes));
@@ -343,7 +356,7 @@ void KernelEmitter::store(const Stmt& s) {
   Value* mask = index && s.cond ? eval(s.cond) : nullptr;
   if (!index || (s.cond && !mask)) return;
   const ir::Type type = s.value->type;
-  const llvm::Align align(bytes_of(type.dtype));
+  const llvm::Align align = alignment(s.array, type, s.index[0]);
   value = to_memory(value, type);
   Value* pointer = element_pointer(s.array, type.dtype, index);
   if (index->getType()->isVectorTy()) {

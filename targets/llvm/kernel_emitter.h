@@ -73,6 +73,7 @@ class KernelEmitter {
 
   // Memory.
   Value* element_pointer(uint32_t array, DType dtype, Value* index);
+  llvm::Align alignment(uint32_t array, ir::Type type, const ir::Expr* index) const;
   Value* load(const Expr& e);
   Value* from_memory(Value* loaded, ir::Type type);
   Value* to_memory(Value* value, ir::Type type);

@@ -66,11 +66,14 @@ inline std::vector<loop::Kernel> lowered_at(ir::Context& ctx, const nest::Functi
   return std::move(*kernels);
 }
 
+// How a kernel is executed.
+using Runner = std::function<Result<int32_t>(const loop::Kernel&, const loop::Run&)>;
+
 // Lowers every statement and runs the kernels, cut into so many parts along each axis. Tiles are run in two calls, as two
 // workers would.
 inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std::vector<nest::Tensor>& inputs,
                            const targets::Target& target, const Symbols& symbols, const lower::MathExpander& expand, int64_t parts = 3,
-                           const schedule::Schedule* how = nullptr) {
+                           const schedule::Schedule* how = nullptr, const Runner& runner = loop::interpret) {
   Lowered result;
   std::vector<std::vector<std::byte>> memory(f.arrays.size());
   for (size_t a = 0; a < f.arrays.size(); ++a) {
@@ -113,7 +116,7 @@ inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std:
       for (auto [begin, end] : {std::pair{half, tiles}, std::pair{int64_t{0}, half}}) {
         run.tile_begin = begin;
         run.tile_end = end;
-        auto r = loop::interpret(k, run);
+        auto r = runner(k, run);
         CAPTURE(loop::to_string(k));
         REQUIRE_MESSAGE(r.ok(), (r.ok() ? "" : r.status().text()));
         if (*r) result.fault = *r;

@@ -90,12 +90,21 @@ class Memory {
   uint64_t next_ = kFirst;
 };
 
+// What a launch asked of memory, as warps of 32 lanes do: those of one instruction together. Shared memory has 32 banks of four bytes;
+// of wide accesses 128 bytes go at a time. A conflict is one more turn because lanes want different words of one bank.
+struct Counts {
+  uint64_t global_loads = 0, global_stores = 0;  // of single lanes
+  uint64_t shared_loads = 0, shared_stores = 0;
+  uint64_t conflicts = 0;
+};
+
 struct Launch {
   uint32_t lanes = 1;                    // of a block, at most 1024
   std::array<uint32_t, 3> grid{1, 1, 1};  // blocks
   uint64_t first = 0;                     // blocks before this one are left out
   uint64_t shared_bytes = 0;
   uint64_t max_steps = 1'000'000'000;     // of all lanes together
+  Counts* counts = nullptr;               // added to, if there is one
 };
 
 class Block;
@@ -168,6 +177,7 @@ class Block {
       for (uint64_t k = 0; k < size; ++k)
         if (races(shadow[k], is_write, number_, epoch_, static_cast<uint16_t>(lane)))
           return fail(lane, what() + where() + " races with another lane"), nullptr;
+    if (launch_.counts) asked_.push_back({lane, space, address, size, is_write});
     return at;
   }
 
@@ -203,7 +213,31 @@ class Block {
     steps += together_.size();
     if (steps > launch_.max_steps) fail(together_[0], "the program does not end");
     else program.step(*this, now_, together_);
+    if (launch_.counts) count();
     return !failed();
+  }
+
+  // What the lanes asked for in one instruction.
+  void count() {
+    Counts& c = *launch_.counts;
+    for (size_t k = 0; k < asked_.size();) {
+      const Asked& first = asked_[k];
+      const uint64_t lanes_at_once = 128 / std::clamp<uint64_t>(first.size, 4, 128);
+      std::array<std::vector<uint64_t>, 32> words;
+      size_t turns = 0;
+      for (; k < asked_.size() && asked_[k].lane / lanes_at_once == first.lane / lanes_at_once; ++k) {
+        const Asked& a = asked_[k];
+        if (a.space == Space::Global) ++(a.is_write ? c.global_stores : c.global_loads);
+        else ++(a.is_write ? c.shared_stores : c.shared_loads);
+        for (uint64_t word = a.address / 4; a.space == Space::Shared && word <= (a.address + a.size - 1) / 4; ++word) {
+          auto& bank = words[word % 32];
+          if (std::find(bank.begin(), bank.end(), word) == bank.end()) bank.push_back(word);
+          turns = std::max(turns, bank.size());
+        }
+      }
+      c.conflicts += turns > 1 ? turns - 1 : 0;
+    }
+    asked_.clear();
   }
 
   // All lanes wait or are at their end.
@@ -229,6 +263,13 @@ class Block {
   std::vector<std::byte> shared_;
   std::vector<Shadow> shared_shadow_;
   std::vector<uint64_t> registers_;
+  struct Asked {
+    uint32_t lane;
+    Space space;
+    uint64_t address, size;
+    bool is_write;
+  };
+  std::vector<Asked> asked_;
   std::array<uint32_t, 3> index_{};
   uint32_t number_ = 0, epoch_ = 0, num_registers_ = 0, now_ = 0;
   std::string error_;

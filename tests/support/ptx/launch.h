@@ -50,7 +50,7 @@ struct Outcome {
 
 // `buffers` are those of the launch; which are read only the entry says. Tiles before `first` are left out.
 inline Outcome run_kernel(const LoadedModule& module, size_t kernel, std::vector<std::span<std::byte>> buffers, const std::vector<int64_t>& scalars,
-                          uint32_t tiles, uint32_t launch_number = 7, uint32_t first = 0) {
+                          uint32_t tiles, uint32_t launch_number = 7, uint32_t first = 0, lanes::Counts* counts = nullptr) {
   const gpu::Entry& entry = module.entry(kernel);
   const targets::ptx::Entry* code = module.code(kernel);
   Outcome out;
@@ -70,6 +70,7 @@ inline Outcome run_kernel(const LoadedModule& module, size_t kernel, std::vector
   launch.grid = {x, (tiles + x - 1) / x, 1};
   launch.first = first;
   launch.shared_bytes = entry.shared_bytes + entry.dynamic_shared_bytes;
+  launch.counts = counts;
   out.error = lanes::run(program, memory, launch);
   return out;
 }

@@ -19,6 +19,7 @@ struct Launch {
   uint32_t row = 65535;  // workgroups in x
   Manners manners{};
   uint64_t max_steps = 1'000'000'000;
+  lanes::Counts* counts = nullptr;
 };
 
 inline Outcome run(Executor& executor, const mlc::gpu::Entry& entry, const Launch& l) {
@@ -49,6 +50,7 @@ inline Outcome run(Executor& executor, const mlc::gpu::Entry& entry, const Launc
   launch.first = l.first;
   launch.shared_bytes = entry.shared_bytes;
   launch.max_steps = l.max_steps;
+  launch.counts = l.counts;
   Outcome out;
   if (l.tiles) out.error = lanes::run(executor, memory, launch);
   out.fault = fault[0], out.launch = fault[1];

@@ -59,21 +59,28 @@ constexpr int kMany = 40;  // more arrays than a launch has buffers
 
 }  // namespace
 
-TEST_CASE("folds that the points of a row share are a launch before") {
-  ir::Context ctx;
-  NestMaker m(ctx);
-  auto N = m.n(5), C = m.n(40);
-  uint32_t x = m.array("x", DType::F32, {N, C}), y = m.output("y", DType::F32, {N, C});
-  auto n = m.dim("n", N), c = m.dim("c", C), k = m.dim("k", C), j = m.dim("j", C);
-  const Expr* largest = m.fold(Join::Max, {j}, m.load(x, {m.at(n), m.at(j)}));
-  const auto above = [&](const ir::Dim* d) { return ctx.unary(Op::Exp, ctx.binary(Op::Sub, m.load(x, {m.at(n), m.at(d)}), largest)); };
-  m.map({n, c}, y, {m.at(n), m.at(c)}, ctx.binary(Op::Div, above(c), m.fold(Join::Sum, {k}, above(k))));
-  test::check_lowering(ctx, m.f, device());
-  const auto kernels = kernels_of(ctx, m.f);
-  REQUIRE(kernels.size() == 3);
-  CHECK(num_loops(kernels.back().body) == 2);  // tiles and lanes: nothing is left to walk
-  for (size_t k = 0; k < 2; ++k) CHECK(ir::to_string(kernels[k].tiles) == "1");  // five lanes of one block
-  CHECK(kernels[0].params.back().role == loop::Role::Workspace);
+TEST_CASE("folds that the points of a row share are a launch before, unless the lanes of a block can do them together") {
+  for (const int64_t row : {20, 40}) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    auto N = m.n(5), C = m.n(row);
+    uint32_t x = m.array("x", DType::F32, {N, C}), y = m.output("y", DType::F32, {N, C});
+    auto n = m.dim("n", N), c = m.dim("c", C), k = m.dim("k", C), j = m.dim("j", C);
+    const Expr* largest = m.fold(Join::Max, {j}, m.load(x, {m.at(n), m.at(j)}));
+    const auto above = [&](const ir::Dim* d) { return ctx.unary(Op::Exp, ctx.binary(Op::Sub, m.load(x, {m.at(n), m.at(d)}), largest)); };
+    m.map({n, c}, y, {m.at(n), m.at(c)}, ctx.binary(Op::Div, above(c), m.fold(Join::Sum, {k}, above(k))));
+    test::check_lowering(ctx, m.f, device());
+    const auto kernels = kernels_of(ctx, m.f);
+    if (row == 40) {
+      REQUIRE(kernels.size() == 1);
+      CHECK(kernels[0].schedule == "lines n:1 grid | c:1 ; tile 4 x 32 depth 1 copies 1 ; block 128 ; vectors 1");
+      continue;
+    }
+    REQUIRE(kernels.size() == 3);
+    CHECK(num_loops(kernels.back().body) == 2);  // tiles and lanes: nothing is left to walk
+    for (size_t k = 0; k < 2; ++k) CHECK(ir::to_string(kernels[k].tiles) == "1");  // five lanes of one block
+    CHECK(kernels[0].params.back().role == loop::Role::Workspace);
+  }
 }
 
 TEST_CASE("a fold of every point stays where it is, and so does one that costs less than a launch") {
@@ -91,9 +98,9 @@ TEST_CASE("a fold of every point stays where it is, and so does one that costs l
 }
 
 TEST_CASE("a long fold of few lanes is cut into chunks, and these again") {
-  for (const auto& [rows, length] : {std::pair{3, 5000}, {1, 4096}, {1, 1200000}})
+  for (const auto& [rows, length] : {std::pair{3, 17000}, {1, 16640}, {1, 1200000}})
     for (const bool filtered : {false, true}) {
-      if (filtered && length > 5000) continue;
+      if (filtered && length > 17000) continue;
       CAPTURE(length);
       CAPTURE(filtered);
       ir::Context ctx;
@@ -125,7 +132,7 @@ TEST_CASE("of a long fold with several fields each chunk has all of them") {
   const Expr *same = ctx.binary(Op::Eq, c.left[0], c.right[0]), *less = ctx.binary(Op::Lt, c.left[0], c.right[0]);
   c.joins = {ctx.select(less, c.right[0], c.left[0]), ctx.select(same, ctx.add(c.left[1], c.right[1]), ctx.select(less, c.right[1], c.left[1]))};
   const ir::Combiner* most = ctx.declare_combiner(std::move(c));
-  auto K = m.n(3001);
+  auto K = m.n(20001);
   uint32_t x = m.array("x", DType::I32, {K}), y = m.output("y", DType::I64, {m.n(1)});
   auto n = m.dim("n", m.n(1)), k = m.dim("k", K);
   const Expr* both = ctx.fold({most, {k}, nullptr}, {m.load(x, {m.at(k)}), ctx.integer(1)});
