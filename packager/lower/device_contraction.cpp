@@ -21,8 +21,12 @@ constexpr double kMostWaste = 1.25;         // steps of a piece beside those tha
 constexpr double kBlocksAtOnce = 128;       // fewer leave parts of a device idle
 constexpr double kLoadCost = 8;             // of an element from shared memory, beside a product
 constexpr double kLongEpilogue = 14;        // operations
+constexpr double kMostEpilogue = 256;       // of all sums of a lane, where each has code of its own; a dim of rows takes about kDecode
+constexpr double kDecode = 3;
+// Products of a lane in all copies of a step. SPIR-V is compiled where it runs, at the first start: there short code is better.
+constexpr int64_t kMostProducts = 1024, kFewProducts = 128, kFewCopies = 4;
 constexpr int64_t kPanelColumns = 16, kLongColumns = 4;  // of slices: side by side in memory, and not
-constexpr unsigned kSliceCopies = 4, kTileCopies = 4;
+constexpr unsigned kSliceCopies = 4;
 
 class DeviceProducts {
  public:
@@ -118,17 +122,23 @@ class DeviceProducts {
         waste = here, depth = d, flat = f;
       }
     flat &= p_.depth.size() > 1;
-    const bool is_long = facts_.cost(n_.writes[0].value) - facts_.cost(p_.fold) > kLongEpilogue;
     std::vector<std::pair<double, schedule::Schedule>> costs;
     for (const int64_t rows : {64, 32, 16})
       for (const int64_t columns : {64, 32, 16}) {
         schedule::Schedule s = base_;
-        s.tile = {rows, columns, depth, kTileCopies, flat};
-        if (is_long) s.places = {{"sums", 1}};
+        const int64_t sums = rows / kTileSide * (columns / kTileSide);
+        const int64_t copies = job_.target.llvm_triple.empty() ? std::min(kFewProducts / sums, kFewCopies) : kMostProducts / sums;
+        s.tile = {rows, columns, depth, static_cast<unsigned>(std::clamp<int64_t>(copies, 1, depth)), flat};
+        if (is_long_epilogue(sums)) s.places = {{"sums", 1}};
         costs.emplace_back(cost(rows, columns), s);
       }
     std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (size_t k = 0; k < 4; ++k) ranked.push_back(costs[k].second);
+  }
+
+  bool is_long_epilogue(int64_t sums) {
+    const double operations = facts_.cost(n_.writes[0].value) - facts_.cost(p_.fold);
+    return operations > kLongEpilogue || static_cast<double>(sums) * (operations + kDecode * static_cast<double>(p_.rows.dims.size())) > kMostEpilogue;
   }
 
   // Products of a lane and what they take, for all blocks; as if there were many, if there are few.

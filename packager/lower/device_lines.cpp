@@ -77,8 +77,8 @@ class Recognition {
   bool pays() {
     const double rows = points_of(l_.rows);
     if (l_.longest > kLongLine && rows < kFewLines) return false;
-    if (!l_.line.empty()) return l_.longest >= kLeastShared && is_contiguous_fold();
-    return rows < kManyRows ? l_.longest >= kLeastShared : l_.longest >= kLeastAlone && is_contiguous_fold();
+    if (l_.longest < (l_.line.empty() && rows >= kManyRows ? kLeastAlone : kLeastShared)) return false;
+    return is_contiguous_fold() || (l_.line.empty() && rows < kFewLines);
   }
 
   // Whether neighbouring points of a fold are neighbours in an array.

@@ -127,6 +127,13 @@ class DimNames {
   std::vector<std::pair<std::string, const ir::Dim*>> all_;
 };
 
+// A map that reads an array across its grain, both dims of `least` points or more.
+struct Crossed {
+  const ir::Dim *across = nullptr, *along = nullptr;  // contiguous in the write; in the loads
+  std::vector<const ir::Expr*> loads;
+};
+std::optional<Crossed> crossed(ir::Context& ctx, const FlatNest& nest, double least);
+
 // The schedules of one family for a nest. The nest must outlive it and its stages.
 struct Schedules {
   schedule::Space space;                     // what is legal
@@ -143,6 +150,7 @@ std::optional<Schedules> windows(const Job& job, const FlatNest& nest);
 std::optional<Schedules> transposes(const Job& job, const FlatNest& nest);
 std::optional<Schedules> device_products(const Job& job, const FlatNest& nest);
 std::optional<Schedules> device_lines(const Job& job, const FlatNest& nest);
+std::optional<Schedules> device_transposes(const Job& job, const FlatNest& nest);
 Schedules maps(const Job& job, const FlatNest& nest);
 // Those of the first family that takes it.
 Schedules schedules_of(const Job& job, const FlatNest& nest, bool tiles = true);

@@ -13,10 +13,21 @@ using ir::Op;
 
 namespace {
 
-struct Crossed {
-  const ir::Dim *across = nullptr, *along = nullptr;  // contiguous in the write; in the loads
-  std::vector<const Expr*> loads;
-};
+// Loads of neighbours along `d` whose next element along `across` lies elsewhere.
+std::vector<const Expr*> crossed_loads(ir::Context& ctx, Facts& facts, const FlatNest& nest, const ir::Dim* across, const ir::Dim* d) {
+  const auto coefficient = [&](const Expr* address, const ir::Dim* of) {
+    const Expr* leaf[] = {ctx.dim(of)};
+    const auto linear = ir::linear_in(ctx, address, leaf);
+    return linear && facts.dims(linear->coefficients[0]) == 0 ? linear->coefficients[0] : nullptr;
+  };
+  std::vector<const Expr*> found;
+  ir::walk(nest.writes[0].value, [&](const Expr* e) {
+    if (e->op != Op::Load || e->access != ir::Access::Clamped || e->args.size() != 1 || facts.needs_guard(e->args[0])) return;
+    const Expr *step = coefficient(e->args[0], d), *stride = coefficient(e->args[0], across);
+    if (step && step->is_int(1) && stride && !stride->is_int(0) && !stride->is_int(1)) found.push_back(e);
+  });
+  return found;
+}
 
 class Transpose final : public Stage {
  public:
@@ -141,20 +152,10 @@ class Transposes {
   Transposes(const Job& job, const FlatNest& nest) : job_(job), n_(nest), ctx_(job.ctx) {}
 
   bool recognise() {
-    if (n_.writes.size() != 1 || n_.writes[0].push || n_.writes[0].in_range || n_.scan_dim || n_.where) return false;
-    const FlatWrite& w = n_.writes[0];
-    c_.across = contiguous_dim(ctx_, n_);
     lanes_ = std::min(16u, natural_lanes(job_, n_));
-    if (!c_.across || lanes_ < 4 || facts_.has_fold(w.value)) return false;
-    double longest = 0;
-    for (const ir::Dim* d : n_.dims)
-      if (d != c_.across && crossed_loads(d).size() > 0 && estimate(d->extent) > longest) {
-        longest = estimate(d->extent);
-        c_.along = d;
-      }
-    if (!c_.along || longest < lanes_ || estimate(c_.across->extent) < lanes_) return false;
-    c_.loads = crossed_loads(c_.along);
-    return true;
+    auto c = lanes_ < 4 ? std::nullopt : crossed(ctx_, n_, lanes_);
+    if (c) c_ = std::move(*c);
+    return c.has_value();
   }
 
   Schedules run() {
@@ -195,33 +196,32 @@ class Transposes {
     return dim;
   }
 
-  const Expr* coefficient(const Expr* address, const ir::Dim* d) {
-    const Expr* leaf[] = {ctx_.dim(d)};
-    const auto linear = ir::linear_in(ctx_, address, leaf);
-    return linear && facts_.dims(linear->coefficients[0]) == 0 ? linear->coefficients[0] : nullptr;
-  }
-
-  // Loads of neighbours along `d` whose next element along `across` lies elsewhere.
-  std::vector<const Expr*> crossed_loads(const ir::Dim* d) {
-    std::vector<const Expr*> found;
-    ir::walk(n_.writes[0].value, [&](const Expr* e) {
-      if (e->op != Op::Load || e->access != ir::Access::Clamped || e->args.size() != 1 || facts_.needs_guard(e->args[0])) return;
-      const Expr *step = coefficient(e->args[0], d), *stride = coefficient(e->args[0], c_.across);
-      if (step && step->is_int(1) && stride && !stride->is_int(0) && !stride->is_int(1)) found.push_back(e);
-    });
-    return found;
-  }
-
   const Job& job_;
   const FlatNest& n_;
   ir::Context& ctx_;
-  Facts facts_;
   Crossed c_;
   unsigned lanes_ = 1;
   DimNames names_;
 };
 
 }  // namespace
+
+std::optional<Crossed> crossed(ir::Context& ctx, const FlatNest& nest, double least) {
+  if (nest.writes.size() != 1 || nest.writes[0].push || nest.writes[0].in_range || nest.scan_dim || nest.where) return std::nullopt;
+  Facts facts;
+  Crossed c;
+  c.across = contiguous_dim(ctx, nest);
+  if (!c.across || facts.has_fold(nest.writes[0].value)) return std::nullopt;
+  double longest = 0;
+  for (const ir::Dim* d : nest.dims)
+    if (d != c.across && crossed_loads(ctx, facts, nest, c.across, d).size() > 0 && estimate(d->extent) > longest) {
+      longest = estimate(d->extent);
+      c.along = d;
+    }
+  if (!c.along || longest < least || estimate(c.across->extent) < least) return std::nullopt;
+  c.loads = crossed_loads(ctx, facts, nest, c.across, c.along);
+  return c;
+}
 
 std::optional<Schedules> transposes(const Job& job, const FlatNest& nest) {
   Transposes t(job, nest);

@@ -31,7 +31,7 @@ enum class Family : uint8_t {
   Decoded,    // the same with columns that are computed from codes, vector by vector
   Window,     // neighbouring points of a row, accumulated over a small window
   Map,        // point by point
-  Transpose,  // blocks that are read along one dim and written along another
+  Transpose,  // blocks that are read along one dim and written along another; devices: by all lanes of a block
   Proc,       // imperative blocks: which of their loops run in lanes is decided by rule
   Tile,       // devices: a block has a tile of a product, its factors pass through memory that the lanes share
   Slices,     // devices: a block has few rows of some columns of a product, and each lane a slice of the fold

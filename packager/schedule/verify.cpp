@@ -134,7 +134,7 @@ class Verifier {
       if (s_.family == Family::Decoded && width != panel) return refused("groups of columns are panels", &l);
       if (panel && width % panel != 0 && panel % width != 0) return refused("groups of columns are panels or parts of one", &l);
     }
-    if (s_.family == Family::Transpose) MLC_RETURN_IF_ERROR(block());
+    if (s_.family == Family::Transpose && !space_.block) MLC_RETURN_IF_ERROR(block());
     if (num_rows > 1 || num_lanes > 1) return refused("rows and lanes are of one dim each");
     if (space_.needs_lanes && num_lanes == 0) return refused("its columns are lanes");
     if (space_.needs_rows && num_rows == 0) return refused("it has rows");

@@ -163,7 +163,7 @@ TEST_CASE("both emitters write tiles and slices, whose loads are as few as they 
       REQUIRE(all.ok());
       schedule::Schedule tile = all->front();
       const bool is_tile = tile.family == schedule::Family::Tile;
-      if (is_tile) tile.tile.rows = tile.tile.columns = 64;
+      if (is_tile) tile.tile.rows = tile.tile.columns = 64, tile.places.clear();
       const auto generic = std::find_if(all->begin(), all->end(), [](const schedule::Schedule& s) { return s.family == schedule::Family::Map; });
       REQUIRE(generic != all->end());
       const auto fast = test::check_emitted(ctx, maker.f, target, {}, &tile), slow = test::check_emitted(ctx, maker.f, target, {}, &*generic);
@@ -174,9 +174,9 @@ TEST_CASE("both emitters write tiles and slices, whose loads are as few as they 
       const int64_t row_blocks = (m + 63) / 64, column_blocks = (n + 63) / 64, depth = (k + tile.tile.depth - 1) / tile.tile.depth * tile.tile.depth;
       CHECK(fast.global_loads <= static_cast<uint64_t>(row_blocks * column_blocks * (128 * depth + 64 * 8)));
       if (m == 64) CHECK(fast.global_loads * 20 < slow.global_loads);
-      // 16 bytes in one access, where there are such: four for 64 products.
+      // 16 bytes in one access, where there are such: four for 64 products. Columns that no block has may be left out.
       const uint64_t shared = static_cast<uint64_t>(row_blocks * column_blocks * 64 * depth);
-      CHECK(fast.shared_loads == (name == std::string("cuda-sm80") ? 4 : 16) * shared);
+      CHECK(fast.shared_loads <= (name == std::string("cuda-sm80") ? 4 : 16) * shared);
     }
 }
 
@@ -197,7 +197,7 @@ TEST_CASE("the assembler keeps the sums of a tile in registers") {
       auto all = lower::candidates(ctx, maker.f, maker.f.body[0], device(name));
       REQUIRE(all.ok());
       schedule::Schedule how = all->front();
-      how.tile.rows = how.tile.columns = 64, how.tile.copies = 16;
+      how.tile.rows = how.tile.columns = 64;
       auto kernels = lower::lower(ctx, maker.f, maker.f.body[0], device(name), test::test_math, &how);
       REQUIRE_MESSAGE(kernels.ok(), (kernels.ok() ? "" : kernels.status().text()));
       const auto module = targets::emit_module(device(name), *kernels);
@@ -215,7 +215,7 @@ TEST_CASE("the assembler keeps the sums of a tile in registers") {
       CHECK_MESSAGE(said.find(" 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads") != std::string::npos, said);
       const size_t at = said.find("Used ");
       REQUIRE(at != std::string::npos);
-      MESSAGE(name << (image ? ", convolution: " : ", product: ") << said.substr(at, said.find('\n', at) - at));
+      MESSAGE(std::string(name) << std::string(image ? ", convolution: " : ", product: ") << said.substr(at, said.find('\n', at) - at));
     }
   std::filesystem::remove_all(folder);
 }

@@ -27,7 +27,7 @@ TEST_CASE("a map has a lane for each point of what it writes, in memory order") 
   const ir::Sym *A = ctx.declare_sym("A", 0, 1000), *B = ctx.declare_sym("B", 0, 1000);
   auto a = m.dim("a", ctx.sym(A)), b = m.dim("b", ctx.sym(B));
   uint32_t x = m.array("x", DType::F32, {ctx.sym(A), ctx.sym(B)}), y = m.output("y", DType::F32, {ctx.sym(B), ctx.sym(A)});
-  m.map({a, b}, y, {m.at(b), m.at(a)}, ctx.binary(Op::Add, m.load(x, {m.at(a), m.at(b)}), f32(ctx, 1)));
+  m.map({a, b}, y, {m.at(b), m.at(a)}, ctx.binary(Op::Add, m.load(x, {ctx.floormod(ctx.add(m.at(a), m.at(b)), ctx.sym(A)), m.at(b)}), f32(ctx, 1)));
   for (auto [p, q] : {std::pair{0, 5}, {5, 0}, {1, 1}, {7, 33}, {40, 13}}) {
     const auto schedules = test::check_lowering(ctx, m.f, device(), {{A, p}, {B, q}});
     CHECK(schedules.back() == "map b:1 grid | a:1 grid ; block 128 ; vectors 1");
