@@ -160,15 +160,18 @@ class Build {
     if (options_.most_derived) options.most_derived = *options_.most_derived;
     if (options_.products_in_bf16) options.pipeline = passes::with_products_in_bf16(options.pipeline);
     if (!options_.forms) options.pipeline = passes::without_forms(options.pipeline);
-    MLC_ASSIGN(parts_, optimise(ctx_, programs_, weights_, options, counted("optimise", "parts")));
+    MLC_ASSIGN(parts_, optimise(ctx_, programs_, weights_, options, counted("optimise", "parts"), has_devices()));
     return ok();
+  }
+
+  bool has_devices() const {
+    return std::any_of(options_.targets.begin(), options_.targets.end(), [](const targets::Target* target) { return target->is_device(); });
   }
 
   Status compile_variants() {
     std::vector<const targets::Target*> targets = options_.targets;
     const auto is_native = [](const targets::Target* target) { return target->machine != Machine::None; };
-    if (std::any_of(targets.begin(), targets.end(), [](const targets::Target* target) { return target->is_device(); }) &&
-        std::none_of(targets.begin(), targets.end(), is_native))
+    if (has_devices() && std::none_of(targets.begin(), targets.end(), is_native))
       report_.warnings.push_back("no target of a processor stands beside those of devices: without a device the model is interpreted; --target native adds one");
     const targets::Target* portable = targets::find_target("portable");
     if (std::find(targets.begin(), targets.end(), portable) == targets.end()) targets.push_back(portable);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "packager/compile/interface.h"
+#include "packager/passes/cut.h"
 #include "packager/passes/derive.h"
 #include "schema/audit.h"
 #include "schema/features.h"
@@ -11,7 +12,7 @@
 namespace mlc::compile {
 
 Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const passes::Options& options,
-                               const Progress& progress) {
+                               const Progress& progress, bool for_devices) {
   passes::Parts parts;
   for (Program& program : programs) {
     program.method = method_of(program.function);
@@ -22,6 +23,11 @@ Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs,
     if (progress) progress(static_cast<size_t>(&segment - parts.segments.data()) + 1, parts.segments.size());
   }
   passes::collect_derived(ctx, parts);
+  if (for_devices) {
+    std::vector<std::string> names;
+    for (const Program& program : programs) names.push_back(program.method.name);
+    MLC_RETURN_IF_ERROR(passes::cut_segments(ctx, names, parts));
+  }
   for (const auto& segment : parts.segments)
     for (uint32_t array : passes::used_constants(*segment)) weights.add(*segment, array);
   weights.seal();

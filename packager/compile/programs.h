@@ -36,9 +36,9 @@ struct Program {
 };
 
 // Cuts the programs into parts, runs all passes on every segment, announces their constants and seals `weights`.
-// `progress` counts parts.
+// `progress` counts parts. `for_devices`: programs may run on several devices together, so there are cuts (passes/cut.h).
 Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const passes::Options& options = {},
-                               const Progress& progress = {});
+                               const Progress& progress = {}, bool for_devices = false);
 
 // The interface of a program and its golden vectors; `tolerance` relative to the largest output.
 void add_program(container::ContainerBuilder& builder, const Program& program, double tolerance);

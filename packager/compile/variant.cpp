@@ -109,7 +109,7 @@ class VariantCompiler {
         MLC_RETURN_IF_ERROR(choose_another(lowered.users[frame.kernel], lowered.kernels[frame.kernel].name, frame.bytes));
     }
     MLC_RETURN_IF_ERROR(targets::audit_module(target_, variant.module));
-    for (const plan::FunctionPlan& plan : lowered.plans) variant.num_launches += plan.launches.size();
+    for (const plan::FunctionPlan& plan : whole(lowered)) variant.num_launches += plan.launches.size();
     variant.num_kernels = lowered.kernels.size();
     MLC_RETURN_IF_ERROR(dump(lowered, shown));
     MLC_ASSIGN(variant.plan, plan_of(lowered));
@@ -281,9 +281,11 @@ class VariantCompiler {
     return tune::nest_name(nest::lasting_key(*place.function, *place.statement->nest));
   }
 
-  static std::vector<CompiledLaunch> launches_in(const Lowered& lowered) {
+  // Without those of passes/cut.h, which launch the same once more.
+  std::span<const plan::FunctionPlan> whole(const Lowered& all) const { return std::span(all.plans).first(std::min(all.plans.size(), parts_.num_whole)); }
+  std::vector<CompiledLaunch> launches_in(const Lowered& lowered) const {
     std::vector<CompiledLaunch> all;
-    for (const plan::FunctionPlan& plan : lowered.plans)
+    for (const plan::FunctionPlan& plan : whole(lowered))
       for (const plan::Launch& launch : plan.launches) {
         const nest::Statement& statement = plan.function->body[launch.statement];
         const bool is_group = std::any_of(lowered.users[launch.entry].begin(), lowered.users[launch.entry].end(),

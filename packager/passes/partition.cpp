@@ -53,6 +53,18 @@ class Partitioner {
     return ok();
   }
 
+  Status run_at(std::vector<size_t> level, std::string program, std::function<std::string(size_t)> name_of) {
+    f_.name = std::move(program);
+    name_of_ = std::move(name_of);
+    find_sources();
+    level_of_statement_ = std::move(level);
+    level_of_array_.assign(f_.arrays.size(), 0);
+    for (size_t k = 0; k < f_.body.size(); ++k)
+      for (uint32_t a : nest::written(f_.body[k])) level_of_array_[a] = level_of_statement_[k];
+    number_values();
+    return write_program();
+  }
+
  private:
   // Statements from which no output follows, and checks on symbols that are gone with them.
   void remove_unused() {
@@ -267,7 +279,10 @@ class Partitioner {
     return ok();
   }
 
-  std::string next_name() { return f_.name + "/" + std::to_string(num_callees_++); }
+  std::string next_name() {
+    const size_t number = num_callees_++;
+    return name_of_ ? name_of_(number) : f_.name + "/" + std::to_string(number);
+  }
 
   void add_control(Statement& s) {
     Control& c = *s.control;
@@ -301,7 +316,7 @@ class Partitioner {
       auto [found, is_new] = local.emplace(number, static_cast<uint32_t>(segment->arrays.size()));
       if (!is_new) return found->second;
       Array array = f_.arrays[number];
-      if (array.kind != Array::Kind::Const) {
+      if (array.kind != Array::Kind::Const && array.kind != Array::Kind::Derived) {
         const bool is_input = array.kind == Array::Kind::Input || level_of_array_[number] != level || is_written_by_control(number);
         array.kind = is_input ? Array::Kind::Input : Array::Kind::Temp;
         if (is_input) {
@@ -407,12 +422,18 @@ class Partitioner {
   std::vector<bool> by_control_;
   std::vector<Function> bodies_;
   size_t num_callees_ = 0;
+  std::function<std::string(size_t)> name_of_;  // null: the usual names
 };
 
 }  // namespace
 
 Status partition(ir::Context& ctx, nest::Function function, Parts& parts) {
   return Partitioner(ctx, std::move(function), parts).run();
+}
+
+Status partition_at(ir::Context& ctx, nest::Function function, std::vector<size_t> level, std::string program,
+                    std::function<std::string(size_t)> name_of, Parts& parts) {
+  return Partitioner(ctx, std::move(function), parts).run_at(std::move(level), std::move(program), std::move(name_of));
 }
 
 }  // namespace mlc::passes

@@ -8,7 +8,10 @@
 // spec/plan.md has the programs as the runtime sees them, spec/decisions.md the reasons.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/status.h"
@@ -22,9 +25,16 @@ struct Parts {
   // Of passes/derive.h: the segment that computes derived constants, and the bytes of each of these.
   std::string derive;
   std::vector<uint64_t> derived;
+  // Segments from this one on are those of passes/cut.h, over the kernels of the others.
+  size_t num_whole = SIZE_MAX;
 };
 
 // Adds what `function` becomes to `parts`: a segment or a program of its name, and what that calls.
 Status partition(ir::Context& ctx, nest::Function function, Parts& parts);
+
+// The same for a function without controls, at places that somebody chose: statement k belongs to segment `level[k]`, and levels
+// rise. The program is called `program`, its segments `name_of(level)`.
+Status partition_at(ir::Context& ctx, nest::Function function, std::vector<size_t> level, std::string program,
+                    std::function<std::string(size_t)> name_of, Parts& parts);
 
 }  // namespace mlc::passes

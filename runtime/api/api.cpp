@@ -80,6 +80,7 @@ constexpr MlcApi kApi = {
     table::error_release,
     guarded<table::profile_moments>,
     table::device,
+    table::stage,
 };
 
 }  // namespace

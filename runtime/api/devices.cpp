@@ -8,6 +8,7 @@
 #include "loaders/cuda/cuda_devices.h"
 #include "loaders/vulkan/vulkan_devices.h"
 #include "runtime/api/session.h"
+#include "runtime/api/together.h"
 #include "runtime/plan/device_runner.h"
 #include "runtime/probe/devices.h"
 
@@ -109,6 +110,7 @@ Result<std::shared_ptr<const FoundDevices>> find_devices(const DeviceChoice& cho
         if (!(out.*api.why_not).empty()) s.facts.push_back(out.*api.why_not);
       return s;
     }
+  out.with_processor = choice.wanted == "auto" || wants("cpu");
   for (const NamedDevice& d : out.all) {
     if (choice.wanted == "auto" ? !d.info.is_software : wants(kPrefix) || wants(d.name)) out.usable.push_back(d);
     else if (std::string& why = why_not(out, d.info.api); why.empty())
@@ -130,10 +132,11 @@ Result<std::unique_ptr<Session>> Session::create_on_processor(const Model& model
 
 // One thread, which waits for the device.
 Status Session::load_for_device(Compatible token, VerifiedBytes bytes, const SessionOptions& options) {
+  if (options.on_several()) return load_together(options);
   const std::string identity = token.device();
   const bool by_cuda = variant().module_format == format::ModuleFormat::Ptx;
   MLC_ASSIGN(device::Device * device, by_cuda ? cuda::open_device(identity) : vulkan::open_device(identity));
-  MLC_ASSIGN(auto module, device->load(std::move(token), std::move(bytes)));
+  MLC_ASSIGN(std::shared_ptr<device::Module> module, device->load(std::move(token), std::move(bytes)));
   MLC_RETURN_IF_ERROR(load_plan(module->num_kernels()));
   exec::DeviceConstants* weights = nullptr;
   {
@@ -144,14 +147,21 @@ Status Session::load_for_device(Compatible token, VerifiedBytes bytes, const Ses
     if (!found) found = std::make_unique<exec::DeviceConstants>(*device);
     weights = found.get();
   }
+  on_devices_ = std::make_shared<OnDevice>(OnDevice{device, std::move(module), weights});
+  return start_on_device(options);
+}
+
+Status Session::start_on_device(const SessionOptions& options) {
+  const OnDevice& on = *static_cast<const OnDevice*>(on_devices_.get());
   const auto other = std::make_shared<std::unique_ptr<Session>>();
   const auto open = [this, options, other]() -> Result<exec::Substitute::Other> {
     MLC_ASSIGN(*other, create_on_processor(model_, options));
     return exec::Substitute::Other{&(*other)->plan_, (*other)->executor_.get(), (*other)->variant().name};
   };
   const auto tell = [this](const std::string& line) { note_ += (note_.empty() ? "" : "; ") + line; };
-  MLC_ASSIGN(auto runner, exec::DeviceRunner::create(*device, std::move(module), plan_, *weights_, *weights,
-                                                     std::make_unique<exec::Substitute>(open, tell)));
+  // A part of several says that it cannot: the others are there already.
+  auto substitute = options.is_part ? nullptr : std::make_unique<exec::Substitute>(open, tell);
+  MLC_ASSIGN(auto runner, exec::DeviceRunner::create(*on.device, on.module, plan_, *weights_, *on.weights, std::move(substitute)));
   const TeamOptions team(*pool_, 1, options.pin_caller);
   MLC_ASSIGN(executor_, exec::Executor::create(plan_, std::move(runner), *weights_, team, limits_of(options), model_.services()));
   return ok();

@@ -29,6 +29,7 @@ struct FoundDevices {
   std::vector<NamedDevice> usable;  // best first
   std::vector<NamedDevice> all;
   std::string why_no_cuda, why_no_vulkan;  // more of them
+  bool with_processor = false;      // which may work together with them
 };
 // Asks for devices of the modules that the variants have. Usage if `wanted` names one that is not there. Null: this library
 // has no loader for any.

@@ -5,7 +5,8 @@ check_linker_flag(CXX "-fuse-ld=gold;-Wl,--icf=all" MLC_LINKER_FOLDS)
 get_target_property(libraries mlrt LINK_LIBRARIES)
 get_target_property(gpu_libraries mlrt_gpu LINK_LIBRARIES)
 function(add_runtime_library target name devices)
-  add_library(${target} SHARED $<TARGET_OBJECTS:mlrt_parts> ${PROJECT_SOURCE_DIR}/runtime/api/${devices})
+  list(TRANSFORM devices PREPEND ${PROJECT_SOURCE_DIR}/runtime/api/)
+  add_library(${target} SHARED $<TARGET_OBJECTS:mlrt_parts> ${devices})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name} EXPORT_NAME ${name}
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/api/libmlrt.map)
@@ -18,7 +19,7 @@ function(add_runtime_library target name devices)
     -Wl,--version-script=${PROJECT_SOURCE_DIR}/runtime/api/libmlrt.map)
 endfunction()
 add_runtime_library(mlrt_shared mlrt no_devices.cpp ${libraries})
-add_runtime_library(mlrt_gpu_shared mlrt-gpu devices.cpp ${gpu_libraries})
+add_runtime_library(mlrt_gpu_shared mlrt-gpu "devices.cpp;together.cpp" ${gpu_libraries})
 
 if(MLC_TESTS AND NOT MLC_SANITIZE AND CMAKE_BUILD_TYPE STREQUAL "Release")
   add_test(NAME libmlrt_size COMMAND ${PROJECT_SOURCE_DIR}/tests/tools/libmlrt_size.sh $<TARGET_FILE:mlrt_shared>

@@ -316,6 +316,12 @@ typedef struct MlcSessionOptions {
   uint64_t memory_limit;
   MlcPool* pool;             /* null: the one that all sessions of the process share which name none */
   const MlcAllocator* allocator; /* for what the session holds; null: the library's own */
+  /* Where the model may use several devices, the processor being one of them: runs may be divided among them, at the cuts that the
+   * file has. `objective`: "latency", the fastest way that is found in a fifth of a second of measuring; "memory", as few devices as
+   * hold the model, the processor last. `placement`: what runs where, "main.3=gpu0,main.4=cpu"; without an objective the
+   * rest runs on the first device. Both null: runs are on one device. MLC_USAGE where no device is used. */
+  const char* objective;
+  const char* placement;
 } MlcSessionOptions;
 
 /* Of one run. `cancel` ends it, from any thread, with MLC_CANCELLED: within 100 ms in portable code and in the steps of
@@ -343,6 +349,17 @@ typedef struct MlcSessionInfo {
                                 the device could not; empty: nothing of the kind. Runs may add to it: valid until the next one */
   const char* device;        /* that runs are on, "gpu0"; empty: the processor */
 } MlcSessionInfo;
+
+/* Some segments of the plans of a session on several devices, and where they run. */
+typedef struct MlcStage {
+  uint32_t size;
+  const char* segments;      /* "main.3", "main.3 to main.7" */
+  const char* device;        /* "gpu0"; "cpu" is the processor */
+  const char* variant;
+  uint64_t estimate_ns;      /* with its copies between host and device; 0: nobody has measured */
+  uint64_t copies_ns;        /* of these alone */
+  const char* reason;
+} MlcStage;
 
 typedef struct MlcSelftest {
   uint32_t size;
@@ -457,6 +474,8 @@ typedef struct MlcApi {
 
   /* MLC_NOT_FOUND behind the last. */
   int (*device)(const MlcModel* model, uint32_t index, MlcDevice* out);
+  /* How runs of a session on several devices are divided; MLC_NOT_FOUND behind the last, and where a session has one device. */
+  int (*stage)(const MlcSession* session, uint32_t index, MlcStage* out);
 } MlcApi;
 
 MLC_EXPORT const MlcApi* mlc_get_api(uint32_t version);

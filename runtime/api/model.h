@@ -67,6 +67,7 @@ class Model {
   const std::vector<std::string>& notes() const { return notes_; }
   // Of this machine, if the container has variants for them and their code may run.
   std::span<const NamedDevice> devices() const { return devices_ ? std::span<const NamedDevice>(devices_->all) : std::span<const NamedDevice>(); }
+  const FoundDevices* found_devices() const { return devices_.get(); }  // null: none were asked for
   // True: the caller named devices, and is to be told where none is used.
   bool wants_device() const { return wants_device_; }
   // For a session, which may reject variants of its own copy.

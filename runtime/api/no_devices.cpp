@@ -10,6 +10,8 @@ Result<std::shared_ptr<const FoundDevices>> find_devices(const DeviceChoice&, st
   return std::shared_ptr<const FoundDevices>();
 }
 
+const PlacedStage* Session::stage(uint32_t) const { return nullptr; }
+
 Status Session::load_for_device(Compatible, VerifiedBytes module, const SessionOptions&) {
   return Status(Code::Unsupported, "{}: this library has no loader for devices", module.name());
 }

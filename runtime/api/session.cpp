@@ -47,6 +47,7 @@ void Session::Weights::prepare(uint32_t tensor, uint32_t copy, uint64_t offset, 
 
 Status Session::load(Compatible token, const SessionOptions& options) {
   const format::Variant& v = variant();
+  if (options.on_several() && !is_for_device(v)) return Status(Code::Usage, "no variant runs on the devices that are named");
   if (!v.plan || !v.module) return Status(Code::Unsupported, "variant '{}' has no plan or no code", v.name);
   MLC_ASSIGN(VerifiedBytes module, model_.container().segment(*v.module));
   weights_ = std::make_unique<Weights>(model_.container());

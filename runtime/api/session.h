@@ -20,6 +20,11 @@ struct SessionOptions {
   WorkerPool* pool = nullptr;  // outlives the session; null: that of the process
   bool pin_caller = false;
   bool profile = false;
+  // For several devices together (libmlrt-gpu); borrowed for the length of `create`. Null: nothing is said.
+  const char* objective = nullptr;  // "latency" or "memory"
+  const char* placement = nullptr;  // runtime/ensemble/placement.h
+  bool is_part = false;             // of such a session
+  bool on_several() const { return (objective || placement) && !is_part; }
   LimitOptions limits;
   std::optional<Allocator> allocator;  // none: the system's memory
 };
@@ -27,6 +32,13 @@ struct SessionOptions {
 struct RunOptions {
   CancelFlag* cancelled = nullptr;  // null: nobody cancels
   uint64_t time_ns = 0;                          // 0: what the session's options say
+};
+
+// Some segments, and where they run.
+struct PlacedStage {
+  std::string segments, device, variant;
+  uint64_t ns = 0, copies_ns = 0;  // that it was reckoned to take, with its copies; 0: nobody has measured
+  std::string why;
 };
 
 class Session {
@@ -41,6 +53,8 @@ class Session {
   const std::string& device() const { return device_; }  // "gpu0"; empty: the processor
   unsigned threads() const { return executor_->workers(); }
   WorkerPool& pool() { return *pool_; }
+  // A stage of runs on several devices together; null behind the last.
+  const PlacedStage* stage(uint32_t index) const;
   exec::Executor& executor() { return *executor_; }
   const exec::Executor& executor() const { return *executor_; }
   const exec::Plan& plan() const { return plan_; }
@@ -63,6 +77,11 @@ class Session {
   Status load_plan(uint32_t num_kernels);
   Status load_on_processor(Compatible token, VerifiedBytes module, const SessionOptions& options);
   Status load_for_device(Compatible token, VerifiedBytes module, const SessionOptions& options);
+  // With libmlrt-gpu only: several sessions, a variant each, that compute runs of this one together.
+  Status load_together(const SessionOptions& options);
+  Result<std::shared_ptr<Session>> load_part(Matcher matcher, const NamedDevice* device, const SessionOptions& options);
+  Status start_on_device(const SessionOptions& options);
+  Status start_part(exec::Plan plan, const SessionOptions& options);  // another plan for the variant that is loaded
   exec::Limits limits_of(const SessionOptions& options) const;
   // A plan that nobody vouches for uses no service that its variant does not declare.
   Status check_declared() const;
@@ -87,6 +106,8 @@ class Session {
   std::unique_ptr<Weights> weights_;
   exec::Plan plan_;
   std::unique_ptr<KernelModule> module_;  // null: on a device
+  std::shared_ptr<void> on_devices_;      // what libmlrt-gpu keeps (together.h)
+  bool is_together_ = false;              // on several
   std::unique_ptr<exec::Executor> executor_;  // last: it refers to all of the above
 };
 

@@ -19,6 +19,8 @@ Result<SessionOptions> session_options(const MlcSessionOptions* given) {
   options.require = text_or_empty(o.require);
   options.threads = o.threads;
   options.pool = o.pool ? o.pool->pool.get() : nullptr;
+  options.objective = o.objective;
+  options.placement = o.placement;
   options.pin_caller = o.pin_caller != 0;
   options.profile = o.profile != 0;
   options.limits.time_ns = o.time_limit_ns;
@@ -60,6 +62,13 @@ int session_info(const MlcSession* s, MlcSessionInfo* out) {
   info.note = s->session->note().c_str();
   info.device = s->session->device().c_str();
   return fill(info, out);
+}
+
+int stage(const MlcSession* s, uint32_t index, MlcStage* out) {
+  if (!s || !is_fillable(out)) return MLC_USAGE;
+  const PlacedStage* const stage = s->session->stage(index);
+  if (!stage) return MLC_NOT_FOUND;
+  return fill(MlcStage{0, stage->segments.c_str(), stage->device.c_str(), stage->variant.c_str(), stage->ns, stage->copies_ns, stage->why.c_str()}, out);
 }
 
 int selftest(MlcSession* s, const char* vector, MlcSelftest* out, MlcError** error) {

@@ -35,6 +35,7 @@ void pool_release(MlcPool* pool);
 int session_create(const MlcModel* model, const MlcSessionOptions* options, MlcSession** out, MlcError** error);
 void session_release(MlcSession* session);
 int session_info(const MlcSession* session, MlcSessionInfo* out);
+int stage(const MlcSession* session, uint32_t index, MlcStage* out);
 int selftest(MlcSession* session, const char* vector, MlcSelftest* out, MlcError** error);
 int profile(const MlcSession* session, const char* program, uint32_t index, MlcProfileEntry* out);
 int profile_moments(const MlcSession* session, const char* program, uint32_t index, uint32_t thread, MlcProfileMoments* out);

@@ -50,6 +50,22 @@ std::string device_lines(const OpenModel& model, ordered_json& json) {
   return out;
 }
 
+// How runs are divided where several devices do them together.
+Status add_stages(const OpenModel& model, const VariantOptions& options, Report& report) {
+  if (options.objective.empty() && options.place.empty()) return ok();
+  MLC_ASSIGN(const OpenSession session, open_session(model, options));
+  ordered_json stages = ordered_json::array();
+  auto s = sized<MlcStage>();
+  for (uint32_t i = 0; api().stage(session.session.get(), i, &s) == MLC_OK; ++i) {
+    std::string what = std::string(s.device) + ", " + s.variant;
+    if (s.estimate_ns) what += ", " + ms_text(s.estimate_ns) + ", of it copies " + ms_text(s.copies_ns);
+    report.text += in_lines(head("stage") + printable(s.segments) + "   ", what + "; " + printable(s.reason));
+    stages.push_back({{"segments", s.segments}, {"device", s.device}, {"variant", s.variant}, {"estimate_ns", s.estimate_ns}, {"copies_ns", s.copies_ns}, {"reason", s.reason}});
+  }
+  report.json["stages"] = std::move(stages);
+  return ok();
+}
+
 ordered_json variant_json(const MlcVariant& v, const std::vector<FailingClause>& failing) {
   const char* answer = v.fits == MLC_FITS ? "fits" : v.fits == MLC_FITS_NOT ? "no" : "unknown";
   ordered_json entry = {{"name", v.name}, {"target", v.target}, {"family", v.family}, {"answer", answer}};
@@ -116,6 +132,7 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
                  {"workers_reason", host.topology.workers_reason},
                  {"devices", std::move(devices)},
                  {"variants", std::move(variants)}};
+  if (report.failure.ok()) MLC_RETURN_IF_ERROR(add_stages(model, o.variant, report));
   return report;
 }
 

@@ -100,6 +100,9 @@ void add_limit_options(CLI::App& app, LimitOptions& o) {
 void add_variant_options(CLI::App& app, VariantOptions& o) {
   app.add_option("--variant", o.variant, "run exactly this variant");
   app.add_option("--require", o.require, "native, or a variant, target or family: exit 5 if nothing such fits");
+  app.add_option("--objective", o.objective, "several devices together, for latency, or memory: as few as hold the model")
+      ->check(CLI::IsMember({"latency", "memory"}));
+  app.add_option("--place", o.place, "which of several devices runs which segment: main.3=gpu0,main.4=cpu");
   app.add_option("--threads", o.threads, "at most this many workers")->check(CLI::Range(1, 65536));
 }
 
@@ -131,6 +134,8 @@ Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o
   auto options = sized<MlcSessionOptions>();
   options.variant = o.variant.empty() ? nullptr : o.variant.c_str();
   options.require = o.require.empty() ? nullptr : o.require.c_str();
+  options.objective = o.objective.empty() ? nullptr : o.objective.c_str();
+  options.placement = o.place.empty() ? nullptr : o.place.c_str();
   options.threads = o.threads;
   options.pin_caller = use.pin;
   options.profile = use.profile;

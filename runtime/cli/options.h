@@ -55,6 +55,7 @@ Result<uint64_t> time_limit(const LimitOptions& options);
 
 struct VariantOptions {
   std::string variant, require;
+  std::string objective, place;  // of several devices together; empty: nobody says
   uint32_t threads = 0;
   LimitOptions limits;
 };

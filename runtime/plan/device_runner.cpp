@@ -50,7 +50,7 @@ struct DeviceRunner::Placed final : Executor::Binding::Placed {
   bool is_ready = false;  // nothing but running it can fail
 };
 
-DeviceRunner::DeviceRunner(device::Device& device, std::unique_ptr<device::Module> module, const Plan& plan, const Constants& constants,
+DeviceRunner::DeviceRunner(device::Device& device, std::shared_ptr<device::Module> module, const Plan& plan, const Constants& constants,
                            DeviceConstants& weights, std::unique_ptr<Substitute> substitute)
     : device_(device), module_(std::move(module)), plan_(plan), constants_(constants), weights_(weights), substitute_(std::move(substitute)),
       ports_(plan.functions.size()),
@@ -58,7 +58,7 @@ DeviceRunner::DeviceRunner(device::Device& device, std::unique_ptr<device::Modul
 
 DeviceRunner::~DeviceRunner() = default;
 
-Result<std::unique_ptr<DeviceRunner>> DeviceRunner::create(device::Device& device, std::unique_ptr<device::Module> module, const Plan& plan,
+Result<std::unique_ptr<DeviceRunner>> DeviceRunner::create(device::Device& device, std::shared_ptr<device::Module> module, const Plan& plan,
                                                            const Constants& constants, DeviceConstants& weights,
                                                            std::unique_ptr<Substitute> substitute) {
   std::unique_ptr<DeviceRunner> out(new DeviceRunner(device, std::move(module), plan, constants, weights, std::move(substitute)));

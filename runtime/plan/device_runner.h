@@ -14,10 +14,10 @@ namespace mlc::exec {
 
 class DeviceRunner final : public SegmentRunner {
  public:
-  // All but what it is given outlive it. `weights` is shared by the sessions of the container on this device. `substitute` does what
+  // All but what it is given outlive it; several may share a module. `weights` is shared by the sessions of the container on this device. `substitute` does what
   // the device cannot: sizes and loops beyond its limits (Unsupported), what it has no memory for, and everything once it is lost
   // (Resource); null: such calls fail.
-  static Result<std::unique_ptr<DeviceRunner>> create(device::Device& device, std::unique_ptr<device::Module> module, const Plan& plan,
+  static Result<std::unique_ptr<DeviceRunner>> create(device::Device& device, std::shared_ptr<device::Module> module, const Plan& plan,
                                                       const Constants& constants, DeviceConstants& weights,
                                                       std::unique_ptr<Substitute> substitute = nullptr);
   ~DeviceRunner() override;
@@ -35,7 +35,7 @@ class DeviceRunner final : public SegmentRunner {
   };
   struct Placed;
 
-  DeviceRunner(device::Device& device, std::unique_ptr<device::Module> module, const Plan& plan, const Constants& constants,
+  DeviceRunner(device::Device& device, std::shared_ptr<device::Module> module, const Plan& plan, const Constants& constants,
                DeviceConstants& weights, std::unique_ptr<Substitute> substitute);
   Status run_on_device(const SegmentCall& call, Placed& placed);
   Status prepare(const SegmentCall& call, Placed& placed);
@@ -50,7 +50,7 @@ class DeviceRunner final : public SegmentRunner {
   uint64_t deadline_ns(const SegmentCall& call) const;
 
   device::Device& device_;
-  const std::unique_ptr<device::Module> module_;
+  const std::shared_ptr<device::Module> module_;
   const Plan& plan_;
   const Constants& constants_;
   DeviceConstants& weights_;

@@ -64,8 +64,10 @@ Status Executor::check_plan(std::span<const Service> services) {
   return ok();
 }
 
+const KernelSet& Executor::kernels() const { return runner_ ? runner_->kernels() : *module_; }
+
 Status Executor::check_kernels(uint32_t function) {
-  const KernelSet& kernels = runner_ ? runner_->kernels() : *module_;
+  const KernelSet& kernels = this->kernels();
   std::vector<uint8_t> writable;
   for (const Instr& i : plan_.functions[function].body) {
     if (i.op != InstrOp::Launch) continue;

@@ -145,6 +145,7 @@ class Executor {
   Status charge(std::string_view what, uint64_t bytes, Charge& out);
 
   unsigned workers() const { return team_.workers(); }
+  const KernelSet& kernels() const;
   uint64_t arena_bytes() const;
 
   // What each instruction of the functions run so far took; for a program those of all segments. Off by default.

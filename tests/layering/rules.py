@@ -65,7 +65,7 @@ NO_EXCEPTIONS_BUT = ("base/cli/", "runtime/cli/", "runtime/trust/", "runtime/mli
 # Those of libmlrt are unwound through on the way there; all others of these folders are built with -fno-exceptions.
 UNWOUND = ("mlc_base", "mlc_schema", "mlc_signing", "mlc_container_reader", "mlc_probe", "mlc_match", "mlc_threads",
            "mlc_memory", "mlc_plan", "mlc_loader_elf", "mlc_loader_portable", "mlrt_parts", "mlrt", "mlrt_shared",
-           "mlc_plan_device", "mlc_probe_devices", "mlc_loader_cuda", "mlc_loader_vulkan", "mlrt_gpu", "mlrt_gpu_shared")
+           "mlc_plan_device", "mlc_ensemble", "mlc_probe_devices", "mlc_loader_cuda", "mlc_loader_vulkan", "mlrt_gpu", "mlrt_gpu_shared")
 
 # Who may print, ask the environment or end the process: tools, tests. Libraries answer.
 SPEAKERS = ("base/cli/", "packager/cli/", "runtime/cli/", "tests/", "bench/")

@@ -1,0 +1,42 @@
+// Runs each segment of a composed plan on the part that it has its place on. What passes between segments lies on the host, as
+// values of programs do, so a part that reads what another one wrote copies it from there.
+//
+// A part has an executor of its own, with its own arena, bindings and derived constants; states are those of who runs the composed
+// plan, and are brought to the part that needs them for each run.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/ensemble/part.h"
+#include "runtime/plan/segment_runner.h"
+#include "runtime/threads/worker_pool.h"
+
+namespace mlc::ensemble {
+
+class PartsRunner final : public exec::SegmentRunner {
+ public:
+  // `place`: the part of each function of the plan, which is composed of that of the first part.
+  static Result<std::unique_ptr<PartsRunner>> create(std::vector<Part> parts, std::vector<uint32_t> place);
+
+  // For the executor of the composed plan, which works on the thread of its caller: that thread counts as a worker of the part
+  // that it waits for, and not here as well.
+  WorkerPool& pool() { return *pool_; }
+
+  const KernelSet& kernels() const override { return parts_.front().executor->kernels(); }
+  Status run(const exec::SegmentCall& call) override;
+  uint64_t arena_bytes() const override;
+
+ private:
+  PartsRunner(std::vector<Part> parts, std::vector<uint32_t> place, std::unique_ptr<WorkerPool> pool);
+  Status bring_states(const exec::SegmentCall& call, exec::Executor& to) const;
+  static void fetch_states(const exec::SegmentCall& call, const exec::Executor& from);
+
+  const std::unique_ptr<WorkerPool> pool_;
+  const std::vector<Part> parts_;
+  std::vector<uint32_t> place_;
+  std::vector<exec::InputArg> inputs_;    // of the call, kept for their memory
+  std::vector<exec::OutputArg> outputs_;
+};
+
+}  // namespace mlc::ensemble

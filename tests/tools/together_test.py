@@ -1,0 +1,116 @@
+"""Models on several devices together: the processor and a device of this machine, lavapipe if there is no other. Wherever the cuts
+of the file run, answers are those of the processor. Skipped where no device is found."""
+import json
+import re
+import struct
+
+from npz_file import read, write
+from onnx_file import model, node, port, tensor
+from tool_test import Skipped, main
+
+
+def need_device(t):
+    devices = json.loads(t.run("mlrun", "probe", "--json").stdout)["devices"]
+    if not any(d["api"] == "vulkan" for d in devices):
+        raise Skipped("no device of Vulkan")
+
+
+def weight(name, rows, columns):
+    return tensor(name, "f32", [rows, columns], struct.pack(f"<{rows * columns}f", *(0.01 * (k * 31 % 97 - 48) for k in range(rows * columns))))
+
+
+def build(t, targets="vulkan,native", rows="n"):
+    # Wide in between, so that there are places where little passes on; `b` is read far behind them.
+    nodes = [node("MatMul", ["x", "w0"], ["a"], "p0"), node("Relu", ["a"], ["b"], "r0"), node("MatMul", ["b", "w1"], ["c"], "p1"),
+             node("Softmax", ["c"], ["d"], "s1"), node("MatMul", ["d", "w2"], ["e"], "p2"), node("Softmax", ["e"], ["f"], "s2"),
+             node("MatMul", ["f", "w3"], ["g"], "p3"), node("Add", ["g", "b"], ["h"], "sum"), node("Softmax", ["h"], ["y"], "s3")]
+    weights = [weight("w0", 24, 8), weight("w1", 8, 300), weight("w2", 300, 16), weight("w3", 16, 8)]
+    (t.dir / "m.onnx").write_bytes(model(nodes, [port("x", "f32", [rows, 24])], [port("y", "f32", None), port("d", "f32", None)], weights, opset=17))
+    done = t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "-f", "--json", "--golden-time", "20", "--target", targets)
+    return json.loads(done.stdout)
+
+
+def segments(t, variant):
+    plan = t.run("mlpack", "inspect", "m.mlc", "--plan", "--variant", variant).stdout
+    return re.findall(r'^function "(main[^"]*)"', plan, re.M), plan
+
+
+def variants_of_devices_bring_cuts(t):
+    report = build(t)
+    native = next(v["name"] for v in report["variants"] if v["name"] not in ("vulkan-base", "portable"))
+    found = [segments(t, name)[0] for name in ("vulkan-base", native, "portable")]
+    assert found[0][:4] == ["main", "main.*", "main.0", "main.1"], found
+    assert found[0] == found[1] == found[2], found
+    calls = re.findall(r'call "(main\.\d+)"', segments(t, native)[1])
+    assert calls == [f"main.{k}" for k in range(len(found[0]) - 2)], calls
+    kernels = {v["name"]: v["kernels"] for v in report["variants"]}
+    build(t, "native")
+    assert segments(t, native)[0] == ["main"]
+    build(t, "vulkan,native", rows=5)
+    assert segments(t, native)[0][:2] == ["main", "main.*"] and kernels[native] > 0
+
+
+def answers(t, *options):
+    done = t.run("mlrun", "run", "m.mlc", "-i", "in.npz", "-o", "out.npz", "--json", *options)
+    return json.loads(done.stdout), {name: values for name, (_, values) in read(t.dir / "out.npz").items()}
+
+
+def every_placement_answers_as_the_processor_does(t):
+    need_device(t)
+    build(t)
+    parts = [name for name in segments(t, "vulkan-base")[0] if re.fullmatch(r"main\.\d+", name)]
+    assert len(parts) >= 2, parts
+    for rows in (1, 40):
+        write(t.dir / "in.npz", {"x": ("f32", (rows, 24), [(k * 37 % 101 - 50) / 50 for k in range(rows * 24)])})
+        _, expected = answers(t, "--devices", "cpu")
+        placements = [[p] for p in parts] + [parts[::2], parts[1:], parts]
+        for placed in placements:
+            report, found = answers(t, "--devices", "cpu,gpu0", "--place", ",".join(f"{p}=gpu0" for p in placed))
+            assert report["device"] == "cpu,gpu0", report
+            for name in expected:
+                worst = max(abs(a - b) for a, b in zip(expected[name], found[name], strict=True))
+                assert worst <= 1e-5 * max(1.0, *map(abs, expected[name])), (placed, name, worst)
+        for objective in ("latency", "memory"):
+            _, found = answers(t, "--devices", "cpu,gpu0", "--objective", objective)
+            assert all(abs(a - b) <= 1e-5 for name in expected for a, b in zip(expected[name], found[name], strict=True)), objective
+
+
+def sessions_beside_each_other_are_divided_alike(t):
+    need_device(t)
+    build(t)
+    t.run("mlrun", "bench", "m.mlc", "--devices", "cpu,gpu0", "--place", "main.0=gpu0", "--sessions", "2")
+
+
+def explain_says_what_runs_where_and_why(t):
+    need_device(t)
+    build(t)
+    report = json.loads(t.run("mlrun", "explain", "m.mlc", "--json", "--devices", "cpu,gpu0", "--place", "main.1=gpu0").stdout)
+    assert [s["device"] for s in report["stages"]][:2] == ["cpu", "gpu0"], report["stages"]
+    assert report["stages"][1]["variant"] == "vulkan-base" and report["stages"][1]["segments"].startswith("main.1"), report["stages"]
+    # A device of software gains nothing beside the processor; whoever wants little memory there runs on it alone.
+    for objective in ("latency", "memory"):
+        report = json.loads(t.run("mlrun", "explain", "m.mlc", "--json", "--devices", "cpu,gpu0", "--objective", objective).stdout)
+        for stage in report["stages"]:
+            assert stage["estimate_ns"] > 0 and stage["reason"], stage
+            other = "gpu0" if stage["device"] == "cpu" else "cpu"
+            assert f"ms on {other}" in stage["reason"], stage
+    assert [s["device"] for s in report["stages"]] == ["gpu0"], report["stages"]
+    text = t.run("mlrun", "explain", "m.mlc", "--devices", "cpu,gpu0", "--place", "main.1=gpu0").stdout
+    assert re.search(r"^stage +main\.1\b.* gpu0", text, re.M), text
+
+
+def what_cannot_be_placed_is_said(t):
+    build(t)
+    write(t.dir / "in.npz", {"x": ("f32", (2, 24), [0.5] * 48)})
+    assert "no variant runs on the devices" in t.run("mlrun", "run", "m.mlc", "-i", "in.npz", "--devices", "cpu", "--place", "main.1=gpu0", code=2).stderr
+    t.run("mlrun", "run", "m.mlc", "-i", "in.npz", "--objective", "fame", code=2)
+    need_device(t)
+    for place, expected in (("main.99=gpu0", "main.99"), ("main.1=gpu7", "gpu7"), ("main.1", "SEGMENT=DEVICE")):
+        done = t.run("mlrun", "run", "m.mlc", "-i", "in.npz", "--devices", "cpu,gpu0", "--place", place, code=2)
+        assert expected in done.stderr, done.stderr
+    t.run("mlrun", "profile", "m.mlc", "-i", "in.npz", "--devices", "cpu,gpu0", "--place", "main.1=gpu0", code=2)
+    t.run("mlrun", "run", "m.mlc", "-i", "in.npz", "--devices", "cpu,gpu0", "--place", "main.1=gpu0", "--memory-limit", "1G", code=2)
+
+
+main([variants_of_devices_bring_cuts, every_placement_answers_as_the_processor_does, sessions_beside_each_other_are_divided_alike,
+      explain_says_what_runs_where_and_why, what_cannot_be_placed_is_said])

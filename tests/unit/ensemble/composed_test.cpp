@@ -1,0 +1,295 @@
+// Composed plans on devices that are made up: whatever the placement, the answers are those of the whole.
+#include "runtime/ensemble/composed_plan.h"
+
+#include <doctest/doctest.h>
+
+#include "packager/plan/print.h"
+#include "runtime/ensemble/figures.h"
+#include "runtime/ensemble/parts_runner.h"
+#include "runtime/ensemble/placement.h"
+#include "runtime/plan/device_runner.h"
+#include "tests/support/fake_device.h"
+
+namespace mlc::ensemble {
+namespace {
+
+using exec::Executor;
+using exec::InputArg;
+using exec::OutputArg;
+using exec::Plan;
+using test::FakeDevice;
+
+// t = x + 1, u = 2 t, v = u + 1, y = t + v; kernels 0: + 1, 1: times 2, 2: +.
+constexpr char kPlan[] = R"(plan
+function "main" {
+  $0 = const 0
+  $1 = const 4
+  $2 = dim 0 0
+  $3 = mul $2 $1
+  $4 = const 4096
+  $5 = const 8192
+  $6 = const 16384
+  buffer #0 f32 bytes $3 input 0
+  buffer #1 f32 bytes $3 arena $0
+  buffer #2 f32 bytes $3 arena $4
+  buffer #3 f32 bytes $3 arena $5
+  buffer #4 f32 bytes $3 output 0
+  input "x" f32 [$2] #0
+  output "y" f32 [$2] #4
+  arena $6
+  launch 0 (#0, #1) ($2) tiles $2 "t"
+  launch 1 (#1, #2) ($2) tiles $2 "u"
+  launch 0 (#2, #3) ($2) tiles $2 "v"
+  launch 2 (#1, #3, #4) ($2) tiles $2 "y"
+}
+function "main.*" {
+  $0 = dim 0 0
+  input "x" f32 [$0] %0
+  output "y" f32 rank 1 %4
+  %1 = call "main.0" (%0) "t"
+  %2 = call "main.1" (%1) "u"
+  %3 = call "main.2" (%2) "v"
+  %4 = call "main.3" (%1, %3) "y"
+}
+function "main.0" {
+  $0 = const 0
+  $1 = const 4
+  $2 = dim 0 0
+  $3 = mul $2 $1
+  $4 = lt $0 $2
+  check $4 after 5 "the batch is empty"
+  buffer #0 f32 bytes $3 input 0
+  buffer #1 f32 bytes $3 output 0
+  input "x" f32 [$2] #0
+  output "t" f32 [$2] #1
+  arena $0
+  launch 0 (#0, #1) ($2) tiles $2 operations $2 read $3 written $3 "t"
+}
+function "main.1" {
+  $0 = const 0
+  $1 = const 4
+  $2 = dim 0 0
+  $3 = mul $2 $1
+  buffer #0 f32 bytes $3 input 0
+  buffer #1 f32 bytes $3 output 0
+  buffer #2 f32 bytes $3 arena $0
+  input "t" f32 [$2] #0
+  output "u" f32 [$2] #1
+  arena $3
+  launch 1 (#0, #2) ($2) tiles $2 operations $2 "u"
+  copy (#1, #2)
+}
+function "main.2" {
+  $0 = const 0
+  $1 = const 4
+  $2 = dim 0 0
+  $3 = mul $2 $1
+  buffer #0 f32 bytes $3 input 0
+  buffer #1 f32 bytes $3 output 0
+  input "u" f32 [$2] #0
+  output "v" f32 [$2] #1
+  arena $0
+  launch 0 (#0, #1) ($2) tiles $2 operations $2 "v"
+}
+function "main.3" {
+  $0 = const 0
+  $1 = const 4
+  $2 = dim 0 0
+  $3 = mul $2 $1
+  buffer #0 f32 bytes $3 input 0
+  buffer #1 f32 bytes $3 input 1
+  buffer #2 f32 bytes $3 output 0
+  input "t" f32 [$2] #0
+  input "v" f32 [$2] #1
+  output "y" f32 [$2] #2
+  arena $0
+  launch 2 (#0, #1, #2) ($2) tiles $2 operations $2 "y"
+}
+)";
+
+Plan plan_of(const std::string& text) {
+  auto parsed = plan::parse(text);
+  REQUIRE_MESSAGE(parsed.ok(), (parsed.ok() ? std::string() : parsed.status().message));
+  const std::vector<std::byte> bytes = plan::encode(*parsed);
+  auto decoded = exec::decode_plan(bytes, {3, [](uint32_t, uint32_t) { return std::optional<uint64_t>(); }});
+  REQUIRE_MESSAGE(decoded.ok(), (decoded.ok() ? std::string() : decoded.status().message));
+  return std::move(*decoded);
+}
+
+struct NoConstants final : exec::Constants {
+  Result<const std::byte*> acquire(uint32_t, uint32_t) const override { return Status(Code::Internal, "there are none"); }
+};
+
+std::span<float> floats(std::span<std::byte> b) { return {reinterpret_cast<float*>(b.data()), b.size() / 4}; }
+
+struct Machine {  // a device and what runs on it
+  FakeDevice device;
+  NoConstants constants;
+  Plan plan;
+  std::unique_ptr<WorkerPool> pool = WorkerPool::create({.workers = 1}).value();
+  std::unique_ptr<exec::DeviceConstants> weights = std::make_unique<exec::DeviceConstants>(device);
+  std::unique_ptr<Executor> executor;
+
+  explicit Machine(Plan p) : plan(std::move(p)) {
+    const auto unary = [](float a, float b) {
+      return [a, b](std::span<const std::span<std::byte>> buffers, std::span<const int64_t>) {
+        const auto x = floats(buffers[0]), y = floats(buffers[1]);
+        for (size_t i = 0; i < y.size(); ++i) y[i] = a * x[i] + b;
+        return 0u;
+      };
+    };
+    device.kernels = {{unary(1, 1), 2, 1, 2}, {unary(2, 0), 2, 1, 2},
+                      {[](std::span<const std::span<std::byte>> b, auto) {
+                         for (size_t i = 0; i < floats(b[2]).size(); ++i) floats(b[2])[i] = floats(b[0])[i] + floats(b[1])[i];
+                         return 0u;
+                       }, 3, 1, 4}};
+    auto runner = exec::DeviceRunner::create(device, std::make_shared<FakeDevice::FakeModule>(device), plan, constants, *weights);
+    REQUIRE(runner.ok());
+    auto made = Executor::create(plan, std::move(*runner), constants, *pool, exec::Limits());
+    REQUIRE_MESSAGE(made.ok(), (made.ok() ? std::string() : made.status().message));
+    executor = std::move(*made);
+  }
+  Part part(std::string name) { return {std::move(name), "fake", nullptr, &plan, executor.get(), &device}; }
+};
+
+struct Both {  // machines 0 and 1 together
+  Plan front;
+  std::vector<std::unique_ptr<Machine>> machines;
+  NoConstants constants;
+  std::unique_ptr<Executor> executor;
+
+  explicit Both(const std::vector<uint32_t>& parts_of_segments) {
+    const Plan whole = plan_of(kPlan);
+    Staged staged{0, {}};
+    for (uint32_t s = 0; s < parts_of_segments.size(); ++s) {
+      if (staged.stages.empty() || staged.stages.back().part != parts_of_segments[s]) staged.stages.push_back({s, s, parts_of_segments[s]});
+      staged.stages.back().end = s + 1;
+    }
+    std::vector<Staged> all;
+    std::vector<uint32_t> place(whole.functions.size(), staged.stages[0].part);
+    if (staged.stages.size() > 1) all.push_back(staged);
+    auto composition = compose({whole, whole}, all, place);
+    REQUIRE_MESSAGE(composition.ok(), (composition.ok() ? std::string() : composition.status().message));
+    front = std::move(composition->front);
+    std::vector<Part> parts;
+    for (size_t k = 0; k < 2; ++k) {
+      machines.push_back(std::make_unique<Machine>(std::move(composition->plans[k])));
+      parts.push_back(machines.back()->part("gpu" + std::to_string(k)));
+    }
+    auto runner = PartsRunner::create(std::move(parts), std::move(composition->place)).value();
+    const TeamOptions team(runner->pool(), 1);
+    auto made = Executor::create(front, std::move(runner), constants, team, exec::Limits());
+    REQUIRE_MESSAGE(made.ok(), (made.ok() ? std::string() : made.status().message));
+    executor = std::move(*made);
+  }
+  Status run(int64_t n, std::vector<float>& y) {
+    std::vector<float> x(static_cast<size_t>(n));
+    for (size_t i = 0; i < x.size(); ++i) x[i] = float(i);
+    const std::vector<int64_t> shape = {n};
+    const InputArg in{DType::F32, shape, x.data(), x.size() * 4};
+    OutputArg out;
+    MLC_RETURN_IF_ERROR(executor->run(0, {&in, 1}, {&out, 1}));
+    y.assign(static_cast<const float*>(out.data), static_cast<const float*>(out.data) + out.bytes / 4);
+    return ok();
+  }
+  void check(int64_t n) {
+    std::vector<float> y;
+    const Status s = run(n, y);
+    REQUIRE_MESSAGE(s.ok(), s.message);
+    REQUIRE(y.size() == static_cast<size_t>(n));
+    for (size_t i = 0; i < y.size(); ++i) CHECK(y[i] == 3 * (float(i) + 1) + 1);
+    for (const auto& m : machines) CHECK(m->device.races.empty());
+  }
+};
+
+TEST_CASE("every placement of four segments on two devices gives the same answers") {
+  for (uint32_t bits = 0; bits < 16; ++bits) {
+    CAPTURE(bits);
+    Both both({bits & 1, bits >> 1 & 1, bits >> 2 & 1, bits >> 3 & 1});
+    both.check(5);
+    both.check(100);
+    both.check(5);
+    CHECK((both.machines[0]->device.launches > 0) == (bits != 15));
+    CHECK((both.machines[1]->device.launches > 0) == (bits != 0));
+  }
+}
+
+TEST_CASE("neighbours on one device are one submission, and what passes between them stays there") {
+  Both both({0, 0, 0, 1});
+  both.check(8);
+  CHECK(both.machines[0]->device.submissions == 1);
+  CHECK(both.machines[0]->device.launches == 3);
+  CHECK(both.machines[1]->device.submissions == 1);
+  CHECK(both.front.functions[0].is_program());
+  CHECK(both.front.functions[0].steps.size() == 2);
+  const exec::Function& stage = both.front.functions.back();
+  CHECK(stage.name == "main.0 to main.2");
+  CHECK(stage.inputs.size() == 1);
+  CHECK(stage.outputs.size() == 2);  // t and v; u stays
+}
+
+TEST_CASE("conditions on extents hold in stages") {
+  Both both({0, 0, 1, 1});
+  std::vector<float> y;
+  const Status s = both.run(0, y);
+  CHECK(s.code == Code::InputMismatch);
+  CHECK(s.message.find("the batch is empty") != std::string::npos);
+  both.check(3);
+}
+
+TEST_CASE("a failure names the segments and the device") {
+  Both both({0, 0, 1, 1});
+  both.check(3);
+  both.machines[1]->device.loses = true;
+  std::vector<float> y;
+  const Status s = both.run(3, y);
+  CHECK(s.message.find("'main.2 to main.3' on gpu1") != std::string::npos);
+}
+
+TEST_CASE("a cut that is not what it should be is none") {
+  Plan plan = plan_of(kPlan);
+  CHECK(cut_of(plan, 0) == 1u);
+  CHECK(!cut_of(plan, 1));
+  CHECK(!cut_of(plan, 2));
+  Plan other = plan;
+  other.functions[1].outputs[0].name = "z";
+  CHECK(!cut_of(other, 0));
+  other = plan;
+  other.functions[1].steps[2].functions[0] = 3;  // a segment twice
+  CHECK(!cut_of(other, 0));
+  CHECK(have_same_functions(plan, plan).ok());
+  CHECK(!have_same_functions(plan, other).ok());
+}
+
+TEST_CASE("placements are read, and what is wrong with them is said") {
+  Machine one(plan_of(kPlan)), two(plan_of(kPlan));
+  const std::vector<Part> parts = {one.part("cpu"), two.part("gpu0")};
+  const auto read = read_placement("main.3=gpu0,main.0=cpu", one.plan, parts);
+  REQUIRE(read.ok());
+  CHECK(*read == std::vector<uint32_t>{kAnyPart, kAnyPart, 0, kAnyPart, kAnyPart, 1});
+  for (const char* bad : {"main.3", "main.9=gpu0", "main.3=gpu7", "main.*=gpu0", "=gpu0", "main.3="}) {
+    CAPTURE(bad);
+    CHECK(read_placement(bad, one.plan, parts).status().code == Code::Usage);
+  }
+}
+
+TEST_CASE("what segments do follows from the shapes of the inputs") {
+  const Plan plan = plan_of(kPlan);
+  const std::vector<std::vector<int64_t>> shapes = {{10}};
+  const auto work = work_of(plan, plan.functions[1], shapes);
+  REQUIRE(work.ok());
+  REQUIRE(work->segments.size() == 4);
+  CHECK(work->segments[0].operations == 10);
+  CHECK(work->segments[0].bytes == 80);
+  CHECK(work->segments[1].arena == 40);
+  CHECK(work->segments[3].input_shapes == std::vector<std::vector<int64_t>>{{10}, {10}});
+  REQUIRE(work->values.size() == 5);
+  CHECK(work->values[1].producer == 0);
+  CHECK(work->values[1].readers == std::vector<uint32_t>{1, 3});
+  CHECK(work->values[1].bytes == 40);
+  CHECK(work->values[4].readers == std::vector<uint32_t>{kCaller});
+  CHECK(!work_of(plan, plan.functions[1], {}).ok());
+}
+
+}  // namespace
+}  // namespace mlc::ensemble
