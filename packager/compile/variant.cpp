@@ -281,7 +281,6 @@ class VariantCompiler {
     return tune::nest_name(nest::lasting_key(*place.function, *place.statement->nest));
   }
 
-  // Without those of passes/cut.h, which launch the same once more.
   std::span<const plan::FunctionPlan> whole(const Lowered& all) const { return std::span(all.plans).first(std::min(all.plans.size(), parts_.num_whole)); }
   std::vector<CompiledLaunch> launches_in(const Lowered& lowered) const {
     std::vector<CompiledLaunch> all;

@@ -1,4 +1,4 @@
-// Cuts segments where little passes on, so that a run may compute its parts on several devices (spec/plan.md, section 7).
+// Cuts segments where little passes on, so that a run may compute its parts on several devices (spec/plan.md, section 6).
 //
 // Of a segment "main" that programs of the container are, and that has more than one part to it, there is another form behind it:
 // the program "main.*" that calls "main.0", "main.1", ... one after the other. These are the same statements in the same groups, so

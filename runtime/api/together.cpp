@@ -233,7 +233,8 @@ Status Session::load_together(const SessionOptions& options) {
   on_devices_ = std::make_shared<Together>(Together{std::move(mapping.stages)});
   is_together_ = true;
   plan_ = std::move(composition.front);
-  MLC_ASSIGN(auto runner, ensemble::PartsRunner::create(std::move(parts), std::move(composition.place)));
+  MLC_ASSIGN(auto runner, ensemble::PartsRunner::create(std::move(parts), std::move(composition.place),
+                                                        [this](const std::string& line) { note_ += (note_.empty() ? "" : "; ") + line; }));
   const TeamOptions team(runner->pool(), 1);
   MLC_ASSIGN(executor_, exec::Executor::create(plan_, std::move(runner), *weights_, team, limits_of(options), model_.services()));
   return ok();

@@ -1,6 +1,6 @@
 // Plans whose segments may run on different devices.
 //
-// All variants of a container have the same functions (spec/plan.md, section 7). Beside a segment "main" they may have the program
+// All variants of a container have the same functions (spec/plan.md, section 6). Beside a segment "main" they may have the program
 // "main.*", which calls segments that do the same together. In a composed plan "main" is a program that calls stages: each of them is
 // some of these segments, neighbours, as one (joined.h), for one part.
 #pragma once

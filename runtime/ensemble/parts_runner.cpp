@@ -4,17 +4,21 @@
 #include <cstring>
 #include <utility>
 
+#include "base/compose.h"
+
 
 namespace mlc::ensemble {
 
-PartsRunner::PartsRunner(std::vector<Part> parts, std::vector<uint32_t> place, std::unique_ptr<WorkerPool> pool)
-    : pool_(std::move(pool)), parts_(std::move(parts)), place_(std::move(place)) {}
+PartsRunner::PartsRunner(std::vector<Part> parts, std::vector<uint32_t> place, std::unique_ptr<WorkerPool> pool,
+                         std::function<void(const std::string&)> tell)
+    : pool_(std::move(pool)), parts_(std::move(parts)), place_(std::move(place)), tell_(std::move(tell)) {}
 
-Result<std::unique_ptr<PartsRunner>> PartsRunner::create(std::vector<Part> parts, std::vector<uint32_t> place) {
+Result<std::unique_ptr<PartsRunner>> PartsRunner::create(std::vector<Part> parts, std::vector<uint32_t> place,
+                                                         std::function<void(const std::string&)> tell) {
   PoolOptions alone;
   alone.workers = 1;
   MLC_ASSIGN(auto pool, WorkerPool::create(alone));
-  return std::unique_ptr<PartsRunner>(new PartsRunner(std::move(parts), std::move(place), std::move(pool)));
+  return std::unique_ptr<PartsRunner>(new PartsRunner(std::move(parts), std::move(place), std::move(pool), std::move(tell)));
 }
 
 uint64_t PartsRunner::arena_bytes() const {
@@ -37,9 +41,35 @@ void PartsRunner::fetch_states(const exec::SegmentCall& call, const exec::Execut
 }
 
 Status PartsRunner::run(const exec::SegmentCall& call) {
-  const Part& part = parts_[place_[call.number]];
   // Each part derives its constants by itself, before the first segment of its own that reads them.
-  if (call.number == part.plan->derive) return ok();
+  if (call.number == parts_.front().plan->derive) return ok();
+  tried_.assign(parts_.size(), 0);
+  for (;;) {
+    Status status = run_on(parts_[place_[call.number]], call);
+    // States and values are as they were: they are on the host, and what the part has done to its own copies is lost with it.
+    const bool may_move = status.code == Code::Unsupported || status.code == Code::Resource;
+    if (!may_move || call.meter.why() != WorkMeter::Stop::None || !move(call, status)) return status;
+  }
+}
+
+bool PartsRunner::move(const exec::SegmentCall& call, const Status& why) {
+  const uint32_t from = place_[call.number];
+  tried_[from] = 1;
+  if (!parts_[from].device) return false;
+  uint32_t to = 0;
+  while (to < parts_.size() && (tried_[to] || !parts_[to].is_alive())) ++to;
+  if (to == parts_.size()) return false;
+  if (parts_[from].is_alive()) {
+    place_[call.number] = to;
+    tell_(compose("'{}' runs on {}: {}", call.function.name, parts_[to].name, why.message));
+  } else {
+    std::replace(place_.begin(), place_.end(), from, to);
+    tell_(compose("{} goes on in place of {}: {}", parts_[to].name, parts_[from].name, why.message));
+  }
+  return true;
+}
+
+Status PartsRunner::run_on(const Part& part, const exec::SegmentCall& call) {
   const exec::Executor::Binding& bound = call.binding;
   inputs_.clear();
   outputs_.clear();

@@ -1,11 +1,16 @@
 // Runs each segment of a composed plan on the part that it has its place on. What passes between segments lies on the host, as
 // values of programs do, so a part that reads what another one wrote copies it from there.
 //
+// What a device cannot do, and everything once it is lost, runs on the first part that can from then on: all of them have the
+// code of all segments.
+//
 // A part has an executor of its own, with its own arena, bindings and derived constants; states are those of who runs the composed
 // plan, and are brought to the part that needs them for each run.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/ensemble/part.h"
@@ -17,7 +22,8 @@ namespace mlc::ensemble {
 class PartsRunner final : public exec::SegmentRunner {
  public:
   // `place`: the part of each function of the plan, which is composed of that of the first part.
-  static Result<std::unique_ptr<PartsRunner>> create(std::vector<Part> parts, std::vector<uint32_t> place);
+  // `tell`: a line for people whenever a function moves.
+  static Result<std::unique_ptr<PartsRunner>> create(std::vector<Part> parts, std::vector<uint32_t> place, std::function<void(const std::string&)> tell);
 
   // For the executor of the composed plan, which works on the thread of its caller: that thread counts as a worker of the part
   // that it waits for, and not here as well.
@@ -28,13 +34,19 @@ class PartsRunner final : public exec::SegmentRunner {
   uint64_t arena_bytes() const override;
 
  private:
-  PartsRunner(std::vector<Part> parts, std::vector<uint32_t> place, std::unique_ptr<WorkerPool> pool);
+  PartsRunner(std::vector<Part> parts, std::vector<uint32_t> place, std::unique_ptr<WorkerPool> pool,
+              std::function<void(const std::string&)> tell);
+  Status run_on(const Part& part, const exec::SegmentCall& call);
+  // Away from a part that did not do it, for `why`; false: nobody else is there.
+  bool move(const exec::SegmentCall& call, const Status& why);
   Status bring_states(const exec::SegmentCall& call, exec::Executor& to) const;
   static void fetch_states(const exec::SegmentCall& call, const exec::Executor& from);
 
   const std::unique_ptr<WorkerPool> pool_;
   const std::vector<Part> parts_;
   std::vector<uint32_t> place_;
+  const std::function<void(const std::string&)> tell_;
+  std::vector<uint8_t> tried_;  // parts that did not do the call
   std::vector<exec::InputArg> inputs_;    // of the call, kept for their memory
   std::vector<exec::OutputArg> outputs_;
 };

@@ -126,7 +126,7 @@ struct Machine {  // a device and what runs on it
   FakeDevice device;
   NoConstants constants;
   Plan plan;
-  std::unique_ptr<WorkerPool> pool = WorkerPool::create({.workers = 1}).value();
+  std::unique_ptr<WorkerPool> pool = WorkerPool::create(PoolOptions()).value();
   std::unique_ptr<exec::DeviceConstants> weights = std::make_unique<exec::DeviceConstants>(device);
   std::unique_ptr<Executor> executor;
 
@@ -156,6 +156,7 @@ struct Both {  // machines 0 and 1 together
   Plan front;
   std::vector<std::unique_ptr<Machine>> machines;
   NoConstants constants;
+  std::vector<std::string> told;
   std::unique_ptr<Executor> executor;
 
   explicit Both(const std::vector<uint32_t>& parts_of_segments) {
@@ -176,7 +177,7 @@ struct Both {  // machines 0 and 1 together
       machines.push_back(std::make_unique<Machine>(std::move(composition->plans[k])));
       parts.push_back(machines.back()->part("gpu" + std::to_string(k)));
     }
-    auto runner = PartsRunner::create(std::move(parts), std::move(composition->place)).value();
+    auto runner = PartsRunner::create(std::move(parts), std::move(composition->place), [this](const std::string& line) { told.push_back(line); }).value();
     const TeamOptions team(runner->pool(), 1);
     auto made = Executor::create(front, std::move(runner), constants, team, exec::Limits());
     REQUIRE_MESSAGE(made.ok(), (made.ok() ? std::string() : made.status().message));
@@ -237,13 +238,48 @@ TEST_CASE("conditions on extents hold in stages") {
   both.check(3);
 }
 
-TEST_CASE("a failure names the segments and the device") {
-  Both both({0, 0, 1, 1});
+TEST_CASE("a lost device is left out, and the others go on with the run and with those that follow") {
+  Both both({0, 1, 0, 1});
   both.check(3);
+  CHECK(both.told.empty());
   both.machines[1]->device.loses = true;
+  both.check(3);
+  REQUIRE(both.told.size() == 1);
+  CHECK(both.told[0].find("gpu0 goes on in place of gpu1") != std::string::npos);
+  CHECK(both.told[0].find("VK_ERROR_DEVICE_LOST") != std::string::npos);
+  const uint64_t submissions = both.machines[1]->device.submissions;
+  both.check(7);
+  CHECK(both.told.size() == 1);
+  CHECK(both.machines[1]->device.submissions == submissions);
+  both.machines[0]->device.loses = true;
   std::vector<float> y;
   const Status s = both.run(3, y);
-  CHECK(s.message.find("'main.2 to main.3' on gpu1") != std::string::npos);
+  CHECK(s.code == Code::Resource);
+  CHECK(s.message.find("on gpu0") != std::string::npos);
+}
+
+TEST_CASE("what one device cannot do another one does") {
+  Both both({0, 0, 1, 1});
+  both.machines[1]->device.limit.range_bytes = 100;
+  both.check(10);
+  CHECK(both.told.empty());
+  both.check(50);
+  REQUIRE(both.told.size() == 1);
+  CHECK(both.told[0].find("'main.2 to main.3' runs on gpu0") != std::string::npos);
+  both.check(50);
+  CHECK(both.told.size() == 1);
+  both.machines[0]->device.limit.range_bytes = 100;
+  std::vector<float> y;
+  CHECK(both.run(60, y).code == Code::Unsupported);
+}
+
+TEST_CASE("each allocation fails once, and somebody else has the memory") {
+  for (uint64_t n = 1; n < 8; ++n) {
+    Both both({0, 1, 1, 0});
+    both.machines[1]->device.fail_allocation = n;
+    both.check(20);
+    both.check(5);
+  }
 }
 
 TEST_CASE("a cut that is not what it should be is none") {
