@@ -1,8 +1,9 @@
 // Softmax in a group is a maximum, exponentials, their sum: three nests, each of which takes all rows of a block through the cache
-// of a core. Here the first two become part of the third: row by row, which stays in L1, and each exponential is written while it
-// is summed. Norms are the same with a mean, differences, and their squares.
+// of a core. Here the second becomes part of the third: each exponential is written while it is summed. Norms are the same with a
+// mean, differences, and their squares.
 //
-// No number changes: what is folded, and in which order, is what it was.
+// No number changes: what is folded, and in which order, is what it was. The maximum stays a nest of its own: beside the exponentials of its
+// row each row would wait for it, and rows of some hundred elements are over before the next one has begun.
 #include <algorithm>
 
 #include "packager/lower/templates.h"
@@ -34,10 +35,7 @@ class Joiner {
 
   void run() {
     for (size_t k = 1; k < stages_.size(); ++k)
-      if (join(stages_[k - 1], stages_[k])) {
-        stages_.erase(stages_.begin() + static_cast<ptrdiff_t>(--k));
-        k -= take_rows(k);
-      }
+      if (join(stages_[k - 1], stages_[k])) stages_.erase(stages_.begin() + static_cast<ptrdiff_t>(--k));
   }
 
  private:
@@ -64,60 +62,6 @@ class Joiner {
     next.writes[0].value = ctx_.rewrite(value, [&](const Expr* e) { return e->op == Op::Load && e->array == w.buffer ? w.value : nullptr; });
     next.kept.push_back({fold_over(next.writes[0].value, folded), std::move(w)});
     return true;
-  }
-
-  // Values of the rows that stage `k` alone reads, which a stage before it writes, become part of it. How many stages that took.
-  size_t take_rows(size_t k) {
-    size_t taken = 0;
-    for (size_t j = k; j-- > 0;)
-      if (is_of_rows(j, k - taken)) {
-        inline_rows(stages_[j], stages_[k - taken]);
-        stages_.erase(stages_.begin() + static_cast<ptrdiff_t>(j));
-        ++taken;
-      }
-    return taken;
-  }
-
-  bool is_of_rows(size_t j, size_t k) {
-    const FlatNest &rows = stages_[j], &reader = stages_[k];
-    if (!is_plain(rows) || rows.writes[0].buffer < num_params_ || rows.dims.size() != reader.dims.size()) return false;
-    Facts facts;
-    if (facts.needs_guard(rows.writes[0].value)) return false;
-    const uint32_t buffer = rows.writes[0].buffer;
-    for (size_t s = 0; s < stages_.size(); ++s) {
-      if (s != j && std::any_of(stages_[s].writes.begin(), stages_[s].writes.end(), [&](const FlatWrite& w) { return w.buffer == buffer; })) return false;
-      if (s == k) continue;
-      for (const FlatWrite& w : stages_[s].writes)
-        if (num_loads(w.value, buffer) > 0) return false;
-      for (const Kept& kept : stages_[s].kept)
-        if (kept.write.buffer == buffer || num_loads(kept.write.value, buffer) > 0) return false;
-    }
-    // What it reads is still there: nobody writes it before stage `k` does.
-    for (size_t s = j + 1; s < k; ++s)
-      for (const FlatWrite& w : stages_[s].writes)
-        if (num_loads(rows.writes[0].value, w.buffer) > 0) return false;
-    const Expr* address = ctx_.substitute(rows.writes[0].address, same_rows(rows, reader));
-    bool fits = rows.dims.empty() || same_extent(rows.dims[0], reader.dims[0]);
-    ir::walk(reader.writes[0].value, [&](const Expr* e) {
-      if (e->op == Op::Load && e->array == buffer) fits &= ctx_.sub(e->args[0], address)->is_int(0);
-    });
-    return fits && num_loads(reader.writes[0].value, buffer) > 0;
-  }
-
-  void inline_rows(const FlatNest& rows, FlatNest& reader) {
-    const Expr* value = ctx_.substitute(rows.writes[0].value, same_rows(rows, reader));
-    const auto known = [&](const Expr* e) { return e->op == Op::Load && e->array == rows.writes[0].buffer ? value : nullptr; };
-    Kept& kept = reader.kept.front();
-    const ir::Dim* folded = kept.fold->fold->dims[0];
-    reader.writes[0].value = ctx_.rewrite(reader.writes[0].value, known);
-    kept.write.value = ctx_.rewrite(kept.write.value, known);
-    kept.fold = fold_over(reader.writes[0].value, folded);
-  }
-
-  Places same_rows(const FlatNest& from, const FlatNest& to) {
-    Places places;
-    if (!from.dims.empty()) places.emplace(ctx_.dim(from.dims[0]), ctx_.dim(to.dims[0]));
-    return places;
   }
 
   static bool same_extent(const ir::Dim* a, const ir::Dim* b) { return a->extent == b->extent; }

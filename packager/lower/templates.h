@@ -163,9 +163,8 @@ Result<loop::Kernel> kernel_of(const Job& job, const FlatNest& nest, bool tiles 
 // the kernel that writes these comes back. Nothing: `nest` is no such product.
 Status pack_columns(const Job& job, FlatNest& nest, Kernels& kernels);
 
-// Neighbours of a group at one block of rows. What a nest writes for each row, and the next one folds at once, that fold writes: a
-// row goes by once. What only such a nest reads of the rows, one value each, is not stored at all (softmax: its maximum).
-// Buffers from `num_params` on are local.
+// Neighbours of a group at one block of rows. What a nest writes for each row, and the next one folds at once, that fold writes: it goes
+// by once. Buffers from `num_params` on are local.
 void join_folds(ir::Context& ctx, std::vector<FlatNest>& stages, size_t num_params);
 
 // Devices: what a lane would compute again and again, folds that many points share, and what takes more buffers than a launch has,

@@ -219,19 +219,19 @@ TEST_CASE("what is written for each row and folded at once goes by once") {
             const ir::Sym *R = ctx.declare_sym("R", 0, 1 << 20, 1), *C = ctx.declare_sym("C", 0, 1 << 20, 1);
             differences(m, known ? m.n(rows) : ctx.sym(R), known ? m.n(columns) : ctx.sym(C), others);
             const auto schedules = test::check_lowering(ctx, m.f, *targets::find_target(target), {{R, rows}, {C, columns}});
-            // Long rows lie apart, so they are still rows. Tops that somebody else reads are a nest of their own.
-            if (schedules.size() == 1 && rows > 1 && columns >= 64) CHECK(num_nests(schedules[0], "map") == (others ? 4 : 2));
+            // Long rows lie apart, so they are still rows.
+            if (schedules.size() == 1 && rows > 1 && columns >= 64) CHECK(num_nests(schedules[0], "map") == (others ? 4 : 3));
           }
 }
 
-TEST_CASE("the maximum, the exponentials and the sum of attention are one nest") {
+TEST_CASE("the exponentials and the sum of attention are one nest") {
   for (const int64_t keys : {100, 256}) {
     ir::Context ctx;
     NestMaker m(ctx);
     m.attention(2, 1, m.n(61), m.n(keys), 16);
     join_all(m.f);
     const auto schedules = test::check_lowering(ctx, m.f, *targets::find_target("x86-64-v4"));
-    CHECK(num_nests(schedules.back(), "map") + num_nests(schedules.back(), "product") == 4);  // scores, these three, quotients, values
+    CHECK(num_nests(schedules.back(), "map") + num_nests(schedules.back(), "product") == 5);  // scores, tops, these two, quotients, values
   }
 }
 
