@@ -2,6 +2,7 @@
 // Memory, Module, Queue and Recorder, its `physical_devices(library)`, and `kName`, as people call it.
 #pragma once
 
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,6 +27,79 @@ Status check_form(const gpu::Entry& e, const LaunchForm& form, const Writes& wri
     if (writes(k) && !form.writable[k]) return Status(Code::Malformed, "'{}' stores to buffer {}, which is read-only", e.name, k);
   return ok();
 }
+
+// Whether a kernel that has this entry may be launched so on a device whose grids have so many rows. What a launch reads and writes is
+// not looked at.
+inline Status check_launch(const gpu::Entry& e, const Launch& l, uint32_t rows, const Info& info) {
+  if (l.buffers.size() != e.num_buffers || l.scalars.size() != e.num_scalars) return Status(Code::Internal, "'{}' launched in another form", e.name);
+  for (size_t k = 0; k < l.scalars.size() && k < 64; ++k)
+    if ((e.narrow >> k & 1) && l.scalars[k] != static_cast<int32_t>(l.scalars[k]))
+      return Status(Code::Unsupported, "kernel '{}': scalar {} is {}, which does not fit in 32 bits", e.name, k, l.scalars[k]);
+  if ((uint64_t{l.tiles} + gpu::kMaxColumns - 1) / gpu::kMaxColumns > rows)
+    return Status(Code::Unsupported, "kernel '{}': {} tiles, {} takes {} rows of them", e.name, l.tiles, info.title, rows);
+  return ok();
+}
+
+// Nothing is to be copied.
+inline bool is_no_copy(const Range& to, const Range& from) {
+  return to.length == 0 || (to.memory == from.memory && to.offset == from.offset);
+}
+
+// What kernels wrote to the fault buffer.
+inline Fault fault_in(const std::byte* words) {
+  Fault out;
+  std::memcpy(&out.code, words, 4);
+  std::memcpy(&out.launch, words + 4, 4);
+  return out;
+}
+
+// A UUID as Info::identity has it.
+inline std::string identity_of(std::span<const uint8_t, 16> uuid) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string out;
+  for (const uint8_t b : uuid) out += {kHex[b >> 4], kHex[b & 15]};
+  return out;
+}
+
+// Whether a device answers this process, and what of its own memory is in use. `info` outlives it. Thread-safe.
+class Life {
+ public:
+  explicit Life(const Info& info) : info_(info) {}
+
+  // Why it is lost; OK if it is not.
+  Status alive() const {
+    const std::lock_guard lock(mu_);
+    if (lost_.empty()) return ok();
+    return Status(Code::Resource, "the device is lost to this process: {}", lost_).fact("device: {}", info_.title);
+  }
+  void give_up(std::string why) {
+    const std::lock_guard lock(mu_);
+    if (lost_.empty()) lost_ = std::move(why);
+  }
+  bool is_lost() const {
+    const std::lock_guard lock(mu_);
+    return !lost_.empty();
+  }
+
+  // So many bytes more may be asked for.
+  Status reserve(uint64_t bytes) {
+    const std::lock_guard lock(mu_);
+    if (held_bytes_ > info_.memory_bytes || bytes > info_.memory_bytes - held_bytes_)
+      return Status(Code::Resource, "{} bytes on {}, which has {} and of these {} in use", bytes, info_.title, info_.memory_bytes, held_bytes_);
+    held_bytes_ += bytes;
+    return ok();
+  }
+  void release(uint64_t bytes) {
+    const std::lock_guard lock(mu_);
+    held_bytes_ -= bytes;
+  }
+
+ private:
+  const Info& info_;
+  mutable std::mutex mu_;
+  std::string lost_;         // guarded by mu_; empty: it is not
+  uint64_t held_bytes_ = 0;  // guarded by mu_
+};
 
 template <class Api>
 class DeviceBy final : public Device {

@@ -24,6 +24,7 @@ namespace mlc::gpu {
 inline constexpr uint32_t kModuleMagic = 0x47434c4d;  // "MLCG"
 inline constexpr uint16_t kModuleVersion = 1;
 inline constexpr uint32_t kMaxPushScalars = 14;
+inline constexpr uint32_t kMaxColumns = 65'535;  // blocks of a grid along x
 
 // Limits; a module beyond them is refused.
 inline constexpr uint32_t kMaxEntries = 65'536;
@@ -49,6 +50,9 @@ struct Entry {
   uint64_t narrow = 0;                 // bit k: scalar k must fit in 32 bits, signed (below 64; the others may have any value)
   uint64_t written = 0;                // bit k: the kernel may write to buffer k (below 64; the others count as written)
 };
+
+// Storage buffers that SPIR-V binds: those of the launch, that of its scalars, that of faults.
+constexpr uint32_t num_bindings(const Entry& e) { return uint32_t{e.num_buffers} + (e.num_scalars > kMaxPushScalars) + e.may_fault; }
 
 // Cubins stand behind the PTX that they were made of, and hold the same entries.
 struct Image {

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "base/status.h"
 #include "loaders/cuda/physical.h"
+#include "runtime/device_api.h"
 
 namespace mlc::cuda {
 
@@ -23,15 +23,11 @@ class Context {
 
   // What a call answered. Remembers that the device is lost.
   Status check(Code32 code, const char* call);
-  // Why it is lost; OK if it is not.
-  Status alive() const;
-  void give_up(std::string why);
-  // Its objects may be in use by what never ends: they are left as they are.
-  bool is_lost() const;
-
-  // Of memory of its own: so many bytes more may be asked for.
-  Status reserve(uint64_t bytes);
-  void release(uint64_t bytes);
+  Status alive() const { return life_.alive(); }
+  void give_up(std::string why) { life_.give_up(std::move(why)); }
+  // Of memory of its own.
+  Status reserve(uint64_t bytes) { return life_.reserve(bytes); }
+  void release(uint64_t bytes) { life_.release(bytes); }
 
  private:
   friend class Current;
@@ -40,9 +36,7 @@ class Context {
   const Library& call_;
   const Physical physical_;
   Handle handle_ = nullptr;
-  mutable std::mutex mu_;
-  std::string lost_;         // guarded by mu_; empty: it is not
-  uint64_t held_bytes_ = 0;  // guarded by mu_
+  device::Life life_{physical_.info};
 };
 
 // The context is the calling thread's while this lives. Calls of the driver stand behind one whose status is OK.

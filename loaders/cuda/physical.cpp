@@ -5,18 +5,12 @@
 #include <string>
 
 #include "loaders/cuda/results.h"
+#include "runtime/device_api.h"
 
 namespace mlc::cuda {
 namespace {
 
 constexpr int32_t kMostDevices = 64;  // a count that a driver tells is believed up to here
-
-std::string hex_of(const Uuid& uuid) {
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string out;
-  for (const uint8_t b : uuid.bytes) out += {kHex[b >> 4], kHex[b & 15]};
-  return out;
-}
 
 class Asker {
  public:
@@ -54,7 +48,7 @@ class Asker {
     Uuid uuid{};
     MLC_RETURN_IF_ERROR(status_of(call_.DeviceGetUuid(&uuid, out_.number), "cuDeviceGetUuid"));
     out_.info.api = "cuda";
-    out_.info.identity = hex_of(uuid);
+    out_.info.identity = device::identity_of(uuid.bytes);
     out_.info.title = name;
     out_.info.driver = "CUDA " + std::to_string(call_.version / 1000) + "." + std::to_string(call_.version % 1000 / 10);
     return ok();

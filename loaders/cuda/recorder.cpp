@@ -1,7 +1,6 @@
 #include "loaders/cuda/recorder.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/checked.h"
@@ -9,25 +8,19 @@
 namespace mlc::cuda {
 namespace {
 
-constexpr uint32_t kMostColumns = 65'535;  // blocks along x
-
 DevicePtr address_of(const device::Range& r) { return static_cast<const CudaMemory&>(*r.memory).address(r.offset); }
 
 }  // namespace
 
 device::Fault CudaRecording::fault() const {
-  device::Fault out;
-  if (!faults_) return out;
-  std::memcpy(&out.code, faults_seen_->data(), 4);
-  std::memcpy(&out.launch, faults_seen_->data() + 4, 4);
-  return out;
+  return faults_ ? device::fault_in(faults_seen_->data()) : device::Fault();
 }
 
 Status CudaRecording::launch(const Dispatch& d, Handle stream) const {
   const gpu::Entry& e = *d.kernel.entry;
   std::vector<void*> parameters(d.num_arguments);
   for (size_t k = 0; k < d.num_arguments; ++k) parameters[k] = const_cast<uint64_t*>(&arguments_[d.first + k]);
-  const uint32_t columns = std::min(d.tiles, kMostColumns), rows = (d.tiles - 1) / kMostColumns + 1;
+  const uint32_t columns = std::min(d.tiles, gpu::kMaxColumns), rows = (d.tiles - 1) / gpu::kMaxColumns + 1;
   return context_.check(context_.call().LaunchKernel(d.kernel.function, columns, rows, 1, e.lanes[0], 1, 1, e.dynamic_shared_bytes, stream, parameters.data(), nullptr),
                         "cuLaunchKernel");
 }
@@ -58,14 +51,9 @@ Status CudaRecorder::check_range(const device::Range& r) const {
 Status CudaRecorder::launch(const device::Module& module, const device::Launch& l) {
   MLC_ASSIGN(const Kernel kernel, static_cast<const CudaModule&>(module).kernel(l.kernel));
   const gpu::Entry& e = *kernel.entry;
-  if (l.buffers.size() != e.num_buffers || l.scalars.size() != e.num_scalars) return Status(Code::Internal, "'{}' launched in another form", e.name);
+  MLC_RETURN_IF_ERROR(device::check_launch(e, l, context_.physical().rows, context_.physical().info));
   for (const device::Range& r : l.buffers)
     if (Status s = check_range(r); !s.ok()) return std::move(s).note("kernel '{}'", e.name);
-  for (size_t k = 0; k < l.scalars.size() && k < 64; ++k)
-    if ((e.narrow >> k & 1) && l.scalars[k] != static_cast<int32_t>(l.scalars[k]))
-      return Status(Code::Unsupported, "kernel '{}': scalar {} is {}, which does not fit in 32 bits", e.name, k, l.scalars[k]);
-  if ((uint64_t{l.tiles} + kMostColumns - 1) / kMostColumns > context_.physical().rows)
-    return Status(Code::Unsupported, "kernel '{}': {} tiles, {} takes {} rows of them", e.name, l.tiles, context_.physical().info.title, context_.physical().rows);
   if (l.tiles == 0) return ok();
   if (e.may_fault && !out_->faults_) {
     MLC_ASSIGN(out_->faults_, CudaMemory::allocate(context_, 8, device::MemoryKind::Local));
@@ -84,8 +72,7 @@ Status CudaRecorder::launch(const device::Module& module, const device::Launch& 
 }
 
 void CudaRecorder::copy(const device::Range& to, const device::Range& from) {
-  const bool nothing = to.length == 0 || (to.memory == from.memory && to.offset == from.offset);
-  if (!nothing) out_->commands_.push_back(CudaRecording::Copy{address_of(to), address_of(from), to.length});
+  if (!device::is_no_copy(to, from)) out_->commands_.push_back(CudaRecording::Copy{address_of(to), address_of(from), to.length});
 }
 
 void CudaRecorder::fill(const device::Range& to, uint8_t byte) {

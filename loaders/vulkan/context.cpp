@@ -49,22 +49,6 @@ Status Context::check(Code32 code, const char* call) {
   return s;
 }
 
-Status Context::alive() const {
-  const std::lock_guard lock(mu_);
-  if (lost_.empty()) return ok();
-  return Status(Code::Resource, "the device is lost to this process: {}", lost_).fact("device: {}", physical_.info.title);
-}
-
-void Context::give_up(std::string why) {
-  const std::lock_guard lock(mu_);
-  if (lost_.empty()) lost_ = std::move(why);
-}
-
-bool Context::is_lost() const {
-  const std::lock_guard lock(mu_);
-  return !lost_.empty();
-}
-
 Result<Layout> Context::layout(uint32_t num_bindings) {
   const std::lock_guard lock(mu_);
   if (const auto found = layouts_.find(num_bindings); found != layouts_.end()) return found->second;
@@ -105,17 +89,15 @@ Status Context::reserve(uint64_t bytes, bool local) {
     return Status(Code::Resource, "{} bytes at once on {}, which gives at most {}", bytes, physical_.info.title, physical_.limits.allocation_bytes);
   const std::lock_guard lock(mu_);
   if (allocations_ >= physical_.allocations) return Status(Code::Resource, "more than {} allocations on {}", physical_.allocations, physical_.info.title);
-  if (local && bytes > physical_.info.memory_bytes - held_bytes_)
-    return Status(Code::Resource, "{} bytes on {}, which has {} and of these {} in use", bytes, physical_.info.title, physical_.info.memory_bytes, held_bytes_);
+  if (local) MLC_RETURN_IF_ERROR(life_.reserve(bytes));
   ++allocations_;
-  if (local) held_bytes_ += bytes;
   return ok();
 }
 
 void Context::release(uint64_t bytes, bool local) {
   const std::lock_guard lock(mu_);
   --allocations_;
-  if (local) held_bytes_ -= bytes;
+  if (local) life_.release(bytes);
 }
 
 }  // namespace mlc::vulkan

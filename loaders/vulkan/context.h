@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "loaders/vulkan/physical.h"
+#include "runtime/device_api.h"
 
 namespace mlc::vulkan {
 
@@ -28,11 +29,10 @@ class Context {
 
   // What a call answered. Remembers that the device is lost.
   Status check(Code32 code, const char* call);
-  // Why it is lost; OK if it is not.
-  Status alive() const;
-  void give_up(std::string why);
+  Status alive() const { return life_.alive(); }
+  void give_up(std::string why) { life_.give_up(std::move(why)); }
   // Its objects may be in use by what never ends: they are left as they are.
-  bool is_lost() const;
+  bool is_lost() const { return life_.is_lost(); }
 
   // For kernels with so many buffers, all of them. Kept.
   Result<Layout> layout(uint32_t num_bindings);
@@ -51,10 +51,9 @@ class Context {
   DeviceFunctions call_;
   QueueHandle queue_ = nullptr;      // used under queue_mu_
   std::mutex queue_mu_;
-  mutable std::mutex mu_;
+  device::Life life_{physical_.info};
+  std::mutex mu_;
   std::map<uint32_t, Layout> layouts_;  // guarded by mu_
-  std::string lost_;                    // guarded by mu_; empty: it is not
-  uint64_t held_bytes_ = 0;             // guarded by mu_
   uint32_t allocations_ = 0;            // guarded by mu_
 };
 

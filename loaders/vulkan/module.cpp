@@ -39,7 +39,7 @@ Status VulkanModule::check_entry(const gpu::Entry& e) const {
   const auto beyond = [&](const char* what, uint64_t wants, uint64_t most) {
     return Status(Code::Unsupported, "{} {}, {} has at most {}", wants, what, p.info.title, most);
   };
-  if (num_bindings(e) > p.storage_buffers) return beyond("buffers", num_bindings(e), p.storage_buffers);
+  if (gpu::num_bindings(e) > p.storage_buffers) return beyond("buffers", gpu::num_bindings(e), p.storage_buffers);
   if (16 + uint64_t{8} * gpu::kMaxPushScalars > p.push_bytes) return beyond("bytes of constants", 16 + 8 * gpu::kMaxPushScalars, p.push_bytes);
   if (e.dynamic_shared_bytes != 0) return Status(Code::Malformed, "shared memory that a launch gives, which SPIR-V has none of");
   if (e.shared_bytes > p.shared_bytes) return beyond("bytes of shared memory", e.shared_bytes, p.shared_bytes);
@@ -47,7 +47,8 @@ Status VulkanModule::check_entry(const gpu::Entry& e) const {
     if (e.lanes[axis] > p.work_group_size[axis]) return beyond("lanes along an axis", e.lanes[axis], p.work_group_size[axis]);
   const uint64_t lanes = uint64_t{e.lanes[0]} * e.lanes[1] * e.lanes[2];
   if (lanes > p.invocations) return beyond("lanes", lanes, p.invocations);
-  if (e.wants_full_subgroups) return Status(Code::Unsupported, "full subgroups, which this loader does not ask for");
+  if (e.wants_full_subgroups && (p.subgroup == 0 || e.lanes[0] % p.subgroup != 0))
+    return Status(Code::Unsupported, "full subgroups in blocks of {} lanes, which {} does not give", e.lanes[0], p.info.title);
   return ok();
 }
 
@@ -58,7 +59,7 @@ Status VulkanModule::accepts(uint32_t kernel, const LaunchForm& form) const {
 Result<Kernel> VulkanModule::kernel(uint32_t number) const {
   const gpu::Entry& e = module_.entries[number];
   Kernel out{&e, nullptr, {}};
-  MLC_ASSIGN(out.layout, context_.layout(num_bindings(e)));
+  MLC_ASSIGN(out.layout, context_.layout(gpu::num_bindings(e)));
   const std::lock_guard lock(mu_);
   if (!pipelines_[number])
     if (Status s = compile(e, out.layout, pipelines_[number]); !s.ok()) return std::move(s).note("kernel '{}'", e.name);
@@ -83,6 +84,9 @@ Status VulkanModule::compile(const gpu::Entry& e, const Layout& layout, Pipeline
   info.stage.module = shader;
   info.stage.name = e.name.c_str();
   info.layout = layout.pipeline;
+  RequiredSubgroupSize size;
+  size.size = context_.physical().subgroup;
+  if (e.wants_full_subgroups) info.stage.next = &size, info.stage.flags = kRequireFullSubgroups;
   Pipeline made = nullptr;
   MLC_RETURN_IF_ERROR(context_.check(call.CreateComputePipelines(context_.handle(), nullptr, 1, &info, nullptr, &made), "vkCreateComputePipelines"));
   if (!made) return Status(Code::Unsupported, "vkCreateComputePipelines gave no pipeline");

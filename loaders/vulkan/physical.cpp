@@ -1,11 +1,13 @@
 #include "loaders/vulkan/physical.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 #include <string_view>
 
 #include "loaders/vulkan/results.h"
+#include "runtime/device_api.h"
 
 namespace mlc::vulkan {
 namespace {
@@ -13,17 +15,12 @@ namespace {
 // Counts that drivers tell are believed up to here.
 constexpr uint32_t kMostDevices = 64, kMostFamilies = 64, kMostExtensions = 4096;
 constexpr int64_t kLlvmpipeLoopBudget = 65'535;
+// Kernels have blocks of 128 lanes, and pair them from the smallest subgroups on.
+constexpr uint32_t kLeastSubgroup = 4, kMostSubgroup = 64, kBlockLanes = 128;
 
 template <size_t N>
 std::string text_of(const char (&text)[N]) {
   return std::string(text, ::strnlen(text, N));
-}
-
-std::string hex_of(const uint8_t (&bytes)[16]) {
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string out;
-  for (uint8_t b : bytes) out += {kHex[b >> 4], kHex[b & 15]};
-  return out;
 }
 
 // Puts a struct in front of a chain.
@@ -48,6 +45,7 @@ class Asker {
     MLC_RETURN_IF_ERROR(properties());
     MLC_RETURN_IF_ERROR(queue());
     features();
+    if (is_core(3)) subgroups();
     return std::move(out_);
   }
 
@@ -100,7 +98,7 @@ class Asker {
     const DeviceLimits& l = all.of.limits;
 
     out_.info.api = "vulkan";
-    out_.info.identity = hex_of(id.device_uuid);
+    out_.info.identity = device::identity_of(id.device_uuid);
     out_.info.title = text_of(all.of.name);
     out_.info.driver = text_of(driver.name) + (driver.info[0] ? ", " : "") + text_of(driver.info);
     out_.info.is_software = all.of.kind == kTypeCpu;
@@ -166,6 +164,34 @@ class Asker {
     if (float16_int8.float16 || float16_int8.int8) enable(2, "VK_KHR_shader_float16_int8");
   }
 
+  // Of the core since 1.3; before, targets that want them do not fit.
+  void subgroups() {
+    DeviceProperties2 all{{kPhysicalDeviceProperties2}};
+    SubgroupProperties groups{};
+    SubgroupSizeProperties sizes{};
+    chain(all, groups, kPhysicalDeviceSubgroupProperties);
+    chain(all, sizes, kPhysicalDeviceSubgroupSizeControlProperties);
+    call_.GetPhysicalDeviceProperties2(out_.handle, &all);
+    DeviceFeatures2 wanted{{kPhysicalDeviceFeatures2}};
+    SubgroupSizeFeatures control{};
+    IntegerDotFeatures dot{};
+    chain(wanted, control, kPhysicalDeviceSubgroupSizeControlFeatures);
+    chain(wanted, dot, kPhysicalDeviceShaderIntegerDotProductFeatures);
+    call_.GetPhysicalDeviceFeatures2(out_.handle, &wanted);
+    const uint32_t size = groups.size;
+    const bool fits = std::has_single_bit(size) && size >= kLeastSubgroup && size <= kMostSubgroup && size >= sizes.least && size <= sizes.most &&
+                      kBlockLanes / size <= sizes.most_of_group;
+    const bool picked = fits && control.pick && control.full && (sizes.pick_stages & kStageShaderCompute);
+    const Flags operations = groups.stages & kStageShaderCompute ? groups.operations : 0;
+    const auto can = [&](Flags which) { return (operations & which) == which; };
+    out_.subgroup = picked ? size : 0;
+    tell(Feature::VkSubgroupSize, size);
+    tell(Feature::VkSubgroupPick, picked);
+    tell(Feature::VkSubgroupShuffle, can(kSubgroupBasic | kSubgroupShuffle));
+    tell(Feature::VkSubgroupSum, can(kSubgroupBasic | kSubgroupArithmetic));
+    tell(Feature::VkIntDot, dot.dot != 0);
+  }
+
   const InstanceFunctions& call_;
   Physical out_;
   std::vector<std::string> names_;  // of its extensions
@@ -209,6 +235,10 @@ EnabledFeatures::EnabledFeatures(const Physical& p) {
   chain(all, storage16, kPhysicalDevice16BitStorageFeatures);
   if (storage8.storage) chain(all, storage8, kPhysicalDevice8BitStorageFeatures);
   if (float16_int8.float16 || float16_int8.int8) chain(all, float16_int8, kPhysicalDeviceShaderFloat16Int8Features);
+  subgroups.pick = subgroups.full = on(Feature::VkSubgroupPick);
+  integer_dot.dot = on(Feature::VkIntDot);
+  if (subgroups.pick) chain(all, subgroups, kPhysicalDeviceSubgroupSizeControlFeatures);
+  if (integer_dot.dot) chain(all, integer_dot, kPhysicalDeviceShaderIntegerDotProductFeatures);
 }
 
 }  // namespace mlc::vulkan

@@ -17,6 +17,7 @@ struct Physical {
   uint32_t queue_family = 0;  // one that computes
   uint32_t work_group_rows = 0;  // the most along y
   uint32_t work_group_size[3] = {}, invocations = 0;
+  uint32_t subgroup = 0;      // lanes, where it can be picked and all of them are there; else 0
   uint32_t storage_buffers = 0, push_bytes = 0, shared_bytes = 0, allocations = 0;
   MemoryProperties memory{};
   std::vector<const char*> extensions;  // to be switched on for what is in `info.facts`
@@ -37,6 +38,8 @@ struct EnabledFeatures {
   Storage16Features storage16{};
   Storage8Features storage8{};
   Float16Int8Features float16_int8{};
+  SubgroupSizeFeatures subgroups{};
+  IntegerDotFeatures integer_dot{};
 };
 
 }  // namespace mlc::vulkan

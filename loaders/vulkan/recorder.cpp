@@ -10,8 +10,6 @@
 namespace mlc::vulkan {
 namespace {
 
-constexpr uint32_t kMostColumns = 65'535;  // work groups along x
-
 const VulkanMemory& memory_of(const device::Range& r) { return static_cast<const VulkanMemory&>(*r.memory); }
 
 template <class T>
@@ -35,11 +33,7 @@ VulkanRecording::~VulkanRecording() {
 }
 
 device::Fault VulkanRecording::fault() const {
-  device::Fault out;
-  if (!faults_) return out;
-  std::memcpy(&out.code, faults_->data(), 4);
-  std::memcpy(&out.launch, faults_->data() + 4, 4);
-  return out;
+  return faults_ ? device::fault_in(faults_->data()) : device::Fault();
 }
 
 Status VulkanRecorder::check_range(const device::Range& r) const {
@@ -55,15 +49,9 @@ Status VulkanRecorder::check_range(const device::Range& r) const {
 Status VulkanRecorder::launch(const device::Module& module, const device::Launch& l) {
   MLC_ASSIGN(Kernel kernel, static_cast<const VulkanModule&>(module).kernel(l.kernel));
   const gpu::Entry& e = *kernel.entry;
-  if (l.buffers.size() != e.num_buffers || l.scalars.size() != e.num_scalars) return Status(Code::Internal, "'{}' launched in another form", e.name);
+  MLC_RETURN_IF_ERROR(device::check_launch(e, l, context_.physical().work_group_rows, context_.physical().info));
   for (const device::Range& r : l.buffers)
     if (Status s = check_range(r); !s.ok()) return std::move(s).note("kernel '{}'", e.name);
-  for (size_t k = 0; k < l.scalars.size() && k < 64; ++k)
-    if ((e.narrow >> k & 1) && l.scalars[k] != static_cast<int32_t>(l.scalars[k]))
-      return Status(Code::Unsupported, "kernel '{}': scalar {} is {}, which does not fit in 32 bits", e.name, k, l.scalars[k]);
-  const uint64_t rows = (uint64_t{l.tiles} + kMostColumns - 1) / kMostColumns;
-  if (rows > context_.physical().work_group_rows)
-    return Status(Code::Unsupported, "kernel '{}': {} tiles, {} takes {} rows of them", e.name, l.tiles, context_.physical().info.title, context_.physical().work_group_rows);
   if (l.tiles == 0) return ok();
   Dispatch d;
   d.kernel = kernel;
@@ -84,8 +72,7 @@ Status VulkanRecorder::launch(const device::Module& module, const device::Launch
 }
 
 void VulkanRecorder::copy(const device::Range& to, const device::Range& from) {
-  const bool nothing = to.length == 0 || (to.memory == from.memory && to.offset == from.offset);
-  if (!nothing) commands_.push_back(Copy{to, from});
+  if (!device::is_no_copy(to, from)) commands_.push_back(Copy{to, from});
 }
 
 void VulkanRecorder::fill(const device::Range& to, uint8_t byte) {
@@ -120,7 +107,7 @@ Status VulkanRecorder::make_sets(VulkanRecording& out) {
   for (const auto& c : commands_)
     if (const auto* d = std::get_if<Dispatch>(&c)) {
       layouts.push_back(d->kernel.layout.set);
-      descriptors += num_bindings(*d->kernel.entry);
+      descriptors += gpu::num_bindings(*d->kernel.entry);
     }
   if (layouts.empty()) return ok();
   if (descriptors > UINT32_MAX) return Status(Code::Resource, "{} buffers of launches in one recording", descriptors);
@@ -178,7 +165,7 @@ void VulkanRecorder::record(const Dispatch& d, CommandBuffer commands) const {
   call.CmdBindPipeline(commands, kBindPointCompute, d.kernel.pipeline);
   call.CmdBindDescriptorSets(commands, kBindPointCompute, d.kernel.layout.pipeline, 0, 1, &d.set, 0, nullptr);
   call.CmdPushConstants(commands, d.kernel.layout.pipeline, kStageShaderCompute, 0, static_cast<uint32_t>(d.push.size()), d.push.data());
-  call.CmdDispatch(commands, std::min(d.tiles, kMostColumns), (d.tiles - 1) / kMostColumns + 1, 1);
+  call.CmdDispatch(commands, std::min(d.tiles, gpu::kMaxColumns), (d.tiles - 1) / gpu::kMaxColumns + 1, 1);
 }
 
 Status VulkanRecorder::make_commands(VulkanRecording& out) {

@@ -24,7 +24,7 @@ std::string_view name_of_code(Code32 code) {
 Status status_of(Code32 code, const char* call) {
   if (code == kSuccess) return ok();
   const bool lacking = code == kErrorOutOfHostMemory || code == kErrorOutOfDeviceMemory || code == kErrorDeviceLost ||
-                       code == -10 /* too many objects */ || code == -5 /* cannot map */ || code == -1000069000 /* pool */;
+                       code == kErrorTooManyObjects || code == kErrorMemoryMapFailed || code == kErrorOutOfPoolMemory;
   return Status(lacking ? Code::Resource : Code::Unsupported, "{}: {} ({})", call, name_of_code(code), code);
 }
 

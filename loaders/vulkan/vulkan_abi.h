@@ -38,7 +38,8 @@ using Flags = uint32_t;
 using AnyFunction = void (*)();
 
 inline constexpr Code32 kSuccess = 0, kNotReady = 1, kTimeout = 2, kIncomplete = 5;
-inline constexpr Code32 kErrorOutOfHostMemory = -1, kErrorOutOfDeviceMemory = -2, kErrorDeviceLost = -4;
+inline constexpr Code32 kErrorOutOfHostMemory = -1, kErrorOutOfDeviceMemory = -2, kErrorDeviceLost = -4,
+                        kErrorMemoryMapFailed = -5, kErrorTooManyObjects = -10, kErrorOutOfPoolMemory = -1000069000;
 
 enum StructureType : uint32_t {
   kApplicationInfo = 0, kInstanceCreateInfo = 1, kDeviceQueueCreateInfo = 2, kDeviceCreateInfo = 3, kSubmitInfo = 4,
@@ -50,6 +51,9 @@ enum StructureType : uint32_t {
   kPhysicalDeviceIdProperties = 1000071004, kPhysicalDeviceMaintenance3Properties = 1000168000,
   kPhysicalDevice8BitStorageFeatures = 1000177000, kPhysicalDeviceShaderFloat16Int8Features = 1000082000,
   kPhysicalDeviceDriverProperties = 1000196000, kPhysicalDeviceFloatControlsProperties = 1000197000,
+  kPhysicalDeviceSubgroupProperties = 1000094000, kPhysicalDeviceSubgroupSizeControlProperties = 1000225000,
+  kPipelineShaderStageRequiredSubgroupSizeCreateInfo = 1000225001, kPhysicalDeviceSubgroupSizeControlFeatures = 1000225002,
+  kPhysicalDeviceShaderIntegerDotProductFeatures = 1000280000,
 };
 
 // VkPhysicalDeviceType, the one that is asked for; VkDriverId of lavapipe.
@@ -60,6 +64,9 @@ inline constexpr Flags kMemoryDeviceLocal = 1, kMemoryHostVisible = 2, kMemoryHo
 inline constexpr Flags kMemoryProtected = 32;
 inline constexpr Flags kUsageTransferSource = 1, kUsageTransferTarget = 2, kUsageStorage = 32;
 inline constexpr Flags kStageShaderCompute = 32;
+// VkSubgroupFeatureFlagBits, VkPipelineShaderStageCreateFlagBits.
+inline constexpr Flags kSubgroupBasic = 1, kSubgroupArithmetic = 4, kSubgroupShuffle = 16;
+inline constexpr Flags kRequireFullSubgroups = 2;
 // VkPipelineStageFlagBits, VkAccessFlagBits.
 inline constexpr Flags kStageCompute = 0x800, kStageTransfer = 0x1000, kStageHost = 0x4000;
 inline constexpr Flags kAccessShaderRead = 0x20, kAccessShaderWrite = 0x40, kAccessTransferRead = 0x800, kAccessTransferWrite = 0x1000,
@@ -183,6 +190,18 @@ struct FloatControlsProperties : Chained {
   Bool32 round_zero[3];
 };
 
+struct SubgroupProperties : Chained {
+  uint32_t size;
+  Flags stages;
+  Flags operations;
+  Bool32 quads;
+};
+struct SubgroupSizeProperties : Chained {
+  uint32_t least, most;
+  uint32_t most_of_group;  // subgroups
+  Flags pick_stages;
+};
+
 // VkPhysicalDeviceFeatures.
 struct DeviceFeatures {
   Bool32 before[39];
@@ -208,6 +227,14 @@ struct Storage8Features : Chained {
 struct Float16Int8Features : Chained {
   Bool32 float16;
   Bool32 int8;
+};
+
+struct SubgroupSizeFeatures : Chained {
+  Bool32 pick;  // subgroupSizeControl
+  Bool32 full;  // computeFullSubgroups
+};
+struct IntegerDotFeatures : Chained {
+  Bool32 dot;
 };
 
 struct QueueFamilyProperties {
@@ -317,6 +344,11 @@ struct PipelineShaderStageCreateInfo {
   ShaderModule module = nullptr;
   const char* name = nullptr;
   const void* constants = nullptr;
+};
+struct RequiredSubgroupSize {
+  StructureType type = kPipelineShaderStageRequiredSubgroupSizeCreateInfo;
+  const void* next = nullptr;
+  uint32_t size = 0;
 };
 struct ComputePipelineCreateInfo {
   StructureType type = kComputePipelineCreateInfo;

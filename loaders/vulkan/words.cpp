@@ -23,7 +23,9 @@ struct Capability {
 constexpr Capability kCapabilities[] = {
     {1, Feature::None} /* Shader */,       {9, Feature::VkShaderFloat16},  {10, Feature::VkShaderFloat64}, {11, Feature::VkShaderInt64},
     {22, Feature::VkShaderInt16},          {39, Feature::VkShaderInt8},    {4433, Feature::VkStorage16},   {4448, Feature::VkStorage8},
-    {4466, Feature::VkF32InfNanKeep},
+    {4466, Feature::VkF32InfNanKeep},      {61, Feature::VkSubgroupPick} /* GroupNonUniform */,
+    {63, Feature::VkSubgroupSum},          {65, Feature::VkSubgroupShuffle}, {6018, Feature::VkIntDot} /* DotProductInput4x8BitPacked */,
+    {6019, Feature::VkIntDot} /* DotProduct */,
 };
 constexpr std::string_view kExtensions[] = {"SPV_KHR_storage_buffer_storage_class", "SPV_KHR_16bit_storage", "SPV_KHR_8bit_storage", "SPV_KHR_float_controls"};
 
@@ -35,7 +37,7 @@ class Checker {
   Checker(Bytes bytes, std::span<const gpu::Entry* const> entries, const Physical& physical)
       : words_(bytes.size() / 4), entries_(entries), physical_(physical), ids_(entries.size()), sized_(entries.size()) {
     std::memcpy(words_.data(), bytes.data(), words_.size() * 4);
-    for (const gpu::Entry* e : entries) most_bindings_ = std::max(most_bindings_, num_bindings(*e));
+    for (const gpu::Entry* e : entries) most_bindings_ = std::max(most_bindings_, gpu::num_bindings(*e));
   }
 
   Status check() {

@@ -15,9 +15,4 @@ namespace mlc::vulkan {
 // `entries`: those of this image. Unsupported if this device cannot run it, Malformed if nothing should.
 Status check_words(Bytes words, std::span<const gpu::Entry* const> entries, const Physical& physical);
 
-// Buffers of a kernel: those of the launch, that of its scalars, that of faults.
-inline uint32_t num_bindings(const gpu::Entry& e) {
-  return uint32_t{e.num_buffers} + (e.num_scalars > gpu::kMaxPushScalars ? 1 : 0) + (e.may_fault ? 1 : 0);
-}
-
 }  // namespace mlc::vulkan

@@ -38,11 +38,17 @@ bool has_modules(std::span<const format::Variant> variants, format::ModuleFormat
   return std::any_of(variants.begin(), variants.end(), [&](const format::Variant& v) { return v.module_format == format; });
 }
 
-// Numbered in the order in which they are preferred: real ones before software, each as its driver lists them.
+// Numbered in the order in which they are preferred: real ones before software, each as its driver lists them. A card that is shown
+// twice, by CUDA and by Vulkan, has one name.
 std::vector<NamedDevice> named(std::vector<device::Info> found) {
   std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.is_software < b.is_software; });
   std::vector<NamedDevice> out;
-  for (device::Info& info : found) out.push_back({compose("{}{}", kPrefix, out.size()), std::move(info)});
+  size_t cards = 0;
+  for (device::Info& info : found) {
+    const auto same = std::find_if(out.begin(), out.end(), [&](const NamedDevice& d) { return d.info.identity == info.identity; });
+    std::string name = same == out.end() ? compose("{}{}", kPrefix, cards++) : same->name;
+    out.push_back({std::move(name), std::move(info)});
+  }
   return out;
 }
 

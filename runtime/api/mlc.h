@@ -270,8 +270,8 @@ typedef struct MlcVariant {
 /* A device of this machine, asked for if the container has variants for devices whose code may run. */
 typedef struct MlcDevice {
   uint32_t size;
-  const char* name;          /* "gpu0" */
-  const char* api;           /* "vulkan" */
+  const char* name;          /* "gpu0"; a card that both APIs show is there twice, under one name */
+  const char* api;           /* "cuda" or "vulkan" */
   const char* title;
   const char* driver;
   int32_t is_software;       /* the processor itself does the work: used where it is named */

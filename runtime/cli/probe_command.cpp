@@ -45,27 +45,45 @@ std::string cpu_list(const std::vector<int>& cpus) {
   return out;
 }
 
-// What a child that may crash says of devices; nothing of them is known without it.
+// What one driver interface says of a card.
+ordered_json describe_driver(const device::Info& d, std::string& text) {
+  text += "driver     " + d.api + ", " + printable(d.driver) + "\n";
+  ordered_json facts = ordered_json::object();
+  for (const device::Fact& f : d.facts) {
+    std::string line(name_of(f.feature));
+    line.resize(24, ' ');
+    text += line + std::to_string(f.number) + "\n";
+    facts[std::string(name_of(f.feature))] = f.number;
+  }
+  return {{"api", d.api}, {"driver", d.driver}, {"facts", std::move(facts)}};
+}
+
+// What children that may crash say of devices; nothing of them is known without these.
 void describe_devices(Report& report) {
   constexpr uint64_t kDeadlineNs = 10'000'000'000;
-  ordered_json devices = ordered_json::array();
-  const auto found = probe::ask_child("/proc/self/exe", "vulkan", kDeadlineNs);
-  if (!found.ok()) report.text += "devices    none: " + printable(found.status().message) + "\n";
-  for (size_t i = 0; found.ok() && i < found->size(); ++i) {
-    const device::Info& d = (*found)[i];
-    report.text += "device     " + d.api + ", " + printable(d.title) + ", " + printable(d.driver) + ", " + std::to_string(d.memory_bytes >> 20) +
-                   " MiB" + (d.is_software ? ", software" : "") + "\n";
-    ordered_json facts = ordered_json::object();
-    for (const device::Fact& f : d.facts) {
-      std::string line(name_of(f.feature));
-      line.resize(24, ' ');
-      report.text += line + std::to_string(f.number) + "\n";
-      facts[std::string(name_of(f.feature))] = f.number;
+  std::vector<device::Info> found;
+  ordered_json devices = ordered_json::array(), absent = ordered_json::array();
+  for (const char* const api : {"cuda", "vulkan"}) {  // the first is preferred where a card has both
+    auto asked = probe::ask_child("/proc/self/exe", api, kDeadlineNs);
+    if (asked.ok() && !asked->empty()) {
+      for (device::Info& d : *asked) found.push_back(std::move(d));
+      continue;
     }
-    devices.push_back({{"api", d.api}, {"identity", d.identity}, {"title", d.title}, {"driver", d.driver}, {"software", d.is_software},
-                       {"memory_bytes", d.memory_bytes}, {"facts", std::move(facts)}});
+    const std::string why = asked.ok() ? "no device" : asked.status().message;
+    report.text += "devices    none by " + std::string(api) + ": " + printable(why) + "\n";
+    absent.push_back({{"api", api}, {"why", why}});
+  }
+  for (const probe::Card& card : probe::cards_of(found)) {
+    const device::Info& d = *card.shown.front();
+    report.text += "device     " + printable(d.title) + ", " + std::to_string(d.memory_bytes >> 20) + " MiB, UUID " + d.identity +
+                   (d.is_software ? ", software" : "") + "\n";
+    ordered_json drivers = ordered_json::array();
+    for (const device::Info* shown : card.shown) drivers.push_back(describe_driver(*shown, report.text));
+    devices.push_back({{"identity", d.identity}, {"title", d.title}, {"software", d.is_software}, {"memory_bytes", d.memory_bytes},
+                       {"drivers", std::move(drivers)}});
   }
   report.json["devices"] = std::move(devices);
+  report.json["no_devices"] = std::move(absent);
 }
 
 Report describe(const probe::Record& r) {

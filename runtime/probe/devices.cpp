@@ -94,4 +94,14 @@ Result<std::vector<device::Info>> parse_device_text(std::string_view text) {
   return Status(Code::Malformed, "devices: the text ends too early");
 }
 
+std::vector<Card> cards_of(std::span<const device::Info> found) {
+  std::vector<Card> out;
+  for (const device::Info& d : found) {
+    auto card = std::find_if(out.begin(), out.end(), [&](const Card& c) { return c.identity == d.identity; });
+    if (card == out.end()) card = out.insert(card, {d.identity, {}});
+    card->shown.push_back(&d);
+  }
+  return out;
+}
+
 }  // namespace mlc::probe

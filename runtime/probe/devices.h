@@ -18,6 +18,14 @@ std::string device_text(std::span<const device::Info> devices);
 // Of a process that may have been led astray: Malformed if anything in it is not as device_text writes it.
 Result<std::vector<device::Info>> parse_device_text(std::string_view text);
 
+// A card, by every driver interface that shows it: what drivers call its UUID is the same under each of them.
+struct Card {
+  std::string_view identity;
+  std::vector<const device::Info*> shown;  // not empty; those of `found`
+};
+// In the order in which they are found first. `found` outlives it.
+std::vector<Card> cards_of(std::span<const device::Info> found);
+
 // Runs `program probe-child API`, which writes device_text to its standard output. NotFound if it cannot be started or fails,
 // with what it said; Resource if it crashed or answered nothing within the deadline, after which it is killed.
 Result<std::vector<device::Info>> ask_child(const std::string& program, const char* api, uint64_t deadline_ns);

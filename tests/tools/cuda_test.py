@@ -40,5 +40,35 @@ def without_a_device_the_processor_runs_it(t):
     t.run("mlrun", "selftest", "m.mlc", "--allow-unsigned")
 
 
+def cards(t):
+    return json.loads(t.run("mlrun", "probe", "--json").stdout)["devices"]
+
+
+def a_card_is_one_device_however_it_is_reached(t):
+    t.env["LD_LIBRARY_PATH"] = os.environ["MLC_FAKE_CUDA_FOLDER"]
+    apart = cards(t)
+    by_cuda = [d for d in apart if [by["api"] for by in d["drivers"]] == ["cuda"]]
+    assert [d["title"] for d in by_cuda] == ["Fake 90"] and by_cuda[0]["identity"] == "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf", apart
+    assert by_cuda[0]["drivers"][0]["facts"]["cuda.cc"] == 90, by_cuda
+    text = t.run("mlrun", "probe").stdout
+    assert re.search(r"^device +Fake 90, \d+ MiB, UUID a0a1\w+\ndriver +cuda, CUDA 13\.0$", text, re.M), text
+    t.env["MLC_FAKE_CUDA"] = "init=100"
+    missing = t.run("mlrun", "probe").stdout
+    assert "none by cuda" in missing and "CUDA_ERROR_NO_DEVICE" in missing, missing
+    by_vulkan = [d for d in apart if any(by["api"] == "vulkan" for by in d["drivers"])]
+    if not by_vulkan:
+        return
+    # The same card by both: as if the first device of Vulkan were NVIDIA's.
+    t.env["MLC_FAKE_CUDA"] = f"uuid={by_vulkan[0]['identity']}"
+    together = cards(t)
+    assert len(together) == len(apart) - 1, together
+    one = next(d for d in together if d["identity"] == by_vulkan[0]["identity"])
+    assert [by["api"] for by in one["drivers"]] == ["cuda", "vulkan"], one
+    built(t, "cuda-sm75", "vulkan", "native")
+    explained = json.loads(t.run("mlrun", "explain", "m.mlc", "--allow-unsigned", "--devices", "gpu0", "--json").stdout)
+    assert [(d["name"], d["api"]) for d in explained["devices"]][:1] == [("gpu0", "cuda")], explained["devices"]
+    assert len({d["name"] for d in explained["devices"]}) == len(explained["devices"]) - 1, explained["devices"]
+
+
 if __name__ == "__main__":
-    main([every_variant_of_a_device_gives_the_right_answer, a_variant_fits_on_devices_that_are_new_enough, without_a_device_the_processor_runs_it])
+    main([a_card_is_one_device_however_it_is_reached, every_variant_of_a_device_gives_the_right_answer, a_variant_fits_on_devices_that_are_new_enough, without_a_device_the_processor_runs_it])

@@ -25,7 +25,7 @@ struct Module {
 
 struct Fake {
   std::recursive_mutex mu;
-  std::map<std::string, int64_t> script;
+  std::map<std::string, std::string> script;
   lanes::Memory memory;
   std::map<uint64_t, std::vector<std::byte>> blocks;  // of the device, by address
   std::map<uint64_t, size_t> host;                    // pinned
@@ -40,13 +40,13 @@ struct Fake {
 
   int64_t number(const std::string& name, int64_t otherwise) const {
     const auto found = script.find(name);
-    return found == script.end() ? otherwise : found->second;
+    return found == script.end() ? otherwise : std::atoll(found->second.c_str());
   }
   void reset(const char* text) {
     std::istringstream in(text ? text : "");
     script.clear();
     for (std::string word; in >> word;)
-      if (const size_t equal = word.find('='); equal != word.npos) script[word.substr(0, equal)] = std::atoll(word.c_str() + equal + 1);
+      if (const size_t equal = word.find('='); equal != word.npos) script[word.substr(0, equal)] = word.substr(equal + 1);
     sticky = 0, allocations = launches = 0;
     error.clear();
   }
@@ -114,7 +114,10 @@ int cuDeviceGetCount(int* count) { return *count = 1, fake().initialised ? 0 : 3
 int cuDeviceGet(int* device, int ordinal) { return *device = 0, ordinal == 0 ? 0 : 101; }
 int cuDeviceGetName(char* name, int size, int) { return std::snprintf(name, size_t(size), "Fake %d", int(fake().number("cc", 90))), 0; }
 int cuDeviceGetUuid(unsigned char* uuid, int) {
-  for (int k = 0; k < 16; ++k) uuid[k] = static_cast<unsigned char>(0xa0 + k);
+  FAKE_LOCK;
+  const auto said = fake().script.find("uuid");
+  for (size_t k = 0; k < 16; ++k)
+    uuid[k] = static_cast<unsigned char>(said == fake().script.end() || said->second.size() != 32 ? 0xa0 + k : std::stoul(said->second.substr(2 * k, 2), nullptr, 16));
   return 0;
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {

@@ -50,6 +50,19 @@ TEST_CASE("devices are read as they were written") {
   CHECK((*cleaned)[0].title == "two?lines?[31m");
 }
 
+TEST_CASE("what two driver interfaces say of one UUID is one card") {
+  std::vector<device::Info> found = {some_device(90, false), some_device(1300, false), some_device(1300, true)};
+  found[0].api = "cuda";
+  const auto cards = probe::cards_of(found);
+  REQUIRE(cards.size() == 2);
+  CHECK(cards[0].identity == found[0].identity);
+  REQUIRE(cards[0].shown.size() == 2);
+  CHECK(cards[0].shown[0] == &found[0]);
+  CHECK(cards[0].shown[1] == &found[1]);
+  CHECK(cards[1].shown == std::vector<const device::Info*>{&found[2]});
+  CHECK(probe::cards_of({}).empty());
+}
+
 TEST_CASE("any other text is refused") {
   const device::Info d = some_device(1300, false);
   const std::string good = probe::device_text(std::span(&d, 1));
