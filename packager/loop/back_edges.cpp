@@ -54,7 +54,7 @@ class Turns {
   }
 
   const Expr* turns_of_all(const Stmt& s) {
-    double turns = 0;
+    double turns = s.kind == StmtKind::FoldLanes ? 6 : 0;  // from 32 subgroups on to one
     const auto add = [&](const Expr* e) {
       if (e) ir::walk(e, [&](const Expr* x) { turns += static_cast<double>(turns_of(*x) * x->type.lanes); });
     };

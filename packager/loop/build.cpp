@@ -50,6 +50,14 @@ void Builder::prefetch(uint32_t array, const Expr* index) {
   s.index = {index};
 }
 
+const Expr* Builder::fold_lanes(Op combine, const Expr* value) {
+  Stmt& s = append(StmtKind::FoldLanes);
+  s.var = ctx_.fresh_var(value->type);
+  s.value = value;
+  s.combine = combine;
+  return s.var;
+}
+
 void Builder::fault(const Expr* cond, int32_t code) {
   if (cond->op == Op::Const && cond->i == 0) return;
   Stmt& s = append(StmtKind::Fault);

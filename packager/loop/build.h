@@ -27,6 +27,7 @@ class Builder {
   const ir::Expr* local(const ir::Expr* value);  // a variable that `assign` may change
   void assign(const ir::Expr* var, const ir::Expr* value);
   void store(uint32_t array, const ir::Expr* index, const ir::Expr* value, const ir::Expr* mask = nullptr);
+  const ir::Expr* fold_lanes(ir::Op combine, const ir::Expr* value);
   void fault(const ir::Expr* cond, int32_t code);
   void prefetch(uint32_t array, const ir::Expr* index);
 

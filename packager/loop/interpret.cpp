@@ -128,7 +128,7 @@ class Interpreter {
     bool any = false;
     for (const StmtPtr& s : stmts) {
       const bool inside = find_barriers(s->body), otherwise = find_barriers(s->orelse);
-      if (s->kind == StmtKind::Barrier || inside || otherwise) has_barrier_.insert(s.get()), any = true;
+      if (s->kind == StmtKind::Barrier || s->kind == StmtKind::FoldLanes || inside || otherwise) has_barrier_.insert(s.get()), any = true;
     }
     return any;
   }
@@ -173,6 +173,23 @@ class Interpreter {
     }
   }
 
+  // Neighbours first.
+  void fold(const Stmt& s) {
+    Value all;
+    each_lane([&] { all.push_back(eval(s.value)[0]); });
+    if (stopped()) return;
+    const DType type = s.value->type.dtype;
+    const size_t width = s.step == 1 ? all.size() : static_cast<size_t>(s.step);
+    for (size_t d = 1; d < width; d *= 2)
+      for (size_t k = 0; k + d < all.size(); k += 2 * d) {
+        const Scalar a = all[k], b = all[k + d];
+        if (s.combine == Op::And) all[k].i = a.i & b.i;
+        else if (s.combine == Op::Or) all[k].i = a.i | b.i;
+        else all[k] = ir::apply_binary(s.combine, type, a, b);
+      }
+    each_lane([&] { vars_[s.var] = {all[static_cast<size_t>(who_.lane) / width * width]}; });
+  }
+
   // What all lanes say of a statement that holds a barrier.
   int64_t agreed(const Expr* e) {
     std::optional<int64_t> all;
@@ -187,6 +204,7 @@ class Interpreter {
   void together(const Stmt& s) {
     switch (s.kind) {
       case StmtKind::Barrier: ++who_.phase; return;
+      case StmtKind::FoldLanes: return fold(s);
       case StmtKind::If: return together(agreed(s.cond) ? s.body : s.orelse);
       case StmtKind::For: {
         const int64_t begin = agreed(s.begin), end = agreed(s.end);
@@ -342,7 +360,7 @@ class Interpreter {
         }
         return;
       }
-      case StmtKind::Barrier: return fail("a barrier outside of lanes");
+      case StmtKind::Barrier: case StmtKind::FoldLanes: return fail("a barrier outside of lanes");
       case StmtKind::Prefetch: return;
       case StmtKind::Fault:
         for (const Scalar& lane : eval(s.cond))

@@ -26,6 +26,8 @@ enum class StmtKind : uint8_t {
   Store,   // array[index] = value, only where cond (a mask) holds if there is one
   Fault,   // if cond (any lane of it): the kernel returns `fault` at once, or 0 if `fault` is 0
   Barrier,  // device kernels: no lane of the block goes on before all have come here; what they stored is there for all of them
+  FoldLanes, // device kernels: var = `value` of `step` lanes side by side (1: of all), combined by `combine`, neighbours first: 2k and 2k + 1, then
+             // pairs of these, and so on. So all of them have the same bits, whatever the device. All lanes come here or none; it is no Barrier
   Prefetch, // the line of array[index] is wanted soon, in the cache that a core has beyond its first; nothing happens where there is none
 };
 
@@ -41,13 +43,14 @@ using StmtPtr = std::unique_ptr<Stmt>;
 struct Stmt {
   StmtKind kind = StmtKind::For;
   ForKind for_kind = ForKind::Serial;
-  const ir::Expr* var = nullptr;       // For, Let, Local, Assign: an Op::Var
+  const ir::Expr* var = nullptr;       // For, Let, Local, Assign, FoldLanes: an Op::Var
   const ir::Expr* begin = nullptr;
   const ir::Expr* end = nullptr;
-  int64_t step = 1;
+  int64_t step = 1;                    // For; FoldLanes: lanes that fold together, a power of two that divides those of the block; 1: all
   const ir::Expr* cond = nullptr;      // While, If: Bool; Store: mask of value's lanes, or null; Fault: Bool lanes
   const ir::Expr* bound = nullptr;     // While
-  const ir::Expr* value = nullptr;     // Let, Local, Assign, Store
+  const ir::Expr* value = nullptr;     // Let, Local, Assign, Store, FoldLanes
+  ir::Op combine = ir::Op::Add;        // FoldLanes: Add, Mul, Min, Max; And, Or of Bool
   uint32_t array = 0;                  // Store, Prefetch: buffer number
   std::vector<const ir::Expr*> index;  // Prefetch: {linear element index}, in range or not. Store: kernels: {linear element index} (many lanes: scatter); procs: per axis
   int32_t fault = 0;                   // Fault: a code of schema/module_abi.h
@@ -119,7 +122,7 @@ struct Kernel {
   const ir::Expr* tile_end = nullptr;
   // Devices: how many lanes a block has; 0 in kernels for processors. A block is a tile: the body is the loop over the tiles, and
   // in it nothing but a loop of kind Lanes from 0 to this. Lanes run in any order; what one stores another may read behind a
-  // Barrier only. A Barrier stands where all lanes come or none does. There are no cuts, and vectors have at most four elements.
+  // Barrier only. Barriers and FoldLanes stand where all lanes come or none does. There are no cuts, and vectors have at most four elements.
   uint32_t lanes = 0;
   Hoisting hoisting = Hoisting::All;
   std::string schedule;                 // what it was built from, as text (packager/schedule); of a group, one per nest

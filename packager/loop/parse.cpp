@@ -277,6 +277,17 @@ class Parser {
       s->var = var(Type{DType::I64, 1});
       expect("=");
       s->value = expr();
+    } else if (accept("fold")) {
+      s->kind = StmtKind::FoldLanes;
+      s->var = var(Type{DType::I64, 1});
+      expect("=");
+      const OpInfo* info = op_named(token_);
+      if (info) s->combine = info->op;
+      else fail("unknown operation '" + token_ + "'");
+      next();
+      expect("of");
+      s->value = expr();
+      if (accept("width")) s->step = index_number();
     } else if (accept("store")) {
       s->kind = StmtKind::Store;
       s->array = index_number();

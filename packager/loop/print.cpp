@@ -166,6 +166,10 @@ class Printer {
         out_ += std::string(s.kind == StmtKind::Let ? "let " : "local ") + var(s.var) + suffix(s.var->type) + " = " +
                 expr(s.value);
         break;
+      case StmtKind::FoldLanes:
+        begin_statement({s.value});
+        out_ += "fold " + var(s.var) + suffix(s.var->type) + " = " + std::string(op_info(s.combine)->name) + " of " + expr(s.value) + (s.step != 1 ? " width " + std::to_string(s.step) : "");
+        break;
       case StmtKind::Assign:
         begin_statement({s.value});
         out_ += var(s.var) + " = " + expr(s.value);

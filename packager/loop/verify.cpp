@@ -192,6 +192,14 @@ class Verifier {
         MLC_RETURN_IF_ERROR(typed(s.value, s.var->type, "value of a binding"));
         if (s.kind == StmtKind::Local) mutable_.insert(s.var);
         return open(s.var, opened);
+      case StmtKind::FoldLanes: {
+        if (!s.var || s.var->type.lanes != 1) return bad("a fold of lanes without a variable for one number");
+        MLC_RETURN_IF_ERROR(typed(s.value, s.var->type, "value of a fold of lanes"));
+        const bool logical = s.combine == Op::And || s.combine == Op::Or;
+        const bool known = logical || s.combine == Op::Add || s.combine == Op::Mul || s.combine == Op::Min || s.combine == Op::Max;
+        if (!known || logical != (s.var->type.dtype == DType::Bool)) return bad("a fold of lanes by another operation");
+        return open(s.var, opened);
+      }
       case StmtKind::Assign:
         if (!s.var || !bound_.contains(s.var) || !mutable_.contains(s.var))
           return bad("assignment to what is not a visible local");

@@ -1,5 +1,6 @@
 #include "packager/loop/verify_lanes.h"
 
+#include <bit>
 #include <functional>
 #include <unordered_set>
 
@@ -53,12 +54,15 @@ class Uniformity {
     for (const StmtPtr& s : block) {
       const bool inside = apart || parts(*s);
       if (s->kind == StmtKind::For && inside) varying_.insert(s->var);
+      if (s->kind == StmtKind::FoldLanes && (apart || !folds_all(*s))) varying_.insert(s->var);
       const bool binds = s->kind == StmtKind::Let || s->kind == StmtKind::Local || s->kind == StmtKind::Assign;
       if (binds && (apart || differs(s->value))) varying_.insert(s->var);
       mark(s->body, inside);
       mark(s->orelse, inside);
     }
   }
+
+  bool folds_all(const Stmt& s) const { return s.step == 1 || s.step == k_.lanes; }
 
   const Kernel& k_;
   std::unordered_set<const Expr*> varying_;
@@ -86,7 +90,7 @@ class LanesVerifier {
     for (const LocalArray& l : k_.locals)
       if (l.space != Space::Scratch) return bad("local array " + l.name + " lies in the memory of a block");
     bool found = false;
-    each(k_.body, [&](const Stmt& s) { found |= s.kind == StmtKind::Barrier || (s.kind == StmtKind::For && s.for_kind == ForKind::Lanes); });
+    each(k_.body, [&](const Stmt& s) { found |= s.kind == StmtKind::Barrier || s.kind == StmtKind::FoldLanes || (s.kind == StmtKind::For && s.for_kind == ForKind::Lanes); });
     return found ? bad("lanes or a barrier in a kernel for processors") : ok();
   }
 
@@ -138,6 +142,8 @@ class LanesVerifier {
   bool is_private(uint32_t array) const { return array >= k_.params.size() && k_.locals[array - k_.params.size()].space == Space::Private; }
 
   // Once loops are unrolled.
+  int64_t folded(const Stmt& s) const { return s.step == 1 ? k_.lanes : s.step; }
+  bool fits(int64_t n) const { return n >= 1 && std::has_single_bit(static_cast<uint64_t>(n)) && k_.lanes % n == 0; }
   static bool is_constant(const Expr* index, const std::unordered_set<const Expr*>& unrolled) {
     bool constant = true;
     ir::walk(index, [&](const Expr* e) { constant &= e->op != Op::Load && e->op != Op::Sym && (e->op != Op::Var || unrolled.contains(e)); });
@@ -147,6 +153,8 @@ class LanesVerifier {
   Status barriers(const std::vector<StmtPtr>& block, const Uniformity& uniformity, bool apart) const {
     for (const StmtPtr& s : block) {
       if (s->kind == StmtKind::Barrier && apart) return bad("a barrier that not all lanes may reach");
+      if (s->kind == StmtKind::FoldLanes && apart) return bad("a fold of lanes that not all of them may reach");
+      if (s->kind == StmtKind::FoldLanes && !fits(folded(*s))) return bad("a fold of " + std::to_string(folded(*s)) + " lanes");
       const bool inside = apart || uniformity.parts(*s);
       MLC_RETURN_IF_ERROR(barriers(s->body, uniformity, inside));
       MLC_RETURN_IF_ERROR(barriers(s->orelse, uniformity, inside));

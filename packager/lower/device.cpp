@@ -136,6 +136,7 @@ class Splitting {
   Status long_folds() {
     if (n_.where) return ok();
     for (int round = 0; round < kMostRounds; ++round) {
+      if (device_folds(job_, n_)) return ok();
       const Expr* fold = nullptr;
       for (const FlatWrite& w : n_.writes)
         for_unconditional(w.value, [&](const Expr* e) {

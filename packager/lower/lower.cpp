@@ -36,7 +36,7 @@ Schedules schedules_of(const Job& job, const FlatNest& nest, bool tiles) {
     for (auto* family : {products, decoded_products, windows, transposes})
       if (auto found = family(job, nest)) return std::move(*found);
   if (tiles && job.target.is_device())
-    for (auto* family : {device_products, device_lines, device_transposes})
+    for (auto* family : {device_products, device_folds, device_lines, device_transposes})
       if (auto found = family(job, nest)) return std::move(*found);
   return maps(job, nest);
 }

@@ -151,6 +151,8 @@ std::optional<Schedules> transposes(const Job& job, const FlatNest& nest);
 std::optional<Schedules> device_products(const Job& job, const FlatNest& nest);
 std::optional<Schedules> device_lines(const Job& job, const FlatNest& nest);
 std::optional<Schedules> device_transposes(const Job& job, const FlatNest& nest);
+// Devices that fold lanes: long folds, a block of lanes for each point.
+std::optional<Schedules> device_folds(const Job& job, const FlatNest& nest);
 Schedules maps(const Job& job, const FlatNest& nest);
 // Those of the first family that takes it.
 Schedules schedules_of(const Job& job, const FlatNest& nest, bool tiles = true);

@@ -217,6 +217,7 @@ struct ProcRun {
         if (s.fault != 0 && at.truth(s.cond)) at.fault.set(false, "fault " + std::to_string(s.fault));
         return;
       case StmtKind::Barrier:
+      case StmtKind::FoldLanes:
       case StmtKind::Prefetch: return;
       case StmtKind::If: return block(at.truth(s.cond) ? s.body : s.orelse);
       case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: {

@@ -103,6 +103,7 @@ class Analysis {
         root(s.value);
         return access(s.array, s.index, true);
       case StmtKind::Barrier:
+      case StmtKind::FoldLanes:
       case StmtKind::Prefetch: return;
       case StmtKind::While: case StmtKind::Fault: ok_ = false; return;
     }

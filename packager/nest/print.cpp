@@ -316,6 +316,7 @@ class Printer {
           if (t.cond) s += " where " + text(t.cond);
           break;
         case loop::StmtKind::Barrier:
+        case loop::StmtKind::FoldLanes:
         case loop::StmtKind::Prefetch: break;  // kernels only
         case loop::StmtKind::Fault: s += "fault " + std::to_string(t.fault) + " if " + text(t.cond); break;
       }

@@ -36,6 +36,7 @@ enum class Family : uint8_t {
   Tile,       // devices: a block has a tile of a product, its factors pass through memory that the lanes share
   Slices,     // devices: a block has few rows of some columns of a product, and each lane a slice of the fold
   Lines,      // devices: lanes of a block share a row, whose folds they do together before they write it
+  Fold,       // devices: long folds, a point of the grid has a block, whose lanes share the fold
 };
 
 enum class Bind : uint8_t {

@@ -21,8 +21,8 @@ struct Row {
   std::string_view name, family;
   format::ModuleFormat format = format::ModuleFormat::None;
   unsigned most_bindings = 0;
-  std::array<Feature, 5> features{};  // flags; None after the last
-  std::array<Number, 6> numbers{};
+  std::array<Feature, 10> features{};  // flags; None after the last
+  std::array<Number, 7> numbers{};
 };
 
 constexpr unsigned kBlockLanes = 128;
@@ -36,6 +36,11 @@ constexpr Row kRows[] = {
      {Feature::VkShaderInt64, Feature::VkStorage8, Feature::VkStorage16, Feature::VkF32InfNanKeep},
      {{{Feature::VkApi, 1010}, {Feature::VkMaxInvocations, kBlockLanes}, {Feature::VkMaxShared, 16384}, {Feature::VkMaxPush, 128},
        {Feature::VkMaxStorageBuffers, 16}}}},
+    {"vulkan-subgroup", "vulkan", format::ModuleFormat::Spirv, kVulkanBindings,
+     {Feature::VkShaderInt64, Feature::VkStorage8, Feature::VkStorage16, Feature::VkF32InfNanKeep, Feature::VkSubgroupPick, Feature::VkSubgroupShuffle,
+      Feature::VkSubgroupSum, Feature::VkShaderFloat16, Feature::VkShaderInt8, Feature::VkIntDot},
+     {{{Feature::VkApi, 1030}, {Feature::VkMaxInvocations, 256}, {Feature::VkMaxShared, 32768}, {Feature::VkMaxPush, 128},
+       {Feature::VkMaxStorageBuffers, 16}, {Feature::VkSubgroupSize, 4}}}},
     {"cuda-sm75", "cuda", format::ModuleFormat::Ptx, kCudaBindings, {Feature::CudaBase},
      {{{Feature::CudaCc, 75}, {Feature::CudaDriverApi, 10020}, {Feature::CudaMaxShared, 49152}}}},
     {"cuda-sm80", "cuda", format::ModuleFormat::Ptx, kCudaBindings, {Feature::CudaBase},
@@ -65,6 +70,7 @@ Target device_target(std::string_view name) {
   t.has_masks = true;
   t.has_sized_locals = false;
   t.block_lanes = kBlockLanes;
+  t.folds_lanes = t.name == "vulkan-subgroup";
   t.most_bindings = row.most_bindings;
   t.pushed_scalars = mlc::gpu::kMaxPushScalars;
   t.buffer_alignment = kBufferAlignment;

@@ -10,7 +10,8 @@ void add(const std::vector<loop::StmtPtr>& block, KernelFacts& facts) {
   for (const loop::StmtPtr& s : block) {
     facts.may_fault |= s->kind == loop::StmtKind::While || (s->kind == loop::StmtKind::Fault && s->fault != 0);
     facts.may_return |= s->kind == loop::StmtKind::Fault && s->fault == 0;
-    facts.has_barriers |= s->kind == loop::StmtKind::Barrier;
+    facts.folds_lanes |= s->kind == loop::StmtKind::FoldLanes;
+    facts.has_barriers |= s->kind == loop::StmtKind::Barrier || s->kind == loop::StmtKind::FoldLanes;
     add(s->body, facts);
     add(s->orelse, facts);
   }

@@ -10,7 +10,8 @@ namespace mlc::targets::gpu {
 
 struct KernelFacts {
   bool may_fault = false;     // needs the fault buffer
-  bool has_barriers = false;
+  bool has_barriers = false;  // folds of lanes have some
+  bool folds_lanes = false;
   bool may_return = false;    // a Fault of code 0: all is done
 };
 KernelFacts facts_of(const loop::Kernel& kernel);

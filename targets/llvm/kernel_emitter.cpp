@@ -136,6 +136,7 @@ void KernelEmitter::statement(const Stmt& s) {
     case StmtKind::Barrier:
       if (!frame_.barrier(b_)) fail("a barrier in a kernel for processors");
       return;
+    case StmtKind::FoldLanes: return fail("a fold of lanes, which this target does not have");
     case StmtKind::Prefetch: return prefetch(s);
     case StmtKind::Let:
       if (Value* v = eval(s.value)) {

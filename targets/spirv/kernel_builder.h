@@ -1,4 +1,5 @@
-// How a kernel becomes SPIR-V: statements and memory in kernel_emitter.cpp, what they compute in expressions.cpp.
+// How a kernel becomes SPIR-V: its frame in kernel_emitter.cpp, statements and memory in statements.cpp and fold_lanes.cpp, what they compute in
+// expressions.cpp.
 #pragma once
 
 #include <string>
@@ -64,6 +65,14 @@ class KernelBuilder {
   void store(const loop::Stmt& s);
   void fault(Id condition, int32_t code);
   void record_fault(int32_t code);
+  void barrier();
+
+  // Folds over lanes.
+  void declare_subgroups();
+  void fold_lanes(const loop::Stmt& s);
+  Id fold_subgroup(ir::Op combine, DType t, Id value, uint32_t width);
+  Id fold_between(ir::Op combine, DType t, Id value, uint32_t width);
+  Id from_partner(DType t, Id value, uint32_t distance);
 
   // Memory.
   Buffer* buffer(uint32_t array);
@@ -105,7 +114,9 @@ class KernelBuilder {
 
   std::vector<bool> loaded_;
   std::vector<Buffer> buffers_;
-  bool scalars_in_buffer_ = false;
+  bool scalars_in_buffer_ = false, folds_lanes_ = false;
+  Buffer partials_;                                         // of folds over lanes, one for each subgroup
+  Id subgroup_size_ = 0, subgroup_ = 0, place_ = 0;         // and a lane's subgroup and place there
   Id push_ = 0, scalars_ = 0, faults_ = 0, lane_ = 0, tile_ = 0;
   Ranges ranges_;
   std::unordered_map<int64_t, Binding> vars_;

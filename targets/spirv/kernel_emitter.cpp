@@ -9,7 +9,6 @@
 namespace mlc::targets::spirv {
 
 namespace {
-constexpr uint32_t kRowOfGroups = 65535;     // workgroups in x; the rest are in y
 constexpr uint32_t kScalarsAt = 16;          // bytes of push constants before the scalars
 }  // namespace
 
@@ -26,6 +25,7 @@ Status KernelBuilder::check() {
   const size_t bindings = kernel_.params.size() + scalars_in_buffer_ + entry_.may_fault;
   if (bindings > limits_.bindings) fail("has " + std::to_string(bindings) + " bindings, at most " + std::to_string(limits_.bindings) + " are allowed");
   if (kernel_.scalars.size() > UINT16_MAX) fail("has too many scalars");
+  if (folds_lanes_ && (!limits_.subgroups || kernel_.lanes % kMostSubgroup != 0)) fail("folds over " + std::to_string(kernel_.lanes) + " lanes, which the target does not");
   return status_;
 }
 
@@ -34,7 +34,7 @@ Result<EmittedKernel> KernelBuilder::build() {
   scalars_in_buffer_ = kernel_.scalars.size() > mlc::gpu::kMaxPushScalars;
   find_loads(kernel_.body);
   const gpu::KernelFacts facts = gpu::facts_of(kernel_);
-  entry_.may_fault = facts.may_fault, entry_.has_barriers = facts.has_barriers;
+  entry_.may_fault = facts.may_fault, entry_.has_barriers = facts.has_barriers, folds_lanes_ = facts.folds_lanes;
   MLC_RETURN_IF_ERROR(check());
   entry_.name = "main";
   entry_.lanes = {static_cast<uint16_t>(kernel_.lanes), 1, 1};
@@ -51,14 +51,15 @@ Result<EmittedKernel> KernelBuilder::build() {
   declare_buffers();
 
   const Id vector = writer_.unique(Op::TypeVector, {c_.type(Reg::U32), 3});
-  const Id group = input(BuiltIn::WorkgroupId, vector), lane = input(BuiltIn::LocalInvocationIndex, c_.type(Reg::U32));
+  const Id group = input(BuiltIn::WorkgroupId, vector);
   const Id to_u32 = c_.pointer(StorageClass::Input, c_.type(Reg::U32));
   const auto axis = [&](uint32_t k) {
     return writer_.result(Op::Load, c_.type(Reg::U32), {writer_.result(Op::AccessChain, to_u32, {group, c_.u32(k)})});
   };
-  lane_ = writer_.result(Op::Load, c_.type(Reg::U32), {lane});
+  if (folds_lanes_) declare_subgroups();
+  else lane_ = writer_.result(Op::Load, c_.type(Reg::U32), {input(BuiltIn::LocalInvocationIndex, c_.type(Reg::U32))});
   const Id x = axis(0), y = axis(1);
-  tile_ = c_.op(Op::IAdd, Reg::U32, {x, c_.op(Op::IMul, Reg::U32, {y, c_.u32(kRowOfGroups)})});
+  tile_ = c_.op(Op::IAdd, Reg::U32, {x, c_.op(Op::IMul, Reg::U32, {y, c_.u32(mlc::gpu::kMaxColumns)})});
   c_.if_(c_.test(Op::ULessThan, tile_, push_constant(0, Reg::U32)), [&] {
     const int64_t tiles = kernel_.tiles ? ranges_.of(kernel_.tiles).hi : INT64_MAX;
     ranges_.bind(kernel_.tile_begin, {0, std::clamp<int64_t>(tiles, 1, int64_t{1} << 32) - 1});
@@ -68,7 +69,7 @@ Result<EmittedKernel> KernelBuilder::build() {
   writer_.effect(Op::Return, {});
   if (!status_.ok()) return std::move(status_);
   if (writer_.has(Capability::Float64)) writer_.mode(Mode::SignedZeroInfNanPreserve, {64});
-  return EmittedKernel{writer_.finish(entry_.name), writer_.capabilities(), entry_};
+  return EmittedKernel{writer_.finish(entry_.name, limits_.subgroups ? kVersion16 : kVersion13), writer_.capabilities(), entry_};
 }
 
 void KernelBuilder::find_loads(const std::vector<loop::StmtPtr>& body) {
@@ -89,7 +90,6 @@ void KernelBuilder::find_loads(const std::vector<loop::StmtPtr>& body) {
 Id KernelBuilder::input(BuiltIn what, Id type) {
   const Id v = writer_.global(Op::Variable, {c_.pointer(StorageClass::Input, type), static_cast<uint32_t>(StorageClass::Input)}, true);
   writer_.decorate(v, Decoration::BuiltIn, {static_cast<uint32_t>(what)});
-  writer_.interface(v);
   return v;
 }
 
@@ -173,13 +173,21 @@ void KernelBuilder::declare_buffers() {
     }
     buffers_.push_back(b);
   }
+  if (folds_lanes_) {  // a number of each subgroup, of at most 64 bits
+    partials_.kind = Buffer::Kind::Shared;
+    partials_.first_cell = static_cast<uint32_t>(cells);
+    cells += 2 * kernel_.lanes / kLeastSubgroup;
+    if (cells * 4 > limits_.shared_bytes) return fail("needs more than " + std::to_string(limits_.shared_bytes) + " bytes of shared memory");
+  }
   if (cells == 0) return;
   entry_.shared_bytes = static_cast<uint32_t>(cells * 4);
   const Id array = writer_.unique(Op::TypeArray, {c_.type(Reg::U32), c_.u32(static_cast<uint32_t>(cells))});
   constexpr auto kWorkgroup = static_cast<uint32_t>(StorageClass::Workgroup);
   const Id shared = writer_.global(Op::Variable, {c_.pointer(StorageClass::Workgroup, array), kWorkgroup}, true);
+  const auto place = [&](Buffer& b) { b.variable = shared, b.element_type = c_.type(Reg::U32), b.element_pointer = c_.pointer(StorageClass::Workgroup, b.element_type); };
   for (Buffer& b : buffers_)
-    if (b.kind == Buffer::Kind::Shared) b.variable = shared, b.element_type = c_.type(Reg::U32), b.element_pointer = c_.pointer(StorageClass::Workgroup, b.element_type);
+    if (b.kind == Buffer::Kind::Shared) place(b);
+  if (folds_lanes_) place(partials_);
 }
 
 }  // namespace mlc::targets::spirv

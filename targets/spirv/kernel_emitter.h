@@ -12,6 +12,7 @@ struct Limits {
   uint32_t lanes = 128;           // of a block
   uint32_t shared_bytes = 16384;  // of a block
   uint32_t bindings = 16;         // of a launch: its buffers, and those for scalars and faults
+  bool subgroups = false;         // SPIR-V 1.6 with operations of subgroups; else 1.3
 };
 
 struct EmittedKernel {

@@ -13,18 +13,19 @@ namespace mlc::targets::spirv {
 
 namespace {
 
+constexpr char kBase[] = "vulkan-base";
 constexpr uint32_t kSharedBytes = 16384;  // of vulkan-base
+constexpr uint32_t kMoreSharedBytes = 32768;
 
-uint32_t bindings_of(const mlc::gpu::Entry& entry) {
-  return uint32_t{entry.num_buffers} + (entry.num_scalars > mlc::gpu::kMaxPushScalars) + entry.may_fault;
+Limits limits_of(const Target& target) {
+  const bool is_base = target.name == kBase;
+  return {target.block_lanes, is_base ? kSharedBytes : kMoreSharedBytes, target.most_bindings, !is_base};
 }
-
-Limits limits_of(const Target& target) { return {target.block_lanes, kSharedBytes, target.most_bindings}; }
 
 class SpirvEmitter final : public Emitter {
  public:
   SpirvEmitter() {
-    targets_.push_back(gpu::device_target("vulkan-base"));
+    for (const char* name : {kBase, "vulkan-subgroup"}) targets_.push_back(gpu::device_target(name));
     for (Target& t : targets_) t.emitter = this;
   }
 
@@ -74,11 +75,11 @@ Status SpirvEmitter::audit(const Target& target, std::span<const std::byte> byte
   for (const mlc::gpu::Entry& entry : module->entries) {
     const mlc::gpu::Image& image = module->images[entry.image];
     if (image.kind != mlc::gpu::ImageKind::SpirV) return Status(Code::Internal, where + ": an image that is not of SPIR-V");
-    if (uint32_t{entry.lanes[0]} * entry.lanes[1] * entry.lanes[2] > limits.lanes || entry.shared_bytes > limits.shared_bytes || bindings_of(entry) > limits.bindings)
+    if (uint32_t{entry.lanes[0]} * entry.lanes[1] * entry.lanes[2] > limits.lanes || entry.shared_bytes > limits.shared_bytes || mlc::gpu::num_bindings(entry) > limits.bindings)
       return Status(Code::Internal, where + ": an entry beyond what the target has");
     auto words = words_of_bytes(image.bytes);
     if (!words.ok()) return std::move(words).status().note(where);
-    auto found = verify(*words, entry);
+    auto found = verify(*words, entry, limits.subgroups);
     if (!found.ok()) return std::move(found).status().note(where);
     if (found->capabilities != image.features) return Status(Code::Internal, where + ": an image lists other capabilities than it uses");
   }

@@ -48,13 +48,15 @@ void KernelBuilder::statement(const Stmt& s) {
       for (size_t k = 1; k < v->size(); ++k) any = c_.test(Op::LogicalOr, any, (*v)[k]);
       return fault(any, s.fault);
     }
-    case StmtKind::Barrier: {
-      const Id scope = c_.u32(kScopeWorkgroup);
-      writer_.effect(Op::ControlBarrier, {scope, scope, c_.u32(kAcquireRelease | kUniformMemory | kWorkgroupMemory)});
-      return;
-    }
+    case StmtKind::Barrier: return barrier();
+    case StmtKind::FoldLanes: return fold_lanes(s);
     case StmtKind::Prefetch: return;
   }
+}
+
+void KernelBuilder::barrier() {
+  const Id scope = c_.u32(kScopeWorkgroup);
+  writer_.effect(Op::ControlBarrier, {scope, scope, c_.u32(kAcquireRelease | kUniformMemory | kWorkgroupMemory)});
 }
 
 void KernelBuilder::bind_local(const Stmt& s) {

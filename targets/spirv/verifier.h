@@ -17,7 +17,7 @@ using Words = std::span<const uint32_t>;
 
 class Verifier {
  public:
-  Verifier(Words words, const mlc::gpu::Entry& entry) : words_(words), entry_(entry) {}
+  Verifier(Words words, const mlc::gpu::Entry& entry, bool subgroups) : words_(words), entry_(entry), subgroups_(subgroups) {}
   Result<Findings> run();
 
  private:
@@ -72,6 +72,7 @@ class Verifier {
   void decorate(const Instruction& i);
   void decorate_member(const Instruction& i);
   bool decorated(Id id, Decoration d) const;
+  bool has(Capability c) const { return capabilities_.contains(static_cast<uint32_t>(c)); }
 
   // Types, constants and variables of the module.
   void declarations();
@@ -103,11 +104,13 @@ class Verifier {
   bool access_chain(const Instruction& i, Thing& made);
   bool load(const Instruction& i, Id result);
   bool exchange(const Instruction& i, Id result);
+  bool between_lanes(const Instruction& i, Id result);
   void store(const Instruction& i);
   void barrier(const Instruction& i);
   bool is_constant(Id id, uint64_t value);
   bool may_write(Id variable);
   void note(const Instruction& i, Id result, Id root);
+  bool differs_by_lane(Id variable);
 
   // Control flow.
   void label(Id id);
@@ -123,6 +126,7 @@ class Verifier {
 
   Words words_;
   const mlc::gpu::Entry& entry_;
+  const bool subgroups_;
   size_t at_ = 0, began_ = 0;
   uint64_t private_cells_ = 0;
   Status status_;
@@ -131,7 +135,7 @@ class Verifier {
   std::map<Id, Decorations> decorations_;
   std::set<std::vector<uint32_t>> simple_types_;
   std::set<uint32_t> bindings_, capabilities_;
-  std::vector<Id> interface_;
+  std::vector<Id> interface_, variables_;  // what the entry point names; what it must
   Id glsl_ = 0, function_ = 0, faults_ = 0, push_ = 0, shared_ = 0;
 
   std::vector<Construct> constructs_;

@@ -12,10 +12,13 @@ namespace {
 constexpr size_t kMaxWords = size_t{1} << 24;
 constexpr std::array kCapabilities = {Capability::Shader, Capability::Float64, Capability::Int64, Capability::StorageBuffer16BitAccess,
                                       Capability::StorageBuffer8BitAccess, Capability::SignedZeroInfNanPreserve};
+constexpr std::array kOfSubgroups = {Capability::GroupNonUniform, Capability::GroupNonUniformArithmetic, Capability::GroupNonUniformShuffle};
+
+bool is_among(std::span<const Capability> list, uint32_t number) { return std::find(list.begin(), list.end(), static_cast<Capability>(number)) != list.end(); }
 
 }  // namespace
 
-Result<Findings> verify(Words words, const mlc::gpu::Entry& entry) { return Verifier(words, entry).run(); }
+Result<Findings> verify(Words words, const mlc::gpu::Entry& entry, bool subgroups) { return Verifier(words, entry, subgroups).run(); }
 
 void Verifier::fail(const std::string& what) {
   if (status_.ok()) status_ = Status(Code::Malformed, "SPIR-V, word {}: {}", began_, what);
@@ -87,8 +90,8 @@ const Verifier::Thing* Verifier::used(Id id) {
 }
 
 void Verifier::header() {
-  if (words_.size() < kHeaderWords || words_.size() > kMaxWords || words_[0] != kMagic || words_[1] != kVersion13 || words_[2] != 0 || words_[4] != 0)
-    return fail("no module of SPIR-V 1.3");
+  if (words_.size() < kHeaderWords || words_.size() > kMaxWords || words_[0] != kMagic || words_[1] != (subgroups_ ? kVersion16 : kVersion13) || words_[2] != 0 || words_[4] != 0)
+    return fail(subgroups_ ? "no module of SPIR-V 1.6" : "no module of SPIR-V 1.3");
   if (words_[3] == 0 || words_[3] > words_.size()) return fail("a bound of " + std::to_string(words_[3]));
   things_.resize(words_[3]);
   at_ = kHeaderWords;
@@ -98,14 +101,16 @@ void Verifier::header() {
 void Verifier::preamble() {
   Instruction i;
   while (peek(Op::Capability) && next(i) && sized(i, 1)) {
-    const auto known = std::find(kCapabilities.begin(), kCapabilities.end(), static_cast<Capability>(i.args[0]));
-    if (known == kCapabilities.end()) return fail("capability " + std::to_string(i.args[0]) + " is not allowed");
+    if (!is_among(kCapabilities, i.args[0]) && !(subgroups_ && is_among(kOfSubgroups, i.args[0]))) return fail("capability " + std::to_string(i.args[0]) + " is not allowed");
     if (!findings_.capabilities.empty() && findings_.capabilities.back() >= i.args[0]) return fail("capabilities in another order");
     findings_.capabilities.push_back(i.args[0]);
     capabilities_.insert(i.args[0]);
   }
-  const auto has = [&](Capability c) { return capabilities_.contains(static_cast<uint32_t>(c)); };
   if (!has(Capability::Shader) || !has(Capability::SignedZeroInfNanPreserve)) fail("a capability is missing");
+  const bool in_groups = has(Capability::GroupNonUniform);
+  if (in_groups != entry_.wants_full_subgroups || (!in_groups && (has(Capability::GroupNonUniformArithmetic) || has(Capability::GroupNonUniformShuffle))))
+    fail("subgroups that the entry does not state");
+  if (in_groups && (entry_.lanes[0] % kMostSubgroup != 0 || entry_.lanes[1] != 1 || entry_.lanes[2] != 1)) fail("subgroups that are not full");
   std::vector<std::string> extensions, expected;
   while (peek(Op::Extension) && next(i)) extensions.push_back(text(i.args));
   if (has(Capability::StorageBuffer8BitAccess)) expected.emplace_back(k8BitStorage);
@@ -128,7 +133,6 @@ void Verifier::entry_point() {
   const size_t name_words = entry_.name.size() / 4 + 1;
   if (i.args.size() < 2 + name_words || text(i.args.subspan(2, name_words)) != entry_.name) return fail("an entry point of another name");
   interface_.assign(i.args.begin() + static_cast<ptrdiff_t>(2 + name_words), i.args.end());
-  if (interface_.size() > 2) return fail("an interface of " + std::to_string(interface_.size()) + " variables");
   // One of each, in this order.
   if (!next(i)) return;
   const bool lanes = i.op == Op::ExecutionMode && i.args.size() == 5 && i.args[0] == function_ && i.args[1] == static_cast<uint32_t>(Mode::LocalSize) &&
@@ -138,8 +142,7 @@ void Verifier::entry_point() {
     return next(i) && i.op == Op::ExecutionMode && i.args.size() == 3 && i.args[0] == function_ &&
            i.args[1] == static_cast<uint32_t>(Mode::SignedZeroInfNanPreserve) && i.args[2] == width;
   };
-  const bool has_f64 = capabilities_.contains(static_cast<uint32_t>(Capability::Float64));
-  if (!keeps(32) || (has_f64 && !keeps(64))) fail("infinities are not kept");
+  if (!keeps(32) || (has(Capability::Float64) && !keeps(64))) fail("infinities are not kept");
 }
 
 void Verifier::decorations() {

@@ -21,6 +21,7 @@ struct Findings {
 };
 
 // Malformed, with the word where, if the image is not what `entry` says or breaks a rule.
-Result<Findings> verify(std::span<const uint32_t> words, const mlc::gpu::Entry& entry);
+// `subgroups`: of SPIR-V 1.6, with what Limits::subgroups allows; else 1.3.
+Result<Findings> verify(std::span<const uint32_t> words, const mlc::gpu::Entry& entry, bool subgroups = false);
 
 }  // namespace mlc::targets::spirv

@@ -71,6 +71,10 @@ void Verifier::effect(const Instruction& i) {
     case Op::Load: right = load(i, result); break;
     case Op::AtomicCompareExchange: right = exchange(i, result); break;
     case Op::ExtInst: right = extended_set(i, result); break;
+    case Op::GroupNonUniformShuffleXor: case Op::GroupNonUniformIAdd: case Op::GroupNonUniformIMul: case Op::GroupNonUniformSMin: case Op::GroupNonUniformUMin:
+    case Op::GroupNonUniformSMax: case Op::GroupNonUniformUMax: case Op::GroupNonUniformLogicalAnd: case Op::GroupNonUniformLogicalOr:
+      right = between_lanes(i, result);
+      break;
     case Op::ConvertFToU: case Op::ConvertFToS: case Op::ConvertSToF: case Op::ConvertUToF: case Op::UConvert: case Op::SConvert: case Op::FConvert:
     case Op::Bitcast: right = conversion(i, result); break;
     case Op::IEqual: case Op::INotEqual: case Op::UGreaterThan: case Op::SGreaterThan: case Op::UGreaterThanEqual: case Op::SGreaterThanEqual:
@@ -91,14 +95,19 @@ void Verifier::effect(const Instruction& i) {
   }
 }
 
+// An input that is not the same in all lanes of a block.
+bool Verifier::differs_by_lane(Id variable) {
+  if (!variable || !decorated(variable, Decoration::BuiltIn)) return false;
+  const auto builtin = static_cast<BuiltIn>(decorations_[variable].builtin);
+  return builtin != BuiltIn::WorkgroupId && builtin != BuiltIn::SubgroupSize;
+}
+
 // What differs between lanes, for the audit of barriers.
 void Verifier::note(const Instruction& i, Id id, Id root) {
   std::vector<uint32_t> from;
   for (const Id a : i.args.subspan(i.op == Op::ExtInst ? 4 : 2))
     if (a < things_.size()) from.push_back(a);
-  if (i.op == Op::AtomicCompareExchange || (i.op == Op::Load && things_[i.args[2]].root && decorated(things_[i.args[2]].root, Decoration::BuiltIn) &&
-                                            static_cast<BuiltIn>(decorations_[things_[i.args[2]].root].builtin) == BuiltIn::LocalInvocationIndex))
-    flow_.source(id);
+  if (i.op == Op::AtomicCompareExchange || (i.op == Op::Load && differs_by_lane(things_[i.args[2]].root))) flow_.source(id);
   // Through a pointer into an array of a lane: what the array holds.
   if (i.op == Op::Load && things_[i.args[2]].root) from.push_back(things_[i.args[2]].root);
   if (root && things_[root].where != StorageClass::Function) from.erase(from.begin());
@@ -226,6 +235,19 @@ void Verifier::barrier(const Instruction& i) {
                      is_constant(i.args[2], kAcquireRelease | kUniformMemory | kWorkgroupMemory);
   if (!known || !entry_.has_barriers) return fail("a barrier of another kind, or one that the entry does not state");
   flow_.meeting();
+}
+
+// Within subgroups, all of whose lanes come; never of floats, whose sums have an order.
+bool Verifier::between_lanes(const Instruction& i, Id result) {
+  if (i.args.size() != 5 || !is_constant(i.args[2], kScopeSubgroup)) return false;
+  flow_.meeting();
+  if (i.op == Op::GroupNonUniformShuffleXor) {
+    const Thing* distance = used(i.args[4]);
+    return has(Capability::GroupNonUniformShuffle) && is_int(result, 32) && has_type(i.args.subspan(3, 1), result) && distance && distance->op == Op::Constant &&
+           is_int(distance->type, 32) && distance->value > 0 && distance->value < kMostSubgroup;
+  }
+  const bool logical = i.op == Op::GroupNonUniformLogicalAnd || i.op == Op::GroupNonUniformLogicalOr;
+  return has(Capability::GroupNonUniformArithmetic) && i.args[3] == kReduce && (logical ? is_bool(result) : is_int(result, 32)) && has_type(i.args.subspan(4), result);
 }
 
 // Of the fault buffer only, and never of floats.

@@ -28,9 +28,7 @@ void Verifier::declarations() {
     else if (i.op == Op::Variable) declare_variable(i);
     else fail("instruction " + std::to_string(static_cast<int>(i.op)) + " is not allowed outside of the function");
   }
-  for (const Id id : interface_)
-    if (const Thing* t = thing(id); t && (t->kind != Kind::Variable || t->where != StorageClass::Input)) fail("an interface of what is no input");
-  if (interface_.size() == 2 && interface_[0] == interface_[1]) fail("an interface with an input twice");
+  if (interface_ != variables_) fail("an interface of other variables than it must name");
   if ((shared_ != 0) != (entry_.shared_bytes != 0)) fail("shared memory that the entry does not state");
 }
 
@@ -131,6 +129,7 @@ void Verifier::declare_variable(const Instruction& i) {
   Thing* v = define(i.args[1], Kind::Variable, i.op, i.args[0]);
   if (!v) return;
   v->where = pointer->where, v->element = pointer->element, v->root = i.args[1];
+  if (subgroups_ || v->where == StorageClass::Input) variables_.push_back(i.args[1]);
   const Thing& held = things_[pointer->element];
   switch (pointer->where) {
     case StorageClass::Input: return check_input(i.args[1], held);
@@ -151,9 +150,9 @@ void Verifier::declare_variable(const Instruction& i) {
 void Verifier::check_input(Id id, const Thing& held) {
   const auto builtin = static_cast<BuiltIn>(decorations_[id].builtin);
   const bool is_group = builtin == BuiltIn::WorkgroupId && held.op == Op::TypeVector;
-  const bool is_lane = builtin == BuiltIn::LocalInvocationIndex && held.op == Op::TypeInt && held.width == 32;
-  if (!is_group && !is_lane) return fail("an input that is neither the block nor the lane");
-  if (std::find(interface_.begin(), interface_.end(), id) == interface_.end()) fail("an input that the entry point does not name");
+  const bool of_subgroup = builtin == BuiltIn::SubgroupSize || builtin == BuiltIn::SubgroupId || builtin == BuiltIn::SubgroupLocalInvocationId;
+  const bool is_number = builtin == BuiltIn::LocalInvocationIndex || (of_subgroup && has(Capability::GroupNonUniform));
+  if (!is_group && !(is_number && held.op == Op::TypeInt && held.width == 32)) return fail("an input that is neither the block nor the lane");
 }
 
 // A structure of one array without end, at a binding of its own.

@@ -11,7 +11,7 @@ namespace mlc::targets::spirv {
 
 using Id = uint32_t;
 
-inline constexpr uint32_t kMagic = 0x07230203, kVersion13 = 0x00010300, kHeaderWords = 5;
+inline constexpr uint32_t kMagic = 0x07230203, kVersion13 = 0x00010300, kVersion16 = 0x00010600, kHeaderWords = 5;
 
 enum class Op : uint16_t {
   Extension = 10, ExtInstImport = 11, ExtInst = 12, MemoryModel = 14, EntryPoint = 15, ExecutionMode = 16, Capability = 17,
@@ -27,6 +27,8 @@ enum class Op : uint16_t {
   FOrdEqual = 180, FUnordNotEqual = 183, FOrdLessThan = 184, FOrdGreaterThan = 186, FOrdLessThanEqual = 188, FOrdGreaterThanEqual = 190,
   ShiftRightLogical = 194, ShiftRightArithmetic = 195, ShiftLeftLogical = 196, BitwiseOr = 197, BitwiseXor = 198, BitwiseAnd = 199, Not = 200,
   ControlBarrier = 224, AtomicCompareExchange = 230,
+  GroupNonUniformShuffleXor = 346, GroupNonUniformIAdd = 349, GroupNonUniformIMul = 351, GroupNonUniformSMin = 353, GroupNonUniformUMin = 354,
+  GroupNonUniformSMax = 356, GroupNonUniformUMax = 357, GroupNonUniformLogicalAnd = 362, GroupNonUniformLogicalOr = 363,
   LoopMerge = 246, SelectionMerge = 247, Label = 248, Branch = 249, BranchConditional = 250, Return = 253,
 };
 
@@ -34,18 +36,20 @@ enum class Op : uint16_t {
 enum class Glsl : uint32_t { RoundEven = 2, Trunc = 3, FAbs = 4, Floor = 8, Ceil = 9, Sqrt = 31, Fma = 50 };
 
 enum class Capability : uint32_t {
-  Shader = 1, Float64 = 10, Int64 = 11, StorageBuffer16BitAccess = 4433, StorageBuffer8BitAccess = 4448, SignedZeroInfNanPreserve = 4466,
+  Shader = 1, Float64 = 10, Int64 = 11, GroupNonUniform = 61, GroupNonUniformArithmetic = 63, GroupNonUniformShuffle = 65, StorageBuffer16BitAccess = 4433, StorageBuffer8BitAccess = 4448, SignedZeroInfNanPreserve = 4466,
 };
 
 enum class StorageClass : uint32_t { Input = 1, Workgroup = 4, Function = 7, PushConstant = 9, StorageBuffer = 12 };
 enum class Decoration : uint32_t {
   Block = 2, ArrayStride = 6, BuiltIn = 11, Aliased = 20, Coherent = 23, NonWritable = 24, Binding = 33, DescriptorSet = 34, Offset = 35, NoContraction = 42,
 };
-enum class BuiltIn : uint32_t { WorkgroupId = 26, LocalInvocationIndex = 29 };
+enum class BuiltIn : uint32_t { WorkgroupId = 26, LocalInvocationIndex = 29, SubgroupSize = 36, SubgroupId = 40, SubgroupLocalInvocationId = 41 };
 enum class Mode : uint32_t { LocalSize = 17, SignedZeroInfNanPreserve = 4461 };
 
 inline constexpr uint32_t kLogicalAddressing = 0, kGlsl450Memory = 1, kGlCompute = 5;
-inline constexpr uint32_t kScopeDevice = 1, kScopeWorkgroup = 2;
+inline constexpr uint32_t kScopeDevice = 1, kScopeWorkgroup = 2, kScopeSubgroup = 3;
+inline constexpr uint32_t kReduce = 0;  // of operations of a group
+inline constexpr uint32_t kLeastSubgroup = 4, kMostSubgroup = 64;  // lanes
 inline constexpr uint32_t kAcquireRelease = 0x8, kUniformMemory = 0x40, kWorkgroupMemory = 0x100;
 
 inline constexpr char kGlslSet[] = "GLSL.std.450", kFloatControls[] = "SPV_KHR_float_controls", k8BitStorage[] = "SPV_KHR_8bit_storage";

@@ -33,6 +33,10 @@ Id Writer::global(Op op, std::initializer_list<uint32_t> words, bool typed) {
   Words all(words);
   all.insert(all.begin() + typed, id);
   put(globals_, op, all);
+  if (op == Op::Variable) {
+    variables_.push_back(id);
+    if (all.back() == static_cast<uint32_t>(StorageClass::Input)) inputs_.push_back(id);
+  }
   return id;
 }
 
@@ -84,9 +88,9 @@ Id Writer::local(Id pointer_type) {
   return id;
 }
 
-std::vector<uint32_t> Writer::finish(std::string_view name) {
+std::vector<uint32_t> Writer::finish(std::string_view name, uint32_t version) {
   const Id nothing = unique(Op::TypeVoid, {}), type = unique(Op::TypeFunction, {nothing}), function = fresh(), entry = fresh();
-  Words out{kMagic, kVersion13, 0, 0, 0};
+  Words out{kMagic, version, 0, 0, 0};
   for (const uint32_t c : capabilities_) put(out, Op::Capability, {c});
   for (const std::string_view e : extensions_) put(out, Op::Extension, text_words(e));
   if (glsl_) {
@@ -97,7 +101,7 @@ std::vector<uint32_t> Writer::finish(std::string_view name) {
   put(out, Op::MemoryModel, {kLogicalAddressing, kGlsl450Memory});
   Words point{kGlCompute, function};
   append(point, text_words(name));
-  append(point, interface_);
+  append(point, version == kVersion13 ? inputs_ : variables_);
   put(out, Op::EntryPoint, point);
   for (size_t k = 0; k < modes_.size(); k += modes_[k] + 1) {
     Words mode{function};

@@ -28,7 +28,6 @@ class Writer {
   void extension(std::string_view name) { extensions_.insert(name); }  // of a constant
   void decorate(Id id, Decoration what, std::initializer_list<uint32_t> words = {});
   void decorate_member(Id type, uint32_t member, Decoration what, std::initializer_list<uint32_t> words = {});
-  void interface(Id variable) { interface_.push_back(variable); }
   void mode(Mode mode, std::initializer_list<uint32_t> words);
   Id glsl();  // the extended instruction set
 
@@ -39,8 +38,8 @@ class Writer {
   void label(Id id);
   Id local(Id pointer_type);  // a variable of the function
 
-  // The words. `name` is that of the entry point.
-  std::vector<uint32_t> finish(std::string_view name);
+  // The words. `name` is that of the entry point, whose interface is all variables of the module from SPIR-V 1.4 on, before its inputs.
+  std::vector<uint32_t> finish(std::string_view name, uint32_t version);
 
  private:
   using Words = std::vector<uint32_t>;
@@ -52,7 +51,7 @@ class Writer {
   std::map<Words, Id> unique_;
   std::set<uint32_t> capabilities_;
   std::set<std::string_view> extensions_;
-  Words interface_, modes_, decorations_, globals_, locals_, code_;
+  Words inputs_, variables_, modes_, decorations_, globals_, locals_, code_;
 };
 
 }  // namespace mlc::targets::spirv

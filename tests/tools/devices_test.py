@@ -23,11 +23,11 @@ def a_device_stands_beside_a_processor(t):
     small(t)
     report = build(t, "vulkan", "native")
     names = [v["name"] for v in report["variants"]]
-    assert names[0] == "vulkan-base" and names[-1] == "portable" and len(names) == 3, names
+    assert names[:2] == ["vulkan-base", "vulkan-subgroup"] and names[-1] == "portable" and len(names) == 4, names
     assert not any("processor" in w for w in report["warnings"]), report["warnings"]
     tested = {v["name"]: v for v in report["selftest"]["variants"]}
-    assert "vulkan-base" in tested, tested
-    for name in names[1:]:
+    assert "vulkan-base" in tested and "vulkan-subgroup" in tested, tested
+    for name in names[2:]:
         assert not tested[name].get("reason"), tested
 
 
@@ -52,6 +52,19 @@ def a_variant_says_what_it_asks_of_a_device(t):
     assert {"vk.shader_int64", "vk.storage8", "vk.storage16", "vk.f32_inf_nan_keep"} <= set(variant["features"]), variant
     assert any(c.startswith("vk.max_storage_buffers") for c in variant["clauses"]), variant
     assert variant["audit"]["tool"] == "mlpack", variant
+    more = {v["name"]: v for v in about["variants"]}["vulkan-subgroup"]
+    asked = {"vk.subgroup_pick", "vk.subgroup_shuffle", "vk.subgroup_arithmetic", "vk.int_dot", "vk.shader_float16", "vk.shader_int8"}
+    assert set(variant["features"]) | asked <= set(more["features"]) and not asked & set(variant["features"]), more
+    assert any("vk.api" in c and "1030" in c for c in more["clauses"]), more
+
+
+def long_folds_have_a_block_where_lanes_fold(t):
+    (t.dir / "m.onnx").write_bytes(model([node("ReduceMax", ["x"], ["y"], "rows")], [port("x", "f32", [4, 3000])], [port("y", "f32", None)], [], opset=17))
+    done = t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "-f", "--target", "vulkan", "--dump", "schedule,loop", "--only", "rows (ReduceMax)")
+    parts = done.stdout.split("; ")
+    subgroup = [part for part in parts if "for vulkan-subgroup" in part]
+    assert any("max of" in part for part in subgroup), done.stdout
+    assert not any("fold %" in part for part in parts if "for vulkan-base" in part), done.stdout
 
 
 def its_plan_has_no_cuts_and_begins_buffers_at_multiples_of_256(t):
@@ -146,5 +159,5 @@ def turns_of_loops_stand_in_the_plan(t):
 
 if __name__ == "__main__":
     main([a_device_that_cannot_do_an_operator_gets_no_variant, turns_of_loops_stand_in_the_plan, a_device_stands_beside_a_processor, a_device_alone_is_warned_of, all_are_processors, a_variant_says_what_it_asks_of_a_device,
-          its_plan_has_no_cuts_and_begins_buffers_at_multiples_of_256, it_runs_without_a_device, schedules_of_devices_are_shown,
+          its_plan_has_no_cuts_and_begins_buffers_at_multiples_of_256, it_runs_without_a_device, schedules_of_devices_are_shown, long_folds_have_a_block_where_lanes_fold,
           cuda_is_three_targets, text_of_devices_is_shown])

@@ -15,6 +15,7 @@ struct Manners {
   int division_ulps = 0;   // OpFDiv and Sqrt of f32 are wrong by so much
   bool flushes = false;    // subnormal f32 are read as zero, and never made
   bool fuses = true;       // Fma rounds once
+  uint32_t subgroup = 8;   // lanes of a subgroup
 };
 
 class Executor final : public lanes::Program {
@@ -39,6 +40,7 @@ class Executor final : public lanes::Program {
   void step(lanes::Block& block, uint32_t pc, std::span<const uint32_t> together) override {
     if (pc >= image_.code.size()) return block.fail(together[0], "runs out of the function");
     const Instruction& i = image_.code[pc];
+    if (i.op >= Op::GroupNonUniformShuffleXor && i.op <= Op::GroupNonUniformLogicalOr) return between_lanes(block, i, pc, together);
     for (const uint32_t lane : together) {
       block_ = &block, lane_ = lane, registers_ = block.registers(lane);
       if (!control(i, pc)) {
@@ -104,6 +106,52 @@ class Executor final : public lanes::Program {
     return true;
   }
 
+  // Of a lane, as subgroups count: in another order than LocalInvocationIndex, since Vulkan promises none.
+  uint32_t number() const { return block_->launch().lanes - 1 - lane_; }
+  uint32_t lane_of(uint32_t number) const { return block_->launch().lanes - 1 - number; }
+
+  // What lanes of a subgroup tell each other: all of the block are here.
+  void between_lanes(lanes::Block& block, const Instruction& i, uint32_t pc, std::span<const uint32_t> together) {
+    block_ = &block;
+    const uint32_t lanes = block.launch().lanes, size = manners_.subgroup;
+    if (together.size() != lanes) return block.fail(together[0], "an operation of subgroups where lanes have parted");
+    if (size == 0 || lanes % size != 0 || i.args.size() != 3) return block.fail(together[0], "subgroups that are not full");
+    const bool is_shuffle = i.op == Op::GroupNonUniformShuffleXor;
+    if (!is_shuffle && i.args[1] != targets::spirv::kReduce) return block.fail(together[0], "an operation of subgroups that is no reduction");
+    std::vector<uint64_t> given(lanes), result(lanes);
+    const auto at = [&](uint32_t lane) { lane_ = lane, registers_ = block.registers(lane); };
+    for (uint32_t n = 0; n < lanes; ++n) at(lane_of(n)), given[n] = value(i.args[is_shuffle ? 1 : 2]);
+    for (uint32_t n = 0; n < lanes; ++n) {
+      const uint32_t first = n / size * size;
+      if (is_shuffle) {
+        at(lane_of(n));
+        const uint64_t partner = (n % size) ^ value(i.args[2]);
+        if (partner >= size) return block.fail(lane_, "a shuffle beyond the subgroup");
+        result[n] = given[first + partner];
+      } else if (n == first) {
+        result[n] = given[n];
+        for (uint32_t k = 1; k < size; ++k) result[n] = joined(i.op, result[n], given[first + k]);
+      } else {
+        result[n] = result[first];
+      }
+    }
+    for (uint32_t n = 0; n < lanes; ++n) at(lane_of(n)), registers_[i.result] = result[n], block.go_to(lane_of(n), pc + 1);
+  }
+  static uint64_t joined(Op op, uint64_t ra, uint64_t rb) {
+    const auto a = static_cast<uint32_t>(ra), b = static_cast<uint32_t>(rb);
+    const auto sa = static_cast<int32_t>(a), sb = static_cast<int32_t>(b);
+    switch (op) {
+      case Op::GroupNonUniformIAdd: return a + b;
+      case Op::GroupNonUniformIMul: return a * b;
+      case Op::GroupNonUniformSMin: return static_cast<uint32_t>(std::min(sa, sb));
+      case Op::GroupNonUniformSMax: return static_cast<uint32_t>(std::max(sa, sb));
+      case Op::GroupNonUniformUMin: return std::min(a, b);
+      case Op::GroupNonUniformUMax: return std::max(a, b);
+      case Op::GroupNonUniformLogicalAnd: return ra && rb;
+      default: return ra || rb;
+    }
+  }
+
   uint64_t place(Id id) {  // of a variable or of what an access chain gave
     const auto v = image_.variables.find(id);
     if (v == image_.variables.end()) return value(id);
@@ -119,6 +167,9 @@ class Executor final : public lanes::Program {
         const auto v = image_.variables.find(from);
         if (v == image_.variables.end()) r = block_->index()[place(from) % 3];  // of the vector of the group
         else if (v->second.builtin == 29) r = lane_;
+        else if (v->second.builtin == 36) r = manners_.subgroup;
+        else if (v->second.builtin == 40) r = number() / manners_.subgroup;
+        else if (v->second.builtin == 41) r = number() % manners_.subgroup;
         else return false;
         return true;
       }

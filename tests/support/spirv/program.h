@@ -73,7 +73,8 @@ class Reader {
   }
 
   void all(std::span<const uint32_t> words) {
-    if (words.size() < targets::spirv::kHeaderWords || words[0] != targets::spirv::kMagic || words[1] != targets::spirv::kVersion13) return fail("no module of SPIR-V 1.3");
+    if (words.size() < targets::spirv::kHeaderWords || words[0] != targets::spirv::kMagic || (words[1] != targets::spirv::kVersion13 && words[1] != targets::spirv::kVersion16))
+      return fail("no module of SPIR-V 1.3 or 1.6");
     image_.bound = words[3];
     if (image_.bound > 1u << 22) return fail("too many ids");
     image_.labels.assign(image_.bound, UINT32_MAX);

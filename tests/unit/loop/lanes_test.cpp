@@ -101,6 +101,32 @@ TEST_CASE("a loop around a barrier is walked by all lanes together") {
   CHECK(r.y == std::vector<int32_t>{100, 100, 100, 100, 260, 260, 260, 260});
 }
 
+TEST_CASE("a fold over lanes pairs neighbours, is the same for all lanes, and waits for all of them") {
+  const std::string text = kernel(kMine +
+                                  "      fold %5.i32 = add of (load.i32 0 %4)\n"
+                                  "      if (lt.bool %5 i32:200) {\n        barrier\n      }\n"
+                                  "      store 1 [%4] (add.i32 %5 (cast.i32 %3))\n");
+  CHECK(refused(text) == "");
+  CHECK(ran(text).y == std::vector<int32_t>{100, 101, 102, 103, 260, 261, 262, 263});
+  ir::Context ctx;
+  const std::string printed = loop::to_string(parsed(ctx, text));
+  CHECK(printed.find("fold %5.i32 = add of (load.i32 0 %4)\n") != std::string::npos);
+  // (2^24 + 1) + (1 - 2^24) is 1 by pairs, rounded once each; from left to right it would be 1 as well, from halves 2.
+  Ran tree = ran(kernel(kMine + "      let %5.f32 = (select.f32 (eq.bool %3 0) f32:16777216 (select.f32 (eq.bool %3 3) f32:-16777216 f32:1))\n"
+                                "      fold %6.f32 = add of %5 width 4\n      store 1 [%4] (cast.i32 %6)\n"));
+  CHECK(tree.y == std::vector<int32_t>(8, 1));
+  CHECK(refused(kernel("      if (lt.bool %3 2) {\n        fold %4 = max of %3 width 4\n      }\n")).find("not all of them may reach") != std::string::npos);
+  CHECK(ran(kernel("      if (lt.bool %3 2) {\n        fold %4 = max of %3 width 4\n      }\n")).error().find("not all lanes reach") != std::string::npos);
+  // Two lanes at a time: what they have is not the same for all.
+  const std::string pairs = "      fold %5.i32 = max of (load.i32 0 %4) width 2\n";
+  CHECK(ran(kernel(kMine + pairs + "      store 1 [%4] %5\n")).y == std::vector<int32_t>{20, 20, 40, 40, 60, 60, 80, 80});
+  CHECK(refused(kernel(kMine + pairs + "      if (lt.bool %5 i32:200) {\n        barrier\n      }\n")).find("not all lanes may reach") != std::string::npos);
+  CHECK(refused(kernel("      fold %4 = max of %3 width 3\n")).find("a fold of 3 lanes") != std::string::npos);
+  CHECK(refused(kernel("      fold %4 = max of %3 width 8\n")).find("a fold of 8 lanes") != std::string::npos);
+  CHECK(refused(kernel("      fold %4 = sub of %3 width 4\n")).find("another operation") != std::string::npos);
+  CHECK(refused(kernel("      fold %4 = and of %3 width 4\n")).find("another operation") != std::string::npos);
+}
+
 TEST_CASE("a barrier that not all lanes reach is an error when it runs, and refused before") {
   const std::string some = kernel("      if (lt.bool %3 2) {\n        barrier\n      }\n");
   CHECK(ran(some).error().find("not all lanes reach") != std::string::npos);

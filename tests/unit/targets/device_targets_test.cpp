@@ -23,7 +23,7 @@ bool has_clause(const format::Variant& v, Feature feature, int64_t at_least) {
 
 TEST_CASE("targets of devices have blocks, and those of processors none") {
   for (const Target& t : targets::all_targets()) CHECK_FALSE(t.is_device());
-  for (const char* name : {"vulkan-base", "cuda-sm75", "cuda-sm80", "cuda-sm90"}) {
+  for (const char* name : {"vulkan-base", "vulkan-subgroup", "cuda-sm75", "cuda-sm80", "cuda-sm90"}) {
     const Target t = targets::gpu::device_target(name);
     CHECK(t.is_device());
     CHECK(t.block_lanes <= loop::kMaxBlockLanes);
@@ -57,6 +57,14 @@ TEST_CASE("a variant for a device asks for what its row says, once") {
   targets::gpu::add_feature(v, Feature::VkShaderFloat64);
   CHECK(v.features.size() == 5);
   CHECK(std::is_sorted(v.features.begin(), v.features.end()));
+
+  format::Variant more;
+  targets::gpu::require_device(targets::gpu::device_target("vulkan-subgroup"), more);
+  CHECK(std::includes(more.features.begin(), more.features.end(), v.features.begin(), v.features.begin() + 4));
+  CHECK(has_clause(more, Feature::VkApi, 1030));
+  CHECK(std::any_of(more.clauses.begin(), more.clauses.end(), [](const format::Clause& c) {
+    return c.id == static_cast<uint32_t>(Feature::VkSubgroupSize) && c.op == format::ClauseOp::AtLeast;
+  }));
 
   format::Variant cuda;
   targets::gpu::require_device(targets::gpu::device_target("cuda-sm80"), cuda);
