@@ -1,5 +1,6 @@
 #include "tests/conformance/execute.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <list>
@@ -89,27 +90,31 @@ Result<std::unique_ptr<Replaced>> replaced(const Instead& instead, const api::Mo
   return all;
 }
 
-}  // namespace
-
-Result<std::vector<nest::Tensor>> execute(Bytes container, const std::string& variant, const std::vector<nest::Tensor>& inputs, const Instead& instead) {
-  const auto bytes = placed(container);
-  if (!bytes) return Status(Code::Resource, "out of memory");
+// A container that is open, with a session of one worker.
+struct Opened {
+  std::unique_ptr<std::byte, Freed> bytes;
+  std::unique_ptr<api::Model> model;
+  std::unique_ptr<api::Session> session;
+};
+Result<Opened> opened(Bytes container, const std::string& variant, const api::DeviceChoice& devices) {
+  Opened all;
+  all.bytes = placed(container);
+  if (!all.bytes) return Status(Code::Resource, "out of memory");
   api::ModelOptions how;
-  how.memory = {bytes.get(), container.size()};
+  how.memory = {all.bytes.get(), container.size()};
   how.allow_unsigned = true;
   how.verify = container::Verify::Full;
+  how.devices = devices;
   for (const MlcService& service : services::all()) how.services.push_back(api::service_of(service));
-  MLC_ASSIGN(const std::unique_ptr<api::Model> model, api::Model::open(how));
+  MLC_ASSIGN(all.model, api::Model::open(how));
   api::SessionOptions options;
   options.variant = variant;
   options.threads = 1;
-  MLC_ASSIGN(const std::unique_ptr<api::Session> session, api::Session::create(*model, options));
-  std::unique_ptr<Replaced> other;
-  if (instead.module) {
-    MLC_ASSIGN(other, replaced(instead, *model, *session));
-  }
-  const exec::Plan& plan = other ? other->plan : session->plan();
-  exec::Executor& executor = other ? *other->executor : session->executor();
+  MLC_ASSIGN(all.session, api::Session::create(*all.model, options));
+  return all;
+}
+
+Result<std::vector<nest::Tensor>> run_main(const exec::Plan& plan, exec::Executor& executor, const std::vector<nest::Tensor>& inputs) {
   const auto function = plan.find("main");
   if (!function) return Status(Code::Internal, "the plan has no program 'main'");
   std::list<std::vector<exec::InputArg>> held;
@@ -121,6 +126,30 @@ Result<std::vector<nest::Tensor>> execute(Bytes container, const std::string& va
   std::vector<nest::Tensor> results;
   for (const exec::OutputArg& o : out) results.push_back(result(o));
   return results;
+}
+
+bool has_kernels(const exec::Plan& plan) {
+  for (const exec::Function& f : plan.functions)
+    if (std::any_of(f.body.begin(), f.body.end(), [](const exec::Instr& i) { return i.op == exec::InstrOp::Launch; })) return true;
+  return false;
+}
+
+}  // namespace
+
+Result<std::vector<nest::Tensor>> execute(Bytes container, const std::string& variant, const std::vector<nest::Tensor>& inputs, const Instead& instead) {
+  MLC_ASSIGN(const Opened all, opened(container, variant, {}));
+  if (!instead.module) return run_main(all.session->plan(), all.session->executor(), inputs);
+  MLC_ASSIGN(const std::unique_ptr<Replaced> other, replaced(instead, *all.model, *all.session));
+  return run_main(other->plan, *other->executor, inputs);
+}
+
+Result<OnDevice> execute_on(const api::DeviceChoice& choice, Bytes container, const std::string& variant, const std::vector<nest::Tensor>& inputs) {
+  MLC_ASSIGN(const Opened all, opened(container, variant, choice));
+  if (all.session->device().empty()) return Status(Code::Internal, "variant '{}' runs on the processor", variant);
+  OnDevice out;
+  out.has_kernels = has_kernels(all.session->plan());
+  MLC_ASSIGN(out.results, run_main(all.session->plan(), all.session->executor(), inputs));
+  return out;
 }
 
 }  // namespace mlc::conformance

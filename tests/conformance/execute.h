@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/status.h"
 #include "packager/nest/tensor.h"
+#include "runtime/api/devices.h"
 #include "runtime/loader.h"
 
 namespace mlc::conformance {
@@ -19,5 +20,12 @@ struct Instead {
 
 // `container` may be unsigned. One worker. `inputs` in the order of the program's interface.
 Result<std::vector<nest::Tensor>> execute(Bytes container, const std::string& variant, const std::vector<nest::Tensor>& inputs, const Instead& instead = {});
+
+struct OnDevice {
+  std::vector<nest::Tensor> results;
+  bool has_kernels = false;  // the plan launches some: else steps of the host and copies are all there is
+};
+// The same on a device: `variant` is one for devices of `choice`. An error where it does not run there.
+Result<OnDevice> execute_on(const api::DeviceChoice& choice, Bytes container, const std::string& variant, const std::vector<nest::Tensor>& inputs);
 
 }  // namespace mlc::conformance

@@ -17,7 +17,7 @@ namespace px = testing::ptx;
 
 class ExecutedModule final : public KernelModule {
  public:
-  static Result<ExecutedModule> read(Bytes bytes) {
+  static Result<ExecutedModule> read(Bytes bytes, uint32_t subgroup) {
     ExecutedModule m;
     MLC_ASSIGN(m.module_, gpu::decode(bytes));
     if (m.module_.format == static_cast<uint8_t>(format::ModuleFormat::Ptx)) {
@@ -29,7 +29,7 @@ class ExecutedModule final : public KernelModule {
       if (image.kind != gpu::ImageKind::SpirV || image.bytes.size() % 4 != 0) return Status(Code::Unsupported, "an image that nothing executes");
       std::vector<uint32_t> words(image.bytes.size() / 4);
       std::memcpy(words.data(), image.bytes.data(), image.bytes.size());
-      m.images_.push_back(std::make_unique<sp::Executor>(words));
+      m.images_.push_back(std::make_unique<sp::Executor>(words, sp::Manners{.subgroup = subgroup}));
       if (!m.images_.back()->error().empty()) return Status(Code::Internal, m.images_.back()->error());
     }
     return m;
@@ -83,8 +83,8 @@ class ExecutedModule final : public KernelModule {
 
 }  // namespace
 
-Result<std::vector<nest::Tensor>> execute_images(Bytes container, Bytes plan, Bytes bytes, const std::vector<nest::Tensor>& inputs) {
-  MLC_ASSIGN(const ExecutedModule module, ExecutedModule::read(bytes));
+Result<std::vector<nest::Tensor>> execute_images(Bytes container, Bytes plan, Bytes bytes, const std::vector<nest::Tensor>& inputs, uint32_t subgroup) {
+  MLC_ASSIGN(const ExecutedModule module, ExecutedModule::read(bytes, subgroup));
   auto results = execute(container, "portable", inputs, {.plan = plan, .module = &module});
   return module.error().ok() ? std::move(results) : module.error();
 }

@@ -10,7 +10,7 @@
 namespace mlc::conformance {
 
 // Runs the program "main" by this plan and this module of SPIR-V or PTX; constants are those of `container`, which has the portable variant
-// beside.
-Result<std::vector<nest::Tensor>> execute_images(Bytes container, Bytes plan, Bytes module, const std::vector<nest::Tensor>& inputs);
+// beside. `subgroup`: lanes of one, of SPIR-V.
+Result<std::vector<nest::Tensor>> execute_images(Bytes container, Bytes plan, Bytes module, const std::vector<nest::Tensor>& inputs, uint32_t subgroup);
 
 }  // namespace mlc::conformance

@@ -7,7 +7,8 @@
 //   test_x pass armv8-a:unsupported rv64gc:known    on every path but these two
 //
 // One line for each case of the set, sorted, so that a case that vanishes is seen. From best to worst: pass; shapes, sizes,
-// vectors, inputs (passes when told so much of its inputs, see Given); known; unsupported. What fails has no line.
+// vectors, inputs (passes when told so much of its inputs, see Given); host (of a device, but no kernel of it is launched);
+// known; unsupported. What fails has no line.
 #pragma once
 
 #include <map>
@@ -21,7 +22,7 @@ namespace mlc::conformance {
 
 // Positions in the order from best to worst.
 using Standing = uint8_t;
-inline constexpr std::string_view kStandings[] = {"pass", "shapes", "sizes", "vectors", "inputs", "known", "unsupported", "fails"};
+inline constexpr std::string_view kStandings[] = {"pass", "shapes", "sizes", "vectors", "inputs", "host", "known", "unsupported", "fails"};
 Standing standing_of(const Outcome& outcome);
 
 struct ExpectedCase {

@@ -8,6 +8,7 @@
 
 #include "targets/target.h"
 #include "tests/conformance/expected.h"
+#include "tests/conformance/known_devices.h"
 #include "tests/conformance/model_tool.h"
 #include "tests/conformance/process_pool.h"
 #include "tests/conformance/results.h"
@@ -24,7 +25,8 @@ constexpr char kUsage[] =
     "\n"
     "  --set       test data (default 1.12=/usr/share/libonnx-testdata/data)\n"
     "  --path      interpreter, portable, native, or a target (default the first three); kernels of devices are interpreted,\n"
-    "              and with \"TARGET:code\" executed as they were emitted\n"
+    "              with \"TARGET:code\" executed as they were emitted (\"TARGET:code16\": in subgroups of 16, 8 if\n"
+    "              nothing is said), with \"TARGET:device\" run by the first device of this machine\n"
     "  --emulator  runs targets of a machine (x86-64, aarch64, riscv64) by COMMAND, words parted by spaces\n"
     "  --only      cases whose name contains TEXT; --op: cases of an operator\n"
     "  --rtol      relative tolerance instead of the cases' own\n"
@@ -34,7 +36,7 @@ constexpr char kUsage[] =
     "  --expect    DIR/SET.txt lists what each case does; a case that does otherwise fails the run, and --update rewrites the list\n"
     "  --table     replaces the table in a page like README.md\n"
     "  --check     verifies index ranges and interprets before and after every pass\n"
-    "Exit code 0 if nothing failed and all is as expected, 77 if there is no data; unsupported cases do not fail, they are counted and listed.\n";
+    "Exit code 0 if nothing failed and all is as expected, 77 if there is no data or no device; unsupported cases do not fail, they are counted and listed.\n";
 
 struct Options {
   std::vector<std::pair<std::string, std::string>> sets, emulators;
@@ -102,14 +104,26 @@ bool parse(int argc, char** argv, Options& o) {
   return true;
 }
 
+// How the kernels of a device are to run, by the end of the name, which is cut off: ":device", ":code", ":code16".
+Way cut_way(std::string& name, uint32_t& subgroup) {
+  const size_t colon = std::min(name.find(':'), name.size());
+  const std::string end = name.substr(colon);
+  const bool runs = end == ":device", executes = end.starts_with(":code");
+  if (!runs && !executes) return Way::Interpreted;
+  if (executes && end != ":code") subgroup = static_cast<uint32_t>(std::atoi(end.c_str() + 5));
+  name.resize(colon);
+  return executes ? Way::Executed : Way::OnDevice;
+}
+
 bool find_paths(Options& o) {
   for (std::string name : o.paths) {
     if (name == "interpreter") {
       o.run.paths.push_back({name, nullptr, {}});
       continue;
     }
-    const bool executes = name.ends_with(":code");
-    if (executes) name.resize(name.size() - 5);
+    constexpr uint32_t kUsual = 8;
+    uint32_t subgroup = kUsual;
+    const Way way = cut_way(name, subgroup);
     const targets::Target* target = name == "native" ? targets::native_target() : targets::find_target(name);
     if (!target) {
       std::fprintf(stderr, "--path %s: no such target; known:", name.c_str());
@@ -118,8 +132,14 @@ bool find_paths(Options& o) {
       std::fprintf(stderr, "\n");
       return false;
     }
-    Path path{target->name, target, {}, executes};
-    if (target->is_device()) path.name += executes ? "-executed" : "-interpreted";
+    if (way != Way::Interpreted && !target->is_device()) {
+      std::fprintf(stderr, "%s is no target of a device\n", target->name.c_str());
+      return false;
+    }
+    Path path{target->name, target, {}, way, subgroup};
+    constexpr const char* kWays[] = {"-interpreted", "-executed", "-device"};  // by Way
+    if (target->is_device()) path.name += kWays[static_cast<size_t>(way)];
+    if (subgroup != kUsual) path.name += "-" + std::to_string(subgroup);
     for (const auto& [machine, command] : o.emulators) {
       if (machine != name_of(target->machine)) continue;
       std::vector<std::string> words(1);
@@ -218,6 +238,11 @@ int run(int argc, char** argv) {
     }
     return finish(o, outcomes);
   }
+  if (std::any_of(o.run.paths.begin(), o.run.paths.end(), [](const Path& p) { return p.way == Way::OnDevice; })) {
+    const auto device = learn_devices();
+    std::printf(device.ok() ? "device: %s\n" : "skipped: %s\n", device.ok() ? device->c_str() : device.status().message.c_str());
+    if (!device.ok()) return 77;
+  }
   auto library = load_library(o.ops);
   if (!library.ok()) {
     std::fprintf(stderr, "%s\n", library.status().text().c_str());
@@ -249,4 +274,7 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace mlc::conformance
 
-int main(int argc, char** argv) { return mlc::conformance::run(argc, argv); }
+int main(int argc, char** argv) {
+  if (argc == 3 && std::strcmp(argv[1], "probe-child") == 0) return mlc::conformance::answer_probe();
+  return mlc::conformance::run(argc, argv);
+}

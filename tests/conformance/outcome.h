@@ -12,13 +12,21 @@
 
 namespace mlc::conformance {
 
+// How kernels of a device run.
+enum class Way : uint8_t {
+  Interpreted,  // as Loop, without a device
+  Executed,     // the module's own instructions, by executors
+  OnDevice,     // by the driver of a device of this machine
+};
+
 // A way from a model to its answer. All begin with import and expansion; a compiled one goes on through the passes,
 // lowering, a target's emitter and audit, the plan, a container, the loader and the executor.
 struct Path {
   std::string name;                          // "interpreter", or that of the target
   const targets::Target* target = nullptr;   // null: the Nest interpreter
   std::shared_ptr<Emulated> emulator;        // runs the containers; null: in process
-  bool executes = false;                     // devices: the module's own instructions; else the kernels are interpreted
+  Way way = Way::Interpreted;                // devices only
+  uint32_t subgroup = 8;                     // lanes of one, where executors have subgroups
 };
 
 enum class Kind : uint8_t {
@@ -26,8 +34,10 @@ enum class Kind : uint8_t {
   Fail,
   Known,        // differs for a reason that known_differences.h gives
   Unsupported,  // refused, with a message that says what is missing
+  Host,         // passes, but no kernel of the device has a part in it
 };
-inline constexpr std::string_view kKindNames[] = {"pass", "FAIL", "known", "unsupported"};
+inline constexpr size_t kKinds = 5;
+inline constexpr std::string_view kKindNames[kKinds] = {"pass", "FAIL", "known", "unsupported", "host"};
 
 // What the model had to be told about the inputs of the case to be expanded at all.
 enum class Given : uint8_t {

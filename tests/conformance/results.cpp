@@ -27,7 +27,7 @@ Result<Outcome> outcome_of(const std::string& line) {
   }
   if (fields.size() != 8) return Status(Code::Malformed, "not the line of a result: " + line);
   const int kind = std::atoi(fields[4].c_str()), given = std::atoi(fields[5].c_str());
-  if (kind < 0 || kind > 3 || given < 0 || given >= static_cast<int>(kGivens)) return Status(Code::Malformed, "not the line of a result: " + line);
+  if (kind < 0 || kind >= static_cast<int>(kKinds) || given < 0 || given >= static_cast<int>(kGivens)) return Status(Code::Malformed, "not the line of a result: " + line);
   return Outcome{fields[0], fields[1], fields[2], fields[3], static_cast<Kind>(kind), static_cast<Given>(given), std::atof(fields[6].c_str()), fields[7]};
 }
 
@@ -56,7 +56,7 @@ std::string summary(const std::vector<Outcome>& outcomes) {
   for (const Outcome& o : outcomes) {
     counts[{o.set, o.path}].add(o);
     seconds[{o.set, o.path}] += o.seconds;
-    if (o.kind == Kind::Pass) continue;
+    if (o.kind == Kind::Pass || o.kind == Kind::Host) continue;
     reasons[std::string(kKindNames[static_cast<size_t>(o.kind)]) + ", " + o.path + ": " + o.reason].push_back(o.test);
   }
   std::string text;
@@ -67,8 +67,8 @@ std::string summary(const std::vector<Outcome>& outcomes) {
   }
   for (const auto& [key, count] : counts) {
     char line[256];
-    std::snprintf(line, sizeof line, "%s %-12s %4zu passed, %zu failed, %zu known differences, %zu unsupported; %zu passed knowing shapes, %zu knowing values; %.1f s\n", key.first.c_str(), key.second.c_str(),
-                  count.of[0], count.of[1], count.of[2], count.of[3], count.given[1], count.given[2] + count.given[3] + count.given[4], seconds[key]);
+    std::snprintf(line, sizeof line, "%s %-12s %4zu passed, %zu failed, %zu known differences, %zu unsupported, %zu on the host alone; %zu passed knowing shapes, %zu knowing values; %.1f s\n", key.first.c_str(), key.second.c_str(),
+                  count.of[0], count.of[1], count.of[2], count.of[3], count.of[4], count.given[1], count.given[2] + count.given[3] + count.given[4], seconds[key]);
     text += line;
   }
   return text;

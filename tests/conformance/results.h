@@ -1,6 +1,8 @@
 // Outcomes of many cases: the text form in which they are kept and passed on, and what is printed of them.
 #pragma once
 
+#include <iterator>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -17,9 +19,9 @@ Status save(const std::string& path, const std::vector<Outcome>& outcomes);
 Result<std::vector<Outcome>> load_outcomes(const std::string& path);
 
 struct Count {
-  size_t of[4] = {};     // by Kind
+  size_t of[kKinds] = {};     // by Kind
   size_t given[kGivens] = {};  // by Given, of those that pass
-  size_t total() const { return of[0] + of[1] + of[2] + of[3]; }
+  size_t total() const { return std::accumulate(std::begin(of), std::end(of), size_t{0}); }
   void add(const Outcome& outcome) {
     ++of[static_cast<size_t>(outcome.kind)];
     if (outcome.kind == Kind::Pass) ++given[static_cast<size_t>(outcome.given)];

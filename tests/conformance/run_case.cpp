@@ -15,6 +15,7 @@
 #include "tests/conformance/execute_images.h"
 #include "tests/conformance/interpret_kernels.h"
 #include "tests/conformance/interpreter_services.h"
+#include "tests/conformance/known_devices.h"
 #include "tests/conformance/verdict.h"
 
 namespace mlc::conformance {
@@ -110,7 +111,9 @@ class CaseRun {
       const auto start = std::chrono::steady_clock::now();
       Outcome outcome = base_;
       outcome.path = path.name;
+      launches_ = true;
       judge(begun.ok() ? answers(path) : Result<std::vector<nest::Tensor>>(begun), outcome);
+      if (outcome.kind == Kind::Pass && !launches_) outcome.kind = Kind::Host;
       outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       report_(outcome);
     }
@@ -164,12 +167,18 @@ class CaseRun {
     return execute(container, path.target->name, inputs_);
   }
 
-  // The variant of a device, its kernels by interpretation or as they were emitted.
+  // The variant of a device: there, or without one by interpretation or as its kernels were emitted.
   Result<std::vector<nest::Tensor>> on_device(const Path& path) {
+    if (path.way == Way::OnDevice) {
+      MLC_ASSIGN(const std::vector<std::byte> whole, container_for(*path.target));
+      MLC_ASSIGN(OnDevice ran, execute_on({kFirstDevice, kAsksDrivers}, whole, path.target->name, inputs_));
+      launches_ = ran.has_kernels;
+      return std::move(ran.results);
+    }
     MLC_ASSIGN(const std::vector<std::byte> container, container_for(*targets::find_target("portable")));
     const KeptKernels kept(*path.target);
     MLC_ASSIGN(const compile::CompiledVariant variant, compile::compile_variant(*ctx_, *options_.library, parts_, weights_, kept.target()));
-    if (path.executes) return execute_images(container, variant.plan, variant.module, inputs_);
+    if (path.way == Way::Executed) return execute_images(container, variant.plan, variant.module, inputs_, path.subgroup);
     return interpret_kernels(container, variant.plan, kept.kernels(), inputs_);
   }
 
@@ -216,7 +225,8 @@ class CaseRun {
 
   void judge(const Result<std::vector<nest::Tensor>>& got, Outcome& outcome) const {
     if (!got.ok()) {
-      outcome.kind = got.status().code == Code::Unsupported ? Kind::Unsupported : Kind::Fail;
+      const Code code = got.status().code;
+      outcome.kind = code == Code::Unsupported || code == Code::NoVariant ? Kind::Unsupported : Kind::Fail;  // no variant: not on this device
       outcome.reason = text_of(got.status());
       return;
     }
@@ -244,6 +254,7 @@ class CaseRun {
   std::optional<ir::Context> ctx_;
   std::vector<compile::Program> programs_;  // one, "main"
   std::vector<nest::Tensor> inputs_;        // of the program
+  bool launches_ = true;                    // the last path had kernels to launch
   passes::Parts parts_;
   compile::WeightStore weights_;
   std::optional<Status> optimised_;

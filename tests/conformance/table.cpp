@@ -41,8 +41,8 @@ std::string common_reason(const std::string& reason) {
 std::string cell(const Count& count) {
   if (count.total() == 0) return "";
   std::string text = std::to_string(count.of[0]);
-  constexpr const char* kLetters[] = {"", " f", " k", " u"};
-  for (size_t kind = 1; kind < 4; ++kind)
+  constexpr const char* kLetters[kKinds] = {"", " f", " k", " u", " h"};
+  for (size_t kind = 1; kind < kKinds; ++kind)
     if (count.of[kind]) text += ", " + std::to_string(count.of[kind]) + kLetters[kind];
   return text;
 }
@@ -73,18 +73,18 @@ std::string table(const std::vector<Outcome>& outcomes) {
   for (const Outcome& o : outcomes) {
     by_operator[o.op][{o.set, o.path}].add(o);
     totals[{o.set, o.path}].add(o);
-    if (o.kind == Kind::Pass) continue;
+    if (o.kind == Kind::Pass || o.kind == Kind::Host) continue;
     Group& group = reasons[{o.kind, common_reason(o.reason)}];
     once(group.tests, o.test);
     once(group.paths, o.path);
   }
   std::vector<std::string> all_paths;
   for (const auto& [set, path] : columns) once(all_paths, path);
-  std::string text = "\n| set | path | cases | pass | fail | known differences | unsupported | pass knowing shapes | pass knowing values |\n|---|---|---|---|---|---|---|---|---|\n";
+  std::string text = "\n| set | path | cases | pass | fail | known differences | unsupported | on the host | pass knowing shapes | pass knowing values |\n|---|---|---|---|---|---|---|---|---|---|\n";
   for (const Column& column : columns) {
     const Count& c = totals[column];
     text += "| " + column.first + " | " + column.second + " |";
-    for (size_t n : {c.total(), c.of[0], c.of[1], c.of[2], c.of[3], c.given[1], c.given[2] + c.given[3] + c.given[4]}) text += " " + std::to_string(n) + " |";
+    for (size_t n : {c.total(), c.of[0], c.of[1], c.of[2], c.of[3], c.of[4], c.given[1], c.given[2] + c.given[3] + c.given[4]}) text += " " + std::to_string(n) + " |";
     text += "\n";
   }
   text += "\nWhat does not pass:\n\n| | reason | paths | cases |\n|---|---|---|---|\n";
@@ -95,7 +95,7 @@ std::string table(const std::vector<Outcome>& outcomes) {
     for (const std::string& test : group.tests) tests += (tests.empty() ? "" : ", ") + test;
     text += " " + (group.paths.size() == all_paths.size() ? "all" : paths) + " | " + tests + " |\n";
   }
-  text += "\nCases that pass, by operator; f: fail, k: known difference, u: unsupported.\n\n" + header("operator", columns);
+  text += "\nCases that pass, by operator; f: fail, k: known difference, u: unsupported, h: on the host.\n\n" + header("operator", columns);
   for (const auto& [op, counts] : by_operator) {
     text += "| " + op + " |";
     for (const Column& column : columns) {

@@ -1,0 +1,42 @@
+#include "tests/conformance/known_devices.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "loaders/vulkan/vulkan_devices.h"
+#include "runtime/probe/devices.h"
+
+namespace mlc::conformance {
+namespace {
+
+constexpr char kVariable[] = "MLC_KNOWN_DEVICES";
+constexpr uint64_t kProbeNs = 10'000'000'000;
+
+}  // namespace
+
+Result<std::string> learn_devices() {
+  unsetenv(kVariable);
+  MLC_ASSIGN(const std::vector<device::Info> found, probe::ask_child(kAsksDrivers, "vulkan", kProbeNs));
+  if (found.empty()) return Status(Code::NotFound, "no device of Vulkan");
+  setenv(kVariable, probe::device_text(found).c_str(), 1);
+  const auto first = std::find_if(found.begin(), found.end(), [](const device::Info& d) { return !d.is_software; });  // as the runtime numbers them
+  const device::Info& chosen = first == found.end() ? found.front() : *first;
+  return chosen.title + ", " + chosen.driver;
+}
+
+int answer_probe() {
+  std::string text;
+  int code = 0;
+  if (const char* known = std::getenv(kVariable)) {
+    text = known;
+  } else {
+    const auto found = vulkan::list_devices();
+    text = found.ok() ? probe::device_text(*found) : found.status().message + "\n";
+    code = found.ok() ? 0 : static_cast<int>(found.status().code);
+  }
+  std::fputs(text.c_str(), stdout);
+  return code;
+}
+
+}  // namespace mlc::conformance
