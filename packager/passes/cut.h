@@ -2,7 +2,7 @@
 //
 // Of a segment "main" that programs of the container are, and that has more than one part to it, there is another form behind it:
 // the program "main.*" that calls "main.0", "main.1", ... one after the other. These are the same statements in the same groups, so
-// the same kernels run, and a plan is all that is added.
+// most of the kernels are the same, too.
 //
 // A cut lies between two statements that are not in one launch, where at most twice as many bytes pass on as at the best place
 // near it, or beside a proc, which devices and processors do at very different speeds. Arrays that are stored with padding do not

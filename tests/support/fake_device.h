@@ -158,7 +158,10 @@ struct FakeDevice final : device::Device {
     return std::unique_ptr<device::Memory>(std::make_unique<FakeMemory>(*this, size, kind));
   }
   Result<std::unique_ptr<device::Module>> load(Compatible, VerifiedBytes) override { return Status(Code::Unsupported, "fake: its kernels are functions"); }
-  Result<std::unique_ptr<device::Recorder>> make_recorder() override { return std::unique_ptr<device::Recorder>(std::make_unique<FakeRecorder>(*this)); }
+  Result<std::unique_ptr<device::Recorder>> make_recorder() override {
+    if (!lost.empty()) return Status(Code::Resource, lost);
+    return std::unique_ptr<device::Recorder>(std::make_unique<FakeRecorder>(*this));
+  }
   Result<std::unique_ptr<device::Queue>> make_queue() override { return std::unique_ptr<device::Queue>(std::make_unique<FakeQueue>(*this)); }
   void give_up(std::string why) override { lost = std::move(why); }
 };
