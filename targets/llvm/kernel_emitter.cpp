@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "packager/ir/context.h"
 #include "schema/module_abi.h"
 #include "targets/families.h"
 
@@ -284,14 +283,30 @@ llvm::Value* KernelEmitter::element_pointer(uint32_t array, DType dtype, Value* 
   return b_.CreateInBoundsGEP(mem_scalar(dtype), buffers_[array].base, index);
 }
 
+namespace {
+
+// A power of two up to `most` that divides an index, from its sums and products; what else it is made of may be odd.
+uint64_t power_dividing(const ir::Expr* index, uint64_t most, int depth = 8) {
+  if (index->op == ir::Op::Const) {
+    const auto bits = static_cast<uint64_t>(index->i);
+    return bits == 0 ? most : std::min(most, bits & ~(bits - 1));
+  }
+  if (depth == 0 || index->args.size() != 2) return 1;
+  const bool is_sum = index->op == ir::Op::Add || index->op == ir::Op::Sub;
+  if (!is_sum && index->op != ir::Op::Mul) return 1;
+  const uint64_t a = power_dividing(index->args[0], most, depth - 1), b = power_dividing(index->args[1], most, depth - 1);
+  return is_sum ? std::min(a, b) : std::min(most, a * b);
+}
+
+}  // namespace
+
 // Of an access. Memory that lanes share begins at multiples of 16 bytes: vectors that do, too, are one access there.
 llvm::Align KernelEmitter::alignment(uint32_t array, ir::Type type, const Expr* index) const {
   constexpr uint64_t kOfBlock = 16;
   const uint64_t element = bytes_of(type.dtype);
   const size_t num_params = kernel_->params.size();
   if (type.lanes == 1 || array < num_params || kernel_->locals[array - num_params].space != loop::Space::Shared) return llvm::Align(element);
-  const auto begins = static_cast<uint64_t>(ir::divisor_of(index)) * element;
-  return llvm::Align(begins == 0 ? kOfBlock : std::clamp(begins & ~(begins - 1), element, kOfBlock));
+  return llvm::Align(std::min(power_dividing(index, kOfBlock) * element, kOfBlock));
 }
 
 llvm::Value* KernelEmitter::from_memory(Value* v, ir::Type type) {
