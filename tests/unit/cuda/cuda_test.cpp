@@ -172,7 +172,7 @@ TEST_CASE("an access out of range ends the device for this process, and every ca
   REQUIRE(run.record(64, 1).ok());  // of tiles there are three
   CHECK(!run.run().ok());
   CHECK(fake().error().find("out of range") != std::string::npos);
-  CHECK(context->is_lost());
+  CHECK(!context->alive().ok());
   const Status after = run.queue->submit(*run.recording);
   REQUIRE(!after.ok());
   const auto memory = cuda::CudaMemory::allocate(*context, 16, device::MemoryKind::Local);
@@ -189,7 +189,7 @@ TEST_CASE("a launch that fails on the device is found behind it") {
   const auto done = run.run();
   REQUIRE(!done.ok());
   CHECK(done.status().text().find("CUDA_ERROR_LAUNCH_FAILED") != std::string::npos);
-  CHECK(context->is_lost());
+  CHECK(!context->alive().ok());
 }
 
 TEST_CASE("waiting ends when the time is over, and who gives up gets no more answers") {
@@ -212,7 +212,7 @@ TEST_CASE("memory that is not there is a lack of resources, by the device's word
   REQUIRE(!refused.ok());
   CHECK(refused.status().code == Code::Resource);
   CHECK(refused.status().text().find("CUDA_ERROR_OUT_OF_MEMORY") != std::string::npos);
-  CHECK(!context->is_lost());
+  CHECK(context->alive().ok());
   const auto large = cuda::CudaMemory::allocate(*context, 100001, device::MemoryKind::Local);
   REQUIRE(!large.ok());
   CHECK(large.status().code == Code::Resource);
