@@ -35,7 +35,7 @@ inline Status check_launch(const gpu::Entry& e, const Launch& l, uint32_t rows, 
   for (size_t k = 0; k < l.scalars.size() && k < 64; ++k)
     if ((e.narrow >> k & 1) && l.scalars[k] != static_cast<int32_t>(l.scalars[k]))
       return Status(Code::Unsupported, "kernel '{}': scalar {} is {}, which does not fit in 32 bits", e.name, k, l.scalars[k]);
-  if ((uint64_t{l.tiles} + gpu::kMaxColumns - 1) / gpu::kMaxColumns > rows)
+  if ((uint64_t{l.tiles} + gpu::kGridColumns - 1) / gpu::kGridColumns > rows)
     return Status(Code::Unsupported, "kernel '{}': {} tiles, {} takes {} rows of them", e.name, l.tiles, info.title, rows);
   return ok();
 }

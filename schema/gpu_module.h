@@ -24,7 +24,7 @@ namespace mlc::gpu {
 inline constexpr uint32_t kModuleMagic = 0x47434c4d;  // "MLCG"
 inline constexpr uint16_t kModuleVersion = 1;
 inline constexpr uint32_t kMaxPushScalars = 14;
-inline constexpr uint32_t kMaxColumns = 65'535;  // blocks of a grid along x
+inline constexpr uint32_t kGridColumns = 65'535;  // blocks of a grid along x
 
 // Limits; a module beyond them is refused.
 inline constexpr uint32_t kMaxEntries = 65'536;

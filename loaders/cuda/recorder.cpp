@@ -20,7 +20,7 @@ Status CudaRecording::launch(const Dispatch& d, Handle stream) const {
   const gpu::Entry& e = *d.kernel.entry;
   std::vector<void*> parameters(d.num_arguments);
   for (size_t k = 0; k < d.num_arguments; ++k) parameters[k] = const_cast<uint64_t*>(&arguments_[d.first + k]);
-  const uint32_t columns = std::min(d.tiles, gpu::kMaxColumns), rows = (d.tiles - 1) / gpu::kMaxColumns + 1;
+  const uint32_t columns = std::min(d.tiles, gpu::kGridColumns), rows = (d.tiles - 1) / gpu::kGridColumns + 1;
   return context_.check(context_.call().LaunchKernel(d.kernel.function, columns, rows, 1, e.lanes[0], 1, 1, e.dynamic_shared_bytes, stream, parameters.data(), nullptr),
                         "cuLaunchKernel");
 }

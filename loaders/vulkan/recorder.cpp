@@ -165,7 +165,7 @@ void VulkanRecorder::record(const Dispatch& d, CommandBuffer commands) const {
   call.CmdBindPipeline(commands, kBindPointCompute, d.kernel.pipeline);
   call.CmdBindDescriptorSets(commands, kBindPointCompute, d.kernel.layout.pipeline, 0, 1, &d.set, 0, nullptr);
   call.CmdPushConstants(commands, d.kernel.layout.pipeline, kStageShaderCompute, 0, static_cast<uint32_t>(d.push.size()), d.push.data());
-  call.CmdDispatch(commands, std::min(d.tiles, gpu::kMaxColumns), (d.tiles - 1) / gpu::kMaxColumns + 1, 1);
+  call.CmdDispatch(commands, std::min(d.tiles, gpu::kGridColumns), (d.tiles - 1) / gpu::kGridColumns + 1, 1);
 }
 
 Status VulkanRecorder::make_commands(VulkanRecording& out) {

@@ -59,7 +59,7 @@ Result<EmittedKernel> KernelBuilder::build() {
   if (folds_lanes_) declare_subgroups();
   else lane_ = writer_.result(Op::Load, c_.type(Reg::U32), {input(BuiltIn::LocalInvocationIndex, c_.type(Reg::U32))});
   const Id x = axis(0), y = axis(1);
-  tile_ = c_.op(Op::IAdd, Reg::U32, {x, c_.op(Op::IMul, Reg::U32, {y, c_.u32(mlc::gpu::kMaxColumns)})});
+  tile_ = c_.op(Op::IAdd, Reg::U32, {x, c_.op(Op::IMul, Reg::U32, {y, c_.u32(mlc::gpu::kGridColumns)})});
   c_.if_(c_.test(Op::ULessThan, tile_, push_constant(0, Reg::U32)), [&] {
     const int64_t tiles = kernel_.tiles ? ranges_.of(kernel_.tiles).hi : INT64_MAX;
     ranges_.bind(kernel_.tile_begin, {0, std::clamp<int64_t>(tiles, 1, int64_t{1} << 32) - 1});

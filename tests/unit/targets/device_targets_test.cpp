@@ -49,6 +49,7 @@ TEST_CASE("a variant for a device asks for what its row says, once") {
   CHECK(v.family == "vulkan");
   CHECK(v.module_format == format::ModuleFormat::Spirv);
   CHECK(v.features.size() == 4);
+  const auto of_base = v.features;
   CHECK(has_clause(v, Feature::VkApi, 1010));
   CHECK(has_clause(v, Feature::VkMaxInvocations, 128));
   CHECK(has_clause(v, Feature::VkMaxStorageBuffers, 16));
@@ -60,7 +61,7 @@ TEST_CASE("a variant for a device asks for what its row says, once") {
 
   format::Variant more;
   targets::gpu::require_device(targets::gpu::device_target("vulkan-subgroup"), more);
-  CHECK(std::includes(more.features.begin(), more.features.end(), v.features.begin(), v.features.begin() + 4));
+  CHECK(std::includes(more.features.begin(), more.features.end(), of_base.begin(), of_base.end()));
   CHECK(has_clause(more, Feature::VkApi, 1030));
   CHECK(std::any_of(more.clauses.begin(), more.clauses.end(), [](const format::Clause& c) {
     return c.id == static_cast<uint32_t>(Feature::VkSubgroupSize) && c.op == format::ClauseOp::AtLeast;
