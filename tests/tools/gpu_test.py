@@ -191,7 +191,7 @@ def whole_models_give_their_golden_answers(t):
     need_device(t)
     top = pathlib.Path(__file__).resolve().parents[2]
     models = [top / "examples" / "digits" / "digits.onnx"]
-    models += [path for path in (top.parent / "shared" / "models" / name for name in ("mnist.onnx", "ppocr_cls.onnx")) if path.exists()]
+    models += [path for path in (top.parent / "shared" / "models" / name for name in ("mnist.onnx", "magika_v3_3.onnx", "ppocr_cls.onnx")) if path.exists()]
     for path in models:
         t.run("mlpack", "build", path, "-o", "w.mlc", "-f", "--progress", "none", "--target", "vulkan,native")
         done = t.run("mlrun", "selftest", "w.mlc", "--devices", "gpu0")
