@@ -22,6 +22,20 @@ bool same_ports(const std::vector<Port>& a, const std::vector<Port>& b) {
 
 bool same_interface(const Function& a, const Function& b) { return same_ports(a.inputs, b.inputs) && same_ports(a.outputs, b.outputs); }
 
+// Whether each value has as many axes where it is taken as where it is made. A run looks at arrays; who joins segments has none.
+bool has_ranks(const exec::Plan& plan, const Function& program) {
+  std::vector<size_t> axes(program.num_values, 0);
+  for (size_t i = 0; i < program.inputs.size(); ++i) axes[i] = program.inputs[i].axes();
+  for (const exec::Step& step : program.steps) {
+    const Function& f = plan.functions[step.functions[0]];
+    for (size_t k = 0; k < step.inputs.size(); ++k)
+      if (axes[step.inputs[k]] != f.inputs[k].axes()) return false;
+    for (size_t k = 0; k < step.outputs.size(); ++k)
+      if (step.outputs[k] != exec::kNoValue) axes[step.outputs[k]] = f.outputs[k].axes();
+  }
+  return std::all_of(program.outputs.begin(), program.outputs.end(), [&](const Port& p) { return axes[p.value] == p.axes(); });
+}
+
 }  // namespace
 
 std::optional<uint32_t> cut_of(const exec::Plan& plan, uint32_t function) {
@@ -35,6 +49,7 @@ std::optional<uint32_t> cut_of(const exec::Plan& plan, uint32_t function) {
     if (plan.functions[callee].is_program() || called[callee]) return std::nullopt;
     called[callee] = true;
   }
+  if (!has_ranks(plan, plan.functions[*cut])) return std::nullopt;
   return cut;
 }
 

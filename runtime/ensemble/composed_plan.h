@@ -15,7 +15,8 @@
 
 namespace mlc::ensemble {
 
-// The program that stands for segment `function`; none if there is none that may. It calls segments only, each at most once.
+// The program that stands for segment `function`; none if there is none that may. It calls segments only, each at most once,
+// and values have as many axes where they are taken as where they are made.
 std::optional<uint32_t> cut_of(const exec::Plan& plan, uint32_t function);
 
 // A segment that is to run in stages.

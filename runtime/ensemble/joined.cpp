@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "base/compose.h"
+
 namespace mlc::ensemble {
 namespace {
 
@@ -66,6 +68,7 @@ class Joiner {
     const Function& f = plan_.functions[step.functions[0]];
     symbols_.assign(f.num_symbols, 0);
     MLC_RETURN_IF_ERROR(add_symbols(f, step));
+    check_extents(f, step);
     add_inputs(f, step);
     add_buffers(f, step);
     add_body(f);
@@ -102,6 +105,20 @@ class Joiner {
     }
     add_checks(f.shape.size());
     return ok();
+  }
+
+  // What is made here has the extents that its reader demands, as a run would find by the array.
+  void check_extents(const Function& f, const Step& step) {
+    for (size_t i = 0; i < f.inputs.size(); ++i) {
+      if (!is_made_here(step.inputs[i])) continue;
+      const std::vector<Symbol>& found = made_.at(step.inputs[i]).shape;  // of as many axes: cut_of
+      for (size_t axis = 0; axis < found.size(); ++axis) {
+        const Symbol wanted = of(f.inputs[i].shape[axis]);
+        if (wanted == found[axis]) continue;
+        const Symbol same = emit(SymbolOp::Eq, found[axis], wanted);
+        made().checks.push_back({same, made().num_symbols, compose("'{}' of '{}' has another extent along axis {}", f.inputs[i].name, f.name, axis)});
+      }
+    }
   }
 
   void add_inputs(const Function& f, const Step& step) {

@@ -159,8 +159,8 @@ struct Both {  // machines 0 and 1 together
   std::vector<std::string> told;
   std::unique_ptr<Executor> executor;
 
-  explicit Both(const std::vector<uint32_t>& parts_of_segments) {
-    const Plan whole = plan_of(kPlan);
+  explicit Both(const std::vector<uint32_t>& parts_of_segments, const std::string& text = kPlan) {
+    const Plan whole = plan_of(text);
     Staged staged{0, {}};
     for (uint32_t s = 0; s < parts_of_segments.size(); ++s) {
       if (staged.stages.empty() || staged.stages.back().part != parts_of_segments[s]) staged.stages.push_back({s, s, parts_of_segments[s]});
@@ -238,6 +238,18 @@ TEST_CASE("conditions on extents hold in stages") {
   both.check(3);
 }
 
+TEST_CASE("a segment gets the extents that it demands, in a stage as by itself") {
+  std::string text = kPlan;  // main.1 takes four elements
+  const std::string free = "input \"t\" f32 [$2]";
+  text.replace(text.find(free, text.find("function \"main.1\"")), free.size(), "input \"t\" f32 [$1]");
+  for (const auto& parts : {std::vector<uint32_t>{0, 0, 0, 1}, {0, 1, 1, 1}}) {
+    Both both(parts, text);
+    std::vector<float> y;
+    CHECK(both.run(5, y).code == Code::InputMismatch);
+    both.check(4);
+  }
+}
+
 TEST_CASE("a lost device is left out, and the others go on with the run and with those that follow") {
   Both both({0, 1, 0, 1});
   both.check(3);
@@ -293,6 +305,16 @@ TEST_CASE("a cut that is not what it should be is none") {
   other = plan;
   other.functions[1].steps[2].functions[0] = 3;  // a segment twice
   CHECK(!cut_of(other, 0));
+  for (const size_t segment : {3u, 5u}) {  // takes more axes than there are
+    other = plan;
+    other.functions[segment].inputs[0].shape.push_back(other.functions[segment].inputs[0].shape[0]);
+    CHECK(!cut_of(other, 0));
+  }
+  other = plan;  // makes more
+  other.functions[5].outputs[0].shape.push_back(other.functions[5].outputs[0].shape[0]);
+  CHECK(!cut_of(other, 0));
+  other = plan;
+  other.functions[1].steps[2].functions[0] = 3;
   CHECK(have_same_functions(plan, plan).ok());
   CHECK(!have_same_functions(plan, other).ok());
 }
