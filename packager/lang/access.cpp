@@ -36,7 +36,7 @@ const std::vector<Ex>& Expander::known_elements(uint32_t array) const {
 }
 
 // Element k of a `sym` or `const` parameter.
-Val Expander::element(const ArrayInfo& array, size_t k) {
+ExprValue Expander::element(const ArrayInfo& array, size_t k) {
   const Param* param = array.param;
   const auto& known = known_elements(array.id);
   if (!known.empty()) {
@@ -114,7 +114,7 @@ Ex Expander::computed(Ex value, const std::string& name) {
   return type == DType::Bool ? ctx_.binary(ir::Op::Ne, symbol, ctx_.integer(0)) : symbol;
 }
 
-ir::Access Expander::prove_access(Ex index, const Val* from, Ex extent) {
+ir::Access Expander::prove_access(Ex index, const ExprValue* from, Ex extent) {
   if (index->op == ir::Op::Dim && index->dim->extent == extent) return ir::Access::Proved;
   if (safe_.count({index, extent})) return ir::Access::Proved;
   Ex zero = ctx_.integer(0);
@@ -127,7 +127,7 @@ ir::Access Expander::prove_access(Ex index, const Val* from, Ex extent) {
 }
 
 // One expression per axis of the array. `items` are the values of the index, packs spread; `product` marks tuples.
-std::vector<Ex> Expander::resolve_index(ArrayInfo& array, const std::vector<Val>& items, const std::vector<bool>& product,
+std::vector<Ex> Expander::resolve_index(ArrayInfo& array, const std::vector<ExprValue>& items, const std::vector<bool>& product,
                                         Pos pos, ir::Access* access) {
   if (items.size() != array.slots.size())
     fail_here(pos, array.name + " has " + std::to_string(array.slots.size()) + " axes, the index has " + std::to_string(items.size()));
@@ -135,9 +135,9 @@ std::vector<Ex> Expander::resolve_index(ArrayInfo& array, const std::vector<Val>
   ir::Access worst = ir::Access::Proved;
   for (size_t k = 0; k < items.size(); ++k) {
     const Slot& slot = array.slots[k];
-    Val v = items[k];
+    ExprValue v = items[k];
     if (product[k]) {
-      const std::vector<Val> parts = v.is_list() ? as_list(v) : v.items;
+      const std::vector<ExprValue> parts = v.is_list() ? as_list(v) : v.items;
       if (slot.factors.size() != parts.size()) fail_here(pos, "axis " + std::to_string(k) + " of " + array.name + " is no such product");
       Ex sum = ctx_.integer(0);
       bool safe = true;
@@ -179,7 +179,7 @@ std::optional<size_t> Expander::linear_const_index(const std::vector<Ex>& shape,
   return at;
 }
 
-Val Expander::load(ArrayInfo& array, const std::vector<Ex>& index, ir::Access access) {
+ExprValue Expander::load(ArrayInfo& array, const std::vector<Ex>& index, ir::Access access) {
   if (!array.is_local && !proc_writes_.count(array.name)) {
     const auto& known = known_elements(array.id);
     if (!known.empty()) {
@@ -197,10 +197,10 @@ Val Expander::load(ArrayInfo& array, const std::vector<Ex>& index, ir::Access ac
 
 // array[index...], the nodes of the index from `first` on.
 // What an absent input reads as: its default, in the declared type where that is known.
-Val Expander::read_default(const ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos) {
+ExprValue Expander::read_default(const ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos) {
   const Param& param = *array.param;
   if (!param.fallback) fail_call(pos, "input " + array.name + " is absent and has no default");
-  Val v;
+  ExprValue v;
   {
     ScopedFrame frame(*this, /*barrier=*/true);
     v = eval(param.fallback);
@@ -213,17 +213,17 @@ Val Expander::read_default(const ArrayInfo& array, const std::vector<const Node*
     auto it = dims_.find(param.type.dims.empty() ? "" : param.type.dims[0].name);
     if (it != dims_.end() && it->second.known) {
       auto n = extents_of(it->first, pos);
-      if (n.size() == 1 && n[0]->is_const()) v = list(std::vector<Val>(static_cast<size_t>(std::max<int64_t>(n[0]->i, 0)), v));
+      if (n.size() == 1 && n[0]->is_const()) v = list(std::vector<ExprValue>(static_cast<size_t>(std::max<int64_t>(n[0]->i, 0)), v));
     }
   }
   const std::string& type = param.type.element;
   if (param.mode != ParamMode::Array || !v.is_scalar() || !(dtype_named(type) || types_.count(type))) return v;
   const DType t = element_type(type, pos);
-  return scalar(v.special == Val::Special::None ? adapt(v, t, pos) : special_number(v.special, t, pos), false);
+  return scalar(v.special == ExprValue::Special::None ? adapt(v, t, pos) : special_number(v.special, t, pos), false);
 }
 
 // Of `sym` and `const` inputs: elements as numbers, at places known while building. None: the place is not.
-std::optional<Val> Expander::read_numbers(const ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos) {
+std::optional<ExprValue> Expander::read_numbers(const ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos) {
   const auto& shape = function_.arrays[array.id].shape;
   if (index.size() == first + 1 && index[first]->kind == NodeKind::Star) {
     size_t count = 1;
@@ -233,7 +233,7 @@ std::optional<Val> Expander::read_numbers(const ArrayInfo& array, const std::vec
       count *= *n;
     }
     if (count > kMaxElements * 16) mismatch("input " + array.name + " has too many elements to be wanted as numbers");
-    std::vector<Val> items;
+    std::vector<ExprValue> items;
     for (size_t k = 0; k < count; ++k) items.push_back(element(array, k));
     return list(std::move(items));
   }
@@ -245,8 +245,8 @@ std::optional<Val> Expander::read_numbers(const ArrayInfo& array, const std::vec
   std::vector<Ex> at;
   bool constant = true;
   for (size_t k = first; k < index.size(); ++k) {
-    Val v = eval(index[k]);
-    for (const Val& item : as_list(v)) {
+    ExprValue v = eval(index[k]);
+    for (const ExprValue& item : as_list(v)) {
       at.push_back(as_index(item, pos));
       constant = constant && at.back()->is_const();
     }
@@ -293,7 +293,7 @@ void Expander::match_declared_dims(ArrayInfo& array, Pos pos) {
 // The places that an index names, one per axis; a tuple is the places in a product of dims.
 Expander::IndexItems Expander::index_items(const std::vector<const Node*>& index, size_t first) {
   IndexItems r;
-  auto add = [&](Val v, bool is_product) {
+  auto add = [&](ExprValue v, bool is_product) {
     r.items.push_back(std::move(v));
     r.product.push_back(is_product);
   };
@@ -305,15 +305,15 @@ Expander::IndexItems Expander::index_items(const std::vector<const Node*>& index
       add(soft_int(0), false);
       continue;
     }
-    Val v = eval(n);
-    if (v.kind == Val::Kind::Tuple) add(std::move(v), true);
+    ExprValue v = eval(n);
+    if (v.kind == ExprValue::Kind::Tuple) add(std::move(v), true);
     else
-      for (Val& item : as_list(v)) add(std::move(item), false);
+      for (ExprValue& item : as_list(v)) add(std::move(item), false);
   }
   return r;
 }
 
-Val Expander::read(ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos) {
+ExprValue Expander::read(ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos) {
   const Param* param = array.param;
   if (param && !array.present) return read_default(array, index, first, pos);
   if (param && param->many && !item_) fail_here(pos, param->name + " is many arrays: read it under 'for each' or as an item of a list");
@@ -334,7 +334,7 @@ Val Expander::read(ArrayInfo& array, const std::vector<const Node*>& index, size
   if (*at.star >= array.slots.size()) fail_here(pos, array.name + " has " + std::to_string(array.slots.size()) + " axes, the index has more");
   auto n = const_extent(array.slots[*at.star].extent);
   if (!n || *n > 1024) fail_here(pos, "'*' lists the elements along an axis whose extent is known while building");
-  std::vector<Val> r;
+  std::vector<ExprValue> r;
   for (size_t k = 0; k < *n; ++k) {
     at.items[*at.star] = soft_int(static_cast<int64_t>(k));
     r.push_back(load_it());

@@ -31,21 +31,21 @@ void Expander::map_statement(const Stmt& s) {
   nest::Nest n;
   n.dims = dims.dims;
   const Node* value = s.value;
-  Val v;
+  ExprValue v;
   if (value->kind == NodeKind::Fold && value->scan) {
     if (value->names.size() != 1) fail_here(value->pos, "a scan runs along one dim");
     const auto place = bound_.find(value->names[0]);
     if (place == bound_.end() || place->second.size() != 1 || !place->second[0]) fail_here(value->pos, "the left side must run along the dim of the scan");
     if (value->where) fail_here(value->pos, "a scan has no 'where'");
     Ex at = place->second[0];
-    std::vector<Val> args;
+    std::vector<ExprValue> args;
     for (const Node* kid : value->kids) args.push_back(eval(kid));
     n.scan_exclusive = value->exclusive && truth(eval(value->exclusive), value->pos, "'exclusive'");
     n.scan_reverse = value->reverse && truth(eval(value->reverse), value->pos, "'reverse'");
     std::vector<DType> types;
     n.scan_combiner = named_combiner(value->text);
     if (n.scan_combiner) {
-      if (args.size() != 1 || !args[0].is_scalar() || args[0].special != Val::Special::None) fail_here(value->pos, value->text + " scans one value");
+      if (args.size() != 1 || !args[0].is_scalar() || args[0].special != ExprValue::Special::None) fail_here(value->pos, value->text + " scans one value");
     } else {
       const CombinerDef* def = module_.combiner(domain(), value->text);
       if (!def) fail_here(value->pos, "unknown combiner '" + value->text + "'");
@@ -66,14 +66,14 @@ void Expander::map_statement(const Stmt& s) {
     }
     if (args.size() == 1) v = args[0];
     else {
-      v.kind = Val::Kind::Tuple;
+      v.kind = ExprValue::Kind::Tuple;
       v.items = args;
     }
   } else {
     v = eval(value);
   }
-  std::vector<Val> values = s.targets.size() > 1 ? v.items : std::vector<Val>{v};
-  if (values.size() != s.targets.size() || (s.targets.size() > 1 && v.kind != Val::Kind::Tuple))
+  std::vector<ExprValue> values = s.targets.size() > 1 ? v.items : std::vector<ExprValue>{v};
+  if (values.size() != s.targets.size() || (s.targets.size() > 1 && v.kind != ExprValue::Kind::Tuple))
     fail_here(s.pos, "as many values as places: " + std::to_string(s.targets.size()) + " are written");
   for (size_t k = 0; k < s.targets.size(); ++k) {
     const Target& t = s.targets[k];
@@ -82,7 +82,7 @@ void Expander::map_statement(const Stmt& s) {
     std::vector<Slot> slots;
     std::vector<Ex> index = target_index(t, &slots);
     DType temporary = DType::None;
-    if (values[k].special == Val::Special::None) {
+    if (values[k].special == ExprValue::Special::None) {
       temporary = values[k].e->type.dtype;
       if (!op_.result(t.array) && arrays_[t.array].empty())
         for (const Slot& slot : slots)
@@ -115,7 +115,7 @@ void Expander::push_statement(const Stmt& s) {
   std::string by;
   const Node* chosen = s.by;
   while (chosen->kind == NodeKind::Match) {
-    Val v = eval(chosen->kids[0]);
+    ExprValue v = eval(chosen->kids[0]);
     const Node* arm = nullptr;
     for (size_t k = 0; k < chosen->names.size(); ++k)
       if (chosen->names[k] == v.text) arm = chosen->kids[k + 1];

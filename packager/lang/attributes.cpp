@@ -58,11 +58,11 @@ void Expander::bind_attributes() {
     const bool given = has_attribute(a);
     if (!given && !a.fallback && !a.optional) mismatch("attribute '" + a.name + "' is missing");
     if (a.kind == AttrDecl::Kind::Type) {
-      Val v = attribute(a);
-      if (v.kind == Val::Kind::Type) types_[a.type_variable] = v.dtype;
+      ExprValue v = attribute(a);
+      if (v.kind == ExprValue::Kind::Type) types_[a.type_variable] = v.dtype;
     }
     if (a.kind == AttrDecl::Kind::Tensor) {
-      Val v = attribute(a);
+      ExprValue v = attribute(a);
       if (v.dtype != DType::None) types_[a.type_variable] = v.dtype;
     }
     if (given && a.kind != AttrDecl::Kind::Tensor && a.kind != AttrDecl::Kind::Type) {
@@ -90,10 +90,10 @@ void Expander::bind_attributes() {
   }
 }
 
-Val Expander::attribute_value(const AttrDecl& decl, const Attribute& value) {
+ExprValue Expander::attribute_value(const AttrDecl& decl, const Attribute& value) {
   auto wrong = [&](const char* wanted) { mismatch("attribute '" + decl.name + "' is " + kind_of(value) + ", expected " + wanted); };
-  auto text = [](std::string s, Val::Kind kind) {
-    Val v;
+  auto text = [](std::string s, ExprValue::Kind kind) {
+    ExprValue v;
     v.kind = kind;
     v.text = std::move(s);
     return v;
@@ -124,11 +124,11 @@ Val Expander::attribute_value(const AttrDecl& decl, const Attribute& value) {
       if (decl.list) {
         const auto* given = list_in<std::string>(value);
         if (!given) wrong("a list of strings");
-        std::vector<Val> items;
-        for (const auto& s : *given) items.push_back(text(s, Val::Kind::String));
+        std::vector<ExprValue> items;
+        for (const auto& s : *given) items.push_back(text(s, ExprValue::Kind::String));
         return list(std::move(items));
       }
-      if (auto* v = std::get_if<std::string>(&value)) return text(*v, Val::Kind::String);
+      if (auto* v = std::get_if<std::string>(&value)) return text(*v, ExprValue::Kind::String);
       wrong("a string");
       break;
     case AttrDecl::Kind::Enum: {
@@ -137,7 +137,7 @@ Val Expander::attribute_value(const AttrDecl& decl, const Attribute& value) {
       std::string cases;
       for (const auto& e : decl.enumerators) {
         if (e == *v) {
-          Val r = text(e, Val::Kind::Enum);
+          ExprValue r = text(e, ExprValue::Kind::Enum);
           r.attr = &decl;
           return r;
         }
@@ -146,8 +146,8 @@ Val Expander::attribute_value(const AttrDecl& decl, const Attribute& value) {
       mismatch("attribute '" + decl.name + "' is '" + *v + "', expected one of " + cases);
     }
     case AttrDecl::Kind::Type: {
-      Val r;
-      r.kind = Val::Kind::Type;
+      ExprValue r;
+      r.kind = ExprValue::Kind::Type;
       if (auto* t = std::get_if<DType>(&value)) r.dtype = *t;
       else if (auto* n = std::get_if<int64_t>(&value)) r.dtype = dtype_of_onnx(*n);
       else wrong("an element type");
@@ -175,7 +175,7 @@ Val Expander::attribute_value(const AttrDecl& decl, const Attribute& value) {
       const uint32_t id = new_array(decl.name, t->dtype, shape);
       function_.arrays[id].kind = nest::Array::Kind::Const;
       function_.arrays[id].data = t->data;
-      Val r = list({soft_int(id), soft_list(shape)});
+      ExprValue r = list({soft_int(id), soft_list(shape)});
       r.dtype = t->dtype;
       return tensor_attributes_[decl.name] = r;
     }
@@ -183,27 +183,27 @@ Val Expander::attribute_value(const AttrDecl& decl, const Attribute& value) {
   mismatch("attribute '" + decl.name + "' has a type that is not possible here");
 }
 
-Val Expander::attribute(const AttrDecl& decl) {
+ExprValue Expander::attribute(const AttrDecl& decl) {
   auto given = attributes_.find(decl.name);
-  Val v;
+  ExprValue v;
   if (given != attributes_.end()) {
     v = attribute_value(decl, *given->second);
   } else if (!decl.fallback) {
     if (!decl.optional) mismatch("attribute '" + decl.name + "' is missing");
     return v;  // Absent
   } else if (decl.kind == AttrDecl::Kind::Enum) {
-    v.kind = Val::Kind::Enum;
+    v.kind = ExprValue::Kind::Enum;
     v.text = decl.fallback->text;
     v.attr = &decl;
     return v;
   } else if (decl.kind == AttrDecl::Kind::Tensor) {
     // Default: a tensor of one element, given as a typed number: f32(0).
     if (auto it = tensor_attributes_.find(decl.name); it != tensor_attributes_.end()) return it->second;
-    Val number = eval(decl.fallback);
+    ExprValue number = eval(decl.fallback);
     if (!number.is_const() || number.soft) fail_here(decl.pos, "the default of a tensor is a typed constant: f32(0)");
     const DType type = number.e->type.dtype;
     const uint32_t id = new_table(type, {is_float(type) ? DType::F64 : DType::I64, {is_float(type) ? std::bit_cast<int64_t>(number.e->f) : number.e->i}});
-    Val r = list({soft_int(id), soft_list({ctx_.integer(1)})});
+    ExprValue r = list({soft_int(id), soft_list({ctx_.integer(1)})});
     r.dtype = number.e->type.dtype;
     return tensor_attributes_[decl.name] = r;
   } else {
@@ -215,7 +215,7 @@ Val Expander::attribute(const AttrDecl& decl) {
 
 // Lists take the shape that is declared: as long as a dim is, or a pack has dims; int[2, i] is two lists. One number
 // spreads.
-Val Expander::shape_list(const AttrDecl& decl, Val flat) {
+ExprValue Expander::shape_list(const AttrDecl& decl, ExprValue flat) {
   std::vector<size_t> lengths;
   for (const Node* n : decl.shape) {
     if (n->kind == NodeKind::Number) {
@@ -240,7 +240,7 @@ Val Expander::shape_list(const AttrDecl& decl, Val flat) {
   if (lengths.empty()) return flat;
   const size_t inner = lengths.back(), outer = lengths.size() == 2 ? lengths[0] : 1;
   if (!flat.is_list()) {
-    std::vector<Val> items(inner * outer, flat);
+    std::vector<ExprValue> items(inner * outer, flat);
     flat = list(std::move(items));
   }
   if (flat.length() != inner * outer) {
@@ -250,9 +250,9 @@ Val Expander::shape_list(const AttrDecl& decl, Val flat) {
              std::to_string(inner * outer) + " ([" + hint + "])");
   }
   if (lengths.size() == 1) return flat;
-  std::vector<Val> rows;
+  std::vector<ExprValue> rows;
   for (size_t k = 0; k < outer; ++k) {
-    std::vector<Val> row;
+    std::vector<ExprValue> row;
     for (size_t j = 0; j < inner; ++j) row.push_back(item(flat, k * inner + j));
     rows.push_back(list(std::move(row)));
   }

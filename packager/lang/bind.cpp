@@ -21,8 +21,8 @@ std::optional<size_t> Expander::rank_of_pack(const std::string& name) {
 std::optional<int64_t> Expander::axis_value(const std::string& name, size_t rank, const std::string& what) {
   int64_t axis;
   if (const AttrDecl* a = op_.attr(name)) {
-    Val v = attribute(*a);
-    if (v.kind == Val::Kind::Absent) return {};
+    ExprValue v = attribute(*a);
+    if (v.kind == ExprValue::Kind::Absent) return {};
     axis = as_number(v, a->pos, "an axis");
   } else if (const Param* p = op_.param(name)) {
     const auto& in = inputs_[static_cast<size_t>(p - op_.params.data())][0];
@@ -228,7 +228,7 @@ void Expander::bind_given_dims() {
   for (const auto& s : op_.body) {
     if (s.kind != StmtKind::Dim || s.value->kind != NodeKind::Name) continue;
     const AttrDecl* given = op_.attr(s.value->text);
-    if (given && attribute(*given).kind != Val::Kind::Absent) set_dim(s.names[0], attribute(*given), s.pos);
+    if (given && attribute(*given).kind != ExprValue::Kind::Absent) set_dim(s.names[0], attribute(*given), s.pos);
   }
 }
 
@@ -304,7 +304,7 @@ void Expander::solve_products(bool final) {
       if (known->is_const() && p.extent->is_const() && p.extent->i % known->i != 0)
         mismatch(p.what + " has extent " + std::to_string(p.extent->i) + ", which is no multiple of " + std::to_string(known->i) +
                  ", the other factors of (" + factors + ")");
-      Val q = exact_quotient(scalar(p.extent, true), scalar(known, true));
+      ExprValue q = exact_quotient(scalar(p.extent, true), scalar(known, true));
       require(ctx_.binary(ir::Op::Eq, ctx_.mul(q.e, known), p.extent), p.what + " must be a multiple of " + shown(known));
       bind_extent(unknown, 0, q.e, p.what + " by the other factors of (" + factors + ")");
     }

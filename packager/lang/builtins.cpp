@@ -11,59 +11,59 @@ namespace mlc::lang {
 class BuiltinCall {
  public:
   BuiltinCall(Expander& expander, const Node* n) : x_(expander), ctx_(expander.ctx_), n_(n), name_(n->text) {}
-  std::optional<Val> answer();
+  std::optional<ExprValue> answer();
 
  private:
   struct Entry {
     size_t arguments;
-    Val (BuiltinCall::*function)();
+    ExprValue (BuiltinCall::*function)();
     bool is_overloaded = false;  // with another number of arguments it is another function
   };
   static const std::unordered_map<std::string, Entry>& table();
 
   // Of names.
-  Val present();
-  Val count();
-  Val rank();
-  Val before();
-  Val site();
+  ExprValue present();
+  ExprValue count();
+  ExprValue rank();
+  ExprValue before();
+  ExprValue site();
   // What is settled.
-  Val assume();
-  Val known();
+  ExprValue assume();
+  ExprValue known();
   // Of one list.
-  Val len() { return soft_int(whole_list(0).length()); }
-  Val fold();
-  Val extreme();
-  Val all() { return x_.scalar(x_.conjunction(argument(0), n_->pos), true); }
-  Val any();
-  Val rev();
-  Val order();
-  Val unique();
+  ExprValue len() { return soft_int(whole_list(0).length()); }
+  ExprValue fold();
+  ExprValue extreme();
+  ExprValue all() { return x_.scalar(x_.conjunction(argument(0), n_->pos), true); }
+  ExprValue any();
+  ExprValue rev();
+  ExprValue order();
+  ExprValue unique();
   // Of a list and something else.
-  Val pick();
-  Val drop();
-  Val put();
-  Val slice();
-  Val has();
-  Val find();
-  Val broadcast();
-  Val flat() { return x_.flat(list_of(0), list_of(1), n_->pos); }
-  Val unflat();
-  Val same();
+  ExprValue pick();
+  ExprValue drop();
+  ExprValue put();
+  ExprValue slice();
+  ExprValue has();
+  ExprValue find();
+  ExprValue broadcast();
+  ExprValue flat() { return x_.flat(list_of(0), list_of(1), n_->pos); }
+  ExprValue unflat();
+  ExprValue same();
   // Of element types.
-  Val is_of_class();
-  Val bits() { return soft_int(static_cast<size_t>(bits_of(type_of()))); }
-  Val limit();
+  ExprValue is_of_class();
+  ExprValue bits() { return soft_int(static_cast<size_t>(bits_of(type_of()))); }
+  ExprValue limit();
 
   [[noreturn]] void fail(const std::string& message) { x_.fail_here(n_->pos, message); }
   const Node* kid(size_t k) { return n_->kids[k]; }
-  Val argument(size_t k) { return x_.eval(kid(k)); }
-  Val soft_int(size_t v) { return x_.soft_int(static_cast<int64_t>(v)); }
-  Val truth(bool v) { return x_.scalar(ctx_.boolean(v), true); }
+  ExprValue argument(size_t k) { return x_.eval(kid(k)); }
+  ExprValue soft_int(size_t v) { return x_.soft_int(static_cast<int64_t>(v)); }
+  ExprValue truth(bool v) { return x_.scalar(ctx_.boolean(v), true); }
   const std::vector<Input>& items_of(const Param& p) { return x_.inputs_[static_cast<size_t>(&p - x_.op_.params.data())]; }
   std::string name_of();
-  Val whole_list(size_t k);
-  std::vector<Val> list_of(size_t k) { return x_.as_list(whole_list(k)); }
+  ExprValue whole_list(size_t k);
+  std::vector<ExprValue> list_of(size_t k) { return x_.as_list(whole_list(k)); }
   std::vector<size_t> places(size_t k, size_t count);
   // Numbers that are known while building, their type, and their positions by ascending value, equal ones as they stand.
   struct Constants {
@@ -100,7 +100,7 @@ const std::unordered_map<std::string, BuiltinCall::Entry>& BuiltinCall::table() 
   return entries;
 }
 
-std::optional<Val> BuiltinCall::answer() {
+std::optional<ExprValue> BuiltinCall::answer() {
   const auto found = table().find(name_);
   if (found == table().end()) return {};
   const Entry& entry = found->second;
@@ -116,8 +116,8 @@ std::string BuiltinCall::name_of() {
   return kid(0)->text;
 }
 
-Val BuiltinCall::whole_list(size_t k) {
-  Val v = argument(k);
+ExprValue BuiltinCall::whole_list(size_t k) {
+  ExprValue v = argument(k);
   if (!v.is_list()) x_.fail_here(kid(k)->pos, name_ + " wants a list here");
   return v;
 }
@@ -126,7 +126,7 @@ Val BuiltinCall::whole_list(size_t k) {
 std::vector<size_t> BuiltinCall::places(size_t k, size_t count) {
   const int64_t size = static_cast<int64_t>(count);
   std::vector<size_t> r;
-  const Val all = argument(k);
+  const ExprValue all = argument(k);
   const bool plain = all.numbers && all.numbers->dtype == DType::I64;
   for (size_t j = 0; j < (all.is_list() ? all.length() : 1); ++j) {
     const int64_t given = plain ? all.numbers->values[j] : x_.as_number(all.is_list() ? x_.item(all, j) : all, kid(k)->pos, "a position");
@@ -157,12 +157,12 @@ BuiltinCall::Constants BuiltinCall::constants_of(size_t k) {
     for (size_t j = 0; j < count; ++j) r.values.push_back(ir::load_element(r.type, array->data->bytes.data(), j));
     return r;
   }
-  const Val v = whole_list(k);
+  const ExprValue v = whole_list(k);
   bool real = v.numbers && v.numbers->dtype == DType::F64;
-  for (const Val& item : v.items) real = real || (item.is_const() && is_float(item.e->type.dtype));
+  for (const ExprValue& item : v.items) real = real || (item.is_const() && is_float(item.e->type.dtype));
   r.type = real ? DType::F64 : DType::I64;
   for (size_t j = 0; v.numbers && j < v.length(); ++j) r.values.push_back(v.numbers->at(j));
-  for (const Val& item : v.items) {
+  for (const ExprValue& item : v.items) {
     if (!item.is_const()) x_.fail_here(kid(k)->pos, name_ + " wants numbers that are known while building");
     r.values.push_back(real && !is_float(item.e->type.dtype) ? ir::Scalar{0, static_cast<double>(item.e->i)} : ir::Scalar{item.e->i, item.e->f});
   }
@@ -188,12 +188,12 @@ std::vector<size_t> BuiltinCall::Constants::order() const {
 }
 
 DType BuiltinCall::type_of() {
-  const Val v = argument(0);
-  if (v.kind != Val::Kind::Type) fail(name_ + " takes an element type");
+  const ExprValue v = argument(0);
+  if (v.kind != ExprValue::Kind::Type) fail(name_ + " takes an element type");
   return v.dtype;
 }
 
-Val BuiltinCall::present() {
+ExprValue BuiltinCall::present() {
   const std::string name = name_of();
   if (const Param* p = x_.op_.param(name)) {
     const auto& items = items_of(*p);
@@ -207,7 +207,7 @@ Val BuiltinCall::present() {
   fail("'" + name + "' is neither input, output nor attribute");
 }
 
-Val BuiltinCall::count() {
+ExprValue BuiltinCall::count() {
   const std::string name = name_of();
   if (const Param* p = x_.op_.param(name)) return soft_int(items_of(*p).size());
   if (const ResultDecl* r = x_.op_.result(name); r && r->many)
@@ -216,7 +216,7 @@ Val BuiltinCall::count() {
 }
 
 // Of an input or of a pack of dims, else the length of a list.
-Val BuiltinCall::rank() {
+ExprValue BuiltinCall::rank() {
   if (kid(0)->kind == NodeKind::Name && !x_.in_function() && !x_.find_local(kid(0)->text)) {
     const std::string& name = kid(0)->text;
     if (const Param* p = x_.op_.param(name)) {
@@ -233,7 +233,7 @@ Val BuiltinCall::rank() {
 }
 
 // site(): FNV-1a of the node's and its results' names, so that two nodes without a seed do not draw the same numbers.
-Val BuiltinCall::site() {
+ExprValue BuiltinCall::site() {
   uint32_t h = 2166136261u;
   auto take = [&](const std::string& text) {
     for (const char c : text) h = (h ^ static_cast<uint8_t>(c)) * 16777619u;
@@ -244,7 +244,7 @@ Val BuiltinCall::site() {
   return soft_int(h);
 }
 
-Val BuiltinCall::before() {
+ExprValue BuiltinCall::before() {
   const std::string name = name_of();
   const auto it = x_.before_.find(name);
   if (it == x_.before_.end()) fail("before(" + name + ") belongs into 'for each'");
@@ -253,8 +253,8 @@ Val BuiltinCall::before() {
 
 // assume(c): c, where it is settled. A condition on dims that is not is taken as true, and checked at run time; one
 // on values read at run time stays open.
-Val BuiltinCall::assume() {
-  Val v = argument(0);
+ExprValue BuiltinCall::assume() {
+  ExprValue v = argument(0);
   Ex c = x_.conjunction(v, n_->pos);
   if (auto known = x_.settle(c)) return truth(*known);
   bool dims_only = true;
@@ -265,45 +265,45 @@ Val BuiltinCall::assume() {
 }
 
 // known(v): whether numbers are settled while building.
-Val BuiltinCall::known() {
+ExprValue BuiltinCall::known() {
   bool settled = true;
-  for (const Val& v : x_.as_list(argument(0))) settled = settled && v.is_const();
+  for (const ExprValue& v : x_.as_list(argument(0))) settled = settled && v.is_const();
   return truth(settled);
 }
 
-Val BuiltinCall::fold() {
+ExprValue BuiltinCall::fold() {
   const bool is_product = name_ == "prod";
-  const Val neutral = x_.soft_int(is_product ? 1 : 0);
-  const Val v = kid(0)->kind == NodeKind::Comprehension ? x_.eval_comprehension(kid(0), &neutral) : argument(0);
-  Val r = neutral;
+  const ExprValue neutral = x_.soft_int(is_product ? 1 : 0);
+  const ExprValue v = kid(0)->kind == NodeKind::Comprehension ? x_.eval_comprehension(kid(0), &neutral) : argument(0);
+  ExprValue r = neutral;
   bool first = true;
-  for (const Val& item : x_.as_list(v)) {
+  for (const ExprValue& item : x_.as_list(v)) {
     r = first ? item : x_.binary(is_product ? "*" : "+", r, item, n_->pos);
     first = false;
   }
   return r;
 }
 
-Val BuiltinCall::extreme() {
-  const Val all = argument(0);
+ExprValue BuiltinCall::extreme() {
+  const ExprValue all = argument(0);
   if (all.is_list() && all.length() == 0) fail(name_ + " of an empty list");
   if (all.numbers && all.numbers->dtype == DType::I64) {
     const auto [lowest, highest] = std::minmax_element(all.numbers->values.begin(), all.numbers->values.end());
     return x_.soft_int(name_ == "min" ? *lowest : *highest);
   }
   const auto items = x_.as_list(all);
-  Val r = items[0];
+  ExprValue r = items[0];
   for (size_t k = 1; k < items.size(); ++k) r = *x_.call_scalar_function(name_, {r, items[k]}, n_->pos);
   return r;
 }
 
-Val BuiltinCall::any() {
-  Val r = truth(false);
-  for (const Val& item : x_.as_list(argument(0))) r = x_.logic(false, r, item, n_->pos);
+ExprValue BuiltinCall::any() {
+  ExprValue r = truth(false);
+  for (const ExprValue& item : x_.as_list(argument(0))) r = x_.logic(false, r, item, n_->pos);
   return r;
 }
 
-Val BuiltinCall::rev() {
+ExprValue BuiltinCall::rev() {
   auto v = list_of(0);
   std::reverse(v.begin(), v.end());
   return x_.list(std::move(v));
@@ -311,13 +311,13 @@ Val BuiltinCall::rev() {
 
 // Joins of lists by value, for operators whose attributes are tables: by sorting, which no choice of numbers makes slow.
 // Positions by ascending value, NaN last, equal ones as they stand.
-Val BuiltinCall::order() {
+ExprValue BuiltinCall::order() {
   const auto at = constants_of(0).order();
   return x_.list(Numbers{DType::I64, {at.begin(), at.end()}});
 }
 
 // Each value once, as they first appear.
-Val BuiltinCall::unique() {
+ExprValue BuiltinCall::unique() {
   const Constants v = integers_of(0);
   const auto at = v.order();
   std::vector<size_t> first;
@@ -329,8 +329,8 @@ Val BuiltinCall::unique() {
   return x_.list(std::move(r));
 }
 
-Val BuiltinCall::pick() {
-  const Val v = whole_list(0);
+ExprValue BuiltinCall::pick() {
+  const ExprValue v = whole_list(0);
   const auto at = places(1, v.length());
   if (v.numbers) {
     Numbers r{v.numbers->dtype, {}};
@@ -342,45 +342,45 @@ Val BuiltinCall::pick() {
   return r.done();
 }
 
-Val BuiltinCall::drop() {
+ExprValue BuiltinCall::drop() {
   const auto v = list_of(0);
   std::vector<bool> stays(v.size(), true);
   for (size_t k : places(1, v.size())) stays[k] = false;
-  std::vector<Val> r;
+  std::vector<ExprValue> r;
   for (size_t k = 0; k < v.size(); ++k)
     if (stays[k]) r.push_back(v[k]);
   return x_.list(std::move(r));
 }
 
 // put(list, positions, values): one value may serve for all positions.
-Val BuiltinCall::put() {
+ExprValue BuiltinCall::put() {
   auto v = list_of(0);
   const auto at = places(1, v.size());
-  const Val given = argument(2);
+  const ExprValue given = argument(2);
   if (given.is_list() && given.length() != at.size()) fail("put: as many values as positions");
   for (size_t k = 0; k < at.size(); ++k) v[at[k]] = given.is_list() ? x_.item(given, k) : given;
   return x_.list(std::move(v));
 }
 
 // slice(list, from, to)
-Val BuiltinCall::slice() {
+ExprValue BuiltinCall::slice() {
   const auto v = list_of(0);
   const int64_t size = static_cast<int64_t>(v.size());
   const int64_t lo = std::clamp<int64_t>(x_.as_number(argument(1), n_->pos, "a position"), 0, size);
   const int64_t hi = std::clamp<int64_t>(x_.as_number(argument(2), n_->pos, "a position"), lo, size);
-  return x_.list(std::vector<Val>(v.begin() + lo, v.begin() + hi));
+  return x_.list(std::vector<ExprValue>(v.begin() + lo, v.begin() + hi));
 }
 
-Val BuiltinCall::has() {
+ExprValue BuiltinCall::has() {
   const auto v = list_of(0);
-  const Val wanted = argument(1);
-  Val r = truth(false);
-  for (const Val& item : v) r = x_.logic(false, r, x_.compare("==", item, wanted, n_->pos), n_->pos);
+  const ExprValue wanted = argument(1);
+  ExprValue r = truth(false);
+  for (const ExprValue& item : v) r = x_.logic(false, r, x_.compare("==", item, wanted, n_->pos), n_->pos);
   return r;
 }
 
 // find(list, values): where each value stands first, -1 if nowhere.
-Val BuiltinCall::find() {
+ExprValue BuiltinCall::find() {
   const Constants v = integers_of(0), wanted = integers_of(1);
   const auto at = v.order();
   Numbers r;
@@ -391,43 +391,43 @@ Val BuiltinCall::find() {
   return x_.list(std::move(r));
 }
 
-Val BuiltinCall::broadcast() {
+ExprValue BuiltinCall::broadcast() {
   const auto a = list_of(0), b = list_of(1);
   const size_t rank = std::max(a.size(), b.size());
-  auto extent = [&](const std::vector<Val>& shape, size_t k) {
+  auto extent = [&](const std::vector<ExprValue>& shape, size_t k) {
     return k + shape.size() >= rank ? x_.as_index(shape[k + shape.size() - rank], n_->pos) : ctx_.integer(1);
   };
-  std::vector<Val> r;
+  std::vector<ExprValue> r;
   for (size_t k = 0; k < rank; ++k)
     r.push_back(x_.scalar(x_.broadcast(extent(a, k), extent(b, k), "broadcast", "first shape", "second shape"), true));
   return x_.list(std::move(r));
 }
 
-Val BuiltinCall::unflat() {
-  const Val place = argument(0);
+ExprValue BuiltinCall::unflat() {
+  const ExprValue place = argument(0);
   return x_.unflat(place, list_of(1), n_->pos);
 }
 
 // same(a, b): lists of equal length and, while building, equal items.
-Val BuiltinCall::same() {
+ExprValue BuiltinCall::same() {
   const auto a = list_of(0), b = list_of(1);
   bool equal = a.size() == b.size();
   for (size_t k = 0; equal && k < a.size(); ++k) equal = x_.as_index(a[k], n_->pos) == x_.as_index(b[k], n_->pos);
   return truth(equal);
 }
 
-Val BuiltinCall::is_of_class() {
+ExprValue BuiltinCall::is_of_class() {
   const DType t = type_of();
   return truth(name_ == "is_float" ? is_float(t) : name_ == "is_int" ? is_int(t) : name_ == "is_signed" ? is_signed_int(t)
                : name_ == "is_unsigned" ? is_unsigned_int(t) : t == DType::Bool);
 }
 
-Val BuiltinCall::limit() {
-  using S = Val::Special;
+ExprValue BuiltinCall::limit() {
+  using S = ExprValue::Special;
   const S special = name_ == "lowest" ? S::Lowest : name_ == "highest" ? S::Highest : name_ == "bottom" ? S::Bottom : S::Top;
   return x_.scalar(x_.special_number(special, type_of(), n_->pos), false);
 }
 
-std::optional<Val> Expander::call_builtin(const Node* n) { return BuiltinCall(*this, n).answer(); }
+std::optional<ExprValue> Expander::call_builtin(const Node* n) { return BuiltinCall(*this, n).answer(); }
 
 }  // namespace mlc::lang

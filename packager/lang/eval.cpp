@@ -17,9 +17,9 @@ struct Deeper {
   int& depth;
 };
 
-Val text_value(const std::string& text) {
-  Val v;
-  v.kind = Val::Kind::String;
+ExprValue text_value(const std::string& text) {
+  ExprValue v;
+  v.kind = ExprValue::Kind::String;
   v.text = text;
   return v;
 }
@@ -32,9 +32,9 @@ const std::string& Expander::domain() const {
   return op_.domain;
 }
 
-Val Expander::scalar(Ex e, bool soft) {
-  Val v;
-  v.kind = Val::Kind::Scalar;
+ExprValue Expander::scalar(Ex e, bool soft) {
+  ExprValue v;
+  v.kind = ExprValue::Kind::Scalar;
   v.e = e;
   v.soft = soft;
   return v;
@@ -49,7 +49,7 @@ bool Expander::has_dim(Ex e) {
   return found;
 }
 
-Val Expander::eval(const Node* n) {
+ExprValue Expander::eval(const Node* n) {
   Deeper deeper(depth_);
   if (depth_ > kMaxEvalDepth) fail_here(n->pos, "functions call each other without end");
   switch (n->kind) {
@@ -59,24 +59,24 @@ Val Expander::eval(const Node* n) {
     case NodeKind::Name: return eval_name(n);
     case NodeKind::Extent: return eval_extent(n);
     case NodeKind::Neg: {
-      Val a = eval(n->kids[0]);
-      return lift({a}, n->pos, [&](const std::vector<Val>& v) {
-        if (v[0].special == Val::Special::Bottom || v[0].special == Val::Special::Top) {
-          Val r = v[0];
-          r.special = r.special == Val::Special::Bottom ? Val::Special::Top : Val::Special::Bottom;
+      ExprValue a = eval(n->kids[0]);
+      return lift({a}, n->pos, [&](const std::vector<ExprValue>& v) {
+        if (v[0].special == ExprValue::Special::Bottom || v[0].special == ExprValue::Special::Top) {
+          ExprValue r = v[0];
+          r.special = r.special == ExprValue::Special::Bottom ? ExprValue::Special::Top : ExprValue::Special::Bottom;
           return r;
         }
-        if (v[0].special != Val::Special::None || v[0].e->type.dtype == DType::Bool) fail_here(n->pos, "'-' wants a number");
+        if (v[0].special != ExprValue::Special::None || v[0].e->type.dtype == DType::Bool) fail_here(n->pos, "'-' wants a number");
         return scalar(ctx_.unary(ir::Op::Neg, v[0].e), v[0].soft);
       });
     }
     case NodeKind::Not: return negate(eval(n->kids[0]), n->pos);
     case NodeKind::Binary: {
-      Val a = eval(n->kids[0]);
-      Val b = eval(n->kids[1]);
+      ExprValue a = eval(n->kids[0]);
+      ExprValue b = eval(n->kids[1]);
       if (n->text == "//") {
-        Val r = lift({a, b}, n->pos, [&](const std::vector<Val>& v) {
-          if (v[0].is_scalar() && v[1].is_scalar() && v[0].special == Val::Special::None && v[1].special == Val::Special::None &&
+        ExprValue r = lift({a, b}, n->pos, [&](const std::vector<ExprValue>& v) {
+          if (v[0].is_scalar() && v[1].is_scalar() && v[0].special == ExprValue::Special::None && v[1].special == ExprValue::Special::None &&
               v[0].soft && v[1].soft && v[0].e->type.dtype == DType::I64 && v[1].e->type.dtype == DType::I64)
             return exact_quotient(v[0], v[1]);
           return binary("//", v[0], v[1], n->pos);
@@ -89,8 +89,8 @@ Val Expander::eval(const Node* n) {
     case NodeKind::And:
     case NodeKind::Or: {
       const bool is_and = n->kind == NodeKind::And;
-      Val a = eval(n->kids[0]);
-      if (a.is_scalar() && a.special == Val::Special::None && a.e->type.dtype == DType::Bool) {
+      ExprValue a = eval(n->kids[0]);
+      if (a.is_scalar() && a.special == ExprValue::Special::None && a.e->type.dtype == DType::Bool) {
         if (auto known = settle(a.e)) return *known == is_and ? eval(n->kids[1]) : scalar(ctx_.boolean(*known), true);
         ScopedConditions scope(*this, is_and ? a.e : negated(a.e));
         return logic(is_and, a, eval(n->kids[1]), n->pos);
@@ -101,22 +101,22 @@ Val Expander::eval(const Node* n) {
     case NodeKind::Let: {
       ScopedFrame frame(*this);
       for (size_t k = 0; k < n->names.size(); ++k) {
-        Val v = eval(n->kids[k]);
+        ExprValue v = eval(n->kids[k]);
         frames_.back().names[n->names[k]] = std::move(v);
       }
       return eval(n->kids.back());
     }
     case NodeKind::Match: return eval_match(n);
     case NodeKind::Tuple: {
-      Val v;
-      v.kind = Val::Kind::Tuple;
+      ExprValue v;
+      v.kind = ExprValue::Kind::Tuple;
       for (const Node* kid : n->kids) v.items.push_back(eval(kid));
       return v;
     }
     case NodeKind::List: {
-      std::vector<Val> items;
+      std::vector<ExprValue> items;
       for (const Node* kid : n->kids)
-        for (Val& v : as_list(eval(kid))) items.push_back(std::move(v));
+        for (ExprValue& v : as_list(eval(kid))) items.push_back(std::move(v));
       return list(std::move(items));
     }
     case NodeKind::Comprehension: return eval_comprehension(n, nullptr);
@@ -124,10 +124,10 @@ Val Expander::eval(const Node* n) {
     case NodeKind::SatCast:
     case NodeKind::BitCast: {
       const DType to = element_type(n->text, n->pos);
-      Val a = eval(n->kids[0]);
+      ExprValue a = eval(n->kids[0]);
       const ir::Op op = n->kind == NodeKind::SatCast ? ir::Op::SatCast : ir::Op::Bitcast;
-      return lift({a}, n->pos, [&](const std::vector<Val>& v) {
-        Ex e = v[0].special != Val::Special::None ? special_number(v[0].special, to, n->pos) : v[0].e;
+      return lift({a}, n->pos, [&](const std::vector<ExprValue>& v) {
+        Ex e = v[0].special != ExprValue::Special::None ? special_number(v[0].special, to, n->pos) : v[0].e;
         if (op == ir::Op::Bitcast && bits_of(e->type.dtype) != bits_of(to)) fail_here(n->pos, "bitcast between types of different width");
         if (e->type.dtype == to) return scalar(e, false);
         return scalar(ctx_.convert(op, {to, 1}, e), false);
@@ -136,8 +136,8 @@ Val Expander::eval(const Node* n) {
     case NodeKind::Index: return eval_index(n);
     case NodeKind::Star: fail_here(n->pos, "'*' belongs into an index");
     case NodeKind::Member: {
-      Val a = eval(n->kids[0]);
-      if (a.kind != Val::Kind::Record) fail_here(n->pos, "only the operands of a combiner have fields");
+      ExprValue a = eval(n->kids[0]);
+      if (a.kind != ExprValue::Kind::Record) fail_here(n->pos, "only the operands of a combiner have fields");
       for (size_t k = 0; k < a.record->fields.size(); ++k)
         if (a.record->fields[k].first == n->text) return a.items[k];
       fail_here(n->pos, "the combiner " + a.record->name + " has no field '" + n->text + "'");
@@ -147,7 +147,7 @@ Val Expander::eval(const Node* n) {
   fail_here(n->pos, "not an expression");
 }
 
-const Val* Expander::find_local(const std::string& name) const {
+const ExprValue* Expander::find_local(const std::string& name) const {
   for (auto f = frames_.rbegin(); f != frames_.rend(); ++f) {
     if (auto it = f->names.find(name); it != f->names.end()) return &it->second;
     if (f->barrier) break;
@@ -174,9 +174,9 @@ ArrayInfo* Expander::find_array(const std::string& name) {
   return it->second.empty() ? nullptr : &it->second[0];
 }
 
-Val Expander::eval_name(const Node* n) {
+ExprValue Expander::eval_name(const Node* n) {
   const std::string& name = n->text;
-  if (const Val* v = find_local(name)) return *v;
+  if (const ExprValue* v = find_local(name)) return *v;
   if (!in_function()) {
     if (lets_.count(name)) return eval_let(name);
     if (const AttrDecl* a = op_.attr(name)) return attribute(*a);
@@ -188,13 +188,13 @@ Val Expander::eval_name(const Node* n) {
     }
     if (auto it = dims_.find(name); it != dims_.end()) {
       DimInfo& info = it->second;
-      auto index_of = [&](const std::string& base, size_t k) -> Val {
+      auto index_of = [&](const std::string& base, size_t k) -> ExprValue {
         auto b = bound_.find(base);
         if (b == bound_.end() || k >= b->second.size() || !b->second[k])
           fail_here(n->pos, "'" + name + "' is bound neither by the left side nor by a fold");
         return scalar(b->second[k], true);
       };
-      std::vector<Val> items;
+      std::vector<ExprValue> items;
       if (info.alias) {
         for (const auto& ref : info.refs) items.push_back(ref.one ? soft_int(0) : index_of(ref.base, ref.index));
         return list(std::move(items));
@@ -206,22 +206,22 @@ Val Expander::eval_name(const Node* n) {
     }
   }
   if (types_.count(name) || dtype_named(name)) {
-    Val v;
-    v.kind = Val::Kind::Type;
+    ExprValue v;
+    v.kind = ExprValue::Kind::Type;
     v.dtype = element_type(name, n->pos);
     return v;
   }
-  auto special = [](Val::Special s) {
-    Val v;
-    v.kind = Val::Kind::Scalar;
+  auto special = [](ExprValue::Special s) {
+    ExprValue v;
+    v.kind = ExprValue::Kind::Scalar;
     v.special = s;
     v.soft = true;
     return v;
   };
-  if (name == "lowest") return special(Val::Special::Lowest);
-  if (name == "highest") return special(Val::Special::Highest);
-  if (name == "bottom") return special(Val::Special::Bottom);
-  if (name == "top") return special(Val::Special::Top);
+  if (name == "lowest") return special(ExprValue::Special::Lowest);
+  if (name == "highest") return special(ExprValue::Special::Highest);
+  if (name == "bottom") return special(ExprValue::Special::Bottom);
+  if (name == "top") return special(ExprValue::Special::Top);
   if (name == "true" || name == "false") return scalar(ctx_.boolean(name == "true"), true);
   if (name == "pi") return scalar(ctx_.number(3.14159265358979323846, DType::F64), true);
   if (name == "nan") return scalar(ctx_.number(NAN, DType::F64), true);
@@ -231,8 +231,8 @@ Val Expander::eval_name(const Node* n) {
     for (const auto& a : op_.attrs)
       for (const auto& e : a.enumerators)
         if (e == name) {  // the value of an enumeration as a name
-          Val v;
-          v.kind = Val::Kind::Enum;
+          ExprValue v;
+          v.kind = ExprValue::Kind::Enum;
           v.text = name;
           v.attr = &a;
           return v;
@@ -240,15 +240,15 @@ Val Expander::eval_name(const Node* n) {
   fail_here(n->pos, "unknown name '" + name + "'");
 }
 
-Val Expander::eval_let(const std::string& name) {
+ExprValue Expander::eval_let(const std::string& name) {
   LetInfo& let = lets_.at(name);
   if (let.cached && (let.ready || let.version == version_) && !(proc_ && !let.ready)) return *let.cached;
   ScopedFrame hide(*this, /*barrier=*/true);  // names of the place of use are not seen by the text of the let
-  Val v = eval(let.value);
+  ExprValue v = eval(let.value);
   if (let.part >= 0) {
-    if ((v.kind != Val::Kind::Tuple && v.kind != Val::Kind::List) || static_cast<size_t>(let.part) >= v.length())
+    if ((v.kind != ExprValue::Kind::Tuple && v.kind != ExprValue::Kind::List) || static_cast<size_t>(let.part) >= v.length())
       fail_here(let.value->pos, "not as many values as names");
-    Val part = item(v, static_cast<size_t>(let.part));
+    ExprValue part = item(v, static_cast<size_t>(let.part));
     v = std::move(part);
   }
   LetInfo& again = lets_.at(name);
@@ -257,7 +257,7 @@ Val Expander::eval_let(const std::string& name) {
   return v;
 }
 
-Val Expander::eval_extent(const Node* n) {
+ExprValue Expander::eval_extent(const Node* n) {
   if (in_function()) fail_here(n->pos, "functions see only their parameters");
   auto it = dims_.find(n->text);
   if (it != dims_.end()) {
@@ -271,19 +271,19 @@ Val Expander::eval_extent(const Node* n) {
     return soft_list(function_.arrays[a->id].shape);
   }
   if (const AttrDecl* a = op_.attr(n->text); a && a->kind == AttrDecl::Kind::Tensor) return attribute(*a).items.at(1);
-  if (const Val* v = find_local(n->text); v || lets_.count(n->text)) {
-    Val value = v ? *v : eval_let(n->text);
+  if (const ExprValue* v = find_local(n->text); v || lets_.count(n->text)) {
+    ExprValue value = v ? *v : eval_let(n->text);
     if (value.is_list()) return soft_int(static_cast<int64_t>(value.length()));
   }
   fail_here(n->pos, "there is no dim '" + n->text + "'");
 }
 
-Val Expander::eval_condition(const Node* n) {
-  Val c = eval(n->kids[0]);
+ExprValue Expander::eval_condition(const Node* n) {
+  ExprValue c = eval(n->kids[0]);
   if (c.is_list()) {
     bool all_true = true, all_false = true;
     for (size_t k = 0; k < c.length(); ++k) {
-      const Val condition = item(c, k);
+      const ExprValue condition = item(c, k);
       if (!condition.is_scalar()) break;
       auto known = settle(as_bool(condition, n->pos));
       all_true = all_true && known && *known;
@@ -291,11 +291,11 @@ Val Expander::eval_condition(const Node* n) {
     }
     if (c.length() == 0) {
       // No axes: a list of the right length is what either side is; prefer the one that evaluates.
-      return list(std::vector<Val>());
+      return list(std::vector<ExprValue>());
     }
     if (all_true || all_false) {
-      Val r = eval(n->kids[all_true ? 1 : 2]);
-      if (r.is_scalar()) r = list(std::vector<Val>(c.length(), r));
+      ExprValue r = eval(n->kids[all_true ? 1 : 2]);
+      if (r.is_scalar()) r = list(std::vector<ExprValue>(c.length(), r));
       if (!r.is_list()) fail_here(n->pos, "a list of conditions chooses between numbers");
       return r;
     }
@@ -303,7 +303,7 @@ Val Expander::eval_condition(const Node* n) {
   }
   Ex condition = as_bool(c, n->pos);
   if (auto known = settle(condition)) return eval(n->kids[*known ? 1 : 2]);
-  Val a, b;
+  ExprValue a, b;
   {
     ScopedConditions scope(*this, condition);
     a = eval(n->kids[1]);
@@ -315,10 +315,10 @@ Val Expander::eval_condition(const Node* n) {
   return choose(c, a, b, n->pos);
 }
 
-Val Expander::eval_match(const Node* n) {
-  Val v = eval(n->kids[0]);
+ExprValue Expander::eval_match(const Node* n) {
+  ExprValue v = eval(n->kids[0]);
   std::string text;
-  if (v.kind == Val::Kind::Enum || v.kind == Val::Kind::String) text = v.text;
+  if (v.kind == ExprValue::Kind::Enum || v.kind == ExprValue::Kind::String) text = v.text;
   else if (v.is_const() && v.soft && v.e->type.dtype == DType::I64) text = std::to_string(v.e->i);
   else fail_here(n->pos, "'match' wants an attribute");
   for (size_t k = 0; k < n->names.size(); ++k)
@@ -330,8 +330,8 @@ Val Expander::eval_match(const Node* n) {
   fail_call(n->pos, "'match' has no case for " + text);
 }
 
-Ex Expander::as_index(const Val& v, Pos pos) {
-  if (!v.is_scalar() || v.special != Val::Special::None) fail_here(pos, "a single index expected");
+Ex Expander::as_index(const ExprValue& v, Pos pos) {
+  if (!v.is_scalar() || v.special != ExprValue::Special::None) fail_here(pos, "a single index expected");
   const DType t = v.e->type.dtype;
   if (t == DType::I64) return v.e;
   if (is_int(t) && !v.soft) return ctx_.cast(DType::I64, v.e);  // loaded indices of any width
@@ -339,17 +339,17 @@ Ex Expander::as_index(const Val& v, Pos pos) {
   fail_here(pos, "an index is an integer: write int(...)");
 }
 
-int64_t Expander::as_number(const Val& v, Pos pos, const char* what) {
+int64_t Expander::as_number(const ExprValue& v, Pos pos, const char* what) {
   if (v.is_list() && v.length() == 1) return as_number(item(v, 0), pos, what);
   Ex e = as_index(v, pos);
   if (!e->is_const()) fail_call(pos, std::string(what) + " must be known while building, it is " + extent_text(e));
   return e->i;
 }
 
-Val Expander::cast(DType to, const Val& v, Pos pos) {
-  return lift({v}, pos, [&](const std::vector<Val>& a) {
+ExprValue Expander::cast(DType to, const ExprValue& v, Pos pos) {
+  return lift({v}, pos, [&](const std::vector<ExprValue>& a) {
     if (!a[0].is_scalar()) fail_here(pos, "a cast wants a number");
-    if (a[0].special != Val::Special::None) return scalar(special_number(a[0].special, to, pos), false);
+    if (a[0].special != ExprValue::Special::None) return scalar(special_number(a[0].special, to, pos), false);
     return scalar(a[0].e->type.dtype == to ? a[0].e : ctx_.cast(to, a[0].e), false);
   });
 }

@@ -36,7 +36,7 @@ struct FlatPlace {  // flat(index, extents), kept so that unflat can rename inst
 };
 
 // Items of a list that are plain numbers, as those of attributes are: there may be millions, and an entry takes eight bytes
-// where a Val and its expression take some hundred.
+// where a ExprValue and its expression take some hundred.
 struct Numbers {
   DType dtype = DType::I64;     // of all items: I64, F64 or Bool
   std::vector<int64_t> values;  // of F64: the bits
@@ -47,7 +47,8 @@ struct Numbers {
   }
 };
 
-struct Val {
+// What an expression of a definition is once it is expanded: a scalar of the program, or something known by now.
+struct ExprValue {
   enum class Kind : uint8_t { Scalar, List, Tuple, Enum, String, Type, Record, Absent } kind = Kind::Absent;
   enum class Special : uint8_t { None, Lowest, Highest, Bottom, Top } special = Special::None;
   bool soft = false;
@@ -56,7 +57,7 @@ struct Val {
   DType dtype = DType::None;         // Type
   std::string text;                  // Enum, String
   const AttrDecl* attr = nullptr;    // Enum
-  std::vector<Val> items;            // List without `numbers`, Tuple, Record
+  std::vector<ExprValue> items;            // List without `numbers`, Tuple, Record
   std::shared_ptr<const Numbers> numbers;  // List: its items
   const CombinerDef* record = nullptr;
   std::shared_ptr<const FlatPlace> flat;
@@ -71,15 +72,15 @@ struct Val {
 class ListBuilder {
  public:
   explicit ListBuilder(ir::Context& ctx) : ctx_(ctx) {}
-  void add(Val item);
-  Val done();
+  void add(ExprValue item);
+  ExprValue done();
 
  private:
   void spread();
 
   ir::Context& ctx_;
   Numbers numbers_;
-  std::vector<Val> items_;
+  std::vector<ExprValue> items_;
 };
 
 // One dim or pack of the definition.
@@ -210,72 +211,72 @@ class Expander {
 
   // --- attributes.cpp
   void bind_attributes();
-  Val attribute(const AttrDecl& decl);
-  Val attribute_value(const AttrDecl& decl, const Attribute& value);
-  Val shape_list(const AttrDecl& decl, Val flat);
+  ExprValue attribute(const AttrDecl& decl);
+  ExprValue attribute_value(const AttrDecl& decl, const Attribute& value);
+  ExprValue shape_list(const AttrDecl& decl, ExprValue flat);
   bool has_attribute(const AttrDecl& decl) const;
 
   // --- eval.cpp, operations.cpp
-  Val eval(const Node* n);
-  Val eval_name(const Node* n);
-  Val eval_let(const std::string& name);
-  Val eval_extent(const Node* n);
-  Val eval_compare(const Node* n);
-  Val eval_condition(const Node* n);   // Cond
-  Val eval_match(const Node* n);
-  Val eval_index(const Node* n);
-  Val eval_comprehension(const Node* n, const Val* neutral);
-  Val index_list(const Val& list, const Val& at, Pos pos);
-  Val binary(const std::string& op, const Val& a, const Val& b, Pos pos);
-  Val compare(const std::string& op, const Val& a, const Val& b, Pos pos);
-  Val logic(bool is_and, const Val& a, const Val& b, Pos pos);
-  Val negate(const Val& a, Pos pos);
-  Val choose(const Val& c, const Val& a, const Val& b, Pos pos);
-  Val lift(const std::vector<Val>& args, Pos pos, const std::function<Val(const std::vector<Val>&)>& f);
+  ExprValue eval(const Node* n);
+  ExprValue eval_name(const Node* n);
+  ExprValue eval_let(const std::string& name);
+  ExprValue eval_extent(const Node* n);
+  ExprValue eval_compare(const Node* n);
+  ExprValue eval_condition(const Node* n);   // Cond
+  ExprValue eval_match(const Node* n);
+  ExprValue eval_index(const Node* n);
+  ExprValue eval_comprehension(const Node* n, const ExprValue* neutral);
+  ExprValue index_list(const ExprValue& list, const ExprValue& at, Pos pos);
+  ExprValue binary(const std::string& op, const ExprValue& a, const ExprValue& b, Pos pos);
+  ExprValue compare(const std::string& op, const ExprValue& a, const ExprValue& b, Pos pos);
+  ExprValue logic(bool is_and, const ExprValue& a, const ExprValue& b, Pos pos);
+  ExprValue negate(const ExprValue& a, Pos pos);
+  ExprValue choose(const ExprValue& c, const ExprValue& a, const ExprValue& b, Pos pos);
+  ExprValue lift(const std::vector<ExprValue>& args, Pos pos, const std::function<ExprValue(const std::vector<ExprValue>&)>& f);
   // Brings two scalars to one type; answers it, with `soft` of the result.
-  DType meet(Val& a, Val& b, Pos pos);
-  DType meet_all(std::vector<Val>& vals, Pos pos);
-  Ex adapt(const Val& v, DType to, Pos pos);         // soft to a type; hard must have it
-  Ex special_number(Val::Special special, DType t, Pos pos);
+  DType meet(ExprValue& a, ExprValue& b, Pos pos);
+  DType meet_all(std::vector<ExprValue>& vals, Pos pos);
+  Ex adapt(const ExprValue& v, DType to, Pos pos);         // soft to a type; hard must have it
+  Ex special_number(ExprValue::Special special, DType t, Pos pos);
   std::optional<bool> settle(Ex condition);          // by constants and intervals under the conditions in force
-  bool truth(const Val& v, Pos pos, const char* what);  // must be settled
-  Ex as_bool(const Val& v, Pos pos);
-  Ex conjunction(const Val& v, Pos pos);             // a list: all of it
-  Ex as_index(const Val& v, Pos pos);                // an i64 expression
-  int64_t as_number(const Val& v, Pos pos, const char* what);
-  std::vector<Val> as_list(const Val& v);
+  bool truth(const ExprValue& v, Pos pos, const char* what);  // must be settled
+  Ex as_bool(const ExprValue& v, Pos pos);
+  Ex conjunction(const ExprValue& v, Pos pos);             // a list: all of it
+  Ex as_index(const ExprValue& v, Pos pos);                // an i64 expression
+  int64_t as_number(const ExprValue& v, Pos pos, const char* what);
+  std::vector<ExprValue> as_list(const ExprValue& v);
   Ex negated(Ex condition);
   bool has_dim(Ex e);
   bool build_time(const Node* n);
-  static Val scalar(Ex e, bool soft);
-  static Val list(std::vector<Val> items);
-  static Val list(Numbers numbers);
-  Val item(const Val& list, size_t k);
-  std::optional<Val> on_numbers(ir::Op op, const Val& a, const Val& b);
-  Val table_of(const Numbers& numbers, const Val& at, Ex index);
-  Val soft_int(int64_t v) { return scalar(ctx_.integer(v), true); }
-  Val soft_list(const std::vector<Ex>& es);
-  Val cast(DType to, const Val& v, Pos pos);
+  static ExprValue scalar(Ex e, bool soft);
+  static ExprValue list(std::vector<ExprValue> items);
+  static ExprValue list(Numbers numbers);
+  ExprValue item(const ExprValue& list, size_t k);
+  std::optional<ExprValue> on_numbers(ir::Op op, const ExprValue& a, const ExprValue& b);
+  ExprValue table_of(const Numbers& numbers, const ExprValue& at, Ex index);
+  ExprValue soft_int(int64_t v) { return scalar(ctx_.integer(v), true); }
+  ExprValue soft_list(const std::vector<Ex>& es);
+  ExprValue cast(DType to, const ExprValue& v, Pos pos);
 
   // --- access.cpp
   ArrayInfo* find_array(const std::string& name);   // null: no such array, or not read yet
-  const Val* find_local(const std::string& name) const;
+  const ExprValue* find_local(const std::string& name) const;
   bool in_function() const;                          // op-level names are hidden
-  Val read(ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos);
-  Val read_default(const ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos);
-  std::optional<Val> read_numbers(const ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos);
+  ExprValue read(ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos);
+  ExprValue read_default(const ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos);
+  std::optional<ExprValue> read_numbers(const ArrayInfo& array, const std::vector<const Node*>& index, size_t first, Pos pos);
   void match_declared_dims(ArrayInfo& array, Pos pos);
   struct IndexItems {
-    std::vector<Val> items;
+    std::vector<ExprValue> items;
     std::vector<bool> product;
     std::optional<size_t> star;  // the place of '*'
   };
   IndexItems index_items(const std::vector<const Node*>& index, size_t first);
-  std::vector<Ex> resolve_index(ArrayInfo& array, const std::vector<Val>& items, const std::vector<bool>& product,
+  std::vector<Ex> resolve_index(ArrayInfo& array, const std::vector<ExprValue>& items, const std::vector<bool>& product,
                                 Pos pos, ir::Access* access);
-  Val load(ArrayInfo& array, const std::vector<Ex>& index, ir::Access access);
-  ir::Access prove_access(Ex index, const Val* from, Ex extent);
-  Val element(const ArrayInfo& array, size_t k);
+  ExprValue load(ArrayInfo& array, const std::vector<Ex>& index, ir::Access access);
+  ir::Access prove_access(Ex index, const ExprValue* from, Ex extent);
+  ExprValue element(const ArrayInfo& array, size_t k);
   std::vector<const ir::Sym*> read_back(uint32_t array, size_t count);
   Ex computed(Ex value, const std::string& name);
   const std::vector<Ex>& known_elements(uint32_t array) const;
@@ -284,38 +285,38 @@ class Expander {
   std::optional<size_t> linear_const_index(const std::vector<Ex>& shape, const std::vector<Ex>& index) const;
 
   // --- functions.cpp
-  Val call(const Node* n);
-  Val call_fn(const FnDef& fn, std::vector<Val> args, Pos pos);
-  std::optional<Val> call_builtin(const Node* n);   // builtins.cpp
-  std::optional<Val> call_scalar_function(const std::string& name, const std::vector<Val>& args, Pos pos);
-  std::optional<Val> call_of_one(const std::string& name, const std::vector<Val>& args, Pos pos);
-  std::optional<Val> call_of_two(const std::string& name, const std::vector<Val>& args, Pos pos);
-  std::optional<Val> call_of_three(const std::string& name, const std::vector<Val>& args, Pos pos);
-  Val real_argument(const std::string& name, const Val& v, Pos pos);
+  ExprValue call(const Node* n);
+  ExprValue call_fn(const FnDef& fn, std::vector<ExprValue> args, Pos pos);
+  std::optional<ExprValue> call_builtin(const Node* n);   // builtins.cpp
+  std::optional<ExprValue> call_scalar_function(const std::string& name, const std::vector<ExprValue>& args, Pos pos);
+  std::optional<ExprValue> call_of_one(const std::string& name, const std::vector<ExprValue>& args, Pos pos);
+  std::optional<ExprValue> call_of_two(const std::string& name, const std::vector<ExprValue>& args, Pos pos);
+  std::optional<ExprValue> call_of_three(const std::string& name, const std::vector<ExprValue>& args, Pos pos);
+  ExprValue real_argument(const std::string& name, const ExprValue& v, Pos pos);
   Ex quotient_up(Ex a, Ex b, Pos pos);
   Ex power(Ex x, Ex exponent);
-  Val flat(const std::vector<Val>& index, const std::vector<Val>& extents, Pos pos);
-  Val unflat(const Val& place, const std::vector<Val>& extents, Pos pos);
-  Val exact_quotient(const Val& a, const Val& b);
+  ExprValue flat(const std::vector<ExprValue>& index, const std::vector<ExprValue>& extents, Pos pos);
+  ExprValue unflat(const ExprValue& place, const std::vector<ExprValue>& extents, Pos pos);
+  ExprValue exact_quotient(const ExprValue& a, const ExprValue& b);
   bool agree(Ex a, Ex b);
   std::vector<DimInfo::Ref> dim_refs(const Node* n);
 
   // --- folds.cpp
-  Val fold(const Node* n);
+  ExprValue fold(const Node* n);
   bool folds_numbers(const Node* n);                // a fold over elements of `sym` inputs: a number of the build
-  std::optional<Val> fold_of_numbers(const Node* n);
-  const ir::Combiner* combiner_for(const CombinerDef& def, const std::vector<Val>& args, std::vector<DType>& types, Pos pos);
+  std::optional<ExprValue> fold_of_numbers(const Node* n);
+  const ir::Combiner* combiner_for(const CombinerDef& def, const std::vector<ExprValue>& args, std::vector<DType>& types, Pos pos);
   const ir::Combiner* named_combiner(const std::string& name);
   Ex where_of(const Node* n);                       // simplified; null: always
   Ex unit_of(const ir::Combiner& c, size_t k, DType t);
   Ex join_of(const ir::Combiner& c, size_t k, const std::vector<Ex>& accumulators, const std::vector<Ex>& values);
-  Val fold_in_proc(const ir::Combiner* c, const std::vector<const ir::Dim*>& dims, Ex where, std::vector<Ex> bodies);
+  ExprValue fold_in_proc(const ir::Combiner* c, const std::vector<const ir::Dim*>& dims, Ex where, std::vector<Ex> bodies);
 
   // --- statements.cpp
   void execute(const Stmt& s);
   void let_clause(const Stmt& s);
   void dim_clause(const Stmt& s);
-  void set_dim(const std::string& name, const Val& v, Pos pos);
+  void set_dim(const std::string& name, const ExprValue& v, Pos pos);
   void map_statement(const Stmt& s);
   void push_statement(const Stmt& s);
   void each_statement(const Stmt& s);
@@ -348,7 +349,7 @@ class Expander {
   void proc_alloc(const Stmt& s);
   void proc_store(const Stmt& s);
   void proc_yield(const Stmt& s);
-  Val proc_number(const Node* n);
+  ExprValue proc_number(const Node* n);
   Ex named(Ex value, std::vector<loop::StmtPtr>& at);
   Ex in_order(Ex value, std::vector<loop::StmtPtr>& at);
   bool stable(Ex e) const;
@@ -372,7 +373,7 @@ class Expander {
   std::map<std::string, const Node*> rank_clauses_;
   std::set<std::string> clause_dims_;             // set by `dim`, `dims`, `exists`: not inferred by broadcasting
   std::map<std::string, const Attribute*> attributes_;
-  std::map<std::string, Val> tensor_attributes_;
+  std::map<std::string, ExprValue> tensor_attributes_;
 
   std::map<std::string, std::vector<ArrayInfo>> arrays_;  // by name; several for `many`
   mutable std::map<uint32_t, std::vector<Ex>> elements_;          // of arrays of the function
@@ -383,11 +384,11 @@ class Expander {
     bool ready = false;
     int part = -1;                                // of a tuple
     uint64_t version = 0;
-    std::optional<Val> cached;
+    std::optional<ExprValue> cached;
   };
   std::map<std::string, LetInfo> lets_;
   struct Frame {
-    std::map<std::string, Val> names;
+    std::map<std::string, ExprValue> names;
     std::map<std::string, ArrayInfo*> arrays;     // items of a `many` parameter
     bool barrier = false;                         // names below are not visible: the body of a function
     const std::string* domain = nullptr;          // of the function whose body this is

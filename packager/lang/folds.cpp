@@ -28,13 +28,13 @@ const ir::Combiner* Expander::named_combiner(const std::string& name) {
 }
 
 // Instantiates a declared combiner for the element types of its arguments; literals take the type of their field.
-const ir::Combiner* Expander::combiner_for(const CombinerDef& def, const std::vector<Val>& args, std::vector<DType>& types, Pos pos) {
+const ir::Combiner* Expander::combiner_for(const CombinerDef& def, const std::vector<ExprValue>& args, std::vector<DType>& types, Pos pos) {
   if (args.size() != def.fields.size())
     fail_here(pos, def.name + " folds " + std::to_string(def.fields.size()) + " values, not " + std::to_string(args.size()));
   std::map<std::string, DType> bound;
   for (size_t k = 0; k < args.size(); ++k) {
     const std::string& element = def.fields[k].second;
-    if (dtype_named(element) || !args[k].is_scalar() || args[k].special != Val::Special::None || args[k].soft) continue;
+    if (dtype_named(element) || !args[k].is_scalar() || args[k].special != ExprValue::Special::None || args[k].soft) continue;
     const DType t = args[k].e->type.dtype;
     auto [it, fresh] = bound.try_emplace(element, t);
     if (!fresh && it->second != t) fail_here(pos, def.name + ": " + element + " is both " + std::string(name_of(it->second)) + " and " + std::string(name_of(t)));
@@ -56,8 +56,8 @@ const ir::Combiner* Expander::combiner_for(const CombinerDef& def, const std::ve
   c.name = def.name;
   c.join = ir::Join::Custom;
   c.commutative = !def.ordered;
-  Val left, right;
-  left.kind = right.kind = Val::Kind::Record;
+  ExprValue left, right;
+  left.kind = right.kind = ExprValue::Kind::Record;
   left.record = right.record = &def;
   for (size_t k = 0; k < types.size(); ++k) {
     c.left.push_back(ctx_.fresh_var({types[k], 1}));
@@ -68,8 +68,8 @@ const ir::Combiner* Expander::combiner_for(const CombinerDef& def, const std::ve
   }
   frames_.back().names[def.left] = left;
   frames_.back().names[def.right] = right;
-  Val joined = eval(def.joins[0]);
-  std::vector<Val> parts = joined.kind == Val::Kind::Tuple ? joined.items : std::vector<Val>{joined};
+  ExprValue joined = eval(def.joins[0]);
+  std::vector<ExprValue> parts = joined.kind == ExprValue::Kind::Tuple ? joined.items : std::vector<ExprValue>{joined};
   if (parts.size() != types.size()) fail_here(def.pos, "the join of " + def.name + " has one value per field");
   for (size_t k = 0; k < types.size(); ++k) c.joins.push_back(adapt(parts[k], types[k], def.pos));
   return slot->second = ctx_.declare_combiner(std::move(c));
@@ -120,7 +120,7 @@ bool Expander::folds_numbers(const Node* n) {
 
 // A fold over elements of `sym` inputs is a number like they are: worked out here over extents that are known, else
 // computed by the run and read back.
-std::optional<Val> Expander::fold_of_numbers(const Node* n) {
+std::optional<ExprValue> Expander::fold_of_numbers(const Node* n) {
   if (!folds_numbers(n)) return {};
   const ir::Join join = *join_named(n->text);
   struct Axis { std::string name; size_t at; int64_t extent; };
@@ -141,16 +141,16 @@ std::optional<Val> Expander::fold_of_numbers(const Node* n) {
     ScopedDims dims(*this);
     for (const auto& name : n->names) dims.bind(name, n->pos);
     Ex where = where_of(n);
-    Val body;
+    ExprValue body;
     {
       ScopedConditions scope(*this, where);
       body = eval(n->kids[0]);
     }
-    if (!body.is_scalar() || body.special != Val::Special::None || is_float(body.e->type.dtype)) return {};
+    if (!body.is_scalar() || body.special != ExprValue::Special::None || is_float(body.e->type.dtype)) return {};
     Ex value = logical ? as_bool(body, n->pos) : as_index(body, n->pos);
     return scalar(computed(ctx_.fold({named_combiner(n->text), dims.dims, where}, {value}), n->text), true);
   }
-  std::optional<Val> result;
+  std::optional<ExprValue> result;
   ScopedDims scope(*this);  // for what it puts back
   for (uint64_t point = 0; point < points; ++point) {
     uint64_t rest = point;
@@ -161,13 +161,13 @@ std::optional<Val> Expander::fold_of_numbers(const Node* n) {
     }
     for (const auto& [name, at] : places) bound_[name] = at;
     version_ = next_version_++;
-    Val body = eval(n->kids[0]);
+    ExprValue body = eval(n->kids[0]);
     if (n->where) {
-      Val keep = scalar(conjunction(eval(n->where), n->pos), true);
+      ExprValue keep = scalar(conjunction(eval(n->where), n->pos), true);
       if (join == ir::Join::Min || join == ir::Join::Max) {
         if (!truth(keep, n->pos, "'where'")) continue;
       } else {
-        const Val unit = logical ? scalar(ctx_.boolean(join == ir::Join::All), true) : soft_int(join == ir::Join::Prod);
+        const ExprValue unit = logical ? scalar(ctx_.boolean(join == ir::Join::All), true) : soft_int(join == ir::Join::Prod);
         body = choose(keep, body, unit, n->pos);
       }
     }
@@ -183,18 +183,18 @@ std::optional<Val> Expander::fold_of_numbers(const Node* n) {
   fail_here(n->pos, n->text + " of no number");
 }
 
-Val Expander::fold(const Node* n) {
+ExprValue Expander::fold(const Node* n) {
   if (in_function()) fail_here(n->pos, "a function is an expression of its parameters: it does not fold");
   if (auto number = fold_of_numbers(n)) return *number;
   ScopedDims dims(*this);
   for (const auto& name : n->names) dims.bind(name, n->pos);
   Ex where = where_of(n);
-  std::vector<Val> args;
+  std::vector<ExprValue> args;
   {
     ScopedConditions scope(*this, where);
     for (const Node* kid : n->kids) args.push_back(eval(kid));
   }
-  for (const Val& a : args)
+  for (const ExprValue& a : args)
     if (!a.is_scalar()) fail_here(n->pos, "a fold combines numbers");
   const ir::Combiner* combiner = named_combiner(n->text);
   std::vector<Ex> bodies;
@@ -203,7 +203,7 @@ Val Expander::fold(const Node* n) {
   DType narrow = DType::None;
   if (combiner) {
     if (args.size() != 1) fail_here(n->pos, n->text + " folds one value");
-    if (args[0].special != Val::Special::None) fail_here(n->pos, "the element type of lowest, highest or bottom does not follow here");
+    if (args[0].special != ExprValue::Special::None) fail_here(n->pos, "the element type of lowest, highest or bottom does not follow here");
     Ex body = args[0].e;
     const DType t = body->type.dtype;
     const bool logical = combiner->join == ir::Join::Any || combiner->join == ir::Join::All;
@@ -229,8 +229,8 @@ Val Expander::fold(const Node* n) {
     switch (combiner->join) {
       case ir::Join::Sum: return ctx_.integer(0, t);
       case ir::Join::Prod: return ctx_.integer(1, t);
-      case ir::Join::Min: return special_number(Val::Special::Top, t, n->pos);
-      case ir::Join::Max: return special_number(Val::Special::Bottom, t, n->pos);
+      case ir::Join::Min: return special_number(ExprValue::Special::Top, t, n->pos);
+      case ir::Join::Max: return special_number(ExprValue::Special::Bottom, t, n->pos);
       case ir::Join::Any: return ctx_.boolean(false);
       case ir::Join::All: return ctx_.boolean(true);
       case ir::Join::Last: return ctx_.integer(0, t);
@@ -241,8 +241,8 @@ Val Expander::fold(const Node* n) {
   auto finish = [&](Ex e) { return scalar(narrow != DType::None ? ctx_.cast(narrow, e) : e, soft); };
   auto tuple = [&](const std::vector<Ex>& es) {
     if (es.size() == 1) return finish(es[0]);
-    Val v;
-    v.kind = Val::Kind::Tuple;
+    ExprValue v;
+    v.kind = ExprValue::Kind::Tuple;
     for (Ex e : es) v.items.push_back(scalar(e, false));
     return v;
   };
@@ -264,14 +264,14 @@ Val Expander::fold(const Node* n) {
     if (types[0] == DType::I64) return scalar(ctx_.mul(bodies[0], count), true);
   }
   if (proc_) {
-    Val v = fold_in_proc(combiner, dims.dims, where, bodies);
+    ExprValue v = fold_in_proc(combiner, dims.dims, where, bodies);
     if (v.is_scalar()) return finish(v.e);
     return v;
   }
   Ex f = ctx_.fold({combiner, dims.dims, where}, bodies);
   if (bodies.size() == 1) return finish(f);
-  Val v;
-  v.kind = Val::Kind::Tuple;
+  ExprValue v;
+  v.kind = ExprValue::Kind::Tuple;
   for (size_t k = 0; k < bodies.size(); ++k) v.items.push_back(scalar(ctx_.field(f, static_cast<unsigned>(k)), false));
   return v;
 }

@@ -35,10 +35,10 @@ bool keeps_integers(ir::Op op) {
 
 }  // namespace
 
-Val Expander::call(const Node* n) {
+ExprValue Expander::call(const Node* n) {
   const std::string& name = n->text;
   if (auto built_in = call_builtin(n)) return *built_in;
-  std::vector<Val> args;
+  std::vector<ExprValue> args;
   for (const Node* kid : n->kids) {
     if (kid->kind == NodeKind::Star) fail_here(kid->pos, "'*' belongs into an index");
     args.push_back(eval(kid));
@@ -53,7 +53,7 @@ Val Expander::call(const Node* n) {
   fail_here(n->pos, "unknown function '" + name + "' of " + std::to_string(args.size()) + " arguments");
 }
 
-Val Expander::call_fn(const FnDef& fn, std::vector<Val> args, Pos pos) {
+ExprValue Expander::call_fn(const FnDef& fn, std::vector<ExprValue> args, Pos pos) {
   if (args.size() != fn.params.size())
     fail_here(pos, fn.name + " takes " + std::to_string(fn.params.size()) + " arguments, not " + std::to_string(args.size()));
   ScopedFrame frame(*this, fn.domain);
@@ -61,9 +61,9 @@ Val Expander::call_fn(const FnDef& fn, std::vector<Val> args, Pos pos) {
   return eval(fn.body);
 }
 
-std::optional<Val> Expander::call_scalar_function(const std::string& name, const std::vector<Val>& args, Pos pos) {
+std::optional<ExprValue> Expander::call_scalar_function(const std::string& name, const std::vector<ExprValue>& args, Pos pos) {
   if ((name == "min" || name == "max") && args.size() > 2) {
-    Val r = args[0];
+    ExprValue r = args[0];
     for (size_t k = 1; k < args.size(); ++k) r = *call_scalar_function(name, {r, args[k]}, pos);
     return r;
   }
@@ -76,46 +76,46 @@ std::optional<Val> Expander::call_scalar_function(const std::string& name, const
 }
 
 // The argument of a function of real numbers, which takes soft integers too.
-Val Expander::real_argument(const std::string& name, const Val& v, Pos pos) {
-  if (v.special != Val::Special::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
-  const Val x = v.soft && is_int(v.e->type.dtype) ? scalar(ctx_.cast(DType::F64, v.e), true) : v;
+ExprValue Expander::real_argument(const std::string& name, const ExprValue& v, Pos pos) {
+  if (v.special != ExprValue::Special::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
+  const ExprValue x = v.soft && is_int(v.e->type.dtype) ? scalar(ctx_.cast(DType::F64, v.e), true) : v;
   if (!is_float(x.e->type.dtype)) fail_here(pos, name + " wants a real number, not " + std::string(name_of(x.e->type.dtype)));
   return x;
 }
 
-std::optional<Val> Expander::call_of_one(const std::string& name, const std::vector<Val>& args, Pos pos) {
+std::optional<ExprValue> Expander::call_of_one(const std::string& name, const std::vector<ExprValue>& args, Pos pos) {
   if (auto it = unary_functions().find(name); it != unary_functions().end()) {
     const ir::Op op = it->second;
-    return lift(args, pos, [&](const std::vector<Val>& v) {
-      if (v[0].special != Val::Special::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
+    return lift(args, pos, [&](const std::vector<ExprValue>& v) {
+      if (v[0].special != ExprValue::Special::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
       const DType t = v[0].e->type.dtype;
       if (is_int(t) && keeps_integers(op)) return v[0];
       if (op == ir::Op::BitNot && !is_int(t)) fail_here(pos, "bnot wants an integer");
-      const Val x = op == ir::Op::Abs || op == ir::Op::BitNot ? v[0] : real_argument(name, v[0], pos);
+      const ExprValue x = op == ir::Op::Abs || op == ir::Op::BitNot ? v[0] : real_argument(name, v[0], pos);
       return scalar(ctx_.unary(op, x.e), x.soft);
     });
   }
   if (name == "int" || name == "real") {
-    return lift(args, pos, [&](const std::vector<Val>& v) {
-      if (v[0].special != Val::Special::None) fail_here(pos, name + " wants a number");
+    return lift(args, pos, [&](const std::vector<ExprValue>& v) {
+      if (v[0].special != ExprValue::Special::None) fail_here(pos, name + " wants a number");
       return scalar(ctx_.cast(name == "int" ? DType::I64 : DType::F64, v[0].e), v[0].soft);
     });
   }
   if (name == "sq") return binary("*", args[0], args[0], pos);
   if (name == "rsqrt") {
-    return lift(args, pos, [&](const std::vector<Val>& v) {
-      const Val x = real_argument(name, v[0], pos);
+    return lift(args, pos, [&](const std::vector<ExprValue>& v) {
+      const ExprValue x = real_argument(name, v[0], pos);
       return scalar(ctx_.binary(ir::Op::Div, ctx_.number(1, x.e->type.dtype), ctx_.unary(ir::Op::Sqrt, x.e)), x.soft);
     });
   }
   return {};
 }
 
-std::optional<Val> Expander::call_of_two(const std::string& name, const std::vector<Val>& args, Pos pos) {
+std::optional<ExprValue> Expander::call_of_two(const std::string& name, const std::vector<ExprValue>& args, Pos pos) {
   if (auto it = binary_functions().find(name); it != binary_functions().end()) {
     const ir::Op op = it->second;
-    return lift(args, pos, [&](const std::vector<Val>& v) {
-      Val x = v[0], y = v[1];
+    return lift(args, pos, [&](const std::vector<ExprValue>& v) {
+      ExprValue x = v[0], y = v[1];
       const DType t = meet(x, y, pos);
       if (t == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
       const bool bits = op == ir::Op::BitAnd || op == ir::Op::BitOr || op == ir::Op::BitXor || op == ir::Op::Shl || op == ir::Op::Shr;
@@ -124,13 +124,13 @@ std::optional<Val> Expander::call_of_two(const std::string& name, const std::vec
     });
   }
   if (name == "cdiv") {
-    return lift(args, pos, [&](const std::vector<Val>& v) {
+    return lift(args, pos, [&](const std::vector<ExprValue>& v) {
       return scalar(quotient_up(as_index(v[0], pos), as_index(v[1], pos), pos), v[0].soft && v[1].soft);
     });
   }
   if (name == "pow") {
-    return lift(args, pos, [&](const std::vector<Val>& v) {
-      Val x = v[0], y = v[1];
+    return lift(args, pos, [&](const std::vector<ExprValue>& v) {
+      ExprValue x = v[0], y = v[1];
       const DType t = meet(x, y, pos);
       if (t == DType::None || t == DType::Bool) fail_here(pos, "pow wants numbers");
       return scalar(power(x.e, y.e), x.soft);
@@ -160,12 +160,12 @@ Ex Expander::power(Ex x, Ex exponent) {
   return ctx_.binary(ir::Op::Pow, x, exponent);
 }
 
-std::optional<Val> Expander::call_of_three(const std::string& name, const std::vector<Val>& args, Pos pos) {
+std::optional<ExprValue> Expander::call_of_three(const std::string& name, const std::vector<ExprValue>& args, Pos pos) {
   if (name == "clamp") {
-    return lift(args, pos, [&](const std::vector<Val>& v) {
-      std::vector<Val> m = v;
+    return lift(args, pos, [&](const std::vector<ExprValue>& v) {
+      std::vector<ExprValue> m = v;
       if (meet_all(m, pos) == DType::None) fail_here(pos, "clamp wants a number");
-      Val r = scalar(ctx_.min(ctx_.max(m[0].e, m[1].e), m[2].e), m[0].soft);
+      ExprValue r = scalar(ctx_.min(ctx_.max(m[0].e, m[1].e), m[2].e), m[0].soft);
       if (m[0].e->type.dtype == DType::I64) {
         r.clamp_lo = m[1].e;
         r.clamp_hi = m[2].e;
@@ -174,8 +174,8 @@ std::optional<Val> Expander::call_of_three(const std::string& name, const std::v
     });
   }
   if (name == "fma") {
-    return lift(args, pos, [&](const std::vector<Val>& v) {
-      std::vector<Val> m = v;
+    return lift(args, pos, [&](const std::vector<ExprValue>& v) {
+      std::vector<ExprValue> m = v;
       if (!is_float(meet_all(m, pos))) fail_here(pos, "fma wants real numbers");
       return scalar(ctx_.fma(m[0].e, m[1].e, m[2].e), m[0].soft);
     });
@@ -188,7 +188,7 @@ bool Expander::agree(Ex a, Ex b) { return known_equal(a, b) || settle(ctx_.binar
 
 // a // b where factors cancel: a product of extents by some of them leaves the others. Zero extents make no points, so
 // the quotient does not matter there.
-Val Expander::exact_quotient(const Val& a, const Val& b) {
+ExprValue Expander::exact_quotient(const ExprValue& a, const ExprValue& b) {
   auto factors = [](Ex e) {
     std::vector<Ex> r, todo{e};
     while (!todo.empty()) {
@@ -247,7 +247,7 @@ Val Expander::exact_quotient(const Val& a, const Val& b) {
   return scalar(ctx_.floordiv(a.e, b.e), a.soft && b.soft);
 }
 
-Val Expander::flat(const std::vector<Val>& index, const std::vector<Val>& extents, Pos pos) {
+ExprValue Expander::flat(const std::vector<ExprValue>& index, const std::vector<ExprValue>& extents, Pos pos) {
   if (index.size() != extents.size()) fail_here(pos, "flat: as many indices as extents");
   auto place = std::make_shared<FlatPlace>();
   Ex sum = ctx_.integer(0);
@@ -261,7 +261,7 @@ Val Expander::flat(const std::vector<Val>& index, const std::vector<Val>& extent
     safe = safe && prove_access(place->index[k], &index[k], place->extents[k]) == ir::Access::Proved;
     signs = signs && ir::interval_of(place->extents[k]).lo >= 0;
   }
-  Val v = scalar(sum, true);
+  ExprValue v = scalar(sum, true);
   if (safe) {
     if (signs) mark_safe(sum, all);
     v.flat = place;
@@ -271,9 +271,9 @@ Val Expander::flat(const std::vector<Val>& index, const std::vector<Val>& extent
 
 // The index into `extents` of a place. Where the place came from flat, extents whose products agree are renamed, merged
 // or split one group at a time; what is left is divided.
-Val Expander::unflat(const Val& place, const std::vector<Val>& extents, Pos pos) {
+ExprValue Expander::unflat(const ExprValue& place, const std::vector<ExprValue>& extents, Pos pos) {
   std::vector<Ex> to;
-  for (const Val& v : extents) to.push_back(as_index(v, pos));
+  for (const ExprValue& v : extents) to.push_back(as_index(v, pos));
   std::vector<Ex> result(to.size(), nullptr);
   // Splits `flat_index` over axes [from, end) of the result; it lies in the product of their extents if `safe`.
   auto split = [&](Ex flat_index, size_t from, size_t end, bool safe) {
@@ -391,7 +391,7 @@ std::vector<DimInfo::Ref> Expander::dim_refs(const Node* n) {
   if (n->kind == NodeKind::Call && (n->text == "pick" || n->text == "drop" || n->text == "put") && n->kids.size() >= 2) {
     auto base = dim_refs(n->kids[0]);
     std::vector<size_t> at;
-    for (const Val& v : as_list(eval(n->kids[1]))) {
+    for (const ExprValue& v : as_list(eval(n->kids[1]))) {
       int64_t i = as_number(v, n->pos, "an axis");
       const int64_t count = static_cast<int64_t>(base.size());
       if (i < -count || i >= count)

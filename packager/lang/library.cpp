@@ -237,7 +237,7 @@ Ex Expander::evaluate_fn(const Module& module, ir::Context& ctx, const FnDef& fn
   static const Call no_call;
   nest::Function no_function;
   Expander x(module, ctx, no_function, no_call, no_op);
-  std::vector<Val> vals;
+  std::vector<ExprValue> vals;
   const uint16_t lanes = args[0]->type.lanes;
   std::unordered_map<Ex, Ex> map;
   for (Ex a : args) {
@@ -245,8 +245,8 @@ Ex Expander::evaluate_fn(const Module& module, ir::Context& ctx, const FnDef& fn
     map[v] = a;
     vals.push_back(scalar(v, false));
   }
-  Val r = x.call_fn(fn, vals, fn.pos);
-  if (!r.is_scalar() || r.special != Val::Special::None) fail_at(fn.pos, fn.name + " does not give a number");
+  ExprValue r = x.call_fn(fn, vals, fn.pos);
+  if (!r.is_scalar() || r.special != ExprValue::Special::None) fail_at(fn.pos, fn.name + " does not give a number");
   if (lanes == 1) return r.e;
   // Bottom-up with every node widened.
   std::vector<Ex> order;

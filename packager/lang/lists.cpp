@@ -10,16 +10,16 @@ namespace {
 
 constexpr size_t kMaxList = 4096;
 
-Val number_at(ir::Context& ctx, const Numbers& numbers, size_t k) {
+ExprValue number_at(ir::Context& ctx, const Numbers& numbers, size_t k) {
   const ir::Scalar value = numbers.at(k);
-  Val v;
-  v.kind = Val::Kind::Scalar;
+  ExprValue v;
+  v.kind = ExprValue::Kind::Scalar;
   v.soft = true;
   v.e = numbers.dtype == DType::F64 ? ctx.number(value.f, DType::F64) : numbers.dtype == DType::Bool ? ctx.boolean(value.i != 0) : ctx.integer(value.i);
   return v;
 }
 
-bool is_plain_number(const Val& v) {
+bool is_plain_number(const ExprValue& v) {
   if (!v.is_const() || !v.soft || v.clamp_lo || v.clamp_hi || v.flat) return false;
   const DType t = v.e->type.dtype;
   return t == DType::I64 || t == DType::F64 || t == DType::Bool;
@@ -27,22 +27,22 @@ bool is_plain_number(const Val& v) {
 
 }  // namespace
 
-Val Expander::list(std::vector<Val> items) {
-  Val v;
-  v.kind = Val::Kind::List;
+ExprValue Expander::list(std::vector<ExprValue> items) {
+  ExprValue v;
+  v.kind = ExprValue::Kind::List;
   v.items = std::move(items);
   return v;
 }
-Val Expander::list(Numbers numbers) {
-  Val v;
-  v.kind = Val::Kind::List;
+ExprValue Expander::list(Numbers numbers) {
+  ExprValue v;
+  v.kind = ExprValue::Kind::List;
   v.numbers = std::make_shared<const Numbers>(std::move(numbers));
   return v;
 }
 
-Val Expander::item(const Val& list, size_t k) { return list.numbers ? number_at(ctx_, *list.numbers, k) : list.items[k]; }
+ExprValue Expander::item(const ExprValue& list, size_t k) { return list.numbers ? number_at(ctx_, *list.numbers, k) : list.items[k]; }
 
-void ListBuilder::add(Val item) {
+void ListBuilder::add(ExprValue item) {
   if (items_.empty() && is_plain_number(item) && (numbers_.values.empty() || numbers_.dtype == item.e->type.dtype)) {
     numbers_.dtype = item.e->type.dtype;
     numbers_.values.push_back(numbers_.dtype == DType::F64 ? std::bit_cast<int64_t>(item.e->f) : item.e->i);
@@ -57,32 +57,32 @@ void ListBuilder::spread() {
   numbers_.values.clear();
 }
 
-Val ListBuilder::done() {
-  Val v;
-  v.kind = Val::Kind::List;
+ExprValue ListBuilder::done() {
+  ExprValue v;
+  v.kind = ExprValue::Kind::List;
   if (numbers_.values.empty()) v.items = std::move(items_);
   else v.numbers = std::make_shared<const Numbers>(std::move(numbers_));
   return v;
 }
 
-Val Expander::soft_list(const std::vector<Ex>& es) {
-  std::vector<Val> items;
+ExprValue Expander::soft_list(const std::vector<Ex>& es) {
+  std::vector<ExprValue> items;
   for (Ex e : es) items.push_back(scalar(e, true));
   return list(std::move(items));
 }
-std::vector<Val> Expander::as_list(const Val& v) {
+std::vector<ExprValue> Expander::as_list(const ExprValue& v) {
   if (!v.is_list()) return {v};
   if (!v.numbers) return v.items;
-  std::vector<Val> items;
+  std::vector<ExprValue> items;
   for (size_t k = 0; k < v.length(); ++k) items.push_back(item(v, k));
   return items;
 }
 
-Val Expander::index_list(const Val& l, const Val& at, Pos pos) {
+ExprValue Expander::index_list(const ExprValue& l, const ExprValue& at, Pos pos) {
   if (!l.is_list()) fail_here(pos, "only arrays and lists take an index");
   if (at.is_list()) {
-    std::vector<Val> r;
-    for (const Val& a : as_list(at)) r.push_back(index_list(l, a, pos));
+    std::vector<ExprValue> r;
+    for (const ExprValue& a : as_list(at)) r.push_back(index_list(l, a, pos));
     return r.size() == 1 ? r[0] : list(std::move(r));
   }
   Ex i = as_index(at, pos);
@@ -100,8 +100,8 @@ Val Expander::index_list(const Val& l, const Val& at, Pos pos) {
     constant = l.numbers->dtype != DType::Bool;
     equal = std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == values[0]; });
   }
-  for (const Val& v : l.items) {
-    if (!v.is_scalar() || v.special != Val::Special::None) fail_here(pos, "a list of numbers expected");
+  for (const ExprValue& v : l.items) {
+    if (!v.is_scalar() || v.special != ExprValue::Special::None) fail_here(pos, "a list of numbers expected");
     const DType t = v.e->type.dtype;
     constant = constant && v.soft && v.e->is_const() && (t == DType::I64 || is_float(t));
     real = real || is_float(t);
@@ -114,20 +114,20 @@ Val Expander::index_list(const Val& l, const Val& at, Pos pos) {
   if (constant && running && (real || n > 4)) {
     if (l.numbers) return table_of(*l.numbers, at, i);
     Numbers numbers{real ? DType::F64 : DType::I64, {}};
-    for (const Val& v : l.items) {
+    for (const ExprValue& v : l.items) {
       const bool is_real = is_float(v.e->type.dtype);
       numbers.values.push_back(real ? std::bit_cast<int64_t>(is_real ? v.e->f : static_cast<double>(v.e->i)) : v.e->i);
     }
     return table_of(numbers, at, i);
   }
-  Val r = item(l, l.length() - 1);
+  ExprValue r = item(l, l.length() - 1);
   for (size_t k = l.length() - 1; k-- > 0;)
     r = choose(scalar(ctx_.binary(ir::Op::Eq, i, ctx_.integer(static_cast<int64_t>(k))), true), item(l, k), r, pos);
   return r;
 }
 
 // An item by a running index: `index`, the number of `at`.
-Val Expander::table_of(const Numbers& numbers, const Val& at, Ex index) {
+ExprValue Expander::table_of(const Numbers& numbers, const ExprValue& at, Ex index) {
   DType type = numbers.dtype;
   if (type == DType::F64) {  // reals that f32 holds exactly, as attributes are, need no wider table
     bool narrow = true;
@@ -141,23 +141,23 @@ Val Expander::table_of(const Numbers& numbers, const Val& at, Ex index) {
   return scalar(ctx_.load(new_table(type, numbers), {type, 1}, {index}, prove_access(index, &at, extent)), true);
 }
 
-Val Expander::eval_index(const Node* n) {
+ExprValue Expander::eval_index(const Node* n) {
   const Node* base = n->kids[0];
   if (base->kind == NodeKind::Name && !find_local(base->text) && !in_function() && !lets_.count(base->text)) {
     if (ArrayInfo* a = find_array(base->text)) return read(*a, n->kids, 1, n->pos);
     if (const AttrDecl* a = op_.attr(base->text); a && a->kind == AttrDecl::Kind::Tensor) {
-      Val t = attribute(*a);
+      ExprValue t = attribute(*a);
       ArrayInfo array;
       array.name = a->name;
       array.present = true;
       array.id = static_cast<uint32_t>(t.items.at(0).e->i);
       array.dtype = t.dtype;
-      for (const Val& e : t.items.at(1).items) array.slots.push_back({e.e, e.e, {}});
+      for (const ExprValue& e : t.items.at(1).items) array.slots.push_back({e.e, e.e, {}});
       return read(array, n->kids, 1, n->pos);
     }
     if (op_.result(base->text)) fail_here(n->pos, "result " + base->text + " is read before it is written");
   }
-  Val v = eval(base);
+  ExprValue v = eval(base);
   for (size_t k = 1; k < n->kids.size(); ++k) {
     if (n->kids[k]->kind == NodeKind::Star) {
       if (!v.is_list()) fail_here(n->pos, "only arrays and lists take '*'");
@@ -169,8 +169,8 @@ Val Expander::eval_index(const Node* n) {
 }
 
 // `neutral`: what an item whose filter is not settled while building counts as otherwise (for prod and total).
-Val Expander::eval_comprehension(const Node* n, const Val* neutral) {
-  Val source;
+ExprValue Expander::eval_comprehension(const Node* n, const ExprValue* neutral) {
+  ExprValue source;
   ListBuilder r(ctx_);
   if (!n->has_range && n->kids[1]->kind == NodeKind::Name) {
     const Param* p = op_.param(n->kids[1]->text);
@@ -214,7 +214,7 @@ Val Expander::eval_comprehension(const Node* n, const Val* neutral) {
         continue;
       }
     }
-    Val v = eval(n->kids[0]);
+    ExprValue v = eval(n->kids[0]);
     if (v.is_list()) for (size_t j = 0; j < v.length(); ++j) r.add(item(v, j));
     else r.add(std::move(v));
   }

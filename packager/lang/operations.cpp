@@ -13,12 +13,12 @@ bool is_real(DType t) { return is_float(t); }
 }  // namespace
 
 // Applies f to scalars, element by element where arguments are lists (all of one length).
-Val Expander::lift(const std::vector<Val>& args, Pos pos, const std::function<Val(const std::vector<Val>&)>& f) {
+ExprValue Expander::lift(const std::vector<ExprValue>& args, Pos pos, const std::function<ExprValue(const std::vector<ExprValue>&)>& f) {
   size_t n = 0;
   bool any = false;
-  for (const Val& a : args) {
-    if (a.kind == Val::Kind::Tuple || a.kind == Val::Kind::Record) fail_here(pos, "a tuple is no number");
-    if (a.kind == Val::Kind::Absent) fail_here(pos, "an absent attribute is read");
+  for (const ExprValue& a : args) {
+    if (a.kind == ExprValue::Kind::Tuple || a.kind == ExprValue::Kind::Record) fail_here(pos, "a tuple is no number");
+    if (a.kind == ExprValue::Kind::Absent) fail_here(pos, "an absent attribute is read");
     if (!a.is_list()) continue;
     if (any && n != a.length())
       fail_here(pos, "lists of different length meet: " + std::to_string(n) + " and " + std::to_string(a.length()));
@@ -27,8 +27,8 @@ Val Expander::lift(const std::vector<Val>& args, Pos pos, const std::function<Va
   }
   if (!any) return f(args);
   ListBuilder r(ctx_);
-  std::vector<Val> each;
-  for (const Val& a : args) each.push_back(a.is_list() ? Val() : a);
+  std::vector<ExprValue> each;
+  for (const ExprValue& a : args) each.push_back(a.is_list() ? ExprValue() : a);
   for (size_t k = 0; k < n; ++k) {
     for (size_t j = 0; j < args.size(); ++j)
       if (args[j].is_list()) each[j] = item(args[j], k);
@@ -38,8 +38,8 @@ Val Expander::lift(const std::vector<Val>& args, Pos pos, const std::function<Va
 }
 
 // The same of plain integers or truth values, without an expression of each.
-std::optional<Val> Expander::on_numbers(ir::Op op, const Val& a, const Val& b) {
-  const auto type_of = [](const Val& v) {
+std::optional<ExprValue> Expander::on_numbers(ir::Op op, const ExprValue& a, const ExprValue& b) {
+  const auto type_of = [](const ExprValue& v) {
     if (v.numbers) return v.numbers->dtype;
     return v.is_const() && v.soft ? v.e->type.dtype : DType::None;
   };
@@ -51,33 +51,33 @@ std::optional<Val> Expander::on_numbers(ir::Op op, const Val& a, const Val& b) {
   Numbers r{arithmetic ? DType::I64 : DType::Bool, {}};
   const size_t count = a.numbers ? a.length() : b.length();
   r.values.reserve(count);
-  const auto at = [](const Val& v, size_t k) { return v.numbers ? v.numbers->at(k) : ir::Scalar{v.e->i, 0}; };
+  const auto at = [](const ExprValue& v, size_t k) { return v.numbers ? v.numbers->at(k) : ir::Scalar{v.e->i, 0}; };
   for (size_t k = 0; k < count; ++k) r.values.push_back(ir::apply_binary(op, wanted, at(a, k), at(b, k)).i);
   return list(std::move(r));
 }
 
-Ex Expander::special_number(Val::Special special, DType t, Pos pos) {
+Ex Expander::special_number(ExprValue::Special special, DType t, Pos pos) {
   switch (special) {
-    case Val::Special::Lowest:
+    case ExprValue::Special::Lowest:
       if (t == DType::Bool) return ctx_.boolean(false);
       return is_float(t) ? ctx_.number(ir::lowest_finite(t), t) : ctx_.integer(ir::lowest_int(t), t);
-    case Val::Special::Highest:
+    case ExprValue::Special::Highest:
       if (t == DType::Bool) return ctx_.boolean(true);
       return is_float(t) ? ctx_.number(ir::highest_finite(t), t) : ctx_.integer(ir::highest_int(t), t);
-    case Val::Special::Bottom:
+    case ExprValue::Special::Bottom:
       if (t == DType::Bool) return ctx_.boolean(false);
       return is_float(t) ? ctx_.number(-INFINITY, t) : ctx_.integer(ir::lowest_int(t), t);
-    case Val::Special::Top:
+    case ExprValue::Special::Top:
       if (t == DType::Bool) return ctx_.boolean(true);
       return is_float(t) ? ctx_.number(INFINITY, t) : ctx_.integer(ir::highest_int(t), t);
-    case Val::Special::None: break;
+    case ExprValue::Special::None: break;
   }
   fail_here(pos, "not a number");
 }
 
-Ex Expander::adapt(const Val& v, DType to, Pos pos) {
+Ex Expander::adapt(const ExprValue& v, DType to, Pos pos) {
   if (!v.is_scalar()) fail_here(pos, "a single number expected");
-  if (v.special != Val::Special::None) return special_number(v.special, to, pos);
+  if (v.special != ExprValue::Special::None) return special_number(v.special, to, pos);
   const DType from = v.e->type.dtype;
   if (from == to) return v.e;
   if (!v.soft)
@@ -102,8 +102,8 @@ Ex Expander::adapt(const Val& v, DType to, Pos pos) {
   return ctx_.cast(to, v.e);
 }
 
-DType Expander::meet(Val& a, Val& b, Pos pos) {
-  std::vector<Val> both{a, b};
+DType Expander::meet(ExprValue& a, ExprValue& b, Pos pos) {
+  std::vector<ExprValue> both{a, b};
   const DType t = meet_all(both, pos);
   a = both[0];
   b = both[1];
@@ -111,12 +111,12 @@ DType Expander::meet(Val& a, Val& b, Pos pos) {
 }
 
 // One type for all; None if all are `lowest` and the like.
-DType Expander::meet_all(std::vector<Val>& vals, Pos pos) {
+DType Expander::meet_all(std::vector<ExprValue>& vals, Pos pos) {
   DType hard = DType::None, soft = DType::None;
   bool soft_constant = true;
-  for (const Val& v : vals) {
+  for (const ExprValue& v : vals) {
     if (!v.is_scalar()) fail_here(pos, v.is_list() ? "a list where a single number is expected" : "a number expected");
-    if (v.special != Val::Special::None) continue;
+    if (v.special != ExprValue::Special::None) continue;
     const DType t = v.e->type.dtype;
     if (!v.soft) {
       if (hard != DType::None && hard != t)
@@ -142,16 +142,16 @@ DType Expander::meet_all(std::vector<Val>& vals, Pos pos) {
   }
   const DType t = hard != DType::None ? hard : soft;
   if (t == DType::None) return t;
-  for (Val& v : vals) {
+  for (ExprValue& v : vals) {
     Ex e;
-    if (v.special == Val::Special::None && v.soft && hard == DType::None && is_real(t) && !is_real(v.e->type.dtype) &&
+    if (v.special == ExprValue::Special::None && v.soft && hard == DType::None && is_real(t) && !is_real(v.e->type.dtype) &&
         v.e->type.dtype != DType::Bool)
       e = ctx_.cast(t, v.e);  // an index meets a real while building: no element type is at stake
-    else if (v.special == Val::Special::None && v.soft && hard == DType::None && is_real(t) && is_real(v.e->type.dtype))
+    else if (v.special == ExprValue::Special::None && v.soft && hard == DType::None && is_real(t) && is_real(v.e->type.dtype))
       e = ctx_.cast(t, v.e);
     else
       e = adapt(v, t, pos);
-    v.special = Val::Special::None;
+    v.special = ExprValue::Special::None;
     v.e = e;
     v.soft = hard == DType::None;
     v.clamp_lo = v.clamp_hi = nullptr;
@@ -160,12 +160,12 @@ DType Expander::meet_all(std::vector<Val>& vals, Pos pos) {
   return t;
 }
 
-Val Expander::binary(const std::string& op, const Val& a, const Val& b, Pos pos) {
+ExprValue Expander::binary(const std::string& op, const ExprValue& a, const ExprValue& b, Pos pos) {
   if (op == "+" || op == "-" || op == "*")
     if (auto r = on_numbers(op == "+" ? ir::Op::Add : op == "-" ? ir::Op::Sub : ir::Op::Mul, a, b)) return *std::move(r);
   if (a.is_list() || b.is_list())
-    return lift({a, b}, pos, [&](const std::vector<Val>& v) { return binary(op, v[0], v[1], pos); });
-  Val x = a, y = b;
+    return lift({a, b}, pos, [&](const std::vector<ExprValue>& v) { return binary(op, v[0], v[1], pos); });
+  ExprValue x = a, y = b;
   const DType t = meet(x, y, pos);
   if (t == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
   if (t == DType::Bool || t == DType::Str) fail_here(pos, "'" + op + "' wants numbers");
@@ -189,21 +189,21 @@ Val Expander::binary(const std::string& op, const Val& a, const Val& b, Pos pos)
   return scalar(ctx_.binary(o, x.e, y.e), x.soft);
 }
 
-Val Expander::eval_compare(const Node* n) {
-  auto operand = [&](const Node* kid, const Node* other) -> Val {
+ExprValue Expander::eval_compare(const Node* n) {
+  auto operand = [&](const Node* kid, const Node* other) -> ExprValue {
     // A case of an enumeration is a name only beside a value of that enumeration.
     if (kid->kind == NodeKind::Name && !find_local(kid->text)) {
-      Val o;
+      ExprValue o;
       if (other->kind == NodeKind::Name) {
-        const Val* local = find_local(other->text);
+        const ExprValue* local = find_local(other->text);
         if (local) o = *local;
         else if (const AttrDecl* a = op_.attr(other->text); a && a->kind == AttrDecl::Kind::Enum && !in_function()) o = attribute(*a);
       }
-      if (o.kind == Val::Kind::Enum && o.attr)
+      if (o.kind == ExprValue::Kind::Enum && o.attr)
         for (const auto& e : o.attr->enumerators)
           if (e == kid->text) {
-            Val v;
-            v.kind = Val::Kind::Enum;
+            ExprValue v;
+            v.kind = ExprValue::Kind::Enum;
             v.text = e;
             v.attr = o.attr;
             return v;
@@ -211,21 +211,21 @@ Val Expander::eval_compare(const Node* n) {
     }
     return eval(kid);
   };
-  std::vector<Val> vals;
+  std::vector<ExprValue> vals;
   for (size_t k = 0; k < n->kids.size(); ++k) {
     const Node* other = n->kids[k == 0 ? 1 : k - 1];
     vals.push_back(operand(n->kids[k], other));
   }
-  Val r;
+  ExprValue r;
   for (size_t k = 0; k + 1 < vals.size(); ++k) {
-    Val c = compare(n->ops[k], vals[k], vals[k + 1], n->pos);
+    ExprValue c = compare(n->ops[k], vals[k], vals[k + 1], n->pos);
     r = k == 0 ? c : logic(true, r, c, n->pos);
   }
   return r;
 }
 
-Val Expander::compare(const std::string& op, const Val& a, const Val& b, Pos pos) {
-  using K = Val::Kind;
+ExprValue Expander::compare(const std::string& op, const ExprValue& a, const ExprValue& b, Pos pos) {
+  using K = ExprValue::Kind;
   if (a.kind == K::Enum || b.kind == K::Enum || a.kind == K::String || b.kind == K::String) {
     const bool texts = (a.kind == K::Enum || a.kind == K::String) && (b.kind == K::Enum || b.kind == K::String);
     if (!texts || (op != "==" && op != "!=")) fail_here(pos, "a choice is compared with one of its cases, by '==' or '!='");
@@ -244,9 +244,9 @@ Val Expander::compare(const std::string& op, const Val& a, const Val& b, Pos pos
     const bool turned = op == ">" || op == ">=";
     const ir::Op same = op == "==" ? ir::Op::Eq : op == "!=" ? ir::Op::Ne : op == "<" || op == ">" ? ir::Op::Lt : ir::Op::Le;
     if (auto r = on_numbers(same, turned ? b : a, turned ? a : b)) return *std::move(r);
-    return lift({a, b}, pos, [&](const std::vector<Val>& v) { return compare(op, v[0], v[1], pos); });
+    return lift({a, b}, pos, [&](const std::vector<ExprValue>& v) { return compare(op, v[0], v[1], pos); });
   }
-  Val x = a, y = b;
+  ExprValue x = a, y = b;
   const DType t = meet(x, y, pos);
   if (t == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
   if (t == DType::Bool && op != "==" && op != "!=") fail_here(pos, "truth values have no order");
@@ -260,29 +260,29 @@ Val Expander::compare(const std::string& op, const Val& a, const Val& b, Pos pos
   return scalar(e, x.soft);
 }
 
-Ex Expander::as_bool(const Val& v, Pos pos) {
-  if (!v.is_scalar() || v.special != Val::Special::None || v.e->type.dtype != DType::Bool) fail_here(pos, "a condition expected");
+Ex Expander::as_bool(const ExprValue& v, Pos pos) {
+  if (!v.is_scalar() || v.special != ExprValue::Special::None || v.e->type.dtype != DType::Bool) fail_here(pos, "a condition expected");
   return v.e;
 }
 
-Ex Expander::conjunction(const Val& v, Pos pos) {
+Ex Expander::conjunction(const ExprValue& v, Pos pos) {
   if (!v.is_list()) return as_bool(v, pos);
   if (v.numbers && v.numbers->dtype == DType::Bool) {
     const auto& values = v.numbers->values;
     return ctx_.boolean(std::all_of(values.begin(), values.end(), [](int64_t truth) { return truth != 0; }));
   }
   Ex all = ctx_.boolean(true);
-  for (const Val& part : as_list(v)) {
+  for (const ExprValue& part : as_list(v)) {
     Ex c = conjunction(part, pos);
     all = all->is_const() ? (all->i ? c : all) : c->is_const() ? (c->i ? all : c) : ctx_.binary(ir::Op::And, all, c);
   }
   return all;
 }
 
-Val Expander::logic(bool is_and, const Val& a, const Val& b, Pos pos) {
+ExprValue Expander::logic(bool is_and, const ExprValue& a, const ExprValue& b, Pos pos) {
   if (auto r = on_numbers(is_and ? ir::Op::And : ir::Op::Or, a, b)) return *std::move(r);
   if (a.is_list() || b.is_list())
-    return lift({a, b}, pos, [&](const std::vector<Val>& v) { return logic(is_and, v[0], v[1], pos); });
+    return lift({a, b}, pos, [&](const std::vector<ExprValue>& v) { return logic(is_and, v[0], v[1], pos); });
   Ex x = as_bool(a, pos), y = as_bool(b, pos);
   const bool soft = a.soft && b.soft;
   if (x->is_const()) return (x->i != 0) == is_and ? b : a;
@@ -307,8 +307,8 @@ Ex Expander::negated(Ex c) {
   return ctx_.unary(ir::Op::Not, c);
 }
 
-Val Expander::negate(const Val& a, Pos pos) {
-  return lift({a}, pos, [&](const std::vector<Val>& v) { return scalar(negated(as_bool(v[0], pos)), v[0].soft); });
+ExprValue Expander::negate(const ExprValue& a, Pos pos) {
+  return lift({a}, pos, [&](const std::vector<ExprValue>& v) { return scalar(negated(as_bool(v[0], pos)), v[0].soft); });
 }
 
 std::optional<bool> Expander::settle(Ex c) {
@@ -318,25 +318,25 @@ std::optional<bool> Expander::settle(Ex c) {
   return {};
 }
 
-bool Expander::truth(const Val& v, Pos pos, const char* what) {
+bool Expander::truth(const ExprValue& v, Pos pos, const char* what) {
   auto known = settle(conjunction(v, pos));
   if (!known) fail_call(pos, std::string(what) + " must be known while building");
   return *known;
 }
 
-Val Expander::choose(const Val& c, const Val& a, const Val& b, Pos pos) {
+ExprValue Expander::choose(const ExprValue& c, const ExprValue& a, const ExprValue& b, Pos pos) {
   if (c.is_list() || ((a.is_list() || b.is_list()) && c.is_scalar()))
-    return lift({c, a, b}, pos, [&](const std::vector<Val>& v) { return choose(v[0], v[1], v[2], pos); });
+    return lift({c, a, b}, pos, [&](const std::vector<ExprValue>& v) { return choose(v[0], v[1], v[2], pos); });
   Ex condition = as_bool(c, pos);
   if (auto known = settle(condition)) return *known ? a : b;
-  if (a.kind == Val::Kind::Tuple && b.kind == Val::Kind::Tuple && a.items.size() == b.items.size()) {
-    Val r;
-    r.kind = Val::Kind::Tuple;
+  if (a.kind == ExprValue::Kind::Tuple && b.kind == ExprValue::Kind::Tuple && a.items.size() == b.items.size()) {
+    ExprValue r;
+    r.kind = ExprValue::Kind::Tuple;
     for (size_t k = 0; k < a.items.size(); ++k) r.items.push_back(choose(c, a.items[k], b.items[k], pos));
     return r;
   }
   if (!a.is_scalar() || !b.is_scalar()) fail_here(pos, "a choice that is not settled while building is between numbers");
-  Val x = a, y = b;
+  ExprValue x = a, y = b;
   if (meet(x, y, pos) == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
   return scalar(ctx_.select(condition, x.e, y.e), x.soft && y.soft);
 }

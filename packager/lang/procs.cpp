@@ -155,36 +155,36 @@ void Expander::proc_one(const Stmt& s) {
   }
 }
 
-Val Expander::proc_number(const Node* n) {
-  Val v = eval(n);
+ExprValue Expander::proc_number(const Node* n) {
+  ExprValue v = eval(n);
   if (!v.is_scalar()) fail_here(n->pos, "a number expected");
   return v;
 }
 
 void Expander::proc_let(const Stmt& s) {
-  Val v = eval(s.value);
-  if (v.is_scalar() && v.special == Val::Special::None && !v.e->is_const()) v = scalar(named(v.e, *blocks_.back()), v.soft);
+  ExprValue v = eval(s.value);
+  if (v.is_scalar() && v.special == ExprValue::Special::None && !v.e->is_const()) v = scalar(named(v.e, *blocks_.back()), v.soft);
   frames_.back().names[s.names[0]] = v;
 }
 
 void Expander::proc_var(const Stmt& s) {
-  Val v = proc_number(s.value);
-  if (v.special != Val::Special::None) fail_here(s.pos, "the type of " + s.names[0] + " does not follow from its first value");
+  ExprValue v = proc_number(s.value);
+  if (v.special != ExprValue::Special::None) fail_here(s.pos, "the type of " + s.names[0] + " does not follow from its first value");
   auto local = make(loop::StmtKind::Local);
   local->var = ctx_.fresh_var(v.e->type);
   local->value = v.e;
   variables_.insert(local->var);
-  Val var = scalar(local->var, v.soft);
+  ExprValue var = scalar(local->var, v.soft);
   var.text = "var";  // assignable
   blocks_.back()->push_back(std::move(local));
   frames_.back().names[s.names[0]] = var;
 }
 
 void Expander::proc_assign(const Stmt& s) {
-  const Val* known = find_local(s.names[0]);
+  const ExprValue* known = find_local(s.names[0]);
   if (!known || known->text != "var") fail_here(s.pos, "'" + s.names[0] + "' is no variable of this proc");
-  const Val target = *known;
-  Val v = proc_number(s.value);
+  const ExprValue target = *known;
+  ExprValue v = proc_number(s.value);
   auto assign = make(loop::StmtKind::Assign);
   assign->var = target.e;
   assign->value = in_order(adapt(v, target.e->type.dtype, s.pos), *blocks_.back());
@@ -251,7 +251,7 @@ void Expander::proc_for_range(const Stmt& s) {
 
 void Expander::proc_while(const Stmt& s) {
   const size_t before = blocks_.back()->size();
-  Val c = eval(s.value);
+  ExprValue c = eval(s.value);
   if (blocks_.back()->size() != before) fail_here(s.pos, "the condition of a while cannot hold a fold over an unknown extent: use a variable");
   auto loop_stmt = make(loop::StmtKind::While);
   loop_stmt->cond = conjunction(c, s.pos);
@@ -326,8 +326,8 @@ Ex Expander::unit_of(const ir::Combiner& c, size_t k, DType t) {
   switch (c.join) {
     case ir::Join::Sum: case ir::Join::Last: return ctx_.integer(0, t);
     case ir::Join::Prod: return ctx_.integer(1, t);
-    case ir::Join::Min: return special_number(Val::Special::Top, t, {});
-    case ir::Join::Max: return special_number(Val::Special::Bottom, t, {});
+    case ir::Join::Min: return special_number(ExprValue::Special::Top, t, {});
+    case ir::Join::Max: return special_number(ExprValue::Special::Bottom, t, {});
     case ir::Join::Any: return ctx_.boolean(false);
     case ir::Join::All: return ctx_.boolean(true);
     case ir::Join::Custom: break;
@@ -374,7 +374,7 @@ Ex Expander::in_order(Ex value, std::vector<loop::StmtPtr>& at) {
 }
 
 // A fold inside a proc: a variable and loops, before the statement that uses it.
-Val Expander::fold_in_proc(const ir::Combiner* c, const std::vector<const ir::Dim*>& dims, Ex where, std::vector<Ex> bodies) {
+ExprValue Expander::fold_in_proc(const ir::Combiner* c, const std::vector<const ir::Dim*>& dims, Ex where, std::vector<Ex> bodies) {
   std::unordered_map<Ex, Ex> rename;
   std::vector<loop::StmtPtr>* at = blocks_.back();
   std::vector<Ex> accumulators;
@@ -422,8 +422,8 @@ Val Expander::fold_in_proc(const ir::Combiner* c, const std::vector<const ir::Di
     at->push_back(std::move(assign));
   }
   if (accumulators.size() == 1) return scalar(accumulators[0], false);
-  Val v;
-  v.kind = Val::Kind::Tuple;
+  ExprValue v;
+  v.kind = ExprValue::Kind::Tuple;
   for (Ex a : accumulators) v.items.push_back(scalar(a, false));
   return v;
 }

@@ -84,8 +84,8 @@ void Expander::execute(const Stmt& s) {
       return;
     }
     case StmtKind::Check: {
-      Val v = eval(s.value);
-      for (const Val& item : as_list(v)) {
+      ExprValue v = eval(s.value);
+      for (const ExprValue& item : as_list(v)) {
         Ex c = conjunction(item, s.pos);
         // On symbols the condition says which extents do not fit; where all is known nothing but false is left of it.
         require(c, !s.text.empty() ? s.text : "expected " + (c->is_const() ? s.source + sides_of(s.value) : shown(c)));
@@ -106,7 +106,7 @@ std::string Expander::sides_of(const Node* compare) {
   std::string found;
   if (compare->kind != NodeKind::Compare) return found;
   for (const Node* side : compare->kids) {
-    const Val v = eval(side);
+    const ExprValue v = eval(side);
     if (!v.is_scalar() || !v.e || !v.e->is_const()) return {};
     found += (found.empty() ? ", found " : " and ") + shown(v.e);
   }
@@ -124,10 +124,10 @@ void Expander::let_clause(const Stmt& s) {
   }
 }
 
-void Expander::set_dim(const std::string& name, const Val& v, Pos pos) {
-  auto to_extent = [&](const Val& item) {
-    Val x = item;
-    if (x.is_scalar() && x.special == Val::Special::None && is_float(x.e->type.dtype) && x.soft) {
+void Expander::set_dim(const std::string& name, const ExprValue& v, Pos pos) {
+  auto to_extent = [&](const ExprValue& item) {
+    ExprValue x = item;
+    if (x.is_scalar() && x.special == ExprValue::Special::None && is_float(x.e->type.dtype) && x.soft) {
       // floor(|i| * scale): a rounded real is an extent.
       const ir::Op op = x.e->op;
       if (x.e->is_const() || op == ir::Op::Floor || op == ir::Op::Ceil || op == ir::Op::Trunc || op == ir::Op::Rint)
@@ -155,11 +155,11 @@ void Expander::set_dim(const std::string& name, const Val& v, Pos pos) {
   if (of_many && v.is_list()) {
     info.per_item = info.known = true;
     info.item_extents.clear();
-    for (const Val& item : as_list(v)) info.item_extents.push_back(to_extent(item));
+    for (const ExprValue& item : as_list(v)) info.item_extents.push_back(to_extent(item));
     return;
   }
   std::vector<Ex> extents;
-  for (const Val& item : as_list(v)) extents.push_back(to_extent(item));
+  for (const ExprValue& item : as_list(v)) extents.push_back(to_extent(item));
   if (v.is_list() && !info.known) info.pack = true;
   if (!v.is_list() && extents.size() != 1) fail_here(pos, name + " is one dim");
   if (info.pack) {

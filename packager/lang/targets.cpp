@@ -121,12 +121,12 @@ std::vector<Ex> Expander::target_index(const Target& t, std::vector<Slot>* slots
   };
   for (const Node* n : t.index) {
     if (n->kind == NodeKind::Star) fail_here(n->pos, "'*' cannot stand on the left side");
-    Val v = eval(n);
-    if (v.kind == Val::Kind::Tuple) {
+    ExprValue v = eval(n);
+    if (v.kind == ExprValue::Kind::Tuple) {
       Slot s;
       s.extent = ctx_.integer(1);
       std::vector<Ex> parts;
-      for (const Val& item : v.items) parts.push_back(as_index(item, n->pos));
+      for (const ExprValue& item : v.items) parts.push_back(as_index(item, n->pos));
       // Factors come from the declared result, or from the indices themselves.
       auto known = arrays_.find(t.array);
       const bool declared = known != arrays_.end() && !known->second.empty() && r.size() < known->second[0].slots.size() &&
@@ -146,7 +146,7 @@ std::vector<Ex> Expander::target_index(const Target& t, std::vector<Slot>* slots
       if (slots) slots->push_back(s);
       continue;
     }
-    for (const Val& item : as_list(v)) {
+    for (const ExprValue& item : as_list(v)) {
       Ex i = as_index(item, n->pos);
       r.push_back(i);
       if (slots) {

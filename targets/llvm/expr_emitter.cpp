@@ -68,8 +68,8 @@ bool KernelEmitter::is_lazy(const Expr& e) {
 
 void KernelEmitter::remember(const Expr* e, Value* v) {
   cache_[e] = v;
-  (frugal_ || flags_of(e) ? statement_ : log_).push_back(e);
-  if (frugal_ && !e->args.empty() && uses_[e] > 1) write(shared_[e] = new_slot(v->getType()), v);
+  (in_scratch_ || flags_of(e) ? statement_ : log_).push_back(e);
+  if (in_scratch_ && !e->args.empty() && uses_[e] > 1) write(shared_[e] = new_slot(v->getType()), v);
 }
 
 void KernelEmitter::close_scope(size_t mark) {
@@ -89,7 +89,7 @@ llvm::Value* KernelEmitter::eval(const Expr* root) {
   if (!status_.ok()) return nullptr;
   if (!root) return fail("a missing expression"), nullptr;
   flags_of(root);
-  if (frugal_) plan_statement(root);
+  if (in_scratch_) plan_statement(root);
   std::vector<const Expr*> stack = {root}, missing;
   while (!stack.empty() && status_.ok()) {
     const Expr* e = stack.back();
@@ -101,7 +101,7 @@ llvm::Value* KernelEmitter::eval(const Expr* root) {
     missing.clear();
     for (size_t k = eager; k-- > 0;)
       if (!cache_.count(e->args[k])) missing.push_back(e->args[k]);
-    if (frugal_) order_operands(missing);
+    if (in_scratch_) order_operands(missing);
     stack.insert(stack.end(), missing.begin(), missing.end());
     if (!missing.empty()) continue;
     Value* v = eager == e->args.size() ? node(*e) : eval_lazy(e);

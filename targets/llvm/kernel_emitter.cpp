@@ -65,8 +65,8 @@ Status KernelEmitter::emit(const loop::Kernel& kernel, const std::string& name) 
   kernel_ = &kernel;
   MLC_ASSIGN(const Frame::Arguments arguments, frame_.open(b_, module_, kernel, name));
   // Devices have no scratch memory; what does not fit in registers there their assembler sees to.
-  frugal_ = kernel.hoisting == loop::Hoisting::None && arguments.scratch;
-  if (kernel.hoisting != loop::Hoisting::All) arguments.function->addFnAttr(kHoistingAttribute, frugal_ ? "none" : "innermost");
+  in_scratch_ = kernel.hoisting == loop::Hoisting::None && arguments.scratch;
+  if (kernel.hoisting != loop::Hoisting::All) arguments.function->addFnAttr(kHoistingAttribute, in_scratch_ ? "none" : "innermost");
   statements_left_ = 1'000'000;
   take_arguments(arguments, name);
   place_symbolic_locals();
@@ -107,7 +107,7 @@ void KernelEmitter::place_symbolic_locals() {
   for (size_t k = 0; k < kernel_->locals.size(); ++k) {
     const loop::LocalArray& local = kernel_->locals[k];
     if (local.count->is_const()) continue;
-    if (frugal_) return fail("keeps its values in scratch memory, whose size must be known then");
+    if (in_scratch_) return fail("keeps its values in scratch memory, whose size must be known then");
     buffers_[kernel_->params.size() + k].base = b_.CreateInBoundsGEP(b_.getInt8Ty(), scratch_, offset);
     Value* count = eval(local.count);
     if (!count) return;
@@ -139,7 +139,7 @@ void KernelEmitter::statement(const Stmt& s) {
     case StmtKind::Prefetch: return prefetch(s);
     case StmtKind::Let:
       if (Value* v = eval(s.value)) {
-        if (!frugal_) vars_[s.var->i] = v;
+        if (!in_scratch_) vars_[s.var->i] = v;
         else write(locals_[s.var->i] = new_slot(v->getType()), v);
       }
       return;

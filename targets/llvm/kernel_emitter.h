@@ -94,14 +94,14 @@ class KernelEmitter {
   void close_scope(size_t mark);
   void end_statement();
 
-  // Hoisting::None: names and what a statement uses twice live in scratch memory (frugal.cpp).
+  // Hoisting::None: names and what a statement uses twice live in scratch memory (scratch_values.cpp).
   struct Slot {
-    Value* place = nullptr;  // an alloca; frugal: an address in scratch memory, of volatile accesses
+    Value* place = nullptr;  // an alloca; or an address in scratch memory, of volatile accesses
     llvm::Type* type = nullptr;
   };
   Slot new_slot(llvm::Type* type);
-  void write(const Slot& slot, Value* v) { b_.CreateStore(v, slot.place, frugal_); }
-  Value* read(const Slot& slot) { return b_.CreateLoad(slot.type, slot.place, frugal_); }
+  void write(const Slot& slot, Value* v) { b_.CreateStore(v, slot.place, in_scratch_); }
+  Value* read(const Slot& slot) { return b_.CreateLoad(slot.type, slot.place, in_scratch_); }
   void plan_statement(const Expr* root);
   void order_operands(std::vector<const Expr*>& operands) const;
 
@@ -179,14 +179,14 @@ class KernelEmitter {
   std::vector<Buffer> buffers_;
   std::unordered_map<const ir::Sym*, Value*> syms_;
   std::unordered_map<int64_t, Value*> vars_;                // For, Let, tile_begin, tile_end
-  std::unordered_map<int64_t, Slot> locals_;                // Local; frugal: Let too
+  std::unordered_map<int64_t, Slot> locals_;                // Local; in scratch memory: Let too
   std::unordered_map<const Expr*, Value*> cache_;
   std::vector<const Expr*> log_;         // kept entries of cache_, in order
   std::vector<const Expr*> statement_;   // entries of cache_ that end with the statement
   std::unordered_map<const Expr*, uint8_t> flags_;
-  bool frugal_ = false;
-  std::unordered_map<const Expr*, uint32_t> uses_, registers_;  // frugal: in this statement; to evaluate it
-  std::unordered_map<const Expr*, Slot> shared_;                // frugal: values of cache_ with several uses
+  bool in_scratch_ = false;
+  std::unordered_map<const Expr*, uint32_t> uses_, registers_;  // in scratch memory: uses in this statement; to evaluate it
+  std::unordered_map<const Expr*, Slot> shared_;                // in scratch memory: values of cache_ with several uses
   Value* lane_ = nullptr;  // of a block
   Value* scratch_ = nullptr;
   uint64_t scratch_bytes_ = 0;

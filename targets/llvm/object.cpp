@@ -102,13 +102,13 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine, bool has_vecto
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   passes.addPass(llvm::InstCombinePass());
   passes.addPass(llvm::ADCEPass());
-  // Frugal ones keep nothing that they can read or compute again.
-  llvm::FunctionPassManager frugal;
-  frugal.addPass(llvm::InstCombinePass());
-  frugal.addPass(llvm::SimplifyCFGPass());
-  frugal.addPass(llvm::ADCEPass());
+  // Kernels whose values lie in scratch memory keep nothing that they can read or compute again: no common subexpressions.
+  llvm::FunctionPassManager plain;
+  plain.addPass(llvm::InstCombinePass());
+  plain.addPass(llvm::SimplifyCFGPass());
+  plain.addPass(llvm::ADCEPass());
   for (llvm::Function& f : module)
-    if (!f.isDeclaration()) (f.getFnAttribute(kHoistingAttribute).getValueAsString() == "none" ? frugal : passes).run(f, functions);
+    if (!f.isDeclaration()) (f.getFnAttribute(kHoistingAttribute).getValueAsString() == "none" ? plain : passes).run(f, functions);
 }
 
 // Loop strength reduction sees how an address came about, through the minima and products that are the place of a row tile,

@@ -83,7 +83,7 @@ Span span_of(const Expr* e, unsigned depth = 0) {
 
 // The number, the divisor and the zero point in e = sat<T>(rint(real / scale) + zero), where only the number has to be there.
 std::optional<KernelEmitter::Coding> KernelEmitter::coding_of(const Expr& e) const {
-  if (frugal_ || e.op != Op::SatCast || !is_int(e.type.dtype) || bits_of(e.type.dtype) != 8 || e.args[0]->type.dtype != DType::F32) return std::nullopt;
+  if (in_scratch_ || e.op != Op::SatCast || !is_int(e.type.dtype) || bits_of(e.type.dtype) != 8 || e.args[0]->type.dtype != DType::F32) return std::nullopt;
   Coding c;
   c.type = e.type.dtype;
   const Expr* rounded = e.args[0];

@@ -8,7 +8,7 @@
 namespace mlc::targets {
 
 KernelEmitter::Slot KernelEmitter::new_slot(llvm::Type* type) {
-  if (!frugal_) return {entry_alloca(type), type};
+  if (!in_scratch_) return {entry_alloca(type), type};
   constexpr uint64_t kAlign = 64;
   const uint64_t offset = scratch_bytes_, bytes = module_.getDataLayout().getTypeAllocSize(type).getFixedValue();
   const uint64_t unit = bytes <= 8 ? 8 : kAlign;
@@ -48,7 +48,7 @@ void KernelEmitter::order_operands(std::vector<const Expr*>& operands) const {
 }
 
 llvm::Value* KernelEmitter::value_of(const Expr* e) {
-  if (!frugal_) return cache_.at(e);
+  if (!in_scratch_) return cache_.at(e);
   auto slot = shared_.find(e);
   return slot == shared_.end() ? cache_.at(e) : read(slot->second);
 }
