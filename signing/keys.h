@@ -20,7 +20,8 @@
 #include "base/status.h"
 #include "signing/hash_tree.h"
 
-struct evp_pkey_st;  // OpenSSL's EVP_PKEY
+struct ec_key_st;    // OpenSSL's EC_KEY
+struct evp_pkey_st;  // and EVP_PKEY
 
 namespace mlc::signing {
 
@@ -52,7 +53,7 @@ class PublicKey {
   std::string id_hex() const { return to_hex(id_); }
   std::string id_prefix() const { return id_hex().substr(0, kKeyIdPrefix); }
   bool is_called(std::string_view digits) const;        // the id begins with them, in either case
-  std::string pem() const;                              // as PEM_write_bio_PUBKEY prints it
+  std::string pem() const;                              // SubjectPublicKeyInfo, as RFC 7468 spells it
 
   // True if `signature` is a valid signature of `message`. Anything else, failures inside libcrypto included, is false.
   [[nodiscard]] bool verify(Bytes message, Bytes signature) const;
@@ -66,7 +67,8 @@ class PublicKey {
   KeyType type_ = KeyType::P256;
   std::vector<std::byte> der_;
   Digest id_{};
-  std::shared_ptr<evp_pkey_st> key_;
+  std::shared_ptr<ec_key_st> curve_point_;  // of ECDSA
+  std::shared_ptr<evp_pkey_st> edwards_;    // of Ed25519
 };
 
 class PrivateKey {
