@@ -182,7 +182,8 @@ Loops loops_of_this_machine() {
 }
 
 uint64_t cache_bytes(uint32_t level) {
-  for (const probe::Cache& c : probe::host().topology.caches)
+  static const probe::Layout layout = probe::probe_layout(*probe::system_sources(), probe::host().topology);
+  for (const probe::Cache& c : layout.caches)
     if (static_cast<uint32_t>(c.level) == level && c.type != "Instruction") return c.size_bytes;
   return 0;
 }

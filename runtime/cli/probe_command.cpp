@@ -86,7 +86,7 @@ void describe_devices(Report& report) {
   report.json["no_devices"] = std::move(absent);
 }
 
-Report describe(const probe::Record& r) {
+Report describe(const probe::Record& r, const probe::Layout& layout) {
   Report report;
   const probe::Topology& t = r.topology;
   const char* pages = r.code_pages == CodePages::Anonymous ? "S1" : r.code_pages == CodePages::SealedFd ? "S2" : "none";
@@ -97,7 +97,7 @@ Report describe(const probe::Record& r) {
   out += "\ncode       " + std::string(pages) + (r.code_pages_note.empty() ? "" : " (" + r.code_pages_note + ")") + "\n";
   out += "workers    " + std::to_string(t.workers) + " (" + t.workers_reason + "), CPUs " + cpu_list(t.worker_cpus) +
          " of " + cpu_list(t.allowed_cpus) + "\n";
-  for (const probe::Cache& c : t.caches)
+  for (const probe::Cache& c : layout.caches)
     out += "cache      L" + std::to_string(c.level) + " " + c.type + " " + std::to_string(c.size_bytes >> 10) +
            " KiB, shared by " + std::to_string(c.shared_by) + "\n";
   out += "memory     " + std::to_string(r.memory.total_bytes >> 20) + " MiB, " +
@@ -121,15 +121,15 @@ Report describe(const probe::Record& r) {
   for (const std::string& e : r.errors) out += "error      " + printable(e) + "\n";
 
   ordered_json caches = ordered_json::array();
-  for (const probe::Cache& c : t.caches)
+  for (const probe::Cache& c : layout.caches)
     caches.push_back({{"level", c.level}, {"type", c.type}, {"size_bytes", c.size_bytes}, {"shared_by", c.shared_by}});
   report.json = {{"os", {{"release", r.os_release}, {"page_size", r.page_size}}},
                  {"cpu", {{"arch", name_of(r.machine)}, {"model", r.cpu_model}, {"vendor", r.cpu_vendor},
                           {"level", probe::derived_level(r)}, {"raw", r.raw}}},
                  {"code_pages", pages},
                  {"topology", {{"allowed_cpus", t.allowed_cpus}, {"worker_cpus", t.worker_cpus}, {"cores", t.cores},
-                               {"packages", t.packages}, {"numa_nodes", t.numa_nodes},
-                               {"uneven_cores", t.uneven_cores},
+                               {"packages", layout.packages}, {"numa_nodes", layout.numa_nodes},
+                               {"uneven_cores", layout.uneven_cores},
                                {"quota_cpus", t.quota_cpus ? ordered_json(*t.quota_cpus) : ordered_json()},
                                {"workers", t.workers}, {"workers_reason", t.workers_reason}, {"caches", caches}}},
                  {"memory", {{"total_bytes", r.memory.total_bytes}, {"available_bytes", r.memory.available_bytes},
@@ -155,7 +155,8 @@ void add_probe_command(CLI::App& app, int& exit_code) {
   command->add_option("--devices", o->devices, "cpu: ask no drivers for devices")->check(CLI::IsMember({"auto", "cpu"}));
   command->callback([o, &exit_code] {
     const auto sources = probe::system_sources();
-    Report report = describe(probe::run(*sources, {o->trust_hwcap_vector}));
+    const probe::Record record = probe::run(*sources, {o->trust_hwcap_vector});
+    Report report = describe(record, probe::probe_layout(*sources, record.topology));
     if (o->devices != "cpu") describe_devices(report);
     exit_code = finish("probe", o->as_json, std::move(report));
   });

@@ -25,8 +25,10 @@ const Record& host();
 void probe_x86(const Sources& sources, const Options& options, Record& record);
 void probe_a64(const Sources& sources, const Options& options, Record& record);
 void probe_rv(const Sources& sources, const Options& options, Record& record);
-// Allowed CPUs, cores, caches, quota and memory limits, and from them the number of workers.
+// Allowed CPUs, cores, quota and memory limits, and from them the number of workers.
 void probe_topology(const Sources& sources, Record& record);
+// Of the CPUs of that topology.
+Layout probe_layout(const Sources& sources, const Topology& topology);
 
 // Asks the OS to let this process use AMX tile data; errno or 0. The matcher calls it for a variant that it admits.
 int request_amx();

@@ -40,17 +40,22 @@ struct Cache {
   unsigned shared_by = 1;     // how many of the allowed CPUs share it
 };
 
+// Where runs may take place: all of it is wanted for any session.
 struct Topology {
   std::vector<int> allowed_cpus;        // affinity mask ∩ effective cpuset, ascending
   std::vector<unsigned> core_of;        // for each of them: its physical core, an index of worker_cpus
   std::vector<int> worker_cpus;         // one CPU per physical core, in the order workers are pinned
   unsigned cores = 1;
-  unsigned packages = 1;
-  unsigned numa_nodes = 1;
-  bool uneven_cores = false;            // capacities differ
   std::optional<double> quota_cpus;     // CPUs' worth of run time, the least of all ancestors; none = no limit
   unsigned workers = 1;                 // max(1, min(cores, floor(quota)))
   std::string workers_reason;
+};
+
+// What people and measurements want to know beside that. No part of a record: it takes dozens of files, and no session waits for it.
+struct Layout {
+  unsigned packages = 1;
+  unsigned numa_nodes = 1;
+  bool uneven_cores = false;            // capacities differ
   std::vector<Cache> caches;            // of the first worker CPU
 };
 

@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "base/compose.h"
+
 namespace mlc::probe {
 
 std::string_view trimmed(std::string_view s) {
@@ -50,6 +52,8 @@ std::optional<uint64_t> parse_size(std::string_view s) {
   if (!v || *v < 0 || static_cast<uint64_t>(*v) > (uint64_t{1} << 40)) return std::nullopt;
   return static_cast<uint64_t>(*v) * scale;
 }
+
+std::string cpu_dir(int cpu) { return compose("/sys/devices/system/cpu/cpu{}", cpu); }
 
 std::optional<std::string> read_in(const Sources& s, const std::string& folder, const char* file) {
   return s.read_file(folder + file);

@@ -20,6 +20,8 @@ std::optional<std::vector<int>> parse_cpu_list(std::string_view s);
 // "32K", "8M", "123": bytes.
 std::optional<uint64_t> parse_size(std::string_view s);
 
+// Where the system describes a CPU.
+std::string cpu_dir(int cpu);
 // The text, or the number, in a file whose path is both names together; none if it cannot be read.
 std::optional<std::string> read_in(const Sources& s, const std::string& folder, const char* file);
 std::optional<int64_t> int_in(const Sources& s, const std::string& folder, const char* file);

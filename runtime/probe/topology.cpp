@@ -13,33 +13,9 @@
 namespace mlc::probe {
 namespace {
 
-std::string cpu_dir(int cpu) { return compose("/sys/devices/system/cpu/cpu{}", cpu); }
-
 std::optional<std::string> cores_of(const Sources& s, int cpu) {
   if (auto t = read_in(s, cpu_dir(cpu), "/topology/core_cpus_list")) return t;
   return read_in(s, cpu_dir(cpu), "/topology/thread_siblings_list");  // its name before Linux 5.x
-}
-
-std::vector<Cache> caches_of(const Sources& s, int cpu, const std::vector<int>& allowed) {
-  std::vector<Cache> out;
-  for (int i = 0; i < 16; ++i) {
-    const std::string dir = compose("{}/cache/index{}", cpu_dir(cpu), i);
-    const auto level = read_in(s, dir, "/level"), size = read_in(s, dir, "/size");
-    if (!level || !size) break;
-    const auto level_number = parse_int(*level);
-    const auto bytes = parse_size(*size);
-    if (!level_number || !bytes || *level_number < 1 || *level_number > 8) continue;
-    const std::string type = read_in(s, dir, "/type").value_or("");
-    Cache c{static_cast<unsigned>(*level_number), std::string(trimmed(type)), *bytes, 1};
-    if (const auto shared = read_in(s, dir, "/shared_cpu_list"))
-      if (const auto list = parse_cpu_list(*shared)) {
-        const auto is_allowed = [&](int n) { return std::binary_search(allowed.begin(), allowed.end(), n); };
-        c.shared_by = static_cast<unsigned>(std::count_if(list->begin(), list->end(), is_allowed));
-        c.shared_by = std::max(1u, c.shared_by);
-      }
-    out.push_back(std::move(c));
-  }
-  return out;
 }
 
 void read_memory(const Sources& s, const CgroupLimits& limits, Memory& m) {
@@ -96,13 +72,11 @@ void probe_topology(const Sources& s, Record& record) {
   }
   t.quota_cpus = limits.quota_cpus;
 
+  const auto smt = s.read_file("/sys/devices/system/cpu/smt/active");
+  const bool no_siblings = smt && trimmed(*smt) == "0";  // one file instead of one for each CPU
   std::vector<std::string> cores;  // the core's CPU list names the core
-  std::vector<int64_t> packages, capacities;
-  const auto add_new = [](std::vector<int64_t>& known, std::optional<int64_t> number) {
-    if (number && std::find(known.begin(), known.end(), *number) == known.end()) known.push_back(*number);
-  };
   for (int cpu : t.allowed_cpus) {
-    const auto list = cores_of(s, cpu);
+    const auto list = no_siblings ? std::nullopt : cores_of(s, cpu);
     const std::string core = list ? std::string(trimmed(*list)) : compose("cpu{}", cpu);
     const auto known = std::find(cores.begin(), cores.end(), core);
     t.core_of.push_back(static_cast<unsigned>(known - cores.begin()));
@@ -110,16 +84,8 @@ void probe_topology(const Sources& s, Record& record) {
       cores.push_back(core);
       t.worker_cpus.push_back(cpu);
     }
-    add_new(packages, int_in(s, cpu_dir(cpu), "/topology/physical_package_id"));
-    add_new(capacities, int_in(s, cpu_dir(cpu), "/cpu_capacity"));
   }
   t.cores = static_cast<unsigned>(t.worker_cpus.size());
-  t.packages = std::max(1u, static_cast<unsigned>(packages.size()));
-  t.uneven_cores = capacities.size() > 1;
-  if (const auto nodes = s.read_file("/sys/devices/system/node/online"))
-    if (const auto list = parse_cpu_list(*nodes); list && !list->empty())
-      t.numa_nodes = static_cast<unsigned>(list->size());
-  t.caches = caches_of(s, t.worker_cpus.front(), t.allowed_cpus);
   t.workers = workers_for(t, 0);
   t.workers_reason = reason_text(t);
   read_memory(s, limits, record.memory);

@@ -28,6 +28,8 @@ Topology topology_of(const FakeSources& s) {
   return r.topology;
 }
 
+Layout layout_of(const FakeSources& s) { return probe_layout(s, topology_of(s)); }
+
 }  // namespace
 
 TEST_CASE("cpu lists: ranges, offline gaps, and what is refused") {
@@ -50,6 +52,15 @@ TEST_CASE("one worker per physical core, not per sibling") {
   CHECK(t.workers == 2);
 }
 
+TEST_CASE("where no core has siblings no CPU is asked for its own") {
+  FakeSources s = machine_with(2);
+  for (int c = 0; c < 2; ++c) s.files["/sys/devices/system/cpu/cpu" + std::to_string(c) + "/topology/core_cpus_list"] = "0-1\n";
+  s.files["/sys/devices/system/cpu/smt/active"] = "1\n";
+  CHECK(topology_of(s).cores == 1);
+  s.files["/sys/devices/system/cpu/smt/active"] = "0\n";
+  CHECK(topology_of(s).cores == 2);
+}
+
 TEST_CASE("128 CPUs without topology files are 128 cores; --threads lowers, never raises") {
   const Topology t = topology_of(machine_with(128));
   CHECK(t.workers == 128);
@@ -61,9 +72,20 @@ TEST_CASE("unequal capacities are noticed") {
   FakeSources s = machine_with(2);
   s.files["/sys/devices/system/cpu/cpu0/cpu_capacity"] = "1024\n";
   s.files["/sys/devices/system/cpu/cpu1/cpu_capacity"] = "446\n";
-  CHECK(topology_of(s).uneven_cores);
+  CHECK(layout_of(s).uneven_cores);
   s.files["/sys/devices/system/cpu/cpu1/cpu_capacity"] = "1024\n";
-  CHECK(!topology_of(s).uneven_cores);
+  CHECK(!layout_of(s).uneven_cores);
+}
+
+TEST_CASE("packages and NUMA nodes are counted; what no file tells is one") {
+  FakeSources s = machine_with(3);
+  CHECK(layout_of(s).packages == 1);
+  CHECK(layout_of(s).numa_nodes == 1);
+  for (int c = 0; c < 3; ++c)
+    s.files["/sys/devices/system/cpu/cpu" + std::to_string(c) + "/topology/physical_package_id"] = c == 1 ? "7\n" : "0\n";
+  s.files["/sys/devices/system/node/online"] = "0-2\n";
+  CHECK(layout_of(s).packages == 2);
+  CHECK(layout_of(s).numa_nodes == 3);
 }
 
 TEST_CASE("cgroup v2: the least quota of all ancestors, rounded down") {
@@ -171,8 +193,8 @@ TEST_CASE("cache sharing counts allowed CPUs only") {
   s.files[dir + "size"] = "32768K\n";
   s.files[dir + "type"] = "Unified\n";
   s.files[dir + "shared_cpu_list"] = "0-15\n";
-  const Topology t = topology_of(s);
-  REQUIRE(t.caches.size() == 1);
-  CHECK(t.caches[0].size_bytes == 32u << 20);
-  CHECK(t.caches[0].shared_by == 2);
+  const Layout layout = layout_of(s);
+  REQUIRE(layout.caches.size() == 1);
+  CHECK(layout.caches[0].size_bytes == 32u << 20);
+  CHECK(layout.caches[0].shared_by == 2);
 }
