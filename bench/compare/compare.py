@@ -11,6 +11,7 @@ DIR/README.md (tables) and DIR/page.html (plots). Needs onnx, onnxruntime, openv
 bindings/python needs.
 """
 import argparse
+import compileall
 import json
 import os
 import pathlib
@@ -45,6 +46,7 @@ def package(bin_folder, work):
                               env=os.environ | {"PYTHON": sys.executable}, stdout=subprocess.PIPE, text=True, check=True)
         with zipfile.ZipFile(done.stdout.strip()) as wheel:
             wheel.extractall(folder)
+        compileall.compile_dir(folder, quiet=1)  # as pip does, which installed the others
     return folder
 
 

@@ -1,18 +1,23 @@
 """What the extension asks of NumPy: arrays of anything, of strings, and of types that NumPy has not."""
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
 
 from . import _core
 
-ml_dtypes: Any = None  # without it, its types are shown as integers
-try:
-    import ml_dtypes as _ml_dtypes
-    ml_dtypes = _ml_dtypes
-except ImportError:
-    pass
+
+@functools.cache
+def _ml_dtypes() -> Any:
+    """None where it is not installed: its types are shown as integers. Loaded when a model has such types."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        return None
+    return ml_dtypes
+
 
 # Element types as NumPy has them.
 NUMPY = {"f64": np.float64, "f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32, "i16": np.int16,
@@ -33,7 +38,7 @@ def numpy_type(dtype: str) -> Any:
     if dtype == "str":
         return np.dtype(object)
     name, carrier = EXTENDED[dtype]
-    return np.dtype(getattr(ml_dtypes, name, carrier) if ml_dtypes else carrier)
+    return np.dtype(getattr(_ml_dtypes(), name, carrier))
 
 
 def convert(value: Any, dtype: str) -> tuple[Any, str]:

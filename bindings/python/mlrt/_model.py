@@ -1,18 +1,20 @@
 """Models, sessions and answers."""
 from __future__ import annotations
 
+import io
 import math
 import os
-import pathlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
-from . import _async, _core
+from . import _core
 from ._arrays import numpy_type
-from ._async import Run
 from ._errors import NoVariant, UsageError
+
+if TYPE_CHECKING:
+    from ._async import Run
 
 PathOrBytes = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
 _VERIFY = {"auto": 0, "full": 1, "copy": 2, "lazy": 3}
@@ -142,7 +144,8 @@ def _file_bytes(value: Any) -> Any:
     if isinstance(value, bytearray):
         return bytes(value)
     if isinstance(value, (str, os.PathLike)):
-        return pathlib.Path(value).read_bytes()
+        with io.open(value, "rb") as file:
+            return file.read()
     return value
 
 
@@ -198,6 +201,7 @@ class _Runner:
         """As `run`, but it goes on by itself: gives a Run, which is a concurrent.futures.Future and may be awaited.
 
         Inputs that are borrowed, such as NumPy arrays, must not change until the run is over."""
+        from . import _async  # takes longer to load than this module and the library together
         chosen, index, given = self._meant(inputs, arrays, program, pipeline, raw)
         limit = 0 if time_limit is None else _nanoseconds(time_limit)
         runs = self._runs

@@ -67,6 +67,20 @@ class Stubs(unittest.TestCase):
         return [line for line in done.stdout.splitlines() if "error:" in line]
 
 
+class Import(unittest.TestCase):
+    def test_it_loads_what_a_run_needs_and_the_rest_when_it_is_asked_for(self):
+        program = ("import sys, numpy\n"
+                   "before = set(sys.modules)\n"
+                   "import mlrt\n"
+                   "heavy = {'asyncio', 'concurrent.futures', 'subprocess', 'ml_dtypes'} - before\n"
+                   "print(sorted(heavy & set(sys.modules)), {'Run', 'build', 'open'} <= set(dir(mlrt)))\n"
+                   "print(mlrt.Run.__name__, mlrt.build.__name__, hasattr(mlrt, 'nothing'))\n"
+                   "from mlrt import *\n"
+                   "print(Run is mlrt.Run, build is mlrt.build)\n")
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, "[] True\nRun build False\nTrue True\n")
+
+
 class Build(unittest.TestCase):
     def test_mlpack_builds_what_is_opened(self):
         support.relu()
