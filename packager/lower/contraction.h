@@ -47,6 +47,10 @@ struct Contraction {
   unsigned step() const { return group > 1 ? static_cast<unsigned>(group) : k_lanes; }
 };
 
+// Vectors of so many f32 take twice as long as half of one on some machines (Zen 4, cores with one wide multiplier), and as long on others: columns
+// that are left over and fill no more than half of one are half a vector.
+inline constexpr unsigned kWideLanes = 16;
+
 // Register tile: rows x (vectors of the target) columns.
 struct RegisterTile {
   unsigned rows = 1, vectors = 1;

@@ -49,6 +49,7 @@ class Gemm final : public Walk {
 
   // ---- one register tile ----
   void leaf() override;
+  bool may_halve(unsigned lanes) const override { return lanes >= kWideLanes && !c_.along_k(); }
   void begin_tile(const Group& g);
   const ir::Expr*& acc(unsigned chain, unsigned row, unsigned j, const Group& g);
   // Tests which rows exist.
@@ -80,6 +81,7 @@ class Gemm final : public Walk {
   const ir::Expr* place_in_tile(const Group& g, const ir::Expr* row, unsigned j);
   void finish_kept(const Group& g, const ir::Expr* row, const ir::Expr* column);
   void in_columns(size_t l, const std::function<void()>& body) override;
+  void at_columns_of(size_t l, const std::function<void()>& body);
   void keep_for_later();
   void late_rows(const Group& g, const ir::Expr* begin, const ir::Expr* end);
   void late_row(const Group& g, const ir::Expr* row);
@@ -88,7 +90,7 @@ class Gemm final : public Walk {
   void finish_vector(const Group& g, const ir::Expr* total, const ir::Expr* row_sum, const ir::Expr* row, const ir::Expr* column, const ir::Expr* mask);
 
   Contraction c_;
-  unsigned lanes_ = 1, width_ = 16;     // columns of a vector; of a group
+  unsigned lanes_ = 1, width_ = 16;     // columns of a vector, of those that are left over fewer perhaps; of a group
   unsigned unroll_ = 1, most_chains_ = 1;  // along k
   unsigned epilogue_lanes_ = 1;         // vectors along k: rows that go through the epilogue at once
   std::vector<const ir::Expr*> mask_;   // comparisons

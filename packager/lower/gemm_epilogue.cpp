@@ -65,6 +65,12 @@ void Gemm::finish_kept(const Group& g, const Expr* row, const Expr* column) {
 // before it; the last tile of a group of columns has none to wait for.
 
 void Gemm::in_columns(size_t l, const std::function<void()>& body) {
+  const unsigned whole = std::exchange(lanes_, columns_.lanes);
+  at_columns_of(l, body);
+  lanes_ = whole;
+}
+
+void Gemm::at_columns_of(size_t l, const std::function<void()>& body) {
   if (!is_late_) return body();
   s_.scoped([&] {
     late_.next = k_.b.local(ctx_.integer(0));

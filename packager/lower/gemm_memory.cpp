@@ -87,7 +87,7 @@ void Gemm::plan_fetch(const Group& g) {
   fetch_.from = nullptr;
   const bool is_whole = !g.limit && int64_t{g.vectors} * g.lanes == width_;
   if (!how_.blocks.fetch || width_ % nest::kPanel != 0 || !c_.m) return;
-  if (!is_whole && (g.lanes != lanes_ || !batch_of_b())) return;  // behind the columns that are left over comes the next point of the batch, or nothing
+  if (!is_whole && !batch_of_b()) return;  // behind the columns that are left over comes the next point of the batch, or nothing
   const int64_t panels = width_ / nest::kPanel, depth = part_begin_ ? how_.blocks.depth : k_total_->i;
   const bool one_piece = !part_begin_ && s_.value(c_.b_panel)->is_int(depth * nest::kPanel);
   const int64_t pieces = one_piece ? 1 : panels, piece = depth * width_ / pieces, line = kLineBytes / bytes_of_b();

@@ -43,8 +43,8 @@ std::vector<Shape> legal_with_more(const Job& job, unsigned more) {
   return shapes;
 }
 
-double cycles(unsigned rows, unsigned vectors, unsigned more, double far_bytes) {
-  double fma = rows * (vectors + more) / 2.0, loads = (rows + vectors) / 2.0, latency = 4.0 / chains_for(rows, vectors, 8);
+double cycles(unsigned rows, double vectors, unsigned more, double far_bytes) {
+  double fma = rows * (vectors + more) / 2.0, loads = (rows + std::ceil(vectors)) / 2.0, latency = 4.0 / chains_for(rows, static_cast<unsigned>(std::ceil(vectors)), 8);
   return std::max({fma, loads, latency, vectors * far_bytes / kFarBytes}) + 0.2;
 }
 
@@ -79,12 +79,16 @@ std::vector<RegisterTile> ranked_tiles(const Job& job, double rows, bool rows_kn
   const auto cost_of = [&](const Shape& s) {
     double tiles = std::max(1.0, std::ceil(rows / s.rows));
     double base = std::floor(rows / tiles), extra = rows - base * tiles;
-    double vectors = std::ceil(columns / lanes), groups = std::floor(vectors / s.vectors),
-           rest = vectors - groups * s.vectors;
+    double vectors = std::ceil(columns / lanes), groups = std::floor(vectors / s.vectors), rest = vectors - groups * s.vectors;
+    // A half vector goes by on its own, behind the others.
+    const double over = columns - (vectors - 1) * lanes;
+    const bool half = lanes >= kWideLanes && rest > 0 && over > 0 && over <= lanes / 2;
+    if (half) --rest;
     const double far_bytes = s.vectors * lanes * column_bytes > kNearBytes ? job.vector_bytes() : 0;
     auto column_cost = [&](unsigned h) {
       if (h == 0) return 0.0;
-      return groups * cycles(h, s.vectors, more, far_bytes) + (rest > 0 ? cycles(h, static_cast<unsigned>(rest), more, far_bytes) : 0.0);
+      const double of_half = half ? cycles(h, 0.5, more, far_bytes) : 0.0;
+      return groups * cycles(h, s.vectors, more, far_bytes) + (rest > 0 ? cycles(h, rest, more, far_bytes) : 0.0) + of_half;
     };
     return extra * column_cost(static_cast<unsigned>(base) + 1) + (tiles - extra) * column_cost(static_cast<unsigned>(base));
   };

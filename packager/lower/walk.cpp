@@ -235,8 +235,12 @@ void Walk::rest_of_lanes(size_t l, const Expr* from, const Expr* to, std::option
       return s_.with_for(d, from, to, narrow, [&] { columns(l, step, narrow / step, to); });
     }
     const unsigned vectors = rest ? static_cast<unsigned>((*rest + step - 1) / step) : 1;
+    const int64_t last = rest ? *rest - int64_t{vectors - 1} * step : step;
     s_.bind(d, from);
-    return columns(l, step, vectors, rest && *rest % step == 0 ? nullptr : to);
+    if (last > step / 2 || !may_halve(step)) return columns(l, step, vectors, rest && *rest % step == 0 ? nullptr : to);
+    if (vectors > 1) s_.scoped([&] { columns(l, step, vectors - 1, nullptr); });
+    s_.bind(d, ctx_.add(from, ctx_.integer(int64_t{vectors - 1} * step)));
+    return columns(l, step / 2, 1, last == step / 2 ? nullptr : to);
   }
   if (how->tail == Tail::Narrow && rest)
     for (unsigned w = step / 2; w >= 4; w /= 2) {

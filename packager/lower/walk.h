@@ -63,6 +63,8 @@ class Walk : public Stage {
   // Where loop `l` begins.
   virtual void enter(size_t l) { (void)l; }
   virtual void leaf() = 0;
+  // Whether a vector of which at most half of the lanes exist is one of half as many.
+  virtual bool may_halve(unsigned lanes) const { return (void)lanes, false; }
   // Loop `l`, a copy for each value of a map dim: inside of all other loops it may be more than one point after the other.
   virtual void copies(size_t l);
 

@@ -38,6 +38,9 @@ TEST_CASE("products of many sizes, weights in panels or as rows") {
                              {13, 5, 48},
                              {29, 12, 129},
                              {6, 2, 24},
+                             {15, 9, 40},
+                             {7, 4, 8},
+                             {20, 6, 21},
                              {5, 100, 7}}) {
         ir::Context ctx;
         NestMaker maker(ctx);
@@ -48,6 +51,21 @@ TEST_CASE("products of many sizes, weights in panels or as rows") {
         check_contraction(ctx, maker.f, t);
       }
   });
+}
+
+TEST_CASE("columns that fill no more than half of a wide vector are half a vector") {
+  const auto text = [](int64_t n) {
+    ir::Context ctx;
+    NestMaker maker(ctx);
+    maker.matmul(maker.n(14), maker.n(9), maker.n(n), /*panels=*/true);
+    auto kernels = lower::lower(ctx, maker.f, maker.f.body[0], target("x86-64-v4"), {});
+    REQUIRE(kernels.ok());
+    return loop::to_string(kernels->back());
+  };
+  const auto has = [](const std::string& kernel, const char* type) { return kernel.find(type) != std::string::npos; };
+  for (const int64_t n : {5, 8}) CHECK((has(text(n), "f32x8") && !has(text(n), "f32x16")));
+  for (const int64_t n : {21, 24, 40}) CHECK((has(text(n), "f32x8") && has(text(n), "f32x16")));
+  for (const int64_t n : {9, 16, 25, 48}) CHECK((!has(text(n), "f32x8") && has(text(n), "f32x16")));
 }
 
 TEST_CASE("weights beyond L2 are fetched ahead, and long ones go by in parts") {
@@ -66,6 +84,7 @@ TEST_CASE("weights beyond L2 are fetched ahead, and long ones go by in parts") {
     CHECK(schedule.find(" depth ") != std::string::npos);
     CHECK(text.find("prefetch") != std::string::npos);
   }
+  CHECK(lowered(2064, 72, 17).first.find(" depth ") != std::string::npos);  // with half a vector behind
   const auto [schedule, text] = lowered(100, 80, 7);
   CHECK(schedule.find(" depth ") == std::string::npos);
   CHECK(text.find("prefetch") == std::string::npos);
