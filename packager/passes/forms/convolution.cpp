@@ -1,6 +1,7 @@
 #include "packager/passes/forms/convolution.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "packager/nest/contraction.h"
 
@@ -15,12 +16,17 @@ bool knows_any(ir::Context& ctx, const Expr* e, const std::vector<const Dim*>& d
   return std::any_of(dims.begin(), dims.end(), [&](const Dim* d) { return knows(ctx, e, d); });
 }
 
-// e = out + tap + what no dim knows, times the same number.
-bool slides(ir::Context& ctx, const Expr* e, const Dim* out, const Dim* tap, const std::vector<const Dim*>& all) {
+// e = (s*out + tap)*n + what no dim of `others` knows; the strides s and n, of which n is not 0.
+struct Slide {
+  int64_t stride = 0, times = 0;
+};
+std::optional<Slide> slide_of(ir::Context& ctx, const Expr* e, const Dim* out, const Dim* tap, const std::vector<const Dim*>& others) {
   const Expr* leaves[] = {ctx.dim(out), ctx.dim(tap)};
   const auto linear = ir::linear_in(ctx, e, leaves);
-  return linear && linear->coefficients[0] == linear->coefficients[1] && linear->coefficients[0]->is_const() && !linear->coefficients[0]->is_int(0) &&
-         !knows_any(ctx, linear->rest, all);
+  if (!linear || !linear->coefficients[0]->is_const() || !linear->coefficients[1]->is_const() || knows_any(ctx, linear->rest, others)) return std::nullopt;
+  const int64_t of_out = linear->coefficients[0]->i, of_tap = linear->coefficients[1]->i;
+  if (of_out == 0 || of_tap == 0 || of_out % of_tap != 0) return std::nullopt;
+  return Slide{of_out / of_tap, of_tap};
 }
 
 // The axis that lies innermost in memory.
@@ -43,7 +49,7 @@ void add_conjuncts(const Expr* e, std::vector<const Expr*>& out) {
 
 class Recogniser {
  public:
-  Recogniser(ir::Context& ctx, const nest::Function& f, int64_t taps) : ctx_(ctx), f_(f), taps_(taps) {}
+  Recogniser(ir::Context& ctx, const nest::Function& f) : ctx_(ctx), f_(f) {}
 
   bool run(size_t statement, Convolution& out) {
     PlainMap map;
@@ -53,7 +59,7 @@ class Recogniser {
     c_.nest = map.nest;
     c_.write = map.write;
     c_.fold = only_fold(map.write->value);
-    if (!c_.fold || c_.fold->type.dtype != DType::F32 || !nest::contraction_of(ctx_, map.nest->dims, c_.fold) || c_.fold->fold->dims.size() != 3) return false;
+    if (!c_.fold || c_.fold->type.dtype != DType::F32 || !nest::contraction_of(ctx_, map.nest->dims, c_.fold)) return false;
     for (size_t side = 0; side < 2; ++side) {
       c_.x = c_.fold->args[0]->args[side];
       c_.w = c_.fold->args[0]->args[1 - side];
@@ -67,12 +73,13 @@ class Recogniser {
  private:
   static bool is_f32_load(const Expr* e) { return e->op == Op::Load && e->type.dtype == DType::F32 && e->access == ir::Access::Proved; }
 
-  // w[m, c, u, v] in any order: m a map dim, c, u and v those of the sum; c is the one that x knows as it is.
+  // w[m, c, u, v] in any order, numbers beside them: m a map dim, c, u and v those of the sum; c is the one that x knows as it is.
   bool weights() {
-    if (!is_f32_load(c_.w) || !is_f32_load(c_.x) || f_.arrays[c_.w->array].kind != nest::Array::Kind::Const || c_.w->args.size() != 4) return false;
+    if (!is_f32_load(c_.w) || !is_f32_load(c_.x) || f_.arrays[c_.w->array].kind != nest::Array::Kind::Const) return false;
     if (f_.arrays[c_.w->array].dtype != DType::F32 || f_.arrays[c_.x->array].dtype != DType::F32) return false;
     c_.m = c_.c = nullptr;
     for (const Expr* e : c_.w->args) {
+      if (e->is_const()) continue;
       if (e->op != Op::Dim) return false;
       const auto& folded = c_.fold->fold->dims;
       if (std::find(folded.begin(), folded.end(), e->dim) != folded.end()) continue;
@@ -93,16 +100,16 @@ class Recogniser {
     return others;
   }
 
-  // x[.., c, p + u + .., q + v + ..]; its other axes and the dims of these know only batches.
+  // x[.., c, s*p + u + .., t*q + v + ..]; its other axes and the dims of these know only batches.
   bool input() {
     std::vector<const Dim*> all = c_.nest->dims;
     all.insert(all.end(), c_.fold->fold->dims.begin(), c_.fold->fold->dims.end());
-    size_t sliding = 0;
+    c_.axes.clear();
     std::vector<const Expr*> others;
-    for (size_t axis = 0; axis < c_.x->args.size(); ++axis) {
-      const Expr* e = c_.x->args[axis];
+    for (size_t number = 0; number < c_.x->args.size(); ++number) {
+      const Expr* e = c_.x->args[number];
       if (e == ctx_.dim(c_.c)) {
-        if (innermost(f_.arrays[c_.x->array]) != axis) return false;
+        if (innermost(f_.arrays[c_.x->array]) != number) return false;
         continue;
       }
       const Dim* tap = nullptr;
@@ -115,16 +122,17 @@ class Recogniser {
       const Dim* out = nullptr;
       for (const Dim* d : c_.nest->dims)
         if (d != c_.m && knows(ctx_, e, d)) out = d;
-      if (!out || sliding == 2 || !tap->extent->is_int(taps_) || !slides(ctx_, e, out, tap, without(all, out, tap))) return false;
-      const Expr* leaf[] = {ctx_.dim(out)};
-      if (!ir::linear_in(ctx_, e, leaf)->coefficients[0]->is_int(1)) return false;
-      c_.out[sliding] = out, c_.tap[sliding] = tap, c_.axis[sliding] = axis;
-      ++sliding;
+      if (!out || !tap->extent->is_const()) return false;
+      const auto slide = slide_of(ctx_, e, out, tap, without(all, out, tap));
+      if (!slide || slide->stride < 1 || slide->times != 1) return false;
+      c_.axes.push_back({out, tap, number, slide->stride});
     }
-    if (sliding != 2 || c_.out[0] == c_.out[1] || c_.tap[0] == c_.tap[1]) return false;
+    if (c_.axes.empty() || c_.axes.size() > 2 || c_.axes.size() + 1 != c_.fold->fold->dims.size()) return false;
+    const Convolution::Axis &first = c_.axes.front(), &last = c_.axes.back();
+    if (c_.axes.size() > 1 && (first.out == last.out || first.tap == last.tap)) return false;
     c_.batch.clear();
     for (const Dim* d : c_.nest->dims)
-      if (d != c_.m && d != c_.out[0] && d != c_.out[1]) c_.batch.push_back(d);
+      if (d != c_.m && std::none_of(c_.axes.begin(), c_.axes.end(), [&](const Convolution::Axis& axis) { return axis.out == d; })) c_.batch.push_back(d);
     const nest::Array& y = f_.arrays[c_.write->array];
     return std::none_of(others.begin(), others.end(), [&](const Expr* e) { return knows_any(ctx_, e, without(all, nullptr, nullptr, c_.batch)); }) &&
            c_.write->index[innermost(y)] == ctx_.dim(c_.m);
@@ -135,7 +143,7 @@ class Recogniser {
     return dims;
   }
 
-  // Each is about the place of rows, or that of columns.
+  // Each is about the place along one axis.
   bool conditions() {
     c_.conditions.clear();
     add_conjuncts(c_.fold->fold->where, c_.conditions);
@@ -144,22 +152,22 @@ class Recogniser {
     return std::all_of(c_.conditions.begin(), c_.conditions.end(), [&](const Expr* term) {
       if ((term->op != Op::Lt && term->op != Op::Le) || term->args[0]->type.dtype != DType::I64) return false;
       const Expr* difference = ctx_.sub(term->args[1], term->args[0]);
-      for (size_t k = 0; k < 2; ++k)
-        if (slides(ctx_, difference, c_.out[k], c_.tap[k], without(all, c_.out[k], c_.tap[k]))) return true;
-      return false;
+      return std::any_of(c_.axes.begin(), c_.axes.end(), [&](const Convolution::Axis& axis) {
+        const auto slide = slide_of(ctx_, difference, axis.out, axis.tap, without(all, axis.out, axis.tap));
+        return slide && slide->stride == axis.stride;
+      });
     });
   }
 
   ir::Context& ctx_;
   const nest::Function& f_;
-  const int64_t taps_;
   Convolution c_;
 };
 
 }  // namespace
 
-bool find_convolution(ir::Context& ctx, const nest::Function& f, size_t statement, int64_t taps, Convolution& out) {
-  return Recogniser(ctx, f, taps).run(statement, out);
+bool find_convolution(ir::Context& ctx, const nest::Function& f, size_t statement, Convolution& out) {
+  return Recogniser(ctx, f).run(statement, out);
 }
 
 }  // namespace mlc::passes
