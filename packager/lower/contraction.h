@@ -36,7 +36,7 @@ struct Contraction {
   bool padded_panels = false;            // columns up to a multiple of 16 exist and are zero
   // Strides of A, and of B along k: from one element, of codes from one group, to the next.
   const ir::Expr *a_m = nullptr, *a_k = nullptr, *b_k = nullptr;
-  // Few columns: lanes of a vector along k (they divide k), and the stride of B along n.
+  // Few columns: lanes of a vector along k, of which less than one may be left over, and the stride of B along n.
   unsigned k_lanes = 1;
   const ir::Expr* b_n = nullptr;
   bool along_k() const { return k_lanes > 1; }

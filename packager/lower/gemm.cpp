@@ -109,7 +109,7 @@ class Products {
     auto& k = add(c_.k);
     k.reduces = k.part = true;
     k.step = c_.group;
-    if (c_.along_k()) k.lanes = c_.k_lanes, k.serial = false;
+    if (c_.along_k()) k.lanes = c_.k_lanes, k.serial = false, k.masked = true;
     space.needs_lanes = true;
     space.needs_rows = c_.m != nullptr;
     space.panel = c_.along_k() ? 0 : static_cast<unsigned>(nest::kPanel);

@@ -69,6 +69,8 @@ class Gemm final : public Walk {
   unsigned accumulator_lanes() const { return c_.along_k() ? c_.k_lanes : lanes_; }
   // Elements of a factor in f32.
   const ir::Expr* operand(const ir::Expr* load, unsigned lanes, const ir::Expr* at, const ir::Expr* mask);
+  // The same of `count` elements that are left over along k, zeros behind them.
+  const ir::Expr* rest_of_operand(const ir::Expr* load, const ir::Expr* at, int64_t count);
   // What a row has of `count` elements along k, in each lane; `reached` is null if it exists.
   const ir::Expr* row_operand(const ir::Expr* at, const ir::Expr* count, const ir::Expr* reached);
   void multiply_add(const ir::Expr* acc, const ir::Expr* a, const ir::Expr* b);

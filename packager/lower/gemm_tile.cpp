@@ -99,7 +99,9 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
     for (unsigned j = 0; j < g.vectors; ++j) {
       const Expr* at = ctx_.add(ctx_.add(b_at, bu), column_offset[j]);
       const auto codes = static_cast<uint16_t>(accumulator_lanes() * depth);
-      b[j] = k_.b.let(c_.group > 1 ? loop::vec_load(ctx_, c_.b->array, {c_.b->type.dtype, codes}, at) : operand(c_.b, accumulator_lanes(), at, mask[j]));
+      b[j] = k_.b.let(c_.group > 1                              ? loop::vec_load(ctx_, c_.b->array, {c_.b->type.dtype, codes}, at)
+                      : c_.along_k() && !count->is_int(c_.k_lanes) ? rest_of_operand(c_.b, at, count->i)
+                                                                   : operand(c_.b, accumulator_lanes(), at, mask[j]));
     }
     for (unsigned r = lo; r < hi; ++r) {
       const Expr* a = k_.b.let(row_operand(ctx_.add(ctx_.add(a_at, au), row_offset[r]), count, reached.empty() ? nullptr : reached[r]));
@@ -128,7 +130,7 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
   const Expr* whole = k_.b.let(ctx_.add(terms.begin, ctx_.mul(turns, ctx_.integer(unroll))));
   loop_over(terms.begin, whole, unroll);
   if (unroll > 1) loop_over(whole, terms.end, 1);
-  if (c_.group == 1) return;
+  if (c_.group == 1 && !c_.along_k()) return;
   const Expr* rest = k_.b.let(ctx_.floormod(s_.scalar(c_.k->extent), ctx_.integer(depth)));
   const auto last = [&] { steps_at(count, 1, rest); };
   if (!rest->is_const()) k_.b.with_if(ctx_.binary(Op::Lt, zero, rest), last);
@@ -137,7 +139,8 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
 
 const Expr* Gemm::row_operand(const Expr* at, const Expr* count, const Expr* reached) {
   if (c_.group == 1) {
-    const Expr* a = loop::splat(ctx_, operand(c_.a, c_.k_lanes, at, nullptr), accumulator_lanes());
+    const bool is_whole = !c_.along_k() || count->is_int(c_.k_lanes);
+    const Expr* a = loop::splat(ctx_, is_whole ? operand(c_.a, c_.k_lanes, at, nullptr) : rest_of_operand(c_.a, at, count->i), accumulator_lanes());
     return reached ? loop::vec_select(ctx_, reached, a, loop::splat(ctx_, ctx_.number(0, DType::F32), accumulator_lanes())) : a;
   }
   const DType code = c_.a->type.dtype;
@@ -173,6 +176,16 @@ const Expr* Gemm::operand(const Expr* load, unsigned lanes, const Expr* at, cons
   const auto count = static_cast<uint16_t>(lanes);
   const Expr* elements = loop::vec_load(ctx_, load->array, {load->type.dtype, count}, at, mask);
   return load->type.dtype == DType::F32 ? elements : ctx_.convert(Op::Cast, {DType::F32, count}, elements);
+}
+
+const Expr* Gemm::rest_of_operand(const Expr* load, const Expr* at, int64_t count) {
+  const auto lanes = static_cast<uint16_t>(c_.k_lanes);
+  if (job_.target.has_masks)
+    return operand(load, lanes, at, loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, ctx_.integer(0), lanes), loop::splat(ctx_, ctx_.integer(count), lanes)));
+  std::vector<const Expr*> parts;
+  for (int64_t i = 0; i < lanes; ++i)
+    parts.push_back(i < count ? operand(load, 1, ctx_.add(at, ctx_.integer(i)), nullptr) : ctx_.number(0, DType::F32));
+  return loop::widen(ctx_, std::move(parts));
 }
 
 const Expr* Gemm::joined(std::vector<const Expr*> parts) {

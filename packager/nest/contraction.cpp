@@ -149,9 +149,12 @@ bool is_sum_of_operand(const Expr* fold, const Contraction& c, const Operand& op
 }
 
 unsigned lanes_along_k(const ir::Expr* k_extent, unsigned lanes) {
+  constexpr unsigned kLeast = 4;
   if (!k_extent->is_const()) return 1;
-  while (lanes > 1 && k_extent->i % lanes != 0) lanes /= 2;
-  return lanes >= 4 ? lanes : 1;
+  while (lanes >= kLeast && k_extent->i < lanes) lanes /= 2;
+  if (lanes < kLeast) return 1;
+  // Vectors of half as many lanes without a rest are as good.
+  return k_extent->i % lanes != 0 && k_extent->i % (lanes / 2) == 0 && lanes / 2 >= kLeast ? lanes / 2 : lanes;
 }
 
 }  // namespace mlc::nest

@@ -67,7 +67,7 @@ constexpr int64_t kPanel = 16;
 constexpr int64_t kFewColumns = 4;
 // Packing columns costs as much as this many rows of a product, nearly.
 constexpr int64_t kRowsWorthPacking = 8;
-// The longest vector of elements along k, a power of two up to `lanes` of which k is a multiple; 1: too short to be worth it.
+// Lanes of vectors along k, a power of two up to `lanes`, behind which fewer elements of k may be left; 1: it is too short to be worth it.
 unsigned lanes_along_k(const ir::Expr* k_extent, unsigned lanes);
 
 }  // namespace mlc::nest

@@ -129,7 +129,7 @@ struct Space {
     unsigned lanes = 0;        // at most, a power of two; 0: none
     bool unroll = false;       // into copies for all values; it has a constant extent
     bool exact = false;        // copies divide the extent
-    bool part = false;         // into `count` copies, chains, or vectors whose lanes divide the extent
+    bool part = false;         // into `count` copies, chains, or vectors; lanes divide the extent unless it is masked
     int64_t step = 1;          // of one point: codes are taken in groups
     bool peel = false;
     bool needs_peel = false;   // rows in even heights, some of which not all of the window reaches: only with peel

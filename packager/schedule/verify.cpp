@@ -91,7 +91,7 @@ class Verifier {
       case Bind::Lanes:
         if (l.count < 1 || l.count > kMostCopies) return refused("there are not so many vectors", &l);
         if (!last || !std::has_single_bit(static_cast<uint64_t>(l.step)) || l.step > d.lanes || l.step > kMostLanes) return refused("it has no such lanes", &l);
-        return d.reduces && (!d.part || d.extent < 0 || d.extent % l.step != 0) ? refused("lanes of a fold divide it", &l) : ok();
+        return d.reduces && (!d.part || d.extent < 0 || (d.extent % l.step != 0 && !d.masked)) ? refused("lanes of a fold divide it", &l) : ok();
       case Bind::Unroll:
         if (!last || l.step != d.step) return refused("some points are not walked", &l);
         if (d.exact && (l.count == 0 || d.extent % l.count != 0)) return refused("copies divide it", &l);

@@ -172,6 +172,9 @@ TEST_CASE("with few columns vectors run along k") {
                                 {.h = 9, .w = 9, .c = 8, .m = 3, .kh = 7, .kw = 7, .stride = 2, .pad = 3},
                                 {.h = 5, .w = 5, .c = 12, .m = 4, .kh = 1, .kw = 1, .pad = 0},
                                 {.h = 3, .w = 2, .c = 4, .m = 3, .kh = 5, .kw = 5, .pad = 2},
+                                {.h = 6, .w = 9, .c = 33, .m = 1},  // what is left over along k is a vector of fewer
+                                {.h = 5, .w = 11, .c = 7, .m = 3, .residual = true},
+                                {.h = 4, .w = 8, .c = 21, .m = 4, .stride = 2},
                                 {.h = 6, .w = 6, .c = 64, .m = 4, .group = 2}}) {
         ir::Context ctx;
         NestMaker maker(ctx);
