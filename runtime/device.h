@@ -11,6 +11,7 @@
 // the process: every call gives that Status again.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,10 +40,15 @@ class Memory {
   virtual ~Memory() = default;
   uint64_t size() const { return size_; }
   std::byte* data() const { return data_; }  // null: Local
+  uint64_t number() const { return number_; }  // of no other memory of this process, before or after
 
  protected:
   uint64_t size_ = 0;
   std::byte* data_ = nullptr;
+
+ private:
+  static inline std::atomic<uint64_t> last_number_{0};
+  const uint64_t number_ = ++last_number_;
 };
 
 struct Range {

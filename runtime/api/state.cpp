@@ -28,12 +28,13 @@ NamedState named_state(const format::Manifest& manifest, uint32_t index, uint64_
 }
 
 Status save(MlcSession& s, MlcBytes& out) {
-  const exec::Executor& executor = s.session->executor();
+  exec::Executor& executor = s.session->executor();
   const container::Container& c = s.session->model().container();
   std::vector<NamedState> names(executor.num_states());
+  std::vector<AlignedBlock> rooms(executor.num_states());
   std::vector<StateArray> arrays;
   for (uint32_t i = 0; i < executor.num_states(); ++i) {
-    const exec::StateView state = executor.state(i);
+    MLC_ASSIGN(const exec::StateView state, executor.state(i, rooms[i]));
     if (state.dtype == DType::Str) return Status(Code::Unsupported, "state_save: state {} holds strings", i);
     if (state.bytes.empty()) continue;  // no run has used it: zeros
     names[i] = named_state(c.manifest(), i, state.bytes.size() / bytes_of(state.dtype));
@@ -49,13 +50,13 @@ Status restore(MlcSession& s, Bytes bytes) {
   const container::Container& c = s.session->model().container();
   MLC_ASSIGN(const SavedState saved, decode_state(bytes));
   if (saved.root != c.root()) return Status(Code::InputMismatch, "the saved state is of another container than {}", c.name());
-  std::vector<Bytes> values(executor.num_states());
+  std::vector<std::optional<Bytes>> values(executor.num_states(), Bytes());
   size_t found = 0;
   for (uint32_t i = 0; i < executor.num_states(); ++i) {
     const std::string name = named_state(c.manifest(), i, 0).name;
     const auto array = std::find_if(saved.arrays.begin(), saved.arrays.end(), [&](const StateArray& a) { return a.name == name; });
     if (array == saved.arrays.end()) continue;
-    const DType dtype = executor.state(i).dtype;
+    const DType dtype = executor.state_type(i);
     if (dtype == DType::Str || array->dtype != dtype)
       return Status(Code::InputMismatch, "state '{}': found {}, expected {}", name, name_of(array->dtype), name_of(dtype));
     values[i] = array->bytes;

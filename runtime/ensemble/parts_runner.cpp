@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/compose.h"
@@ -11,7 +12,8 @@ namespace mlc::ensemble {
 
 PartsRunner::PartsRunner(std::vector<Part> parts, std::vector<uint32_t> place, std::unique_ptr<WorkerPool> pool,
                          std::function<void(const std::string&)> tell)
-    : pool_(std::move(pool)), parts_(std::move(parts)), place_(std::move(place)), tell_(std::move(tell)) {}
+    : pool_(std::move(pool)), parts_(std::move(parts)), place_(std::move(place)),
+      homes_(parts_.front().plan->num_states), tell_(std::move(tell)) {}
 
 Result<std::unique_ptr<PartsRunner>> PartsRunner::create(std::vector<Part> parts, std::vector<uint32_t> place,
                                                          std::function<void(const std::string&)> tell) {
@@ -27,17 +29,30 @@ uint64_t PartsRunner::arena_bytes() const {
   return bytes;
 }
 
-Status PartsRunner::bring_states(const exec::SegmentCall& call, exec::Executor& to) const {
-  std::vector<Bytes> values(to.num_states());
-  for (const auto& use : call.binding.states) values[use.state] = {call.states[use.state].data(), static_cast<size_t>(use.bytes)};
-  return to.set_states(values);
+uint64_t PartsRunner::state_bytes(uint32_t state) const { return homes_[state] ? homes_[state]->state_bytes(state) : 0; }
+
+Status PartsRunner::read_state(uint32_t state, std::byte* to) {
+  AlignedBlock room;
+  MLC_ASSIGN(const exec::StateView now, homes_[state]->state(state, room));
+  std::memcpy(to, now.bytes.data(), now.bytes.size());
+  return ok();
 }
 
-void PartsRunner::fetch_states(const exec::SegmentCall& call, const exec::Executor& from) {
+Status PartsRunner::bring_states(const exec::SegmentCall& call, const Part& to) const {
+  std::vector<std::optional<Bytes>> values(to.executor->num_states());
+  std::vector<AlignedBlock> rooms(values.size());
   for (const auto& use : call.binding.states) {
-    const Bytes value = from.state(use.state).bytes;
-    std::memcpy(call.states[use.state].data(), value.data(), std::min<uint64_t>(value.size(), use.bytes));
+    exec::Executor* const home = homes_[use.state];
+    if (const AlignedBlock& newest = call.states[use.state]; newest.data()) {
+      values[use.state] = Bytes(newest.data(), static_cast<size_t>(newest.size()));
+    } else if (!home) {
+      values[use.state] = Bytes();
+    } else if (home != to.executor) {
+      MLC_ASSIGN(const exec::StateView now, home->state(use.state, rooms[use.state]));
+      values[use.state] = now.bytes;
+    }
   }
+  return to.executor->set_states(values);
 }
 
 Status PartsRunner::run(const exec::SegmentCall& call) {
@@ -46,7 +61,7 @@ Status PartsRunner::run(const exec::SegmentCall& call) {
   tried_.assign(parts_.size(), 0);
   for (;;) {
     Status status = run_on(parts_[place_[call.number]], call);
-    // States and values are as they were: they are on the host, and what the part has done to its own copies is lost with it.
+    // Values are on the host, as they were. States are with the part that had them, which says so where it has lost them.
     const bool may_move = status.code == Code::Unsupported || status.code == Code::Resource;
     if (!may_move || call.meter.why() != WorkMeter::Stop::None || !move(call, status)) return status;
   }
@@ -81,7 +96,7 @@ Status PartsRunner::run_on(const Part& part, const exec::SegmentCall& call) {
   }
   for (size_t i = 0; i < call.function.outputs.size(); ++i) outputs_.emplace_back().data = call.outputs[i], outputs_.back().capacity = bound.output_bytes[i];
   const bool has_states = !bound.states.empty();
-  if (has_states) MLC_RETURN_IF_ERROR(bring_states(call, *part.executor));
+  if (has_states) MLC_RETURN_IF_ERROR(bring_states(call, part));
 
   exec::RunOptions how{call.meter.cancelled(), WorkLimits()};
   if (const uint64_t limit = call.meter.limits().time_ns; limit != WorkLimits::kNone) {
@@ -90,7 +105,7 @@ Status PartsRunner::run_on(const Part& part, const exec::SegmentCall& call) {
   }
   if (Status s = part.executor->run(call.number, inputs_, outputs_, how); !s.ok())
     return std::move(s).note("'{}' on {}", call.function.name, part.name);
-  if (has_states) fetch_states(call, *part.executor);
+  for (const auto& use : bound.states) homes_[use.state] = part.executor;
   for (size_t i = 0; i < outputs_.size(); ++i)
     if (outputs_[i].bytes != bound.output_bytes[i])
       return Status(Code::Malformed, "'{}' gives {} bytes on {}, expected {}", call.function.outputs[i].name, outputs_[i].bytes, part.name, bound.output_bytes[i]);

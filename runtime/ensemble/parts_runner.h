@@ -4,8 +4,8 @@
 // What a device cannot do, and everything once it is lost, runs on the first part that can from then on: all of them have the
 // code of all segments.
 //
-// A part has an executor of its own, with its own arena, bindings and derived constants; states are those of who runs the composed
-// plan, and are brought to the part that needs them for each run.
+// A part has an executor of its own, with its own arena, bindings, derived constants and states: a state stays with the part that used it
+// last, and is brought to another one that needs it.
 #pragma once
 
 #include <functional>
@@ -32,6 +32,9 @@ class PartsRunner final : public exec::SegmentRunner {
   const KernelSet& kernels() const override { return parts_.front().executor->kernels(); }
   Status run(const exec::SegmentCall& call) override;
   uint64_t arena_bytes() const override;
+  uint64_t state_bytes(uint32_t state) const override;
+  Status read_state(uint32_t state, std::byte* to) override;
+  void drop_state(uint32_t state) override { homes_[state] = nullptr; }
 
  private:
   PartsRunner(std::vector<Part> parts, std::vector<uint32_t> place, std::unique_ptr<WorkerPool> pool,
@@ -39,12 +42,12 @@ class PartsRunner final : public exec::SegmentRunner {
   Status run_on(const Part& part, const exec::SegmentCall& call);
   // Away from a part that did not do it, for `why`; false: nobody else is there.
   bool move(const exec::SegmentCall& call, const Status& why);
-  Status bring_states(const exec::SegmentCall& call, exec::Executor& to) const;
-  static void fetch_states(const exec::SegmentCall& call, const exec::Executor& from);
+  Status bring_states(const exec::SegmentCall& call, const Part& to) const;
 
   const std::unique_ptr<WorkerPool> pool_;
   const std::vector<Part> parts_;
   std::vector<uint32_t> place_;
+  std::vector<exec::Executor*> homes_;  // of each state: who has it; null: it is zeros
   const std::function<void(const std::string&)> tell_;
   std::vector<uint8_t> tried_;  // parts that did not do the call
   std::vector<exec::InputArg> inputs_;    // of the call, kept for their memory

@@ -70,6 +70,8 @@ struct Executor::FunctionState {
   bool constants_ready = false;
   std::vector<AlignedBlock> input_copies, output_blocks;
   std::vector<void*> input_pointers, output_pointers;
+  std::span<const InputArg> inputs;  // of the call, for a runner, as are the next
+  std::span<const OutputArg> outputs;
   SegmentProfile profile;
 };
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/device.h"
+#include "runtime/plan/device_link.h"
 #include "runtime/plan/executor.h"
 
 namespace mlc::exec {
@@ -17,7 +17,7 @@ namespace mlc::exec {
 class DeviceConstants {
  public:
   // `device` outlives it.
-  explicit DeviceConstants(device::Device& device) : device_(device) {}
+  explicit DeviceConstants(device::Device& device) : link_(device) {}
 
   struct Wanted {
     uint32_t tensor = 0, copy = 0;
@@ -28,17 +28,10 @@ class DeviceConstants {
   Status acquire(std::span<Wanted> wanted, const Constants& constants, WorkMeter& meter);
 
  private:
-  Status upload(const device::Range& to, const std::byte* from, WorkMeter& meter);
-
-  device::Device& device_;
   std::mutex mu_;
-  std::map<std::pair<uint32_t, uint32_t>, device::Range> found_;  // guarded by mu_, as are all that follow
+  DeviceLink link_;                                               // guarded by mu_, as are all that follow
+  std::map<std::pair<uint32_t, uint32_t>, device::Range> found_;
   std::vector<std::unique_ptr<device::Memory>> blocks_;
-  std::unique_ptr<device::Memory> staging_;
-  std::unique_ptr<device::Queue> queue_;
 };
-
-// Waits for what was submitted last, and gives the device up if that takes longer than `deadline_ns`.
-Status wait_for(device::Device& device, device::Queue& queue, uint64_t deadline_ns);
 
 }  // namespace mlc::exec

@@ -13,6 +13,8 @@ namespace {
 
 // A run that takes this long, and ten times longer than its plan says, will not end.
 constexpr uint64_t kLeastDeadline = 10'000'000'000, kSoftwareDeadline = 600'000'000'000;
+// Two buffers in turns are four sets of places at most.
+constexpr size_t kMaxTakes = 4;
 
 uint64_t padded(uint64_t bytes) { return checked_align(bytes, 256).value_or(UINT64_MAX); }
 
@@ -38,23 +40,51 @@ class Hazards {
   std::vector<Access> accesses_;
 };
 
+const device::Range* input_on_device(const SegmentCall& call, size_t i) { return call.input_args[i].on_device; }
+const device::Range* output_on_device(const SegmentCall& call, size_t i) {
+  return i < call.output_args.size() ? call.output_args[i].on_device : nullptr;
+}
+
+// Where the call's inputs and outputs go through memory that host and device both reach: calls use(is_input, port, bytes, offset) for
+// each that does.
+template <class Use>
+void for_each_on_host(const SegmentCall& call, const Use& use) {
+  uint64_t at = 0;
+  for (size_t i = 0; i < call.binding.input_bytes.size(); ++i) {
+    if (input_on_device(call, i)) continue;
+    use(true, i, call.binding.input_bytes[i], at);
+    at += padded(call.binding.input_bytes[i]);
+  }
+  at = 0;
+  for (size_t i = 0; i < call.binding.output_bytes.size(); ++i) {
+    if (output_on_device(call, i)) continue;
+    use(false, i, call.binding.output_bytes[i], at);
+    at += padded(call.binding.output_bytes[i]);
+  }
+}
+
 }  // namespace
 
-// What was recorded of a binding. One recording; where instructions are measured, one for each of them between one of the
+// A binding for arrays at certain places: one recording. Where instructions are measured, one for each of them between one of the
 // inputs and one of the outputs.
-struct DeviceRunner::Placed final : Executor::Binding::Placed {
+struct DeviceRunner::Take {
+  std::vector<std::pair<uint64_t, uint64_t>> places;  // of the arrays of the caller on the device: number of the memory, offset
   std::vector<std::unique_ptr<device::Recording>> recordings;
   uint64_t generation = ~uint64_t{0};
   bool apart = false;
-  Status refused;   // the device cannot do this, and a substitute does
-  bool is_ready = false;  // nothing but running it can fail
+};
+
+// What was recorded of a binding.
+struct DeviceRunner::Placed final : Executor::Binding::Placed {
+  std::vector<Take> takes;  // the last one is that of the last call; at most kMaxTakes
+  Status refused;           // the device cannot do this, and a substitute does
+  bool is_ready = false;    // nothing but running it can fail
 };
 
 DeviceRunner::DeviceRunner(device::Device& device, std::shared_ptr<device::Module> module, const Plan& plan, const Constants& constants,
                            DeviceConstants& weights, std::unique_ptr<Substitute> substitute)
     : device_(device), module_(std::move(module)), plan_(plan), constants_(constants), weights_(weights), substitute_(std::move(substitute)),
-      ports_(plan.functions.size()),
-      states_(plan.num_states), derived_(plan.derived.size()) {}
+      ports_(plan.functions.size()), derived_(plan.derived.size()), link_(device), states_(link_, plan.num_states) {}
 
 DeviceRunner::~DeviceRunner() = default;
 
@@ -97,15 +127,17 @@ Status DeviceRunner::make_room(const SegmentCall& call) {
   ports.inputs.resize(b.input_bytes.size());
   ports.outputs.resize(b.output_bytes.size());
   uint64_t up = 0, down = 0;
+  Status status;
   // Ports are of memory that the host has, so their sums do not overflow; sizes from the plan alone may.
-  for (size_t i = 0; i < b.input_bytes.size(); up += padded(b.input_bytes[i++]))
-    MLC_RETURN_IF_ERROR(grow(ports.inputs[i], b.input_bytes[i], device::MemoryKind::Local, "input"));
-  for (size_t i = 0; i < b.output_bytes.size(); down += padded(b.output_bytes[i++]))
-    MLC_RETURN_IF_ERROR(grow(ports.outputs[i], b.output_bytes[i], device::MemoryKind::Local, "output"));
-  for (const auto& use : b.states) {
-    MLC_RETURN_IF_ERROR(grow(states_[use.state], use.bytes, device::MemoryKind::Local, "state"));
-    up += padded(use.bytes), down += padded(use.bytes);
-  }
+  for_each_on_host(call, [&](bool is_input, size_t i, uint64_t bytes, uint64_t at) {
+    if (status.ok()) status = grow((is_input ? ports.inputs : ports.outputs)[i], bytes, device::MemoryKind::Local, is_input ? "input" : "output");
+    (is_input ? up : down) = at + padded(bytes);
+  });
+  MLC_RETURN_IF_ERROR(status);
+  bool moved = false;
+  status = states_.make_room(b.states, moved);
+  generation_ += moved;
+  MLC_RETURN_IF_ERROR(status);
   for (const Buffer& buffer : call.function.buffers)
     if (buffer.kind == BufferKind::Derived)
       MLC_RETURN_IF_ERROR(grow(derived_[buffer.index], plan_.derived[buffer.index], device::MemoryKind::Local, "derived constants"));
@@ -122,11 +154,18 @@ device::Range DeviceRunner::range_of(const SegmentCall& call, uint32_t buffer) c
   const Ports& ports = ports_[call.number];
   switch (of.kind) {
     case BufferKind::None: break;
-    case BufferKind::Input: return {ports.inputs[of.index].get(), 0, bytes};
-    case BufferKind::Output: return {ports.outputs[of.index].get(), 0, bytes};
-    case BufferKind::OutputPart: return {ports.outputs[of.index].get(), offset, bytes};
+    case BufferKind::Input: {
+      const device::Range* const there = input_on_device(call, of.index);
+      return there ? device::Range{there->memory, there->offset, bytes} : device::Range{ports.inputs[of.index].get(), 0, bytes};
+    }
+    case BufferKind::Output:
+    case BufferKind::OutputPart: {
+      const device::Range* const there = output_on_device(call, of.index);
+      const uint64_t part = of.kind == BufferKind::OutputPart ? offset : 0;
+      return there ? device::Range{there->memory, there->offset + part, bytes} : device::Range{ports.outputs[of.index].get(), part, bytes};
+    }
     case BufferKind::Arena: return {arena_.get(), offset, bytes};
-    case BufferKind::State: return {states_[of.index].get(), 0, bytes};
+    case BufferKind::State: return states_.range(of.index, bytes);
     case BufferKind::Derived: return {derived_[of.index].get(), 0, bytes};
     case BufferKind::Constant: {
       device::Range r = ports.constants[buffer];
@@ -153,7 +192,7 @@ Status DeviceRunner::record_step(const SegmentCall& call, uint32_t step, device:
   return status.ok() ? ok() : std::move(status).note(in.name);
 }
 
-Status DeviceRunner::record(const SegmentCall& call, Placed& out) {
+Status DeviceRunner::record(const SegmentCall& call, Take& out) {
   const Executor::Binding& b = call.binding;
   const Ports& ports = ports_[call.number];
   const bool apart = call.moments != nullptr;
@@ -165,13 +204,9 @@ Status DeviceRunner::record(const SegmentCall& call, Placed& out) {
     MLC_ASSIGN(recorder, device_.make_recorder());
     return ok();
   };
-  uint64_t at = 0;
-  const auto upload = [&](const Memory& to, uint64_t bytes) {
-    recorder->copy({to.get(), 0, bytes}, {staging_.get(), at, bytes});
-    at += padded(bytes);
-  };
-  for (size_t i = 0; i < b.input_bytes.size(); ++i) upload(ports.inputs[i], b.input_bytes[i]);
-  for (const auto& use : b.states) upload(states_[use.state], use.bytes);
+  for_each_on_host(call, [&](bool is_input, size_t i, uint64_t bytes, uint64_t at) {
+    if (is_input) recorder->copy({ports.inputs[i].get(), 0, bytes}, {staging_.get(), at, bytes});
+  });
   recorder->barrier();
   if (apart) MLC_RETURN_IF_ERROR(cut());
 
@@ -188,13 +223,9 @@ Status DeviceRunner::record(const SegmentCall& call, Placed& out) {
   }
 
   recorder->barrier();
-  at = 0;
-  const auto download = [&](const Memory& from, uint64_t bytes) {
-    recorder->copy({readback_.get(), at, bytes}, {from.get(), 0, bytes});
-    at += padded(bytes);
-  };
-  for (size_t i = 0; i < b.output_bytes.size(); ++i) download(ports.outputs[i], b.output_bytes[i]);
-  for (const auto& use : b.states) download(states_[use.state], use.bytes);
+  for_each_on_host(call, [&](bool is_input, size_t i, uint64_t bytes, uint64_t at) {
+    if (!is_input) recorder->copy({readback_.get(), at, bytes}, {ports.outputs[i].get(), 0, bytes});
+  });
   MLC_ASSIGN(auto recording, recorder->finish());
   out.recordings.push_back(std::move(recording));
   out.generation = generation_;
@@ -212,13 +243,18 @@ uint64_t DeviceRunner::deadline_ns(const SegmentCall& call) const {
   return std::max(least, checked_mul(predicted, 10).value_or(UINT64_MAX));
 }
 
-Status DeviceRunner::submit(const SegmentCall& call, device::Recording& recording) {
-  MLC_RETURN_IF_ERROR(queue_->submit(recording));
-  MLC_RETURN_IF_ERROR(wait_for(device_, *queue_, deadline_ns(call)));
+Status DeviceRunner::fault_of(const SegmentCall& call, const device::Recording& recording) const {
   const device::Fault fault = recording.fault();
   if (fault.code == 0) return ok();
   if (fault.launch >= call.function.body.size()) return Status(call.broken_code, "a kernel failed with fault {}, in no launch", fault.code);
   return fault_status(static_cast<int32_t>(fault.code), call.function.body[fault.launch], call.broken_code);
+}
+
+Status DeviceRunner::submit(const SegmentCall& call, device::Recording& recording) {
+  MLC_RETURN_IF_ERROR(queue_->submit(recording));
+  Status s = wait_for(device_, *queue_, deadline_ns(call));
+  if (!s.ok()) states_.spoil(call.binding.states);
+  return s.ok() ? fault_of(call, recording) : s;
 }
 
 // A device that ends loops silently must not come to that.
@@ -235,58 +271,139 @@ Status DeviceRunner::within_budget(const SegmentCall& call) const {
   return ok();
 }
 
-Status DeviceRunner::prepare(const SegmentCall& call, Placed& placed) {
+Result<DeviceRunner::Take*> DeviceRunner::prepare(const SegmentCall& call, Placed& placed) {
   MLC_RETURN_IF_ERROR(within_budget(call));
   const auto is_derived = [](const Buffer& b) { return b.kind == BufferKind::Derived; };
   if (!not_derived_.ok() && std::any_of(call.function.buffers.begin(), call.function.buffers.end(), is_derived)) return not_derived_;
   MLC_RETURN_IF_ERROR(acquire_constants(call));
   MLC_RETURN_IF_ERROR(make_room(call));
-  if (!placed.recordings.empty() && placed.generation == generation_ && placed.apart == (call.moments != nullptr)) return ok();
-  Status s = record(call, placed);
-  if (!s.ok()) placed.recordings.clear();
-  return s;
+  std::vector<std::pair<uint64_t, uint64_t>> places;
+  const auto add = [&](const device::Range* r) { places.emplace_back(r ? r->memory->number() : 0, r ? r->offset : 0); };
+  for (size_t i = 0; i < call.binding.input_bytes.size(); ++i) add(input_on_device(call, i));
+  for (size_t i = 0; i < call.binding.output_bytes.size(); ++i) add(output_on_device(call, i));
+
+  std::vector<Take>& takes = placed.takes;
+  std::erase_if(takes, [&](const Take& t) { return t.generation != generation_; });
+  const bool apart = call.moments != nullptr;
+  const auto found = std::find_if(takes.begin(), takes.end(), [&](const Take& t) { return t.places == places && t.apart == apart; });
+  if (found != takes.end()) {
+    std::rotate(found, found + 1, takes.end());
+    return &takes.back();
+  }
+  if (takes.size() == kMaxTakes) takes.erase(takes.begin());
+  Take fresh;
+  fresh.places = std::move(places);
+  MLC_RETURN_IF_ERROR(record(call, fresh));
+  return &takes.emplace_back(std::move(fresh));
+}
+
+DeviceRunner::Placed& DeviceRunner::placed_of(const SegmentCall& call) {
+  if (!call.binding.placed) call.binding.placed = std::make_unique<Placed>();
+  return static_cast<Placed&>(*call.binding.placed);
 }
 
 Status DeviceRunner::run(const SegmentCall& call) {
-  if (!call.binding.placed) call.binding.placed = std::make_unique<Placed>();
-  auto& placed = static_cast<Placed&>(*call.binding.placed);
+  Placed& placed = placed_of(call);
   placed.is_ready = false;
   Status status = placed.refused.ok() ? run_on_device(call, placed) : placed.refused;
-  if (status.ok() || !substitute_ || (status.code != Code::Unsupported && status.code != Code::Resource)) return status;
+  return status.ok() ? ok() : run_elsewhere(call, placed, std::move(status));
+}
+
+Status DeviceRunner::run_elsewhere(const SegmentCall& call, Placed& placed, Status why) {
+  if (!substitute_ || (why.code != Code::Unsupported && why.code != Code::Resource)) return why;
   if (!call.meter.poll()) return ok();
-  if (!placed.is_ready) placed.refused = status;  // it would be refused again, and what others have on the device would move for it
-  if (call.number != plan_.derive) return substitute_->run(call, status, placed.is_ready);
-  not_derived_ = std::move(status);  // who needs them is done by the substitute, which has its own
+  if (!placed.is_ready) placed.refused = why;  // it would be refused again, and what others have on the device would move for it
+  if (call.number != plan_.derive) return run_by_substitute(call, placed, why);
+  not_derived_ = std::move(why);  // who needs them is done by the substitute, which has its own
+  return ok();
+}
+
+// Whose arrays are on the host: those that lie on the device are brought there, and taken back.
+Status DeviceRunner::run_by_substitute(const SegmentCall& call, Placed& placed, const Status& why) {
+  const Executor::Binding& b = call.binding;
+  std::vector<AlignedBlock> blocks;
+  std::vector<void*> inputs(call.inputs.begin(), call.inputs.end()), outputs(call.outputs.begin(), call.outputs.end());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const device::Range* const there = input_on_device(call, i);
+    if (!there) continue;
+    MLC_ASSIGN(AlignedBlock block, AlignedBlock::allocate(b.input_bytes[i]));
+    MLC_RETURN_IF_ERROR(link_.download(block.data(), {there->memory, there->offset, b.input_bytes[i]}));
+    inputs[i] = blocks.emplace_back(std::move(block)).data();
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!output_on_device(call, i)) continue;
+    MLC_ASSIGN(AlignedBlock block, AlignedBlock::allocate(b.output_bytes[i]));
+    outputs[i] = blocks.emplace_back(std::move(block)).data();
+  }
+  SegmentCall on_host = call;
+  on_host.inputs = inputs;
+  on_host.outputs = outputs;
+  MLC_RETURN_IF_ERROR(substitute_->run(on_host, states_, why, placed.is_ready));
+  if (!call.meter.poll()) return ok();
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (const device::Range* const there = output_on_device(call, i))
+      MLC_RETURN_IF_ERROR(link_.upload({there->memory, there->offset, b.output_bytes[i]}, static_cast<const std::byte*>(outputs[i])));
+  return ok();
+}
+
+Status DeviceRunner::begin(const SegmentCall& call) {
+  MLC_RETURN_IF_ERROR(states_.bring(call));
+  for_each_on_host(call, [&](bool is_input, size_t i, uint64_t bytes, uint64_t at) {
+    if (is_input && bytes > 0) std::memcpy(staging_->data() + at, call.inputs[i], bytes);
+  });
+  return ok();
+}
+
+Status DeviceRunner::end(const SegmentCall& call) {
+  for_each_on_host(call, [&](bool is_input, size_t i, uint64_t bytes, uint64_t at) {
+    if (!is_input && bytes > 0) std::memcpy(call.outputs[i], readback_->data() + at, bytes);
+  });
+  states_.keep(call.binding.states);
   return ok();
 }
 
 Status DeviceRunner::run_on_device(const SegmentCall& call, Placed& placed) {
-  const Executor::Binding& b = call.binding;
-  MLC_RETURN_IF_ERROR(prepare(call, placed));
+  MLC_ASSIGN(Take* const take, prepare(call, placed));
   placed.is_ready = true;
-
-  uint64_t at = 0;
-  const auto put = [&](const void* from, uint64_t bytes) {
-    if (bytes > 0) std::memcpy(staging_->data() + at, from, bytes);
-    at += padded(bytes);
-  };
-  for (size_t i = 0; i < b.input_bytes.size(); ++i) put(call.inputs[i], b.input_bytes[i]);
-  for (const auto& use : b.states) put(call.states[use.state].data(), use.bytes);
-  for (size_t i = 0; i < placed.recordings.size(); ++i) {
+  MLC_RETURN_IF_ERROR(begin(call));
+  for (size_t i = 0; i < take->recordings.size(); ++i) {
     if (!call.meter.poll()) return ok();
-    const bool is_step = placed.apart && i > 0 && i + 1 < placed.recordings.size();
+    const bool is_step = take->apart && i > 0 && i + 1 < take->recordings.size();
     if (is_step) call.moments[i - 1].begin = now_ns();
-    MLC_RETURN_IF_ERROR(submit(call, *placed.recordings[i]));
+    MLC_RETURN_IF_ERROR(submit(call, *take->recordings[i]));
     if (is_step) call.moments[i - 1].done = now_ns();
   }
-  at = 0;
-  const auto get = [&](void* to, uint64_t bytes) {
-    if (bytes > 0) std::memcpy(to, readback_->data() + at, bytes);
-    at += padded(bytes);
+  return end(call);
+}
+
+Result<bool> DeviceRunner::start(const SegmentCall& call) {
+  Placed& placed = placed_of(call);
+  if (!placed.refused.ok()) return false;
+  placed.is_ready = false;
+  const auto begun = [&]() -> Status {
+    MLC_ASSIGN(Take* const take, prepare(call, placed));
+    MLC_RETURN_IF_ERROR(begin(call));
+    return queue_->submit(*take->recordings.front());
   };
-  for (size_t i = 0; i < b.output_bytes.size(); ++i) get(call.outputs[i], b.output_bytes[i]);
-  for (const auto& use : b.states) get(call.states[use.state].data(), use.bytes);
-  return ok();
+  Status status = begun();
+  started_ns_ = now_ns();
+  if (status.ok()) return true;
+  // `run` will see it again, and has a substitute.
+  if (substitute_ && (status.code == Code::Unsupported || status.code == Code::Resource)) return false;
+  return status;
+}
+
+Result<bool> DeviceRunner::wait(const SegmentCall& call, uint64_t timeout_ns) {
+  const uint64_t deadline = deadline_ns(call), passed = now_ns() - started_ns_;
+  Placed& placed = placed_of(call);
+  placed.is_ready = true;
+  auto done = queue_->wait(std::min(timeout_ns, deadline - std::min(deadline, passed)));
+  if (done.ok() && !*done && now_ns() - started_ns_ < deadline) return false;
+  Status status = !done.ok() ? std::move(done).status() : *done ? fault_of(call, *placed.takes.back().recordings.front()) : give_up(device_, deadline);
+  if (status.ok()) status = end(call);
+  else if (status.code == Code::Resource) states_.spoil(call.binding.states);
+  if (!status.ok()) MLC_RETURN_IF_ERROR(run_elsewhere(call, placed, std::move(status)));
+  return true;
 }
 
 }  // namespace mlc::exec

@@ -82,10 +82,7 @@ Status Executor::check_kernels(uint32_t function) {
 
 Status Executor::grow(AlignedBlock& block, uint64_t bytes, std::string_view what) {
   if (block.data() && block.size() >= bytes) return ok();
-  // The old one goes first, so that both together are never more than the limit.
-  budget_->held -= block.size();
-  block = AlignedBlock();
-  ++generation_;
+  release(block);  // the old one goes first, so that both together are never more than the limit
   if (programs_ && bytes > budget_->available()) programs_->trim();
   if (bytes > budget_->available()) return budget_->refusal(what, bytes);
   auto bigger = AlignedBlock::allocate(bytes, budget_->allocator);
@@ -93,6 +90,12 @@ Status Executor::grow(AlignedBlock& block, uint64_t bytes, std::string_view what
   block = std::move(*bigger);
   budget_->held += bytes;
   return ok();
+}
+
+void Executor::release(AlignedBlock& block) {
+  budget_->held -= block.size();
+  block = AlignedBlock();
+  ++generation_;
 }
 
 Status Executor::gather() {
@@ -145,12 +148,18 @@ Status Executor::run_with_team(uint32_t function, std::span<const InputArg> inpu
   return meter_.poll() ? run_function(function, inputs, outputs) : why_stopped();
 }
 
-Status Executor::run_function(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {
+Status Executor::check_call(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) const {
   const Function& f = plan_.functions[function];
   if (function == plan_.derive) return Status(Code::Usage, "'{}' derives the constants of the others, and is not run by itself", f.name);
   MLC_RETURN_IF_ERROR(check_arguments(f, inputs));
   if (outputs.size() > f.outputs.size())
     return Status(Code::Usage, "{} outputs given, '{}' has {}", outputs.size(), f.name, f.outputs.size());
+  return ok();
+}
+
+Status Executor::run_function(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) {
+  const Function& f = plan_.functions[function];
+  MLC_RETURN_IF_ERROR(check_call(function, inputs, outputs));
   if (f.is_program()) {
     MLC_RETURN_IF_ERROR(check_lists(f, inputs));
     return programs_->run(function, inputs, outputs);
@@ -159,13 +168,22 @@ Status Executor::run_function(uint32_t function, std::span<const InputArg> input
   return run_segment(function, *binding, inputs, outputs);
 }
 
-Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const InputArg> inputs,
+Status Executor::run_segment(uint32_t function, Binding& binding, std::span<const InputArg> inputs,
                              std::span<OutputArg> outputs, bool values) {
+  MLC_RETURN_IF_ERROR(place_arguments(function, binding, inputs, outputs, values));
+  MLC_RETURN_IF_ERROR(execute(function, binding));
+  give_outputs(function, binding, outputs);
+  return ok();
+}
+
+// Memory of the interface: the caller's where it fits, ours where it does not.
+Status Executor::place_arguments(uint32_t function, Binding& bound, std::span<const InputArg> inputs, std::span<OutputArg> outputs,
+                                 bool values) {
   const Function& f = plan_.functions[function];
   FunctionState& state = functions_[function];
   Binding* const binding = &bound;
-
-  // Memory of the interface: the caller's where it fits, ours where it does not.
+  state.inputs = inputs;
+  state.outputs = outputs;
   if (state.input_copies.empty()) state.input_copies.resize(f.inputs.size());
   if (state.output_blocks.empty()) state.output_blocks.resize(f.outputs.size());
   state.input_pointers.resize(f.inputs.size());
@@ -182,7 +200,7 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
   }
   for (size_t i = 0; i < f.outputs.size(); ++i) {
     const uint64_t bytes = binding->output_bytes[i];
-    const bool given = i < outputs.size() && outputs[i].data;
+    const bool given = i < outputs.size() && (outputs[i].data || outputs[i].on_device);
     if (given && outputs[i].capacity < bytes)
       return Status(Code::InputMismatch, 4004, "output '{}' takes {} bytes, {} are given", f.outputs[i].name,
                     bytes, outputs[i].capacity);
@@ -202,17 +220,21 @@ Status Executor::run_segment(uint32_t function, Binding& bound, std::span<const 
   if (!runner_) expose_buffers(f, *binding, arena_);
   for (const Binding::Patch& p : binding->input_patches) binding->pointers[p.operand] = state.input_pointers[p.port];
   for (const Binding::Patch& p : binding->output_patches) binding->pointers[p.operand] = static_cast<std::byte*>(state.output_pointers[p.port]) + p.offset;
-  MLC_RETURN_IF_ERROR(execute(function, *binding));
+  return ok();
+}
+
+void Executor::give_outputs(uint32_t function, const Binding& binding, std::span<OutputArg> outputs) const {
+  const Function& f = plan_.functions[function];
+  const FunctionState& state = functions_[function];
   for (size_t i = 0; i < outputs.size(); ++i) {
     OutputArg& out = outputs[i];
-    if (!out.data) out.data = state.output_pointers[i], out.capacity = binding->output_bytes[i];
-    else if (out.data != state.output_pointers[i] && binding->output_bytes[i])
-      std::memcpy(out.data, state.output_pointers[i], binding->output_bytes[i]);
+    if (!out.data && !out.on_device) out.data = state.output_pointers[i], out.capacity = binding.output_bytes[i];
+    else if (out.data != state.output_pointers[i] && binding.output_bytes[i])
+      std::memcpy(out.data, state.output_pointers[i], binding.output_bytes[i]);
     out.dtype = f.outputs[i].dtype;
-    out.shape = binding->output_shapes[i];
-    out.bytes = binding->output_bytes[i];
+    out.shape = binding.output_shapes[i];
+    out.bytes = binding.output_bytes[i];
   }
-  return ok();
 }
 
 Status Executor::infer(uint32_t function, std::span<const InputArg> inputs, std::vector<std::vector<int64_t>>& shapes) {

@@ -31,6 +31,10 @@
 #include "runtime/plan/ranges.h"
 #include "runtime/threads/team.h"
 
+namespace mlc::device {
+struct Range;
+}
+
 namespace mlc::exec {
 
 // The tensors of the container. Called from several workers at once.
@@ -59,6 +63,9 @@ struct InputArg {
   // A list of arrays, or of such lists: list_depth not 0. Nothing of the above is looked at then.
   std::span<const InputArg> items = {};
   uint8_t list_depth = 0;
+  // Where it lies in memory of the device that the function runs on, instead of `data`: of segments alone, and of inputs that shapes
+  // do not depend on. Null: it does not.
+  const device::Range* on_device = nullptr;
 };
 
 // An output. `data` null: the executor's memory is used and valid until the next run or the end of the executor. Lists
@@ -72,6 +79,7 @@ struct OutputArg {
   uint64_t bytes = 0;
   std::span<const OutputArg> items = {};  // of a list; valid until the next run
   uint8_t list_depth = 0;
+  const device::Range* on_device = nullptr;  // where it goes instead of `data`: as of inputs
 };
 
 // What a session may hold and one run may do. Beyond it a run ends: E6006 memory (Resource), E6004 time (Cancelled), E6005
@@ -99,8 +107,9 @@ struct StateView {
   DType dtype = DType::None;
   Bytes bytes;  // none: no run has used it, and a run will find zeros
 };
-struct DerivedConstants;
+struct SegmentCall;
 class SegmentRunner;
+struct DerivedConstants;
 struct MemoryBudget;
 class Charge;
 struct Service;
@@ -129,17 +138,25 @@ class Executor {
   // that was reached is named.
   Status run(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs, const RunOptions& options = {});
 
+  // The halves of `run`, for segments on a device (executor_start.cpp, which libmlrt has not). `start` begins a run and returns; false:
+  // it began nothing, and `run` does it. What it was given stays, and nothing else is called, until `wait` has answered true or
+  // an error. False: it goes on after so long.
+  Result<bool> start(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs, const RunOptions& options = {});
+  Result<bool> wait(uint64_t timeout_ns, std::span<OutputArg> outputs);
+
   // The shapes of all outputs for these inputs, without running. Their data is looked at only where shapes depend on
   // it. Unsupported for programs: there only a run tells.
   Status infer(uint32_t function, std::span<const InputArg> inputs, std::vector<std::vector<int64_t>>& shapes);
 
   void reset_states();  // to zeros, of whatever length the next run wants
-  // By index; valid until the next run or set_states.
   uint32_t num_states() const { return static_cast<uint32_t>(states_.size()); }
-  StateView state(uint32_t index) const;
-  // All of them to these bytes, which are copied; none: to zeros. Resource, and they are what they were. A run that wants one
-  // of another length fails.
-  Status set_states(std::span<const Bytes> values);
+  DType state_type(uint32_t index) const;
+  uint64_t state_bytes(uint32_t index) const;  // 0: no run has used it
+  // Valid until the next run or set_states, and as long as `room`, where it is put if it lies on a device. What that answers.
+  Result<StateView> state(uint32_t index, AlignedBlock& room);
+  // To these bytes, which are copied; of none: to zeros; no value: as they are. Resource, and all are what they were. A run that
+  // wants one of another length fails.
+  Status set_states(std::span<const std::optional<Bytes>> values);
 
   // Counts memory of who uses the executor against what its session may hold. Resource, E6006.
   Status charge(std::string_view what, uint64_t bytes, Charge& out);
@@ -196,6 +213,7 @@ class Executor {
 
   Status run_with_team(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
   Status run_function(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs);
+  Status check_call(uint32_t function, std::span<const InputArg> inputs, std::span<OutputArg> outputs) const;
   Status gather();             // all workers of the team
   Status why_stopped() const;  // of a run that the meter ended
   Status with_memory_used(Status status) const;  // E6006, where memory was not enough
@@ -208,6 +226,9 @@ class Executor {
   // Arguments are checked, and `binding` is theirs. `values`: they are values of a program, whose memory is the session's.
   Status run_segment(uint32_t function, Binding& binding, std::span<const InputArg> inputs, std::span<OutputArg> outputs,
                      bool values = false);
+  Status place_arguments(uint32_t function, Binding& binding, std::span<const InputArg> inputs, std::span<OutputArg> outputs, bool values);
+  void give_outputs(uint32_t function, const Binding& binding, std::span<OutputArg> outputs) const;
+  SegmentCall call_of(uint32_t function, Binding& binding);
   Status execute(uint32_t function, Binding& binding);  // everything has its place
   Status execute_on_device(uint32_t function, Binding& binding);
   // Whether kernels may be given this memory of the caller as it is.
@@ -220,6 +241,7 @@ class Executor {
   Status compute_derived();
   Status check_kernels(uint32_t function);
   Status grow(AlignedBlock& block, uint64_t bytes, std::string_view what);
+  void release(AlignedBlock& block);
   static void work(void* run, unsigned worker);
 
   const Plan& plan_;
@@ -235,13 +257,14 @@ class Executor {
   std::unique_ptr<Charge> derived_charge_;  // none: they are not there yet
   AlignedBlock arena_;
   std::vector<AlignedBlock> scratch_;  // one per worker
-  std::vector<AlignedBlock> states_;
+  std::vector<AlignedBlock> states_;  // with a runner: newer values than it has
   std::vector<FunctionState> functions_;
   std::unique_ptr<ProgramRunner> programs_;     // null if the plan has none
   std::vector<int64_t> elements_;               // of the inputs of the function that is being bound
   uint64_t generation_ = 0;  // changes whenever arena, scratch or states move
   WorkMeter meter_;  // of the run
   bool profiling_ = false;
+  std::pair<uint32_t, Binding*> started_{};  // function and binding of the run that `start` began
   std::function<size_t(size_t)> order_;  // null: none
 };
 

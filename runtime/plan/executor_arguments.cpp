@@ -42,7 +42,7 @@ std::string complaint_about(const Port& port, const InputArg& in) {
     bytes = next.value_or(0);
   }
   if (!good) return "an extent is negative or too large";
-  if (in.bytes < bytes || (bytes > 0 && !in.data)) return compose("has {} bytes, its shape takes {}", in.bytes, bytes);
+  if (in.bytes < bytes || (bytes > 0 && !in.data && !in.on_device)) return compose("has {} bytes, its shape takes {}", in.bytes, bytes);
   return {};
 }
 // Recursion: the depth of lists, which decode_plan limits.

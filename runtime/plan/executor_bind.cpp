@@ -85,11 +85,10 @@ Result<Executor::Binding*> Executor::bind(uint32_t function, std::span<const Inp
   if (!runner_ && binding->scratch_bytes > 0)
     for (AlignedBlock& s : scratch_) MLC_RETURN_IF_ERROR(grow(s, binding->scratch_bytes, "scratch"));
   for (const Binding::StateUse& use : binding->states) {
-    AlignedBlock& block = states_[use.state];
-    if (block.data() && block.size() != use.bytes)
-      return Status(Code::InputMismatch, "state {} has {} bytes, these shapes need {}", use.state, block.size(),
-                    use.bytes);
-    MLC_RETURN_IF_ERROR(grow(block, use.bytes, "state"));
+    const uint64_t bytes = state_bytes(use.state);
+    if (bytes != 0 && bytes != use.bytes)
+      return Status(Code::InputMismatch, "state {} has {} bytes, these shapes need {}", use.state, bytes, use.bytes);
+    if (!runner_) MLC_RETURN_IF_ERROR(grow(states_[use.state], use.bytes, "state"));
   }
   if (!runner_ && binding->generation != generation_) {
     place(f, *binding, arena_.data(), states_, state.constants);

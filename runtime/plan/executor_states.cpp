@@ -2,31 +2,46 @@
 #include <cstring>
 
 #include "runtime/plan/binding.h"
+#include "runtime/plan/segment_runner.h"
 
 namespace mlc::exec {
 
 void Executor::reset_states() {
-  for (AlignedBlock& s : states_) {
-    budget_->held -= s.size();
-    s = AlignedBlock();
+  for (uint32_t i = 0; i < num_states(); ++i) {
+    release(states_[i]);
+    if (runner_) runner_->drop_state(i);
   }
-  ++generation_;
 }
 
-StateView Executor::state(uint32_t index) const {
-  StateView out{DType::None, {states_[index].data(), static_cast<size_t>(states_[index].size())}};
+DType Executor::state_type(uint32_t index) const {
+  DType found = DType::None;
   for (const Function& f : plan_.functions)
     for (const Buffer& b : f.buffers)
-      if (b.kind == BufferKind::State && b.index == index) out.dtype = b.dtype;
-  return out;
+      if (b.kind == BufferKind::State && b.index == index) found = b.dtype;
+  return found;
 }
 
-Status Executor::set_states(std::span<const Bytes> values) {
+uint64_t Executor::state_bytes(uint32_t index) const {
+  return states_[index].data() || !runner_ ? states_[index].size() : runner_->state_bytes(index);
+}
+
+Result<StateView> Executor::state(uint32_t index, AlignedBlock& room) {
+  const uint64_t bytes = state_bytes(index);
+  const std::byte* data = states_[index].data();
+  if (!data && bytes > 0) {  // on a device
+    MLC_ASSIGN(room, AlignedBlock::allocate(bytes, budget_->allocator));
+    MLC_RETURN_IF_ERROR(runner_->read_state(index, room.data()));
+    data = room.data();
+  }
+  return StateView{state_type(index), {data, static_cast<size_t>(bytes)}};
+}
+
+Status Executor::set_states(std::span<const std::optional<Bytes>> values) {
   std::vector<AlignedBlock> fresh(states_.size());
   uint64_t more = 0;  // than now is held, while both are there
   for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i].empty() || (states_[i].data() && values[i].size() == states_[i].size())) continue;
-    const uint64_t bytes = values[i].size();
+    if (!values[i] || values[i]->empty() || (states_[i].data() && values[i]->size() == states_[i].size())) continue;
+    const uint64_t bytes = values[i]->size();
     if (bytes > budget_->available() - more) return budget_->refusal("states", bytes);
     auto block = AlignedBlock::allocate(bytes, budget_->allocator);
     if (!block) return std::move(block).status().note("state");
@@ -34,14 +49,15 @@ Status Executor::set_states(std::span<const Bytes> values) {
     more += bytes;
   }
   for (size_t i = 0; i < values.size(); ++i) {
-    if (fresh[i].data() || values[i].empty()) {
+    if (!values[i]) continue;
+    if (fresh[i].data() || values[i]->empty()) {
+      release(states_[i]);
       budget_->held += fresh[i].size();
-      budget_->held -= states_[i].size();
       states_[i] = std::move(fresh[i]);
     }
-    if (!values[i].empty()) std::memcpy(states_[i].data(), values[i].data(), values[i].size());
+    if (!values[i]->empty()) std::memcpy(states_[i].data(), values[i]->data(), values[i]->size());
+    else if (runner_) runner_->drop_state(static_cast<uint32_t>(i));
   }
-  ++generation_;
   return ok();
 }
 

@@ -121,16 +121,20 @@ void Executor::work(void* context, unsigned worker) {
     if (!run.execute(thread.range, thread.step, worker)) ranges.halt();
 }
 
-Status Executor::execute_on_device(uint32_t function, Binding& binding) {
-  const Function& f = plan_.functions[function];
+SegmentCall Executor::call_of(uint32_t function, Binding& binding) {
   FunctionState& state = functions_[function];
-  if (profiling_) MLC_RETURN_IF_ERROR(state.profile.begin(f, team_.workers(), *budget_));
-  const SegmentCall call{function, f, binding, state.input_pointers, state.output_pointers, states_, limits_.broken_code, meter_,
-                         profiling_ ? state.profile.of(0) : nullptr};
-  Status status = runner_->run(call);
+  return {function, plan_.functions[function], binding, state.input_pointers, state.output_pointers, state.inputs, state.outputs, states_,
+          limits_.broken_code, meter_, profiling_ ? state.profile.of(0) : nullptr};
+}
+
+Status Executor::execute_on_device(uint32_t function, Binding& binding) {
+  if (profiling_) MLC_RETURN_IF_ERROR(functions_[function].profile.begin(plan_.functions[function], team_.workers(), *budget_));
+  Status status = runner_->run(call_of(function, binding));
   MLC_RETURN_IF_ERROR(why_stopped());
-  if (status.ok() && profiling_) state.profile.end(f, binding, 1);
-  return status;
+  MLC_RETURN_IF_ERROR(status);
+  for (const auto& use : binding.states) release(states_[use.state]);  // the runner's are newer
+  if (profiling_) functions_[function].profile.end(plan_.functions[function], binding, 1);
+  return ok();
 }
 
 Status Executor::execute(uint32_t function, Binding& binding) {

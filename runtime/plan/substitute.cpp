@@ -9,7 +9,7 @@
 
 namespace mlc::exec {
 
-Status Substitute::run(const SegmentCall& call, const Status& why, bool for_all) {
+Status Substitute::run(const SegmentCall& call, DeviceStates& states, const Status& why, bool for_all) {
   if (!std::exchange(asked_, true)) {
     auto other = open_();
     if (other.ok()) other_ = std::move(*other);
@@ -24,10 +24,10 @@ Status Substitute::run(const SegmentCall& call, const Status& why, bool for_all)
   if (!told_.contains("") && told_.insert(for_all ? std::string() : who).second)
     tell_(for_all ? compose("the processor ({}) goes on in place of the device: {}", other_.name, why.message)
                   : compose("'{}' runs on the processor ({}): {}", who, other_.name, why.message));
-  return run_other(call);
+  return run_other(call, states);
 }
 
-Status Substitute::run_other(const SegmentCall& call) {
+Status Substitute::run_other(const SegmentCall& call, DeviceStates& states) {
   const Function& f = call.function;
   const auto number = other_.plan->find(f.name);
   if (!number) return Status(Code::Internal, "variant '{}' has no '{}'", other_.name, f.name);
@@ -43,10 +43,7 @@ Status Substitute::run_other(const SegmentCall& call) {
   std::vector<OutputArg> outputs(f.outputs.size());
   for (size_t k = 0; k < outputs.size(); ++k) outputs[k].data = call.outputs[k], outputs[k].capacity = call.binding.output_bytes[k];
 
-  std::vector<Bytes> states;
-  for (size_t k = 0; k < std::min<size_t>(call.states.size(), executor.num_states()); ++k)
-    states.emplace_back(call.states[k].data(), call.states[k].data() ? static_cast<size_t>(call.states[k].size()) : 0);
-  if (!states.empty()) MLC_RETURN_IF_ERROR(executor.set_states(states));
+  MLC_RETURN_IF_ERROR(states.bring_to(executor, call));
   const WorkLimits& limits = call.meter.limits();
   WorkLimits left = limits;
   if (limits.time_ns != WorkLimits::kNone) left.time_ns = limits.time_ns - std::min(limits.time_ns, call.meter.ns_used());
@@ -56,11 +53,7 @@ Status Substitute::run_other(const SegmentCall& call) {
   for (size_t k = 0; k < outputs.size(); ++k)
     if (outputs[k].bytes != call.binding.output_bytes[k]) return Status(Code::Internal, "variant '{}' gives output {} of '{}' {} bytes, {} are expected", other_.name, k, f.name, outputs[k].bytes, call.binding.output_bytes[k]);
     else if (outputs[k].data != call.outputs[k] && outputs[k].bytes > 0) std::memcpy(call.outputs[k], outputs[k].data, outputs[k].bytes);
-  for (const auto& use : call.binding.states) {
-    const Bytes now = executor.state(use.state).bytes;
-    if (now.size() != use.bytes) return Status(Code::Internal, "variant '{}' keeps {} bytes of state {}, {} are expected", other_.name, now.size(), use.state, use.bytes);
-    std::memcpy(call.states[use.state].data(), now.data(), now.size());
-  }
+  states.keep_at(executor, call.binding.states);
   return ok();
 }
 

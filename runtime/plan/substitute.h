@@ -1,5 +1,6 @@
 // Who does what a device cannot: another variant of the same container, on the processor. Variants have the same functions and the
-// same states, and what passes between calls lies on the host, so a call is done there as if it had not begun on the device.
+// same states, and what passes between calls lies on the host, so a call is done there as if it had not begun on the device. States that
+// it uses go along.
 #pragma once
 
 #include <functional>
@@ -7,6 +8,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "runtime/plan/device_states.h"
 #include "runtime/plan/plan.h"
 #include "runtime/plan/segment_runner.h"
 
@@ -24,11 +26,11 @@ class Substitute {
   // `tell`: a line for people, the first time for each function, and once where all of them go the same way.
   Substitute(std::function<Result<Other>()> open, std::function<void(std::string line)> tell) : open_(std::move(open)), tell_(std::move(tell)) {}
 
-  // `why`: what the device said; `for_all`: it says so of every call. The code is that of the run, or of `open` with both reasons.
-  Status run(const SegmentCall& call, const Status& why, bool for_all);
+  // `states`: the device's. `why`: what it said; `for_all`: it says so of every call. The code is that of the run, or of `open` with both reasons.
+  Status run(const SegmentCall& call, DeviceStates& states, const Status& why, bool for_all);
 
  private:
-  Status run_other(const SegmentCall& call);
+  Status run_other(const SegmentCall& call, DeviceStates& states);
 
   const std::function<Result<Other>()> open_;
   const std::function<void(std::string)> tell_;

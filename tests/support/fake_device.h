@@ -30,6 +30,7 @@ struct FakeDevice final : device::Device {
   bool hangs = false, loses = false;
   std::string lost;
   uint64_t live_memory = 0, allocations = 0, recordings = 0, submissions = 0, launches = 0;
+  uint64_t uploaded = 0, downloaded = 0;  // bytes between its own memory and the host's
   std::vector<std::string> races;
 
   struct FakeMemory final : device::Memory {
@@ -94,7 +95,11 @@ struct FakeDevice final : device::Device {
       return ok();
     }
     void copy(const device::Range& to, const device::Range& from) override {
-      add({{to, true}, {from, false}}, [to, from] { std::memmove(bytes(to).data(), bytes(from).data(), to.length); });
+      add({{to, true}, {from, false}}, [&device = device, to, from] {
+        std::memmove(bytes(to).data(), bytes(from).data(), to.length);
+        if (from.memory->data()) device.uploaded += to.length;
+        if (to.memory->data()) device.downloaded += to.length;
+      });
     }
     void fill(const device::Range& to, uint8_t byte) override {
       add({{to, true}}, [to, byte] { std::memset(bytes(to).data(), byte, to.length); });
