@@ -81,6 +81,9 @@ constexpr MlcApi kApi = {
     guarded<table::profile_moments>,
     table::device,
     table::stage,
+    guarded<table::run_start>,
+    table::run_wait,
+    table::run_done,
 };
 
 }  // namespace

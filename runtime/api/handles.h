@@ -36,7 +36,7 @@ struct MlcPool {
   std::unique_ptr<mlc::WorkerPool> pool;
 };
 
-// What run_async was given.
+// A run that goes on by itself: what it was given, and its end where nobody is called.
 struct AsyncRun {
   MlcRunOptions options{};  // `program` is that of the next
   std::string program;
@@ -44,9 +44,14 @@ struct AsyncRun {
   uint32_t num_inputs = 0;
   MlcTensor* outputs = nullptr;
   uint32_t num_outputs = 0;
-  MlcDone done = nullptr;
+  MlcDone done = nullptr;  // null: run_wait tells
   void* user = nullptr;
+  bool is_on_device = false;  // it was submitted there, and goes on without a thread
+  uint32_t function = 0;      // of a run on a device
+  int code = 0;               // once it is over, for run_wait, as the next
+  MlcError* error = nullptr;
 };
+enum class Phase : uint32_t { Idle, Going, Over };  // Over: run_wait has not told yet
 
 struct MlcSession {
   std::unique_ptr<mlc::api::Session> session;  // first: its allocator is the one of what follows
@@ -59,8 +64,10 @@ struct MlcSession {
   std::string selftest_text;
   mlc::AlignedBlock saved_state;
   AsyncRun async;
-  std::atomic<bool> is_running{false};   // `async`, up to its call of `done`
-  std::atomic<uint32_t> not_done{0};     // calls of `done` that have not returned
+  std::atomic<uint32_t> phase{static_cast<uint32_t>(Phase::Idle)};  // of `async`; Idle: another run may begin
+  std::atomic<uint32_t> not_done{0};     // threads that have something left to do for runs
+
+  bool is_in(Phase p) const { return phase.load(std::memory_order_acquire) == static_cast<uint32_t>(p); }
 };
 
 // Its owners are the application and the runs that go on by themselves; the last one deletes it.

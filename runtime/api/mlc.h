@@ -426,7 +426,7 @@ typedef struct MlcApi {
   int (*pool_create)(const MlcPoolOptions* options, MlcPool** out, MlcError** error);
   void (*pool_release)(MlcPool* pool);
   int (*session_create)(const MlcModel* model, const MlcSessionOptions* options, MlcSession** out, MlcError** error);
-  /* Waits for the run of run_async, if one goes on. Not from within its MlcDone. */
+  /* Waits for the run of run_async or run_start, if one goes on. Not from within its MlcDone. */
   void (*session_release)(MlcSession* session);
   int (*session_info)(const MlcSession* session, MlcSessionInfo* out);
 
@@ -476,6 +476,17 @@ typedef struct MlcApi {
   int (*device)(const MlcModel* model, uint32_t index, MlcDevice* out);
   /* How runs of a session on several devices are divided; MLC_NOT_FOUND behind the last, and where a session has one device. */
   int (*stage)(const MlcSession* session, uint32_t index, MlcStage* out);
+
+  /* run_async without a function to be called: who began the run asks for its end. Until run_wait has told that, the session is used
+   * for nothing else but these two and its release, and what run_async says of tensors holds. On a device a run of a program
+   * without control flow is submitted by run_start and goes on without a thread; others go on on a thread of the library. */
+  int (*run_start)(MlcSession* session, const MlcRunOptions* options, const MlcTensor* inputs, uint32_t num_inputs,
+                   MlcTensor* outputs, uint32_t num_outputs, MlcError** error);
+  /* Waits for the end so long at most, UINT64_MAX: as long as it takes. MLC_NO, without an error: it goes on. Everything else is the end of
+   * the run as `run` would give it, told once. MLC_USAGE if there is none. What a device leaves to the processor is done in here. */
+  int (*run_wait)(MlcSession* session, uint64_t timeout_ns, MlcError** error);
+  /* 1: no run goes on, so that run_wait would not wait; 0: one does. */
+  int (*run_done)(MlcSession* session);
 } MlcApi;
 
 MLC_EXPORT const MlcApi* mlc_get_api(uint32_t version);

@@ -726,6 +726,56 @@ struct AsyncRun {
 
 }  // namespace detail
 
+// A run that was begun: to be asked for its end, by the thread that uses the session, which does nothing else meanwhile. One whose
+// end nobody has asked for is waited for when this goes, and cancelled before unless a CancelSource of the caller does that. It keeps what
+// outputs in memory of the session need.
+class Ticket {
+ public:
+  // The end of the run, once.
+  Result<Outputs> wait() { return *wait_for_ns(UINT64_MAX); }
+  // None: it goes on after so long.
+  template <class Rep, class Period>
+  std::optional<Result<Outputs>> wait_for(std::chrono::duration<Rep, Period> at_most) {
+    const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(at_most).count();
+    return wait_for_ns(static_cast<uint64_t>(std::max<decltype(ns)>(ns, 0)));
+  }
+  // Whether `wait` would give the end without waiting.
+  bool done() const { return !run_ || api()->run_done(run_->session->session) != 0; }
+
+  Ticket(Ticket&&) noexcept = default;
+  Ticket& operator=(Ticket&&) noexcept = default;
+  Ticket(const Ticket&) = delete;
+
+ private:
+  friend class Session;
+  struct Run {
+    std::shared_ptr<detail::SessionState> session;
+    std::vector<Input> given;
+    std::vector<MlcTensor> inputs, outputs;
+    CancelSource cancel;
+    detail::RunToken token;
+    bool is_begun = false;
+    ~Run() {
+      if (!is_begun) return;
+      cancel.cancel();
+      api()->run_wait(session->session, UINT64_MAX, nullptr);
+    }
+  };
+  explicit Ticket(std::unique_ptr<Run> run) : session_(run->session), run_(std::move(run)) {}
+  std::optional<Result<Outputs>> wait_for_ns(uint64_t ns) {
+    if (!run_) return Result<Outputs>(Error(MLC_USAGE, "the end of this run was given already"));
+    MlcError* error = nullptr;
+    const int code = api()->run_wait(run_->session->session, ns, &error);
+    if (code == MLC_NO) return std::nullopt;
+    const auto run = std::move(run_);
+    run->is_begun = false;
+    if (code != MLC_OK) return Result<Outputs>(Error(code, error));
+    return Result<Outputs>(Outputs(std::move(run->outputs)));
+  }
+  std::shared_ptr<detail::SessionState> session_;
+  std::unique_ptr<Run> run_;  // null: its end was given
+};
+
 // One variant of a model, loaded, with its memory. Used by one thread at a time.
 class Session {
  public:
@@ -738,16 +788,7 @@ class Session {
   }
   // These outputs alone.
   Result<Outputs> run(std::span<const Input> inputs, std::span<const Output> outputs, const RunOptions& options = {}) {
-    // What the run gives bears the model's names, for it outlives `outputs`.
-    const std::vector<MlcTensor> known = state_->outputs_of(options.program);
-    std::vector<MlcTensor> bound;
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      MlcTensor& t = bound.emplace_back(outputs[i].bind());
-      if (!t.name && i < known.size()) t.name = known[i].name;
-      for (const MlcTensor& k : known)
-        if (t.name && std::string_view(t.name) == k.name) t.name = k.name;
-    }
-    return run_into(inputs, std::move(bound), options);
+    return run_into(inputs, bound(outputs, options.program), options);
   }
   Result<Outputs> run(std::initializer_list<Input> inputs, std::initializer_list<Output> outputs, const RunOptions& options = {}) {
     return run(std::span(inputs.begin(), inputs.size()), std::span(outputs.begin(), outputs.size()), options);
@@ -772,6 +813,27 @@ class Session {
     run.release();  // `ended` has it
     return {};
   }
+
+  // Starts a run and returns: who has something else to do asks the ticket for its end. On a device no thread waits meanwhile. What
+  // inputs and outputs refer to stays until then; no outputs: all of the program, in memory of the session.
+  Result<Ticket> start(std::vector<Input> inputs, std::span<const Output> outputs = {}, const RunOptions& options = {}) {
+    auto cancel = CancelSource::create();
+    if (!cancel) return std::move(cancel).error();
+    RunOptions how = options;
+    std::unique_ptr<Ticket::Run> run(new Ticket::Run{state_, std::move(inputs), {}, bound(outputs, options.program), *std::move(cancel), {}});
+    if (!how.cancel) how.cancel = &run->cancel;
+    if (auto set = run->token.set(how); !set) return std::move(set).error();
+    for (const Input& i : run->given) run->inputs.push_back(i.bind());
+    const MlcRunOptions raw = detail::raw_options(how, run->token);
+    MlcError* error = nullptr;
+    if (const int code = api()->run_start(state_->session, &raw, run->inputs.data(), detail::count(run->inputs.size()),
+                                          run->outputs.data(), detail::count(run->outputs.size()), &error);
+        code != MLC_OK)
+      return Error(code, error);
+    run->is_begun = true;
+    return Ticket(std::move(run));
+  }
+  Result<Ticket> start(std::vector<Input> inputs, const RunOptions& options) { return start(std::move(inputs), {}, options); }
 
   // Type and shape of all outputs, without running. MLC_UNSUPPORTED where only a run tells.
   Result<Outputs> infer_shapes(std::span<const Input> inputs, const std::string& program = {}) {
@@ -829,10 +891,27 @@ class Session {
 
   MlcSession* handle() const noexcept { return state_->session; }
 
+  Session(Session&&) noexcept = default;
+  Session& operator=(Session&&) noexcept = default;
+  Session(const Session&) = delete;
+
  private:
   friend class Model;
-  explicit Session(std::unique_ptr<detail::SessionState> state) : state_(std::move(state)) {}
+  explicit Session(std::shared_ptr<detail::SessionState> state) : state_(std::move(state)) {}
 
+  // None: all of the program. What a run gives bears the model's names, for it outlives `outputs`.
+  std::vector<MlcTensor> bound(std::span<const Output> outputs, std::string_view program) const {
+    std::vector<MlcTensor> known = state_->outputs_of(program);
+    if (outputs.empty()) return known;
+    std::vector<MlcTensor> found;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      MlcTensor& t = found.emplace_back(outputs[i].bind());
+      if (!t.name && i < known.size()) t.name = known[i].name;
+      for (const MlcTensor& k : known)
+        if (t.name && std::string_view(t.name) == k.name) t.name = k.name;
+    }
+    return found;
+  }
   void bind(std::span<const Input> inputs) {
     state_->inputs.clear();
     for (const Input& i : inputs) state_->inputs.push_back(i.bind());
@@ -848,7 +927,7 @@ class Session {
     if (code != MLC_OK) return Error(code, error);
     return Outputs(std::move(outputs));
   }
-  std::unique_ptr<detail::SessionState> state_;
+  std::shared_ptr<detail::SessionState> state_;  // of tickets as well
 };
 
 // An open container and what of it fits this machine. Immutable; may be shared by threads.
@@ -867,7 +946,7 @@ class Model {
     raw.time_limit_ns = static_cast<uint64_t>(std::max<int64_t>(options.time_limit.count(), 0));
     raw.memory_limit = options.memory_limit;
     raw.allocator = options.allocator;
-    auto state = std::make_unique<detail::SessionState>();
+    auto state = std::make_shared<detail::SessionState>();
     state->model = state_;
     if (options.pool) raw.pool = (state->pool = options.pool->pool_).get();
     MlcError* error = nullptr;

@@ -1,4 +1,5 @@
 #include "runtime/api/devices.h"
+#include "runtime/api/run.h"
 #include "runtime/api/session.h"
 
 namespace mlc::api {
@@ -15,5 +16,8 @@ const PlacedStage* Session::stage(uint32_t) const { return nullptr; }
 Status Session::load_for_device(Compatible, VerifiedBytes module, const SessionOptions&) {
   return Status(Code::Unsupported, "{}: this library has no loader for devices", module.name());
 }
+
+Result<bool> start_on_device(MlcSession*) { return false; }
+Result<bool> wait_for_device(MlcSession*, uint64_t) { return true; }
 
 }  // namespace mlc::api

@@ -110,15 +110,14 @@ void show_output(const exec::OutputArg& o, MlcTensor*& room, MlcTensor& out) {
   for (size_t i = 0; i < o.items.size(); ++i) show_output(o.items[i], room, items[i]);
 }
 
-Status check_pointers(const MlcSession* s, const MlcTensor* in, uint32_t num_in, const MlcTensor* out, uint32_t num_out) {
-  if (!s) return Status(Code::Usage, "no session");
+Status check_pointers(const MlcTensor* in, uint32_t num_in, const MlcTensor* out, uint32_t num_out) {
   if (num_in > 0 && !in) return Status(Code::Usage, "{} announced, there are none", counted(num_in, "input"));
   if (num_out > 0 && !out) return Status(Code::Usage, "{} outputs are announced, there are none", num_out);
   return ok();
 }
 
 Status infer(MlcSession* s, const char* program, const MlcTensor* in, uint32_t num_in, MlcTensor* out, uint32_t num_out) {
-  MLC_RETURN_IF_ERROR(check_pointers(s, in, num_in, out, num_out));
+  MLC_RETURN_IF_ERROR(check_pointers(in, num_in, out, num_out));
   MLC_ASSIGN(const uint32_t function, s->session->function(program));
   const exec::Function& f = s->session->plan().functions[function];
   MLC_RETURN_IF_ERROR(bind_inputs(s, f, in, num_in));
@@ -138,9 +137,9 @@ Status infer(MlcSession* s, const char* program, const MlcTensor* in, uint32_t n
 
 }  // namespace
 
-Status run_tensors(MlcSession* s, const MlcRunOptions& options, const MlcTensor* in, uint32_t num_in, MlcTensor* out,
-                   uint32_t num_out) {
-  MLC_RETURN_IF_ERROR(check_pointers(s, in, num_in, out, num_out));
+Result<uint32_t> bind_tensors(MlcSession* s, const MlcRunOptions& options, const MlcTensor* in, uint32_t num_in, const MlcTensor* out,
+                              uint32_t num_out) {
+  MLC_RETURN_IF_ERROR(check_pointers(in, num_in, out, num_out));
   MLC_ASSIGN(const uint32_t function, s->session->function(options.program));
   const exec::Function& f = s->session->plan().functions[function];
   MLC_RETURN_IF_ERROR(bind_inputs(s, f, in, num_in));
@@ -153,8 +152,10 @@ Status run_tensors(MlcSession* s, const MlcRunOptions& options, const MlcTensor*
   }
   s->output_items = {};
   s->output_items_charge = {};
-  CancelFlag* cancelled = options.cancel ? &options.cancel->cancelled : nullptr;
-  MLC_RETURN_IF_ERROR(s->session->run(function, s->inputs, s->outputs, {cancelled, options.time_limit_ns}));
+  return function;
+}
+
+Status show_outputs(MlcSession* s, uint32_t function, MlcTensor* out, uint32_t num_out) {
   uint64_t items = 0;
   for (const exec::OutputArg& o : s->outputs) items += count_items(o);
   MLC_RETURN_IF_ERROR(s->session->executor().charge("views of the items of lists", items * sizeof(MlcTensor), s->output_items_charge));
@@ -162,12 +163,23 @@ Status run_tensors(MlcSession* s, const MlcRunOptions& options, const MlcTensor*
   MlcTensor* room = s->output_items.data();
   for (uint32_t i = 0; i < num_out; ++i) {
     uint32_t port = 0;
-    if (find_port(f.outputs, out[i], i, port).ok()) show_output(s->outputs[port], room, out[i]);
+    if (find_port(s->session->plan().functions[function].outputs, out[i], i, port).ok()) show_output(s->outputs[port], room, out[i]);
   }
   return ok();
 }
 
-Status goes_on() { return Status(Code::Usage, "a run of this session goes on: wait until its `done` is called"); }
+Status run_tensors(MlcSession* s, const MlcRunOptions& options, const MlcTensor* in, uint32_t num_in, MlcTensor* out,
+                   uint32_t num_out) {
+  MLC_ASSIGN(const uint32_t function, bind_tensors(s, options, in, num_in, out, num_out));
+  CancelFlag* cancelled = options.cancel ? &options.cancel->cancelled : nullptr;
+  MLC_RETURN_IF_ERROR(s->session->run(function, s->inputs, s->outputs, {cancelled, options.time_limit_ns}));
+  return show_outputs(s, function, out, num_out);
+}
+
+Status is_idle(const MlcSession* s) {
+  if (!s) return Status(Code::Usage, "no session");
+  return s->is_in(Phase::Idle) ? ok() : Status(Code::Usage, "a run of this session goes on: wait until it is over");
+}
 
 namespace table {
 
@@ -175,14 +187,15 @@ int run(MlcSession* s, const MlcRunOptions* o, const MlcTensor* in, uint32_t num
         MlcError** error) {
   const auto options = read_options(o, "MlcRunOptions");
   Status status = options.ok() ? ok() : options.status();
-  if (status.ok() && s && s->is_running.load(std::memory_order_acquire)) status = goes_on();
+  if (status.ok()) status = is_idle(s);
   if (status.ok()) status = run_tensors(s, *options, in, num_in, out, num_out);
   return status.ok() ? int{MLC_OK} : fail(std::move(status), error);
 }
 
 int infer_shapes(MlcSession* s, const char* program, const MlcTensor* in, uint32_t num_in, MlcTensor* out,
                  uint32_t num_out, MlcError** error) {
-  Status status = infer(s, program, in, num_in, out, num_out);
+  Status status = is_idle(s);
+  if (status.ok()) status = infer(s, program, in, num_in, out, num_out);
   return status.ok() ? int{MLC_OK} : fail(std::move(status), error);
 }
 

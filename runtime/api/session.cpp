@@ -133,12 +133,16 @@ Result<std::unique_ptr<Session>> Session::create(const Model& model, const Sessi
   return session;
 }
 
+exec::RunOptions Session::how(const RunOptions& options) const {
+  exec::RunOptions out{options.cancelled, std::nullopt};
+  if (options.time_ns != 0) out.work = work_limits_for(model_.is_trusted(), options.time_ns);
+  return out;
+}
+
 Status Session::run(uint32_t function, std::span<const exec::InputArg> inputs, std::span<exec::OutputArg> outputs,
                     const RunOptions& options) {
-  exec::RunOptions how{options.cancelled, std::nullopt};
-  if (options.time_ns != 0) how.work = work_limits_for(model_.is_trusted(), options.time_ns);
   MLC_RETURN_IF_ERROR(model_.container().unchanged());
-  MLC_RETURN_IF_ERROR(executor_->run(function, inputs, outputs, how));
+  MLC_RETURN_IF_ERROR(executor_->run(function, inputs, outputs, how(options)));
   return model_.container().unchanged();
 }
 

@@ -63,6 +63,9 @@ class Session {
   // Executor::run, and E6001 instead of answers from a mapped file that has changed.
   Status run(uint32_t function, std::span<const exec::InputArg> inputs, std::span<exec::OutputArg> outputs,
              const RunOptions& options = {});
+  // Executor::start and wait, likewise. With libmlrt-gpu only.
+  Result<bool> start(uint32_t function, std::span<const exec::InputArg> inputs, std::span<exec::OutputArg> outputs, const RunOptions& options);
+  Result<bool> wait(uint64_t timeout_ns, std::span<exec::OutputArg> outputs);
 
   // Index in the plan of a program; null: of the model's main one. An error that names those there are.
   Result<uint32_t> function(const char* program) const;
@@ -83,6 +86,7 @@ class Session {
   Status start_on_device(const SessionOptions& options);
   Status start_part(exec::Plan plan, const SessionOptions& options);  // another plan for the variant that is loaded
   exec::Limits limits_of(const SessionOptions& options) const;
+  exec::RunOptions how(const RunOptions& options) const;
   // A plan that nobody vouches for uses no service that its variant does not declare.
   Status check_declared() const;
 

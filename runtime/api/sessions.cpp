@@ -4,6 +4,7 @@
 
 #include "runtime/api/golden.h"
 #include "runtime/api/handles.h"
+#include "runtime/api/run.h"
 #include "runtime/api/sizes.h"
 #include "runtime/api/table.h"
 
@@ -48,7 +49,7 @@ int session_create(const MlcModel* m, const MlcSessionOptions* o, MlcSession** o
 
 void session_release(MlcSession* s) {
   if (!s) return;
-  while (const uint32_t runs = s->not_done.load(std::memory_order_acquire)) futex_wait(s->not_done, runs);
+  end_runs(s);
   delete s;
 }
 
@@ -74,6 +75,7 @@ int stage(const MlcSession* s, uint32_t index, MlcStage* out) {
 int selftest(MlcSession* s, const char* vector, MlcSelftest* out, MlcError** error) {
   if (!s || !is_fillable(out)) return fail(Status(Code::Usage, "selftest: no session, or no place for the result"), error);
   fill(MlcSelftest{}, out);
+  if (Status idle = is_idle(s); !idle.ok()) return fail(std::move(idle), error);
   auto report = run_golden(*s->session, vector);
   if (!report) return fail(std::move(report).status(), error);
   s->selftest_text = std::move(report->text);

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/api/handles.h"
+#include "runtime/api/run.h"
 #include "runtime/api/state_bytes.h"
 #include "runtime/api/table.h"
 
@@ -31,14 +31,14 @@ Status save(MlcSession& s, MlcBytes& out) {
   exec::Executor& executor = s.session->executor();
   const container::Container& c = s.session->model().container();
   std::vector<NamedState> names(executor.num_states());
-  std::vector<AlignedBlock> rooms(executor.num_states());
   std::vector<StateArray> arrays;
   for (uint32_t i = 0; i < executor.num_states(); ++i) {
-    MLC_ASSIGN(const exec::StateView state, executor.state(i, rooms[i]));
-    if (state.dtype == DType::Str) return Status(Code::Unsupported, "state_save: state {} holds strings", i);
-    if (state.bytes.empty()) continue;  // no run has used it: zeros
-    names[i] = named_state(c.manifest(), i, state.bytes.size() / bytes_of(state.dtype));
-    arrays.push_back({names[i].name, state.dtype, names[i].shape, state.bytes});
+    const DType dtype = executor.state_type(i);
+    if (dtype == DType::Str) return Status(Code::Unsupported, "state_save: state {} holds strings", i);
+    MLC_ASSIGN(const Bytes bytes, executor.state(i));
+    if (bytes.empty()) continue;  // no run has used it: zeros
+    names[i] = named_state(c.manifest(), i, bytes.size() / bytes_of(dtype));
+    arrays.push_back({names[i].name, dtype, names[i].shape, bytes});
   }
   MLC_ASSIGN(s.saved_state, encode_state(c.root(), arrays, s.session->allocator()));
   out = {s.saved_state.data(), s.saved_state.size()};
@@ -73,21 +73,23 @@ Status restore(MlcSession& s, Bytes bytes) {
 namespace table {
 
 int state_reset(MlcSession* s, MlcError** error) {
-  if (!s) return fail(Status(Code::Usage, "state_reset: no session"), error);
+  if (Status idle = is_idle(s); !idle.ok()) return fail(std::move(idle), error);
   s->session->executor().reset_states();
   return MLC_OK;
 }
 
 int state_save(MlcSession* s, MlcBytes* out, MlcError** error) {
-  if (!s || !out) return fail(Status(Code::Usage, "state_save: no session, or no place for the result"), error);
+  if (!out) return fail(Status(Code::Usage, "state_save: no place for the result"), error);
   *out = {};
-  Status status = save(*s, *out);
+  Status status = is_idle(s);
+  if (status.ok()) status = save(*s, *out);
   return status.ok() ? int{MLC_OK} : fail(std::move(status), error);
 }
 
 int state_restore(MlcSession* s, const void* data, uint64_t bytes, MlcError** error) {
-  if (!s || !data) return fail(Status(Code::Usage, "state_restore: no session, or no bytes"), error);
-  Status status = restore(*s, {static_cast<const std::byte*>(data), static_cast<size_t>(bytes)});
+  if (!data) return fail(Status(Code::Usage, "state_restore: no bytes"), error);
+  Status status = is_idle(s);
+  if (status.ok()) status = restore(*s, {static_cast<const std::byte*>(data), static_cast<size_t>(bytes)});
   return status.ok() ? int{MLC_OK} : fail(std::move(status), error);
 }
 

@@ -54,6 +54,10 @@ int infer_shapes(MlcSession* session, const char* program, const MlcTensor* inpu
 // async.cpp
 int run_async(MlcSession* session, const MlcRunOptions* options, const MlcTensor* inputs, uint32_t num_inputs,
               MlcTensor* outputs, uint32_t num_outputs, MlcDone done, void* user, MlcError** error);
+int run_start(MlcSession* session, const MlcRunOptions* options, const MlcTensor* inputs, uint32_t num_inputs,
+              MlcTensor* outputs, uint32_t num_outputs, MlcError** error);
+int run_wait(MlcSession* session, uint64_t timeout_ns, MlcError** error);
+int run_done(MlcSession* session);
 
 // state.cpp
 int state_reset(MlcSession* session, MlcError** error);

@@ -1,7 +1,6 @@
 #include "runtime/ensemble/parts_runner.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -31,16 +30,8 @@ uint64_t PartsRunner::arena_bytes() const {
 
 uint64_t PartsRunner::state_bytes(uint32_t state) const { return homes_[state] ? homes_[state]->state_bytes(state) : 0; }
 
-Status PartsRunner::read_state(uint32_t state, std::byte* to) {
-  AlignedBlock room;
-  MLC_ASSIGN(const exec::StateView now, homes_[state]->state(state, room));
-  std::memcpy(to, now.bytes.data(), now.bytes.size());
-  return ok();
-}
-
 Status PartsRunner::bring_states(const exec::SegmentCall& call, const Part& to) const {
   std::vector<std::optional<Bytes>> values(to.executor->num_states());
-  std::vector<AlignedBlock> rooms(values.size());
   for (const auto& use : call.binding.states) {
     exec::Executor* const home = homes_[use.state];
     if (const AlignedBlock& newest = call.states[use.state]; newest.data()) {
@@ -48,8 +39,7 @@ Status PartsRunner::bring_states(const exec::SegmentCall& call, const Part& to) 
     } else if (!home) {
       values[use.state] = Bytes();
     } else if (home != to.executor) {
-      MLC_ASSIGN(const exec::StateView now, home->state(use.state, rooms[use.state]));
-      values[use.state] = now.bytes;
+      MLC_ASSIGN(values[use.state], home->state(use.state));
     }
   }
   return to.executor->set_states(values);

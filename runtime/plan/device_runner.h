@@ -30,7 +30,7 @@ class DeviceRunner final : public SegmentRunner {
   Result<bool> wait(const SegmentCall& call, uint64_t timeout_ns) override;
   uint64_t arena_bytes() const override { return arena_ ? arena_->size() : 0; }
   uint64_t state_bytes(uint32_t state) const override { return states_.bytes(state); }
-  Status read_state(uint32_t state, std::byte* to) override { return states_.read(state, to); }
+  Result<Bytes> read_state(uint32_t state) override { return states_.read(state); }
   void drop_state(uint32_t state) override { states_.drop(state); }
 
  private:

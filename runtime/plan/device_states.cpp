@@ -1,12 +1,19 @@
 #include "runtime/plan/device_states.h"
 
-#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "base/compose.h"
 
 namespace mlc::exec {
+
+namespace {
+
+Status spoilt(uint32_t state) {
+  return Status(Code::Resource, "state {} was being written when the device failed", state).hint("reset the state, or restore one that was saved");
+}
+
+}  // namespace
 
 Status DeviceStates::make_room(Uses uses, bool& moved) {
   for (const auto& use : uses) {
@@ -30,12 +37,11 @@ Status DeviceStates::bring(const SegmentCall& call) {
     } else if (s.bytes == 0) {
       MLC_RETURN_IF_ERROR(link_.clear(to));
     } else if (s.other) {
-      AlignedBlock room;
-      MLC_ASSIGN(const StateView now, s.other->state(use.state, room));
-      if (now.bytes.size() != use.bytes) return Status(Code::Internal, "{} bytes of state {} come back, {} are expected", now.bytes.size(), use.state, use.bytes);
-      MLC_RETURN_IF_ERROR(link_.upload(to, now.bytes.data()));
+      MLC_ASSIGN(const Bytes now, s.other->state(use.state));
+      if (now.size() != use.bytes) return Status(Code::Internal, "{} bytes of state {} come back, {} are expected", now.size(), use.state, use.bytes);
+      MLC_RETURN_IF_ERROR(link_.upload(to, now.data()));
     } else if (s.is_spoilt) {
-      return read(use.state, nullptr);
+      return spoilt(use.state);
     }
   }
   return ok();
@@ -47,6 +53,7 @@ void DeviceStates::keep(Uses uses) {
     s.bytes = use.bytes;
     s.other = nullptr;
     s.is_spoilt = false;
+    s.on_host = AlignedBlock();
   }
 }
 
@@ -57,7 +64,6 @@ void DeviceStates::spoil(Uses uses) {
 
 Status DeviceStates::bring_to(Executor& other, const SegmentCall& call) {
   std::vector<std::optional<Bytes>> values(other.num_states());
-  std::vector<AlignedBlock> rooms;
   for (const auto& use : call.binding.states) {
     if (use.state >= values.size()) return Status(Code::Internal, "the other variant has no state {}", use.state);
     const State& s = states_[use.state];
@@ -66,10 +72,7 @@ Status DeviceStates::bring_to(Executor& other, const SegmentCall& call) {
     } else if (s.bytes == 0) {
       values[use.state] = Bytes();
     } else if (s.other != &other) {
-      MLC_ASSIGN(AlignedBlock room, AlignedBlock::allocate(s.bytes));
-      MLC_RETURN_IF_ERROR(read(use.state, room.data()));
-      values[use.state] = Bytes(room.data(), static_cast<size_t>(room.size()));
-      rooms.push_back(std::move(room));
+      MLC_ASSIGN(values[use.state], read(use.state));
     }
   }
   return call.binding.states.empty() ? ok() : other.set_states(values);
@@ -80,15 +83,13 @@ void DeviceStates::keep_at(Executor& other, Uses uses) {
   for (const auto& use : uses) states_[use.state].other = &other;
 }
 
-Status DeviceStates::read(uint32_t state, std::byte* to) {
-  const State& s = states_[state];
-  if (s.is_spoilt)
-    return Status(Code::Resource, "state {} was being written when the device failed", state).hint("reset the state, or restore one that was saved");
-  if (!s.other) return link_.download(to, range(state, s.bytes));
-  AlignedBlock room;
-  MLC_ASSIGN(const StateView now, s.other->state(state, room));
-  if (now.bytes.size() == s.bytes) std::memcpy(to, now.bytes.data(), now.bytes.size());
-  return ok();
+Result<Bytes> DeviceStates::read(uint32_t state) {
+  State& s = states_[state];
+  if (s.is_spoilt) return spoilt(state);
+  if (s.other) return s.other->state(state);
+  MLC_ASSIGN(s.on_host, AlignedBlock::allocate(s.bytes));
+  MLC_RETURN_IF_ERROR(link_.download(s.on_host.data(), range(state, s.bytes)));
+  return Bytes(s.on_host.data(), static_cast<size_t>(s.bytes));
 }
 
 void DeviceStates::drop(uint32_t state) {
@@ -96,6 +97,7 @@ void DeviceStates::drop(uint32_t state) {
   s.bytes = 0;
   s.other = nullptr;
   s.is_spoilt = false;
+  s.on_host = AlignedBlock();
 }
 
 }  // namespace mlc::exec

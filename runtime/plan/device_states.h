@@ -31,7 +31,7 @@ class DeviceStates {
 
   device::Range range(uint32_t state, uint64_t bytes) const { return {states_[state].memory.get(), 0, bytes}; }
   uint64_t bytes(uint32_t state) const { return states_[state].bytes; }  // 0: no call has used it
-  Status read(uint32_t state, std::byte* to);
+  Result<Bytes> read(uint32_t state);  // valid until it is read again, kept or dropped
   void drop(uint32_t state);
 
  private:
@@ -40,6 +40,7 @@ class DeviceStates {
     uint64_t bytes = 0;         // 0: zeros, of whatever length the next call wants
     Executor* other = nullptr;  // who has it instead of the device
     bool is_spoilt = false;
+    AlignedBlock on_host;  // what was read; counts for nothing
   };
 
   DeviceLink& link_;

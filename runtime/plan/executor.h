@@ -103,10 +103,6 @@ struct RunOptions {
   CancelFlag* cancelled = nullptr;  // ends the run when it is set; null: nobody does
   std::optional<WorkLimits> work;                // instead of the session's
 };
-struct StateView {
-  DType dtype = DType::None;
-  Bytes bytes;  // none: no run has used it, and a run will find zeros
-};
 struct SegmentCall;
 class SegmentRunner;
 struct DerivedConstants;
@@ -151,9 +147,9 @@ class Executor {
   void reset_states();  // to zeros, of whatever length the next run wants
   uint32_t num_states() const { return static_cast<uint32_t>(states_.size()); }
   DType state_type(uint32_t index) const;
-  uint64_t state_bytes(uint32_t index) const;  // 0: no run has used it
-  // Valid until the next run or set_states, and as long as `room`, where it is put if it lies on a device. What that answers.
-  Result<StateView> state(uint32_t index, AlignedBlock& room);
+  uint64_t state_bytes(uint32_t index) const;  // 0: no run has used it, and a run will find zeros
+  // Valid until the next run or set_states. What a device answers where it lies there.
+  Result<Bytes> state(uint32_t index);
   // To these bytes, which are copied; of none: to zeros; no value: as they are. Resource, and all are what they were. A run that
   // wants one of another length fails.
   Status set_states(std::span<const std::optional<Bytes>> values);

@@ -25,15 +25,9 @@ uint64_t Executor::state_bytes(uint32_t index) const {
   return states_[index].data() || !runner_ ? states_[index].size() : runner_->state_bytes(index);
 }
 
-Result<StateView> Executor::state(uint32_t index, AlignedBlock& room) {
-  const uint64_t bytes = state_bytes(index);
-  const std::byte* data = states_[index].data();
-  if (!data && bytes > 0) {  // on a device
-    MLC_ASSIGN(room, AlignedBlock::allocate(bytes, budget_->allocator));
-    MLC_RETURN_IF_ERROR(runner_->read_state(index, room.data()));
-    data = room.data();
-  }
-  return StateView{state_type(index), {data, static_cast<size_t>(bytes)}};
+Result<Bytes> Executor::state(uint32_t index) {
+  if (!states_[index].data() && state_bytes(index) > 0) return runner_->read_state(index);
+  return Bytes(states_[index].data(), static_cast<size_t>(states_[index].size()));
 }
 
 Status Executor::set_states(std::span<const std::optional<Bytes>> values) {

@@ -40,7 +40,7 @@ class SegmentRunner {
   virtual Result<bool> wait(const SegmentCall& /*call*/, uint64_t /*timeout_ns*/) { return true; }
 
   virtual uint64_t state_bytes(uint32_t state) const = 0;               // 0: it has none
-  virtual Status read_state(uint32_t state, std::byte* to) = 0;         // all of them
+  virtual Result<Bytes> read_state(uint32_t state) = 0;                 // all of them; valid until something else is called
   virtual void drop_state(uint32_t state) = 0;                          // it has none from now on
 };
 

@@ -218,7 +218,7 @@ TEST_CASE("while a run goes on its session takes no other, and release waits unt
   CHECK(m.start(session, never) == MLC_USAGE);
   const Told told = told_by([&](MlcError** e) { return lib().run(session, nullptr, &m.in, 1, nullptr, 0, e); });
   CHECK(told.code == MLC_USAGE);
-  CHECK(told.message == "a run of this session goes on: wait until its `done` is called");
+  CHECK(told.message == "a run of this session goes on: wait until it is over");
   std::thread releases([&] {
     lib().session_release(session);
     CHECK(outcome.event.count() == 1);
@@ -283,4 +283,143 @@ TEST_CASE("a run for which no thread can be started is an error of the call, and
   REQUIRE(start(nullptr) == MLC_OK);
   outcome.event.wait_for();
   CHECK(outcome.code == MLC_OK);
+}
+
+// A run that is begun and asked for, of kX through "main".
+namespace {
+
+struct Asked {
+  std::vector<float> x = {1, 2, 3, 4};
+  int64_t n = 4;
+  MlcTensor in = mlc_tensor(x.data(), MLC_F32, 1, &n), out{};
+
+  int start(MlcSession* session, const MlcRunOptions* how = nullptr, MlcError** error = nullptr) {
+    return lib().run_start(session, how, &in, 1, &out, 1, error);
+  }
+  void check_answer() const {
+    REQUIRE(out.bytes == 16);
+    CHECK(std::memcmp(out.data, expected_answer(x).data(), out.bytes) == 0);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a run that is begun gives its end to who waits for it, once, and the session is free again") {
+  const ApiSample& s = api_sample();
+  Opened m(s.signed_file, s.public_key_file);
+  for (const char* variant : {"native-test", "portable"}) {
+    Session session(m, variant);
+    for (int round = 0; round < 20; ++round) {
+      Asked run;
+      std::string program = "main";
+      auto how = sized<MlcRunOptions>();
+      how.program = program.c_str();
+      REQUIRE(run.start(session.session, &how) == MLC_OK);
+      program = "nothing";  // options are copied
+      if (round % 2 == 0)
+        while (!lib().run_done(session.session)) std::this_thread::yield();
+      REQUIRE(lib().run_wait(session.session, round % 2 ? UINT64_MAX : 0, nullptr) == MLC_OK);
+      run.check_answer();
+      CHECK(lib().run_done(session.session) == 1);
+      CHECK(told_by([&](MlcError** e) { return lib().run_wait(session.session, 0, e); }).code == MLC_USAGE);
+      if (round == 10) CHECK(session.answer(run.x) == expected_answer(run.x));
+    }
+  }
+}
+
+TEST_CASE("while a run that was begun goes on, waiting ends in time, and the session does nothing else") {
+  Stoppable m;
+  if (!m.open()) return;
+  Event inside, go_on;
+  m.step = [&] {
+    inside.happen();
+    go_on.wait_for();
+  };
+  MlcSession* const session = m.session();
+  REQUIRE(lib().run_start(session, nullptr, &m.in, 1, nullptr, 0, nullptr) == MLC_OK);
+  inside.wait_for();
+  MlcError* error = nullptr;
+  CHECK(lib().run_wait(session, 0, &error) == MLC_NO);
+  CHECK(lib().run_wait(session, 1'000'000, &error) == MLC_NO);
+  CHECK(error == nullptr);
+  CHECK(lib().run_done(session) == 0);
+  Outcome never;
+  CHECK(m.start(session, never) == MLC_USAGE);
+  MlcBytes saved{};
+  auto tested = sized<MlcSelftest>();
+  const auto refuses = [&](const auto& call) {
+    const Told told = told_by(call);
+    CHECK(told.code == MLC_USAGE);
+    CHECK(told.message == "a run of this session goes on: wait until it is over");
+  };
+  refuses([&](MlcError** e) { return lib().run(session, nullptr, &m.in, 1, nullptr, 0, e); });
+  refuses([&](MlcError** e) { return lib().run_start(session, nullptr, &m.in, 1, nullptr, 0, e); });
+  refuses([&](MlcError** e) { return lib().infer_shapes(session, nullptr, &m.in, 1, nullptr, 0, e); });
+  refuses([&](MlcError** e) { return lib().state_save(session, &saved, e); });
+  refuses([&](MlcError** e) { return lib().state_restore(session, m.file, 3, e); });
+  refuses([&](MlcError** e) { return lib().state_reset(session, e); });
+  refuses([&](MlcError** e) { return lib().selftest(session, nullptr, &tested, e); });
+  go_on.happen();
+  CHECK(lib().run_wait(session, UINT64_MAX, nullptr) == MLC_OK);
+  lib().session_release(session);
+  CHECK(never.event.count() == 0);
+}
+
+TEST_CASE("how a run that was begun fails is told by who waits; what cannot begin says so at once") {
+  const ApiSample& s = api_sample();
+  Opened m(s.signed_file, s.public_key_file);
+  Session session(m);
+  Asked wrong;
+  wrong.in.name = "no such input";
+  REQUIRE(wrong.start(session.session) == MLC_OK);
+  const Told told = told_by([&](MlcError** e) { return lib().run_wait(session.session, UINT64_MAX, e); });
+  CHECK(told.code == MLC_INPUT_MISMATCH);
+  CHECK(told.number == 4001);
+
+  auto how = sized<MlcRunOptions>();
+  REQUIRE(lib().cancel_create(&how.cancel, nullptr) == MLC_OK);
+  lib().cancel(how.cancel);
+  Asked cancelled;
+  REQUIRE(cancelled.start(session.session, &how) == MLC_OK);
+  lib().cancel_release(how.cancel);
+  CHECK(lib().run_wait(session.session, UINT64_MAX, nullptr) == MLC_CANCELLED);
+
+  MlcRunOptions short_options{};
+  short_options.size = 8;
+  Asked none;
+  CHECK(none.start(nullptr) == MLC_USAGE);
+  CHECK(none.start(session.session, &short_options) == MLC_USAGE);
+  CHECK(lib().run_wait(nullptr, 0, nullptr) == MLC_USAGE);
+  CHECK(lib().run_done(nullptr) == 1);
+  CHECK(session.answer(none.x) == expected_answer(none.x));
+}
+
+TEST_CASE("a session may go with a run that was begun and that nobody asked for") {
+  const ApiSample& s = api_sample();
+  Opened m(s.signed_file, s.public_key_file);
+  for (const bool fails : {false, true}) {
+    Asked run;
+    if (fails) run.in.name = "no such input";
+    Session session(m, "portable");
+    REQUIRE(run.start(session.session) == MLC_OK);
+  }
+}
+
+TEST_CASE("runs of many sessions are begun by one thread and end in any order") {
+  const ApiSample& s = api_sample();
+  Opened m(s.signed_file, s.public_key_file);
+  std::vector<std::unique_ptr<Session>> sessions;
+  std::vector<Asked> runs(6);
+  for (Asked& run : runs) {
+    run.in = mlc_tensor(run.x.data(), MLC_F32, 1, &run.n);
+    sessions.push_back(std::make_unique<Session>(m, "portable"));
+    REQUIRE(run.start(sessions.back()->session) == MLC_OK);
+  }
+  for (size_t left = runs.size(); left > 0;)
+    for (size_t k = 0; k < runs.size(); ++k) {
+      if (runs[k].n == 0 || lib().run_wait(sessions[k]->session, 100'000, nullptr) != MLC_OK) continue;
+      runs[k].check_answer();
+      runs[k].n = 0;
+      --left;
+    }
 }

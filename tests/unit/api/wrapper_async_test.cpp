@@ -97,3 +97,41 @@ TEST_CASE("sessions share a pool, which lives as long as they do") {
   CHECK(b.get_future().get() == Answer{MLC_OK, expected_answer(kOther)});
   CHECK(mlrt::Pool::create({.cpus = {-1}}).error().code() == MLC_USAGE);
 }
+
+TEST_CASE("a ticket gives the end of its run once, and waits no longer than it is told") {
+  auto session = session_of();
+  for (int round = 0; round < 5; ++round) {
+    auto ticket = session.start(inputs_of(kX));
+    REQUIRE(ticket);
+    std::optional<mlrt::Result<mlrt::Outputs>> out;
+    while (!out) out = ticket->wait_for(std::chrono::microseconds(50));
+    CHECK(answer_in(*out) == Answer{MLC_OK, expected_answer(kX)});
+    CHECK(ticket->done());
+    CHECK(answer_in(ticket->wait()).first == MLC_USAGE);
+  }
+  mlrt::Vector<float> mine(kX.size());
+  const mlrt::Output y("y", mine);
+  auto ticket = session.start(inputs_of(kX), std::span(&y, 1));
+  REQUIRE(ticket);
+  CHECK(answer_in(ticket->wait()) == Answer{MLC_OK, expected_answer(kX)});
+  CHECK(std::vector<float>(mine.begin(), mine.end()) == expected_answer(kX));
+}
+
+TEST_CASE("a ticket that goes ends its run, whichever of the two goes first, and one that is stopped is cancelled") {
+  auto session = session_of({.variant = "portable"});
+  { auto ticket = session.start(inputs_of(kX)); }
+  CHECK(answer_in(session.run(inputs_of(kOther))) == Answer{MLC_OK, expected_answer(kOther)});
+  std::stop_source stop;
+  stop.request_stop();
+  auto stopped = session.start(inputs_of(kX), {.stop = stop.get_token()});
+  REQUIRE(stopped);
+  CHECK(answer_in(stopped->wait()).first == MLC_CANCELLED);
+  CHECK(session.start(inputs_of(kX), {.program = "nothing"})->wait().error().code() == MLC_USAGE);
+  std::optional<mlrt::Ticket> last;
+  {
+    auto other = session_of();
+    last.emplace(*other.start(inputs_of(kX)));
+    CHECK(other.start(inputs_of(kX)).error().code() == MLC_USAGE);
+  }
+  CHECK(answer_in(last->wait()) == Answer{MLC_OK, expected_answer(kX)});
+}

@@ -27,7 +27,7 @@ static_assert(!std::is_constructible_v<Output, std::string, const std::vector<fl
 static_assert(!std::is_constructible_v<Output, std::string, std::vector<float>>);
 template <class T>
 concept Owner = std::is_nothrow_move_constructible_v<T> && !std::is_copy_constructible_v<T> && !std::is_copy_assignable_v<T>;
-static_assert(Owner<mlrt::Model> && Owner<mlrt::Session> && Owner<mlrt::File> && Owner<mlrt::Pool> && Owner<mlrt::CancelSource>);
+static_assert(Owner<mlrt::Model> && Owner<mlrt::Session> && Owner<mlrt::File> && Owner<mlrt::Pool> && Owner<mlrt::CancelSource> && Owner<mlrt::Ticket>);
 static_assert(mlrt::dtype_of<long long> == MLC_I64 && mlrt::dtype_of<unsigned char> == MLC_U8 && !mlrt::Element<char>);
 
 template <class T>

@@ -176,7 +176,9 @@ struct Life {
     if (!does("run_async", [&](MlcError** e) { return lib().run_async(session, &how, &in, 1, &out, 1, done, &end, e); })) return false;
     std::unique_lock lock(end.mu);
     end.changed.wait(lock, [&] { return end.is_there; });
-    return did("the end of run_async", end.code, end.error);
+    if (!did("the end of run_async", end.code, end.error)) return false;
+    return does("run_start", [&](MlcError** e) { return lib().run_start(session, &how, &in, 1, &out, 1, e); }) &&
+           does("run_wait", [&](MlcError** e) { return lib().run_wait(session, UINT64_MAX, e); });
   }
   bool keeps_state() {
     MlcBytes saved{};

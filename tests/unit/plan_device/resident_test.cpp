@@ -13,12 +13,11 @@ using Answer = std::vector<float>;
 Answer kept(int k) { return {0, float(k), float(2 * k), float(3 * k)}; }
 
 Answer state_of(Executor& e) {
-  AlignedBlock room;
-  const auto state = e.state(0, room);
+  const auto state = e.state(0);
   REQUIRE_MESSAGE(state.ok(), (state.ok() ? std::string() : state.status().message));
-  CHECK(state->dtype == DType::F32);
-  const auto* values = reinterpret_cast<const float*>(state->bytes.data());
-  return Answer(values, values + state->bytes.size() / 4);
+  CHECK(e.state_type(0) == DType::F32);
+  const auto* values = reinterpret_cast<const float*>(state->data());
+  return Answer(values, values + state->size() / 4);
 }
 
 std::optional<Bytes> bytes_of_all(const Answer& values) { return Bytes(reinterpret_cast<const std::byte*>(values.data()), values.size() * 4); }
@@ -82,8 +81,7 @@ TEST_CASE("a device that is lost takes its states along: runs that need them fai
   rig.device.loses = true;
   CHECK(rig.run("keep", 4, y).code == Code::Resource);
   CHECK(rig.run("keep", 4, y).code == Code::Resource);
-  AlignedBlock room;
-  CHECK(rig.executor->state(0, room).status().code == Code::Resource);
+  CHECK(rig.executor->state(0).status().code == Code::Resource);
   CHECK(rig.host.launches == 0);
   rig.check_sum(8);  // what needs none goes on
   rig.executor->reset_states();
