@@ -114,6 +114,21 @@ class DeviceBy final : public Device {
     return std::unique_ptr<Memory>(std::move(memory));
   }
 
+  Result<std::unique_ptr<Memory>> adopt(uint64_t address, uint64_t bytes) override {
+    if constexpr (requires { Api::Memory::adopt(*context_, address, bytes); }) {
+      MLC_ASSIGN(auto memory, Api::Memory::adopt(*context_, address, bytes));
+      return std::unique_ptr<Memory>(std::move(memory));
+    } else {
+      return Device::adopt(address, bytes);
+    }
+  }
+  uint64_t address_of(const Memory& memory) const override { return static_cast<const typename Api::Memory&>(memory).known_as(); }
+  int32_t number() const override { return context_->physical().number; }
+  Status settle() override {
+    if constexpr (requires { context_->settle(); }) return context_->settle();
+    else return ok();
+  }
+
   Result<std::unique_ptr<Module>> load(Compatible, VerifiedBytes bytes) override {
     MLC_RETURN_IF_ERROR(context_->alive());
     auto decoded = gpu::decode(bytes.bytes());

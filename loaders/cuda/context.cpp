@@ -24,6 +24,12 @@ Status Context::check(Code32 code, const char* call) {
   return s;
 }
 
+Status Context::settle() {
+  const Current current(*this);
+  MLC_RETURN_IF_ERROR(current.status());
+  return check(call_.StreamSynchronize(nullptr), "cuStreamSynchronize");
+}
+
 Current::Current(Context& context) : context_(context), status_(context.alive()) {
   if (status_.ok()) status_ = context_.check(context_.call_.CtxPushCurrent(context_.handle_), "cuCtxPushCurrent");
 }

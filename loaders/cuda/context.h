@@ -25,6 +25,8 @@ class Context {
   Status check(Code32 code, const char* call);
   Status alive() const { return life_.alive(); }
   void give_up(std::string why) { life_.give_up(std::move(why)); }
+  // What was put into the stream that all of the process share by default is done.
+  Status settle();
   // Of memory of its own.
   Status reserve(uint64_t bytes) { return life_.reserve(bytes); }
   void release(uint64_t bytes) { life_.release(bytes); }

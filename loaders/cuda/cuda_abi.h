@@ -11,7 +11,7 @@ using DeviceNumber = int32_t;
 using DevicePtr = uint64_t;
 using Handle = struct Opaque*;  // a context, module, function, stream or event
 
-inline constexpr Code32 kSuccess = 0, kNotReady = 600;
+inline constexpr Code32 kSuccess = 0, kInvalidValue = 1, kNotFound = 500, kNotReady = 600;
 
 struct Uuid {
   uint8_t bytes[16];

@@ -22,6 +22,7 @@ namespace mlc::cuda {
   X(CtxPopCurrent, cuCtxPopCurrent_v2, (Handle*)) \
   X(MemAlloc, cuMemAlloc_v2, (DevicePtr*, size_t)) \
   X(MemFree, cuMemFree_v2, (DevicePtr)) \
+  X(MemGetAddressRange, cuMemGetAddressRange_v2, (DevicePtr*, size_t*, DevicePtr)) \
   X(MemHostAlloc, cuMemHostAlloc, (void**, size_t, uint32_t)) \
   X(MemFreeHost, cuMemFreeHost, (void*)) \
   X(MemcpyAsync, cuMemcpyAsync, (DevicePtr, DevicePtr, size_t, Handle)) \
@@ -33,6 +34,7 @@ namespace mlc::cuda {
   X(LaunchKernel, cuLaunchKernel, (Handle, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, Handle, void**, void**)) \
   X(StreamCreate, cuStreamCreate, (Handle*, uint32_t)) \
   X(StreamDestroy, cuStreamDestroy_v2, (Handle)) \
+  X(StreamSynchronize, cuStreamSynchronize, (Handle)) \
   X(EventCreate, cuEventCreate, (Handle*, uint32_t)) \
   X(EventDestroy, cuEventDestroy_v2, (Handle)) \
   X(EventRecord, cuEventRecord, (Handle, Handle)) \

@@ -15,6 +15,7 @@ class VulkanMemory final : public device::Memory {
   ~VulkanMemory() override;
 
   Buffer buffer() const { return buffer_; }
+  uint64_t known_as() const { return reinterpret_cast<uintptr_t>(buffer_); }
 
  private:
   explicit VulkanMemory(Context& context) : context_(context) {}

@@ -215,9 +215,11 @@ Result<std::vector<Physical>> physical_devices(const Library& library) {
   if (code != kIncomplete) MLC_RETURN_IF_ERROR(status_of(code, call));
   handles.resize(std::min(count, room));
   std::vector<Physical> out;
-  for (PhysicalDevice handle : handles) {
-    auto asked = Asker(library, handle).ask();
-    if (asked.ok()) out.push_back(std::move(*asked));
+  for (size_t k = 0; k < handles.size(); ++k) {
+    auto asked = Asker(library, handles[k]).ask();
+    if (!asked.ok()) continue;
+    asked->number = static_cast<int32_t>(k);
+    out.push_back(std::move(*asked));
   }
   return out;
 }

@@ -11,6 +11,7 @@ namespace mlc::vulkan {
 
 struct Physical {
   PhysicalDevice handle = nullptr;
+  int32_t number = 0;  // among those that the driver shows
   device::Info info;
   device::Limits limits;
   uint32_t api = 0;           // version()

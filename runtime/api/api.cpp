@@ -84,6 +84,12 @@ constexpr MlcApi kApi = {
     guarded<table::run_start>,
     table::run_wait,
     table::run_done,
+    guarded<table::memory_create>,
+    table::memory_release,
+    table::memory_info,
+    guarded<table::tensor_copy>,
+    guarded<table::tensor_from_dlpack>,
+    guarded<table::tensor_to_dlpack>,
 };
 
 }  // namespace

@@ -6,12 +6,12 @@
 
 #include "runtime/api/mlc.h"
 
-namespace mlrt::dlpack {
+namespace mlc::dlpack {
 
 struct Device {
   int32_t type, id;
 };
-inline constexpr int32_t kCpu = 1;
+inline constexpr int32_t kCpu = 1, kCuda = 2, kCudaHost = 3, kVulkan = 7;
 
 struct DataType {
   uint8_t code, bits;
@@ -41,6 +41,8 @@ struct Versioned {
   uint64_t flags;
   Tensor tensor;
 };
+inline constexpr uint32_t kMajor = 1, kMinor = 1;
+inline constexpr uint64_t kReadOnly = 1, kIsCopied = 2;
 
 struct Known {
   int32_t dtype;  // of mlc.h
@@ -69,4 +71,4 @@ inline bool find(int32_t dtype, DataType& out) {
   return false;
 }
 
-}  // namespace mlrt::dlpack
+}  // namespace mlc::dlpack

@@ -60,6 +60,7 @@ struct MlcSession {
   std::vector<mlc::exec::InputArg> input_items;  // of lists
   std::vector<MlcTensor> output_items;      // of lists
   mlc::exec::Charge output_items_charge;
+  std::shared_ptr<void> places;             // of arrays in memory of the application (places.cpp)
   std::vector<std::vector<int64_t>> inferred;
   std::string selftest_text;
   mlc::AlignedBlock saved_state;

@@ -44,6 +44,8 @@ typedef struct MlcSession MlcSession;
 typedef struct MlcError MlcError;
 typedef struct MlcCancel MlcCancel;
 typedef struct MlcPool MlcPool;
+typedef struct MlcMemory MlcMemory;
+struct DLManagedTensorVersioned; /* of dlpack.h, which is not needed to read this */
 
 /* The numbers are the exit codes of the tools. */
 enum {
@@ -96,8 +98,24 @@ typedef struct MlcTensor {
   uint32_t list_depth; /* 0: an array */
   uint32_t num_items;
   const struct MlcTensor* items;
-  uint64_t reserved[2]; /* 0; for memory of devices */
+  uint64_t reserved[2]; /* 0. An array in an MlcMemory, whose data is null: the address of that, and where in it the array begins */
 } MlcTensor;
+
+/* Memory that an application holds beside runs, of libmlrt-gpu (libmlrt answers MLC_UNSUPPORTED): of the device that a session runs on, or of the
+ * processor where it runs there. Arrays in it (mlc_tensor_in) are inputs and outputs of any session: what one run gives the next
+ * one takes without a copy, on that device. Elsewhere, and where a program cannot use them in place (one with control flow; an input whose
+ * elements decide shapes; an array that begins at no multiple of what the device wants, 256 at most, or whose last 64 bytes are not all in the
+ * memory), they are copied through the host, and MlcSessionInfo.note says so. An output that overlaps another array of its run is refused.
+ * `bytes` of an output is its room, as ever; its shape is told after the run, its data is not shown. Memory stays until every run
+ * that uses it is over; it may outlive session and model. */
+typedef struct MlcMemoryInfo {
+  uint32_t size;
+  const char* device;        /* "gpu0"; empty: the processor */
+  uint64_t bytes;
+  void* data;                /* for the processor; null: of a device */
+  const char* note;          /* why it is a copy of the array that was imported; empty: it is that array's own memory */
+  int32_t is_read_only;
+} MlcMemoryInfo;
 
 /* Memory of the application: for arenas, outputs, copies of inputs and of weights, and all else that grows with the model's
  * data. Small things (names, tables of the manifest) come from the heap. `allocate` gives `bytes` at a multiple of
@@ -487,6 +505,22 @@ typedef struct MlcApi {
   int (*run_wait)(MlcSession* session, uint64_t timeout_ns, MlcError** error);
   /* 1: no run goes on, so that run_wait would not wait; 0: one does. */
   int (*run_done)(MlcSession* session);
+
+  /* Memory where this session runs; what is in it is not said. */
+  int (*memory_create)(MlcSession* session, uint64_t bytes, MlcMemory** out, MlcError** error);
+  void (*memory_release)(MlcMemory* memory);
+  /* Texts belong to the memory. */
+  int (*memory_info)(const MlcMemory* memory, MlcMemoryInfo* out);
+  /* The bytes of an array to those of another, which has room for them: both lie in memory of the caller or in an MlcMemory. Waits until it
+   * is done. Types and shapes are not looked at. Memory may be used by several threads at once, but its bytes not while one writes them. */
+  int (*tensor_copy)(const MlcTensor* from, const MlcTensor* to, MlcError** error);
+  /* An array of DLPack 1.x for this session: of the CPU, or of the device that it runs on (CUDA; of Vulkan those that tensor_to_dlpack made). It is
+   * looked at before anything is believed: type, axes, extents, strides, size, and what the driver knows of its address. `tensor` becomes an
+   * array in `out`, with a shape that belongs to it; the array of DLPack belongs to `out` then, else to the caller as before. What wrote it is over;
+   * of CUDA the default stream of the process is waited for. MlcMemoryInfo.note: it cannot be used where it is, and is a copy as of now. */
+  int (*tensor_from_dlpack)(MlcSession* session, struct DLManagedTensorVersioned* array, MlcTensor* tensor, MlcMemory** out, MlcError** error);
+  /* The reverse, of an array in an MlcMemory: shares the memory, which stays until the array's deleter was called. */
+  int (*tensor_to_dlpack)(const MlcTensor* tensor, struct DLManagedTensorVersioned** out, MlcError** error);
 } MlcApi;
 
 MLC_EXPORT const MlcApi* mlc_get_api(uint32_t version);
@@ -507,6 +541,14 @@ static inline uint64_t mlc_dtype_bytes(int32_t t) {
 static inline MlcTensor mlc_tensor(void* data, int32_t dtype, uint32_t rank, const int64_t* shape) {
   MlcTensor t = {0, data, mlc_dtype_bytes(dtype), dtype, rank, shape, 0, 0, 0, {0, 0}};
   for (uint32_t i = 0; i < rank; ++i) t.bytes *= (uint64_t)(shape[i] < 0 ? 0 : shape[i]);
+  return t;
+}
+
+/* An array in memory, from `offset` on. */
+static inline MlcTensor mlc_tensor_in(const MlcMemory* memory, uint64_t offset, int32_t dtype, uint32_t rank, const int64_t* shape) {
+  MlcTensor t = mlc_tensor(0, dtype, rank, shape);
+  t.reserved[0] = (uint64_t)(uintptr_t)memory;
+  t.reserved[1] = offset;
   return t;
 }
 

@@ -1,6 +1,7 @@
 #include "runtime/api/devices.h"
 #include "runtime/api/run.h"
 #include "runtime/api/session.h"
+#include "runtime/api/table.h"
 
 namespace mlc::api {
 
@@ -16,6 +17,28 @@ const PlacedStage* Session::stage(uint32_t) const { return nullptr; }
 Status Session::load_for_device(Compatible, VerifiedBytes module, const SessionOptions&) {
   return Status(Code::Unsupported, "{}: this library has no loader for devices", module.name());
 }
+
+void clear_places(MlcSession*) {}
+Status settle_places(MlcSession*) { return ok(); }
+Status place_tensor(MlcSession*, const MlcTensor&, uint32_t, uint32_t, exec::InputArg*, exec::OutputArg*) {
+  return Status(Code::Usage, "`reserved` of a tensor is not 0: set the whole struct to zeros first");
+}
+
+namespace table {
+namespace {
+
+int no_memory_here(MlcError** error) { return fail(Status(Code::Unsupported, "this library has no memory of devices (libmlrt-gpu has)"), error); }
+
+}  // namespace
+
+int memory_create(MlcSession*, uint64_t, MlcMemory**, MlcError** error) { return no_memory_here(error); }
+void memory_release(MlcMemory*) {}
+int memory_info(const MlcMemory*, MlcMemoryInfo*) { return MLC_USAGE; }
+int tensor_copy(const MlcTensor*, const MlcTensor*, MlcError** error) { return no_memory_here(error); }
+int tensor_from_dlpack(MlcSession*, DLManagedTensorVersioned*, MlcTensor*, MlcMemory**, MlcError** error) { return no_memory_here(error); }
+int tensor_to_dlpack(const MlcTensor*, DLManagedTensorVersioned**, MlcError** error) { return no_memory_here(error); }
+
+}  // namespace table
 
 Result<bool> start_on_device(MlcSession*) { return false; }
 Result<bool> wait_for_device(MlcSession*, uint64_t) { return true; }

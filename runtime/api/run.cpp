@@ -12,13 +12,10 @@ namespace {
 
 static_assert(MLC_STR == static_cast<int>(DType::Str) && sizeof(MlcString) == sizeof(exec::Text));
 
-Status not_zero() {
-  return Status(Code::Usage, "`reserved` of a tensor is not 0: set the whole struct to zeros first");
-}
+bool names_memory(const MlcTensor& t) { return t.reserved[0] != 0 || t.reserved[1] != 0; }
 
 // Orders the caller's tensors like the ports: by name where they have one, by position otherwise.
 Status find_port(const std::vector<exec::Port>& ports, const MlcTensor& t, uint32_t position, uint32_t& out) {
-  if (t.reserved[0] != 0 || t.reserved[1] != 0) return not_zero();
   if (!t.name) {
     out = position;
     return position < ports.size() ? ok() : Status(Code::InputMismatch, 4001, "more tensors than the program has");
@@ -43,7 +40,6 @@ uint64_t count_items(const MlcTensor& t) {
 
 // `room` begins where items of lists go. Recursion: the depth of lists.
 Status bind_input(const MlcTensor& t, DType dtype, uint32_t depth, exec::InputArg*& room, exec::InputArg& out) {
-  if (t.reserved[0] != 0 || t.reserved[1] != 0) return not_zero();
   if (t.list_depth != depth || (depth > 0 && t.num_items > 0 && !t.items)) return Status(Code::InputMismatch, 4001, "no such list");
   if (depth == 0) {
     if (t.dtype <= 0 || t.dtype > static_cast<int>(kLastDType) || t.rank > 64 || (t.rank > 0 && !t.shape))
@@ -53,12 +49,17 @@ Status bind_input(const MlcTensor& t, DType dtype, uint32_t depth, exec::InputAr
   }
   exec::InputArg* items = room;
   room += t.num_items;
-  for (uint32_t i = 0; i < t.num_items; ++i) MLC_RETURN_IF_ERROR(bind_input(t.items[i], dtype, depth - 1, room, items[i]));
+  for (uint32_t i = 0; i < t.num_items; ++i) {
+    if (names_memory(t.items[i])) return Status(Code::Usage, "`reserved` of an item of a list is not 0: set the whole struct to zeros first");
+    MLC_RETURN_IF_ERROR(bind_input(t.items[i], dtype, depth - 1, room, items[i]));
+  }
   out = {dtype, {}, nullptr, 0, {items, t.num_items}, static_cast<uint8_t>(depth)};
   return ok();
 }
 
-Status bind_inputs(MlcSession* s, const exec::Function& f, const MlcTensor* in, uint32_t count) {
+Status bind_inputs(MlcSession* s, uint32_t function, const MlcTensor* in, uint32_t count) {
+  const exec::Function& f = s->session->plan().functions[function];
+  clear_places(s);
   s->inputs.assign(f.inputs.size(), {});
   uint64_t items = 0;
   for (uint32_t i = 0; i < count; ++i)
@@ -76,6 +77,7 @@ Status bind_inputs(MlcSession* s, const exec::Function& f, const MlcTensor* in, 
                     in[i].list_depth, p.list_depth);
     if (Status bound = bind_input(in[i], p.dtype, p.list_depth, room, s->inputs[port]); !bound.ok())
       return std::move(bound).note("input '{}'", p.name);
+    if (names_memory(in[i])) MLC_RETURN_IF_ERROR(place_tensor(s, in[i], function, port, &s->inputs[port], nullptr));
   }
   Status missing;
   for (size_t i = 0; i < f.inputs.size(); ++i) {
@@ -120,7 +122,7 @@ Status infer(MlcSession* s, const char* program, const MlcTensor* in, uint32_t n
   MLC_RETURN_IF_ERROR(check_pointers(in, num_in, out, num_out));
   MLC_ASSIGN(const uint32_t function, s->session->function(program));
   const exec::Function& f = s->session->plan().functions[function];
-  MLC_RETURN_IF_ERROR(bind_inputs(s, f, in, num_in));
+  MLC_RETURN_IF_ERROR(bind_inputs(s, function, in, num_in));
   MLC_RETURN_IF_ERROR(s->session->executor().infer(function, s->inputs, s->inferred));
   for (uint32_t i = 0; i < num_out; ++i) {
     uint32_t port = 0;
@@ -142,13 +144,14 @@ Result<uint32_t> bind_tensors(MlcSession* s, const MlcRunOptions& options, const
   MLC_RETURN_IF_ERROR(check_pointers(in, num_in, out, num_out));
   MLC_ASSIGN(const uint32_t function, s->session->function(options.program));
   const exec::Function& f = s->session->plan().functions[function];
-  MLC_RETURN_IF_ERROR(bind_inputs(s, f, in, num_in));
+  MLC_RETURN_IF_ERROR(bind_inputs(s, function, in, num_in));
   s->outputs.assign(f.outputs.size(), {});
   for (uint32_t i = 0; i < num_out; ++i) {
     uint32_t port = 0;
     MLC_RETURN_IF_ERROR(find_port(f.outputs, out[i], i, port));
     s->outputs[port].data = out[i].data;
     s->outputs[port].capacity = out[i].bytes;
+    if (names_memory(out[i])) MLC_RETURN_IF_ERROR(place_tensor(s, out[i], function, port, nullptr, &s->outputs[port]));
   }
   s->output_items = {};
   s->output_items_charge = {};
@@ -173,6 +176,7 @@ Status run_tensors(MlcSession* s, const MlcRunOptions& options, const MlcTensor*
   MLC_ASSIGN(const uint32_t function, bind_tensors(s, options, in, num_in, out, num_out));
   CancelFlag* cancelled = options.cancel ? &options.cancel->cancelled : nullptr;
   MLC_RETURN_IF_ERROR(s->session->run(function, s->inputs, s->outputs, {cancelled, options.time_limit_ns}));
+  MLC_RETURN_IF_ERROR(settle_places(s));
   return show_outputs(s, function, out, num_out);
 }
 

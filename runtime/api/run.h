@@ -21,4 +21,11 @@ Status is_idle(const MlcSession* session);  // Usage where a run of it goes on, 
 Result<bool> start_on_device(MlcSession* session);
 Result<bool> wait_for_device(MlcSession* session, uint64_t timeout_ns);
 
+// Arrays in memory that the application holds (places.cpp); of libmlrt-gpu, libmlrt says that there is none. Of one run: `clear_places`
+// before its tensors are bound, `place_tensor` for each that names memory, of `in` or of `out`, `settle_places` behind it.
+void clear_places(MlcSession* session);
+Status place_tensor(MlcSession* session, const MlcTensor& tensor, uint32_t function, uint32_t port, exec::InputArg* in, exec::OutputArg* out);
+Status settle_places(MlcSession* session);
+bool has_copied_places(const MlcSession* session);
+
 }  // namespace mlc::api

@@ -12,6 +12,10 @@
 #include "runtime/plan/executor.h"
 #include "runtime/threads/worker_pool.h"
 
+namespace mlc::device {
+class Device;
+}
+
 namespace mlc::api {
 
 struct SessionOptions {
@@ -50,7 +54,12 @@ class Session {
   const Model& model() const { return model_; }
   const format::Variant& variant() const { return model_.manifest().variants[variant_]; }
   const std::string& note() const { return note_; }  // runs may add to it
+  void tell(const std::string& line) {  // once
+    if (note_.find(line) == note_.npos) note_ += (note_.empty() ? "" : "; ") + line;
+  }
   const std::string& device() const { return device_; }  // "gpu0"; empty: the processor
+  // With libmlrt-gpu only: that all runs are on; null: the processor, or several.
+  device::Device* device_of_runs() const;
   unsigned threads() const { return executor_->workers(); }
   WorkerPool& pool() { return *pool_; }
   // A stage of runs on several devices together; null behind the last.

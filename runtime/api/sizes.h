@@ -31,6 +31,7 @@ template <> inline constexpr uint32_t kFirstSize<MlcSessionOptions> = 72;
 template <> inline constexpr uint32_t kFirstSize<MlcRunOptions> = 32;
 template <> inline constexpr uint32_t kFirstSize<MlcSessionInfo> = 40;
 template <> inline constexpr uint32_t kFirstSize<MlcStage> = 56;
+template <> inline constexpr uint32_t kFirstSize<MlcMemoryInfo> = 48;
 template <> inline constexpr uint32_t kFirstSize<MlcSelftest> = 40;
 template <> inline constexpr uint32_t kFirstSize<MlcProfileEntry> = 32;
 template <> inline constexpr uint32_t kFirstSize<MlcProfileMoments> = 32;

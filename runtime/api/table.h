@@ -59,6 +59,15 @@ int run_start(MlcSession* session, const MlcRunOptions* options, const MlcTensor
 int run_wait(MlcSession* session, uint64_t timeout_ns, MlcError** error);
 int run_done(MlcSession* session);
 
+// memory.cpp, of libmlrt-gpu
+int memory_create(MlcSession* session, uint64_t bytes, MlcMemory** out, MlcError** error);
+void memory_release(MlcMemory* memory);
+int memory_info(const MlcMemory* memory, MlcMemoryInfo* out);
+int tensor_copy(const MlcTensor* from, const MlcTensor* to, MlcError** error);
+// dlpack.cpp, of libmlrt-gpu
+int tensor_from_dlpack(MlcSession* session, DLManagedTensorVersioned* array, MlcTensor* tensor, MlcMemory** memory, MlcError** error);
+int tensor_to_dlpack(const MlcTensor* tensor, DLManagedTensorVersioned** out, MlcError** error);
+
 // state.cpp
 int state_reset(MlcSession* session, MlcError** error);
 int state_save(MlcSession* session, MlcBytes* out, MlcError** error);

@@ -1,15 +1,19 @@
-// libs: mlrt mlc_container_reader mlc_container_writer
+// libs: mlrt_gpu mlc_container_reader mlc_container_writer
 // Whole unsigned containers through the C API, as an application with default options would run them: the input is a
-// choice of a container of the folder $MLC_FUZZ_CONTAINERS (a byte) and edits of it (tests/support/container_mutation.h).
-// Property: every call answers; an error has a sentence; a run that succeeds gives outputs that can be read to their end.
+// choice of a container of the folder $MLC_FUZZ_CONTAINERS (a byte) and edits of it (tests/support/container_mutation.h). Its last bytes
+// are an array of DLPack as well, which becomes the first input of a run.
+// Property: every call answers; an error has a sentence; a run that succeeds gives outputs that can be read to their end; an array belongs
+// to one who deletes it once.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 
+#include "runtime/api/dlpack.h"
 #include "runtime/api/mlc.h"
 #include "runtime/api/sized.h"
 #include "tests/support/container_mutation.h"
@@ -42,6 +46,62 @@ unsigned read_to_end(const MlcTensor& t) {
   const auto* bytes = static_cast<const volatile unsigned char*>(t.data);
   for (uint64_t i = 0; i < t.bytes; ++i) sum += bytes[i];
   return sum;
+}
+
+// An array whose numbers are the input's. Where it says that its elements are there they are: of the rest nobody can know.
+struct Foreign {
+  struct Numbers {
+    uint32_t major;
+    int32_t device, id, ndim;
+    dlpack::DataType dtype;
+    int64_t shape[3], strides[3];
+    uint64_t byte_offset, flags;
+    uint8_t absent;  // bits: data, shape, strides
+  } numbers{};
+  alignas(64) unsigned char data[1 << 12] = {};
+  int64_t shape[9] = {}, strides[9] = {};
+  int deleted = 0;
+  dlpack::Versioned managed{};
+
+  Foreign(const uint8_t* bytes, size_t size) {
+    std::memcpy(&numbers, bytes + size - std::min(size, sizeof numbers), std::min(size, sizeof numbers));
+    for (int i = 0; i < 9; ++i) shape[i] = numbers.shape[i % 3], strides[i] = numbers.strides[i % 3];
+    dlpack::Tensor& t = managed.tensor;
+    t = {numbers.absent & 1 ? nullptr : data, {numbers.device, numbers.id}, numbers.ndim, numbers.dtype, numbers.absent & 2 ? nullptr : shape,
+         numbers.absent & 4 ? nullptr : strides, numbers.byte_offset};
+    managed.major = numbers.major % 4 ? 1 : numbers.major;
+    managed.flags = numbers.flags;
+    managed.context = this;
+    managed.deleter = [](dlpack::Versioned* v) { ++static_cast<Foreign*>(v->context)->deleted; };
+  }
+  bool is_there(const MlcTensor& t) const { return numbers.byte_offset <= sizeof data && t.bytes <= sizeof data - numbers.byte_offset; }
+};
+
+void run_with_foreign(const MlcModel* model, MlcSession* session, const uint8_t* bytes, size_t size) {
+  auto program = sized<MlcProgram>();
+  if (api().program(model, 0, &program) != MLC_OK) return;
+  Foreign foreign(bytes, size);
+  MlcTensor in{};
+  MlcMemory* memory = nullptr;
+  MlcError* error = nullptr;
+  if (!ok(api().tensor_from_dlpack(session, reinterpret_cast<DLManagedTensorVersioned*>(&foreign.managed), &in, &memory, &error), error)) {
+    if (memory || foreign.deleted) std::abort();
+    return;
+  }
+  DLManagedTensorVersioned* again = nullptr;
+  if (ok(api().tensor_to_dlpack(&in, &again, &error), error)) {
+    auto* const back = reinterpret_cast<dlpack::Versioned*>(again);
+    if (back->tensor.ndim != static_cast<int32_t>(in.rank)) std::abort();
+    back->deleter(back);
+  }
+  if (foreign.is_there(in)) {
+    std::vector<MlcTensor> outputs(program.num_outputs);
+    auto how = sized<MlcRunOptions>();
+    how.program = program.name;
+    ok(api().run(session, &how, &in, 1, outputs.data(), program.num_outputs, &error), error);
+  }
+  api().memory_release(memory);
+  if (foreign.deleted != 1) std::abort();
 }
 
 void run_program(const MlcModel* model, MlcSession* session, uint32_t index) {
@@ -96,8 +156,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto options = sized<MlcSessionOptions>();
   options.threads = 1;
   MlcSession* session = nullptr;
-  if (ok(api().session_create(model, &options, &session, &error), error))
+  if (ok(api().session_create(model, &options, &session, &error), error)) {
     for (uint32_t p = 0; p < info.num_programs; ++p) run_program(model, session, p);
+    run_with_foreign(model, session, data, size);
+  }
   api().session_release(session);
   api().model_release(model);
   return 0;

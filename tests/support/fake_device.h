@@ -162,6 +162,8 @@ struct FakeDevice final : device::Device {
     if (size > limit.allocation_bytes) return Status(Code::Resource, "fake: {} bytes at once", size);
     return std::unique_ptr<device::Memory>(std::make_unique<FakeMemory>(*this, size, kind));
   }
+  uint64_t address_of(const device::Memory& m) const override { return reinterpret_cast<uintptr_t>(static_cast<const FakeMemory&>(m).storage.data()); }
+  int32_t number() const override { return 0; }
   Result<std::unique_ptr<device::Module>> load(Compatible, VerifiedBytes) override { return Status(Code::Unsupported, "fake: its kernels are functions"); }
   Result<std::unique_ptr<device::Recorder>> make_recorder() override {
     if (!lost.empty()) return Status(Code::Resource, lost);

@@ -6,6 +6,7 @@ import re
 import struct
 
 from onnx_file import model, node, port, tensor
+from gpu_test import square
 from tool_test import main
 
 
@@ -70,5 +71,11 @@ def a_card_is_one_device_however_it_is_reached(t):
     assert len({d["name"] for d in explained["devices"]}) == len(explained["devices"]) - 1, explained["devices"]
 
 
+def arrays_of_the_application_stay_on_the_device(t):
+    square(t, "cuda-sm80,native")
+    t.env["LD_LIBRARY_PATH"] = os.environ["MLC_FAKE_CUDA_FOLDER"]
+    t.run("device_arrays", "s.mlc", t.bin / "mlrun", "cuda")
+
+
 if __name__ == "__main__":
-    main([a_card_is_one_device_however_it_is_reached, every_variant_of_a_device_gives_the_right_answer, a_variant_fits_on_devices_that_are_new_enough, without_a_device_the_processor_runs_it])
+    main([arrays_of_the_application_stay_on_the_device, a_card_is_one_device_however_it_is_reached, every_variant_of_a_device_gives_the_right_answer, a_variant_fits_on_devices_that_are_new_enough, without_a_device_the_processor_runs_it])

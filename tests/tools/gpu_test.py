@@ -199,5 +199,21 @@ def whole_models_give_their_golden_answers(t):
         assert "vulkan-base" in found and need_device(t) in found, (path.name, done.stdout + done.stderr)
 
 
-main([long_loops_are_right_wherever_they_run, what_a_device_cannot_do_the_processor_does, golden_vectors_run_on_the_device, a_device_answers_as_the_processor_does, devices_are_used_as_the_user_says, a_fall_back_prints_one_line, instructions_are_measured_on_a_device,
-      whole_models_give_their_golden_answers, a_long_fold_gives_the_same_bits_at_every_run_and_at_every_size_of_subgroups])
+def square(t, targets):
+    """A model whose output is as its input, so that runs can follow each other."""
+    w = tensor("w", "f32", [24, 24], struct.pack("<576f", *((k * 29 % 53 - 26) / 100 for k in range(576))))
+    (t.dir / "s.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["z"], "product"), node("Tanh", ["z"], ["y"], "tanh")],
+                                         [port("x", "f32", ["n", 24])], [port("y", "f32", None)], [w], opset=17))
+    t.run("mlpack", "build", "s.onnx", "-o", "s.mlc", "-f", "--no-sign", "--progress", "none", "--golden-time", "0", "--target", targets)
+
+
+def arrays_of_the_application_stay_on_the_device(t):
+    need_device(t)
+    square(t, "vulkan,native")
+    t.wrapper = [str(VALIDATED)] if LAYER.exists() else []
+    t.run("device_arrays", "s.mlc", t.bin / "mlrun", "vulkan")
+
+
+if __name__ == "__main__":
+    main([arrays_of_the_application_stay_on_the_device, long_loops_are_right_wherever_they_run, what_a_device_cannot_do_the_processor_does, golden_vectors_run_on_the_device, a_device_answers_as_the_processor_does, devices_are_used_as_the_user_says, a_fall_back_prints_one_line, instructions_are_measured_on_a_device,
+          whole_models_give_their_golden_answers, a_long_fold_gives_the_same_bits_at_every_run_and_at_every_size_of_subgroups])

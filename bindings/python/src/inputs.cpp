@@ -2,11 +2,13 @@
 
 #include <cstring>
 
-#include "dlpack.h"
 #include "hooks.h"
+#include "runtime/api/dlpack.h"
 #include "tensor.h"
 
 namespace mlrt {
+
+namespace dlpack = mlc::dlpack;
 namespace {
 
 // For arrays of no elements, whose owners may have no memory at all.

@@ -8,10 +8,12 @@
 #include <cstring>
 #include <new>
 
-#include "dlpack.h"
 #include "hooks.h"
+#include "runtime/api/dlpack.h"
 
 namespace mlrt {
+
+namespace dlpack = mlc::dlpack;
 namespace {
 
 struct Export {

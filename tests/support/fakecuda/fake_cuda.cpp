@@ -158,6 +158,12 @@ int cuMemFree_v2(uint64_t address) {
   fake().blocks.erase(block);
   return 0;
 }
+int cuMemGetAddressRange_v2(uint64_t* base, size_t* bytes, uint64_t address) {
+  FAKE_READY;
+  for (const auto& [at, data] : fake().blocks)
+    if (address >= at && address - at < data.size()) return *base = at, *bytes = data.size(), 0;
+  return 500;
+}
 int cuMemHostAlloc(void** out, size_t bytes, unsigned) {
   FAKE_READY;
   *out = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
@@ -260,6 +266,10 @@ int cuStreamCreate(void** stream, unsigned) {
 int cuStreamDestroy_v2(void* stream) {
   FAKE_READY;
   return fake().streams.erase(stream) ? 0 : 400;
+}
+int cuStreamSynchronize(void* stream) {
+  FAKE_READY;
+  return !stream || fake().streams.contains(stream) ? 0 : 400;
 }
 int cuEventCreate(void** event, unsigned) {
   FAKE_READY;
