@@ -2,7 +2,7 @@
 # Builds the wheel mlrt into dist/, and the libraries in it before. What the build needs from PyPI goes into an environment
 # of its own below build/.
 #   bindings/python/build_wheel.sh [--libraries DIR] [--out DIR]
-#     --libraries   take libmlrt.so.1 and libmlio.so.1 from there; default: build/release/lib, which is built
+#     --libraries   take libmlrt-gpu.so.1 and libmlio.so.1 from there; default: build/release/lib, which is built
 #     --out         default: dist
 #   PYTHON names the interpreter, python3 if it is not set. From 3.12 on the wheel is one for all later versions (abi3).
 # Ends with 77, and a line "skipped: REASON", where nanobind and scikit-build-core cannot be had.
@@ -28,7 +28,7 @@ if ! "$venv/bin/python" -c 'import nanobind, scikit_build_core' 2>/dev/null; the
   fi
 fi
 if [ -z "$libraries" ]; then
-  (cd "$root" && cmake --preset release >/dev/null && cmake --build --preset release --target mlrt_shared mlio_shared >&2)
+  (cd "$root" && cmake --preset release >/dev/null && cmake --build --preset release --target mlrt_gpu_shared mlio_shared >&2)
   libraries=$root/build/release/lib
 fi
 mkdir -p "$out"

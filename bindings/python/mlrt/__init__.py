@@ -7,7 +7,7 @@ import numpy as _numpy
 
 from . import _arrays, _core, _errors
 from ._arrays import empty
-from ._core import Cancel, Tensor, ThreadPool
+from ._core import Cancel, DeviceTensor, Tensor, ThreadPool
 from ._errors import (BadSignature, Cancelled, Error, Expired, InputMismatch, InternalError, Malformed, NotFound,
                       NoVariant, ResourceError, SelftestFailed, TrustError, Unsigned, Unsupported, Untrusted, UsageError)
 from ._model import (Dim, Line, Model, PipelineInput, PipelineOutput, Port, Scored, Selftest, Session, open)
@@ -38,7 +38,7 @@ _core.set_hooks(_errors.make, _arrays.convert, _arrays.strings, _arrays.string_a
 
 __version__: str = _core.version()
 __all__ = [
-    "BadSignature", "Cancel", "Cancelled", "Dim", "Error", "Expired", "InputMismatch", "InternalError", "Line",
+    "BadSignature", "Cancel", "Cancelled", "DeviceTensor", "Dim", "Error", "Expired", "InputMismatch", "InternalError", "Line",
     "Malformed", "Model", "NoVariant", "NotFound", "PipelineInput", "PipelineOutput", "Port", "ResourceError", "Run", "Scored",
     "Selftest", "SelftestFailed", "Session", "Tensor", "ThreadPool", "TrustError", "Unsigned", "Unsupported", "Untrusted",
     "UsageError", "build", "empty", "open",

@@ -62,7 +62,7 @@ def _stop() -> None:
         _deliverer.join()
 
 
-def start(of: Any, program: int, inputs: dict[str, Any], cancel: _core.Cancel | None, limit: int, tensors: bool) -> Run:
+def start(of: Any, program: int, inputs: dict[str, Any], cancel: _core.Cancel | None, limit: int, form: int) -> Run:
     """Arrays, over the library's own threads."""
     global _deliverer
     token = cancel or _core.Cancel()
@@ -73,7 +73,7 @@ def start(of: Any, program: int, inputs: dict[str, Any], cancel: _core.Cancel | 
             _deliverer.start()
         _going_on.add(run)
     try:
-        _core.run_async(of, program, inputs, token, limit, tensors, run)
+        _core.run_async(of, program, inputs, token, limit, form, run)
     except BaseException:
         with _lock:
             _going_on.discard(run)

@@ -135,6 +135,35 @@ def _wishes(require: str | None, variant: str | None, threads: int, time_limit: 
     return w
 
 
+def _form(tensors: bool | str) -> int:
+    """What outputs are, for the extension."""
+    if isinstance(tensors, str):
+        if tensors != "device":
+            raise ValueError(f"tensors is '{tensors}', expected True, False or 'device'")
+        return 2
+    return 1 if tensors else 0
+
+
+def _on_host(tensors: bool | str) -> bool:
+    if _form(tensors) == 2:
+        raise UsageError("what a pipeline answers does not stay on a device", help="raw=True runs the program without it")
+    return bool(tensors)
+
+
+def _probe_program(devices: str | None, given: str | os.PathLike[str] | None) -> str | None:
+    """The program that asks drivers for devices: the one that is said, or mlrun where devices are wanted and it is installed."""
+    if given is not None:
+        return os.fspath(given)
+    if devices is None or devices == "cpu":
+        return None
+    import shutil  # takes longer to load than a model
+
+    found = shutil.which("mlrun")
+    if found is None:
+        raise UsageError("mlrun, which asks drivers for devices, is not in PATH", help="probe_program=..., its path")
+    return found
+
+
 def _is_file(value: Any) -> bool:
     return isinstance(value, (str, bytes, bytearray, os.PathLike))
 
@@ -175,7 +204,7 @@ class _Runner:
 
     def run(self, inputs: Any = None, /, *, program: str | None = None,
             pipeline: str | None = None, raw: bool | None = None, top: int = 0, cancel: _core.Cancel | None = None,
-            time_limit: float | None = None, tensors: bool = False, **arrays: Any) -> dict[str, Any]:
+            time_limit: float | None = None, tensors: bool | str = False, **arrays: Any) -> dict[str, Any]:
         """Runs once and gives the outputs by name.
 
         Inputs of the pipeline of the container, by name, go through it, and the answers are lists of Scored, Lines and
@@ -187,17 +216,18 @@ class _Runner:
         top:         this many classes, in place of what the pipeline says
         cancel:      a Cancel, by which another thread can end the run
         time_limit:  seconds, in place of the session's
-        tensors:     give mlrt.Tensor (for DLPack of any type) in place of NumPy arrays"""
+        tensors:     give mlrt.Tensor (for DLPack of any type) in place of NumPy arrays; "device": mlrt.DeviceTensor, where
+                     the session runs, which the next run takes without a copy"""
         chosen, index, given = self._meant(inputs, arrays, program, pipeline, raw)
         limit = 0 if time_limit is None else _nanoseconds(time_limit)
         if chosen is None:
-            found: dict[str, Any] = self._runs.run(index, given, cancel, limit, tensors)
+            found: dict[str, Any] = self._runs.run(index, given, cancel, limit, _form(tensors))
             return found
-        return _answers(self._runs.run_pipeline(chosen, given, top, cancel, limit, tensors))
+        return _answers(self._runs.run_pipeline(chosen, given, top, cancel, limit, _on_host(tensors)))
 
     def run_async(self, inputs: Any = None, /, *, program: str | None = None,
                   pipeline: str | None = None, raw: bool | None = None, top: int = 0, cancel: _core.Cancel | None = None,
-                  time_limit: float | None = None, tensors: bool = False, **arrays: Any) -> Run:
+                  time_limit: float | None = None, tensors: bool | str = False, **arrays: Any) -> Run:
         """As `run`, but it goes on by itself: gives a Run, which is a concurrent.futures.Future and may be awaited.
 
         Inputs that are borrowed, such as NumPy arrays, must not change until the run is over."""
@@ -206,9 +236,9 @@ class _Runner:
         limit = 0 if time_limit is None else _nanoseconds(time_limit)
         runs = self._runs
         if chosen is None:
-            return _async.start(runs, index, given, cancel, limit, tensors)
-        pipe = chosen
-        return _async.start_call(lambda token: _answers(runs.run_pipeline(pipe, given, top, token, limit, tensors)), cancel)
+            return _async.start(runs, index, given, cancel, limit, _form(tensors))
+        pipe, on_host = chosen, _on_host(tensors)
+        return _async.start_call(lambda token: _answers(runs.run_pipeline(pipe, given, top, token, limit, on_host)), cancel)
 
     def _meant(self, inputs: Any, arrays: dict[str, Any], program: str | None, pipeline: str | None,
                raw: bool | None) -> tuple[_core.Pipeline | None, int, dict[Any, Any]]:
@@ -254,8 +284,8 @@ class Session(_Runner):
         return str(self._runs.info()["variant"])
 
     def info(self) -> dict[str, Any]:
-        """variant, is_portable, threads, arena_bytes, note (why better variants were not taken,
-        and what was done on the processor since a device could not)."""
+        """variant, device ("gpu0"; empty: the processor), is_portable, threads, arena_bytes, note (why better variants were
+        not taken, what was done on the processor since a device could not, and what was copied)."""
         return dict(self._runs.info())
 
     def selftest(self, vector: str | None = None) -> Selftest:
@@ -448,7 +478,8 @@ def open(source: PathOrBytes, *, allow_unsigned: bool = False, trust_keys: list[
          policy: str | os.PathLike[str] | None = None, require: str | None = None, variant: str | None = None,
          threads: int = 0, verify: str = "auto", time_limit: float | None = None, memory_limit: float | None = None,
          pool: _core.ThreadPool | None = None, allow_older: bool = False, untrusted_services: list[str] | tuple[str, ...] = (),
-         config_folder: str | os.PathLike[str] | None = None, state_folder: str | os.PathLike[str] | None = None) -> Model:
+         config_folder: str | os.PathLike[str] | None = None, state_folder: str | os.PathLike[str] | None = None,
+         devices: str | None = None, probe_program: str | os.PathLike[str] | None = None) -> Model:
     """Opens a container: a path, or its bytes, which are not copied.
 
     allow_unsigned: run native code of a file that nobody trusted has signed; else its portable form runs
@@ -460,6 +491,8 @@ def open(source: PathOrBytes, *, allow_unsigned: bool = False, trust_keys: list[
     verify:       "auto", "lazy", "full", "copy": when weights are compared with their digests
     time_limit:   seconds for a run, memory_limit: bytes for a session; inf for none. Files that nobody trusts have
                   1.5 s and 192 MiB unless it is said
+    devices:      "auto", "gpu" or names, "gpu0,cpu", as for mlrun --devices; None: the processor alone. probe_program: mlrun,
+                  which asks drivers in a process of its own; None: the one in PATH
     config_folder, state_folder: of keys, and of versions seen, in place of those that the tools use; "" for none"""
     if verify not in _VERIFY:
         raise ValueError(f"verify is '{verify}', expected one of {', '.join(_VERIFY)}")
@@ -472,6 +505,7 @@ def open(source: PathOrBytes, *, allow_unsigned: bool = False, trust_keys: list[
         "trust_keys": [os.fspath(key) for key in trust_keys if _pem(key) is None],
         "trust_key_data": [pem for key in trust_keys if (pem := _pem(key)) is not None],
         "policy": None if policy is None else os.fspath(policy), "untrusted_services": list(untrusted_services),
+        "devices": devices, "probe_program": _probe_program(devices, probe_program),
         "config_folder": _folder("XDG_CONFIG_HOME", ".config") if config_folder is None else os.fspath(config_folder),
         "state_folder": _folder("XDG_STATE_HOME", ".local/state") if state_folder is None else os.fspath(state_folder),
     }

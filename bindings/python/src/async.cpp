@@ -48,7 +48,7 @@ void AsyncRun::start(Session& session, std::unique_ptr<Pool::Lease> lease, nb::o
                      const Session::RunWishes& wishes, nb::object cancel, nb::object future) {
   std::unique_ptr<AsyncRun> run(new AsyncRun(session, std::move(lease), std::move(of), std::move(cancel), std::move(future)));
   run->in_use_ = session.use();
-  session.bind(program, std::move(inputs), wishes.tensors, run->arrays_);
+  session.bind(program, std::move(inputs), wishes.form, run->arrays_);
   auto options = sized<MlcRunOptions>();
   options.program = run->arrays_.program->name.c_str();
   options.cancel = wishes.cancel ? wishes.cancel->token() : nullptr;
@@ -81,8 +81,8 @@ nb::tuple AsyncRun::result() {
 
 void add_async(nb::module_& m) {
   m.def("run_async",
-        [](nb::object of, uint32_t program, nb::dict inputs, nb::object cancel, uint64_t time_limit_ns, bool tensors, nb::object future) {
-          const Session::RunWishes wishes{nb::cast<const Cancel*>(cancel), time_limit_ns, tensors};
+        [](nb::object of, uint32_t program, nb::dict inputs, nb::object cancel, uint64_t time_limit_ns, uint32_t form, nb::object future) {
+          const Session::RunWishes wishes{nb::cast<const Cancel*>(cancel), time_limit_ns, static_cast<Form>(form)};
           if (nb::isinstance<Pool>(of)) {
             auto lease = nb::cast<Pool&>(of).new_lease();
             Session& session = **lease;
@@ -92,7 +92,7 @@ void add_async(nb::module_& m) {
             AsyncRun::start(session, nullptr, std::move(of), program, std::move(inputs), wishes, std::move(cancel), std::move(future));
           }
         },
-        nb::arg("of"), nb::arg("program"), nb::arg("inputs"), nb::arg("cancel"), nb::arg("time_limit_ns"), nb::arg("tensors"),
+        nb::arg("of"), nb::arg("program"), nb::arg("inputs"), nb::arg("cancel"), nb::arg("time_limit_ns"), nb::arg("form"),
         nb::arg("future"));
   m.def("next_done", &next_done);
   m.def("close_queue", &close_queue);

@@ -2,13 +2,12 @@
 
 #include <cstring>
 
+#include "capsule.h"
+#include "device_tensor.h"
 #include "hooks.h"
-#include "runtime/api/dlpack.h"
 #include "tensor.h"
 
 namespace mlrt {
-
-namespace dlpack = mlc::dlpack;
 namespace {
 
 // For arrays of no elements, whose owners may have no memory at all.
@@ -137,8 +136,24 @@ bool Inputs::add_dlpack(nb::handle value, MlcTensor& out) {
   return true;
 }
 
+bool Inputs::add_on_device(nb::handle value, MlcTensor& out) {
+  nb::object tensor = nb::borrow(value);
+  if (!nb::isinstance<DeviceTensor>(value)) {
+    if (!session_ || nb::hasattr(value, "__array_interface__") || !nb::hasattr(value, "__dlpack_device__") || !nb::hasattr(value, "__dlpack__")) return false;
+    if (nb::cast<int>(nb::cast<nb::tuple>(value.attr("__dlpack_device__")())[0]) == dlpack::kCpu) return false;
+    tensor = nb::cast(DeviceTensor(session_, value));
+  }
+  kept_.push_back(tensor);
+  out = nb::cast<const DeviceTensor&>(tensor).view();
+  return true;
+}
+
 MlcTensor Inputs::add_array(const char* name, int32_t dtype, nb::handle value) {
   MlcTensor out{};
+  if (add_on_device(value, out)) {
+    out.name = name;
+    return out;
+  }
   if (!add_buffer(value, out) && !add_dlpack(value, out)) {
     const auto converted = nb::cast<nb::tuple>(call(hooks().convert, value, nb::str(dtype_name(dtype))));
     kept_.push_back(converted);

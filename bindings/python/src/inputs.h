@@ -26,6 +26,8 @@ class Inputs {
   Inputs(const Inputs&) = delete;
   ~Inputs();
 
+  // Of runs of this session: arrays of its device are taken where they are. Null: they are refused.
+  void set_session(MlcSession* session) { session_ = session; }
   // Recursion: the depth of lists, which the port says.
   MlcTensor add(const char* name, const Port& port, nb::handle value);
 
@@ -37,6 +39,9 @@ class Inputs {
   bool add_buffer(nb::handle value, MlcTensor& out);
   bool add_dlpack(nb::handle value, MlcTensor& out);
 
+  bool add_on_device(nb::handle value, MlcTensor& out);
+
+  MlcSession* session_ = nullptr;
   std::list<Py_buffer> buffers_;
   std::vector<nb::object> kept_;
   std::list<std::vector<int64_t>> shapes_;

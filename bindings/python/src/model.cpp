@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "device_tensor.h"
 #include "hooks.h"
 #include "interrupt.h"
 #include "pipeline.h"
@@ -67,6 +68,7 @@ std::shared_ptr<OpenModel> open_model(nb::dict given) {
   auto model = std::make_shared<OpenModel>();
   auto o = sized<MlcOpenOptions>();
   const std::string path = text_or_empty(given["path"]), policy = text_or_empty(given["policy"]);
+  const std::string devices = text_or_empty(given["devices"]), probe = text_or_empty(given["probe_program"]);
   const std::string config = text_or_empty(given["config_folder"]), state = text_or_empty(given["state_folder"]);
   const Strings keys(given["trust_keys"]), key_data(given["trust_key_data"]), services(given["untrusted_services"]);
   std::vector<MlcBytes> key_bytes;
@@ -82,6 +84,7 @@ std::shared_ptr<OpenModel> open_model(nb::dict given) {
   o.allow_older = nb::cast<bool>(given["allow_older"]);
   o.trust_keys = keys.data(), o.num_trust_keys = keys.size();
   o.trust_key_data = key_bytes.data(), o.num_trust_key_data = key_data.size();
+  o.devices = or_null(devices), o.probe_program = or_null(probe);
   o.policy = or_null(policy), o.config_folder = or_null(config), o.state_folder = or_null(state);
   if (const MlioApi* io = mlio_if_there()) o.services = io->services(&o.num_services);
   o.untrusted_services = services.data(), o.num_untrusted_services = services.size();
@@ -184,11 +187,12 @@ nb::object Session::output(const MlcTensor& out, nb::handle owned, bool tensors,
   return tensors ? tensor : as_numpy(tensor);
 }
 
-void Session::bind(uint32_t index, nb::dict given, bool tensors, Arrays& arrays) const {
+void Session::bind(uint32_t index, nb::dict given, Form form, Arrays& arrays) const {
   if (index >= model_->programs.size()) raise_error(MLC_USAGE, 0, "there is no such program");
   const Program& program = model_->programs[index];
   arrays.program = &program;
-  arrays.tensors = tensors;
+  arrays.form = form;
+  arrays.inputs.set_session(handle_);
   std::vector<MlcTensor>&in = arrays.in, &out = arrays.out;
   out.resize(program.outputs.size());
   static const Port unknown;
@@ -210,7 +214,16 @@ void Session::bind(uint32_t index, nb::dict given, bool tensors, Arrays& arrays)
   uint64_t kept = 0;
   for (size_t i = 0; i < out.size(); ++i) {
     const Port& p = program.outputs[i];
-    if (p.list_depth > 0 || p.dtype == MLC_STR || !(p.is_fixed() || inferred)) continue;
+    if (p.list_depth > 0 || p.dtype == MLC_STR || !(p.is_fixed() || inferred)) {
+      if (form == Form::OnDevice) raise_error(MLC_UNSUPPORTED, 0, nb::str(nb::str("only a run tells the shape of '{}', so it cannot stay on a device").format(p.name)).c_str());
+      continue;
+    }
+    if (form == Form::OnDevice) {
+      arrays.owned[i] = p.is_fixed() ? nb::cast(DeviceTensor(handle_, p.dtype, p.extents.data(), static_cast<uint32_t>(p.extents.size())))
+                                     : nb::cast(DeviceTensor(handle_, p.dtype, shapes[i].shape, shapes[i].rank));
+      out[i] = nb::cast<const DeviceTensor&>(arrays.owned[i]).view();
+      continue;
+    }
     arrays.owned[i] = p.is_fixed() ? nb::cast(Tensor(p.dtype, p.extents.data(), static_cast<uint32_t>(p.extents.size()), memory_))
                             : nb::cast(Tensor(p.dtype, shapes[i].shape, shapes[i].rank, memory_));
     const Tensor& tensor = nb::cast<const Tensor&>(arrays.owned[i]);
@@ -225,7 +238,8 @@ nb::dict Session::results(Arrays& arrays) const {
   CopyBound bound(*model_);
   for (size_t i = 0; i < arrays.out.size(); ++i) {
     arrays.out[i].name = arrays.program->outputs[i].name.c_str();
-    results[arrays.out[i].name] = output(arrays.out[i], arrays.owned[i], arrays.tensors, bound);
+    if (arrays.form == Form::OnDevice) results[arrays.out[i].name] = arrays.owned[i];
+    else results[arrays.out[i].name] = output(arrays.out[i], arrays.owned[i], arrays.form == Form::Tensors, bound);
   }
   return results;
 }
@@ -233,7 +247,7 @@ nb::dict Session::results(Arrays& arrays) const {
 nb::dict Session::run(uint32_t index, nb::dict given, const RunWishes& wishes) {
   const auto lock = use();
   Arrays arrays;
-  bind(index, std::move(given), wishes.tensors, arrays);
+  bind(index, std::move(given), wishes.form, arrays);
   Interruptible interruptible(wishes.cancel);
   auto options = sized<MlcRunOptions>();
   options.program = arrays.program->name.c_str();
@@ -259,7 +273,7 @@ nb::dict Session::info() const {
   out["is_portable"] = info.is_portable != 0;
   out["threads"] = info.threads;
   out["arena_bytes"] = info.arena_bytes;
-  out["note"] = info.note;
+  out["note"] = info.note, out["device"] = info.device;
   return out;
 }
 
@@ -477,10 +491,10 @@ void add_model(nb::module_& m) {
   nb::class_<Session>(m, "Session")
       .def_static("create", &Session::create, nb::arg("model"), nb::arg("wishes"))
       .def("run",
-           [](Session& s, uint32_t program, nb::dict inputs, const Cancel* cancel, uint64_t time_limit_ns, bool tensors) {
-             return s.run(program, std::move(inputs), {cancel, time_limit_ns, tensors});
+           [](Session& s, uint32_t program, nb::dict inputs, const Cancel* cancel, uint64_t time_limit_ns, uint32_t form) {
+             return s.run(program, std::move(inputs), {cancel, time_limit_ns, static_cast<Form>(form)});
            },
-           nb::arg("program"), nb::arg("inputs"), nb::arg("cancel").none(), nb::arg("time_limit_ns"), nb::arg("tensors"))
+           nb::arg("program"), nb::arg("inputs"), nb::arg("cancel").none(), nb::arg("time_limit_ns"), nb::arg("form"))
       .def("run_pipeline", &run_pipeline, nb::arg("pipeline"), nb::arg("inputs"), nb::arg("top"), nb::arg("cancel").none(),
            nb::arg("time_limit_ns"), nb::arg("tensors"))
       .def("info", &Session::info)
@@ -492,10 +506,10 @@ void add_model(nb::module_& m) {
   nb::class_<Pool>(m, "Pool")
       .def(nb::init<std::shared_ptr<OpenModel>, SessionWishes>(), nb::arg("model"), nb::arg("wishes"))
       .def("run",
-           [](Pool& p, uint32_t program, nb::dict inputs, const Cancel* cancel, uint64_t time_limit_ns, bool tensors) {
-             return p.lease()->run(program, std::move(inputs), {cancel, time_limit_ns, tensors});
+           [](Pool& p, uint32_t program, nb::dict inputs, const Cancel* cancel, uint64_t time_limit_ns, uint32_t form) {
+             return p.lease()->run(program, std::move(inputs), {cancel, time_limit_ns, static_cast<Form>(form)});
            },
-           nb::arg("program"), nb::arg("inputs"), nb::arg("cancel").none(), nb::arg("time_limit_ns"), nb::arg("tensors"))
+           nb::arg("program"), nb::arg("inputs"), nb::arg("cancel").none(), nb::arg("time_limit_ns"), nb::arg("form"))
       .def("run_pipeline",
            [](Pool& p, const Pipeline& pipeline, nb::dict inputs, uint32_t top, const Cancel* cancel,
               uint64_t time_limit_ns, bool tensors) {

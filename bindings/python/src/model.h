@@ -98,13 +98,16 @@ class InUse {
   std::atomic<bool>* flag_ = nullptr;
 };
 
+// What outputs are: NumPy arrays, Tensor, or DeviceTensor where the session runs.
+enum class Form : uint32_t { Numpy, Tensors, OnDevice };
+
 // What a run of arrays takes and gives, for as long as it lasts.
 struct Arrays {
   const Program* program = nullptr;
   Inputs inputs;
   std::vector<MlcTensor> in, out;
   std::vector<nb::object> owned;  // memory that the library writes to and Python reads
-  bool tensors = false;           // give Tensor, not NumPy arrays
+  Form form = Form::Numpy;
 };
 
 class Session {
@@ -115,11 +118,11 @@ class Session {
   struct RunWishes {
     const Cancel* cancel = nullptr;
     uint64_t time_limit_ns = 0;
-    bool tensors = false;  // give Tensor, not NumPy arrays
+    Form form = Form::Numpy;
   };
   nb::dict run(uint32_t program, nb::dict inputs, const RunWishes& wishes);
   // The parts of it, for a run that goes on by itself (async.h).
-  void bind(uint32_t program, nb::dict inputs, bool tensors, Arrays& out) const;
+  void bind(uint32_t program, nb::dict inputs, Form form, Arrays& out) const;
   nb::dict results(Arrays& arrays) const;
 
   nb::dict info() const;

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include "async.h"
+#include "device_tensor.h"
 #include "hooks.h"
 #include "model.h"
 #include "pipeline.h"
@@ -42,6 +43,7 @@ NB_MODULE(_core, m) {
         nb::arg("asarray"));
   m.def("borrowed", &borrowed, nb::arg("value"));
   add_tensor(m);
+  add_device_tensor(m);
   add_model(m);
   add_pipeline(m);
   add_async(m);

@@ -8,12 +8,10 @@
 #include <cstring>
 #include <new>
 
+#include "capsule.h"
 #include "hooks.h"
-#include "runtime/api/dlpack.h"
 
 namespace mlrt {
-
-namespace dlpack = mlc::dlpack;
 namespace {
 
 struct Export {
@@ -30,13 +28,6 @@ void release(Export* e) {
     Py_DECREF(e->owner);
   }
   delete e;
-}
-
-template <class Managed>
-void release_capsule(PyObject* capsule, const char* name) {
-  if (!PyCapsule_IsValid(capsule, name)) return;  // taken over: whoever did so has renamed it
-  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
-  managed->deleter(managed);
 }
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) { return nb::inst_ptr<Tensor>(self)->fill(self, view, flags); }
@@ -116,16 +107,7 @@ nb::object Tensor::to_dlpack(nb::handle self, bool versioned) const {
   e->owner = self.inc_ref().ptr();
   e->versioned = {1, 1, e, [](dlpack::Versioned* v) { release(static_cast<Export*>(v->context)); }, 0, tensor};
   e->managed = {tensor, e, [](dlpack::Managed* v) { release(static_cast<Export*>(v->context)); }};
-  PyObject* capsule =
-      versioned ? PyCapsule_New(&e->versioned, "dltensor_versioned",
-                                [](PyObject* c) { release_capsule<dlpack::Versioned>(c, "dltensor_versioned"); })
-                : PyCapsule_New(&e->managed, "dltensor",
-                                [](PyObject* c) { release_capsule<dlpack::Managed>(c, "dltensor"); });
-  if (!capsule) {
-    release(e);
-    throw nb::python_error();
-  }
-  return nb::steal(capsule);
+  return versioned ? capsule_of(&e->versioned, kNewCapsule) : capsule_of(&e->managed, kOldCapsule);
 }
 
 namespace {

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds the wheel, installs it into a fresh virtual environment and runs the tests there.
-#   bindings/python/tests/run.sh BIN LIB     the folders of mlpack, and of libmlrt.so.1 and libmlio.so.1
+#   bindings/python/tests/run.sh BIN LIB     the folders of mlpack, and of libmlrt-gpu.so.1 and libmlio.so.1
 # `skipped: REASON` where PyPI cannot be reached.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-bin=$(cd "${1:?folder of mlpack}" && pwd) lib=$(cd "${2:?folder of libmlrt.so.1}" && pwd)
+bin=$(cd "${1:?folder of mlpack}" && pwd) lib=$(cd "${2:?folder of libmlrt-gpu.so.1}" && pwd)
 work=$(mktemp -d -t mlrt-wheel-XXXXXX)
 trap 'rm -rf "$work"' EXIT
 

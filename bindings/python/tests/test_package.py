@@ -107,7 +107,7 @@ class Build(unittest.TestCase):
 class Wheel(unittest.TestCase):
     def test_it_carries_its_libraries(self):
         names = {p.name for p in PACKAGE.iterdir()}
-        self.assertTrue({"libmlrt.so.1", "libmlio.so.1", "py.typed", "_core.pyi"} <= names, names)
+        self.assertTrue({"libmlrt-gpu.so.1", "libmlio.so.1", "py.typed", "_core.pyi"} <= names, names)
         with open("/proc/self/maps") as maps:
             loaded = {line.split()[-1] for line in maps if "libmlrt" in line or "libmlio" in line}
         self.assertTrue(loaded)
