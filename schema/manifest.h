@@ -76,6 +76,7 @@ struct Method {
   std::vector<Port> core_inputs, core_outputs;  // the bare arrays; empty: the same as above
   std::vector<Dim> dims;
   std::vector<Port> state;
+  std::optional<uint32_t> batch;  // index into `dims`: rows that are computed each by itself
 };
 
 struct Segment {

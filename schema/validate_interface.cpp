@@ -147,6 +147,7 @@ Status validate_interface(const Manifest& m) {
     MLC_RETURN_IF_ERROR(validate_ports(method.core_inputs, "core inputs", m, method, dims));
     MLC_RETURN_IF_ERROR(validate_ports(method.core_outputs, "core outputs", m, method, dims));
     MLC_RETURN_IF_ERROR(validate_ports(method.state, "state", m, method, dims));
+    if (method.batch && *method.batch >= method.dims.size()) return Place{"methods", i, method.name}.wrong("its batch is none of its dims");
     if (method.outputs.empty()) return Place{"methods", i, method.name}.wrong("has no output");
   }
   return check_sorted(m.methods, "methods", [](const Method& x) -> std::string_view { return x.name; });

@@ -152,6 +152,7 @@ ordered_json program_json(const Method& method) {
   for (const Dim& dim : method.dims)
     dims.push_back({{"name", dim.name}, {"min", dim.min}, {"max", dim.max}, {"multiple", dim.multiple}});
   json["dims"] = dims;
+  if (method.batch) json["batch"] = method.dims[*method.batch].name;
   json["inputs"] = ports_json(method, method.inputs);
   json["outputs"] = ports_json(method, method.outputs);
   if (!method.core_inputs.empty()) json["core_inputs"] = ports_json(method, method.core_inputs);

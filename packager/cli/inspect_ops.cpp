@@ -103,7 +103,7 @@ std::string extent_lines(const Method& method) {
         if (dim.dim) given[*dim.dim] = true;
   std::string text;
   for (size_t k = 0; k < method.dims.size(); ++k)
-    if (given[k]) text += (text.empty() ? "" : "   ") + range_text(method.dims[k]);
+    if (given[k]) text += (text.empty() ? "" : "   ") + range_text(method.dims[k]) + (method.batch == k ? ", rows by themselves" : "");
   return text.empty() ? "" : line("extents", text);
 }
 

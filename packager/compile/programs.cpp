@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "packager/compile/interface.h"
+#include "packager/nest/batch.h"
 #include "packager/passes/cut.h"
 #include "packager/passes/derive.h"
 #include "schema/audit.h"
@@ -16,6 +17,11 @@ Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs,
   passes::Parts parts;
   for (Program& program : programs) {
     program.method = method_of(program.function);
+    if (const ir::Sym* rows = nest::independent_rows(ctx, program.function)) {
+      const auto& dims = program.method.dims;
+      const auto found = std::find_if(dims.begin(), dims.end(), [&](const format::Dim& d) { return d.name == rows->name; });
+      if (found != dims.end()) program.method.batch = static_cast<uint32_t>(found - dims.begin());
+    }
     MLC_RETURN_IF_ERROR(passes::partition(ctx, std::move(program.function), parts));
   }
   for (const auto& segment : parts.segments) {

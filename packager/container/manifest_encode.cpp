@@ -101,7 +101,7 @@ Offset<fb::Method> Encoder::method(const format::Method& x) {
     return fb::CreateDim(fbb_, dim_name, d.min, d.max, d.multiple);
   });
   auto state = optional_list(x.state, one);
-  return fb::CreateMethod(fbb_, name, inputs, outputs, core_inputs, core_outputs, dims, state);
+  return fb::CreateMethod(fbb_, name, inputs, outputs, core_inputs, core_outputs, dims, state, index(x.batch));
 }
 
 Offset<fb::Segment> Encoder::segment(const format::Segment& x) {

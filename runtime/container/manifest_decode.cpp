@@ -180,6 +180,7 @@ void Decoder::read(format::Method& out, const fb::Method& x) {
   read(out.core_outputs, x.core_outputs(), "core outputs", format::kMaxPorts);
   read(out.dims, x.dims(), "dims of a method", format::kMaxDims);
   read(out.state, x.state(), "state", format::kMaxPorts);
+  read(out.batch, x.batch());
 }
 
 void Decoder::read(format::Segment& out, const fb::Segment& x) {

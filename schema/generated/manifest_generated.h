@@ -716,7 +716,8 @@ struct Method FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
     VT_CORE_INPUTS = 10,
     VT_CORE_OUTPUTS = 12,
     VT_DIMS = 14,
-    VT_STATE = 16
+    VT_STATE = 16,
+    VT_BATCH = 18
   };
   const flatbuffers::String *name() const {
     return GetPointer<const flatbuffers::String *>(VT_NAME);
@@ -738,6 +739,9 @@ struct Method FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
   }
   const flatbuffers::Vector<flatbuffers::Offset<mlc::fb::manifest::Port>> *state() const {
     return GetPointer<const flatbuffers::Vector<flatbuffers::Offset<mlc::fb::manifest::Port>> *>(VT_STATE);
+  }
+  flatbuffers::Optional<uint32_t> batch() const {
+    return GetOptional<uint32_t, uint32_t>(VT_BATCH);
   }
   bool Verify(flatbuffers::Verifier &verifier) const {
     return VerifyTableStart(verifier) &&
@@ -761,6 +765,7 @@ struct Method FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
            VerifyOffset(verifier, VT_STATE) &&
            verifier.VerifyVector(state()) &&
            verifier.VerifyVectorOfTables(state()) &&
+           VerifyField<uint32_t>(verifier, VT_BATCH, 4) &&
            verifier.EndTable();
   }
 };
@@ -790,6 +795,9 @@ struct MethodBuilder {
   void add_state(flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::manifest::Port>>> state) {
     fbb_.AddOffset(Method::VT_STATE, state);
   }
+  void add_batch(uint32_t batch) {
+    fbb_.AddElement<uint32_t>(Method::VT_BATCH, batch);
+  }
   explicit MethodBuilder(flatbuffers::FlatBufferBuilder &_fbb)
         : fbb_(_fbb) {
     start_ = fbb_.StartTable();
@@ -812,8 +820,10 @@ inline flatbuffers::Offset<Method> CreateMethod(
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::manifest::Port>>> core_inputs = 0,
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::manifest::Port>>> core_outputs = 0,
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::manifest::Dim>>> dims = 0,
-    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::manifest::Port>>> state = 0) {
+    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<mlc::fb::manifest::Port>>> state = 0,
+    flatbuffers::Optional<uint32_t> batch = flatbuffers::nullopt) {
   MethodBuilder builder_(_fbb);
+  if(batch) { builder_.add_batch(*batch); }
   builder_.add_state(state);
   builder_.add_dims(dims);
   builder_.add_core_outputs(core_outputs);
@@ -832,7 +842,8 @@ inline flatbuffers::Offset<Method> CreateMethodDirect(
     const std::vector<flatbuffers::Offset<mlc::fb::manifest::Port>> *core_inputs = nullptr,
     const std::vector<flatbuffers::Offset<mlc::fb::manifest::Port>> *core_outputs = nullptr,
     const std::vector<flatbuffers::Offset<mlc::fb::manifest::Dim>> *dims = nullptr,
-    const std::vector<flatbuffers::Offset<mlc::fb::manifest::Port>> *state = nullptr) {
+    const std::vector<flatbuffers::Offset<mlc::fb::manifest::Port>> *state = nullptr,
+    flatbuffers::Optional<uint32_t> batch = flatbuffers::nullopt) {
   auto name__ = name ? _fbb.CreateString(name) : 0;
   auto inputs__ = inputs ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::manifest::Port>>(*inputs) : 0;
   auto outputs__ = outputs ? _fbb.CreateVector<flatbuffers::Offset<mlc::fb::manifest::Port>>(*outputs) : 0;
@@ -848,7 +859,8 @@ inline flatbuffers::Offset<Method> CreateMethodDirect(
       core_inputs__,
       core_outputs__,
       dims__,
-      state__);
+      state__,
+      batch);
 }
 
 struct Segment FLATBUFFERS_FINAL_CLASS : private flatbuffers::Table {
