@@ -1,7 +1,6 @@
 #include "runtime/api/devices.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "base/compose.h"
@@ -82,9 +81,6 @@ FoundDevices ask_drivers(const DeviceChoice& choice, std::span<const format::Var
   return out;
 }
 
-// By API and identity of the device.
-using Uploaded = std::map<std::string, std::unique_ptr<exec::DeviceConstants>>;
-
 }  // namespace
 
 Status check_choice(const DeviceChoice& choice) {
@@ -116,6 +112,7 @@ Result<std::shared_ptr<const FoundDevices>> find_devices(const DeviceChoice& cho
         if (!(out.*api.why_not).empty()) s.facts.push_back(out.*api.why_not);
       return s;
     }
+  out.state_folder = choice.state_folder;
   out.with_processor = choice.wanted == "auto" || wants("cpu");
   for (const NamedDevice& d : out.all) {
     if (choice.wanted == "auto" ? !d.info.is_software : wants(kPrefix) || wants(d.name)) out.usable.push_back(d);
@@ -124,6 +121,13 @@ Result<std::shared_ptr<const FoundDevices>> find_devices(const DeviceChoice& cho
                                  d.info.title, d.info.is_software ? std::string_view(d.name) : std::string_view(choice.wanted));
   }
   return {std::make_shared<const FoundDevices>(std::move(out))};
+}
+
+ModelOnDevices& shared_on_devices(const Model& model) {
+  SharedOnDevices& shared = model.shared_on_devices();
+  const std::lock_guard lock(shared.mu);
+  if (!shared.what) shared.what = std::make_shared<ModelOnDevices>();
+  return *static_cast<ModelOnDevices*>(shared.what.get());
 }
 
 Result<std::unique_ptr<Session>> Session::create_on_processor(const Model& model, SessionOptions options) {
@@ -146,10 +150,9 @@ Status Session::load_for_device(Compatible token, VerifiedBytes bytes, const Ses
   MLC_RETURN_IF_ERROR(load_plan(module->num_kernels()));
   exec::DeviceConstants* weights = nullptr;
   {
-    SharedOnDevices& shared = model_.shared_on_devices();
-    const std::lock_guard lock(shared.mu);
-    if (!shared.what) shared.what = std::make_shared<Uploaded>();
-    auto& found = (*static_cast<Uploaded*>(shared.what.get()))[device->info().api + " " + identity];
+    auto& uploaded = shared_on_devices(model_).uploaded;
+    const std::lock_guard lock(model_.shared_on_devices().mu);
+    auto& found = uploaded[device->info().api + " " + identity];
     if (!found) found = std::make_unique<exec::DeviceConstants>(*device);
     weights = found.get();
   }

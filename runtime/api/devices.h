@@ -19,6 +19,7 @@ namespace mlc::api {
 struct DeviceChoice {
   std::string wanted = "auto";  // auto: what is not software; cpu: none; gpu: all; or names, "gpu0,cpu"
   std::string probe_program;    // asks drivers in a process of its own; empty: no device is known
+  std::string state_folder;     // where it is remembered what was measured of them; empty: nowhere
 };
 // Usage if `wanted` is none of these.
 Status check_choice(const DeviceChoice& choice);
@@ -30,6 +31,7 @@ struct FoundDevices {
   std::vector<NamedDevice> all;
   std::string why_no_cuda, why_no_vulkan;  // more of them
   bool with_processor = false;      // which may work together with them
+  std::string state_folder;         // of the choice
 };
 // Asks for devices of the modules that the variants have. Usage if `wanted` names one that is not there. Null: this library
 // has no loader for any.

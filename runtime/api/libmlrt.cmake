@@ -19,7 +19,7 @@ function(add_runtime_library target name devices)
     -Wl,--version-script=${PROJECT_SOURCE_DIR}/runtime/api/libmlrt.map)
 endfunction()
 add_runtime_library(mlrt_shared mlrt no_devices.cpp ${libraries})
-add_runtime_library(mlrt_gpu_shared mlrt-gpu "async_on_device.cpp;devices.cpp;dlpack.cpp;memory.cpp;places.cpp;together.cpp" ${gpu_libraries})
+add_runtime_library(mlrt_gpu_shared mlrt-gpu "async_on_device.cpp;devices.cpp;dlpack.cpp;memory.cpp;places.cpp;together.cpp;together_mapping.cpp;together_measured.cpp" ${gpu_libraries})
 
 if(MLC_TESTS AND NOT MLC_SANITIZE AND CMAKE_BUILD_TYPE STREQUAL "Release")
   add_test(NAME libmlrt_size COMMAND ${PROJECT_SOURCE_DIR}/tests/tools/libmlrt_size.sh $<TARGET_FILE:mlrt_shared>

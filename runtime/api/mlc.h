@@ -200,7 +200,8 @@ typedef struct MlcOpenOptions {
   uint32_t num_untrusted_services;
   int32_t use_fd;                  /* not 0: the container is the open file `fd`, if there is no path and no memory */
   int32_t fd;                      /* stays the caller's, who may close it when the call returns */
-  const char* state_folder;        /* where the versions seen are remembered; null: nowhere, no version is too old */
+  const char* state_folder;        /* where the versions seen are remembered, and what was measured of several devices; null:
+                                      nowhere, no version is too old */
   int32_t allow_older;             /* open a version below one that was accepted before */
   const MlcReader* reader;         /* the container, if there is no path, no memory and no descriptor */
   const char* name;                /* of the container in messages, where there is no path; null: what it was opened from */
@@ -335,8 +336,10 @@ typedef struct MlcSessionOptions {
   MlcPool* pool;             /* null: the one that all sessions of the process share which name none */
   const MlcAllocator* allocator; /* for what the session holds; null: the library's own */
   /* Where the model may use several devices, the processor being one of them: runs may be divided among them, at the cuts that the
-   * file has. `objective`: "latency", the fastest way that is found in a fifth of a second of measuring; "memory", as few devices as
-   * hold the model, the processor last. `placement`: what runs where, "main.3=gpu0,main.4=cpu"; without an objective the
+   * file has. `objective`: "latency", the fastest way for one run that is found in a fifth of a second of measuring, which may also
+   * divide the rows of a batch; "memory", as few devices as hold the model, the processor last; "throughput", the most runs of several
+   * sessions at once: sessions of a model with equal options share the devices then, each of which does one run, or one stage of
+   * one, at a time, and a run waits for the device that is expected to be done with it first. `placement`: what runs where, "main.3=gpu0,main.4=cpu"; without an objective the
    * rest runs on the first device. Both null: runs are on one device. MLC_USAGE where no device is used. */
   const char* objective;
   const char* placement;
@@ -377,6 +380,8 @@ typedef struct MlcStage {
   uint64_t estimate_ns;      /* with its copies between host and device; 0: nobody has measured */
   uint64_t copies_ns;        /* of these alone */
   const char* reason;
+  const char* mode;          /* what is done with the devices: "one device", "latency path", "split batch", "replicate", "pipeline" or
+                                "placed". In "split batch" and "replicate" there is a stage for each device, with the same segments */
 } MlcStage;
 
 typedef struct MlcSelftest {
@@ -405,6 +410,7 @@ typedef struct MlcProfileEntry {
   uint64_t tiles;
   uint32_t num_cuts;
   uint64_t units[3], chunks[3];
+  const char* device;        /* that did it, "gpu0"; empty or "cpu": the processor */
 } MlcProfileEntry;
 
 /* A thread at an instruction of the last run, in nanoseconds of one clock. All 0: it had no part in it. */

@@ -12,7 +12,9 @@ Result<std::shared_ptr<const FoundDevices>> find_devices(const DeviceChoice&, st
   return std::shared_ptr<const FoundDevices>();
 }
 
-const PlacedStage* Session::stage(uint32_t) const { return nullptr; }
+Session::Profiled Session::profiled(uint32_t function, uint32_t index) const { return {*executor_, function, index, device_}; }
+
+int Session::stage(uint32_t, MlcStage*) const { return MLC_NOT_FOUND; }
 
 Status Session::load_for_device(Compatible, VerifiedBytes module, const SessionOptions&) {
   return Status(Code::Unsupported, "{}: this library has no loader for devices", module.name());

@@ -73,6 +73,7 @@ Result<ModelOptions> model_options(const MlcOpenOptions* given) {
   MLC_RETURN_IF_ERROR(read_names(o.untrusted_services, o.num_untrusted_services, "name of a service", options.untrusted_services));
   if (o.devices) options.devices.wanted = o.devices;
   options.devices.probe_program = text_or_empty(o.probe_program);
+  options.devices.state_folder = options.state_folder;
   MLC_RETURN_IF_ERROR(check_choice(options.devices));
   for (uint32_t i = 0; i < o.num_services; ++i) {
     if (!o.services || !o.services[i].name || !o.services[i].run)

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/api/mlc.h"
 #include "runtime/api/model.h"
 #include "runtime/api/untrusted.h"
 #include "runtime/plan/executor.h"
@@ -18,6 +19,8 @@ class Device;
 
 namespace mlc::api {
 
+struct Together;
+
 struct SessionOptions {
   std::string variant, require;
   unsigned threads = 0;
@@ -25,7 +28,7 @@ struct SessionOptions {
   bool pin_caller = false;
   bool profile = false;
   // For several devices together (libmlrt-gpu); borrowed for the length of `create`. Null: nothing is said.
-  const char* objective = nullptr;  // "latency" or "memory"
+  const char* objective = nullptr;  // "latency", "memory" or "throughput"
   const char* placement = nullptr;  // runtime/ensemble/placement.h
   bool is_part = false;             // of such a session
   bool on_several() const { return (objective || placement) && !is_part; }
@@ -42,7 +45,7 @@ struct RunOptions {
 struct PlacedStage {
   std::string segments, device, variant;
   uint64_t ns = 0, copies_ns = 0;  // that it was reckoned to take, with its copies; 0: nobody has measured
-  std::string why;
+  std::string mode, why;
 };
 
 class Session {
@@ -62,8 +65,16 @@ class Session {
   device::Device* device_of_runs() const;
   unsigned threads() const { return executor_->workers(); }
   WorkerPool& pool() { return *pool_; }
-  // A stage of runs on several devices together; null behind the last.
-  const PlacedStage* stage(uint32_t index) const;
+  // A stage of runs on several devices together. MLC_NOT_FOUND behind the last.
+  int stage(uint32_t index, MlcStage* out) const;
+  // What a profile numbers so: the executor that measured it, and the device. Nothing is known there behind the last.
+  struct Profiled {
+    const exec::Executor& executor;
+    uint32_t function;
+    uint32_t index;
+    const std::string& device;
+  };
+  Profiled profiled(uint32_t function, uint32_t index) const;
   exec::Executor& executor() { return *executor_; }
   const exec::Executor& executor() const { return *executor_; }
   const exec::Plan& plan() const { return plan_; }
@@ -91,6 +102,8 @@ class Session {
   Status load_for_device(Compatible token, VerifiedBytes module, const SessionOptions& options);
   // With libmlrt-gpu only: several sessions, a variant each, that compute runs of this one together.
   Status load_together(const SessionOptions& options);
+  Result<std::shared_ptr<Together>> open_together(const SessionOptions& options);
+  Result<std::shared_ptr<Together>> join_together(const SessionOptions& options);  // with others of the model, if they may
   Result<std::shared_ptr<Session>> load_part(Matcher matcher, const NamedDevice* device, const SessionOptions& options);
   Status start_on_device(const SessionOptions& options);
   Status start_part(exec::Plan plan, const SessionOptions& options);  // another plan for the variant that is loaded

@@ -67,9 +67,7 @@ int session_info(const MlcSession* s, MlcSessionInfo* out) {
 
 int stage(const MlcSession* s, uint32_t index, MlcStage* out) {
   if (!s || !is_fillable(out)) return MLC_USAGE;
-  const PlacedStage* const stage = s->session->stage(index);
-  if (!stage) return MLC_NOT_FOUND;
-  return fill(MlcStage{0, stage->segments.c_str(), stage->device.c_str(), stage->variant.c_str(), stage->ns, stage->copies_ns, stage->why.c_str()}, out);
+  return s->session->stage(index, out);
 }
 
 int selftest(MlcSession* s, const char* vector, MlcSelftest* out, MlcError** error) {
@@ -94,13 +92,15 @@ int profile(const MlcSession* s, const char* program, uint32_t index, MlcProfile
   if (!s || !is_fillable(out)) return MLC_USAGE;
   const auto function = s->session->function(program);
   if (!function) return MLC_USAGE;
-  const auto entry = s->session->executor().profile(*function, index);
+  const Session::Profiled at = s->session->profiled(*function, index);
+  const auto entry = at.executor.profile(at.function, at.index);
   if (!entry) return MLC_NOT_FOUND;
   MlcProfileEntry told{};
   told.name = entry->name.data();  // a whole string of the plan, so it ends with a zero
   told.ns = entry->ns;
   told.runs = entry->runs;
   told.function = entry->function.data();
+  told.device = at.device.c_str();
   told.waited_ns = entry->waited_ns;
   const exec::Executor::Figures& figures = entry->figures;
   told.operations = figures.operations;
@@ -122,7 +122,8 @@ int profile_moments(const MlcSession* s, const char* program, uint32_t index, ui
   if (!s || !is_fillable(out)) return MLC_USAGE;
   const auto function = s->session->function(program);
   if (!function) return MLC_USAGE;
-  const auto moments = s->session->executor().moments(*function, index, thread);
+  const Session::Profiled at = s->session->profiled(*function, index);
+  const auto moments = at.executor.moments(at.function, at.index, thread);
   if (!moments) return MLC_NOT_FOUND;
   MlcProfileMoments told{};
   told.begin = moments->begin;

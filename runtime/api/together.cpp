@@ -4,15 +4,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/compose.h"
-#include "loaders/cuda/cuda_devices.h"
-#include "loaders/vulkan/vulkan_devices.h"
 #include "runtime/api/devices.h"
-#include "runtime/ensemble/composed_plan.h"
-#include "runtime/ensemble/measure.h"
-#include "runtime/ensemble/parts_runner.h"
-#include "runtime/ensemble/placement.h"
+#include "runtime/api/sizes.h"
+#include "runtime/api/together_mapping.h"
 #include "runtime/probe/probe.h"
 
 namespace mlc::api {
@@ -30,144 +25,40 @@ Matcher matcher_for(const Model& model, const NamedDevice& device) {
   return Matcher(probe::host(), model.manifest().variants, std::move(policy));
 }
 
-// Decides what runs where.
-class Mapping {
- public:
-  Mapping(const Model& model, const std::vector<Part>& parts, const SessionOptions& options) : model_(model), parts_(parts), options_(options) {}
+std::string of_number(uint64_t n) { return compose("{} ", n); }
+std::string of_pointer(const void* p) { return of_number(reinterpret_cast<uintptr_t>(p)); }
 
-  Status run() {
-    const exec::Plan& plan = *parts_[0].plan;
-    place.assign(plan.functions.size(), 0);
-    MLC_ASSIGN(fixed_, ensemble::read_placement(options_.placement ? options_.placement : "", plan, parts_));
-    for (uint32_t f = 0; f < place.size(); ++f)
-      if (fixed_[f] != ensemble::kAnyPart) place[f] = fixed_[f];
-    if (options_.objective) MLC_RETURN_IF_ERROR(measure_links());
-    for (uint32_t method = 0; method < model_.manifest().methods.size(); ++method) {
-      const auto function = plan.find(model_.manifest().methods[method].name);
-      const auto cut = function ? ensemble::cut_of(plan, *function) : std::nullopt;
-      if (cut && fixed_[*function] == ensemble::kAnyPart) MLC_RETURN_IF_ERROR(decide(method, *function, *cut));
-    }
-    return ok();
+// What sessions have in common that do their requests together.
+std::string key_of(const SessionOptions& o) {
+  std::string key = of_number(o.threads) + of_number(o.pin_caller) + of_number(o.profile) + of_number(o.limits.time_ns) + of_number(o.limits.memory_bytes) + of_pointer(o.pool);
+  if (o.allocator) {
+    key += of_pointer(o.allocator->user) + of_pointer(reinterpret_cast<const void*>(o.allocator->allocate));
+    key += of_pointer(reinterpret_cast<const void*>(o.allocator->release));
   }
-
-  std::vector<ensemble::Staged> staged;
-  std::vector<uint32_t> place;  // of each function that is not staged
-  std::vector<PlacedStage> stages;
-
- private:
-  Status measure_links() {
-    for (const Part& part : parts_) {
-      ensemble::PartCost cost;
-      cost.is_processor = part.device == nullptr;
-      cost.capacity = probe::host().memory.effective_free_bytes / 10 * 9;
-      if (part.device) {
-        MLC_ASSIGN(cost, ensemble::measure_link(*part.device));
-      }
-      links_.push_back(cost);
-    }
-    return ok();
-  }
-
-  // Those of its first golden vector: inputs of a run as there are some.
-  std::vector<std::vector<int64_t>> shapes_of(uint32_t method) const {
-    const format::Manifest& m = model_.manifest();
-    const auto golden = std::find_if(m.golden.begin(), m.golden.end(), [&](const format::Golden& g) { return g.method == method; });
-    std::vector<std::vector<int64_t>> shapes(m.methods[method].inputs.size());
-    for (size_t i = 0; i < shapes.size(); ++i)
-      for (const format::DimRef& dim : m.methods[method].inputs[i].dims)
-        shapes[i].push_back(dim.extent ? *dim.extent : dim.dim ? m.methods[method].dims[*dim.dim].min : 1);
-    if (golden == m.golden.end()) return shapes;
-    for (const format::GoldenArray& a : golden->inputs)
-      if (a.port < shapes.size()) shapes[a.port].assign(a.shape.begin(), a.shape.end());
-    return shapes;
-  }
-
-  Status decide(uint32_t method, uint32_t function, uint32_t cut) {
-    const exec::Function& program = parts_[0].plan->functions[cut];
-    ensemble::Problem problem;
-    problem.parts = links_;
-    problem.parts.resize(parts_.size());
-    problem.segments.resize(program.steps.size());
-    if (options_.objective) MLC_RETURN_IF_ERROR(measure(method, program, problem));
-    for (size_t s = 0; s < problem.segments.size(); ++s) {
-      const uint32_t segment = program.steps[s].functions[0];
-      const uint32_t where = fixed_[segment] != ensemble::kAnyPart || options_.objective ? fixed_[segment] : 0;
-      problem.segments[s].ns.resize(parts_.size());
-      for (uint32_t p = 0; p < parts_.size(); ++p)
-        if (where != ensemble::kAnyPart && where != p) problem.segments[s].ns[p] = ensemble::kImpossible;
-    }
-    const bool for_memory = options_.objective && std::string_view(options_.objective) == "memory";
-    auto choice = ensemble::choose(problem, for_memory ? ensemble::Objective::Memory : ensemble::Objective::Latency);
-    if (!choice) return Status(Code::Resource, "'{}' fits on no devices that are there", parts_[0].plan->functions[function].name);
-    for (const ensemble::Stage& stage : choice->assignment.stages) stages.push_back(told(program, problem, stage, options_.objective ? choice->why : "placed by the caller"));
-    if (choice->assignment.stages.size() == 1) place[function] = choice->assignment.stages[0].part;
-    else staged.push_back({function, choice->assignment.stages});
-    return ok();
-  }
-
-  Status measure(uint32_t method, const exec::Function& program, ensemble::Problem& problem) {
-    MLC_ASSIGN(const ensemble::ProgramWork work, ensemble::work_of(*parts_[0].plan, program, shapes_of(method)));
-    problem.values = work.values;
-    for (size_t s = 0; s < work.segments.size(); ++s)
-      problem.segments[s] = {std::vector<double>(parts_.size(), 0), work.segments[s].weights, work.segments[s].arena};
-    const auto time = [&](uint32_t part, uint32_t segment) { return time_segment(parts_[part], program.steps[segment].functions[0], work.segments[segment]); };
-    ensemble::measure(work, time, ensemble::kMeasureNs, problem);
-    return ok();
-  }
-
-  // Of zeros: the time of kernels does not depend on values.
-  static Result<double> time_segment(const Part& part, uint32_t function, const ensemble::SegmentWork& work) {
-    const exec::Function& f = part.plan->functions[function];
-    std::vector<AlignedBlock> blocks;
-    std::vector<exec::InputArg> inputs;
-    for (size_t i = 0; i < f.inputs.size(); ++i) {
-      uint64_t bytes = bytes_of(f.inputs[i].dtype);
-      for (int64_t extent : work.input_shapes[i]) bytes *= static_cast<uint64_t>(extent);  // work_of has looked at them
-      MLC_ASSIGN(AlignedBlock block, AlignedBlock::allocate(bytes));
-      inputs.push_back({f.inputs[i].dtype, work.input_shapes[i], block.data(), bytes});
-      blocks.push_back(std::move(block));
-    }
-    std::vector<exec::OutputArg> outputs(f.outputs.size());
-    const uint64_t begin = now_ns();
-    MLC_RETURN_IF_ERROR(part.executor->run(function, inputs, outputs));
-    return static_cast<double>(now_ns() - begin);
-  }
-
-  PlacedStage told(const exec::Function& program, const ensemble::Problem& problem, const ensemble::Stage& stage, const std::string& why) const {
-    const auto name = [&](uint32_t s) { return parts_[0].plan->functions[program.steps[s].functions[0]].name; };
-    PlacedStage out;
-    out.segments = stage.end == stage.first + 1 ? name(stage.first) : compose("{} to {}", name(stage.first), name(stage.end - 1));
-    out.device = parts_[stage.part].name;
-    out.variant = parts_[stage.part].variant;
-    out.ns = static_cast<uint64_t>(stage.ns);
-    out.copies_ns = static_cast<uint64_t>(stage.copies_ns);
-    out.why = why;
-    if (!options_.objective) return out;
-    for (uint32_t p = 0; p < parts_.size(); ++p) {
-      if (p == stage.part) continue;
-      double ns = 0;
-      for (uint32_t s = stage.first; s < stage.end; ++s) ns += problem.segments[s].ns[p];
-      if (ns < ensemble::kImpossible) out.why += compose("; {}.{} ms on {}", static_cast<uint64_t>(ns / 1e6), static_cast<uint64_t>(ns / 1e5) % 10, parts_[p].name);
-      else out.why += compose("; not possible on {}", parts_[p].name);
-    }
-    return out;
-  }
-
-  const Model& model_;
-  const std::vector<Part>& parts_;
-  const SessionOptions& options_;
-  std::vector<uint32_t> fixed_;  // part of each function; kAnyPart: nobody says
-  std::vector<ensemble::PartCost> links_;
-};
+  return key + "/" + (o.placement ? o.placement : "");
+}
 
 }  // namespace
 
-const PlacedStage* Session::stage(uint32_t index) const {
-  if (!module_ && is_together_) {
-    const auto& stages = static_cast<const Together*>(on_devices_.get())->stages;
-    if (index < stages.size()) return &stages[index];
-  }
-  return nullptr;
+int Session::stage(uint32_t index, MlcStage* out) const {
+  if (!is_together_) return MLC_NOT_FOUND;
+  const auto& stages = static_cast<const Together*>(on_devices_.get())->stages;
+  if (index >= stages.size()) return MLC_NOT_FOUND;
+  const PlacedStage& s = stages[index];
+  return fill(MlcStage{0, s.segments.c_str(), s.device.c_str(), s.variant.c_str(), s.ns, s.copies_ns, s.why.c_str(), s.mode.c_str()}, out);
+}
+
+// Of several parts one behind the other: all that they have run.
+Session::Profiled Session::profiled(uint32_t function, uint32_t index) const {
+  if (!is_together_) return {*executor_, function, index, device_};
+  for (const Part& part : static_cast<const Together*>(on_devices_.get())->ensemble->parts())
+    for (uint32_t f = 0; f < part.plan->functions.size(); ++f) {
+      if (part.plan->functions[f].is_program()) continue;
+      const uint64_t known = part.executor->profile_size(f);
+      if (index < known) return {*part.executor, f, index, part.name};
+      index -= static_cast<uint32_t>(known);
+    }
+  return {*executor_, function, UINT32_MAX, device_};
 }
 
 // The best variant that loads.
@@ -200,9 +91,10 @@ Status Session::start_part(exec::Plan plan, const SessionOptions& options) {
   return ok();
 }
 
-Status Session::load_together(const SessionOptions& options) {
-  if (options.profile) return Status(Code::Usage, "instructions are measured where runs are on one device");
-  if (options.limits.memory_bytes != 0) return Status(Code::Usage, "a limit on memory is of a session on one device");
+Result<std::shared_ptr<Together>> Session::open_together(const SessionOptions& options) {
+  std::optional<ensemble::Objective> objective;
+  if (options.objective && !(objective = ensemble::objective_named(options.objective)))
+    return Status(Code::Usage, "objective '{}': expected latency, memory or throughput", options.objective);
   const FoundDevices& found = *model_.found_devices();
   SessionOptions of_part = options;
   of_part.is_part = true;
@@ -219,24 +111,53 @@ Status Session::load_together(const SessionOptions& options) {
   for (const NamedDevice& device : found.usable) MLC_RETURN_IF_ERROR(add(matcher_for(model_, device), &device));
   for (const Part& part : parts) MLC_RETURN_IF_ERROR(ensemble::have_same_functions(*parts[0].plan, *part.plan));
 
-  Mapping mapping(model_, parts, options);
+  Mapping mapping(model_, parts, options, objective);
   MLC_RETURN_IF_ERROR(mapping.run());
   std::vector<exec::Plan> plans;
   for (const Part& part : parts) plans.push_back(*part.plan);
   MLC_ASSIGN(ensemble::Composition composition, ensemble::compose(std::move(plans), mapping.staged, std::move(mapping.place)));
+  auto out = std::make_shared<Together>();
   for (size_t k = 0; k < parts.size(); ++k) {
     MLC_RETURN_IF_ERROR(sessions[k]->start_part(std::move(composition.plans[k]), of_part));
+    sessions[k]->executor_->set_profiling(options.profile);
     parts[k].executor = sessions[k]->executor_.get();
+    out->devices += (k == 0 ? "" : ",") + parts[k].name;
   }
-  device_.clear();
-  for (const Part& part : parts) device_ += (device_.empty() ? "" : ",") + part.name;
-  on_devices_ = std::make_shared<Together>(Together{std::move(mapping.stages)});
-  is_together_ = true;
-  plan_ = std::move(composition.front);
-  MLC_ASSIGN(auto runner, ensemble::PartsRunner::create(std::move(parts), std::move(composition.place),
+  out->front = std::move(composition.front);
+  for (const uint32_t part : composition.place) out->places.push_back({.part = part});
+  for (auto& [function, place] : mapping.wide) out->places[function] = std::move(place);
+  out->stages = std::move(mapping.stages);
+  out->ensemble = std::make_shared<ensemble::Ensemble>(std::move(parts));
+  for (const Mapping::Expected& e : mapping.expected) out->ensemble->expect(e.function, e.part, e.ns);
+  return out;
+}
+
+Result<std::shared_ptr<Together>> Session::join_together(const SessionOptions& options) {
+  if (!options.objective || std::string_view(options.objective) != "throughput") return open_together(options);
+  SharedTogether& shared = shared_on_devices(model_).together;
+  const std::lock_guard lock(shared.mu);
+  std::weak_ptr<Together>& known = shared.by_options[key_of(options)];
+  if (auto found = known.lock()) return found;
+  MLC_ASSIGN(auto made, open_together(options));
+  made->is_shared = true;
+  known = made;
+  return made;
+}
+
+Status Session::load_together(const SessionOptions& options) {
+  MLC_ASSIGN(std::shared_ptr<Together> together, join_together(options));
+  device_ = together->devices;
+  plan_ = together->front;
+  MLC_ASSIGN(auto runner, ensemble::PartsRunner::create(together->ensemble, together->places, together->is_shared,
                                                         [this](const std::string& line) { note_ += (note_.empty() ? "" : "; ") + line; }));
+  const bool one_at_a_time = together->is_one_at_a_time();
+  on_devices_ = std::move(together);
+  is_together_ = true;
   const TeamOptions team(runner->pool(), 1);
+  ensemble::PartsRunner& parts = *runner;
   MLC_ASSIGN(executor_, exec::Executor::create(plan_, std::move(runner), *weights_, team, limits_of(options), model_.services()));
+  const uint64_t limit = options.limits.memory_bytes;
+  if (limit != 0 && limit != kNoLimit) parts.share_memory(executor_->budget(), limit, one_at_a_time ? 1 : parts.num_parts());
   return ok();
 }
 

@@ -99,13 +99,13 @@ Result<std::vector<OpenSession>> open_sessions(const OpenModel& model, const Ben
   SessionUse use{.taken = taken};
   if (o.sessions > 1) {
     use.pin = false;  // several threads call
-    if (options.threads == 0)
+    // Sessions that share devices do one run at a time on the processor.
+    if (options.threads == 0 && options.objective != "throughput")
       options.threads = std::max(1u, probe::workers_for(probe::host().topology, 0) / o.sessions);
   }
   for (uint32_t i = 0; i < o.sessions; ++i) {
     MLC_ASSIGN(OpenSession session, open_session(model, options, use));
     sessions.push_back(std::move(session));
-    options.variant = sessions.front().info.variant;  // all of them the same
   }
   return sessions;
 }

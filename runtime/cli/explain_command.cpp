@@ -1,4 +1,5 @@
 #include <memory>
+#include <set>
 
 #include <CLI/CLI.hpp>
 
@@ -50,20 +51,26 @@ std::string device_lines(const OpenModel& model, ordered_json& json) {
   return out;
 }
 
-// How runs are divided where several devices do them together.
-Status add_stages(const OpenModel& model, const VariantOptions& options, Report& report) {
-  if (options.objective.empty() && options.place.empty()) return ok();
+// How runs are divided where several devices do them together, and the variants that do.
+struct Stages {
+  std::string text;
+  ordered_json json = ordered_json::array();
+  std::set<std::string> variants;
+};
+Result<Stages> stages_of(const OpenModel& model, const VariantOptions& options) {
   MLC_ASSIGN(const OpenSession session, open_session(model, options));
-  ordered_json stages = ordered_json::array();
+  Stages out;
   auto s = sized<MlcStage>();
   for (uint32_t i = 0; api().stage(session.session.get(), i, &s) == MLC_OK; ++i) {
-    std::string what = std::string(s.device) + ", " + s.variant;
-    if (s.estimate_ns) what += ", " + ms_text(s.estimate_ns) + ", of it copies " + ms_text(s.copies_ns);
-    report.text += in_lines(head("stage") + printable(s.segments) + "   ", what + "; " + printable(s.reason));
-    stages.push_back({{"segments", s.segments}, {"device", s.device}, {"variant", s.variant}, {"estimate_ns", s.estimate_ns}, {"copies_ns", s.copies_ns}, {"reason", s.reason}});
+    std::string what = std::string(s.mode) + ", " + s.device + ", " + s.variant;
+    if (s.estimate_ns) what += ", " + ms_text(s.estimate_ns) + (s.copies_ns ? ", of it copies " + ms_text(s.copies_ns) : std::string());
+    out.text += in_lines(head("stage") + printable(s.segments) + "   ", what + "; " + printable(s.reason));
+    out.json.push_back({{"segments", s.segments}, {"mode", s.mode}, {"device", s.device}, {"variant", s.variant}, {"estimate_ns", s.estimate_ns},
+                        {"copies_ns", s.copies_ns}, {"reason", s.reason}});
+    out.variants.insert(s.variant);
   }
-  report.json["stages"] = std::move(stages);
-  return ok();
+  if (out.variants.empty()) out.variants.insert(session.info.variant);
+  return out;
 }
 
 ordered_json variant_json(const MlcVariant& v, const std::vector<FailingClause>& failing) {
@@ -100,6 +107,13 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
   MlcError* error = nullptr;
   Report report;
   report.failure = status_of(api().choose(model.model.get(), variant, require, &chosen, &error), error);
+  Stages stages;
+  const bool together = report.failure.ok() && !(o.variant.objective.empty() && o.variant.place.empty());
+  if (together) {
+    MLC_ASSIGN(stages, stages_of(model, o.variant));
+  } else if (report.failure.ok()) {
+    stages.variants.insert(variant_at(model, chosen).name);
+  }
 
   size_t width = 0;
   for (uint32_t i = 0; i < model.info.num_variants; ++i)
@@ -110,7 +124,7 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
     const MlcVariant v = variant_at(model, i);
     const std::vector<FailingClause> failing = failing_of(model, i);
     variants.push_back(variant_json(v, failing));
-    const bool is_chosen = report.failure.ok() && i == chosen;
+    const bool is_chosen = stages.variants.contains(v.name);
     const std::string answer = is_chosen ? "chosen" : variants.back()["answer"].get<std::string>();
     lines[is_chosen ? 0 : v.fits + 1] +=
         in_lines(head(answer) + padded(printable(v.name), width) + "   ", remark(model, v, failing));
@@ -127,12 +141,13 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
                  {"trust_help", model.info.trust_help},
                  {"native_allowed", model.info.native_allowed != 0},
                  {"copied", copied},
-                 {"chosen", report.failure.ok() ? ordered_json(variant_at(model, chosen).name) : ordered_json()},
+                 {"chosen", stages.variants.empty() ? ordered_json() : together && !stages.json.empty() ? stages.json[0]["variant"] : ordered_json(*stages.variants.begin())},
                  {"workers", probe::workers_for(host.topology, o.variant.threads)},
                  {"workers_reason", host.topology.workers_reason},
                  {"devices", std::move(devices)},
                  {"variants", std::move(variants)}};
-  if (report.failure.ok()) MLC_RETURN_IF_ERROR(add_stages(model, o.variant, report));
+  report.text += stages.text;
+  if (together) report.json["stages"] = std::move(stages.json);
   return report;
 }
 

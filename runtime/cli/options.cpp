@@ -100,8 +100,8 @@ void add_limit_options(CLI::App& app, LimitOptions& o) {
 void add_variant_options(CLI::App& app, VariantOptions& o) {
   app.add_option("--variant", o.variant, "run exactly this variant");
   app.add_option("--require", o.require, "native, or a variant, target or family: exit 5 if nothing such fits");
-  app.add_option("--objective", o.objective, "several devices together, for latency, or memory: as few as hold the model")
-      ->check(CLI::IsMember({"latency", "memory"}));
+  app.add_option("--objective", o.objective, "several devices together, for latency, throughput of several sessions, or memory: as few as hold the model")
+      ->check(CLI::IsMember({"latency", "memory", "throughput"}));
   app.add_option("--place", o.place, "which of several devices runs which segment: main.3=gpu0,main.4=cpu");
   app.add_option("--threads", o.threads, "at most this many workers")->check(CLI::Range(1, 65536));
 }

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/cli/columns.h"
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "base/counted.h"
@@ -71,7 +72,7 @@ ordered_json json_of(const ProfiledLaunch& l, const Ceilings& ceilings) {
   for (uint32_t k = 0; k < l.num_cuts; ++k) cuts.push_back({{"units", l.units[k]}, {"chunk", l.chunks[k]}});
   ordered_json bound;
   if (l.knows_work()) bound = ceilings.bound(l.operations, l.read > UINT64_MAX - l.written ? UINT64_MAX : l.read + l.written, l.of_bytes).by;
-  return {{"name", l.name}, {"operator", l.op}, {"function", l.function}, {"kernel", l.is_launch ? ordered_json(l.kernel) : ordered_json()},
+  return {{"name", l.name}, {"operator", l.op}, {"function", l.function}, {"device", l.device}, {"kernel", l.is_launch ? ordered_json(l.kernel) : ordered_json()},
           {"times", l.each_run}, {"min_ns", l.min_ns}, {"median_ns", l.median_ns}, {"waited_ns", l.waited_ns},
           {"operations", known(l.operations)}, {"of_bytes", l.of_bytes}, {"bytes_read", known(l.read)}, {"bytes_written", known(l.written)},
           {"intensity", l.knows_work() && l.all_bytes() > 0 ? ordered_json(l.all_operations() / l.all_bytes()) : ordered_json()},
@@ -124,7 +125,9 @@ std::string table_of(const Profile& profile, const Ceilings& ceilings, const Sum
   std::vector<const ProfiledLaunch*> order;
   for (const ProfiledLaunch& l : profile.launches) order.push_back(&l);
   std::stable_sort(order.begin(), order.end(), [](auto* a, auto* b) { return a->min_ns > b->min_ns; });
-  std::string out = std::string(kColumnNames) + "launch\n";
+  // Where there are several, each launch says which did it.
+  const bool apart = std::any_of(order.begin(), order.end(), [&](const ProfiledLaunch* l) { return l->device != order[0]->device; });
+  std::string out = std::string(kColumnNames) + (apart ? "device  launch\n" : "launch\n");
   const double all = sums.all.ns;
   double rest = 0;
   for (size_t k = 0; k < order.size(); ++k) {
@@ -136,7 +139,7 @@ std::string table_of(const Profile& profile, const Ceilings& ceilings, const Sum
     }
     const std::string cut = std::to_string(l.tiles) + "/" + std::to_string(l.threads);
     out += line_of(ns, static_cast<double>(l.median_ns), all, l.all_operations(), l.all_bytes(), l.share_of_roof(ceilings), cut,
-                   static_cast<double>(l.waited_ns) / (static_cast<double>(std::max<uint64_t>(l.median_ns, 1)) * ceilings.threads), l.name);
+                   static_cast<double>(l.waited_ns) / (static_cast<double>(std::max<uint64_t>(l.median_ns, 1)) * ceilings.threads), (apart ? padded(l.device, 8) : std::string()) + l.name);
   }
   if (order.size() > top) out += format("%10.1f            ", rest / 1e3) + "in " + std::to_string(order.size() - top) + " more (--top)\n";
   out += "\n" + std::string(kColumnNames) + "operator\n";

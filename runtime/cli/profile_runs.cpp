@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace mlc::cli {
@@ -11,8 +12,8 @@ constexpr uint64_t kMostSamples = uint64_t{1} << 22;  // of all launches
 constexpr uint64_t kMostRuns = 10'000;
 constexpr size_t kFewestRuns = 3;
 
-// A launch by its function and its number in it: numbers of the profile shift when a function runs for the first time.
-using Key = std::pair<std::string, uint32_t>;
+// A launch by its device, its function and its number in it: numbers of the profile shift when a function runs for the first time.
+using Key = std::tuple<std::string, std::string, uint32_t>;
 struct Seen {
   uint32_t index = 0;
   MlcProfileEntry before = sized<MlcProfileEntry>(), last = sized<MlcProfileEntry>();
@@ -32,11 +33,11 @@ class Reader {
   // Behind a run. `counts`: it was measured, else it was of the warm-up.
   void read(bool counts) {
     auto e = sized<MlcProfileEntry>();
-    std::string function;
+    std::string device, function;
     uint32_t number = 0;
     for (uint32_t i = 0; api().profile(session_.session.get(), program_, i, &e) == MLC_OK; ++i) {
-      if (function != e.function) function = e.function, number = 0;
-      auto [found, is_new] = seen_.try_emplace({function, number++});
+      if (device != e.device || function != e.function) device = e.device, function = e.function, number = 0;
+      auto [found, is_new] = seen_.try_emplace({device, function, number++});
       Seen& s = found->second;
       s.index = i;
       s.before = std::exchange(s.last, e);
@@ -60,6 +61,7 @@ class Reader {
     ProfiledLaunch out;
     out.name = *e.name ? e.name : e.is_launch ? "kernel " + std::to_string(e.kernel) : std::string("copy");
     out.function = e.function;
+    out.device = e.device;
     out.op = operator_of(out.name);
     out.is_launch = e.is_launch;
     out.of_bytes = e.of_bytes;

@@ -13,6 +13,7 @@ namespace mlc::cli {
 
 struct ProfiledLaunch {
   std::string name, function, op;     // "Conv_12 (Conv)", the function of the plan, "Conv"
+  std::string device;                 // "gpu0"; empty or "cpu": the processor
   bool is_launch = false;             // else a copy
   bool of_bytes = false;
   uint32_t kernel = 0;

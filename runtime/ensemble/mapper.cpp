@@ -1,43 +1,17 @@
 #include "runtime/ensemble/mapper.h"
 
 #include <algorithm>
-#include <numeric>
-
-#include "base/compose.h"
-#include "base/counted.h"
 
 namespace mlc::ensemble {
 namespace {
 
-constexpr double kLeastGain = 0.1;      // of several parts over the best one
 constexpr size_t kMostLabels = 2048;    // ways to the same segment that none of the others beats in time and memory
 
 bool contains(const Stage& s, uint32_t segment) { return segment >= s.first && segment < s.end; }
 
-class Costs {
- public:
-  explicit Costs(const Problem& problem) : problem_(problem) {}
-
-  // Fills in what a stage costs.
-  void cost(Stage& stage) const {
-    const PartCost& part = problem_.parts[stage.part];
-    stage.copies_ns = 0;
-    for (const PassedValue& v : problem_.values) {
-      const bool made = contains(stage, v.producer);
-      const bool passes = std::any_of(v.readers.begin(), v.readers.end(), [&](uint32_t r) { return contains(stage, r) != made; });
-      if (passes && !part.is_processor && (made || reads(stage, v))) stage.copies_ns += part.copy_ns + static_cast<double>(v.bytes) * part.ns_per_byte;
-    }
-    stage.ns = part.start_ns + stage.copies_ns;
-    for (uint32_t s = stage.first; s < stage.end; ++s) stage.ns += problem_.segments[s].ns[stage.part];
-  }
-
- private:
-  static bool reads(const Stage& stage, const PassedValue& v) {
-    return std::any_of(v.readers.begin(), v.readers.end(), [&](uint32_t r) { return contains(stage, r); });
-  }
-
-  const Problem& problem_;
-};
+bool reads(const Stage& stage, const PassedValue& v) {
+  return std::any_of(v.readers.begin(), v.readers.end(), [&](uint32_t r) { return contains(stage, r); });
+}
 
 // Memory that is used on each part that could be too small.
 struct Memory {
@@ -64,7 +38,7 @@ struct Memory {
 
 class Search {
  public:
-  Search(const Problem& problem, const std::vector<bool>& may_use) : problem_(problem), costs_(problem), may_use_(may_use) {
+  Search(const Problem& problem, const std::vector<bool>& may_use) : problem_(problem), may_use_(may_use) {
     // Where everything fits at once, memory decides nothing.
     for (uint32_t d = 0; d < problem.parts.size(); ++d) {
       Memory all(problem.parts.size());
@@ -105,7 +79,7 @@ class Search {
   uint32_t size() const { return static_cast<uint32_t>(problem_.segments.size()); }
 
   void extend(Stage stage) {
-    costs_.cost(stage);
+    cost_stage(problem_, stage);
     if (!(stage.ns < kImpossible)) return;
     for (size_t k = 0; k < labels_[stage.first].size(); ++k) {
       Label next = labels_[stage.first][k];
@@ -136,76 +110,24 @@ class Search {
   }
 
   const Problem& problem_;
-  const Costs costs_;
   const std::vector<bool>& may_use_;
   std::vector<bool> counts_;  // per part: its memory may be too small
   std::vector<std::vector<Label>> labels_;  // ways to have done so many segments
 };
 
-std::optional<Assignment> best_alone(const Problem& problem) {
-  std::optional<Assignment> best;
-  for (uint32_t part = 0; part < problem.parts.size(); ++part) {
-    auto alone = assignment_of(problem, std::vector<uint32_t>(problem.segments.size(), part));
-    if (alone && (!best || alone->ns < best->ns)) best = std::move(alone);
-  }
-  return best;
-}
-
-std::string ms_text(double ns) {
-  const auto microseconds = static_cast<uint64_t>(ns / 1000);
-  return compose("{}.{}{} ms", microseconds / 1000, microseconds / 100 % 10, microseconds / 10 % 10);
-}
-
-std::optional<Choice> least_latency(const Problem& problem) {
-  auto several = cheapest(problem);
-  if (!several) return std::nullopt;
-  auto alone = best_alone(problem);
-  if (!alone) return Choice{std::move(*several), "no device holds all of it"};
-  if (several->stages.size() == 1) return Choice{std::move(*several), "the fastest of all ways"};
-  if (several->ns > alone->ns * (1 - kLeastGain))
-    return Choice{std::move(*alone), compose("several together would take {}, which gains less than a tenth", ms_text(several->ns))};
-  std::string why = compose("{} alone", ms_text(alone->ns));
-  return Choice{std::move(*several), std::move(why)};
-}
-
-bool has_processor(const Problem& problem, const std::vector<bool>& set) {
-  for (size_t d = 0; d < set.size(); ++d)
-    if (set[d] && problem.parts[d].is_processor) return true;
-  return false;
-}
-
-// Sets of parts: those without the processor first, then the smaller ones, then by number.
-std::vector<std::vector<bool>> sets_of_parts(const Problem& problem) {
-  std::vector<std::vector<bool>> sets;
-  const size_t parts = std::min<size_t>(problem.parts.size(), 8);
-  for (size_t bits = 1; bits < size_t{1} << parts; ++bits) {
-    std::vector<bool>& set = sets.emplace_back(problem.parts.size(), false);
-    for (size_t d = 0; d < parts; ++d) set[d] = bits >> d & 1;
-  }
-  std::stable_sort(sets.begin(), sets.end(), [&](const auto& a, const auto& b) {
-    if (has_processor(problem, a) != has_processor(problem, b)) return has_processor(problem, b);
-    return std::count(a.begin(), a.end(), true) < std::count(b.begin(), b.end(), true);
-  });
-  return sets;
-}
-
-std::optional<Choice> least_memory(const Problem& problem) {
-  std::optional<Choice> best;
-  size_t size = 0;
-  bool processor = false;
-  for (const std::vector<bool>& set : sets_of_parts(problem)) {
-    const auto count = static_cast<size_t>(std::count(set.begin(), set.end(), true));
-    if (best && (count != size || has_processor(problem, set) != processor)) break;
-    auto found = cheapest(problem, set);
-    if (!found || (best && found->ns >= best->assignment.ns)) continue;
-    best = Choice{std::move(*found), compose("{} hold it", counted(count, "device"))};
-    size = count;
-    processor = has_processor(problem, set);
-  }
-  return best;
-}
-
 }  // namespace
+
+void cost_stage(const Problem& problem, Stage& stage) {
+  const PartCost& part = problem.parts[stage.part];
+  stage.copies_ns = 0;
+  for (const PassedValue& v : problem.values) {
+    const bool made = contains(stage, v.producer);
+    const bool passes = std::any_of(v.readers.begin(), v.readers.end(), [&](uint32_t r) { return contains(stage, r) != made; });
+    if (passes && !part.is_processor && (made || reads(stage, v))) stage.copies_ns += part.copy_ns + static_cast<double>(v.bytes) * part.ns_per_byte;
+  }
+  stage.ns = part.start_ns + stage.copies_ns;
+  for (uint32_t s = stage.first; s < stage.end; ++s) stage.ns += problem.segments[s].ns[stage.part];
+}
 
 std::optional<Assignment> assignment_of(const Problem& problem, const std::vector<uint32_t>& parts) {
   Assignment out;
@@ -215,7 +137,7 @@ std::optional<Assignment> assignment_of(const Problem& problem, const std::vecto
     out.stages.back().end = s + 1;
   }
   for (Stage& stage : out.stages) {
-    Costs(problem).cost(stage);
+    cost_stage(problem, stage);
     memory.add(problem, stage);
     out.ns += stage.ns;
   }
@@ -223,13 +145,5 @@ std::optional<Assignment> assignment_of(const Problem& problem, const std::vecto
 }
 
 std::optional<Assignment> cheapest(const Problem& problem, const std::vector<bool>& may_use) { return Search(problem, may_use).run(); }
-
-std::optional<Choice> choose(const Problem& problem, Objective objective) {
-  switch (objective) {
-    case Objective::Latency: return least_latency(problem);
-    case Objective::Memory: return least_memory(problem);
-  }
-  return std::nullopt;
-}
 
 }  // namespace mlc::ensemble

@@ -1,14 +1,15 @@
-// Which part runs which segment: the cheapest way through a chain of segments, by numbers that somebody measured.
+// Which part runs which segment: the cheapest way through a chain of segments, by numbers that somebody measured. What is done with it
+// is chosen by choose.h.
 //
 // Segments run one after the other. Neighbours on one part are a stage: what passes between them stays there; what passes between
 // stages lies on the host, so a stage on a device begins with uploads and ends with downloads, and a later stage may return to a
 // device. Equal numbers give equal assignments: of equally cheap ones the one of fewer stages, then that of earlier parts.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace mlc::ensemble {
@@ -32,10 +33,16 @@ struct PartCost {
   double ns_per_byte = 0;
   uint64_t capacity = UINT64_MAX;  // bytes for weights and arena
 };
+// Rows of a request that are independent of each other (spec/container.md, `batch` of a method).
+struct Rows {
+  uint64_t count = 0;                 // 0: there are none, or nobody has proved it
+  uint64_t multiple = 1, least = 1;  // what a share has to be
+};
 struct Problem {
   std::vector<PartCost> parts;
   std::vector<SegmentCost> segments;
   std::vector<PassedValue> values;
+  Rows rows = {};
 };
 
 struct Stage {
@@ -47,7 +54,16 @@ struct Stage {
 struct Assignment {
   std::vector<Stage> stages;  // neighbours have different parts
   double ns = 0;
+
+  double slowest_ns() const {  // stage of it
+    double most = 0;
+    for (const Stage& s : stages) most = std::max(most, s.ns);
+    return most;
+  }
 };
+
+// Fills in what a stage costs, with its copies.
+void cost_stage(const Problem& problem, Stage& stage);
 
 // What a way to run costs: neighbours on one part are one stage. None: it does not fit, or something is impossible.
 std::optional<Assignment> assignment_of(const Problem& problem, const std::vector<uint32_t>& part_of_segment);
@@ -56,14 +72,9 @@ std::optional<Assignment> assignment_of(const Problem& problem, const std::vecto
 // few ways to trade it for time, as they do in practice; else among the cheapest of these.
 std::optional<Assignment> cheapest(const Problem& problem, const std::vector<bool>& may_use = {});
 
-enum class Objective : uint8_t { Latency, Memory };
-
-struct Choice {
-  Assignment assignment;
-  std::string why;
-};
-// Latency: the cheapest, but one part alone where several gain less than a tenth. Memory: on as few parts as hold it, devices
-// before the processor. None: nothing fits.
-std::optional<Choice> choose(const Problem& problem, Objective objective);
+// For requests that follow each other, one in each stage: stages on different parts, of which the slowest takes as little time as
+// can be; of these the fewest, then the quickest. None: there are none. Of more than kMostPipelined parts the first ones count.
+inline constexpr size_t kMostPipelined = 8;
+std::optional<Assignment> best_pipeline(const Problem& problem);
 
 }  // namespace mlc::ensemble

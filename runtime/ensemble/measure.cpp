@@ -104,17 +104,20 @@ void measure(const ProgramWork& work, const TimeSegment& time, double budget_ns,
     Measuring(work, time, problem).run(part, budget_ns / static_cast<double>(problem.parts.size()));
 }
 
-Result<PartCost> measure_link(device::Device& device) {
-  PartCost out;
+Status measure_link(device::Device& device, PartCost& cost) {
   MLC_ASSIGN(const auto queue, device.make_queue());
-  const uint64_t large = std::min(kLargeCopy, device.limits().allocation_bytes / 4);
+  const uint64_t large = std::max(std::min(kLargeCopy, device.limits().allocation_bytes / 4), 2 * kSmallCopy);
   MLC_ASSIGN(const double few, time_copy(device, *queue, kSmallCopy));
-  MLC_ASSIGN(const double many, time_copy(device, *queue, std::max(large, 2 * kSmallCopy)));
-  out.ns_per_byte = std::max(0.0, many - few) / static_cast<double>(std::max(large, 2 * kSmallCopy) - kSmallCopy);
+  MLC_ASSIGN(const double many, time_copy(device, *queue, large));
+  cost.ns_per_byte = std::max(0.0, many - few) / static_cast<double>(large - kSmallCopy);
   // Copies of a stage are in the recording of its kernels: what a submission takes counts once.
-  out.start_ns = std::max(0.0, few - out.ns_per_byte * static_cast<double>(kSmallCopy));
-  out.capacity = device.info().memory_bytes - std::min(device.info().memory_bytes, std::max<uint64_t>(uint64_t{256} << 20, device.info().memory_bytes / 16));
-  return out;
+  cost.start_ns = std::max(0.0, few - cost.ns_per_byte * static_cast<double>(kSmallCopy));
+  return ok();
+}
+
+uint64_t capacity_of(const device::Device& device) {
+  const uint64_t bytes = device.info().memory_bytes;
+  return bytes - std::min(bytes, std::max<uint64_t>(uint64_t{256} << 20, bytes / 16));
 }
 
 }  // namespace mlc::ensemble

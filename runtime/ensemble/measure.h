@@ -23,6 +23,8 @@ using TimeSegment = std::function<Result<double>(uint32_t part, uint32_t segment
 void measure(const ProgramWork& work, const TimeSegment& time, double budget_ns, Problem& problem);
 
 // The start of a stage and the copies between the host and a device, with copies that are made for this.
-Result<PartCost> measure_link(device::Device& device);
+Status measure_link(device::Device& device, PartCost& cost);
+// Bytes that a device has for weights and arena.
+uint64_t capacity_of(const device::Device& device);
 
 }  // namespace mlc::ensemble

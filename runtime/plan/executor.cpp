@@ -274,6 +274,8 @@ std::optional<Executor::Profiled> Executor::find_profiled(uint32_t function, uin
   return std::nullopt;
 }
 
+uint64_t Executor::profile_size(uint32_t segment) const { return functions_[segment].profile.size(); }
+
 std::optional<Executor::ProfileEntry> Executor::profile(uint32_t function, uint64_t index) const {
   const auto found = find_profiled(function, index);
   return found ? std::optional(found->profile.entry(found->function, found->index)) : std::nullopt;

@@ -156,6 +156,8 @@ class Executor {
 
   // Counts memory of who uses the executor against what its session may hold. Resource, E6006.
   Status charge(std::string_view what, uint64_t bytes, Charge& out);
+  // What it holds and may hold. The limit may be changed between runs, to no less than is held.
+  MemoryBudget& budget() { return *budget_; }
 
   unsigned workers() const { return team_.workers(); }
   const KernelSet& kernels() const;
@@ -182,6 +184,8 @@ class Executor {
     uint32_t kernel = 0;
     Figures figures;
   };
+  // Instructions of a segment that are known; 0: no run has been measured.
+  uint64_t profile_size(uint32_t segment) const;
   // Nothing behind the last.
   std::optional<ProfileEntry> profile(uint32_t function, uint64_t index) const;
   // A range at an instruction of the last run, on the clock of now_ns; there are as many as workers. All 0: it had no part in it.

@@ -192,6 +192,7 @@ const Case kCases[] = {
        m.golden.clear();
      },
      "has no output"},
+    {"batch that is no dim", [](Manifest& m) { m.methods[0].batch = static_cast<uint32_t>(m.methods[0].dims.size()); }, "its batch is none of its dims"},
     {"methods twice", [](Manifest& m) { m.methods[1].name = m.methods[0].name; }, "methods[1]: not in ascending"},
     {"port twice", [](Manifest& m) { m.methods[0].inputs.push_back(m.methods[0].inputs[0]); }, "is there twice"},
     {"port of type 99", [](Manifest& m) { m.methods[0].inputs[0].dtype = static_cast<DType>(99); }, "element type 99"},

@@ -1,6 +1,7 @@
 """Models on several devices together: the processor and a device of this machine, lavapipe if there is no other. Wherever the cuts
 of the file run, answers are those of the processor. Skipped where no device is found."""
 import json
+import pathlib
 import re
 import struct
 
@@ -55,30 +56,134 @@ def answers(t, *options):
     return json.loads(done.stdout), {name: values for name, (_, values) in read(t.dir / "out.npz").items()}
 
 
+def inputs(t, rows):
+    write(t.dir / "in.npz", {"x": ("f32", (rows, 24), [(k * 37 % 101 - 50) / 50 for k in range(rows * 24)])})
+
+
+def same(expected, found, what):
+    for name in expected:
+        worst = max(abs(a - b) for a, b in zip(expected[name], found[name], strict=True))
+        assert worst <= 1e-5 * max(1.0, *map(abs, expected[name])), (what, name, worst)
+
+
 def every_placement_answers_as_the_processor_does(t):
     need_device(t)
     build(t)
     parts = [name for name in segments(t, "vulkan-base")[0] if re.fullmatch(r"main\.\d+", name)]
     assert len(parts) >= 2, parts
     for rows in (1, 40):
-        write(t.dir / "in.npz", {"x": ("f32", (rows, 24), [(k * 37 % 101 - 50) / 50 for k in range(rows * 24)])})
+        inputs(t, rows)
         _, expected = answers(t, "--devices", "cpu")
         placements = [[p] for p in parts] + [parts[::2], parts[1:], parts]
         for placed in placements:
             report, found = answers(t, "--devices", "cpu,gpu0", "--place", ",".join(f"{p}=gpu0" for p in placed))
             assert report["device"] == "cpu,gpu0", report
-            for name in expected:
-                worst = max(abs(a - b) for a, b in zip(expected[name], found[name], strict=True))
-                assert worst <= 1e-5 * max(1.0, *map(abs, expected[name])), (placed, name, worst)
-        for objective in ("latency", "memory"):
+            same(expected, found, placed)
+        for objective in ("latency", "memory", "throughput"):
             _, found = answers(t, "--devices", "cpu,gpu0", "--objective", objective)
-            assert all(abs(a - b) <= 1e-5 for name in expected for a, b in zip(expected[name], found[name], strict=True)), objective
+            same(expected, found, objective)
+
+
+def explained(t, objective):
+    return json.loads(t.run("mlrun", "explain", "m.mlc", "--json", "--devices", "cpu,gpu0", "--objective", objective).stdout)
+
+
+def remembered(t):
+    """The file of what was measured, in which times are as the tests want them: nothing but speed depends on it."""
+    return pathlib.Path(t.env["XDG_STATE_HOME"]) / "mlc" / "measured"
+
+
+def pretend(t, ns):
+    """Sets the times of all segments, of which there are as many for the processor as for the device, and of the links."""
+    lines = remembered(t).read_text().splitlines()
+    for k, line in enumerate(lines[1:], 1):
+        key, *numbers = line.split(" ")
+        segments = len(numbers) // 2
+        numbers = ["1000", "0", "1"] if len(numbers) == 3 else [str(ns(s, part, segments)) for s in range(segments) for part in range(2)]
+        lines[k] = " ".join([key, *numbers])
+    remembered(t).write_text("\n".join(lines) + "\n")
+
+
+# For each mode an objective, and times by segment, part (the processor is 0) and number of segments that make it the best.
+MODES = {"one device": ("latency", lambda s, part, n: 1_000_000 if part else 100_000),
+         "split batch": ("latency", lambda s, part, n: 1_000_000),
+         "latency path": ("latency", lambda s, part, n: 1_000_000 if (s < n // 2) == (part == 0) else 50_000_000),
+         "replicate": ("throughput", lambda s, part, n: 1_000_000),
+         "pipeline": ("throughput", lambda s, part, n: 1_000_000 if (s < n // 2) == (part == 0) else 50_000_000)}
+
+
+def every_mode_answers_as_the_processor_does(t):
+    need_device(t)
+    build(t)
+    for mode, (objective, ns) in MODES.items():
+        explained(t, objective)
+        pretend(t, ns)
+        report = explained(t, objective)
+        assert {stage["mode"] for stage in report["stages"]} == {mode}, (mode, report["stages"])
+        devices = {stage["device"] for stage in report["stages"]}
+        assert devices == ({"cpu"} if mode == "one device" else {"cpu", "gpu0"}), (mode, devices)
+        for rows in (1, 2, 5, 40):
+            inputs(t, rows)
+            _, expected = answers(t, "--devices", "cpu")
+            _, found = answers(t, "--devices", "cpu,gpu0", "--objective", objective)
+            same(expected, found, (mode, rows))
+        done = t.run("mlrun", "bench", "m.mlc", "-i", "in.npz", "--devices", "cpu,gpu0", "--objective", objective, "--sessions", "3", "--duration", "300ms",
+                     "--warmup", "100ms", "--json")
+        assert json.loads(done.stdout)["sessions"] == 3 and "warning" not in done.stderr, done.stderr
+
+
+def rows_by_themselves_are_found(t):
+    build(t, "native")
+    program = json.loads(t.run("mlpack", "inspect", "m.mlc", "--json").stdout)["programs"][0]
+    assert program["batch"] == "n", program
+    assert re.search(r"extents +n .*rows by themselves", t.run("mlpack", "inspect", "m.mlc").stdout)
+    nodes = [node("ReduceMean", ["x"], ["m"], "mean", axes=[0], keepdims=1), node("Sub", ["x", "m"], ["y"], "sub")]
+    (t.dir / "m.onnx").write_bytes(model(nodes, [port("x", "f32", ["n", 24])], [port("y", "f32", None)], [], opset=17))
+    t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "-f", "--target", "native")
+    assert "batch" not in json.loads(t.run("mlpack", "inspect", "m.mlc", "--json").stdout)["programs"][0]
+
+
+def what_was_measured_is_remembered(t):
+    need_device(t)
+    build(t)
+    first = explained(t, "latency")["stages"]
+    assert explained(t, "latency")["stages"] == first
+    text = remembered(t).read_text()
+    assert text.startswith("mlc-measured 1\n"), text
+    for damaged in ("", "mlc-measured 1\nnonsense\n", text[:-5], text.replace("1", "x")):
+        remembered(t).write_text(damaged)
+        explained(t, "latency")
+        assert re.fullmatch(r"mlc-measured 1\n([0-9a-f]{64}( [0-9]+| -)*\n)+", remembered(t).read_text()), damaged
+    # Times that cannot be: answers are right nevertheless.
+    inputs(t, 7)
+    _, expected = answers(t, "--devices", "cpu")
+    for objective in ("latency", "throughput"):
+        explained(t, objective)
+        pretend(t, lambda s, part, n: (s * 7919 + part * 104729) % 1000)
+        _, found = answers(t, "--devices", "cpu,gpu0", "--objective", objective)
+        same(expected, found, objective)
 
 
 def sessions_beside_each_other_are_divided_alike(t):
     need_device(t)
     build(t)
-    t.run("mlrun", "bench", "m.mlc", "--devices", "cpu,gpu0", "--place", "main.0=gpu0", "--sessions", "2")
+    t.run("mlrun", "bench", "m.mlc", "--devices", "cpu,gpu0", "--place", "main.0=gpu0", "--sessions", "2", "--duration", "200ms", "--warmup", "100ms")
+    t.run("mlrun", "bench", "m.mlc", "--devices", "gpu0", "--sessions", "3", "--duration", "200ms", "--warmup", "100ms")
+
+
+def limits_and_profiles_are_of_all_devices(t):
+    need_device(t)
+    build(t)
+    inputs(t, 40)
+    _, expected = answers(t, "--devices", "cpu")
+    place = ("--devices", "cpu,gpu0", "--place", "main.1=gpu0")
+    _, found = answers(t, *place, "--memory-limit", "64M")
+    same(expected, found, "limit")
+    done = t.run("mlrun", "run", "m.mlc", "-i", "in.npz", *place, "--memory-limit", "64K", code=7)
+    assert "E6006" in done.stderr, done.stderr
+    report = json.loads(t.run("mlrun", "profile", "m.mlc", "-i", "in.npz", *place, "--duration", "200ms", "--warmup", "50ms", "--json").stdout)
+    assert {launch["device"] for launch in report["launches"]} == {"cpu", "gpu0"}, report["launches"]
+    assert all(launch["min_ns"] > 0 for launch in report["launches"] if launch["kernel"] is not None), report["launches"]
 
 
 def explain_says_what_runs_where_and_why(t):
@@ -95,6 +200,9 @@ def explain_says_what_runs_where_and_why(t):
             other = "gpu0" if stage["device"] == "cpu" else "cpu"
             assert f"ms on {other}" in stage["reason"], stage
     assert [s["device"] for s in report["stages"]] == ["gpu0"], report["stages"]
+    chosen = lambda *options: re.findall(r"^chosen +(\S+)", t.run("mlrun", "explain", "m.mlc", "--devices", "cpu,gpu0", *options).stdout, re.M)
+    assert chosen("--objective", "memory") == [report["stages"][0]["variant"]], chosen("--objective", "memory")
+    assert len(chosen("--place", "main.1=gpu0")) == 2 and len(chosen()) == 1
     text = t.run("mlrun", "explain", "m.mlc", "--devices", "cpu,gpu0", "--place", "main.1=gpu0").stdout
     assert re.search(r"^stage +main\.1\b.* gpu0", text, re.M), text
 
@@ -108,9 +216,8 @@ def what_cannot_be_placed_is_said(t):
     for place, expected in (("main.99=gpu0", "main.99"), ("main.1=gpu7", "gpu7"), ("main.1", "SEGMENT=DEVICE")):
         done = t.run("mlrun", "run", "m.mlc", "-i", "in.npz", "--devices", "cpu,gpu0", "--place", place, code=2)
         assert expected in done.stderr, done.stderr
-    t.run("mlrun", "profile", "m.mlc", "-i", "in.npz", "--devices", "cpu,gpu0", "--place", "main.1=gpu0", code=2)
-    t.run("mlrun", "run", "m.mlc", "-i", "in.npz", "--devices", "cpu,gpu0", "--place", "main.1=gpu0", "--memory-limit", "1G", code=2)
 
 
-main([variants_of_devices_bring_cuts, every_placement_answers_as_the_processor_does, sessions_beside_each_other_are_divided_alike,
+main([variants_of_devices_bring_cuts, every_placement_answers_as_the_processor_does, every_mode_answers_as_the_processor_does,
+      rows_by_themselves_are_found, what_was_measured_is_remembered, sessions_beside_each_other_are_divided_alike, limits_and_profiles_are_of_all_devices,
       explain_says_what_runs_where_and_why, what_cannot_be_placed_is_said])

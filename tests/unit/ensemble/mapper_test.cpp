@@ -1,10 +1,11 @@
 // The mapper against every placement there is, and what it says where several devices do not pay.
-#include "runtime/ensemble/mapper.h"
+#include "runtime/ensemble/choose.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <random>
+#include <tuple>
 
 namespace mlc::ensemble {
 namespace {
@@ -73,6 +74,90 @@ TEST_CASE("up to ten segments on up to three parts are mapped as well as can be"
   CHECK(impossible > 10);
   CHECK(several > 100);
   CHECK(returns > 20);
+}
+
+std::optional<Assignment> pipeline_by_trying_all(const Problem& p) {
+  std::optional<Assignment> best;
+  std::vector<uint32_t> parts(p.segments.size(), 0);
+  for (;;) {
+    auto found = assignment_of(p, parts);
+    bool again = false;  // on a part that has a stage
+    for (size_t a = 0; found && a < found->stages.size(); ++a)
+      for (size_t b = 0; b < a; ++b) again |= found->stages[a].part == found->stages[b].part;
+    const auto rank = [](const Assignment& x) { return std::make_tuple(x.slowest_ns(), x.stages.size(), x.ns); };
+    if (found && !again && (!best || rank(*found) < rank(*best))) best = std::move(found);
+    size_t at = 0;
+    while (at < parts.size() && ++parts[at] == p.parts.size()) parts[at++] = 0;
+    if (at == parts.size()) return best;
+  }
+}
+
+TEST_CASE("pipelines of up to ten segments on up to three parts are as fast as can be") {
+  std::mt19937 random(21);
+  int impossible = 0, several = 0;
+  for (int round = 0; round < 400; ++round) {
+    CAPTURE(round);
+    const Problem p = random_problem(random);
+    const auto expected = pipeline_by_trying_all(p), found = best_pipeline(p);
+    REQUIRE(found.has_value() == expected.has_value());
+    if (!found) {
+      ++impossible;
+      continue;
+    }
+    CHECK(found->slowest_ns() == expected->slowest_ns());
+    CHECK(found->stages.size() == expected->stages.size());
+    CHECK(found->ns == doctest::Approx(expected->ns).epsilon(1e-12));
+    CHECK(best_pipeline(p)->stages == found->stages);
+    several += found->stages.size() > 1;
+  }
+  CHECK(impossible > 10);
+  CHECK(several > 100);
+}
+
+// Every way to divide so many units.
+double rows_by_trying_all(const std::vector<RowCost>& costs, const Rows& rows, size_t part, uint64_t left, std::vector<uint64_t>& shares) {
+  if (part == costs.size()) return left == 0 ? divided_ns(costs, shares) : kImpossible;
+  double best = kImpossible;
+  for (uint64_t share = 0; share <= left; share += rows.multiple) {
+    if (share > 0 && (share < rows.least || !(costs[part].fixed_ns < kImpossible))) continue;
+    shares[part] = share;
+    best = std::min(best, rows_by_trying_all(costs, rows, part + 1, left - share, shares));
+  }
+  shares[part] = 0;
+  return best;
+}
+
+TEST_CASE("rows are divided as well as can be") {
+  std::mt19937 random(22);
+  int several = 0, none = 0;
+  for (int round = 0; round < 500; ++round) {
+    CAPTURE(round);
+    std::vector<RowCost> costs(1 + random() % 3);
+    for (RowCost& c : costs)
+      if (random() % 8 != 0) c = {static_cast<double>(random() % 50), static_cast<double>(1 + random() % 20)};
+    Rows rows{random() % 40, 1 + random() % 3, random() % 6};
+    const std::vector<uint64_t> shares = divide_rows(costs, rows);
+    std::vector<uint64_t> tried(costs.size(), 0);
+    const double expected = rows.count > 0 ? rows_by_trying_all(costs, rows, 0, rows.count, tried) : kImpossible;
+    uint64_t sum = 0;
+    for (const uint64_t share : shares) {
+      CHECK((share == 0 || (share >= rows.least && share % rows.multiple == 0)));
+      sum += share;
+    }
+    if (!(expected < kImpossible)) {
+      CHECK(sum == 0);
+      ++none;
+      continue;
+    }
+    REQUIRE(sum == rows.count);
+    CHECK(divided_ns(costs, shares) == doctest::Approx(expected).epsilon(1e-12));
+    several += std::count(shares.begin(), shares.end(), uint64_t{0}) + 1 < static_cast<std::ptrdiff_t>(shares.size());
+  }
+  CHECK(several > 100);
+  CHECK(none > 50);
+  // A number that nobody could count to.
+  const std::vector<uint64_t> many = divide_rows({{0, 1}, {5, 1e-9}, {7, 3}}, {uint64_t{1} << 52, 1, 1});
+  CHECK(many[0] + many[1] + many[2] == uint64_t{1} << 52);
 }
 
 // A processor and a device: the device is ten times as fast, but for segment 2, which it does at a hundredth of the speed.

@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "runtime/ensemble/mapper.h"
+#include "runtime/ensemble/choose.h"
 #include "tests/unit/ensemble/sim.h"
 
 namespace mlc::ensemble {
@@ -120,6 +120,105 @@ TEST_CASE("memory: what one device does not hold is loaded on two, and the proce
   const auto one = choose(sim.measured(), Objective::Memory);
   REQUIRE(one->assignment.stages.size() == 1);
   CHECK(one->assignment.stages[0].part == 3);
+}
+
+TEST_CASE("replicate: as many requests as all machines do by themselves, less 5 %") {
+  Sim sim = chain({4e5, 4e5, 4e5}, {1000, 1000, 1000, 1000});
+  sim.machines = {processor(), device(4), device(3)};
+  const auto choice = choose(sim.measured(), Objective::Throughput);
+  REQUIRE(choice);
+  REQUIRE(choice->mode == Mode::Replicate);
+  double rate = 0;
+  for (uint32_t m = 0; m < 3; ++m) rate += 1 / alone(sim, m);
+  const double found = 1 / sim.ns_per_request(*choice, 16, 2000);
+  CHECK(found >= 0.95 * rate);
+  CHECK(found <= 1.02 * rate);
+  // One session sends to the fastest alone.
+  CHECK(sim.ns_per_request(*choice, 1, 100) == doctest::Approx(alone(sim, 1)));
+}
+
+TEST_CASE("pipeline: a request in every stage, as often as the slowest of them lets it") {
+  // Each machine is bad at what the other is good at.
+  Sim sim = chain({3e6, 3e6, 3e6, 3e6}, {1000, 1000, 1000, 1000, 1000});
+  sim.machines = {device(2), device(2)};
+  for (SimMachine& m : sim.machines) m.capacity = 250;  // of 410
+  const auto choice = choose(sim.measured(), Objective::Throughput);
+  REQUIRE(choice);
+  REQUIRE(choice->mode == Mode::Pipeline);
+  CHECK(choice->why == "no device holds all of it");
+  REQUIRE(choice->assignment.stages.size() == 2);
+  double bottleneck = 0;
+  for (const Stage& stage : choice->assignment.stages) bottleneck = std::max(bottleneck, sim.run({stage}));
+  CHECK(sim.ns_per_request(*choice, 4, 1000) <= 1.1 * bottleneck);
+  CHECK(sim.ns_per_request(*choice, 2, 1000) <= 1.1 * bottleneck);
+}
+
+TEST_CASE("throughput: stages where they pay, whole programs where they do not") {
+  std::mt19937 random(8);
+  int pipelines = 0, replicates = 0;
+  for (int round = 0; round < 200; ++round) {
+    CAPTURE(round);
+    std::vector<double> operations;
+    std::vector<uint64_t> passed = {random() % 10'000};
+    const size_t segments = 2 + random() % 6;
+    for (size_t s = 0; s < segments; ++s) {
+      operations.push_back(1e3 * static_cast<double>(1 + random() % 5000));
+      passed.push_back(random() % 10'000);
+    }
+    Sim sim = chain(operations, passed);
+    sim.machines = {processor(), device(1 + static_cast<double>(random() % 8)), device(1 + static_cast<double>(random() % 8))};
+    for (SimMachine& m : sim.machines)
+      if (random() % 3 == 0) m.capacity = 110 + 100 * (random() % segments);
+    const auto choice = choose(sim.measured(), Objective::Throughput);
+    if (!choice) continue;
+    double rate = 0, bottleneck = 0;
+    for (uint32_t m = 0; m < 3; ++m)
+      if (sim.machines[m].capacity >= 100 * segments + 10) rate += 1 / alone(sim, m);
+    for (const Stage& stage : choice->assignment.stages) bottleneck = std::max(bottleneck, sim.run({stage}));
+    if (choice->mode == Mode::Pipeline) {
+      const double found = sim.ns_per_request(*choice, 8, 500);
+      CHECK(found <= 1.1 * bottleneck);
+      CHECK(1 / found >= rate);
+      ++pipelines;
+    } else if (choice->mode == Mode::Replicate) {
+      CHECK(1 / sim.ns_per_request(*choice, 64, 2000) >= 0.95 * rate);
+      ++replicates;
+    }
+  }
+  CHECK(pipelines > 20);
+  CHECK(replicates > 50);
+}
+
+TEST_CASE("split batch: two equal devices are nearly twice as fast as one") {
+  Sim sim = chain({5e6, 3e6}, {64'000, 64'000, 64'000});
+  sim.machines = {device(2), device(2)};
+  Problem p = sim.measured();
+  p.rows = {64, 1, 1};
+  const auto choice = choose(p, Objective::Latency);
+  REQUIRE(choice);
+  REQUIRE(choice->mode == Mode::Rows);
+  const std::vector<uint64_t> shares = divide_rows(choice->rows, p.rows);
+  CHECK(shares == std::vector<uint64_t>{32, 32});
+  double slowest = 0;
+  for (uint32_t m = 0; m < 2; ++m) {
+    Sim share = sim.scaled(static_cast<double>(shares[m]) / 64);
+    slowest = std::max(slowest, alone(share, m));
+  }
+  CHECK(alone(sim, 0) / slowest > 1.8);
+  CHECK(choice->assignment.ns == doctest::Approx(slowest).epsilon(0.05));
+  // A device of half the speed gets half the rows, and one that would take longer than all others together none.
+  sim.machines = {device(2), device(1), device(0.01)};
+  p = sim.measured();
+  p.rows = {64, 1, 1};
+  const auto uneven = choose(p, Objective::Latency);
+  REQUIRE(uneven->mode == Mode::Rows);
+  const std::vector<uint64_t> found = divide_rows(uneven->rows, p.rows);
+  CHECK(found[0] + found[1] == 64);
+  CHECK(found[0] >= 42);
+  CHECK(found[0] <= 44);
+  // Where nobody has proved that rows are independent nothing is divided.
+  p.rows = {};
+  CHECK(choose(p, Objective::Latency)->mode == Mode::OneDevice);
 }
 
 TEST_CASE("equal measurements give equal assignments, and a machine that got slower gets less") {

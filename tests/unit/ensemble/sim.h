@@ -3,10 +3,15 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
+#include <queue>
 #include <set>
+#include <utility>
 #include <vector>
 
+#include "runtime/ensemble/choose.h"
 #include "runtime/ensemble/measure.h"
+#include "runtime/ensemble/turns.h"
 
 namespace mlc::test {
 
@@ -66,6 +71,56 @@ struct Sim {
       }
     }
     return now - begin;
+  }
+
+  // The same for so many times the rows.
+  Sim scaled(double times) const {
+    Sim out = *this;
+    for (ensemble::SegmentWork& w : out.work.segments) w.operations *= times, w.bytes *= times;
+    for (ensemble::PassedValue& v : out.work.values) v.bytes = static_cast<uint64_t>(static_cast<double>(v.bytes) * times);
+    return out;
+  }
+
+  // Nanoseconds for a request where so many sessions send one after the other, as fast as they are answered.
+  double ns_per_request(const ensemble::Choice& choice, size_t sessions, size_t requests) {
+    const auto all = static_cast<uint32_t>(work.segments.size());
+    const bool whole = choice.mode == ensemble::Mode::Replicate;
+    std::vector<ensemble::Stage> steps = whole ? std::vector<ensemble::Stage>{{0, all, 0}} : choice.assignment.stages;
+    ensemble::Turns turns(machines.size());
+    struct Session {
+      size_t step = 0;
+      ensemble::Turns::Place place;
+      Bell bell;
+    };
+    std::vector<Session> all_sessions(sessions);
+    using Event = std::pair<double, size_t>;  // a session has its step done
+    std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
+    const auto begin = [&](size_t s, double at) {
+      const ensemble::Stage& stage = steps[all_sessions[s].step];
+      events.push({at + run({{stage.first, stage.end, all_sessions[s].place.part}}), s});
+    };
+    const auto come = [&](size_t s, double at) {
+      std::vector<double> ns = choice.alone;
+      if (!whole) {
+        ns.assign(machines.size(), ensemble::kImpossible);
+        ns[steps[all_sessions[s].step].part] = steps[all_sessions[s].step].ns;
+      }
+      all_sessions[s].place = turns.enter(ns, at, &all_sessions[s].bell);
+      if (turns.is_first(all_sessions[s].place)) begin(s, at);
+    };
+    for (size_t s = 0; s < sessions; ++s) come(s, 0);
+    for (size_t done = 0;;) {
+      const auto [at, s] = events.top();
+      events.pop();
+      if (const Bell* next = turns.leave(all_sessions[s].place, at))
+        for (size_t other = 0; other < sessions; ++other)
+          if (&all_sessions[other].bell == next) begin(other, at);
+      if (++all_sessions[s].step == steps.size()) {
+        all_sessions[s].step = 0;
+        if (++done == requests) return at / static_cast<double>(requests);
+      }
+      come(s, at);
+    }
   }
 
   // What the mapper is told: links as they are, segments as they were measured.

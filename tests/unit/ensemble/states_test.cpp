@@ -14,21 +14,27 @@ using exec::Executor;
 struct Composed {
   DeviceRig rig;
   std::unique_ptr<Executor> on_device, whole;
+  std::shared_ptr<Ensemble> ensemble;
   std::vector<std::string> lines;
 
-  Composed() {
+  explicit Composed(bool is_shared = false) {
     auto runner = exec::DeviceRunner::create(rig.device, std::make_unique<FakeDevice::FakeModule>(rig.device), rig.plan, rig.tensors, *rig.weights).value();
     on_device = Executor::create(rig.plan, std::move(runner), rig.tensors, *rig.pool, exec::Limits()).value();
     std::vector<Part> parts = {{"gpu0", "fake", nullptr, &rig.plan, on_device.get(), &rig.device}, {"cpu", "host", nullptr, &rig.plan, rig.other.get(), nullptr}};
-    auto both = PartsRunner::create(std::move(parts), std::vector<uint32_t>(rig.plan.functions.size(), 0), [this](const std::string& line) { lines.push_back(line); }).value();
-    whole = Executor::create(rig.plan, std::move(both), rig.tensors, *rig.pool, exec::Limits()).value();
+    ensemble = std::make_shared<Ensemble>(std::move(parts));
+    whole = session(is_shared);
   }
-  std::vector<float> keep() {
+  std::unique_ptr<Executor> session(bool is_shared) {
+    auto both = PartsRunner::create(ensemble, std::vector<Place>(rig.plan.functions.size()), is_shared, [this](const std::string& line) { lines.push_back(line); }).value();
+    return Executor::create(rig.plan, std::move(both), rig.tensors, *rig.pool, exec::Limits()).value();
+  }
+  std::vector<float> keep() { return keep(*whole); }
+  std::vector<float> keep(Executor& by) {
     std::vector<float> x = {0, 1, 2, 3};
     const int64_t n = 4;
     const exec::InputArg in{DType::F32, {&n, 1}, x.data(), 16};
     exec::OutputArg out;
-    const Status s = whole->run(*rig.plan.find("keep"), {&in, 1}, {&out, 1});
+    const Status s = by.run(*rig.plan.find("keep"), {&in, 1}, {&out, 1});
     if (!s.ok()) return {-1};
     return {static_cast<const float*>(out.data), static_cast<const float*>(out.data) + 4};
   }
@@ -39,6 +45,20 @@ struct Composed {
   }
 };
 std::vector<float> kept(int k) { return {0, float(k), float(2 * k), float(3 * k)}; }
+
+TEST_CASE("sessions that share the parts have states of their own") {
+  Composed c(true);
+  const auto other = c.session(true);
+  CHECK(c.keep() == kept(1));
+  CHECK(c.keep() == kept(2));
+  CHECK(c.keep(*other) == kept(1));
+  CHECK(c.keep() == kept(3));
+  CHECK(c.state() == kept(3));
+  CHECK(other->state_bytes(0) == 16);
+  c.whole->reset_states();
+  CHECK(c.keep(*other) == kept(2));
+  CHECK(c.keep() == kept(1));
+}
 
 TEST_CASE("a state stays with its part, and goes along when the call moves") {
   Composed c;

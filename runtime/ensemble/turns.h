@@ -1,0 +1,46 @@
+// Whose turn it is: requests before parts that do one at a time, in the order in which they came to the part. A request goes to the
+// part that is expected to be done with it first. No clock and no lock of its own.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "base/futex.h"
+
+namespace mlc::ensemble {
+
+class Turns {
+ public:
+  explicit Turns(size_t parts) : lines_(parts) {}
+
+  struct Place {
+    uint32_t part = 0;
+    uint64_t number = 0;
+  };
+  // Behind all who wait for the part of the choice; of equal ones the first. `ns`: how long it takes on each; kImpossible: it does
+  // not go there, and one at least is possible. `bell` is that of who waits; null: nobody does.
+  Place enter(std::span<const double> ns, double now, Bell* bell = nullptr);
+  bool is_first(const Place& place) const { return lines_[place.part].waiting.front().number == place.number; }
+  // Done, or tired of waiting. The bell of who is the first now because of that.
+  Bell* leave(const Place& place, double now);
+
+  // When a request that takes so long would be done.
+  double done_at(uint32_t part, double ns, double now) const;
+
+ private:
+  struct Request {
+    uint64_t number;
+    double ns;
+    Bell* bell;
+  };
+  struct Line {
+    std::deque<Request> waiting;  // the first has its turn
+    double since = 0;             // when that began
+  };
+  std::vector<Line> lines_;
+  uint64_t next_ = 0;
+};
+
+}  // namespace mlc::ensemble
