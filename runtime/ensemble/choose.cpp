@@ -1,6 +1,7 @@
 #include "runtime/ensemble/choose.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/compose.h"
@@ -103,41 +104,31 @@ std::optional<Choice> most_throughput(const Problem& problem) {
   return out;
 }
 
-bool has_processor(const Problem& problem, const std::vector<bool>& set) {
-  for (size_t d = 0; d < set.size(); ++d)
-    if (set[d] && problem.parts[d].is_processor) return true;
-  return false;
-}
-
-// Sets of parts: those without the processor first, then the smaller ones, then by number.
-std::vector<std::vector<bool>> sets_of_parts(const Problem& problem) {
-  std::vector<std::vector<bool>> sets;
-  const size_t parts = std::min<size_t>(problem.parts.size(), 8);
-  for (size_t bits = 1; bits < size_t{1} << parts; ++bits) {
-    std::vector<bool>& set = sets.emplace_back(problem.parts.size(), false);
-    for (size_t d = 0; d < parts; ++d) set[d] = bits >> d & 1;
+// Of the sets of so many parts, with the processor among them or without, the one that does it fastest.
+std::optional<Assignment> best_of_size(const Problem& problem, int size, bool with_processor) {
+  std::optional<Assignment> best;
+  std::vector<bool> set(problem.parts.size());
+  const size_t parts = std::min(problem.parts.size(), kMostPipelined);
+  for (uint32_t bits = 1; bits < 1u << parts; ++bits) {
+    if (std::popcount(bits) != size) continue;
+    bool has_processor = false;
+    for (size_t d = 0; d < parts; ++d) {
+      set[d] = bits >> d & 1;
+      has_processor |= set[d] && problem.parts[d].is_processor;
+    }
+    if (has_processor != with_processor) continue;
+    auto found = cheapest(problem, set);
+    if (found && (!best || found->ns < best->ns)) best = std::move(found);
   }
-  std::stable_sort(sets.begin(), sets.end(), [&](const auto& a, const auto& b) {
-    if (has_processor(problem, a) != has_processor(problem, b)) return has_processor(problem, b);
-    return std::count(a.begin(), a.end(), true) < std::count(b.begin(), b.end(), true);
-  });
-  return sets;
+  return best;
 }
 
 std::optional<Choice> least_memory(const Problem& problem) {
-  std::optional<Choice> best;
-  size_t size = 0;
-  bool processor = false;
-  for (const std::vector<bool>& set : sets_of_parts(problem)) {
-    const auto count = static_cast<size_t>(std::count(set.begin(), set.end(), true));
-    if (best && (count != size || has_processor(problem, set) != processor)) break;
-    auto found = cheapest(problem, set);
-    if (!found || (best && found->ns >= best->assignment.ns)) continue;
-    best = of_stages(std::move(*found), compose("{} hold it", counted(count, "device")));
-    size = count;
-    processor = has_processor(problem, set);
-  }
-  return best;
+  for (const bool with_processor : {false, true})
+    for (size_t size = 1; size <= std::min(problem.parts.size(), kMostPipelined); ++size)
+      if (auto found = best_of_size(problem, static_cast<int>(size), with_processor))
+        return of_stages(std::move(*found), compose("{} hold it", counted(size, "device")));
+  return std::nullopt;
 }
 
 }  // namespace

@@ -81,15 +81,14 @@ double divided_ns(const std::vector<RowCost>& costs, const std::vector<uint64_t>
 std::vector<uint64_t> divide_rows(const std::vector<RowCost>& costs, const Rows& rows) {
   std::vector<uint64_t> best(costs.size(), 0);
   if (rows.count == 0 || rows.multiple == 0 || rows.count % rows.multiple != 0) return best;
-  std::vector<uint32_t> sets;
-  for (uint32_t set = 1; set < 1u << std::min(costs.size(), kMostPipelined); ++set) sets.push_back(set);
-  std::stable_sort(sets.begin(), sets.end(), [](uint32_t a, uint32_t b) { return std::popcount(a) < std::popcount(b); });
+  const size_t parts = std::min(costs.size(), kMostPipelined);
   double ns = kImpossible;
-  for (const uint32_t set : sets) {
-    std::vector<uint64_t> shares(costs.size(), 0);
-    if (!Dividing(costs, rows, set).run(shares)) continue;
-    if (const double done = divided_ns(costs, shares); done < ns) ns = done, best = std::move(shares);
-  }
+  for (size_t size = 1; size <= parts; ++size)
+    for (uint32_t set = 1; set < 1u << parts; ++set) {
+      std::vector<uint64_t> shares(costs.size(), 0);
+      if (static_cast<size_t>(std::popcount(set)) != size || !Dividing(costs, rows, set).run(shares)) continue;
+      if (const double done = divided_ns(costs, shares); done < ns) ns = done, best = std::move(shares);
+    }
   return best;
 }
 

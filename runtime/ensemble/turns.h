@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <vector>
 
@@ -36,7 +35,7 @@ class Turns {
     Bell* bell;
   };
   struct Line {
-    std::deque<Request> waiting;  // the first has its turn
+    std::vector<Request> waiting;  // the first has its turn
     double since = 0;             // when that began
   };
   std::vector<Line> lines_;
