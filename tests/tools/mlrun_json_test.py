@@ -15,7 +15,7 @@ UNSEEN = {
     "run": {"fell_back"}, "selftest": {"variants[].device"},  # with a device: gpu_test.py
     "explain": {"variants[].estimate_ns", "variants[].device", "devices[].name", "devices[].api", "devices[].title", "devices[].driver",
                 "devices[].software", "devices[].memory_bytes",  # with a device: gpu_test.py
-                "stages[].segments", "stages[].device", "stages[].variant", "stages[].estimate_ns", "stages[].copies_ns", "stages[].reason"},  # together_test.py
+                "stages[].segments", "stages[].mode", "stages[].device", "stages[].variant", "stages[].estimate_ns", "stages[].copies_ns", "stages[].reason"},  # together_test.py
     "probe": {"errors[]", "topology.caches[].level", "topology.caches[].type", "topology.caches[].size_bytes",
               "topology.caches[].shared_by", "cpu.raw[]", "features.*.number", "devices[].api", "devices[].identity", "devices[].title",
               "devices[].driver", "devices[].software", "devices[].memory_bytes", "devices[].facts.*"},
