@@ -263,10 +263,19 @@ class GroupLowering {
 }  // namespace
 
 Result<std::optional<Kernels>> lower_group(ir::Context& ctx, const nest::Function& function, const nest::Group& group,
-                                           const std::string& source, const targets::Target& target, const MathExpander& expand) {
-  if (target.is_device()) return std::optional<Kernels>{};
-  const Job job{ctx, target, expand, kernel_name(source)};
+                                           const std::string& source, const targets::Target& target, const MathExpander& expand,
+                                           const schedule::Schedule* how) {
+  const Job job{ctx, target, expand, kernel_name(source), how ? std::optional(how->vector_bytes) : std::nullopt};
+  if (target.is_device()) return lower_device_group(job, function, group, how);
+  if (how) return Status(Code::Malformed, "schedule refused: each nest of a group has its own");
   return GroupLowering(job, function, group).run();
+}
+
+Result<std::vector<schedule::Schedule>> group_alternatives(ir::Context& ctx, const nest::Function& function, const nest::Group& group,
+                                                           const targets::Target& target) {
+  if (!target.is_device()) return std::vector<schedule::Schedule>();
+  const MathExpander none;
+  return device_group_schedules(Job{ctx, target, none, "group", {}}, function, group);
 }
 
 }  // namespace mlc::lower

@@ -46,8 +46,6 @@ StagePtr stage_of(const Job& job, const FlatNest& nest, Skeleton& k) {
   return all.build(k, all.ranked.front());
 }
 
-namespace {
-
 Result<loop::Kernel> kernel_by(const Job& job, const FlatNest& nest, const Schedules& all, const schedule::Schedule& how) {
   MLC_RETURN_IF_ERROR(schedule::verify(how, all.space));
   Skeleton k(job);
@@ -63,6 +61,8 @@ Result<loop::Kernel> kernel_by(const Job& job, const FlatNest& nest, const Sched
   MLC_RETURN_IF_ERROR(stage->status());
   return k.finish(stage->work);
 }
+
+namespace {
 
 // A nest as its kernels see it, and the kernel that prepares what it reads.
 struct Prepared {

@@ -45,10 +45,15 @@ Result<std::vector<schedule::Schedule>> alternatives(ir::Context& ctx, const nes
 Result<std::vector<loop::Kernel>> lower(ir::Context& ctx, const nest::Function& function, const nest::Statement& statement,
                                         const targets::Target& target, const MathExpander& expand, const schedule::Schedule* how = nullptr);
 
-// All of a group in one kernel, behind those that prepare what it reads. Nothing: its statements are better lowered one by one, or
-// this target cannot have local arrays whose size the run decides.
+// All of a group in one kernel, behind those that prepare what it reads; on a device, neighbours for which there is a template in one
+// kernel, the others as they are alone. Nothing: its statements are better lowered one by one, or this target cannot have local
+// arrays whose size the run decides. `how`: of the part of it that has `group_alternatives`.
 Result<std::optional<std::vector<loop::Kernel>>> lower_group(ir::Context& ctx, const nest::Function& function, const nest::Group& group,
                                                              const std::string& source, const targets::Target& target,
-                                                             const MathExpander& expand);
+                                                             const MathExpander& expand, const schedule::Schedule* how = nullptr);
+
+// Schedules of attention on devices, the first one is what `lower_group` takes. None: there is no choice.
+Result<std::vector<schedule::Schedule>> group_alternatives(ir::Context& ctx, const nest::Function& function, const nest::Group& group,
+                                                           const targets::Target& target);
 
 }  // namespace mlc::lower

@@ -158,7 +158,9 @@ Schedules maps(const Job& job, const FlatNest& nest);
 Schedules schedules_of(const Job& job, const FlatNest& nest, bool tiles = true);
 // By the best of them.
 StagePtr stage_of(const Job& job, const FlatNest& nest, Skeleton& k);
-// The kernel that does nothing else, point by point unless `tiles`.
+// The kernel that does nothing else, by a schedule of these; fails where they do not allow it.
+Result<loop::Kernel> kernel_by(const Job& job, const FlatNest& nest, const Schedules& all, const schedule::Schedule& how);
+// The same by the best schedule, point by point unless `tiles`.
 Result<loop::Kernel> kernel_of(const Job& job, const FlatNest& nest, bool tiles = true);
 
 // A product whose columns lie apart, side by side along the sum (the K of Q * K^T), is changed to read panels from a workspace;
@@ -172,6 +174,10 @@ void join_folds(ir::Context& ctx, std::vector<FlatNest>& stages, size_t num_para
 // Devices: what a lane would compute again and again, folds that many points share, and what takes more buffers than a launch has,
 // becomes kernels of their own, which come back; `nest` is what is left, to be launched behind them.
 Result<Kernels> split_for_device(const Job& job, FlatNest& nest);
+
+// Devices: all of a group, and the schedules of the attention in it. Nothing: each statement is better alone.
+Result<std::optional<Kernels>> lower_device_group(const Job& job, const nest::Function& f, const nest::Group& group, const schedule::Schedule* how);
+Result<std::vector<schedule::Schedule>> device_group_schedules(const Job& job, const nest::Function& f, const nest::Group& group);
 
 Result<Kernels> lower_proc(const Job& job, const nest::Function& f, const nest::Proc& proc, loop::Hoisting hoist);
 

@@ -37,6 +37,7 @@ enum class Family : uint8_t {
   Slices,     // devices: a block has few rows of some columns of a product, and each lane a slice of the fold
   Lines,      // devices: lanes of a block share a row, whose folds they do together before they write it
   Fold,       // devices: long folds, a point of the grid has a block, whose lanes share the fold
+  Attention,  // devices: a block has some queries and walks along the keys, scores stay in the memory that lanes share
 };
 
 enum class Bind : uint8_t {
@@ -89,7 +90,7 @@ struct Blocks {
   bool operator==(const Blocks&) const = default;
 };
 
-// Devices: what a block has of a product; Lines: its rows, and lanes of each. All zero: nothing of both.
+// Devices: what a block has of a product; Lines: its rows, and lanes of each; Attention: its queries, and the keys of one turn. All zero: nothing of these.
 struct Tile {
   int64_t rows = 0, columns = 0;
   int64_t depth = 0;    // of the fold, between two barriers; Slices: lanes that share a column
@@ -147,6 +148,7 @@ struct Space {
   int64_t depth = 0;           // a depth of blocks divides it; 0: blocks have none
   bool fetch = false;          // blocks may fetch
   int64_t tile_rows = 0;       // Slices: those of the product, which all lanes of a block have
+  int64_t tile_columns = 0;    // Attention: elements of a value, which all lanes of a block have
   unsigned shared_bytes = 0;   // devices: of a block
   std::vector<std::string> instructions, places, needed_places;
 };

@@ -10,6 +10,7 @@ constexpr unsigned kMostVectorBytes = 64, kMostCopies = 64, kMostChains = 64, kM
 constexpr int64_t kMostHeight = 256;   // of a transposed block
 constexpr size_t kMostAxes = 3;       // of a launch, in a plan
 constexpr int64_t kTileSide = 8;      // lanes of a tile, along rows and along columns
+constexpr int64_t kMostOfValues = 128, kValueWidth = 32;  // sums of a lane; of these, neighbours that go through memory at once
 constexpr int64_t kMostHeights = 16;  // each has code of its own, where the run decides
 
 class Verifier {
@@ -178,12 +179,13 @@ class Verifier {
     const Tile& t = s_.tile;
     if (s_.family == Family::Slices) return slices();
     if (s_.family == Family::Lines) return lines();
-    if (s_.family != Family::Tile) return t == Tile{} ? ok() : refused("only products of devices have tiles");
+    if (s_.family != Family::Tile && s_.family != Family::Attention) return t == Tile{} ? ok() : refused("only products of devices have tiles");
     const auto is_side = [&](int64_t n) { return n == 2 * kTileSide || n == 4 * kTileSide || n == 8 * kTileSide; };
     const int64_t lanes = space_.block;
     if (!is_side(t.rows) || !is_side(t.columns)) return refused("a tile has 16, 32 or 64 rows and columns");
     if (t.depth < 1 || t.depth > kMostCopies || t.depth % (lanes / std::min(t.rows, t.columns)) != 0) return refused("the lanes do not divide the depth of a tile");
     if (t.copies < 1 || t.depth % t.copies != 0) return refused("copies divide the depth of a tile");
+    if (s_.family == Family::Attention) return attention();
     const int64_t sums = s_.places.empty() ? 0 : t.rows * t.columns;
     return (std::max((t.rows + t.columns) * t.depth, sums)) * 4 > space_.shared_bytes ? refused("the tile is larger than the memory of a block") : ok();
   }
@@ -191,6 +193,17 @@ class Verifier {
     const Tile& t = s_.tile;
     if (t.rows != space_.tile_rows || t.columns < 1 || t.depth < 1 || t.columns > s_.block || t.columns * t.depth != s_.block) return refused("lanes are columns times slices");
     return t.copies < 1 || t.copies > kMostCopies ? refused("there are not so many copies") : ok();
+  }
+
+  // Scores of a turn, pieces of both products, one number for each query and one for each lane lie in memory at once.
+  Status attention() const {
+    const Tile& t = s_.tile;
+    if (t.columns % t.depth != 0) return refused("keys of a turn are whole pieces");
+    if (t.depth * space_.tile_columns % space_.block != 0) return refused("the lanes do not divide a piece of values");
+    if (t.rows / kTileSide * (space_.tile_columns / kTileSide) > kMostOfValues) return refused("a lane has too many sums");
+    const int64_t width = std::min(space_.tile_columns, kValueWidth);
+    const int64_t scores = t.rows * std::max(t.columns, width), piece = std::max((t.rows + t.columns) * t.depth, t.depth * space_.tile_columns);
+    return (scores + piece + t.rows + space_.block) * 4 > space_.shared_bytes ? refused("the tile is larger than the memory of a block") : ok();
   }
 
   // Half of the lanes of a row join what the other half has, then half of these.

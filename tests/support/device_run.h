@@ -41,13 +41,13 @@ inline Runner on_executor(const targets::Target& target, testing::lanes::Counts&
 
 // Random inputs through the Loop interpreter and through the executor: the same bytes.
 inline testing::lanes::Counts check_emitted(ir::Context& ctx, const nest::Function& f, const targets::Target& target, const Symbols& symbols = {},
-                                            const schedule::Schedule* how = nullptr) {
+                                            const schedule::Schedule* how = nullptr, const lower::MathExpander& math = test_math) {
   std::mt19937 rng(3);
   std::vector<nest::Tensor> inputs;
   for (uint32_t a : f.inputs) inputs.push_back(random_tensor(rng, f.arrays[a].dtype, shape_of(f.arrays[a], symbols)));
   testing::lanes::Counts counts;
-  const Lowered want = run_lowered(ctx, f, inputs, target, symbols, test_math, 1, how);
-  const Lowered got = run_lowered(ctx, f, inputs, target, symbols, test_math, 1, how, on_executor(target, counts));
+  const Lowered want = run_lowered(ctx, f, inputs, target, symbols, math, 1, how);
+  const Lowered got = run_lowered(ctx, f, inputs, target, symbols, math, 1, how, on_executor(target, counts));
   CHECK(got.fault == want.fault);
   for (size_t k = 0; k < want.outputs.size(); ++k) CHECK(got.outputs[k].bytes == want.outputs[k].bytes);
   return counts;

@@ -56,7 +56,7 @@ inline std::vector<loop::Kernel> lowered_at(ir::Context& ctx, const nest::Functi
                                             const schedule::Schedule* how = nullptr) {
   count = nest::marked_group(f, first);
   if (const auto group = count > 1 ? nest::group_of(f, lifetimes, first, count) : std::nullopt) {
-    auto kernels = lower::lower_group(ctx, f, *group, f.body[first].source, target, expand);
+    auto kernels = lower::lower_group(ctx, f, *group, f.body[first].source, target, expand, target.is_device() ? how : nullptr);
     REQUIRE_MESSAGE(kernels.ok(), (kernels.ok() ? "" : kernels.status().text()));
     if (*kernels) return std::move(**kernels);
   }
@@ -145,6 +145,17 @@ inline const ir::Expr* test_math(ir::Context& ctx, ir::Op op, const ir::Expr* x)
                      ctx.binary(ir::Op::Mul, ctx.binary(ir::Op::Mul, r, ctx.number(1.0 / k, t)), sum));
   for (int k = 0; k < 4; ++k) sum = ctx.binary(ir::Op::Mul, sum, sum);
   return sum;
+}
+
+// An exponential that is zero where it is small, as real ones are.
+inline const ir::Expr* vanishing_exp(ir::Context& ctx, ir::Op op, const ir::Expr* x) {
+  if (op != ir::Op::Exp) return nullptr;
+  const DType t = x->type.dtype;
+  const ir::Expr *r = ctx.binary(ir::Op::Mul, ctx.binary(ir::Op::Max, x, ctx.number(-32, t)), ctx.number(1.0 / 64, t)), *sum = ctx.number(1, t);
+  for (int k = 8; k >= 1; --k)
+    sum = ctx.binary(ir::Op::Add, ctx.number(1, t), ctx.binary(ir::Op::Mul, ctx.binary(ir::Op::Mul, r, ctx.number(1.0 / k, t)), sum));
+  for (int k = 0; k < 6; ++k) sum = ctx.binary(ir::Op::Mul, sum, sum);
+  return ctx.select(ctx.binary(ir::Op::Lt, x, ctx.number(-30, t)), ctx.number(0, t), sum);
 }
 
 struct Difference {

@@ -44,16 +44,6 @@ void norm(NestMaker& m, const Expr* B, const Expr* R, const Expr* C, bool kept =
   join_all(m.f);
 }
 
-// An exponential that is zero where it is small, as real ones are.
-const Expr* vanishing_exp(ir::Context& ctx, Op op, const Expr* x) {
-  if (op != Op::Exp) return nullptr;
-  const DType t = x->type.dtype;
-  const Expr *r = ctx.binary(Op::Mul, ctx.binary(Op::Max, x, ctx.number(-32, t)), ctx.number(1.0 / 64, t)), *sum = ctx.number(1, t);
-  for (int k = 8; k >= 1; --k) sum = ctx.binary(Op::Add, ctx.number(1, t), ctx.binary(Op::Mul, ctx.binary(Op::Mul, r, ctx.number(1.0 / k, t)), sum));
-  for (int k = 0; k < 6; ++k) sum = ctx.binary(Op::Mul, sum, sum);
-  return ctx.select(ctx.binary(Op::Lt, x, ctx.number(-30, t)), ctx.number(0, t), sum);
-}
-
 // Attention under a mask: `open` says which keys a query looks at, all others get `fill`.
 struct Masked {
   int64_t queries, keys;
@@ -290,11 +280,11 @@ TEST_CASE("attention under a mask equals its nests, whatever the mask leaves ope
         join_all(m.f);
         const auto inputs = Masked{queries, keys, fill, open}.inputs(m.f, symbols);
         const nest::Tensor want = interpreted(m.f, inputs, symbols)[0];
-        const auto got = test::run_lowered(ctx, m.f, inputs, *targets::find_target(target), symbols, vanishing_exp);
+        const auto got = test::run_lowered(ctx, m.f, inputs, *targets::find_target(target), symbols, test::vanishing_exp);
         CHECK(got.fault == 0);
         const test::Difference d = test::difference(want, got.outputs[0]);
         CHECK(d.error <= 4e-5 * std::max(d.largest, 1.0));
-        const auto uncut = test::run_lowered(ctx, m.f, inputs, *targets::find_target(target), symbols, vanishing_exp, 1);
+        const auto uncut = test::run_lowered(ctx, m.f, inputs, *targets::find_target(target), symbols, test::vanishing_exp, 1);
         CHECK(uncut.outputs[0].bytes == got.outputs[0].bytes);
       }
 }
@@ -315,7 +305,7 @@ TEST_CASE("values of keys that no row of a tile looks at are not read") {
       // Zero times infinity would be no number; what lies in whole vectors that are masked counts for nothing.
       for (int64_t j = last ? 64 : 0; j < (last ? keys : 96); ++j)
         for (int64_t d = 0; d < depth; ++d) Masked::set(inputs[2], j * depth + d, kInfinity);
-      const auto got = test::run_lowered(ctx, m.f, inputs, *targets::find_target(target), {}, vanishing_exp);
+      const auto got = test::run_lowered(ctx, m.f, inputs, *targets::find_target(target), {}, test::vanishing_exp);
       const test::Difference d = test::difference(want, got.outputs[0]);
       CHECK(d.error <= 4e-5 * std::max(d.largest, 1.0));
     }

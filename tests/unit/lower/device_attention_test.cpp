@@ -1,0 +1,275 @@
+// Groups of nests on devices: attention whose scores stay in a block, and softmax and norms that passes took apart.
+#include <limits>
+
+#include "tests/support/device_run.h"
+#include "tests/support/nests.h"
+
+using namespace mlc;
+using ir::Expr;
+using ir::Join;
+using ir::Op;
+using test::NestMaker;
+
+namespace {
+
+const targets::Target& device(const char* name) {
+  const targets::Target* t = targets::find_target(name);
+  REQUIRE(t);
+  return *t;
+}
+
+void join_all(nest::Function& f) {
+  for (size_t k = 1; k < f.body.size(); ++k) f.body[k].joins = true;
+}
+
+constexpr double kLowest = -std::numeric_limits<double>::infinity();
+
+// Attention as the passes leave it: causal or under a mask, a quotient behind the second product.
+//   s[h, i, j] = seen ? q*k + bias : -inf; y = sum(part * v) / all
+struct Form {
+  bool causal = false;      // queries are the last of the keys
+  bool window = false;      // and look at the last 20 of them alone
+  bool masked = false;      // `mask` says what is seen
+  bool safe = false;        // rows without keys are zero, not NaN
+  bool shares = false;      // another statement reads the weights
+  int64_t heads = 2, depth = 8, values = 8;
+};
+
+void attention(NestMaker& m, const Form& form, const Expr* L, const Expr* U) {
+  ir::Context& ctx = m.ctx;
+  const auto f32 = [&](double v) { return ctx.number(v, DType::F32); };
+  const auto temp = [&](const char* name, std::vector<const Expr*> shape) { return m.array(name, DType::F32, std::move(shape), nest::Array::Kind::Temp); };
+  auto H = m.n(form.heads), D = m.n(form.depth), F = m.n(form.values);
+  const uint32_t q = m.array("q", DType::F32, {L, H, D}), k = m.array("k", DType::F32, {U, H, D}), v = m.array("v", DType::F32, {U, H, F});
+  const uint32_t mask = m.array("mask", DType::Bool, {L, U});
+  const uint32_t s = temp("s", {H, L, U}), top = temp("top", {H, L}), part = form.shares ? m.output("part", DType::F32, {H, L, U}) : temp("part", {H, L, U});
+  const uint32_t all = temp("all", {H, L}), y = m.output("y", DType::F32, {L, H, F});
+  const auto row = [&] { return test::Dims{m.dim("h", H), m.dim("i", L), m.dim("j", U)}; };
+  auto d = row();
+  auto e = m.dim("e", D);
+  const Expr* sum = m.fold(Join::Sum, {e}, ctx.binary(Op::Mul, m.load(q, {m.at(d[1]), m.at(d[0]), m.at(e)}), m.load(k, {m.at(d[2]), m.at(d[0]), m.at(e)})));
+  const Expr* score = ctx.binary(Op::Mul, sum, f32(0.35));
+  const Expr *place = ctx.add(m.at(d[1]), ctx.sub(U, L)), *seen = nullptr;
+  if (form.causal) seen = ctx.binary(Op::Le, m.at(d[2]), place);
+  if (form.window) seen = ctx.logical_and(seen, ctx.binary(Op::Lt, place, ctx.add(m.at(d[2]), m.n(20))));
+  if (form.masked) seen = ctx.logical_and(seen, m.load(mask, {m.at(d[1]), m.at(d[2])}));
+  m.map(d, s, {m.at(d[0]), m.at(d[1]), m.at(d[2])}, seen ? ctx.select(seen, score, f32(kLowest)) : score, "attention");
+  d = row();
+  m.map({d[0], d[1]}, top, {m.at(d[0]), m.at(d[1])}, m.fold(Join::Max, {d[2]}, m.load(s, {m.at(d[0]), m.at(d[1]), m.at(d[2])})));
+  d = row();
+  const Expr* largest = m.load(top, {m.at(d[0]), m.at(d[1])});
+  const Expr* power = ctx.unary(Op::Exp, ctx.binary(Op::Sub, m.load(s, {m.at(d[0]), m.at(d[1]), m.at(d[2])}), largest));
+  m.map(d, part, {m.at(d[0]), m.at(d[1]), m.at(d[2])}, form.safe ? ctx.select(ctx.binary(Op::Eq, largest, f32(kLowest)), f32(0), power) : power);
+  d = row();
+  m.map({d[0], d[1]}, all, {m.at(d[0]), m.at(d[1])}, m.fold(Join::Sum, {d[2]}, m.load(part, {m.at(d[0]), m.at(d[1]), m.at(d[2])})));
+  d = row();
+  auto f = m.dim("f", F);
+  sum = m.fold(Join::Sum, {d[2]}, ctx.binary(Op::Mul, m.load(part, {m.at(d[0]), m.at(d[1]), m.at(d[2])}), m.load(v, {m.at(d[2]), m.at(d[0]), m.at(f)})));
+  const Expr* total = m.load(all, {m.at(d[0]), m.at(d[1])});
+  const Expr* mean = ctx.binary(Op::Div, sum, total);
+  if (form.safe) mean = ctx.select(ctx.binary(Op::Eq, total, f32(0)), f32(0), mean);
+  m.map({d[1], d[0], f}, y, {m.at(d[1]), m.at(d[0]), m.at(f)}, mean, "mix");
+  join_all(m.f);
+}
+
+// Random numbers; keys from `first` on are seen, of even queries only where `some`.
+std::vector<nest::Tensor> inputs_of(const nest::Function& f, const test::Symbols& symbols, int64_t first, bool some) {
+  std::mt19937 rng(5);
+  std::vector<nest::Tensor> made;
+  for (uint32_t a : f.inputs) {
+    made.push_back(test::random_tensor(rng, f.arrays[a].dtype, test::shape_of(f.arrays[a], symbols)));
+    nest::Tensor& t = made.back();
+    if (t.dtype != DType::Bool) continue;
+    for (int64_t e = 0; e < t.elements(); ++e) {
+      ir::Scalar v;
+      const int64_t query = e / std::max<int64_t>(t.shape[1], 1), key = e % std::max<int64_t>(t.shape[1], 1);
+      v.i = key >= first && !(some && query % 2);
+      ir::store_element(DType::Bool, t.bytes.data(), static_cast<uint64_t>(e), v);
+    }
+  }
+  return made;
+}
+
+// The schedules of all its kernels.
+std::vector<std::string> check(ir::Context& ctx, const nest::Function& f, const char* target, const test::Symbols& symbols = {}, int64_t first = 0, bool some = false,
+                               const schedule::Schedule* how = nullptr) {
+  const auto inputs = inputs_of(f, symbols, first, some);
+  nest::InterpretOptions options;
+  options.threads = 1;
+  options.symbols = symbols;
+  const auto want = nest::interpret(f, inputs, options);
+  REQUIRE_MESSAGE(want.ok(), (want.ok() ? "" : want.status().text()));
+  const test::Lowered got = test::run_lowered(ctx, f, inputs, device(target), symbols, test::vanishing_exp, 1, how);
+  CHECK(got.fault == 0);
+  for (size_t k = 0; k < want->size(); ++k) {
+    const test::Difference d = test::difference((*want)[k], got.outputs[k]);
+    CAPTURE(target);
+    CAPTURE(got.schedules.back());
+    CAPTURE(d.worst);
+    CHECK(d.error <= 2e-5 * std::max(d.largest, 1.0));
+  }
+  return got.schedules;
+}
+
+void check_attention(ir::Context& ctx, const nest::Function& f, const char* target, const test::Symbols& symbols = {}, int64_t first = 0, bool some = false) {
+  const auto schedules = check(ctx, f, target, symbols, first, some);
+  CHECK(schedules.size() == 1);
+  CHECK_MESSAGE(schedules.back().starts_with("attention "), schedules.back());
+}
+
+std::optional<nest::Group> group(const nest::Function& f) { return nest::group_of(f, nest::Lifetimes(f), 0, f.body.size()); }
+
+}  // namespace
+
+TEST_CASE("attention is one kernel, with weights as quotients or a quotient of sums") {
+  for (const char* target : {"vulkan-base", "cuda-sm80"})
+    for (const auto& [queries, keys] : {std::pair{8, 9}, {33, 70}, {70, 33}}) {
+      CAPTURE(queries);
+      CAPTURE(keys);
+      ir::Context ctx;
+      NestMaker quotients(ctx), sums(ctx);
+      quotients.attention(4, 2, quotients.n(queries), quotients.n(keys), 8);
+      join_all(quotients.f);
+      check_attention(ctx, quotients.f, target);
+      attention(sums, {.values = 20}, sums.n(queries), sums.n(keys));
+      check_attention(ctx, sums.f, target);
+    }
+}
+
+TEST_CASE("attention of extents that only the run knows, one and none among them") {
+  ir::Context ctx;
+  NestMaker m(ctx);
+  const ir::Sym *L = ctx.declare_sym("L", 0, 4096), *U = ctx.declare_sym("U", 1, 4096);
+  attention(m, {.depth = 20, .values = 40}, ctx.sym(L), ctx.sym(U));
+  for (const auto& [queries, keys] : {std::pair{1, 1}, {0, 5}, {17, 32}, {65, 3}}) check_attention(ctx, m.f, "vulkan-base", {{L, queries}, {U, keys}});
+}
+
+TEST_CASE("keys that a query may not see: behind it, before its window, where a mask says so; queries that see none") {
+  for (int k = 0; k < 8; ++k) {
+    CAPTURE(k);
+    const Form form{.causal = k % 2 == 0, .window = k == 2 || k == 6, .masked = k % 4 != 0, .safe = k >= 4};
+    ir::Context ctx;
+    NestMaker m(ctx);
+    attention(m, form, m.n(70), m.n(75));
+    check_attention(ctx, m.f, "vulkan-base", {}, 0, form.safe);
+    check_attention(ctx, m.f, "vulkan-base", {}, 40, form.safe);  // the first turn sees nothing, queries of a causal one nothing at all
+  }
+}
+
+TEST_CASE("scores that somebody else reads are written, and few queries are a product as others are") {
+  ir::Context ctx;
+  NestMaker shared(ctx), few(ctx);
+  attention(shared, {.shares = true}, shared.n(20), shared.n(30));
+  attention(few, {.depth = 64}, few.n(1), few.n(80));
+  for (const nest::Function* f : {&shared.f, &few.f})
+    for (const std::string& s : check(ctx, *f, "vulkan-base")) CHECK_MESSAGE(!s.starts_with("attention "), s);
+}
+
+TEST_CASE("all legal schedules of attention give what the nests say") {
+  size_t accepted = 0, refused = 0;
+  for (const int64_t values : {8, 16, 40, 96}) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    attention(m, {.causal = values == 16, .heads = 1, .values = values}, m.n(37), m.n(50));
+    const auto g = group(m.f);
+    REQUIRE(g);
+    const auto all = lower::group_alternatives(ctx, m.f, *g, device("vulkan-base"));
+    REQUIRE(all.ok());
+    REQUIRE(!all->empty());
+    schedule::Schedule how = all->front();
+    for (const int64_t rows : {16, 32, 64, 48})
+      for (const int64_t columns : {16, 32, 64})
+        for (const int64_t depth : {4, 8, 16, 32}) {
+          how.tile = {rows, columns, depth, static_cast<unsigned>(depth == 8 ? 8 : 2), values == 40};
+          CHECK(schedule::parse(schedule::print(how)).value() == how);
+          const auto kernels = lower::lower_group(ctx, m.f, *g, "attention", device("vulkan-base"), test::vanishing_exp, &how);
+          kernels.ok() ? ++accepted : ++refused;
+          if (kernels.ok()) check(ctx, m.f, "vulkan-base", {}, 0, false, &how);
+          else CHECK(kernels.status().code == Code::Malformed);
+        }
+  }
+  CHECK(accepted > 40);
+  CHECK(refused > 40);
+}
+
+TEST_CASE("schedules of attention are refused where memory, registers or lanes do not do") {
+  ir::Context ctx;
+  NestMaker m(ctx);
+  attention(m, {.heads = 1, .values = 128}, m.n(40), m.n(50));
+  const auto g = group(m.f);
+  REQUIRE(g);
+  const auto by = [&](const std::string& tile) {
+    const auto how = schedule::parse("attention h:1 grid | i:1 grid | f:1 || j:1 | e:1 ; tile " + tile + " ; instr mul.f32 ; block 64 ; vectors 1");
+    REQUIRE_MESSAGE(how.ok(), (how.ok() ? "" : how.status().text()));
+    const auto kernels = lower::lower_group(ctx, m.f, *g, "attention", device("vulkan-base"), test::vanishing_exp, &*how);
+    return kernels.ok() ? "" : kernels.status().message;
+  };
+  CHECK(by("32 x 32 depth 8 copies 2") == "");
+  CHECK(by("32 x 24 depth 8 copies 2").find("16, 32 or 64") != std::string::npos);
+  CHECK(by("32 x 32 depth 64 copies 2").find("whole pieces") != std::string::npos);
+  CHECK(by("64 x 64 depth 16 copies 2").find("larger than the memory") != std::string::npos);
+  CHECK(by("32 x 32 depth 8 copies 3").find("copies divide") != std::string::npos);
+}
+
+TEST_CASE("emitters write attention, whose causal queries load less; lanes meet in banks where vectors are stored one by one") {
+  for (const char* name : {"vulkan-base", "vulkan-subgroup", "cuda-sm80"}) {
+    CAPTURE(name);
+    uint64_t loads[2] = {};
+    for (const bool causal : {false, true}) {
+      ir::Context ctx;
+      NestMaker m(ctx);
+      attention(m, {.causal = causal, .heads = 1, .depth = 16, .values = 32}, m.n(128), m.n(128));
+      auto how = lower::group_alternatives(ctx, m.f, group(m.f).value(), device(name)).value().front();
+      how.tile.rows = 32;
+      const auto counts = test::check_emitted(ctx, m.f, device(name), {}, &how, test::vanishing_exp);
+      const uint64_t turns = causal ? 10 : 16, words = 32 * 32 * turns + 128 * 32;  // scores, and sums on their way out
+      CHECK(counts.conflicts == (name == std::string("cuda-sm80") ? 0 : words / 32 * 3));
+      loads[causal] = counts.global_loads;
+      // Each turn reads the queries of the block, 32 keys and their values.
+      CHECK(counts.global_loads <= turns * (32 * 16 + 32 * 16 + 32 * 32));
+    }
+    CHECK(loads[1] < loads[0]);
+  }
+}
+
+TEST_CASE("a softmax that passes took apart is one kernel again, and so is a norm") {
+  for (const char* target : {"vulkan-base", "vulkan-subgroup", "cuda-sm75"})
+    for (const int64_t points : {40, 300}) {
+      ir::Context ctx;
+      NestMaker m(ctx);
+      auto R = m.n(50), C = m.n(points);
+      const auto temp = [&](const char* name, std::vector<const Expr*> shape) { return m.array(name, DType::F32, std::move(shape), nest::Array::Kind::Temp); };
+      const uint32_t x = m.array("x", DType::F32, {R, C}), top = temp("top", {R}), part = temp("part", {R, C}), all = temp("all", {R}), y = m.output("y", DType::F32, {R, C});
+      auto r = m.dim("r", R), c = m.dim("c", C);
+      m.map({r}, top, {m.at(r)}, m.fold(Join::Max, {c}, m.load(x, {m.at(r), m.at(c)})), "softmax");
+      r = m.dim("r", R), c = m.dim("c", C);
+      m.map({r, c}, part, {m.at(r), m.at(c)}, ctx.unary(Op::Exp, ctx.binary(Op::Sub, m.load(x, {m.at(r), m.at(c)}), m.load(top, {m.at(r)}))));
+      r = m.dim("r", R), c = m.dim("c", C);
+      m.map({r}, all, {m.at(r)}, m.fold(Join::Sum, {c}, m.load(part, {m.at(r), m.at(c)})));
+      r = m.dim("r", R), c = m.dim("c", C);
+      m.map({r, c}, y, {m.at(r), m.at(c)}, ctx.binary(Op::Div, m.load(part, {m.at(r), m.at(c)}), m.load(all, {m.at(r)})));
+      join_all(m.f);
+      const auto schedules = check(ctx, m.f, target);
+      CHECK(schedules.size() == 1);
+      CHECK(schedules.back().starts_with("lines "));
+      const auto counts = test::check_emitted(ctx, m.f, device(target));
+      CHECK(counts.global_loads <= static_cast<uint64_t>(3 * 52 * points));
+    }
+}
+
+TEST_CASE("what is read beyond its group is written, and the rest is one kernel") {
+  ir::Context ctx;
+  NestMaker m(ctx);
+  auto R = m.n(20), C = m.n(64);
+  const uint32_t x = m.array("x", DType::F32, {R, C}), mean = m.output("mean", DType::F32, {R});
+  const uint32_t power = m.array("power", DType::F32, {R}, nest::Array::Kind::Temp), y = m.output("y", DType::F32, {R, C});
+  const auto off = [&](const ir::Dim* r, const ir::Dim* c) { return ctx.binary(Op::Sub, m.load(x, {m.at(r), m.at(c)}), m.load(mean, {m.at(r)})); };
+  auto r = m.dim("r", R), c = m.dim("c", C);
+  m.map({r}, mean, {m.at(r)}, m.fold(Join::Sum, {c}, ctx.binary(Op::Mul, m.load(x, {m.at(r), m.at(c)}), ctx.number(1.0 / 64, DType::F32))), "norm");
+  r = m.dim("r", R), c = m.dim("c", C);
+  m.map({r}, power, {m.at(r)}, m.fold(Join::Sum, {c}, ctx.binary(Op::Mul, off(r, c), off(r, c))));
+  r = m.dim("r", R), c = m.dim("c", C);
+  m.map({r, c}, y, {m.at(r), m.at(c)}, ctx.binary(Op::Div, off(r, c), ctx.binary(Op::Add, m.load(power, {m.at(r)}), ctx.number(1, DType::F32))));
+  join_all(m.f);
+  CHECK(check(ctx, m.f, "vulkan-base").size() == 2);
+}
