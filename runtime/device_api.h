@@ -35,6 +35,9 @@ inline Status check_launch(const gpu::Entry& e, const Launch& l, uint32_t rows, 
   for (size_t k = 0; k < l.scalars.size() && k < 64; ++k)
     if ((e.narrow >> k & 1) && l.scalars[k] != static_cast<int32_t>(l.scalars[k]))
       return Status(Code::Unsupported, "kernel '{}': scalar {} is {}, which does not fit in 32 bits", e.name, k, l.scalars[k]);
+  const uint64_t lanes = uint64_t{l.tiles} * e.lanes[0] * e.lanes[1] * e.lanes[2];  // below 2^42
+  if (e.has_few_lanes && lanes > gpu::kFewLanes)
+    return Status(Code::Unsupported, "kernel '{}': {} lanes, their numbers do not fit in 32 bits", e.name, lanes);
   if ((uint64_t{l.tiles} + gpu::kGridColumns - 1) / gpu::kGridColumns > rows)
     return Status(Code::Unsupported, "kernel '{}': {} tiles, {} takes {} rows of them", e.name, l.tiles, info.title, rows);
   return ok();

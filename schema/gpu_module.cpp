@@ -13,7 +13,7 @@ namespace mlc::gpu {
 namespace {
 
 constexpr uint8_t kPtx = static_cast<uint8_t>(format::ModuleFormat::Ptx), kSpirv = static_cast<uint8_t>(format::ModuleFormat::Spirv);
-constexpr uint16_t kMayFault = 1, kHasBarriers = 2, kWantsFullSubgroups = 4, kAllFlags = 7;
+constexpr uint16_t kMayFault = 1, kHasBarriers = 2, kWantsFullSubgroups = 4, kHasFewLanes = 8, kAllFlags = 15;
 constexpr size_t kHeaderLen = 24, kEntryLen = 48, kImageLen = 16;
 
 // Bits of a mask from `count` on, for what has `count` of them.
@@ -76,6 +76,7 @@ class Decoder {
     e.may_fault = flags & kMayFault;
     e.has_barriers = flags & kHasBarriers;
     e.wants_full_subgroups = flags & kWantsFullSubgroups;
+    e.has_few_lanes = flags & kHasFewLanes;
     e.num_buffers = in_.take<uint16_t>();
     e.num_scalars = in_.take<uint16_t>();
     in_.skip_zeros(2);
@@ -194,7 +195,8 @@ std::vector<std::byte> encode(const Module& module) {
   for (const Entry& e : module.entries) {
     out.put_uint(e.image, 4).put_uint(e.name.size(), 2);
     for (uint16_t lanes : e.lanes) out.put_uint(lanes, 2);
-    out.put_uint((e.may_fault ? kMayFault : 0) | (e.has_barriers ? kHasBarriers : 0) | (e.wants_full_subgroups ? kWantsFullSubgroups : 0), 2);
+    out.put_uint((e.may_fault ? kMayFault : 0) | (e.has_barriers ? kHasBarriers : 0) | (e.wants_full_subgroups ? kWantsFullSubgroups : 0) |
+                     (e.has_few_lanes ? kHasFewLanes : 0), 2);
     out.put_uint(e.num_buffers, 2).put_uint(e.num_scalars, 2).put_uint(0, 2);
     out.put_uint(e.shared_bytes, 4).put_uint(e.dynamic_shared_bytes, 4).put_uint(0, 4);
     out.put_uint(e.narrow, 8).put_uint(e.written, 8);

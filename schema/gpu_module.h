@@ -24,6 +24,7 @@ namespace mlc::gpu {
 inline constexpr uint32_t kModuleMagic = 0x47434c4d;  // "MLCG"
 inline constexpr uint16_t kModuleVersion = 1;
 inline constexpr uint32_t kMaxPushScalars = 14;
+inline constexpr uint64_t kFewLanes = uint64_t{1} << 31;
 inline constexpr uint32_t kGridColumns = 65'535;  // blocks of a grid along x
 
 // Limits; a module beyond them is refused.
@@ -43,6 +44,7 @@ struct Entry {
   bool may_fault = false;
   bool has_barriers = false;
   bool wants_full_subgroups = false;
+  bool has_few_lanes = false;          // tiles times lanes of a launch are kFewLanes at most
   uint16_t num_buffers = 0;            // of the launch; those for scalars and faults are not counted
   uint16_t num_scalars = 0;
   uint32_t shared_bytes = 0;           // that the image states itself

@@ -138,6 +138,7 @@ llvm::Value* KernelEmitter::min_max(bool is_min, Value* a, Value* b) {
 
 llvm::Value* KernelEmitter::binary(const Expr& e, Value* a, Value* b) {
   const DType t = e.args[0]->type.dtype;
+  if (Value* v = narrow_binary(e, a, b)) return v;
   switch (e.op) {
     case Op::Lt: case Op::Le: case Op::Eq: case Op::Ne:
       if (is_small(t)) return compare(e.op, DType::F32, to_f32(a, t), to_f32(b, t));
@@ -150,6 +151,23 @@ llvm::Value* KernelEmitter::binary(const Expr& e, Value* a, Value* b) {
   if (!is_small(t)) return float_binary(e.op, a, b);
   Value* v = float_binary(e.op, to_f32(a, t), to_f32(b, t));
   return v ? from_f32(v, t) : nullptr;
+}
+
+// Devices emulate 64 bits: numbers that fit in 32 are computed there. Null: these are others. The conversions around it meet each
+// other in LLVM and vanish.
+llvm::Value* KernelEmitter::narrow_binary(const Expr& e, Value* a, Value* b) {
+  if (!kernel_->lanes || e.args[0]->type.dtype != DType::I64 || !ranges_.fits(e.args[0]) || !ranges_.fits(e.args[1])) return nullptr;
+  llvm::Type* half = like(a, b_.getInt32Ty());
+  const auto low = [&](Value* v) { return b_.CreateTrunc(v, half); };
+  switch (e.op) {
+    case Op::Lt: case Op::Le: case Op::Eq: case Op::Ne: return compare(e.op, DType::I32, low(a), low(b));
+    case Op::Add: case Op::Sub: case Op::Mul: case Op::FloorDiv: case Op::FloorMod: case Op::TruncDiv: case Op::TruncMod: case Op::Min: case Op::Max: {
+      if (!ranges_.fits(&e)) return nullptr;
+      Value* v = int_binary(e.op, DType::I32, low(a), low(b), e);
+      return v ? b_.CreateSExt(v, a->getType()) : nullptr;
+    }
+    default: return nullptr;
+  }
 }
 
 llvm::Value* KernelEmitter::compare(Op op, DType t, Value* a, Value* b) {

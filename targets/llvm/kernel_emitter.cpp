@@ -69,6 +69,7 @@ Status KernelEmitter::emit(const loop::Kernel& kernel, const std::string& name) 
   if (kernel.hoisting != loop::Hoisting::All) arguments.function->addFnAttr(kHoistingAttribute, in_scratch_ ? "none" : "innermost");
   statements_left_ = 1'000'000;
   take_arguments(arguments, name);
+  ranges_ = kernel.lanes ? gpu::ranges_under(kernel, gpu::demands_of(kernel)) : gpu::Ranges();
   place_symbolic_locals();
   block(kernel.body);
   frame_.close(b_);
@@ -138,6 +139,7 @@ void KernelEmitter::statement(const Stmt& s) {
     case StmtKind::FoldLanes: return fail("a fold of lanes, which this target does not have");
     case StmtKind::Prefetch: return prefetch(s);
     case StmtKind::Let:
+      if (kernel_->lanes && s.value->type.dtype == DType::I64) ranges_.bind(s.var, ranges_.of(s.value));
       if (Value* v = eval(s.value)) {
         if (!in_scratch_) vars_[s.var->i] = v;
         else write(locals_[s.var->i] = new_slot(v->getType()), v);
@@ -186,19 +188,30 @@ void KernelEmitter::for_loop(const Stmt& s) {
   if (s.step <= 0) return fail("a loop with a step below 1");
   if (s.for_kind == loop::ForKind::Unroll) {
     if (!s.begin->is_const() || !s.end->is_const()) return fail("unrolls a loop without constant bounds");
+    ranges_.bind(s.var, {s.begin->i, std::max(s.begin->i, s.end->i - 1)});
     for (int64_t i = s.begin->i; i < s.end->i && status_.ok(); i += s.step) body_once(s, b_.getInt64(static_cast<uint64_t>(i)));
     return;
   }
   if (s.for_kind == loop::ForKind::Lanes) {
     if (!lane_) return fail("a loop over lanes in a kernel for processors");
     if (!s.begin->is_int(0) || !s.end->is_int(kernel_->lanes) || s.step != 1) return fail("a loop over other lanes than those of a block");
+    ranges_.bind(s.var, {0, kernel_->lanes - 1});
     return body_once(s, lane_);
   }
-  if (frame_.is_one_tile() && kernel_->tile_begin && s.begin == kernel_->tile_begin && s.end == kernel_->tile_end)
+  if (frame_.is_one_tile() && kernel_->tile_begin && s.begin == kernel_->tile_begin && s.end == kernel_->tile_end) {
+    ranges_.bind(s.var, ranges_.of(kernel_->tile_begin));
     return body_once(s, vars_.at(kernel_->tile_begin->i));
+  }
   Value* begin = eval(s.begin);
   Value* end = begin ? eval(s.end) : nullptr;
   if (!end) return;
+  llvm::Type* counter = b_.getInt64Ty();
+  if (kernel_->lanes) {
+    const ir::Interval first = ranges_.of(s.begin), behind = ranges_.of(s.end);
+    ranges_.bind(s.var, {first.lo, std::max(first.lo, behind.hi == INT64_MAX ? INT64_MAX : behind.hi - 1)});
+    const bool is_narrow = ranges_.fits(s.begin) && ranges_.fits(s.end) && s.step <= INT32_MAX - std::max<int64_t>(behind.hi, 0);
+    if (is_narrow) counter = b_.getInt32Ty(), begin = b_.CreateTrunc(begin, counter), end = b_.CreateTrunc(end, counter);
+  }
   llvm::BasicBlock* body = new_block("loop");
   llvm::BasicBlock* exit = new_block("done");
   llvm::BasicBlock* before = b_.GetInsertBlock();
@@ -214,14 +227,14 @@ void KernelEmitter::for_loop(const Stmt& s) {
     b_.CreateCondBr(b_.CreateICmpSLT(begin, end), body, exit);
   }
   b_.SetInsertPoint(body);
-  llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
+  llvm::PHINode* i = b_.CreatePHI(counter, 2);
   i->addIncoming(begin, before);
-  vars_[s.var->i] = i;
+  vars_[s.var->i] = b_.CreateSExt(i, b_.getInt64Ty());
   end_statement();
   const size_t mark = open_scope();
   block(s.body);
   close_scope(mark);
-  Value* next = b_.CreateNSWAdd(i, b_.getInt64(static_cast<uint64_t>(s.step)));
+  Value* next = b_.CreateNSWAdd(i, llvm::ConstantInt::get(counter, static_cast<uint64_t>(s.step)));
   i->addIncoming(next, b_.GetInsertBlock());
   frame_.mark_loop(*b_.CreateCondBr(b_.CreateICmpSLT(next, end), body, exit));
   b_.SetInsertPoint(exit);

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "targets/gpu/ranges.h"
 #include "targets/instructions.h"
 #include "targets/llvm/frame.h"
 #include "targets/quotient.h"
@@ -111,6 +112,7 @@ class KernelEmitter {
   Value* binary(const Expr& e, Value* a, Value* b);
   Value* float_binary(ir::Op op, Value* a, Value* b);
   Value* int_binary(ir::Op op, DType dtype, Value* a, Value* b, const Expr& e);
+  Value* narrow_binary(const Expr& e, Value* a, Value* b);
   Value* divide(ir::Op op, bool is_signed, Value* a, Value* b);
   Value* shift(bool left, bool is_signed, Value* a, Value* b);
   Value* compare(ir::Op op, DType dtype, Value* a, Value* b);
@@ -188,6 +190,7 @@ class KernelEmitter {
   std::unordered_map<const Expr*, uint32_t> uses_, registers_;  // in scratch memory: uses in this statement; to evaluate it
   std::unordered_map<const Expr*, Slot> shared_;                // in scratch memory: values of cache_ with several uses
   Value* lane_ = nullptr;  // of a block
+  gpu::Ranges ranges_;     // devices
   Value* scratch_ = nullptr;
   uint64_t scratch_bytes_ = 0;
   unsigned lazy_depth_ = 0;

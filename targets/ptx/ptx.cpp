@@ -7,6 +7,7 @@
 #include "targets/families.h"
 #include "targets/gpu/device_targets.h"
 #include "targets/gpu/facts.h"
+#include "targets/gpu/ranges.h"
 #include "targets/llvm/emit.h"
 #include "targets/ptx/audit.h"
 
@@ -47,6 +48,8 @@ Result<mlc::gpu::Entry> entry_of(const loop::Kernel& kernel, const std::string& 
   e.lanes = {static_cast<uint16_t>(kernel.lanes), 1, 1};
   e.may_fault = facts.may_fault;
   e.has_barriers = facts.has_barriers;
+  const gpu::Demands demands = gpu::demands_of(kernel);
+  e.narrow = demands.narrow, e.has_few_lanes = demands.has_few_lanes;
   if (kernel.params.size() > mlc::gpu::kMaxBuffers || kernel.scalars.size() > mlc::gpu::kMaxScalars)
     return Status(Code::Internal, "kernel " + kernel.name + " has more arguments than a launch may have");
   e.num_buffers = static_cast<uint16_t>(kernel.params.size());

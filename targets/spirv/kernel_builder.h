@@ -6,9 +6,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "targets/gpu/ranges.h"
 #include "targets/spirv/kernel_emitter.h"
 #include "targets/spirv/numbers.h"
-#include "targets/spirv/ranges.h"
 
 namespace mlc::targets::spirv {
 
@@ -118,7 +118,7 @@ class KernelBuilder {
   Buffer partials_;                                         // of folds over lanes, one for each subgroup
   Id subgroup_size_ = 0, subgroup_ = 0, place_ = 0;         // and a lane's subgroup and place there
   Id push_ = 0, scalars_ = 0, faults_ = 0, lane_ = 0, tile_ = 0;
-  Ranges ranges_;
+  gpu::Ranges ranges_;
   std::unordered_map<int64_t, Binding> vars_;
   std::unordered_map<const ir::Sym*, size_t> syms_;
   std::unordered_map<Wanted, Value, WantedHash> cache_;

@@ -42,6 +42,10 @@ Result<EmittedKernel> KernelBuilder::build() {
   entry_.num_scalars = static_cast<uint16_t>(kernel_.scalars.size());
   for (size_t k = 0; k < kernel_.params.size() && k < 64; ++k) entry_.written |= uint64_t{kernel_.params[k].written} << k;
 
+  const gpu::Demands demands = gpu::demands_of(kernel_);
+  entry_.narrow = demands.narrow, entry_.has_few_lanes = demands.has_few_lanes;
+  ranges_ = gpu::ranges_under(kernel_, demands);
+
   writer_.capability(Capability::Shader);
   writer_.capability(Capability::SignedZeroInfNanPreserve);
   writer_.extension(kFloatControls);
@@ -61,8 +65,6 @@ Result<EmittedKernel> KernelBuilder::build() {
   const Id x = axis(0), y = axis(1);
   tile_ = c_.op(Op::IAdd, Reg::U32, {x, c_.op(Op::IMul, Reg::U32, {y, c_.u32(mlc::gpu::kGridColumns)})});
   c_.if_(c_.test(Op::ULessThan, tile_, push_constant(0, Reg::U32)), [&] {
-    const int64_t tiles = kernel_.tiles ? ranges_.of(kernel_.tiles).hi : INT64_MAX;
-    ranges_.bind(kernel_.tile_begin, {0, std::clamp<int64_t>(tiles, 1, int64_t{1} << 32) - 1});
     vars_[kernel_.tile_begin->i] = {{}, {tile_}, false, {}};
     block(kernel_.body);
   });

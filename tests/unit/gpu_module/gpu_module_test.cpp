@@ -40,7 +40,7 @@ Entry entry(std::string name, uint32_t image) {
 
 Module words() {
   Module m{kSpirv, {entry("add", 0), entry("softmax", 1), entry("add", 1)}, {}};
-  m.entries[1].may_fault = m.entries[1].has_barriers = m.entries[1].wants_full_subgroups = true;
+  m.entries[1].may_fault = m.entries[1].has_barriers = m.entries[1].wants_full_subgroups = m.entries[1].has_few_lanes = true;
   m.entries[1].shared_bytes = 16384;
   m.entries[1].dynamic_shared_bytes = 7;
   m.images = {{ImageKind::SpirV, 0, {1, 11, 4433}, Buffer(20, std::byte{3})}, {ImageKind::SpirV, 0, {}, Buffer(28, std::byte{5})}};
@@ -67,6 +67,7 @@ void check_equal(const Module& a, const Module& b) {
     CHECK(x.may_fault == y.may_fault);
     CHECK(x.has_barriers == y.has_barriers);
     CHECK(x.wants_full_subgroups == y.wants_full_subgroups);
+    CHECK(x.has_few_lanes == y.has_few_lanes);
     CHECK(x.num_buffers == y.num_buffers);
     CHECK(x.num_scalars == y.num_scalars);
     CHECK(x.shared_bytes == y.shared_bytes);
@@ -156,7 +157,7 @@ TEST_CASE("each rule about the bytes is enforced") {
   CHECK(says(with(16, 2), "of 2"));
   CHECK(says(with(20, 14), "1 bytes of no name"));
   CHECK(says(with(20, 12), "behind the last"));
-  CHECK(says(with(24 + 12, 8), "unknown flags"));
+  CHECK(says(with(24 + 12, 16), "unknown flags"));
   CHECK(says(with(24 + 18, 1), "cut off"));
   CHECK(says(with(24 + 28, 1), "cut off"));
   CHECK(says(with(24 + 3 * 48 + 1, 1), "cut off"));

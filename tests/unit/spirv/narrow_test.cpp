@@ -1,43 +1,12 @@
 // Index arithmetic that fits in 32 bits is computed there, and no other.
 #include "tests/unit/spirv/statement_cases.h"
+#include "tests/unit/targets/index_cases.h"
 
 namespace mlc {
 namespace {
 
 using namespace testing;
 namespace sp = testing::spirv;
-
-// Expressions of i64 over the element's number, with constants on both sides of what fits in 32 bits.
-class Indices {
- public:
-  Indices(Pool& pool, uint64_t seed) : p_(pool), random_(seed) {}
-  std::vector<const Expr*> leaves;
-
-  const Expr* value(int depth) {
-    constexpr Type t{DType::I64, 1};
-    if (depth == 0 || pick(6) == 0) return pick(3) ? leaves[pick(leaves.size())] : p_.integer(constant());
-    const Expr *a = value(depth - 1), *b = value(depth - 1);
-    constexpr Op arithmetic[] = {Op::Add, Op::Sub, Op::Mul, Op::Min, Op::Max};
-    constexpr Op division[] = {Op::FloorDiv, Op::FloorMod, Op::TruncDiv, Op::TruncMod};
-    switch (pick(8)) {
-      case 0: case 1: return p_.make(division[pick(4)], t, {a, p_.integer(divisor())});
-      case 2: return p_.make(Op::Select, t, {p_.make(pick(2) ? Op::Lt : Op::Eq, {DType::Bool, 1}, {a, b}), b, a});
-      case 3: return p_.make(Op::Cast, t, {p_.make(Op::Cast, {pick(2) ? DType::I32 : pick(2) ? DType::U8 : DType::U32, 1}, {a})});
-      case 4: return p_.make(Op::Neg, t, {a});
-      default: return p_.make(arithmetic[pick(5)], t, {a, b});
-    }
-  }
-
- private:
-  uint64_t pick(uint64_t n) { return random_() % n; }
-  int64_t divisor() { return pick(2) ? int64_t(1 + pick(9)) : pick(2) ? int64_t{1} << pick(34) : -int64_t(1 + pick(5)); }
-  int64_t constant() {
-    const int64_t sign = pick(2) ? 1 : -1;
-    return sign * (pick(3) ? int64_t(pick(40)) : (int64_t{1} << (29 + pick(5))) - 2 + int64_t(pick(4)));
-  }
-  Pool& p_;
-  std::mt19937_64 random_;
-};
 
 TEST_CASE("indices near the limits of 32 bits are what they are in 64") {
   for (uint64_t seed = 0; seed < 600; ++seed) {

@@ -249,6 +249,7 @@ TEST_CASE("launches that a kernel or a device does not take are refused") {
   gpu::Module text = module_of({add_scalar(), narrow});
   if (text.images.empty()) return;
   text.entries[1].narrow = 2;
+  text.entries[1].has_few_lanes = true;
   for (Device* d : all_devices()) {
     auto loaded = load(*d, text);
     REQUIRE(loaded.ok());
@@ -266,6 +267,9 @@ TEST_CASE("launches that a kernel or a device does not take are refused") {
     const Status wide = b.launch(m, 1, 1, {x}, {1, int64_t{1} << 31});
     CHECK(wide.code == Code::Unsupported);
     CHECK(wide.message.find("32 bits") != std::string::npos);
+    const Status many = b.launch(m, 1, uint32_t(gpu::kFewLanes / text.entries[1].lanes[0]) + 1, {x}, {1, 1});
+    CHECK(many.code == Code::Unsupported);
+    CHECK(many.message.find("lanes, their numbers") != std::string::npos);
     CHECK(!b.launch(m, 0, 1, {{x.memory, 512, 2048}}, {1, 1}).ok());
     CHECK(!b.launch(m, 0, 1, {{x.memory, UINT64_MAX, 2}}, {1, 1}).ok());
     CHECK(!b.launch(m, 0, 1, {{x.memory, 4, 4}}, {1, 1}).ok());
