@@ -17,6 +17,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "runtime/device_info.h"
@@ -130,6 +131,8 @@ class Device {
   virtual Result<std::unique_ptr<Queue>> make_queue() = 0;
   // It answers nothing any more: a submission did not end in time. From now on every call fails with this reason.
   virtual void give_up(std::string why) = 0;
+  // Lines for people: what this process' work does on it in a slower way than it should, and why.
+  virtual std::vector<std::string> remarks() const { return {}; }
 };
 
 }  // namespace mlc::device

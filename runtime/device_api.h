@@ -2,6 +2,7 @@
 // Memory, Module, Queue and Recorder, its `physical_devices(library)`, and `kName`, as people call it.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -64,7 +65,7 @@ inline std::string identity_of(std::span<const uint8_t, 16> uuid) {
   return out;
 }
 
-// Whether a device answers this process, and what of its own memory is in use. `info` outlives it. Thread-safe.
+// Whether a device answers this process, what of its own memory is in use, and what is to be said of it. `info` outlives it. Thread-safe.
 class Life {
  public:
   explicit Life(const Info& info) : info_(info) {}
@@ -78,6 +79,16 @@ class Life {
   void give_up(std::string why) {
     const std::lock_guard lock(mu_);
     if (lost_.empty()) lost_ = std::move(why);
+  }
+  // Kept once each, and no more than a few.
+  void remark(std::string line) {
+    constexpr size_t kMostRemarks = 16;
+    const std::lock_guard lock(mu_);
+    if (remarks_.size() < kMostRemarks && std::find(remarks_.begin(), remarks_.end(), line) == remarks_.end()) remarks_.push_back(std::move(line));
+  }
+  std::vector<std::string> remarks() const {
+    const std::lock_guard lock(mu_);
+    return remarks_;
   }
   bool is_lost() const {
     const std::lock_guard lock(mu_);
@@ -101,6 +112,7 @@ class Life {
   const Info& info_;
   mutable std::mutex mu_;
   std::string lost_;         // guarded by mu_; empty: it is not
+  std::vector<std::string> remarks_;  // guarded by mu_
   uint64_t held_bytes_ = 0;  // guarded by mu_
 };
 
@@ -152,6 +164,7 @@ class DeviceBy final : public Device {
   }
 
   void give_up(std::string why) override { context_->give_up(std::move(why)); }
+  std::vector<std::string> remarks() const override { return context_->remarks(); }
 
  private:
   const std::unique_ptr<typename Api::Context> context_;

@@ -4,6 +4,8 @@
 
 #include <memory>
 #include <string>
+#include <vector>
+#include <string>
 
 #include "base/status.h"
 #include "loaders/cuda/physical.h"
@@ -27,6 +29,9 @@ class Context {
   void give_up(std::string why) { life_.give_up(std::move(why)); }
   // What was put into the stream that all of the process share by default is done.
   Status settle();
+  // device::Device::remarks.
+  void remark(std::string line) { life_.remark(std::move(line)); }
+  std::vector<std::string> remarks() const { return life_.remarks(); }
   // Of memory of its own.
   Status reserve(uint64_t bytes) { return life_.reserve(bytes); }
   void release(uint64_t bytes) { life_.release(bytes); }

@@ -9,7 +9,7 @@ namespace mlc::cuda {
 using Code32 = int32_t;  // CUresult
 using DeviceNumber = int32_t;
 using DevicePtr = uint64_t;
-using Handle = struct Opaque*;  // a context, module, function, stream or event
+using Handle = struct Opaque*;  // a context, module, function, stream, event or graph
 
 inline constexpr Code32 kSuccess = 0, kInvalidValue = 1, kNotFound = 500, kNotReady = 600;
 
@@ -26,5 +26,7 @@ inline constexpr int32_t kFunctionMaxDynamicShared = 8;
 inline constexpr int32_t kJitErrorLogBuffer = 5, kJitErrorLogBufferBytes = 6;
 
 inline constexpr uint32_t kHostAllocPortable = 1, kStreamNonBlocking = 1, kEventDisableTiming = 2;
+// CUstreamCaptureMode: what other threads call meanwhile does not matter.
+inline constexpr int32_t kCaptureThreadLocal = 1;
 
 }  // namespace mlc::cuda

@@ -19,6 +19,9 @@ Result<Library> Library::load(const char* name) {
   if (!out.field) return Status(Code::Unsupported, "{} has no {}: too old", name, #symbol);
   MLC_CUDA_FUNCTIONS(MLC_CUDA_FIND)
 #undef MLC_CUDA_FIND
+#define MLC_CUDA_FIND(field, symbol, parameters) out.field = reinterpret_cast<Code32(*) parameters>(::dlsym(file, #symbol));
+  MLC_CUDA_OPTIONAL_FUNCTIONS(MLC_CUDA_FIND)
+#undef MLC_CUDA_FIND
   MLC_RETURN_IF_ERROR(status_of(out.Init(0), "cuInit"));
   MLC_RETURN_IF_ERROR(status_of(out.DriverGetVersion(&out.version), "cuDriverGetVersion"));
   return out;

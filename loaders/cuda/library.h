@@ -39,13 +39,28 @@ namespace mlc::cuda {
   X(EventDestroy, cuEventDestroy_v2, (Handle)) \
   X(EventRecord, cuEventRecord, (Handle, Handle)) \
   X(EventQuery, cuEventQuery, (Handle))
+// Those of graphs, which a driver may lack. cuGraphInstantiateWithFlags came with 11.4; before it there is the other.
+#define MLC_CUDA_OPTIONAL_FUNCTIONS(X) \
+  X(StreamBeginCapture, cuStreamBeginCapture_v2, (Handle, int32_t)) \
+  X(StreamEndCapture, cuStreamEndCapture, (Handle, Handle*)) \
+  X(GraphInstantiateWithFlags, cuGraphInstantiateWithFlags, (Handle*, Handle, uint64_t)) \
+  X(GraphInstantiate, cuGraphInstantiate_v2, (Handle*, Handle, Handle*, char*, size_t)) \
+  X(GraphLaunch, cuGraphLaunch, (Handle, Handle)) \
+  X(GraphExecDestroy, cuGraphExecDestroy, (Handle)) \
+  X(GraphDestroy, cuGraphDestroy, (Handle))
 // clang-format on
 
 struct Library {
 #define MLC_CUDA_FIELD(name, symbol, parameters) Code32(*name) parameters = nullptr;
   MLC_CUDA_FUNCTIONS(MLC_CUDA_FIELD)
+  MLC_CUDA_OPTIONAL_FUNCTIONS(MLC_CUDA_FIELD)
 #undef MLC_CUDA_FIELD
   int32_t version = 0;  // cuDriverGetVersion: 13000 for 13.0
+
+  // Whether all is there that graphs need (graph.h).
+  bool has_graphs() const {
+    return StreamBeginCapture && StreamEndCapture && (GraphInstantiateWithFlags || GraphInstantiate) && GraphLaunch && GraphExecDestroy && GraphDestroy;
+  }
 
   // The one of this process, initialised once; never closed. NotFound if there is none, Unsupported if it is too old or refuses.
   static Result<const Library*> open();

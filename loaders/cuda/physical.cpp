@@ -50,7 +50,8 @@ class Asker {
     out_.info.api = "cuda";
     out_.info.identity = device::identity_of(uuid.bytes);
     out_.info.title = name;
-    out_.info.driver = "CUDA " + std::to_string(call_.version / 1000) + "." + std::to_string(call_.version % 1000 / 10);
+    out_.info.driver = "CUDA " + std::to_string(call_.version / 1000) + "." + std::to_string(call_.version % 1000 / 10) +
+                       (call_.has_graphs() ? ", graphs" : ", no graphs");
     return ok();
   }
 

@@ -37,7 +37,7 @@ Status CudaQueue::submit(device::Recording& recording) {
   const Current current(context_);
   MLC_RETURN_IF_ERROR(current.status());
   is_busy_ = true;  // some of it may be under way when the rest is refused
-  MLC_RETURN_IF_ERROR(static_cast<CudaRecording&>(recording).play(stream_));
+  MLC_RETURN_IF_ERROR(static_cast<CudaRecording&>(recording).submit(stream_));
   return context_.check(context_.call().EventRecord(event_, stream_), "cuEventRecord");
 }
 

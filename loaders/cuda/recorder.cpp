@@ -8,6 +8,9 @@
 namespace mlc::cuda {
 namespace {
 
+// Fewer are enqueued one by one: starting a graph costs as much.
+constexpr size_t kLeastOfGraph = 3;
+
 DevicePtr address_of(const device::Range& r) { return static_cast<const CudaMemory&>(*r.memory).address(r.offset); }
 
 }  // namespace
@@ -39,6 +42,28 @@ Status CudaRecording::play(Handle stream) const {
   }
   if (!faults_) return ok();
   return context_.check(call.MemcpyAsync(faults_seen_->address(0), faults_->address(0), 8, stream), "cuMemcpyAsync");
+}
+
+// The first time it is played: many bindings run once, and drivers load code when it is first launched, which no capture allows.
+Status CudaRecording::submit(Handle stream) {
+  if (graph_.exists()) return graph_.launch(stream);
+  if (!std::exchange(was_played_, true) || stays_plain_) return play(stream);
+  Status made = make_graph(stream);
+  if (made.ok()) return made;
+  MLC_RETURN_IF_ERROR(context_.alive());
+  stays_plain_ = true;
+  return play(stream);
+}
+
+// Makes the graph and starts it. If it could not, nothing of it was started.
+Status CudaRecording::make_graph(Handle stream) {
+  if (!context_.call().has_graphs() || commands_.size() < kLeastOfGraph) return Status(Code::Unsupported, "no graph");
+  Status s = graph_.capture(stream, [&] { return play(stream); });
+  if (s.ok()) s = graph_.launch(stream);
+  if (s.ok()) return s;
+  graph_.reset();
+  context_.remark("runs are enqueued command by command, since there is no graph of them: " + s.message);
+  return s;
 }
 
 Status CudaRecorder::check_range(const device::Range& r) const {

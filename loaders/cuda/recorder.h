@@ -1,4 +1,5 @@
-// Launches and copies, kept as a list that a queue plays into a stream. A stream keeps their order, so barriers are nothing here.
+// Launches and copies, kept as a list that is played into a stream, and from the second submission on as a graph that was made of
+// the same calls. A stream keeps their order, so barriers are nothing here.
 #pragma once
 
 #include <memory>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "loaders/cuda/context.h"
+#include "loaders/cuda/graph.h"
 #include "loaders/cuda/memory.h"
 #include "loaders/cuda/module.h"
 #include "runtime/device.h"
@@ -14,11 +16,11 @@ namespace mlc::cuda {
 
 class CudaRecording final : public device::Recording {
  public:
-  explicit CudaRecording(Context& context) : context_(context) {}
+  explicit CudaRecording(Context& context) : context_(context), graph_(context) {}
 
   device::Fault fault() const override;
-  // Everything in order; the context is current.
-  Status play(Handle stream) const;
+  // Everything in order, behind what the stream has to do; the context is current.
+  Status submit(Handle stream);
 
  private:
   friend class CudaRecorder;
@@ -37,11 +39,15 @@ class CudaRecording final : public device::Recording {
     uint64_t bytes = 0;
     uint8_t byte = 0;
   };
+  Status play(Handle stream) const;
   Status launch(const Dispatch& dispatch, Handle stream) const;
+  Status make_graph(Handle stream);
 
   Context& context_;
   std::vector<std::variant<Dispatch, Copy, Fill>> commands_;
   std::vector<uint64_t> arguments_;
+  Graph graph_;
+  bool was_played_ = false, stays_plain_ = false;
   std::unique_ptr<CudaMemory> faults_, faults_seen_;  // two u32 of the device, and for the host; null: no kernel faults
 };
 

@@ -31,6 +31,7 @@ class Context {
   Status check(Code32 code, const char* call);
   Status alive() const { return life_.alive(); }
   void give_up(std::string why) { life_.give_up(std::move(why)); }
+  std::vector<std::string> remarks() const { return life_.remarks(); }
   // Its objects may be in use by what never ends: they are left as they are.
   bool is_lost() const { return life_.is_lost(); }
 

@@ -1,6 +1,7 @@
 // One variant of a model, loaded, with its workers and memory. Used by one thread at a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -56,9 +57,13 @@ class Session {
 
   const Model& model() const { return model_; }
   const format::Variant& variant() const { return model_.manifest().variants[variant_]; }
-  const std::string& note() const { return note_; }  // runs may add to it
   void tell(const std::string& line) {  // once
     if (note_.find(line) == note_.npos) note_ += (note_.empty() ? "" : "; ") + line;
+  }
+  // Runs may add to it.
+  const std::string& note() {
+    if (hear_device_) hear_device_();
+    return note_;
   }
   const std::string& device() const { return device_; }  // "gpu0"; empty: the processor
   // With libmlrt-gpu only: that all runs are on; null: the processor, or several.
@@ -133,6 +138,7 @@ class Session {
   exec::Plan plan_;
   std::unique_ptr<KernelModule> module_;  // null: on a device
   std::shared_ptr<void> on_devices_;      // what libmlrt-gpu keeps (together.h)
+  std::function<void()> hear_device_;     // notes what its device remarks; empty: on the processor, or on several
   bool is_together_ = false;              // on several
   std::unique_ptr<exec::Executor> executor_;  // last: it refers to all of the above
 };

@@ -44,8 +44,7 @@ std::string device_lines(const OpenModel& model, ordered_json& json) {
   std::string out;
   auto d = sized<MlcDevice>();
   for (uint32_t i = 0; api().device(model.model.get(), i, &d) == MLC_OK; ++i) {
-    const std::string what = printable(d.title) + ", " + d.api + ", " + std::to_string(d.memory_bytes >> 20) + " MiB";
-    out += in_lines(head("device"), std::string(d.name) + ", " + what + (d.is_software ? ", software: slower than the processor itself, used when named" : ""));
+    out += in_lines(head("device"), device_text(d) + (d.is_software ? ", software: slower than the processor itself, used when named" : ""));
     json.push_back({{"name", d.name}, {"api", d.api}, {"title", d.title}, {"driver", d.driver}, {"software", d.is_software != 0}, {"memory_bytes", d.memory_bytes}});
   }
   return out;

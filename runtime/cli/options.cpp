@@ -180,6 +180,20 @@ void say_what_runs(const OpenModel& model, const OpenSession& session, const std
   if (*model.info.trust_help) note("  help: " + printable(model.info.trust_help));
 }
 
+std::string device_text(const MlcDevice& d) {
+  return std::string(d.name) + ", " + printable(d.title) + ", " + d.api + " (" + printable(d.driver) + "), " + std::to_string(d.memory_bytes >> 20) + " MiB";
+}
+
+std::string device_text(const OpenModel& model, const OpenSession& session) {
+  std::string family;
+  for (uint32_t i = 0; i < model.info.num_variants; ++i)
+    if (const MlcVariant v = variant_at(model, i); std::string_view(v.name) == session.info.variant) family = v.family;
+  auto d = sized<MlcDevice>();
+  for (uint32_t i = 0; api().device(model.model.get(), i, &d) == MLC_OK; ++i)
+    if (std::string_view(d.name) == session.info.device && family == d.api) return device_text(d);
+  return "";
+}
+
 MlcVariant variant_at(const OpenModel& model, uint32_t index) {
   auto v = sized<MlcVariant>();
   api().explain(model.model.get(), index, &v);

@@ -78,6 +78,10 @@ Result<OpenSession> open_session(const OpenModel& model, const VariantOptions& o
 std::string fell_back(const OpenSession& session);
 // The same on stderr.
 void say_what_fell_back(const OpenSession& session);
+// "gpu0, Some Card, cuda (CUDA 13.0, graphs), 1024 MiB".
+std::string device_text(const MlcDevice& device);
+// By which driver the session runs on its device; empty: on the processor, or on several.
+std::string device_text(const OpenModel& model, const OpenSession& session);
 // NoVariant and Usage as open_session, before anything is loaded.
 Status check_variant(const OpenModel& model, const VariantOptions& options);
 

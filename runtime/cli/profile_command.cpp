@@ -157,6 +157,7 @@ std::string summary_of(const ordered_json& json, const Profile& profile, const C
   if (c.byte_operations_per_s > 0) out += format(" · bytes %.1f Gop/s", c.byte_operations_per_s / 1e9);
   for (const Ceilings::Level& level : c.levels) out += format(" · %s %.1f GB/s", level.name.c_str(), level.bytes_per_s / 1e9);
   out += "\nvariant     " + json["variant"].get<std::string>() + ", " + counted(c.threads, "thread") + "\n";
+  if (const std::string device = json["device"]; !device.empty()) out += "device      " + device + "; each launch is submitted and waited for by itself here\n";
   return out + "machine     " + environment_text(json["env"]) + "\n";
 }
 
@@ -188,6 +189,7 @@ Result<Report> profile_model(const ProfileOptions& o, const HostState& host, Ope
   Report report;
   report.json = {{"root", std::string("sha256:") + model.info.root},
                  {"variant", session.info.variant},
+                 {"device", device_text(model, session)},
                  {"program", program.name},
                  {"input", fed_json(model, target, o.input, inputs)},
                  {"threads", session.info.threads},

@@ -33,6 +33,24 @@ def a_variant_fits_on_devices_that_are_new_enough(t):
     assert [answers[f"cuda-sm{n}"] for n in (75, 80, 90)] == ["fits", "fits", "no"], answers
 
 
+def recordings_are_graphs_and_a_driver_that_makes_none_is_named(t):
+    built(t, "cuda-sm80", "native")
+    options = ["m.mlc", "--allow-unsigned", "--devices", "gpu", "--require", "cuda"]
+    run = [*options, "--dim", "n=2", "--duration", "20ms", "--warmup", "0ms"]
+    told = "enqueued command by command"
+    done = t.run("mlrun", "bench", *run)
+    assert told not in done.stderr, done.stderr
+    t.env["MLC_FAKE_CUDA"] = "fail_cuGraphLaunch=801"
+    done = t.run("mlrun", "bench", *run)
+    assert done.stderr.count(told) == 1 and "CUDA_ERROR_NOT_SUPPORTED" in done.stderr, done.stderr
+    del t.env["MLC_FAKE_CUDA"]
+    who = "gpu0, Fake 90, cuda (CUDA 13.0, graphs), 1024 MiB"
+    assert who in t.run("mlrun", "explain", "m.mlc", "--allow-unsigned", "--devices", "gpu").stdout
+    profiled = t.run("mlrun", "profile", *run)
+    assert re.search(rf"^device +{re.escape(who)};", profiled.stdout, re.M), profiled.stdout
+    assert json.loads(t.run("mlrun", "profile", *run, "--json").stdout)["device"] == who
+
+
 def without_a_device_the_processor_runs_it(t):
     built(t, "cuda-sm75", "native")
     t.env["MLC_FAKE_CUDA"] = "init=100"
@@ -52,7 +70,7 @@ def a_card_is_one_device_however_it_is_reached(t):
     assert [d["title"] for d in by_cuda] == ["Fake 90"] and by_cuda[0]["identity"] == "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf", apart
     assert by_cuda[0]["drivers"][0]["facts"]["cuda.cc"] == 90, by_cuda
     text = t.run("mlrun", "probe").stdout
-    assert re.search(r"^device +Fake 90, \d+ MiB, UUID a0a1\w+\ndriver +cuda, CUDA 13\.0$", text, re.M), text
+    assert re.search(r"^device +Fake 90, \d+ MiB, UUID a0a1\w+\ndriver +cuda, CUDA 13\.0, graphs$", text, re.M), text
     t.env["MLC_FAKE_CUDA"] = "init=100"
     missing = t.run("mlrun", "probe").stdout
     assert "none by cuda" in missing and "CUDA_ERROR_NO_DEVICE" in missing, missing
@@ -78,4 +96,4 @@ def arrays_of_the_application_stay_on_the_device(t):
 
 
 if __name__ == "__main__":
-    main([arrays_of_the_application_stay_on_the_device, a_card_is_one_device_however_it_is_reached, every_variant_of_a_device_gives_the_right_answer, a_variant_fits_on_devices_that_are_new_enough, without_a_device_the_processor_runs_it])
+    main([arrays_of_the_application_stay_on_the_device, a_card_is_one_device_however_it_is_reached, every_variant_of_a_device_gives_the_right_answer, recordings_are_graphs_and_a_driver_that_makes_none_is_named, a_variant_fits_on_devices_that_are_new_enough, without_a_device_the_processor_runs_it])

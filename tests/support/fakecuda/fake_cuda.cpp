@@ -1,57 +1,6 @@
-#include <cstdlib>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <sstream>
-#include <string>
-#include <vector>
+#include "tests/support/fakecuda/fake.h"
 
-#include "tests/support/ptx/executor.h"
-
-namespace {
-
-using namespace mlc::testing;
-using mlc::targets::ptx::Entry;
-using mlc::targets::ptx::Image;
-
-struct Function {
-  const Entry* entry = nullptr;
-  uint64_t most_dynamic_shared = 0;  // beyond 48 KiB only if asked for
-};
-struct Module {
-  Image image;
-  std::map<std::string, Function> functions;
-};
-
-struct Fake {
-  std::recursive_mutex mu;
-  std::map<std::string, std::string> script;
-  lanes::Memory memory;
-  std::map<uint64_t, std::vector<std::byte>> blocks;  // of the device, by address
-  std::map<uint64_t, size_t> host;                    // pinned
-  std::map<const void*, std::unique_ptr<Module>> modules;
-  std::map<const void*, int> streams, events;
-  int sticky = 0;
-  int64_t allocations = 0, launches = 0;
-  uint64_t allocated = 0;
-  bool initialised = false;
-  std::string error;  // of the last launch that went wrong
-  uintptr_t next_handle = 0x1000;
-
-  int64_t number(const std::string& name, int64_t otherwise) const {
-    const auto found = script.find(name);
-    return found == script.end() ? otherwise : std::atoll(found->second.c_str());
-  }
-  void reset(const char* text) {
-    std::istringstream in(text ? text : "");
-    script.clear();
-    for (std::string word; in >> word;)
-      if (const size_t equal = word.find('='); equal != word.npos) script[word.substr(0, equal)] = word.substr(equal + 1);
-    sticky = 0, allocations = launches = 0;
-    error.clear();
-  }
-  void* handle() { return reinterpret_cast<void*>(next_handle += 16); }
-};
+namespace fakecuda {
 
 Fake& fake() {
   static Fake& f = *[] {
@@ -65,17 +14,34 @@ Fake& fake() {
 thread_local std::vector<void*> contexts;
 void* const kContext = reinterpret_cast<void*>(uintptr_t{0xc0de});
 
-// The state every call of a context asks first.
 int ready() {
   if (!fake().initialised) return 3;
   if (contexts.empty() || contexts.back() != kContext) return 201;
   return fake().sticky;
 }
 
-#define FAKE_LOCK const std::lock_guard lock(fake().mu)
-#define FAKE_READY \
-  FAKE_LOCK;       \
-  if (const int code = ready()) return code
+int told(const char* name) {
+  const int code = int(fake().number("fail_" + std::string(name), 0));
+  if (code == 700 || code == 719) fake().sticky = code;
+  return code;
+}
+
+int forbids_capture() {
+  int code = 0;
+  for (auto& [handle, stream] : fake().streams)
+    if (stream.captures) stream.broken = true, code = 900;
+  return code;
+}
+
+int put(void* handle, Work work) {
+  const auto stream = fake().streams.find(handle);
+  if (stream == fake().streams.end()) return 400;
+  if (!stream->second.captures) return work();
+  stream->second.captured.push_back(std::move(work));
+  return 0;
+}
+
+namespace {
 
 // The bytes at an address of the device or of pinned memory; null: not all of them are there.
 std::byte* resolve(uint64_t address, size_t bytes) {
@@ -90,7 +56,25 @@ int code_of(const std::string& error) {
   return error.find("out of range") != error.npos ? 700 : error.find("misaligned") != error.npos ? 716 : 719;
 }
 
+// A launch in its turn; that it failed is told by later calls.
+int execute(const Function& kernel, unsigned gx, unsigned gy, unsigned bx, unsigned shared, const std::vector<uint64_t>& arguments) {
+  Fake& f = fake();
+  const Entry& e = *kernel.entry;
+  if (++f.launches == f.number("fail_launch", -1)) return f.sticky = 719, 0;
+  ptx::Executor program(e, arguments);
+  lanes::Launch launch;
+  launch.lanes = bx;
+  launch.grid = {gx, gy, 1};
+  launch.shared_bytes = e.shared_bytes + shared;
+  f.error = program.error().empty() ? lanes::run(program, f.memory, launch) : program.error();
+  if (!f.error.empty()) f.sticky = code_of(f.error);
+  return 0;
+}
+
 }  // namespace
+}  // namespace fakecuda
+
+using namespace fakecuda;
 
 extern "C" {
 
@@ -101,6 +85,8 @@ void mlc_fake_cuda_reset(const char* script) {
 }
 const char* mlc_fake_cuda_error() { return fake().error.c_str(); }
 uint64_t mlc_fake_cuda_allocated() { return fake().allocated; }
+int64_t mlc_fake_cuda_graph_launches() { return fake().graph_launches; }
+uint64_t mlc_fake_cuda_graphs() { return fake().graphs.size() + fake().instances.size(); }
 
 int cuInit(unsigned flags) {
   FAKE_LOCK;
@@ -138,7 +124,7 @@ int cuCtxPopCurrent_v2(void** context) {
 }
 
 int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
-  FAKE_READY;
+  FAKE_READY_OUTSIDE;
   Fake& f = fake();
   if (bytes == 0) return 1;
   if (++f.allocations == f.number("fail_allocation", -1) || f.allocated + bytes > uint64_t(f.number("memory", int64_t{1} << 30))) return 2;
@@ -150,7 +136,7 @@ int cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   return *address = at, 0;
 }
 int cuMemFree_v2(uint64_t address) {
-  FAKE_READY;
+  FAKE_READY_OUTSIDE;
   const auto block = fake().blocks.find(address);
   if (block == fake().blocks.end()) return 1;
   fake().allocated -= block->second.size();
@@ -165,35 +151,38 @@ int cuMemGetAddressRange_v2(uint64_t* base, size_t* bytes, uint64_t address) {
   return 500;
 }
 int cuMemHostAlloc(void** out, size_t bytes, unsigned) {
-  FAKE_READY;
+  FAKE_READY_OUTSIDE;
   *out = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   if (!*out) return 2;
   fake().host[reinterpret_cast<uintptr_t>(*out)] = bytes;
   return 0;
 }
 int cuMemFreeHost(void* data) {
-  FAKE_READY;
+  FAKE_READY_OUTSIDE;
   if (fake().host.erase(reinterpret_cast<uintptr_t>(data)) == 0) return 1;
   std::free(data);
   return 0;
 }
 int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void* stream) {
   FAKE_READY;
-  std::byte *target = resolve(to, bytes), *source = resolve(from, bytes);
-  if (!target || !source || !fake().streams.contains(stream)) return 1;
-  std::memmove(target, source, bytes);
-  return 0;
+  if (!resolve(to, bytes) || !resolve(from, bytes)) return 1;
+  return put(stream, [=] {
+    std::byte *target = resolve(to, bytes), *source = resolve(from, bytes);
+    if (!target || !source) return fake().sticky = 700;  // freed before a graph used it
+    return std::memmove(target, source, bytes), 0;
+  });
 }
 int cuMemsetD8Async(uint64_t to, unsigned char byte, size_t bytes, void* stream) {
   FAKE_READY;
-  std::byte* target = resolve(to, bytes);
-  if (!target || !fake().streams.contains(stream)) return 1;
-  std::memset(target, byte, bytes);
-  return 0;
+  if (!resolve(to, bytes)) return 1;
+  return put(stream, [=] {
+    std::byte* target = resolve(to, bytes);
+    return target ? (std::memset(target, byte, bytes), 0) : fake().sticky = 700;
+  });
 }
 
 int cuModuleLoadDataEx(void** module, const void* image, unsigned num_options, int* options, void** values) {
-  FAKE_READY;
+  FAKE_READY_OUTSIDE;
   const auto* text = static_cast<const char*>(image);
   if (std::memcmp(text, "\x7f" "ELF", 4) == 0) return 209;
   auto parsed = mlc::targets::ptx::parse(text);
@@ -215,7 +204,7 @@ int cuModuleLoadDataEx(void** module, const void* image, unsigned num_options, i
   return 0;
 }
 int cuModuleUnload(void* module) {
-  FAKE_READY;
+  FAKE_READY_OUTSIDE;
   return fake().modules.erase(module) ? 0 : 400;
 }
 int cuModuleGetFunction(void** function, void* module, const char* name) {
@@ -237,10 +226,9 @@ int cuFuncSetAttribute(void* function, int attribute, int value) {
 
 int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void* stream, void** parameters, void** extra) {
   FAKE_READY;
-  Fake& f = fake();
   const auto* kernel = static_cast<const Function*>(function);
   const Entry& e = *kernel->entry;
-  if (!f.streams.contains(stream) || extra || !gx || !gy || gz != 1 || gy > 65535 || bx == 0 || bx > e.max_lanes[0] || by != 1 || bz != 1) return 1;
+  if (extra || !gx || !gy || gz != 1 || gy > 65535 || bx == 0 || bx > e.max_lanes[0] || by != 1 || bz != 1) return 1;
   if (shared > std::max<uint64_t>(kernel->most_dynamic_shared, 49152 - std::min(49152u, e.shared_bytes))) return 1;
   std::vector<uint64_t> arguments;
   for (size_t k = 0; k < e.params.size(); ++k) {
@@ -248,23 +236,15 @@ int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsign
     std::memcpy(&value, parameters[k], e.params[k].bytes);
     arguments.push_back(value);
   }
-  if (++f.launches == f.number("fail_launch", -1)) return f.sticky = 719, 0;
-  ptx::Executor program(e, arguments);
-  lanes::Launch launch;
-  launch.lanes = bx;
-  launch.grid = {gx, gy, 1};
-  launch.shared_bytes = e.shared_bytes + shared;
-  f.error = program.error().empty() ? lanes::run(program, f.memory, launch) : program.error();
-  if (!f.error.empty()) f.sticky = code_of(f.error);  // told by later calls
-  return 0;
+  return put(stream, [=] { return execute(*kernel, gx, gy, bx, shared, arguments); });
 }
 
 int cuStreamCreate(void** stream, unsigned) {
   FAKE_READY;
-  return fake().streams[*stream = fake().handle()] = 1, 0;
+  return fake().streams[*stream = fake().handle()] = {}, 0;
 }
 int cuStreamDestroy_v2(void* stream) {
-  FAKE_READY;
+  FAKE_READY_OUTSIDE;
   return fake().streams.erase(stream) ? 0 : 400;
 }
 int cuStreamSynchronize(void* stream) {
@@ -281,11 +261,11 @@ int cuEventDestroy_v2(void* event) {
 }
 int cuEventRecord(void* event, void* stream) {
   FAKE_READY;
-  return fake().events.contains(event) && fake().streams.contains(stream) ? 0 : 400;
+  return fake().events.contains(event) ? put(stream, [] { return 0; }) : 400;
 }
 #ifndef MLC_FAKE_CUDA_OLD
 int cuEventQuery(void* event) {
-  FAKE_READY;
+  FAKE_READY_OUTSIDE;
   if (!fake().events.contains(event)) return 400;
   return fake().number("hang", 0) ? 600 : 0;
 }

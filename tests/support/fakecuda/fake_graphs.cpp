@@ -1,0 +1,63 @@
+// Graphs of the libcuda of the tests: a stream that captures keeps what is put into it, a graph that is launched does it all.
+#include "tests/support/fakecuda/fake.h"
+
+using namespace fakecuda;
+
+extern "C" {
+
+int cuStreamBeginCapture_v2(void* handle, int mode) {
+  FAKE_READY;
+  const auto stream = fake().streams.find(handle);
+  if (stream == fake().streams.end()) return 400;
+  if (mode < 0 || mode > 2 || stream->second.captures) return 1;
+  stream->second = {.captures = true, .broken = false, .captured = {}};
+  return 0;
+}
+int cuStreamEndCapture(void* handle, void** graph) {
+  FAKE_LOCK;
+  if (const int code = ready()) return code;
+  const auto found = fake().streams.find(handle);
+  if (found == fake().streams.end()) return 400;
+  *graph = nullptr;
+  if (!found->second.captures) return 1;
+  const Stream ended = std::exchange(found->second, {});
+  if (const int code = told(__func__)) return code;
+  if (ended.broken) return 901;
+  fake().graphs[*graph = fake().handle()] = ended.captured;
+  return 0;
+}
+int cuGraphInstantiateWithFlags(void** instance, void* graph, unsigned long long flags) {
+  FAKE_READY;
+  const auto found = fake().graphs.find(graph);
+  if (found == fake().graphs.end() || flags != 0) return 1;
+  fake().instances[*instance = fake().handle()] = found->second;
+  return 0;
+}
+int cuGraphInstantiate_v2(void** instance, void* graph, void**, char*, size_t) {
+  FAKE_READY;
+  const auto found = fake().graphs.find(graph);
+  if (found == fake().graphs.end()) return 1;
+  fake().instances[*instance = fake().handle()] = found->second;
+  return 0;
+}
+int cuGraphLaunch(void* instance, void* stream) {
+  FAKE_READY;
+  const auto found = fake().instances.find(instance);
+  if (found == fake().instances.end()) return 400;
+  ++fake().graph_launches;
+  return put(stream, [work = found->second] {
+    for (const Work& one : work)
+      if (const int code = fake().sticky ? fake().sticky : one()) return code;
+    return 0;
+  });
+}
+int cuGraphExecDestroy(void* instance) {
+  FAKE_READY;
+  return fake().instances.erase(instance) ? 0 : 400;
+}
+int cuGraphDestroy(void* graph) {
+  FAKE_READY;
+  return fake().graphs.erase(graph) ? 0 : 400;
+}
+
+}  // extern "C"
