@@ -48,22 +48,16 @@ Status CudaRecording::play(Handle stream) const {
 Status CudaRecording::submit(Handle stream) {
   if (graph_.exists()) return graph_.launch(stream);
   if (!std::exchange(was_played_, true) || stays_plain_) return play(stream);
-  Status made = make_graph(stream);
-  if (made.ok()) return made;
+  stays_plain_ = !context_.call().has_graphs() || commands_.size() < kLeastOfGraph;
+  if (stays_plain_) return play(stream);
+  Status started = graph_.capture(stream, [&] { return play(stream); });
+  if (started.ok()) started = graph_.launch(stream);
+  if (started.ok()) return started;
   MLC_RETURN_IF_ERROR(context_.alive());
+  context_.remark("runs are enqueued command by command, since there is no graph of them: " + started.message);
   stays_plain_ = true;
-  return play(stream);
-}
-
-// Makes the graph and starts it. If it could not, nothing of it was started.
-Status CudaRecording::make_graph(Handle stream) {
-  if (!context_.call().has_graphs() || commands_.size() < kLeastOfGraph) return Status(Code::Unsupported, "no graph");
-  Status s = graph_.capture(stream, [&] { return play(stream); });
-  if (s.ok()) s = graph_.launch(stream);
-  if (s.ok()) return s;
   graph_.reset();
-  context_.remark("runs are enqueued command by command, since there is no graph of them: " + s.message);
-  return s;
+  return play(stream);  // nothing of the graph was started
 }
 
 Status CudaRecorder::check_range(const device::Range& r) const {

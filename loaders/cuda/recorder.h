@@ -41,7 +41,6 @@ class CudaRecording final : public device::Recording {
   };
   Status play(Handle stream) const;
   Status launch(const Dispatch& dispatch, Handle stream) const;
-  Status make_graph(Handle stream);
 
   Context& context_;
   std::vector<std::variant<Dispatch, Copy, Fill>> commands_;

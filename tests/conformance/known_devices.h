@@ -8,13 +8,14 @@
 
 namespace mlc::conformance {
 
-// Of api::DeviceChoice: the first device of Vulkan, be it software, and the program to ask.
+// Of api::DeviceChoice: the first device of the interface that a container has kernels for, be it software, and the program to ask.
 inline constexpr char kFirstDevice[] = "gpu0", kAsksDrivers[] = "/proc/self/exe";
 
-// Asks drivers and remembers the answer for all processes started from now on. The device's name and driver; NotFound if there is none.
-Result<std::string> learn_devices();
+// Asks the drivers of an interface ("vulkan", "cuda") and remembers the answer for all processes started from now on. The device's
+// name and driver; NotFound if there is none.
+Result<std::string> learn_devices(const std::string& api);
 
-// What `probe-child vulkan` does: writes what was learnt, or else what drivers say. The exit code.
-int answer_probe();
+// What `probe-child API` does: writes what was learnt, or else what drivers say. The exit code.
+int answer_probe(const std::string& api);
 
 }  // namespace mlc::conformance

@@ -238,8 +238,9 @@ int run(int argc, char** argv) {
     }
     return finish(o, outcomes);
   }
-  if (std::any_of(o.run.paths.begin(), o.run.paths.end(), [](const Path& p) { return p.way == Way::OnDevice; })) {
-    const auto device = learn_devices();
+  for (const char* api : {"cuda", "vulkan"}) {
+    if (std::none_of(o.run.paths.begin(), o.run.paths.end(), [&](const Path& p) { return p.way == Way::OnDevice && p.name.starts_with(api); })) continue;
+    const auto device = learn_devices(api);
     std::printf(device.ok() ? "device: %s\n" : "skipped: %s\n", device.ok() ? device->c_str() : device.status().message.c_str());
     if (!device.ok()) return 77;
   }
@@ -275,6 +276,6 @@ int run(int argc, char** argv) {
 }  // namespace mlc::conformance
 
 int main(int argc, char** argv) {
-  if (argc == 3 && std::strcmp(argv[1], "probe-child") == 0) return mlc::conformance::answer_probe();
+  if (argc == 3 && std::strcmp(argv[1], "probe-child") == 0) return mlc::conformance::answer_probe(argv[2]);
   return mlc::conformance::run(argc, argv);
 }

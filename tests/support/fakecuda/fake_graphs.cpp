@@ -46,8 +46,10 @@ int cuGraphLaunch(void* instance, void* stream) {
   if (found == fake().instances.end()) return 400;
   ++fake().graph_launches;
   return put(stream, [work = found->second] {
-    for (const Work& one : work)
-      if (const int code = fake().sticky ? fake().sticky : one()) return code;
+    for (const Work& one : work) {
+      if (fake().sticky) break;  // told by later calls, as of launches
+      if (const int code = one()) fake().sticky = code;
+    }
     return 0;
   });
 }
