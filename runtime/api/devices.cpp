@@ -168,9 +168,8 @@ Status Session::start_on_device(const SessionOptions& options) {
     return exec::Substitute::Other{&(*other)->plan_, (*other)->executor_.get(), (*other)->variant().name};
   };
   const auto tell = [this](const std::string& line) { note_ += (note_.empty() ? "" : "; ") + line; };
-  hear_device_ = [this, tell, device = on.device] {
-    for (const std::string& line : device->remarks())
-      if (note_.find(line) == std::string::npos) tell(line);
+  hear_device_ = [this, device = on.device] {
+    for (const std::string& line : device->remarks()) this->tell(line);
   };
   // A part of several says that it cannot: the others are there already.
   auto substitute = options.is_part ? nullptr : std::make_unique<exec::Substitute>(open, tell);

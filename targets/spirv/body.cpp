@@ -35,6 +35,12 @@ Id Body::glsl(Glsl which, Reg to, std::initializer_list<Id> args) {
   return w.result(Op::ExtInst, type(to), words);
 }
 
+// Not OpSConvert: Mesa 22.3 makes a comparison of what that gives with a constant always true (`5 < long(i)` for i of 0 to 3).
+Id Body::extended(Id v) {
+  const Id sign = u64(uint64_t{1} << 31), flipped = op(Op::BitwiseXor, Reg::U64, {op(Op::UConvert, Reg::U64, {v}), sign});
+  return op(Op::ISub, Reg::U64, {flipped, sign});
+}
+
 Body::Variable Body::variable(Reg reg, Id value) {
   const Variable v = variable(reg);
   store(v, value);

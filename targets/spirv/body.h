@@ -30,6 +30,8 @@ class Body {
   Id test(Op op, Id a, Id b) { return this->op(op, Reg::Bool, {a, b}); }
   Id glsl(Glsl which, Reg to, std::initializer_list<Id> args);
   Id select(Reg to, Id condition, Id yes, Id no) { return op(Op::Select, to, {condition, yes, no}); }
+  // Signed numbers of 32 bits as those of 64.
+  Id extended(Id v);
   Id negate(Id condition) { return op(Op::LogicalNot, Reg::Bool, {condition}); }
 
   struct Variable {

@@ -52,7 +52,7 @@ Id Numbers::cast(DType from, DType to, Id a) {
     return c_.select(reg, c_.test(Op::FOrdLessThan, a, c_.real(source, 0)), whole, truncate(DType::U64, source, a));
   }
   if (source == reg) return reg == Reg::U64 || bits_of(to) >= 32 ? a : narrow(to, a);
-  if (reg == Reg::U64) return c_.op(is_signed_int(from) ? Op::SConvert : Op::UConvert, reg, {a});
+  if (reg == Reg::U64) return is_signed_int(from) ? c_.extended(a) : c_.op(Op::UConvert, reg, {a});
   return narrow(to, c_.op(Op::UConvert, Reg::U32, {a}));
 }
 

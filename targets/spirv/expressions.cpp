@@ -134,7 +134,7 @@ Value KernelBuilder::variable_value(const Expr& e, bool low) {
   Value full = b.full, out;
   for (const Body::Variable& place : b.places) full.push_back(c_.load(place));
   if (full.empty())
-    for (const Id v : b.low) full.push_back(c_.op(b.has_sign ? Op::SConvert : Op::UConvert, Reg::U64, {v}));
+    for (const Id v : b.low) full.push_back(b.has_sign ? c_.extended(v) : c_.op(Op::UConvert, Reg::U64, {v}));
   if (!low) return full;
   for (const Id v : full) out.push_back(c_.op(Op::UConvert, Reg::U32, {v}));
   return out;
@@ -188,7 +188,8 @@ Value KernelBuilder::node(const Expr& e) {
   Value out;
   if (is_narrow(e)) {
     if (t != DType::I64) return narrow_node(e);
-    for (const Id v : cache_.at({&e, true})) out.push_back(c_.op(Op::SConvert, Reg::U64, {v}));
+    const bool has_sign = ranges_.of(&e).lo < 0;
+    for (const Id v : cache_.at({&e, true})) out.push_back(has_sign ? c_.extended(v) : c_.op(Op::UConvert, Reg::U64, {v}));
     return out;
   }
   switch (e.op) {

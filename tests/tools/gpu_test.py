@@ -102,6 +102,20 @@ def instructions_are_measured_on_a_device(t):
     assert report["variant"] == best, report["variant"]
 
 
+def signed_numbers_meet_constants_on_a_device(t):
+    """A TopK of known k compares positions with constants: Mesa makes such comparisons true where OpSConvert widened the position."""
+    need_device(t)
+    (t.dir / "m.onnx").write_bytes(model([node("TopK", ["x", "k"], ["y", "at"], "best")], [port("x", "f32", [3, 20])], [port("y", "f32", [3, 4]), port("at", "i64", [3, 4])],
+                                         [tensor("k", "i64", [1], struct.pack("<q", 4))], opset=17))
+    t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "-f", "--progress", "none", "--golden-time", "0", "--target", "vulkan,native")
+    values = [(k * 37 % 101 - 50) / 50 for k in range(60)]
+    write(t.dir / "in.npz", {"x": ("f32", (3, 20), values)})
+    _, found = answers(t, "--devices", "gpu")
+    for row in range(3):
+        best = sorted(range(20), key=lambda k: -values[row * 20 + k])[:4]
+        assert list(found["at"][row * 4:row * 4 + 4]) == best, (row, best, found["at"])
+
+
 def limits_of(t, api="vulkan"):
     devices = json.loads(t.run("mlrun", "probe", "--json").stdout)["devices"]
     return next(by["facts"] for d in devices for by in d["drivers"] if by["api"] == api)
@@ -216,4 +230,4 @@ def arrays_of_the_application_stay_on_the_device(t):
 
 if __name__ == "__main__":
     main([arrays_of_the_application_stay_on_the_device, long_loops_are_right_wherever_they_run, what_a_device_cannot_do_the_processor_does, golden_vectors_run_on_the_device, a_device_answers_as_the_processor_does, devices_are_used_as_the_user_says, a_fall_back_prints_one_line, instructions_are_measured_on_a_device,
-          whole_models_give_their_golden_answers, a_long_fold_gives_the_same_bits_at_every_run_and_at_every_size_of_subgroups])
+          signed_numbers_meet_constants_on_a_device, whole_models_give_their_golden_answers, a_long_fold_gives_the_same_bits_at_every_run_and_at_every_size_of_subgroups])
