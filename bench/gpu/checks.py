@@ -21,7 +21,7 @@ def failures(lab, devices):
 def build(lab, model, targets, name, seconds, golden=0):
     """A container of an ONNX file."""
     path = lab.out / "models" / f"{name}.mlc"
-    lab.run(f"build {name}", [lab.bin / "mlpack", "build", model, "-o", path, "-f", "--no-sign", "--no-selftest", "--progress", "none", "--golden-time", golden,
+    lab.run(f"build {name}", [lab.bin / "mlpack", "build", model, "-o", path, "-f", "--no-sign", "--no-selftest", "--progress", "none", "--golden-time", golden, "--cubin", "none",
                               "--target", ",".join(targets)], seconds)
     return path
 

@@ -1,11 +1,13 @@
 #include "loaders/cuda/module.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "loaders/cuda/results.h"
 #include "loaders/cuda/text.h"
 #include "runtime/device_api.h"
+#include "schema/cubin.h"
 #include "schema/format.h"
 
 namespace mlc::cuda {
@@ -16,12 +18,16 @@ Result<std::unique_ptr<CudaModule>> CudaModule::load(Context& context, gpu::Modu
   const gpu::Module& m = out->module_;
   for (const gpu::Entry& e : m.entries)
     if (Status s = out->check_entry(e); !s.ok()) return std::move(s).note("kernel '{}'", e.name);
+  std::vector<const gpu::Entry*> entries;
   for (size_t i = 0; i < m.images.size(); ++i) {
-    if (m.images[i].kind != gpu::ImageKind::Ptx) continue;
-    std::vector<const gpu::Entry*> entries;
-    for (const gpu::Entry& e : m.entries)
-      if (e.image == i) entries.push_back(&e);
-    if (Status s = check_text(m.images[i].bytes, entries, context.physical().capability); !s.ok()) return std::move(s).note("image {}", i);
+    const gpu::Image& image = m.images[i];
+    if (image.kind == gpu::ImageKind::Ptx) {
+      entries.clear();  // cubins behind it have the same
+      for (const gpu::Entry& e : m.entries)
+        if (e.image == i) entries.push_back(&e);
+    }
+    Status s = image.kind == gpu::ImageKind::Ptx ? check_text(image.bytes, entries, context.physical().capability) : gpu::check_cubin(image.bytes, image.architecture, entries);
+    if (!s.ok()) return std::move(s).note("image {}", i);
   }
   out->images_.resize(m.images.size());
   out->functions_.resize(m.entries.size());
@@ -65,7 +71,8 @@ Result<Kernel> CudaModule::kernel(uint32_t number) const {
   return Kernel{&e, functions_[number]};
 }
 
-// Cubins of the text stand behind it. One that the driver refuses is passed over: the text is the same code.
+// Cubins of the text stand behind it; one runs on devices of its generation that are not older. One that the driver refuses, as old ones do
+// with those of a new assembler, is passed over and remarked: the text is the same code.
 Status CudaModule::load_image(uint32_t number, Handle& out) const {
   const Library& call = context_.call();
   const auto give = [&](const gpu::Image& image, char* log, uint32_t log_bytes) {
@@ -74,13 +81,19 @@ Status CudaModule::load_image(uint32_t number, Handle& out) const {
     return call.ModuleLoadDataEx(&out, image.bytes.data(), 2, options, values);
   };
   char log[512] = {};
+  const gpu::Image* best = nullptr;
+  const uint32_t capability = context_.physical().capability;
   for (size_t i = number + 1; i < module_.images.size() && module_.images[i].kind == gpu::ImageKind::Cubin; ++i) {
     const gpu::Image& cubin = module_.images[i];
-    const bool runs = cubin.architecture / 10 == context_.physical().capability / 10 && cubin.architecture <= context_.physical().capability;
-    if (!runs) continue;
-    const Code32 code = give(cubin, log, sizeof log - 1);
+    const bool runs = cubin.architecture / 10 == capability / 10 && cubin.architecture <= capability;
+    if (runs && (!best || cubin.architecture > best->architecture)) best = &cubin;
+  }
+  if (best) {
+    const Code32 code = give(*best, log, sizeof log - 1);
     if (code == kSuccess && out) return ok();
     if (is_sticky(code)) return context_.check(code, "cuModuleLoadDataEx");
+    context_.remark("the driver compiles the text of kernels, since it does not take their cubins for sm_" + std::to_string(best->architecture) + ": " +
+                    std::string(name_of_code(code)) + " (" + std::to_string(code) + ")");
     out = nullptr;
   }
   std::fill(std::begin(log), std::end(log), '\0');

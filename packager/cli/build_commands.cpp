@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -35,6 +37,7 @@ struct BuildFlags {
   ModelFlags model;
   std::vector<std::string> targets, golden;
   std::string progress = "auto", tuned;
+  std::vector<std::string> cubins;
   std::string dump_folder;
   bool tuned_by_others = false, force = false, no_sign = false, no_selftest = false, no_cache = false, as_json = false;
 };
@@ -88,8 +91,46 @@ std::string tuned_text(const compile::BuildReport& built) {
   return out.empty() ? "nothing: no record is better than what this mlpack does" : out;
 }
 
+// --cubin: "auto", "none", or architectures.
+Status set_up_cubins(BuildFlags& flags) {
+  if (flags.cubins == std::vector<std::string>{"none"}) return ok();
+  compile::BuildOptions::Cubins& cubins = flags.options.cubins.emplace();
+  const char* const path = std::getenv("PATH");
+  cubins.folders = std::string(path ? path : "") + ":/usr/local/cuda/bin";
+  if (flags.cubins == std::vector<std::string>{"auto"}) return ok();
+  for (const std::string& word : flags.cubins) {
+    uint32_t number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (error != std::errc() || end != word.data() + word.size() || number < 75 || number > 255)
+      return Status(Code::Usage, "--cubin '{}': expected auto, none, or compute capabilities such as 80,90", printable(word));
+    cubins.architectures.push_back(number);
+  }
+  return ok();
+}
+
+// "cuda-sm80 for 80, 86: 12 kernels, at most 64 registers, no spill"
+std::string cubins_text(const compile::BuildReport& built) {
+  std::string out;
+  for (const auto& v : built.variants) {
+    if (v.cubins.architectures.empty()) continue;
+    out += (out.empty() ? "" : " · ") + v.name + " for ";
+    for (const uint32_t a : v.cubins.architectures) out += (a == v.cubins.architectures.front() ? "" : ", ") + std::to_string(a);
+    uint64_t registers = 0, spills = 0;
+    for (const auto& k : v.cubins.kernels) registers = std::max(registers, k.registers), spills += k.spilled_bytes > 0;
+    out += ": at most " + std::to_string(registers) + " registers, " + (spills ? counted(spills, "kernel") + " with spills" : std::string("no spill"));
+  }
+  return out.empty() ? "none: " + built.no_cubins : out;
+}
+
+ordered_json cubins_json(const targets::ptx::CubinReport& cubins) {
+  ordered_json kernels = ordered_json::array();
+  for (const auto& k : cubins.kernels) kernels.push_back({{"name", k.name}, {"registers", k.registers}, {"spilled_bytes", k.spilled_bytes}, {"stack_bytes", k.stack_bytes}});
+  return {{"architectures", cubins.architectures}, {"kernels", std::move(kernels)}, {"left_out", cubins.left_out}};
+}
+
 Result<Report> run_build(BuildFlags& flags) {
   MLC_ASSIGN(flags.options.targets, targets_named(flags.targets));
+  MLC_RETURN_IF_ERROR(set_up_cubins(flags));
   MLC_RETURN_IF_ERROR(apply(flags.model, flags.options));
   for (const std::string& path : flags.golden) {
     MLC_ASSIGN(compile::GivenVector vector, read_golden(path));
@@ -123,10 +164,13 @@ Result<Report> run_build(BuildFlags& flags) {
   for (const auto& v : built->variants) {
     text << (variants.empty() ? " " : " · ") << v.name << " " << megabytes(v.module_bytes + v.plan_bytes);
     variants.push_back({{"name", v.name}, {"module_bytes", v.module_bytes}, {"plan_bytes", v.plan_bytes}, {"kernels", v.kernels}, {"launches", v.launches}, {"tuned", v.tuned}});
+    if (!v.cubins.architectures.empty()) variants.back()["cubins"] = cubins_json(v.cubins);
   }
   const std::string root = "sha256:" + to_hex(built->root);
   text << "\n  wrote     " << flags.options.output_path << "   " << megabytes(built->file_bytes) << "   root " << root << "   "
        << (built->key_name.empty() ? "not signed" : "signed by " + built->key_name) << "\n";
+  const bool has_cubins = std::any_of(built->variants.begin(), built->variants.end(), [](const auto& v) { return !v.cubins.architectures.empty(); });
+  if (has_cubins || !built->no_cubins.empty()) text << "  cubins    " << cubins_text(*built) << "\n";
   if (!flags.tuned.empty()) text << "  tuned     " << tuned_text(*built) << "\n";
   ordered_json cache = nullptr;
   if (built->cache) report_cache(*built->cache, text, cache);
@@ -158,6 +202,8 @@ void add_build(CLI::App& app, int& exit_code) {
   command->add_option("-o,--output", o.output_path, "the container to write")->required();
   command->add_option("--target", flags->targets, "targets, separated by commas: names of 'mlpack targets'; native, the best that this machine can run; all, of which the file gets those that gain something by their instructions (default); vulkan or cuda, all of such devices, beside those of processors")
       ->delimiter(',')->default_val(std::vector<std::string>{"all"})->default_str("all");
+  command->add_option("--cubin", flags->cubins, "code of CUDA that drivers need not compile, beside its text: auto, where NVIDIA's ptxas is in PATH or in /usr/local/cuda/bin; none; or for compute capabilities, 80,86,90, which needs ptxas")
+      ->delimiter(',')->default_val(std::vector<std::string>{"auto"})->default_str("auto");
   command->add_option("--pipeline", o.pipeline_path, "pre- and post-processing (pipeline.json)");
   add_model_flags(*command, flags->model);
   command->add_option("--tuned", flags->tuned, "records of mlpack tune, whose schedules are taken where they are better");

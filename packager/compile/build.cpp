@@ -22,6 +22,7 @@
 #include "packager/passes/passes.h"
 #include "schema/validate.h"
 #include "signing/user_key.h"
+#include "targets/families.h"
 
 namespace mlc::compile {
 namespace {
@@ -188,12 +189,41 @@ class Build {
     }
     MLC_RETURN_IF_ERROR(leave_out(left_out));
     drop_equal_variants(variants_);
-    for (const CompiledVariant& v : variants_)
-      report_.variants.push_back({v.target->name, v.module.size(), v.plan.size(), v.num_kernels, v.num_launches, 0, v.launches});
+    std::vector<targets::ptx::CubinReport> cubins(variants_.size());
+    MLC_RETURN_IF_ERROR(add_cubins(cubins));
+    for (size_t k = 0; k < variants_.size(); ++k) {
+      const CompiledVariant& v = variants_[k];
+      report_.variants.push_back({v.target->name, v.module.size(), v.plan.size(), v.num_kernels, v.num_launches, 0, std::move(cubins[k]), v.launches});
+    }
     if (cache) {
       report_.cache->found = cache->found();
       report_.cache->compiled = cache->missed();
       if (cache->missed() > 0) (void)cache->shrink(CodeCache::kLimit);  // another build may be at it
+    }
+    return ok();
+  }
+
+  // Beside the PTX of each variant that has some. Without the assembler there are none, which is an error only where architectures were named.
+  Status add_cubins(std::vector<targets::ptx::CubinReport>& reports) {
+    const auto is_ptx = [](const CompiledVariant& v) { return v.target->emitter == &targets::ptx::emitter(); };
+    if (!options_.cubins || std::none_of(variants_.begin(), variants_.end(), is_ptx)) return ok();
+    const std::vector<uint32_t>& named = options_.cubins->architectures;
+    const auto ptxas = targets::ptx::Ptxas::find(options_.cubins->folders);
+    if (!ptxas.ok()) {
+      if (!named.empty()) return Status(ptxas.status()).note("--cubin");
+      report_.no_cubins = ptxas.status().message;
+      return ok();
+    }
+    for (size_t k = 0; k < variants_.size(); ++k) {
+      CompiledVariant& v = variants_[k];
+      if (!is_ptx(v)) continue;
+      stage("cubins, " + v.target->name);
+      auto module = targets::ptx::add_cubins(*v.target, v.module, named.empty() ? targets::ptx::usual_architectures(*v.target) : named, *ptxas, options_.threads, reports[k]);
+      if (!module.ok()) return std::move(module).status().note("cubins of " + v.target->name);
+      v.module = std::move(*module);
+      MLC_RETURN_IF_ERROR(targets::audit_module(*v.target, v.module));
+      for (const std::string& line : reports[k].left_out)
+        if (!named.empty()) report_.warnings.push_back("no cubin for " + line);
     }
     return ok();
   }

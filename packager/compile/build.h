@@ -12,6 +12,7 @@
 #include "packager/compile/golden.h"
 #include "packager/compile/variant.h"
 #include "signing/hash_tree.h"
+#include "targets/ptx/cubins.h"
 #include "targets/target.h"
 
 namespace mlc::compile {
@@ -59,6 +60,11 @@ struct BuildOptions {
   bool forms = true;                              // products may be computed in other ways, which round otherwise
   bool products_in_bf16 = false;                  // both factors of products with weights are rounded to bf16
   std::optional<uint64_t> most_derived;           // bytes of derived constants; none: what is usual (passes.h)
+  struct Cubins {
+    std::vector<uint32_t> architectures;          // empty: what is usual for each target, where the assembler is installed
+    std::string folders;                          // where it is looked for, as PATH is written
+  };
+  std::optional<Cubins> cubins;                   // beside the PTX of targets of CUDA; none: none
   DumpOptions dump;
   ChooseSchedule choose;                          // of nests (variant.h); may be empty
   // The records that `choose` followed of what was compiled for a target; the file carries them. May be empty, as what it gives may.
@@ -75,6 +81,7 @@ struct BuildReport {
     uint64_t module_bytes = 0, plan_bytes = 0;
     size_t kernels = 0, launches = 0;
     uint64_t tuned = 0;                       // records that were followed
+    targets::ptx::CubinReport cubins;
     std::vector<CompiledLaunch> in_order;     // with BuildOptions::choose
   };
   // Kernels of machine code that earlier builds had compiled, and those that were compiled now.
@@ -87,6 +94,7 @@ struct BuildReport {
   std::vector<Variant> variants;
   Digest root{};
   uint64_t file_bytes = 0;
+  std::string no_cubins;   // why there are none though they were wanted; empty: there are, or they were not
   std::string key_name;    // empty: unsigned
   std::vector<std::string> warnings;  // a line each
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "schema/cubin.h"
 #include "schema/format.h"
 
 namespace mlc::targets::ptx {
@@ -60,11 +61,19 @@ Status audit_module_bytes(const Target& target, std::span<const std::byte> modul
   MLC_ASSIGN(const mlc::gpu::Module m, mlc::gpu::decode(module));
   if (m.format != static_cast<uint8_t>(format::ModuleFormat::Ptx)) return Status(Code::Internal, "a module of another format");
   std::vector<Image> images;
+  size_t text = 0;  // that the cubins behind it were made of
   for (const mlc::gpu::Image& image : m.images) {
     images.emplace_back();
-    if (image.kind != mlc::gpu::ImageKind::Ptx) continue;  // a cubin stands behind the PTX that it was made of
-    MLC_ASSIGN(const std::string_view text, image_text(image));
-    MLC_ASSIGN(images.back(), parse(text));
+    if (image.kind != mlc::gpu::ImageKind::Ptx) {
+      std::vector<const mlc::gpu::Entry*> entries;
+      for (const mlc::gpu::Entry& e : m.entries)
+        if (e.image == text) entries.push_back(&e);
+      MLC_RETURN_IF_ERROR(mlc::gpu::check_cubin(image.bytes, image.architecture, entries));
+      continue;
+    }
+    text = images.size() - 1;
+    MLC_ASSIGN(const std::string_view words, image_text(image));
+    MLC_ASSIGN(images.back(), parse(words));
     MLC_ASSIGN(const std::set<OpClass> classes, audit_image(target, images.back()));
     const bool listed = std::equal(classes.begin(), classes.end(), image.features.begin(), image.features.end(),
                                    [](OpClass c, uint32_t feature) { return static_cast<uint32_t>(c) == feature; });

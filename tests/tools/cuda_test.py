@@ -3,18 +3,18 @@ folder in MLC_FAKE_CUDA_FOLDER."""
 import json
 import os
 import re
+import shutil
 import struct
 
 from onnx_file import model, node, port, tensor
-from gpu_test import square
-from tool_test import main
+from tool_test import Skipped, main
 
 
-def built(t, *targets):
+def built(t, *targets, cubins="none"):
     w = tensor("w", "f32", [24, 40], struct.pack("<960f", *(0.01 * k for k in range(960))))
     (t.dir / "m.onnx").write_bytes(model([node("MatMul", ["x", "w"], ["z"], "product"), node("Softmax", ["z"], ["y"], "rows")],
                                          [port("x", "f32", ["n", 24])], [port("y", "f32", None)], [w], opset=17))
-    t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "-f", "--target", ",".join(targets))
+    t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "-f", "--target", ",".join(targets), "--cubin", cubins)
     t.env["LD_LIBRARY_PATH"] = os.environ["MLC_FAKE_CUDA_FOLDER"]
 
 
@@ -49,6 +49,28 @@ def recordings_are_graphs_and_a_driver_that_makes_none_is_named(t):
     profiled = t.run("mlrun", "profile", *run)
     assert re.search(rf"^device +{re.escape(who)};", profiled.stdout, re.M), profiled.stdout
     assert json.loads(t.run("mlrun", "profile", *run, "--json").stdout)["device"] == who
+
+
+def cubins_are_taken_first_and_a_driver_that_takes_none_is_named(t):
+    if not (shutil.which("ptxas") or os.access("/usr/local/cuda/bin/ptxas", os.X_OK)):
+        raise Skipped("no ptxas")
+    built(t, "cuda-sm80", "native", cubins="80,86")
+    t.env["MLC_FAKE_CUDA"] = "cc=86"  # it runs no cubins
+    done = t.run("mlrun", "bench", "m.mlc", "--allow-unsigned", "--devices", "gpu", "--require", "cuda", "--dim", "n=2", "--duration", "20ms", "--warmup", "0ms")
+    assert "does not take their cubins for sm_86" in done.stderr, done.stderr
+    for line in (t.run("mlpack", "build", "m.onnx", "-o", "n.mlc", "--no-sign", "-f", "--target", "cuda-sm80,native", "--cubin", "80").stdout,):
+        assert re.search(r"^  cubins    cuda-sm80 for 80: at most \d+ registers, no spill$", line, re.M), line
+
+
+def cubins_are_asked_for_by_their_names(t):
+    (t.dir / "m.onnx").write_bytes(model([node("Relu", ["x"], ["y"], "relu")], [port("x", "f32", ["n"])], [port("y", "f32", None)], opset=17))
+    for wrong in ("sm_80", "74", "auto,80", "", "80,x"):
+        assert "--cubin" in t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "cuda-sm80", "--cubin", wrong, code=2).stderr, wrong
+    if os.access("/usr/local/cuda/bin/ptxas", os.X_OK):
+        raise Skipped("the assembler is there without PATH")
+    t.env["PATH"] = "/bin"
+    assert "no ptxas" in t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "--target", "cuda-sm80,native", "--cubin", "80", code=3).stderr
+    assert "none: no ptxas" in t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "--target", "cuda-sm80,native").stdout
 
 
 def without_a_device_the_processor_runs_it(t):
@@ -96,4 +118,5 @@ def arrays_of_the_application_stay_on_the_device(t):
 
 
 if __name__ == "__main__":
-    main([arrays_of_the_application_stay_on_the_device, a_card_is_one_device_however_it_is_reached, every_variant_of_a_device_gives_the_right_answer, recordings_are_graphs_and_a_driver_that_makes_none_is_named, a_variant_fits_on_devices_that_are_new_enough, without_a_device_the_processor_runs_it])
+    main([arrays_of_the_application_stay_on_the_device, a_card_is_one_device_however_it_is_reached, every_variant_of_a_device_gives_the_right_answer, recordings_are_graphs_and_a_driver_that_makes_none_is_named, cubins_are_taken_first_and_a_driver_that_takes_none_is_named,
+          cubins_are_asked_for_by_their_names, a_variant_fits_on_devices_that_are_new_enough, without_a_device_the_processor_runs_it])

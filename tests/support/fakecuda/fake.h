@@ -50,6 +50,7 @@ struct Fake {
   int64_t allocations = 0, launches = 0, graph_launches = 0;
   uint64_t allocated = 0;
   bool initialised = false;
+  int64_t loaded = 0;  // architecture of the cubin that was loaded last; 0: it was a text
   std::string error;  // of the last launch that went wrong
   uintptr_t next_handle = 0x1000;
 

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "loaders/cuda/cuda_devices.h"
+#include "tests/support/tiny_cubin.h"
 #include "tests/unit/cuda/run_on_fake.h"
 
 namespace mlc {
@@ -151,17 +152,39 @@ TEST_CASE("code for a later device or a later driver is refused, and code that i
 }
 
 TEST_CASE("a cubin is taken first, and the text where the driver does not take it") {
-  const auto context = open("cc=86");
-  gpu::Module m = add_module();
-  gpu::Image cubin;
-  cubin.kind = gpu::ImageKind::Cubin;
-  cubin.architecture = 86;
-  for (const char c : std::string("\x7f" "ELF of another")) cubin.bytes.push_back(static_cast<std::byte>(c));
-  m.images.push_back(cubin);
-  Run run(*context, std::move(m));
-  REQUIRE(run.record(3, 1).ok());
-  REQUIRE(run.run().ok());
-  CHECK(run.out(95) == 97);
+  const gpu::Module text = add_module();
+  const auto with = [&](std::vector<uint16_t> architectures) {
+    gpu::Module m = text;
+    for (const uint16_t a : architectures) {
+      // What the libcuda of the tests runs is the text in it; the name tells which one it took.
+      std::string ptx(reinterpret_cast<const char*>(text.images[0].bytes.data()), text.images[0].bytes.size());
+      m.images.push_back({gpu::ImageKind::Cubin, a, {}, TinyCubin{.architecture = a, .entries = {{text.entries[0].name, 0}}, .text = ptx, .import = {}, .section = {}}.bytes()});
+    }
+    return m;
+  };
+  const auto runs = [&](cuda::Context& context, gpu::Module m) {
+    Run run(context, std::move(m));
+    REQUIRE(run.record(3, 1).ok());
+    REQUIRE(run.run().ok());
+    CHECK(run.out(95) == 97);
+  };
+  auto context = open("cc=86 cubins=1");
+  runs(*context, with({80, 86, 89}));
+  CHECK(fake().loaded() == 86);  // the latest that is not later than the device
+  CHECK(context->remarks().empty());
+  runs(*context, with({75, 89, 90}));  // none of them is for it
+  CHECK(fake().loaded() == 0);
+  CHECK(context->remarks().empty());
+
+  context = open("cc=86");  // a driver that is older than the assembler
+  runs(*context, with({80}));
+  CHECK(fake().loaded() == 0);
+  REQUIRE(context->remarks().size() == 1);
+  CHECK(context->remarks()[0].find("CUDA_ERROR_NO_BINARY_FOR_GPU") != std::string::npos);
+
+  gpu::Module wrong = with({80});
+  wrong.images[1].architecture = 86;
+  CHECK(cuda::CudaModule::load(*context, std::move(wrong)).status().code == Code::Malformed);
 }
 
 TEST_CASE("launches in another form, and ranges that are not there, are refused") {

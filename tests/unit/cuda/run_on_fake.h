@@ -27,6 +27,7 @@ struct Fake {
   std::string error() const { return reinterpret_cast<const char* (*)()>(::dlsym(file, "mlc_fake_cuda_error"))(); }
   uint64_t allocated() const { return reinterpret_cast<uint64_t (*)()>(::dlsym(file, "mlc_fake_cuda_allocated"))(); }
   int64_t graph_launches() const { return reinterpret_cast<int64_t (*)()>(::dlsym(file, "mlc_fake_cuda_graph_launches"))(); }
+  int64_t loaded() const { return reinterpret_cast<int64_t (*)()>(::dlsym(file, "mlc_fake_cuda_loaded"))(); }
   uint64_t graphs() const { return reinterpret_cast<uint64_t (*)()>(::dlsym(file, "mlc_fake_cuda_graphs"))(); }
 };
 inline const Fake& fake() {
