@@ -5,7 +5,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <list>
 #include <random>
 
@@ -26,6 +28,21 @@ device::Info some_device(int64_t version, bool software) {
   d.memory_bytes = uint64_t{8} << 30;
   d.facts = {{Feature::VkApi, version}, {Feature::VkShaderInt64, 1}, {Feature::VkStorage8, 0}};
   return d;
+}
+
+TEST_CASE("what devices told of themselves elsewhere is read, and written again as it was") {
+  size_t read = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(MLC_SOURCE_DIR) + "/tests/unit/probe_devices/recorded")) {
+    CAPTURE(entry.path().string());
+    std::ifstream in(entry.path(), std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const auto devices = probe::parse_device_text(text);
+    REQUIRE_MESSAGE(devices.ok(), devices.status().text());
+    CHECK(!devices->empty());
+    CHECK(probe::device_text(*devices) == text);
+    ++read;
+  }
+  CHECK(read > 0);
 }
 
 TEST_CASE("devices are read as they were written") {
