@@ -48,8 +48,12 @@ void run_and_tell(void* session) {
 // On a thread of the library.
 Status start_on_thread(MlcSession* s) {
   s->not_done.fetch_add(1, std::memory_order_relaxed);
+  bool is_started = false;
+  const OnExit undo([&] {
+    if (!is_started) s->not_done.fetch_sub(1, std::memory_order_relaxed);
+  });
   Status started = s->session->pool().runners().start(&run_and_tell, s);
-  if (!started.ok()) s->not_done.fetch_sub(1, std::memory_order_relaxed);
+  is_started = started.ok();
   return started;
 }
 
