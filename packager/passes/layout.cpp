@@ -147,6 +147,9 @@ class Assigner {
   Assigner(ir::Context& ctx, nest::Function& f) : ctx_(ctx), f_(f), parent_(f.arrays.size()), votes_(f.arrays.size()), decided_(f.arrays.size(), false), crossed_(f.arrays.size(), false) {
     std::iota(parent_.begin(), parent_.end(), 0u);
     for (nest::Array& a : f.arrays) a.layout = {};
+    is_weight_ = constant_temporaries(f, uses_of(f));
+    for (size_t i = 0; i < f.arrays.size(); ++i)
+      is_weight_[i] = f.arrays[i].kind == nest::Array::Kind::Const || (is_weight_[i] && f.arrays[i].dtype == DType::F32);
   }
 
   void run() {
@@ -160,7 +163,7 @@ class Assigner {
       for (auto [axis, weight] : votes_[i]) groups[root(i)][axis] += weight;
     for (uint32_t i = 0, count = static_cast<uint32_t>(votes_.size()); i < count; ++i) {
       const size_t rank = f_.arrays[i].shape.size();
-      if (f_.arrays[i].kind == nest::Array::Kind::Const || rank < 3 || rank > 5) continue;
+      if (f_.arrays[i].kind == nest::Array::Kind::Const || decided_[i] || rank < 3 || rank > 5) continue;
       auto it = groups.find(root(i));
       if (it == groups.end()) continue;
       auto best = std::max_element(it->second.begin(), it->second.end(), [](auto& x, auto& y) { return x.second < y.second; });
@@ -278,7 +281,7 @@ class Assigner {
   }
 
   bool contraction(nest::Statement& s, nest::Write& w, const Expr* fold, double work) {
-    auto is_weight = [&](const nest::Operand& o) { return f_.arrays[o.load->array].kind == nest::Array::Kind::Const; };
+    auto is_weight = [&](const nest::Operand& o) { return is_weight_[o.load->array]; };
     auto c = nest::contraction_of(ctx_, s.nest->dims, fold);
     if (!c) return false;
     if (is_weight(c->b) == is_weight(c->a) ? nest::is_turned(ctx_, *c, w.index) : is_weight(c->a)) c = c->swapped();
@@ -372,6 +375,7 @@ class Assigner {
   std::vector<uint32_t> parent_;
   std::vector<std::map<int, double>> votes_;
   std::vector<bool> decided_;
+  std::vector<bool> is_weight_;  // a constant, or computed from constants alone: it may become one (derive_weights.cpp)
   std::vector<bool> crossed_;  // by contractions that want another axis innermost: worth a copy
   std::vector<nest::Statement> copies_in_, copies_out_;
 };

@@ -32,7 +32,7 @@ std::vector<NamedPass> all_passes() {
 }
 
 std::vector<std::string> default_pipeline() {
-  return {"algebra", "fold-constants", "cleanup", "fuse", "scale-weights", "codes", "fold-constants", "cleanup", "split-dims", "procs", "layout", "inline-weights", "winograd", "derive-weights", "split-folds", "group", "prologues"};
+  return {"algebra", "fold-constants", "cleanup", "fuse", "scale-weights", "codes", "fold-constants", "cleanup", "split-dims", "procs", "layout", "inline-weights", "derive-weights", "winograd", "split-folds", "group", "prologues"};
 }
 
 std::vector<std::string> with_products_in_bf16(std::vector<std::string> pipeline) {

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "packager/ir/typical.h"
+#include "packager/nest/layout.h"
 
 namespace mlc::passes {
 
@@ -75,6 +76,42 @@ bool has_fold(const Expr* root) {
   bool found = false;
   ir::walk(root, [&](const Expr* e) { found |= e->op == Op::Fold; });
   return found;
+}
+
+bool is_constant(const nest::Function& f, const nest::Nest& n) {
+  bool constant = true;
+  const auto look = [&](const Expr* root) {
+    ir::walk(root, [&](const Expr* e) {
+      constant &= e->op != Op::Sym;
+      if (e->op == Op::Fold)
+        for (const ir::Dim* d : e->fold->dims) constant &= d->extent->is_const();
+      if (e->op != Op::Load) return;
+      const auto kind = f.arrays[e->array].kind;
+      constant &= e->access != ir::Access::Checked && (kind == nest::Array::Kind::Const || kind == nest::Array::Kind::Derived);
+    });
+  };
+  for (const ir::Dim* d : n.dims) constant &= d->extent->is_const();
+  for (const nest::Write& w : n.writes) look(w.value);
+  return constant;
+}
+
+std::vector<bool> constant_temporaries(const nest::Function& f, const Uses& uses) {
+  std::vector<bool> found(f.arrays.size(), false);
+  for (const nest::Statement& s : f.body) {
+    PlainMap p;
+    if (!plain_map(s, p) || s.joins || !is_constant(f, *p.nest)) continue;
+    const uint32_t a = p.write->array;
+    found[a] = f.arrays[a].kind == nest::Array::Kind::Temp && !uses.output[a] && uses.writers[a].size() == 1 && f.arrays[a].list_depth == 0;
+  }
+  return found;
+}
+
+uint64_t derived_bytes(ir::Context& ctx, const nest::Function& f) {
+  uint64_t bytes = 0;
+  for (const nest::Array& a : f.arrays)
+    if (a.kind == nest::Array::Kind::Derived && std::all_of(a.shape.begin(), a.shape.end(), [](const Expr* e) { return e->is_const(); }))
+      bytes += static_cast<uint64_t>(nest::stored_elements(ctx, a.layout, a.shape)->i) * bytes_of(a.dtype);
+  return bytes;
 }
 
 double estimate(const Expr* extent) {

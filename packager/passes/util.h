@@ -43,6 +43,13 @@ bool plain_map(const nest::Statement& s, PlainMap& out);
 // What it writes where `load` reads it.
 const Expr* composed(ir::Context& ctx, const PlainMap& p, const Expr* load);
 
+// Whether what it writes depends on nothing but constants, and no point of it can fail.
+bool is_constant(const nest::Function& f, const nest::Nest& n);
+// By array: temporary ones that one statement computes from constants alone, a value per element.
+std::vector<bool> constant_temporaries(const nest::Function& f, const Uses& uses);
+// What arrays of kind Derived take.
+uint64_t derived_bytes(ir::Context& ctx, const nest::Function& f);
+
 bool has_fold(const Expr* e);
 // Points of dims as a number; symbols count as 64 within their bounds.
 double estimate(const Expr* extent);

@@ -71,11 +71,12 @@ class Recogniser {
   }
 
  private:
+  static bool is_weight(const nest::Array& a) { return a.kind == nest::Array::Kind::Const || a.kind == nest::Array::Kind::Derived; }
   static bool is_f32_load(const Expr* e) { return e->op == Op::Load && e->type.dtype == DType::F32 && e->access == ir::Access::Proved; }
 
   // w[m, c, u, v] in any order, numbers beside them: m a map dim, c, u and v those of the sum; c is the one that x knows as it is.
   bool weights() {
-    if (!is_f32_load(c_.w) || !is_f32_load(c_.x) || f_.arrays[c_.w->array].kind != nest::Array::Kind::Const) return false;
+    if (!is_f32_load(c_.w) || !is_f32_load(c_.x) || !is_weight(f_.arrays[c_.w->array])) return false;
     if (f_.arrays[c_.w->array].dtype != DType::F32 || f_.arrays[c_.x->array].dtype != DType::F32) return false;
     c_.m = c_.c = nullptr;
     for (const Expr* e : c_.w->args) {

@@ -134,6 +134,7 @@ bool winograd_at_points(ir::Context& ctx, nest::Function& f, size_t statement, i
 }
 
 Status winograd(ir::Context& ctx, nest::Function& f, uint64_t most_derived) {
+  most_derived -= std::min(most_derived, derived_bytes(ctx, f));
   std::vector<Candidate> candidates;
   for (size_t i = 0; i < f.body.size(); ++i) {
     Candidate candidate;
