@@ -39,6 +39,7 @@ Target target_of(const CpuEmitter::Row& row, std::string_view llvm_triple) {
   t.vector_registers = row.vector_registers;
   t.has_fma = row.has_fma;
   t.has_masks = row.has_masks;
+  t.has_lane_operands = row.has_lane_operands;
   return t;
 }
 

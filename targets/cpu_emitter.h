@@ -24,7 +24,7 @@ class CpuEmitter final : public Emitter {
   struct Row {
     std::string_view name;
     unsigned vector_bytes, vector_registers;
-    bool has_fma, has_masks;
+    bool has_fma, has_masks, has_lane_operands;
   };
 
   CpuEmitter(std::string_view llvm_triple, std::initializer_list<Row> rows, Audit audit);

@@ -215,6 +215,7 @@ class Products {
     const Expr* count = ctx_.floordiv(c_.k->extent, ctx_.integer(step));
     unsigned unroll = 2;
     if (count->is_const() && count->i <= 8) unroll = static_cast<unsigned>(std::max<int64_t>(count->i, 1));
+    else if (a_lies_along_k(job_, c_)) unroll = job_.f32_lanes();
     else if (tile.rows * tile.vectors >= 28 || job_.target.vector_registers <= 16) unroll = 1;  // no register to spare
     Loop k{.dim = name(c_.k), .step = step, .count = unroll, .chains = kChains, .reduces = true};
     k.bind = c_.along_k() ? Bind::Lanes : unroll > 1 ? Bind::Unroll : Bind::Serial;

@@ -71,6 +71,8 @@ class Gemm final : public Walk {
   const ir::Expr* operand(const ir::Expr* load, unsigned lanes, const ir::Expr* at, const ir::Expr* mask);
   // The same of `count` elements that are left over along k, zeros behind them.
   const ir::Expr* rest_of_operand(const ir::Expr* load, const ir::Expr* at, int64_t count);
+  // Elements of a row over and over to all lanes, one as a rule; `reached` is null if the row exists.
+  const ir::Expr* in_each_lane(const ir::Expr* element, const ir::Expr* reached);
   // What a row has of `count` elements along k, in each lane; `reached` is null if it exists.
   const ir::Expr* row_operand(const ir::Expr* at, const ir::Expr* count, const ir::Expr* reached);
   void multiply_add(const ir::Expr* acc, const ir::Expr* a, const ir::Expr* b);

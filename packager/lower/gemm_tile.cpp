@@ -92,6 +92,9 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
   }
   const Expr* ones = c_.sum_of_a ? loop::splat(ctx_, ctx_.integer(1, DType::I8), accumulator_lanes() * depth) : nullptr;
 
+  const unsigned vector = job_.f32_lanes();
+  bool has_vectors = false;  // of elements along k, one for each row; otherwise one element is loaded at a time
+  std::vector<const Expr*> along_k(hi);
   auto step = [&](const Expr* a_at, const Expr* b_at, unsigned u, const Expr* count) {
     const Expr* bu = ctx_.mul(b_step, ctx_.integer(u));
     const Expr* au = ctx_.mul(a_step, ctx_.integer(u));
@@ -104,7 +107,9 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
                                                                    : operand(c_.b, accumulator_lanes(), at, mask[j]));
     }
     for (unsigned r = lo; r < hi; ++r) {
-      const Expr* a = k_.b.let(row_operand(ctx_.add(ctx_.add(a_at, au), row_offset[r]), count, reached.empty() ? nullptr : reached[r]));
+      const Expr *at = ctx_.add(ctx_.add(a_at, au), row_offset[r]), *exists = reached.empty() ? nullptr : reached[r];
+      if (has_vectors && u % vector == 0) along_k[r] = k_.b.let(operand(c_.a, vector, at, nullptr));
+      const Expr* a = k_.b.let(has_vectors ? in_each_lane(loop::extract(ctx_, along_k[r], u % vector), exists) : row_operand(at, count, exists));
       for (unsigned j = 0; j < g.vectors; ++j) multiply_add(acc(u % chains_, r, j, g), a, b[j]);
       if (ones) multiply_add(row_sums_[(u % chains_) * height_ + r], a, ones);
     }
@@ -116,6 +121,7 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
     const Expr* a_at = k_.b.let(ctx_.add(a_base, ctx_.mul(k, a_step)));
     const Expr* b_at = k_.b.let(ctx_.add(b_base, ctx_.mul(k, b_step)));
     fetch(by);
+    has_vectors = by % vector == 0 && a_lies_along_k(job_, c_);
     for (int64_t u = 0; u < by; ++u) step(a_at, b_at, static_cast<unsigned>(u), elements);
   };
   auto loop_over = [&](const Expr* begin, const Expr* end, int64_t by) {
@@ -137,11 +143,15 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
   else if (rest->i > 0) last();
 }
 
+const Expr* Gemm::in_each_lane(const Expr* element, const Expr* reached) {
+  const Expr* a = loop::splat(ctx_, element, accumulator_lanes());
+  return reached ? loop::vec_select(ctx_, reached, a, loop::splat(ctx_, ctx_.number(0, DType::F32), accumulator_lanes())) : a;
+}
+
 const Expr* Gemm::row_operand(const Expr* at, const Expr* count, const Expr* reached) {
   if (c_.group == 1) {
     const bool is_whole = !c_.along_k() || count->is_int(c_.k_lanes);
-    const Expr* a = loop::splat(ctx_, is_whole ? operand(c_.a, c_.k_lanes, at, nullptr) : rest_of_operand(c_.a, at, count->i), accumulator_lanes());
-    return reached ? loop::vec_select(ctx_, reached, a, loop::splat(ctx_, ctx_.number(0, DType::F32), accumulator_lanes())) : a;
+    return in_each_lane(is_whole ? operand(c_.a, c_.k_lanes, at, nullptr) : rest_of_operand(c_.a, at, count->i), reached);
   }
   const DType code = c_.a->type.dtype;
   const auto group = static_cast<uint16_t>(c_.group);

@@ -50,6 +50,10 @@ double cycles(unsigned rows, double vectors, unsigned more, double far_bytes) {
 
 }  // namespace
 
+bool a_lies_along_k(const Job& job, const Contraction& c) {
+  return job.target.has_lane_operands && c.group == 1 && !c.along_k() && c.a_k->is_int(1);
+}
+
 unsigned chains_for(unsigned rows, unsigned vectors, unsigned wanted) {
   unsigned chains = 1;
   while (chains < 4 && rows * vectors * chains < wanted) chains *= 2;

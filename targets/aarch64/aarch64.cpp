@@ -6,9 +6,9 @@ namespace mlc::targets::aarch64 {
 const Emitter& emitter() {
   static const CpuEmitter all("aarch64-unknown-linux-elf",
                               {
-                                  {"armv8-a", 16, 32, true, false},
-                                  {"armv8-a+dotprod+fp16", 16, 32, true, false},
-                                  {"armv8-a+i8mm+bf16", 16, 32, true, false},
+                                  {"armv8-a", 16, 32, true, false, true},
+                                  {"armv8-a+dotprod+fp16", 16, 32, true, false, true},
+                                  {"armv8-a+i8mm+bf16", 16, 32, true, false, true},
                               },
                               audit);
   return all;
