@@ -37,32 +37,46 @@ Result<const LeafTable*> SegmentStore::table(uint32_t segment) const {
   return static_cast<const LeafTable*>(slot.get());
 }
 
-Status SegmentStore::for_each_leaf(uint32_t segment, uint64_t first, uint64_t last, const Visitor& visit) const {
-  const format::Segment& s = manifest_.segments[segment];
-  MLC_ASSIGN(const LeafTable* leaves, table(segment));
-  const bool zstd = s.codec == format::Codec::Zstd;
-  FrameDecoder decoder;
-  std::vector<std::byte> stored, decoded;
-  for (uint64_t leaf = first; leaf <= last; ++leaf) {
-    const uint64_t offset = leaf * format::kLeafLen;
-    const uint64_t decoded_len = std::min(format::kLeafLen, s.decoded_len - offset);
-    const uint64_t start = zstd ? leaves->frame_starts[leaf] : offset;
-    stored.resize(zstd ? leaves->frame_starts[leaf + 1] - start : decoded_len);
-    const std::string what = compose("leaf {} of {}", leaf, leaves->count());
-    if (Status status = source_.read(placement_.segments[segment].offset + start, stored); !status.ok())
-      return std::move(status).note(label_of(s));
-    if (format::Digest found = leaf_digest(stored); found != leaves->digests[leaf])
-      return digest_mismatch(s, what, leaves->digests[leaf], found);
-    if (!zstd) {
-      MLC_RETURN_IF_ERROR(visit(offset, stored));
-      continue;
-    }
-    decoded.resize(decoded_len);
-    if (Status status = decoder.decode(stored, decoded); !status.ok())
-      return std::move(status).note("{}: {}", label_of(s), what);
-    MLC_RETURN_IF_ERROR(visit(offset, decoded));
+// Reads, verifies and decodes: what it fills was hashed there, or decoded from bytes that were.
+class SegmentStore::Leaves {
+ public:
+  Leaves(const Source& source, const format::Segment& segment, uint64_t file_offset, const LeafTable& table)
+      : source_(source), segment_(segment), file_offset_(file_offset), table_(table) {}
+
+  static uint64_t offset(uint64_t leaf) { return leaf * format::kLeafLen; }
+  uint64_t length(uint64_t leaf) const { return std::min(format::kLeafLen, segment_.decoded_len - offset(leaf)); }
+
+  // `out` has the length of the leaf.
+  [[nodiscard]] Status load(uint64_t leaf, std::span<std::byte> out) {
+    if (segment_.codec != format::Codec::Zstd) return fetch(leaf, offset(leaf), out);
+    const uint64_t start = table_.frame_starts[leaf];
+    frame_.resize(table_.frame_starts[leaf + 1] - start);
+    MLC_RETURN_IF_ERROR(fetch(leaf, start, frame_));
+    if (!decoder_) decoder_ = std::make_unique<FrameDecoder>();
+    Status status = decoder_->decode(frame_, out);
+    return status.ok() ? ok() : std::move(status).note("{}: {}", label_of(segment_), name(leaf));
   }
-  return ok();
+
+ private:
+  std::string name(uint64_t leaf) const { return compose("leaf {} of {}", leaf, table_.count()); }
+
+  [[nodiscard]] Status fetch(uint64_t leaf, uint64_t start, std::span<std::byte> stored) {
+    if (Status status = source_.read(file_offset_ + start, stored); !status.ok()) return std::move(status).note(label_of(segment_));
+    const format::Digest found = leaf_digest(stored);
+    return found == table_.digests[leaf] ? ok() : digest_mismatch(segment_, name(leaf), table_.digests[leaf], found);
+  }
+
+  const Source& source_;
+  const format::Segment& segment_;
+  const uint64_t file_offset_;
+  const LeafTable& table_;
+  std::unique_ptr<FrameDecoder> decoder_;
+  std::vector<std::byte> frame_;
+};
+
+Result<SegmentStore::Leaves> SegmentStore::leaves(uint32_t segment) const {
+  MLC_ASSIGN(const LeafTable* const leaves, table(segment));
+  return Leaves(source_, manifest_.segments[segment], placement_.segments[segment].offset, *leaves);
 }
 
 Status SegmentStore::check_gaps(uint32_t segment, uint64_t offset, Bytes decoded) const {
@@ -87,12 +101,21 @@ Result<AlignedBlock> SegmentStore::read(uint32_t segment, uint64_t offset, uint6
   MLC_RETURN_IF_ERROR(check_range(segment, offset, length));
   MLC_ASSIGN(AlignedBlock out, AlignedBlock::allocate(length, allocator_));
   if (length == 0) return out;
-  MLC_RETURN_IF_ERROR(for_each_leaf(segment, offset / format::kLeafLen, (offset + length - 1) / format::kLeafLen,
-                                    [&](uint64_t leaf_offset, Bytes decoded) {
-    uint64_t from = std::max(offset, leaf_offset), to = std::min(offset + length, leaf_offset + decoded.size());
-    std::memcpy(out.data() + (from - offset), decoded.data() + (from - leaf_offset), to - from);
-    return ok();
-  }));
+  MLC_ASSIGN(Leaves each, leaves(segment));
+  const uint64_t end = offset + length;
+  std::vector<std::byte> whole;  // a leaf of which a part is wanted
+  for (uint64_t leaf = offset / format::kLeafLen; each.offset(leaf) < end; ++leaf) {
+    const uint64_t begin = each.offset(leaf), len = each.length(leaf);
+    const uint64_t from = std::max(offset, begin), to = std::min(end, begin + len);
+    const std::span<std::byte> place(out.data() + (from - offset), to - from);
+    if (place.size() == len) {
+      MLC_RETURN_IF_ERROR(each.load(leaf, place));
+      continue;
+    }
+    whole.resize(len);
+    MLC_RETURN_IF_ERROR(each.load(leaf, whole));
+    std::memcpy(place.data(), whole.data() + (from - begin), place.size());
+  }
   return out;
 }
 
@@ -105,9 +128,14 @@ Result<AlignedBlock> SegmentStore::read_all(uint32_t segment) const {
 
 Status SegmentStore::check(uint32_t segment) const {
   MLC_RETURN_IF_ERROR(check_range(segment, 0, 0));
-  uint64_t last = (manifest_.segments[segment].decoded_len - 1) / format::kLeafLen;
-  return for_each_leaf(segment, 0, last,
-                       [&](uint64_t offset, Bytes decoded) { return check_gaps(segment, offset, decoded); });
+  MLC_ASSIGN(Leaves each, leaves(segment));
+  std::vector<std::byte> decoded;
+  for (uint64_t leaf = 0; each.offset(leaf) < manifest_.segments[segment].decoded_len; ++leaf) {
+    decoded.resize(each.length(leaf));
+    MLC_RETURN_IF_ERROR(each.load(leaf, decoded));
+    MLC_RETURN_IF_ERROR(check_gaps(segment, each.offset(leaf), decoded));
+  }
+  return ok();
 }
 
 Status SegmentStore::check_mapped(uint32_t segment) const {

@@ -2,7 +2,6 @@
 // memory of its own; mapping (`acquire`) hands out the file's pages and remembers which leaves are good.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -42,8 +41,8 @@ class SegmentStore {
   void prepare(uint32_t segment, uint64_t offset, uint64_t length) const;
 
  private:
-  using Visitor = std::function<Status(uint64_t offset, Bytes decoded)>;
-  [[nodiscard]] Status for_each_leaf(uint32_t segment, uint64_t first, uint64_t last, const Visitor& visit) const;
+  class Leaves;  // of a segment, one after the other
+  [[nodiscard]] Result<Leaves> leaves(uint32_t segment) const;
   [[nodiscard]] Status check_gaps(uint32_t segment, uint64_t offset, Bytes decoded) const;
   [[nodiscard]] Result<const LeafTable*> table(uint32_t segment) const;
   [[nodiscard]] Result<WeightMap*> weights(uint32_t segment) const;
