@@ -12,7 +12,7 @@
 namespace mlc::container {
 namespace {
 
-constexpr size_t kBufferLen = 1 << 20;
+constexpr size_t kBufferLen = 2 << 20;  // a huge page: the system keeps what is written at once in one, and readers map it as that
 
 std::string folder_of(const std::string& path) {
   size_t slash = path.rfind('/');

@@ -32,8 +32,6 @@ class Source {
   [[nodiscard]] virtual Result<const std::byte*> map() const = 0;
   // False: `map` never works, so weights are copied whoever may change them.
   virtual bool is_mappable() const { return true; }
-  // A hint that these bytes will be read soon; returns before they are there.
-  virtual void will_need(uint64_t /*offset*/, uint64_t /*length*/) const {}
   virtual Writers writers() const { return Writers::Nobody; }
   // Malformed (E6001) if the bytes have been changed since they were opened, as far as size and time of the file tell.
   [[nodiscard]] virtual Status unchanged() const { return ok(); }

@@ -76,13 +76,13 @@ class FileSource final : public Source {
     if (mapping_ == nullptr) {
       void* address = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
       if (address == MAP_FAILED) return Status(Code::Resource, "cannot map {}: {}", path_, std::strerror(errno));
+      // What is not in memory yet is then read ahead, and kept, in huge pages where the file system can: hashing takes 50 faults
+      // for 100 MB instead of 1600, and kernels find what they read in as many entries of the TLB. Asked for by posix_fadvise
+      // it would be kept in pages of 4 KB, for every later process too.
+      (void)::madvise(address, size_, MADV_HUGEPAGE);
       mapping_ = address;
     }
     return static_cast<const std::byte*>(mapping_);
-  }
-
-  void will_need(uint64_t offset, uint64_t length) const override {
-    (void)::posix_fadvise(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_WILLNEED);
   }
 
   Writers writers() const override { return writers_; }

@@ -10,7 +10,6 @@ namespace mlc::container {
 namespace {
 
 constexpr uint64_t kReadableBehind = 64;  // kernels may load, never use, that many bytes beyond a buffer
-constexpr uint64_t kAheadLeaves = 16;       // are being read while one is hashed
 
 }  // namespace
 
@@ -54,23 +53,12 @@ Status WeightMap::fetch_and_hash(uint64_t leaf) {
                          leaves_.digests[leaf], found);
 }
 
-// Reading overlaps with hashing: what lies behind `leaf` is asked for in time, half a window at once.
-void WeightMap::read_ahead(uint64_t leaf) {
-  uint64_t asked = asked_.load(std::memory_order_relaxed);
-  if (asked > leaf + kAheadLeaves / 2) return;
-  const uint64_t begin = std::max(asked, leaf + 1), end = std::min(leaf + 1 + kAheadLeaves, leaves_.count());
-  if (begin >= end || !asked_.compare_exchange_strong(asked, end, std::memory_order_relaxed)) return;
-  const uint64_t offset = begin * format::kLeafLen;
-  source_.will_need(file_offset_ + offset, std::min(end * format::kLeafLen, segment_.stored_len) - offset);
-}
-
 Status WeightMap::settle(uint64_t leaf) {
   LeafState found = Unknown;  // also where memory for the failure is missing: somebody else may try
   const OnExit tell([&] {
     states_[leaf].store(found, std::memory_order_release);
     states_[leaf].notify_all();
   });
-  read_ahead(leaf);
   Status status = fetch_and_hash(leaf);
   found = status.ok() ? Good : Bad;
   return status;

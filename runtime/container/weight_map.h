@@ -61,7 +61,6 @@ class WeightMap {
   WeightMap(const Source& source, const format::Segment& segment, uint64_t file_offset, const LeafTable& leaves);
   [[nodiscard]] Status settle(uint64_t leaf);  // verifies a leaf that this thread has claimed
   [[nodiscard]] Status fetch_and_hash(uint64_t leaf);
-  void read_ahead(uint64_t leaf);
 
   const Source& source_;
   const format::Segment& segment_;
@@ -70,7 +69,6 @@ class WeightMap {
   AlignedBlock copy_;  // if not mapped
   const std::byte* data_ = nullptr;
   std::unique_ptr<std::atomic<uint8_t>[]> states_;
-  std::atomic<uint64_t> asked_ = 0;  // leaves before this one were asked for, or are not wanted in order
 };
 
 }  // namespace mlc::container

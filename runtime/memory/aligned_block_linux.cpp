@@ -19,12 +19,20 @@ uint64_t room_for(uint64_t bytes, const Allocator* from) {
   return from ? (std::max<uint64_t>(bytes, 1) + 63) & ~uint64_t{63} : (bytes + 64 + 4095) & ~uint64_t{4095};
 }
 
-// Null: there is none.
+// Null: there is none. From the size of a huge page on they begin where one can: the system places them anywhere, and a block
+// of two would have room for one.
 void* pages(uint64_t room) {
-  void* p = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  constexpr uint64_t kHuge = uint64_t{2} << 20;
+  const uint64_t spare = room < kHuge ? 0 : kHuge;
+  void* const p = mmap(nullptr, room + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (p == MAP_FAILED) return nullptr;
-  if (room >= (uint64_t{4} << 20)) madvise(p, room, MADV_HUGEPAGE);
-  return p;
+  if (spare == 0) return p;
+  auto* const begin = static_cast<std::byte*>(p);
+  const uint64_t before = (kHuge - reinterpret_cast<uintptr_t>(p) % kHuge) % kHuge;
+  if (before > 0) munmap(begin, before);
+  if (before < spare) munmap(begin + before + room, spare - before);
+  madvise(begin + before, room, MADV_HUGEPAGE);
+  return begin + before;
 }
 
 // The same from an allocator, which may give what it likes. Its memory may hold what was in it before.

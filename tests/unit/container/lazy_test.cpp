@@ -38,7 +38,7 @@ struct File {
   }
 };
 
-// What was read of a container that cannot be mapped, by whom, and what was announced before.
+// What was read of a container that cannot be mapped, and by whom.
 struct Record {
   uint64_t weights = 0, end = 0;  // where they lie in the file; nothing else is recorded
   size_t wait_for_threads = 1;
@@ -46,8 +46,6 @@ struct Record {
   std::condition_variable arrived;
   std::map<uint64_t, int> reads;  // by offset of the leaf
   std::set<std::thread::id> threads;
-  std::vector<std::pair<uint64_t, uint64_t>> announced;
-  size_t announced_in_time = 0;
 };
 
 class RecordingSource final : public Source {
@@ -61,22 +59,12 @@ class RecordingSource final : public Source {
     if (offset < record_.weights || offset >= record_.end) return ok();
     std::unique_lock lock(record_.mu);
     ++record_.reads[offset - record_.weights];
-    for (const auto& [begin, end] : record_.announced)
-      if (begin <= offset && offset + out.size() <= end) {
-        ++record_.announced_in_time;
-        break;
-      }
     record_.threads.insert(std::this_thread::get_id());
     record_.arrived.notify_all();
     record_.arrived.wait_for(lock, std::chrono::seconds(30), [&] { return record_.threads.size() >= record_.wait_for_threads; });
     return ok();
   }
   Result<const std::byte*> map() const override { return Status(Code::Resource, "cannot be mapped"); }
-  void will_need(uint64_t offset, uint64_t length) const override {
-    std::lock_guard lock(record_.mu);
-    CHECK(range_within(offset, length, bytes_.size()));
-    record_.announced.emplace_back(offset, offset + length);
-  }
 
  private:
   Bytes bytes_;
@@ -191,7 +179,7 @@ TEST_CASE("A file that shrinks while it is open is an error, not a crash, for ev
   CHECK_FALSE((*opened)->acquire_tensor(2).ok());
 }
 
-TEST_CASE("Preparing hashes each leaf once and asks for the next ones to be read meanwhile") {
+TEST_CASE("Preparing reads and hashes each leaf once") {
   const auto bytes = sample_bytes({.weights_len = 40u << 20});
   Record record;
   record.weights = start_of_weights(bytes, &record.end);
@@ -204,8 +192,6 @@ TEST_CASE("Preparing hashes each leaf once and asks for the next ones to be read
   for (uint64_t at = 0; at < len; at += piece) c.prepare(weights, at, std::min(piece, len - at));
   const size_t leaves = (len + piece - 1) / piece;
   CHECK(record.reads.size() == leaves);
-  CHECK(record.announced_in_time >= leaves - 2);  // the first, and the last if it is short
-  CHECK(record.announced.size() < leaves / 2);    // many at once
   REQUIRE(c.acquire(weights, 0, len).ok());
   for (const auto& [offset, count] : record.reads) CHECK_MESSAGE(count == 1, offset);
 }
