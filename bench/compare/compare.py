@@ -40,7 +40,8 @@ def is_newer(file, than):
 def package(bin_folder, work):
     """The Python package of this build, unpacked."""
     folder = work / "package"
-    if not is_newer(folder, bin_folder / "mlrun"):
+    parts = [bin_folder.parent / "lib/libmlrt.so", *(cases.ROOT / "bindings/python").glob("*/*.[pch]*")]
+    if not all(is_newer(folder, part) for part in parts):
         shutil.rmtree(folder, ignore_errors=True)
         done = subprocess.run([cases.ROOT / "bindings/python/build_wheel.sh", "--libraries", bin_folder.parent / "lib", "--out", work],
                               env=os.environ | {"PYTHON": sys.executable}, stdout=subprocess.PIPE, text=True, check=True)
