@@ -33,9 +33,9 @@ CudaQueue::~CudaQueue() {
 }
 
 Status CudaQueue::submit(device::Recording& recording) {
-  if (is_busy_) return Status(Code::Internal, "two submissions at a time");
   const Current current(context_);
-  MLC_RETURN_IF_ERROR(current.status());
+  MLC_RETURN_IF_ERROR(current.status());  // of a device that was lost in the last one, too
+  if (is_busy_) return Status(Code::Internal, "two submissions at a time");
   is_busy_ = true;  // some of it may be under way when the rest is refused
   MLC_RETURN_IF_ERROR(static_cast<CudaRecording&>(recording).submit(stream_));
   return context_.check(context_.call().EventRecord(event_, stream_), "cuEventRecord");

@@ -167,12 +167,12 @@ Status Session::start_on_device(const SessionOptions& options) {
     MLC_ASSIGN(*other, create_on_processor(model_, options));
     return exec::Substitute::Other{&(*other)->plan_, (*other)->executor_.get(), (*other)->variant().name};
   };
-  const auto tell = [this](const std::string& line) { note_ += (note_.empty() ? "" : "; ") + line; };
+  const auto tell_once = [this](const std::string& line) { tell(line); };
   hear_device_ = [this, device = on.device] {
-    for (const std::string& line : device->remarks()) this->tell(line);
+    for (const std::string& line : device->remarks()) tell(line);
   };
   // A part of several says that it cannot: the others are there already.
-  auto substitute = options.is_part ? nullptr : std::make_unique<exec::Substitute>(open, tell);
+  auto substitute = options.is_part ? nullptr : std::make_unique<exec::Substitute>(open, tell_once);
   MLC_ASSIGN(auto runner, exec::DeviceRunner::create(*on.device, on.module, plan_, *weights_, *on.weights, std::move(substitute)));
   const TeamOptions team(*pool_, 1, options.pin_caller);
   MLC_ASSIGN(executor_, exec::Executor::create(plan_, std::move(runner), *weights_, team, limits_of(options), model_.services()));

@@ -18,6 +18,10 @@ namespace mlc::device {
 class Device;
 }
 
+namespace mlc::ensemble {
+struct Part;
+}
+
 namespace mlc::api {
 
 struct Together;
@@ -107,6 +111,9 @@ class Session {
   Status load_for_device(Compatible token, VerifiedBytes module, const SessionOptions& options);
   // With libmlrt-gpu only: several sessions, a variant each, that compute runs of this one together.
   Status load_together(const SessionOptions& options);
+  Status load_parts(const SessionOptions& options, const std::vector<std::string>& lost, std::vector<std::shared_ptr<Session>>& sessions, std::vector<ensemble::Part>& parts);
+  Result<std::shared_ptr<Together>> put_together(const SessionOptions& options, const SessionOptions& of_part, std::span<const std::shared_ptr<Session>> sessions,
+                                                 std::vector<ensemble::Part>& parts);
   Result<std::shared_ptr<Together>> open_together(const SessionOptions& options);
   Result<std::shared_ptr<Together>> join_together(const SessionOptions& options);  // with others of the model, if they may
   Result<std::shared_ptr<Session>> load_part(Matcher matcher, const NamedDevice* device, const SessionOptions& options);

@@ -76,8 +76,7 @@ Result<std::shared_ptr<Session>> Session::load_part(Matcher matcher, const Named
     Status failure = token ? part->load(std::move(*token), options) : std::move(token).status();
     if (failure.ok()) return part;
     if (failure.code != Code::Resource && failure.code != Code::NoVariant && failure.code != Code::Unsupported) return failure;
-    if (!note_.empty()) note_ += "; ";
-    note_ += compose("{} left out: {}", part->variant().name, failure.message);
+    tell(compose("{} left out: {}", part->variant().name, failure.message));
     matcher.reject(part->variant_, failure.message);
   }
 }
@@ -91,26 +90,34 @@ Status Session::start_part(exec::Plan plan, const SessionOptions& options) {
   return ok();
 }
 
-Result<std::shared_ptr<Together>> Session::open_together(const SessionOptions& options) {
-  std::optional<ensemble::Objective> objective;
-  if (options.objective && !(objective = ensemble::objective_named(options.objective)))
-    return Status(Code::Usage, "objective '{}': expected latency, memory or throughput", options.objective);
-  const FoundDevices& found = *model_.found_devices();
-  SessionOptions of_part = options;
-  of_part.is_part = true;
-  std::vector<std::shared_ptr<Session>> sessions;
-  std::vector<Part> parts;
+// The processor and all devices that load, but those that are lost.
+Status Session::load_parts(const SessionOptions& options, const std::vector<std::string>& lost, std::vector<std::shared_ptr<Session>>& sessions, std::vector<Part>& parts) {
   const auto add = [&](Matcher matcher, const NamedDevice* device) -> Status {
-    MLC_ASSIGN(std::shared_ptr<Session> session, load_part(std::move(matcher), device, of_part));
+    MLC_ASSIGN(std::shared_ptr<Session> session, load_part(std::move(matcher), device, options));
     device::Device* const opened = device ? static_cast<const OnDevice*>(session->on_devices_.get())->device : nullptr;
     parts.push_back({device ? device->name : kProcessor, session->variant().name, session, &session->plan_, session->executor_.get(), opened});
     sessions.push_back(std::move(session));
     return ok();
   };
+  const FoundDevices& found = *model_.found_devices();
   if (found.with_processor) MLC_RETURN_IF_ERROR(add(model_.copy_of_matcher(), nullptr));
-  for (const NamedDevice& device : found.usable) MLC_RETURN_IF_ERROR(add(matcher_for(model_, device), &device));
+  Status none(Code::NoVariant, "no device is left that runs it");
+  for (const NamedDevice& device : found.usable) {
+    if (std::find(lost.begin(), lost.end(), device.name) != lost.end()) continue;
+    Status status = add(matcher_for(model_, device), &device);
+    if (status.code == Code::Resource || status.code == Code::NoVariant || status.code == Code::Unsupported) none = std::move(status);
+    else MLC_RETURN_IF_ERROR(std::move(status));
+  }
+  if (parts.empty()) return none;
   for (const Part& part : parts) MLC_RETURN_IF_ERROR(ensemble::have_same_functions(*parts[0].plan, *part.plan));
+  return ok();
+}
 
+Result<std::shared_ptr<Together>> Session::put_together(const SessionOptions& options, const SessionOptions& of_part, std::span<const std::shared_ptr<Session>> sessions,
+                                                        std::vector<Part>& parts) {
+  std::optional<ensemble::Objective> objective;
+  if (options.objective && !(objective = ensemble::objective_named(options.objective)))
+    return Status(Code::Usage, "objective '{}': expected latency, memory or throughput", options.objective);
   Mapping mapping(model_, parts, options, objective);
   MLC_RETURN_IF_ERROR(mapping.run());
   std::vector<exec::Plan> plans;
@@ -127,9 +134,30 @@ Result<std::shared_ptr<Together>> Session::open_together(const SessionOptions& o
   for (const uint32_t part : composition.place) out->places.push_back({.part = part});
   for (auto& [function, place] : mapping.wide) out->places[function] = std::move(place);
   out->stages = std::move(mapping.stages);
-  out->ensemble = std::make_shared<ensemble::Ensemble>(std::move(parts));
+  out->ensemble = std::make_shared<ensemble::Ensemble>(parts);
   for (const Mapping::Expected& e : mapping.expected) out->ensemble->expect(e.function, e.part, e.ns);
   return out;
+}
+
+// A device that is lost meanwhile is left out, and the others begin anew.
+Result<std::shared_ptr<Together>> Session::open_together(const SessionOptions& options) {
+  SessionOptions of_part = options;
+  of_part.is_part = true;
+  std::vector<std::string> lost;
+  for (;;) {
+    std::vector<std::shared_ptr<Session>> sessions;
+    std::vector<Part> parts;
+    MLC_RETURN_IF_ERROR(load_parts(of_part, lost, sessions, parts));
+    auto made = put_together(options, of_part, sessions, parts);
+    if (made.ok() || made.status().code != Code::Resource) return made;
+    const size_t before = lost.size();
+    for (const Part& part : parts) {
+      if (part.is_alive()) continue;
+      lost.push_back(part.name);
+      tell(compose("{} left out: {}", part.name, made.status().message));
+    }
+    if (lost.size() == before) return made;
+  }
 }
 
 Result<std::shared_ptr<Together>> Session::join_together(const SessionOptions& options) {
@@ -149,7 +177,7 @@ Status Session::load_together(const SessionOptions& options) {
   device_ = together->devices;
   plan_ = together->front;
   MLC_ASSIGN(auto runner, ensemble::PartsRunner::create(together->ensemble, together->places, together->is_shared,
-                                                        [this](const std::string& line) { note_ += (note_.empty() ? "" : "; ") + line; }));
+                                                        [this](const std::string& line) { tell(line); }));
   const bool one_at_a_time = together->is_one_at_a_time();
   on_devices_ = std::move(together);
   is_together_ = true;

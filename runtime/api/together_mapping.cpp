@@ -166,11 +166,16 @@ Result<ensemble::Problem> Mapping::measured(const exec::Function& program, const
     for (const int64_t extent : shape) what += compose("{} ", extent);
   for (const Part& part : parts_) what += compose("\n{} {}\n", part.name, part.variant) + fingerprint(part);
   if (const auto* known = remembered_.find(what); known && ensemble::set_segments(*known, problem)) return problem;
-  const auto time = [&](uint32_t part, uint32_t segment) { return time_segment(parts_[part], program.steps[segment].functions[0], work.segments[segment]); };
+  bool is_lasting = true;  // not where memory was short, or a device was lost
+  const auto time = [&](uint32_t part, uint32_t segment) {
+    auto ns = time_segment(parts_[part], program.steps[segment].functions[0], work.segments[segment]);
+    is_lasting = is_lasting && (ns.ok() || ns.status().code != Code::Resource);
+    return ns;
+  };
   ensemble::measure(work, time, ensemble::kMeasureNs, problem);
   const auto numbers = ensemble::segment_numbers(problem);
   ensemble::set_segments(numbers, problem);
-  remembered_.put(what, numbers);
+  if (is_lasting) remembered_.put(what, numbers);
   return problem;
 }
 

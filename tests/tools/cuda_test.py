@@ -7,6 +7,7 @@ import shutil
 import struct
 
 from onnx_file import model, node, port, tensor
+from together_model import MODES, answers, build, explained, inputs, pretend, same
 from tool_test import Skipped, main
 
 
@@ -117,6 +118,40 @@ def arrays_of_the_application_stay_on_the_device(t):
     t.run("device_arrays", "s.mlc", t.bin / "mlrun", "cuda")
 
 
+def lines_about(done, device):
+    return [line for line in done.stderr.splitlines() if "warning" in line and device in line]
+
+
+def every_mode_goes_on_where_the_device_fails(t):
+    build(t, "cuda-sm80,native")
+    t.env["LD_LIBRARY_PATH"] = os.environ["MLC_FAKE_CUDA_FOLDER"]
+    inputs(t, 12)
+    _, expected = answers(t, "--devices", "cpu")
+    together = ("--devices", "cpu,gpu0", "--objective")
+    for mode, (objective, ns) in MODES.items():
+        t.env["MLC_FAKE_CUDA"] = ""
+        explained(t, objective)
+        pretend(t, ns)
+        assert {stage["mode"] for stage in explained(t, objective)["stages"]} == {mode}, mode
+        for what in ("fail_launch", "fail_allocation"):
+            for moment in (1, 2, 4, 7):
+                t.env["MLC_FAKE_CUDA"] = f"{what}={moment}"
+                _, found = answers(t, *together, objective)
+                same(expected, found, (mode, what, moment))
+        t.env["MLC_FAKE_CUDA"] = "fail_launch=9"
+        done = t.run("mlrun", "bench", "m.mlc", "-i", "in.npz", *together, objective, "--sessions", "3", "--duration", "200ms", "--warmup", "50ms")
+        # With "throughput" sessions share the device, and one of them says that it is lost. Else each has its own way to it.
+        assert len(lines_about(done, "gpu0")) == 1 or objective != "throughput", (mode, done.stderr)
+
+
+def sessions_of_a_bench_fall_back_like_the_first(t):
+    built(t, "cuda-sm80", "native")
+    for failure in ("fail_launch=5", "fail_allocation=9", "memory=8192"):
+        t.env["MLC_FAKE_CUDA"] = failure
+        done = t.run("mlrun", "bench", "m.mlc", "--allow-unsigned", "--devices", "gpu", "--sessions", "3", "--duration", "200ms", "--warmup", "50ms")
+        assert "warning" in done.stderr, (failure, done.stderr)
+
+
 if __name__ == "__main__":
-    main([arrays_of_the_application_stay_on_the_device, a_card_is_one_device_however_it_is_reached, every_variant_of_a_device_gives_the_right_answer, recordings_are_graphs_and_a_driver_that_makes_none_is_named, cubins_are_taken_first_and_a_driver_that_takes_none_is_named,
+    main([every_mode_goes_on_where_the_device_fails, sessions_of_a_bench_fall_back_like_the_first, arrays_of_the_application_stay_on_the_device, a_card_is_one_device_however_it_is_reached, every_variant_of_a_device_gives_the_right_answer, recordings_are_graphs_and_a_driver_that_makes_none_is_named, cubins_are_taken_first_and_a_driver_that_takes_none_is_named,
           cubins_are_asked_for_by_their_names, a_variant_fits_on_devices_that_are_new_enough, without_a_device_the_processor_runs_it])
