@@ -12,6 +12,7 @@ namespace mlc::api {
 namespace {
 
 constexpr uint64_t kLine = 64;  // kernels may reach to the end of one
+alignas(64) std::byte nothing[kLine];
 
 // Whether elements lie one behind the other in C order; axes without choice count for nothing.
 bool is_dense(const dlpack::Tensor& t) {
@@ -141,7 +142,8 @@ Status import(const MlcSession& s, dlpack::Versioned& given, MlcTensor& out, std
   switch (t.device.type) {
     case dlpack::kCpu:
     case dlpack::kCudaHost:
-      memory->data = reinterpret_cast<std::byte*>(static_cast<uintptr_t>(array.address));
+      // Of no bytes it may say any address, and none.
+      memory->data = array.bytes > 0 ? reinterpret_cast<std::byte*>(static_cast<uintptr_t>(array.address)) : nothing;
       memory->bytes = array.bytes;
       break;
     case dlpack::kCuda:

@@ -72,7 +72,7 @@ Status place_tensor(MlcSession* s, const MlcTensor& t, uint32_t function, uint32
   }
   std::byte* data = array.memory->data ? array.memory->data + t.reserved[1] : nullptr;
   Places& places = places_of(s);
-  if (!data) {
+  if (array.memory->device) {
     for (const Array& other : places.arrays)
       if ((out || other.is_output) && overlap(array, other)) return Status(Code::Usage, "'{}' overlaps another array of the run, and one of them is an output", p.name);
     if (const std::string why = why_not_in_place(*s->session, f, port, array); !why.empty()) {

@@ -1,7 +1,7 @@
 // libs: mlrt_gpu mlc_container_reader mlc_container_writer
 // Whole unsigned containers through the C API, as an application with default options would run them: the input is a
 // choice of a container of the folder $MLC_FUZZ_CONTAINERS (a byte) and edits of it (tests/support/container_mutation.h). Its last bytes
-// are an array of DLPack as well, which becomes the first input of a run.
+// are an array of DLPack as well, which becomes the first input of a run of the first container.
 // Property: every call answers; an error has a sentence; a run that succeeds gives outputs that can be read to their end; an array belongs
 // to one who deletes it once.
 #include <algorithm>
@@ -77,9 +77,29 @@ struct Foreign {
   bool is_there(const MlcTensor& t) const { return numbers.byte_offset <= sizeof data && t.bytes <= sizeof data - numbers.byte_offset; }
 };
 
-void run_with_foreign(const MlcModel* model, MlcSession* session, const uint8_t* bytes, size_t size) {
+// The first container as it is, open as long as the process.
+struct Whole {
+  std::vector<std::byte> file = containers()[0].mutate({});
+  MlcModel* model = nullptr;
+  MlcSession* session = nullptr;
+  Whole() {
+    auto how = sized<MlcOpenOptions>();
+    how.memory = file.data();
+    how.memory_bytes = file.size();
+    how.config_folder = "/nonexistent";
+    MlcError* error = nullptr;
+    if (!ok(api().open(&how, &model, &error), error) || !ok(api().session_create(model, nullptr, &session, &error), error)) std::abort();
+  }
+};
+const Whole& whole() {
+  static const auto& all = *new Whole;
+  return all;
+}
+
+void run_with_foreign(const Whole& all, const uint8_t* bytes, size_t size) {
+  MlcSession* const session = all.session;
   auto program = sized<MlcProgram>();
-  if (api().program(model, 0, &program) != MLC_OK) return;
+  if (api().program(all.model, 0, &program) != MLC_OK) std::abort();
   Foreign foreign(bytes, size);
   MlcTensor in{};
   MlcMemory* memory = nullptr;
@@ -141,6 +161,7 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
+  run_with_foreign(whole(), data, size);
   const std::vector<std::byte> file =
       containers()[data[0] % containers().size()].mutate(std::as_bytes(std::span(data + 1, size - 1)));
   auto how = sized<MlcOpenOptions>();
@@ -156,10 +177,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto options = sized<MlcSessionOptions>();
   options.threads = 1;
   MlcSession* session = nullptr;
-  if (ok(api().session_create(model, &options, &session, &error), error)) {
+  if (ok(api().session_create(model, &options, &session, &error), error))
     for (uint32_t p = 0; p < info.num_programs; ++p) run_program(model, session, p);
-    run_with_foreign(model, session, data, size);
-  }
   api().session_release(session);
   api().model_release(model);
   return 0;

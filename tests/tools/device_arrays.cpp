@@ -248,6 +248,14 @@ void foreign_arrays_are_looked_at(const Sample& s, int32_t kind) {
   api().memory_release(m);
   EXPECT(good.deleted == 1);
 
+  Foreign empty;  // has no data at all
+  empty.shape[0] = 0;
+  empty.managed.tensor.data = nullptr;
+  EXPECT(is_ok([&](MlcError** e) { return api().tensor_from_dlpack(s.session, as_theirs(&empty.managed), &in, &m, e); }));
+  MlcTensor rows{};
+  EXPECT(s.run(in, rows) == MLC_OK && rows.bytes == 0 && rows.rank == 2);
+  api().memory_release(m);
+
   const auto refuses = [&](int code, const char* why, const auto& change) {
     Foreign f;
     change(f.managed);
