@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "packager/lower/templates.h"
+#include "packager/lower/device_scan.h"
 
 namespace mlc::lower {
 
@@ -229,6 +229,7 @@ class LineStage final : public Stage {
 }  // namespace
 
 std::optional<Schedules> device_lines(const Job& job, const FlatNest& nest) {
+  if (nest.scan_dim) return device_scans(job, nest);
   auto lines = Recognition(job.ctx, nest).run();
   if (!lines) return std::nullopt;
   Schedules s;
