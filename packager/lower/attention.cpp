@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "packager/lower/group_values.h"
 
@@ -15,6 +16,8 @@ using ir::Op;
 namespace {
 
 using Dims = std::vector<const ir::Dim*>;
+
+constexpr size_t kMostParts = 1000;  // of a score that may fault
 
 bool is_f32(const Expr* e) { return e->type.dtype == DType::F32; }
 bool is_lowest(const Expr* e) { return e->is_const() && is_f32(e) && e->f == -INFINITY; }
@@ -59,13 +62,11 @@ class Finder {
   bool find_mixing() {
     const nest::Nest& n = whole();
     if (n.where || n.scan_dim || n.writes.size() != 1 || n.writes[0].push) return false;
-    for (size_t k = first_; k <= last_; ++k)
-      ir::walk(group_.nests[k]->writes[0].value, [&](const Expr* e) { faults_ |= e->op == Op::Load && e->access == Access::Checked; });
     size_t folds = 0;
     ir::walk(result(), [&](const Expr* e) {
       if (e->op == Op::Fold) mixed_ = e, ++folds;
     });
-    if (faults_ || folds != 1 || mixed_->fold->dims.size() != 1 || mixed_->fold->where) return false;
+    if (folds != 1 || mixed_->fold->dims.size() != 1 || mixed_->fold->where) return false;
     const auto c = nest::contraction_of(ctx_, n.dims, mixed_);
     if (!c || c->acc() != DType::F32) return false;
     key_ = mixed_->fold->dims[0];
@@ -147,11 +148,8 @@ class Finder {
     scored_ = values_.resolved(score_);
     if (!scored_ || !is_f32(scored_)) return false;
     size_t folds = 0;
-    ir::walk(scored_, [&](const Expr* e) {
-      if (e->op == Op::Fold) ++folds;
-      faults_ |= e->op == Op::Load && e->access == Access::Checked;
-    });
-    return folds == 1 && !faults_;
+    ir::walk(scored_, [&](const Expr* e) { folds += e->op == Op::Fold; });
+    return folds == 1;
   }
 
   // ---- with addresses ----
@@ -178,6 +176,7 @@ class Finder {
     const auto within = [](const Expr* node, const Expr* e) { return ir::depends_on(e, node); };
     const bool found = within(a.score, a.part) && within(a.top, a.part) && within(a.parted, a.weight) && within(a.mixed, a.nest.writes[0].value);
     if (!found || (a.all && !within(a.all, a.weight) && !within(a.all, a.nest.writes[0].value))) return none;
+    if (!check_scores(a) || may_fault(a.weight) || may_fault(a.nest.writes[0].value)) return none;
     a.values.factor = factor_;
     a.values.factor.factor = flattened(factor_.factor);
     a.values.dims = columns_;
@@ -193,6 +192,50 @@ class Finder {
     a.product = std::move(*product);
     a.nest.params = params.list;
     return std::optional(std::move(a));
+  }
+
+  static bool may_fault(const Expr* e) {
+    bool found = false;
+    ir::walk(e, [&](const Expr* x) { found |= x->op == Op::Load && x->access == Access::Checked && x->array < nest::kFirstLocal; });
+    return found;
+  }
+
+  // Lanes that wait for each other go on after a fault: what may not be in range is read only where it is. False: a fault depends on more
+  // than a query and a key.
+  bool check_scores(Attention& a) {
+    std::unordered_map<const Expr*, const Expr*> safe;
+    std::set<std::pair<const Expr*, const Expr*>> seen;
+    std::vector<std::pair<const Expr*, const Expr*>> stack{{a.score, nullptr}};  // a part, and when it is needed; null: always
+    while (!stack.empty()) {
+      const auto [e, when] = stack.back();
+      stack.pop_back();
+      if (!may_fault(e) || !seen.insert({e, when}).second) continue;
+      if (e->op == Op::Fold || seen.size() > kMostParts) return false;
+      const auto also = [&, when = when](const Expr* condition) { return ctx_.logical_and(when, condition); };
+      if (e->op == Op::Load && e->access == Access::Checked) {
+        if (may_fault(e->args[0])) return false;
+        Expr load = *e;
+        load.access = Access::Proved;
+        const DType t = e->type.dtype;
+        const Expr* none = is_float(t) ? ctx_.number(0, t) : t == DType::Bool ? ctx_.boolean(false) : ctx_.integer(0, t);
+        safe.emplace(e, ctx_.select(e->args[1], ctx_.raw(load, {e->args[0]}), none));
+        a.in_range.push_back(when ? ctx_.binary(Op::Or, ctx_.logical_not(when), e->args[1]) : e->args[1]);
+        continue;
+      }
+      const bool has_arms = e->op == Op::Select || e->op == Op::And || e->op == Op::Or;
+      stack.emplace_back(e->args[0], when);
+      for (size_t k = 1; k < e->args.size(); ++k) {
+        const bool if_true = e->op == Op::And || (e->op == Op::Select && k == 1);
+        stack.emplace_back(e->args[k], has_arms ? also(if_true ? e->args[0] : ctx_.logical_not(e->args[0])) : when);
+      }
+    }
+    for (const Expr* condition : a.in_range)
+      if (may_fault(condition)) return false;
+    if (safe.empty()) return true;
+    const Expr* score = ctx_.substitute(a.score, safe);
+    a.part = ctx_.substitute(a.part, {{a.score, score}});
+    a.score = score;
+    return true;
   }
 
   // The nest of the scores, as if they were written with their keys side by side.
@@ -215,7 +258,6 @@ class Finder {
   const nest::Group& group_;
   const size_t first_, last_;
   const GroupValues values_;
-  bool faults_ = false;
   const ir::Dim* key_ = nullptr;
   Dims rows_, queries_, columns_;  // of the last nest: that weights know, that values do not, and the others
   nest::Operand factor_;           // the values

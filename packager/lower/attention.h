@@ -29,6 +29,7 @@ struct Attention {
   const ir::Expr *all = nullptr;     // null: nobody asks for it
   const ir::Expr *weight = nullptr;  // of `parted`, and of `all` perhaps: linear in the first
   const ir::Expr *parted = nullptr, *mixed = nullptr;
+  std::vector<const ir::Expr*> in_range;  // of loads of the score, which stand for zero elsewhere: at each query and key, or there is a fault
 };
 
 // Nests first .. last of the group as attention; nothing, if they are none, or if anybody else reads what they pass on.

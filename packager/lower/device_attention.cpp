@@ -25,6 +25,7 @@ using schedule::Family;
 namespace {
 
 constexpr int64_t kVector = 4;
+constexpr int32_t kIndexFault = 1;            // schema/module_abi.h
 constexpr int64_t kMostValues = 256;          // elements of a value
 constexpr double kLeastQueries = 8, kLeastKeys = 8;
 constexpr int64_t kMostSums = 64;             // of a lane, for a good schedule
@@ -196,6 +197,7 @@ class AttentionStage final : public TileStage {
     k_.b.with_for(share_, here, lanes_of_query_, [&](const Expr* k) {
       s_.scoped([&] {
         s_.bind(a_.key, k_.b.let(ctx_.add(keys_.first, k)));
+        for (const Expr* condition : a_.in_range) k_.b.fault(ctx_.logical_not(s_.value(condition)), kIndexFault);
         s_.define(p_.fold, k_.b.let(score_at(k)));
         const Expr* score = k_.b.let(s_.value(a_.score));
         k_.b.store(weights_.memory, score_place(k, query_), score);

@@ -31,6 +31,7 @@ struct Form {
   bool window = false;      // and look at the last 20 of them alone
   bool masked = false;      // `mask` says what is seen
   bool safe = false;        // rows without keys are zero, not NaN
+  bool checked = false;     // a bias of so many keys as an extent says
   bool shares = false;      // another statement reads the weights
   int64_t heads = 2, depth = 8, values = 8;
 };
@@ -49,6 +50,10 @@ void attention(NestMaker& m, const Form& form, const Expr* L, const Expr* U) {
   auto e = m.dim("e", D);
   const Expr* sum = m.fold(Join::Sum, {e}, ctx.binary(Op::Mul, m.load(q, {m.at(d[1]), m.at(d[0]), m.at(e)}), m.load(k, {m.at(d[2]), m.at(d[0]), m.at(e)})));
   const Expr* score = ctx.binary(Op::Mul, sum, f32(0.35));
+  if (form.checked) {
+    const uint32_t bias = m.array("bias", DType::F32, {ctx.sym(ctx.declare_sym("biased", 0, 4096))});
+    score = ctx.binary(Op::Add, score, ctx.load(bias, {DType::F32, 1}, {m.at(d[2])}, ir::Access::Checked));
+  }
   const Expr *place = ctx.add(m.at(d[1]), ctx.sub(U, L)), *seen = nullptr;
   if (form.causal) seen = ctx.binary(Op::Le, m.at(d[2]), place);
   if (form.window) seen = ctx.logical_and(seen, ctx.binary(Op::Lt, place, ctx.add(m.at(d[2]), m.n(20))));
@@ -156,6 +161,20 @@ TEST_CASE("keys that a query may not see: behind it, before its window, where a 
   }
 }
 
+TEST_CASE("what scores read out of range is a fault, and lanes go on to their barriers") {
+  for (const char* target : {"vulkan-base", "cuda-sm80"}) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    attention(m, {.masked = true, .checked = true}, m.n(20), m.n(40));  // needed where the mask says so
+    const ir::Sym* biased = ctx.declare_sym("biased", 0, 4096);
+    check_attention(ctx, m.f, target, {{biased, 40}}, 0, false);
+    testing::lanes::Counts counts;
+    const auto inputs = inputs_of(m.f, {{biased, 39}}, 0, false);
+    const test::Lowered got = test::run_lowered(ctx, m.f, inputs, device(target), {{biased, 39}}, test::vanishing_exp, 1, nullptr, test::on_executor(device(target), counts));
+    CHECK(got.fault == 1);
+  }
+}
+
 TEST_CASE("scores that somebody else reads are written, and few queries are a product as others are") {
   ir::Context ctx;
   NestMaker shared(ctx), few(ctx);
@@ -229,6 +248,20 @@ TEST_CASE("emitters write attention, whose causal queries load less; lanes meet 
       CHECK(counts.global_loads <= turns * (32 * 16 + 32 * 16 + 32 * 32));
     }
     CHECK(loads[1] < loads[0]);
+  }
+}
+
+TEST_CASE("attention asks less of global memory than its nests one by one") {
+  for (const char* name : {"vulkan-base", "cuda-sm80"}) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    attention(m, {.heads = 1, .depth = 16, .values = 32}, m.n(128), m.n(128));
+    const auto together = test::check_emitted(ctx, m.f, device(name), {}, nullptr, test::vanishing_exp);
+    for (nest::Statement& s : m.f.body) s.joins = false;
+    const auto apart = test::check_emitted(ctx, m.f, device(name), {}, nullptr, test::vanishing_exp);
+    MESSAGE(std::string(name), ": loads ", together.global_loads, " of ", apart.global_loads, ", stores ", together.global_stores, " of ", apart.global_stores);
+    CHECK(together.global_loads * 2 < apart.global_loads);
+    CHECK(together.global_stores * 8 < apart.global_stores);
   }
 }
 
