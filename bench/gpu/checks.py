@@ -39,10 +39,10 @@ def golden(lab, devices):
 
 
 def golden_of_one(lab, name, model, targets, rows):
-    container = build(lab, model, [*targets, "native"], f"golden-{name}", 120, golden=20)
+    container = build(lab, model, [*targets, "native"], f"golden-{name}", 300, golden=20)
     names = ",".join(["gpu", "cpu"])
     answer = lab.json(f"selftest {name}", [lab.bin / "mlrun", "selftest", container, "--allow-unsigned", "--time-limit", "none", "--memory-limit", "none", "--devices", names,
-                                           "--json"], 120, codes=(0, 1, 6, 7))
+                                           "--json"], 300, codes=(0, 1, 6, 7))
     tested = {v["name"]: v for v in answer["variants"]}
     for target in targets:
         if target not in tested or "device" not in tested[target]:
