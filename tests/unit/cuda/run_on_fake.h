@@ -15,7 +15,6 @@
 #include "targets/families.h"
 #include "tests/unit/ptx/device_kernels.h"
 
-
 namespace mlc::testing {
 
 using cuda::Library;
