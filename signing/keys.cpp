@@ -159,7 +159,7 @@ Result<PublicKey> PublicKey::from_pem(std::string_view pem) {
     BIO_free(bio);
   });
   const bool read = bio && PEM_read_bio(bio, &name, &header, &data, &len) == 1;
-  ERR_clear_error();
+  if (!read) ERR_clear_error();  // the first call of a process loads the texts of all errors
   Result<PublicKey> key = not_a_public_key();
   if (read && std::string_view(name) == "PUBLIC KEY" && *header == 0 && len > 0)
     key = from_der(std::as_bytes(std::span(data, static_cast<size_t>(len))));

@@ -1,6 +1,6 @@
 // A block of zeros for arenas, scratch, tensors and segments of containers: 256-byte aligned, readable to the next multiple of
-// 64 beyond its length as kernels may rely on. It is pages of its own, or memory of an allocator. Large blocks of pages are
-// offered to the kernel for huge pages, as a hint.
+// 64 beyond its length as kernels may rely on. It is pages of its own, or memory of an allocator. Large blocks of
+// pages begin where a huge page can, and are offered to the kernel for huge pages, as a hint.
 #pragma once
 
 #include <cstddef>

@@ -48,7 +48,6 @@ inline constexpr AllowedCall kAllowedCalls[] = {
     {MLC_CALL(lseek)},
     {MLC_CALL(close)},
     {MLC_CALL(fsync)},
-    {MLC_CALL(fadvise64)},
     {MLC_CALL(fstat)},
     // How glibc asks for the state of an open file. The path in memory cannot be looked at here: what is behind one can be
     // asked for (size, owner, times), never its contents.
