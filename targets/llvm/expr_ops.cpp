@@ -161,7 +161,8 @@ llvm::Value* KernelEmitter::narrow_binary(const Expr& e, Value* a, Value* b) {
   const auto low = [&](Value* v) { return b_.CreateTrunc(v, half); };
   switch (e.op) {
     case Op::Lt: case Op::Le: case Op::Eq: case Op::Ne: return compare(e.op, DType::I32, low(a), low(b));
-    case Op::Add: case Op::Sub: case Op::Mul: case Op::FloorDiv: case Op::FloorMod: case Op::TruncDiv: case Op::TruncMod: case Op::Min: case Op::Max: {
+    // Sums and products stay as wide as the addresses they end in: both widths at once would take registers from a tile.
+    case Op::FloorDiv: case Op::FloorMod: case Op::TruncDiv: case Op::TruncMod: case Op::Min: case Op::Max: {
       if (!ranges_.fits(&e)) return nullptr;
       Value* v = int_binary(e.op, DType::I32, low(a), low(b), e);
       return v ? b_.CreateSExt(v, a->getType()) : nullptr;

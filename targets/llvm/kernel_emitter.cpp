@@ -205,12 +205,9 @@ void KernelEmitter::for_loop(const Stmt& s) {
   Value* begin = eval(s.begin);
   Value* end = begin ? eval(s.end) : nullptr;
   if (!end) return;
-  llvm::Type* counter = b_.getInt64Ty();
   if (kernel_->lanes) {
     const ir::Interval first = ranges_.of(s.begin), behind = ranges_.of(s.end);
     ranges_.bind(s.var, {first.lo, std::max(first.lo, behind.hi == INT64_MAX ? INT64_MAX : behind.hi - 1)});
-    const bool is_narrow = ranges_.fits(s.begin) && ranges_.fits(s.end) && s.step <= INT32_MAX - std::max<int64_t>(behind.hi, 0);
-    if (is_narrow) counter = b_.getInt32Ty(), begin = b_.CreateTrunc(begin, counter), end = b_.CreateTrunc(end, counter);
   }
   llvm::BasicBlock* body = new_block("loop");
   llvm::BasicBlock* exit = new_block("done");
@@ -227,14 +224,14 @@ void KernelEmitter::for_loop(const Stmt& s) {
     b_.CreateCondBr(b_.CreateICmpSLT(begin, end), body, exit);
   }
   b_.SetInsertPoint(body);
-  llvm::PHINode* i = b_.CreatePHI(counter, 2);
+  llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
   i->addIncoming(begin, before);
-  vars_[s.var->i] = b_.CreateSExt(i, b_.getInt64Ty());
+  vars_[s.var->i] = i;
   end_statement();
   const size_t mark = open_scope();
   block(s.body);
   close_scope(mark);
-  Value* next = b_.CreateNSWAdd(i, llvm::ConstantInt::get(counter, static_cast<uint64_t>(s.step)));
+  Value* next = b_.CreateNSWAdd(i, b_.getInt64(static_cast<uint64_t>(s.step)));
   i->addIncoming(next, b_.GetInsertBlock());
   frame_.mark_loop(*b_.CreateCondBr(b_.CreateICmpSLT(next, end), body, exit));
   b_.SetInsertPoint(exit);
