@@ -14,7 +14,7 @@ namespace {
 // A run that takes this long, and ten times longer than its plan says, will not end.
 constexpr uint64_t kLeastDeadline = 10'000'000'000, kSoftwareDeadline = 600'000'000'000;
 // Two buffers in turns are four sets of places at most.
-constexpr size_t kMaxTakes = 4;
+constexpr size_t kKeptTakes = 4;
 
 uint64_t padded(uint64_t bytes) { return checked_align(bytes, 256).value_or(UINT64_MAX); }
 
@@ -76,7 +76,7 @@ struct DeviceRunner::Take {
 
 // What was recorded of a binding.
 struct DeviceRunner::Placed final : Executor::Binding::Placed {
-  std::vector<Take> takes;  // the last one is that of the last call; at most kMaxTakes
+  std::vector<Take> takes;  // the last one is that of the last call; at most kKeptTakes
   Status refused;           // the device cannot do this, and a substitute does
   bool is_ready = false;    // nothing but running it can fail
 };
@@ -290,7 +290,7 @@ Result<DeviceRunner::Take*> DeviceRunner::prepare(const SegmentCall& call, Place
     std::rotate(found, found + 1, takes.end());
     return &takes.back();
   }
-  if (takes.size() == kMaxTakes) takes.erase(takes.begin());
+  if (takes.size() == kKeptTakes) takes.erase(takes.begin());
   Take fresh;
   fresh.places = std::move(places);
   MLC_RETURN_IF_ERROR(record(call, fresh));

@@ -6,6 +6,7 @@ import re
 import shutil
 import struct
 
+from gpu_test import square
 from onnx_file import model, node, port, tensor
 from together_model import MODES, answers, build, explained, inputs, pretend, same
 from tool_test import Skipped, main
@@ -146,7 +147,7 @@ def every_mode_goes_on_where_the_device_fails(t):
 
 def sessions_of_a_bench_fall_back_like_the_first(t):
     built(t, "cuda-sm80", "native")
-    for failure in ("fail_launch=5", "fail_allocation=9", "memory=8192"):
+    for failure in ("fail_launch=5", "fail_allocation=9", "memory=4096"):
         t.env["MLC_FAKE_CUDA"] = failure
         done = t.run("mlrun", "bench", "m.mlc", "--allow-unsigned", "--devices", "gpu", "--sessions", "3", "--duration", "200ms", "--warmup", "50ms")
         assert "warning" in done.stderr, (failure, done.stderr)

@@ -68,12 +68,14 @@ def long_folds_have_a_block_where_lanes_fold(t):
 
 
 def its_plan_has_no_cuts_and_begins_buffers_at_multiples_of_256(t):
-    small(t, rows=5)
+    wide, narrow = (tensor(name, "f32", extents, struct.pack("<960f", *(0.01 * k for k in range(960)))) for name, extents in (("w", [24, 40]), ("v", [40, 24])))
+    nodes = [node("MatMul", ["x", "w"], ["a"], "p1"), node("Softmax", ["a"], ["b"], "rows1"), node("MatMul", ["b", "v"], ["c"], "p2"),
+             node("Softmax", ["c"], ["d"], "rows2"), node("MatMul", ["d", "w"], ["y"], "p3")]
+    (t.dir / "m.onnx").write_bytes(model(nodes, [port("x", "f32", [5, 24])], [port("y", "f32", None)], [wide, narrow], opset=17))
     build(t, "vulkan")
     plan = t.run("mlpack", "inspect", "m.mlc", "--plan", "--variant", "vulkan-base").stdout
     launches = [line for line in plan.split("\n") if line.strip().startswith("launch ")]
     assert launches and not any(" cut " in line for line in launches), plan
-    # A row's maximum and sum, and what is made of them.
     assert sum('"rows' in line for line in launches) >= 2, plan
     offsets = [int(n) for n in re.findall(r" arena \S+ +; \d+, (\d+)", plan)]
     assert len(offsets) >= 3 and max(offsets) > 0 and all(n % 256 == 0 for n in offsets), plan

@@ -15,6 +15,9 @@
 
 namespace mlrt {
 
+// As the C API takes texts that need not be given.
+inline const char* or_null(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
+
 struct Program {
   std::string name;
   bool is_default = false;
