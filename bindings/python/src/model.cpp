@@ -113,6 +113,8 @@ ThreadPool::ThreadPool(uint32_t threads, std::vector<int32_t> cpus, bool pin) {
   mlrt::check(mlc().pool_create(&o, &pool_, &error), error);
 }
 
+namespace {
+
 nb::dict model_info(const OpenModel& m) {
   auto info = sized<MlcModelInfo>();
   mlc().model_info(m.handle, &info);

@@ -239,6 +239,4 @@ Pool::Lease::~Lease() {
   pool_.idle_.push_back(std::move(session_));
 }
 
-namespace {
-
 }  // namespace mlrt
