@@ -137,9 +137,13 @@ Mapping::Shapes Mapping::shapes_of(uint32_t method) const {
 }
 
 // The rows of a method whose first axes are what the file says that they are: then they are cut, and nothing else is.
-void Mapping::find_rows(uint32_t method, const Shapes& shapes, ensemble::Rows& rows, std::vector<uint8_t>& has_rows) const {
+void Mapping::find_rows(uint32_t method, const exec::Function& program, const Shapes& shapes, ensemble::Rows& rows, std::vector<uint8_t>& has_rows) const {
   const format::Method& m = model_.manifest().methods[method];
   if (!m.batch) return;
+  // The plan is another part of the file, and may have other ports than the manifest says.
+  if (program.inputs.size() != m.inputs.size() || program.outputs.size() != m.outputs.size()) return;
+  for (size_t i = 0; i < m.inputs.size(); ++i)
+    if (program.inputs[i].axes() != m.inputs[i].dims.size()) return;
   const auto is_rows = [&](const format::Port& p) { return p.list_depth == 0 && !p.dims.empty() && p.dims[0].dim == m.batch; };
   if (!std::all_of(m.outputs.begin(), m.outputs.end(), is_rows)) return;
   uint64_t count = 0;
@@ -186,7 +190,7 @@ Status Mapping::decide(uint32_t method, uint32_t function, const exec::Function&
     const Shapes shapes = shapes_of(method);
     MLC_ASSIGN(problem, measured(program, shapes));
     const bool all_free = std::all_of(program.steps.begin(), program.steps.end(), [&](const exec::Step& s) { return is_free(s.functions[0]); });
-    if (objective_ == ensemble::Objective::Latency && all_free) find_rows(method, shapes, problem.rows, by_rows.has_rows);
+    if (objective_ == ensemble::Objective::Latency && all_free) find_rows(method, program, shapes, problem.rows, by_rows.has_rows);
     if (ensemble::Rows& rows = problem.rows; rows.count > 0) {
       const uint64_t most = std::clamp<uint64_t>(static_cast<uint64_t>(model_.manifest().methods[method].dims[*model_.manifest().methods[method].batch].max), 1, kUsualRows);
       const uint64_t usual = std::max(rows.count, most / rows.multiple * rows.multiple);

@@ -40,7 +40,7 @@ class Mapping {
 
   Status measure_links();
   Shapes shapes_of(uint32_t method) const;
-  void find_rows(uint32_t method, const Shapes& shapes, ensemble::Rows& rows, std::vector<uint8_t>& has_rows) const;
+  void find_rows(uint32_t method, const exec::Function& program, const Shapes& shapes, ensemble::Rows& rows, std::vector<uint8_t>& has_rows) const;
   Status decide(uint32_t method, uint32_t function, const exec::Function& program);
   Result<ensemble::Problem> measured(const exec::Function& program, const Shapes& shapes);
   std::string fingerprint(const ensemble::Part& part) const;  // of the device
