@@ -11,13 +11,14 @@
 #include "tests/conformance/expected.h"
 #include "tests/conformance/results.h"
 #include "tests/conformance/verdict.h"
+#include "tests/support/source_path.h"
 
 using namespace mlc;
 using namespace mlc::conformance;
 
 namespace {
 
-const std::string kFolder = MLC_SOURCE_DIR "/tests/conformance/";
+const std::string kFolder = mlc::testing::source_path("tests/conformance/");
 constexpr const char* kCommitted[] = {"1.12", "1.20", "1.23"};
 
 Outcome outcome(const std::string& test, const std::string& path, Kind kind, Given given = Given::Nothing, const std::string& reason = "") {

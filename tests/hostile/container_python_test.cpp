@@ -11,6 +11,7 @@
 
 #include "tests/support/bad_container.h"
 #include "tests/support/container_script.h"
+#include "tests/support/source_path.h"
 
 using namespace mlc;
 using namespace mlc::container;
@@ -92,7 +93,7 @@ json judge(const Subject& subject) {
 }
 
 std::vector<json> ask_python(const std::vector<Subject>& subjects, const std::filesystem::path& folder) {
-  std::string command = "cd '" + folder.string() + "' && python3 '" + MLC_SOURCE_DIR + "/tests/support/mlc_reader.py'";
+  std::string command = "cd '" + folder.string() + "' && python3 '" + mlc::testing::source_path("tests/support/mlc_reader.py") + "'";
   for (size_t i = 0; i < subjects.size(); ++i) {
     std::string name = std::to_string(i) + ".mlc";
     std::ofstream(folder / name, std::ios::binary)

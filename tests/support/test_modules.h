@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "schema/features.h"
+#include "tests/support/source_path.h"
 
 namespace mlc::test {
 
@@ -36,7 +37,7 @@ inline std::vector<std::byte> compile_module(Machine machine, const std::string&
   const fs::path dir = fs::temp_directory_path() / ("mlc-modules-" + std::to_string(getpid()));
   fs::create_directories(dir);
   const std::string object = (dir / "m.o").string(), module = (dir / "m.elf").string();
-  const std::string root = MLC_SOURCE_DIR;
+  const std::string root = mlc::testing::source_path("");
   const std::string compile =
       "clang-19 " + target +
       " -O2 -ffreestanding -fno-builtin -fPIC -fvisibility=hidden -fno-stack-protector -fno-asynchronous-unwind-tables"

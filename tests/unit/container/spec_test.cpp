@@ -9,6 +9,7 @@
 
 #include "schema/placement.h"
 #include "tests/support/bad_container.h"
+#include "tests/support/source_path.h"
 
 using namespace mlc;
 using namespace mlc::container;
@@ -54,7 +55,7 @@ ContainerBuilder example() {
 }
 
 std::string page() {
-  std::ifstream in(std::string(MLC_SOURCE_DIR) + "/spec/container.md");
+  std::ifstream in(mlc::testing::source_path("spec/container.md"));
   return {std::istreambuf_iterator<char>(in), {}};
 }
 

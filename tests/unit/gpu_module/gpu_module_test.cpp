@@ -9,6 +9,7 @@
 
 #include "schema/format.h"
 #include "schema/gpu_module.h"
+#include "tests/support/source_path.h"
 
 namespace mlc {
 namespace {
@@ -193,7 +194,7 @@ TEST_CASE("damaged bytes are refused or are a module of their own") {
 }
 
 TEST_CASE("the example of spec/gpu-module.md is what the encoder writes") {
-  std::ifstream file(MLC_SOURCE_DIR "/spec/gpu-module.md");
+  std::ifstream file(mlc::testing::source_path("spec/gpu-module.md"));
   Buffer example;
   bool inside = false;
   for (std::string line; std::getline(file, line);) {

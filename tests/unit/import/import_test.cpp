@@ -13,6 +13,7 @@
 #include "packager/model/print.h"
 #include "packager/model/verify.h"
 #include "tests/support/onnx_bytes.h"
+#include "tests/support/source_path.h"
 
 using namespace mlc;
 using namespace mlc::test::onnx_bytes;
@@ -293,7 +294,7 @@ TEST_CASE("a chain of a hundred thousand nodes, last one first, takes memory and
 }
 
 TEST_CASE("the committed example imports") {
-  const auto m = import::import_onnx(MLC_SOURCE_DIR "/examples/digits/digits.onnx");
+  const auto m = import::import_onnx(mlc::testing::source_path("examples/digits/digits.onnx"));
   REQUIRE(m.ok());
   CHECK(!m->graph.nodes.empty());
   CHECK(import::import_onnx("/nonexistent.onnx").status().code == Code::NotFound);

@@ -9,11 +9,12 @@
 
 #include "runtime/io/file.h"
 #include "runtime/io/npz.h"
+#include "tests/support/source_path.h"
 
 namespace mlc::test {
 
 inline HostBuffer fixture(const std::string& name) {
-  auto file = io::read_file(std::string(MLC_SOURCE_DIR "/tests/unit/io/data/") + name);
+  auto file = io::read_file(mlc::testing::source_path("tests/unit/io/data/") + name);
   REQUIRE_MESSAGE(file.ok(), name);
   return std::move(file).value();
 }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "runtime/io/npy.h"
+#include "tests/support/source_path.h"
 #include "tests/unit/io/fixtures.h"
 
 using namespace mlc;
@@ -113,7 +114,7 @@ TEST_CASE("a number is an input of one element, of the type that the input has")
 }
 
 TEST_CASE("one array of an archive is named behind its file") {
-  const std::string path = MLC_SOURCE_DIR "/tests/unit/io/data/stored.npz";
+  const std::string path = mlc::testing::source_path("tests/unit/io/data/stored.npz");
   InputFiles files;
   const auto one = load_input(*parse_input_spec("y=" + path + ":input:0"), files);
   REQUIRE(one.ok());
@@ -134,7 +135,7 @@ TEST_CASE("the first bytes decide what a file is, not its name") {
   REQUIRE(image.ok());
   CHECK(image->media == Media::Png);
   CHECK(image->bytes.size() == png.size());
-  auto archive = load_input(*parse_input_spec("y=" MLC_SOURCE_DIR "/tests/unit/io/data/stored.npz"), files);
+  auto archive = load_input(*parse_input_spec("y=" mlc::testing::source_path("tests/unit/io/data/stored.npz")), files);
   REQUIRE(archive.ok());
   CHECK(archive->tensors.size() == 2);
   CHECK(archive->tensors[1].name == "input:0");

@@ -10,6 +10,7 @@
 #include "runtime/pipeline/host_steps.h"
 #include "runtime/pipeline/reference/array_steps.h"
 #include "schema/pipeline/lines.h"
+#include "tests/support/source_path.h"
 
 using namespace mlc;
 using namespace mlc::pipeline;
@@ -127,10 +128,10 @@ TEST_CASE("lists are valid UTF-8, one entry per line, otherwise unchanged") {
 }
 
 TEST_CASE("the digits pipeline prepares its images and names the answer") {
-  HostPipeline host = example(MLC_SOURCE_DIR "/examples/digits");
+  HostPipeline host = example(mlc::testing::source_path("examples/digits"));
   for (const char* name : {"plain_7.png", "photo_3.jpg", "transparent_5.png", "dark_8.png", "turned_2.jpg"}) {
     CAPTURE(name);
-    auto file = io::read_file(std::string(MLC_SOURCE_DIR "/examples/digits/images/") + name);
+    auto file = io::read_file(mlc::testing::source_path("examples/digits/images/") + name);
     REQUIRE(file.ok());
     std::vector<GivenInput> given(1);
     given[0].file = file->bytes();
@@ -160,7 +161,7 @@ TEST_CASE("the digits pipeline prepares its images and names the answer") {
 }
 
 TEST_CASE("a picture may be given as its decoder would give it, and as nothing else") {
-  HostPipeline host = example(MLC_SOURCE_DIR "/examples/digits");
+  HostPipeline host = example(mlc::testing::source_path("examples/digits"));
   const auto before = [&](DType dtype, std::vector<int64_t> shape) {
     std::vector<GivenInput> given(1);
     auto tensor = HostTensor::zeros(dtype, std::move(shape));
@@ -184,8 +185,8 @@ TEST_CASE("a picture may be given as its decoder would give it, and as nothing e
 }
 
 TEST_CASE("decoders of a pipeline keep to the limit that they are given") {
-  HostPipeline host = example(MLC_SOURCE_DIR "/examples/digits");
-  const auto file = io::read_file(MLC_SOURCE_DIR "/examples/digits/images/plain_7.png");
+  HostPipeline host = example(mlc::testing::source_path("examples/digits"));
+  const auto file = io::read_file(mlc::testing::source_path("examples/digits/images/plain_7.png"));
   REQUIRE(file.ok());
   const auto decoded = [&](const io::DecodeLimits& limits) {
     std::vector<GivenInput> given(1);
@@ -245,9 +246,9 @@ TEST_CASE("inputs that do not fit are reported all at once") {
 
 // Needs the shared models; PP-OCR's recorded outputs stand in for the model.
 TEST_CASE("the OCR pipeline reads the recorded line" *
-          doctest::skip(std::fopen(MLC_SOURCE_DIR "/../shared/models/text_line.png", "rb") == nullptr)) {
-  const std::string models = MLC_SOURCE_DIR "/../shared/models";
-  HostPipeline host = example(MLC_SOURCE_DIR "/examples/ocr");
+          doctest::skip(std::fopen(mlc::testing::source_path("../shared/models/text_line.png").c_str(), "rb") == nullptr)) {
+  const std::string models = mlc::testing::source_path("../shared/models");
+  HostPipeline host = example(mlc::testing::source_path("examples/ocr"));
   auto image = io::read_file(models + "/text_line.png");
   auto archive = io::read_file(models + "/expected/ppocr_v4_rec.text_line.npz");
   REQUIRE((image.ok() && archive.ok()));

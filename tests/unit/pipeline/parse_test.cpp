@@ -5,6 +5,7 @@
 #include "schema/pipeline/parse_step.h"
 #include "schema/pipeline/pipeline.h"
 #include "schema/pipeline/reader.h"
+#include "tests/support/source_path.h"
 
 using namespace mlc;
 using namespace mlc::pipeline;
@@ -47,7 +48,7 @@ std::string file_text(const std::string& path) {
 }  // namespace
 
 TEST_CASE("a pipeline becomes values and steps with resolved attributes") {
-  auto file = parse(file_text(MLC_SOURCE_DIR "/examples/imagenet/pipeline.json"), "imagenet.json");
+  auto file = parse(file_text(mlc::testing::source_path("examples/imagenet/pipeline.json")), "imagenet.json");
   REQUIRE_MESSAGE(file.ok(), file.status().text());
   REQUIRE(file->pipelines.size() == 1);
   const Pipeline& p = file->pipelines[0];
@@ -85,7 +86,7 @@ TEST_CASE("a pipeline becomes values and steps with resolved attributes") {
 TEST_CASE("all examples parse") {
   for (const char* name :
        {"digits/pipeline.json", "ocr/pipeline.json", "imagenet/pipeline.json", "imagenet/mobilenet_v2_quant.json"}) {
-    auto file = parse(file_text(std::string(MLC_SOURCE_DIR "/examples/") + name), name);
+    auto file = parse(file_text(mlc::testing::source_path("examples/") + name), name);
     CHECK_MESSAGE(file.ok(), name);
   }
 }
@@ -252,7 +253,7 @@ TEST_CASE("the nearest name is near") {
 }
 
 TEST_CASE("the specification has a section for every step and error, and its examples parse") {
-  std::string spec = file_text(MLC_SOURCE_DIR "/spec/pipeline.md");
+  std::string spec = file_text(mlc::testing::source_path("spec/pipeline.md"));
   for (auto name : step_names())
     CHECK_MESSAGE(spec.find("\n### " + std::string(name) + "\n") != std::string::npos, std::string(name));
   for (int number : {4001, 5001, 5002, 5003, 5004, 5005, 5006, 5007})
@@ -268,7 +269,7 @@ TEST_CASE("the specification has a section for every step and error, and its exa
 }
 
 TEST_CASE("damaged pipelines never crash") {
-  std::string good = file_text(MLC_SOURCE_DIR "/examples/imagenet/pipeline.json");
+  std::string good = file_text(mlc::testing::source_path("examples/imagenet/pipeline.json"));
   for (size_t n = 0; n < good.size(); ++n)
     CHECK((!parse(good.substr(0, n), "p").ok() || good.find_first_not_of(" \n", n) == std::string::npos));
   uint64_t state = 88172645463325252u;

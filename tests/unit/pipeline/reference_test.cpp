@@ -11,6 +11,7 @@
 #include "runtime/io/file.h"
 #include "runtime/io/npz.h"
 #include "schema/pipeline/geometry.h"
+#include "tests/support/source_path.h"
 
 using namespace mlc;
 using namespace mlc::pipeline;
@@ -20,7 +21,7 @@ namespace {
 
 const std::map<std::string, HostTensor>& expected() {
   static const std::map<std::string, HostTensor> all = [] {
-    auto file = io::read_file(MLC_SOURCE_DIR "/tests/unit/pipeline/data/expected.npz");
+    auto file = io::read_file(mlc::testing::source_path("tests/unit/pipeline/data/expected.npz"));
     REQUIRE(file.ok());
     auto arrays = io::parse_npz(file->bytes());
     REQUIRE(arrays.ok());

@@ -14,6 +14,7 @@
 
 #include "tests/support/any_plan.h"
 #include "tests/support/plan_maker.h"
+#include "tests/support/source_path.h"
 
 using namespace mlc;
 using namespace mlc::exec;
@@ -190,7 +191,7 @@ TEST_CASE("a run with known shapes allocates nothing") {
 }
 
 TEST_CASE("a program's run like the one before allocates nothing, lists and loops included") {
-  std::ifstream file(MLC_SOURCE_DIR "/tests/fuzz/corpus/plan/program.plan", std::ios::binary);
+  std::ifstream file(mlc::testing::source_path("tests/fuzz/corpus/plan/program.plan"), std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});
   const Plan plan = decode_plan(std::as_bytes(std::span(bytes)), {4, {}}).value();
   test::AnyModule module;

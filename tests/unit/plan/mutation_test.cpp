@@ -9,6 +9,7 @@
 
 #include "tests/support/any_plan.h"
 #include "tests/support/plan_maker.h"
+#include "tests/support/source_path.h"
 
 using namespace mlc;
 using namespace mlc::exec;
@@ -102,7 +103,7 @@ TEST_CASE("plans with any values anywhere are refused or run within their buffer
 }
 
 TEST_CASE("plans with any bytes anywhere are refused or run within their buffers") {
-  std::ifstream in(MLC_SOURCE_DIR "/tests/fuzz/corpus/plan/program.plan", std::ios::binary);
+  std::ifstream in(mlc::testing::source_path("tests/fuzz/corpus/plan/program.plan"), std::ios::binary);
   const std::string program((std::istreambuf_iterator<char>(in)), {});
   const auto bytes = std::as_bytes(std::span(program));
   for (const auto& good : {everything().bytes(), std::vector<std::byte>(bytes.begin(), bytes.end())}) {
@@ -284,7 +285,7 @@ TEST_CASE("a copy between ranges that lie across each other is refused") {
 TEST_CASE("the seeds of the plan fuzzer are plans that run") {
   const auto pool = pool_of(1);
   int seeds = 0;
-  for (const auto& file : std::filesystem::directory_iterator(MLC_SOURCE_DIR "/tests/fuzz/corpus/plan")) {
+  for (const auto& file : std::filesystem::directory_iterator(mlc::testing::source_path("tests/fuzz/corpus/plan"))) {
     std::ifstream in(file.path(), std::ios::binary);
     const std::string bytes((std::istreambuf_iterator<char>(in)), {});
     const auto outcome = test::run_any_plan(std::as_bytes(std::span(bytes)), *pool);

@@ -7,6 +7,7 @@
 #include "packager/plan/print.h"
 #include "tests/support/any_plan.h"
 #include "tests/support/plan_maker.h"
+#include "tests/support/source_path.h"
 
 using namespace mlc;
 using mlc::test::PlanMaker;
@@ -18,7 +19,7 @@ const exec::PlanContext kContext{test::kAnyKernels, test::any_tensor_bytes};
 
 std::vector<std::vector<std::byte>> samples() {
   std::vector<std::vector<std::byte>> out{PlanMaker::two_steps().bytes()};
-  for (const auto& file : std::filesystem::directory_iterator(MLC_SOURCE_DIR "/tests/fuzz/corpus/plan")) {
+  for (const auto& file : std::filesystem::directory_iterator(mlc::testing::source_path("tests/fuzz/corpus/plan"))) {
     std::ifstream in(file.path(), std::ios::binary);
     const std::string text((std::istreambuf_iterator<char>(in)), {});
     const Bytes bytes = std::as_bytes(std::span(text));
@@ -157,7 +158,7 @@ TEST_CASE("damaged text is refused or read, and what is read is judged by the ru
 }
 
 TEST_CASE("the examples of spec/plan.md are plans that run") {
-  std::ifstream in(MLC_SOURCE_DIR "/spec/plan.md");
+  std::ifstream in(mlc::testing::source_path("spec/plan.md"));
   const std::string page((std::istreambuf_iterator<char>(in)), {});
   // A segment: batches of one and seven; none is refused by its check. A program: n is large, so the limit of steps ends
   // the run, or the two inputs have different shapes.

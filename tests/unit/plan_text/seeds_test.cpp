@@ -9,6 +9,7 @@
 #include "packager/plan/print.h"
 #include "tests/support/any_plan.h"
 #include "tests/support/misaligned_plan.h"
+#include "tests/support/source_path.h"
 
 using namespace mlc;
 
@@ -22,7 +23,7 @@ std::string content_of(const std::filesystem::path& path) {
 }  // namespace
 
 TEST_CASE("the seeds of the plan fuzzer are what their texts say") {
-  const std::filesystem::path tests = MLC_SOURCE_DIR "/tests/fuzz";
+  const std::filesystem::path tests = mlc::testing::source_path("tests/fuzz");
   size_t texts = 0, seeds = 0;
   for (const auto& file : std::filesystem::directory_iterator(tests / "plans")) {
     const std::string name = file.path().stem().string();

@@ -5,6 +5,7 @@
 
 #include "loaders/portable/program.h"
 #include "targets/target.h"
+#include "tests/support/source_path.h"
 #include "tests/unit/targets/loop_builder.h"
 #include "tests/unit/targets/op_cases.h"
 
@@ -14,7 +15,7 @@ namespace {
 using namespace testing;
 
 std::vector<std::byte> example_of_the_specification() {
-  std::ifstream file(MLC_SOURCE_DIR "/spec/portable-code.md");
+  std::ifstream file(mlc::testing::source_path("spec/portable-code.md"));
   std::vector<std::byte> out;
   bool inside = false;
   for (std::string line; std::getline(file, line);) {

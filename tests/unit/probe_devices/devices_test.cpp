@@ -14,6 +14,7 @@
 #include "runtime/match/matcher.h"
 #include "runtime/probe/devices.h"
 #include "runtime/probe/probe.h"
+#include "tests/support/source_path.h"
 
 namespace mlc {
 namespace {
@@ -32,7 +33,7 @@ device::Info some_device(int64_t version, bool software) {
 
 TEST_CASE("what devices told of themselves elsewhere is read, and written again as it was") {
   size_t read = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(MLC_SOURCE_DIR) + "/tests/unit/probe_devices/recorded")) {
+  for (const auto& entry : std::filesystem::directory_iterator(mlc::testing::source_path("tests/unit/probe_devices/recorded"))) {
     CAPTURE(entry.path().string());
     std::ifstream in(entry.path(), std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(in), {}};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/io/file.h"
+#include "tests/support/source_path.h"
 
 using namespace mlc;
 
@@ -38,7 +39,7 @@ int decode(Bytes file, const char* options, uint64_t memory, Call& call, size_t 
 }
 
 HostBuffer picture(const char* name) {
-  auto file = io::read_file(std::string(MLC_SOURCE_DIR "/tests/unit/io/data/") + name);
+  auto file = io::read_file(mlc::testing::source_path("tests/unit/io/data/") + name);
   REQUIRE(file.ok());
   return std::move(file).value();
 }

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "support.h"
+#include "tests/support/source_path.h"
 
 using namespace mlc;
 using namespace mlc::signing;
@@ -14,7 +15,7 @@ struct Tally {
   int cases = 0, wrong = 0;
 };
 Tally replay(const std::string& name) {
-  std::ifstream in(std::string(MLC_SOURCE_DIR) + "/tests/unit/signing/data/" + name);
+  std::ifstream in(mlc::testing::source_path("tests/unit/signing/data/") + name);
   REQUIRE(in.good());
   Tally tally;
   std::optional<PublicKey> key;

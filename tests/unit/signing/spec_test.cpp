@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "support.h"
+#include "tests/support/source_path.h"
 
 using namespace mlc;
 using namespace mlc::signing;
@@ -11,7 +12,7 @@ namespace {
 
 // The fenced blocks of one kind after "## 10.", in order.
 std::vector<std::string> blocks(const std::string& kind) {
-  const std::string page = read_file(std::string(MLC_SOURCE_DIR) + "/spec/signing.md");
+  const std::string page = read_file(mlc::testing::source_path("spec/signing.md"));
   std::vector<std::string> found;
   size_t at = page.find("## 10. Worked example");
   REQUIRE(at != std::string::npos);
@@ -39,7 +40,7 @@ std::vector<std::byte> undump(const std::string& dump) {
 
 // The digest at the end of the line that begins with `name`.
 std::string digest_line(const std::string& name) {
-  const std::string page = read_file(std::string(MLC_SOURCE_DIR) + "/spec/signing.md");
+  const std::string page = read_file(mlc::testing::source_path("spec/signing.md"));
   const size_t at = page.find("\n" + name, page.find("## 10."));
   REQUIRE(at != std::string::npos);
   const size_t end = page.find('\n', at + 1);
@@ -86,7 +87,7 @@ TEST_CASE("the worked example of the specification holds byte for byte") {
 }
 
 TEST_CASE("the policy shown in the specification is a valid policy apart from its placeholders") {
-  const std::string page = read_file(std::string(MLC_SOURCE_DIR) + "/spec/signing.md");
+  const std::string page = read_file(mlc::testing::source_path("spec/signing.md"));
   const size_t at = page.find("{\"keys\"");
   std::string text = page.substr(at, page.find("\n```", at) - at);
   const auto put = [&](const std::string& from, const std::string& to) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "targets/target.h"
+#include "tests/support/source_path.h"
 #include "tests/unit/targets/op_cases.h"
 
 namespace mlc::testing {
@@ -31,8 +32,8 @@ class CrossMachine {
     std::string pattern = (std::filesystem::temp_directory_path() / "mlc-cross-XXXXXX").string();
     if (!mkdtemp(pattern.data())) return;
     folder_ = pattern;
-    if (!works(compiler + " -std=c++17 -O1 -static -I" MLC_SOURCE_DIR " -o " + folder_ +
-               "/runner " MLC_SOURCE_DIR "/tests/unit/targets/cross_runner.cc"))
+    if (!works(compiler + " -std=c++17 -O1 -static -I" + source_path("") + " -o " + folder_ + "/runner " +
+               source_path("tests/unit/targets/cross_runner.cc")))
       return;
     ready_ = true;
   }
