@@ -10,9 +10,10 @@ build=(g++ cmake ninja-build pkg-config llvm-19-dev liblld-19-dev libonnx-dev li
 test=(doctest-dev ccache clang-19 libclang-rt-19-dev lld-19 python3 python3-numpy qemu-user-static g++-aarch64-linux-gnu
   g++-riscv64-linux-gnu dpkg-dev libonnx-testdata man-db mesa-vulkan-drivers libvulkan1 vulkan-validationlayers spirv-tools)
 
+installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${build[@]}" "${test[@]}" 2>/dev/null || true)
 missing=()
 for package in "${build[@]}" "${test[@]}"; do
-  [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+  grep -qx "installed $package" <<<"$installed" || missing+=("$package")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 echo "missing packages: ${missing[*]}" >&2

@@ -360,7 +360,9 @@ Status pack_columns(const Job& job, FlatNest& nest, Kernels& kernels) {
   const auto r = recognise(ctx, nest, vector_lanes(job));
   if (!r || !r->needs_pack) return ok();
   const Contraction& c = r->c;
-  if (c.b->array >= nest.params.size()) return ok();  // local: gone with the tile
+  // What the kernel itself computes, a group before, is not there yet when panels are packed: local arrays, and others that are
+  // read outside of the group as well.
+  if (c.b->array >= nest.params.size() || nest.params[c.b->array].written) return ok();
   const Expr* rows = ctx.mul(c.m ? c.m->extent : ctx.integer(1), c.m_outer ? c.m_outer->extent : ctx.integer(1));
   if (rows->is_const() && rows->i < nest::kRowsWorthPacking) return ok();
 

@@ -1,6 +1,7 @@
 #include "packager/lower/walk.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace mlc::lower {
 
@@ -21,12 +22,13 @@ std::vector<const ir::Dim*> row_taps_of(Facts& facts, const Anchor& anchor) {
   return found;
 }
 
-// Whether the taps `at` reach this row.
+// Whether the taps `at` reach this row. Only where may_peel_rows holds: then each term is a constant at such a point.
 bool reaches(ir::Context& ctx, const Anchor& anchor, std::unordered_map<const Expr*, const Expr*> at, int64_t row) {
   at[ctx.dim(anchor.row)] = ctx.integer(row);
   return std::all_of(anchor.row_terms.begin(), anchor.row_terms.end(), [&](const Expr* term) {
     const Expr* holds = ctx.substitute(term, at);
-    return holds->is_const() && holds->i;
+    assert(holds->is_const() && "a tap is peeled whose reach only the run knows");
+    return !holds->is_const() || holds->i;
   });
 }
 
@@ -40,7 +42,8 @@ bool may_peel_rows(ir::Context& ctx, Facts& facts, const Anchor& anchor) {
   bool constant = true;
   for (const Expr* term : anchor.row_terms) {
     mentioned |= facts.dims(term);
-    ir::walk(term, [&](const Expr* e) { constant &= e->op != Op::Sym && e->op != Op::Load; });
+    // Variables: the first row of a block of a group, of which only the run tells where in the row it lies.
+    ir::walk(term, [&](const Expr* e) { constant &= e->op != Op::Sym && e->op != Op::Var && e->op != Op::Load; });
   }
   int64_t combinations = 1;
   for (const ir::Dim* d : row_taps_of(facts, anchor)) {

@@ -80,7 +80,7 @@ class Grouper {
         // Codes are packed before the launch, where they are no weights.
         const auto is_weight = [&](const nest::Operand& o) { return f_.arrays[o.load->array].kind == nest::Array::Kind::Const; };
         if (c->acc() == DType::I32 && !is_weight(c->a) && !is_weight(c->b))
-          fits &= !is_local(group, c->a.load->array) && !is_local(group, c->b.load->array);
+          fits &= !is_computed(group, c->a.load->array) && !is_computed(group, c->b.load->array);
       });
     });
     for_loads(f_.body[statement], [&](const Expr* load) { fits &= !across(load->array, load->args, group, nest); });
@@ -102,8 +102,11 @@ class Grouper {
     });
   }
 
-  static bool is_local(const Group& group, uint32_t array) {
-    return std::any_of(group.locals.begin(), group.locals.end(), [&](const Group::Local& local) { return local.array == array; });
+  // By a nest of the group, whether others read it, too, or not.
+  static bool is_computed(const Group& group, uint32_t array) {
+    return std::any_of(group.nests.begin(), group.nests.end(), [&](const nest::Nest* n) {
+      return std::any_of(n->writes.begin(), n->writes.end(), [&](const nest::Write& w) { return w.array == array; });
+    });
   }
 
   // The rows of a block lie side by side, and what belongs to one of them apart.

@@ -49,6 +49,7 @@ class FunctionVerifier {
       if (!evaluate_shapes(f_, shapes, elements, symbols).ok()) continue;  // not a shape that the model takes
       MLC_RETURN_IF_ERROR(check_arena(symbols));
       MLC_RETURN_IF_ERROR(check_order(symbols));
+      MLC_RETURN_IF_ERROR(check_reads(symbols));
       MLC_RETURN_IF_ERROR(check_steps(symbols));
     }
     return ok();
@@ -104,6 +105,19 @@ class FunctionVerifier {
     for (uint32_t i = 0; i < f_.body.size(); ++i)
       for (uint32_t before = f_.body[i].after; before < i; ++before)
         if (in_each_others_way(f_.body[before], f_.body[i], symbols)) return wrong(f_, name_of(i) + " does not wait for " + name_of(before));
+    return ok();
+  }
+
+  // What is in the arena is nothing before it is written.
+  Status check_reads(const std::vector<int64_t>& symbols) const {
+    for (uint32_t i = 0; i < f_.body.size(); ++i)
+      for (size_t operand = 0; operand < f_.body[i].buffers.size(); ++operand) {
+        const uint32_t buffer = f_.body[i].buffers[operand];
+        if (f_.buffers[buffer].kind != BufferKind::Arena || symbols[f_.buffers[buffer].bytes] == 0 || first_[buffer] != i) continue;
+        bool writes = false;
+        for (size_t k = 0; k < f_.body[i].buffers.size(); ++k) writes |= f_.body[i].buffers[k] == buffer && is_written(f_.body[i], k);
+        if (!writes) return wrong(f_, name_of(i) + " reads buffer " + std::to_string(buffer) + " before anything is written to it");
+      }
     return ok();
   }
 

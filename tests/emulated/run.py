@@ -111,7 +111,7 @@ def main(bin_dir):
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="mlc-emulated-"))
     try:
         # The user's key is made by the build and trusted by every mlrun that sees the same folder.
-        env = dict(os.environ, XDG_CONFIG_HOME=str(scratch / "config"), XDG_STATE_HOME=str(scratch / "state"), XDG_CACHE_HOME=str(scratch / "cache"))
+        env = dict(os.environ, XDG_CONFIG_HOME=str(scratch / "config"), XDG_STATE_HOME=str(scratch / "state"), XDG_CACHE_HOME=str(tools.parent / "test-cache"))
         container = scratch / "digits.mlc"
         run([tools / "mlpack", "build", EXAMPLE / "digits.onnx", "--pipeline", EXAMPLE / "pipeline.json", "-o", container,
              "--target", "all"], env)

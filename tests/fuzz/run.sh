@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds every fuzz target and runs each on its seeds; fails if one finds something.
 #   run.sh SECONDS [NAME...]   seconds for each target; names such as npz, all by default
-# Two run at a time. MLC_FUZZ_BUILD: a build folder of the fuzz preset other than build/fuzz. The containers that api_fuzz
+# Two run at a time. MLC_FUZZ_BUILD: a build folder of the preset dev other than build/dev. The containers that api_fuzz
 # starts from are packed by build/release/bin/mlpack. MLC_FUZZ_SEED: of the random numbers, so that a run can be repeated; else
 # each run draws its own, which its log names.
 set -euo pipefail
@@ -9,11 +9,11 @@ cd "$(dirname "$0")/../.."
 seconds=${1:?usage: run.sh SECONDS [NAME...]}
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || { echo "usage: run.sh SECONDS [NAME...]: '$seconds' is no number of seconds" >&2; exit 2; }
 shift
-build=${MLC_FUZZ_BUILD:-build/fuzz}
+build=${MLC_FUZZ_BUILD:-build/dev}
 data=tests/unit/io/data
 nodes=/usr/share/libonnx-testdata/data/node
 
-cmake --preset fuzz -B "$build" >/dev/null
+cmake --preset dev -B "$build" >/dev/null
 cmake --build "$build" --target fuzzers | tail -n 1
 
 # Seeds beside corpus/<name>; patterns that match nothing vanish.

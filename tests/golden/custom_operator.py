@@ -22,7 +22,8 @@ def main():
     mlpack, mlrun = os.path.join(args.bin, "mlpack"), [os.path.join(args.bin, "mlrun")]
     passed, failed = 0, 0
     with tempfile.TemporaryDirectory() as work:
-        os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.environ["XDG_CACHE_HOME"] = os.path.join(work, "home")
+        os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.path.join(work, "home")
+        os.environ["XDG_CACHE_HOME"] = os.path.join(args.bin, "..", "test-cache")  # compiled kernels, shared by all tests
         for name in ("capsules", "faces"):
             container = os.path.join(work, name + ".mlc")
             models.run([mlpack, "build", os.path.join(folder, name + ".onnx"), "--ops", os.path.join(folder, "ops"),

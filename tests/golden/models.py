@@ -167,7 +167,8 @@ def main():
     mlrun = shlex.split(args.mlrun) if args.mlrun else [os.path.join(args.bin, "mlrun")]
     passed, failed = 0, 0
     with tempfile.TemporaryDirectory() as work:
-        os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.environ["XDG_CACHE_HOME"] = os.path.join(work, "home")
+        os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.path.join(work, "home")
+        os.environ["XDG_CACHE_HOME"] = os.path.join(args.bin, "..", "test-cache")  # compiled kernels, shared by all tests
         for model in args.model or MODELS:
             source = os.path.join(args.shared, "models", model + ".onnx")
             cases = sorted(glob.glob(os.path.join(args.shared, "models", "expected", model + ".*.npz")))

@@ -183,7 +183,8 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         folder = args.keep or work
         os.makedirs(folder, exist_ok=True)
-        os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.environ["XDG_CACHE_HOME"] = os.path.join(work, "home")
+        os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.path.join(work, "home")
+        os.environ["XDG_CACHE_HOME"] = os.path.join(args.bin, "..", "test-cache")  # compiled kernels, shared by all tests
         for name, estimator, target, types, inputs in models():
             if args.only and args.only not in name:
                 continue

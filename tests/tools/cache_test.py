@@ -140,4 +140,4 @@ def the_folder_can_be_shown_and_emptied(t):
 
 if __name__ == "__main__":
     main([kernels_are_compiled_once, threads_do_not_show, damaged_entries_are_compiled_again, another_compiler_finds_nothing,
-          folders_that_cannot_be_used_are_no_error, the_folder_can_be_shown_and_emptied])
+          folders_that_cannot_be_used_are_no_error, the_folder_can_be_shown_and_emptied], own_cache=True)

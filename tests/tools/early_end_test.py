@@ -190,4 +190,4 @@ def what_is_wrong_is_told_before_anything_is_compiled(t):
 if __name__ == "__main__":
     main([little_memory_is_an_error_and_leaves_nothing, other_commands_with_little_memory_end_with_7_too,
           files_that_may_not_grow_are_an_error_and_leave_nothing, a_full_disk_is_an_error_and_leaves_nothing, ctrl_c_leaves_nothing,
-          what_is_wrong_is_told_before_anything_is_compiled])
+          what_is_wrong_is_told_before_anything_is_compiled], own_cache=True)

@@ -205,4 +205,4 @@ def the_page_has_a_section_for_every_command(t):
 
 
 if __name__ == "__main__":
-    main([every_field_of_an_answer_is_in_the_page_and_the_other_way_round, the_page_has_a_section_for_every_command])
+    main([every_field_of_an_answer_is_in_the_page_and_the_other_way_round, the_page_has_a_section_for_every_command], own_cache=True)

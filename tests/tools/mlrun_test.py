@@ -22,9 +22,9 @@ def container(tools):
     """digits.mlc in the test's folder, signed by the user whose home it is."""
     built = pathlib.Path(SHARED.name)
     if not (built / "digits.mlc").exists():
-        maker = Tools(tools.bin)
+        maker = Tools(tools.bin, own_cache=False)
         maker.home = built / "home"
-        maker.env = dict(os.environ, XDG_CONFIG_HOME=str(maker.home), XDG_STATE_HOME=str(maker.dir / "state"), XDG_CACHE_HOME=str(maker.dir / "cache"))
+        maker.env = dict(os.environ, XDG_CONFIG_HOME=str(maker.home), XDG_STATE_HOME=str(maker.dir / "state"), XDG_CACHE_HOME=str(maker.cache))
         foreign = "armv8-a" if os.uname().machine == "x86_64" else "x86-64-v2"
         maker.run("mlpack", "build", EXAMPLE / "digits.onnx", "--pipeline", EXAMPLE / "pipeline.json",
                   "-o", built / "digits.mlc", "--target", f"native,{foreign}")

@@ -77,4 +77,4 @@ def five_cpu_variants_cost_at_most_five_percent(t):
 
 if __name__ == "__main__":
     main([two_builds_give_the_same_bytes, another_model_or_pipeline_gives_another_root,
-          five_cpu_variants_cost_at_most_five_percent])
+          five_cpu_variants_cost_at_most_five_percent], own_cache=True)

@@ -14,15 +14,21 @@ class Skipped(Exception):
     """The test needs what this machine or user does not have."""
 
 
-class Tools:
-    """The built programs, a scratch folder and a config folder that no other test sees."""
+def shared_cache(bin_dir):
+    """The folder of compiled kernels that tests of one build share."""
+    return pathlib.Path(bin_dir).resolve().parent / "test-cache"
 
-    def __init__(self, bin_dir):
+
+class Tools:
+    """The built programs, a scratch folder and a config folder that no other test sees; and compiled kernels that all tests of
+    this build share (their keys hold the compiler's identity), unless a test wants a cache of its own."""
+
+    def __init__(self, bin_dir, own_cache=True):
         self.bin = pathlib.Path(bin_dir).resolve()
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="mlc-tools-"))
         self.home = self.dir / "home"
         self.state = self.dir / "state"
-        self.cache = self.dir / "cache"
+        self.cache = self.dir / "cache" if own_cache else shared_cache(self.bin)
         self.env = dict(os.environ, XDG_CONFIG_HOME=str(self.home), XDG_STATE_HOME=str(self.state), XDG_CACHE_HOME=str(self.cache))
         self.wrapper = []  # what runs the programs, "unshare ..."
 
@@ -51,14 +57,15 @@ class Tools:
         shutil.rmtree(self.home, ignore_errors=True)
 
 
-def main(tests):
-    """Runs each function with fresh Tools; the exit status counts the failures."""
+def main(tests, own_cache=False):
+    """Runs each function with fresh Tools; the exit status counts the failures. MLC_TEST_CASE: those alone whose names contain it."""
+    tests = [test for test in tests if os.environ.get("MLC_TEST_CASE", "") in test.__name__]
     os.umask(0o022)  # what others may change is not believed
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background of a shell ignores
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and nohup
     failed = skipped = 0
     for test in tests:
-        tools = Tools(sys.argv[1])
+        tools = Tools(sys.argv[1], own_cache)
         try:
             test(tools)
             print(f"ok    {test.__name__}")
