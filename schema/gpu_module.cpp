@@ -129,8 +129,8 @@ class Decoder {
 
   Status names() {
     for (size_t k = 0; k < out_.entries.size(); ++k) {
-      if (name_lengths_[k] == 0 || name_lengths_[k] > format::kMaxNameLen)
-        return broken("entry {}: a name of {} bytes, expected 1 to {}", k, name_lengths_[k], format::kMaxNameLen);
+      if (name_lengths_[k] == 0 || name_lengths_[k] > format::kMaxIdLen)
+        return broken("entry {}: a name of {} bytes, expected 1 to {}", k, name_lengths_[k], format::kMaxIdLen);
       if (name_lengths_[k] > name_bytes_) return broken("entry {}: a name behind the last", k);
       name_bytes_ -= name_lengths_[k];
       out_.entries[k].name = in_.text(name_lengths_[k]);

@@ -18,7 +18,7 @@ Status not_sorted(const char* what, size_t index) {
 }
 
 bool is_label(std::string_view text) {
-  if (text.empty() || text.size() > kMaxNameLen || text[0] == '.' || text.back() == '.') return false;
+  if (text.empty() || text.size() > kMaxIdLen || text[0] == '.' || text.back() == '.') return false;
   for (char c : text) {
     bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
                 c == '-' || c == '+';
@@ -34,7 +34,7 @@ bool is_label(std::string_view text) {
 }
 
 bool is_segment_name(std::string_view text) {
-  if (text.size() > kMaxNameLen) return false;
+  if (text.size() > kMaxIdLen) return false;
   for (;;) {
     size_t slash = text.find('/');
     if (!is_label(text.substr(0, slash))) return false;

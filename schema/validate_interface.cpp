@@ -75,7 +75,7 @@ Status validate_dim_ref(const DimRef& ref, const Names& dims, const Place& place
 }
 
 Status validate_port(const Port& port, const Manifest& m, const Names& dims, const Place& place) {
-  if (!is_name(port.name)) return place.wrong("name must be 1 to 255 bytes of UTF-8 without control characters");
+  if (!is_name(port.name)) return place.wrong("name must be 1 to 1023 bytes of UTF-8 without control characters");
   if (!is_known(port.dtype))
     return place.wrong("element type {} is unknown", static_cast<uint8_t>(port.dtype));
   if (port.dims.size() > kMaxRank) return place.wrong("rank {}, at most 8 allowed", port.dims.size());
@@ -155,7 +155,7 @@ Status validate_interface(const Manifest& m) {
 
 bool is_model_id(std::string_view text) {
   const size_t slash = text.find('/');
-  return slash != std::string_view::npos && text.size() <= kMaxNameLen && is_id_part(text.substr(0, slash)) && is_id_part(text.substr(slash + 1));
+  return slash != std::string_view::npos && text.size() <= kMaxIdLen && is_id_part(text.substr(0, slash)) && is_id_part(text.substr(slash + 1));
 }
 
 }  // namespace mlc::format

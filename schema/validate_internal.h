@@ -30,7 +30,7 @@ Status malformed(const char* pattern, const Args&... args) {
 }
 inline std::string str(uint64_t n) { return std::to_string(n); }
 
-// A name: not empty, clean, at most 255 bytes.
+// A name: not empty, clean, at most kMaxNameLen bytes.
 [[nodiscard]] inline bool is_name(std::string_view text) { return !text.empty() && is_clean_text(text, kMaxNameLen); }
 // Labels joined by '/'.
 [[nodiscard]] bool is_segment_name(std::string_view text);

@@ -60,7 +60,7 @@ Status validate_tensors(const Manifest& m) {
   for (size_t i = 0; i < m.layouts.size(); ++i) {
     const Layout& layout = m.layouts[i];
     if (!is_name(layout.text))
-      return Place{"layouts", i, layout.text}.wrong("text must be 1 to 255 bytes of clean UTF-8");
+      return Place{"layouts", i, layout.text}.wrong("text must be 1 to 1023 bytes of clean UTF-8");
     if (!is_clean_text(layout.params, kMaxNameLen))
       return Place{"layouts", i, layout.text}.wrong("params are not clean text");
     auto parsed = parse_layout(layout.text);
@@ -71,7 +71,7 @@ Status validate_tensors(const Manifest& m) {
   for (size_t i = 0; i < m.tensors.size(); ++i) {
     const Tensor& tensor = m.tensors[i];
     Place place{"tensors", i, tensor.name};
-    if (!is_name(tensor.name)) return place.wrong("name must be 1 to 255 bytes of UTF-8 without control characters");
+    if (!is_name(tensor.name)) return place.wrong("name must be 1 to 1023 bytes of UTF-8 without control characters");
     if (!is_known(tensor.dtype) || bits_of(tensor.dtype) == 0)
       return place.wrong("element type {} is unknown or has no size", static_cast<uint8_t>(tensor.dtype));
     if (tensor.shape.size() > kMaxRank) return place.wrong("rank {}, at most 8 allowed", tensor.shape.size());

@@ -15,6 +15,8 @@
 namespace mlc::compile {
 namespace {
 
+constexpr size_t kMaxPortName = format::kMaxNameLen - 24;  // what free extents add: ".7"
+
 using model::Node;
 
 int64_t opset_of(const model::Model& model, const Node& node) {
@@ -217,7 +219,13 @@ class Expander {
     return results;
   }
 
+  // Told here, where the port has a name, and not when the file is written.
   Status ports_fit() const {
+    for (const auto* ports : {&model_.graph.inputs, &model_.graph.outputs})
+      for (const model::Port& port : *ports)
+        if (port.name.size() > kMaxPortName)
+          return Status(Code::Unsupported, 2011, "the name '" + port.name.substr(0, 40) + "...' has " + std::to_string(port.name.size()) + " bytes, at most " + std::to_string(kMaxPortName) + " are possible")
+              .hint("give it a shorter name in the model");
     for (const auto& [what, count] : {std::pair{"inputs", model_.graph.inputs.size()}, {"outputs", model_.graph.outputs.size()}})
       if (count > format::kMaxPorts)
         return Status(Code::Unsupported, 2011, "the model has " + std::to_string(count) + " " + what + ", at most " + std::to_string(format::kMaxPorts) + " are possible");

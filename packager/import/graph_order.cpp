@@ -1,5 +1,6 @@
 #include "packager/import/graph_order.h"
 
+#include <algorithm>
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>
@@ -93,6 +94,21 @@ Status order_nodes(model::Graph& graph, bool outer_values_allowed) {
   }
   graph.nodes = std::move(ordered);
   return ok();
+}
+
+void drop_unused(model::Graph& graph) {
+  std::unordered_set<std::string> used;
+  for (const model::Port& output : graph.outputs) used.insert(output.name);
+  std::vector<model::Node> kept;
+  for (size_t k = graph.nodes.size(); k-- > 0;) {
+    model::Node& node = graph.nodes[k];
+    if (std::none_of(node.outputs.begin(), node.outputs.end(), [&](const std::string& name) { return !name.empty() && used.contains(name); })) continue;
+    used.insert(node.inputs.begin(), node.inputs.end());
+    for (std::string& name : captured_by(node)) used.insert(std::move(name));
+    kept.push_back(std::move(node));
+  }
+  std::reverse(kept.begin(), kept.end());
+  graph.nodes = std::move(kept);
 }
 
 }  // namespace mlc::import

@@ -109,6 +109,10 @@ Result<model::Attribute> attribute_of(const onnx::AttributeProto& proto, const S
       MLC_ASSIGN(model::Graph graph, graph_of(proto.g(), scope, reader, depth + 1));
       return model::Attribute(std::shared_ptr<const model::Graph>(std::make_shared<model::Graph>(std::move(graph))));
     }
+    case Proto::SPARSE_TENSOR: {
+      MLC_ASSIGN(model::Tensor tensor, dense_of(proto.sparse_tensor(), reader.source));
+      return model::Attribute(std::move(tensor));
+    }
     case Proto::TYPE_PROTO: {
       model::Port port;
       MLC_RETURN_IF_ERROR(read_type(proto.tp(), "the type", port));
@@ -137,7 +141,9 @@ Result<model::Node> node_of(const onnx::NodeProto& proto, const Scope& scope, Re
     if (!attribute) continue;
     auto value = attribute_of(*attribute, *where, reader, depth);
     if (!value.ok()) return std::move(value).status().note(described(node) + ", attribute " + shown(given.name()));
-    if (!node.attributes.emplace(given.name(), std::move(value).value()).second)
+    // Constant: a sparse value is one like others here.
+    const std::string name = given.name() == "sparse_value" ? "value" : given.name();
+    if (!node.attributes.emplace(name, std::move(value).value()).second)
       return Status(Code::Malformed, 1012, described(node) + " has the attribute " + shown(given.name()) + " twice");
   }
   return node;
@@ -183,6 +189,24 @@ void read_types(const onnx::GraphProto& proto, const Scope& scope, model::Graph&
   }
 }
 
+// A body may give one value as several of its results: each gets a name of its own.
+void part_equal_outputs(model::Graph& graph) {
+  std::unordered_set<std::string> known, listed;
+  for (const auto& [name, tensor] : graph.initializers) known.insert(name);
+  for (const model::Port& input : graph.inputs) known.insert(input.name);
+  for (const model::Node& node : graph.nodes) known.insert(node.outputs.begin(), node.outputs.end());
+  for (model::Port& output : graph.outputs) {
+    if (listed.insert(output.name).second) continue;
+    model::Node same;
+    same.domain = "ai.onnx";
+    same.op = "Identity";
+    same.inputs = {output.name};
+    while (!known.insert(output.name += "'").second) {}
+    same.outputs = {output.name};
+    graph.nodes.push_back(std::move(same));
+  }
+}
+
 Result<model::Graph> graph_of(const onnx::GraphProto& proto, const Scope& scope, Reader& reader, int depth) {
   model::Graph graph;
   graph.name = proto.name();
@@ -192,8 +216,12 @@ Result<model::Graph> graph_of(const onnx::GraphProto& proto, const Scope& scope,
     if (!graph.initializers.emplace(scope.name_of(tensor.name()), std::move(value).value()).second)
       return Status(Code::Malformed, 1012, "initializer " + shown(tensor.name()) + " is given twice");
   }
-  if (proto.sparse_initializer_size() > 0)
-    return Status(Code::Unsupported, 2008, "initializer " + shown(proto.sparse_initializer(0).values().name()) + " is sparse, which is not supported");
+  for (const auto& tensor : proto.sparse_initializer()) {
+    auto value = dense_of(tensor, reader.source);
+    if (!value.ok()) return std::move(value).status().note("initializer " + shown(tensor.values().name()));
+    if (!graph.initializers.emplace(scope.name_of(tensor.values().name()), std::move(value).value()).second)
+      return Status(Code::Malformed, 1012, "initializer " + shown(tensor.values().name()) + " is given twice");
+  }
   for (const auto& info : proto.input()) {
     if (graph.initializers.count(scope.name_of(info.name()))) continue;  // before IR version 4 initializers are listed as inputs too
     MLC_ASSIGN(model::Port port, port_of(info, scope));
@@ -206,8 +234,10 @@ Result<model::Graph> graph_of(const onnx::GraphProto& proto, const Scope& scope,
     graph.outputs.push_back(std::move(port));
   }
   MLC_RETURN_IF_ERROR(append_nodes(proto.node(), scope, reader, depth, graph));
+  if (depth > 0) part_equal_outputs(graph);
   read_types(proto, scope, graph);
   MLC_RETURN_IF_ERROR(order_nodes(graph, /*outer_values_allowed=*/depth > 0));
+  drop_unused(graph);
   return graph;
 }
 

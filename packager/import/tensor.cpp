@@ -3,6 +3,8 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <optional>
+#include <span>
 
 #include "packager/import/shown.h"
 
@@ -200,6 +202,55 @@ Result<model::Tensor> tensor_of(const Proto& proto, const TensorSource& source) 
   }
   tensor.bytes = Bytes(data, size);
   return tensor;
+}
+
+namespace {
+
+// Where in the dense tensor value `k` lies: `indices` has a number for each value, or one for each axis of it.
+std::optional<uint64_t> place_of(std::span<const int64_t> indices, size_t k, const std::vector<int64_t>& shape, bool by_axis, uint64_t count) {
+  if (!by_axis) return indices[k] >= 0 && static_cast<uint64_t>(indices[k]) < count ? std::optional(static_cast<uint64_t>(indices[k])) : std::nullopt;
+  uint64_t place = 0;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const int64_t at = indices[k * shape.size() + axis];
+    if (at < 0 || at >= shape[axis]) return std::nullopt;
+    place = place * static_cast<uint64_t>(shape[axis]) + static_cast<uint64_t>(at);
+  }
+  return place;
+}
+
+}  // namespace
+
+Result<model::Tensor> dense_of(const onnx::SparseTensorProto& proto, const TensorSource& source) {
+  const std::string who = "sparse tensor " + shown(proto.values().name());
+  MLC_ASSIGN(const model::Tensor values, tensor_of(proto.values(), source));
+  MLC_ASSIGN(const model::Tensor indices, tensor_of(proto.indices(), source));
+  model::Tensor dense;
+  dense.dtype = values.dtype;
+  if (values.dtype == DType::Str) return Status(Code::Unsupported, 2006, who + " has strings, which is not supported");
+  for (int64_t extent : proto.dims()) {
+    if (extent < 0) return Status(Code::Malformed, 1015, who + " has the negative extent " + std::to_string(extent));
+    dense.shape.push_back(extent);
+  }
+  const auto count = checked_product(dense.shape);
+  const unsigned width = bytes_of(values.dtype);
+  const auto size = count ? checked_mul(*count, width) : std::nullopt;
+  if (!size || *size > kMaxDenseBytes)
+    return Status(Code::Resource, 2008, who + " has more than " + std::to_string(kMaxDenseBytes >> 20) + " MiB of elements, at most so many are written out")
+        .hint("store it as a dense initializer");
+  const size_t given = values.bytes.size() / width, rank = dense.shape.size();
+  const bool by_axis = indices.shape.size() == 2, fits = values.shape.size() == 1 && indices.dtype == DType::I64 &&
+                       (by_axis ? indices.shape[0] == values.shape[0] && indices.shape[1] == static_cast<int64_t>(rank) : indices.shape == values.shape);
+  if (!fits) return Status(Code::Malformed, 1015, who + " has indices that are not one for each value, or one for each value and axis");
+  auto bytes = std::make_shared<std::vector<std::byte>>(*size);
+  const std::span<const int64_t> at(reinterpret_cast<const int64_t*>(indices.bytes.data()), indices.bytes.size() / sizeof(int64_t));
+  for (size_t k = 0; k < given; ++k) {
+    const auto place = place_of(at, k, dense.shape, by_axis, *count);
+    if (!place) return Status(Code::Malformed, 1015, who + ": index " + std::to_string(k) + " lies outside of its shape");
+    std::memcpy(bytes->data() + *place * width, values.bytes.data() + k * width, width);
+  }
+  dense.bytes = *bytes;
+  dense.owner = bytes;
+  return dense;
 }
 
 }  // namespace mlc::import

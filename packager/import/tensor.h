@@ -30,5 +30,8 @@ struct TensorSource {
 // we do not have.
 Result<DType> dtype_of(int32_t onnx_element_type, const std::string& who);
 Result<model::Tensor> tensor_of(const onnx::TensorProto& proto, const TensorSource& source);
+// A sparse tensor with all of its elements: at most kMaxDenseBytes of them, whatever its few values say of their number.
+inline constexpr uint64_t kMaxDenseBytes = uint64_t{1} << 30;
+Result<model::Tensor> dense_of(const onnx::SparseTensorProto& proto, const TensorSource& source);
 
 }  // namespace mlc::import

@@ -280,7 +280,7 @@ TEST_CASE("limits of plans") {
       {"plan.cuts", 3, cuts, "too many cuts, at most 3"},
       {"plan.states", 4096, states, "the last is 4095"},
       {"plan.message", 4096, message, "longer than 4096 bytes"},
-      {"plan.name", 255, name, "name of a function"},
+      {"plan.name", 1023, name, "name of a function"},
   };
   check_limits(limits);
 }

@@ -20,7 +20,7 @@ CONSTANTS = {
     "kMaxRank": "manifest.rank", "kMaxListDepth": "manifest.list-depth", "kMaxVariants": "manifest.variants", "kMaxLayouts": "manifest.layouts", "kMaxTuning": "manifest.tuning",
     "kMaxExtensions": "manifest.extensions", "kMaxObjects": "manifest.objects", "kMaxExpansion": "manifest.objects",
     "kMaxFeatures": "manifest.features", "kMaxClauses": "manifest.clauses", "kMaxMethods": "manifest.methods",
-    "kMaxPorts": "manifest.ports", "kMaxDims": "manifest.dims", "kMaxNameLen": "manifest.name",
+    "kMaxPorts": "manifest.ports", "kMaxDims": "manifest.dims", "kMaxNameLen": "manifest.name", "kMaxIdLen": "model.id",
     "kMaxStringLen": "manifest.text", "kMaxPlanLen": "segment.plan", "kMaxModuleLen": "segment.module",
     "kMaxAssets": "manifest.assets", "kMaxAssetLen": "segment.asset", "kMaxGoldenLen": "segment.golden",
     "kMaxOperatorLen": "segment.operator", "kMaxOperatorsLen": "segment.operators", "kMaxBlockLen": "signature.block",
