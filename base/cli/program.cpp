@@ -79,7 +79,7 @@ bool knows(const std::vector<std::string>& names, const std::string& word) {
 Report exit_codes() {
   Report report;
   report.text = exit_codes_text();
-  report.json = {{"topic", kExitCodesTopic}, {"codes", ordered_json::array()}};
+  report.json = {{"topic", kExitCodesTopic}, {"codes", Json::array()}};
   for (const ExitCode& code : kExitCodes)
     report.json["codes"].push_back({{"exit", code.number}, {"meaning", code.meaning}});
   return report;

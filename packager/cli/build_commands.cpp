@@ -30,8 +30,6 @@
 namespace mlc::cli {
 namespace {
 
-using nlohmann::ordered_json;
-
 struct BuildFlags {
   compile::BuildOptions options;
   ModelFlags model;
@@ -49,7 +47,7 @@ std::string megabytes(uint64_t bytes) {
 }
 
 // What a build found in the folder of compiled kernels.
-void report_cache(const compile::BuildReport::Cache& cache, std::ostringstream& text, ordered_json& json) {
+void report_cache(const compile::BuildReport::Cache& cache, std::ostringstream& text, Json& json) {
   json = {{"found", cache.found}, {"compiled", cache.compiled}};
   if (!cache.unused.ok()) json["unused"] = cache.unused.message;
   if (!cache.unused.ok()) text << "  cache     not used: " << cache.unused.message << "\n";
@@ -122,8 +120,8 @@ std::string cubins_text(const compile::BuildReport& built) {
   return out.empty() ? "none: " + built.no_cubins : out;
 }
 
-ordered_json cubins_json(const targets::ptx::CubinReport& cubins) {
-  ordered_json kernels = ordered_json::array();
+Json cubins_json(const targets::ptx::CubinReport& cubins) {
+  Json kernels = Json::array();
   for (const auto& k : cubins.kernels) kernels.push_back({{"name", k.name}, {"registers", k.registers}, {"spilled_bytes", k.spilled_bytes}, {"stack_bytes", k.stack_bytes}});
   return {{"architectures", cubins.architectures}, {"kernels", std::move(kernels)}, {"left_out", cubins.left_out}};
 }
@@ -160,7 +158,7 @@ Result<Report> run_build(BuildFlags& flags) {
   Report report;
   std::ostringstream text;
   text << "  import    " << flags.options.model_path << "   " << built->model_line << "\n  variants ";
-  ordered_json variants = ordered_json::array();
+  Json variants = Json::array();
   for (const auto& v : built->variants) {
     text << (variants.empty() ? " " : " · ") << v.name << " " << megabytes(v.module_bytes + v.plan_bytes);
     variants.push_back({{"name", v.name}, {"module_bytes", v.module_bytes}, {"plan_bytes", v.plan_bytes}, {"kernels", v.kernels}, {"launches", v.launches}, {"tuned", v.tuned}});
@@ -172,22 +170,22 @@ Result<Report> run_build(BuildFlags& flags) {
   const bool has_cubins = std::any_of(built->variants.begin(), built->variants.end(), [](const auto& v) { return !v.cubins.architectures.empty(); });
   if (has_cubins || !built->no_cubins.empty()) text << "  cubins    " << cubins_text(*built) << "\n";
   if (!flags.tuned.empty()) text << "  tuned     " << tuned_text(*built) << "\n";
-  ordered_json cache = nullptr;
+  Json cache = nullptr;
   if (built->cache) report_cache(*built->cache, text, cache);
   text << "  tested    " << (tested ? tested->text() : "nothing: --no-selftest") << "\n";
   report.text = text.str();
-  ordered_json selftest = nullptr;
+  Json selftest = nullptr;
   if (tested) {
-    selftest = {{"vectors", tested->vectors}, {"variants", ordered_json::array()}};
+    selftest = {{"vectors", tested->vectors}, {"variants", Json::array()}};
     for (const auto& v : tested->variants) {
-      ordered_json entry = {{"name", v.name}, {"vectors", v.vectors}};
+      Json entry = {{"name", v.name}, {"vectors", v.vectors}};
       if (!v.device.empty()) entry["device"] = v.device;
       if (!v.reason.empty()) entry["reason"] = v.reason;
       selftest["variants"].push_back(std::move(entry));
     }
   }
   report.json = {{"file", flags.options.output_path}, {"root", root}, {"bytes", built->file_bytes}, {"key", built->key_name}, {"variants", variants}, {"selftest", selftest},
-                 {"cache", cache}, {"phases", ordered_json::array()}, {"warnings", built->warnings}};
+                 {"cache", cache}, {"phases", Json::array()}, {"warnings", built->warnings}};
   for (const ProgressLine::Phase& phase : progress.phases()) report.json["phases"].push_back({{"name", phase.name}, {"seconds", phase.seconds}});
   return report;
 }
@@ -233,7 +231,7 @@ void add_targets(CLI::App& app, int& exit_code) {
   CLI::App* command = add_command(app, "targets", "list what this build can compile for", "  mlpack targets\n  mlpack targets --json\n", *as_json);
   command->callback([as_json, &exit_code] {
     Report report;
-    report.json["targets"] = ordered_json::array();
+    report.json["targets"] = Json::array();
     std::vector<const targets::Target*> all;
     for (const auto some : {targets::all_targets(), targets::device_targets()})
       for (const targets::Target& target : some) all.push_back(&target);
@@ -269,7 +267,7 @@ void add_check(CLI::App& app, int& exit_code) {
       MLC_ASSIGN(const compile::CheckReport found, compile::check(flags->options));
       Report report;
       report.text = found.text();
-      ordered_json slow = ordered_json::array();
+      Json slow = Json::array();
       for (const auto& [node, share] : found.slow) slow.push_back({{"node", node}, {"share", share}});
       report.json = {{"opset", found.opset}, {"nodes", found.nodes}, {"operators", found.operators}, {"versions", found.versions}, {"parameters", found.parameters},
                      {"inputs", found.inputs}, {"outputs", found.outputs}, {"pipelines", found.pipelines}, {"free_extents", found.free_extents}, {"assumed", found.assumed},

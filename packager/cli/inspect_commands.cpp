@@ -16,8 +16,6 @@ namespace mlc::cli {
 
 namespace {
 
-using nlohmann::ordered_json;
-
 struct SizeFlags {
   std::string file, by = "kind", min;
   bool as_json = false;
@@ -61,11 +59,11 @@ void print_tree(const SizeEntry& entry, uint64_t whole, size_t depth, std::strin
   for (const SizeEntry& child : entry.children) print_tree(child, whole, depth + 1, out);
 }
 
-ordered_json tree_json(const SizeEntry& entry, uint64_t whole) {
-  ordered_json json = {{"name", entry.name}, {"bytes", entry.bytes}, {"percent", percent_of(entry.bytes, whole)}};
+Json tree_json(const SizeEntry& entry, uint64_t whole) {
+  Json json = {{"name", entry.name}, {"bytes", entry.bytes}, {"percent", percent_of(entry.bytes, whole)}};
   if (!entry.note.empty()) json["note"] = entry.note;
   if (entry.children.empty()) return json;
-  ordered_json& entries = json["entries"] = ordered_json::array();
+  Json& entries = json["entries"] = Json::array();
   for (const SizeEntry& child : entry.children) entries.push_back(tree_json(child, whole));
   return json;
 }
@@ -81,7 +79,7 @@ Result<Report> run_size(const SizeFlags& flags) {
   print_tree(root, whole, 0, report.text);
   report.json = {{"file", flags.file}, {"root", "sha256:" + to_hex(file.opened->root())}, {"by", flags.by},
                  {"file_bytes", whole}};
-  report.json["entries"] = ordered_json::array();
+  report.json["entries"] = Json::array();
   for (const SizeEntry& entry : root.children) report.json["entries"].push_back(tree_json(entry, whole));
   return report;
 }

@@ -14,8 +14,6 @@ namespace mlc::cli {
 
 namespace {
 
-using nlohmann::ordered_json;
-
 // The options of one command, kept alive by its callback.
 template <class Options>
 struct Command {
@@ -67,7 +65,7 @@ Result<Report> run_verify(Command<VerifyOptions>& command) {
   MLC_ASSIGN(const VerifyResult result, verify_container(command.options));
   const signing::Verdict& verdict = result.verdict;
   Report report;
-  ordered_json signatures = ordered_json::array(), problems = ordered_json::array();
+  Json signatures = Json::array(), problems = Json::array();
   std::string lines;
   for (const signing::SignatureReport& signature : verdict.signatures) {
     const std::string name = signature.name.empty() ? signature.key_id : signature.name;

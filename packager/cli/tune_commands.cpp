@@ -20,8 +20,6 @@
 namespace mlc::cli {
 namespace {
 
-using nlohmann::ordered_json;
-
 constexpr uint64_t kLargestFile = uint64_t{1} << 28;
 
 struct TuneFlags {

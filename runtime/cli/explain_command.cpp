@@ -40,7 +40,7 @@ std::string trust_lines(const OpenModel& model) {
 }
 
 // Those that were asked for, each with what it is.
-std::string device_lines(const OpenModel& model, ordered_json& json) {
+std::string device_lines(const OpenModel& model, Json& json) {
   std::string out;
   auto d = sized<MlcDevice>();
   for (uint32_t i = 0; api().device(model.model.get(), i, &d) == MLC_OK; ++i) {
@@ -53,7 +53,7 @@ std::string device_lines(const OpenModel& model, ordered_json& json) {
 // How runs are divided where several devices do them together, and the variants that do.
 struct Stages {
   std::string text;
-  ordered_json json = ordered_json::array();
+  Json json = Json::array();
   std::set<std::string> variants;
 };
 Result<Stages> stages_of(const OpenModel& model, const VariantOptions& options) {
@@ -72,13 +72,13 @@ Result<Stages> stages_of(const OpenModel& model, const VariantOptions& options) 
   return out;
 }
 
-ordered_json variant_json(const MlcVariant& v, const std::vector<FailingClause>& failing) {
+Json variant_json(const MlcVariant& v, const std::vector<FailingClause>& failing) {
   const char* answer = v.fits == MLC_FITS ? "fits" : v.fits == MLC_FITS_NOT ? "no" : "unknown";
-  ordered_json entry = {{"name", v.name}, {"target", v.target}, {"family", v.family}, {"answer", answer}};
+  Json entry = {{"name", v.name}, {"target", v.target}, {"family", v.family}, {"answer", answer}};
   if (*v.device) entry["device"] = v.device;
   if (v.estimate_ns) entry["estimate_ns"] = v.estimate_ns;
   if (!failing.empty()) {
-    ordered_json missing = ordered_json::array();
+    Json missing = Json::array();
     for (const FailingClause& f : failing)
       missing.push_back({{"clause", f.clause}, {"answer", name_of(f.answer)}, {"source", f.source}});
     entry["missing"] = std::move(missing);
@@ -117,20 +117,20 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
   size_t width = 0;
   for (uint32_t i = 0; i < model.info.num_variants; ++i)
     width = std::max(width, columns_of(printable(variant_at(model, i).name)));
-  ordered_json variants = ordered_json::array();
+  Json variants = Json::array();
   std::string lines[4];  // chosen, fits, no, unknown: in this order
   for (uint32_t i = 0; i < model.info.num_variants; ++i) {
     const MlcVariant v = variant_at(model, i);
     const std::vector<FailingClause> failing = failing_of(model, i);
     variants.push_back(variant_json(v, failing));
     const bool is_chosen = stages.variants.contains(v.name);
-    const std::string answer = is_chosen ? "chosen" : variants.back()["answer"].get<std::string>();
+    const std::string answer = is_chosen ? "chosen" : variants.back()["answer"].text();
     lines[is_chosen ? 0 : v.fits + 1] +=
         in_lines(head(answer) + padded(printable(v.name), width) + "   ", remark(model, v, failing));
   }
   const probe::Record& host = probe::host();
   const bool copied = model.info.is_copied != 0;
-  ordered_json devices = ordered_json::array();
+  Json devices = Json::array();
   report.text = host_lines(host, o.variant.threads) + device_lines(model, devices) + trust_lines(model);
   if (copied)
     report.text += in_lines(head("file"), "copied into memory as it is verified: --verify copy, a strict policy, or others may write to it");
@@ -140,7 +140,7 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
                  {"trust_help", model.info.trust_help},
                  {"native_allowed", model.info.native_allowed != 0},
                  {"copied", copied},
-                 {"chosen", stages.variants.empty() ? ordered_json() : together && !stages.json.empty() ? stages.json[0]["variant"] : ordered_json(*stages.variants.begin())},
+                 {"chosen", stages.variants.empty() ? Json() : together && !stages.json.empty() ? stages.json.items().front()["variant"] : Json(*stages.variants.begin())},
                  {"workers", probe::workers_for(host.topology, o.variant.threads)},
                  {"workers_reason", host.topology.workers_reason},
                  {"devices", std::move(devices)},

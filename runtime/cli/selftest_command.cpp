@@ -33,7 +33,7 @@ Result<Report> selftest(const SelftestOptions& o, OpenFiles& files) {
   std::vector<uint32_t> threads = o.threads;
   if (threads.empty()) threads = {0};
   Report report;
-  ordered_json variants = ordered_json::array();
+  Json variants = Json::array();
   bool found = o.variant.empty(), ran = false;
   for (uint32_t i = 0; i < model.info.num_variants; ++i) {
     const MlcVariant v = variant_at(model, i);
@@ -74,7 +74,7 @@ Result<Report> selftest(const SelftestOptions& o, OpenFiles& files) {
       }
       if (status.ok()) report.text += "ok    " + name + " " + counted(result.vectors, "vector") + ", " + where + ", " + numbers;
       else report.text += in_lines("fail  " + name + " ", (device.empty() ? "" : device + ": ") + printable(status.message));
-      ordered_json entry = {{"name", v.name}};
+      Json entry = {{"name", v.name}};
       if (!device.empty()) entry["device"] = device;
       entry.update({{"answer", status.ok() ? "ok" : "fail"}, {"threads", workers}, {"vectors", result.vectors}, {"max_abs", result.max_abs}, {"max_rel", result.max_rel}});
       if (!status.ok()) entry["reason"] = status.message;

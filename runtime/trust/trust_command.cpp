@@ -35,7 +35,7 @@ Result<Report> list_keys() {
   MLC_ASSIGN(const std::string folder, signing::config_folder());
   MLC_ASSIGN(const signing::FolderKeys found, signing::list_trusted_keys(folder));
   Report report;
-  ordered_json keys = ordered_json::array();
+  Json keys = Json::array();
   for (const auto& [path, key] : found.keys) {
     report.text += padded(printable(key.name), 24) + " " + key.key.id_hex() + "  " + scope_text(key.models) + "\n";
     keys.push_back({{"name", key.name}, {"key_id", key.key.id_hex()}, {"models", key.models}, {"path", path}});

@@ -28,6 +28,7 @@ FAULTS = [
     ({"runtime/plan/a.cpp": '#include "runtime/gone.h"\n'}, "no file of this project"),
     ({"targets/x86/y.cpp": "#include <llvm/IR/Module.h>\n"}, "<llvm/IR/Module.h> belongs to targets/llvm/"),
     ({"runtime/plan/a.cpp": "#  include <openssl/evp.h>\n"}, "<openssl/evp.h> belongs to signing/"),
+    ({"packager/cli/json.cpp": "#include <nlohmann/json.hpp>\n"}, "<nlohmann/json.hpp> belongs to base/cli/json_tree.cpp"),
     ({"tests/a.cpp": "#include <sys/socket.h>\n"}, "<sys/socket.h> belongs to nobody"),
     ({"runtime/plan/a.cpp": '#include "schema/generated/plan_generated.h"\n',
       "schema/generated/plan_generated.h": ""}, "encoders and decoders only"),

@@ -37,7 +37,7 @@ FOREIGN = (
     (r"zstd", ("packager/container/", "runtime/container/")),
     (r"flatbuffers/", ("schema/generated/",)),
     (r"CLI/", ("base/cli/", "packager/cli/", "runtime/cli/", "runtime/trust/")),
-    (r"nlohmann/", ("base/cli/", "packager/cli/", "runtime/cli/")),
+    (r"nlohmann/", ("base/cli/json_tree.cpp",)),
     (r"jpeglib\.h|jerror\.h|turbojpeg\.h|png\.h|zlib\.h|tiff(io)?\.h|webp/|openjpeg\.h", ("runtime/io/",)),
     (r"seccomp\.h|linux/(seccomp|landlock)\.h", ("runtime/sandbox/",)),
     (r"doctest/", ()),
