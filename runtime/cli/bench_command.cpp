@@ -4,8 +4,6 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "base/counted.h"
@@ -141,27 +139,27 @@ Result<Report> bench(const BenchOptions& o, const HostState& host, OpenFiles& fi
 
 }  // namespace
 
-void add_bench_command(CLI::App& app, int& exit_code) {
+void add_bench_command(Program& program) {
   auto o = std::make_shared<BenchOptions>();
-  CLI::App* command = add_command(app, "bench", "latency and throughput of the compiled program",
-                                  "  mlrun bench net.mlc --dim N=8 --duration 2s --json\n"
-                                  "  mlrun bench net.mlc --sessions 4 --threads 1 --csv\n",
-                                  o->as_json);
-  add_container_options(*command, o->container);
-  add_input_options(*command, o->input);
-  add_variant_options(*command, o->variant);
-  add_limit_options(*command, o->variant.limits);
-  command->add_option("--duration", o->duration, "how long to measure: 5s, 300ms");
-  command->add_option("--warmup", o->warmup, "how long to run before that");
-  command->add_option("--sessions", o->sessions, "so many side by side, for throughput; they share the cores")
-      ->check(CLI::Range(1, 1024));
-  command->add_flag("--csv", o->as_csv, "print a line of names and one of values")->excludes(command->get_option("--json"));
-  command->callback([o, &exit_code] {
+  const Command command = program.add_command("bench", "latency and throughput of the compiled program",
+                                              "  mlrun bench net.mlc --dim N=8 --duration 2s --json\n"
+                                              "  mlrun bench net.mlc --sessions 4 --threads 1 --csv\n",
+                                              o->as_json);
+  add_container_options(command, o->container);
+  add_input_options(command, o->input);
+  add_variant_options(command, o->variant);
+  add_limit_options(command, o->variant.limits);
+  command.add_option("--duration", o->duration, "how long to measure: 5s, 300ms");
+  command.add_option("--warmup", o->warmup, "how long to run before that");
+  command.add_option("--sessions", o->sessions, "so many side by side, for throughput; they share the cores")
+      .within(1, 1024);
+  command.add_flag("--csv", o->as_csv, "print a line of names and one of values").excludes(command.option("--json"));
+  command.on_run([o] {
     const HostState host = host_state();
     uint64_t beside = 0;
     for (const std::string& text : {o->duration, o->warmup})
       if (const auto ns = parse_duration(text)) beside += *ns;
-    exit_code = answer({"bench", o->as_json, o->container, o->input.specs, "",
+    return answer({"bench", o->as_json, o->container, o->input.specs, "",
                         {&o->variant.limits, 2, beside, o->variant.threads * o->sessions}},
                        [&](OpenFiles& files) { return bench(*o, host, files); });
   });

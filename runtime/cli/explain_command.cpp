@@ -1,8 +1,6 @@
 #include <memory>
 #include <set>
 
-#include <CLI/CLI.hpp>
-
 #include "base/cli/columns.h"
 #include "base/cli/program.h"
 #include "base/cli/report.h"
@@ -152,14 +150,14 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
 
 }  // namespace
 
-void add_explain_command(CLI::App& app, int& exit_code) {
+void add_explain_command(Program& program) {
   auto o = std::make_shared<ExplainOptions>();
-  CLI::App* command = add_command(app, "explain", "every variant: why it is chosen here or not",
-                                  "  mlrun explain cat.mlc\n  mlrun explain cat.mlc --require native --json\n", o->as_json);
-  add_container_options(*command, o->container);
-  add_variant_options(*command, o->variant);
-  command->callback([o, &exit_code] {
-    exit_code = answer({"explain", o->as_json, o->container}, [&](OpenFiles& files) { return explain(*o, files); });
+  const Command command = program.add_command("explain", "every variant: why it is chosen here or not",
+                                              "  mlrun explain cat.mlc\n  mlrun explain cat.mlc --require native --json\n", o->as_json);
+  add_container_options(command, o->container);
+  add_variant_options(command, o->variant);
+  command.on_run([o] {
+    return answer({"explain", o->as_json, o->container}, [&](OpenFiles& files) { return explain(*o, files); });
   });
 }
 

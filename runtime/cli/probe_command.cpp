@@ -1,7 +1,5 @@
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "runtime/cli/commands.h"
@@ -141,24 +139,24 @@ Report describe(const probe::Record& r, const probe::Layout& layout) {
 
 }  // namespace
 
-void add_probe_command(CLI::App& app, int& exit_code) {
+void add_probe_command(Program& program) {
   struct Options {
     bool as_json = false;
     bool trust_hwcap_vector = false;
     std::string devices = "auto";
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command = add_command(app, "probe", "what this machine has, and how we know",
-                                  "  mlrun probe\n  mlrun probe --json\n", o->as_json);
-  command->add_flag("--trust-hwcap-vector", o->trust_hwcap_vector,
+  const Command command = program.add_command("probe", "what this machine has, and how we know",
+                                              "  mlrun probe\n  mlrun probe --json\n", o->as_json);
+  command.add_flag("--trust-hwcap-vector", o->trust_hwcap_vector,
                     "believe AT_HWCAP about the RISC-V vector unit on kernels without riscv_hwprobe");
-  command->add_option("--devices", o->devices, "cpu: ask no drivers for devices")->check(CLI::IsMember({"auto", "cpu"}));
-  command->callback([o, &exit_code] {
+  command.add_option("--devices", o->devices, "cpu: ask no drivers for devices").one_of({"auto", "cpu"});
+  command.on_run([o] {
     const auto sources = probe::system_sources();
     const probe::Record record = probe::run(*sources, {o->trust_hwcap_vector});
     Report report = describe(record, probe::probe_layout(*sources, record.topology));
     if (o->devices != "cpu") describe_devices(report);
-    exit_code = finish("probe", o->as_json, std::move(report));
+    return finish("probe", o->as_json, std::move(report));
   });
 }
 

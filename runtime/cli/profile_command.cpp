@@ -4,8 +4,6 @@
 #include <memory>
 #include <span>
 
-#include <CLI/CLI.hpp>
-
 #include "base/cli/columns.h"
 #include "base/cli/program.h"
 #include "base/cli/report.h"
@@ -221,36 +219,34 @@ Result<Report> profile_model(const ProfileOptions& o, const HostState& host, Ope
 
 }  // namespace
 
-void add_profile_command(CLI::App& app, int& exit_code) {
+void add_profile_command(Program& program) {
   auto o = std::make_shared<ProfileOptions>();
-  CLI::App* command = add_command(app, "profile", "what each launch takes, and what the machine can do",
-                                  "  mlrun profile net.mlc\n"
-                                  "  mlrun profile net.mlc --dim N=8 --threads 1 --html net.html --json net.json\n",
-                                  o->as_json);
-  add_container_options(*command, o->container);
-  add_input_options(*command, o->input);
-  add_variant_options(*command, o->variant);
-  add_limit_options(*command, o->variant.limits);
-  command->add_option("--duration", o->duration, "how long to measure: 5s, 300ms");
-  command->add_option("--warmup", o->warmup, "how long to run before that");
-  command->add_option("--top", o->top, "how many launches the table lists; the files have all")->check(CLI::Range(0, 1000000));
-  command->remove_option(command->get_option("--json"));
-  CLI::Option* json = command->add_option("--json", o->json_file, "print one JSON object, or write it to FILE")->expected(0, 1)->type_name("[FILE]");
-  command->get_option("file")->required(false);  // by this callback: '--json net.mlc' takes it for the file to write
-  command->add_option("--trace", o->trace_file, "write the last run for trace viewers (Perfetto, Chrome)");
-  command->add_option("--html", o->html_file, "write a page: roofline plot, time line, table");
-  command->callback([o, json, &exit_code] {
+  const Command command = program.add_command("profile", "what each launch takes, and what the machine can do",
+                                              "  mlrun profile net.mlc\n"
+                                              "  mlrun profile net.mlc --dim N=8 --threads 1 --html net.html --json net.json\n",
+                                              o->as_json);
+  add_container_options(command, o->container);
+  add_input_options(command, o->input);
+  add_variant_options(command, o->variant);
+  add_limit_options(command, o->variant.limits);
+  command.add_option("--duration", o->duration, "how long to measure: 5s, 300ms");
+  command.add_option("--warmup", o->warmup, "how long to run before that");
+  command.add_option("--top", o->top, "how many launches the table lists; the files have all").within(0, 1000000);
+  command.remove_option("--json");
+  const Option json = command.add_option("--json", o->json_file, "print one JSON object, or write it to FILE").may_lack_value("[FILE]");
+  command.option("file").required(false);  // by this callback: '--json net.mlc' takes it for the file to write
+  command.add_option("--trace", o->trace_file, "write the last run for trace viewers (Perfetto, Chrome)");
+  command.add_option("--html", o->html_file, "write a page: roofline plot, time line, table");
+  command.on_run([o, json] {
     if (o->container.file.empty()) std::swap(o->container.file, o->json_file);
-    o->as_json = json->count() > 0 && o->json_file.empty();
-    if (o->container.file.empty()) {
-      exit_code = finish("profile", o->as_json, Status(Code::Usage, "file is required").hint("mlrun profile --help"));
-      return;
-    }
+    o->as_json = json.is_given() && o->json_file.empty();
+    if (o->container.file.empty())
+      return finish("profile", o->as_json, Status(Code::Usage, "file is required").hint("mlrun profile --help"));
     const HostState host = host_state();
     uint64_t beside = 2'000'000'000;  // of the ceilings
     for (const std::string& text : {o->duration, o->warmup})
       if (const auto ns = parse_duration(text)) beside += *ns;
-    exit_code = answer({.name = "profile", .as_json = o->as_json, .container = o->container, .inputs = o->input.specs,
+    return answer({.name = "profile", .as_json = o->as_json, .container = o->container, .inputs = o->input.specs,
                         .runs = {&o->variant.limits, 4, beside, o->variant.threads},
                         .documents = {o->json_file, o->trace_file, o->html_file}},
                        [&](OpenFiles& files) { return profile_model(*o, host, files); });
