@@ -10,14 +10,15 @@
 //   command.on_run([flags] { return finish("tune", flags->as_json, tune(*flags)); });
 //
 // Names are separated by commas: "-o,--output". A name without hyphens is a positional; these are read in the order in
-// which they are declared. A variable keeps its value where the line does not name it. What a name, a type or a bound does
-// not fit is refused before the command runs (base/cli/program.h says in which words).
+// which they are declared. A variable keeps its value where the line does not name it. A word that fits no name, type or
+// bound is refused before the command runs (base/cli/program.h).
 //
 // Command and Option are handles: copies mean the same thing, which belongs to the Program and lives as long as that.
-// Variables must live until it has run; a shared_ptr that the function of on_run holds does that. One thread declares and
-// runs. Whoever declares a name twice or asks for one that is not there has made a mistake: that ends the program.
+// Variables must live until it has run: here the function of on_run holds them. Handles are used from one thread.
+// A name that is declared twice, or asked for and not declared, is a mistake of the caller's: it ends the program.
 //
-// CLI11 does the work and stands in the .cpp only: its templates take half a minute of a compiler's time for each source.
+// CLI11 does the work and stands in .cpp files of this folder only: its templates would cost each source ten seconds of a
+// compiler's time and more.
 #pragma once
 
 #include <cstdint>

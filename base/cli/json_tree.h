@@ -7,8 +7,8 @@
 //   std::string text = json.print();
 //
 // A value owns all that is inside of it; copies are deep. Reading it as what it is not answers nothing: "", 0, no items.
-// Different threads may read one value at the same time; who changes it is alone. Copying, comparing, printing and
-// destruction recurse: a tree is as deep as the code that builds it says, never as deep as a file does.
+// Different threads may read one value at the same time; none may while one changes it. Copying, comparing, printing and
+// destruction recurse: how deep a tree is must follow from the code that builds it, not from a file.
 //
 // Found by its name a member takes O(log n), so that an object may have as many members as a file asks for.
 #pragma once
