@@ -201,21 +201,21 @@ std::string complete(const CLI::App& app, const std::string& implied, const std:
   return printed(found, r.before, r.line.word);
 }
 
-void add_completion_command(CLI::App& app, int& exit_code) {
+void add_completion_command(Program& program) {
   auto shell = std::make_shared<std::string>();
   auto as_json = std::make_shared<bool>(false);
-  const std::string tool = app.get_name();
-  CLI::App* command = add_command(app, "completion", "print the completion script of a shell",
-                                  "  " + tool + " completion bash > ~/.local/share/bash-completion/completions/" + tool +
-                                      "\n  " + tool + " completion fish | source\n", *as_json);
+  const std::string tool = program.name();
+  const Command command = program.add_command("completion", "print the completion script of a shell",
+                                              "  " + tool + " completion bash > ~/.local/share/bash-completion/completions/" + tool +
+                                                  "\n  " + tool + " completion fish | source\n", *as_json);
   std::vector<std::string> names;
   for (const Shell& s : kShells) names.emplace_back(s.name);
-  command->add_option("shell", *shell, "the shell")->required()->check(CLI::IsMember(names));
-  command->callback([tool, shell, as_json, &exit_code] {
+  command.add_option("shell", *shell, "the shell").required().one_of(names);
+  command.on_run([tool, shell, as_json] {
     Report report;
     report.text = script_of(*shell, tool);
     report.json = {{"shell", *shell}, {"script", report.text}};
-    exit_code = finish("completion", *as_json, report);
+    return finish("completion", *as_json, report);
   });
 }
 

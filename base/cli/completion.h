@@ -20,6 +20,8 @@ class App;
 
 namespace mlc::cli {
 
+class Program;
+
 inline constexpr const char* kCompleteWord = "__complete";
 
 struct Completions {
@@ -46,9 +48,9 @@ struct CommandLine {
 using ValuesOf = std::function<std::optional<Completions>(const CommandLine&)>;
 
 // `completion SHELL`: prints the script.
-void add_completion_command(CLI::App& app, int& exit_code);
+void add_completion_command(Program& program);
 
-// The answer to `words`. `implied`: as in run_program.
+// The answer to `words`. `app`: the parser of the program; `implied`: as in Program::run, which calls this.
 std::string complete(const CLI::App& app, const std::string& implied, const std::vector<std::string>& words,
                      const ValuesOf& values_of);
 

@@ -79,7 +79,7 @@ bool knows(const std::vector<std::string>& names, const std::string& word) {
 Report exit_codes() {
   Report report;
   report.text = exit_codes_text();
-  report.json = {{"topic", kExitCodesTopic}, {"codes", ordered_json::array()}};
+  report.json = {{"topic", kExitCodesTopic}, {"codes", Json::array()}};
   for (const ExitCode& code : kExitCodes)
     report.json["codes"].push_back({{"exit", code.number}, {"meaning", code.meaning}});
   return report;
@@ -145,32 +145,37 @@ void open_closed_streams() {
     if (fcntl(stream, F_GETFD) < 0) [[maybe_unused]] const int lowest = open("/dev/null", kModes[stream]);  // becomes the lowest one that is free
 }
 
-void set_up(CLI::App& app) {
-  app.require_subcommand(1);
-  app.set_version_flag("--version", app.get_name() + " " + MLC_VERSION_TEXT);
+Program::Program(const std::string& name, const std::string& summary, const std::string& examples)
+    : app_(std::make_unique<CLI::App>(summary, name)) {
+  app_->footer("Examples:\n" + examples);
+  app_->require_subcommand(1);
+  app_->set_version_flag("--version", name + " " + MLC_VERSION_TEXT);
   auto style = std::make_shared<ExamplesFirst>();
   style->column_width(28);
-  app.formatter(style);
+  app_->formatter(style);  // which commands inherit
 }
 
-CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& summary, const std::string& examples,
-                      bool& as_json) {
-  CLI::App* command = app.add_subcommand(name, summary);
-  command->footer("Examples:\n" + examples);
-  command->add_flag("--json", as_json, "print one JSON object");
+Program::~Program() = default;
+
+const std::string& Program::name() const { return app_->get_name(); }
+
+Command Program::add_command(const std::string& name, const std::string& summary, const std::string& examples, bool& as_json) {
+  const Command command(app_->add_subcommand(name, summary), &exit_code_);
+  command.app_->footer("Examples:\n" + examples);
+  command.add_flag("--json", as_json, "print one JSON object");
   return command;
 }
 
-void add_help_command(CLI::App& app, const std::string& examples, int& exit_code) {
+void Program::add_help_command(const std::string& examples) {
   auto topic = std::make_shared<std::string>();
   auto as_json = std::make_shared<bool>(false);
-  CLI::App* help = add_command(app, kHelpCommand, "help on a command or a topic", examples, *as_json);
-  help->add_option("topic", *topic, "a command, or exit-codes");
-  help->callback([&app, topic, as_json, &exit_code] { exit_code = finish(kHelpCommand, *as_json, help_on(app, *topic)); });
+  const Command help = add_command(kHelpCommand, "help on a command or a topic", examples, *as_json);
+  help.add_option("topic", *topic, "a command, or exit-codes");
+  help.on_run([app = app_.get(), topic, as_json] { return finish(kHelpCommand, *as_json, help_on(*app, *topic)); });
 }
 
-int run_program(CLI::App& app, std::vector<std::string> words, const std::string& implied, const ValuesOf& values_of,
-                int& exit_code) {
+int Program::run(std::vector<std::string> words, const std::string& implied, const ValuesOf& values_of) {
+  CLI::App& app = *app_;
   const std::vector<std::string> given = words;
   const bool about_all = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "--version");
   const bool imply = !implied.empty() && !words.empty() && !about_all && !knows(commands_of(app), words[0]);
@@ -194,7 +199,7 @@ int run_program(CLI::App& app, std::vector<std::string> words, const std::string
     note(std::string("error: internal failure: ") + bug.what());
     return static_cast<int>(Code::Internal);
   }
-  return exit_code;
+  return exit_code_;
 }
 
 }  // namespace mlc::cli

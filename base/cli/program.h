@@ -2,14 +2,12 @@
 // refused is refused in the words of every other error.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/cli/command.h"
 #include "base/cli/completion.h"
-
-namespace CLI {
-class App;
-}
 
 namespace mlc::cli {
 
@@ -20,21 +18,32 @@ inline constexpr const char* kExitCodesTopic = "exit-codes";
 // is taken for one of them: input is empty, output fails, errors go nowhere.
 void open_closed_streams();
 
-// --version, and help texts of 80 columns with the examples on top. Call before commands are added: they inherit it.
-void set_up(CLI::App& app);
+// Owns its commands and their options: handles of them (base/cli/command.h) are good as long as it lives.
+class Program {
+ public:
+  // With --version, and help texts of 80 columns with the examples on top. `examples`: two lines, indented by two, as everywhere
+  // here.
+  Program(const std::string& name, const std::string& summary, const std::string& examples);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
 
-// A subcommand with the options that every command has (--json). `examples`: two lines, indented by two.
-CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& summary, const std::string& examples,
-                      bool& as_json);
+  [[nodiscard]] const std::string& name() const;
 
-// `help [topic]`: on the tool, a command, or the exit codes.
-void add_help_command(CLI::App& app, const std::string& examples, int& exit_code);
+  // A command with the options that every command has (--help, --json).
+  Command add_command(const std::string& name, const std::string& summary, const std::string& examples, bool& as_json);
+  // `help [topic]`: on the tool, a command, or the exit codes.
+  void add_help_command(const std::string& examples);
 
-// Parses `words` (without the program's name), which calls a command's callback, and returns the exit code: that which
-// the callback has left in `exit_code`, or that of the command line's own fault. Nothing is thrown.
-// `implied`: the command that a first word means which is none itself, or nothing if there must be one. `values_of`: for
-// the completion of words.
-[[nodiscard]] int run_program(CLI::App& app, std::vector<std::string> words, const std::string& implied,
-                              const ValuesOf& values_of, int& exit_code);
+  // Parses `words` (without the program's name), runs the command that they name, and returns the exit code: that of the
+  // command, or that of the command line's own fault. Nothing is thrown. Call once.
+  // `implied`: the command that a first word means which is none itself, or nothing if there must be one. `values_of`: for
+  // the completion of words.
+  [[nodiscard]] int run(std::vector<std::string> words, const std::string& implied, const ValuesOf& values_of);
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+  int exit_code_ = 0;  // of the command that ran
+};
 
 }  // namespace mlc::cli

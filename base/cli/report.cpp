@@ -27,8 +27,8 @@ std::string shortened(const std::string& text) {
 
 }  // namespace
 
-ordered_json to_json(const Status& status) {
-  ordered_json json;
+Json to_json(const Status& status) {
+  Json json;
   if (status.number != 0) json["code"] = "E" + std::to_string(status.number);
   json["message"] = status.message;
   if (!status.facts.empty()) json["facts"] = status.facts;
@@ -36,8 +36,8 @@ ordered_json to_json(const Status& status) {
   return json;
 }
 
-ordered_json first_fields(std::string_view command, const Status& failure) {
-  ordered_json json;
+Json first_fields(std::string_view command, const Status& failure) {
+  Json json;
   json["schema"] = "mlc." + std::string(command) + "/1";
   json["ok"] = failure.ok();
   if (failure.ok()) return json;
@@ -47,8 +47,8 @@ ordered_json first_fields(std::string_view command, const Status& failure) {
 }
 
 // Strings may come from a file: bytes that are no UTF-8 are replaced, never passed on.
-std::string line_of(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+std::string line_of(const Json& json) {
+  return json.print() + "\n";
 }
 
 std::string failure_json(std::string_view command, const Status& failure) { return line_of(first_fields(command, failure)); }
@@ -56,7 +56,7 @@ std::string failure_json(std::string_view command, const Status& failure) { retu
 int finish(std::string_view command, bool as_json, const Result<Report>& result) {
   const Status& failure = result.ok() ? result->failure : result.status();
   if (as_json) {
-    ordered_json json = first_fields(command, failure);
+    Json json = first_fields(command, failure);
     if (result.ok()) json.update(result->json);
     print(stdout, line_of(json));
   } else {

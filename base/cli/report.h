@@ -9,18 +9,15 @@
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
-
+#include "base/cli/json_tree.h"
 #include "base/status.h"
 
 namespace mlc::cli {
 
-using nlohmann::ordered_json;
-
 // What a command found. `failure` is set where the answer is complete but bad: a verification that failed, say.
 struct Report {
   std::string text;   // for people, with its line ends
-  ordered_json json;  // fields after "schema" and "ok"
+  Json json;          // fields after "schema" and "ok"
   Status failure;
   std::shared_ptr<const void> in_use;  // by who answers: released behind the answer, since a large file takes its time
 };
@@ -34,11 +31,11 @@ struct Report {
 [[nodiscard]] std::string failure_json(std::string_view command, const Status& failure);
 
 // {"code":"E3102","message":...,"facts":[...],"help":...}
-[[nodiscard]] ordered_json to_json(const Status& status);
+[[nodiscard]] Json to_json(const Status& status);
 
 // The fields that every object begins with, those of a failure among them; and an object as the line that is printed.
-[[nodiscard]] ordered_json first_fields(std::string_view command, const Status& failure);
-[[nodiscard]] std::string line_of(const ordered_json& json);
+[[nodiscard]] Json first_fields(std::string_view command, const Status& failure);
+[[nodiscard]] std::string line_of(const Json& json);
 
 // A line on stderr.
 void note(const std::string& line);

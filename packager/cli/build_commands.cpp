@@ -9,8 +9,6 @@
 #include <memory>
 #include <sstream>
 
-#include <CLI/CLI.hpp>
-
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "base/counted.h"
@@ -30,14 +28,12 @@
 namespace mlc::cli {
 namespace {
 
-using nlohmann::ordered_json;
-
 struct BuildFlags {
   compile::BuildOptions options;
   ModelFlags model;
-  std::vector<std::string> targets, golden;
+  std::vector<std::string> targets = {"all"}, golden;
   std::string progress = "auto", tuned;
-  std::vector<std::string> cubins;
+  std::vector<std::string> cubins = {"auto"};
   std::string dump_folder;
   bool tuned_by_others = false, force = false, no_sign = false, no_selftest = false, no_cache = false, as_json = false;
 };
@@ -49,7 +45,7 @@ std::string megabytes(uint64_t bytes) {
 }
 
 // What a build found in the folder of compiled kernels.
-void report_cache(const compile::BuildReport::Cache& cache, std::ostringstream& text, ordered_json& json) {
+void report_cache(const compile::BuildReport::Cache& cache, std::ostringstream& text, Json& json) {
   json = {{"found", cache.found}, {"compiled", cache.compiled}};
   if (!cache.unused.ok()) json["unused"] = cache.unused.message;
   if (!cache.unused.ok()) text << "  cache     not used: " << cache.unused.message << "\n";
@@ -122,8 +118,8 @@ std::string cubins_text(const compile::BuildReport& built) {
   return out.empty() ? "none: " + built.no_cubins : out;
 }
 
-ordered_json cubins_json(const targets::ptx::CubinReport& cubins) {
-  ordered_json kernels = ordered_json::array();
+Json cubins_json(const targets::ptx::CubinReport& cubins) {
+  Json kernels = Json::array();
   for (const auto& k : cubins.kernels) kernels.push_back({{"name", k.name}, {"registers", k.registers}, {"spilled_bytes", k.spilled_bytes}, {"stack_bytes", k.stack_bytes}});
   return {{"architectures", cubins.architectures}, {"kernels", std::move(kernels)}, {"left_out", cubins.left_out}};
 }
@@ -160,7 +156,7 @@ Result<Report> run_build(BuildFlags& flags) {
   Report report;
   std::ostringstream text;
   text << "  import    " << flags.options.model_path << "   " << built->model_line << "\n  variants ";
-  ordered_json variants = ordered_json::array();
+  Json variants = Json::array();
   for (const auto& v : built->variants) {
     text << (variants.empty() ? " " : " · ") << v.name << " " << megabytes(v.module_bytes + v.plan_bytes);
     variants.push_back({{"name", v.name}, {"module_bytes", v.module_bytes}, {"plan_bytes", v.plan_bytes}, {"kernels", v.kernels}, {"launches", v.launches}, {"tuned", v.tuned}});
@@ -172,68 +168,68 @@ Result<Report> run_build(BuildFlags& flags) {
   const bool has_cubins = std::any_of(built->variants.begin(), built->variants.end(), [](const auto& v) { return !v.cubins.architectures.empty(); });
   if (has_cubins || !built->no_cubins.empty()) text << "  cubins    " << cubins_text(*built) << "\n";
   if (!flags.tuned.empty()) text << "  tuned     " << tuned_text(*built) << "\n";
-  ordered_json cache = nullptr;
+  Json cache = nullptr;
   if (built->cache) report_cache(*built->cache, text, cache);
   text << "  tested    " << (tested ? tested->text() : "nothing: --no-selftest") << "\n";
   report.text = text.str();
-  ordered_json selftest = nullptr;
+  Json selftest = nullptr;
   if (tested) {
-    selftest = {{"vectors", tested->vectors}, {"variants", ordered_json::array()}};
+    selftest = {{"vectors", tested->vectors}, {"variants", Json::array()}};
     for (const auto& v : tested->variants) {
-      ordered_json entry = {{"name", v.name}, {"vectors", v.vectors}};
+      Json entry = {{"name", v.name}, {"vectors", v.vectors}};
       if (!v.device.empty()) entry["device"] = v.device;
       if (!v.reason.empty()) entry["reason"] = v.reason;
       selftest["variants"].push_back(std::move(entry));
     }
   }
   report.json = {{"file", flags.options.output_path}, {"root", root}, {"bytes", built->file_bytes}, {"key", built->key_name}, {"variants", variants}, {"selftest", selftest},
-                 {"cache", cache}, {"phases", ordered_json::array()}, {"warnings", built->warnings}};
+                 {"cache", cache}, {"phases", Json::array()}, {"warnings", built->warnings}};
   for (const ProgressLine::Phase& phase : progress.phases()) report.json["phases"].push_back({{"name", phase.name}, {"seconds", phase.seconds}});
   return report;
 }
 
-void add_build(CLI::App& app, int& exit_code) {
+void add_build(Program& program) {
   auto flags = std::make_shared<BuildFlags>();
-  CLI::App* command = add_command(app, "build", "compile a model and pack it into one signed file",
-                                  "  mlpack build model.onnx -o model.mlc\n"
-                                  "  mlpack build m.onnx --pipeline p.json --target x86-64-v3,armv8-a -o m.mlc\n",
-                                  flags->as_json);
+  const Command command = program.add_command("build", "compile a model and pack it into one signed file",
+                                              "  mlpack build model.onnx -o model.mlc\n"
+                                              "  mlpack build m.onnx --pipeline p.json --target x86-64-v3,armv8-a -o m.mlc\n",
+                                              flags->as_json);
   auto& o = flags->options;
-  command->add_option("-o,--output", o.output_path, "the container to write")->required();
-  command->add_option("--target", flags->targets, "targets, separated by commas: names of 'mlpack targets'; native, the best that this machine can run; all, of which the file gets those that gain something by their instructions (default); vulkan or cuda, all of such devices, beside those of processors")
-      ->delimiter(',')->default_val(std::vector<std::string>{"all"})->default_str("all");
-  command->add_option("--cubin", flags->cubins, "code of CUDA that drivers need not compile, beside its text: auto, where NVIDIA's ptxas is in PATH or in /usr/local/cuda/bin; none; or for compute capabilities, 80,86,90, which needs ptxas")
-      ->delimiter(',')->default_val(std::vector<std::string>{"auto"})->default_str("auto");
-  command->add_option("--pipeline", o.pipeline_path, "pre- and post-processing (pipeline.json)");
-  add_model_flags(*command, flags->model);
-  command->add_option("--tuned", flags->tuned, "records of mlpack tune, whose schedules are taken where they are better");
-  command->add_flag("--tuned-by-others", flags->tuned_by_others, "also follow records that another version of mlpack has made");
-  command->add_option("--id", o.id, "model id, organisation/name (default local/<file name>)");
-  command->add_option("--model-version", o.version, "version of the model, 1 or more");
-  command->add_option("--key", o.key_path, "private key to sign with (default: this user's own key)");
-  command->add_flag("--no-sign", flags->no_sign, "leave the container unsigned");
-  command->add_option("--golden", flags->golden, "inputs of a golden vector (.npz), once for each, instead of drawn ones");
-  command->add_option("--golden-time", o.golden_seconds, "seconds that may be spent on drawing golden vectors and answering them; where they do not suffice the file has none")
-      ->check(CLI::NonNegativeNumber)->default_val(o.golden_seconds);
-  command->add_flag("--no-selftest", flags->no_selftest, "write the file without running its golden vectors here");
-  command->add_option("--threads", o.threads, "threads that compile at once; the file does not depend on it (default: one per core)")->check(CLI::Range(1, 4096));
-  command->add_option("--cache", o.cache_folder, "folder of kernels compiled before (default: this user's own; see mlpack cache)");
-  command->add_flag("--no-cache", flags->no_cache, "compile all kernels, keep none");
-  command->add_option("--progress", flags->progress, "auto, tty, plain or none")->check(CLI::IsMember({"auto", "tty", "plain", "none"}));
-  command->add_option("--dump", o.dump.levels, "show, separated by commas: the program as it was read (import), as nests (expand), behind a pass (its name) or all of them (passes); of each kernel its nest, schedule, loop, llvm, asm")
-      ->delimiter(',');
-  command->add_option("--only", o.dump.only, "of kernels show this one, called as mlrun profile calls it");
-  command->add_option("--dump-dir", flags->dump_folder, "write what --dump shows to files in this folder, instead of standard output");
-  command->add_flag("-f,--force", flags->force, "replace an output file that is no container");
-  command->callback([flags, &exit_code] { exit_code = finish("build", flags->as_json, run_build(*flags)); });
+  command.add_option("-o,--output", o.output_path, "the container to write").required();
+  command.add_option("--target", flags->targets, "targets, separated by commas: names of 'mlpack targets'; native, the best that this machine can run; all, of which the file gets those that gain something by their instructions (default); vulkan or cuda, all of such devices, beside those of processors")
+      .separated_by(',').shows_default("all");
+  command.add_option("--cubin", flags->cubins, "code of CUDA that drivers need not compile, beside its text: auto, where NVIDIA's ptxas is in PATH or in /usr/local/cuda/bin; none; or for compute capabilities, 80,86,90, which needs ptxas")
+      .separated_by(',').shows_default("auto");
+  command.add_option("--pipeline", o.pipeline_path, "pre- and post-processing (pipeline.json)");
+  add_model_flags(command, flags->model);
+  command.add_option("--tuned", flags->tuned, "records of mlpack tune, whose schedules are taken where they are better");
+  command.add_flag("--tuned-by-others", flags->tuned_by_others, "also follow records that another version of mlpack has made");
+  command.add_option("--id", o.id, "model id, organisation/name (default local/<file name>)");
+  command.add_option("--model-version", o.version, "version of the model, 1 or more");
+  command.add_option("--key", o.key_path, "private key to sign with (default: this user's own key)");
+  command.add_flag("--no-sign", flags->no_sign, "leave the container unsigned");
+  command.add_option("--golden", flags->golden, "inputs of a golden vector (.npz), once for each, instead of drawn ones");
+  command.add_option("--golden-time", o.golden_seconds, "seconds that may be spent on drawing golden vectors and answering them; where they do not suffice the file has none")
+      .not_negative().shows_default();
+  command.add_flag("--no-selftest", flags->no_selftest, "write the file without running its golden vectors here");
+  command.add_option("--threads", o.threads, "threads that compile at once; the file does not depend on it (default: one per core)").within(1, 4096);
+  command.add_option("--cache", o.cache_folder, "folder of kernels compiled before (default: this user's own; see mlpack cache)");
+  command.add_flag("--no-cache", flags->no_cache, "compile all kernels, keep none");
+  command.add_option("--progress", flags->progress, "auto, tty, plain or none").one_of({"auto", "tty", "plain", "none"});
+  command.add_option("--dump", o.dump.levels, "show, separated by commas: the program as it was read (import), as nests (expand), behind a pass (its name) or all of them (passes); of each kernel its nest, schedule, loop, llvm, asm")
+      .separated_by(',');
+  command.add_option("--only", o.dump.only, "of kernels show this one, called as mlrun profile calls it");
+  command.add_option("--dump-dir", flags->dump_folder, "write what --dump shows to files in this folder, instead of standard output");
+  command.add_flag("-f,--force", flags->force, "replace an output file that is no container");
+  command.on_run([flags] { return finish("build", flags->as_json, run_build(*flags)); });
 }
 
-void add_targets(CLI::App& app, int& exit_code) {
+void add_targets(Program& program) {
   auto as_json = std::make_shared<bool>(false);
-  CLI::App* command = add_command(app, "targets", "list what this build can compile for", "  mlpack targets\n  mlpack targets --json\n", *as_json);
-  command->callback([as_json, &exit_code] {
+  const Command command = program.add_command("targets", "list what this build can compile for", "  mlpack targets\n  mlpack targets --json\n", *as_json);
+  command.on_run([as_json] {
     Report report;
-    report.json["targets"] = ordered_json::array();
+    report.json["targets"] = Json::array();
     std::vector<const targets::Target*> all;
     for (const auto some : {targets::all_targets(), targets::device_targets()})
       for (const targets::Target& target : some) all.push_back(&target);
@@ -246,30 +242,30 @@ void add_targets(CLI::App& app, int& exit_code) {
       report.text += line + (features.empty() ? std::string("runs everywhere, interpreted") : features) + "\n";
       report.json["targets"].push_back({{"name", target.name}, {"features", target.features}, {"vector_bytes", target.vector_bytes}});
     }
-    exit_code = finish("targets", *as_json, report);
+    return finish("targets", *as_json, report);
   });
 }
 
-void add_check(CLI::App& app, int& exit_code) {
+void add_check(Program& program) {
   struct Flags {
     compile::CheckOptions options;
     std::vector<std::string> dims;
     bool as_json = false;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = add_command(app, "check", "tell whether and how a model will compile",
-                                  "  mlpack check model.onnx\n  mlpack check model.onnx --pipeline pipeline.json\n", flags->as_json);
-  command->add_option("MODEL", flags->options.model_path, "ONNX file")->required();
-  command->add_option("--pipeline", flags->options.pipeline_path, "pre- and post-processing (pipeline.json)");
-  command->add_option("--dim", flags->dims, "bounds of a free extent, as of build");
-  command->add_option("--ops", flags->options.operator_folders, "folder with operators of your own (*.mlop)");
-  command->callback([flags, &exit_code] {
+  const Command command = program.add_command("check", "tell whether and how a model will compile",
+                                              "  mlpack check model.onnx\n  mlpack check model.onnx --pipeline pipeline.json\n", flags->as_json);
+  command.add_option("MODEL", flags->options.model_path, "ONNX file").required();
+  command.add_option("--pipeline", flags->options.pipeline_path, "pre- and post-processing (pipeline.json)");
+  command.add_option("--dim", flags->dims, "bounds of a free extent, as of build");
+  command.add_option("--ops", flags->options.operator_folders, "folder with operators of your own (*.mlop)");
+  command.on_run([flags] {
     const auto run = [&]() -> Result<Report> {
       MLC_ASSIGN(flags->options.dims, parse_dims(flags->dims));
       MLC_ASSIGN(const compile::CheckReport found, compile::check(flags->options));
       Report report;
       report.text = found.text();
-      ordered_json slow = ordered_json::array();
+      Json slow = Json::array();
       for (const auto& [node, share] : found.slow) slow.push_back({{"node", node}, {"share", share}});
       report.json = {{"opset", found.opset}, {"nodes", found.nodes}, {"operators", found.operators}, {"versions", found.versions}, {"parameters", found.parameters},
                      {"inputs", found.inputs}, {"outputs", found.outputs}, {"pipelines", found.pipelines}, {"free_extents", found.free_extents}, {"assumed", found.assumed},
@@ -278,16 +274,16 @@ void add_check(CLI::App& app, int& exit_code) {
       report.failure = found.problem;
       return report;
     };
-    exit_code = finish("check", flags->as_json, run());
+    return finish("check", flags->as_json, run());
   });
 }
 
 }  // namespace
 
-void add_build_commands(CLI::App& app, int& exit_code) {
-  add_build(app, exit_code);
-  add_check(app, exit_code);
-  add_targets(app, exit_code);
+void add_build_commands(Program& program) {
+  add_build(program);
+  add_check(program);
+  add_targets(program);
 }
 
 }  // namespace mlc::cli

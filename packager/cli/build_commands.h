@@ -1,12 +1,10 @@
 // mlpack build, check, targets.
 #pragma once
 
-namespace CLI {
-class App;
-}
-
 namespace mlc::cli {
 
-void add_build_commands(CLI::App& app, int& exit_code);
+class Program;
+
+void add_build_commands(Program& program);
 
 }  // namespace mlc::cli

@@ -3,8 +3,6 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "packager/compile/code_cache.h"
@@ -46,12 +44,12 @@ Result<Report> run_cache(CacheFlags& flags) {
 
 }  // namespace
 
-void add_cache_commands(CLI::App& app, int& exit_code) {
+void add_cache_commands(Program& program) {
   auto flags = std::make_shared<CacheFlags>();
-  CLI::App* command = add_command(app, "cache", "show or empty the folder of compiled kernels", "  mlpack cache\n  mlpack cache --clear\n", flags->as_json);
-  command->add_option("--cache", flags->folder, "the folder (default: this user's own)");
-  command->add_flag("--clear", flags->clear, "remove all kernels; the next build compiles them again");
-  command->callback([flags, &exit_code] { exit_code = finish("cache", flags->as_json, run_cache(*flags)); });
+  const Command command = program.add_command("cache", "show or empty the folder of compiled kernels", "  mlpack cache\n  mlpack cache --clear\n", flags->as_json);
+  command.add_option("--cache", flags->folder, "the folder (default: this user's own)");
+  command.add_flag("--clear", flags->clear, "remove all kernels; the next build compiles them again");
+  command.on_run([flags] { return finish("cache", flags->as_json, run_cache(*flags)); });
 }
 
 }  // namespace mlc::cli

@@ -1,12 +1,10 @@
 // mlpack cache.
 #pragma once
 
-namespace CLI {
-class App;
-}
-
 namespace mlc::cli {
 
-void add_cache_commands(CLI::App& app, int& exit_code);
+class Program;
+
+void add_cache_commands(Program& program);
 
 }  // namespace mlc::cli

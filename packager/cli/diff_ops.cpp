@@ -17,20 +17,21 @@ struct Difference {
   std::optional<std::string> a, b;  // none: it is not there
 };
 
-std::string text_of(const ordered_json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string text_of(const Json& value) { return value.is(Json::Kind::String) ? value.text() : value.print(); }
 
 // Lists of items that have names are compared by these, other lists as a whole.
-bool is_named_list(const ordered_json& list) {
-  return list.is_array() && std::all_of(list.begin(), list.end(), [](const ordered_json& item) { return item.is_object() && item.contains("name"); });
+bool is_named_list(const Json& list) {
+  const auto items = list.items();
+  return list.is(Json::Kind::Array) && std::all_of(items.begin(), items.end(), [](const Json& item) { return item.find("name") != nullptr; });
 }
 
 // By name; of several of one name those that come first belong together.
-ordered_json by_name(const ordered_json& list) {
-  ordered_json items = ordered_json::object();
-  for (const ordered_json& item : list) {
+Json by_name(const Json& list) {
+  Json items = Json::object();
+  for (const Json& item : list.items()) {
     std::string name = text_of(item["name"]);
-    while (items.contains(name)) name += " (again)";
-    ordered_json rest = item;
+    while (items.find(name)) name += " (again)";
+    Json rest = item;
     rest.erase("name");
     items[name] = std::move(rest);
   }
@@ -41,14 +42,14 @@ class Comparison {
  public:
   std::vector<Difference> differences;
 
-  void part(const std::string& name, const ordered_json& a, const ordered_json& b) {
+  void part(const std::string& name, const Json& a, const Json& b) {
     part_ = name;
     is_single_ = name == "identity";
     compare({}, a, b);
   }
 
  private:
-  void add(const std::vector<std::string>& path, const ordered_json* a, const ordered_json* b) {
+  void add(const std::vector<std::string>& path, const Json* a, const Json* b) {
     Difference d{part_, {}, {}, {}, {}};
     for (size_t i = 0; i < path.size(); ++i) {
       std::string& to = i == 0 && !is_single_ ? d.name : d.field;
@@ -60,21 +61,21 @@ class Comparison {
   }
 
   // Recursion: as deep as what inspect_json.h makes.
-  void compare(const std::vector<std::string>& path, const ordered_json& a, const ordered_json& b) {
+  void compare(const std::vector<std::string>& path, const Json& a, const Json& b) {
     if (a == b) return;
     if (is_named_list(a) && is_named_list(b)) return compare(path, by_name(a), by_name(b));
-    if (!a.is_object() || !b.is_object()) return add(path, &a, &b);
+    if (!a.is(Json::Kind::Object) || !b.is(Json::Kind::Object)) return add(path, &a, &b);
     const auto with = [&](const std::string& key) {
       std::vector<std::string> longer = path;
       longer.push_back(key);
       return longer;
     };
-    for (const auto& [key, value] : a.items()) {
-      if (b.contains(key)) compare(with(key), value, b[key]);
+    for (const auto& [key, value] : a.members()) {
+      if (const Json* const there = b.find(key)) compare(with(key), value, *there);
       else add(with(key), &value, nullptr);
     }
-    for (const auto& [key, value] : b.items())
-      if (!a.contains(key)) add(with(key), nullptr, &value);
+    for (const auto& [key, value] : b.members())
+      if (!a.find(key)) add(with(key), nullptr, &value);
   }
 
   std::string part_;
@@ -82,12 +83,12 @@ class Comparison {
 };
 
 // {part: its items}. Left out: what another copy of one file may have else, and how this user sees the signers.
-ordered_json parts_of(const ordered_json& inspected) {
-  ordered_json identity = {{"id", inspected["id"]}, {"version", inspected["version"]}, {"root", inspected["root"]}};
+Json parts_of(const Json& inspected) {
+  Json identity = {{"id", inspected["id"]}, {"version", inspected["version"]}, {"root", inspected["root"]}};
   identity.update(inspected["model"]);
-  ordered_json segments = inspected["segments"], signers = ordered_json::array();
-  for (ordered_json& segment : segments) segment.erase("offset");  // follows from the others
-  for (const ordered_json& signature : inspected["signatures"]) signers.push_back({{"name", signature["key_id"]}});
+  Json segments = inspected["segments"], signers = Json::array();
+  for (Json& segment : segments.items()) segment.erase("offset");  // follows from the others
+  for (const Json& signature : inspected["signatures"].items()) signers.push_back({{"name", signature["key_id"]}});
   return {{"identity", identity}, {"program", inspected["programs"]}, {"pipeline", inspected["pipelines"]},
           {"variant", inspected["variants"]}, {"weight", inspected["tensors"]["entries"]}, {"asset", inspected["assets"]},
           {"golden", inspected["golden"]}, {"segment", segments}, {"signer", signers}};
@@ -102,7 +103,7 @@ std::string line_of(const Difference& d, const std::string& a, const std::string
   return text + "  " + shortened(*d.a) + " -> " + shortened(*d.b);
 }
 
-Result<ordered_json> inspected(const std::string& file) {
+Result<Json> inspected(const std::string& file) {
   InspectOptions options;
   options.file = file;
   options.tensors = true;
@@ -113,17 +114,17 @@ Result<ordered_json> inspected(const std::string& file) {
 }  // namespace
 
 Result<Report> diff_containers(const std::string& a, const std::string& b) {
-  MLC_ASSIGN(const ordered_json of_a, inspected(a));
-  MLC_ASSIGN(const ordered_json of_b, inspected(b));
+  MLC_ASSIGN(const Json of_a, inspected(a));
+  MLC_ASSIGN(const Json of_b, inspected(b));
   Comparison comparison;
-  for (const auto& [part, items] : of_a.items()) comparison.part(part, items, of_b[part]);
+  for (const auto& [part, items] : of_a.members()) comparison.part(part, items, of_b[part]);
   Report report;
-  report.json = {{"a", a}, {"b", b}, {"differences", ordered_json::array()}};
+  report.json = {{"a", a}, {"b", b}, {"differences", Json::array()}};
   for (const Difference& d : comparison.differences) {
     report.text += compile::line(d.part, printable(line_of(d, a, b)));
-    ordered_json json = {{"part", d.part}, {"name", d.name}, {"field", d.field}};
-    json["a"] = d.a ? ordered_json(*d.a) : ordered_json(nullptr);
-    json["b"] = d.b ? ordered_json(*d.b) : ordered_json(nullptr);
+    Json json = {{"part", d.part}, {"name", d.name}, {"field", d.field}};
+    json["a"] = d.a ? Json(*d.a) : Json(nullptr);
+    json["b"] = d.b ? Json(*d.b) : Json(nullptr);
     report.json["differences"].push_back(std::move(json));
   }
   if (comparison.differences.empty()) report.text = "equal   " + text_of(of_a["identity"]["root"]) + "\n";

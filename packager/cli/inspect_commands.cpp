@@ -4,8 +4,6 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "packager/cli/diff_ops.h"
@@ -15,8 +13,6 @@
 namespace mlc::cli {
 
 namespace {
-
-using nlohmann::ordered_json;
 
 struct SizeFlags {
   std::string file, by = "kind", min;
@@ -61,11 +57,11 @@ void print_tree(const SizeEntry& entry, uint64_t whole, size_t depth, std::strin
   for (const SizeEntry& child : entry.children) print_tree(child, whole, depth + 1, out);
 }
 
-ordered_json tree_json(const SizeEntry& entry, uint64_t whole) {
-  ordered_json json = {{"name", entry.name}, {"bytes", entry.bytes}, {"percent", percent_of(entry.bytes, whole)}};
+Json tree_json(const SizeEntry& entry, uint64_t whole) {
+  Json json = {{"name", entry.name}, {"bytes", entry.bytes}, {"percent", percent_of(entry.bytes, whole)}};
   if (!entry.note.empty()) json["note"] = entry.note;
   if (entry.children.empty()) return json;
-  ordered_json& entries = json["entries"] = ordered_json::array();
+  Json& entries = json["entries"] = Json::array();
   for (const SizeEntry& child : entry.children) entries.push_back(tree_json(child, whole));
   return json;
 }
@@ -81,28 +77,28 @@ Result<Report> run_size(const SizeFlags& flags) {
   print_tree(root, whole, 0, report.text);
   report.json = {{"file", flags.file}, {"root", "sha256:" + to_hex(file.opened->root())}, {"by", flags.by},
                  {"file_bytes", whole}};
-  report.json["entries"] = ordered_json::array();
+  report.json["entries"] = Json::array();
   for (const SizeEntry& entry : root.children) report.json["entries"].push_back(tree_json(entry, whole));
   return report;
 }
 
 }  // namespace
 
-void add_inspect_commands(CLI::App& app, int& exit_code) {
+void add_inspect_commands(Program& program) {
   {
     auto options = std::make_shared<InspectOptions>();
     auto as_json = std::make_shared<bool>(false);
-    CLI::App* inspect = add_command(app, "inspect", "what is inside: programs, variants, signatures",
-                                    "  mlpack inspect cat.mlc\n  mlpack inspect cat.mlc --variant x86-64-v3 --json\n",
-                                    *as_json);
-    inspect->add_option("file", options->file, "container")->required();
-    inspect->add_option("--variant", options->variant, "only this variant, with all that it wants of a host");
-    inspect->add_option("--program", options->program, "only this program");
-    inspect->add_flag("--segments", options->segments, "list the segments");
-    inspect->add_flag("--tensors", options->tensors, "list the tensors");
-    inspect->add_flag("--plan", options->plan, "only the plans, as text: what the runtime executes");
-    inspect->callback(
-        [options, as_json, &exit_code] { exit_code = finish("inspect", *as_json, inspect_container(*options)); });
+    const Command inspect = program.add_command("inspect", "what is inside: programs, variants, signatures",
+                                                "  mlpack inspect cat.mlc\n  mlpack inspect cat.mlc --variant x86-64-v3 --json\n",
+                                                *as_json);
+    inspect.add_option("file", options->file, "container").required();
+    inspect.add_option("--variant", options->variant, "only this variant, with all that it wants of a host");
+    inspect.add_option("--program", options->program, "only this program");
+    inspect.add_flag("--segments", options->segments, "list the segments");
+    inspect.add_flag("--tensors", options->tensors, "list the tensors");
+    inspect.add_flag("--plan", options->plan, "only the plans, as text: what the runtime executes");
+    inspect.on_run(
+        [options, as_json] { return finish("inspect", *as_json, inspect_container(*options)); });
   }
   {
     struct Flags {
@@ -110,20 +106,20 @@ void add_inspect_commands(CLI::App& app, int& exit_code) {
       bool as_json = false;
     };
     auto flags = std::make_shared<Flags>();
-    CLI::App* diff = add_command(app, "diff", "what differs between two containers",
-                                 "  mlpack diff cat-1.mlc cat-2.mlc\n  mlpack diff cat-1.mlc cat-2.mlc --json\n", flags->as_json);
-    diff->add_option("A", flags->a, "container")->required();
-    diff->add_option("B", flags->b, "container")->required();
-    diff->callback([flags, &exit_code] { exit_code = finish("diff", flags->as_json, diff_containers(flags->a, flags->b)); });
+    const Command diff = program.add_command("diff", "what differs between two containers",
+                                             "  mlpack diff cat-1.mlc cat-2.mlc\n  mlpack diff cat-1.mlc cat-2.mlc --json\n", flags->as_json);
+    diff.add_option("A", flags->a, "container").required();
+    diff.add_option("B", flags->b, "container").required();
+    diff.on_run([flags] { return finish("diff", flags->as_json, diff_containers(flags->a, flags->b)); });
   }
   {
     auto flags = std::make_shared<SizeFlags>();
-    CLI::App* size = add_command(app, "size", "what costs what, to the byte",
-                                 "  mlpack size cat.mlc\n  mlpack size cat.mlc --by tensor --min 1%\n", flags->as_json);
-    size->add_option("file", flags->file, "container")->required();
-    size->add_option("--by", flags->by, "kind, variant, segment or tensor")->default_str("kind");
-    size->add_option("--min", flags->min, "fold what is smaller: bytes, or a share of the file such as 1%");
-    size->callback([flags, &exit_code] { exit_code = finish("size", flags->as_json, run_size(*flags)); });
+    const Command size = program.add_command("size", "what costs what, to the byte",
+                                             "  mlpack size cat.mlc\n  mlpack size cat.mlc --by tensor --min 1%\n", flags->as_json);
+    size.add_option("file", flags->file, "container").required();
+    size.add_option("--by", flags->by, "kind, variant, segment or tensor").shows_default("kind");
+    size.add_option("--min", flags->min, "fold what is smaller: bytes, or a share of the file such as 1%");
+    size.on_run([flags] { return finish("size", flags->as_json, run_size(*flags)); });
   }
 }
 

@@ -1,13 +1,11 @@
 // The commands inspect and size.
 #pragma once
 
-namespace CLI {
-class App;
-}
-
 namespace mlc::cli {
 
-// Registers the commands. Running one prints its answer and sets `exit_code`, which must outlive the parse.
-void add_inspect_commands(CLI::App& app, int& exit_code);
+class Program;
+
+// Registers the commands. Running one prints its answer.
+void add_inspect_commands(Program& program);
 
 }  // namespace mlc::cli

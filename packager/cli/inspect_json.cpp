@@ -10,8 +10,6 @@
 namespace mlc::cli {
 
 using namespace format;
-using nlohmann::ordered_json;
-
 namespace {
 
 constexpr uint64_t kExactInDouble = uint64_t{1} << 53;
@@ -54,21 +52,21 @@ std::string_view colour_text(Colour colour) {
 
 std::string digest_text(const Digest& digest) { return "sha256:" + to_hex(digest); }
 
-ordered_json dim_json(const Method& method, const DimRef& dim) {
+Json dim_json(const Method& method, const DimRef& dim) {
   if (dim.dim) return method.dims[*dim.dim].name;
   if (dim.extent) return *dim.extent;
   return dim.expr;
 }
 
-ordered_json port_json(const Method& method, const Port& port) {
-  ordered_json shape = ordered_json::array(), range = ordered_json::object();
+Json port_json(const Method& method, const Port& port) {
+  Json shape = Json::array(), range = Json::object();
   for (const DimRef& dim : port.dims) {
     shape.push_back(dim_json(method, dim));
     if (!dim.dim) continue;
     const Dim& symbol = method.dims[*dim.dim];
-    range[symbol.name] = {symbol.min, symbol.max};
+    range[symbol.name] = Json::array({symbol.min, symbol.max});
   }
-  ordered_json json = {{"name", port.name}, {"type", name_of(port.dtype)}, {"shape", shape}};
+  Json json = {{"name", port.name}, {"type", name_of(port.dtype)}, {"shape", shape}};
   if (!range.empty()) json["range"] = range;
   if (port.media != Media::None) json["media"] = name_of(port.media);
   if (port.colour != Colour::None) json["colour"] = colour_text(port.colour);
@@ -80,14 +78,14 @@ ordered_json port_json(const Method& method, const Port& port) {
   return json;
 }
 
-ordered_json ports_json(const Method& method, const std::vector<Port>& ports) {
-  ordered_json json = ordered_json::array();
+Json ports_json(const Method& method, const std::vector<Port>& ports) {
+  Json json = Json::array();
   for (const Port& port : ports) json.push_back(port_json(method, port));
   return json;
 }
 
-ordered_json tolerance_json(const std::vector<Tolerance>& tolerances) {
-  ordered_json json = ordered_json::array();
+Json tolerance_json(const std::vector<Tolerance>& tolerances) {
+  Json json = Json::array();
   for (const Tolerance& tolerance : tolerances)
     json.push_back(
         {{"output", tolerance.output}, {"metric", metric_text(tolerance.metric)}, {"value", tolerance.value}});
@@ -96,7 +94,7 @@ ordered_json tolerance_json(const std::vector<Tolerance>& tolerances) {
 
 }  // namespace
 
-ordered_json exact(uint64_t number) {
+Json exact(uint64_t number) {
   if (number > kExactInDouble) return std::to_string(number);
   return number;
 }
@@ -122,9 +120,9 @@ std::string clause_text(const Clause& clause) {
   return text;
 }
 
-ordered_json model_json(const Manifest& manifest) {
+Json model_json(const Manifest& manifest) {
   const Provenance& provenance = manifest.provenance;
-  ordered_json json = {{"id", manifest.model.id}};
+  Json json = {{"id", manifest.model.id}};
   if (!manifest.model.title.empty()) json["title"] = manifest.model.title;
   if (!manifest.model.licence.empty()) json["licence"] = manifest.model.licence;
   if (manifest.model.not_after != 0) json["not_after"] = exact(manifest.model.not_after);
@@ -132,23 +130,23 @@ ordered_json model_json(const Manifest& manifest) {
   json["source"] = {{"name", provenance.source_name}, {"digest", digest_text(provenance.source)}};
   json["tool"] = provenance.tool + " " + provenance.tool_version;
   json["flags"] = provenance.flags;
-  ordered_json stages = ordered_json::array();
+  Json stages = Json::array();
   for (const format::Stage& stage : manifest.stages) {
-    ordered_json attributes = ordered_json::object();
+    Json attributes = Json::object();
     for (const Attribute& attribute : stage.attributes) attributes[attribute.name] = attribute.value;
     stages.push_back({{"name", stage.name}, {"operator", stage.operator_name}, {"attributes", attributes}});
   }
   json["stages"] = stages;
-  ordered_json operators = ordered_json::array();
+  Json operators = Json::array();
   for (const Operator& op : manifest.operators)
     operators.push_back({{"domain", op.domain}, {"name", op.name}, {"version", op.version}});
   json["operators"] = operators;
   return json;
 }
 
-ordered_json program_json(const Method& method) {
-  ordered_json json = {{"name", method.name}};
-  ordered_json dims = ordered_json::array();
+Json program_json(const Method& method) {
+  Json json = {{"name", method.name}};
+  Json dims = Json::array();
   for (const Dim& dim : method.dims)
     dims.push_back({{"name", dim.name}, {"min", dim.min}, {"max", dim.max}, {"multiple", dim.multiple}});
   json["dims"] = dims;
@@ -161,17 +159,17 @@ ordered_json program_json(const Method& method) {
   return json;
 }
 
-ordered_json variant_json(const Manifest& manifest, const Variant& variant) {
-  ordered_json features = ordered_json::array(), clauses = ordered_json::array(), programs = ordered_json::array();
+Json variant_json(const Manifest& manifest, const Variant& variant) {
+  Json features = Json::array(), clauses = Json::array(), programs = Json::array();
   for (const uint32_t feature : variant.features) features.push_back(feature_text(feature));
   for (const Clause& clause : variant.clauses) clauses.push_back(clause_text(clause));
   for (const uint32_t method : variant.methods) programs.push_back(manifest.methods[method].name);
   if (variant.methods.empty())
     for (const Method& method : manifest.methods) programs.push_back(method.name);
-  ordered_json json = {{"name", variant.name}, {"family", variant.family}, {"format", name_of(variant.module_format)},
+  Json json = {{"name", variant.name}, {"family", variant.family}, {"format", name_of(variant.module_format)},
                        {"target", variant.target}, {"features", features}, {"clauses", clauses},
                        {"programs", programs}, {"tolerance", tolerance_json(variant.tolerance)}};
-  const auto segment_name = [&](const std::optional<uint32_t>& segment) -> ordered_json {
+  const auto segment_name = [&](const std::optional<uint32_t>& segment) -> Json {
     if (!segment) return nullptr;
     return manifest.segments[*segment].name;
   };
@@ -185,23 +183,23 @@ ordered_json variant_json(const Manifest& manifest, const Variant& variant) {
   return json;
 }
 
-ordered_json segment_json(const Segment& segment, uint64_t offset, bool present) {
+Json segment_json(const Segment& segment, uint64_t offset, bool present) {
   return {{"name", segment.name}, {"kind", name_of(segment.kind)}, {"codec", segment.codec == Codec::Zstd ? "zstd" : "raw"},
           {"present", present}, {"droppable", segment.droppable}, {"offset", exact(offset)},
           {"stored_bytes", exact(segment.stored_len)}, {"decoded_bytes", exact(segment.decoded_len)},
           {"digest", digest_text(segment.digest)}};
 }
 
-ordered_json assets_json(const Manifest& manifest) {
-  ordered_json json = ordered_json::array();
+Json assets_json(const Manifest& manifest) {
+  Json json = Json::array();
   for (const Asset& asset : manifest.assets)
     json.push_back({{"name", asset.name}, {"media", asset.media}, {"bytes", exact(asset.ref.length)},
                     {"digest", digest_text(asset.digest)}});
   return json;
 }
 
-ordered_json golden_json(const Manifest& manifest) {
-  ordered_json json = ordered_json::array();
+Json golden_json(const Manifest& manifest) {
+  Json json = Json::array();
   for (const Golden& golden : manifest.golden)
     json.push_back({{"name", golden.name}, {"program", manifest.methods[golden.method].name},
                     {"entry", golden.entry == GoldenEntry::Core ? "core" : "run"},
@@ -210,10 +208,10 @@ ordered_json golden_json(const Manifest& manifest) {
   return json;
 }
 
-ordered_json tensors_json(const Manifest& manifest) {
-  ordered_json json = ordered_json::array();
+Json tensors_json(const Manifest& manifest) {
+  Json json = Json::array();
   for (const Tensor& tensor : manifest.tensors) {
-    ordered_json copies = ordered_json::array();
+    Json copies = Json::array();
     for (const Copy& copy : tensor.copies) {
       const auto layout = std::find_if(manifest.layouts.begin(), manifest.layouts.end(),
                                        [&](const Layout& l) { return l.id == copy.layout; });

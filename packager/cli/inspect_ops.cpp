@@ -20,14 +20,12 @@ namespace {
 
 using namespace format;
 using compile::line;
-using nlohmann::ordered_json;
-
 constexpr std::string_view kPipelineAsset = "pipeline.json";
 
 // Who signed it, in the eyes of this user. Being refused is an answer here, not a failure.
 struct SignedBy {
   std::string trust, reason;
-  ordered_json signatures = ordered_json::array();
+  Json signatures = Json::array();
 };
 
 Result<SignedBy> signed_by(const ContainerFile& file) {
@@ -58,15 +56,15 @@ Result<SignedBy> signed_by(const ContainerFile& file) {
 
 // {"default": {"inputs": {"photo": ["image/jpeg"]}, "outputs": ["classes"], "steps": ["decode_image", ...]}}
 Status add_pipelines(const ContainerFile& file, Report& report) {
-  ordered_json& all = report.json["pipelines"] = ordered_json::object();
+  Json& all = report.json["pipelines"] = Json::object();
   const auto asset = file.opened->find_asset(kPipelineAsset);
   if (!asset) return ok();
   MLC_ASSIGN(const VerifiedBytes bytes, file.opened->asset(*asset));
   const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
   MLC_ASSIGN(const pipeline::PipelineFile parsed, pipeline::parse(text, kPipelineAsset));
   for (const pipeline::Pipeline& one : parsed.pipelines) {
-    ordered_json json = {{"inputs", ordered_json::object()}, {"outputs", ordered_json::array()},
-                         {"steps", ordered_json::array()}};
+    Json json = {{"inputs", Json::object()}, {"outputs", Json::array()},
+                         {"steps", Json::array()}};
     std::string in, out, steps;
     for (const pipeline::ValueId id : one.inputs) {
       json["inputs"][one.value(id).name] = one.value(id).accept;
@@ -132,7 +130,7 @@ std::string program_lines(const Method& method) {
 }
 
 void add_programs(const Manifest& manifest, const std::string& only, Report& report) {
-  ordered_json& programs = report.json["programs"] = ordered_json::array();
+  Json& programs = report.json["programs"] = Json::array();
   for (const Method& method : manifest.methods) {
     if (!only.empty() && method.name != only) continue;
     programs.push_back(program_json(method));
@@ -150,10 +148,10 @@ void add_variants(const ContainerFile& file, const std::string& only, Report& re
   const Manifest& manifest = file.opened->manifest();
   size_t width = 0;
   for (const Variant& variant : manifest.variants) width = std::max(width, variant.name.size());
-  ordered_json& variants = report.json["variants"] = ordered_json::array();
+  Json& variants = report.json["variants"] = Json::array();
   for (const Variant& variant : manifest.variants) {
     if (!only.empty() && variant.name != only) continue;
-    ordered_json json = variant_json(manifest, variant);
+    Json json = variant_json(manifest, variant);
     uint64_t bytes = 0;
     bool present = true;
     for (const auto& segment : {variant.plan, variant.module}) {
@@ -192,7 +190,7 @@ void add_data(const ContainerFile& file, const InspectOptions& options, Report& 
     for (const Operator& op : manifest.operators) names += " " + op.domain + (op.domain.empty() ? "" : ".") + op.name;
     report.text += line("operators", "own:" + names);
   }
-  report.json["tuning"] = ordered_json::array();
+  report.json["tuning"] = Json::array();
   for (const Tuning& tuning : manifest.tuning) {
     report.text += line("tuning", tuning.target + ", " + counted(tuning.count, "record"));
     report.json["tuning"].push_back({{"target", tuning.target}, {"records", tuning.count}, {"segment", manifest.segments[tuning.segment].name}});
@@ -207,7 +205,7 @@ void add_data(const ContainerFile& file, const InspectOptions& options, Report& 
     for (const Tensor& tensor : manifest.tensors) report.text += line("", tensor.name + "  " + tensor_text(tensor));
   }
   report.text += line("segments", std::to_string(manifest.segments.size()));
-  ordered_json& segments = report.json["segments"] = ordered_json::array();
+  Json& segments = report.json["segments"] = Json::array();
   for (uint32_t i = 0; i < manifest.segments.size(); ++i) {
     const Segment& segment = manifest.segments[i];
     const bool present = file.opened->present(i);
@@ -237,7 +235,7 @@ Result<Report> show_plans(const ContainerFile& file, const InspectOptions& optio
   context.num_kernels = UINT32_MAX;
   context.constant_bytes = [&manifest](uint32_t tensor, uint32_t copy) { return copy_bytes(manifest.tensors, tensor, copy); };
   Report report;
-  ordered_json& plans = report.json["plans"] = ordered_json::object();
+  Json& plans = report.json["plans"] = Json::object();
   for (const Variant& variant : manifest.variants) {
     if (!options.variant.empty() && variant.name != options.variant) continue;
     if (!variant.plan || !file.opened->present(*variant.plan)) {

@@ -2,8 +2,6 @@
 
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "base/counted.h"
 #include "base/cli/program.h"
 #include "base/cli/report.h"
@@ -14,11 +12,9 @@ namespace mlc::cli {
 
 namespace {
 
-using nlohmann::ordered_json;
-
-// The options of one command, kept alive by its callback.
+// What one command is given.
 template <class Options>
-struct Command {
+struct Given {
   Options options;
   bool as_json = false;
   std::string text;  // an option that is parsed further: a type, a date
@@ -26,12 +22,12 @@ struct Command {
 
 std::string root_name(const Digest& root) { return "sha256:" + to_hex(root); }
 
-Result<Report> run_keygen(Command<KeygenOptions>& command) {
-  const auto type = signing::key_type_named(command.text);
+Result<Report> run_keygen(Given<KeygenOptions>& given) {
+  const auto type = signing::key_type_named(given.text);
   if (!type)
-    return Status(Code::Usage, "unknown key type '" + command.text + "'").fact("known: p256 p384 p521 ed25519");
-  command.options.type = *type;
-  MLC_ASSIGN(const KeygenResult result, keygen(command.options));
+    return Status(Code::Usage, "unknown key type '" + given.text + "'").fact("known: p256 p384 p521 ed25519");
+  given.options.type = *type;
+  MLC_ASSIGN(const KeygenResult result, keygen(given.options));
   Report report;
   report.text = "key      " + result.name + "\nprivate  " + result.private_path + "\npublic   " + result.public_path +
                 "\nid       " + result.key_id + "\n";
@@ -49,12 +45,12 @@ Result<uint64_t> parse_date(const std::string& text) {
   return *seconds;
 }
 
-Result<Report> run_sign(Command<SignOptions>& command) {
-  if (!command.text.empty()) {
-    MLC_ASSIGN(const uint64_t seconds, parse_date(command.text));
-    command.options.not_after = seconds;
+Result<Report> run_sign(Given<SignOptions>& given) {
+  if (!given.text.empty()) {
+    MLC_ASSIGN(const uint64_t seconds, parse_date(given.text));
+    given.options.not_after = seconds;
   }
-  MLC_ASSIGN(const SignResult result, sign_container(command.options));
+  MLC_ASSIGN(const SignResult result, sign_container(given.options));
   Report report;
   report.text = "signed   " + result.output + "   root " + root_name(result.root) + "   by " + result.key_name + " (" +
                 counted(result.num_signatures, "signature") + ")\n";
@@ -63,11 +59,11 @@ Result<Report> run_sign(Command<SignOptions>& command) {
   return report;
 }
 
-Result<Report> run_verify(Command<VerifyOptions>& command) {
-  MLC_ASSIGN(const VerifyResult result, verify_container(command.options));
+Result<Report> run_verify(Given<VerifyOptions>& given) {
+  MLC_ASSIGN(const VerifyResult result, verify_container(given.options));
   const signing::Verdict& verdict = result.verdict;
   Report report;
-  ordered_json signatures = ordered_json::array(), problems = ordered_json::array();
+  Json signatures = Json::array(), problems = Json::array();
   std::string lines;
   for (const signing::SignatureReport& signature : verdict.signatures) {
     const std::string name = signature.name.empty() ? signature.key_id : signature.name;
@@ -80,65 +76,62 @@ Result<Report> run_verify(Command<VerifyOptions>& command) {
       lines += "  damaged    " + problem.message + "\n";  // the first is the error
   }
   for (const std::string& warning : verdict.warnings) lines += "  warning    " + warning + "\n";
-  report.text = command.options.file + "   " + result.model_id + " version " + std::to_string(result.model_version) +
+  report.text = given.options.file + "   " + result.model_id + " version " + std::to_string(result.model_version) +
                 "\n  root       " + root_name(result.root) + "\n  verdict    " + verdict.reason + "\n" + lines;
-  if (result.outcome.ok()) report.text += command.options.deep ? "  ok, every leaf\n" : "  ok, the weights not read: --deep reads them\n";
+  if (result.outcome.ok()) report.text += given.options.deep ? "  ok, every leaf\n" : "  ok, the weights not read: --deep reads them\n";
   report.json = {{"root", root_name(result.root)}, {"id", result.model_id},
                  {"version", std::to_string(result.model_version)}, {"trust", name_of(verdict.trust)},
                  {"reason", verdict.reason}, {"signatures", signatures}, {"problems", problems},
-                 {"warnings", verdict.warnings}, {"deep", command.options.deep}};
+                 {"warnings", verdict.warnings}, {"deep", given.options.deep}};
   report.failure = result.outcome;
   return report;
 }
 
 template <class Options>
-void on_run(CLI::App* app, const std::shared_ptr<Command<Options>>& command, int& exit_code,
-            Result<Report> (*run)(Command<Options>&)) {
-  app->callback([app, command, run, &exit_code] {
-    exit_code = finish(app->get_name(), command->as_json, run(*command));
-  });
+void set_run(const Command& command, const std::shared_ptr<Given<Options>>& given, Result<Report> (*run)(Given<Options>&)) {
+  command.on_run([command, given, run] { return finish(command.name(), given->as_json, run(*given)); });
 }
 
 }  // namespace
 
-void add_keys_commands(CLI::App& app, int& exit_code) {
+void add_keys_commands(Program& program) {
   {
-    auto command = std::make_shared<Command<KeygenOptions>>();
-    CLI::App* keygen = add_command(app, "keygen", "make a key pair, or show your own key",
-                                   "  mlpack keygen\n  mlpack keygen -o prod.pem --type ed25519\n", command->as_json);
-    keygen->add_option("-o,--output", command->options.output,
+    auto given = std::make_shared<Given<KeygenOptions>>();
+    const Command keygen = program.add_command("keygen", "make a key pair, or show your own key",
+                                               "  mlpack keygen\n  mlpack keygen -o prod.pem --type ed25519\n", given->as_json);
+    keygen.add_option("-o,--output", given->options.output,
                        "private key file, mode 0600; public half beside it as .pub.pem; default: your own key");
-    keygen->add_option("--type", command->text, "p256, p384, p521 or ed25519")->default_str("p256");
-    command->text = "p256";
-    on_run(keygen, command, exit_code, run_keygen);
+    keygen.add_option("--type", given->text, "p256, p384, p521 or ed25519").shows_default("p256");
+    given->text = "p256";
+    set_run(keygen, given, run_keygen);
   }
   {
-    auto command = std::make_shared<Command<SignOptions>>();
-    CLI::App* sign = add_command(app, "sign", "add or replace a signature, the body untouched",
-                                 "  mlpack sign cat.mlc\n  mlpack sign cat.mlc --key prod.pem -o cat-prod.mlc\n",
-                                 command->as_json);
-    sign->add_option("file", command->options.file, "container")->required();
-    sign->add_option("--key", command->options.key_file, "private key in PEM; default: your own key");
-    sign->add_option("-o,--output", command->options.output, "where to write; default: the file itself");
-    sign->add_option("--not-after", command->text, "last day or second of validity");
-    sign->add_flag("--replace", command->options.replace, "drop the signatures that are there");
-    sign->add_flag("-f,--force", command->options.force, "overwrite an output that is no container");
-    on_run(sign, command, exit_code, run_sign);
+    auto given = std::make_shared<Given<SignOptions>>();
+    const Command sign = program.add_command("sign", "add or replace a signature, the body untouched",
+                                             "  mlpack sign cat.mlc\n  mlpack sign cat.mlc --key prod.pem -o cat-prod.mlc\n",
+                                             given->as_json);
+    sign.add_option("file", given->options.file, "container").required();
+    sign.add_option("--key", given->options.key_file, "private key in PEM; default: your own key");
+    sign.add_option("-o,--output", given->options.output, "where to write; default: the file itself");
+    sign.add_option("--not-after", given->text, "last day or second of validity");
+    sign.add_flag("--replace", given->options.replace, "drop the signatures that are there");
+    sign.add_flag("-f,--force", given->options.force, "overwrite an output that is no container");
+    set_run(sign, given, run_sign);
   }
   {
-    auto command = std::make_shared<Command<VerifyOptions>>();
-    CLI::App* verify = add_command(app, "verify", "check signature, hash tree and structure",
-                                   "  mlpack verify cat.mlc\n  mlpack verify cat.mlc --deep --key prod.pub.pem\n",
-                                   command->as_json);
-    verify->add_option("file", command->options.file, "container")->required();
-    verify->add_flag("--deep", command->options.deep, "hash every leaf of every weight");
-    verify->add_option("--key", command->options.keys, "public key in PEM: only it counts (repeatable)")->take_all();
-    verify->add_option("--policy", command->options.policy, "trust policy file");
-    verify->add_option("--expect-root", command->options.expect_root, "root digest that the file must have");
-    verify->add_option("--expect-id", command->options.expect_id, "model id that the file must have");
-    on_run(verify, command, exit_code, run_verify);
+    auto given = std::make_shared<Given<VerifyOptions>>();
+    const Command verify = program.add_command("verify", "check signature, hash tree and structure",
+                                               "  mlpack verify cat.mlc\n  mlpack verify cat.mlc --deep --key prod.pub.pem\n",
+                                               given->as_json);
+    verify.add_option("file", given->options.file, "container").required();
+    verify.add_flag("--deep", given->options.deep, "hash every leaf of every weight");
+    verify.add_option("--key", given->options.keys, "public key in PEM: only it counts (repeatable)");
+    verify.add_option("--policy", given->options.policy, "trust policy file");
+    verify.add_option("--expect-root", given->options.expect_root, "root digest that the file must have");
+    verify.add_option("--expect-id", given->options.expect_id, "model id that the file must have");
+    set_run(verify, given, run_verify);
   }
-  add_trust_command(app, exit_code);
+  add_trust_command(program);
 }
 
 }  // namespace mlc::cli

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include <CLI/CLI.hpp>
-
 #include "base/nearest_name.h"
 
 
@@ -93,14 +91,14 @@ Result<std::vector<compile::DimBound>> parse_dims(const std::vector<std::string>
   return dims;
 }
 
-void add_model_flags(CLI::App& command, ModelFlags& flags) {
-  command.add_option("MODEL", flags.path, "ONNX file")->required();
+void add_model_flags(const Command& command, ModelFlags& flags) {
+  command.add_option("MODEL", flags.path, "ONNX file").required();
   command.add_option("--dim", flags.dims, "bounds of a free extent, NAME=LOW..HIGH, or NAME=VALUE to freeze it");
   command.add_option("--ops", flags.operator_folders, "folder with operators of your own (*.mlop)");
   command.add_option("--forms", flags.forms, "all, or none: whether convolutions may be computed with fewer multiplications, which rounds a little more")
-      ->check(CLI::IsMember({"all", "none"}))->default_val("all");
+      .one_of({"all", "none"}).shows_default();
   command.add_option("--precision", flags.precision, "f32, or bf16: of what products with weights multiply; bf16 halves these weights and rounds to 8 bits, sums stay f32")
-      ->check(CLI::IsMember({"f32", "bf16"}))->default_val("f32");
+      .one_of({"f32", "bf16"}).shows_default();
   command.add_option("--derived", flags.derived, "memory for constants that are computed when the model is opened: none or BYTES (default: 64 MiB)");
 }
 

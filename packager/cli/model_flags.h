@@ -4,12 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "base/cli/command.h"
 #include "packager/compile/build.h"
 #include "targets/target.h"
-
-namespace CLI {
-class App;
-}
 
 namespace mlc::cli {
 
@@ -18,7 +15,7 @@ struct ModelFlags {
   std::vector<std::string> dims, operator_folders;
   std::string forms = "all", precision = "f32", derived;
 };
-void add_model_flags(CLI::App& command, ModelFlags& flags);
+void add_model_flags(const Command& command, ModelFlags& flags);
 Status apply(const ModelFlags& flags, compile::BuildOptions& options);
 
 // Of --target, each once; Usage names all that are unknown.

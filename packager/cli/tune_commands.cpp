@@ -5,8 +5,6 @@
 #include <memory>
 #include <span>
 
-#include <CLI/CLI.hpp>
-
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "base/counted.h"
@@ -19,8 +17,6 @@
 
 namespace mlc::cli {
 namespace {
-
-using nlohmann::ordered_json;
 
 constexpr uint64_t kLargestFile = uint64_t{1} << 28;
 
@@ -104,21 +100,21 @@ Result<tune::Records> read_records(const std::string& path) {
   return records;
 }
 
-void add_tune_commands(CLI::App& app, int& exit_code) {
+void add_tune_commands(Program& program) {
   auto flags = std::make_shared<TuneFlags>();
-  CLI::App* command = add_command(app, "tune", "measure which schedules are best here",
-                                  "  mlpack tune model.onnx -o model.tuning\n"
-                                  "  mlpack tune bert.onnx --at batch=1 --at sequence=128 -o bert.tuning\n",
-                                  flags->as_json);
-  add_model_flags(*command, flags->model);
-  command->add_option("-o,--output", flags->output, "the records; what the file holds already is kept")->required();
-  command->add_option("--target", flags->target, "the target to measure; it must run here")->default_val("native");
-  command->add_option("--at", flags->at, "value of a free extent, NAME=N, at which times are taken");
-  command->add_option("--run-threads", flags->threads, "threads that run the model")->check(CLI::Range(1, 4096))->default_val(1);
-  command->add_option("--time", flags->seconds, "seconds of runs for each alternative")->check(CLI::Range(0.0, 3600.0))->default_val(2);
-  command->add_option("--threads", flags->compile_threads, "threads that compile at once (default: one per core)")->check(CLI::Range(1, 4096));
-  command->add_option("--progress", flags->progress, "auto, tty, plain or none")->check(CLI::IsMember({"auto", "tty", "plain", "none"}));
-  command->callback([flags, &exit_code] { exit_code = finish("tune", flags->as_json, run_tune(*flags)); });
+  const Command command = program.add_command("tune", "measure which schedules are best here",
+                                              "  mlpack tune model.onnx -o model.tuning\n"
+                                              "  mlpack tune bert.onnx --at batch=1 --at sequence=128 -o bert.tuning\n",
+                                              flags->as_json);
+  add_model_flags(command, flags->model);
+  command.add_option("-o,--output", flags->output, "the records; what the file holds already is kept").required();
+  command.add_option("--target", flags->target, "the target to measure; it must run here").shows_default();
+  command.add_option("--at", flags->at, "value of a free extent, NAME=N, at which times are taken");
+  command.add_option("--run-threads", flags->threads, "threads that run the model").within(1, 4096).shows_default();
+  command.add_option("--time", flags->seconds, "seconds of runs for each alternative").within(0.0, 3600.0).shows_default();
+  command.add_option("--threads", flags->compile_threads, "threads that compile at once (default: one per core)").within(1, 4096);
+  command.add_option("--progress", flags->progress, "auto, tty, plain or none").one_of({"auto", "tty", "plain", "none"});
+  command.on_run([flags] { return finish("tune", flags->as_json, run_tune(*flags)); });
 }
 
 }  // namespace mlc::cli

@@ -6,13 +6,11 @@
 #include "base/status.h"
 #include "packager/tune/records.h"
 
-namespace CLI {
-class App;
-}
-
 namespace mlc::cli {
 
-void add_tune_commands(CLI::App& app, int& exit_code);
+class Program;
+
+void add_tune_commands(Program& program);
 
 Result<tune::Records> read_records(const std::string& path);
 

@@ -91,21 +91,21 @@ std::string tensor_text(const HostTensor& t) {
 }
 
 // JSON has no infinities and no NaN, and readers hold whole numbers as doubles.
-ordered_json value_json(double v) { return std::isfinite(v) ? ordered_json(v) : ordered_json(); }
-ordered_json value_json(int64_t v) {
-  return v > kMostExact || v < -kMostExact ? ordered_json(std::to_string(v)) : ordered_json(v);
+Json value_json(double v) { return std::isfinite(v) ? Json(v) : Json(); }
+Json value_json(int64_t v) {
+  return v > kMostExact || v < -kMostExact ? Json(std::to_string(v)) : Json(v);
 }
-ordered_json value_json(uint64_t v) { return v > uint64_t{kMostExact} ? ordered_json(std::to_string(v)) : ordered_json(v); }
+Json value_json(uint64_t v) { return v > uint64_t{kMostExact} ? Json(std::to_string(v)) : Json(v); }
 
-ordered_json type_json(const HostTensor& t) { return {{"dtype", name_of(t.dtype)}, {"shape", t.shape}}; }
+Json type_json(const HostTensor& t) { return {{"dtype", name_of(t.dtype)}, {"shape", t.shape}}; }
 
-ordered_json tensor_json(const HostTensor& t) {
-  ordered_json out = type_json(t);
+Json tensor_json(const HostTensor& t) {
+  Json out = type_json(t);
   if (t.elements() > kMostValuesInJson) {
     out["elided"] = true;
     return out;
   }
-  ordered_json& data = out["data"] = ordered_json::array();
+  Json& data = out["data"] = Json::array();
   for (const std::string& s : t.strings) data.push_back(s);
   for_each_value(t, [&](auto v) { data.push_back(value_json(v)); });
   return out;
@@ -150,15 +150,16 @@ std::string map_text(const HostTensor& keys, const HostTensor& values) {
 }
 
 // One object, or a list of them.
-ordered_json map_json(const HostTensor& keys, const HostTensor& values) {
+Json map_json(const HostTensor& keys, const HostTensor& values) {
   const std::vector<std::string> k = element_texts(keys);
-  const ordered_json data = tensor_json(values).value("data", ordered_json::array());
-  ordered_json rows = ordered_json::array();
+  const Json tensor = tensor_json(values);
+  const std::span<const Json> data = tensor["data"].items();
+  Json rows = Json::array();
   for (size_t i = 0; i < data.size() && !k.empty(); ++i) {
-    if (i % k.size() == 0) rows.push_back(ordered_json::object());
+    if (i % k.size() == 0) rows.push_back(Json::object());
     rows.back()[k[i % k.size()]] = data[i];
   }
-  return values.shape.size() == 1 && rows.size() == 1 ? std::move(rows[0]) : rows;
+  return values.shape.size() == 1 && rows.size() == 1 ? std::move(rows.items().front()) : rows;
 }
 
 std::string classes_text(const Classes& c) {
@@ -178,25 +179,25 @@ std::string classes_text(const Classes& c) {
   return out;
 }
 
-ordered_json classes_json(const Classes& c) {
-  ordered_json rows = ordered_json::array();
+Json classes_json(const Classes& c) {
+  Json rows = Json::array();
   for (const auto& row : c.rows) {
-    ordered_json list = ordered_json::array();
+    Json list = Json::array();
     for (const auto& s : row) {
-      ordered_json entry = {{"index", s.index}};
+      Json entry = {{"index", s.index}};
       if (!s.label.empty()) entry["label"] = s.label;
       entry["score"] = s.score;
       list.push_back(std::move(entry));
     }
     rows.push_back(std::move(list));
   }
-  return rows.size() == 1 ? std::move(rows[0]) : rows;
+  return rows.size() == 1 ? std::move(rows.items().front()) : rows;
 }
 
-ordered_json lines_json(const Text& t) {
-  ordered_json lines = ordered_json::array();
+Json lines_json(const Text& t) {
+  Json lines = Json::array();
   for (const auto& l : t.lines) lines.push_back({{"text", l.text}, {"score", l.score}});
-  return lines.size() == 1 ? std::move(lines[0]) : lines;
+  return lines.size() == 1 ? std::move(lines.items().front()) : lines;
 }
 
 }  // namespace
@@ -229,7 +230,7 @@ std::string text_of(const std::vector<Answer>& answers) {
 
 namespace {
 
-ordered_json answer_json(const Answer& a) {
+Json answer_json(const Answer& a) {
   if (const auto* t = std::get_if<HostTensor>(&a.value)) return tensor_json(*t);
   if (const auto* c = std::get_if<Classes>(&a.value)) return classes_json(*c);
   return lines_json(std::get<Text>(a.value));
@@ -237,8 +238,8 @@ ordered_json answer_json(const Answer& a) {
 
 }  // namespace
 
-ordered_json json_of(const std::vector<Answer>& answers) {
-  ordered_json out = ordered_json::object();
+Json json_of(const std::vector<Answer>& answers) {
+  Json out = Json::object();
   for (size_t i = 0; i < answers.size(); ++i) {
     const Answer& a = answers[i];
     if (are_map(answers, i)) {
@@ -254,8 +255,6 @@ ordered_json json_of(const std::vector<Answer>& answers) {
 }
 
 namespace {
-
-std::string dumped(const ordered_json& json) { return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
 
 // A text that goes to a file in pieces: that of a large array is never there as a whole.
 class JsonFile {
@@ -285,12 +284,12 @@ class JsonFile {
 };
 
 void write_tensor(const HostTensor& t, JsonFile& out) {
-  std::string head = dumped(type_json(t));
+  std::string head = type_json(t).print();
   head.pop_back();
   out.add(head + ",\"data\":[");
   const char* before = "";
-  const auto add = [&](const ordered_json& value) {
-    out.add(before + dumped(value));
+  const auto add = [&](const Json& value) {
+    out.add(before + value.print());
     before = ",";
   };
   for (const std::string& s : t.strings) add(s);
@@ -305,11 +304,11 @@ Status write_json(const std::vector<Answer>& answers, io::FileWriter& writer) {
   for (size_t i = 0; i < answers.size(); ++i) {
     const Answer& a = answers[i];
     const bool is_map = are_map(answers, i);
-    out.add(before + dumped(is_map ? map_name(a) : a.name) + ":");
+    out.add(before + Json(is_map ? map_name(a) : a.name).print() + ":");
     before = ",";
-    if (is_map) out.add(dumped(map_json(std::get<HostTensor>(a.value), std::get<HostTensor>(answers[++i].value))));
+    if (is_map) out.add(map_json(std::get<HostTensor>(a.value), std::get<HostTensor>(answers[++i].value)).print());
     else if (const auto* t = std::get_if<HostTensor>(&a.value)) write_tensor(*t, out);
-    else out.add(dumped(answer_json(a)));
+    else out.add(answer_json(a).print());
   }
   out.add(answers.empty() ? "{}\n" : "}\n");
   return out.finish();

@@ -14,7 +14,7 @@ namespace mlc::cli {
 std::vector<pipeline::Answer> as_answers(std::vector<NamedTensor> tensors);
 
 std::string text_of(const std::vector<pipeline::Answer>& answers);
-ordered_json json_of(const std::vector<pipeline::Answer>& answers);
+Json json_of(const std::vector<pipeline::Answer>& answers);
 
 // Usage, unless the name ends as a kind of file that `write_answers` writes.
 Status check_output_name(const std::string& path);

@@ -4,8 +4,6 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "base/counted.h"
@@ -32,7 +30,7 @@ struct BenchOptions {
   bool as_json = false, as_csv = false;
 };
 
-ordered_json figures(const OpenModel& model, const std::vector<OpenSession>& sessions, const Measured& m) {
+Json figures(const OpenModel& model, const std::vector<OpenSession>& sessions, const Measured& m) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   uint64_t open_ns = model.open_ns;
@@ -48,45 +46,45 @@ ordered_json figures(const OpenModel& model, const std::vector<OpenSession>& ses
           {"peak_rss_bytes", static_cast<uint64_t>(usage.ru_maxrss) << 10}};
 }
 
-std::string text_of(const ordered_json& json, const BenchOptions& o) {
-  const auto ms = [&](const char* name) { return ms_text(json["latency_ns"][name].get<uint64_t>()); };
+std::string text_of(const Json& json, const BenchOptions& o) {
+  const auto ms = [&](const char* name) { return ms_text(json["latency_ns"][name].as_u64()); };
   char numbers[64];
-  std::snprintf(numbers, sizeof numbers, "%.2f s after ", json["seconds"].get<double>());
-  std::string out = "input       " + fed_text(json["input"]) + "samples     " + std::to_string(json["samples"].get<size_t>()) + " in " + numbers +
+  std::snprintf(numbers, sizeof numbers, "%.2f s after ", json["seconds"].number());
+  std::string out = "input       " + fed_text(json["input"]) + "samples     " + std::to_string(json["samples"].as_u64()) + " in " + numbers +
                     o.warmup + " of warming up\nlatency     min " + ms("min") + " · p50 " + ms("p50") + " · p90 " + ms("p90") +
                     " · p99 " + ms("p99") + " · max " + ms("max") + "\n";
-  std::snprintf(numbers, sizeof numbers, "throughput  %.1f per second", json["throughput_per_s"].get<double>());
+  std::snprintf(numbers, sizeof numbers, "throughput  %.1f per second", json["throughput_per_s"].number());
   out += numbers + (o.sessions > 1 ? ", " + std::to_string(o.sessions) + " sessions together" : std::string()) + "\n";
-  out += "first run   " + ms_text(json["first_run_ns"].get<uint64_t>()) + "\nopen        " +
-         ms_text(json["open_ns"].get<uint64_t>()) + "\n";
-  std::snprintf(numbers, sizeof numbers, "memory      %.1f MiB at most\n", json["peak_rss_bytes"].get<double>() / 1048576.0);
+  out += "first run   " + ms_text(json["first_run_ns"].as_u64()) + "\nopen        " +
+         ms_text(json["open_ns"].as_u64()) + "\n";
+  std::snprintf(numbers, sizeof numbers, "memory      %.1f MiB at most\n", json["peak_rss_bytes"].number() / 1048576.0);
   out += numbers;
-  out += "variant     " + json["variant"].get<std::string>() + ", " + counted(json["threads"].get<uint32_t>(), "thread") +
+  out += "variant     " + json["variant"].text() + ", " + counted(json["threads"].as_u64(), "thread") +
          (o.sessions > 1 ? " each\n" : "\n");
   out += "machine     " + environment_text(json["env"]) + "\n";
   return out;
 }
 
-std::string csv_field(const ordered_json& value) {
-  if (!value.is_string()) return value.dump();
+std::string csv_field(const Json& value) {
+  if (!value.is(Json::Kind::String)) return value.print();
   std::string out = "\"";
-  for (const char c : printable(value.get<std::string>())) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  for (const char c : printable(value.text())) out += c == '"' ? std::string("\"\"") : std::string(1, c);
   return out + "\"";
 }
 
 // Two lines, names and values: the fields of the JSON that hold one value, those of objects as OBJECT_NAME.
-std::string csv_of(const ordered_json& json) {
+std::string csv_of(const Json& json) {
   std::string names, values;
-  const auto add = [&](const std::string& name, const ordered_json& value) {
+  const auto add = [&](const std::string& name, const Json& value) {
     names += (names.empty() ? "" : ",") + name;
     values += (values.empty() ? "" : ",") + csv_field(value);
   };
-  for (const auto& [name, value] : json.items()) {
+  for (const auto& [name, value] : json.members()) {
     if (name == "latency_ns") {
-      for (const auto& [part, ns] : value.items()) add(part + "_ns", ns);
+      for (const auto& [part, ns] : value.members()) add(part + "_ns", ns);
     } else if (name == "env") {
-      for (const auto& [part, text] : value.items()) add(part, text);
-    } else if (!value.is_structured()) {
+      for (const auto& [part, text] : value.members()) add(part, text);
+    } else if (!value.is(Json::Kind::Array) && !value.is(Json::Kind::Object)) {
       add(name, value);
     }
   }
@@ -141,27 +139,27 @@ Result<Report> bench(const BenchOptions& o, const HostState& host, OpenFiles& fi
 
 }  // namespace
 
-void add_bench_command(CLI::App& app, int& exit_code) {
+void add_bench_command(Program& program) {
   auto o = std::make_shared<BenchOptions>();
-  CLI::App* command = add_command(app, "bench", "latency and throughput of the compiled program",
-                                  "  mlrun bench net.mlc --dim N=8 --duration 2s --json\n"
-                                  "  mlrun bench net.mlc --sessions 4 --threads 1 --csv\n",
-                                  o->as_json);
-  add_container_options(*command, o->container);
-  add_input_options(*command, o->input);
-  add_variant_options(*command, o->variant);
-  add_limit_options(*command, o->variant.limits);
-  command->add_option("--duration", o->duration, "how long to measure: 5s, 300ms");
-  command->add_option("--warmup", o->warmup, "how long to run before that");
-  command->add_option("--sessions", o->sessions, "so many side by side, for throughput; they share the cores")
-      ->check(CLI::Range(1, 1024));
-  command->add_flag("--csv", o->as_csv, "print a line of names and one of values")->excludes(command->get_option("--json"));
-  command->callback([o, &exit_code] {
+  const Command command = program.add_command("bench", "latency and throughput of the compiled program",
+                                              "  mlrun bench net.mlc --dim N=8 --duration 2s --json\n"
+                                              "  mlrun bench net.mlc --sessions 4 --threads 1 --csv\n",
+                                              o->as_json);
+  add_container_options(command, o->container);
+  add_input_options(command, o->input);
+  add_variant_options(command, o->variant);
+  add_limit_options(command, o->variant.limits);
+  command.add_option("--duration", o->duration, "how long to measure: 5s, 300ms");
+  command.add_option("--warmup", o->warmup, "how long to run before that");
+  command.add_option("--sessions", o->sessions, "so many side by side, for throughput; they share the cores")
+      .within(1, 1024);
+  command.add_flag("--csv", o->as_csv, "print a line of names and one of values").excludes(command.option("--json"));
+  command.on_run([o] {
     const HostState host = host_state();
     uint64_t beside = 0;
     for (const std::string& text : {o->duration, o->warmup})
       if (const auto ns = parse_duration(text)) beside += *ns;
-    exit_code = answer({"bench", o->as_json, o->container, o->input.specs, "",
+    return answer({"bench", o->as_json, o->container, o->input.specs, "",
                         {&o->variant.limits, 2, beside, o->variant.threads * o->sessions}},
                        [&](OpenFiles& files) { return bench(*o, host, files); });
   });

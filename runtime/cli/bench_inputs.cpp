@@ -74,8 +74,8 @@ Result<BenchInputs> bench_inputs(const OpenModel& model, const mlio::Target& tar
   return in;
 }
 
-ordered_json fed_json(const OpenModel& model, const mlio::Target& target, const InputOptions& o, const BenchInputs& inputs) {
-  ordered_json fed = {{"from", inputs.from}, {"extents", ordered_json::object()}, {"arrays", ordered_json::array()}};
+Json fed_json(const OpenModel& model, const mlio::Target& target, const InputOptions& o, const BenchInputs& inputs) {
+  Json fed = {{"from", inputs.from}, {"extents", Json::object()}, {"arrays", Json::array()}};
   const std::vector<MlcTensor>& tensors = inputs.views.tensors;
   for (const Extent& e : extents_fed(model, target, tensors)) fed["extents"][e.name] = e.value;
   for (uint32_t i = 0; i < tensors.size(); ++i) {
@@ -89,17 +89,17 @@ ordered_json fed_json(const OpenModel& model, const mlio::Target& target, const 
   return fed;
 }
 
-std::string fed_text(const ordered_json& fed) {
+std::string fed_text(const Json& fed) {
   constexpr size_t kMostNamed = 6;
-  std::string out = fed["from"].get<std::string>();
+  std::string out = fed["from"].text();
   size_t named = 0;
-  for (const auto& [name, value] : fed["extents"].items())
-    if (named++ < kMostNamed) out += ", " + printable(name) + "=" + std::to_string(value.get<int64_t>());
+  for (const auto& [name, value] : fed["extents"].members())
+    if (named++ < kMostNamed) out += ", " + printable(name) + "=" + std::to_string(value.as_i64());
   if (named > kMostNamed) out += " and " + counted(named - kMostNamed, "extent") + " more";
   out += "\n";
-  for (const ordered_json& array : fed["arrays"])
-    out += "            " + printable(array["name"].get<std::string>()) + " " + array["type"].get<std::string>() + ", " +
-           printable(array["from"].get<std::string>()) + "\n";
+  for (const Json& array : fed["arrays"].items())
+    out += "            " + printable(array["name"].text()) + " " + array["type"].text() + ", " +
+           printable(array["from"].text()) + "\n";
   return out;
 }
 

@@ -19,8 +19,8 @@ Result<BenchInputs> bench_inputs(const OpenModel& model, const mlio::Target& tar
                                  InputMemory& memory);
 
 // {"from", "extents": {name: value}, "arrays": [{"name", "type", "from"}]}
-ordered_json fed_json(const OpenModel& model, const mlio::Target& target, const InputOptions& options, const BenchInputs& inputs);
+Json fed_json(const OpenModel& model, const mlio::Target& target, const InputOptions& options, const BenchInputs& inputs);
 // Lines: where it is from and the free extents, then a line for each array.
-std::string fed_text(const ordered_json& fed);
+std::string fed_text(const Json& fed);
 
 }  // namespace mlc::cli

@@ -1,21 +1,19 @@
-// The commands of mlrun. Each adds its subcommand; its callback sets `exit_code`.
+// The commands of mlrun. Each function adds one to the program.
 #pragma once
 
 #include <string_view>
 
-namespace CLI {
-class App;
-}
-
 namespace mlc::cli {
+
+class Program;
 
 // What a process does that was started to ask drivers for devices (runtime/probe/devices.h): prints them.
 int answer_probe(std::string_view api);
-void add_run_command(CLI::App& app, int& exit_code);
-void add_probe_command(CLI::App& app, int& exit_code);
-void add_explain_command(CLI::App& app, int& exit_code);
-void add_bench_command(CLI::App& app, int& exit_code);
-void add_profile_command(CLI::App& app, int& exit_code);
-void add_selftest_command(CLI::App& app, int& exit_code);
+void add_run_command(Program& program);
+void add_probe_command(Program& program);
+void add_explain_command(Program& program);
+void add_bench_command(Program& program);
+void add_profile_command(Program& program);
+void add_selftest_command(Program& program);
 
 }  // namespace mlc::cli

@@ -98,7 +98,7 @@ void say_what_crashed(const char* file, const char* variant) {
                                                 : Status(Code::Internal, kCrashes[i] == SIGILL ? uint16_t{6002} : uint16_t{6003},
                                                          "{} while running variant {} of {}", what, variant, file)
                                                       .hint("{}", kHowToRunWithout);
-    ordered_json json = first_fields(command_with_json, status);
+    Json json = first_fields(command_with_json, status);
     if (kCrashes[i] != SIGBUS) json["exit_code"] = kExitOfSignals + kCrashes[i];
     answers[i] = line_of(json);
   }

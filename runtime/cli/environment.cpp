@@ -21,7 +21,7 @@ HostState host_state() {
   return state;
 }
 
-ordered_json environment(const HostState& state) {
+Json environment(const HostState& state) {
   const probe::Record& host = probe::host();
   return {{"cpu", host.cpu_model},
           {"arch", name_of(host.machine)},
@@ -33,14 +33,14 @@ ordered_json environment(const HostState& state) {
           {"mlrun", mlc_version_string()}};
 }
 
-std::string environment_text(const ordered_json& env) {
-  const auto text = [&](const char* name) { return printable(env[name].get<std::string>()); };
+std::string environment_text(const Json& env) {
+  const auto text = [&](const char* name) { return printable(env[name].text()); };
   std::string out = text("cpu").empty() ? text("arch") : text("cpu");
-  out += ", " + std::to_string(env["cpus"].get<size_t>()) + " CPUs";
+  out += ", " + std::to_string(env["cpus"].as_u64()) + " CPUs";
   if (!text("governor").empty()) out += ", governor " + text("governor");
   char load[32];
-  std::snprintf(load, sizeof load, ", load %.2f", env["load"].get<double>());
-  if (env["load"].get<double>() >= 0) out += load;
+  std::snprintf(load, sizeof load, ", load %.2f", env["load"].number());
+  if (env["load"].number() >= 0) out += load;
   return out + ", " + text("os") + ", mlrun " + text("mlrun");
 }
 

@@ -12,8 +12,8 @@ struct HostState {
 };
 HostState host_state();
 
-ordered_json environment(const HostState& host);
+Json environment(const HostState& host);
 // A line: "AMD EPYC ..., 2 CPUs, governor performance, load 0.4, 6.1.0, mlrun 1.0.0"
-std::string environment_text(const ordered_json& env);
+std::string environment_text(const Json& env);
 
 }  // namespace mlc::cli

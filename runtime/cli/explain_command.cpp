@@ -1,8 +1,6 @@
 #include <memory>
 #include <set>
 
-#include <CLI/CLI.hpp>
-
 #include "base/cli/columns.h"
 #include "base/cli/program.h"
 #include "base/cli/report.h"
@@ -40,7 +38,7 @@ std::string trust_lines(const OpenModel& model) {
 }
 
 // Those that were asked for, each with what it is.
-std::string device_lines(const OpenModel& model, ordered_json& json) {
+std::string device_lines(const OpenModel& model, Json& json) {
   std::string out;
   auto d = sized<MlcDevice>();
   for (uint32_t i = 0; api().device(model.model.get(), i, &d) == MLC_OK; ++i) {
@@ -53,7 +51,7 @@ std::string device_lines(const OpenModel& model, ordered_json& json) {
 // How runs are divided where several devices do them together, and the variants that do.
 struct Stages {
   std::string text;
-  ordered_json json = ordered_json::array();
+  Json json = Json::array();
   std::set<std::string> variants;
 };
 Result<Stages> stages_of(const OpenModel& model, const VariantOptions& options) {
@@ -72,13 +70,13 @@ Result<Stages> stages_of(const OpenModel& model, const VariantOptions& options) 
   return out;
 }
 
-ordered_json variant_json(const MlcVariant& v, const std::vector<FailingClause>& failing) {
+Json variant_json(const MlcVariant& v, const std::vector<FailingClause>& failing) {
   const char* answer = v.fits == MLC_FITS ? "fits" : v.fits == MLC_FITS_NOT ? "no" : "unknown";
-  ordered_json entry = {{"name", v.name}, {"target", v.target}, {"family", v.family}, {"answer", answer}};
+  Json entry = {{"name", v.name}, {"target", v.target}, {"family", v.family}, {"answer", answer}};
   if (*v.device) entry["device"] = v.device;
   if (v.estimate_ns) entry["estimate_ns"] = v.estimate_ns;
   if (!failing.empty()) {
-    ordered_json missing = ordered_json::array();
+    Json missing = Json::array();
     for (const FailingClause& f : failing)
       missing.push_back({{"clause", f.clause}, {"answer", name_of(f.answer)}, {"source", f.source}});
     entry["missing"] = std::move(missing);
@@ -117,20 +115,20 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
   size_t width = 0;
   for (uint32_t i = 0; i < model.info.num_variants; ++i)
     width = std::max(width, columns_of(printable(variant_at(model, i).name)));
-  ordered_json variants = ordered_json::array();
+  Json variants = Json::array();
   std::string lines[4];  // chosen, fits, no, unknown: in this order
   for (uint32_t i = 0; i < model.info.num_variants; ++i) {
     const MlcVariant v = variant_at(model, i);
     const std::vector<FailingClause> failing = failing_of(model, i);
     variants.push_back(variant_json(v, failing));
     const bool is_chosen = stages.variants.contains(v.name);
-    const std::string answer = is_chosen ? "chosen" : variants.back()["answer"].get<std::string>();
+    const std::string answer = is_chosen ? "chosen" : variants.back()["answer"].text();
     lines[is_chosen ? 0 : v.fits + 1] +=
         in_lines(head(answer) + padded(printable(v.name), width) + "   ", remark(model, v, failing));
   }
   const probe::Record& host = probe::host();
   const bool copied = model.info.is_copied != 0;
-  ordered_json devices = ordered_json::array();
+  Json devices = Json::array();
   report.text = host_lines(host, o.variant.threads) + device_lines(model, devices) + trust_lines(model);
   if (copied)
     report.text += in_lines(head("file"), "copied into memory as it is verified: --verify copy, a strict policy, or others may write to it");
@@ -140,7 +138,7 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
                  {"trust_help", model.info.trust_help},
                  {"native_allowed", model.info.native_allowed != 0},
                  {"copied", copied},
-                 {"chosen", stages.variants.empty() ? ordered_json() : together && !stages.json.empty() ? stages.json[0]["variant"] : ordered_json(*stages.variants.begin())},
+                 {"chosen", stages.variants.empty() ? Json() : together && !stages.json.empty() ? stages.json.items().front()["variant"] : Json(*stages.variants.begin())},
                  {"workers", probe::workers_for(host.topology, o.variant.threads)},
                  {"workers_reason", host.topology.workers_reason},
                  {"devices", std::move(devices)},
@@ -152,14 +150,14 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
 
 }  // namespace
 
-void add_explain_command(CLI::App& app, int& exit_code) {
+void add_explain_command(Program& program) {
   auto o = std::make_shared<ExplainOptions>();
-  CLI::App* command = add_command(app, "explain", "every variant: why it is chosen here or not",
-                                  "  mlrun explain cat.mlc\n  mlrun explain cat.mlc --require native --json\n", o->as_json);
-  add_container_options(*command, o->container);
-  add_variant_options(*command, o->variant);
-  command->callback([o, &exit_code] {
-    exit_code = answer({"explain", o->as_json, o->container}, [&](OpenFiles& files) { return explain(*o, files); });
+  const Command command = program.add_command("explain", "every variant: why it is chosen here or not",
+                                              "  mlrun explain cat.mlc\n  mlrun explain cat.mlc --require native --json\n", o->as_json);
+  add_container_options(command, o->container);
+  add_variant_options(command, o->variant);
+  command.on_run([o] {
+    return answer({"explain", o->as_json, o->container}, [&](OpenFiles& files) { return explain(*o, files); });
   });
 }
 

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <ctime>
 
-#include <CLI/CLI.hpp>
-
 #include "base/cli/report.h"
 #include "base/counted.h"
 #include "runtime/cli/isolation.h"
@@ -15,22 +13,22 @@
 
 namespace mlc::cli {
 
-void add_container_options(CLI::App& app, ContainerOptions& o) {
-  app.add_option("file", o.file, "the container (.mlc)")->required();
-  app.add_option("--trust", o.trust_keys, "also trust this public key (PEM file)");
-  app.add_option("--policy", o.policy, "trust policy (trust.json) instead of the system's or the user's own");
-  app.add_flag("--allow-unsigned", o.allow_unsigned, "run native code although nobody trusted has signed it");
-  app.add_flag("--allow-older", o.allow_older, "open a version below one that was accepted here before");
+void add_container_options(const Command& command, ContainerOptions& o) {
+  command.add_option("file", o.file, "the container (.mlc)").required();
+  command.add_option("--trust", o.trust_keys, "also trust this public key (PEM file)");
+  command.add_option("--policy", o.policy, "trust policy (trust.json) instead of the system's or the user's own");
+  command.add_flag("--allow-unsigned", o.allow_unsigned, "run native code although nobody trusted has signed it");
+  command.add_flag("--allow-older", o.allow_older, "open a version below one that was accepted here before");
   std::vector<std::string> names;
   for (const MlcService& service : services::all()) names.emplace_back(service.name);
-  app.add_option("--allow-service", o.services, "let the file use this service although nobody trusts it")
-      ->check(CLI::IsMember(names));
-  app.add_option("--verify", o.verify,
+  command.add_option("--allow-service", o.services, "let the file use this service although nobody trusts it")
+      .one_of(names);
+  command.add_option("--verify", o.verify,
                  "lazy: before first use; full: everything first; copy: into memory; auto: copy what others may write, "
                  "else lazy")
-      ->check(CLI::IsMember({"auto", "lazy", "full", "copy"}));
-  app.add_option("--devices", o.devices, "auto: what is no software, and the processor; cpu; gpu; or names, gpu0,cpu");
-  app.add_flag("--isolated", o.isolated, "in a process without privileges, as files are that nobody trusted signed");
+      .one_of({"auto", "lazy", "full", "copy"});
+  command.add_option("--devices", o.devices, "auto: what is no software, and the processor; cpu; gpu; or names, gpu0,cpu");
+  command.add_flag("--isolated", o.isolated, "in a process without privileges, as files are that nobody trusted signed");
 }
 
 uint64_t now_ns() {
@@ -90,20 +88,20 @@ Result<OpenModel> open_model(OpenFiles& files) {
   return out;
 }
 
-void add_limit_options(CLI::App& app, LimitOptions& o) {
-  app.add_option("--time-limit", o.time,
+void add_limit_options(const Command& command, LimitOptions& o) {
+  command.add_option("--time-limit", o.time,
                  "how long one run may take, 10s or 500ms, or 'none'; default for files nobody trusts: 1.5s");
-  app.add_option("--memory-limit", o.memory,
+  command.add_option("--memory-limit", o.memory,
                  "how much memory runs may hold, 512M or 2G, or 'none'; default for files nobody trusts: 192M");
 }
 
-void add_variant_options(CLI::App& app, VariantOptions& o) {
-  app.add_option("--variant", o.variant, "run exactly this variant");
-  app.add_option("--require", o.require, "native, or a variant, target or family: exit 5 if nothing such fits");
-  app.add_option("--objective", o.objective, "several devices together, for latency, throughput of several sessions, or memory: as few as hold the model")
-      ->check(CLI::IsMember({"latency", "memory", "throughput"}));
-  app.add_option("--place", o.place, "which of several devices runs which segment: main.3=gpu0,main.4=cpu");
-  app.add_option("--threads", o.threads, "at most this many workers")->check(CLI::Range(1, 65536));
+void add_variant_options(const Command& command, VariantOptions& o) {
+  command.add_option("--variant", o.variant, "run exactly this variant");
+  command.add_option("--require", o.require, "native, or a variant, target or family: exit 5 if nothing such fits");
+  command.add_option("--objective", o.objective, "several devices together, for latency, throughput of several sessions, or memory: as few as hold the model")
+      .one_of({"latency", "memory", "throughput"});
+  command.add_option("--place", o.place, "which of several devices runs which segment: main.3=gpu0,main.4=cpu");
+  command.add_option("--threads", o.threads, "at most this many workers").within(1, 65536);
 }
 
 namespace {

@@ -5,13 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "base/cli/command.h"
 #include "base/status.h"
 #include "runtime/cli/handles.h"
 #include "runtime/match/matcher.h"
-
-namespace CLI {
-class App;
-}
 
 namespace mlc::cli {
 
@@ -27,7 +24,7 @@ struct ContainerOptions {
   std::string devices = "auto";
   bool remember = true;  // the versions seen
 };
-void add_container_options(CLI::App& app, ContainerOptions& options);
+void add_container_options(const Command& command, ContainerOptions& options);
 
 struct OpenModel {
   ModelHandle model;
@@ -47,7 +44,7 @@ Result<OpenModel> open_model(OpenFiles& files);
 struct LimitOptions {
   std::string time, memory;
 };
-void add_limit_options(CLI::App& app, LimitOptions& options);
+void add_limit_options(const Command& command, LimitOptions& options);
 // In bytes; 0 where nothing is said, MLC_NO_LIMIT for "none".
 Result<uint64_t> memory_limit(const LimitOptions& options);
 // In nanoseconds, likewise.
@@ -59,7 +56,7 @@ struct VariantOptions {
   uint32_t threads = 0;
   LimitOptions limits;
 };
-void add_variant_options(CLI::App& app, VariantOptions& options);
+void add_variant_options(const Command& command, VariantOptions& options);
 
 struct OpenSession {
   SessionHandle session;

@@ -1,7 +1,5 @@
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "runtime/cli/commands.h"
@@ -46,9 +44,9 @@ std::string cpu_list(const std::vector<int>& cpus) {
 }
 
 // What one driver interface says of a card.
-ordered_json describe_driver(const device::Info& d, std::string& text) {
+Json describe_driver(const device::Info& d, std::string& text) {
   text += "driver     " + d.api + ", " + printable(d.driver) + "\n";
-  ordered_json facts = ordered_json::object();
+  Json facts = Json::object();
   for (const device::Fact& f : d.facts) {
     std::string line(name_of(f.feature));
     line.resize(24, ' ');
@@ -62,7 +60,7 @@ ordered_json describe_driver(const device::Info& d, std::string& text) {
 void describe_devices(Report& report) {
   constexpr uint64_t kDeadlineNs = 10'000'000'000;
   std::vector<device::Info> found;
-  ordered_json devices = ordered_json::array(), absent = ordered_json::array();
+  Json devices = Json::array(), absent = Json::array();
   for (const char* const api : {"cuda", "vulkan"}) {  // the first is preferred where a card has both
     auto asked = probe::ask_child("/proc/self/exe", api, kDeadlineNs);
     if (asked.ok() && !asked->empty()) {
@@ -77,7 +75,7 @@ void describe_devices(Report& report) {
     const device::Info& d = *card.shown.front();
     report.text += "device     " + printable(d.title) + ", " + std::to_string(d.memory_bytes >> 20) + " MiB, UUID " + d.identity +
                    (d.is_software ? ", software" : "") + "\n";
-    ordered_json drivers = ordered_json::array();
+    Json drivers = Json::array();
     for (const device::Info* shown : card.shown) drivers.push_back(describe_driver(*shown, report.text));
     devices.push_back({{"identity", d.identity}, {"title", d.title}, {"software", d.is_software}, {"memory_bytes", d.memory_bytes},
                        {"drivers", std::move(drivers)}});
@@ -102,7 +100,7 @@ Report describe(const probe::Record& r, const probe::Layout& layout) {
            " KiB, shared by " + std::to_string(c.shared_by) + "\n";
   out += "memory     " + std::to_string(r.memory.total_bytes >> 20) + " MiB, " +
          std::to_string(r.memory.effective_free_bytes >> 20) + " MiB free to us\n";
-  ordered_json features = ordered_json::object();
+  Json features = Json::object();
   for (size_t i = 0; i < kNumFeatures; ++i) {
     const FeatureRow& row = kFeatures[i];
     if (!is_of_this_host(kFeatures[i].name, r.machine)) continue;
@@ -113,14 +111,14 @@ Report describe(const probe::Record& r, const probe::Layout& layout) {
     std::string answer = number_of(row, a);
     answer.resize(std::max<size_t>(answer.size(), 10), ' ');
     out += line + answer + a.source + "\n";
-    ordered_json entry = {{"answer", name_of(a.answer)}};
+    Json entry = {{"answer", name_of(a.answer)}};
     if (row.kind == FeatureKind::Number && a.answer == probe::Answer::Yes) entry["number"] = a.number;
     entry["source"] = a.source;
     features[std::string(kFeatures[i].name)] = std::move(entry);
   }
   for (const std::string& e : r.errors) out += "error      " + printable(e) + "\n";
 
-  ordered_json caches = ordered_json::array();
+  Json caches = Json::array();
   for (const probe::Cache& c : layout.caches)
     caches.push_back({{"level", c.level}, {"type", c.type}, {"size_bytes", c.size_bytes}, {"shared_by", c.shared_by}});
   report.json = {{"os", {{"release", r.os_release}, {"page_size", r.page_size}}},
@@ -130,7 +128,7 @@ Report describe(const probe::Record& r, const probe::Layout& layout) {
                  {"topology", {{"allowed_cpus", t.allowed_cpus}, {"worker_cpus", t.worker_cpus}, {"cores", t.cores},
                                {"packages", layout.packages}, {"numa_nodes", layout.numa_nodes},
                                {"uneven_cores", layout.uneven_cores},
-                               {"quota_cpus", t.quota_cpus ? ordered_json(*t.quota_cpus) : ordered_json()},
+                               {"quota_cpus", t.quota_cpus ? Json(*t.quota_cpus) : Json()},
                                {"workers", t.workers}, {"workers_reason", t.workers_reason}, {"caches", caches}}},
                  {"memory", {{"total_bytes", r.memory.total_bytes}, {"available_bytes", r.memory.available_bytes},
                              {"effective_free_bytes", r.memory.effective_free_bytes}}},
@@ -141,24 +139,24 @@ Report describe(const probe::Record& r, const probe::Layout& layout) {
 
 }  // namespace
 
-void add_probe_command(CLI::App& app, int& exit_code) {
+void add_probe_command(Program& program) {
   struct Options {
     bool as_json = false;
     bool trust_hwcap_vector = false;
     std::string devices = "auto";
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command = add_command(app, "probe", "what this machine has, and how we know",
-                                  "  mlrun probe\n  mlrun probe --json\n", o->as_json);
-  command->add_flag("--trust-hwcap-vector", o->trust_hwcap_vector,
+  const Command command = program.add_command("probe", "what this machine has, and how we know",
+                                              "  mlrun probe\n  mlrun probe --json\n", o->as_json);
+  command.add_flag("--trust-hwcap-vector", o->trust_hwcap_vector,
                     "believe AT_HWCAP about the RISC-V vector unit on kernels without riscv_hwprobe");
-  command->add_option("--devices", o->devices, "cpu: ask no drivers for devices")->check(CLI::IsMember({"auto", "cpu"}));
-  command->callback([o, &exit_code] {
+  command.add_option("--devices", o->devices, "cpu: ask no drivers for devices").one_of({"auto", "cpu"});
+  command.on_run([o] {
     const auto sources = probe::system_sources();
     const probe::Record record = probe::run(*sources, {o->trust_hwcap_vector});
     Report report = describe(record, probe::probe_layout(*sources, record.topology));
     if (o->devices != "cpu") describe_devices(report);
-    exit_code = finish("probe", o->as_json, std::move(report));
+    return finish("probe", o->as_json, std::move(report));
   });
 }
 

@@ -4,8 +4,6 @@
 #include <memory>
 #include <span>
 
-#include <CLI/CLI.hpp>
-
 #include "base/cli/columns.h"
 #include "base/cli/program.h"
 #include "base/cli/report.h"
@@ -64,31 +62,31 @@ struct Sum {
   double waited(unsigned threads) const { return median_ns > 0 ? waited_ns / (median_ns * threads) : 0; }
 };
 
-ordered_json known(uint64_t figure) { return figure == MLC_NOT_KNOWN ? ordered_json() : ordered_json(figure); }
-ordered_json share(double value) { return value < 0 ? ordered_json() : ordered_json(value); }
+Json known(uint64_t figure) { return figure == MLC_NOT_KNOWN ? Json() : Json(figure); }
+Json share(double value) { return value < 0 ? Json() : Json(value); }
 
-ordered_json json_of(const ProfiledLaunch& l, const Ceilings& ceilings) {
-  ordered_json cuts = ordered_json::array();
+Json json_of(const ProfiledLaunch& l, const Ceilings& ceilings) {
+  Json cuts = Json::array();
   for (uint32_t k = 0; k < l.num_cuts; ++k) cuts.push_back({{"units", l.units[k]}, {"chunk", l.chunks[k]}});
-  ordered_json bound;
+  Json bound;
   if (l.knows_work()) bound = ceilings.bound(l.operations, l.read > UINT64_MAX - l.written ? UINT64_MAX : l.read + l.written, l.of_bytes).by;
-  return {{"name", l.name}, {"operator", l.op}, {"function", l.function}, {"device", l.device}, {"kernel", l.is_launch ? ordered_json(l.kernel) : ordered_json()},
+  return {{"name", l.name}, {"operator", l.op}, {"function", l.function}, {"device", l.device}, {"kernel", l.is_launch ? Json(l.kernel) : Json()},
           {"times", l.each_run}, {"min_ns", l.min_ns}, {"median_ns", l.median_ns}, {"waited_ns", l.waited_ns},
           {"operations", known(l.operations)}, {"of_bytes", l.of_bytes}, {"bytes_read", known(l.read)}, {"bytes_written", known(l.written)},
-          {"intensity", l.knows_work() && l.all_bytes() > 0 ? ordered_json(l.all_operations() / l.all_bytes()) : ordered_json()},
+          {"intensity", l.knows_work() && l.all_bytes() > 0 ? Json(l.all_operations() / l.all_bytes()) : Json()},
           {"roof", share(l.share_of_roof(ceilings))}, {"bound", bound}, {"parts", l.tiles}, {"threads", l.threads}, {"cuts", cuts}};
 }
 
-ordered_json json_of(const Sum& sum, unsigned threads) {
+Json json_of(const Sum& sum, unsigned threads) {
   return {{"launches", sum.launches}, {"min_ns", sum.ns}, {"waited", sum.waited(threads)}, {"operations", sum.operations}, {"bytes", sum.bytes},
           {"roof", share(sum.share_of_roof())}};
 }
 
-ordered_json json_of(const Ceilings& c) {
-  ordered_json reads = ordered_json::object();
+Json json_of(const Ceilings& c) {
+  Json reads = Json::object();
   for (const Ceilings::Level& level : c.levels) reads[level.name] = level.bytes_per_s;
   return {{"threads", c.threads}, {"arithmetic", c.arithmetic}, {"operations_per_s", c.operations_per_s},
-          {"byte_operations_per_s", c.byte_operations_per_s > 0 ? ordered_json(c.byte_operations_per_s) : ordered_json()}, {"reads_per_s", reads}};
+          {"byte_operations_per_s", c.byte_operations_per_s > 0 ? Json(c.byte_operations_per_s) : Json()}, {"reads_per_s", reads}};
 }
 
 std::string percent(double share) { return share < 0 ? "     -" : format("%5.1f%%", 100 * share); }
@@ -149,15 +147,15 @@ std::string table_of(const Profile& profile, const Ceilings& ceilings, const Sum
                        sums.all.waited(ceilings.threads), "all");
 }
 
-std::string summary_of(const ordered_json& json, const Profile& profile, const Ceilings& c, const Sums& sums) {
+std::string summary_of(const Json& json, const Profile& profile, const Ceilings& c, const Sums& sums) {
   std::string out = "input       " + fed_text(json["input"]);
   out += "run         least " + ms_text(profile.min_ns()) + " · median " + ms_text(profile.median_ns()) + " of " + counted(profile.runs.size(), "run") +
          " · launches " + ms_text(static_cast<uint64_t>(sums.all.ns)) + "\n";
   out += "ceilings    " + format("%.1f Gop/s (%s)", c.operations_per_s / 1e9, c.arithmetic.c_str());
   if (c.byte_operations_per_s > 0) out += format(" · bytes %.1f Gop/s", c.byte_operations_per_s / 1e9);
   for (const Ceilings::Level& level : c.levels) out += format(" · %s %.1f GB/s", level.name.c_str(), level.bytes_per_s / 1e9);
-  out += "\nvariant     " + json["variant"].get<std::string>() + ", " + counted(c.threads, "thread") + "\n";
-  if (const std::string device = json["device"]; !device.empty()) out += "device      " + device + "; each launch is submitted and waited for by itself here\n";
+  out += "\nvariant     " + json["variant"].text() + ", " + counted(c.threads, "thread") + "\n";
+  if (const std::string& device = json["device"].text(); !device.empty()) out += "device      " + device + "; each launch is submitted and waited for by itself here\n";
   return out + "machine     " + environment_text(json["env"]) + "\n";
 }
 
@@ -197,10 +195,10 @@ Result<Report> profile_model(const ProfileOptions& o, const HostState& host, Ope
                  {"run_ns", {{"min", found.min_ns()}, {"p50", found.median_ns()}}},
                  {"ceilings", json_of(ceilings)},
                  {"total", json_of(sums.all, ceilings.threads)},
-                 {"operators", ordered_json::array()},
-                 {"launches", ordered_json::array()}};
+                 {"operators", Json::array()},
+                 {"launches", Json::array()}};
   for (const auto& [op, sum] : sums.of_operators) {
-    ordered_json entry = {{"operator", op}};
+    Json entry = {{"operator", op}};
     entry.update(json_of(sum, ceilings.threads));
     report.json["operators"].push_back(std::move(entry));
   }
@@ -210,7 +208,7 @@ Result<Report> profile_model(const ProfileOptions& o, const HostState& host, Ope
   report.text = summary + "\n" + table_of(found, ceilings, sums, o.top);
 
   if (files.documents[kJson]) {
-    ordered_json whole = first_fields("profile", ok());
+    Json whole = first_fields("profile", ok());
     whole.update(report.json);
     MLC_RETURN_IF_ERROR(write_document(files, kJson, mlc::cli::line_of(whole)));
   }
@@ -221,36 +219,34 @@ Result<Report> profile_model(const ProfileOptions& o, const HostState& host, Ope
 
 }  // namespace
 
-void add_profile_command(CLI::App& app, int& exit_code) {
+void add_profile_command(Program& program) {
   auto o = std::make_shared<ProfileOptions>();
-  CLI::App* command = add_command(app, "profile", "what each launch takes, and what the machine can do",
-                                  "  mlrun profile net.mlc\n"
-                                  "  mlrun profile net.mlc --dim N=8 --threads 1 --html net.html --json net.json\n",
-                                  o->as_json);
-  add_container_options(*command, o->container);
-  add_input_options(*command, o->input);
-  add_variant_options(*command, o->variant);
-  add_limit_options(*command, o->variant.limits);
-  command->add_option("--duration", o->duration, "how long to measure: 5s, 300ms");
-  command->add_option("--warmup", o->warmup, "how long to run before that");
-  command->add_option("--top", o->top, "how many launches the table lists; the files have all")->check(CLI::Range(0, 1000000));
-  command->remove_option(command->get_option("--json"));
-  CLI::Option* json = command->add_option("--json", o->json_file, "print one JSON object, or write it to FILE")->expected(0, 1)->type_name("[FILE]");
-  command->get_option("file")->required(false);  // by this callback: '--json net.mlc' takes it for the file to write
-  command->add_option("--trace", o->trace_file, "write the last run for trace viewers (Perfetto, Chrome)");
-  command->add_option("--html", o->html_file, "write a page: roofline plot, time line, table");
-  command->callback([o, json, &exit_code] {
+  const Command command = program.add_command("profile", "what each launch takes, and what the machine can do",
+                                              "  mlrun profile net.mlc\n"
+                                              "  mlrun profile net.mlc --dim N=8 --threads 1 --html net.html --json net.json\n",
+                                              o->as_json);
+  add_container_options(command, o->container);
+  add_input_options(command, o->input);
+  add_variant_options(command, o->variant);
+  add_limit_options(command, o->variant.limits);
+  command.add_option("--duration", o->duration, "how long to measure: 5s, 300ms");
+  command.add_option("--warmup", o->warmup, "how long to run before that");
+  command.add_option("--top", o->top, "how many launches the table lists; the files have all").within(0, 1000000);
+  command.remove_option("--json");
+  const Option json = command.add_option("--json", o->json_file, "print one JSON object, or write it to FILE").may_lack_value("[FILE]");
+  command.option("file").required(false);  // by this callback: '--json net.mlc' takes it for the file to write
+  command.add_option("--trace", o->trace_file, "write the last run for trace viewers (Perfetto, Chrome)");
+  command.add_option("--html", o->html_file, "write a page: roofline plot, time line, table");
+  command.on_run([o, json] {
     if (o->container.file.empty()) std::swap(o->container.file, o->json_file);
-    o->as_json = json->count() > 0 && o->json_file.empty();
-    if (o->container.file.empty()) {
-      exit_code = finish("profile", o->as_json, Status(Code::Usage, "file is required").hint("mlrun profile --help"));
-      return;
-    }
+    o->as_json = json.is_given() && o->json_file.empty();
+    if (o->container.file.empty())
+      return finish("profile", o->as_json, Status(Code::Usage, "file is required").hint("mlrun profile --help"));
     const HostState host = host_state();
     uint64_t beside = 2'000'000'000;  // of the ceilings
     for (const std::string& text : {o->duration, o->warmup})
       if (const auto ns = parse_duration(text)) beside += *ns;
-    exit_code = answer({.name = "profile", .as_json = o->as_json, .container = o->container, .inputs = o->input.specs,
+    return answer({.name = "profile", .as_json = o->as_json, .container = o->container, .inputs = o->input.specs,
                         .runs = {&o->variant.limits, 4, beside, o->variant.threads},
                         .documents = {o->json_file, o->trace_file, o->html_file}},
                        [&](OpenFiles& files) { return profile_model(*o, host, files); });

@@ -184,7 +184,7 @@ constexpr const char* kSort =
     "</script></html>\n";
 
 // A text as JSON writes it.
-std::string quoted(const std::string& text) { return ordered_json(text).dump(-1, ' ', false, ordered_json::error_handler_t::replace); }
+std::string quoted(const std::string& text) { return Json(text).print(); }
 
 }  // namespace
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include <CLI/CLI.hpp>
-
 #include "base/cli/columns.h"
 #include "base/counted.h"
 #include "runtime/cli/made_up.h"
@@ -289,12 +287,12 @@ std::string port_text(const MlcPort& p) {
   return out + "]";
 }
 
-void add_input_options(CLI::App& app, InputOptions& o) {
-  app.add_option("-i,--input", o.specs, "[NAME=]FILE, '-', random, zeros, NAME=12.5, FILE.npz:ARRAY or @FILE:f32[1,3]; images, .npy, .npz, lines of text");
-  app.add_flag("--raw", o.raw, "feed arrays to the bare model, without the pipeline");
-  app.add_option("--pipeline", o.pipeline, "which pipeline, where the file has several");
-  app.add_option("--program", o.program, "which program to feed with --raw; default: main");
-  app.add_option("--dim", o.dims, "NAME=N: a free extent of what is made up; default: as given arrays or the golden vector have it");
+void add_input_options(const Command& command, InputOptions& o) {
+  command.add_option("-i,--input", o.specs, "[NAME=]FILE, '-', random, zeros, NAME=12.5, FILE.npz:ARRAY or @FILE:f32[1,3]; images, .npy, .npz, lines of text");
+  command.add_flag("--raw", o.raw, "feed arrays to the bare model, without the pipeline");
+  command.add_option("--pipeline", o.pipeline, "which pipeline, where the file has several");
+  command.add_option("--program", o.program, "which program to feed with --raw; default: main");
+  command.add_option("--dim", o.dims, "NAME=N: a free extent of what is made up; default: as given arrays or the golden vector have it");
 }
 
 Result<mlio::Target> choose_target(const OpenModel& model, const InputOptions& o) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cli/command.h"
 #include "runtime/cli/options.h"
 #include "runtime/io/file.h"
 #include "runtime/io/limits.h"
@@ -41,7 +42,7 @@ struct InputOptions {
   std::string program;             // with --raw; empty: main
   std::vector<std::string> dims;   // NAME=N for random and zeros
 };
-void add_input_options(CLI::App& app, InputOptions& options);
+void add_input_options(const Command& command, InputOptions& options);
 
 // What is going to run.
 Result<mlio::Target> choose_target(const OpenModel& model, const InputOptions& options);

@@ -1,7 +1,5 @@
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "runtime/cli/answers.h"
@@ -77,20 +75,20 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
 
 }  // namespace
 
-void add_run_command(CLI::App& app, int& exit_code) {
+void add_run_command(Program& program) {
   auto o = std::make_shared<RunOptions>();
-  CLI::App* command = add_command(app, "run", "run once, through the pipeline in the file",
-                                  "  mlrun cat.mlc --input cat.jpg --top 3\n"
-                                  "  mlrun net.mlc --raw -i in.npz -o out.npz --variant x86-64-v3\n",
-                                  o->as_json);
-  add_container_options(*command, o->container);
-  add_input_options(*command, o->input);
-  add_variant_options(*command, o->variant);
-  add_limit_options(*command, o->variant.limits);
-  command->add_option("-o,--output", o->output, "write the answers: .npz, .npy or .json");
-  command->add_option("--top", o->top, "how many classes")->check(CLI::Range(1, 1000000));
-  command->callback([o, &exit_code] {
-    exit_code = answer({"run", o->as_json, o->container, o->input.specs, o->output,
+  const Command command = program.add_command("run", "run once, through the pipeline in the file",
+                                              "  mlrun cat.mlc --input cat.jpg --top 3\n"
+                                              "  mlrun net.mlc --raw -i in.npz -o out.npz --variant x86-64-v3\n",
+                                              o->as_json);
+  add_container_options(command, o->container);
+  add_input_options(command, o->input);
+  add_variant_options(command, o->variant);
+  add_limit_options(command, o->variant.limits);
+  command.add_option("-o,--output", o->output, "write the answers: .npz, .npy or .json");
+  command.add_option("--top", o->top, "how many classes").within(1, 1000000);
+  command.on_run([o] {
+    return answer({"run", o->as_json, o->container, o->input.specs, o->output,
                         {.limits = &o->variant.limits, .threads = o->variant.threads}},
                        [&](OpenFiles& files) { return run(*o, files); });
   });

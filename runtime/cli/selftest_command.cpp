@@ -1,8 +1,6 @@
 #include <cstdio>
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "base/cli/columns.h"
 #include "base/cli/program.h"
 #include "base/cli/report.h"
@@ -33,7 +31,7 @@ Result<Report> selftest(const SelftestOptions& o, OpenFiles& files) {
   std::vector<uint32_t> threads = o.threads;
   if (threads.empty()) threads = {0};
   Report report;
-  ordered_json variants = ordered_json::array();
+  Json variants = Json::array();
   bool found = o.variant.empty(), ran = false;
   for (uint32_t i = 0; i < model.info.num_variants; ++i) {
     const MlcVariant v = variant_at(model, i);
@@ -74,7 +72,7 @@ Result<Report> selftest(const SelftestOptions& o, OpenFiles& files) {
       }
       if (status.ok()) report.text += "ok    " + name + " " + counted(result.vectors, "vector") + ", " + where + ", " + numbers;
       else report.text += in_lines("fail  " + name + " ", (device.empty() ? "" : device + ": ") + printable(status.message));
-      ordered_json entry = {{"name", v.name}};
+      Json entry = {{"name", v.name}};
       if (!device.empty()) entry["device"] = device;
       entry.update({{"answer", status.ok() ? "ok" : "fail"}, {"threads", workers}, {"vectors", result.vectors}, {"max_abs", result.max_abs}, {"max_rel", result.max_rel}});
       if (!status.ok()) entry["reason"] = status.message;
@@ -91,17 +89,17 @@ Result<Report> selftest(const SelftestOptions& o, OpenFiles& files) {
 
 }  // namespace
 
-void add_selftest_command(CLI::App& app, int& exit_code) {
+void add_selftest_command(Program& program) {
   auto o = std::make_shared<SelftestOptions>();
-  CLI::App* command = add_command(app, "selftest", "golden vectors on every variant that fits here",
-                                  "  mlrun selftest cat.mlc\n  mlrun selftest cat.mlc --threads 1,2,7\n", o->as_json);
-  add_container_options(*command, o->container);
-  command->add_option("--variant", o->variant, "only this one");
-  command->add_flag("--all-variants", o->all_variants, "every variant that fits here, the default");
-  command->add_option("--threads", o->threads, "numbers of workers to try")->delimiter(',')->check(CLI::PositiveNumber);
-  add_limit_options(*command, o->limits);
-  command->callback([o, &exit_code] {
-    exit_code = answer({"selftest", o->as_json, o->container, {}, "", {&o->limits, kMostGolden}}, [&](OpenFiles& files) { return selftest(*o, files); });
+  const Command command = program.add_command("selftest", "golden vectors on every variant that fits here",
+                                              "  mlrun selftest cat.mlc\n  mlrun selftest cat.mlc --threads 1,2,7\n", o->as_json);
+  add_container_options(command, o->container);
+  command.add_option("--variant", o->variant, "only this one");
+  command.add_flag("--all-variants", o->all_variants, "every variant that fits here, the default");
+  command.add_option("--threads", o->threads, "numbers of workers to try").separated_by(',').positive();
+  add_limit_options(command, o->limits);
+  command.on_run([o] {
+    return answer({"selftest", o->as_json, o->container, {}, "", {&o->limits, kMostGolden}}, [&](OpenFiles& files) { return selftest(*o, files); });
   });
 }
 

@@ -2,8 +2,6 @@
 
 #include <memory>
 
-#include <CLI/CLI.hpp>
-
 #include "base/cli/columns.h"
 #include "base/cli/program.h"
 #include "base/cli/report.h"
@@ -35,7 +33,7 @@ Result<Report> list_keys() {
   MLC_ASSIGN(const std::string folder, signing::config_folder());
   MLC_ASSIGN(const signing::FolderKeys found, signing::list_trusted_keys(folder));
   Report report;
-  ordered_json keys = ordered_json::array();
+  Json keys = Json::array();
   for (const auto& [path, key] : found.keys) {
     report.text += padded(printable(key.name), 24) + " " + key.key.id_hex() + "  " + scope_text(key.models) + "\n";
     keys.push_back({{"name", key.name}, {"key_id", key.key.id_hex()}, {"models", key.models}, {"path", path}});
@@ -66,25 +64,25 @@ Completions trusted_key_ids() {
   return out;
 }
 
-void add_trust_command(CLI::App& app, int& exit_code) {
+void add_trust_command(Program& program) {
   struct Flags {
     trust::TrustOptions options;
     std::string remove;
     bool list = false, as_json = false;
   };
   auto flags = std::make_shared<Flags>();
-  const std::string tool = app.get_name();
+  const std::string tool = program.name();
   flags->options.tool = tool;
-  CLI::App* command = add_command(app, "trust", "add, list or remove the keys that you trust",
-                                  "  " + tool + " trust prod.pub.pem --models 'acme/*'\n  " + tool +
-                                      " trust cat.mlc --id 5f0c21d3a09be4c7\n",
-                                  flags->as_json);
-  auto* key = command->add_option("key", flags->options.source, "public key in PEM, or a container for its signer");
-  command->add_option("--id", flags->options.expect_id, "id of the key, or its first 16 or more digits");
-  command->add_option("--models", flags->options.models, "model ids, * for any characters (repeatable); in place of those that the key is trusted for")->take_all();
-  auto* list = command->add_flag("--list", flags->list, "list the keys of your trust folder")->excludes(key);
-  command->add_option("--remove", flags->remove, "remove the key with this id, or its first 16 or more digits")->excludes(key)->excludes(list);
-  command->callback([flags, &exit_code] {
+  const Command command = program.add_command("trust", "add, list or remove the keys that you trust",
+                                              "  " + tool + " trust prod.pub.pem --models 'acme/*'\n  " + tool +
+                                                  " trust cat.mlc --id 5f0c21d3a09be4c7\n",
+                                              flags->as_json);
+  const Option key = command.add_option("key", flags->options.source, "public key in PEM, or a container for its signer");
+  command.add_option("--id", flags->options.expect_id, "id of the key, or its first 16 or more digits");
+  command.add_option("--models", flags->options.models, "model ids, * for any characters (repeatable); in place of those that the key is trusted for");
+  const Option list = command.add_flag("--list", flags->list, "list the keys of your trust folder").excludes(key);
+  command.add_option("--remove", flags->remove, "remove the key with this id, or its first 16 or more digits").excludes(key).excludes(list);
+  command.on_run([flags] {
     const auto run = [&]() -> Result<Report> {
       if (flags->list) return list_keys();
       if (!flags->remove.empty()) return remove_key(flags->remove);
@@ -92,7 +90,7 @@ void add_trust_command(CLI::App& app, int& exit_code) {
         return Status(Code::Usage, "a key, --list or --remove is missing").hint(flags->options.tool + " trust --help");
       return run_trust(flags->options);
     };
-    exit_code = finish("trust", flags->as_json, run());
+    return finish("trust", flags->as_json, run());
   });
 }
 

@@ -3,14 +3,12 @@
 
 #include "base/cli/completion.h"
 
-namespace CLI {
-class App;
-}
-
 namespace mlc::cli {
 
+class Program;
+
 // Examples and hints name the tool that `app` is.
-void add_trust_command(CLI::App& app, int& exit_code);
+void add_trust_command(Program& program);
 
 // For the completion of --remove.
 Completions trusted_key_ids();

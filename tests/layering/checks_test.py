@@ -19,7 +19,8 @@ GOOD = {
     "packager/loop/loop.h": '#pragma once\n#include "packager/ir/ir.h"\n',
     "packager/ir/ir.h": "#pragma once\n",
     "targets/x86/x86.cpp": '#include "packager/loop/loop.h"\n#include <Zydis/Zydis.h>\n',
-    "packager/cli/main.cpp": '#include <CLI/CLI.hpp>\nint main() { printf("%s", "x"); }\n',
+    "base/cli/program.cpp": "#include <CLI/CLI.hpp>\n",
+    "packager/cli/main.cpp": 'int main() { printf("%s", "x"); }\n',
 }
 # What is added, and a part of the sentence that it must give.
 FAULTS = [
@@ -28,6 +29,8 @@ FAULTS = [
     ({"runtime/plan/a.cpp": '#include "runtime/gone.h"\n'}, "no file of this project"),
     ({"targets/x86/y.cpp": "#include <llvm/IR/Module.h>\n"}, "<llvm/IR/Module.h> belongs to targets/llvm/"),
     ({"runtime/plan/a.cpp": "#  include <openssl/evp.h>\n"}, "<openssl/evp.h> belongs to signing/"),
+    ({"runtime/cli/run.cpp": "#include <CLI/App.hpp>\n"}, "<CLI/App.hpp> belongs to base/cli/command.cpp"),
+    ({"packager/cli/json.cpp": "#include <nlohmann/json.hpp>\n"}, "<nlohmann/json.hpp> belongs to base/cli/json_tree.cpp"),
     ({"tests/a.cpp": "#include <sys/socket.h>\n"}, "<sys/socket.h> belongs to nobody"),
     ({"runtime/plan/a.cpp": '#include "schema/generated/plan_generated.h"\n',
       "schema/generated/plan_generated.h": ""}, "encoders and decoders only"),
