@@ -45,6 +45,29 @@ bool is_vector(const Expr* e) { return e->type.lanes != 1; }
 bool is_float_const(const Expr* e, double v) { return e->is_const() && is_float(e->type.dtype) && e->f == v; }
 Scalar scalar_of(const Expr* e) { return {e->i, e->f}; }
 
+constexpr int kDeepestSign = 8;  // expressions inside of each other that are asked for their sign
+
+// A real number that is never -0: then adding 0 changes nothing (-0 + 0 is 0). Sums start at 0, and a sum is -0 only if
+// both numbers are.
+bool is_never_negative_zero(const Expr* e, int deep = kDeepestSign) {
+  if (deep == 0) return false;
+  const auto arg = [&](size_t k) { return is_never_negative_zero(e->args[k], deep - 1); };
+  switch (e->op) {
+    case Op::Const: return e->f != 0 || !std::signbit(e->f);
+    case Op::Cast: return !is_float(e->args[0]->type.dtype) || (bits_of(e->type.dtype) >= bits_of(e->args[0]->type.dtype) && arg(0));
+    case Op::Fold: return e->fold->combiner->join == Join::Sum;
+    case Op::Abs: case Op::Exp: return true;
+    case Op::Add: return arg(0) || arg(1);
+    case Op::Select: return is_never_negative_zero(e->args[1], deep - 1) && is_never_negative_zero(e->args[2], deep - 1);
+    default: return false;
+  }
+}
+
+// x + 0 and x - 0 are x, if x or the zero has the right sign.
+bool changes_nothing(Op op, const Expr* a, const Expr* zero) {
+  return std::signbit(zero->f) == (op == Op::Add) || is_never_negative_zero(a);
+}
+
 }  // namespace
 
 void NodeTable::insert(const Node* node) {
@@ -347,7 +370,7 @@ const Expr* Context::binary(Op op, const Expr* a, const Expr* b) {
   bool one = real ? is_float_const(b, 1) : b->is_int(1), zero = real ? is_float_const(b, 0) : b->is_int(0);
   switch (op) {
     case Op::Add: case Op::Sub:
-      if (zero) return a;
+      if (zero && (!real || changes_nothing(op, a, b))) return a;
       break;
     case Op::Mul:
       if (one) return a;

@@ -188,11 +188,11 @@ ExprValue Expander::load(ArrayInfo& array, const std::vector<Ex>& index, ir::Acc
         Ex e = known[*at];
         // Symbols of narrow integers stay in memory: they would need a conversion for nothing.
         if (e->is_const() || e->type.dtype == array.dtype)
-          return scalar(e->type.dtype == array.dtype || is_float(array.dtype) ? e : ctx_.integer(e->i, array.dtype), false);
+          return scalar(e->type.dtype == array.dtype || is_float(array.dtype) ? e : ctx_.integer(e->i, array.dtype), false, array.rounds_to);
       }
     }
   }
-  return scalar(ctx_.load(array.id, {array.dtype, 1}, index, access), false);
+  return scalar(ctx_.load(array.id, {array.dtype, 1}, index, access), false, array.rounds_to);
 }
 
 // array[index...], the nodes of the index from `first` on.

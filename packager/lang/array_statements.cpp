@@ -14,6 +14,23 @@ void Expander::emit(nest::Nest n) {
   function_.body.push_back(std::move(s));
 }
 
+// A scan of what was widened adds up in an array of its own, which a map behind it rounds into `array`, at the same places.
+uint32_t Expander::scanned(DType wide, const ArrayInfo& array, const std::vector<Ex>& index, const std::vector<const ir::Dim*>& dims,
+                           std::vector<nest::Nest>& rounded) {
+  const uint32_t id = new_array(function_.arrays[array.id].name + ".sum", wide, function_.arrays[array.id].shape);
+  nest::Nest n;
+  std::unordered_map<Ex, Ex> rename;
+  for (const ir::Dim* d : dims) {
+    n.dims.push_back(ctx_.declare_dim(d->name, d->extent));
+    rename[ctx_.dim(d)] = ctx_.dim(n.dims.back());
+  }
+  std::vector<Ex> at;
+  for (Ex i : index) at.push_back(ctx_.substitute(i, rename));
+  n.writes.push_back({array.id, at, ctx_.cast(array.dtype, ctx_.load(id, {wide, 1}, at)), false, ir::Join::Last});
+  rounded.push_back(std::move(n));
+  return id;
+}
+
 void Expander::map_statement(const Stmt& s) {
   bool any = false;
   for (const Target& t : s.targets) any = any || wanted(t);
@@ -22,7 +39,7 @@ void Expander::map_statement(const Stmt& s) {
   solve_products(false);
   // Results first: the factors of their products are known by declaration.
   for (const Target& t : s.targets)
-    if (op_.result(t.array) && wanted(t)) target_array(t, DType::None, {});
+    if (op_.result(t.array) && wanted(t)) target_array(t, {}, {});
   ScopedDims dims(*this);
   std::set<std::string> running;
   for (const Target& t : s.targets)
@@ -42,7 +59,7 @@ void Expander::map_statement(const Stmt& s) {
     for (const Node* kid : value->kids) args.push_back(eval(kid));
     n.scan_exclusive = value->exclusive && truth(eval(value->exclusive), value->pos, "'exclusive'");
     n.scan_reverse = value->reverse && truth(eval(value->reverse), value->pos, "'reverse'");
-    std::vector<DType> types;
+    std::vector<ElementType> types;
     n.scan_combiner = named_combiner(value->text);
     if (n.scan_combiner) {
       if (args.size() != 1 || !args[0].is_scalar() || args[0].special != ExprValue::Special::None) fail_here(value->pos, value->text + " scans one value");
@@ -50,16 +67,18 @@ void Expander::map_statement(const Stmt& s) {
       const CombinerDef* def = module_.combiner(domain(), value->text);
       if (!def) fail_here(value->pos, "unknown combiner '" + value->text + "'");
       n.scan_combiner = combiner_for(*def, args, types, value->pos);
-      for (size_t k = 0; k < args.size(); ++k) args[k] = scalar(adapt(args[k], types[k], value->pos), false);
+      for (size_t k = 0; k < args.size(); ++k) args[k] = scalar(adapted(args[k], types[k], value->pos), false, types[k].rounds_to);
     }
+    const bool adds = n.scan_combiner->join == ir::Join::Sum || n.scan_combiner->join == ir::Join::Prod;
+    if (adds) args[0] = widened(args[0]);
     if (at->op == ir::Op::Dim) {
       n.scan_dim = at->dim;
     } else {  // one place: the fold of one value, or of none
       if (n.scan_exclusive) {
         if (n.scan_combiner->join == ir::Join::Custom)
-          for (size_t k = 0; k < args.size(); ++k) args[k] = scalar(n.scan_combiner->units[k], false);
+          for (size_t k = 0; k < args.size(); ++k) args[k] = scalar(n.scan_combiner->units[k], false, args[k].rounds_to);
         else
-          args[0] = scalar(ctx_.integer(n.scan_combiner->join == ir::Join::Prod, args[0].e->type.dtype), false);
+          args[0] = scalar(ctx_.integer(n.scan_combiner->join == ir::Join::Prod, args[0].e->type.dtype), false, args[0].rounds_to);
       }
       n.scan_combiner = nullptr;
       n.scan_exclusive = n.scan_reverse = false;
@@ -75,15 +94,16 @@ void Expander::map_statement(const Stmt& s) {
   std::vector<ExprValue> values = s.targets.size() > 1 ? v.items : std::vector<ExprValue>{v};
   if (values.size() != s.targets.size() || (s.targets.size() > 1 && v.kind != ExprValue::Kind::Tuple))
     fail_here(s.pos, "as many values as places: " + std::to_string(s.targets.size()) + " are written");
+  std::vector<nest::Nest> rounded;  // what follows a scan
   for (size_t k = 0; k < s.targets.size(); ++k) {
     const Target& t = s.targets[k];
     if (!wanted(t)) continue;
     if (!values[k].is_scalar()) fail_here(t.pos, "a list cannot be written to one element");
     std::vector<Slot> slots;
     std::vector<Ex> index = target_index(t, &slots);
-    DType temporary = DType::None;
+    ElementType temporary;
     if (values[k].special == ExprValue::Special::None) {
-      temporary = values[k].e->type.dtype;
+      temporary = {values[k].e->type.dtype, values[k].rounds_to};
       if (!op_.result(t.array) && arrays_[t.array].empty())
         for (const Slot& slot : slots)
           if (!slot.extent) fail_here(t.pos, "the first statement that writes " + t.array + " names its dims");
@@ -96,12 +116,14 @@ void Expander::map_statement(const Stmt& s) {
     nest::Write w;
     w.array = a->id;
     w.index = std::move(index);
-    w.value = adapt(values[k], a->dtype, t.pos);
+    if (n.scan_combiner && values[k].rounds_to == a->dtype) w.array = scanned(values[k].e->type.dtype, *a, w.index, n.dims, rounded);
+    w.value = w.array == a->id ? stored(values[k], *a, t.pos) : values[k].e;
     record_region(*a, w.index, t.pos);
     n.writes.push_back(std::move(w));
   }
   // A dim on the right side only inside folds; one on the left that no target uses would write elements many times.
   emit(std::move(n));
+  for (nest::Nest& r : rounded) emit(std::move(r));
 }
 
 void Expander::push_statement(const Stmt& s) {
@@ -136,7 +158,7 @@ void Expander::push_statement(const Stmt& s) {
   w.index = target_index(t, nullptr);
   if (w.index.size() != a.slots.size())
     fail_here(t.pos, a.name + " has " + std::to_string(a.slots.size()) + " axes, the left side " + std::to_string(w.index.size()));
-  w.value = adapt(eval(s.value), a.dtype, s.pos);
+  w.value = stored(eval(s.value), a, s.pos);
   n.writes.push_back(std::move(w));
   emit(std::move(n));
 }

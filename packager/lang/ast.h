@@ -36,6 +36,7 @@ enum class NodeKind : uint8_t {
   Call,       // text(kids...)
   SatCast,    // sat<text>(kids[0])
   BitCast,    // bitcast<text>(kids[0])
+  WideCast,   // wide<text>(kids[0])
   Index,      // kids[0][kids[1..]]
   Star,       // * inside an index
   Member,     // kids[0].text

@@ -32,11 +32,12 @@ const std::string& Expander::domain() const {
   return op_.domain;
 }
 
-ExprValue Expander::scalar(Ex e, bool soft) {
+ExprValue Expander::scalar(Ex e, bool soft, DType rounds_to) {
   ExprValue v;
   v.kind = ExprValue::Kind::Scalar;
   v.e = e;
   v.soft = soft;
+  v.rounds_to = rounds_to;
   return v;
 }
 
@@ -67,7 +68,7 @@ ExprValue Expander::eval(const Node* n) {
           return r;
         }
         if (v[0].special != ExprValue::Special::None || v[0].e->type.dtype == DType::Bool) fail_here(n->pos, "'-' wants a number");
-        return scalar(ctx_.unary(ir::Op::Neg, v[0].e), v[0].soft);
+        return scalar(ctx_.unary(ir::Op::Neg, v[0].e), v[0].soft, v[0].rounds_to);
       });
     }
     case NodeKind::Not: return negate(eval(n->kids[0]), n->pos);
@@ -128,10 +129,17 @@ ExprValue Expander::eval(const Node* n) {
       const ir::Op op = n->kind == NodeKind::SatCast ? ir::Op::SatCast : ir::Op::Bitcast;
       return lift({a}, n->pos, [&](const std::vector<ExprValue>& v) {
         Ex e = v[0].special != ExprValue::Special::None ? special_number(v[0].special, to, n->pos) : v[0].e;
+        if (op == ir::Op::Bitcast && v[0].rounds_to != DType::None) e = ctx_.cast(v[0].rounds_to, e);
         if (op == ir::Op::Bitcast && bits_of(e->type.dtype) != bits_of(to)) fail_here(n->pos, "bitcast between types of different width");
         if (e->type.dtype == to) return scalar(e, false);
         return scalar(ctx_.convert(op, {to, 1}, e), false);
       });
+    }
+    case NodeKind::WideCast: {
+      const DType to = element_type(n->text, n->pos);
+      ExprValue v = cast(is_small_float(to) ? DType::F32 : to, eval(n->kids[0]), n->pos);
+      if (!is_small_float(to)) return v;
+      return lift({v}, n->pos, [&](const std::vector<ExprValue>& each) { return scalar(each[0].e, false, to); });
     }
     case NodeKind::Index: return eval_index(n);
     case NodeKind::Star: fail_here(n->pos, "'*' belongs into an index");

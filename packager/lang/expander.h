@@ -53,6 +53,7 @@ struct ExprValue {
   enum class Special : uint8_t { None, Lowest, Highest, Bottom, Top } special = Special::None;
   bool soft = false;
   Ex e = nullptr;                    // Scalar without `special`
+  DType rounds_to = DType::None;     // e is f32, made of small floats of this type: what it becomes where it is stored
   Ex clamp_lo = nullptr, clamp_hi = nullptr;  // the value came out of clamp(_, lo, hi)
   DType dtype = DType::None;         // Type
   std::string text;                  // Enum, String
@@ -110,6 +111,7 @@ struct ArrayInfo {
   bool is_result = false, is_local = false;
   uint32_t id = 0;             // in the function; locals: kFirstLocal + n
   DType dtype = DType::None;
+  DType rounds_to = DType::None;  // temporaries of f32 that were made of small floats
   std::vector<Slot> slots;
   bool scalar_like = false;    // declared T[]: one element, whatever the rank
   std::vector<Ex> elements;
@@ -123,6 +125,9 @@ struct Input {
   uint32_t array = 0;
   std::vector<Ex> elements;
 };
+
+// Floats that arithmetic widens to f32: one rounding is left, where the result is stored.
+constexpr bool is_small_float(DType t) { return is_float(t) && bits_of(t) < 32; }
 
 // What kernels see of an element: strings are numbers of texts there (texts.h).
 constexpr DType in_memory(DType t) { return t == DType::Str ? DType::U64 : t; }
@@ -233,9 +238,16 @@ class Expander {
   ExprValue negate(const ExprValue& a, Pos pos);
   ExprValue choose(const ExprValue& c, const ExprValue& a, const ExprValue& b, Pos pos);
   ExprValue lift(const std::vector<ExprValue>& args, Pos pos, const std::function<ExprValue(const std::vector<ExprValue>&)>& f);
-  // Brings two scalars to one type; answers it, with `soft` of the result.
-  DType meet(ExprValue& a, ExprValue& b, Pos pos);
-  DType meet_all(std::vector<ExprValue>& vals, Pos pos);
+  // Brings scalars to one type; answers it, with `soft` and `rounds_to` of the result. What only chooses or compares leaves
+  // small floats as they are, arithmetic widens them.
+  enum class Meeting : uint8_t { Choice, Arithmetic };
+  DType meet(ExprValue& a, ExprValue& b, Pos pos, Meeting meeting = Meeting::Choice);
+  DType meet_all(std::vector<ExprValue>& vals, Pos pos, Meeting meeting = Meeting::Choice);
+  // The element type of several, and what it rounds to.
+  struct ElementType { DType type = DType::None, rounds_to = DType::None; };
+  static std::optional<ElementType> common_type(ElementType a, ElementType b);
+  ExprValue widened(const ExprValue& v);
+  Ex adapted(const ExprValue& v, ElementType to, Pos pos);  // adapt, of what may widen
   Ex adapt(const ExprValue& v, DType to, Pos pos);         // soft to a type; hard must have it
   Ex special_number(ExprValue::Special special, DType t, Pos pos);
   std::optional<bool> settle(Ex condition);          // by constants and intervals under the conditions in force
@@ -248,7 +260,7 @@ class Expander {
   Ex negated(Ex condition);
   bool has_dim(Ex e);
   bool build_time(const Node* n);
-  static ExprValue scalar(Ex e, bool soft);
+  static ExprValue scalar(Ex e, bool soft, DType rounds_to = DType::None);
   static ExprValue list(std::vector<ExprValue> items);
   static ExprValue list(Numbers numbers);
   ExprValue item(const ExprValue& list, size_t k);
@@ -257,6 +269,7 @@ class Expander {
   ExprValue soft_int(int64_t v) { return scalar(ctx_.integer(v), true); }
   ExprValue soft_list(const std::vector<Ex>& es);
   ExprValue cast(DType to, const ExprValue& v, Pos pos);
+  Ex stored(const ExprValue& v, const ArrayInfo& array, Pos pos);  // as an element of the array
 
   // --- access.cpp
   ArrayInfo* find_array(const std::string& name);   // null: no such array, or not read yet
@@ -305,7 +318,9 @@ class Expander {
   ExprValue fold(const Node* n);
   bool folds_numbers(const Node* n);                // a fold over elements of `sym` inputs: a number of the build
   std::optional<ExprValue> fold_of_numbers(const Node* n);
-  const ir::Combiner* combiner_for(const CombinerDef& def, const std::vector<ExprValue>& args, std::vector<DType>& types, Pos pos);
+  const ir::Combiner* combiner_for(const CombinerDef& def, const std::vector<ExprValue>& args, std::vector<ElementType>& types, Pos pos);
+  struct Joining { const ir::Combiner* combiner = nullptr; bool rounds = false; };  // rounds: a join computes in f32
+  Joining join_texts(const CombinerDef& def, const std::vector<DType>& types);
   const ir::Combiner* named_combiner(const std::string& name);
   Ex where_of(const Node* n);                       // simplified; null: always
   Ex unit_of(const ir::Combiner& c, size_t k, DType t);
@@ -324,8 +339,10 @@ class Expander {
   void bind_temporary(const Target& t, const Value& value, const std::string& what);
   Value whole_array(const std::string& name, Pos pos);
   void emit(nest::Nest n);
+  uint32_t scanned(DType wide, const ArrayInfo& array, const std::vector<Ex>& index, const std::vector<const ir::Dim*>& dims,
+                   std::vector<nest::Nest>& rounded);
   std::vector<std::string> dims_in(const std::vector<const Node*>& index);
-  ArrayInfo* target_array(const Target& t, DType type_of_temporary, const std::vector<Slot>& slots);
+  ArrayInfo* target_array(const Target& t, ElementType of_temporary, const std::vector<Slot>& slots);
   std::vector<Ex> target_index(const Target& t, std::vector<Slot>* slots_of_temporary);
   void record_region(ArrayInfo& array, const std::vector<Ex>& index, Pos pos);
   void check_coverage();
@@ -404,7 +421,7 @@ class Expander {
   std::optional<size_t> item_;                    // `for each`: the item
   std::string item_param_;
   std::map<std::string, Ex> before_;              // `before(n)` at this item
-  std::map<std::pair<std::string, std::vector<DType>>, const ir::Combiner*> combiners_;
+  std::map<std::pair<std::string, std::vector<DType>>, Joining> joinings_;
   std::unordered_map<Ex, bool> has_dim_;
 
   struct Region { std::vector<Ex> offset, extent; Pos pos; };

@@ -185,7 +185,7 @@ const Node* ExpressionParser::primary() {
   }
   if (t.kind != TokenKind::Name) error("an expression expected, found " + found());
   std::string n = take().text;
-  if ((n == "sat" || n == "bitcast") && at("<")) {
+  if ((n == "sat" || n == "bitcast" || n == "wide") && at("<")) {
     take();
     std::string type = name("an element type");
     expect(">");
@@ -193,7 +193,7 @@ const Node* ExpressionParser::primary() {
     Bracket bracket(*this);
     const Node* e = expr();
     expect(")");
-    return make(n == "sat" ? NodeKind::SatCast : NodeKind::BitCast, pos, {e}, type);
+    return make(n == "sat" ? NodeKind::SatCast : n == "wide" ? NodeKind::WideCast : NodeKind::BitCast, pos, {e}, type);
   }
   if (at("(")) return call(pos, n);
   return make(NodeKind::Name, pos, {}, n);

@@ -18,8 +18,6 @@ std::optional<ir::Join> join_named(const std::string& name) {
   return {};
 }
 
-bool accumulates_wide(DType t) { return is_float(t) && bits_of(t) < 32; }
-
 }  // namespace
 
 const ir::Combiner* Expander::named_combiner(const std::string& name) {
@@ -27,30 +25,8 @@ const ir::Combiner* Expander::named_combiner(const std::string& name) {
   return join ? ctx_.builtin(*join) : nullptr;
 }
 
-// Instantiates a declared combiner for the element types of its arguments; literals take the type of their field.
-const ir::Combiner* Expander::combiner_for(const CombinerDef& def, const std::vector<ExprValue>& args, std::vector<DType>& types, Pos pos) {
-  if (args.size() != def.fields.size())
-    fail_here(pos, def.name + " folds " + std::to_string(def.fields.size()) + " values, not " + std::to_string(args.size()));
-  std::map<std::string, DType> bound;
-  for (size_t k = 0; k < args.size(); ++k) {
-    const std::string& element = def.fields[k].second;
-    if (dtype_named(element) || !args[k].is_scalar() || args[k].special != ExprValue::Special::None || args[k].soft) continue;
-    const DType t = args[k].e->type.dtype;
-    auto [it, fresh] = bound.try_emplace(element, t);
-    if (!fresh && it->second != t) fail_here(pos, def.name + ": " + element + " is both " + std::string(name_of(it->second)) + " and " + std::string(name_of(t)));
-  }
-  types.clear();
-  for (const auto& [field, element] : def.fields) {
-    if (auto fixed = dtype_named(element)) { types.push_back(*fixed); continue; }
-    auto it = bound.find(element);
-    if (it == bound.end()) fail_here(pos, def.name + ": the element type " + element + " does not follow here");
-    for (const auto& v : def.type_variables)
-      if (v.name == element && std::none_of(v.classes.begin(), v.classes.end(), [&](const auto& c) { return class_admits(c, it->second); }))
-        fail_here(pos, def.name + " does not fold " + std::string(name_of(it->second)));
-    types.push_back(it->second);
-  }
-  auto [slot, fresh] = combiners_.try_emplace({def.name, types}, nullptr);
-  if (!fresh) return slot->second;
+// The joins of a declared combiner, of fields of these types.
+Expander::Joining Expander::join_texts(const CombinerDef& def, const std::vector<DType>& types) {
   ScopedFrame frame(*this, def.domain);
   ir::Combiner c;
   c.name = def.name;
@@ -71,8 +47,51 @@ const ir::Combiner* Expander::combiner_for(const CombinerDef& def, const std::ve
   ExprValue joined = eval(def.joins[0]);
   std::vector<ExprValue> parts = joined.kind == ExprValue::Kind::Tuple ? joined.items : std::vector<ExprValue>{joined};
   if (parts.size() != types.size()) fail_here(def.pos, "the join of " + def.name + " has one value per field");
+  for (const ExprValue& part : parts)
+    if (part.rounds_to != DType::None) return {nullptr, true};
   for (size_t k = 0; k < types.size(); ++k) c.joins.push_back(adapt(parts[k], types[k], def.pos));
-  return slot->second = ctx_.declare_combiner(std::move(c));
+  return {ctx_.declare_combiner(std::move(c)), false};
+}
+
+// Instantiates a declared combiner for the element types of its arguments; literals take the type of their field. Small
+// floats are folded in f32 where a join computes with them, else as they are.
+const ir::Combiner* Expander::combiner_for(const CombinerDef& def, const std::vector<ExprValue>& args, std::vector<ElementType>& types, Pos pos) {
+  if (args.size() != def.fields.size())
+    fail_here(pos, def.name + " folds " + std::to_string(def.fields.size()) + " values, not " + std::to_string(args.size()));
+  std::map<std::string, ElementType> bound;
+  for (size_t k = 0; k < args.size(); ++k) {
+    const std::string& element = def.fields[k].second;
+    if (dtype_named(element) || !args[k].is_scalar() || args[k].special != ExprValue::Special::None || args[k].soft) continue;
+    const ElementType t{args[k].e->type.dtype, args[k].rounds_to};
+    auto [it, fresh] = bound.try_emplace(element, t);
+    if (fresh) continue;
+    const auto both = common_type(it->second, t);
+    if (!both) fail_here(pos, def.name + ": " + element + " is both " + std::string(name_of(it->second.type)) + " and " + std::string(name_of(t.type)));
+    it->second = *both;
+  }
+  types.clear();
+  for (const auto& [field, element] : def.fields) {
+    if (auto fixed = dtype_named(element)) { types.push_back({*fixed, DType::None}); continue; }
+    auto it = bound.find(element);
+    if (it == bound.end()) fail_here(pos, def.name + ": the element type " + element + " does not follow here");
+    for (const auto& v : def.type_variables)
+      if (v.name == element && std::none_of(v.classes.begin(), v.classes.end(), [&](const auto& c) { return class_admits(c, it->second.type); }))
+        fail_here(pos, def.name + " does not fold " + std::string(name_of(it->second.type)));
+    types.push_back(it->second);
+  }
+  const auto plain = [&] {
+    std::vector<DType> r;
+    for (const ElementType& t : types) r.push_back(t.type);
+    return r;
+  };
+  Joining& joining = joinings_[{def.name, plain()}];
+  if (!joining.combiner && !joining.rounds) joining = join_texts(def, plain());
+  if (!joining.rounds) return joining.combiner;
+  for (ElementType& t : types)
+    if (is_small_float(t.type)) t = {DType::F32, t.type};
+  Joining& wide = joinings_[{def.name, plain()}];
+  if (!wide.combiner) wide = join_texts(def, plain());
+  return wide.combiner;
 }
 
 // The condition of a fold without what always holds; null if nothing is left.
@@ -198,34 +217,28 @@ ExprValue Expander::fold(const Node* n) {
     if (!a.is_scalar()) fail_here(n->pos, "a fold combines numbers");
   const ir::Combiner* combiner = named_combiner(n->text);
   std::vector<Ex> bodies;
-  std::vector<DType> types;
+  std::vector<ElementType> types;
   bool soft = false;
-  DType narrow = DType::None;
   if (combiner) {
     if (args.size() != 1) fail_here(n->pos, n->text + " folds one value");
     if (args[0].special != ExprValue::Special::None) fail_here(n->pos, "the element type of lowest, highest or bottom does not follow here");
-    Ex body = args[0].e;
-    const DType t = body->type.dtype;
+    const DType t = args[0].e->type.dtype;
     const bool logical = combiner->join == ir::Join::Any || combiner->join == ir::Join::All;
     if (logical != (t == DType::Bool) && combiner->join != ir::Join::Last)
       fail_here(n->pos, logical ? n->text + " folds truth values" : n->text + " folds numbers");
     soft = args[0].soft;
-    if (combiner->join == ir::Join::Sum && accumulates_wide(t)) {
-      // The accumulator is f32, and so is a product that goes straight into it.
-      narrow = t;
-      if (body->op == ir::Op::Mul) body = ctx_.mul(ctx_.cast(DType::F32, body->args[0]), ctx_.cast(DType::F32, body->args[1]));
-      else body = ctx_.cast(DType::F32, body);
-    }
-    types = {body->type.dtype};
-    bodies = {body};
+    const bool computes = combiner->join == ir::Join::Sum || combiner->join == ir::Join::Prod;
+    const ExprValue body = computes ? widened(args[0]) : args[0];
+    types = {{body.e->type.dtype, body.rounds_to}};
+    bodies = {body.e};
   } else {
     const CombinerDef* def = module_.combiner(domain(), n->text);
     if (!def) fail_here(n->pos, "unknown combiner '" + n->text + "'");
     combiner = combiner_for(*def, args, types, n->pos);
-    for (size_t k = 0; k < args.size(); ++k) bodies.push_back(adapt(args[k], types[k], n->pos));
+    for (size_t k = 0; k < args.size(); ++k) bodies.push_back(adapted(args[k], types[k], n->pos));
   }
   auto unit = [&](size_t k) -> Ex {
-    const DType t = types[k];
+    const DType t = types[k].type;
     switch (combiner->join) {
       case ir::Join::Sum: return ctx_.integer(0, t);
       case ir::Join::Prod: return ctx_.integer(1, t);
@@ -238,12 +251,12 @@ ExprValue Expander::fold(const Node* n) {
     }
     return nullptr;
   };
-  auto finish = [&](Ex e) { return scalar(narrow != DType::None ? ctx_.cast(narrow, e) : e, soft); };
+  auto finish = [&](Ex e) { return scalar(e, soft, types[0].rounds_to); };
   auto tuple = [&](const std::vector<Ex>& es) {
     if (es.size() == 1) return finish(es[0]);
     ExprValue v;
     v.kind = ExprValue::Kind::Tuple;
-    for (Ex e : es) v.items.push_back(scalar(e, false));
+    for (size_t k = 0; k < es.size(); ++k) v.items.push_back(scalar(es[k], false, types[k].rounds_to));
     return v;
   };
   if (dims.dims.empty()) {  // one point, or none
@@ -261,18 +274,19 @@ ExprValue Expander::fold(const Node* n) {
   if (combiner->join == ir::Join::Sum && !where && bodies[0]->is_const() && soft) {  // a count of points
     Ex count = ctx_.integer(1);
     for (const ir::Dim* d : dims.dims) count = ctx_.mul(count, d->extent);
-    if (types[0] == DType::I64) return scalar(ctx_.mul(bodies[0], count), true);
+    if (types[0].type == DType::I64) return scalar(ctx_.mul(bodies[0], count), true);
   }
   if (proc_) {
     ExprValue v = fold_in_proc(combiner, dims.dims, where, bodies);
     if (v.is_scalar()) return finish(v.e);
+    for (size_t k = 0; k < v.items.size(); ++k) v.items[k].rounds_to = types[k].rounds_to;
     return v;
   }
   Ex f = ctx_.fold({combiner, dims.dims, where}, bodies);
   if (bodies.size() == 1) return finish(f);
   ExprValue v;
   v.kind = ExprValue::Kind::Tuple;
-  for (size_t k = 0; k < bodies.size(); ++k) v.items.push_back(scalar(ctx_.field(f, static_cast<unsigned>(k)), false));
+  for (size_t k = 0; k < bodies.size(); ++k) v.items.push_back(scalar(ctx_.field(f, static_cast<unsigned>(k)), false, types[k].rounds_to));
   return v;
 }
 

@@ -29,6 +29,12 @@ const std::map<std::string, ir::Op>& binary_functions() {
   return table;
 }
 
+// The result of a small float is one, without a rounding.
+bool is_exact(ir::Op op) {
+  using O = ir::Op;
+  return op == O::Abs || op == O::Floor || op == O::Ceil || op == O::Trunc || op == O::Rint || op == O::IsNan || op == O::IsInf || op == O::BitNot;
+}
+
 bool keeps_integers(ir::Op op) {
   return op == ir::Op::Floor || op == ir::Op::Ceil || op == ir::Op::Trunc || op == ir::Op::Rint;
 }
@@ -91,8 +97,10 @@ std::optional<ExprValue> Expander::call_of_one(const std::string& name, const st
       const DType t = v[0].e->type.dtype;
       if (is_int(t) && keeps_integers(op)) return v[0];
       if (op == ir::Op::BitNot && !is_int(t)) fail_here(pos, "bnot wants an integer");
-      const ExprValue x = op == ir::Op::Abs || op == ir::Op::BitNot ? v[0] : real_argument(name, v[0], pos);
-      return scalar(ctx_.unary(op, x.e), x.soft);
+      ExprValue x = op == ir::Op::Abs || op == ir::Op::BitNot ? v[0] : real_argument(name, v[0], pos);
+      if (!is_exact(op)) x = widened(x);
+      Ex e = ctx_.unary(op, x.e);
+      return scalar(e, x.soft, e->type.dtype == DType::Bool ? DType::None : x.rounds_to);
     });
   }
   if (name == "int" || name == "real") {
@@ -104,8 +112,8 @@ std::optional<ExprValue> Expander::call_of_one(const std::string& name, const st
   if (name == "sq") return binary("*", args[0], args[0], pos);
   if (name == "rsqrt") {
     return lift(args, pos, [&](const std::vector<ExprValue>& v) {
-      const ExprValue x = real_argument(name, v[0], pos);
-      return scalar(ctx_.binary(ir::Op::Div, ctx_.number(1, x.e->type.dtype), ctx_.unary(ir::Op::Sqrt, x.e)), x.soft);
+      const ExprValue x = widened(real_argument(name, v[0], pos));
+      return scalar(ctx_.binary(ir::Op::Div, ctx_.number(1, x.e->type.dtype), ctx_.unary(ir::Op::Sqrt, x.e)), x.soft, x.rounds_to);
     });
   }
   return {};
@@ -120,7 +128,7 @@ std::optional<ExprValue> Expander::call_of_two(const std::string& name, const st
       if (t == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
       const bool bits = op == ir::Op::BitAnd || op == ir::Op::BitOr || op == ir::Op::BitXor || op == ir::Op::Shl || op == ir::Op::Shr;
       if (t == DType::Bool || (bits && !is_int(t))) fail_here(pos, name + " wants " + (bits ? "integers" : "numbers"));
-      return scalar(ctx_.binary(op, x.e, y.e), x.soft);
+      return scalar(ctx_.binary(op, x.e, y.e), x.soft, x.rounds_to);
     });
   }
   if (name == "cdiv") {
@@ -131,9 +139,9 @@ std::optional<ExprValue> Expander::call_of_two(const std::string& name, const st
   if (name == "pow") {
     return lift(args, pos, [&](const std::vector<ExprValue>& v) {
       ExprValue x = v[0], y = v[1];
-      const DType t = meet(x, y, pos);
+      const DType t = meet(x, y, pos, Meeting::Arithmetic);
       if (t == DType::None || t == DType::Bool) fail_here(pos, "pow wants numbers");
-      return scalar(power(x.e, y.e), x.soft);
+      return scalar(power(x.e, y.e), x.soft, x.rounds_to);
     });
   }
   return {};
@@ -154,7 +162,10 @@ Ex Expander::power(Ex x, Ex exponent) {
     if (exponent->f == 1) return x;
     if (exponent->f == 2) return ctx_.mul(x, x);
     if (exponent->f == 3) return ctx_.mul(ctx_.mul(x, x), x);
-    if (exponent->f == 0.5) return ctx_.unary(ir::Op::Sqrt, x);
+    if (exponent->f == 0.5) {  // a root, save of -0 and -inf
+      const auto number = [&](double v) { return ctx_.number(v, t); };
+      return ctx_.select(ctx_.binary(ir::Op::Eq, x, number(-INFINITY)), number(INFINITY), ctx_.unary(ir::Op::Sqrt, ctx_.binary(ir::Op::Add, x, number(0))));
+    }
     if (exponent->f == -1) return ctx_.binary(ir::Op::Div, ctx_.number(1, t), x);
   }
   return ctx_.binary(ir::Op::Pow, x, exponent);
@@ -165,7 +176,7 @@ std::optional<ExprValue> Expander::call_of_three(const std::string& name, const 
     return lift(args, pos, [&](const std::vector<ExprValue>& v) {
       std::vector<ExprValue> m = v;
       if (meet_all(m, pos) == DType::None) fail_here(pos, "clamp wants a number");
-      ExprValue r = scalar(ctx_.min(ctx_.max(m[0].e, m[1].e), m[2].e), m[0].soft);
+      ExprValue r = scalar(ctx_.min(ctx_.max(m[0].e, m[1].e), m[2].e), m[0].soft, m[0].rounds_to);
       if (m[0].e->type.dtype == DType::I64) {
         r.clamp_lo = m[1].e;
         r.clamp_hi = m[2].e;
@@ -176,8 +187,8 @@ std::optional<ExprValue> Expander::call_of_three(const std::string& name, const 
   if (name == "fma") {
     return lift(args, pos, [&](const std::vector<ExprValue>& v) {
       std::vector<ExprValue> m = v;
-      if (!is_float(meet_all(m, pos))) fail_here(pos, "fma wants real numbers");
-      return scalar(ctx_.fma(m[0].e, m[1].e, m[2].e), m[0].soft);
+      if (!is_float(meet_all(m, pos, Meeting::Arithmetic))) fail_here(pos, "fma wants real numbers");
+      return scalar(ctx_.fma(m[0].e, m[1].e, m[2].e), m[0].soft, m[0].rounds_to);
     });
   }
   return {};

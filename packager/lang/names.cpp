@@ -91,6 +91,7 @@ class Checker {
       }
       case NodeKind::SatCast:
       case NodeKind::BitCast:
+      case NodeKind::WideCast:
         if (!types.count(n->text) && !dtype_named(n->text)) fail_at(n->pos, "unknown element type '" + n->text + "'");
         break;
       case NodeKind::Fold:

@@ -80,6 +80,7 @@ Ex Expander::adapt(const ExprValue& v, DType to, Pos pos) {
   if (v.special != ExprValue::Special::None) return special_number(v.special, to, pos);
   const DType from = v.e->type.dtype;
   if (from == to) return v.e;
+  if (v.rounds_to == to) return ctx_.cast(to, v.e);
   if (!v.soft)
     fail_here(pos, "an implicit conversion from " + std::string(name_of(from)) + " to " + std::string(name_of(to)) + "; write " +
                        std::string(name_of(to)) + "(...)");
@@ -102,26 +103,52 @@ Ex Expander::adapt(const ExprValue& v, DType to, Pos pos) {
   return ctx_.cast(to, v.e);
 }
 
-DType Expander::meet(ExprValue& a, ExprValue& b, Pos pos) {
+// Null: they do not meet. A small float widens where it meets what arithmetic has made of its kind.
+std::optional<Expander::ElementType> Expander::common_type(ElementType a, ElementType b) {
+  if (a.type == b.type) return ElementType{a.type, a.rounds_to == b.rounds_to ? a.rounds_to : DType::None};
+  if (a.rounds_to == b.type) return a;
+  if (b.rounds_to == a.type) return b;
+  return {};
+}
+
+// Arithmetic on small floats is arithmetic on f32.
+ExprValue Expander::widened(const ExprValue& v) {
+  const DType t = v.e->type.dtype;
+  return is_small_float(t) && !v.soft ? scalar(ctx_.cast(DType::F32, v.e), false, t) : v;
+}
+
+Ex Expander::adapted(const ExprValue& v, ElementType to, Pos pos) {
+  const bool widens = v.is_scalar() && v.special == ExprValue::Special::None && to.rounds_to != DType::None && v.e->type.dtype == to.rounds_to;
+  return adapt(widens ? widened(v) : v, to.type, pos);
+}
+
+// As an element of `array`, which rounds what was widened.
+Ex Expander::stored(const ExprValue& v, const ArrayInfo& array, Pos pos) {
+  return adapted(v, {array.dtype, array.rounds_to}, pos);
+}
+
+DType Expander::meet(ExprValue& a, ExprValue& b, Pos pos, Meeting meeting) {
   std::vector<ExprValue> both{a, b};
-  const DType t = meet_all(both, pos);
+  const DType t = meet_all(both, pos, meeting);
   a = both[0];
   b = both[1];
   return t;
 }
 
 // One type for all; None if all are `lowest` and the like.
-DType Expander::meet_all(std::vector<ExprValue>& vals, Pos pos) {
-  DType hard = DType::None, soft = DType::None;
+DType Expander::meet_all(std::vector<ExprValue>& vals, Pos pos, Meeting meeting) {
+  ElementType elements;
+  DType soft = DType::None;
   bool soft_constant = true;
   for (const ExprValue& v : vals) {
     if (!v.is_scalar()) fail_here(pos, v.is_list() ? "a list where a single number is expected" : "a number expected");
     if (v.special != ExprValue::Special::None) continue;
     const DType t = v.e->type.dtype;
     if (!v.soft) {
-      if (hard != DType::None && hard != t)
-        fail_here(pos, "element types " + std::string(name_of(hard)) + " and " + std::string(name_of(t)) + " meet: write the conversion");
-      hard = t;
+      const auto both = elements.type == DType::None ? ElementType{t, v.rounds_to} : common_type(elements, {t, v.rounds_to});
+      if (!both)
+        fail_here(pos, "element types " + std::string(name_of(elements.type)) + " and " + std::string(name_of(t)) + " meet: write the conversion");
+      elements = *both;
     } else if (soft == DType::None) {
       soft = t;
       soft_constant = v.e->is_const();
@@ -140,7 +167,8 @@ DType Expander::meet_all(std::vector<ExprValue>& vals, Pos pos) {
       soft_constant = soft_constant && constant;
     }
   }
-  const DType t = hard != DType::None ? hard : soft;
+  if (meeting == Meeting::Arithmetic && is_small_float(elements.type)) elements = {DType::F32, elements.type};
+  const DType hard = elements.type, t = hard != DType::None ? hard : soft;
   if (t == DType::None) return t;
   for (ExprValue& v : vals) {
     Ex e;
@@ -149,10 +177,15 @@ DType Expander::meet_all(std::vector<ExprValue>& vals, Pos pos) {
       e = ctx_.cast(t, v.e);  // an index meets a real while building: no element type is at stake
     else if (v.special == ExprValue::Special::None && v.soft && hard == DType::None && is_real(t) && is_real(v.e->type.dtype))
       e = ctx_.cast(t, v.e);
+    else if (elements.rounds_to != DType::None && v.special != ExprValue::Special::None)
+      e = ctx_.cast(t, special_number(v.special, elements.rounds_to, pos));
+    else if (elements.rounds_to != DType::None && !v.soft && v.e->type.dtype == elements.rounds_to)
+      e = ctx_.cast(t, v.e);
     else
       e = adapt(v, t, pos);
     v.special = ExprValue::Special::None;
     v.e = e;
+    v.rounds_to = elements.rounds_to;
     v.soft = hard == DType::None;
     v.clamp_lo = v.clamp_hi = nullptr;
     v.flat = nullptr;
@@ -166,7 +199,7 @@ ExprValue Expander::binary(const std::string& op, const ExprValue& a, const Expr
   if (a.is_list() || b.is_list())
     return lift({a, b}, pos, [&](const std::vector<ExprValue>& v) { return binary(op, v[0], v[1], pos); });
   ExprValue x = a, y = b;
-  const DType t = meet(x, y, pos);
+  const DType t = meet(x, y, pos, Meeting::Arithmetic);
   if (t == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
   if (t == DType::Bool || t == DType::Str) fail_here(pos, "'" + op + "' wants numbers");
   ir::Op o;
@@ -186,7 +219,7 @@ ExprValue Expander::binary(const std::string& op, const ExprValue& a, const Expr
     o = ir::Op::Div;
   }
   if ((o == ir::Op::FloorDiv || o == ir::Op::FloorMod) && x.soft && y.e->is_int(0)) fail_call(pos, "division by zero");
-  return scalar(ctx_.binary(o, x.e, y.e), x.soft);
+  return scalar(ctx_.binary(o, x.e, y.e), x.soft, x.rounds_to);
 }
 
 ExprValue Expander::eval_compare(const Node* n) {
@@ -338,7 +371,7 @@ ExprValue Expander::choose(const ExprValue& c, const ExprValue& a, const ExprVal
   if (!a.is_scalar() || !b.is_scalar()) fail_here(pos, "a choice that is not settled while building is between numbers");
   ExprValue x = a, y = b;
   if (meet(x, y, pos) == DType::None) fail_here(pos, "the element type of lowest, highest or bottom does not follow here");
-  return scalar(ctx_.select(condition, x.e, y.e), x.soft && y.soft);
+  return scalar(ctx_.select(condition, x.e, y.e), x.soft && y.soft, x.rounds_to);
 }
 
 }  // namespace mlc::lang

@@ -163,7 +163,7 @@ ExprValue Expander::proc_number(const Node* n) {
 
 void Expander::proc_let(const Stmt& s) {
   ExprValue v = eval(s.value);
-  if (v.is_scalar() && v.special == ExprValue::Special::None && !v.e->is_const()) v = scalar(named(v.e, *blocks_.back()), v.soft);
+  if (v.is_scalar() && v.special == ExprValue::Special::None && !v.e->is_const()) v = scalar(named(v.e, *blocks_.back()), v.soft, v.rounds_to);
   frames_.back().names[s.names[0]] = v;
 }
 
@@ -174,7 +174,7 @@ void Expander::proc_var(const Stmt& s) {
   local->var = ctx_.fresh_var(v.e->type);
   local->value = v.e;
   variables_.insert(local->var);
-  ExprValue var = scalar(local->var, v.soft);
+  ExprValue var = scalar(local->var, v.soft, v.rounds_to);
   var.text = "var";  // assignable
   blocks_.back()->push_back(std::move(local));
   frames_.back().names[s.names[0]] = var;
@@ -187,7 +187,7 @@ void Expander::proc_assign(const Stmt& s) {
   ExprValue v = proc_number(s.value);
   auto assign = make(loop::StmtKind::Assign);
   assign->var = target.e;
-  assign->value = in_order(adapt(v, target.e->type.dtype, s.pos), *blocks_.back());
+  assign->value = in_order(adapted(v, {target.e->type.dtype, target.rounds_to}, s.pos), *blocks_.back());
   blocks_.back()->push_back(std::move(assign));
   version_ = next_version_++;
 }

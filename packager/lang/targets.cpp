@@ -73,7 +73,7 @@ void Expander::declare_result(ArrayInfo& array, std::optional<size_t> item) {
 }
 
 // The array of a target: a result (made on first use) or a temporary (made by its first statement).
-ArrayInfo* Expander::target_array(const Target& t, DType temporary, const std::vector<Slot>& slots) {
+ArrayInfo* Expander::target_array(const Target& t, ElementType temporary, const std::vector<Slot>& slots) {
   auto& list = arrays_[t.array];
   if (const ResultDecl* r = op_.result(t.array)) {
     if (r->many) {
@@ -101,11 +101,12 @@ ArrayInfo* Expander::target_array(const Target& t, DType temporary, const std::v
     ArrayInfo a;
     a.name = t.array;
     a.present = true;
-    a.dtype = temporary;
+    a.dtype = temporary.type;
+    a.rounds_to = temporary.rounds_to;
     a.slots = slots;
     std::vector<Ex> shape;
     for (const Slot& s : slots) shape.push_back(s.extent);
-    a.id = new_array((call_.source.empty() ? op_.name : call_.source) + "." + t.array, temporary, std::move(shape));
+    a.id = new_array((call_.source.empty() ? op_.name : call_.source) + "." + t.array, temporary.type, std::move(shape));
     list.push_back(std::move(a));
   }
   return &list[0];

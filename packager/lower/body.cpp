@@ -321,7 +321,10 @@ const Expr* Body::power(const Expr* e, const Expr* guard) {
   DType t = e->type.dtype;
   if (y->is_const()) {
     double k = is_float(t) ? y->f : static_cast<double>(y->i);
-    if (is_float(t) && k == 0.5) return value(ctx.unary(Op::Sqrt, x), guard);
+    if (is_float(t) && k == 0.5) {  // a root, save of -0 and -inf
+      const auto number = [&](double v) { return ctx.number(v, t); };
+      return value(ctx.select(ctx.binary(Op::Eq, x, number(-INFINITY)), number(INFINITY), ctx.unary(Op::Sqrt, ctx.binary(Op::Add, x, number(0)))), guard);
+    }
     if (is_float(t) && k == -1) return value(ctx.binary(Op::Div, ctx.number(1, t), x), guard);
     if (k == static_cast<int>(k) && k >= 0 && k <= 16) {
       const Expr* r = is_float(t) ? ctx.number(1, t) : ctx.integer(1, t);
