@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -78,7 +79,9 @@ inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std:
   std::vector<std::vector<std::byte>> memory(f.arrays.size());
   for (size_t a = 0; a < f.arrays.size(); ++a) {
     Placement place(f.arrays[a], shape_of(f.arrays[a], symbols));
-    memory[a].resize(static_cast<size_t>(place.elements) * bytes_of(f.arrays[a].dtype));
+    // What is computed begins as no number: an element that nothing stores, or that is read before it is stored, shows.
+    const bool is_given = f.arrays[a].data || std::find(f.inputs.begin(), f.inputs.end(), a) != f.inputs.end();
+    memory[a].resize(static_cast<size_t>(place.elements) * bytes_of(f.arrays[a].dtype), is_given ? std::byte{0} : std::byte{0xFF});
     const auto fill = [&](std::span<const std::byte> from_bytes) {
       place.each([&](int64_t from, int64_t to) {
         ir::store_element(f.arrays[a].dtype, memory[a].data(), static_cast<uint64_t>(to),

@@ -348,3 +348,79 @@ TEST_CASE("sums that a comparison of row and column masks are not made, and noth
           CHECK(sums_are_conditional(kernels->back().body) == (kind != Elsewhere && kind != Product));
         }
 }
+
+// A window of 2 * pad + 1 points along the axes from `first` to `last` of x[n, c, i, j], what lies outside left out; then the sum over
+// all channels of what it gives, and a third nest that divides one by the other.
+void window_then_channels(NestMaker& m, Join join, std::vector<const Expr*> shape, size_t first, size_t last, int64_t pad) {
+  const nest::Layout channels_last = nest::permuted({0, 2, 3, 1});
+  const uint32_t x = m.array("x", DType::F32, shape), w = m.array("w", DType::F32, shape, nest::Array::Kind::Temp),
+                 all = m.array("all", DType::F32, {shape[0], shape[2], shape[3]}, nest::Array::Kind::Temp), y = m.output("y", DType::F32, shape);
+  for (uint32_t a : {x, w, y}) m.f.arrays[a].layout = channels_last;
+  const auto point = [&] { return test::Dims{m.dim("n", shape[0]), m.dim("c", shape[1]), m.dim("i", shape[2]), m.dim("j", shape[3])}; };
+  const auto at = [&](const test::Dims& d) { return std::vector<const Expr*>{m.at(d[0]), m.at(d[1]), m.at(d[2]), m.at(d[3])}; };
+  test::Dims d = point(), taps;
+  std::vector<const Expr*> place = at(d);
+  const Expr* where = nullptr;
+  for (size_t axis = first; axis <= last; ++axis) {
+    taps.push_back(m.dim("t", m.n(2 * pad + 1)));
+    place[axis] = m.ctx.add(place[axis], m.ctx.add(m.at(taps.back()), m.n(-pad)));
+    const Expr* inside = m.within(place[axis], shape[axis]);
+    where = where ? m.ctx.binary(Op::And, where, inside) : inside;
+  }
+  m.map(d, w, at(d), m.fold(join, taps, m.load(x, place), where));
+  d = point();
+  m.map({d[0], d[2], d[3]}, all, {m.at(d[0]), m.at(d[2]), m.at(d[3])}, m.fold(Join::Sum, {d[1]}, m.load(w, at(d))));
+  d = point();
+  const Expr* divisor = m.ctx.binary(Op::Add, m.ctx.unary(Op::Abs, m.load(all, {m.at(d[0]), m.at(d[2]), m.at(d[3])})), m.ctx.number(1, DType::F32));
+  m.map(d, y, at(d), m.ctx.binary(Op::Div, m.load(w, at(d)), divisor));
+  join_all(m.f);
+}
+
+TEST_CASE("a window whose rows a group divides has all of its taps, at the edges too") {
+  struct Window {
+    size_t first, last;
+    int64_t pad;
+  };
+  constexpr Window kWindows[] = {{2, 3, 1}, {2, 3, 2}, {3, 3, 1}, {1, 1, 2}};  // pictures, rows, channels (as in LRN)
+  for (const char* target : kTargets)
+    for (const auto& [height, width] : {std::pair{20, 24}, {6, 6}, {3, 3}, {18, 13}, {1, 9}})
+      for (const int64_t channels : {3, 16, 20})
+        for (const Window& window : kWindows)
+          for (const bool known : {true, false}) {
+            if (!known && (height != 6 || channels != 16)) continue;
+            CAPTURE(target);
+            CAPTURE(height);
+            CAPTURE(width);
+            CAPTURE(channels);
+            CAPTURE(window.first);
+            CAPTURE(window.pad);
+            ir::Context ctx;
+            NestMaker m(ctx);
+            const ir::Sym *H = ctx.declare_sym("H", 0, 1 << 20, 1), *W = ctx.declare_sym("W", 0, 1 << 20, 1);
+            window_then_channels(m, window.pad == 2 ? Join::Sum : Join::Max, {m.n(2), m.n(channels), known ? m.n(height) : ctx.sym(H), known ? m.n(width) : ctx.sym(W)},
+                                 window.first, window.last, window.pad);
+            test::check_lowering(ctx, m.f, *targets::find_target(target), {{H, height}, {W, width}});
+          }
+}
+
+TEST_CASE("what a group computes and others read as well is not packed before it is there") {
+  for (const char* target : kTargets)
+    for (const int64_t batch : {1, 2, 3})
+      for (const bool columns : {false, true}) {
+        CAPTURE(target);
+        CAPTURE(batch);
+        CAPTURE(columns);
+        ir::Context ctx;
+        NestMaker m(ctx);
+        const Expr *B = m.n(batch), *R = m.n(33), *C = m.n(24), *side = columns ? C : R;
+        const uint32_t x = m.array("x", DType::F32, {B, R, C}), a = m.output("a", DType::F32, {B, R, C}), y = m.output("y", DType::F32, {B, side, side});
+        auto b = m.dim("b", B), r = m.dim("r", R), c = m.dim("c", C);
+        m.map({b, r, c}, a, {m.at(b), m.at(r), m.at(c)}, ctx.binary(Op::Max, m.load(x, {m.at(b), m.at(r), m.at(c)}), ctx.number(0, DType::F32)));
+        auto i = m.dim("i", side), j = m.dim("j", side), k = m.dim("k", columns ? R : C), d = m.dim("b", B);
+        const auto of = [&](const ir::Dim* s) { return columns ? m.load(a, {m.at(d), m.at(k), m.at(s)}) : m.load(a, {m.at(d), m.at(s), m.at(k)}); };
+        m.map({d, i, j}, y, {m.at(d), m.at(i), m.at(j)}, m.fold(Join::Sum, {k}, ctx.binary(Op::Mul, of(i), of(j))));
+        join_all(m.f);
+        REQUIRE(group(m.f));
+        test::check_lowering(ctx, m.f, *targets::find_target(target));
+      }
+}

@@ -65,3 +65,13 @@ TEST_CASE("instructions that do not wait for what they use are found") {
   CHECK(refusal("$7", "$8", "launch 2 (#0, #2) () tiles $0 after 1 \"third\"").find("does not wait for instruction 1") != std::string::npos);
   CHECK(refusal("$7", "$8", "copy (#1, #3) after 1").find("does not wait for instruction 1") != std::string::npos);
 }
+
+TEST_CASE("what lies in the arena is written before it is read") {
+  CHECK(refusal("$7", "$8", "launch 2 (#0, #1) () tiles $0 after 0 \"third\"").empty());
+  const std::string text =
+      "plan function \"main\" { $0 = const 64 $1 = const 0 buffer #0 u8 bytes $0 arena $1 buffer #1 u8 bytes $0 output 0"
+      " output \"y\" u8 [$0] #1 arena $0 launch 0 (#0, #1) () tiles $0 \"first\" }";
+  CHECK(plan::verify(plan::encode(plan::parse(text).value()), 1, last_of_two).message.find("instruction 0 (first) reads buffer 0 before anything is written to it") != std::string::npos);
+  const auto first_writes = [](uint32_t, size_t) { return true; };
+  CHECK(plan::verify(plan::encode(plan::parse(text).value()), 1, first_writes).message.empty());
+}
