@@ -339,6 +339,31 @@ Status ProgramRunner::collect(Scan& scan, const Value& slice, int64_t iteration,
   return copy(scan.buffer->data + used, slice->data, scan.slice_bytes) ? ok() : executor_.why_stopped();
 }
 
+// The extents of a result of a segment for what `inputs_` views, if these fit it.
+void ProgramRunner::shape_of_result(uint32_t function, size_t output, std::span<int64_t> shape) {
+  if (!executor_.check_arguments(plan_.functions[function], inputs_).ok()) return;
+  auto bound = executor_.bind(function, inputs_);
+  if (bound && (*bound)->output_shapes[output].size() == shape.size()) std::ranges::copy((*bound)->output_shapes[output], shape.begin());
+}
+
+// The extents of a value of a program for what `inputs_` views: of one of its inputs, or of what a segment makes of these.
+void ProgramRunner::shape_of_value(const Function& program, uint32_t value, std::span<int64_t> shape) {
+  if (value < program.inputs.size()) {
+    if (inputs_[value].shape.size() == shape.size()) std::ranges::copy(inputs_[value].shape, shape.begin());
+    return;
+  }
+  for (const Step& step : program.steps) {
+    const auto made = std::find(step.outputs.begin(), step.outputs.end(), value);
+    if (made == step.outputs.end()) continue;
+    if (step.op != StepOp::Call || plan_.functions[step.functions[0]].is_program()) return;
+    const size_t given = inputs_.size();
+    if (std::any_of(step.inputs.begin(), step.inputs.end(), [&](uint32_t v) { return v >= program.inputs.size(); })) return;
+    for (const uint32_t v : step.inputs) inputs_.push_back(InputArg(inputs_[v]));
+    inputs_.erase(inputs_.begin(), inputs_.begin() + static_cast<ptrdiff_t>(given));
+    return shape_of_result(step.functions[0], static_cast<size_t>(made - step.outputs.begin()), shape);
+  }
+}
+
 // A scanned value of a loop that did not run: no elements, and the other extents as they would have been, where the
 // shapes of the first iteration tell them.
 Status ProgramRunner::no_iterations(const Step& s, Frame& frame, size_t scanned, Value& out) {
@@ -348,12 +373,9 @@ Status ProgramRunner::no_iterations(const Step& s, Frame& frame, size_t scanned,
   int64_t shape[format::kMaxRank] = {0};
   const size_t rank = port.axes();
   if (rank + 1 > format::kMaxRank) return Status(Code::InputMismatch, compose("scanned values of {} axes", rank));
-  if (!body.is_program()) {
-    view(frame.body_args);
-    if (executor_.check_arguments(body, inputs_).ok())
-      if (auto bound = executor_.bind(s.functions[0], inputs_))
-        std::copy_n((*bound)->output_shapes[output].begin(), rank, shape + 1);
-  }
+  view(frame.body_args);
+  if (body.is_program()) shape_of_value(body, port.value, std::span(shape + 1, rank));
+  else shape_of_result(s.functions[0], output, std::span(shape + 1, rank));
   return make_array(pool_, port.dtype, std::span(shape, rank + 1), 0, out);
 }
 

@@ -51,6 +51,8 @@ class ProgramRunner {
   Status loop(const Step& s, Frame& frame, uint32_t depth);
   Status collect(Scan& scan, const Value& slice, int64_t iteration, int64_t trips);
   Status no_iterations(const Step& s, Frame& frame, size_t scanned, Value& out);
+  void shape_of_result(uint32_t function, size_t output, std::span<int64_t> shape);
+  void shape_of_value(const Function& program, uint32_t value, std::span<int64_t> shape);
   // A step or an iteration begins.
   Status tick();
   // Charges the run for what takes longer than a step: to be called before every piece of work of some milliseconds.
