@@ -135,7 +135,7 @@ TEST_CASE("the first bytes decide what a file is, not its name") {
   REQUIRE(image.ok());
   CHECK(image->media == Media::Png);
   CHECK(image->bytes.size() == png.size());
-  auto archive = load_input(*parse_input_spec("y=" mlc::testing::source_path("tests/unit/io/data/stored.npz")), files);
+  auto archive = load_input(*parse_input_spec("y=" + mlc::testing::source_path("tests/unit/io/data/stored.npz")), files);
   REQUIRE(archive.ok());
   CHECK(archive->tensors.size() == 2);
   CHECK(archive->tensors[1].name == "input:0");
