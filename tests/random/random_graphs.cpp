@@ -20,29 +20,31 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr char kUsage[] =
-    "usage: random_graphs [--seed N] [--count N | --seconds S] [--path NAME]... [--jobs N] [--only IDIOM] [--form "
-    "fixed|free] [--out DIR]\n"
-    "                     [--dump DIR] [--minimise N] [--verbose] [--idioms]\n"
+    "usage: random_graphs [--seed N] [--count N | --seconds S] [--path NAME]... [--jobs N] [--only IDIOM]\n"
+    "                     [--form fixed|free] [--out DIR] [--dump DIR] [--minimise N] [--verbose]\n"
+    "       random_graphs --case DIR [--path NAME]...\n"
+    "       random_graphs --idioms\n"
     "\n"
     "  --seed      of the first graph, the next has the next (default 1)\n"
     "  --count     graphs (default 100), or with --seconds as many as are done in that time\n"
-    "  --path      as onnx_node_tests has them: portable, native, x86-64-v2, vulkan-base:code, ... (default: portable, "
-    "native, x86-64-v2,\n"
-    "              x86-64-v3, vulkan-base:code, cuda-sm80:code)\n"
+    "  --path      as onnx_node_tests has them (default portable, native, x86-64-v2, x86-64-v3, vulkan-base:code,\n"
+    "              cuda-sm80:code)\n"
     "  --only      an idiom that is in every graph; --idioms lists them\n"
-    "  --form      every graph is tried with fixed and with free extents; or in one of both forms\n"
+    "  --form      every graph is tried with fixed and with free extents, or in one of both forms\n"
     "  --out       where models that fail are written, small (default random_graphs.out)\n"
     "  --dump      every graph in the layout of ONNX's test data, with the interpreter's outputs\n"
     "  --minimise  how many failures at most (default 20); --jobs: processes (default: one per CPU)\n"
+    "  --case      a folder that --out or --dump wrote, again\n"
     "Exit code 0 if nothing failed, 1 if something did.\n";
 
 constexpr double kSecondsPerGraph = 60;
+constexpr uint64_t kBatch = 24;  // graphs, after which what failed is made small
 
 struct Options {
   uint64_t seed = 1, count = 100;
   double seconds = 0;
   std::vector<std::string> paths;
-  std::string only, form, out = "random_graphs.out", dump;
+  std::string only, form, out = "random_graphs.out", dump, again;
   unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
   uint64_t minimise = 20;
   bool verbose = false, idioms = false;
@@ -69,6 +71,7 @@ bool parse(int argc, char** argv, Options& o) {
     else if (flag == "--form" && (value == "fixed" || value == "free")) o.form = value;
     else if (flag == "--out") o.out = value;
     else if (flag == "--dump") o.dump = value;
+    else if (flag == "--case") o.again = value;
     else if (flag == "--minimise") o.minimise = std::strtoull(value.c_str(), nullptr, 10);
     else if (flag == "--jobs") o.jobs = static_cast<unsigned>(std::clamp(std::atoi(value.c_str()), 1, 256));
     else return false;
@@ -93,18 +96,18 @@ struct Found {
 class Campaign {
  public:
   Campaign(const Options& o, const lang::Library& library, std::vector<conformance::Path> paths)
-      : o_(o), library_(library), paths_(std::move(paths)) {}
+      : o_(o), library_(library), paths_(std::move(paths)), left_(o.minimise) {}
 
   int run() {
     const auto start = Clock::now();
     const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
     uint64_t done = 0;
     while (o_.seconds > 0 ? elapsed() < o_.seconds : done < o_.count) {
-      const uint64_t batch = o_.seconds > 0 ? 8 * o_.jobs : o_.count;
+      const uint64_t batch = o_.seconds > 0 ? kBatch : std::min(kBatch, o_.count - done);
       if (!run_batch(o_.seed + done, batch)) return std::fprintf(stderr, "no processes can be started\n"), 2;
       done += batch;
+      minimise_new();
     }
-    minimise_all();
     summary(done, elapsed());
     return found_.empty() ? 0 : 1;
   }
@@ -154,8 +157,7 @@ class Campaign {
   // How much of a graph can be compared sharply: outputs that rounding moves visibly tell little.
   static std::string note(const Oracle& oracle) {
     size_t moved = 0;
-    for (size_t k = 0; k < oracle.outputs.size(); ++k)
-      moved += is_float(oracle.outputs[k].dtype) ? oracle.bounds[k].spread > 1e-2 : oracle.bounds[k].spread > 0;
+    for (size_t k = 0; k < oracle.outputs.size(); ++k) moved += moves(oracle.outputs[k], oracle.bounds[k]);
     return "#" + std::to_string(oracle.outputs.size()) + " " + std::to_string(moved);
   }
   void take_note(const std::string& line) {
@@ -172,16 +174,18 @@ class Campaign {
     if (failed) found_.push_back({subject, std::move(report)});
   }
 
-  // The first failure of every graph; what is left of one is told once for all graphs that come to the same operators.
-  void minimise_all() {
-    std::map<std::string, bool> seen;
-    uint64_t left = o_.minimise;
-    std::sort(found_.begin(), found_.end(), [](const Found& a, const Found& b) {
+  // Of the failures since the last time, the first of every graph.
+  void minimise_new() {
+    const auto before = [](const Found& a, const Found& b) {
       return std::pair(a.subject.seed, a.subject.free) < std::pair(b.subject.seed, b.subject.free);
-    });
-    for (const Found& f : found_) {
-      if (!seen.emplace(std::to_string(f.subject.seed), true).second || left == 0) continue;
-      --left;
+    };
+    std::stable_sort(found_.begin() + static_cast<ptrdiff_t>(minimised_), found_.end(), before);
+    uint64_t last = UINT64_MAX;
+    for (; minimised_ < found_.size(); ++minimised_) {
+      const Found& f = found_[minimised_];
+      if (f.subject.seed == last || left_ == 0) continue;
+      last = f.subject.seed;
+      --left_;
       minimise_one(f);
     }
   }
@@ -201,6 +205,7 @@ class Campaign {
     run_trial(
         library_, small, {}, 0, [](const Report&) {}, [&](const Oracle& oracle) { outputs = oracle.outputs; });
     if (!save_trial(folder, small, outputs)) std::fprintf(stderr, "%s cannot be written\n", folder.c_str());
+    ++kinds_[operators_of(small.model.graph())];
     std::string idioms;
     for (const std::string& idiom : made.idioms) idioms += " " + idiom;
     std::printf("\n%s/model.onnx\n  seed %llu, %s extents%s%s; idioms:%s\n  %s on %s: %s\n  operators: %s\n",
@@ -221,6 +226,8 @@ class Campaign {
         std::printf(" %s %llu", kSortNames[k], static_cast<unsigned long long>(counts[k]));
       std::printf("\n");
     }
+    for (const auto& [operators, count] : kinds_)
+      std::printf("%llu come to: %s\n", static_cast<unsigned long long>(count), operators.c_str());
     std::map<uint64_t, bool> failed;
     for (const Found& f : found_) failed[f.subject.seed] = true;
     std::printf("%llu outputs, of which %llu hang on ties or rounding; %.1f s\n%llu graphs, %zu failed\n",
@@ -234,8 +241,24 @@ class Campaign {
   std::map<std::string, uint64_t> idioms_;
   std::map<std::string, uint64_t[std::size(kSortNames)]> counts_;
   std::vector<Found> found_;
+  std::map<std::string, uint64_t> kinds_;  // failures by what they were made small to
+  size_t minimised_ = 0;  // of found_
+  uint64_t left_;         // failures that are still to be made small
   uint64_t outputs_ = 0, moved_ = 0;
 };
+
+// A saved graph on all paths, in this process: a debugger finds what crashes.
+int run_saved(const lang::Library& library, const std::string& folder, const std::vector<conformance::Path>& paths) {
+  Trial trial;
+  const Status loaded = load_trial(folder, trial);
+  if (!loaded.ok()) return std::fprintf(stderr, "%s\n", loaded.text().c_str()), 2;
+  bool failed = false;
+  run_trial(library, trial, paths, 0, [&](const Report& r) {
+    std::printf("%-8s on %s: %s\n", kSortNames[static_cast<size_t>(r.sort)], r.path.c_str(), r.text.c_str());
+    failed = failed || (r.sort != Sort::Pass && r.sort != Sort::Refused);
+  });
+  return failed ? 1 : 0;
+}
 
 int run(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
@@ -254,6 +277,7 @@ int run(int argc, char** argv) {
   }
   auto library = lang::Library::parse(lang::Library::builtin_files());
   if (!library.ok()) return std::fprintf(stderr, "%s\n", library.status().text().c_str()), 2;
+  if (!o.again.empty()) return run_saved(*library, o.again, paths);
   return Campaign(o, *library, std::move(paths)).run();
 }
 

@@ -92,15 +92,20 @@ std::string shape_text(const nest::Tensor& t) {
   return text + "]";
 }
 
+double largest_of(const nest::Tensor& t) {
+  double largest = 0;
+  for (int64_t k = 0; k < t.elements(); ++k)
+    if (std::isfinite(element(t, k))) largest = std::max(largest, std::abs(element(t, k)));
+  return largest;
+}
+
 std::string difference(const nest::Tensor& got, const nest::Tensor& want, const Bound& bound) {
   // Where rounding moves how many there are (NonMaxSuppression), nothing can be said.
   if (std::isinf(bound.spread)) return "";
   if (got.dtype != want.dtype || got.shape != want.shape)
     return "is " + shape_text(got) + ", expected " + shape_text(want);
   const int64_t n = want.elements();
-  double largest = 0;
-  for (int64_t k = 0; k < n; ++k)
-    if (std::isfinite(element(want, k))) largest = std::max(largest, std::abs(element(want, k)));
+  const double largest = largest_of(want);
   const bool real = is_float(want.dtype);
   int64_t wrong = 0, first = -1;
   double worst = 0;
@@ -201,6 +206,18 @@ void run_trial(const lang::Library& library, const Trial& trial, const std::vect
     const std::string text = difference(*got, *oracle);
     report({paths[k].name, text.empty() ? Sort::Pass : Sort::Differs, text});
   }
+}
+
+bool moves(const nest::Tensor& output, const Bound& bound) {
+  return bound.spread > (is_float(output.dtype) ? 2 * bound.elementwise * largest_of(output) : 0);
+}
+
+Status load_trial(const std::string& folder, Trial& trial) {
+  std::ifstream in(folder + "/model.onnx", std::ios::binary);
+  if (!trial.model.ParseFromIstream(&in)) return Status(Code::NotFound, folder + "/model.onnx is no model");
+  MLC_ASSIGN(conformance::LoadedCase c, conformance::load({folder, folder}));
+  trial.inputs = std::move(c.inputs);
+  return ok();
 }
 
 bool save_trial(const std::string& folder, const Trial& trial, const Tensors& outputs) {

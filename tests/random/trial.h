@@ -53,7 +53,11 @@ void run_trial(const lang::Library& library, const Trial& trial, const std::vect
 // The first difference between an answer and the oracle's; empty if it is right.
 std::string difference(const std::vector<nest::Tensor>& got, const Oracle& oracle);
 
+// Whether rounding moves an output so far that little can be said about it.
+bool moves(const nest::Tensor& output, const Bound& bound);
+
 // In the layout of ONNX's test data: FOLDER/model.onnx, test_data_set_0/input_0.pb, ... False if it cannot be written.
 bool save_trial(const std::string& folder, const Trial& trial, const std::vector<nest::Tensor>& outputs);
+Status load_trial(const std::string& folder, Trial& trial);
 
 }  // namespace mlc::random_graphs
