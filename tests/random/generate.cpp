@@ -90,7 +90,7 @@ Value start(Maker& m, Form form) {
   return form == Form::Picture ? start_picture(m) : start_sequence(m);
 }
 
-Made generate(uint64_t seed, bool free, const std::string& only) {
+Made generate(uint64_t seed, bool free, const Choice& choice) {
   Maker m(seed * 2 + 1, free);
   const int64_t type = m.r.below(20);
   if (type < 2) m.real = onnx::TensorProto::FLOAT16;
@@ -98,13 +98,14 @@ Made generate(uint64_t seed, bool free, const std::string& only) {
   m.opset = m.r.of({13, 17, 17, 18, 18});
   const Idiom* wanted = nullptr;
   for (const Idiom& idiom : all_idioms())
-    if (idiom.name == only) wanted = &idiom;
+    if (idiom.name == choice.only) wanted = &idiom;
   Made made;
   std::vector<Value> pool{start(m, wanted ? wanted->takes : Form::Any)};
   Value now = pool[0];
   const int64_t length = m.r.within(1, 7);
   for (int64_t tries = 0; static_cast<int64_t>(made.idioms.size()) < length && tries < 60; ++tries) {
     const Idiom& idiom = wanted ? *wanted : some_idiom(m.r);
+    if (std::find(choice.without.begin(), choice.without.end(), idiom.name) != choice.without.end()) continue;
     if (m.r.chance(15)) now = m.r.of(pool);
     Value next;
     if (!fits(idiom, now) || !attempt(m, idiom, now, next)) {

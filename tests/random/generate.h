@@ -16,8 +16,12 @@ struct Made {
   std::vector<std::string> idioms;
 };
 
-// `free`: the same graph, with batches, heights, widths and lengths left open. `only`: an idiom that is in it for
-// certain; empty: any.
-Made generate(uint64_t seed, bool free, const std::string& only);
+struct Choice {
+  std::string only;                  // an idiom that is in every graph, if it fits somewhere; empty: any
+  std::vector<std::string> without;  // idioms that are in none: what is known to fail hides the rest
+};
+
+// `free`: the same graph, with batches, heights, widths and lengths left open.
+Made generate(uint64_t seed, bool free, const Choice& choice);
 
 }  // namespace mlc::random_graphs

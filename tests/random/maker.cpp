@@ -55,6 +55,28 @@ void put(onnx::NodeProto& node, const Attr& attr) {
   }
 }
 
+// The inference of libonnx divides towards zero, so that a window which is larger than its picture has an answer of
+// extent 1.
+void need_room(const Call& call) {
+  if (!call.op.ends_with("Pool") && call.op != "Conv" && call.op != "QLinearConv" && call.op != "ConvInteger") return;
+  Ints kernel, pads, dilations;
+  for (const Attr& a : call.attrs) {
+    const std::string_view name = a.name;
+    if (name == "auto_pad") return;
+    if (name == "kernel_shape") kernel = std::get<Ints>(a.value);
+    if (name == "pads") pads = std::get<Ints>(a.value);
+    if (name == "dilations") dilations = std::get<Ints>(a.value);
+  }
+  const size_t weights = call.op == "QLinearConv" ? 3 : 1;
+  if (kernel.empty() && call.inputs.size() > weights)
+    kernel.assign(call.inputs[weights].shape.begin() + 2, call.inputs[weights].shape.end());
+  for (size_t k = 0; k < kernel.size(); ++k) {
+    const int64_t room = call.inputs[0].shape[k + 2] + (pads.empty() ? 0 : pads[k] + pads[k + kernel.size()]);
+    if (room < (kernel[k] - 1) * (dilations.empty() ? 1 : dilations[k]) + 1)
+      throw Unfit(call.op + ": a window without room");
+  }
+}
+
 void head(onnx::ModelProto& m, int opset) {
   m.set_ir_version(8);
   m.set_producer_name("random_graphs");
@@ -191,6 +213,7 @@ onnx::NodeProto& Maker::add(const Call& call, int64_t outputs) {
 
 std::vector<Value> Maker::nodes(const Call& call, int64_t outputs) {
   const std::string& op = call.op;
+  need_room(call);
   const onnx::NodeProto& node = add(call, outputs);
   onnx::ModelProto one;
   head(one, kOpset);

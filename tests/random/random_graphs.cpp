@@ -20,8 +20,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr char kUsage[] =
-    "usage: random_graphs [--seed N] [--count N | --seconds S] [--path NAME]... [--jobs N] [--only IDIOM]\n"
-    "                     [--form fixed|free] [--out DIR] [--dump DIR] [--minimise N] [--verbose]\n"
+    "usage: random_graphs [--seed N] [--count N | --seconds S] [--path NAME]... [--jobs N]\n"
+    "                     [--only IDIOM] [--without IDIOM]... [--form fixed|free] [--out DIR] [--dump DIR]\n"
+    "                     [--minimise N] [--verbose]\n"
     "       random_graphs --case DIR [--path NAME]...\n"
     "       random_graphs --idioms\n"
     "\n"
@@ -30,6 +31,7 @@ constexpr char kUsage[] =
     "  --path      as onnx_node_tests has them (default portable, native, x86-64-v2, x86-64-v3, vulkan-base:code,\n"
     "              cuda-sm80:code)\n"
     "  --only      an idiom that is in every graph; --idioms lists them\n"
+    "  --without   an idiom that is in none: what is known to fail hides the rest\n"
     "  --form      every graph is tried with fixed and with free extents, or in one of both forms\n"
     "  --out       where models that fail are written, small (default random_graphs.out)\n"
     "  --dump      every graph in the layout of ONNX's test data, with the interpreter's outputs\n"
@@ -44,7 +46,8 @@ struct Options {
   uint64_t seed = 1, count = 100;
   double seconds = 0;
   std::vector<std::string> paths;
-  std::string only, form, out = "random_graphs.out", dump, again;
+  Choice choice;
+  std::string form, out = "random_graphs.out", dump, again;
   unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
   uint64_t minimise = 20;
   bool verbose = false, idioms = false;
@@ -67,7 +70,8 @@ bool parse(int argc, char** argv, Options& o) {
     else if (flag == "--count") o.count = std::strtoull(value.c_str(), nullptr, 10);
     else if (flag == "--seconds") o.seconds = std::atof(value.c_str());
     else if (flag == "--path") o.paths.push_back(value);
-    else if (flag == "--only") o.only = value;
+    else if (flag == "--only") o.choice.only = value;
+    else if (flag == "--without") o.choice.without.push_back(value);
     else if (flag == "--form" && (value == "fixed" || value == "free")) o.form = value;
     else if (flag == "--out") o.out = value;
     else if (flag == "--dump") o.dump = value;
@@ -122,14 +126,14 @@ class Campaign {
     work.processes = o_.jobs;
     work.seconds_per_item = kSecondsPerGraph;
     for (uint64_t k = 0; k < count; ++k) {
-      for (const std::string& idiom : generate(seed + k, false, o_.only).idioms) ++idioms_[idiom];
+      for (const std::string& idiom : generate(seed + k, false, o_.choice).idioms) ++idioms_[idiom];
       for (const bool free : {false, true})
         if (o_.form.empty() || (o_.form == "free") == free) work.items.push_back(((seed + k) * 2 + free) * stride());
     }
     std::map<uint64_t, size_t> reported;  // paths of an item's graph that are known, for those that crash
     work.work = [&](uint64_t item, const std::function<void(const std::string&)>& emit) {
       const Subject s = subject_of(item);
-      const Made made = generate(s.seed, s.free, o_.only);
+      const Made made = generate(s.seed, s.free, o_.choice);
       const Trial trial{made.model, made.inputs};
       run_trial(
           library_, trial, paths_, item % stride(),
@@ -191,7 +195,7 @@ class Campaign {
   }
 
   void minimise_one(const Found& f) {
-    const Made made = generate(f.subject.seed, f.subject.free, o_.only);
+    const Made made = generate(f.subject.seed, f.subject.free, o_.choice);
     MinimiseOptions options;
     options.library = &library_;
     options.jobs = o_.jobs;
@@ -210,7 +214,7 @@ class Campaign {
     for (const std::string& idiom : made.idioms) idioms += " " + idiom;
     std::printf("\n%s/model.onnx\n  seed %llu, %s extents%s%s; idioms:%s\n  %s on %s: %s\n  operators: %s\n",
                 folder.c_str(), static_cast<unsigned long long>(f.subject.seed), f.subject.free ? "free" : "fixed",
-                o_.only.empty() ? "" : ", --only ", o_.only.c_str(), idioms.c_str(),
+                o_.choice.only.empty() ? "" : ", --only ", o_.choice.only.c_str(), idioms.c_str(),
                 kSortNames[static_cast<size_t>(report.sort)], report.path.c_str(), report.text.c_str(),
                 operators_of(small.model.graph()).c_str());
   }
@@ -242,8 +246,8 @@ class Campaign {
   std::map<std::string, uint64_t[std::size(kSortNames)]> counts_;
   std::vector<Found> found_;
   std::map<std::string, uint64_t> kinds_;  // failures by what they were made small to
-  size_t minimised_ = 0;  // of found_
-  uint64_t left_;         // failures that are still to be made small
+  size_t minimised_ = 0;                   // of found_
+  uint64_t left_;                          // failures that are still to be made small
   uint64_t outputs_ = 0, moved_ = 0;
 };
 

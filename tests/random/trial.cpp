@@ -35,9 +35,12 @@ Precision precision_of(const onnx::GraphProto& graph) {
   };
   for (const auto& port : graph.input()) see(port.type().tensor_type().elem_type());
   for (const auto& constant : graph.initializer()) see(constant.data_type());
-  for (const auto& node : graph.node())
+  for (const auto& node : graph.node()) {
+    single = single ||
+             node.op_type() == "LayerNormalization";  // stash_type: its statistics are floats, whatever it normalises
     for (const auto& a : node.attribute())
       if (node.op_type() == "Cast" && a.name() == "to") see(static_cast<int>(a.i()));
+  }
   if (half) return {0x1p-10, {0x1p-8, 0x1p-9, 0}};
   if (single) return {0x1p-19, {0x1p-11, 0x1p-15, 0}};
   return {0x1p-44, {0x1p-30, 0x1p-36, 0}};
