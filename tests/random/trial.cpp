@@ -61,6 +61,13 @@ Tensors jittered(const Tensors& inputs, double jitter) {
   return moved;
 }
 
+bool is_finite(const Tensors& tensors) {
+  for (const nest::Tensor& t : tensors)
+    for (int64_t k = 0; is_float(t.dtype) && k < t.elements(); ++k)
+      if (!std::isfinite(element(t, k))) return false;
+  return true;
+}
+
 double largest_distance(const nest::Tensor& a, const nest::Tensor& b) {
   if (a.shape != b.shape) return INFINITY;
   double largest = 0;
@@ -86,6 +93,10 @@ Result<Oracle> oracle_of(Answers& answers, const onnx::GraphProto& graph) {
     for (size_t k = 0; k < moved->size(); ++k)
       oracle.bounds[k].spread = std::max(oracle.bounds[k].spread, largest_distance((*moved)[k], oracle.outputs[k]));
   }
+  // What integer a NaN becomes is left to the processor.
+  if (!is_finite(oracle.outputs) || !is_finite(answers.inputs()))
+    for (size_t k = 0; k < oracle.outputs.size(); ++k)
+      if (!is_float(oracle.outputs[k].dtype)) oracle.bounds[k].spread = INFINITY;
   return oracle;
 }
 
