@@ -10,6 +10,7 @@
 #include "tests/conformance/expected.h"
 #include "tests/conformance/known_devices.h"
 #include "tests/conformance/model_tool.h"
+#include "tests/conformance/paths.h"
 #include "tests/conformance/process_pool.h"
 #include "tests/conformance/results.h"
 #include "tests/conformance/run_case.h"
@@ -104,44 +105,16 @@ bool parse(int argc, char** argv, Options& o) {
   return true;
 }
 
-// How the kernels of a device are to run, by the end of the name, which is cut off: ":device", ":code", ":code16".
-Way cut_way(std::string& name, uint32_t& subgroup) {
-  const size_t colon = std::min(name.find(':'), name.size());
-  const std::string end = name.substr(colon);
-  const bool runs = end == ":device", executes = end.starts_with(":code");
-  if (!runs && !executes) return Way::Interpreted;
-  if (executes && end != ":code") subgroup = static_cast<uint32_t>(std::atoi(end.c_str() + 5));
-  name.resize(colon);
-  return executes ? Way::Executed : Way::OnDevice;
-}
-
 bool find_paths(Options& o) {
-  for (std::string name : o.paths) {
-    if (name == "interpreter") {
-      o.run.paths.push_back({name, nullptr, {}});
-      continue;
-    }
-    constexpr uint32_t kUsual = 8;
-    uint32_t subgroup = kUsual;
-    const Way way = cut_way(name, subgroup);
-    const targets::Target* target = name == "native" ? targets::native_target() : targets::find_target(name);
-    if (!target) {
-      std::fprintf(stderr, "--path %s: no such target; known:", name.c_str());
-      for (const auto some : {targets::all_targets(), targets::device_targets()})
-        for (const targets::Target& t : some) std::fprintf(stderr, " %s", t.name.c_str());
-      std::fprintf(stderr, "\n");
+  for (const std::string& name : o.paths) {
+    auto found = path_named(name);
+    if (!found.ok()) {
+      std::fprintf(stderr, "--path %s\n", found.status().message.c_str());
       return false;
     }
-    if (way != Way::Interpreted && !target->is_device()) {
-      std::fprintf(stderr, "%s is no target of a device\n", target->name.c_str());
-      return false;
-    }
-    Path path{target->name, target, {}, way, subgroup};
-    constexpr const char* kWays[] = {"-interpreted", "-executed", "-device"};  // by Way
-    if (target->is_device()) path.name += kWays[static_cast<size_t>(way)];
-    if (subgroup != kUsual) path.name += "-" + std::to_string(subgroup);
+    Path path = std::move(found).value();
     for (const auto& [machine, command] : o.emulators) {
-      if (machine != name_of(target->machine)) continue;
+      if (!path.target || machine != name_of(path.target->machine)) continue;
       std::vector<std::string> words(1);
       for (char c : command) {
         if (c != ' ') words.back() += c;
