@@ -1,18 +1,22 @@
 #!/usr/bin/env bash
 # Installs what building and testing needs, from Debian 12. Does nothing where everything is there.
 #   ./setup.sh          what the build, the tests and the demo need
+#   ./setup.sh demo     what ./demo.sh needs
 #   ./setup.sh --check  only say what is missing
 set -euo pipefail
 
 build=(g++ cmake ninja-build pkg-config llvm-19-dev liblld-19-dev libonnx-dev libprotobuf-dev protobuf-compiler
   libflatbuffers-dev flatbuffers-compiler libzstd-dev libssl-dev nlohmann-json3-dev libcli11-dev libjpeg-dev libpng-dev
   zlib1g-dev libopenjp2-7-dev libtiff-dev libwebp-dev libseccomp-dev libzydis-dev libzycore-dev)
-test=(doctest-dev ccache clang-19 libclang-rt-19-dev lld-19 python3 python3-numpy qemu-user-static g++-aarch64-linux-gnu
-  g++-riscv64-linux-gnu dpkg-dev libonnx-testdata man-db mesa-vulkan-drivers libvulkan1 vulkan-validationlayers spirv-tools)
+demo=(ccache qemu-user-static g++-aarch64-linux-gnu)
+test=(doctest-dev clang-19 libclang-rt-19-dev lld-19 python3 python3-numpy g++-riscv64-linux-gnu dpkg-dev libonnx-testdata man-db
+  mesa-vulkan-drivers libvulkan1 vulkan-validationlayers spirv-tools)
+wanted=("${build[@]}" "${demo[@]}")
+[ "${1:-}" = demo ] || wanted+=("${test[@]}")
 
-installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${build[@]}" "${test[@]}" 2>/dev/null || true)
+installed=$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' "${wanted[@]}" 2>/dev/null || true)
 missing=()
-for package in "${build[@]}" "${test[@]}"; do
+for package in "${wanted[@]}"; do
   grep -qx "installed $package" <<<"$installed" || missing+=("$package")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0

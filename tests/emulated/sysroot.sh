@@ -3,14 +3,13 @@
 # where it is not there yet (a minute, network). Nothing of the host changes: apt works in a state folder of its own.
 #   sysroot.sh aarch64|riscv64
 # aarch64: Debian's own packages, unpacked. riscv64: Debian 12 has no packages for it, so its sources are compiled.
-# MLC_DEBIAN_MIRROR names another mirror than http://deb.debian.org.
+# From where this machine has its own packages; MLC_DEBIAN_MIRROR is the address of another mirror.
 set -euo pipefail
 
 arch=${1:?usage: sysroot.sh aarch64|riscv64}
 triplet=$arch-linux-gnu
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/mlc-sysroot
 release=bookworm
-mirror=${MLC_DEBIAN_MIRROR:-http://deb.debian.org}
 jobs=$(nproc)
 binary_packages=(libssl-dev libzstd-dev libpng-dev libjpeg62-turbo-dev zlib1g-dev)
 source_packages=(openssl libzstd zlib libpng1.6 libjpeg-turbo)
@@ -32,6 +31,8 @@ fail() { echo "$*" >&2; exit 1; }
 for program in "$triplet-g++" apt-get flock "${programs[@]}"; do
   command -v "$program" >/dev/null || fail "$program is not installed"
 done
+mirror=${MLC_DEBIAN_MIRROR:-$(apt-get indextargets --format '$(SITE)' "Codename: $release" "Component: main" 2>/dev/null | head -n 1)}
+[ -n "$mirror" ] || fail "apt has no list of $release's packages: run apt-get update, or name a mirror in MLC_DEBIAN_MIRROR"
 mkdir -p "$cache"
 exec 9>"$cache/$arch.lock"
 flock 9  # whoever waited here finds the work done
@@ -52,7 +53,7 @@ touch "$work/apt/status"
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 # The release alone, without later security fixes: what is built here runs tests and is not shipped, and mirrors that
 # keep no sources of the fixes are common.
-echo "$kind [signed-by=$keyring] $mirror/debian $release main" >"$work/apt/sources.list"
+echo "$kind [signed-by=$keyring] $mirror $release main" >"$work/apt/sources.list"
 cat >"$work/apt/apt.conf" <<END
 Dir::Etc::SourceList "$work/apt/sources.list";
 Dir::Etc::SourceParts "/dev/null";
