@@ -237,7 +237,6 @@ Result<model::Graph> graph_of(const onnx::GraphProto& proto, const Scope& scope,
   if (depth > 0) part_equal_outputs(graph);
   read_types(proto, scope, graph);
   MLC_RETURN_IF_ERROR(order_nodes(graph, /*outer_values_allowed=*/depth > 0));
-  drop_unused(graph);
   return graph;
 }
 
@@ -278,6 +277,7 @@ Result<model::Model> import_onnx(Bytes bytes, const std::string& name, const std
   if (!graph.ok()) return std::move(graph).status().note(name);
   model.graph = std::move(graph).value();
   if (Status status = model::verify(model); !status.ok()) return std::move(status).note(name);
+  drop_unused(model.graph);
   return model;
 }
 

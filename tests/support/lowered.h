@@ -67,6 +67,16 @@ inline std::vector<loop::Kernel> lowered_at(ir::Context& ctx, const nest::Functi
   return std::move(*kernels);
 }
 
+// What is computed begins as no number: an element that nothing stores, or that is read before it is stored, shows. Where a nest
+// says itself that it leaves elements out they are zeros, as the interpreter has them.
+inline std::byte starts_as(const nest::Function& f, uint32_t array) {
+  if (f.arrays[array].data || std::find(f.inputs.begin(), f.inputs.end(), array) != f.inputs.end()) return std::byte{0};
+  for (const nest::Statement& s : f.body)
+    for (const nest::Write& w : s.nest ? s.nest->writes : std::vector<nest::Write>())
+      if (w.array == array && (w.push || s.nest->where)) return std::byte{0};
+  return std::byte{0xFF};
+}
+
 // How a kernel is executed.
 using Runner = std::function<Result<int32_t>(const loop::Kernel&, const loop::Run&)>;
 
@@ -79,9 +89,7 @@ inline Lowered run_lowered(ir::Context& ctx, const nest::Function& f, const std:
   std::vector<std::vector<std::byte>> memory(f.arrays.size());
   for (size_t a = 0; a < f.arrays.size(); ++a) {
     Placement place(f.arrays[a], shape_of(f.arrays[a], symbols));
-    // What is computed begins as no number: an element that nothing stores, or that is read before it is stored, shows.
-    const bool is_given = f.arrays[a].data || std::find(f.inputs.begin(), f.inputs.end(), a) != f.inputs.end();
-    memory[a].resize(static_cast<size_t>(place.elements) * bytes_of(f.arrays[a].dtype), is_given ? std::byte{0} : std::byte{0xFF});
+    memory[a].resize(static_cast<size_t>(place.elements) * bytes_of(f.arrays[a].dtype), starts_as(f, static_cast<uint32_t>(a)));
     const auto fill = [&](std::span<const std::byte> from_bytes) {
       place.each([&](int64_t from, int64_t to) {
         ir::store_element(f.arrays[a].dtype, memory[a].data(), static_cast<uint64_t>(to),

@@ -142,9 +142,8 @@ TEST_CASE("types and extents that make no sense are named") {
   says("'x' is neither a tensor, a map, nor a sequence", [](GraphParts& g) { g.inputs[0] = data(1, "x") + data(2, data(4, data(1, ""))); });
   says("the opset of 'ai.onnx' is given twice: 17 and 11", [](GraphParts&) {}, opset("", 17) + opset("ai.onnx", 11));
   says("opset \"ai.onnx\" has the version -3", [](GraphParts&) {}, opset("", -3));
-  says("initializer 'w' is sparse", [](GraphParts& g) { g.more = data(15, data(1, tensor("w", kFloat, {1}, ""))); });
-  says("attribute 'o' has the kind 11", [](GraphParts& g) {
-    g.nodes[0] = node("Add", {"x", "w"}, {"y"}, "", {attribute("o", 11, "")});
+  says("attribute 'o' has the kind 12", [](GraphParts& g) {
+    g.nodes[0] = node("Add", {"x", "w"}, {"y"}, "", {attribute("o", 12, "")});
   });
 }
 
@@ -217,6 +216,7 @@ TEST_CASE("bodies are imported with what they capture, and deep ones are refused
       body = graph({.name = "b", .nodes = {node("If", {"x"}, {"r"}, "", {graph_attribute("then_branch", body)})}, .outputs = {data(1, "r")}});
     GraphParts g = small();
     g.nodes.push_back(node("If", {"x"}, {"result"}, "the_if", {graph_attribute("then_branch", body)}));
+    g.outputs.push_back(value_info("result", kFloat, {}));
     return read_model(model_file(graph(g)));
   };
   const auto two = nested(2);
@@ -232,6 +232,7 @@ TEST_CASE("bodies are imported with what they capture, and deep ones are refused
     const std::string body = graph({.name = "body", .nodes = {node("Relu", {what}, {"r"}, "inner_relu")}, .outputs = {data(1, "r")}});
     GraphParts g = small();
     g.nodes.insert(g.nodes.begin(), node("If", {"x"}, {"result"}, "the_if", {graph_attribute("then_branch", body)}));
+    g.outputs.push_back(value_info("result", kFloat, {}));
     return read_model(model_file(graph(g)));
   };
   CHECK(captures("z").value().graph.nodes.back().op == "If");  // sorted behind the writer of z
@@ -402,4 +403,50 @@ TEST_CASE("sequences, optionals and maps are types of ports, deep nests and maps
   CHECK_FALSE(has(text(map(kInt64, "")), "input %x"));
   CHECK(has(text(sequence(sequence(sequence(sequence(sequence(floats)))))), "nested deeper than 4"));
   CHECK(has(text(sequence("")), "neither a tensor"));
+}
+
+TEST_CASE("what no output needs is dropped, whatever its operator, if it is well formed") {
+  GraphParts g = small();
+  g.nodes.push_back(node("Strange", {"x"}, {"nobody"}, "s"));
+  g.nodes.push_back(node("Relu", {"nobody"}, {"nor_this"}));
+  CHECK(read_model(model_file(graph(g))).value().graph.nodes.size() == small().nodes.size());
+  g.nodes.push_back(node("Relu", {"nowhere"}, {"lost"}, "reader"));
+  CHECK(has(read_model(model_file(graph(g))).status().text(), "nowhere"));
+}
+
+TEST_CASE("a body may give one value several times") {
+  const std::string body = graph({.name = "body", .nodes = {node("Relu", {"x"}, {"r"})}, .outputs = {data(1, "r"), data(1, "r")}});
+  GraphParts g = small();
+  g.nodes.push_back(node("If", {"x"}, {"one", "two"}, "the_if", {graph_attribute("then_branch", body), graph_attribute("else_branch", body)}));
+  g.outputs.push_back(value_info("one", kFloat, {}));
+  g.outputs.push_back(value_info("two", kFloat, {}));
+  const auto m = read_model(model_file(graph(g)));
+  REQUIRE_MESSAGE(m.ok(), (m.ok() ? std::string() : m.status().text()));
+  CHECK(has(model::print(*m), "ai.onnx.Identity(%r)"));
+}
+
+TEST_CASE("sparse initializers are written out, and what they say of places is checked") {
+  // s[2, 3] = {{0, 0, 5}, {7, 0, 0}}, with a number for each value or one for each axis.
+  const auto model = [](const std::vector<int64_t>& places, const std::vector<int64_t>& places_shape, const std::vector<int64_t>& shape) {
+    const float values[] = {5, 7};
+    const std::string bytes(reinterpret_cast<const char*>(values), sizeof values), at(reinterpret_cast<const char*>(places.data()), places.size() * sizeof(int64_t));
+    std::string sparse = data(1, tensor("s", kFloat, {2}, raw(bytes))) + data(2, tensor("", kInt64, places_shape, raw(at)));
+    for (int64_t d : shape) sparse += number(3, static_cast<uint64_t>(d));
+    GraphParts g = small();
+    g.more = data(15, sparse);
+    return read_model(model_file(graph(g)));
+  };
+  for (const auto& m : {model({2, 3}, {2}, {2, 3}), model({0, 2, 1, 0}, {2, 2}, {2, 3})}) {
+    REQUIRE_MESSAGE(m.ok(), (m.ok() ? std::string() : m.status().text()));
+    const auto& s = m->graph.initializers.at("s");
+    CHECK(s.shape == std::vector<int64_t>{2, 3});
+    const float* v = reinterpret_cast<const float*>(s.bytes.data());
+    CHECK(std::vector<float>(v, v + 6) == std::vector<float>{0, 0, 5, 7, 0, 0});
+  }
+  CHECK(has(model({2, 6}, {2}, {2, 3}).status().text(), "index 1 lies outside"));
+  CHECK(has(model({2, -1}, {2}, {2, 3}).status().text(), "index 1 lies outside"));
+  CHECK(has(model({0, 2, 2, 0}, {2, 2}, {2, 3}).status().text(), "index 1 lies outside"));
+  CHECK(has(model({2}, {1}, {2, 3}).status().text(), "indices that are not one for each value"));
+  CHECK(has(model({2, 3}, {2}, {1 << 20, 1 << 20}).status().text(), "at most so many are written out"));
+  CHECK(has(model({2, 3}, {2}, {-1}).status().text(), "negative extent"));
 }

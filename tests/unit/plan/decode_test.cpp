@@ -61,7 +61,7 @@ TEST_CASE("each rule of a plan is enforced") {
   says("newer", [](M& m) { m.abi = MLRUN_MODULE_ABI + 1; });
   says("newer", [](M& m) { m.abi = 0; });
   says("name of a function", [](M& m) { m.name.clear(); });
-  says("name of a function", [](M& m) { m.name.assign(300, 'x'); });
+  says("name of a function", [](M& m) { m.name.assign(1100, 'x'); });
   says("nothing writes", [](M& m) { m.extra_symbols = 1; });
   says("nothing writes", [](M& m) { m.extra_symbols = -1; });
   says("operation", [](M& m) { m.symbols[4] = {fbp::SymbolOp(0), 4, 3, 1, 0, 0}; });
@@ -103,7 +103,7 @@ TEST_CASE("each rule of a plan is enforced") {
   says("another one", [](M& m) { m.outputs[0].buffer = 2; });
   says("extent is not", [](M& m) { m.inputs[0].shape[0] = 1000; });
   says("too many axes", [](M& m) { m.inputs[0].shape.assign(9, 0); });
-  says("its name is none", [](M& m) { m.outputs[0].name.assign(300, 'y'); });
+  says("its name is none", [](M& m) { m.outputs[0].name.assign(1100, 'y'); });
   says("instruction 0: operation", [](M& m) { m.body[0].op = fbp::InstrOp(0); });
   says("instruction 1: work, scratch, steps or a figure is not", [](M& m) { m.body[1].work = 1000; });
   says("instruction 1: work, scratch", [](M& m) { m.body[1].scratch = 1000; });
