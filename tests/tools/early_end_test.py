@@ -111,6 +111,7 @@ def stopped_with(t, found, *flags):
     """A build that stands still while `found` is there: (process, its children). Such a moment is waited for, in build after build."""
     deadline = time.monotonic() + 600  # of a machine that is busy with other things
     while time.monotonic() < deadline:
+        scratch(t)  # a build that came to its end has left its file
         command = [t.bin / "mlpack", "build", EXAMPLE / "digits.onnx", "--pipeline", EXAMPLE / "pipeline.json", "-o", "out/d.mlc", *flags]
         process = subprocess.Popen(list(map(str, command)), cwd=t.dir, env=t.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL, start_new_session=True)
@@ -133,7 +134,6 @@ def ctrl_c_leaves_nothing(t):
         return any(".tmp" in p.name for p in (t.dir / "out").iterdir())
     for found, number in ((linking, signal.SIGINT), (linking, signal.SIGTERM), (writing, signal.SIGINT), (writing, signal.SIGTERM),
                           (writing, signal.SIGHUP)):
-        scratch(t)
         process, children = stopped_with(t, found, "--target", "native,armv8-a")
         process.send_signal(number)
         process.send_signal(signal.SIGCONT)
