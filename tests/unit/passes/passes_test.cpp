@@ -777,3 +777,23 @@ TEST_CASE_FIXTURE(Net, "a dim that holds heads of 36 numbers is taken apart, one
     CHECK(net.fn.body[0].nest->dims.size() == (size == 36 ? 3 : 2));
   }
 }
+
+TEST_CASE("a check of an index is not lost where a copy does not move along its axis") {
+  for (const bool spread : {true, false}) {
+    Net net;
+    const uint32_t x = net.input("x", DType::F32, {net.k(1), net.k(4)}), at = net.input("at", DType::I64, {net.k(2)});
+    const uint32_t t = net.array("t", DType::F32, {net.k(spread ? 3 : 1), net.k(4)}), y = net.output("y", DType::F32, {net.k(2), net.k(4)});
+    const Dim *a = net.dim("a", 3), *b = net.dim("b", 4), *q = net.dim("q", 2), *c = net.dim("c", 4);
+    const Expr* row = spread ? net.d(a) : net.k(0);
+    net.nest("spread", spread ? std::vector<const Dim*>{a, b} : std::vector<const Dim*>{b}, {{t, {row, net.d(b)}, net.load(x, {net.k(0), net.d(b)})}});
+    net.nest("gather", {q, c}, {{y, {net.d(q), net.d(c)}, net.load(t, {net.load(at, {net.d(q)}), net.d(c)}, Access::Checked)}});
+    REQUIRE_OK(net.optimise());
+    Tensor values = Tensor::zeros(DType::F32, {1, 4}), places = Tensor::zeros(DType::I64, {2});
+    const int64_t beyond = spread ? 3 : 1;
+    std::memcpy(places.bytes.data() + 8, &beyond, 8);
+    CHECK_FALSE(net.run({values, places}).ok());
+    const int64_t last = beyond - 1;
+    std::memcpy(places.bytes.data() + 8, &last, 8);
+    CHECK(net.run({values, places}).ok());
+  }
+}
