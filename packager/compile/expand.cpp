@@ -241,7 +241,7 @@ class Expander {
       }
       if (!port.has_shape && !port.list_depth)
         return Status(Code::Unsupported, 2011, "input '" + port.name + "' does not say its rank")
-            .hint("export the model with shapes, or run onnx.shape_inference on it");
+            .hint("--shape '" + port.name + "=[N,3]', with a number or a name for each of its axes");
       if (port.dtype == DType::None)
         return Status(Code::Unsupported, 2012, "input '" + port.name + "' has the element type " + std::string(name_of(port.dtype)) + ", which no target supports");
       if (!port.list_depth) MLC_RETURN_IF_ERROR(rank_fits("input", port.name, port.shape.size()));
