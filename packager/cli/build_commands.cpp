@@ -249,7 +249,7 @@ void add_targets(Program& program) {
 void add_check(Program& program) {
   struct Flags {
     compile::CheckOptions options;
-    std::vector<std::string> dims;
+    ModelFlags model;  // those of its flags that check takes
     bool as_json = false;
   };
   auto flags = std::make_shared<Flags>();
@@ -257,18 +257,18 @@ void add_check(Program& program) {
                                               "  mlpack check model.onnx\n  mlpack check model.onnx --pipeline pipeline.json\n", flags->as_json);
   command.add_option("MODEL", flags->options.model_path, "ONNX file").required();
   command.add_option("--pipeline", flags->options.pipeline_path, "pre- and post-processing (pipeline.json)");
-  command.add_option("--dim", flags->dims, "bounds of a free extent, as of build");
+  add_interface_flags(command, flags->model);
   command.add_option("--ops", flags->options.operator_folders, "folder with operators of your own (*.mlop)");
   command.on_run([flags] {
     const auto run = [&]() -> Result<Report> {
-      MLC_ASSIGN(flags->options.dims, parse_dims(flags->dims));
+      MLC_ASSIGN(flags->options.interface, interface_of(flags->model));
       MLC_ASSIGN(const compile::CheckReport found, compile::check(flags->options));
       Report report;
       report.text = found.text();
       Json slow = Json::array();
       for (const auto& [node, share] : found.slow) slow.push_back({{"node", node}, {"share", share}});
       report.json = {{"opset", found.opset}, {"nodes", found.nodes}, {"operators", found.operators}, {"versions", found.versions}, {"parameters", found.parameters},
-                     {"inputs", found.inputs}, {"outputs", found.outputs}, {"pipelines", found.pipelines}, {"free_extents", found.free_extents}, {"assumed", found.assumed},
+                     {"inputs", found.inputs}, {"outputs", found.outputs}, {"pipelines", found.pipelines}, {"free_extents", found.free_extents}, {"remark", found.remark}, {"assumed", found.assumed},
                      {"operations", found.cost.operations}, {"constant_bytes", found.cost.constant_bytes}, {"activation_bytes", found.cost.activation_bytes},
                      {"at_least", found.cost.at_least}, {"decided_at_run_time", found.decided}, {"slow", slow}, {"tried", found.is_tried}, {"native_targets", found.native}};
       report.failure = found.problem;

@@ -33,6 +33,30 @@ Result<compile::DimBound> parse_dim(const std::string& text) {
   return bound;
 }
 
+// "x=[N,3]"; "?" is an extent without a name
+Result<compile::GivenShape> parse_shape(const std::string& text) {
+  const Status wrong(Code::Usage, "--shape '" + text + "' is not NAME=[EXTENT,...], with a number or a name for each axis");
+  const size_t open = text.rfind("=[");
+  if (open == std::string::npos || open == 0 || text.back() != ']') return wrong;
+  compile::GivenShape given{text.substr(0, open), {}};
+  std::string rest = text.substr(open + 2, text.size() - open - 3);
+  for (bool more = !rest.empty(); more;) {
+    const size_t comma = rest.find(',');
+    more = comma != std::string::npos;
+    std::string word = rest.substr(0, comma);
+    rest = more ? rest.substr(comma + 1) : std::string();
+    word.erase(0, word.find_first_not_of(' '));
+    word.erase(word.find_last_not_of(' ') + 1);
+    int64_t extent = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), extent);
+    const bool is_number = error == std::errc() && end == word.data() + word.size();
+    if (word.empty() || (is_number && extent < -1)) return wrong;
+    if (is_number && extent >= 0) given.shape.emplace_back(extent);
+    else given.shape.emplace_back(is_number ? std::string("?") : word);  // -1 is how some write a free extent
+  }
+  return given;
+}
+
 // "none" or a number of bytes
 Result<uint64_t> parse_derived(const std::string& text) {
   uint64_t bytes = 0;
@@ -82,18 +106,29 @@ Result<std::vector<const targets::Target*>> targets_named(const std::vector<std:
   return found;
 }
 
-Result<std::vector<compile::DimBound>> parse_dims(const std::vector<std::string>& texts) {
-  std::vector<compile::DimBound> dims;
-  for (const std::string& text : texts) {
-    MLC_ASSIGN(compile::DimBound bound, parse_dim(text));
-    dims.push_back(std::move(bound));
+void add_interface_flags(const Command& command, ModelFlags& flags) {
+  command.add_option("--dim", flags.dims, "bounds of a free extent, NAME=LOW..HIGH, or NAME=VALUE to freeze it");
+  command.add_option("--shape", flags.shapes, "the shape of an input, NAME=[N,3], where the model does not tell it: numbers, and names of free extents");
+  command.add_option("--feed", flags.fed, "name of an initializer (an input with a default, a weight) that becomes an input, without a default");
+}
+
+Result<compile::InterfaceChoices> interface_of(const ModelFlags& flags) {
+  compile::InterfaceChoices choices;
+  choices.fed = flags.fed;
+  for (const std::string& text : flags.shapes) {
+    MLC_ASSIGN(compile::GivenShape shape, parse_shape(text));
+    choices.shapes.push_back(std::move(shape));
   }
-  return dims;
+  for (const std::string& text : flags.dims) {
+    MLC_ASSIGN(compile::DimBound bound, parse_dim(text));
+    choices.dims.push_back(std::move(bound));
+  }
+  return choices;
 }
 
 void add_model_flags(const Command& command, ModelFlags& flags) {
   command.add_option("MODEL", flags.path, "ONNX file").required();
-  command.add_option("--dim", flags.dims, "bounds of a free extent, NAME=LOW..HIGH, or NAME=VALUE to freeze it");
+  add_interface_flags(command, flags);
   command.add_option("--ops", flags.operator_folders, "folder with operators of your own (*.mlop)");
   command.add_option("--forms", flags.forms, "all, or none: whether convolutions may be computed with fewer multiplications, which rounds a little more")
       .one_of({"all", "none"}).shows_default();
@@ -105,7 +140,7 @@ void add_model_flags(const Command& command, ModelFlags& flags) {
 Status apply(const ModelFlags& flags, compile::BuildOptions& options) {
   options.model_path = flags.path;
   options.operator_folders = flags.operator_folders;
-  MLC_ASSIGN(options.dims, parse_dims(flags.dims));
+  MLC_ASSIGN(options.interface, interface_of(flags));
   options.forms = flags.forms != "none";
   if (flags.precision == "bf16") {
     options.products_in_bf16 = true;

@@ -12,7 +12,7 @@ namespace mlc::cli {
 
 struct ModelFlags {
   std::string path;
-  std::vector<std::string> dims, operator_folders;
+  std::vector<std::string> dims, shapes, fed, operator_folders;
   std::string forms = "all", precision = "f32", derived;
 };
 void add_model_flags(const Command& command, ModelFlags& flags);
@@ -20,7 +20,8 @@ Status apply(const ModelFlags& flags, compile::BuildOptions& options);
 
 // Of --target, each once; Usage names all that are unknown.
 Result<std::vector<const targets::Target*>> targets_named(const std::vector<std::string>& names);
-// Of --dim.
-Result<std::vector<compile::DimBound>> parse_dims(const std::vector<std::string>& texts);
+// What build and check take alike: --dim, --shape, --feed.
+void add_interface_flags(const Command& command, ModelFlags& flags);
+Result<compile::InterfaceChoices> interface_of(const ModelFlags& flags);
 
 }  // namespace mlc::cli

@@ -112,7 +112,9 @@ class Build {
     MLC_ASSIGN(model_, import::import_onnx(options_.model_path));
     MLC_RETURN_IF_ERROR(show("import", [&] { return model::print(model_); }));
     MLC_RETURN_IF_ERROR(check_operators(*library_, model_));
-    return apply_bounds(ctx_, options_.dims, model_);
+    MLC_RETURN_IF_ERROR(apply(ctx_, options_.interface, model_));
+    if (std::string remark = defaults_remark(model_); !remark.empty()) report_.warnings.push_back(std::move(remark));
+    return ok();
   }
 
   Status load_pipeline() {

@@ -47,7 +47,7 @@ struct BuildOptions {
   std::string pipeline_path;                      // empty: bare arrays only
   std::vector<const targets::Target*> targets;    // the portable form is always added
   std::vector<std::string> operator_folders;      // --ops
-  std::vector<DimBound> dims;
+  InterfaceChoices interface;                     // --dim, --shape, --feed
   std::string id;                                 // "org/name"; empty: "local/<file name>"
   uint64_t version = 1;
   std::string key_path;                           // empty: the user's own key

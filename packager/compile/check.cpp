@@ -183,7 +183,8 @@ Result<CheckReport> check(const CheckOptions& options) {
   report.problem = check_operators(library, model);
   if (!report.problem.ok()) return report;
   ir::Context ctx;
-  MLC_RETURN_IF_ERROR(apply_bounds(ctx, options.dims, model));
+  MLC_RETURN_IF_ERROR(apply(ctx, options.interface, model));
+  report.remark = defaults_remark(model);
   auto function = expand_model(ctx, library, model, "main");
   if (!function.ok()) {
     report.problem = std::move(function).status();
@@ -217,6 +218,7 @@ std::string CheckReport::text() const {
   std::string free;
   for (const std::string& extent : free_extents) free += (free.empty() ? "" : "   ") + extent;
   if (!free.empty()) out += line("free", free);
+  if (!remark.empty()) out += line("defaults", remark);
   for (const auto& [name, count] : operators) {
     const int64_t version = versions.at(name);
     out += "  " + std::to_string(count) + " × " + name + (version ? " (definition of opset " + std::to_string(version) + ")" : "") + "\n";

@@ -19,7 +19,7 @@ struct CheckOptions {
   std::string model_path;
   std::string pipeline_path;  // empty: none
   std::vector<std::string> operator_folders;
-  std::vector<DimBound> dims;
+  InterfaceChoices interface;
 };
 
 struct CheckReport {
@@ -32,6 +32,7 @@ struct CheckReport {
   std::vector<ShownPort> ports;                // both, for people
   std::vector<std::string> pipelines;          // "default: photo (image/jpeg image/png) -> classes"
   std::vector<std::string> free_extents;       // "N", "W in 32..640"; what differs from run to run
+  std::string remark;                          // on inputs with defaults; empty: there are none
   std::string assumed;                         // "N = 1, W = 64": what the estimates stand for; empty: nothing is free
   Estimate cost;                               // of one run, before the passes, which can only make it less
   std::map<std::string, size_t> decided;       // what only the run decides: "branch", "loop", "list", "size": how many

@@ -1,4 +1,4 @@
-// Bounds of a model's free extents, as the user gives them.
+// What the user says of a model's inputs: which there are, their shapes, bounds of their free extents.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,28 @@ struct DimBound {
   int64_t lo = 0, hi = INT64_MAX;
 };
 
+// The shape of an input ("--shape x=[N,3]"), where the file does not say it.
+struct GivenShape {
+  std::string name;
+  std::vector<model::Axis> shape;
+};
+
+struct InterfaceChoices {
+  std::vector<std::string> fed;  // --feed: initializers that become inputs
+  std::vector<GivenShape> shapes;
+  std::vector<DimBound> dims;
+};
+
 // Bounds on free extents are declared, fixed ones replace the name wherever it stands.
 Status apply_bounds(ir::Context& ctx, const std::vector<DimBound>& bounds, model::Model& model);
+// A shape for an input without one, or extents and names for free axes of one that has.
+Status apply_shapes(const std::vector<GivenShape>& shapes, model::Model& model);
+// Initializers become inputs, which have no default then.
+Status apply_feeds(const std::vector<std::string>& names, model::Model& model);
+Status apply(ir::Context& ctx, const InterfaceChoices& choices, model::Model& model);
+
+// A line on inputs that the file gives a default, which are constants here; empty if there are none. Before version 4 of
+// the format all weights are listed as inputs, which says nothing.
+std::string defaults_remark(const model::Model& model);
 
 }  // namespace mlc::compile

@@ -36,6 +36,16 @@ class Expander {
     all_.decisions = std::move(decisions);
   }
   const Decisions& decisions() const { return all_.decisions; }
+  const std::map<std::string, Status>& guesses() const { return all_.guesses; }
+
+  // Whether the results have the ranks that the file declares. It may be wrong about them, so that only ways to build it are compared by it.
+  bool ranks_as_declared() const {
+    for (size_t k = 0; k < function_.outputs.size() && model_.graph.outputs.size() == function_.outputs.size(); ++k) {
+      const model::Port& said = model_.graph.outputs[k];
+      if (said.has_shape && !said.list_depth && said.shape.size() != function_.arrays[function_.outputs[k]].shape.size()) return false;
+    }
+    return true;
+  }
 
   // Free-standing: the function gets the graph's inputs and outputs as its interface.
   Status expand_whole() {
@@ -241,7 +251,7 @@ class Expander {
       }
       if (!port.has_shape && !port.list_depth)
         return Status(Code::Unsupported, 2011, "input '" + port.name + "' does not say its rank")
-            .hint("export the model with shapes, or run onnx.shape_inference on it");
+            .hint("--shape '" + port.name + "=[N,3]', with a number or a name for each of its axes");
       if (port.dtype == DType::None)
         return Status(Code::Unsupported, 2012, "input '" + port.name + "' has the element type " + std::string(name_of(port.dtype)) + ", which no target supports");
       if (!port.list_depth) MLC_RETURN_IF_ERROR(rank_fits("input", port.name, port.shape.size()));
@@ -318,6 +328,29 @@ class Expander {
 
 }  // namespace
 
+namespace {
+
+// A model expanded under some decisions.
+struct Attempt {
+  Attempt(ir::Context& ctx, const lang::Library& library, const model::Model& model, const std::string& name, Expander::Decisions given) {
+    auto made = std::make_shared<nest::Function>();
+    made->name = name;
+    Expander expander(ctx, library, model, *made, std::move(given));
+    status = expander.expand_whole();
+    decisions = expander.decisions();
+    guesses = expander.guesses();
+    fits = status.ok() && expander.ranks_as_declared();
+    if (status.ok()) function = std::move(made);
+  }
+  Status status;
+  Expander::Decisions decisions;
+  std::map<std::string, Status> guesses;
+  std::shared_ptr<nest::Function> function;  // null: it failed
+  bool fits = false;
+};
+
+}  // namespace
+
 std::string free_axis_name(const model::Port& port, size_t axis) {
   const std::string& name = std::get<std::string>(port.shape[axis]);
   return name.empty() || name == "?" ? port.name + "." + std::to_string(axis) : name;
@@ -371,25 +404,28 @@ Result<std::map<std::string, lang::Value>> expand_graph(ir::Context& ctx, const 
 }
 
 Result<nest::Function> expand_model(ir::Context& ctx, const lang::Library& library, const model::Model& model, std::string name) {
-  // Where branches of different rank were decided and the rest of the graph does not fit: each decision the other way.
-  Expander::Decisions decisions;
+  // Where ranks were decided and the rest of the graph, or what the file declares of its results, does not fit: each
+  // decision the other way.
+  Attempt attempt(ctx, library, model, name, {}), best = attempt;
   std::vector<std::string> flipped;
-  Status first;
-  while (true) {
-    nest::Function function;
-    function.name = name;
-    Expander expander(ctx, library, model, function, decisions);
-    Status status = expander.expand_whole();
-    if (status.ok()) return function;
-    const bool endless = status.code == Code::Resource;
-    if (first.ok()) first = std::move(status);
-    if (endless) return first;
-    decisions = expander.decisions();
-    auto next = std::find_if(decisions.begin(), decisions.end(), [&](const auto& d) { return std::find(flipped.begin(), flipped.end(), d.first) == flipped.end(); });
-    if (next == decisions.end() || flipped.size() >= kMaxDecisions) return first;
+  while (!attempt.fits && attempt.status.code != Code::Resource && flipped.size() < kMaxDecisions) {
+    Expander::Decisions decisions = attempt.decisions;
+    const auto next = std::find_if(decisions.begin(), decisions.end(), [&](const auto& d) { return std::find(flipped.begin(), flipped.end(), d.first) == flipped.end(); });
+    if (next == decisions.end()) break;
     flipped.push_back(next->first);
     next->second = !next->second;
+    attempt = Attempt(ctx, library, model, name, decisions);
+    if (attempt.fits || (attempt.function && !best.function)) best = attempt;
   }
+  if (!best.function) return best.status;
+  // A guess must be the only way that fits.
+  for (const auto& [label, open] : best.guesses) {
+    if (!best.fits) return open;
+    Expander::Decisions other = best.decisions;
+    other[label] = !other[label];
+    if (Attempt(ctx, library, model, name, other).fits) return open;
+  }
+  return std::move(*best.function);
 }
 
 }  // namespace mlc::compile

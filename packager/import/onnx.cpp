@@ -223,8 +223,12 @@ Result<model::Graph> graph_of(const onnx::GraphProto& proto, const Scope& scope,
       return Status(Code::Malformed, 1012, "initializer " + shown(tensor.values().name()) + " is given twice");
   }
   for (const auto& info : proto.input()) {
-    if (graph.initializers.count(scope.name_of(info.name()))) continue;  // before IR version 4 initializers are listed as inputs too
     MLC_ASSIGN(model::Port port, port_of(info, scope));
+    graph.order.push_back(port.name);
+    if (graph.initializers.count(port.name)) {
+      graph.defaults.push_back(std::move(port));
+      continue;
+    }
     if (depth == 0 && port.dtype == DType::None)  // those of bodies follow from the node that has them
       return Status(Code::Malformed, 1010, "input " + shown(info.name()) + " has no element type");
     graph.inputs.push_back(std::move(port));
@@ -259,6 +263,7 @@ Result<model::Model> import_onnx(Bytes bytes, const std::string& name, const std
 
   model::Model model;
   model.producer = proto->producer_name();
+  model.ir_version = proto->ir_version();
   for (const auto& opset : proto->opset_import()) {
     const std::string domain = opset.domain().empty() ? "ai.onnx" : opset.domain();
     if (auto [at, is_new] = model.opsets.emplace(domain, opset.version()); !is_new && at->second != opset.version())

@@ -37,6 +37,13 @@ const std::vector<Item>* list_in(const Attribute& value) {
   return nullptr;
 }
 
+size_t length_of(const Attribute& value) {
+  if (const auto* ints = std::get_if<std::vector<int64_t>>(&value)) return ints->size();
+  if (const auto* floats = std::get_if<std::vector<double>>(&value)) return floats->size();
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) return texts->size();
+  return 1;
+}
+
 }  // namespace
 
 bool Expander::has_attribute(const AttrDecl& decl) const { return attributes_.count(decl.name) > 0; }
@@ -53,7 +60,9 @@ void Expander::bind_attributes() {
     const int64_t* number = std::get_if<int64_t>(&value);
     if (decl->kind == AttrDecl::Kind::Type && number && *number == 0 && (decl->fallback || decl->optional)) continue;
     attributes_[name] = &value;
+    if (decl->list) most_steps_ += kStepsPerNumber * length_of(value);
   }
+  steps_left_ = most_steps_;
   for (const auto& a : op_.attrs) {
     const bool given = has_attribute(a);
     if (!given && !a.fallback && !a.optional) mismatch("attribute '" + a.name + "' is missing");
@@ -187,7 +196,10 @@ ExprValue Expander::attribute(const AttrDecl& decl) {
   auto given = attributes_.find(decl.name);
   ExprValue v;
   if (given != attributes_.end()) {
-    v = attribute_value(decl, *given->second);
+    // An item of a list is asked for by the name of the list: without this each would copy all of them.
+    auto [known, is_new] = attribute_lists_.try_emplace(decl.name);
+    if (is_new || !known->second.is_list()) known->second = attribute_value(decl, *given->second);
+    v = known->second;
   } else if (!decl.fallback) {
     if (!decl.optional) mismatch("attribute '" + decl.name + "' is missing");
     return v;  // Absent

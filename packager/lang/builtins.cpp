@@ -128,6 +128,7 @@ std::vector<size_t> BuiltinCall::places(size_t k, size_t count) {
   std::vector<size_t> r;
   const ExprValue all = argument(k);
   const bool plain = all.numbers && all.numbers->dtype == DType::I64;
+  x_.spend(all.is_list() ? all.length() : 0);
   for (size_t j = 0; j < (all.is_list() ? all.length() : 1); ++j) {
     const int64_t given = plain ? all.numbers->values[j] : x_.as_number(all.is_list() ? x_.item(all, j) : all, kid(k)->pos, "a position");
     const int64_t at = given < 0 ? given + size : given;
@@ -154,6 +155,7 @@ BuiltinCall::Constants BuiltinCall::constants_of(size_t k) {
   if (const nest::Array* array = constant_array(kid(k))) {
     r.type = array->dtype;
     const size_t count = array->data->bytes.size() / bytes_of(r.type);
+    x_.spend(count / Expander::kNumbersPerStep);
     for (size_t j = 0; j < count; ++j) r.values.push_back(ir::load_element(r.type, array->data->bytes.data(), j));
     return r;
   }
@@ -161,6 +163,7 @@ BuiltinCall::Constants BuiltinCall::constants_of(size_t k) {
   bool real = v.numbers && v.numbers->dtype == DType::F64;
   for (const ExprValue& item : v.items) real = real || (item.is_const() && is_float(item.e->type.dtype));
   r.type = real ? DType::F64 : DType::I64;
+  x_.spend(v.length() / Expander::kNumbersPerStep);
   for (size_t j = 0; v.numbers && j < v.length(); ++j) r.values.push_back(v.numbers->at(j));
   for (const ExprValue& item : v.items) {
     if (!item.is_const()) x_.fail_here(kid(k)->pos, name_ + " wants numbers that are known while building");
@@ -288,6 +291,7 @@ ExprValue BuiltinCall::extreme() {
   const ExprValue all = argument(0);
   if (all.is_list() && all.length() == 0) fail(name_ + " of an empty list");
   if (all.numbers && all.numbers->dtype == DType::I64) {
+    x_.spend(all.length() / Expander::kNumbersPerStep);
     const auto [lowest, highest] = std::minmax_element(all.numbers->values.begin(), all.numbers->values.end());
     return x_.soft_int(name_ == "min" ? *lowest : *highest);
   }

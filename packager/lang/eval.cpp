@@ -50,9 +50,20 @@ bool Expander::has_dim(Ex e) {
   return found;
 }
 
+void Expander::spend(size_t steps) {
+  if (steps > steps_left_) fail_call(op_.pos, "its lists take more than " + std::to_string(most_steps_) + " steps while building");
+  steps_left_ -= steps;
+}
+
 ExprValue Expander::eval(const Node* n) {
   Deeper deeper(depth_);
   if (depth_ > kMaxEvalDepth) fail_here(n->pos, "functions call each other without end");
+  ExprValue v = eval_node(n);
+  spend(1 + v.items.size());
+  return v;
+}
+
+ExprValue Expander::eval_node(const Node* n) {
   switch (n->kind) {
     case NodeKind::Number:
       return n->is_real ? scalar(ctx_.number(n->real, DType::F64), true) : soft_int(n->integer);

@@ -139,6 +139,9 @@ std::string axis_of(size_t axis, const std::string& param);
 
 class Expander {
  public:
+  static constexpr size_t kLeastSteps = size_t{1} << 24;  // ten seconds; more for a call with many numbers in its attributes
+  static constexpr size_t kStepsPerNumber = 32;
+  static constexpr size_t kNumbersPerStep = 16;  // where plain numbers are worked on side by side
   Expander(const Module& module, ir::Context& ctx, nest::Function& function, const Call& call, const OpDef& op);
 
   // Throws Failure. `Applies::No` only where `when`, a type class or a rank says so before any statement was emitted;
@@ -223,6 +226,9 @@ class Expander {
 
   // --- eval.cpp, operations.cpp
   ExprValue eval(const Node* n);
+  ExprValue eval_node(const Node* n);
+  // Of what the lists of a definition may take: comprehensions nest, and what they run over comes from the file.
+  void spend(size_t steps);
   ExprValue eval_name(const Node* n);
   ExprValue eval_let(const std::string& name);
   ExprValue eval_extent(const Node* n);
@@ -390,7 +396,7 @@ class Expander {
   std::map<std::string, const Node*> rank_clauses_;
   std::set<std::string> clause_dims_;             // set by `dim`, `dims`, `exists`: not inferred by broadcasting
   std::map<std::string, const Attribute*> attributes_;
-  std::map<std::string, ExprValue> tensor_attributes_;
+  std::map<std::string, ExprValue> tensor_attributes_, attribute_lists_;
 
   std::map<std::string, std::vector<ArrayInfo>> arrays_;  // by name; several for `many`
   mutable std::map<uint32_t, std::vector<Ex>> elements_;          // of arrays of the function
@@ -418,6 +424,7 @@ class Expander {
   std::set<Ex> run_time_numbers_;                 // loads that stand for elements of `sym` inputs
   std::set<std::pair<Ex, Ex>> safe_;              // (index, extent): in range by construction
   int depth_ = 0;
+  size_t most_steps_ = kLeastSteps, steps_left_ = kLeastSteps;
   std::optional<size_t> item_;                    // `for each`: the item
   std::string item_param_;
   std::map<std::string, Ex> before_;              // `before(n)` at this item

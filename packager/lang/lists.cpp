@@ -8,7 +8,8 @@
 namespace mlc::lang {
 namespace {
 
-constexpr size_t kMaxList = 4096;
+constexpr size_t kStepsPerItem = 8;  // of more than a number: some hundred bytes
+constexpr size_t kMaxList = size_t{1} << 20;  // of a range; what is made of ranges is counted (Expander::spend)
 
 ExprValue number_at(ir::Context& ctx, const Numbers& numbers, size_t k) {
   const ir::Scalar value = numbers.at(k);
@@ -72,6 +73,7 @@ ExprValue Expander::soft_list(const std::vector<Ex>& es) {
 }
 std::vector<ExprValue> Expander::as_list(const ExprValue& v) {
   if (!v.is_list()) return {v};
+  spend(v.length());
   if (!v.numbers) return v.items;
   std::vector<ExprValue> items;
   for (size_t k = 0; k < v.length(); ++k) items.push_back(item(v, k));
@@ -92,6 +94,7 @@ ExprValue Expander::index_list(const ExprValue& l, const ExprValue& at, Pos pos)
     return item(l, static_cast<size_t>(i->i));
   }
   if (n == 0) return soft_int(0);  // an empty dim runs through no place
+  spend(l.length());
   // By a running index: a table if the numbers are constants, else a chain of choices.
   bool constant = true, equal = true, real = false;
   if (l.numbers) {
@@ -194,6 +197,7 @@ ExprValue Expander::eval_comprehension(const Node* n, const ExprValue* neutral) 
     const int64_t lo = as_number(eval(n->kids[1]), n->pos, "the start of a range");
     const int64_t hi = as_number(eval(n->kids[2]), n->pos, "the end of a range");
     if (hi > lo && static_cast<uint64_t>(hi) - static_cast<uint64_t>(lo) > kMaxList) fail_call(n->pos, "a list of more than " + std::to_string(kMaxList) + " items");
+    spend(static_cast<size_t>(std::max<int64_t>(hi - lo, 0)));
     Numbers range;
     for (int64_t v = lo; v < hi; ++v) range.values.push_back(v);
     source = list(std::move(range));
@@ -215,8 +219,12 @@ ExprValue Expander::eval_comprehension(const Node* n, const ExprValue* neutral) 
       }
     }
     ExprValue v = eval(n->kids[0]);
+    if (v.is_list()) spend(v.length());
     if (v.is_list()) for (size_t j = 0; j < v.length(); ++j) r.add(item(v, j));
-    else r.add(std::move(v));
+    else {
+      if (!is_plain_number(v)) spend(kStepsPerItem);
+      r.add(std::move(v));
+    }
   }
   return r.done();
 }

@@ -26,6 +26,7 @@ ExprValue Expander::lift(const std::vector<ExprValue>& args, Pos pos, const std:
     any = true;
   }
   if (!any) return f(args);
+  spend(n);
   ListBuilder r(ctx_);
   std::vector<ExprValue> each;
   for (const ExprValue& a : args) each.push_back(a.is_list() ? ExprValue() : a);
@@ -50,6 +51,7 @@ std::optional<ExprValue> Expander::on_numbers(ir::Op op, const ExprValue& a, con
   const bool arithmetic = op == ir::Op::Add || op == ir::Op::Sub || op == ir::Op::Mul;
   Numbers r{arithmetic ? DType::I64 : DType::Bool, {}};
   const size_t count = a.numbers ? a.length() : b.length();
+  spend(count / kNumbersPerStep);
   r.values.reserve(count);
   const auto at = [](const ExprValue& v, size_t k) { return v.numbers ? v.numbers->at(k) : ir::Scalar{v.e->i, 0}; };
   for (size_t k = 0; k < count; ++k) r.values.push_back(ir::apply_binary(op, wanted, at(a, k), at(b, k)).i);

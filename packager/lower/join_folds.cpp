@@ -59,8 +59,14 @@ class Joiner {
       if (e->op == Op::Load && e->array == w.buffer) fits &= e->access == ir::Access::Clamped && ctx_.sub(e->args[0], w.address)->is_int(0);
     });
     if (!fits || num_loads(value, w.buffer) != num_loads(fold->args[0], w.buffer)) return false;
-    next.writes[0].value = ctx_.rewrite(value, [&](const Expr* e) { return e->op == Op::Load && e->array == w.buffer ? w.value : nullptr; });
-    next.kept.push_back({fold_over(next.writes[0].value, folded), std::move(w)});
+    const Expr* joined = ctx_.rewrite(value, [&](const Expr* e) { return e->op == Op::Load && e->array == w.buffer ? w.value : nullptr; });
+    // A fold that is the same for all rows is computed once, before them, where no row could be written.
+    const Expr* writing = fold_over(joined, folded);
+    if (!writing) return false;
+    for (const ir::Dim* row : next.dims)
+      if (!ir::depends_on(writing, ctx_.dim(row))) return false;
+    next.writes[0].value = joined;
+    next.kept.push_back({writing, std::move(w)});
     return true;
   }
 

@@ -63,6 +63,8 @@ struct Node {
 struct Graph {
   std::string name;
   std::vector<Port> inputs, outputs;          // without the initializers
+  std::vector<Port> defaults;                 // inputs of the file that initializers give a value: constants unless asked for
+  std::vector<std::string> order;             // of inputs and defaults in the file
   std::map<std::string, Tensor> initializers;
   std::vector<Node> nodes;                    // in an order in which every value is written before it is read
   std::map<std::string, Port> types;          // what the file tells of results of nodes: hints for readers, not checked
@@ -72,6 +74,7 @@ struct Model {
   Graph graph;
   std::map<std::string, int64_t> opsets;  // domain to version
   std::string producer;
+  int64_t ir_version = 0;  // of ONNX; before 4 a file lists all initializers as inputs
   std::map<std::string, std::string> metadata;
 };
 

@@ -6,6 +6,7 @@
 
 namespace mlc::passes {
 
+Status narrow(ir::Context& ctx, nest::Function& f);
 Status algebra(ir::Context& ctx, nest::Function& f);
 Status codes(ir::Context& ctx, nest::Function& f);
 Status products_in_bf16(ir::Context& ctx, nest::Function& f);

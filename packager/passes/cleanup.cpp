@@ -91,6 +91,18 @@ bool renaming(const nest::Function& f, const nest::Statement& s, Renaming& r) {
   return true;
 }
 
+// Whether what is read in place of `load` is out of range where that is: an axis that the copy drops or spreads is checked nowhere else.
+bool checks_stay(const nest::Function& f, const Renaming& r, const Expr* load) {
+  for (size_t k = 0; k < load->args.size(); ++k) {
+    const ir::Dim* dim = r.map.axis_dim[k];
+    const Expr *at = load->args[k], *extent = f.arrays[load->array].shape[k];
+    const bool is_kept = dim && std::any_of(r.value->args.begin(), r.value->args.end(), [&](const Expr* e) { return e->op == Op::Dim && e->dim == dim; });
+    const bool in_range = at->op == Op::Dim ? at->dim->extent == extent : at->is_const() && extent->is_const() && at->i >= 0 && at->i < extent->i;
+    if (!is_kept && !in_range) return false;
+  }
+  return true;
+}
+
 bool read_through(ir::Context& ctx, nest::Function& f) {
   bool changed = false;
   Uses uses = uses_of(f);
@@ -121,7 +133,7 @@ bool read_through(ir::Context& ctx, nest::Function& f) {
         };
         ir::walk(root, [&](const Expr* e) {
           if (!possible || e->op != Op::Load || e->array != y) return;
-          if (e->access == ir::Access::Checked && !r.exact) { possible = false; return; }
+          if (e->access == ir::Access::Checked && !(r.exact && checks_stay(f, r, e))) { possible = false; return; }
           if (r.value->is_const()) { possible = e->access != ir::Access::Checked; return; }
           const Expr* c = composed(e);
           if (c->op != Op::Load) { possible = false; return; }

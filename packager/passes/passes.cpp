@@ -23,7 +23,7 @@ std::vector<NamedPass> all_passes() {
   const auto plain = [](Status (*pass)(ir::Context&, nest::Function&)) {
     return [pass](ir::Context& ctx, nest::Function& f, const Options&) { return pass(ctx, f); };
   };
-  return {{"algebra", plain(algebra)}, {"fold-constants", plain(fold_constants)}, {"cleanup", plain(cleanup)},
+  return {{"narrow", plain(narrow)}, {"algebra", plain(algebra)}, {"fold-constants", plain(fold_constants)}, {"cleanup", plain(cleanup)},
           {"scale-weights", plain(scale_weights)}, {"fuse", plain(fuse)}, {"products-in-bf16", plain(products_in_bf16)}, {"codes", plain(codes)}, {"split-dims", plain(split_dims)},
           {"procs", plain(simplify_procs)}, {"layout", plain(assign_layouts)}, {"inline-weights", plain(inline_weights)},
           {"winograd", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived); }},
@@ -32,7 +32,7 @@ std::vector<NamedPass> all_passes() {
 }
 
 std::vector<std::string> default_pipeline() {
-  return {"algebra", "fold-constants", "cleanup", "fuse", "scale-weights", "codes", "fold-constants", "cleanup", "split-dims", "procs", "layout", "inline-weights", "derive-weights", "winograd", "split-folds", "group", "prologues"};
+  return {"narrow", "algebra", "fold-constants", "cleanup", "fuse", "scale-weights", "codes", "fold-constants", "cleanup", "split-dims", "procs", "layout", "inline-weights", "derive-weights", "winograd", "split-folds", "group", "prologues"};
 }
 
 std::vector<std::string> with_products_in_bf16(std::vector<std::string> pipeline) {

@@ -1,5 +1,6 @@
 // Rewrites of a Nest function, in a fixed order that is a list of names.
 //
+//   narrow          statements that read many arrays become several that read few
 //   algebra         scales leave sums of products, dequantised products become products of codes
 //   fold-constants  statements whose inputs are all constant are computed now
 //   cleanup         dead statements, equal statements, copies and renamings (Reshape, Transpose, Slice, ...) read through

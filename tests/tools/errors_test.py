@@ -10,7 +10,8 @@ import shutil
 import struct
 import subprocess
 
-from onnx_file import model, node, port, tensor
+import npz_file
+from onnx_file import model, node, number, port, tensor
 from tool_test import main
 
 EXAMPLE = pathlib.Path(__file__).resolve().parents[2] / "examples" / "digits"
@@ -218,6 +219,41 @@ def a_frozen_extent_is_fixed_under_each_of_its_names(t):
         refuses(t, 2, "extent", "mlrun", "b.mlc", "-i", "zeros", "--dim", "other=4")
 
 
+def what_a_file_does_not_say_of_its_inputs_is_said_on_the_command_line(t):
+    (t.dir / "m.onnx").write_bytes(model([node("Relu", ["x"], ["y"])], [port("x", "f32", None)], [port("y", "f32", None)]))
+    build_refuses(t, 20, ["'x' does not say its rank", "--shape 'x=[N,3]'"], "m.onnx", number="2011")
+    t.run("mlpack", "build", "m.onnx", "-o", "s.mlc", "--target", "portable", "--shape", "x=[N, 3]", "--dim", "N=2..5")
+    assert t.json("mlpack", "check", "m.onnx", "--shape", "x=[N,-1]")["inputs"] == ["x: f32[N, x.1]"]
+    t.run("mlrun", "s.mlc", "-i", "zeros", "--dim", "N=4")
+    refuses(t, 6, "N", "mlrun", "s.mlc", "-i", "zeros", "--dim", "N=6")
+    for shape, word in {"x": "NAME=[", "x=[N": "NAME=[", "x=[N,,3]": "NAME=[", "x=[-2]": "NAME=[", "z=[3]": "no input 'z'"}.items():
+        build_refuses(t, 2, word, "m.onnx", "--shape", shape)
+    (t.dir / "n.onnx").write_bytes(identity())
+    build_refuses(t, 2, "does not fit", "n.onnx", "--shape", "x=[n,5]")
+
+
+def an_input_with_a_default_is_a_constant_unless_it_is_fed(t):
+    weights = [tensor("w", "f32", [2], struct.pack("<2f", 3, 4)), tensor("hidden", "f32", [2], struct.pack("<2f", 1, 1))]
+    for version in (3, 8):
+        data = model([node("Mul", ["x", "w"], ["a"]), node("Add", ["a", "hidden"], ["y"])],
+                                          [port("w", "f32", [2]), port("x", "f32", ["N", 2])], [port("y", "f32", ["N", 2])], weights) + number(1, version)
+        (t.dir / "m.onnx").write_bytes(data)
+        remark = "'w'; --feed NAME makes one an input"
+        assert (remark in t.json("mlpack", "check", "m.onnx")["remark"]) == (version >= 4)
+        assert (remark in t.run("mlpack", "check", "m.onnx").stdout) == (version >= 4)
+        built = t.json("mlpack", "build", "m.onnx", "-o", "c.mlc", "--target", "portable", "-f")
+        assert any(remark in line for line in built["warnings"]) == (version >= 4), built
+        assert [p["name"] for p in t.json("mlpack", "inspect", "c.mlc")["programs"][0]["inputs"]] == ["x"]
+        built = t.json("mlpack", "build", "m.onnx", "-o", "f.mlc", "--target", "portable", "-f", "--feed", "w", "--feed", "hidden")
+        assert not any("--feed" in line for line in built["warnings"]), built
+        assert [p["name"] for p in t.json("mlpack", "inspect", "f.mlc")["programs"][0]["inputs"]] == ["w", "x", "hidden"]
+        npz_file.write(t.dir / "in.npz", {"x": ("f32", [1, 2], [1, 2]), "w": ("f32", [2], [10, 20]), "hidden": ("f32", [2], [5, 6])})
+        t.run("mlrun", "run", "f.mlc", "-i", "in.npz", "-o", "out.npz")
+        assert npz_file.read(t.dir / "out.npz")["y"][1] == [15, 46]
+    build_refuses(t, 2, ["no initializer 'v'"], "m.onnx", "--feed", "v")
+    build_refuses(t, 2, "has to be fed anyway", "m.onnx", "--feed", "x")
+
+
 def pipelines_that_do_not_fit_are_refused_with_the_nearest_word(t):
     good = (EXAMPLE / "labels.txt").read_text()
     (t.dir / "labels.txt").write_text(good)
@@ -416,6 +452,7 @@ if __name__ == "__main__":
           shapes_that_do_not_fit_are_shown, one_of_a_thing_is_not_several, the_output_is_a_file_and_links_stay_links,
           an_answer_that_is_not_taken_is_no_success, inputs_of_a_pipeline_are_named_and_arrays_go_around_it,
           flags_of_build_are_checked_before_work_begins, a_frozen_extent_is_fixed_under_each_of_its_names,
+          what_a_file_does_not_say_of_its_inputs_is_said_on_the_command_line, an_input_with_a_default_is_a_constant_unless_it_is_fed,
           pipelines_that_do_not_fit_are_refused_with_the_nearest_word, all_that_does_not_fit_is_told_at_once_with_its_place,
           a_pipeline_can_be_checked_without_building, an_array_that_needs_pickle_does_not_fit, a_container_for_another_machine_says_so,
           flags_of_mlrun_name_the_nearest, unsigned_and_unknown_signers_run_portable_and_say_how_to_trust,

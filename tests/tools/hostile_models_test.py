@@ -184,6 +184,16 @@ def large_models_are_answered(tools):
                     "2,000 branches": (joined(2000), "2000 arrays", "1024", "sum")})
 
 
+def lists_of_attributes_may_be_long_but_not_multiply(tools):
+    count = 30_000
+    grams = lambda counts, pool, indexes, **more: model([node("TfIdfVectorizer", ["x"], ["y"], "grams", mode="TFIDF", max_skip_count=0, min_gram_length=1,  # noqa: E731
+        ngram_counts=counts, ngram_indexes=indexes, pool_int64s=pool, **more)], [port("x", "i64", ["N"])], [port("y", "f32", [len(indexes)])])
+    done = check(tools, grams([0], list(range(count)), list(range(count)), max_gram_length=1, weights=[0.5] * count))
+    assert done.returncode == 0, done.stderr[:800]
+    refuses(tools, {"300,000 lengths of n-grams": (grams([0] * 300_000, list(range(300_000)), [0], max_gram_length=300_000), "grams", "steps while building")})
+
+
 if __name__ == "__main__":
     main([graphs_that_are_not_well_formed_are_refused_by_the_name_of_the_node, numbers_that_do_not_fit_are_refused,
-          tensors_that_lie_are_refused, nesting_is_bounded, large_models_are_answered])
+          tensors_that_lie_are_refused, nesting_is_bounded, large_models_are_answered,
+          lists_of_attributes_may_be_long_but_not_multiply])

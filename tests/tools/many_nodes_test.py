@@ -109,5 +109,16 @@ def a_wide_graph(t):
     build(t, "wide", nodes, [port("x", "f32", [2, 4])], [port("y", "f32", [2, 4])], weights)
 
 
+def hundreds_of_operands_are_a_few_at_a_time(t):
+    """Machine code with an address for each of 600 arrays has no stack for them. The golden vector runs natively and interpreted."""
+    for op, count in (("Sum", 600), ("Max", 600), ("Min", 600), ("Mean", 1500)):
+        nodes = [node("Mul", ["x", f"c{k}"], [f"a{k}"]) for k in range(count)] + [node(op, [f"a{k}" for k in range(count)], ["y"])]
+        weights = [tensor(f"c{k}", "f32", [4], floats(0.5, 1, k % 7 - 3, k % 5)) for k in range(count)]
+        (t.dir / "many.onnx").write_bytes(model(nodes, [port("x", "f32", ["N", 4])], [port("y", "f32", ["N", 4])], weights))
+        built = t.json("mlpack", "build", "many.onnx", "-o", "many.mlc", "--target", "native", "-f")
+        assert all("reason" not in v and v["vectors"] for v in built["selftest"]["variants"]), built
+
+
 if __name__ == "__main__":
-    main([a_long_chain_of_elementwise_nodes, a_long_chain_takes_memory_by_its_length, a_long_attribute_takes_memory_by_its_bytes, a_long_chain_with_constants, equal_layers_share_their_kernels, pieces_and_steps_share_their_kernels, a_wide_graph])
+    main([a_long_chain_of_elementwise_nodes, a_long_chain_takes_memory_by_its_length, a_long_attribute_takes_memory_by_its_bytes, a_long_chain_with_constants, equal_layers_share_their_kernels, pieces_and_steps_share_their_kernels, a_wide_graph,
+          hundreds_of_operands_are_a_few_at_a_time])

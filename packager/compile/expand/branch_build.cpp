@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "packager/compile/expand/graph_expander.h"
+#include "packager/ir/typical.h"
 
 namespace mlc::compile {
 
@@ -27,7 +28,8 @@ struct GraphExpander::BranchBuild {
   Status take(bool then);
   Status expand(Side& side, const std::string& name);
   bool ranks_agree() const;
-  bool taken_by_rank();
+  bool taken_by_rank(Ex condition);
+  std::string other_branch(Ex condition, bool taken) const;
   Status branch();
   Result<Item> joined_lists(size_t output, Emit& emit);
   Result<Item> joined_tensors(size_t output, Emit& emit);
@@ -48,9 +50,8 @@ Status GraphExpander::add_if(const Node& node, const Inputs& in) {
   MLC_RETURN_IF_ERROR(build.expand(build.sides[1], "else_branch"));
   const std::vector<Ex> known = elements_of(condition.tensor);
   if (build.ranks_agree() || known.size() != 1) return build.branch();
-  const bool taken = build.taken_by_rank();
-  function_.checks.push_back({taken ? known[0] : ctx_.logical_not(known[0]), node.label() + ": the model is built for inputs whose shapes take the " +
-                                                                                 (taken ? "then" : "else") + " branch, these take the other"});
+  const bool taken = build.taken_by_rank(known[0]);
+  function_.checks.push_back({taken ? known[0] : ctx_.logical_not(known[0]), build.other_branch(known[0], taken)});
   return build.take(taken);
 }
 
@@ -97,15 +98,28 @@ bool GraphExpander::BranchBuild::ranks_agree() const {
   return true;
 }
 
-// The rest of the graph can only be right for one of the ranks. Exporters write the case that they have seen first:
-// "if the extent is 1, squeeze". Where the file says the rank, that settles it.
-bool GraphExpander::BranchBuild::taken_by_rank() {
-  auto [decision, is_new] = g.all_.decisions.try_emplace(node.label(), true);
+// The rest of the graph can only be right for one of the ranks. Where the file says it, that settles it; else what extents
+// usually are: of "if the extent is 1, squeeze", as exporters write squeeze(d), the branch that squeezes nothing.
+bool GraphExpander::BranchBuild::taken_by_rank(Ex condition) {
+  const bool usual = ir::typical(condition).value_or(1) != 0;
+  auto [decision, is_new] = g.all_.decisions.try_emplace(node.label(), usual);
   for (size_t output = 0; is_new && output < node.outputs.size(); ++output) {
     const model::Port* said = g.wanted(node, output) && !sides[0].results[output].list ? g.hint(node.outputs[output]) : nullptr;
     if (said && said->has_shape) decision->second = sides[0].shape_of(output).axes->size() == said->shape.size();
   }
   return decision->second;
+}
+
+// What the run says to inputs of the other branch, and what its user can do.
+std::string GraphExpander::BranchBuild::other_branch(Ex condition, bool taken) const {
+  std::set<std::string> names;
+  ir::walk(condition, [&](Ex e) {
+    if (e->op == ir::Op::Sym) names.insert(e->sym->name);
+  });
+  std::string dims;
+  for (const std::string& name : names) dims += " --dim " + name + "=VALUE";
+  return node.label() + ": the model is built for inputs whose shapes take the " + (taken ? "then" : "else") +
+         " branch, these take the other, whose result has another rank; mlpack build" + dims + " makes a file for them";
 }
 
 Status GraphExpander::BranchBuild::branch() {

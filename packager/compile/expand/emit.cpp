@@ -28,6 +28,14 @@ uint32_t Emit::constant(int64_t value, DType dtype) {
   return number;
 }
 
+uint32_t Emit::numbers(const std::vector<int64_t>& values) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(values.size() * sizeof(int64_t));
+  for (size_t k = 0; k < values.size(); ++k) ir::store_element(DType::I64, bytes->data(), k, {values[k], 0});
+  const uint32_t list = array("", DType::I64, {ctx_.integer(static_cast<int64_t>(values.size()))}, nest::Array::Kind::Const);
+  function_.arrays[list].data = std::make_shared<nest::ConstData>(nest::ConstData{Bytes(*bytes), bytes});
+  return list;
+}
+
 uint32_t Emit::number(Ex value) {
   if (value->is_const()) return constant(value->i);
   return write(array("", DType::I64, {}), {}, {}, value);

@@ -17,6 +17,7 @@ class Emit {
   uint32_t array(const std::string& name, DType dtype, std::vector<const ir::Expr*> shape, nest::Array::Kind kind = nest::Array::Kind::Temp,
                  uint8_t list_depth = 0);
   uint32_t constant(int64_t value, DType dtype = DType::I64);  // of rank 0
+  uint32_t numbers(const std::vector<int64_t>& values);         // a constant i64 [n] array
   uint32_t number(const ir::Expr* value);                       // an i64 [] array of a value made of symbols
   nest::Control& control(nest::Control::Kind kind, std::vector<uint32_t> inputs, std::vector<uint32_t> outputs);
 

@@ -187,6 +187,7 @@ Status GraphExpander::call_library(const Node& node) {
     call.inputs.emplace_back(value.tensor);
   }
   MLC_RETURN_IF_ERROR(fix_lengths(node, call));
+  MLC_RETURN_IF_ERROR(name_axes_of_squeeze(node, call));
   call.outputs.clear();
   for (size_t k = 0; k < node.outputs.size(); ++k) call.outputs.push_back(wanted(node, k));
   call.output_names = node.outputs;

@@ -2,6 +2,7 @@
 // that texts cannot say, those of control flow and of lists, are here; everything else is a call of the library.
 //   graph_expander.cpp   values by name, values of the graph around, calls of the library
 //   control.cpp          If, Loop, Scan, SequenceMap
+//   squeeze.cpp          the axes of Squeeze where the file does not name them
 //   loop_build.cpp       the shapes that a loop carries
 //   lists.cpp            sequences and optionals
 //   strings.cpp          operators on strings
@@ -35,6 +36,8 @@ struct Expansion {
   // Branches of different rank: which one is taken is settled while building and checked at run time. By label of the
   // node; true is the then-branch.
   std::map<std::string, bool> decisions = {};
+  // Of these, decisions that nothing speaks for but that the rest of the graph fits: what to say where both ways fit.
+  std::map<std::string, Status> guesses = {};
   // Bodies are expanded more than once: to find what a loop carries, in place for each item of a sequence, both ways of
   // a branch. Nested ones multiply, so there is an end.
   size_t nodes = 0, max_nodes = size_t{1} << 16;  // expanded so far, and at most
@@ -90,6 +93,8 @@ class GraphExpander {
   Status add_node(const model::Node& node);
   Status call_library(const model::Node& node);
   Status fix_lengths(const model::Node& node, lang::Call& call);  // told_lengths.cpp
+  Status name_axes_of_squeeze(const model::Node& node, lang::Call& call);  // squeeze.cpp
+  static std::string axes_shown(const std::vector<Ex>& shape, const std::vector<size_t>& axes);
   Result<std::vector<lang::Value>> inline_for_text(const model::Node& node, const model::Graph& body, const std::vector<lang::Value>& inputs);
   Result<std::vector<lang::Value>> call(const std::string& op, int64_t opset, std::map<std::string, lang::Attribute> attributes,
                                         const std::vector<lang::Value>& inputs, const std::string& source, const std::string& name = "");

@@ -527,6 +527,15 @@ TEST_CASE("lists of plain numbers stay numbers in arithmetic, comparisons and ch
     CHECK(says(failure("op A@1(x: f32[]) -> y: f32[]\n  attr v: int[q]\n  y[] = f32(" + f + "(v))\n", "A", {f32({}, {0})}, {{"v", std::vector<int64_t>{}}}), "of an empty list"));
 }
 
+TEST_CASE("a list may have a million items, and lists that multiply end") {
+  const std::string head = "op A@1(x: f32[n]) -> y: f32[n]\n  attr v: int[q]\n";
+  CHECK(floats(head + "  let l = [v[k] - k for k in 0..len(v)]\n  y[n] = x[n] + f32(l[len(v) - 1])\n", "A", {f32({1}, {0.5})},
+               {{"v", std::vector<int64_t>(300000, 300000)}}) == std::vector<float>{1.5});
+  CHECK(floats("op A@1(x: f32[n]) -> y: f32[n]\n  let l = [k*2 for k in 0..1000000]\n  y[n] = x[n] + f32(len(l))\n", "A", {f32({1}, {0})}) == std::vector<float>{1e6f});
+  CHECK(says(failure(head + "  let l = total([total(slice(v, 0, j)) for j in 0..len(v)])\n  y[n] = x[n] + f32(l)\n", "A", {f32({1}, {0})}, {{"v", std::vector<int64_t>(100000, 1)}}),
+             "steps while building"));
+}
+
 TEST_CASE("lists of numbers are joined by value") {
   auto list = [](const std::string& e, const std::string& more = "") {
     return floats("op A@1(x: f32[]) -> y: f32[k]\n  attr v: int[q] = [7, 3, 7, 5, 3]\n  let l = " + e + "\n  dim k = len(l)\n" + more + "  y[k] = f32(l[k])\n", "A",

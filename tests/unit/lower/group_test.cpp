@@ -124,6 +124,22 @@ TEST_CASE("a reader at another row, or at two rows, is no member") {
   }
 }
 
+TEST_CASE("a fold that is the same for all rows does not write the rows that it reads") {
+  for (const int64_t columns : {6, 40}) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    auto R = m.n(6), C = m.n(columns);
+    uint32_t x = m.array("x", DType::F32, {m.n(1), C}), t = m.array("t", DType::F32, {R, C}, nest::Array::Kind::Temp), y = m.output("y", DType::F32, {R});
+    auto r = m.dim("r", R), c = m.dim("c", C), a = m.dim("a", R), k = m.dim("k", C);
+    m.map({r, c}, t, {m.at(r), m.at(c)}, m.load(x, {m.n(0), m.at(c)}));
+    const Expr* here = m.load(t, {m.at(a), m.at(k)});
+    m.map({a}, y, {m.at(a)}, m.fold(Join::Sum, {k}, ctx.binary(Op::Mul, here, here)));
+    join_all(m.f);
+    REQUIRE(group(m.f));
+    for (const char* target : kTargets) test::check_lowering(ctx, m.f, *targets::find_target(target));
+  }
+}
+
 TEST_CASE("the mark survives printing and parsing") {
   ir::Context ctx;
   NestMaker m(ctx);

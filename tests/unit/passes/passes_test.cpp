@@ -777,3 +777,80 @@ TEST_CASE_FIXTURE(Net, "a dim that holds heads of 36 numbers is taken apart, one
     CHECK(net.fn.body[0].nest->dims.size() == (size == 36 ? 3 : 2));
   }
 }
+
+TEST_CASE("a check of an index is not lost where a copy does not move along its axis") {
+  for (const bool spread : {true, false}) {
+    Net net;
+    const uint32_t x = net.input("x", DType::F32, {net.k(1), net.k(4)}), at = net.input("at", DType::I64, {net.k(2)});
+    const uint32_t t = net.array("t", DType::F32, {net.k(spread ? 3 : 1), net.k(4)}), y = net.output("y", DType::F32, {net.k(2), net.k(4)});
+    const Dim *a = net.dim("a", 3), *b = net.dim("b", 4), *q = net.dim("q", 2), *c = net.dim("c", 4);
+    const Expr* row = spread ? net.d(a) : net.k(0);
+    net.nest("spread", spread ? std::vector<const Dim*>{a, b} : std::vector<const Dim*>{b}, {{t, {row, net.d(b)}, net.load(x, {net.k(0), net.d(b)})}});
+    net.nest("gather", {q, c}, {{y, {net.d(q), net.d(c)}, net.load(t, {net.load(at, {net.d(q)}), net.d(c)}, Access::Checked)}});
+    REQUIRE_OK(net.optimise());
+    Tensor values = Tensor::zeros(DType::F32, {1, 4}), places = Tensor::zeros(DType::I64, {2});
+    const int64_t beyond = spread ? 3 : 1;
+    std::memcpy(places.bytes.data() + 8, &beyond, 8);
+    CHECK_FALSE(net.run({values, places}).ok());
+    const int64_t last = beyond - 1;
+    std::memcpy(places.bytes.data() + 8, &last, 8);
+    CHECK(net.run({values, places}).ok());
+  }
+}
+
+TEST_CASE("a sum of many arrays becomes sums of few, in the same order") {
+  constexpr size_t kOperands = 300;
+  for (const bool balanced : {false, true}) {
+    Net net;
+    std::vector<Tensor> inputs;
+    std::vector<const Expr*> values;
+    std::vector<const Dim*> dims{net.dim("i", 3), net.dim("j", 5)};
+    for (size_t k = 0; k < kOperands; ++k) {
+      values.push_back(net.load(net.input("x" + std::to_string(k), DType::F32, {net.k(3), net.k(5)}), net.at(dims)));
+      Tensor t = Tensor::zeros(DType::F32, {3, 5});
+      const std::vector<float> some = numbers(15, static_cast<unsigned>(k));
+      std::memcpy(t.bytes.data(), some.data(), t.bytes.size());
+      inputs.push_back(std::move(t));
+    }
+    const auto sum = [&](const Expr* a, const Expr* b) { return net.ctx.binary(Op::Add, a, b); };
+    const Expr* total = values[0];
+    for (size_t k = 1; k < kOperands && !balanced; ++k) total = sum(total, values[k]);
+    while (balanced && values.size() > 1) {
+      std::vector<const Expr*> pairs;
+      for (size_t k = 0; k + 1 < values.size(); k += 2) pairs.push_back(sum(values[k], values[k + 1]));
+      if (values.size() % 2) pairs.push_back(values.back());
+      values = std::move(pairs);
+      total = values[0];
+    }
+    net.nest("sum", dims, {{net.output("y", DType::F32, {net.k(3), net.k(5)}), net.at(dims), total}});
+    const auto before = net.run(inputs);
+    REQUIRE(before.ok());
+    REQUIRE_OK(net.optimise());
+    for (const Statement& s : net.fn.body) CHECK(passes::read(s).size() <= 14);
+    const auto after = net.run(inputs);
+    REQUIRE(after.ok());
+    CHECK((*before)[0].bytes == (*after)[0].bytes);
+  }
+}
+
+TEST_CASE("what stands behind a choice stays there when a sum is cut") {
+  Net net;
+  const uint32_t y = net.output("y", DType::F32, {net.k(6)});
+  const Dim* i = net.dim("i", 6);
+  const Expr *inside = net.ctx.binary(Op::Lt, net.d(i), net.k(4)), *total = net.r(0);
+  std::vector<Tensor> inputs;
+  for (size_t k = 0; k < 60; ++k) {
+    const uint32_t x = net.input("x" + std::to_string(k), DType::F32, {net.k(4)});
+    total = net.ctx.binary(Op::Add, total, net.ctx.select(inside, net.load(x, {net.d(i)}), net.r(1)));
+    inputs.push_back(Tensor::zeros(DType::F32, {4}));
+  }
+  net.nest("sum", {i}, {{y, {net.d(i)}, total}});
+  REQUIRE_OK(net.optimise({"narrow"}));
+  CHECK(net.fn.body.size() > 5);
+  for (const Statement& s : net.fn.body) CHECK(passes::read(s).size() <= 32);
+  const auto r = net.run(inputs);
+  REQUIRE(r.ok());
+  float last = 0;
+  std::memcpy(&last, (*r)[0].bytes.data() + 20, 4);
+  CHECK(last == 60);
+}
