@@ -1,6 +1,7 @@
 // Loads and stores. A row of lanes that lies inside along every axis is read and written in one loop; else each lane
 // looks for itself, and one outside is a fault where its mask says that the read is wanted.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "packager/nest/block_machine.h"
@@ -17,6 +18,17 @@ void read_strided(const std::byte* base, int64_t element, int64_t step, int64_t 
     T v;
     std::memcpy(&v, base + (element + i * step) * static_cast<int64_t>(sizeof(T)), sizeof(T));
     dst[i] = v;
+  }
+}
+
+// Halves as floats, in vectors.
+void read_halves(const std::byte* base, int64_t element, int64_t step, int64_t n, float* dst) {
+  for (int64_t i = 0; i < n; ++i) {
+    uint16_t h;
+    std::memcpy(&h, base + (element + i * step) * 2, 2);
+    const uint32_t rest = h & 0x7fffu, sign = static_cast<uint32_t>(h & 0x8000u) << 16;
+    const uint32_t finite = std::bit_cast<uint32_t>(std::bit_cast<float>(rest << 13) * 0x1p112f);
+    dst[i] = std::bit_cast<float>(sign | finite | (rest >= 0x7c00u ? 0x7f800000u : 0));
   }
 }
 
@@ -80,6 +92,9 @@ void BlockMachine::load_row(const AccessCode& c, int dst) {
       else read_strided<float>(base, first, step, n, floats(dst));
       return;
     case DType::I64: return read_strided<int64_t>(base, first, step, n, ints(dst));
+    case DType::I32: return read_strided<int32_t>(base, first, step, n, ints(dst));
+    case DType::I8: return read_strided<int8_t>(base, first, step, n, ints(dst));
+    case DType::F16: return read_halves(base, first, step, n, floats(dst));
     case DType::U8: return read_strided<uint8_t>(base, first, step, n, ints(dst));
     default:
       for (int64_t i = 0; i < n; ++i) set(dst, i, ir::load_element(c.dtype, base, static_cast<uint64_t>(first + i * step)));
