@@ -196,6 +196,13 @@ bool BlockMachine::int_binary(Op op, DType t, int dst, int a, int b) {
     wrap(t, dst);
     return true;
   };
+  // Strides are powers of two nearly always, and the same in every lane.
+  if ((op == Op::FloorDiv || op == Op::FloorMod) && is_signed_int(t) && n > 0 && y[0] > 0 && (y[0] & (y[0] - 1)) == 0 &&
+      std::all_of(y, y + n, [y](int64_t v) { return v == y[0]; })) {
+    const int64_t rest = y[0] - 1;
+    const int shift = std::countr_zero(static_cast<uint64_t>(y[0]));
+    return op == Op::FloorDiv ? go([shift](int64_t p, int64_t) { return p >> shift; }) : go([rest](int64_t p, int64_t) { return p & rest; });
+  }
   switch (op) {
     case Op::Add: return wrapped([](uint64_t p, uint64_t q) { return p + q; });
     case Op::Sub: return wrapped([](uint64_t p, uint64_t q) { return p - q; });

@@ -100,7 +100,7 @@ Scalar Evaluator::value(const Expr* e) {
       const int64_t at = element_of(e);
       return at < 0 ? Scalar{} : ir::load_element(e->type.dtype, tensor(e->array)->bytes.data(), static_cast<uint64_t>(at));
     }
-    case Op::Fold: return fold(e)[0];
+    case Op::Fold: return e->fold->combiner->join == ir::Join::Custom || e->fold->combiner->join == ir::Join::Last ? fold(e)[0] : fold_of_one(e);
     case Op::Field: {
       auto all = fold(e->args[0]);
       return static_cast<size_t>(e->i) < all.size() ? all[static_cast<size_t>(e->i)] : Scalar{};
@@ -123,20 +123,27 @@ Scalar Evaluator::value(const Expr* e) {
   return ir::apply_binary(e->op, e->args[0]->type.dtype, a, b);
 }
 
-std::vector<Scalar> Evaluator::units(const ir::Combiner* c, DType t) {
-  std::vector<Scalar> u;
-  switch (c->join) {
-    case ir::Join::Custom:
-      for (const Expr* e : c->units) u.push_back(value(e));
-      return u;
-    case ir::Join::Sum: case ir::Join::Last: return {Scalar{0, 0}};
-    case ir::Join::Prod: return {Scalar{1, 1}};
-    case ir::Join::Min: return {Scalar{ir::highest_int(t), HUGE_VAL}};
-    case ir::Join::Max: return {Scalar{ir::lowest_int(t), -HUGE_VAL}};
-    case ir::Join::Any: return {Scalar{0, 0}};
-    case ir::Join::All: return {Scalar{1, 0}};
+namespace {
+
+// What changes nothing in a built-in join.
+Scalar unit(ir::Join join, DType t) {
+  switch (join) {
+    case ir::Join::Sum: case ir::Join::Last: case ir::Join::Any: case ir::Join::Custom: break;
+    case ir::Join::Prod: return {1, 1};
+    case ir::Join::Min: return {ir::highest_int(t), HUGE_VAL};
+    case ir::Join::Max: return {ir::lowest_int(t), -HUGE_VAL};
+    case ir::Join::All: return {1, 0};
   }
-  return u;
+  return {};
+}
+
+}  // namespace
+
+std::vector<Scalar> Evaluator::units(const ir::Combiner* c, DType t) {
+  if (c->join != ir::Join::Custom) return {unit(c->join, t)};
+  std::vector<Scalar> all;
+  for (const Expr* e : c->units) all.push_back(value(e));
+  return all;
 }
 
 void Evaluator::combine(const ir::Combiner* c, DType t, std::vector<Scalar>& left, const std::vector<Scalar>& right) {
@@ -220,8 +227,34 @@ std::optional<Scalar> Evaluator::sum_of_products(const Expr* e) {
   return Scalar{0, total};
 }
 
+// With one of the built-in joins: one value, for which no memory is asked.
+Scalar Evaluator::fold_of_one(const Expr* e) {
+  if (const auto sum = sum_of_products(e)) return *sum;
+  const ir::Fold& f = *e->fold;
+  const DType wide = accumulator(*f.combiner, e->type.dtype);
+  const Op op = op_of(f.combiner->join);
+  Scalar total = unit(f.combiner->join, wide);
+  const auto add = [&] {
+    if (!truth(f.where)) return;
+    const Scalar item = value(e->args[0]);
+    if (!fault.failed) total = ir::apply_binary(op, wide, total, item);
+  };
+  if (f.dims.size() == 1) {
+    const int64_t n = integer(f.dims[0]->extent);
+    for (int64_t i = 0; i < n && !fault.failed; ++i) {
+      dims.at(f.dims[0]->id) = i;
+      add();
+      watch_time();
+    }
+    dims.erase(f.dims[0]->id);
+  } else {
+    for_points(f.dims, add);
+  }
+  if (wide != e->type.dtype) total.f = ir::round_to(e->type.dtype, total.f);
+  return total;
+}
+
 std::vector<Scalar> Evaluator::fold(const Expr* e) {
-  if (const auto sum = sum_of_products(e)) return {*sum};
   const ir::Fold& f = *e->fold;
   DType wide = accumulator(*f.combiner, e->type.dtype);
   std::vector<Scalar> total = units(f.combiner, wide);

@@ -92,7 +92,7 @@ struct Evaluator {
   // count for themselves.
   void watch_time(unsigned steps = 1) {
     constexpr unsigned kStepsPerLook = 1024;
-    constexpr double kWorkOfStep = 50;
+    constexpr double kWorkOfStep = 80;
     if ((steps_ += steps) < kStepsPerLook) return;
     if (work) *work -= steps_ * kWorkOfStep;
     steps_ = 0;
@@ -120,6 +120,7 @@ struct Evaluator {
 
  private:
   std::vector<ir::Scalar> fold(const ir::Expr* e);
+  ir::Scalar fold_of_one(const ir::Expr* e);
   std::optional<ir::Scalar> sum_of_products(const ir::Expr* e);
   bool is_linear(const ir::Expr* load, const ir::Dim* along);
   int64_t element_of(const ir::Expr* load);
