@@ -35,7 +35,7 @@ struct BuildFlags {
   std::string progress = "auto", tuned;
   std::vector<std::string> cubins = {"auto"};
   std::string dump_folder;
-  bool tuned_by_others = false, force = false, no_sign = false, no_selftest = false, no_cache = false, as_json = false;
+  bool tuned_by_others = false, force = false, no_sign = false, no_selftest = false, no_golden = false, no_cache = false, as_json = false;
 };
 
 std::string megabytes(uint64_t bytes) {
@@ -136,6 +136,8 @@ Result<Report> run_build(BuildFlags& flags) {
   if (!flags.tuned.empty()) follow(records, flags.options);
   MLC_RETURN_IF_ERROR(set_up_dump(flags));
   flags.options.sign = !flags.no_sign;
+  if (flags.no_golden && !flags.golden.empty()) return Status(Code::Usage, "--golden and --no-golden exclude each other");
+  if (flags.no_golden) flags.options.golden_seconds = 0;
   if (flags.no_cache) flags.options.cache_folder.clear();
   else if (flags.options.cache_folder.empty())
     if (auto folder = compile::code_cache_folder(); folder.ok()) flags.options.cache_folder = std::move(folder).value();
@@ -171,10 +173,14 @@ Result<Report> run_build(BuildFlags& flags) {
   Json cache = nullptr;
   if (built->cache) report_cache(*built->cache, text, cache);
   text << "  tested    " << (tested ? tested->text() : "nothing: --no-selftest") << "\n";
+  for (const auto& hidden : built->hidden)
+    text << "            of " << hidden.tried << " steps of " << hidden.program << " that were made wrong the vector does not show " << hidden.nodes.size() << ": " << printable(hidden.nodes.front())
+         << (hidden.nodes.size() > 1 ? ", ..." : "") << "\n";
   report.text = text.str();
   Json selftest = nullptr;
   if (tested) {
-    selftest = {{"vectors", tested->vectors}, {"variants", Json::array()}};
+    selftest = {{"vectors", tested->vectors}, {"variants", Json::array()}, {"hidden", Json::array()}};
+    for (const auto& hidden : built->hidden) selftest["hidden"].push_back({{"program", hidden.program}, {"tried", hidden.tried}, {"nodes", hidden.nodes}});
     for (const auto& v : tested->variants) {
       Json entry = {{"name", v.name}, {"vectors", v.vectors}};
       if (!v.device.empty()) entry["device"] = v.device;
@@ -209,8 +215,9 @@ void add_build(Program& program) {
   command.add_option("--key", o.key_path, "private key to sign with (default: this user's own key)");
   command.add_flag("--no-sign", flags->no_sign, "leave the container unsigned");
   command.add_option("--golden", flags->golden, "inputs of a golden vector (.npz), once for each, instead of drawn ones");
-  command.add_option("--golden-time", o.golden_seconds, "seconds that may be spent on drawing golden vectors and answering them; where they do not suffice the file has none")
+  command.add_option("--golden-time", o.golden_seconds, "seconds after which drawing golden vectors, which counts work and not time, is given up, and the build with it; 0 is --no-golden")
       .not_negative().shows_default();
+  command.add_flag("--no-golden", flags->no_golden, "no golden vectors: the file is not tested here and cannot be tested elsewhere");
   command.add_flag("--no-selftest", flags->no_selftest, "write the file without running its golden vectors here");
   command.add_option("--threads", o.threads, "threads that compile at once; the file does not depend on it (default: one per core)").within(1, 4096);
   command.add_option("--cache", o.cache_folder, "folder of kernels compiled before (default: this user's own; see mlpack cache)");

@@ -143,18 +143,30 @@ class Build {
       options.takes_pictures = program.is_pipeline;
       if (!program.is_pipeline) options.given = options_.golden;
       options.deadline = until;
+      options.tolerance = options_.tolerance;
+      options.none = options_.golden_seconds == 0 && options.given.empty();
       options.progress = counted("golden vectors of " + program.function.name, "steps");
       auto golden = make_golden(program.function, options);
       if (!golden.ok()) return std::move(golden).status().note(program.function.name);
       program.golden = std::move(golden).value();
-      if (!program.golden.missing.empty()) warn_of_missing(program);
+      for (const GoldenVector& vector : program.golden.vectors)
+        if (!vector.shown.hidden.empty()) report_.hidden.push_back({program.function.name, vector.shown.tried, vector.shown.hidden});
+    }
+    return vectors_suffice();
+  }
+
+  // A file that nothing tests is made where the user wants one, or where containers can hold no vector of what it takes and gives.
+  Status vectors_suffice() {
+    const auto is_missing = [](const Program& program) { return !program.golden.missing.empty(); };
+    const bool none = std::all_of(programs_.begin(), programs_.end(), [](const Program& program) { return program.golden.vectors.empty(); });
+    for (const Program& program : programs_) {
+      if (!is_missing(program)) continue;
+      const std::string text = "no golden vector for '" + program.function.name + "': " + program.golden.missing;
+      const std::string time = program.golden.missing_time ? "--golden-time SECONDS gives more time, " : "";
+      if (none) return Status(Code::SelfTest, text).hint(time + "--golden in.npz takes inputs of yours, --no-golden makes the file without a test");
+      report_.warnings.push_back(text + "; " + time + "--golden in.npz takes inputs of yours");
     }
     return ok();
-  }
-  void warn_of_missing(const Program& program) {
-    const bool late = program.golden.missing_time;
-    report_.warnings.push_back("no golden vector for '" + program.function.name + "': " + program.golden.missing +
-                               (late ? "; --golden-time SECONDS gives more time, " : "; ") + "--golden in.npz takes inputs of yours");
   }
 
   Status run_passes() {

@@ -56,7 +56,7 @@ struct BuildOptions {
   std::string cache_folder;                       // code of kernels compiled before (code_cache.h); empty: none is kept
   double tolerance = 1e-3;                        // of golden vectors, relative to the largest output
   std::vector<GivenVector> golden;                // inputs of the model's golden vectors; none: they are drawn
-  double golden_seconds = 30;                     // to draw and answer the golden vectors of all programs
+  double golden_seconds = 120;                    // to draw and answer the golden vectors of all programs; 0: there are none
   bool forms = true;                              // products may be computed in other ways, which round otherwise
   bool products_in_bf16 = false;                  // both factors of products with weights are rounded to bf16
   std::optional<uint64_t> most_derived;           // bytes of derived constants; none: what is usual (passes.h)
@@ -89,6 +89,13 @@ struct BuildReport {
     size_t found = 0, compiled = 0;
     Status unused;           // why the folder is not used
   };
+  // A program in whose golden vectors some statements do not show: changed results of theirs move no output by more than its tolerance.
+  struct Hidden {
+    std::string program;
+    size_t tried = 0;                // statements that were changed
+    std::vector<std::string> nodes;  // those that do not show
+  };
+  std::vector<Hidden> hidden;
   std::optional<Cache> cache;  // none: none was asked for
   std::string model_line;  // "opset 12, 70 nodes, 7 operators, 3.5 M parameters"
   std::vector<Variant> variants;

@@ -11,6 +11,7 @@
 #include "packager/compile/golden_draw.h"
 #include "packager/compile/golden_extents.h"
 #include "packager/compile/golden_given.h"
+#include "packager/compile/golden_shown.h"
 #include "packager/ir/numeric.h"
 #include "schema/format.h"
 
@@ -20,7 +21,13 @@ namespace {
 // Answers that tell little are put up with after a few: an output may be empty whatever the extents are.
 constexpr int kMaxPoor = 3;
 constexpr size_t kLargeOutput = 1 << 20;  // bytes: a container should not consist of expected answers
-constexpr double kLargeWork = 3e10;       // operations, some ten seconds of the interpreter: other extents are tried before
+// Work of the interpreter (InterpretOptions::work). It decides what is drawn, and the clock does not: equal builds give equal files.
+constexpr double kLargeWork = 4e9;        // of one run: other extents are tried before
+constexpr double kMostWork = 4e10;        // of one run
+constexpr double kWorkToShow = 2e9;       // to see which statements show in a vector
+constexpr double kWorkToRedraw = 2.5e9;   // after which a vector in which too little shows stays
+constexpr double kEnoughShown = 0.9;      // share of the statements
+constexpr double kLargeOperations = 1e10;  // as estimated
 constexpr int64_t kExtents[] = {32, 64, 96, 128, 160, 224, 16, 8, 320, 640, 1, 1024, 4096};
 constexpr int64_t kManyInBatch = 4;       // tried where a batch of one tells nothing
 
@@ -29,9 +36,9 @@ bool is_informative(const std::vector<nest::Tensor>& outputs) {
   bool differ = false;
   for (const nest::Tensor& output : outputs) {
     if (output.bytes.empty()) continue;  // the caches of a branch that was not taken
-    if (output.dtype == DType::F32)
-      for (float v : output.values<float>())
-        if (!std::isfinite(v)) return false;
+    if (is_float(output.dtype))
+      for (uint64_t k = 0; k < static_cast<uint64_t>(output.elements()); ++k)
+        if (!std::isfinite(ir::load_element(output.dtype, output.bytes.data(), k).f)) return false;
     const size_t width = bytes_of(output.dtype);
     for (size_t at = width; at < output.bytes.size(); at += width)
       differ |= std::memcmp(output.bytes.data(), output.bytes.data() + at, width) != 0;
@@ -78,6 +85,7 @@ void shorten(std::vector<nest::Tensor>& outputs) {
 
 // What the order of a sum of a few thousand products changes.
 constexpr double kJitter = 0x1p-19;
+constexpr const char* kNoTimeToShake = "there was no time to see how far its answer moves where sums are rounded in another order";
 // Beyond it a vector would tell nothing.
 constexpr double kMaxTolerance = 0.1;
 
@@ -103,6 +111,19 @@ bool may_jump(const nest::Function& function) {
   return sums && jumps;
 }
 
+// Whether shaking changes anything: it shakes sums of floats in nests, also in those of bodies.
+bool has_sums(const nest::Function& function) {
+  bool found = false;
+  for (const nest::Statement& s : function.body) {
+    if (s.control)
+      for (const auto& body : s.control->bodies) found = found || has_sums(*body);
+    if (!s.nest) continue;
+    for (const nest::Write& w : s.nest->writes)
+      ir::walk(w.value, [&](const ir::Expr* e) { found = found || (e->op == ir::Op::Fold && e->fold->combiner->join == ir::Join::Sum && is_float(e->type.dtype)); });
+  }
+  return found;
+}
+
 // The step of the coarsest floats between 2 and 16 bits that a function computes with, at 1; 0: there are none. Constants of such
 // a type may be rounded anew when normalisations are folded into them, which no order of sums shows.
 double coarsest_step(const nest::Function& function) {
@@ -114,21 +135,6 @@ double coarsest_step(const nest::Function& function) {
   return step;
 }
 
-// The largest difference of an output, relative to its largest value; infinite where shapes differ.
-double spread_of(const nest::Tensor& a, const nest::Tensor& b) {
-  if (!is_recorded(a)) return 0;
-  if (a.shape != b.shape || a.dtype != b.dtype) return HUGE_VAL;
-  double largest = 0, apart = 0;
-  for (uint64_t i = 0; i < static_cast<uint64_t>(a.elements()); ++i) {
-    const ir::Scalar x = ir::load_element(a.dtype, a.bytes.data(), i), y = ir::load_element(b.dtype, b.bytes.data(), i);
-    const double u = is_float(a.dtype) ? x.f : static_cast<double>(x.i), v = is_float(a.dtype) ? y.f : static_cast<double>(y.i);
-    if (!std::isfinite(u) || !std::isfinite(v)) continue;
-    largest = std::max(largest, std::fabs(u));
-    apart = std::max(apart, std::fabs(u - v));
-  }
-  return apart == 0 ? 0 : apart / (largest > 0 ? largest : apart);
-}
-
 struct Picture {
   const char* name;
   int64_t height, width;
@@ -138,13 +144,32 @@ constexpr Picture kLandscape = {"landscape", 27, 40}, kPortrait = {"portrait", 4
 constexpr int64_t kScales[] = {1, 2, 4, 8, 16, 32};
 constexpr double kMaxPictureOperations = 2e10;  // of a program that is answered, and run, for more than one picture
 
+// How inputs are drawn, until enough shows in the answer. What saturates wants smaller numbers, what is added to a constant larger
+// ones; where numbers are squared or exponents, those of some channels alone would be left to see.
+struct Drawing {
+  Magnitude magnitude;
+  uint64_t seed = 0;
+};
+constexpr Drawing kDrawings[] = {{{1, true}, 0}, {{0.25, true}, 0}, {{1, false}, 1}, {{8, false}, 1}, {{32, false}, 2}, {{0x1p-5, false}, 2}};
+constexpr size_t kTame = 2;  // of these: what comes out of it is finite where anything is
+
 // Both ends are numbers that a double holds, and no mere limits of a type.
 bool is_exact(Range range) { return range.lo > -0x1p52 && range.hi < 0x1p52; }
+
+// An output is left to tell right from wrong, and the shapes of all are those of every variant.
+bool tells_something(const GoldenVector& golden) {
+  bool tells = false;
+  for (size_t k = 0; k < golden.outputs.size(); ++k) {
+    if (std::isinf(golden.spread_of(k))) return false;
+    tells |= golden.tells(k);
+  }
+  return tells;
+}
 
 class GoldenMaker {
  public:
   GoldenMaker(const nest::Function& oracle, const GoldenOptions& options)
-      : oracle_(oracle), options_(options), finder_(oracle), may_jump_(may_jump(oracle)), coarsest_step_(coarsest_step(oracle)) {}
+      : oracle_(oracle), options_(options), finder_(oracle), may_jump_(may_jump(oracle)), has_sums_(has_sums(oracle)), coarsest_step_(coarsest_step(oracle)) {}
 
   Result<GoldenSet> given() {
     GoldenSet set;
@@ -157,7 +182,7 @@ class GoldenMaker {
         for (size_t axis = 0; axis < shape.size(); ++axis)
           if (shape[axis]->op == ir::Op::Sym) sizes[shape[axis]->sym] = golden.inputs[k].shape[axis];
       }
-      auto outputs = answer(golden.inputs, options_.deadline);
+      auto outputs = answer(golden.inputs, nullptr);
       if (!outputs.ok()) return std::move(outputs).status().note(vector.source);
       golden.outputs = std::move(outputs).value();
       golden.name = name_for(vector, set.vectors);
@@ -171,12 +196,18 @@ class GoldenMaker {
     if (options_.takes_pictures) set.vectors = pictures();
     if (set.vectors.empty()) {
       any();
-      if (chosen_) set.vectors.push_back(finished(std::move(*chosen_), chosen_sizes_));
+      if (chosen_) set.vectors.push_back(redrawn());
+    }
+    if (nest::has_passed(options_.deadline) && !set.vectors.empty()) {
+      set.vectors.clear();  // another time there might be others
+      is_late_ = true;
     }
     if (failure_.code == Code::Internal) return std::move(failure_).note("golden vector");
     if (set.vectors.empty()) {
       set.missing_time = nest::has_passed(options_.deadline);
-      set.missing = failure_.ok() ? "there was no time" : failure_.message;
+      set.missing = is_late_        ? kNoTimeToShake
+                    : failure_.ok() ? "there was no time"
+                                    : failure_.message;
     }
     return set;
   }
@@ -215,7 +246,7 @@ class GoldenMaker {
       }
       if (!sorted_) {
         std::stable_sort(later_.begin(), later_.end(), [](const Candidate* a, const Candidate* b) {
-          const auto order = [](const Candidate* c) { return std::pair(c->choice.bounds.num_conflicts, c->operations > kLargeWork ? c->operations : 0); };
+          const auto order = [](const Candidate* c) { return std::pair(c->choice.bounds.num_conflicts, c->operations > kLargeOperations ? c->operations : 0); };
           return order(a) < order(b);
         });
         sorted_ = true;
@@ -233,7 +264,7 @@ class GoldenMaker {
       if (maker_.finder_.free().empty() || nest::has_passed(maker_.options_.deadline)) next_size_ = std::size(kExtents) + 1;
       if (std::any_of(all_.begin(), all_.end(), [&](const auto& c) { return c->choice.sizes == choice.sizes; })) return nullptr;
       const double operations = estimate(maker_.oracle_, choice.sizes).operations;
-      const bool waits = choice.bounds.num_conflicts > 0 || operations > kLargeWork;
+      const bool waits = choice.bounds.num_conflicts > 0 || operations > kLargeOperations;
       all_.push_back(std::make_unique<Candidate>(Candidate{std::move(choice), operations}));
       if (!waits) return all_.back().get();
       later_.push_back(all_.back().get());
@@ -247,8 +278,20 @@ class GoldenMaker {
     bool sorted_ = false;
   };
 
+  struct Trial {
+    GoldenVector golden;
+    SizeChoice choice;
+    double estimate = 0;  // operations
+    Draw how = Draw::WithinBounds;
+    size_t drawing = 0;
+  };
+
   bool takes_integers() const {
     return std::any_of(oracle_.inputs.begin(), oracle_.inputs.end(), [&](uint32_t input) { return !is_float(oracle_.arrays[input].dtype); });
+  }
+
+  bool takes_free_floats() const {
+    return std::any_of(oracle_.inputs.begin(), oracle_.inputs.end(), [&](uint32_t input) { return is_float(oracle_.arrays[input].dtype); });
   }
 
   // Sets chosen_ to the first vector that tells enough, or to the best that there is; else failure_ to the first reason.
@@ -266,35 +309,35 @@ class GoldenMaker {
     Candidates all(*this);
     while (const Candidate* candidate = all.next()) {
       // One that tells enough, and is only large, is worth no larger one.
-      if (is_large && candidate->operations >= estimate_of_chosen_) continue;
-      auto golden = attempt(candidate->choice, how, all.is_last() ? options_.deadline : half_of_what_is_left());
-      if (!golden) {
-        if (failure_.code == Code::Internal) return;
-        continue;
-      }
-      const bool told = is_informative(golden->outputs), small = bytes_of(golden->outputs) <= kLargeOutput || finder_.free().empty();
+      if (is_large && candidate->operations >= chosen_->estimate) continue;
+      const double work = all.is_last() ? kMostWork : kLargeWork;
+      auto trial = attempt(*candidate, how, 0, work);
+      if (trial && !is_informative(trial->golden.outputs) && takes_free_floats())
+        if (auto tame = attempt(*candidate, how, kTame, work); tame && is_informative(tame->golden.outputs)) trial = std::move(tame);
+      is_late_ = trial && nest::has_passed(options_.deadline);
+      if (nest::has_passed(options_.deadline) || failure_.code == Code::Internal) return;
+      if (!trial) continue;
+      const bool told = is_informative(trial->golden.outputs), small = bytes_of(trial->golden.outputs) <= kLargeOutput || finder_.free().empty();
       if (!told && is_large) return;
-      if (told || !chosen_) {
-        chosen_ = std::move(golden);
-        chosen_sizes_ = candidate->choice.sizes;
-        estimate_of_chosen_ = candidate->operations;
-      }
+      if (told || !chosen_) chosen_ = std::move(trial);
       if (told && small) return;
       is_large = told;
       if (!told && ++num_poor == kMaxPoor) return;
     }
   }
 
-  nest::Deadline half_of_what_is_left() const {
-    if (options_.deadline == nest::Deadline::max()) return options_.deadline;
-    const auto now = std::chrono::steady_clock::now();
-    return now + (options_.deadline - now) / 2;
+  std::optional<Trial> attempt(const Candidate& candidate, Draw how, size_t drawing, double work) {
+    auto golden = attempt(candidate.choice, how, kDrawings[drawing], work);
+    if (!golden) return std::nullopt;
+    return Trial{std::move(*golden), candidate.choice, candidate.operations, how, drawing};
   }
 
-  std::optional<GoldenVector> attempt(const SizeChoice& choice, Draw how, nest::Deadline deadline) {
+  std::optional<GoldenVector> attempt(const SizeChoice& choice, Draw how, const Drawing& drawing, double work) {
     GoldenVector golden;
-    auto given = inputs(choice, how);
-    auto outputs = given.ok() ? answer(*given, deadline) : Result<std::vector<nest::Tensor>>(std::move(given).status());
+    auto given = inputs(choice, how, drawing);
+    double left = work;
+    auto outputs = given.ok() ? answer(*given, &left) : Result<std::vector<nest::Tensor>>(std::move(given).status());
+    golden.work = work - left;
     if (outputs.ok() && bytes_of(*given) + bytes_of(*outputs) > format::kMaxGoldenLen)
       outputs = Status(Code::Resource, "its arrays take more than the " + std::to_string(format::kMaxGoldenLen >> 20) + " MiB that a container may spend on them");
     if (!outputs.ok()) {
@@ -307,12 +350,45 @@ class GoldenMaker {
     return golden;
   }
 
+  // How much a vector shows; less than 0: nothing. Elements that hide beside the largest one count where they are most of all.
+  double worth(const GoldenVector& golden) const {
+    if (!tells_something(golden)) return -1;
+    return golden.shown.share() * std::min(1.0, 1.5 - hidden_share(golden, options_.tolerance));
+  }
+
+  // The chosen vector as it is, if enough shows in it, else the best of others with the same sizes.
+  GoldenVector redrawn() {
+    Trial& first = *chosen_;
+    GoldenVector best = measured(std::move(first.golden), first.choice.sizes);
+    double spent = best.work;
+    for (size_t k = 0; k < std::size(kDrawings) && worth(best) < kEnoughShown && spent < kWorkToRedraw; ++k) {
+      // Integers differ by the seed alone.
+      if (k == first.drawing || (!takes_free_floats() && k > 0 && kDrawings[k].seed == kDrawings[k - 1].seed)) continue;
+      auto other = attempt(first.choice, first.how, kDrawings[k], kMostWork);
+      if (nest::has_passed(options_.deadline)) break;
+      spent += best.work;
+      if (!other || !is_informative(other->outputs)) continue;
+      GoldenVector golden = measured(std::move(*other), first.choice.sizes);
+      spent += kWorkToShow * static_cast<double>(golden.shown.tried) / 24;
+      if (worth(golden) > worth(best)) best = std::move(golden);
+    }
+    return best;
+  }
+
+  GoldenVector measured(GoldenVector golden, const Sizes& sizes) {
+    golden = finished(std::move(golden), sizes);
+    nest::InterpretOptions how;
+    how.deadline = options_.deadline;
+    golden.shown = shown_by(oracle_, golden, options_.tolerance, golden.work, kWorkToShow, how);
+    return golden;
+  }
+
   std::vector<GoldenVector> pictures() {
     std::vector<GoldenVector> all;
     int64_t scale = 0;
     int num_poor = 0;
     for (int64_t s : kScales) {
-      auto golden = picture(kLandscape, s);
+      auto golden = picture(kLandscape, s, kMostWork);
       if (!golden) continue;
       const bool told = is_informative(golden->outputs);
       if (told || all.empty()) {
@@ -325,7 +401,7 @@ class GoldenMaker {
     if (all.empty() || all[0].inputs.empty()) return {};  // not of this form
     for (const auto& [other, at] : {std::pair{kOnePixel, int64_t{1}}, {kPortrait, scale}}) {
       if (all[0].operations > kMaxPictureOperations) break;
-      auto golden = picture(other, at);
+      auto golden = picture(other, at, kLargeWork);
       if (!golden || bytes_of(golden->outputs) > kLargeOutput) continue;
       const bool is_new = std::none_of(all.begin(), all.end(), [&](const GoldenVector& g) { return g.extents == golden->extents; });
       if (is_new) all.push_back(std::move(*golden));
@@ -335,7 +411,7 @@ class GoldenMaker {
   }
 
   // The answer to pictures of this size, or as near to it as the program takes; nothing if it takes none.
-  std::optional<GoldenVector> picture(const Picture& p, int64_t scale) {
+  std::optional<GoldenVector> picture(const Picture& p, int64_t scale, double work) {
     Sizes sizes;
     for (const ir::Sym* sym : finder_.free()) sizes[sym] = admissible(sym, scale);
     for (uint32_t input : oracle_.inputs) {
@@ -344,13 +420,13 @@ class GoldenMaker {
         if (shape.size() == 3 && shape[axis]->op == ir::Op::Sym) sizes[shape[axis]->sym] = admissible(shape[axis]->sym, side * scale);
     }
     const SizeChoice choice = finder_.fitted(std::move(sizes));
-    auto golden = attempt(choice, Draw::WithinBounds, options_.deadline);
+    auto golden = attempt(choice, Draw::WithinBounds, kDrawings[0], work);
     if (!golden) return std::nullopt;
     golden->name = p.name;
     return finished(std::move(*golden), choice.sizes);
   }
 
-  Result<std::vector<nest::Tensor>> inputs(const SizeChoice& choice, Draw how) const {
+  Result<std::vector<nest::Tensor>> inputs(const SizeChoice& choice, Draw how, const Drawing& drawing) const {
     std::vector<nest::Tensor> all;
     uint64_t total = 0;
     for (size_t k = 0; k < oracle_.inputs.size(); ++k) {
@@ -362,7 +438,7 @@ class GoldenMaker {
       if (total > format::kMaxGoldenLen)
         return Status(Code::Resource, "input '" + array.name + "' is larger than the " + std::to_string(format::kMaxGoldenLen >> 20) + " MiB that a container may spend on them");
       const auto bounds = choice.bounds.inputs.find(oracle_.inputs[k]);
-      all.push_back(drawn(array.dtype, std::move(shape), k + 1, bounds == choice.bounds.inputs.end() ? InputBounds{} : bounds->second, how));
+      all.push_back(drawn(array.dtype, std::move(shape), k + 1 + (drawing.seed << 16), bounds == choice.bounds.inputs.end() ? InputBounds{} : bounds->second, how, drawing.magnitude));
     }
     for (const auto& element : finder_.elements())
       for (size_t k = 0; k < all.size(); ++k)
@@ -384,9 +460,10 @@ class GoldenMaker {
     return shape;
   }
 
-  Result<std::vector<nest::Tensor>> answer(const std::vector<nest::Tensor>& given, nest::Deadline deadline, double jitter = 0) const {
+  Result<std::vector<nest::Tensor>> answer(const std::vector<nest::Tensor>& given, double* work, double jitter = 0) const {
     nest::InterpretOptions how;
-    how.deadline = deadline;
+    how.deadline = options_.deadline;
+    how.work = work;
     how.jitter = jitter;
     if (options_.progress)
       how.after_statement = [&](size_t statement, const std::vector<nest::Tensor>&) { options_.progress(statement + 1, oracle_.body.size()); };
@@ -399,8 +476,10 @@ class GoldenMaker {
     golden.spread.assign(golden.outputs.size(), 0);
     const double change = std::max(kJitter, coarsest_step_);
     for (const double jitter : {change, -change}) {
+      // What drifts and does not jump drifts as far the other way.
+      if (!has_sums_ || (!may_jump_ && jitter < 0)) break;
       if (!may_jump_ && coarsest_step_ == 0 && golden.operations > kAlwaysShaken) break;
-      const auto shaken = answer(golden.inputs, options_.deadline, jitter);
+      const auto shaken = answer(golden.inputs, nullptr, jitter);
       if (!shaken.ok()) {
         // How far it moves is not known: a right variant might be off by any step.
         golden.spread.assign(golden.outputs.size(), INFINITY);
@@ -418,24 +497,12 @@ class GoldenMaker {
   const nest::Function& oracle_;
   const GoldenOptions& options_;
   SizeFinder finder_;
-  bool may_jump_;
+  bool may_jump_, has_sums_;
   double coarsest_step_;
-  std::optional<GoldenVector> chosen_;
-  Sizes chosen_sizes_;
-  double estimate_of_chosen_ = 0;
+  std::optional<Trial> chosen_;
   Status failure_;  // of the first attempt
   bool is_late_ = false;
 };
-
-// An output is left to tell right from wrong, and the shapes of all are those of every variant.
-bool tells_something(const GoldenVector& golden) {
-  bool tells = false;
-  for (size_t k = 0; k < golden.outputs.size(); ++k) {
-    if (std::isinf(golden.spread_of(k))) return false;
-    tells |= golden.tells(k);
-  }
-  return tells;
-}
 
 }  // namespace
 
@@ -446,13 +513,17 @@ Result<GoldenSet> make_golden(const nest::Function& oracle, const GoldenOptions&
     return GoldenSet{};
   if (asks_services(oracle)) return GoldenSet{};
   GoldenMaker maker(oracle, options);
+  if (options.none) {
+    GoldenSet set;
+    set.ranges = maker.ranges();
+    return set;
+  }
   MLC_ASSIGN(GoldenSet set, options.given.empty() ? maker.drawn_ones() : maker.given());
   const bool some = !set.vectors.empty();
   std::erase_if(set.vectors, [](const GoldenVector& golden) { return !tells_something(golden); });
   if (some && set.vectors.empty()) {
     set.missing_time = maker.is_late();
-    set.missing = maker.is_late() ? "there was no time to see how far its answer moves where sums are rounded in another order"
-                                  : "its answer depends on the order in which sums are rounded: it jumps by more than a tenth";
+    set.missing = maker.is_late() ? kNoTimeToShake : "its answer depends on the order in which sums are rounded: it jumps by more than a tenth";
   }
   set.ranges = maker.ranges();
   return set;

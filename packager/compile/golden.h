@@ -14,11 +14,20 @@
 
 namespace mlc::compile {
 
+// Which statements of a function can be seen to be wrong by a vector (golden_shown.h).
+struct Shown {
+  size_t tried = 0;                 // statements whose results were changed
+  std::vector<std::string> hidden;  // of those, where no output moved by more than its tolerance: the node each comes from
+  double share() const { return tried == 0 ? 1 : 1 - static_cast<double>(hidden.size()) / static_cast<double>(tried); }
+};
+
 struct GoldenVector {
   std::vector<nest::Tensor> inputs, outputs;  // in the order of the function's interface
   std::map<std::string, int64_t> extents;     // of its symbols
   std::string name;                           // among those of its function; empty: the only one
   double operations = 0;                      // of a run, roughly (estimate.h)
+  double work = 0;                            // of the interpreter for it (InterpretOptions::work)
+  Shown shown;
   // How far each output moves, relative to its largest value, where sums are rounded in another order; infinite where its shape
   // changes. Measured where numbers become integers on the way (quantised models) or are picked (detectors): one that falls on the
   // other side changes all that follows. With floats of 16 bits: where sums are off by a step of them.
@@ -39,6 +48,9 @@ struct GoldenOptions {
   // A function that takes pictures of any size: inputs [height, width, channels].
   bool takes_pictures = false;
   std::vector<GivenVector> given;  // instead of drawn ones
+  bool none = false;               // no vectors, only what values inputs take
+  double tolerance = 1e-3;  // relative to the largest output
+  // For what the work that is counted does not bound. No vector is kept that was ready late: others might be drawn another time.
   nest::Deadline deadline = nest::Deadline::max();
   Progress progress;  // counts the statements of one run
 };

@@ -1,9 +1,10 @@
 #include "packager/compile/golden_draw.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
+#include <cstdlib>
+#include <optional>
+#include <vector>
 
 #include "packager/ir/numeric.h"
 
@@ -37,9 +38,74 @@ Interval interval_of(DType dtype, const InputBounds& bounds) {
   return {std::max(usual.lo, allowed.lo), std::min(usual.hi, allowed.hi)};
 }
 
+// The place of an element along one axis of a row-major array.
+struct Axis {
+  int64_t extent = 1, stride = 1;
+  int64_t index(uint64_t element) const { return static_cast<int64_t>(element) / stride % extent; }
+};
+
+Axis axis_of(const std::vector<int64_t>& shape, size_t axis) {
+  Axis found{shape[axis], 1};
+  for (size_t k = axis + 1; k < shape.size(); ++k) found.stride *= shape[k];
+  return found;
+}
+
+// Magnitudes by channel, powers of two. Channels are the second axis from rank 4 on; of rank 3 they may be the second axis or the
+// last, which share the span; else they are the last axis.
+class ChannelMagnitudes {
+ public:
+  ChannelMagnitudes(const std::vector<int64_t>& shape, uint64_t seed) : seed_(seed) {
+    if (shape.size() >= 3) axes_.push_back(axis_of(shape, 1));
+    if (shape.size() <= 3 && !shape.empty()) axes_.push_back(axis_of(shape, shape.size() - 1));
+    if (axes_.empty()) least_ = 0;
+  }
+  double at(uint64_t element) const {
+    const uint64_t steps = axes_.size() == 2 ? 4 : 8;  // kSpan in all
+    int exponent = least_;
+    for (size_t k = 0; k < axes_.size(); ++k) {
+      const uint64_t index = static_cast<uint64_t>(axes_[k].index(element));
+      // Neighbours differ, and which is the largest is no matter of its place alone.
+      exponent += static_cast<int>((hashed(seed_ * 2 + k) + index * (steps / 2 + 1) + index / (steps + 1)) % (steps + 1));
+    }
+    return std::ldexp(1.0, exponent);
+  }
+
+ private:
+  uint64_t seed_;
+  std::vector<Axis> axes_;
+  int least_ = -3;  // the largest is 2^5
+};
+
+// Rows, columns and channels of what may be a picture.
+struct Picture {
+  Axis rows, columns, channels;
+
+  static std::optional<Picture> of(DType dtype, const std::vector<int64_t>& shape) {
+    constexpr int64_t kLeast = 8;
+    const size_t rank = shape.size();
+    if (rank != 4 && !(rank == 3 && dtype == DType::U8)) return std::nullopt;
+    const auto fits = [&](size_t rows, size_t columns, size_t channels) {
+      return shape[rows] >= kLeast && shape[columns] >= kLeast && (shape[channels] == 1 || shape[channels] == 3);
+    };
+    const auto made = [&](size_t rows, size_t columns, size_t channels) { return Picture{axis_of(shape, rows), axis_of(shape, columns), axis_of(shape, channels)}; };
+    if (rank == 4 && fits(2, 3, 1)) return made(2, 3, 1);
+    if (fits(rank - 3, rank - 2, rank - 1)) return made(rank - 3, rank - 2, rank - 1);
+    return std::nullopt;
+  }
+  // In [-1, 1) as `noise` is.
+  double at(uint64_t element, double noise) const {
+    constexpr int64_t kPeriod = 64;  // pixels from dark to bright and back
+    const int64_t phase = rows.index(element) * 2 + columns.index(element) * 3 + channels.index(element) * 21;
+    const double wave = static_cast<double>(std::abs(phase % (2 * kPeriod) - kPeriod)) / (kPeriod / 2) - 1;
+    return 0.625 * wave + 0.375 * noise;
+  }
+};
+
+bool is_free(const InputBounds& bounds) { return bounds.range == Range{} && !bounds.is_summed; }
+
 }  // namespace
 
-nest::Tensor drawn(DType dtype, std::vector<int64_t> shape, uint64_t seed, const InputBounds& bounds, Draw how) {
+nest::Tensor drawn(DType dtype, std::vector<int64_t> shape, uint64_t seed, const InputBounds& bounds, Draw how, Magnitude magnitude) {
   nest::Tensor tensor = nest::Tensor::zeros(dtype, std::move(shape));
   const unsigned width = bytes_of(dtype);
   const uint64_t count = width == 0 ? 0 : tensor.bytes.size() / width;
@@ -48,14 +114,19 @@ nest::Tensor drawn(DType dtype, std::vector<int64_t> shape, uint64_t seed, const
   const Interval interval = how == Draw::Ones ? Interval{1, 1} : interval_of(dtype, bounds);
   const uint64_t choices = static_cast<uint64_t>(interval.hi - interval.lo) + 1;
   const bool is_bounded = is_real && bounds.range.is_bounded() && !bounds.is_summed;
+  const auto picture = is_free(bounds) ? Picture::of(dtype, tensor.shape) : std::nullopt;
+  const ChannelMagnitudes channels(tensor.shape, seed);
   for (uint64_t k = 0; k < count; ++k) {
     const uint64_t random = hashed(seed << 32 ^ k);
     std::byte* at = tensor.bytes.data() + k * width;
     double unit = static_cast<double>(static_cast<float>(random >> 40) * 0x1p-23f - 1.0f);  // [-1, 1)
     if (is_bounded) unit = bounds.range.lo + (unit + 1) / 2 * (bounds.range.hi - bounds.range.lo);
+    else if (picture) unit = picture->at(k, unit) * (is_real ? magnitude.amplitude : 1);
+    else if (is_free(bounds)) unit *= (magnitude.by_channel ? channels.at(k) : 1) * magnitude.amplitude;
     if (bits_of(dtype) < 8 && is_real) *at = static_cast<std::byte>(random & ((1u << bits_of(dtype)) - 1));
     else if (dtype == DType::F8E8M0) *at = static_cast<std::byte>(123 + (random & 7));
     else if (is_real) ir::store_element(dtype, tensor.bytes.data(), k, {0, unit});
+    else if (picture && dtype == DType::U8 && how == Draw::WithinBounds) *at = static_cast<std::byte>(static_cast<int>((unit + 1) * 128));
     else ir::store_element(dtype, tensor.bytes.data(), k, {interval.lo + static_cast<int64_t>(random % choices), 0});
   }
   return tensor;

@@ -9,8 +9,19 @@ namespace mlc::compile {
 // How integers are chosen where bounds were not enough to make a program run.
 enum class Draw : uint8_t { WithinBounds, Zeros, Ones };
 
-// Floats are uniform in [-1, 1), integers 0 or 1, 8-bit integers over their whole range (pictures). Bounds on both sides are
-// used to the full: rows of a table are drawn from all of it. `shape` is checked: its bytes fit the memory.
-nest::Tensor drawn(DType dtype, std::vector<int64_t> shape, uint64_t seed, const InputBounds& bounds = {}, Draw how = Draw::WithinBounds);
+// How large floats are that nothing bounds.
+struct Magnitude {
+  double amplitude = 1;
+  bool by_channel = true;
+};
+
+// What bounds demand is drawn from all of them: rows of a table from the whole table. Else integers are 0 or 1, 8-bit integers of
+// their whole range, and floats such that errors show in what is made of them:
+//   * arrays of rank 1 and more have another magnitude per channel, 1/8 to 32 times the amplitude, as a sum over a few channels, a
+//     normalisation or a saturating function of numbers that are all alike barely depends on which of them it took;
+//   * what may be a picture (one or three channels, eight rows and columns at least; bytes of rank 3 and 4 too) is one: smooth
+//     gradients with a texture on them, neighbours alike and places not.
+// `shape` is checked: its bytes fit the memory.
+nest::Tensor drawn(DType dtype, std::vector<int64_t> shape, uint64_t seed, const InputBounds& bounds = {}, Draw how = Draw::WithinBounds, Magnitude magnitude = {});
 
 }  // namespace mlc::compile

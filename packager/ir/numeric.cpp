@@ -120,6 +120,8 @@ float f8_value(DType type, uint8_t bits) {
 }
 
 double round_to(DType type, double value) {
+  // Nearly all halves come from operations in float: what is exact there is rounded once, without the general form.
+  if (type == DType::F16 && static_cast<float>(value) == value) return f16_value(f16_bits(static_cast<float>(value)));
   switch (type) {
     case DType::F64: return value;
     case DType::F32: return static_cast<float>(value);
@@ -388,7 +390,9 @@ void store_element(DType type, void* data, uint64_t index, Scalar v) {
   switch (type) {
     case DType::F64: return put(data, index, v.f);
     case DType::F32: return put(data, index, static_cast<float>(v.f));
-    case DType::F16: return put(data, index, static_cast<uint16_t>(encode(format_of(type), v.f)));
+    case DType::F16:
+      if (static_cast<float>(v.f) == v.f) return put(data, index, f16_bits(static_cast<float>(v.f)));
+      return put(data, index, static_cast<uint16_t>(encode(format_of(type), v.f)));
     case DType::BF16: return put(data, index, static_cast<uint16_t>(encode(format_of(type), v.f)));
     case DType::F8E4M3: case DType::F8E5M2: case DType::F8E4M3FNUZ: case DType::F8E5M2FNUZ:
     case DType::F8E8M0: case DType::F6E2M3: case DType::F6E3M2: case DType::F4E2M1:

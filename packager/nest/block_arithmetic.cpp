@@ -1,6 +1,7 @@
 // Operations on registers: plain loops for what models do most, the scalar operations of ir/numeric.h for the rest. Both
 // give the same bits.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "packager/nest/block_machine.h"
@@ -64,6 +65,17 @@ bool compare_loop(Op op, int64_t* d, const T* a, const T* b, int64_t n) {
 // Integers of every width are kept in 64 bits; arithmetic on them is that of 64 bits, wrapped. False: not for this type.
 bool wraps(DType t) { return is_int(t) && t != DType::U64 && bits_of(t) >= 8; }
 
+// To half precision and back, without branches, so that a loop of it runs in vectors.
+float rounded_to_half(float v) {
+  const uint32_t bits = std::bit_cast<uint32_t>(v), sign = bits & 0x80000000u, a = bits ^ sign;
+  uint32_t r = (a + 0xfffu + (a >> 13 & 1)) & ~0x1fffu;             // 10 bits of mantissa, ties to even
+  r = r > 0x477fe000u ? 0x7f800000u : r;                            // beyond 65504
+  const float small = (std::bit_cast<float>(a) + 0.5f) - 0.5f;      // steps of 2^-24
+  r = a < 0x38800000u ? std::bit_cast<uint32_t>(small) : r;         // below 2^-14
+  r = a > 0x7f800000u ? (a & ~0x1fffu) | 0x400000u : r;             // no number
+  return std::bit_cast<float>(r | sign);
+}
+
 float round_narrow(DType t, float v) {
   switch (t) {
     case DType::F16: return ir::f16_value(ir::f16_bits(v));
@@ -107,6 +119,7 @@ void BlockMachine::take(int dst, int from, int mask) {
 void BlockMachine::narrow(DType t, int r) {
   if (t == DType::F32 || kind(r) != Register::F32) return;
   float* v = floats(r);
+  if (t == DType::F16) return each(v, v, count(r), [](float x) { return rounded_to_half(x); });
   each(v, v, count(r), [t](float x) { return round_narrow(t, x); });
 }
 
@@ -183,6 +196,13 @@ bool BlockMachine::int_binary(Op op, DType t, int dst, int a, int b) {
     wrap(t, dst);
     return true;
   };
+  // Strides are powers of two nearly always, and the same in every lane.
+  if ((op == Op::FloorDiv || op == Op::FloorMod) && is_signed_int(t) && n > 0 && y[0] > 0 && (y[0] & (y[0] - 1)) == 0 &&
+      std::all_of(y, y + n, [y](int64_t v) { return v == y[0]; })) {
+    const int64_t rest = y[0] - 1;
+    const int shift = std::countr_zero(static_cast<uint64_t>(y[0]));
+    return op == Op::FloorDiv ? go([shift](int64_t p, int64_t) { return p >> shift; }) : go([rest](int64_t p, int64_t) { return p & rest; });
+  }
   switch (op) {
     case Op::Add: return wrapped([](uint64_t p, uint64_t q) { return p + q; });
     case Op::Sub: return wrapped([](uint64_t p, uint64_t q) { return p - q; });

@@ -46,8 +46,29 @@ void BlockMachine::combine(const FoldCode& f) {
   if (f.combiner->join == ir::Join::Last) return take(total, item, mask);
   const ir::Op op = op_of(f.combiner->join);
   if (mask < 0) return binary(op, f.wide, total, total, item);
+  if (combine_masked(op, f.wide, total, item, ints(mask))) return;
   for (int64_t i = 0, n = count(total); i < n; ++i)
     if (ints(mask)[i]) set(total, i, ir::apply_binary(op, f.wide, get(total, i), get(item, i)));
+}
+
+// The joins that models are made of, in vectors: lanes that the mask leaves out keep what they have.
+bool BlockMachine::combine_masked(ir::Op op, DType type, int total, int item, const int64_t* mask) {
+  const int64_t n = count(total);
+  if (kind(total) == Register::F32 && type == DType::F32 && (op == ir::Op::Add || op == ir::Op::Max)) {
+    float* t = floats(total);
+    const float* x = floats(item);
+    if (op == ir::Op::Add)
+      for (int64_t i = 0; i < n; ++i) t[i] = mask[i] ? t[i] + x[i] : t[i];
+    else
+      for (int64_t i = 0; i < n; ++i) t[i] = !mask[i] || t[i] != t[i] ? t[i] : x[i] != x[i] || !(t[i] > x[i]) ? x[i] : t[i];
+    return true;
+  }
+  if (op != ir::Op::Add || (type != DType::I32 && type != DType::I64)) return false;
+  int64_t* t = ints(total);
+  const int64_t* x = ints(item);
+  for (int64_t i = 0; i < n; ++i) t[i] = static_cast<int64_t>(static_cast<uint64_t>(t[i]) + static_cast<uint64_t>(mask[i] ? x[i] : 0));
+  wrap(type, total);
+  return true;
 }
 
 }  // namespace mlc::nest

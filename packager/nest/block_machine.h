@@ -95,7 +95,9 @@ class BlockMachine {
 
   // --- memory ---
   void load(const AccessCode& c, int dst);
-  void load_row(const AccessCode& c, int dst);
+  void load_row(const AccessCode& c, int dst, int64_t begin, int64_t end);
+  void load_each(const AccessCode& c, int dst);
+  std::pair<int64_t, int64_t> lanes_inside(const AccessCode& c, int64_t lanes) const;
   void store(size_t write);
   bool row_inside(const AccessCode& c, int64_t lanes) const;
   bool is_read(const AccessCode& c, int dst, int64_t lane);
@@ -106,6 +108,7 @@ class BlockMachine {
   void fold(const FoldCode& f);
   bool next_point(const FoldCode& f);
   void combine(const FoldCode& f);
+  bool combine_masked(ir::Op op, DType type, int total, int item, const int64_t* mask);
   void sum_of_products(const FoldCode& f);
   void sum_rows(const FoldCode& f, float* total, int64_t rows);
   void add_products(const FoldCode& f, float* total, int64_t rows);
@@ -135,6 +138,7 @@ class BlockMachine {
   int64_t max_lanes_ = 1, lanes_ = 1;
   Fault fault_;
   std::vector<Kept> kept_;       // by fold
+  std::vector<int64_t> starts_;        // of the axes of the load at hand: kept for its memory alone
   std::vector<int64_t> key_, bounds_;  // of the sum at hand: kept here for their memory alone
   std::vector<Edge> edges_;
 };

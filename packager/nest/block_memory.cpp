@@ -1,6 +1,7 @@
 // Loads and stores. A row of lanes that lies inside along every axis is read and written in one loop; else each lane
 // looks for itself, and one outside is a fault where its mask says that the read is wanted.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "packager/nest/block_machine.h"
@@ -18,6 +19,19 @@ void read_strided(const std::byte* base, int64_t element, int64_t step, int64_t 
     std::memcpy(&v, base + (element + i * step) * static_cast<int64_t>(sizeof(T)), sizeof(T));
     dst[i] = v;
   }
+}
+
+// A half as a float, without branches, so that a loop of it runs in vectors.
+float half_at(const std::byte* base, int64_t element) {
+  uint16_t h;
+  std::memcpy(&h, base + element * 2, 2);
+  const uint32_t rest = h & 0x7fffu, sign = static_cast<uint32_t>(h & 0x8000u) << 16;
+  const uint32_t finite = std::bit_cast<uint32_t>(std::bit_cast<float>(rest << 13) * 0x1p112f);
+  return std::bit_cast<float>(sign | finite | (rest >= 0x7c00u ? 0x7f800000u : 0));
+}
+
+void read_halves(const std::byte* base, int64_t element, int64_t step, int64_t n, float* dst) {
+  for (int64_t i = 0; i < n; ++i) dst[i] = half_at(base, element + i * step);
 }
 
 }  // namespace
@@ -60,29 +74,75 @@ inline bool BlockMachine::is_read(const AccessCode& c, int dst, int64_t lane) {
   return uniform(c.mask) || uniform(dst) ? any(c.mask) : ints(c.mask)[lane] != 0;
 }
 
+// Lanes [first, second) that lie inside along every axis, of a row that is affine.
+std::pair<int64_t, int64_t> BlockMachine::lanes_inside(const AccessCode& c, int64_t lanes) const {
+  const auto floor_quotient = [](int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); };  // b > 0
+  int64_t first = 0, last = lanes;
+  for (size_t i = 0; i < c.axes.size(); ++i) {
+    const int64_t v = value_of(c.axes[i].at), step = lane_step(c.axes[i].at), extent = c.extents[i];
+    if (c.axes[i].inside) continue;
+    if (step == 0 && (v < 0 || v >= extent)) return {0, 0};
+    if (step > 0) first = std::max(first, -floor_quotient(v, step)), last = std::min(last, -floor_quotient(v - extent, step));
+    if (step < 0) first = std::max(first, floor_quotient(v - extent, -step) + 1), last = std::min(last, floor_quotient(v, -step) + 1);
+  }
+  return {first, std::max(first, last)};
+}
+
 void BlockMachine::load(const AccessCode& c, int dst) {
   const int64_t n = count(dst);
-  if (c.all_affine && row_inside(c, n)) return load_row(c, dst);
-  const std::byte* base = arrays_[c.array].bytes.data();
+  if (!c.all_affine) return load_each(c, dst);
+  if (row_inside(c, n)) return load_row(c, dst, 0, n);
+  const auto [first, last] = lanes_inside(c, n);
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t e = element(c, i, is_read(c, dst, i));
+    if (i == first) i = last;
+    if (i >= n) break;
+    element(c, i, is_read(c, dst, i));  // outside: at most a fault
     if (fault_.failed) return;
-    set(dst, i, e < 0 ? Scalar{} : ir::load_element(c.dtype, base, static_cast<uint64_t>(e)));
+    set(dst, i, Scalar{});
+  }
+  if (first < last) load_row(c, dst, first, last);
+}
+
+// Lane by lane: some index is computed. What the mask does not want is 0.
+void BlockMachine::load_each(const AccessCode& c, int dst) {
+  const std::byte* base = arrays_[c.array].bytes.data();
+  const int64_t n = count(dst);
+  const int64_t* mask = c.mask >= 0 && !uniform(c.mask) && !uniform(dst) ? ints(c.mask) : nullptr;
+  const bool single = c.dtype == DType::F32, half = c.dtype == DType::F16;
+  starts_.resize(c.axes.size());
+  for (size_t k = 0; k < c.axes.size(); ++k) starts_[k] = c.axes[k].affine ? value_of(c.axes[k].at) : 0;
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t e = mask && !mask[i] ? -1 : 0;
+    for (size_t k = 0; k < c.axes.size() && e >= 0; ++k) {
+      const AxisIndex& a = c.axes[k];
+      const int64_t x = a.affine ? starts_[k] + lane_step(a.at) * i : ints(a.reg)[uniform(a.reg) ? 0 : i];
+      e = x < 0 || x >= c.extents[k] ? -2 : e + x * c.strides[k];
+    }
+    if (e == -2) element(c, i, is_read(c, dst, i));
+    if (fault_.failed) return;
+    if (e < 0) set(dst, i, Scalar{});
+    else if (single) std::memcpy(floats(dst) + i, base + e * 4, 4);
+    else if (half) floats(dst)[i] = half_at(base, e);
+    else set(dst, i, ir::load_element(c.dtype, base, static_cast<uint64_t>(e)));
   }
 }
 
-void BlockMachine::load_row(const AccessCode& c, int dst) {
+// Lanes begin .. end, which lie inside.
+void BlockMachine::load_row(const AccessCode& c, int dst, int64_t begin, int64_t end) {
   const std::byte* base = arrays_[c.array].bytes.data();
-  const int64_t n = count(dst), first = value_of(c.linear), step = lane_step(c.linear);
+  const int64_t n = end - begin, step = lane_step(c.linear), first = value_of(c.linear) + begin * step;
   switch (c.dtype) {
     case DType::F32:
-      if (step == 1) std::memcpy(floats(dst), base + first * 4, static_cast<size_t>(n) * 4);
-      else read_strided<float>(base, first, step, n, floats(dst));
+      if (step == 1) std::memcpy(floats(dst) + begin, base + first * 4, static_cast<size_t>(n) * 4);
+      else read_strided<float>(base, first, step, n, floats(dst) + begin);
       return;
-    case DType::I64: return read_strided<int64_t>(base, first, step, n, ints(dst));
-    case DType::U8: return read_strided<uint8_t>(base, first, step, n, ints(dst));
+    case DType::I64: return read_strided<int64_t>(base, first, step, n, ints(dst) + begin);
+    case DType::I32: return read_strided<int32_t>(base, first, step, n, ints(dst) + begin);
+    case DType::I8: return read_strided<int8_t>(base, first, step, n, ints(dst) + begin);
+    case DType::F16: return read_halves(base, first, step, n, floats(dst) + begin);
+    case DType::U8: return read_strided<uint8_t>(base, first, step, n, ints(dst) + begin);
     default:
-      for (int64_t i = 0; i < n; ++i) set(dst, i, ir::load_element(c.dtype, base, static_cast<uint64_t>(first + i * step)));
+      for (int64_t i = 0; i < n; ++i) set(dst, begin + i, ir::load_element(c.dtype, base, static_cast<uint64_t>(first + i * step)));
   }
 }
 

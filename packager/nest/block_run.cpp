@@ -126,6 +126,18 @@ void run_rows(const BlockProgram& p, const Rows& rows, int64_t begin, int64_t en
 
 }  // namespace
 
+double work_of(const BlockProgram& p) {
+  constexpr double kOfInstruction = 1.5, kOfProduct = 0.5;
+  double points = 1, per_point = static_cast<double>(p.code.size() + p.stores.size()) * kOfInstruction;
+  for (size_t d = 0; d < p.map_dims; ++d) points *= static_cast<double>(std::max<int64_t>(0, p.extents[d]));
+  for (const FoldCode& f : p.folds) {
+    double steps = f.multiply_add ? kOfProduct : static_cast<double>(f.where.size() + f.body.size() + f.join.size() + 1) * kOfInstruction;
+    for (int d : f.dims) steps *= static_cast<double>(std::max<int64_t>(0, p.extents[static_cast<size_t>(d)]));
+    per_point += steps;
+  }
+  return points * per_point;
+}
+
 void run_block(const BlockProgram& p, std::vector<Tensor>& arrays, const Function& f, unsigned threads, Deadline deadline, Fault& fault) {
   const Rows rows = rows_of(p, threads);
   if (rows.count == 0) return;

@@ -42,7 +42,7 @@ std::string Evaluator::name(uint32_t number) const {
   return number < function->arrays.size() ? function->arrays[number].name : "array " + std::to_string(number);
 }
 
-int64_t Evaluator::element(uint32_t array, const std::vector<int64_t>& index, bool bug) {
+int64_t Evaluator::element(uint32_t array, std::span<const int64_t> index, bool bug) {
   Tensor* t = tensor(array);
   if (!t || t->shape.size() != index.size()) {
     fault.set(true, "'" + name(array) + "' is used with " + std::to_string(index.size()) + " indices");
@@ -81,29 +81,26 @@ Scalar Evaluator::value(const Expr* e) {
       return {it->second, 0};
     }
     case Op::Dim: {
-      auto it = dims.find(e->dim);
-      if (it == dims.end()) {
+      const int64_t* found = dims.find(e->dim->id);
+      if (!found) {
         fault.set(true, "dim '" + e->dim->name + "' is not bound here");
         return {};
       }
-      return {it->second, 0};
+      return {*found, 0};
     }
     case Op::Var: {
-      auto it = vars.find(e->i);
-      if (it == vars.end()) {
+      const Scalar* found = vars.find(static_cast<size_t>(e->i));
+      if (!found) {
         fault.set(true, "variable #" + std::to_string(e->i) + " has no value here");
         return {};
       }
-      return it->second;
+      return *found;
     }
     case Op::Load: {
-      std::vector<int64_t> index;
-      for (const Expr* a : e->args) index.push_back(integer(a));
-      if (fault.failed) return {};
-      int64_t at = element(e->array, index, e->access != ir::Access::Checked);
+      const int64_t at = element_of(e);
       return at < 0 ? Scalar{} : ir::load_element(e->type.dtype, tensor(e->array)->bytes.data(), static_cast<uint64_t>(at));
     }
-    case Op::Fold: return fold(e)[0];
+    case Op::Fold: return e->fold->combiner->join == ir::Join::Custom || e->fold->combiner->join == ir::Join::Last ? fold(e)[0] : fold_of_one(e);
     case Op::Field: {
       auto all = fold(e->args[0]);
       return static_cast<size_t>(e->i) < all.size() ? all[static_cast<size_t>(e->i)] : Scalar{};
@@ -126,20 +123,27 @@ Scalar Evaluator::value(const Expr* e) {
   return ir::apply_binary(e->op, e->args[0]->type.dtype, a, b);
 }
 
-std::vector<Scalar> Evaluator::units(const ir::Combiner* c, DType t) {
-  std::vector<Scalar> u;
-  switch (c->join) {
-    case ir::Join::Custom:
-      for (const Expr* e : c->units) u.push_back(value(e));
-      return u;
-    case ir::Join::Sum: case ir::Join::Last: return {Scalar{0, 0}};
-    case ir::Join::Prod: return {Scalar{1, 1}};
-    case ir::Join::Min: return {Scalar{ir::highest_int(t), HUGE_VAL}};
-    case ir::Join::Max: return {Scalar{ir::lowest_int(t), -HUGE_VAL}};
-    case ir::Join::Any: return {Scalar{0, 0}};
-    case ir::Join::All: return {Scalar{1, 0}};
+namespace {
+
+// What changes nothing in a built-in join.
+Scalar unit(ir::Join join, DType t) {
+  switch (join) {
+    case ir::Join::Sum: case ir::Join::Last: case ir::Join::Any: case ir::Join::Custom: break;
+    case ir::Join::Prod: return {1, 1};
+    case ir::Join::Min: return {ir::highest_int(t), HUGE_VAL};
+    case ir::Join::Max: return {ir::lowest_int(t), -HUGE_VAL};
+    case ir::Join::All: return {1, 0};
   }
-  return u;
+  return {};
+}
+
+}  // namespace
+
+std::vector<Scalar> Evaluator::units(const ir::Combiner* c, DType t) {
+  if (c->join != ir::Join::Custom) return {unit(c->join, t)};
+  std::vector<Scalar> all;
+  for (const Expr* e : c->units) all.push_back(value(e));
+  return all;
 }
 
 void Evaluator::combine(const ir::Combiner* c, DType t, std::vector<Scalar>& left, const std::vector<Scalar>& right) {
@@ -149,13 +153,105 @@ void Evaluator::combine(const ir::Combiner* c, DType t, std::vector<Scalar>& lef
     left[0] = ir::apply_binary(op_of(c->join), t, left[0], right[0]);
   } else {
     for (size_t f = 0; f < left.size(); ++f) {
-      vars[c->left[f]->i] = left[f];
-      vars[c->right[f]->i] = right[f];
+      vars.at(static_cast<size_t>(c->left[f]->i)) = left[f];
+      vars.at(static_cast<size_t>(c->right[f]->i)) = right[f];
     }
     std::vector<Scalar> joined;
     for (const Expr* j : c->joins) joined.push_back(value(j));
     left = std::move(joined);
   }
+}
+
+// The element that a load reads, or -1 with the fault set.
+int64_t Evaluator::element_of(const Expr* load) {
+  constexpr size_t kUsual = 8;
+  int64_t few[kUsual];
+  std::vector<int64_t> many(load->args.size() > kUsual ? load->args.size() : 0);
+  const std::span<int64_t> index = many.empty() ? std::span(few, load->args.size()) : std::span(many);
+  for (size_t k = 0; k < index.size(); ++k) index[k] = integer(load->args[k]);
+  return fault.failed ? -1 : element(load->array, index, load->access != ir::Access::Checked);
+}
+
+// Whether the indices of a load grow evenly along a dim: sums of it, of what does not depend on it, and of its multiples.
+bool Evaluator::is_linear(const Expr* load, const ir::Dim* along) {
+  const auto [known, is_new] = linear_.try_emplace(load, true);
+  if (!is_new) return known->second;
+  bool linear = true;
+  const auto depends = [&](const Expr* e) {
+    bool found = false;
+    ir::walk(e, [&](const Expr* x) { found = found || (x->op == Op::Dim && x->dim == along); });
+    return found;
+  };
+  std::vector<const Expr*> open(load->args.begin(), load->args.end());
+  while (linear && !open.empty()) {
+    const Expr* e = open.back();
+    open.pop_back();
+    if (!depends(e) || e->op == Op::Dim) continue;
+    if (e->op == Op::Add || e->op == Op::Sub) open.insert(open.end(), e->args.begin(), e->args.end());
+    else if (e->op == Op::Mul && !depends(e->args[0])) open.push_back(e->args[1]);
+    else if (e->op == Op::Mul && !depends(e->args[1])) open.push_back(e->args[0]);
+    else linear = false;
+  }
+  return known->second = linear;
+}
+
+// A sum over one dim of products of two loads in f32, nearly all the work of a recurrent layer: steps through memory, and gives
+// the bits that one operation after the other gives. Nothing: it is something else.
+std::optional<Scalar> Evaluator::sum_of_products(const Expr* e) {
+  const ir::Fold& f = *e->fold;
+  if (f.combiner->join != ir::Join::Sum || e->type.dtype != DType::F32 || f.where || f.dims.size() != 1 || e->args[0]->op != Op::Mul) return std::nullopt;
+  const Expr *x = e->args[0]->args[0], *y = e->args[0]->args[1];
+  for (const Expr* load : {x, y})
+    if (load->op != Op::Load || load->type.dtype != DType::F32 || !is_linear(load, f.dims[0])) return std::nullopt;
+  const int64_t n = integer(f.dims[0]->extent);
+  if (n <= 0 || fault.failed) return Scalar{};
+  // Both ends lie inside along every axis, and so does what is between them.
+  int64_t first[2], step[2] = {0, 0};
+  const float* from[2];
+  for (size_t k = 0; k < 2; ++k) {
+    const Expr* load = k == 0 ? x : y;
+    dims.at(f.dims[0]->id) = 0;
+    first[k] = element_of(load);
+    dims.at(f.dims[0]->id) = n - 1;
+    const int64_t last = element_of(load);
+    if (fault.failed) break;
+    if (n > 1) step[k] = (last - first[k]) / (n - 1);
+    from[k] = reinterpret_cast<const float*>(tensor(load->array)->bytes.data()) + first[k];
+  }
+  dims.erase(f.dims[0]->id);
+  if (fault.failed) return Scalar{};
+  float total = 0;
+  for (int64_t i = 0; i < n; ++i) total += from[0][i * step[0]] * from[1][i * step[1]];
+  constexpr int64_t kProductsPerStep = 32;
+  watch_time(static_cast<unsigned>(std::min<int64_t>(1 + n / kProductsPerStep, 1 << 20)));
+  return Scalar{0, total};
+}
+
+// With one of the built-in joins: one value, for which no memory is asked.
+Scalar Evaluator::fold_of_one(const Expr* e) {
+  if (const auto sum = sum_of_products(e)) return *sum;
+  const ir::Fold& f = *e->fold;
+  const DType wide = accumulator(*f.combiner, e->type.dtype);
+  const Op op = op_of(f.combiner->join);
+  Scalar total = unit(f.combiner->join, wide);
+  const auto add = [&] {
+    if (!truth(f.where)) return;
+    const Scalar item = value(e->args[0]);
+    if (!fault.failed) total = ir::apply_binary(op, wide, total, item);
+  };
+  if (f.dims.size() == 1) {
+    const int64_t n = integer(f.dims[0]->extent);
+    for (int64_t i = 0; i < n && !fault.failed; ++i) {
+      dims.at(f.dims[0]->id) = i;
+      add();
+      watch_time();
+    }
+    dims.erase(f.dims[0]->id);
+  } else {
+    for_points(f.dims, add);
+  }
+  if (wide != e->type.dtype) total.f = ir::round_to(e->type.dtype, total.f);
+  return total;
 }
 
 std::vector<Scalar> Evaluator::fold(const Expr* e) {
@@ -199,7 +295,7 @@ struct ProcRun {
       case StmtKind::For: {
         int64_t begin = at.integer(s.begin), end = at.integer(s.end);
         for (int64_t i = begin; i < end && go(); i += s.step) {
-          at.vars[s.var->i] = {i, 0};
+          at.vars.at(static_cast<size_t>(s.var->i)) = {i, 0};
           block(s.body);
           if (end - i <= s.step) break;
         }
@@ -222,7 +318,7 @@ struct ProcRun {
       case StmtKind::If: return block(at.truth(s.cond) ? s.body : s.orelse);
       case StmtKind::Let: case StmtKind::Local: case StmtKind::Assign: {
         Scalar v = s.value ? at.value(s.value) : Scalar{};
-        at.vars[s.var->i] = v;
+        at.vars.at(static_cast<size_t>(s.var->i)) = v;
         return;
       }
       case StmtKind::Store: {

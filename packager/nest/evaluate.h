@@ -2,6 +2,8 @@
 // the arm of a Select that is not taken, and the second operand of a settled And or Or, are not looked at.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -38,15 +40,40 @@ DType accumulator(const ir::Combiner& c, DType t);
 
 std::string index_fault(const std::string& array, size_t axis, int64_t index, int64_t extent);
 
+// Values by small numbers (of dims and variables, which a Context counts from 0), all forgotten at once.
+template <class V>
+class Slots {
+ public:
+  const V* find(size_t id) const { return id < slots_.size() && slots_[id].era == era_ ? &slots_[id].value : nullptr; }
+  V& at(size_t id) {
+    if (id >= slots_.size()) slots_.resize(id + 1);
+    slots_[id].era = era_;
+    return slots_[id].value;
+  }
+  void erase(size_t id) {
+    if (id < slots_.size()) slots_[id].era = 0;
+  }
+  void clear() { ++era_; }
+
+ private:
+  struct Slot {
+    uint64_t era = 0;
+    V value{};
+  };
+  std::vector<Slot> slots_;
+  uint64_t era_ = 1;
+};
+
 struct Evaluator {
   const Function* function = nullptr;
   std::vector<Tensor>* arrays = nullptr;
   std::vector<Tensor> locals;  // of a proc: arrays from kFirstLocal
   const std::unordered_map<const ir::Sym*, int64_t>* symbols = nullptr;
-  std::unordered_map<const ir::Dim*, int64_t> dims;
-  std::unordered_map<int64_t, ir::Scalar> vars;
+  Slots<int64_t> dims;
+  Slots<ir::Scalar> vars;
   Fault fault;
   Deadline deadline = Deadline::max();
+  double* work = nullptr;  // as of InterpretOptions
 
   ir::Scalar value(const ir::Expr* e);
   int64_t integer(const ir::Expr* e) { return value(e).i; }
@@ -56,15 +83,20 @@ struct Evaluator {
   Tensor* tensor(uint32_t number);
   std::string name(uint32_t number) const;
   // Row-major element of the index, or -1 with the fault set.
-  int64_t element(uint32_t array, const std::vector<int64_t>& index, bool bug);
+  int64_t element(uint32_t array, std::span<const int64_t> index, bool bug);
   // left = join(left, right), field by field.
   void combine(const ir::Combiner* c, DType type, std::vector<ir::Scalar>& left, const std::vector<ir::Scalar>& right);
   std::vector<ir::Scalar> units(const ir::Combiner* c, DType type);
 
-  // Asks the clock now and then, since most steps take less time than that.
-  void watch_time() {
+  // Asks the clock now and then, since most steps take less time than that. Counted is the work of a step, whose own folds
+  // count for themselves.
+  void watch_time(unsigned steps = 1) {
     constexpr unsigned kStepsPerLook = 1024;
-    if (++steps_ % kStepsPerLook == 0 && has_passed(deadline)) fault.set_late();
+    constexpr double kWorkOfStep = 80;
+    if ((steps_ += steps) < kStepsPerLook) return;
+    if (work) *work -= steps_ * kWorkOfStep;
+    steps_ = 0;
+    if ((work && *work < 0) || has_passed(deadline)) fault.set_late();
   }
 
   // Runs `body` for every point of `dims` in order, outer to inner, while nothing failed.
@@ -74,20 +106,25 @@ struct Evaluator {
     for (const ir::Dim* d : over) {
       extents.push_back(integer(d->extent));
       if (extents.back() <= 0) return;
-      dims[d] = 0;
+      dims.at(d->id) = 0;
     }
     while (!fault.failed) {
       body();
       watch_time();
       size_t k = over.size();
-      while (k > 0 && ++dims[over[k - 1]] == extents[k - 1]) dims[over[--k]] = 0;
+      while (k > 0 && ++dims.at(over[k - 1]->id) == extents[k - 1]) dims.at(over[--k]->id) = 0;
       if (k == 0) break;
     }
-    for (const ir::Dim* d : over) dims.erase(d);
+    for (const ir::Dim* d : over) dims.erase(d->id);
   }
 
  private:
   std::vector<ir::Scalar> fold(const ir::Expr* e);
+  ir::Scalar fold_of_one(const ir::Expr* e);
+  std::optional<ir::Scalar> sum_of_products(const ir::Expr* e);
+  bool is_linear(const ir::Expr* load, const ir::Dim* along);
+  int64_t element_of(const ir::Expr* load);
+  std::unordered_map<const ir::Expr*, bool> linear_;  // loads that were looked at
   int depth_ = 0;
   unsigned steps_ = 0;
 };

@@ -1,5 +1,7 @@
 #include "packager/nest/interpret.h"
 
+#include <algorithm>
+
 #include "packager/nest/interpreter.h"
 
 namespace mlc::nest {
@@ -10,7 +12,24 @@ Interpreter::Interpreter(const Function& function, const InterpretOptions& optio
   evaluator_.arrays = &arrays_;
   evaluator_.symbols = &symbols_;
   evaluator_.deadline = options.deadline;
+  evaluator_.work = options.work;
 }
+
+namespace {
+
+constexpr size_t kNone = SIZE_MAX;
+constexpr double kWorkOfStatement = 5e3;  // compiling it, memory for what it writes
+
+void each_written(const Statement& s, const std::function<void(uint32_t)>& visit) {
+  if (s.nest)
+    for (const Write& w : s.nest->writes) visit(w.array);
+  const std::vector<uint32_t>* list = s.proc ? &s.proc->writes : s.control ? &s.control->outputs : nullptr;
+  if (list)
+    for (uint32_t array : *list)
+      if (array != kNoArray) visit(array);
+}
+
+}  // namespace
 
 Result<std::vector<Tensor>> Interpreter::run(std::vector<Tensor> inputs, const Symbols& around) {
   MLC_RETURN_IF_ERROR(start());
@@ -18,19 +37,46 @@ Result<std::vector<Tensor>> Interpreter::run(std::vector<Tensor> inputs, const S
   MLC_RETURN_IF_ERROR(bind(std::move(inputs)));
   checked_.assign(function_.checks.size(), false);
   MLC_RETURN_IF_ERROR(checks());
-  for (size_t i = 0; i < function_.body.size(); ++i) {
+  MLC_RETURN_IF_ERROR(statements(0, kNone));
+  return outputs();
+}
+
+Result<std::vector<Tensor>> Interpreter::run_again(size_t first, size_t changed) {
+  for (size_t k = first; k < function_.body.size(); ++k) each_written(function_.body[k], [&](uint32_t array) {
+      used_bytes_ -= std::min<uint64_t>(used_bytes_, arrays_[array].bytes.size());
+      arrays_[array] = Tensor();
+    });
+  evaluator_.fault = Fault();
+  has_changed_ = false;
+  MLC_RETURN_IF_ERROR(statements(first, changed));
+  return outputs();
+}
+
+Status Interpreter::statements(size_t first, size_t changed) {
+  for (size_t i = first; i < function_.body.size(); ++i) {
     const Statement& s = function_.body[i];
-    if (has_passed(options_.deadline)) return too_late(s.source);
+    if (has_passed(options_.deadline) || !spend(kWorkOfStatement)) return too_late(s.source);
     MLC_RETURN_IF_ERROR(s.nest ? nest(s) : s.proc ? proc(s) : control(s));
     if (s.control) MLC_RETURN_IF_ERROR(checks());
+    if (i == changed) each_written(s, [&](uint32_t array) { has_changed_ |= change(arrays_[array]); });
     if (options_.after_statement && body_depth_ == 0) options_.after_statement(i, arrays_);
   }
+  return ok();
+}
+
+Result<std::vector<Tensor>> Interpreter::outputs() const {
   std::vector<Tensor> outputs;
   for (uint32_t o : function_.outputs) {
     if (arrays_[o].dtype == DType::None) return Status(Code::Internal, "output '" + function_.arrays[o].name + "' is never written");
     outputs.push_back(arrays_[o]);
   }
   return outputs;
+}
+
+bool Interpreter::spend(double work) {
+  if (!options_.work) return true;
+  *options_.work -= work;
+  return *options_.work >= 0;
 }
 
 // Constants are there from the first run on, everything else is as new.
@@ -63,8 +109,9 @@ Status Interpreter::checks() {
   return ok();
 }
 
-Status Interpreter::too_late(const std::string& where) {
-  return Status(Code::Cancelled, "there was no time for more than what comes before '" + where + "'");
+Status Interpreter::too_late(const std::string& where) const {
+  const bool much = options_.work && *options_.work < 0;
+  return Status(Code::Cancelled, (much ? "there is too much work for the interpreter, it got as far as '" : "there was no time for more than what comes before '") + where + "'");
 }
 
 Status Interpreter::failed(const std::string& where) {
@@ -75,6 +122,28 @@ Status Interpreter::failed(const std::string& where) {
 
 Result<std::vector<Tensor>> interpret(const Function& f, const std::vector<Tensor>& inputs, const InterpretOptions& options) {
   return Interpreter(f, options).run(inputs, options.symbols);
+}
+
+// A later statement may write another part of an array, or add to it: then all from its first writer on is repeated.
+size_t first_to_repeat(const Function& f, size_t statement) {
+  std::vector<size_t> first_writer(f.arrays.size(), kNone);
+  for (size_t k = 0; k < f.body.size(); ++k) each_written(f.body[k], [&](uint32_t array) { first_writer[array] = std::min(first_writer[array], k); });
+  size_t first = statement;
+  for (size_t k = f.body.size(); k-- > first;) each_written(f.body[k], [&](uint32_t array) { first = std::min(first, first_writer[array]); });
+  return first;
+}
+
+Status interpret_changed(const Function& f, const std::vector<Tensor>& inputs, const InterpretOptions& options, std::span<const size_t> statements,
+                         const std::function<bool(size_t statement, const Result<std::vector<Tensor>>& outputs)>& visit) {
+  Interpreter interpreter(f, options);
+  auto first = interpreter.run(inputs, options.symbols);
+  if (!first.ok()) return std::move(first).status();
+  // From the last: what comes before is as it was.
+  for (size_t k = statements.size(); k-- > 0;) {
+    const auto outputs = interpreter.run_again(first_to_repeat(f, statements[k]), statements[k]);
+    if (interpreter.has_changed() && !visit(statements[k], outputs)) break;
+  }
+  return ok();
 }
 
 }  // namespace mlc::nest

@@ -96,6 +96,7 @@ InterpretOptions Interpreter::inner_options() const {
   o.point_by_point = options_.point_by_point;
   o.max_iterations = options_.max_iterations;
   o.deadline = options_.deadline;
+  o.work = options_.work;
   o.host = options_.host;
   o.jitter = options_.jitter;
   o.memory_limit = options_.memory_limit - std::min(used_bytes_, options_.memory_limit);

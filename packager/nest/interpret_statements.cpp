@@ -30,6 +30,7 @@ Status Interpreter::nest(const Statement& s) {
   }
   auto program = compile_block(s, evaluator_);
   if (!program.ok()) return std::move(program).status();
+  if (!spend(work_of(*program))) return too_late(s.source);
   unsigned threads = options_.threads ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
   run_block(*program, arrays_, function_, threads, options_.deadline, evaluator_.fault);
   if (options_.jitter != 0)
@@ -47,6 +48,19 @@ void Interpreter::shake(Tensor& t) const {
     v.f = ir::round_to(t.dtype, v.f);
     ir::store_element(t.dtype, t.bytes.data(), k, v);
   }
+}
+
+bool Interpreter::change(Tensor& t) {
+  if (t.list_depth > 0 || t.dtype == DType::Str || t.dtype == DType::None) return false;
+  bool changed = false;
+  const uint64_t count = static_cast<uint64_t>(t.elements());
+  for (uint64_t k = 0; k < count; ++k) {
+    if (std::popcount(k) % 2 != 0) continue;
+    const Scalar v = ir::load_element(t.dtype, t.bytes.data(), k);
+    changed |= is_float(t.dtype) ? v.f != 0 : v.i != 0;
+    ir::store_element(t.dtype, t.bytes.data(), k, is_float(t.dtype) ? Scalar{0, v.f / 2} : Scalar{});
+  }
+  return changed;
 }
 
 void Interpreter::points(const Nest& nest) {
@@ -85,7 +99,7 @@ Status Interpreter::scan(const Statement& s) {
   evaluator_.for_points(outer, [&] {
     std::vector<Scalar> total = evaluator_.units(n.scan_combiner, wide);
     for (int64_t i = 0; i < extent && !evaluator_.fault.failed; ++i) {
-      evaluator_.dims[n.scan_dim] = n.scan_reverse ? extent - 1 - i : i;
+      evaluator_.dims.at(n.scan_dim->id) = n.scan_reverse ? extent - 1 - i : i;
       if (!evaluator_.truth(n.where)) continue;
       std::vector<Scalar> item, before = total;
       for (const Write& w : n.writes) item.push_back(evaluator_.value(w.value));
@@ -93,7 +107,7 @@ Status Interpreter::scan(const Statement& s) {
       const std::vector<Scalar>& value = n.scan_exclusive ? before : total;
       for (size_t w = 0; w < n.writes.size() && w < value.size(); ++w) put(n.writes[w], value[w]);
     }
-    evaluator_.dims.erase(n.scan_dim);
+    evaluator_.dims.erase(n.scan_dim->id);
   });
   return failed(s.source);
 }

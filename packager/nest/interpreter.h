@@ -28,12 +28,18 @@ class Interpreter {
 
   // May be called again: a body runs many times. `around`: values of the symbols of the function around this one.
   Result<std::vector<Tensor>> run(std::vector<Tensor> inputs, const Symbols& around);
+  // After a run: from statement `first` on once more, what `changed` writes being changed (interpret_changed).
+  Result<std::vector<Tensor>> run_again(size_t first, size_t changed);
+  bool has_changed() const { return has_changed_; }  // whether that made anything another
 
  private:
   Status start();
   Status checks();
   Status failed(const std::string& where);
-  static Status too_late(const std::string& where);
+  Status too_late(const std::string& where) const;
+  bool spend(double work);  // false: nothing is left
+  Status statements(size_t first, size_t changed);
+  Result<std::vector<Tensor>> outputs() const;
 
   // --- arrays ---
   Status bind(std::vector<Tensor> inputs);
@@ -53,6 +59,7 @@ class Interpreter {
   Status scan(const Statement& s);
   Status proc(const Statement& s);
   void shake(Tensor& t) const;
+  static bool change(Tensor& t);  // whether anything is another
 
   // --- controls ---
   Status control(const Statement& s);
@@ -82,6 +89,7 @@ class Interpreter {
   std::vector<Tensor> arrays_;
   std::vector<bool> checked_;  // checks that were found to hold
   Evaluator evaluator_;
+  bool has_changed_ = false;
   uint64_t used_bytes_ = 0, constant_bytes_ = 0;
 };
 

@@ -63,17 +63,32 @@ def vectors_that_do_not_fit_are_refused(t):
         assert not (t.dir / "m.mlc").exists()
 
 
-def a_build_without_vectors_says_why_and_so_does_its_file(t):
+def a_build_without_vectors_is_asked_for(t):
     lookup(t)
-    done = build(t, "--golden-time", 0)
-    warning = "warning: no golden vector for 'main': there was no time"
-    assert done.stderr.startswith(warning) and "--golden in.npz" in done.stderr and done.stderr.count("\n") == 1, done.stderr
-    assert "no golden vectors" in done.stdout
-    answer = t.json("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "portable", "--golden-time", 0)
-    assert len(answer["warnings"]) == 1 and answer["selftest"]["vectors"] == 0, answer
+    done = build(t, "--golden-time", 1e-9, code=21)
+    assert "no golden vector for 'main': there was no time" in done.stderr and "--golden in.npz" in done.stderr and "--no-golden" in done.stderr, done.stderr
+    assert not (t.dir / "m.mlc").exists()
+    for none in ("--no-golden",), ("--golden-time", 0):
+        assert "no golden vectors" in build(t, *none, "-f").stdout
+    answer = t.json("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "portable", "--no-golden")
+    assert answer["warnings"] == [] and answer["selftest"]["vectors"] == 0, answer
+    ids = t.json("mlpack", "inspect", "m.mlc")["programs"][0]["inputs"][0]
+    assert ids["values"] == [0, 3], ids
+    npz(t.dir / "in.npz", ids=("<i8", (2,), struct.pack("<2q", 3, 1)))
+    assert "exclude each other" in build(t, "--no-golden", "--golden", "in.npz", code=2).stderr
     assert "golden" in t.run("mlpack", "inspect", "m.mlc").stdout
     assert t.json("mlpack", "inspect", "m.mlc")["golden"] == []
     assert "no golden vectors" in t.run("mlrun", "selftest", "m.mlc", code=21).stderr
+
+
+def what_does_not_show_is_told(t):
+    """y = x + (x * 1e-9) * 1: what is added is lost beside x."""
+    constants = [tensor(name, "f32", [], struct.pack("<f", value)) for name, value in (("least", 1e-9), ("one", 1.0))]
+    nodes = [node("Mul", ["x", "least"], ["a"]), node("Mul", ["a", "one"], ["b"]), node("Add", ["x", "b"], ["y"])]
+    (t.dir / "m.onnx").write_bytes(model(nodes, [port("x", "f32", [4, 8])], [port("y", "f32", [4, 8])], constants))
+    hidden = t.json("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "portable")["selftest"]["hidden"]
+    assert len(hidden) == 1 and hidden[0]["program"] == "main" and hidden[0]["tried"] == 3 and len(hidden[0]["nodes"]) == 2, hidden
+    assert "does not show 2" in build(t, "-f").stdout
 
 
 def the_interface_says_which_values_an_input_takes(t):
@@ -83,5 +98,5 @@ def the_interface_says_which_values_an_input_takes(t):
     assert ids["values"] == [0, 3], ids
 
 
-main([the_users_own_vectors_are_in_the_file, products_in_bf16_are_asked_for_and_their_tolerance_is_recorded, vectors_that_do_not_fit_are_refused, a_build_without_vectors_says_why_and_so_does_its_file,
+main([the_users_own_vectors_are_in_the_file, products_in_bf16_are_asked_for_and_their_tolerance_is_recorded, vectors_that_do_not_fit_are_refused, a_build_without_vectors_is_asked_for, what_does_not_show_is_told,
       the_interface_says_which_values_an_input_takes])

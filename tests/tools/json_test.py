@@ -4,6 +4,7 @@ import collections
 import json
 import pathlib
 import re
+import struct
 
 import onnx_file
 from tool_test import main
@@ -110,6 +111,13 @@ class Fields:
         return {p for p in self.own[name] - self.seen[name] if p not in section.used and p not in UNSEEN.get(name, {})}
 
 
+def lost(t):
+    """y = x + x * 1e-9, of which no answer shows what is added."""
+    nodes = [onnx_file.node("Mul", ["x", "c"], ["a"]), onnx_file.node("Add", ["x", "a"], ["y"])]
+    ports = [onnx_file.port(name, "f32", [4, 8]) for name in ("x", "y")]
+    (t.dir / "lost.onnx").write_bytes(onnx_file.model(nodes, ports[:1], ports[1:], [onnx_file.tensor("c", "f32", [], struct.pack("<f", 1e-9))]))
+
+
 def answers(t, fields):
     """Runs of every command, good ones and bad ones, whose answers have every field together."""
     def ask(*args, code=0):
@@ -117,7 +125,10 @@ def answers(t, fields):
 
     model, pipe = EXAMPLE / "digits.onnx", EXAMPLE / "pipeline.json"
     ask("build", model, "--pipeline", pipe, "-o", "d.mlc", "--target", "armv8-a,native")
-    ask("build", model, "-o", "u.mlc", "--target", "portable", "--no-sign", "--no-selftest", "--no-cache", "--id", "a/b", "--model-version", "3", "--golden-time", 0)
+    ask("build", model, "-o", "u.mlc", "--target", "portable", "--no-sign", "--no-selftest", "--no-cache", "--id", "a/b", "--model-version", "3", "--no-golden")
+    ask("build", model, "-o", "g.mlc", "--target", "cuda", "--cubin", "none", "--no-sign", "--no-golden")  # warns: no processor among the targets
+    lost(t)
+    ask("build", "lost.onnx", "-o", "lost.mlc", "--target", "portable", "--no-sign")
     ask("build", model, "-o", "u.mlc", "--target", "x86-64-v9", code=2)
     ask("build", model, "-o", "u.mlc", "--target", "portable", "--no-sign", "--no-selftest", "--cache", model)  # which is no folder
     tuned(t, ask)

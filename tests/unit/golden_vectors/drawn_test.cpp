@@ -1,10 +1,12 @@
 // Inputs that fit what the model does with them.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <set>
 #include <thread>
 
 #include "packager/compile/golden.h"
+#include "packager/nest/interpret.h"
 #include "tests/unit/expand/support.h"
 
 using namespace mlc;
@@ -174,7 +176,7 @@ TEST_CASE("a vector says how far its answer may move where sums are rounded in a
 }
 
 TEST_CASE("an answer that drifts is told of as well: a variance as a difference of large means") {
-  Expanded x("graph \"g\" { input %x : f32[8, 64]\n%c = ai.onnx.Constant() { value_float = 100.0 }\n%k = ai.onnx.Add(%x, %c)\n%q = ai.onnx.Mul(%k, %k)\n"
+  Expanded x("graph \"g\" { input %x : f32[8, 64]\n%c = ai.onnx.Constant() { value_float = 1000.0 }\n%k = ai.onnx.Add(%x, %c)\n%q = ai.onnx.Mul(%k, %k)\n"
              "%a = ai.onnx.ReduceMean(%q) { axes = [1] }\n%m = ai.onnx.ReduceMean(%k) { axes = [1] }\n%p = ai.onnx.Mul(%m, %m)\n%y = ai.onnx.Sub(%a, %p)\noutput %y : f32[*] }");
   CHECK(only_one(x).spread[0] > 1e-3);
 }
@@ -219,4 +221,80 @@ TEST_CASE("an answer of which nobody saw how far it moves is not recorded") {
   options.progress = nullptr;
   options.deadline = nest::Deadline::max();
   CHECK(golden_of(x, options).vectors.size() == 1);
+}
+
+namespace {
+
+// The largest difference of two answers to one input, relative to the largest element.
+double apart(const std::string& right, const std::string& wrong, const std::string& shape) {
+  const auto graph = [&](const std::string& op) { return "graph \"g\" { input %x : f32" + shape + "\n" + op + "\noutput %y : f32[*] }"; };
+  Expanded x(graph(right)), other(graph(wrong));
+  const auto golden = only_one(x);
+  REQUIRE(other.status.ok());
+  auto answer = nest::interpret(other.function, golden.inputs);
+  REQUIRE(answer.ok());
+  const auto a = floats(golden.outputs[0]), b = floats((*answer)[0]);
+  REQUIRE(a.size() == b.size());
+  double largest = 0, difference = 0;
+  for (size_t k = 0; k < a.size(); ++k) {
+    largest = std::max<double>(largest, std::fabs(a[k]));
+    difference = std::max<double>(difference, std::fabs(a[k] - b[k]));
+  }
+  return difference / largest;
+}
+
+}  // namespace
+
+TEST_CASE("a local response normalisation whose window is wrong differs by more than the tolerance") {
+  const std::string right = "%y = ai.onnx.LRN(%x) { size = 5, alpha = 0.0001, beta = 0.75, bias = 1.0 }";
+  CHECK(apart(right, "%y = ai.onnx.Identity(%x)", "[1, 16, 12, 12]") > 4e-3);
+  // alpha / size stays what it is: the window alone is another.
+  CHECK(apart(right, "%y = ai.onnx.LRN(%x) { size = 3, alpha = 0.00006, beta = 0.75, bias = 1.0 }", "[1, 16, 12, 12]") > 2e-3);
+}
+
+TEST_CASE("both branches of an activation are met, and a clip that saturates at one end is not all there is") {
+  CHECK(apart("%y = ai.onnx.LeakyRelu(%x) { alpha = 0.01 }", "%y = ai.onnx.Relu(%x)", "[1, 3, 16, 16]") > 2e-3);
+  CHECK(apart("%y = ai.onnx.HardSigmoid(%x)", "%y = ai.onnx.HardSigmoid(%x) { alpha = 0.21 }", "[4, 16]") > 4e-3);
+}
+
+TEST_CASE("channels have magnitudes of their own; what is a picture is one, and draws are equal") {
+  Expanded x("graph \"g\" { input %x : f32[1, 9, 10, 10] %y = ai.onnx.Neg(%x) output %y : f32[*] }");
+  const auto golden = only_one(x);
+  const auto values = floats(golden.inputs[0]);
+  std::set<int> magnitudes;
+  for (size_t c = 0; c < 9; ++c) {
+    float largest = 0;
+    for (size_t k = 0; k < 100; ++k) largest = std::max(largest, std::fabs(values[c * 100 + k]));
+    magnitudes.insert(std::ilogb(largest));
+  }
+  CHECK(magnitudes.size() >= 7);
+  CHECK(floats(only_one(x).inputs[0]) == values);
+  Expanded picture("graph \"g\" { input %x : f32[1, 3, 32, 32] %y = ai.onnx.Neg(%x) output %y : f32[*] }");
+  const auto pixels = floats(only_one(picture).inputs[0]);
+  double near = 0, far = 0;
+  for (size_t k = 0; k + 16 < 1024; ++k) near += std::fabs(pixels[k] - pixels[k + 1]), far += std::fabs(pixels[k] - pixels[k + 16]);
+  CHECK(near < far);
+  CHECK(*std::max_element(pixels.begin(), pixels.end()) <= 1);
+}
+
+TEST_CASE("statements that move no output are told") {
+  Expanded x("graph \"g\" { input %x : f32[4, 8]\n%c = ai.onnx.Constant() { value_float = 0.000000001 }\n%a = ai.onnx.Mul(%x, %c)\n%y = ai.onnx.Add(%x, %a)\noutput %y : f32[*] }");
+  const auto golden = only_one(x);
+  CHECK(golden.shown.tried == 2);
+  REQUIRE(golden.shown.hidden.size() == 1);
+  CHECK(golden.shown.hidden[0].find("Mul") != std::string::npos);
+}
+
+TEST_CASE("the work of a run is counted, and ends where no more may be done") {
+  Expanded x("graph \"g\" { input %x : f32[64, 64]\n%y = ai.onnx.MatMul(%x, %x)\noutput %y : f32[*] }");
+  REQUIRE(x.status.ok());
+  const auto golden = only_one(x);
+  CHECK(golden.work > 1e5);
+  double little = golden.work / 2, much = 2 * golden.work;
+  nest::InterpretOptions how;
+  how.work = &little;
+  CHECK(nest::interpret(x.function, golden.inputs, how).status().code == Code::Cancelled);
+  how.work = &much;
+  CHECK(nest::interpret(x.function, golden.inputs, how).ok());
+  CHECK(much == golden.work);
 }
