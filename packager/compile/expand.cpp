@@ -349,6 +349,42 @@ struct Attempt {
   bool fits = false;
 };
 
+// Where ranks were decided and the rest of the graph, or what the file declares of its results, does not fit: each decision
+// the other way. Fails if no way can be built, or a guess is not the only way.
+Result<Attempt> best_attempt(ir::Context& ctx, const lang::Library& library, const model::Model& model, const std::string& name) {
+  Attempt attempt(ctx, library, model, name, {}), best = attempt;
+  std::vector<std::string> flipped;
+  while (!attempt.fits && attempt.status.code != Code::Resource && flipped.size() < kMaxDecisions) {
+    Expander::Decisions decisions = attempt.decisions;
+    const auto next = std::find_if(decisions.begin(), decisions.end(), [&](const auto& d) { return std::find(flipped.begin(), flipped.end(), d.first) == flipped.end(); });
+    if (next == decisions.end()) break;
+    flipped.push_back(next->first);
+    next->second = !next->second;
+    attempt = Attempt(ctx, library, model, name, decisions);
+    if (attempt.fits || (attempt.function && !best.function)) best = attempt;
+  }
+  if (!best.function) return best.status;
+  for (const auto& [label, open] : best.guesses) {
+    if (!best.fits) return open;
+    Expander::Decisions other = best.decisions;
+    other[label] = !other[label];
+    if (Attempt(ctx, library, model, name, other).fits) return open;
+  }
+  return best;
+}
+
+// Whether expansion may meet a choice between ranks.
+bool may_decide(const model::Model& model) {
+  std::vector<const model::Graph*> open{&model.graph};
+  for (size_t next = 0; next < open.size(); ++next)
+    for (const Node& node : open[next]->nodes) {
+      if (node.op == "If" || node.op == "Squeeze") return true;
+      for (const auto& [key, value] : node.attributes)
+        if (auto body = std::get_if<std::shared_ptr<const model::Graph>>(&value)) open.push_back(body->get());
+    }
+  return false;
+}
+
 }  // namespace
 
 std::string free_axis_name(const model::Port& port, size_t axis) {
@@ -400,31 +436,16 @@ Status check_operators(const lang::Library& library, const model::Model& model) 
 Result<std::map<std::string, lang::Value>> expand_graph(ir::Context& ctx, const lang::Library& library, const model::Model& model,
                                                         nest::Function& function, const std::map<std::string, lang::Value>& inputs,
                                                         const std::vector<std::string>& wanted) {
-  return Expander(ctx, library, model, function).expand_within(inputs, wanted);
+  Expander::Decisions decisions;
+  if (may_decide(model)) {  // as in the bare model
+    MLC_ASSIGN(const Attempt bare, best_attempt(ctx, library, model, function.name + ".bare"));
+    decisions = bare.decisions;
+  }
+  return Expander(ctx, library, model, function, std::move(decisions)).expand_within(inputs, wanted);
 }
 
 Result<nest::Function> expand_model(ir::Context& ctx, const lang::Library& library, const model::Model& model, std::string name) {
-  // Where ranks were decided and the rest of the graph, or what the file declares of its results, does not fit: each
-  // decision the other way.
-  Attempt attempt(ctx, library, model, name, {}), best = attempt;
-  std::vector<std::string> flipped;
-  while (!attempt.fits && attempt.status.code != Code::Resource && flipped.size() < kMaxDecisions) {
-    Expander::Decisions decisions = attempt.decisions;
-    const auto next = std::find_if(decisions.begin(), decisions.end(), [&](const auto& d) { return std::find(flipped.begin(), flipped.end(), d.first) == flipped.end(); });
-    if (next == decisions.end()) break;
-    flipped.push_back(next->first);
-    next->second = !next->second;
-    attempt = Attempt(ctx, library, model, name, decisions);
-    if (attempt.fits || (attempt.function && !best.function)) best = attempt;
-  }
-  if (!best.function) return best.status;
-  // A guess must be the only way that fits.
-  for (const auto& [label, open] : best.guesses) {
-    if (!best.fits) return open;
-    Expander::Decisions other = best.decisions;
-    other[label] = !other[label];
-    if (Attempt(ctx, library, model, name, other).fits) return open;
-  }
+  MLC_ASSIGN(const Attempt best, best_attempt(ctx, library, model, name));
   return std::move(*best.function);
 }
 

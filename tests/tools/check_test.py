@@ -1,4 +1,5 @@
 """What `mlpack check` passes is built, what it refuses is refused with the same words, and they are words of the model."""
+import json
 import struct
 
 from onnx_file import model, node, port, tensor
@@ -67,6 +68,21 @@ def bounds_count_as_in_a_build(t):
     assert codes[0] == codes[1], codes
 
 
+def a_pipeline_decides_about_ranks_as_the_bare_model_does(t):
+    """Squeeze keeps the free extent, because Transpose fits no other way; so it does between the steps of a pipeline."""
+    nodes = [node("Squeeze", ["x"], ["s"], name="less"), node("Transpose", ["s"], ["y"], perm=[1, 0])]
+    (t.dir / "m.onnx").write_bytes(model(nodes, [port("x", "f32", [1, 1, "H", 4])], [port("y", "f32", None)]))
+    steps = [{"op": "decode_image", "in": "photo", "color": "gray", "like": "pillow", "orient": "ignore", "alpha": "drop"},
+             {"op": "resize", "size": [6, 4], "kernel": "bilinear", "like": "pillow"}, {"op": "normalize", "div": 255}, {"op": "layout", "to": "NCHW", "out": "x"},
+             {"op": "run", "program": "main", "in": {"x": "x"}, "out": {"y": "answer"}}]
+    (t.dir / "p.json").write_text(json.dumps({"mlc_pipeline": 1, "inputs": {"photo": {"accept": ["image/png"]}}, "steps": steps, "outputs": ["answer"]}))
+    for command in (["check", "m.onnx"], ["build", "m.onnx", "-o", "m.mlc", "--target", "portable"]):
+        t.run("mlpack", *command, "--pipeline", "p.json")
+    open_rank = model(nodes[:1], [port("x", "f32", [1, "W", "H", 4])], [port("s", "f32", None)])
+    both_refuse(t, "open.onnx", open_rank, ["less (", "axis 1 ('W'), 2 ('H') of 'x'", "--dim W=1"], None)
+    assert t.run("mlpack", "check", "open.onnx", "--dim", "W=1", "--dim", "H=2..90").returncode == 0
+
+
 def slow_nodes_are_named_with_their_part_of_the_work(t):
     (t.dir / "m.onnx").write_bytes(model([node("TopK", ["x", "k"], ["y", "i"], name="best")], [port("x", "f32", [64, 512])],
                                          [port("y", "f32", None), port("i", "i64", None)], [tensor("k", "i64", [1], struct.pack("<q", 10))]))
@@ -78,4 +94,5 @@ def slow_nodes_are_named_with_their_part_of_the_work(t):
 
 
 main([extents_that_no_run_can_compute_are_named, an_operator_that_is_not_covered_is_named_with_what_it_was_given,
-      shapes_that_cannot_be_multiplied_are_shown, bounds_count_as_in_a_build, slow_nodes_are_named_with_their_part_of_the_work])
+      shapes_that_cannot_be_multiplied_are_shown, bounds_count_as_in_a_build, slow_nodes_are_named_with_their_part_of_the_work,
+      a_pipeline_decides_about_ranks_as_the_bare_model_does])
