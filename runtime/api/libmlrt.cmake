@@ -1,7 +1,7 @@
 # libmlrt.so and libmlrt-gpu.so with their two symbols. Everything but the table is hidden. Their major version is that of the API,
 # MLC_API_VERSION.
 include(CheckLinkerFlag)
-check_linker_flag(CXX "-fuse-ld=gold;-Wl,--icf=all" MLC_LINKER_FOLDS)
+check_linker_flag(CXX "${MLC_LINKER};-Wl,--icf=all" MLC_LINKER_FOLDS)
 get_target_property(libraries mlrt LINK_LIBRARIES)
 get_target_property(gpu_libraries mlrt_gpu LINK_LIBRARIES)
 function(add_runtime_library target name devices)
@@ -13,7 +13,7 @@ function(add_runtime_library target name devices)
   target_compile_options(${target} PRIVATE "$<$<CONFIG:Release>:${MLC_SMALL_CODE}>")
   target_link_libraries(${target} PRIVATE ${ARGN})
   if(MLC_LINKER_FOLDS)  # equal functions once: the instances of one template for several pointer types, above all
-    target_link_options(${target} PRIVATE -fuse-ld=gold -Wl,--icf=all)
+    target_link_options(${target} PRIVATE -Wl,--icf=all)
   endif()
   target_link_options(${target} PRIVATE -Wl,-O2 -Wl,--gc-sections -Wl,--exclude-libs,ALL
     -Wl,--version-script=${PROJECT_SOURCE_DIR}/runtime/api/libmlrt.map)
