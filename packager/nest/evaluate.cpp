@@ -59,8 +59,43 @@ int64_t Evaluator::element(uint32_t array, std::span<const int64_t> index, bool 
   return at;
 }
 
+namespace {
+
+// What loops of procs do most, without the general form; the same bits. False: it is something else.
+inline bool usual_binary(Op op, DType type, Scalar a, Scalar b, Scalar& r) {
+  if (type == DType::F32) {
+    const float x = static_cast<float>(a.f), y = static_cast<float>(b.f);
+    switch (op) {
+      case Op::Add: r = {0, x + y}; return true;
+      case Op::Sub: r = {0, x - y}; return true;
+      case Op::Mul: r = {0, x * y}; return true;
+      case Op::Lt: r = {a.f < b.f, 0}; return true;
+      case Op::Le: r = {a.f <= b.f, 0}; return true;
+      case Op::Min: r = {0, x != x ? x : y != y ? y : x < y ? x : y}; return true;
+      case Op::Max: r = {0, x != x ? x : y != y ? y : x > y ? x : y}; return true;
+      default: return false;
+    }
+  }
+  if (type != DType::I64) return false;
+  const uint64_t x = static_cast<uint64_t>(a.i), y = static_cast<uint64_t>(b.i);
+  switch (op) {
+    case Op::Add: r = {static_cast<int64_t>(x + y), 0}; return true;
+    case Op::Sub: r = {static_cast<int64_t>(x - y), 0}; return true;
+    case Op::Mul: r = {static_cast<int64_t>(x * y), 0}; return true;
+    case Op::Lt: r = {a.i < b.i, 0}; return true;
+    case Op::Le: r = {a.i <= b.i, 0}; return true;
+    case Op::Eq: r = {a.i == b.i, 0}; return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
 Scalar Evaluator::value(const Expr* e) {
   if (fault.failed) return {};
+  if (e->op == Op::Const) return {e->i, e->f};
+  if (e->op == Op::Var)
+    if (const Scalar* found = vars.find(static_cast<size_t>(e->i))) return *found;
   if (++depth_ > 4000) {
     fault.set(true, "expression nested too deeply to interpret");
     --depth_;
@@ -119,7 +154,8 @@ Scalar Evaluator::value(const Expr* e) {
     return {};
   }
   if (e->args.size() == 1) return ir::apply_unary(e->op, e->args[0]->type.dtype, e->type.dtype, value(e->args[0]));
-  Scalar a = value(e->args[0]), b = value(e->args[1]);
+  Scalar a = value(e->args[0]), b = value(e->args[1]), r;
+  if (usual_binary(e->op, e->args[0]->type.dtype, a, b, r)) return r;
   return ir::apply_binary(e->op, e->args[0]->type.dtype, a, b);
 }
 
@@ -164,6 +200,18 @@ void Evaluator::combine(const ir::Combiner* c, DType t, std::vector<Scalar>& lef
 
 // The element that a load reads, or -1 with the fault set.
 int64_t Evaluator::element_of(const Expr* load) {
+  // Inside of the array, which is known without more ado.
+  if (const Tensor* t = tensor(load->array); t && t->shape.size() == load->args.size()) {
+    int64_t at = 0;
+    bool inside = true;
+    for (size_t k = 0; k < load->args.size() && inside; ++k) {
+      const int64_t index = integer(load->args[k]);
+      inside = static_cast<uint64_t>(index) < static_cast<uint64_t>(t->shape[k]);
+      if (inside) at = at * t->shape[k] + index;
+    }
+    if (inside) return fault.failed ? -1 : at;
+    if (fault.failed) return -1;
+  }
   constexpr size_t kUsual = 8;
   int64_t few[kUsual];
   std::vector<int64_t> many(load->args.size() > kUsual ? load->args.size() : 0);
@@ -237,7 +285,7 @@ Scalar Evaluator::fold_of_one(const Expr* e) {
   const auto add = [&] {
     if (!truth(f.where)) return;
     const Scalar item = value(e->args[0]);
-    if (!fault.failed) total = ir::apply_binary(op, wide, total, item);
+    if (!fault.failed && !usual_binary(op, wide, total, item, total)) total = ir::apply_binary(op, wide, total, item);
   };
   if (f.dims.size() == 1) {
     const int64_t n = integer(f.dims[0]->extent);

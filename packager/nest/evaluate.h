@@ -92,7 +92,7 @@ struct Evaluator {
   // count for themselves.
   void watch_time(unsigned steps = 1) {
     constexpr unsigned kStepsPerLook = 1024;
-    constexpr double kWorkOfStep = 80;
+    constexpr double kWorkOfStep = 50;
     if ((steps_ += steps) < kStepsPerLook) return;
     if (work) *work -= steps_ * kWorkOfStep;
     steps_ = 0;

@@ -91,6 +91,13 @@ def what_does_not_show_is_told(t):
     assert "does not show 2" in build(t, "-f").stdout
 
 
+def places_are_equal_or_wrong(t):
+    (t.dir / "m.onnx").write_bytes(model([node("ArgMax", ["x"], ["y"])], [port("x", "f32", [5000, 2])], [port("y", "i64", [1, 2])]))
+    build(t, "-f")
+    tolerance = t.json("mlpack", "inspect", "m.mlc")["golden"][0]["tolerance"]
+    assert [(one["metric"], one["value"]) for one in tolerance] == [("abs", 0)], tolerance
+
+
 def the_interface_says_which_values_an_input_takes(t):
     lookup(t)
     build(t)
@@ -98,5 +105,5 @@ def the_interface_says_which_values_an_input_takes(t):
     assert ids["values"] == [0, 3], ids
 
 
-main([the_users_own_vectors_are_in_the_file, products_in_bf16_are_asked_for_and_their_tolerance_is_recorded, vectors_that_do_not_fit_are_refused, a_build_without_vectors_is_asked_for, what_does_not_show_is_told,
+main([the_users_own_vectors_are_in_the_file, products_in_bf16_are_asked_for_and_their_tolerance_is_recorded, vectors_that_do_not_fit_are_refused, a_build_without_vectors_is_asked_for, what_does_not_show_is_told, places_are_equal_or_wrong,
       the_interface_says_which_values_an_input_takes])
