@@ -26,11 +26,13 @@ inline constexpr std::string_view kWraps = "the data wraps around where the defi
 inline constexpr std::string_view kDrawn = "the data was drawn by NumPy's generator; ONNX leaves the generator open (which elements are drawn differs, nothing else)";
 inline constexpr std::string_view kCorrected = "ONNX corrected the order of softcap and mask after 1.20, and the numbering of modes with it";
 inline constexpr std::string_view kDefined = "ONNX said after 1.20 that zeros over their norm are zero";
+inline constexpr std::string_view kHalfSteps = "the data rounds to half precision inside of a softmax; the exact value, 0.46919, lies nearer to ours";
 inline constexpr KnownDifference kKnownDifferences[] = {
     {"1.20", "test_dft_inverse", kFftNoise, {10, 1.92e-7}},
     {"1.20", "test_dft_inverse_opset19", kFftNoise, {10, 1.92e-7}},
     {"1.23", "test_dft_inverse", kFftNoise, {10, 1.92e-7}},
     {"1.23", "test_dft_inverse_opset19", kFftNoise, {10, 1.92e-7}},
+    {"1.23", "test_attention_4d_causal_fp16_expanded", kHalfSteps, {2, 4.89e-4}},
     {"1.20", "test_l2normalization_axis_0", kDefined, {2, 0, 2}},
     {"1.20", "test_qlinearmatmul_2D_int8_float16", kWraps, {1, 148}},
     {"1.20", "test_qlinearmatmul_2D_int8_float32", kWraps, {1, 148}},
