@@ -397,10 +397,10 @@ TEST_CASE("a window whose rows a group divides has all of its taps, at the edges
     size_t first, last;
     int64_t pad;
   };
-  constexpr Window kWindows[] = {{2, 3, 1}, {2, 3, 2}, {3, 3, 1}, {1, 1, 2}};  // pictures, rows, channels (as in LRN)
+  constexpr Window kWindows[] = {{2, 3, 1}, {2, 3, 2}, {1, 1, 2}};  // pictures, channels (as in LRN)
   for (const char* target : kTargets)
-    for (const auto& [height, width] : {std::pair{20, 24}, {6, 6}, {3, 3}, {18, 13}, {1, 9}})
-      for (const int64_t channels : {3, 16, 20})
+    for (const auto& [height, width] : {std::pair{20, 24}, {6, 6}, {1, 9}})
+      for (const int64_t channels : {3, 16})
         for (const Window& window : kWindows)
           for (const bool known : {true, false}) {
             if (!known && (height != 6 || channels != 16)) continue;
