@@ -52,17 +52,28 @@ class FunctionWriter {
       const bool is_host = !step.is_call && step.kind == nest::Control::Kind::Host;
       const nest::Program::Value* result = is_typed ? &program.values[step.outputs[0]] : nullptr;
       const nest::Control::Settings& set = step.set;
-      steps.push_back(CreateStep(out_, step_op(step), out_.CreateVector(callees), out_.CreateVector(step.inputs), out_.CreateVector(step.outputs),
-                                 step.carried, set.axis, set.new_axis, out_.CreateString(step.source),
+      // What an object refers to is written in statements of its own: compilers evaluate arguments in any order, and the bytes of equal
+      // builds would differ.
+      const fbs::Offset<fbs::Vector<int64_t>> results = is_host ? out_.CreateVector(results_of(step, program)) : 0;
+      const fbs::Offset<fbs::String> options = is_host ? out_.CreateString(step.options) : 0;
+      const fbs::Offset<fbs::String> service = is_host ? out_.CreateString(step.service) : 0;
+      const auto source = out_.CreateString(step.source);
+      const auto written = out_.CreateVector(step.outputs);
+      const auto read = out_.CreateVector(step.inputs);
+      const auto called = out_.CreateVector(callees);
+      steps.push_back(CreateStep(out_, step_op(step), called, read, written, step.carried, set.axis, set.new_axis, source,
                                  static_cast<uint8_t>(result ? result->dtype : DType::None), result ? result->list_depth : uint8_t{0},
-                                 is_host ? out_.CreateString(step.service) : 0,
-                                 is_host ? out_.CreateString(step.options) : 0,
-                                 is_host ? out_.CreateVector(results_of(step, program)) : 0, set.drop_axis, set.max_cuts, set.min_letters, set.between,
+                                 service, options, results, set.drop_axis, set.max_cuts, set.min_letters, set.between,
                                  static_cast<fb::plan::CaseChange>(set.case_change), set.match_case, set.integers));
     }
-    return CreateFunction(out_, out_.CreateString(function_.name), symbols_.num_symbols(),
-                          out_.CreateVectorOfStructs(symbols_.instructions()), out_.CreateVector(checks_), out_.CreateVector(inputs),
-                          out_.CreateVector(outputs), 0, 0, 0, static_cast<uint32_t>(program.values.size()), out_.CreateVector(steps));
+    const auto written_steps = out_.CreateVector(steps);
+    const auto written_outputs = out_.CreateVector(outputs);
+    const auto written_inputs = out_.CreateVector(inputs);
+    const auto checks = out_.CreateVector(checks_);
+    const auto symbols = out_.CreateVectorOfStructs(symbols_.instructions());
+    const auto name = out_.CreateString(function_.name);
+    return CreateFunction(out_, name, symbols_.num_symbols(), symbols, checks, written_inputs, written_outputs, 0, 0, 0,
+                          static_cast<uint32_t>(program.values.size()), written_steps);
   }
 
   Result<fbs::Offset<Function>> write() {
@@ -83,9 +94,14 @@ class FunctionWriter {
       outputs.push_back(port);
     }
     MLC_ASSIGN(const uint32_t arena_bytes, symbol_of(arena_bytes_, "all arrays together"));
-    return CreateFunction(out_, out_.CreateString(function_.name), symbols_.num_symbols(),
-                          out_.CreateVectorOfStructs(symbols_.instructions()), out_.CreateVector(checks_), out_.CreateVector(inputs),
-                          out_.CreateVector(outputs), out_.CreateVector(buffers_), arena_bytes, out_.CreateVector(body_));
+    const auto body = out_.CreateVector(body_);
+    const auto buffers = out_.CreateVector(buffers_);
+    const auto written_outputs = out_.CreateVector(outputs);
+    const auto written_inputs = out_.CreateVector(inputs);
+    const auto checks = out_.CreateVector(checks_);
+    const auto symbols = out_.CreateVectorOfStructs(symbols_.instructions());
+    const auto name = out_.CreateString(function_.name);
+    return CreateFunction(out_, name, symbols_.num_symbols(), symbols, checks, written_inputs, written_outputs, buffers, arena_bytes, body);
   }
 
  private:
@@ -329,8 +345,12 @@ class FunctionWriter {
       MLC_ASSIGN(const uint32_t operations, figure_of(told.operations));
       MLC_ASSIGN(const uint32_t read, figure_of(told.read));
       MLC_ASSIGN(const uint32_t written, figure_of(told.written));
-      body_.push_back(CreateInstr(out_, InstrOp_Launch, launch.entry, out_.CreateVector(buffers), out_.CreateVector(scalars), tiles,
-                                  out_.CreateVector(cuts), work, order_.after(uses_of(launch, buffers)), 0, out_.CreateString(launch.source), scratch,
+      const auto source = out_.CreateString(launch.source);
+      const uint32_t after = order_.after(uses_of(launch, buffers));
+      const auto written_cuts = out_.CreateVector(cuts);
+      const auto written_scalars = out_.CreateVector(scalars);
+      const auto operands = out_.CreateVector(buffers);
+      body_.push_back(CreateInstr(out_, InstrOp_Launch, launch.entry, operands, written_scalars, tiles, written_cuts, work, after, 0, source, scratch,
                                   operations, read, written, told.of_bytes, steps));
     }
     return ok();
@@ -380,7 +400,9 @@ class FunctionWriter {
       MLC_ASSIGN(const uint32_t symbol, symbol_of(array.shape[axis], "input '" + array.name + "'"));
       shape.push_back(symbol);
     }
-    return CreatePort(out_, out_.CreateString(array.name), static_cast<uint8_t>(array.dtype), buffer, out_.CreateVector(shape), array.list_depth, input);
+    const auto extents = out_.CreateVector(shape);
+    const auto name = out_.CreateString(array.name);
+    return CreatePort(out_, name, static_cast<uint8_t>(array.dtype), buffer, extents, array.list_depth, input);
   }
 
   Result<fbs::Offset<Port>> output_port(uint32_t array_number, uint32_t buffer) {
@@ -390,7 +412,9 @@ class FunctionWriter {
       MLC_ASSIGN(const uint32_t symbol, symbol_of(extent, "output " + array_text(array_number)));
       shape.push_back(symbol);
     }
-    return CreatePort(out_, out_.CreateString(array.name), static_cast<uint8_t>(array.dtype), buffer, out_.CreateVector(shape));
+    const auto extents = out_.CreateVector(shape);
+    const auto name = out_.CreateString(array.name);
+    return CreatePort(out_, name, static_cast<uint8_t>(array.dtype), buffer, extents);
   }
 
   ir::Context& ctx_;
@@ -430,8 +454,9 @@ Result<std::vector<std::byte>> write_plan(ir::Context& ctx, const std::vector<Fu
     if (!function.ok()) return function.status().code == Code::Internal ? std::move(function).status().note("plan of '" + name + "'") : std::move(function).status();
     written.push_back(*function);
   }
-  FinishPlanBuffer(out, CreatePlan(out, kPlanFormat, MLRUN_MODULE_ABI, out.CreateVector(written), derived.bytes.empty() ? 0 : out.CreateVector(derived.bytes),
-                                    derived.bytes.empty() ? UINT32_MAX : number_of.at(derived.function)));
+  const auto derived_bytes = derived.bytes.empty() ? 0 : out.CreateVector(derived.bytes);
+  const auto functions = out.CreateVector(written);
+  FinishPlanBuffer(out, CreatePlan(out, kPlanFormat, MLRUN_MODULE_ABI, functions, derived_bytes, derived.bytes.empty() ? UINT32_MAX : number_of.at(derived.function)));
   const auto* bytes = reinterpret_cast<const std::byte*>(out.GetBufferPointer());
   return std::vector<std::byte>(bytes, bytes + out.GetSize());
 }

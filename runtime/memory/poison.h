@@ -7,13 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define MLC_ADDRESS_SANITIZER 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define MLC_ADDRESS_SANITIZER 1
-#endif
-#endif
+#include "base/sanitized.h"
 #ifdef MLC_ADDRESS_SANITIZER
 #include <sanitizer/asan_interface.h>
 #endif

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/sanitized.h"
 #include "runtime/sandbox/call_filter.h"
 #include "runtime/sandbox/landlock.h"
 
@@ -13,14 +14,8 @@ namespace mlc::sandbox {
 namespace {
 
 // The shadow memory of a sanitizer counts as private memory, terabytes of it.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef MLC_SANITIZED
 constexpr bool kMemoryCanBeLimited = false;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr bool kMemoryCanBeLimited = false;
-#else
-constexpr bool kMemoryCanBeLimited = true;
-#endif
 #else
 constexpr bool kMemoryCanBeLimited = true;
 #endif

@@ -17,6 +17,7 @@
 #include <map>
 #include <thread>
 
+#include "base/sanitized.h"
 #include "packager/compile/expand.h"
 #include "packager/compile/programs.h"
 #include "packager/import/onnx.h"
@@ -199,7 +200,7 @@ int run(int argc, char** argv) {
     return judge(*library, source, seed, o.run != UINT64_MAX || seed % o.build == 0, damage);
   };
   work.work = [&](uint64_t item, const std::function<void(const std::string&)>& emit) {
-#ifndef __SANITIZE_ADDRESS__  // which wants terabytes of addresses for itself
+#ifndef MLC_ADDRESS_SANITIZER  // which wants terabytes of addresses for itself
     const rlimit limit{kMemory, kMemory};
     setrlimit(RLIMIT_AS, &limit);
 #endif

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 
+#include "base/sanitized.h"
 #include "base/status.h"
 
 namespace mlc::test {
@@ -39,7 +40,7 @@ inline Bounded run_bounded(const std::function<Status()>& read, [[maybe_unused]]
   if (::pipe(ends) != 0) return {};
   const pid_t child = ::fork();
   if (child == 0) {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef MLC_SANITIZED
     uint64_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
     const rlim_t bytes = pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) + (mib << 20);
@@ -72,7 +73,7 @@ inline Bounded run_bounded(const std::function<Status()>& read, [[maybe_unused]]
 }
 
 inline void check_limits(std::span<const Limit> limits) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef MLC_SANITIZED
   constexpr double kSeconds = 20;
 #else
   constexpr double kSeconds = 2;

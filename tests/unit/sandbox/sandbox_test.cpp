@@ -21,6 +21,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/sanitized.h"
 #include "runtime/memory/code_memory.h"
 #include "runtime/sandbox/landlock.h"
 #include "runtime/sandbox/sandbox.h"
@@ -31,7 +32,7 @@ using namespace mlc::sandbox;
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__clang__)
+#ifdef MLC_SANITIZED
 constexpr bool kLimitsOfMemory = false;  // they are ignored under sanitizers
 #else
 constexpr bool kLimitsOfMemory = true;

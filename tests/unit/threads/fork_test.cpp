@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "base/sanitized.h"
 #include "tests/unit/threads/gathered.h"
 
 using namespace mlc;
@@ -20,7 +21,7 @@ namespace {
 
 // The allocator of AddressSanitizer keeps its locks over a fork: a child that starts threads may wait for ever for one that another
 // thread, even one that just starts, had at that moment.
-#ifdef __SANITIZE_ADDRESS__
+#ifdef MLC_ADDRESS_SANITIZER
 constexpr bool kAllocatorForks = false;
 #else
 constexpr bool kAllocatorForks = true;
