@@ -88,6 +88,7 @@ run() {
   ctest --test-dir "build/$preset" -V -j "$(nproc)" --timeout 1500 "${select[@]}" >"$log" 2>&1 ||
     failed_tests "$log" "$preset" | tee -a "$failures"
   grep -E '^ *[0-9]+/[0-9]+ Test|tests passed|tests failed out of' "$log"
+  grep -q '^No tests were found' "$log" && failure "$preset has no such test: $* (ctest --test-dir build/$preset -N lists them)"
   grep -hE '^[0-9]+: +skipped: ' "$log" | sed -E 's/^[0-9]+: +//' | sort | uniq -c
   count "$log"
 }

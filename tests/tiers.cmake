@@ -4,6 +4,7 @@
 # to `./test.sh all`; `quick` for what `./test.sh quick` runs. Exit code 77 is a skip. costs.txt beside this file has the
 # seconds of the long ones: those start first.
 set(MLC_QUICK_SECONDS 15 CACHE INTERNAL "a unit test that takes longer is not quick")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/costs.txt)
 file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/costs.txt lines REGEX "^[^#]")
 foreach(line ${lines})
   string(REGEX MATCH "^([^ ]+) +([0-9]+)$" matched "${line}")
