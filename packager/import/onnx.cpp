@@ -192,6 +192,7 @@ void read_types(const onnx::GraphProto& proto, const Scope& scope, model::Graph&
 // A body may give one value as several of its results: each gets a name of its own.
 void part_equal_outputs(model::Graph& graph) {
   std::unordered_set<std::string> known, listed;
+  size_t number = 0;  // counted over all of them: a name is not looked for from the start again
   for (const auto& [name, tensor] : graph.initializers) known.insert(name);
   for (const model::Port& input : graph.inputs) known.insert(input.name);
   for (const model::Node& node : graph.nodes) known.insert(node.outputs.begin(), node.outputs.end());
@@ -201,7 +202,8 @@ void part_equal_outputs(model::Graph& graph) {
     same.domain = "ai.onnx";
     same.op = "Identity";
     same.inputs = {output.name};
-    while (!known.insert(output.name += "'").second) {}
+    do output.name = same.inputs[0] + "'" + std::to_string(++number);
+    while (!known.insert(output.name).second);
     same.outputs = {output.name};
     graph.nodes.push_back(std::move(same));
   }

@@ -234,13 +234,14 @@ Result<model::Tensor> dense_of(const onnx::SparseTensorProto& proto, const Tenso
   const auto count = checked_product(dense.shape);
   const unsigned width = bytes_of(values.dtype);
   const auto size = count ? checked_mul(*count, width) : std::nullopt;
-  if (!size || *size > kMaxDenseBytes)
-    return Status(Code::Resource, 2008, who + " has more than " + std::to_string(kMaxDenseBytes >> 20) + " MiB of elements, at most so many are written out")
-        .hint("store it as a dense initializer");
+  if (!size || *size > source.dense_left)
+    return Status(Code::Resource, 2008, who + ": the sparse tensors of the model have more than " + std::to_string(kMaxDenseBytes >> 20) + " MiB of elements, at most so many are written out")
+        .hint("store them as dense initializers");
   const size_t given = values.bytes.size() / width, rank = dense.shape.size();
   const bool by_axis = indices.shape.size() == 2, fits = values.shape.size() == 1 && indices.dtype == DType::I64 &&
                        (by_axis ? indices.shape[0] == values.shape[0] && indices.shape[1] == static_cast<int64_t>(rank) : indices.shape == values.shape);
   if (!fits) return Status(Code::Malformed, 1015, who + " has indices that are not one for each value, or one for each value and axis");
+  source.dense_left -= *size;
   auto bytes = std::make_shared<std::vector<std::byte>>(*size);
   const std::span<const int64_t> at(reinterpret_cast<const int64_t*>(indices.bytes.data()), indices.bytes.size() / sizeof(int64_t));
   for (size_t k = 0; k < given; ++k) {

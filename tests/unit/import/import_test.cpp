@@ -423,6 +423,14 @@ TEST_CASE("a body may give one value several times") {
   const auto m = read_model(model_file(graph(g)));
   REQUIRE_MESSAGE(m.ok(), (m.ok() ? std::string() : m.status().text()));
   CHECK(has(model::print(*m), "ai.onnx.Identity(%r)"));
+  // As often as it likes, names that are taken included.
+  std::vector<std::string> results(20000, data(1, "r")), outputs;
+  for (size_t k = 0; k < results.size(); ++k) outputs.push_back("o" + std::to_string(k));
+  const std::string many = graph({.name = "body", .nodes = {node("Relu", {"x"}, {"r"}), node("Relu", {"x"}, {"r'1"})}, .outputs = results});
+  GraphParts h = small();
+  h.nodes.push_back(node("If", {"x"}, outputs, "the_if", {graph_attribute("then_branch", many), graph_attribute("else_branch", many)}));
+  h.outputs.push_back(value_info("o0", kFloat, {}));
+  CHECK(read_model(model_file(graph(h))).ok());
 }
 
 TEST_CASE("sparse initializers are written out, and what they say of places is checked") {
@@ -449,4 +457,12 @@ TEST_CASE("sparse initializers are written out, and what they say of places is c
   CHECK(has(model({2}, {1}, {2, 3}).status().text(), "indices that are not one for each value"));
   CHECK(has(model({2, 3}, {2}, {1 << 20, 1 << 20}).status().text(), "at most so many are written out"));
   CHECK(has(model({2, 3}, {2}, {-1}).status().text(), "negative extent"));
+  // All of a file together: six of 200 MiB each are too many, however few values they have.
+  const float value = 1;
+  const int64_t place = 0;
+  GraphParts g = small();
+  for (int k = 0; k < 6; ++k)
+    g.more += data(15, data(1, tensor("s" + std::to_string(k), kFloat, {1}, raw(std::string(reinterpret_cast<const char*>(&value), 4)))) +
+                           data(2, tensor("", kInt64, {1}, raw(std::string(reinterpret_cast<const char*>(&place), 8)))) + number(3, 50 << 20));
+  CHECK(has(read_model(model_file(graph(g))).status().text(), "at most so many are written out"));
 }
