@@ -153,6 +153,16 @@ Result<std::vector<nest::Tensor>> Answers::on_device(const Path& path) {
   return interpret_kernels(container, variant.plan, kept.kernels(), inputs_);
 }
 
+Result<Answers::Kernels> Answers::kernels_for(const targets::Target& target) {
+  Kernels kernels;
+  MLC_ASSIGN(kernels.container, container_for(*targets::find_target("portable")));
+  const KeptKernels kept(target, KeptKernels::Emits::No);
+  MLC_ASSIGN(compile::CompiledVariant variant, compile::compile_variant(*ctx_, library_, parts_, weights_, kept.target()));
+  kernels.plan = std::move(variant.plan);
+  kernels.texts = kept.kernels();
+  return kernels;
+}
+
 // What `mlpack build` writes for one target, without a signature: the portable form is in every container.
 Result<std::vector<std::byte>> Answers::container_for(const targets::Target& target) {
   if (!optimised_) optimised_ = optimise();

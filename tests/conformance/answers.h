@@ -27,6 +27,13 @@ class Answers {
   // What was expanded, on other inputs of the same shapes or by other rounding; before the first compiled path too.
   Result<std::vector<nest::Tensor>> interpreted(const std::vector<nest::Tensor>& inputs, const nest::InterpretOptions& options) const;
 
+  // What a target's kernels are before they are emitted, to be interpreted, perhaps otherwise than they are (interpret_kernels.h).
+  struct Kernels {
+    std::vector<std::byte> container, plan;
+    std::vector<std::string> texts;
+  };
+  Result<Kernels> kernels_for(const targets::Target& target);
+
   // The right outputs, where they were not known before: a program of a container has a golden vector.
   void expect(std::vector<nest::Tensor> outputs);
 

@@ -22,7 +22,7 @@ class InterpretedModule final : public KernelModule {
   uint64_t scratch_bytes(uint32_t) const override { return 0; }
   Status accepts(uint32_t k, const LaunchForm& form) const override {
     const loop::Kernel& kernel = kernels_[k];
-    if (form.writable.size() != kernel.params.size() || form.num_scalars != kernel.scalars.size())
+    if (form.writable.size() != kernel.params.size() || form.num_scalars != kernel.scalars.size() + kernel.cuts.size())
       return Status(Code::Internal, "kernel {} is launched with {} buffers and {} scalars", kernel.name, form.writable.size(), form.num_scalars);
     return ok();
   }
@@ -35,6 +35,7 @@ class InterpretedModule final : public KernelModule {
         if (kernel.scalars[s] == sym) return launch.scalars[s];
       return std::nullopt;
     };
+    for (size_t c = 0; c < kernel.cuts.size(); ++c) run.chunks.push_back(launch.scalars[kernel.scalars.size() + c]);
     run.tile_begin = begin;
     run.tile_end = end;
     const Result<int32_t> fault = loop::interpret(kernel, run);
@@ -56,6 +57,7 @@ Result<targets::Module> KeptKernels::emit(const targets::Target& target, std::sp
                                           const targets::EmitOptions& options) const {
   kernels_.clear();
   for (const loop::Kernel& kernel : kernels) kernels_.push_back(loop::to_string(kernel));
+  if (emits_ == Emits::No) return targets::Module{{}, std::vector<uint64_t>(kernels.size())};
   return inner_.emit(target, kernels, large, options);
 }
 

@@ -8,7 +8,6 @@
 
 #include "packager/import/onnx.h"
 #include "packager/ir/numeric.h"
-#include "tests/conformance/answers.h"
 #include "tests/random/rng.h"
 
 namespace mlc::random_graphs {
@@ -196,28 +195,38 @@ std::string difference(const Tensors& got, const Oracle& oracle) {
   return "";
 }
 
+Begun begin_trial(const lang::Library& library, const Trial& trial) {
+  const bool free = has_free_axes(trial.model);
+  Begun begun;
+  auto c = loaded(trial);
+  if (!c.ok()) return begun.failed = failure("oracle", c.status(), false), std::move(begun);
+  begun.answers = std::make_unique<Answers>(library, std::move(*c));
+  const Status status = begun.answers->begin();
+  if (!status.ok()) return begun.failed = failure("oracle", status, free), std::move(begun);
+  if (begun.answers->given() != conformance::Given::Nothing) {
+    begun.failed = {"oracle", free ? Sort::Refused : Sort::Error, "needs to be told the shapes of its inputs"};
+    return begun;
+  }
+  auto oracle = oracle_of(*begun.answers, trial.model.graph());
+  if (!oracle.ok()) return begun.failed = failure("oracle", oracle.status(), free), std::move(begun);
+  begun.oracle = std::move(*oracle);
+  begun.answers->expect(begun.oracle.outputs);
+  return begun;
+}
+
 void run_trial(const lang::Library& library, const Trial& trial, const std::vector<conformance::Path>& paths,
                size_t first, const std::function<void(const Report&)>& report,
                const std::function<void(const Oracle&)>& know) {
-  const bool free = has_free_axes(trial.model);
-  auto c = loaded(trial);
-  if (!c.ok()) return report(failure("oracle", c.status(), false));
-  Answers answers(library, std::move(*c));
-  const Status begun = answers.begin();
-  if (!begun.ok()) return report(failure("oracle", begun, free));
-  if (answers.given() != conformance::Given::Nothing)
-    return report({"oracle", free ? Sort::Refused : Sort::Error, "needs to be told the shapes of its inputs"});
-  auto oracle = oracle_of(answers, trial.model.graph());
-  if (!oracle.ok()) return report(failure("oracle", oracle.status(), free));
-  if (know) know(*oracle);
-  answers.expect(oracle->outputs);
+  const Begun begun = begin_trial(library, trial);
+  if (begun.failed) return report(*begun.failed);
+  if (know) know(begun.oracle);
   for (size_t k = first; k < paths.size(); ++k) {
-    const auto got = answers.on(paths[k]);
+    const auto got = begun.answers->on(paths[k]);
     if (!got.ok()) {
       report(failure(paths[k].name, got.status(), false));
       continue;
     }
-    const std::string text = difference(*got, *oracle);
+    const std::string text = difference(*got, begun.oracle);
     report({paths[k].name, text.empty() ? Sort::Pass : Sort::Differs, text});
   }
 }

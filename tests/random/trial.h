@@ -4,12 +4,14 @@
 #include <onnx/onnx_pb.h>
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "packager/lang/lang.h"
-#include "tests/conformance/outcome.h"
 #include "packager/nest/tensor.h"
+#include "tests/conformance/answers.h"
 
 namespace mlc::random_graphs {
 
@@ -43,6 +45,14 @@ struct Oracle {
   std::vector<nest::Tensor> outputs;
   std::vector<Bound> bounds;
 };
+
+// A graph that is expanded, and what is right.
+struct Begun {
+  std::unique_ptr<conformance::Answers> answers;
+  Oracle oracle;
+  std::optional<Report> failed;  // before any path; nothing else counts then
+};
+Begun begin_trial(const lang::Library& library, const Trial& trial);
 
 // Reports the oracle only if something is wrong with it, then the paths from number `first` on. `know`: told the
 // oracle's answer.
