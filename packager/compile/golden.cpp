@@ -149,6 +149,7 @@ constexpr double kMaxPictureOperations = 2e10;  // of a program that is answered
 struct Drawing {
   Magnitude magnitude;
   uint64_t seed = 0;
+  int64_t total = 0;  // what integers add up to, Draw::Parts
 };
 constexpr Drawing kDrawings[] = {{{1, true}, 0}, {{0.25, true}, 0}, {{1, false}, 1}, {{8, false}, 1}, {{32, false}, 2}, {{0x1p-5, false}, 2}};
 constexpr size_t kTame = 2;  // of these: what comes out of it is finite where anything is
@@ -284,6 +285,7 @@ class GoldenMaker {
     double estimate = 0;  // operations
     Draw how = Draw::WithinBounds;
     size_t drawing = 0;
+    int64_t total = 0;
   };
 
   bool takes_integers() const {
@@ -296,7 +298,7 @@ class GoldenMaker {
 
   // Sets chosen_ to the first vector that tells enough, or to the best that there is; else failure_ to the first reason.
   void any() {
-    for (const Draw how : {Draw::WithinBounds, Draw::Zeros, Draw::Ones}) {
+    for (const Draw how : {Draw::WithinBounds, Draw::Zeros, Draw::Ones, Draw::Parts}) {
       if (how != Draw::WithinBounds && !takes_integers()) return;
       try_all(how);
       if (chosen_ || failure_.code == Code::Internal || nest::has_passed(options_.deadline)) return;
@@ -327,9 +329,31 @@ class GoldenMaker {
   }
 
   std::optional<Trial> attempt(const Candidate& candidate, Draw how, size_t drawing, double work) {
-    auto golden = attempt(candidate.choice, how, kDrawings[drawing], work);
-    if (!golden) return std::nullopt;
-    return Trial{std::move(*golden), candidate.choice, candidate.operations, how, drawing};
+    const std::vector<int64_t> totals = how == Draw::Parts ? extents_of_floats(candidate.choice.sizes) : std::vector<int64_t>{0};
+    for (const int64_t total : totals) {
+      auto golden = attempt(candidate.choice, how, with_total(drawing, total), work);
+      if (golden) return Trial{std::move(*golden), candidate.choice, candidate.operations, how, drawing, total};
+    }
+    return std::nullopt;
+  }
+
+  static Drawing with_total(size_t drawing, int64_t total) {
+    Drawing with = kDrawings[drawing];
+    with.total = total;
+    return with;
+  }
+
+  // What pieces may have to add up to: the first few extents of the arrays that hold no integers.
+  std::vector<int64_t> extents_of_floats(const Sizes& sizes) const {
+    constexpr size_t kMost = 4;
+    std::vector<int64_t> extents;
+    for (uint32_t input : oracle_.inputs) {
+      const nest::Array& array = oracle_.arrays[input];
+      const Result<std::vector<int64_t>> shape = is_float(array.dtype) ? shape_of(array, sizes) : std::vector<int64_t>{};
+      for (size_t axis = 0; shape.ok() && axis < shape->size(); ++axis)
+        if (extents.size() < kMost && std::find(extents.begin(), extents.end(), (*shape)[axis]) == extents.end()) extents.push_back((*shape)[axis]);
+    }
+    return extents;
   }
 
   std::optional<GoldenVector> attempt(const SizeChoice& choice, Draw how, const Drawing& drawing, double work) {
@@ -364,7 +388,7 @@ class GoldenMaker {
     for (size_t k = 0; k < std::size(kDrawings) && worth(best) < kEnoughShown && spent < kWorkToRedraw; ++k) {
       // Integers differ by the seed alone.
       if (k == first.drawing || (!takes_free_floats() && k > 0 && kDrawings[k].seed == kDrawings[k - 1].seed)) continue;
-      auto other = attempt(first.choice, first.how, kDrawings[k], kMostWork);
+      auto other = attempt(first.choice, first.how, with_total(k, first.total), kMostWork);
       if (nest::has_passed(options_.deadline)) break;
       spent += best.work;
       if (!other || !is_informative(other->outputs)) continue;
@@ -438,7 +462,10 @@ class GoldenMaker {
       if (total > format::kMaxGoldenLen)
         return Status(Code::Resource, "input '" + array.name + "' is larger than the " + std::to_string(format::kMaxGoldenLen >> 20) + " MiB that a container may spend on them");
       const auto bounds = choice.bounds.inputs.find(oracle_.inputs[k]);
-      all.push_back(drawn(array.dtype, std::move(shape), k + 1 + (drawing.seed << 16), bounds == choice.bounds.inputs.end() ? InputBounds{} : bounds->second, how, drawing.magnitude));
+      const bool is_free = bounds == choice.bounds.inputs.end();
+      const uint64_t seed = k + 1 + (drawing.seed << 16);
+      if (how == Draw::Parts && is_int(array.dtype) && shape.size() == 1 && is_free) all.push_back(parts(array.dtype, shape[0], drawing.total, seed));
+      else all.push_back(drawn(array.dtype, std::move(shape), seed, is_free ? InputBounds{} : bounds->second, how, drawing.magnitude));
     }
     for (const auto& element : finder_.elements())
       for (size_t k = 0; k < all.size(); ++k)

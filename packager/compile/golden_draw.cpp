@@ -132,4 +132,15 @@ nest::Tensor drawn(DType dtype, std::vector<int64_t> shape, uint64_t seed, const
   return tensor;
 }
 
+nest::Tensor parts(DType dtype, int64_t count, int64_t total, uint64_t seed) {
+  constexpr int64_t kMostDrawn = 1 << 16;
+  nest::Tensor tensor = nest::Tensor::zeros(dtype, {count});
+  if (count == 0) return tensor;
+  std::vector<int64_t> values(static_cast<size_t>(count), total > kMostDrawn ? total / count : 0);
+  const int64_t left = total > kMostDrawn ? total % count : total;
+  for (int64_t k = 0; k < left; ++k) ++values[hashed(seed << 32 ^ static_cast<uint64_t>(k)) % static_cast<uint64_t>(count)];
+  for (size_t k = 0; k < values.size(); ++k) ir::store_element(dtype, tensor.bytes.data(), k, {values[k], 0});
+  return tensor;
+}
+
 }  // namespace mlc::compile

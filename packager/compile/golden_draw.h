@@ -7,7 +7,7 @@
 namespace mlc::compile {
 
 // How integers are chosen where bounds were not enough to make a program run.
-enum class Draw : uint8_t { WithinBounds, Zeros, Ones };
+enum class Draw : uint8_t { WithinBounds, Zeros, Ones, Parts /* of an extent: vectors that nothing bounds are made by `parts` */ };
 
 // How large floats are that nothing bounds.
 struct Magnitude {
@@ -23,5 +23,8 @@ struct Magnitude {
 //     gradients with a texture on them, neighbours alike and places not.
 // `shape` is checked: its bytes fit the memory.
 nest::Tensor drawn(DType dtype, std::vector<int64_t> shape, uint64_t seed, const InputBounds& bounds = {}, Draw how = Draw::WithinBounds, Magnitude magnitude = {});
+
+// Integers of a vector, 0 or more, that add up to `total`, drawn one by one: the sizes of the pieces of an axis.
+nest::Tensor parts(DType dtype, int64_t count, int64_t total, uint64_t seed);
 
 }  // namespace mlc::compile

@@ -83,6 +83,7 @@ class RawInputs {
     if (spec.kind == io::InputSpec::Kind::Number) return add_number(spec);
     MLC_ASSIGN(io::LoadedInput loaded, io::load_input(spec, files, memory_.for_files()));
     for (const NamedTensor& t : loaded.tensors) memory_.take_files(bytes_held(t.tensor));
+    if (loaded.tensors.empty() && loaded.media == io::Media::Zip) return ok();  // an archive of no arrays: the program may take none
     if (loaded.tensors.empty()) memory_.take_files(loaded.bytes.size());
     if (loaded.tensors.empty() && takes_files(spec.name)) {
       const auto size = static_cast<int64_t>(loaded.bytes.size());

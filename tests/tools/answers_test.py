@@ -3,6 +3,7 @@ import json
 import math
 import struct
 
+import npz_file
 from mlrun_test import ask
 from onnx_file import model, node, port, tensor
 from tool_test import main
@@ -55,6 +56,16 @@ def both_in_file(t, name, spec):
     done = t.run("mlrun", name, "-i", spec, "-o", "y.json")
     assert "left out" not in done.stderr, done.stderr
     return json.loads((t.dir / "y.json").read_text())["y"]
+
+
+def a_model_without_inputs_takes_an_archive_of_no_arrays(t):
+    (t.dir / "m.onnx").write_bytes(model([node("Constant", [], ["y"], value_float=2.5)], [], [port("y", "f32", [])]))
+    t.run("mlpack", "build", "m.onnx", "-o", "none.mlc", "--target", "portable")
+    npz_file.write(t.dir / "none.npz", {})
+    for given in ([], ["-i", "none.npz"]):
+        assert ask(t, "none.mlc", *given)["outputs"]["y"]["data"] == 2.5
+    name = same(t, "f32")
+    assert "input 'x' is missing" in t.run("mlrun", name, "-i", "none.npz", code=6).stderr
 
 
 def every_type_has_its_values(t):
@@ -118,4 +129,4 @@ def what_is_drawn_fits_together(t):
 
 if __name__ == "__main__":
     main([what_is_drawn_fits_together, arrays_of_any_length_are_complete, more_than_a_million_elements_are_left_out_of_stdout_and_said_to_be,
-          every_type_has_its_values, numbers_and_arrays_of_archives_are_inputs])
+          a_model_without_inputs_takes_an_archive_of_no_arrays, every_type_has_its_values, numbers_and_arrays_of_archives_are_inputs])

@@ -121,6 +121,23 @@ TEST_CASE("pairs of a row and a column are looked at one by one") {
   CHECK(only_one(x).extents.at("S") == 32);
 }
 
+TEST_CASE("sizes of pieces add up to the extent that they divide") {
+  Expanded x(R"(graph "g" {
+    input %x : f32["N",3]
+    input %sizes : i64["K"]
+    %pieces = ai.onnx.SplitToSequence(%x, %sizes) { axis = 0 }
+    %last = ai.onnx.Constant() { value_int = -1 }
+    %piece = ai.onnx.SequenceAt(%pieces, %last)
+    %y = ai.onnx.ReduceSum(%x)
+    output %piece : f32["P",3]
+    output %y : f32[1,1]
+  })");
+  const compile::GoldenVector golden = only_one(x);
+  int64_t sum = 0;
+  for (const int64_t size : golden.inputs[1].values<int64_t>()) sum += size;
+  CHECK(sum == golden.inputs[0].shape[0]);
+}
+
 TEST_CASE("a loop without an end leaves the file without a vector, and is named") {
   Expanded x(R"(graph "g" {
     input %x : f32[2]
