@@ -63,9 +63,9 @@ def a_model_without_inputs_takes_an_archive_of_no_arrays(t):
     t.run("mlpack", "build", "m.onnx", "-o", "none.mlc", "--target", "portable")
     npz_file.write(t.dir / "none.npz", {})
     for given in ([], ["-i", "none.npz"]):
-        assert ask(t, "none.mlc", *given)["outputs"]["y"]["data"] == 2.5
+        assert ask(t, "none.mlc", *given)["outputs"]["y"]["data"] == [2.5]
     name = same(t, "f32")
-    assert "input 'x' is missing" in t.run("mlrun", name, "-i", "none.npz", code=6).stderr
+    assert "x   missing, expected f32[N]" in t.run("mlrun", name, "-i", "none.npz", code=6).stderr
 
 
 def every_type_has_its_values(t):
