@@ -1,5 +1,5 @@
-// The text form of kernels, and its parser. print(parse(print(k))) == print(k): variables and shared nodes are numbered
-// in order of appearance, floating-point constants are written in hexadecimal.
+// The text form of kernels; tests read it back (tests/text). Variables and shared nodes are numbered in order of appearance,
+// floating-point constants are written in hexadecimal.
 //
 //   kernel "relu" tiles (ceildiv ..) range %0 %1 {
 //     param "x" f32 array 0
@@ -16,17 +16,11 @@
 #pragma once
 
 #include <string>
-#include <string_view>
-#include <vector>
 
-#include "base/status.h"
-#include "packager/ir/context.h"
 #include "packager/loop/loop.h"
 
 namespace mlc::loop {
 
 std::string to_string(const Kernel& kernel);
-// Kernels one after the other. Symbols are declared in `ctx` by name. Malformed text is a Status naming the line.
-Result<std::vector<Kernel>> parse(ir::Context& ctx, std::string_view text);
 
 }  // namespace mlc::loop

@@ -1,4 +1,4 @@
-// Text form of a Nest function. What print writes, parse reads back, and printing that gives the same text.
+// Text form of a Nest function. Tests read it back (tests/text), and printing that gives the same text.
 //
 //   function "net"
 //   sym $N 1 4096 multiple 1
@@ -27,12 +27,9 @@
 //   control read "R_6 (Reshape)" reads %8 writes $"R_6.shape[0]"
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
 #include "packager/nest/nest.h"
 
 namespace mlc::nest {
@@ -46,9 +43,7 @@ inline constexpr std::string_view kControlKinds[] = {"read", "branch", "loop", "
                                                      "strings_in", "strings_out", "strings_make", "string_concat", "string_split",
                                                      "string_tokens", "string_normalize", "string_match", "string_rank",
                                                      "string_from_number", "number_from_string", "host"};
-// Constants above 256 bytes are printed as size and hash; `data_of` finds them again (null: they stay without data).
-using DataByHash = std::function<std::shared_ptr<const ConstData>(std::string_view hash, uint64_t bytes)>;
-Result<Function> parse(ir::Context& ctx, std::string_view text, const DataByHash& data_of = {});
-std::string hash_text(Bytes bytes);  // the hash used above: 64-bit FNV-1a over words, not cryptographic
+// Of constants above 256 bytes, which are printed as size and hash: 64-bit FNV-1a over words, not cryptographic.
+std::string hash_text(Bytes bytes);
 
 }  // namespace mlc::nest

@@ -1,4 +1,4 @@
-// Text form of a plan: what `mlpack inspect --plan` shows. What print writes, parse reads back.
+// Text form of a plan: what `mlpack inspect --plan` shows. Tests read it back (tests/text).
 //
 //   plan
 //   function "main" {
@@ -54,21 +54,12 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "base/status.h"
 #include "runtime/plan/plan.h"
 
 namespace mlc::plan {
 
 std::string print(const exec::Plan& plan);
-
-// Malformed with the line if the text is not of the form above. Whether the plan makes sense is for the one verifier of
-// plans to say: exec::decode_plan on the bytes of it.
-Result<exec::Plan> parse(std::string_view text);
-
-// The bytes of a plan segment.
-std::vector<std::byte> encode(const exec::Plan& plan);
 
 // The words for operations, in the order of their numbers; 0 is not used.
 inline constexpr std::string_view kSymbolOpWords[] = {

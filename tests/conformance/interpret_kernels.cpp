@@ -1,8 +1,9 @@
 #include "tests/conformance/interpret_kernels.h"
 
-#include "packager/loop/interpret.h"
 #include "packager/loop/print.h"
 #include "tests/conformance/execute.h"
+#include "tests/text/loop_interpret.h"
+#include "tests/text/loop_text.h"
 
 namespace mlc::conformance {
 namespace {

@@ -1,13 +1,14 @@
-// libs: mlc_model mlc_plan_text
+// libs: mlc_text_model mlc_text_plan
 // Any text as a Model and as a Plan: refused with a message, or printed and read again as the same text; a Model if it
 // verifies (a value that is defined twice parses, and is printed with its type twice).
 #include <cstdlib>
 #include <string>
 
-#include "packager/model/parse.h"
 #include "packager/model/print.h"
 #include "packager/model/verify.h"
 #include "packager/plan/print.h"
+#include "tests/text/model_text.h"
+#include "tests/text/plan_text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mlc;

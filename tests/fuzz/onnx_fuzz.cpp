@@ -1,13 +1,13 @@
-// libs: mlc_import mlc_model
+// libs: mlc_import mlc_text_model
 // Any bytes as an ONNX file: refused with a message, or a model that verifies and whose text reads back as it is.
 #include <cstdlib>
 #include <map>
 #include <string>
 
 #include "packager/import/onnx.h"
-#include "packager/model/parse.h"
 #include "packager/model/print.h"
 #include "packager/model/verify.h"
+#include "tests/text/model_text.h"
 
 namespace {
 

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "packager/loop/print.h"
+#include "tests/text/loop_text.h"
 
 namespace mlc::random_graphs {
 

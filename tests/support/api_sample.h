@@ -15,15 +15,15 @@
 #include <vector>
 
 #include "packager/container/builder.h"
-#include "packager/loop/print.h"
 #include "packager/loop/verify.h"
-#include "packager/plan/print.h"
 #include "runtime/api/mlc.h"
 #include "runtime/api/sized.h"
 #include "runtime/probe/probe.h"
 #include "signing/hash_tree.h"
 #include "signing/keys.h"
 #include "targets/target.h"
+#include "tests/text/loop_text.h"
+#include "tests/text/plan_text.h"
 
 namespace mlc::test {
 

@@ -8,12 +8,12 @@
 #include <random>
 
 #include "packager/ir/numeric.h"
-#include "packager/loop/interpret.h"
 #include "packager/loop/print.h"
 #include "packager/lower/lower.h"
 #include "packager/nest/interpret.h"
 #include "packager/nest/tensor.h"
 #include "tests/support/placement.h"
+#include "tests/text/loop_interpret.h"
 
 namespace mlc::test {
 

@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "packager/compile/expand.h"
-#include "packager/model/parse.h"
 #include "packager/model/verify.h"
 #include "packager/nest/interpret.h"
 #include "packager/nest/print.h"
 #include "packager/nest/verify.h"
+#include "tests/text/model_text.h"
+#include "tests/text/nest_text.h"
 
 namespace mlc::expand_test {
 

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "packager/loop/print.h"
+#include "tests/text/loop_text.h"
 
 using namespace mlc;
 

@@ -3,9 +3,10 @@
 #include <cstring>
 
 #include "packager/loop/build.h"
-#include "packager/loop/interpret.h"
 #include "packager/loop/print.h"
 #include "packager/loop/verify.h"
+#include "tests/text/loop_interpret.h"
+#include "tests/text/loop_text.h"
 
 using namespace mlc;
 using ir::Expr;

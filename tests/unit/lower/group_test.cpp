@@ -7,6 +7,7 @@
 #include "packager/nest/print.h"
 #include "tests/support/lowered.h"
 #include "tests/support/nests.h"
+#include "tests/text/nest_text.h"
 
 using namespace mlc;
 using ir::Expr;

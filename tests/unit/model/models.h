@@ -8,8 +8,8 @@
 #include <map>
 
 #include "packager/model/model.h"
-#include "packager/model/parse.h"
 #include "packager/model/print.h"
+#include "tests/text/model_text.h"
 
 namespace mlc::test {
 

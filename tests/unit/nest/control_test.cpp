@@ -3,6 +3,7 @@
 #include "packager/nest/interpret.h"
 #include "packager/nest/print.h"
 #include "packager/nest/verify.h"
+#include "tests/text/nest_text.h"
 
 using namespace mlc;
 using namespace mlc::nest;

@@ -6,6 +6,7 @@
 
 #include "packager/nest/print.h"
 #include "tests/support/nest_builder.h"
+#include "tests/text/nest_text.h"
 
 using namespace mlc;
 using namespace mlc::ir;

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "packager/nest/print.h"
+#include "tests/text/nest_text.h"
 
 using namespace mlc;
 

@@ -7,6 +7,7 @@
 #include "packager/plan/print.h"
 #include "runtime/plan/derived.h"
 #include "runtime/plan/executor.h"
+#include "tests/text/plan_text.h"
 
 using namespace mlc;
 using namespace mlc::exec;

@@ -8,6 +8,7 @@
 #include "tests/support/any_plan.h"
 #include "tests/support/plan_maker.h"
 #include "tests/support/source_path.h"
+#include "tests/text/plan_text.h"
 
 using namespace mlc;
 using mlc::test::PlanMaker;

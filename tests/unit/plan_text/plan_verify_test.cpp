@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "packager/plan/print.h"
+#include "tests/text/plan_text.h"
 
 using namespace mlc;
 

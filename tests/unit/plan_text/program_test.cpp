@@ -8,6 +8,7 @@
 #include "packager/plan/print.h"
 #include "runtime/plan/executor.h"
 #include "tests/support/plan_maker.h"
+#include "tests/text/plan_text.h"
 
 using namespace mlc;
 using namespace mlc::exec;

@@ -9,6 +9,7 @@
 #include "runtime/plan/executor.h"
 #include "runtime/plan/service.h"
 #include "tests/support/misaligned_plan.h"
+#include "tests/text/plan_text.h"
 
 using namespace mlc;
 using namespace mlc::exec;

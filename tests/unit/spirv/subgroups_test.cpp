@@ -7,12 +7,12 @@
 
 #include "packager/ir/context.h"
 #include "packager/ir/numeric.h"
-#include "packager/loop/interpret.h"
-#include "packager/loop/print.h"
 #include "packager/loop/verify.h"
 #include "targets/spirv/kernel_emitter.h"
 #include "targets/spirv/verify.h"
 #include "tests/support/spirv/launch.h"
+#include "tests/text/loop_interpret.h"
+#include "tests/text/loop_text.h"
 
 namespace mlc {
 namespace {

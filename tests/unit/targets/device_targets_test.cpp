@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "packager/loop/print.h"
 #include "targets/emitter.h"
 #include "schema/module_abi.h"
 #include "targets/gpu/device_targets.h"
+#include "tests/text/loop_text.h"
 
 using namespace mlc;
 using targets::Target;

@@ -2,12 +2,13 @@
 
 #include <cmath>
 
-#include "packager/loop/interpret.h"
 #include "packager/loop/print.h"
 #include "packager/loop/verify.h"
 #include "targets/families.h"
 #include "targets/instructions.h"
 #include "targets/llvm/host.h"
+#include "tests/text/loop_interpret.h"
+#include "tests/text/loop_text.h"
 #include "tests/unit/targets/count_instructions.h"
 #include "tests/unit/targets/cross_run.h"
 #include "tests/unit/targets/dot_cases.h"

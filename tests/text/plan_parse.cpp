@@ -1,3 +1,5 @@
+#include "tests/text/plan_text.h"
+
 #include <algorithm>
 #include <charconv>
 

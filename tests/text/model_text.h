@@ -1,4 +1,4 @@
-// The parser of the text form (print.h).
+// Reads the text form of models (packager/model/print.h).
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-#include "packager/loop/touches.h"
+#include "tests/text/touches.h"
 
 #include <algorithm>
 

@@ -1,3 +1,5 @@
+#include "tests/text/plan_text.h"
+
 #include "packager/plan/print.h"
 #include "schema/generated/plan_generated.h"
 #include "schema/module_abi.h"

@@ -1,3 +1,5 @@
+#include "tests/text/nest_text.h"
+
 #include <algorithm>
 #include <charconv>
 

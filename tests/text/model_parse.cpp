@@ -1,4 +1,4 @@
-#include "packager/model/parse.h"
+#include "tests/text/model_text.h"
 
 #include <charconv>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "packager/loop/interpret.h"
+#include "tests/text/loop_interpret.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "packager/ir/context.h"
 #include "packager/ir/numeric.h"
 #include "packager/loop/ops.h"
-#include "packager/loop/touches.h"
+#include "tests/text/touches.h"
 
 namespace mlc::loop {
 

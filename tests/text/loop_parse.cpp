@@ -1,3 +1,5 @@
+#include "tests/text/loop_text.h"
+
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
