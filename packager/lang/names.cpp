@@ -165,7 +165,7 @@ class Checker {
   void target(const Target& t, bool in_proc) {
     if (op->param(t.array)) fail_at(t.pos, "input " + t.array + " cannot be written");
     if (in_proc && !op->result(t.array) && !local_arrays_.count(t.array))
-      fail_at(t.pos, "a proc stores to results and to its own arrays; " + t.array + " is neither");
+      fail_at(t.pos, "a proc stores to results and to allocated arrays; " + t.array + " is neither");
     for (const Node* n : t.index) expr(n);
   }
 
