@@ -1,5 +1,7 @@
 // Built-in functions that are answered while building: of names, lists and element types. spec/operator-language.md has them.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <numeric>
 #include <unordered_map>
 
@@ -46,6 +48,7 @@ class BuiltinCall {
   ExprValue slice();
   ExprValue has();
   ExprValue find();
+  ExprValue hash_table();
   ExprValue broadcast();
   ExprValue flat() { return x_.flat(list_of(0), list_of(1), n_->pos); }
   ExprValue unflat();
@@ -92,7 +95,7 @@ const std::unordered_map<std::string, BuiltinCall::Entry>& BuiltinCall::table() 
       {"prod", {1, &B::fold}}, {"total", {1, &B::fold}}, {"min", {1, &B::extreme, true}}, {"max", {1, &B::extreme, true}},
       {"all", {1, &B::all, true}}, {"any", {1, &B::any, true}}, {"rev", {1, &B::rev}}, {"order", {1, &B::order}},
       {"unique", {1, &B::unique}}, {"pick", {2, &B::pick}}, {"drop", {2, &B::drop}}, {"put", {3, &B::put}},
-      {"slice", {3, &B::slice}}, {"has", {2, &B::has}}, {"find", {2, &B::find}}, {"broadcast", {2, &B::broadcast}},
+      {"slice", {3, &B::slice}}, {"has", {2, &B::has}}, {"find", {2, &B::find}}, {"hash_table", {1, &B::hash_table}}, {"broadcast", {2, &B::broadcast}},
       {"flat", {2, &B::flat}}, {"unflat", {2, &B::unflat}}, {"same", {2, &B::same}}, {"is_float", {1, &B::is_of_class}},
       {"is_int", {1, &B::is_of_class}}, {"is_signed", {1, &B::is_of_class}}, {"is_unsigned", {1, &B::is_of_class}},
       {"is_bool", {1, &B::is_of_class}}, {"bits", {1, &B::bits}}, {"lowest", {1, &B::limit}}, {"highest", {1, &B::limit}},
@@ -391,6 +394,27 @@ ExprValue BuiltinCall::find() {
   for (const ir::Scalar& one : wanted.values) {
     const auto found = std::lower_bound(at.begin(), at.end(), one, [&](size_t k, const ir::Scalar& value) { return v.before(v.values[k], value); });
     r.values.push_back(found != at.end() && v.values[*found].i == one.i ? static_cast<int64_t>(*found) : -1);
+  }
+  return x_.list(std::move(r));
+}
+
+// Places of keys by open addressing, -1 where there is none; `key_slot` of ops/common.mlop is the same function of a key.
+ExprValue BuiltinCall::hash_table() {
+  const Constants v = constants_of(0);
+  const bool real = is_float(v.type);
+  size_t size = 2;
+  while (size < 2 * v.values.size()) size *= 2;
+  x_.spend(size);
+  const auto word = [&](const ir::Scalar& s) -> uint64_t {
+    if (!real) return static_cast<uint64_t>(s.i);
+    return std::isnan(s.f) ? 0x7FF8000000000000u : s.f == 0 ? 0 : std::bit_cast<uint64_t>(s.f);
+  };
+  Numbers r{DType::I64, std::vector<int64_t>(size, -1)};
+  for (size_t k = 0; k < v.values.size(); ++k) {
+    const uint64_t key = word(v.values[k]);
+    size_t at = (((key ^ (key >> 32)) * 0x9E3779B97F4A7C15u) >> 32) & (size - 1);
+    while (r.values[at] >= 0 && word(v.values[static_cast<size_t>(r.values[at])]) != key) at = (at + 1) & (size - 1);
+    r.values[at] = static_cast<int64_t>(k);
   }
   return x_.list(std::move(r));
 }

@@ -108,7 +108,8 @@ struct Slot {
 struct ArrayInfo {
   std::string name;
   bool present = false;
-  bool is_result = false, is_local = false;
+  bool is_result = false, is_local = false;  // local: of one proc
+  bool is_shared = false;      // allocated outside of procs, which write it
   uint32_t id = 0;             // in the function; locals: kFirstLocal + n
   DType dtype = DType::None;
   DType rounds_to = DType::None;  // temporaries of f32 that were made of small floats
@@ -370,6 +371,8 @@ class Expander {
   void proc_while(const Stmt& s);
   void proc_if(const Stmt& s);
   void proc_alloc(const Stmt& s);
+  void alloc_statement(const Stmt& s);
+  ArrayInfo allocated(const Stmt& s);
   void proc_store(const Stmt& s);
   void proc_yield(const Stmt& s);
   ExprValue proc_number(const Node* n);
@@ -438,7 +441,8 @@ class Expander {
   // Of the proc being built.
   nest::Proc* proc_ = nullptr;
   std::vector<std::vector<loop::StmtPtr>*> blocks_;
-  std::set<std::string> proc_writes_;
+  std::set<std::string> proc_writes_;  // arrays that procs have stored to
+  std::set<std::string> stored_here_;  // those of the proc under construction
   std::set<Ex> variables_;  // of `var`: their values change
   // Extents known only after the run. The blocks that yield them write them to `counts_`, in the order of the clauses.
   struct Existential {

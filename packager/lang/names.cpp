@@ -14,7 +14,7 @@ const std::set<std::string>& builtin_functions() {
       "acosh",  "atanh",     "erf",    "bnot",    "min",    "max",      "tdiv",   "tmod",      "band",        "bor",
       "bxor",   "shl",       "shr",    "int",     "real",   "sq",       "rsqrt",  "cdiv",      "pow",         "clamp",
       "fma",    "present",   "count",  "rank",    "len",    "before",   "prod",   "total",     "assume",      "known",
-      "all",    "any",       "rev",    "pick",    "drop",   "put",      "slice",  "has",       "find",        "order",
+      "all",    "any",       "rev",    "pick",    "drop",   "put",      "slice",  "has",       "find",        "hash_table", "order",
       "unique", "broadcast", "flat",   "unflat",  "same",   "is_float", "is_int", "is_signed", "is_unsigned", "is_bool",
       "bits",   "site",      "lowest", "highest", "bottom", "top"};
   return names;
@@ -165,7 +165,7 @@ class Checker {
   void target(const Target& t, bool in_proc) {
     if (op->param(t.array)) fail_at(t.pos, "input " + t.array + " cannot be written");
     if (in_proc && !op->result(t.array) && !local_arrays_.count(t.array))
-      fail_at(t.pos, "a proc stores to results and to its own arrays; " + t.array + " is neither");
+      fail_at(t.pos, "a proc stores to results and to allocated arrays; " + t.array + " is neither");
     for (const Node* n : t.index) expr(n);
   }
 

@@ -39,7 +39,7 @@ void Expander::proc_statement(const Stmt& s) {
     proc_block(s.body, proc.body);
   }
   proc_ = nullptr;
-  for (const auto& name : proc_writes_) {
+  for (const auto& name : stored_here_) {
     auto it = arrays_.find(name);
     if (it == arrays_.end() || it->second.empty()) continue;
     if (it->second[0].is_local) {
@@ -53,6 +53,7 @@ void Expander::proc_statement(const Stmt& s) {
     if (!it->second.empty() && it->second[0].is_local) it = arrays_.erase(it);
     else ++it;
   }
+  stored_here_.clear();
   std::sort(proc.writes.begin(), proc.writes.end());
   // What it reads: every array that a load names.
   std::set<uint32_t> reads;
@@ -276,13 +277,31 @@ void Expander::proc_if(const Stmt& s) {
   proc_block(s.orelse, *other);
 }
 
-void Expander::proc_alloc(const Stmt& s) {
-  if (arrays_.count(s.names[0])) fail_here(s.pos, "a second array " + s.names[0]);
+ArrayInfo Expander::allocated(const Stmt& s) {
+  if (const auto it = arrays_.find(s.names[0]); it != arrays_.end() && !it->second.empty()) fail_here(s.pos, "a second array " + s.names[0]);
   ArrayInfo a;
   a.name = s.names[0];
-  a.present = a.is_local = true;
+  a.present = true;
   a.dtype = element_type(s.type.element, s.pos);
   a.slots = slots_of(s.type, s.pos);
+  return a;
+}
+
+// A temporary array that procs write and read.
+void Expander::alloc_statement(const Stmt& s) {
+  committed_ = true;
+  solve_products(false);
+  ArrayInfo a = allocated(s);
+  a.is_shared = true;
+  std::vector<Ex> shape;
+  for (const Slot& slot : a.slots) shape.push_back(slot.extent);
+  a.id = new_array((call_.source.empty() ? op_.name : call_.source) + "." + a.name, a.dtype, std::move(shape));
+  arrays_[a.name].push_back(std::move(a));
+}
+
+void Expander::proc_alloc(const Stmt& s) {
+  ArrayInfo a = allocated(s);
+  a.is_local = true;
   a.id = nest::kFirstLocal + static_cast<uint32_t>(proc_->locals.size());
   loop::LocalArray local;
   local.name = a.name;
@@ -295,8 +314,9 @@ void Expander::proc_alloc(const Stmt& s) {
 void Expander::proc_store(const Stmt& s) {
   const Target& t = s.targets[0];
   ArrayInfo* a = find_array(t.array);
-  if (!a || a->param || !(a->is_result || a->is_local)) fail_here(t.pos, "a proc stores to results and to its own arrays; " + t.array + " is neither");
+  if (!a || a->param || !(a->is_result || a->is_local || a->is_shared)) fail_here(t.pos, "a proc stores to results and to allocated arrays; " + t.array + " is neither");
   proc_writes_.insert(t.array);
+  stored_here_.insert(t.array);
   const IndexItems at = index_items(t.index, 0);
   if (at.star) fail_here(t.pos, "'*' cannot stand on the left side");
   auto store = make(loop::StmtKind::Store);

@@ -167,6 +167,8 @@ Stmt StatementParser::clause() {
     s.kind = StmtKind::Proc;
     if (accept("for")) s.names = names();
     s.body = block();
+  } else if (peek(1).kind == TokenKind::Name && accept("alloc")) {
+    alloc(s);
   } else {
     return array_statement();
   }
@@ -286,10 +288,7 @@ Stmt StatementParser::proc_statement() {
   } else if (accept("if")) {
     proc_if(s);
   } else if (accept("alloc")) {
-    s.kind = StmtKind::Alloc;
-    s.names = {name("an array")};
-    expect(":");
-    s.type = type_spec();
+    alloc(s);
   } else if (accept("yield")) {
     s.kind = StmtKind::Yield;
     s.names = {name("an existential dim")};
@@ -304,6 +303,13 @@ Stmt StatementParser::proc_statement() {
     s.value = expr();
   }
   return s;
+}
+
+void StatementParser::alloc(Stmt& s) {
+  s.kind = StmtKind::Alloc;
+  s.names = {name("an array")};
+  expect(":");
+  s.type = type_spec();
 }
 
 void StatementParser::proc_for(Stmt& s) {

@@ -32,6 +32,7 @@ class StatementParser : protected ExpressionParser {
 
   std::vector<Stmt> block();
   Stmt proc_statement();
+  void alloc(Stmt& s);
   void proc_for(Stmt& s);
   void proc_if(Stmt& s);
 };

@@ -97,6 +97,7 @@ void Expander::execute(const Stmt& s) {
     case StmtKind::Each: return each_statement(s);
     case StmtKind::Graph: return graph_statement(s);
     case StmtKind::Proc: return proc_statement(s);
+    case StmtKind::Alloc: return alloc_statement(s);
     default: fail_here(s.pos, "this statement belongs into a proc");
   }
 }

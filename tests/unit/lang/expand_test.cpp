@@ -477,6 +477,20 @@ TEST_CASE("procs have loops with bounds, variables, local arrays and may read ba
   CHECK_FALSE(r.ok());
 }
 
+TEST_CASE("an array allocated outside of procs is passed from one to the next") {
+  const std::string text =
+      "op A@1(x: f32[a, n]) -> y: f32[k]\n"
+      "  exists k <= |a|\n"
+      "  alloc best: f32[a]; alloc has: bool[a]\n"
+      "  proc for a { best[a] = max(x[a, n] for n); has[a] = best[a] > 2 }\n"
+      "  proc {\n"
+      "    var out = 0\n"
+      "    for a { if has[a] { y[out] = best[a]; out = out + 1 } }\n"
+      "    yield k = out }\n";
+  CHECK(floats(text, "A", {f32({3, 2}, {3, 1, 1, 2, -1, 5})}) == std::vector<float>{3, 5});
+  CHECK(says(failure("op A@1(x: f32[n]) -> y: f32[n]\n  alloc t: f32[n]; alloc t: f32[n]\n  y[n] = x[n]\n", "A", {f32({1}, {1})}), "a second array t"));
+}
+
 TEST_CASE("a fold of a proc has no order, what a variable is assigned step by step has") {
   Expanded x;
   expand_text(x,
