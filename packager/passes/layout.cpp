@@ -308,20 +308,25 @@ class Assigner {
   }
 
   // A fold over neighbouring elements of an axis: the last axis that is a plain map dim, other than the first, is the
-  // channel. Without such a fold there is no opinion.
+  // channel. Without such a fold there is no opinion, nor where there are several such axes.
   void window(const nest::Nest& n, const nest::Write& w, const Expr* fold, double work) {
     for (const Expr* body : fold->args)
       ir::walk(body, [&](const Expr* l) {
         if (l->op != Op::Load || l->args.size() < 3 || f_.arrays[l->array].kind == nest::Array::Kind::Const) return;
         bool moving = false;
-        int channel = -1;
+        int channel = -1, first = -1;
         for (size_t k = 0; k < l->args.size(); ++k) {
           const Expr* e = l->args[k];
           bool folded = mentions_any(ctx_, e, fold->fold->dims), mapped = mentions_any(ctx_, e, n.dims);
           moving |= folded && mapped;
-          if (k > 0 && mapped && !folded) channel = static_cast<int>(k);
+          if (k > 0 && mapped && !folded) channel = static_cast<int>(k), first = first < 0 ? channel : first;
         }
         if (!moving || channel < 0) return;
+        // A window along rows or columns alone: the channel, or another axis of the picture. What goes in lies as what comes out.
+        if (first == 1 && channel > 1 && w.index.size() == l->args.size()) {
+          parent_[root(l->array)] = root(w.array);
+          return;
+        }
         vote(l->array, channel, work);
         if (w.index.size() != l->args.size()) return;
         const Expr* at = l->args[static_cast<size_t>(channel)];
