@@ -40,7 +40,7 @@ std::optional<Product> the_product(ir::Context& ctx, Facts& facts, const FlatNes
     (of_a ? product->sum_of_a : product->sum_of_b) = fold;
   }
   const bool codes = c.acc() == DType::I32 && c.a.is_code() && c.b.is_code();
-  if (!codes && (c.acc() != DType::F32 || folds.size() != 1 || !c.is_plain())) return std::nullopt;
+  if (!codes && ((c.acc() != DType::F32 && c.acc() != DType::F64) || folds.size() != 1 || !c.is_plain())) return std::nullopt;
   for (const nest::Operand* o : {&c.a, &c.b})
     if (o->is_code() != codes || o->load->args.size() != 1 || (o->zero && !nest::is_signed_code(*o)) || o->scale) return std::nullopt;
   return nest.folds_anywhere || !facts.needs_guard(c.fold) || is_unconditional(value, c.fold) ? product : std::nullopt;
@@ -244,11 +244,12 @@ const ir::Dim* single_column(ir::Context& ctx, Facts& facts, const FlatNest& nes
   return ctx.declare_dim("column", ctx.integer(1));
 }
 
-unsigned vector_lanes(const Job& job) { return std::min(16u, job.f32_lanes()); }
-
 }  // namespace
 
-std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest, unsigned lanes) {
+unsigned lanes_of_sums(const Job& job, DType acc) { return std::min(static_cast<unsigned>(nest::kPanel), job.lanes_of(acc)); }
+
+std::optional<Recognised> recognise(const Job& job, const FlatNest& nest) {
+  ir::Context& ctx = job.ctx;
   if (nest.writes.size() != 1 || nest.writes[0].push || nest.scan_dim || nest.where) return std::nullopt;
   Facts facts;
   const auto product = the_product(ctx, facts, nest);
@@ -268,7 +269,7 @@ std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest, unsi
     if (single) columns.push_back(single);
     for (const ir::Dim* n : columns) {
       auto r = codes || nest::is_product_of_pairs(side) ? with_groups(ctx, facts, nest, side, sum_of_a, n) : std::nullopt;
-      if (!r && !codes) r = with_columns(ctx, facts, nest, side, n, lanes);
+      if (!r && !codes) r = with_columns(ctx, facts, nest, side, n, lanes_of_sums(job, side.acc()));
       if (!r || (n == single && !r->c.m)) continue;
       const Expr* step = coefficient(ctx, nest.writes[0].address, n);
       double rank = (r->needs_pack ? 0 : 1e12) + (step && step->is_int(1) ? 1e9 : 0) + std::min(estimate(n->extent), 1e6);
@@ -291,7 +292,7 @@ Panels::Panels(ir::Context& ctx, const Contraction& c, const FlatNest& nest) : c
   for (const ir::Dim* d : outer) extents.push_back(d->extent);
   for (const ir::Dim* d : c.taps) extents.push_back(d->extent);
   workspace.name = "panels";
-  workspace.dtype = c.codes() ? DType::I8 : DType::F32;
+  workspace.dtype = c.codes() ? DType::I8 : c.acc();
   workspace.role = loop::Role::Workspace;
   workspace.elements = ctx.product(extents);
   for (const loop::Param& param : nest.params) workspace.array += param.role == loop::Role::Workspace;
@@ -327,10 +328,10 @@ Result<loop::Kernel> pack_numbers(const Job& job, const Contraction& c, const Pa
   if (last) load.access = ir::Access::Proved;
   FlatWrite w;
   w.buffer = 1;
-  w.dtype = DType::F32;
+  w.dtype = c.acc();
   w.address = panels.at(number, ctx.dim(lane), ctx.dim(c.k));
-  w.value = ctx.cast(DType::F32, ctx.raw(load, {ctx.substitute(c.b->args[0], {{ctx.dim(c.n), column}})}));
-  if (last) w.value = ctx.select(ctx.binary(Op::Lt, column, c.n->extent), w.value, ctx.number(0, DType::F32));
+  w.value = ctx.cast(c.acc(), ctx.raw(load, {ctx.substitute(c.b->args[0], {{ctx.dim(c.n), column}})}));
+  if (last) w.value = ctx.select(ctx.binary(Op::Lt, column, c.n->extent), w.value, ctx.number(0, c.acc()));
   pack.writes.push_back(w);
   pack.params = {source, panels.workspace};
   pack.params[1].written = true;
@@ -357,7 +358,7 @@ Status pack_panels(const Job& job, const Contraction& c, const Panels& panels, c
 
 Status pack_columns(const Job& job, FlatNest& nest, Kernels& kernels) {
   ir::Context& ctx = job.ctx;
-  const auto r = recognise(ctx, nest, vector_lanes(job));
+  const auto r = recognise(job, nest);
   if (!r || !r->needs_pack) return ok();
   const Contraction& c = r->c;
   // What the kernel itself computes, a group before, is not there yet when panels are packed: local arrays, and others that are

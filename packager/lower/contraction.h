@@ -20,7 +20,7 @@ namespace mlc::lower {
 
 struct Contraction {
   const ir::Expr* fold = nullptr;        // the node in the value, replaced by the accumulators
-  const ir::Expr *a = nullptr, *b = nullptr;  // loads; elements that are not f32 are converted when they are read
+  const ir::Expr *a = nullptr, *b = nullptr;  // loads; elements of another type than the sum are converted when they are read
   const ir::Dim* n = nullptr;
   const ir::Dim* m = nullptr;            // row dim of the tile; null: a single row
   const ir::Dim* m_outer = nullptr;      // next row dim, looped over inside a tile; may be null
@@ -42,14 +42,19 @@ struct Contraction {
   bool along_k() const { return k_lanes > 1; }
   // Codes of 8 bits: sums in i32. Groups of these, and pairs of bf16, lie side by side along k in B.
   bool codes() const { return fold->type.dtype == DType::I32; }
+  DType acc() const { return fold->type.dtype; }
   int64_t group = 1;
   // Elements of k that one step takes, and how far B moves with it.
   unsigned step() const { return group > 1 ? static_cast<unsigned>(group) : k_lanes; }
 };
 
+// Lanes of a vector of sums: no more than a panel has columns.
+unsigned lanes_of_sums(const Job& job, DType acc);
+
 // Vectors of so many f32 take twice as long as half of one on some machines (Zen 4, cores with one wide multiplier), and as long on others: columns
 // that are left over and fill no more than half of one are half a vector.
 inline constexpr unsigned kWideLanes = 16;
+inline bool is_wide(unsigned lanes, DType acc) { return lanes * bytes_of(acc) >= kWideLanes * 4; }
 
 // Register tile: rows x (vectors of the target) columns.
 struct RegisterTile {
@@ -57,7 +62,7 @@ struct RegisterTile {
 };
 // Best first; at most eight. `column_bytes`: of a column, for all of the fold (0: not known); `more`: vectors that each row takes beside its
 // accumulators.
-std::vector<RegisterTile> ranked_tiles(const Job& job, double rows, bool rows_known, double columns, double column_bytes, unsigned more);
+std::vector<RegisterTile> ranked_tiles(const Job& job, DType acc, double rows, bool rows_known, double columns, double column_bytes, unsigned more);
 // For vectors along k.
 RegisterTile choose_tile_along_k(const Job& job, double rows, bool rows_known, unsigned columns);
 // Partial sums for each accumulator, so that `wanted` are under way.
@@ -66,14 +71,14 @@ bool a_lies_along_k(const Job& job, const Contraction& c);
 unsigned chains_for(unsigned rows, unsigned vectors, unsigned wanted);
 
 // Recognises `nest`; B as it lies. A product whose B is contiguous along k instead comes back with `needs_pack`, unless its
-// columns are few. `lanes`: f32 elements of a vector.
+// columns are few.
 struct Recognised {
   Contraction c;
   bool needs_pack = false;
 };
-std::optional<Recognised> recognise(ir::Context& ctx, const FlatNest& nest, unsigned lanes);
+std::optional<Recognised> recognise(const Job& job, const FlatNest& nest);
 
-// Panels of B in a workspace: [batch dims that B knows][panel][taps][groups of k][16][codes of a group], of one element each in f32.
+// Panels of B in a workspace: [batch dims that B knows][panel][taps][groups of k][16][codes of a group], of one element each in f32 and f64.
 struct Panels {
   Panels(ir::Context& ctx, const Contraction& c, const FlatNest& nest);
   // Where column 16*panel + lane has element `k` lies.

@@ -60,7 +60,7 @@ class Products {
     const Expr* rows = c_.m ? c_.m->extent : ctx_.integer(1);
     const std::vector<RegisterTile> tiles =
         c_.along_k() ? std::vector{choose_tile_along_k(job_, estimate(rows), rows->is_const(), static_cast<unsigned>(c_.n->extent->i))}
-                     : ranked_tiles(job_, estimate(rows), rows->is_const(), estimate(c_.n->extent), bytes_of_column(), c_.sum_of_a ? 1 : 0);
+                     : ranked_tiles(job_, c_.acc(), estimate(rows), rows->is_const(), estimate(c_.n->extent), bytes_of_column(), c_.sum_of_a ? 1 : 0);
     for (const RegisterTile& tile : tiles) s.ranked.push_back(schedule_of(tile));
     s.other_blocks = other_blocks(tiles.front(), s.ranked.front().blocks);
     s.build = [&job = job_, &nest = n_, c = c_, names = names_](Skeleton& k, const schedule::Schedule& how) -> StagePtr {
@@ -99,7 +99,7 @@ class Products {
     auto& n = add(c_.n);
     n.cut = n.masked = true;
     n.serial = false;
-    n.lanes = c_.along_k() ? 1 : std::min(16u, job_.f32_lanes());
+    n.lanes = c_.along_k() ? 1 : lanes_of_sums(job_, c_.acc());
     for (const ir::Dim* d : c_.taps) {
       auto& tap = add(d);
       tap.reduces = true;
@@ -129,7 +129,7 @@ class Products {
   schedule::Schedule schedule_of(const RegisterTile& tile) {
     schedule::Schedule s;
     s.family = c_.along_k() ? Family::Thin : Family::Product;
-    const int64_t lanes = c_.along_k() ? 1 : std::min(16u, job_.f32_lanes()), width = tile.vectors * lanes;
+    const int64_t lanes = c_.along_k() ? 1 : lanes_of_sums(job_, c_.acc()), width = tile.vectors * lanes;
     for (const ir::Dim* d : c_.batch) s.loops.push_back({.dim = name(d), .bind = Bind::Cut});
     if (c_.m_outer) s.loops.push_back({.dim = name(c_.m_outer), .bind = Bind::Cut});
     else if (c_.m) s.loops.push_back({.dim = name(c_.m), .step = tile.rows, .bind = Bind::Cut});
@@ -174,7 +174,7 @@ class Products {
 
   // B that is larger than a part of L2 is fetched ahead; a group of it that is larger goes by in parts.
   void choose_memory(const RegisterTile& tile, schedule::Blocks& blocks) {
-    const int64_t width = tile.vectors * std::min<int64_t>(16, job_.f32_lanes());
+    const int64_t width = int64_t{tile.vectors} * lanes_of_sums(job_, c_.acc());
     if (!lies_in_const_panels() || width % nest::kPanel != 0) return;
     const int64_t bytes = bytes_of(c_.b->type.dtype);
     double all = bytes_of_column() * static_cast<double>(c_.n->extent->i);
@@ -197,7 +197,7 @@ class Products {
       larger.steps *= times, smaller.steps /= times;
       others.insert(others.end(), {larger, smaller});
     }
-    if (!lies_in_const_panels() || tile.vectors * std::min<int64_t>(16, job_.f32_lanes()) % nest::kPanel != 0) return others;
+    if (!lies_in_const_panels() || int64_t{tile.vectors} * lanes_of_sums(job_, c_.acc()) % nest::kPanel != 0) return others;
     schedule::Blocks fetching = best;
     fetching.fetch = !best.fetch;
     if (!fetching.fetch) fetching.depth = 0;
@@ -215,7 +215,7 @@ class Products {
     const Expr* count = ctx_.floordiv(c_.k->extent, ctx_.integer(step));
     unsigned unroll = 2;
     if (count->is_const() && count->i <= 8) unroll = static_cast<unsigned>(std::max<int64_t>(count->i, 1));
-    else if (a_lies_along_k(job_, c_)) unroll = job_.f32_lanes();
+    else if (a_lies_along_k(job_, c_)) unroll = job_.lanes_of(c_.acc());
     else if (tile.rows * tile.vectors >= 28 || job_.target.vector_registers <= 16) unroll = 1;  // no register to spare
     Loop k{.dim = name(c_.k), .step = step, .count = unroll, .chains = kChains, .reduces = true};
     k.bind = c_.along_k() ? Bind::Lanes : unroll > 1 ? Bind::Unroll : Bind::Serial;
@@ -251,7 +251,7 @@ class Products {
 }  // namespace
 
 std::optional<Schedules> products(const Job& job, const FlatNest& nest) {
-  auto r = recognise(job.ctx, nest, std::min(16u, job.f32_lanes()));
+  auto r = recognise(job, nest);
   if (!r || r->needs_pack) return std::nullopt;
   return Products(job, nest, std::move(r->c)).run();
 }
@@ -279,7 +279,7 @@ Gemm::Gemm(const Job& job, const FlatNest& nest, Skeleton& k, Contraction c, con
     outer_inside_ |= behind && c_.m_outer && steps_[l].dim == c_.m_outer;
   }
   if (how_.blocks.depth > 0) {
-    const int64_t tiles = std::max<int64_t>(1, how_.blocks.bytes / 4 / (how_.blocks.depth * most_rows_));  // of a block, at most
+    const int64_t tiles = std::max<int64_t>(1, how_.blocks.bytes / int64_t{bytes_of(c_.acc())} / (how_.blocks.depth * most_rows_));  // of a block, at most
     scratch_of_parts_ = k_.scratch("parts", c_.fold->type.dtype, ctx_.integer(tiles * sums_of_tile()));
   }
 
@@ -315,15 +315,16 @@ void Gemm::around(const std::function<void()>& loops) {
   const Part rows = outer ? in_steps(outer, outer == c_.m ? most_rows_ : 1) : Part{{ctx_.integer(0), ctx_.integer(1)}, 1, 0};
   const Part groups = in_steps(c_.n, width_);
   const auto& [steps, bytes, least_rows, passes, shared, depth, fetches] = how_.blocks;
+  const int64_t width_of_sum = bytes_of(c_.acc());
   end_of_columns_ = ctx_.min(ctx_.mul(groups.range.end, ctx_.integer(groups.quantum)), c_.n->extent);
 
   const Expr* step = product({k_total_, c_.n->extent, unit_rows});
   const Expr* wanted = ctx_.max(about(steps, step), about(least_rows, unit_rows));
-  const Expr* block = k_.b.let(ctx_.min(wanted, at_most(bytes / 4, product({depth > 0 ? ctx_.integer(depth) : c_.k->extent, unit_rows}))));
+  const Expr* block = k_.b.let(ctx_.min(wanted, at_most(bytes / width_of_sum, product({depth > 0 ? ctx_.integer(depth) : c_.k->extent, unit_rows}))));
   const Expr* span = k_.b.let(ctx_.sub(rows.range.end, rows.range.begin));
   const Expr *all_of_b = ctx_.mul(k_total_, c_.n->extent), *few_rows = ctx_.binary(Op::Le, span, ctx_.mul(block, ctx_.integer(passes)));
-  if (shared > 0) few_rows = ctx_.binary(Op::Or, few_rows, ctx_.binary(Op::Lt, ctx_.integer(shared / 4), all_of_b));
-  const Expr* groups_outside = ctx_.binary(Op::And, ctx_.binary(Op::Lt, ctx_.integer(bytes / 4), all_of_b), few_rows);
+  if (shared > 0) few_rows = ctx_.binary(Op::Or, few_rows, ctx_.binary(Op::Lt, ctx_.integer(shared / width_of_sum), all_of_b));
+  const Expr* groups_outside = ctx_.binary(Op::And, ctx_.binary(Op::Lt, ctx_.integer(bytes / width_of_sum), all_of_b), few_rows);
   const Expr* rows_at_once = ctx_.mul(unit_rows, ctx_.min(block, span));
   const Expr* few_groups = at_most(steps, product({k_total_, ctx_.integer(groups.quantum), rows_at_once}));
   const Expr* num_groups = ctx_.ceildiv(c_.n->extent, ctx_.integer(groups.quantum));

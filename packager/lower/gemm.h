@@ -49,7 +49,7 @@ class Gemm final : public Walk {
 
   // ---- one register tile ----
   void leaf() override;
-  bool may_halve(unsigned lanes) const override { return lanes >= kWideLanes && !c_.along_k(); }
+  bool may_halve(unsigned lanes) const override { return is_wide(lanes, c_.acc()) && !c_.along_k(); }
   void begin_tile(const Group& g);
   const ir::Expr*& acc(unsigned chain, unsigned row, unsigned j, const Group& g);
   // Tests which rows exist.
@@ -67,7 +67,7 @@ class Gemm final : public Walk {
   // The part of 0 .. count outside of which all rows of the tile are zero.
   Range terms_of_weights(const ir::Expr* a_base, const std::vector<const ir::Expr*>& row_offset, const ir::Expr* count);
   unsigned accumulator_lanes() const { return c_.along_k() ? c_.k_lanes : lanes_; }
-  // Elements of a factor in f32.
+  // Elements of a factor in the type of the sum.
   const ir::Expr* operand(const ir::Expr* load, unsigned lanes, const ir::Expr* at, const ir::Expr* mask);
   // The same of `count` elements that are left over along k, zeros behind them.
   const ir::Expr* rest_of_operand(const ir::Expr* load, const ir::Expr* at, int64_t count);

@@ -131,7 +131,7 @@ void Gemm::epilogue_along_rows(const Group& g) {
     k_.b.with_for(ctx_.integer(0), ctx_.integer(g.vectors), 1, [&](const Expr* j) {
       s_.scoped([&] {
         const Expr* at = ctx_.add(ctx_.mul(j, ctx_.integer(most_rows_)), ctx_.integer(r));
-        const Expr* sums = k_.b.let(loop::vec_load(ctx_, scratch_, {DType::F32, static_cast<uint16_t>(lanes)}, at, exists));
+        const Expr* sums = k_.b.let(loop::vec_load(ctx_, scratch_, {c_.acc(), static_cast<uint16_t>(lanes)}, at, exists));
         s_.bind(c_.n, ctx_.add(g.first, j));
         s_.bind(c_.m, ctx_.add(first_row_, ctx_.integer(r)));
         const auto finish = [&] {

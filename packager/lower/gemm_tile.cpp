@@ -92,7 +92,7 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
   }
   const Expr* ones = c_.sum_of_a ? loop::splat(ctx_, ctx_.integer(1, DType::I8), accumulator_lanes() * depth) : nullptr;
 
-  const unsigned vector = job_.f32_lanes();
+  const unsigned vector = job_.lanes_of(c_.acc());
   bool has_vectors = false;  // of elements along k, one for each row; otherwise one element is loaded at a time
   std::vector<const Expr*> along_k(hi);
   auto step = [&](const Expr* a_at, const Expr* b_at, unsigned u, const Expr* count) {
@@ -145,7 +145,7 @@ void Gemm::k_loop(const Group& g, unsigned lo, unsigned hi, const std::vector<co
 
 const Expr* Gemm::in_each_lane(const Expr* element, const Expr* reached) {
   const Expr* a = loop::splat(ctx_, element, accumulator_lanes());
-  return reached ? loop::vec_select(ctx_, reached, a, loop::splat(ctx_, ctx_.number(0, DType::F32), accumulator_lanes())) : a;
+  return reached ? loop::vec_select(ctx_, reached, a, loop::splat(ctx_, ctx_.number(0, c_.acc()), accumulator_lanes())) : a;
 }
 
 const Expr* Gemm::row_operand(const Expr* at, const Expr* count, const Expr* reached) {
@@ -181,11 +181,11 @@ void Gemm::multiply_add(const Expr* acc, const Expr* a, const Expr* b) {
   k_.b.assign(acc, c_.group > 1 ? loop::vec_dot(ctx_, acc, a, b) : loop::vec_fma(ctx_, a, b, acc));
 }
 
-// Elements of a factor in f32.
+// Elements of a factor in the type of the sum.
 const Expr* Gemm::operand(const Expr* load, unsigned lanes, const Expr* at, const Expr* mask) {
   const auto count = static_cast<uint16_t>(lanes);
   const Expr* elements = loop::vec_load(ctx_, load->array, {load->type.dtype, count}, at, mask);
-  return load->type.dtype == DType::F32 ? elements : ctx_.convert(Op::Cast, {DType::F32, count}, elements);
+  return load->type.dtype == c_.acc() ? elements : ctx_.convert(Op::Cast, {c_.acc(), count}, elements);
 }
 
 const Expr* Gemm::rest_of_operand(const Expr* load, const Expr* at, int64_t count) {
@@ -194,7 +194,7 @@ const Expr* Gemm::rest_of_operand(const Expr* load, const Expr* at, int64_t coun
     return operand(load, lanes, at, loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, ctx_.integer(0), lanes), loop::splat(ctx_, ctx_.integer(count), lanes)));
   std::vector<const Expr*> parts;
   for (int64_t i = 0; i < lanes; ++i)
-    parts.push_back(i < count ? operand(load, 1, ctx_.add(at, ctx_.integer(i)), nullptr) : ctx_.number(0, DType::F32));
+    parts.push_back(i < count ? operand(load, 1, ctx_.add(at, ctx_.integer(i)), nullptr) : ctx_.number(0, c_.acc()));
   return loop::widen(ctx_, std::move(parts));
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "packager/ir/broadcast.h"
+#include "packager/lower/pieces.h"
 #include "packager/lower/walk.h"
 
 namespace mlc::lower {
@@ -110,6 +111,7 @@ class Map final : public Walk {
     double lanes = 1;
     for (const Step& s : steps_)
       if (s.how->bind == schedule::Bind::Lanes) vector_ = s.dim, lanes = static_cast<double>(s.how->step);
+    if (vector_ && !steps_.empty() && steps_.back().dim == vector_) middle_ = middle_piece(ctx_, s_.facts, n_, vector_);
     const Expr* per_point = ctx_.number(0, DType::F64);
     for (const FlatWrite& w : n_.writes)
       per_point = ctx_.binary(Op::Add, per_point, ctx_.binary(Op::Add, k_.operations(w.value), ctx_.number(1, DType::F64)));
@@ -129,6 +131,15 @@ class Map final : public Walk {
     DimSet inner = n_.scan_dim ? s_.facts.bit(n_.scan_dim) : 0;
     for (size_t k = l; k < steps_.size(); ++k) inner |= s_.facts.bit(steps_[k].dim);
     for (const FlatWrite& w : n_.writes) s_.hoist(w.value, inner);
+  }
+
+  std::optional<Range> inner_points(size_t l, const Range& all) override {
+    if (!middle_ || l + 1 != steps_.size()) return std::nullopt;
+    const Expr *begin = all.begin, *end = all.end;
+    for (const Expr* e : middle_->begins) begin = ctx_.max(begin, s_.value(e));
+    for (const Expr* e : middle_->ends) end = ctx_.min(end, s_.value(e));
+    begin = k_.b.let(ctx_.min(begin, all.end));
+    return Range{begin, k_.b.let(ctx_.max(end, begin))};
   }
 
   void leaf() override {
@@ -184,6 +195,10 @@ class Map final : public Walk {
   }
 
   void point() {
+    if (inner_) {
+      for (const FlatWrite& w : middle_->writes) emit_write(s_, k_.b, w, nullptr);
+      return;
+    }
     if (!n_.where) return emit_writes(s_, k_.b, n_, nullptr);
     const Expr* c = s_.value(n_.where);
     if (c->type.lanes > 1) return emit_writes(s_, k_.b, n_, c);
@@ -231,6 +246,7 @@ class Map final : public Walk {
   }
 
   const ir::Dim* vector_ = nullptr;
+  std::optional<Piece> middle_;  // of it
 };
 
 class Maps {

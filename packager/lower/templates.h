@@ -22,7 +22,8 @@ struct Job {
   std::string name;                // of the kernel
   std::optional<unsigned> widest;  // vectors of more bytes are not wanted; those of the target, if nothing is said
   unsigned vector_bytes() const { return widest.value_or(target.vector_bytes); }
-  unsigned f32_lanes() const { return std::max(1u, vector_bytes() / 4); }
+  unsigned f32_lanes() const { return lanes_of(DType::F32); }
+  unsigned lanes_of(DType type) const { return std::max(1u, vector_bytes() / static_cast<unsigned>(bytes_of(type))); }
 };
 
 // "<source>" with unsuitable characters replaced.

@@ -20,8 +20,9 @@ struct Shape {
   unsigned rows, vectors;
 };
 
-std::vector<Shape> legal(const Job& job) {
+std::vector<Shape> legal(const Job& job, DType acc) {
   const targets::Target& t = job.target;
+  if (job.vector_bytes() >= 64 && acc == DType::F64) return {{7, 2}, {6, 4}, {12, 2}, {14, 2}, {3, 8}};
   if (job.vector_bytes() >= 64) return {{7, 2}, {6, 4}, {8, 3}, {12, 2}, {14, 1}};
   if (job.vector_bytes() >= 32) {
     if (t.vector_registers >= 32) return {{7, 2}, {6, 4}, {12, 2}};
@@ -33,9 +34,9 @@ std::vector<Shape> legal(const Job& job) {
 }
 
 // Accumulators, what each row has beside them, a vector of each column, one of a row and one that all use.
-std::vector<Shape> legal_with_more(const Job& job, unsigned more) {
+std::vector<Shape> legal_with_more(const Job& job, DType acc, unsigned more) {
   std::vector<Shape> shapes;
-  for (const Shape& s : legal(job)) {
+  for (const Shape& s : legal(job, acc)) {
     Shape fits = s;
     while (fits.rows > 1 && fits.rows * (fits.vectors + more) + fits.vectors + 2 > job.target.vector_registers) --fits.rows;
     shapes.push_back(fits);
@@ -60,9 +61,9 @@ unsigned chains_for(unsigned rows, unsigned vectors, unsigned wanted) {
   return chains;
 }
 
-std::vector<RegisterTile> ranked_tiles(const Job& job, double rows, bool rows_known, double columns, double column_bytes, unsigned more) {
-  const unsigned lanes = std::min(16u, job.f32_lanes());
-  std::vector<Shape> candidates = more ? legal_with_more(job, more) : legal(job);
+std::vector<RegisterTile> ranked_tiles(const Job& job, DType acc, double rows, bool rows_known, double columns, double column_bytes, unsigned more) {
+  const unsigned lanes = lanes_of_sums(job, acc);
+  std::vector<Shape> candidates = more ? legal_with_more(job, acc, more) : legal(job, acc);
   if (rows_known && rows >= 1) {
     // Fewer rows than a tile has: the accumulators go to columns.
     std::vector<Shape> low;
@@ -86,7 +87,7 @@ std::vector<RegisterTile> ranked_tiles(const Job& job, double rows, bool rows_kn
     double vectors = std::ceil(columns / lanes), groups = std::floor(vectors / s.vectors), rest = vectors - groups * s.vectors;
     // A half vector goes by on its own, behind the others.
     const double over = columns - (vectors - 1) * lanes;
-    const bool half = lanes >= kWideLanes && rest > 0 && over > 0 && over <= lanes / 2;
+    const bool half = is_wide(lanes, acc) && rest > 0 && over > 0 && over <= lanes / 2;
     if (half) --rest;
     const double far_bytes = s.vectors * lanes * column_bytes > kNearBytes ? job.vector_bytes() : 0;
     auto column_cost = [&](unsigned h) {

@@ -210,8 +210,29 @@ void Walk::serial(size_t l) {
 // ---- vectors ----
 
 void Walk::lanes(size_t l) {
+  const Part part = part_of(steps_[l].dim);
+  const auto inner = inner_points(l, part.range);
+  if (!inner) return vectors(l, part);
+  border(l, part.range.begin, inner->begin);
+  s_.scoped([&] {
+    inner_ = true;
+    vectors(l, {*inner, 1, 1});
+    inner_ = false;
+  });
+  border(l, inner->end, part.range.end);
+}
+
+// Whole vectors, and what is left over point by point: a few as a rule.
+void Walk::border(size_t l, const Expr* from, const Expr* to) {
   const auto [d, how] = steps_[l];
-  const Part part = part_of(d);
+  const Expr* width = ctx_.integer(how->step);
+  const Expr* whole = k_.b.let(ctx_.add(from, ctx_.mul(ctx_.floordiv(ctx_.max(ctx_.sub(to, from), ctx_.integer(0)), width), width)));
+  if (how->step > 1) s_.with_for(d, from, whole, how->step, [&, how = how] { columns(l, static_cast<unsigned>(how->step), 1, nullptr); });
+  s_.with_for(d, whole, to, 1, [&] { columns(l, 1, 1, nullptr); });
+}
+
+void Walk::vectors(size_t l, const Part& part) {
+  const auto [d, how] = steps_[l];
   const Expr *lo = part.range.begin, *hi = part.range.end;
   const int64_t size = how->step * how->count;
   const Expr* width = ctx_.integer(size);

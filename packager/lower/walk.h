@@ -60,6 +60,9 @@ class Walk : public Stage {
   virtual void around_rows(const std::function<void()>& tiles) { tiles(); }
   // Around all that is done for a group of columns, whose loop is `l`.
   virtual void in_columns(size_t l, const std::function<void()>& body) { (void)l, body(); }
+  // The points of the dim of lanes, whose loop is `l`, between which vectors need not look for borders: a part of `all`. They are walked
+  // as `inner_`, all others as they are. Nothing: there are no borders.
+  virtual std::optional<Range> inner_points(size_t l, const Range& all) { return (void)l, (void)all, std::nullopt; }
   // Where loop `l` begins.
   virtual void enter(size_t l) { (void)l; }
   virtual void leaf() = 0;
@@ -96,6 +99,7 @@ class Walk : public Stage {
   const ir::Expr* num_row_tiles_ = nullptr;  // of even height
   Tile tile_;
   Columns columns_;
+  bool inner_ = false;  // between borders
 
   void walk(size_t l);
 
@@ -103,6 +107,8 @@ class Walk : public Stage {
   void serial(size_t l);
   // ---- vectors ----
   void lanes(size_t l);
+  void vectors(size_t l, const Part& part);
+  void border(size_t l, const ir::Expr* from, const ir::Expr* to);
   void rest_of_lanes(size_t l, const ir::Expr* from, const ir::Expr* to, std::optional<int64_t> rest);
   void columns(size_t l, unsigned lanes, unsigned vectors, const ir::Expr* limit);
   // ---- rows ----

@@ -1,6 +1,6 @@
 // Where arrays lie in memory. Inputs, outputs and everything not named here are row-major.
 //
-// Weights (constants multiplied in a contraction; f32, f16, bf16), by the axes of the array:
+// Weights (constants multiplied in a contraction; f64, f32, f16, bf16), by the axes of the array:
 //   one axis N indexed by map dims that the other operand does not know, one axis K indexed by a fold dim,
 //   further axes T by other fold dims      ->  T outermost, then [N/16][K][16]   panels; MatMul: [N/16][K][16]
 //   the same with few columns (a map in one, two, three channels)  ->  T outermost, K innermost: [T][N][K]
@@ -100,7 +100,7 @@ bool few_columns(const Roles& r) {
 
 bool weight_layout(const nest::Array& w, const Roles& r, nest::Layout& out) {
   size_t rank = w.shape.size();
-  const bool is_float = w.dtype == DType::F32 || w.dtype == DType::F16 || w.dtype == DType::BF16;
+  const bool is_float = w.dtype == DType::F64 || w.dtype == DType::F32 || w.dtype == DType::F16 || w.dtype == DType::BF16;
   if ((!is_float && w.dtype != DType::I16 && !r.codes()) || rank < 2) return false;
   if (!std::all_of(w.shape.begin(), w.shape.end(), [](const Expr* e) { return e->is_const(); })) return false;
   auto piece = [](int axis, int64_t divisor = 1, int64_t extent = 0) { return nest::Piece{static_cast<uint8_t>(axis), divisor, extent}; };
@@ -149,7 +149,7 @@ class Assigner {
     for (nest::Array& a : f.arrays) a.layout = {};
     is_weight_ = constant_temporaries(f, uses_of(f));
     for (size_t i = 0; i < f.arrays.size(); ++i)
-      is_weight_[i] = f.arrays[i].kind == nest::Array::Kind::Const || (is_weight_[i] && f.arrays[i].dtype == DType::F32);
+      is_weight_[i] = f.arrays[i].kind == nest::Array::Kind::Const || (is_weight_[i] && (f.arrays[i].dtype == DType::F32 || f.arrays[i].dtype == DType::F64));
   }
 
   void run() {
@@ -308,20 +308,25 @@ class Assigner {
   }
 
   // A fold over neighbouring elements of an axis: the last axis that is a plain map dim, other than the first, is the
-  // channel. Without such a fold there is no opinion.
+  // channel. Without such a fold there is no opinion, nor where there are several such axes.
   void window(const nest::Nest& n, const nest::Write& w, const Expr* fold, double work) {
     for (const Expr* body : fold->args)
       ir::walk(body, [&](const Expr* l) {
         if (l->op != Op::Load || l->args.size() < 3 || f_.arrays[l->array].kind == nest::Array::Kind::Const) return;
         bool moving = false;
-        int channel = -1;
+        int channel = -1, first = -1;
         for (size_t k = 0; k < l->args.size(); ++k) {
           const Expr* e = l->args[k];
           bool folded = mentions_any(ctx_, e, fold->fold->dims), mapped = mentions_any(ctx_, e, n.dims);
           moving |= folded && mapped;
-          if (k > 0 && mapped && !folded) channel = static_cast<int>(k);
+          if (k > 0 && mapped && !folded) channel = static_cast<int>(k), first = first < 0 ? channel : first;
         }
         if (!moving || channel < 0) return;
+        // A window along rows or columns alone: the channel, or another axis of the picture. What goes in lies as what comes out.
+        if (first == 1 && channel > 1 && w.index.size() == l->args.size()) {
+          parent_[root(l->array)] = root(w.array);
+          return;
+        }
         vote(l->array, channel, work);
         if (w.index.size() != l->args.size()) return;
         const Expr* at = l->args[static_cast<size_t>(channel)];

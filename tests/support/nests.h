@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,17 +63,19 @@ class NestMaker {
     return *f.body.back().nest;
   }
 
+  DType type = DType::F32;  // that products and convolutions sum in
+
   // y[m, n] = act(sum x[m, k] * w[k, n] + b[n]); w in panels.
   // Elements of 16 bits are summed in f32, as the operator language says.
-  void matmul(const Expr* M, const Expr* K, const Expr* N, bool panels = true, bool relu = true, DType factors = DType::F32) {
-    uint32_t x = array("x", factors, {M, K}), w = array("w", factors, {K, N}), b = array("b", DType::F32, {N});
-    uint32_t y = output("y", DType::F32, {M, N});
+  void matmul(const Expr* M, const Expr* K, const Expr* N, bool panels = true, bool relu = true, std::optional<DType> factors = {}) {
+    uint32_t x = array("x", factors.value_or(type), {M, K}), w = array("w", factors.value_or(type), {K, N}), b = array("b", type, {N});
+    uint32_t y = output("y", type, {M, N});
     if (panels) f.arrays[w].layout.pieces = {{1, 16, 0}, {0, 1, 0}, {1, 1, 16}};
     auto m = dim("m", M), k = dim("k", K), c = dim("n", N);
     const Expr* sum =
-        fold(ir::Join::Sum, {k}, ctx.binary(ir::Op::Mul, ctx.cast(DType::F32, load(x, {at(m), at(k)})), ctx.cast(DType::F32, load(w, {at(k), at(c)}))));
+        fold(ir::Join::Sum, {k}, ctx.binary(ir::Op::Mul, ctx.cast(type, load(x, {at(m), at(k)})), ctx.cast(type, load(w, {at(k), at(c)}))));
     const Expr* v = ctx.binary(ir::Op::Add, sum, load(b, {at(c)}));
-    if (relu) v = ctx.binary(ir::Op::Max, v, ctx.number(0, DType::F32));
+    if (relu) v = ctx.binary(ir::Op::Max, v, ctx.number(0, type));
     map({m, c}, y, {at(m), at(c)}, v, "matmul");
   }
 
@@ -90,11 +93,11 @@ class NestMaker {
       return ctx.add(ctx.floordiv(ctx.add(in, n(2 * p.pad - (k - 1) * p.dilation - 1)), n(p.stride)), n(1));
     };
     const Expr *P = out(H, p.kh), *Q = out(W, p.kw);
-    uint32_t x = array("x", DType::F32, {batch, n(p.c), H, W});
-    uint32_t w = array("w", DType::F32, {n(p.m), n(p.c / p.group), n(p.kh), n(p.kw)});
-    uint32_t b = array("b", DType::F32, {n(p.m)});
-    uint32_t r = p.residual ? array("r", DType::F32, {batch, n(p.m), P, Q}) : 0;
-    uint32_t y = output("y", DType::F32, {batch, n(p.m), P, Q});
+    uint32_t x = array("x", type, {batch, n(p.c), H, W});
+    uint32_t w = array("w", type, {n(p.m), n(p.c / p.group), n(p.kh), n(p.kw)});
+    uint32_t b = array("b", type, {n(p.m)});
+    uint32_t r = p.residual ? array("r", type, {batch, n(p.m), P, Q}) : 0;
+    uint32_t y = output("y", type, {batch, n(p.m), P, Q});
     const nest::Layout last = nest::permuted({0, 2, 3, 1});
     if (p.channels_last) {
       f.arrays[x].layout = f.arrays[y].layout = last;
@@ -115,7 +118,7 @@ class NestMaker {
     const Expr* where = p.pad ? ctx.binary(ir::Op::And, within(ih, H), within(iw, W)) : nullptr;
     const Expr* v = ctx.binary(ir::Op::Add, fold(ir::Join::Sum, {dc, du, dv}, body, where), load(b, {cout}));
     if (p.residual) v = ctx.binary(ir::Op::Add, v, load(r, {at(dn), cout, at(dp), at(dq)}));
-    v = ctx.binary(ir::Op::Max, v, ctx.number(0, DType::F32));
+    v = ctx.binary(ir::Op::Max, v, ctx.number(0, type));
     map({dn, dg, dm, dp, dq}, y, {at(dn), cout, at(dp), at(dq)}, v, "conv");
   }
 

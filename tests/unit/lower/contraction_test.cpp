@@ -25,6 +25,15 @@ void check_contraction(ir::Context& ctx, const nest::Function& f, const targets:
   CHECK((schedules.back().starts_with("product") || schedules.back().starts_with("thin")));
 }
 
+// A convolution with few output channels as layouts are assigned: weights with the input channels innermost, the result as a model's output.
+void few_channels(NestMaker& maker, const NestMaker::Conv& p, bool rows_side_by_side, const Expr* H = nullptr, const Expr* W = nullptr) {
+  maker.conv(p, H, W);
+  for (nest::Array& a : maker.f.arrays) {
+    if (a.name == "w") a.layout = nest::permuted({2, 3, 0, 1});
+    if (a.name == "y" && rows_side_by_side) a.layout = {};
+  }
+}
+
 }  // namespace
 
 TEST_CASE("products of many sizes, weights in panels or as rows") {
@@ -107,6 +116,50 @@ TEST_CASE("factors of 16 bits are converted in registers") {
   });
 }
 
+TEST_CASE("products in double precision have tiles of their own, as wide as a vector of doubles") {
+  on_targets([](const targets::Target& t) {
+    for (bool panels : {true, false})
+      for (auto [m, k, n] : {std::tuple{1, 9, 16}, {1, 40, 30}, {2, 3, 5}, {7, 16, 32}, {13, 5, 49}, {29, 12, 129}, {15, 9, 40}, {7, 4, 8}, {3, 300, 70}}) {
+        ir::Context ctx;
+        NestMaker maker(ctx);
+        maker.type = DType::F64;
+        maker.matmul(maker.n(m), maker.n(k), maker.n(n), panels);
+        CAPTURE(m);
+        CAPTURE(n);
+        check_contraction(ctx, maker.f, t);
+      }
+    ir::Context ctx;
+    NestMaker maker(ctx);
+    maker.type = DType::F64;
+    const ir::Sym *M = ctx.declare_sym("M", 0, 4096), *K = ctx.declare_sym("K", 0, 4096), *N = ctx.declare_sym("N", 0, 4096);
+    maker.matmul(ctx.sym(M), ctx.sym(K), ctx.sym(N), /*panels=*/false);
+    for (auto [m, k, n] : {std::tuple{0, 4, 4}, {1, 1, 1}, {5, 0, 7}, {9, 7, 16}, {15, 10, 47}, {4, 4, 0}})
+      check_contraction(ctx, maker.f, t, {{M, m}, {K, k}, {N, n}});
+  });
+}
+
+TEST_CASE("convolutions in double precision; with few columns vectors run along k") {
+  on_targets([](const targets::Target& t) {
+    for (NestMaker::Conv p : {NestMaker::Conv{.h = 7, .w = 9, .c = 5, .m = 19},
+                              {.h = 9, .w = 9, .c = 8, .m = 16, .stride = 2, .residual = true},
+                              {.h = 11, .w = 8, .c = 12, .m = 48, .pad = 2, .dilation = 2, .group = 3}}) {
+      ir::Context ctx;
+      NestMaker maker(ctx);
+      maker.type = DType::F64;
+      maker.conv(p);
+      check_contraction(ctx, maker.f, t);
+    }
+    for (int64_t m : {1, 3}) {
+      ir::Context ctx;
+      NestMaker maker(ctx);
+      maker.type = DType::F64;
+      const ir::Sym *H = ctx.declare_sym("H", 1, 4096), *W = ctx.declare_sym("W", 1, 4096);
+      few_channels(maker, {.c = 21, .m = m}, true, ctx.sym(H), ctx.sym(W));
+      for (auto [h, w] : {std::pair{1, 1}, {3, 7}, {4, 13}, {2, 40}}) test::check_lowering(ctx, maker.f, t, {{H, h}, {W, w}});
+    }
+  });
+}
+
 TEST_CASE("one kernel for all values of symbolic rows, depth and columns") {
   on_targets([](const targets::Target& t) {
     ir::Context ctx;
@@ -146,15 +199,6 @@ TEST_CASE("convolutions: strides, padding, dilation, groups, odd maps, residuals
 }
 
 namespace {
-
-// A convolution with few output channels as layouts are assigned: weights with the input channels innermost, the result as a model's output.
-void few_channels(NestMaker& maker, const NestMaker::Conv& p, bool rows_side_by_side, const Expr* H = nullptr, const Expr* W = nullptr) {
-  maker.conv(p, H, W);
-  for (nest::Array& a : maker.f.arrays) {
-    if (a.name == "w") a.layout = nest::permuted({2, 3, 0, 1});
-    if (a.name == "y" && rows_side_by_side) a.layout = {};
-  }
-}
 
 void check_along_k(ir::Context& ctx, const nest::Function& f, const targets::Target& t, const test::Symbols& symbols = {}) {
   auto schedules = test::check_lowering(ctx, f, t, symbols);
