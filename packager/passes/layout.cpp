@@ -229,6 +229,18 @@ class Assigner {
     (output ? copies_out_ : copies_in_).push_back(std::move(s));
   }
 
+  static bool looks_up(const Expr* index) {
+    bool found = false;
+    ir::walk(index, [&](const Expr* e) { found |= e->op == Op::Load; });
+    return found;
+  }
+
+  // Places along an axis that a table says for each of those that are written along it, as in one pass of a resampling.
+  bool follows(const nest::Nest& n, const Expr* read, const Expr* written) {
+    return written->op == Op::Dim && looks_up(read) && ir::depends_on(read, written) &&
+           std::none_of(n.dims.begin(), n.dims.end(), [&](const ir::Dim* d) { return d != written->dim && ir::depends_on(read, ctx_.dim(d)); });
+  }
+
   uint32_t root(uint32_t i) {
     while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
     return i;
@@ -244,11 +256,13 @@ class Assigner {
       ir::walk(w.value, [&](const Expr* e) {
         if (e->op != Op::Load || f_.arrays[e->array].shape.size() != w.index.size()) return;
         if (f_.arrays[e->array].kind == nest::Array::Kind::Const || w.index.size() < 3) return;
+        const bool by_table = std::any_of(e->args.begin(), e->args.end(), looks_up);
         size_t equal = 0;
         for (size_t k = 0; k < w.index.size(); ++k) {
           bool unit = f_.arrays[e->array].shape[k]->is_int(1);
           bool offset = e->args[k] != w.index[k] && e->args[k]->op == Op::Dim && ir::depends_on(w.index[k], e->args[k]);
-          equal += e->args[k] == w.index[k] || unit || offset || ir::without_steps(ctx_, e->args[k]) == w.index[k];
+          equal += e->args[k] == w.index[k] || unit || offset || ir::without_steps(ctx_, e->args[k]) == w.index[k] ||
+                   (by_table && follows(n, e->args[k], w.index[k]));
         }
         if (equal == w.index.size()) parent_[root(e->array)] = root(w.array);
       });
@@ -290,7 +304,7 @@ class Assigner {
     const Expr *a = c->a.load, *b = c->b.load;
     if (r.n < 0 && !few_columns(r)) {
       // Depthwise: a window over a, with weights.
-      if (!is_weight(c->b)) return false;
+      if (!is_weight(c->b) || std::any_of(a->args.begin(), a->args.end(), looks_up)) return false;
       crossed_[a->array] = crossed_[w.array] = true;
       place(s, w, b, r);
       return false;
@@ -313,6 +327,7 @@ class Assigner {
     for (const Expr* body : fold->args)
       ir::walk(body, [&](const Expr* l) {
         if (l->op != Op::Load || l->args.size() < 3 || f_.arrays[l->array].kind == nest::Array::Kind::Const) return;
+        if (std::any_of(l->args.begin(), l->args.end(), looks_up)) return;
         bool moving = false;
         int channel = -1;
         for (size_t k = 0; k < l->args.size(); ++k) {
