@@ -32,14 +32,16 @@ const ir::Dim* contiguous_dim(ir::Context& ctx, const FlatNest& nest) {
 
 unsigned natural_lanes(const Job& job, const FlatNest& nest, const ir::Dim* d) {
   unsigned bytes = 1;
+  Facts facts;
   for (const FlatWrite& w : nest.writes) {
-    // Addresses do not count: they are scalar, or gathers that cost what they cost.
+    // Addresses do not count: they are scalar, or gathers that cost what they cost. Nor does what is one number for all lanes.
+    bytes = std::max(bytes, bytes_of(w.value->type.dtype));
     std::vector<const Expr*> stack{w.value};
     std::unordered_map<const Expr*, bool> seen;
     while (!stack.empty()) {
       const Expr* e = stack.back();
       stack.pop_back();
-      if (!seen.try_emplace(e, true).second) continue;
+      if (!seen.try_emplace(e, true).second || (d && !facts.depends(e, d))) continue;
       if (e->op != Op::Const && e->op != Op::Dim && e->op != Op::Sym) bytes = std::max(bytes, bytes_of(e->type.dtype));
       if (e->op != Op::Load)
         for (const Expr* a : e->args) stack.push_back(a);

@@ -87,7 +87,7 @@ class Windows {
     if (!channel_ || facts_.dims(w.address) == 0) return false;
     lanes_ = natural_lanes(job_, n_, channel_);
     if (lanes_ < 2) return false;
-    return find_fold(w.value) && close() && find_row_dim(w.address) && split_conditions();
+    return find_fold(w.value) && close() && find_row_dim(w.address) && slides() && split_conditions();
   }
 
   Schedules run() {
@@ -191,6 +191,16 @@ class Windows {
       fits &= step && step->is_const() && std::abs(step->i) <= kMaxStride;
     });
     return fits;
+  }
+
+  // Whether a row's places are no numbers of a table: those of neighbours need not overlap, and a block of them would hold an address for each tap.
+  bool slides() {
+    bool slides = true;
+    ir::walk(w_.fold->args[0], [&](const Expr* e) {
+      if (e->op != Op::Load || !facts_.depends(e, channel_)) return;
+      ir::walk(e->args[0], [&](const Expr* at) { slides &= at->op != Op::Load || !facts_.depends(at, row_); });
+    });
+    return slides;
   }
 
   // Whether a row's inputs are the same for every channel (a product with few taps): with channels innermost, all inputs of

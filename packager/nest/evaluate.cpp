@@ -221,26 +221,27 @@ int64_t Evaluator::element_of(const Expr* load) {
 }
 
 // Whether the indices of a load grow evenly along a dim: sums of it, of what does not depend on it, and of its multiples.
-bool Evaluator::is_linear(const Expr* load, const ir::Dim* along) {
-  const auto [known, is_new] = linear_.try_emplace(load, true);
-  if (!is_new) return known->second;
+bool Evaluator::is_linear(const Expr* load, Along along) {
+  const auto [known, is_new] = linear_.try_emplace(load, along, true);
+  if (!is_new && known->second.first == along) return known->second.second;
   bool linear = true;
   const auto depends = [&](const Expr* e) {
     bool found = false;
-    ir::walk(e, [&](const Expr* x) { found = found || (x->op == Op::Dim && x->dim == along); });
+    ir::walk(e, [&](const Expr* x) { found = found || along.is(x); });
     return found;
   };
   std::vector<const Expr*> open(load->args.begin(), load->args.end());
   while (linear && !open.empty()) {
     const Expr* e = open.back();
     open.pop_back();
-    if (!depends(e) || e->op == Op::Dim) continue;
+    if (!depends(e) || along.is(e)) continue;
     if (e->op == Op::Add || e->op == Op::Sub) open.insert(open.end(), e->args.begin(), e->args.end());
     else if (e->op == Op::Mul && !depends(e->args[0])) open.push_back(e->args[1]);
     else if (e->op == Op::Mul && !depends(e->args[1])) open.push_back(e->args[0]);
     else linear = false;
   }
-  return known->second = linear;
+  known->second = {along, linear};
+  return linear;
 }
 
 // A sum over one dim of products of two loads in f32, nearly all the work of a recurrent layer: steps through memory, and gives
@@ -249,8 +250,9 @@ std::optional<Scalar> Evaluator::sum_of_products(const Expr* e) {
   const ir::Fold& f = *e->fold;
   if (f.combiner->join != ir::Join::Sum || e->type.dtype != DType::F32 || f.where || f.dims.size() != 1 || e->args[0]->op != Op::Mul) return std::nullopt;
   const Expr *x = e->args[0]->args[0], *y = e->args[0]->args[1];
+  const Along along{Op::Dim, f.dims[0]->id};
   for (const Expr* load : {x, y})
-    if (load->op != Op::Load || load->type.dtype != DType::F32 || !is_linear(load, f.dims[0])) return std::nullopt;
+    if (load->op != Op::Load || load->type.dtype != DType::F32 || !is_linear(load, along)) return std::nullopt;
   const int64_t n = integer(f.dims[0]->extent);
   if (n <= 0 || fault.failed) return Scalar{};
   // Both ends lie inside along every axis, and so does what is between them.
@@ -273,6 +275,75 @@ std::optional<Scalar> Evaluator::sum_of_products(const Expr* e) {
   constexpr int64_t kProductsPerStep = 32;
   watch_time(static_cast<unsigned>(std::min<int64_t>(1 + n / kProductsPerStep, 1 << 20)));
   return Scalar{0, total};
+}
+
+namespace {
+
+constexpr size_t kMostFactors = 3;
+
+// The factors of a product of f32 in the order in which they are multiplied: (a*b)*c. Other products are no such list.
+bool factors_of(const Expr* e, std::vector<const Expr*>& factors) {
+  if (e->type.dtype != DType::F32) return false;
+  if (e->op == Op::Mul && !factors_of(e->args[0], factors)) return false;
+  const Expr* last = e->op == Op::Mul ? e->args[1] : e;
+  if (last->op != Op::Load || last->type.dtype != DType::F32) return false;
+  factors.push_back(last);
+  return factors.size() <= kMostFactors;
+}
+
+}  // namespace
+
+bool Evaluator::sums_products(const Expr* var, const std::vector<loop::StmtPtr>& body) {
+  const auto [known, is_new] = sums_.try_emplace(var, false);
+  if (!is_new) return known->second;
+  for (const loop::StmtPtr& s : body) {
+    std::vector<const Expr*> factors;
+    if (s->kind != loop::StmtKind::Assign || s->value->op != Op::Add || s->value->args[0] != s->var) return false;
+    if (s->value->args[1]->op != Op::Mul || !factors_of(s->value->args[1], factors)) return false;
+    for (const Expr* load : factors) {
+      bool plain = is_linear(load, {Op::Var, static_cast<uint64_t>(var->i)});
+      for (const loop::StmtPtr& other : body) ir::walk(load, [&](const Expr* e) { plain = plain && e != other->var; });
+      if (!plain) return false;
+    }
+  }
+  return known->second = !body.empty();
+}
+
+float Evaluator::sum_of_factors(const std::vector<const Expr*>& factors, const Expr* var, int64_t begin, int64_t end, float total) {
+  const float* from[kMostFactors];
+  int64_t step[kMostFactors] = {};
+  Scalar& at = vars.at(static_cast<size_t>(var->i));
+  for (size_t k = 0; k < factors.size(); ++k) {
+    // Both ends lie inside along every axis, and so does what is between them.
+    at = {begin, 0};
+    const int64_t first = element_of(factors[k]);
+    at = {end - 1, 0};
+    const int64_t last = element_of(factors[k]);
+    if (fault.failed) return 0;
+    if (end - begin > 1) step[k] = (last - first) / (end - begin - 1);
+    from[k] = reinterpret_cast<const float*>(tensor(factors[k]->array)->bytes.data()) + first;
+  }
+  for (int64_t i = 0; i < end - begin; ++i) {
+    float product = from[0][i * step[0]];
+    for (size_t k = 1; k < factors.size(); ++k) product *= from[k][i * step[k]];
+    total += product;
+  }
+  constexpr int64_t kProductsPerStep = 32;
+  watch_time(static_cast<unsigned>(std::min<int64_t>(1 + (end - begin) / kProductsPerStep, 1 << 20)));
+  return total;
+}
+
+bool Evaluator::add_products(const Expr* var, int64_t begin, int64_t end, const std::vector<loop::StmtPtr>& body) {
+  if (begin >= end || !sums_products(var, body)) return false;
+  for (const loop::StmtPtr& s : body) {
+    std::vector<const Expr*> factors;
+    factors_of(s->value->args[1], factors);
+    const Scalar total = value(s->var);
+    const float sum = sum_of_factors(factors, var, begin, end, static_cast<float>(total.f));
+    if (fault.failed) return true;
+    vars.at(static_cast<size_t>(s->var->i)) = {0, sum};
+  }
+  return true;
 }
 
 // With one of the built-in joins: one value, for which no memory is asked.
@@ -342,6 +413,7 @@ struct ProcRun {
     switch (s.kind) {
       case StmtKind::For: {
         int64_t begin = at.integer(s.begin), end = at.integer(s.end);
+        if (s.step == 1 && at.add_products(s.var, begin, end, s.body)) return;
         for (int64_t i = begin; i < end && go(); i += s.step) {
           at.vars.at(static_cast<size_t>(s.var->i)) = {i, 0};
           block(s.body);

@@ -88,6 +88,10 @@ struct Evaluator {
   void combine(const ir::Combiner* c, DType type, std::vector<ir::Scalar>& left, const std::vector<ir::Scalar>& right);
   std::vector<ir::Scalar> units(const ir::Combiner* c, DType type);
 
+  // For a loop of a proc over `var` from `begin` to `end` that only adds products of f32 to variables: does it, with the same bits.
+  // False: it is something else.
+  bool add_products(const ir::Expr* var, int64_t begin, int64_t end, const std::vector<loop::StmtPtr>& body);
+
   // Asks the clock now and then, since most steps take less time than that. Counted is the work of a step, whose own folds
   // count for themselves.
   void watch_time(unsigned steps = 1) {
@@ -119,12 +123,22 @@ struct Evaluator {
   }
 
  private:
+  // What indices grow along: a dim or a variable, and its number.
+  struct Along {
+    ir::Op op;
+    uint64_t number;
+    bool operator==(const Along&) const = default;
+    bool is(const ir::Expr* e) const { return e->op == op && (op == ir::Op::Dim ? e->dim->id : static_cast<uint64_t>(e->i)) == number; }
+  };
   std::vector<ir::Scalar> fold(const ir::Expr* e);
   ir::Scalar fold_of_one(const ir::Expr* e);
   std::optional<ir::Scalar> sum_of_products(const ir::Expr* e);
-  bool is_linear(const ir::Expr* load, const ir::Dim* along);
+  bool is_linear(const ir::Expr* load, Along along);
+  bool sums_products(const ir::Expr* var, const std::vector<loop::StmtPtr>& body);
+  float sum_of_factors(const std::vector<const ir::Expr*>& factors, const ir::Expr* var, int64_t begin, int64_t end, float total);
   int64_t element_of(const ir::Expr* load);
-  std::unordered_map<const ir::Expr*, bool> linear_;  // loads that were looked at
+  std::unordered_map<const ir::Expr*, std::pair<Along, bool>> linear_;  // loads that were looked at, and along what
+  std::unordered_map<const ir::Expr*, bool> sums_;  // loops of procs, by their variables
   int depth_ = 0;
   unsigned steps_ = 0;
 };

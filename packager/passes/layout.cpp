@@ -229,6 +229,18 @@ class Assigner {
     (output ? copies_out_ : copies_in_).push_back(std::move(s));
   }
 
+  static bool looks_up(const Expr* index) {
+    bool found = false;
+    ir::walk(index, [&](const Expr* e) { found |= e->op == Op::Load; });
+    return found;
+  }
+
+  // Places along an axis that a table says for each of those that are written along it, as in one pass of a resampling.
+  bool follows(const nest::Nest& n, const Expr* read, const Expr* written) {
+    return written->op == Op::Dim && looks_up(read) && ir::depends_on(read, written) &&
+           std::none_of(n.dims.begin(), n.dims.end(), [&](const ir::Dim* d) { return d != written->dim && ir::depends_on(read, ctx_.dim(d)); });
+  }
+
   uint32_t root(uint32_t i) {
     while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
     return i;
@@ -244,14 +256,17 @@ class Assigner {
       ir::walk(w.value, [&](const Expr* e) {
         if (e->op != Op::Load || f_.arrays[e->array].shape.size() != w.index.size()) return;
         if (f_.arrays[e->array].kind == nest::Array::Kind::Const || w.index.size() < 3) return;
+        const bool by_table = std::any_of(e->args.begin(), e->args.end(), looks_up);
         size_t equal = 0;
         for (size_t k = 0; k < w.index.size(); ++k) {
           bool unit = f_.arrays[e->array].shape[k]->is_int(1);
           bool offset = e->args[k] != w.index[k] && e->args[k]->op == Op::Dim && ir::depends_on(w.index[k], e->args[k]);
-          equal += e->args[k] == w.index[k] || unit || offset || ir::without_steps(ctx_, e->args[k]) == w.index[k];
+          equal += e->args[k] == w.index[k] || unit || offset || ir::without_steps(ctx_, e->args[k]) == w.index[k] ||
+                   (by_table && follows(n, e->args[k], w.index[k]));
         }
         if (equal == w.index.size()) parent_[root(e->array)] = root(w.array);
       });
+      gathers(n, w);
       std::vector<const Expr*> folds;
       ir::walk(w.value, [&](const Expr* e) {
         if (e->op == Op::Fold) folds.push_back(e);
@@ -269,6 +284,52 @@ class Assigner {
       decided_[w.array] = true;
       f_.arrays[w.array].layout = std::move(w.layout);
     }
+  }
+
+  // Elements gathered at places of a table. Where they would come from a line of memory each, but are read for all of a long
+  // dim at the same places, that dim votes to be innermost. Once gathered elements are not worth two copies.
+  void gathers(const nest::Nest& n, const nest::Write& w) {
+    const Expr* last = w.index.empty() ? nullptr : w.index.back();
+    std::unordered_map<const Expr*, double> times;
+    for_each_load(w.value, 1, times);
+    for (const auto& [l, taps] : times) {
+      const size_t rank = l->args.size();
+      if (rank < 3 || f_.arrays[l->array].kind == nest::Array::Kind::Const || !looks_up(l->args.back()) || w.push) continue;
+      int axis = -1;
+      for (size_t k = 0; k + 1 < rank; ++k) {
+        const Expr* e = l->args[k];
+        if (e->op != Op::Dim || estimate(e->dim->extent) < kLine || std::find(n.dims.begin(), n.dims.end(), e->dim) == n.dims.end()) continue;
+        if (std::none_of(l->args.begin(), l->args.end(), [&](const Expr* a) { return a != e && ir::depends_on(a, e); })) axis = static_cast<int>(k);
+      }
+      if (axis < 0) continue;
+      const Expr* along = l->args[static_cast<size_t>(axis)];
+      double elements = 1;
+      for (const Expr* extent : f_.arrays[l->array].shape) elements *= estimate(extent);
+      const double work = estimate(n.dims) * taps;
+      if (work * kLine < elements) continue;
+      // One axis of a table is a pass of a resampling: along the others its elements lie side by side.
+      const auto places = std::count_if(n.dims.begin(), n.dims.end(), [&](const ir::Dim* d) { return ir::depends_on(l->args.back(), ctx_.dim(d)); });
+      if (last != along && (taps < 2 || places < 2)) continue;
+      vote(l->array, axis, work);
+      crossed_[l->array] = true;
+      for (size_t k = 0; k < w.index.size(); ++k)
+        if (w.index[k] == along && last != along) vote(w.array, static_cast<int>(k), work), crossed_[w.array] = true;
+    }
+  }
+
+  // The loads of an expression, with how many elements each reads for a point of the nest.
+  static void for_each_load(const Expr* value, double points, std::unordered_map<const Expr*, double>& times) {
+    ir::walk(value, [&](const Expr* e) {
+      if (e->op == Op::Load) times[e] += points;
+    });
+    ir::walk(value, [&](const Expr* e) {
+      if (e->op != Op::Fold) return;
+      const double each = estimate(e->fold->dims);
+      for (const Expr* body : e->args)
+        ir::walk(body, [&](const Expr* l) {
+          if (l->op == Op::Load) times[l] = std::max(times[l], each);
+        });
+    });
   }
 
   // Axis of the written element along which `dims` lie (the last of them), or -1.
@@ -290,7 +351,7 @@ class Assigner {
     const Expr *a = c->a.load, *b = c->b.load;
     if (r.n < 0 && !few_columns(r)) {
       // Depthwise: a window over a, with weights.
-      if (!is_weight(c->b)) return false;
+      if (!is_weight(c->b) || std::any_of(a->args.begin(), a->args.end(), looks_up)) return false;
       crossed_[a->array] = crossed_[w.array] = true;
       place(s, w, b, r);
       return false;
@@ -313,6 +374,7 @@ class Assigner {
     for (const Expr* body : fold->args)
       ir::walk(body, [&](const Expr* l) {
         if (l->op != Op::Load || l->args.size() < 3 || f_.arrays[l->array].kind == nest::Array::Kind::Const) return;
+        if (std::any_of(l->args.begin(), l->args.end(), looks_up)) return;
         bool moving = false;
         int channel = -1, first = -1;
         for (size_t k = 0; k < l->args.size(); ++k) {

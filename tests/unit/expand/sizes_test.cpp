@@ -93,6 +93,29 @@ TEST_CASE("Resize takes scales from the run") {
   CHECK(floats(r[0]) == std::vector<float>{1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2});
 }
 
+TEST_CASE("Resize of whole numbers leaves those that need no fraction what they are") {
+  Expanded x(R"(graph "g" {
+    input %x : f32[N, 1, 1, 2]
+    %b = ai.onnx.Cast(%x) {to = 2}
+    %s = ai.onnx.Constant() {value_floats = [1.0, 1.0, 1.0, 3.0]}
+    %r = ai.onnx.Resize(%b, _, %s) {mode = "linear"}
+    %y = ai.onnx.Cast(%r) {to = 1}
+    output %y : f32[*]
+  })");
+  CHECK(floats(x.good({f32({1, 1, 1, 2}, {90, 93})})[0]) == std::vector<float>{90, 90, 91, 92, 93, 93});
+  CHECK(floats(x.good({f32({1, 1, 1, 2}, {255, 201})})[0]) == std::vector<float>{255, 255, 237, 219, 201, 201});
+}
+
+TEST_CASE("Resize by passes weighs as by products of the weights: one axis shrinks, one grows") {
+  Expanded x(R"(graph "g" {
+    input %x : f32[1, 1, H, 2]
+    %s = ai.onnx.Constant() {value_floats = [1.0, 1.0, 0.5, 2.0]}
+    %y = ai.onnx.Resize(%x, _, %s) {mode = "linear"}
+    output %y : f32[*]
+  })");
+  CHECK(floats(x.good({f32({1, 1, 4, 2}, {0, 8, 4, 12, 8, 16, 12, 20})})[0]) == std::vector<float>{2, 4, 8, 10, 10, 12, 16, 18});
+}
+
 TEST_CASE("what only a constant can say is asked for in so many words") {
   Expanded x(R"(graph "g" { input %x : f32[2, 3] input %a : i64[K] %y = ai.onnx.ReduceSum(%x, %a) {keepdims = 0} output %y : f32[*] })");
   CHECK(x.status.text().find("must be known while building") != std::string::npos);

@@ -164,6 +164,36 @@ TEST_CASE_FIXTURE(Net, "inputs and outputs are copied where contractions would g
     }
 }
 
+TEST_CASE_FIXTURE(Net, "what is gathered for all of a long dim lies with that dim innermost") {
+  auto x = input("x", DType::F32, {k(1), k(32), k(64), k(64)}), at = input("at", DType::I64, {k(500), k(2)});
+  auto y = array("y", DType::F32, {k(500), k(32)});
+  auto q = dim("q", 500), c = dim("c", 32);
+  const auto place = [&](int64_t axis) {
+    return ctx.binary(Op::Min, ctx.binary(Op::Max, load(at, {d(q), k(axis)}), k(0)), k(63));
+  };
+  nest("gather", {q, c}, {{y, {d(q), d(c)}, load(x, {k(0), d(c), place(0), place(1)})}});
+  finish(y);
+  REQUIRE_OK(optimise());
+  INFO(print(fn));
+  REQUIRE(fn.body.size() == 2);
+  CHECK(to_string(fn.arrays.back().layout, 4) == "[0][2][3][1]");
+  CHECK(fn.arrays[x].layout.is_row_major());
+}
+
+TEST_CASE_FIXTURE(Net, "a pass of a resampling, whose places along one axis are a table, copies neither input nor output") {
+  auto x = input("x", DType::F32, {k(1), k(32), k(64), k(64)}), from = input("from", DType::I64, {k(128)});
+  auto weight = random_constant("weight", {2, 128}, 1);
+  auto y = array("y", DType::F32, {k(1), k(32), k(64), k(128)});
+  auto c = dim("c", 32), h = dim("h", 64), w = dim("w", 128), t = dim("t", 2);
+  auto place = ctx.binary(Op::Min, ctx.binary(Op::Max, ctx.add(load(from, {d(w)}), d(t)), k(0)), k(63));
+  auto product = ctx.binary(Op::Mul, load(x, {k(0), d(c), d(h), place}), load(weight, {d(t), d(w)}));
+  nest("pass", {c, h, w}, {{y, {k(0), d(c), d(h), d(w)}, ctx.fold({ctx.builtin(Join::Sum), {t}, nullptr}, {product})}});
+  finish(y);
+  REQUIRE_OK(optimise());
+  INFO(print(fn));
+  CHECK(fn.body.size() == 1);
+}
+
 TEST_CASE_FIXTURE(Net, "depthwise weights lie by taps, and the window votes for channels last") {
   auto x = input("x", DType::F32, {k(1), k(8), k(6), k(6)});
   auto w = random_constant("w", {8, 1, 3, 3}, 1), w1 = random_constant("w1", {8, 8, 1, 1}, 2);
