@@ -41,7 +41,9 @@ inline uint64_t siphash13(const SipKey& key, std::span<const std::byte> bytes) {
   size_t at = 0;
   for (; at + 8 <= bytes.size(); at += 8) {
     uint64_t word = 0;
-    for (size_t i = 0; i < 8; ++i) word |= std::to_integer<uint64_t>(bytes[at + i]) << (8 * i);
+    if constexpr (std::endian::native == std::endian::little) std::memcpy(&word, bytes.data() + at, 8);
+    else
+      for (size_t i = 0; i < 8; ++i) word |= std::to_integer<uint64_t>(bytes[at + i]) << (8 * i);
     take(word);
   }
   uint64_t last = static_cast<uint64_t>(bytes.size()) << 56;

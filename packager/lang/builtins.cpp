@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <unordered_map>
 
@@ -49,6 +50,7 @@ class BuiltinCall {
   ExprValue has();
   ExprValue find();
   ExprValue hash_table();
+  ExprValue prefixes();
   ExprValue broadcast();
   ExprValue flat() { return x_.flat(list_of(0), list_of(1), n_->pos); }
   ExprValue unflat();
@@ -95,7 +97,7 @@ const std::unordered_map<std::string, BuiltinCall::Entry>& BuiltinCall::table() 
       {"prod", {1, &B::fold}}, {"total", {1, &B::fold}}, {"min", {1, &B::extreme, true}}, {"max", {1, &B::extreme, true}},
       {"all", {1, &B::all, true}}, {"any", {1, &B::any, true}}, {"rev", {1, &B::rev}}, {"order", {1, &B::order}},
       {"unique", {1, &B::unique}}, {"pick", {2, &B::pick}}, {"drop", {2, &B::drop}}, {"put", {3, &B::put}},
-      {"slice", {3, &B::slice}}, {"has", {2, &B::has}}, {"find", {2, &B::find}}, {"hash_table", {1, &B::hash_table}}, {"broadcast", {2, &B::broadcast}},
+      {"slice", {3, &B::slice}}, {"has", {2, &B::has}}, {"find", {2, &B::find}}, {"hash_table", {1, &B::hash_table}}, {"prefixes", {2, &B::prefixes}}, {"broadcast", {2, &B::broadcast}},
       {"flat", {2, &B::flat}}, {"unflat", {2, &B::unflat}}, {"same", {2, &B::same}}, {"is_float", {1, &B::is_of_class}},
       {"is_int", {1, &B::is_of_class}}, {"is_signed", {1, &B::is_of_class}}, {"is_unsigned", {1, &B::is_of_class}},
       {"is_bool", {1, &B::is_of_class}}, {"bits", {1, &B::bits}}, {"lowest", {1, &B::limit}}, {"highest", {1, &B::limit}},
@@ -413,9 +415,32 @@ ExprValue BuiltinCall::hash_table() {
   for (size_t k = 0; k < v.values.size(); ++k) {
     const uint64_t key = word(v.values[k]);
     size_t at = (((key ^ (key >> 32)) * 0x9E3779B97F4A7C15u) >> 32) & (size - 1);
-    while (r.values[at] >= 0 && word(v.values[static_cast<size_t>(r.values[at])]) != key) at = (at + 1) & (size - 1);
+    for (size_t probes = 1; r.values[at] >= 0 && word(v.values[static_cast<size_t>(r.values[at])]) != key; ++probes) {
+      at = (at + 1) & (size - 1);
+      if (probes % 64 == 0) x_.spend(64);  // keys may be chosen to meet
+    }
     r.values[at] = static_cast<int64_t>(k);
   }
+  return x_.list(std::move(r));
+}
+
+// prefixes(items, sizes): of rows that lie one behind the other, a number for each prefix that ends at an item. Equal prefixes
+// have equal numbers, from 0 on in the order in which they appear.
+ExprValue BuiltinCall::prefixes() {
+  const Constants items = integers_of(0), sizes = integers_of(1);
+  x_.spend(items.values.size() + sizes.values.size());
+  std::map<std::pair<int64_t, int64_t>, int64_t> known;  // a tree: no choice of items makes it slow
+  Numbers r;
+  size_t at = 0;
+  for (const ir::Scalar& size : sizes.values) {
+    if (size.i < 0 || static_cast<uint64_t>(size.i) > items.values.size() - at) fail("prefixes: the sizes do not add up to the number of items");
+    int64_t before = -1;
+    for (const size_t end = at + static_cast<size_t>(size.i); at < end; ++at) {
+      before = known.try_emplace({before, items.values[at].i}, static_cast<int64_t>(known.size())).first->second;
+      r.values.push_back(before);
+    }
+  }
+  if (at != items.values.size()) fail("prefixes: the sizes do not add up to the number of items");
   return x_.list(std::move(r));
 }
 

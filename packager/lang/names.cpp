@@ -14,7 +14,7 @@ const std::set<std::string>& builtin_functions() {
       "acosh",  "atanh",     "erf",    "bnot",    "min",    "max",      "tdiv",   "tmod",      "band",        "bor",
       "bxor",   "shl",       "shr",    "int",     "real",   "sq",       "rsqrt",  "cdiv",      "pow",         "clamp",
       "fma",    "present",   "count",  "rank",    "len",    "before",   "prod",   "total",     "assume",      "known",
-      "all",    "any",       "rev",    "pick",    "drop",   "put",      "slice",  "has",       "find",        "hash_table", "order",
+      "all",    "any",       "rev",    "pick",    "drop",   "put",      "slice",  "has",       "find",        "hash_table", "order", "prefixes",
       "unique", "broadcast", "flat",   "unflat",  "same",   "is_float", "is_int", "is_signed", "is_unsigned", "is_bool",
       "bits",   "site",      "lowest", "highest", "bottom", "top"};
   return names;

@@ -33,7 +33,7 @@ class Partitioner {
  public:
   Partitioner(ir::Context& ctx, Function function, Parts& parts) : ctx_(ctx), f_(std::move(function)), parts_(parts) {}
 
-  Status run() {
+  Status run(bool is_entry) {
     const bool is_static = std::none_of(f_.body.begin(), f_.body.end(), [](const Statement& s) { return s.control != nullptr; });
     const auto is_list = [&](uint32_t a) { return f_.arrays[a].list_depth > 0; };
     const bool has_lists = std::any_of(f_.inputs.begin(), f_.inputs.end(), is_list) || std::any_of(f_.outputs.begin(), f_.outputs.end(), is_list);
@@ -45,11 +45,12 @@ class Partitioner {
     find_sources();
     for (Statement& s : f_.body)
       if (s.control) MLC_RETURN_IF_ERROR(hand_over(*s.control));
+    if (is_entry) find_fixed();
     assign_levels();
     number_values();
     MLC_RETURN_IF_ERROR(write_program());
     std::vector<Function> bodies = std::move(bodies_);
-    for (Function& body : bodies) MLC_RETURN_IF_ERROR(partition(ctx_, std::move(body), parts_));
+    for (Function& body : bodies) MLC_RETURN_IF_ERROR(Partitioner(ctx_, std::move(body), parts_).run(false));
     return ok();
   }
 
@@ -186,17 +187,105 @@ class Partitioner {
     return array;
   }
 
-  void assign_levels() {
-    level_of_array_.assign(f_.arrays.size(), 0);
-    level_of_statement_.assign(f_.body.size(), 0);
-    // Several statements may write parts of one array: they belong to one level, so levels rise until nothing changes.
+  // What follows from no input is the same in every run, so that a session does it once (runtime/plan/program.h): strings made of
+  // constants, what is computed from these, and what they are made of. It has levels of its own, before all others. Other
+  // statements on constants stay where they are: passes derive them with the code that reads them.
+  void find_fixed() {
+    const auto is_string = [](const Statement& s) { return s.control && is_about_strings(s.control->kind); };
+    if (std::none_of(f_.body.begin(), f_.body.end(), is_string)) return;
+    is_fixed_.assign(f_.body.size(), true);
+    std::vector<bool> varies(f_.arrays.size());
+    for (size_t a = 0; a < varies.size(); ++a) varies[a] = f_.arrays[a].kind == Array::Kind::Input;
     for (bool changed = true; changed;) {
       changed = false;
       for (size_t k = 0; k < f_.body.size(); ++k) {
+        const Control* c = f_.body[k].control.get();
+        const bool once = !c || (c->kind != Control::Kind::Host && c->bodies.empty());
+        if (!is_fixed_[k] || (once && !touches(f_.body[k], varies))) continue;
+        changed = true;
+        is_fixed_[k] = false;
+        for (uint32_t a : nest::written(f_.body[k])) varies[a] = true;
+      }
+    }
+    std::vector<bool> of_strings(f_.arrays.size()), needed(f_.arrays.size());
+    std::vector<bool> chosen(f_.body.size());
+    const auto choose = [&](size_t k) {
+      chosen[k] = true;
+      for (uint32_t a : nest::written(f_.body[k])) of_strings[a] = true;
+      for_touched(f_.body[k], [&](uint32_t a) { needed[a] = true; });
+    };
+    for (size_t k = 0; k < f_.body.size(); ++k) {
+      if (is_fixed_[k] && (is_string(f_.body[k]) || touches(f_.body[k], of_strings))) choose(k);
+    }
+    for (size_t k = f_.body.size(); k-- > 0;) {
+      const Statement& s = f_.body[k];
+      const std::vector<uint32_t> arrays = is_read(s) ? nest::read(s) : nest::written(s);
+      if (is_fixed_[k] && std::any_of(arrays.begin(), arrays.end(), [&](uint32_t a) { return needed[a]; })) choose(k);
+    }
+    is_fixed_ = std::move(chosen);
+  }
+
+  // Arrays that a statement reads or writes, and those that the symbols come from which it needs.
+  void for_touched(const Statement& s, const std::function<void(uint32_t)>& visit) const {
+    for (uint32_t a : nest::read(s)) visit(a);
+    for (uint32_t a : nest::written(s)) visit(a);
+    SymbolSet symbols;
+    nest::add_symbols(f_, s, symbols);
+    std::vector<const ir::Sym*> todo(symbols.begin(), symbols.end());
+    for (size_t k = 0; k < todo.size(); ++k) {
+      const auto found = sources_.find(todo[k]);
+      if (found == sources_.end()) continue;
+      if (found->second.kind != Source::Kind::Definition) {
+        visit(found->second.array);
+        continue;
+      }
+      SymbolSet more;
+      nest::add_symbols(found->second.value, more);
+      for (const ir::Sym* sym : more)
+        if (symbols.insert(sym).second) todo.push_back(sym);
+    }
+  }
+  bool touches(const Statement& s, const std::vector<bool>& arrays) const {
+    bool any = false;
+    for_touched(s, [&](uint32_t a) { any = any || arrays[a]; });
+    return any;
+  }
+  bool is_fixed(size_t k) const { return !is_fixed_.empty() && is_fixed_[k]; }
+
+  // How many levels there are of what is fixed: constants that steps about strings read are as well.
+  size_t fixed_levels() const {
+    size_t levels = 0;
+    for (size_t k = 0; k < is_fixed_.size(); ++k) {
+      const Control* c = f_.body[k].control.get();
+      if (is_fixed_[k]) levels = std::max(levels, level_of_statement_[k] + 1);
+      if (!c || !is_about_strings(c->kind)) continue;
+      for (uint32_t a : c->inputs)
+        if (a != kNoArray && f_.arrays[a].kind == Array::Kind::Const) levels = std::max<size_t>(levels, 1);
+    }
+    return levels;
+  }
+
+  void assign_levels() {
+    level_of_array_.assign(f_.arrays.size(), 0);
+    level_of_statement_.assign(f_.body.size(), 0);
+    raise_levels(true);
+    first_level_ = fixed_levels();
+    for (auto& [sym, source] : sources_)
+      if (source.kind != Source::Kind::Definition && f_.arrays[source.array].kind == Array::Kind::Input) source.level = first_level_;
+    for (uint32_t input : f_.inputs) level_of_array_[input] = first_level_;
+    raise_levels(false);
+  }
+
+  // Several statements may write parts of one array: they belong to one level, so levels rise until nothing changes.
+  void raise_levels(bool fixed) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t k = 0; k < f_.body.size(); ++k) {
+        if (is_fixed(k) != fixed) continue;
         const Statement& s = f_.body[k];
         SymbolSet symbols;
         nest::add_symbols(f_, s, symbols);
-        size_t level = 0;
+        size_t level = fixed ? 0 : first_level_;
         for (const ir::Sym* sym : symbols) level = std::max(level, level_of(sym));
         for (uint32_t a : nest::read(s)) level = std::max(level, level_of_array_[a]);
         if (s.control) ++level;
@@ -417,6 +506,8 @@ class Partitioner {
   Program program_;
   std::map<const ir::Sym*, Source, nest::SymbolOrder> sources_;
   std::vector<size_t> level_of_array_, level_of_statement_;
+  std::vector<bool> is_fixed_;  // by statement; empty: none is
+  size_t first_level_ = 0;      // of what is not
   std::map<uint32_t, uint32_t> values_;  // array to value
   std::vector<uint32_t> value_order_;    // arrays, by value
   std::vector<bool> by_control_;
@@ -428,7 +519,7 @@ class Partitioner {
 }  // namespace
 
 Status partition(ir::Context& ctx, nest::Function function, Parts& parts) {
-  return Partitioner(ctx, std::move(function), parts).run();
+  return Partitioner(ctx, std::move(function), parts).run(true);
 }
 
 Status partition_at(ir::Context& ctx, nest::Function function, std::vector<size_t> level, std::string program,

@@ -136,8 +136,9 @@ struct Step {
   std::vector<int64_t> results;           // Host, for each: element type, number of axes, extents (-1: the run tells)
   std::string name;
   // Made by decode_plan. Of inputs: the value is not read after this, so that its memory may be reused. Of outputs: it
-  // is read at all.
+  // is read at all. `fixed`: what it makes follows from no input, so it is the same in every run.
   std::vector<uint8_t> last, wanted;
+  bool fixed = false;
 };
 
 // Either a segment, which launches kernels over arrays whose extents follow from those of its inputs (and from elements
@@ -156,6 +157,8 @@ struct Function {
   // What InputElement reads, in the order of the instructions. Made by decode_plan.
   struct ElementRead { uint32_t input = 0, element = 0; };
   std::vector<ElementRead> elements;
+  // What fixed steps make and other steps, or callers, read. Made by decode_plan.
+  std::vector<uint32_t> kept;
 
   bool is_program() const { return num_values > 0; }
 };

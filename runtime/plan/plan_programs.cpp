@@ -54,6 +54,7 @@ class Checker {
     for (const Type& t : types_)
       if (t.dtype == DType::None) return bad("values that nothing writes");
     find_last_reads();
+    find_fixed();
     return ok();
   }
 
@@ -243,6 +244,30 @@ class Checker {
         read[s.inputs[k]] = true;
       }
     }
+  }
+
+  // Calls of segments without a state, and steps about strings, of operands that follow from no input.
+  void find_fixed() {
+    std::vector<bool> fixed(f_.num_values, false), wanted(f_.num_values, false);
+    for (const Port& p : f_.outputs) wanted[p.value] = true;
+    for (Step& s : f_.steps) {
+      bool is_function = s.op >= StepOp::StringsMake && s.op <= StepOp::StringRank;
+      if (s.op == StepOp::Call) {
+        const Function& callee = plan_.functions[s.functions[0]];
+        is_function = !callee.is_program() && std::none_of(callee.buffers.begin(), callee.buffers.end(),
+                                                           [](const Buffer& b) { return b.kind == BufferKind::State; });
+      }
+      s.fixed = is_function && std::all_of(s.inputs.begin(), s.inputs.end(), [&](uint32_t v) { return v != kNoValue && fixed[v]; });
+      for (const uint32_t v : s.outputs)
+        if (v != kNoValue) fixed[v] = s.fixed;
+      for (const uint32_t v : s.inputs)
+        if (!s.fixed && v != kNoValue) wanted[v] = true;
+    }
+    for (uint32_t v = 0; v < f_.num_values; ++v)
+      if (fixed[v] && wanted[v]) f_.kept.push_back(v);
+    for (Step& s : f_.steps)  // they are done before the others
+      for (size_t k = 0; s.fixed && k < s.inputs.size(); ++k)
+        if (wanted[s.inputs[k]]) s.last[k] = false;
   }
 
   const Plan& plan_;

@@ -85,7 +85,7 @@ Status ProgramRunner::run(uint32_t function, std::span<const InputArg> inputs, s
   });
   MLC_RETURN_IF_ERROR(main_args_.resize(inputs.size()));
   MLC_RETURN_IF_ERROR(main_results_.resize(f.outputs.size()));
-  Status status;
+  Status status = keep_fixed(function);
   for (size_t i = 0; i < inputs.size() && status.ok(); ++i)
     status = take_input(f.inputs[i], f.inputs[i].list_depth, inputs[i], main_args_[i]);
   if (status.ok()) status = call(function, main_args_, main_results_, 0);
@@ -185,22 +185,13 @@ Status ProgramRunner::call(uint32_t function, std::span<Value> args, std::span<V
   MLC_RETURN_IF_ERROR(frame.values.resize(f.num_values));
   std::move(args.begin(), args.end(), frame.values.begin());
   Status status;
-  for (size_t i = 0; i < f.steps.size() && status.ok(); ++i) {
-    const Step& s = f.steps[i];
-    status = prepare(s, frame);
-    if (status.ok()) status = tick();
-    if (status.ok()) status = step(s, frame, depth);
-    if (!status.ok()) {
-      if (executor_.meter_.why() != WorkMeter::Stop::None) status = executor_.why_stopped();
-      if (status.code != Code::Cancelled)
-        (void)std::move(status).note(compose("'{}', step {}{}", f.name, i, s.name.empty() ? "" : " (" + s.name + ")"));
-      break;
-    }
-    for (size_t k = 0; k < s.outputs.size(); ++k)
-      if (s.wanted[k]) frame.values[s.outputs[k]] = std::move(frame.results[k]);
-    frame.args.clear();
-    frame.results.clear();
+  const bool are_kept = depth == 0 && kept_of_ == function;
+  for (size_t k = 0; are_kept && k < kept_.size() && status.ok(); ++k) {
+    const Value& v = kept_[k];  // lent: what the caller is given is a copy
+    status = make_borrowed(pool_, v->dtype, v.shape(), v->data, v->size, frame.values[f.kept[k]]);
   }
+  for (size_t i = 0; i < f.steps.size() && status.ok(); ++i)
+    if (!are_kept || !f.steps[i].fixed) status = make(f, i, frame, depth);
   for (size_t i = 0; i < f.outputs.size() && status.ok(); ++i) {
     results[i] = frame.values[f.outputs[i].value];
     if (f.outputs[i].list_depth == 0 && results[i]->rank != f.outputs[i].rank)
@@ -209,6 +200,42 @@ Status ProgramRunner::call(uint32_t function, std::span<Value> args, std::span<V
   }
   frame.clear();
   return status;
+}
+
+Status ProgramRunner::make(const Function& program, size_t i, Frame& frame, uint32_t depth) {
+  const Step& s = program.steps[i];
+  Status status = prepare(s, frame);
+  if (status.ok()) status = tick();
+  if (status.ok()) status = step(s, frame, depth);
+  if (!status.ok()) {
+    if (executor_.meter_.why() != WorkMeter::Stop::None) status = executor_.why_stopped();
+    if (status.code != Code::Cancelled)
+      (void)std::move(status).note(compose("'{}', step {}{}", program.name, i, s.name.empty() ? "" : " (" + s.name + ")"));
+    return status;
+  }
+  for (size_t k = 0; k < s.outputs.size(); ++k)
+    if (s.wanted[k]) frame.values[s.outputs[k]] = std::move(frame.results[k]);
+  frame.args.clear();
+  frame.results.clear();
+  return ok();
+}
+
+Status ProgramRunner::keep_fixed(uint32_t function) {
+  const Function& f = plan_.functions[function];
+  if (kept_of_ == function || f.kept.empty()) return ok();
+  kept_.clear();
+  kept_of_ = kNoFunction;
+  strings_.clear_kept();
+  Frame& frame = frames_[0];
+  const OnExit clean([&] { frame.clear(); });
+  MLC_RETURN_IF_ERROR(frame.values.resize(f.num_values));
+  for (size_t i = 0; i < f.steps.size(); ++i)
+    if (f.steps[i].fixed) MLC_RETURN_IF_ERROR(make(f, i, frame, 0));
+  MLC_RETURN_IF_ERROR(kept_.resize(f.kept.size()));
+  for (size_t k = 0; k < f.kept.size(); ++k) kept_[k] = std::move(frame.values[f.kept[k]]);
+  strings_.keep();
+  kept_of_ = function;
+  return ok();
 }
 
 void ProgramRunner::view(std::span<const Value> values) {

@@ -48,6 +48,10 @@ class ProgramRunner {
   Status call_segment(uint32_t function, std::span<Value> args, std::span<Value> results);
   Status prepare(const Step& s, Frame& frame);
   Status step(const Step& s, Frame& frame, uint32_t depth);
+  // Both of step i of a program, which is named where it fails.
+  Status make(const Function& program, size_t i, Frame& frame, uint32_t depth);
+  // Does the fixed steps of a program in its first run. What they made stays until another program that has such steps runs.
+  Status keep_fixed(uint32_t function);
   Status loop(const Step& s, Frame& frame, uint32_t depth);
   Status collect(Scan& scan, const Value& slice, int64_t iteration, int64_t trips);
   Status no_iterations(const Step& s, Frame& frame, size_t scanned, Value& out);
@@ -92,6 +96,8 @@ class ProgramRunner {
   BlockPool pool_;
   StringTable strings_{pool_, work_};
   std::vector<Frame> frames_;
+  uint32_t kept_of_ = kNoFunction;  // whose fixed steps have been done
+  PoolArray<Value> kept_{pool_};    // Function::kept of that
   PoolArray<Value> main_args_{pool_}, main_results_{pool_};
   // Of the segment that is being called; segments call nothing.
   std::vector<InputArg> inputs_;

@@ -189,6 +189,37 @@ TEST_CASE("bodies get the symbols around them, and constants move into them") {
   CHECK(machine.call("main", {floats({0, 0}), no}).at(0).values<float>() == std::vector<float>{2, 2, 2});
 }
 
+TEST_CASE("strings of constants, and what follows from them alone, have functions of their own that come first") {
+  Net b;
+  const Sym* n = b.sym("n");
+  auto x = b.input("x", DType::Str, {b.ctx.sym(n)});
+  auto constant = [&](const char* name, DType t, size_t count, size_t size) {
+    const uint32_t a = b.array(name, t, {b.k(static_cast<int64_t>(count))}, Array::Kind::Const);
+    auto bytes = std::make_shared<std::vector<std::byte>>(count * size);
+    b.fn.arrays[a].data = std::make_shared<ConstData>(ConstData{Bytes(*bytes), bytes});
+    return a;
+  };
+  auto text = constant("text", DType::U8, 6, 1), ends = constant("ends", DType::I64, 2, 8), weight = constant("weight", DType::F32, 2, 4);
+  auto inside = b.array("inside", DType::U64, {b.ctx.sym(n)}), words = b.array("words", DType::U64, {b.k(2)});
+  b.control(Control::Kind::StringsIn, {x}, {inside});
+  b.control(Control::Kind::StringsMake, {text, ends}, {words});
+  auto sum = b.array("sum", DType::U64, {b.k(2)}), y = b.output("y", DType::Bool, {b.ctx.sym(n)}), z = b.output("z", DType::F32, {b.k(2)});
+  auto i = b.dim("i", b.k(2)), j = b.dim("j", b.ctx.sym(n));
+  b.nest("sum", {i}, {{sum, {b.d(i)}, b.ctx.binary(Op::Add, b.load(words, {b.d(i)}), b.load(words, {b.d(i)})), false, Join::Last}});
+  b.nest("y", {j}, {{y, {b.d(j)}, b.ctx.binary(Op::Eq, b.load(inside, {b.d(j)}, Access::Checked), b.load(sum, {b.k(0)})), false, Join::Last}});
+  b.shifted(z, weight, 1);
+  auto parts = parts_of(b);
+  REQUIRE(parts.programs.size() == 1);
+  const Program& p = parts.programs[0];
+  REQUIRE(p.steps.size() == 6);
+  CHECK((p.steps[0].is_call && p.steps[0].inputs.empty() && p.steps[0].outputs.size() == 2));  // text and ends
+  CHECK(p.steps[1].kind == Control::Kind::StringsMake);
+  CHECK((p.steps[2].is_call && p.steps[2].inputs == p.steps[1].outputs));                      // the sum
+  CHECK((p.steps[3].is_call && p.steps[3].inputs.empty() && p.steps[3].outputs.size() == 1));  // z stays with what passes know
+  CHECK(p.steps[4].kind == Control::Kind::StringsIn);
+  CHECK((p.steps[5].is_call && p.steps[5].inputs.size() == 2));
+}
+
 TEST_CASE("what no output follows from is left out, with its checks") {
   Net b;
   auto x = b.input("x", DType::F32, {b.ctx.sym(b.sym("n"))});
