@@ -134,6 +134,7 @@ struct Stmt {
   size_t attrs_above = 0;       // how many attributes stand above it
   std::string source;           // Check: the condition as written
   TypeSpec type;                // Alloc
+  bool wide = false;            // Alloc: of small floats, elements as arithmetic makes them
   std::vector<Stmt> body, orelse;
 };
 

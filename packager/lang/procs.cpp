@@ -1,5 +1,6 @@
 // Imperative blocks become Loop trees over arrays of the function: one index per axis, locals numbered from kFirstLocal.
 #include <algorithm>
+#include <utility>
 
 #include "packager/lang/expander.h"
 #include "packager/lang/scopes.h"
@@ -283,6 +284,7 @@ ArrayInfo Expander::allocated(const Stmt& s) {
   a.name = s.names[0];
   a.present = true;
   a.dtype = element_type(s.type.element, s.pos);
+  if (s.wide && is_small_float(a.dtype)) a.rounds_to = std::exchange(a.dtype, DType::F32);
   a.slots = slots_of(s.type, s.pos);
   return a;
 }

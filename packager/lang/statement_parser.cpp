@@ -47,14 +47,20 @@ DimSpec StatementParser::dim_spec() {
 TypeSpec StatementParser::type_spec() {
   TypeSpec t;
   t.element = name("an element type");
+  t.dims = dims_in_brackets();
+  return t;
+}
+
+std::vector<DimSpec> StatementParser::dims_in_brackets() {
+  std::vector<DimSpec> dims;
   expect("[");
   Bracket bracket(*this);
   while (!at("]")) {
-    t.dims.push_back(dim_spec());
+    dims.push_back(dim_spec());
     if (!accept(",")) break;
   }
   expect("]");
-  return t;
+  return dims;
 }
 
 // --- clauses and statements on arrays ----------------------------------------------------------------------------
@@ -309,7 +315,17 @@ void StatementParser::alloc(Stmt& s) {
   s.kind = StmtKind::Alloc;
   s.names = {name("an array")};
   expect(":");
-  s.type = type_spec();
+  s.wide = at("wide") && peek(1).text == "<";
+  if (!s.wide) {
+    s.type = type_spec();
+    return;
+  }
+  name("wide");
+  expect("<");
+  const std::string element = name("an element type");
+  expect(">");
+  s.type.dims = dims_in_brackets();
+  s.type.element = element;
 }
 
 void StatementParser::proc_for(Stmt& s) {

@@ -11,6 +11,7 @@ class StatementParser : protected ExpressionParser {
   using ExpressionParser::ExpressionParser;
 
   TypeSpec type_spec();
+  std::vector<DimSpec> dims_in_brackets();
   // All statements up to the end that the layout says.
   void statements(Clauses& into);
 

@@ -225,6 +225,34 @@ void Body::by_steps(const std::vector<const Expr*>& steps, const std::function<v
   }, [&] { scoped(body); });
 }
 
+bool Body::by_neighbours(Type type, int64_t stride, const Expr* mask) const {
+  if (mask && (mask->type.lanes != type.lanes || !target.has_masks || bits_of(type.dtype) < 32)) return false;
+  return !target.is_device() && type.lanes >= 4 && type.dtype != DType::Bool && bits_of(type.dtype) >= 8 && std::abs(stride) <= kMostNeighbours && (stride < -1 || stride > 1);
+}
+
+// Elements at a small stride: vectors of all elements from the first to the last, of which lanes are picked. The last of these vectors ends
+// at the last element, so that nothing beyond is read. Under a mask only what is picked is read.
+const Expr* Body::every_nth(uint32_t array, Type type, const Expr* base, int64_t stride, const Expr* mask) {
+  const int64_t w = type.lanes, step = std::abs(stride), last = (w - 1)*step;
+  const Expr* low = stride < 0 ? ctx.sub(base, ctx.integer(last)) : base;
+  std::vector<const Expr*> vectors, lanes;
+  std::vector<int64_t> begins;
+  for (int64_t k = 0; k < step; ++k) {
+    begins.push_back(std::min(k*w, last - (w - 1)));
+    std::vector<const Expr*> wanted;
+    for (int64_t e = 0; mask && e < w; ++e) {
+      const int64_t at = begins.back() + e, lane = stride < 0 ? w - 1 - at / step : at / step;
+      wanted.push_back(loop::extract(ctx, at % step ? loop::splat(ctx, ctx.boolean(false), lanes_) : mask, static_cast<unsigned>(at % step ? 0 : lane)));
+    }
+    vectors.push_back(loop::vec_load(ctx, array, type, ctx.add(low, ctx.integer(begins.back())), mask ? b.let(loop::widen(ctx, wanted)) : nullptr));
+  }
+  for (int64_t lane = 0; lane < w; ++lane) {
+    const int64_t at = stride < 0 ? last - lane*step : lane*step, k = std::min(at / w, step - 1);
+    lanes.push_back(loop::extract(ctx, vectors[static_cast<size_t>(k)], static_cast<unsigned>(at - begins[static_cast<size_t>(k)])));
+  }
+  return loop::widen(ctx, std::move(lanes));
+}
+
 const Expr* Body::load(const Expr* e, const Expr* guard) {
   if (e->args.size() > 1) {  // checked: faults where it is needed and out of range
     const Expr* bad = loop::vec_unary(ctx, Op::Not, value(e->args[1], guard));
@@ -245,6 +273,7 @@ const Expr* Body::load(const Expr* e, const Expr* guard) {
   const Expr* leaf[] = {ctx.dim(vdim_)};
   auto lin = ir::linear_in(ctx, address, leaf);
   auto along = [&](const Expr* base, int64_t stride) {
+    if (by_neighbours(type, stride, mask)) return every_nth(e->array, type, base, stride, mask);
     if (stride != 1 && !mask && lanes_ <= 16) {  // single loads: code generators move them out of loops, unlike gathers
       std::vector<const Expr*> parts;
       for (unsigned k = 0; k < lanes_; ++k)

@@ -102,6 +102,9 @@ class Body {
 
   const ir::Expr* compute(const ir::Expr* e, const ir::Expr* guard);
   const ir::Expr* load(const ir::Expr* e, const ir::Expr* guard);
+  static constexpr int64_t kMostNeighbours = 4;  // vectors from which lanes are picked
+  bool by_neighbours(ir::Type type, int64_t stride, const ir::Expr* mask) const;
+  const ir::Expr* every_nth(uint32_t array, ir::Type type, const ir::Expr* base, int64_t stride, const ir::Expr* mask);
   const ir::Expr* all_one(const std::vector<const ir::Expr*>& steps);  // the condition; null: true
   const ir::Expr* select(const ir::Expr* e, const ir::Expr* guard);
   const ir::Expr* divide(const ir::Expr* e, const ir::Expr* guard);

@@ -58,6 +58,21 @@ unsigned sums_in(const std::vector<loop::StmtPtr>& block, bool inside) {
   return std::max(here, most);
 }
 
+// So many vectors side by side that a known extent takes the fewest turns: what fills no group takes a turn for each vector,
+// in which its sums wait for themselves. A group is made of panels, or a panel of groups.
+unsigned copies_for(const Expr* extent, unsigned lanes, unsigned most) {
+  unsigned best = 1;
+  int64_t fewest = INT64_MAX;
+  for (unsigned copies = most; copies > 0; --copies) {
+    const int64_t group = static_cast<int64_t>(copies) * lanes;
+    if (group % kPanel != 0 && kPanel % group != 0) continue;
+    if (!extent->is_const()) return copies;
+    const int64_t vectors = extent->i / lanes, turns = vectors / copies + vectors % copies;
+    if (turns < fewest) best = copies, fewest = turns;
+  }
+  return best;
+}
+
 }  // namespace
 
 struct LanePlan::Lanes {
@@ -134,11 +149,7 @@ bool LanePlan::fit(const Stmt& s, InLanes& how) const {
     while (how.lanes > 1 && static_cast<int64_t>(how.lanes) > extent->i) how.lanes /= 2;
   if (how.lanes < 2) return false;
   const unsigned sums = sums_in(s.body, false) + static_cast<unsigned>(how.facts.joined.size());
-  how.copies = 1;
-  if (sums > 0 && statements <= kMostStatements)
-    while (2 * how.copies * sums <= kSums) how.copies *= 2;
-  if (extent->is_const())
-    while (how.copies > 1 && static_cast<int64_t>(how.copies * how.lanes) > extent->i) how.copies /= 2;
+  how.copies = sums > 0 && statements <= kMostStatements ? copies_for(extent, how.lanes, std::max(1u, kSums / sums)) : 1;
   return true;
 }
 

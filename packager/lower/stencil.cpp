@@ -24,6 +24,7 @@ namespace {
 constexpr int64_t kMaxUnrolledWindow = 25;
 constexpr size_t kMaxEdgeBlocks = 4;
 constexpr int64_t kMaxStride = 4;
+constexpr int64_t kPicked = 4, kGathered = 3;  // a vector whose lanes are picked from others, against an element that is gathered
 constexpr double kStreamBytes = 2 << 20;  // an output larger than a core's cache
 
 struct WindowFold {
@@ -87,7 +88,7 @@ class Windows {
     if (!channel_ || facts_.dims(w.address) == 0) return false;
     lanes_ = natural_lanes(job_, n_, channel_);
     if (lanes_ < 2) return false;
-    return find_fold(w.value) && close() && find_row_dim(w.address) && slides() && split_conditions();
+    return find_fold(w.value) && close() && fill_vectors() && find_row_dim(w.address) && slides() && split_conditions();
   }
 
   Schedules run() {
@@ -189,8 +190,19 @@ class Windows {
       const auto lin = e->args.size() == 1 ? ir::linear_in(ctx_, e->args[0], leaf) : std::nullopt;
       const Expr* step = lin ? lin->coefficients[0] : nullptr;
       fits &= step && step->is_const() && std::abs(step->i) <= kMaxStride;
+      strided_ |= step && !step->is_int(1);
     });
     return fits;
+  }
+
+  // Where elements lie apart, a vector that is not full is gathered, one by one: narrower ones that are full take less.
+  bool fill_vectors() {
+    if (!strided_ || !channel_->extent->is_const()) return true;
+    const int64_t n = channel_->extent->i;
+    const auto takes = [&](unsigned lanes) { return n / lanes * kPicked + (n % lanes ? kGathered * lanes : 0); };
+    for (unsigned lanes = lanes_ / 2; lanes >= 4; lanes /= 2)
+      if (takes(lanes) < takes(lanes_)) lanes_ = lanes;
+    return true;
   }
 
   // Whether a row's places are no numbers of a table: those of neighbours need not overlap, and a block of them would hold an address for each tap.
@@ -313,6 +325,7 @@ class Windows {
   WindowFold w_;
   const ir::Dim *channel_ = nullptr, *row_ = nullptr, *line_ = nullptr;
   unsigned lanes_ = 1;
+  bool strided_ = false;  // along channels, what is read lies apart
   std::vector<const ir::Dim*> batch_;
   std::vector<const ir::Dim*> columns_;  // taps that conditions on the row mention
   bool unroll_lines_ = false;            // the others are copies where all of the window exists

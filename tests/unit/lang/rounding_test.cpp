@@ -208,6 +208,11 @@ op Steps@1<T: float>(x: T[n]) -> y: T[]
     var all = wide<T>(0)
     for n { all = all + x[n] }
     y[] = all / wide<T>(|n|) }
+op Kept@1<T: float>(x: T[n]) -> y: T[n]
+  proc {
+    alloc square: wide<T>[n]; alloc rounded: T[n]
+    for n { square[n] = x[n]*x[n]; rounded[n] = x[n]*x[n] }
+    for n { y[n] = x[n] < 0 ? rounded[n] : square[n] / x[n] } }
 )";
   const std::vector<float> many(6000, 40.0f);
   for (const char* name : {"Mean", "Norm", "Product", "Running"}) {
@@ -221,6 +226,10 @@ op Steps@1<T: float>(x: T[n]) -> y: T[]
   CHECK(element(run(mean)[0], 0) == 40);
   expand_text(steps, text, "Steps", {f16({6000}, many)});
   CHECK(element(run(steps)[0], 0) == 40);
+  Expanded kept;
+  expand_text(kept, text, "Kept", {f16({2}, {300, -300})});
+  CHECK(element(run(kept)[0], 0) == 300);
+  CHECK(std::isinf(element(run(kept)[0], 1)));
   expand_text(norm, text, "Norm", {f16({4}, {300, -300, 300, -300})});
   CHECK(element(run(norm)[0], 1) == -1);
   expand_text(product, text, "Product", {f16({4}, {1000, 1000, 0.001f, 0.5f})});
