@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "packager/container/builder.h"
+#include "packager/plan/text.h"
 #include "schema/features.h"
 #include "schema/portable_code.h"
-#include "tests/text/plan_text.h"
 
 namespace mlc::test {
 
