@@ -114,6 +114,11 @@ unsigned decode_utf8(std::string_view text, size_t at, uint32_t& out) {
   return len;
 }
 
+bool is_unseen(uint32_t c) {
+  return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x2028 || c == 0x2029 || (c >= 0x202A && c <= 0x202E) ||
+         (c >= 0x2066 && c <= 0x2069) || c == 0x061C || c == 0x200E || c == 0x200F || c == 0xFEFF;
+}
+
 void append_utf8(std::string& out, uint32_t c) {
   const unsigned more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;  // bytes behind the first
   const unsigned mark = more == 0 ? 0 : 0xFF00u >> (more + 1) & 0xFF;

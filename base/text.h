@@ -33,6 +33,9 @@ unsigned next_in_case(std::string_view text, size_t& at, bool upper, char* out);
 // Decodes the code point at `at` of strict UTF-8: no overlong forms, surrogates or values above 10FFFF. Answers how many
 // bytes it has, 0 if there is none.
 unsigned decode_utf8(std::string_view text, size_t at, uint32_t& out);
+// Code points that change how a line of text looks, or what a terminal does, without being seen: controls (C0, C1), line separators,
+// bidirectional marks, the byte order mark.
+bool is_unseen(uint32_t code_point);
 // Puts it behind the text. A code point up to 10FFFF.
 void append_utf8(std::string& out, uint32_t code_point);
 

@@ -164,7 +164,7 @@ void add_options(const CLI::App& command, const CommandLine& line, Completions& 
 std::string printed(const Completions& found, const std::string& before, const std::string& word) {
   std::string out;
   for (const Completions::Word& w : found.words)
-    if (w.word.starts_with(word) && w.word.find_first_of("\t\n\r") == std::string::npos)
+    if (w.word.starts_with(word) && printable(w.word) == w.word)  // a file's names among them
       out += before + w.word + (w.meaning.empty() ? "" : "\t" + printable(w.meaning)) + "\n";
   return found.files ? out + ":files\n" : out;
 }

@@ -23,7 +23,10 @@ _TOOL() {
   COMPREPLY=()
   while IFS=$'\t' read -r word meaning; do
     if [[ $word != :files ]]; then
-      COMPREPLY+=("${word#"$before"}")
+      word=${word#"$before"}
+      # A file may name its inputs as it likes: what a shell could take for more than a word is quoted.
+      [[ $word == *[!A-Za-z0-9._+:/=,@%-]* ]] && printf -v word %q "$word"
+      COMPREPLY+=("$word")
       continue
     fi
     while IFS= read -r path; do

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <iostream>
 
+#include "base/text.h"
+
 namespace mlc::cli {
 namespace {
 
@@ -60,7 +62,7 @@ int finish(std::string_view command, bool as_json, const Result<Report>& result)
     if (result.ok()) json.update(result->json);
     print(stdout, line_of(json));
   } else {
-    if (result.ok()) print(stdout, result->text);
+    if (result.ok()) print(stdout, printable_lines(result->text));
     if (!failure.ok()) note(shortened(failure.text()));
   }
   return failure.ok() ? flush_answer() : static_cast<int>(failure.code);
@@ -74,20 +76,32 @@ int flush_answer() {
   return static_cast<int>(Code::NotFound);
 }
 
-void note(const std::string& line) { print(stderr, line + "\n"); }
+void note(const std::string& line) { print(stderr, printable_lines(line) + "\n"); }
 
-std::string printable(std::string_view text) {
+namespace {
+
+std::string escaped_text(std::string_view text, std::string_view kept) {
   std::string out;
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f) {
-      out += c;
+  for (size_t at = 0; at < text.size();) {
+    uint32_t c = 0;
+    const unsigned length = decode_utf8(text, at, c);
+    if (length > 0 && (!is_unseen(c) || (length == 1 && kept.find(text[at]) != kept.npos))) {
+      out += text.substr(at, length);
     } else {
-      char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\x%02x", static_cast<unsigned char>(c));
+      char escaped[16];
+      if (length > 1) std::snprintf(escaped, sizeof escaped, "\\u%04x", c);
+      else std::snprintf(escaped, sizeof escaped, "\\x%02x", static_cast<unsigned char>(text[at]));
       out += escaped;
     }
+    at += std::max(length, 1u);
   }
   return out;
 }
+
+}  // namespace
+
+std::string printable(std::string_view text) { return escaped_text(text, ""); }
+
+std::string printable_lines(std::string_view text) { return escaped_text(text, "\n\t"); }
 
 }  // namespace mlc::cli

@@ -1,5 +1,6 @@
 // Conditions that become loop bounds, so that padding costs nothing; and the algebra of combiners.
 #include <limits>
+#include <unordered_set>
 
 #include "packager/ir/numeric.h"
 #include "packager/lower/body.h"
@@ -12,10 +13,12 @@ using ir::Op;
 
 std::vector<const Expr*> conjuncts(ir::Context& ctx, const Expr* condition) {
   std::vector<const Expr*> terms, stack;
+  std::unordered_set<const Expr*> seen;  // there may be 2^n ways to a term in n nodes
   if (condition) stack.push_back(condition);
   while (!stack.empty()) {
     const Expr* e = stack.back();
     stack.pop_back();
+    if (!seen.insert(e).second) continue;
     if (e->op == Op::And) {
       stack.push_back(e->args[1]);
       stack.push_back(e->args[0]);

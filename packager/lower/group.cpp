@@ -8,6 +8,7 @@
 // A block is a quantum of the launch, whatever the number of workers. How many rows it has follows from what a row keeps in
 // local arrays: enough for the register tiles of a product, few enough for the cache.
 #include <algorithm>
+#include <unordered_set>
 
 #include "packager/lower/templates.h"
 #include "packager/nest/contraction.h"
@@ -176,24 +177,34 @@ class GroupLowering {
       w.buffer = numbered(w.buffer);
       w.value = ctx_.rewrite(w.value, renumber);
     }
+    const std::unordered_set<uint32_t> weights = this->weights();
     for (const nest::Group::Local& local : g_.locals)
-      if (are_weights(local)) flat.weights.push_back(numbered(params_.locals.at(local.array).number + nest::kFirstLocal));
+      if (weights.contains(local.array)) flat.weights.push_back(numbered(params_.locals.at(local.array).number + nest::kFirstLocal));
     collapse(ctx_, flat);
   }
 
-  // Whether exponentials are written to it, or what is made of those.
-  bool are_weights(const nest::Group::Local& local) const {
-    bool found = false;
-    std::function<void(const Expr*)> look = [&](const Expr* e) {
-      found |= e->op == Op::Exp;
-      if (e->op == Op::Load)
-        for (const nest::Group::Local& other : g_.locals) found |= other.array == e->array && other.writer < local.writer && are_weights(other);
-      if (e->op == Op::Mul || e->op == Op::Div || e->op == Op::Select)
-        for (const Expr* a : e->args) look(a);
-    };
-    for (const nest::Write& w : g_.nests[local.writer]->writes)
-      if (w.array == local.array) look(w.value);
+  // The locals to which exponentials are written, or what is made of those: products, quotients and choices.
+  std::unordered_set<uint32_t> weights() const {
+    std::unordered_set<uint32_t> found;
+    for (const nest::Nest* nest : g_.nests)
+      for (const nest::Write& w : nest->writes)
+        if (is_local(w.array) && is_weight(w.value, found)) found.insert(w.array);
     return found;
+  }
+  static bool is_weight(const Expr* value, const std::unordered_set<uint32_t>& known) {
+    std::unordered_set<const Expr*> seen;
+    std::vector<const Expr*> open{value};
+    while (!open.empty()) {
+      const Expr* e = open.back();
+      open.pop_back();
+      if (!seen.insert(e).second) continue;
+      if (e->op == Op::Exp || (e->op == Op::Load && known.contains(e->array))) return true;
+      if (e->op == Op::Mul || e->op == Op::Div || e->op == Op::Select) open.insert(open.end(), e->args.begin(), e->args.end());
+    }
+    return false;
+  }
+  bool is_local(uint32_t array) const {
+    return std::any_of(g_.locals.begin(), g_.locals.end(), [&](const nest::Group::Local& l) { return l.array == array; });
   }
 
   Result<loop::Kernel> kernel_of_stages() {

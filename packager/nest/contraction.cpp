@@ -1,6 +1,7 @@
 #include "packager/nest/contraction.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace mlc::nest {
 
@@ -9,11 +10,17 @@ using ir::Op;
 
 namespace {
 
-bool mentions(const Expr* e, const std::vector<const ir::Dim*>& dims) {
-  bool found = false;
-  ir::walk(e, [&](const Expr* x) { found |= x->op == Op::Dim && std::find(dims.begin(), dims.end(), x->dim) != dims.end(); });
+// The nodes of an expression in which one of the dims occurs.
+std::unordered_set<const Expr*> mentioning(const Expr* e, const std::vector<const ir::Dim*>& dims) {
+  std::unordered_set<const Expr*> found;
+  ir::walk(e, [&](const Expr* x) {
+    const bool is_one = x->op == Op::Dim && std::find(dims.begin(), dims.end(), x->dim) != dims.end();
+    if (is_one || std::any_of(x->args.begin(), x->args.end(), [&](const Expr* a) { return found.contains(a); })) found.insert(x);
+  });
   return found;
 }
+
+bool mentions(const Expr* e, const std::vector<const ir::Dim*>& dims) { return mentioning(e, dims).contains(e); }
 
 // A load, or what it is converted to without loss in the type of the sum.
 const Expr* element(const Expr* e) {
@@ -25,10 +32,18 @@ const Expr* element(const Expr* e) {
   return to == DType::F32 && (from == DType::F16 || from == DType::BF16) ? e->args[0] : nullptr;
 }
 
+// The factors of a product: those that the dims change, of which more than one are not looked for, and the others. A factor stands in
+// a product as often as there are ways to it, which may be 2^n in n nodes.
 void split_factors(const Expr* e, const std::vector<const ir::Dim*>& folded, std::vector<const Expr*>& changing, std::vector<const Expr*>& fixed) {
-  if (!mentions(e, folded)) return fixed.push_back(e);
-  if (e->op != Op::Mul) return changing.push_back(e);
-  for (const Expr* arg : e->args) split_factors(arg, folded, changing, fixed);
+  const std::unordered_set<const Expr*> changed = mentioning(e, folded);
+  std::vector<const Expr*> open{e};
+  while (!open.empty() && changing.size() < 2) {
+    const Expr* factor = open.back();
+    open.pop_back();
+    if (!changed.contains(factor)) fixed.push_back(factor);
+    else if (factor->op != Op::Mul) changing.push_back(factor);
+    else open.insert(open.end(), factor->args.rbegin(), factor->args.rend());
+  }
 }
 
 const Expr* product(ir::Context& ctx, const std::vector<const Expr*>& factors) {

@@ -8,18 +8,6 @@ namespace mlc::plan {
 
 using namespace exec;
 
-int operands_of(SymbolOp op) {
-  using enum SymbolOp;
-  switch (op) {
-    case None: case Const: case InputDim: case InputElement: case FConst: return 0;
-    case Not: case ToDouble: case FFloor: case FCeil: case FRint: case FTrunc: case FSqrt: case FRoundF32: return 1;
-    case Add: case Sub: case Mul: case FloorDiv: case CeilDiv: case Mod: case Min: case Max: case Eq: case Ne: case Lt:
-    case Le: case And: case Or: case FAdd: case FSub: case FMul: case FDiv: case FMin: case FMax: case FLt: case FLe: return 2;
-    case Select: return 3;
-  }
-  return 0;
-}
-
 namespace {
 
 std::string quoted(const std::string& text) {

@@ -1,4 +1,4 @@
-// Text form of a plan: what `mlpack inspect --plan` shows. Tests read it back (tests/text).
+// Text form of a plan: what `mlpack inspect --plan` shows. `text.h` reads it back.
 //
 //   plan
 //   function "main" {
@@ -74,6 +74,17 @@ inline constexpr std::string_view kStepWords[] = {"",   "call",   "branch", "loo
                                                   "stringnormalize", "stringmatch", "stringfromnumber", "numberfromstring",
                                                   "stringtokens", "stringrank", "host"};
 static_assert(std::size(kStepWords) == exec::kLastStepOp + 1);
-int operands_of(exec::SymbolOp op);  // symbols that it reads
+// Symbols that it reads.
+constexpr int operands_of(exec::SymbolOp op) {
+  using enum exec::SymbolOp;
+  switch (op) {
+    case None: case Const: case InputDim: case InputElement: case FConst: return 0;
+    case Not: case ToDouble: case FFloor: case FCeil: case FRint: case FTrunc: case FSqrt: case FRoundF32: return 1;
+    case Add: case Sub: case Mul: case FloorDiv: case CeilDiv: case Mod: case Min: case Max: case Eq: case Ne: case Lt:
+    case Le: case And: case Or: case FAdd: case FSub: case FMul: case FDiv: case FMin: case FMax: case FLt: case FLe: return 2;
+    case Select: return 3;
+  }
+  return 0;
+}
 
 }  // namespace mlc::plan

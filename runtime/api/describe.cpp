@@ -4,6 +4,7 @@
 
 #include "base/counted.h"
 #include "runtime/api/handles.h"
+#include "runtime/api/ports.h"
 #include "runtime/api/sizes.h"
 #include "runtime/api/table.h"
 
@@ -13,12 +14,6 @@ namespace {
 static_assert(MLC_U8 == static_cast<int>(DType::U8) && MLC_BOOL == static_cast<int>(DType::Bool));
 static_assert(MLC_F6E3M2 == static_cast<int>(DType::F6E3M2) && DType::F6E3M2 == kLastDType && MLC_MAX_RANK == format::kMaxRank);
 static_assert(MLC_INTERNAL == static_cast<int>(Code::Internal) && MLC_EXPIRED == static_cast<int>(Code::Expired));
-
-// The arrays that a plan takes and gives: the core ports where a method has such.
-const std::vector<format::Port>& ports_of(const format::Method& m, bool is_output) {
-  if (is_output) return m.core_outputs.empty() ? m.outputs : m.core_outputs;
-  return m.core_inputs.empty() ? m.inputs : m.core_inputs;
-}
 
 MlcPort described(const format::Method& method, const format::Port& port) {
   MlcPort out{};

@@ -4,6 +4,7 @@
 
 #include "base/compose.h"
 #include "base/counted.h"
+#include "runtime/api/ports.h"
 #include "runtime/api/sizes.h"
 #include "runtime/api/table.h"
 
@@ -159,6 +160,7 @@ Result<uint32_t> bind_tensors(MlcSession* s, const MlcRunOptions& options, const
 }
 
 Status show_outputs(MlcSession* s, uint32_t function, MlcTensor* out, uint32_t num_out) {
+  MLC_RETURN_IF_ERROR(check_results(s->session->model().manifest(), s->session->plan().functions[function], s->outputs));
   uint64_t items = 0;
   for (const exec::OutputArg& o : s->outputs) items += count_items(o);
   MLC_RETURN_IF_ERROR(s->session->executor().charge("views of the items of lists", items * sizeof(MlcTensor), s->output_items_charge));

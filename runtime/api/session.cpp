@@ -7,6 +7,7 @@
 #include "loaders/elf/elf_loader.h"
 #include "loaders/portable/portable_loader.h"
 #include "runtime/api/pool.h"
+#include "runtime/api/ports.h"
 #include "runtime/match/clauses.h"
 #include "runtime/probe/probe.h"
 
@@ -64,6 +65,7 @@ Status Session::load_plan(uint32_t num_kernels) {
   context.constant_bytes = [&m](uint32_t tensor, uint32_t copy) { return format::copy_bytes(m.tensors, tensor, copy); };
   auto plan = exec::decode_plan(bytes.bytes(), context);
   if (!plan) return std::move(plan).status().note(bytes.name());
+  if (Status fits = check_ports(m, *plan); !fits.ok()) return std::move(fits).note(bytes.name());
   plan_ = std::move(*plan);
   return model_.is_trusted() ? ok() : check_declared();
 }

@@ -140,7 +140,7 @@ Mapping::Shapes Mapping::shapes_of(uint32_t method) const {
 void Mapping::find_rows(uint32_t method, const exec::Function& program, const Shapes& shapes, ensemble::Rows& rows, std::vector<uint8_t>& has_rows) const {
   const format::Method& m = model_.manifest().methods[method];
   if (!m.batch) return;
-  // The plan is another part of the file, and may have other ports than the manifest says.
+  // A plan has the ports that the manifest says, but for the methods with a pipeline the core ones.
   if (program.inputs.size() != m.inputs.size() || program.outputs.size() != m.outputs.size()) return;
   for (size_t i = 0; i < m.inputs.size(); ++i)
     if (program.inputs[i].axes() != m.inputs[i].dims.size()) return;

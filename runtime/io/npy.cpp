@@ -189,11 +189,12 @@ Result<HostTensor> read_strings(const Header& h, Bytes data, const DecodeLimits&
     const Bytes element = data.subspan(i * width, width);
     std::string text;
     if (h.wide) {
-      for (uint64_t k = 0; k < h.characters; ++k) {
+      const auto last = std::find_if(element.rbegin(), element.rend(), [](std::byte b) { return b != std::byte{0}; });
+      const uint64_t characters = (static_cast<uint64_t>(element.rend() - last) + 3) / 4;  // zeros fill what is left
+      for (uint64_t k = 0; k < characters; ++k) {
         const auto c = static_cast<uint32_t>(
             load_uint(element.subspan(k * 4, 4), h.big_endian ? std::endian::big : std::endian::little));
         if (c > 0x10FFFF) return bad("a string holds what is no code point");
-        if (c == 0 && std::all_of(element.begin() + static_cast<ptrdiff_t>(k * 4), element.end(), [](std::byte b) { return b == std::byte{0}; })) break;
         append_utf8(text, c);
       }
     } else {
@@ -205,22 +206,35 @@ Result<HostTensor> read_strings(const Header& h, Bytes data, const DecodeLimits&
   return HostTensor::of_strings(h.shape, std::move(strings));
 }
 
-// Bytes that are no UTF-8 become U+FFFD.
-std::vector<uint32_t> code_points(std::string_view s) {
-  std::vector<uint32_t> out;
+// Calls `take` with each code point. Bytes that are no UTF-8 become U+FFFD.
+template <class Take>
+void for_code_points(std::string_view s, Take&& take) {
   for (size_t at = 0; at < s.size();) {
-    const auto lead = static_cast<uint8_t>(s[at++]);
-    const size_t more = lead < 0x80 ? 0 : lead < 0xC2 ? 4 : lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : lead < 0xF5 ? 3 : 4;
-    uint32_t c = more == 0 ? lead : lead & (0x3Fu >> more);
-    bool good = more < 4 && at + more <= s.size();
-    for (size_t k = 0; good && k < more; ++k) {
-      good = (static_cast<uint8_t>(s[at + k]) & 0xC0) == 0x80;
-      c = c << 6 | (static_cast<uint8_t>(s[at + k]) & 0x3Fu);
-    }
-    out.push_back(good ? c : 0xFFFD);
-    if (good) at += more;
+    uint32_t c = 0;
+    const unsigned length = decode_utf8(s, at, c);
+    take(length > 0 ? c : 0xFFFDu);
+    at += std::max(length, 1u);
   }
-  return out;
+}
+
+// Every string of an array takes as much as the longest one. More than this is refused where it is many times what the strings are.
+constexpr uint64_t kMostPadded = uint64_t{64} << 20;
+constexpr uint64_t kMostPadding = 8;
+
+Result<uint64_t> padded_bytes(const HostTensor& t, uint64_t& longest) {
+  uint64_t all = 0;
+  longest = 1;
+  for (const std::string& s : t.strings) {
+    uint64_t characters = 0;
+    for_code_points(s, [&](uint32_t) { ++characters; });
+    longest = std::max(longest, characters);
+    all += characters;
+  }
+  const auto padded = checked_mul(longest * 4, t.strings.size());
+  if (!padded || (*padded > kMostPadded && *padded / 4 / kMostPadding > all))
+    return Status(Code::Resource, "npy: " + std::to_string(t.strings.size()) + " strings, each of which takes as much as the longest one, " +
+                                      std::to_string(longest) + " characters").hint("-o FILE.json has them as they are");
+  return *padded;
 }
 
 std::string_view descr_of(DType t) {
@@ -277,10 +291,9 @@ Result<HostTensor> parse_npy_within(Bytes file, const DecodeLimits& limits) {
 
 Result<std::vector<std::byte>> npy_header(const HostTensor& t) {
   std::string descr(descr_of(t.dtype));
-  std::vector<std::vector<uint32_t>> texts;
-  size_t longest = 1;
+  uint64_t longest = 0, padded = 0;
   if (t.dtype == DType::Str) {
-    for (const std::string& s : t.strings) longest = std::max(longest, texts.emplace_back(code_points(s)).size());
+    MLC_ASSIGN(padded, padded_bytes(t, longest));
     descr = "<U" + std::to_string(longest);
   }
   if (descr.empty())
@@ -295,9 +308,11 @@ Result<std::vector<std::byte>> npy_header(const HostTensor& t) {
   std::string file(kMagic);
   file += {'\x01', '\x00', static_cast<char>(dict.size() & 0xFF), static_cast<char>(dict.size() >> 8)};
   file += dict;
-  for (auto& text : texts) {
-    text.resize(longest);
-    for (uint32_t c : text) file += {static_cast<char>(c), static_cast<char>(c >> 8), static_cast<char>(c >> 16), '\0'};
+  file.reserve(file.size() + padded);
+  for (const std::string& s : t.strings) {
+    const size_t end = file.size() + longest * 4;
+    for_code_points(s, [&](uint32_t c) { file += {static_cast<char>(c), static_cast<char>(c >> 8), static_cast<char>(c >> 16), '\0'}; });
+    file.resize(end);
   }
   auto* p = reinterpret_cast<const std::byte*>(file.data());
   return std::vector<std::byte>(p, p + file.size());

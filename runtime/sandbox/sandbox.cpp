@@ -20,16 +20,18 @@ constexpr bool kMemoryCanBeLimited = false;
 constexpr bool kMemoryCanBeLimited = true;
 #endif
 
+constexpr rlim_t kSecondsToEnd = 5;  // of processor time, from SIGXCPU, which a report can name, to SIGKILL
 constexpr rlim_t kMostDescriptors = 16;  // beyond those that are open: none is opened but for pages of code
 
 Status refused(const char* what) { return Status(Code::Resource, "{}: {}", what, std::strerror(errno)); }
 
-// Lowers a limit, soft and hard. One that is lower already stays.
-Status limit(__rlimit_resource which, rlim_t value, const char* what) {
+// Lowers a limit, soft and hard. One that is lower already stays. `beyond`: how much the hard one is above the soft one, which is
+// told by a signal.
+Status limit(__rlimit_resource which, rlim_t value, const char* what, rlim_t beyond = 0) {
   rlimit now{};
   if (getrlimit(which, &now) != 0) return refused(what);
-  if (now.rlim_max != RLIM_INFINITY && now.rlim_max < value) value = now.rlim_max;
-  const rlimit lower{value, value};
+  const auto at_most = [&](rlim_t v) { return now.rlim_max != RLIM_INFINITY && now.rlim_max < v ? now.rlim_max : v; };
+  const rlimit lower{at_most(value), at_most(value + beyond)};
   return setrlimit(which, &lower) == 0 ? ok() : refused(what);
 }
 
@@ -39,7 +41,7 @@ Status lower_limits(const Limits& limits) {
   const rlim_t highest = open.empty() ? 2 : static_cast<rlim_t>(open.back());
   MLC_RETURN_IF_ERROR(limit(RLIMIT_NOFILE, highest + 1 + kMostDescriptors, "limit of open files"));
   if (kMemoryCanBeLimited && limits.memory_bytes != 0) MLC_RETURN_IF_ERROR(limit(RLIMIT_DATA, limits.memory_bytes, "limit of memory"));
-  if (limits.cpu_seconds != 0) MLC_RETURN_IF_ERROR(limit(RLIMIT_CPU, limits.cpu_seconds, "limit of CPU time"));
+  if (limits.cpu_seconds != 0) MLC_RETURN_IF_ERROR(limit(RLIMIT_CPU, limits.cpu_seconds, "limit of CPU time", kSecondsToEnd));
   return ok();
 }
 

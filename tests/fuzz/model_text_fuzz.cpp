@@ -1,4 +1,4 @@
-// libs: mlc_text_model mlc_text_plan
+// libs: mlc_text_model mlc_plan_text
 // Any text as a Model and as a Plan: refused with a message, or printed and read again as the same text; a Model if it
 // verifies (a value that is defined twice parses, and is printed with its type twice).
 #include <cstdlib>
@@ -7,8 +7,8 @@
 #include "packager/model/print.h"
 #include "packager/model/verify.h"
 #include "packager/plan/print.h"
+#include "packager/plan/text.h"
 #include "tests/text/model_text.h"
-#include "tests/text/plan_text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace mlc;

@@ -16,6 +16,7 @@
 
 #include "packager/container/builder.h"
 #include "packager/loop/verify.h"
+#include "packager/plan/text.h"
 #include "runtime/api/mlc.h"
 #include "runtime/api/sized.h"
 #include "runtime/probe/probe.h"
@@ -23,7 +24,6 @@
 #include "signing/keys.h"
 #include "targets/target.h"
 #include "tests/text/loop_text.h"
-#include "tests/text/plan_text.h"
 
 namespace mlc::test {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "packager/container/builder.h"
+#include "packager/plan/text.h"
 #include "runtime/probe/probe.h"
 #include "tests/support/test_modules.h"
-#include "tests/text/plan_text.h"
 
 namespace mlc::test {
 

@@ -5,9 +5,9 @@
 
 #include <cstring>
 
+#include "packager/plan/text.h"
 #include "runtime/plan/device_runner.h"
 #include "tests/support/fake_device.h"
-#include "tests/text/plan_text.h"
 
 namespace mlc::exec::test_rig {
 

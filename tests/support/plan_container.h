@@ -3,14 +3,15 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "packager/container/builder.h"
+#include "packager/plan/text.h"
 #include "schema/features.h"
 #include "schema/portable_code.h"
-#include "tests/text/plan_text.h"
 
 namespace mlc::test {
 
@@ -20,6 +21,8 @@ struct PlanContainer {
   std::vector<std::byte> weights;  // constant 0 of the plan: u8 [n]; none if empty
   std::string pipeline;            // pipeline.json; none if empty
   std::vector<uint32_t> features;  // that the variant declares
+  // Changes what the manifest says of `main` behind the back of the plan. May be empty.
+  std::function<void(format::Method&)> said = {};
 };
 
 inline std::vector<std::byte> module_without_kernels() {
@@ -89,6 +92,7 @@ inline Result<std::vector<std::byte>> container_of(PlanContainer parts) {
     for (const exec::Port& p : f.inputs) method.inputs.push_back(container_port(f, p, true, method));
     for (const exec::Port& p : f.outputs) method.outputs.push_back(container_port(f, p, false, method));
   }
+  if (parts.said) parts.said(method);
   Golden golden = golden_of_zeros(builder, method);
   golden.method = builder.add_method(method);
   builder.add_golden(std::move(golden));

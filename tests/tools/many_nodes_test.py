@@ -51,6 +51,41 @@ def peak_kilobytes(t, tool, *args):
     return usage.ru_maxrss
 
 
+def squares_of_squares_are_walked_once(t):
+    """t = t*t sixty times has sixty nodes and 2^60 ways to its input. In front of each kind of nest, and behind a softmax, in a
+    condition, and as the exponentials of attention."""
+    def chain(x, op="Mul", count=60):
+        return [node(op, [f"t{k}" if k else x] * 2, [f"t{k + 1}" if k + 1 < count else "t"]) for k in range(count)]
+    weights = [tensor("w", "f32", [8, 8], floats(*[0.01] * 64)), tensor("k", "f32", [2, 2, 3, 3], floats(*[0.01] * 36)), tensor("c", "f32", [], floats(0)),
+               tensor("g", "f32", [8], floats(*[1] * 8)), tensor("axis", "i64", [], struct.pack("<q", 1)), tensor("n", "i64", [1], struct.pack("<q", 2))]
+    picture = [4, 2, 8, 8]
+    kinds = {
+        "sum": ([4, 8], [node("ReduceSum", ["t"], ["y"], keepdims=0)]),
+        "maximum": ([4, 8], [node("ReduceMax", ["t"], ["y"])]),
+        "norm": ([4, 8], [node("ReduceL2", ["t"], ["y"])]),
+        "softmax": ([4, 8], [node("Softmax", ["t"], ["y"])]),
+        "layer_norm": ([4, 8], [node("LayerNormalization", ["t", "g"], ["y"])]),
+        "product": ([4, 8], [node("MatMul", ["t", "w"], ["y"])]),
+        "gram": ([8, 8], [node("MatMul", ["t", "t"], ["y"])]),
+        "convolution": (picture, [node("Conv", ["t", "k"], ["y"], pads=[1] * 4)]),
+        "pool": (picture, [node("MaxPool", ["t"], ["y"], kernel_shape=[3, 3])]),
+        "transposed": (picture, [node("Transpose", ["t"], ["y"], perm=[0, 2, 3, 1])]),
+        "running_sum": ([4, 8], [node("CumSum", ["t", "axis"], ["y"])]),
+        "gather": ([4, 8], [node("Gather", ["t", "n"], ["y"])]),
+        "sort": ([4, 8], [node("TopK", ["t", "n"], ["y", ""])]),
+        "written": ([4, 8], []),
+    }
+    for name, (shape, nodes) in kinds.items():
+        last = nodes if nodes else [node("Identity", ["t"], ["y"])]
+        build(t, name, chain("x") + last, [port("x", "f32", shape)], [port("y", "f32", None)], weights)
+    behind = [node("Softmax", ["x"], ["s"])] + chain("s") + [node("MatMul", ["t", "w"], ["y"])]
+    build(t, "behind", behind, [port("x", "f32", [8, 8])], [port("y", "f32", None)], weights)
+    exponentials = [node("Exp", ["x"], ["e"])] + chain("e") + [node("ReduceSum", ["t", "n0"], ["d"]), node("Div", ["t", "d"], ["s"]), node("MatMul", ["s", "w"], ["y"])]
+    build(t, "exponentials", exponentials, [port("x", "f32", [8, 8])], [port("y", "f32", None)], weights + [tensor("n0", "i64", [1], struct.pack("<q", 1))])
+    condition = [node("Greater", ["x", "c"], ["b"])] + chain("b", "And") + [node("Where", ["t", "x", "c"], ["z"]), node("ReduceSum", ["z"], ["y"])]
+    build(t, "condition", condition, [port("x", "f32", [4, 8])], [port("y", "f32", None)], weights)
+
+
 def a_long_chain_with_constants(t):
     count = 5000
     nodes = [node("Add" if k % 2 else "Mul", [f"v{k}" if k else "x", f"c{k}"], [f"v{k + 1}" if k + 1 < count else "y"]) for k in range(count)]
@@ -120,5 +155,5 @@ def hundreds_of_operands_are_a_few_at_a_time(t):
 
 
 if __name__ == "__main__":
-    main([a_long_chain_of_elementwise_nodes, a_long_chain_takes_memory_by_its_length, a_long_attribute_takes_memory_by_its_bytes, a_long_chain_with_constants, equal_layers_share_their_kernels, pieces_and_steps_share_their_kernels, a_wide_graph,
+    main([squares_of_squares_are_walked_once, a_long_chain_of_elementwise_nodes, a_long_chain_takes_memory_by_its_length, a_long_attribute_takes_memory_by_its_bytes, a_long_chain_with_constants, equal_layers_share_their_kernels, pieces_and_steps_share_their_kernels, a_wide_graph,
           hundreds_of_operands_are_a_few_at_a_time])

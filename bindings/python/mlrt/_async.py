@@ -5,6 +5,7 @@ import asyncio
 import atexit
 import concurrent.futures
 import threading
+import traceback
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -37,7 +38,10 @@ _others: concurrent.futures.ThreadPoolExecutor | None = None
 
 def _deliver() -> None:
     while (done := _core.next_done()) is not None:
-        _end(*done)
+        try:
+            _end(*done)
+        except Exception:  # of what a future calls when it is done; the runs behind this one are delivered all the same
+            traceback.print_exc()
 
 
 def _end(run: Run, answer: Any) -> None:

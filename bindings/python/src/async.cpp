@@ -74,8 +74,8 @@ nb::tuple AsyncRun::result() {
   try {
     check(code_, error_);
     return nb::make_tuple(future_, session_.results(arrays_));
-  } catch (nb::python_error& raised) {
-    return nb::make_tuple(future_, raised.value());
+  } catch (...) {  // whatever it is, it is the answer: the thread that delivers must go on
+    return nb::make_tuple(future_, exception_in_flight());
   }
 }
 

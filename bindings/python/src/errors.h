@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstring>
+
 #include "runtime/api/mlc.h"
 #include "runtime/api/sized.h"
 #include "runtime/mlio/mlio.h"
@@ -26,11 +28,19 @@ void check(int code, MlcError*& error);
 void check(int code, MlioError*& error);
 [[noreturn]] void raise_error(int code, int number, const char* message, nb::list facts = {}, const char* help = "");
 
+// The name of an input, which `text` owns. Raises TypeError where it is no str, ValueError where it cannot be written in UTF-8 or holds a
+// zero: keys of a dictionary may be anything, and a str may hold halves of characters.
+const char* name_of(nb::handle text);
+
+// The exception that is being handled, as an object of Python: to be called in a `catch`. None is lost.
+nb::object exception_in_flight();
+
 // What is no UTF-8 becomes lone surrogates, from which the bytes can be had again.
 inline nb::str show(MlcString s) {
   PyObject* text = PyUnicode_DecodeUTF8(s.data ? s.data : "", static_cast<Py_ssize_t>(s.bytes), "surrogateescape");
   if (!text) throw nb::python_error();
   return nb::steal<nb::str>(text);
 }
+inline nb::str show(const char* text) { return show(MlcString{text, std::strlen(text)}); }
 
 }  // namespace mlrt

@@ -52,7 +52,14 @@ class Strings {
   std::vector<const char*> pointers_;
 };
 
-std::string text_or_empty(nb::handle value) { return value.is_none() ? "" : nb::cast<std::string>(value); }
+// A path may hold bytes that are no UTF-8, which Python shows as lone surrogates.
+std::string text_or_empty(nb::handle value) {
+  if (value.is_none()) return "";
+  if (!PyUnicode_Check(value.ptr())) return nb::cast<std::string>(value);
+  const nb::object bytes = nb::steal(PyUnicode_EncodeFSDefault(value.ptr()));
+  if (!bytes.is_valid()) throw nb::python_error();
+  return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
+}
 
 }  // namespace
 

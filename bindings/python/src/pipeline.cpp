@@ -91,7 +91,7 @@ nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict given
   const Port any;
   for (auto [key, value] : given) {
     MlioGiven& g = inputs.emplace_back(MlioGiven{});
-    if (!key.is_none()) g.name = nb::borrow<nb::str>(key).c_str();
+    if (!key.is_none()) g.name = name_of(key);
     if (nb::isinstance<nb::bytes>(value)) {
       const auto file = nb::borrow<nb::bytes>(value);  // owned by the dict
       g.file = {file.data(), file.size()};

@@ -76,6 +76,8 @@ nb::object Session::output(const MlcTensor& out, nb::handle owned, bool tensors,
     return call(hooks().string_array, nb::cast(std::vector<int64_t>(out.shape, out.shape + out.rank)), texts);
   }
   nb::object tensor = nb::borrow(owned);
+  // Memory that was allocated as the interface promises: only what the run says that it wrote is shown.
+  if (!tensor.is_none() && !nb::cast<const Tensor&>(tensor).is_like(out)) raise_error(MLC_INTERNAL, 0, "an output has another type or shape than its model promises");
   if (tensor.is_none()) {
     Tensor copy(out.dtype, out.shape, out.rank);
     if (copy.bytes() != out.bytes) raise_error(MLC_INTERNAL, 0, "an output has not the bytes that its shape says");
@@ -95,7 +97,7 @@ void Session::bind(uint32_t index, nb::dict given, Form form, Arrays& arrays) co
   out.resize(program.outputs.size());
   static const Port unknown;
   for (auto [key, value] : given) {
-    const char* name = nb::borrow<nb::str>(key).c_str();  // owned by the dict
+    const char* name = name_of(key);  // owned by the dict
     const Port* port = &unknown;
     for (const Port& p : program.inputs)
       if (p.name == name) port = &p;

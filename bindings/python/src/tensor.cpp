@@ -130,6 +130,10 @@ nb::object dlpack_of(nb::handle self, nb::object stream, nb::object max_version,
 
 }  // namespace
 
+bool Tensor::is_like(const MlcTensor& written) const {
+  return written.dtype == dtype_ && written.bytes == bytes_ && written.rank == shape_.size() && std::equal(shape_.begin(), shape_.end(), written.shape);
+}
+
 Tensor Tensor::copy() const {
   Tensor other(dtype_, shape_.data(), static_cast<uint32_t>(shape_.size()));
   std::memcpy(other.data(), data(), bytes_);

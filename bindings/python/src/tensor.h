@@ -31,6 +31,9 @@ class Tensor {
   uint64_t kept_bytes() const { return data_.get_deleter().room; }
   MlcTensor view() const { return mlc_tensor(data_.get(), dtype_, static_cast<uint32_t>(shape_.size()), shape_.data()); }
 
+  // Whether a run wrote all of it, as this type and shape.
+  bool is_like(const MlcTensor& written) const;
+
   Tensor copy() const;
   int fill(PyObject* self, Py_buffer* view, int flags);
   nb::object to_dlpack(nb::handle self, bool versioned) const;

@@ -38,6 +38,24 @@ class Run(unittest.TestCase):
         path = support.model("odd", [node("Relu", ["x.0"], ["y/0"])], [("x.0", "f32", [2])], [("y/0", "f32", [2])])
         np.testing.assert_array_equal(mlrt.open(path).run({"x.0": [-1, 1]})["y/0"], [0, 1])
 
+    def test_names_are_texts_that_utf8_can_hold(self):
+        model = mlrt.open(support.relu())
+        for name, error in ((1, TypeError), (b"x", TypeError), ("\ud800", ValueError), ("x\0y", ValueError)):
+            with self.subTest(name=name):
+                self.assertRaises(error, model.run, {name: np.ones(4, np.float32)}, raw=True)
+                self.assertRaises(error, lambda: model.run_async({name: np.ones(4, np.float32)}, raw=True).result())
+        with self.assertRaises(mlrt.Error):
+            mlrt.open("/tmp/\udc80 is not there.mlc")
+
+    def test_what_cannot_be_held_is_an_error_and_the_next_run_goes_on(self):
+        path = support.model("any_size", [node("Expand", ["x", "s"], ["y"])], [("x", "f32", [1]), ("s", "i64", [2])], [("y", "f32", ["a", "b"])])
+        model = mlrt.open(path)
+        for shape in ([0, 1 << 62], [1 << 40, 1 << 20]):
+            for run in (model.run, lambda **given: model.run_async(**given).result(60)):
+                with self.assertRaises((mlrt.Error, MemoryError)):
+                    run(x=np.ones(1, np.float32), s=np.array(shape))
+        self.assertEqual(model.run_async(x=np.ones(1, np.float32), s=np.array([2, 3])).result(60)["y"].shape, (2, 3))
+
     def test_every_type_of_numpy_goes_in_and_out(self):
         for short, dtype in (("f32", np.float32), ("f64", np.float64), ("f16", np.float16), ("i32", np.int32),
                              ("i64", np.int64)):

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_set>
 
 #include "packager/nest/contraction.h"
 
@@ -42,9 +43,16 @@ const Expr* only_fold(const Expr* value) {
 }
 
 void add_conjuncts(const Expr* e, std::vector<const Expr*>& out) {
-  if (!e) return;
-  if (e->op != Op::And) return out.push_back(e);
-  for (const Expr* term : e->args) add_conjuncts(term, out);
+  std::unordered_set<const Expr*> seen;
+  std::vector<const Expr*> open;
+  if (e) open.push_back(e);
+  while (!open.empty()) {
+    const Expr* term = open.back();
+    open.pop_back();
+    if (!seen.insert(term).second) continue;
+    if (term->op != Op::And) out.push_back(term);
+    else open.insert(open.end(), term->args.rbegin(), term->args.rend());
+  }
 }
 
 class Recogniser {

@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "packager/container/builder.h"
+#include "packager/plan/text.h"
 #include "runtime/api/mlc.h"
 #include "runtime/api/sized.h"
 #include "runtime/probe/probe.h"
 #include "schema/features.h"
 #include "signing/hash_tree.h"
 #include "tests/support/test_modules.h"
-#include "tests/text/plan_text.h"
 
 using namespace mlc;
 

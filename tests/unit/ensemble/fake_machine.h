@@ -3,10 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include "packager/plan/text.h"
 #include "runtime/ensemble/part.h"
 #include "runtime/plan/device_runner.h"
 #include "tests/support/fake_device.h"
-#include "tests/text/plan_text.h"
 
 namespace mlc::test {
 

@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "packager/plan/print.h"
+#include "packager/plan/text.h"
 #include "runtime/plan/derived.h"
 #include "runtime/plan/executor.h"
-#include "tests/text/plan_text.h"
 
 using namespace mlc;
 using namespace mlc::exec;

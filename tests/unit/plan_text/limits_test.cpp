@@ -5,8 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "packager/plan/text.h"
 #include "runtime/plan/executor.h"
-#include "tests/text/plan_text.h"
 
 using namespace mlc;
 using namespace mlc::exec;

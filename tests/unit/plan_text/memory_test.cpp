@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "packager/plan/text.h"
 #include "runtime/plan/executor.h"
 #include "tests/support/any_plan.h"
-#include "tests/text/plan_text.h"
 
 using namespace mlc;
 using namespace mlc::exec;

@@ -5,10 +5,10 @@
 #include <random>
 
 #include "packager/plan/print.h"
+#include "packager/plan/text.h"
 #include "tests/support/any_plan.h"
 #include "tests/support/plan_maker.h"
 #include "tests/support/source_path.h"
-#include "tests/text/plan_text.h"
 
 using namespace mlc;
 using mlc::test::PlanMaker;

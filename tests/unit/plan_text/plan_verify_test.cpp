@@ -1,8 +1,8 @@
+#include "packager/plan/text.h"
 #include "packager/plan/verify.h"
 
 #include <doctest/doctest.h>
 
-#include "tests/text/plan_text.h"
 
 using namespace mlc;
 

@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "packager/plan/print.h"
+#include "packager/plan/text.h"
 #include "runtime/plan/executor.h"
 #include "tests/support/plan_maker.h"
-#include "tests/text/plan_text.h"
 
 using namespace mlc;
 using namespace mlc::exec;

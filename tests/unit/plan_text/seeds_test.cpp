@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "packager/plan/text.h"
 #include "tests/support/any_plan.h"
 #include "tests/support/misaligned_plan.h"
 #include "tests/support/source_path.h"
-#include "tests/text/plan_text.h"
 
 using namespace mlc;
 

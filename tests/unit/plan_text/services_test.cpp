@@ -6,10 +6,10 @@
 #include <functional>
 
 #include "packager/plan/print.h"
+#include "packager/plan/text.h"
 #include "runtime/plan/executor.h"
 #include "runtime/plan/service.h"
 #include "tests/support/misaligned_plan.h"
-#include "tests/text/plan_text.h"
 
 using namespace mlc;
 using namespace mlc::exec;

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <set>
 
+#include "packager/plan/text.h"
 #include "runtime/plan/executor.h"
-#include "tests/text/plan_text.h"
 
 using namespace mlc;
 using namespace mlc::exec;

@@ -1,4 +1,4 @@
-#include "tests/text/plan_text.h"
+#include "packager/plan/text.h"
 
 #include "packager/plan/print.h"
 #include "schema/generated/plan_generated.h"
