@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/plan/executor.h"
-#include "tests/text/plan_text.h"
+#include "packager/plan/text.h"
 
 using namespace mlc;
 using namespace mlc::exec;
