@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/plan/executor.h"
 #include "packager/plan/text.h"
+#include "runtime/plan/executor.h"
 
 using namespace mlc;
 using namespace mlc::exec;
