@@ -99,9 +99,22 @@ Json value_json(uint64_t v) { return v > uint64_t{kMostExact} ? Json(std::to_str
 
 Json type_json(const HostTensor& t) { return {{"dtype", name_of(t.dtype)}, {"shape", t.shape}}; }
 
-Json tensor_json(const HostTensor& t) {
+// Values that may still be shown: of all answers together, as each of them takes some hundred bytes.
+class ValuesLeft {
+ public:
+  bool take(int64_t count) {
+    if (count > left_) return false;
+    left_ -= count;
+    return true;
+  }
+
+ private:
+  int64_t left_ = kMostValuesInJson;
+};
+
+Json tensor_json(const HostTensor& t, ValuesLeft& left) {
   Json out = type_json(t);
-  if (t.elements() > kMostValuesInJson) {
+  if (!left.take(t.elements())) {
     out["elided"] = true;
     return out;
   }
@@ -150,9 +163,10 @@ std::string map_text(const HostTensor& keys, const HostTensor& values) {
 }
 
 // One object, or a list of them.
-Json map_json(const HostTensor& keys, const HostTensor& values) {
+Json map_json(const HostTensor& keys, const HostTensor& values, ValuesLeft& left) {
   const std::vector<std::string> k = element_texts(keys);
-  const Json tensor = tensor_json(values);
+  const Json tensor = tensor_json(values, left);
+  if (!tensor.find("data")) return {{"elided", true}};
   const std::span<const Json> data = tensor["data"].items();
   Json rows = Json::array();
   for (size_t i = 0; i < data.size() && !k.empty(); ++i) {
@@ -230,8 +244,8 @@ std::string text_of(const std::vector<Answer>& answers) {
 
 namespace {
 
-Json answer_json(const Answer& a) {
-  if (const auto* t = std::get_if<HostTensor>(&a.value)) return tensor_json(*t);
+Json answer_json(const Answer& a, ValuesLeft& left) {
+  if (const auto* t = std::get_if<HostTensor>(&a.value)) return tensor_json(*t, left);
   if (const auto* c = std::get_if<Classes>(&a.value)) return classes_json(*c);
   return lines_json(std::get<Text>(a.value));
 }
@@ -240,16 +254,17 @@ Json answer_json(const Answer& a) {
 
 Json json_of(const std::vector<Answer>& answers) {
   Json out = Json::object();
+  ValuesLeft left;
   for (size_t i = 0; i < answers.size(); ++i) {
     const Answer& a = answers[i];
     if (are_map(answers, i)) {
-      out[map_name(a)] = map_json(std::get<HostTensor>(a.value), std::get<HostTensor>(answers[++i].value));
+      out[map_name(a)] = map_json(std::get<HostTensor>(a.value), std::get<HostTensor>(answers[++i].value), left);
       continue;
     }
+    Json& shown = out[a.name] = answer_json(a, left);
     const auto* t = std::get_if<HostTensor>(&a.value);
-    if (t && t->elements() > kMostValuesInJson)
+    if (t && shown.find("elided"))
       note("warning: '" + printable(a.name) + "' has " + std::to_string(t->elements()) + " elements, which are left out: -o FILE.npz has them");
-    out[a.name] = answer_json(a);
   }
   return out;
 }
@@ -306,9 +321,10 @@ Status write_json(const std::vector<Answer>& answers, io::FileWriter& writer) {
     const bool is_map = are_map(answers, i);
     out.add(before + Json(is_map ? map_name(a) : a.name).print() + ":");
     before = ",";
-    if (is_map) out.add(map_json(std::get<HostTensor>(a.value), std::get<HostTensor>(answers[++i].value)).print());
+    ValuesLeft left;  // each is written before the next is made
+    if (is_map) out.add(map_json(std::get<HostTensor>(a.value), std::get<HostTensor>(answers[++i].value), left).print());
     else if (const auto* t = std::get_if<HostTensor>(&a.value)) write_tensor(*t, out);
-    else out.add(answer_json(a).print());
+    else out.add(answer_json(a, left).print());
   }
   out.add(answers.empty() ? "{}\n" : "}\n");
   return out.finish();

@@ -68,8 +68,20 @@ Status Container::may_read(uint32_t segment) const {
       .hint(verdict.help.empty() ? "mlrun --allow-unsigned, or allow_unsigned" : verdict.help);
 }
 
+// What a file that is not trusted may have decoded at once: a few bytes of it may stand for a thousand times as many, which are memory
+// of this process before any budget of a run counts. A module becomes three times as much when it is loaded.
+constexpr uint64_t kMaxUntrustedModule = uint64_t{32} << 20, kMaxUntrustedPart = uint64_t{64} << 20;
+Status Container::may_decode(uint32_t segment, uint64_t length) const {
+  const format::Segment& s = manifest().segments[segment];
+  const uint64_t most = s.kind == format::SegmentKind::Module ? kMaxUntrustedModule : kMaxUntrustedPart;
+  if (native_allowed() || s.codec == format::Codec::Raw || length <= most) return ok();
+  return Status(Code::Resource, 6006, "{} MiB of {} would be decoded, at most {} MiB are for a file that is not trusted", length >> 20, label_of(s), most >> 20)
+      .hint("sign the file, or trust who has signed it: then there is no limit");
+}
+
 Result<VerifiedBytes> Container::segment(uint32_t index) const {
   MLC_RETURN_IF_ERROR(may_read(index));
+  MLC_RETURN_IF_ERROR(may_decode(index, manifest().segments[index].decoded_len));
   MLC_ASSIGN(AlignedBlock bytes, state_->store->read_all(index));
   return VerifiedBytesMaker::make(std::move(bytes), manifest().segments[index].name);
 }
@@ -77,6 +89,7 @@ Result<VerifiedBytes> Container::segment(uint32_t index) const {
 Result<VerifiedBytes> Container::bytes(const format::Ref& ref) const {
   if (ref.length == 0) return VerifiedBytesMaker::make({}, "nothing");  // whichever segment it names
   MLC_RETURN_IF_ERROR(may_read(ref.segment));
+  MLC_RETURN_IF_ERROR(may_decode(ref.segment, ref.length));
   MLC_ASSIGN(AlignedBlock bytes, state_->store->read(ref.segment, ref.offset, ref.length));
   return VerifiedBytesMaker::make(std::move(bytes), manifest().segments[ref.segment].name);
 }

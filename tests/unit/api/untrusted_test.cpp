@@ -266,6 +266,42 @@ TEST_CASE("kernels see zeros behind a container in memory that ends with a tenso
   CHECK_FALSE(has(y, "S"));
 }
 
+// Bytes that zstd makes some hundred times smaller: beyond a thousand times they would be stored as they are.
+template <class Bytes>
+void fill_with_little(Bytes& bytes, size_t from) {
+  uint32_t x = 1;
+  for (size_t at = from; at + 4 <= bytes.size(); at += 512) {
+    x = x * 1664525 + 1013904223;
+    std::memcpy(bytes.data() + at, &x, 4);
+  }
+}
+
+TEST_CASE("an asset of a stranger that decodes to more than 64 MiB is not decoded") {
+  for (const size_t mib : {64, 65}) {
+    std::string text(mib << 20, ' ');
+    fill_with_little(text, 0);
+    Opened o({kOneKernel, copying_kernel(), {}, std::move(text), {}});
+    REQUIRE_MESSAGE(o.code == MLC_OK, o.text);
+    MlcBytes data{};
+    MlcError* error = nullptr;
+    const int code = lib().asset_data(o.model, "pipeline.json", &data, &error);
+    const std::string said = lib().error_text(error);
+    lib().error_release(error);
+    CHECK_MESSAGE(code == (mib == 64 ? MLC_OK : MLC_RESOURCE), said);
+    CHECK(has(said, "at most 64 MiB") == (mib == 65));
+  }
+}
+
+TEST_CASE("a module of a stranger that decodes to more than 32 MiB is not decoded") {
+  std::vector<std::byte> module = copying_kernel();
+  const size_t end = module.size();
+  module.resize(33 << 20);
+  fill_with_little(module, end);
+  Opened o({kOneKernel, module, {}, {}, {}});
+  CHECK_MESSAGE(o.code == MLC_RESOURCE, o.text);
+  CHECK_MESSAGE(has(o.text, "33 MiB of"), o.text);
+}
+
 TEST_CASE("trusted files keep what they have, and every file has a limit on steps") {
   using namespace mlc::api;
   const exec::Limits trusted = limits_for(true, {}, uint64_t{8} << 30), stranger = limits_for(false, {}, uint64_t{8} << 30);
