@@ -213,13 +213,27 @@ void Walk::lanes(size_t l) {
   const Part part = part_of(steps_[l].dim);
   const auto inner = inner_points(l, part.range);
   if (!inner) return vectors(l, part);
-  border(l, part.range.begin, inner->begin);
-  s_.scoped([&] {
-    inner_ = true;
-    vectors(l, {*inner, 1, 1});
-    inner_ = false;
-  });
-  border(l, inner->end, part.range.end);
+  const auto between = [&](const Range& range) {
+    if (range.begin->is_const() && range.end->is_const() && range.begin->i >= range.end->i) return;
+    s_.scoped([&] {
+      inner_ = true;
+      vectors(l, {range, 1, 1});
+      inner_ = false;
+    });
+  };
+  if (!has_masked_borders(l)) {
+    border(l, part.range.begin, inner->begin);
+    between(*inner);
+    return border(l, inner->end, part.range.end);
+  }
+  // All vectors begin where they would without borders.
+  const auto [lo, hi] = part.range;
+  const Expr* size = ctx_.integer(steps_[l].how->step * steps_[l].how->count);
+  const Expr* first = k_.b.let(ctx_.min(ctx_.add(lo, ctx_.mul(ctx_.ceildiv(ctx_.sub(inner->begin, lo), size), size)), hi));
+  const Expr* last = k_.b.let(ctx_.max(ctx_.add(lo, ctx_.mul(ctx_.floordiv(ctx_.sub(inner->end, lo), size), size)), first));
+  vectors(l, {{lo, first}, 1, 1});
+  between({first, last});
+  vectors(l, {{last, hi}, 1, 1});
 }
 
 // Whole vectors, and what is left over point by point: a few as a rule.

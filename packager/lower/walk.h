@@ -63,6 +63,8 @@ class Walk : public Stage {
   // The points of the dim of lanes, whose loop is `l`, between which vectors need not look for borders: a part of `all`. They are walked
   // as `inner_`, all others as they are. Nothing: there are no borders.
   virtual std::optional<Range> inner_points(size_t l, const Range& all) { return (void)l, (void)all, std::nullopt; }
+  // Whether borders are vectors like those between, masked at the end: else what is left over at borders goes point by point.
+  virtual bool has_masked_borders(size_t l) const { return (void)l, false; }
   // Where loop `l` begins.
   virtual void enter(size_t l) { (void)l; }
   virtual void leaf() = 0;
