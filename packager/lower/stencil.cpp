@@ -35,6 +35,7 @@ struct WindowFold {
   std::vector<const Expr*> lane_terms;   // conditions on it
   std::vector<const ir::Dim*> lane_taps; // that these mention
   bool strided = false;                  // along channels, what is read lies apart
+  bool reads_beside = false;             // other values along channels than those that the window slides over
 };
 
 class Window final : public Walk {
@@ -88,6 +89,9 @@ class Window final : public Walk {
 
   // Elements that lie apart are picked under masks only where there are registers of those.
   bool has_masked_borders(size_t l) const override { return steps_[l].how->tail == schedule::Tail::Mask || !w_.strided; }
+
+  // Nothing that a point reads is overwritten by the point.
+  bool may_repeat() const override { return !w_.reads_beside; }
 
   // Which lanes the taps at hand reach; null: all.
   const Expr* reached() {
@@ -353,6 +357,7 @@ class Windows {
       if (std::none_of(lines.begin(), lines.end(), mentions) || std::any_of(columns_.begin(), columns_.end(), mentions)) return false;
     }
     choose_unrolling(lines, combinations);
+    find_reads_beside();
     return taps_are_bounds() && lanes_are_bounds();
   }
 
@@ -377,6 +382,14 @@ class Windows {
       }
     });
     return bounds;
+  }
+
+  // What is read once for each point may lie where that is written.
+  void find_reads_beside() {
+    std::unordered_map<const Expr*, bool> slides;
+    const auto& dims = w_.fold->fold->dims;
+    ir::walk(w_.fold->args[0], [&](const Expr* e) { slides[e] = std::any_of(dims.begin(), dims.end(), [&](const ir::Dim* d) { return facts_.depends(e, d); }); });
+    ir::walk(n_.writes[0].value, [&](const Expr* e) { w_.reads_beside |= e->op == Op::Load && facts_.depends(e, channel_) && !slides[e]; });
   }
 
   void choose_unrolling(const std::vector<const ir::Dim*>& lines, int64_t window) {
