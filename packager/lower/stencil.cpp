@@ -5,7 +5,8 @@
 // The loop over channel vectors is outermost, around the whole image: then the weights stay in registers. Large images come
 // from memory: then channels are innermost, so that they are read in the order in which they lie.
 // Outputs at the edge of a row are blocks of their own whose missing taps are left out, if sizes are constants; else
-// they go through the fold's ordinary loops.
+// they go through the fold's ordinary loops. Where the window slides along the vectors too (a picture whose rows lie side by
+// side), vectors at the borders ask at each tap which lanes it reaches, and those between need not.
 #include <algorithm>
 #include <cmath>
 
@@ -30,12 +31,18 @@ constexpr double kStreamBytes = 2 << 20;  // an output larger than a core's cach
 struct WindowFold {
   const Expr* fold = nullptr;
   Anchor anchor;
+  const ir::Dim* channel = nullptr;      // along which vectors run
+  std::vector<const Expr*> lane_terms;   // conditions on it
+  std::vector<const ir::Dim*> lane_taps; // that these mention
+  bool strided = false;                  // along channels, what is read lies apart
+  bool reads_beside = false;             // other values along channels than those that the window slides over
 };
 
 class Window final : public Walk {
  public:
   Window(const Job& job, const FlatNest& nest, Skeleton& k, const WindowFold& w, const schedule::Schedule& how, const DimNames& names)
-      : Walk(job, nest, k, how, names, w.anchor), fold_(w.fold) {
+      : Walk(job, nest, k, how, names, w.anchor), fold_(w.fold), w_(w), inside_(nest) {
+    if (!w_.lane_terms.empty()) leave_out_lane_terms();
     std::vector<const Expr*> extents;
     unsigned lanes = 1;
     for (const ir::Dim* d : nest.dims) {
@@ -47,7 +54,51 @@ class Window final : public Walk {
 
  private:
   void leaf() override {
-    at_columns([&] { tile_.plain ? emit_writes(s_, k_.b, n_, nullptr) : block(); });
+    at_columns([&] { tile_.plain ? emit_writes(s_, k_.b, nest(), nullptr) : block(); });
+  }
+
+  // Between borders the conditions on lanes hold.
+  const FlatNest& nest() const { return inner_ ? inside_ : n_; }
+  const Expr* fold() const { return inner_ ? inside_fold_ : fold_; }
+
+  void leave_out_lane_terms() {
+    const Expr* where = nullptr;
+    for (const Expr* term : conjuncts(ctx_, fold_->fold->where))
+      if (!s_.facts.depends(term, w_.channel)) where = where ? ctx_.binary(Op::And, where, term) : term;
+    ir::Fold f = *fold_->fold;
+    f.where = where;
+    inside_fold_ = ctx_.fold(std::move(f), {fold_->args.begin(), fold_->args.end()});
+    FlatWrite& w = inside_.writes[0];
+    w.value = ctx_.rewrite(w.value, [&](const Expr* e) { return e == fold_ ? inside_fold_ : nullptr; });
+  }
+
+  std::optional<Range> inner_points(size_t l, const Range& all) override {
+    (void)l;
+    if (w_.lane_terms.empty()) return std::nullopt;
+    const Expr *begin = all.begin, *end = all.end;
+    for_each_tap(ctx_, w_.lane_taps, [&](const auto& taps) {
+      for (const Expr* term : w_.lane_terms) {
+        const auto bound = bound_of(ctx_, ctx_.substitute(term, taps), w_.channel);
+        if (bound && bound->begin) begin = ctx_.max(begin, s_.value(bound->begin));
+        if (bound && bound->end) end = ctx_.min(end, s_.value(bound->end));
+      }
+    });
+    begin = k_.b.let(ctx_.min(begin, all.end));
+    return Range{begin, k_.b.let(ctx_.max(end, begin))};
+  }
+
+  // Elements that lie apart are picked under masks only where there are registers of those.
+  bool has_masked_borders(size_t l) const override { return steps_[l].how->tail == schedule::Tail::Mask || !w_.strided; }
+
+  // Nothing that a point reads is overwritten by the point.
+  bool may_repeat() const override { return !w_.reads_beside; }
+
+  // Which lanes the taps at hand reach; null: all.
+  const Expr* reached() {
+    const Expr* mask = nullptr;
+    if (!inner_)
+      for (const Expr* term : w_.lane_terms) mask = s_.both(mask, s_.value(term));
+    return mask && mask->is_const() && mask->i ? nullptr : mask;
   }
 
   void block() {
@@ -57,22 +108,30 @@ class Window final : public Walk {
     for (unsigned q = 0; q < t.height; ++q)
       acc.push_back(k_.b.local(loop::splat(ctx_, s_.value(unit_of(ctx_, c, 0, fold_->type.dtype)), s_.lanes())));
     taps([&](unsigned lo, unsigned hi) {
-      for (unsigned q = lo; q < hi; ++q)
-        s_.scoped([&] {
-          s_.bind(anchor_.row, ctx_.add(t.first, ctx_.integer(q)));
-          const Expr* x = s_.value(fold_->args[0]);
-          k_.b.assign(acc[q], loop::splat(ctx_, s_.join(c, {acc[q]}, {x})[0], s_.lanes()));
-        });
+      const auto join = [&](const Expr* mask) {
+        for (unsigned q = lo; q < hi; ++q)
+          s_.scoped([&] {
+            s_.bind(anchor_.row, ctx_.add(t.first, ctx_.integer(q)));
+            const Expr* x = s_.value(fold_->args[0], mask);
+            const Expr* joined = loop::splat(ctx_, s_.join(c, {acc[q]}, {x})[0], s_.lanes());
+            k_.b.assign(acc[q], mask ? loop::vec_select(ctx_, mask, joined, acc[q]) : joined);
+          });
+      };
+      const Expr* mask = reached();
+      if (!mask || mask->type.lanes > 1) join(mask);
+      else k_.b.with_if(mask, [&] { s_.scoped([&] { join(nullptr); }); });
     });
     for (unsigned q = 0; q < t.height; ++q)
       s_.scoped([&] {
         s_.bind(anchor_.row, ctx_.add(t.first, ctx_.integer(q)));
-        s_.define(fold_, acc[q]);
-        emit_writes(s_, k_.b, n_, nullptr);
+        s_.define(fold(), acc[q]);
+        emit_writes(s_, k_.b, nest(), nullptr);
       });
   }
 
-  const Expr* fold_;
+  const Expr *fold_, *inside_fold_ = nullptr;
+  const WindowFold w_;
+  FlatNest inside_;  // the nest without the conditions on lanes
 };
 
 class Windows {
@@ -144,7 +203,9 @@ class Windows {
     const std::string& c = name_.at(channel_);
     const Loop lanes{.dim = c, .step = lanes_, .bind = Bind::Lanes, .tail = tail_of_lanes(job_.target)};
     for (const ir::Dim* d : batch_) loop({.dim = name_.at(d), .bind = Bind::Cut});
-    if (!streams) loop({.dim = c, .step = quantum, .bind = Bind::Cut});
+    // Where borders are at known places, they are where no tile begins.
+    const bool many = std::any_of(batch_.begin(), batch_.end(), [](const ir::Dim* d) { return !d->extent->is_int(1); });
+    if (!streams && (w_.lane_terms.empty() || !many)) loop({.dim = c, .step = quantum, .bind = Bind::Cut});
     if (line_) loop({.dim = name_.at(line_), .bind = Bind::Cut});
     // Vectors that share a cache line go through a line together, else each would fetch it anew.
     const bool share = quantum > lanes_;
@@ -190,14 +251,14 @@ class Windows {
       const auto lin = e->args.size() == 1 ? ir::linear_in(ctx_, e->args[0], leaf) : std::nullopt;
       const Expr* step = lin ? lin->coefficients[0] : nullptr;
       fits &= step && step->is_const() && std::abs(step->i) <= kMaxStride;
-      strided_ |= step && !step->is_int(1);
+      w_.strided |= step && !step->is_int(1);
     });
     return fits;
   }
 
   // Where elements lie apart, a vector that is not full is gathered, one by one: narrower ones that are full take less.
   bool fill_vectors() {
-    if (!strided_ || !channel_->extent->is_const()) return true;
+    if (!w_.strided || !channel_->extent->is_const()) return true;
     const int64_t n = channel_->extent->i;
     const auto takes = [&](unsigned lanes) { return n / lanes * kPicked + (n % lanes ? kGathered * lanes : 0); };
     for (unsigned lanes = lanes_ / 2; lanes >= 4; lanes /= 2)
@@ -256,6 +317,7 @@ class Windows {
       else batch_.push_back(d);
     }
     w_.anchor.row = row_;
+    w_.channel = channel_;
     return row_ != nullptr;
   }
 
@@ -264,8 +326,9 @@ class Windows {
     DimSet column_dims = facts_.bit(row_);
     for (const Expr* term : conjuncts(ctx_, w_.fold->fold->where)) {
       bool affine = (term->op == Op::Lt || term->op == Op::Le) && term->args[0]->type.dtype == DType::I64;
-      if (!affine || facts_.depends(term, channel_) || facts_.needs_guard(term)) return false;
-      (facts_.depends(term, row_) ? anchor.row_terms : anchor.tap_terms).push_back(term);
+      if (!affine || facts_.needs_guard(term)) return false;
+      if (facts_.depends(term, channel_)) w_.lane_terms.push_back(term);
+      else (facts_.depends(term, row_) ? anchor.row_terms : anchor.tap_terms).push_back(term);
     }
     int64_t combinations = 1;
     std::vector<const ir::Dim*> lines;
@@ -294,7 +357,39 @@ class Windows {
       if (std::none_of(lines.begin(), lines.end(), mentions) || std::any_of(columns_.begin(), columns_.end(), mentions)) return false;
     }
     choose_unrolling(lines, combinations);
-    return taps_are_bounds();
+    find_reads_beside();
+    return taps_are_bounds() && lanes_are_bounds();
+  }
+
+  // Conditions on lanes are bounds of theirs, for each of a few taps.
+  bool lanes_are_bounds() {
+    DimSet mentioned = facts_.bit(channel_);
+    int64_t combinations = 1;
+    for (const ir::Dim* d : w_.fold->fold->dims) {
+      if (std::none_of(w_.lane_terms.begin(), w_.lane_terms.end(), [&](const Expr* t) { return facts_.depends(t, d); })) continue;
+      if (!d->extent->is_const() || d->extent->i < 1 || d->extent->i > kMostCopies) return false;
+      combinations *= d->extent->i;
+      if (combinations > kMostCopies) return false;
+      mentioned |= facts_.bit(d);
+      w_.lane_taps.push_back(d);
+    }
+    bool bounds = std::all_of(w_.lane_terms.begin(), w_.lane_terms.end(), [&](const Expr* t) { return !(facts_.dims(t) & ~mentioned); });
+    if (!bounds) return false;
+    for_each_tap(ctx_, w_.lane_taps, [&](const auto& taps) {
+      for (const Expr* term : w_.lane_terms) {
+        const Expr* at = ctx_.substitute(term, taps);
+        bounds &= at->is_const() ? at->i != 0 : bound_of(ctx_, at, channel_).has_value();
+      }
+    });
+    return bounds;
+  }
+
+  // What is read once for each point may lie where that is written.
+  void find_reads_beside() {
+    std::unordered_map<const Expr*, bool> slides;
+    const auto& dims = w_.fold->fold->dims;
+    ir::walk(w_.fold->args[0], [&](const Expr* e) { slides[e] = std::any_of(dims.begin(), dims.end(), [&](const ir::Dim* d) { return facts_.depends(e, d); }); });
+    ir::walk(n_.writes[0].value, [&](const Expr* e) { w_.reads_beside |= e->op == Op::Load && facts_.depends(e, channel_) && !slides[e]; });
   }
 
   void choose_unrolling(const std::vector<const ir::Dim*>& lines, int64_t window) {
@@ -325,7 +420,6 @@ class Windows {
   WindowFold w_;
   const ir::Dim *channel_ = nullptr, *row_ = nullptr, *line_ = nullptr;
   unsigned lanes_ = 1;
-  bool strided_ = false;  // along channels, what is read lies apart
   std::vector<const ir::Dim*> batch_;
   std::vector<const ir::Dim*> columns_;  // taps that conditions on the row mention
   bool unroll_lines_ = false;            // the others are copies where all of the window exists

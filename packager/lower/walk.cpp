@@ -213,13 +213,32 @@ void Walk::lanes(size_t l) {
   const Part part = part_of(steps_[l].dim);
   const auto inner = inner_points(l, part.range);
   if (!inner) return vectors(l, part);
-  border(l, part.range.begin, inner->begin);
-  s_.scoped([&] {
-    inner_ = true;
-    vectors(l, {*inner, 1, 1});
-    inner_ = false;
-  });
-  border(l, inner->end, part.range.end);
+  const bool repeats = may_repeat() && steps_[l].how->tail == Tail::Narrow && steps_[l].how->count == 1;
+  const auto between = [&](const Range& range) {
+    if (range.begin->is_const() && range.end->is_const() && range.begin->i >= range.end->i) return;
+    s_.scoped([&] {
+      inner_ = true;
+      repeats_from_ = repeats ? range.begin : nullptr;
+      vectors(l, {range, 1, 1});
+      repeats_from_ = nullptr;
+      inner_ = false;
+    });
+  };
+  if (!has_masked_borders(l)) {
+    border(l, part.range.begin, inner->begin);
+    between(*inner);
+    return border(l, inner->end, part.range.end);
+  }
+  // All vectors begin where they would without borders.
+  const auto [lo, hi] = part.range;
+  const Expr* size = ctx_.integer(steps_[l].how->step * steps_[l].how->count);
+  const Expr* first = k_.b.let(ctx_.min(ctx_.add(lo, ctx_.mul(ctx_.ceildiv(ctx_.sub(inner->begin, lo), size), size)), hi));
+  const Expr* last = k_.b.let(ctx_.max(ctx_.add(lo, ctx_.mul(ctx_.floordiv(ctx_.sub(inner->end, lo), size), size)), first));
+  vectors(l, {{lo, first}, 1, 1});
+  between({first, last});
+  repeats_from_ = repeats ? lo : nullptr;
+  vectors(l, {{last, hi}, 1, 1});
+  repeats_from_ = nullptr;
 }
 
 // Whole vectors, and what is left over point by point: a few as a rule.
@@ -247,7 +266,22 @@ void Walk::vectors(size_t l, const Part& part) {
   else if (lo->is_const() && hi->is_const()) rest = std::max<int64_t>(hi->i - lo->i, 0) % size;
   const Expr* more = ctx_.binary(Op::Lt, from, hi);
   if ((rest && *rest == 0) || (more->is_const() && !more->i)) return;
-  k_.b.with_if(more, [&, hi = hi] { s_.scoped([&] { rest_of_lanes(l, from, hi, rest); }); });
+  k_.b.with_if(more, [&, hi = hi] { s_.scoped([&] { repeats_from_ ? again(l, from, hi, rest) : rest_of_lanes(l, from, hi, rest); }); });
+}
+
+// A whole vector that ends at `to`, if there are as many points before.
+void Walk::again(size_t l, const Expr* from, const Expr* to, std::optional<int64_t> rest) {
+  const auto [d, how] = steps_[l];
+  const Expr* first = ctx_.sub(to, ctx_.integer(how->step));
+  const Expr* fits = ctx_.binary(Op::Le, repeats_from_, first);
+  const auto whole = [&, d = d, how = how] {
+    s_.scoped([&] {
+      s_.bind(d, k_.b.let(first));
+      columns(l, static_cast<unsigned>(how->step), 1, nullptr);
+    });
+  };
+  if (fits->is_const()) return fits->i ? whole() : rest_of_lanes(l, from, to, rest);
+  k_.b.with_if(fits, whole, [&] { s_.scoped([&] { rest_of_lanes(l, from, to, rest); }); });
 }
 
 void Walk::rest_of_lanes(size_t l, const Expr* from, const Expr* to, std::optional<int64_t> rest) {

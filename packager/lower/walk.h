@@ -63,6 +63,10 @@ class Walk : public Stage {
   // The points of the dim of lanes, whose loop is `l`, between which vectors need not look for borders: a part of `all`. They are walked
   // as `inner_`, all others as they are. Nothing: there are no borders.
   virtual std::optional<Range> inner_points(size_t l, const Range& all) { return (void)l, (void)all, std::nullopt; }
+  // Whether borders are vectors like those between, masked at the end: else what is left over at borders goes point by point.
+  virtual bool has_masked_borders(size_t l) const { return (void)l, false; }
+  // Whether points may be done twice: then what is left over behind whole vectors is a vector that ends where they end.
+  virtual bool may_repeat() const { return false; }
   // Where loop `l` begins.
   virtual void enter(size_t l) { (void)l; }
   virtual void leaf() = 0;
@@ -100,6 +104,7 @@ class Walk : public Stage {
   Tile tile_;
   Columns columns_;
   bool inner_ = false;  // between borders
+  const ir::Expr* repeats_from_ = nullptr;  // points from here on may be done twice
 
   void walk(size_t l);
 
@@ -109,6 +114,7 @@ class Walk : public Stage {
   void lanes(size_t l);
   void vectors(size_t l, const Part& part);
   void border(size_t l, const ir::Expr* from, const ir::Expr* to);
+  void again(size_t l, const ir::Expr* from, const ir::Expr* to, std::optional<int64_t> rest);
   void rest_of_lanes(size_t l, const ir::Expr* from, const ir::Expr* to, std::optional<int64_t> rest);
   void columns(size_t l, unsigned lanes, unsigned vectors, const ir::Expr* limit);
   // ---- rows ----

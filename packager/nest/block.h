@@ -95,8 +95,8 @@ struct BlockProgram {
   std::vector<ir::Join> joins;
 };
 
-// Compiles `nest` for these array shapes and symbol values (extents in `at` must evaluate).
-Result<BlockProgram> compile_block(const Statement& s, Evaluator& at);
+// Compiles `nest` for these array shapes and symbol values (extents in `at` must evaluate): one program, or several that together do all of it.
+Result<std::vector<BlockProgram>> compile_block(const Statement& s, Evaluator& at);
 // What that takes, in nanoseconds of one core, roughly.
 double work_of(const BlockProgram& p);
 // Runs it over all points, or until `deadline`; nests that push run on one thread, in order.

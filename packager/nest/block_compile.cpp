@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <tuple>
 
 #include "packager/nest/block_compiler.h"
 
@@ -12,7 +13,8 @@ constexpr size_t kMaxInstructions = 200000;
 constexpr int kMaxDepth = 3000;
 }  // namespace
 
-Result<BlockProgram> BlockCompiler::run() {
+// Slots of all dims, and facts of all there is.
+Status BlockCompiler::analyse_all() {
   const Nest& nest = *statement_.nest;
   program_.source = statement_.source;
   for (const ir::Dim* d : nest.dims) add_dim(d);
@@ -24,7 +26,12 @@ Result<BlockProgram> BlockCompiler::run() {
     roots.push_back(w.value);
   }
   for (const Expr* r : roots) analyse(r);
-  if (failed()) return failure();
+  return failed() ? failure() : ok();
+}
+
+Result<BlockProgram> BlockCompiler::run() {
+  const Nest& nest = *statement_.nest;
+  MLC_RETURN_IF_ERROR(analyse_all());
   choose_lane();
   program_.dim_reg.assign(program_.dims.size(), -1);
   Scope top;
@@ -149,7 +156,7 @@ int BlockCompiler::emit(const Expr* e, Scope& scope) {
       const int slot = slot_.at(e->dim);
       int& r = program_.dim_reg[static_cast<size_t>(slot)];
       if (r < 0) r = new_register(Register::Int, slot != program_.lane);
-      return r;
+      return in_phase(r, phase_of(e->dim), scope);
     }
     case Op::Var: fail("variable outside of a combiner"); return 0;
     case Op::Load: return load(e, scope);
@@ -157,6 +164,23 @@ int BlockCompiler::emit(const Expr* e, Scope& scope) {
     case Op::Field: return fold(e->args[0], scope)[static_cast<size_t>(e->i)];
     default: return operation(e, scope);
   }
+}
+
+// The value of a dim of which `r` says how far along its phase it is.
+int BlockCompiler::in_phase(int r, const Phase& phase, Scope& scope) {
+  for (auto [op, by, none] : {std::tuple{Op::Mul, phase.step, int64_t{1}}, {Op::Add, phase.first, int64_t{0}}}) {
+    if (by == none) continue;
+    Instr i;
+    i.kind = Instr::Binary;
+    i.op = op;
+    i.from = i.to = DType::I64;
+    i.a = r;
+    i.b = constant(DType::I64, {by, 0});
+    i.dst = new_register(Register::Int, level({&i.a, &i.b}, scope));
+    scope.code->push_back(i);
+    r = i.dst;
+  }
+  return r;
 }
 
 // One instruction on the values of the operands, brought to one shape.
@@ -243,6 +267,15 @@ AccessCode BlockCompiler::access(uint32_t array, std::span<const Expr* const> in
   return code;
 }
 
-Result<BlockProgram> compile_block(const Statement& s, Evaluator& at) { return BlockCompiler(s, at).run(); }
+Result<std::vector<BlockProgram>> compile_block(const Statement& s, Evaluator& at) {
+  MLC_ASSIGN(std::vector<Phases> all, BlockCompiler(s, at).phases());
+  if (all.empty()) all.emplace_back();
+  std::vector<BlockProgram> programs;
+  for (Phases& phases : all) {
+    MLC_ASSIGN(BlockProgram program, BlockCompiler(s, at, std::move(phases)).run());
+    programs.push_back(std::move(program));
+  }
+  return programs;
+}
 
 }  // namespace mlc::nest

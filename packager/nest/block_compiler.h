@@ -4,6 +4,7 @@
 //   block_compile.cpp       the nest, registers, expressions
 //   block_facts.cpp         what is known of every node before; indices that are affine in the dims
 //   block_compile_fold.cpp  folds, sums of products, groups of rows
+//   block_phases.cpp        nests of which a number divides something, in parts without that condition
 #pragma once
 
 #include <cstdint>
@@ -23,11 +24,20 @@ namespace mlc::nest {
 [[nodiscard]] bool scale(Affine& a, int64_t by);
 [[nodiscard]] bool add(Affine& a, const Affine& b);
 
+// Of a dim every `step`-th value, the first of them `first`.
+struct Phase {
+  int64_t step = 1, first = 0;
+};
+using Phases = std::unordered_map<const ir::Dim*, Phase>;
+
 class BlockCompiler {
  public:
-  // `evaluator` knows the symbols and the arrays, and must outlive the compiler.
-  BlockCompiler(const Statement& statement, Evaluator& evaluator) : statement_(statement), evaluator_(evaluator) {}
+  // `evaluator` knows the symbols and the arrays, and must outlive the compiler. Of dims that have a phase only that is computed.
+  BlockCompiler(const Statement& statement, Evaluator& evaluator, Phases phases = {})
+      : statement_(statement), evaluator_(evaluator), phases_(std::move(phases)) {}
   Result<BlockProgram> run();
+  // The phases that make up all of the nest (block_phases.cpp); none, if there is nothing to be gained by them.
+  Result<std::vector<Phases>> phases();
 
  private:
   using Expr = ir::Expr;
@@ -82,6 +92,7 @@ class BlockCompiler {
   int compile(const Expr* e, Scope& scope);
   int compile_masked(const Expr* e, Scope& scope, int condition, bool negate);
   int emit(const Expr* e, Scope& scope);
+  int in_phase(int r, const Phase& phase, Scope& scope);
   int operation(const Expr* e, Scope& scope);
   int load(const Expr* e, Scope& scope);
   AccessCode access(uint32_t array, std::span<const Expr* const> index, Scope& scope);
@@ -94,8 +105,20 @@ class BlockCompiler {
   void sum_of_products(const Expr* e, Scope& scope, FoldCode& code);
   void group(FoldCode& code);
 
+  // --- phases ---
+  // A map dim and a folded one of which s divides a sum: along_o*o + along_k*k + c.
+  struct Split {
+    const ir::Dim *o = nullptr, *k = nullptr;
+    int64_t s = 1, along_o = 0, along_k = 0, c = 0;
+  };
+  Status analyse_all();
+  Phase phase_of(const ir::Dim* d) const;
+  const Expr* only_fold() const;
+  std::optional<Split> split_of(const Expr* term, const Expr* fold) const;
+
   const Statement& statement_;
   Evaluator& evaluator_;
+  const Phases phases_;
   BlockProgram program_;
   std::unordered_map<const ir::Dim*, int> slot_;
   std::unordered_map<const Expr*, Facts> facts_;

@@ -24,7 +24,9 @@ void BlockCompiler::add_dim(const ir::Dim* d) {
   if (slot_.contains(d)) return;
   slot_[d] = static_cast<int>(program_.dims.size());
   program_.dims.push_back(d);
-  program_.extents.push_back(evaluator_.integer(d->extent));
+  const Phase phase = phase_of(d);
+  const int64_t extent = evaluator_.integer(d->extent);
+  program_.extents.push_back(phase.step == 1 ? extent : (std::max(extent, phase.first) - phase.first + phase.step - 1) / phase.step);
   if (evaluator_.fault.failed) fail(evaluator_.fault.message);
   if (program_.dims.size() > 64) fail("more than 64 dims in one nest");
 }
@@ -91,10 +93,13 @@ std::optional<Affine> BlockCompiler::affine(const Expr* e) {
       r.c = evaluator_.integer(e);
       if (evaluator_.fault.failed) fail(evaluator_.fault.message);
       return r;
-    case Op::Dim:
+    case Op::Dim: {
+      const Phase phase = phase_of(e->dim);
       r.k.assign(static_cast<size_t>(slot_.at(e->dim)) + 1, 0);
-      r.k.back() = 1;
+      r.k.back() = phase.step;
+      r.c = phase.first;
       return r;
+    }
     case Op::Neg: return arg(0) ? scaled(*arg(0), -1) : std::nullopt;
     case Op::Add: case Op::Sub: {
       if (!arg(0) || !arg(1)) return std::nullopt;
@@ -107,7 +112,14 @@ std::optional<Affine> BlockCompiler::affine(const Expr* e) {
       if (constant(0) && arg(1)) return scaled(*arg(1), arg(0)->c);
       return std::nullopt;
     case Op::FloorDiv: case Op::FloorMod: case Op::Min: case Op::Max:
-      if (!constant(0) || !constant(1)) return std::nullopt;
+      if (!arg(0) || !constant(1)) return std::nullopt;
+      if (!constant(0)) {  // (n*a + c) / n = a + c / n, and what is left over is that of c
+        const int64_t n = arg(1)->c;
+        if ((e->op != Op::FloorDiv && e->op != Op::FloorMod) || n < 1) return std::nullopt;
+        if (!std::all_of(arg(0)->k.begin(), arg(0)->k.end(), [&](int64_t k) { return k % n == 0; })) return std::nullopt;
+        r.k = arg(0)->k;
+        for (int64_t& k : r.k) k = e->op == Op::FloorDiv ? k / n : 0;
+      }
       r.c = ir::apply_binary(e->op, DType::I64, {arg(0)->c, 0}, {arg(1)->c, 0}).i;
       return r;
     default: return std::nullopt;
@@ -139,12 +151,16 @@ bool BlockCompiler::affine_conditions(const Expr* where, std::vector<Affine>& ou
       stack.insert(stack.end(), e->args.begin(), e->args.end());
       continue;
     }
-    if ((e->op != Op::Lt && e->op != Op::Le) || e->args[0]->type.dtype != DType::I64) return false;
+    if ((e->op != Op::Lt && e->op != Op::Le && e->op != Op::Eq) || e->args[0]->type.dtype != DType::I64) return false;
     const auto &x = facts_.at(e->args[0]).affine, &y = facts_.at(e->args[1]).affine;
     if (!x || !y) return false;
     Affine d = *y, minus = *x;
     d.k.resize(program_.dims.size());
     if (!scale(minus, -1) || !add(d, minus) || (e->op == Op::Lt && !add(d, {-1, {}}))) return false;
+    if (e->op == Op::Eq) {  // known here, or of another kind
+      if (std::any_of(d.k.begin(), d.k.end(), [](int64_t k) { return k != 0; })) return false;
+      d.c = d.c == 0 ? 0 : -1;
+    }
     if (range(d).first < 0) out.push_back(std::move(d));  // the others hold everywhere
   }
   return true;

@@ -28,11 +28,12 @@ Status Interpreter::nest(const Statement& s) {
     points(*s.nest);
     return failed(s.source);
   }
-  auto program = compile_block(s, evaluator_);
-  if (!program.ok()) return std::move(program).status();
-  if (!spend(work_of(*program))) return too_late(s.source);
+  MLC_ASSIGN(const std::vector<BlockProgram> programs, compile_block(s, evaluator_));
+  for (const BlockProgram& program : programs)
+    if (!spend(work_of(program))) return too_late(s.source);
   unsigned threads = options_.threads ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
-  run_block(*program, arrays_, function_, threads, options_.deadline, evaluator_.fault);
+  for (const BlockProgram& program : programs)
+    if (!evaluator_.fault.failed) run_block(program, arrays_, function_, threads, options_.deadline, evaluator_.fault);
   if (options_.jitter != 0)
     for (const Write& w : s.nest->writes)
       if (sums_floats(w.value)) shake(arrays_[w.array]);

@@ -14,21 +14,21 @@ void on_targets(F f) {
     f(*targets::find_target(name));
 }
 
-// Average or maximum over windows, channels last; the average divides by the number of taps inside.
+// Average or maximum over windows, channels last or first; the average divides by the number of taps inside.
 void pool(NestMaker& m, bool average, const Expr* H, const Expr* W, int64_t channels, int64_t k, int64_t stride,
-          int64_t pad) {
+          int64_t pad, bool channels_first = false) {
   ir::Context& ctx = m.ctx;
   auto out = [&](const Expr* in) { return ctx.add(ctx.floordiv(ctx.add(in, m.n(2 * pad - k)), m.n(stride)), m.n(1)); };
   const Expr *C = m.n(channels), *P = out(H), *Q = out(W);
   uint32_t x = m.array("x", DType::F32, {C, H, W}), y = m.output("y", DType::F32, {C, P, Q});
-  m.f.arrays[x].layout = m.f.arrays[y].layout = nest::permuted({1, 2, 0});
+  if (!channels_first) m.f.arrays[x].layout = m.f.arrays[y].layout = nest::permuted({1, 2, 0});
   auto c = m.dim("c", C), p = m.dim("p", P), q = m.dim("q", Q), u = m.dim("u", m.n(k)), v = m.dim("v", m.n(k));
   auto place = [&](auto o, auto t) { return ctx.add(ctx.add(ctx.mul(m.at(o), m.n(stride)), m.at(t)), m.n(-pad)); };
   const Expr *ih = place(p, u), *iw = place(q, v);
   const Expr* where = ctx.binary(Op::And, m.within(ih, H), m.within(iw, W));
   const Expr* load = m.load(x, {m.at(c), ih, iw});
   const Expr* value = m.fold(average ? ir::Join::Sum : ir::Join::Max, {u, v}, load, where);
-  if (average) value = ctx.binary(Op::Div, value, m.fold(ir::Join::Sum, {u, v}, ctx.number(1, DType::F32), where));
+  if (average && !channels_first) value = ctx.binary(Op::Div, value, m.fold(ir::Join::Sum, {u, v}, ctx.number(1, DType::F32), where));
   m.map({c, p, q}, y, {m.at(c), m.at(p), m.at(q)}, value, "pool");
 }
 
@@ -92,6 +92,26 @@ TEST_CASE("pooling, maximum and average, of constant and symbolic size") {
         const ir::Sym *H = ctx.declare_sym("H", 5, 4096), *W = ctx.declare_sym("W", 5, 4096);
         pool(free, average, ctx.sym(H), ctx.sym(W), c, k, stride, pad);
         test::check_lowering(ctx, free.f, t, {{H, h}, {W, w}});
+      }
+  });
+}
+
+TEST_CASE("windows that slide along the vectors too have borders of their own") {
+  on_targets([](const targets::Target& t) {
+    for (bool sum : {false, true})
+      for (auto [h, w, c, k, stride, pad] : {std::tuple{9, 56, 2, 3, 2, 1}, {11, 37, 3, 3, 1, 1}, {20, 20, 2, 5, 1, 2}, {7, 6, 2, 3, 2, 1},
+                                             {5, 5, 1, 5, 1, 2}, {12, 70, 2, 3, 3, 2}, {6, 130, 1, 2, 1, 1}}) {
+        CAPTURE(w);
+        CAPTURE(stride);
+        ir::Context ctx;
+        NestMaker fixed(ctx);
+        pool(fixed, sum, fixed.n(h), fixed.n(w), c, k, stride, pad, true);
+        const auto schedule = test::check_lowering(ctx, fixed.f, t).back();
+        if (w >= 20 && t.vector_bytes >= 16) CHECK(schedule.find("window") == 0);
+        NestMaker free(ctx);
+        const ir::Sym *H = ctx.declare_sym("H", 1, 4096), *W = ctx.declare_sym("W", 1, 4096);
+        pool(free, sum, ctx.sym(H), ctx.sym(W), c, k, stride, pad, true);
+        for (auto [a, b] : {std::pair{h, w}, {k, k}, {3, 100}}) test::check_lowering(ctx, free.f, t, {{H, std::max<int64_t>(a, k)}, {W, b}});
       }
   });
 }

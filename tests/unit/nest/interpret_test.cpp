@@ -47,6 +47,42 @@ TEST_CASE_FIXTURE(NestBuilder, "a padded convolution equals the sum written out"
       }
 }
 
+// y[n, p, q] = sum over c, u, v of x[c, (p + lo - u*a) / s, (q + lo - v) / t] * w[c, n, u, v] where s and t divide, and a number of the place.
+TEST_CASE("a transposed convolution is done by phases, its answers those of point by point") {
+  for (auto [h, s, t, kernel, a, lo] : {std::tuple{7, 2, 2, 4, 1, 1}, {5, 3, 2, 3, 2, 0}, {4, 2, 3, 5, 1, 2}, {1, 4, 1, 3, 1, 0}, {6, 5, 5, 2, 3, 4}, {3, 9, 8, 2, 1, 0}}) {
+    NestBuilder b;
+    CAPTURE(h);
+    CAPTURE(s);
+    Context& ctx = b.ctx;
+    const auto k = [&](int64_t v) { return b.k(v); };
+    const int64_t N = 3, C = 2, P = 19, Q = 11;
+    auto x = b.input("x", DType::F32, {k(C), k(h), k(h)}), w = b.input("w", DType::F32, {k(C), k(N), k(kernel), k(kernel)});
+    auto y = b.output("y", DType::F32, {k(N), k(P), k(Q)});
+    auto n = b.dim("n", N), p = b.dim("p", P), q = b.dim("q", Q), c = b.dim("c", C), u = b.dim("u", kernel), v = b.dim("v", kernel);
+    const auto d = [&](const Dim* of) { return b.d(of); };
+    auto row = ctx.sub(ctx.add(d(p), k(lo)), ctx.mul(d(u), k(a))), column = ctx.sub(ctx.add(d(q), k(lo)), d(v));
+    const Expr* where = ctx.boolean(true);
+    for (auto [back, by] : {std::pair{row, s}, {column, t}}) {
+      const Expr* at = ctx.floordiv(back, k(by));
+      for (const Expr* term : {ctx.binary(Op::Eq, ctx.floormod(back, k(by)), k(0)), ctx.binary(Op::Le, k(0), at), ctx.binary(Op::Lt, at, k(h))})
+        where = ctx.logical_and(where, term);
+    }
+    auto product = ctx.binary(Op::Mul, b.load(x, {d(c), ctx.floordiv(row, k(s)), ctx.floordiv(column, k(t))}), b.load(w, {d(c), d(n), d(u), d(v)}));
+    const Expr* sum = ctx.fold({ctx.builtin(Join::Sum), {c, u, v}, where}, {product});
+    const Expr* place = ctx.cast(DType::F32, ctx.binary(Op::BitAnd, ctx.add(ctx.mul(d(p), k(100)), d(q)), k(1023)));  // not affine: the values of the dims
+    b.nest("ConvTranspose", {n, p, q}, {{y, {d(n), d(p), d(q)}, ctx.binary(Op::Add, sum, place)}});
+    std::vector<Tensor> inputs{Tensor::of(DType::F32, {C, h, h}, numbers(static_cast<size_t>(C * h * h), 1)),
+                               Tensor::of(DType::F32, {C, N, kernel, kernel}, numbers(static_cast<size_t>(C * N * kernel * kernel), 2))};
+    auto fast = b.run(inputs), slow = b.run(inputs, true);
+    REQUIRE(fast.ok());
+    REQUIRE(slow.ok());
+    CHECK((*fast)[0].values<float>() == (*slow)[0].values<float>());
+    double work = 1e9;
+    REQUIRE(interpret(b.fn, inputs, {.work = &work}).ok());
+    if (s * t <= 64) CHECK(1e9 - work < 5e3 + N * P * Q * (30 + 0.5 * static_cast<double>(C * (kernel + s) * (kernel + t)) / static_cast<double>(s * t)));
+  }
+}
+
 TEST_CASE_FIXTURE(NestBuilder, "softmax through a custom combiner sums to one for every symbolic length") {
   auto L = ctx.sym(ctx.declare_sym("L", 1));
   auto x = input("x", DType::F32, {k(3), L}), y = output("y", DType::F32, {k(3), L});
