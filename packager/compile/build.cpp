@@ -258,7 +258,7 @@ class Build {
   // None: none is wanted, or what it needs is not there.
   std::unique_ptr<CodeCache> open_cache() {
     if (options_.cache_folder.empty()) return nullptr;
-    report_.cache.emplace();
+    report_.cache = BuildReport::Cache{};
     Result<std::unique_ptr<CodeCache>> cache = Status(Code::Unsupported, "this mlpack was linked without a build id");
     if (!compiler_identity().empty()) cache = CodeCache::open(options_.cache_folder);
     if (cache.ok()) return std::move(cache).value();
