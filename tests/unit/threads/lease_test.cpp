@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/on_exit.h"
 #include "tests/unit/threads/gathered.h"
 
 using namespace mlc;
@@ -278,10 +279,13 @@ TEST_CASE("workers stay on their CPUs for teams of all that pin their callers, a
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
     if (CPU_ISSET(cpu, &mine)) cpus.push_back(cpu);
   if (cpus.size() < 2) return;
-  // How many CPUs each worker of a team may use.
-  const auto choices = [](const TeamOptions& options) {
+  // How many CPUs each worker of a team may use. A thread that something else pushed off its CPU leaves it for a while, where
+  // pinning was not asked for: then nothing is known of any of them.
+  bool was_pushed_off = false;
+  const auto choices = [&](const TeamOptions& options) {
     std::vector<int> counts(options.workers);
     Gathered team(options);
+    const OnExit look([&] { was_pushed_off = team->pushed_off_ns() != 0; });
     team->run(
         [](void* c, unsigned w) {
           cpu_set_t set;
@@ -297,8 +301,10 @@ TEST_CASE("workers stay on their CPUs for teams of all that pin their callers, a
     const auto pool = WorkerPool::create({.workers = 3, .cpus = cpus, .seats = {cpus[0], cpus[1], cpus[1]}, .pin = pin}).value();
     std::thread application([&] {  // with a thread of its own, which is pinned
       CHECK(choices({*pool, 3}) == std::vector<int>{all, pin ? 1 : all, pin ? 1 : all});
-      CHECK(choices({*pool, 3, true}) == std::vector<int>{1, 1, 1});
-      CHECK(choices({*pool, 2}) == std::vector<int>{1, pin ? 1 : all});
+      const std::vector<int> pinned = choices({*pool, 3, true});
+      if (pin || !was_pushed_off) CHECK(pinned == std::vector<int>{1, 1, 1});
+      const std::vector<int> after = choices({*pool, 2});
+      if (pin || !was_pushed_off) CHECK(after == std::vector<int>{1, pin ? 1 : all});
     });
     application.join();
   }
