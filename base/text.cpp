@@ -116,7 +116,7 @@ unsigned decode_utf8(std::string_view text, size_t at, uint32_t& out) {
 
 bool is_unseen(uint32_t c) {
   return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x2028 || c == 0x2029 || (c >= 0x202A && c <= 0x202E) ||
-         (c >= 0x2066 && c <= 0x2069) || c == 0x061C || c == 0x200E || c == 0x200F || c == 0xFEFF;
+         (c >= 0x2066 && c <= 0x2069) || c == 0x200E || c == 0x200F || c == 0xFEFF;
 }
 
 void append_utf8(std::string& out, uint32_t c) {

@@ -102,8 +102,9 @@ Json type_json(const HostTensor& t) { return {{"dtype", name_of(t.dtype)}, {"sha
 // Values that may still be shown: of all answers together, as each of them takes some hundred bytes.
 class ValuesLeft {
  public:
+  bool fit(int64_t count) const { return count <= left_; }
   bool take(int64_t count) {
-    if (count > left_) return false;
+    if (!fit(count)) return false;
     left_ -= count;
     return true;
   }
@@ -244,6 +245,10 @@ std::string text_of(const std::vector<Answer>& answers) {
 
 namespace {
 
+void say_left_out(const std::string& name, const HostTensor& t) {
+  note("warning: '" + name + "' has " + std::to_string(t.elements()) + " elements, which are left out: -o FILE.npz has them");
+}
+
 Json answer_json(const Answer& a, ValuesLeft& left) {
   if (const auto* t = std::get_if<HostTensor>(&a.value)) return tensor_json(*t, left);
   if (const auto* c = std::get_if<Classes>(&a.value)) return classes_json(*c);
@@ -258,13 +263,13 @@ Json json_of(const std::vector<Answer>& answers) {
   for (size_t i = 0; i < answers.size(); ++i) {
     const Answer& a = answers[i];
     if (are_map(answers, i)) {
-      out[map_name(a)] = map_json(std::get<HostTensor>(a.value), std::get<HostTensor>(answers[++i].value), left);
+      const auto& values = std::get<HostTensor>(answers[++i].value);
+      if (!left.fit(values.elements())) say_left_out(map_name(a), values);
+      out[map_name(a)] = map_json(std::get<HostTensor>(a.value), values, left);
       continue;
     }
-    Json& shown = out[a.name] = answer_json(a, left);
-    const auto* t = std::get_if<HostTensor>(&a.value);
-    if (t && shown.find("elided"))
-      note("warning: '" + printable(a.name) + "' has " + std::to_string(t->elements()) + " elements, which are left out: -o FILE.npz has them");
+    if (const auto* t = std::get_if<HostTensor>(&a.value); t && !left.fit(t->elements())) say_left_out(a.name, *t);
+    out[a.name] = answer_json(a, left);
   }
   return out;
 }

@@ -151,6 +151,7 @@ class Container {
   struct State;
   [[nodiscard]] Status may_read(uint32_t segment) const;
   [[nodiscard]] Status may_decode(uint32_t segment, uint64_t length) const;
+  [[nodiscard]] Status check_asset(uint32_t index) const;
   void prepare_weights() const;
   explicit Container(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

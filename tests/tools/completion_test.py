@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 from mlrun_test import EXAMPLE, container
+from onnx_file import model, node, port
 from tool_test import Skipped, main
 
 # A line is given to the function as readline does it: COMP_WORDS is broken at blanks and at each of the break characters.
@@ -103,6 +104,17 @@ def bash_completes_what_the_file_says(t):
     assert in_bash(t, "mlrun", "mlrun --variant ") == []
 
 
+def bash_takes_no_command_from_a_file(t):
+    """An input may have any name of clean text; what comes back stands in the user's line as one word."""
+    name = "image$(touch${IFS}made)"
+    (t.dir / "named.onnx").write_bytes(model([node("Relu", [name], ["y"])], [port(name, "f32", [1])], [port("y", "f32", [1])]))
+    t.run("mlpack", "build", "named.onnx", "-o", "named.mlc", "--target", "portable")
+    found = in_bash(t, "mlrun", "mlrun named.mlc -i im")
+    assert len(found) == 1 and found[0].endswith("="), found
+    word = subprocess.run(["bash", "--norc", "-c", f"printf %s {found[0]}"], cwd=t.dir, capture_output=True, text=True).stdout
+    assert word == name + "=" and not (t.dir / "made").exists(), (found, word)
+
+
 def bash_names_files_that_need_quotes(t):
     container(t)
     (t.dir / "in put.npy").write_bytes(b"")
@@ -172,6 +184,7 @@ def scripts_are_right_for_their_shell(t):
 
 
 if __name__ == "__main__":
-    main([bash_completes_commands_options_and_their_words, bash_completes_what_the_file_says, bash_names_files_that_need_quotes,
+    main([bash_completes_commands_options_and_their_words, bash_completes_what_the_file_says, bash_takes_no_command_from_a_file,
+          bash_names_files_that_need_quotes,
           completing_remembers_nothing, the_hidden_command_is_hidden, zsh_completes, fish_completes,
           scripts_are_right_for_their_shell])

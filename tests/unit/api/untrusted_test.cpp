@@ -280,7 +280,7 @@ TEST_CASE("an asset of a stranger that decodes to more than 64 MiB is not decode
   for (const size_t mib : {64, 65}) {
     std::string text(mib << 20, ' ');
     fill_with_little(text, 0);
-    Opened o({kOneKernel, copying_kernel(), {}, std::move(text), {}});
+    Opened o({kOneKernel, copying_kernel(), {}, text, {}});
     REQUIRE_MESSAGE(o.code == MLC_OK, o.text);
     MlcBytes data{};
     MlcError* error = nullptr;
@@ -289,6 +289,13 @@ TEST_CASE("an asset of a stranger that decodes to more than 64 MiB is not decode
     lib().error_release(error);
     CHECK_MESSAGE(code == (mib == 64 ? MLC_OK : MLC_RESOURCE), said);
     CHECK(has(said, "at most 64 MiB") == (mib == 65));
+    auto file = test::container_of({kOneKernel, copying_kernel(), {}, text, {}});  // whose asset may be checked, whatever its size
+    REQUIRE(file.ok());
+    auto check = sized<MlcOpenOptions>();
+    check.memory = file->data(), check.memory_bytes = file->size(), check.verify = MLC_VERIFY_FULL;
+    MlcModel* model = nullptr;
+    CHECK(lib().open(&check, &model, nullptr) == MLC_OK);
+    lib().model_release(model);
   }
 }
 

@@ -269,3 +269,32 @@ TEST_CASE("damaged arrays and archives never crash") {
   for (const char* name : {"stored.npz", "deflated.npz"})
     walk_damage(fixture(name), 2000, [](Bytes b) { (void)parse_npz(b).ok(); });
 }
+
+TEST_CASE("strings keep zeros in their midst, and those behind them are no part of them") {
+  std::string data("a\0\0\0\0\0\0\0b\0\0\0\0\0\0\0", 16);
+  auto t = parse_npy(npy("{'descr': '<U4', 'fortran_order': False, 'shape': (1,), }\n", data));
+  REQUIRE_MESSAGE(t.ok(), (t.ok() ? "" : t.status().message));
+  CHECK(t->strings == std::vector<std::string>{std::string("a\0b", 3)});
+  data[15] = 1;  // the last of four bytes is part of a number
+  CHECK_FALSE(parse_npy(npy("{'descr': '<U4', 'fortran_order': False, 'shape': (1,), }\n", data)).ok());
+}
+
+TEST_CASE("what is no code point is written as U+FFFD, so that it can be read again") {
+  const HostTensor t = HostTensor::of_strings({3}, {"\xf4\x90\x80\x80", "\xed\xa0\x80", "\xc3\xbc"});
+  const auto file = npy_header(t);
+  REQUIRE(file.ok());
+  const auto again = parse_npy(*file);
+  REQUIRE(again.ok());
+  CHECK(again->strings[2] == "\xc3\xbc");
+  CHECK(again->strings[1] == "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+}
+
+TEST_CASE("strings are not padded to many times what they are") {
+  std::vector<std::string> strings(100, "x");
+  strings[7].assign(1 << 20, 'y');  // 400 MiB
+  const auto refused = npy_header(HostTensor::of_strings({100}, strings));
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.status().code == Code::Resource);
+  strings[7].assign(1 << 10, 'y');  // little, however much of it is padding
+  CHECK(npy_header(HostTensor::of_strings({100}, strings)).ok());
+}
