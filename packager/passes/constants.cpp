@@ -159,16 +159,16 @@ Status fold_constants(ir::Context& ctx, nest::Function& f) {
     std::vector<size_t> group{i};
     std::vector<uint32_t> results;
     bool possible = true;
-    for (size_t k = 0; k < group.size(); ++k)
+    for (size_t k = 0; possible && k < group.size(); ++k)
       for (uint32_t a : written(f.body[group[k]])) {
         if (std::find(results.begin(), results.end(), a) != results.end()) continue;
         results.push_back(a);
-        possible = possible && !uses.output[a];
-        for (size_t w : uses.writers[a]) {
-          if (w > i) possible = false;
+        possible = possible && !uses.output[a] && uses.writers[a].back() <= i;
+        if (!possible) break;
+        for (size_t w : uses.writers[a])
           if (std::find(group.begin(), group.end(), w) == group.end()) group.push_back(w);
-        }
       }
+    if (!possible) continue;
     double work = 0, input_bytes = 0, output_bytes = 0, cost = 0;
     for (size_t k : group) {
       possible = possible && computable(f, f.body[k], work, input_bytes);
