@@ -80,7 +80,7 @@ Status check_tolerances(const std::vector<Tolerance>& tolerances, size_t outputs
 Status validate(Manifest& m) {
   if (!m.required.empty())
     return Status(Code::Malformed, "needs format feature {}, which this version does not know", m.required[0])
-        .hint("update mlrun, or rebuild the container with an older --target-version");
+        .hint("update mlrun, or build the model again with the mlpack of this version");
   MLC_RETURN_IF_ERROR(check_count("methods", m.methods.size(), 1, kMaxMethods));
   MLC_RETURN_IF_ERROR(check_count("segments", m.segments.size(), 1, kMaxSegments));
   MLC_RETURN_IF_ERROR(check_count("tensors", m.tensors.size(), 0, kMaxTensors));

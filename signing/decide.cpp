@@ -6,6 +6,7 @@
 #include "base/compose.h"
 #include "base/counted.h"
 #include "base/json.h"
+#include "base/shell_word.h"
 #include "signing/policy.h"
 #include "signing/version_marks.h"
 
@@ -230,31 +231,33 @@ class Decision {
     if (!accepted_.empty()) {
       reason = compose("signed by {} only, {} of the {} that {} asks for", join(accepted_), accepted_.size(),
                        counted(rule_.threshold, "signer"), policy_name());
-    } else if (unknown) {
-      reason = compose("signed by key {}, which is not trusted here", unknown->key_id.substr(0, kKeyIdPrefix));
-      // The full id on the line: what is trusted is what was shown, whatever the file has become meanwhile.
-      verdict_.help = compose("mlrun trust {} --id {}", options_.file, unknown->key_id);
-    } else if (scoped) {
+    } else if (scoped) {  // of several signatures the key that somebody trusts already says more than one that nobody knows
       reason = compose("signed by {}, which is not trusted for model {} by {}", scoped->name, model(), policy_name());
       verdict_.help = how_to_widen(*scoped);
+    } else if (unknown) {
+      reason = compose("signed by key {}, which is not trusted here", unknown->key_id.substr(0, kKeyIdPrefix));
+      verdict_.help = how_to_trust(*unknown);
     } else {
       reason = "signed by a key whose role does not suffice";
     }
     settle(Trust::UnknownSigner, std::move(reason), Code::Untrusted, 3002);
   }
-  // What lets a key that is trusted for other models speak for this one. Ids that a shell might read otherwise are not
-  // made part of a command.
+  // The full id on the line: what is trusted is what was shown, whatever the file has become meanwhile. Where keys of the
+  // user's folder do not count, trusting one more there changes nothing.
+  std::string how_to_trust(const SignatureReport& report) const {
+    if (trust_.is_binding() || rule_.level == Level::Strict) return compose("add key {} to {}, whose rule for this model is strict", report.key_id, policy_name());
+    return compose("mlrun trust {} --id {}", shell_word(options_.file), report.key_id);
+  }
+  // What lets a key that is trusted for other models speak for this one.
   std::string how_to_widen(const SignatureReport& report) const {
-    const auto is_plain = [](unsigned char c) { return std::isalnum(c) || c == '/' || c == '-' || c == '_' || c == '.'; };
-    if (!std::all_of(id_.begin(), id_.end(), is_plain)) return {};
     for (const TrustedKey& entry : trust_.keys()) {
       if (entry.key.id_hex() != report.key_id || entry.name != report.name) continue;
       if (entry.origin == KeyOrigin::PolicyFile) return compose("add {} to the models of key {} in {}", model(), entry.name, policy_name());
       if (entry.origin != KeyOrigin::UserFolder) return {};
       if (rule_.level == Level::Strict) return compose("add the key to {}: under its strict rule your own trust folder does not count", policy_name());
-      std::string command = compose("mlrun trust {} --id {}", options_.file, report.key_id);
-      for (const std::string& glob : entry.models) command += compose(" --models '{}'", glob);
-      return command + compose(" --models '{}'", id_);
+      std::string command = compose("mlrun trust {} --id {}", shell_word(options_.file), report.key_id);
+      for (const std::string& glob : entry.models) command += " --models " + shell_word(glob);
+      return command + " --models " + shell_word(id_);
     }
     return {};
   }
@@ -267,7 +270,7 @@ class Decision {
     accept("not signed", Trust::Unsigned, MayRun::PortableOnly);
   }
   void not_signed() {
-    verdict_.help = compose("mlpack sign {} --key KEY{}", options_.file,
+    verdict_.help = compose("mlpack sign {} --key KEY{}", shell_word(options_.file),
                             trust_.is_binding() ? "" : ", or for this run only mlrun --allow-unsigned, allow_unsigned");
     settle(Trust::Unsigned, "not signed", Code::Unsigned, 3001);
   }

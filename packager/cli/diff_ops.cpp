@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/counted.h"
@@ -25,18 +27,43 @@ bool is_named_list(const Json& list) {
   return list.is(Json::Kind::Array) && std::all_of(items.begin(), items.end(), [](const Json& item) { return item.find("name") != nullptr; });
 }
 
-// By name; of several of one name those that come first belong together.
-Json by_name(const Json& list) {
-  Json items = Json::object();
-  for (const Json& item : list.items()) {
-    std::string name = text_of(item["name"]);
-    while (items.find(name)) name += " (again)";
-    Json rest = item;
-    rest.erase("name");
-    items[name] = std::move(rest);
+// Items of a list by name, of several of one name those that come first belong together; or members of an object.
+class Named {
+ public:
+  struct Item {
+    std::string shown;  // "name", "name (again)", "name (again 3)"
+    Json value;         // without the name
+  };
+  explicit Named(const Json& value) {
+    if (!value.is(Json::Kind::Array)) {
+      for (const auto& [name, member] : value.members()) add(name, 1, name, member);
+      return;
+    }
+    std::unordered_map<std::string, size_t> seen;
+    for (const Json& item : value.items()) {
+      const std::string name = text_of(item["name"]);
+      const size_t times = ++seen[name];
+      add(name, times, times == 1 ? name : times == 2 ? name + " (again)" : name + " (again " + std::to_string(times) + ")", item);
+      items_.back().value.erase("name");
+    }
   }
-  return items;
-}
+  const std::vector<Item>& items() const { return items_; }
+  // What stands there under the name of the k-th item here.
+  const Json* counterpart(const Named& there, size_t k) const {
+    const auto at = there.places_.find(keys_[k]);
+    return at == there.places_.end() ? nullptr : &there.items_[at->second].value;
+  }
+
+ private:
+  void add(const std::string& name, size_t times, std::string shown, Json value) {
+    keys_.push_back(name + '\0' + std::to_string(times));  // no name has this character
+    places_.emplace(keys_.back(), items_.size());
+    items_.push_back({std::move(shown), std::move(value)});
+  }
+  std::vector<Item> items_;
+  std::vector<std::string> keys_;
+  std::unordered_map<std::string, size_t> places_;
+};
 
 class Comparison {
  public:
@@ -63,19 +90,20 @@ class Comparison {
   // Recursion: as deep as what inspect_json.h makes.
   void compare(const std::vector<std::string>& path, const Json& a, const Json& b) {
     if (a == b) return;
-    if (is_named_list(a) && is_named_list(b)) return compare(path, by_name(a), by_name(b));
-    if (!a.is(Json::Kind::Object) || !b.is(Json::Kind::Object)) return add(path, &a, &b);
+    if (!(is_named_list(a) && is_named_list(b)) && (!a.is(Json::Kind::Object) || !b.is(Json::Kind::Object))) return add(path, &a, &b);
+    const Named of_a(a), of_b(b);
     const auto with = [&](const std::string& key) {
       std::vector<std::string> longer = path;
       longer.push_back(key);
       return longer;
     };
-    for (const auto& [key, value] : a.members()) {
-      if (const Json* const there = b.find(key)) compare(with(key), value, *there);
-      else add(with(key), &value, nullptr);
+    for (size_t k = 0; k < of_a.items().size(); ++k) {
+      const auto& [shown, value] = of_a.items()[k];
+      if (const Json* const there = of_a.counterpart(of_b, k)) compare(with(shown), value, *there);
+      else add(with(shown), &value, nullptr);
     }
-    for (const auto& [key, value] : b.members())
-      if (!a.find(key)) add(with(key), nullptr, &value);
+    for (size_t k = 0; k < of_b.items().size(); ++k)
+      if (!of_b.counterpart(of_a, k)) add(with(of_b.items()[k].shown), nullptr, &of_b.items()[k].value);
   }
 
   std::string part_;

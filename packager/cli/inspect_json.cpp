@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_map>
 
 #include "base/checked.h"
 #include "schema/features.h"
@@ -210,12 +211,13 @@ Json golden_json(const Manifest& manifest) {
 
 Json tensors_json(const Manifest& manifest) {
   Json json = Json::array();
+  std::unordered_map<uint32_t, const Layout*> layouts;
+  for (const Layout& layout : manifest.layouts) layouts.emplace(layout.id, &layout);
   for (const Tensor& tensor : manifest.tensors) {
     Json copies = Json::array();
     for (const Copy& copy : tensor.copies) {
-      const auto layout = std::find_if(manifest.layouts.begin(), manifest.layouts.end(),
-                                       [&](const Layout& l) { return l.id == copy.layout; });
-      copies.push_back({{"layout", layout == manifest.layouts.end() ? "" : layout->text},
+      const auto layout = layouts.find(copy.layout);
+      copies.push_back({{"layout", layout == layouts.end() ? "" : layout->second->text},
                         {"segment", manifest.segments[copy.ref.segment].name}, {"bytes", exact(copy.ref.length)}});
     }
     json.push_back({{"name", tensor.name}, {"type", name_of(tensor.dtype)}, {"shape", tensor.shape},

@@ -7,6 +7,7 @@
 #include "base/counted.h"
 #include "packager/cli/container_file.h"
 #include "packager/cli/inspect_json.h"
+#include "packager/cli/signing_ops.h"
 #include "packager/cli/size_ops.h"
 #include "packager/compile/interface_text.h"
 #include "packager/plan/print.h"
@@ -271,8 +272,8 @@ Result<Report> inspect_container(const InspectOptions& options) {
   if (!manifest.model.title.empty()) report.text += line("title", manifest.model.title);
   if (!manifest.model.licence.empty()) report.text += line("licence", manifest.model.licence);
   report.text += line("root", root) + line("signature", signer.reason);
-  if (manifest.model.not_after != 0)
-    report.text += line("valid", "until " + signing::format_time(manifest.model.not_after).value_or("the far future"));
+  const uint64_t not_after = end_of_validity(file.authentication, manifest);
+  if (not_after != 0) report.text += line("valid", validity_text(not_after));
   const std::string& source = manifest.provenance.source_name;
   report.text += line("source", (source.empty() ? "" : source + ", ") + "built by " + manifest.provenance.tool + " " +
                                     manifest.provenance.tool_version);
@@ -283,6 +284,7 @@ Result<Report> inspect_container(const InspectOptions& options) {
   MLC_RETURN_IF_ERROR(add_pipelines(file, report));
   add_variants(file, options.variant, report);
   add_data(file, options, report);
+  if (not_after != 0) report.json["not_after"] = exact(not_after);
   report.json["trust"] = signer.trust;
   report.json["reason"] = signer.reason;
   report.json["signatures"] = signer.signatures;

@@ -1,10 +1,12 @@
 #include "packager/cli/keys_commands.h"
 
+#include <ctime>
 #include <memory>
 
 #include "base/counted.h"
 #include "base/cli/program.h"
 #include "base/cli/report.h"
+#include "packager/cli/inspect_json.h"
 #include "packager/cli/signing_ops.h"
 #include "runtime/trust/trust_command.h"
 
@@ -54,8 +56,13 @@ Result<Report> run_sign(Given<SignOptions>& given) {
   Report report;
   report.text = "signed   " + result.output + "   root " + root_name(result.root) + "   by " + result.key_name + " (" +
                 counted(result.num_signatures, "signature") + ")\n";
+  if (result.not_after != 0) {
+    report.text += "valid    " + validity_text(result.not_after) + "\n";
+    if (result.not_after < static_cast<uint64_t>(std::time(nullptr))) note("warning: the signature ends before today: no machine will run " + result.output);
+  }
   report.json = {{"file", result.output}, {"root", root_name(result.root)}, {"key", result.key_name},
                  {"key_id", result.key_id}, {"signatures", result.num_signatures}};
+  if (result.not_after != 0) report.json["not_after"] = exact(result.not_after);
   return report;
 }
 
@@ -78,11 +85,13 @@ Result<Report> run_verify(Given<VerifyOptions>& given) {
   for (const std::string& warning : verdict.warnings) lines += "  warning    " + warning + "\n";
   report.text = given.options.file + "   " + result.model_id + " version " + std::to_string(result.model_version) +
                 "\n  root       " + root_name(result.root) + "\n  verdict    " + verdict.reason + "\n" + lines;
+  if (result.not_after != 0) report.text += "  valid      " + validity_text(result.not_after) + "\n";
   if (result.outcome.ok()) report.text += given.options.deep ? "  ok, every leaf\n" : "  ok, the weights not read: --deep reads them\n";
   report.json = {{"root", root_name(result.root)}, {"id", result.model_id},
                  {"version", std::to_string(result.model_version)}, {"trust", name_of(verdict.trust)},
                  {"reason", verdict.reason}, {"signatures", signatures}, {"problems", problems},
                  {"warnings", verdict.warnings}, {"deep", given.options.deep}};
+  if (result.not_after != 0) report.json["not_after"] = exact(result.not_after);
   report.failure = result.outcome;
   return report;
 }

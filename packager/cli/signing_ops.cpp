@@ -1,8 +1,10 @@
 #include "packager/cli/signing_ops.h"
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 
+#include "base/shell_word.h"
 #include "packager/cli/container_file.h"
 #include "packager/container/output_file.h"
 #include "signing/file.h"
@@ -86,13 +88,16 @@ Result<TrustSet> trust_for(const VerifyOptions& options) {
   return TrustSet::load(sources);
 }
 
-Status outcome_of(const VerifyResult& result, const std::string& file) {
+Status outcome_of(const VerifyResult& result, const VerifyOptions& options) {
+  const std::string& file = options.file;
   if (!result.problems.empty()) return result.problems.front();
   switch (result.verdict.trust) {
     case Trust::Trusted: return ok();
     case Trust::UnknownSigner:
-      return Status(Code::Untrusted, 3002, file + " is " + result.verdict.reason).hint(result.verdict.help);
-    case Trust::Unsigned: return Status(Code::Unsigned, 3001, file + " is not signed").hint("mlpack sign " + file);
+      // Beside keys that are named on the command line no other counts: to trust one more would change nothing.
+      return Status(Code::Untrusted, 3002, file + " is " + result.verdict.reason)
+          .hint(options.keys.empty() ? result.verdict.help : "--key with the public half of the key that signed it");
+    case Trust::Unsigned: return Status(Code::Unsigned, 3001, file + " is not signed").hint("mlpack sign " + shell_word(file));
     case Trust::BadSignature:
     case Trust::Expired:
     case Trust::Revoked:
@@ -135,8 +140,9 @@ Result<SignResult> sign_container(const SignOptions& options) {
   MLC_RETURN_IF_ERROR(add_signature(block.envelope, key.key));
   MLC_ASSIGN(const std::vector<std::byte> bytes, encode_block(block));
   MLC_RETURN_IF_ERROR(write_with_block(file, bytes, output));
+  MLC_ASSIGN(const Statement statement, parse_statement(block.envelope.payload));
   return SignResult{file.authentication.root(), key.name, key.key.public_key().id_hex(), output,
-                    block.envelope.signatures.size()};
+                    block.envelope.signatures.size(), statement.not_after};
 }
 
 Result<VerifyResult> verify_container(const VerifyOptions& options) {
@@ -146,11 +152,14 @@ Result<VerifyResult> verify_container(const VerifyOptions& options) {
   // Modules are hashed, never run, so also those of a file that may only run its portable form; what the file may do is
   // asked without that leave.
   open_options.allow_unsigned = true;
-  MLC_ASSIGN(const auto file, container::Container::open(options.file, open_options));
+  MLC_ASSIGN(container::AuthenticatedFile outside, container::AuthenticatedFile::open(options.file));
+  const std::optional<Authentication> authentication = outside.authentication();
+  MLC_ASSIGN(const auto file, container::Container::open(std::move(outside), open_options));
   VerifyResult result;
   result.root = file->root();
   result.model_id = file->manifest().model.id;
   result.model_version = file->manifest().model.version;
+  if (authentication) result.not_after = end_of_validity(*authentication, file->manifest());
   result.verdict = file->verdict();
   result.problems = options.deep ? file->verify_report() : check_small_segments(*file);
   if (!options.expect_root.empty() && digest_named(options.expect_root) != result.root)
@@ -161,8 +170,18 @@ Result<VerifyResult> verify_container(const VerifyOptions& options) {
     result.problems.push_back(Status(Code::BadSignature, 3102, options.file + " is another model than expected")
                                   .fact("expected  " + options.expect_id)
                                   .fact("found     " + result.model_id));
-  result.outcome = outcome_of(result, options.file);
+  result.outcome = outcome_of(result, options);
   return result;
+}
+
+uint64_t end_of_validity(const Authentication& authentication, const format::Manifest& manifest) {
+  const uint64_t stated = authentication.is_signed() ? authentication.statement()->not_after : 0;
+  return stated != 0 ? stated : manifest.model.not_after;
+}
+
+std::string validity_text(uint64_t not_after) {
+  const bool passed = not_after < static_cast<uint64_t>(std::time(nullptr));
+  return "until " + format_time(not_after).value_or("the far future") + (passed ? ", which has passed" : "");
 }
 
 }  // namespace mlc::cli

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "schema/manifest.h"
 #include "signing/keys.h"
 #include "signing/policy.h"
 
@@ -33,6 +34,7 @@ struct SignResult {
   Digest root{};
   std::string key_name, key_id, output;
   size_t num_signatures = 0;
+  uint64_t not_after = 0;  // what the signatures state, seconds since 1970; 0: no end
 };
 // Every segment is hashed before the signature is made: what is signed is good.
 [[nodiscard]] Result<SignResult> sign_container(const SignOptions& options);
@@ -48,11 +50,17 @@ struct VerifyResult {
   Digest root{};
   std::string model_id;
   uint64_t model_version = 0;
+  uint64_t not_after = 0;  // of the signatures, else of the model; seconds since 1970, 0: no end
   signing::Verdict verdict;
   std::vector<Status> problems;  // damaged segments, unmet expectations
   Status outcome;                // OK: signed by a trusted key and whole
 };
 // A file that cannot be opened at all (structure, wrong signature, policy) is an error; everything else is a result.
 [[nodiscard]] Result<VerifyResult> verify_container(const VerifyOptions& options);
+
+// When what a container states ends (seconds since 1970, 0: never): the signed statement counts before the manifest.
+[[nodiscard]] uint64_t end_of_validity(const signing::Authentication& authentication, const format::Manifest& manifest);
+// "until 2027-11-20T23:59:59Z", and that it has passed if it has.
+[[nodiscard]] std::string validity_text(uint64_t not_after);
 
 }  // namespace mlc::cli

@@ -1,4 +1,6 @@
-#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "runtime/api/run.h"
@@ -8,37 +10,43 @@
 namespace mlc::api {
 namespace {
 
-// The state of this index: what the manifest says of it, if it does.
-struct NamedState {
-  std::string name;
-  std::vector<int64_t> shape;
+// The states of a manifest by index: those of its methods in order, each name once.
+class NamedStates {
+ public:
+  explicit NamedStates(const format::Manifest& manifest) {
+    std::unordered_set<std::string_view> known;
+    for (const format::Method& m : manifest.methods)
+      for (const format::Port& p : m.state)
+        if (known.insert(p.name).second) ports_.push_back(&p);
+  }
+  // "state.3" where the manifest does not name it.
+  std::string name(uint32_t index) const { return index < ports_.size() ? ports_[index]->name : compose("state.{}", index); }
+  // As the manifest says, if that many elements can have this shape.
+  std::vector<int64_t> shape(uint32_t index, uint64_t elements) const {
+    std::vector<int64_t> shape;
+    if (index < ports_.size())
+      for (const format::DimRef& d : ports_[index]->dims) shape.push_back(d.extent.value_or(-1));
+    if (index < ports_.size() && checked_product(shape) == elements) return shape;
+    return {static_cast<int64_t>(elements)};
+  }
+
+ private:
+  std::vector<const format::Port*> ports_;
 };
-NamedState named_state(const format::Manifest& manifest, uint32_t index, uint64_t elements) {
-  NamedState out{compose("state.{}", index), {static_cast<int64_t>(elements)}};
-  std::vector<const format::Port*> ports;  // each name once
-  for (const format::Method& m : manifest.methods)
-    for (const format::Port& p : m.state)
-      if (std::none_of(ports.begin(), ports.end(), [&](const auto* known) { return known->name == p.name; })) ports.push_back(&p);
-  if (index >= ports.size()) return out;
-  out.name = ports[index]->name;
-  std::vector<int64_t> shape;
-  for (const format::DimRef& d : ports[index]->dims) shape.push_back(d.extent.value_or(-1));
-  if (checked_product(shape) == elements) out.shape = std::move(shape);
-  return out;
-}
 
 Status save(MlcSession& s, MlcBytes& out) {
   exec::Executor& executor = s.session->executor();
   const container::Container& c = s.session->model().container();
-  std::vector<NamedState> names(executor.num_states());
+  const NamedStates named(c.manifest());
+  std::vector<std::string> names(executor.num_states());  // the arrays refer to them
   std::vector<StateArray> arrays;
   for (uint32_t i = 0; i < executor.num_states(); ++i) {
     const DType dtype = executor.state_type(i);
     if (dtype == DType::Str) return Status(Code::Unsupported, "state_save: state {} holds strings", i);
     MLC_ASSIGN(const Bytes bytes, executor.state(i));
     if (bytes.empty()) continue;  // no run has used it: zeros
-    names[i] = named_state(c.manifest(), i, bytes.size() / bytes_of(dtype));
-    arrays.push_back({names[i].name, dtype, names[i].shape, bytes});
+    names[i] = named.name(i);
+    arrays.push_back({names[i], dtype, named.shape(i, bytes.size() / bytes_of(dtype)), bytes});
   }
   MLC_ASSIGN(s.saved_state, encode_state(c.root(), arrays, s.session->allocator()));
   out = {s.saved_state.data(), s.saved_state.size()};
@@ -51,11 +59,15 @@ Status restore(MlcSession& s, Bytes bytes) {
   MLC_ASSIGN(const SavedState saved, decode_state(bytes));
   if (saved.root != c.root()) return Status(Code::InputMismatch, "the saved state is of another container than {}", c.name());
   std::vector<std::optional<Bytes>> values(executor.num_states(), Bytes());
+  const NamedStates named(c.manifest());
+  std::unordered_map<std::string_view, const StateArray*> arrays;
+  for (const StateArray& array : saved.arrays) arrays.emplace(array.name, &array);
   size_t found = 0;
   for (uint32_t i = 0; i < executor.num_states(); ++i) {
-    const std::string name = named_state(c.manifest(), i, 0).name;
-    const auto array = std::find_if(saved.arrays.begin(), saved.arrays.end(), [&](const StateArray& a) { return a.name == name; });
-    if (array == saved.arrays.end()) continue;
+    const std::string name = named.name(i);
+    const auto at = arrays.find(name);
+    if (at == arrays.end()) continue;
+    const StateArray* const array = at->second;
     const DType dtype = executor.state_type(i);
     if (dtype == DType::Str || array->dtype != dtype)
       return Status(Code::InputMismatch, "state '{}': found {}, expected {}", name, name_of(array->dtype), name_of(dtype));

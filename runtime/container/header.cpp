@@ -17,7 +17,7 @@ Status wrong(Piece field, uint64_t found, Piece expected) {
 Status check_version(uint64_t major, uint64_t minor) {
   if (major == format::kVersionMajor) return ok();
   return Status(Code::Malformed, "container format {}.{}, this version reads {}.x", major, minor, format::kVersionMajor)
-      .hint("update mlrun, or rebuild the container with an older --target-version");
+      .hint("update mlrun, or build the model again with the mlpack of this version");
 }
 
 // The next `count` bytes of the page.
@@ -41,7 +41,7 @@ Result<Header> parse_header(std::span<const std::byte, format::kHeaderLen> page)
   if (const auto len = in.take<uint32_t>(); len != format::kHeaderLen) return wrong("header_len", len, "4096");
   if (const auto flags = in.take<uint32_t>(); flags != 0)
     return Status(Code::Malformed, "header page: critical flags {} are unknown to this version", flags)
-        .hint("update mlrun, or rebuild the container with an older --target-version");
+        .hint("update mlrun, or build the model again with the mlpack of this version");
   h.optional_flags = in.take<uint32_t>();
   if (const auto log2 = in.take<uint8_t>(); log2 != format::kAlignLog2) return wrong("align_log2", log2, "16");
   if (const auto log2 = in.take<uint8_t>(); log2 != format::kLeafLog2) return wrong("leaf_log2", log2, "20");

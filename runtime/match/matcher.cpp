@@ -13,6 +13,7 @@ namespace mlc {
 namespace {
 
 bool is_portable(const format::Variant& v) { return v.module_format == format::ModuleFormat::Portable; }
+bool is_called(const format::Variant& v, std::string_view name) { return name == v.name || name == v.target || name == v.family; }
 
 bool wants_amx(const format::Variant& v) {
   const auto id = static_cast<uint32_t>(Feature::X86AmxPermission);
@@ -122,7 +123,7 @@ bool Matcher::lacks_trust_only() const {
          });
 }
 
-Status Matcher::none_left(std::string what) const {
+Status Matcher::none_left(std::string what, std::string_view require) const {
   Status s(Code::NoVariant, 2001, std::move(what));
   const bool wants_trust = lacks_trust_only();
   for (const Assessment& a : assessments_) {
@@ -139,6 +140,12 @@ Status Matcher::none_left(std::string what) const {
     s.message += ": native code needs trust, and the file is " + policy_.why_not;
     return std::move(s).hint(policy_.how_to_allow);
   }
+  if (!require.empty() && require != "native") {
+    const auto meets = [&](const Assessment& a) { return is_called(variants_[a.variant], require); };
+    const auto first = std::find_if(assessments_.begin(), assessments_.end(), meets);
+    if (first == assessments_.end()) return std::move(s).hint("mlpack build --target {} (mlpack targets lists all): this file has no such variant", require);
+    if (is_for_device(variants_[first->variant])) return std::move(s).hint("mlrun probe lists the devices of this machine; --devices NAME uses one that is left out unless it is named");
+  }
   return std::move(s).hint("mlpack build with --target native, or for one of the targets that fit this machine");
 }
 
@@ -150,9 +157,7 @@ Result<std::vector<uint32_t>> Matcher::candidates(std::string_view variant, std:
     if (!variant.empty() && v.name != variant) continue;
     named = true;
     if (!a.fits) continue;
-    if (require == "native" ? is_portable(v)
-                            : !require.empty() && require != v.name && require != v.target && require != v.family)
-      continue;
+    if (require == "native" ? is_portable(v) : !require.empty() && !is_called(v, require)) continue;
     out.push_back(a.variant);
   }
   if (!named) {
@@ -167,7 +172,7 @@ Result<std::vector<uint32_t>> Matcher::candidates(std::string_view variant, std:
       what = compose("variant '{}' does not fit this machine", variant);
     else if (!require.empty())
       what = compose("'{}' is required, and no such variant fits this machine", require);
-    return none_left(compose("{} ({}, {})", what, name_of(record_.machine), record_.os_release));
+    return none_left(compose("{} ({}, {})", what, name_of(record_.machine), record_.os_release), require);
   }
 
   // Estimates count only if every native candidate has one: comparing some of them with a guess would prefer whoever

@@ -86,7 +86,7 @@ class Matcher {
  private:
   void assess(Assessment& out) const;
   std::vector<FailingClause> failing_on(const format::Variant& variant, const NamedDevice* device) const;
-  Status none_left(std::string what) const;
+  Status none_left(std::string what, std::string_view require) const;
   bool lacks_trust_only() const;  // a native variant fits this machine, and the policy is all that stands in the way
 
   const probe::Record& record_;

@@ -105,6 +105,15 @@ def diff_tells_what_differs_and_nothing_else(t):
     t.run("mlpack", "diff", a, code=2)
 
 
+def items_of_one_name_are_compared_in_their_order(t):
+    """As many operators of one name as a file may have: trying one name after the other would take for ever."""
+    t.run("sample_container", "a.mlc", "1", "4096")
+    t.run("sample_container", "b.mlc", "1", "4095")
+    found = diff(t, "a.mlc", "b.mlc")
+    only = [key for key, (_, there) in found.items() if there is None]
+    assert only == [("identity", "", "operators Same (again 4096)")], only
+
+
 def inspect_says_what_is_inside(t):
     path = sample(t)
     root = t.json("mlpack", "verify", path)["root"]

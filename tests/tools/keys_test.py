@@ -260,6 +260,53 @@ def a_public_key_does_not_sign_and_the_private_one_is_named(t):
         assert "chmod" not in str(answer), answer
 
 
+def hints_quote_the_names_of_files(t):
+    key_id = t.json("mlpack", "keygen", "-o", "k.pem")["key_id"]
+    odd = t.dir / "b$(touch done); it's.mlc"
+    shutil.copy(sample(t, key="k.pem"), odd)
+    command = t.json("mlpack", "verify", odd, code=11)["help"]
+    assert shlex.split(command) == ["mlrun", "trust", str(odd), "--id", key_id], command
+    answer = t.json("mlrun", "trust", odd, code=2)
+    assert shlex.split(answer["help"])[2] == str(odd), answer
+    shutil.copy(sample(t), t.dir / "-f.mlc")
+    assert "help: mlpack sign ./-f.mlc" in t.run("mlpack", "verify", "--", "-f.mlc", code=10).stderr
+
+
+def of_two_signatures_the_hint_is_about_the_key_that_is_known(t):
+    t.run("mlpack", "keygen", "-o", "dev.pem")
+    prod = t.json("mlpack", "keygen", "-o", "prod.pem")["key_id"]
+    path = sample(t, key="dev.pem")
+    t.run("mlpack", "sign", path, "--key", "prod.pem")
+    t.run("mlpack", "trust", "prod.pub.pem", "--models", "other/*")
+    answer = t.json("mlpack", "verify", path, code=11)
+    assert prod[:16] in answer["message"] and f"--id {prod} --models 'other/*'" in answer["help"], answer
+
+
+def hints_name_what_can_help(t):
+    key_id = t.json("mlpack", "keygen", "-o", "k.pem")["key_id"]
+    t.run("mlpack", "keygen", "-o", "other.pem")
+    path = sample(t, key="k.pem")
+    # Keys of the command line are the only ones that count.
+    answer = t.json("mlpack", "verify", path, "--key", "other.pub.pem", code=11)
+    assert "mlrun trust" not in answer["help"] and "--key" in answer["help"], answer
+    # Under a strict rule those of the user's folder do not.
+    (t.dir / "policy.json").write_text(STRICT)
+    answer = t.json("mlpack", "verify", path, "--policy", "policy.json", code=11)
+    assert "mlrun trust" not in answer["help"] and key_id in answer["help"] and "policy.json" in answer["help"], answer
+
+
+def the_end_of_a_signature_is_shown(t):
+    t.run("mlpack", "keygen", "-o", "k.pem")
+    path = sample(t)
+    done = t.run("mlpack", "sign", path, "--key", "k.pem", "--not-after", "2999-11-20")
+    assert "until 2999-11-20T23:59:59Z" in done.stdout and not done.stderr, done
+    for command in ("verify", "inspect"):
+        done = t.run("mlpack", command, path, code=11 if command == "verify" else 0)
+        assert "until 2999-11-20T23:59:59Z\n" in done.stdout, done.stdout
+    done = t.run("mlpack", "sign", path, "--key", "k.pem", "--replace", "--not-after", "2020-01-01")
+    assert "which has passed" in done.stdout and done.stderr.startswith("warning: "), done
+
+
 def a_key_trusted_for_other_models_says_how_to_widen_its_scope(t):
     key_id = t.json("mlpack", "keygen", "-o", "k.pem")["key_id"]
     path = sample(t, key="k.pem")
@@ -267,7 +314,7 @@ def a_key_trusted_for_other_models_says_how_to_widen_its_scope(t):
     assert "models_before" not in first, first
     answer = t.json("mlpack", "verify", path, code=11)
     assert "not trusted for model \"acme/sample\"" in answer["message"], answer
-    assert answer["help"] == f"mlrun trust {path} --id {key_id} --models 'other/*' --models 'acme/sample'", answer
+    assert answer["help"] == f"mlrun trust {path} --id {key_id} --models 'other/*' --models acme/sample", answer
     t.run(*shlex.split(answer["help"]))
     t.run("mlpack", "verify", path)
     # What a key was trusted for until now is told.

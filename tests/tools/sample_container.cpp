@@ -1,6 +1,7 @@
-// sample_container OUT [VERSION | rich]: writes a small, unsigned, valid container for tests of the tools. What runs is of no
+// sample_container OUT [VERSION | rich | VERSION OPERATORS]: writes a small, unsigned, valid container for tests of the tools. What runs is of no
 // interest here: plans and modules are opaque bytes. The weights have three leaves. A rich one has everything that a manifest
-// can say, and the interface of a model with caches: forty inputs, extents that are computed.
+// can say, and the interface of a model with caches: forty inputs, extents that are computed. OPERATORS: how many versions of one
+// operator it holds.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -88,13 +89,14 @@ void make_rich(container::ContainerBuilder& builder, Method& method) {
   add_results_of_the_run(method);
 }
 
-Status write_sample(const std::string& path, uint64_t version, bool rich) {
+Status write_sample(const std::string& path, uint64_t version, bool rich, uint32_t operators) {
   container::ContainerBuilder builder;
   builder.manifest.model.id = "acme/sample";
   builder.manifest.model.version = version;
   builder.manifest.provenance.tool = "sample_container";
   builder.manifest.provenance.tool_version = "1";
   builder.manifest.provenance.source_name = "sample.onnx";
+  for (uint32_t k = 0; k < operators; ++k) builder.add_operator("org.example", "Same", k + 1, {pattern(16, k)});
 
   Method method;
   method.name = "main";
@@ -158,12 +160,13 @@ Status write_sample(const std::string& path, uint64_t version, bool rich) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2 || argc > 3) {
-    std::fprintf(stderr, "usage: sample_container OUT [VERSION | rich]\n");
+  if (argc < 2 || argc > 4) {
+    std::fprintf(stderr, "usage: sample_container OUT [VERSION | rich | VERSION OPERATORS]\n");
     return 2;
   }
   const bool rich = argc == 3 && std::string_view(argv[2]) == "rich";
-  const Status status = write_sample(argv[1], argc == 3 && !rich ? std::strtoull(argv[2], nullptr, 10) : 7, rich);
+  const Status status = write_sample(argv[1], argc >= 3 && !rich ? std::strtoull(argv[2], nullptr, 10) : 7, rich,
+                                    argc == 4 ? static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)) : 0);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.text().c_str());
   return static_cast<int>(status.code);
 }
