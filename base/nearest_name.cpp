@@ -24,6 +24,18 @@ size_t distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
+// The longest candidate that is one of the parts of the word, which '_' and '-' divide: "crop" of "center_crop".
+std::string_view part_of(std::string_view word, std::span<const std::string_view> candidates) {
+  std::string_view best;
+  while (!word.empty()) {
+    const size_t end = std::min(word.find_first_of("_-"), word.size());
+    const std::string_view part = word.substr(0, end);
+    if (part.size() > best.size() && std::find(candidates.begin(), candidates.end(), part) != candidates.end()) best = part;
+    word.remove_prefix(std::min(end + 1, word.size()));
+  }
+  return best;
+}
+
 }  // namespace
 
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> candidates) {
@@ -34,7 +46,7 @@ std::string_view nearest_name(std::string_view word, std::span<const std::string
     if (c.size() > word.size() + least) continue;  // the table of a candidate is as large as its product with the word
     if (size_t d = distance(word, c); d < least && d < std::max(word.size(), c.size())) least = d, best = c;
   }
-  return best;
+  return best.empty() ? part_of(word, candidates) : best;
 }
 
 std::string unknown_word(std::string_view what, std::string_view word, const std::vector<std::string>& known) {

@@ -8,8 +8,8 @@
 
 namespace mlc {
 
-// The candidate within a third of the word's letters (at least 2) of it, or an empty string. Words of more than 64
-// letters have none.
+// The candidate within a third of the word's letters (at least 2) of it, else one that is a part of it between '_' or '-', or an
+// empty string. Words of more than 64 letters have none.
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> candidates);
 
 // "unknown option '--thread', did you mean '--threads'?"

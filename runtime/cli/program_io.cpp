@@ -80,7 +80,7 @@ class RawInputs {
   }
 
   Status add(const io::InputSpec& spec, io::InputFiles& files) {
-    if (spec.kind == io::InputSpec::Kind::Number) return add_number(spec);
+    if (spec.kind == io::InputSpec::Kind::Numbers) return add_numbers(spec);
     MLC_ASSIGN(io::LoadedInput loaded, io::load_input(spec, files, memory_.for_files()));
     for (const NamedTensor& t : loaded.tensors) memory_.take_files(bytes_held(t.tensor));
     if (loaded.tensors.empty() && loaded.media == io::Media::Zip) return ok();  // an archive of no arrays: the program may take none
@@ -142,14 +142,12 @@ class RawInputs {
     return HostTensor::of_strings(std::move(shape), std::move(lines));
   }
 
-  // Free extents are 1: a number is one element.
-  Status add_number(const io::InputSpec& spec) {
+  Status add_numbers(const io::InputSpec& spec) {
     const auto port = std::find_if(ports_.begin(), ports_.end(), [&](const MlcPort& p) { return is_called(p, spec.name); });
     if (port == ports_.end()) return unknown(spec.name);
-    std::vector<int64_t> shape;
-    for (uint32_t i = 0; i < port->rank; ++i) shape.push_back(port->extents[i] >= 0 ? port->extents[i] : 1);
-    MLC_ASSIGN(HostTensor number, io::tensor_of_number(spec, static_cast<DType>(port->dtype), std::move(shape)));
-    return place(spec.name, std::move(number));
+    const std::vector<int64_t> extents(port->extents, port->extents + port->rank);
+    MLC_ASSIGN(HostTensor numbers, io::tensor_of_numbers(spec, static_cast<DType>(port->dtype), extents));
+    return place(spec.name, std::move(numbers));
   }
 
   static Status given_twice(const std::string& name) { return Status(Code::InputMismatch, 4001, "input '" + name + "' is given twice"); }
@@ -204,7 +202,7 @@ Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, con
   for (const io::InputSpec& spec : specs) {
     if (spec.kind == io::InputSpec::Kind::Random || spec.kind == io::InputSpec::Kind::Zeros)
       return Status(Code::Usage, "'random' and 'zeros' are arrays: add --raw to feed the bare program");
-    if (spec.kind == io::InputSpec::Kind::Number)
+    if (spec.kind == io::InputSpec::Kind::Numbers)
       return Status(Code::Usage, "'" + spec.name + "=" + spec.path + "' is a number, and a pipeline takes files")
           .hint("--raw feeds the bare program; a file of that name is ./" + spec.path);
     MLC_ASSIGN(io::LoadedInput input, io::load_input(spec, files, memory.for_files()));
@@ -219,7 +217,9 @@ Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, con
   auto before = target.pipeline->before(std::move(given), memory.for_files());
   if (!before.ok() && before.status().code == Code::InputMismatch && before.status().help.empty()) {
     if (has_arrays) return std::move(before).status().hint("--raw feeds arrays to the bare program");
-    if (nameless > 1) return std::move(before).status().hint("-i NAME=FILE for each");
+    const size_t takes = target.pipeline->description().inputs.size();
+    if (nameless > 1 && static_cast<size_t>(nameless) <= takes) return std::move(before).status().hint("-i NAME=FILE for each");
+    if (nameless > 1) return std::move(before).status().hint("a run takes " + counted(takes, "file") + " here: start one for each of the others");
   }
   MLC_ASSIGN(std::vector<NamedTensor> decoded, std::move(before));
   for (const NamedTensor& t : decoded) memory.take_files(bytes_held(t.tensor));
@@ -289,7 +289,7 @@ std::string port_text(const MlcPort& p) {
 }
 
 void add_input_options(const Command& command, InputOptions& o) {
-  command.add_option("-i,--input", o.specs, "[NAME=]FILE, '-', random, zeros, NAME=12.5, FILE.npz:ARRAY or @FILE:f32[1,3]; images, .npy, .npz, lines of text");
+  command.add_option("-i,--input,inputs", o.specs, "[NAME=]FILE, '-', random, zeros, NAME=12.5, NAME=1,2,3, FILE.npz:ARRAY or @FILE:f32[1,3]; images, .npy, .npz, lines of text");
   command.add_flag("--raw", o.raw, "feed arrays to the bare model, without the pipeline");
   command.add_option("--pipeline", o.pipeline, "which pipeline, where the file has several");
   command.add_option("--program", o.program, "which program to feed with --raw; default: main");

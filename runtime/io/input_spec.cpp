@@ -35,6 +35,16 @@ bool is_number(std::string_view text) {
   return end == text.data() + text.size() && error == std::errc() && std::isfinite(value);
 }
 
+// "1,2.5,-3"
+bool are_numbers(std::string_view text) {
+  for (size_t begin = 0;;) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    if (!is_number(text.substr(begin, end - begin))) return false;
+    if (end == text.size()) return true;
+    begin = end + 1;
+  }
+}
+
 // "FILE.npz:ARRAY" in its parts; the whole as a path where it is none.
 std::pair<std::string_view, std::string_view> array_of_archive(std::string_view text) {
   const size_t colon = text.rfind(".npz:");
@@ -88,8 +98,8 @@ Result<InputSpec> parse_input_spec(std::string_view text, std::span<const std::s
     spec.kind = InputSpec::Kind::Zeros;
   } else if (rest.front() == '@') {
     MLC_RETURN_IF_ERROR(parse_raw(rest.substr(1), spec));
-  } else if (!spec.name.empty() && is_number(rest)) {
-    spec.kind = InputSpec::Kind::Number;
+  } else if (!spec.name.empty() && are_numbers(rest)) {
+    spec.kind = InputSpec::Kind::Numbers;
     spec.path = rest;
   } else {
     std::tie(spec.path, spec.array) = array_of_archive(rest);
@@ -173,49 +183,67 @@ Result<LoadedInput> load_bytes(HostBuffer bytes, const std::string& name, std::s
 namespace {
 
 template <class T>
-bool set_whole(std::string_view text, HostTensor& t) {
+bool set_whole(std::string_view text, size_t at, HostTensor& t) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  t.as<T>()[0] = value;
+  t.as<T>()[at] = value;
   return error == std::errc() && end == text.data() + text.size();
 }
 
-bool set_number(std::string_view text, HostTensor& t) {
+bool set_number(std::string_view text, size_t at, HostTensor& t) {
+  const bool is_truth = text == "true" || text == "false";
+  if (t.dtype == DType::Bool) {
+    t.as<uint8_t>()[at] = text == "true" || text == "1";
+    return is_truth || text == "0" || text == "1";
+  }
+  if (is_truth) return false;
   double value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   const auto small = [&]<DType D>() {
-    t.as<uint16_t>()[0] = static_cast<uint16_t>(encode_small<D>(static_cast<float>(value)));
-    return std::isfinite(decode_small<D>(t.as<uint16_t>()[0]));
+    t.as<uint16_t>()[at] = static_cast<uint16_t>(encode_small<D>(static_cast<float>(value)));
+    return std::isfinite(decode_small<D>(t.as<uint16_t>()[at]));
   };
   switch (t.dtype) {
-    case DType::F64: t.as<double>()[0] = value; return true;
-    case DType::F32: t.as<float>()[0] = static_cast<float>(value); return std::isfinite(t.as<float>()[0]);
+    case DType::F64: t.as<double>()[at] = value; return true;
+    case DType::F32: t.as<float>()[at] = static_cast<float>(value); return std::isfinite(t.as<float>()[at]);
     case DType::F16: return small.operator()<DType::F16>();
     case DType::BF16: return small.operator()<DType::BF16>();
-    case DType::I64: return set_whole<int64_t>(text, t);
-    case DType::I32: return set_whole<int32_t>(text, t);
-    case DType::I16: return set_whole<int16_t>(text, t);
-    case DType::I8: return set_whole<int8_t>(text, t);
-    case DType::U64: return set_whole<uint64_t>(text, t);
-    case DType::U32: return set_whole<uint32_t>(text, t);
-    case DType::U16: return set_whole<uint16_t>(text, t);
-    case DType::U8: return set_whole<uint8_t>(text, t);
+    case DType::I64: return set_whole<int64_t>(text, at, t);
+    case DType::I32: return set_whole<int32_t>(text, at, t);
+    case DType::I16: return set_whole<int16_t>(text, at, t);
+    case DType::I8: return set_whole<int8_t>(text, at, t);
+    case DType::U64: return set_whole<uint64_t>(text, at, t);
+    case DType::U32: return set_whole<uint32_t>(text, at, t);
+    case DType::U16: return set_whole<uint16_t>(text, at, t);
+    case DType::U8: return set_whole<uint8_t>(text, at, t);
     default: return false;
   }
 }
 
 }  // namespace
 
-Result<HostTensor> tensor_of_number(const InputSpec& spec, DType dtype, std::vector<int64_t> shape) {
-  assert(spec.kind == InputSpec::Kind::Number);
-  if (std::any_of(shape.begin(), shape.end(), [](int64_t extent) { return extent != 1; }))
-    return Status(Code::InputMismatch, 4001, quoted(spec.path) + " is one number, '" + spec.name + "' is " + type_text(dtype, shape));
+Result<HostTensor> tensor_of_numbers(const InputSpec& spec, DType dtype, std::span<const int64_t> extents) {
+  assert(spec.kind == InputSpec::Kind::Numbers);
+  const auto count = static_cast<int64_t>(1 + std::count(spec.path.begin(), spec.path.end(), ','));
+  std::vector<int64_t> shape;
+  for (const int64_t extent : extents) shape.push_back(extent >= 0 ? extent : 1);
+  const auto last = std::find_if(extents.rbegin(), extents.rend(), [](int64_t extent) { return extent < 0; });
+  const std::optional<uint64_t> rest = checked_product(shape);
+  if (last != extents.rend() && rest && *rest > 0 && static_cast<uint64_t>(count) % *rest == 0)
+    shape[static_cast<size_t>(extents.rend() - last) - 1] = count / static_cast<int64_t>(*rest);
+  if (checked_product(shape) != static_cast<uint64_t>(count)) {
+    std::string taken;
+    for (const int64_t extent : extents) taken += (taken.empty() ? "" : ",") + (extent >= 0 ? std::to_string(extent) : "?");
+    return Status(Code::InputMismatch, 4001, "'{}' is {}[{}], and {} {} given", spec.name, name_of(dtype), taken, count, count == 1 ? "number is" : "numbers are");
+  }
   MLC_ASSIGN(HostTensor t, HostTensor::zeros(dtype, std::move(shape)));
-  const bool is_truth = spec.path == "true" || spec.path == "false";
-  if (dtype == DType::Bool && (is_truth || spec.path == "0" || spec.path == "1"))
-    t.as<uint8_t>()[0] = spec.path == "true" || spec.path == "1";
-  else if (is_truth || !set_number(spec.path, t))
-    return Status(Code::InputMismatch, 4001, "'" + spec.name + "' is " + std::string(name_of(dtype)) + ", which does not hold " + spec.path);
+  size_t begin = 0;
+  for (size_t at = 0; at < static_cast<size_t>(count); ++at) {
+    const size_t end = std::min(spec.path.find(',', begin), spec.path.size());
+    const std::string_view text = std::string_view(spec.path).substr(begin, end - begin);
+    if (!set_number(text, at, t)) return Status(Code::InputMismatch, 4001, "'{}' is {}, which does not hold {}", spec.name, name_of(dtype), text);
+    begin = end + 1;
+  }
   return t;
 }
 

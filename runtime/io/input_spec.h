@@ -4,7 +4,7 @@
 //   X = random | zeros    made up for the type and shape that the model wants; without NAME, for all that is not given
 //   X = @FILE:TYPE[DIMS]  raw little-endian elements of exactly that size, "@t.bin:f32[1,3,224,224]"
 //   X = FILE.npz:ARRAY    one array of an archive
-//   NAME=NUMBER           for an input of one element: -12, 0.5, 1e-3, true, false
+//   NAME=NUMBER[,NUMBER]  the elements in order: -12, 0.5, 1e-3, true, false; as many as the input takes
 //
 // A file called "random" or "12" is "./random" or "./12"; a path that contains '=' is written "=path".
 #pragma once
@@ -29,10 +29,10 @@ struct TensorType {
 Result<TensorType> parse_tensor_type(std::string_view text);
 
 struct InputSpec {
-  enum class Kind { File, Random, Zeros, Raw, Number };
+  enum class Kind { File, Random, Zeros, Raw, Numbers };
   std::string name;  // empty: not named
   Kind kind = Kind::File;
-  std::string path;  // File, Raw; "-" is stdin. Of a Number its text
+  std::string path;  // File, Raw; "-" is stdin. Of Numbers their text
   std::string array; // File: the one that is meant of an archive; empty: all
   TensorType type;   // Raw
 };
@@ -50,8 +50,9 @@ Result<LoadedInput> load_input(const InputSpec& spec, InputFiles& files, const D
 // The same of a file that has been read. `name` is that of an array without one, `where` stands in messages.
 Result<LoadedInput> load_bytes(HostBuffer bytes, const std::string& name, std::string_view where, const DecodeLimits& limits = {});
 
-// The array of one element that a Number is as this type, whose extents are all 1. InputMismatch where it does not hold it.
-Result<HostTensor> tensor_of_number(const InputSpec& spec, DType dtype, std::vector<int64_t> shape);
+// The array that Numbers are as this type. Of the extents (-1: free) the last free one is as long as there are numbers, the others are 1.
+// InputMismatch where the shape takes another number of them, or the type does not hold one.
+Result<HostTensor> tensor_of_numbers(const InputSpec& spec, DType dtype, std::span<const int64_t> extents);
 
 // The files ("-": stdin) that a text may mean, whatever the names of the inputs are: to be opened before these are known.
 std::vector<std::string> paths_possible(std::string_view text);

@@ -119,7 +119,8 @@ class Builder {
       problems_.add(is_planned_step(op) ? 5007 : 5001, named->where(),
                     is_planned_step(op)
                         ? "step '" + op + "' is not in this version"
-                        : "unknown step " + quoted(op) + problems_.did_you_mean(op, step_names()));
+                        : "unknown step " + quoted(op) + problems_.did_you_mean(op, step_names()),
+                    "steps: " + joined(step_names()));
       previous_.reset();
       broken_ = true;
       return;

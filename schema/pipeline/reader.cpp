@@ -4,15 +4,12 @@
 #include <cmath>
 
 namespace mlc::pipeline {
-namespace {
 
 std::string joined(std::span<const std::string_view> words) {
   std::string all;
   for (auto w : words) all += (all.empty() ? "" : " ") + std::string(w);
   return all;
 }
-
-}  // namespace
 
 std::string quoted(std::string_view s) {
   std::string q = "'";
@@ -47,8 +44,14 @@ std::string Problems::did_you_mean(std::string_view word, std::span<const std::s
 const Json* ObjectReader::find(std::string_view key, bool needed) {
   if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.push_back(key);
   if (const Json* value = object_.find(key)) return value;
-  if (needed && std::find(missing_.begin(), missing_.end(), key) == missing_.end()) missing_.push_back(key);
+  const bool is_known_missing = std::any_of(missing_.begin(), missing_.end(), [&](const Missing& m) { return m.key == key; });
+  if (needed && !is_known_missing) missing_.push_back({key, {}});
   return nullptr;
+}
+
+void ObjectReader::expects(std::string_view key, std::string what) {
+  for (Missing& m : missing_)
+    if (m.key == key) m.expected = what;
 }
 
 const Json* ObjectReader::optional(std::string_view key) { return find(key, false); }
@@ -60,7 +63,7 @@ void ObjectReader::wrong(const Json& value, std::string_view key, std::string wh
 }
 
 std::string ObjectReader::string(const Json* v, std::string_view key) {
-  if (!v) return {};
+  if (!v) return expects(key, "a string"), "";
   if (!v->is(Json::Kind::String))
     return wrong(*v, key, "is " + std::string(name_of(v->kind())) + ", expected a string"), "";
   if (v->text().empty()) wrong(*v, key, "is empty");
@@ -68,7 +71,7 @@ std::string ObjectReader::string(const Json* v, std::string_view key) {
 }
 
 int64_t ObjectReader::integer(const Json* v, std::string_view key, int64_t least, int64_t most) {
-  if (!v) return least;
+  if (!v) return expects(key, least == most ? std::to_string(least) : "a whole number"), least;
   if (!v->is(Json::Kind::Integer))
     return wrong(*v, key, "is " + std::string(name_of(v->kind())) + ", expected a whole number"), least;
   const std::optional<int64_t> number = v->as_i64();
@@ -79,21 +82,21 @@ int64_t ObjectReader::integer(const Json* v, std::string_view key, int64_t least
 }
 
 double ObjectReader::number(const Json* v, std::string_view key) {
-  if (!v) return 0;
+  if (!v) return expects(key, "a number"), 0;
   bool fits = (v->is(Json::Kind::Integer) || v->is(Json::Kind::Real)) && std::abs(v->number()) < 3.4e38;
   if (!fits) return wrong(*v, key, "is " + std::string(name_of(v->kind())) + ", expected a finite number"), 0;
   return v->number();
 }
 
 bool ObjectReader::boolean(const Json* v, std::string_view key) {
-  if (!v) return false;
+  if (!v) return expects(key, "true or false"), false;
   if (!v->is(Json::Kind::Bool))
     return wrong(*v, key, "is " + std::string(name_of(v->kind())) + ", expected true or false"), false;
   return v->boolean();
 }
 
 std::vector<double> ObjectReader::numbers(const Json* v, std::string_view key, int64_t count) {
-  if (!v) return {};
+  if (!v) return expects(key, "a number, or " + std::to_string(count)), std::vector<double>();
   if (!v->is(Json::Kind::Array)) return std::vector<double>(static_cast<size_t>(count), number(v, key));
   std::vector<double> all;
   for (const Json& item : v->items()) all.push_back(number(&item, key));
@@ -105,7 +108,7 @@ std::vector<double> ObjectReader::numbers(const Json* v, std::string_view key, i
 }
 
 std::pair<int64_t, int64_t> ObjectReader::pair(const Json* v, std::string_view key, int64_t least, int64_t most) {
-  if (!v) return {least, least};
+  if (!v) return expects(key, "[height, width]"), std::pair{least, least};
   if (!v->is(Json::Kind::Array) || v->size() != 2)
     return wrong(*v, key, "is not a list of two whole numbers, height first"), std::pair{least, least};
   auto item = v->items().begin();
@@ -114,7 +117,7 @@ std::pair<int64_t, int64_t> ObjectReader::pair(const Json* v, std::string_view k
 }
 
 size_t ObjectReader::choose(const Json* v, std::string_view key, std::span<const std::string_view> words) {
-  if (!v) return 0;
+  if (!v) return expects(key, joined(words)), 0;
   auto expected = "expected one of: " + joined(words);
   if (!v->is(Json::Kind::String)) return wrong(*v, key, "is " + std::string(name_of(v->kind())) + ", " + expected), 0;
   for (size_t i = 0; i < words.size(); ++i)
@@ -132,7 +135,10 @@ void ObjectReader::finish() {
   }
   if (missing_.empty()) return;
   std::string all;
-  for (auto k : missing_) all += (all.empty() ? "'" : ", '") + std::string(k) + "'";
+  for (const Missing& m : missing_) {
+    all += (all.empty() ? "'" : ", '") + std::string(m.key) + "'";
+    if (!m.expected.empty()) all += " (" + m.expected + ")";
+  }
   problems_.add(5002, object_.where(), what_ + " lacks " + all);
 }
 

@@ -18,6 +18,9 @@ using Json = JsonValue;
 // Text from a file as messages show it: in quotes, without control characters, 60 bytes of it at most.
 std::string quoted(std::string_view text);
 
+// "crop resize"
+std::string joined(std::span<const std::string_view> words);
+
 // The problems of one file. A file can have as many as it has bytes: the first kMost are kept, the others counted.
 class Problems {
  public:
@@ -81,14 +84,20 @@ class ObjectReader {
   void finish();
 
  private:
+  // A key that is required and missing, with what is expected of it: "exif ignore".
+  struct Missing {
+    std::string_view key;
+    std::string expected;
+  };
   size_t choose(const Json* value, std::string_view key, std::span<const std::string_view> words);
   const Json* find(std::string_view key, bool needed);
+  void expects(std::string_view key, std::string what);  // no effect on keys that are there
 
   const Json& object_;
   std::string what_;
   Problems& problems_;
   std::vector<std::string_view> known_;
-  std::vector<std::string_view> missing_;
+  std::vector<Missing> missing_;
 };
 
 }  // namespace mlc::pipeline

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 
+import onnx_file
 from tool_test import Tools, main
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -64,6 +65,25 @@ def images_give_their_digit(tools):
     done = tools.run("mlrun", "digits.mlc", "--input", IMAGES[0], "--top", "1")
     assert done.stdout.split()[0] == IMAGES[0].stem[-1], done.stdout
     assert "threads" in done.stderr or "thread" in done.stderr, done.stderr
+
+
+def inputs_may_stand_behind_the_file(tools):
+    container(tools)
+    wanted = IMAGES[0].stem[-1]
+    for words in (["digits.mlc", IMAGES[0]], ["run", "digits.mlc", IMAGES[0]], ["digits.mlc", "--top", "1", IMAGES[0]], ["--top", "1", "digits.mlc", IMAGES[0]]):
+        assert tools.run("mlrun", *words).stdout.split()[0] == wanted, words
+    refused = ask(tools, "digits.mlc", IMAGES[0], IMAGES[1], code=6)
+    assert "NAME=FILE" not in refused["help"] and "a run takes 1 file" in refused["help"], refused
+
+
+def numbers_are_arrays(tools):
+    inputs = [onnx_file.port("ids", "i64", ["batch", "n"]), onnx_file.port("k", "i64", [1])]
+    (tools.dir / "m.onnx").write_bytes(onnx_file.model([onnx_file.node("Add", ["ids", "k"], ["y"])], inputs, [onnx_file.port("y", "i64", ["batch", "n"])]))
+    tools.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "portable")
+    answer = ask(tools, "m.mlc", "-i", "ids=101,7592,102", "-i", "k=1")
+    assert answer["outputs"]["y"]["shape"] == [1, 3] and answer["outputs"]["y"]["data"] == [102, 7593, 103], answer
+    fails(tools, 6, "does not hold 1.5", "m.mlc", "ids=1,1.5", "k=1")
+    fails(tools, 6, "'k' is i64[1], and 2 numbers are given", "m.mlc", "ids=1", "k=1,2")
 
 
 def every_variant_gives_the_same(tools):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
+from . import _core, _errors
 
 
 @functools.cache
@@ -41,20 +41,48 @@ def numpy_type(dtype: str) -> Any:
     return np.dtype(getattr(_ml_dtypes(), name, carrier))
 
 
+def _exact(value: Any, wanted: np.dtype[Any]) -> Any:
+    """Numbers and lists of them as this type: whole numbers that it holds, where it is one of integers."""
+    if wanted.kind not in "iu":
+        return np.asarray(value, dtype=wanted)
+    found = np.asarray(value)
+    if found.dtype.kind not in "iufb" or found.size == 0:
+        return np.asarray(value, dtype=wanted)
+    with np.errstate(invalid="ignore"):
+        whole = found.astype(wanted)
+    wrong = np.flatnonzero((whole != found).ravel())
+    if wrong.size:
+        raise _errors.InputMismatch(f"{found.ravel()[wrong[0]]} is not a number that {wanted.name} holds, at place {wrong[0]} of an input",
+                                    number="E4001", help="values are not cut: round or cast them yourself")
+    return whole
+
+
+def _widened(array: Any, dtype: str) -> Any:
+    """Arrays of integers that fit into the integers that the model wants."""
+    wanted = np.dtype(NUMPY.get(dtype, np.float32))
+    if wanted.kind in "iu" and array.dtype.kind in "iu" and array.dtype != wanted and np.can_cast(array.dtype, wanted, "safe"):
+        return array.astype(wanted)
+    return array
+
+
 def convert(value: Any, dtype: str) -> tuple[Any, str]:
     """`value` as something dense with a buffer, and its type where the buffer cannot say it, else "".
 
-    Numbers and lists become what the model wants; arrays keep their type."""
-    if hasattr(value, "contiguous"):  # a tensor with gaps
-        return value.contiguous(), ""
+    Numbers and lists become what the model wants, if that changes none of them; arrays keep their type, but that integers
+    become wider ones."""
+    if hasattr(value, "contiguous"):  # a tensor of PyTorch: with gaps, or to be widened
+        value = value.contiguous()
+        if np.dtype(NUMPY.get(dtype, np.float32)).kind not in "iu" or value.is_floating_point():
+            return value, ""
+        value = np.asarray(value)
     if not hasattr(value, "dtype"):
         known = dtype not in ("none", "str")
-        value = np.asarray(value, dtype=numpy_type(dtype) if known else None)
+        value = _exact(value, numpy_type(dtype)) if known else np.asarray(value)
     array = np.ascontiguousarray(value).reshape(np.shape(value))
     short = _BY_NAME.get(array.dtype.name, "")
     if short:
         return array.view(EXTENDED[short][1]), short
-    return array.astype(array.dtype.newbyteorder("="), copy=False), ""
+    return _widened(array.astype(array.dtype.newbyteorder("="), copy=False), dtype), ""
 
 
 def strings(value: Any) -> tuple[tuple[int, ...], list[bytes]]:

@@ -32,7 +32,8 @@ class UsageError(Error, ValueError):
     code = 2
 
 
-class NotFound(Error, LookupError):
+class NotFound(Error, LookupError, FileNotFoundError):
+    """A file or a name that is not there."""
     code = 3
 
 

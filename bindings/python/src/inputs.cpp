@@ -44,6 +44,21 @@ int32_t meant(int32_t found, int32_t wanted) {
   }
 }
 
+// Integers of fewer bits, all of whose values the wanted ones hold.
+bool fits_wider(int32_t found, int32_t wanted) {
+  const auto width = [](int32_t dtype) {
+    switch (dtype) {
+      case MLC_I8: case MLC_U8: return 1;
+      case MLC_I16: case MLC_U16: return 2;
+      case MLC_I32: case MLC_U32: return 4;
+      case MLC_I64: case MLC_U64: return 8;
+      default: return 0;
+    }
+  };
+  const auto is_signed = [](int32_t dtype) { return dtype == MLC_I8 || dtype == MLC_I16 || dtype == MLC_I32 || dtype == MLC_I64; };
+  return width(found) > 0 && width(found) < width(wanted) && (is_signed(wanted) || !is_signed(found));
+}
+
 bool is_dense(const dlpack::Tensor& t) {
   int64_t expected = 1;
   for (int32_t i = t.ndim; t.strides && i-- > 0;) {
@@ -154,10 +169,11 @@ MlcTensor Inputs::add_array(const char* name, int32_t dtype, nb::handle value) {
     out.name = name;
     return out;
   }
-  if (!add_buffer(value, out) && !add_dlpack(value, out)) {
+  const bool is_given = add_buffer(value, out) || add_dlpack(value, out);
+  if (!is_given || fits_wider(out.dtype, dtype)) {
     const auto converted = nb::cast<nb::tuple>(call(hooks().convert, value, nb::str(dtype_name(dtype))));
     kept_.push_back(converted);
-    if (!add_buffer(converted[0], out) && !add_dlpack(converted[0], out)) 
+    if (!add_buffer(converted[0], out) && !add_dlpack(converted[0], out))
       throw nb::type_error("no array of elements that a model can take");
     const auto said = nb::cast<nb::str>(converted[1]);  // of ml_dtypes, which come as integers; else empty
     for (int32_t number = MLC_F64; *said.c_str() && number <= MLC_F6E3M2; ++number)

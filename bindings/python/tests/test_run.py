@@ -287,10 +287,27 @@ class Errors(unittest.TestCase):
         with self.assertRaises(mlrt.NoVariant):
             mlrt.open(support.relu()).session(require="cuda")
 
+    def test_integers_are_widened_and_never_cut(self):
+        path = support.model("ids", [node("Identity", ["x"], ["y"])], [("x", "i64", ["n"])], [("y", "i64", ["n"])])
+        model = mlrt.open(path)
+        for given in (np.array([1, -2], np.int32), np.array([1, 2], np.uint8), array.array("h", [3, 4]), [5, -6], np.array([7, 8], np.int32)[::-1]):
+            self.assertEqual(model.run(x=given)["y"].tolist(), list(given))
+        with self.assertRaises(mlrt.InputMismatch):
+            model.run(x=np.array([1, 2], np.uint64))  # which i64 does not hold
+        with self.assertRaises(mlrt.InputMismatch):
+            model.run(x=np.array([1, 2], np.float32))
+        self.assertEqual(model.run(x=[1.0, 2.0])["y"].tolist(), [1, 2])
+        for wrong in ([101, 7592.5, 102], [float("nan")], [1e30]):
+            with self.assertRaises(mlrt.InputMismatch) as caught:
+                model.run(x=wrong)
+            self.assertIn("int64", str(caught.exception))
+
     def test_a_file_that_is_not_there(self):
         with self.assertRaises(mlrt.NotFound) as caught:
             mlrt.open(support.SCRATCH / "nothing.mlc")
         self.assertEqual(caught.exception.code, 3)
+        self.assertIsInstance(caught.exception, FileNotFoundError)  # as `except OSError` expects
+        self.assertIn("nothing.mlc", str(caught.exception))
 
     def test_a_file_that_nobody_trusts_runs_in_its_portable_form(self):
         path = support.relu()

@@ -93,11 +93,11 @@ TEST_CASE("where all memory counts, a file and what is made of it stay below the
   CHECK(large.message == "'" + file.path + "' has 1000 bytes, at most 999 are allowed for inputs");
 }
 
-TEST_CASE("a number is an input of one element, of the type that the input has") {
+TEST_CASE("numbers are the elements of an input, of the type that the input has") {
   const auto number = [](const char* text, DType type, std::vector<int64_t> shape = {}) {
     const auto parsed = parse_input_spec(text);
-    REQUIRE((parsed.ok() && parsed->kind == InputSpec::Kind::Number && parsed->name == "x"));
-    return tensor_of_number(*parsed, type, std::move(shape));
+    REQUIRE((parsed.ok() && parsed->kind == InputSpec::Kind::Numbers && parsed->name == "x"));
+    return tensor_of_numbers(*parsed, type, shape);
   };
   CHECK(number("x=-1.5", DType::F32, {1, 1})->as<float>()[0] == -1.5f);
   CHECK(number("x=1e-3", DType::F64)->as<double>()[0] == 1e-3);
@@ -110,6 +110,20 @@ TEST_CASE("a number is an input of one element, of the type that the input has")
     CHECK_MESSAGE(!number(text, type).ok(), text);
   CHECK(number("x=1", DType::F32, {2}).status().code == Code::InputMismatch);
   CHECK(number("x=1", DType::F32, {int64_t{1} << 40}).status().code == Code::InputMismatch);
+  const auto ids = number("x=101,7592,102", DType::I64, {-1, -1});
+  REQUIRE(ids.ok());
+  CHECK(ids->shape == std::vector<int64_t>{1, 3});
+  CHECK(ids->as<int64_t>()[1] == 7592);
+  CHECK(number("x=1,2,3,4,5,6", DType::F32, {2, -1})->shape == std::vector<int64_t>{2, 3});
+  CHECK(number("x=1,2,3,4", DType::F32, {-1, 2})->shape == std::vector<int64_t>{2, 2});
+  CHECK(number("x=true,0", DType::Bool, {2})->as<uint8_t>()[1] == 0);
+  const Status wrong = number("x=1,2,3", DType::F32, {2, -1}).status();
+  CHECK(wrong.message == "'x' is f32[2,?], and 3 numbers are given");
+  CHECK(number("x=1,2", DType::F32).status().code == Code::InputMismatch);
+  CHECK(number("x=1,2", DType::F32, {0, -1}).status().code == Code::InputMismatch);
+  CHECK(number("x=1,256", DType::U8, {-1}).status().message == "'x' is u8, which does not hold 256");
+  CHECK(parse_input_spec("x=1,,2")->kind == InputSpec::Kind::File);
+  CHECK(parse_input_spec("x=1,2,")->kind == InputSpec::Kind::File);
   for (const char* file : {"x=./12", "x=12a", "12", "x=1e999", "x=nan", "x=.npz:"}) CHECK(parse_input_spec(file)->kind == InputSpec::Kind::File);
 }
 

@@ -109,8 +109,8 @@ TEST_CASE("everything that is missing or wrong is reported at once") {
   REQUIRE(!r.ok());
   CHECK(r.status().facts.size() >= 4);
   CHECK(says(r, "p.json:2:39: unknown key 'colour' in step 'decode_image', did you mean 'color'?"));
-  CHECK(says(r, "p.json:2:1: step 'decode_image' lacks 'color', 'orient', 'alpha'"));
-  CHECK(says(r, "p.json:3:1: step 'resize' lacks 'round', 'like'"));
+  CHECK(says(r, "p.json:2:1: step 'decode_image' lacks 'color' (rgb bgr gray), 'orient' (exif ignore), 'alpha' (drop keep over #rrggbb)"));
+  CHECK(says(r, "p.json:3:1: step 'resize' lacks 'round' (trunc nearest ceil), 'like' (pillow opencv)"));
   CHECK(says(r, "p.json:3:44: 'kernel' of step 'resize' is 'bilnear', did you mean 'bilinear'?"));
   CHECK(says(r, "p.json:4:8: unknown step 'normalise', did you mean 'normalize'?"));
 }
