@@ -191,9 +191,10 @@ std::vector<std::byte> pre_authentication_encoding(Bytes payload, std::string_vi
   return out.take();
 }
 
-Status add_signature(Envelope& envelope, const PrivateKey& key) {
-  MLC_ASSIGN(std::vector<std::byte> value, key.sign(pre_authentication_encoding(envelope.payload)));
-  const Bytes der = key.public_key().der();
+namespace {
+
+Status put_signature(Envelope& envelope, const PublicKey& key, std::vector<std::byte> value) {
+  const Bytes der = key.der();
   std::erase_if(envelope.signatures, [&](const Signature& signature) {
     return std::equal(signature.key.begin(), signature.key.end(), der.begin(), der.end());
   });
@@ -201,6 +202,19 @@ Status add_signature(Envelope& envelope, const PrivateKey& key) {
     return Status(Code::Usage, "the file carries 16 signatures already, more are not allowed");
   envelope.signatures.push_back({{der.begin(), der.end()}, std::move(value)});
   return ok();
+}
+
+}  // namespace
+
+Status add_signature(Envelope& envelope, const PrivateKey& key) {
+  MLC_ASSIGN(std::vector<std::byte> value, key.sign(pre_authentication_encoding(envelope.payload)));
+  return put_signature(envelope, key.public_key(), std::move(value));
+}
+
+Status attach_signature(Envelope& envelope, const PublicKey& key, std::vector<std::byte> value) {
+  if (!key.verify(pre_authentication_encoding(envelope.payload), value))
+    return Status(Code::BadSignature, 3101, "this is no signature of key {} over this container's statement", key.id_prefix());
+  return put_signature(envelope, key, std::move(value));
 }
 
 Result<std::vector<std::byte>> sign_block(const Statement& statement, const PrivateKey& key) {

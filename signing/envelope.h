@@ -89,6 +89,10 @@ struct SignatureBlock {
 // Adds a signature over the envelope's payload. A signature by the same key is replaced.
 [[nodiscard]] Status add_signature(Envelope& envelope, const PrivateKey& key);
 
+// The same for a signature that was made elsewhere over pre_authentication_encoding(payload), by a key in a machine of its own, say.
+// BadSignature (E3101) unless it is one of this key.
+[[nodiscard]] Status attach_signature(Envelope& envelope, const PublicKey& key, std::vector<std::byte> value);
+
 // A complete block with one signature: what a packager appends to the body.
 [[nodiscard]] Result<std::vector<std::byte>> sign_block(const Statement& statement, const PrivateKey& key);
 

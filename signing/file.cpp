@@ -1,5 +1,6 @@
 #include "signing/file.h"
 
+#include <charconv>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -120,6 +121,33 @@ Result<bool> file_exists(const std::string& path) {
   if (::lstat(path.c_str(), &info) == 0) return true;
   if (errno == ENOENT || errno == ENOTDIR) return false;
   return Status(Code::NotFound, 3305, "{}: cannot be looked at: {}", path, strerror(errno));
+}
+
+namespace {
+
+constexpr size_t kMaxPassphrase = 1024;
+
+Result<std::string> read_descriptor(std::string_view number) {
+  int fd = -1;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), fd);
+  if (error != std::errc() || end != number.data() + number.size() || fd < 0)
+    return Status(Code::Usage, "passphrase 'fd:{}': a descriptor is a whole number", number);
+  const Descriptor copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));  // whose it is closes it
+  if (!copy.valid()) return Status(Code::NotFound, "passphrase: descriptor {} is not open", fd);
+  return read_all(copy, "descriptor " + std::string(number), kMaxPassphrase);
+}
+
+}  // namespace
+
+Result<std::string> read_passphrase(std::string_view source) {
+  const bool is_file = source.starts_with("file:");
+  if (!is_file && !source.starts_with("fd:"))
+    return Status(Code::Usage, "a passphrase comes from file:PATH or fd:N, not on the command line, where others can read it");
+  MLC_ASSIGN(std::string text, is_file ? read_small_file(std::string(source.substr(5)), kMaxPassphrase, /*private_only=*/true) : read_descriptor(source.substr(3)));
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
+  if (text.empty()) return Status(Code::Usage, "the passphrase in {} is empty", source);
+  return text;
 }
 
 }  // namespace mlc::signing

@@ -41,6 +41,11 @@ class Descriptor {
 // this user and nobody else may read or write it; root is no exception.
 [[nodiscard]] Result<std::string> read_small_file(const std::string& path, size_t limit, bool private_only = false);
 
+// The passphrase of a private key, from where no list of processes shows it. `source`: "file:PATH", a file that is this user's alone,
+// or "fd:N", a descriptor that the process was given, read to its end. One line end at the end does not count. Usage for another
+// source and for an empty passphrase; Malformed beyond 1,024 bytes. The caller wipes the string.
+[[nodiscard]] Result<std::string> read_passphrase(std::string_view source);
+
 // Creates `path`, complete or not at all: written beside its place (O_EXCL, `mode`), synced, then linked. Usage if
 // something is there already.
 [[nodiscard]] Status create_file(const std::string& path, std::string_view text, mode_t mode);

@@ -8,7 +8,7 @@
 // signatures are strict DER: minimal lengths and integers, 0 < r, s < n, no trailing byte. An ECDSA value can still be
 // rewritten into another valid one (s and n - s): a signature value is never an identity.
 //
-// Nothing here prompts: an encrypted private key is refused. Private keys leave this library only as PEM.
+// Nothing here prompts: an encrypted private key needs its passphrase. Private keys leave this library only as PEM.
 #pragma once
 
 #include <memory>
@@ -74,9 +74,12 @@ class PublicKey {
 class PrivateKey {
  public:
   [[nodiscard]] static Result<PrivateKey> generate(KeyType type);
-  [[nodiscard]] static Result<PrivateKey> from_pem(std::string_view pem);  // unencrypted, PKCS#8 or SEC1
+  // PKCS#8 or SEC1. `passphrase` is that of an encrypted key; an unencrypted one is read whether or not there is any.
+  [[nodiscard]] static Result<PrivateKey> from_pem(std::string_view pem, std::string_view passphrase = {});
   // Untrusted (E3303) unless the file is this user's and nobody else may read or write it.
-  [[nodiscard]] static Result<PrivateKey> load(const std::string& path);
+  [[nodiscard]] static Result<PrivateKey> load(const std::string& path, std::string_view passphrase = {});
+  // The same with the passphrase from `source` (read_passphrase in file.h); empty: none.
+  [[nodiscard]] static Result<PrivateKey> load_with(const std::string& path, std::string_view source);
 
   const PublicKey& public_key() const { return public_; }
   // PKCS#8. The caller wipes the string or accepts that it stays in memory.

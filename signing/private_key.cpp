@@ -18,7 +18,13 @@ namespace mlc::signing {
 
 namespace {
 
-int never_prompt(char*, int, int, void*) { return -1; }
+// Gives OpenSSL the passphrase, where there is one; never asks.
+int give_passphrase(char* to, int size, int, void* given) {
+  const auto& passphrase = *static_cast<const std::string_view*>(given);
+  if (passphrase.empty() || passphrase.size() > static_cast<size_t>(size)) return -1;
+  std::memcpy(to, passphrase.data(), passphrase.size());
+  return static_cast<int>(passphrase.size());
+}
 
 Status no_memory() { return Status(Code::Resource, "no memory is left for a private key").hint("allow the process more of it"); }
 
@@ -72,19 +78,19 @@ Result<PrivateKey> PrivateKey::generate(KeyType type) {
   return adopt(std::move(key));
 }
 
-Result<PrivateKey> PrivateKey::from_pem(std::string_view pem) {
-  const Status refused(Code::Malformed, 3301, "not an unencrypted private key in PEM");
+Result<PrivateKey> PrivateKey::from_pem(std::string_view pem, std::string_view passphrase) {
+  const Status refused(Code::Malformed, 3301, "not a private key in PEM");
   if (pem.size() > kMaxKeyFile) return refused;
   BIO* bio = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
-  PkeyHandle key(bio ? PEM_read_bio_PrivateKey(bio, nullptr, never_prompt, nullptr) : nullptr);
+  PkeyHandle key(bio ? PEM_read_bio_PrivateKey(bio, nullptr, give_passphrase, &passphrase) : nullptr);
   BIO_free(bio);
   const bool no_room = !key && why_failed() != Why::Other;
   ERR_clear_error();
   if (no_room) return no_memory();
   if (!key) {
     if (pem.find("ENCRYPTED") != std::string_view::npos)
-      return Status(Code::Malformed, 3301, "an encrypted private key, which is not supported")
-          .hint("openssl pkey -in KEY -out PLAIN, kept at mode 0600");
+      return passphrase.empty() ? Status(Code::Malformed, 3301, "an encrypted private key").hint("--key-passphrase file:PATH or fd:N, with its passphrase")
+                                : Status(Code::Malformed, 3301, "an encrypted private key, which this passphrase does not open");
     if (is_public_key(pem)) return public_key_given();
     return refused;
   }
@@ -94,7 +100,15 @@ Result<PrivateKey> PrivateKey::from_pem(std::string_view pem) {
   return adopt(std::move(key));
 }
 
-Result<PrivateKey> PrivateKey::load(const std::string& path) {
+Result<PrivateKey> PrivateKey::load_with(const std::string& path, std::string_view source) {
+  if (source.empty()) return load(path);
+  MLC_ASSIGN(std::string passphrase, read_passphrase(source));
+  auto key = load(path, passphrase);
+  OPENSSL_cleanse(passphrase.data(), passphrase.size());
+  return key;
+}
+
+Result<PrivateKey> PrivateKey::load(const std::string& path, std::string_view passphrase) {
   auto text = read_small_file(path, kMaxKeyFile, /*private_only=*/true);
   // Who may read a public key does not matter: that it is one comes first.
   auto anyones = text.ok() ? Result<std::string>(std::string()) : read_small_file(path, kMaxKeyFile);
@@ -106,7 +120,7 @@ Result<PrivateKey> PrivateKey::load(const std::string& path) {
     return half.empty() ? std::move(status).hint("give the file of its private half (BEGIN PRIVATE KEY)") : std::move(status).hint("--key {}", half);
   }
   if (!text.ok()) return std::move(text).status();
-  auto key = from_pem(*text);
+  auto key = from_pem(*text, passphrase);
   OPENSSL_cleanse(text->data(), text->size());
   if (!key.ok()) return std::move(key).status().note(path);
   return key;

@@ -213,6 +213,7 @@ void add_build(Program& program) {
   command.add_option("--id", o.id, "model id, organisation/name (default local/<file name>)");
   command.add_option("--model-version", o.version, "version of the model, 1 or more");
   command.add_option("--key", o.key_path, "private key to sign with (default: this user's own key)");
+  command.add_option("--key-passphrase", o.key_passphrase, "of an encrypted key: file:PATH, or fd:N for a descriptor");
   command.add_flag("--no-sign", flags->no_sign, "leave the container unsigned");
   command.add_option("--golden", flags->golden, "inputs of a golden vector (.npz), once for each, instead of drawn ones");
   command.add_option("--golden-time", o.golden_seconds, "seconds after which drawing golden vectors, which counts work and not time, is given up, and the build with it; 0 is --no-golden")

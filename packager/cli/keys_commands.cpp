@@ -47,11 +47,26 @@ Result<uint64_t> parse_date(const std::string& text) {
   return *seconds;
 }
 
-Result<Report> run_sign(Given<SignOptions>& given) {
+struct GivenSign : Given<SignOptions> {
+  std::string emit_input;
+};
+
+Result<Report> emitted(const GivenSign& given) {
+  if (!given.options.attach.empty()) return Status(Code::Usage, "--emit-input writes what is to be signed, --attach takes the signature: one of the two");
+  MLC_ASSIGN(const SignResult result, write_signing_input(given.options, given.emit_input));
+  Report report;
+  report.text = "to sign  " + result.output + "   root " + root_name(result.root) + "\n";
+  report.json = {{"file", result.output}, {"root", root_name(result.root)}, {"signatures", result.num_signatures}};
+  if (result.not_after != 0) report.json["not_after"] = exact(result.not_after);
+  return report;
+}
+
+Result<Report> run_sign(GivenSign& given) {
   if (!given.text.empty()) {
     MLC_ASSIGN(const uint64_t seconds, parse_date(given.text));
     given.options.not_after = seconds;
   }
+  if (!given.emit_input.empty()) return emitted(given);
   MLC_ASSIGN(const SignResult result, sign_container(given.options));
   Report report;
   report.text = "signed   " + result.output + "   root " + root_name(result.root) + "   by " + result.key_name + " (" +
@@ -96,8 +111,8 @@ Result<Report> run_verify(Given<VerifyOptions>& given) {
   return report;
 }
 
-template <class Options>
-void set_run(const Command& command, const std::shared_ptr<Given<Options>>& given, Result<Report> (*run)(Given<Options>&)) {
+template <class Given>
+void set_run(const Command& command, const std::shared_ptr<Given>& given, Result<Report> (*run)(Given&)) {
   command.on_run([command, given, run] { return finish(command.name(), given->as_json, run(*given)); });
 }
 
@@ -115,12 +130,15 @@ void add_keys_commands(Program& program) {
     set_run(keygen, given, run_keygen);
   }
   {
-    auto given = std::make_shared<Given<SignOptions>>();
+    auto given = std::make_shared<GivenSign>();
     const Command sign = program.add_command("sign", "add or replace a signature, the body untouched",
                                              "  mlpack sign cat.mlc\n  mlpack sign cat.mlc --key prod.pem -o cat-prod.mlc\n",
                                              given->as_json);
     sign.add_option("file", given->options.file, "container").required();
-    sign.add_option("--key", given->options.key_file, "private key in PEM; default: your own key");
+    sign.add_option("--key", given->options.key_file, "private key in PEM; default: your own key. With --attach the public one");
+    sign.add_option("--key-passphrase", given->options.passphrase, "of an encrypted key: file:PATH, or fd:N for a descriptor");
+    sign.add_option("--emit-input", given->emit_input, "write what is to be signed to this file, for a key that is elsewhere, and stop");
+    sign.add_option("--attach", given->options.attach, "add this file's signature, which was made elsewhere");
     sign.add_option("-o,--output", given->options.output, "where to write; default: the file itself");
     sign.add_option("--not-after", given->text, "last day or second of validity");
     sign.add_flag("--replace", given->options.replace, "drop the signatures that are there");

@@ -26,14 +26,15 @@ struct NamedKey {
   PrivateKey key;
   std::string name;
 };
-Result<NamedKey> signing_key(const std::string& key_file) {
+Result<NamedKey> signing_key(const SignOptions& options) {
+  const std::string& key_file = options.key_file;
   if (key_file.empty()) {
     MLC_ASSIGN(const std::string folder, config_folder());
     MLC_ASSIGN(PrivateKey key, user_key(folder));
     std::string name = local_name(key.public_key());
     return NamedKey{std::move(key), std::move(name)};
   }
-  MLC_ASSIGN(PrivateKey key, PrivateKey::load(key_file));
+  MLC_ASSIGN(PrivateKey key, PrivateKey::load_with(key_file, options.passphrase));
   std::string name = key.public_key().id_prefix();
   return NamedKey{std::move(key), std::move(name)};
 }
@@ -64,6 +65,22 @@ Result<SignatureBlock> block_to_extend(const ContainerFile& file, const SignOpti
   const Bytes bytes = std::as_bytes(std::span(payload.data(), payload.size()));
   block.envelope = Envelope{{bytes.begin(), bytes.end()}, {}};
   return block;
+}
+
+constexpr size_t kMaxSignature = 4096;
+
+Result<PublicKey> public_key_of(const SignOptions& options) {
+  if (options.key_file.empty()) return Status(Code::Usage, "a signature from elsewhere needs the public key that it is of").hint("--key KEY.pub.pem");
+  return PublicKey::load(options.key_file);
+}
+
+Status attach(SignatureBlock& block, const PublicKey& key, const std::string& path) {
+  MLC_ASSIGN(const std::string text, read_small_file(path, kMaxSignature));
+  const Bytes value = std::as_bytes(std::span(text.data(), text.size()));
+  Status status = attach_signature(block.envelope, key, {value.begin(), value.end()});
+  if (status.code != Code::BadSignature) return status;
+  return std::move(status).note(path).fact("expected is a signature of the file that --emit-input writes, with the same --not-after and --replace: for ECDSA in DER over "
+                                           "its SHA-256 (p256), SHA-384 (p384) or SHA-512 (p521), for ed25519 over the file itself");
 }
 
 // Without --deep: everything but the weights, and the leaf tables of those.
@@ -134,15 +151,35 @@ Result<SignResult> sign_container(const SignOptions& options) {
   MLC_ASSIGN(const ContainerFile file, open_container_file(options.file));
   MLC_RETURN_IF_ERROR(may_write(output, options.force));
   MLC_RETURN_IF_ERROR(container::OutputFile::try_create(output));
-  MLC_ASSIGN(const NamedKey key, signing_key(options.key_file));
   MLC_ASSIGN(SignatureBlock block, block_to_extend(file, options));
-  MLC_RETURN_IF_ERROR(file.opened->verify_all());
-  MLC_RETURN_IF_ERROR(add_signature(block.envelope, key.key));
+  SignResult result{file.authentication.root(), {}, {}, output, 0, 0};
+  if (!options.attach.empty()) {
+    MLC_ASSIGN(const PublicKey key, public_key_of(options));
+    MLC_RETURN_IF_ERROR(file.opened->verify_all());
+    MLC_RETURN_IF_ERROR(attach(block, key, options.attach));
+    result.key_name = key.id_prefix(), result.key_id = key.id_hex();
+  } else {
+    MLC_ASSIGN(const NamedKey key, signing_key(options));
+    MLC_RETURN_IF_ERROR(file.opened->verify_all());
+    MLC_RETURN_IF_ERROR(add_signature(block.envelope, key.key));
+    result.key_name = key.name, result.key_id = key.key.public_key().id_hex();
+  }
   MLC_ASSIGN(const std::vector<std::byte> bytes, encode_block(block));
   MLC_RETURN_IF_ERROR(write_with_block(file, bytes, output));
   MLC_ASSIGN(const Statement statement, parse_statement(block.envelope.payload));
-  return SignResult{file.authentication.root(), key.name, key.key.public_key().id_hex(), output,
-                    block.envelope.signatures.size(), statement.not_after};
+  result.num_signatures = block.envelope.signatures.size();
+  result.not_after = statement.not_after;
+  return result;
+}
+
+Result<SignResult> write_signing_input(const SignOptions& options, const std::string& to) {
+  MLC_ASSIGN(const ContainerFile file, open_container_file(options.file));
+  MLC_ASSIGN(const SignatureBlock block, block_to_extend(file, options));
+  MLC_RETURN_IF_ERROR(file.opened->verify_all());
+  MLC_ASSIGN(const Statement statement, parse_statement(block.envelope.payload));
+  const std::vector<std::byte> bytes = pre_authentication_encoding(block.envelope.payload);
+  MLC_RETURN_IF_ERROR(create_file(to, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, 0644));
+  return SignResult{file.authentication.root(), {}, {}, to, block.envelope.signatures.size(), statement.not_after};
 }
 
 Result<VerifyResult> verify_container(const VerifyOptions& options) {

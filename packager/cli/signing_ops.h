@@ -24,13 +24,15 @@ struct KeygenResult {
 
 struct SignOptions {
   std::string file;
-  std::string key_file;                // empty: the user's own key
+  std::string key_file;                // empty: the user's own key; with `attach` a public one
+  std::string passphrase;              // where that of an encrypted key comes from (read_passphrase in signing/file.h)
+  std::string attach;                  // file of a signature that was made elsewhere: its bytes, ECDSA's in DER
   std::string output;                  // empty: the file itself
   std::optional<uint64_t> not_after;   // seconds since 1970; at most the manifest's
   bool replace = false;                // drop the signatures that are there
   bool force = false;                  // overwrite an output that is no container
 };
-struct SignResult {
+struct SignResult {  // write_signing_input: without key
   Digest root{};
   std::string key_name, key_id, output;
   size_t num_signatures = 0;
@@ -38,6 +40,10 @@ struct SignResult {
 };
 // Every segment is hashed before the signature is made: what is signed is good.
 [[nodiscard]] Result<SignResult> sign_container(const SignOptions& options);
+
+// For keys that do not leave a machine of their own: writes what has to be signed to the file `to`, which must not exist. The same
+// options with `attach` then take the signature. Nothing else is written.
+[[nodiscard]] Result<SignResult> write_signing_input(const SignOptions& options, const std::string& to);
 
 struct VerifyOptions {
   std::string file;

@@ -320,7 +320,7 @@ class Build {
   Status load_key() {
     if (!options_.sign) return ok();
     if (!options_.key_path.empty()) {
-      MLC_ASSIGN(key_, signing::PrivateKey::load(options_.key_path));
+      MLC_ASSIGN(key_, signing::PrivateKey::load_with(options_.key_path, options_.key_passphrase));
     } else {
       MLC_ASSIGN(const std::string folder, signing::config_folder());
       MLC_ASSIGN(key_, signing::user_key(folder));

@@ -51,6 +51,7 @@ struct BuildOptions {
   std::string id;                                 // "org/name"; empty: "local/<file name>"
   uint64_t version = 1;
   std::string key_path;                           // empty: the user's own key
+  std::string key_passphrase;                     // of an encrypted one: file:PATH or fd:N
   bool sign = true;
   unsigned threads = 0;                           // 0: as many as this process may use
   std::string cache_folder;                       // code of kernels compiled before (code_cache.h); empty: none is kept

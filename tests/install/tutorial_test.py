@@ -1,4 +1,4 @@
-"""Runs each command of docs/tutorial.md as it stands there. The info string of a block says on which machine: the builder,
+"""Runs each command of the pages in docs/ as it stands there. The info string of a block says on which machine: the builder,
 which has all components, or the edge, which has the runtime alone. `needs=M`: only where Python has the module M;
 `exit=N`: what the last command ends with; `file=F` writes the block. The lines of the ```text block behind it are in the
 output; an ellipsis stands for anything."""
@@ -8,15 +8,12 @@ import sys
 
 from installed import ROOT, SCRATCH, Machine, install, main
 
-PAGE = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)([^\n]*)\n(.*?)^```$", PAGE, re.M | re.S)
-MACHINES = {"builder": Machine("builder", install(SCRATCH / "everything")),
-            "edge": Machine("edge", install(SCRATCH / "runtime", "runtime"))}
+PREFIXES = {"builder": install(SCRATCH / "everything"), "edge": install(SCRATCH / "runtime", "runtime")}
 # Two machines that are one: what is copied to the other one goes into its home folder.
-SCP = f'''#!/bin/sh
+SCP = '''#!/bin/sh
 for last; do :; done
 [ "$last" = edge: ] || exit 1
-while [ $# -gt 1 ]; do cp "$1" "{MACHINES["edge"].home}/" || exit 1; shift; done
+while [ $# -gt 1 ]; do cp "$1" "$EDGE/" || exit 1; shift; done
 '''
 
 
@@ -42,43 +39,58 @@ def check_output(expected, output):
         assert found, f"no line '{line}' in\n{output}"
 
 
-def follow():
+def text_of(page):
+    return (ROOT / "docs" / page).read_text(encoding="utf-8")
+
+
+def machines_for(page):
+    """Each page begins with empty home folders."""
+    tools = SCRATCH / f"stand-ins {page}"
+    tools.mkdir()
+    (tools / "scp").write_text(SCP)
+    (tools / "scp").chmod(0o755)
+    machines = {name: Machine(f"{name} {page}", prefix) for name, prefix in PREFIXES.items()}
+    for machine in machines.values():
+        known = machine.environment
+        machine.environment = lambda known=known: {**known(), "PATH": f"{tools}:" + known()["PATH"], "EDGE": str(machines["edge"].home)}
+    return machines
+
+
+def follow(page, least):
     """The blocks in their order. The number of those that were left out is printed."""
+    machines = machines_for(page)
     done = 0
     output = ""
-    for language, info, text in BLOCKS:
+    for language, info, text in re.findall(r"^```(\w+)([^\n]*)\n(.*?)^```$", text_of(page), re.M | re.S):
         words = info.split()
         needs = setting(words, "needs")
         if needs and not has_module(needs):
             if language == "sh":
-                print(f"skipped: docs/tutorial.md: the commands that need the Python module {needs}")
+                print(f"skipped: docs/{page}: the commands that need the Python module {needs}")
         elif language == "text":
             check_output(text, output)
         elif setting(words, "file"):
-            (MACHINES["builder"].home / setting(words, "file")).write_text(text, encoding="utf-8")
+            (machines["builder"].home / setting(words, "file")).write_text(text, encoding="utf-8")
         else:
-            assert language == "sh" and words and words[0] in MACHINES, (language, info)
-            output = run_block(MACHINES[words[0]], words, text)
+            assert language == "sh" and words and words[0] in machines, (language, info)
+            output = run_block(machines[words[0]], words, text)
             done += 1
     print(f"{done} blocks of commands")
-    assert done >= 8
+    assert done >= least
 
 
 def the_tutorial_can_be_followed():
-    tools = SCRATCH / "stand-ins"
-    tools.mkdir()
-    (tools / "scp").write_text(SCP)
-    (tools / "scp").chmod(0o755)
-    for machine in MACHINES.values():
-        known = machine.environment
-        machine.environment = lambda known=known: {**known(), "PATH": f"{tools}:" + known()["PATH"]}
-    assert not (MACHINES["edge"].prefix / "bin/mlpack").exists()
-    follow()
+    assert not (PREFIXES["edge"] / "bin/mlpack").exists()
+    follow("tutorial.md", 8)
 
 
-def it_has_two_pages():
-    words = len(PAGE.split())
+def keys_in_production_do_what_their_page_says():
+    follow("production.md", 4)
+
+
+def the_tutorial_has_two_pages():
+    words = len(text_of("tutorial.md").split())
     assert words < 1300, f"{words} words"
 
 
-main([the_tutorial_can_be_followed, it_has_two_pages])
+main([the_tutorial_can_be_followed, keys_in_production_do_what_their_page_says, the_tutorial_has_two_pages])

@@ -295,6 +295,69 @@ def hints_name_what_can_help(t):
     assert "mlrun trust" not in answer["help"] and key_id in answer["help"] and "policy.json" in answer["help"], answer
 
 
+def secret(t, name, text):
+    (t.dir / name).write_text(text)
+    (t.dir / name).chmod(0o600)
+
+
+def openssl(t, *args):
+    subprocess.run(["openssl", *map(str, args)], cwd=t.dir, check=True, capture_output=True)
+
+
+def encrypted_keys_take_their_passphrase_from_a_file_or_a_descriptor(t):
+    path = sample(t)
+    secret(t, "pass", "correct horse\n")
+    openssl(t, "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-aes256", "-pass", "file:pass", "-out", "k.pem")
+    openssl(t, "pkey", "-in", "k.pem", "-passin", "file:pass", "-pubout", "-out", "k.pub.pem")
+    (t.dir / "k.pem").chmod(0o600)
+    assert "--key-passphrase" in t.json("mlpack", "sign", path, "--key", "k.pem", code=4)["help"]
+    t.run("mlpack", "sign", path, "--key", "k.pem", "--key-passphrase", "file:pass")
+    t.run("mlpack", "verify", path, "--key", "k.pub.pem")
+    secret(t, "wrong", "battery staple")
+    assert "does not open" in t.json("mlpack", "sign", path, "--key", "k.pem", "--key-passphrase", "file:wrong", code=4)["message"]
+    (t.dir / "pass").chmod(0o644)  # others could read it
+    t.json("mlpack", "sign", path, "--key", "k.pem", "--key-passphrase", "file:pass", code=11)
+    with open(t.dir / "pass") as descriptor:
+        done = subprocess.run([t.bin / "mlpack", "sign", path, "--key", "k.pem", "--key-passphrase", f"fd:{descriptor.fileno()}"], cwd=t.dir, env=t.env,
+                              pass_fds=[descriptor.fileno()], capture_output=True, text=True)
+    assert done.returncode == 0, done
+    for source, code in (("correct horse", 2), ("fd:77", 3), ("fd:x", 2), ("file:absent", 3)):
+        t.json("mlpack", "sign", path, "--key", "k.pem", "--key-passphrase", source, code=code)
+    secret(t, "empty", "\n")
+    t.json("mlpack", "sign", path, "--key", "k.pem", "--key-passphrase", "file:empty", code=2)
+
+
+def keys_that_are_elsewhere_sign_what_is_written_for_them(t):
+    path = sample(t)
+    for name, make, sign in (("p", ["-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-384"], ["dgst", "-sha384", "-sign", "p.pem", "-out", "p.sig", "in.bin"]),
+                             ("e", ["-algorithm", "ed25519"], ["pkeyutl", "-sign", "-inkey", "e.pem", "-rawin", "-in", "in.bin", "-out", "e.sig"])):
+        (t.dir / "in.bin").unlink(missing_ok=True)
+        openssl(t, "genpkey", *make, "-out", f"{name}.pem")
+        openssl(t, "pkey", "-in", f"{name}.pem", "-pubout", "-out", f"{name}.pub.pem")
+        before = path.read_bytes()
+        t.run("mlpack", "sign", path, "--emit-input", "in.bin")
+        assert path.read_bytes() == before
+        assert (t.dir / "in.bin").read_bytes().startswith(b"DSSEv1 28 application/vnd.in-toto+json ")
+        t.json("mlpack", "sign", path, "--emit-input", "in.bin", code=2)  # is there already
+        openssl(t, *sign)
+        answer = t.json("mlpack", "sign", path, "--attach", f"{name}.sig", "--key", f"{name}.pub.pem")
+        assert answer["key_id"].startswith(answer["key"]), answer
+        t.run("mlpack", "verify", path, "--deep", "--key", f"{name}.pub.pem")
+    assert answer["signatures"] == 2, answer
+    # Of another key, over another statement, no signature at all, without a key.
+    before = path.read_bytes()
+    t.json("mlpack", "sign", path, "--attach", "e.sig", "--key", "p.pub.pem", code=12)
+    t.json("mlpack", "sign", path, "--attach", "e.sig", "--key", "e.pub.pem", "--replace", "--not-after", "2999-01-01", code=12)
+    (t.dir / "empty").write_bytes(b"")
+    t.json("mlpack", "sign", path, "--attach", "empty", "--key", "e.pub.pem", code=12)
+    (t.dir / "long").write_bytes(b"x" * 5000)
+    t.json("mlpack", "sign", path, "--attach", "long", "--key", "e.pub.pem", code=4)
+    t.json("mlpack", "sign", path, "--attach", "e.sig", code=2)
+    t.json("mlpack", "sign", path, "--attach", "e.sig", "--key", "e.pem", code=4)
+    t.json("mlpack", "sign", path, "--attach", "e.sig", "--key", "e.pub.pem", "--emit-input", "again.bin", code=2)
+    assert path.read_bytes() == before
+
+
 def the_end_of_a_signature_is_shown(t):
     t.run("mlpack", "keygen", "-o", "k.pem")
     path = sample(t)
@@ -523,4 +586,4 @@ def usage_and_files_that_are_no_containers(t):
 
 main([value for value in list(globals().values()) if getattr(value, "__module__", "") == "__main__"
       and callable(value) and value.__name__ not in ("sample", "flip", "mode", "policy_with", "home_of_somebody_else",
-                                                     "etc_with")])
+                                                     "etc_with", "secret", "openssl")])
