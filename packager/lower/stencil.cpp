@@ -23,7 +23,9 @@ using schedule::Loop;
 namespace {
 
 constexpr int64_t kMaxUnrolledWindow = 25;
+constexpr int64_t kMaxWindowColumns = 64;  // copies of the code of a block's row, one for each
 constexpr size_t kMaxEdgeBlocks = 4;
+constexpr int64_t kMaxEdgeJoins = 4096;    // of code for blocks at edges, if these are more
 constexpr int64_t kMaxStride = 4;
 constexpr int64_t kPicked = 4, kGathered = 3;  // a vector whose lanes are picked from others, against an element that is gathered
 constexpr double kStreamBytes = 2 << 20;  // an output larger than a core's cache
@@ -187,7 +189,7 @@ class Windows {
     for (const ir::Dim* d : w_.anchor.taps) {
       auto& tap = add(d);
       tap.reduces = true;
-      tap.unroll = d->extent->is_const() && d->extent->i >= 1 && d->extent->i <= kMaxUnrolledWindow;
+      tap.unroll = d->extent->is_const() && d->extent->i >= 1 && d->extent->i <= kMaxWindowColumns;
       tap.peel = tap.unroll && may_peel_window(ctx_, facts_, w_.anchor, d);
     }
     space.needs_lanes = space.needs_rows = true;
@@ -234,11 +236,18 @@ class Windows {
     const int64_t n = std::max<int64_t>(row_->extent->i, 1), blocks = (n + most - 1) / most;
     rows.step = (n + blocks - 1) / blocks;
     const bool none = w_.anchor.row_terms.empty();
-    if (!none && (!may_peel_rows(ctx_, facts_, w_.anchor) || num_edges(ctx_, facts_, w_.anchor, rows.step) > kMaxEdgeBlocks)) return rows;
+    if (!none && !may_peel_edges(rows.step)) return rows;
     rows.tail = schedule::Tail::Mask;
     rows.even = true;
     rows.peel = !none;
     return rows;
+  }
+
+  // Blocks at edges are code of their own, each.
+  bool may_peel_edges(int64_t height) {
+    if (!may_peel_rows(ctx_, facts_, w_.anchor)) return false;
+    return num_edges(ctx_, facts_, w_.anchor, height) <= kMaxEdgeBlocks ||
+           reached_in_edges(ctx_, facts_, w_.anchor, height) * lines_in_copies_ <= kMaxEdgeJoins;
   }
 
   // Whether what is read along channels lies close there: a block holds all it reads in registers, and elements gathered from
@@ -331,6 +340,7 @@ class Windows {
       else (facts_.depends(term, row_) ? anchor.row_terms : anchor.tap_terms).push_back(term);
     }
     int64_t combinations = 1;
+    anchor.most_copies = kMaxWindowColumns;
     std::vector<const ir::Dim*> lines;
     for (const ir::Dim* d : w_.fold->fold->dims) {
       bool column = false;
@@ -343,7 +353,7 @@ class Windows {
       }
       if (!d->extent->is_const() || d->extent->i < 1) return false;
       combinations *= d->extent->i;
-      if (combinations > kMostCopies) return false;
+      if (combinations > kMaxWindowColumns) return false;
       columns_.push_back(d);
       column_dims |= facts_.bit(d);
     }
@@ -392,13 +402,15 @@ class Windows {
     ir::walk(n_.writes[0].value, [&](const Expr* e) { w_.reads_beside |= e->op == Op::Load && facts_.depends(e, channel_) && !slides[e]; });
   }
 
-  void choose_unrolling(const std::vector<const ir::Dim*>& lines, int64_t window) {
+  void choose_unrolling(const std::vector<const ir::Dim*>& lines, int64_t columns) {
+    int64_t window = columns;
     unroll_lines_ = !lines.empty();
     for (const ir::Dim* d : lines) {
       unroll_lines_ = unroll_lines_ && d->extent->is_const() && d->extent->i <= kMaxUnrolledWindow && may_peel_window(ctx_, facts_, w_.anchor, d);
       if (unroll_lines_) window *= d->extent->i;
     }
     unroll_lines_ &= window <= kMaxUnrolledWindow;
+    if (unroll_lines_) lines_in_copies_ = window / columns;
   }
 
   // Blocks read a tap for all of their outputs: what decides about it must be a bound of the row, for every tap.
@@ -407,7 +419,7 @@ class Windows {
     for_each_tap(ctx_, columns_, [&](const auto& taps) {
       for (const Expr* term : w_.anchor.row_terms) {
         const Expr* at = ctx_.substitute(term, taps);
-        bounds &= at->is_const() ? at->i != 0 : bound_of(ctx_, at, row_).has_value();
+        bounds &= at->is_const() || bound_of(ctx_, at, row_).has_value();
       }
     });
     return bounds;
@@ -422,6 +434,7 @@ class Windows {
   unsigned lanes_ = 1;
   std::vector<const ir::Dim*> batch_;
   std::vector<const ir::Dim*> columns_;  // taps that conditions on the row mention
+  int64_t lines_in_copies_ = 1;
   bool unroll_lines_ = false;            // the others are copies where all of the window exists
   DimNames names_;
   std::unordered_map<const ir::Dim*, std::string> name_;

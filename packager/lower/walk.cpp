@@ -47,9 +47,9 @@ bool may_peel_rows(ir::Context& ctx, Facts& facts, const Anchor& anchor) {
   }
   int64_t combinations = 1;
   for (const ir::Dim* d : row_taps_of(facts, anchor)) {
-    if (!d->extent->is_const() || d->extent->i > kMostCopies) return false;
+    if (!d->extent->is_const() || d->extent->i > anchor.most_copies) return false;
     combinations *= d->extent->i;
-    if (combinations > kMostCopies) return false;
+    if (combinations > anchor.most_copies) return false;
     allowed |= facts.bit(d);
   }
   return constant && !(mentioned & ~allowed);
@@ -72,6 +72,19 @@ std::vector<bool> edges_of(ir::Context& ctx, Facts& facts, const Anchor& anchor,
 size_t num_edges(ir::Context& ctx, Facts& facts, const Anchor& anchor, int64_t height) {
   const std::vector<bool> edges = edges_of(ctx, facts, anchor, height);
   return static_cast<size_t>(std::count(edges.begin(), edges.end(), true));
+}
+
+int64_t reached_in_edges(ir::Context& ctx, Facts& facts, const Anchor& anchor, int64_t height) {
+  const std::vector<bool> edges = edges_of(ctx, facts, anchor, height);
+  const int64_t rows = anchor.row->extent->i, total = static_cast<int64_t>(edges.size());
+  int64_t reached = 0;
+  for_each_tap(ctx, row_taps_of(facts, anchor), [&](const auto& at) {
+    for (int64_t i = 0; i < total; ++i) {
+      const int64_t base = rows / total, extra = rows - base * total, first = i * base + std::min(i, extra);
+      for (int64_t row = first; edges[static_cast<size_t>(i)] && row < first + base + (i < extra); ++row) reached += reaches(ctx, anchor, at, row);
+    }
+  });
+  return reached;
 }
 
 bool may_peel_window(ir::Context& ctx, Facts& facts, const Anchor& anchor, const ir::Dim* tap) {
@@ -400,7 +413,9 @@ void Walk::fixed_rows(size_t l) {
   const Expr *lo = ctx_.integer(0), *hi = d->extent;
   for_each_tap(ctx_, row_taps_, [&](const auto& at) {
     for (const Expr* term : anchor_.row_terms) {
-      const auto bound = bound_of(ctx_, ctx_.substitute(term, at), d);
+      const Expr* here = ctx_.substitute(term, at);
+      if (here->is_const() && !here->i) hi = ctx_.integer(0);  // of none
+      const auto bound = bound_of(ctx_, here, d);
       if (!bound) continue;  // holds for all of the row
       if (bound->begin) lo = ctx_.max(lo, bound->begin);
       if (bound->end) hi = ctx_.min(hi, bound->end);

@@ -13,20 +13,23 @@
 
 namespace mlc::lower {
 
+constexpr int64_t kMostCopies = 16;  // of the code for the taps of a window
+
 // The fold of which rows and vectors keep partial results in registers.
 struct Anchor {
   const ir::Dim* row = nullptr;                       // of a tile; null: a single row
   std::vector<const ir::Dim*> taps;                   // of the fold, outer to inner; what else it has is the leaf's
   std::vector<const ir::Expr*> row_terms, tap_terms;  // conditions: with and without the row
+  int64_t most_copies = kMostCopies;                  // of the code of a row, one for each tap that conditions on it mention
 };
-
-constexpr int64_t kMostCopies = 16;  // of the code for the taps of a window
 
 // Whether it is known now which rows each tap reaches: constant sizes, few taps.
 bool may_peel_rows(ir::Context& ctx, Facts& facts, const Anchor& anchor);
 // Of even row tiles of this height, those of constant extent that some tap does not reach completely.
 std::vector<bool> edges_of(ir::Context& ctx, Facts& facts, const Anchor& anchor, int64_t height);
 size_t num_edges(ir::Context& ctx, Facts& facts, const Anchor& anchor, int64_t height);
+// The rows that all taps together reach in these.
+int64_t reached_in_edges(ir::Context& ctx, Facts& facts, const Anchor& anchor, int64_t height);
 // Whether two points of a tap tell whether all of them exist, whatever the other taps are.
 bool may_peel_window(ir::Context& ctx, Facts& facts, const Anchor& anchor, const ir::Dim* tap);
 
