@@ -181,6 +181,7 @@ class Windows {
     row.rows = true;
     row.serial = false;
     row.peel = may_peel_rows(ctx_, facts_, w_.anchor);
+    row.peel_ends = ends_of(ctx_, facts_, w_.anchor).has_value();
     row.needs_peel = !w_.anchor.row_terms.empty();
     auto& channel = add(channel_);
     channel.cut = channel.block = true;
@@ -230,8 +231,13 @@ class Windows {
   }
 
   Loop rows() {
-    const int64_t most = job_.target.vector_registers >= 32 ? 8 : 4;
+    // Each row has a sum and an input that taps share; a weight comes beside.
+    const int64_t most = job_.target.vector_registers >= 32 ? 8 : 7;
     Loop rows{.dim = name_.at(row_), .step = most, .bind = Bind::Rows, .tail = schedule::Tail::One};
+    const auto ends = ends_of(ctx_, facts_, w_.anchor);
+    int64_t copies = lines_in_copies_;
+    for (const ir::Dim* d : columns_) copies *= d->extent->i;
+    rows.peel = ends && (ends->begin + ends->last) * copies <= kMaxEdgeJoins;
     if (!row_->extent->is_const()) return rows;
     const int64_t n = std::max<int64_t>(row_->extent->i, 1), blocks = (n + most - 1) / most;
     rows.step = (n + blocks - 1) / blocks;
