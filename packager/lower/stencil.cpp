@@ -23,7 +23,9 @@ using schedule::Loop;
 namespace {
 
 constexpr int64_t kMaxUnrolledWindow = 25;
+constexpr int64_t kMaxWindowColumns = 64;  // copies of the code of a block's row, one for each
 constexpr size_t kMaxEdgeBlocks = 4;
+constexpr int64_t kMaxEdgeJoins = 4096;    // of code for blocks at edges, if these are more
 constexpr int64_t kMaxStride = 4;
 constexpr int64_t kPicked = 4, kGathered = 3;  // a vector whose lanes are picked from others, against an element that is gathered
 constexpr double kStreamBytes = 2 << 20;  // an output larger than a core's cache
@@ -179,6 +181,7 @@ class Windows {
     row.rows = true;
     row.serial = false;
     row.peel = may_peel_rows(ctx_, facts_, w_.anchor);
+    row.peel_ends = ends_of(ctx_, facts_, w_.anchor).has_value();
     row.needs_peel = !w_.anchor.row_terms.empty();
     auto& channel = add(channel_);
     channel.cut = channel.block = true;
@@ -187,7 +190,7 @@ class Windows {
     for (const ir::Dim* d : w_.anchor.taps) {
       auto& tap = add(d);
       tap.reduces = true;
-      tap.unroll = d->extent->is_const() && d->extent->i >= 1 && d->extent->i <= kMaxUnrolledWindow;
+      tap.unroll = d->extent->is_const() && d->extent->i >= 1 && d->extent->i <= kMaxWindowColumns;
       tap.peel = tap.unroll && may_peel_window(ctx_, facts_, w_.anchor, d);
     }
     space.needs_lanes = space.needs_rows = true;
@@ -228,17 +231,29 @@ class Windows {
   }
 
   Loop rows() {
-    const int64_t most = job_.target.vector_registers >= 32 ? 8 : 4;
+    // Each row has a sum and an input that taps share; a weight comes beside.
+    const int64_t most = job_.target.vector_registers >= 32 ? 8 : 7;
     Loop rows{.dim = name_.at(row_), .step = most, .bind = Bind::Rows, .tail = schedule::Tail::One};
+    const auto ends = ends_of(ctx_, facts_, w_.anchor);
+    int64_t copies = lines_in_copies_;
+    for (const ir::Dim* d : columns_) copies *= d->extent->i;
+    rows.peel = ends && (ends->begin + ends->last) * copies <= kMaxEdgeJoins;
     if (!row_->extent->is_const()) return rows;
     const int64_t n = std::max<int64_t>(row_->extent->i, 1), blocks = (n + most - 1) / most;
     rows.step = (n + blocks - 1) / blocks;
     const bool none = w_.anchor.row_terms.empty();
-    if (!none && (!may_peel_rows(ctx_, facts_, w_.anchor) || num_edges(ctx_, facts_, w_.anchor, rows.step) > kMaxEdgeBlocks)) return rows;
+    if (!none && !may_peel_edges(rows.step)) return rows;
     rows.tail = schedule::Tail::Mask;
     rows.even = true;
     rows.peel = !none;
     return rows;
+  }
+
+  // Blocks at edges are code of their own, each.
+  bool may_peel_edges(int64_t height) {
+    if (!may_peel_rows(ctx_, facts_, w_.anchor)) return false;
+    return num_edges(ctx_, facts_, w_.anchor, height) <= kMaxEdgeBlocks ||
+           reached_in_edges(ctx_, facts_, w_.anchor, height) * lines_in_copies_ <= kMaxEdgeJoins;
   }
 
   // Whether what is read along channels lies close there: a block holds all it reads in registers, and elements gathered from
@@ -331,6 +346,7 @@ class Windows {
       else (facts_.depends(term, row_) ? anchor.row_terms : anchor.tap_terms).push_back(term);
     }
     int64_t combinations = 1;
+    anchor.most_copies = kMaxWindowColumns;
     std::vector<const ir::Dim*> lines;
     for (const ir::Dim* d : w_.fold->fold->dims) {
       bool column = false;
@@ -343,7 +359,7 @@ class Windows {
       }
       if (!d->extent->is_const() || d->extent->i < 1) return false;
       combinations *= d->extent->i;
-      if (combinations > kMostCopies) return false;
+      if (combinations > kMaxWindowColumns) return false;
       columns_.push_back(d);
       column_dims |= facts_.bit(d);
     }
@@ -392,13 +408,15 @@ class Windows {
     ir::walk(n_.writes[0].value, [&](const Expr* e) { w_.reads_beside |= e->op == Op::Load && facts_.depends(e, channel_) && !slides[e]; });
   }
 
-  void choose_unrolling(const std::vector<const ir::Dim*>& lines, int64_t window) {
+  void choose_unrolling(const std::vector<const ir::Dim*>& lines, int64_t columns) {
+    int64_t window = columns;
     unroll_lines_ = !lines.empty();
     for (const ir::Dim* d : lines) {
       unroll_lines_ = unroll_lines_ && d->extent->is_const() && d->extent->i <= kMaxUnrolledWindow && may_peel_window(ctx_, facts_, w_.anchor, d);
       if (unroll_lines_) window *= d->extent->i;
     }
     unroll_lines_ &= window <= kMaxUnrolledWindow;
+    if (unroll_lines_) lines_in_copies_ = window / columns;
   }
 
   // Blocks read a tap for all of their outputs: what decides about it must be a bound of the row, for every tap.
@@ -407,7 +425,7 @@ class Windows {
     for_each_tap(ctx_, columns_, [&](const auto& taps) {
       for (const Expr* term : w_.anchor.row_terms) {
         const Expr* at = ctx_.substitute(term, taps);
-        bounds &= at->is_const() ? at->i != 0 : bound_of(ctx_, at, row_).has_value();
+        bounds &= at->is_const() || bound_of(ctx_, at, row_).has_value();
       }
     });
     return bounds;
@@ -422,6 +440,7 @@ class Windows {
   unsigned lanes_ = 1;
   std::vector<const ir::Dim*> batch_;
   std::vector<const ir::Dim*> columns_;  // taps that conditions on the row mention
+  int64_t lines_in_copies_ = 1;
   bool unroll_lines_ = false;            // the others are copies where all of the window exists
   DimNames names_;
   std::unordered_map<const ir::Dim*, std::string> name_;

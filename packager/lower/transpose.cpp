@@ -89,6 +89,7 @@ class Transpose final : public Stage {
   // Rows row .. row_end of columns column .. column_end; ends are null for a whole block.
   void block(const Expr* row, const Expr* row_end, const Expr* column, const Expr* column_end) {
     if (row_end && !job_.target.has_masks) return one_by_one(row, row_end, column, column_end);
+    if (!row_end && !column_end && in_registers()) return turn(row, column);
     const Expr* last_row = row_end ? row_end : ctx_.add(row, ctx_.integer(height_));
     const Expr* last_column = column_end ? column_end : ctx_.add(column, ctx_.integer(lanes_));
     s_.scoped([&] {
@@ -112,6 +113,106 @@ class Transpose final : public Stage {
         }
       });
     });
+  }
+
+  // An interpreter takes as long for an element of a vector as for one of memory.
+  bool in_registers() const { return job_.target.machine != Machine::None; }
+
+  // A whole block: squares of vectors are turned in registers. What is written is computed from these at once if that is little code.
+  void turn(const Expr* row, const Expr* column) {
+    const bool at_once = loads_.size() == 1 && is_little(n_.writes[0].value);
+    for (int64_t part = 0; part < height_; part += lanes_) {
+      const Expr* first = k_.b.let(ctx_.add(row, ctx_.integer(part)));
+      std::vector<std::vector<const Expr*>> turned;
+      for (const Expr* load : loads_) turned.push_back(columns_of(load, first, column));
+      for (unsigned c = 0; c < lanes_; ++c) {
+        if (at_once) write_column(first, ctx_.add(column, ctx_.integer(c)), [&](size_t k) { return turned[k][c]; });
+        for (size_t k = 0; !at_once && k < loads_.size(); ++k) k_.b.store(scratch_[k], ctx_.integer(c * lanes_), turned[k][c]);
+      }
+      if (at_once) continue;
+      s_.scoped([&] {
+        s_.with_for(along_, column, ctx_.add(column, ctx_.integer(lanes_)), 1, [&] {
+          const Expr* at = k_.b.let(ctx_.mul(ctx_.sub(s_.bound(along_), column), ctx_.integer(lanes_)));
+          write_column(first, s_.bound(along_), [&](size_t k) { return k_.b.let(loop::vec_load(ctx_, scratch_[k], {loads_[k]->type.dtype, static_cast<uint16_t>(lanes_)}, at)); });
+        });
+      });
+    }
+  }
+
+  static bool is_little(const Expr* value) {
+    constexpr size_t kLittle = 8;
+    size_t nodes = 0;
+    ir::walk(value, [&](const Expr* e) { nodes += e->op != Op::Load && e->type.dtype != DType::I64; });
+    return nodes <= kLittle;
+  }
+
+  // A vector of rows from `first` on.
+  void write_column(const Expr* first, const Expr* column, const std::function<const Expr*(size_t)>& value) {
+    s_.scoped([&] {
+      s_.bind(across_, first);
+      s_.bind(along_, column);
+      s_.vectorised(across_, lanes_, nullptr, [&] {
+        for (size_t k = 0; k < loads_.size(); ++k) s_.define(loads_[k], value(k));
+        emit_writes(s_, k_.b, n_, nullptr);
+      });
+    });
+  }
+
+  // As many rows of a vector as it has lanes, read along and given as columns. Shuffles within 16 bytes come first, then those of 16
+  // bytes as a whole: both take one instruction on two vectors.
+  std::vector<const Expr*> columns_of(const Expr* load, const Expr* row, const Expr* column) {
+    constexpr size_t kUnit = 16;
+    std::vector<const Expr*> rows;
+    for (unsigned r = 0; r < lanes_; ++r)
+      s_.scoped([&] {
+        s_.bind(across_, ctx_.add(row, ctx_.integer(r)));
+        s_.bind(along_, column);
+        s_.vectorised(along_, lanes_, nullptr, [&] { rows.push_back(k_.b.let(loop::splat(ctx_, s_.value(load), lanes_))); });
+      });
+    const size_t unit = std::min<size_t>(kUnit / static_cast<size_t>(bytes_of(load->type.dtype)), lanes_), units = lanes_ / unit;
+    for (size_t group = 0; group < lanes_; group += unit) zip(rows, group, unit);
+    std::vector<const Expr*> columns(lanes_);
+    for (size_t c = 0; c < unit; ++c) {
+      std::vector<const Expr*> same;
+      for (size_t group = 0; group < units; ++group) same.push_back(rows[group * unit + c]);
+      collect(same, unit);
+      for (size_t u = 0; u < units; ++u) columns[u * unit + c] = same[u];
+    }
+    return columns;
+  }
+
+  // Turns squares of `unit` elements: of vectors from `first` on, all that lie `unit` lanes apart. Two halves zipped, again and again.
+  void zip(std::vector<const Expr*>& v, size_t first, size_t unit) {
+    for (size_t step = 1; step < unit; step *= 2) {
+      std::vector<const Expr*> next;
+      for (size_t k = 0; k < unit; ++k) {
+        const Expr *a = v[first + k / 2], *b = v[first + k / 2 + unit / 2];
+        std::vector<const Expr*> lanes;
+        for (size_t l = 0; l < lanes_; ++l) {
+          const size_t in_unit = k % 2 * (unit / 2) + l % unit / 2, from = l / unit * unit + in_unit;
+          lanes.push_back(loop::extract(ctx_, l % 2 ? b : a, static_cast<unsigned>(from)));
+        }
+        next.push_back(k_.b.let(loop::widen(ctx_, std::move(lanes))));
+      }
+      std::copy(next.begin(), next.end(), v.begin() + static_cast<ptrdiff_t>(first));
+    }
+  }
+
+  // The same of units as a whole: the even ones of two vectors, then the odd ones, again and again.
+  void collect(std::vector<const Expr*>& v, size_t unit) {
+    const size_t n = v.size();
+    for (size_t step = 1; step < n; step *= 2) {
+      std::vector<const Expr*> next(n);
+      for (size_t k = 0; k < n; ++k) {
+        std::vector<const Expr*> lanes;
+        for (size_t l = 0; l < lanes_; ++l) {
+          const size_t at = l / unit, from = (at * 2 + k % 2) % n;
+          lanes.push_back(loop::extract(ctx_, v[k / 2 * 2 + (at * 2 >= n)], static_cast<unsigned>(from * unit + l % unit)));
+        }
+        next[k / 2 + k % 2 * (n / 2)] = k_.b.let(loop::widen(ctx_, std::move(lanes)));
+      }
+      v = std::move(next);
+    }
   }
 
   void vector_of_rows(const Expr* first, int64_t part, const Expr* row_end, const Expr* place) {

@@ -47,9 +47,9 @@ bool may_peel_rows(ir::Context& ctx, Facts& facts, const Anchor& anchor) {
   }
   int64_t combinations = 1;
   for (const ir::Dim* d : row_taps_of(facts, anchor)) {
-    if (!d->extent->is_const() || d->extent->i > kMostCopies) return false;
+    if (!d->extent->is_const() || d->extent->i > anchor.most_copies) return false;
     combinations *= d->extent->i;
-    if (combinations > kMostCopies) return false;
+    if (combinations > anchor.most_copies) return false;
     allowed |= facts.bit(d);
   }
   return constant && !(mentioned & ~allowed);
@@ -72,6 +72,52 @@ std::vector<bool> edges_of(ir::Context& ctx, Facts& facts, const Anchor& anchor,
 size_t num_edges(ir::Context& ctx, Facts& facts, const Anchor& anchor, int64_t height) {
   const std::vector<bool> edges = edges_of(ctx, facts, anchor, height);
   return static_cast<size_t>(std::count(edges.begin(), edges.end(), true));
+}
+
+int64_t reached_in_edges(ir::Context& ctx, Facts& facts, const Anchor& anchor, int64_t height) {
+  const std::vector<bool> edges = edges_of(ctx, facts, anchor, height);
+  const int64_t rows = anchor.row->extent->i, total = static_cast<int64_t>(edges.size());
+  int64_t reached = 0;
+  for_each_tap(ctx, row_taps_of(facts, anchor), [&](const auto& at) {
+    for (int64_t i = 0; i < total; ++i) {
+      const int64_t base = rows / total, extra = rows - base * total, first = i * base + std::min(i, extra);
+      for (int64_t row = first; edges[static_cast<size_t>(i)] && row < first + base + (i < extra); ++row) reached += reaches(ctx, anchor, at, row);
+    }
+  });
+  return reached;
+}
+
+std::optional<Ends> ends_of(ir::Context& ctx, Facts& facts, const Anchor& anchor) {
+  if (!anchor.row) return std::nullopt;
+  int64_t combinations = 1;
+  for (const ir::Dim* d : row_taps_of(facts, anchor)) {
+    if (!d->extent->is_const() || d->extent->i < 1 || d->extent->i > anchor.most_copies) return std::nullopt;
+    combinations *= d->extent->i;
+    if (combinations > anchor.most_copies) return std::nullopt;
+  }
+  Ends ends{0, 0, anchor.row->extent};
+  bool known = true;
+  for_each_tap(ctx, row_taps_of(facts, anchor), [&](const auto& at) {
+    for (const Expr* term : anchor.row_terms) {
+      const Expr* here = ctx.substitute(term, at);
+      if (here->is_const()) {
+        known &= here->i != 0;
+        continue;
+      }
+      const auto bound = bound_of(ctx, here, anchor.row);
+      known &= bound.has_value() && (!bound->begin || bound->begin->is_const());
+      if (!known) return;
+      if (bound->begin) ends.begin = std::max(ends.begin, bound->begin->i);
+      if (!bound->end) continue;
+      const Expr* before = ctx.sub(ends.end, bound->end);
+      known &= before->is_const();
+      if (!known || before->i <= 0) continue;
+      ends.end = bound->end;
+      ends.last += before->i;
+    }
+  });
+  if (!known || ends.begin > kMostKnownRows || ends.last > kMostKnownRows) return std::nullopt;
+  return ends;
 }
 
 bool may_peel_window(ir::Context& ctx, Facts& facts, const Anchor& anchor, const ir::Dim* tap) {
@@ -113,7 +159,7 @@ Walk::Walk(const Job& job, const FlatNest& nest, Skeleton& k, const schedule::Sc
   tile_.checked = !anchor_.row_terms.empty();
   const Loop* rows = anchor_.row ? loop_of(anchor_.row, Bind::Rows) : nullptr;
   if (rows && rows->even) num_row_tiles_ = ctx_.ceildiv(anchor_.row->extent, ctx_.integer(rows->step));
-  if (rows && rows->peel) edges_ = edges_of(ctx_, s_.facts, anchor_, rows->step);
+  if (rows && rows->even && rows->peel) edges_ = edges_of(ctx_, s_.facts, anchor_, rows->step);
 }
 
 const Loop* Walk::loop_of(const ir::Dim* d, Bind bind) const {
@@ -397,10 +443,14 @@ void Walk::run_of_tiles(size_t l, const Expr* begin, const Expr* end, unsigned h
 void Walk::fixed_rows(size_t l) {
   const ir::Dim* d = anchor_.row;
   const int64_t size = steps_[l].how->step;
+  if (steps_[l].how->peel)
+    if (const auto ends = ends_of(ctx_, s_.facts, anchor_)) return rows_between_ends(l, *ends);
   const Expr *lo = ctx_.integer(0), *hi = d->extent;
   for_each_tap(ctx_, row_taps_, [&](const auto& at) {
     for (const Expr* term : anchor_.row_terms) {
-      const auto bound = bound_of(ctx_, ctx_.substitute(term, at), d);
+      const Expr* here = ctx_.substitute(term, at);
+      if (here->is_const() && !here->i) hi = ctx_.integer(0);  // of none
+      const auto bound = bound_of(ctx_, here, d);
       if (!bound) continue;  // holds for all of the row
       if (bound->begin) lo = ctx_.max(lo, bound->begin);
       if (bound->end) hi = ctx_.min(hi, bound->end);
@@ -421,6 +471,55 @@ void Walk::fixed_rows(size_t l) {
   tiles(lo, whole, size);
   if (size > 1) tiles(whole, hi, 1);
   one_by_one(hi, d->extent);
+}
+
+// Where an image is wide enough, each tap reaches the same of the rows at its ends, whatever its width.
+void Walk::rows_between_ends(size_t l, const Ends& ends) {
+  const ir::Dim* d = anchor_.row;
+  const int64_t size = steps_[l].how->step;
+  const Expr *begin = ctx_.integer(ends.begin), *end = k_.b.let(s_.value(ends.end));
+  const auto one_by_one = [&](const Expr* from, const Expr* to) {
+    s_.with_for(d, from, to, 1, [&] { tile(l, {s_.bound(d), 1, false, false, true}); });
+  };
+  const auto edge = [&](const Expr* from, int64_t count, Tile::Side side) {
+    for (int64_t at = 0; at < count; at += size)
+      s_.scoped([&] {
+        const auto height = static_cast<unsigned>(std::min(size, count - at));
+        tile(l, {k_.b.let(ctx_.add(from, ctx_.integer(at))), height, true, false, false, nullptr, side, at});
+      });
+  };
+  const auto inner = [&](const Expr* from, const Expr* to, int64_t height, const Expr* last) {
+    k_.b.with_for(from, to, height, [&](const Expr* at) {
+      s_.scoped([&] { tile(l, {last ? k_.b.let(ctx_.min(at, last)) : at, static_cast<unsigned>(height), false, false, false}); });
+    });
+  };
+  const auto all = [&] {
+    edge(ctx_.integer(0), ends.begin, Tile::Side::First);
+    if (may_repeat()) {  // what is left over behind whole tiles is a tile that ends where they end
+      const Expr* last = k_.b.let(ctx_.sub(end, ctx_.integer(size)));
+      k_.b.with_if(ctx_.binary(Op::Le, begin, last), [&] { inner(begin, end, size, last); }, [&] { inner(begin, end, 1, nullptr); });
+    } else {
+      const Expr* whole = k_.b.let(ctx_.add(begin, ctx_.mul(ctx_.floordiv(ctx_.sub(end, begin), ctx_.integer(size)), ctx_.integer(size))));
+      inner(begin, whole, size, nullptr);
+      inner(whole, end, 1, nullptr);
+    }
+    edge(end, ends.last, Tile::Side::Last);
+  };
+  const Expr* wide = ctx_.binary(Op::Le, begin, end);
+  if (wide->is_const()) return wide->i ? all() : one_by_one(ctx_.integer(0), d->extent);
+  k_.b.with_if(wide, [&] { s_.scoped(all); }, [&] { one_by_one(ctx_.integer(0), d->extent); });
+}
+
+// Whether the taps at hand reach a row of a tile at the edge.
+bool Walk::reached(unsigned row) {
+  if (tile_.side == Tile::Side::None) return reaches(ctx_, anchor_, at_tap_, tile_.first->i + row);
+  const Expr* end = tile_.side == Tile::Side::Last ? ends_of(ctx_, s_.facts, anchor_)->end : nullptr;
+  return std::all_of(anchor_.row_terms.begin(), anchor_.row_terms.end(), [&](const Expr* term) {
+    const auto bound = bound_of(ctx_, ctx_.substitute(term, at_tap_), anchor_.row);
+    if (!bound) return true;
+    if (!end) return !bound->begin || bound->begin->i <= tile_.first->i + row;
+    return !bound->end || tile_.behind_end + row < ctx_.sub(bound->end, end)->i;
+  });
 }
 
 // ---- taps ----
@@ -461,7 +560,6 @@ void Walk::taps(const std::function<void(unsigned, unsigned)>& body) {
 void Walk::tap_level(size_t level, const std::function<void(unsigned, unsigned)>& body) {
   unsigned lo = 0, hi = tile_.height;
   if (tile_.edge && std::all_of(row_taps_.begin(), row_taps_.end(), [&](const ir::Dim* d) { return at_tap_.contains(ctx_.dim(d)); })) {
-    const auto reached = [&](unsigned r) { return reaches(ctx_, anchor_, at_tap_, tile_.first->i + r); };
     while (lo < hi && !reached(lo)) ++lo;
     while (hi > lo && !reached(hi - 1)) --hi;
     if (lo == hi) return;

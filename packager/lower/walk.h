@@ -13,20 +13,30 @@
 
 namespace mlc::lower {
 
+constexpr int64_t kMostCopies = 16;  // of the code for the taps of a window
+
 // The fold of which rows and vectors keep partial results in registers.
 struct Anchor {
   const ir::Dim* row = nullptr;                       // of a tile; null: a single row
   std::vector<const ir::Dim*> taps;                   // of the fold, outer to inner; what else it has is the leaf's
   std::vector<const ir::Expr*> row_terms, tap_terms;  // conditions: with and without the row
+  int64_t most_copies = kMostCopies;                  // of the code of a row, one for each tap that conditions on it mention
 };
-
-constexpr int64_t kMostCopies = 16;  // of the code for the taps of a window
 
 // Whether it is known now which rows each tap reaches: constant sizes, few taps.
 bool may_peel_rows(ir::Context& ctx, Facts& facts, const Anchor& anchor);
 // Of even row tiles of this height, those of constant extent that some tap does not reach completely.
 std::vector<bool> edges_of(ir::Context& ctx, Facts& facts, const Anchor& anchor, int64_t height);
 size_t num_edges(ir::Context& ctx, Facts& facts, const Anchor& anchor, int64_t height);
+// The rows that all taps together reach in these.
+int64_t reached_in_edges(ir::Context& ctx, Facts& facts, const Anchor& anchor, int64_t height);
+// Rows that not all taps reach lie so many from the ends of a row whose extent the run says: 0 .. begin and end .. end + last.
+struct Ends {
+  int64_t begin = 0, last = 0;
+  const ir::Expr* end = nullptr;
+};
+// Nothing: how many these are, only the run knows, or what reaches them.
+std::optional<Ends> ends_of(ir::Context& ctx, Facts& facts, const Anchor& anchor);
 // Whether two points of a tap tell whether all of them exist, whatever the other taps are.
 bool may_peel_window(ir::Context& ctx, Facts& facts, const Anchor& anchor, const ir::Dim* tap);
 
@@ -43,6 +53,8 @@ class Walk : public Stage {
     bool checked = false;  // whether they do, only the run knows
     bool plain = false;    // a single row outside of tiles: no accumulators
     const ir::Expr* index = nullptr;  // of a tile of even height, among all of them
+    enum class Side { None, First, Last } side = Side::None;  // an edge at an end of the row (Ends), whatever its extent
+    int64_t behind_end = 0;           // of the last ones: from where on
   };
   // Vectors side by side from column `first` on.
   struct Columns {
@@ -121,6 +133,8 @@ class Walk : public Stage {
   void rows(size_t l);
   void even_rows(size_t l);
   void fixed_rows(size_t l);
+  void rows_between_ends(size_t l, const Ends& ends);
+  bool reached(unsigned row);
   void run_of_tiles(size_t l, const ir::Expr* begin, const ir::Expr* end, unsigned height);
   void tile(size_t l, const Tile& tile);
   // ---- taps ----

@@ -133,6 +133,7 @@ struct Space {
     bool part = false;         // into `count` copies, chains, or vectors; lanes divide the extent unless it is masked
     int64_t step = 1;          // of one point: codes are taken in groups
     bool peel = false;
+    bool peel_ends = false;    // rows of a fixed height, with those that not all of the window reaches at known distances from the ends
     bool needs_peel = false;   // rows in even heights, some of which not all of the window reaches: only with peel
     bool even_only = false;    // rows of a fixed height do not exist
     bool masked = false;       // what is left over of lanes is masked

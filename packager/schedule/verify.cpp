@@ -105,7 +105,7 @@ class Verifier {
     const bool rows = l.bind == Bind::Rows, lanes = l.bind == Bind::Lanes;
     if (l.chains < 1 || l.chains > kMostChains || (l.chains > 1 && !(d.reduces && d.part))) return refused("it has no chains", &l);
     if (l.even && !rows) return refused("only rows are even", &l);
-    if (l.peel && !((rows && l.even && d.peel) || (l.bind == Bind::Unroll && l.count == 0 && d.peel))) return refused("it cannot be peeled", &l);
+    if (l.peel && !((rows && (l.even ? d.peel : d.peel_ends)) || (l.bind == Bind::Unroll && l.count == 0 && d.peel))) return refused("it cannot be peeled", &l);
     if (rows && l.even && d.needs_peel && !l.peel) return refused("rows at the edge read what does not exist", &l);
     if (rows && !l.even && d.even_only) return refused("its rows are even", &l);
     if (rows && l.even && d.extent < 0 && l.step > kMostHeights) return refused("there are too many heights", &l);

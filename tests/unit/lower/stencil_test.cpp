@@ -43,7 +43,10 @@ TEST_CASE("depthwise convolutions become stencils and agree") {
           {.h = 4, .w = 3, .c = 16, .m = 16, .kh = 5, .kw = 5, .pad = 2, .group = 16},
           {.h = 12, .w = 12, .c = 16, .m = 16, .pad = 2, .dilation = 2, .group = 16, .residual = true},
           {.h = 6, .w = 18, .c = 17, .m = 17, .pad = 0, .group = 17},
-          {.h = 3, .w = 50, .c = 16, .m = 16, .group = 16}}) {
+          {.h = 3, .w = 50, .c = 16, .m = 16, .group = 16},
+          {.h = 3, .w = 40, .c = 17, .m = 17, .kh = 31, .kw = 31, .pad = 15, .group = 17},
+          {.h = 4, .w = 9, .c = 16, .m = 16, .kh = 21, .kw = 21, .pad = 10, .group = 16},  // some taps reach no point
+          {.h = 2, .w = 61, .c = 16, .m = 16, .kh = 19, .kw = 19, .stride = 2, .pad = 30, .dilation = 3, .group = 16}}) {
       p.panels = false;
       ir::Context ctx;
       NestMaker m(ctx);
@@ -63,6 +66,20 @@ TEST_CASE("a depthwise convolution of symbolic size") {
     m.conv({.c = 24, .m = 24, .group = 24, .panels = false}, ctx.sym(H), ctx.sym(W));
     for (auto [h, w] : {std::pair{1, 1}, {2, 2}, {1, 9}, {5, 12}, {3, 30}})
       CHECK(test::check_lowering(ctx, m.f, t, {{H, h}, {W, w}}).back().find("window") == 0);
+  });
+}
+
+TEST_CASE("a depthwise convolution with many taps, of symbolic size") {
+  on_targets([](const targets::Target& t) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    const ir::Sym *H = ctx.declare_sym("H", 1, 4096), *W = ctx.declare_sym("W", 1, 4096);
+    m.conv({.c = 16, .m = 16, .kh = 19, .kw = 19, .pad = 9, .group = 16, .panels = false}, ctx.sym(H), ctx.sym(W));
+    for (auto [h, w] : {std::pair{1, 1}, {2, 12}, {1, 17}, {1, 18}, {1, 19}, {3, 41}}) {
+      const auto schedule = test::check_lowering(ctx, m.f, t, {{H, h}, {W, w}}).back();
+      CHECK(schedule.find("window") == 0);
+      CHECK(schedule.find("rows one peel") != schedule.npos);  // edges are blocks, too
+    }
   });
 }
 

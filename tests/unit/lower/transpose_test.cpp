@@ -27,7 +27,7 @@ void crossed(NestMaker& m, DType t, const Expr* N, const Expr* R, const Expr* C,
 
 TEST_CASE("maps across the grain of what they read, whole blocks and rests") {
   for (const char* name : {"x86-64-v4", "x86-64-v3", "x86-64-v2", "armv8-a", "rv64gc", "portable"})
-    for (DType t : {DType::F32, DType::F64, DType::U8, DType::I64})
+    for (DType t : {DType::F32, DType::F64, DType::F16, DType::U8, DType::I64})
       for (bool plain : {true, false})
         for (auto [n, r, c] : {std::tuple{1, 16, 16}, {2, 64, 128}, {1, 33, 70}, {3, 17, 129}, {1, 100, 67}}) {
           const targets::Target* target = targets::find_target(name);
