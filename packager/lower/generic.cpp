@@ -406,7 +406,9 @@ class Maps {
               if (x->op != Op::Load) return;
               auto unit = [&](const ir::Dim* dim) { return is_contiguous(ctx_, x->args[0], dim); };
               if (facts_.depends(x, v) && !unit(v)) ++gathers;
-              if (facts_.depends(x, d) && distinct_values(x->args[0], d) > kFewValues) ++(unit(d) ? rows : others);
+              if (!facts_.depends(x, d)) return;
+              if (unit(d)) rows += facts_.depends(x, v) || distinct_values(x->args[0], d) > kFewValues;
+              else others += distinct_values(x->args[0], d) > kFewValues;
             });
           better |= gathers > 0 && rows > 0 && others == 0;
         }

@@ -104,6 +104,21 @@ TEST_CASE("reductions along rows and along columns, every built-in combiner") {
   });
 }
 
+TEST_CASE("long rows are folded along themselves, however few they are") {
+  for (int64_t rows : {3, 16, 64, 200}) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    auto R = m.n(rows), C = m.n(333);
+    uint32_t x = m.array("x", DType::F32, {R, C}), y = m.output("y", DType::F32, {R});
+    auto r = m.dim("r", R), c = m.dim("c", C);
+    m.map({r}, y, {m.at(r)}, m.fold(Join::Sum, {c}, m.load(x, {m.at(r), m.at(c)})));
+    const auto kernels = lower::lower(ctx, m.f, m.f.body[0], target("x86-64-v4"), test::test_math);
+    REQUIRE(kernels.ok());
+    CHECK(kernels->back().schedule.find("lanes") == std::string::npos);
+    test::check_lowering(ctx, m.f, target("x86-64-v4"));
+  }
+}
+
 TEST_CASE("a softmax in one statement: custom combiner, folds hoisted out of the row") {
   on_targets([](const targets::Target& t) {
     for (int64_t cols : {1, 4, 31, 100}) {
