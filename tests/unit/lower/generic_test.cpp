@@ -314,6 +314,27 @@ TEST_CASE("running folds, both directions, inclusive and exclusive, along either
   });
 }
 
+TEST_CASE("running folds of many columns go along side by side, what is left over as well") {
+  const ir::Sym* none = nullptr;
+  for (const char* name : {"x86-64-v2", "x86-64-v4", "portable"})
+    for (const DType type : {DType::F32, DType::F64})
+      for (const int64_t columns : {24, 131, 300})
+        for (const bool free : {false, true}) {
+          ir::Context ctx;
+          NestMaker m(ctx);
+          const ir::Sym* S = free ? ctx.declare_sym("B", 0, 1000) : none;
+          auto A = m.n(7), B = free ? ctx.sym(S) : m.n(columns);
+          uint32_t x = m.array("x", type, {A, B}), y = m.output("y", type, {A, B});
+          auto a = m.dim("a", A), b = m.dim("b", B);
+          nest::Nest& n = m.map({a, b}, y, {m.at(a), m.at(b)}, m.load(x, {m.at(a), m.at(b)}));
+          n.scan_dim = a;
+          n.scan_combiner = ctx.builtin(Join::Sum);
+          n.scan_exclusive = columns == 131;
+          const auto schedules = test::check_lowering(ctx, m.f, target(name), free ? test::Symbols{{S, columns}} : test::Symbols{});
+          if (columns == 300 && target(name).has_masks) CHECK(schedules.front().find("lanes x8") != std::string::npos);
+        }
+}
+
 TEST_CASE("pushes combine in order; the last one wins") {
   on_targets([](const targets::Target& t) {
     for (Join join : {Join::Last, Join::Sum, Join::Max}) {
