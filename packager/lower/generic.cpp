@@ -95,6 +95,7 @@ void emit_writes(Body& s, loop::Builder& b, const FlatNest& nest, const Expr* ma
 
 namespace {
 
+constexpr unsigned kScanVectors = 8;  // side by side: steps that wait for none of the others
 constexpr int64_t kMostTurns = 4;  // channels of a picture, and one beside them
 
 // A plain write at which the values of `inner` lie side by side, and those of `outer` behind each other without a gap.
@@ -145,7 +146,7 @@ class Map final : public Walk {
   }
 
   void leaf() override {
-    at_columns([&] { n_.scan_dim ? scan() : point(); });
+    n_.scan_dim ? scan() : at_columns([&] { point(); });
   }
 
   // Vectors of neighbours whose copies are written in turns (the channels of pixels): side by side, as they will lie in memory.
@@ -207,35 +208,53 @@ class Map final : public Walk {
     k_.b.with_if(c, [&] { s_.scoped([&] { emit_writes(s_, k_.b, n_, nullptr); }); });
   }
 
+  // Vectors side by side go along together: a step of each is done while those of the others are under way, and memory is read line by line.
   void scan() {
     const ir::Combiner& c = *n_.scan_combiner;
-    const unsigned lanes = s_.lanes();
-    std::vector<const Expr*> acc;
-    for (size_t k = 0; k < n_.writes.size(); ++k) {
-      const Expr* unit = unit_of(ctx_, c, static_cast<unsigned>(k), n_.writes[k].value->type.dtype);
-      acc.push_back(k_.b.local(loop::splat(ctx_, s_.value(unit), lanes)));
+    const unsigned lanes = columns_.lanes, vectors = columns_.vectors;
+    std::vector<std::vector<const Expr*>> acc(vectors);
+    std::vector<const Expr*> masks(vectors, columns_.mask);
+    for (unsigned u = 0; u < vectors; ++u) {
+      for (size_t k = 0; k < n_.writes.size(); ++k) {
+        const Expr* unit = unit_of(ctx_, c, static_cast<unsigned>(k), n_.writes[k].value->type.dtype);
+        acc[u].push_back(k_.b.local(loop::splat(ctx_, s_.value(unit), lanes)));
+      }
+      if (columns_.limit && !masks[u] && lanes > 1)
+        masks[u] = k_.b.let(loop::vec_binary(ctx_, Op::Lt, loop::ramp(ctx_, column(u), lanes), loop::splat(ctx_, columns_.limit, lanes)));
     }
     const ir::Dim* d = n_.scan_dim;
     k_.b.with_for(ctx_.integer(0), d->extent, 1, [&](const Expr* i) {
       s_.scoped([&] {
         s_.bind(d, n_.scan_reverse ? ctx_.sub(ctx_.sub(d->extent, ctx_.integer(1)), i) : i);
-        const Expr* mask = n_.where ? s_.value(n_.where) : nullptr;
-        std::vector<const Expr*> x, joined;
-        for (const FlatWrite& w : n_.writes) x.push_back(loop::splat(ctx_, s_.value(w.value, mask), lanes));
-        if (!s_.error().empty()) return;
-        if (c.join == Join::Custom) joined = s_.join(c, acc, x);
-        else
-          for (size_t k = 0; k < acc.size(); ++k) joined.push_back(builtin_join(ctx_, c, {acc[k]}, {x[k]})[0]);
-        for (const Expr*& j : joined) j = k_.b.let(j);
-        for (size_t k = 0; k < acc.size(); ++k) {
-          const FlatWrite& w = n_.writes[k];
-          const Expr* m = mask ? loop::splat(ctx_, mask, lanes) : nullptr;
-          const Expr* next = m ? loop::vec_select(ctx_, m, joined[k], acc[k]) : joined[k];
-          store(w, n_.scan_exclusive ? acc[k] : next, mask, s_.both(m, s_.tail()));
-          k_.b.assign(acc[k], next);
+        for (unsigned u = 0; u < vectors; ++u) {
+          if (lanes == 1) at_columns([&] { scan_step(c, acc[u]); });
+          else s_.scoped([&] {
+            s_.bind(columns_.dim, column(u));
+            s_.vectorised(columns_.dim, lanes, masks[u], [&] { scan_step(c, acc[u]); });
+          });
         }
       });
     });
+  }
+  const Expr* column(unsigned vector) { return ctx_.add(columns_.first, ctx_.integer(int64_t{vector} * columns_.lanes)); }
+
+  void scan_step(const ir::Combiner& c, const std::vector<const Expr*>& acc) {
+    const unsigned lanes = s_.lanes();
+    const Expr* mask = n_.where ? s_.value(n_.where) : nullptr;
+    std::vector<const Expr*> x, joined;
+    for (const FlatWrite& w : n_.writes) x.push_back(loop::splat(ctx_, s_.value(w.value, mask), lanes));
+    if (!s_.error().empty()) return;
+    if (c.join == Join::Custom) joined = s_.join(c, acc, x);
+    else
+      for (size_t k = 0; k < acc.size(); ++k) joined.push_back(builtin_join(ctx_, c, {acc[k]}, {x[k]})[0]);
+    for (const Expr*& j : joined) j = k_.b.let(j);
+    for (size_t k = 0; k < acc.size(); ++k) {
+      const FlatWrite& w = n_.writes[k];
+      const Expr* m = mask ? loop::splat(ctx_, mask, lanes) : nullptr;
+      const Expr* next = m ? loop::vec_select(ctx_, m, joined[k], acc[k]) : joined[k];
+      store(w, n_.scan_exclusive ? acc[k] : next, mask, s_.both(m, s_.tail()));
+      k_.b.assign(acc[k], next);
+    }
   }
   void store(const FlatWrite& w, const Expr* value, const Expr* guard, const Expr* mask) {
     const Expr* index = s_.scalar(w.address, guard);
@@ -262,6 +281,7 @@ class Maps {
     Schedules s;
     s.space.family = schedule::Family::Map;
     s.space.block = job_.target.block_lanes;
+    if (n_.scan_dim && job_.target.has_masks) s.space.most_vectors = kScanVectors;
     const bool pushing = pushes();
     // Dims that do not separate come last, as their order is part of the meaning.
     std::vector<const ir::Dim*> dims = order_;
@@ -301,11 +321,19 @@ class Maps {
     }
     for (const ir::Dim* d : order_) {
       schedule::Loop l{.dim = name_[d]};
-      if (d == vector_) l.step = width_, l.bind = schedule::Bind::Lanes, l.tail = tail_of_lanes(job_.target);
+      if (d == vector_) l.step = width_, l.bind = schedule::Bind::Lanes, l.tail = tail_of_lanes(job_.target), l.count = vectors_side_by_side();
       if (d == turns_) l.bind = schedule::Bind::Unroll, l.count = 0;
       s.loops.push_back(l);
     }
     return s;
+  }
+
+  // Of running folds, as many as there are and registers hold.
+  unsigned vectors_side_by_side() const {
+    if (!n_.scan_dim || !job_.target.has_masks) return 1;
+    const auto most = static_cast<unsigned>(kScanVectors / std::max<size_t>(n_.writes.size(), 1));
+    const double there = vector_->extent->is_const() ? static_cast<double>(vector_->extent->i) / width_ : most;
+    return std::max(1u, static_cast<unsigned>(std::min<double>(most, there)));
   }
 
   bool pushes() const {
@@ -406,7 +434,9 @@ class Maps {
               if (x->op != Op::Load) return;
               auto unit = [&](const ir::Dim* dim) { return is_contiguous(ctx_, x->args[0], dim); };
               if (facts_.depends(x, v) && !unit(v)) ++gathers;
-              if (facts_.depends(x, d) && distinct_values(x->args[0], d) > kFewValues) ++(unit(d) ? rows : others);
+              if (!facts_.depends(x, d)) return;
+              if (unit(d)) rows += facts_.depends(x, v) || distinct_values(x->args[0], d) > kFewValues;
+              else others += distinct_values(x->args[0], d) > kFewValues;
             });
           better |= gathers > 0 && rows > 0 && others == 0;
         }

@@ -8,6 +8,8 @@
 // A block is a quantum of the launch, whatever the number of workers. How many rows it has follows from what a row keeps in
 // local arrays: enough for the register tiles of a product, few enough for the cache.
 #include <algorithm>
+#include <map>
+#include <set>
 #include <unordered_set>
 
 #include "packager/lower/templates.h"
@@ -22,6 +24,7 @@ namespace {
 
 constexpr int64_t kLocalBytes = 384 << 10;  // of a block: within half of a common L2
 constexpr int64_t kMapRows = 8;             // norms, softmax: what a row touches stays in L1
+constexpr double kReadBytes = 64 << 10;     // of what they read again and again: of long rows a block has fewer
 constexpr int64_t kLineBytes = 64, kShortRow = 4;  // lines: shorter rows lie behind each other
 constexpr unsigned kManyRegisters = 32;  // an exponential beside four sums: with 16 of AVX2 that is slower than two passes
 constexpr int64_t kProductRows = 48, kLeastProductRows = 8;  // panels are read once per block
@@ -114,6 +117,7 @@ class GroupLowering {
         ++counted;
       }
     const Expr* fit = ctx_.floordiv(ctx_.integer(kLocalBytes), ctx_.max(bytes, ctx_.integer(1)));
+    if (const double again = product ? 0 : read_again(); again > 0) fit = ctx_.min(fit, ctx_.integer(static_cast<int64_t>(kReadBytes / again)));
     block_ = ctx_.max(ctx_.min(fit, most), least);
     // All rows in one block is all there are; heights that are constants are better code.
     const Expr* rows = extent_of(innermost());
@@ -122,6 +126,30 @@ class GroupLowering {
       exact_ = rows->i % block_->i == 0;
     }
     block_bytes_ = ctx_.mul(bytes, block_);
+  }
+
+  // Bytes of one row of arrays in memory that nests before the last one read: those behind them find these in the cache. 0: not known.
+  double read_again() {
+    std::map<uint32_t, double> arrays;
+    for (size_t k = 0; k + 1 < g_.nests.size(); ++k)
+      for (const nest::Write& w : g_.nests[k]->writes)
+        ir::walk(w.value, [&](const Expr* e) {
+          if (e->op != Op::Load || is_local(e->array) || !ir::depends_on(e, ctx_.dim(g_.rows.back().dims[k]))) return;
+          std::set<const ir::Dim*> dims;
+          for (const Expr* index : e->args)
+            ir::walk(index, [&](const Expr* x) {
+              if (x->op == Op::Dim && !is_row(x->dim, k)) dims.insert(x->dim);
+            });
+          double bytes = bytes_of(e->type.dtype);
+          for (const ir::Dim* d : dims) bytes *= d->extent->is_const() ? static_cast<double>(d->extent->i) : 0;
+          arrays[e->array] = bytes;
+        });
+    double all = 0;
+    for (const auto& [array, bytes] : arrays) all += bytes;
+    return all;
+  }
+  bool is_row(const ir::Dim* d, size_t nest) const {
+    return std::any_of(g_.rows.begin(), g_.rows.end(), [&](const nest::Group::Row& row) { return row.dims[nest] == d; });
   }
 
   void bind_rows() {

@@ -21,6 +21,7 @@ using nest::Group;
 
 constexpr size_t kMaxNests = 12;
 constexpr double kFewBlocks = 16, kBlockRows = 8;  // blocks of rows that are enough to divide
+constexpr double kBlockPoints = 1 << 14;           // of long rows that are folded a block has fewer (lower/group.cpp)
 constexpr double kSmall = 1 << 15;                 // points of all nests that are not worth dividing
 constexpr double kLongRow = 2048;                  // points of a fold that count as well
 
@@ -138,8 +139,17 @@ class Grouper {
     if (!group) return false;
     double rows = 1, points = 0;
     for (const Group::Row& row : group->rows) rows *= estimate(row.dims[0]->extent);
-    for (const nest::Nest* n : group->nests) points += estimate(n->dims) * most_folded(*n);
-    return rows >= kFewBlocks * kBlockRows || points <= kSmall;
+    double longest = 1;
+    bool product = false;
+    for (const nest::Nest* n : group->nests) {
+      const double folded = most_folded(*n);
+      points += estimate(n->dims) * folded;
+      longest = std::max(longest, folded);
+      for (const nest::Write& w : n->writes)
+        ir::walk(w.value, [&](const Expr* e) { product |= nest::contraction_of(ctx_, n->dims, e).has_value(); });
+    }
+    const double block = product ? kBlockRows : std::clamp(kBlockPoints / longest, 1.0, kBlockRows);
+    return rows >= kFewBlocks * block || points <= kSmall;
   }
 
   ir::Context& ctx_;

@@ -120,7 +120,9 @@ class Verifier {
     const bool decoded = s_.family == Family::Decoded;
     if (inner.bind == Bind::Rows && (outer.step != inner.step || !(inner.even || decoded))) return refused("rows are cut between tiles", &outer);
     if (inner.bind == Bind::Lanes && decoded && outer.step != space_.panel) return refused("columns are cut between panels", &outer);
-    if (inner.bind == Bind::Lanes && outer.step % (inner.step * inner.count) != 0) return refused("columns are cut between groups", &outer);
+    // Vectors of a map do not meet each other, hence one more or less side by side is no difference.
+    const int64_t group = s_.family == Family::Map ? inner.step : inner.step * inner.count;
+    if (inner.bind == Bind::Lanes && outer.step % group != 0) return refused("columns are cut between groups", &outer);
     return ok();
   }
 

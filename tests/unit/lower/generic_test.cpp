@@ -104,6 +104,21 @@ TEST_CASE("reductions along rows and along columns, every built-in combiner") {
   });
 }
 
+TEST_CASE("long rows are folded along themselves, however few they are") {
+  for (int64_t rows : {3, 16, 64, 200}) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    auto R = m.n(rows), C = m.n(333);
+    uint32_t x = m.array("x", DType::F32, {R, C}), y = m.output("y", DType::F32, {R});
+    auto r = m.dim("r", R), c = m.dim("c", C);
+    m.map({r}, y, {m.at(r)}, m.fold(Join::Sum, {c}, m.load(x, {m.at(r), m.at(c)})));
+    const auto kernels = lower::lower(ctx, m.f, m.f.body[0], target("x86-64-v4"), test::test_math);
+    REQUIRE(kernels.ok());
+    CHECK(kernels->back().schedule.find("lanes") == std::string::npos);
+    test::check_lowering(ctx, m.f, target("x86-64-v4"));
+  }
+}
+
 TEST_CASE("a softmax in one statement: custom combiner, folds hoisted out of the row") {
   on_targets([](const targets::Target& t) {
     for (int64_t cols : {1, 4, 31, 100}) {
@@ -297,6 +312,27 @@ TEST_CASE("running folds, both directions, inclusive and exclusive, along either
       test::check_lowering(ctx, m.f, t);
     }
   });
+}
+
+TEST_CASE("running folds of many columns go along side by side, what is left over as well") {
+  const ir::Sym* none = nullptr;
+  for (const char* name : {"x86-64-v2", "x86-64-v4", "portable"})
+    for (const DType type : {DType::F32, DType::F64})
+      for (const int64_t columns : {24, 131, 300})
+        for (const bool free : {false, true}) {
+          ir::Context ctx;
+          NestMaker m(ctx);
+          const ir::Sym* S = free ? ctx.declare_sym("B", 0, 1000) : none;
+          auto A = m.n(7), B = free ? ctx.sym(S) : m.n(columns);
+          uint32_t x = m.array("x", type, {A, B}), y = m.output("y", type, {A, B});
+          auto a = m.dim("a", A), b = m.dim("b", B);
+          nest::Nest& n = m.map({a, b}, y, {m.at(a), m.at(b)}, m.load(x, {m.at(a), m.at(b)}));
+          n.scan_dim = a;
+          n.scan_combiner = ctx.builtin(Join::Sum);
+          n.scan_exclusive = columns == 131;
+          const auto schedules = test::check_lowering(ctx, m.f, target(name), free ? test::Symbols{{S, columns}} : test::Symbols{});
+          if (columns == 300 && target(name).has_masks) CHECK(schedules.front().find("lanes x8") != std::string::npos);
+        }
 }
 
 TEST_CASE("pushes combine in order; the last one wins") {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "packager/nest/print.h"
+#include "packager/passes/passes.h"
 #include "tests/support/lowered.h"
 #include "tests/support/nests.h"
 #include "tests/text/nest_text.h"
@@ -165,6 +166,38 @@ TEST_CASE("norms of any extents equal their nests one by one") {
           const auto schedules = test::check_lowering(ctx, m.f, *targets::find_target(target));
           CHECK(schedules.size() == 1);
         }
+}
+
+TEST_CASE("of long rows a block has as many as stay in the cache") {
+  for (const auto& [columns, rows] : {std::pair<int64_t, int64_t>{1000, 8}, {4096, 4}, {100000, 1}}) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    norm(m, m.n(1), m.n(64), m.n(columns));
+    const targets::Target& target = *targets::find_target("x86-64-v4");
+    const auto kernels = lower::lower_group(ctx, m.f, *group(m.f), "norm", target, test::test_math);
+    REQUIRE((kernels.ok() && *kernels));
+    const auto& mean = (*kernels)->back().locals.front();
+    REQUIRE(mean.count->is_const());
+    CHECK(mean.count->i == rows);
+  }
+  for (const char* target : kTargets) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    norm(m, m.n(2), m.n(5), m.n(6001));
+    test::check_lowering(ctx, m.f, *targets::find_target(target));
+  }
+}
+
+TEST_CASE("few long rows are worth a group, few short ones are not") {
+  for (const auto& [rows, columns, joins] : {std::tuple<int64_t, int64_t, bool>{20, 30000, true}, {20, 2500, false}, {9, 30000, false}, {200, 2500, true}}) {
+    ir::Context ctx;
+    NestMaker m(ctx);
+    norm(m, m.n(1), m.n(rows), m.n(columns));
+    for (nest::Statement& s : m.f.body) s.joins = false;
+    const Status s = passes::run(ctx, m.f, {.pipeline = {"group"}});
+    REQUIRE_MESSAGE(s.ok(), s.text());
+    CHECK(m.f.body[1].joins == joins);
+  }
 }
 
 TEST_CASE("attention of any extents equals its nests one by one") {
