@@ -1,7 +1,14 @@
 #include "base/links.h"
 
 #include <limits.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <string_view>
 
 namespace mlc {
 
@@ -17,6 +24,38 @@ Result<std::string> behind_links(const std::string& path) {
     place = target.starts_with('/') || slash == std::string::npos ? target : place.substr(0, slash + 1) + target;
   }
   return Status(Code::NotFound, "{}: too many symbolic links", path);
+}
+
+namespace {
+
+Result<std::string> resolved(const std::string& path) {
+  const std::unique_ptr<char, decltype(&free)> real(realpath(path.c_str(), nullptr), &free);
+  if (!real) return Status(Code::NotFound, 1003, "{}: {}", path, strerror(errno));
+  return std::string(real.get());
+}
+
+// Does it leave where it starts, whatever is there? Told before the file system is asked.
+bool leaves(std::string_view path) {
+  int depth = 0;
+  while (!path.empty() && depth >= 0) {
+    const std::string_view part = path.substr(0, path.find('/'));
+    path.remove_prefix(std::min(path.size(), part.size() + 1));
+    if (part == "..") --depth;
+    else if (!part.empty() && part != ".") ++depth;
+  }
+  return depth < 0;
+}
+
+}  // namespace
+
+Result<std::string> place_inside(const std::string& folder, const std::string& path) {
+  const Status outside(Code::Malformed, "it lies outside of the folder");
+  if (path.empty() || path[0] == '/' || path.find('\0') != std::string::npos || leaves(path)) return outside;
+  MLC_ASSIGN(std::string top, resolved(folder.empty() ? "." : folder));
+  MLC_ASSIGN(std::string place, resolved(folder.empty() ? path : folder + "/" + path));
+  if (top != "/") top += '/';
+  if (!(place + "/").starts_with(top)) return outside;
+  return place;
 }
 
 }  // namespace mlc

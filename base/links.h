@@ -11,4 +11,8 @@ namespace mlc {
 // renames a finished file over a path would replace the link otherwise. NotFound: links that lead in a circle.
 [[nodiscard]] Result<std::string> behind_links(const std::string& path);
 
+// Where `path`, which a stranger's file says, is below `folder` ("" is the current one), all symbolic links resolved. Malformed: it is absolute,
+// or it leads out of the folder, by "..", or by a link. NotFound (E1003): there is nothing.
+[[nodiscard]] Result<std::string> place_inside(const std::string& folder, const std::string& path);
+
 }  // namespace mlc

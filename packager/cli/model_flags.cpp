@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "base/nearest_name.h"
-
+#include "schema/validate.h"
 
 namespace mlc::cli {
 namespace {
@@ -50,7 +50,7 @@ Result<compile::GivenShape> parse_shape(const std::string& text) {
     int64_t extent = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), extent);
     const bool is_number = error == std::errc() && end == word.data() + word.size();
-    if (word.empty() || (is_number && extent < -1)) return wrong;
+    if (word.empty() || (is_number && extent < -1) || !format::is_clean_text(word, format::kMaxNameLen)) return wrong;
     if (is_number && extent >= 0) given.shape.emplace_back(extent);
     else given.shape.emplace_back(is_number ? std::string("?") : word);  // -1 is how some write a free extent
   }

@@ -16,6 +16,7 @@
 #include "packager/compile/weights.h"
 #include "packager/container/builder.h"
 #include "packager/container/output_file.h"
+#include "packager/import/mapping.h"
 #include "packager/import/onnx.h"
 #include "packager/model/print.h"
 #include "packager/nest/print.h"
@@ -33,8 +34,9 @@ constexpr char kPipelineAsset[] = "pipeline.json";
 
 // A model id from a file name: what the manifest allows of it.
 std::string local_id(const std::string& path) {
+  constexpr size_t kLongest = 200;
   std::string id;
-  for (unsigned char c : fs::path(path).stem().string()) {
+  for (unsigned char c : fs::path(path).stem().string().substr(0, kLongest)) {
     const char lower = static_cast<char>(std::tolower(c));
     id += std::isalnum(c) || c == '.' || c == '-' ? lower : '_';
   }
@@ -334,8 +336,9 @@ class Build {
     manifest.model.version = options_.version;
     manifest.provenance.tool = "mlpack";
     manifest.provenance.tool_version = MLC_VERSION;
-    manifest.provenance.source_name = fs::path(options_.model_path).filename().string();
-    if (auto source = read_file(options_.model_path, INT64_MAX); source.ok()) manifest.provenance.source = sha256(*source);
+    manifest.provenance.source_name = clean_name(fs::path(options_.model_path).filename().string(), format::kMaxNameLen);
+    std::replace(manifest.provenance.source_name.begin(), manifest.provenance.source_name.end(), '\\', '_');
+    if (auto source = import::map_file(options_.model_path); source.ok()) manifest.provenance.source = sha256((*source)->bytes);
     if (const char* epoch = std::getenv("SOURCE_DATE_EPOCH")) manifest.provenance.source_date_epoch = std::strtoull(epoch, nullptr, 10);
   }
 

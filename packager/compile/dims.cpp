@@ -7,6 +7,7 @@
 #include "base/counted.h"
 #include "base/nearest_name.h"
 #include "packager/compile/expand.h"
+#include "packager/model/verify.h"
 
 namespace mlc::compile {
 
@@ -109,6 +110,7 @@ Status apply_feeds(const std::vector<std::string>& names, model::Model& model) {
 
 Status apply(ir::Context& ctx, const InterfaceChoices& choices, model::Model& model) {
   MLC_RETURN_IF_ERROR(apply_feeds(choices.fed, model));
+  if (!choices.fed.empty()) MLC_RETURN_IF_ERROR(model::verify(model));  // names of inputs have to be better than those of constants
   MLC_RETURN_IF_ERROR(apply_shapes(choices.shapes, model));
   return apply_bounds(ctx, choices.dims, model);
 }

@@ -1,9 +1,10 @@
 #include "packager/compile/pipelines.h"
 
 #include <filesystem>
-#include <fstream>
 
+#include "base/links.h"
 #include "base/problems.h"
+#include "base/regular_file.h"
 #include "packager/pipeline/check_lists.h"
 #include "packager/pipeline/expand_pipeline.h"
 #include "schema/validate.h"
@@ -20,7 +21,11 @@ Status load_asset(const pipeline::Pipeline& p, const pipeline::Step& step, const
   if (name.empty() || files.assets.count(name)) return ok();
   const std::string place = pipeline::place_of(p, step.where);
   if (!format::is_label(name)) return Status(Code::Usage, 5004, place + "'" + name + "' must be a plain file name, of a file beside " + p.file);
-  auto bytes = read_file((folder / name).string(), kMaxAssetBytes);
+  // Who builds a model of somebody else's puts no file of theirs into it because a link in that folder says so.
+  auto file = place_inside(folder.string(), name);
+  if (!file.ok() && file.status().code == Code::Malformed)
+    return Status(Code::Usage, 5004, place + "'" + name + "' is a symbolic link that leads out of the folder of " + p.file).hint("put the file itself there");
+  auto bytes = file.ok() ? read_file(*file, kMaxAssetBytes) : std::move(file).status();
   if (!bytes.ok()) {
     Status problem = std::move(bytes).status();
     problem.message = place + problem.message;
@@ -33,15 +38,9 @@ Status load_asset(const pipeline::Pipeline& p, const pipeline::Step& step, const
 }  // namespace
 
 Result<std::vector<std::byte>> read_file(const std::string& path, uint64_t limit) {
-  std::error_code error;
-  const uint64_t size = fs::file_size(path, error);
-  if (error) return Status(Code::NotFound, 1003, path + ": " + error.message());
-  if (size > limit) return Status(Code::Usage, path + " has " + std::to_string(size) + " bytes, at most " + std::to_string(limit) + " are expected");
-  std::ifstream in(path, std::ios::binary);
-  std::vector<std::byte> bytes(size);
-  in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
-  if (!in) return Status(Code::NotFound, 1003, path + " cannot be read");
-  return bytes;
+  MLC_ASSIGN(const std::string text, read_regular_file(path, limit, Code::Usage));
+  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
+  return std::vector<std::byte>(begin, begin + text.size());
 }
 
 Result<PipelineFiles> load_pipelines(const std::string& path) {

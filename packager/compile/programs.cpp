@@ -1,6 +1,7 @@
 #include "packager/compile/programs.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "packager/compile/interface.h"
 #include "packager/nest/batch.h"
@@ -12,7 +13,21 @@
 
 namespace mlc::compile {
 
-Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const passes::Options& options,
+namespace {
+
+// Large models have much to compute from their constants, small ones have little.
+double folding_of(const passes::Parts& parts) {
+  std::unordered_set<const nest::ConstData*> counted;
+  double bytes = 0;
+  for (const auto& segment : parts.segments)
+    for (const nest::Array& array : segment->arrays)
+      if (array.data && counted.insert(array.data.get()).second) bytes += static_cast<double>(array.data->bytes.size());
+  return passes::kLeastFolding + passes::kFoldingPerByte * bytes;
+}
+
+}  // namespace
+
+Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs, WeightStore& weights, const passes::Options& given,
                                const Progress& progress, bool for_devices) {
   passes::Parts parts;
   for (Program& program : programs) {
@@ -24,6 +39,9 @@ Result<passes::Parts> optimise(ir::Context& ctx, std::vector<Program>& programs,
     }
     MLC_RETURN_IF_ERROR(passes::partition(ctx, std::move(program.function), parts));
   }
+  passes::Options options = given;
+  double folding = folding_of(parts);
+  if (!options.folding) options.folding = &folding;
   for (const auto& segment : parts.segments) {
     MLC_RETURN_IF_ERROR(passes::run(ctx, *segment, options));
     if (progress) progress(static_cast<size_t>(&segment - parts.segments.data()) + 1, parts.segments.size());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/text.h"
 #include "packager/passes/pack.h"
 
 namespace mlc::compile {
@@ -18,21 +19,28 @@ std::vector<uint64_t> constant_shape(const nest::Array& array) {
 // bytes; a tensor of their own type would be packed.
 DType stored_type(DType t) { return bits_of(t) >= 8 ? t : is_signed_int(t) ? DType::I8 : DType::U8; }
 
-// A name that manifests accept (1 to 255 bytes, no control characters) with room for a suffix. Exporters write names of
-// any length; the content digest, not the name, identifies a tensor.
+// Room for a suffix. Exporters write names of any length; the content digest, not the name, identifies a tensor.
 std::string tensor_name(const std::string& name) {
   constexpr size_t kLongest = 200;
-  std::string clean;
-  for (unsigned char c : name) clean += c < 0x20 || c == 0x7f ? '_' : static_cast<char>(c);
-  if (clean.size() > kLongest) {
-    size_t end = kLongest;
-    while (end > 0 && (static_cast<unsigned char>(clean[end]) & 0xc0) == 0x80) --end;  // not inside a UTF-8 character
-    clean.resize(end);
-  }
+  const std::string clean = clean_name(name, kLongest);
   return clean.empty() ? "constant" : clean;
 }
 
 }  // namespace
+
+std::string clean_name(std::string_view name, size_t longest) {
+  std::string clean;
+  for (size_t at = 0; at < name.size();) {
+    uint32_t c = 0;
+    const size_t length = decode_utf8(name, at, c);
+    const bool is_clean = length > 0 && !is_unseen(c);
+    const std::string_view letter = is_clean ? name.substr(at, length) : "_";
+    if (clean.size() + letter.size() > longest) break;
+    clean += letter;
+    at += std::max<size_t>(length, 1);
+  }
+  return clean;
+}
 
 std::string layout_text(const nest::Layout& layout, unsigned rank) {
   if (layout.is_row_major()) return "dense";

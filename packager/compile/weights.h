@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -15,6 +16,9 @@
 #include "packager/nest/nest.h"
 
 namespace mlc::compile {
+
+// `name` as manifests take it: UTF-8 with '_' for each byte or character that has no place there, at most `longest` bytes of it.
+std::string clean_name(std::string_view name, size_t longest);
 
 class WeightStore {
  public:

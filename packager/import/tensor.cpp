@@ -2,10 +2,10 @@
 
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <optional>
 #include <span>
 
+#include "base/links.h"
 #include "packager/import/shown.h"
 
 namespace mlc::import {
@@ -80,29 +80,23 @@ Result<ExternalData> external_data(const Proto& proto, const TensorSource& sourc
     if (entry.key() == "offset") { MLC_ASSIGN(offset, number_of(entry.value(), "offset")); }
     if (entry.key() == "length") { MLC_ASSIGN(length, number_of(entry.value(), "length")); }
   }
-  namespace fs = std::filesystem;
   const std::string who = "external data " + shown(location);
-  const Status outside(Code::Malformed, 1016, who + " lies outside the folder of the model");
-  if (location.empty() || location.find('\0') != std::string::npos) return outside;
-  const fs::path relative = fs::path(location).lexically_normal();
-  if (relative.is_absolute() || *relative.begin() == "..") return outside;
+  auto place = place_inside(source.folder, location);
+  if (!place.ok() && place.status().code == Code::Malformed) return Status(Code::Malformed, 1016, who + " lies outside the folder of the model");
   if (length != expected)
     return Status(Code::Malformed, 1015, who + " has " + std::to_string(length) + " bytes, expected " + std::to_string(expected));
-  // Links are resolved too: a link inside the folder must not lead out of it.
-  std::error_code error;
-  const fs::path folder = fs::weakly_canonical(source.folder.empty() ? fs::path(".") : fs::path(source.folder), error);
-  if (error) return Status(Code::NotFound, 1003, who + ": " + error.message());
-  const fs::path full = fs::weakly_canonical(folder / relative, error);
-  if (error) return Status(Code::NotFound, 1003, who + ": " + error.message());
-  const fs::path back = full.lexically_relative(folder);
-  if (back.empty() || *back.begin() == "..") return outside;
-  std::shared_ptr<Mapping>& file = source.files[full.string()];
+  if (!place.ok()) {
+    Status status = std::move(place).status();
+    status.message = who + ": " + status.message;
+    return status;
+  }
+  std::shared_ptr<Mapping>& file = source.files[*place];
   if (!file) {
-    auto mapped = map_file(full.string());
+    auto mapped = map_file(*place);
     if (!mapped) {
       Status status = std::move(mapped).status();
       status.message = who + ": " + status.message;
-      source.files.erase(full.string());
+      source.files.erase(*place);
       return status;
     }
     file = std::move(*mapped);

@@ -51,7 +51,9 @@ bool Expander::has_dim(Ex e) {
 }
 
 void Expander::spend(size_t steps) {
-  if (steps > steps_left_) fail_call(op_.pos, "its lists take more than " + std::to_string(most_steps_) + " steps while building");
+  if (steps > steps_left_)
+    fail_call(op_.pos, (expanding_ ? "function '" + expanding_->name + "' takes" : std::string("its lists and expressions take")) + " more than " +
+                           std::to_string(most_steps_) + " steps while building");
   steps_left_ -= steps;
 }
 
@@ -59,7 +61,8 @@ ExprValue Expander::eval(const Node* n) {
   Deeper deeper(depth_);
   if (depth_ > kMaxEvalDepth) fail_here(n->pos, "functions call each other without end");
   ExprValue v = eval_node(n);
-  spend(1 + v.items.size());
+  const bool is_open = v.is_scalar() && v.e && !v.e->is_const();
+  spend((is_open ? kStepsOfOpen : 1) + v.items.size());
   return v;
 }
 

@@ -140,7 +140,10 @@ std::string axis_of(size_t axis, const std::string& param);
 
 class Expander {
  public:
-  static constexpr size_t kLeastSteps = size_t{1} << 24;  // ten seconds; more for a call with many numbers in its attributes
+  static constexpr size_t kLeastSteps = size_t{1} << 24;  // seconds; more for a call with many numbers in its attributes
+  // Of an expression whose value is not known while building: it becomes part of the program, and what comes behind is slower
+  // than this. The built-in texts take less than two thousand of them for a call.
+  static constexpr size_t kStepsOfOpen = 64;
   static constexpr size_t kStepsPerNumber = 32;
   static constexpr size_t kNumbersPerStep = 16;  // where plain numbers are worked on side by side
   Expander(const Module& module, ir::Context& ctx, nest::Function& function, const Call& call, const OpDef& op);
@@ -161,6 +164,7 @@ class Expander {
   friend struct ScopedDims;
   friend struct ScopedFrame;
   friend struct ScopedConditions;
+  friend struct ScopedExpansion;
   friend class BuiltinCall;
 
   // --- messages
@@ -228,7 +232,8 @@ class Expander {
   // --- eval.cpp, operations.cpp
   ExprValue eval(const Node* n);
   ExprValue eval_node(const Node* n);
-  // Of what the lists of a definition may take: comprehensions nest, and what they run over comes from the file.
+  // Of what expanding a definition may take: comprehensions nest, functions call functions twice, and what lists run over
+  // comes from the file.
   void spend(size_t steps);
   ExprValue eval_name(const Node* n);
   ExprValue eval_let(const std::string& name);
@@ -427,6 +432,7 @@ class Expander {
   std::set<Ex> run_time_numbers_;                 // loads that stand for elements of `sym` inputs
   std::set<std::pair<Ex, Ex>> safe_;              // (index, extent): in range by construction
   int depth_ = 0;
+  const FnDef* expanding_ = nullptr;              // the function that the definition itself calls
   size_t most_steps_ = kLeastSteps, steps_left_ = kLeastSteps;
   std::optional<size_t> item_;                    // `for each`: the item
   std::string item_param_;

@@ -63,6 +63,7 @@ ExprValue Expander::call_fn(const FnDef& fn, std::vector<ExprValue> args, Pos po
   if (args.size() != fn.params.size())
     fail_here(pos, fn.name + " takes " + std::to_string(fn.params.size()) + " arguments, not " + std::to_string(args.size()));
   ScopedFrame frame(*this, fn.domain);
+  const ScopedExpansion expansion(*this, fn);
   for (size_t k = 0; k < args.size(); ++k) frames_.back().names[fn.params[k]] = std::move(args[k]);
   return eval(fn.body);
 }

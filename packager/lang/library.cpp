@@ -1,9 +1,8 @@
 #include <algorithm>
 #include <exception>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
+#include "base/regular_file.h"
 #include "packager/lang/ast.h"
 #include "packager/lang/einsum.h"
 #include "packager/lang/expander.h"
@@ -13,6 +12,8 @@
 #include "packager/lang/texts.h"
 
 namespace mlc::lang {
+
+constexpr size_t kMaxFolder = 16u << 20;  // bytes of all texts, as many as a container holds
 
 Status error_at(Pos pos, std::string message) {
   const std::string file = pos.file ? *pos.file : "";
@@ -81,12 +82,14 @@ Result<std::vector<SourceFile>> Library::read_directory(const std::string& path)
   if (ec) return Status(Code::NotFound, "cannot list the directory " + path + ": " + ec.message());
   std::sort(names.begin(), names.end());
   std::vector<SourceFile> files;
+  size_t left = kMaxFolder;
   for (const auto& name : names) {
-    std::ifstream in(name, std::ios::binary);
-    std::ostringstream text;
-    text << in.rdbuf();
-    if (!in) return Status(Code::NotFound, "cannot read " + name);
-    files.push_back({name, text.str()});
+    auto text = read_regular_file(name, std::min(kMaxFile, left));
+    if (!text.ok() && left < kMaxFile && text.status().code == Code::Malformed)
+      return Status(Code::Malformed, "the operator texts in " + path + " have more than " + std::to_string(kMaxFolder) + " bytes");
+    if (!text.ok()) return std::move(text).status();
+    left -= text->size();
+    files.push_back({name, std::move(text).value()});
   }
   return files;
 }

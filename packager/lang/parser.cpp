@@ -7,8 +7,6 @@
 namespace mlc::lang {
 namespace {
 
-constexpr size_t kMaxFile = 4u << 20;
-
 // The definitions of a file.
 class DefinitionParser : private StatementParser {
  public:

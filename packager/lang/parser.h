@@ -8,6 +8,8 @@
 
 namespace mlc::lang {
 
+constexpr size_t kMaxFile = 4u << 20;  // bytes
+
 // Adds the definitions of one file. Throws Failure with file:line:column. Nesting of expressions and blocks is bounded.
 void parse_file(Module& module, const std::string& file, const std::string& text);
 

@@ -17,6 +17,17 @@ struct ScopedFrame {
   Expander& x;
 };
 
+// The body of `fn`, for what is said if it does not end. Of functions that call each other the first one is named.
+struct ScopedExpansion {
+  ScopedExpansion(Expander& x, const FnDef& fn) : x(x), before(x.expanding_) {
+    if (!before) x.expanding_ = &fn;
+  }
+  ~ScopedExpansion() { x.expanding_ = before; }
+  ScopedExpansion(const ScopedExpansion&) = delete;
+  Expander& x;
+  const FnDef* before;
+};
+
 // `condition` holds inside; its conjuncts are facts for proofs.
 struct ScopedConditions {
   ScopedConditions(Expander& x, Ex condition) : x(x), size(x.conditions_.size()), version(x.version_) {

@@ -18,6 +18,7 @@ class Verifier {
     for (const auto& [domain, version] : model.opsets)
       if (domain.empty() || version < 1) complain("opset " + format::quoted(domain) + " has the version " + std::to_string(version));
     graph(model.graph, 0);
+    if (has_unclean_name_) status_ = std::move(status_).hint("give it a plain name in the model, for example with onnx.compose.add_prefix or in the code that exports it");
     return facts_ == 0 ? ok() : std::move(status_);
   }
 
@@ -35,6 +36,26 @@ class Verifier {
   void define(const std::string& name, const std::string& who) {
     if (name.empty()) complain(who + " has an empty name");
     else if (!scopes_.back().insert(name).second) complain(who + " is written already");
+  }
+
+  // Inputs, outputs and extents keep their names in the container: what it cannot hold is refused here, where it can be told
+  // apart from a bug, and before anything is computed.
+  void keeps_name(const std::string& name, const std::string& who) {
+    if (format::is_clean_text(name, name.size())) return;
+    complain(who + " has a name that is not UTF-8, or has characters in it that control a terminal or are not seen");
+    has_unclean_name_ = true;
+  }
+  void keeps_names(const Port& p, const std::string& who) {
+    keeps_name(p.name, who);
+    for (const Axis& axis : p.shape) {
+      const auto* name = std::get_if<std::string>(&axis);
+      if (!name) continue;
+      const std::string extent = "extent " + format::quoted(*name) + " of " + who;
+      keeps_name(*name, extent);
+      if (name->size() <= format::kMaxNameLen) continue;
+      complain(extent + " has a name of " + std::to_string(name->size()) + " bytes, at most " + std::to_string(format::kMaxNameLen) + " are possible");
+      has_unclean_name_ = true;
+    }
   }
 
   void port(const Port& p, const std::string& who) {
@@ -70,6 +91,7 @@ class Verifier {
       const std::string who = "input " + format::quoted(p.name);
       define(p.name, who);
       port(p, who);
+      if (depth == 0) keeps_names(p, who);
     }
     for (const auto& [name, t] : g.initializers) {
       const std::string who = "initializer " + format::quoted(name);
@@ -84,6 +106,7 @@ class Verifier {
       else if (!is_known(p.name)) complain(who + " is written by nothing");
       if (!outputs.insert(p.name).second) complain(who + " is listed twice");
       port(p, who);
+      if (depth == 0) keeps_names(p, who);
     }
     scopes_.pop_back();
   }
@@ -109,6 +132,7 @@ class Verifier {
 
   Status status_{Code::Malformed, 1012, "the model is not well formed"};
   size_t facts_ = 0;
+  bool has_unclean_name_ = false;
   std::vector<std::unordered_set<std::string_view>> scopes_;
 };
 

@@ -1,7 +1,9 @@
 // Statements that read only constants are computed now, with the interpreter; loads of single constants become numbers.
 //
 // Bounds: a result may be larger than what it is made of only up to kGrowth bytes (Expand of a scalar stays a map), or
-// kCostlyGrowth where each run would compute long for an element (a sum, a sine), and the work is limited. What fails to compute (an index out of range, say) stays and fails at run time with its name.
+// kCostlyGrowth where each run would compute long for an element (a sum, a sine), and the work is limited: for a group of
+// statements and, counted by the interpreter, for all functions of a model. What fails to compute (an index out of range, say)
+// stays and fails at run time with its name; what there is no work left for stays as well.
 #include <algorithm>
 
 #include "packager/ir/numeric.h"
@@ -108,10 +110,14 @@ class Excerpt {
   std::unordered_map<uint32_t, uint32_t> numbers_;
 };
 
-// Computes the results of these statements; false if that does not work out.
-bool compute(ir::Context& ctx, nest::Function& f, const std::vector<size_t>& statements, const std::vector<uint32_t>& results) {
+// Computes the results of these statements; false if that does not work out. Of the work that is `left` it takes half at
+// most: statements that are given up leave something to others.
+bool compute(ir::Context& ctx, nest::Function& f, const std::vector<size_t>& statements, const std::vector<uint32_t>& results, double& left) {
   const Excerpt excerpt(ctx, f, statements, results);
-  auto values = nest::interpret(excerpt.function(), {});
+  const double share = left / 2;
+  double work = share;
+  auto values = nest::interpret(excerpt.function(), {}, {.work = &work});
+  left -= std::min(share - work, share);
   if (!values.ok()) return false;
   for (size_t k = 0; k < results.size(); ++k) {
     auto bytes = std::make_shared<std::vector<std::byte>>(std::move((*values)[k].bytes));
@@ -141,7 +147,7 @@ const Expr* literal(ir::Context& ctx, const nest::Function& f, const Expr* load)
 
 }  // namespace
 
-Status fold_constants(ir::Context& ctx, nest::Function& f) {
+Status fold_constants(ir::Context& ctx, nest::Function& f, double& left) {
   auto literals = [&](nest::Statement& s) {
     map_roots(s, [&](const Expr* root) {
       return ctx.rewrite(root, [&](const Expr* e) { return e->op == Op::Load ? literal(ctx, f, e) : nullptr; });
@@ -180,9 +186,9 @@ Status fold_constants(ir::Context& ctx, nest::Function& f) {
       for (const Expr* e : f.arrays[a].shape) n *= static_cast<double>(std::max<int64_t>(0, e->i));
       output_bytes += n;
     }
-    if (work > kWork || output_bytes > input_bytes + (cost >= kCostly ? kCostlyGrowth : kGrowth)) continue;
+    if (work > std::min(kWork, left) || output_bytes > input_bytes + (cost >= kCostly ? kCostlyGrowth : kGrowth)) continue;
     std::sort(group.begin(), group.end());
-    if (!compute(ctx, f, group, results)) continue;
+    if (!compute(ctx, f, group, results, left)) continue;
     for (size_t k : group) gone[k] = true;
   }
   std::vector<nest::Statement> kept;

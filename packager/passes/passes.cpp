@@ -23,7 +23,8 @@ std::vector<NamedPass> all_passes() {
   const auto plain = [](Status (*pass)(ir::Context&, nest::Function&)) {
     return [pass](ir::Context& ctx, nest::Function& f, const Options&) { return pass(ctx, f); };
   };
-  return {{"narrow", plain(narrow)}, {"algebra", plain(algebra)}, {"fold-constants", plain(fold_constants)}, {"cleanup", plain(cleanup)},
+  return {{"narrow", plain(narrow)}, {"algebra", plain(algebra)}, {"fold-constants", [](ir::Context& ctx, nest::Function& f, const Options& o) { return fold_constants(ctx, f, *o.folding); }},
+          {"cleanup", plain(cleanup)},
           {"scale-weights", plain(scale_weights)}, {"fuse", plain(fuse)}, {"products-in-bf16", plain(products_in_bf16)}, {"codes", plain(codes)}, {"split-dims", plain(split_dims)},
           {"procs", plain(simplify_procs)}, {"layout", plain(assign_layouts)}, {"inline-weights", plain(inline_weights)},
           {"winograd", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived); }},
@@ -106,7 +107,10 @@ Status compare(const Tensor& before, const Tensor& after, const std::string& nam
 
 }  // namespace
 
-Status run(ir::Context& ctx, nest::Function& f, const Options& options) {
+Status run(ir::Context& ctx, nest::Function& f, const Options& given) {
+  Options options = given;
+  double folding = kLeastFolding;
+  if (!options.folding) options.folding = &folding;
   std::vector<Tensor> inputs, expected;
   if (options.verify) MLC_RETURN_IF_ERROR(nest::verified(ctx, f, {.ranges = options.check}));
   if (options.check) {

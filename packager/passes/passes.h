@@ -40,8 +40,13 @@ std::vector<std::string> without_forms(std::vector<std::string> pipeline);
 // Twice what ResNet-50 asks for, a third of what files that nobody trusts may hold.
 constexpr uint64_t kUsualDerived = 64 << 20;
 
+// What computing constants may take, in the interpreter's units: ten seconds of one core, and three times what a quantised
+// model asks for, of which there are more the larger it is. It is counted, not timed: equal builds give equal files.
+constexpr double kLeastFolding = 1e10, kFoldingPerByte = 32;
+
 struct Options {
   std::vector<std::string> pipeline = default_pipeline();
+  double* folding = nullptr;  // what is left of it, for several functions together; null: kLeastFolding for this one
   uint64_t most_derived = kUsualDerived;  // bytes of derived constants that a function may ask for
   std::function<Status(const std::string& pass, const nest::Function& f)> after;  // each pass; may be empty
   bool verify = true;       // structure after every pass (index ranges only with `check`)

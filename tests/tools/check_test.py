@@ -40,6 +40,27 @@ def extents_that_no_run_can_compute_are_named(t):
         assert word not in done.stderr, done.stderr
 
 
+def names_that_no_file_can_hold_are_refused_at_once(t):
+    def renamed(x="x", extent="N", y="y"):
+        return model([node("Relu", [x], [y])], [port(x, "f32", [extent, 4])], [port(y, "f32", [extent, 4])])
+
+    for name, data, word in (("control", renamed(x="a\nb"), r'input "a\x0ab"'), ("unseen", renamed(x="x\u202e"), r'input "x\xe2\x80\xae"'),
+                             ("zero", renamed(x="a\0b"), r'input "a\x00b"'), ("output", renamed(y="y\x1b[31m"), r'output "y\x1b[31m"'),
+                             ("bytes", renamed(extent=b"\xff"), r'extent "\xff" of input "x"'), ("empty", renamed(x=""), 'input "" has an empty name'),
+                             ("long", renamed(extent="N" * 1024), "1024 bytes, at most 1023")):
+        both_refuse(t, f"{name}.onnx", data, [word], 1012)
+    # Names of what is inside, and of the file, are shown to few: they are changed, as are those that are too long.
+    weight = tensor(b"w\x1b\xff", "f32", [4], struct.pack("<4f", 1, 2, 3, 4))
+    inside = model([node("Add", ["x", b"w\x1b\xff"], ["y"])], [port("x", "f32", ["N", 4])], [port("y", "f32", ["N", 4])], [weight])
+    for name in ("inside.onnx", "\udcff\x1b.onnx", "n" * 250 + ".onnx"):
+        (t.dir / name).write_bytes(inside)
+        t.run("mlpack", "check", name)
+        t.run("mlpack", "build", name, "-o", "inside.mlc", "--target", "portable")
+    for option, code in (("--shape=x=[a\x1bb,4]", 2), ("--feed=w\x1b\udcff", 4)):
+        said = [t.run("mlpack", *command, option, code=code).stderr for command in (["check", "inside.onnx"], ["build", "inside.onnx", "-o", "never.mlc"])]
+        assert said[0] == said[1], said
+
+
 def an_operator_that_is_not_covered_is_named_with_what_it_was_given(t):
     count = 70
     joined = model([node("Concat", [f"x{k}" for k in range(count)], ["y"], name="join", axis=0)],
@@ -93,6 +114,6 @@ def slow_nodes_are_named_with_their_part_of_the_work(t):
     assert t.json("mlpack", "check", "quick.onnx")["slow"] == []
 
 
-main([extents_that_no_run_can_compute_are_named, an_operator_that_is_not_covered_is_named_with_what_it_was_given,
+main([extents_that_no_run_can_compute_are_named, names_that_no_file_can_hold_are_refused_at_once, an_operator_that_is_not_covered_is_named_with_what_it_was_given,
       shapes_that_cannot_be_multiplied_are_shown, bounds_count_as_in_a_build, slow_nodes_are_named_with_their_part_of_the_work,
       a_pipeline_decides_about_ranks_as_the_bare_model_does])

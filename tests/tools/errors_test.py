@@ -3,6 +3,7 @@
 What mlrun says about inputs is in mlrun_test.py, about damaged containers also in keys_test.py and tests/hostile.
 """
 import json
+import os
 import pathlib
 import platform
 import re
@@ -446,6 +447,46 @@ def closed_standard_streams_are_no_files(t):
     t.run("mlrun", "selftest", "signed.mlc")
 
 
+def links_out_of_the_folder_of_a_pipeline_are_not_followed(t):
+    for folder in ("got", "got/sub", "secret"):
+        (t.dir / folder).mkdir()
+    labels = "".join(f"line {k} of a private file\n" for k in range(10))
+    (t.dir / "secret" / "private.txt").write_text(labels)
+    shutil.copy(EXAMPLE / "digits.onnx", t.dir / "got")
+    shutil.copy(EXAMPLE / "pipeline.json", t.dir / "got")
+    link = t.dir / "got" / "labels.txt"
+    link.symlink_to("../secret/private.txt")
+    build_refuses(t, 2, ["labels.txt", "a symbolic link that leads out of the folder of got/pipeline.json", "put the file itself there"],
+                  "got/digits.onnx", "--pipeline", "got/pipeline.json", number="5004")
+    refuses(t, 2, "leads out of the folder", "mlpack", "check", "got/digits.onnx", "--pipeline", "got/pipeline.json", number="5004")
+    link.unlink()
+    link.symlink_to("sub/mine.txt")
+    (t.dir / "got" / "sub" / "mine.txt").write_text(labels)
+    t.run("mlpack", "build", "got/digits.onnx", "--pipeline", "got/pipeline.json", "-o", "own.mlc", "--target", "portable")
+
+
+def a_folder_of_operator_texts_is_read_as_far_as_it_holds_such(t):
+    (t.dir / "m.onnx").write_bytes(identity())
+    cases = {"fifo": (3, ["ops/a.mlop", "not a regular file"]), "device": (3, ["not a regular file"]), "long": (4, ["at most 4194304 are expected"]),
+             "many": (4, ["have more than 16777216 bytes"])}
+    for case, (code, words) in cases.items():
+        ops = t.dir / "ops"
+        ops.mkdir()
+        for name in ["a.mlop"] + ["b.mlop", "c.mlop", "d.mlop", "e.mlop"] * (case == "many"):
+            if case == "fifo":
+                os.mkfifo(ops / name)
+            elif case == "device":
+                (ops / name).symlink_to("/dev/zero")
+            elif case == "long":  # without a block on the disk: who reads it does not end
+                with open(ops / name, "wb") as file:
+                    file.truncate(1 << 40)
+            else:
+                (ops / name).write_text(("# a comment that says nothing at all, of sixty-four letters\n" * 70000)[:4 << 20])
+        refuses(t, code, words, "mlpack", "check", "m.onnx", "--ops", "ops")
+        build_refuses(t, code, words, "m.onnx", "--ops", "ops")
+        shutil.rmtree(ops)
+
+
 if __name__ == "__main__":
     main([files_that_are_no_model_are_called_what_they_are, models_cut_anywhere_are_refused,
           operators_that_nobody_knows_are_all_listed_with_counts, models_that_make_no_sense_name_the_node,
@@ -457,4 +498,5 @@ if __name__ == "__main__":
           a_pipeline_can_be_checked_without_building, an_array_that_needs_pickle_does_not_fit, a_container_for_another_machine_says_so,
           flags_of_mlrun_name_the_nearest, unsigned_and_unknown_signers_run_portable_and_say_how_to_trust,
           damaged_containers_name_the_segment, options_of_several_values_leave_the_next_word_alone,
-          closed_standard_streams_are_no_files])
+          closed_standard_streams_are_no_files, links_out_of_the_folder_of_a_pipeline_are_not_followed,
+          a_folder_of_operator_texts_is_read_as_far_as_it_holds_such])

@@ -550,6 +550,20 @@ TEST_CASE("a list may have a million items, and lists that multiply end") {
              "steps while building"));
 }
 
+TEST_CASE("functions and lets that double what they are given end, and the function is named") {
+  std::string functions = "fn f0(x) = x + 1\n", lets = "op A@1(x: f32[n]) -> y: f32[n]\n  let a0 = x[n] + 1\n";
+  for (int k = 1; k <= 30; ++k) {
+    const std::string before = std::to_string(k - 1), now = std::to_string(k);
+    functions += "fn f" + now + "(x) = f" + before + "(x) * f" + before + "(x + " + now + ")\n";
+    lets += "  let a" + now + " = x[n] > " + now + " ? a" + before + " : a" + before + " + 1\n";
+  }
+  const auto calling = [&](const std::string& depth) { return functions + "op A@1(x: f32[n]) -> y: f32[n]\n  y[n] = f" + depth + "(x[n])\n"; };
+  CHECK(says(failure(calling("30"), "A", {f32({1}, {0})}), "function 'f30' takes more than 16777216 steps while building"));
+  CHECK(says(failure(calling("17"), "A", {f32({1}, {0})}), "function 'f17' takes more than"));
+  CHECK(says(failure(lets + "  y[n] = a30\n", "A", {f32({1}, {0})}), "its lists and expressions take more than"));
+  CHECK(floats(calling("3"), "A", {f32({1}, {0})}) == std::vector<float>{1 * 2 * 3 * 4 * 4 * 5 * 6 * 7.0f});
+}
+
 TEST_CASE("lists of numbers are joined by value") {
   auto list = [](const std::string& e, const std::string& more = "") {
     return floats("op A@1(x: f32[]) -> y: f32[k]\n  attr v: int[q] = [7, 3, 7, 5, 3]\n  let l = " + e + "\n  dim k = len(l)\n" + more + "  y[k] = f32(l[k])\n", "A",

@@ -54,6 +54,22 @@ TEST_CASE("each rule is enforced and names the node or value") {
   says("result \"x\" of node \"first\"", [](Model& m) { m.graph.nodes[0].outputs = {"x"}; });
   says("input \"x\" is written already", [](Model& m) { m.graph.inputs.push_back(m.graph.inputs[0]); });
   says("initializer \"x\" is written already", [](Model& m) { m.graph.initializers["x"] = {DType::F32, {0}, {}, {}, {}}; });
+  const auto renamed = [](const char* name) {
+    return [name](Model& m) {
+      m.graph.inputs[0].name = name;
+      m.graph.nodes[0].inputs = {name};
+    };
+  };
+  says("input \"a\\x0ab\" has a name that is not UTF-8, or has characters in it", renamed("a\nb"));
+  says("input \"x\\xff\" has a name that is not UTF-8", renamed("x\xff"));
+  says("input \"x\\xe2\\x80\\xae\" has a name that is not UTF-8", renamed("x\u202e"));
+  says("give it a plain name in the model", renamed("x\x1b[31m"));
+  says("extent \"N\\x1b\" of input \"x\" has a name", [](Model& m) { m.graph.inputs[0].shape[0] = "N\x1b"; });
+  says("has a name of 1024 bytes, at most 1023 are possible", [](Model& m) { m.graph.inputs[0].shape[0] = std::string(1024, 'N'); });
+  says("output \"z\\xff\" has a name", [](Model& m) {
+    m.graph.outputs[0].name = "z\xff";
+    m.graph.nodes[1].outputs = {"z\xff"};
+  });
   says("input \"\" has an empty name", [](Model& m) { m.graph.inputs[0].name = ""; });
   says("negative extent -3", [](Model& m) { m.graph.inputs[0].shape[0] = int64_t{-3}; });
   says("output \"q\" is written by nothing", [](Model& m) { m.graph.outputs[0].name = "q"; });

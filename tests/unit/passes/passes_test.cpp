@@ -581,6 +581,55 @@ TEST_CASE_FIXTURE(Net, "constants are computed, numbers replace single elements"
   CHECK(got == std::vector<float>{2, 4, 6, 8});
 }
 
+TEST_CASE("what constants take to be computed is counted over all functions, and what there is no work left for stays") {
+  // Each function has `count` sums over `terms` terms of a constant, and one over few of them.
+  const auto folded = [](int count, int64_t terms, double& left) {
+    Net net;
+    auto few = net.random_constant("few", {8}, 1), many = net.random_constant("many", {64}, 2);
+    auto x = net.input("x", DType::F32, {net.k(1)});
+    std::vector<uint32_t> sums{x};
+    for (int k = 0; k <= count; ++k) {
+      const auto y = net.array("sum" + std::to_string(k), DType::F32, {net.k(1)});
+      const auto d = net.dim("k", net.k(k < count ? terms : 8));
+      const auto value = net.load(k < count ? many : few, {net.ctx.floormod(net.d(d), net.k(k < count ? 64 - k : 8))});
+      net.nest("sum" + std::to_string(k), {}, {{y, {net.k(0)}, net.ctx.fold({net.ctx.builtin(Join::Sum), {d}, nullptr}, {value})}});
+      sums.push_back(y);
+    }
+    net.fn.outputs.push_back(net.map("y", sums, [&](auto e) {
+      const Expr* all = e[0];
+      for (size_t k = 1; k < e.size(); ++k) all = net.ctx.binary(Op::Add, all, e[k]);
+      return all;
+    }));
+    passes::Options o;
+    o.pipeline = {"fold-constants"};
+    o.folding = &left;
+    const size_t before = net.fn.body.size();
+    REQUIRE_OK(passes::run(net.ctx, net.fn, o));
+    return before - net.fn.body.size();
+  };
+  double much = 1e10;
+  CHECK(folded(4, 1000, much) == 5);
+  const double spent = 1e10 - much;
+  CHECK(spent > 4000);
+  double again = 1e10;
+  CHECK(folded(4, 1000, again) == 5);
+  CHECK(again == much);  // counted, not timed
+
+  // Four times as many, for what two functions may take together: some are computed, and of the rest each leaves half.
+  double little = spent * 4;
+  const size_t first = folded(16, 1000, little), second = folded(16, 1000, little);
+  CHECK(first > 0);
+  CHECK(second < 17);
+  CHECK(first + second < 34);
+  CHECK(little >= 0);
+  double none = 0;
+  CHECK(folded(4, 1000, none) == 0);
+  // A thousand million terms are given up before or while they are added.
+  double usual = passes::kLeastFolding / 1000;
+  CHECK(folded(4, 1'000'000'000, usual) == 1);
+  CHECK(usual > 0);
+}
+
 TEST_CASE_FIXTURE(Net, "a constant of many elements is stored if each takes long to compute") {
   for (bool costly : {true, false}) {
     Net net;
