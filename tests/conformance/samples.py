@@ -549,3 +549,8 @@ add("LinearAttention", more(1, 2, 4), more(1, 2, 4), more(1, 2, 4), None, -np.ab
     kv_num_heads=2, scale=0.5, same={"S": "T"}, oracle="reference")
 add("CausalConvWithState", more(2, 3, 5), more(3, 1, 4), more(3), more(2, 3, 3), outputs=(1, 1), activation="silu", oracle="reference")
 add("CausalConvWithState", more(2, 3, 2), more(3, 1, 4), outputs=(1, 1), oracle="reference")
+
+# --- channels side by side: more of an offset group than vectors have lanes, whole vectors of them, and neither
+for channels, groups, offset_groups in ((16, 2, 2), (20, 1, 1), (6, 2, 2)):
+    add("DeformConv", more(2, channels, 5, 4), more(4, channels // groups, 2, 3) / 4, more(2, 12 * offset_groups, 4, 2), more(4), more(2, 6 * offset_groups, 4, 2),
+        group=groups, offset_group=offset_groups, types={"T": ["float", "double"]})
