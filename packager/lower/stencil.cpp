@@ -4,8 +4,8 @@
 //
 // The loop over channel vectors is outermost, around the whole image: then the weights stay in registers. Large images come
 // from memory: then channels are innermost, so that they are read in the order in which they lie.
-// Outputs at the edge of a row are blocks of their own whose missing taps are left out, if sizes are constants; else
-// they go through the fold's ordinary loops. Where the window slides along the vectors too (a picture whose rows lie side by
+// Outputs at the edge of a row are blocks of their own whose missing taps are left out, if sizes are constants, or if what the taps
+// reach follows from the distance to the ends of the row; else they go through the fold's ordinary loops. Where the window slides along the vectors too (a picture whose rows lie side by
 // side), vectors at the borders ask at each tap which lanes it reaches, and those between need not.
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // Maps that read an array across its grain: the write is contiguous along `across`, a load of it along `along`. Blocks of
-// both are read in the order in which they lie into scratch memory, which stays in L1, and taken from there the other way,
+// both are read in the order in which they lie and turned in registers, or taken the other way from scratch memory, which stays in L1,
 // so that every cache line is read and written once. One at a time, such loads touch a line per element, and lines a power of
 // two apart push each other out.
 #include <algorithm>

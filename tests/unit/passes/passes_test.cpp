@@ -842,6 +842,42 @@ TEST_CASE_FIXTURE(Net, "what is computed from constants alone is derived once, a
   }
 }
 
+TEST_CASE_FIXTURE(Net, "what a product in f16 reads is converted once, not by each tile: copies of inputs, weights as far as there is room") {
+  constexpr uint64_t kPanelBytes = 64 * 64 * 4;
+  for (const uint64_t most : {kPanelBytes - 1, kPanelBytes})
+    for (const bool also_moved : {false, true}) {
+      Net net;
+      auto x = net.input("x", DType::F16, {net.k(1), net.k(64), net.k(16), net.k(16)});
+      auto w = net.array("w", DType::F16, {net.k(64), net.k(64)}, Array::Kind::Const);
+      auto bytes = std::make_shared<std::vector<std::byte>>(64 * 64 * 2);
+      for (size_t k = 0; k < bytes->size(); k += 2) (*bytes)[k] = static_cast<std::byte>(k * 37), (*bytes)[k + 1] = std::byte{0x2c};
+      net.fn.arrays[w].data = std::make_shared<ConstData>(ConstData{Bytes(*bytes), bytes});
+      auto y = net.array("y", DType::F16, net.fn.arrays[x].shape);
+      auto dims = net.dims_of(y);
+      auto c = net.dim("c", 64);
+      const auto f32 = [&](const Expr* e) { return net.ctx.cast(DType::F32, e); };
+      auto product = net.ctx.binary(Op::Mul, f32(net.load(x, {net.d(dims[0]), net.d(c), net.d(dims[2]), net.d(dims[3])})), f32(net.load(w, {net.d(dims[1]), net.d(c)})));
+      const Expr* value = net.ctx.cast(DType::F16, net.ctx.fold({net.ctx.builtin(Join::Sum), {c}, nullptr}, {product}));
+      if (also_moved) value = net.ctx.binary(Op::Max, value, net.load(x, net.at(dims)));
+      net.nest("product", dims, {{y, net.at(dims), value}});
+      net.finish(y);
+      passes::Options o;
+      o.pipeline = {"layout", "derive-weights"};
+      o.check = true;
+      o.most_derived = most;
+      REQUIRE_OK(passes::run(net.ctx, net.fn, o));
+      CAPTURE(most);
+      CAPTURE(also_moved);
+      size_t derived = 0, copies = 0;
+      for (const Array& a : net.fn.arrays) {
+        derived += a.kind == Array::Kind::Derived && a.dtype == DType::F32;
+        copies += a.kind == Array::Kind::Temp && a.dtype == DType::F32;
+      }
+      CHECK(derived == (most >= kPanelBytes));
+      CHECK(copies == !also_moved);
+    }
+}
+
 TEST_CASE_FIXTURE(Net, "a dim that holds heads of 36 numbers is taken apart, one of 32 is not") {
   for (const int64_t size : {32, 36, 4}) {
     Net net;
