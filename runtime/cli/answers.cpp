@@ -15,12 +15,16 @@ namespace mlc::cli {
 namespace {
 
 using pipeline::Answer;
+using pipeline::AnswerBudget;
 using pipeline::Classes;
 using pipeline::Text;
 
 constexpr int64_t kMostExact = int64_t{1} << 53;  // whole numbers that a double has all of
 // Of one answer on stdout with --json, and of a map. Files hold everything.
 constexpr int64_t kMostValuesInJson = int64_t{1} << 20;
+constexpr size_t kWidest = 80;  // columns of keys and labels; what is longer moves what stands behind it
+// About what a value in JSON takes, printed or not, and what a letter of a text does where each is escaped.
+constexpr uint64_t kValueInJson = 96, kLetterInJson = 7, kLetterInText = 4;
 
 // `see` is called with each element in order: a double, an int64_t or a uint64_t.
 template <class T, class As, class F>
@@ -64,12 +68,16 @@ std::string number_text(double v) {
   return text;
 }
 
-std::string tensor_text(const HostTensor& t) {
+Result<std::string> tensor_text(const HostTensor& t, const std::string& name, AnswerBudget& budget) {
   std::string out = type_text(t.dtype, t.shape);
   if (t.dtype == DType::Str) {
-    for (size_t i = 0; i < t.strings.size() && i < 12; ++i) out += (i ? " '" : "  '") + printable(t.strings[i]) + "'";
+    for (size_t i = 0; i < t.strings.size() && i < 12; ++i) {
+      MLC_RETURN_IF_ERROR(budget.take(t.strings[i].size(), kLetterInText, name));
+      out += (i ? " '" : "  '") + printable(t.strings[i]) + "'";
+    }
     return t.strings.size() > 12 ? out + " ..." : out;
   }
+  MLC_RETURN_IF_ERROR(budget.look_at(static_cast<uint64_t>(t.elements()), name));
   if (t.elements() <= 12) {
     const std::vector<double> values = numbers(t);
     if (!values.empty()) out += " ";
@@ -113,14 +121,18 @@ class ValuesLeft {
   int64_t left_ = kMostValuesInJson;
 };
 
-Json tensor_json(const HostTensor& t, ValuesLeft& left) {
+// Numbers are bounded by `left`, texts by the budget.
+Result<Json> tensor_json(const HostTensor& t, const std::string& name, ValuesLeft& left, AnswerBudget& budget) {
   Json out = type_json(t);
   if (!left.take(t.elements())) {
     out["elided"] = true;
     return out;
   }
   Json& data = out["data"] = Json::array();
-  for (const std::string& s : t.strings) data.push_back(s);
+  for (const std::string& s : t.strings) {
+    MLC_RETURN_IF_ERROR(budget.take(kValueInJson + s.size() * kLetterInJson, name));
+    data.push_back(s);
+  }
   for_each_value(t, [&](auto v) { data.push_back(value_json(v)); });
   return out;
 }
@@ -150,55 +162,72 @@ std::vector<std::string> element_texts(const HostTensor& t) {
   return out;
 }
 
-std::string map_text(const HostTensor& keys, const HostTensor& values) {
+Result<std::string> map_text(const std::string& name, const HostTensor& keys, const HostTensor& values, AnswerBudget& budget) {
+  const auto count = static_cast<uint64_t>(keys.elements() + values.elements());
+  MLC_RETURN_IF_ERROR(budget.take(count, sizeof(std::string) + kWidest, name));
+  for (const HostTensor* each : {&keys, &values})
+    for (const std::string& s : each->strings) MLC_RETURN_IF_ERROR(budget.take(s.size(), kLetterInText, name));
   const std::vector<std::string> k = element_texts(keys), v = element_texts(values);
   size_t width = 0;
   for (const std::string& key : k) width = std::max(width, columns_of(printable(key)));
+  width = std::min(width, kWidest);
   std::string out;
   for (size_t i = 0; i < v.size() && !k.empty(); ++i) {
-    const std::string key = printable(k[i % k.size()]);
+    const std::string& given = k[i % k.size()];
+    if (i >= k.size()) MLC_RETURN_IF_ERROR(budget.take(given.size(), kLetterInText, name));  // the key again
+    const std::string key = printable(given);
     if (i > 0 && i % k.size() == 0) out += "\n";
-    out += "  " + padded(key, width + 3) + printable(v[i]) + "\n";
+    out += "  " + padded(key, std::max(width, columns_of(key)) + 3) + printable(v[i]) + "\n";
   }
   return out;
 }
 
 // One object, or a list of them.
-Json map_json(const HostTensor& keys, const HostTensor& values, ValuesLeft& left) {
+Result<Json> map_json(const std::string& name, const HostTensor& keys, const HostTensor& values, ValuesLeft& left, AnswerBudget& budget) {
+  for (const std::string& s : keys.strings) MLC_RETURN_IF_ERROR(budget.take(sizeof(std::string) + s.size(), name));
   const std::vector<std::string> k = element_texts(keys);
-  const Json tensor = tensor_json(values, left);
-  if (!tensor.find("data")) return {{"elided", true}};
+  MLC_ASSIGN(const Json tensor, tensor_json(values, name, left, budget));
+  if (!tensor.find("data")) return Json({{"elided", true}});
   const std::span<const Json> data = tensor["data"].items();
+  MLC_RETURN_IF_ERROR(budget.take(data.size(), kValueInJson, name));
   Json rows = Json::array();
   for (size_t i = 0; i < data.size() && !k.empty(); ++i) {
     if (i % k.size() == 0) rows.push_back(Json::object());
+    MLC_RETURN_IF_ERROR(budget.take(k[i % k.size()].size(), kLetterInJson, name));
     rows.back()[k[i % k.size()]] = data[i];
   }
   return values.shape.size() == 1 && rows.size() == 1 ? std::move(rows.items().front()) : rows;
 }
 
-std::string classes_text(const Classes& c) {
+Result<std::string> classes_text(const Classes& c, const std::string& name, AnswerBudget& budget) {
+  for (const auto& row : c.rows)
+    for (const auto& s : row) MLC_RETURN_IF_ERROR(budget.take(s.label.size() * kLetterInText + 32, name));
   size_t width = 0;
   const auto label = [](const pipeline::Scored& s) { return s.label.empty() ? std::to_string(s.index) : printable(s.label); };
   for (const auto& row : c.rows)
     for (const auto& s : row) width = std::max(width, label(s).size());
+  width = std::min(width, kWidest);
   std::string out;
   for (size_t r = 0; r < c.rows.size(); ++r) {
     if (r > 0) out += "\n";
     for (const auto& s : c.rows[r]) {
       char score[32];
       std::snprintf(score, sizeof score, "%.3f", s.score);
-      out += label(s) + std::string(width - label(s).size() + 3, ' ') + score + "\n";
+      const std::string text = label(s);
+      MLC_RETURN_IF_ERROR(budget.take(std::max(width, text.size()) - text.size(), name));
+      out += text + std::string(std::max(width, text.size()) - text.size() + 3, ' ') + score + "\n";
     }
   }
   return out;
 }
 
-Json classes_json(const Classes& c) {
+Result<Json> classes_json(const Classes& c, const std::string& name, AnswerBudget& budget) {
   Json rows = Json::array();
   for (const auto& row : c.rows) {
     Json list = Json::array();
+    MLC_RETURN_IF_ERROR(budget.take(kValueInJson, name));
     for (const auto& s : row) {
+      MLC_RETURN_IF_ERROR(budget.take(4 * kValueInJson + s.label.size() * kLetterInJson, name));
       Json entry = {{"index", s.index}};
       if (!s.label.empty()) entry["label"] = s.label;
       entry["score"] = s.score;
@@ -209,9 +238,12 @@ Json classes_json(const Classes& c) {
   return rows.size() == 1 ? std::move(rows.items().front()) : rows;
 }
 
-Json lines_json(const Text& t) {
+Result<Json> lines_json(const Text& t, const std::string& name, AnswerBudget& budget) {
   Json lines = Json::array();
-  for (const auto& l : t.lines) lines.push_back({{"text", l.text}, {"score", l.score}});
+  for (const auto& l : t.lines) {
+    MLC_RETURN_IF_ERROR(budget.take(3 * kValueInJson + l.text.size() * kLetterInJson, name));
+    lines.push_back({{"text", l.text}, {"score", l.score}});
+  }
   return lines.size() == 1 ? std::move(lines.items().front()) : lines;
 }
 
@@ -223,22 +255,31 @@ std::vector<Answer> as_answers(std::vector<NamedTensor> tensors) {
   return out;
 }
 
-std::string text_of(const std::vector<Answer>& answers) {
+Result<std::string> text_of(const std::vector<Answer>& answers, AnswerBudget& budget) {
   std::string out;
   for (size_t i = 0; i < answers.size(); ++i) {
     const Answer& a = answers[i];
     if (are_map(answers, i)) {
-      out += printable(map_name(a)) + "\n" + map_text(std::get<HostTensor>(a.value), std::get<HostTensor>(answers[++i].value));
+      MLC_ASSIGN(const std::string map, map_text(map_name(a), std::get<HostTensor>(a.value), std::get<HostTensor>(answers[i + 1].value), budget));
+      out += printable(map_name(a)) + "\n" + map;
+      ++i;
       continue;
     }
     if (const auto* t = std::get_if<HostTensor>(&a.value)) {
-      out += printable(a.name) + "   " + tensor_text(*t) + "\n";
+      MLC_ASSIGN(const std::string tensor, tensor_text(*t, a.name, budget));
+      out += printable(a.name) + "   " + tensor + "\n";
       continue;
     }
     if (answers.size() > 1) out += printable(a.name) + ":\n";
-    if (const auto* c = std::get_if<Classes>(&a.value)) out += classes_text(*c);
+    if (const auto* c = std::get_if<Classes>(&a.value)) {
+      MLC_ASSIGN(const std::string classes, classes_text(*c, a.name, budget));
+      out += classes;
+    }
     if (const auto* t = std::get_if<Text>(&a.value))
-      for (const auto& line : t->lines) out += printable(line.text) + "\n";
+      for (const auto& line : t->lines) {
+        MLC_RETURN_IF_ERROR(budget.take(line.text.size() * kLetterInText + 1, a.name));
+        out += printable(line.text) + "\n";
+      }
   }
   return out;
 }
@@ -249,15 +290,15 @@ void say_left_out(const std::string& name, const HostTensor& t) {
   note("warning: '" + name + "' has " + std::to_string(t.elements()) + " elements, which are left out: -o FILE.npz has them");
 }
 
-Json answer_json(const Answer& a, ValuesLeft& left) {
-  if (const auto* t = std::get_if<HostTensor>(&a.value)) return tensor_json(*t, left);
-  if (const auto* c = std::get_if<Classes>(&a.value)) return classes_json(*c);
-  return lines_json(std::get<Text>(a.value));
+Result<Json> answer_json(const Answer& a, ValuesLeft& left, AnswerBudget& budget) {
+  if (const auto* t = std::get_if<HostTensor>(&a.value)) return tensor_json(*t, a.name, left, budget);
+  if (const auto* c = std::get_if<Classes>(&a.value)) return classes_json(*c, a.name, budget);
+  return lines_json(std::get<Text>(a.value), a.name, budget);
 }
 
 }  // namespace
 
-Json json_of(const std::vector<Answer>& answers) {
+Result<Json> json_of(const std::vector<Answer>& answers, AnswerBudget& budget) {
   Json out = Json::object();
   ValuesLeft left;
   for (size_t i = 0; i < answers.size(); ++i) {
@@ -265,16 +306,18 @@ Json json_of(const std::vector<Answer>& answers) {
     if (are_map(answers, i)) {
       const auto& values = std::get<HostTensor>(answers[++i].value);
       if (!left.fit(values.elements())) say_left_out(map_name(a), values);
-      out[map_name(a)] = map_json(std::get<HostTensor>(a.value), values, left);
+      MLC_ASSIGN(out[map_name(a)], map_json(map_name(a), std::get<HostTensor>(a.value), values, left, budget));
       continue;
     }
     if (const auto* t = std::get_if<HostTensor>(&a.value); t && !left.fit(t->elements())) say_left_out(a.name, *t);
-    out[a.name] = answer_json(a, left);
+    MLC_ASSIGN(out[a.name], answer_json(a, left, budget));
   }
   return out;
 }
 
 namespace {
+
+constexpr size_t kLongString = size_t{1} << 20;
 
 // A text that goes to a file in pieces: that of a large array is never there as a whole.
 class JsonFile {
@@ -303,7 +346,7 @@ class JsonFile {
   Status status_;
 };
 
-void write_tensor(const HostTensor& t, JsonFile& out) {
+Status write_tensor(const HostTensor& t, const std::string& name, JsonFile& out, AnswerBudget& budget) {
   std::string head = type_json(t).print();
   head.pop_back();
   out.add(head + ",\"data\":[");
@@ -312,13 +355,17 @@ void write_tensor(const HostTensor& t, JsonFile& out) {
     out.add(before + value.print());
     before = ",";
   };
-  for (const std::string& s : t.strings) add(s);
+  for (const std::string& s : t.strings) {
+    if (s.size() > kLongString) MLC_RETURN_IF_ERROR(budget.take(s.size(), kLetterInJson, name));  // all others are gone when the next one comes
+    add(s);
+  }
   for_each_value(t, [&](auto v) { add(value_json(v)); });
   out.add("]}");
+  return ok();
 }
 
 // All of the answers, whatever their number of elements; the form is that of json_of.
-Status write_json(const std::vector<Answer>& answers, io::FileWriter& writer) {
+Status write_json(const std::vector<Answer>& answers, io::FileWriter& writer, AnswerBudget& budget) {
   JsonFile out(writer);
   const char* before = "{";
   for (size_t i = 0; i < answers.size(); ++i) {
@@ -327,9 +374,15 @@ Status write_json(const std::vector<Answer>& answers, io::FileWriter& writer) {
     out.add(before + Json(is_map ? map_name(a) : a.name).print() + ":");
     before = ",";
     ValuesLeft left;  // each is written before the next is made
-    if (is_map) out.add(map_json(std::get<HostTensor>(a.value), std::get<HostTensor>(answers[++i].value), left).print());
-    else if (const auto* t = std::get_if<HostTensor>(&a.value)) write_tensor(*t, out);
-    else out.add(answer_json(a, left).print());
+    AnswerBudget of_one = budget;
+    if (const auto* t = std::get_if<HostTensor>(&a.value); t && !is_map) {
+      MLC_RETURN_IF_ERROR(write_tensor(*t, a.name, out, of_one));
+      continue;
+    }
+    MLC_ASSIGN(const Json json, is_map ? map_json(map_name(a), std::get<HostTensor>(a.value), std::get<HostTensor>(answers[i + 1].value), left, of_one)
+                                       : answer_json(a, left, of_one));
+    out.add(json.print());
+    i += is_map;
   }
   out.add(answers.empty() ? "{}\n" : "}\n");
   return out.finish();
@@ -344,7 +397,7 @@ Status check_output_name(const std::string& path) {
   return Status(Code::Usage, "-o " + path + ": the name must end in .npz, .npy or .json");
 }
 
-Status write_answers(const std::vector<Answer>& answers, const std::string& path, io::FileWriter& writer) {
+Status write_answers(const std::vector<Answer>& answers, const std::string& path, io::FileWriter& writer, AnswerBudget& budget) {
   MLC_RETURN_IF_ERROR(check_output_name(path));
   std::vector<io::NpzItem> items;
   for (const Answer& a : answers)
@@ -355,7 +408,7 @@ Status write_answers(const std::vector<Answer>& answers, const std::string& path
     return Status(Code::Usage, "-o " + path + ": .npy holds one array, there are " + std::to_string(answers.size()) +
                                    " answers").hint("-o answer.npz");
   if (ends(path, ".json")) {
-    MLC_RETURN_IF_ERROR(write_json(answers, writer));
+    MLC_RETURN_IF_ERROR(write_json(answers, writer, budget));
   } else if (ends(path, ".npz")) {
     MLC_RETURN_IF_ERROR(io::write_npz(items, [&](Bytes b) { return writer.write(b); }));
   } else {

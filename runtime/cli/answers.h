@@ -6,6 +6,7 @@
 
 #include "base/cli/report.h"
 #include "runtime/io/file.h"
+#include "runtime/pipeline/answer_budget.h"
 #include "runtime/pipeline/answers.h"
 
 namespace mlc::cli {
@@ -13,12 +14,13 @@ namespace mlc::cli {
 // Results of a bare program as answers: tensors, all of them.
 std::vector<pipeline::Answer> as_answers(std::vector<NamedTensor> tensors);
 
-std::string text_of(const std::vector<pipeline::Answer>& answers);
-Json json_of(const std::vector<pipeline::Answer>& answers);
+// What they take is paid for from the budget before it is made.
+Result<std::string> text_of(const std::vector<pipeline::Answer>& answers, pipeline::AnswerBudget& budget);
+Result<Json> json_of(const std::vector<pipeline::Answer>& answers, pipeline::AnswerBudget& budget);
 
 // Usage, unless the name ends as a kind of file that `write_answers` writes.
 Status check_output_name(const std::string& path);
 // Writes the file that is going to be `path`: .npz (all tensors), .npy (the only tensor), .json (everything).
-Status write_answers(const std::vector<pipeline::Answer>& answers, const std::string& path, io::FileWriter& writer);
+Status write_answers(const std::vector<pipeline::Answer>& answers, const std::string& path, io::FileWriter& writer, pipeline::AnswerBudget& budget);
 
 }  // namespace mlc::cli

@@ -160,7 +160,7 @@ void add_bench_command(Program& program) {
     for (const std::string& text : {o->duration, o->warmup})
       if (const auto ns = parse_duration(text)) beside += *ns;
     return answer({"bench", o->as_json, o->container, o->input.specs, "",
-                        {&o->variant.limits, 2, beside, o->variant.threads * o->sessions}},
+                        {&o->variant.limits, 2, beside, o->variant.threads * o->sessions, o->sessions}},
                        [&](OpenFiles& files) { return bench(*o, host, files); });
   });
 }

@@ -28,6 +28,7 @@ struct ContainerCommand {
     uint64_t count = 1;                    // of which each may take as long as that
     uint64_t beside_ns = 0;                // of further runs, together
     uint32_t threads = 0;                  // 0: as many as the host has workers
+    uint32_t sessions = 1;                 // at once
   } runs{};
   int keep = -1;                      // a descriptor that the answering process keeps
   std::vector<std::string> documents{};  // further files that the answer writes, under any name; empty names: none
@@ -39,6 +40,7 @@ struct OpenFiles {
   uint64_t authenticate_ns = 0;
   io::InputFiles inputs;
   bool uses_stdin = false;
+  uint64_t input_bytes = 0;  // of the files that are open
   std::optional<io::FileWriter> output;  // filled by the answer, put in place if that is a success
   std::vector<std::optional<io::FileWriter>> documents;  // likewise, one for each name
   bool isolated = false;

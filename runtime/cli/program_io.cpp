@@ -230,14 +230,16 @@ Result<std::vector<NamedTensor>> pipeline_inputs(const mlio::Target& target, con
 
 Result<InputMemory> InputMemory::allowed(const OpenModel& model, const LimitOptions& limits) {
   MLC_ASSIGN(const uint64_t given, memory_limit(limits));
-  if (given != 0) return InputMemory(given, given != MLC_NO_LIMIT);
+  const bool is_trusted = model.info.native_allowed != 0;
+  if (given != 0) return InputMemory(given, given != MLC_NO_LIMIT, is_trusted);
   const uint64_t free = probe::host().memory.effective_free_bytes;
   const uint64_t most = free > 0 ? free : UINT64_MAX;
-  return InputMemory(model.info.native_allowed ? most : std::min(most, kUntrustedBytes), false);
+  return InputMemory(is_trusted ? most : std::min(most, kUntrustedBytes), false, is_trusted);
 }
 
 io::DecodeLimits InputMemory::for_files() const {
   io::DecodeLimits limits;
+  limits.together = !is_trusted_ && limit_ != MLC_NO_LIMIT;
   if (!is_given_) return limits;
   limits.memory = limit_ - taken_;
   limits.all = true;
@@ -253,6 +255,12 @@ Status InputMemory::take_made_up(uint64_t bytes, const std::string& what) {
 }
 
 void InputMemory::take_files(uint64_t bytes) { taken_ += std::min(bytes, limit_ - taken_); }
+
+Result<pipeline::AnswerBudget> answer_budget(const OpenModel& model, const LimitOptions& limits) {
+  MLC_ASSIGN(const uint64_t given, memory_limit(limits));
+  if (given == 0) return mlio::answer_budget(model);
+  return given == MLC_NO_LIMIT ? pipeline::AnswerBudget() : pipeline::AnswerBudget(given);
+}
 
 std::vector<std::string> input_names(const OpenModel& model, const mlio::Target& target) {
   std::vector<std::string> names;

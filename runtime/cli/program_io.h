@@ -20,7 +20,8 @@ class InputMemory {
  public:
   static Result<InputMemory> allowed(const OpenModel& model, const LimitOptions& limits);
 
-  // For what the user gives: everything counts where the user said how much.
+  // For what the user gives: everything counts where the user said how much, and of a file that nobody trusts all that its
+  // pipeline has decoded.
   io::DecodeLimits for_files() const;
   // For what is made up to the shapes of the file. Resource (E6006) unless there is room; `what` names it.
   Status take_made_up(uint64_t bytes, const std::string& what);
@@ -29,10 +30,10 @@ class InputMemory {
   uint64_t shared_with_session() const { return is_given_ ? taken_ : 0; }
 
  private:
-  InputMemory(uint64_t limit, bool is_given) : limit_(limit), is_given_(is_given) {}
+  InputMemory(uint64_t limit, bool is_given, bool is_trusted) : limit_(limit), is_given_(is_given), is_trusted_(is_trusted) {}
 
   uint64_t limit_, taken_ = 0;
-  bool is_given_;
+  bool is_given_, is_trusted_;
 };
 
 struct InputOptions {
@@ -43,6 +44,9 @@ struct InputOptions {
   std::vector<std::string> dims;   // NAME=N for random and zeros
 };
 void add_input_options(const Command& command, InputOptions& options);
+
+// What answers may take: as the user says with --memory-limit, or the profile of the untrusted.
+Result<pipeline::AnswerBudget> answer_budget(const OpenModel& model, const LimitOptions& limits);
 
 // What is going to run.
 Result<mlio::Target> choose_target(const OpenModel& model, const InputOptions& options);

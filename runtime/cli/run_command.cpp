@@ -43,22 +43,25 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
   MLC_ASSIGN(const std::vector<MlcTensor> outputs, mlio::run_once(model, session.session.get(), target.program, nullptr, views.tensors));
   const uint64_t ran = now_ns();
   say_what_fell_back(session);
-  MLC_ASSIGN(std::vector<NamedTensor> results, mlio::results_of(model, target.program, outputs));
+  MLC_ASSIGN(pipeline::AnswerBudget budget, answer_budget(model, o.variant.limits));
+  MLC_ASSIGN(std::vector<NamedTensor> results, mlio::results_of(model, target.program, outputs, budget));
   std::vector<pipeline::Answer> answers;
   if (target.pipeline) {
     const auto top = o.top > 0 ? std::optional<int64_t>(o.top) : std::nullopt;
-    MLC_ASSIGN(answers, target.pipeline->after(std::move(results), top));
+    MLC_ASSIGN(answers, target.pipeline->after(std::move(results), top, budget));
   } else {
     answers = as_answers(std::move(results));
   }
   const uint64_t done = now_ns();
-  if (files.output) MLC_RETURN_IF_ERROR(write_answers(answers, o.output, *files.output));
+  if (files.output) MLC_RETURN_IF_ERROR(write_answers(answers, o.output, *files.output, budget));
 
   const uint64_t open_ns = model.open_ns + session.load_ns;
   say_what_runs(model, session, "open " + ms_text(open_ns) + " · pre " + ms_text(pre_ns) + " · run " + ms_text(ran - ready) +
                                     " · post " + ms_text(done - ran));
   Report report;
-  if (o.output.empty()) report.text = text_of(answers);
+  if (o.output.empty() && !o.as_json) {
+    MLC_ASSIGN(report.text, text_of(answers, budget));
+  }
   report.json = {{"root", std::string("sha256:") + model.info.root},
                  {"variant", session.info.variant},
                  {"device", session.info.device},
@@ -66,8 +69,10 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
                  {"trust", model.info.trust},
                  {"native_allowed", model.info.native_allowed != 0}};
   if (const std::string added = fell_back(session); !added.empty()) report.json["fell_back"] = added;
-  if (o.output.empty()) report.json["outputs"] = json_of(answers);
-  else report.json["output_file"] = o.output;
+  if (!o.output.empty()) report.json["output_file"] = o.output;
+  if (o.output.empty() && o.as_json) {
+    MLC_ASSIGN(report.json["outputs"], json_of(answers, budget));
+  }
   report.json["timings"] = {{"open_ns", open_ns}, {"pre_ns", pre_ns}, {"run_ns", ran - ready}, {"post_ns", done - ran}};
   report.in_use = std::make_shared<const InUse>(InUse{std::move(model), std::move(session)});
   return report;

@@ -20,13 +20,17 @@ struct DecodeLimits {
   uint64_t pixels = kMaxPixels;            // of a picture
 
   bool all = false;                        // the bytes of files, and what was decoded before, count as well
+  bool together = false;                   // what was decoded before counts as well, but not the bytes of files
 
   // Sound and arrays are hardly packed, so that their file tells how much they take: its size comes on top, unless all counts.
   DecodeLimits beyond(Bytes file) const {
-    return all ? *this : DecodeLimits{checked_add(memory, file.size()).value_or(UINT64_MAX), pixels};
+    return all ? *this : DecodeLimits{checked_add(memory, file.size()).value_or(UINT64_MAX), pixels, false, together};
   }
-  // What is left where `bytes` are taken for good.
-  DecodeLimits after(uint64_t bytes) const { return all ? DecodeLimits{memory - std::min(memory, bytes), pixels, true} : *this; }
+  // What is left where `bytes`, of a file or of what was decoded, are taken for good.
+  DecodeLimits after(uint64_t bytes) const { return all ? less(bytes) : *this; }
+  DecodeLimits after_decoding(uint64_t bytes) const { return all || together ? less(bytes) : *this; }
+ private:
+  DecodeLimits less(uint64_t bytes) const { return {memory - std::min(memory, bytes), pixels, all, together}; }
 };
 
 // A sum of products that stays at its largest value instead of wrapping.

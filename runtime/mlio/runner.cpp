@@ -161,16 +161,13 @@ Views views_of(ModelRef m, uint32_t program, const std::vector<NamedTensor>& ten
 
 namespace {
 
-// What the answers of a file that nobody trusts may take beside the memory of the session.
-constexpr uint64_t kCopiedBytes = uint64_t{48} << 20;
-
 class Results {
  public:
-  explicit Results(bool is_trusted) : left_(is_trusted ? UINT64_MAX : kCopiedBytes) {}
+  explicit Results(pipeline::AnswerBudget& budget) : budget_(budget) {}
 
   // Recursion: the depth of lists.
   Status add(const std::string& name, const MlcTensor& o) {
-    if (!take(sizeof(NamedTensor) + 2 * name.size() + o.rank * sizeof(int64_t))) return too_many(name);
+    MLC_RETURN_IF_ERROR(budget_.take(sizeof(NamedTensor) + 2 * name.size() + o.rank * sizeof(int64_t), name));
     for (uint32_t i = 0; i < o.num_items; ++i) MLC_RETURN_IF_ERROR(add(name + "." + std::to_string(i), o.items[i]));
     if (o.list_depth > 0) return ok();
     std::vector<int64_t> shape(o.shape, o.shape + o.rank);
@@ -178,7 +175,7 @@ class Results {
       std::vector<std::string> strings;
       for (uint64_t k = 0; k < o.bytes / sizeof(MlcString); ++k) {
         const MlcString& s = static_cast<const MlcString*>(o.data)[k];
-        if (!take(sizeof(std::string) + s.bytes)) return too_many(name);
+        MLC_RETURN_IF_ERROR(budget_.take(sizeof(std::string) + s.bytes, name));
         strings.emplace_back(s.data, s.bytes);
       }
       out.push_back({name, HostTensor::of_strings(std::move(shape), std::move(strings))});
@@ -192,27 +189,22 @@ class Results {
   std::vector<NamedTensor> out;
 
  private:
-  bool take(uint64_t bytes) {
-    const bool enough = bytes <= left_;
-    left_ -= enough && left_ != UINT64_MAX ? bytes : 0;
-    return enough;
-  }
-  static Status too_many(const std::string& name) {
-    return Status(Code::Resource, 6006, "the strings and lists among the outputs take more than {} MiB, found at '{}'",
-                  kCopiedBytes >> 20, name)
-        .hint("sign the file, or trust who has signed it: then there is no limit");
-  }
-
-  uint64_t left_;
+  pipeline::AnswerBudget& budget_;
 };
 
 }  // namespace
 
-Result<std::vector<NamedTensor>> results_of(ModelRef m, uint32_t program, const std::vector<MlcTensor>& outputs) {
-  Results results(info_of(m).native_allowed != 0);
+Result<std::vector<NamedTensor>> results_of(ModelRef m, uint32_t program, const std::vector<MlcTensor>& outputs, pipeline::AnswerBudget& budget) {
+  Results results(budget);
   for (uint32_t i = 0; i < outputs.size(); ++i)
     MLC_RETURN_IF_ERROR(results.add(port_at(m, program, true, i).name, outputs[i]));
   return std::move(results.out);
+}
+
+io::DecodeLimits decode_limits(ModelRef m) { return {.together = info_of(m).native_allowed == 0}; }
+
+pipeline::AnswerBudget answer_budget(ModelRef m) {
+  return info_of(m).native_allowed ? pipeline::AnswerBudget() : pipeline::AnswerBudget::of_untrusted();
 }
 
 Result<std::vector<MlcTensor>> run_once(ModelRef m, MlcSession* session, uint32_t program, const MlcRunOptions* options,
@@ -234,13 +226,14 @@ Result<Ran> run_pipeline(ModelRef m, const Target& target, MlcSession* session, 
                          std::vector<pipeline::GivenInput> given, std::optional<int64_t> top) {
   Ran ran;
   const uint64_t start = now_ns();
-  MLC_ASSIGN(const std::vector<NamedTensor> inputs, target.pipeline->before(std::move(given)));
+  MLC_ASSIGN(const std::vector<NamedTensor> inputs, target.pipeline->before(std::move(given), decode_limits(m)));
   const uint64_t ready = now_ns();
   const Views views = views_of(m, target.program, inputs);
   MLC_ASSIGN(const std::vector<MlcTensor> outputs, run_once(m, session, target.program, options, views.tensors));
   const uint64_t done = now_ns();
-  MLC_ASSIGN(std::vector<NamedTensor> results, results_of(m, target.program, outputs));
-  MLC_ASSIGN(ran.answers, target.pipeline->after(std::move(results), top));
+  pipeline::AnswerBudget budget = answer_budget(m);
+  MLC_ASSIGN(std::vector<NamedTensor> results, results_of(m, target.program, outputs, budget));
+  MLC_ASSIGN(ran.answers, target.pipeline->after(std::move(results), top, budget));
   ran.before_ns = ready - start, ran.run_ns = done - ready, ran.after_ns = now_ns() - done;
   return ran;
 }

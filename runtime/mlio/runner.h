@@ -3,8 +3,8 @@
 //   auto target = choose_target({api, model}, {});            // the pipeline of the container, or the bare program
 //   auto tensors = target->pipeline->before(given);           // decoders
 //   auto outputs = run_once({api, model}, session, target->program, nullptr, views_of(...).tensors);
-//   auto results = results_of({api, model}, target->program, outputs);
-//   auto answers = target->pipeline->after(std::move(results)); // classes, text
+//   auto results = results_of({api, model}, target->program, outputs, budget);
+//   auto answers = target->pipeline->after(std::move(results), {}, budget); // classes, text
 //
 // run_pipeline does all of it and says how long each part took.
 #pragma once
@@ -63,9 +63,14 @@ struct Views {
 Views views_of(ModelRef model, uint32_t program, const std::vector<NamedTensor>& tensors);
 
 // The outputs of a run by name: views, valid until the session's next run, but for strings, which are copied. The items of
-// a list NAME are called NAME.0, NAME.1, ... Resource (E6006) where copies and names of a file that nobody trusts take
-// more than a bound, for strings and items may share their memory in the session.
-Result<std::vector<NamedTensor>> results_of(ModelRef model, uint32_t program, const std::vector<MlcTensor>& outputs);
+// a list NAME are called NAME.0, NAME.1, ... Copies and names are paid for from `budget`, for strings and items may share their
+// memory in the session.
+Result<std::vector<NamedTensor>> results_of(ModelRef model, uint32_t program, const std::vector<MlcTensor>& outputs, pipeline::AnswerBudget& budget);
+
+// What the profile of the untrusted (spec/untrusted.md) allows this model outside of its session: for all of what its pipeline has
+// decoded, and for answers. Without a bound for a model that is trusted, but for each picture.
+io::DecodeLimits decode_limits(ModelRef model);
+pipeline::AnswerBudget answer_budget(ModelRef model);
 
 // Runs the program once, whatever program the options name. They may be null.
 Result<std::vector<MlcTensor>> run_once(ModelRef model, MlcSession* session, uint32_t program,

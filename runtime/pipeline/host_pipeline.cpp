@@ -99,32 +99,51 @@ Result<std::vector<NamedTensor>> HostPipeline::before(std::vector<GivenInput> gi
     return s;
   }
 
-  // Run the decoders. Tensors given by the user go through as they are.
-  std::vector<std::optional<HostTensor>> values(p.values.size());
-  for (ValueId id : p.inputs)
-    if (of_value[id]->tensor) values[id] = std::move(of_value[id]->tensor);
+  return decoded(std::move(of_value), limits);
+}
+
+Result<std::vector<NamedTensor>> HostPipeline::decoded(const std::vector<GivenInput*>& of_value, const io::DecodeLimits& limits) const {
+  const Pipeline& p = description_;
+  // What each value is made of: an input that is an array already, or the first step that decodes its file in this way.
+  std::vector<std::optional<HostTensor>> made(p.values.size());
+  std::vector<ValueId> source(p.values.size());
+  for (ValueId id : p.inputs) {
+    source[id] = id;
+    if (of_value[id]->tensor) made[id] = std::move(of_value[id]->tensor);
+  }
+  std::vector<const Step*> decoders;
   io::DecodeLimits left = limits;
   for (const Step& step : p.steps) {
-    auto decode = [&](auto decoder, const auto& what) -> Status {
-      if (values[step.in[0]]) {  // decoded already; another step may want it too
-        MLC_ASSIGN(values[step.out[0]], values[step.in[0]]->clone());
-        return ok();
-      }
-      auto t = decoder(what, of_value[step.in[0]]->file, left);
-      if (!t.ok()) return std::move(t).status().note("input '" + p.value(step.in[0]).name + "'");
-      left = left.after(t->data.size());
-      values[step.out[0]] = std::move(t).value();
-      return ok();
-    };
-    if (auto* image = std::get_if<DecodeImage>(&step.what)) MLC_RETURN_IF_ERROR(decode(decode_image, *image));
-    if (auto* audio = std::get_if<DecodeAudio>(&step.what)) MLC_RETURN_IF_ERROR(decode(decode_audio, *audio));
+    if (stage_of(step.what) != Stage::Before) continue;
+    const ValueId in = step.in[0], out = step.out[0];
+    const auto same = std::find_if(decoders.begin(), decoders.end(), [&](const Step* d) { return decode_alike(*d, step); });
+    source[out] = made[in] ? in : same != decoders.end() ? (*same)->out[0] : out;
+    if (source[out] != out) continue;
+    decoders.push_back(&step);
+    const auto* image = std::get_if<DecodeImage>(&step.what);
+    const Bytes file = of_value[in]->file;
+    auto tensor = image ? decode_image(*image, file, left) : decode_audio(std::get<DecodeAudio>(step.what), file, left);
+    if (!tensor.ok()) return std::move(tensor).status().note("input '" + p.value(in).name + "'");
+    left = left.after_decoding(tensor->data.size());
+    made[out] = std::move(*tensor);
   }
+  // The first that comes of one source owns it.
   std::vector<NamedTensor> out;
-  for (ValueId id : array_inputs(p)) out.push_back({p.value(id).name, std::move(*values[id])});
+  std::map<ValueId, size_t> owners;
+  for (ValueId id : array_inputs(p)) {
+    const auto [owner, is_first] = owners.emplace(source[id], out.size());
+    if (is_first) {
+      out.push_back({p.value(id).name, std::move(*made[source[id]])});
+      continue;
+    }
+    HostTensor& shared = out[owner->second].tensor;
+    MLC_ASSIGN(HostTensor view, HostTensor::view(shared.dtype, shared.shape, shared.data.data(), shared.data.size()));
+    out.push_back({p.value(id).name, std::move(view)});
+  }
   return out;
 }
 
-Result<std::vector<Answer>> HostPipeline::after(std::vector<NamedTensor> tensors, std::optional<int64_t> top) const {
+Result<std::vector<Answer>> HostPipeline::after(std::vector<NamedTensor> tensors, std::optional<int64_t> top, AnswerBudget& budget) const {
   const Pipeline& p = description_;
   std::vector<HostTensor*> of_value(p.values.size(), nullptr);
   const std::vector<ValueId> made = array_outputs(p);
@@ -152,9 +171,9 @@ Result<std::vector<Answer>> HostPipeline::after(std::vector<NamedTensor> tensors
     if (auto* best = std::get_if<TopK>(&step.what)) {
       TopK wanted = *best;
       if (top) wanted.k = *top;
-      MLC_ASSIGN(answers[step.out[0]], top_k(wanted, *in, lines(wanted.labels)));
+      MLC_ASSIGN(answers[step.out[0]], top_k(wanted, *in, lines(wanted.labels), budget));
     } else if (auto* ctc = std::get_if<CtcGreedy>(&step.what)) {
-      MLC_ASSIGN(answers[step.out[0]], ctc_greedy(*ctc, *in, lines(ctc->charset)));
+      MLC_ASSIGN(answers[step.out[0]], ctc_greedy(*ctc, *in, lines(ctc->charset), budget));
     }
   }
   std::vector<Answer> out;
@@ -167,12 +186,7 @@ Result<std::vector<Answer>> HostPipeline::after(std::vector<NamedTensor> tensors
     } else {
       if (!of_value[id])
         return Status(Code::Unsupported, "output " + quoted(p.value(id).name) + " is made by no compiled step");
-      const bool again = std::count(p.outputs.begin() + static_cast<ptrdiff_t>(out.size()), p.outputs.end(), id) > 1;
-      if (again) {
-        MLC_ASSIGN(a.value, of_value[id]->clone());
-      } else {
-        a.value = std::move(*of_value[id]);
-      }
+      a.value = std::move(*of_value[id]);  // no output is named twice
     }
     out.push_back(std::move(a));
   }

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "runtime/io/limits.h"
+#include "runtime/pipeline/answer_budget.h"
 #include "runtime/pipeline/answers.h"
 #include "schema/pipeline/pipeline.h"
 
@@ -34,12 +35,16 @@ class HostPipeline {
   const Pipeline& description() const { return description_; }
 
   // All wrong and missing inputs are reported at once (E4001).
-  // `limits` holds for each input, or, where all counts, for what the decoders give and take together.
+  // `limits` holds for each input, or, where it says so, for what the decoders give and take together. Steps that decode one input
+  // alike decode it once: of their tensors the first owns the bytes and the others are views, so all are kept together.
   Result<std::vector<NamedTensor>> before(std::vector<GivenInput> inputs, const io::DecodeLimits& limits = {}) const;
-  // `top` replaces the k of every top_k. Answers come in the order of the file's "outputs".
-  Result<std::vector<Answer>> after(std::vector<NamedTensor> tensors, std::optional<int64_t> top = {}) const;
+  // `top` replaces the k of every top_k. Answers come in the order of the file's "outputs", and are paid for from `budget`.
+  Result<std::vector<Answer>> after(std::vector<NamedTensor> tensors, std::optional<int64_t> top, AnswerBudget& budget) const;
 
  private:
+  // The decoders; `of_value` has what was given for each input.
+  Result<std::vector<NamedTensor>> decoded(const std::vector<GivenInput*>& of_value, const io::DecodeLimits& limits) const;
+
   Pipeline description_;
   std::map<std::string, std::vector<std::string>> lines_;  // of each asset
 };

@@ -1,6 +1,7 @@
 #include "runtime/pipeline/host_steps.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "runtime/io/image.h"
@@ -67,37 +68,68 @@ Result<HostTensor> decode_audio(const DecodeAudio& step, Bytes file, const io::D
   return std::move(audio.samples);
 }
 
-Result<Classes> top_k(const TopK& step, const HostTensor& scores, std::span<const std::string> labels) {
+namespace {
+
+// The best `k` of the columns of a row, the best one first. Takes memory for k of them, however many there are.
+template <class Better>
+void choose_best(int64_t columns, size_t k, const Better& is_better, std::vector<int64_t>& best) {
+  best.clear();
+  for (int64_t column = 0; column < columns; ++column) {
+    if (best.size() == k) {
+      if (k == 0 || !is_better(column, best.front())) continue;
+      std::pop_heap(best.begin(), best.end(), is_better);  // the worst of them
+      best.pop_back();
+    }
+    best.push_back(column);
+    std::push_heap(best.begin(), best.end(), is_better);
+  }
+  std::sort_heap(best.begin(), best.end(), is_better);
+}
+
+}  // namespace
+
+Result<Classes> top_k(const TopK& step, const HostTensor& scores, std::span<const std::string> labels, AnswerBudget& budget) {
   if (!has_scores(scores) || scores.shape.empty() || scores.shape.back() == 0)
     return not_scores("top_k", scores, "floats with at least one column");
-  int64_t columns = scores.shape.back(), rows = scores.elements() / columns;
+  const std::string_view who = "top_k";
+  const int64_t columns = scores.shape.back(), rows = scores.elements() / columns;
   if (!step.labels.empty()) MLC_RETURN_IF_ERROR(check_labels(step, labels.size(), columns));
+  const auto k = static_cast<size_t>(std::min(step.k, columns));
+  // In the worst order each is put into the heap of the best.
+  MLC_RETURN_IF_ERROR(budget.look_at(static_cast<uint64_t>(scores.elements()) * static_cast<uint64_t>(std::bit_width(k)), who));
+  MLC_RETURN_IF_ERROR(budget.take(static_cast<uint64_t>(rows), sizeof(std::vector<Scored>) + k * sizeof(Scored), who));
   Classes result;
-  std::vector<int64_t> order(static_cast<size_t>(columns));
-  auto k = static_cast<size_t>(std::min(step.k, columns));
+  result.rows.reserve(static_cast<size_t>(rows));
+  std::vector<int64_t> order;
   for (int64_t row = 0; row < rows; ++row) {
-    auto score = [&](int64_t column) { return score_at(scores, row * columns + column); };
-    for (int64_t i = 0; i < columns; ++i) order[static_cast<size_t>(i)] = i;
-    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(k), order.end(),
-                      [&](int64_t a, int64_t b) { return better(score(a), a, score(b), b); });
+    const auto score = [&](int64_t column) { return score_at(scores, row * columns + column); };
+    choose_best(columns, k, [&](int64_t a, int64_t b) { return better(score(a), a, score(b), b); }, order);
     std::vector<Scored> best;
-    for (size_t i = 0; i < k; ++i) {
-      int64_t line = order[i] + step.label_offset;
-      bool labelled = !step.labels.empty() && line >= 0;  // a negative offset leaves the first columns without a label
-      best.push_back({order[i], score(order[i]), labelled ? labels[static_cast<size_t>(line)] : std::string()});
+    best.reserve(k);
+    for (const int64_t column : order) {
+      const int64_t line = column + step.label_offset;
+      Scored& entry = best.emplace_back(Scored{column, score(column), {}});
+      if (step.labels.empty() || line < 0) continue;  // a negative offset leaves the first columns without a label
+      const std::string& label = labels[static_cast<size_t>(line)];
+      MLC_RETURN_IF_ERROR(budget.take(label.size(), who));
+      entry.label = label;
     }
     result.rows.push_back(std::move(best));
   }
   return result;
 }
 
-Result<Text> ctc_greedy(const CtcGreedy& step, const HostTensor& scores, std::span<const std::string> charset) {
+Result<Text> ctc_greedy(const CtcGreedy& step, const HostTensor& scores, std::span<const std::string> charset, AnswerBudget& budget) {
   size_t rank = scores.shape.size();
   if (!has_scores(scores) || (rank != 2 && rank != 3) || scores.shape.back() == 0)
     return not_scores("ctc_greedy", scores, "floats of shape [time, columns] or [batch, time, columns]");
   int64_t columns = scores.shape[rank - 1], time = scores.shape[rank - 2], batch = rank == 3 ? scores.shape[0] : 1;
   MLC_RETURN_IF_ERROR(check_charset(step, charset.size(), columns));
+  const std::string_view who = "ctc_greedy";
+  MLC_RETURN_IF_ERROR(budget.look_at(static_cast<uint64_t>(scores.elements()), who));
+  MLC_RETURN_IF_ERROR(budget.take(static_cast<uint64_t>(batch), sizeof(Line), who));
   Text result;
+  result.lines.reserve(static_cast<size_t>(batch));
   for (int64_t b = 0; b < batch; ++b) {
     Line line;
     double sum = 0;
@@ -108,8 +140,9 @@ Result<Text> ctc_greedy(const CtcGreedy& step, const HostTensor& scores, std::sp
         if (better(score_at(scores, row + c), c, score_at(scores, row + best), best)) best = c;
       if (best != step.blank && best != previous) {
         int64_t entry = best - (best > step.blank);
-        line.text +=
-            entry < static_cast<int64_t>(charset.size()) ? charset[static_cast<size_t>(entry)] : std::string(" ");
+        const std::string_view character = entry < static_cast<int64_t>(charset.size()) ? std::string_view(charset[static_cast<size_t>(entry)]) : " ";
+        MLC_RETURN_IF_ERROR(budget.take(character.size(), who));
+        line.text += character;
         sum += score_at(scores, row + best);
         ++kept;
       }

@@ -28,6 +28,7 @@ class Builder {
     if (const Json* v = top.required("outputs"); expect(v, Kind::Array, "outputs")) read_outputs(*v);
     if (const Json* v = top.optional("stream")) problems_.add(5007, v->where(), "'stream' is not in this version");
     check_use();
+    check_forms();
   }
 
  private:
@@ -277,6 +278,19 @@ class Builder {
       if (is_output[*id]) problems_.add(5005, o.where(), quoted(o.text()) + " twice in 'outputs'");
       is_output[*id] = true;
       p_.outputs.push_back(*id);
+    }
+  }
+
+  // What is decoded costs time and memory that the size of this file does not tell.
+  void check_forms() {
+    std::map<ValueId, std::vector<const Step*>> forms;
+    for (const Step& step : p_.steps) {
+      if (stage_of(step.what) != Stage::Before || step.in.empty()) continue;
+      std::vector<const Step*>& of_input = forms[step.in[0]];
+      if (std::any_of(of_input.begin(), of_input.end(), [&](const Step* known) { return decode_alike(*known, step); })) continue;
+      of_input.push_back(&step);
+      if (of_input.size() == kMaxForms + 1)
+        problems_.add(5004, step.where, quoted(p_.values[step.in[0]].name) + " is decoded in more than " + std::to_string(kMaxForms) + " ways");
     }
   }
 

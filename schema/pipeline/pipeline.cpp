@@ -36,6 +36,13 @@ Stage stage_of(const Op& op) {
   return Stage::Array;
 }
 
+bool decode_alike(const Step& a, const Step& b) {
+  if (a.what.index() != b.what.index() || a.in != b.in) return false;
+  if (const auto* image = std::get_if<DecodeImage>(&a.what)) return *image == std::get<DecodeImage>(b.what);
+  const auto* audio = std::get_if<DecodeAudio>(&a.what);
+  return audio && *audio == std::get<DecodeAudio>(b.what);
+}
+
 std::vector<ValueId> array_inputs(const Pipeline& p) {
   auto made = origins(p);
   ValueList ids(p);

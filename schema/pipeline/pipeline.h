@@ -22,6 +22,7 @@ namespace mlc::pipeline {
 // spec/limits.md.
 inline constexpr JsonLimits kTextLimits{.bytes = 1 << 20, .depth = 16, .values = 100'000};
 inline constexpr size_t kMaxSteps = 1000, kMaxInputs = 1000;  // of one pipeline
+inline constexpr size_t kMaxForms = 16;  // in which steps decode one input; equal steps decode once
 
 using Position = TextPosition;
 
@@ -75,6 +76,8 @@ Result<PipelineFile> parse(std::string_view text, std::string_view file_name);
 
 enum class Stage { Before, Array, After };
 Stage stage_of(const Op& op);
+// Do both decode the same input, and to the same tensor?
+bool decode_alike(const Step& a, const Step& b);
 
 // The edge between host and compiled code: tensors that array steps take from host steps or from the caller, and
 // tensors that host steps or the caller take from array steps. Each in order of its first use.

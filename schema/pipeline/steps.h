@@ -31,10 +31,14 @@ struct DecodeImage {
   bool exif = false;         // turned upright
   AlphaMode alpha = AlphaMode::Drop;
   std::array<uint8_t, 3> background = {};  // R, G, B of AlphaMode::Over
+
+  bool operator==(const DecodeImage&) const = default;
 };
 struct DecodeAudio {
   Channels channels = Channels::First;
   uint32_t rate = 0;  // Hz; another rate in the file is an error, nothing is resampled
+
+  bool operator==(const DecodeAudio&) const = default;
 };
 
 // Pillow: Nearest Box Bilinear Hamming Bicubic Lanczos. OpenCV: Nearest Linear.

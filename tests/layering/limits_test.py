@@ -29,7 +29,7 @@ CONSTANTS = {
     "kMaxWeightsLen": "where the writer begins another segment; a reader takes any",
     "kMaxExtensionLen": "a data segment nobody reads; segment.bytes bounds it",
     "kMaxExpr": "manifest.expression", "kMaxExprDepth": "manifest.expression-depth", "kMaxOneOf": "manifest.one-of",
-    "kMaxStages": "manifest.stages", "kMaxAttributes": "manifest.attributes", "kMaxGolden": "manifest.golden",
+    "kMaxStages": "manifest.stages", "kMaxForms": "pipeline.forms", "kMaxAttributes": "manifest.attributes", "kMaxGolden": "manifest.golden",
     "kMaxOperators": "manifest.operators", "kMaxFlags": "manifest.flags", "kMaxText": "manifest.layout",
     "kMaxNumber": "a number of a layout's text, no size",
     "kMaxBlock": "signature.block", "kMaxRecords": "signature.records", "kMaxSignatures": "signature.count",

@@ -7,6 +7,7 @@ import subprocess
 import time
 
 from mlrun_test import EXAMPLE, IMAGES, ask, container
+from onnx_file import model, node, port
 from tool_test import Skipped, main
 
 
@@ -71,22 +72,69 @@ def running(tools, *args):
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+def limits_of(process):
+    """Soft limits of the child by name: of CPU seconds and of bytes."""
+    child = child_of(process)
+    try:
+        text = pathlib.Path(f"/proc/{child}/limits").read_text()
+    except PermissionError:
+        raise Skipped("another user's limits, to this user")
+    found = {line[:25].strip(): line.split()[3] for line in text.splitlines()}
+    return [None if found[name] == "unlimited" else int(found[name]) for name in ("Max cpu time", "Max data size")]
+
+
 def its_cpu_time_is_limited(tools):
-    """By what runs may take and a fixed time beside it; without a limit of time, by nothing."""
+    """By what runs may take and a fixed time beside it, short for a file that nobody trusts; without a limit of time, by nothing."""
     container(tools)
-    tools.new_home()
-    for words, most in ((("--time-limit", "3s"), 600), ((), 600), (("--time-limit", "none"), None)):
-        process = subprocess.Popen([str(tools.bin / "mlrun"), "digits.mlc", "-i", "-", *words], cwd=tools.dir, env=tools.env,
-                                   stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        child = child_of(process)  # waits for its input
+    workers, beside = os.cpu_count(), 60 if "MLC_SANITIZED" in os.environ else 10
+    for isolated, words, least, most in ((False, ("--time-limit", "3s"), beside + 5, beside + 5 * workers), (False, (), beside + 3, beside + 3 * workers),
+                                         (True, ("--time-limit", "3s"), 65, 60 + 5 * workers), (False, ("--time-limit", "none"), None, None)):
+        if not isolated:
+            tools.new_home()
+        process = subprocess.Popen([str(tools.bin / "mlrun"), "digits.mlc", "-i", "-", *words, *(("--isolated", "--allow-unsigned") if isolated else ())], cwd=tools.dir,
+                                   env=tools.env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            limits = pathlib.Path(f"/proc/{child}/limits").read_text()
-        except PermissionError:
-            raise Skipped("another user's limits, to this user")
+            seconds, _ = limits_of(process)  # it waits for its input
         finally:
             process.communicate(timeout=60)
-        soft = next(line.split()[3] for line in limits.splitlines() if line.startswith("Max cpu time"))
-        assert (soft == "unlimited") if most is None else 60 <= int(soft) <= most, (words, limits)
+        assert seconds is None if least is None else least <= seconds <= most, (isolated, words, seconds)
+
+
+def its_memory_is_limited(tools):
+    """By the profile of the untrusted and what the user gives, not by what the host has."""
+    container(tools)
+    mib, stacks = 1 << 20, 64 << 20  # of workers: as many as the host has
+
+    def data(*words):
+        process = running(tools, "bench", "bare.mlc", "--duration", "100s", "--warmup", "0s", "--threads", "2", *words)
+        try:
+            return limits_of(process)[1]
+        finally:
+            process.kill()
+            process.communicate()
+
+    least = (192 + 256 + 128) * mib
+    bare = data("--raw")
+    if bare is None:
+        raise Skipped("memory is not limited here")
+    assert least <= bare <= least + stacks, bare
+    assert data("--raw", "--sessions", "3") - bare >= 2 * 192 * mib
+    assert abs(data("--raw", "--memory-limit", "64M") - bare + (192 + 256 - 128) * mib) <= 20 * mib
+    assert data("--raw", "--memory-limit", "none") > bare + 100 * mib  # what the host has
+    assert data("--raw", "--allow-unsigned", "--isolated") > bare + 100 * mib
+
+
+def a_lack_of_memory_is_a_failure_like_others(tools):
+    """Twenty million strings are more than what the process of a stranger's file may hold."""
+    (tools.dir / "strings.onnx").write_bytes(model([node("Identity", ["x"], ["y"])], [port("x", "str", ["N"])], [port("y", "str", ["N"])]))
+    tools.run("mlpack", "build", "strings.onnx", "-o", "strings.mlc", "--target", "portable", "--no-sign")
+    (tools.dir / "lines.txt").write_bytes(b"\n" * 20_000_000)
+    if "MLC_SANITIZED" in os.environ:
+        raise Skipped("memory is not limited here")
+    answer = json.loads(tools.run("mlrun", "strings.mlc", "-i", "lines.txt", "--json", code=7).stdout)
+    assert answer["code"] == "E6006" and "no memory left" in answer["message"] and "--memory-limit" in answer["help"], answer
+    (tools.dir / "lines.txt").write_bytes(b"a line of a text\n" * 300_000)
+    tools.run("mlrun", "strings.mlc", "-i", "lines.txt")
 
 
 def child_of(process):
@@ -145,4 +193,5 @@ def the_child_has_no_file_open_for_writing(tools):
 
 if __name__ == "__main__":
     main([who_is_isolated, isolation_changes_no_answer, a_failed_run_leaves_no_file, a_truncated_file_says_what_is_missing,
-          its_cpu_time_is_limited, how_the_child_ends_is_told, the_child_has_no_file_open_for_writing])
+          its_cpu_time_is_limited, its_memory_is_limited, a_lack_of_memory_is_a_failure_like_others, how_the_child_ends_is_told,
+          the_child_has_no_file_open_for_writing])

@@ -3,6 +3,7 @@
 The bounds on the clock are wide, so that they hold on a machine that does other things too; what they tell apart is a run
 that ends from one that does not.
 """
+import json
 import os
 import struct
 import subprocess
@@ -153,7 +154,58 @@ def what_is_wrong_with_the_file_is_the_files_mistake(tools):
     ends(tools, 4, "a loop exceeded its bound")
 
 
+def what_a_pipeline_decodes_and_answers_is_bounded(tools):
+    side = 1200
+    (tools.dir / "photo.ppm").write_bytes(b"P6 %d %d 255\n" % (side, side) + bytes(3 * side * side))
+
+    def pipeline(count, background=False):
+        """`count` steps that decode the picture, each with another background or all alike."""
+        names = [f"d{k}" for k in range(count)]
+        alpha = [{"alpha": f"over #0000{k:02}"} if background else {"alpha": "drop"} for k in range(count)]
+        steps = [{"op": "decode_image", "in": "photo", "color": "rgb", "orient": "ignore", "out": name, **a} for name, a in zip(names, alpha)]
+        steps.append({"op": "run", "program": "main", "in": {f"i{k}": name for k, name in enumerate(names)}, "out": {"y": "y"}})
+        write(steps, ["y"])
+        dims = "".join(f"${3 * k + a} = dim {k} {a} " for k in range(count) for a in range(3))
+        last = 3 * count
+        buffers = "".join(f"buffer #{k} u8 bytes ${last + 1} input {k} " for k in range(count))
+        inputs = "".join(f'input "{name}" u8 [${3 * k}, ${3 * k + 1}, ${3 * k + 2}] #{k} ' for k, name in enumerate(names))
+        return (f'plan function "main" {{ {dims} ${last} = const 64 ${last + 1} = const 0 {buffers} buffer #{count} u8 bytes ${last} output 0 '
+                f'{inputs} output "y" u8 [${last}] #{count} arena ${last + 1} fill (#{count}) 7 }}')
+
+    def write(steps, outputs):
+        (tools.dir / "pipeline.json").write_text(json.dumps(
+            {"mlc_pipeline": 1, "pipelines": {"main": {"inputs": {"photo": {"accept": ["image/x-portable-anymap"]}}, "steps": steps, "outputs": outputs}}}))
+
+    def best(rows, columns, steps, k):
+        """Classes of scores that are all alike."""
+        names = [f"c{n}" for n in range(steps)]
+        write([{"op": "decode_image", "in": "photo", "color": "rgb", "orient": "ignore", "alpha": "drop", "out": "d0"},
+               {"op": "run", "program": "main", "in": {"i0": "d0"}, "out": {"y": "y"}},
+               *({"op": "top_k", "in": "y", "k": k, "out": name} for name in names)], names)
+        return (f'plan function "main" {{ $0 = dim 0 0 $1 = dim 0 1 $2 = dim 0 2 $3 = const {rows} $4 = const {columns} $5 = const {4 * rows * columns} $6 = const 0 '
+                f'buffer #0 u8 bytes $6 input 0 buffer #1 f32 bytes $5 output 0 input "d0" u8 [$0, $1, $2] #0 output "y" f32 [$3, $4] #1 arena $6 fill (#1) 0 }}')
+
+    given = ("-i", "photo.ppm")
+    container(tools, pipeline(90), None, "--pipeline", "pipeline.json")  # 4 MB each: 390 MB, were they not one
+    ends(tools, 0, "portable", given)
+    container(tools, pipeline(17, True), None, "--pipeline", "pipeline.json")
+    ends(tools, 4, "'photo' is decoded in more than 16 ways", given)
+    for rows, steps in ((12, 1), (1, 12)):
+        container(tools, best(rows, 1 << 20, steps, 1 << 20), None, "--pipeline", "pipeline.json")
+        for form in ((), ("--json",), ("-o", "a.json")):
+            text = ends(tools, 7, "error[E6006]: the answers take more than 48 MiB, found at 'top_k'" if not form or form[0] == "-o" else "", (*given, *form))
+            assert form == ("--json",) or "--memory-limit" in text, text
+    container(tools, best(40, 1 << 20, 100, 1), None, "--pipeline", "pipeline.json")
+    ends(tools, 7, "the answers are made of more than", given)
+    container(tools, best(4, 50000, 1, 50000), None, "--pipeline", "pipeline.json")  # as many as fit are shown, in text; JSON takes more
+    ends(tools, 0, "portable", given)
+    ends(tools, 7, "", (*given, "--json"))
+    ends(tools, 7, "the answers take more than 1", (*given, "--memory-limit", "14M"))
+    ends(tools, 0, "", (*given, "--json", "--memory-limit", "200M"))
+
+
 if __name__ == "__main__":
     main([a_kernel_or_program_without_end_is_ended, every_command_that_runs_has_the_limits,
           outputs_larger_than_the_limit_are_refused_and_others_are_not_copied,
-          services_are_for_the_trusted_and_for_whom_the_user_names, what_is_wrong_with_the_file_is_the_files_mistake])
+          services_are_for_the_trusted_and_for_whom_the_user_names, what_is_wrong_with_the_file_is_the_files_mistake,
+          what_a_pipeline_decodes_and_answers_is_bounded])

@@ -13,13 +13,17 @@ struct ReleaseAnswers {
   void operator()(MlioAnswers* a) const { mlio().answers_release(a); }
 };
 
-nb::list rows_of(const MlioAnswers* answers, uint32_t index, uint32_t num_rows) {
+constexpr uint64_t kTupleBytes = 192;  // about, with the numbers in it
+
+nb::list rows_of(const MlioAnswers* answers, uint32_t index, uint32_t num_rows, const char* name, CopyBound& bound) {
   nb::list rows;
   for (uint32_t row = 0; row < num_rows; ++row) {
     nb::list classes;
+    bound.take(kTupleBytes, name);
     for (uint32_t i = 0; i < mlio().num_classes(answers, index, row); ++i) {
       auto c = sized<MlioClass>();
       mlio().class_at(answers, index, row, i, &c);
+      bound.take(kTupleBytes + c.label.bytes, name);
       classes.append(nb::make_tuple(c.label.bytes > 0 ? nb::object(show(c.label)) : nb::none(), c.score, c.index));
     }
     rows.append(classes);
@@ -27,11 +31,12 @@ nb::list rows_of(const MlioAnswers* answers, uint32_t index, uint32_t num_rows) 
   return rows;
 }
 
-nb::list lines_of(const MlioAnswers* answers, uint32_t index, uint32_t num_rows) {
+nb::list lines_of(const MlioAnswers* answers, uint32_t index, uint32_t num_rows, const char* name, CopyBound& bound) {
   nb::list lines;
   for (uint32_t i = 0; i < num_rows; ++i) {
     auto line = sized<MlioLine>();
     mlio().line(answers, index, i, &line);
+    bound.take(kTupleBytes + line.text.bytes, name);
     lines.append(nb::make_tuple(show(line.text), line.score));
   }
   return lines;
@@ -123,8 +128,8 @@ nb::list run_pipeline(Session& session, const Pipeline& pipeline, nb::dict given
   CopyBound bound(session.model());
   auto a = sized<MlioAnswer>();
   for (uint32_t i = 0; mlio().answer(made, i, &a) == MLC_OK; ++i) {
-    if (a.kind == MLIO_CLASSES) out.append(nb::make_tuple(a.name, "classes", rows_of(made, i, a.num_rows)));
-    else if (a.kind == MLIO_TEXT) out.append(nb::make_tuple(a.name, "text", lines_of(made, i, a.num_rows)));
+    if (a.kind == MLIO_CLASSES) out.append(nb::make_tuple(a.name, "classes", rows_of(made, i, a.num_rows, a.name, bound)));
+    else if (a.kind == MLIO_TEXT) out.append(nb::make_tuple(a.name, "text", lines_of(made, i, a.num_rows, a.name, bound)));
     else out.append(nb::make_tuple(a.name, "array", session.output(a.array, nb::none(), tensors, bound)));
   }
   return out;

@@ -49,7 +49,8 @@ HostPipeline example(const std::string& folder) {
 TEST_CASE("the best come first, ties by index, NaN last") {
   std::vector<std::string> labels = {"a", "b", "c", "d", "e"};
   TopK step{4, "labels.txt", 0};
-  auto best = top_k(step, floats({1, 5}, {2, 7, std::nanf(""), 7, -1}), labels);
+  AnswerBudget budget;
+  auto best = top_k(step, floats({1, 5}, {2, 7, std::nanf(""), 7, -1}), labels, budget);
   REQUIRE(best.ok());
   REQUIRE(best->rows.size() == 1);
   REQUIRE(best->rows[0].size() == 4);
@@ -58,14 +59,15 @@ TEST_CASE("the best come first, ties by index, NaN last") {
   CHECK(best->rows[0][2].index == 0);
   CHECK(best->rows[0][3].index == 4);
   CHECK(best->rows[0][0].score == 7);
-  CHECK(top_k({9, "", 0}, floats({2, 1, 3}, {1, 2, 3, 6, 5, 4}), {})->rows[1].size() == 3);
-  CHECK(!top_k({1, "", 0}, floats({2, 0}, {}), {}).ok());
+  CHECK(top_k({9, "", 0}, floats({2, 1, 3}, {1, 2, 3, 6, 5, 4}), {}, budget)->rows[1].size() == 3);
+  CHECK(!top_k({1, "", 0}, floats({2, 0}, {}), {}, budget).ok());
 }
 
 TEST_CASE("half floats are scores too") {
   uint16_t half[] = {0x3C00, 0xC000, 0x0001, 0x7C00};  // 1, -2, 2^-24, infinity
   auto t = HostTensor::from(DType::F16, {4}, std::span<const uint16_t>(half));
-  auto best = top_k({4, "", 0}, *t, {});
+  AnswerBudget budget;
+  auto best = top_k({4, "", 0}, *t, {}, budget);
   REQUIRE(best.ok());
   CHECK(std::isinf(best->rows[0][0].score));
   CHECK(best->rows[0][1].score == 1);
@@ -73,25 +75,26 @@ TEST_CASE("half floats are scores too") {
   CHECK(best->rows[0][3].score == -2);
   uint16_t brain[] = {0x3F80, 0xC000};
   auto b = HostTensor::from(DType::BF16, {2}, std::span<const uint16_t>(brain));
-  CHECK(top_k({1, "", 0}, *b, {})->rows[0][0].score == 1);
+  CHECK(top_k({1, "", 0}, *b, {}, budget)->rows[0][0].score == 1);
 }
 
 TEST_CASE("a list of labels has as many lines as there are columns, or an offset says why not") {
   std::vector<std::string> labels = {"background", "x", "y"};
   auto two = floats({2}, {0, 1});
-  auto wrong = top_k({1, "labels.txt", 0}, two, labels);
+  AnswerBudget budget;
+  auto wrong = top_k({1, "labels.txt", 0}, two, labels, budget);
   REQUIRE(!wrong.ok());
   CHECK(wrong.status().number == 5003);
   CHECK(wrong.status().help.find("\"label_offset\": 1") != std::string::npos);
-  auto right = top_k({1, "labels.txt", 1}, two, labels);
+  auto right = top_k({1, "labels.txt", 1}, two, labels, budget);
   REQUIRE(right.ok());
   CHECK(right->rows[0][0].label == "y");
   // A model with a background column that the list lacks.
-  auto fewer = top_k({3, "labels.txt", -1}, floats({4}, {9, 1, 2, 3}), labels);
+  auto fewer = top_k({3, "labels.txt", -1}, floats({4}, {9, 1, 2, 3}), labels, budget);
   REQUIRE(fewer.ok());
   CHECK(fewer->rows[0][0].label.empty());
   CHECK(fewer->rows[0][1].label == "y");
-  CHECK(!top_k({1, "labels.txt", -5}, floats({1}, {1}), {}).ok());
+  CHECK(!top_k({1, "labels.txt", -5}, floats({1}, {1}), {}, budget).ok());
 }
 
 TEST_CASE("CTC merges equal neighbours, drops blanks, and averages what it kept") {
@@ -100,17 +103,18 @@ TEST_CASE("CTC merges equal neighbours, drops blanks, and averages what it kept"
   //            a         a         blank     a         b         space     b
   auto scores = floats(
       {1, 7, 4}, {0, .9f, 0, 0, 0, .8f, 0, 0, 1, 0, 0, 0, 0, .5f, 0, 0, 0, 0, .7f, 0, 0, 0, 0, 1, .1f, 0, .6f, 0});
-  auto text = ctc_greedy(step, scores, charset);
+  AnswerBudget budget;
+  auto text = ctc_greedy(step, scores, charset, budget);
   REQUIRE(text.ok());
   REQUIRE(text->lines.size() == 1);
   CHECK(text->lines[0].text == "aab b");
   CHECK(text->lines[0].score == doctest::Approx((.9f + .5f + .7f + 1.0 + .6f) / 5));
-  CHECK(ctc_greedy({3, "c", true}, floats({2, 4}, {1, 0, 0, 0, 0, 0, 1, 0}), charset)->lines[0].text == "a ");
-  CHECK(ctc_greedy(step, floats({1, 0, 4}, {}), charset)->lines[0].text.empty());
-  auto wrong = ctc_greedy({0, "charset.txt", false}, scores, charset);
+  CHECK(ctc_greedy({3, "c", true}, floats({2, 4}, {1, 0, 0, 0, 0, 0, 1, 0}), charset, budget)->lines[0].text == "a ");
+  CHECK(ctc_greedy(step, floats({1, 0, 4}, {}), charset, budget)->lines[0].text.empty());
+  auto wrong = ctc_greedy({0, "charset.txt", false}, scores, charset, budget);
   REQUIRE(!wrong.ok());
   CHECK(wrong.status().number == 5003);
-  CHECK(!ctc_greedy({4, "charset.txt", true}, scores, charset).ok());
+  CHECK(!ctc_greedy({4, "charset.txt", true}, scores, charset, budget).ok());
 }
 
 TEST_CASE("lists are valid UTF-8, one entry per line, otherwise unchanged") {
@@ -149,7 +153,8 @@ TEST_CASE("the digits pipeline prepares its images and names the answer") {
   std::vector<NamedTensor> values;
   values.push_back({"logits", floats({1, 10}, {0, 0, 0, 0, 0, 0, 0, 5, 0, 1})});
   REQUIRE(reference::run_array_steps(host.description(), values).ok());
-  auto answers = host.after(std::move(values));
+  AnswerBudget budget;
+  auto answers = host.after(std::move(values), {}, budget);
   REQUIRE_MESSAGE(answers.ok(), answers.status().text());
   REQUIRE(answers->size() == 1);
   CHECK((*answers)[0].name == "digits");
@@ -199,6 +204,83 @@ TEST_CASE("decoders of a pipeline keep to the limit that they are given") {
   CHECK(refused.status().code == Code::Resource);
 }
 
+TEST_CASE("steps that decode one input alike share what it decodes to, and forms of it count together") {
+  const auto file = io::read_file(mlc::testing::source_path("examples/digits/images/plain_7.png"));
+  REQUIRE(file.ok());
+  // `colors`: of the steps; the program takes what each gives.
+  const auto decoded = [&](const std::vector<std::string>& colors, const io::DecodeLimits& limits) {
+    std::string steps, taken;
+    for (size_t k = 0; k < colors.size(); ++k) {
+      const std::string number = std::to_string(k);
+      steps += R"({"op":"decode_image","in":"photo","color":")" + colors[k] + R"(","orient":"ignore","alpha":"drop",)" + (colors[k] == "gray" ? R"("like":"pillow",)" : "") +
+               R"("out":"d)" + number + "\"},";
+      taken += (k ? "," : "") + std::string("\"i") + number + "\":\"d" + number + "\"";
+    }
+    auto parsed = parse(R"({"mlc_pipeline":1,"inputs":{"photo":{"accept":["image/png"]}},"steps":[)" + steps + R"({"op":"run","program":"main","in":{)" + taken +
+                            R"(},"out":{"y":"y"}}],"outputs":["y"]})",
+                        "p.json");
+    REQUIRE_MESSAGE(parsed.ok(), parsed.status().text());
+    auto host = HostPipeline::create(parsed->pipelines[0], [](std::string_view) -> Result<Bytes> { return Bytes(); });
+    REQUIRE(host.ok());
+    std::vector<GivenInput> given(1);
+    given[0].file = file->bytes();
+    return host->before(std::move(given), limits);
+  };
+  const auto one = decoded({"rgb"}, {});
+  REQUIRE(one.ok());
+  // The least that one step wants.
+  uint64_t least = 1, most = uint64_t{1} << 28;
+  while (least < most) {
+    const uint64_t between = least + (most - least) / 2;
+    if (decoded({"rgb"}, {.memory = between, .together = true}).ok()) most = between;
+    else least = between + 1;
+  }
+  const auto many = decoded(std::vector<std::string>(300, "rgb"), {.memory = least, .together = true});
+  REQUIRE_MESSAGE(many.ok(), many.status().text());
+  REQUIRE(many->size() == 300);
+  for (const NamedTensor& t : *many) {
+    CHECK(t.tensor.data.data() == (*many)[0].tensor.data.data());
+    CHECK(t.tensor.shape == (*one)[0].tensor.shape);
+  }
+  CHECK(std::equal((*one)[0].tensor.data.bytes().begin(), (*one)[0].tensor.data.bytes().end(), (*many)[299].tensor.data.bytes().begin()));
+  const uint64_t picture = (*one)[0].tensor.data.size();
+  CHECK(decoded({"rgb", "bgr"}, {.memory = least}).ok());  // each for itself
+  CHECK(decoded({"rgb", "bgr"}, {.memory = least, .together = true}).status().code == Code::Resource);
+  CHECK(decoded({"rgb", "bgr", "rgb"}, {.memory = least + picture, .together = true}).ok());
+  CHECK(decoded({"rgb", "bgr", "gray"}, {.memory = least + picture - 1, .together = true}).status().code == Code::Resource);
+}
+
+TEST_CASE("what steps answer is paid for by all of them together") {
+  const auto scores = floats({3, 4}, {1, 2, 3, 4, 4, 3, 2, 1, 1, 4, 2, 3});
+  const std::vector<std::string> labels{"a", "bb", "ccc", "dddd"};
+  const uint64_t price = 3 * (sizeof(std::vector<Scored>) + 2 * sizeof(Scored)) + 4 + 3 + 1 + 2 + 2 + 4;
+  AnswerBudget twice(2 * price);
+  for (const bool fits : {true, true, false}) {
+    const auto best = top_k({2, "labels", 0}, scores, labels, twice);
+    CHECK(best.ok() == fits);
+    if (!fits) CHECK((best.status().code == Code::Resource && best.status().number == 6006));
+  }
+  AnswerBudget less(price - 1);
+  CHECK(!top_k({2, "labels", 0}, scores, labels, less).ok());
+  // All of many columns are refused before one row is made.
+  auto many = HostTensor::zeros(DType::F16, {1 << 10, 1 << 12});
+  REQUIRE(many.ok());
+  AnswerBudget untrusted = AnswerBudget::of_untrusted();
+  CHECK(top_k({1 << 12, "", 0}, *many, {}, untrusted).status().number == 6006);
+  // Looking is counted too: each score as often as the number of those that are kept has digits.
+  const auto small = floats({1, 4}, {1, 2, 3, 4});
+  AnswerBudget looks(1 << 20, 4 * 1 + 4 * 3 + 3);
+  CHECK(top_k({1, "", 0}, small, {}, looks).ok());
+  CHECK(top_k({4, "", 0}, small, {}, looks).ok());
+  CHECK(top_k({1, "", 0}, small, {}, looks).ok() == false);
+
+  const std::vector<std::string> charset{std::string(1000, 'x'), "y"};
+  const auto steps = floats({1, 4, 3}, {0, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1});  // x, blank, x, y
+  AnswerBudget enough(sizeof(Line) + 2001), short_of_one(sizeof(Line) + 2000);
+  CHECK(ctc_greedy({0, "charset", false}, steps, charset, enough)->lines[0].text.size() == 2001);
+  CHECK(ctc_greedy({0, "charset", false}, steps, charset, short_of_one).status().number == 6006);
+}
+
 TEST_CASE("all lists of a pipeline are bounded together") {
   std::string steps;
   for (int i = 0; i < 3; ++i)
@@ -241,7 +323,8 @@ TEST_CASE("inputs that do not fit are reported all at once") {
   CHECK(wrong.status().facts[1] == "photo   found a web page, expected image/jpeg");
   CHECK(wrong.status().facts[2] == "mask   missing, expected application/x-npy");
   CHECK(array_inputs(host->description()).size() == 2);
-  CHECK(host->after({}).status().code == Code::Internal);
+  AnswerBudget budget;
+  CHECK(host->after({}, {}, budget).status().code == Code::Internal);
 }
 
 // Needs the shared models; PP-OCR's recorded outputs stand in for the model.
@@ -270,7 +353,8 @@ TEST_CASE("the OCR pipeline reads the recorded line" *
     if (r.name == "out:softmax_11.tmp_0") {
       std::vector<NamedTensor> out;
       out.push_back({"probabilities", std::move(r.tensor)});
-      auto answers = host.after(std::move(out));
+      AnswerBudget budget;
+      auto answers = host.after(std::move(out), {}, budget);
       REQUIRE_MESSAGE(answers.ok(), answers.status().text());
       CHECK(std::get<Text>((*answers)[0].value).lines[0].text == "PORTABLE MODELS 2026");
     }

@@ -47,6 +47,20 @@ std::string file_text(const std::string& path) {
 
 }  // namespace
 
+TEST_CASE("an input is decoded in at most 16 ways, by any number of steps") {
+  const auto decoding = [](int forms) {
+    std::string steps, taken;
+    for (int k = 0; k < 3 * forms; ++k) {
+      const std::string number = std::to_string(k);
+      steps += R"({"op":"decode_image","in":"photo","color":"rgb","orient":"ignore","alpha":"over #0000)" + std::to_string(10 + k % forms) + R"(","out":"d)" + number + "\"},";
+      taken += (k ? "," : "") + std::string("\"i") + number + "\":\"d" + number + "\"";
+    }
+    return parse(kHead + steps + R"({"op":"run","program":"main","in":{)" + taken + R"(},"out":{"y":"y"}}],"outputs":["y"]})", "p.json");
+  };
+  CHECK(decoding(16).ok());
+  CHECK(says(decoding(17), "'photo' is decoded in more than 16 ways"));
+}
+
 TEST_CASE("a pipeline becomes values and steps with resolved attributes") {
   auto file = parse(file_text(mlc::testing::source_path("examples/imagenet/pipeline.json")), "imagenet.json");
   REQUIRE_MESSAGE(file.ok(), file.status().text());
