@@ -80,6 +80,19 @@ def shapes_that_cannot_be_multiplied_are_shown(t):
     both_refuse(t, "wrong.onnx", wrong, ["mm (", "MatMul", "'x' f32[N,3]", "'w' f32[4,3]", "differ"], None)
 
 
+def steps_of_windows_are_at_least_one(t):
+    windows = [("Conv", ["x", "w"], {}), ("ConvTranspose", ["x", "w"], {}), ("DeformConv", ["x", "w", "o"], {}), ("MaxPool", ["x"], {"kernel_shape": [3, 3]}),
+               ("AveragePool", ["x"], {"kernel_shape": [3, 3]})]
+    ports = {"x": [1, 4, 8, 8], "w": [4, 4, 3, 3], "o": [1, 18, 6, 6]}
+    for op, inputs, more in windows:
+        for name in ("strides", "dilations"):
+            for step in (0, -1):
+                nodes = [node(op, inputs, ["y"], "windowed", **more, **{name: [step, step]})]
+                (t.dir / "m.onnx").write_bytes(model(nodes, [port(i, "f32", ports[i]) for i in inputs], [port("y", "f32", ["a", "b", "c", "d"])], opset=19))
+                for command in (["check", "m.onnx"], ["build", "m.onnx", "-o", "m.mlc", "--target", "portable", "--no-sign"]):
+                    assert op in t.json("mlpack", *command, code=4)["message"], (op, name, step)
+
+
 def bounds_count_as_in_a_build(t):
     axes = model([node("ReduceSum", ["x", "a"], ["y"], name="sum")], [port("x", "f32", ["N", 7]), port("a", "i64", ["K"])], [port("y", "f32", None)])
     (t.dir / "m.onnx").write_bytes(axes)
@@ -115,5 +128,6 @@ def slow_nodes_are_named_with_their_part_of_the_work(t):
 
 
 main([extents_that_no_run_can_compute_are_named, names_that_no_file_can_hold_are_refused_at_once, an_operator_that_is_not_covered_is_named_with_what_it_was_given,
-      shapes_that_cannot_be_multiplied_are_shown, bounds_count_as_in_a_build, slow_nodes_are_named_with_their_part_of_the_work,
+      shapes_that_cannot_be_multiplied_are_shown, steps_of_windows_are_at_least_one, bounds_count_as_in_a_build,
+      slow_nodes_are_named_with_their_part_of_the_work,
       a_pipeline_decides_about_ranks_as_the_bare_model_does])
