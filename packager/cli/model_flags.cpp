@@ -1,6 +1,7 @@
 #include "packager/cli/model_flags.h"
 
 #include <algorithm>
+#include <utility>
 #include <charconv>
 
 #include "base/nearest_name.h"
@@ -74,6 +75,22 @@ std::vector<const targets::Target*> devices_of(const std::string& family) {
   return found;
 }
 
+// Names of processors and devices that others use, and what they are called here.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+    {"aarch64", "armv8-a"},   {"arm64", "armv8-a"},      {"armv8", "armv8-a"},      {"amd64", "x86-64-v2"},   {"x86_64", "x86-64-v2"}, {"x64", "x86-64-v2"},
+    {"sse4", "x86-64-v2"},    {"avx", "x86-64-v3"},      {"avx2", "x86-64-v3"},     {"haswell", "x86-64-v3"}, {"avx512", "x86-64-v4"}, {"avx-512", "x86-64-v4"},
+    {"riscv64", "rv64gc"},    {"riscv", "rv64gc"},       {"gpu", "vulkan,cuda"},    {"nvidia", "cuda"},       {"ptx", "cuda"},         {"spirv", "vulkan"},
+    {"cpu", "native"},        {"host", "native"},        {"interpreter", "portable"}};
+
+std::string unknown_target(const std::string& name, const std::vector<std::string>& known) {
+  std::string lower = name;
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  for (const auto& [other, ours] : kOtherNames)
+    if (lower == other) return "unknown target '" + name + "', did you mean '" + std::string(ours) + "'?";
+  return unknown_word("target", name, known);
+}
+
 }  // namespace
 
 Result<std::vector<const targets::Target*>> targets_named(const std::vector<std::string>& names) {
@@ -95,7 +112,7 @@ Result<std::vector<const targets::Target*>> targets_named(const std::vector<std:
       std::vector<std::string> known = {"all", "native"};
       for (const auto some : {targets::all_targets(), targets::device_targets()})
         for (const targets::Target& target : some) known.push_back(target.name);
-      problems.push_back(unknown_word("target", name, known));
+      problems.push_back(unknown_target(name, known));
     }
   }
   if (!problems.empty()) {

@@ -120,7 +120,7 @@ Result<Report> bench(const BenchOptions& o, const HostState& host, OpenFiles& fi
   const OpenSession& session = sessions.front();
   say_what_crashed(model.info.file, session.info.variant);
   const MlcProgram program = mlio::program_at(model, target.program);
-  say_what_runs(model, session, "program " + printable(program.name));
+  say_what_runs(model, session, "program " + printable(program.name), o.as_json);
 
   MLC_ASSIGN(const Measured measured, measure(sessions, {program.name, inputs.views.tensors, program.num_outputs, warmup, duration}));
   for (const OpenSession& each : sessions) say_what_fell_back(each);

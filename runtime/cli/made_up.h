@@ -1,7 +1,7 @@
 // Inputs that nobody gives, as `-i random` and `-i zeros` ask for: shapes that fit together, and numbers that are legal.
 //
-// A free extent is what --dim says; else what a given array shows; else that of the golden vector, with which the program
-// is known to run; else its smallest value, at least 1.
+// A free extent is what --dim says; else what a given array shows; else, of a picture of bytes, 480 rows and 640 columns; else that of the
+// golden vector, with which the program is known to run; else its smallest value, at least 1.
 #pragma once
 
 #include <map>
@@ -14,6 +14,9 @@
 namespace mlc::cli {
 
 class InputMemory;
+
+// Bytes [height, width, 1, 3 or 4] whose height and width a run tells, and may be those of a camera's small picture.
+bool is_picture_of_any_size(const MlcPort& port);
 
 class MadeUpInputs {
  public:

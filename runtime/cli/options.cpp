@@ -167,7 +167,8 @@ void say_what_fell_back(const OpenSession& session) {
   if (const std::string added = fell_back(session); !added.empty()) note("warning: " + added);
 }
 
-void say_what_runs(const OpenModel& model, const OpenSession& session, const std::string& figures) {
+void say_what_runs(const OpenModel& model, const OpenSession& session, const std::string& figures, bool as_json) {
+  if (as_json) return;  // the document says it
   std::string out = session.info.variant;
   out += " · " + (*session.info.device ? std::string(session.info.device) : counted(session.info.threads, "thread"));
   if (!model.info.is_signed) out += " · unsigned";

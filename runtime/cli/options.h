@@ -83,7 +83,8 @@ std::string device_text(const OpenModel& model, const OpenSession& session);
 Status check_variant(const OpenModel& model, const VariantOptions& options);
 
 // "x86-64-v3 · 2 threads · FIGURES" on stderr; where trust is missing, lines that say why native code did not run and what to do.
-void say_what_runs(const OpenModel& model, const OpenSession& session, const std::string& figures);
+// Nothing where the answer is JSON, which has the same in fields.
+void say_what_runs(const OpenModel& model, const OpenSession& session, const std::string& figures, bool as_json);
 
 MlcVariant variant_at(const OpenModel& model, uint32_t index);
 std::vector<FailingClause> failing_of(const OpenModel& model, uint32_t variant);

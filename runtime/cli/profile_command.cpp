@@ -177,7 +177,7 @@ Result<Report> profile_model(const ProfileOptions& o, const HostState& host, Ope
   MLC_ASSIGN(const OpenSession session, open_session(model, o.variant, {.profile = true, .taken = memory.shared_with_session()}));
   say_what_crashed(model.info.file, session.info.variant);
   const MlcProgram program = mlio::program_at(model, target.program);
-  say_what_runs(model, session, "program " + printable(program.name));
+  say_what_runs(model, session, "program " + printable(program.name), o.as_json);
 
   Ceilings ceilings = measure_ceilings(session.info.threads);
   MLC_ASSIGN(const Profile found, profile(session, {program.name, inputs.views.tensors, program.num_outputs, warmup, duration}));

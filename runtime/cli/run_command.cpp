@@ -30,6 +30,7 @@ struct InUse {
 Result<Report> run(const RunOptions& o, OpenFiles& files) {
   MLC_ASSIGN(OpenModel model, open_model(files));
   MLC_ASSIGN(mlio::Target target, choose_target(model, o.input));
+  if (o.top > 0 && !target.pipeline) return Status(Code::Usage, "--top chooses among the classes of a pipeline, and this run gives bare arrays").hint("leave out --raw, or --top");
   MLC_RETURN_IF_ERROR(check_variant(model, o.variant));
   MLC_ASSIGN(InputMemory memory, InputMemory::allowed(model, o.variant.limits));
   const uint64_t start = now_ns();
@@ -57,7 +58,7 @@ Result<Report> run(const RunOptions& o, OpenFiles& files) {
 
   const uint64_t open_ns = model.open_ns + session.load_ns;
   say_what_runs(model, session, "open " + ms_text(open_ns) + " · pre " + ms_text(pre_ns) + " · run " + ms_text(ran - ready) +
-                                    " · post " + ms_text(done - ran));
+                                    " · post " + ms_text(done - ran), o.as_json);
   Report report;
   if (o.output.empty() && !o.as_json) {
     MLC_ASSIGN(report.text, text_of(answers, budget));

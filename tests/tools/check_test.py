@@ -93,6 +93,15 @@ def steps_of_windows_are_at_least_one(t):
                     assert op in t.json("mlpack", *command, code=4)["message"], (op, name, step)
 
 
+def names_that_others_give_targets_are_known(t):
+    (t.dir / "m.onnx").write_bytes(model([node("Relu", ["x"], ["y"])], [port("x", "f32", [4])], [port("y", "f32", [4])]))
+    for name, ours in (("arm64", "armv8-a"), ("AVX2", "x86-64-v3"), ("riscv64", "rv64gc"), ("gpu", "vulkan,cuda"), ("host", "native"), ("x86-64-v33", "x86-64-v3")):
+        message = t.json("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", name, code=2)["message"]
+        assert f"did you mean '{ours}'?" in message, message
+        for target in ours.split(","):
+            t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "-f", "--no-sign", "--no-golden", "--target", target)
+
+
 def bounds_count_as_in_a_build(t):
     axes = model([node("ReduceSum", ["x", "a"], ["y"], name="sum")], [port("x", "f32", ["N", 7]), port("a", "i64", ["K"])], [port("y", "f32", None)])
     (t.dir / "m.onnx").write_bytes(axes)
@@ -128,6 +137,6 @@ def slow_nodes_are_named_with_their_part_of_the_work(t):
 
 
 main([extents_that_no_run_can_compute_are_named, names_that_no_file_can_hold_are_refused_at_once, an_operator_that_is_not_covered_is_named_with_what_it_was_given,
-      shapes_that_cannot_be_multiplied_are_shown, steps_of_windows_are_at_least_one, bounds_count_as_in_a_build,
+      shapes_that_cannot_be_multiplied_are_shown, steps_of_windows_are_at_least_one, names_that_others_give_targets_are_known, bounds_count_as_in_a_build,
       slow_nodes_are_named_with_their_part_of_the_work,
       a_pipeline_decides_about_ranks_as_the_bare_model_does])

@@ -76,6 +76,22 @@ def inputs_may_stand_behind_the_file(tools):
     assert "NAME=FILE" not in refused["help"] and "a run takes 1 file" in refused["help"], refused
 
 
+def json_alone_stands_on_standard_output(tools):
+    container(tools)
+    for command in (["run", "digits.mlc", IMAGES[0]], ["bench", "digits.mlc", "--duration", "50ms", "--warmup", "0ms"], ["profile", "digits.mlc", "--duration", "50ms"]):
+        done = tools.run("mlrun", *command, "--json")
+        assert json.loads(done.stdout)["ok"] and done.stderr == "", done
+    fails(tools, 2, "bare arrays", "digits.mlc", "--raw", "-i", "random", "--top", "3")
+
+
+def pictures_are_made_up_as_large_as_cameras_give_them(tools):
+    container(tools)
+    text = tools.run("mlrun", "bench", "digits.mlc", "--duration", "50ms", "--warmup", "0ms").stdout
+    assert "u8[480,640,1], random" in text, text
+    text = tools.run("mlrun", "bench", "digits.mlc", "--duration", "50ms", "--warmup", "0ms", "--dim", "steps[0].height=33").stdout
+    assert "u8[33,640,1], random" in text, text
+
+
 def numbers_are_arrays(tools):
     inputs = [onnx_file.port("ids", "i64", ["batch", "n"]), onnx_file.port("k", "i64", [1])]
     (tools.dir / "m.onnx").write_bytes(onnx_file.model([onnx_file.node("Add", ["ids", "k"], ["y"])], inputs, [onnx_file.port("y", "i64", ["batch", "n"])]))
@@ -243,7 +259,8 @@ def a_full_disk_is_no_success(tools):
 
 
 if __name__ == "__main__":
-    main([images_give_their_digit, every_variant_gives_the_same, explain_names_the_failing_clause,
+    main([images_give_their_digit, inputs_may_stand_behind_the_file, numbers_are_arrays, json_alone_stands_on_standard_output,
+          pictures_are_made_up_as_large_as_cameras_give_them, every_variant_gives_the_same, explain_names_the_failing_clause,
           self_test_passes_with_several_threads, bench_reports_percentiles, bare_arrays_in_and_out,
           wrong_input_is_a_sentence_and_exit_6, wrong_usage_is_exit_2, who_signed_decides_what_runs,
           damage_is_found_and_named, probe_answers_with_sources, a_full_disk_is_no_success])
