@@ -60,9 +60,17 @@ Status add_pipelines(const ContainerFile& file, Report& report) {
   Json& all = report.json["pipelines"] = Json::object();
   const auto asset = file.opened->find_asset(kPipelineAsset);
   if (!asset) return ok();
+  if (const uint64_t length = file.opened->manifest().assets[*asset].ref.length; length > pipeline::kTextLimits.bytes)  // before it is decoded
+    return Status(Code::Malformed, "{} has {} bytes, at most {} are read", kPipelineAsset, length, pipeline::kTextLimits.bytes);
   MLC_ASSIGN(const VerifiedBytes bytes, file.opened->asset(*asset));
   const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
-  MLC_ASSIGN(const pipeline::PipelineFile parsed, pipeline::parse(text, kPipelineAsset));
+  auto found = pipeline::parse(text, kPipelineAsset);
+  if (!found.ok()) {
+    Status status = std::move(found).status();
+    status.code = Code::Malformed;  // it is the file's fault here, not that of who called
+    return status;
+  }
+  const pipeline::PipelineFile parsed = std::move(found).value();
   for (const pipeline::Pipeline& one : parsed.pipelines) {
     Json json = {{"inputs", Json::object()}, {"outputs", Json::array()},
                          {"steps", Json::array()}};

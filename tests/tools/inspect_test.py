@@ -114,6 +114,14 @@ def items_of_one_name_are_compared_in_their_order(t):
     assert only == [("identity", "", "operators Same (again 4096)")], only
 
 
+def a_pipeline_is_measured_before_it_is_read(t):
+    t.run("sample_container", "large.mlc", "1", "0", str((1 << 20) + 1))
+    answer = t.json("mlpack", "inspect", "large.mlc", code=4)
+    assert "1048577 bytes, at most 1048576" in answer["message"], answer
+    t.run("sample_container", "full.mlc", "1", "0", str(1 << 20))
+    assert "at most" not in t.json("mlpack", "inspect", "full.mlc", code=4)["message"]  # it has no JSON
+
+
 def inspect_says_what_is_inside(t):
     path = sample(t)
     root = t.json("mlpack", "verify", path)["root"]

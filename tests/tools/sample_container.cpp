@@ -1,7 +1,7 @@
-// sample_container OUT [VERSION | rich | VERSION OPERATORS]: writes a small, unsigned, valid container for tests of the tools. What runs is of no
+// sample_container OUT [VERSION | rich | VERSION OPERATORS [PIPELINE]]: writes a small, unsigned, valid container for tests of the tools. What runs is of no
 // interest here: plans and modules are opaque bytes. The weights have three leaves. A rich one has everything that a manifest
 // can say, and the interface of a model with caches: forty inputs, extents that are computed. OPERATORS: how many versions of one
-// operator it holds.
+// operator it holds; PIPELINE: bytes of its pipeline.json, which are spaces.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -89,7 +89,7 @@ void make_rich(container::ContainerBuilder& builder, Method& method) {
   add_results_of_the_run(method);
 }
 
-Status write_sample(const std::string& path, uint64_t version, bool rich, uint32_t operators) {
+Status write_sample(const std::string& path, uint64_t version, bool rich, uint32_t operators, size_t pipeline) {
   container::ContainerBuilder builder;
   builder.manifest.model.id = "acme/sample";
   builder.manifest.model.version = version;
@@ -143,6 +143,8 @@ Status write_sample(const std::string& path, uint64_t version, bool rich, uint32
   const auto label_bytes = std::as_bytes(std::span(labels));
   builder.add_asset("labels.txt", "text/plain", {label_bytes.begin(), label_bytes.end()});
 
+  if (pipeline > 0) builder.add_asset("pipeline.json", "application/json", std::vector<std::byte>(pipeline, std::byte{' '}));
+
   Golden golden;
   golden.name = "ones";
   golden.method = main_method;
@@ -160,13 +162,13 @@ Status write_sample(const std::string& path, uint64_t version, bool rich, uint32
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2 || argc > 4) {
-    std::fprintf(stderr, "usage: sample_container OUT [VERSION | rich | VERSION OPERATORS]\n");
+  if (argc < 2 || argc > 5) {
+    std::fprintf(stderr, "usage: sample_container OUT [VERSION | rich | VERSION OPERATORS [PIPELINE]]\n");
     return 2;
   }
   const bool rich = argc == 3 && std::string_view(argv[2]) == "rich";
   const Status status = write_sample(argv[1], argc >= 3 && !rich ? std::strtoull(argv[2], nullptr, 10) : 7, rich,
-                                    argc == 4 ? static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)) : 0);
+                                    argc >= 4 ? static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)) : 0, argc == 5 ? std::strtoul(argv[4], nullptr, 10) : 0);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.text().c_str());
   return static_cast<int>(status.code);
 }
