@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/cli/report.h"
+
 namespace mlc::cli {
 namespace {
 
@@ -20,7 +22,8 @@ std::string file_name(const compile::DumpedText& dumped) {
 
 Status show_on_stdout(const compile::DumpedText& dumped) {
   const std::string head = is_of_kernel(dumped) ? "; " + dumped.level + " of " + dumped.kernel + " for " + dumped.target : "; after " + dumped.level;
-  std::fprintf(stdout, "%s\n%s%s", head.c_str(), dumped.text.c_str(), dumped.text.ends_with('\n') ? "" : "\n");
+  const std::string text = printable_lines(head + "\n" + dumped.text + (dumped.text.ends_with('\n') ? "" : "\n"));  // names are the model's
+  std::fwrite(text.data(), 1, text.size(), stdout);
   return ok();
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/cli/report.h"
 #include "packager/cli/early_end.h"
 
 namespace mlc::cli {
@@ -62,7 +63,7 @@ void ProgressLine::finish_stage() {
   phases_.push_back({stage_.name, seconds_since(begin_)});
   if (mode_ != Mode::Plain) return;
   const std::string parts = stage_.total == 0 ? "" : std::string(": ") + stage_.parts + " " + std::to_string(stage_.total);
-  std::fprintf(stderr, "%6.1f s  %s%s\n", phases_.back().seconds, stage_.name.c_str(), parts.c_str());
+  std::fprintf(stderr, "%6.1f s  %s\n", phases_.back().seconds, printable(stage_.name + parts).c_str());
 }
 
 void ProgressLine::keep_drawing() {
@@ -72,7 +73,7 @@ void ProgressLine::keep_drawing() {
   do {
     char time[32];
     std::snprintf(time, sizeof time, "%6.1f s  ", seconds_since(begin_));
-    std::fprintf(stderr, "\r\033[K%s", (time + progress_text(stage_)).substr(0, columns() - 1).c_str());
+    std::fprintf(stderr, "\r\033[K%s", printable(time + progress_text(stage_)).substr(0, columns() - 1).c_str());
     std::fflush(stderr);
   } while (!wake_.wait_for(lock, kPause, [&] { return done_; }));
   std::fputs("\r\033[K", stderr);
