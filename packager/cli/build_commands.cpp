@@ -12,17 +12,22 @@
 #include "base/cli/program.h"
 #include "base/cli/report.h"
 #include "base/counted.h"
+#include "base/shell_word.h"
 #include "packager/cli/container_file.h"
 #include "packager/cli/dump_files.h"
 #include "packager/cli/golden_files.h"
 #include "packager/cli/model_flags.h"
 #include "packager/cli/progress.h"
 #include "packager/cli/self_test.h"
+#include "packager/cli/starter.h"
 #include "packager/cli/tune_commands.h"
 #include "packager/cli/tune_ops.h"
 #include "packager/compile/build.h"
 #include "packager/compile/check.h"
 #include "packager/compile/code_cache.h"
+#include "packager/compile/interface_text.h"
+#include "packager/import/onnx.h"
+#include "signing/file.h"
 #include "targets/target.h"
 
 namespace mlc::cli {
@@ -286,9 +291,37 @@ void add_check(Program& program) {
   });
 }
 
+void add_init(Program& program) {
+  struct Flags {
+    std::string model, output = "pipeline.json";
+    bool force = false, as_json = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  const Command command = program.add_command("init", "write a pipeline to begin with, from the inputs of a model",
+                                              "  mlpack init model.onnx\n  mlpack init model.onnx -o page.json\n", flags->as_json);
+  command.add_option("MODEL", flags->model, "ONNX file").required();
+  command.add_option("-o,--output", flags->output, "the pipeline").shows_default();
+  command.add_flag("-f,--force", flags->force, "replace a file that is there");
+  command.on_run([flags] {
+    const auto run = [&]() -> Result<Report> {
+      MLC_ASSIGN(const model::Model model, import::import_onnx(flags->model));
+      MLC_ASSIGN(const Starter starter, starter_for(model));
+      MLC_RETURN_IF_ERROR(flags->force ? signing::replace_file(flags->output, starter.text, 0644) : signing::create_file(flags->output, starter.text, 0644));
+      Report report;
+      report.text = compile::line("wrote", flags->output + "   " + starter.what);
+      for (const std::string& line : starter.assumed) report.text += compile::line("assumed", line);
+      report.text += compile::line("next", "mlpack check " + shell_word(flags->model) + " --pipeline " + shell_word(flags->output) + "   (steps: man mlc-pipeline)");
+      report.json = {{"file", flags->output}, {"what", starter.what}, {"assumed", starter.assumed}};
+      return report;
+    };
+    return finish("init", flags->as_json, run());
+  });
+}
+
 }  // namespace
 
 void add_build_commands(Program& program) {
+  add_init(program);
   add_build(program);
   add_check(program);
   add_targets(program);

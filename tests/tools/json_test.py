@@ -134,6 +134,8 @@ def answers(t, fields):
     tuned(t, ask)
     ask("cache", "--clear")
     ask("check", model, "--pipeline", pipe)
+    ask("init", model, "-o", "starter.json")
+    ask("init", model, "-o", "starter.json", code=2)
     ask("check", ROOT / "tests/tools/json_test.py", code=4)
     ask("targets")
     ask("help")
