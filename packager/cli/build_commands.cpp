@@ -297,7 +297,7 @@ void add_init(Program& program) {
     bool force = false, as_json = false;
   };
   auto flags = std::make_shared<Flags>();
-  const Command command = program.add_command("init", "write a pipeline to begin with, from the inputs of a model",
+  const Command command = program.add_command("init", "write a pipeline to begin with, from a model",
                                               "  mlpack init model.onnx\n  mlpack init model.onnx -o page.json\n", flags->as_json);
   command.add_option("MODEL", flags->model, "ONNX file").required();
   command.add_option("-o,--output", flags->output, "the pipeline").shows_default();
