@@ -8,6 +8,7 @@
 #include "runtime/cli/duration.h"
 #include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
+#include "runtime/cli/probe_file.h"
 #include "runtime/match/brief.h"
 #include "runtime/probe/probe.h"
 
@@ -17,6 +18,7 @@ namespace {
 struct ExplainOptions {
   ContainerOptions container;
   VariantOptions variant;
+  std::string probe;  // of another machine, whose record stands in for this one's
   bool as_json = false;
 };
 
@@ -148,6 +150,16 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
   return report;
 }
 
+// Before anything asks what this machine has.
+Status take_probe(ExplainOptions& o) {
+  if (!o.variant.objective.empty() || !o.variant.place.empty())
+    return Status(Code::Usage, "--probe tells which variant another machine would take; --objective and --place are about devices that are here");
+  MLC_ASSIGN(probe::Record record, read_probe_file(o.probe));
+  o.container.devices = "cpu";
+  if (!probe::stand_in_for_host(std::move(record))) return Status(Code::Internal, "this machine was probed before --probe was read");
+  return ok();
+}
+
 }  // namespace
 
 void add_explain_command(Program& program) {
@@ -156,7 +168,10 @@ void add_explain_command(Program& program) {
                                               "  mlrun explain cat.mlc\n  mlrun explain cat.mlc --require native --json\n", o->as_json);
   add_container_options(command, o->container);
   add_variant_options(command, o->variant);
+  command.add_option("--probe", o->probe, "for another machine: what mlrun probe --json said there; of its processor, not of devices");
   command.on_run([o] {
+    if (!o->probe.empty())
+      if (Status taken = take_probe(*o); !taken.ok()) return finish("explain", o->as_json, std::move(taken));
     return answer({"explain", o->as_json, o->container}, [&](OpenFiles& files) { return explain(*o, files); });
   });
 }

@@ -1,5 +1,9 @@
 #include "runtime/probe/probe.h"
 
+#include <atomic>
+#include <optional>
+#include <utility>
+
 #include "base/compose.h"
 #include "runtime/probe/native.h"
 #include "schema/module_abi.h"
@@ -64,9 +68,26 @@ Record run(const Sources& s, const Options& options, CpuPart cpu) {
   return record;
 }
 
-const Record& host() {
-  static const Record record = run(*system_sources(), {}, native::probe_cpu);
+namespace {
+
+std::atomic<bool> host_is_known = false;
+std::optional<Record>& stand_in() {
+  static std::optional<Record> record;
   return record;
+}
+
+}  // namespace
+
+const Record& host() {
+  host_is_known = true;
+  static const Record record = stand_in() ? std::move(*stand_in()) : run(*system_sources(), {}, native::probe_cpu);
+  return record;
+}
+
+bool stand_in_for_host(Record record) {
+  if (host_is_known) return false;
+  stand_in() = std::move(record);
+  return true;
 }
 
 HostFacts host_facts(const Record& record) {

@@ -20,6 +20,9 @@ Record run(const Sources& sources, const Options& options, CpuPart cpu);
 
 // The record of the running system, made on the first call. Thread-safe.
 const Record& host();
+// From now on `host` returns this record: for a process that tells what another machine would do and runs no code of a model. Before the
+// first call of `host` by anybody; false, and nothing happens, behind it.
+[[nodiscard]] bool stand_in_for_host(Record record);
 
 // The three parts.
 void probe_x86(const Sources& sources, const Options& options, Record& record);

@@ -127,6 +127,30 @@ def explain_names_the_failing_clause(tools):
     fails(tools, 5, foreign[0]["name"], "explain", "digits.mlc", "--variant", foreign[0]["name"])
 
 
+def explain_tells_what_another_machine_would_take(tools):
+    container(tools)
+    native = ask(tools, "explain", "digits.mlc")["chosen"]
+    here = json.loads(tools.run("mlrun", "probe", "--json").stdout)
+    (tools.dir / "here.json").write_text(json.dumps(here))
+    assert ask(tools, "explain", "digits.mlc", "--probe", "here.json")["chosen"] == native
+    # The same machine without any feature beyond its base, and one of the other kind.
+    bare = dict(here, features={name: answer for name, answer in here["features"].items() if not name.startswith(("x86.", "a64.", "rv."))})
+    (tools.dir / "bare.json").write_text(json.dumps(bare))
+    answer = ask(tools, "explain", "digits.mlc", "--probe", "bare.json")
+    assert answer["chosen"] == "portable" or not native.startswith("x86-64-v"), answer
+    other, machine, number = ("aarch64", "armv8-a", 183) if os.uname().machine == "x86_64" else ("x86-64", "x86-64-v2", 62)
+    features = dict(bare["features"], **{"host.arch": {"answer": "yes", "number": number, "source": "there"}},
+                    **{name: {"answer": "yes", "source": "there"} for name in ("a64.fp", "a64.asimd", "x86.base", "x86.sse3", "x86.ssse3", "x86.sse41", "x86.sse42", "x86.popcnt", "x86.cx16", "x86.lahf")})
+    foreign = dict(bare, cpu={"arch": other}, features=features, topology={"workers": 7, "workers_reason": "7 cores"})
+    (tools.dir / "foreign.json").write_text(json.dumps(foreign))
+    answer = ask(tools, "explain", "digits.mlc", "--probe", "foreign.json")
+    assert answer["chosen"] == machine and answer["workers"] == 7, answer
+    fails(tools, 4, "no answer of mlrun probe", "explain", "digits.mlc", "--probe", EXAMPLE / "accuracy.json")
+    fails(tools, 4, "expected a value", "explain", "digits.mlc", "--probe", IMAGES[0])
+    fails(tools, 3, "", "explain", "digits.mlc", "--probe", "absent.json")
+    fails(tools, 2, "devices that are here", "explain", "digits.mlc", "--probe", "here.json", "--objective", "latency")
+
+
 def self_test_passes_with_several_threads(tools):
     container(tools)
     done = tools.run("mlrun", "selftest", "digits.mlc", "--threads", "1,2,7")
@@ -260,7 +284,7 @@ def a_full_disk_is_no_success(tools):
 
 if __name__ == "__main__":
     main([images_give_their_digit, inputs_may_stand_behind_the_file, numbers_are_arrays, json_alone_stands_on_standard_output,
-          pictures_are_made_up_as_large_as_cameras_give_them, every_variant_gives_the_same, explain_names_the_failing_clause,
+          pictures_are_made_up_as_large_as_cameras_give_them, every_variant_gives_the_same, explain_names_the_failing_clause, explain_tells_what_another_machine_would_take,
           self_test_passes_with_several_threads, bench_reports_percentiles, bare_arrays_in_and_out,
           wrong_input_is_a_sentence_and_exit_6, wrong_usage_is_exit_2, who_signed_decides_what_runs,
           damage_is_found_and_named, probe_answers_with_sources, a_full_disk_is_no_success])
