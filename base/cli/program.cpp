@@ -1,6 +1,7 @@
 #include "base/cli/program.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <exception>
@@ -127,14 +128,16 @@ Status reason(const CLI::App& app, const CLI::ParseError& error, const std::vect
   const auto option = std::find_if(extras.begin(), extras.end(), is_option);
   if (option != extras.end())
     return Status(Code::Usage, unknown("option", option->substr(0, option->find('=')), command)).hint(about_command);
-  if (!extras.empty()) {
-    if (!implied.empty() && !knows(commands_of(app), given[0])) {  // two words where one is a file: was the first a command?
-      std::string meant = unknown("command", given[0], app);
-      if (meant.find("did you mean") != meant.npos) return Status(Code::Usage, std::move(meant)).hint(about_all);
-    }
-    return Status(Code::Usage, "'" + extras.front() + "' is one argument too many").hint(about_command);
-  }
+  if (!extras.empty()) return Status(Code::Usage, "'" + extras.front() + "' is one argument too many").hint(about_command);
   return Status(Code::Usage, error.what()).hint(about_command);
+}
+
+// Words that begin with what could be the name of a file, and is none, and nearly the name of a command: the message about that.
+std::string misspelt_command(const CLI::App& app, const std::vector<std::string>& given) {
+  const std::string& word = given[0];
+  if (given.size() < 2 || is_option(word) || word.find_first_of("./") != std::string::npos || access(word.c_str(), F_OK) == 0) return {};
+  std::string message = unknown_word("command", word, commands_of(app));
+  return message.find("did you mean") == std::string::npos ? std::string() : message;
 }
 
 }  // namespace
@@ -179,6 +182,9 @@ int Program::run(std::vector<std::string> words, const std::string& implied, con
   const std::vector<std::string> given = words;
   const bool about_all = !words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "--version");
   const bool imply = !implied.empty() && !words.empty() && !about_all && !knows(commands_of(app), words[0]);
+  if (imply && given[0] != kCompleteWord)
+    if (std::string message = misspelt_command(app, given); !message.empty())
+      return finish("usage", knows(words, "--json"), Status(Code::Usage, std::move(message)).hint(name() + " --help"));
   if (imply) words.insert(words.begin(), implied);
   take_one_value_each(app);
   try {

@@ -35,7 +35,7 @@ CONSTANTS = {
     "kMaxBlock": "signature.block", "kMaxRecords": "signature.records", "kMaxSignatures": "signature.count",
     "kMaxStatement": "statement.bytes", "kMaxFieldLen": "signature.field", "kMaxName": "policy.name",
     "kMaxThreshold": "a number of the policy, as large as signature.count", "kMaxPolicy": "policy.bytes",
-    "kMaxTrustFiles": "files of the user's own folder", "kMaxKeyFile": "files of the user's own folder",
+    "kMaxTrustFiles": "files of the user's own folder", "kMaxPassphrase": "a file or descriptor that the user names", "kMaxKeyFile": "files of the user's own folder",
     "kMaxLinks": "symbolic links on the way to a file of the user's own", "kMaxLine": "files of the user's own folder",
     "kMaxMarks": "files of the user's own folder",
     "kMaxSteps": "pipeline.steps", "kMaxInputs": "pipeline.inputs", "kMaxListBytes": "list.bytes",

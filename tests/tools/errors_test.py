@@ -174,7 +174,7 @@ def an_answer_that_is_not_taken_is_no_success(t):
 
 def inputs_of_a_pipeline_are_named_and_arrays_go_around_it(t):
     t.run("mlpack", "build", EXAMPLE / "digits.onnx", "--pipeline", EXAMPLE / "pipeline.json", "-o", "d.mlc", "--target", "portable")
-    text = refuses(t, 6, ["2 inputs without a name, and the pipeline takes 'picture'", "help: -i NAME=FILE for each"],
+    text = refuses(t, 6, ["2 inputs without a name, and the pipeline takes 'picture'", "help: a run takes 1 file here"],
                    "mlrun", "d.mlc", "-i", IMAGE, "-i", IMAGE)
     assert "missing" not in text, text
     t.run("mlrun", "d.mlc", "--raw", "-i", "random", "-o", "y.npz")
@@ -192,7 +192,7 @@ def flags_of_build_are_checked_before_work_begins(t):
     refuses(t, 2, "unknown command 'bild', did you mean 'build'", "mlpack", "bild", "m.onnx")
     refuses(t, 2, "did you mean 'verify'", "mlpack", "verfy", "m.onnx")
     refuses(t, 2, "unknown command 'explian', did you mean 'explain'", "mlrun", "explian", "m.mlc")
-    refuses(t, 2, "'b.mlc' is one argument too many", "mlrun", "a.mlc", "b.mlc")
+    refuses(t, 2, "'b.mlc' is one argument too many", "mlrun", "explain", "a.mlc", "b.mlc")
     refuses(t, 2, "unknown option '--vresion'", "mlrun", "--vresion")
     for dim, word in {"n=4..2": "the low bound 4 is above the high bound 2", "n": "LOW..HIGH", "n=-1": "LOW..HIGH", "n=1..x": "LOW..HIGH",
                       "m=2": "it has 'n'"}.items():
@@ -424,7 +424,8 @@ def options_of_several_values_leave_the_next_word_alone(t):
     t.run("mlrun", "--trust", "k.pub.pem", "d.mlc", "-i", IMAGE)
     t.run("mlrun", "--raw", "-i", "zeros", "--dim", "N=2", "d.mlc")
     t.run("mlrun", "trust", "--models", "demo/*", "k.pub.pem")
-    refuses(t, 2, "words", "mlrun", "d.mlc", "words", "-i", IMAGE)
+    refuses(t, 2, "words", "mlrun", "explain", "d.mlc", "words")
+    refuses(t, 3, "words", "mlrun", "d.mlc", "words", "-i", IMAGE)
 
 
 def closed_standard_streams_are_no_files(t):

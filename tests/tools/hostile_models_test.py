@@ -120,7 +120,7 @@ def numbers_that_do_not_fit_are_refused(tools):
         "window": (one("MaxPool", ports=[port("x", "f32", [1, 2, 8, 8])], out=port("y", "f32", list("abcd")), name="pool",
                        kernel_shape=[1 << 40, 1 << 40]), "pool", "extent"),
         "stride of 0": (one("MaxPool", ports=[port("x", "f32", [1, 2, 8, 8])], out=port("y", "f32", list("abcd")), name="pool",
-                            kernel_shape=[2, 2], strides=[0, 0]), "pool", "zero"),
+                            kernel_shape=[2, 2], strides=[0, 0]), "pool", "strides > 0"),
         "rank": (one("Relu", ports=[port("x", "f32", [1] * 64)], out=port("y", "f32", [1] * 64)), "'x'", "64 axes"),
     })
 
