@@ -231,13 +231,15 @@ class Windows {
   }
 
   Loop rows() {
-    // Each row has a sum and an input that taps share; a weight comes beside.
-    const int64_t most = job_.target.vector_registers >= 32 ? 8 : 7;
+    // Each row has a sum and an input that taps share; a weight comes beside. Where vectors ask at each tap which lanes it reaches, and
+    // masks take registers of the same kind, fewer rows and one form of the block are what sixteen registers hold.
+    const bool is_crowded = !w_.lane_terms.empty() && !job_.target.has_masks;
+    const int64_t most = job_.target.vector_registers >= 32 ? 8 : is_crowded ? 4 : 7;
     Loop rows{.dim = name_.at(row_), .step = most, .bind = Bind::Rows, .tail = schedule::Tail::One};
     const auto ends = ends_of(ctx_, facts_, w_.anchor);
     int64_t copies = lines_in_copies_;
     for (const ir::Dim* d : columns_) copies *= d->extent->i;
-    rows.peel = ends && (ends->begin + ends->last) * copies <= kMaxEdgeJoins;
+    rows.peel = ends && !is_crowded && (ends->begin + ends->last) * copies <= kMaxEdgeJoins;
     if (!row_->extent->is_const()) return rows;
     const int64_t n = std::max<int64_t>(row_->extent->i, 1), blocks = (n + most - 1) / most;
     rows.step = (n + blocks - 1) / blocks;

@@ -30,7 +30,8 @@ Value conv(Maker& m, const Value& x) {
   else if (m.r.chance(25)) groups = c % 2 == 0 ? 2 : c % 3 == 0 ? 3 : 1;
   std::vector<Attr> attrs;
   const int64_t d = m.r.chance(15) ? 2 : 1;
-  if (m.r.chance(20) && d == 1) attrs.push_back({"auto_pad", m.r.of({"SAME_UPPER", "SAME_LOWER", "VALID"})});
+  const bool fits = x.shape[2] >= kh && x.shape[3] >= kw;  // else nothing is left of the picture
+  if (m.r.chance(20) && d == 1) attrs.push_back({"auto_pad", fits ? m.r.of({"SAME_UPPER", "SAME_LOWER", "VALID"}) : m.r.of({"SAME_UPPER", "SAME_LOWER"})});
   else if (m.r.chance(70)) attrs.push_back({"pads", Ints{kh / 2 * d, kw / 2 * d, kh / 2 * d, kw / 2 * d}});
   else if (m.r.chance(70)) attrs.push_back({"pads", Ints{m.r.below(kh), m.r.below(kw), m.r.below(kh), m.r.below(kw)}});
   if (d != 1) attrs.push_back({"dilations", Ints{d, d}});
