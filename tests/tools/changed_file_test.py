@@ -14,18 +14,26 @@ BENCH = ("bench", "digits.mlc", "--duration", "100s", "--warmup", "0s")
 
 
 def until_it_runs(process):
-    """The line on stderr that stands between loading and running."""
+    """The line on stderr that stands between loading and running; with --json there is none."""
     line = process.stderr.readline().decode()
     assert " program " in line, line
 
 
-def until_it_has_run(process):
+def until_it_has_run(process, pid=None):
     """Its first run of milliseconds, in which weights are read, lies behind it: seen by the processor time that it has used."""
-    until_it_runs(process)
     ticks = 0
     while ticks < 0.5 * os.sysconf("SC_CLK_TCK") and process.poll() is None:
-        with open(f"/proc/{process.pid}/stat") as stat:
+        with open(f"/proc/{pid or process.pid}/stat") as stat:
             ticks = sum(map(int, stat.read().rsplit(")", 1)[1].split()[11:13]))
+
+
+def child_of(process):
+    """The process without privileges that it has started."""
+    while process.poll() is None:
+        with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
+            if found := children.read().split():
+                return int(found[0])
+    raise AssertionError(process.communicate())
 
 
 def a_file_that_is_written_to_is_E6001(tools):
@@ -59,11 +67,8 @@ def sigbus_is_E6001(tools):
     container(tools)
     for words, threads in (((), "1"), ((), "2"), (("--isolated",), "2"), (("--json",), "1"), (("--isolated", "--json"), "1")):
         process = running(tools, *BENCH, "--threads", threads, *words)
-        until_it_runs(process)
-        target = process.pid
-        if "--isolated" in words:
-            with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
-                target = int(children.read().split()[0])
+        target = child_of(process) if "--isolated" in words else process.pid
+        until_it_has_run(process, target)
         os.kill(target, signal.SIGBUS)
         out, err = process.communicate(timeout=60)
         assert process.returncode == 4 and b"E6001" in (out if "--json" in words else err), (words, process.returncode, out, err)
@@ -75,7 +80,7 @@ def sigbus_is_E6001(tools):
 def a_fault_of_a_kernel_with_json_is_an_answer(tools):
     container(tools)
     process = running(tools, *BENCH, "--json", "--threads", "1")
-    until_it_runs(process)
+    until_it_has_run(process)
     os.kill(process.pid, signal.SIGSEGV)
     out, _ = process.communicate(timeout=60)
     answer = json.loads(out)
@@ -92,6 +97,7 @@ def a_file_that_others_may_write_to_is_copied(tools):
         assert ask(tools, "explain", "digits.mlc", "--verify", "copy")["copied"] is True
     path.chmod(0o666)
     process = running(tools, *BENCH)
+    until_it_runs(process)
     until_it_has_run(process)
     os.truncate(path, 4096)
     assert not select.select([process.stderr], [], [], 0.3)[0], process.communicate()  # it goes on
