@@ -5,8 +5,9 @@
 
 namespace mlc {
 
-// `word` as a POSIX shell (and fish, for words without a backslash) reads it back as one argument: as it is where every character is plain,
-// else in single quotes. A leading '-' would make an option of a file: "./" is put before it.
+// `word` as a POSIX shell reads it back as one argument: as it is where every character is plain, else in single quotes.
 std::string shell_word(std::string_view word);
+// The same for a file, which a leading '-' would make an option: "./" is put before it.
+std::string shell_path(std::string_view path);
 
 }  // namespace mlc

@@ -246,7 +246,7 @@ class Decision {
   // user's folder do not count, trusting one more there changes nothing.
   std::string how_to_trust(const SignatureReport& report) const {
     if (trust_.is_binding() || rule_.level == Level::Strict) return compose("add key {} to {}, whose rule for this model is strict", report.key_id, policy_name());
-    return compose("mlrun trust {} --id {}", shell_word(options_.file), report.key_id);
+    return compose("mlrun trust {} --id {}", shell_path(options_.file), report.key_id);
   }
   // What lets a key that is trusted for other models speak for this one.
   std::string how_to_widen(const SignatureReport& report) const {
@@ -255,7 +255,7 @@ class Decision {
       if (entry.origin == KeyOrigin::PolicyFile) return compose("add {} to the models of key {} in {}", model(), entry.name, policy_name());
       if (entry.origin != KeyOrigin::UserFolder) return {};
       if (rule_.level == Level::Strict) return compose("add the key to {}: under its strict rule your own trust folder does not count", policy_name());
-      std::string command = compose("mlrun trust {} --id {}", shell_word(options_.file), report.key_id);
+      std::string command = compose("mlrun trust {} --id {}", shell_path(options_.file), report.key_id);
       for (const std::string& glob : entry.models) command += " --models " + shell_word(glob);
       return command + " --models " + shell_word(id_);
     }
@@ -270,7 +270,7 @@ class Decision {
     accept("not signed", Trust::Unsigned, MayRun::PortableOnly);
   }
   void not_signed() {
-    verdict_.help = compose("mlpack sign {} --key KEY{}", shell_word(options_.file),
+    verdict_.help = compose("mlpack sign {} --key KEY{}", shell_path(options_.file),
                             trust_.is_binding() ? "" : ", or for this run only mlrun --allow-unsigned, allow_unsigned");
     settle(Trust::Unsigned, "not signed", Code::Unsigned, 3001);
   }

@@ -310,7 +310,7 @@ void add_init(Program& program) {
       Report report;
       report.text = compile::line("wrote", flags->output + "   " + starter.what);
       for (const std::string& line : starter.assumed) report.text += compile::line("assumed", line);
-      report.text += compile::line("next", "mlpack check " + shell_word(flags->model) + " --pipeline " + shell_word(flags->output) + "   (steps: man mlc-pipeline)");
+      report.text += compile::line("next", "mlpack check " + shell_path(flags->model) + " --pipeline " + shell_path(flags->output) + "   (steps: man mlc-pipeline)");
       report.json = {{"file", flags->output}, {"what", starter.what}, {"assumed", starter.assumed}};
       return report;
     };

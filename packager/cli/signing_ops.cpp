@@ -114,7 +114,7 @@ Status outcome_of(const VerifyResult& result, const VerifyOptions& options) {
       // Beside keys that are named on the command line no other counts: to trust one more would change nothing.
       return Status(Code::Untrusted, 3002, file + " is " + result.verdict.reason)
           .hint(options.keys.empty() ? result.verdict.help : "--key with the public half of the key that signed it");
-    case Trust::Unsigned: return Status(Code::Unsigned, 3001, file + " is not signed").hint("mlpack sign " + shell_word(file));
+    case Trust::Unsigned: return Status(Code::Unsigned, 3001, file + " is not signed").hint("mlpack sign " + shell_path(file));
     case Trust::BadSignature:
     case Trust::Expired:
     case Trust::Revoked:

@@ -152,8 +152,8 @@ Result<Report> explain(const ExplainOptions& o, OpenFiles& files) {
 
 // Before anything asks what this machine has.
 Status take_probe(ExplainOptions& o) {
-  if (!o.variant.objective.empty() || !o.variant.place.empty())
-    return Status(Code::Usage, "--probe tells which variant another machine would take; --objective and --place are about devices that are here");
+  if (!o.variant.objective.empty() || !o.variant.place.empty() || o.container.devices != "auto")
+    return Status(Code::Usage, "--probe tells which variant another machine would take; --devices, --objective and --place are about devices that are here");
   MLC_ASSIGN(probe::Record record, read_probe_file(o.probe));
   o.container.devices = "cpu";
   if (!probe::stand_in_for_host(std::move(record))) return Status(Code::Internal, "this machine was probed before --probe was read");

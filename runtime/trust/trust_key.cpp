@@ -29,7 +29,7 @@ Result<std::vector<PublicKey>> signers_of(const std::string& path) {
 Status which_signer(const TrustOptions& options, const std::vector<PublicKey>& signers) {
   Status status(Code::Usage, "a file cannot say whom to trust: name the key that you expect");
   for (const PublicKey& signer : signers) status = std::move(status).fact("signed by " + signer.id_hex());
-  return std::move(status).hint(options.tool + " trust " + shell_word(options.source) + " --id ID");
+  return std::move(status).hint(options.tool + " trust " + shell_path(options.source) + " --id ID");
 }
 
 }  // namespace

@@ -149,6 +149,9 @@ def explain_tells_what_another_machine_would_take(tools):
     fails(tools, 4, "expected a value", "explain", "digits.mlc", "--probe", IMAGES[0])
     fails(tools, 3, "", "explain", "digits.mlc", "--probe", "absent.json")
     fails(tools, 2, "devices that are here", "explain", "digits.mlc", "--probe", "here.json", "--objective", "latency")
+    fails(tools, 2, "devices that are here", "explain", "digits.mlc", "--probe", "here.json", "--devices", "gpu0")
+    for verify in ("full", "copy"):  # a record without lists of processors
+        assert ask(tools, "explain", "digits.mlc", "--probe", "foreign.json", "--verify", verify)["chosen"] == machine
 
 
 def self_test_passes_with_several_threads(tools):

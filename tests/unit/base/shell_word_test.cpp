@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+using mlc::shell_path;
 using mlc::shell_word;
 
 TEST_CASE("words that a shell would read otherwise are quoted") {
@@ -15,6 +16,8 @@ TEST_CASE("words that a shell would read otherwise are quoted") {
 }
 
 TEST_CASE("a file is no option") {
-  CHECK(shell_word("-f.mlc") == "./-f.mlc");
-  CHECK(shell_word("-f g") == "'./-f g'");
+  CHECK(shell_path("-f.mlc") == "./-f.mlc");
+  CHECK(shell_path("-f g") == "'./-f g'");
+  CHECK(shell_path("f.mlc") == "f.mlc");
+  CHECK(shell_word("-x/y") == "-x/y");  // a model
 }
