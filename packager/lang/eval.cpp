@@ -66,6 +66,19 @@ ExprValue Expander::eval(const Node* n) {
   return v;
 }
 
+ExprValue Expander::eval_bits(const Node* n) {
+  const DType to = element_type(n->text, n->pos);
+  ExprValue a = eval(n->kids[0]);
+  const ir::Op op = n->kind == NodeKind::SatCast ? ir::Op::SatCast : ir::Op::Bitcast;
+  return lift({a}, n->pos, [&](const std::vector<ExprValue>& v) {
+    Ex e = v[0].special != ExprValue::Special::None ? special_number(v[0].special, to, n->pos) : v[0].e;
+    if (op == ir::Op::Bitcast && v[0].rounds_to != DType::None) e = ctx_.cast(v[0].rounds_to, e);
+    if (op == ir::Op::Bitcast && bits_of(e->type.dtype) != bits_of(to)) fail_here(n->pos, "bitcast between types of different width");
+    if (e->type.dtype == to) return scalar(e, false);
+    return scalar(ctx_.convert(op, {to, 1}, e), false);
+  });
+}
+
 ExprValue Expander::eval_node(const Node* n) {
   switch (n->kind) {
     case NodeKind::Number:
@@ -137,18 +150,7 @@ ExprValue Expander::eval_node(const Node* n) {
     case NodeKind::Comprehension: return eval_comprehension(n, nullptr);
     case NodeKind::Call: return call(n);
     case NodeKind::SatCast:
-    case NodeKind::BitCast: {
-      const DType to = element_type(n->text, n->pos);
-      ExprValue a = eval(n->kids[0]);
-      const ir::Op op = n->kind == NodeKind::SatCast ? ir::Op::SatCast : ir::Op::Bitcast;
-      return lift({a}, n->pos, [&](const std::vector<ExprValue>& v) {
-        Ex e = v[0].special != ExprValue::Special::None ? special_number(v[0].special, to, n->pos) : v[0].e;
-        if (op == ir::Op::Bitcast && v[0].rounds_to != DType::None) e = ctx_.cast(v[0].rounds_to, e);
-        if (op == ir::Op::Bitcast && bits_of(e->type.dtype) != bits_of(to)) fail_here(n->pos, "bitcast between types of different width");
-        if (e->type.dtype == to) return scalar(e, false);
-        return scalar(ctx_.convert(op, {to, 1}, e), false);
-      });
-    }
+    case NodeKind::BitCast: return eval_bits(n);
     case NodeKind::WideCast: {
       const DType to = element_type(n->text, n->pos);
       ExprValue v = cast(is_small_float(to) ? DType::F32 : to, eval(n->kids[0]), n->pos);

@@ -236,6 +236,7 @@ class Expander {
   // comes from the file.
   void spend(size_t steps);
   ExprValue eval_name(const Node* n);
+  ExprValue eval_bits(const Node* n);         // SatCast, BitCast
   ExprValue eval_let(const std::string& name);
   ExprValue eval_extent(const Node* n);
   ExprValue eval_compare(const Node* n);

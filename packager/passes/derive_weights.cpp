@@ -71,17 +71,8 @@ class Widening {
     a.kind = nest::Array::Kind::Derived;
     a.data = nullptr;
     made = static_cast<uint32_t>(f_.arrays.size());
-    nest::Statement s;
-    s.source = a.name;
-    s.nest = std::make_unique<nest::Nest>();
-    std::vector<const Expr*> index;
-    for (const Expr* extent : a.shape) {
-      s.nest->dims.push_back(ctx_.declare_dim("r" + std::to_string(index.size()), extent));
-      index.push_back(ctx_.dim(s.nest->dims.back()));
-    }
     f_.arrays.push_back(std::move(a));
-    s.nest->writes.push_back({*made, index, ctx_.cast(DType::F32, ctx_.load(array, {DType::F16, 1}, index))});
-    added_.push_back(std::move(s));
+    added_.push_back(copy_statement(ctx_, f_, array, *made, f_.arrays[*made].name));
     return made;
   }
 

@@ -219,18 +219,8 @@ class Assigner {
       for (nest::Write& w : s.nest->writes)
         if (w.array == array) w.array = twin;
     }
-    nest::Statement s;
-    s.source = f_.arrays[array].name + (output ? ", as it is given" : ", as it is used");
-    s.nest = std::make_unique<nest::Nest>();
-    std::vector<const Expr*> index;
-    for (const Expr* extent : f_.arrays[array].shape) {
-      s.nest->dims.push_back(ctx_.declare_dim("e" + std::to_string(index.size()), extent));
-      index.push_back(ctx_.dim(s.nest->dims.back()));
-    }
     const uint32_t from = output ? twin : array, to = output ? array : twin;
-    const Expr* value = ctx_.load(from, {f_.arrays[from].dtype, 1}, index);
-    s.nest->writes.push_back({to, index, wide ? ctx_.cast(DType::F32, value) : value});
-    (output ? copies_out_ : copies_in_).push_back(std::move(s));
+    (output ? copies_out_ : copies_in_).push_back(copy_statement(ctx_, f_, from, to, f_.arrays[array].name + (output ? ", as it is given" : ", as it is used")));
   }
 
   // Whether all that is read of f16 becomes f32 at once: then its copy is f32, and no tap converts an element again.

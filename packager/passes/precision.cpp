@@ -59,17 +59,8 @@ class Precision {
     a.name = nest::unique_name(f_, f_.arrays[array].name + ", bf16", "");
     a.dtype = DType::BF16;
     a.shape = f_.arrays[array].shape;
-    nest::Statement s;
-    s.source = a.name;
-    s.nest = std::make_unique<nest::Nest>();
-    std::vector<const Expr*> index;
-    for (const Expr* extent : a.shape) {
-      s.nest->dims.push_back(ctx_.declare_dim("r" + std::to_string(index.size()), extent));
-      index.push_back(ctx_.dim(s.nest->dims.back()));
-    }
     f_.arrays.push_back(std::move(a));
-    s.nest->writes.push_back({found->second, index, ctx_.cast(DType::BF16, ctx_.load(array, {DType::F32, 1}, index))});
-    added_.push_back(std::move(s));
+    added_.push_back(copy_statement(ctx_, f_, array, found->second, f_.arrays[found->second].name));
     return found->second;
   }
 

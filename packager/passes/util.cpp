@@ -78,6 +78,21 @@ bool has_fold(const Expr* root) {
   return found;
 }
 
+nest::Statement copy_statement(ir::Context& ctx, const nest::Function& f, uint32_t from, uint32_t to, std::string source) {
+  nest::Statement s;
+  s.source = std::move(source);
+  s.nest = std::make_unique<nest::Nest>();
+  std::vector<const Expr*> index;
+  for (const Expr* extent : f.arrays[from].shape) {
+    s.nest->dims.push_back(ctx.declare_dim("e" + std::to_string(index.size()), extent));
+    index.push_back(ctx.dim(s.nest->dims.back()));
+  }
+  const DType read = f.arrays[from].dtype, written = f.arrays[to].dtype;
+  const Expr* value = ctx.load(from, {read, 1}, index);
+  s.nest->writes.push_back({to, std::move(index), read == written ? value : ctx.cast(written, value)});
+  return s;
+}
+
 bool is_constant(const nest::Function& f, const nest::Nest& n) {
   bool constant = true;
   const auto look = [&](const Expr* root) {

@@ -43,6 +43,9 @@ bool plain_map(const nest::Statement& s, PlainMap& out);
 // What it writes where `load` reads it.
 const Expr* composed(ir::Context& ctx, const PlainMap& p, const Expr* load);
 
+// Writes each element of array `from` to `to`, which has the same shape and may lie otherwise or be of another type.
+nest::Statement copy_statement(ir::Context& ctx, const nest::Function& f, uint32_t from, uint32_t to, std::string source);
+
 // Whether what it writes depends on nothing but constants, and no point of it can fail.
 bool is_constant(const nest::Function& f, const nest::Nest& n);
 // By array: temporary ones that one statement computes from constants alone, a value per element.
