@@ -20,9 +20,6 @@ bool read_integer(std::string_view text, int64_t& out);  // decimal; false if it
 constexpr unsigned kNumberChars = 40;
 unsigned write_real(double value, bool single, char* out);
 
-enum class CaseChange : uint8_t { None = 0, Lower, Upper };
-inline constexpr uint8_t kLastCaseChange = static_cast<uint8_t>(CaseChange::Upper);
-
 // The letter in the other case: ASCII, Latin-1, Latin Extended-A, Greek and Cyrillic; any other code point is answered
 // as it is.
 uint32_t in_case(uint32_t code_point, bool upper);

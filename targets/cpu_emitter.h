@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "packager/loop/loop.h"
 #include "targets/emitter.h"
 
 namespace mlc::targets {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "packager/loop/loop.h"
 #include "schema/manifest.h"
 #include "targets/print_kernel.h"
 #include "targets/target.h"

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "packager/loop/loop.h"
 #include "targets/target.h"
 
 namespace mlc::targets {

@@ -11,8 +11,11 @@
 
 #include "base/progress.h"
 #include "base/status.h"
-#include "packager/loop/loop.h"
 #include "schema/features.h"
+
+namespace mlc::loop {
+struct Kernel;
+}
 
 namespace mlc::targets {
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "packager/loop/loop.h"
 #include "schema/module_abi.h"
 #include "targets/target.h"
 

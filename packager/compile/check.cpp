@@ -77,10 +77,10 @@ void count_decisions(const nest::Function& function, CheckReport& report) {
     for (const nest::Statement& statement : f->body) {
       if (!statement.control) continue;
       switch (statement.control->kind) {
-        case nest::Control::Kind::Read: ++report.decided["size"]; break;
-        case nest::Control::Kind::Branch: ++report.decided["branch"]; break;
-        case nest::Control::Kind::Loop: ++report.decided["loop"]; break;
-        case nest::Control::Kind::Host: ++report.decided["service"]; break;
+        case StepOp::Read: ++report.decided["size"]; break;
+        case StepOp::Branch: ++report.decided["branch"]; break;
+        case StepOp::Loop: ++report.decided["loop"]; break;
+        case StepOp::Host: ++report.decided["service"]; break;
         default: ++report.decided["list"]; break;
       }
       for (const auto& body : statement.control->bodies) open.push_back(body.get());

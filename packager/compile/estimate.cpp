@@ -4,6 +4,8 @@
 #include <set>
 #include <vector>
 
+#include "packager/nest/proc.h"
+
 namespace mlc::compile {
 namespace {
 
@@ -125,7 +127,7 @@ class Estimator {
       sum_.operations += points(s.nest->dims) * std::max(per_point, 1.0);
     }
     if (!s.control) return;
-    sum_.at_least = sum_.at_least || s.control->kind == nest::Control::Kind::Loop;
+    sum_.at_least = sum_.at_least || s.control->kind == StepOp::Loop;
     double most = 0;
     for (const auto& body : s.control->bodies) {
       const Estimate inside = estimate(*body, values_);  // nesting of bodies is bounded by the importer

@@ -60,7 +60,7 @@ bool asks_services(const nest::Function& function) {
     open.pop_back();
     for (const nest::Statement& s : f.body) {
       if (!s.control) continue;
-      if (s.control->kind == nest::Control::Kind::Host) return true;
+      if (s.control->kind == StepOp::Host) return true;
       for (const auto& body : s.control->bodies) open.push_back(body.get());
     }
   }

@@ -70,7 +70,7 @@ std::optional<uint32_t> cast_input(const nest::Function& function, uint32_t arra
 std::vector<nest::Function::Element> elements_of_inputs(const nest::Function& function) {
   std::vector<nest::Function::Element> all = function.elements;
   for (const nest::Statement& s : function.body) {
-    if (!s.control || s.control->kind != nest::Control::Kind::Read) continue;
+    if (!s.control || s.control->kind != StepOp::Read) continue;
     if (const auto input = cast_input(function, s.control->inputs[0]))
       for (size_t k = 0; k < s.control->symbols.size(); ++k) all.push_back({s.control->symbols[k], *input, k});
   }

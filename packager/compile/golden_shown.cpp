@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "packager/ir/numeric.h"
+#include "packager/nest/proc.h"
 
 namespace mlc::compile {
 namespace {

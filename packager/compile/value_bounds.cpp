@@ -99,9 +99,9 @@ struct IndexAnalysis::Steps {
     num_arrays += function.arrays.size();
     for (const nest::Statement& s : function.body) {
       if (s.nest) all.push_back({Step::Kind::Compute, frame, &s});
-      if (s.control && s.control->kind == nest::Control::Kind::Read) all.push_back({Step::Kind::Read, frame, &s});
-      if (s.control && s.control->kind == nest::Control::Kind::Branch) add_branch(frame, *s.control);
-      if (s.control && s.control->kind == nest::Control::Kind::Loop) add_loop(frame, *s.control);
+      if (s.control && s.control->kind == StepOp::Read) all.push_back({Step::Kind::Read, frame, &s});
+      if (s.control && s.control->kind == StepOp::Branch) add_branch(frame, *s.control);
+      if (s.control && s.control->kind == StepOp::Loop) add_loop(frame, *s.control);
     }
     return frame;
   }

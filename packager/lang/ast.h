@@ -11,6 +11,7 @@
 
 #include "base/dtype.h"
 #include "base/status.h"
+#include "packager/loop/loop.h"
 
 namespace mlc::lang {
 

@@ -4,6 +4,7 @@
 
 #include "packager/lang/expander.h"
 #include "packager/lang/scopes.h"
+#include "packager/nest/proc.h"
 #include "packager/nest/uses.h"
 
 namespace mlc::lang {

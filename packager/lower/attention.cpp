@@ -5,6 +5,7 @@
 #include <set>
 
 #include "packager/lower/group_values.h"
+#include "packager/nest/proc.h"
 
 namespace mlc::lower {
 

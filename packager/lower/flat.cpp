@@ -6,6 +6,7 @@
 #include "packager/ir/broadcast.h"
 #include "packager/lower/body.h"
 #include "packager/lower/facts.h"
+#include "packager/nest/proc.h"
 
 namespace mlc::lower {
 

@@ -14,6 +14,7 @@
 
 #include "packager/lower/templates.h"
 #include "packager/nest/contraction.h"
+#include "packager/nest/proc.h"
 
 namespace mlc::lower {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "packager/lower/templates.h"
+#include "packager/nest/proc.h"
 
 namespace mlc::lower {
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "packager/lower/flat.h"
+#include "packager/nest/proc.h"
 
 namespace mlc::lower {
 

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "packager/nest/proc.h"
 #include "packager/nest/uses.h"
 
 namespace mlc::nest {

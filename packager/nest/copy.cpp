@@ -2,6 +2,8 @@
 
 #include <cassert>
 
+#include "packager/nest/proc.h"
+
 namespace mlc::nest {
 namespace {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "packager/nest/proc.h"
+
 namespace mlc::nest {
 
 using ir::Expr;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "packager/ir/numeric.h"
+#include "packager/loop/loop.h"
 #include "packager/nest/deadline.h"
 #include "packager/nest/nest.h"
 #include "packager/nest/tensor.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "packager/nest/interpreter.h"
+#include "packager/nest/proc.h"
 
 namespace mlc::nest {
 

@@ -19,7 +19,7 @@
 
 namespace mlc::nest {
 
-// A service of the application, for Control::Kind::Host: its results, of which every one is checked.
+// A service of the application, for StepOp::Host: its results, of which every one is checked.
 using HostService =
     std::function<Result<std::vector<Tensor>>(const Control& control, const std::vector<const Tensor*>& inputs)>;
 

@@ -8,12 +8,12 @@ namespace mlc::nest {
 
 Status Interpreter::control(const Statement& s) {
   const Control& c = *s.control;
-  Status status = c.kind == Control::Kind::Read     ? read(c)
-                  : c.kind == Control::Kind::Branch ? branch(c)
-                  : c.kind == Control::Kind::Loop   ? loop(c)
-                  : c.kind == Control::Kind::Host   ? host(c)
-                  : is_about_strings(c.kind)        ? strings(c)
-                                                    : list(c);
+  Status status = c.kind == StepOp::Read     ? read(c)
+                  : c.kind == StepOp::Branch ? branch(c)
+                  : c.kind == StepOp::Loop   ? loop(c)
+                  : c.kind == StepOp::Host   ? host(c)
+                  : is_about_strings(c.kind) ? strings(c)
+                                             : list(c);
   if (status.code == Code::Cancelled) return too_late(s.source);
   return status.ok() ? ok() : std::move(status).note(s.source);
 }

@@ -4,6 +4,7 @@
 
 #include "packager/nest/block.h"
 #include "packager/nest/interpreter.h"
+#include "packager/nest/proc.h"
 
 namespace mlc::nest {
 

@@ -127,16 +127,15 @@ Result<Tensor> split(const Control& c, const Tensor& whole, const Tensor* length
 }  // namespace
 
 Result<Tensor> run_list(const Control& c, const Array& result, const std::vector<const Tensor*>& inputs) {
-  using Kind = Control::Kind;
-  if (c.kind == Kind::ListMake) return make(result, inputs);
-  const size_t needed = c.kind == Kind::ListInsert || c.kind == Kind::ListAt ? 2 : 1;
+  if (c.kind == StepOp::ListMake) return make(result, inputs);
+  const size_t needed = c.kind == StepOp::ListInsert || c.kind == StepOp::ListAt ? 2 : 1;
   if (inputs.size() < needed || !inputs[0] || (needed == 2 && !inputs[1])) return Status(Code::Internal, "a list operation lacks an input");
   const Tensor& list = *inputs[0];
-  if (c.kind == Kind::ListSplit) return split(c, list, inputs.size() > 1 ? inputs[1] : nullptr, result);
+  if (c.kind == StepOp::ListSplit) return split(c, list, inputs.size() > 1 ? inputs[1] : nullptr, result);
   if (list.list_depth == 0) return Status(Code::Internal, "a list operation on an array");
   switch (c.kind) {
-    case Kind::ListInsert: return insert(inputs);
-    case Kind::ListErase: {
+    case StepOp::ListInsert: return insert(inputs);
+    case StepOp::ListErase: {
       Tensor r = list;
       if (r.items.empty()) return refuse("an item of an empty list is erased");
       size_t at = r.items.size() - 1;
@@ -144,12 +143,12 @@ Result<Tensor> run_list(const Control& c, const Array& result, const std::vector
       r.items.erase(r.items.begin() + static_cast<long>(at));
       return r;
     }
-    case Kind::ListAt: {
+    case StepOp::ListAt: {
       MLC_ASSIGN(const size_t at, place(inputs[1], list.items.size(), "the position"));
       return list.items[at];
     }
-    case Kind::ListLength: return Tensor::of<int64_t>(DType::I64, {}, {static_cast<int64_t>(list.items.size())});
-    case Kind::ListConcat: return concat(c, list, result);
+    case StepOp::ListLength: return Tensor::of<int64_t>(DType::I64, {}, {static_cast<int64_t>(list.items.size())});
+    case StepOp::ListConcat: return concat(c, list, result);
     default: break;
   }
   return Status(Code::Internal, "no list operation");

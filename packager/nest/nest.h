@@ -12,8 +12,8 @@
 
 #include "base/checked.h"
 #include "packager/ir/context.h"
-#include "packager/loop/loop.h"
 #include "packager/nest/layout.h"
+#include "schema/steps.h"
 
 namespace mlc::nest {
 
@@ -62,15 +62,13 @@ struct Nest {
   bool scan_exclusive = false, scan_reverse = false;
 };
 
-// Imperative block, one independent instance per point of `dims`. Its Loop tree loads and stores arrays of the function
-// with one index per axis (loop::Stmt::index).
-struct Proc {
-  std::vector<const ir::Dim*> dims;
-  std::vector<loop::StmtPtr> body;
-  std::vector<loop::LocalArray> locals;  // Load/Store arrays numbered from kFirstLocal
-  std::vector<uint32_t> reads, writes;
+struct Proc;  // an imperative block: nest/proc.h
+struct DeleteProc {
+  DeleteProc() = default;
+  DeleteProc(std::default_delete<Proc>) {}
+  void operator()(Proc* proc) const;
 };
-constexpr uint32_t kFirstLocal = 1u << 24;
+using ProcPtr = std::unique_ptr<Proc, DeleteProc>;
 
 struct Function;
 
@@ -79,65 +77,8 @@ constexpr uint32_t kNoArray = UINT32_MAX;
 // What only the run decides: values of symbols, which body is run and how often, lists. An axis of a result whose extent
 // is a Sym without a value gets it from what the run made; any other extent must agree with it.
 struct Control {
-  enum class Kind : uint8_t {
-    // symbols[k] = element k (row-major) of the integer or bool array inputs[0]; fails outside the symbol's bounds.
-    Read,
-    // inputs: condition (bool, one element), arguments... -> results of bodies[0] if it is true, else of bodies[1],
-    // which both take the arguments.
-    Branch,
-    // inputs: trip count (i64, one element, or kNoArray), condition (bool, one element, or kNoArray), `carried` initial
-    // values, arguments... The body takes iteration number (i64 []), condition (bool []), carried values, arguments and
-    // gives condition (bool, one element), carried values, scanned values. It runs while the condition holds, at most
-    // `trip count` times. Results: the carried values after the last run, then every scanned value of all runs along a
-    // new first axis; without a run that array has as many axes as its shape says, and no elements.
-    Loop,
-    ListMake,    // arrays or lists of one depth... -> list of them in this order; without inputs: the empty list
-    ListInsert,  // list, item, position (i64, one element; kNoArray: at the end; negative counts from the end) -> list
-    ListErase,   // list, position (kNoArray: the last) -> list
-    ListAt,      // list, position -> item
-    ListLength,  // list -> i64 []
-    ListConcat,  // list -> array: the items along `axis`, which is a new one if `new_axis`
-    // array, lengths (i64 [n], or i64 [] for equal pieces of which the last may be shorter; kNoArray: pieces of 1) ->
-    // list of pieces along `axis`, which is dropped from pieces of one element if `drop_axis`
-    ListSplit,
-    // Strings. Below the interface a string is a u64: its place in a table of the run in which every text is once, so
-    // that equal texts have equal numbers; 0 is the empty text. Arrays and lists of DType::Str are inputs and outputs only
-    // (and stand for arrays of such numbers while a model is expanded).
-    StringsIn,    // str array or list -> u64 array or list
-    StringsOut,   // u64 array or list -> str array or list
-    StringsMake,  // text (u8 [bytes]), ends (i64 [n], not falling) -> u64 [n]: the pieces of the text
-    StringConcat,  // two u64 arrays of one shape -> u64 array: one text behind the other
-    // u64 array, separator (u64, one element; empty: runs of blanks) -> u64 array with one more axis, i64 array of the
-    // numbers of pieces. At most `max_cuts` cuts per text.
-    StringSplit,
-    // u64 array, table (as for StringMatch) -> as StringSplit: the longest pieces, from the left, that the table accepts; what
-    // stands between them if `between`. Pieces of less than `min_letters` letters, and empty ones, are left out.
-    StringTokens,
-    // u64 [n], texts to leave out (u64 [k]) -> u64 [m], with `case_change`; `match_case`: case counts in the comparison.
-    StringNormalize,
-    StringMatch,       // u64 array, table (i32 [n], base/text.h: accepts) -> bool array
-    StringRank,        // u64 array -> i64 array: how many of the different texts in it come before this one, byte by byte
-    StringFromNumber,  // array of any numbers but small floats -> u64 array
-    NumberFromString,  // u64 array -> f64 array, or an i64 array if `integers`
-    Host,  // arrays but strings... -> arrays: what `service` of the application makes of them, told `options` as well
-  };
-  enum class CaseChange : uint8_t { None, Lower, Upper };  // numbered as in schema/plan.fbs
-
-  // What the operation is told beside its operands; each kind reads the fields that name it.
-  struct Settings {
-    uint32_t axis = 0;         // ListConcat, ListSplit
-    bool new_axis = false;     // ListConcat
-    bool drop_axis = false;    // ListSplit
-    uint32_t max_cuts = 0;     // StringSplit
-    uint32_t min_letters = 0;  // StringTokens
-    bool between = false;      // StringTokens
-    CaseChange case_change = CaseChange::None;  // StringNormalize
-    bool match_case = false;   // StringNormalize
-    bool integers = false;     // NumberFromString
-  };
-
-  Kind kind = Kind::Read;
-  Settings set;
+  StepOp kind = StepOp::Read;  // schema/steps.h says what each does; not Call
+  StepSettings set;
   std::vector<uint32_t> inputs, outputs;  // arrays of the function; kNoArray: absent, not wanted
   std::vector<const ir::Sym*> symbols;    // Read only
   // Their extents may contain symbols of the function around them, whose values they see.
@@ -146,14 +87,10 @@ struct Control {
   std::string service, options;  // Host; no byte of the options is 0
 };
 
-constexpr bool is_about_strings(Control::Kind k) {
-  return k >= Control::Kind::StringsIn && k <= Control::Kind::NumberFromString;
-}
-
 struct Statement {
   std::string source;  // node and operator it came from: "Conv_12 (Conv)"
   std::unique_ptr<Nest> nest;  // exactly one of the three
-  std::unique_ptr<Proc> proc;
+  ProcPtr proc;
   std::unique_ptr<Control> control;
   bool joins = false;  // in one launch with the statement before it, where lowering can do that (group.h)
 };

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "packager/ir/text.h"
+#include "packager/nest/proc.h"
 #include "packager/nest/uses.h"
 
 namespace mlc::nest {
@@ -325,24 +326,6 @@ class Printer {
     return s;
   }
 
-  // What differs from the default, in the words of the plan's text.
-  static std::string settings(const Control::Settings& set) {
-    std::string s;
-    const auto number = [&](const char* word, uint32_t n) { if (n) s += " " + std::string(word) + " " + std::to_string(n); };
-    const auto flag = [&](const char* word, bool on) { if (on) s += " " + std::string(word); };
-    number("axis", set.axis);
-    flag("new", set.new_axis);
-    flag("drop", set.drop_axis);
-    number("cuts", set.max_cuts);
-    number("letters", set.min_letters);
-    flag("between", set.between);
-    flag("lower", set.case_change == Control::CaseChange::Lower);
-    flag("upper", set.case_change == Control::CaseChange::Upper);
-    flag("match_case", set.match_case);
-    flag("integers", set.integers);
-    return s;
-  }
-
   // Bodies are nested as deeply as they are; what is deeper than a function may be is not shown.
   std::string control(const Statement& st) {
     const Control& c = *st.control;
@@ -351,11 +334,11 @@ class Printer {
       for (uint32_t n : list) s += n == kNoArray ? " none" : " %" + std::to_string(n);
       return s;
     };
-    std::string s = "control " + std::string(kControlKinds[static_cast<size_t>(c.kind)]) + " " + quoted(st.source) + " reads" +
+    std::string s = "control " + std::string(kStepWords[static_cast<size_t>(c.kind)]) + " " + quoted(st.source) + " reads" +
                     operands(c.inputs) + " writes" + operands(c.outputs);
     if (c.carried) s += " carried " + std::to_string(c.carried);
-    s += settings(c.set);
-    if (c.kind == Control::Kind::Host) s += " service " + quoted(c.service) + " " + quoted(c.options);
+    s += text_of(c.set);
+    if (c.kind == StepOp::Host) s += " service " + quoted(c.service) + " " + quoted(c.options);
     for (const ir::Sym* sym : c.symbols) s += " " + ir::print_sym(sym);
     for (const auto& body : c.bodies)
       if (body && depth_ < 64) s += " {\n" + indented(Printer(*body, depth_ + 1).run()) + "}";

@@ -37,12 +37,6 @@ namespace mlc::nest {
 std::string print(const Function& f);
 // Nests and procs alone, with the dims and arrays that stand in them: for people.
 std::string print_statements(const Function& f, size_t first, size_t count);
-// Of Control::Kind, in its order.
-inline constexpr std::string_view kControlKinds[] = {"read", "branch", "loop", "list_make", "list_insert", "list_erase",
-                                                     "list_at", "list_length", "list_concat", "list_split",
-                                                     "strings_in", "strings_out", "strings_make", "string_concat", "string_split",
-                                                     "string_tokens", "string_normalize", "string_match", "string_rank",
-                                                     "string_from_number", "number_from_string", "host"};
 // Of constants above 256 bytes, which are printed as size and hash: 64-bit FNV-1a over words, not cryptographic.
 std::string hash_text(Bytes bytes);
 

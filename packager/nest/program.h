@@ -11,12 +11,11 @@
 namespace mlc::nest {
 
 struct Step {
-  bool is_call = false;                            // of functions[0]; otherwise `kind`, which is not Read
-  Control::Kind kind = Control::Kind::Branch;      // operands as nest.h says, with values for arrays
+  StepOp op = StepOp::None;                        // not Read; operands as schema/steps.h says, with values for arrays
   std::vector<std::string> functions;              // segments and programs by name; they begin with the caller's name and "/"
   std::vector<uint32_t> inputs, outputs;           // values; kNoArray: absent, not wanted
   uint32_t carried = 0;
-  Control::Settings set;
+  StepSettings set;
   std::string service, options;
   std::vector<int64_t> extents;                    // Host: of the results, one after the other; -1: the run tells
   std::string source;

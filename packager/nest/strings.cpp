@@ -73,8 +73,8 @@ std::vector<std::string> pieces_of(const std::string& text, const std::string& s
 Result<std::vector<Tensor>> split(const Control& c, const Tensor& whole, const Tensor& by) {
   MLC_ASSIGN(const auto texts, texts_of(whole));
   std::vector<std::string> separator;
-  const std::vector<int32_t> table = c.kind == Control::Kind::StringTokens ? by.values<int32_t>() : std::vector<int32_t>();
-  if (c.kind == Control::Kind::StringSplit) {
+  const std::vector<int32_t> table = c.kind == StepOp::StringTokens ? by.values<int32_t>() : std::vector<int32_t>();
+  if (c.kind == StepOp::StringSplit) {
     MLC_ASSIGN(separator, texts_of(by));
     if (separator.size() != 1) return refuse("a split takes one separator");
   }
@@ -103,7 +103,6 @@ Result<std::vector<Tensor>> split(const Control& c, const Tensor& whole, const T
 }
 
 Result<Tensor> normalize(const Control& c, const Tensor& given, const Tensor& left_out) {
-  using CaseChange = Control::CaseChange;
   const bool exact = c.set.match_case;
   MLC_ASSIGN(const auto texts, texts_of(given));
   MLC_ASSIGN(auto stop, texts_of(left_out));
@@ -170,24 +169,23 @@ Result<std::string> text_of_number(uint64_t number) {
 }
 
 Result<std::vector<Tensor>> run_strings(const Control& c, const std::vector<const Tensor*>& inputs) {
-  using Kind = Control::Kind;
-  const bool two = c.kind >= Kind::StringsMake && c.kind <= Kind::StringMatch;
+  const bool two = (c.kind >= StepOp::StringsMake && c.kind <= StepOp::StringMatch) || c.kind == StepOp::StringTokens;
   if (inputs.size() != (two ? 2u : 1u)) return Status(Code::Internal, "a string operation has another number of operands");
-  const bool is_interface = c.kind == Kind::StringsIn || c.kind == Kind::StringsOut;
+  const bool is_interface = c.kind == StepOp::StringsIn || c.kind == StepOp::StringsOut;
   for (const Tensor* t : inputs)
     if (!t || (t->list_depth && !is_interface)) return Status(Code::Internal, "a string operation takes arrays");
   const Tensor& first = *inputs[0];
-  if (c.kind == Kind::StringsIn) return std::vector<Tensor>{inside(first)};
-  if (c.kind == Kind::StringsOut) {
+  if (c.kind == StepOp::StringsIn) return std::vector<Tensor>{inside(first)};
+  if (c.kind == StepOp::StringsOut) {
     MLC_ASSIGN(Tensor out, outside(first));
     return std::vector<Tensor>{std::move(out)};
   }
-  if (c.kind == Kind::StringFromNumber) {
+  if (c.kind == StepOp::StringFromNumber) {
     std::vector<std::string> texts;
     for (int64_t k = 0; k < first.elements(); ++k) texts.push_back(decimal(first.dtype, first, static_cast<size_t>(k)));
     return std::vector<Tensor>{numbers_of(first.shape, texts)};
   }
-  if (c.kind == Kind::StringsMake) {
+  if (c.kind == StepOp::StringsMake) {
     const std::vector<int64_t> ends = inputs[1]->values<int64_t>();
     std::vector<std::string> texts;
     uint64_t begin = 0;
@@ -198,27 +196,27 @@ Result<std::vector<Tensor>> run_strings(const Control& c, const std::vector<cons
     }
     return std::vector<Tensor>{numbers_of({static_cast<int64_t>(ends.size())}, texts)};
   }
-  if (c.kind == Kind::StringSplit || c.kind == Kind::StringTokens) return split(c, first, *inputs[1]);
-  if (c.kind == Kind::StringNormalize) {
+  if (c.kind == StepOp::StringSplit || c.kind == StepOp::StringTokens) return split(c, first, *inputs[1]);
+  if (c.kind == StepOp::StringNormalize) {
     MLC_ASSIGN(Tensor kept, normalize(c, first, *inputs[1]));
     return std::vector<Tensor>{std::move(kept)};
   }
   MLC_ASSIGN(auto texts, texts_of(first));
   switch (c.kind) {
-    case Kind::StringRank: return std::vector<Tensor>{ranks(first, texts)};
-    case Kind::StringConcat: {
+    case StepOp::StringRank: return std::vector<Tensor>{ranks(first, texts)};
+    case StepOp::StringConcat: {
       MLC_ASSIGN(const auto behind, texts_of(*inputs[1]));
       if (behind.size() != texts.size()) return refuse("the arrays differ in size");
       for (size_t k = 0; k < texts.size(); ++k) texts[k] += behind[k];
       return std::vector<Tensor>{numbers_of(first.shape, texts)};
     }
-    case Kind::StringMatch: {
+    case StepOp::StringMatch: {
       const std::vector<int32_t> table = inputs[1]->values<int32_t>();
       std::vector<uint8_t> truths;
       for (const std::string& text : texts) truths.push_back(accepts(table.data(), table.size(), text));
       return std::vector<Tensor>{Tensor::of<uint8_t>(DType::Bool, first.shape, truths)};
     }
-    case Kind::NumberFromString: {
+    case StepOp::NumberFromString: {
       Tensor out = Tensor::zeros(c.set.integers ? DType::I64 : DType::F64, first.shape);
       for (size_t k = 0; k < texts.size(); ++k) {
         std::byte* const to = out.bytes.data() + 8 * k;

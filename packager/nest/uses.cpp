@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "packager/nest/proc.h"
+
 namespace mlc::nest {
 namespace {
 

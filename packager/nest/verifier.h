@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "packager/loop/loop.h"
 #include "packager/nest/verify.h"
 
 namespace mlc::nest {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "packager/nest/proc.h"
 #include "packager/nest/verifier.h"
 
 namespace mlc::nest {

@@ -8,7 +8,7 @@
 //   loads      rank and type of the array; in range under `where`, Select, And and Or, unless Checked or Clamped
 //   types      operands as expr.h demands: no implicit conversion
 //   nodes      no Var outside of combiners and procs, no vectors
-//   controls   operands and results as nest.h says; bodies follow the same rules, at most 64 deep; symbols that a control
+//   controls   operands and results as schema/steps.h says; bodies follow the same rules, at most 64 deep; symbols that a control
 //              sets are set once. Only controls read and write lists
 //   procs      loops have a positive step or a bound; stores only to what the proc declares
 #pragma once

@@ -5,7 +5,6 @@
 namespace mlc::nest {
 
 using ir::Expr;
-using Kind = Control::Kind;
 
 namespace {
 
@@ -40,19 +39,19 @@ struct Counts {
 Counts counts_of(const Control& c) {
   constexpr size_t kAny = SIZE_MAX;
   switch (c.kind) {
-    case Kind::Read: return {1, 1, 0, 0};
-    case Kind::Branch: return {1, kAny, kAny, 2};
-    case Kind::Loop: return {size_t{2} + c.carried, kAny, kAny, 1};
-    case Kind::ListMake: return {0, kAny, 1, 0};
-    case Kind::ListInsert: return {2, 3, 1, 0};
-    case Kind::ListErase: case Kind::ListSplit: return {1, 2, 1, 0};
-    case Kind::ListLength: case Kind::ListConcat: return {1, 1, 1, 0};
-    case Kind::StringsIn: case Kind::StringsOut: case Kind::StringRank: case Kind::StringFromNumber: case Kind::NumberFromString:
+    case StepOp::Read: return {1, 1, 0, 0};
+    case StepOp::Branch: return {1, kAny, kAny, 2};
+    case StepOp::Loop: return {size_t{2} + c.carried, kAny, kAny, 1};
+    case StepOp::ListMake: return {0, kAny, 1, 0};
+    case StepOp::ListInsert: return {2, 3, 1, 0};
+    case StepOp::ListErase: case StepOp::ListSplit: return {1, 2, 1, 0};
+    case StepOp::ListLength: case StepOp::ListConcat: return {1, 1, 1, 0};
+    case StepOp::StringsIn: case StepOp::StringsOut: case StepOp::StringRank: case StepOp::StringFromNumber: case StepOp::NumberFromString:
       return {1, 1, 1, 0};
-    case Kind::ListAt: case Kind::StringsMake: case Kind::StringConcat: case Kind::StringNormalize: case Kind::StringMatch:
+    case StepOp::ListAt: case StepOp::StringsMake: case StepOp::StringConcat: case StepOp::StringNormalize: case StepOp::StringMatch:
       return {2, 2, 1, 0};
-    case Kind::StringSplit: case Kind::StringTokens: return {2, 2, 2, 0};
-    case Kind::Host: return {0, kAny, kAny, 0};
+    case StepOp::StringSplit: case StepOp::StringTokens: return {2, 2, 2, 0};
+    case StepOp::Host: return {0, kAny, kAny, 0};
   }
   return {};
 }
@@ -104,27 +103,27 @@ bool Verifier::fits(const Control& c, const Operands& in, const Operands& out) {
   auto is_number = [&](size_t k) { return k >= in.size() || c.inputs[k] == kNoArray || is_single(in[k], DType::I64); };
   auto is_wanted_like = [&](const Array* a) { return !out[0] || alike(a, out[0]); };
   switch (c.kind) {
-    case Kind::Read: return is_any_array(in[0]) && (is_int(in[0]->dtype) || in[0]->dtype == DType::Bool) && !c.symbols.empty();
-    case Kind::Branch: return is_single(in[0], DType::Bool);
-    case Kind::Loop: return out.size() >= c.carried && is_number(0) && (c.inputs[1] == kNoArray || is_single(in[1], DType::Bool));
-    case Kind::ListMake:
+    case StepOp::Read: return is_any_array(in[0]) && (is_int(in[0]->dtype) || in[0]->dtype == DType::Bool) && !c.symbols.empty();
+    case StepOp::Branch: return is_single(in[0], DType::Bool);
+    case StepOp::Loop: return out.size() >= c.carried && is_number(0) && (c.inputs[1] == kNoArray || is_single(in[1], DType::Bool));
+    case StepOp::ListMake:
       return (!out[0] || is_list(out[0])) && std::all_of(in.begin(), in.end(), [&](const Array* a) { return a && is_item(a, out[0]); });
-    case Kind::ListInsert: return is_list(in[0]) && in[1] && is_item(in[1], in[0]) && is_number(2) && is_wanted_like(in[0]);
-    case Kind::ListErase: return is_list(in[0]) && is_number(1) && is_wanted_like(in[0]);
-    case Kind::ListAt: return is_list(in[0]) && is_single(in[1], DType::I64) && is_item(out[0], in[0]);
-    case Kind::ListLength: return is_list(in[0]) && (!out[0] || is_single(out[0], DType::I64));
-    case Kind::ListConcat: return is_list(in[0]) && is_item(out[0], in[0]) && (!out[0] || c.set.axis < out[0]->shape.size());
-    case Kind::ListSplit: return is_any_array(in[0]) && c.set.axis < in[0]->shape.size() && is_item(in[0], out[0]);
-    case Kind::StringsIn: return are_strings(in[0], out[0]);
-    case Kind::StringsOut: return are_strings(out[0], in[0]);
-    case Kind::StringsMake: return is_array(in[0], DType::U8) && is_array(in[1], DType::I64);
-    case Kind::StringConcat: return is_array(in[0], DType::U64) && is_array(in[1], DType::U64) && alike(in[0], in[1]);
-    case Kind::StringSplit: return is_array(in[0], DType::U64) && is_single(in[1], DType::U64);
-    case Kind::StringNormalize: return is_array(in[0], DType::U64) && is_array(in[1], DType::U64);
-    case Kind::StringTokens: case Kind::StringMatch: return is_array(in[0], DType::U64) && is_array(in[1], DType::I32);
-    case Kind::StringRank: case Kind::NumberFromString: return is_array(in[0], DType::U64);
-    case Kind::StringFromNumber: return is_any_array(in[0]);
-    case Kind::Host: {
+    case StepOp::ListInsert: return is_list(in[0]) && in[1] && is_item(in[1], in[0]) && is_number(2) && is_wanted_like(in[0]);
+    case StepOp::ListErase: return is_list(in[0]) && is_number(1) && is_wanted_like(in[0]);
+    case StepOp::ListAt: return is_list(in[0]) && is_single(in[1], DType::I64) && is_item(out[0], in[0]);
+    case StepOp::ListLength: return is_list(in[0]) && (!out[0] || is_single(out[0], DType::I64));
+    case StepOp::ListConcat: return is_list(in[0]) && is_item(out[0], in[0]) && (!out[0] || c.set.axis < out[0]->shape.size());
+    case StepOp::ListSplit: return is_any_array(in[0]) && c.set.axis < in[0]->shape.size() && is_item(in[0], out[0]);
+    case StepOp::StringsIn: return are_strings(in[0], out[0]);
+    case StepOp::StringsOut: return are_strings(out[0], in[0]);
+    case StepOp::StringsMake: return is_array(in[0], DType::U8) && is_array(in[1], DType::I64);
+    case StepOp::StringConcat: return is_array(in[0], DType::U64) && is_array(in[1], DType::U64) && alike(in[0], in[1]);
+    case StepOp::StringSplit: return is_array(in[0], DType::U64) && is_single(in[1], DType::U64);
+    case StepOp::StringNormalize: return is_array(in[0], DType::U64) && is_array(in[1], DType::U64);
+    case StepOp::StringTokens: case StepOp::StringMatch: return is_array(in[0], DType::U64) && is_array(in[1], DType::I32);
+    case StepOp::StringRank: case StepOp::NumberFromString: return is_array(in[0], DType::U64);
+    case StepOp::StringFromNumber: return is_any_array(in[0]);
+    case StepOp::Host: {
       auto is_plain = [](const Array* a) { return is_any_array(a) && a->dtype != DType::Str; };
       return !c.service.empty() && c.options.find('\0') == std::string::npos && std::all_of(in.begin(), in.end(), is_plain) &&
              std::all_of(out.begin(), out.end(), is_plain);
@@ -135,7 +134,7 @@ bool Verifier::fits(const Control& c, const Operands& in, const Operands& out) {
 
 // A body as a function of its own, and its inputs and outputs against those of the control.
 void Verifier::body(const Control& c, const Function& body, const Operands& in, const Operands& out) {
-  const bool loop = c.kind == Kind::Loop;
+  const bool loop = c.kind == StepOp::Loop;
   const size_t first = loop ? 0 : 1;
   if (body.inputs.size() != in.size() - first || body.outputs.size() != out.size() + (loop ? 1 : 0))
     return say("body '" + body.name + "' has another number of inputs or outputs");

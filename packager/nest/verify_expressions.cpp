@@ -1,5 +1,6 @@
 #include <unordered_set>
 
+#include "packager/nest/proc.h"
 #include "packager/nest/verifier.h"
 
 namespace mlc::nest {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "packager/nest/proc.h"
 #include "packager/nest/verifier.h"
 
 namespace mlc::nest {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "packager/nest/key.h"
+#include "packager/nest/proc.h"
 #include "packager/passes/all.h"
 #include "packager/passes/split.h"
 #include "packager/passes/util.h"

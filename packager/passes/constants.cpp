@@ -8,6 +8,7 @@
 
 #include "packager/ir/numeric.h"
 #include "packager/nest/interpret.h"
+#include "packager/nest/proc.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 

@@ -6,6 +6,7 @@
 #include "packager/nest/copy.h"
 #include "packager/nest/figures.h"
 #include "packager/nest/group.h"
+#include "packager/nest/proc.h"
 #include "packager/passes/util.h"
 #include "schema/format.h"
 

@@ -23,6 +23,7 @@
 #include "packager/ir/broadcast.h"
 #include "packager/nest/contraction.h"
 #include "packager/nest/names.h"
+#include "packager/nest/proc.h"
 #include "packager/passes/all.h"
 #include "packager/passes/proc_weights.h"
 #include "packager/passes/util.h"

@@ -27,7 +27,7 @@ struct Source {
   size_t level = 0;
 };
 
-bool is_read(const Statement& s) { return s.control && s.control->kind == Control::Kind::Read; }
+bool is_read(const Statement& s) { return s.control && s.control->kind == StepOp::Read; }
 
 class Partitioner {
  public:
@@ -127,8 +127,8 @@ class Partitioner {
   // Everything that bodies need from here becomes an argument of theirs; constants move into them.
   Status hand_over(Control& control) {
     if (control.bodies.empty()) return ok();
-    const size_t fixed = control.kind == Control::Kind::Loop ? 2 + control.carried : 1;  // operands before the arguments
-    const size_t skipped = control.kind == Control::Kind::Loop ? 0 : 1;                  // of them, those that bodies do not get
+    const size_t fixed = control.kind == StepOp::Loop ? 2 + control.carried : 1;  // operands before the arguments
+    const size_t skipped = control.kind == StepOp::Loop ? 0 : 1;                  // of them, those that bodies do not get
     for (size_t k = control.inputs.size(); k-- > fixed;) {
       const Array& given = f_.arrays[control.inputs[k]];
       if (given.kind != Array::Kind::Const) continue;
@@ -200,7 +200,7 @@ class Partitioner {
       changed = false;
       for (size_t k = 0; k < f_.body.size(); ++k) {
         const Control* c = f_.body[k].control.get();
-        const bool once = !c || (c->kind != Control::Kind::Host && c->bodies.empty());
+        const bool once = !c || (c->kind != StepOp::Host && c->bodies.empty());
         if (!is_fixed_[k] || (once && !touches(f_.body[k], varies))) continue;
         changed = true;
         is_fixed_[k] = false;
@@ -376,12 +376,12 @@ class Partitioner {
   void add_control(Statement& s) {
     Control& c = *s.control;
     Step step;
-    step.kind = c.kind;
+    step.op = c.kind;
     step.carried = c.carried;
     step.set = c.set;
     step.service = c.service;
     step.options = c.options;
-    if (c.kind == Control::Kind::Host)
+    if (c.kind == StepOp::Host)
       for (uint32_t a : c.outputs)
         for (const ir::Expr* extent : f_.arrays[a].shape) step.extents.push_back(extent->is_const() ? extent->i : -1);
     step.source = s.source;
@@ -399,7 +399,7 @@ class Partitioner {
   Status add_segment(size_t level) {
     auto segment = std::make_unique<Function>();
     Step step;
-    step.is_call = true;
+    step.op = StepOp::Call;
     std::map<uint32_t, uint32_t> local;
     const auto local_of = [&](uint32_t number) {
       auto [found, is_new] = local.emplace(number, static_cast<uint32_t>(segment->arrays.size()));

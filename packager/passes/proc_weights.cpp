@@ -5,6 +5,7 @@
 
 #include "packager/nest/contraction.h"
 #include "packager/nest/independent.h"
+#include "packager/nest/proc.h"
 
 namespace mlc::passes {
 namespace {

@@ -3,6 +3,7 @@
 // on the way.
 #include <algorithm>
 
+#include "packager/nest/proc.h"
 #include "packager/passes/all.h"
 #include "packager/passes/util.h"
 

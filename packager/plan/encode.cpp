@@ -1,6 +1,5 @@
-#include "packager/plan/text.h"
+#include "packager/plan/encode.h"
 
-#include "packager/plan/print.h"
 #include "schema/generated/plan_generated.h"
 #include "schema/module_abi.h"
 
@@ -10,6 +9,8 @@ namespace {
 namespace fbp = fb::plan;
 namespace fbs = flatbuffers;
 
+constexpr uint32_t kPlanFormat = 1;
+
 class Encoder {
  public:
   std::vector<std::byte> run(const exec::Plan& plan) {
@@ -18,7 +19,7 @@ class Encoder {
     // What an object refers to is written in statements of its own: compilers evaluate arguments in any order, and the bytes would differ.
     const auto derived = plan.derived.empty() ? 0 : out_.CreateVector(plan.derived);
     const auto all = out_.CreateVector(functions);
-    fbp::FinishPlanBuffer(out_, fbp::CreatePlan(out_, 1, MLRUN_MODULE_ABI, all, derived, plan.derive));
+    fbp::FinishPlanBuffer(out_, fbp::CreatePlan(out_, kPlanFormat, MLRUN_MODULE_ABI, all, derived, plan.derive));
     const auto* bytes = reinterpret_cast<const std::byte*>(out_.GetBufferPointer());
     return {bytes, bytes + out_.GetSize()};
   }
@@ -61,9 +62,10 @@ class Encoder {
   std::vector<fbs::Offset<fbp::Step>> steps(const exec::Function& f) {
     std::vector<fbs::Offset<fbp::Step>> written;
     for (const exec::Step& s : f.steps) {
-      const auto results = out_.CreateVector(s.results);
-      const auto options = out_.CreateString(s.options);
-      const auto service = out_.CreateString(s.service);
+      const bool is_host = s.op == StepOp::Host;
+      const fbs::Offset<fbs::Vector<int64_t>> results = is_host ? out_.CreateVector(s.results) : 0;
+      const fbs::Offset<fbs::String> options = is_host ? out_.CreateString(s.options) : 0;
+      const fbs::Offset<fbs::String> service = is_host ? out_.CreateString(s.service) : 0;
       const auto name = out_.CreateString(s.name);
       const auto outputs = out_.CreateVector(s.outputs);
       const auto inputs = out_.CreateVector(s.inputs);

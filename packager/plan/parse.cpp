@@ -205,38 +205,22 @@ class Parser {
     const auto numbered = [&](const char* word, uint32_t& out) {
       return in_.accept(word) ? number(out) : ok();
     };
-    switch (s.op) {
-      case StepOp::Loop: return numbered("carried", s.carried);
-      case StepOp::ListConcat:
-        MLC_RETURN_IF_ERROR(numbered("axis", s.axis));
-        s.new_axis = in_.accept("new");
-        return ok();
-      case StepOp::ListSplit:
-        MLC_RETURN_IF_ERROR(numbered("axis", s.axis));
-        s.drop_axis = in_.accept("drop");
-        return ok();
-      case StepOp::StringSplit: return numbered("cuts", s.max_cuts);
-      case StepOp::StringTokens:
-        MLC_RETURN_IF_ERROR(numbered("letters", s.min_letters));
-        s.between = in_.accept("between");
-        return ok();
-      case StepOp::StringNormalize:
-        if (in_.accept("lower")) s.case_change = CaseChange::Lower;
-        else if (in_.accept("upper")) s.case_change = CaseChange::Upper;
-        s.match_case = in_.accept("match_case");
-        return ok();
-      case StepOp::NumberFromString: s.integers = in_.accept("integers"); return ok();
-      case StepOp::ListMake:
-        if (in_.is("(")) return ok();
-        MLC_RETURN_IF_ERROR(dtype(s.dtype));
-        MLC_RETURN_IF_ERROR(in_.expect("list"));
-        return number(s.list_depth);
-      case StepOp::Host: return host(s);
-      case StepOp::None: case StepOp::Call: case StepOp::Branch: case StepOp::ListInsert: case StepOp::ListErase:
-      case StepOp::ListAt: case StepOp::ListLength: case StepOp::StringsIn: case StepOp::StringsOut: case StepOp::StringsMake:
-      case StepOp::StringConcat: case StepOp::StringMatch: case StepOp::StringFromNumber: case StepOp::StringRank: break;
-    }
-    return ok();
+    MLC_RETURN_IF_ERROR(numbered("carried", s.carried));
+    MLC_RETURN_IF_ERROR(numbered("axis", s.axis));
+    s.new_axis = in_.accept("new");
+    s.drop_axis = in_.accept("drop");
+    MLC_RETURN_IF_ERROR(numbered("cuts", s.max_cuts));
+    MLC_RETURN_IF_ERROR(numbered("letters", s.min_letters));
+    s.between = in_.accept("between");
+    if (in_.accept("lower")) s.case_change = CaseChange::Lower;
+    else if (in_.accept("upper")) s.case_change = CaseChange::Upper;
+    s.match_case = in_.accept("match_case");
+    s.integers = in_.accept("integers");
+    if (s.op == StepOp::Host) return host(s);
+    if (s.op != StepOp::ListMake || in_.is("(")) return ok();
+    MLC_RETURN_IF_ERROR(dtype(s.dtype));
+    MLC_RETURN_IF_ERROR(in_.expect("list"));
+    return number(s.list_depth);
   }
 
   Status host(Step& s) {

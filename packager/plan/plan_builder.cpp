@@ -5,78 +5,42 @@
 #include <set>
 
 #include "packager/plan/arena.h"
+#include "packager/plan/encode.h"
 #include "packager/plan/order.h"
 #include "packager/plan/symbols.h"
 #include "schema/format.h"
-#include "schema/generated/plan_generated.h"
-#include "schema/module_abi.h"
 
 namespace mlc::plan {
 namespace {
 
-using namespace fb::plan;
-namespace fbs = flatbuffers;
-
-constexpr uint32_t kPlanFormat = 1;
+using exec::Buffer, exec::BufferKind, exec::Instr, exec::InstrOp, exec::Port, exec::Symbol;
 
 // One function's part of the plan, built in the order: symbols of the inputs, buffers, launches, checks.
 class FunctionWriter {
  public:
-  FunctionWriter(ir::Context& ctx, const FunctionPlan& plan, fbs::FlatBufferBuilder& out)
-      : ctx_(ctx), plan_(plan), function_(*plan.function), out_(out), order_(ctx), buffer_of_(function_.arrays.size(), kNone) {
+  FunctionWriter(ir::Context& ctx, const FunctionPlan& plan)
+      : ctx_(ctx), plan_(plan), function_(*plan.function), order_(ctx), buffer_of_(function_.arrays.size(), kNone) {
+    out_.name = function_.name;
     for (const Launch& launch : plan_.launches)
       for (const loop::Param& param : launch.params)
         if (param.role == loop::Role::Array && param.written) writers_.emplace(param.array, &launch);
   }
 
   // A program, whose interface `plan.function` is.
-  Result<fbs::Offset<Function>> write(const nest::Program& program, const std::map<std::string, uint32_t>& number_of) {
+  Result<exec::Function> write(const nest::Program& program, const std::map<std::string, uint32_t>& number_of) {
     MLC_RETURN_IF_ERROR(bind_symbols());
-    std::vector<fbs::Offset<Port>> inputs, outputs;
-    for (uint32_t k = 0; k < function_.inputs.size(); ++k) {
-      MLC_ASSIGN(auto port, input_port(k, 0));
-      inputs.push_back(port);
-    }
+    for (uint32_t k = 0; k < function_.inputs.size(); ++k) MLC_RETURN_IF_ERROR(add_input_port(k, 0));
     for (size_t k = 0; k < program.outputs.size(); ++k) {
       const nest::Program::Value& value = program.values[program.outputs[k]];
-      outputs.push_back(CreatePort(out_, out_.CreateString(program.output_names[k]), static_cast<uint8_t>(value.dtype), 0, 0, value.list_depth,
-                                   program.outputs[k], value.rank));
+      out_.outputs.push_back({program.output_names[k], value.dtype, 0, {}, value.list_depth, program.outputs[k], value.rank});
     }
     MLC_RETURN_IF_ERROR(add_checks());
-    std::vector<fbs::Offset<Step>> steps;
-    for (const nest::Step& step : program.steps) {
-      std::vector<uint32_t> callees;
-      for (const std::string& name : step.functions) callees.push_back(number_of.at(name));
-      // Of an empty list only its result says what it is a list of.
-      const bool is_typed = !step.is_call && step.kind == nest::Control::Kind::ListMake && step.inputs.empty();
-      const bool is_host = !step.is_call && step.kind == nest::Control::Kind::Host;
-      const nest::Program::Value* result = is_typed ? &program.values[step.outputs[0]] : nullptr;
-      const nest::Control::Settings& set = step.set;
-      // What an object refers to is written in statements of its own: compilers evaluate arguments in any order, and the bytes of equal
-      // builds would differ.
-      const fbs::Offset<fbs::Vector<int64_t>> results = is_host ? out_.CreateVector(results_of(step, program)) : 0;
-      const fbs::Offset<fbs::String> options = is_host ? out_.CreateString(step.options) : 0;
-      const fbs::Offset<fbs::String> service = is_host ? out_.CreateString(step.service) : 0;
-      const auto source = out_.CreateString(step.source);
-      const auto written = out_.CreateVector(step.outputs);
-      const auto read = out_.CreateVector(step.inputs);
-      const auto called = out_.CreateVector(callees);
-      steps.push_back(CreateStep(out_, step_op(step), called, read, written, step.carried, set.axis, set.new_axis, source,
-                                 static_cast<uint8_t>(result ? result->dtype : DType::None), result ? result->list_depth : uint8_t{0},
-                                 service, options, results, set.drop_axis, set.max_cuts, set.min_letters, set.between,
-                                 static_cast<fb::plan::CaseChange>(set.case_change), set.match_case, set.integers));
-    }
-    const auto written_steps = out_.CreateVector(steps);
-    const auto written_outputs = out_.CreateVector(outputs);
-    const auto written_inputs = out_.CreateVector(inputs);
-    const auto checks = out_.CreateVector(checks_);
-    const auto symbols = out_.CreateVectorOfStructs(symbols_.instructions());
-    const auto name = out_.CreateString(function_.name);
-    return CreateFunction(out_, name, symbols_.num_symbols(), symbols, checks, written_inputs, written_outputs, 0, 0, 0,
-                          static_cast<uint32_t>(program.values.size()), written_steps);
+    for (const nest::Step& step : program.steps) add_step(step, program, number_of);
+    out_.num_values = static_cast<uint32_t>(program.values.size());
+    return finished();
   }
 
-  Result<fbs::Offset<Function>> write() {
+  Result<exec::Function> write() {
     MLC_RETURN_IF_ERROR(ports_fit());
     MLC_RETURN_IF_ERROR(bind_symbols());
     MLC_RETURN_IF_ERROR(add_interface_buffers());
@@ -84,24 +48,10 @@ class FunctionWriter {
     MLC_RETURN_IF_ERROR(add_launches());
     MLC_RETURN_IF_ERROR(add_output_copies());
     MLC_RETURN_IF_ERROR(add_checks());
-    std::vector<fbs::Offset<Port>> inputs, outputs;
-    for (size_t k = 0; k < function_.inputs.size(); ++k) {
-      MLC_ASSIGN(auto port, input_port(static_cast<uint32_t>(k), input_buffers_[k]));
-      inputs.push_back(port);
-    }
-    for (size_t k = 0; k < function_.outputs.size(); ++k) {
-      MLC_ASSIGN(auto port, output_port(function_.outputs[k], output_buffers_[k]));
-      outputs.push_back(port);
-    }
-    MLC_ASSIGN(const uint32_t arena_bytes, symbol_of(arena_bytes_, "all arrays together"));
-    const auto body = out_.CreateVector(body_);
-    const auto buffers = out_.CreateVector(buffers_);
-    const auto written_outputs = out_.CreateVector(outputs);
-    const auto written_inputs = out_.CreateVector(inputs);
-    const auto checks = out_.CreateVector(checks_);
-    const auto symbols = out_.CreateVectorOfStructs(symbols_.instructions());
-    const auto name = out_.CreateString(function_.name);
-    return CreateFunction(out_, name, symbols_.num_symbols(), symbols, checks, written_inputs, written_outputs, buffers, arena_bytes, body);
+    for (uint32_t k = 0; k < function_.inputs.size(); ++k) MLC_RETURN_IF_ERROR(add_input_port(k, input_buffers_[k]));
+    for (size_t k = 0; k < function_.outputs.size(); ++k) MLC_RETURN_IF_ERROR(add_output_port(function_.outputs[k], output_buffers_[k]));
+    MLC_ASSIGN(out_.arena_bytes, symbol_of(arena_bytes_, "all arrays together"));
+    return finished();
   }
 
  private:
@@ -120,34 +70,29 @@ class FunctionWriter {
     return results;
   }
 
-  static StepOp step_op(const nest::Step& step) {
-    using Kind = nest::Control::Kind;
-    if (step.is_call) return StepOp_Call;
-    switch (step.kind) {
-      case Kind::Read: break;  // symbols are bound where they are used
-      case Kind::Branch: return StepOp_Branch;
-      case Kind::Loop: return StepOp_Loop;
-      case Kind::ListMake: return StepOp_ListMake;
-      case Kind::ListInsert: return StepOp_ListInsert;
-      case Kind::ListErase: return StepOp_ListErase;
-      case Kind::ListAt: return StepOp_ListAt;
-      case Kind::ListLength: return StepOp_ListLength;
-      case Kind::ListConcat: return StepOp_ListConcat;
-      case Kind::ListSplit: return StepOp_ListSplit;
-      case Kind::StringsIn: return StepOp_StringsIn;
-      case Kind::StringsOut: return StepOp_StringsOut;
-      case Kind::StringsMake: return StepOp_StringsMake;
-      case Kind::StringConcat: return StepOp_StringConcat;
-      case Kind::StringSplit: return StepOp_StringSplit;
-      case Kind::StringNormalize: return StepOp_StringNormalize;
-      case Kind::StringMatch: return StepOp_StringMatch;
-      case Kind::StringTokens: return StepOp_StringTokens;
-      case Kind::StringRank: return StepOp_StringRank;
-      case Kind::StringFromNumber: return StepOp_StringFromNumber;
-      case Kind::NumberFromString: return StepOp_NumberFromString;
-      case Kind::Host: return StepOp_Host;
+  void add_step(const nest::Step& from, const nest::Program& program, const std::map<std::string, uint32_t>& number_of) {
+    exec::Step& step = out_.steps.emplace_back();
+    static_cast<StepSettings&>(step) = from.set;
+    step.op = from.op;
+    for (const std::string& name : from.functions) step.functions.push_back(number_of.at(name));
+    step.inputs = from.inputs;
+    step.outputs = from.outputs;
+    step.carried = from.carried;
+    step.name = from.source;
+    if (from.op == StepOp::ListMake && from.inputs.empty()) {  // of an empty list only its result says what it is a list of
+      step.dtype = program.values[from.outputs[0]].dtype;
+      step.list_depth = program.values[from.outputs[0]].list_depth;
     }
-    return StepOp_None;
+    if (from.op != StepOp::Host) return;
+    step.service = from.service;
+    step.options = from.options;
+    step.results = results_of(from, program);
+  }
+
+  exec::Function finished() {
+    out_.num_symbols = symbols_.num_symbols();
+    out_.shape = symbols_.instructions();
+    return std::move(out_);
   }
 
   Status bind_symbols() {
@@ -180,7 +125,7 @@ class FunctionWriter {
     if (sym->hi == INT64_MAX) message += " or more";
     else if (sym->lo > INT64_MIN && sym->hi > sym->lo) message += " to " + std::to_string(sym->hi);
     if (sym->multiple > 1) message += ", a multiple of " + std::to_string(sym->multiple);
-    checks_.push_back(CreateCheck(out_, *condition, symbols_.num_symbols(), out_.CreateString(message)));
+    out_.checks.push_back({*condition, symbols_.num_symbols(), message});
   }
 
   Status ports_fit() const {
@@ -222,8 +167,8 @@ class FunctionWriter {
     if (offset) {
       MLC_ASSIGN(offset_symbol, symbol_of(offset, "what lies before " + what));
     }
-    buffers_.push_back(CreateBuffer(out_, kind, static_cast<uint8_t>(dtype), index, copy, bytes, offset_symbol));
-    return static_cast<uint32_t>(buffers_.size() - 1);
+    out_.buffers.push_back({.kind = kind, .dtype = dtype, .index = index, .copy = copy, .bytes = bytes, .offset = offset_symbol});
+    return static_cast<uint32_t>(out_.buffers.size() - 1);
   }
 
   Result<uint32_t> add_array(BufferKind kind, uint32_t array, uint32_t index, uint32_t copy) {
@@ -233,13 +178,13 @@ class FunctionWriter {
   Status add_interface_buffers() {
     for (uint32_t k = 0; k < function_.inputs.size(); ++k) {
       const uint32_t array = function_.inputs[k];
-      MLC_ASSIGN(const uint32_t buffer, add_array(BufferKind_Input, array, k, 0));
+      MLC_ASSIGN(const uint32_t buffer, add_array(BufferKind::Input, array, k, 0));
       input_buffers_.push_back(buffer);
       buffer_of_[array] = buffer;
     }
     for (uint32_t k = 0; k < function_.outputs.size(); ++k) {
       const uint32_t array = function_.outputs[k];
-      MLC_ASSIGN(const uint32_t buffer, add_array(BufferKind_Output, array, k, 0));
+      MLC_ASSIGN(const uint32_t buffer, add_array(BufferKind::Output, array, k, 0));
       output_buffers_.push_back(buffer);
       order_.place(buffer, ctx_.integer(0), bytes_of_array(function_.arrays[array]), k);
       // An output that is an input, a constant or an earlier output as well is copied at the end.
@@ -251,7 +196,7 @@ class FunctionWriter {
     for (const Parts::Part& part : plan_.parts.parts) {
       const auto output = static_cast<uint32_t>(std::find(function_.outputs.begin(), function_.outputs.end(), part.output) - function_.outputs.begin());
       const nest::Array& array = function_.arrays[part.array];
-      MLC_ASSIGN(buffer_of_[part.array], add_buffer(BufferKind_OutputPart, array.dtype, bytes_of_array(array), output, 0, part.offset, array_text(part.array)));
+      MLC_ASSIGN(buffer_of_[part.array], add_buffer(BufferKind::OutputPart, array.dtype, bytes_of_array(array), output, 0, part.offset, array_text(part.array)));
       order_.place(buffer_of_[part.array], part.offset, bytes_of_array(array), output);
     }
     return ok();
@@ -281,7 +226,7 @@ class FunctionWriter {
       }
     arena_bytes_ = place_in_arena(ctx_, lives, plan_.alignment);
     for (size_t k = 0; k < tenants.size(); ++k) {
-      MLC_ASSIGN(*tenants[k].buffer, add_buffer(BufferKind_Arena, tenants[k].dtype, lives[k].bytes, 0, 0, lives[k].offset, tenants[k].what));
+      MLC_ASSIGN(*tenants[k].buffer, add_buffer(BufferKind::Arena, tenants[k].dtype, lives[k].bytes, 0, 0, lives[k].offset, tenants[k].what));
       order_.place(*tenants[k].buffer, lives[k].offset, lives[k].bytes);
     }
     return ok();
@@ -289,13 +234,13 @@ class FunctionWriter {
 
   Result<uint32_t> buffer_of(uint32_t array) {
     if (buffer_of_[array] == kNone && function_.arrays[array].kind == nest::Array::Kind::Derived) {
-      MLC_ASSIGN(buffer_of_[array], add_array(BufferKind_Derived, array, function_.arrays[array].derived, 0));
+      MLC_ASSIGN(buffer_of_[array], add_array(BufferKind::Derived, array, function_.arrays[array].derived, 0));
     }
     if (buffer_of_[array] == kNone) {  // constants get a buffer when first used
       if (function_.arrays[array].kind != nest::Array::Kind::Const)
         return Status(Code::Internal, "array '" + function_.arrays[array].name + "' is used but never placed");
       const auto [tensor, copy] = plan_.constant(array);
-      MLC_ASSIGN(buffer_of_[array], add_array(BufferKind_Constant, array, tensor, copy));
+      MLC_ASSIGN(buffer_of_[array], add_array(BufferKind::Constant, array, tensor, copy));
     }
     return buffer_of_[array];
   }
@@ -308,64 +253,51 @@ class FunctionWriter {
 
   Status add_launches() {
     for (const Launch& launch : plan_.launches) {
-      std::vector<uint32_t> buffers, scalars;
+      Instr instr{.op = InstrOp::Launch, .kernel = launch.entry, .name = launch.source};
       for (const loop::Param& param : launch.params) {
         if (param.role == loop::Role::Workspace) {
-          buffers.push_back(workspace_.at({launch.statement, param.array}));
+          instr.buffers.push_back(workspace_.at({launch.statement, param.array}));
           continue;
         }
         MLC_ASSIGN(const uint32_t buffer, buffer_of(param.array));
-        buffers.push_back(buffer);
+        instr.buffers.push_back(buffer);
       }
+      const std::string gives = "what " + launch.source + " gives";
       for (const ir::Expr* scalar : launch.scalars) {
-        MLC_ASSIGN(const uint32_t symbol, symbol_of(scalar, "what " + launch.source + " gives"));
-        scalars.push_back(symbol);
+        MLC_ASSIGN(const Symbol symbol, symbol_of(scalar, gives));
+        instr.scalars.push_back(symbol);
       }
-      MLC_ASSIGN(const uint32_t tiles, symbol_of(launch.tiles, "what " + launch.source + " gives"));
-      std::vector<fbs::Offset<Cut>> cuts;
+      MLC_ASSIGN(instr.tiles, symbol_of(launch.tiles, gives));
       for (const loop::Cut& cut : launch.cuts) {
-        MLC_ASSIGN(const uint32_t units, symbol_of(cut.units, "what " + launch.source + " gives"));
-        MLC_ASSIGN(const uint32_t bytes, symbol_of(cut.bytes, "what " + launch.source + " reads"));
-        cuts.push_back(CreateCut(out_, units, static_cast<uint32_t>(scalars.size()), bytes));
-        scalars.push_back(units);
+        MLC_ASSIGN(const Symbol units, symbol_of(cut.units, gives));
+        MLC_ASSIGN(const Symbol bytes, symbol_of(cut.bytes, "what " + launch.source + " reads"));
+        instr.cuts.push_back({units, static_cast<uint32_t>(instr.scalars.size()), bytes});
+        instr.scalars.push_back(units);
       }
-      uint32_t work = kNone;
-      if (launch.work) {
-        MLC_ASSIGN(work, symbol_of(launch.work, "what " + launch.source + " does"));
-      }
-      uint32_t scratch = kNone;
-      if (launch.scratch) {
-        MLC_ASSIGN(scratch, symbol_of(launch.scratch, "what " + launch.source + " keeps"));
-      }
-      uint32_t steps = kNone;
-      if (launch.steps) {
-        MLC_ASSIGN(steps, symbol_of(launch.steps, "what " + launch.source + " repeats"));
-      }
-      const nest::Figures& told = launch.figures;
-      MLC_ASSIGN(const uint32_t operations, figure_of(told.operations));
-      MLC_ASSIGN(const uint32_t read, figure_of(told.read));
-      MLC_ASSIGN(const uint32_t written, figure_of(told.written));
-      const auto source = out_.CreateString(launch.source);
-      const uint32_t after = order_.after(uses_of(launch, buffers));
-      const auto written_cuts = out_.CreateVector(cuts);
-      const auto written_scalars = out_.CreateVector(scalars);
-      const auto operands = out_.CreateVector(buffers);
-      body_.push_back(CreateInstr(out_, InstrOp_Launch, launch.entry, operands, written_scalars, tiles, written_cuts, work, after, 0, source, scratch,
-                                  operations, read, written, told.of_bytes, steps));
+      MLC_ASSIGN(instr.work, optional_symbol_of(launch.work, "what " + launch.source + " does"));
+      MLC_ASSIGN(instr.scratch, optional_symbol_of(launch.scratch, "what " + launch.source + " keeps"));
+      MLC_ASSIGN(instr.steps, optional_symbol_of(launch.steps, "what " + launch.source + " repeats"));
+      MLC_ASSIGN(instr.operations, figure_of(launch.figures.operations));
+      MLC_ASSIGN(instr.read, figure_of(launch.figures.read));
+      MLC_ASSIGN(instr.written, figure_of(launch.figures.written));
+      instr.of_bytes = launch.figures.of_bytes;
+      instr.after = order_.after(uses_of(launch, instr.buffers));
+      out_.body.push_back(std::move(instr));
     }
     return ok();
   }
 
+  Result<Symbol> optional_symbol_of(const ir::Expr* e, const std::string& what) { return e ? symbol_of(e, what) : Result<Symbol>(exec::kNoSymbol); }
+
   // Not known where a symbol in it is not.
-  Result<uint32_t> figure_of(const ir::Expr* e) { return e && symbols_.knows(e) ? symbol_of(e, "a figure") : Result<uint32_t>(kNone); }
+  Result<Symbol> figure_of(const ir::Expr* e) { return e && symbols_.knows(e) ? symbol_of(e, "a figure") : Result<Symbol>(exec::kNoSymbol); }
 
   Status add_output_copies() {
     for (uint32_t k : copied_outputs_) {
       MLC_ASSIGN(const uint32_t source, buffer_of(function_.outputs[k]));
-      const std::vector<uint32_t> buffers{output_buffers_[k], source};
-      body_.push_back(CreateInstr(out_, InstrOp_Copy, 0, out_.CreateVector(buffers), 0, 0, 0, kNone,
-                                  order_.after({{buffers[0], true}, {buffers[1], false}}), 0,
-                                  out_.CreateString("copy to output " + function_.arrays[function_.outputs[k]].name)));
+      const uint32_t after = order_.after({{output_buffers_[k], true}, {source, false}});
+      out_.body.push_back({.op = InstrOp::Copy, .buffers = {output_buffers_[k], source}, .after = after,
+                           .name = "copy to output " + function_.arrays[function_.outputs[k]].name});
     }
     return ok();
   }
@@ -383,13 +315,13 @@ class FunctionWriter {
   Status add_checks() {
     for (const nest::Function::Check& check : function_.checks) {
       MLC_ASSIGN(const uint32_t condition, symbol_of(check.condition, "something (" + shortened(check.message) + ")"));
-      checks_.push_back(CreateCheck(out_, condition, symbols_.num_symbols(), out_.CreateString(shortened(check.message))));
+      out_.checks.push_back({condition, symbols_.num_symbols(), shortened(check.message)});
     }
     return ok();
   }
 
   // An extent that nothing is said of is what it is.
-  Result<fbs::Offset<Port>> input_port(uint32_t input, uint32_t buffer) {
+  Status add_input_port(uint32_t input, uint32_t buffer) {
     const nest::Array& array = function_.arrays[function_.inputs[input]];
     std::vector<uint32_t> shape;
     for (uint32_t axis = 0; axis < array.shape.size(); ++axis) {
@@ -400,33 +332,28 @@ class FunctionWriter {
       MLC_ASSIGN(const uint32_t symbol, symbol_of(array.shape[axis], "input '" + array.name + "'"));
       shape.push_back(symbol);
     }
-    const auto extents = out_.CreateVector(shape);
-    const auto name = out_.CreateString(array.name);
-    return CreatePort(out_, name, static_cast<uint8_t>(array.dtype), buffer, extents, array.list_depth, input);
+    out_.inputs.push_back({array.name, array.dtype, buffer, std::move(shape), array.list_depth, input});
+    return ok();
   }
 
-  Result<fbs::Offset<Port>> output_port(uint32_t array_number, uint32_t buffer) {
+  Status add_output_port(uint32_t array_number, uint32_t buffer) {
     const nest::Array& array = function_.arrays[array_number];
     std::vector<uint32_t> shape;
     for (const ir::Expr* extent : array.shape) {
       MLC_ASSIGN(const uint32_t symbol, symbol_of(extent, "output " + array_text(array_number)));
       shape.push_back(symbol);
     }
-    const auto extents = out_.CreateVector(shape);
-    const auto name = out_.CreateString(array.name);
-    return CreatePort(out_, name, static_cast<uint8_t>(array.dtype), buffer, extents);
+    out_.outputs.push_back({array.name, array.dtype, buffer, std::move(shape)});
+    return ok();
   }
 
   ir::Context& ctx_;
   const FunctionPlan& plan_;
   const nest::Function& function_;
-  fbs::FlatBufferBuilder& out_;
+  exec::Function out_;
   SymbolTable symbols_;
   Order order_;
   std::vector<uint32_t> buffer_of_, input_buffers_, output_buffers_, copied_outputs_;
-  std::vector<fbs::Offset<Buffer>> buffers_;
-  std::vector<fbs::Offset<Instr>> body_;
-  std::vector<fbs::Offset<Check>> checks_;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> workspace_;  // {statement, number} to buffer
   const ir::Expr* arena_bytes_ = nullptr;
   std::map<uint32_t, const Launch*> writers_;  // of arrays, for messages
@@ -444,21 +371,18 @@ Result<std::vector<std::byte>> write_plan(ir::Context& ctx, const std::vector<Fu
   for (const nest::Program& program : programs) parts[program.interface.name].program = &program;
   std::map<std::string, uint32_t> number_of;
   for (const auto& [name, part] : parts) number_of.emplace(name, static_cast<uint32_t>(number_of.size()));
-  fbs::FlatBufferBuilder out;
-  std::vector<fbs::Offset<Function>> written;
+  exec::Plan written;
   for (const auto& [name, part] : parts) {
     FunctionPlan interface;
     if (part.program) interface.function = &part.program->interface;
-    FunctionWriter writer(ctx, part.segment ? *part.segment : interface, out);
+    FunctionWriter writer(ctx, part.segment ? *part.segment : interface);
     auto function = part.segment ? writer.write() : writer.write(*part.program, number_of);
     if (!function.ok()) return function.status().code == Code::Internal ? std::move(function).status().note("plan of '" + name + "'") : std::move(function).status();
-    written.push_back(*function);
+    written.functions.push_back(std::move(*function));
   }
-  const auto derived_bytes = derived.bytes.empty() ? 0 : out.CreateVector(derived.bytes);
-  const auto functions = out.CreateVector(written);
-  FinishPlanBuffer(out, CreatePlan(out, kPlanFormat, MLRUN_MODULE_ABI, functions, derived_bytes, derived.bytes.empty() ? UINT32_MAX : number_of.at(derived.function)));
-  const auto* bytes = reinterpret_cast<const std::byte*>(out.GetBufferPointer());
-  return std::vector<std::byte>(bytes, bytes + out.GetSize());
+  written.derived = derived.bytes;
+  if (!derived.bytes.empty()) written.derive = number_of.at(derived.function);
+  return encode(written);
 }
 
 }  // namespace mlc::plan

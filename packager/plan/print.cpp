@@ -125,37 +125,10 @@ class Printer {
 
   // What the operation is told beside its operands.
   void settings(const Step& s) {
-    const auto number = [&](const char* word, uint32_t n) { out_ += " " + std::string(word) + " " + std::to_string(n); };
-    const auto flag = [&](const char* word, bool set) { out_ += set ? " " + std::string(word) : ""; };
-    switch (s.op) {
-      case StepOp::Loop: number("carried", s.carried); break;
-      case StepOp::ListConcat:
-        number("axis", s.axis);
-        flag("new", s.new_axis);
-        break;
-      case StepOp::ListSplit:
-        number("axis", s.axis);
-        flag("drop", s.drop_axis);
-        break;
-      case StepOp::StringSplit: number("cuts", s.max_cuts); break;
-      case StepOp::StringTokens:
-        number("letters", s.min_letters);
-        flag("between", s.between);
-        break;
-      case StepOp::StringNormalize:
-        flag("lower", s.case_change == CaseChange::Lower);
-        flag("upper", s.case_change == CaseChange::Upper);
-        flag("match_case", s.match_case);
-        break;
-      case StepOp::NumberFromString: flag("integers", s.integers); break;
-      case StepOp::ListMake:
-        if (s.inputs.empty()) out_ += " " + std::string(name_of(s.dtype)) + " list " + std::to_string(s.list_depth);
-        break;
-      case StepOp::Host: host(s); break;
-      case StepOp::None: case StepOp::Call: case StepOp::Branch: case StepOp::ListInsert: case StepOp::ListErase:
-      case StepOp::ListAt: case StepOp::ListLength: case StepOp::StringsIn: case StepOp::StringsOut: case StepOp::StringsMake:
-      case StepOp::StringConcat: case StepOp::StringMatch: case StepOp::StringFromNumber: case StepOp::StringRank: break;
-    }
+    if (s.op == StepOp::Loop) out_ += " carried " + std::to_string(s.carried);
+    out_ += text_of(static_cast<const StepSettings&>(s));
+    if (s.op == StepOp::ListMake && s.inputs.empty()) out_ += " " + std::string(name_of(s.dtype)) + " list " + std::to_string(s.list_depth);
+    if (s.op == StepOp::Host) host(s);
   }
 
   void host(const Step& s) {

@@ -33,18 +33,18 @@
 //     input "x" f32 [$0] %0
 //     input "more" bool list 1 %1       ; list depth; the element type is that of the arrays in it
 //     output "y" f32 rank 2 %3
-//     %2 = at (%1, %7) "SequenceAt_3"
+//     %2 = list_at (%1, %7) "SequenceAt_3"
 //     %3, -, %5 = loop "loop/body" carried 1 (-, %2, %0)
 //     %6 = branch "loop/then" "loop/else" (%2, %0)
 //     call "loop/print" (%6)
-//     %8 = make f32 list 1 ()           ; the type only where there are no items
-//     %9 = insert (%8, %3, -)           ; also erase, length
-//     %10 = concat axis 0 new (%9)      ; `new`: a new axis
-//     %12 = split axis 0 drop (%10, -)  ; `drop`: pieces of length 1 lose the axis
-//     %13, %14 = stringsplit cuts 1 (%15, %16)
-//     %17, %18 = stringtokens letters 2 between (%15, %19)  ; `between`: what the table does not accept
-//     %20 = stringnormalize lower match_case (%15, %16)     ; lower, upper, or neither
-//     %21 = numberfromstring integers (%15)
+//     %8 = list_make f32 list 1 ()           ; the type only where there are no items
+//     %9 = list_insert (%8, %3, -)           ; also erase, length
+//     %10 = list_concat axis 0 new (%9)      ; `new`: a new axis
+//     %12 = list_split axis 0 drop (%10, -)  ; `drop`: pieces of length 1 lose the axis
+//     %13, %14 = string_split cuts 1 (%15, %16)
+//     %17, %18 = string_tokens letters 2 between (%15, %19)  ; `between`: what the table does not accept
+//     %20 = string_normalize lower match_case (%15, %16)     ; lower, upper, or neither
+//     %21 = number_from_string integers (%15)
 //     %11 = host "image.decode" "RGB" u8 [-1, -1, 3] (%0)   ; service, options, results: -1 where the run tells
 //   }
 //
@@ -68,12 +68,6 @@ inline constexpr std::string_view kSymbolOpWords[] = {
     "ffloor", "fceil", "frint", "ftrunc", "fmin", "fmax", "flt", "fle", "fconst", "fsqrt", "froundf32",
     "element"};
 static_assert(std::size(kSymbolOpWords) == exec::kLastSymbolOp + 1);
-inline constexpr std::string_view kStepWords[] = {"",   "call",   "branch", "loop",   "make", "insert",
-                                                  "erase", "at", "length", "concat", "split",
-                                                  "stringsin", "stringsout", "stringsmake", "stringconcat", "stringsplit",
-                                                  "stringnormalize", "stringmatch", "stringfromnumber", "numberfromstring",
-                                                  "stringtokens", "stringrank", "host"};
-static_assert(std::size(kStepWords) == exec::kLastStepOp + 1);
 // Symbols that it reads.
 constexpr int operands_of(exec::SymbolOp op) {
   using enum exec::SymbolOp;

@@ -6,40 +6,40 @@
 namespace mlc::plan {
 namespace {
 
-using namespace fb::plan;
+using exec::SymbolOp;
 using ir::Op;
 
 std::optional<SymbolOp> integer_op(Op op) {
   switch (op) {
-    case Op::Add: return SymbolOp_Add;
-    case Op::Sub: return SymbolOp_Sub;
-    case Op::Mul: return SymbolOp_Mul;
-    case Op::FloorDiv: return SymbolOp_FloorDiv;
-    case Op::FloorMod: return SymbolOp_Mod;
-    case Op::Min: return SymbolOp_Min;
-    case Op::Max: return SymbolOp_Max;
-    case Op::Eq: return SymbolOp_Eq;
-    case Op::Ne: return SymbolOp_Ne;
-    case Op::Lt: return SymbolOp_Lt;
-    case Op::Le: return SymbolOp_Le;
-    case Op::And: return SymbolOp_And;
-    case Op::Or: return SymbolOp_Or;
-    case Op::Not: return SymbolOp_Not;
-    case Op::Select: return SymbolOp_Select;
+    case Op::Add: return SymbolOp::Add;
+    case Op::Sub: return SymbolOp::Sub;
+    case Op::Mul: return SymbolOp::Mul;
+    case Op::FloorDiv: return SymbolOp::FloorDiv;
+    case Op::FloorMod: return SymbolOp::Mod;
+    case Op::Min: return SymbolOp::Min;
+    case Op::Max: return SymbolOp::Max;
+    case Op::Eq: return SymbolOp::Eq;
+    case Op::Ne: return SymbolOp::Ne;
+    case Op::Lt: return SymbolOp::Lt;
+    case Op::Le: return SymbolOp::Le;
+    case Op::And: return SymbolOp::And;
+    case Op::Or: return SymbolOp::Or;
+    case Op::Not: return SymbolOp::Not;
+    case Op::Select: return SymbolOp::Select;
     default: return std::nullopt;
   }
 }
 
 std::optional<SymbolOp> double_op(Op op) {
   switch (op) {
-    case Op::Add: return SymbolOp_FAdd;
-    case Op::Sub: return SymbolOp_FSub;
-    case Op::Mul: return SymbolOp_FMul;
-    case Op::Div: return SymbolOp_FDiv;
-    case Op::Sqrt: return SymbolOp_FSqrt;
-    case Op::Lt: return SymbolOp_FLt;
-    case Op::Le: return SymbolOp_FLe;
-    case Op::Select: return SymbolOp_Select;
+    case Op::Add: return SymbolOp::FAdd;
+    case Op::Sub: return SymbolOp::FSub;
+    case Op::Mul: return SymbolOp::FMul;
+    case Op::Div: return SymbolOp::FDiv;
+    case Op::Sqrt: return SymbolOp::FSqrt;
+    case Op::Lt: return SymbolOp::FLt;
+    case Op::Le: return SymbolOp::FLe;
+    case Op::Select: return SymbolOp::Select;
     default: return std::nullopt;
   }
 }
@@ -48,7 +48,7 @@ std::optional<SymbolOp> double_op(Op op) {
 
 uint32_t SymbolTable::emit(SymbolOp op, uint32_t a, uint32_t b, uint32_t c, int64_t imm) {
   const uint32_t dst = num_symbols();
-  instrs_.emplace_back(op, dst, a, b, c, imm);
+  instrs_.push_back({op, dst, a, b, c, imm});
   return dst;
 }
 
@@ -57,10 +57,10 @@ void SymbolTable::bind_input_axis(const ir::Sym* sym, uint32_t input, uint32_t a
 }
 
 void SymbolTable::bind_input_element(const ir::Sym* sym, uint32_t input, uint32_t element) {
-  if (!is_bound(sym)) bound_[sym] = emit(SymbolOp_InputElement, input, element);
+  if (!is_bound(sym)) bound_[sym] = emit(SymbolOp::InputElement, input, element);
 }
 
-uint32_t SymbolTable::input_axis(uint32_t input, uint32_t axis) { return emit(SymbolOp_InputDim, input, axis); }
+uint32_t SymbolTable::input_axis(uint32_t input, uint32_t axis) { return emit(SymbolOp::InputDim, input, axis); }
 
 bool SymbolTable::knows(const ir::Expr* e) const {
   bool known = true;
@@ -71,18 +71,18 @@ bool SymbolTable::knows(const ir::Expr* e) const {
 std::optional<uint32_t> SymbolTable::in_bounds(const ir::Sym* sym) {
   std::optional<uint32_t> all;
   const uint32_t value = bound_.at(sym);
-  const auto demand = [&](uint32_t condition) { all = all ? emit(SymbolOp_And, *all, condition) : condition; };
+  const auto demand = [&](uint32_t condition) { all = all ? emit(SymbolOp::And, *all, condition) : condition; };
   if (sym->lo > 0) {  // no extent is negative
     const uint32_t lo = constant(sym->lo);
-    demand(emit(SymbolOp_Le, lo, value));
+    demand(emit(SymbolOp::Le, lo, value));
   }
   if (sym->hi < INT64_MAX) {
     const uint32_t hi = constant(sym->hi);
-    demand(emit(SymbolOp_Le, value, hi));
+    demand(emit(SymbolOp::Le, value, hi));
   }
   if (sym->multiple > 1) {
-    const uint32_t remainder = emit(SymbolOp_Mod, value, constant(sym->multiple));
-    demand(emit(SymbolOp_Eq, remainder, constant(0)));
+    const uint32_t remainder = emit(SymbolOp::Mod, value, constant(sym->multiple));
+    demand(emit(SymbolOp::Eq, remainder, constant(0)));
   }
   return all;
 }
@@ -103,63 +103,63 @@ Result<uint32_t> SymbolTable::symbol_of(const ir::Expr* e) {
   return known_.at(e);
 }
 
-uint32_t SymbolTable::constant(int64_t value) { return emit(SymbolOp_Const, 0, 0, 0, value); }
-uint32_t SymbolTable::real_constant(double value) { return emit(SymbolOp_FConst, 0, 0, 0, std::bit_cast<int64_t>(value)); }
+uint32_t SymbolTable::constant(int64_t value) { return emit(SymbolOp::Const, 0, 0, 0, value); }
+uint32_t SymbolTable::real_constant(double value) { return emit(SymbolOp::FConst, 0, 0, 0, std::bit_cast<int64_t>(value)); }
 
 // Toward zero: rounded up where the signs differ, else down.
 uint32_t SymbolTable::truncated_quotient(uint32_t a, uint32_t b) {
-  const uint32_t down = emit(SymbolOp_FloorDiv, a, b), up = emit(SymbolOp_CeilDiv, a, b);
-  return emit(SymbolOp_Select, signs_differ(a, b), up, down);
+  const uint32_t down = emit(SymbolOp::FloorDiv, a, b), up = emit(SymbolOp::CeilDiv, a, b);
+  return emit(SymbolOp::Select, signs_differ(a, b), up, down);
 }
 
 // The floor modulus has the sign of b; where a has the other one it is one b too much. Nothing here overflows.
 uint32_t SymbolTable::truncated_remainder(uint32_t a, uint32_t b) {
-  const uint32_t rest = emit(SymbolOp_Mod, a, b);
-  const uint32_t much = emit(SymbolOp_And, rest, signs_differ(a, b));
-  return emit(SymbolOp_Sub, rest, emit(SymbolOp_Select, much, b, constant(0)));
+  const uint32_t rest = emit(SymbolOp::Mod, a, b);
+  const uint32_t much = emit(SymbolOp::And, rest, signs_differ(a, b));
+  return emit(SymbolOp::Sub, rest, emit(SymbolOp::Select, much, b, constant(0)));
 }
 
 uint32_t SymbolTable::signs_differ(uint32_t a, uint32_t b) {
   const uint32_t zero = constant(0);
-  const uint32_t a_below = emit(SymbolOp_Lt, a, zero), b_below = emit(SymbolOp_Lt, b, zero);
-  return emit(SymbolOp_Ne, a_below, b_below);
+  const uint32_t a_below = emit(SymbolOp::Lt, a, zero), b_below = emit(SymbolOp::Lt, b, zero);
+  return emit(SymbolOp::Ne, a_below, b_below);
 }
 
 uint32_t SymbolTable::equal_reals(uint32_t a, uint32_t b) {
-  const uint32_t below = emit(SymbolOp_FLe, a, b), above = emit(SymbolOp_FLe, b, a);
-  return emit(SymbolOp_And, below, above);
+  const uint32_t below = emit(SymbolOp::FLe, a, b), above = emit(SymbolOp::FLe, b, a);
+  return emit(SymbolOp::And, below, above);
 }
 
 // FMin and FMax drop a NaN in their second operand; that of an expression is kept.
 uint32_t SymbolTable::real_extremum(SymbolOp op, uint32_t a, uint32_t b) {
-  const uint32_t is_number = emit(SymbolOp_FLe, b, b);
-  return emit(SymbolOp_Select, is_number, emit(op, a, b), b);
+  const uint32_t is_number = emit(SymbolOp::FLe, b, b);
+  return emit(SymbolOp::Select, is_number, emit(op, a, b), b);
 }
 
 // What plans have no instruction for, made of those they have.
 std::optional<uint32_t> SymbolTable::composed(const ir::Expr* e, std::span<const uint32_t> args) {
   const bool real = is_float(e->args[0]->type.dtype);
   // floor, ceil and rint give integers in a plan; as a floating-point value they are converted back.
-  const auto whole = [&](SymbolOp op) { return emit(SymbolOp_ToDouble, emit(op, args[0])); };
+  const auto whole = [&](SymbolOp op) { return emit(SymbolOp::ToDouble, emit(op, args[0])); };
   switch (e->op) {
-    case Op::Floor: return whole(SymbolOp_FFloor);
-    case Op::Ceil: return whole(SymbolOp_FCeil);
-    case Op::Rint: return whole(SymbolOp_FRint);
-    case Op::Trunc: return whole(SymbolOp_FTrunc);
-    case Op::Neg: return real ? emit(SymbolOp_FSub, real_constant(-0.0), args[0]) : emit(SymbolOp_Sub, constant(0), args[0]);
+    case Op::Floor: return whole(SymbolOp::FFloor);
+    case Op::Ceil: return whole(SymbolOp::FCeil);
+    case Op::Rint: return whole(SymbolOp::FRint);
+    case Op::Trunc: return whole(SymbolOp::FTrunc);
+    case Op::Neg: return real ? emit(SymbolOp::FSub, real_constant(-0.0), args[0]) : emit(SymbolOp::Sub, constant(0), args[0]);
     case Op::Abs:
-      if (real) return emit(SymbolOp_FMax, args[0], emit(SymbolOp_FSub, real_constant(-0.0), args[0]));
-      return emit(SymbolOp_Max, args[0], emit(SymbolOp_Sub, constant(0), args[0]));
-    case Op::IsNan: return emit(SymbolOp_Not, emit(SymbolOp_FLe, args[0], args[0]));
+      if (real) return emit(SymbolOp::FMax, args[0], emit(SymbolOp::FSub, real_constant(-0.0), args[0]));
+      return emit(SymbolOp::Max, args[0], emit(SymbolOp::Sub, constant(0), args[0]));
+    case Op::IsNan: return emit(SymbolOp::Not, emit(SymbolOp::FLe, args[0], args[0]));
     case Op::Min: case Op::Max:
       if (!real) return std::nullopt;
-      return real_extremum(e->op == Op::Min ? SymbolOp_FMin : SymbolOp_FMax, args[0], args[1]);
+      return real_extremum(e->op == Op::Min ? SymbolOp::FMin : SymbolOp::FMax, args[0], args[1]);
     case Op::Eq:
       if (!real) return std::nullopt;
       return equal_reals(args[0], args[1]);
     case Op::Ne:
       if (!real) return std::nullopt;
-      return emit(SymbolOp_Not, equal_reals(args[0], args[1]));
+      return emit(SymbolOp::Not, equal_reals(args[0], args[1]));
     case Op::TruncDiv: return truncated_quotient(args[0], args[1]);
     case Op::TruncMod: return truncated_remainder(args[0], args[1]);
     default: return std::nullopt;
@@ -167,9 +167,9 @@ std::optional<uint32_t> SymbolTable::composed(const ir::Expr* e, std::span<const
 }
 
 uint32_t SymbolTable::converted(DType from, DType to, uint32_t value) {
-  if (to == DType::Bool) return is_float(from) ? emit(SymbolOp_Not, equal_reals(value, real_constant(0))) : emit(SymbolOp_Ne, value, constant(0));
-  if (is_float(to)) return is_float(from) ? value : emit(SymbolOp_ToDouble, value);
-  return is_float(from) ? emit(SymbolOp_FTrunc, value) : value;
+  if (to == DType::Bool) return is_float(from) ? emit(SymbolOp::Not, equal_reals(value, real_constant(0))) : emit(SymbolOp::Ne, value, constant(0));
+  if (is_float(to)) return is_float(from) ? value : emit(SymbolOp::ToDouble, value);
+  return is_float(from) ? emit(SymbolOp::FTrunc, value) : value;
 }
 
 Result<uint32_t> SymbolTable::emit_node(const ir::Expr* e) {
@@ -194,7 +194,7 @@ Result<uint32_t> SymbolTable::emit_node(const ir::Expr* e) {
     if (const auto op = real_operands ? double_op(e->op) : integer_op(e->op)) symbol = emit(*op, args[0], args[1], args[2]);
   if (!symbol) return Status(Code::Internal, 2010, "no instruction for the extent " + ir::to_string(e));
   // Symbols compute in double; a float is a double that is rounded after each operation.
-  return e->type.dtype == DType::F32 ? emit(SymbolOp_FRoundF32, *symbol) : *symbol;
+  return e->type.dtype == DType::F32 ? emit(SymbolOp::FRoundF32, *symbol) : *symbol;
 }
 
 }  // namespace mlc::plan

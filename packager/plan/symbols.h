@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "packager/ir/context.h"
-#include "schema/generated/plan_generated.h"
+#include "runtime/plan/plan.h"
 
 namespace mlc::plan {
 
@@ -32,10 +32,10 @@ class SymbolTable {
   // The symbol that holds the value of `e`, which ir::is_extent.
   Result<uint32_t> symbol_of(const ir::Expr* e);
   uint32_t num_symbols() const { return static_cast<uint32_t>(instrs_.size()); }
-  const std::vector<fb::plan::SymbolInstr>& instructions() const { return instrs_; }
+  const std::vector<exec::SymbolInstr>& instructions() const { return instrs_; }
 
  private:
-  uint32_t emit(fb::plan::SymbolOp op, uint32_t a = 0, uint32_t b = 0, uint32_t c = 0, int64_t imm = 0);
+  uint32_t emit(exec::SymbolOp op, uint32_t a = 0, uint32_t b = 0, uint32_t c = 0, int64_t imm = 0);
   Result<uint32_t> emit_node(const ir::Expr* e);
   std::optional<uint32_t> composed(const ir::Expr* e, std::span<const uint32_t> args);
   uint32_t converted(DType from, DType to, uint32_t value);
@@ -45,11 +45,11 @@ class SymbolTable {
   uint32_t truncated_remainder(uint32_t a, uint32_t b);
   uint32_t signs_differ(uint32_t a, uint32_t b);
   uint32_t equal_reals(uint32_t a, uint32_t b);
-  uint32_t real_extremum(fb::plan::SymbolOp op, uint32_t a, uint32_t b);
+  uint32_t real_extremum(exec::SymbolOp op, uint32_t a, uint32_t b);
 
   std::unordered_map<const ir::Sym*, uint32_t> bound_;
   std::unordered_map<const ir::Expr*, uint32_t> known_;
-  std::vector<fb::plan::SymbolInstr> instrs_;
+  std::vector<exec::SymbolInstr> instrs_;
 };
 
 }  // namespace mlc::plan

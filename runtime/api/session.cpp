@@ -90,7 +90,7 @@ Status Session::check_declared() const {
   const std::vector<uint32_t>& declared = variant().features;
   for (const exec::Function& f : plan_.functions)
     for (const exec::Step& step : f.steps) {
-      if (step.op != exec::StepOp::Host) continue;
+      if (step.op != StepOp::Host) continue;
       const auto names_it = [&](uint32_t feature) { return match::is_service_named(feature, step.service); };
       if (std::none_of(declared.begin(), declared.end(), names_it))
         return Status(Code::NoVariant, 2001, "the plan uses the service '{}', which variant '{}' does not declare",

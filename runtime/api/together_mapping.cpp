@@ -28,7 +28,7 @@ exec::Function calling(const exec::Plan& plan, uint32_t function) {
   out.inputs = f.inputs;
   out.outputs = f.outputs;
   exec::Step step;
-  step.op = exec::StepOp::Call;
+  step.op = StepOp::Call;
   step.functions = {function};
   for (exec::Port& p : out.inputs) step.inputs.push_back(p.value = out.num_values++);
   for (exec::Port& p : out.outputs) {

@@ -44,7 +44,7 @@ std::optional<uint32_t> cut_of(const exec::Plan& plan, uint32_t function) {
   if (!cut || !plan.functions[*cut].is_program() || !same_interface(whole, plan.functions[*cut])) return std::nullopt;
   std::vector<bool> called(plan.functions.size(), false);
   for (const exec::Step& step : plan.functions[*cut].steps) {
-    if (step.op != exec::StepOp::Call) return std::nullopt;
+    if (step.op != StepOp::Call) return std::nullopt;
     const uint32_t callee = step.functions[0];
     if (plan.functions[callee].is_program() || called[callee]) return std::nullopt;
     called[callee] = true;
@@ -102,7 +102,7 @@ class Composer {
       return ok();
     }
     exec::Step step;
-    step.op = exec::StepOp::Call;
+    step.op = StepOp::Call;
     step.functions = {static_cast<uint32_t>(out_.place.size())};
     const std::string& begin = out_.front.functions[first.functions[0]].name;
     const std::string name = mlc::compose("{} to {}", begin, out_.front.functions[steps.steps[stage.end - 1].functions[0]].name);

@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "schema/format.h"
+#include "schema/steps.h"
 
 namespace mlc::exec {
 
@@ -31,12 +32,6 @@ enum class BufferKind : uint8_t { None = 0, Input, Output, Constant, Arena, Stat
 inline constexpr uint8_t kLastBufferKind = static_cast<uint8_t>(BufferKind::OutputPart);
 enum class InstrOp : uint8_t { None = 0, Launch, Copy, Fill };
 inline constexpr uint8_t kLastInstrOp = static_cast<uint8_t>(InstrOp::Fill);
-enum class StepOp : uint8_t {
-  None = 0, Call, Branch, Loop, ListMake, ListInsert, ListErase, ListAt, ListLength, ListConcat, ListSplit,
-  StringsIn, StringsOut, StringsMake, StringConcat, StringSplit, StringNormalize, StringMatch, StringFromNumber,
-  NumberFromString, StringTokens, StringRank, Host,
-};
-inline constexpr uint8_t kLastStepOp = static_cast<uint8_t>(StepOp::Host);
 
 inline constexpr uint32_t kNoValue = UINT32_MAX;  // an operand that is absent, a result that nobody wants
 inline constexpr uint32_t kMaxCallDepth = 64;     // functions that stand in each other
@@ -116,20 +111,11 @@ struct Port {
 
 // What a step of a program does: see schema/plan.fbs and spec/plan.md. Types of values are known from their writers, so
 // operands are of the types that the operation takes.
-struct Step {
+struct Step : StepSettings {
   StepOp op = StepOp::None;
   std::vector<uint32_t> functions;        // of the plan, larger than the one the step stands in
   std::vector<uint32_t> inputs, outputs;  // values or kNoValue
   uint32_t carried = 0;                   // Loop
-  uint32_t axis = 0;                      // ListConcat, ListSplit
-  bool new_axis = false;                  // ListConcat: `axis` is a new one of the result
-  bool drop_axis = false;                 // ListSplit: pieces of length 1 lose the axis
-  uint32_t max_cuts = 0;                  // StringSplit, of each text
-  uint32_t min_letters = 0;               // StringTokens: pieces with fewer are left out
-  bool between = false;                   // StringTokens: the pieces are what stands between those that the table accepts
-  CaseChange case_change = CaseChange::None;  // StringNormalize
-  bool match_case = false;                // StringNormalize: case counts when words are compared
-  bool integers = false;                  // NumberFromString
   DType dtype = DType::None;              // ListMake without inputs: type of the list
   uint8_t list_depth = 0;
   std::string service, options;           // Host; no byte of the options is 0

@@ -1,6 +1,7 @@
 // Kernels to a linked ELF module, through LLVM and lld, or to PTX, through LLVM. No LLVM type here.
 #pragma once
 
+#include "packager/loop/loop.h"
 #include "targets/print_kernel.h"
 #include "targets/target.h"
 

@@ -50,8 +50,6 @@ TESTS = ("tests/", "bench/")  # may see everything but the network
 FLATBUFFERS = (
     "packager/container/manifest_encode.cpp",
     "packager/plan/encode.cpp",
-    "packager/plan/plan_builder.cpp",
-    "packager/plan/symbols.h",
     "runtime/container/manifest_decode.cpp",
     "runtime/plan/decode_",
     "runtime/plan/plan_decode.cpp",

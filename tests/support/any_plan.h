@@ -114,7 +114,7 @@ inline std::vector<exec::Service> any_services(const exec::Plan& plan) {
   std::vector<exec::Service> services;
   for (const exec::Function& f : plan.functions)
     for (const exec::Step& s : f.steps)
-      if (s.op == exec::StepOp::Host && s.service != "none") services.push_back({s.service, run});
+      if (s.op == StepOp::Host && s.service != "none") services.push_back({s.service, run});
   return services;
 }
 

@@ -78,9 +78,9 @@ inline std::vector<std::byte> sample_plan(int64_t factor) {
     input "p" i64 [] %1
     output "item" f32 rank 1 %2
     output "both" f32 list 2 %4
-    %2 = at (%0, %1) "SequenceAt_0"
-    %3 = erase (%0, %1)
-    %4 = make (%3, %0)
+    %2 = list_at (%0, %1) "SequenceAt_0"
+    %3 = list_erase (%0, %1)
+    %4 = list_make (%3, %0)
   }
   function "shift" {
     $0 = dim 0 0 $1 = const 4 $2 = mul $0 $1 $3 = const 0

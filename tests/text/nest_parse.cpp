@@ -1,3 +1,4 @@
+#include "packager/nest/proc.h"
 #include "tests/text/nest_text.h"
 
 #include <algorithm>
@@ -225,7 +226,7 @@ class Parser {
     }
     return ok();
   }
-  Status settings(Control::Settings& set) {
+  Status settings(StepSettings& set) {
     const auto numbered = [&](const char* word, uint32_t& out) -> Status {
       if (!in_.accept(word)) return ok();
       MLC_ASSIGN(const int64_t n, integer());
@@ -239,8 +240,8 @@ class Parser {
     MLC_RETURN_IF_ERROR(numbered("cuts", set.max_cuts));
     MLC_RETURN_IF_ERROR(numbered("letters", set.min_letters));
     set.between = in_.accept("between");
-    if (in_.accept("lower")) set.case_change = Control::CaseChange::Lower;
-    else if (in_.accept("upper")) set.case_change = Control::CaseChange::Upper;
+    if (in_.accept("lower")) set.case_change = CaseChange::Lower;
+    else if (in_.accept("upper")) set.case_change = CaseChange::Upper;
     set.match_case = in_.accept("match_case");
     set.integers = in_.accept("integers");
     return ok();
@@ -252,9 +253,9 @@ class Parser {
     s.control = std::make_unique<Control>();
     Control& c = *s.control;
     const std::string kind = in_.next().text;
-    const auto known = std::find(std::begin(kControlKinds), std::end(kControlKinds), kind);
-    if (known == std::end(kControlKinds)) return in_.error("no kind of control '" + kind + "'");
-    c.kind = static_cast<Control::Kind>(known - std::begin(kControlKinds));
+    const auto known = std::find(std::begin(kStepWords) + 1, std::end(kStepWords), kind);
+    if (known == std::end(kStepWords)) return in_.error("no kind of control '" + kind + "'");
+    c.kind = static_cast<StepOp>(known - std::begin(kStepWords));
     s.source = in_.next().text;
     MLC_RETURN_IF_ERROR(in_.expect("reads"));
     MLC_RETURN_IF_ERROR(operands(c.inputs));

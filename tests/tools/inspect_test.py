@@ -198,7 +198,7 @@ def plans_of_every_kind_of_constant_are_shown(t):
     (t.dir / "m.onnx").write_bytes(onnx_file.model([words], [onnx_file.port("x", "str", ["n"])], [onnx_file.port("y", "str", ["m"])]))
     t.run("mlpack", "build", "m.onnx", "-o", "m.mlc", "--target", "portable")
     text = t.run("mlpack", "inspect", "m.mlc", "--plan").stdout
-    assert 'function "main"' in text and "stringnormalize" in text, text
+    assert 'function "main"' in text and "string_normalize" in text, text
     assert t.json("mlpack", "inspect", "m.mlc", "--plan")["plans"]["portable"] in text
 
 

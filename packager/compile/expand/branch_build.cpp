@@ -134,7 +134,7 @@ Status GraphExpander::BranchBuild::branch() {
     outputs.push_back(lists ? result.list->array : result.tensor.array);
     g.give(node, output, std::move(result));
   }
-  nest::Control& control = emit.control(nest::Control::Kind::Branch, std::move(inputs), std::move(outputs));
+  nest::Control& control = emit.control(StepOp::Branch, std::move(inputs), std::move(outputs));
   for (Side& side : sides) control.bodies.push_back(std::move(side.function));
   return ok();
 }

@@ -390,7 +390,7 @@ Status GraphExpander::add_sequence_map(const Node& node, const Inputs& in) {
   LoopPlan plan;
   plan.label = node.label();
   plan.trips = emit.array("", DType::I64, {});
-  emit.control(nest::Control::Kind::ListLength, {lists[0].list->array}, {plan.trips});
+  emit.control(StepOp::ListLength, {lists[0].list->array}, {plan.trips});
   for (size_t k = 0; k < node.outputs.size(); ++k) {
     DType dtype = graph->outputs[k].dtype;
     plan.carried.push_back({lang::Value{nest::kNoArray, {}}, made_of(dtype, 1, false, {})});
@@ -416,7 +416,7 @@ Status GraphExpander::add_sequence_map(const Node& node, const Inputs& in) {
       auto longer = std::make_shared<List>(*carried[k].list);
       longer->shape = joined(longer->shape, body.shape_of(item));
       longer->array = inside.array("", longer->dtype, {}, nest::Array::Kind::Temp, 1);
-      inside.control(nest::Control::Kind::ListInsert, {carried[k].list->array, item.tensor.array, nest::kNoArray}, {longer->array});
+      inside.control(StepOp::ListInsert, {carried[k].list->array, item.tensor.array, nest::kNoArray}, {longer->array});
       run.carried.push_back({lang::Value{nest::kNoArray, {}}, longer});
     }
     return run;

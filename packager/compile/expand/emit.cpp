@@ -43,7 +43,7 @@ uint32_t Emit::number(Ex value) {
 
 uint32_t Emit::truth(const std::string& name, Ex value) { return write(array(name, DType::Bool, {}), {}, {}, value); }
 
-nest::Control& Emit::control(nest::Control::Kind kind, std::vector<uint32_t> inputs, std::vector<uint32_t> outputs) {
+nest::Control& Emit::control(StepOp kind, std::vector<uint32_t> inputs, std::vector<uint32_t> outputs) {
   nest::Statement s;
   s.source = source_;
   s.control = std::make_unique<nest::Control>();

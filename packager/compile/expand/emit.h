@@ -19,7 +19,7 @@ class Emit {
   uint32_t constant(int64_t value, DType dtype = DType::I64);  // of rank 0
   uint32_t numbers(const std::vector<int64_t>& values);         // a constant i64 [n] array
   uint32_t number(const ir::Expr* value);                       // an i64 [] array of a value made of symbols
-  nest::Control& control(nest::Control::Kind kind, std::vector<uint32_t> inputs, std::vector<uint32_t> outputs);
+  nest::Control& control(StepOp kind, std::vector<uint32_t> inputs, std::vector<uint32_t> outputs);
 
   // Part of `array`: along `axis` the places from `start` on, `count` of them.
   uint32_t piece(const std::string& name, uint32_t array, size_t axis, const ir::Expr* start, const ir::Expr* count);

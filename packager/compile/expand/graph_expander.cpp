@@ -130,7 +130,7 @@ Result<uint32_t> GraphExpander::array_of(const Item& value, const std::string& s
   }
   Emit emit(ctx_, function_, source);
   const uint32_t list = emit.array("", value.list->dtype, {}, nest::Array::Kind::Temp, value.list->depth);
-  emit.control(nest::Control::Kind::ListMake, std::move(items), {list});
+  emit.control(StepOp::ListMake, std::move(items), {list});
   return list;
 }
 

@@ -8,7 +8,6 @@
 namespace mlc::compile {
 
 using model::Node;
-using Kind = nest::Control::Kind;
 
 namespace {
 
@@ -39,7 +38,7 @@ Result<Item> GraphExpander::list_at(const List& list, uint32_t position, const s
     inner->optional = false;
     inner->items.reset();
     inner->array = emit.array(name, list.dtype, {}, nest::Array::Kind::Temp, inner->depth);
-    emit.control(Kind::ListAt, {list.array, position}, {inner->array});
+    emit.control(StepOp::ListAt, {list.array, position}, {inner->array});
     return item_of(inner);
   }
   std::vector<Ex> shape;
@@ -51,7 +50,7 @@ Result<Item> GraphExpander::list_at(const List& list, uint32_t position, const s
   for (size_t axis = 0; axis < shape.size(); ++axis)
     if (!shape[axis]) shape[axis] = ctx_.sym(fresh_symbol((name.empty() ? source : name) + "." + std::to_string(axis), 0, INT64_MAX));
   const uint32_t out = emit.array(name, list.dtype, std::move(shape));
-  emit.control(Kind::ListAt, {list.array, position}, {out});
+  emit.control(StepOp::ListAt, {list.array, position}, {out});
   return Item::of(out);
 }
 
@@ -162,7 +161,7 @@ Status GraphExpander::ListCall::has_element() {
     return give({lang::Value{emit.constant(there, DType::Bool), {g.ctx_.boolean(there)}}, nullptr});
   }
   const uint32_t length = emit.array("", DType::I64, {});
-  emit.control(Kind::ListLength, {in[0]->list->array}, {length});
+  emit.control(StepOp::ListLength, {in[0]->list->array}, {length});
   return give(Item::of(emit.truth(name, g.ctx_.binary(ir::Op::Ne, emit.load(length), g.ctx_.integer(0)))));
 }
 
@@ -185,7 +184,7 @@ Status GraphExpander::ListCall::length() {
     return give({lang::Value{emit.constant(n), {g.ctx_.integer(n)}}, nullptr});
   }
   const uint32_t out = emit.array(name, DType::I64, {});
-  emit.control(Kind::ListLength, {sequence.list->array}, {out});
+  emit.control(StepOp::ListLength, {sequence.list->array}, {out});
   return give(Item::of(out));
 }
 
@@ -224,7 +223,7 @@ Status GraphExpander::ListCall::insert() {
   MLC_ASSIGN(const uint32_t inserted, g.array_of(item, source));
   MLC_ASSIGN(const uint32_t at, place_of_run(2));
   const Item longer = of_run(list, joined(list.shape, g.shape_of(item)));
-  emit.control(Kind::ListInsert, {before, inserted, at}, {longer.list->array});
+  emit.control(StepOp::ListInsert, {before, inserted, at}, {longer.list->array});
   return give(longer);
 }
 
@@ -244,7 +243,7 @@ Status GraphExpander::ListCall::erase() {
   MLC_ASSIGN(const uint32_t before, g.array_of(sequence, source));
   MLC_ASSIGN(const uint32_t at, place_of_run(1));
   const Item shorter = of_run(list, list.shape);
-  emit.control(Kind::ListErase, {before, at}, {shorter.list->array});
+  emit.control(StepOp::ListErase, {before, at}, {shorter.list->array});
   return give(shorter);
 }
 
@@ -311,7 +310,7 @@ Status GraphExpander::split_to_sequence(const Node& node, const Inputs& in) {
   uint32_t lengths = nest::kNoArray;
   if (has_split) { MLC_ASSIGN(lengths, position_array(*in[1], source)); }
   list->array = emit.array(name, a.dtype, {}, nest::Array::Kind::Temp, 1);
-  nest::Control& control = emit.control(Kind::ListSplit, {whole.tensor.array, lengths}, {list->array});
+  nest::Control& control = emit.control(StepOp::ListSplit, {whole.tensor.array, lengths}, {list->array});
   control.set.axis = static_cast<uint32_t>(axis);
   control.set.drop_axis = drop;
   give(node, 0, item_of(list));
@@ -362,7 +361,7 @@ Status GraphExpander::concat_from_sequence(const Node& node, const Inputs& in) {
     if (!shape[k]) shape[k] = ctx_.sym(fresh_symbol(name + "." + std::to_string(k), 0, INT64_MAX));
   Emit emit(ctx_, function_, source);
   const uint32_t out = emit.array(name, list.dtype, std::move(shape));
-  nest::Control& control = emit.control(Kind::ListConcat, {list.array}, {out});
+  nest::Control& control = emit.control(StepOp::ListConcat, {list.array}, {out});
   control.set.axis = static_cast<uint32_t>(axis);
   control.set.new_axis = new_axis;
   give(node, 0, Item::of(out));

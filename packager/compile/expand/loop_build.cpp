@@ -258,7 +258,7 @@ Result<std::vector<Item>> GraphExpander::LoopBuild::finish(Attempt attempt) {
     results.push_back(k < carried.size() ? result_carried(k, outside) : result_scanned(k, attempt, outside));
     outputs.push_back(results.back().list ? results.back().list->array : results.back().tensor.array);
   }
-  nest::Control& control = outside.control(nest::Control::Kind::Loop, std::move(inputs), std::move(outputs));
+  nest::Control& control = outside.control(StepOp::Loop, std::move(inputs), std::move(outputs));
   control.carried = static_cast<uint32_t>(carried.size());
   control.bodies.push_back(std::move(attempt.function));
   for (size_t k = 0; k < carried.size(); ++k)

@@ -32,7 +32,7 @@ Status GraphExpander::add_host_operator(const Node& node) {
       name, DType::U8,
       {ctx_.sym(fresh_symbol(name + ".height", 0, kMostPixels)),
        ctx_.sym(fresh_symbol(name + ".width", 0, kMostPixels)), ctx_.integer(format == "Grayscale" ? 1 : 3)});
-  nest::Control& call = emit.control(nest::Control::Kind::Host, {file.tensor.array}, {pixels});
+  nest::Control& call = emit.control(StepOp::Host, {file.tensor.array}, {pixels});
   static_assert(feature_named("app.image.decode") != Feature::None);
   call.service = "image.decode";
   call.options = format + " or-empty";  // what cannot be decoded gives no pixels, as the operator says

@@ -12,7 +12,6 @@
 namespace mlc::compile {
 
 using model::Node;
-using Kind = nest::Control::Kind;
 using Texts = std::vector<std::string>;
 
 namespace {
@@ -80,7 +79,7 @@ struct GraphExpander::StringCall {
       MLC_ASSIGN(sides[k], call("ai.onnx", "Where", 16, {first, in[0]->tensor.array, in[1]->tensor.array}));
     }
     const uint32_t out = like(sides[0], DType::Str, name(0));
-    emit.control(Kind::StringConcat, {sides[0], sides[1]}, {out});
+    emit.control(StepOp::StringConcat, {sides[0], sides[1]}, {out});
     g.give(node, 0, Item::of(out));
     return ok();
   }
@@ -93,7 +92,7 @@ struct GraphExpander::StringCall {
     std::vector<Ex> shape = array(0).shape;
     shape.push_back(g.ctx_.sym(g.fresh_symbol(name(0) + ".pieces", 0, INT64_MAX)));
     const uint32_t pieces = emit.array(name(0), DType::Str, shape), counts = like(in[0]->tensor.array, DType::I64, name(1));
-    nest::Control& c = emit.control(Kind::StringSplit, {in[0]->tensor.array, by.tensor.array}, {pieces, counts});
+    nest::Control& c = emit.control(StepOp::StringSplit, {in[0]->tensor.array, by.tensor.array}, {pieces, counts});
     c.set.max_cuts = cuts < 0 || cuts > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(cuts);
     g.give(node, 0, Item::of(pieces));
     g.give(node, 1, Item::of(counts));
@@ -104,9 +103,9 @@ struct GraphExpander::StringCall {
     MLC_RETURN_IF_ERROR(wants(1));
     const auto* action = attribute<std::string>(node, "case_change_action");
     const auto* stop = attribute<Texts>(node, "stopwords");
-    nest::Control::Settings set;
-    if (action && *action == "LOWER") set.case_change = nest::Control::CaseChange::Lower;
-    else if (action && *action == "UPPER") set.case_change = nest::Control::CaseChange::Upper;
+    StepSettings set;
+    if (action && *action == "LOWER") set.case_change = CaseChange::Lower;
+    else if (action && *action == "UPPER") set.case_change = CaseChange::Upper;
     else if (action && *action != "NONE") return g.refuse(node, "case_change_action is '" + *action + "'");
     set.match_case = int_attribute(node, "is_case_sensitive", 0) != 0;
     const size_t rank = array(0).shape.size();
@@ -124,7 +123,7 @@ struct GraphExpander::StringCall {
     MLC_ASSIGN(const Item stops, g.string_constant("", {static_cast<int64_t>(left_out.size())}, left_out));
     const std::string wish = rank == 1 ? name(0) : "";
     uint32_t out = emit.array(wish, DType::Str, {g.ctx_.sym(g.fresh_symbol(name(0) + ".kept", 1, INT64_MAX))});
-    emit.control(Kind::StringNormalize, {words, stops.tensor.array}, {out}).set = set;
+    emit.control(StepOp::StringNormalize, {words, stops.tensor.array}, {out}).set = set;
     if (rank == 2) out = emit.with_first_axis(name(0), out);
     g.give(node, 0, Item::of(out));
     return ok();
@@ -137,7 +136,7 @@ struct GraphExpander::StringCall {
     auto table = table_of_pattern(*pattern);
     if (!table.ok()) return std::move(table).status().note(source);
     const uint32_t states = const_array(emit, g.function_, g.ctx_, DType::I32, *table), out = like(in[0]->tensor.array, DType::Bool, name(0));
-    emit.control(Kind::StringMatch, {in[0]->tensor.array, states}, {out});
+    emit.control(StepOp::StringMatch, {in[0]->tensor.array, states}, {out});
     g.give(node, 0, Item::of(out));
     return ok();
   }
@@ -265,7 +264,7 @@ struct GraphExpander::StringCall {
     }
     if (int_attribute(node, "sorted", 1)) {
       key = like(from, DType::I64, "");
-      emit.control(Kind::StringRank, {from}, {key});
+      emit.control(StepOp::StringRank, {from}, {key});
     } else {
       MLC_ASSIGN(key, call("mlc.strings", "Numbers", 1, {from}));
     }
@@ -343,7 +342,7 @@ Result<uint32_t> GraphExpander::text_of_numbers(uint32_t from, const std::string
   Emit emit(ctx_, function_, source);
   const auto shape = function_.arrays[from].shape;
   const uint32_t out = emit.array(name, DType::Str, shape);
-  emit.control(Kind::StringFromNumber, {from}, {out});
+  emit.control(StepOp::StringFromNumber, {from}, {out});
   return out;
 }
 
@@ -351,7 +350,7 @@ Result<uint32_t> GraphExpander::numbers_of_text(uint32_t from, DType to, const s
   Emit emit(ctx_, function_, source);
   const auto shape = function_.arrays[from].shape;
   const uint32_t out = emit.array("", is_float(to) ? DType::F64 : DType::I64, shape);
-  emit.control(Kind::NumberFromString, {from}, {out}).set.integers = !is_float(to);
+  emit.control(StepOp::NumberFromString, {from}, {out}).set.integers = !is_float(to);
   return text_call("ai.onnx", "Cast", 13, {out}, {{"to", to}}, source, name);
 }
 
@@ -367,7 +366,7 @@ Result<Item> GraphExpander::string_constant(const std::string& name, const std::
   const uint32_t text = const_array(emit, function_, ctx_, DType::U8, bytes), end = const_array(emit, function_, ctx_, DType::I64, ends);
   const bool flat = shape.size() == 1;
   uint32_t out = emit.array(flat ? name : "", DType::Str, {ctx_.integer(static_cast<int64_t>(texts.size()))});
-  emit.control(Kind::StringsMake, {text, end}, {out});
+  emit.control(StepOp::StringsMake, {text, end}, {out});
   if (!flat) {
     const uint32_t extents = const_array(emit, function_, ctx_, DType::I64, shape);
     MLC_ASSIGN(const auto shaped, call("Reshape", 13, {}, {lang::Value{out, {}}, lang::Value{extents, {}}}, source, name));
@@ -381,7 +380,7 @@ uint32_t GraphExpander::strings_in(uint32_t array) {
   if (a.dtype != DType::Str) return array;
   Emit emit(ctx_, function_, a.name);
   const uint32_t out = emit.array("", DType::Str, a.shape, nest::Array::Kind::Temp, a.list_depth);
-  emit.control(Kind::StringsIn, {array}, {out});
+  emit.control(StepOp::StringsIn, {array}, {out});
   return out;
 }
 
@@ -392,7 +391,7 @@ uint32_t GraphExpander::strings_out(uint32_t array, const std::string& name) {
   const uint32_t out = emit.array(name, DType::Str, a.shape, nest::Array::Kind::Temp, a.list_depth);
   // The name is that of the interface, not of the numbers inside.
   if (a.name == name && a.kind != nest::Array::Kind::Input) std::swap(function_.arrays[out].name, function_.arrays[array].name);
-  emit.control(Kind::StringsOut, {array}, {out});
+  emit.control(StepOp::StringsOut, {array}, {out});
   return out;
 }
 
@@ -400,8 +399,8 @@ void numbers_for_strings(nest::Function& function) {
   std::set<uint32_t> interface;
   for (const nest::Statement& s : function.body) {
     if (!s.control) continue;
-    if (s.control->kind == Kind::StringsIn) interface.insert(s.control->inputs[0]);
-    if (s.control->kind == Kind::StringsOut) interface.insert(s.control->outputs[0]);
+    if (s.control->kind == StepOp::StringsIn) interface.insert(s.control->inputs[0]);
+    if (s.control->kind == StepOp::StringsOut) interface.insert(s.control->outputs[0]);
     for (const auto& body : s.control->bodies) numbers_for_strings(*body);  // no deeper than graphs nest
   }
   for (uint32_t k = 0; k < function.arrays.size(); ++k)

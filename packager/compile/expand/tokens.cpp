@@ -34,7 +34,7 @@ Status GraphExpander::add_tokenizer(const Node& node, const Item& texts) {
   std::vector<Ex> shape = counted;
   shape.push_back(ctx_.sym(fresh_symbol(name + ".tokens", 0, INT64_MAX)));
   const uint32_t tokens = emit.array("", DType::Str, shape), counts = emit.array("", DType::I64, counted);
-  nest::Control& c = emit.control(nest::Control::Kind::StringTokens, {texts.tensor.array, states}, {tokens, counts});
+  nest::Control& c = emit.control(StepOp::StringTokens, {texts.tensor.array, states}, {tokens, counts});
   c.set.min_letters = static_cast<uint32_t>(letters);
   c.set.between = separators && !by_letter;
   MLC_ASSIGN(const Item words, string_constant("", {3}, {*padding, "\x02", "\x03"}));

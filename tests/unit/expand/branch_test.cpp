@@ -2,7 +2,6 @@
 
 using namespace mlc;
 using namespace mlc::expand_test;
-using Kind = nest::Control::Kind;
 
 namespace {
 
@@ -28,7 +27,7 @@ const char* kTwice = R"(graph "g" {
 
 TEST_CASE("an If takes the branch that its condition says, and its result has that branch's extent") {
   Expanded x(kTwice);
-  CHECK(x.controls(Kind::Branch) == 1);
+  CHECK(x.controls(StepOp::Branch) == 1);
   const auto a = x.good({truth(true), f32({2}, {1, 2})});
   CHECK(a[0].shape == std::vector<int64_t>{4});
   CHECK(floats(a[0]) == std::vector<float>{2, 4, 2, 4});
@@ -57,7 +56,7 @@ TEST_CASE("the branch that a constant condition takes is expanded in place, what
     }
     output %y : f32[*]
   })");
-  CHECK(x.controls(Kind::Branch) == 0);
+  CHECK(x.controls(StepOp::Branch) == 0);
   CHECK(floats(x.good({f32({1, 3}, {1, 2, 3})})[0]) == std::vector<float>{-1, -2, -3});
 }
 

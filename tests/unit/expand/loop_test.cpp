@@ -2,7 +2,6 @@
 
 using namespace mlc;
 using namespace mlc::expand_test;
-using Kind = nest::Control::Kind;
 
 TEST_CASE("a loop carries a value that grows, and collects one that does not") {
   Expanded x(R"(graph "g" {
@@ -115,7 +114,7 @@ TEST_CASE("a loop that runs exactly once or never is no loop") {
   };
   for (int trips : {0, 1, 2}) {
     Expanded x(text(trips));
-    CHECK(x.controls(Kind::Loop) == (trips == 2 ? 1 : 0));
+    CHECK(x.controls(StepOp::Loop) == (trips == 2 ? 1 : 0));
     CHECK(floats(x.good({f32({1}, {3})})[0]) == std::vector<float>{trips == 1 ? -3.0f : 3.0f});
   }
 }

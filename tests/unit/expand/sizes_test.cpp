@@ -131,7 +131,7 @@ TEST_CASE("what a plan cannot compute of extents is computed by the run and read
     %y = ai.onnx.ConstantOfShape(%i)
     output %y : f32[*]
   })");
-  CHECK(x.controls(nest::Control::Kind::Read) == 1);
+  CHECK(x.controls(StepOp::Read) == 1);
   CHECK(x.good({f32({3}, {1, 2, 3})})[0].shape == std::vector<int64_t>{20});
   CHECK(x.good({f32({0}, {})})[0].shape == std::vector<int64_t>{1});
 }
@@ -150,7 +150,7 @@ TEST_CASE("extents divided as C does it stay in the plan") {
     %y = ai.onnx.ConstantOfShape(%s)
     output %y : f32[*]
   })");
-  CHECK(x.controls(nest::Control::Kind::Read) == 0);
+  CHECK(x.controls(StepOp::Read) == 0);
   for (int64_t n = 0; n < 30; ++n)
     CHECK(x.good({f32({n}, std::vector<float>(static_cast<size_t>(n)))})[0].shape[0] == (n - 3) / 8 + (n - 3) % 8 * ((n - 3) % 8));
 }

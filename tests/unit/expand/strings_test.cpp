@@ -2,7 +2,6 @@
 
 using namespace mlc;
 using namespace mlc::expand_test;
-using Kind = nest::Control::Kind;
 
 namespace {
 
@@ -107,7 +106,7 @@ TEST_CASE("the different strings, in the order of their texts and as they come")
   CHECK(r[3].values<int64_t>() == std::vector<int64_t>{1, 2, 2, 1});
   r = found.good({x});
   CHECK(r[0].strings == Texts{"b", "a", "", "\xC3\xBC"});
-  CHECK(found.controls(Kind::StringRank) == 0);
+  CHECK(found.controls(StepOp::StringRank) == 0);
 }
 
 TEST_CASE("a map at the interface is its keys and its values") {

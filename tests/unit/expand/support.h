@@ -51,7 +51,7 @@ struct Expanded {
     if (expanded.ok()) function = std::move(expanded).value();
     else status = std::move(expanded).status();
   }
-  size_t controls(nest::Control::Kind kind) const {
+  size_t controls(StepOp kind) const {
     size_t n = 0;
     for (const auto& s : function.body) n += s.control && s.control->kind == kind;
     return n;

@@ -6,9 +6,9 @@
 #include <random>
 #include <unordered_map>
 
+#include "packager/plan/encode.h"
 #include "packager/plan/symbols.h"
 #include "runtime/plan/shape_program.h"
-#include "tests/support/plan_maker.h"
 
 using namespace mlc;
 using ir::Context;
@@ -23,12 +23,14 @@ std::optional<int64_t> by_the_plan(const Expr* e, const std::vector<const ir::Sy
   for (uint32_t k = 0; k < syms.size(); ++k) table.bind_input_axis(syms[k], k, 0);
   const auto result = table.symbol_of(e);
   REQUIRE_MESSAGE(result.ok(), (result.ok() ? std::string() : result.status().text()));
-  test::PlanMaker m;
-  for (const auto& i : table.instructions()) {
-    if (i.op() == fb::plan::SymbolOp_InputDim) m.constant(values[i.a()]);
-    else m.op(i.op(), i.a(), i.b(), i.c(), i.imm());
-  }
-  const auto plan = exec::decode_plan(m.bytes(), {0, [](uint32_t, uint32_t) { return std::optional<uint64_t>(); }});
+  exec::Plan written;
+  exec::Function& f = written.functions.emplace_back();
+  f.name = "main";
+  f.num_symbols = table.num_symbols();
+  f.shape = table.instructions();
+  for (exec::SymbolInstr& i : f.shape)
+    if (i.op == exec::SymbolOp::InputDim) i = {exec::SymbolOp::Const, i.dst, 0, 0, 0, values[i.a]};
+  const auto plan = exec::decode_plan(plan::encode(written), {0, [](uint32_t, uint32_t) { return std::optional<uint64_t>(); }});
   REQUIRE_MESSAGE(plan.ok(), (plan.ok() ? std::string() : plan.status().text()));
   std::vector<int64_t> symbols;
   if (!exec::evaluate_shapes(plan->functions[0], {}, {}, symbols).ok()) return std::nullopt;

@@ -2,6 +2,7 @@
 #include <random>
 
 #include "packager/nest/independent.h"
+#include "packager/nest/proc.h"
 #include "tests/unit/lang/support.h"
 
 using namespace mlc;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "packager/nest/proc.h"
 #include "targets/gpu/device_targets.h"
 #include "tests/support/lowered.h"
 #include "tests/support/nests.h"

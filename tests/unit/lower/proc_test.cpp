@@ -1,4 +1,5 @@
 #include "packager/loop/build.h"
+#include "packager/nest/proc.h"
 #include "tests/support/lowered.h"
 #include "tests/support/nests.h"
 #include "targets/gpu/device_targets.h"

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "packager/nest/print.h"
+#include "packager/nest/proc.h"
 #include "tests/support/nest_builder.h"
 #include "tests/text/nest_text.h"
 

@@ -16,7 +16,7 @@ namespace {
 
 struct Net : NestBuilder {
   const Sym* sym(const std::string& name, int64_t hi = INT64_MAX) { return ctx.declare_sym(name, 0, hi); }
-  Control& control(Control::Kind kind, std::vector<uint32_t> inputs, std::vector<uint32_t> outputs) {
+  Control& control(StepOp kind, std::vector<uint32_t> inputs, std::vector<uint32_t> outputs) {
     Statement s;
     s.source = "control";
     s.control = std::make_unique<Control>();
@@ -61,8 +61,8 @@ struct Machine {
       }
       std::string callee = step.functions.at(0);
       CHECK(callee.rfind(program.interface.name + "/", 0) == 0);
-      if (!step.is_call) {
-        REQUIRE(step.kind == Control::Kind::Branch);
+      if (step.op != StepOp::Call) {
+        REQUIRE(step.op == StepOp::Branch);
         if (given[0].bytes[0] == std::byte{0}) callee = step.functions.at(1);
         given.erase(given.begin());
       }
@@ -92,7 +92,7 @@ Tensor floats(const std::vector<float>& v) { return Tensor::of(DType::F32, {stat
 Tensor integers(const std::vector<int64_t>& v) { return Tensor::of(DType::I64, {static_cast<int64_t>(v.size())}, v); }
 
 size_t calls(const Program& p) {
-  return static_cast<size_t>(std::count_if(p.steps.begin(), p.steps.end(), [](const Step& s) { return s.is_call; }));
+  return static_cast<size_t>(std::count_if(p.steps.begin(), p.steps.end(), [](const Step& s) { return s.op == StepOp::Call; }));
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ TEST_CASE("an extent that is an element of an input is known when the segment is
   auto x = b.input("x", DType::F32, {b.ctx.sym(b.sym("n"))});
   auto size = b.input("size", DType::I64, {b.k(1)});
   const Sym* k = b.sym("k", 100);
-  b.control(Control::Kind::Read, {size}, {}).symbols = {k};
+  b.control(StepOp::Read, {size}, {}).symbols = {k};
   b.shifted(b.output("y", DType::F32, {b.ctx.sym(k)}), x, 1);
   auto parts = parts_of(b);
   REQUIRE(parts.programs.size() == 1);
@@ -129,11 +129,11 @@ TEST_CASE("what needs no control comes first, and controls that are ready togeth
   const Sym *p = b.sym("p", 100), *q = b.sym("q", 100);
   auto one = b.dim("one", 1);
   b.nest("first", {one}, {{first, {b.d(one)}, b.k(2), false, Join::Last}});
-  b.control(Control::Kind::Read, {first}, {}).symbols = {p};
+  b.control(StepOp::Read, {first}, {}).symbols = {p};
   auto u = b.array("u", DType::F32, {b.ctx.sym(p)});
   b.shifted(u, x, 1);
   b.nest("second", {one}, {{second, {b.d(one)}, b.k(3), false, Join::Last}});
-  b.control(Control::Kind::Read, {second}, {}).symbols = {q};
+  b.control(StepOp::Read, {second}, {}).symbols = {q};
   auto v = b.output("v", DType::F32, {b.ctx.sym(q)});
   b.shifted(v, x, 2);
   auto w = b.output("w", DType::F32, {b.ctx.sym(p)});
@@ -177,7 +177,7 @@ TEST_CASE("bodies get the symbols around them, and constants move into them") {
     body.fn.outputs = {1};
     bodies.push_back(std::make_unique<Function>(std::move(body.fn)));
   }
-  b.control(Control::Kind::Branch, {flag, table}, {y}).bodies = std::move(bodies);
+  b.control(StepOp::Branch, {flag, table}, {y}).bodies = std::move(bodies);
   (void)x;
   auto parts = parts_of(b);
   REQUIRE(parts.programs.size() == 1);
@@ -201,8 +201,8 @@ TEST_CASE("strings of constants, and what follows from them alone, have function
   };
   auto text = constant("text", DType::U8, 6, 1), ends = constant("ends", DType::I64, 2, 8), weight = constant("weight", DType::F32, 2, 4);
   auto inside = b.array("inside", DType::U64, {b.ctx.sym(n)}), words = b.array("words", DType::U64, {b.k(2)});
-  b.control(Control::Kind::StringsIn, {x}, {inside});
-  b.control(Control::Kind::StringsMake, {text, ends}, {words});
+  b.control(StepOp::StringsIn, {x}, {inside});
+  b.control(StepOp::StringsMake, {text, ends}, {words});
   auto sum = b.array("sum", DType::U64, {b.k(2)}), y = b.output("y", DType::Bool, {b.ctx.sym(n)}), z = b.output("z", DType::F32, {b.k(2)});
   auto i = b.dim("i", b.k(2)), j = b.dim("j", b.ctx.sym(n));
   b.nest("sum", {i}, {{sum, {b.d(i)}, b.ctx.binary(Op::Add, b.load(words, {b.d(i)}), b.load(words, {b.d(i)})), false, Join::Last}});
@@ -212,12 +212,12 @@ TEST_CASE("strings of constants, and what follows from them alone, have function
   REQUIRE(parts.programs.size() == 1);
   const Program& p = parts.programs[0];
   REQUIRE(p.steps.size() == 6);
-  CHECK((p.steps[0].is_call && p.steps[0].inputs.empty() && p.steps[0].outputs.size() == 2));  // text and ends
-  CHECK(p.steps[1].kind == Control::Kind::StringsMake);
-  CHECK((p.steps[2].is_call && p.steps[2].inputs == p.steps[1].outputs));                      // the sum
-  CHECK((p.steps[3].is_call && p.steps[3].inputs.empty() && p.steps[3].outputs.size() == 1));  // z stays with what passes know
-  CHECK(p.steps[4].kind == Control::Kind::StringsIn);
-  CHECK((p.steps[5].is_call && p.steps[5].inputs.size() == 2));
+  CHECK((p.steps[0].op == StepOp::Call && p.steps[0].inputs.empty() && p.steps[0].outputs.size() == 2));  // text and ends
+  CHECK(p.steps[1].op == StepOp::StringsMake);
+  CHECK((p.steps[2].op == StepOp::Call && p.steps[2].inputs == p.steps[1].outputs));                      // the sum
+  CHECK((p.steps[3].op == StepOp::Call && p.steps[3].inputs.empty() && p.steps[3].outputs.size() == 1));  // z stays with what passes know
+  CHECK(p.steps[4].op == StepOp::StringsIn);
+  CHECK((p.steps[5].op == StepOp::Call && p.steps[5].inputs.size() == 2));
 }
 
 TEST_CASE("what no output follows from is left out, with its checks") {
@@ -225,11 +225,11 @@ TEST_CASE("what no output follows from is left out, with its checks") {
   auto x = b.input("x", DType::F32, {b.ctx.sym(b.sym("n"))});
   auto size = b.input("size", DType::I64, {b.k(1)});
   const Sym* k = b.sym("k", 100);
-  b.control(Control::Kind::Read, {size}, {}).symbols = {k};
+  b.control(StepOp::Read, {size}, {}).symbols = {k};
   b.shifted(b.array("unused", DType::F32, {b.ctx.sym(k)}), x, 1);
   b.fn.checks.push_back({b.ctx.binary(Op::Le, b.ctx.sym(k), b.k(3)), "too many"});
   const Sym* m = b.sym("m", 100);
-  b.control(Control::Kind::Read, {size}, {}).symbols = {m};
+  b.control(StepOp::Read, {size}, {}).symbols = {m};
   b.shifted(b.output("y", DType::F32, {b.ctx.sym(m)}), x, 1);
   auto parts = parts_of(b);
   REQUIRE(parts.segments.size() == 1);

@@ -34,11 +34,11 @@ constexpr const char* kPlan = R"(plan
 function "main" {
   $0 = dim 0 0
   input "x" str [$0] %0
-  %1 = stringsin (%0)
+  %1 = strings_in (%0)
   %2, %3 = call "words" ()
-  %4 = stringsmake (%2, %3)
-  %5 = stringsout (%4)
-  %6 = stringsout (%1)
+  %4 = strings_make (%2, %3)
+  %5 = strings_out (%4)
+  %6 = strings_out (%1)
   output "y" u64 rank 1 %1
   output "w" u64 rank 1 %4
   output "words" str rank 1 %5
@@ -46,9 +46,9 @@ function "main" {
 }
 function "other" {
   %0, %1 = call "words" ()
-  %2 = stringsmake (%0, %1)
-  %3 = stringconcat (%2, %2)
-  %4 = stringsout (%3)
+  %2 = strings_make (%0, %1)
+  %3 = string_concat (%2, %2)
+  %4 = strings_out (%3)
   output "w" str rank 1 %4
 }
 function "words" {

@@ -97,17 +97,17 @@ TEST_CASE("functions that call the next one twice, and so on, are ended") {
     const std::string next = "call \"t" + std::to_string(k + 1) + "\" (%0) ";
     plan += "function \"t" + std::to_string(k) + "\" { input \"x\" f32 [] %0 " + next + next + "}\n";
   }
-  plan += "function \"t50\" { input \"x\" f32 [] %0 %1 = make (%0) }";
+  plan += "function \"t50\" { input \"x\" f32 [] %0 %1 = list_make (%0) }";
   const float x = 1;
   check_work_ends(run(plan, {InputArg{DType::F32, {}, &x, 4}}));
 }
 
 TEST_CASE("texts that double are ended by the memory of the session") {
   Strings x{{"some text"}};
-  const Status s = run(R"(function "main" { $0 = const 1 input "x" str [$0] %0 %1 = stringsin (%0)
-    %2 = loop "main/body" carried 1 (-, -, %1) %3 = stringsout (%2) output "y" str rank 1 %3 }
+  const Status s = run(R"(function "main" { $0 = const 1 input "x" str [$0] %0 %1 = strings_in (%0)
+    %2 = loop "main/body" carried 1 (-, -, %1) %3 = strings_out (%2) output "y" str rank 1 %3 }
     function "main/body" { $0 = const 1 input "i" i64 [] %0 input "c" bool [] %1 input "x" u64 [$0] %2
-    %3 = stringconcat (%2, %2) output "c" bool rank 0 %1 output "x" u64 rank 1 %3 })",
+    %3 = string_concat (%2, %2) output "c" bool rank 0 %1 output "x" u64 rank 1 %3 })",
                        {x}, {.max_memory_bytes = 16 << 20, .work = {.units = kUnits * 1024}});
   CHECK(s.code == Code::Resource);
   CHECK_MESSAGE(s.number == 6006, s.text());
@@ -120,7 +120,7 @@ TEST_CASE("a pattern that looks to the end of a text at every place of it is end
   const std::vector<int64_t> shape{static_cast<int64_t>(table.size())};
   const InputArg by{DType::I32, shape, table.data(), table.size() * 4};
   const char* const plan = R"(function "main" { $0 = const 1 $1 = dim 1 0 input "x" str [$0] %0 input "t" i32 [$1] %1
-    %2 = stringsin (%0) %3, %4 = stringtokens letters 1 (%2, %1) output "n" i64 rank 1 %4 })";
+    %2 = strings_in (%0) %3, %4 = string_tokens letters 1 (%2, %1) output "n" i64 rank 1 %4 })";
   check_work_ends(run(plan, {x, by}));
   Strings words;
   words.texts = {""};
@@ -133,7 +133,7 @@ TEST_CASE("a separator is searched in linear time") {
   const std::string a(300'000, 'a');
   Strings x{{a}}, by{{a.substr(0, 150'000) + "b"}}, comma{{","}}, list{{""}};
   const char* const plan = R"(function "main" { $0 = const 1 input "x" str [$0] %0 input "by" str [$0] %1
-    %2 = stringsin (%0) %3 = stringsin (%1) %4, %5 = stringsplit cuts 1000000 (%2, %3) output "n" i64 rank 1 %5 })";
+    %2 = strings_in (%0) %3 = strings_in (%1) %4, %5 = string_split cuts 1000000 (%2, %3) output "n" i64 rank 1 %5 })";
   CHECK(run(plan, {x, by}).ok());
   for (int k = 0; k < 50'000; ++k) list.texts[0] += "word,";
   CHECK(run(plan, {list, comma}, {.work = {.units = 4 * kUnits}}).ok());
@@ -146,7 +146,7 @@ TEST_CASE("rows of many items without elements are ended") {
   std::vector<InputArg> items{{DType::U8, one, column.data(), column.size()}};
   for (int k = 0; k < 20'000; ++k) items.push_back({DType::U8, none, nullptr, 0});
   InputArg list{DType::U8, {}, nullptr, 0, items, 1};
-  check_work_ends(run(R"(function "main" { input "l" u8 list 1 %0 %1 = concat axis 1 (%0) output "y" u8 rank 2 %1 })", {list}));
+  check_work_ends(run(R"(function "main" { input "l" u8 list 1 %0 %1 = list_concat axis 1 (%0) output "y" u8 rank 2 %1 })", {list}));
 }
 
 TEST_CASE("copies of large arrays are charged by their bytes") {
@@ -156,7 +156,7 @@ TEST_CASE("copies of large arrays are charged by their bytes") {
   const char* const plan = R"(function "main" { $0 = dim 0 0 input "x" f32 [$0] %0
     %1 = loop "main/body" carried 1 (-, -, %0) output "y" f32 rank 1 %1 }
     function "main/body" { $0 = dim 2 0 input "i" i64 [] %0 input "c" bool [] %1 input "x" f32 [$0] %2
-    %3 = make (%2, %2) %4 = concat axis 0 (%3) %5 = split axis 0 (%4, -) %6 = length (%5)
+    %3 = list_make (%2, %2) %4 = list_concat axis 0 (%3) %5 = list_split axis 0 (%4, -) %6 = list_length (%5)
     output "c" bool rank 0 %1 output "x" f32 rank 1 %2 })";
   check_work_ends(run(plan, {in}, {.max_memory_bytes = uint64_t{1} << 32, .work = {.units = kUnits}}));
 }

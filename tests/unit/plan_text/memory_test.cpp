@@ -46,13 +46,13 @@ std::string number(uint64_t n) { return std::to_string(n); }
 std::string nested_lists(uint64_t width, uint64_t depth, const char* type = "f32") {
   std::string text = "plan function \"main\" { $0 = const 1 input \"x\" f32 [$0] %0\n";
   uint64_t value = 0;
-  if (type == std::string("str")) text += "%1 = stringfromnumber (%0)\n", value = 1;
+  if (type == std::string("str")) text += "%1 = string_from_number (%0)\n", value = 1;
   for (uint64_t d = 0; d < depth; ++d, ++value) {
-    text += "%" + number(value + 1) + " = make (";
+    text += "%" + number(value + 1) + " = list_make (";
     for (uint64_t i = 0; i < width; ++i) text += (i ? ", %" : "%") + number(value);
     text += ")\n";
   }
-  if (type == std::string("str")) text += "%" + number(value + 1) + " = stringsout (%" + number(value) + ")\n", ++value;
+  if (type == std::string("str")) text += "%" + number(value + 1) + " = strings_out (%" + number(value) + ")\n", ++value;
   return text + "output \"y\" " + type + " list " + number(depth) + " %" + number(value) + " }";
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("the values of programs that call each other count against the limit")
     text += "call \"q\" (%0) }\n";
   }
   text += "function \"q\" { $0 = const 1 input \"x\" f32 [$0] %0\n";
-  for (uint64_t i = 1; i < 20'000; ++i) text += "%" + number(i) + " = make (%0)\n";
+  for (uint64_t i = 1; i < 20'000; ++i) text += "%" + number(i) + " = list_make (%0)\n";
   text += "}";
   CHECK(Run(text, 4 << 20)().code == Code::Resource);  // 40 times 20,000 times 8 bytes are 6.4 MB
   Run enough(text, 16 << 20);

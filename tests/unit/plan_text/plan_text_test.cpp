@@ -104,11 +104,14 @@ TEST_CASE("the text says what a reader wants to know") {
 }
 
 TEST_CASE("the words for operations are those of the schema") {
-  for (int op = 1; op <= exec::kLastStepOp; ++op) {
-    std::string name = fbp::EnumNameStepOp(static_cast<fbp::StepOp>(op));
-    if (name.starts_with("List")) name = name.substr(4);
-    for (char& c : name) c = static_cast<char>(std::tolower(c));
-    CHECK(plan::kStepWords[static_cast<size_t>(op)] == name);
+  for (int op = 1; op <= kLastStepOp; ++op) {
+    const std::string name = fbp::EnumNameStepOp(static_cast<fbp::StepOp>(op));
+    std::string words;
+    for (char c : name) {
+      if (std::isupper(c) && !words.empty()) words += '_';
+      words += static_cast<char>(std::tolower(c));
+    }
+    CHECK(kStepWords[static_cast<size_t>(op)] == words);
   }
   for (int op = 1; op <= exec::kLastSymbolOp; ++op) {
     std::string name = fbp::EnumNameSymbolOp(static_cast<fbp::SymbolOp>(op));

@@ -403,13 +403,13 @@ TEST_CASE("lists: make, insert, erase, at, length") {
     input "a" f32 [$0] %0
     input "b" f32 [$1] %1
     input "p" i64 [] %2
-    %3 = make f32 list 1 ()
-    %4 = insert (%3, %0, -)
-    %5 = insert (%4, %1, %2) "Insert_1"
-    %6 = at (%5, %2) "At_2"
-    %7 = length (%5)
-    %8 = erase (%5, %2)
-    %9 = make (%5, %8, %3)
+    %3 = list_make f32 list 1 ()
+    %4 = list_insert (%3, %0, -)
+    %5 = list_insert (%4, %1, %2) "Insert_1"
+    %6 = list_at (%5, %2) "At_2"
+    %7 = list_length (%5)
+    %8 = list_erase (%5, %2)
+    %9 = list_make (%5, %8, %3)
     output "item" f32 rank 1 %6
     output "length" i64 rank 0 %7
     output "lists" f32 list 2 %9
@@ -446,8 +446,8 @@ TEST_CASE("lists go in and out, nested ones as well, and absent optionals are li
   Rig rig(R"(function "main" {
     input "l" f32 list 2 %0
     input "p" i64 [] %1
-    %2 = at (%0, %1)
-    %3 = concat axis 0 (%2)
+    %2 = list_at (%0, %1)
+    %3 = list_concat axis 0 (%2)
     output "joined" f32 rank 1 %3
     output "same" f32 list 2 %0
   })");
@@ -479,8 +479,8 @@ TEST_CASE("splits and concatenations undo each other along every axis") {
     $0 = dim 0 0 $1 = dim 0 1 $2 = dim 0 2 $3 = dim 1 0
     input "x" f32 [$0, $1, $2] %0
     input "n" i64 [$3] %1
-    %2 = split axis )") + axis + (one ? " drop" : "") + (lengths ? " (%0, %1)" : " (%0, -)") + "%3 = concat axis " + axis + (one ? " new" : "") +
-           R"( (%2) %4 = length (%2) output "y" f32 rank 3 %3 output "n" i64 rank 0 %4 output "l" f32 list 1 %2 })";
+    %2 = list_split axis )") + axis + (one ? " drop" : "") + (lengths ? " (%0, %1)" : " (%0, -)") + "%3 = list_concat axis " + axis + (one ? " new" : "") +
+           R"( (%2) %4 = list_length (%2) output "y" f32 rank 3 %3 output "n" i64 rank 0 %4 output "l" f32 list 1 %2 })";
   };
   F data(24);
   for (size_t i = 0; i < data.size(); ++i) data[i] = float(i);
@@ -507,7 +507,7 @@ TEST_CASE("splits and concatenations undo each other along every axis") {
   }
   // Pieces of one length, of which the last is shorter; and arrays without elements.
   Rig rig(R"(function "main" { $0 = dim 0 0 $1 = dim 0 1 input "x" f32 [$0, $1] %0 input "n" i64 [] %1
-             %2 = split axis 1 (%0, %1) output "l" f32 list 1 %2 })");
+             %2 = list_split axis 1 (%0, %1) output "l" f32 list 1 %2 })");
   rig.good({In{F(10), {}, {}, {2, 5}}, num(2)});
   REQUIRE(rig.outputs[0].items.size() == 3);
   CHECK(shape(rig.outputs[0].items[2]) == N{2, 1});
@@ -521,9 +521,9 @@ TEST_CASE("splits and concatenations undo each other along every axis") {
 
 TEST_CASE("items that do not fit together are not concatenated") {
   Rig rig(R"(function "main" { $0 = dim 0 0 $1 = dim 0 1 $2 = dim 1 0 input "a" f32 [$0, $1] %0 input "b" f32 [$2] %1
-             %2 = make (%0, %1) %3 = concat axis 0 (%2) output "y" f32 rank 2 %3 })");
+             %2 = list_make (%0, %1) %3 = list_concat axis 0 (%2) output "y" f32 rank 2 %3 })");
   CHECK(rig.run({In{{1}, {}, {}, {1, 1}}, vec({1})}).message.find("item 1 does not fit") != std::string::npos);
-  Rig other(R"(function "main" { input "l" f32 list 1 %0 %1 = concat axis 1 (%0) output "y" f32 rank 2 %1 })");
+  Rig other(R"(function "main" { input "l" f32 list 1 %0 %1 = list_concat axis 1 (%0) output "y" f32 rank 2 %1 })");
   const In a{F(6), {}, {}, {2, 3}}, b{F(2), {}, {}, {2, 1}}, c{F(3), {}, {}, {1, 3}};
   const InputArg fits[] = {a, b}, fits_not[] = {a, c};
   other.good({InputArg{DType::F32, {}, nullptr, 0, fits, 1}});
@@ -535,13 +535,13 @@ TEST_CASE("a list that nobody else sees grows in place") {
   Rig rig(R"(function "main" {
     input "n" i64 [] %0
     input "x" f32 [] %1
-    %2 = make f32 list 1 ()
+    %2 = list_make f32 list 1 ()
     %3 = loop "main/body" carried 1 (%0, -, %2, %1)
-    %4 = length (%3)
+    %4 = list_length (%3)
     output "n" i64 rank 0 %4
   }
   function "main/body" { input "i" i64 [] %0 input "c" bool [] %1 input "l" f32 list 1 %2 input "x" f32 [] %3
-    %4 = insert (%2, %3, -) output "c" bool rank 0 %1 output "l" f32 list 1 %4 })");
+    %4 = list_insert (%2, %3, -) output "c" bool rank 0 %1 output "l" f32 list 1 %4 })");
   rig.good({num(200000), In{{1}, {}, {}, {}}});  // quadratic, this would take minutes
   CHECK(numbers(rig.outputs[0]) == N{200000});
 }
@@ -557,7 +557,7 @@ TEST_CASE("programs that break a rule are refused") {
   refused(R"(function "a" { input "x" f32 [] %0 %1 = call "b" (%0) output "x" f32 rank 0 %1 }
              function "b" { input "x" f32 [] %0 %1 = call "a" (%0) output "x" f32 rank 0 %1 })", "does not come after its own");
   refused(main(R"(%4 = call "z" "z" (%0))"), "number of functions");
-  refused(main(R"(%4 = length "z" (%1))"), "number of functions");
+  refused(main(R"(%4 = list_length "z" (%1))"), "number of functions");
   refused(main(R"(%4 = call "z" (%0, %0))"), "operands are not what it takes");
   refused(main(R"(%4 = call "z" ())"), "operands are not what it takes");
   refused(main(R"(%4 = call "z" (%1))"), "operands are not what it takes");
@@ -578,20 +578,20 @@ TEST_CASE("programs that break a rule are refused") {
   refused(main(R"(%4 = branch "z" (%3, %0))"), "number of functions");
   refused(main(R"(%4 = loop "z" carried 0 (%2))"), "operands are not what it takes");
   refused(main(R"(%4 = loop "z" carried 4294967295 (%2, %3, %0))"), "operands are not what it takes");
-  refused(main("%4 = make ()"), "operands are not what it takes");
-  refused(main("%4 = make none list 1 ()"), "no element type");
-  refused(main("%4 = make f32 list 0 ()"), "operands are not what it takes");
-  refused(main("%4 = make f32 list 9 ()"), "operands are not what it takes");
-  refused(main("%4 = make (%0, %1)"), "operands are not what it takes");
-  refused(main("%4 = insert (%1, %2, -)"), "operands are not what it takes");
-  refused(main("%4 = insert (%1, %0)"), "number of operands");
-  refused(main("%4 = insert (%1, %0, %0)"), "operands are not what it takes");
-  refused(main("%4 = at (%1, -)"), "before it is written");
-  refused(main("%4 = at (%0, %2)"), "operands are not what it takes");
-  refused(main("%4 = erase (%0, -)"), "operands are not what it takes");
-  refused(main("%4 = length (%0)"), "operands are not what it takes");
-  refused(main("%4 = concat axis 0 (%0)"), "operands are not what it takes");
-  refused(main("%4 = split axis 0 (%1, -)"), "operands are not what it takes");
+  refused(main("%4 = list_make ()"), "operands are not what it takes");
+  refused(main("%4 = list_make none list 1 ()"), "no element type");
+  refused(main("%4 = list_make f32 list 0 ()"), "operands are not what it takes");
+  refused(main("%4 = list_make f32 list 9 ()"), "operands are not what it takes");
+  refused(main("%4 = list_make (%0, %1)"), "operands are not what it takes");
+  refused(main("%4 = list_insert (%1, %2, -)"), "operands are not what it takes");
+  refused(main("%4 = list_insert (%1, %0)"), "number of operands");
+  refused(main("%4 = list_insert (%1, %0, %0)"), "operands are not what it takes");
+  refused(main("%4 = list_at (%1, -)"), "before it is written");
+  refused(main("%4 = list_at (%0, %2)"), "operands are not what it takes");
+  refused(main("%4 = list_erase (%0, -)"), "operands are not what it takes");
+  refused(main("%4 = list_length (%0)"), "operands are not what it takes");
+  refused(main("%4 = list_concat axis 0 (%0)"), "operands are not what it takes");
+  refused(main("%4 = list_split axis 0 (%1, -)"), "operands are not what it takes");
   refused(main("$0 = const 0 buffer #0 f32 bytes $0 arena $0"), "half a program");
   refused(main("$0 = element 0 0"), "no array of integers");
   refused(main("$0 = element 1 0"), "no array of integers");

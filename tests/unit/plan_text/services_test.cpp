@@ -219,7 +219,7 @@ TEST_CASE("plans with services that are put together wrongly are refused") {
   CHECK(refusal(step("%1 = host \"a.b\" \"\" u8 [1], u8 [1] (%0)")) == "plan: 'main': step 0: number of results");
   CHECK(refusal(step("%1 = host \"a.b\" \"\" u8 [1] (-)")) ==
         "plan: 'main': step 0: reads a value before it is written");
-  CHECK(refusal(step("%2 = make (%0)\n%1 = host \"a.b\" \"\" u8 [1] (%2)")).find("its operands") != std::string::npos);
+  CHECK(refusal(step("%2 = list_make (%0)\n%1 = host \"a.b\" \"\" u8 [1] (%2)")).find("its operands") != std::string::npos);
 
   // What the text form cannot say: numbers that describe no results, a zero in the options, a service elsewhere.
   const auto changed = [&](const std::function<void(Step&)>& change) {

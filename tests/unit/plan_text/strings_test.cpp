@@ -93,9 +93,9 @@ const char* const kInOut = R"(
 
 TEST_CASE("texts are put together, and come out as they went in") {
   Rig rig(std::string(kInOut) + R"(
-    %1 = stringsin (%0)
-    %2 = stringconcat (%1, %1)
-    %3 = stringsout (%2)
+    %1 = strings_in (%0)
+    %2 = string_concat (%1, %1)
+    %3 = strings_out (%2)
     output "y" str rank 1 %3
   )");
   for (int round = 0; round < 3; ++round) {
@@ -116,10 +116,10 @@ TEST_CASE("texts are split, counted and filled up") {
     return std::string(kInOut) + R"(
       $1 = dim 1 0
       input "by" str [$1] %1
-      %2 = stringsin (%0)
-      %3 = stringsin (%1)
-      %4, %5 = stringsplit cuts )" + cuts + R"( (%2, %3)
-      %6 = stringsout (%4)
+      %2 = strings_in (%0)
+      %3 = strings_in (%1)
+      %4, %5 = string_split cuts )" + cuts + R"( (%2, %3)
+      %6 = strings_out (%4)
       output "y" str rank 2 %6
       output "n" i64 rank 1 %5
     )";
@@ -144,8 +144,8 @@ TEST_CASE("ends of pieces and numbers of strings that lie fail the run") {
     $0 = dim 0 0 $1 = dim 1 0
     input "text" u8 [$0] %0
     input "ends" i64 [$1] %1
-    %2 = stringsmake (%0, %1)
-    %3 = stringsout (%2)
+    %2 = strings_make (%0, %1)
+    %3 = strings_out (%2)
     output "y" str rank 1 %3
   )");
   const Numbers<uint8_t> text{DType::U8, {'a', 'b', 'c'}};
@@ -156,7 +156,7 @@ TEST_CASE("ends of pieces and numbers of strings that lie fail the run") {
   Rig out(R"(
     $0 = dim 0 0
     input "numbers" u64 [$0] %0
-    %1 = stringsout (%0)
+    %1 = strings_out (%0)
     output "y" str rank 1 %1
   )");
   REQUIRE(out.run({Numbers<uint64_t>{DType::U64, {0, 0}}}).ok());
@@ -167,10 +167,10 @@ TEST_CASE("ends of pieces and numbers of strings that lie fail the run") {
 
 TEST_CASE("numbers become texts and texts numbers; what is no number fails the run with its text") {
   Rig rig(std::string(kInOut) + R"(
-    %1 = stringsin (%0)
-    %2 = numberfromstring (%1)
-    %3 = stringfromnumber (%2)
-    %4 = stringsout (%3)
+    %1 = strings_in (%0)
+    %2 = number_from_string (%1)
+    %3 = string_from_number (%2)
+    %4 = strings_out (%3)
     output "y" str rank 1 %4
   )");
   Strings x{{"1", " 2.50 ", "1e-7", "NaN", "-INF"}}, wrong{{"1", "one"}};
@@ -186,10 +186,10 @@ TEST_CASE("words are left out and change case") {
     return std::string(kInOut) + R"(
       $1 = dim 1 0
       input "stop" str [$1] %1
-      %2 = stringsin (%0)
-      %3 = stringsin (%1)
-      %4 = stringnormalize )" + change + R"( (%2, %3)
-      %5 = stringsout (%4)
+      %2 = strings_in (%0)
+      %3 = strings_in (%1)
+      %4 = string_normalize )" + change + R"( (%2, %3)
+      %5 = strings_out (%4)
       output "y" str rank 1 %5
     )";
   };
@@ -207,12 +207,12 @@ TEST_CASE("texts count against the memory of the session") {
   Limits limits;
   limits.max_memory_bytes = 4 << 20;
   Rig rig(std::string(kInOut) + R"(
-    %1 = stringsin (%0)
-    %2 = stringconcat (%1, %1)
-    %3 = stringconcat (%2, %2)
-    %4 = stringconcat (%3, %3)
-    %5 = stringconcat (%4, %4)
-    %6 = stringsout (%5)
+    %1 = strings_in (%0)
+    %2 = string_concat (%1, %1)
+    %3 = string_concat (%2, %2)
+    %4 = string_concat (%3, %3)
+    %5 = string_concat (%4, %4)
+    %6 = strings_out (%5)
     output "y" str rank 1 %6
   )", limits);
   Strings small{{"abc"}}, large{{std::string(1 << 20, 'x')}};
@@ -222,17 +222,17 @@ TEST_CASE("texts count against the memory of the session") {
 
 TEST_CASE("plans that treat strings as anything else are refused") {
   const std::string in = kInOut;
-  CHECK(refusal(in + "%1 = stringsout (%0) output \"y\" str rank 1 %1 ") != "");
-  CHECK(refusal(in + "%1 = stringconcat (%0, %0) output \"y\" u64 rank 1 %1 ") != "");
-  CHECK(refusal(in + "%1 = make (%0) output \"y\" str list 1 %1 ") != "");
-  CHECK(refusal(in + "%1 = length (%0) output \"y\" i64 rank 0 %1 ") != "");
-  CHECK(refusal(in + "%1 = split axis 0 (%0, -) %2 = length (%1) output \"y\" i64 rank 0 %2 ") != "");
-  CHECK(refusal(in + "%1 = stringsin (%0) %2 = stringmatch (%1, %1) output \"y\" bool rank 1 %2 ") != "");
-  CHECK(refusal(in + "%1 = stringsin (%0) %2 = stringsplit cuts 1 (%1, %1) output \"y\" u64 rank 2 %2 ") != "");
-  CHECK(refusal("input \"x\" str list 1 %0 %1 = length (%0) output \"y\" i64 rank 0 %1 ") != "");
-  CHECK(refusal("input \"x\" str list 1 %0 %1 = stringsin (%0) output \"y\" u64 rank 1 %1 ") != "");
-  CHECK(refusal(in + "%1 = stringsin (%0) %2 = stringrank (%1) output \"y\" u64 rank 1 %2 ") != "");
-  CHECK(refusal(in + "%1 = stringsin (%0) %2, %3 = stringtokens letters 1 (%1, %1) output \"y\" u64 rank 2 %2 ") != "");
+  CHECK(refusal(in + "%1 = strings_out (%0) output \"y\" str rank 1 %1 ") != "");
+  CHECK(refusal(in + "%1 = string_concat (%0, %0) output \"y\" u64 rank 1 %1 ") != "");
+  CHECK(refusal(in + "%1 = list_make (%0) output \"y\" str list 1 %1 ") != "");
+  CHECK(refusal(in + "%1 = list_length (%0) output \"y\" i64 rank 0 %1 ") != "");
+  CHECK(refusal(in + "%1 = list_split axis 0 (%0, -) %2 = list_length (%1) output \"y\" i64 rank 0 %2 ") != "");
+  CHECK(refusal(in + "%1 = strings_in (%0) %2 = string_match (%1, %1) output \"y\" bool rank 1 %2 ") != "");
+  CHECK(refusal(in + "%1 = strings_in (%0) %2 = string_split cuts 1 (%1, %1) output \"y\" u64 rank 2 %2 ") != "");
+  CHECK(refusal("input \"x\" str list 1 %0 %1 = list_length (%0) output \"y\" i64 rank 0 %1 ") != "");
+  CHECK(refusal("input \"x\" str list 1 %0 %1 = strings_in (%0) output \"y\" u64 rank 1 %1 ") != "");
+  CHECK(refusal(in + "%1 = strings_in (%0) %2 = string_rank (%1) output \"y\" u64 rank 1 %2 ") != "");
+  CHECK(refusal(in + "%1 = strings_in (%0) %2, %3 = string_tokens letters 1 (%1, %1) output \"y\" u64 rank 2 %2 ") != "");
 }
 
 TEST_CASE("lists of texts come in, grow, and go out") {
@@ -240,10 +240,10 @@ TEST_CASE("lists of texts come in, grow, and go out") {
     $0 = dim 1 0
     input "x" str list 1 %0
     input "more" str [$0] %1
-    %2 = stringsin (%0)
-    %3 = stringsin (%1)
-    %4 = insert (%2, %3, -)
-    %5 = stringsout (%4)
+    %2 = strings_in (%0)
+    %3 = strings_in (%1)
+    %4 = list_insert (%2, %3, -)
+    %5 = strings_out (%4)
     output "y" str list 1 %5
   )");
   Strings first{{"a", "bb"}}, second{{""}}, more{{"new", "a"}};
@@ -268,8 +268,8 @@ TEST_CASE("lists of texts come in, grow, and go out") {
 
 TEST_CASE("texts are ranked, byte by byte, equal ones alike") {
   Rig rig(std::string(kInOut) + R"(
-    %1 = stringsin (%0)
-    %2 = stringrank (%1)
+    %1 = strings_in (%0)
+    %2 = string_rank (%1)
     output "y" i64 rank 1 %2
   )");
   std::vector<std::string> texts;
