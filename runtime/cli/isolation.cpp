@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "runtime/cli/answers.h"
 #include "runtime/cli/crash.h"
+#include "runtime/io/image.h"
 #include "runtime/io/input_spec.h"
 #include "runtime/isolation/child_answer.h"
 #include "runtime/probe/probe.h"
@@ -96,6 +97,7 @@ int answer_isolated(const ContainerCommand& command, OpenFiles& files, const std
                     const std::function<Result<Report>(OpenFiles&)>& body) {
   const ChildCommand child{.name = command.name, .as_json = command.as_json, .file = command.container.file,
                            .help = "--memory-limit allows more, if the host has it", .inherited = inherited,
+                           .begin = io::load_codecs,  // no file is opened later on
                            .work = [&] { return work_of(command, files); }};
   const auto ended = [&] { files.output.reset(), files.documents.clear(); };
   if (const int code = answer_in_child(child, true, [&] { return body(files); }, ended); code != 0) return code;
