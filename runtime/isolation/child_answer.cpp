@@ -127,7 +127,7 @@ int answer_in_child(const ChildCommand& command, bool says_isolated, const Answe
   if (!end) return finish(command.name, command.as_json, end.status());
   switch (end->signal) {
     case 0: return end->exit_code;
-    case SIGINT: case SIGTERM: case SIGHUP: case SIGQUIT:
+    case SIGINT: case SIGTERM: case SIGHUP: case SIGQUIT: case SIGPIPE:
       if (ended) ended();
       end_by_signal(end->signal);
       break;

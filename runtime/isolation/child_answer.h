@@ -48,7 +48,7 @@ struct ChildCommand {
 };
 
 // Forks; the child gives its privileges up, prints what `answer` reports, and "isolated": true with it if `says_isolated`. Returns the
-// exit code. `ended(signal)` is called in the parent if the user's signal ended the child, which then ends this process too.
+// exit code. `ended` is called in the parent if a signal of the user, or an output that is closed, ended the child: this process ends likewise.
 [[nodiscard]] int answer_in_child(const ChildCommand& command, bool says_isolated, const Answer& answer, const std::function<void()>& ended = {});
 
 // E6001: the file changed while it was mapped.

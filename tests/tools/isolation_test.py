@@ -236,6 +236,10 @@ def how_the_child_of_mlpack_ends_is_told(tools):
     process.terminate()
     output_of(process, read)
     assert process.returncode == -signal.SIGTERM, process.returncode
+    process, read = blocked(tools, "inspect", "s.mlc")  # whose output is closed, as by head
+    os.close(read)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGPIPE and said == b"", (process.returncode, said)
 
 
 def a_manifest_that_takes_too_much_is_a_failure_like_others(tools):
