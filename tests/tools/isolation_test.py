@@ -232,8 +232,10 @@ def how_the_child_of_mlpack_ends_is_told(tools):
         answer = json.loads(output_of(process, read))
         assert process.returncode == code and answer["exit_code"] == code and answer["code"] == error, (number, answer)
     process, read = blocked(tools, "inspect", "s.mlc")
-    child_of(process)
+    child = child_of(process)
     process.terminate()
+    while os.path.exists(f"/proc/{child}"):
+        pass
     output_of(process, read)
     assert process.returncode == -signal.SIGTERM, process.returncode
     process, read = blocked(tools, "inspect", "s.mlc")  # whose output is closed, as by head
