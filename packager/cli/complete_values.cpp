@@ -1,7 +1,12 @@
 #include "packager/cli/complete_values.h"
 
-#include "packager/cli/container_file.h"
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "packager/cli/look.h"
 #include "packager/compile/dump.h"
+#include "runtime/isolation/passed_lines.h"
 #include "runtime/trust/trust_command.h"
 #include "targets/target.h"
 
@@ -27,15 +32,31 @@ Completions dump_levels(const std::string& word) {
   return out;
 }
 
-Completions names_in(const std::string& path, bool variants) {
-  Completions out;
-  const auto file = open_container_file(path);
-  if (!file.ok()) return out;
-  const format::Manifest& manifest = file->opened->manifest();
+// With a tab and the meaning behind it where there is one; no name has a tab.
+std::vector<std::string> names_of(const format::Manifest& manifest, bool variants) {
+  std::vector<std::string> names;
   if (variants)
-    for (const format::Variant& variant : manifest.variants) out.words.push_back({variant.name, variant.target});
+    for (const format::Variant& variant : manifest.variants) names.push_back(variant.name + "\t" + variant.target);
   else
-    for (const format::Method& method : manifest.methods) out.words.push_back({method.name, ""});
+    for (const format::Method& method : manifest.methods) names.push_back(method.name);
+  return names;
+}
+
+// None where the container cannot be opened.
+Completions names_in(const std::string& path, bool variants) {
+  const PassedLines words;
+  const auto trust = signing::TrustSet::load(signing::default_trust_sources());
+  const int exit_code = look({.name = "complete", .trust = trust, .paths = {path}, .keep = words.descriptor()}, [&](std::vector<SealedContainer>& sealed) -> Result<Report> {
+    const auto file = look_into(sealed[0]);
+    if (file.ok()) MLC_RETURN_IF_ERROR(words.put(names_of(file->opened->manifest(), variants)));
+    return Report{};
+  });
+  Completions out;
+  if (exit_code != 0) return out;
+  for (const std::string& word : words.get()) {
+    const size_t tab = std::min(word.find('\t'), word.size());
+    out.words.push_back({word.substr(0, tab), word.substr(std::min(tab + 1, word.size()))});
+  }
   return out;
 }
 

@@ -3,23 +3,21 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include "base/links.h"
 #include "packager/container/output_file.h"
 #include "runtime/container/header.h"
 #include "schema/format.h"
+#include "signing/hash_tree.h"
 
 namespace mlc::cli {
 
 namespace {
 
 constexpr size_t kChunk = size_t{1} << 20;
-
-// Any time before any expiry: a tool that signs again must be able to open what has expired.
-constexpr uint64_t kBeforeExpiry = 1;
 
 Status read_failed(const std::string& path) { return Status(Code::NotFound, path + ": cannot be read completely"); }
 
@@ -32,31 +30,28 @@ Result<std::vector<std::byte>> read_range(const std::string& path, uint64_t offs
   return bytes;
 }
 
-Result<std::unique_ptr<container::Container>> open_any_signer(const std::string& path) {
-  container::OpenOptions options;
-  options.allow_unsigned = true;
-  options.now = kBeforeExpiry;
-  options.workers = std::thread::hardware_concurrency();  // of the CPUs that this process may use
-  return container::Container::open(path, options);
+Result<OpenContainer> open_any_signer(const std::string& path) {
+  auto file = container::AuthenticatedFile::open(path);
+  SealedContainer sealed{path, std::move(file), Status(Code::Internal, path + ": not opened twice")};
+  return look_into(sealed);
 }
 
 }  // namespace
 
 Result<ContainerFile> open_container_file(const std::string& path) {
-  MLC_ASSIGN(auto opened, open_any_signer(path));
+  MLC_ASSIGN(OpenContainer open, open_any_signer(path));
   MLC_ASSIGN(const std::vector<std::byte> front, read_range(path, 0, format::kHeaderLen));
-  MLC_ASSIGN(const container::Header header,
-             container::parse_header(std::span(front).first<format::kHeaderLen>()));
-  if (!range_within(header.manifest_off, header.manifest_len, opened->file_size()))
+  MLC_ASSIGN(const container::Header header, container::parse_header(std::span(front).first<format::kHeaderLen>()));
+  if (!range_within(header.manifest_off, header.manifest_len, open.opened->file_size()))
     return Status(Code::Malformed, path + " changed while it was read");
-  MLC_ASSIGN(std::vector<std::byte> manifest, read_range(path, header.manifest_off, header.manifest_len));
-  MLC_ASSIGN(std::vector<std::byte> tail,
-             read_range(path, opened->body_size(), opened->file_size() - opened->body_size()));
+  MLC_ASSIGN(const std::vector<std::byte> manifest, read_range(path, header.manifest_off, header.manifest_len));
+  MLC_ASSIGN(std::vector<std::byte> tail, read_range(path, open.opened->body_size(), open.opened->file_size() - open.opened->body_size()));
   std::array<std::byte, kCoreSize> core;
   std::copy_n(front.begin(), core.size(), core.begin());
-  MLC_ASSIGN(signing::Authentication authentication, signing::authenticate(core, manifest, tail));
-  if (authentication.root() != opened->root()) return Status(Code::Malformed, path + " changed while it was read");
-  return ContainerFile{path, std::move(opened), core, std::move(manifest), std::move(tail), std::move(authentication)};
+  // The statement that is there is signed once more: it must be about the container that was read.
+  MLC_ASSIGN(open.authentication, signing::authenticate(core, manifest, tail));
+  if (open.authentication.root() != open.opened->root()) return Status(Code::Malformed, path + " changed while it was read");
+  return ContainerFile{std::move(open), std::move(tail)};
 }
 
 Status write_with_block(const ContainerFile& file, const std::vector<std::byte>& block, const std::string& output) {
@@ -80,7 +75,7 @@ Status write_with_block(const ContainerFile& file, const std::vector<std::byte>&
   }
   Status status;
   if (auto again = open_any_signer(staged); !again.ok()) status = std::move(again).status().note("written file");
-  else if ((*again)->root() != file.opened->root())
+  else if (again->opened->root() != file.opened->root())
     status = Status(Code::Malformed, file.path + " changed while it was copied");
   if (status.ok()) {
     const auto existing = std::filesystem::status(place, error);

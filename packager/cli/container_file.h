@@ -1,29 +1,20 @@
-// A container as the tools that sign need it: opened and validated by the one reader, plus its raw outer parts.
+// A container as the tools that sign need it: opened and validated by the one reader, plus its signature block.
 #pragma once
 
-#include <array>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
-#include "runtime/container/container.h"
-#include "signing/hash_tree.h"
-#include "signing/policy.h"
+#include "packager/cli/look.h"
 
 namespace mlc::cli {
 
-struct ContainerFile {
-  std::string path;
-  std::unique_ptr<container::Container> opened;
-  std::array<std::byte, kCoreSize> core{};
-  std::vector<std::byte> manifest;
+struct ContainerFile : OpenContainer {
   std::vector<std::byte> tail;  // the signature block, empty in an unsigned file
-  signing::Authentication authentication;
 };
 
-// Opens whoever signed it, also where the signature has expired; a wrong signature or structure is refused. The parts
-// are read a second time and compared with what the reader saw.
+// Opens whoever signed it, also where the signature has expired; a wrong signature or structure is refused. The outer parts are
+// read a second time and compared with what the reader saw.
 [[nodiscard]] Result<ContainerFile> open_container_file(const std::string& path);
 
 // Writes body and a new signature block to `output` (which may be the same file): complete or not at all, and only if

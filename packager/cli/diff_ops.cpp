@@ -131,19 +131,19 @@ std::string line_of(const Difference& d, const std::string& a, const std::string
   return text + "  " + shortened(*d.a) + " -> " + shortened(*d.b);
 }
 
-Result<Json> inspected(const std::string& file) {
+Result<Json> inspected(SealedContainer& file, const Result<signing::TrustSet>& trust) {
   InspectOptions options;
-  options.file = file;
   options.tensors = true;
-  MLC_ASSIGN(const Report report, inspect_container(options));
+  MLC_ASSIGN(const Report report, inspect_container(file, trust, options));
   return parts_of(report.json);
 }
 
 }  // namespace
 
-Result<Report> diff_containers(const std::string& a, const std::string& b) {
-  MLC_ASSIGN(const Json of_a, inspected(a));
-  MLC_ASSIGN(const Json of_b, inspected(b));
+Result<Report> diff_containers(SealedContainer& first, SealedContainer& second, const Result<signing::TrustSet>& trust) {
+  MLC_ASSIGN(const Json of_a, inspected(first, trust));
+  MLC_ASSIGN(const Json of_b, inspected(second, trust));
+  const std::string &a = first.path, &b = second.path;
   Comparison comparison;
   for (const auto& [part, items] : of_a.members()) comparison.part(part, items, of_b[part]);
   Report report;

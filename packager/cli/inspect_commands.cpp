@@ -66,9 +66,8 @@ Json tree_json(const SizeEntry& entry, uint64_t whole) {
   return json;
 }
 
-Result<Report> run_size(const SizeFlags& flags) {
-  MLC_ASSIGN(const SizeBy by, parse_by(flags.by));
-  MLC_ASSIGN(const ContainerFile file, open_container_file(flags.file));
+Result<Report> size_of(const SizeFlags& flags, SizeBy by, SealedContainer& sealed) {
+  MLC_ASSIGN(const OpenContainer file, look_into(sealed));
   SizeEntry root = size_tree(file, by);
   const uint64_t whole = root.bytes;
   MLC_ASSIGN(const uint64_t least, parse_min(flags.min, whole));
@@ -82,35 +81,61 @@ Result<Report> run_size(const SizeFlags& flags) {
   return report;
 }
 
+Result<signing::TrustSet> users_trust() { return signing::TrustSet::load(signing::default_trust_sources()); }
+
+int run_size(const SizeFlags& flags) {
+  const auto by = parse_by(flags.by);
+  if (!by) return finish("size", flags.as_json, by.status());
+  const auto trust = users_trust();
+  return look({.name = "size", .as_json = flags.as_json, .trust = trust, .paths = {flags.file}},
+              [&](std::vector<SealedContainer>& sealed) { return size_of(flags, *by, sealed[0]); });
+}
+
+struct InspectFlags : InspectOptions {
+  std::string file;
+  bool as_json = false;
+};
+
+int run_inspect(const InspectFlags& flags) {
+  const auto trust = users_trust();
+  return look({.name = "inspect", .as_json = flags.as_json, .trust = trust, .paths = {flags.file}, .looks_again = true},
+              [&](std::vector<SealedContainer>& sealed) { return inspect_container(sealed[0], trust, flags); });
+}
+
+struct DiffFlags {
+  std::string a, b;
+  bool as_json = false;
+};
+
+int run_diff(const DiffFlags& flags) {
+  const auto trust = users_trust();
+  return look({.name = "diff", .as_json = flags.as_json, .trust = trust, .paths = {flags.a, flags.b}, .looks_again = true},
+              [&](std::vector<SealedContainer>& sealed) { return diff_containers(sealed[0], sealed[1], trust); });
+}
+
 }  // namespace
 
 void add_inspect_commands(Program& program) {
   {
-    auto options = std::make_shared<InspectOptions>();
-    auto as_json = std::make_shared<bool>(false);
+    auto options = std::make_shared<InspectFlags>();
     const Command inspect = program.add_command("inspect", "what is inside: programs, variants, signatures",
                                                 "  mlpack inspect cat.mlc\n  mlpack inspect cat.mlc --variant x86-64-v3 --json\n",
-                                                *as_json);
+                                                options->as_json);
     inspect.add_option("file", options->file, "container").required();
     inspect.add_option("--variant", options->variant, "only this variant, with all that it wants of a host");
     inspect.add_option("--program", options->program, "only this program");
     inspect.add_flag("--segments", options->segments, "list the segments");
     inspect.add_flag("--tensors", options->tensors, "list the tensors");
     inspect.add_flag("--plan", options->plan, "only the plans, as text: what the runtime executes");
-    inspect.on_run(
-        [options, as_json] { return finish("inspect", *as_json, inspect_container(*options)); });
+    inspect.on_run([options] { return run_inspect(*options); });
   }
   {
-    struct Flags {
-      std::string a, b;
-      bool as_json = false;
-    };
-    auto flags = std::make_shared<Flags>();
+    auto flags = std::make_shared<DiffFlags>();
     const Command diff = program.add_command("diff", "what differs between two containers",
                                              "  mlpack diff cat-1.mlc cat-2.mlc\n  mlpack diff cat-1.mlc cat-2.mlc --json\n", flags->as_json);
     diff.add_option("A", flags->a, "container").required();
     diff.add_option("B", flags->b, "container").required();
-    diff.on_run([flags] { return finish("diff", flags->as_json, diff_containers(flags->a, flags->b)); });
+    diff.on_run([flags] { return run_diff(*flags); });
   }
   {
     auto flags = std::make_shared<SizeFlags>();
@@ -119,7 +144,7 @@ void add_inspect_commands(Program& program) {
     size.add_option("file", flags->file, "container").required();
     size.add_option("--by", flags->by, "kind, variant, segment or tensor").shows_default("kind");
     size.add_option("--min", flags->min, "fold what is smaller: bytes, or a share of the file such as 1%");
-    size.on_run([flags] { return finish("size", flags->as_json, run_size(*flags)); });
+    size.on_run([flags] { return run_size(*flags); });
   }
 }
 

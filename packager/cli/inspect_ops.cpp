@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "base/counted.h"
-#include "packager/cli/container_file.h"
 #include "packager/cli/inspect_json.h"
 #include "packager/cli/signing_ops.h"
 #include "packager/cli/size_ops.h"
@@ -29,13 +28,12 @@ struct SignedBy {
   Json signatures = Json::array();
 };
 
-Result<SignedBy> signed_by(const ContainerFile& file) {
+Result<SignedBy> signed_by(const OpenContainer& file, SealedContainer& sealed, const Result<signing::TrustSet>& trust) {
   SignedBy answer;
-  MLC_ASSIGN(const signing::TrustSet trust, signing::TrustSet::load(signing::default_trust_sources()));
-  container::OpenOptions options;
-  options.trust = &trust;
-  options.allow_unsigned = true;
-  auto opened = container::Container::open(file.path, options);
+  if (!trust.ok()) return trust.status();
+  container::OpenOptions options = options_to_look(sealed);
+  options.trust = &*trust;
+  auto opened = sealed.again.ok() ? container::Container::open(std::move(*sealed.again), options) : Result<std::unique_ptr<container::Container>>(sealed.again.status());
   if (!opened.ok()) {
     answer.trust = "refused";
     answer.reason = opened.status().message;
@@ -56,7 +54,7 @@ Result<SignedBy> signed_by(const ContainerFile& file) {
 }
 
 // {"default": {"inputs": {"photo": ["image/jpeg"]}, "outputs": ["classes"], "steps": ["decode_image", ...]}}
-Status add_pipelines(const ContainerFile& file, Report& report) {
+Status add_pipelines(const OpenContainer& file, Report& report) {
   Json& all = report.json["pipelines"] = Json::object();
   const auto asset = file.opened->find_asset(kPipelineAsset);
   if (!asset) return ok();
@@ -153,7 +151,7 @@ std::string features_text(const Variant& variant) {
   return text;
 }
 
-void add_variants(const ContainerFile& file, const std::string& only, Report& report) {
+void add_variants(const OpenContainer& file, const std::string& only, Report& report) {
   const Manifest& manifest = file.opened->manifest();
   size_t width = 0;
   for (const Variant& variant : manifest.variants) width = std::max(width, variant.name.size());
@@ -183,7 +181,7 @@ void add_variants(const ContainerFile& file, const std::string& only, Report& re
   }
 }
 
-void add_data(const ContainerFile& file, const InspectOptions& options, Report& report) {
+void add_data(const OpenContainer& file, const InspectOptions& options, Report& report) {
   const Manifest& manifest = file.opened->manifest();
   std::string assets, golden;
   for (const Asset& asset : manifest.assets)
@@ -238,7 +236,7 @@ Status check_name(const Items& items, const std::string& wanted, const std::stri
 }
 
 // The plans of the variants that are asked for. How many kernels a module has is the loader's to know: any number goes.
-Result<Report> show_plans(const ContainerFile& file, const InspectOptions& options) {
+Result<Report> show_plans(const OpenContainer& file, const InspectOptions& options) {
   const Manifest& manifest = file.opened->manifest();
   exec::PlanContext context;
   context.num_kernels = UINT32_MAX;
@@ -265,13 +263,13 @@ Result<Report> show_plans(const ContainerFile& file, const InspectOptions& optio
 
 }  // namespace
 
-Result<Report> inspect_container(const InspectOptions& options) {
-  MLC_ASSIGN(const ContainerFile file, open_container_file(options.file));
+Result<Report> inspect_container(SealedContainer& sealed, const Result<signing::TrustSet>& trust, const InspectOptions& options) {
+  MLC_ASSIGN(const OpenContainer file, look_into(sealed));
   const Manifest& manifest = file.opened->manifest();
   MLC_RETURN_IF_ERROR(check_name(manifest.variants, options.variant, "variant"));
   MLC_RETURN_IF_ERROR(check_name(manifest.methods, options.program, "program"));
   if (options.plan) return show_plans(file, options);
-  MLC_ASSIGN(const SignedBy signer, signed_by(file));
+  MLC_ASSIGN(const SignedBy signer, signed_by(file, sealed, trust));
 
   Report report;
   const std::string root = "sha256:" + to_hex(file.opened->root());

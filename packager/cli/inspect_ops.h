@@ -5,11 +5,11 @@
 
 #include "base/cli/report.h"
 #include "base/status.h"
+#include "packager/cli/look.h"
 
 namespace mlc::cli {
 
 struct InspectOptions {
-  std::string file;
   std::string variant;     // only this one, with every feature
   std::string program;     // only this one
   bool segments = false;   // the text lists segments
@@ -17,7 +17,8 @@ struct InspectOptions {
   bool plan = false;       // only the plans of the variants, as text (packager/plan/print.h)
 };
 
-// Usage, with the known names, if a variant or program is not in the file.
-[[nodiscard]] Result<Report> inspect_container(const InspectOptions& options);
+// `sealed` is opened a second time, for the signers in the eyes of `trust`. Usage, with the known names, if a variant or program is not in the
+// file.
+[[nodiscard]] Result<Report> inspect_container(SealedContainer& sealed, const Result<signing::TrustSet>& trust, const InspectOptions& options);
 
 }  // namespace mlc::cli

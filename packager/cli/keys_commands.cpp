@@ -81,8 +81,8 @@ Result<Report> run_sign(GivenSign& given) {
   return report;
 }
 
-Result<Report> run_verify(Given<VerifyOptions>& given) {
-  MLC_ASSIGN(const VerifyResult result, verify_container(given.options));
+Result<Report> verified(const Given<VerifyOptions>& given, SealedContainer& sealed, const signing::TrustSet& trust) {
+  MLC_ASSIGN(const VerifyResult result, verify_container(sealed, trust, given.options));
   const signing::Verdict& verdict = result.verdict;
   Report report;
   Json signatures = Json::array(), problems = Json::array();
@@ -109,6 +109,13 @@ Result<Report> run_verify(Given<VerifyOptions>& given) {
   if (result.not_after != 0) report.json["not_after"] = exact(result.not_after);
   report.failure = result.outcome;
   return report;
+}
+
+int run_verify(const Given<VerifyOptions>& given) {
+  const auto trust = trust_for(given.options);
+  if (!trust.ok()) return finish("verify", given.as_json, trust.status());
+  return look({.name = "verify", .as_json = given.as_json, .trust = trust, .paths = {given.options.file}},
+              [&](std::vector<SealedContainer>& sealed) { return verified(given, sealed[0], *trust); });
 }
 
 template <class Given>
@@ -156,7 +163,7 @@ void add_keys_commands(Program& program) {
     verify.add_option("--policy", given->options.policy, "trust policy file");
     verify.add_option("--expect-root", given->options.expect_root, "root digest that the file must have");
     verify.add_option("--expect-id", given->options.expect_id, "model id that the file must have");
-    set_run(verify, given, run_verify);
+    verify.on_run([given] { return run_verify(*given); });
   }
   add_trust_command(program);
 }

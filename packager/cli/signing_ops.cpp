@@ -98,13 +98,6 @@ std::vector<Status> check_small_segments(const container::Container& file) {
   return problems;
 }
 
-Result<TrustSet> trust_for(const VerifyOptions& options) {
-  if (!options.keys.empty()) return TrustSet::load({.key_files = options.keys, .policy_file = options.policy, .system_policy = ""});
-  TrustSources sources = default_trust_sources();
-  if (!options.policy.empty()) sources.policy_file = options.policy;
-  return TrustSet::load(sources);
-}
-
 Status outcome_of(const VerifyResult& result, const VerifyOptions& options) {
   const std::string& file = options.file;
   if (!result.problems.empty()) return result.problems.front();
@@ -182,16 +175,20 @@ Result<SignResult> write_signing_input(const SignOptions& options, const std::st
   return SignResult{file.authentication.root(), {}, {}, to, block.envelope.signatures.size(), statement.not_after};
 }
 
-Result<VerifyResult> verify_container(const VerifyOptions& options) {
-  MLC_ASSIGN(const TrustSet trust, trust_for(options));
-  container::OpenOptions open_options;
+Result<TrustSet> trust_for(const VerifyOptions& options) {
+  if (!options.keys.empty()) return TrustSet::load({.key_files = options.keys, .policy_file = options.policy, .system_policy = ""});
+  TrustSources sources = default_trust_sources();
+  if (!options.policy.empty()) sources.policy_file = options.policy;
+  return TrustSet::load(sources);
+}
+
+Result<VerifyResult> verify_container(SealedContainer& sealed, const TrustSet& trust, const VerifyOptions& options) {
+  if (!sealed.file.ok()) return std::move(sealed.file).status();
+  // Modules are hashed, never run, so also those of a file that may only run its portable form.
+  container::OpenOptions open_options = options_to_look(sealed);
   open_options.trust = &trust;
-  // Modules are hashed, never run, so also those of a file that may only run its portable form; what the file may do is
-  // asked without that leave.
-  open_options.allow_unsigned = true;
-  MLC_ASSIGN(container::AuthenticatedFile outside, container::AuthenticatedFile::open(options.file));
-  const std::optional<Authentication> authentication = outside.authentication();
-  MLC_ASSIGN(const auto file, container::Container::open(std::move(outside), open_options));
+  const std::optional<Authentication> authentication = sealed.file->authentication();
+  MLC_ASSIGN(const auto file, container::Container::open(std::move(*sealed.file), open_options));
   VerifyResult result;
   result.root = file->root();
   result.model_id = file->manifest().model.id;

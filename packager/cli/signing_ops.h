@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "packager/cli/look.h"
 #include "schema/manifest.h"
 #include "signing/keys.h"
 #include "signing/policy.h"
@@ -61,8 +62,10 @@ struct VerifyResult {
   std::vector<Status> problems;  // damaged segments, unmet expectations
   Status outcome;                // OK: signed by a trusted key and whole
 };
+// Whom the options trust; what they do not say is the user's.
+[[nodiscard]] Result<signing::TrustSet> trust_for(const VerifyOptions& options);
 // A file that cannot be opened at all (structure, wrong signature, policy) is an error; everything else is a result.
-[[nodiscard]] Result<VerifyResult> verify_container(const VerifyOptions& options);
+[[nodiscard]] Result<VerifyResult> verify_container(SealedContainer& sealed, const signing::TrustSet& trust, const VerifyOptions& options);
 
 // When what a container states ends (seconds since 1970, 0: never): the signed statement counts before the manifest.
 [[nodiscard]] uint64_t end_of_validity(const signing::Authentication& authentication, const format::Manifest& manifest);

@@ -40,7 +40,7 @@ SizeEntry segment_entry(const container::Container& file, uint32_t index) {
 }
 
 // Everything that is no segment. What remains is the zeros between items.
-void add_overhead(SizeEntry& root, const ContainerFile& file) {
+void add_overhead(SizeEntry& root, const OpenContainer& file) {
   const container::Container& opened = *file.opened;
   std::vector<SegmentShape> shapes;
   for (uint32_t i = 0; i < opened.manifest().segments.size(); ++i) {
@@ -51,10 +51,10 @@ void add_overhead(SizeEntry& root, const ContainerFile& file) {
   add(fixed, {"header page", kHeaderLen, {}, {}});
   add(fixed, {"placement table", shapes.size() * 8, {}, {}});
   add(root, std::move(fixed));
-  add(root, {"manifest", file.manifest.size(), {}, {}});
+  add(root, {"manifest", file.manifest_len, {}, {}});
   uint64_t leaves = 0, tables = 0;
   // The reader has placed the same segments already, so there is a placement.
-  if (const auto placement = place(file.manifest.size(), shapes))
+  if (const auto placement = place(file.manifest_len, shapes))
     for (const Placement::Item& item : placement->segments)
       if (item.offset != 0) leaves += item.leaves, tables += item.table_len;
   add(root, {"hash tree", tables, counted(leaves, "leaf", "leaves"), {}});
@@ -181,7 +181,7 @@ void add_tensors(SizeEntry& root, const container::Container& file) {
 
 }  // namespace
 
-SizeEntry size_tree(const ContainerFile& file, SizeBy by) {
+SizeEntry size_tree(const OpenContainer& file, SizeBy by) {
   SizeEntry root = group(file.path);
   const container::Container& opened = *file.opened;
   switch (by) {

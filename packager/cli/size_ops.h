@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "packager/cli/container_file.h"
+#include "packager/cli/look.h"
 
 namespace mlc::cli {
 
@@ -25,7 +25,7 @@ enum class SizeBy {
 };
 
 // The root is the file. Largest first on every level.
-[[nodiscard]] SizeEntry size_tree(const ContainerFile& file, SizeBy by);
+[[nodiscard]] SizeEntry size_tree(const OpenContainer& file, SizeBy by);
 
 // Folds the children below `least` bytes into one "others", on every level.
 void fold_small(SizeEntry& entry, uint64_t least);

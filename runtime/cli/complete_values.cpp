@@ -1,8 +1,5 @@
 #include "runtime/cli/complete_values.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <functional>
 #include <set>
 #include <string>
@@ -11,13 +8,11 @@
 #include "runtime/cli/isolation.h"
 #include "runtime/cli/options.h"
 #include "runtime/cli/program_io.h"
+#include "runtime/isolation/passed_lines.h"
 #include "runtime/trust/trust_command.h"
-#include "signing/file.h"
 
 namespace mlc::cli {
 namespace {
-
-constexpr size_t kMostBytes = size_t{1} << 20;  // of all words; those beyond are not offered
 
 using Names = std::set<std::string>;
 using NamesOf = std::function<void(const OpenModel&, const CommandLine&, Names&)>;
@@ -59,34 +54,21 @@ void add_extents(const OpenModel& model, const CommandLine& line, Names& out) {
 
 // The words that `names_of` finds in the container; none if it cannot be opened.
 Completions from_container(const CommandLine& line, const NamesOf& names_of) {
-  const signing::Descriptor words(memfd_create("words", MFD_CLOEXEC));
-  if (!words.valid()) return {};
+  const PassedLines words;
   ContainerOptions container;
   container.file = line.value("file");
   container.remember = false;
-  const ContainerCommand command{.name = "complete", .container = container, .keep = words.get()};
+  const ContainerCommand command{.name = "complete", .container = container, .keep = words.descriptor()};
   const int exit_code = answer(command, [&](OpenFiles& files) -> Result<Report> {
     MLC_ASSIGN(const OpenModel model, open_model(files));
     Names names;
     names_of(model, line, names);
-    std::string text;
-    for (const std::string& name : names)
-      if (name.find('\n') == name.npos && text.size() + name.size() < kMostBytes) text += name + "\n";
-    for (size_t at = 0; at < text.size();) {
-      const ssize_t n = write(words.get(), text.data() + at, text.size() - at);
-      if (n <= 0) return Status(Code::Resource, "the words could not be passed on");
-      at += static_cast<size_t>(n);
-    }
+    MLC_RETURN_IF_ERROR(words.put({names.begin(), names.end()}));
     return Report{};
   });
-  if (exit_code != 0 || lseek(words.get(), 0, SEEK_SET) != 0) return {};
-  const auto text = signing::read_all(words, "words", kMostBytes);
   Completions out;
-  for (size_t at = 0; text && at < text->size();) {
-    const size_t end = text->find('\n', at);
-    out.words.push_back({text->substr(at, end - at), ""});
-    at = end + 1;
-  }
+  if (exit_code != 0) return out;
+  for (std::string& word : words.get()) out.words.push_back({std::move(word), ""});
   return out;
 }
 

@@ -10,13 +10,13 @@
 #include <iterator>
 
 #include "base/cli/report.h"
+#include "runtime/isolation/child_answer.h"
 
 namespace mlc::cli {
 namespace {
 
 constexpr int kCrashes[] = {SIGBUS, SIGILL, SIGSEGV};
 constexpr int kExitOfSignals = 128;  // what a shell adds
-constexpr char kHowToReplace[] = "rename a new file over it instead of writing into it";
 
 const char* volatile running_file = nullptr;
 const char* volatile running_variant = nullptr;
@@ -76,14 +76,6 @@ void install_crash_handlers() {
   action.sa_handler = on_fault;
   action.sa_flags = SA_ONSTACK | SA_NODEFER;
   for (const int signal : kCrashes) sigaction(signal, &action, nullptr);
-}
-
-void leave_crashes_to_the_parent() {
-  for (const int signal : kCrashes) std::signal(signal, SIG_DFL);
-}
-
-Status changed_while_mapped(const std::string& file) {
-  return Status(Code::Malformed, 6001, "{} changed while it was mapped", file).hint("{}", kHowToReplace);
 }
 
 void crash_with_json(std::string_view command) { command_with_json = command; }

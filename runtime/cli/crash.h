@@ -2,20 +2,12 @@
 // and ends; the library installs no handlers.
 #pragma once
 
-#include <string>
 #include <string_view>
-
-#include "base/status.h"
 
 namespace mlc::cli {
 
-// E6001: the file changed while it was mapped.
-Status changed_while_mapped(const std::string& file);
-
 // To be called once, early.
 void install_crash_handlers();
-// For a process whose parent reports how it ended: signals do again what they do by default.
-void leave_crashes_to_the_parent();
 // From now on a crash is answered as `command` answers with --json: an object on stdout. Call before say_what_crashed; for
 // the process that answers. `command` must live until the process ends.
 void crash_with_json(std::string_view command);

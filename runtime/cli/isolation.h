@@ -1,5 +1,5 @@
 // A command that opens a container. The container is authenticated; where native code of it may run for certain, the command
-// is answered by this process, otherwise, and with --isolated, by a child without privileges (runtime/sandbox): nothing that
+// is answered by this process, otherwise, and with --isolated, by a child without privileges (runtime/isolation): nothing that
 // a stranger's file says is interpreted here. Files that the child reads or writes are opened before.
 #pragma once
 

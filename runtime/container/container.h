@@ -72,6 +72,7 @@ class AuthenticatedFile {
   const std::string& name() const;
   // None: the file ends before its body does. `Container::open` says what is missing.
   const std::optional<signing::Authentication>& authentication() const;
+  uint64_t manifest_len() const;  // of the stored bytes, as the header page says
 
  private:
   friend class Container;

@@ -249,6 +249,7 @@ AuthenticatedFile::AuthenticatedFile(AuthenticatedFile&&) noexcept = default;
 AuthenticatedFile::~AuthenticatedFile() = default;
 const std::string& AuthenticatedFile::name() const { return parts_->source->name(); }
 const std::optional<signing::Authentication>& AuthenticatedFile::authentication() const { return parts_->authentication; }
+uint64_t AuthenticatedFile::manifest_len() const { return parts_->header.manifest_len; }
 
 Result<AuthenticatedFile> AuthenticatedFile::open_source(std::unique_ptr<Source> opened) {
   auto parts = std::make_unique<Parts>();

@@ -1,6 +1,9 @@
 #include "runtime/io/image.h"
 
 #include "runtime/io/raster.h"
+#if MLC_HAS_TIFF
+#include "runtime/io/tiff_library.h"
+#endif
 
 namespace mlc::io {
 namespace {
@@ -124,6 +127,12 @@ bool is_decoded(Media media) {
     case Media::WebP: return MLC_HAS_WEBP != 0;
     default: return is_picture(media);
   }
+}
+
+void load_codecs() {
+#if MLC_HAS_TIFF
+  [[maybe_unused]] const auto tiff = tiff_library();  // if it is missing, decoding says so
+#endif
 }
 
 Result<ImageInfo> image_info(Bytes file, const DecodeLimits& limits) {

@@ -47,6 +47,9 @@ struct ImageOptions {
   Orient orient = Orient::Exif;
 };
 
+// Loads what decoders load on demand, for a process that can open no file later on.
+void load_codecs();
+
 // Whether this build decodes a kind of pictures: the rarer ones need libraries that a cross-compiled one may lack.
 bool is_decoded(Media media);
 

@@ -4,8 +4,6 @@
 //
 // libtiff 4.5 bounds single allocations only. Its sum is computed here: of the directory before libtiff reads it, of
 // strips and codecs before the first pixel.
-#include <tiffio.h>
-
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
@@ -16,6 +14,7 @@
 #include "base/byte_cursor.h"
 #include "runtime/io/image.h"
 #include "runtime/io/raster.h"
+#include "runtime/io/tiff_library.h"
 
 namespace mlc::io {
 namespace {
@@ -27,6 +26,9 @@ constexpr uint64_t kMaxSharing = 16;
 constexpr uint16_t kCompressions[] = {COMPRESSION_NONE,          COMPRESSION_CCITTRLE, COMPRESSION_CCITTFAX3,
                                       COMPRESSION_CCITTFAX4,     COMPRESSION_LZW,      COMPRESSION_JPEG,
                                       COMPRESSION_ADOBE_DEFLATE, COMPRESSION_DEFLATE,  COMPRESSION_PACKBITS};
+
+// Once decode_tiff has found it.
+const TiffLibrary& lib() { return **tiff_library(); }
 
 struct State {
   Bytes file;
@@ -59,7 +61,7 @@ int on_error(TIFF*, void* user, const char*, const char* format, va_list argumen
 int on_warning(TIFF*, void*, const char*, const char*, va_list) { return 1; }
 
 struct Closed {
-  void operator()(TIFF* t) const { TIFFClose(t); }
+  void operator()(TIFF* t) const { lib().TIFFClose(t); }
 };
 using Handle = std::unique_ptr<TIFF, Closed>;
 
@@ -106,14 +108,14 @@ MemoryNeed directory_memory(Bytes file) {
 }
 
 Handle open(State& s, const DecodeLimits& limits) {
-  TIFFOpenOptions* const options = TIFFOpenOptionsAlloc();
+  TIFFOpenOptions* const options = lib().TIFFOpenOptionsAlloc();
   if (!options) return nullptr;
-  TIFFOpenOptionsSetMaxSingleMemAlloc(options, static_cast<tmsize_t>(std::min<uint64_t>(limits.memory, INT64_MAX)));
-  TIFFOpenOptionsSetErrorHandlerExtR(options, on_error, &s);
-  TIFFOpenOptionsSetWarningHandlerExtR(options, on_warning, &s);
+  lib().TIFFOpenOptionsSetMaxSingleMemAlloc(options, static_cast<tmsize_t>(std::min<uint64_t>(limits.memory, INT64_MAX)));
+  lib().TIFFOpenOptionsSetErrorHandlerExtR(options, on_error, &s);
+  lib().TIFFOpenOptionsSetWarningHandlerExtR(options, on_warning, &s);
   Handle tiff(
-      TIFFClientOpenExt("picture", "rm", &s, on_read, on_write, on_seek, on_close, on_size, nullptr, nullptr, options));
-  TIFFOpenOptionsFree(options);
+      lib().TIFFClientOpenExt("picture", "rm", &s, on_read, on_write, on_seek, on_close, on_size, nullptr, nullptr, options));
+  lib().TIFFOpenOptionsFree(options);
   return tiff;
 }
 
@@ -124,7 +126,7 @@ Status damaged(const State& s) {
 template <class T>
 T field(TIFF* tiff, uint32_t tag, T otherwise) {
   T value = otherwise;
-  return TIFFGetFieldDefaulted(tiff, tag, &value) ? value : otherwise;
+  return lib().TIFFGetFieldDefaulted(tiff, tag, &value) ? value : otherwise;
 }
 
 struct Form {
@@ -140,13 +142,13 @@ Form form_of(TIFF* tiff) {
   f.photometric = field<uint16_t>(tiff, TIFFTAG_PHOTOMETRIC, UINT16_MAX);
   uint16_t extra = 0;
   uint16_t* kinds = nullptr;
-  if (TIFFGetFieldDefaulted(tiff, TIFFTAG_EXTRASAMPLES, &extra, &kinds) && extra > 0 && kinds) {
+  if (lib().TIFFGetFieldDefaulted(tiff, TIFFTAG_EXTRASAMPLES, &extra, &kinds) && extra > 0 && kinds) {
     f.alpha = kinds[0] == EXTRASAMPLE_ASSOCALPHA || kinds[0] == EXTRASAMPLE_UNASSALPHA;
     f.alpha_is_separate = kinds[0] == EXTRASAMPLE_UNASSALPHA;
   }
   const int colours = f.photometric == PHOTOMETRIC_RGB ? 3 : f.photometric == PHOTOMETRIC_MINISBLACK ? 1 : 0;
   f.as_stored = colours > 0 && (f.bits == 8 || f.bits == 16) && f.samples == colours + (f.alpha ? 1 : 0) &&
-                !TIFFIsTiled(tiff) &&
+                !lib().TIFFIsTiled(tiff) &&
                 field<uint16_t>(tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG) == PLANARCONFIG_CONTIG &&
                 field<uint16_t>(tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT) == SAMPLEFORMAT_UINT;
   return f;
@@ -177,11 +179,11 @@ bool is_one_scan(Bytes strip) {
 
 // The strips or tiles lie within the file and share no more of it than they may. `largest`: bytes of one of them.
 Status check_strips(TIFF* tiff, Bytes file, uint16_t compression, uint64_t& largest) {
-  const uint32_t count = TIFFIsTiled(tiff) ? TIFFNumberOfTiles(tiff) : TIFFNumberOfStrips(tiff);
+  const uint32_t count = lib().TIFFIsTiled(tiff) ? lib().TIFFNumberOfTiles(tiff) : lib().TIFFNumberOfStrips(tiff);
   MemoryNeed all;
   largest = 0;
   for (uint32_t k = 0; k < count; ++k) {
-    const uint64_t at = TIFFGetStrileOffset(tiff, k), bytes = TIFFGetStrileByteCount(tiff, k);
+    const uint64_t at = lib().TIFFGetStrileOffset(tiff, k), bytes = lib().TIFFGetStrileByteCount(tiff, k);
     if (!range_within(at, bytes, file.size()))
       return Status(Code::Malformed, "tiff: strip " + std::to_string(k) + " of " + std::to_string(count) +
                                          " does not lie within the file");
@@ -201,10 +203,10 @@ Status check_strips(TIFF* tiff, Bytes file, uint16_t compression, uint64_t& larg
 // pixels, which the conversion makes as four bytes whatever they become.
 MemoryNeed pixel_memory(TIFF* tiff, const Form& form, const Raster& r, uint16_t compression, uint64_t largest_strip) {
   const auto width = static_cast<uint64_t>(r.width);
-  const uint64_t decoded = TIFFIsTiled(tiff) ? TIFFTileSize64(tiff) : TIFFStripSize64(tiff);
+  const uint64_t decoded = lib().TIFFIsTiled(tiff) ? lib().TIFFTileSize64(tiff) : lib().TIFFStripSize64(tiff);
   MemoryNeed need;
   need.add(largest_strip, 2).add(width, compression == COMPRESSION_JPEG ? 1024 : 64);
-  if (form.as_stored) need.add(r.num_bytes()).add(TIFFScanlineSize64(tiff));
+  if (form.as_stored) need.add(r.num_bytes()).add(lib().TIFFScanlineSize64(tiff));
   else need.add(r.num_pixels(), 4).add(decoded, 4);
   return need;
 }
@@ -212,10 +214,10 @@ MemoryNeed pixel_memory(TIFF* tiff, const Form& form, const Raster& r, uint16_t 
 Status read_rows(TIFF* tiff, const State& s, unsigned bits, Raster& r) {
   const auto samples = static_cast<uint64_t>(r.width) * static_cast<uint64_t>(r.channels);
   const uint64_t stride = samples * bits / 8;
-  if (static_cast<uint64_t>(TIFFScanlineSize64(tiff)) != stride) return damaged(s);
+  if (static_cast<uint64_t>(lib().TIFFScanlineSize64(tiff)) != stride) return damaged(s);
   MLC_ASSIGN(HostBuffer row, HostBuffer::allocate(stride));
   for (int64_t y = 0; y < r.height; ++y) {
-    if (TIFFReadScanline(tiff, row.data(), static_cast<uint32_t>(y), 0) < 0) return damaged(s);
+    if (lib().TIFFReadScanline(tiff, row.data(), static_cast<uint32_t>(y), 0) < 0) return damaged(s);
     std::byte* const to = r.pixels.data() + static_cast<uint64_t>(y) * samples;
     if (bits == 8) std::memcpy(to, row.data(), samples);
     for (uint64_t i = 0; i < samples && bits == 16; ++i) {
@@ -230,13 +232,13 @@ Status read_rows(TIFF* tiff, const State& s, unsigned bits, Raster& r) {
 Status read_converted(TIFF* tiff, State& s, Raster& r) {
   TIFFRGBAImage image;
   char why[1024] = {};
-  if (!TIFFRGBAImageOK(tiff, why) || !TIFFRGBAImageBegin(&image, tiff, 1, why))
+  if (!lib().TIFFRGBAImageOK(tiff, why) || !lib().TIFFRGBAImageBegin(&image, tiff, 1, why))
     return Status(Code::Unsupported, std::string("tiff: ") + std::string(why, strnlen(why, sizeof why)));
   image.req_orientation = image.orientation;  // rows as stored
   // 32 bits for each pixel, which become its channels in place.
-  const bool good = TIFFRGBAImageGet(&image, reinterpret_cast<uint32_t*>(r.pixels.data()),
+  const bool good = lib().TIFFRGBAImageGet(&image, reinterpret_cast<uint32_t*>(r.pixels.data()),
                                      static_cast<uint32_t>(r.width), static_cast<uint32_t>(r.height));
-  TIFFRGBAImageEnd(&image);
+  lib().TIFFRGBAImageEnd(&image);
   if (!good) return damaged(s);
   auto* to = reinterpret_cast<uint8_t*>(r.pixels.data());
   for (uint64_t i = 0, n = r.num_pixels(); i < n; ++i, to += r.channels) {
@@ -254,6 +256,7 @@ Result<Raster> decode_tiff(Bytes file, const DecodeLimits& limits, bool header_o
   State s{file};
   MemoryNeed need = directory_memory(file);
   MLC_RETURN_IF_ERROR(need.check(limits, "tiff: the directory"));
+  if (auto library = tiff_library(); !library.ok()) return std::move(library).status();
   const Handle tiff = open(s, limits);
   if (!tiff) return damaged(s);
   Raster r;

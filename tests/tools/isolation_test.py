@@ -171,6 +171,112 @@ def how_the_child_ends_is_told(tools):
         assert not os.path.exists(f"/proc/{child}"), "the child goes on"
 
 
+def blocked(tools, *args):
+    """`mlpack` with a standard output that takes nothing: it waits there, and its child. Also where to read that output from."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    try:
+        while True:
+            os.write(write, b" " * 4096)
+    except BlockingIOError:
+        pass
+    os.set_blocking(write, True)
+    process = subprocess.Popen([str(tools.bin / "mlpack"), *map(str, args)], cwd=tools.dir, env=tools.env, stdin=subprocess.DEVNULL, stdout=write,
+                               stderr=subprocess.PIPE)
+    os.close(write)
+    return process, read
+
+
+def output_of(process, read):
+    with os.fdopen(read, "rb") as answer:
+        text = answer.read().strip()
+    process.wait(60)
+    process.stderr.close()
+    return text
+
+
+LOOKS = (("inspect", "s.mlc"), ("inspect", "s.mlc", "--json"), ("verify", "s.mlc"), ("size", "s.mlc"), ("diff", "own.mlc", "s.mlc"))
+
+
+def mlpack_looks_into_strangers_files_in_that_process(tools):
+    """And into one that a trusted key has signed in its own."""
+    for name in ("s.mlc", "own.mlc"):
+        tools.run("sample_container", name)
+    tools.run("mlpack", "sign", "own.mlc")
+    for command in LOOKS:
+        alone = tools.run("mlpack", *command, code=(0, 1, 10))
+        process, read = blocked(tools, *command)
+        cpu, data = limits_of(process)  # of a child that is confined
+        assert output_of(process, read) == alone.stdout.strip().encode() and process.returncode == alone.returncode, command
+        if "MLC_SANITIZED" not in os.environ:
+            containers = 2 if command[0] == "diff" else 1
+            least = (192 * containers + 256 + 128) << 20
+            assert cpu == 10 and (data is None or least <= data <= least + (1 << 30)), (command, cpu, data)
+        command = tuple(word.replace("s.mlc", "own.mlc") for word in command)
+        process, read = blocked(tools, *command)
+        stat = pathlib.Path(f"/proc/{process.pid}/stat")
+        while stat.read_text().rsplit(")", 1)[1].split()[0] != "S":  # it waits: for standard output
+            assert process.poll() is None
+        assert pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text() == "", command
+        output_of(process, read)
+
+
+def how_the_child_of_mlpack_ends_is_told(tools):
+    tools.run("sample_container", "s.mlc")
+    for number, code, error in ((signal.SIGSEGV, 70, "E6003"), (signal.SIGSYS, 70, "E6011"), (signal.SIGKILL, 7, "E6012"), (signal.SIGXCPU, 8, "E6012"), (signal.SIGBUS, 4, "E6001")):
+        process, read = blocked(tools, "inspect", "s.mlc", "--json")
+        child = child_of(process)
+        os.kill(child, number)
+        while os.path.exists(f"/proc/{child}"):
+            pass  # or it would print what is read now
+        answer = json.loads(output_of(process, read))
+        assert process.returncode == code and answer["exit_code"] == code and answer["code"] == error, (number, answer)
+    process, read = blocked(tools, "inspect", "s.mlc")
+    child = child_of(process)
+    process.terminate()
+    while os.path.exists(f"/proc/{child}"):
+        pass
+    output_of(process, read)
+    assert process.returncode == -signal.SIGTERM, process.returncode
+    process, read = blocked(tools, "inspect", "s.mlc")  # whose output is closed, as by head
+    os.close(read)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGPIPE and said == b"", (process.returncode, said)
+
+
+def a_manifest_that_takes_too_much_is_a_failure_like_others(tools):
+    """Two files of as many tensors as may be, of which each is a difference."""
+    if "MLC_SANITIZED" in os.environ:
+        raise Skipped("memory is not limited here")
+    for name in "xy":
+        tools.run("sample_container", f"{name}.mlc", "tensors", 130_000, name)
+    answer = tools.json("mlpack", "diff", "x.mlc", "y.mlc", code=7)
+    assert answer["code"] == "E6006" and "no memory left" in answer["message"], answer
+    done = tools.run("mlpack", "diff", "x.mlc", "y.mlc", code=7)
+    assert done.stderr.count("\n") == 1 and not done.stdout, done
+    tools.run("mlpack", "inspect", "x.mlc", "--tensors")  # one of them is within it
+
+
+def completion_asks_that_process(tools):
+    """The names that a stranger's file has are words still, and its child is seen where it has much to read."""
+    tools.run("sample_container", "x.mlc", "tensors", 130_000)
+    for number in range(20):
+        process = subprocess.Popen([str(tools.bin / "mlpack"), "__complete", "inspect", "x.mlc", "--variant", ""], cwd=tools.dir, env=tools.env,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        seen = False
+        while process.poll() is None and not seen:
+            for child in pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+                try:
+                    seen = "Seccomp:\t2" in pathlib.Path(f"/proc/{child}/status").read_text()
+                except OSError:
+                    pass
+        words = process.communicate(timeout=60)[0].decode()
+        assert words == "portable\tportable\nx86-64-v2\tx86-64-v2\n", words
+        if seen:
+            return
+    raise AssertionError("no confined child")
+
+
 def the_child_has_no_file_open_for_writing(tools):
     """But the pipes of the caller: and descriptors that this process left open are gone."""
     container(tools)
@@ -194,4 +300,5 @@ def the_child_has_no_file_open_for_writing(tools):
 if __name__ == "__main__":
     main([who_is_isolated, isolation_changes_no_answer, a_failed_run_leaves_no_file, a_truncated_file_says_what_is_missing,
           its_cpu_time_is_limited, its_memory_is_limited, a_lack_of_memory_is_a_failure_like_others, how_the_child_ends_is_told,
-          the_child_has_no_file_open_for_writing])
+          the_child_has_no_file_open_for_writing, mlpack_looks_into_strangers_files_in_that_process, how_the_child_of_mlpack_ends_is_told,
+          a_manifest_that_takes_too_much_is_a_failure_like_others, completion_asks_that_process])

@@ -1,7 +1,8 @@
-// sample_container OUT [VERSION | rich | VERSION OPERATORS [PIPELINE]]: writes a small, unsigned, valid container for tests of the tools. What runs is of no
+// sample_container OUT [VERSION | rich | tensors N [LETTER] | VERSION OPERATORS [PIPELINE]]: writes a small, unsigned, valid container for tests of the tools. What runs is of no
 // interest here: plans and modules are opaque bytes. The weights have three leaves. A rich one has everything that a manifest
 // can say, and the interface of a model with caches: forty inputs, extents that are computed. OPERATORS: how many versions of one
-// operator it holds; PIPELINE: bytes of its pipeline.json, which are spaces.
+// operator it holds; PIPELINE: bytes of its pipeline.json, which are spaces. N: how many tensors without elements it has, whose long names begin
+// with LETTER, x to z.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -89,7 +90,29 @@ void make_rich(container::ContainerBuilder& builder, Method& method) {
   add_results_of_the_run(method);
 }
 
-Status write_sample(const std::string& path, uint64_t version, bool rich, uint32_t operators, size_t pipeline) {
+struct Wanted {
+  uint64_t version = 7;
+  bool rich = false;
+  uint32_t operators = 0;
+  size_t pipeline = 0;
+  uint32_t tensors = 0;
+  std::string tensor_names = "x";  // "w" is there
+};
+
+// Nothing of a file, much of a manifest.
+Status add_empty_tensors(container::ContainerBuilder& builder, uint32_t count, const std::string& names) {
+  constexpr size_t kLongestName = 255;
+  const std::vector<uint64_t> shape{0};
+  for (uint32_t k = 0; k < count; ++k) {
+    std::string name = names + std::to_string(100'000'000 + k);  // names ascend
+    name += std::string(kLongestName - name.size(), 't');
+    if (auto tensor = builder.add_tensor(name, DType::F32, shape, tensor_digest(DType::F32, shape, {})); !tensor.ok()) return tensor.status();
+  }
+  return ok();
+}
+
+Status write_sample(const std::string& path, const Wanted& wanted) {
+  const auto& [version, rich, operators, pipeline, tensors, tensor_names] = wanted;
   container::ContainerBuilder builder;
   builder.manifest.model.id = "acme/sample";
   builder.manifest.model.version = version;
@@ -113,6 +136,7 @@ Status write_sample(const std::string& path, uint64_t version, bool rich, uint32
              builder.add_tensor("w", DType::F32, shape, tensor_digest(DType::F32, shape, content)));
   const uint32_t layout = builder.layout("dense");
   MLC_RETURN_IF_ERROR(builder.add_copy(tensor, layout, weights, std::move(content)));
+  MLC_RETURN_IF_ERROR(add_empty_tensors(builder, tensors, tensor_names));
 
   Variant portable;
   portable.name = "portable";
@@ -163,12 +187,16 @@ Status write_sample(const std::string& path, uint64_t version, bool rich, uint32
 
 int main(int argc, char** argv) {
   if (argc < 2 || argc > 5) {
-    std::fprintf(stderr, "usage: sample_container OUT [VERSION | rich | VERSION OPERATORS [PIPELINE]]\n");
+    std::fprintf(stderr, "usage: sample_container OUT [VERSION | rich | tensors N [LETTER] | VERSION OPERATORS [PIPELINE]]\n");
     return 2;
   }
-  const bool rich = argc == 3 && std::string_view(argv[2]) == "rich";
-  const Status status = write_sample(argv[1], argc >= 3 && !rich ? std::strtoull(argv[2], nullptr, 10) : 7, rich,
-                                    argc >= 4 ? static_cast<uint32_t>(std::strtoul(argv[3], nullptr, 10)) : 0, argc == 5 ? std::strtoul(argv[4], nullptr, 10) : 0);
+  const auto number = [&](int k) { return argc > k ? std::strtoull(argv[k], nullptr, 10) : 0; };
+  const std::string_view what = argc > 2 ? argv[2] : "";
+  Wanted wanted;
+  if (what == "rich") wanted.rich = true;
+  else if (what == "tensors") wanted.tensors = static_cast<uint32_t>(number(3)), wanted.tensor_names = argc > 4 ? argv[4] : "x";
+  else if (argc > 2) wanted.version = number(2), wanted.operators = static_cast<uint32_t>(number(3)), wanted.pipeline = static_cast<size_t>(number(4));
+  const Status status = write_sample(argv[1], wanted);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.text().c_str());
   return static_cast<int>(status.code);
 }

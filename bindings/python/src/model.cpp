@@ -58,7 +58,7 @@ std::string text_or_empty(nb::handle value) {
   if (!PyUnicode_Check(value.ptr())) return nb::cast<std::string>(value);
   const nb::object bytes = nb::steal(PyUnicode_EncodeFSDefault(value.ptr()));
   if (!bytes.is_valid()) throw nb::python_error();
-  return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
+  return {PyBytes_AsString(bytes.ptr()), static_cast<size_t>(PyBytes_Size(bytes.ptr()))};
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 """The package as a whole: its stubs, its types, and mlpack."""
 import ast
+import importlib.metadata
 import importlib.util
 import inspect
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import unittest
@@ -65,6 +68,38 @@ class Stubs(unittest.TestCase):
                               capture_output=True, text=True, cwd=folder)
         assert done.returncode in (0, 1), done.stdout + done.stderr
         return [line for line in done.stdout.splitlines() if "error:" in line]
+
+
+class Wheel(unittest.TestCase):
+    # What PEP 600 lets a wheel take from the system, of what this one has to do with.
+    SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "libdl.so.2", "libpthread.so.0"}
+
+    def test_it_needs_nothing_of_the_system_but_what_every_one_has(self):
+        tags = re.findall(r"^Tag: (.+)$", importlib.metadata.distribution("mlrt").read_text("WHEEL"), re.M)
+        self.assertEqual(len(tags), 1, tags)
+        python, abi, platform = tags[0].split("-")
+        version = f"cp3{sys.version_info[1]}"
+        self.assertEqual((python, abi), ("cp312", "abi3") if sys.version_info >= (3, 12) else (version, version))
+        if not platform.startswith("manylinux_"):
+            self.assertTrue(platform.startswith("linux_"), platform)
+            support.skip("what the wheel needs (it was built without auditwheel)")
+        if not shutil.which("readelf"):
+            support.skip("what the wheel needs (no readelf)")
+        own = [*PACKAGE.glob("*.so*"), *PACKAGE.with_name("mlrt.libs").glob("*.so*")]
+        names = {path.name for path in own}
+        self.assertTrue({"libmlrt-gpu.so.1", "libmlio.so.1"} <= names, names)
+        for path in own:
+            text = subprocess.run(["readelf", "-dW", path], capture_output=True, text=True, check=True).stdout
+            needed = set(re.findall(r"\(NEEDED\).*\[(.+)\]", text))
+            self.assertEqual({n for n in needed - names - self.SYSTEM if not n.startswith("ld-linux")}, set(), path.name)
+
+
+class StableAbi(unittest.TestCase):
+    def test_no_source_uses_a_macro_that_the_stable_abi_lacks(self):
+        """PyBytes_AS_STRING and its like: a build for Python 3.11 takes them, one for 3.12 does not."""
+        found = [(path.name, name) for path in (support.ROOT / "bindings/python/src").iterdir()
+                 for name in re.findall(r"\bPy[A-Z][A-Za-z]*_[A-Z][A-Z_]+\b(?=\()", path.read_text())]
+        self.assertEqual(found, [])
 
 
 class Import(unittest.TestCase):
