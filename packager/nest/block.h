@@ -9,11 +9,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "base/status.h"
 #include "packager/nest/evaluate.h"
+#include "packager/nest/factor.h"
 #include "packager/nest/nest.h"
 #include "packager/nest/tensor.h"
 
@@ -44,6 +46,13 @@ struct AccessCode {
   int mask = -1;     // register, or -1: every lane
 };
 
+// A factor of a sum of products (factor.h), all of its indices affine.
+struct FactorCode {
+  AccessCode of;
+  std::optional<AccessCode> less;   // inside at every point
+  std::optional<ir::Scalar> constant;  // instead
+};
+
 struct Instr {
   enum Kind : uint8_t { Unary, Binary, Select, Fma, Load, Fold, Broadcast, MaskAnd, MaskAndNot, Copy } kind = Unary;
   ir::Op op = ir::Op::Const;
@@ -60,9 +69,9 @@ struct FoldCode {
   std::vector<Instr> where, body, join; // `where` runs first; no lane left: the rest is skipped
   int check_reg = -1, where_reg = -1;   // the condition as `where` computes it, and in the shape of the items
   std::vector<int> items, totals, units, joined;
-  // Sum of load * load, both affine, under affine conditions (each >= 0).
-  bool multiply_add = false;
-  AccessCode x, y;
+  // Sum of factor * factor, under affine conditions (each >= 0).
+  std::optional<SumIn> multiply_add;
+  FactorCode x, y;
   std::vector<Affine> conditions;
   // Only one operand varies along the lanes, only the other along the map dim `group` of the program: several rows of
   // that dim are computed together and kept until their turn comes.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "packager/nest/block_compiler.h"
 
 namespace mlc::nest {
@@ -87,43 +89,73 @@ void BlockCompiler::custom_join(const Expr* e, Scope& scope, FoldCode& code) {
   for (const Expr* joined : combiner.joins) code.joined.push_back(compile_in(joined, join));
 }
 
-// A sum in f32 over load * load, all indices and conditions affine, that runs without a mask.
+// A sum of products of two factors, all indices and conditions affine, that runs without a mask.
 bool BlockCompiler::is_sum_of_products(const Expr* e, const Scope& scope, FoldCode& code) const {
   const Expr* product = e->args[0];
-  if (code.combiner->join != ir::Join::Sum || e->type.dtype != DType::F32 || product->op != Op::Mul || scope.mask >= 0 || code.dims.empty())
-    return false;
-  for (const Expr* operand : product->args) {
-    if (operand->op != Op::Load || operand->access != ir::Access::Proved) return false;
-    for (const Expr* index : operand->args)
-      if (!facts_.at(index).affine) return false;
-  }
-  return !e->fold->where || affine_conditions(e->fold->where, code.conditions);
+  code.multiply_add = sum_in(e->type.dtype);
+  const bool fits = code.multiply_add && code.combiner->join == ir::Join::Sum && product->op == Op::Mul && scope.mask < 0 && !code.dims.empty();
+  if (fits && std::all_of(product->args.begin(), product->args.end(), [&](const Expr* e) { return is_plain_factor(e); }) &&
+      (!e->fold->where || affine_conditions(e->fold->where, code.conditions)))
+    return true;
+  code.multiply_add.reset();
+  return false;
 }
 
+bool BlockCompiler::is_plain_factor(const Expr* e) const {
+  const auto factor = factor_of(e, e->type.dtype);
+  if (!factor) return false;
+  for (const Expr* load : {factor->of, factor->less}) {
+    if (!load || load->op != Op::Load) continue;
+    if (load->access != ir::Access::Proved) return false;
+    for (const Expr* index : load->args)
+      if (!facts_.at(index).affine) return false;
+  }
+  return !factor->less || factor->less->op != Op::Load || is_inside(factor->less);
+}
+
+bool BlockCompiler::is_inside(const Expr* load) const {
+  const Tensor* t = evaluator_.tensor(load->array);
+  for (size_t k = 0; k < load->args.size(); ++k)
+    if (!t || k >= t->shape.size() || !inside(*facts_.at(load->args[k]).affine, t->shape[k])) return false;
+  return true;
+}
+
+FactorCode BlockCompiler::factor_code(const Expr* e, Scope& scope) {
+  const Factor factor = *factor_of(e, e->type.dtype);
+  FactorCode code{access(factor.of->array, factor.of->args, scope), {}, {}};
+  if (!factor.less) return code;
+  if (factor.less->op == Op::Load) code.less = access(factor.less->array, factor.less->args, scope);
+  else code.constant = ir::Scalar{factor.less->i, factor.less->f};
+  return code;
+}
+
+bool BlockCompiler::varies(const FactorCode& f, size_t slot) const { return f.of.linear.k[slot] != 0 || (f.less && f.less->linear.k[slot] != 0); }
+
 void BlockCompiler::sum_of_products(const Expr* e, Scope& scope, FoldCode& code) {
-  const Expr *x = e->args[0]->args[0], *y = e->args[0]->args[1];
-  code.x = access(x->array, x->args, scope);
-  code.y = access(y->array, y->args, scope);
+  code.x = factor_code(e->args[0]->args[0], scope);
+  code.y = factor_code(e->args[0]->args[1], scope);
   if (failed()) return;
-  code.multiply_add = true;
-  bool one = lane_step(code.x.linear) == 0 && lane_step(code.y.linear) == 0;
+  const bool has_lanes = program_.lane >= 0;
+  const size_t lane = static_cast<size_t>(std::max(0, program_.lane));
+  bool one = !has_lanes || (!varies(code.x, lane) && !varies(code.y, lane));
   for (const Affine& a : code.conditions) one = one && lane_step(a) == 0;
-  code.totals.push_back(new_register(Register::F32, one));
+  code.totals.push_back(new_register(class_of(e->type.dtype), one));
   if (!one) group(code);
 }
 
 // Takes rows of a map dim together where only one operand varies along the lanes, and only the other along that dim.
 void BlockCompiler::group(FoldCode& f) {
-  const bool x_varies = lane_step(f.x.linear) != 0, y_varies = lane_step(f.y.linear) != 0;
+  const size_t lane = static_cast<size_t>(program_.lane);
+  const bool x_varies = varies(f.x, lane), y_varies = varies(f.y, lane);
   if (x_varies == y_varies) return;
   f.x_is_vector = x_varies;
-  const AccessCode &vector = x_varies ? f.x : f.y, &scalar = x_varies ? f.y : f.x;
-  for (const AxisIndex& a : scalar.axes)
+  const FactorCode &vector = x_varies ? f.x : f.y, &scalar = x_varies ? f.y : f.x;
+  for (const AxisIndex& a : scalar.of.axes)
     if (!a.inside) return;
   int best = -1;
   for (size_t d = 0; d < program_.map_dims; ++d) {
-    bool usable = scalar.linear.k[d] != 0 && program_.extents[d] > 1;
-    for (const AxisIndex& a : vector.axes) usable = usable && a.at.k[d] == 0;
+    bool usable = varies(scalar, d) && !varies(vector, d) && program_.extents[d] > 1;
+    for (const AxisIndex& a : vector.of.axes) usable = usable && a.at.k[d] == 0;
     for (const Affine& c : f.conditions) usable = usable && c.k[d] == 0;
     if (usable && (best < 0 || program_.extents[d] > program_.extents[static_cast<size_t>(best)])) best = static_cast<int>(d);
   }

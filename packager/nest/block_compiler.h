@@ -102,6 +102,10 @@ class BlockCompiler {
   void general_fold(const Expr* e, Scope& scope, FoldCode& code);
   void custom_join(const Expr* e, Scope& scope, FoldCode& code);
   bool is_sum_of_products(const Expr* e, const Scope& scope, FoldCode& code) const;
+  bool is_plain_factor(const Expr* e) const;
+  bool is_inside(const Expr* load) const;
+  FactorCode factor_code(const Expr* e, Scope& scope);
+  bool varies(const FactorCode& f, size_t slot) const;
   void sum_of_products(const Expr* e, Scope& scope, FoldCode& code);
   void group(FoldCode& code);
 

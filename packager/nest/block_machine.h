@@ -12,6 +12,8 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -56,6 +58,12 @@ class BlockMachine {
       case Register::F64: doubles(r)[lane] = v.f; return;
       case Register::Int: ints(r)[lane] = v.i; return;
     }
+  }
+  template <class T>
+  void set_sum(int r, int64_t lane, T v) {
+    if constexpr (std::is_same_v<T, float>) floats(r)[lane] = v;
+    else if constexpr (std::is_same_v<T, double>) doubles(r)[lane] = v;
+    else ints(r)[lane] = static_cast<int64_t>(v);
   }
   // Whether a mask lets a lane through, or all of them; without a mask (-1) all are.
   bool any(int mask);
@@ -110,8 +118,14 @@ class BlockMachine {
   void combine(const FoldCode& f);
   bool combine_masked(ir::Op op, DType type, int total, int item, const int64_t* mask);
   void sum_of_products(const FoldCode& f);
-  void sum_rows(const FoldCode& f, float* total, int64_t rows);
-  void add_products(const FoldCode& f, float* total, int64_t rows);
+  template <class T>
+  const T* sums_of_row(const FoldCode& f);
+  template <class T>
+  void sum_rows(const FoldCode& f, T* total, int64_t rows);
+  template <class T>
+  void add_products(const FoldCode& f, T* total, int64_t rows);
+  template <class T>
+  const T* factors(const FactorCode& f, int64_t of, int64_t less, int slot, int64_t n, std::vector<T>& memory, int64_t& step);
   // Lanes [first, second) where all conditions of the fold hold, at step `k` of its innermost dim.
   std::pair<int64_t, int64_t> lanes_that_count(const FoldCode& f, int64_t k, int64_t lanes) const;
   bool edges_hold(const FoldCode& f, int64_t k, int64_t first, int64_t last);
@@ -123,10 +137,12 @@ class BlockMachine {
     const Affine* index;
     int64_t base;  // where the innermost dim is 0
   };
+  // What sums may be computed in.
+  using Numbers = std::tuple<std::vector<float>, std::vector<double>, std::vector<uint32_t>, std::vector<uint64_t>>;
   // Rows of a group that were computed together.
   struct Kept {
     std::vector<int64_t> key;  // map dims, the group's rounded down, lanes; empty: nothing yet
-    std::vector<float> rows;
+    Numbers sums;
   };
 
   const BlockProgram& program_;
@@ -141,6 +157,7 @@ class BlockMachine {
   std::vector<int64_t> starts_;        // of the axes of the load at hand: kept for its memory alone
   std::vector<int64_t> key_, bounds_;  // of the sum at hand: kept here for their memory alone
   std::vector<Edge> edges_;
+  Numbers x_factors_, y_factors_;
 };
 
 }  // namespace mlc::nest

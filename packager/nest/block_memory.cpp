@@ -1,7 +1,6 @@
 // Loads and stores. A row of lanes that lies inside along every axis is read and written in one loop; else each lane
 // looks for itself, and one outside is a fault where its mask says that the read is wanted.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "packager/nest/block_machine.h"
@@ -9,32 +8,6 @@
 namespace mlc::nest {
 
 using ir::Scalar;
-
-namespace {
-
-template <class T, class To>
-void read_strided(const std::byte* base, int64_t element, int64_t step, int64_t n, To* dst) {
-  for (int64_t i = 0; i < n; ++i) {
-    T v;
-    std::memcpy(&v, base + (element + i * step) * static_cast<int64_t>(sizeof(T)), sizeof(T));
-    dst[i] = v;
-  }
-}
-
-// A half as a float, without branches, so that a loop of it runs in vectors.
-float half_at(const std::byte* base, int64_t element) {
-  uint16_t h;
-  std::memcpy(&h, base + element * 2, 2);
-  const uint32_t rest = h & 0x7fffu, sign = static_cast<uint32_t>(h & 0x8000u) << 16;
-  const uint32_t finite = std::bit_cast<uint32_t>(std::bit_cast<float>(rest << 13) * 0x1p112f);
-  return std::bit_cast<float>(sign | finite | (rest >= 0x7c00u ? 0x7f800000u : 0));
-}
-
-void read_halves(const std::byte* base, int64_t element, int64_t step, int64_t n, float* dst) {
-  for (int64_t i = 0; i < n; ++i) dst[i] = half_at(base, element + i * step);
-}
-
-}  // namespace
 
 void BlockMachine::fault(const AccessCode& c, size_t axis, int64_t index) {
   const bool known = c.array < function_.arrays.size();
@@ -108,7 +81,7 @@ void BlockMachine::load_each(const AccessCode& c, int dst) {
   const std::byte* base = arrays_[c.array].bytes.data();
   const int64_t n = count(dst);
   const int64_t* mask = c.mask >= 0 && !uniform(c.mask) && !uniform(dst) ? ints(c.mask) : nullptr;
-  const bool single = c.dtype == DType::F32, half = c.dtype == DType::F16;
+  const bool single = c.dtype == DType::F32;
   starts_.resize(c.axes.size());
   for (size_t k = 0; k < c.axes.size(); ++k) starts_[k] = c.axes[k].affine ? value_of(c.axes[k].at) : 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -122,7 +95,7 @@ void BlockMachine::load_each(const AccessCode& c, int dst) {
     if (fault_.failed) return;
     if (e < 0) set(dst, i, Scalar{});
     else if (single) std::memcpy(floats(dst) + i, base + e * 4, 4);
-    else if (half) floats(dst)[i] = half_at(base, e);
+    else if (kind(dst) == Register::F32) read_row(Row{base, c.dtype, e, 0}, 1, floats(dst) + i);
     else set(dst, i, ir::load_element(c.dtype, base, static_cast<uint64_t>(e)));
   }
 }
@@ -131,18 +104,11 @@ void BlockMachine::load_each(const AccessCode& c, int dst) {
 void BlockMachine::load_row(const AccessCode& c, int dst, int64_t begin, int64_t end) {
   const std::byte* base = arrays_[c.array].bytes.data();
   const int64_t n = end - begin, step = lane_step(c.linear), first = value_of(c.linear) + begin * step;
-  switch (c.dtype) {
-    case DType::F32:
-      if (step == 1) std::memcpy(floats(dst) + begin, base + first * 4, static_cast<size_t>(n) * 4);
-      else read_strided<float>(base, first, step, n, floats(dst) + begin);
-      return;
-    case DType::I64: return read_strided<int64_t>(base, first, step, n, ints(dst) + begin);
-    case DType::I32: return read_strided<int32_t>(base, first, step, n, ints(dst) + begin);
-    case DType::I8: return read_strided<int8_t>(base, first, step, n, ints(dst) + begin);
-    case DType::F16: return read_halves(base, first, step, n, floats(dst) + begin);
-    case DType::U8: return read_strided<uint8_t>(base, first, step, n, ints(dst) + begin);
-    default:
-      for (int64_t i = 0; i < n; ++i) set(dst, begin + i, ir::load_element(c.dtype, base, static_cast<uint64_t>(first + i * step)));
+  const Row row{base, c.dtype, first, step};
+  switch (kind(dst)) {
+    case Register::F32: return read_row(row, n, floats(dst) + begin);
+    case Register::F64: return read_row(row, n, doubles(dst) + begin);
+    case Register::Int: return read_row(row, n, reinterpret_cast<uint64_t*>(ints(dst)) + begin);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "packager/nest/proc.h"
 
@@ -246,104 +247,125 @@ bool Evaluator::is_linear(const Expr* load, Along along) {
   return linear;
 }
 
-// A sum over one dim of products of two loads in f32, nearly all the work of a recurrent layer: steps through memory, and gives
-// the bits that one operation after the other gives. Nothing: it is something else.
-std::optional<Scalar> Evaluator::sum_of_products(const Expr* e) {
-  const ir::Fold& f = *e->fold;
-  if (f.combiner->join != ir::Join::Sum || e->type.dtype != DType::F32 || f.where || f.dims.size() != 1 || e->args[0]->op != Op::Mul) return std::nullopt;
-  const Expr *x = e->args[0]->args[0], *y = e->args[0]->args[1];
-  const Along along{Op::Dim, f.dims[0]->id};
-  for (const Expr* load : {x, y})
-    if (load->op != Op::Load || load->type.dtype != DType::F32 || !is_linear(load, along)) return std::nullopt;
-  const int64_t n = integer(f.dims[0]->extent);
-  if (n <= 0 || fault.failed) return Scalar{};
-  // Both ends lie inside along every axis, and so does what is between them.
-  int64_t first[2], step[2] = {0, 0};
-  const float* from[2];
-  for (size_t k = 0; k < 2; ++k) {
-    const Expr* load = k == 0 ? x : y;
-    dims.at(f.dims[0]->id) = 0;
-    first[k] = element_of(load);
-    dims.at(f.dims[0]->id) = n - 1;
-    const int64_t last = element_of(load);
-    if (fault.failed) break;
-    if (n > 1) step[k] = (last - first[k]) / (n - 1);
-    from[k] = reinterpret_cast<const float*>(tensor(load->array)->bytes.data()) + first[k];
-  }
-  dims.erase(f.dims[0]->id);
-  if (fault.failed) return Scalar{};
-  float total = 0;
-  for (int64_t i = 0; i < n; ++i) total += from[0][i * step[0]] * from[1][i * step[1]];
-  constexpr int64_t kProductsPerStep = 32;
-  watch_time(static_cast<unsigned>(std::min<int64_t>(1 + n / kProductsPerStep, 1 << 20)));
-  return Scalar{0, total};
-}
-
 namespace {
 
 constexpr size_t kMostFactors = 3;
 
-// The factors of a product of f32 in the order in which they are multiplied: (a*b)*c. Other products are no such list.
-bool factors_of(const Expr* e, std::vector<const Expr*>& factors) {
-  if (e->type.dtype != DType::F32) return false;
-  if (e->op == Op::Mul && !factors_of(e->args[0], factors)) return false;
-  const Expr* last = e->op == Op::Mul ? e->args[1] : e;
-  if (last->op != Op::Load || last->type.dtype != DType::F32) return false;
-  factors.push_back(last);
+// The factors of a product in `type` in the order in which they are multiplied: (a*b)*c. Other products are no such list.
+bool factors_of(const Expr* e, DType type, std::vector<Factor>& factors) {
+  if (e->op == Op::Mul && e->type.dtype == type && !factors_of(e->args[0], type, factors)) return false;
+  const auto last = factor_of(e->op == Op::Mul ? e->args[1] : e, type);
+  if (!last) return false;
+  factors.push_back(*last);
   return factors.size() <= kMostFactors;
 }
 
 }  // namespace
 
+bool Evaluator::are_linear(const std::vector<Factor>& factors, Along along) {
+  return std::all_of(factors.begin(), factors.end(), [&](const Factor& f) {
+    return is_linear(f.of, along) && (!f.less || f.less->op != Op::Load || is_linear(f.less, along));
+  });
+}
+
+// A sum over one dim of products of loads, nearly all the work of a recurrent layer: steps through memory, and gives the bits that
+// one operation after the other gives. Nothing: it is something else.
+std::optional<Scalar> Evaluator::sum_of_products(const Expr* e) {
+  const ir::Fold& f = *e->fold;
+  if (f.combiner->join != ir::Join::Sum || !sum_in(e->type.dtype) || f.where || f.dims.size() != 1 || e->args[0]->op != Op::Mul) return std::nullopt;
+  std::vector<Factor> factors;
+  const Along along{Op::Dim, f.dims[0]->id};
+  if (!factors_of(e->args[0], e->type.dtype, factors) || !are_linear(factors, along)) return std::nullopt;
+  const int64_t n = integer(f.dims[0]->extent);
+  if (n <= 0 || fault.failed) return Scalar{};
+  const Scalar total = add_factors(e->type.dtype, factors, along, 0, n, Scalar{});
+  dims.erase(f.dims[0]->id);
+  return fault.failed ? Scalar{} : total;
+}
+
 bool Evaluator::sums_products(const Expr* var, const std::vector<loop::StmtPtr>& body) {
   const auto [known, is_new] = sums_.try_emplace(var, false);
   if (!is_new) return known->second;
   for (const loop::StmtPtr& s : body) {
-    std::vector<const Expr*> factors;
-    if (s->kind != loop::StmtKind::Assign || s->value->op != Op::Add || s->value->args[0] != s->var) return false;
-    if (s->value->args[1]->op != Op::Mul || !factors_of(s->value->args[1], factors)) return false;
-    for (const Expr* load : factors) {
-      bool plain = is_linear(load, {Op::Var, static_cast<uint64_t>(var->i)});
-      for (const loop::StmtPtr& other : body) ir::walk(load, [&](const Expr* e) { plain = plain && e != other->var; });
-      if (!plain) return false;
-    }
+    std::vector<Factor> factors;
+    if (s->kind != loop::StmtKind::Assign || s->value->op != Op::Add || s->value->args[0] != s->var || !sum_in(s->value->type.dtype)) return false;
+    const Expr* product = s->value->args[1];
+    if (product->op != Op::Mul || !factors_of(product, s->value->type.dtype, factors)) return false;
+    bool plain = are_linear(factors, {Op::Var, static_cast<uint64_t>(var->i)});
+    for (const loop::StmtPtr& other : body) ir::walk(product, [&](const Expr* e) { plain = plain && e != other->var; });
+    if (!plain) return false;
   }
   return known->second = !body.empty();
 }
 
-float Evaluator::sum_of_factors(const std::vector<const Expr*>& factors, const Expr* var, int64_t begin, int64_t end, float total) {
-  const float* from[kMostFactors];
-  int64_t step[kMostFactors] = {};
-  Scalar& at = vars.at(static_cast<size_t>(var->i));
+// What a load reads where the dim or variable is begin .. end - 1. Both ends lie inside along every axis, and so does what is between
+// them; else the fault is set.
+Row Evaluator::row_of(const Expr* load, Along along, int64_t begin, int64_t end) {
+  const auto element_at = [&](int64_t v) {
+    if (along.op == Op::Dim) dims.at(static_cast<uint32_t>(along.number)) = v;
+    else vars.at(static_cast<size_t>(along.number)) = {v, 0};
+    return element_of(load);
+  };
+  const int64_t first = element_at(begin), last = element_at(end - 1);
+  if (fault.failed) return {};
+  const Tensor& t = *tensor(load->array);
+  return {t.bytes.data(), t.dtype, first, end - begin > 1 ? (last - first) / (end - begin - 1) : 0};
+}
+
+Scalar Evaluator::add_factors(DType type, const std::vector<Factor>& factors, Along along, int64_t begin, int64_t end, Scalar total) {
+  struct Rows {
+    Row of, less;
+    bool is_less = false;
+    Scalar constant;
+  } rows[kMostFactors];
   for (size_t k = 0; k < factors.size(); ++k) {
-    // Both ends lie inside along every axis, and so does what is between them.
-    at = {begin, 0};
-    const int64_t first = element_of(factors[k]);
-    at = {end - 1, 0};
-    const int64_t last = element_of(factors[k]);
-    if (fault.failed) return 0;
-    if (end - begin > 1) step[k] = (last - first) / (end - begin - 1);
-    from[k] = reinterpret_cast<const float*>(tensor(factors[k]->array)->bytes.data()) + first;
+    const Expr* less = factors[k].less;
+    rows[k] = {row_of(factors[k].of, along, begin, end), {}, less != nullptr, {}};
+    if (less && less->op == Op::Load) rows[k].less = row_of(less, along, begin, end);
+    else if (less) rows[k].constant = {less->i, less->f};
+    if (fault.failed) return {};
   }
-  for (int64_t i = 0; i < end - begin; ++i) {
-    float product = from[0][i * step[0]];
-    for (size_t k = 1; k < factors.size(); ++k) product *= from[k][i * step[k]];
-    total += product;
-  }
-  constexpr int64_t kProductsPerStep = 32;
+  constexpr int64_t kAtOnce = 256, kProductsPerStep = 32;
+  const auto advance = [](Row& row, int64_t by) { row.first += row.step * by; };
+  const Scalar sum = with_sum(*sum_in(type), [&]<class T>(T) {
+    constexpr bool kIsFloat = std::is_floating_point_v<T>;
+    T sum = kIsFloat ? static_cast<T>(total.f) : static_cast<T>(total.i), product[kAtOnce], factor[kAtOnce], less[kAtOnce];
+    for (int64_t i = begin; i < end; i += kAtOnce) {
+      const int64_t n = std::min(kAtOnce, end - i);
+      for (size_t k = 0; k < factors.size(); ++k) {
+        Rows& r = rows[k];
+        T* into = k == 0 ? product : factor;
+        read_row(r.of, n, into);
+        advance(r.of, n);
+        if (r.less.base) {
+          read_row(r.less, n, less);
+          advance(r.less, n);
+          for (int64_t j = 0; j < n; ++j) into[j] -= less[j];
+        } else if (r.is_less) {
+          const T by = kIsFloat ? static_cast<T>(r.constant.f) : static_cast<T>(r.constant.i);
+          for (int64_t j = 0; j < n; ++j) into[j] -= by;
+        }
+        if (k == 0) continue;
+        for (int64_t j = 0; j < n; ++j) product[j] *= factor[j];
+      }
+      for (int64_t j = 0; j < n; ++j) sum += product[j];
+    }
+    return kIsFloat ? Scalar{0, static_cast<double>(sum)} : Scalar{ir::wrap_to(type, static_cast<int64_t>(sum)), 0};
+  });
   watch_time(static_cast<unsigned>(std::min<int64_t>(1 + (end - begin) / kProductsPerStep, 1 << 20)));
-  return total;
+  return sum;
 }
 
 bool Evaluator::add_products(const Expr* var, int64_t begin, int64_t end, const std::vector<loop::StmtPtr>& body) {
   if (begin >= end || !sums_products(var, body)) return false;
   for (const loop::StmtPtr& s : body) {
-    std::vector<const Expr*> factors;
-    factors_of(s->value->args[1], factors);
+    std::vector<Factor> factors;
+    const DType type = s->value->type.dtype;
+    factors_of(s->value->args[1], type, factors);
     const Scalar total = value(s->var);
-    const float sum = sum_of_factors(factors, var, begin, end, static_cast<float>(total.f));
+    const Scalar sum = add_factors(type, factors, {Op::Var, static_cast<uint64_t>(var->i)}, begin, end, total);
     if (fault.failed) return true;
-    vars.at(static_cast<size_t>(s->var->i)) = {0, sum};
+    vars.at(static_cast<size_t>(s->var->i)) = sum;
   }
   return true;
 }

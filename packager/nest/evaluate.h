@@ -11,6 +11,7 @@
 #include "packager/ir/numeric.h"
 #include "packager/loop/loop.h"
 #include "packager/nest/deadline.h"
+#include "packager/nest/factor.h"
 #include "packager/nest/nest.h"
 #include "packager/nest/tensor.h"
 
@@ -89,7 +90,7 @@ struct Evaluator {
   void combine(const ir::Combiner* c, DType type, std::vector<ir::Scalar>& left, const std::vector<ir::Scalar>& right);
   std::vector<ir::Scalar> units(const ir::Combiner* c, DType type);
 
-  // For a loop of a proc over `var` from `begin` to `end` that only adds products of f32 to variables: does it, with the same bits.
+  // For a loop of a proc over `var` from `begin` to `end` that only adds products to variables: does it, with the same bits.
   // False: it is something else.
   bool add_products(const ir::Expr* var, int64_t begin, int64_t end, const std::vector<loop::StmtPtr>& body);
 
@@ -136,7 +137,9 @@ struct Evaluator {
   std::optional<ir::Scalar> sum_of_products(const ir::Expr* e);
   bool is_linear(const ir::Expr* load, Along along);
   bool sums_products(const ir::Expr* var, const std::vector<loop::StmtPtr>& body);
-  float sum_of_factors(const std::vector<const ir::Expr*>& factors, const ir::Expr* var, int64_t begin, int64_t end, float total);
+  bool are_linear(const std::vector<Factor>& factors, Along along);
+  Row row_of(const ir::Expr* load, Along along, int64_t begin, int64_t end);
+  ir::Scalar add_factors(DType type, const std::vector<Factor>& factors, Along along, int64_t begin, int64_t end, ir::Scalar total);
   int64_t element_of(const ir::Expr* load);
   std::unordered_map<const ir::Expr*, std::pair<Along, bool>> linear_;  // loads that were looked at, and along what
   std::unordered_map<const ir::Expr*, bool> sums_;  // loops of procs, by their variables

@@ -92,6 +92,13 @@ Status Answers::begin() {
   return errors.empty() ? ok() : Status(Code::Internal, "verify: " + errors[0]);
 }
 
+void Answers::bound_executors(double most_work) {
+  double left = most_work;
+  const auto ran = interpreted(inputs_, {.threads = 1, .work = &left, .host = interpreter_services()});
+  if (ran.ok() || ran.status().code != Code::Cancelled) return;
+  too_large_ = "too much work for an executor: more than " + std::to_string(static_cast<uint64_t>(most_work)) + " units of the interpreter's";
+}
+
 Result<std::vector<nest::Tensor>> Answers::interpreted(const std::vector<nest::Tensor>& inputs, const nest::InterpretOptions& options) const {
   return nest::interpret(programs_[0].function, inputs, options);
 }
@@ -146,6 +153,7 @@ Result<std::vector<nest::Tensor>> Answers::on_device(const Path& path) {
     launches_ = ran.has_kernels;
     return std::move(ran.results);
   }
+  if (path.way == Way::Executed && !too_large_.empty()) return Status(Code::Unsupported, too_large_);
   MLC_ASSIGN(const std::vector<std::byte> container, container_for(*targets::find_target("portable")));
   const KeptKernels kept(*path.target);
   MLC_ASSIGN(const compile::CompiledVariant variant, compile::compile_variant(*ctx_, library_, parts_, weights_, kept.target()));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "packager/compile/programs.h"
@@ -21,6 +22,8 @@ class Answers {
   // Expands the model, told as little of its inputs as it takes: once, before all else.
   Status begin();
 
+  // Leaves the case out on paths of executors if the interpreter counts more work than that (InterpretOptions::work). Before the first path.
+  void bound_executors(double most_work);
   // The outputs, in the order of the model's. The interpreter (a path without a target) runs what was expanded: ask it first, the
   // first compiled path takes the function apart.
   Result<std::vector<nest::Tensor>> on(const Path& path);
@@ -57,6 +60,7 @@ class Answers {
   std::optional<ir::Context> ctx_;
   std::vector<compile::Program> programs_;  // one, "main"
   std::vector<nest::Tensor> inputs_;        // of the program
+  std::string too_large_;                   // for executors, and why; else empty
   bool launches_ = true;
   passes::Parts parts_;
   compile::WeightStore weights_;

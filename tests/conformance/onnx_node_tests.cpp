@@ -20,7 +20,8 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: onnx_node_tests [--set NAME=DIR]... [--path NAME]... [--only TEXT] [--op NAME] [--every N] [--ops DIR] [--jobs N] [--seconds N] [--rtol X]\n"
-    "                       [--emulator ARCH=COMMAND]... [--expect DIR [--update]] [--save FILE] [--table FILE] [--verbose] [--print] [--check]\n"
+    "                       [--most-work N] [--emulator ARCH=COMMAND]... [--expect DIR [--update]] [--save FILE] [--table FILE] [--verbose]\n"
+    "                       [--print] [--check]\n"
     "       onnx_node_tests --from FILE... [--expect DIR [--update]] [--table FILE]\n"
     "       onnx_node_tests --model FILE [--dim NAME=N]... [--shapes] [--print] [--check] [--ops DIR]\n"
     "\n"
@@ -31,6 +32,7 @@ constexpr char kUsage[] =
     "  --emulator  runs targets of a machine (x86-64, aarch64, riscv64) by COMMAND, words parted by spaces\n"
     "  --only      cases whose name contains TEXT; --op: cases of an operator\n"
     "  --rtol      relative tolerance instead of the cases' own\n"
+    "  --most-work of cases for executors, in units of the interpreter's work (about nanoseconds): larger ones are left out as unsupported\n"
     "  --every     of those the N-th, 2N-th, ... only\n"
     "  --jobs      processes (default: one per CPU); --seconds: limit of a case (default 120)\n"
     "  --save      results, one per line; --from reads them again\n"
@@ -90,6 +92,7 @@ bool parse(int argc, char** argv, Options& o) {
     else if (flag == "--only") o.only = value;
     else if (flag == "--op") o.op = value;
     else if (flag == "--rtol") o.run.relative = std::atof(value.c_str());
+    else if (flag == "--most-work") o.run.most_work = std::atof(value.c_str());
     else if (flag == "--expect") o.expect = value;
     else if (flag == "--save") o.save = value;
     else if (flag == "--table") o.table = value;

@@ -1,5 +1,6 @@
 #include "tests/conformance/run_case.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <optional>
@@ -47,6 +48,8 @@ class CaseRun {
     answers_.emplace(*options_.library, std::move(loaded), options_.check);
     const Status begun = answers_->begin();
     base_.given = answers_->given();
+    const bool executes = std::any_of(options_.paths.begin(), options_.paths.end(), [](const Path& p) { return p.way == Way::Executed; });
+    if (begun.ok() && executes && options_.most_work) answers_->bound_executors(*options_.most_work);
     if (begun.ok() && options_.print) std::printf("%s\n", nest::print(answers_->function()).c_str());
     return begun;
   }

@@ -16,6 +16,7 @@ struct RunOptions {
   const lang::Library* library = nullptr;
   std::vector<Path> paths;
   std::optional<double> relative;  // instead of the cases' own tolerance
+  std::optional<double> most_work; // of a case that executors run; those beyond are left out as unsupported
   bool print = false;   // the expanded function, to standard output
   bool check = false;   // verify with index ranges, and the interpreter before and after every pass
 };

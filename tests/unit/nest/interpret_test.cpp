@@ -4,6 +4,7 @@
 #include <cmath>
 #include <random>
 
+#include "packager/ir/numeric.h"
 #include "packager/nest/print.h"
 #include "packager/nest/proc.h"
 #include "tests/support/nest_builder.h"
@@ -81,6 +82,118 @@ TEST_CASE("a transposed convolution is done by phases, its answers those of poin
     double work = 1e9;
     REQUIRE(interpret(b.fn, inputs, {.work = &work}).ok());
     if (s * t <= 64) CHECK(1e9 - work < 5e3 + N * P * Q * (30 + 0.5 * static_cast<double>(C * (kernel + s) * (kernel + t)) / static_cast<double>(s * t)));
+  }
+}
+
+namespace {
+
+// Elements of any type, of small numbers that it holds.
+Tensor small_numbers(DType type, std::vector<int64_t> shape, unsigned seed) {
+  Tensor t = Tensor::zeros(type, std::move(shape));
+  const auto drawn = numbers(static_cast<size_t>(t.elements()), seed);
+  const auto whole = [](float v) { return static_cast<int64_t>(v * 100); };
+  for (size_t i = 0; i < drawn.size(); ++i)
+    ir::store_element(type, t.bytes.data(), i,
+                      {is_signed_int(type) ? whole(drawn[i]) : whole(drawn[i]) & 127, is_float(type) ? ir::round_to(type, drawn[i]) : 0.0});
+  return t;
+}
+
+}  // namespace
+
+// y[n, p] = sum over c, u of (x[c, p + u - 1] - z) * (w[n, c, u] - v[n]), of which z or v may be missing.
+TEST_CASE("sums of products of any type are done in steps through memory, with the bits of single points") {
+  struct Types {
+    DType x, w, sum;
+    bool z, v;
+  };
+  for (auto [xt, wt, sum_type, has_z, has_v] :
+       {Types{DType::F16, DType::F16, DType::F32, false, false}, {DType::BF16, DType::BF16, DType::F32, false, false},
+        {DType::BF16, DType::F32, DType::F32, false, true}, {DType::F8E4M3, DType::F16, DType::F32, true, false},
+        {DType::F64, DType::F32, DType::F64, true, true},
+        {DType::U8, DType::I8, DType::I32, true, true},
+        {DType::I8, DType::I8, DType::I32, true, false}, {DType::I64, DType::I32, DType::I64, false, false},
+        {DType::U16, DType::Bool, DType::U32, false, false},
+        {DType::U8, DType::F32, DType::F32, true, false}, {DType::I4, DType::F16, DType::F32, false, true},
+        {DType::I16, DType::I16, DType::I16, false, false}}) {
+    NestBuilder b;
+    CAPTURE(name_of(xt));
+    CAPTURE(name_of(wt));
+    Context& ctx = b.ctx;
+    const int64_t N = 11, P = 13, C = 3;
+    const auto k = [&](int64_t v) { return b.k(v); };
+    const auto d = [&](const Dim* of) { return b.d(of); };
+    auto x = b.input("x", xt, {k(C), k(P)}), w = b.input("w", wt, {k(N), k(C), k(3)}), v = b.input("v", wt, {k(N)});
+    auto y = b.output("y", sum_type, {k(N), k(P)});
+    auto n = b.dim("n", N), p = b.dim("p", P), c = b.dim("c", C), u = b.dim("u", 3);
+    const auto wide = [&](const Expr* e) { return e->type.dtype == sum_type ? e : ctx.cast(sum_type, e); };
+    const Expr* at = ctx.sub(ctx.add(d(p), d(u)), k(1));
+    const Expr *left = wide(b.load(x, {d(c), at})), *right = wide(b.load(w, {d(n), d(c), d(u)}));
+    if (has_z) left = ctx.binary(Op::Sub, left, is_float(sum_type) ? b.r(0.375, sum_type) : ctx.integer(3, sum_type));
+    if (has_v) right = ctx.binary(Op::Sub, right, wide(b.load(v, {d(n)})));
+    auto where = ctx.logical_and(ctx.binary(Op::Le, k(0), at), ctx.binary(Op::Lt, at, k(P)));
+    for (const Expr* product : {ctx.binary(Op::Mul, left, right), ctx.binary(Op::Mul, right, left)}) {
+      b.fn.body.clear();
+      b.nest("Conv", {n, p}, {{y, {d(n), d(p)}, ctx.fold({ctx.builtin(Join::Sum), {c, u}, where}, {product})}});
+      std::vector<Tensor> inputs{small_numbers(xt, {C, P}, 1), small_numbers(wt, {N, C, 3}, 2), small_numbers(wt, {N}, 3)};
+      auto fast = b.run(inputs), slow = b.run(inputs, true);
+      REQUIRE_MESSAGE(fast.ok(), (fast.ok() ? "" : fast.status().message));
+      REQUIRE(slow.ok());
+      CHECK((*fast)[0].bytes == (*slow)[0].bytes);
+      double work = 1e9;
+      REQUIRE(interpret(b.fn, inputs, {.work = &work}).ok());
+      CHECK(1e9 - work < 5e3 + static_cast<double>(N * P * (5 + C * 3)));
+    }
+  }
+}
+
+// The same of a proc: y[n] = sum over c of x[c] * (w[n, c] - 3), written as a loop.
+TEST_CASE("loops of procs that only add products of any type give the bits of a sum") {
+  for (auto [narrow, sum_type] : {std::pair{DType::F16, DType::F32}, {DType::BF16, DType::F32}, {DType::F32, DType::F32}, {DType::F32, DType::F64},
+                                  {DType::I8, DType::I32}, {DType::U8, DType::U32}}) {
+    NestBuilder b;
+    CAPTURE(name_of(narrow));
+    Context& ctx = b.ctx;
+    const int64_t N = 5, C = 700;
+    auto x = b.input("x", narrow, {b.k(C)}), w = b.input("w", narrow, {b.k(N), b.k(C)});
+    auto y = b.output("y", sum_type, {b.k(N)}), z = b.output("z", sum_type, {b.k(N)});
+    auto n = b.dim("n", N), c = b.dim("c", C), m = b.dim("m", N);
+    const auto product = [&](const Expr* row, const Expr* at) {
+      const auto wide = [&](const Expr* e) { return narrow == sum_type ? e : ctx.cast(sum_type, e); };
+      const Expr* less = is_float(sum_type) ? b.r(3, sum_type) : ctx.integer(3, sum_type);
+      return ctx.binary(Op::Mul, wide(b.load(x, {at})), ctx.binary(Op::Sub, wide(b.load(w, {row, at})), less));
+    };
+    b.nest("Sum", {n}, {{z, {b.d(n)}, ctx.fold({ctx.builtin(Join::Sum), {c}, nullptr}, {product(b.d(n), b.d(c))})}});
+    const auto make = [](loop::StmtKind kind, const Expr* var, const Expr* value) {
+      auto s = std::make_unique<loop::Stmt>();
+      s->kind = kind;
+      s->var = var;
+      s->value = value;
+      return s;
+    };
+    Statement st;
+    st.source = "Loop";
+    st.proc = std::make_unique<Proc>();
+    st.proc->dims = {m};
+    st.proc->reads = {x, w};
+    st.proc->writes = {y};
+    auto at = ctx.fresh_var({DType::I64, 1}), total = ctx.fresh_var({sum_type, 1});
+    auto loop = make(loop::StmtKind::For, at, nullptr);
+    loop->begin = b.k(0);
+    loop->end = b.k(C);
+    loop->body.push_back(make(loop::StmtKind::Assign, total, ctx.binary(Op::Add, total, product(b.d(m), at))));
+    auto store = make(loop::StmtKind::Store, nullptr, total);
+    store->array = y;
+    store->index = {b.d(m)};
+    st.proc->body.push_back(make(loop::StmtKind::Local, total, is_float(sum_type) ? b.r(0, sum_type) : ctx.integer(0, sum_type)));
+    st.proc->body.push_back(std::move(loop));
+    st.proc->body.push_back(std::move(store));
+    b.fn.body.push_back(std::move(st));
+    std::vector<Tensor> inputs{small_numbers(narrow, {C}, 1), small_numbers(narrow, {N, C}, 2)};
+    double work = 1e9;
+    auto out = interpret(b.fn, inputs, {.work = &work});
+    REQUIRE_MESSAGE(out.ok(), (out.ok() ? "" : out.status().message));
+    CHECK((*out)[0].bytes == (*out)[1].bytes);
+    CHECK(1e9 - work < 5e3 + 50.0 * N * C / 8);
   }
 }
 
