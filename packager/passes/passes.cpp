@@ -29,11 +29,11 @@ std::vector<NamedPass> all_passes() {
           {"procs", plain(simplify_procs)}, {"layout", plain(assign_layouts)}, {"inline-weights", plain(inline_weights)},
           {"winograd", [](ir::Context& ctx, nest::Function& f, const Options& o) { return winograd(ctx, f, o.most_derived); }},
           {"derive-weights", [](ir::Context& ctx, nest::Function& f, const Options& o) { return derive_weights(ctx, f, o.most_derived); }},
-          {"split-folds", plain(split_folds)}, {"group", plain(group)}, {"prologues", plain(prologues)}};
+          {"split-phases", plain(split_phases)}, {"split-folds", plain(split_folds)}, {"group", plain(group)}, {"prologues", plain(prologues)}};
 }
 
 std::vector<std::string> default_pipeline() {
-  return {"narrow", "algebra", "fold-constants", "cleanup", "fuse", "scale-weights", "codes", "fold-constants", "cleanup", "split-dims", "procs", "layout", "inline-weights", "derive-weights", "winograd", "split-folds", "group", "prologues"};
+  return {"narrow", "algebra", "fold-constants", "cleanup", "fuse", "scale-weights", "codes", "fold-constants", "cleanup", "split-dims", "procs", "layout", "inline-weights", "derive-weights", "winograd", "split-phases", "split-folds", "group", "prologues"};
 }
 
 std::vector<std::string> with_products_in_bf16(std::vector<std::string> pipeline) {

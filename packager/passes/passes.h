@@ -14,6 +14,7 @@
 //   inline-weights  weights that are computed from constants in every run go into the products that read them
 //   winograd        a form: 3x3 convolutions with fewer multiplications, where that is faster
 //   derive-weights  what is computed from constants in every run becomes a constant of the opened model
+//   split-phases    sums that a divisibility cuts short (transposed convolutions) become sums over what divides, phase by phase
 //   split-folds     folds over a whole array become folds over its pieces, which workers divide among them
 //   group           neighbours that share their rows are marked to run in one launch
 //   prologues       numbers that take less than a launch are computed by each statement that reads them
