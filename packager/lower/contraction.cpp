@@ -183,7 +183,9 @@ std::optional<Recognised> with_columns(ir::Context& ctx, Facts& facts, const Fla
   const unsigned k_lanes = is_few ? nest::lanes_along_k(c.k->extent, lanes) : 1;
   if (!side_by_side && c.b_k->is_int(1)) c.k_lanes = k_lanes;
   if (c.along_k()) c.b_n = columns->lane;
-  r.few = k_lanes > 1 && !c.along_k() && (!side_by_side || n->extent->i < nest::kFewColumns);
+  // Along a fold whose length the run decides other families have vectors, where it lies so.
+  const bool is_free = is_few && !c.k->extent->is_const() && n->extent->i < nest::kFewColumns;
+  r.few = (k_lanes > 1 || is_free) && !c.b_k->is_int(1) && (!side_by_side || n->extent->i < nest::kFewColumns);
   r.needs_pack = r.few || (!side_by_side && !c.along_k());
   if (r.needs_pack && sum->fold->where && facts.needs_guard(b)) return std::nullopt;  // packing reads all of B
   choose_rows(ctx, facts, nest, c);
