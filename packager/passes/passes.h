@@ -10,6 +10,7 @@
 //   codes           zero points of 8 bits leave sums of products, weights are signed and activations are not
 //   split-dims      a dim that is divided by extents that the run decides, or of which vectors would be torn, becomes several dims, which divide nothing
 //   procs           loops of procs: indices written out, folds over the same range in one loop
+//   split-windows   the largest of a window of three axes is found along one axis, then along the others
 //   layout          activations channels-last where convolutions want it, weights as panels
 //   inline-weights  weights that are computed from constants in every run go into the products that read them
 //   winograd        a form: 3x3 convolutions with fewer multiplications, where that is faster
