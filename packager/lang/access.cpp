@@ -115,7 +115,7 @@ Ex Expander::computed(Ex value, const std::string& name) {
 }
 
 ir::Access Expander::prove_access(Ex index, const ExprValue* from, Ex extent) {
-  if (index->op == ir::Op::Dim && index->dim->extent == extent) return ir::Access::Proved;
+  if (index->op == ir::Op::Dim && known_equal(index->dim->extent, extent)) return ir::Access::Proved;
   if (safe_.count({index, extent})) return ir::Access::Proved;
   Ex zero = ctx_.integer(0);
   auto holds = [&](Ex c) { return ir::proves(ctx_, c, conditions_); };

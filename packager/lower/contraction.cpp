@@ -179,15 +179,19 @@ std::optional<Recognised> with_columns(ir::Context& ctx, Facts& facts, const Fla
   c.conditions = conjuncts(ctx, sum->fold->where);
   choose_k(ctx, facts, c);
   const bool side_by_side = columns->lane->is_int(1);
-  if (!side_by_side && n->extent->is_const() && n->extent->i >= 1 && n->extent->i <= nest::kFewColumns && c.a_k->is_int(1) && c.b_k->is_int(1))
-    c.k_lanes = nest::lanes_along_k(c.k->extent, lanes);
+  const bool is_few = n->extent->is_const() && n->extent->i >= 1 && n->extent->i <= nest::kFewColumns && c.a_k->is_int(1);
+  const unsigned k_lanes = is_few ? nest::lanes_along_k(c.k->extent, lanes) : 1;
+  if (!side_by_side && c.b_k->is_int(1)) c.k_lanes = k_lanes;
   if (c.along_k()) c.b_n = columns->lane;
-  r.needs_pack = !side_by_side && !c.along_k();
+  // Along a fold whose length the run decides other families have vectors, where it lies so.
+  const bool is_free = is_few && !c.k->extent->is_const() && n->extent->i < nest::kFewColumns;
+  r.few = (k_lanes > 1 || is_free) && !c.b_k->is_int(1) && (!side_by_side || n->extent->i < nest::kFewColumns);
+  r.needs_pack = r.few || (!side_by_side && !c.along_k());
   if (r.needs_pack && sum->fold->where && facts.needs_guard(b)) return std::nullopt;  // packing reads all of B
   choose_rows(ctx, facts, nest, c);
   if (!conditions_fit(ctx, facts, c)) return std::nullopt;
   // A row needs several columns: otherwise (a matrix times a vector) the generic template is as good.
-  if (!c.along_k() && n->extent->is_const() && n->extent->i < 4) return std::nullopt;
+  if (!c.along_k() && !r.few && n->extent->is_const() && n->extent->i < nest::kFewColumns) return std::nullopt;
   return r;
 }
 
@@ -272,7 +276,7 @@ std::optional<Recognised> recognise(const Job& job, const FlatNest& nest) {
       if (!r && !codes) r = with_columns(ctx, facts, nest, side, n, lanes_of_sums(job, side.acc()));
       if (!r || (n == single && !r->c.m)) continue;
       const Expr* step = coefficient(ctx, nest.writes[0].address, n);
-      double rank = (r->needs_pack ? 0 : 1e12) + (step && step->is_int(1) ? 1e9 : 0) + std::min(estimate(n->extent), 1e6);
+      double rank = (!r->needs_pack ? 1e12 : r->few ? 1e11 : 0) + (step && step->is_int(1) ? 1e9 : 0) + std::min(estimate(n->extent), 1e6);
       if (rank > best_rank) {
         best_rank = rank;
         best = std::move(r);
@@ -282,13 +286,14 @@ std::optional<Recognised> recognise(const Job& job, const FlatNest& nest) {
   return best;
 }
 
-Panels::Panels(ir::Context& ctx, const Contraction& c, const FlatNest& nest) : ctx_(ctx), c_(c) {
+Panels::Panels(ir::Context& ctx, const Contraction& c, const FlatNest& nest, bool columns_are_few)
+    : columns(columns_are_few ? c.n->extent->i : nest::kPanel), few(columns_are_few), ctx_(ctx), c_(c) {
   Facts facts;
   for (const ir::Dim* d : c.batch)
     if (facts.depends(c.b, d)) outer.push_back(d);
-  count = ctx.ceildiv(c.n->extent, ctx.integer(nest::kPanel));
+  count = ctx.ceildiv(c.n->extent, ctx.integer(columns));
   groups = ctx.ceildiv(c.k->extent, ctx.integer(c.group));
-  std::vector<const Expr*> extents{count, groups, ctx.integer(nest::kPanel * c.group)};
+  std::vector<const Expr*> extents{count, groups, ctx.integer(columns * c.group)};
   for (const ir::Dim* d : outer) extents.push_back(d->extent);
   for (const ir::Dim* d : c.taps) extents.push_back(d->extent);
   workspace.name = "panels";
@@ -301,9 +306,10 @@ Panels::Panels(ir::Context& ctx, const Contraction& c, const FlatNest& nest) : c
 const Expr* Panels::at(const Expr* panel, const Expr* lane, const Expr* k) const {
   const Expr *group = ctx_.integer(c_.group), *at = ctx_.integer(0);
   for (const ir::Dim* d : outer) at = ctx_.add(ctx_.mul(at, d->extent), ctx_.dim(d));
-  at = ctx_.add(ctx_.mul(at, count), panel);
+  at = few ? ctx_.add(ctx_.mul(at, ctx_.integer(columns)), lane) : ctx_.add(ctx_.mul(at, count), panel);
   for (const ir::Dim* d : c_.taps) at = ctx_.add(ctx_.mul(at, d->extent), ctx_.dim(d));
   at = ctx_.add(ctx_.mul(at, groups), ctx_.floordiv(k, group));
+  if (few) return at;
   at = ctx_.add(ctx_.mul(at, ctx_.integer(nest::kPanel)), lane);
   return ctx_.add(ctx_.mul(at, group), ctx_.floormod(k, group));
 }
@@ -314,14 +320,14 @@ namespace {
 Result<loop::Kernel> pack_numbers(const Job& job, const Contraction& c, const Panels& panels, const loop::Param& source, bool last) {
   ir::Context& ctx = job.ctx;
   const Expr *sixteen = ctx.integer(nest::kPanel), *whole = ctx.floordiv(c.n->extent, sixteen);
-  const ir::Dim *panel = ctx.declare_dim("panel", last ? ctx.sub(panels.count, whole) : whole), *lane = ctx.declare_dim("lane", sixteen);
+  const ir::Dim *panel = ctx.declare_dim("panel", last ? ctx.sub(panels.count, whole) : whole), *lane = ctx.declare_dim("lane", ctx.integer(panels.columns));
   FlatNest pack;
   pack.dims = panels.outer;
-  pack.dims.push_back(panel);
+  pack.dims.push_back(panels.few ? lane : panel);
   pack.dims.insert(pack.dims.end(), c.taps.begin(), c.taps.end());
   pack.dims.push_back(c.k);
-  pack.dims.push_back(lane);
-  const Expr* number = last ? ctx.add(whole, ctx.dim(panel)) : ctx.dim(panel);
+  if (!panels.few) pack.dims.push_back(lane);
+  const Expr* number = panels.few ? ctx.integer(0) : last ? ctx.add(whole, ctx.dim(panel)) : ctx.dim(panel);
   const Expr* column = ctx.add(ctx.mul(number, sixteen), ctx.dim(lane));
   Expr load = *c.b;
   load.array = 0;
@@ -345,7 +351,7 @@ Status pack_panels(const Job& job, const Contraction& c, const Panels& panels, c
     return ok();
   }
   for (const bool last : {false, true}) {
-    if (last ? ir::divisor_of(c.n->extent) % nest::kPanel == 0 : c.n->extent->is_const() && c.n->extent->i < nest::kPanel) continue;
+    if (panels.few ? last : last ? ir::divisor_of(c.n->extent) % nest::kPanel == 0 : c.n->extent->is_const() && c.n->extent->i < nest::kPanel) continue;
     Job part = job;
     if (last) part.name += ".last";
     MLC_ASSIGN(loop::Kernel kernel, pack_numbers(part, c, panels, source, last));
@@ -365,9 +371,10 @@ Status pack_columns(const Job& job, FlatNest& nest, Kernels& kernels) {
   // read outside of the group as well.
   if (c.b->array >= nest.params.size() || nest.params[c.b->array].written) return ok();
   const Expr* rows = ctx.mul(c.m ? c.m->extent : ctx.integer(1), c.m_outer ? c.m_outer->extent : ctx.integer(1));
-  if (rows->is_const() && rows->i < nest::kRowsWorthPacking) return ok();
+  // Few columns take no more than a row of the other factor or two, and go without vectors if they stay as they lie.
+  if (rows->is_const() && rows->i < (r->few ? 2 : nest::kRowsWorthPacking)) return ok();
 
-  const Panels panels(ctx, c, nest);
+  const Panels panels(ctx, c, nest, r->few);
   const auto product = nest::contraction_of(ctx, nest.dims, c.fold);
   const nest::Operand& operand = product->b.load == c.b ? product->b : product->a;
   loop::Param source = nest.params[c.b->array];
@@ -381,8 +388,8 @@ Status pack_columns(const Job& job, FlatNest& nest, Kernels& kernels) {
   panel_load.array = static_cast<uint32_t>(nest.params.size());
   panel_load.type = {panels.workspace.dtype, 1};
   panel_load.access = ir::Access::Clamped;
-  const Expr *n = ctx.dim(c.n), *sixteen = ctx.integer(nest::kPanel);
-  const Expr* from_panels = ctx.cast(c.fold->type.dtype, ctx.raw(panel_load, {panels.at(ctx.floordiv(n, sixteen), ctx.floormod(n, sixteen), ctx.dim(c.k))}));
+  const Expr *n = ctx.dim(c.n), *width = ctx.integer(panels.columns);
+  const Expr* from_panels = ctx.cast(c.fold->type.dtype, ctx.raw(panel_load, {panels.at(ctx.floordiv(n, width), ctx.floormod(n, width), ctx.dim(c.k))}));
   const Expr* factor = operand.factor;
   nest.writes[0].value = ctx.rewrite(nest.writes[0].value, [&](const Expr* e) { return e == factor ? from_panels : nullptr; });
   nest.params.push_back(panels.workspace);

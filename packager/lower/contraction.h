@@ -71,22 +71,26 @@ bool a_lies_along_k(const Job& job, const Contraction& c);
 unsigned chains_for(unsigned rows, unsigned vectors, unsigned wanted);
 
 // Recognises `nest`; B as it lies. A product whose B is contiguous along k instead comes back with `needs_pack`, unless its
-// columns are few.
+// columns are few and lie so.
 struct Recognised {
   Contraction c;
   bool needs_pack = false;
+  bool few = false;  // columns, which are packed side by side along k
 };
 std::optional<Recognised> recognise(const Job& job, const FlatNest& nest);
 
 // Panels of B in a workspace: [batch dims that B knows][panel][taps][groups of k][16][codes of a group], of one element each in f32 and f64.
+// Few columns are none: [batch dims that B knows][column][taps][k].
 struct Panels {
-  Panels(ir::Context& ctx, const Contraction& c, const FlatNest& nest);
+  Panels(ir::Context& ctx, const Contraction& c, const FlatNest& nest, bool few);
   // Where column 16*panel + lane has element `k` lies.
   const ir::Expr* at(const ir::Expr* panel, const ir::Expr* lane, const ir::Expr* k) const;
 
   std::vector<const ir::Dim*> outer;
   const ir::Expr* count = nullptr;   // of panels in a matrix
   const ir::Expr* groups = nullptr;  // along k
+  int64_t columns = nest::kPanel;    // of a panel
+  bool few = false;
   loop::Param workspace;
 
  private:

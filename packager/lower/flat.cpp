@@ -297,6 +297,13 @@ bool shrink_a_fold(ir::Context& ctx, FlatNest& n) {
 
 }  // namespace
 
+const Expr* guarded(ir::Context& ctx, Facts& facts, const Expr* e, const ir::Dim* d) {
+  return ctx.rewrite(e, [&](const Expr* x) -> const Expr* {
+    if (x->op != Op::Load || x->access != Access::Clamped || !facts.depends(x, d)) return nullptr;
+    return ctx.load(x->array, x->type, {x->args.begin(), x->args.end()}, Access::Proved);
+  });
+}
+
 void substitute(ir::Context& ctx, FlatNest& n, const std::unordered_map<const Expr*, const Expr*>& map) {
   for (FlatWrite& w : n.writes) {
     w.address = ctx.substitute(w.address, map);

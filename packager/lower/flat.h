@@ -89,7 +89,4 @@ const ir::Expr* guarded(ir::Context& ctx, Facts& facts, const ir::Expr* e, const
 // extent one disappear. Fewer, longer loops.
 void collapse(ir::Context& ctx, FlatNest& nest);
 
-// Conditions "s divides .." of a sum become phases: one more map dim instead of a test per tap (phases.cpp).
-void split_phases(ir::Context& ctx, FlatNest& nest);
-
 }  // namespace mlc::lower

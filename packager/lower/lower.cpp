@@ -74,7 +74,6 @@ Result<Prepared> prepared(const Job& job, const nest::Function& function, const 
   if (!statement.nest || statement.nest->writes.empty()) return Status(Code::Internal, "a statement without writes");
   Prepared p;
   MLC_ASSIGN(p.flat, flatten(job.ctx, function, *statement.nest));
-  split_phases(job.ctx, p.flat);
   collapse(job.ctx, p.flat);
   if (job.target.is_device()) {
     MLC_ASSIGN(p.before, split_for_device(job, p.flat));

@@ -221,7 +221,9 @@ class Windows {
     for (const ir::Dim* d : w_.anchor.taps) {
       Loop tap{.dim = name_.at(d), .reduces = true};
       const bool column = std::find(columns_.begin(), columns_.end(), d) != columns_.end();
-      if (column || unroll_lines_) tap.bind = Bind::Unroll, tap.count = 0;
+      // Nothing on the row asks which tap it is: many taps are a loop, whose weights and masks need no registers.
+      const bool is_long = w_.anchor.row_terms.empty() && d->extent->is_const() && d->extent->i > kMostCopies;
+      if ((column && !is_long) || unroll_lines_) tap.bind = Bind::Unroll, tap.count = 0;
       tap.peel = !column && unroll_lines_ &&
                  std::any_of(w_.anchor.tap_terms.begin(), w_.anchor.tap_terms.end(), [&](const Expr* t) { return facts_.depends(t, d); });
       loop(tap);
@@ -385,9 +387,9 @@ class Windows {
     int64_t combinations = 1;
     for (const ir::Dim* d : w_.fold->fold->dims) {
       if (std::none_of(w_.lane_terms.begin(), w_.lane_terms.end(), [&](const Expr* t) { return facts_.depends(t, d); })) continue;
-      if (!d->extent->is_const() || d->extent->i < 1 || d->extent->i > kMostCopies) return false;
+      if (!d->extent->is_const() || d->extent->i < 1 || d->extent->i > kMaxWindowColumns) return false;
       combinations *= d->extent->i;
-      if (combinations > kMostCopies) return false;
+      if (combinations > kMaxWindowColumns) return false;
       mentioned |= facts_.bit(d);
       w_.lane_taps.push_back(d);
     }

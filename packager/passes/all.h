@@ -19,6 +19,8 @@ Status split_dims(ir::Context& ctx, nest::Function& f);
 Status assign_layouts(ir::Context& ctx, nest::Function& f);
 Status inline_weights(ir::Context& ctx, nest::Function& f);
 Status derive_weights(ir::Context& ctx, nest::Function& f, uint64_t most);
+Status split_windows(ir::Context& ctx, nest::Function& f);
+Status split_phases(ir::Context& ctx, nest::Function& f);
 Status split_folds(ir::Context& ctx, nest::Function& f);
 Status group(ir::Context& ctx, nest::Function& f);
 Status prologues(ir::Context& ctx, nest::Function& f);

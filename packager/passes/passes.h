@@ -10,10 +10,12 @@
 //   codes           zero points of 8 bits leave sums of products, weights are signed and activations are not
 //   split-dims      a dim that is divided by extents that the run decides, or of which vectors would be torn, becomes several dims, which divide nothing
 //   procs           loops of procs: indices written out, folds over the same range in one loop
+//   split-windows   the largest of a window of three axes is found along one axis, then along the others
 //   layout          activations channels-last where convolutions want it, weights as panels
 //   inline-weights  weights that are computed from constants in every run go into the products that read them
 //   winograd        a form: 3x3 convolutions with fewer multiplications, where that is faster
 //   derive-weights  what is computed from constants in every run becomes a constant of the opened model
+//   split-phases    sums that a divisibility cuts short (transposed convolutions) become sums over what divides, phase by phase
 //   split-folds     folds over a whole array become folds over its pieces, which workers divide among them
 //   group           neighbours that share their rows are marked to run in one launch
 //   prologues       numbers that take less than a launch are computed by each statement that reads them

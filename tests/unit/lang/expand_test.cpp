@@ -91,6 +91,11 @@ TEST_CASE("a read is proved in range, clamped by the text, or checked") {
   CHECK(access("op A@1(x: f32[d]) -> y: f32[d]\n  y[d] = d > 0 ? x[d - 1] : 0\n", {x}) == ir::Access::Proved);
   CHECK(access("op A@1(x: f32[d]) -> y: f32[d]\n  dim k = 3; let at = d + k - 1\n  y[d] = sum(x[at] for k where 0 <= at < |d|)\n", {x}) == ir::Access::Proved);
   CHECK(access("op A@1(x: f32[d]) -> y: f32[d]\n  y[d] = x[d + 1]\n", {x}) == ir::Access::Checked);
+  // Another extent, which a check of the run says is the same.
+  Input a = x, b = x;
+  a.symbols = {"a"}, b.symbols = {"b"};
+  CHECK(access("op A@1(x: f32[d], z: f32[q]) -> y: f32[d]\n  check |q| == |d|\n  y[d] = x[d] + z[d]\n", {a, b}) == ir::Access::Proved);
+  CHECK(access("op A@1(x: f32[d], z: f32[q]) -> y: f32[d]\n  check |q| >= 3\n  y[d] = x[d] + z[d]\n", {a, b}) == ir::Access::Checked);
   CHECK(access("op A@1(x: f32[d], at: i64[q]) -> y: f32[q]\n  y[q] = x[at[q]]\n", {x, at}) == ir::Access::Checked);
   CHECK(access("op A@1(x: f32[d], at: i64[q]) -> y: f32[q]\n  y[q] = x[clamp(at[q], 0, |d| - 1)]\n", {x, at}) != ir::Access::Checked);
   // A clamp to something else is no guard.

@@ -207,6 +207,25 @@ void check_along_k(ir::Context& ctx, const nest::Function& f, const targets::Tar
 
 }  // namespace
 
+TEST_CASE("few columns that lie across the fold are packed along it, whatever its length") {
+  on_targets([](const targets::Target& t) {
+    for (const auto& [rows, n] : {std::pair<int64_t, int64_t>{19, 2}, {40, 3}, {2, 3}, {9, 1}})
+      for (const int64_t k : {5, 16, 37, 4}) {
+        CAPTURE(n);
+        CAPTURE(k);
+        ir::Context ctx;
+        NestMaker fixed(ctx);
+        fixed.matmul(ctx.integer(rows), ctx.integer(k), ctx.integer(n), /*panels=*/false);
+        const std::string schedule = test::check_lowering(ctx, fixed.f, t).back();
+        if (t.vector_bytes >= 16 && n > 1) CHECK(schedule.find("thin") == 0);
+        NestMaker free(ctx);
+        const ir::Sym *M = ctx.declare_sym("M", 0, 4096), *K = ctx.declare_sym("K", 0, 4096);
+        free.matmul(ctx.sym(M), ctx.sym(K), ctx.integer(n), /*panels=*/false);
+        for (const auto& [a, b] : {std::pair<int64_t, int64_t>{rows, k}, {1, 50}, {3, 0}, {0, 7}}) test::check_lowering(ctx, free.f, t, {{M, a}, {K, b}});
+      }
+  });
+}
+
 TEST_CASE("with few columns vectors run along k") {
   on_targets([](const targets::Target& t) {
     for (bool side_by_side : {true, false})

@@ -132,3 +132,29 @@ TEST_CASE("windows that slide along the vectors too have borders of their own") 
       }
   });
 }
+
+TEST_CASE("a long window along the vectors alone is a loop over its taps") {
+  on_targets([](const targets::Target& t) {
+    for (const auto& [w, taps, dilation] : {std::tuple<int64_t, int64_t, int64_t>{70, 31, 1}, {37, 19, 2}, {130, 64, 1}, {24, 31, 1}}) {
+      CAPTURE(w);
+      CAPTURE(taps);
+      ir::Context ctx;
+      const auto slide = [&, d = dilation, k = taps](NestMaker& m, const Expr* H, const Expr* W) {
+        const Expr *C = m.n(3), *K = m.n(k);
+        const uint32_t x = m.array("x", DType::F32, {C, H, W}), weights = m.array("w", DType::F32, {C, K}), y = m.output("y", DType::F32, {C, H, W});
+        auto c = m.dim("c", C), p = m.dim("p", H), q = m.dim("q", W), v = m.dim("v", K);
+        const Expr* at = ctx.sub(ctx.add(m.at(q), ctx.mul(m.n(d), m.at(v))), m.n(k / 2 * d));
+        const Expr* product = ctx.binary(Op::Mul, m.load(x, {m.at(c), m.at(p), at}), m.load(weights, {m.at(c), m.at(v)}));
+        m.map({c, p, q}, y, {m.at(c), m.at(p), m.at(q)}, m.fold(ir::Join::Sum, {v}, product, m.within(at, W)));
+      };
+      NestMaker fixed(ctx);
+      slide(fixed, fixed.n(9), fixed.n(w));
+      const auto schedule = test::check_lowering(ctx, fixed.f, t).back();
+      if (t.vector_bytes >= 16) CHECK(schedule.find("window") == 0);
+      NestMaker free(ctx);
+      const ir::Sym *H = ctx.declare_sym("H", 1, 4096), *W = ctx.declare_sym("W", 1, 4096);
+      slide(free, ctx.sym(H), ctx.sym(W));
+      for (const auto& [a, b] : {std::pair<int64_t, int64_t>{9, w}, {1, 3}, {17, 100}}) test::check_lowering(ctx, free.f, t, {{H, a}, {W, b}});
+    }
+  });
+}

@@ -893,6 +893,29 @@ TEST_CASE_FIXTURE(Net, "a dim that holds heads of 36 numbers is taken apart, one
   }
 }
 
+TEST_CASE_FIXTURE(Net, "the largest of a window of three axes is found along one, then along the others; sums and windows far apart are not") {
+  struct Case { int64_t kernel, stride; Join join; size_t statements; };
+  for (const Case& c : {Case{3, 1, Join::Max, 2}, {3, 2, Join::Min, 2}, {3, 1, Join::Sum, 1}, {1, 1, Join::Max, 1}, {2, 5, Join::Max, 1}}) {
+    Net net;
+    const Expr *side = net.k(11), *out = net.k((11 + 2 - c.kernel) / c.stride + 1);
+    auto x = net.input("x", DType::F32, {net.k(2), side, side, side}), y = net.array("y", DType::F32, {net.k(2), out, out, out});
+    auto dims = net.dims_of(y);
+    std::vector<const Dim*> taps;
+    std::vector<const Expr*> from{net.d(dims[0])};
+    const Expr* where = net.ctx.boolean(true);
+    for (size_t axis = 1; axis < 4; ++axis) {
+      taps.push_back(net.dim("u", c.kernel));
+      from.push_back(net.ctx.sub(net.ctx.add(net.ctx.mul(net.d(dims[axis]), net.k(c.stride)), net.d(taps.back())), net.k(1)));
+      where = net.ctx.logical_and(where, net.ctx.logical_and(net.ctx.binary(Op::Le, net.k(0), from.back()), net.ctx.binary(Op::Lt, from.back(), side)));
+    }
+    net.nest("pool", dims, {{y, net.at(dims), net.ctx.fold({net.ctx.builtin(c.join), taps, where}, {net.load(x, from)})}});
+    net.finish(y);
+    REQUIRE_OK(net.optimise({"split-windows"}));
+    CAPTURE(c.stride);
+    CHECK(net.fn.body.size() == c.statements);
+  }
+}
+
 TEST_CASE("a check of an index is not lost where a copy does not move along its axis") {
   for (const bool spread : {true, false}) {
     Net net;
