@@ -27,6 +27,7 @@ constexpr int64_t kMaxWindowColumns = 64;  // copies of the code of a block's ro
 constexpr size_t kMaxEdgeBlocks = 4;
 constexpr int64_t kMaxEdgeJoins = 4096;    // of code for blocks at edges, if these are more
 constexpr int64_t kMaxStride = 4;
+constexpr int64_t kMaxPicked = 512;        // elements of a block that are put into vectors one by one
 constexpr int64_t kPicked = 4, kGathered = 3;  // a vector whose lanes are picked from others, against an element that is gathered
 constexpr double kStreamBytes = 2 << 20;  // an output larger than a core's cache
 
@@ -236,12 +237,11 @@ class Windows {
     // Each row has a sum and an input that taps share; a weight comes beside. Where vectors ask at each tap which lanes it reaches, and
     // masks take registers of the same kind, fewer rows and one form of the block are what sixteen registers hold.
     const bool is_crowded = !w_.lane_terms.empty() && !job_.target.has_masks;
-    const int64_t most = job_.target.vector_registers >= 32 ? 8 : is_crowded ? 4 : 7;
+    int64_t most = job_.target.vector_registers >= 32 ? 8 : is_crowded ? 4 : 7;
+    if (is_picked_by_lanes()) most = std::clamp<int64_t>(kMaxPicked / (lanes_ * copies_of_a_row()), 1, most);
     Loop rows{.dim = name_.at(row_), .step = most, .bind = Bind::Rows, .tail = schedule::Tail::One};
     const auto ends = ends_of(ctx_, facts_, w_.anchor);
-    int64_t copies = lines_in_copies_;
-    for (const ir::Dim* d : columns_) copies *= d->extent->i;
-    rows.peel = ends && !is_crowded && (ends->begin + ends->last) * copies <= kMaxEdgeJoins;
+    rows.peel = ends && !is_crowded && (ends->begin + ends->last) * copies_of_a_row() <= kMaxEdgeJoins;
     if (!row_->extent->is_const()) return rows;
     const int64_t n = std::max<int64_t>(row_->extent->i, 1), blocks = (n + most - 1) / most;
     rows.step = (n + blocks - 1) / blocks;
@@ -251,6 +251,18 @@ class Windows {
     rows.even = true;
     rows.peel = !none;
     return rows;
+  }
+
+  int64_t copies_of_a_row() const {
+    int64_t copies = lines_in_copies_;
+    for (const ir::Dim* d : columns_) copies *= d->extent->i;
+    return copies;
+  }
+
+  // Whether vectors at the borders along channels are put together one element after the other: they lie apart, and processors gather
+  // whole words only, and only some of them.
+  bool is_picked_by_lanes() const {
+    return w_.strided && !w_.lane_terms.empty() && (!job_.target.has_masks || bytes_of(w_.fold->type.dtype) < 4);
   }
 
   // Blocks at edges are code of their own, each.

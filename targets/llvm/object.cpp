@@ -29,6 +29,7 @@
 #include <mutex>
 
 #include "targets/families.h"
+#include "targets/llvm/gathers.h"
 #include "targets/llvm/kernel_emitter.h"
 #include "targets/llvm/link.h"
 
@@ -92,7 +93,8 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine, bool has_vecto
   helpers.run(module, modules);
   llvm::FunctionPassManager passes;
   passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
-  if (!has_vectors) add_scalarizer(passes);
+  if (has_vectors) passes.addPass(ExpandGathers());
+  else add_scalarizer(passes);
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   passes.addPass(llvm::InstCombinePass());
   passes.addPass(llvm::SimplifyCFGPass());
@@ -104,6 +106,7 @@ void simplify(llvm::Module& module, llvm::TargetMachine& machine, bool has_vecto
   passes.addPass(llvm::ADCEPass());
   // Kernels whose values lie in scratch memory keep nothing that they can read or compute again: no common subexpressions.
   llvm::FunctionPassManager plain;
+  if (has_vectors) plain.addPass(ExpandGathers());
   plain.addPass(llvm::InstCombinePass());
   plain.addPass(llvm::SimplifyCFGPass());
   plain.addPass(llvm::ADCEPass());
