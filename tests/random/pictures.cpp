@@ -73,9 +73,11 @@ Value pool(Maker& m, const Value& x) {
   const int64_t kh = m.r.within(2, 4), kw = m.r.chance(70) ? kh : m.r.within(1, 3);
   std::vector<Attr> attrs{{"kernel_shape", Ints{kh, kw}}};
   if (m.r.chance(60)) attrs.push_back({"strides", Ints{m.r.within(1, 3), m.r.within(1, 3)}});
-  if (m.r.chance(25)) attrs.push_back({"auto_pad", m.r.of({"SAME_UPPER", "SAME_LOWER"})});
+  const bool is_same = m.r.chance(25), rounds_up = op != "LpPool" && m.r.chance(30);
+  if (is_same) attrs.push_back({"auto_pad", m.r.of({"SAME_UPPER", "SAME_LOWER"})});
   else if (m.r.chance(60)) attrs.push_back({"pads", Ints{m.r.below(kh), m.r.below(kw), m.r.below(kh), m.r.below(kw)}});
-  if (op != "LpPool" && m.r.chance(30)) attrs.push_back({"ceil_mode", 1});
+  // "SAME" rounds up by itself; the inference of libonnx adds to that where ceil_mode is set.
+  if (rounds_up && !is_same) attrs.push_back({"ceil_mode", 1});
   if (op == "AveragePool" && m.r.chance(40)) attrs.push_back({"count_include_pad", 1});
   if (op == "MaxPool" && m.r.chance(15)) attrs.push_back({"dilations", Ints{2, 2}});
   return m.node({op, {x}, attrs});
