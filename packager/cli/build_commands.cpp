@@ -221,7 +221,7 @@ void add_build(Program& program) {
   command.add_option("--key-passphrase", o.key_passphrase, "of an encrypted key: file:PATH, or fd:N for a descriptor");
   command.add_flag("--no-sign", flags->no_sign, "leave the container unsigned");
   command.add_option("--golden", flags->golden, "inputs of a golden vector (.npz), once for each, instead of drawn ones");
-  command.add_option("--golden-time", o.golden_seconds, "seconds after which drawing golden vectors, which counts work and not time, is given up, and the build with it; 0 is --no-golden")
+  command.add_option("--golden-time", o.golden_seconds, "the most work for golden vectors, in seconds of one core, counted and not timed; beyond it the build fails; 0 is --no-golden")
       .not_negative().shows_default();
   command.add_flag("--no-golden", flags->no_golden, "no golden vectors: the file is not tested here and cannot be tested elsewhere");
   command.add_flag("--no-selftest", flags->no_selftest, "write the file without running its golden vectors here");
