@@ -221,7 +221,7 @@ void add_build(Program& program) {
   command.add_option("--key-passphrase", o.key_passphrase, "of an encrypted key: file:PATH, or fd:N for a descriptor");
   command.add_flag("--no-sign", flags->no_sign, "leave the container unsigned");
   command.add_option("--golden", flags->golden, "inputs of a golden vector (.npz), once for each, instead of drawn ones");
-  command.add_option("--golden-time", o.golden_seconds, "seconds after which drawing golden vectors, which counts work and not time, is given up, and the build with it; 0 is --no-golden")
+  command.add_option("--golden-time", o.golden_seconds, "the most work for golden vectors, in seconds of one core, counted and not timed; beyond it the build fails; 0 is --no-golden")
       .not_negative().shows_default();
   command.add_flag("--no-golden", flags->no_golden, "no golden vectors: the file is not tested here and cannot be tested elsewhere");
   command.add_flag("--no-selftest", flags->no_selftest, "write the file without running its golden vectors here");
@@ -263,27 +263,40 @@ void add_check(Program& program) {
   struct Flags {
     compile::CheckOptions options;
     ModelFlags model;  // those of its flags that check takes
+    std::vector<std::string> targets;
     bool as_json = false;
   };
   auto flags = std::make_shared<Flags>();
   const Command command = program.add_command("check", "tell whether and how a model will compile",
-                                              "  mlpack check model.onnx\n  mlpack check model.onnx --pipeline pipeline.json\n", flags->as_json);
+                                              "  mlpack check model.onnx\n  mlpack check model.onnx --pipeline pipeline.json\n"
+                                              "  mlpack check model.onnx --target cuda-sm80,native\n", flags->as_json);
   command.add_option("MODEL", flags->options.model_path, "ONNX file").required();
   command.add_option("--pipeline", flags->options.pipeline_path, "pre- and post-processing (pipeline.json)");
+  command.add_option("--target", flags->targets, "targets as build takes them; for those of devices it is said of each node whether it compiles for them (default: all processors)")
+      .separated_by(',');
   add_interface_flags(command, flags->model);
   command.add_option("--ops", flags->options.operator_folders, "folder with operators of your own (*.mlop)");
   command.on_run([flags] {
     const auto run = [&]() -> Result<Report> {
       MLC_ASSIGN(flags->options.interface, interface_of(flags->model));
+      if (!flags->targets.empty()) {
+        MLC_ASSIGN(flags->options.targets, targets_named(flags->targets));
+      }
       MLC_ASSIGN(const compile::CheckReport found, compile::check(flags->options));
       Report report;
       report.text = found.text();
       Json slow = Json::array();
       for (const auto& [node, share] : found.slow) slow.push_back({{"node", node}, {"share", share}});
+      Json devices = Json::array();
+      for (const auto& device : found.devices) {
+        Json nodes = Json::array();
+        for (const auto& [node, compiles, why] : device.nodes) nodes.push_back({{"node", node}, {"compiles", compiles}, {"why", why}});
+        devices.push_back({{"target", device.target}, {"has_variant", device.has_variant}, {"why", device.why}, {"nodes", nodes}});
+      }
       report.json = {{"opset", found.opset}, {"nodes", found.nodes}, {"operators", found.operators}, {"versions", found.versions}, {"parameters", found.parameters},
                      {"inputs", found.inputs}, {"outputs", found.outputs}, {"pipelines", found.pipelines}, {"free_extents", found.free_extents}, {"remark", found.remark}, {"assumed", found.assumed},
                      {"operations", found.cost.operations}, {"constant_bytes", found.cost.constant_bytes}, {"activation_bytes", found.cost.activation_bytes},
-                     {"at_least", found.cost.at_least}, {"decided_at_run_time", found.decided}, {"slow", slow}, {"tried", found.is_tried}, {"native_targets", found.native}};
+                     {"at_least", found.cost.at_least}, {"decided_at_run_time", found.decided}, {"slow", slow}, {"tried", found.is_tried}, {"native_targets", found.native}, {"devices", devices}};
       report.failure = found.problem;
       return report;
     };

@@ -137,20 +137,19 @@ class Build {
   }
 
   Status compute_golden() {
-    // What the clock cannot count is as good as for ever.
-    constexpr double kLongest = 1e9;
-    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<int64_t>(std::min(options_.golden_seconds, kLongest) * 1e3));
+    double work = options_.golden_seconds * 1e9;
     for (Program& program : programs_) {
       GoldenOptions options;
       options.takes_pictures = program.is_pipeline;
       if (!program.is_pipeline) options.given = options_.golden;
-      options.deadline = until;
-      options.tolerance = options_.tolerance;
       options.none = options_.golden_seconds == 0 && options.given.empty();
+      if (!options.none) options.work = work;
+      options.tolerance = options_.tolerance;
       options.progress = counted("golden vectors of " + program.function.name, "steps");
       auto golden = make_golden(program.function, options);
       if (!golden.ok()) return std::move(golden).status().note(program.function.name);
       program.golden = std::move(golden).value();
+      work -= program.golden.work;
       for (const GoldenVector& vector : program.golden.vectors)
         if (!vector.shown.hidden.empty()) report_.hidden.push_back({program.function.name, vector.shown.tried, vector.shown.hidden});
     }
@@ -162,11 +161,14 @@ class Build {
     const auto is_missing = [](const Program& program) { return !program.golden.missing.empty(); };
     const bool none = std::all_of(programs_.begin(), programs_.end(), [](const Program& program) { return program.golden.vectors.empty(); });
     for (const Program& program : programs_) {
+      if (!program.golden.left_out.empty()) report_.warnings.push_back("'" + program.function.name + "' is tested by fewer pictures: " + program.golden.left_out);
       if (!is_missing(program)) continue;
       const std::string text = "no golden vector for '" + program.function.name + "': " + program.golden.missing;
-      const std::string time = program.golden.missing_time ? "--golden-time SECONDS gives more time, " : "";
-      if (none) return Status(Code::SelfTest, text).hint(time + "--golden in.npz takes inputs of yours, --no-golden makes the file without a test");
-      report_.warnings.push_back(text + "; " + time + "--golden in.npz takes inputs of yours");
+      const std::string more = program.golden.needs_work ? "--golden-time SECONDS allows more work, " : "";
+      const std::string own = program.is_pipeline ? "" : "--golden in.npz takes inputs of yours";
+      // Inputs of pipelines cannot be given; each takes pictures for which an answer can be found.
+      if (none || program.is_pipeline) return Status(Code::SelfTest, text).hint(more + (own.empty() ? "" : own + ", ") + "--no-golden makes the file without a test");
+      report_.warnings.push_back(text + "; " + more + own);
     }
     return ok();
   }

@@ -57,7 +57,7 @@ struct BuildOptions {
   std::string cache_folder;                       // code of kernels compiled before (code_cache.h); empty: none is kept
   double tolerance = 1e-3;                        // of golden vectors, relative to the largest output
   std::vector<GivenVector> golden;                // inputs of the model's golden vectors; none: they are drawn
-  double golden_seconds = 120;                    // to draw and answer the golden vectors of all programs; 0: there are none
+  double golden_seconds = 120;                    // of one core, counted and not timed: work on the golden vectors of all programs; 0: there are none
   bool forms = true;                              // products may be computed in other ways, which round otherwise
   bool products_in_bf16 = false;                  // both factors of products with weights are rounded to bf16
   std::optional<uint64_t> most_derived;           // bytes of derived constants; none: what is usual (passes.h)

@@ -145,14 +145,72 @@ void find_slow(const passes::Parts& parts, const std::vector<LoweredStatement>& 
   std::stable_sort(report.slow.begin(), report.slow.end(), [](const auto& a, const auto& b) { return a.share > b.share; });
 }
 
+const char* kind_of(StepOp op) {
+  if (is_about_strings(op)) return "step on strings";
+  if (op == StepOp::Branch) return "branch";
+  if (op == StepOp::Loop) return "loop";
+  return op == StepOp::Host ? "service" : "step on a list";
+}
+
+// Nodes in the order of the segments that programs run. Segments of devices alone have the same statements once more.
+void list_nodes(const passes::Parts& parts, const std::vector<RefusedStatement>& refused, CheckReport::Device& device) {
+  std::map<std::string, size_t> known;
+  const auto entry = [&](const std::string& node) -> CheckReport::Device::Node& {
+    const auto [found, is_new] = known.try_emplace(node, device.nodes.size());
+    if (is_new) device.nodes.push_back({node, true, {}});
+    return device.nodes[found->second];
+  };
+  for (size_t k = 0; k < std::min(parts.num_whole, parts.segments.size()); ++k)
+    for (const nest::Statement& s : parts.segments[k]->body) entry(s.source);
+  for (const nest::Program& program : parts.programs)
+    for (const nest::Step& step : program.steps)
+      if (step.op != StepOp::Call) entry(step.source) = {step.source, false, std::string("a ") + kind_of(step.op) + ", which the processor does between kernels"};
+  for (const RefusedStatement& r : refused) {
+    CheckReport::Device::Node& node = entry(parts.segments[r.segment]->body[r.statement].source);
+    node.compiles = false;
+    node.why = r.why;
+  }
+}
+
+// As a build decides: what a device refuses leaves it without a variant, which ends the build where nothing else is asked for.
+Status ask_device(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts, const WeightStore& weights, const targets::Target& target,
+                  CheckReport& report) {
+  CheckReport::Device& device = report.devices.emplace_back();
+  device.target = target.name;
+  auto refused = refused_by_device(ctx, library, parts, weights, target);
+  if (!refused.ok() && refused.status().code != Code::Unsupported) return std::move(refused).status();
+  if (!refused.ok()) {
+    device.why = refused.status().message;
+    return ok();
+  }
+  device.has_variant = refused->empty();
+  list_nodes(parts, *refused, device);
+  return ok();
+}
+
 // The rest of a build's way up to machine code, so that nothing is left for it to refuse.
 Status compile_all_but_code(ir::Context& ctx, const lang::Library& library, std::vector<Program> programs, const std::map<const ir::Sym*, int64_t>& typical,
-                            CheckReport& report) {
+                            const std::vector<const targets::Target*>& asked, CheckReport& report) {
+  std::vector<const targets::Target*> devices, processors;
+  for (const targets::Target* target : asked) (target->is_device() ? devices : processors).push_back(target);
+  if (processors.empty()) processors.push_back(target_with_vectors());
   WeightStore weights;
-  MLC_ASSIGN(const passes::Parts parts, optimise(ctx, programs, weights));
-  MLC_ASSIGN(const std::vector<LoweredStatement> lowered, try_variant(ctx, library, parts, weights, *target_with_vectors()));
-  find_slow(parts, lowered, typical, report);
-  return ok();
+  MLC_ASSIGN(const passes::Parts parts, optimise(ctx, programs, weights, {}, {}, !devices.empty()));
+  for (const targets::Target* target : processors) {
+    MLC_ASSIGN(const std::vector<LoweredStatement> lowered, try_variant(ctx, library, parts, weights, *target));
+    if (target == processors.front()) find_slow(parts, lowered, typical, report);
+  }
+  for (const targets::Target* target : devices) MLC_RETURN_IF_ERROR(ask_device(ctx, library, parts, weights, *target, report));
+  const auto has_variant = [](const CheckReport::Device& device) { return device.has_variant; };
+  if (asked.size() > report.devices.size() || std::any_of(report.devices.begin(), report.devices.end(), has_variant) || devices.empty()) return ok();
+  const CheckReport::Device& first = report.devices.front();
+  const auto refused = std::find_if(first.nodes.begin(), first.nodes.end(), [&](const auto& node) { return !node.compiles; });
+  return Status(Code::Unsupported, first.why.empty() && refused != first.nodes.end() ? refused->why : first.why);
+}
+
+size_t num_native() {
+  const auto all = targets::all_targets();
+  return static_cast<size_t>(std::count_if(all.begin(), all.end(), [](const targets::Target& target) { return target.machine != Machine::None; }));
 }
 
 std::string scaled(double value, double step, const std::vector<const char*>& units) {
@@ -204,11 +262,27 @@ Result<CheckReport> check(const CheckOptions& options) {
   programs.push_back({.function = std::move(*function)});
   for (nest::Function& pipeline : *around) programs.push_back({.function = std::move(pipeline), .is_pipeline = true});
   report.is_tried = std::all_of(programs.begin(), programs.end(), [](const Program& p) { return num_statements(p.function) <= kMostTried; });
-  if (report.is_tried) report.problem = compile_all_but_code(ctx, library, std::move(programs), typical, report);
+  if (report.is_tried) report.problem = compile_all_but_code(ctx, library, std::move(programs), typical, options.targets, report);
   if (!report.problem.ok()) return report;
-  for (const targets::Target& target : targets::all_targets())
-    if (target.machine != Machine::None) report.native.push_back(target.name);
+  for (const targets::Target& target : targets::all_targets()) {
+    const bool is_asked = options.targets.empty() || std::find(options.targets.begin(), options.targets.end(), &target) != options.targets.end();
+    if (target.machine != Machine::None && is_asked) report.native.push_back(target.name);
+  }
   return report;
+}
+
+std::string CheckReport::Device::text() const {
+  constexpr size_t kShown = 8;
+  std::vector<const Node*> apart;
+  for (const Node& node : nodes)
+    if (!node.compiles) apart.push_back(&node);
+  std::string out = line(target, !why.empty()    ? "no variant: " + why
+                                 : has_variant ? "compiles: " + std::to_string(nodes.size() - apart.size()) + " nodes on the device" +
+                                                     (apart.empty() ? "" : ", " + std::to_string(apart.size()) + " between its kernels on the processor")
+                                               : "no variant: all of it runs on the processor, because of");
+  for (size_t k = 0; k < std::min(kShown, apart.size()); ++k) out += line("", apart[k]->node + ": " + apart[k]->why);
+  if (apart.size() > kShown) out += line("", "and " + std::to_string(apart.size() - kShown) + " more, which --json lists");
+  return out;
 }
 
 std::string CheckReport::text() const {
@@ -243,8 +317,10 @@ std::string CheckReport::text() const {
   }
   std::string targets;
   for (const std::string& target : native) targets += target + " ";
-  return out + line("runs on", targets + "(machine code), portable (interpreted)") +
-         (is_tried ? "  compiles for every target\n"
+  for (const Device& device : devices) out += device.text();
+  const bool asked = !devices.empty() || native.size() < num_native();
+  return out + line("runs on", targets + (native.empty() ? "" : "(machine code), ") + "portable (interpreted)") +
+         (is_tried ? asked ? "" : "  compiles for every target\n"
                    : "  operators and extents are right; of more than " + std::to_string(kMostTried) + " operations in all, the rest is seen by build\n");
 }
 

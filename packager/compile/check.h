@@ -10,6 +10,7 @@
 #include "packager/compile/dims.h"
 #include "packager/compile/estimate.h"
 #include "packager/compile/interface_text.h"
+#include "targets/target.h"
 
 namespace mlc::compile {
 
@@ -20,6 +21,7 @@ struct CheckOptions {
   std::string pipeline_path;  // empty: none
   std::vector<std::string> operator_folders;
   InterfaceChoices interface;
+  std::vector<const targets::Target*> targets;  // what is asked of; empty: of all processors
 };
 
 struct CheckReport {
@@ -42,6 +44,20 @@ struct CheckReport {
     double share = 0;
   };
   std::vector<Slow> slow;                      // largest first
+  // A device that was asked of, and what each node is there.
+  struct Device {
+    struct Node {
+      std::string node;     // "conv1 (Conv)"
+      bool compiles = false;
+      std::string why;      // it does not
+    };
+    std::string target;
+    bool has_variant = false;  // a build would make one
+    std::string why;           // there is none, where that is no matter of nodes
+    std::vector<Node> nodes;   // that the passes left, in order
+    std::string text() const;
+  };
+  std::vector<Device> devices;
   bool is_tried = false;                       // the model was not too large to be tried out
   std::vector<std::string> native;             // targets with machine code; every model also has the portable form
   Status problem;                              // OK: it will compile

@@ -26,6 +26,7 @@ constexpr double kLargeWork = 4e9;        // of one run: other extents are tried
 constexpr double kMostWork = 4e10;        // of one run
 constexpr double kWorkToShow = 2e9;       // to see which statements show in a vector
 constexpr double kWorkToRedraw = 2.5e9;   // after which a vector in which too little shows stays
+constexpr double kGainToMeasure = 1.2;    // times the worth of the best vector, as another one may have at most
 constexpr double kEnoughShown = 0.9;      // share of the statements
 constexpr double kLargeOperations = 1e10;  // as estimated
 constexpr int64_t kExtents[] = {32, 64, 96, 128, 160, 224, 16, 8, 320, 640, 1, 1024, 4096};
@@ -85,7 +86,8 @@ void shorten(std::vector<nest::Tensor>& outputs) {
 
 // What the order of a sum of a few thousand products changes.
 constexpr double kJitter = 0x1p-19;
-constexpr const char* kNoTimeToShake = "there was no time to see how far its answer moves where sums are rounded in another order";
+constexpr const char* kNoWorkToShake = "too much work was done already to see how far its answer moves where sums are rounded in another order";
+constexpr const char* kJumps = "its answer depends on the order in which sums are rounded: it jumps by more than a tenth";
 // Beyond it a vector would tell nothing.
 constexpr double kMaxTolerance = 0.1;
 
@@ -142,7 +144,10 @@ struct Picture {
 // Margins and centres of such sizes are not whole. Larger ones with the same sides in turn, until the answer tells something.
 constexpr Picture kLandscape = {"landscape", 27, 40}, kPortrait = {"portrait", 40, 27}, kOnePixel = {"one pixel", 1, 1};
 constexpr int64_t kScales[] = {1, 2, 4, 8, 16, 32};
+constexpr size_t kLargeAnswer = 16 << 20;       // bytes: of a second picture
 constexpr double kMaxPictureOperations = 2e10;  // of a program that is answered, and run, for more than one picture
+// In turn, until the answer does not jump: where codes are rounded, one of the many numbers that a texture becomes lies at a tie.
+constexpr std::pair<Draw, uint64_t> kPictureDrawings[] = {{Draw::WithinBounds, 0}, {Draw::Areas, 0}, {Draw::Areas, 1}, {Draw::Areas, 2}};
 
 // How inputs are drawn, until enough shows in the answer. What saturates wants smaller numbers, what is added to a constant larger
 // ones; where numbers are squared or exponents, those of some channels alone would be left to see.
@@ -167,10 +172,15 @@ bool tells_something(const GoldenVector& golden) {
   return tells;
 }
 
+// Says why a vector is not there, behind those of which it was said before.
+void add_reason(std::string& reasons, const std::string& name, const std::string& why) {
+  reasons += (reasons.empty() ? "" : "; ") + name + ": " + why;
+}
+
 class GoldenMaker {
  public:
   GoldenMaker(const nest::Function& oracle, const GoldenOptions& options)
-      : oracle_(oracle), options_(options), finder_(oracle), may_jump_(may_jump(oracle)), has_sums_(has_sums(oracle)), coarsest_step_(coarsest_step(oracle)) {}
+      : oracle_(oracle), options_(options), left_(options.work), finder_(oracle), may_jump_(may_jump(oracle)), has_sums_(has_sums(oracle)), coarsest_step_(coarsest_step(oracle)) {}
 
   Result<GoldenSet> given() {
     GoldenSet set;
@@ -183,7 +193,7 @@ class GoldenMaker {
         for (size_t axis = 0; axis < shape.size(); ++axis)
           if (shape[axis]->op == ir::Op::Sym) sizes[shape[axis]->sym] = golden.inputs[k].shape[axis];
       }
-      auto outputs = answer(golden.inputs, nullptr);
+      auto outputs = answer(golden.inputs, options_.work);
       if (!outputs.ok()) return std::move(outputs).status().note(vector.source);
       golden.outputs = std::move(outputs).value();
       golden.name = name_for(vector, set.vectors);
@@ -199,27 +209,20 @@ class GoldenMaker {
       any();
       if (chosen_) set.vectors.push_back(redrawn());
     }
-    if (nest::has_passed(options_.deadline) && !set.vectors.empty()) {
-      set.vectors.clear();  // another time there might be others
-      is_late_ = true;
-    }
     if (failure_.code == Code::Internal) return std::move(failure_).note("golden vector");
-    if (set.vectors.empty()) {
-      set.missing_time = nest::has_passed(options_.deadline);
-      set.missing = is_late_        ? kNoTimeToShake
-                    : failure_.ok() ? "there was no time"
-                                    : failure_.message;
-    }
+    set.missing = std::move(missing_);
+    set.left_out = std::move(left_out_);
+    if (set.vectors.empty()) set.missing = failure_.ok() ? "more work would be needed to find sizes for it" : failure_.message;
     return set;
   }
 
-  // Some answer was there in time, but not how far it moves.
-  bool is_late() const { return is_late_; }
+  bool has_work_left() const { return left_ > 0; }
+  double spent() const { return options_.work - std::max(left_, 0.0); }
 
   // Of values that lie in the same bounds whatever the extents are.
   std::vector<Range> ranges() {
     std::vector<Range> all(oracle_.inputs.size());
-    const SizeChoice one = finder_.near(kExtents[0], 1, options_.deadline), other = finder_.near(kExtents[0] / 4, 2, options_.deadline);
+    const SizeChoice one = finder_.near(kExtents[0], 1, left_), other = finder_.near(kExtents[0] / 4, 2, left_);
     if (one.bounds.num_conflicts > 0 || other.bounds.num_conflicts > 0) return all;
     for (size_t k = 0; k < all.size(); ++k) {
       const auto first = one.bounds.inputs.find(oracle_.inputs[k]), second = other.bounds.inputs.find(oracle_.inputs[k]);
@@ -238,7 +241,7 @@ class GoldenMaker {
   // Sizes in the order in which they are tried, found when they are asked for: first those that fit and are little work.
   class Candidates {
    public:
-    explicit Candidates(const GoldenMaker& maker) : maker_(maker) {}
+    explicit Candidates(GoldenMaker& maker) : maker_(maker) {}
 
     const Candidate* next() {
       while (next_size_ <= std::size(kExtents)) {
@@ -261,8 +264,8 @@ class GoldenMaker {
     const Candidate* add() {
       const size_t k = next_size_++;
       const bool many = k == std::size(kExtents);
-      SizeChoice choice = maker_.finder_.near(kExtents[many ? 0 : k], many ? kManyInBatch : 1, maker_.options_.deadline);
-      if (maker_.finder_.free().empty() || nest::has_passed(maker_.options_.deadline)) next_size_ = std::size(kExtents) + 1;
+      SizeChoice choice = maker_.finder_.near(kExtents[many ? 0 : k], many ? kManyInBatch : 1, maker_.left_);
+      if (maker_.finder_.free().empty() || !maker_.has_work_left()) next_size_ = std::size(kExtents) + 1;
       if (std::any_of(all_.begin(), all_.end(), [&](const auto& c) { return c->choice.sizes == choice.sizes; })) return nullptr;
       const double operations = estimate(maker_.oracle_, choice.sizes).operations;
       const bool waits = choice.bounds.num_conflicts > 0 || operations > kLargeOperations;
@@ -272,7 +275,7 @@ class GoldenMaker {
       return nullptr;
     }
 
-    const GoldenMaker& maker_;
+    GoldenMaker& maker_;
     std::vector<std::unique_ptr<Candidate>> all_;
     std::vector<const Candidate*> later_;
     size_t next_size_ = 0, next_later_ = 0;  // the size behind those of kExtents is a larger batch
@@ -301,7 +304,7 @@ class GoldenMaker {
     for (const Draw how : {Draw::WithinBounds, Draw::Zeros, Draw::Ones, Draw::Parts}) {
       if (how != Draw::WithinBounds && !takes_integers()) return;
       try_all(how);
-      if (chosen_ || failure_.code == Code::Internal || nest::has_passed(options_.deadline)) return;
+      if (chosen_ || failure_.code == Code::Internal || !has_work_left()) return;
     }
   }
 
@@ -316,8 +319,7 @@ class GoldenMaker {
       auto trial = attempt(*candidate, how, 0, work);
       if (trial && !is_informative(trial->golden.outputs) && takes_free_floats())
         if (auto tame = attempt(*candidate, how, kTame, work); tame && is_informative(tame->golden.outputs)) trial = std::move(tame);
-      is_late_ = trial && nest::has_passed(options_.deadline);
-      if (nest::has_passed(options_.deadline) || failure_.code == Code::Internal) return;
+      if (failure_.code == Code::Internal) return;
       if (!trial) continue;
       const bool told = is_informative(trial->golden.outputs), small = bytes_of(trial->golden.outputs) <= kLargeOutput || finder_.free().empty();
       if (!told && is_large) return;
@@ -359,13 +361,14 @@ class GoldenMaker {
   std::optional<GoldenVector> attempt(const SizeChoice& choice, Draw how, const Drawing& drawing, double work) {
     GoldenVector golden;
     auto given = inputs(choice, how, drawing);
-    double left = work;
-    auto outputs = given.ok() ? answer(*given, &left) : Result<std::vector<nest::Tensor>>(std::move(given).status());
-    golden.work = work - left;
+    const double before = left_;
+    auto outputs = given.ok() ? answer(*given, work) : Result<std::vector<nest::Tensor>>(std::move(given).status());
+    golden.work = before - left_;
     if (outputs.ok() && bytes_of(*given) + bytes_of(*outputs) > format::kMaxGoldenLen)
       outputs = Status(Code::Resource, "its arrays take more than the " + std::to_string(format::kMaxGoldenLen >> 20) + " MiB that a container may spend on them");
     if (!outputs.ok()) {
       const bool first = failure_.ok() || (how == Draw::WithinBounds && outputs.status().code == Code::Cancelled);
+      last_failure_ = outputs.status();
       if (first || outputs.status().code == Code::Internal) failure_ = std::move(outputs).status();
       return std::nullopt;
     }
@@ -377,23 +380,22 @@ class GoldenMaker {
   // How much a vector shows; less than 0: nothing. Elements that hide beside the largest one count where they are most of all.
   double worth(const GoldenVector& golden) const {
     if (!tells_something(golden)) return -1;
-    return golden.shown.share() * std::min(1.0, 1.5 - hidden_share(golden, options_.tolerance));
+    return golden.shown.share() * most_worth(golden);
   }
+  double most_worth(const GoldenVector& golden) const { return std::min(1.0, 1.5 - hidden_share(golden, options_.tolerance)); }
 
   // The chosen vector as it is, if enough shows in it, else the best of others with the same sizes.
   GoldenVector redrawn() {
     Trial& first = *chosen_;
+    const double enough = left_ - kWorkToRedraw;
     GoldenVector best = measured(std::move(first.golden), first.choice.sizes);
-    double spent = best.work;
-    for (size_t k = 0; k < std::size(kDrawings) && worth(best) < kEnoughShown && spent < kWorkToRedraw; ++k) {
+    for (size_t k = 0; k < std::size(kDrawings) && worth(best) < kEnoughShown && left_ > std::max(enough, 0.0); ++k) {
       // Integers differ by the seed alone.
       if (k == first.drawing || (!takes_free_floats() && k > 0 && kDrawings[k].seed == kDrawings[k - 1].seed)) continue;
       auto other = attempt(first.choice, first.how, with_total(k, first.total), kMostWork);
-      if (nest::has_passed(options_.deadline)) break;
-      spent += best.work;
-      if (!other || !is_informative(other->outputs)) continue;
+      // What hides beside the largest element is seen before the work of measuring what shows.
+      if (!other || !is_informative(other->outputs) || most_worth(*other) < kGainToMeasure * worth(best)) continue;
       GoldenVector golden = measured(std::move(*other), first.choice.sizes);
-      spent += kWorkToShow * static_cast<double>(golden.shown.tried) / 24;
       if (worth(golden) > worth(best)) best = std::move(golden);
     }
     return best;
@@ -401,9 +403,10 @@ class GoldenMaker {
 
   GoldenVector measured(GoldenVector golden, const Sizes& sizes) {
     golden = finished(std::move(golden), sizes);
-    nest::InterpretOptions how;
-    how.deadline = options_.deadline;
-    golden.shown = shown_by(oracle_, golden, options_.tolerance, golden.work, kWorkToShow, how);
+    const double work = std::min(kWorkToShow, left_);
+    double rest = work;
+    golden.shown = shown_by(oracle_, golden, options_.tolerance, golden.work, rest);
+    left_ -= work - rest;
     return golden;
   }
 
@@ -422,13 +425,19 @@ class GoldenMaker {
       }
       if (told || ++num_poor == kMaxPoor) break;
     }
+    if (all.empty() && last_failure_.code != Code::InputMismatch && !last_failure_.ok()) add_reason(missing_, kLandscape.name, last_failure_.message);
     if (all.empty() || all[0].inputs.empty()) return {};  // not of this form
     for (const auto& [other, at] : {std::pair{kOnePixel, int64_t{1}}, {kPortrait, scale}}) {
-      if (all[0].operations > kMaxPictureOperations) break;
+      if (all[0].operations > kMaxPictureOperations) {
+        add_reason(left_out_, other.name, "one run is too much work");
+        continue;
+      }
       auto golden = picture(other, at, kLargeWork);
-      if (!golden || bytes_of(golden->outputs) > kLargeOutput) continue;
-      const bool is_new = std::none_of(all.begin(), all.end(), [&](const GoldenVector& g) { return g.extents == golden->extents; });
-      if (is_new) all.push_back(std::move(*golden));
+      // What refuses such a picture needs no vector of one.
+      if (!golden && last_failure_.code == Code::InputMismatch) continue;
+      if (!golden) add_reason(has_work_left() && last_failure_.code == Code::Cancelled ? left_out_ : missing_, other.name, last_failure_.message);
+      else if (bytes_of(golden->outputs) > kLargeAnswer) add_reason(left_out_, other.name, "its answer takes more than " + std::to_string(kLargeAnswer >> 20) + " MiB");
+      else if (std::none_of(all.begin(), all.end(), [&](const GoldenVector& g) { return g.extents == golden->extents; })) all.push_back(std::move(*golden));
     }
     for (GoldenVector& golden : all) shorten(golden.outputs);
     return all;
@@ -444,10 +453,15 @@ class GoldenMaker {
         if (shape.size() == 3 && shape[axis]->op == ir::Op::Sym) sizes[shape[axis]->sym] = admissible(shape[axis]->sym, side * scale);
     }
     const SizeChoice choice = finder_.fitted(std::move(sizes));
-    auto golden = attempt(choice, Draw::WithinBounds, kDrawings[0], work);
-    if (!golden) return std::nullopt;
-    golden->name = p.name;
-    return finished(std::move(*golden), choice.sizes);
+    std::optional<GoldenVector> kept;
+    for (const auto& [how, seed] : kPictureDrawings) {
+      auto golden = attempt(choice, how, {kDrawings[0].magnitude, seed}, work);
+      if (!golden) break;
+      golden->name = p.name;
+      kept = finished(std::move(*golden), choice.sizes);
+      if (tells_something(*kept) || left_ <= 0) break;
+    }
+    return kept;
   }
 
   Result<std::vector<nest::Tensor>> inputs(const SizeChoice& choice, Draw how, const Drawing& drawing) const {
@@ -487,14 +501,17 @@ class GoldenMaker {
     return shape;
   }
 
-  Result<std::vector<nest::Tensor>> answer(const std::vector<nest::Tensor>& given, double* work, double jitter = 0) const {
+  // Spends at most `work`, and no more than is left.
+  Result<std::vector<nest::Tensor>> answer(const std::vector<nest::Tensor>& given, double work, double jitter = 0) {
     nest::InterpretOptions how;
-    how.deadline = options_.deadline;
-    how.work = work;
+    double rest = work = std::min(work, left_);
+    how.work = &rest;
     how.jitter = jitter;
     if (options_.progress)
       how.after_statement = [&](size_t statement, const std::vector<nest::Tensor>&) { options_.progress(statement + 1, oracle_.body.size()); };
-    return nest::interpret(oracle_, given, how);
+    auto outputs = nest::interpret(oracle_, given, how);
+    left_ -= work - rest;
+    return outputs;
   }
 
   GoldenVector finished(GoldenVector golden, const Sizes& sizes) {
@@ -506,11 +523,10 @@ class GoldenMaker {
       // What drifts and does not jump drifts as far the other way.
       if (!has_sums_ || (!may_jump_ && jitter < 0)) break;
       if (!may_jump_ && coarsest_step_ == 0 && golden.operations > kAlwaysShaken) break;
-      const auto shaken = answer(golden.inputs, nullptr, jitter);
+      const auto shaken = answer(golden.inputs, options_.work, jitter);
       if (!shaken.ok()) {
         // How far it moves is not known: a right variant might be off by any step.
         golden.spread.assign(golden.outputs.size(), INFINITY);
-        is_late_ |= shaken.status().code == Code::Cancelled;
         break;
       }
       for (size_t k = 0; k < golden.outputs.size(); ++k) golden.spread[k] = std::max(golden.spread[k], spread_of(golden.outputs[k], (*shaken)[k]));
@@ -523,12 +539,14 @@ class GoldenMaker {
 
   const nest::Function& oracle_;
   const GoldenOptions& options_;
+  double left_;  // of the work that may be done
   SizeFinder finder_;
   bool may_jump_, has_sums_;
   double coarsest_step_;
   std::optional<Trial> chosen_;
   Status failure_;  // of the first attempt
-  bool is_late_ = false;
+  Status last_failure_;
+  std::string missing_, left_out_;  // of pictures
 };
 
 }  // namespace
@@ -547,11 +565,14 @@ Result<GoldenSet> make_golden(const nest::Function& oracle, const GoldenOptions&
   }
   MLC_ASSIGN(GoldenSet set, options.given.empty() ? maker.drawn_ones() : maker.given());
   const bool some = !set.vectors.empty();
+  const char* const why = maker.has_work_left() ? kJumps : kNoWorkToShake;
+  if (options.takes_pictures)
+    for (const GoldenVector& golden : set.vectors)
+      if (!golden.name.empty() && !tells_something(golden)) add_reason(set.missing, golden.name, why);
   std::erase_if(set.vectors, [](const GoldenVector& golden) { return !tells_something(golden); });
-  if (some && set.vectors.empty()) {
-    set.missing_time = maker.is_late();
-    set.missing = maker.is_late() ? kNoTimeToShake : "its answer depends on the order in which sums are rounded: it jumps by more than a tenth";
-  }
+  if (some && set.vectors.empty() && set.missing.empty()) set.missing = why;
+  set.needs_work = !set.missing.empty() && !maker.has_work_left();
+  set.work = maker.spent();
   set.ranges = maker.ranges();
   return set;
 }

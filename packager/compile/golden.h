@@ -50,15 +50,16 @@ struct GoldenOptions {
   std::vector<GivenVector> given;  // instead of drawn ones
   bool none = false;               // no vectors, only what values inputs take
   double tolerance = 1e-3;  // relative to the largest output
-  // For what the work that is counted does not bound. No vector is kept that was ready late: others might be drawn another time.
-  nest::Deadline deadline = nest::Deadline::max();
+  double work = 1.2e11;     // of the interpreter and of the search for sizes, in the interpreter's units (InterpretOptions::work)
   Progress progress;  // counts the statements of one run
 };
 
 struct GoldenSet {
   std::vector<GoldenVector> vectors;
-  std::string missing;           // why there is none although the container could hold one; else empty
-  bool missing_time = false;     // more time might give one
+  std::string missing;           // why there is none, or none of a picture, although the container could hold it; else empty
+  bool needs_work = false;       // more work might give it
+  std::string left_out;          // pictures of which there is none since they would make the file or the build much larger, and why
+  double work = 0;               // that was done
   std::vector<Range> ranges;     // per input: what its values must lie in whatever the extents are
 };
 
@@ -72,7 +73,8 @@ struct GoldenSet {
 //
 // A function that takes pictures has three vectors, first
 // "landscape", then "one pixel" and "portrait" as far as it takes such pictures, and they do not make the file or the build
-// much larger (1 MiB of answers each, 2e10 operations). What decoders give is drawn, files are not decoded.
+// much larger (16 MiB of answers each, 2e10 operations). What decoders give is drawn, files are not decoded. Where the answer to a
+// texture jumps, areas of one colour are drawn: a few numbers stand in what is made of them, and few of those at a tie.
 //
 // Fails for given vectors that are not what the function takes, and where the interpreter finds a bug of this program. That
 // none can be drawn is no failure.

@@ -99,6 +99,16 @@ struct Picture {
     const double wave = static_cast<double>(std::abs(phase % (2 * kPeriod) - kPeriod)) / (kPeriod / 2) - 1;
     return 0.625 * wave + 0.375 * noise;
   }
+  // Areas of one colour each, in [-1, 1): a channel changes along the rows or along the columns, so that a resize in two steps
+  // rounds nothing twice. Neighbours are an odd number of codes apart: weights that are fractions of a power of two make no ties.
+  double area_at(uint64_t element, uint64_t seed) const {
+    const int64_t channel = channels.index(element), edge = 2 + channel / 2 % 2;  // in fifths
+    const auto is_behind = [&](const Axis& axis) { return axis.index(element) * 5 >= axis.extent * edge; };
+    const uint64_t lower = is_behind(rows) && (channels.extent == 1 || channel % 2 == 0);
+    const uint64_t right = is_behind(columns) && (channels.extent == 1 || channel % 2 == 1);
+    const uint64_t random = hashed(seed << 32 ^ (static_cast<uint64_t>(channel) * 4 + lower * 2 + right));
+    return static_cast<double>((random >> 57) * 2 + (lower ^ right)) * 0x1p-7 - 1;
+  }
 };
 
 bool is_free(const InputBounds& bounds) { return bounds.range == Range{} && !bounds.is_summed; }
@@ -121,12 +131,12 @@ nest::Tensor drawn(DType dtype, std::vector<int64_t> shape, uint64_t seed, const
     std::byte* at = tensor.bytes.data() + k * width;
     double unit = static_cast<double>(static_cast<float>(random >> 40) * 0x1p-23f - 1.0f);  // [-1, 1)
     if (is_bounded) unit = bounds.range.lo + (unit + 1) / 2 * (bounds.range.hi - bounds.range.lo);
-    else if (picture) unit = picture->at(k, unit) * (is_real ? magnitude.amplitude : 1);
+    else if (picture) unit = (how == Draw::Areas ? picture->area_at(k, seed) : picture->at(k, unit)) * (is_real ? magnitude.amplitude : 1);
     else if (is_free(bounds)) unit *= (magnitude.by_channel ? channels.at(k) : 1) * magnitude.amplitude;
     if (bits_of(dtype) < 8 && is_real) *at = static_cast<std::byte>(random & ((1u << bits_of(dtype)) - 1));
     else if (dtype == DType::F8E8M0) *at = static_cast<std::byte>(123 + (random & 7));
     else if (is_real) ir::store_element(dtype, tensor.bytes.data(), k, {0, unit});
-    else if (picture && dtype == DType::U8 && how == Draw::WithinBounds) *at = static_cast<std::byte>(static_cast<int>((unit + 1) * 128));
+    else if (picture && dtype == DType::U8 && (how == Draw::WithinBounds || how == Draw::Areas)) *at = static_cast<std::byte>(static_cast<int>((unit + 1) * 128));
     else ir::store_element(dtype, tensor.bytes.data(), k, {interval.lo + static_cast<int64_t>(random % choices), 0});
   }
   return tensor;

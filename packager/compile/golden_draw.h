@@ -7,7 +7,7 @@
 namespace mlc::compile {
 
 // How integers are chosen where bounds were not enough to make a program run.
-enum class Draw : uint8_t { WithinBounds, Zeros, Ones, Parts /* of an extent: vectors that nothing bounds are made by `parts` */ };
+enum class Draw : uint8_t { WithinBounds, Areas, Zeros, Ones, Parts /* of an extent: vectors that nothing bounds are made by `parts` */ };
 
 // How large floats are that nothing bounds.
 struct Magnitude {

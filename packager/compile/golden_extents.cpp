@@ -132,21 +132,21 @@ SizeChoice SizeFinder::fitted(Sizes sizes) const {
   return {std::move(sizes), std::move(bounds)};
 }
 
-SizeChoice SizeFinder::near(int64_t extent, int64_t batch, nest::Deadline deadline) const {
+SizeChoice SizeFinder::near(int64_t extent, int64_t batch, double& work) const {
   Sizes sizes;
   for (const ir::Sym* sym : extents_) sizes[sym] = admissible(sym, batch_.count(sym) ? batch : extent);
   // All different: a slice from 1 to 1 would be empty.
   for (size_t k = 0; k < elements_.size(); ++k) sizes[elements_[k]] = truths_.count(elements_[k]) ? 1 : admissible(elements_[k], static_cast<int64_t>(k) + 1);
-  SizeChoice different = improved(fitted(sizes), deadline);
+  SizeChoice different = improved(fitted(sizes), work);
   if (different.bounds.num_conflicts == 0 || elements_.empty()) return different;
   for (const ir::Sym* sym : elements_) sizes[sym] = admissible(sym, 1);
-  SizeChoice same = improved(fitted(std::move(sizes)), deadline);
+  SizeChoice same = improved(fitted(std::move(sizes)), work);
   return is_better(same.bounds, different.bounds) ? same : different;
 }
 
-SizeChoice SizeFinder::improved(SizeChoice best, nest::Deadline deadline) const {
+SizeChoice SizeFinder::improved(SizeChoice best, double& work) const {
   for (int round = 0; round < kMaxRounds && best.bounds.num_conflicts > 0; ++round) {
-    auto next = better(best, deadline);
+    auto next = better(best, work);
     if (!next) break;
     best = std::move(*next);
   }
@@ -171,14 +171,15 @@ std::vector<int64_t> SizeFinder::candidates(const SizeChoice& at, const ir::Sym*
 }
 
 // The best change of one size, if one is better than what is there.
-std::optional<SizeChoice> SizeFinder::better(const SizeChoice& at, nest::Deadline deadline) const {
+std::optional<SizeChoice> SizeFinder::better(const SizeChoice& at, double& work) const {
   std::optional<SizeChoice> best;
   for (const ir::Sym* sym : free_) {
     std::set<int64_t> tried;
     for (const int64_t value : candidates(at, sym)) {
       const bool fits = value >= sym->lo && value <= sym->hi && value % sym->multiple == 0;
       if (!fits || value == at.sizes.at(sym) || !tried.insert(value).second) continue;
-      if (nest::has_passed(deadline)) return best;
+      if (work <= 0) return best;
+      work -= indices_.work();
       SizeChoice next = at;
       next.sizes[sym] = value;
       agree(next.sizes, sym);

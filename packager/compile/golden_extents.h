@@ -34,16 +34,16 @@ class SizeFinder {
 
   // `extent` for all free extents but the first axis of an input, which is a batch nearly everywhere unless values of
   // inputs say which of its elements are meant, and is `batch`; changed as far as they do not fit. Conflicts are left where
-  // nothing better was found until `deadline`.
-  SizeChoice near(int64_t extent, int64_t batch, nest::Deadline deadline) const;
+  // nothing better was found with `work`, of which what is left is told.
+  SizeChoice near(int64_t extent, int64_t batch, double& work) const;
   // Changes those sizes that are not as the function's checks want them, and says what its indices demand.
   SizeChoice fitted(Sizes sizes) const;
 
  private:
-  SizeChoice improved(SizeChoice choice, nest::Deadline deadline) const;
+  SizeChoice improved(SizeChoice choice, double& work) const;
   void agree(Sizes& sizes, const ir::Sym* kept = nullptr) const;
   std::vector<int64_t> candidates(const SizeChoice& at, const ir::Sym* sym) const;
-  std::optional<SizeChoice> better(const SizeChoice& at, nest::Deadline deadline) const;
+  std::optional<SizeChoice> better(const SizeChoice& at, double& work) const;
 
   std::vector<const ir::Sym*> extents_, elements_, free_;
   std::set<const ir::Sym*> batch_, element_set_, truths_;

@@ -106,15 +106,15 @@ double hidden_share(const GoldenVector& golden, double tolerance) {
   return all == 0 ? 0 : static_cast<double>(hidden) / static_cast<double>(all);
 }
 
-Shown shown_by(const nest::Function& oracle, const GoldenVector& golden, double tolerance, double work_of_run, double work, nest::InterpretOptions how) {
+Shown shown_by(const nest::Function& oracle, const GoldenVector& golden, double tolerance, double work_of_run, double& work) {
   Shown shown;
   // One run, and for each statement half of one on the average.
   const double affordable = 2 * (work / std::max(work_of_run, 1.0) - 1);
   if (affordable < 1) return shown;
   if (oracle.body.size() < 2) return shown;  // what it writes is the output
   const std::vector<size_t> statements = some_of(computing(oracle), static_cast<size_t>(std::min<double>(affordable, kMostStatements)));
-  double left = work;
-  how.work = &left;
+  nest::InterpretOptions how;
+  how.work = &work;
   const Status ran = nest::interpret_changed(oracle, golden.inputs, how, statements, [&](size_t statement, const Result<std::vector<nest::Tensor>>& outputs) {
     if (!outputs.ok() && outputs.status().code == Code::Cancelled) return false;
     ++shown.tried;

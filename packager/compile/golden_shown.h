@@ -14,7 +14,7 @@ double spread_of(const nest::Tensor& a, const nest::Tensor& b);
 double hidden_share(const GoldenVector& golden, double tolerance);
 
 // Changes the results of some statements, evenly spread over the function, and sees what becomes of the outputs. How many
-// follows from `work`, of which the vector itself took `work_of_run`: none where that is too little. `how` as the vector was answered.
-Shown shown_by(const nest::Function& oracle, const GoldenVector& golden, double tolerance, double work_of_run, double work, nest::InterpretOptions how);
+// follows from `work`, of which the vector itself took `work_of_run`: none where that is too little. What is left of it is told.
+Shown shown_by(const nest::Function& oracle, const GoldenVector& golden, double tolerance, double work_of_run, double& work);
 
 }  // namespace mlc::compile

@@ -408,6 +408,11 @@ std::vector<const ir::Sym*> IndexAnalysis::addressed() const {
   return all;
 }
 
+double IndexAnalysis::work() const {
+  constexpr double kOfStep = 5e3;
+  return kOfStep * static_cast<double>(steps_->all.size() + 1);
+}
+
 ValueBounds IndexAnalysis::bounds(const std::map<const ir::Sym*, int64_t>& symbols) const { return Solver<Steps>(*steps_, symbols).run(); }
 
 }  // namespace mlc::compile

@@ -51,6 +51,7 @@ class IndexAnalysis {
   std::vector<const ir::Sym*> addressed() const;
   // `symbols`: values of the free extents, and of the elements of inputs that are symbols.
   ValueBounds bounds(const std::map<const ir::Sym*, int64_t>& symbols) const;
+  double work() const;  // of `bounds`, roughly, in the units of the interpreter
 
  private:
   struct Steps;

@@ -133,8 +133,40 @@ class VariantCompiler {
     return all;
   }
 
+  Result<std::vector<RefusedStatement>> refused() {
+    std::vector<RefusedStatement> all;
+    refused_ = &all;
+    MLC_ASSIGN(const Lowered lowered, lower_all());
+    for (size_t k = 0; k < lowered.kernels.size(); ++k) MLC_RETURN_IF_ERROR(try_code(lowered, k));
+    if (!all.empty()) return all;
+    if (auto plan = plan_of(lowered); !plan.ok()) return std::move(plan).status();
+    return all;
+  }
+
  private:
-  Result<targets::Module> emit(const std::vector<loop::Kernel>& kernels, std::vector<targets::LargeFrame>& large, const Progress& progress) {
+  // Code for the kernel alone, which is thrown away.
+  Status try_code(const Lowered& lowered, size_t k) {
+    std::vector<targets::LargeFrame> large;
+    const auto module = emit({&lowered.kernels[k], 1}, large, {});
+    if (module.ok() && large.empty()) return ok();
+    const Status status = module.ok() ? choose_another(lowered.users[k], lowered.kernels[k].name, large.front().bytes) : module.status();
+    for (const Place& place : lowered.users[k])
+      if (!refuse(place, status)) return status;
+    return ok();
+  }
+
+  // Whether it was noted: what nothing is to be known of ends the work.
+  bool refuse(const Place& place, const Status& status) {
+    if (status.ok()) return true;
+    if (!refused_ || status.code != Code::Unsupported) return false;
+    const auto in = std::find_if(parts_.segments.begin(), parts_.segments.end(), [&](const auto& segment) { return segment.get() == place.function; });
+    const auto first = static_cast<size_t>(place.statement - place.function->body.data());
+    const size_t count = place.is_group ? nest::marked_group(*place.function, first) : 1;
+    for (size_t k = first; k < first + count; ++k) refused_->push_back({static_cast<size_t>(in - parts_.segments.begin()), k, status.message});
+    return true;
+  }
+
+  Result<targets::Module> emit(std::span<const loop::Kernel> kernels, std::vector<targets::LargeFrame>& large, const Progress& progress) {
     std::vector<std::string> keys;
     for (const loop::Kernel& kernel : kernels) keys.push_back(code_key(compiler_identity(), targets::least_target(target_, kernel), kernel_key(kernel)));
     return targets::emit_module(target_, kernels, &large, {.threads = options_.threads, .progress = progress, .keys = keys, .store = &store_});
@@ -160,14 +192,17 @@ class VariantCompiler {
       for (size_t k = 0; k < function->body.size(); ++k) {
         if (plan.parts.is_done[k]) continue;
         if (const size_t count = nest::marked_group(*function, k); count > 1) {
-          MLC_ASSIGN(const bool done, add_group(*function, lifetimes, k, count, all, known, plan));
-          if (done) {
+          const auto done = add_group(*function, lifetimes, k, count, all, known, plan);
+          if (!done.ok() && !refuse({function, &function->body[k], true}, done.status())) return Status(done.status());
+          if (!done.ok() || *done) {
             k += count - 1;
             continue;
           }
         }
-        MLC_ASSIGN(std::vector<plan::Launch> launches, launches_of({function, &function->body[k]}, all, known));
-        for (plan::Launch& launch : launches) plan.launches.push_back(std::move(launch));
+        auto launches = launches_of({function, &function->body[k]}, all, known);
+        if (!launches.ok() && !refuse({function, &function->body[k]}, launches.status())) return std::move(launches).status();
+        if (!launches.ok()) continue;
+        for (plan::Launch& launch : *launches) plan.launches.push_back(std::move(launch));
       }
       all.plans.push_back(std::move(plan));
     }
@@ -212,8 +247,9 @@ class VariantCompiler {
       same = &found->second;
       if (!is_new) return repeated(*same, key.arrays, place, all);
     }
-    MLC_ASSIGN(std::vector<plan::Launch> launches, lower_statement(place, all));
-    if (same) *same = {std::move(key.arrays), launches};
+    auto launches = lower_statement(place, all);
+    if (same && launches.ok()) *same = {std::move(key.arrays), *launches};
+    if (same && !launches.ok()) known.erase(std::to_string(choice_of(statement)) + ":" + key.text);
     return launches;
   }
 
@@ -233,7 +269,10 @@ class VariantCompiler {
       launches = repeated(found->second, key.arrays, place, all);
     } else {
       auto lowered = lower::lower_group(ctx_, function, *group, place.statement->source, target_, expand_);
-      if (!lowered.ok()) return std::move(lowered).status().note(place.statement->source + " for " + target_.name);
+      if (!lowered.ok()) {
+        known.erase(found);
+        return std::move(lowered).status().note(place.statement->source + " for " + target_.name);
+      }
       if (*lowered) {
         std::vector<uint32_t> locals;
         for (const nest::Group::Local& local : group->locals) locals.push_back(local.array);
@@ -468,6 +507,7 @@ class VariantCompiler {
   lower::MathExpander expand_;
   std::unordered_map<const nest::Statement*, size_t> choice_;  // of those that need another candidate than the first
   std::unordered_set<const nest::Statement*> apart_;           // of groups whose statements are lowered one by one
+  std::vector<RefusedStatement>* refused_ = nullptr;           // where all are asked for
 };
 
 }  // namespace
@@ -480,6 +520,11 @@ Result<CompiledVariant> compile_variant(ir::Context& ctx, const lang::Library& l
 Result<std::vector<LoweredStatement>> try_variant(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts,
                                                   const WeightStore& weights, const targets::Target& target) {
   return VariantCompiler(ctx, library, parts, weights, target, {}).try_out();
+}
+
+Result<std::vector<RefusedStatement>> refused_by_device(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts, const WeightStore& weights,
+                                                        const targets::Target& device) {
+  return VariantCompiler(ctx, library, parts, weights, device, {}).refused();
 }
 
 void drop_equal_variants(std::vector<CompiledVariant>& variants) {

@@ -66,4 +66,14 @@ struct LoweredStatement {
 Result<std::vector<LoweredStatement>> try_variant(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts,
                                                   const WeightStore& weights, const targets::Target& target);
 
+// Why a statement of a segment keeps a model from a device.
+struct RefusedStatement {
+  size_t segment = 0, statement = 0;
+  std::string why;
+};
+// As compile_variant for a device, which asks all statements where that ends with the first that is refused. None are: the device gets
+// a variant. Fails where something else than a statement is refused, as the whole plan may be.
+Result<std::vector<RefusedStatement>> refused_by_device(ir::Context& ctx, const lang::Library& library, const passes::Parts& parts, const WeightStore& weights,
+                                                        const targets::Target& device);
+
 }  // namespace mlc::compile

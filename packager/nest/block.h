@@ -108,7 +108,7 @@ struct BlockProgram {
 Result<std::vector<BlockProgram>> compile_block(const Statement& s, Evaluator& at);
 // What that takes, in nanoseconds of one core, roughly.
 double work_of(const BlockProgram& p);
-// Runs it over all points, or until `deadline`; nests that push run on one thread, in order.
-void run_block(const BlockProgram& p, std::vector<Tensor>& arrays, const Function& f, unsigned threads, Deadline deadline, Fault& fault);
+// Runs it over all points; nests that push run on one thread, in order.
+void run_block(const BlockProgram& p, std::vector<Tensor>& arrays, const Function& f, unsigned threads, Fault& fault);
 
 }  // namespace mlc::nest

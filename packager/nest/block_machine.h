@@ -33,7 +33,6 @@ class BlockMachine {
 
   bool failed() const { return fault_.failed; }
   const Fault& fault() const { return fault_; }
-  void set_late() { fault_.set_late(); }
 
  private:
   // --- registers ---

@@ -109,7 +109,7 @@ Rows rows_of(const BlockProgram& p, unsigned threads) {
 }
 
 // The rows begin .. end, as far as nothing fails.
-void run_rows(const BlockProgram& p, const Rows& rows, int64_t begin, int64_t end, Deadline deadline, BlockMachine& machine) {
+void run_rows(const BlockProgram& p, const Rows& rows, int64_t begin, int64_t end, BlockMachine& machine) {
   std::vector<int64_t> row(p.map_dims, 0);
   for (int64_t first = begin; first < end; first += rows.group)
     for (int64_t lane = 0; lane < rows.lanes; lane += machine.max_lanes())
@@ -120,7 +120,6 @@ void run_rows(const BlockProgram& p, const Rows& rows, int64_t begin, int64_t en
           rest /= p.extents[rows.outer[k]];
         }
         machine.run_block(row, lane, std::min(machine.max_lanes(), rows.lanes - lane));
-        if (has_passed(deadline)) machine.set_late();
       }
 }
 
@@ -138,7 +137,7 @@ double work_of(const BlockProgram& p) {
   return points * per_point;
 }
 
-void run_block(const BlockProgram& p, std::vector<Tensor>& arrays, const Function& f, unsigned threads, Deadline deadline, Fault& fault) {
+void run_block(const BlockProgram& p, std::vector<Tensor>& arrays, const Function& f, unsigned threads, Fault& fault) {
   const Rows rows = rows_of(p, threads);
   if (rows.count == 0) return;
   std::atomic<int64_t> next{0};
@@ -148,11 +147,10 @@ void run_block(const BlockProgram& p, std::vector<Tensor>& arrays, const Functio
     for (;;) {
       const int64_t begin = next.fetch_add(rows.chunk);
       if (begin >= rows.count) return;
-      run_rows(p, rows, begin, std::min(rows.count, begin + rows.chunk), deadline, machine);
+      run_rows(p, rows, begin, std::min(rows.count, begin + rows.chunk), machine);
       if (!machine.failed()) continue;
       std::lock_guard lock(mutex);
-      if (machine.fault().late) fault.set_late();
-      else fault.set(machine.fault().bug, machine.fault().message);
+      fault.set(machine.fault().bug, machine.fault().message);
       next = rows.count;
       return;
     }

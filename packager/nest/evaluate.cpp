@@ -352,7 +352,7 @@ Scalar Evaluator::add_factors(DType type, const std::vector<Factor>& factors, Al
     }
     return kIsFloat ? Scalar{0, static_cast<double>(sum)} : Scalar{ir::wrap_to(type, static_cast<int64_t>(sum)), 0};
   });
-  watch_time(static_cast<unsigned>(std::min<int64_t>(1 + (end - begin) / kProductsPerStep, 1 << 20)));
+  count_work(static_cast<unsigned>(std::min<int64_t>(1 + (end - begin) / kProductsPerStep, 1 << 20)));
   return sum;
 }
 
@@ -387,7 +387,7 @@ Scalar Evaluator::fold_of_one(const Expr* e) {
     for (int64_t i = 0; i < n && !fault.failed; ++i) {
       dims.at(f.dims[0]->id) = i;
       add();
-      watch_time();
+      count_work();
     }
     dims.erase(f.dims[0]->id);
   } else {
@@ -423,7 +423,7 @@ struct ProcRun {
 
   bool go() {
     if (--steps == 0) at.fault.set(true, "procedure does not end");
-    at.watch_time();
+    at.count_work();
     return !at.fault.failed;
   }
   // Recursion follows the nesting of the operator's text.

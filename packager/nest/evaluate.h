@@ -10,7 +10,6 @@
 
 #include "packager/ir/numeric.h"
 #include "packager/loop/loop.h"
-#include "packager/nest/deadline.h"
 #include "packager/nest/factor.h"
 #include "packager/nest/nest.h"
 #include "packager/nest/tensor.h"
@@ -74,7 +73,6 @@ struct Evaluator {
   Slots<int64_t> dims;
   Slots<ir::Scalar> vars;
   Fault fault;
-  Deadline deadline = Deadline::max();
   double* work = nullptr;  // as of InterpretOptions
 
   ir::Scalar value(const ir::Expr* e);
@@ -94,15 +92,14 @@ struct Evaluator {
   // False: it is something else.
   bool add_products(const ir::Expr* var, int64_t begin, int64_t end, const std::vector<loop::StmtPtr>& body);
 
-  // Asks the clock now and then, since most steps take less time than that. Counted is the work of a step, whose own folds
-  // count for themselves.
-  void watch_time(unsigned steps = 1) {
+  // Counted is the work of a step, whose own folds count for themselves.
+  void count_work(unsigned steps = 1) {
     constexpr unsigned kStepsPerLook = 1024;
     constexpr double kWorkOfStep = 50;
     if ((steps_ += steps) < kStepsPerLook) return;
     if (work) *work -= steps_ * kWorkOfStep;
     steps_ = 0;
-    if ((work && *work < 0) || has_passed(deadline)) fault.set_late();
+    if (work && *work < 0) fault.set_late();
   }
 
   // Runs `body` for every point of `dims` in order, outer to inner, while nothing failed.
@@ -116,7 +113,7 @@ struct Evaluator {
     }
     while (!fault.failed) {
       body();
-      watch_time();
+      count_work();
       size_t k = over.size();
       while (k > 0 && ++dims.at(over[k - 1]->id) == extents[k - 1]) dims.at(over[--k]->id) = 0;
       if (k == 0) break;

@@ -12,7 +12,6 @@ Interpreter::Interpreter(const Function& function, const InterpretOptions& optio
   evaluator_.function = &function_;
   evaluator_.arrays = &arrays_;
   evaluator_.symbols = &symbols_;
-  evaluator_.deadline = options.deadline;
   evaluator_.work = options.work;
 }
 
@@ -56,7 +55,7 @@ Result<std::vector<Tensor>> Interpreter::run_again(size_t first, size_t changed)
 Status Interpreter::statements(size_t first, size_t changed) {
   for (size_t i = first; i < function_.body.size(); ++i) {
     const Statement& s = function_.body[i];
-    if (has_passed(options_.deadline) || !spend(kWorkOfStatement)) return too_late(s.source);
+    if (!spend(kWorkOfStatement)) return too_late(s.source);
     MLC_RETURN_IF_ERROR(s.nest ? nest(s) : s.proc ? proc(s) : control(s));
     if (s.control) MLC_RETURN_IF_ERROR(checks());
     if (i == changed) each_written(s, [&](uint32_t array) { has_changed_ |= change(arrays_[array]); });
@@ -111,8 +110,7 @@ Status Interpreter::checks() {
 }
 
 Status Interpreter::too_late(const std::string& where) const {
-  const bool much = options_.work && *options_.work < 0;
-  return Status(Code::Cancelled, (much ? "there is too much work for the interpreter, it got as far as '" : "there was no time for more than what comes before '") + where + "'");
+  return Status(Code::Cancelled, "there is too much work for the interpreter, it got as far as '" + where + "'");
 }
 
 Status Interpreter::failed(const std::string& where) {

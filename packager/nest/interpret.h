@@ -3,8 +3,8 @@
 // Arithmetic is that of ir/expr.h: f32 in float per operation, f16 and bf16 computed in float and rounded, sums of f16
 // and bf16 accumulated in f32, in the order of the fold's dims. Layouts are ignored: arrays are row-major here.
 // A Checked index out of range, a While beyond its bound and a failed Check are errors that name the statement; so is
-// whatever a Control refuses, a Loop that runs longer than `max_iterations`, and (Cancelled) what is not done by `deadline` or
-// within `work`.
+// whatever a Control refuses, a Loop that runs longer than `max_iterations`, and (Cancelled) what is not done within
+// `work`.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/status.h"
-#include "packager/nest/deadline.h"
 #include "packager/nest/nest.h"
 #include "packager/nest/tensor.h"
 
@@ -28,7 +27,6 @@ struct InterpretOptions {
   bool point_by_point = false; // every nest through the scalar evaluator: the oracle of the oracle
   uint64_t memory_limit = uint64_t{16} << 30;  // bytes of all arrays together
   uint64_t max_iterations = uint64_t{1} << 20;          // of one Loop
-  Deadline deadline = Deadline::max();
   // Not null: what may be done, and afterwards what was left of it, in units that take about a nanosecond of one core. It is
   // counted, not timed: equal runs stop at the same place wherever they are.
   double* work = nullptr;

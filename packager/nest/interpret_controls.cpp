@@ -95,7 +95,6 @@ InterpretOptions Interpreter::inner_options() const {
   o.threads = options_.threads;
   o.point_by_point = options_.point_by_point;
   o.max_iterations = options_.max_iterations;
-  o.deadline = options_.deadline;
   o.work = options_.work;
   o.host = options_.host;
   o.jitter = options_.jitter;

@@ -34,7 +34,7 @@ Status Interpreter::nest(const Statement& s) {
     if (!spend(work_of(program))) return too_late(s.source);
   unsigned threads = options_.threads ? options_.threads : std::max(1u, std::thread::hardware_concurrency());
   for (const BlockProgram& program : programs)
-    if (!evaluator_.fault.failed) run_block(program, arrays_, function_, threads, options_.deadline, evaluator_.fault);
+    if (!evaluator_.fault.failed) run_block(program, arrays_, function_, threads, evaluator_.fault);
   if (options_.jitter != 0)
     for (const Write& w : s.nest->writes)
       if (sums_floats(w.value)) shake(arrays_[w.array]);

@@ -136,7 +136,42 @@ def slow_nodes_are_named_with_their_part_of_the_work(t):
     assert t.json("mlpack", "check", "quick.onnx")["slow"] == []
 
 
-main([extents_that_no_run_can_compute_are_named, names_that_no_file_can_hold_are_refused_at_once, an_operator_that_is_not_covered_is_named_with_what_it_was_given,
+def devices_are_asked_as_a_build_asks_them(t):
+    """A block over more arrays than a launch of Vulkan can bind, beside a node that any device takes."""
+    many = [f"x{k}" for k in range(20)]
+    (t.dir / "ops").mkdir()
+    (t.dir / "ops" / "wide.mlop").write_text("domain example\nop Wide@1(" + ", ".join(f"{x}: f32[n]" for x in many) + ") -> y: f32[n]\n  proc {\n    for n { y[n] = " +
+                                             " + ".join(f"{x}[n]" for x in many) + " } }\n")
+    nodes = [node("Wide", many, ["s"], "wide", domain="example"), node("CumSum", ["s", "axis"], ["y"], "behind")]
+    (t.dir / "m.onnx").write_bytes(model(nodes, [port(x, "f32", [5]) for x in many], [port("y", "f32", [5])], [tensor("axis", "i64", [], struct.pack("<q", 0))], domains=("example",)))
+    three = ("--ops", "ops", "--target", "vulkan-base,cuda-sm80,x86-64-v2")
+    done = t.json("mlpack", "check", "m.onnx", *three)
+    assert done["native_targets"] == ["x86-64-v2"], done
+    warnings = t.json("mlpack", "build", "m.onnx", "-o", "m.mlc", "--no-sign", "--no-golden", "--no-selftest", "--cubin", "none", *three)["warnings"]
+    built = {v["name"] for v in t.json("mlpack", "inspect", "m.mlc")["variants"]}
+    found = {device["target"]: device for device in done["devices"]}
+    assert list(found) == ["vulkan-base", "cuda-sm80"], found
+    for name, device in found.items():
+        assert device["has_variant"] == (name in built) == all(n["compiles"] for n in device["nodes"]), (device, built)
+    refused = [n for n in found["vulkan-base"]["nodes"] if not n["compiles"]]
+    assert [n["node"] for n in refused] == ["wide (Wide)"] and "bindings" in refused[0]["why"] and any(refused[0]["why"] in w for w in warnings), (refused, warnings)
+    assert any(n["compiles"] and "behind" in n["node"] for n in found["vulkan-base"]["nodes"]), found
+    text = t.run("mlpack", "check", "m.onnx", "--ops", "ops", "--target", "vulkan-base,native").stdout
+    assert "all of it runs on the processor" in text and "bindings" in text, text
+    alone = ("--ops", "ops", "--target", "vulkan-base")
+    said = [t.run("mlpack", *command, *alone, code=20).stderr for command in (["check", "m.onnx"], ["build", "m.onnx", "-o", "never.mlc", "--no-golden"])]
+    assert said[0] == said[1] and refused[0]["why"] in said[0], said
+
+
+def what_the_processor_does_between_kernels_is_named(t):
+    nodes = [node("SequenceConstruct", ["x", "x"], ["l"], "pair"), node("SequenceAt", ["l", "k"], ["a"], "which"), node("Relu", ["a"], ["y"], "behind")]
+    (t.dir / "m.onnx").write_bytes(model(nodes, [port("x", "f32", [4]), port("k", "i64", [])], [port("y", "f32", [4])]))
+    device = t.json("mlpack", "check", "m.onnx", "--target", "cuda-sm80")["devices"][0]
+    apart = [n for n in device["nodes"] if not n["compiles"]]
+    assert device["has_variant"] and apart and all("list" in n["why"] and "between kernels" in n["why"] for n in apart), device
+
+
+main([devices_are_asked_as_a_build_asks_them, what_the_processor_does_between_kernels_is_named, extents_that_no_run_can_compute_are_named, names_that_no_file_can_hold_are_refused_at_once, an_operator_that_is_not_covered_is_named_with_what_it_was_given,
       shapes_that_cannot_be_multiplied_are_shown, steps_of_windows_are_at_least_one, names_that_others_give_targets_are_known, bounds_count_as_in_a_build,
       slow_nodes_are_named_with_their_part_of_the_work,
       a_pipeline_decides_about_ranks_as_the_bare_model_does])

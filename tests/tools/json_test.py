@@ -165,7 +165,7 @@ def answers(t, fields):
     (t.dir / "bad.mlc").write_bytes((t.dir / "d.mlc").read_bytes()[:-200])
     ask("verify", "bad.mlc", code=4)
     control(t)
-    ask("check", "slow.onnx")
+    ask("check", "slow.onnx", "--target", "cuda-sm80,native")
     ask("check", "c.onnx")
     damaged(t, "d.mlc", "hurt.mlc")
     (t.home / "mlc/trust/odd.pem").write_text("no key")  # grants nothing, and is told

@@ -1,9 +1,7 @@
 // Inputs that fit what the model does with them.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <set>
-#include <thread>
 
 #include "packager/compile/golden.h"
 #include "packager/nest/interpret.h"
@@ -155,10 +153,10 @@ TEST_CASE("a loop without an end leaves the file without a vector, and is named"
     }
     output %spin : f32[2]
   })");
-  const auto set = golden_of(x, {.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(200)});
+  const auto set = golden_of(x, {.work = 2e8});
   CHECK(set.vectors.empty());
   CHECK_MESSAGE(set.missing.find("spin") != std::string::npos, set.missing);
-  CHECK(set.missing_time);
+  CHECK(set.needs_work);
 }
 
 TEST_CASE("given inputs are taken as they are, and everything that does not fit is said") {
@@ -222,22 +220,16 @@ TEST_CASE("with floats of 16 bits an answer may be off by some of their steps") 
 }
 
 TEST_CASE("an answer of which nobody saw how far it moves is not recorded") {
-  // Codes, so that an answer may jump; the time is over when the first one is there.
+  // Codes, so that an answer may jump; the work is done when the first one is there.
   Expanded x("graph \"g\" { input %m : f32[8, 8]\n%s = ai.onnx.Constant() { value_float = 0.01 }\n%p = ai.onnx.MatMul(%m, %m)\n"
              "%q = ai.onnx.QuantizeLinear(%p, %s)\n%y = ai.onnx.DequantizeLinear(%q, %s)\noutput %y : f32[*] }");
-  compile::GoldenOptions options;
-  options.deadline = std::chrono::steady_clock::now() + std::chrono::seconds(3);
-  size_t runs = 0;
-  options.progress = [&](size_t done, size_t total) {
-    if (done == total && ++runs == 1) std::this_thread::sleep_until(options.deadline + std::chrono::milliseconds(1));
-  };
-  const auto late = golden_of(x, options);
+  const auto whole = golden_of(x, {});
+  REQUIRE(whole.vectors.size() == 1);
+  CHECK(whole.work >= 3 * whole.vectors[0].work);
+  const auto late = golden_of(x, {.work = 1.5 * whole.vectors[0].work});
   CHECK(late.vectors.empty());
-  CHECK(late.missing_time);
+  CHECK(late.needs_work);
   CHECK(late.missing.find("how far its answer moves") != std::string::npos);
-  options.progress = nullptr;
-  options.deadline = nest::Deadline::max();
-  CHECK(golden_of(x, options).vectors.size() == 1);
 }
 
 namespace {
@@ -314,4 +306,38 @@ TEST_CASE("the work of a run is counted, and ends where no more may be done") {
   how.work = &much;
   CHECK(nest::interpret(x.function, golden.inputs, how).ok());
   CHECK(much == golden.work);
+}
+
+namespace {
+
+// A picture of any size, resized, as codes, and a number that any of them changes by more than every tolerance.
+std::string jumping(const std::string& input) {
+  return "graph \"g\" { input %photo : u8" + input + "\n%f = ai.onnx.Cast(%photo) { to = 1 }\n%sizes = ai.onnx.Constant() { value_ints = [61, 59, 3] }\n"
+         "%r = ai.onnx.Resize(%f, _, _, %sizes) { mode = \"linear\" }\n%q = ai.onnx.Round(%r)\n%i = ai.onnx.Cast(%q) { to = 6 }\n%s = ai.onnx.ReduceSum(%i) { keepdims = 0 }\n%t = ai.onnx.Cast(%s) { to = 1 }\n%y = ai.onnx.Sin(%t)\noutput %y : f32[*] }";
+}
+
+}  // namespace
+
+TEST_CASE("where the answer to a texture jumps, pictures of few numbers are drawn") {
+  Expanded x(jumping("[H, W, 3]"));
+  const auto set = golden_of(x, {.takes_pictures = true});
+  CHECK_MESSAGE(set.missing.empty(), set.missing);
+  REQUIRE(set.vectors.size() == 3);
+  for (const compile::GoldenVector& golden : set.vectors) {
+    CHECK(golden.tells(0));
+    const std::set<std::byte> numbers(golden.inputs[0].bytes.begin(), golden.inputs[0].bytes.end());
+    CHECK_MESSAGE(numbers.size() <= 6, golden.name);
+  }
+  CHECK(set.vectors[0].inputs[0].shape == std::vector<int64_t>{27, 40, 3});
+  CHECK(set.vectors[2].inputs[0].shape == std::vector<int64_t>{40, 27, 3});
+}
+
+TEST_CASE("a picture without a vector is named, with the reason") {
+  Expanded x(jumping("[H, W, 3]"));
+  const auto whole = golden_of(x, {.takes_pictures = true});
+  REQUIRE(whole.vectors.size() == 3);
+  const auto set = golden_of(x, {.takes_pictures = true, .work = whole.work / 2});
+  CHECK(set.vectors.size() < 3);
+  CHECK_MESSAGE(set.missing.find("portrait: ") != std::string::npos, set.missing);
+  CHECK(set.needs_work);
 }

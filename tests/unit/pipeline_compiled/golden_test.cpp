@@ -16,6 +16,7 @@ struct Answered {
   ir::Context ctx;
   nest::Function function;
   std::vector<compile::GoldenVector> golden;
+  std::string left_out;
 };
 
 void answer(const std::string& steps, Answered& out) {
@@ -30,6 +31,7 @@ void answer(const std::string& steps, Answered& out) {
   out.function = std::move(function).value();
   auto golden = compile::make_golden(out.function, {.takes_pictures = true});
   REQUIRE_MESSAGE(golden.ok(), (golden.ok() ? "" : golden.status().text()));
+  out.left_out = golden->left_out;
   out.golden = std::move(golden).value().vectors;
 }
 
@@ -80,8 +82,12 @@ TEST_CASE("bytes and whole numbers are kept as they are") {
   }
 }
 
-TEST_CASE("an answer larger than a megabyte is kept for one picture only") {
+TEST_CASE("an answer larger than sixteen megabytes is kept for one picture only, and said to be") {
   Answered a;
-  answer(R"({"op":"letterbox","size":[640,640],"upscale":true,"kernel":"nearest","like":"opencv","value":0},{"op":"normalize","div":255)", a);
+  answer(R"({"op":"letterbox","size":[1280,1280],"upscale":true,"kernel":"nearest","like":"opencv","value":0},{"op":"normalize","div":255)", a);
   CHECK(names(a) == std::vector<std::string>{"landscape"});
+  CHECK_MESSAGE(a.left_out == "one pixel: its answer takes more than 16 MiB; portrait: its answer takes more than 16 MiB", a.left_out);
+  Answered smaller;
+  answer(R"({"op":"letterbox","size":[640,640],"upscale":true,"kernel":"nearest","like":"opencv","value":0},{"op":"normalize","div":255)", smaller);
+  CHECK(smaller.golden.size() == 3);
 }
