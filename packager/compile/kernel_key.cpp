@@ -11,6 +11,7 @@ class KeyWriter {
  public:
   explicit KeyWriter(const loop::Kernel& kernel) {
     for (const ir::Sym* sym : kernel.scalars) syms_.emplace(sym, syms_.size());
+    number(kernel.scalars.size());  // of those that nothing reads, too: a launch passes all of its own
     number(kernel.params.size());
     for (const loop::Param& param : kernel.params) number(param.dtype), number(param.written);
     number(kernel.locals.size());
