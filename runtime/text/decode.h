@@ -1,0 +1,35 @@
+// Numbers to text, one after the other or all at once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "schema/text/compiled.h"
+
+namespace mlc::text {
+
+// Answers as much of the text as is sure after each token: never a part of a UTF-8 character. `tokenizer` must outlive it.
+class Decoder {
+ public:
+  Decoder(const Compiled& tokenizer, bool skip_special) : tokenizer_(tokenizer), skip_special_(skip_special) {}
+
+  // Puts what is sure behind `out`. An id that has no token, and with `skip_special` one of a special token, adds nothing.
+  void push(uint32_t id, std::string& out);
+  // What is left; bytes that are no UTF-8 become U+FFFD. Then it begins anew.
+  void finish(std::string& out);
+
+ private:
+  void add_bytes(std::string_view bytes, std::string& out);
+
+  const Compiled& tokenizer_;
+  bool skip_special_;
+  bool begun_ = false;
+  std::string rest_;  // the begin of a character, at most 3 bytes
+};
+
+// Resource: the text would have more than `most` bytes.
+[[nodiscard]] Result<std::string> decode(const Compiled& tokenizer, std::span<const uint32_t> ids, bool skip_special, uint64_t most);
+
+}  // namespace mlc::text

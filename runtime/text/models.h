@@ -1,0 +1,46 @@
+// From a word to tokens.
+#pragma once
+
+#include "runtime/text/chars.h"
+
+namespace mlc::text {
+
+// Keeps what it needs from word to word. One thread at a time.
+class WordTokenizer {
+ public:
+  explicit WordTokenizer(const Compiled& tokenizer);
+
+  // Puts the tokens of the word behind `out`, which has room for one for each byte of it.
+  void run(std::span<const Char> word, uint32_t number, std::vector<Token>& out);
+
+ private:
+  // A symbol of BPE: a run of bytes of the word. None of them: `length` is 0.
+  struct Symbol {
+    uint32_t id, length, previous, next;
+  };
+  struct Candidate {
+    uint32_t rank, at, result;
+  };
+
+  void word_piece(std::span<const Char> word, uint32_t number, std::vector<Token>& out);
+  void word_level(std::span<const Char> word, uint32_t number, std::vector<Token>& out);
+  void bpe(std::span<const Char> word, uint32_t number, std::vector<Token>& out);
+  void spell(std::span<const Char> word);
+  bool whole_word(std::span<const Char> word, uint32_t number, std::vector<Token>& out);
+  void first_symbols(std::span<const Char> word);
+  bool byte_symbols(std::string_view text);
+  void add_symbol(uint32_t id, uint32_t length);
+  void merge_symbols();
+  void offer(uint32_t at);
+  void push(uint32_t id, const Char& first, const Char& last, uint32_t number, std::vector<Token>& out) const;
+
+  const Compiled& tokenizer_;
+  uint32_t continuing_;                  // where tokens begin in the trie that do not begin a word
+  std::vector<char> bytes_;              // of the word
+  std::vector<uint32_t> char_of_byte_;
+  std::vector<uint32_t> byte_of_char_;  // one more than there are
+  std::vector<Symbol> symbols_;
+  std::vector<Candidate> heap_;
+};
+
+}  // namespace mlc::text
