@@ -45,6 +45,7 @@ std::vector<std::byte> Draft::tokens() {
     if (refs[id].offset == kNone) refs[id] = put(text);
   };
   for (const auto& [text, id] : vocabulary) put_token(text, id);
+  for (const NamedNumber& one : unfound) put_token(one.text, one.number);
   for (const DraftAdded& one : added) put_token(one.content, one.added.id);
   return bytes_of(refs);
 }
@@ -58,6 +59,7 @@ Result<std::vector<std::byte>> Draft::encode() {
   for (const auto& [text, id] : vocabulary)
     if (!text.empty()) words.push_back({text, id});
   section(Section::Trie) = make_trie(std::move(words));
+  section(Section::Scores) = bytes_of(scores);
   section(Section::Merges) = make_merges(merges);
   std::sort(added.begin(), added.end(), [](const DraftAdded& a, const DraftAdded& b) { return a.added.id < b.added.id; });
   std::vector<Added> list;

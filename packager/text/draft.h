@@ -20,10 +20,13 @@ class Draft {
  public:
   Options options{Model::WordPiece, 0, kNone, 0, {0, 0}, {0, 0}, 0, 0};
   std::map<std::string, uint32_t, std::less<>> vocabulary;
+  std::vector<NamedNumber> unfound;  // ids whose text the vocabulary has with another id
   std::vector<Merge> merges;
+  std::vector<double> scores;  // Unigram: per id
   std::vector<DraftAdded> added;
   std::vector<Step> normalizer, splitter, decoder;
   std::vector<TemplatePiece> single, pair;
+  bool fused = false;  // the decoder's tokens are one text
   uint16_t classes = 0;  // what the steps ask for
 
   TextRef put(std::string_view text) {

@@ -1,9 +1,11 @@
+#include <utility>
+
 #include "packager/text/draft.h"
 
 namespace mlc::text {
 namespace {
 
-constexpr std::string_view kModels = "WordPiece, BPE, WordLevel";
+constexpr std::string_view kModels = "WordPiece, BPE, Unigram, WordLevel";
 
 Status check_length(const JsonNode& node, std::string_view text) {
   if (text.size() <= kMaxTokenLen) return ok();
@@ -114,9 +116,46 @@ Status read_bpe(const JsonNode& node, Draft& draft) {
   return read_merges(node["merges"], prefix, draft);
 }
 
+// A list of tokens with their scores, in the order of the ids.
+Status read_scores(const JsonNode& node, Draft& draft) {
+  if (!node.is(JsonValue::Kind::Array)) return node.expected("a list");
+  size_t index = 0;
+  for (const JsonValue& item : node.value->items()) {
+    const JsonNode pair = node.item(item, index);
+    if (index >= kMaxTokenIds) return Status(Code::Unsupported, "{} has more than {} tokens", node.path, kMaxTokenIds);
+    if (!pair.is(JsonValue::Kind::Array) || pair.value->size() != 2) return pair.expected("a token and its score");
+    const JsonValue& text = *pair.value->items().begin();
+    const JsonValue& score = *++pair.value->items().begin();
+    if (!text.is(JsonValue::Kind::String)) return pair.item(text, 0).expected("a string");
+    if (!score.is(JsonValue::Kind::Real) && !score.is(JsonValue::Kind::Integer)) return pair.item(score, 1).expected("a number");
+    MLC_RETURN_IF_ERROR(check_length(pair, text.text()));
+    // Of a text that is there twice the last id is found, as in the reference; the others still have it.
+    if (const auto [at, is_new] = draft.vocabulary.emplace(text.text(), static_cast<uint32_t>(index)); !is_new)
+      draft.unfound.push_back({at->first, std::exchange(at->second, static_cast<uint32_t>(index))});
+    draft.scores.push_back(score.number());
+    ++index;
+  }
+  return ok();
+}
+
+Status read_unigram(const JsonNode& node, Draft& draft) {
+  draft.options.model = Model::Unigram;
+  if (const JsonNode alpha = node["alpha"]; !alpha.absent() && alpha.value->number() != 0)
+    return Status(Code::Unsupported, "{}: tokens would be drawn at random, which no answer can be compared with; expected null", alpha.path);
+  MLC_RETURN_IF_ERROR(read_scores(node["vocab"], draft));
+  MLC_RETURN_IF_ERROR(node["unk_id"].number(kMaxTokenIds - 1, draft.options.unknown));
+  if (draft.options.unknown >= draft.scores.size())
+    return Status(Code::Malformed, "{} is {}, and there are {} tokens", node["unk_id"].path, draft.options.unknown, uint64_t{draft.scores.size()});
+  bool bytes = false;
+  MLC_RETURN_IF_ERROR(node["byte_fallback"].flag(bytes));
+  if (bytes) draft.options.flags |= kByteFallback;
+  return ok();
+}
+
 // Files of the first versions do not name it.
 Status model_type(const JsonNode& node, std::string& out) {
   if (!node["type"].absent()) return node["type"].text(out);
+  if (node["vocab"].is(JsonValue::Kind::Array)) return out = "Unigram", ok();
   out = node["merges"].absent() ? (node["continuing_subword_prefix"].absent() ? "WordLevel" : "WordPiece") : "BPE";
   return ok();
 }
@@ -127,6 +166,7 @@ Status read_model(const JsonNode& node, Draft& draft) {
   if (!node.is(JsonValue::Kind::Object)) return node.expected("an object");
   std::string type;
   MLC_RETURN_IF_ERROR(model_type(node, type));
+  if (type == "Unigram") return read_unigram(node, draft);
   if (type != "WordPiece" && type != "BPE" && type != "WordLevel") return node["type"].unknown(type, kModels);
   MLC_RETURN_IF_ERROR(read_vocabulary(node["vocab"], draft));
   MLC_RETURN_IF_ERROR(read_unknown(node["unk_token"], draft));

@@ -1,12 +1,16 @@
+#include <algorithm>
+#include <iterator>
+
 #include "packager/text/draft.h"
 
 namespace mlc::text {
 namespace {
 
 constexpr std::string_view kNormalizers = "BertNormalizer, NFD, Lowercase, Strip, Replace, Prepend, ByteLevel, Sequence";
-constexpr std::string_view kSplitters = "BertPreTokenizer, ByteLevel, Whitespace, WhitespaceSplit, Punctuation, Digits, Sequence";
+constexpr std::string_view kSplitters =
+    "BertPreTokenizer, ByteLevel, Metaspace, Whitespace, WhitespaceSplit, Punctuation, Digits, Split, Sequence";
 constexpr std::string_view kProcessors = "TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel, Sequence";
-constexpr std::string_view kDecoders = "WordPiece, ByteLevel, Sequence";
+constexpr std::string_view kDecoders = "WordPiece, ByteLevel, Metaspace, ByteFallback, Fuse, Strip, Replace, BPEDecoder, Sequence";
 
 // Adds a step and what it asks of code points.
 void add(std::vector<Step>& steps, Draft& draft, StepKind kind, uint32_t a = 0, uint32_t b = 0) {
@@ -20,12 +24,19 @@ void add(std::vector<Step>& steps, Draft& draft, StepKind kind, uint32_t a = 0, 
     case StepKind::Lower: draft.classes |= kLowered; break;
     case StepKind::Strip: draft.classes |= kSpace; break;
     case StepKind::SplitWords: draft.classes |= kSpace | kLetter | kNumber; break;
-    case StepKind::Replace:
     case StepKind::Prepend:
+    case StepKind::Replace:
     case StepKind::Bytes:
-    case StepKind::PrependBlank:
+    case StepKind::SplitText:
+    case StepKind::PrependMissing:
     case StepKind::PieceWords:
     case StepKind::PieceBytes:
+    case StepKind::PieceReplace:
+    case StepKind::PieceFallback:
+    case StepKind::PieceStrip:
+    case StepKind::PieceMeta:
+    case StepKind::PieceSuffix:
+    case StepKind::TextStrip:
     case StepKind::Count: break;
   }
 }
@@ -53,14 +64,18 @@ Status read_bert(const JsonNode& node, Draft& draft) {
   return ok();
 }
 
-Status read_replace(const JsonNode& node, Draft& draft) {
-  const JsonNode pattern = node["pattern"];
+// The pattern of Replace and Split, where it is a text.
+Status read_pattern(const JsonNode& pattern, Draft& draft, TextRef& out) {
   if (!pattern.is(JsonValue::Kind::Object)) return pattern.expected("an object with 'String'");
   if (pattern["String"].absent()) return Status(Code::Unsupported, "{}: only patterns of kind 'String' are covered", pattern.path);
-  add(draft.normalizer, draft, StepKind::Replace);
-  MLC_RETURN_IF_ERROR(put_text(pattern["String"], draft, draft.normalizer.back().text));
-  if (draft.normalizer.back().text.length == 0) return Status(Code::Unsupported, "{} is empty", pattern["String"].path);
-  return put_text(node["content"], draft, draft.normalizer.back().other);
+  MLC_RETURN_IF_ERROR(put_text(pattern["String"], draft, out));
+  return out.length != 0 ? ok() : Status(Code::Unsupported, "{} is empty", pattern["String"].path);
+}
+
+Status read_replace(const JsonNode& node, Draft& draft, StepKind kind, std::vector<Step>& steps) {
+  add(steps, draft, kind);
+  MLC_RETURN_IF_ERROR(read_pattern(node["pattern"], draft, steps.back().text));
+  return put_text(node["content"], draft, steps.back().other);
 }
 
 Status read_strip(const JsonNode& node, Draft& draft) {
@@ -73,7 +88,7 @@ Status read_strip(const JsonNode& node, Draft& draft) {
 
 Status one_normalizer(const JsonNode& node, const std::string& type, Draft& draft) {
   if (type == "BertNormalizer") return read_bert(node, draft);
-  if (type == "Replace") return read_replace(node, draft);
+  if (type == "Replace") return read_replace(node, draft, StepKind::Replace, draft.normalizer);
   if (type == "Strip") return read_strip(node, draft);
   if (type == "NFD") return add(draft.normalizer, draft, StepKind::Decompose), ok();
   if (type == "Lowercase") return add(draft.normalizer, draft, StepKind::Lower), ok();
@@ -100,6 +115,50 @@ void split_at(Draft& draft, uint32_t classes, Behaviour behaviour) {
   add(draft.splitter, draft, StepKind::SplitClass, classes, static_cast<uint32_t>(behaviour));
 }
 
+void prepend_missing(Draft& draft, TextRef text, bool only_first) {
+  add(draft.splitter, draft, StepKind::PrependMissing, only_first);
+  draft.splitter.back().text = text;
+}
+
+// The character that stands for a blank, and when one is put in front: "always", "first", "never". Older files have a flag instead.
+Status read_metaspace(const JsonNode& node, Draft& draft, TextRef& replacement, std::string& scheme) {
+  MLC_RETURN_IF_ERROR(put_text(node["replacement"], draft, replacement));
+  if (replacement.length == 0) return Status(Code::Malformed, "{} is empty", node["replacement"].path);
+  bool prefix = true;
+  MLC_RETURN_IF_ERROR(node["add_prefix_space"].flag(prefix));
+  scheme = prefix ? "always" : "never";
+  if (node["prepend_scheme"].absent()) return ok();
+  MLC_RETURN_IF_ERROR(node["prepend_scheme"].text(scheme));
+  if (scheme != "always" && scheme != "first" && scheme != "never") return node["prepend_scheme"].unknown(scheme, "always, first, never");
+  if (!prefix && scheme != "never")
+    return Status(Code::Malformed, "{} is '{}', and {} is false", node["prepend_scheme"].path, scheme, node["add_prefix_space"].path);
+  return ok();
+}
+
+Status split_metaspace(const JsonNode& node, Draft& draft) {
+  TextRef replacement{};
+  std::string scheme;
+  MLC_RETURN_IF_ERROR(read_metaspace(node, draft, replacement, scheme));
+  bool splits = true;
+  MLC_RETURN_IF_ERROR(node["split"].flag(splits));
+  add(draft.splitter, draft, StepKind::Replace);
+  draft.splitter.back().text = draft.put(" "), draft.splitter.back().other = replacement;
+  if (scheme != "never") prepend_missing(draft, replacement, scheme == "first");
+  if (!splits) return ok();
+  add(draft.splitter, draft, StepKind::SplitText, 0, static_cast<uint32_t>(Behaviour::MergedWithNext));
+  return draft.splitter.back().text = replacement, ok();
+}
+
+Status read_split(const JsonNode& node, Draft& draft) {
+  Behaviour behaviour{};
+  bool invert = false;
+  MLC_RETURN_IF_ERROR(read_behaviour(node["behavior"], behaviour));
+  MLC_RETURN_IF_ERROR(node["invert"].flag(invert));
+  if (invert) return Status(Code::Unsupported, "{}: patterns of what stands between are not covered", node["invert"].path);
+  add(draft.splitter, draft, StepKind::SplitText, 0, static_cast<uint32_t>(behaviour));
+  return read_pattern(node["pattern"], draft, draft.splitter.back().text);
+}
+
 Status one_splitter(const JsonNode& node, const std::string& type, Draft& draft) {
   if (type == "BertPreTokenizer") return split_at(draft, kSpace, Behaviour::Removed), split_at(draft, kPunctuation, Behaviour::Isolated), ok();
   if (type == "WhitespaceSplit") return split_at(draft, kSpace, Behaviour::Removed), ok();
@@ -114,11 +173,13 @@ Status one_splitter(const JsonNode& node, const std::string& type, Draft& draft)
     MLC_RETURN_IF_ERROR(node["individual_digits"].flag(each));
     return split_at(draft, kNumber, each ? Behaviour::Isolated : Behaviour::Contiguous), ok();
   }
+  if (type == "Metaspace") return split_metaspace(node, draft);
+  if (type == "Split") return read_split(node, draft);
   if (type != "ByteLevel") return node["type"].unknown(type, kSplitters);
   bool blank = true, words = true;
   MLC_RETURN_IF_ERROR(node["add_prefix_space"].flag(blank));
   MLC_RETURN_IF_ERROR(node["use_regex"].flag(words));
-  if (blank) add(draft.splitter, draft, StepKind::PrependBlank);
+  if (blank) prepend_missing(draft, draft.put(" "), false);
   if (words) add(draft.splitter, draft, StepKind::SplitWords);
   return add(draft.splitter, draft, StepKind::Bytes), ok();
 }
@@ -146,7 +207,7 @@ Status read_trimming(const JsonNode& node, Draft& draft) {
   return ok();
 }
 
-Status read_pieces(const JsonNode& node, const JsonNode& specials, const Draft& draft, std::vector<TemplatePiece>& out) {
+Status read_pieces(const JsonNode& node, const JsonNode& specials, std::vector<TemplatePiece>& out) {
   if (!node.is(JsonValue::Kind::Array)) return node.expected("a list");
   size_t index = 0;
   for (const JsonValue& item : node.value->items()) {
@@ -172,7 +233,6 @@ Status read_pieces(const JsonNode& node, const JsonNode& specials, const Draft& 
       out.push_back({PieceKind::Token, token, type});
     }
   }
-  (void)draft;
   if (out.size() > kMaxTemplatePieces)
     return Status(Code::Unsupported, "{} has {} pieces, at most {} are covered", node.path, uint64_t{out.size()}, kMaxTemplatePieces);
   return ok();
@@ -188,8 +248,8 @@ Status one_processor(const JsonNode& node, const std::string& type, Draft& draft
   if (type == "ByteLevel") return read_trimming(node, draft);
   if (type == "TemplateProcessing") {
     std::vector<TemplatePiece> single, pair;
-    MLC_RETURN_IF_ERROR(read_pieces(node["single"], node["special_tokens"], draft, single));
-    MLC_RETURN_IF_ERROR(read_pieces(node["pair"], node["special_tokens"], draft, pair));
+    MLC_RETURN_IF_ERROR(read_pieces(node["single"], node["special_tokens"], single));
+    MLC_RETURN_IF_ERROR(read_pieces(node["pair"], node["special_tokens"], pair));
     for (const TemplatePiece& piece : single)
       if (piece.kind == PieceKind::Second) return Status(Code::Malformed, "{} names the second text, and there is one", node["single"].path);
     return set_template(node, draft, std::move(single), std::move(pair));
@@ -209,9 +269,38 @@ Status one_processor(const JsonNode& node, const std::string& type, Draft& draft
   return set_template(node, draft, std::move(single), std::move(pair));
 }
 
+// Behind Fuse all is one text.
+bool is_fused(const Draft& draft) { return draft.fused || (!draft.decoder.empty() && draft.decoder.back().kind == StepKind::PieceBytes); }
+
+Status decode_strip(const JsonNode& node, Draft& draft) {
+  uint32_t start = 0, stop = 0;
+  MLC_RETURN_IF_ERROR(node["start"].number(kNone, start));
+  MLC_RETURN_IF_ERROR(node["stop"].number(kNone, stop));
+  if (stop != 0) return Status(Code::Unsupported, "{} is {}, only 0 is covered", node["stop"].path, stop);
+  add(draft.decoder, draft, is_fused(draft) ? StepKind::TextStrip : StepKind::PieceStrip, start);
+  return put_text(node["content"], draft, draft.decoder.back().text);
+}
+
 Status one_decoder(const JsonNode& node, const std::string& type, Draft& draft) {
+  if (type == "Fuse") return draft.fused = true, ok();
+  if (type == "Strip") return decode_strip(node, draft);
+  static constexpr std::string_view kOthers[] = {"WordPiece", "ByteLevel", "Metaspace", "ByteFallback", "Replace", "BPEDecoder"};
+  if (std::find(std::begin(kOthers), std::end(kOthers), type) == std::end(kOthers)) return node["type"].unknown(type, kDecoders);
+  if (is_fused(draft)) return Status(Code::Unsupported, "{}: '{}' behind what makes one text of all tokens is not covered", node["type"].path, type);
   if (type == "ByteLevel") return add(draft.decoder, draft, StepKind::PieceBytes), ok();
-  if (type != "WordPiece") return node["type"].unknown(type, kDecoders);
+  if (type == "ByteFallback") return add(draft.decoder, draft, StepKind::PieceFallback), ok();
+  if (type == "Replace") return read_replace(node, draft, StepKind::PieceReplace, draft.decoder);
+  if (type == "Metaspace") {
+    TextRef replacement{};
+    std::string scheme;
+    MLC_RETURN_IF_ERROR(read_metaspace(node, draft, replacement, scheme));
+    add(draft.decoder, draft, StepKind::PieceMeta, scheme != "never");
+    return draft.decoder.back().text = replacement, ok();
+  }
+  if (type == "BPEDecoder") {
+    add(draft.decoder, draft, StepKind::PieceSuffix);
+    return put_text(node["suffix"], draft, draft.decoder.back().text);
+  }
   bool cleanup = true;
   MLC_RETURN_IF_ERROR(node["cleanup"].flag(cleanup));
   add(draft.decoder, draft, StepKind::PieceWords, cleanup);

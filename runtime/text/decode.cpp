@@ -1,5 +1,7 @@
 #include "runtime/text/decode.h"
 
+#include <utility>
+
 #include "base/text.h"
 
 namespace mlc::text {
@@ -57,20 +59,131 @@ unsigned begun_character(std::string_view text, size_t at, unsigned& length) {
   return have;
 }
 
-}  // namespace
-
-void Decoder::add_bytes(std::string_view bytes, std::string& out) {
-  rest_.append(bytes);
+// Moves what is whole or wrong from `bytes` to the answer; the begin of a character stays.
+std::string whole_characters(std::string& bytes) {
+  std::string out;
   size_t at = 0;
-  while (at < rest_.size()) {
+  while (at < bytes.size()) {
     unsigned length = 0;
-    const unsigned have = begun_character(rest_, at, length);
-    if (have == length && length != 0) out.append(rest_, at, length);
-    else if (have != 0 && at + have == rest_.size()) break;  // may go on
+    const unsigned have = begun_character(bytes, at, length);
+    if (have == length && length != 0) out.append(bytes, at, length);
+    else if (have != 0 && at + have == bytes.size()) break;  // may go on
     else out.append(kReplacement);
     at += have == 0 ? 1 : have;
   }
-  rest_.erase(0, at);
+  bytes.erase(0, at);
+  return out;
+}
+
+// The byte of <0xHH>, or -1.
+int byte_of_name(std::string_view token) {
+  if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) return -1;
+  int value = 0;
+  for (const char c : token.substr(3, 2)) {
+    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    if (digit < 0) return -1;
+    value = value * 16 + digit;
+  }
+  return value;
+}
+
+bool is_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    uint32_t c = 0;
+    const unsigned size = decode_utf8(text, at, c);
+    if (size == 0) return false;
+    at += size;
+  }
+  return true;
+}
+
+// `text` in front of `token`, at most so often.
+void strip_front(std::string& token, std::string_view text, uint64_t& times) {
+  size_t at = 0;
+  while (times > 0 && std::string_view(token).substr(at).starts_with(text)) at += text.size(), --times;
+  token.erase(0, at);
+}
+
+// Vocabularies may have the text of a special token under another id as well.
+bool is_special(const Compiled& tokenizer, std::string_view text) {
+  for (const Trie* trie : {&tokenizer.added_trie(), &tokenizer.normalized_trie()})
+    if (const uint32_t number = trie->find(text); number != kNone && (tokenizer.added(number).flags & kSpecial)) return true;
+  return false;
+}
+
+void word_piece(const Step& step, std::string_view prefix, bool is_first, std::string& token) {
+  if (!is_first) {
+    if (std::string_view(token).starts_with(prefix)) token.erase(0, prefix.size());
+    else token.insert(0, " ");
+  }
+  if (step.a != 0)
+    for (const auto& [what, by] : kCleanups) replace_all(token, what, by);
+}
+
+}  // namespace
+
+// Every token but a held one goes on at once, perhaps as several or none.
+void Decoder::apply(const Step& step, State& state, std::string token, Tokens& out) const {
+  const std::string_view text = tokenizer_.text(step.text);
+  const bool is_first = state.seen++ == 0;
+  switch (step.kind) {
+    case StepKind::PieceWords: word_piece(step, text, is_first, token); break;
+    case StepKind::PieceBytes:
+      state.held += bytes_of(token);
+      token = whole_characters(state.held);
+      break;
+    case StepKind::PieceReplace: replace_all(token, text, tokenizer_.text(step.other)); break;
+    case StepKind::PieceFallback:
+      if (const int byte = byte_of_name(token); byte >= 0) return state.held.push_back(static_cast<char>(byte));
+      flush(step, state, out);
+      break;
+    case StepKind::PieceStrip: {
+      uint64_t times = step.a;
+      strip_front(token, text, times);
+      break;
+    }
+    case StepKind::PieceMeta: replace_all(token, text, is_first && step.a != 0 ? "" : " "); break;
+    case StepKind::PieceSuffix: {
+      std::string before = std::exchange(state.held, std::move(token));
+      if (!std::exchange(state.holds, true)) return;
+      replace_all(before, text, " ");
+      token = std::move(before);
+      break;
+    }
+    case StepKind::TextStrip: {
+      // `seen` counts what may still go, and is at its end once something else stood in front.
+      uint64_t left = is_first ? step.a : state.seen - 2;
+      strip_front(token, text, left);
+      state.seen = token.empty() ? left + 1 : 1;
+      break;
+    }
+    default: break;  // Compiled::open lets none of them in
+  }
+  out.push_back(std::move(token));
+}
+
+void Decoder::flush(const Step& step, State& state, Tokens& out) const {
+  std::string held = std::exchange(state.held, {});
+  if (step.kind == StepKind::PieceSuffix && std::exchange(state.holds, false)) {
+    replace_all(held, tokenizer_.text(step.text), "");
+    out.push_back(std::move(held));
+  } else if (step.kind == StepKind::PieceBytes && !held.empty()) {
+    out.emplace_back(kReplacement);
+  } else if (step.kind == StepKind::PieceFallback && !held.empty()) {
+    if (is_utf8(held)) out.push_back(std::move(held));
+    else out.insert(out.end(), held.size(), std::string(kReplacement));
+  }
+}
+
+void Decoder::run(size_t first_step, Tokens tokens, std::string& out) {
+  const Table<Step>& steps = tokenizer_.decoder();
+  for (size_t i = first_step; i < states_.size(); ++i) {
+    const Step step = steps[static_cast<uint32_t>(i)];
+    Tokens next;
+    for (std::string& token : tokens) apply(step, states_[i], std::move(token), next);
+    tokens = std::move(next);
+  }
+  for (const std::string& token : tokens) out.append(token);
 }
 
 void Decoder::push(uint32_t id, std::string& out) {
@@ -79,36 +192,22 @@ void Decoder::push(uint32_t id, std::string& out) {
     const Added added = tokenizer_.added(number);
     if (skip_special_ && (added.flags & kSpecial)) return;
     text = tokenizer_.text(added.content);
-  } else if (!tokenizer_.token(id, text)) {
+  } else if (!tokenizer_.token(id, text) || (skip_special_ && is_special(tokenizer_, text))) {
     return;
   }
-  std::string token(text);
-  bool bytes = false;
-  const Table<Step>& steps = tokenizer_.decoder();
-  if (steps.size() == 0 && begun_) token.insert(0, " ");
-  for (uint32_t i = 0; i < steps.size(); ++i) {
-    const Step step = steps[i];
-    if (step.kind == StepKind::PieceBytes) {
-      token = bytes_of(token);
-      bytes = true;
-      continue;
-    }
-    const std::string_view prefix = tokenizer_.text(step.text);
-    if (begun_) {
-      if (std::string_view(token).starts_with(prefix)) token.erase(0, prefix.size());
-      else token.insert(0, " ");
-    }
-    if (step.a != 0)
-      for (const auto& [what, by] : kCleanups) replace_all(token, what, by);
-  }
+  if (states_.empty() && begun_) out.push_back(' ');
   begun_ = true;
-  if (bytes) add_bytes(token, out);
-  else out.append(token);
+  run(0, {std::string(text)}, out);
 }
 
 void Decoder::finish(std::string& out) {
-  if (!rest_.empty()) out.append(kReplacement);
-  rest_.clear();
+  const Table<Step>& steps = tokenizer_.decoder();
+  for (size_t i = 0; i < states_.size(); ++i) {
+    Tokens tokens;
+    flush(steps[static_cast<uint32_t>(i)], states_[i], tokens);
+    run(i + 1, std::move(tokens), out);
+  }
+  for (State& state : states_) state = {};
   begun_ = false;
 }
 

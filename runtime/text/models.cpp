@@ -16,7 +16,7 @@ void WordTokenizer::run(std::span<const Char> word, uint32_t number, std::vector
     case Model::WordPiece: return word_piece(word, number, out);
     case Model::Bpe: return bpe(word, number, out);
     case Model::WordLevel: return word_level(word, number, out);
-    case Model::Unigram: return;  // Compiled::open lets none in
+    case Model::Unigram: return unigram(word, number, out);
   }
 }
 
@@ -92,14 +92,17 @@ void WordTokenizer::add_symbol(uint32_t id, uint32_t length) {
   symbols_.push_back({id, length, at == 0 ? kNone : at - 1, kNone});
 }
 
-bool WordTokenizer::byte_symbols(std::string_view text) {
+uint32_t WordTokenizer::byte_token(uint8_t byte) const {
   static constexpr char kDigits[] = "0123456789ABCDEF";
+  const char name[6] = {'<', '0', 'x', kDigits[byte >> 4], kDigits[byte & 15], '>'};
+  return tokenizer_.trie().find({name, sizeof name});
+}
+
+bool WordTokenizer::byte_symbols(std::string_view text) {
   uint32_t ids[4 + 2 * kMaxTokenLen];
   size_t count = 0;
   for (const char c : text) {
-    const auto byte = static_cast<uint8_t>(c);
-    const char name[6] = {'<', '0', 'x', kDigits[byte >> 4], kDigits[byte & 15], '>'};
-    ids[count] = tokenizer_.trie().find({name, sizeof name});
+    ids[count] = byte_token(static_cast<uint8_t>(c));
     if (ids[count] == kNone) return false;
     ++count;
   }
@@ -183,6 +186,71 @@ void WordTokenizer::bpe(std::span<const Char> word, uint32_t number, std::vector
     push(symbol.id, word[char_of_byte_[std::min(at, last)]], word[char_of_byte_[last]], number, out);
     at += symbol.length;
   }
+}
+
+// Of all ways to make the word of tokens the one of the highest sum of scores, of equal ones the one found first. What no
+// token begins with is unknown, for 10 less than the lowest score.
+void WordTokenizer::best_paths(std::span<const Char> word) {
+  const Trie& trie = tokenizer_.trie();
+  const auto size = static_cast<uint32_t>(word.size());
+  ends_.assign(size + 1, {});
+  const auto offer = [&](uint32_t begin, uint32_t end, double score, uint32_t id) {
+    PathEnd& to = ends_[end];
+    if (const double sum = score + ends_[begin].score; to.begin == kNone || sum > to.score) to = {sum, id, begin};
+  };
+  for (uint32_t begin = 0; begin < size; ++begin) {
+    bool alone = false;
+    uint32_t state = trie.empty() ? kNone : Trie::kRoot;
+    for (uint32_t i = begin; i < size && i - begin < kMaxTokenLen && state != kNone; ++i) {
+      uint8_t bytes[4];
+      const uint32_t count = encode_utf8(word[i].code_point, bytes);
+      for (uint32_t b = 0; b < count && state != kNone; ++b) state = trie.step(state, bytes[b]);
+      if (state == kNone || trie.value(state) == 0) continue;
+      const uint32_t id = trie.value(state) - 1;
+      offer(begin, i + 1, tokenizer_.score(id), id);
+      alone |= i == begin;
+    }
+    if (!alone) offer(begin, begin + 1, tokenizer_.lowest_score() - 10.0, tokenizer_.options().unknown);
+  }
+}
+
+// A token of the best path, or several unknown ones in a row.
+void WordTokenizer::put_unigram(std::span<const Char> word, uint32_t begin, uint32_t end, uint32_t number, std::vector<Token>& out) {
+  const Char &first = word[begin], &last = word[end - 1];
+  const std::string_view text(bytes_.data() + byte_of_char_[begin], byte_of_char_[end] - byte_of_char_[begin]);
+  if (const uint32_t id = tokenizer_.trie().find(text); id != kNone) return push(id, first, last, number, out);
+  if (tokenizer_.options().flags & kByteFallback) {
+    const size_t before = out.size();
+    for (size_t i = 0; i < text.size(); ++i) {
+      const uint32_t id = byte_token(static_cast<uint8_t>(text[i]));
+      if (id == kNone) {
+        out.resize(before);
+        break;
+      }
+      push(id, first, last, number, out);
+    }
+    if (out.size() > before) return;
+  }
+  push(tokenizer_.options().unknown, first, last, number, out);
+}
+
+void WordTokenizer::unigram(std::span<const Char> word, uint32_t number, std::vector<Token>& out) {
+  spell(word);
+  best_paths(word);
+  const uint32_t unknown = tokenizer_.options().unknown;
+  // From the end: where each token begins, unknown ones in a row as one.
+  starts_.clear();
+  bool was_unknown = false;
+  for (auto at = static_cast<uint32_t>(word.size()); at > 0;) {
+    const PathEnd& end = ends_[at];
+    const bool is_unknown = end.id == unknown;
+    if (is_unknown && was_unknown) starts_.back() = end.begin;
+    else starts_.push_back(end.begin);
+    was_unknown = is_unknown;
+    at = end.begin;
+  }
+  for (size_t i = starts_.size(); i-- > 0;)
+    put_unigram(word, starts_[i], i == 0 ? static_cast<uint32_t>(word.size()) : starts_[i - 1], number, out);
 }
 
 }  // namespace mlc::text

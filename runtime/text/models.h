@@ -22,12 +22,22 @@ class WordTokenizer {
     uint32_t rank, at, result;
   };
 
+  // The best way to a place in the word, whose last token began at `begin`. None yet: kNone.
+  struct PathEnd {
+    double score = 0;
+    uint32_t id = 0, begin = kNone;
+  };
+
   void word_piece(std::span<const Char> word, uint32_t number, std::vector<Token>& out);
   void word_level(std::span<const Char> word, uint32_t number, std::vector<Token>& out);
+  void unigram(std::span<const Char> word, uint32_t number, std::vector<Token>& out);
+  void best_paths(std::span<const Char> word);
+  void put_unigram(std::span<const Char> word, uint32_t begin, uint32_t end, uint32_t number, std::vector<Token>& out);
   void bpe(std::span<const Char> word, uint32_t number, std::vector<Token>& out);
   void spell(std::span<const Char> word);
   bool whole_word(std::span<const Char> word, uint32_t number, std::vector<Token>& out);
   void first_symbols(std::span<const Char> word);
+  uint32_t byte_token(uint8_t byte) const;
   bool byte_symbols(std::string_view text);
   void add_symbol(uint32_t id, uint32_t length);
   void merge_symbols();
@@ -41,6 +51,8 @@ class WordTokenizer {
   std::vector<uint32_t> byte_of_char_;  // one more than there are
   std::vector<Symbol> symbols_;
   std::vector<Candidate> heap_;
+  std::vector<PathEnd> ends_;
+  std::vector<uint32_t> starts_;
 };
 
 }  // namespace mlc::text

@@ -81,37 +81,6 @@ void strip(const Compiled& tokenizer, uint32_t sides, std::span<const Char> in, 
   out.add(in.subspan(begin, end - begin));
 }
 
-void add_text(std::string_view text, const Char& place, Chars& out) {
-  for (size_t at = 0; at < text.size();) {
-    uint32_t c = 0;
-    const unsigned size = decode_utf8(text, at, c);
-    out.add({size == 0 ? 0xFFFD : c, place.begin, place.end});
-    at += size == 0 ? 1 : size;
-  }
-}
-
-std::vector<uint32_t> code_points(std::string_view text) {
-  Chars chars(text.size());
-  add_text(text, {}, chars);
-  std::vector<uint32_t> out(chars.size());
-  for (size_t i = 0; i < out.size(); ++i) out[i] = chars[i].code_point;
-  return out;
-}
-
-void replace(std::string_view what, std::string_view by, std::span<const Char> in, Chars& out) {
-  const std::vector<uint32_t> pattern = code_points(what);
-  for (size_t i = 0; i < in.size() && !out.overflowed();) {
-    size_t same = 0;
-    while (same < pattern.size() && i + same < in.size() && in[i + same].code_point == pattern[same]) ++same;
-    if (same < pattern.size()) {
-      out.add(in[i++]);
-      continue;
-    }
-    i += same;
-    add_text(by, in[i - 1], out);
-  }
-}
-
 void apply(const Compiled& tokenizer, const Step& step, std::span<const Char> in, Chars& out) {
   const auto is = [&](const Char& c) { return (tokenizer.class_of(c.code_point) & step.a) != 0; };
   switch (step.kind) {
@@ -132,17 +101,24 @@ void apply(const Compiled& tokenizer, const Step& step, std::span<const Char> in
     case StepKind::Decompose: Decomposer(tokenizer, in, out).run(); break;
     case StepKind::Lower: lower(tokenizer, in, out); break;
     case StepKind::Strip: strip(tokenizer, step.a, in, out); break;
-    case StepKind::Replace: replace(tokenizer.text(step.text), tokenizer.text(step.other), in, out); break;
+    case StepKind::Replace: replace(code_points(tokenizer.text(step.text)), tokenizer.text(step.other), in, out); break;
     case StepKind::Prepend:
       if (!in.empty()) add_text(tokenizer.text(step.text), in[0], out);
       out.add(in);
       break;
     case StepKind::Bytes: spell_bytes(in, out); break;
     case StepKind::SplitClass:
+    case StepKind::SplitText:
     case StepKind::SplitWords:
-    case StepKind::PrependBlank:
+    case StepKind::PrependMissing:
     case StepKind::PieceWords:
     case StepKind::PieceBytes:
+    case StepKind::PieceReplace:
+    case StepKind::PieceFallback:
+    case StepKind::PieceStrip:
+    case StepKind::PieceMeta:
+    case StepKind::PieceSuffix:
+    case StepKind::TextStrip:
     case StepKind::Count: break;  // Compiled::open lets none of them in
   }
 }
@@ -159,6 +135,34 @@ bool is_idle(const Compiled& tokenizer, const Step& step, const Chars& chars) {
 }
 
 }  // namespace
+
+void add_text(std::string_view text, const Char& place, Chars& out) {
+  for (size_t at = 0; at < text.size();) {
+    uint32_t c = 0;
+    const unsigned size = decode_utf8(text, at, c);
+    out.add({size == 0 ? 0xFFFD : c, place.begin, place.end});
+    at += size == 0 ? 1 : size;
+  }
+}
+
+std::vector<uint32_t> code_points(std::string_view text) {
+  Chars chars(text.size());
+  add_text(text, {}, chars);
+  std::vector<uint32_t> out(chars.size());
+  for (size_t i = 0; i < out.size(); ++i) out[i] = chars[i].code_point;
+  return out;
+}
+
+void replace(std::span<const uint32_t> what, std::string_view by, std::span<const Char> in, Chars& out) {
+  for (size_t i = 0; i < in.size() && !out.overflowed();) {
+    if (!begins_with(in.subspan(i), what)) {
+      out.add(in[i++]);
+      continue;
+    }
+    i += what.size();
+    add_text(by, in[i - 1], out);
+  }
+}
 
 void normalize(const Compiled& tokenizer, Chars& chars, Chars& scratch) {
   const Table<Step>& steps = tokenizer.normalizer();

@@ -8,6 +8,19 @@ namespace mlc::text {
 // Applies all steps to `chars`. `scratch` and it have equal bounds; what exceeds them is told by `overflowed`.
 void normalize(const Compiled& tokenizer, Chars& chars, Chars& scratch);
 
+// The code points of a text.
+std::vector<uint32_t> code_points(std::string_view text);
+// Puts a text behind `out`, all of it at that place.
+void add_text(std::string_view text, const Char& place, Chars& out);
+// Each `what`, from the left, by a text.
+void replace(std::span<const uint32_t> what, std::string_view by, std::span<const Char> in, Chars& out);
+inline bool begins_with(std::span<const Char> in, std::span<const uint32_t> what) {
+  if (in.size() < what.size()) return false;
+  for (size_t i = 0; i < what.size(); ++i)
+    if (in[i].code_point != what[i]) return false;
+  return true;
+}
+
 // Every byte of the UTF-8 becomes the code point that stands for it.
 void spell_bytes(std::span<const Char> in, Chars& out);
 

@@ -29,6 +29,23 @@ class Splitter {
     emit(static_cast<Behaviour>(step.b));
   }
 
+  void texts(const Step& step, std::span<const uint32_t> what, Piece piece) {
+    matches_.clear();
+    uint32_t done = piece.begin;
+    const auto length = static_cast<uint32_t>(what.size());
+    for (uint32_t i = piece.begin; i < piece.end;) {
+      if (!begins_with({chars_.data() + i, piece.end - i}, what)) {
+        ++i;
+        continue;
+      }
+      if (done < i) matches_.push_back({done, i, false});
+      matches_.push_back({i, i + length, true});
+      done = i += length;
+    }
+    if (done < piece.end) matches_.push_back({done, piece.end, false});
+    emit(static_cast<Behaviour>(step.b));
+  }
+
   // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+ , which leaves nothing between.
   void words(Piece piece) {
     for (uint32_t at = piece.begin; at < piece.end;) {
@@ -115,18 +132,25 @@ class Splitter {
 };
 
 // The steps that make other code points.
-void respell(const Step& step, const Pieces& text, Pieces& out) {
+void respell(const Compiled& tokenizer, const Step& step, const Pieces& text, Pieces& out) {
   out.chars.clear();
+  const std::string_view by = tokenizer.text(step.text);
+  const std::vector<uint32_t> what = code_points(by);
   for (const Piece& piece : text.pieces) {
     const std::span<const Char> in(text.chars.data() + piece.begin, piece.end - piece.begin);
     const auto begin = static_cast<uint32_t>(out.chars.size());
-    if (piece.added == kNone && step.kind == StepKind::Bytes) {
+    if (piece.added != kNone) {
+      out.chars.add(in);
+    } else if (step.kind == StepKind::Bytes) {
       spell_bytes(in, out.chars);
+    } else if (step.kind == StepKind::Replace) {
+      replace(what, tokenizer.text(step.other), in, out.chars);
     } else {
-      if (piece.added == kNone && in[0].code_point != ' ') out.chars.add({' ', in[0].begin, in[0].end});
+      if (!begins_with(in, what) && (step.a == 0 || in[0].begin == 0)) add_text(by, in[0], out.chars);
       out.chars.add(in);
     }
-    out.pieces.push_back({begin, static_cast<uint32_t>(out.chars.size()), piece.added});
+    if (out.chars.overflowed()) return;
+    if (begin < out.chars.size()) out.pieces.push_back({begin, static_cast<uint32_t>(out.chars.size()), piece.added});
   }
 }
 
@@ -200,14 +224,16 @@ void split(const Compiled& tokenizer, Pieces& text, Pieces& scratch) {
   for (uint32_t i = 0; i < steps.size() && !text.chars.overflowed(); ++i) {
     const Step step = steps[i];
     scratch.pieces.clear();
-    if (step.kind == StepKind::Bytes || step.kind == StepKind::PrependBlank) {
-      respell(step, text, scratch);
+    if (step.kind == StepKind::Bytes || step.kind == StepKind::Replace || step.kind == StepKind::PrependMissing) {
+      respell(tokenizer, step, text, scratch);
       text.chars.swap(scratch.chars);
     } else {
       Splitter splitter(tokenizer, text.chars, scratch.pieces);
+      const std::vector<uint32_t> what = code_points(tokenizer.text(step.text));
       for (const Piece& piece : text.pieces) {
         if (piece.added != kNone) scratch.pieces.push_back(piece);
         else if (step.kind == StepKind::SplitClass) splitter.classes(step, piece);
+        else if (step.kind == StepKind::SplitText) splitter.texts(step, what, piece);
         else splitter.words(piece);
       }
     }

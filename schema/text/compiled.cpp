@@ -1,5 +1,6 @@
 #include "schema/text/compiled.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/byte_cursor.h"
@@ -33,15 +34,16 @@ class Opener {
     MLC_RETURN_IF_ERROR(options());
     MLC_RETURN_IF_ERROR(tokens());
     MLC_RETURN_IF_ERROR(added());
-    MLC_RETURN_IF_ERROR(trie(Section::Trie, c_.tokens_.size(), c_.trie_));
+    MLC_RETURN_IF_ERROR(scores());
+    MLC_RETURN_IF_ERROR(trie(Section::Trie, c_.options_.model == Model::Unigram ? c_.scores_.size() : c_.tokens_.size(), c_.trie_));
     MLC_RETURN_IF_ERROR(trie(Section::AddedTrie, c_.added_.size(), c_.added_trie_));
     MLC_RETURN_IF_ERROR(trie(Section::NormalizedTrie, c_.added_.size(), c_.normalized_trie_));
     MLC_RETURN_IF_ERROR(merges());
     MLC_RETURN_IF_ERROR(classes());
     MLC_RETURN_IF_ERROR(maps());
     MLC_RETURN_IF_ERROR(steps(Section::Normalizer, StepKind::Remove, StepKind::Bytes, c_.normalizer_));
-    MLC_RETURN_IF_ERROR(steps(Section::Splitter, StepKind::Bytes, StepKind::PrependBlank, c_.splitter_));
-    MLC_RETURN_IF_ERROR(steps(Section::Decoder, StepKind::PieceWords, StepKind::PieceBytes, c_.decoder_));
+    MLC_RETURN_IF_ERROR(steps(Section::Splitter, StepKind::Replace, StepKind::PrependMissing, c_.splitter_));
+    MLC_RETURN_IF_ERROR(steps(Section::Decoder, StepKind::PieceWords, StepKind::TextStrip, c_.decoder_));
     MLC_RETURN_IF_ERROR(pieces());
     return std::move(c_);
   }
@@ -95,7 +97,7 @@ class Opener {
     std::memcpy(&c_.options_, bytes.data(), sizeof(Options));
     const Bytes texts = section(Section::Text);
     c_.texts_ = {reinterpret_cast<const char*>(texts.data()), texts.size()};
-    if (c_.options_.model > Model::WordLevel || c_.options_.model == Model::Unigram)
+    if (c_.options_.model > Model::WordLevel)
       return malformed(Section::Options, "names a model that this program does not know");
     if (!holds_text(c_.options_.continuing) || !holds_text(c_.options_.word_end) || c_.options_.continuing.length > kMaxTokenLen ||
         c_.options_.word_end.length > kMaxTokenLen)
@@ -113,8 +115,19 @@ class Opener {
         return Status(Code::Malformed, "tokenizer: token {} lies outside of the texts or has more than {} bytes", i, kMaxTokenLen);
     }
     const uint32_t unknown = c_.options_.unknown;
-    if (unknown == kNone ? c_.options_.model == Model::WordPiece : !is_id(unknown))
+    if (unknown == kNone ? c_.options_.model == Model::WordPiece || c_.options_.model == Model::Unigram : !is_id(unknown))
       return malformed(Section::Options, "has no token for what is unknown");
+    return ok();
+  }
+
+  Status scores() {
+    MLC_RETURN_IF_ERROR(table(Section::Scores, c_.tokens_.size(), c_.scores_));
+    if (c_.options_.model != Model::Unigram) return ok();
+    if (c_.options_.unknown >= c_.scores_.size()) return malformed(Section::Scores, "has none of what is unknown");
+    for (uint32_t i = 0; i < c_.scores_.size(); ++i) {
+      if (!(c_.scores_[i] >= -1e30 && c_.scores_[i] <= 1e30)) return malformed(Section::Scores, "has what is no number up to 1e30");
+      c_.lowest_score_ = i == 0 ? c_.scores_[i] : std::min(c_.lowest_score_, c_.scores_[i]);
+    }
     return ok();
   }
 
@@ -192,9 +205,11 @@ class Opener {
       if (step.kind < first || step.kind > last || !holds_text(step.text) || !holds_text(step.other) || step.text.length > kMaxTokenLen ||
           step.other.length > kMaxTokenLen)
         return malformed(s, "has a step that this program does not know, or one with a text outside of the texts");
-      if (step.kind == StepKind::SplitClass && step.b > static_cast<uint32_t>(Behaviour::Contiguous))
+      if ((step.kind == StepKind::SplitClass || step.kind == StepKind::SplitText) && step.b > static_cast<uint32_t>(Behaviour::Contiguous))
         return malformed(s, "has a step with a behaviour that this program does not know");
-      if (step.kind == StepKind::Replace && step.text.length == 0) return malformed(s, "replaces the empty text");
+      const bool needs_text = step.kind == StepKind::Replace || step.kind == StepKind::SplitText || step.kind == StepKind::PieceReplace ||
+                              step.kind >= StepKind::PieceStrip;
+      if (needs_text && step.text.length == 0) return malformed(s, "has a step that looks for the empty text");
     }
     return ok();
   }

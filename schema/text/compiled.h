@@ -68,17 +68,24 @@ enum class StepKind : uint32_t {
   Decompose,   // canonical, with ordering
   Lower,
   Strip,       // white space: a & 1 at the beginning, a & 2 at the end
-  Replace,     // `text` by `other`
   Prepend,     // `text`, where there is a text
   // normaliser and splitter
+  Replace,     // `text` by `other`
   Bytes,       // every byte becomes the code point that stands for it
   // splitter
   SplitClass,  // code points of a class of `a`, `b` is a Behaviour
+  SplitText,   // each `text`, `b` is a Behaviour
   SplitWords,  // the pattern of GPT-2
-  PrependBlank,  // where a piece begins with none
+  PrependMissing,  // `text`, where a piece does not begin with it; a: only at the text's begin
   // decoder
-  PieceWords,  // a blank before tokens but the first; `text` at a token's begin is dropped instead; a: clean up
-  PieceBytes,  // code points that stand for bytes
+  PieceWords,    // a blank before tokens but the first; `text` at a token's begin is dropped instead; a: clean up
+  PieceBytes,    // code points that stand for bytes
+  PieceReplace,  // `text` by `other`
+  PieceFallback,  // runs of <0xHH> are bytes
+  PieceStrip,    // at most `a` times `text` at the begin of each token
+  PieceMeta,     // `text` becomes a blank, or nothing in the first token with a
+  PieceSuffix,   // `text` becomes a blank, or nothing in the last token
+  TextStrip,     // at most `a` times `text` at the begin of the whole
   Count
 };
 enum class Behaviour : uint32_t { Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous };
@@ -186,6 +193,8 @@ class Compiled {
   // What a code point becomes; 0 if it stands not in the map. `first` and on are asked of `mapped`.
   uint32_t find_mapped(Map map, uint32_t code_point, uint32_t& first) const;
   uint32_t mapped(uint32_t i) const { return pool_[i]; }
+  double score(uint32_t id) const { return scores_[id]; }  // Unigram: of an id of `trie`, and of what is unknown
+  double lowest_score() const { return lowest_score_; }
   const Table<Step>& normalizer() const { return normalizer_; }
   const Table<Step>& splitter() const { return splitter_; }
   const Table<Step>& decoder() const { return decoder_; }
@@ -201,6 +210,8 @@ class Compiled {
   Table<TextRef> tokens_;
   Trie trie_, added_trie_, normalized_trie_;
   Table<Merge> merges_;
+  Table<double> scores_;
+  double lowest_score_ = 0;
   Table<Added> added_;
   Table<uint16_t> class_index_, class_blocks_;
   Table<MapEntry> maps_[static_cast<size_t>(Map::Count)];

@@ -152,6 +152,53 @@ def roberta(t, lines):
     return tok
 
 
+def llama(t, lines, legacy):
+    """BPE of SentencePiece: bytes of what is unknown; no words (as converted files have it) or Metaspace."""
+    tok = t.Tokenizer(t.models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    if legacy:
+        tok.normalizer = t.normalizers.Sequence([t.normalizers.Prepend("▁"), t.normalizers.Replace(" ", "▁")])
+    else:
+        tok.pre_tokenizer = t.pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="first", split=False)
+    trained = t.Tokenizer(t.models.BPE(unk_token="<unk>"))  # words cannot be found without splitting
+    trained.pre_tokenizer = t.pre_tokenizers.Metaspace()
+    specials = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
+    trained.train_from_iterator(lines, t.trainers.BpeTrainer(vocab_size=5000, limit_alphabet=300, special_tokens=specials, show_progress=False))
+    model = json.loads(trained.to_str())["model"]
+    whole = json.loads(tok.to_str())
+    whole["model"].update(vocab=model["vocab"], merges=model["merges"])
+    tok = t.Tokenizer.from_str(json.dumps(whole))
+    tok.add_special_tokens(["<unk>", "<s>", "</s>"])
+    tok.add_tokens([t.AddedToken("<extra>", normalized=legacy)])
+    tok.post_processor = t.processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)])
+    tok.decoder = t.decoders.Sequence([t.decoders.Replace("▁", " "), t.decoders.ByteFallback(), t.decoders.Fuse(), t.decoders.Strip(" ", 1, 0)])
+    return tok
+
+
+def unigram(t, lines, scheme, byte_fallback=False):
+    tok = t.Tokenizer(t.models.Unigram())
+    tok.normalizer = t.normalizers.Sequence([t.normalizers.Lowercase(), t.normalizers.Replace("  ", " ")])
+    tok.pre_tokenizer = t.pre_tokenizers.Sequence([t.pre_tokenizers.WhitespaceSplit(), t.pre_tokenizers.Metaspace(prepend_scheme=scheme)])
+    specials = ["<s>", "<pad>", "</s>", "<unk>"] + ([f"<0x{b:02X}>" for b in range(256)] if byte_fallback else [])
+    lines = [line for line in lines if all(c < "Ԁ" for c in line)]  # every character becomes a token
+    tok.train_from_iterator(lines, t.trainers.UnigramTrainer(vocab_size=4000, special_tokens=specials, unk_token="<unk>", show_progress=False))
+    if byte_fallback:
+        whole = json.loads(tok.to_str())
+        whole["model"]["byte_fallback"] = True
+        tok = t.Tokenizer.from_str(json.dumps(whole))
+    tok.decoder = t.decoders.Metaspace(prepend_scheme=scheme)
+    return tok
+
+
+def suffixed(t, lines):
+    """The first BPE: a suffix at the end of words."""
+    tok = t.Tokenizer(t.models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
+    tok.normalizer = t.normalizers.Lowercase()
+    tok.pre_tokenizer = t.pre_tokenizers.Sequence([t.pre_tokenizers.Split("--", "removed"), t.pre_tokenizers.Split("the", "contiguous"), t.pre_tokenizers.BertPreTokenizer()])
+    tok.train_from_iterator(lines, t.trainers.BpeTrainer(vocab_size=3000, limit_alphabet=200, special_tokens=["<unk>"], end_of_word_suffix="</w>", show_progress=False))
+    tok.decoder = t.decoders.BPEDecoder()
+    return tok
+
+
 def word_level(t, lines):
     tok = t.Tokenizer(t.models.WordLevel(unk_token="<unk>"))
     tok.normalizer = t.normalizers.Sequence([t.normalizers.NFD(), t.normalizers.Strip(), t.normalizers.Lowercase(), t.normalizers.Replace("--", " - ")])
@@ -175,6 +222,11 @@ def families(t, lines):
     yield "gpt2", lambda: byte_level(t, lines, False)
     yield "gpt2_prefix", lambda: byte_level(t, lines, True)
     yield "roberta", lambda: roberta(t, lines)
+    yield "llama_legacy", lambda: llama(t, lines, True)
+    yield "llama", lambda: llama(t, lines, False)
+    yield "unigram", lambda: unigram(t, lines, "always")
+    yield "unigram_bytes", lambda: unigram(t, lines, "first", True)
+    yield "bpe_suffix", lambda: suffixed(t, lines)
     yield "wordlevel", lambda: word_level(t, lines)
     yield "bpe_unknown", lambda: punctuated(t, lines)
 

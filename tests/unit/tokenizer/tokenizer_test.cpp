@@ -138,7 +138,7 @@ TEST_CASE("tokens become text, one by one never a part of a character") {
 }
 
 TEST_CASE("what is not covered is refused with its path") {
-  CHECK(why_not(tokenizer_json(R"({"type": "Unknown"})")) == "$.model.type: 'Unknown' is not known; known are WordPiece, BPE, WordLevel");
+  CHECK(why_not(tokenizer_json(R"({"type": "Unknown"})")) == "$.model.type: 'Unknown' is not known; known are WordPiece, BPE, Unigram, WordLevel");
   CHECK(why_not(tokenizer_json(kWordPieceModel, R"("pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "BertPreTokenizer"}, {"type": "X"}]})"))
             .starts_with("$.pre_tokenizer.pretokenizers[1].type: 'X' is not known; known are "));
   CHECK(why_not(tokenizer_json(R"({"type": "BPE", "dropout": 0.1, "vocab": {}, "merges": []})")).starts_with("$.model.dropout: dropout draws merges"));
